@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * boot.h - how ranks meet: one verb, boot_exchange, an allgather of bytes.
+ *
+ * Three kinds behind it: TCP to rank 0 (boot_tcp.c; unique id or environment), the caller's own
+ * function, and memory for the ranks of one process (boot_local.c).
+ */
+#ifndef CORE_BOOT_H
+#define CORE_BOOT_H
+
+#include <coll/coll.h>
+
+enum { BOOT_KEY_SIZE = 16 };
+
+struct boot;
+
+/* What every rank tells about itself when the meeting begins. */
+struct boot_peer {
+	uint8_t process[16]; /* random, one per process */
+	char host[64];       /* host name, for messages */
+	int32_t pid;
+	int32_t reserved;
+};
+
+/* The id's text is "coll1:<32 hex digits>:<address>[,<address>...]", each address host:port. */
+int boot_make_id(char *id, size_t size, const char *interface_name);
+
+/*
+ * Meets the others.  Each blocks at most timeout_ms (a second more where rank 0 is asked who is
+ * missing) and names the ranks not heard from.  On error *boot is NULL.  Rank 0 of an id must be in
+ * the process that made it.
+ */
+int boot_open_id(struct boot **boot, const char *id, int rank, int nranks,
+		 const char *interface_name, int64_t timeout_ms);
+/* root: "host:port" (IPv6: "[::1]:4000"); key: any text, or NULL. */
+int boot_open_root(struct boot **boot, const char *root, const char *key, int rank, int nranks,
+		   const char *interface_name, int64_t timeout_ms);
+int boot_open_user(struct boot **boot, coll_exchange_fn exchange, void *user, int rank, int nranks,
+		   int64_t timeout_ms);
+/* n boots for n threads of this process, made at once. */
+int boot_open_local(struct boot **boots, int nranks);
+
+int boot_rank(const struct boot *boot);
+int boot_nranks(const struct boot *boot);
+/* Facts about a rank, known after open. */
+const struct boot_peer *boot_peer(const struct boot *boot, int rank);
+/* Do all ranks live in this process? */
+int boot_in_process(const struct boot *boot);
+/* Secret of this meeting, equal on all ranks. */
+void boot_key(const struct boot *boot, uint8_t key[BOOT_KEY_SIZE]);
+
+/*
+ * Allgather of len bytes (equal on all ranks).  Collective, blocks at most timeout_ms.  A rank
+ * found dead is COLL_ERR_PEER_LOST with its number, on every rank.
+ */
+int boot_exchange(struct boot *boot, const void *in, void *out, size_t len, int64_t timeout_ms);
+/*
+ * The same for text of any length: *out is malloc'd, out[r] the NUL-terminated text of rank r;
+ * free with boot_texts_free.
+ */
+int boot_exchange_text(struct boot *boot, const char *in, char ***out, int64_t timeout_ms);
+void boot_texts_free(const struct boot *boot, char **texts);
+
+void boot_close(struct boot *boot);
+
+/* What the launcher's environment says (launch.c). */
+struct launch {
+	int rank, nranks, local_rank; /* local_rank -1: not said */
+	char root[300];               /* host:port, "" for one rank */
+	char key[256];                /* "" if none */
+	const char *who; /* "coll run", "torchrun", "Open MPI", "MPICH", "Slurm", "none" */
+};
+/* Reads the environment; half-set or contradictory variables are an error that names them. */
+int launch_detect(struct launch *launch);
+
+/* SipHash-2-4 with 128-bit output (Aumasson and Bernstein, 2012). */
+void siphash128(const uint8_t key[16], const void *data, size_t len, uint8_t out[16]);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* boot_impl.h - what the kinds of boot share; seen by core/boot*.c only. */
+#ifndef CORE_BOOT_IMPL_H
+#define CORE_BOOT_IMPL_H
+
+#include "boot.h"
+
+/* Room for the sentence of a failure. */
+enum { BOOT_TEXT_SIZE = 1024 };
+
+struct boot_kind {
+	int (*exchange)(struct boot *boot, const void *in, void *out, size_t len,
+			int64_t timeout_ms);
+	/* Frees what the kind holds; accepts a half-made boot. */
+	void (*close)(struct boot *boot);
+	/* The first failed exchange spoils the boot: later ones repeat its error. */
+	int sticky;
+};
+
+/* First member of every kind's own struct. */
+struct boot {
+	const struct boot_kind *kind;
+	int rank, nranks;
+	struct boot_peer *peers; /* nranks */
+	uint8_t key[BOOT_KEY_SIZE];
+	int failed;
+	char failure[BOOT_TEXT_SIZE];
+};
+
+/* Zeroed memory of `size` bytes that begins with a struct boot; checks rank and nranks. */
+int boot_new(struct boot **boot, size_t size, const struct boot_kind *kind, int rank, int nranks);
+/* Tells who this process is to all, and learns who they are: the first exchange of every boot. */
+int boot_meet(struct boot *boot, int64_t timeout_ms);
+
+int boot_random(void *out, size_t len);
+/* Facts about the calling process. */
+int boot_self(struct boot_peer *peer);
+/* COLL_ERR_TIMEOUT naming the ranks whose heard[] is 0; note: what else is known, or "". */
+int boot_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms, const char *note);
+
+/* Milliseconds of the monotonic clock. */
+int64_t boot_now(void);
+/* now + timeout, not overflowing. */
+int64_t boot_deadline(int64_t timeout_ms);
+/* Milliseconds until then, at least 0. */
+int64_t boot_remaining(int64_t deadline);
+
+#endif

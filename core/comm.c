@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* comm.c - communicators: failing as one, who is gone, what a message may mean. */
+#include "comm.h"
+#include "engine.h"
+#include "error.h"
+#include "handle.h"
+#include "log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Tag: context (bits 63-44) | control (42) | user (43), then for collectives
+ * seq (bits 41-20) | message number (19-0), for point to point the user's tag (31-0).
+ */
+enum { TAG_CONTEXT_SHIFT = 44, TAG_SEQ_SHIFT = 20, TAG_SEQ_BITS = 22, TAG_MSG_BITS = 20 };
+
+#define TAG_USER     ((uint64_t)1 << 43)
+#define TAG_SEQ_MASK ((1u << TAG_SEQ_BITS) - 1)
+#define TAG_MSG_MASK ((1u << TAG_MSG_BITS) - 1)
+
+uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg)
+{
+	return (uint64_t)comm->context << TAG_CONTEXT_SHIFT |
+	       (uint64_t)(seq & TAG_SEQ_MASK) << TAG_SEQ_SHIFT | (msg & TAG_MSG_MASK);
+}
+
+uint64_t comm_tag_user(const struct comm *comm, uint32_t tag)
+{
+	return (uint64_t)comm->context << TAG_CONTEXT_SHIFT | TAG_USER | tag;
+}
+
+uint64_t comm_tag_control(uint32_t context)
+{
+	return (uint64_t)context << TAG_CONTEXT_SHIFT | MATCH_CONTROL;
+}
+
+static struct comm *comm_of_tag(struct link *link, uint64_t tag)
+{
+	struct comm *c = link->comms;
+
+	while (c && c->context != tag >> TAG_CONTEXT_SHIFT)
+		c = c->next;
+	return c;
+}
+
+/* ------------------------------------------------------------------ failing -- */
+
+static void comm_tell_all(struct comm *comm, int kind, int code, const char *text)
+{
+	for (int r = 0; r < comm->nranks; r++)
+		if (r != comm->rank && !comm->gone[r])
+			link_notify(comm->link, comm->world[r], comm->context, kind, code, text);
+}
+
+void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (comm->error)
+		return;
+	comm->error = code;
+	va_start(ap, fmt);
+	vsnprintf(comm->error_text, sizeof(comm->error_text), fmt, ap);
+	va_end(ap);
+	log_info("communicator of rank %d failed: %s", comm->rank, comm->error_text);
+	engine_cancel(comm);
+	if (!quiet)
+		comm_tell_all(comm, NOTICE_FAIL, code, comm->error_text);
+	link_wake(comm->link);
+}
+
+int comm_error(const struct comm *comm)
+{
+	return comm->error ? error_set(comm->error, "%s", comm->error_text) : COLL_SUCCESS;
+}
+
+/* What another rank's failure is called here: some are this rank's failure as well. */
+static int comm_remote_code(int code)
+{
+	if (code == COLL_ERR_MISMATCH || code == COLL_ERR_PEER_LOST)
+		return code;
+	return COLL_ERR_REMOTE;
+}
+
+/* "rank 2: ", unless the text itself begins with a rank. */
+static void comm_remote_failure(struct comm *comm, int peer, const struct notice_body *body,
+				size_t len)
+{
+	int room = (int)(len - sizeof(*body));
+
+	if (!strncmp(body->text, "rank ", 5) && room > 5)
+		comm_fail(comm, 1, comm_remote_code(body->code), "%.*s", room, body->text);
+	else
+		comm_fail(comm, 1, comm_remote_code(body->code), "rank %d: %.*s", peer, room,
+			  body->text);
+}
+
+static void comm_take_notice(struct comm *comm, const struct early *e)
+{
+	const struct notice_body *body = (const void *)e->data;
+	int peer = comm->members[e->peer];
+
+	if (e->header.len < sizeof(*body) || peer < 0)
+		return;
+	if (body->kind == NOTICE_BYE && !comm->gone[peer]) {
+		comm->gone[peer] = 1;
+		comm->ngone++;
+		comm_check_gone(comm);
+	} else if (body->kind == NOTICE_FAIL) {
+		comm_remote_failure(comm, peer, body, e->header.len);
+	}
+}
+
+void comm_check(struct comm *comm)
+{
+	uint64_t tag = comm_tag_control(comm->context);
+	struct link *link = comm->link;
+	struct early *e;
+
+	while ((e = match_take(&link->match, ~(uint64_t)0, tag))) {
+		comm_take_notice(comm, e);
+		free(e);
+	}
+	if (comm->pending_code)
+		comm_fail(comm, 0, comm->pending_code, "%s", comm->pending_text);
+	for (int r = 0; r < comm->nranks; r++)
+		if (link->lost[comm->world[r]] && !comm->gone[r])
+			comm_fail(comm, 0, COLL_ERR_PEER_LOST, "rank %d was lost: %s", r,
+				  link->lost[comm->world[r]]);
+}
+
+/* ------------------------------------------------------------ who is waited for -- */
+
+/* Marks in `from` (nranks bytes) the ranks from which a posted receive still waits. */
+static int comm_mark_waiting(const struct comm *comm, uint8_t *from)
+{
+	int any = 0;
+
+	for (const struct op *op = comm->head; op; op = op->next)
+		for (int i = 0; op->state == OP_RUNNING && op->run && i < op->sched.nsteps; i++) {
+			const struct step *step = &op->sched.step[i];
+
+			if ((step->kind != STEP_RECV && step->kind != STEP_RECV_REDUCE) ||
+			    op->run[i].u.recv.state != RECV_POSTED || step->peer < 0)
+				continue;
+			from[step->peer] = 1;
+			any = 1;
+		}
+	return any;
+}
+
+void comm_check_gone(struct comm *comm)
+{
+	uint8_t *from = calloc((size_t)comm->nranks, 1);
+	char what[160] = "";
+
+	if (from && comm_mark_waiting(comm, from))
+		for (int r = 0; r < comm->nranks; r++)
+			if (from[r] && comm->gone[r]) {
+				print_describe(&comm->head->print, what, sizeof(what));
+				comm_fail(comm, 0, COLL_ERR_PEER_LOST,
+					  "rank %d destroyed its communicator while rank %d still "
+					  "waits for it in %s",
+					  r, comm->rank, what);
+				break;
+			}
+	free(from);
+}
+
+void comm_waiting_for(struct comm *comm, char *text, size_t size)
+{
+	uint8_t *from = calloc((size_t)comm->nranks, 1);
+	size_t at = 0;
+
+	snprintf(text, size, "nobody in particular");
+	if (from && comm_mark_waiting(comm, from))
+		for (int r = 0; r < comm->nranks && at < size; r++)
+			if (from[r])
+				at += (size_t)snprintf(text + at, size - at, "%s%d",
+						       at ? ", " : "rank ", r);
+	free(from);
+}
+
+/* --------------------------------------------------- messages that do not fit -- */
+
+static void comm_set_pending(struct comm *comm, int code, const char *text)
+{
+	if (comm->pending_code)
+		return;
+	comm->pending_code = code;
+	snprintf(comm->pending_text, sizeof(comm->pending_text), "%s", text);
+	comm->link->news = 1;
+}
+
+static void comm_tell_mismatch(struct comm *comm, uint32_t peer, uint64_t tag,
+			       const uint64_t *theirs, const uint64_t *ours)
+{
+	struct print a = {{theirs[0], theirs[1]}}, b = {{ours[0], ours[1]}};
+	uint32_t seq = (uint32_t)(tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK;
+	char their_call[160], our_call[160], where[64], text[512];
+
+	print_describe(&a, their_call, sizeof(their_call));
+	print_describe(&b, our_call, sizeof(our_call));
+	if (tag & TAG_USER)
+		snprintf(where, sizeof(where), "with tag %u", (unsigned)(uint32_t)tag);
+	else
+		snprintf(where, sizeof(where), "as collective number %u", seq + 1);
+	snprintf(text, sizeof(text),
+		 "rank %d called %s %s, but rank %d called %s: all ranks must make the same calls "
+		 "in "
+		 "the same order",
+		 comm->members[peer], their_call, where, comm->rank, our_call);
+	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
+}
+
+void comm_mismatch(void *user, const struct recv *recv, uint32_t peer, const coll_header_t *header)
+{
+	struct comm *comm = comm_of_tag(user, header->tag);
+
+	if (comm)
+		comm_tell_mismatch(comm, peer, header->tag, header->meta, recv->meta);
+}
+
+/* How many collectives ago `seq` was issued here; negative: not yet. */
+static int comm_age(const struct comm *comm, uint32_t seq)
+{
+	uint32_t d = (comm->seq - 1 - seq) & TAG_SEQ_MASK;
+
+	return d > TAG_SEQ_MASK / 2 ? -1 : (int)d;
+}
+
+int comm_judge(void *user, uint32_t peer, const coll_header_t *h)
+{
+	struct link *link = user;
+	struct comm *comm = comm_of_tag(link, h->tag);
+	const struct print *ours;
+	uint32_t seq = (uint32_t)(h->tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK;
+	int age;
+
+	if (!comm)
+		return h->tag >> TAG_CONTEXT_SHIFT < link->next_context;
+	if (h->tag & MATCH_CONTROL)
+		return 0;
+	if (comm->error || comm->members[peer] < 0)
+		return 1;
+	if (h->tag & TAG_USER)
+		return 0;
+	age = comm_age(comm, seq);
+	if (age < 0 || age >= COMM_HISTORY)
+		return 0;
+	ours = &comm->history[(comm->seq - 1 - (uint32_t)age) % COMM_HISTORY];
+	if (!memcmp(ours->meta, h->meta, sizeof(h->meta)))
+		return 0;
+	comm_tell_mismatch(comm, peer, h->tag, h->meta, ours->meta);
+	return 1;
+}
+
+/* What came before collective `seq` was issued here must have meant the same. */
+void comm_remember(struct comm *comm, uint32_t seq, const struct print *print)
+{
+	const uint64_t mask = ~(uint64_t)TAG_MSG_MASK;
+	const struct early *e = NULL;
+
+	comm->history[seq % COMM_HISTORY] = *print;
+	while ((e = match_find(&comm->link->match, mask, comm_tag_collective(comm, seq, 0), e)))
+		if (memcmp(e->header.meta, print->meta, sizeof(print->meta)))
+			comm_tell_mismatch(comm, e->peer, e->header.tag, e->header.meta,
+					   print->meta);
+}
+
+/* ------------------------------------------------------------ making, entering -- */
+
+int comm_new(struct comm **out, struct link *link, uint32_t context, int rank, int nranks,
+	     const int *world)
+{
+	struct comm *comm = calloc(1, sizeof(*comm));
+
+	*out = comm;
+	if (!comm)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+	comm->link = link;
+	comm->context = context;
+	comm->rank = rank;
+	comm->nranks = nranks;
+	comm->world = calloc((size_t)nranks, sizeof(*comm->world));
+	comm->members = calloc((size_t)link->nranks, sizeof(*comm->members));
+	comm->gone = calloc((size_t)nranks, 1);
+	comm->handle = handle_new(HANDLE_COMM, comm);
+	if (!comm->world || !comm->members || !comm->gone || !comm->handle)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator of %d ranks",
+				 nranks);
+	for (int r = 0; r < link->nranks; r++)
+		comm->members[r] = -1;
+	for (int r = 0; r < nranks; r++) {
+		comm->world[r] = world ? world[r] : r;
+		comm->members[comm->world[r]] = r;
+	}
+	pthread_mutex_lock(&link->lock);
+	comm->next = link->comms;
+	link->comms = comm;
+	link->news = 1; /* messages may have come already */
+	pthread_mutex_unlock(&link->lock);
+	return COLL_SUCCESS;
+}
+
+static void comm_free_ops(struct op *op)
+{
+	while (op) {
+		struct op *next = op->next;
+
+		op_free(op);
+		op = next;
+	}
+}
+
+void comm_free(struct comm *comm)
+{
+	struct link *link = comm->link;
+	const uint64_t context = (uint64_t)comm->context << TAG_CONTEXT_SHIFT;
+
+	pthread_mutex_lock(&link->lock);
+	for (struct comm **at = &link->comms; *at; at = &(*at)->next)
+		if (*at == comm) {
+			*at = comm->next;
+			break;
+		}
+	match_forget(&link->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context);
+	pthread_mutex_unlock(&link->lock);
+	comm_free_ops(comm->head);
+	comm_free_ops(comm->spare);
+	free(comm->world);
+	free(comm->members);
+	free(comm->gone);
+	free(comm);
+}
+
+struct comm *comm_enter(coll_comm_t handle, const char *what)
+{
+	struct comm *comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
+
+	if (!comm) {
+		error_set(COLL_ERR_INVALID_ARGUMENT, "%s: comm is %s", what,
+			  handle ? "not a communicator, or was destroyed" : "NULL");
+		return NULL;
+	}
+	link_enter(comm->link);
+	return comm;
+}
+
+void comm_leave(struct comm *comm)
+{
+	coll_comm_t handle = comm->handle;
+
+	link_leave(comm->link);
+	handle_unpin(handle);
+}
+
+/* -------------------------------------------------------------------- waiting -- */
+
+struct comm_goal {
+	struct comm *comm;
+	uint64_t number;
+};
+
+static int comm_reached(void *arg)
+{
+	struct comm_goal *goal = arg;
+	struct comm *comm = goal->comm;
+
+	return comm->finished >= goal->number || comm->error || atomic_load(&comm->aborted);
+}
+
+int comm_wait(struct comm *comm, uint64_t number)
+{
+	struct comm_goal goal = {comm, number};
+	int64_t timeout = comm->link->timeout_us;
+	char ranks[256], what[160];
+
+	if (link_wait(comm->link, comm_reached, &goal, timeout) && comm->head) {
+		comm_waiting_for(comm, ranks, sizeof(ranks));
+		print_describe(&comm->head->print, what, sizeof(what));
+		comm_fail(comm, 0, COLL_ERR_TIMEOUT,
+			  "rank %d: %s: nothing has moved for %.3g s; still waiting for %s",
+			  comm->rank, what, (double)timeout / 1e6, ranks);
+	}
+	if (atomic_load(&comm->aborted))
+		comm_fail(comm, 0, COLL_ERR_ABORTED, "rank %d aborted the communicator",
+			  comm->rank);
+	return comm_error(comm);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* comm.h - communicators and the queue of operations each one owns. */
+#ifndef CORE_COMM_H
+#define CORE_COMM_H
+
+#include "link.h"
+#include "sched.h"
+
+/* What identifies an operation in message headers: the same on every rank that takes part. */
+struct print {
+	uint64_t meta[2];
+};
+
+enum { COMM_HISTORY = 32 };
+
+struct comm {
+	coll_comm_t handle;
+	struct link *link;
+	uint32_t context;
+	int rank, nranks;
+	int *world;                         /* rank here -> rank on the link */
+	int *members;                       /* rank on the link -> rank here, or -1 */
+	struct op *head, *tail;             /* in order of issue */
+	struct op *spare;                   /* finished ones, for their memory */
+	uint64_t issued;                    /* operations ever issued */
+	uint64_t finished;                  /* all operations up to this number are done */
+	uint32_t seq;                       /* collectives ever issued */
+	struct print history[COMM_HISTORY]; /* of the last collectives, by seq */
+	int error;
+	char error_text[768];
+	int pending_code; /* a failure seen where the transport may not be called; see comm_check */
+	char pending_text[512];
+	_Atomic int aborted;
+	uint8_t *gone; /* per rank: has said that it destroys its communicator */
+	int ngone;
+	int destroying;
+	struct comm *next; /* on the link */
+};
+
+/* Control messages. */
+enum { NOTICE_FAIL = 1, NOTICE_BYE = 2 };
+
+/* Tags: context (20 bits), control and point-to-point marks, then what tells messages apart. */
+uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg);
+uint64_t comm_tag_user(const struct comm *comm, uint32_t tag);
+uint64_t comm_tag_control(uint32_t context);
+
+/*
+ * Sets the communicator's asynchronous error (the first one stays), ends its operations and tells
+ * the other ranks unless `quiet`.  The lock is held.
+ */
+void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* After the transport has moved: control messages, lost peers.  The lock is held. */
+void comm_check(struct comm *comm);
+/* Fails the communicator if an operation under way needs a rank that is gone. */
+void comm_check_gone(struct comm *comm);
+/* "rank 2 ..."-style names for messages: the ranks that an operation still waits for. */
+void comm_waiting_for(struct comm *comm, char *text, size_t size);
+
+/* The match's judgement of messages that nobody waits for, and of those that do not fit. */
+int comm_judge(void *link, uint32_t peer, const coll_header_t *header);
+void comm_mismatch(void *link, const struct recv *recv, uint32_t peer, const coll_header_t *header);
+
+/* Collective `seq` is issued here with this print. */
+void comm_remember(struct comm *comm, uint32_t seq, const struct print *print);
+
+/* A communicator on an opened link; world: nranks link ranks, copied. */
+int comm_new(struct comm **comm, struct link *link, uint32_t context, int rank, int nranks,
+	     const int *world);
+void comm_free(struct comm *comm);
+
+/*
+ * From handle to object: pins it, takes the link's lock.  Sets the error text and returns NULL if
+ * the handle is not valid; `what` names the public function.
+ */
+struct comm *comm_enter(coll_comm_t handle, const char *what);
+void comm_leave(struct comm *comm);
+
+/* The pending error of the communicator as this thread's error; 0 if there is none. */
+int comm_error(const struct comm *comm);
+
+/* Waits until operation `number` is done; the lock is held. */
+int comm_wait(struct comm *comm, uint64_t number);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* comm_api.c - ending communicators and asking them things. */
+#include "comm.h"
+#include "engine.h"
+#include "error.h"
+#include "handle.h"
+#include "log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ destroying -- */
+
+static int destroy_idle(void *arg)
+{
+	const struct comm *comm = arg;
+
+	return comm->error || atomic_load(&comm->aborted) || comm->finished >= comm->issued;
+}
+
+static int destroy_told(void *arg)
+{
+	struct comm *comm = arg;
+
+	return !link_notices_pending(comm->link);
+}
+
+/* Lets operations end, then says goodbye: after it our silence is no failure. */
+static void destroy_finish(struct comm *comm, int64_t timeout_us)
+{
+	struct link *link = comm->link;
+
+	if (link_wait(link, destroy_idle, comm, timeout_us)) {
+		log_warn("rank %d destroys a communicator whose operations are not complete after "
+			 "%.3g s; they are dropped",
+			 comm->rank, (double)timeout_us / 1e6);
+		comm_fail(comm, 0, COLL_ERR_ABORTED,
+			  "rank %d destroyed its communicator with operations under way",
+			  comm->rank);
+	}
+	for (int r = 0; r < comm->nranks; r++)
+		if (r != comm->rank && !comm->gone[r])
+			link_notify(link, comm->world[r], comm->context, NOTICE_BYE, 0, "");
+	link_wait(link, destroy_told, comm, timeout_us);
+}
+
+coll_result_t coll_comm_destroy(coll_comm_t handle)
+{
+	struct comm *comm = comm_enter(handle, "coll_comm_destroy");
+	struct link *link;
+	int64_t timeout_us;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	link = comm->link;
+	timeout_us = conf_int(link->conf, "destroy_timeout");
+	destroy_finish(comm, timeout_us);
+	atomic_store(&comm->aborted, 1); /* ends the waits of other threads, if there are any */
+	link_wake(link);
+	link_leave(link);
+	if (handle_retire(handle))
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_comm_destroy: another thread is destroying it already");
+	comm_free(comm);
+	link_release(link, timeout_us / 1000);
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_comm_abort(coll_comm_t handle)
+{
+	struct comm *comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
+
+	if (!comm)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_abort: comm is %s",
+				 handle ? "not a communicator, or was destroyed" : "NULL");
+	/* Before the lock: whoever waits in there gives it up when it sees this. */
+	atomic_store(&comm->aborted, 1);
+	link_wake(comm->link);
+	pthread_mutex_lock(&comm->link->lock);
+	comm_fail(comm, 0, COLL_ERR_ABORTED, "rank %d aborted the communicator", comm->rank);
+	comm_leave(comm);
+	return COLL_SUCCESS;
+}
+
+/* --------------------------------------------------------------------- questions -- */
+
+coll_result_t coll_comm_get_async_error(coll_comm_t handle, coll_result_t *error)
+{
+	struct comm *comm = comm_enter(handle, "coll_comm_get_async_error");
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	link_progress(comm->link);
+	if (error)
+		*error = comm->error;
+	comm_leave(comm);
+	return error ? COLL_SUCCESS
+		     : error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_comm_get_async_error: error is NULL");
+}
+
+const char *coll_get_last_error(coll_comm_t handle)
+{
+	static _Thread_local char text[sizeof(((struct comm *)0)->error_text)];
+	struct comm *comm;
+
+	if (!handle)
+		return error_text();
+	comm = handle_pin(HANDLE_COMM, handle);
+	if (!comm)
+		return "";
+	pthread_mutex_lock(&comm->link->lock);
+	snprintf(text, sizeof(text), "%s", comm->error_text);
+	comm_leave(comm);
+	return text;
+}
+
+/* Enters for a question whose answer goes to `out`. */
+static struct comm *ask(coll_comm_t handle, const void *out, const char *what)
+{
+	if (!out) {
+		error_set(COLL_ERR_INVALID_ARGUMENT, "%s: the place for the answer is NULL", what);
+		return NULL;
+	}
+	return comm_enter(handle, what);
+}
+
+coll_result_t coll_comm_count(coll_comm_t handle, int32_t *nranks)
+{
+	struct comm *comm = ask(handle, nranks, "coll_comm_count");
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	*nranks = comm->nranks;
+	comm_leave(comm);
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_comm_user_rank(coll_comm_t handle, int32_t *rank)
+{
+	struct comm *comm = ask(handle, rank, "coll_comm_user_rank");
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	*rank = comm->rank;
+	comm_leave(comm);
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_comm_device(coll_comm_t handle, int32_t *device)
+{
+	struct comm *comm = ask(handle, device, "coll_comm_device");
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	*device = comm->link->plugin->backend.memory & COLL_MEM_CUDA ? comm->link->host.device : -1;
+	comm_leave(comm);
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_comm_backend(coll_comm_t handle, const char **name)
+{
+	struct comm *comm = ask(handle, name, "coll_comm_backend");
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	*name = comm->link->plugin->backend.name; /* the plugin's own string: never unloaded */
+	comm_leave(comm);
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_comm_native_handle(coll_comm_t handle, void **native)
+{
+	struct comm *comm = ask(handle, native, "coll_comm_native_handle");
+	const coll_native_t *n;
+	int code = COLL_SUCCESS;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	n = comm->link->plugin->backend.native;
+	*native = n && n->handle ? n->handle(comm->link->ep) : NULL;
+	if (!*native)
+		code = error_set(COLL_ERR_UNSUPPORTED,
+				 "backend '%s' has no communicator object of its own",
+				 comm->link->plugin->backend.name);
+	comm_leave(comm);
+	return code;
+}
+
+/* --------------------------------------------------------------------- memory -- */
+
+coll_result_t coll_comm_register(coll_comm_t handle, void *buf, size_t bytes, void **registration)
+{
+	struct comm *comm = ask(handle, registration, "coll_comm_register");
+	const coll_transport_t *t;
+	coll_error_t err = error_blank();
+	int code = COLL_SUCCESS;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	*registration = NULL;
+	t = comm->link->plugin->backend.transport;
+	if (t && t->mem_register && comm->link->ep)
+		code = t->mem_register(comm->link->ep, buf, bytes, COLL_MEM_HOST, registration,
+				       &err);
+	if (code)
+		error_take(code, &err);
+	comm_leave(comm);
+	return code;
+}
+
+coll_result_t coll_comm_deregister(coll_comm_t handle, void *registration)
+{
+	struct comm *comm = comm_enter(handle, "coll_comm_deregister");
+	const coll_transport_t *t;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	t = comm->link->plugin->backend.transport;
+	if (registration && t && t->mem_deregister && comm->link->ep)
+		t->mem_deregister(comm->link->ep, registration);
+	comm_leave(comm);
+	return COLL_SUCCESS;
+}

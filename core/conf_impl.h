@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* conf_impl.h - what the parts of the configuration share; seen by core/conf*.c only. */
+#ifndef CORE_CONF_IMPL_H
+#define CORE_CONF_IMPL_H
+
+#include "conf.h"
+
+enum { RAW_FILE, RAW_ENV, RAW_APP };
+
+/* A value as somebody wrote it. */
+struct conf_raw {
+	int kind;
+	int origin;    /* the how-many-th file; RAW_APP: the same for all */
+	char *section; /* "": the core's; RAW_ENV: "", since it is part of the variable's name */
+	char *key;     /* RAW_ENV: the variable's name */
+	char *value;   /* without blanks around it, not empty */
+	char *source;  /* as conf_source shows it */
+	int claimed;   /* an option or a priority was declared for it */
+	char *remark;  /* while it is not claimed: the note that says so, or NULL */
+};
+
+/* A declared option and its value in force. */
+struct conf_option {
+	char *name; /* "timeout", "tcp.interface" */
+	coll_option_t spec;
+	const char *choices; /* STRING: the allowed words, separated by '|', or NULL */
+	const char *value;   /* in force: spec.fallback, or of a raw value */
+	const char *source;  /* NULL: the default */
+	int64_t number;      /* value as a number; of a choice: its index */
+};
+
+struct conf {
+	struct conf_raw *raw; /* in rising precedence */
+	int nraw;
+	struct conf_option *option;
+	int noption;
+	char **section; /* declared ones */
+	int nsection;
+	char **note;
+	int nnote;
+	int origins;    /* files read */
+	int fault;      /* first note that is a fault since the last conf_verdict, or -1 */
+	int fault_code; /* its result code */
+	int oom;        /* memory ran out: what is here is not complete */
+};
+
+/* ---- conf.c */
+
+/* Formatted text on the heap; NULL sets conf->oom. */
+char *conf_text(struct conf *conf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* `array` with room for one more than `count` items, or NULL (the old one stays valid). */
+void *conf_more(struct conf *conf, void *array, int count, size_t item);
+void conf_add_note(struct conf *conf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A note that makes conf_load or conf_declare fail. */
+void conf_add_fault(struct conf *conf, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Appends a value above all that are there.  Takes `source` over; blanks around value go. */
+void conf_add_raw(struct conf *conf, int kind, const char *section, const char *key,
+		  const char *value, char *source);
+/* Is it a value for that option? */
+int conf_raw_is(const struct conf_raw *raw, const char *section, const char *key);
+/* Is the section declared? */
+int conf_has_section(const struct conf *conf, const char *section);
+
+/* ---- conf_source.c */
+
+/* Reads all sources in rising precedence. */
+void conf_collect(struct conf *conf, const coll_config_t *app);
+/* Variables that begin with COLL_ and are not options. */
+extern const char *const conf_reserved[];
+
+/* ---- conf_file.c */
+
+/*
+ * Reads one file.  needed: that it does not exist is a fault, else a note.  A file that exists and
+ * cannot be read always is.
+ */
+void conf_read_file(struct conf *conf, const char *path, int needed);
+
+/* ---- conf_parse.c */
+
+/* 0 and *number, or -1 if value is not of the option's type or out of its range. */
+int conf_parse(const coll_option_t *spec, const char *choices, const char *value, int64_t *number);
+/* "expected a size such as ..., from 4K to 1G" */
+void conf_expected(const coll_option_t *spec, const char *choices, char *text, size_t size);
+/* COLL_<SECTION>_<KEY>; section "": COLL_<KEY>. */
+void conf_variable(const char *section, const char *key, char *text, size_t size);
+
+/* A value for use in messages: on one line and not too long. */
+struct conf_shown {
+	char text[100];
+};
+struct conf_shown conf_show(const char *value);
+
+/* ---- conf_guess.c */
+
+enum { GUESS_WORD_SIZE = 80 };
+
+/* The candidate most similar to a word that nobody knows. */
+struct conf_guess {
+	const char *word;
+	char best[GUESS_WORD_SIZE]; /* "": none is similar enough */
+	int distance;
+};
+void conf_guess_begin(struct conf_guess *guess, const char *word);
+void conf_guess_try(struct conf_guess *guess, const char *candidate);
+
+/* Says of every value that nobody has claimed so far why that may be. */
+void conf_review(struct conf *conf);
+/* A fault for each value that is meant for this section and has no option there. */
+void conf_find_unknown(struct conf *conf, const char *section);
+
+/* ---- conf_core.c */
+
+struct conf_core_option {
+	coll_option_t spec;
+	const char *choices; /* as in struct conf_option */
+};
+extern const struct conf_core_option conf_core_options[];
+extern const int conf_core_count;
+
+#endif

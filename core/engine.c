@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* engine.c - runs schedules: starts the steps whose predecessors are done, never waits. */
+#include "engine.h"
+#include "error.h"
+#include "reduce.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* So many sends of one operation are handed to the transport at a time. */
+enum { ENGINE_SENDS = 64 };
+
+static int engine_is_recv(const struct step *step)
+{
+	return step->kind == STEP_RECV || step->kind == STEP_RECV_REDUCE;
+}
+
+static int engine_is_p2p(const struct op *op)
+{
+	return op->args.kind == COLL_KIND_SEND || op->args.kind == COLL_KIND_RECV;
+}
+
+static char *engine_at(const struct op *op, struct slice slice)
+{
+	return op->base[slice.buf] ? op->base[slice.buf] + slice.off : NULL;
+}
+
+/* ------------------------------------------------------------ ready and complete -- */
+
+static void engine_make_ready(struct op *op, int step)
+{
+	if (op->sched.step[step].peer < 0 && op->args.kind != COLL_KIND_RECV) {
+		op->local[op->local_count++] = step;
+		return;
+	}
+	op->ready[(op->ready_head + op->ready_count++) % op->cap_steps] = step;
+}
+
+static void engine_complete(struct op *op, int step)
+{
+	const struct sched *s = &op->sched;
+
+	op->left--;
+	for (int e = s->step[step].edge; e >= 0; e = s->edge[e].next)
+		if (--op->run[s->edge[e].later].earlier == 0)
+			engine_make_ready(op, s->edge[e].later);
+}
+
+void engine_received(struct recv *recv)
+{
+	struct op *op = recv->op;
+
+	if (recv->status) {
+		/* A mismatch has its own words, waiting in the communicator. */
+		if (recv->status != COLL_ERR_MISMATCH)
+			comm_fail(op->comm, 0, recv->status,
+				  "rank %d: receiving from rank %d failed", op->comm->rank,
+				  op->comm->members[recv->peer]);
+		return;
+	}
+	engine_complete(op, recv->step);
+}
+
+/* ------------------------------------------------------------------- the steps -- */
+
+static void engine_send(struct op *op, int i)
+{
+	const struct step *step = &op->sched.step[i];
+	coll_send_t *send = &op->run[i].u.send;
+	struct comm *comm = op->comm;
+	struct link *link = comm->link;
+	coll_error_t err = error_blank();
+	int code;
+
+	memset(send, 0, sizeof(*send));
+	send->header.tag = engine_is_p2p(op) ? comm_tag_user(comm, op->args.tag)
+					     : comm_tag_collective(comm, op->seq, step->msg);
+	memcpy(send->header.meta, op->print.meta, sizeof(send->header.meta));
+	send->header.len = step->len;
+	send->buf = step->len ? engine_at(op, step->src) : NULL;
+	send->peer = (uint32_t)comm->world[step->peer];
+	send->status = COLL_IN_PROGRESS;
+	code = link->plugin->backend.transport->send(link->ep, send, &err);
+	if (code)
+		comm_fail(comm, 0, code, "rank %d cannot send to rank %d: %s", comm->rank,
+			  step->peer, err.text[0] ? err.text : coll_error_string(code));
+	else
+		op->sending[op->sending_count++] = i;
+}
+
+static void engine_recv(struct op *op, int i)
+{
+	const struct step *step = &op->sched.step[i];
+	struct recv *recv = &op->run[i].u.recv;
+	struct comm *comm = op->comm;
+
+	memset(recv, 0, sizeof(*recv));
+	recv->tag = engine_is_p2p(op) ? comm_tag_user(comm, op->args.tag)
+				      : comm_tag_collective(comm, op->seq, step->msg);
+	memcpy(recv->meta, op->print.meta, sizeof(recv->meta));
+	recv->len = step->len;
+	recv->peer = step->peer < 0 ? COLL_ANY_SOURCE : comm->world[step->peer];
+	recv->op = op;
+	recv->step = i;
+	recv->dst = engine_at(op, step->dst);
+	if (step->kind == STEP_RECV_REDUCE) {
+		recv->own = engine_at(op, step->src);
+		recv->dtype = op->args.dtype;
+		recv->redop = op->args.op;
+		recv->swapped = step->swapped;
+		recv->elem = (uint32_t)op->sched.elem;
+	}
+	match_post(&comm->link->match, recv);
+}
+
+static void engine_local(struct op *op, int i)
+{
+	const struct step *step = &op->sched.step[i];
+	size_t count = step->len / op->sched.elem;
+	char *dst = engine_at(op, step->dst);
+
+	if (step->kind == STEP_COPY && step->len && dst != engine_at(op, step->src))
+		memcpy(dst, engine_at(op, step->src), step->len);
+	else if (step->kind == STEP_REDUCE)
+		reduce(dst, engine_at(op, step->src), engine_at(op, step->other), count,
+		       op->args.dtype, op->args.op);
+	else if (step->kind == STEP_FINISH)
+		reduce_finish(dst, count, op->args.dtype, op->args.op, op->comm->nranks);
+	engine_complete(op, i);
+}
+
+/* ------------------------------------------------------------ one operation -- */
+
+static int engine_reap_sends(struct op *op)
+{
+	int kept = 0, moved = 0, n = op->sending_count;
+
+	for (int k = 0; k < n; k++) {
+		int i = op->sending[k];
+		int status = op->run[i].u.send.status;
+
+		if (status == COLL_IN_PROGRESS) {
+			op->sending[kept++] = i;
+			continue;
+		}
+		moved = 1;
+		if (status)
+			op->failed_send = i;
+		else
+			engine_complete(op, i);
+	}
+	op->sending_count = kept;
+	return moved;
+}
+
+/* A send that failed: the peer is lost, which usually has better words already under way. */
+static void engine_report_send(struct op *op)
+{
+	int i = op->failed_send, peer = op->sched.step[i].peer;
+	struct comm *comm = op->comm;
+	const char *lost = comm->link->lost[comm->world[peer]];
+
+	op->failed_send = -1;
+	if (comm->gone[peer])
+		comm_fail(comm, 0, COLL_ERR_PEER_LOST,
+			  "rank %d destroyed its communicator before rank %d could send to it",
+			  peer, comm->rank);
+	else
+		comm_fail(comm, 0, op->run[i].u.send.status, "rank %d was lost: %s", peer,
+			  lost ? lost : "sending to it failed");
+}
+
+static int engine_run_ready(struct op *op)
+{
+	int moved = 0;
+
+	for (int n = op->ready_count; n > 0 && !op->comm->error; n--) {
+		int i = op->ready[op->ready_head];
+
+		op->ready_head = (op->ready_head + 1) % op->cap_steps;
+		op->ready_count--;
+		if (engine_is_recv(&op->sched.step[i])) {
+			engine_recv(op, i);
+		} else if (op->sending_count < ENGINE_SENDS) {
+			engine_send(op, i);
+		} else {
+			engine_make_ready(op, i); /* later: behind the others */
+			continue;
+		}
+		moved = 1;
+	}
+	return moved;
+}
+
+static int engine_run(struct op *op)
+{
+	struct recv *recv;
+	int moved = 0, again;
+
+	do {
+		again = engine_reap_sends(op);
+		if (op->failed_send >= 0) {
+			engine_report_send(op);
+			return 1;
+		}
+		again |= engine_run_ready(op);
+		while ((recv = match_next_done(&op->comm->link->match)))
+			engine_received(recv);
+		if (op->comm->error)
+			return 1;
+		if (op->local_count) {
+			engine_local(op, op->local[--op->local_count]);
+			again = 1;
+		}
+		moved |= again;
+	} while (again && op->left);
+	return moved;
+}
+
+static int engine_room(struct op *op)
+{
+	int n = op->sched.nsteps;
+
+	if (n > op->cap_steps) {
+		free(op->run);
+		free(op->ready);
+		op->cap_steps = 0;
+		op->run = malloc((size_t)n * sizeof(*op->run));
+		op->ready = malloc(3 * (size_t)n * sizeof(*op->ready));
+		if (!op->run || !op->ready)
+			return COLL_ERR_NO_MEMORY;
+		op->cap_steps = n;
+		op->local = op->ready + n;
+		op->sending = op->local + n;
+	}
+	if (op->sched.scratch > op->scratch_size) {
+		const coll_host_t *host = &op->comm->link->host;
+
+		host->free(host, op->scratch, op->scratch_size);
+		op->scratch_size = op->sched.scratch;
+		op->scratch = host->alloc(host, op->scratch_size);
+		if (!op->scratch) {
+			op->scratch_size = 0;
+			return COLL_ERR_NO_MEMORY;
+		}
+	}
+	return COLL_SUCCESS;
+}
+
+static void engine_begin(struct op *op)
+{
+	const struct sched *s = &op->sched;
+
+	op->base[SCHED_SEND] = (char *)(uintptr_t)op->args.sendbuf;
+	op->base[SCHED_RECV] = op->args.recvbuf;
+	op->base[SCHED_SCRATCH] = op->scratch;
+	op->ready_head = op->ready_count = op->local_count = op->sending_count = 0;
+	op->failed_send = -1;
+	op->left = s->nsteps;
+	for (int i = 0; i < s->nsteps; i++) {
+		op->run[i].earlier = s->step[i].earlier;
+		op->run[i].u.recv.state = RECV_IDLE;
+	}
+	for (int i = 0; i < s->nsteps; i++)
+		if (!s->step[i].earlier)
+			engine_make_ready(op, i);
+}
+
+/* --------------------------------------------------------- native operations -- */
+
+static int engine_start_native(struct op *op)
+{
+	struct link *link = op->comm->link;
+	coll_error_t err = error_blank();
+	native_fn slot = choose_native(op->comm, op->args.kind);
+	int code = slot ? slot(link->ep, &op->args, &err) : COLL_ERR_UNSUPPORTED;
+
+	if (code == COLL_ERR_UNSUPPORTED && link->plugin->backend.transport)
+		return 0;
+	if (code)
+		comm_fail(op->comm, 0, code, "rank %d: %s", op->comm->rank,
+			  err.text[0] ? err.text : coll_error_string(code));
+	op->native = 1;
+	return 1;
+}
+
+/* Native operations are complete when the backend's stream has passed the last of them. */
+static void engine_check_native(struct comm *comm)
+{
+	const coll_backend_t *b = &comm->link->plugin->backend;
+	coll_error_t err = error_blank();
+	int code;
+
+	if (!b->native || !comm->head || !comm->head->native || comm->head->state != OP_RUNNING)
+		return;
+	code = b->native->query(comm->link->ep, &err);
+	if (code == COLL_IN_PROGRESS)
+		return;
+	if (code) {
+		comm_fail(comm, 0, code, "rank %d: %s", comm->rank,
+			  err.text[0] ? err.text : coll_error_string(code));
+		return;
+	}
+	for (struct op *op = comm->head; op && op->state == OP_RUNNING && op->native; op = op->next)
+		op->state = OP_DONE;
+}
+
+/* ------------------------------------------------------------------- the queue -- */
+
+static void engine_start(struct op *op)
+{
+	struct comm *comm = op->comm;
+	int code;
+
+	op->state = OP_RUNNING;
+	op->native = 0;
+	if (choose_native(comm, op->args.kind) && engine_start_native(op))
+		return;
+	code = choose_build(op);
+	if (!code)
+		code = engine_room(op);
+	if (code) {
+		comm_fail(comm, 0, code, "rank %d: no memory for the schedule", comm->rank);
+		return;
+	}
+	engine_begin(op);
+}
+
+/* May `op` run beside what is under way before it? */
+static int engine_may_start(const struct comm *comm, const struct op *op)
+{
+	const struct op *head = comm->head;
+
+	if (op->state != OP_QUEUED)
+		return 0;
+	if (op == head || (op->group && op->group == head->group))
+		return 1;
+	return head->native && choose_native(comm, op->args.kind) != NULL;
+}
+
+static void engine_pop_done(struct comm *comm)
+{
+	while (comm->head && comm->head->state == OP_DONE) {
+		struct op *op = comm->head;
+
+		comm->head = op->next;
+		if (!comm->head)
+			comm->tail = NULL;
+		comm->finished = op->number;
+		op->next = comm->spare;
+		comm->spare = op;
+	}
+}
+
+int engine_progress(struct comm *comm)
+{
+	int moved = 0;
+
+	if (comm->error)
+		return 0;
+	engine_check_native(comm);
+	engine_pop_done(comm);
+	for (struct op *op = comm->head; op && !comm->error;) {
+		if (op->state == OP_QUEUED && !engine_may_start(comm, op))
+			break;
+		if (op->state == OP_HELD)
+			break;
+		if (op->state == OP_QUEUED) {
+			engine_start(op);
+			moved = 1;
+		}
+		if (!comm->error && op->state == OP_RUNNING && !op->native) {
+			moved |= engine_run(op);
+			if (!comm->error && !op->left)
+				op->state = OP_DONE;
+		}
+		op = op->next;
+		if (!op || op->state == OP_QUEUED)
+			engine_pop_done(comm);
+	}
+	if (!comm->error)
+		engine_pop_done(comm);
+	if (comm->ngone && comm->head)
+		comm_check_gone(comm);
+	return moved;
+}
+
+/* ------------------------------------------------------------------ giving up -- */
+
+static void engine_cancel_step(struct op *op, int i)
+{
+	struct link *link = op->comm->link;
+	const coll_transport_t *t = link->plugin->backend.transport;
+	uint64_t cookie;
+
+	if (!engine_is_recv(&op->sched.step[i]))
+		return;
+	cookie = match_withdraw(&link->match, &op->run[i].u.recv);
+	if (cookie && link->ep && t->drop)
+		t->drop(link->ep, cookie);
+	else if (cookie)
+		link_shut(link);
+}
+
+static void engine_cancel_op(struct op *op)
+{
+	struct link *link = op->comm->link;
+	const coll_transport_t *t = link->plugin->backend.transport;
+
+	if (op->state != OP_RUNNING || op->native)
+		return;
+	for (int k = 0; k < op->sending_count; k++) {
+		coll_send_t *send = &op->run[op->sending[k]].u.send;
+
+		if (send->status != COLL_IN_PROGRESS || !link->ep)
+			continue;
+		if (t->cancel)
+			t->cancel(link->ep, send);
+		else
+			link_shut(link);
+	}
+	for (int i = 0; op->cap_steps && i < op->sched.nsteps; i++)
+		engine_cancel_step(op, i);
+}
+
+void engine_cancel(struct comm *comm)
+{
+	const coll_native_t *native = comm->link->plugin->backend.native;
+
+	if (native && native->abort && comm->link->ep)
+		native->abort(comm->link->ep);
+	for (struct op *op = comm->head; op; op = op->next) {
+		engine_cancel_op(op);
+		op->state = OP_DONE;
+	}
+}

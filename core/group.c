@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* group.c - groups belong to a thread: their state is the only thread-local state besides errors.
+ */
+#include "group.h"
+#include "engine.h"
+#include "error.h"
+
+#include <stdlib.h>
+
+static _Atomic uint64_t group_numbers;
+static _Thread_local struct {
+	uint64_t number; /* 0: none open */
+	int depth;
+	int n, cap;
+	coll_comm_t *comms;
+} group;
+
+uint64_t group_current(void)
+{
+	return group.number;
+}
+
+int group_join(struct comm *comm)
+{
+	coll_comm_t *bigger;
+
+	if (!group.number)
+		return COLL_SUCCESS;
+	for (int i = 0; i < group.n; i++)
+		if (group.comms[i] == comm->handle)
+			return COLL_SUCCESS;
+	if (group.n == group.cap) {
+		bigger = realloc(group.comms, (size_t)(group.cap + 16) * sizeof(*bigger));
+		if (!bigger)
+			return error_set(COLL_ERR_NO_MEMORY, "no memory for a group");
+		group.comms = bigger;
+		group.cap += 16;
+	}
+	group.comms[group.n++] = comm->handle;
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_group_start(void)
+{
+	if (!group.depth++)
+		group.number = atomic_fetch_add(&group_numbers, 1) + 1;
+	return COLL_SUCCESS;
+}
+
+/* Starts what the group holds on one communicator. */
+static int group_begin(coll_comm_t handle, uint64_t number)
+{
+	struct comm *comm = comm_enter(handle, "coll_group_end");
+	int code;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	op_release(comm, number);
+	link_progress(comm->link);
+	code = comm_error(comm);
+	comm_leave(comm);
+	return code;
+}
+
+coll_result_t coll_group_end(void)
+{
+	uint64_t number = group.number;
+	int first = COLL_SUCCESS;
+
+	if (!group.depth)
+		return error_set(COLL_ERR_INVALID_USAGE,
+				 "coll_group_end without a coll_group_start in this thread");
+	if (--group.depth)
+		return COLL_SUCCESS;
+	group.number = 0;
+	for (int i = 0; i < group.n; i++) {
+		int code = group_begin(group.comms[i], number);
+
+		first = first ? first : code;
+	}
+	free(group.comms);
+	group.comms = NULL;
+	group.n = group.cap = 0;
+	return first;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* group.h - what the calling thread has put between coll_group_start and coll_group_end. */
+#ifndef CORE_GROUP_H
+#define CORE_GROUP_H
+
+#include "comm.h"
+
+/* The number of the thread's open group, or 0. */
+uint64_t group_current(void);
+/* Notes that the open group, if there is one, has an operation on comm. */
+int group_join(struct comm *comm);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* link.c - opening and closing endpoints, driving them, and control messages. */
+#include "link.h"
+#include "comm.h"
+#include "engine.h"
+#include "error.h"
+#include "log.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A control message on its way. */
+struct notice {
+	struct notice *next;
+	coll_send_t send;
+	struct notice_body *body;
+};
+
+int64_t link_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* With more ranks on this host than processors, polling only keeps others from working. */
+static int link_oversubscribed(const struct boot *boot)
+{
+	const char *here = boot_peer(boot, boot_rank(boot))->host;
+	cpu_set_t cpus;
+	int ranks = 0;
+
+	for (int r = 0; r < boot_nranks(boot); r++)
+		ranks += !strcmp(boot_peer(boot, r)->host, here);
+	return !sched_getaffinity(0, sizeof(cpus), &cpus) && ranks > CPU_COUNT(&cpus);
+}
+
+static int link_open_endpoint(struct link *link)
+{
+	coll_error_t err = error_blank();
+	int code = link->plugin->backend.open(&link->host, &link->ep, &err);
+
+	return code ? error_take(code, &err) : COLL_SUCCESS;
+}
+
+static void link_free(struct link *link)
+{
+	match_free(&link->match);
+	for (int r = 0; link->lost && r < link->nranks; r++)
+		free(link->lost[r]);
+	free(link->lost);
+	boot_close(link->boot);
+	plugins_free(link->plugins);
+	conf_free(link->conf);
+	if (link->wake_fd >= 0)
+		close(link->wake_fd);
+	pthread_mutex_destroy(&link->lock);
+	free(link);
+}
+
+int link_open(struct link **out, struct boot *boot, struct conf *conf, struct plugin_list *plugins,
+	      const struct plugin *plugin, int device)
+{
+	struct link *link = calloc(1, sizeof(*link));
+	int code;
+
+	*out = link;
+	if (!link) {
+		boot_close(boot);
+		plugins_free(plugins);
+		conf_free(conf);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+	}
+	pthread_mutex_init(&link->lock, NULL);
+	link->refs = 1;
+	link->boot = boot;
+	link->conf = conf;
+	link->plugins = plugins;
+	link->plugin = plugin;
+	link->rank = boot_rank(boot);
+	link->nranks = boot_nranks(boot);
+	link->poll_us = link_oversubscribed(boot) ? 0 : conf_int(conf, "poll");
+	link->yield_us = conf_int(conf, "yield");
+	link->timeout_us = conf_int(conf, "timeout");
+	link->lost = calloc((size_t)link->nranks, sizeof(*link->lost));
+	link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	match_init(&link->match);
+	link->match.judge = comm_judge;
+	link->match.mismatch = comm_mismatch;
+	link->match.user = link;
+	host_fill(link, device);
+	if (!link->lost)
+		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", link->nranks);
+	else if (link->wake_fd < 0)
+		code = error_set(COLL_ERR_SYSTEM, "cannot make an eventfd: %s", strerror(errno));
+	else
+		code = link_open_endpoint(link);
+	if (!code)
+		wait_add(link);
+	return code;
+}
+
+void link_hold(struct link *link)
+{
+	atomic_fetch_add(&link->refs, 1);
+}
+
+static void link_close_endpoint(struct link *link, int64_t timeout_ms)
+{
+	struct notice *next;
+
+	if (link->ep)
+		link->plugin->backend.close(link->ep, timeout_ms);
+	link->ep = NULL;
+	for (struct notice *n = link->notices; n; n = next) {
+		next = n->next;
+		free(n->body);
+		free(n);
+	}
+	link->notices = NULL;
+}
+
+void link_release(struct link *link, int64_t timeout_ms)
+{
+	if (atomic_fetch_sub(&link->refs, 1) > 1)
+		return;
+	wait_remove(link);
+	link_close_endpoint(link, timeout_ms);
+	link_free(link);
+}
+
+void link_shut(struct link *link)
+{
+	if (!link->ep)
+		return;
+	link_close_endpoint(link, 0);
+	for (struct comm *c = link->comms; c; c = c->next)
+		comm_fail(c, 1, COLL_ERR_ABORTED, "the endpoint of backend '%s' had to be closed",
+			  link->plugin->backend.name);
+}
+
+void link_enter(struct link *link)
+{
+	pthread_mutex_lock(&link->lock);
+	wait_drive(link);
+}
+
+void link_leave(struct link *link)
+{
+	pthread_mutex_unlock(&link->lock);
+}
+
+static int link_reap_notices(struct link *link)
+{
+	int moved = 0;
+
+	for (struct notice **at = &link->notices; *at;) {
+		struct notice *n = *at;
+
+		if (n->send.status == COLL_IN_PROGRESS) {
+			at = &n->next;
+			continue;
+		}
+		*at = n->next;
+		free(n->body);
+		free(n);
+		moved = 1;
+	}
+	return moved;
+}
+
+int link_progress(struct link *link)
+{
+	const coll_transport_t *t = link->plugin->backend.transport;
+	struct recv *recv;
+	int moved = 0;
+
+	if (link->ep && t)
+		moved = t->progress(link->ep);
+	while ((recv = match_next_done(&link->match)))
+		engine_received(recv);
+	if (link->news || link->match.controls) {
+		link->news = 0;
+		for (struct comm *c = link->comms; c; c = c->next)
+			comm_check(c);
+		link->match.controls = 0;
+	}
+	if (link->notices)
+		moved |= link_reap_notices(link);
+	for (struct comm *c = link->comms; c; c = c->next)
+		if (c->head)
+			moved |= engine_progress(c);
+	return moved;
+}
+
+void link_wake(struct link *link)
+{
+	uint64_t one = 1;
+	ssize_t n = write(link->wake_fd, &one, sizeof(one));
+
+	(void)n; /* full means that a wake-up is already due */
+}
+
+void link_notify(struct link *link, int peer, uint32_t context, int kind, int code,
+		 const char *text)
+{
+	const coll_transport_t *t = link->plugin->backend.transport;
+	struct notice *n = calloc(1, sizeof(*n));
+	size_t len = strlen(text) + 1;
+	coll_error_t err = error_blank();
+
+	if (n)
+		n->body = malloc(sizeof(*n->body) + len);
+	if (!n || !n->body || !link->ep || !t || link->lost[peer]) {
+		free(n ? n->body : NULL);
+		free(n);
+		return;
+	}
+	n->body->kind = kind;
+	n->body->code = code;
+	memcpy(n->body->text, text, len);
+	n->send.header.tag = comm_tag_control(context);
+	n->send.header.len = sizeof(*n->body) + len;
+	n->send.buf = n->body;
+	n->send.peer = (uint32_t)peer;
+	n->send.status = COLL_IN_PROGRESS;
+	n->next = link->notices;
+	link->notices = n;
+	if (t->send(link->ep, &n->send, &err))
+		n->send.status = COLL_ERR_PEER_LOST; /* reaped with the others */
+}
+
+int link_notices_pending(struct link *link)
+{
+	link_reap_notices(link);
+	return link->notices != NULL;
+}

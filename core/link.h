@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * link.h - one opened backend endpoint and what belongs to it: the communicators on it (the first
+ * and those split from it), the messages on their way, the lock that serialises all of it.
+ */
+#ifndef CORE_LINK_H
+#define CORE_LINK_H
+
+#include "boot.h"
+#include "match.h"
+#include "plugin.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct comm;
+struct notice;
+
+/* What shapes schedules: rank 0's values, so that every rank builds the same. */
+struct tuning {
+	uint64_t segment;            /* bytes */
+	uint64_t allreduce_ring_min; /* bytes */
+};
+
+struct link {
+	pthread_mutex_t lock;
+	_Atomic int refs;
+	const struct plugin *plugin;
+	struct plugin_list *plugins;
+	struct conf *conf;
+	struct boot *boot;
+	coll_host_t host;
+	void *ep; /* NULL once closed */
+	int rank, nranks;
+	int wake_fd; /* written to end a sleep */
+	_Atomic int aborted;
+	_Atomic uintptr_t driver; /* the thread that last called in */
+	int64_t poll_us, yield_us, timeout_us;
+	struct tuning tuning;
+	struct match match;
+	struct comm *comms;
+	uint32_t next_context;
+	struct notice *notices; /* control messages being sent */
+	char **lost;            /* per rank: why it can no longer be reached, or NULL */
+	int news;               /* a peer was lost or a message mismatched: see link_progress */
+	struct link *next;      /* in the list of all links */
+};
+
+/*
+ * Opens the plugin's endpoint.  Collective.  The link takes over conf, plugins and boot, also when
+ * it fails.
+ */
+int link_open(struct link **link, struct boot *boot, struct conf *conf, struct plugin_list *plugins,
+	      const struct plugin *plugin, int device);
+/* Counts the communicators on it; the last one closes the endpoint within timeout_ms. */
+void link_hold(struct link *link);
+void link_release(struct link *link, int64_t timeout_ms);
+/* Ends the endpoint at once, failing every communicator on it.  The lock is held. */
+void link_shut(struct link *link);
+
+/* Takes the lock and notes that the calling thread drives this link. */
+void link_enter(struct link *link);
+void link_leave(struct link *link);
+
+/* Moves what can be moved; 1 if anything did.  The lock is held. */
+int link_progress(struct link *link);
+/* Ends the sleep of whoever waits on the link.  Any thread, lock or not. */
+void link_wake(struct link *link);
+
+/*
+ * Waits until done(arg) is non-zero: polls, then yields, then sleeps, driving all links of this
+ * thread.  COLL_SUCCESS, or COLL_ERR_TIMEOUT (no text) if nothing moved for timeout_us.  The lock
+ * is held, and given up while yielding and sleeping.
+ */
+int link_wait(struct link *link, int (*done)(void *arg), void *arg, int64_t timeout_us);
+
+/* Which links this thread drives while it waits (wait.c). */
+void wait_add(struct link *link);
+void wait_remove(struct link *link);
+void wait_drive(struct link *link);
+
+/* The payload of a control message. */
+struct notice_body {
+	int32_t kind; /* NOTICE_* */
+	int32_t code;
+	char text[];
+};
+
+/*
+ * Sends a control message of `kind` in `context` to a peer: text is copied, nothing waits for it.
+ * The lock is held.
+ */
+void link_notify(struct link *link, int peer, uint32_t context, int kind, int code,
+		 const char *text);
+/* Are control messages still being sent? */
+int link_notices_pending(struct link *link);
+
+/* Microseconds of the monotonic clock. */
+int64_t link_now(void);
+
+/* Fills the host table for an endpoint (host.c). */
+void host_fill(struct link *link, int device);
+
+#endif

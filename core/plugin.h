@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin.h - finds plugin files, loads them for good, and says truly why one was refused.
+ *
+ * A file is opened at most once per process and never unloaded; the process-wide table of loaded
+ * files is the core's only mutable global besides the log level, behind one lock that is never held
+ * across plugin code.
+ */
+#ifndef CORE_PLUGIN_H
+#define CORE_PLUGIN_H
+
+#include "conf.h"
+
+struct plugin {
+	char path[4096];
+	/* Copies in the core's own sizes; what the plugin lacks is NULL.  backend.transport and
+	 * backend.native point to the copies below, or are NULL. */
+	coll_backend_t backend;
+	coll_transport_t transport;
+	coll_native_t native;
+	int code;         /* COLL_SUCCESS, or why it was refused or its probe said no */
+	char reason[768]; /* the sentence for code */
+	int32_t priority; /* in force */
+	char priority_source[512];
+	char info[256]; /* backend->info's line, or "" */
+};
+
+struct plugin_list {
+	struct plugin *item;
+	int count;
+	/* Directories searched and what was wrong with them, one sentence each. */
+	char (*note)[768];
+	int note_count;
+};
+
+/*
+ * Loads what the directories of `plugin_path` (or the built-in one) hold, declares their options in
+ * conf, reads priorities and probes.  Sorted by priority, highest first, then by name.  The list is
+ * made even when every plugin was refused; the return is an error only for lack of memory or a
+ * fault in conf found while declaring.
+ */
+int plugins_load(struct conf *conf, struct plugin_list **list);
+void plugins_free(struct plugin_list *list);
+/* The usable or refused entry of that backend name, or NULL. */
+const struct plugin *plugins_find(const struct plugin_list *list, const char *name);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait.c - waiting: first polling, then yielding the processor, then sleeping.  A thread that waits
+ * on one link also drives the other links it is responsible for, so that one thread can hold
+ * several ranks of a communicator, or wait for several communicators in any order.
+ */
+#include "comm.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <unistd.h>
+
+enum {
+	WAIT_SWEEP = 8,      /* every so many idle rounds the thread's other links are driven */
+	WAIT_LINKS = 64,     /* of so many links a sleep watches the descriptors */
+	WAIT_SLEEP_MS = 100, /* longest sleep: bounds what a lost wake-up could cost */
+	WAIT_BLIND_US = 200  /* sleep on a transport without a descriptor */
+};
+
+static pthread_mutex_t wait_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct link *wait_links;
+static _Thread_local char wait_thread; /* its address names the thread */
+
+void wait_add(struct link *link)
+{
+	pthread_mutex_lock(&wait_lock);
+	link->next = wait_links;
+	wait_links = link;
+	pthread_mutex_unlock(&wait_lock);
+}
+
+void wait_remove(struct link *link)
+{
+	pthread_mutex_lock(&wait_lock);
+	for (struct link **at = &wait_links; *at; at = &(*at)->next)
+		if (*at == link) {
+			*at = link->next;
+			break;
+		}
+	pthread_mutex_unlock(&wait_lock);
+}
+
+void wait_drive(struct link *link)
+{
+	atomic_store_explicit(&link->driver, (uintptr_t)&wait_thread, memory_order_relaxed);
+}
+
+static int wait_is_mine(struct link *link)
+{
+	return atomic_load_explicit(&link->driver, memory_order_relaxed) == (uintptr_t)&wait_thread;
+}
+
+/* Drives the thread's links other than `link`, as far as no other thread is in them. */
+static int wait_sweep(struct link *link)
+{
+	int moved = 0;
+
+	pthread_mutex_lock(&wait_lock);
+	for (struct link *l = wait_links; l; l = l->next) {
+		if (l == link || !wait_is_mine(l) || pthread_mutex_trylock(&l->lock))
+			continue;
+		moved |= link_progress(l);
+		pthread_mutex_unlock(&l->lock);
+	}
+	pthread_mutex_unlock(&wait_lock);
+	return moved;
+}
+
+/* What to watch of a link while sleeping: 1 if it may be slept on. */
+static int wait_arm(struct link *link, struct pollfd *fds, int *n, int64_t *longest_us)
+{
+	const coll_transport_t *t = link->plugin->backend.transport;
+
+	if (!link->ep || !t || !t->wait_fd) {
+		*longest_us = WAIT_BLIND_US;
+		return 1;
+	}
+	if (t->arm(link->ep))
+		return 0;
+	fds[(*n)++] = (struct pollfd){.fd = t->wait_fd(link->ep), .events = POLLIN};
+	return 1;
+}
+
+/* Arms the thread's links; 0 if one of them has work. The link's own lock is held. */
+static int wait_arm_all(struct link *link, struct pollfd *fds, int *n, int64_t *longest_us)
+{
+	int idle = wait_arm(link, fds, n, longest_us);
+
+	pthread_mutex_lock(&wait_lock);
+	for (struct link *l = wait_links; l && idle && *n < WAIT_LINKS; l = l->next) {
+		if (l == link || !wait_is_mine(l) || pthread_mutex_trylock(&l->lock))
+			continue;
+		idle = wait_arm(l, fds, n, longest_us);
+		pthread_mutex_unlock(&l->lock);
+	}
+	pthread_mutex_unlock(&wait_lock);
+	return idle;
+}
+
+static void wait_sleep(struct link *link, int64_t longest_us)
+{
+	struct pollfd fds[WAIT_LINKS + 1] = {{.fd = link->wake_fd, .events = POLLIN}};
+	struct timespec t;
+	uint64_t count;
+	int n = 1;
+
+	if (!wait_arm_all(link, fds, &n, &longest_us))
+		return;
+	t = (struct timespec){.tv_sec = longest_us / 1000000,
+			      .tv_nsec = longest_us % 1000000 * 1000};
+	pthread_mutex_unlock(&link->lock);
+	if (ppoll(fds, (nfds_t)n, &t, NULL) > 0 && fds[0].revents & POLLIN)
+		n = (int)read(link->wake_fd, &count, sizeof(count));
+	pthread_mutex_lock(&link->lock);
+}
+
+/* One idle moment, `idle` microseconds after something last moved. */
+static void wait_pause(struct link *link, int64_t idle, int64_t left)
+{
+	int64_t longest = (int64_t)WAIT_SLEEP_MS * 1000;
+
+	if (idle < link->poll_us)
+		return;
+	if (idle < link->poll_us + link->yield_us) {
+		pthread_mutex_unlock(&link->lock);
+		sched_yield();
+		pthread_mutex_lock(&link->lock);
+		return;
+	}
+	wait_sleep(link, left < longest ? left : longest);
+}
+
+int link_wait(struct link *link, int (*done)(void *arg), void *arg, int64_t timeout_us)
+{
+	int64_t last = link_now(), now;
+	unsigned rounds = 0;
+
+	while (!done(arg)) {
+		if (link_progress(link)) {
+			last = 0;
+			continue;
+		}
+		now = link_now();
+		if (!last)
+			last = now;
+		if (++rounds % WAIT_SWEEP == 0 && wait_sweep(link))
+			continue;
+		if (now - last >= timeout_us)
+			return done(arg) ? COLL_SUCCESS : COLL_ERR_TIMEOUT;
+		wait_pause(link, now - last, timeout_us - (now - last));
+	}
+	return COLL_SUCCESS;
+}

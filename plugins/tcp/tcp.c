@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tcp.c - the tcp backend: what it offers, how an endpoint is made and ended. */
+#include "tcp.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+int32_t tcp_error(coll_error_t *err, int32_t code, const char *fmt, ...)
+{
+	va_list args;
+
+	if (!err)
+		return code;
+	err->code = code;
+	va_start(args, fmt);
+	vsnprintf(err->text, sizeof(err->text), fmt, args);
+	va_end(args);
+	return code;
+}
+
+void tcp_log(const coll_host_t *host, int32_t level, const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	host->log(host, level, text);
+}
+
+int64_t tcp_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void tcp_free(struct tcp *t)
+{
+	for (uint32_t i = 0; t->conn && i < t->nranks; i++) {
+		struct tcp_conn *conn = &t->conn[i];
+
+		if (conn->fd >= 0) {
+			/* A forked child may hold the socket too; the peer is to see the end now. */
+			shutdown(conn->fd, SHUT_RDWR);
+			close(conn->fd);
+		}
+		if (conn->rest)
+			t->host->free(t->host, conn->rest, conn->rest_size);
+	}
+	free(t->conn);
+	if (t->scratch)
+		t->host->free(t->host, t->scratch, TCP_SCRATCH);
+	if (t->epoll_fd >= 0)
+		close(t->epoll_fd);
+	free(t);
+}
+
+static void tcp_close(void *ep, int64_t timeout_ms)
+{
+	struct tcp *t = ep;
+
+	if (timeout_ms > 0)
+		tcp_flush(t, timeout_ms);
+	tcp_free(t);
+}
+
+static int32_t tcp_new(const coll_host_t *host, struct tcp **out, coll_error_t *err)
+{
+	struct tcp *t = calloc(1, sizeof(*t));
+
+	*out = t;
+	if (!t)
+		return tcp_error(err, COLL_ERR_NO_MEMORY, "out of memory");
+	t->host = host;
+	t->rank = host->rank;
+	t->nranks = host->nranks;
+	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (t->epoll_fd < 0)
+		return tcp_error(err, COLL_ERR_SYSTEM, "cannot make an epoll descriptor: %s",
+				 strerror(errno));
+	t->conn = calloc(t->nranks, sizeof(*t->conn));
+	t->scratch = host->alloc(host, TCP_SCRATCH);
+	if (!t->conn || !t->scratch)
+		return tcp_error(err, COLL_ERR_NO_MEMORY, "out of memory for %u connections",
+				 t->nranks);
+	for (uint32_t i = 0; i < t->nranks; i++) {
+		t->conn[i].fd = -1;
+		t->conn[i].peer = i;
+	}
+	return COLL_SUCCESS;
+}
+
+/* Sees to it that descriptors suffice; ranks that are threads of one process share the limit. */
+static int32_t tcp_reserve_descriptors(const struct tcp *t, const struct tcp_record *records,
+				       coll_error_t *err)
+{
+	const struct tcp_record *own = &records[t->rank];
+	rlim_t here = 0, want, least = (rlim_t)t->epoll_fd + t->nranks + 16;
+	struct rlimit limit;
+
+	for (uint32_t i = 0; i < t->nranks; i++)
+		here += records[i].pid == own->pid && tcp_same_host(&records[i], own);
+	want = (rlim_t)t->epoll_fd + (here ? here : 1) * (t->nranks + 16) + 128;
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= want)
+		return COLL_SUCCESS;
+	if (limit.rlim_max < least)
+		return tcp_error(err, COLL_ERR_SYSTEM,
+				 "%u ranks need about %llu file descriptors in each process, and "
+				 "its hard limit is %llu; raise it (ulimit -Hn)",
+				 t->nranks, (unsigned long long)want,
+				 (unsigned long long)limit.rlim_max);
+	limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		tcp_log(t->host, COLL_LOG_WARN,
+			"cannot raise the limit of file descriptors to %llu: %s",
+			(unsigned long long)want, strerror(errno));
+	return COLL_SUCCESS;
+}
+
+/* Tells all ranks how this one fares and where it listens; their failures become our error. */
+static int32_t tcp_meet(const coll_host_t *host, struct tcp_record *own, int32_t code,
+			struct tcp_record *records, coll_error_t *err)
+{
+	coll_error_t ignored = { .size = sizeof(ignored) };
+	int32_t met;
+
+	own->code = code;
+	if (code)
+		snprintf(own->text, sizeof(own->text), "%.*s", (int)sizeof(own->text) - 1,
+			 err ? err->text : "");
+	met = host->exchange(host, own, records, sizeof(*own), host->timeout_ms,
+			     code ? &ignored : err);
+	if (code || met)
+		return code ? code : met;
+	for (uint32_t i = 0; i < host->nranks; i++) {
+		struct tcp_record *record = &records[i];
+
+		record->text[sizeof(record->text) - 1] = '\0';
+		record->boot_id[sizeof(record->boot_id) - 1] = '\0';
+		record->unix_name[sizeof(record->unix_name) - 1] = '\0';
+		if (record->count > TCP_ADDRESSES)
+			return tcp_error(err, COLL_ERR_INTERNAL, "rank %u sent a malformed address",
+					 i);
+		if (record->code)
+			return tcp_error(err, COLL_ERR_REMOTE, "rank %u cannot open tcp: %s", i,
+					 record->text);
+	}
+	return COLL_SUCCESS;
+}
+
+static int32_t tcp_open(const coll_host_t *host, void **ep, coll_error_t *err)
+{
+	struct tcp_listeners listeners = { .count = 0 };
+	struct tcp_record own, *records;
+	struct tcp *t = NULL;
+	int32_t code;
+
+	*ep = NULL;
+	memset(&own, 0, sizeof(own));
+	records = calloc(host->nranks, sizeof(*records));
+	if (!records)
+		return tcp_error(err, COLL_ERR_NO_MEMORY, "out of memory for %u addresses",
+				 host->nranks);
+	code = tcp_new(host, &t, err);
+	if (!code && host->nranks > 1)
+		code = tcp_listen(host, &listeners, &own, err);
+	/* Also a rank that has failed meets the others, or they would wait for it. */
+	if (host->nranks > 1)
+		code = tcp_meet(host, &own, code, records, err);
+	if (!code)
+		code = tcp_reserve_descriptors(t, records, err);
+	if (!code)
+		code = tcp_mesh_connect(t, &listeners, records, err);
+	tcp_unlisten(&listeners);
+	free(records);
+	if (code && t)
+		tcp_free(t);
+	else
+		*ep = t;
+	return code;
+}
+
+static const coll_option_t tcp_options[] = {
+	{ .key = "interface",
+	  .fallback = "",
+	  .unit = "",
+	  .help = "network interface or address to use; empty: all",
+	  .type = COLL_OPTION_STRING },
+	{ .key = "unix",
+	  .fallback = "yes",
+	  .unit = "",
+	  .help = "use local sockets between ranks on one host",
+	  .type = COLL_OPTION_BOOL },
+	{ .key = "congestion",
+	  .fallback = "",
+	  .unit = "",
+	  .help = "TCP congestion control; empty: the system's, reno within a host",
+	  .type = COLL_OPTION_STRING },
+	{ .key = "sndbuf",
+	  .fallback = "0",
+	  .unit = "bytes",
+	  .help = "send buffer of a socket; 0: the system's for TCP, 1M for local sockets",
+	  .max = 1 << 30,
+	  .type = COLL_OPTION_BYTES },
+	{ .key = "rcvbuf",
+	  .fallback = "0",
+	  .unit = "bytes",
+	  .help = "receive buffer of a TCP socket; 0: the system's",
+	  .max = 1 << 30,
+	  .type = COLL_OPTION_BYTES },
+	{ .key = "user_timeout",
+	  .fallback = "0",
+	  .unit = "seconds",
+	  .help = "give a peer up when sent data is not taken for so long; 0: the system's",
+	  .max = (int64_t)86400 * 1000000,
+	  .type = COLL_OPTION_DURATION },
+};
+
+static const coll_transport_t tcp_transport = {
+	.size = sizeof(coll_transport_t),
+	.send = tcp_send,
+	.progress = tcp_progress,
+	.cancel = tcp_cancel,
+	.wait_fd = tcp_wait_fd,
+	.arm = tcp_arm,
+};
+
+COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
+	.size = sizeof(coll_backend_t),
+	.abi_minor = COLL_BACKEND_ABI_MINOR,
+	.name = "tcp",
+	.version = "1.0",
+	.description = "TCP between hosts, local sockets within one; works anywhere",
+	.priority = 10,
+	.memory = COLL_MEM_HOST,
+	.options = tcp_options,
+	.option_count = sizeof(tcp_options) / sizeof(tcp_options[0]),
+	.option_size = sizeof(coll_option_t),
+	.transport = &tcp_transport,
+	.open = tcp_open,
+	.close = tcp_close,
+};

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tcp_io.c - receiving, progress, sleeping, and the end of a peer. */
+#include "tcp.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { TCP_EVENTS = 64 };
+
+/* Nothing more comes from or goes to this peer. */
+static void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why)
+{
+	const coll_host_t *host = t->host;
+
+	t->failing -= conn->send_errno != 0;
+	t->watching -= (conn->events & EPOLLOUT) != 0;
+	t->moved = 1;
+	conn->lost = 1;
+	conn->send_errno = 0;
+	conn->events = 0;
+	if (conn->fd >= 0) {
+		/* A forked child may hold it too, then closing alone would end nothing. */
+		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
+		shutdown(conn->fd, SHUT_RDWR);
+		close(conn->fd);
+	}
+	conn->fd = -1;
+	if (conn->receiving)
+		host->arrived(host, conn->sink.cookie, COLL_ERR_PEER_LOST);
+	conn->receiving = 0;
+	tcp_fail_sends(t, conn, COLL_ERR_PEER_LOST);
+	host->peer_lost(host, conn->peer, why);
+}
+
+/* ------------------------------------------------------------------ receiving -- */
+
+/* n more bytes of the payload have been delivered. */
+static void tcp_delivered(struct tcp *t, struct tcp_conn *conn, size_t n)
+{
+	conn->got += n;
+	if (conn->got < conn->len)
+		return;
+	conn->receiving = 0;
+	conn->header_got = 0;
+	t->host->arrived(t->host, conn->sink.cookie, COLL_SUCCESS);
+}
+
+/* Adds to the header; when it is complete the message begins.  Returns the bytes used, or -1. */
+static ssize_t tcp_take_header(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n)
+{
+	size_t take = tcp_min(n, sizeof(conn->header) - conn->header_got);
+	coll_header_t header;
+
+	memcpy(conn->header + conn->header_got, bytes, take);
+	conn->header_got += (uint32_t)take;
+	if (conn->header_got < sizeof(conn->header))
+		return (ssize_t)take;
+	memcpy(&header, conn->header, sizeof(header));
+	memset(&conn->sink, 0, sizeof(conn->sink));
+	if (t->host->arrive(t->host, conn->peer, &header, &conn->sink)) {
+		tcp_lose(t, conn, "it sent a message that cannot be");
+		return -1;
+	}
+	conn->receiving = 1;
+	conn->got = 0;
+	conn->len = header.len;
+	if (!header.len)
+		tcp_delivered(t, conn, 0);
+	return (ssize_t)take;
+}
+
+/* The next n bytes of the stream, in memory of ours.  -1: the peer was lost over them. */
+static int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n)
+{
+	while (n) {
+		ssize_t used;
+
+		if (!conn->receiving) {
+			used = tcp_take_header(t, conn, bytes, n);
+			if (used < 0)
+				return -1;
+		} else {
+			used = (ssize_t)tcp_min(tcp_min(n, TCP_SCRATCH), conn->len - conn->got);
+			if (conn->sink.buf)
+				memcpy((uint8_t *)conn->sink.buf + conn->got, bytes, (size_t)used);
+			else
+				t->host->data(t->host, conn->sink.cookie, bytes, (uint64_t)used);
+			tcp_delivered(t, conn, (size_t)used);
+		}
+		bytes += used;
+		n -= (size_t)used;
+	}
+	return 0;
+}
+
+/*
+ * One call into the kernel.  A payload with a buffer goes straight there; what follows it, or
+ * comes without, goes to the scratch.  1 if all that was asked for came.
+ */
+static int tcp_pull(struct tcp *t, struct tcp_conn *conn)
+{
+	struct iovec iov[2];
+	struct msghdr msg = { .msg_iov = iov };
+	uint64_t left = conn->receiving ? conn->len - conn->got : 0;
+	size_t direct = conn->receiving && conn->sink.buf ? tcp_min(left, TCP_PIECE) : 0;
+	size_t extra = left == direct ? TCP_FIRST : direct ? 0 : TCP_SCRATCH;
+	ssize_t n;
+
+	if (direct)
+		iov[msg.msg_iovlen++] = (struct iovec){ (uint8_t *)conn->sink.buf + conn->got,
+							direct };
+	if (extra)
+		iov[msg.msg_iovlen++] = (struct iovec){ t->scratch, extra };
+	do {
+		n = recvmsg(conn->fd, &msg, MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return 0;
+	if (n <= 0) {
+		tcp_lose(t, conn, n ? strerror(errno) : "connection closed");
+		return 0;
+	}
+	tcp_spend(t, (size_t)n);
+	if (direct)
+		tcp_delivered(t, conn, tcp_min((uint64_t)n, direct));
+	if ((size_t)n > direct && tcp_feed(t, conn, t->scratch, (size_t)n - direct))
+		return 0;
+	return (size_t)n == direct + extra;
+}
+
+/* What there is from one peer, but not more than its share. */
+static void tcp_receive(struct tcp *t, struct tcp_conn *conn)
+{
+	size_t begin = t->budget;
+
+	if (conn->fd < 0)
+		return;
+	while (tcp_pull(t, conn) && t->budget && begin - t->budget < TCP_PIECE)
+		;
+}
+
+static void tcp_receive_all(struct tcp *t)
+{
+	struct epoll_event events[TCP_EVENTS];
+	int n;
+
+	if (t->nranks <= TCP_DIRECT + 1) {
+		for (uint32_t i = 0; i < t->nranks && t->budget; i++)
+			tcp_receive(t, &t->conn[(t->turn + i) % t->nranks]);
+		return;
+	}
+	n = epoll_wait(t->epoll_fd, events, TCP_EVENTS, 0);
+	/* What the budget leaves over stays ready and comes first next time. */
+	for (int i = 0; i < n && t->budget; i++)
+		tcp_receive(t, &t->conn[(uint32_t)events[i].data.u64]);
+}
+
+/* ------------------------------------------------------------------- progress -- */
+
+/* Messages to the own rank take the same way as all others, without the kernel. */
+static void tcp_loop_back(struct tcp *t)
+{
+	struct tcp_conn *conn = &t->conn[t->rank];
+	struct iovec iov[2 * TCP_GATHER + 1];
+	size_t bytes;
+	int n;
+
+	while (tcp_has_work(conn) && t->budget) {
+		bytes = tcp_gather(conn, iov, &n);
+		for (int i = 0; i < n; i++)
+			if (tcp_feed(t, conn, iov[i].iov_base, iov[i].iov_len))
+				return;
+		tcp_advance(t, conn, bytes);
+		tcp_spend(t, bytes);
+	}
+}
+
+static void tcp_send_all(struct tcp *t)
+{
+	for (uint32_t i = 0; i < t->nranks && t->sending && t->budget; i++) {
+		struct tcp_conn *conn = &t->conn[(t->turn + i) % t->nranks];
+		size_t begin = t->budget;
+
+		if (conn->fd < 0 || !tcp_has_work(conn) || conn->send_errno)
+			continue;
+		while (tcp_push(t, conn) && tcp_has_work(conn) && t->budget &&
+		       begin - t->budget < TCP_PIECE)
+			;
+	}
+}
+
+/* Peers to whom sending failed: lost, once all they sent is read. */
+static void tcp_settle(struct tcp *t)
+{
+	for (uint32_t i = 0; i < t->nranks && t->failing; i++) {
+		struct tcp_conn *conn = &t->conn[i];
+		size_t begin = t->budget;
+
+		if (!conn->send_errno)
+			continue;
+		tcp_receive(t, conn);
+		if (conn->send_errno && t->budget == begin)
+			tcp_lose(t, conn, strerror(conn->send_errno));
+	}
+}
+
+int32_t tcp_progress(void *ep)
+{
+	struct tcp *t = ep;
+
+	t->budget = TCP_BUDGET;
+	t->moved = 0;
+	if (t->failing)
+		tcp_settle(t);
+	tcp_receive_all(t);
+	if (t->sending)
+		tcp_send_all(t);
+	tcp_loop_back(t);
+	t->turn = t->turn + 1 < t->nranks ? t->turn + 1 : 0;
+	return t->moved;
+}
+
+/* ------------------------------------------------------------------- sleeping -- */
+
+int32_t tcp_wait_fd(void *ep)
+{
+	struct tcp *t = ep;
+
+	return t->epoll_fd;
+}
+
+int32_t tcp_arm(void *ep)
+{
+	struct tcp *t = ep;
+
+	if (t->failing || tcp_has_work(&t->conn[t->rank]))
+		return 1;
+	for (uint32_t i = 0; i < t->nranks && (t->sending || t->watching); i++) {
+		struct tcp_conn *conn = &t->conn[i];
+		struct epoll_event event = { .data.u64 = TCP_EVENT(TCP_EVENT_CONN, i) };
+
+		event.events = EPOLLIN | (tcp_has_work(conn) ? EPOLLOUT : 0);
+		if (conn->fd < 0 || event.events == conn->events)
+			continue;
+		if (epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, conn->fd, &event))
+			return 1;
+		t->watching += event.events & EPOLLOUT ? 1 : -1;
+		conn->events = event.events;
+	}
+	return 0;
+}
+
+/* -------------------------------------------------------------------- closing -- */
+
+/* Has the kernel of the peer's host all that was sent? */
+static int tcp_acknowledged(const struct tcp *t)
+{
+	for (uint32_t i = 0; i < t->nranks; i++) {
+		const struct tcp_conn *conn = &t->conn[i];
+		int unsent = 0;
+
+		if (conn->fd >= 0 && conn->inet && !conn->send_errno &&
+		    !ioctl(conn->fd, SIOCOUTQ, &unsent) && unsent > 0)
+			return 0;
+	}
+	return 1;
+}
+
+void tcp_flush(struct tcp *t, int64_t timeout_ms)
+{
+	int64_t deadline = tcp_now_ms() + timeout_ms;
+
+	/* Closing a TCP socket with unread data makes the kernel drop what it still had to send. */
+	for (;;) {
+		t->budget = TCP_BUDGET;
+		if (t->sending)
+			tcp_send_all(t);
+		for (uint32_t i = 0; i < t->nranks && t->failing; i++)
+			if (t->conn[i].send_errno)
+				tcp_fail_sends(t, &t->conn[i], COLL_ERR_PEER_LOST);
+		if ((!t->sending && tcp_acknowledged(t)) || tcp_now_ms() >= deadline)
+			return;
+		poll(NULL, 0, 1);
+	}
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tcp_send.c - the queue of each connection and the way out of it into the kernel. */
+#include "tcp.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+static coll_send_t *tcp_next(const coll_send_t *send)
+{
+	return (coll_send_t *)(uintptr_t)send->plugin[0];
+}
+
+static uint64_t tcp_size(const coll_send_t *send)
+{
+	return sizeof(send->header) + send->header.len;
+}
+
+int tcp_has_work(const struct tcp_conn *conn)
+{
+	return conn->rest || conn->first;
+}
+
+static void tcp_enqueue(struct tcp *t, struct tcp_conn *conn, coll_send_t *send)
+{
+	t->sending += conn->peer != t->rank && !tcp_has_work(conn);
+	send->plugin[0] = 0;
+	if (conn->first)
+		conn->last->plugin[0] = (uintptr_t)send;
+	else
+		conn->first = send;
+	conn->last = send;
+}
+
+/* The first send ends with `status`; its memory is not touched afterwards. */
+static void tcp_finish_first(struct tcp_conn *conn, int32_t status)
+{
+	coll_send_t *send = conn->first;
+
+	conn->first = tcp_next(send);
+	conn->done = 0;
+	send->status = status;
+}
+
+static void tcp_drop_rest(struct tcp *t, struct tcp_conn *conn)
+{
+	if (conn->rest)
+		t->host->free(t->host, conn->rest, conn->rest_size);
+	conn->rest = NULL;
+}
+
+void tcp_advance(struct tcp *t, struct tcp_conn *conn, uint64_t n)
+{
+	if (conn->rest) {
+		uint64_t part = tcp_min(n, conn->rest_size - conn->rest_done);
+
+		conn->rest_done += part;
+		n -= part;
+		if (conn->rest_done == conn->rest_size)
+			tcp_drop_rest(t, conn);
+	}
+	conn->done += n;
+	while (conn->first && conn->done >= tcp_size(conn->first)) {
+		uint64_t over = conn->done - tcp_size(conn->first);
+
+		tcp_finish_first(conn, COLL_SUCCESS);
+		conn->done = over;
+	}
+}
+
+/* Adds one piece of memory, skipping its first *skip bytes; returns its bytes. */
+static size_t tcp_gather_one(struct iovec *iov, int *n, const void *base, uint64_t size,
+			     uint64_t *skip, size_t room)
+{
+	uint64_t skipped = *skip < size ? *skip : size;
+	size_t take = tcp_min(size - skipped, room);
+
+	*skip -= skipped;
+	if (!take)
+		return 0;
+	iov[*n].iov_base = (uint8_t *)(uintptr_t)base + skipped;
+	iov[*n].iov_len = take;
+	++*n;
+	return take;
+}
+
+size_t tcp_gather(const struct tcp_conn *conn, struct iovec iov[2 * TCP_GATHER + 1], int *n)
+{
+	uint64_t skip = conn->rest_done;
+	size_t bytes = 0;
+	int messages = 0;
+
+	*n = 0;
+	if (conn->rest)
+		bytes = tcp_gather_one(iov, n, conn->rest, conn->rest_size, &skip, TCP_PIECE);
+	skip = conn->done;
+	for (const coll_send_t *send = conn->first;
+	     send && messages < TCP_GATHER && bytes < TCP_PIECE; messages++) {
+		bytes += tcp_gather_one(iov, n, &send->header, sizeof(send->header), &skip,
+					TCP_PIECE - bytes);
+		bytes += tcp_gather_one(iov, n, send->buf, send->header.len, &skip,
+					TCP_PIECE - bytes);
+		send = tcp_next(send);
+	}
+	return bytes;
+}
+
+void tcp_fail_sends(struct tcp *t, struct tcp_conn *conn, int32_t status)
+{
+	t->sending -= conn->peer != t->rank && tcp_has_work(conn);
+	tcp_drop_rest(t, conn);
+	while (conn->first)
+		tcp_finish_first(conn, status);
+}
+
+/* -------------------------------------------------------------------- sending -- */
+
+int tcp_push(struct tcp *t, struct tcp_conn *conn)
+{
+	struct iovec iov[2 * TCP_GATHER + 1];
+	struct msghdr msg = { .msg_iov = iov };
+	size_t offered;
+	ssize_t sent;
+	int n;
+
+	offered = tcp_gather(conn, iov, &n);
+	msg.msg_iovlen = (size_t)n;
+	do {
+		sent = sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	} while (sent < 0 && errno == EINTR);
+	if (sent < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM)
+		tcp_break(t, conn, errno);
+	if (sent <= 0)
+		return 0;
+	tcp_advance(t, conn, (uint64_t)sent);
+	t->sending -= !tcp_has_work(conn);
+	tcp_spend(t, (size_t)sent);
+	return (size_t)sent == offered;
+}
+
+int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err)
+{
+	struct tcp *t = ep;
+	struct tcp_conn *conn;
+	int idle;
+
+	if (send->peer >= t->nranks)
+		return tcp_error(err, COLL_ERR_INTERNAL, "there is no rank %u", send->peer);
+	conn = &t->conn[send->peer];
+	if (conn->lost)
+		return tcp_error(err, COLL_ERR_PEER_LOST, "rank %u is not connected any more",
+				 send->peer);
+	idle = !tcp_has_work(conn) && !conn->send_errno;
+	tcp_enqueue(t, conn, send);
+	if (idle && send->peer != t->rank)
+		tcp_push(t, conn);
+	return COLL_SUCCESS;
+}
+
+/* -------------------------------------------------------------------- cancelling -- */
+
+/* The peer has the beginning of the first message and must get the rest: keeps a copy of it. */
+static void tcp_keep_rest(struct tcp *t, struct tcp_conn *conn)
+{
+	const coll_send_t *send = conn->first;
+	uint64_t skip = conn->done, size = tcp_size(send) - skip;
+	struct iovec iov[2];
+	uint8_t *to = t->host->alloc(t->host, size);
+	int n = 0;
+
+	if (!to) {
+		/* Then the stream is worth nothing any more. */
+		tcp_break(t, conn, ENOMEM);
+		return;
+	}
+	conn->rest = to;
+	conn->rest_size = size;
+	conn->rest_done = 0;
+	tcp_gather_one(iov, &n, &send->header, sizeof(send->header), &skip, SIZE_MAX);
+	tcp_gather_one(iov, &n, send->buf, send->header.len, &skip, SIZE_MAX);
+	for (int i = 0; i < n; i++) {
+		memcpy(to, iov[i].iov_base, iov[i].iov_len);
+		to += iov[i].iov_len;
+	}
+}
+
+void tcp_cancel(void *ep, coll_send_t *send)
+{
+	struct tcp *t = ep;
+	struct tcp_conn *conn = &t->conn[send->peer];
+	coll_send_t *before = conn->first;
+
+	if (before == send) {
+		if (conn->done)
+			tcp_keep_rest(t, conn);
+		conn->first = tcp_next(send);
+		conn->done = 0;
+	} else {
+		while (before && tcp_next(before) != send)
+			before = tcp_next(before);
+		if (!before)
+			return;
+		before->plugin[0] = send->plugin[0];
+		if (conn->last == send)
+			conn->last = before;
+	}
+	t->sending -= conn->peer != t->rank && !tcp_has_work(conn);
+}

@@ -288,8 +288,9 @@ int comm_new(struct comm **out, struct link *link, uint32_t context, int rank, i
 	comm->world = calloc((size_t)nranks, sizeof(*comm->world));
 	comm->members = calloc((size_t)link->nranks, sizeof(*comm->members));
 	comm->gone = calloc((size_t)nranks, 1);
-	comm->handle = handle_new(HANDLE_COMM, comm);
-	if (!comm->world || !comm->members || !comm->gone || !comm->handle)
+	if (comm->world && comm->members && comm->gone)
+		comm->handle = handle_new(HANDLE_COMM, comm);
+	if (!comm->handle)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator of %d ranks",
 				 nranks);
 	for (int r = 0; r < link->nranks; r++)
@@ -298,11 +299,9 @@ int comm_new(struct comm **out, struct link *link, uint32_t context, int rank, i
 		comm->world[r] = world ? world[r] : r;
 		comm->members[comm->world[r]] = r;
 	}
-	pthread_mutex_lock(&link->lock);
 	comm->next = link->comms;
 	link->comms = comm;
 	link->news = 1; /* messages may have come already */
-	pthread_mutex_unlock(&link->lock);
 	return COLL_SUCCESS;
 }
 

@@ -66,7 +66,10 @@ void comm_mismatch(void *link, const struct recv *recv, uint32_t peer, const col
 /* Collective `seq` is issued here with this print. */
 void comm_remember(struct comm *comm, uint32_t seq, const struct print *print);
 
-/* A communicator on an opened link; world: nranks link ranks, copied. */
+/*
+ * A communicator on an opened link; world: nranks link ranks, copied; NULL: all.  On an error *comm
+ * may be half-made.  The lock is held; comm_free takes it itself.
+ */
 int comm_new(struct comm **comm, struct link *link, uint32_t context, int rank, int nranks,
 	     const int *world);
 void comm_free(struct comm *comm);

@@ -46,6 +46,17 @@ int conf_describe(const struct conf *conf, int index, coll_option_info_t *out);
 /* Files read, files absent, faults, unknown COLL_ variables: one sentence each. */
 int conf_note_count(const struct conf *conf);
 const char *conf_note(const struct conf *conf, int index);
+/*
+ * Logs the COLL_ variables that nobody has declared, once per process: to be called when every
+ * backend has.
+ */
+void conf_warn_unknown_env(const struct conf *conf);
+
+/*
+ * The application's struct (NULL: nothing said), of whatever size, as today's.  A size that
+ * coll_config_init cannot have set is COLL_ERR_INVALID_ARGUMENT, and *out says nothing.
+ */
+int conf_app(const coll_config_t *in, coll_config_t *out);
 
 /*
  * Core options, all of them (conf_core.c holds the table with defaults and help):

@@ -54,11 +54,22 @@ void conf_add_note(struct conf *conf, const char *fmt, ...) __attribute__((forma
 /* A note that makes conf_load or conf_declare fail. */
 void conf_add_fault(struct conf *conf, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Appends a value above all that are there.  Takes `source` over; blanks around value go. */
+/*
+ * Appends a value above all that are there.  Takes `source` over; blanks around value go, and a
+ * value that is then empty says nothing.  Section "" with key "tcp.interface" is section "tcp".
+ */
 void conf_add_raw(struct conf *conf, int kind, const char *section, const char *key,
 		  const char *value, char *source);
 /* Is it a value for that option? */
 int conf_raw_is(const struct conf_raw *raw, const char *section, const char *key);
+/* Where a wrong value was given, for the beginning of a message. */
+struct conf_place {
+	char text[512];
+};
+struct conf_place conf_place(const struct conf_raw *raw);
+extern const coll_option_t conf_priority_option;
+/* The declared option of that full name, or NULL. */
+struct conf_option *conf_find(const struct conf *conf, const char *name);
 /* Is the section declared? */
 int conf_has_section(const struct conf *conf, const char *section);
 
@@ -102,7 +113,8 @@ struct conf_guess {
 	char best[GUESS_WORD_SIZE]; /* "": none is similar enough */
 	int distance;
 };
-void conf_guess_begin(struct conf_guess *guess, const char *word);
+/* The first `same` bytes of word are common to all candidates. */
+void conf_guess_begin(struct conf_guess *guess, const char *word, size_t same);
 void conf_guess_try(struct conf_guess *guess, const char *candidate);
 
 /* Says of every value that nobody has claimed so far why that may be. */

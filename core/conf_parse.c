@@ -136,24 +136,31 @@ static void conf_print_amount(int64_t number, const struct conf_unit *unit, char
 {
 	while (unit[1].name && (number % unit->factor != 0 || number < unit->factor))
 		unit++;
-	/* Zero is written without unit, in whichever unit that is. */
-	snprintf(text, size, "%" PRId64 "%s", number ? number / unit->factor : 0, unit->name);
+	snprintf(text, size, "%" PRId64 "%s", number / unit->factor, unit->name);
+}
+
+/* "expected one of a, b, c" */
+static void conf_expected_choice(const char *choices, char *text, size_t size)
+{
+	const char *comma = " ";
+	size_t len = 0, n;
+
+	len += (size_t)snprintf(text, size, "expected one of");
+	while (choices && len < size) {
+		n = strcspn(choices, "|");
+		len += (size_t)snprintf(text + len, size - len, "%s%.*s", comma, (int)n, choices);
+		choices = choices[n] ? choices + n + 1 : NULL;
+		comma = ", ";
+	}
 }
 
 void conf_expected(const coll_option_t *spec, const char *choices, char *text, size_t size)
 {
 	const int duration = spec->type == COLL_OPTION_DURATION;
-	char low[32], high[32], *bar;
-	int n;
+	char low[32], high[32];
 
 	switch (spec->type) {
-	case COLL_OPTION_STRING:
-		n = snprintf(text, size, "expected one of ");
-		if (n >= 0 && (size_t)n < size)
-			snprintf(text + n, size - (size_t)n, "%s", choices ? choices : "");
-		for (bar = strchr(text, '|'); bar; bar = strchr(bar, '|'))
-			*bar = ' ';
-		break;
+	case COLL_OPTION_STRING: conf_expected_choice(choices, text, size); break;
 	case COLL_OPTION_BOOL: snprintf(text, size, "expected yes or no"); break;
 	case COLL_OPTION_INT:
 		snprintf(text, size, "expected an integer from %" PRId64 " to %" PRId64, spec->min,

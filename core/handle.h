@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-enum { HANDLE_COMM = 1, HANDLE_REQUEST = 2, HANDLE_EVENT = 3 };
+enum { HANDLE_COMM = 1, HANDLE_REQUEST = 2, HANDLE_EVENT = 3, HANDLE_INFO = 4 };
 
 /* A new handle for object, or NULL for want of memory. */
 void *handle_new(int type, void *object);

@@ -100,16 +100,16 @@ static int init_comm(coll_comm_t *out, struct link *link)
 	struct comm *comm;
 	int code;
 
+	link_enter(link); /* from now on the calling thread drives it */
 	link->next_context = 1;
 	code = comm_new(&comm, link, 0, link->rank, link->nranks, NULL);
+	link_leave(link);
 	if (code) {
 		if (comm)
 			comm_free(comm);
 		link_release(link, 0);
 		return code;
 	}
-	link_enter(link); /* from now on the calling thread drives it */
-	link_leave(link);
 	*out = comm->handle;
 	return COLL_SUCCESS;
 }

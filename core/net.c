@@ -42,13 +42,14 @@ static int net_listen_error(const struct net_addr *addr, int err)
 					   : "");
 }
 
-int net_listen(struct net_addr *addr, int *fd)
+int net_listen(struct net_addr *addr, int *fd, int *err)
 {
-	int one = 1, err;
+	int one = 1;
 
 	*fd = net_socket(addr->sa.ss_family);
+	*err = errno;
 	if (*fd < 0)
-		return net_listen_error(addr, errno);
+		return net_listen_error(addr, *err);
 	if (addr->sa.ss_family == AF_INET6)
 		setsockopt(*fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
 	addr->len = addr->sa.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
@@ -56,16 +57,16 @@ int net_listen(struct net_addr *addr, int *fd)
 	if (net_bind_listen(*fd, addr) == 0 &&
 	    getsockname(*fd, (struct sockaddr *)&addr->sa, &addr->len) == 0)
 		return 0;
-	err = errno;
+	*err = errno;
 	close(*fd);
 	*fd = -1;
-	return net_listen_error(addr, err);
+	return net_listen_error(addr, *err);
 }
 
 int net_listen_any(uint16_t port, int *fd, uint16_t *bound)
 {
 	struct net_addr any = {.len = sizeof(struct sockaddr_in6)};
-	int zero = 0, code;
+	int zero = 0, err, code;
 
 	any.sa.ss_family = AF_INET6;
 	net_set_port(&any, port);
@@ -82,7 +83,7 @@ int net_listen_any(uint16_t port, int *fd, uint16_t *bound)
 	memset(&any, 0, sizeof(any));
 	any.sa.ss_family = AF_INET;
 	net_set_port(&any, port);
-	code = net_listen(&any, fd);
+	code = net_listen(&any, fd, &err);
 	*bound = net_port(&any);
 	return code;
 }

@@ -42,8 +42,8 @@ void net_format_peer(int fd, char buf[NET_ADDR_SIZE]);
 
 /* All sockets below are non-blocking and close-on-exec. */
 
-/* Listens at addr; port 0 is replaced by the one given by the system. */
-int net_listen(struct net_addr *addr, int *fd);
+/* Listens at addr; port 0 is replaced by the one given by the system.  *err: errno of a failure. */
+int net_listen(struct net_addr *addr, int *fd, int *err);
 /* Listens at any address, IPv6 and IPv4, port as given or, for 0, from the system. */
 int net_listen_any(uint16_t port, int *fd, uint16_t *bound);
 /* Starts connecting: the socket, or -1 with errno. */

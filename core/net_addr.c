@@ -30,11 +30,16 @@ void net_set_port(struct net_addr *addr, uint16_t port)
 	}
 }
 
-static const void *net_ip(const struct sockaddr_storage *sa)
+static const void *net_ip(const void *sa)
 {
-	if (sa->ss_family == AF_INET6)
+	if (((const struct sockaddr *)sa)->sa_family == AF_INET6)
 		return &((const struct sockaddr_in6 *)sa)->sin6_addr;
 	return &((const struct sockaddr_in *)sa)->sin_addr;
+}
+
+static size_t net_ip_size(const struct sockaddr *sa)
+{
+	return sa->sa_family == AF_INET6 ? sizeof(struct in6_addr) : sizeof(struct in_addr);
 }
 
 void net_format(const struct net_addr *addr, char buf[NET_ADDR_SIZE])
@@ -102,6 +107,10 @@ static void net_add(struct net_addrs *out, const struct sockaddr *sa, uint16_t p
 {
 	struct net_addr *addr = &out->item[out->count];
 
+	for (int i = 0; i < out->count; i++) /* the resolver may say one thing twice */
+		if (out->item[i].sa.ss_family == sa->sa_family &&
+		    memcmp(net_ip(&out->item[i].sa), net_ip(sa), net_ip_size(sa)) == 0)
+			return;
 	if (out->count == NET_MAX_ADDRS || (sa->sa_family != AF_INET && sa->sa_family != AF_INET6))
 		return;
 	memset(addr, 0, sizeof(*addr));

@@ -13,16 +13,18 @@
 
 struct plugin {
 	char path[4096];
+	char name[32]; /* as the file's name says it; "" if that holds no valid name */
 	/* Copies in the core's own sizes; what the plugin lacks is NULL.  backend.transport and
 	 * backend.native point to the copies below, or are NULL. */
 	coll_backend_t backend;
 	coll_transport_t transport;
 	coll_native_t native;
+	coll_option_t *options; /* backend.options points here */
 	int code;         /* COLL_SUCCESS, or why it was refused or its probe said no */
 	char reason[768]; /* the sentence for code */
 	int32_t priority; /* in force */
 	char priority_source[512];
-	char info[256]; /* backend->info's line, or "" */
+	char info[256]; /* backend->info's line once plugins_describe has asked, or "" */
 };
 
 struct plugin_list {
@@ -41,6 +43,8 @@ struct plugin_list {
  */
 int plugins_load(struct conf *conf, struct plugin_list **list);
 void plugins_free(struct plugin_list *list);
+/* Asks every usable plugin for its `info`. */
+void plugins_describe(struct plugin_list *list, const struct conf *conf);
 /* The usable or refused entry of that backend name, or NULL. */
 const struct plugin *plugins_find(const struct plugin_list *list, const char *name);
 

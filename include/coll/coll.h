@@ -275,7 +275,8 @@ enum { COLL_SPLIT_NOCOLOR = -1 };
 
 /*
  * Collective over `comm`, blocks: ranks of equal colour (>= 0) form a new communicator, ordered by
- * key, then by old rank.  COLL_SPLIT_NOCOLOR takes part but gets *newcomm = NULL.
+ * key, then by old rank.  COLL_SPLIT_NOCOLOR takes part but gets *newcomm = NULL.  The new
+ * communicator uses the old one's backend, connections and options; config is NULL.
  */
 COLL_API coll_result_t coll_comm_split(coll_comm_t comm, int32_t color, int32_t key,
 				       coll_comm_t *newcomm, const coll_config_t *config);

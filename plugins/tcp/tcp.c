@@ -50,7 +50,8 @@ static void tcp_free(struct tcp *t)
 		struct tcp_conn *conn = &t->conn[i];
 
 		if (conn->fd >= 0) {
-			/* A forked child may hold the socket too; the peer is to see the end now. */
+			/* A forked child may hold the socket too; the peer is to see the end now.
+			 */
 			shutdown(conn->fd, SHUT_RDWR);
 			close(conn->fd);
 		}
@@ -131,7 +132,7 @@ static int32_t tcp_reserve_descriptors(const struct tcp *t, const struct tcp_rec
 static int32_t tcp_meet(const coll_host_t *host, struct tcp_record *own, int32_t code,
 			struct tcp_record *records, coll_error_t *err)
 {
-	coll_error_t ignored = { .size = sizeof(ignored) };
+	coll_error_t ignored = {.size = sizeof(ignored)};
 	int32_t met;
 
 	own->code = code;
@@ -160,7 +161,7 @@ static int32_t tcp_meet(const coll_host_t *host, struct tcp_record *own, int32_t
 
 static int32_t tcp_open(const coll_host_t *host, void **ep, coll_error_t *err)
 {
-	struct tcp_listeners listeners = { .count = 0 };
+	struct tcp_listeners listeners = {.count = 0};
 	struct tcp_record own, *records;
 	struct tcp *t = NULL;
 	int32_t code;
@@ -191,39 +192,39 @@ static int32_t tcp_open(const coll_host_t *host, void **ep, coll_error_t *err)
 }
 
 static const coll_option_t tcp_options[] = {
-	{ .key = "interface",
-	  .fallback = "",
-	  .unit = "",
-	  .help = "network interface or address to use; empty: all",
-	  .type = COLL_OPTION_STRING },
-	{ .key = "unix",
-	  .fallback = "yes",
-	  .unit = "",
-	  .help = "use local sockets between ranks on one host",
-	  .type = COLL_OPTION_BOOL },
-	{ .key = "congestion",
-	  .fallback = "",
-	  .unit = "",
-	  .help = "TCP congestion control; empty: the system's, reno within a host",
-	  .type = COLL_OPTION_STRING },
-	{ .key = "sndbuf",
-	  .fallback = "0",
-	  .unit = "bytes",
-	  .help = "send buffer of a socket; 0: the system's for TCP, 1M for local sockets",
-	  .max = 1 << 30,
-	  .type = COLL_OPTION_BYTES },
-	{ .key = "rcvbuf",
-	  .fallback = "0",
-	  .unit = "bytes",
-	  .help = "receive buffer of a TCP socket; 0: the system's",
-	  .max = 1 << 30,
-	  .type = COLL_OPTION_BYTES },
-	{ .key = "user_timeout",
-	  .fallback = "0",
-	  .unit = "seconds",
-	  .help = "give a peer up when sent data is not taken for so long; 0: the system's",
-	  .max = (int64_t)86400 * 1000000,
-	  .type = COLL_OPTION_DURATION },
+	{.key = "interface",
+	 .fallback = "",
+	 .unit = "",
+	 .help = "network interface or address to use; empty: all",
+	 .type = COLL_OPTION_STRING},
+	{.key = "unix",
+	 .fallback = "yes",
+	 .unit = "",
+	 .help = "use local sockets between ranks on one host",
+	 .type = COLL_OPTION_BOOL},
+	{.key = "congestion",
+	 .fallback = "",
+	 .unit = "",
+	 .help = "TCP congestion control; empty: the system's, reno within a host",
+	 .type = COLL_OPTION_STRING},
+	{.key = "sndbuf",
+	 .fallback = "0",
+	 .unit = "bytes",
+	 .help = "send buffer of a socket; 0: the system's for TCP, 1M for local sockets",
+	 .max = 1 << 30,
+	 .type = COLL_OPTION_BYTES},
+	{.key = "rcvbuf",
+	 .fallback = "0",
+	 .unit = "bytes",
+	 .help = "receive buffer of a TCP socket; 0: the system's",
+	 .max = 1 << 30,
+	 .type = COLL_OPTION_BYTES},
+	{.key = "user_timeout",
+	 .fallback = "0",
+	 .unit = "seconds",
+	 .help = "give a peer up when sent data is not taken for so long; 0: the system's",
+	 .max = (int64_t)86400 * 1000000,
+	 .type = COLL_OPTION_DURATION},
 };
 
 static const coll_transport_t tcp_transport = {

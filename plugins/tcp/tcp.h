@@ -16,11 +16,11 @@
 #include <sys/socket.h>
 
 /* Found by measurement, see README.md. */
-#define TCP_SCRATCH ((size_t)256 << 10) /* received at once for host->data; fits the cache */
-#define TCP_FIRST   ((size_t)32 << 10)  /* received at once while no message is under way */
-#define TCP_PIECE   ((size_t)1 << 20)   /* moved at once to or from a large buffer */
-#define TCP_BUDGET  ((size_t)4 << 20)   /* moved in one progress(), about a millisecond's worth */
-#define TCP_UNIX_BUFFER (1 << 20)       /* SO_SNDBUF of AF_UNIX sockets */
+#define TCP_SCRATCH     ((size_t)256 << 10) /* received at once for host->data; fits the cache */
+#define TCP_FIRST       ((size_t)32 << 10)  /* received at once while no message is under way */
+#define TCP_PIECE       ((size_t)1 << 20)   /* moved at once to or from a large buffer */
+#define TCP_BUDGET      ((size_t)4 << 20) /* moved in one progress(), about a millisecond's worth */
+#define TCP_UNIX_BUFFER (1 << 20)         /* SO_SNDBUF of AF_UNIX sockets */
 
 enum {
 	TCP_ADDRESSES = 8, /* published by a rank at most */
@@ -58,13 +58,13 @@ struct tcp {
 	const coll_host_t *host;
 	uint32_t rank, nranks;
 	int epoll_fd;
-	uint32_t turn;    /* whose turn it is to be served first */
-	uint32_t sending; /* connections with something left to send, the own one not counted */
-	uint32_t failing; /* connections whose send_errno is not told yet */
+	uint32_t turn;     /* whose turn it is to be served first */
+	uint32_t sending;  /* connections with something left to send, the own one not counted */
+	uint32_t failing;  /* connections whose send_errno is not told yet */
 	uint32_t watching; /* connections registered for EPOLLOUT */
-	size_t budget;    /* bytes this progress() may still move */
-	int moved;        /* has it moved any? */
-	uint8_t *scratch; /* TCP_SCRATCH bytes */
+	size_t budget;     /* bytes this progress() may still move */
+	int moved;         /* has it moved any? */
+	uint8_t *scratch;  /* TCP_SCRATCH bytes */
 	struct tcp_conn *conn; /* nranks */
 };
 
@@ -76,7 +76,7 @@ enum { TCP_EVENT_CONN = 0, TCP_EVENT_LISTENER = 1, TCP_EVENT_DIAL = 2, TCP_EVENT
 
 struct tcp_address {
 	uint8_t ip[16];
-	uint16_t port; /* network order, as is ip */
+	uint16_t port;  /* network order, as is ip */
 	uint8_t family; /* 4 or 6 */
 	uint8_t loopback;
 };

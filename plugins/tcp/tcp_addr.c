@@ -100,7 +100,7 @@ static int32_t tcp_listen_on(const coll_host_t *host, struct tcp_listeners *list
 
 static socklen_t tcp_unix_address(const char *name, struct sockaddr_storage *out)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	size_t len = strnlen(name, sizeof(address.sun_path) - 1);
 
 	/* A leading NUL: the abstract namespace, which leaves no file behind. */
@@ -136,7 +136,7 @@ static int32_t tcp_listen_inet(const coll_host_t *host, const struct ifaddrs *if
 {
 	struct tcp_address *out = &record->address[record->count];
 	int family = ifa->ifa_addr->sa_family;
-	struct sockaddr_storage address = { 0 };
+	struct sockaddr_storage address = {0};
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address;
 	struct sockaddr_in *in = (struct sockaddr_in *)&address;
 	socklen_t len = family == AF_INET ? sizeof(*in) : sizeof(*in6);

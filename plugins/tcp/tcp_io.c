@@ -106,17 +106,17 @@ static int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, 
 static int tcp_pull(struct tcp *t, struct tcp_conn *conn)
 {
 	struct iovec iov[2];
-	struct msghdr msg = { .msg_iov = iov };
+	struct msghdr msg = {.msg_iov = iov};
 	uint64_t left = conn->receiving ? conn->len - conn->got : 0;
 	size_t direct = conn->receiving && conn->sink.buf ? tcp_min(left, TCP_PIECE) : 0;
 	size_t extra = left == direct ? TCP_FIRST : direct ? 0 : TCP_SCRATCH;
 	ssize_t n;
 
 	if (direct)
-		iov[msg.msg_iovlen++] = (struct iovec){ (uint8_t *)conn->sink.buf + conn->got,
-							direct };
+		iov[msg.msg_iovlen++] =
+			(struct iovec){(uint8_t *)conn->sink.buf + conn->got, direct};
 	if (extra)
-		iov[msg.msg_iovlen++] = (struct iovec){ t->scratch, extra };
+		iov[msg.msg_iovlen++] = (struct iovec){t->scratch, extra};
 	do {
 		n = recvmsg(conn->fd, &msg, MSG_DONTWAIT);
 	} while (n < 0 && errno == EINTR);
@@ -243,7 +243,7 @@ int32_t tcp_arm(void *ep)
 		return 1;
 	for (uint32_t i = 0; i < t->nranks && (t->sending || t->watching); i++) {
 		struct tcp_conn *conn = &t->conn[i];
-		struct epoll_event event = { .data.u64 = TCP_EVENT(TCP_EVENT_CONN, i) };
+		struct epoll_event event = {.data.u64 = TCP_EVENT(TCP_EVENT_CONN, i)};
 
 		event.events = EPOLLIN | (tcp_has_work(conn) ? EPOLLOUT : 0);
 		if (conn->fd < 0 || event.events == conn->events)

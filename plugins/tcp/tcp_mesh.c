@@ -22,12 +22,13 @@
 #define TCP_MAC   16
 
 enum {
-	TCP_GUESTS = 64,         /* accepted, hello still to come */
-	TCP_SILENCE_MS = 2000,   /* a guest may say nothing for so long */
-	TCP_CONNECT_MS = 3000,   /* then the next address is tried */
-	TCP_REPLY_MS = 10000,    /* the same once TCP is connected */
-	TCP_PAUSE_MS = 100,      /* before all addresses are tried again */
-	TCP_REFUSED_ROUNDS = 3,  /* nobody listens there, after so many rounds */
+	TCP_GUESTS = 64,        /* accepted, hello still to come */
+	TCP_SILENCE_MS = 2000,  /* a guest may say nothing for so long */
+	TCP_CONNECT_MS = 3000,  /* then the next address is tried */
+	TCP_REPLY_MS = 10000,   /* the same once TCP is connected */
+	TCP_PAUSE_MS = 100,     /* before all addresses are tried again */
+	TCP_REFUSED_ROUNDS = 3, /* nobody listens there, after so many rounds */
+	TCP_KNOCK_MS = 500,     /* between looks whether a silent higher rank still listens */
 };
 
 struct tcp_hello {
@@ -61,6 +62,8 @@ struct tcp_mesh {
 	const struct tcp_listeners *listeners;
 	const struct tcp_record *records;
 	struct tcp_dial *dial; /* one for each lower rank */
+	uint8_t *refused;      /* has the last knock at this rank found nobody? */
+	int64_t knock;         /* when to knock next */
 	struct tcp_guest *guest;
 	uint32_t places; /* room for TCP_GUESTS strangers and all ranks */
 	uint32_t joined; /* connections made */
@@ -90,13 +93,14 @@ static void tcp_mesh_no_descriptor(struct tcp_mesh *mesh)
 	tcp_mesh_fail(mesh, COLL_ERR_SYSTEM,
 		      "cannot make a socket: %s; %u ranks need about %u descriptors more than are "
 		      "open now in each process (ulimit -n)",
-		      strerror(errno), mesh->t->nranks, mesh->t->nranks - mesh->joined + TCP_GUESTS);
+		      strerror(errno), mesh->t->nranks,
+		      mesh->t->nranks - mesh->joined + TCP_GUESTS);
 }
 
 static void tcp_mesh_mac(const struct tcp_mesh *mesh, const char *label, uint32_t from, uint32_t to,
 			 uint32_t nonce_of, uint8_t mac[TCP_MAC])
 {
-	uint8_t text[48] = { 0 };
+	uint8_t text[48] = {0};
 
 	memcpy(text, label, strlen(label));
 	memcpy(text + 16, &from, 4);
@@ -117,7 +121,7 @@ static int tcp_mesh_mac_equal(const uint8_t *a, const uint8_t *b)
 
 static int tcp_mesh_epoll(struct tcp_mesh *mesh, int how, int fd, uint32_t events, uint64_t data)
 {
-	struct epoll_event event = { .events = events, .data.u64 = data };
+	struct epoll_event event = {.events = events, .data.u64 = data};
 
 	if (!epoll_ctl(mesh->t->epoll_fd, how, fd, &event))
 		return 0;
@@ -241,7 +245,7 @@ static void tcp_dial_next(struct tcp_mesh *mesh, uint32_t peer)
 static void tcp_dial_connected(struct tcp_mesh *mesh, uint32_t peer)
 {
 	struct tcp_dial *dial = &mesh->dial[peer];
-	struct tcp_hello hello = { .magic = TCP_MAGIC, .size = sizeof(hello), .to = peer };
+	struct tcp_hello hello = {.magic = TCP_MAGIC, .size = sizeof(hello), .to = peer};
 	struct sockaddr_storage address;
 	socklen_t len = sizeof(int);
 	int failed = 0;
@@ -412,6 +416,44 @@ static void tcp_guest_accept(struct tcp_mesh *mesh, int listener)
 	}
 }
 
+/* ------------------------------------------------------------------- knocking -- */
+
+/*
+ * A higher rank that died would never dial us.  Until it is connected with everyone it listens, so
+ * a local address where nobody does, twice, is a dead rank's.  (Once may be a rank whose ready is
+ * on its way to us and that has finished since.)
+ */
+static void tcp_knock(struct tcp_mesh *mesh, uint32_t peer)
+{
+	const struct tcp_record *records = mesh->records;
+	struct sockaddr_storage address;
+	socklen_t len;
+	int fd;
+
+	len = tcp_candidate(mesh->t->host, &records[mesh->t->rank], &records[peer], 0, &address);
+	if (!len || address.ss_family != AF_UNIX)
+		return;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	if (!connect(fd, (struct sockaddr *)&address, len) || errno != ECONNREFUSED)
+		mesh->refused[peer] = 0;
+	else if (mesh->refused[peer]++)
+		tcp_mesh_fail(mesh, COLL_ERR_PEER_LOST,
+			      "rank %u is gone; it ended while ranks were connecting", peer);
+	close(fd);
+}
+
+static void tcp_knock_all(struct tcp_mesh *mesh, int64_t now)
+{
+	if (now < mesh->knock)
+		return;
+	for (uint32_t i = mesh->t->rank + 1; i < mesh->t->nranks; i++)
+		if (mesh->t->conn[i].fd < 0)
+			tcp_knock(mesh, i);
+	mesh->knock = now + TCP_KNOCK_MS;
+}
+
 /* ------------------------------------------------------------------- the loop -- */
 
 static void tcp_mesh_timed_out(struct tcp_mesh *mesh)
@@ -458,6 +500,7 @@ static int tcp_mesh_timers(struct tcp_mesh *mesh)
 	for (uint32_t i = 0; i < mesh->places; i++)
 		if (mesh->guest[i].stage != TCP_GUEST_NONE && mesh->guest[i].deadline <= now)
 			tcp_guest_drop(&mesh->guest[i]);
+	tcp_knock_all(mesh, now);
 	if (mesh->deadline <= now)
 		tcp_mesh_timed_out(mesh);
 	if (mesh->t->host->aborted(mesh->t->host))
@@ -505,6 +548,7 @@ static void tcp_mesh_free(struct tcp_mesh *mesh)
 		tcp_guest_drop(&mesh->guest[i]);
 	free(mesh->dial);
 	free(mesh->guest);
+	free(mesh->refused);
 }
 
 /* The other ranks' messages may be seen now. */
@@ -521,15 +565,15 @@ static void tcp_mesh_listen_to_all(struct tcp_mesh *mesh)
 int32_t tcp_mesh_connect(struct tcp *t, const struct tcp_listeners *listeners,
 			 const struct tcp_record *records, coll_error_t *err)
 {
-	struct tcp_mesh mesh = {
-		.t = t, .listeners = listeners, .records = records, .err = err
-	};
+	struct tcp_mesh mesh = {.t = t, .listeners = listeners, .records = records, .err = err};
 
 	mesh.deadline = tcp_now_ms() + t->host->timeout_ms;
 	mesh.places = TCP_GUESTS + t->nranks;
 	mesh.dial = calloc(t->rank + 1, sizeof(*mesh.dial));
 	mesh.guest = calloc(mesh.places, sizeof(*mesh.guest));
-	if (!mesh.dial || !mesh.guest)
+	mesh.refused = calloc(t->nranks, 1);
+	mesh.knock = tcp_now_ms() + TCP_KNOCK_MS;
+	if (!mesh.dial || !mesh.guest || !mesh.refused)
 		tcp_mesh_fail(&mesh, COLL_ERR_NO_MEMORY, "out of memory for connecting");
 	for (uint32_t i = 0; mesh.dial && i < t->rank; i++)
 		mesh.dial[i].fd = -1;

@@ -118,7 +118,7 @@ void tcp_fail_sends(struct tcp *t, struct tcp_conn *conn, int32_t status)
 int tcp_push(struct tcp *t, struct tcp_conn *conn)
 {
 	struct iovec iov[2 * TCP_GATHER + 1];
-	struct msghdr msg = { .msg_iov = iov };
+	struct msghdr msg = {.msg_iov = iov};
 	size_t offered;
 	ssize_t sent;
 	int n;

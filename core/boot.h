@@ -26,7 +26,7 @@ struct boot_peer {
 int boot_make_id(char *id, size_t size, const char *interface_name);
 
 /*
- * Meets the others.  Each blocks at most timeout_ms (a second more where rank 0 is asked who is
+ * Meets the others.  Each blocks at most timeout_ms (two seconds more while rank 0 is asked who is
  * missing) and names the ranks not heard from.  On error *boot is NULL.  Rank 0 of an id must be in
  * the process that made it.
  */

@@ -24,7 +24,7 @@ enum {
 	TCP_STRANGER_LIFE_MS = 2000, /* longest handshake */
 	TCP_STRANGER_MIN_MS = 20,    /* before it is dropped to make room for another */
 	TCP_ACCEPT_PAUSE_MS = 50,    /* after accept has failed for want of descriptors */
-	TCP_GRACE_MS = 1000          /* for rank 0 to tell who is missing */
+	TCP_GRACE_MS = 2000          /* for rank 0 to tell who is missing */
 };
 
 extern const char tcp_magic[8];

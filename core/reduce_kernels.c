@@ -28,6 +28,10 @@
 
 #include "convert.h"
 
+#if defined(__FAST_MATH__)
+#error "NaNs and exact rounding are part of the contract: build without -ffast-math"
+#endif
+
 /* One vector of a kernel. */
 typedef void (*kernel_step)(void *dst, const void *left, const void *right, int n);
 

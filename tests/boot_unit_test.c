@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* boot_unit_test.c - ranks meet and exchange: in memory, over TCP, over the caller's function. */
+#include "boot_harness.h"
+
+/* ------------------------------------------------------------------- in memory -- */
+
+struct local_rank {
+	pthread_t thread;
+	struct boot *boot;
+	int code;
+	char text[TEXT];
+	int64_t timeout_ms;
+};
+
+static void *local_work(void *arg)
+{
+	struct local_rank *rank = arg;
+
+	rank->code = check_meeting(rank->boot, NULL);
+	if (rank->code)
+		snprintf(rank->text, sizeof(rank->text), "%s", error_text());
+	boot_close(rank->boot);
+	return NULL;
+}
+
+static void test_local(int n)
+{
+	struct local_rank ranks[16];
+	struct boot *boots[16];
+	int failed = 0;
+
+	is_int(boot_open_local(boots, n), 0, "%d ranks in memory", n);
+	ok(boot_in_process(boots[n - 1]), "they know that they share a process");
+	for (int r = 0; r < n; r++) {
+		ranks[r] = (struct local_rank){.boot = boots[r]};
+		pthread_create(&ranks[r].thread, NULL, local_work, &ranks[r]);
+	}
+	for (int r = 0; r < n; r++) {
+		pthread_join(ranks[r].thread, NULL);
+		failed += ranks[r].code != 0;
+		if (ranks[r].code)
+			diag("rank %d: %s", r, ranks[r].text);
+	}
+	is_int(failed, 0, "%d ranks in memory exchange", n);
+}
+
+static void *local_exchange_once(void *arg)
+{
+	struct local_rank *rank = arg;
+	int in = 1, out[8];
+
+	rank->code = boot_exchange(rank->boot, &in, out, sizeof(in), rank->timeout_ms);
+	snprintf(rank->text, sizeof(rank->text), "%s", error_text());
+	return NULL;
+}
+
+static void test_local_timeout(void)
+{
+	struct boot *boots[8];
+	struct local_rank one = {.timeout_ms = 300};
+	int in = 1, out[8];
+
+	boot_open_local(boots, 8);
+	one.boot = boots[1];
+	pthread_create(&one.thread, NULL, local_exchange_once, &one);
+	pthread_join(one.thread, NULL);
+	is_int(one.code, COLL_ERR_TIMEOUT, "a rank alone in memory times out");
+	is_str(one.text, "ranks 0, 2-7 of 8 have not been heard from after 0.3 s",
+	       "the others are named");
+	is_int(boot_exchange(boots[0], &in, out, sizeof(in), LONG_MS), COLL_ERR_TIMEOUT,
+	       "a latecomer gets the same error");
+	is_int(boot_exchange(boots[1], &in, out, sizeof(in), LONG_MS), COLL_ERR_TIMEOUT,
+	       "and it stays");
+	for (int r = 0; r < 8; r++)
+		boot_close(boots[r]);
+}
+
+static void test_local_leaving(void)
+{
+	struct boot *boots[2];
+	struct local_rank one = {.timeout_ms = LONG_MS};
+
+	boot_open_local(boots, 2);
+	one.boot = boots[0];
+	pthread_create(&one.thread, NULL, local_exchange_once, &one);
+	pause_ms(20);
+	boot_close(boots[1]);
+	pthread_join(one.thread, NULL);
+	is_int(one.code, COLL_ERR_PEER_LOST, "a rank in memory that leaves is an error");
+	has_str(one.text, "rank 1 has left", "that names it");
+	boot_close(boots[0]);
+}
+
+static void test_local_mismatch(void)
+{
+	struct boot *boots[2];
+	struct local_rank one = {.timeout_ms = LONG_MS};
+	char in[9] = "", out[18];
+	int code;
+
+	boot_open_local(boots, 2);
+	one.boot = boots[0];
+	pthread_create(&one.thread, NULL, local_exchange_once, &one);
+	code = boot_exchange(boots[1], in, out, 9, LONG_MS);
+	pthread_join(one.thread, NULL);
+	is_int(code, COLL_ERR_MISMATCH, "lengths differ in memory");
+	is_int(one.code, COLL_ERR_MISMATCH, "both see it");
+	boot_close(boots[0]);
+	boot_close(boots[1]);
+}
+
+/* -------------------------------------------------------------------- over TCP -- */
+
+/* Rank 0 is this process (it has made the id), the others are children. */
+static int run_all(const struct rank_args *args)
+{
+	struct rank_child children[64];
+	struct rank_result result;
+	int failed = 0;
+
+	for (int r = 1; r < args->nranks; r++)
+		children[r] = rank_spawn(args, r);
+	for (int r = 0; r < args->nranks; r++) {
+		result = r == 0 ? rank_run(args, 0) : rank_collect(children[r]);
+		if (result.code)
+			diag("rank %d: %s", r, result.text);
+		failed += result.code != 0;
+	}
+	return failed;
+}
+
+static int work_in_process(struct boot *boot, void *arg)
+{
+	int code = check_meeting(boot, arg);
+
+	if (code == 0 && boot_in_process(boot) != (boot_nranks(boot) == 1))
+		code = error_set(COLL_ERR_INTERNAL, "wrong about who shares a process");
+	return code;
+}
+
+static void test_id(int n, const char *interface_name)
+{
+	char id[COLL_UNIQUE_ID_SIZE];
+	struct rank_args args = {.id = id,
+				 .nranks = n,
+				 .timeout_ms = LONG_MS,
+				 .work = work_in_process,
+				 .interface_name = interface_name};
+
+	if (!ok(boot_make_id(id, sizeof(id), interface_name) == 0, "an id%s%s",
+		interface_name ? " for " : "", interface_name ? interface_name : ""))
+		diag("%s", error_text());
+	is_int(run_all(&args), 0, "%d processes meet by an id", n);
+}
+
+static void test_root(const char *host, int n, const char *key)
+{
+	char root[64];
+	struct rank_args args = {.root = root,
+				 .nranks = n,
+				 .key = key,
+				 .timeout_ms = LONG_MS,
+				 .work = work_in_process};
+
+	snprintf(root, sizeof(root), "%s:%d", host, free_port());
+	is_int(run_all(&args), 0, "%d processes meet at %s", n, host);
+	is_int(run_all(&args), 0, "and once more at the same port");
+}
+
+static void *thread_rank(void *arg)
+{
+	struct local_rank *rank = arg;
+
+	rank->code = boot_in_process(rank->boot) ? check_meeting(rank->boot, NULL) : -1;
+	return NULL;
+}
+
+struct thread_open {
+	pthread_t thread;
+	const char *id;
+	int rank, code;
+};
+
+static void *thread_open(void *arg)
+{
+	struct thread_open *o = arg;
+	struct local_rank rank = {0};
+
+	o->code = boot_open_id(&rank.boot, o->id, o->rank, 4, NULL, LONG_MS);
+	if (o->code == 0) {
+		thread_rank(&rank);
+		o->code = rank.code;
+	}
+	boot_close(rank.boot);
+	return NULL;
+}
+
+static void test_id_threads(void)
+{
+	char id[COLL_UNIQUE_ID_SIZE];
+	struct thread_open ranks[4];
+	int failed = 0;
+
+	boot_make_id(id, sizeof(id), NULL);
+	for (int r = 0; r < 4; r++) {
+		ranks[r] = (struct thread_open){.id = id, .rank = r};
+		pthread_create(&ranks[r].thread, NULL, thread_open, &ranks[r]);
+	}
+	for (int r = 0; r < 4; r++) {
+		pthread_join(ranks[r].thread, NULL);
+		failed += ranks[r].code != 0;
+	}
+	is_int(failed, 0, "threads meet by an id, and know that they share a process");
+}
+
+/* Large pieces do not fit into a socket's buffer. */
+static int work_large(struct boot *boot, void *arg)
+{
+	size_t len = 3 << 20, n = (size_t)boot_nranks(boot);
+	char *in = malloc(len), *out = malloc(n * len);
+	int code, bad = 0;
+
+	(void)arg;
+	memset(in, 'a' + boot_rank(boot), len);
+	code = boot_exchange(boot, in, out, len, LONG_MS);
+	for (size_t i = 0; code == 0 && i < n * len; i++)
+		bad += out[i] != (char)('a' + i / len);
+	free(in);
+	free(out);
+	return bad ? error_set(COLL_ERR_INTERNAL, "%d wrong bytes", bad) : code;
+}
+
+static void test_large(void)
+{
+	char id[COLL_UNIQUE_ID_SIZE];
+	struct rank_args args = {.id = id, .nranks = 5, .timeout_ms = LONG_MS, .work = work_large};
+
+	boot_make_id(id, sizeof(id), "");
+	is_int(run_all(&args), 0, "pieces of 3 MiB");
+}
+
+/* ------------------------------------------------------- the caller's function -- */
+
+static int32_t user_fn(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
+{
+	return boot_exchange(user, in, out, len, timeout_ms);
+}
+
+static int32_t user_failing(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
+{
+	(void)user, (void)in, (void)out, (void)len, (void)timeout_ms;
+	return 42;
+}
+
+static void *user_rank(void *arg)
+{
+	struct local_rank *rank = arg;
+	struct boot *boot;
+
+	rank->code = boot_open_user(&boot, user_fn, rank->boot, boot_rank(rank->boot),
+				    boot_nranks(rank->boot), LONG_MS);
+	if (rank->code == 0)
+		rank->code = check_meeting(boot, NULL);
+	boot_close(boot);
+	boot_close(rank->boot);
+	return NULL;
+}
+
+static void test_user(int n)
+{
+	struct local_rank ranks[16];
+	struct boot *boots[16];
+	int failed = 0;
+
+	boot_open_local(boots, n);
+	for (int r = 0; r < n; r++) {
+		ranks[r] = (struct local_rank){.boot = boots[r]};
+		pthread_create(&ranks[r].thread, NULL, user_rank, &ranks[r]);
+	}
+	for (int r = 0; r < n; r++) {
+		pthread_join(ranks[r].thread, NULL);
+		failed += ranks[r].code != 0;
+	}
+	is_int(failed, 0, "%d ranks meet over the caller's exchange", n);
+}
+
+static void test_user_failing(void)
+{
+	struct boot *boot;
+
+	is_int(boot_open_user(&boot, user_failing, NULL, 0, 2, LONG_MS), COLL_ERR_REMOTE,
+	       "the caller's exchange fails");
+	has_str(error_text(), "the application's exchange returned 42 on rank 0", "its result");
+	ok(boot == NULL, "and there is no boot");
+}
+
+int main(void)
+{
+	static const int sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		test_id(sizes[i], NULL);
+		test_local(sizes[i]);
+	}
+	test_id(3, "lo");
+	test_id(3, "127.0.0.1");
+	test_root("127.0.0.1", 4, NULL);
+	test_root("localhost", 3, "a key");
+	test_root("127.0.0.1", 1, NULL);
+	if (have_ipv6()) {
+		test_root("[::1]", 3, "a key");
+		test_id(3, "::1");
+	} else {
+		skip(4, "no IPv6 here");
+	}
+	test_large();
+	test_id_threads();
+	test_user(1);
+	test_user(4);
+	test_user_failing();
+	test_local_timeout();
+	test_local_leaving();
+	test_local_mismatch();
+	return done_testing();
+}

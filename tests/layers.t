@@ -1,0 +1,125 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# layers.t - who may know whom, and the few other rules of reading that a grep can hold.
+. "${top_srcdir:-.}/tests/tap.sh"
+
+cd "${top_srcdir:-.}" || exit 1
+
+# Prints "file:line: name" for every header that FILE... include in quotes or in angle brackets.
+quoted() {
+    grep -Hn '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$@" /dev/null |
+        sed 's/:[[:space:]]*#[[:space:]]*include[[:space:]]*"\([^"]*\)".*/: \1/'
+}
+angled() {
+    grep -Hn '^[[:space:]]*#[[:space:]]*include[[:space:]]*<' "$@" /dev/null |
+        sed 's/:[[:space:]]*#[[:space:]]*include[[:space:]]*<\([^>]*\)>.*/: \1/'
+}
+
+# only FILES HEADER...: the core's FILES (a pattern) include only these of the core's headers.
+only() {
+    files=$1
+    shift
+    allowed=" $* "
+    wrong=
+    # shellcheck disable=SC2086 # a pattern
+    set -- $files
+    if [ ! -e "$1" ]; then
+        none "there are files $files" "none"
+        return
+    fi
+    while read -r place header; do
+        case $allowed in
+        *" $header "*) ;;
+        *) [ -z "$header" ] || wrong="$wrong$place $header
+" ;;
+        esac
+    done <<END
+$(quoted "$@")
+END
+    none "$files know only$allowed" "$wrong"
+}
+
+# File contents with comments gone and continued lines joined.
+code() {
+    sed 's|/\*.*\*/||g; s|//.*||' "$1" | awk '
+        /\/\*/ { sub(/\/\*.*/, ""); print; skip = 1; next }
+        skip && /\*\// { sub(/.*\*\//, ""); skip = 0 }
+        skip { next }
+        /\\$/ { sub(/\\$/, ""); printf "%s", $0; next }
+        { print }'
+}
+
+# Prints "file: line" of code that matches a pattern.
+code_with() {
+    pattern=$1
+    shift
+    for file in "$@"; do
+        code "$file" | grep -E "$pattern" | sed "s|^|$file: |"
+    done
+}
+
+sources=$(find core plugins tools -name '*.[ch]' | sort)
+core=$(find core -name '*.[ch]' | sort)
+plugins=$(find plugins -name '*.[ch]' | sort)
+tools=$(find tools -name '*.[ch]' | sort)
+# Test plugins and tests of a transport by itself stand on the plugin's side of backend.h; unit
+# tests and the bench of the reduction kernels look into the core.
+api_tests=$(find tests -name '*.[ch]' ! -name '*_unit_test.c' ! -name 'reduce_bench.c' \
+    ! -name '*transport*' ! -path 'tests/plugins/*' | sort)
+
+# ---- the outside ----
+# shellcheck disable=SC2086 # lists of files
+{
+    none "plugins see backend.h, nothing else of libcoll" \
+        "$(angled $plugins | grep ': coll/' | grep -v ': coll/backend\.h$')"
+    none "plugins see no file of another folder" "$(quoted $plugins | grep ': .*/')"
+    none "tools see coll.h, nothing else of libcoll" \
+        "$(angled $tools | grep ': coll/' | grep -v ': coll/coll\.h$')"
+    none "tools see no file of another folder" "$(quoted $tools | grep ': .*/')"
+    none "tests see coll.h, nothing else of libcoll" \
+        "$(angled $api_tests | grep ': coll/' | grep -v ': coll/coll\.h$')"
+    none "tests of the API see no file of the core" \
+        "$(quoted $api_tests | grep ': .*core/')"
+    none "the core sees no vendor's header" \
+        "$(angled $core | grep -E ': (cuda|nccl|rccl|hip|uc[pst]/|ucx|rdma/|infiniband/)')"
+    none "the core sees no plugin, no tool, no test" \
+        "$(quoted $core | grep -E ': .*(plugins|tools|tests)/')"
+}
+
+# ---- the core's own order ----
+only 'core/error.[ch]' error.h
+only 'core/log.[ch]' log.h error.h
+only 'core/reduce*.[ch]' reduce.h reduce_kernels.h convert.h log.h
+only 'core/sched.[ch]' sched.h
+only 'core/algo*.[ch]' sched.h algo.h
+only 'core/conf*.[ch]' conf.h conf_impl.h error.h log.h
+only 'core/boot*.[ch]' boot.h boot_impl.h boot_tcp.h net.h error.h log.h
+only 'core/net*.[ch]' net.h boot_impl.h error.h log.h
+only 'core/plugin*.[ch]' plugin.h plugin_impl.h loader.h conf.h error.h log.h
+only 'core/loader*.[ch]' plugin.h plugin_impl.h loader.h conf.h error.h log.h
+only 'core/select*.[ch]' select.h plugin.h boot.h conf.h error.h log.h
+
+# tsort complains about a loop.
+header_loops() {
+    for header in core/*.h; do
+        quoted "$header" | sed "s|^[^ ]* |$(basename "$header") |"
+    done | tsort 2>&1 >/dev/null
+}
+none "the core's headers include each other without a loop" "$(header_loops)"
+
+# ---- how it reads ----
+# shellcheck disable=SC2086 # lists of files
+{
+    none "nothing runs before main or at exit" \
+        "$(code_with 'constructor|destructor|init_array|atexit' $sources | grep -v -E '^[^:]*: +\*')"
+    none "the environment is read with secure_getenv only, and in the core only" \
+        "$(code_with '(^|[^_a-z])getenv *\(' $core $plugins; code_with 'getenv' $plugins)"
+    none "no name is glued together outside the reduction table" \
+        "$(code_with '^[^"]*##' $sources | grep -v '^core/reduce')"
+    # The table's macros define whole functions.
+    none "no macro hides a return or a goto" \
+        "$(code_with '^[[:space:]]*#[[:space:]]*define.*[^_a-z](return|goto)[^_a-z]' $sources |
+            grep -v '^core/reduce')"
+}
+
+done_testing

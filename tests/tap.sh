@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# tap.sh - TAP for shell tests; read with:  . "${top_srcdir:-.}/tests/tap.sh"
+#
+#   check "NAME" COMMAND...     one check: COMMAND succeeds; shows its output if not
+#   none  "NAME" TEXT           one check: TEXT is empty; shows it if not
+#   skip  "NAME" REASON         one check that cannot be made here
+#   skip_all REASON             none of them can: ends the script
+#   done_testing                ends the script; fails if a check did
+# shellcheck shell=sh
+
+tap_run=0
+tap_failed=0
+
+tap_result() {
+    tap_run=$((tap_run + 1))
+    if [ "$1" -eq 0 ]; then
+        echo "ok $tap_run - $2"
+        return
+    fi
+    tap_failed=$((tap_failed + 1))
+    echo "not ok $tap_run - $2"
+    printf '%s\n' "$3" | sed 's/^/#   /'
+}
+
+check() {
+    tap_name=$1
+    shift
+    tap_status=0
+    tap_output=$("$@" 2>&1) || tap_status=$?
+    tap_result "$tap_status" "$tap_name" "exit status $tap_status: $* $tap_output"
+}
+
+none() {
+    tap_status=0
+    [ -z "$2" ] || tap_status=1
+    tap_result "$tap_status" "$1" "$2"
+}
+
+skip() {
+    tap_run=$((tap_run + 1))
+    echo "ok $tap_run - $1 # SKIP $2"
+}
+
+skip_all() {
+    echo "1..0 # SKIP $1"
+    exit 0
+}
+
+done_testing() {
+    echo "1..$tap_run"
+    [ "$tap_failed" -eq 0 ] || exit 1
+    exit 0
+}

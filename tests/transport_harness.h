@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * transport_harness.h - runs the transport group of a plugin without libcoll.
+ *
+ * harness_run() makes N ranks, as processes or as threads, gives each a coll_host_t of its own,
+ * opens the plugin on all of them and calls a function per rank.  Messages are matched by sender
+ * and tag; a receive takes its payload in place or, as a reduction would, by host->data.
+ */
+#ifndef TESTS_TRANSPORT_HARNESS_H
+#define TESTS_TRANSPORT_HARNESS_H
+
+#include <coll/backend.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HARNESS_FN __attribute__((unused)) static
+
+enum {
+	HARNESS_RANKS = 16,      /* at most */
+	HARNESS_EXCHANGES = 32,  /* at most, in one run */
+	HARNESS_RECORD = 1024,   /* bytes a rank may give to an exchange */
+	HARNESS_WAIT_MS = 120000 /* a wait that takes longer has hung */
+};
+
+/* What the ranks of a run share, in memory that survives fork. */
+struct harness_shared {
+	atomic_uint arrived[HARNESS_EXCHANGES];
+	atomic_int open[HARNESS_RANKS];
+	int pid[HARNESS_RANKS];
+	int result[HARNESS_RANKS]; /* of the rank's function, 0 is good */
+	char text[HARNESS_RANKS][504];
+	double number[HARNESS_RANKS]; /* for benchmarks */
+	uint8_t area[HARNESS_EXCHANGES][HARNESS_RANKS][HARNESS_RECORD];
+};
+
+/* A receive that was asked for. */
+struct harness_recv {
+	uint32_t peer;
+	uint64_t tag;
+	uint8_t *buf;
+	uint64_t size; /* room in buf */
+	int add;       /* add the bytes to buf instead of storing them; without buf: drop them */
+	int32_t status;
+	uint64_t len; /* of the message */
+	struct harness_recv *next;
+};
+
+/* A message on its way in, or one that nobody asked for yet (then it owns buf). */
+struct harness_arrival {
+	struct harness_recv *recv;
+	uint32_t peer;
+	uint64_t tag, len, got;
+	uint8_t *buf;
+	int32_t status;
+	struct harness_arrival *next;
+};
+
+struct harness;
+typedef int (*harness_fn)(struct harness *h);
+
+/* Describes a run; fields left 0 mean: processes, no options, the default timeout. */
+struct harness_job {
+	const coll_backend_t *backend;
+	uint32_t nranks;
+	int threads;
+	const char *const *options; /* "key", "value", ..., NULL */
+	uint32_t options_of;        /* only of this rank; 0: of all */
+	harness_fn run;             /* after open */
+	harness_fn exchanged;       /* inside open, after the exchange; may be NULL */
+	int64_t timeout_ms;         /* of open */
+	int open_may_fail;          /* run is called then, too, with h->ep NULL */
+	void *user;
+	struct harness_shared *shared; /* filled by harness_run; harness_job_free ends it */
+};
+
+struct harness {
+	coll_host_t host;
+	const struct harness_job *job;
+	const coll_transport_t *transport;
+	void *ep;
+	int32_t open_code;
+	coll_error_t open_error;
+	uint32_t exchanges;
+	struct harness_recv *recvs;
+	struct harness_arrival *early;   /* complete or not, nobody asked for them */
+	struct harness_arrival *flowing; /* into a harness_recv */
+	int lost[HARNESS_RANKS];
+	char lost_text[HARNESS_RANKS][80];
+	int aborting;         /* what host->aborted answers */
+	uint32_t refuse_peer; /* messages from it are answered with a code; 0: nobody's */
+};
+
+HARNESS_FN int64_t harness_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Ends the rank's function with a text: return harness_fail(h, ...). */
+__attribute__((unused, format(printf, 2, 3))) static int harness_fail(struct harness *h,
+								      const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(h->job->shared->text[h->host.rank], sizeof(h->job->shared->text[0]), fmt, args);
+	va_end(args);
+	return 1;
+}
+
+/* ---------------------------------------------------------------- host table -- */
+
+HARNESS_FN void harness_log(const coll_host_t *host, int32_t level, const char *text)
+{
+	if (getenv("HARNESS_LOG"))
+		fprintf(stderr, "# rank %u level %d: %s\n", host->rank, level, text);
+}
+
+HARNESS_FN const char *harness_option_string(const coll_host_t *host, const char *key)
+{
+	const struct harness *h = host->core;
+	const coll_backend_t *backend = h->job->backend;
+	int here = !h->job->options_of || h->job->options_of == host->rank;
+
+	for (int i = 0; here && h->job->options && h->job->options[i]; i += 2)
+		if (!strcmp(h->job->options[i], key))
+			return h->job->options[i + 1];
+	for (uint32_t i = 0; i < backend->option_count; i++)
+		if (!strcmp(backend->options[i].key, key))
+			return backend->options[i].fallback;
+	return NULL;
+}
+
+HARNESS_FN int64_t harness_option_int(const coll_host_t *host, const char *key)
+{
+	const char *text = harness_option_string(host, key);
+
+	return text && !strcmp(text, "yes") ? 1 : text ? atoll(text) : 0;
+}
+
+HARNESS_FN int32_t harness_exchange(const coll_host_t *host, const void *in, void *out,
+				    uint64_t len, int64_t timeout_ms, coll_error_t *err)
+{
+	struct harness *h = host->core;
+	struct harness_shared *shared = h->job->shared;
+	uint32_t turn = h->exchanges++;
+	int64_t deadline = harness_now_ms() + timeout_ms;
+
+	if (len > HARNESS_RECORD || turn >= HARNESS_EXCHANGES)
+		abort();
+	if (len)
+		memcpy(shared->area[turn][host->rank], in, len);
+	atomic_fetch_add(&shared->arrived[turn], 1);
+	while (atomic_load(&shared->arrived[turn]) < host->nranks) {
+		if (harness_now_ms() > deadline) {
+			snprintf(err->text, sizeof(err->text), "exchange timed out");
+			return COLL_ERR_TIMEOUT;
+		}
+		usleep(200);
+	}
+	for (uint32_t i = 0; len && i < host->nranks; i++)
+		memcpy((uint8_t *)out + i * len, shared->area[turn][i], len);
+	return h->job->exchanged && len ? h->job->exchanged(h) : 0;
+}
+
+/* Waits for all ranks, without the plugin. */
+HARNESS_FN int harness_barrier(struct harness *h)
+{
+	coll_error_t err;
+
+	return harness_exchange(&h->host, NULL, NULL, 0, HARNESS_WAIT_MS, &err);
+}
+
+/* Keyed like the real one, strong enough for a test. */
+HARNESS_FN void harness_mac(const coll_host_t *host, const void *data, uint64_t len,
+			    uint8_t out[16])
+{
+	const uint8_t *bytes = data;
+
+	for (uint64_t lane = 0; lane < 16; lane++) {
+		uint64_t hash = 0xcbf29ce484222325u + lane;
+
+		for (uint64_t i = 0; i < 16 + len; i++) {
+			hash ^= i < 16 ? host->key[i] : bytes[i - 16];
+			hash *= 0x100000001b3u;
+		}
+		out[lane] = (uint8_t)(hash >> 32);
+	}
+}
+
+HARNESS_FN int32_t harness_aborted(const coll_host_t *host)
+{
+	const struct harness *h = host->core;
+
+	return h->aborting;
+}
+
+HARNESS_FN void *harness_alloc(const coll_host_t *host, uint64_t bytes)
+{
+	(void)host;
+	return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+HARNESS_FN void harness_free(const coll_host_t *host, void *ptr, uint64_t bytes)
+{
+	(void)host;
+	(void)bytes;
+	free(ptr);
+}
+
+HARNESS_FN int32_t harness_arrive(const coll_host_t *host, uint32_t peer,
+				  const coll_header_t *header, coll_sink_t *sink)
+{
+	struct harness *h = host->core;
+	struct harness_arrival *a;
+	struct harness_recv **at = &h->recvs;
+
+	if (header->meta[0] != ~header->tag || header->meta[1] != header->len * 3)
+		return COLL_ERR_INTERNAL;
+	if (h->refuse_peer && peer == h->refuse_peer)
+		return COLL_ERR_INTERNAL;
+	a = calloc(1, sizeof(*a));
+	a->peer = peer;
+	a->tag = header->tag;
+	a->len = header->len;
+	a->status = COLL_IN_PROGRESS;
+	while (*at && ((*at)->peer != peer || (*at)->tag != header->tag))
+		at = &(*at)->next;
+	if (*at) {
+		a->recv = *at;
+		*at = a->recv->next;
+		a->recv->len = header->len;
+		a->buf = a->recv->buf;
+		a->next = h->flowing;
+		h->flowing = a;
+		if (header->len > a->recv->size)
+			abort();
+	} else {
+		a->buf = malloc(header->len ? header->len : 1);
+		a->next = h->early;
+		h->early = a;
+	}
+	sink->cookie = (uintptr_t)a;
+	sink->memory = COLL_MEM_HOST;
+	sink->buf = a->recv && a->recv->add ? NULL : a->buf;
+	return 0;
+}
+
+HARNESS_FN void harness_data(const coll_host_t *host, uint64_t cookie, const void *bytes,
+			     uint64_t n)
+{
+	struct harness_arrival *a = (void *)(uintptr_t)cookie;
+	const uint8_t *from = bytes;
+
+	(void)host;
+	if (a->got + n > a->len)
+		abort();
+	for (uint64_t i = 0; a->buf && i < n; i++)
+		a->buf[a->got + i] = (uint8_t)(a->buf[a->got + i] + from[i]);
+	a->got += n;
+}
+
+HARNESS_FN void harness_arrived(const coll_host_t *host, uint64_t cookie, int32_t status)
+{
+	struct harness *h = host->core;
+	struct harness_arrival *a = (void *)(uintptr_t)cookie, **at = &h->flowing;
+
+	a->status = status;
+	if (!a->recv)
+		return;
+	a->recv->status = status;
+	while (*at != a)
+		at = &(*at)->next;
+	*at = a->next;
+	free(a);
+}
+
+HARNESS_FN void harness_peer_lost(const coll_host_t *host, uint32_t peer, const char *text)
+{
+	struct harness *h = host->core;
+
+	if (h->lost[peer]++)
+		abort();
+	snprintf(h->lost_text[peer], sizeof(h->lost_text[peer]), "%s", text);
+}
+
+/* ------------------------------------------------------------------ messages -- */
+
+/* Starts a send; the tag should be new for each message on its way to one peer. */
+HARNESS_FN int32_t harness_send(struct harness *h, coll_send_t *send, uint32_t peer, uint64_t tag,
+				const void *buf, uint64_t len)
+{
+	coll_error_t err = {.size = sizeof(err)};
+
+	memset(send, 0, sizeof(*send));
+	send->header.tag = tag;
+	send->header.meta[0] = ~tag;
+	send->header.meta[1] = len * 3;
+	send->header.len = len;
+	send->buf = len ? buf : NULL;
+	send->peer = peer;
+	send->status = COLL_IN_PROGRESS;
+	return h->transport->send(h->ep, send, &err);
+}
+
+HARNESS_FN void harness_recv_take(struct harness_recv *r, const struct harness_arrival *a)
+{
+	r->len = a->len;
+	r->status = a->status;
+	for (uint64_t i = 0; r->add && r->buf && i < a->len; i++)
+		r->buf[i] = (uint8_t)(r->buf[i] + a->buf[i]);
+	if (!r->add && a->len)
+		memcpy(r->buf, a->buf, a->len);
+}
+
+/* Starts a receive into r, whose peer, tag, buf, size and add are set. */
+HARNESS_FN void harness_recv(struct harness *h, struct harness_recv *r)
+{
+	struct harness_arrival **at = &h->early, *a;
+	int64_t deadline = harness_now_ms() + HARNESS_WAIT_MS;
+
+	r->status = COLL_IN_PROGRESS;
+	while (*at && ((*at)->peer != r->peer || (*at)->tag != r->tag))
+		at = &(*at)->next;
+	a = *at;
+	if (!a) {
+		r->next = h->recvs;
+		h->recvs = r;
+		return;
+	}
+	/* The beginning is here already: take the rest in the same way. */
+	while (a->status == COLL_IN_PROGRESS && harness_now_ms() < deadline)
+		h->transport->progress(h->ep);
+	for (at = &h->early; *at != a;)
+		at = &(*at)->next;
+	*at = a->next;
+	harness_recv_take(r, a);
+	free(a->buf);
+	free(a);
+}
+
+/* Makes progress until *status says something else than COLL_IN_PROGRESS; sleeps as the core. */
+HARNESS_FN int32_t harness_wait(struct harness *h, const int32_t *status)
+{
+	int64_t deadline = harness_now_ms() + HARNESS_WAIT_MS;
+	int idle = 0;
+
+	while (*status == COLL_IN_PROGRESS) {
+		struct pollfd fd = {.events = POLLIN};
+
+		if (h->transport->progress(h->ep)) {
+			idle = 0;
+			continue;
+		}
+		if (++idle < 100) {
+			if (idle > 20)
+				sched_yield();
+			continue;
+		}
+		if (harness_now_ms() > deadline)
+			return COLL_ERR_TIMEOUT;
+		if (!h->transport->wait_fd || h->transport->arm(h->ep))
+			continue;
+		fd.fd = h->transport->wait_fd(h->ep);
+		poll(&fd, 1, 20000);
+	}
+	return *status;
+}
+
+/* ---------------------------------------------------------------------- runs -- */
+
+HARNESS_FN void harness_host_init(struct harness *h, const struct harness_job *job, uint32_t rank)
+{
+	memset(h, 0, sizeof(*h));
+	h->job = job;
+	h->transport = job->backend->transport;
+	h->host = (coll_host_t){.size = sizeof(h->host),
+				.abi_minor = COLL_BACKEND_ABI_MINOR,
+				.rank = rank,
+				.nranks = job->nranks,
+				.device = -1,
+				.timeout_ms = job->timeout_ms ? job->timeout_ms : 60000,
+				.key = "a test's secret",
+				.core = h,
+				.log = harness_log,
+				.option_string = harness_option_string,
+				.option_int = harness_option_int,
+				.exchange = harness_exchange,
+				.mac = harness_mac,
+				.aborted = harness_aborted,
+				.alloc = harness_alloc,
+				.free = harness_free,
+				.arrive = harness_arrive,
+				.data = harness_data,
+				.arrived = harness_arrived,
+				.peer_lost = harness_peer_lost};
+}
+
+HARNESS_FN void harness_host_free(struct harness *h)
+{
+	struct harness_arrival *a, *next;
+
+	for (a = h->early; a; a = next) {
+		next = a->next;
+		free(a->buf);
+		free(a);
+	}
+	for (a = h->flowing; a; a = next) {
+		next = a->next;
+		free(a);
+	}
+}
+
+/* One rank from open to close. */
+HARNESS_FN int harness_rank(const struct harness_job *job, uint32_t rank)
+{
+	struct harness *h = malloc(sizeof(*h));
+	int result;
+
+	harness_host_init(h, job, rank);
+	h->open_error.size = sizeof(h->open_error);
+	h->open_code = job->backend->open(&h->host, &h->ep, &h->open_error);
+	atomic_store(&job->shared->open[rank], 1);
+	if (h->open_code && !job->open_may_fail)
+		result = harness_fail(h, "open: %d %s", h->open_code, h->open_error.text);
+	else
+		result = job->run(h);
+	if (h->ep)
+		job->backend->close(h->ep, 5000);
+	harness_host_free(h);
+	free(h);
+	job->shared->result[rank] = result;
+	return result;
+}
+
+struct harness_thread {
+	const struct harness_job *job;
+	uint32_t rank;
+	pthread_t id;
+};
+
+HARNESS_FN void *harness_thread(void *arg)
+{
+	struct harness_thread *thread = arg;
+
+	harness_rank(thread->job, thread->rank);
+	return NULL;
+}
+
+HARNESS_FN void harness_run_threads(struct harness_job *job)
+{
+	struct harness_thread thread[HARNESS_RANKS];
+
+	for (uint32_t i = 0; i < job->nranks; i++) {
+		thread[i] = (struct harness_thread){.job = job, .rank = i};
+		if (pthread_create(&thread[i].id, NULL, harness_thread, &thread[i]))
+			abort();
+	}
+	for (uint32_t i = 0; i < job->nranks; i++)
+		pthread_join(thread[i].id, NULL);
+}
+
+HARNESS_FN void harness_run_processes(struct harness_job *job)
+{
+	pid_t pid[HARNESS_RANKS];
+
+	fflush(NULL);
+	for (uint32_t i = 0; i < job->nranks; i++) {
+		pid[i] = fork();
+		if (pid[i] < 0)
+			abort();
+		if (!pid[i]) {
+			job->shared->pid[i] = getpid();
+			/* exit, not _exit: leak checkers report there. */
+			exit(harness_rank(job, i) != 0);
+		}
+	}
+	for (uint32_t i = 0; i < job->nranks; i++) {
+		int status = 0;
+
+		while (waitpid(pid[i], &status, 0) < 0 && errno == EINTR)
+			;
+		if (WIFSIGNALED(status))
+			job->shared->result[i] = -WTERMSIG(status);
+		else if (WEXITSTATUS(status) && !job->shared->result[i])
+			job->shared->result[i] = WEXITSTATUS(status);
+	}
+}
+
+/* Runs a job; returns how many ranks failed.  job->shared stays for the caller to look at. */
+HARNESS_FN int harness_run(struct harness_job *job)
+{
+	int failed = 0;
+
+	job->shared = mmap(NULL, sizeof(*job->shared), PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (job->shared == MAP_FAILED)
+		abort();
+	if (job->threads)
+		harness_run_threads(job);
+	else
+		harness_run_processes(job);
+	for (uint32_t i = 0; i < job->nranks; i++)
+		failed += job->shared->result[i] != 0;
+	return failed;
+}
+
+HARNESS_FN void harness_job_free(struct harness_job *job)
+{
+	munmap(job->shared, sizeof(*job->shared));
+	job->shared = NULL;
+}
+
+/* Opens coll_<name>.so of the build tree (or the file $HARNESS_PLUGIN); NULL with words on stderr.
+ */
+HARNESS_FN const coll_backend_t *harness_load(const char *name)
+{
+	const char *top = getenv("top_builddir"), *file = getenv("HARNESS_PLUGIN");
+	char path[4096];
+	void *plugin;
+
+	snprintf(path, sizeof(path), "%s/.libs/coll_%s.so", top ? top : ".", name);
+	plugin = dlopen(file ? file : path, RTLD_NOW | RTLD_LOCAL);
+	if (!plugin) {
+		fprintf(stderr, "# %s\n", dlerror());
+		return NULL;
+	}
+	return dlsym(plugin, COLL_BACKEND_SYMBOL);
+}
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * perf.h - the parts of `coll perf`: options and order of work (perf.c), the collectives
+ * (perf_kind.c), inputs and expected results (perf_data.c), one measurement (perf_run.c), what is
+ * printed (perf_report.c).
+ */
+#ifndef TOOLS_PERF_H
+#define TOOLS_PERF_H
+
+#include <coll/coll.h>
+#include "json.h"
+
+/* How far an amount of data at the API differs from what each link must carry. */
+enum perf_factor { PERF_FACTOR_ONE, PERF_FACTOR_PART, PERF_FACTOR_TWICE };
+
+struct perf_case;
+
+struct perf_kind {
+	const char *name;
+	int reduces;    /* takes an operation */
+	int rooted;     /* takes a root */
+	int in_place;   /* has an in-place form */
+	int send_parts; /* sendbuf holds count elements for each rank, or only count */
+	int recv_parts;
+	int no_data; /* barrier */
+	enum perf_factor factor;
+	coll_result_t (*call)(const struct perf_case *c, const void *send, void *recv);
+};
+
+/* The collectives, ended by a NULL name. */
+extern const struct perf_kind perf_kinds[];
+const struct perf_kind *perf_find_kind(const char *name);
+/* Bus bandwidth over algorithm bandwidth. */
+double perf_bus_factor(const struct perf_kind *kind, int nranks);
+
+/* One row: what each rank calls. */
+struct perf_case {
+	const struct perf_kind *kind;
+	coll_comm_t comm;
+	int32_t rank, nranks, root;
+	coll_dtype_t dtype;
+	coll_op_t op;
+	size_t count; /* the call's count argument */
+	size_t size;  /* bytes of the larger buffer */
+};
+
+enum { PERF_KINDS_MAX = 16, PERF_DTYPES_MAX = 16, PERF_OPS_MAX = 8 };
+
+enum perf_format { PERF_TABLE, PERF_JSON, PERF_CSV };
+
+struct perf_options {
+	const struct perf_kind *kind; /* NULL: all */
+	coll_dtype_t dtype[PERF_DTYPES_MAX];
+	int dtypes;
+	coll_op_t op[PERF_OPS_MAX];
+	int ops;
+	uint64_t *size;
+	size_t sizes;
+	int iters, warmup, root, check;
+	int in_process; /* ranks as threads of this process; 0: from the environment */
+	int several;    /* "all" was asked for somewhere: what is unsupported is passed over */
+	enum perf_format format;
+};
+
+/* ----------------------------------------------------------- perf_data.c -- */
+
+/*
+ * Element i of a buffer depends on i modulo this: a prime, so that data which lands in the wrong
+ * place is seen, unless it is off by a multiple of it.
+ */
+enum { PERF_PERIOD = 4093, PERF_TABLE_SIZE = PERF_PERIOD * 8 };
+
+int perf_is_float(coll_dtype_t dtype);
+/* The operation is meant for the type: bitwise ones are for integers. */
+int perf_op_fits(coll_op_t op, coll_dtype_t dtype);
+/* One period of what rank `rank` puts in. */
+void perf_input(const struct perf_case *c, int rank, void *table);
+/* One period of the reduction of all ranks' inputs. */
+void perf_reduced(const struct perf_case *c, void *table);
+/* count elements of the periodic sequence, beginning with element `first`. */
+void perf_fill(void *buffer, const void *table, size_t first, size_t count, size_t width);
+/* How many elements differ from it. */
+int64_t perf_compare(const struct perf_case *c, const void *buffer, const void *table, size_t first,
+		     size_t count);
+
+/* ------------------------------------------------------------ perf_run.c -- */
+
+struct perf_buffers {
+	char *send, *recv;
+};
+
+struct perf_times {
+	double mean, min, median; /* microseconds for one call on this rank */
+};
+
+struct perf_row {
+	struct perf_times times[2]; /* out of place, in place */
+	int64_t wrong[2];           /* on all ranks; -1: not checked */
+	int in_place;               /* is there a second one? */
+};
+
+/* Sets count and size for about `bytes` in the larger buffer. */
+void perf_set_size(struct perf_case *c, uint64_t bytes);
+/* COLL_SUCCESS, or what a call returned; coll_get_last_error then has the sentence. */
+coll_result_t perf_run_row(const struct perf_case *c, const struct perf_options *options,
+			   const struct perf_buffers *buffers, struct perf_row *row);
+
+/* --------------------------------------------------------- perf_report.c -- */
+
+/* Only rank 0 prints; the others' reports do nothing. */
+struct perf_report {
+	enum perf_format format;
+	int quiet, progress;
+	struct json json;
+	const struct perf_kind *kind; /* whose table heading was printed */
+	double bus_sum;
+	int bus_count;
+	int64_t wrong;
+};
+
+void perf_report_begin(struct perf_report *report, const struct perf_options *options,
+		       coll_comm_t comm, int rank, int nranks);
+void perf_report_progress(const struct perf_report *report, const struct perf_case *c);
+void perf_report_row(struct perf_report *report, const struct perf_case *c,
+		     const struct perf_row *row);
+/* What the backend does not do. */
+void perf_report_skipped(struct perf_report *report, const struct perf_case *c,
+			 const char *sentence);
+/* error: the sentence that ended the run, or NULL. */
+void perf_report_end(struct perf_report *report, const char *error);
+
+#endif

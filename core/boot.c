@@ -88,6 +88,12 @@ int boot_self(struct boot_peer *peer)
 
 /* ---------------------------------------------------------------------- errors -- */
 
+const char *boot_seconds(int64_t ms, char buf[24])
+{
+	snprintf(buf, 24, ms < 9950 ? "%.2g" : "%.0f", (double)ms / 1000);
+	return buf;
+}
+
 /* "2, 5-7" for the ranks whose heard[] is 0; ends in "..." if there is no more room. */
 static int boot_list_missing(char *buf, size_t size, const uint8_t *heard, int nranks)
 {
@@ -117,12 +123,12 @@ static int boot_list_missing(char *buf, size_t size, const uint8_t *heard, int n
 
 int boot_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms, const char *note)
 {
-	char list[256];
+	char list[256], seconds[24];
 	int missing = boot_list_missing(list, sizeof(list), heard, nranks);
 
-	return error_set(COLL_ERR_TIMEOUT, "%s %s of %d %s not been heard from after %g s%s%s",
+	return error_set(COLL_ERR_TIMEOUT, "%s %s of %d %s not been heard from after %s s%s%s",
 			 missing == 1 ? "rank" : "ranks", list, nranks,
-			 missing == 1 ? "has" : "have", (double)timeout_ms / 1000,
+			 missing == 1 ? "has" : "have", boot_seconds(timeout_ms, seconds),
 			 note[0] ? "; " : "", note);
 }
 

@@ -87,32 +87,30 @@ void tcp_door_sweep(struct tcp_boot *t)
 		door_drop(t, 0, "it did not say who it is");
 }
 
-/* Is there room for one more, perhaps by dropping the one that has been silent longest? */
-static int door_make_room(struct tcp_boot *t)
+/* Drops the one that has been silent longest, unless it has hardly had time to speak. */
+static int door_drop_oldest(struct tcp_boot *t, const char *why)
 {
-	int64_t age;
+	int64_t age = boot_now() - t->strangers[0].since;
 
-	if (t->nstrangers < TCP_MAX_STRANGERS)
-		return 1;
-	age = boot_now() - t->strangers[0].since;
 	if (age < TCP_STRANGER_MIN_MS) {
 		t->accept_after = boot_now() + TCP_STRANGER_MIN_MS - age;
 		return 0;
 	}
-	door_drop(t, 0, "too many others are waiting");
+	door_drop(t, 0, why);
 	return 1;
 }
 
-/* No descriptor left: give up the oldest stranger, or try again a little later. */
-static void door_out_of_files(struct tcp_boot *t, int err)
+/* No descriptor left.  Has one been won back? */
+static int door_out_of_files(struct tcp_boot *t, int err)
 {
 	char why[NET_WHY_SIZE];
 
 	snprintf(t->note, sizeof(t->note), "rank 0 cannot accept a connection: %s",
 		 net_why(err, why));
 	if (t->nstrangers > 0)
-		door_drop(t, 0, t->note);
+		return door_drop_oldest(t, t->note);
 	t->accept_after = boot_now() + TCP_ACCEPT_PAUSE_MS;
+	return 0;
 }
 
 static void door_greet(struct tcp_boot *t, int fd)
@@ -131,19 +129,30 @@ static void door_greet(struct tcp_boot *t, int fd)
 		door_drop(t, t->nstrangers - 1, "it cannot be written to");
 }
 
+/* Lets one in from the street; 0: nobody is there, or there is no room just now. */
+static int door_accept_one(struct tcp_boot *t, int listener)
+{
+	int fd;
+
+	if (t->nstrangers == TCP_MAX_STRANGERS &&
+	    !door_drop_oldest(t, "too many others are waiting"))
+		return 0;
+	fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd >= 0) {
+		door_greet(t, fd);
+		return 1;
+	}
+	if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+		return door_out_of_files(t, errno);
+	return errno == ECONNABORTED || errno == EINTR;
+}
+
 void tcp_door_accept(struct tcp_boot *t, int listener)
 {
 	/* A few at a time, so that a flood does not keep ranks from being heard. */
-	for (int i = 0; i < 16 && door_make_room(t); i++) {
-		int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-		if (fd >= 0)
-			door_greet(t, fd);
-		else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-			door_out_of_files(t, errno);
-		if (fd < 0)
-			return;
-	}
+	for (int i = 0; i < 16; i++)
+		if (!door_accept_one(t, listener))
+			break;
 }
 
 /* ------------------------------------------------------------------- the proof -- */

@@ -38,6 +38,9 @@ int boot_self(struct boot_peer *peer);
 /* COLL_ERR_TIMEOUT naming the ranks whose heard[] is 0; note: what else is known, or "". */
 int boot_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms, const char *note);
 
+/* "60", "0.3": seconds for messages, not more exact than is meant. */
+const char *boot_seconds(int64_t ms, char buf[24]);
+
 /* Milliseconds of the monotonic clock. */
 int64_t boot_now(void);
 /* now + timeout, not overflowing. */

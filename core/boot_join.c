@@ -320,6 +320,7 @@ static int join_turn(struct join *j)
 /* Is it over?  Every address is out, or so is the time. */
 static int join_check(const struct join *j, int64_t timeout_ms)
 {
+	char seconds[24];
 	int left = 0;
 
 	for (int i = 0; i < j->addrs->count; i++)
@@ -332,18 +333,16 @@ static int join_check(const struct join *j, int64_t timeout_ms)
 					 : "");
 	if (boot_now() >= j->deadline)
 		return error_set(COLL_ERR_TIMEOUT,
-				 "rank 0 of %d has not been heard from after %g s; %s",
-				 j->t->boot.nranks, (double)timeout_ms / 1000, j->note);
+				 "rank 0 of %d has not been heard from after %s s; %s",
+				 j->t->boot.nranks, boot_seconds(timeout_ms, seconds), j->note);
 	return 0;
 }
 
-int tcp_join(struct tcp_boot *t, const struct net_addrs *addrs, int patient, int64_t timeout_ms)
+int tcp_join(struct tcp_boot *t, const struct net_addrs *addrs, int patient, int64_t deadline,
+	     int64_t timeout_ms)
 {
-	struct join j = {.t = t,
-			 .addrs = addrs,
-			 .named = patient,
-			 .patient = patient,
-			 .deadline = boot_deadline(timeout_ms)};
+	struct join j = {
+		.t = t, .addrs = addrs, .named = patient, .patient = patient, .deadline = deadline};
 	int code = 0;
 
 	for (int i = 0; i < addrs->count; i++) {

@@ -44,10 +44,12 @@ ssize_t tcp_write_frame(int fd, const struct tcp_frame *head, const void *body, 
 
 static int leaf_timeout(const struct tcp_boot *t, int64_t timeout_ms)
 {
+	char seconds[24];
+
 	return error_set(COLL_ERR_TIMEOUT,
-			 "rank 0 of %d has not been heard from after %g s (it would know which "
+			 "rank 0 of %d has not been heard from after %s s (it would know which "
 			 "others are missing)",
-			 t->boot.nranks, (double)timeout_ms / 1000);
+			 t->boot.nranks, boot_seconds(timeout_ms, seconds));
 }
 
 /* Sends the piece; ends early without error if rank 0 has something to say. */
@@ -227,7 +229,7 @@ int boot_open_id(struct boot **boot, const char *id, int rank, int nranks,
 	if (code == 0 && rank == 0)
 		code = unique_id_take(t->shared, t->listener, &t->nlisteners);
 	if (code == 0 && rank > 0)
-		code = tcp_join(t, &addrs, 0, boot_remaining(deadline));
+		code = tcp_join(t, &addrs, 0, deadline, timeout_ms);
 	return tcp_finish(t, code, deadline, boot);
 }
 
@@ -303,6 +305,6 @@ int boot_open_root(struct boot **boot, const char *root, const char *key, int ra
 	if (code == 0 && nranks > 1 && rank == 0)
 		code = tcp_listen_root(t, root, interface_name, &addrs);
 	if (code == 0 && rank > 0)
-		code = tcp_join(t, &addrs, 1, boot_remaining(deadline));
+		code = tcp_join(t, &addrs, 1, deadline, timeout_ms);
 	return tcp_finish(t, code, deadline, boot);
 }

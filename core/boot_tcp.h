@@ -119,8 +119,9 @@ struct tcp_boot {
 	char note[300]; /* about who was turned away last, for the text of a timeout */
 };
 
-/* Arrives at rank 0.  patient: rank 0 may not be listening yet. */
-int tcp_join(struct tcp_boot *t, const struct net_addrs *addrs, int patient, int64_t timeout_ms);
+/* Arrives at rank 0.  patient: rank 0 may not be listening yet.  timeout_ms is for the text. */
+int tcp_join(struct tcp_boot *t, const struct net_addrs *addrs, int patient, int64_t deadline,
+	     int64_t timeout_ms);
 
 /* Rank 0: memory for all ranks. */
 int tcp_root_init(struct tcp_boot *t);

@@ -16,12 +16,14 @@ static int user_exchange(struct boot *boot, const void *in, void *out, size_t le
 {
 	struct user_boot *u = (struct user_boot *)boot;
 	int32_t rc = u->exchange(u->user, in, out, len, timeout_ms);
+	char seconds[24];
 
 	if (rc != 0)
 		return error_set(COLL_ERR_REMOTE,
 				 "the application's exchange returned %d on rank %d "
-				 "(%zu bytes from each of %d ranks, timeout %g s)",
-				 (int)rc, boot->rank, len, boot->nranks, (double)timeout_ms / 1000);
+				 "(%zu bytes from each of %d ranks, timeout %s s)",
+				 (int)rc, boot->rank, len, boot->nranks,
+				 boot_seconds(timeout_ms, seconds));
 	return 0;
 }
 

@@ -52,6 +52,9 @@ const char *conf_note(const struct conf *conf, int index);
  */
 void conf_warn_unknown_env(const struct conf *conf);
 
+/* "; did you mean 'x'?" with the one of n names that is most like `word`, or "". */
+void conf_did_you_mean(const char *word, const char *const *names, int n, char text[256]);
+
 /*
  * The application's struct (NULL: nothing said), of whatever size, as today's.  A size that
  * coll_config_init cannot have set is COLL_ERR_INVALID_ARGUMENT, and *out says nothing.

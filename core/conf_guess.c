@@ -75,6 +75,16 @@ static const char *conf_guess_words(const struct conf_guess *guess, char text[GU
 	return text;
 }
 
+void conf_did_you_mean(const char *word, const char *const *names, int n, char text[256])
+{
+	struct conf_guess guess;
+
+	conf_guess_begin(&guess, word, 0);
+	for (int i = 0; i < n; i++)
+		conf_guess_try(&guess, names[i]);
+	conf_guess_words(&guess, text);
+}
+
 static const char *conf_full_name(const char *section, const char *key, char *text, size_t size)
 {
 	snprintf(text, size, "%s%s%s", section, section[0] ? "." : "", key);

@@ -122,7 +122,10 @@ VEC_INLINE quarter_u8 convert_to_u8(vec_i32 x)
 #endif
 }
 
-/* x holds one small float in the low bits of each lane.  Does not know infinities and NaNs. */
+/*
+ * Magnitudes whose mantissa has been moved to where f32 has it.  Infinities and NaNs come out as
+ * large numbers.
+ */
 VEC_INLINE vec_i32 convert_widen_magnitude(vec_i32 magnitude, struct convert_format f)
 {
 	const int32_t rebias = (127 - f.bias) * CONVERT_F32_ONE;
@@ -133,11 +136,11 @@ VEC_INLINE vec_i32 convert_widen_magnitude(vec_i32 magnitude, struct convert_for
 	return convert_select(magnitude < CONVERT_F32_ONE, (vec_i32)tiny, magnitude + rebias);
 }
 
-/* Of a type whose largest exponent means infinity and NaN. */
+/* x has one small float in the low bits of each lane; the largest exponent is infinity or NaN. */
 VEC_INLINE vec_f32 convert_widen_ieee(vec_i32 x, struct convert_format f)
 {
 	vec_i32 magnitude = (x & ((1 << (f.width - 1)) - 1)) << (23 - f.mantissa);
-	vec_i32 sign = (x >> (f.width - 1)) << 31;
+	vec_i32 sign = (vec_i32)((vec_u32)x >> (f.width - 1) << 31);
 	vec_i32 special = magnitude >= ((1 << (f.width - 1 - f.mantissa)) - 1) * CONVERT_F32_ONE;
 	vec_i32 wide = convert_widen_magnitude(magnitude, f);
 
@@ -154,10 +157,9 @@ VEC_INLINE vec_i32 convert_narrow(vec_f32 x, struct convert_format f)
 	const int32_t shift = 23 - f.mantissa;
 	vec_i32 bits = (vec_i32)x;
 	vec_i32 magnitude = bits & INT32_MAX;
-	vec_i32 even = (magnitude >> shift) & 1;
-	vec_i32 half = convert_fill((1 << (shift - 1)) - 1);
-	vec_i32 normal = (vec_i32)((vec_u32)(magnitude + half + even) >> shift) -
-			 ((127 - f.bias) << f.mantissa);
+	vec_u32 even = ((vec_u32)magnitude >> shift) & 1;
+	vec_u32 sum = (vec_u32)magnitude + ((1u << (shift - 1)) - 1) + even;
+	vec_i32 normal = (vec_i32)(sum >> shift) - ((127 - f.bias) << f.mantissa);
 	vec_i32 magic = convert_fill((127 + 24 - f.bias - f.mantissa) * CONVERT_F32_ONE);
 	vec_i32 tiny = (vec_i32)((vec_f32)magnitude + (vec_f32)magic) - magic;
 	vec_i32 max = convert_fill(f.max);
@@ -165,7 +167,7 @@ VEC_INLINE vec_i32 convert_narrow(vec_f32 x, struct convert_format f)
 
 	y = convert_select(magnitude < (128 - f.bias) * CONVERT_F32_ONE, tiny, normal);
 	y = convert_select(y > max, max, y);
-	y |= (vec_i32)((vec_u32)bits >> 31) << (f.width - 1);
+	y |= (vec_i32)((vec_u32)bits >> 31 << (f.width - 1));
 	return convert_select(magnitude > CONVERT_F32_INF, convert_fill(f.nan), y);
 }
 
@@ -215,7 +217,7 @@ VEC_INLINE vec_f32 convert_from_e4m3(quarter_u8 x)
 	vec_i32 wide = convert_widen_magnitude(magnitude << (23 - 3), convert_e4m3);
 
 	wide = convert_select(magnitude == 0x7f, convert_fill(CONVERT_F32_NAN), wide);
-	return (vec_f32)(wide | (bits >> 7) << 31);
+	return (vec_f32)((vec_u32)wide | (vec_u32)bits >> 7 << 31);
 }
 
 VEC_INLINE quarter_u8 convert_to_e4m3(vec_f32 x)

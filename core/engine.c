@@ -46,18 +46,23 @@ static void engine_complete(struct op *op, int step)
 			engine_make_ready(op, s->edge[e].later);
 }
 
+/* A message to or from a rank has failed: usually the transport has said why. */
+static void engine_lost(struct comm *comm, int rank, int code)
+{
+	const char *why = comm->link->lost[comm->world[rank]];
+
+	comm_fail(comm, 0, code, "rank %d was lost: %s", rank, why ? why : "a message failed");
+}
+
 void engine_received(struct recv *recv)
 {
 	struct op *op = recv->op;
 
-	if (recv->status) {
-		/* A mismatch has its own words, waiting in the communicator. */
-		if (recv->status != COLL_ERR_MISMATCH)
-			comm_fail(op->comm, 0, recv->status,
-				  "rank %d: receiving from rank %d failed", op->comm->rank,
-				  op->comm->members[recv->peer]);
+	/* A mismatch has its own words, waiting in the communicator. */
+	if (recv->status && recv->status != COLL_ERR_MISMATCH)
+		engine_lost(op->comm, op->comm->members[recv->peer], recv->status);
+	if (recv->status)
 		return;
-	}
 	engine_complete(op, recv->step);
 }
 
@@ -153,12 +158,10 @@ static int engine_reap_sends(struct op *op)
 	return moved;
 }
 
-/* A send that failed: the peer is lost, which usually has better words already under way. */
 static void engine_report_send(struct op *op)
 {
 	int i = op->failed_send, peer = op->sched.step[i].peer;
 	struct comm *comm = op->comm;
-	const char *lost = comm->link->lost[comm->world[peer]];
 
 	op->failed_send = -1;
 	if (comm->gone[peer])
@@ -166,8 +169,7 @@ static void engine_report_send(struct op *op)
 			  "rank %d destroyed its communicator before rank %d could send to it",
 			  peer, comm->rank);
 	else
-		comm_fail(comm, 0, op->run[i].u.send.status, "rank %d was lost: %s", peer,
-			  lost ? lost : "sending to it failed");
+		engine_lost(comm, peer, op->run[i].u.send.status);
 }
 
 static int engine_run_ready(struct op *op)

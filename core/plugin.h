@@ -20,9 +20,9 @@ struct plugin {
 	coll_transport_t transport;
 	coll_native_t native;
 	coll_option_t *options; /* backend.options points here */
-	int code;         /* COLL_SUCCESS, or why it was refused or its probe said no */
-	char reason[768]; /* the sentence for code */
-	int32_t priority; /* in force */
+	int code;               /* COLL_SUCCESS, or why it was refused or its probe said no */
+	char reason[768];       /* the sentence for code */
+	int32_t priority;       /* in force */
 	char priority_source[512];
 	char info[256]; /* backend->info's line once plugins_describe has asked, or "" */
 };

@@ -32,8 +32,7 @@ static int plugin_copy(struct plugin *plugin, const char *what, void *copy, uint
 	if (size < least)
 		return plugin_refuse(
 			plugin, COLL_ERR_ABI,
-			"'%s': the size of its %s is %" PRIu64
-			", but in ABI %d.0 it is %" PRIu64
+			"'%s': the size of its %s is %" PRIu64 ", but in ABI %d.0 it is %" PRIu64
 			" at least; set .size = sizeof(%s) and build it with this backend.h",
 			plugin->path, what, size, COLL_BACKEND_ABI_MAJOR, least, what);
 	memcpy(copy, from, size < own ? size : own);
@@ -87,10 +86,11 @@ static int plugin_check_events(struct plugin *plugin)
 
 	if (have == 0 || have == 6)
 		return COLL_SUCCESS;
-	return plugin_refuse(plugin, COLL_ERR_ABI,
-			     "'%s' fills %d of the 6 native->event_* functions: it must fill all or "
-			     "none",
-			     plugin->path, have);
+	return plugin_refuse(
+		plugin, COLL_ERR_ABI,
+		"'%s' fills %d of the 6 native->event_* functions: it must fill all or "
+		"none",
+		plugin->path, have);
 }
 
 static int plugin_check_native(struct plugin *plugin)

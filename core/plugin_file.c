@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,49 +33,58 @@ int plugin_refuse_error(struct plugin *plugin, int code)
 
 /* ---------------------------------------------------------------- permissions -- */
 
-/* May others change the code that we are about to run?  Then `what` and `mode` say where. */
-static int plugin_exposed(const char *path, char *what, size_t size, unsigned *mode)
+/* A file or directory that others may change. */
+struct plugin_exposed {
+	char what[4200];
+	unsigned mode; /* 0: there is none */
+};
+
+static void plugin_look(struct plugin_exposed *exposed, const char *kind, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	const mode_t others = S_IWGRP | S_IWOTH;
-	char dir[4096];
 	struct stat st;
 
-	snprintf(what, size, "the file '%s'", path);
-	if (!stat(path, &st) && st.st_mode & others) {
-		*mode = st.st_mode & 07777;
-		return 1;
-	}
-	snprintf(dir, sizeof(dir), "%.*s", slash > path ? (int)(slash - path) : 1, path);
-	snprintf(what, size, "the directory '%s'", dir);
-	if (!stat(dir, &st) && st.st_mode & others) {
-		*mode = st.st_mode & 07777;
-		return 1;
-	}
-	return 0;
+	if (exposed->mode || stat(path, &st) || !(st.st_mode & (S_IWGRP | S_IWOTH)))
+		return;
+	exposed->mode = st.st_mode & 07777;
+	snprintf(exposed->what, sizeof(exposed->what), "the %s '%s'", kind, path);
 }
 
-/* Root must not run what others wrote; anybody else is told once for each file. */
+/* Looks at the file and at the directory it is in. */
+static void plugin_look_at(struct plugin_exposed *exposed, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char dir[4096];
+
+	exposed->mode = 0;
+	plugin_look(exposed, "file", path);
+	snprintf(dir, sizeof(dir), "%.*s", slash > path ? (int)(slash - path) : 1, path);
+	plugin_look(exposed, "directory", dir);
+}
+
+/* Root and set-uid programs must not run what others wrote; anybody else is told, once a file. */
 static int plugin_check_safe(struct plugin *plugin)
 {
-	char what[600];
-	unsigned mode;
+	struct plugin_exposed exposed;
 
-	if (geteuid() != 0 || !plugin_exposed(plugin->path, what, sizeof(what), &mode))
+	if (geteuid() != 0 && !getauxval(AT_SECURE))
+		return COLL_SUCCESS;
+	plugin_look_at(&exposed, plugin->path);
+	if (!exposed.mode)
 		return COLL_SUCCESS;
 	return plugin_refuse(plugin, COLL_ERR_PERMISSION,
-			     "refused for safety: others than root may write to %s (mode %04o); "
-			     "chmod go-w makes it acceptable",
-			     what, mode);
+			     "refused for safety: this process is privileged and others may write "
+			     "to %.600s (mode %04o); chmod go-w it",
+			     exposed.what, exposed.mode);
 }
 
 static void plugin_warn_exposed(const char *path)
 {
-	char what[600];
-	unsigned mode;
+	struct plugin_exposed exposed;
 
-	if (plugin_exposed(path, what, sizeof(what), &mode))
-		log_warn("plugin '%s': others may write to %s (mode %04o)", path, what, mode);
+	plugin_look_at(&exposed, path);
+	if (exposed.mode)
+		log_warn("plugin '%s' can be changed by others: they may write to %s (mode %04o)",
+			 path, exposed.what, exposed.mode);
 }
 
 /* ------------------------------------------------------------------------ ABI -- */
@@ -98,12 +108,13 @@ static int plugin_refuse_symbol(struct plugin *plugin, struct loader_file *file,
 	const int major = plugin_other_major(file);
 
 	if (major >= 0)
-		return plugin_refuse(plugin, COLL_ERR_ABI,
-				     "'%s' is built for backend ABI %d (it exports coll_backend_v%d), "
-				     "but libcoll %s speaks ABI %d (%s); build it with this "
-				     "libcoll's backend.h",
-				     plugin->path, major, major, coll_version_string(),
-				     COLL_BACKEND_ABI_MAJOR, COLL_BACKEND_SYMBOL);
+		return plugin_refuse(
+			plugin, COLL_ERR_ABI,
+			"'%s' is built for backend ABI %d (it exports coll_backend_v%d), "
+			"but libcoll %s speaks ABI %d (%s); build it with this "
+			"libcoll's backend.h",
+			plugin->path, major, major, coll_version_string(), COLL_BACKEND_ABI_MAJOR,
+			COLL_BACKEND_SYMBOL);
 	if (elsewhere[0])
 		return plugin_refuse(plugin, COLL_ERR_ABI,
 				     "'%s' does not export %s itself: the one it leads to belongs "

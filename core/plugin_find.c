@@ -62,8 +62,7 @@ static void plugin_set_name(struct plugin *plugin, const char *file)
 static struct plugin *plugin_new_item(struct plugin_search *search)
 {
 	struct plugin_list *list = search->list;
-	struct plugin *more =
-		realloc(list->item, ((size_t)list->count + 1) * sizeof(*list->item));
+	struct plugin *more = realloc(list->item, ((size_t)list->count + 1) * sizeof(*list->item));
 
 	if (!more) {
 		search->no_memory = 1;
@@ -128,45 +127,44 @@ static int plugin_try(struct plugin_search *search, const char *dir, const char 
 
 /* --------------------------------------------------------------- directories -- */
 
+/* Are this directory's files in the list already? */
+static int plugin_is_searched(const struct plugin_list *list, const char *dir)
+{
+	const size_t n = strlen(dir);
+
+	for (int i = 0; i < list->count; i++) {
+		const char *path = list->item[i].path;
+
+		if (!strncmp(path, dir, n) && path[n] == '/' && !strchr(path + n + 1, '/'))
+			return 1;
+	}
+	return 0;
+}
+
+static void plugin_search_names(struct plugin_search *search, const char *dir, const char *by,
+				char **names, int n)
+{
+	int found = 0;
+
+	for (int i = 0; i < n; i++)
+		found += plugin_try(search, dir, names[i]);
+	plugin_note(search, "plugin directory '%.400s' (%.200s): %d plugin%s", dir, by, found,
+		    found == 1 ? "" : "s");
+}
+
 /* by: who named it. */
 static void plugin_search_dir(struct plugin_search *search, const char *dir, const char *by)
 {
 	char *real = realpath(dir, NULL), **names = NULL;
-	int n, found = 0;
+	int n = 0;
 
-	n = real ? loader_list(real, plugin_wanted, &names) : -1;
-	if (n < 0)
+	if (!real || (n = loader_list(real, plugin_wanted, &names)) < 0)
 		plugin_note(search, "plugin directory '%.400s' (%.200s) cannot be read: %s", dir,
 			    by, strerror(errno));
-	for (int i = 0; i < n; i++)
-		found += plugin_try(search, real, names[i]);
-	if (n >= 0)
-		plugin_note(search, "plugin directory '%.400s' (%.200s): %d plugin%s", real, by,
-			    found, found == 1 ? "" : "s");
+	else if (!plugin_is_searched(search->list, real))
+		plugin_search_names(search, real, by, names, n);
 	loader_list_free(names, n);
 	free(real);
-}
-
-/* A directory of `plugin_path`; seen: those before it. */
-static void plugin_search_named(struct plugin_search *search, const char *dir, const char *by)
-{
-	if (dir[0] != '/' && getauxval(AT_SECURE))
-		plugin_note(search,
-			    "plugin directory '%.400s' (%.200s) is not searched: a set-uid program "
-			    "takes absolute paths only",
-			    dir, by);
-	else
-		plugin_search_dir(search, dir, by);
-}
-
-static int plugin_is_repeated(const char *start, const char *dir)
-{
-	const size_t n = strlen(dir);
-
-	for (const char *at = start; at < dir; at += strlen(at) + 1)
-		if (strlen(at) == n && !memcmp(at, dir, n))
-			return 1;
-	return 0;
 }
 
 static void plugin_search_path(struct plugin_search *search, const char *path, const char *by)
@@ -176,8 +174,13 @@ static void plugin_search_path(struct plugin_search *search, const char *path, c
 	if (!copy)
 		search->no_memory = 1;
 	while ((dir = strsep(&rest, ":")) != NULL)
-		if (dir[0] && !plugin_is_repeated(copy, dir))
-			plugin_search_named(search, dir, by);
+		if (dir[0] == '/' || (dir[0] && !getauxval(AT_SECURE)))
+			plugin_search_dir(search, dir, by);
+		else if (dir[0])
+			plugin_note(search,
+				    "plugin directory '%.400s' (%.200s) is not searched: a set-uid "
+				    "program takes absolute paths only",
+				    dir, by);
 	free(copy);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin_impl.h - what the parts of plugin loading share; seen by core/plugin*.c and host_probe.c. */
+/* plugin_impl.h - what the parts of plugin loading share; seen by core/plugin*.c and host_probe.c.
+ */
 #ifndef CORE_PLUGIN_IMPL_H
 #define CORE_PLUGIN_IMPL_H
 

@@ -141,11 +141,17 @@ INTEGER(uint32, vec_u32, vec_u32)
 INTEGER(int64, vec_u64, vec_i64)
 INTEGER(uint64, vec_u64, vec_u64)
 
+/* Repeats the sign of a narrower integer, which has `shift` bits less, to the left. */
+VEC_INLINE vec_i32 kernel_sign(vec_i32 x, int shift)
+{
+	return (vec_i32)((vec_u32)x << shift) >> shift;
+}
+
 KERNEL(int8_divide, quarter_u8,
-       convert_to_u8(kernel_divide(convert_from_u8(a) << 24 >> 24, n) & 0xff))
+       convert_to_u8(kernel_divide(kernel_sign(convert_from_u8(a), 24), n) & 0xff))
 KERNEL(uint8_divide, quarter_u8, convert_to_u8(kernel_divide(convert_from_u8(a), n)))
 KERNEL(int16_divide, half_u16,
-       convert_to_u16(kernel_divide(convert_from_u16(a) << 16 >> 16, n) & 0xffff))
+       convert_to_u16(kernel_divide(kernel_sign(convert_from_u16(a), 16), n) & 0xffff))
 KERNEL(uint16_divide, half_u16, convert_to_u16(kernel_divide(convert_from_u16(a), n)))
 KERNEL(int32_divide, half_i32, CONVERT(CONVERT(a, vec_f64) / (double)n, half_i32))
 KERNEL(uint32_divide, half_u32, CONVERT(CONVERT(a, vec_f64) / (double)n, half_u32))

@@ -15,6 +15,15 @@ int select_local(const struct conf *conf, const struct plugin_list *list, int in
 		 const struct plugin **chosen, char (*why)[768]);
 
 /*
+ * Does `backend` exclude a name that no plugin has ("^tpc")?  Then 1 and a sentence that says so.
+ */
+int select_excludes_unknown(const struct conf *conf, const struct plugin_list *list, char *text,
+			    size_t size);
+
+/* "backend 'x' does not exist; ..." with those that do, as COLL_ERR_NOT_FOUND. */
+int select_unknown(const struct plugin_list *list, const char *name);
+
+/*
  * Collective over boot: the best backend usable on every rank.  local_code/error_text(): if this
  * rank has already failed (bad config, say), it takes part so that the others learn it: pass the
  * code, else COLL_SUCCESS.  Every rank returns the same backend, or an error that names rank and

@@ -27,6 +27,7 @@ for plugin in $plugins; do
     none "$plugin needs no symbol of libcoll" \
         "$(nm -D -u "$root$plugindir/$plugin.so" | awk '{ print $NF }' | grep '^coll_')"
 done
+check "libcoll is installed" test -f "$root$libdir/libcoll.so"
 none "libcoll exports nothing but coll_*" \
     "$(nm -D --defined-only "$root$libdir/libcoll.so" | awk '{ print $3 }' |
         grep -v '^coll_')"

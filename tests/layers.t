@@ -97,7 +97,7 @@ only 'core/boot*.[ch]' boot.h boot_impl.h boot_tcp.h net.h error.h log.h
 only 'core/net*.[ch]' net.h boot_impl.h error.h log.h
 only 'core/plugin*.[ch]' plugin.h plugin_impl.h loader.h conf.h error.h log.h
 only 'core/loader*.[ch]' plugin.h plugin_impl.h loader.h conf.h error.h log.h
-only 'core/select*.[ch]' select.h plugin.h boot.h conf.h error.h log.h
+only 'core/select*.[ch]' select.h select_impl.h plugin.h boot.h conf.h error.h log.h
 
 # tsort complains about a loop.
 header_loops() {

@@ -44,7 +44,7 @@ struct perf_case {
 	size_t size;  /* bytes of the larger buffer */
 };
 
-enum { PERF_KINDS_MAX = 16, PERF_DTYPES_MAX = 16, PERF_OPS_MAX = 8 };
+enum { PERF_KINDS_MAX = 16, PERF_DTYPES_MAX = 16, PERF_OPS_MAX = 8, PERF_RANKS_MAX = 1024 };
 
 enum perf_format { PERF_TABLE, PERF_JSON, PERF_CSV };
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "perf_args.h"
-#include "run.h"
 #include "tool.h"
 
 const char perf_help[] =
@@ -178,7 +177,7 @@ static int args_set(struct args_state *s, int c, char **argv)
 	case 'n': return args_int("iters", optarg, 1, 1 << 30, &o->iters);
 	case 'w': return args_int("warmup", optarg, 0, 1 << 30, &o->warmup);
 	case 'r': return args_int("root", optarg, 0, INT32_MAX, &o->root);
-	case 't': return args_int("in-process", optarg, 1, RUN_MAX_RANKS, &o->in_process);
+	case 't': return args_int("in-process", optarg, 1, PERF_RANKS_MAX, &o->in_process);
 	case 'c': return args_check(o, optarg);
 	case ARGS_OPT_JSON: o->format = PERF_JSON; return 0;
 	case ARGS_OPT_CSV: o->format = PERF_CSV; return 0;

@@ -72,14 +72,12 @@ static void report_clear(const struct perf_report *report)
 		fprintf(stderr, "\r\033[K");
 }
 
-static void report_table_half(const struct perf_report *report, const struct perf_case *c,
-			      const struct perf_row *row, int place)
+static void report_table_half(const struct perf_case *c, const struct perf_row *row, int place)
 {
 	const struct perf_times *t = &row->times[place];
 	double bw = report_algbw(c, t);
 	int digits = t->mean >= 10000 ? 0 : t->mean >= 100 ? 1 : 2;
 
-	(void)report;
 	if (place == 1 && !row->in_place) {
 		printf("  %7s  %6s  %6s %6s", "N/A", "N/A", "N/A", "N/A");
 		return;
@@ -100,8 +98,8 @@ static void report_table(struct perf_report *report, const struct perf_case *c,
 	report->kind = c->kind;
 	printf("%12zu  %12zu  %10s  %6s  %6d", c->size, c->count, report_dtype(c), report_op(c),
 	       c->kind->rooted ? c->root : -1);
-	report_table_half(report, c, row, 0);
-	report_table_half(report, c, row, 1);
+	report_table_half(c, row, 0);
+	report_table_half(c, row, 1);
 	putchar('\n');
 }
 

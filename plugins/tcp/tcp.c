@@ -232,6 +232,7 @@ static const coll_transport_t tcp_transport = {
 	.send = tcp_send,
 	.progress = tcp_progress,
 	.cancel = tcp_cancel,
+	.drop = tcp_drop,
 	.wait_fd = tcp_wait_fd,
 	.arm = tcp_arm,
 };

@@ -3,9 +3,9 @@
  * tcp.h - what the files of the tcp backend share.
  *
  * One endpoint holds one stream socket for each other rank: AF_UNIX on the same host, TCP else.
- * tcp_addr.c listens and says where, tcp_mesh.c connects everyone, tcp_send.c and
- * tcp_io.c move messages.  On
- * the wire a message is its 32-byte coll_header_t followed by the payload, nothing else.
+ * tcp_addr.c listens and says where; tcp_mesh.c connects everyone, with tcp_dial.c on the one end
+ * and tcp_guest.c on the other; tcp_send.c and tcp_io.c move messages.  On the wire a message is
+ * its 32-byte coll_header_t followed by the payload, nothing else.
  */
 #ifndef TCP_H
 #define TCP_H
@@ -48,6 +48,7 @@ struct tcp_conn {
 
 	/* The message being received, or the beginning of its header. */
 	int receiving;
+	int unwanted; /* the core has dropped what is being received */
 	coll_sink_t sink;
 	uint64_t got, len;
 	uint32_t header_got;
@@ -154,6 +155,7 @@ int tcp_push(struct tcp *t, struct tcp_conn *conn);
 void tcp_fail_sends(struct tcp *t, struct tcp_conn *conn, int32_t status);
 
 int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err);
+void tcp_drop(void *ep, uint64_t cookie);
 void tcp_cancel(void *ep, coll_send_t *send);
 int32_t tcp_progress(void *ep);
 int32_t tcp_wait_fd(void *ep);

@@ -31,7 +31,7 @@ static void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why)
 		close(conn->fd);
 	}
 	conn->fd = -1;
-	if (conn->receiving)
+	if (conn->receiving && !conn->unwanted)
 		host->arrived(host, conn->sink.cookie, COLL_ERR_PEER_LOST);
 	conn->receiving = 0;
 	tcp_fail_sends(t, conn, COLL_ERR_PEER_LOST);
@@ -48,7 +48,22 @@ static void tcp_delivered(struct tcp *t, struct tcp_conn *conn, size_t n)
 		return;
 	conn->receiving = 0;
 	conn->header_got = 0;
-	t->host->arrived(t->host, conn->sink.cookie, COLL_SUCCESS);
+	if (!conn->unwanted)
+		t->host->arrived(t->host, conn->sink.cookie, COLL_SUCCESS);
+}
+
+void tcp_drop(void *ep, uint64_t cookie)
+{
+	struct tcp *t = ep;
+
+	for (uint32_t i = 0; i < t->nranks; i++) {
+		struct tcp_conn *conn = &t->conn[i];
+
+		if (!conn->receiving || conn->sink.cookie != cookie)
+			continue;
+		conn->sink.buf = NULL;
+		conn->unwanted = 1;
+	}
 }
 
 /* Adds to the header; when it is complete the message begins.  Returns the bytes used, or -1. */
@@ -68,6 +83,7 @@ static ssize_t tcp_take_header(struct tcp *t, struct tcp_conn *conn, const uint8
 		return -1;
 	}
 	conn->receiving = 1;
+	conn->unwanted = 0;
 	conn->got = 0;
 	conn->len = header.len;
 	if (!header.len)
@@ -89,7 +105,7 @@ static int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, 
 			used = (ssize_t)tcp_min(tcp_min(n, TCP_SCRATCH), conn->len - conn->got);
 			if (conn->sink.buf)
 				memcpy((uint8_t *)conn->sink.buf + conn->got, bytes, (size_t)used);
-			else
+			else if (!conn->unwanted)
 				t->host->data(t->host, conn->sink.cookie, bytes, (uint64_t)used);
 			tcp_delivered(t, conn, (size_t)used);
 		}

@@ -2,11 +2,12 @@
 /*
  * transport_bench.c - latency and bandwidth of transport plugins, without the core.
  *
- *   transport_bench [-r rounds] [plugin.so[:key=value]...] ...
+ *   transport_bench [-r rounds] [-c text] [plugin.so[:key=value]...] ...
  *
  * Each argument is a variant, measured in turn in each round between two processes; shown are
  * medians and, as the machine may be shared, their ratio to the first variant.  Without arguments:
- * the tcp plugin of the build tree, over local sockets and over TCP.
+ * the tcp plugin of the build tree, over local sockets and over TCP.  -c takes only the cases whose
+ * name has that text in it.
  */
 #include "../transport_harness.h"
 
@@ -149,16 +150,19 @@ static int bench_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void bench_all(const struct bench_variant *variant, int variants, int rounds)
+static void bench_all(const struct bench_variant *variant, int variants, int rounds,
+		      const char *text)
 {
 	static double number[BENCH_CASES][BENCH_VARIANTS][BENCH_ROUNDS];
 	double first = 0;
 
 	for (int r = 0; r < rounds; r++)
 		for (int c = 0; c < BENCH_CASES; c++)
-			for (int v = 0; v < variants; v++)
+			for (int v = 0; strstr(bench_cases[c].name, text) && v < variants; v++)
 				number[c][v][r] = bench_once(&variant[v], &bench_cases[c]);
 	for (int c = 0; c < BENCH_CASES; c++) {
+		if (!strstr(bench_cases[c].name, text))
+			continue;
 		printf("%-28s %-5s", bench_cases[c].name, bench_cases[c].unit);
 		for (int v = 0; v < variants; v++) {
 			double *of = number[c][v];
@@ -200,17 +204,23 @@ static void bench_parse(struct bench_variant *variant, char *text)
 int main(int argc, char **argv)
 {
 	static struct bench_variant variant[BENCH_VARIANTS];
-	int first = 1, rounds = 5, variants = 0;
+	int rounds = 5, variants = 0, option;
+	const char *text = "";
 
-	if (argc > 2 && !strcmp(argv[1], "-r")) {
-		rounds = atoi(argv[2]);
-		first = 3;
+	while ((option = getopt(argc, argv, "r:c:")) != -1) {
+		if (option == 'r')
+			rounds = atoi(optarg);
+		else if (option == 'c')
+			text = optarg;
+		else
+			rounds = 0;
 	}
-	if (rounds < 1 || rounds > BENCH_ROUNDS || argc - first > BENCH_VARIANTS) {
-		fprintf(stderr, "usage: transport_bench [-r rounds] [plugin.so[:key=value]...]\n");
+	if (rounds < 1 || rounds > BENCH_ROUNDS || argc - optind > BENCH_VARIANTS) {
+		fprintf(stderr, "usage: transport_bench [-r rounds] [-c text] "
+				"[plugin.so[:key=value]...]\n");
 		return 2;
 	}
-	for (int i = first; i < argc; i++)
+	for (int i = optind; i < argc; i++)
 		bench_parse(&variant[variants++], argv[i]);
 	if (!variants) {
 		variants = 2;
@@ -221,6 +231,6 @@ int main(int argc, char **argv)
 			return 1;
 		printf("local sockets, then TCP (ratio to the first)\n");
 	}
-	bench_all(variant, variants, rounds);
+	bench_all(variant, variants, rounds, text);
 	return 0;
 }

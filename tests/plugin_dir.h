@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin_dir.h - directories with chosen plugins in them, for the tests of finding and loading. */
+#ifndef TESTS_PLUGIN_DIR_H
+#define TESTS_PLUGIN_DIR_H
+
+#include <coll/coll.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tap.h"
+
+static char dir[64];
+
+/* The path of something in the test's own directory. */
+static const char *at(const char *name)
+{
+	static char path[8][512];
+	static int i;
+
+	i = (i + 1) % 8;
+	snprintf(path[i], sizeof(path[i]), "%s%s%s", dir, name[0] ? "/" : "", name);
+	return path[i];
+}
+
+static void put(const char *name, const void *bytes, size_t len)
+{
+	FILE *f = fopen(at(name), "w");
+
+	if (!f || fwrite(bytes, 1, len, f) != len || fclose(f))
+		bail_out("cannot write %s", at(name));
+}
+
+/* A file's content. */
+static char *slurp(const char *path, size_t *len)
+{
+	FILE *f = fopen(path, "r");
+	char *bytes;
+	struct stat st;
+
+	if (!f || fstat(fileno(f), &st))
+		bail_out("cannot read %s", path);
+	*len = (size_t)st.st_size;
+	bytes = malloc(*len + 1);
+	if (!bytes || fread(bytes, 1, *len, f) != *len)
+		bail_out("cannot read %s", path);
+	fclose(f);
+	return bytes;
+}
+
+/* Where the build has put a plugin made for the tests ("coll_good.so"). */
+static const char *built(const char *file)
+{
+	static char path[512];
+	const char *top = getenv("top_builddir");
+
+	snprintf(path, sizeof(path), "%s/tests/plugins/.libs/%s", top ? top : ".", file);
+	return path;
+}
+
+/* Copies one of them, the first `part` percent of its bytes, to a name here. */
+static void place_part(const char *file, const char *as, int part)
+{
+	size_t len;
+	char *bytes = slurp(built(file), &len);
+
+	put(as, bytes, len * (size_t)part / 100);
+	free(bytes);
+}
+
+static void place(const char *file, const char *as)
+{
+	place_part(file, as, 100);
+}
+
+static void make_dir(const char *name)
+{
+	if (mkdir(at(name), 0755))
+		bail_out("cannot make %s", at(name));
+}
+
+static void plugin_dir_begin(void)
+{
+	const char *tmp = getenv("TMPDIR");
+	char real[512];
+
+	snprintf(dir, sizeof(dir), "%.30s/coll-plugin-XXXXXX", tmp ? tmp : "/tmp");
+	if (!mkdtemp(dir))
+		bail_out("cannot make a directory like %s", dir);
+	/* Messages show real paths. */
+	if (realpath(dir, real) && strlen(real) < sizeof(dir))
+		strcpy(dir, real);
+	umask(022);
+	unsetenv("COLL_PLUGIN_PATH");
+	unsetenv("COLL_BACKEND");
+	setenv("XDG_CONFIG_HOME", at("no-config"), 1);
+	setenv("COLL_SYSCONFDIR", at("no-config"), 1);
+	/* Far more than anything here takes: what hangs must end. */
+	alarm(300);
+}
+
+static void plugin_dir_end(void)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
+	if (system(command))
+		diag("%s was left behind", dir);
+}
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll_newer.c - built against a later minor: every struct has grown at its end.  What is new there
+ * must be ignored by a libcoll that does not know it.
+ */
+#include "stub.h"
+
+#include <string.h>
+
+struct newer_option {
+	coll_option_t option;
+	const char *since;
+	int64_t step;
+};
+
+struct newer_transport {
+	coll_transport_t transport;
+	void (*unheard_of)(void);
+};
+
+struct newer_backend {
+	coll_backend_t backend;
+	void (*unheard_of)(void);
+	uint64_t further;
+};
+
+static const struct newer_option newer_options[] = {
+	{{.key = "first", .fallback = "one"}, "1.7", 3},
+	{{.key = "second", .fallback = "7", .max = 9, .type = COLL_OPTION_INT}, "1.7", 3},
+};
+
+static const struct newer_transport newer_transport = {
+	{.size = sizeof(newer_transport), .send = stub_send, .progress = stub_progress}, NULL};
+
+/* The options must have been read with the right stride. */
+static int32_t newer_probe(const coll_host_t *host, coll_error_t *err)
+{
+	const char *first = host->option_string(host, "first");
+
+	if (first && !strcmp(first, "one") && host->option_int(host, "second") == 7)
+		return COLL_SUCCESS;
+	strcpy(err->text, "options were misread");
+	return COLL_ERR_INTERNAL;
+}
+
+COLL_BACKEND_EXPORT extern const struct newer_backend newer_table __asm__("coll_backend_v1");
+const struct newer_backend newer_table = {{
+						  .size = sizeof(newer_table),
+						  .abi_minor = COLL_BACKEND_ABI_MINOR + 7,
+						  .name = "newer",
+						  .version = "3.0",
+						  .description = "from the future",
+						  .priority = 5,
+						  .memory = COLL_MEM_HOST,
+						  .options = &newer_options[0].option,
+						  .option_count = 2,
+						  .option_size = sizeof(struct newer_option),
+						  .transport = &newer_transport.transport,
+						  .probe = newer_probe,
+						  .open = stub_open,
+						  .close = stub_close,
+					  },
+					  NULL,
+					  0x5eed};

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ranks.h - runs a function on every rank of a communicator, the ranks being threads of this
+ * process or processes of their own; and how the tests talk about what ranks found.
+ */
+#ifndef TESTS_RANKS_H
+#define TESTS_RANKS_H
+
+#include <coll/coll.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "tap.h"
+
+#define RANKS_UNUSED __attribute__((unused))
+
+enum { RANKS_MAX = 16 };
+
+struct rank {
+	coll_comm_t comm;
+	int rank, nranks;
+	void *user;    /* of the job */
+	char *failure; /* first thing that went wrong on this rank, "" if nothing did */
+};
+
+enum { RANKS_TEXT = 600 };
+
+/* What ranks that are processes share with the test. */
+struct ranks_shared {
+	_Atomic int has_id;
+	char id[COLL_UNIQUE_ID_SIZE];
+	char failure[RANKS_MAX][RANKS_TEXT];
+};
+
+struct ranks_job {
+	const char *backend;
+	int nranks;
+	int processes;
+	void (*fn)(struct rank *rank);
+	void *user; /* for processes: memory from ranks_memory if they are to answer in it */
+};
+
+RANKS_UNUSED static double ranks_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+RANKS_UNUSED static void ranks_sleep(double seconds)
+{
+	struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+
+	nanosleep(&t, NULL);
+}
+
+/* Is the suite to save time, because it runs under a sanitizer or was asked to? */
+RANKS_UNUSED static int ranks_small(void)
+{
+	const char *level = getenv("COLL_TEST_LEVEL"), *sanitize = getenv("TEST_SANITIZE");
+
+	if (level && level[0])
+		return !strcmp(level, "small");
+	return sanitize && sanitize[0];
+}
+
+/* Zeroed memory that children of this process share with it; never freed. */
+RANKS_UNUSED static void *ranks_memory(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		bail_out("no shared memory of %zu bytes", size);
+	return p;
+}
+
+/* Remembers the first failure of a rank.  Returns 0, for use in conditions. */
+__attribute__((format(printf, 2, 3))) RANKS_UNUSED static int rank_fail(struct rank *r,
+									const char *fmt, ...)
+{
+	va_list args;
+
+	if (r->failure[0])
+		return 0;
+	va_start(args, fmt);
+	vsnprintf(r->failure, RANKS_TEXT, fmt, args);
+	va_end(args);
+	return 0;
+}
+
+/* Did a call succeed? */
+RANKS_UNUSED static int rank_did(struct rank *r, coll_result_t code, const char *what)
+{
+	if (code == COLL_SUCCESS)
+		return 1;
+	return rank_fail(r, "%s: %d (%s)", what, code, coll_get_last_error(NULL));
+}
+
+RANKS_UNUSED static void ranks_config(coll_config_t *config, const char *backend)
+{
+	coll_config_init(config, sizeof(*config));
+	config->backend = backend;
+}
+
+/* ------------------------------------------------------------------- threads -- */
+
+struct ranks_thread {
+	pthread_t id;
+	const struct ranks_job *job;
+	struct rank rank;
+};
+
+static void *ranks_thread(void *arg)
+{
+	struct ranks_thread *t = arg;
+
+	t->job->fn(&t->rank);
+	rank_did(&t->rank, coll_comm_destroy(t->rank.comm), "destroy");
+	return NULL;
+}
+
+static void ranks_run_threads(const struct ranks_job *job, struct ranks_shared *shared)
+{
+	coll_comm_t comms[RANKS_MAX];
+	struct ranks_thread threads[RANKS_MAX];
+	coll_config_t config;
+
+	ranks_config(&config, job->backend);
+	if (coll_comm_init_all(comms, job->nranks, NULL, &config)) {
+		snprintf(shared->failure[0], RANKS_TEXT, "init_all: %s", coll_get_last_error(NULL));
+		return;
+	}
+	for (int r = 0; r < job->nranks; r++) {
+		threads[r] = (struct ranks_thread){
+			.job = job,
+			.rank = {comms[r], r, job->nranks, job->user, shared->failure[r]}};
+		if (pthread_create(&threads[r].id, NULL, ranks_thread, &threads[r]))
+			bail_out("cannot start a thread");
+	}
+	for (int r = 0; r < job->nranks; r++)
+		pthread_join(threads[r].id, NULL);
+}
+
+/* ----------------------------------------------------------------- processes -- */
+
+/* Rank 0 makes the id, the others wait for it. */
+RANKS_UNUSED static int ranks_meet(struct rank *r, struct ranks_shared *shared,
+				   const coll_config_t *config)
+{
+	if (r->rank == 0) {
+		if (!rank_did(r, coll_get_unique_id(shared->id, sizeof(shared->id)), "unique id"))
+			return 0;
+		atomic_store(&shared->has_id, 1);
+	}
+	while (!atomic_load(&shared->has_id))
+		ranks_sleep(0.001);
+	return rank_did(r, coll_comm_init_rank(&r->comm, r->nranks, shared->id, r->rank, config),
+			"init_rank");
+}
+
+static void ranks_process(const struct ranks_job *job, struct ranks_shared *shared, int rank)
+{
+	struct rank r = {NULL, rank, job->nranks, job->user, shared->failure[rank]};
+	coll_config_t config;
+
+	ranks_config(&config, job->backend);
+	if (ranks_meet(&r, shared, &config)) {
+		job->fn(&r);
+		rank_did(&r, coll_comm_destroy(r.comm), "destroy");
+	}
+	exit(0);
+}
+
+/* Waits for a child that this test started, at most until `deadline`; 0: it had to be killed. */
+RANKS_UNUSED static int ranks_reap(pid_t pid, double deadline, int *status)
+{
+	while (waitpid(pid, status, WNOHANG) == 0) {
+		if (ranks_now() > deadline) {
+			kill(pid, SIGKILL);
+			waitpid(pid, status, 0);
+			return 0;
+		}
+		ranks_sleep(0.005);
+	}
+	return 1;
+}
+
+static void ranks_run_processes(const struct ranks_job *job, struct ranks_shared *shared)
+{
+	double deadline = ranks_now() + 600;
+	pid_t pids[RANKS_MAX];
+	int status;
+
+	fflush(stdout);
+	for (int r = 0; r < job->nranks; r++) {
+		pids[r] = fork();
+		if (pids[r] == 0)
+			ranks_process(job, shared, r);
+		if (pids[r] < 0)
+			bail_out("cannot fork: %s", strerror(errno));
+	}
+	for (int r = 0; r < job->nranks; r++) {
+		if (!ranks_reap(pids[r], deadline, &status))
+			snprintf(shared->failure[r], RANKS_TEXT, "the rank hung");
+		else if (status && !shared->failure[r][0])
+			snprintf(shared->failure[r], RANKS_TEXT, "the rank ended with status %#x",
+				 (unsigned)status);
+	}
+}
+
+/* One check: the job's function found nothing wrong on any rank. */
+__attribute__((format(printf, 2, 3))) RANKS_UNUSED static int ranks_ok(const struct ranks_job *job,
+								       const char *fmt, ...)
+{
+	struct ranks_shared *shared = ranks_memory(sizeof(*shared));
+	char name[256];
+	va_list args;
+	int bad = 0;
+
+	va_start(args, fmt);
+	vsnprintf(name, sizeof(name), fmt, args);
+	va_end(args);
+	if (job->processes)
+		ranks_run_processes(job, shared);
+	else
+		ranks_run_threads(job, shared);
+	for (int r = 0; r < job->nranks; r++)
+		bad += shared->failure[r][0] != '\0';
+	ok(!bad, "%s, %d %s: %s", job->backend, job->nranks,
+	   job->processes ? "processes" : "threads", name);
+	for (int r = 0; r < job->nranks; r++)
+		if (shared->failure[r][0])
+			diag("rank %d: %s", r, shared->failure[r]);
+	munmap(shared, sizeof(*shared));
+	return !bad;
+}
+
+#endif

@@ -48,7 +48,7 @@ static struct comm *comm_of_tag(struct link *link, uint64_t tag)
 
 /* ------------------------------------------------------------------ failing -- */
 
-static void comm_tell_all(struct comm *comm, int kind, int code, const char *text)
+void comm_tell_all(struct comm *comm, int kind, int code, const char *text)
 {
 	for (int r = 0; r < comm->nranks; r++)
 		if (r != comm->rank && !comm->gone[r])
@@ -111,6 +111,10 @@ static void comm_take_notice(struct comm *comm, const struct early *e)
 		comm_check_gone(comm);
 	} else if (body->kind == NOTICE_FAIL) {
 		comm_remote_failure(comm, peer, body, e->header.len);
+	} else if (body->kind == NOTICE_ARE_YOU_THERE) {
+		link_notify(comm->link, (int)e->peer, comm->context, NOTICE_HERE, 0, "");
+	} else if (body->kind == NOTICE_HERE) {
+		comm->here[peer] = 1;
 	}
 }
 
@@ -170,18 +174,17 @@ void comm_check_gone(struct comm *comm)
 	free(from);
 }
 
-void comm_waiting_for(struct comm *comm, char *text, size_t size)
+/* "rank 1, 4": those whose mark is `mark`, this rank excepted. */
+static void comm_list_ranks(const struct comm *comm, const uint8_t *marks, int mark, char *text,
+			    size_t size)
 {
-	uint8_t *from = calloc((size_t)comm->nranks, 1);
 	size_t at = 0;
 
-	snprintf(text, size, "nobody in particular");
-	if (from && comm_mark_waiting(comm, from))
-		for (int r = 0; r < comm->nranks && at < size; r++)
-			if (from[r])
-				at += (size_t)snprintf(text + at, size - at, "%s%d",
-						       at ? ", " : "rank ", r);
-	free(from);
+	snprintf(text, size, "none");
+	for (int r = 0; r < comm->nranks && at < size; r++)
+		if (marks[r] == mark && r != comm->rank)
+			at += (size_t)snprintf(text + at, size - at, "%s%d", at ? ", " : "rank ",
+					       r);
 }
 
 /* --------------------------------------------------- messages that do not fit -- */
@@ -288,7 +291,8 @@ int comm_new(struct comm **out, struct link *link, uint32_t context, int rank, i
 	comm->world = calloc((size_t)nranks, sizeof(*comm->world));
 	comm->members = calloc((size_t)link->nranks, sizeof(*comm->members));
 	comm->gone = calloc((size_t)nranks, 1);
-	if (comm->world && comm->members && comm->gone)
+	comm->here = calloc((size_t)nranks, 1);
+	if (comm->world && comm->members && comm->gone && comm->here)
 		comm->handle = handle_new(HANDLE_COMM, comm);
 	if (!comm->handle)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator of %d ranks",
@@ -333,6 +337,7 @@ void comm_free(struct comm *comm)
 	free(comm->world);
 	free(comm->members);
 	free(comm->gone);
+	free(comm->here);
 	free(comm);
 }
 
@@ -372,18 +377,42 @@ static int comm_reached(void *arg)
 	return comm->finished >= goal->number || comm->error || atomic_load(&comm->aborted);
 }
 
+/*
+ * Nothing has moved for long: who is there?  A rank that is stopped, or has not made its call and
+ * is busy elsewhere, does not answer, and is the one to name.
+ */
+static void comm_time_out(struct comm *comm, int64_t timeout_us)
+{
+	char silent[256], awaited[256] = "none", what[160];
+	uint8_t *from = calloc((size_t)comm->nranks, 1);
+
+	if (from && comm_mark_waiting(comm, from))
+		comm_list_ranks(comm, from, 1, awaited, sizeof(awaited));
+	free(from);
+	comm_list_ranks(comm, comm->here, 0, silent, sizeof(silent));
+	print_describe(&comm->head->print, what, sizeof(what));
+	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
+		  "rank %d: %s: nothing has moved for %.3g s; not heard from: %s; still needs data "
+		  "from: %s",
+		  comm->rank, what, (double)timeout_us / 1e6, silent, awaited);
+}
+
 int comm_wait(struct comm *comm, uint64_t number)
 {
 	struct comm_goal goal = {comm, number};
 	int64_t timeout = comm->link->timeout_us;
-	char ranks[256], what[160];
+	int64_t asking = timeout / 4 < COMM_ASK_US ? timeout / 4 : COMM_ASK_US;
+	uint64_t steps;
 
-	if (link_wait(comm->link, comm_reached, &goal, timeout) && comm->head) {
-		comm_waiting_for(comm, ranks, sizeof(ranks));
-		print_describe(&comm->head->print, what, sizeof(what));
-		comm_fail(comm, 0, COLL_ERR_TIMEOUT,
-			  "rank %d: %s: nothing has moved for %.3g s; still waiting for %s",
-			  comm->rank, what, (double)timeout / 1e6, ranks);
+	while (link_wait(comm->link, comm_reached, &goal, timeout - asking)) {
+		steps = comm->steps;
+		memset(comm->here, 0, (size_t)comm->nranks);
+		comm_tell_all(comm, NOTICE_ARE_YOU_THERE, 0, "");
+		if (link_wait(comm->link, comm_reached, &goal, asking) && steps == comm->steps &&
+		    comm->head) {
+			comm_time_out(comm, timeout);
+			break;
+		}
 	}
 	if (atomic_load(&comm->aborted))
 		comm_fail(comm, 0, COLL_ERR_ABORTED, "rank %d aborted the communicator",

@@ -33,12 +33,14 @@ struct comm {
 	_Atomic int aborted;
 	uint8_t *gone; /* per rank: has said that it destroys its communicator */
 	int ngone;
+	uint8_t *here;  /* per rank: has answered whether it is there */
+	uint64_t steps; /* completed ever: grows while operations get on */
 	int destroying;
 	struct comm *next; /* on the link */
 };
 
 /* Control messages. */
-enum { NOTICE_FAIL = 1, NOTICE_BYE = 2 };
+enum { NOTICE_FAIL = 1, NOTICE_BYE = 2, NOTICE_ARE_YOU_THERE = 3, NOTICE_HERE = 4 };
 
 /* Tags: context (20 bits), control and point-to-point marks, then what tells messages apart. */
 uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg);
@@ -52,12 +54,13 @@ uint64_t comm_tag_control(uint32_t context);
 void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* Sends a control message to all other ranks that have not said goodbye.  The lock is held. */
+void comm_tell_all(struct comm *comm, int kind, int code, const char *text);
+
 /* After the transport has moved: control messages, lost peers.  The lock is held. */
 void comm_check(struct comm *comm);
 /* Fails the communicator if an operation under way needs a rank that is gone. */
 void comm_check_gone(struct comm *comm);
-/* "rank 2 ..."-style names for messages: the ranks that an operation still waits for. */
-void comm_waiting_for(struct comm *comm, char *text, size_t size);
 
 /* The match's judgement of messages that nobody waits for, and of those that do not fit. */
 int comm_judge(void *link, uint32_t peer, const coll_header_t *header);

@@ -25,7 +25,10 @@ static int destroy_told(void *arg)
 	return !link_notices_pending(comm->link);
 }
 
-/* Lets operations end, then says goodbye: after it our silence is no failure. */
+/*
+ * Lets operations end, then says goodbye: after it our silence is no failure.  Who leaves because
+ * of a failure passes its words on instead, in case they are quicker this way.
+ */
 static void destroy_finish(struct comm *comm, int64_t timeout_us)
 {
 	struct link *link = comm->link;
@@ -38,9 +41,7 @@ static void destroy_finish(struct comm *comm, int64_t timeout_us)
 			  "rank %d destroyed its communicator with operations under way",
 			  comm->rank);
 	}
-	for (int r = 0; r < comm->nranks; r++)
-		if (r != comm->rank && !comm->gone[r])
-			link_notify(link, comm->world[r], comm->context, NOTICE_BYE, 0, "");
+	comm_tell_all(comm, comm->error ? NOTICE_FAIL : NOTICE_BYE, comm->error, comm->error_text);
 	link_wait(link, destroy_told, comm, timeout_us);
 }
 

@@ -41,6 +41,7 @@ static void engine_complete(struct op *op, int step)
 	const struct sched *s = &op->sched;
 
 	op->left--;
+	op->comm->steps++;
 	for (int e = s->step[step].edge; e >= 0; e = s->edge[e].next)
 		if (--op->run[s->edge[e].later].earlier == 0)
 			engine_make_ready(op, s->edge[e].later);

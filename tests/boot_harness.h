@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* boot_harness.h - ranks as child processes, for the tests of the bootstrap. */
+/*
+ * boot_harness.h - ranks as child processes, for the tests of the bootstrap; after core/boot_tcp.h
+ * and core/error.h.
+ */
 #ifndef TESTS_BOOT_HARNESS_H
 #define TESTS_BOOT_HARNESS_H
 
@@ -12,8 +15,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "../core/boot_tcp.h"
-#include "../core/error.h"
 #include "tap.h"
 
 /* Long enough for a loaded machine; nothing waits for it when all is well. */

@@ -157,10 +157,9 @@ has "with a sentence saying so" "$dir/err" 'ended after 0.3 seconds'
 
 signal_test() {
     rm -f "$dir/pids"
-    timeout 120 "$coll" run -n 2 bash -c "$2" >"$dir/out" 2>"$dir/err" </dev/null &
+    "$coll" run --timeout 120 -n 2 bash -c "$2" >"$dir/out" 2>"$dir/err" </dev/null &
     local launcher=$!
     wait_lines "$dir/pids" 2
-    # timeout(1) passes signals on to its child.
     kill "-$1" $launcher
     wait $launcher
     status=$?
@@ -253,8 +252,8 @@ wrong() {
     local name=$1 sentence=$2
     shift 2
     job "$@"
-    none "$name" "$([ $status -eq 2 ] && grep -qF -- "$sentence" "$dir/err" ||
-        { echo "status $status"; cat "$dir/err"; })"
+    is "$name" $status 2
+    check "$name: says so" grep -qF -- "$sentence" "$dir/err"
 }
 wrong "no ranks" "-n 0: expected a number of ranks from 1 to 1024" -n 0 true
 wrong "too many ranks" "-n 1025" -n 1025 true

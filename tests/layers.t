@@ -64,8 +64,11 @@ plugins=$(find plugins -name '*.[ch]' | sort)
 tools=$(find tools -name '*.[ch]' | sort)
 # Test plugins and tests of a transport by itself stand on the plugin's side of backend.h; unit
 # tests and the bench of the reduction kernels look into the core.
-api_tests=$(find tests -name '*.[ch]' ! -name '*_unit_test.c' ! -name 'reduce_bench.c' \
-    ! -name '*transport*' ! -path 'tests/plugins/*' | sort)
+api_tests=$(find tests -name '*.c' ! -name '*_unit_test.c' ! -name 'reduce_bench.c' \
+    ! -path 'tests/plugins/*' -exec grep -L '"[./]*transport_harness.h"' {} + | sort)
+# shellcheck disable=SC2086 # a list of files
+api_tests="$api_tests $(quoted $api_tests | sed 's/.* /tests\//' | sort -u |
+    while read -r header; do [ ! -e "$header" ] || echo "$header"; done)"
 
 # ---- the outside ----
 # shellcheck disable=SC2086 # lists of files

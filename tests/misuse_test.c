@@ -199,7 +199,7 @@ static void test_init(void)
 		refused(coll_comm_init_rank(&c, 2, ids[i], 1, NULL), arg, "unique id", ids[i]);
 	memset(endless, 'x', sizeof(endless));
 	refused(coll_comm_init_rank(&c, 2, endless, 1, NULL), arg, "unique id", "an endless id");
-	refused(coll_comm_init_all(NULL, 2, NULL, NULL), arg, "comms|NULL", "init_all to NULL");
+	refused(coll_comm_init_all(NULL, 2, NULL, NULL), arg, "comm|NULL", "init_all to NULL");
 	refused(coll_comm_init_all(&c, 0, NULL, NULL), arg, "nranks|0", "init_all of 0 ranks");
 	refused(coll_comm_init_exchange(&c, 2, 0, NULL, NULL, NULL), arg, "exchange|NULL",
 		"no exchange");

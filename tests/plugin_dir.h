@@ -68,12 +68,12 @@ static void place_part(const char *file, const char *as, int part)
 	free(bytes);
 }
 
-static void place(const char *file, const char *as)
+__attribute__((unused)) static void place(const char *file, const char *as)
 {
 	place_part(file, as, 100);
 }
 
-static void make_dir(const char *name)
+__attribute__((unused)) static void make_dir(const char *name)
 {
 	if (mkdir(at(name), 0755))
 		bail_out("cannot make %s", at(name));

@@ -110,11 +110,13 @@ static int info_get_option(coll_info_t info, int32_t i, coll_option_info_t *out)
 static void info_print_option(const coll_option_info_t *o, const struct info_style *style)
 {
 	int by_default = strcmp(o->source, "default") == 0;
+	size_t len = o->value != NULL ? strlen(o->value) : 0;
 
 	printf("  %s%-24s%s ", by_default ? "" : style->bold, o->name,
 	       by_default ? "" : style->end);
-	info_put(o->value != NULL && o->value[0] ? o->value : "(unset)");
-	if (o->unit[0] && o->value != NULL && o->value[0])
+	info_put(len ? o->value : "(unset)");
+	/* "300s" and "64K" have theirs. */
+	if (len && o->unit[0] && o->value[len - 1] >= '0' && o->value[len - 1] <= '9')
 		printf(" %s", o->unit);
 	if (!by_default) {
 		printf("  (");

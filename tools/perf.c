@@ -13,6 +13,7 @@ struct perf_worker {
 	const struct perf_options *options;
 	coll_comm_t comm;
 	int status;
+	int broken; /* a call failed: nothing more can be done together */
 	pthread_t thread;
 	struct perf_report report;
 	struct perf_buffers buffers;
@@ -44,6 +45,7 @@ static int perf_call_failed(struct perf_worker *w, const struct perf_case *c)
 		 coll_get_last_error(NULL));
 	perf_report_end(&w->report, text);
 	fprintf(stderr, "coll perf: rank %d: %s\n", c->rank, text);
+	w->broken = 1;
 	return -1;
 }
 
@@ -65,7 +67,7 @@ static int perf_sizes(struct perf_worker *w, struct perf_case *c)
 		perf_report_progress(&w->report, c);
 		code = perf_run_row(c, o, &w->buffers, &row);
 		if (code == COLL_ERR_UNSUPPORTED) {
-			perf_report_skipped(&w->report, c, coll_get_last_error(NULL));
+			perf_report_skipped(&w->report, coll_get_last_error(NULL));
 			w->skipped++;
 			return 0;
 		}
@@ -103,7 +105,10 @@ static int perf_all_kinds(struct perf_worker *w, struct perf_case *c)
 			return -1;
 	}
 	perf_report_end(&w->report, NULL);
-	return w->report.wrong || (w->skipped && !w->options->several) ? -1 : 0;
+	/* A rank that leaves with a failure may end rank 0: not before it has printed all. */
+	if (coll_barrier(w->comm) != COLL_SUCCESS)
+		w->broken = 1;
+	return w->broken || w->report.wrong || (w->skipped && !w->options->several) ? -1 : 0;
 }
 
 /* The whole work of one rank; returns the exit status. */
@@ -122,7 +127,8 @@ static int perf_rank(struct perf_worker *w)
 		return TOOL_USAGE;
 	}
 	perf_report_begin(&w->report, w->options, w->comm, c.rank, c.nranks);
-	if (perf_open_buffers(w, c.nranks) == 0 && perf_all_kinds(w, &c) == 0)
+	w->broken = perf_open_buffers(w, c.nranks) != 0;
+	if (!w->broken && perf_all_kinds(w, &c) == 0)
 		status = 0;
 	free(w->buffers.send);
 	free(w->buffers.recv);
@@ -150,7 +156,7 @@ static void *perf_thread(void *arg)
 
 	w->status = perf_rank(w);
 	/* The others must not wait for a rank that gave up. */
-	if (w->status != 0)
+	if (w->broken)
 		coll_comm_abort(w->comm);
 	return NULL;
 }

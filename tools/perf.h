@@ -90,7 +90,7 @@ struct perf_buffers {
 };
 
 struct perf_times {
-	double mean, min, median; /* microseconds for one call on this rank */
+	double mean, min, median; /* microseconds for one call, each that of the slowest rank */
 };
 
 struct perf_row {
@@ -113,6 +113,7 @@ struct perf_report {
 	int quiet, progress;
 	struct json json;
 	const struct perf_kind *kind; /* whose table heading was printed */
+	char skipped[512];            /* the sentence printed last */
 	double bus_sum;
 	int bus_count;
 	int64_t wrong;
@@ -124,8 +125,7 @@ void perf_report_progress(const struct perf_report *report, const struct perf_ca
 void perf_report_row(struct perf_report *report, const struct perf_case *c,
 		     const struct perf_row *row);
 /* What the backend does not do. */
-void perf_report_skipped(struct perf_report *report, const struct perf_case *c,
-			 const char *sentence);
+void perf_report_skipped(struct perf_report *report, const char *sentence);
 /* error: the sentence that ended the run, or NULL. */
 void perf_report_end(struct perf_report *report, const char *error);
 

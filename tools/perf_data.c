@@ -228,7 +228,8 @@ static int64_t data_fold(const struct data_format *f, coll_op_t op, int64_t a, i
 
 void perf_reduced(const struct perf_case *c, void *table)
 {
-	const struct data_format *f = data_format(c->dtype), exact = {.is_signed = 1};
+	const struct data_format *f = data_format(c->dtype),
+				 *whole_numbers = data_format(COLL_INT64);
 	size_t width = coll_dtype_size(c->dtype);
 
 	for (int i = 0; i < PERF_PERIOD; i++) {
@@ -237,7 +238,7 @@ void perf_reduced(const struct perf_case *c, void *table)
 
 		/* A floating-point type's inputs are folded as 64-bit integers: exactly. */
 		for (int r = 1; r < c->nranks; r++)
-			whole = data_fold(f->mantissa ? &exact : f, c->op, whole,
+			whole = data_fold(f->mantissa ? whole_numbers : f, c->op, whole,
 					  data_input(f, c, r, i));
 		x = (double)whole;
 		if (c->op == COLL_AVG) {

@@ -175,20 +175,18 @@ void perf_report_row(struct perf_report *report, const struct perf_case *c,
 	fflush(stdout);
 }
 
-void perf_report_skipped(struct perf_report *report, const struct perf_case *c,
-			 const char *sentence)
+void perf_report_skipped(struct perf_report *report, const char *sentence)
 {
-	if (report->quiet)
+	/* What holds for the collective is said once, not for each type. */
+	if (report->quiet || strncmp(report->skipped, sentence, sizeof(report->skipped) - 1) == 0)
 		return;
+	snprintf(report->skipped, sizeof(report->skipped), "%s", sentence);
 	report_clear(report);
-	if (report->format == PERF_TABLE) {
-		printf("#\n# %s, %s, %s: %s\n", c->kind->name, report_dtype(c), report_op(c),
-		       sentence);
-		return;
-	}
-	/* Both other formats have no place for it in between. */
-	fprintf(stderr, "coll perf: %s, %s, %s: %s\n", c->kind->name, report_dtype(c), report_op(c),
-		sentence);
+	/* The other formats have no place for it in between. */
+	if (report->format == PERF_TABLE)
+		printf("#\n# skipped: %s\n", sentence);
+	else
+		fprintf(stderr, "coll perf: skipped: %s\n", sentence);
 }
 
 void perf_report_end(struct perf_report *report, const char *error)

@@ -135,19 +135,33 @@ static coll_result_t run_time(const struct perf_case *c, const struct perf_optio
 	return code;
 }
 
-/* Adds up what the ranks found wrong. */
-static coll_result_t run_share_wrong(const struct perf_case *c, int64_t wrong[2])
+static coll_result_t run_allreduce(const struct perf_case *c, const void *own, void *all,
+				   size_t count, coll_dtype_t dtype, coll_op_t op)
 {
-	int64_t own[2] = {wrong[0], wrong[1]};
-	coll_result_t code = coll_allreduce(own, wrong, 2, COLL_INT64, COLL_SUM, c->comm, NULL);
+	coll_result_t code = coll_allreduce(own, all, count, dtype, op, c->comm, NULL);
 
-	if (code == COLL_SUCCESS)
-		code = coll_sync(c->comm);
-	/* A sum that is wrong itself, or none, must not hide what this rank saw. */
+	return code ? code : coll_sync(c->comm);
+}
+
+/* Wrong elements of all ranks together, and the times of the slowest. */
+static coll_result_t run_share(const struct perf_case *c, struct perf_row *row)
+{
+	struct perf_row own = *row;
+	coll_result_t code;
+
+	code = run_allreduce(c, own.wrong, row->wrong, 2, COLL_INT64, COLL_SUM);
+	/* A sum that is wrong itself must not hide what this rank saw. */
 	for (int i = 0; i < 2; i++)
-		if (wrong[i] < own[i])
-			wrong[i] = own[i];
-	return code == COLL_ERR_UNSUPPORTED ? COLL_SUCCESS : code;
+		if (row->wrong[i] < own.wrong[i])
+			row->wrong[i] = own.wrong[i];
+	if (code == COLL_SUCCESS)
+		code = run_allreduce(c, own.times, row->times, sizeof(own.times) / sizeof(double),
+				     COLL_FLOAT64, COLL_MAX);
+	if (code != COLL_ERR_UNSUPPORTED)
+		return code;
+	/* Then this rank's own figures must do. */
+	*row = own;
+	return COLL_SUCCESS;
 }
 
 coll_result_t perf_run_row(const struct perf_case *c, const struct perf_options *options,
@@ -156,8 +170,7 @@ coll_result_t perf_run_row(const struct perf_case *c, const struct perf_options 
 	char table[PERF_TABLE_SIZE], *send, *recv;
 	coll_result_t code;
 
-	row->wrong[0] = row->wrong[1] = 0;
-	row->in_place = c->kind->in_place;
+	*row = (struct perf_row){.in_place = c->kind->in_place};
 	for (int place = 0; place <= row->in_place; place++) {
 		run_place(c, buffers, place, &send, &recv);
 		run_fill(c, place, send, recv, table);
@@ -169,7 +182,7 @@ coll_result_t perf_run_row(const struct perf_case *c, const struct perf_options 
 		if (code != COLL_SUCCESS)
 			return code;
 	}
-	code = options->check ? run_share_wrong(c, row->wrong) : COLL_SUCCESS;
+	code = run_share(c, row);
 	if (!options->check)
 		row->wrong[0] = row->wrong[1] = -1;
 	return code;

@@ -49,8 +49,12 @@ struct sim_ep {
 	struct sim_world *world;
 	struct sim_box *box;
 	int closings_seen;
-	uint8_t *lost; /* per rank: the core has been told */
+	int closed_noted; /* some are SIM_CLOSED */
+	uint8_t *closed;  /* per rank */
 };
+
+/* What is known of another rank. */
+enum { SIM_OPEN, SIM_CLOSED, SIM_REPORTED };
 
 /* ------------------------------------------------------------------ queues -- */
 
@@ -218,37 +222,44 @@ static void sim_receive(struct sim_ep *ep, coll_send_t *send)
 	pthread_mutex_unlock(&ep->box->lock);
 }
 
-/* Tells the core of ranks that have closed, once nothing of theirs is left in the inbox. */
-static int sim_report_closed(struct sim_ep *ep)
+/* Notes who has closed: what they sent before is in the inbox by now. */
+static void sim_note_closed(struct sim_ep *ep)
 {
-	int moved = 0;
-
 	ep->closings_seen = atomic_load(&ep->world->closings);
 	for (uint32_t r = 0; r < ep->world->nranks; r++) {
 		struct sim_box *box = &ep->world->box[r];
-		int closed;
 
 		pthread_mutex_lock(&box->lock);
-		closed = box->closed;
+		if (box->closed && ep->closed[r] == SIM_OPEN)
+			ep->closed[r] = SIM_CLOSED;
 		pthread_mutex_unlock(&box->lock);
-		if (!closed || ep->lost[r])
-			continue;
-		ep->lost[r] = 1;
-		ep->host->peer_lost(ep->host, r, "it has closed its endpoint");
-		moved = 1;
 	}
-	return moved;
+}
+
+/* Tells the core of those noted, once nothing of theirs is left in the inbox. */
+static int sim_report_closed(struct sim_ep *ep)
+{
+	ep->closed_noted = 0;
+	for (uint32_t r = 0; r < ep->world->nranks; r++)
+		if (ep->closed[r] == SIM_CLOSED) {
+			ep->closed[r] = SIM_REPORTED;
+			ep->host->peer_lost(ep->host, r, "it has closed its endpoint");
+		}
+	return 1;
 }
 
 static int32_t sim_progress(void *ep_)
 {
 	struct sim_ep *ep = ep_;
 	struct sim_box *box = ep->box;
-	int closings = atomic_load(&ep->world->closings); /* before the last look into the inbox */
 	uint64_t bytes = 0;
 	coll_send_t *send;
 	int moved = 0;
 
+	if (ep->closings_seen != atomic_load(&ep->world->closings)) {
+		sim_note_closed(ep);
+		ep->closed_noted = 1;
+	}
 	do {
 		pthread_mutex_lock(&box->lock);
 		while ((send = sim_pop(&box->done))) {
@@ -264,7 +275,7 @@ static int32_t sim_progress(void *ep_)
 			sim_receive(ep, send);
 		}
 	} while (send && bytes < SIM_BUDGET);
-	if (!send && ep->closings_seen != closings)
+	if (!send && ep->closed_noted)
 		moved |= sim_report_closed(ep);
 	return moved;
 }
@@ -284,7 +295,7 @@ static int32_t sim_arm(void *ep_)
 	int busy;
 
 	pthread_mutex_lock(&box->lock);
-	busy = box->inbox.first || box->done.first ||
+	busy = box->inbox.first || box->done.first || ep->closed_noted ||
 	       ep->closings_seen != atomic_load(&ep->world->closings);
 	/* Empties the descriptor; it may well be empty already. */
 	if (!busy && read(box->event_fd, &count, sizeof(count)) != sizeof(count))
@@ -373,8 +384,8 @@ static int32_t sim_open(const coll_host_t *host, void **out, coll_error_t *err)
 
 	*out = ep;
 	if (ep)
-		ep->lost = calloc(host->nranks, 1);
-	if (!ep || !ep->lost)
+		ep->closed = calloc(host->nranks, 1);
+	if (!ep || !ep->closed)
 		return sim_fail(err, COLL_ERR_NO_MEMORY, "no memory for an endpoint");
 	ep->host = host;
 	return sim_find_world(host, ep, err);
@@ -430,7 +441,7 @@ static void sim_close(void *ep_, int64_t timeout_ms)
 		sim_leave(ep);
 	}
 	sim_release_world(ep->world);
-	free(ep->lost);
+	free(ep->closed);
 	free(ep);
 }
 

@@ -24,7 +24,7 @@
 
 enum {
 	TCP_ADDRESSES = 8, /* published by a rank at most */
-	TCP_DIRECT = 4,    /* up to so many peers recv() is tried without asking epoll first */
+	TCP_DIRECT = 1,    /* up to so many peers recv() is tried without asking epoll first */
 	TCP_GATHER = 16    /* queued messages handed to the kernel in one call */
 };
 

@@ -8,18 +8,26 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* Notes how an attempt ended. */
-static void tcp_dial_failed(struct tcp_dial *dial, const struct sockaddr_storage *address,
-			    const char *why)
+/* Keeps for a later text how the attempt stands; returns the address's family. */
+static int tcp_dial_note(struct tcp_mesh *mesh, uint32_t peer, const char *what)
 {
-	char where[80] = "";
+	struct tcp_dial *dial = &mesh->dial[peer];
+	struct sockaddr_storage address;
+	char where[80];
 
-	if (address) {
-		tcp_address_text(address, where, sizeof(where));
-		snprintf(dial->text, sizeof(dial->text), "%s: %s", where, why);
-	} else {
-		snprintf(dial->text, sizeof(dial->text), "%s", why);
-	}
+	tcp_candidate(mesh->t->host, &mesh->records[mesh->t->rank], &mesh->records[peer],
+		      dial->candidate, &address);
+	tcp_address_text(&address, where, sizeof(where));
+	snprintf(dial->text, sizeof(dial->text), "%s: %s", where, what);
+	return address.ss_family;
+}
+
+/* Ends an attempt; the next one is for the next address. */
+static void tcp_dial_failed(struct tcp_mesh *mesh, uint32_t peer, const char *why)
+{
+	struct tcp_dial *dial = &mesh->dial[peer];
+
+	tcp_dial_note(mesh, peer, why);
 	if (dial->fd >= 0)
 		close(dial->fd);
 	dial->fd = -1;
@@ -74,7 +82,7 @@ static void tcp_dial_next(struct tcp_mesh *mesh, uint32_t peer)
 		}
 		/* EAGAIN: the listener's queue is full. */
 		dial->refused += errno != EAGAIN;
-		tcp_dial_failed(dial, &address, strerror(errno));
+		tcp_dial_failed(mesh, peer, strerror(errno));
 	}
 	tcp_dial_round_over(mesh, peer);
 }
@@ -84,28 +92,25 @@ static void tcp_dial_connected(struct tcp_mesh *mesh, uint32_t peer)
 {
 	struct tcp_dial *dial = &mesh->dial[peer];
 	struct tcp_hello hello = {.magic = TCP_MAGIC, .size = sizeof(hello), .to = peer};
-	struct sockaddr_storage address;
 	socklen_t len = sizeof(int);
 	int failed = 0;
 
 	getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &failed, &len);
-	tcp_candidate(mesh->t->host, &mesh->records[mesh->t->rank], &mesh->records[peer],
-		      dial->candidate, &address);
 	hello.from = mesh->t->rank;
 	tcp_mesh_mac(mesh, "tcp hello", hello.from, peer, peer, hello.mac);
 	if (!failed && tcp_mesh_write(dial->fd, &hello, sizeof(hello)))
 		failed = errno;
 	if (failed) {
 		dial->refused++;
-		tcp_dial_failed(dial, &address, strerror(failed));
+		tcp_dial_failed(mesh, peer, strerror(failed));
 		tcp_dial_next(mesh, peer);
 		return;
 	}
 	dial->stage = TCP_DIAL_REPLY;
+	dial->deadline = tcp_now_ms() + TCP_REPLY_MS;
 	/* A local listener that let us in is the right one, however long it takes. */
-	dial->deadline =
-		address.ss_family == AF_UNIX ? mesh->deadline : tcp_now_ms() + TCP_REPLY_MS;
-	snprintf(dial->text, sizeof(dial->text), "connected, but no answer");
+	if (tcp_dial_note(mesh, peer, "connected, but no answer") == AF_UNIX)
+		dial->deadline = mesh->deadline;
 	tcp_mesh_epoll(mesh, EPOLL_CTL_MOD, dial->fd, EPOLLIN, TCP_EVENT(TCP_EVENT_DIAL, peer));
 }
 
@@ -128,7 +133,7 @@ static void tcp_dial_reply(struct tcp_mesh *mesh, uint32_t peer)
 			return;
 		}
 	}
-	tcp_dial_failed(dial, NULL, done > 0 ? "a stranger answered" : "hung up before answering");
+	tcp_dial_failed(mesh, peer, done > 0 ? "a stranger answered" : "hung up before answering");
 	tcp_dial_next(mesh, peer);
 }
 
@@ -185,7 +190,7 @@ int64_t tcp_dial_timers(struct tcp_mesh *mesh, int64_t now, int64_t next)
 			continue;
 		if (dial->deadline <= now) {
 			if (dial->stage != TCP_DIAL_PAUSE)
-				tcp_dial_failed(dial, NULL, "no answer");
+				tcp_dial_failed(mesh, i, "no answer");
 			tcp_dial_next(mesh, i);
 		}
 		next = dial->deadline < next ? dial->deadline : next;

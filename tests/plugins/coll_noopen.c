@@ -10,6 +10,5 @@ COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.description = "has no open",
 	.memory = COLL_MEM_HOST,
 	.transport = &stub_transport,
-	.probe = NULL,
 	.close = stub_close,
 };

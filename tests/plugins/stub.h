@@ -6,7 +6,8 @@
 #include <coll/backend.h>
 #include <stdlib.h>
 
-static int32_t stub_open(const coll_host_t *host, void **ep, coll_error_t *err)
+__attribute__((unused)) static int32_t stub_open(const coll_host_t *host, void **ep,
+						 coll_error_t *err)
 {
 	(void)host;
 	(void)err;
@@ -14,7 +15,7 @@ static int32_t stub_open(const coll_host_t *host, void **ep, coll_error_t *err)
 	return *ep ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
 }
 
-static void stub_close(void *ep, int64_t timeout_ms)
+__attribute__((unused)) static void stub_close(void *ep, int64_t timeout_ms)
 {
 	(void)timeout_ms;
 	free(ep);

@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How long before the timeout the others are asked whether they are there. */
+enum { COMM_ASK_US = 100000 };
+
 /*
  * Tag: context (bits 63-44) | control (42) | user (43), then for collectives
  * seq (bits 41-20) | message number (19-0), for point to point the user's tag (31-0).

@@ -43,7 +43,7 @@ static int plugin_copy(struct plugin *plugin, const char *what, void *copy, uint
 
 static int plugin_missing(struct plugin *plugin, const char *what)
 {
-	return plugin_refuse(plugin, COLL_ERR_ABI, "'%s' leaves %s NULL, which is mandatory",
+	return plugin_refuse(plugin, COLL_ERR_ABI, "'%s' leaves %s empty, which is mandatory",
 			     plugin->path, what);
 }
 
@@ -207,7 +207,7 @@ static int plugin_check_table(struct plugin *plugin, const coll_backend_t *own)
 
 	if (code)
 		return code;
-	if (!own->version)
+	if (!own->version || !own->version[0])
 		return plugin_missing(plugin, "`version`");
 	if (!own->open)
 		return plugin_missing(plugin, "`open`");

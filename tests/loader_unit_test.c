@@ -262,7 +262,7 @@ static void test_bad_tables(void)
 	refused_file("short", "coll_short.so", "coll_short.so", COLL_ERR_ABI,
 		     "coll_backend_t is 40", "sizeof(coll_backend_t)");
 	refused_file("noopen", "coll_noopen.so", "coll_noopen.so", COLL_ERR_ABI,
-		     "leaves `open` NULL", "mandatory");
+		     "leaves `open` empty", "mandatory");
 	refused_file("alias", "coll_good.so", "coll_alias.so", COLL_ERR_ABI,
 		     "holds the backend 'good'", "must be called coll_good.so");
 	refused_file("Upper", "coll_good.so", "coll_Good.so", COLL_ERR_PLUGIN, "coll_<name>.so",

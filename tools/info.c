@@ -79,7 +79,7 @@ static void info_print_backend(const coll_backend_info_t *b, const struct info_s
 	info_field("choice", b->choice);
 	info_field("what", b->description);
 	info_field("file", b->path);
-	if (b->name[0] == '\0')
+	if (b->version[0] == '\0') /* refused unheard */
 		return;
 	snprintf(text, sizeof(text), "%d, set by %s", b->priority, b->priority_source);
 	info_field("priority", text);

@@ -155,8 +155,9 @@ static coll_result_t run_share(const struct perf_case *c, struct perf_row *row)
 		if (row->wrong[i] < own.wrong[i])
 			row->wrong[i] = own.wrong[i];
 	if (code == COLL_SUCCESS)
-		code = run_allreduce(c, own.times, row->times, sizeof(own.times) / sizeof(double),
-				     COLL_FLOAT64, COLL_MAX);
+		code = run_allreduce(c, own.times, row->times,
+				     2 * sizeof(own.times[0]) / sizeof(double), COLL_FLOAT64,
+				     COLL_MAX);
 	if (code != COLL_ERR_UNSUPPORTED)
 		return code;
 	/* Then this rank's own figures must do. */

@@ -524,8 +524,8 @@ enum {
 
 typedef struct coll_backend_info {
 	uint64_t size;               /* in: sizeof(coll_backend_info_t) */
-	const char *name;            /* "" if the file was refused before it could tell */
-	const char *version;         /* the plugin's own */
+	const char *name;            /* as the file's name says it; "" if that is no name */
+	const char *version;         /* the plugin's own; "" if it was refused unheard */
 	const char *description;     /* one line */
 	const char *path;            /* absolute path of the file */
 	const char *priority_source; /* who set priority: "plugin", "file:line", "COLL_..." */

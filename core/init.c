@@ -114,6 +114,22 @@ static int init_comm(coll_comm_t *out, struct link *link)
 	return COLL_SUCCESS;
 }
 
+/* Options that later versions know: asking for them must not be answered by silence. */
+static int init_check_options(const struct conf *conf)
+{
+	const char *name = conf_int(conf, "progress")       ? "progress"
+			   : conf_int(conf, "reproducible") ? "reproducible"
+							    : NULL;
+
+	if (!name)
+		return COLL_SUCCESS;
+	return error_set(
+		COLL_ERR_UNSUPPORTED,
+		"option '%s = %s' (%s) is not implemented by this version: leave it at its "
+		"default",
+		name, conf_string(conf, name), conf_source(conf, name));
+}
+
 static int init(coll_comm_t *out, const struct meeting *m, const coll_config_t *config)
 {
 	struct conf *conf = NULL;
@@ -127,6 +143,8 @@ static int init(coll_comm_t *out, const struct meeting *m, const coll_config_t *
 		boot_close(m->boot);
 		return code;
 	}
+	if (!code)
+		code = init_check_options(conf);
 	if (!code)
 		code = plugins_load(conf, &plugins);
 	/* A rank with a bad configuration still meets the others, to tell them. */

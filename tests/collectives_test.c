@@ -8,7 +8,7 @@
  * wrap, floats are small numbers whose partial results all types can hold.  Inputs repeat with a
  * prime period, so that the reference is worked out once for each (type, operation, ranks).
  *
- * COLL_TEST_LEVEL=small takes fewer of each; COLL_TEST_BIG=1 adds more than 2^31 elements, which
+ * TEST_LEVEL=small takes fewer of each; TEST_BIG=1 adds more than 2^31 elements, which
  * takes 4.5 GiB of memory.
  */
 #include "ranks.h"
@@ -583,7 +583,7 @@ static void test_backend(const char *backend, struct test *test)
 int main(int argc, char **argv)
 {
 	struct test *test = ranks_memory(sizeof(*test));
-	const char *big = getenv("COLL_TEST_BIG");
+	const char *big = getenv("TEST_BIG");
 
 	alarm(3600);
 	test->small = ranks_small();
@@ -594,7 +594,7 @@ int main(int argc, char **argv)
 		test_backend("tcp", test);
 	}
 	if (!big || !big[0]) {
-		skip(1, "more than 2^31 elements: set COLL_TEST_BIG=1 (takes 4.5 GiB)");
+		skip(1, "more than 2^31 elements: set TEST_BIG=1 (takes 4.5 GiB)");
 	} else {
 		struct ranks_job job = {
 			.backend = "tcp", .nranks = 2, .fn = run_huge, .user = test};

@@ -7,8 +7,10 @@
 include=${top_srcdir:-.}/include
 libs=${top_builddir:-.}/.libs
 
+# AddressSanitizer gives each global variable a twin, which is not ours.
 defined() {
-    nm -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | sed 's/@.*//' | sort
+    nm -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | sed 's/@.*//; /^__odr_asan\./d' |
+        sort
 }
 
 # One declaration a line, the attributes gone, then the word before the first parenthesis.

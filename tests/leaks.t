@@ -7,20 +7,21 @@ command -v valgrind >/dev/null || skip_all "valgrind is not installed"
 [ -z "$TEST_SANITIZE" ] || skip_all "built with a sanitizer ($TEST_SANITIZE)"
 
 build=${top_builddir:-.}
+example=$build/tests/examples/digits
 data=${top_srcdir:-.}/tests/data
-grind() {
-    valgrind --quiet --error-exitcode=9 --leak-check=full --num-callers=25 --trace-children=no \
-        --errors-for-leak-kinds=definite,indirect,possible \
-        --show-leak-kinds=definite,indirect,possible "$@"
-}
+grind="valgrind --quiet --error-exitcode=9 --leak-check=full --num-callers=25
+    --show-leak-kinds=definite,indirect,possible
+    --errors-for-leak-kinds=definite,indirect,possible"
 
-for backend in simulated tcp; do
-    COLL_BACKEND=$backend check "2 threads over $backend" \
-        grind "$build/tests/examples/digits" --data "$data" --in-process 2
-done
-COLL_BACKEND=tcp check "2 processes over tcp" "$build/coll" run -n 2 -- \
-    valgrind --quiet --error-exitcode=9 --leak-check=full --num-callers=25 \
-    --errors-for-leak-kinds=definite,indirect,possible "$build/tests/examples/digits" --data "$data"
+# shellcheck disable=SC2086 # a command line
+{
+    COLL_BACKEND=tcp check "the example, 2 threads over tcp" \
+        $grind "$example" --data "$data" --in-process 2
+    COLL_BACKEND=simulated check "a sum of one rank over simulated" \
+        $grind "$build/tests/examples/hello"
+    COLL_BACKEND=tcp check "a sum of 3 processes over tcp" \
+        "$build/coll" run -n 3 -- $grind "$build/tests/examples/hello"
+}
 COLL_BACKEND=nosuch check "a failed start" sh -c '
     valgrind --quiet --error-exitcode=9 --leak-check=full \
         --errors-for-leak-kinds=definite,indirect "$1" >/dev/null 2>"$2"

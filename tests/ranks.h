@@ -66,7 +66,7 @@ RANKS_UNUSED static void ranks_sleep(double seconds)
 /* Is the suite to save time, because it runs under a sanitizer or was asked to? */
 RANKS_UNUSED static int ranks_small(void)
 {
-	const char *level = getenv("COLL_TEST_LEVEL"), *sanitize = getenv("TEST_SANITIZE");
+	const char *level = getenv("TEST_LEVEL"), *sanitize = getenv("TEST_SANITIZE");
 
 	if (level && level[0])
 		return !strcmp(level, "small");

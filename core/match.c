@@ -69,6 +69,8 @@ static void match_fill(struct recv *recv, const char *bytes, uint64_t n)
 
 	if (n > recv->len - recv->got)
 		n = recv->len - recv->got;
+	if (!n) /* an empty message has no buffer either */
+		return;
 	recv->got += n;
 	if (!recv->own) {
 		memcpy(recv->dst + at, bytes, n);
@@ -323,7 +325,8 @@ void match_data(struct match *m, uint64_t cookie, const void *bytes, uint64_t n)
 		e = match_cookie(cookie);
 		if (n > e->header.len - e->got)
 			n = e->header.len - e->got;
-		memcpy(e->data + e->got, bytes, n);
+		if (n)
+			memcpy(e->data + e->got, bytes, n);
 		e->got += n;
 	}
 }

@@ -234,7 +234,7 @@ if mode == "type":
     print(b"[0] typed" in read_until(fd, b"[0] typed"))
     os.write(fd, b"\x04")
 read_until(fd, b"\0")
-print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+print(os.WEXITSTATUS(os.waitpid(pid, 0)[1]))
 END
     is "Ctrl-C on a terminal ends the job" \
         "$(timeout 120 python3 "$dir/terminal.py" "$coll" interrupt)" 130

@@ -75,10 +75,10 @@ words=$(. "$completion"; COMP_WORDS=(coll ''); COMP_CWORD=1; _coll
     printf '%s\n' "${COMPREPLY[@]}" | grep -v '^-' | sort)
 same "completion knows the commands" "$({ echo help; echo "$commands"; } | sort)" "$words"
 
-if command -v man >/dev/null && man --version 2>/dev/null | grep -q man-db; then
+if man --help 2>/dev/null | grep -q -e --warnings; then
     none "the man page is well-formed" "$(LC_ALL=C man --warnings -l "$page" 2>&1 >/dev/null)"
 else
-    skip "the man page is well-formed" "no man-db"
+    skip "the man page is well-formed" "man cannot check it here"
 fi
 
 done_testing

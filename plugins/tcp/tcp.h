@@ -20,7 +20,7 @@
 #define TCP_FIRST       ((size_t)32 << 10)  /* received at once while no message is under way */
 #define TCP_PIECE       ((size_t)1 << 20)   /* moved at once to or from a large buffer */
 #define TCP_BUDGET      ((size_t)4 << 20) /* moved in one progress(), about a millisecond's worth */
-#define TCP_UNIX_BUFFER (1 << 20)         /* SO_SNDBUF of AF_UNIX sockets */
+#define TCP_UNIX_BUFFER (4 << 20)         /* SO_SNDBUF of AF_UNIX sockets; the system may clip it */
 
 enum {
 	TCP_ADDRESSES = 8, /* published by a rank at most */

@@ -133,7 +133,7 @@ void comm_check(struct comm *comm)
 	}
 	if (comm->pending_code)
 		comm_fail(comm, 0, comm->pending_code, "%s", comm->pending_text);
-	for (int r = 0; r < comm->nranks; r++)
+	for (int r = 0; r < comm->nranks && !comm->leaving; r++)
 		if (link->lost[comm->world[r]] && !comm->gone[r])
 			comm_fail(comm, 0, COLL_ERR_PEER_LOST, "rank %d was lost: %s", r,
 				  link->lost[comm->world[r]]);

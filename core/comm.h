@@ -33,9 +33,9 @@ struct comm {
 	_Atomic int aborted;
 	uint8_t *gone; /* per rank: has said that it destroys its communicator */
 	int ngone;
-	uint8_t *here;  /* per rank: has answered whether it is there */
-	uint64_t steps; /* completed ever: grows while operations get on */
-	int destroying;
+	uint8_t *here;     /* per rank: has answered whether it is there */
+	uint64_t steps;    /* completed ever: grows while operations get on */
+	int leaving;       /* says goodbye: whoever goes now need not say so */
 	struct comm *next; /* on the link */
 };
 

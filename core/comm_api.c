@@ -41,6 +41,7 @@ static void destroy_finish(struct comm *comm, int64_t timeout_us)
 			  "rank %d destroyed its communicator with operations under way",
 			  comm->rank);
 	}
+	comm->leaving = 1;
 	comm_tell_all(comm, comm->error ? NOTICE_FAIL : NOTICE_BYE, comm->error, comm->error_text);
 	link_wait(link, destroy_told, comm, timeout_us);
 }

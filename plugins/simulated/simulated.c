@@ -31,8 +31,11 @@ struct sim_box {
 	pthread_mutex_t lock;
 	struct sim_queue inbox; /* messages to this rank */
 	struct sim_queue done;  /* own sends that a receiver has finished */
-	coll_send_t *current;   /* the message that this rank is copying now */
-	int asleep;             /* somebody waits for the descriptor */
+	/* The message that this rank is copying now, to be compared only; whose memory it lies in.
+	 */
+	const coll_send_t *current;
+	uint32_t current_from;
+	int asleep; /* somebody waits for the descriptor */
 	int event_fd;
 	int closed;
 };
@@ -60,6 +63,9 @@ enum { SIM_OPEN, SIM_CLOSED, SIM_REPORTED };
 
 /* The words of send->plugin. */
 enum { SIM_NEXT, SIM_FROM, SIM_FAILED, SIM_EAGER };
+
+/* A copy lies in nobody's memory. */
+static const uint32_t SIM_NOBODY = UINT32_MAX;
 
 static void sim_push(struct sim_queue *q, coll_send_t *send)
 {
@@ -157,8 +163,8 @@ static void sim_wait_copied(struct sim_ep *ep, struct sim_box *to, const coll_se
 
 	while (busy) {
 		pthread_mutex_lock(&to->lock);
-		busy = to->current && (victim ? to->current == victim
-					      : to->current->plugin[SIM_FROM] == ep->host->rank);
+		busy = to->current &&
+		       (victim ? to->current == victim : to->current_from == ep->host->rank);
 		pthread_mutex_unlock(&to->lock);
 		if (busy)
 			sched_yield();
@@ -268,6 +274,10 @@ static int32_t sim_progress(void *ep_)
 		}
 		send = sim_pop(&box->inbox);
 		box->current = send;
+		if (send)
+			box->current_from = send->plugin[SIM_EAGER]
+						    ? SIM_NOBODY
+						    : (uint32_t)send->plugin[SIM_FROM];
 		pthread_mutex_unlock(&box->lock);
 		if (send) {
 			bytes += send->header.len;

@@ -114,7 +114,6 @@ static void train(struct network *net, coll_comm_t comm, int rank, int nranks)
 		check(coll_allreduce(g, g, WEIGHTS, COLL_FLOAT32, COLL_SUM, comm, NULL) ||
 			      coll_sync(comm),
 		      "adding up the gradients");
-
 		for (int i = 0; i < WEIGHTS; i++) {
 			v[i] = 0.9f * v[i] - 0.3f / BATCH * g[i];
 			w[i] += v[i];

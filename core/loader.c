@@ -4,8 +4,8 @@
  *
  * libltdl says "file not found" whatever is wrong and binds lazily, so every file is opened by
  * dlopen(RTLD_NOW) first, for its words and because a later eager open would no longer find an
- * undefined symbol.  libltdl is not thread-safe: it is called under one lock only.  dlopen runs
- * constructors of foreign libraries and is called without it.
+ * undefined symbol.  libltdl is not thread-safe: it is called under one lock only.  So is dlopen,
+ * for what it writes is read again here; foreign constructors, which it runs, have no way in.
  */
 #include "loader.h"
 #include "error.h"
@@ -125,21 +125,15 @@ static int loader_open_eagerly(const char *path)
 
 int loader_open(const char *path, struct loader_file **file, int *first)
 {
-	int code;
+	int code = COLL_SUCCESS;
 
 	*first = 0;
 	pthread_mutex_lock(&loader.lock);
 	*file = loader_find(path);
-	pthread_mutex_unlock(&loader.lock);
-	if (*file)
-		return COLL_SUCCESS;
-	code = loader_open_eagerly(path);
-	if (code)
-		return code;
-	pthread_mutex_lock(&loader.lock);
-	*file = loader_find(path); /* another thread may have been quicker */
 	if (!*file) {
-		code = loader_keep(path, file);
+		code = loader_open_eagerly(path);
+		if (!code)
+			code = loader_keep(path, file);
 		*first = !code;
 	}
 	pthread_mutex_unlock(&loader.lock);

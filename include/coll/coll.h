@@ -5,9 +5,17 @@
  * This header is the manual of libcoll for applications.  Backend authors read backend.h.
  *
  *   coll_comm_t comm;
- *   coll_comm_init_env(&comm, NULL);                    // backend chosen by COLL_BACKEND or
- * coll.conf coll_allreduce(x, x, n, COLL_FLOAT32, COLL_SUM, comm, NULL); coll_sync(comm); // now x
- * may be read coll_comm_destroy(comm);
+ *
+ *   coll_comm_init_env(&comm, NULL);
+ *   coll_allreduce(x, x, n, COLL_FLOAT32, COLL_SUM, comm, NULL);
+ *   coll_sync(comm);
+ *   coll_comm_destroy(comm);
+ *
+ * The backend is chosen by COLL_BACKEND or coll.conf; x may be read after coll_sync.
+ *
+ * Not implemented by this version, and answered with COLL_ERR_UNSUPPORTED and a sentence: alltoall,
+ * gather, scatter and the v-forms over transports; coll_comm_shrink; coll_red_op_create_*; an
+ * operation that waits for an event of another communicator; device memory.
  *
  * Conventions, valid for every function unless it says otherwise
  *
@@ -15,6 +23,8 @@
  *                with coll_get_last_error() by the thread that made the call.
  * Blocking       Only functions whose comment says "blocks" wait for other ranks or for data; each
  *                of them is bounded by a timeout (coll_config_t, or `timeout` in coll.conf).
+ * Processes      A child made by fork has no part in its parent's communicators: there their
+ *                handles are not valid.
  * Threads        Every function may be called from any thread.  Calls on one communicator are
  *                serialised by the library; their order is the order in which they are made, so
  *                threads that share a communicator must agree on one order among themselves.
@@ -212,7 +222,8 @@ COLL_API coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, co
  * The same, with rank, size and meeting point from the environment: COLL_RANK, COLL_WORLD_SIZE and
  * COLL_ROOT (host:port of rank 0) as `coll run` sets them, else what torchrun, Open MPI, MPICH
  * (PMI) or Slurm set.  Without any of them: one rank.  COLL_KEY (any text) must be the same on all
- * ranks; without it strangers are kept out only by an identifier that is not secret.
+ * ranks; without it strangers are kept out only by an identifier that is not secret.  The meeting
+ * point serves one communicator at a time: threads of one process must not call this at once.
  */
 COLL_API coll_result_t coll_comm_init_env(coll_comm_t *comm, const coll_config_t *config);
 
@@ -427,6 +438,7 @@ typedef struct coll_args {
 /*
  * A persistent request: prepare once, start many times.  Buffers and counts stay those of `args`
  * (copied).  Collective kinds must be initialised and started in the same order on all ranks.
+ * Starting one that is still under way is COLL_ERR_INVALID_USAGE: wait for it first.
  */
 COLL_API coll_result_t coll_request_init(coll_comm_t comm, const coll_args_t *args,
 					 coll_request_t *request);

@@ -48,7 +48,7 @@ int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group)
 	op->state = group ? OP_HELD : OP_QUEUED;
 	if (args->kind != COLL_KIND_SEND && args->kind != COLL_KIND_RECV) {
 		op->seq = comm->seq++;
-		comm_remember(comm, op->seq, &op->print);
+		comm_remember(comm, &op->print);
 	}
 	if (comm->tail)
 		comm->tail->next = op;

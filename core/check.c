@@ -11,6 +11,9 @@
  */
 enum { NONE, ONE, EACH };
 
+/* Only in prints: no operation of its own. */
+enum { KIND_SPLIT = COLL_KIND_RECV + 1 };
+
 static const struct kind {
 	const char *name;
 	int send, recv;           /* NONE, ONE, EACH */
@@ -175,6 +178,9 @@ struct print print_of(const coll_args_t *a)
 	uint64_t root = check_kinds[a->kind].has_root ? (uint64_t)(uint32_t)a->root : 0;
 	uint64_t dtype = a->kind == COLL_KIND_BARRIER ? 0 : (uint64_t)(a->dtype & 0xff);
 
+	if (a->flags & OP_OF_SPLIT)
+		kind = KIND_SPLIT;
+
 	return (struct print){{kind | dtype << 8 | op << 16 | root << 32, a->count}};
 }
 
@@ -187,7 +193,8 @@ void print_describe(const struct print *print, char *text, size_t size)
 	char reduction[48] = "", from[32] = "";
 
 	if (kind == COLL_KIND_BARRIER || !check_is_kind(kind)) {
-		snprintf(text, size, "%s", check_kind_name(kind));
+		snprintf(text, size, "%s",
+			 kind == KIND_SPLIT ? "comm_split" : check_kind_name(kind));
 		return;
 	}
 	if (check_kinds[kind].reduces)

@@ -127,7 +127,7 @@ void comm_check(struct comm *comm)
 	struct link *link = comm->link;
 	struct early *e;
 
-	while ((e = match_take(&link->match, ~(uint64_t)0, tag))) {
+	while ((e = match_take(&link->match, tag))) {
 		comm_take_notice(comm, e);
 		free(e);
 	}
@@ -201,24 +201,28 @@ static void comm_set_pending(struct comm *comm, int code, const char *text)
 	comm->link->news = 1;
 }
 
+/* theirs: what a message of `peer` says; ours: what this rank expected in its place. */
 static void comm_tell_mismatch(struct comm *comm, uint32_t peer, uint64_t tag,
 			       const uint64_t *theirs, const uint64_t *ours)
 {
 	struct print a = {{theirs[0], theirs[1]}}, b = {{ours[0], ours[1]}};
 	uint32_t seq = (uint32_t)(tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK;
-	char their_call[160], our_call[160], where[64], text[512];
+	char their_call[160], our_call[160], text[512];
 
 	print_describe(&a, their_call, sizeof(their_call));
 	print_describe(&b, our_call, sizeof(our_call));
 	if (tag & TAG_USER)
-		snprintf(where, sizeof(where), "with tag %u", (unsigned)(uint32_t)tag);
+		snprintf(text, sizeof(text),
+			 "rank %d called %s with tag %u, but rank %d called the recv for a %s: "
+			 "count "
+			 "and type must be equal",
+			 comm->members[peer], their_call, (unsigned)(uint32_t)tag, comm->rank,
+			 our_call);
 	else
-		snprintf(where, sizeof(where), "as collective number %u", seq + 1);
-	snprintf(text, sizeof(text),
-		 "rank %d called %s %s, but rank %d called %s: all ranks must make the same calls "
-		 "in "
-		 "the same order",
-		 comm->members[peer], their_call, where, comm->rank, our_call);
+		snprintf(text, sizeof(text),
+			 "rank %d called %s as collective number %u, but rank %d called %s: all "
+			 "ranks must make the same calls in the same order",
+			 comm->members[peer], their_call, seq + 1, comm->rank, our_call);
 	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
 }
 
@@ -264,17 +268,23 @@ int comm_judge(void *user, uint32_t peer, const coll_header_t *h)
 	return 1;
 }
 
-/* What came before collective `seq` was issued here must have meant the same. */
-void comm_remember(struct comm *comm, uint32_t seq, const struct print *print)
+static void comm_compare_early(void *user, const struct early *e)
 {
-	const uint64_t mask = ~(uint64_t)TAG_MSG_MASK;
-	const struct early *e = NULL;
+	struct comm *comm = user;
+	const struct print *ours = &comm->history[(comm->seq - 1) % COMM_HISTORY];
+
+	if (memcmp(e->header.meta, ours->meta, sizeof(ours->meta)))
+		comm_tell_mismatch(comm, e->peer, e->header.tag, e->header.meta, ours->meta);
+}
+
+/* What came before the newest collective was issued here must have meant the same. */
+void comm_remember(struct comm *comm, const struct print *print)
+{
+	uint32_t seq = comm->seq - 1;
 
 	comm->history[seq % COMM_HISTORY] = *print;
-	while ((e = match_find(&comm->link->match, mask, comm_tag_collective(comm, seq, 0), e)))
-		if (memcmp(e->header.meta, print->meta, sizeof(print->meta)))
-			comm_tell_mismatch(comm, e->peer, e->header.tag, e->header.meta,
-					   print->meta);
+	match_each(&comm->link->match, ~(uint64_t)TAG_MSG_MASK, comm_tag_collective(comm, seq, 0),
+		   comm_compare_early, comm);
 }
 
 /* ------------------------------------------------------------ making, entering -- */

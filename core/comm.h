@@ -66,8 +66,8 @@ void comm_check_gone(struct comm *comm);
 int comm_judge(void *link, uint32_t peer, const coll_header_t *header);
 void comm_mismatch(void *link, const struct recv *recv, uint32_t peer, const coll_header_t *header);
 
-/* Collective `seq` is issued here with this print. */
-void comm_remember(struct comm *comm, uint32_t seq, const struct print *print);
+/* The collective of number comm->seq - 1 is issued here with this print. */
+void comm_remember(struct comm *comm, const struct print *print);
 
 /*
  * A communicator on an opened link; world: nranks link ranks, copied; NULL: all.  On an error *comm

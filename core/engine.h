@@ -5,6 +5,9 @@
 
 #include "comm.h"
 
+/* A bit of args.flags: the operation is part of a split, and called so in messages. */
+enum { OP_OF_SPLIT = 1 };
+
 enum { OP_HELD, OP_QUEUED, OP_RUNNING, OP_DONE };
 
 /* The state of one step while its operation runs. */

@@ -17,9 +17,10 @@ static unsigned match_bucket(uint64_t tag)
 void match_init(struct match *m)
 {
 	memset(m, 0, sizeof(*m));
-	for (int i = 0; i < MATCH_BUCKETS; i++)
+	for (int i = 0; i < MATCH_BUCKETS; i++) {
 		m->posted_end[i] = &m->posted[i];
-	m->early_end = &m->early;
+		m->early_end[i] = &m->early[i];
+	}
 	m->done_end = &m->done;
 }
 
@@ -35,7 +36,8 @@ static void match_free_list(struct early *e)
 
 void match_free(struct match *m)
 {
-	match_free_list(m->early);
+	for (int i = 0; i < MATCH_BUCKETS; i++)
+		match_free_list(m->early[i]);
 	match_free_list(m->flying);
 }
 
@@ -121,10 +123,12 @@ static void match_unlink_posted(struct match *m, struct recv **at, unsigned buck
 static void match_unlink_early(struct match *m, struct early **at)
 {
 	struct early *e = *at;
+	unsigned bucket = match_bucket(e->header.tag);
 
+	m->kept--;
 	*at = e->next;
-	if (m->early_end == &e->next)
-		m->early_end = at;
+	if (m->early_end[bucket] == &e->next)
+		m->early_end[bucket] = at;
 	if (!e->complete) {
 		e->next = m->flying;
 		m->flying = e;
@@ -142,7 +146,7 @@ static void match_land(struct match *m, struct early *e)
 		*at = e->next;
 		return;
 	}
-	for (at = &m->early; *at != e;)
+	for (at = &m->early[match_bucket(e->header.tag)]; *at != e;)
 		at = &(*at)->next;
 	e->complete = 1;
 	match_unlink_early(m, at);
@@ -181,7 +185,7 @@ void match_post(struct match *m, struct recv *recv)
 	recv->got = 0;
 	recv->early = NULL;
 	recv->next = NULL;
-	for (struct early **at = &m->early; *at; at = &(*at)->next)
+	for (struct early **at = &m->early[bucket]; *at; at = &(*at)->next)
 		if (match_agrees(recv, (*at)->peer, &(*at)->header)) {
 			match_join(m, recv, at);
 			return;
@@ -220,10 +224,8 @@ uint64_t match_withdraw(struct match *m, struct recv *recv)
 	return 0;
 }
 
-void match_forget(struct match *m, uint64_t mask, uint64_t tag)
+static void match_forget_bucket(struct match *m, struct early **at, uint64_t mask, uint64_t tag)
 {
-	struct early **at = &m->early;
-
 	while (*at) {
 		struct early *e = *at;
 
@@ -239,22 +241,27 @@ void match_forget(struct match *m, uint64_t mask, uint64_t tag)
 	}
 }
 
-const struct early *match_find(const struct match *m, uint64_t mask, uint64_t tag,
-			       const struct early *after)
+void match_forget(struct match *m, uint64_t mask, uint64_t tag)
 {
-	const struct early *e = after ? after->next : m->early;
-
-	while (e && (e->header.tag & mask) != tag)
-		e = e->next;
-	return e;
+	for (int i = 0; m->kept && i < MATCH_BUCKETS; i++)
+		match_forget_bucket(m, &m->early[i], mask, tag);
 }
 
-struct early *match_take(struct match *m, uint64_t mask, uint64_t tag)
+void match_each(const struct match *m, uint64_t mask, uint64_t tag,
+		void (*see)(void *user, const struct early *early), void *user)
 {
-	for (struct early **at = &m->early; *at; at = &(*at)->next) {
+	for (int i = 0; m->kept && i < MATCH_BUCKETS; i++)
+		for (const struct early *e = m->early[i]; e; e = e->next)
+			if ((e->header.tag & mask) == tag)
+				see(user, e);
+}
+
+struct early *match_take(struct match *m, uint64_t tag)
+{
+	for (struct early **at = &m->early[match_bucket(tag)]; *at; at = &(*at)->next) {
 		struct early *e = *at;
 
-		if (!e->complete || (e->header.tag & mask) != tag)
+		if (!e->complete || e->header.tag != tag)
 			continue;
 		match_unlink_early(m, at);
 		return e;
@@ -266,6 +273,7 @@ struct early *match_take(struct match *m, uint64_t mask, uint64_t tag)
 static int match_keep(struct match *m, uint32_t peer, const coll_header_t *h, coll_sink_t *sink)
 {
 	struct early *e;
+	unsigned bucket;
 
 	if (h->len > SIZE_MAX - sizeof(*e))
 		return COLL_ERR_NO_MEMORY;
@@ -273,8 +281,10 @@ static int match_keep(struct match *m, uint32_t peer, const coll_header_t *h, co
 	if (!e)
 		return COLL_ERR_NO_MEMORY;
 	*e = (struct early){.header = *h, .peer = peer};
-	*m->early_end = e;
-	m->early_end = &e->next;
+	bucket = match_bucket(h->tag);
+	*m->early_end[bucket] = e;
+	m->early_end[bucket] = &e->next;
+	m->kept++;
 	sink->buf = e->data;
 	sink->cookie = (uint64_t)(uintptr_t)e | COOKIE_EARLY;
 	return COLL_SUCCESS;

@@ -55,10 +55,11 @@ enum { MATCH_BUCKETS = 256 };
 
 struct match {
 	struct recv *posted[MATCH_BUCKETS], **posted_end[MATCH_BUCKETS];
-	struct early *early, **early_end;
+	struct early *early[MATCH_BUCKETS], **early_end[MATCH_BUCKETS];
 	struct early *flying; /* incomplete ones that are matched or dropped */
 	struct recv *done, **done_end;
-	int controls; /* complete control messages among the early ones */
+	uint64_t kept; /* early messages in the lists above */
+	int controls;  /* complete control messages among the early ones */
 	/* Judges a message that nobody waits for; 0 keep it, 1 drop it. */
 	int (*judge)(void *user, uint32_t peer, const coll_header_t *header);
 	/* Tells that a matched message's meta or length is not what was expected. */
@@ -81,11 +82,11 @@ uint64_t match_withdraw(struct match *m, struct recv *recv);
 struct recv *match_next_done(struct match *m);
 /* Forgets all kept messages whose tag agrees with `tag` in the bits of `mask`. */
 void match_forget(struct match *m, uint64_t mask, uint64_t tag);
-/* The first kept message (complete or not) that agrees so, after `after` (NULL: the first). */
-const struct early *match_find(const struct match *m, uint64_t mask, uint64_t tag,
-			       const struct early *after);
-/* Takes out the first complete one; the caller frees it with free().  NULL: none. */
-struct early *match_take(struct match *m, uint64_t mask, uint64_t tag);
+/* Calls see() for every kept message, complete or not, that agrees so. */
+void match_each(const struct match *m, uint64_t mask, uint64_t tag,
+		void (*see)(void *user, const struct early *early), void *user);
+/* Takes out the first complete one of exactly this tag; the caller frees it with free().  NULL: none. */
+struct early *match_take(struct match *m, uint64_t tag);
 
 /* What the host table's receiving functions do. */
 int match_arrive(struct match *m, uint32_t peer, const coll_header_t *header, coll_sink_t *sink);

@@ -27,6 +27,7 @@ static int split_exchange(struct comm *comm, const struct split_vote *own, struc
 	args.sendbuf = own;
 	args.recvbuf = all;
 	args.count = sizeof(*own);
+	args.flags = OP_OF_SPLIT;
 	if (!code && !comm->link->plugin->backend.transport)
 		code = error_set(COLL_ERR_UNSUPPORTED,
 				 "splitting over backend '%s' is not implemented",

@@ -360,7 +360,7 @@ struct comm *comm_enter(coll_comm_t handle, const char *what)
 
 	if (!comm) {
 		error_set(COLL_ERR_INVALID_ARGUMENT, "%s: comm is %s", what,
-			  handle ? "not a communicator, or was destroyed" : "NULL");
+			  handle_trouble(handle));
 		return NULL;
 	}
 	link_enter(comm->link);

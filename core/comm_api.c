@@ -74,7 +74,7 @@ coll_result_t coll_comm_abort(coll_comm_t handle)
 
 	if (!comm)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_abort: comm is %s",
-				 handle ? "not a communicator, or was destroyed" : "NULL");
+				 handle_trouble(handle));
 	/* Before the lock: whoever waits in there gives it up when it sees this. */
 	atomic_store(&comm->aborted, 1);
 	link_wake(comm->link);

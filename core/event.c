@@ -21,7 +21,7 @@ static struct event *event_pin(coll_event_t handle, const char *what)
 
 	if (!e)
 		error_set(COLL_ERR_INVALID_ARGUMENT, "%s: event is %s", what,
-			  handle ? "not an event, or was destroyed" : "NULL");
+			  handle_trouble(handle));
 	return e;
 }
 

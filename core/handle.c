@@ -22,6 +22,7 @@ struct slot {
 static pthread_mutex_t handle_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct slot *_Atomic handle_chunks[MAX_CHUNKS];
 static uint32_t handle_used, handle_free;
+static int handle_in_child; /* set before there is a second thread */
 
 static const uint64_t HANDLE_PINS = (1u << PIN_BITS) - 1;
 
@@ -126,4 +127,34 @@ int handle_retire(void *handle)
 	handle_free = number + 1;
 	pthread_mutex_unlock(&handle_lock);
 	return 0;
+}
+
+const char *handle_trouble(const void *handle)
+{
+	if (!handle)
+		return "NULL";
+	return handle_in_child
+		       ? "not valid: destroyed, or of the process that this one was forked from"
+		       : "not valid: destroyed, or never made";
+}
+
+void handle_fork_lock(void)
+{
+	pthread_mutex_lock(&handle_lock);
+}
+
+void handle_fork_unlock(void)
+{
+	pthread_mutex_unlock(&handle_lock);
+}
+
+void handle_forked(void)
+{
+	handle_in_child = 1;
+	for (uint32_t i = 0; i < handle_used; i++) {
+		struct slot *slot = handle_slot(i);
+		uint64_t state = atomic_load(&slot->state);
+
+		atomic_store(&slot->state, handle_state((uint32_t)(state >> 32), 0));
+	}
 }

@@ -21,4 +21,15 @@ void handle_unpin(void *handle);
  */
 int handle_retire(void *handle);
 
+/* What is wrong with a handle that could not be pinned: "NULL", "not valid: ...". */
+const char *handle_trouble(const void *handle);
+
+/*
+ * Around fork: the table is locked across it, and in the child every handle becomes invalid, since
+ * what it stands for belongs to the parent.
+ */
+void handle_fork_lock(void);
+void handle_fork_unlock(void);
+void handle_forked(void);
+
 #endif

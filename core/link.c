@@ -114,10 +114,11 @@ void link_hold(struct link *link)
 static void link_close_endpoint(struct link *link, int64_t timeout_ms)
 {
 	struct notice *next;
+	void *ep = link->ep;
 
-	if (link->ep)
-		link->plugin->backend.close(link->ep, timeout_ms);
-	link->ep = NULL;
+	link->ep = NULL; /* first: a fork in another thread must not find it half closed */
+	if (ep)
+		link->plugin->backend.close(ep, timeout_ms);
 	for (struct notice *n = link->notices; n; n = next) {
 		next = n->next;
 		free(n->body);

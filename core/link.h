@@ -78,6 +78,10 @@ int link_wait(struct link *link, int (*done)(void *arg), void *arg, int64_t time
 void wait_add(struct link *link);
 void wait_remove(struct link *link);
 void wait_drive(struct link *link);
+/* Around fork: the list is locked across it; in the child the links' descriptors are closed. */
+void wait_fork_lock(void);
+void wait_fork_unlock(void);
+void wait_forked(void);
 
 /* The payload of a control message. */
 struct notice_body {

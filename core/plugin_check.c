@@ -11,7 +11,7 @@
 
 /* The end of each struct's last member in minor 0: these members never change. */
 #define PLUGIN_BACKEND_MIN   (offsetof(coll_backend_t, info) + sizeof(void (*)(void)))
-#define PLUGIN_TRANSPORT_MIN (offsetof(coll_transport_t, mem_deregister) + sizeof(void (*)(void)))
+#define PLUGIN_TRANSPORT_MIN (offsetof(coll_transport_t, forked) + sizeof(void (*)(void)))
 #define PLUGIN_NATIVE_MIN    (offsetof(coll_native_t, handle) + sizeof(void (*)(void)))
 #define PLUGIN_OPTION_MIN    (offsetof(coll_option_t, reserved) + sizeof(int32_t))
 

@@ -38,7 +38,7 @@ static struct request *request_enter(coll_request_t handle, const char *what, st
 
 	if (!r) {
 		error_set(COLL_ERR_INVALID_ARGUMENT, "%s: request is %s", what,
-			  handle ? "not a request, or was freed" : "NULL");
+			  handle_trouble(handle));
 		return NULL;
 	}
 	*comm = comm_enter(r->comm, what);
@@ -157,7 +157,7 @@ coll_result_t coll_request_free(coll_request_t request)
 
 	if (!r)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_request_free: request is %s",
-				 request ? "not a request, or was freed" : "NULL");
+				 handle_trouble(request));
 	if (handle_retire(request))
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_request_free: another thread is freeing it already");

@@ -5,6 +5,7 @@
  * several ranks of a communicator, or wait for several communicators in any order.
  */
 #include "comm.h"
+#include "fork.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -19,10 +20,12 @@ enum {
 
 static pthread_mutex_t wait_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct link *wait_links;
+static struct link *wait_inherited;    /* the parent's, in a child: kept, never used */
 static _Thread_local char wait_thread; /* its address names the thread */
 
 void wait_add(struct link *link)
 {
+	fork_watch();
 	pthread_mutex_lock(&wait_lock);
 	link->next = wait_links;
 	wait_links = link;
@@ -38,6 +41,28 @@ void wait_remove(struct link *link)
 			break;
 		}
 	pthread_mutex_unlock(&wait_lock);
+}
+
+void wait_fork_lock(void)
+{
+	pthread_mutex_lock(&wait_lock);
+}
+
+void wait_fork_unlock(void)
+{
+	pthread_mutex_unlock(&wait_lock);
+}
+
+void wait_forked(void)
+{
+	for (struct link *l = wait_links; l; l = l->next) {
+		const coll_transport_t *t = l->plugin->backend.transport;
+
+		if (l->ep && t && t->forked)
+			t->forked(l->ep);
+	}
+	wait_inherited = wait_links;
+	wait_links = NULL;
 }
 
 void wait_drive(struct link *link)

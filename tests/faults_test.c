@@ -20,6 +20,8 @@ struct report {
 struct scene {
 	struct ranks_shared shared;
 	struct report report[RANKS_MAX];
+	_Atomic int child_refused;
+	_Atomic pid_t child;
 };
 
 /* One scene: what each rank does once it has a communicator, and who is the odd one out. */
@@ -169,6 +171,34 @@ static void act_large(struct rank *r, struct report *report, int odd)
 {
 	(void)odd;
 	loop(r, report, 1 << 20);
+}
+
+/* The odd one has a child that outlives it, and that may not use its communicator. */
+static void act_parent(struct rank *r, struct report *report, int odd)
+{
+	float x = 0;
+
+	if (r->rank == odd) {
+		pid_t child = fork();
+		int status = 1;
+
+		if (child == 0)
+			_exit(coll_allreduce(&x, &x, 1, COLL_FLOAT32, COLL_MAX, r->comm, NULL) ==
+						      COLL_ERR_INVALID_ARGUMENT &&
+					      strstr(coll_get_last_error(NULL), "forked")
+				      ? 0
+				      : 1);
+		waitpid(child, &status, 0);
+		atomic_store(&scene->child_refused, child > 0 && status == 0);
+		child = fork();
+		if (child == 0) {
+			alarm(60);
+			for (;;)
+				pause();
+		}
+		atomic_store(&scene->child, child);
+	}
+	loop(r, report, 1024);
 }
 
 /* The odd one ends without destroying anything. */
@@ -416,6 +446,9 @@ int main(void)
 	test_kill("a rank is killed", 2, act_small);
 	test_kill("rank 0 is killed", 0, act_small);
 	test_kill("a rank is killed during large transfers", 1, act_large);
+	test_kill("a rank with a child is killed", 1, act_parent);
+	ok(atomic_load(&scene->child_refused), "a child may not use its parent's communicator");
+	kill(atomic_load(&scene->child), SIGKILL);
 	test_stop();
 	test_missing(2);
 	test_missing(1);

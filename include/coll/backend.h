@@ -302,6 +302,14 @@ typedef struct coll_transport {
 	int32_t (*mem_register)(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
 				coll_error_t *err);
 	void (*mem_deregister)(void *ep, void *handle);
+
+	/*
+	 * Optional: in a child process, right after fork, in the thread that forked.  Closes the
+	 * endpoint's descriptors, so that the child does not hide its parent's death from the peers,
+	 * and nothing else: no locks, no memory, no host.  Nothing is called for ep in the child
+	 * afterwards.
+	 */
+	void (*forked)(void *ep);
 } coll_transport_t;
 
 /* ------------------------------------------------------------------- native -- */

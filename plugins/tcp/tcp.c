@@ -235,6 +235,7 @@ static const coll_transport_t tcp_transport = {
 	.drop = tcp_drop,
 	.wait_fd = tcp_wait_fd,
 	.arm = tcp_arm,
+	.forked = tcp_forked,
 };
 
 COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {

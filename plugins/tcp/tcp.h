@@ -156,6 +156,7 @@ void tcp_fail_sends(struct tcp *t, struct tcp_conn *conn, int32_t status);
 
 int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err);
 void tcp_drop(void *ep, uint64_t cookie);
+void tcp_forked(void *ep);
 void tcp_cancel(void *ep, coll_send_t *send);
 int32_t tcp_progress(void *ep);
 int32_t tcp_wait_fd(void *ep);

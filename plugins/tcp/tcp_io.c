@@ -305,3 +305,13 @@ void tcp_flush(struct tcp *t, int64_t timeout_ms)
 		poll(NULL, 0, 1);
 	}
 }
+
+void tcp_forked(void *ep)
+{
+	const struct tcp *t = ep;
+
+	for (uint32_t i = 0; i < t->nranks; i++)
+		if (t->conn[i].fd >= 0)
+			close(t->conn[i].fd);
+	close(t->epoll_fd);
+}

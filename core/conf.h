@@ -37,6 +37,14 @@ int conf_is_set(const struct conf *conf, const char *name);
 /* Who set it: "default", "application", "COLL_TIMEOUT", "/etc/coll.conf:12". */
 const char *conf_source(const struct conf *conf, const char *name);
 
+/*
+ * The same for a key that a backend declared, as its plugin may ask: NULL or 0 if it did not declare
+ * it, or with another type.
+ */
+const char *conf_backend_string(const struct conf *conf, const coll_backend_t *backend,
+				const char *key);
+int64_t conf_backend_int(const struct conf *conf, const coll_backend_t *backend, const char *key);
+
 /* "<section>.priority", if anyone set it: 1 and *priority; else 0. */
 int conf_priority(const struct conf *conf, const char *section, int32_t *priority);
 

@@ -142,3 +142,32 @@ void conf_warn_unknown_env(const struct conf *conf)
 		log_warn("%s", conf->raw[i].remark);
 	}
 }
+
+/* "<backend>.<key>", if the backend declared the key as a string, or as a number. */
+static int conf_backend_option(const coll_backend_t *backend, const char *key, int as_string,
+			       char *name, size_t size)
+{
+	for (uint32_t i = 0; key && i < backend->option_count; i++)
+		if (!strcmp(backend->options[i].key, key) &&
+		    (backend->options[i].type == COLL_OPTION_STRING) == as_string) {
+			snprintf(name, size, "%s.%s", backend->name, key);
+			return 1;
+		}
+	return 0;
+}
+
+const char *conf_backend_string(const struct conf *conf, const coll_backend_t *backend,
+				const char *key)
+{
+	char name[128];
+
+	return conf_backend_option(backend, key, 1, name, sizeof(name)) ? conf_string(conf, name)
+									: NULL;
+}
+
+int64_t conf_backend_int(const struct conf *conf, const coll_backend_t *backend, const char *key)
+{
+	char name[128];
+
+	return conf_backend_option(backend, key, 0, name, sizeof(name)) ? conf_int(conf, name) : 0;
+}

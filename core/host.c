@@ -6,7 +6,6 @@
 #include "reduce.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,37 +22,18 @@ static void host_log(const coll_host_t *host, int32_t level, const char *text)
 	log_line(level, host_link(host)->plugin->backend.name, text);
 }
 
-/* "<backend>.<key>", if the plugin declared the key with a type that `numeric` asks for. */
-static int host_option_name(const coll_host_t *host, const char *key, int numeric, char *name,
-			    size_t size)
-{
-	const coll_backend_t *b = &host_link(host)->plugin->backend;
-
-	for (uint32_t i = 0; key && i < b->option_count; i++)
-		if (!strcmp(b->options[i].key, key) &&
-		    (b->options[i].type != COLL_OPTION_STRING) == numeric) {
-			snprintf(name, size, "%s.%s", b->name, key);
-			return 1;
-		}
-	return 0;
-}
-
 static const char *host_option_string(const coll_host_t *host, const char *key)
 {
-	char name[128];
+	const struct link *link = host_link(host);
 
-	return host_option_name(host, key, 0, name, sizeof(name))
-		       ? conf_string(host_link(host)->conf, name)
-		       : NULL;
+	return conf_backend_string(link->conf, &link->plugin->backend, key);
 }
 
 static int64_t host_option_int(const coll_host_t *host, const char *key)
 {
-	char name[128];
+	const struct link *link = host_link(host);
 
-	return host_option_name(host, key, 1, name, sizeof(name))
-		       ? conf_int(host_link(host)->conf, name)
-		       : 0;
+	return conf_backend_int(link->conf, &link->plugin->backend, key);
 }
 
 static int32_t host_exchange(const coll_host_t *host, const void *in, void *out, uint64_t len,

@@ -4,7 +4,6 @@
 #include "log.h"
 #include "plugin_impl.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct host_probe {
@@ -23,37 +22,14 @@ static void host_probe_log(const coll_host_t *host, int32_t level, const char *t
 	log_line(level, host_probe_of(host)->backend->name, text);
 }
 
-/* "<backend>.<key>", if the plugin declared the key as a string, or as a number. */
-static int host_probe_option(const coll_host_t *host, const char *key, int as_string, char *name,
-			     size_t size)
-{
-	const coll_backend_t *b = host_probe_of(host)->backend;
-
-	for (uint32_t i = 0; key && i < b->option_count; i++)
-		if (!strcmp(b->options[i].key, key) &&
-		    (b->options[i].type == COLL_OPTION_STRING) == as_string) {
-			snprintf(name, size, "%s.%s", b->name, key);
-			return 1;
-		}
-	return 0;
-}
-
 static const char *host_probe_string(const coll_host_t *host, const char *key)
 {
-	char name[128];
-
-	if (!host_probe_option(host, key, 1, name, sizeof(name)))
-		return NULL;
-	return conf_string(host_probe_of(host)->conf, name);
+	return conf_backend_string(host_probe_of(host)->conf, host_probe_of(host)->backend, key);
 }
 
 static int64_t host_probe_int(const coll_host_t *host, const char *key)
 {
-	char name[128];
-
-	if (!host_probe_option(host, key, 0, name, sizeof(name)))
-		return 0;
-	return conf_int(host_probe_of(host)->conf, name);
+	return conf_backend_int(host_probe_of(host)->conf, host_probe_of(host)->backend, key);
 }
 
 static void host_probe_fill(struct host_probe *probe, const struct plugin *plugin,

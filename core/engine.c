@@ -69,6 +69,12 @@ void engine_received(struct recv *recv)
 
 /* ------------------------------------------------------------------- the steps -- */
 
+static uint64_t engine_tag(const struct op *op, const struct step *step)
+{
+	return engine_is_p2p(op) ? comm_tag_user(op->comm, op->args.tag)
+				 : comm_tag_collective(op->comm, op->seq, step->msg);
+}
+
 static void engine_send(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
@@ -79,19 +85,20 @@ static void engine_send(struct op *op, int i)
 	int code;
 
 	memset(send, 0, sizeof(*send));
-	send->header.tag = engine_is_p2p(op) ? comm_tag_user(comm, op->args.tag)
-					     : comm_tag_collective(comm, op->seq, step->msg);
+	send->header.tag = engine_tag(op, step);
 	memcpy(send->header.meta, op->print.meta, sizeof(send->header.meta));
 	send->header.len = step->len;
 	send->buf = step->len ? engine_at(op, step->src) : NULL;
 	send->peer = (uint32_t)comm->world[step->peer];
 	send->status = COLL_IN_PROGRESS;
 	code = link->plugin->backend.transport->send(link->ep, send, &err);
-	if (code)
-		comm_fail(comm, 0, code, "rank %d cannot send to rank %d: %s", comm->rank,
-			  step->peer, err.text[0] ? err.text : coll_error_string(code));
-	else
+	if (!code) {
 		op->sending[op->sending_count++] = i;
+		return;
+	}
+	error_take(code, &err);
+	comm_fail(comm, 0, code, "rank %d cannot send to rank %d: %s", comm->rank, step->peer,
+		  error_text());
 }
 
 static void engine_recv(struct op *op, int i)
@@ -101,8 +108,7 @@ static void engine_recv(struct op *op, int i)
 	struct comm *comm = op->comm;
 
 	memset(recv, 0, sizeof(*recv));
-	recv->tag = engine_is_p2p(op) ? comm_tag_user(comm, op->args.tag)
-				      : comm_tag_collective(comm, op->seq, step->msg);
+	recv->tag = engine_tag(op, step);
 	memcpy(recv->meta, op->print.meta, sizeof(recv->meta));
 	recv->len = step->len;
 	recv->peer = step->peer < 0 ? COLL_ANY_SOURCE : comm->world[step->peer];
@@ -271,19 +277,27 @@ static void engine_begin(struct op *op)
 
 /* --------------------------------------------------------- native operations -- */
 
-static int engine_start_native(struct op *op)
+static void engine_fail_native(struct comm *comm, int code, const coll_error_t *err)
+{
+	error_take(code, err);
+	comm_fail(comm, 0, code, "rank %d: %s", comm->rank, error_text());
+}
+
+/* 0: the backend will not do it, but its transport can. */
+static int engine_start_native(struct op *op, native_fn slot)
 {
 	struct link *link = op->comm->link;
 	coll_error_t err = error_blank();
-	native_fn slot = choose_native(op->comm, op->args.kind);
-	int code = slot ? slot(link->ep, &op->args, &err) : COLL_ERR_UNSUPPORTED;
+	int code = slot(link->ep, &op->args, &err);
 
 	if (code == COLL_ERR_UNSUPPORTED && link->plugin->backend.transport)
 		return 0;
-	if (code)
-		comm_fail(op->comm, 0, code, "rank %d: %s", op->comm->rank,
-			  err.text[0] ? err.text : coll_error_string(code));
+	if (code) {
+		engine_fail_native(op->comm, code, &err);
+		return 1;
+	}
 	op->native = 1;
+	op->state = OP_RUNNING;
 	return 1;
 }
 
@@ -300,8 +314,7 @@ static void engine_check_native(struct comm *comm)
 	if (code == COLL_IN_PROGRESS)
 		return;
 	if (code) {
-		comm_fail(comm, 0, code, "rank %d: %s", comm->rank,
-			  err.text[0] ? err.text : coll_error_string(code));
+		engine_fail_native(comm, code, &err);
 		return;
 	}
 	for (struct op *op = comm->head; op && op->state == OP_RUNNING && op->native; op = op->next)
@@ -310,23 +323,23 @@ static void engine_check_native(struct comm *comm)
 
 /* ------------------------------------------------------------------- the queue -- */
 
+/* An operation runs only once its arrays are whole: if they cannot be made there is nothing to end. */
 static void engine_start(struct op *op)
 {
-	struct comm *comm = op->comm;
+	native_fn slot = choose_native(op->comm, op->args.kind);
 	int code;
 
-	op->state = OP_RUNNING;
-	op->native = 0;
-	if (choose_native(comm, op->args.kind) && engine_start_native(op))
+	if (slot && engine_start_native(op, slot))
 		return;
 	code = choose_build(op);
 	if (!code)
 		code = engine_room(op);
 	if (code) {
-		comm_fail(comm, 0, code, "rank %d: no memory for the schedule", comm->rank);
+		comm_fail(op->comm, 0, code, "rank %d: no memory for the schedule", op->comm->rank);
 		return;
 	}
 	engine_begin(op);
+	op->state = OP_RUNNING;
 }
 
 /* May `op` run beside what is under way before it? */

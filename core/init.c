@@ -51,9 +51,8 @@ static int init_agree_tuning(struct boot *boot, const struct conf *conf, struct 
 	code = boot_exchange(boot, &own, all, sizeof(own), conf_int(conf, "init_timeout") / 1000);
 	*tuning = all[0];
 	if (!code && memcmp(&own, &all[0], sizeof(own)))
-		log_warn("options 'segment' or 'allreduce_ring_min' of rank %d differ from rank "
-			 "0's, "
-			 "which are used",
+		log_warn("rank %d: 'segment' or 'allreduce_ring_min' differ from rank 0's, which "
+			 "are used",
 			 boot_rank(boot));
 	free(all);
 	return code;

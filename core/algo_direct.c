@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* algo_direct.c - operations of a single message, or of none. */
+/* algo_direct.c - operations of a single message. */
 #include "algo.h"
 
-void direct_send(struct sched *s, size_t count, int peer)
+void direct_send(struct sched *s, const struct work *w)
 {
-	sched_send(s, peer, sched_slice(SCHED_SEND, 0), count * s->elem, -1);
+	sched_send(s, w->root, sched_slice(SCHED_SEND, 0), w->count * s->elem, -1);
 }
 
-void direct_recv(struct sched *s, size_t count, int peer)
+void direct_recv(struct sched *s, const struct work *w)
 {
-	sched_recv(s, peer, sched_slice(SCHED_RECV, 0), count * s->elem, -1);
+	sched_recv(s, w->root, sched_slice(SCHED_RECV, 0), w->count * s->elem, -1);
 }
 
-void direct_self(struct sched *s, size_t count, int reduces)
+void direct_send_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
-	struct slice dst = sched_slice(SCHED_RECV, 0);
-	int copied = sched_copy(s, dst, sched_slice(SCHED_SEND, 0), count * s->elem, -1);
+	(void)nranks;
+	*c = (struct cost){1, w->count * elem};
+}
 
-	if (reduces)
-		sched_finish(s, dst, count * s->elem, copied);
+/* A receive sends nothing. */
+void direct_recv_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	(void)w;
+	(void)nranks;
+	(void)elem;
+	*c = (struct cost){0, 0};
 }

@@ -57,11 +57,12 @@ static int double_round(struct sched *s, const struct fold *f, int distance, str
 static void double_rounds(struct sched *s, const struct fold *f, struct slice own, size_t len,
 			  int ready)
 {
+	size_t scratch = sched_scratch(s, 2 * len);
 	int before = -1; /* the reduction that last read the scratch half now to be written */
 	int half = 0;
 
 	for (int distance = 1; distance < f->power; distance *= 2) {
-		struct slice incoming = sched_slice(SCHED_SCRATCH, half ? len : 0);
+		struct slice incoming = sched_slice(SCHED_SCRATCH, scratch + (half ? len : 0));
 		int done = double_round(s, f, distance, own, incoming, len, ready, before);
 
 		before = ready;
@@ -74,14 +75,12 @@ static void double_rounds(struct sched *s, const struct fold *f, struct slice ow
 		sched_send(s, s->rank - 1, sched_slice(SCHED_RECV, 0), len, ready);
 }
 
-void double_allreduce(struct sched *s, size_t count)
+void double_allreduce(struct sched *s, const struct work *w)
 {
 	struct slice own = sched_slice(SCHED_SEND, 0);
 	struct fold f = fold_of(s);
-	size_t len = count * s->elem;
+	size_t len = w->count * s->elem;
 	int ready = -1;
-
-	s->scratch = 2 * len;
 	if (f.rank < 0) {
 		int sent = sched_send(s, s->rank + 1, own, len, -1);
 
@@ -96,11 +95,22 @@ void double_allreduce(struct sched *s, size_t count)
 	double_rounds(s, &f, own, len, ready);
 }
 
+void double_allreduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	uint64_t power = 1, rounds = 0;
+
+	for (; power * 2 <= (uint64_t)nranks; power *= 2)
+		rounds++;
+	c->messages = power * rounds + 2 * ((uint64_t)nranks - power);
+	c->bytes = c->messages * w->count * elem;
+}
+
 /* Every rank has heard, directly or not, from every other after ceil(log2 n) rounds. */
-void dissemination_barrier(struct sched *s)
+void dissemination_barrier(struct sched *s, const struct work *w)
 {
 	int heard = -1;
 
+	(void)w;
 	for (int distance = 1; distance < s->nranks; distance *= 2) {
 		int to = (s->rank + distance) % s->nranks;
 		int from = (s->rank - distance + s->nranks) % s->nranks;
@@ -108,4 +118,15 @@ void dissemination_barrier(struct sched *s)
 		sched_send(s, to, sched_slice(SCHED_SEND, 0), 0, heard);
 		heard = sched_recv(s, from, sched_slice(SCHED_RECV, 0), 0, heard);
 	}
+}
+
+void dissemination_barrier_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	uint64_t rounds = 0;
+
+	(void)w;
+	(void)elem;
+	for (int distance = 1; distance < nranks; distance *= 2)
+		rounds++;
+	*c = (struct cost){(uint64_t)nranks * rounds, 0};
 }

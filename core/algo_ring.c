@@ -80,8 +80,9 @@ static void ring_spread(struct sched *s, const struct ring *sum, const struct ri
 		   ring_part_len(s, count, in, g), ring_step(sum, round, g, RING_SEND));
 }
 
-void ring_allreduce(struct sched *s, size_t count)
+void ring_allreduce(struct sched *s, const struct work *w)
 {
+	size_t count = w->count;
 	struct ring sum = ring_of(s, sched_block_len(s, count, 0));
 	struct ring spread = sum;
 	int last = s->nranks - 2;
@@ -107,9 +108,16 @@ void ring_allreduce(struct sched *s, size_t count)
 		}
 }
 
-void ring_allgather(struct sched *s, size_t count)
+void ring_allreduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
-	size_t len = count * s->elem;
+	uint64_t n = (uint64_t)nranks;
+
+	*c = (struct cost){2 * n * (n - 1), 2 * (n - 1) * w->count * elem};
+}
+
+void ring_allgather(struct sched *s, const struct work *w)
+{
+	size_t len = w->count * s->elem;
 	struct ring r;
 
 	sched_copy(s, sched_slice(SCHED_RECV, (size_t)s->rank * len), sched_slice(SCHED_SEND, 0),
@@ -130,25 +138,33 @@ void ring_allgather(struct sched *s, size_t count)
 		}
 }
 
+void ring_allgather_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	uint64_t n = (uint64_t)nranks;
+
+	*c = (struct cost){n * (n - 1), n * (n - 1) * w->count * elem};
+}
+
 /*
  * As the first half of an allreduce, placed so that block `rank` ends here.  Partial sums may not
  * be kept in the caller's send buffer: they alternate between two scratch blocks.
  */
-void ring_reduce_scatter(struct sched *s, size_t count)
+void ring_reduce_scatter(struct sched *s, const struct work *w)
 {
-	size_t len = count * s->elem;
+	size_t len = w->count * s->elem;
 	struct ring r = ring_of(s, len);
 	int last = s->nranks - 2;
 
-	s->scratch = last > 0 ? 2 * len : 0;
+	size_t scratch = sched_scratch(s, last > 0 ? 2 * len : 0);
+
 	for (int round = 0; round <= last; round++)
 		for (int g = 0; g < r.segments; g++) {
 			size_t off = sched_segment_off(s, len, g);
 			size_t part = sched_segment_len(s, len, g);
 			size_t out = (size_t)ring_back(s, round + 1) * len;
 			size_t in = (size_t)ring_back(s, round + 2) * len;
-			size_t held = (size_t)((round + 1) % 2) * len; /* by the last round */
-			size_t made = (size_t)(round % 2) * len;
+			size_t held = scratch + (size_t)((round + 1) % 2) * len; /* before */
+			size_t made = scratch + (size_t)(round % 2) * len;
 
 			sched_send(s, r.next,
 				   round ? sched_slice(SCHED_SCRATCH, held + off)
@@ -163,4 +179,9 @@ void ring_reduce_scatter(struct sched *s, size_t count)
 	for (int g = 0; g < r.segments; g++)
 		sched_finish(s, sched_slice(SCHED_RECV, sched_segment_off(s, len, g)),
 			     sched_segment_len(s, len, g), ring_step(&r, last, g, RING_RECV));
+}
+
+void ring_reduce_scatter_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	ring_allgather_cost(w, nranks, elem, c);
 }

@@ -36,19 +36,24 @@ static void tree_broadcast_segment(struct sched *s, struct slice src, struct sli
 				   len, got);
 }
 
-void tree_broadcast(struct sched *s, size_t count, int root)
+void tree_broadcast(struct sched *s, const struct work *w)
 {
-	size_t len = count * s->elem;
+	size_t len = w->count * s->elem;
 
 	for (int g = 0; g < sched_segments(s, len); g++) {
 		size_t off = sched_segment_off(s, len, g);
 
 		tree_broadcast_segment(s, sched_slice(SCHED_SEND, off),
 				       sched_slice(SCHED_RECV, off), sched_segment_len(s, len, g),
-				       root);
+				       w->root);
 	}
-	if (s->rank == root)
+	if (s->rank == w->root)
 		sched_copy(s, sched_slice(SCHED_RECV, 0), sched_slice(SCHED_SEND, 0), len, -1);
+}
+
+void tree_broadcast_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	*c = (struct cost){(uint64_t)nranks - 1, ((uint64_t)nranks - 1) * w->count * elem};
 }
 
 /* sum: where this rank gathers its subtree; unused by a leaf. */
@@ -70,16 +75,23 @@ static void tree_reduce_segment(struct sched *s, struct slice own, struct slice 
 		sched_finish(s, sum, len, made);
 }
 
-void tree_reduce(struct sched *s, size_t count, int root)
+void tree_reduce(struct sched *s, const struct work *w)
 {
-	size_t len = count * s->elem;
-	uint32_t sum = s->rank == root ? SCHED_RECV : SCHED_SCRATCH;
+	size_t len = w->count * s->elem;
+	struct slice sum = sched_slice(SCHED_RECV, 0);
 
-	s->scratch = s->rank == root ? 0 : len;
+	if (s->rank != w->root)
+		sum = sched_slice(SCHED_SCRATCH, sched_scratch(s, len));
 	for (int g = 0; g < sched_segments(s, len); g++) {
 		size_t off = sched_segment_off(s, len, g);
 
-		tree_reduce_segment(s, sched_slice(SCHED_SEND, off), sched_slice(sum, off),
-				    sched_segment_len(s, len, g), root);
+		tree_reduce_segment(s, sched_slice(SCHED_SEND, off),
+				    sched_slice(sum.buf, sum.off + off),
+				    sched_segment_len(s, len, g), w->root);
 	}
+}
+
+void tree_reduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	tree_broadcast_cost(w, nranks, elem, c);
 }

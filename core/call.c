@@ -45,6 +45,8 @@ int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group)
 	op->number = ++comm->issued;
 	op->group = group;
 	op->native = 0;
+	op->algorithm = choose_algorithm(comm, args);
+	op->in_place = check_in_place(comm, args);
 	op->state = group ? OP_HELD : OP_QUEUED;
 	if (args->kind != COLL_KIND_SEND && args->kind != COLL_KIND_RECV) {
 		op->seq = comm->seq++;

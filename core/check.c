@@ -6,6 +6,7 @@
 #include "reduce.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* How many times `count` elements a buffer holds: none, one, one per rank; everywhere or at root.
  */
@@ -28,11 +29,11 @@ static const struct kind {
 	[COLL_KIND_ALLTOALL] = {"alltoall", EACH, EACH, 0, 0, 0, 0},
 	[COLL_KIND_GATHER] = {"gather", ONE, EACH, 0, 1, 1, 0},
 	[COLL_KIND_SCATTER] = {"scatter", EACH, ONE, 1, 0, 1, 0},
-	[COLL_KIND_ALLGATHERV] = {"allgatherv", NONE, NONE, 0, 0, 0, 0},
-	[COLL_KIND_REDUCE_SCATTERV] = {"reduce_scatterv", NONE, NONE, 0, 0, 0, 1},
-	[COLL_KIND_ALLTOALLV] = {"alltoallv", NONE, NONE, 0, 0, 0, 0},
-	[COLL_KIND_GATHERV] = {"gatherv", NONE, NONE, 0, 0, 1, 0},
-	[COLL_KIND_SCATTERV] = {"scatterv", NONE, NONE, 0, 0, 1, 0},
+	[COLL_KIND_ALLGATHERV] = {"allgatherv", ONE, EACH, 0, 0, 0, 0},
+	[COLL_KIND_REDUCE_SCATTERV] = {"reduce_scatterv", EACH, ONE, 0, 0, 0, 1},
+	[COLL_KIND_ALLTOALLV] = {"alltoallv", EACH, EACH, 0, 0, 0, 0},
+	[COLL_KIND_GATHERV] = {"gatherv", ONE, EACH, 0, 1, 1, 0},
+	[COLL_KIND_SCATTERV] = {"scatterv", EACH, ONE, 1, 0, 1, 0},
 	[COLL_KIND_BARRIER] = {"barrier", NONE, NONE, 0, 0, 0, 0},
 	[COLL_KIND_SEND] = {"send", ONE, NONE, 0, 0, 0, 0},
 	[COLL_KIND_RECV] = {"recv", NONE, ONE, 0, 0, 0, 0},
@@ -45,12 +46,22 @@ static int check_is_kind(int kind)
 
 const char *check_kind_name(int kind)
 {
+	return coll_kind_name(kind);
+}
+
+const char *coll_kind_name(int32_t kind)
+{
 	return check_is_kind(kind) ? check_kinds[kind].name : "?";
 }
 
 int check_reduces(int kind)
 {
 	return check_is_kind(kind) && check_kinds[kind].reduces;
+}
+
+static int check_is_v(int kind)
+{
+	return kind >= COLL_KIND_ALLGATHERV && kind <= COLL_KIND_SCATTERV;
 }
 
 static int check_is_p2p(int kind)
@@ -85,58 +96,160 @@ static int check_root(const struct kind *k, const struct comm *comm, const coll_
 			 k->name, what, a->root, comm->nranks - 1);
 }
 
-/* Bytes of a buffer on this rank, or SIZE_MAX if they do not fit into memory. */
-static size_t check_bytes(const struct comm *comm, const coll_args_t *a, int factor, int root_only)
+/* Elements of all blocks, from the buffer's beginning to the end of the last; SIZE_MAX: too many. */
+static size_t check_extent(const size_t *counts, const size_t *displs, int n)
 {
-	size_t elem = coll_dtype_size(a->dtype);
-	size_t times = factor == EACH ? (size_t)comm->nranks : 1;
+	size_t end = 0, at = 0;
 
-	if (factor == NONE || (root_only && comm->rank != a->root))
+	for (int r = 0; r < n; r++) {
+		if (displs)
+			at = displs[r];
+		if (counts[r] > PTRDIFF_MAX || at > PTRDIFF_MAX)
+			return SIZE_MAX;
+		if (counts[r] && at + counts[r] > end)
+			end = at + counts[r];
+		at += counts[r];
+	}
+	return end;
+}
+
+/* Elements of a buffer on this rank, SIZE_MAX if there are too many to count. */
+static size_t check_elements(const struct comm *comm, const coll_args_t *a, int receives)
+{
+	const struct kind *k = &check_kinds[a->kind];
+	int times = receives ? k->recv : k->send;
+	int root_only = receives ? k->recv_root : k->send_root;
+	const size_t *counts = receives ? a->recvcounts : a->sendcounts;
+
+	if (times == NONE || (root_only && comm->rank != a->root))
 		return 0;
-	if (a->count > PTRDIFF_MAX / elem / times)
-		return SIZE_MAX;
-	return a->count * elem * times;
+	if (a->kind == COLL_KIND_REDUCE_SCATTERV)
+		return receives ? a->recvcounts[comm->rank]
+				: check_extent(a->recvcounts, NULL, comm->nranks);
+	if (times == EACH && check_is_v(a->kind))
+		return check_extent(counts, receives ? a->recvdispls : a->senddispls, comm->nranks);
+	if (times == EACH)
+		return a->count > PTRDIFF_MAX / (size_t)comm->nranks
+			       ? SIZE_MAX
+			       : a->count * (size_t)comm->nranks;
+	return a->count;
+}
+
+/* The place within the larger buffer that belongs to this rank, in bytes. */
+static size_t check_own_part(const struct comm *comm, const coll_args_t *a)
+{
+	size_t elem = coll_dtype_size(a->dtype), at = 0;
+
+	switch (a->kind) {
+	case COLL_KIND_ALLGATHERV:
+	case COLL_KIND_GATHERV: return a->recvdispls[comm->rank] * elem;
+	case COLL_KIND_SCATTERV: return a->senddispls[comm->rank] * elem;
+	case COLL_KIND_REDUCE_SCATTERV:
+		for (int r = 0; r < comm->rank; r++)
+			at += a->recvcounts[r];
+		return at * elem;
+	default: return a->count * elem * (size_t)comm->rank;
+	}
 }
 
 /* Is the overlap of the buffers one of the in-place forms? */
-static int check_in_place(const struct comm *comm, const coll_args_t *a, int times_send,
-			  int times_recv)
+static int check_overlap_allowed(const struct comm *comm, const coll_args_t *a)
 {
-	size_t part = a->count * coll_dtype_size(a->dtype) * (size_t)comm->rank;
+	const struct kind *k = &check_kinds[a->kind];
 	const char *send = a->sendbuf, *recv = a->recvbuf;
+	size_t bytes = (size_t)comm->nranks * sizeof(*a->sendcounts);
 
-	if (times_send == ONE && times_recv == ONE)
+	if (a->kind == COLL_KIND_ALLTOALLV)
+		return send == recv && !memcmp(a->sendcounts, a->recvcounts, bytes) &&
+		       !memcmp(a->senddispls, a->recvdispls, bytes);
+	if (k->send == k->recv)
 		return send == recv;
-	if (times_send == ONE)
-		return send == recv + part;
-	if (times_recv == ONE)
-		return recv == send + part;
-	return 0;
+	if (k->recv == EACH)
+		return send == recv + check_own_part(comm, a);
+	return recv == send + check_own_part(comm, a);
+}
+
+int check_in_place(const struct comm *comm, const coll_args_t *a)
+{
+	const struct kind *k = &check_kinds[a->kind];
+	int used = comm->rank == a->root || !(k->send_root || k->recv_root);
+
+	return k->send != NONE && k->recv != NONE && used && a->sendbuf &&
+	       check_overlap_allowed(comm, a);
 }
 
 static int check_buffers(const struct kind *k, const struct comm *comm, const coll_args_t *a)
 {
-	size_t send = check_bytes(comm, a, k->send, k->send_root);
-	size_t recv = check_bytes(comm, a, k->recv, k->recv_root);
+	size_t elem = coll_dtype_size(a->dtype);
+	size_t send = check_elements(comm, a, 0);
+	size_t recv = check_elements(comm, a, 1);
 	uintptr_t s = (uintptr_t)a->sendbuf, r = (uintptr_t)a->recvbuf;
 
-	if (send == SIZE_MAX || recv == SIZE_MAX)
+	if (send > PTRDIFF_MAX / elem || recv > PTRDIFF_MAX / elem)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "%s: count %llu of %s does not fit into memory", k->name,
 				 (unsigned long long)a->count, coll_dtype_name(a->dtype));
 	if (send && !s)
-		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: sendbuf is NULL, count is %llu",
-				 k->name, (unsigned long long)a->count);
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: sendbuf is NULL, count is %zu",
+				 k->name, send);
 	if (recv && !r)
-		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: recvbuf is NULL, count is %llu",
-				 k->name, (unsigned long long)a->count);
-	if (send && recv && s < r + recv && r < s + send &&
-	    !check_in_place(comm, a, k->send, k->recv))
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: recvbuf is NULL, count is %zu",
+				 k->name, recv);
+	if (send && recv && s < r + recv * elem && r < s + send * elem &&
+	    !check_overlap_allowed(comm, a))
 		return error_set(
 			COLL_ERR_INVALID_ARGUMENT,
 			"%s: sendbuf and recvbuf overlap, but not in the way that asks for an "
 			"operation in place",
 			k->name);
+	return COLL_SUCCESS;
+}
+
+/* Do two blocks of the receive buffer overlap?  *a and *b become their ranks. */
+static int check_blocks_overlap(const size_t *counts, const size_t *displs, int n, int *a, int *b)
+{
+	int last = -1, ordered = 1;
+
+	for (int r = 0; r < n && ordered; r++) {
+		if (!counts[r])
+			continue;
+		ordered = last < 0 || displs[r] >= displs[last] + counts[last];
+		last = r;
+	}
+	for (*a = 0; !ordered && *a < n; ++*a)
+		for (*b = *a + 1; *b < n; ++*b)
+			if (counts[*a] && counts[*b] && displs[*a] < displs[*b] + counts[*b] &&
+			    displs[*b] < displs[*a] + counts[*a])
+				return 1;
+	return 0;
+}
+
+/* Counts and displacements of the v-forms, displacements filled in where the user gave none. */
+static int check_arrays(const struct kind *k, const struct comm *comm, const coll_args_t *a)
+{
+	int root = comm->rank == a->root;
+	int sends = a->kind == COLL_KIND_ALLTOALLV || (a->kind == COLL_KIND_SCATTERV && root);
+	int recvs = a->kind != COLL_KIND_SCATTERV && (a->kind != COLL_KIND_GATHERV || root);
+	int one, other;
+
+	if (!check_is_v(a->kind))
+		return COLL_SUCCESS;
+	if ((sends && !a->sendcounts) || (recvs && !a->recvcounts))
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %scounts is NULL", k->name,
+				 sends && !a->sendcounts ? "send" : "recv");
+	if (recvs && a->recvdispls &&
+	    check_extent(a->recvcounts, a->recvdispls, comm->nranks) != SIZE_MAX &&
+	    check_blocks_overlap(a->recvcounts, a->recvdispls, comm->nranks, &one, &other))
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "%s: the blocks of ranks %d and %d overlap in recvbuf: see "
+				 "recvcounts and displs",
+				 k->name, one, other);
+	if (a->kind == COLL_KIND_ALLGATHERV && a->recvcounts[comm->rank] != a->count)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "%s: sendcount is %llu, but recvcounts[%d], this rank's own, is "
+				 "%zu",
+				 k->name, (unsigned long long)a->count, comm->rank,
+				 a->recvcounts[comm->rank]);
 	return COLL_SUCCESS;
 }
 
@@ -165,6 +278,8 @@ int check_args(const struct comm *comm, const coll_args_t *a)
 		code = check_root(k, comm, a);
 	if (!code)
 		code = check_stream(k, comm, a);
+	if (!code)
+		code = check_arrays(k, comm, a);
 	if (!code && a->kind != COLL_KIND_BARRIER)
 		code = check_buffers(k, comm, a);
 	return code;

@@ -32,33 +32,12 @@ native_fn choose_native(const struct comm *comm, int kind)
 	}
 }
 
-/* Has the core an algorithm for it? */
-static int choose_has_algorithm(int kind)
-{
-	switch (kind) {
-	case COLL_KIND_ALLREDUCE:
-	case COLL_KIND_BROADCAST:
-	case COLL_KIND_REDUCE:
-	case COLL_KIND_ALLGATHER:
-	case COLL_KIND_REDUCE_SCATTER:
-	case COLL_KIND_BARRIER:
-	case COLL_KIND_SEND:
-	case COLL_KIND_RECV: return 1;
-	default: return 0;
-	}
-}
-
 int choose_check(const struct comm *comm, int kind)
 {
 	const coll_backend_t *b = &comm->link->plugin->backend;
 
 	if (choose_native(comm, kind))
 		return COLL_SUCCESS;
-	if (!choose_has_algorithm(kind))
-		return error_set(COLL_ERR_UNSUPPORTED,
-				 "%s: neither backend '%s' nor this version of the library has it; "
-				 "compose it from coll_send and coll_recv in a group",
-				 check_kind_name(kind), b->name);
 	if (!b->transport)
 		return error_set(
 			COLL_ERR_UNSUPPORTED,
@@ -68,45 +47,39 @@ int choose_check(const struct comm *comm, int kind)
 	return COLL_SUCCESS;
 }
 
-static void choose_allreduce(struct sched *s, const struct tuning *tuning, size_t count)
+/* The first algorithm of the kind that fits.  The same on every rank. */
+int choose_algorithm(const struct comm *comm, const coll_args_t *a)
 {
-	if (count * s->elem < tuning->allreduce_ring_min || count < (size_t)s->nranks)
-		double_allreduce(s, count);
-	else
-		ring_allreduce(s, count);
-}
+	size_t bytes = a->count * coll_dtype_size(a->dtype);
+	int doubling =
+		bytes < comm->link->tuning.allreduce_ring_min || a->count < (size_t)comm->nranks;
 
-/* One rank alone: nothing to send, except to itself. */
-static int choose_alone(struct sched *s, const coll_args_t *a)
-{
-	if (s->nranks > 1 || a->kind == COLL_KIND_SEND || a->kind == COLL_KIND_RECV)
-		return 0;
-	if (a->kind != COLL_KIND_BARRIER)
-		direct_self(s, a->count, s->finish);
-	return 1;
+	if (a->kind == COLL_KIND_ALLREDUCE && doubling)
+		return algo_find(a->kind, "recursive_doubling");
+	for (int i = 0; i < algo_count(); i++)
+		if (algo_at(i)->kind == a->kind && algo_fits(algo_at(i), comm->nranks, 1))
+			return i;
+	return -1;
 }
 
 int choose_build(struct op *op)
 {
 	const coll_args_t *a = &op->args;
-	const struct tuning *tuning = &op->comm->link->tuning;
+	const struct algo *algo = algo_at(op->algorithm);
 	struct sched *s = &op->sched;
 	size_t elem = a->kind == COLL_KIND_BARRIER ? 1 : coll_dtype_size(a->dtype);
+	struct work w = {.kind = a->kind, .root = a->root, .count = a->count};
 
-	sched_reset(s, op->comm->rank, op->comm->nranks, elem, tuning->segment);
+	if (!algo)
+		return error_set(COLL_ERR_INTERNAL, "no algorithm for kind %d", a->kind);
+	w.in_place = op->in_place;
+	w.sendcounts = a->sendcounts;
+	w.senddispls = a->senddispls;
+	w.recvcounts = a->recvcounts;
+	w.recvdispls = a->recvdispls;
+	w.node = op->comm->node;
+	sched_reset(s, op->comm->rank, op->comm->nranks, elem, op->comm->link->tuning.segment);
 	s->finish = check_reduces(a->kind) && a->op == COLL_AVG;
-	if (choose_alone(s, a))
-		return s->error;
-	switch (a->kind) {
-	case COLL_KIND_ALLREDUCE: choose_allreduce(s, tuning, a->count); break;
-	case COLL_KIND_BROADCAST: tree_broadcast(s, a->count, a->root); break;
-	case COLL_KIND_REDUCE: tree_reduce(s, a->count, a->root); break;
-	case COLL_KIND_ALLGATHER: ring_allgather(s, a->count); break;
-	case COLL_KIND_REDUCE_SCATTER: ring_reduce_scatter(s, a->count); break;
-	case COLL_KIND_BARRIER: dissemination_barrier(s); break;
-	case COLL_KIND_SEND: direct_send(s, a->count, a->root); break;
-	case COLL_KIND_RECV: direct_recv(s, a->count, a->root); break;
-	default: return error_set(COLL_ERR_INTERNAL, "no algorithm for kind %d", a->kind);
-	}
+	algo_build(algo, s, &w);
 	return s->error;
 }

@@ -18,8 +18,10 @@ struct comm {
 	struct link *link;
 	uint32_t context;
 	int rank, nranks;
-	int *world;                         /* rank here -> rank on the link */
-	int *members;                       /* rank on the link -> rank here, or -1 */
+	int *world;   /* rank here -> rank on the link */
+	int *members; /* rank on the link -> rank here, or -1 */
+	int *node;    /* rank here -> number of its node */
+	int nnodes;
 	struct op *head, *tail;             /* in order of issue */
 	struct op *spare;                   /* finished ones, for their memory */
 	uint64_t issued;                    /* operations ever issued */

@@ -27,6 +27,8 @@ struct op {
 	uint64_t number; /* in the communicator, from 1 */
 	uint64_t group;  /* operations of one group run at the same time; 0: alone */
 	uint32_t seq;
+	int algorithm; /* row of the table, or -1 */
+	int in_place;  /* the buffers overlap as coll.h allows */
 	int state;
 	struct sched sched;
 	struct run *run;
@@ -67,6 +69,8 @@ struct print print_of(const coll_args_t *args);
 typedef int32_t (*native_fn)(void *ep, const coll_args_t *args, coll_error_t *err);
 native_fn choose_native(const struct comm *comm, int kind);
 
+/* The algorithm for an operation over the transport: a row of the table, or -1. */
+int choose_algorithm(const struct comm *comm, const coll_args_t *args);
 /* Fills op->sched for the communicator's transport (choose.c); COLL_ERR_UNSUPPORTED if nobody can.
  */
 int choose_build(struct op *op);
@@ -75,6 +79,8 @@ int choose_check(const struct comm *comm, int kind);
 
 /* Checks the arguments of an operation against the communicator (check.c). */
 int check_args(const struct comm *comm, const coll_args_t *args);
+/* Do the buffers overlap in the way that asks for an operation in place? */
+int check_in_place(const struct comm *comm, const coll_args_t *args);
 const char *check_kind_name(int kind);
 int check_reduces(int kind);
 

@@ -10,7 +10,7 @@ void sched_reset(struct sched *s, int rank, int nranks, size_t elem, size_t segm
 {
 	uint32_t *counters = s->messages;
 
-	if (!counters || s->nranks != nranks) {
+	if (!counters || s->peers != nranks) {
 		free(counters);
 		counters = calloc(2 * (size_t)nranks, sizeof(*counters));
 	} else {
@@ -20,10 +20,14 @@ void sched_reset(struct sched *s, int rank, int nranks, size_t elem, size_t segm
 				memset(&counters[2 * s->step[i].peer], 0, 2 * sizeof(*counters));
 	}
 	s->messages = counters;
+	s->peers = nranks;
 	s->rank = rank;
 	s->nranks = nranks;
+	s->part = (struct sched_part){.rank = rank, .nranks = nranks, .after = -1};
+	s->part.send = sched_slice(SCHED_SEND, 0);
+	s->part.recv = sched_slice(SCHED_RECV, 0);
 	s->elem = elem;
-	s->segment = segment - segment % elem;
+	s->segment = segment > elem ? segment - segment % elem : elem;
 	s->scratch = 0;
 	s->error = counters ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
 	s->finish = 0;
@@ -76,6 +80,14 @@ void sched_after(struct sched *s, int step, int earlier)
 	s->step[step].earlier++;
 }
 
+/* A slice of a phase as one of the whole schedule. */
+static struct slice sched_place(const struct sched_part *part, struct slice slice)
+{
+	struct slice base = slice.buf == SCHED_SEND ? part->send : part->recv;
+
+	return slice.buf == SCHED_SCRATCH ? slice : sched_slice(base.buf, base.off + slice.off);
+}
+
 static int sched_add(struct sched *s, struct step step, int after)
 {
 	if (s->error)
@@ -84,8 +96,11 @@ static int sched_add(struct sched *s, struct step step, int after)
 	if (s->error)
 		return -1;
 	step.edge = -1;
+	step.dst = sched_place(&s->part, step.dst);
+	step.src = sched_place(&s->part, step.src);
+	step.other = sched_place(&s->part, step.other);
 	s->step[s->nsteps++] = step;
-	sched_after(s, s->nsteps - 1, after);
+	sched_after(s, s->nsteps - 1, after < 0 ? s->part.after : after);
 	return s->nsteps - 1;
 }
 
@@ -95,30 +110,37 @@ static uint32_t sched_next_message(struct sched *s, int peer, int way)
 	return s->messages && peer >= 0 ? s->messages[2 * peer + way]++ : 0;
 }
 
+/* A place in the group as a rank of the communicator. */
+static int sched_peer(const struct sched *s, int peer)
+{
+	return s->part.ranks && peer >= 0 ? s->part.ranks[peer] : peer;
+}
+
 int sched_send(struct sched *s, int peer, struct slice src, size_t len, int after)
 {
-	struct step step = {.kind = STEP_SEND, .peer = peer, .src = src, .len = len};
+	struct step step = {.kind = STEP_SEND, .peer = sched_peer(s, peer), .src = src, .len = len};
 
-	step.msg = sched_next_message(s, peer, 0);
+	step.msg = sched_next_message(s, step.peer, 0);
 	return sched_add(s, step, after);
 }
 
 int sched_recv(struct sched *s, int peer, struct slice dst, size_t len, int after)
 {
-	struct step step = {.kind = STEP_RECV, .peer = peer, .dst = dst, .len = len};
+	struct step step = {.kind = STEP_RECV, .peer = sched_peer(s, peer), .dst = dst, .len = len};
 
-	step.msg = sched_next_message(s, peer, 1);
+	step.msg = sched_next_message(s, step.peer, 1);
 	return sched_add(s, step, after);
 }
 
 int sched_recv_reduce(struct sched *s, int peer, struct slice dst, struct slice own, int swapped,
 		      size_t len, int after)
 {
-	struct step step = {.kind = STEP_RECV_REDUCE, .peer = peer, .dst = dst, .src = own};
+	struct step step = {
+		.kind = STEP_RECV_REDUCE, .peer = sched_peer(s, peer), .dst = dst, .src = own};
 
 	step.len = len;
 	step.swapped = swapped;
-	step.msg = sched_next_message(s, peer, 1);
+	step.msg = sched_next_message(s, step.peer, 1);
 	return sched_add(s, step, after);
 }
 
@@ -145,9 +167,56 @@ int sched_finish(struct sched *s, struct slice dst, size_t len, int after)
 	return s->finish ? sched_add(s, step, after) : after;
 }
 
+void sched_enter(struct sched *s, const struct sched_part *part, struct sched_part *outer)
+{
+	*outer = s->part;
+	s->part = *part;
+	s->part.send = sched_place(outer, part->send);
+	s->part.recv = sched_place(outer, part->recv);
+	if (part->after < 0)
+		s->part.after = outer->after;
+	s->part.first = s->nsteps;
+	s->rank = part->rank;
+	s->nranks = part->nranks;
+}
+
+int sched_leave(struct sched *s, const struct sched_part *outer)
+{
+	int first = s->part.first, after = s->part.after;
+
+	s->part = *outer;
+	s->rank = outer->rank;
+	s->nranks = outer->nranks;
+	return s->nsteps > first ? sched_join(s, first) : after;
+}
+
+int sched_join(struct sched *s, int first)
+{
+	struct slice nothing = sched_slice(SCHED_RECV, 0);
+	int last = s->nsteps, join = -1;
+
+	for (int i = first; i < last; i++) {
+		if (s->step[i].edge >= 0)
+			continue;
+		if (join < 0)
+			join = sched_copy(s, nothing, nothing, 0, i);
+		else
+			sched_after(s, join, i);
+	}
+	return join;
+}
+
+size_t sched_scratch(struct sched *s, size_t bytes)
+{
+	size_t at = s->scratch;
+
+	s->scratch = (at + bytes + 63) & ~(size_t)63;
+	return at;
+}
+
 int sched_segments(const struct sched *s, size_t len)
 {
-	return len ? (int)((len + s->segment - 1) / s->segment) : 1;
+	return len ? (int)(len / s->segment + (len % s->segment != 0)) : 1;
 }
 
 size_t sched_segment_off(const struct sched *s, size_t len, int i)

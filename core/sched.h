@@ -10,11 +10,16 @@
 #ifndef CORE_SCHED_H
 #define CORE_SCHED_H
 
+#include <coll/coll.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* What a slice lies in.  In place, SEND and RECV overlap as coll.h allows. */
-enum { SCHED_SEND = 0, SCHED_RECV = 1, SCHED_SCRATCH = 2 };
+enum {
+	SCHED_SEND = COLL_BUFFER_SEND,
+	SCHED_RECV = COLL_BUFFER_RECV,
+	SCHED_SCRATCH = COLL_BUFFER_SCRATCH
+};
 
 struct slice {
 	uint32_t buf;
@@ -22,12 +27,12 @@ struct slice {
 };
 
 enum {
-	STEP_SEND,        /* src to peer */
-	STEP_RECV,        /* from peer to dst */
-	STEP_RECV_REDUCE, /* dst = src op incoming, or incoming op src */
-	STEP_REDUCE,      /* dst = src op other */
-	STEP_COPY,        /* dst = src */
-	STEP_FINISH       /* last step of the reduction at dst (average: divide) */
+	STEP_SEND = COLL_STEP_SEND,               /* src to peer */
+	STEP_RECV = COLL_STEP_RECV,               /* from peer to dst */
+	STEP_RECV_REDUCE = COLL_STEP_RECV_REDUCE, /* dst = src op incoming, or incoming op src */
+	STEP_REDUCE = COLL_STEP_REDUCE,           /* dst = src op other */
+	STEP_COPY = COLL_STEP_COPY,               /* dst = src */
+	STEP_FINISH = COLL_STEP_FINISH /* last step of the reduction at dst (average: divide) */
 };
 
 struct step {
@@ -46,11 +51,21 @@ struct sched_edge {
 	int32_t next;  /* edge, or -1 */
 };
 
+/* A phase of a schedule: who takes part, on which memory.  See sched_enter. */
+struct sched_part {
+	int rank, nranks; /* this rank's place in the group, and its size */
+	const int *ranks; /* place in the group -> rank of the communicator; NULL: the same */
+	int after;        /* a step that all of the phase waits for, or -1 */
+	struct slice send, recv; /* where the phase's SCHED_SEND and SCHED_RECV begin */
+	int first;               /* its first step; set by sched_enter */
+};
+
 struct sched {
-	int rank, nranks;
+	int rank, nranks; /* inside sched_enter: of the group */
 	size_t elem;    /* bytes of an element; all lengths are multiples, except of raw messages */
-	size_t segment; /* longer pieces are to be cut into segments of this many bytes */
-	size_t scratch; /* bytes of scratch memory wanted */
+	size_t segment; /* longer pieces are to be cut into segments of this many bytes, at least
+			   one element; SIZE_MAX: nothing is cut */
+	size_t scratch; /* bytes of scratch memory wanted; see sched_scratch */
 	int finish; /* the operation has a last step (average): else sched_finish adds nothing */
 	int error;  /* COLL_SUCCESS or what went wrong while building */
 	int nsteps, nedges;
@@ -58,6 +73,8 @@ struct sched {
 	struct sched_edge *edge;
 	int cap_steps, cap_edges;
 	uint32_t *messages; /* counters: to peer p at [2p], from p at [2p + 1] */
+	int peers;          /* that `messages` has room for: ranks of the whole communicator */
+	struct sched_part part;
 };
 
 /* Makes an empty schedule; `s` is zeroed memory or was used before (its memory is kept). */
@@ -83,6 +100,21 @@ int sched_copy(struct sched *s, struct slice dst, struct slice src, size_t len, 
 int sched_finish(struct sched *s, struct slice dst, size_t len, int after);
 /* `step` waits for `earlier` too; -1 for either: nothing. */
 void sched_after(struct sched *s, int step, int earlier);
+
+/*
+ * Phases let one builder call another, for some of the ranks and on other memory: between enter and
+ * leave s->rank and s->nranks are those of `part`, peers are places in its group, slices of
+ * SCHED_SEND and SCHED_RECV begin at its send and recv (outside's slices), and steps appended with
+ * after == -1 wait for its `after`.  part->ranks must last until leave.  *outer keeps what leave
+ * puts back.  leave returns a step that is complete when all steps since enter are, for the next
+ * phase to wait for.  A rank outside the group does neither.
+ */
+void sched_enter(struct sched *s, const struct sched_part *part, struct sched_part *outer);
+int sched_leave(struct sched *s, const struct sched_part *outer);
+/* Reserves scratch memory, aligned to 64 bytes, for the schedule: returns where it begins. */
+size_t sched_scratch(struct sched *s, size_t bytes);
+/* A step that is complete when all steps from number `first` on are; -1 if there are none. */
+int sched_join(struct sched *s, int first);
 
 /*
  * Cutting len bytes into segments: how many (at least 1), where the i-th begins, how long it is.

@@ -131,6 +131,8 @@ typedef struct coll_send {
 	 */
 	int32_t status;
 	uint64_t plugin[6]; /* 0 when send() is called */
+	uint32_t memory;    /* kind of memory at buf: one COLL_MEM_* bit */
+	uint32_t reserved;  /* 0 */
 } coll_send_t;
 
 /* Where the payload of an arriving message is to go.  Filled by host->arrive. */

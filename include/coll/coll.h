@@ -508,6 +508,101 @@ COLL_API coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t comm);
 COLL_API coll_result_t coll_comm_register(coll_comm_t comm, void *buf, size_t bytes, void **handle);
 COLL_API coll_result_t coll_comm_deregister(coll_comm_t comm, void *handle);
 
+/* ------------------------------------------------------------------ algorithms -- */
+
+/*
+ * How the library composes a collective from messages is data: an algorithm makes, for one rank, a
+ * schedule of steps.  These functions show it, for proving (`coll prove`), predicting and drawing.
+ * They need no communicator and no peer.
+ */
+
+/* Bits of coll_algorithm_info_t.flags. */
+enum {
+	COLL_ALGORITHM_ORDERED = 1 << 0,      /* operands in rank order: for operations that do not
+						 commute */
+	COLL_ALGORITHM_CANONICAL = 1 << 1,    /* and grouped as reproducible mode wants it */
+	COLL_ALGORITHM_POWER_OF_TWO = 1 << 2, /* only for so many ranks */
+	COLL_ALGORITHM_NODES = 1 << 3         /* only for several nodes, one with several ranks */
+};
+
+typedef struct coll_algorithm_info {
+	uint64_t size;           /* in: sizeof(coll_algorithm_info_t) */
+	const char *name;        /* "ring"; static, as `description` */
+	const char *description; /* one line */
+	int32_t kind;            /* COLL_KIND_* */
+	uint32_t flags;
+} coll_algorithm_info_t;
+
+/* "allreduce" and so on; "?" if unknown.  Static strings. */
+COLL_API const char *coll_kind_name(int32_t kind);
+COLL_API int32_t coll_algorithm_count(void);
+/* 0 <= index < coll_algorithm_count(). */
+COLL_API coll_result_t coll_algorithm_info(int32_t index, coll_algorithm_info_t *out);
+
+/* One rank's part in one collective. */
+typedef struct coll_schedule_args {
+	uint64_t size;     /* sizeof(coll_schedule_args_t) */
+	int32_t algorithm; /* index */
+	int32_t nranks;
+	int32_t rank;
+	int32_t root;         /* or the peer of SEND and RECV */
+	uint64_t count;       /* as in the call */
+	uint64_t elem;        /* bytes of an element, at least 1 */
+	uint64_t segment;     /* longer messages are cut into pieces of so many bytes; 0: never */
+	int32_t in_place;     /* the buffers overlap as the call allows */
+	int32_t average;      /* the reduction ends with a last step (COLL_AVG) */
+	const int32_t *nodes; /* nranks numbers, equal for ranks of one node; NULL: all differ */
+	const size_t *sendcounts; /* the v-forms: as in the call, but displacements not NULL */
+	const size_t *senddispls;
+	const size_t *recvcounts;
+	const size_t *recvdispls;
+} coll_schedule_args_t;
+
+enum {
+	COLL_STEP_SEND = 0,        /* src to peer */
+	COLL_STEP_RECV = 1,        /* from peer to dst */
+	COLL_STEP_RECV_REDUCE = 2, /* dst = src op incoming; swapped: incoming op src */
+	COLL_STEP_REDUCE = 3,      /* dst = src op other */
+	COLL_STEP_COPY = 4,        /* dst = src; of length 0 only a point of order */
+	COLL_STEP_FINISH = 5       /* the last step of the reduction at dst, in place */
+};
+
+enum { COLL_BUFFER_SEND = 0, COLL_BUFFER_RECV = 1, COLL_BUFFER_SCRATCH = 2 };
+
+typedef struct coll_step {
+	uint64_t size;    /* in: sizeof(coll_step_t) */
+	int32_t kind;     /* COLL_STEP_* */
+	int32_t peer;     /* rank, or -1 */
+	uint32_t message; /* pairs with the message of equal number between these two ranks */
+	int32_t swapped;
+	uint32_t dst_buffer; /* COLL_BUFFER_* */
+	uint32_t src_buffer;
+	uint32_t other_buffer;
+	uint32_t after_count;     /* steps that must be complete before this one starts */
+	uint64_t dst, src, other; /* where in them, in bytes */
+	uint64_t bytes;
+	const int32_t *after; /* their numbers; belongs to the schedule */
+} coll_step_t;
+
+typedef struct coll_schedule *coll_schedule_t;
+
+/* COLL_ERR_INVALID_ARGUMENT if an argument is wrong or the algorithm is not for so many ranks. */
+COLL_API coll_result_t coll_schedule_create(const coll_schedule_args_t *args,
+					    coll_schedule_t *schedule);
+COLL_API void coll_schedule_destroy(coll_schedule_t schedule);
+COLL_API int32_t coll_schedule_step_count(coll_schedule_t schedule);
+COLL_API coll_result_t coll_schedule_step(coll_schedule_t schedule, int32_t index,
+					  coll_step_t *out);
+/* Bytes of scratch memory that the steps use. */
+COLL_API uint64_t coll_schedule_scratch(coll_schedule_t schedule);
+/*
+ * The formula of the literature: messages and bytes that all ranks together send when nothing is cut
+ * into segments.  For gatherv and scatterv args are root's; for alltoallv sendcounts holds the rows
+ * of all ranks, nranks * nranks counts.
+ */
+COLL_API coll_result_t coll_schedule_cost(const coll_schedule_args_t *args, uint64_t *messages,
+					  uint64_t *bytes);
+
 /* ----------------------------------------------------------- what is installed -- */
 
 /*

@@ -65,14 +65,68 @@ struct algo {
 	    "reduce-scatter and allgather round a ring; most bandwidth")                           \
 	ROW(COLL_KIND_ALLREDUCE, "recursive_doubling", double_allreduce, double_allreduce_cost,    \
 	    COLL_ALGORITHM_ORDERED, "all data exchanged over doubling distances; least latency")   \
+	ROW(COLL_KIND_ALLREDUCE, "rabenseifner", halving_allreduce, halving_allreduce_cost,        \
+	    COLL_ALGORITHM_ORDERED, "halves exchanged, then doubled; few messages and bytes")      \
+	ROW(COLL_KIND_ALLREDUCE, "two_level", level_allreduce, level_allreduce_cost,               \
+	    COLL_ALGORITHM_NODES, "within nodes, among their leaders, within nodes")               \
+	ROW(COLL_KIND_ALLREDUCE, "gather_reduce", canonical_gather_allreduce,                      \
+	    canonical_gather_allreduce_cost, COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,    \
+	    "all data to all ranks; reproducible, short messages")                                 \
+	ROW(COLL_KIND_ALLREDUCE, "scatter_reduce", canonical_scatter_allreduce,                    \
+	    canonical_scatter_allreduce_cost, COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,   \
+	    "all data of a block to its rank, the sums round a ring; reproducible")                \
 	ROW(COLL_KIND_BROADCAST, "binomial", tree_broadcast, tree_broadcast_cost, 0,               \
 	    "down a binomial tree")                                                                \
+	ROW(COLL_KIND_BROADCAST, "scatter_allgather", scatter_allgather_broadcast,                 \
+	    scatter_allgather_broadcast_cost, 0,                                                   \
+	    "blocks down a binomial tree, then round a ring; long messages")                       \
+	ROW(COLL_KIND_BROADCAST, "chain", chain_broadcast, chain_broadcast_cost, 0,                \
+	    "segments down a chain; longest messages")                                             \
 	ROW(COLL_KIND_REDUCE, "binomial", tree_reduce, tree_reduce_cost, 0,                        \
 	    "up a binomial tree that begins at root")                                              \
+	ROW(COLL_KIND_REDUCE, "binomial_ordered", tree_reduce_ordered, tree_reduce_ordered_cost,   \
+	    COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,                                     \
+	    "up a binomial tree to rank 0 and on to root; reproducible")                           \
+	ROW(COLL_KIND_REDUCE, "scatter_gather", ring_reduce, ring_reduce_cost, 0,                  \
+	    "blocks round a ring, growing, then to root; long messages")                           \
 	ROW(COLL_KIND_ALLGATHER, "ring", ring_allgather, ring_allgather_cost, 0,                   \
+	    "every block once round a ring")                                                       \
+	ROW(COLL_KIND_ALLGATHER, "recursive_doubling", double_allgather, double_allgather_cost,    \
+	    COLL_ALGORITHM_POWER_OF_TWO, "all blocks exchanged over doubling distances")           \
+	ROW(COLL_KIND_ALLGATHER, "bruck", bruck_allgather, bruck_allgather_cost, 0,                \
+	    "over doubling distances, any number of ranks; least latency")                         \
+	ROW(COLL_KIND_ALLGATHERV, "ring", ring_allgather, ring_allgather_cost, 0,                  \
 	    "every block once round a ring")                                                       \
 	ROW(COLL_KIND_REDUCE_SCATTER, "ring", ring_reduce_scatter, ring_reduce_scatter_cost, 0,    \
 	    "every block once round a ring, growing")                                              \
+	ROW(COLL_KIND_REDUCE_SCATTER, "recursive_halving", halving_reduce_scatter,                 \
+	    halving_reduce_scatter_cost, 0, "halves exchanged over halving distances; short ones") \
+	ROW(COLL_KIND_REDUCE_SCATTER, "pairwise", canonical_reduce_scatter,                        \
+	    canonical_reduce_scatter_cost, COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,      \
+	    "every block straight to its rank; reproducible")                                      \
+	ROW(COLL_KIND_REDUCE_SCATTERV, "ring", ring_reduce_scatter, ring_reduce_scatter_cost, 0,   \
+	    "every block once round a ring, growing")                                              \
+	ROW(COLL_KIND_REDUCE_SCATTERV, "pairwise", canonical_reduce_scatter,                       \
+	    canonical_reduce_scatter_cost, COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,      \
+	    "every block straight to its rank; reproducible")                                      \
+	ROW(COLL_KIND_ALLTOALL, "pairwise", pairwise_alltoall, pairwise_alltoall_cost, 0,          \
+	    "every block by itself; least volume")                                                 \
+	ROW(COLL_KIND_ALLTOALL, "bruck", bruck_alltoall, bruck_alltoall_cost, 0,                   \
+	    "blocks handed on together over doubling distances; least latency")                    \
+	ROW(COLL_KIND_ALLTOALLV, "pairwise", pairwise_alltoall, pairwise_alltoall_cost, 0,         \
+	    "every block by itself")                                                               \
+	ROW(COLL_KIND_GATHER, "binomial", tree_gather, tree_gather_cost, 0,                        \
+	    "collected up a binomial tree; least latency")                                         \
+	ROW(COLL_KIND_GATHER, "linear", linear_gather, linear_gather_cost, 0,                      \
+	    "every block straight to root; least volume")                                          \
+	ROW(COLL_KIND_GATHERV, "linear", linear_gather, linear_gather_cost, 0,                     \
+	    "every block straight to root")                                                        \
+	ROW(COLL_KIND_SCATTER, "binomial", tree_scatter, tree_scatter_cost, 0,                     \
+	    "handed down a binomial tree; least latency")                                          \
+	ROW(COLL_KIND_SCATTER, "linear", linear_scatter, linear_scatter_cost, 0,                   \
+	    "every block straight from root; least volume")                                        \
+	ROW(COLL_KIND_SCATTERV, "linear", linear_scatter, linear_scatter_cost, 0,                  \
+	    "every block straight from root")                                                      \
 	ROW(COLL_KIND_BARRIER, "dissemination", dissemination_barrier, dissemination_barrier_cost, \
 	    0, "empty messages over doubling distances")                                           \
 	ROW(COLL_KIND_SEND, "direct", direct_send, direct_send_cost, 0, "one message")             \

@@ -4,35 +4,7 @@
  * with a partner twice as far away as before (Thakur, Rabenseifner and Gropp, 2005).
  */
 #include "algo.h"
-
-/*
- * If n is no power of two, the first 2 * extra ranks first pair up: the even ones lend their data
- * to their odd neighbours and get the result at the end.
- */
-struct fold {
-	int power; /* greatest power of two <= n */
-	int extra; /* n - power */
-	int rank;  /* among those who take part in the rounds, or -1 */
-};
-
-static struct fold fold_of(const struct sched *s)
-{
-	struct fold f = {.power = 1};
-
-	while (f.power * 2 <= s->nranks)
-		f.power *= 2;
-	f.extra = s->nranks - f.power;
-	if (s->rank >= 2 * f.extra)
-		f.rank = s->rank - f.extra;
-	else
-		f.rank = s->rank % 2 ? s->rank / 2 : -1;
-	return f;
-}
-
-static int fold_real_rank(const struct fold *f, int rank)
-{
-	return rank < f->extra ? 2 * rank + 1 : rank + f->extra;
-}
+#include "algo_part.h"
 
 /*
  * One round: what arrives goes to scratch, since the partner's data may come while ours is still
@@ -54,8 +26,8 @@ static int double_round(struct sched *s, const struct fold *f, int distance, str
 }
 
 /* Takes part in the rounds, beginning with what `own` holds once step `ready` is done. */
-static void double_rounds(struct sched *s, const struct fold *f, struct slice own, size_t len,
-			  int ready)
+static int double_rounds(struct sched *s, const struct fold *f, struct slice own, size_t len,
+			 int ready)
 {
 	size_t scratch = sched_scratch(s, 2 * len);
 	int before = -1; /* the reduction that last read the scratch half now to be written */
@@ -70,38 +42,29 @@ static void double_rounds(struct sched *s, const struct fold *f, struct slice ow
 		own = sched_slice(SCHED_RECV, 0);
 		half = !half;
 	}
-	ready = sched_finish(s, sched_slice(SCHED_RECV, 0), len, ready);
-	if (s->rank < 2 * f->extra)
-		sched_send(s, s->rank - 1, sched_slice(SCHED_RECV, 0), len, ready);
+	return ready;
 }
 
 void double_allreduce(struct sched *s, const struct work *w)
 {
-	struct slice own = sched_slice(SCHED_SEND, 0);
+	struct slice sum = sched_slice(SCHED_RECV, 0);
 	struct fold f = fold_of(s);
 	size_t len = w->count * s->elem;
-	int ready = -1;
-	if (f.rank < 0) {
-		int sent = sched_send(s, s->rank + 1, own, len, -1);
+	int ready;
 
-		sched_recv(s, s->rank + 1, sched_slice(SCHED_RECV, 0), len, sent);
+	if (fold_sits_out(s, &f, len, len))
 		return;
-	}
-	if (s->rank < 2 * f.extra) {
-		ready = sched_recv_reduce(s, s->rank - 1, sched_slice(SCHED_RECV, 0), own, 1, len,
-					  -1);
-		own = sched_slice(SCHED_RECV, 0);
-	}
-	double_rounds(s, &f, own, len, ready);
+	ready = fold_take(s, &f, sum, len);
+	ready = double_rounds(s, &f, ready < 0 ? sched_slice(SCHED_SEND, 0) : sum, len, ready);
+	ready = sched_finish(s, sum, len, ready);
+	fold_return(s, &f, sum, len, ready);
 }
 
 void double_allreduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
-	uint64_t power = 1, rounds = 0;
+	int power = fold_power(nranks);
 
-	for (; power * 2 <= (uint64_t)nranks; power *= 2)
-		rounds++;
-	c->messages = power * rounds + 2 * ((uint64_t)nranks - power);
+	c->messages = (uint64_t)power * rounds(power) + 2 * (uint64_t)(nranks - power);
 	c->bytes = c->messages * w->count * elem;
 }
 
@@ -122,11 +85,7 @@ void dissemination_barrier(struct sched *s, const struct work *w)
 
 void dissemination_barrier_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
-	uint64_t rounds = 0;
-
 	(void)w;
 	(void)elem;
-	for (int distance = 1; distance < nranks; distance *= 2)
-		rounds++;
-	*c = (struct cost){(uint64_t)nranks * rounds, 0};
+	*c = (struct cost){(uint64_t)nranks * rounds(nranks), 0};
 }

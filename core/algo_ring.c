@@ -1,111 +1,82 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * algo_ring.c - rings: in each of nranks - 1 rounds a rank sends one block to the next rank and
- * receives one from the previous.  An allreduce moves 2 (n-1)/n of the data each way, the least
- * possible (Patarasuk and Yuan, 2009).
+ * algo_ring.c - reductions round a ring: in each of nranks - 1 rounds a rank sends one block to the
+ * next rank and receives one from the previous.  An allreduce moves 2 (n-1)/n of the data each way,
+ * the least possible (Patarasuk and Yuan, 2009).
  *
- * Blocks are cut into segments.  Each segment is a chain of its own, so that receiving, reducing
- * and sending overlap.  Every round appends a send and a receive per segment, hence the number of
- * the step that did something in an earlier round is computed, not stored: ring_step().
+ * Blocks are cut into segments, as many for all blocks as for the longest.  Each segment is a chain
+ * of its own, so that receiving, reducing and sending overlap.
  */
 #include "algo.h"
+#include "algo_part.h"
 
-struct ring {
-	int next, previous;
-	int segments; /* per block; the same for all blocks, so the last may be empty in some */
-	int first;    /* the first step of round 0 */
-};
-
-enum { RING_SEND = 0, RING_RECV = 1 };
-
-static struct ring ring_of(const struct sched *s, size_t longest_block)
+static size_t ring_longest(const struct sched *s, const struct blocks *b)
 {
-	struct ring r;
+	size_t longest = 0;
 
-	r.next = (s->rank + 1) % s->nranks;
-	r.previous = (s->rank + s->nranks - 1) % s->nranks;
-	r.segments = sched_segments(s, longest_block);
-	r.first = s->nsteps;
-	return r;
+	for (int r = 0; r < s->nranks; r++)
+		if (blocks_len(s, b, r) > longest)
+			longest = blocks_len(s, b, r);
+	return longest;
 }
 
-static int ring_step(const struct ring *r, int round, int segment, int what)
+/* Segment g of block i. */
+static struct slice ring_part(const struct sched *s, uint32_t buf, const struct blocks *b, int i,
+			      int g)
 {
-	return r->first + 2 * (round * r->segments + segment) + what;
+	return sched_slice(buf, blocks_off(s, b, i) + sched_segment_off(s, blocks_len(s, b, i), g));
 }
 
-/* The rank `back` places before this one. */
-static int ring_back(const struct sched *s, int back)
+static size_t ring_part_len(const struct sched *s, const struct blocks *b, int i, int g)
 {
-	return ((s->rank - back) % s->nranks + s->nranks) % s->nranks;
+	return sched_segment_len(s, blocks_len(s, b, i), g);
 }
 
-/* Segment g of block b of an allreduce. */
-static struct slice ring_part(const struct sched *s, uint32_t buf, size_t count, int b, int g)
+/* First half: each block goes once round the ring, every rank adding its part; `rank` ends here. */
+static int ring_sum(struct sched *s, const struct blocks *b, int g)
 {
-	size_t len = sched_block_len(s, count, b);
+	int ready = -1;
 
-	return sched_slice(buf, sched_block_off(s, count, b) + sched_segment_off(s, len, g));
+	for (int round = 0; round < s->nranks - 1; round++) {
+		int out = ring_rank(s, -round - 1), in = ring_rank(s, -round - 2);
+		struct slice own = ring_part(s, SCHED_SEND, b, in, g);
+
+		sched_send(s, ring_rank(s, 1),
+			   ring_part(s, round ? SCHED_RECV : SCHED_SEND, b, out, g),
+			   ring_part_len(s, b, out, g), ready);
+		ready = sched_recv_reduce(s, ring_rank(s, -1), ring_part(s, SCHED_RECV, b, in, g),
+					  own, 0, ring_part_len(s, b, in, g), -1);
+	}
+	return sched_finish(s, ring_part(s, SCHED_RECV, b, s->rank, g),
+			    ring_part_len(s, b, s->rank, g), ready);
 }
 
-static size_t ring_part_len(const struct sched *s, size_t count, int b, int g)
+/*
+ * Second half: the sums go round.  A block's place is free once its partial sum has been sent, which
+ * was, of the two steps of each round since step `first`, the first.
+ */
+static void ring_spread(struct sched *s, const struct blocks *b, int g, int ready, int first)
 {
-	return sched_segment_len(s, sched_block_len(s, count, b), g);
-}
+	for (int round = 0; round < s->nranks - 1; round++) {
+		int out = ring_rank(s, -round), in = ring_rank(s, -round - 1);
 
-/* First half: each block goes once round the ring, every rank adding its part. */
-static void ring_sum(struct sched *s, const struct ring *r, size_t count, int round, int g)
-{
-	int out = ring_back(s, round);
-	int in = ring_back(s, round + 1);
-	uint32_t from = round ? SCHED_RECV : SCHED_SEND;
-
-	sched_send(s, r->next, ring_part(s, from, count, out, g), ring_part_len(s, count, out, g),
-		   round ? ring_step(r, round - 1, g, RING_RECV) : -1);
-	sched_recv_reduce(s, r->previous, ring_part(s, SCHED_RECV, count, in, g),
-			  ring_part(s, SCHED_SEND, count, in, g), 0, ring_part_len(s, count, in, g),
-			  -1);
-}
-
-/* Second half: the sums go round.  A block's place is free once its partial sum has been sent. */
-static void ring_spread(struct sched *s, const struct ring *sum, const struct ring *r, size_t count,
-			int round, int g, int ready)
-{
-	int out = ring_back(s, round - 1);
-	int in = ring_back(s, round);
-
-	sched_send(s, r->next, ring_part(s, SCHED_RECV, count, out, g),
-		   ring_part_len(s, count, out, g), ready);
-	sched_recv(s, r->previous, ring_part(s, SCHED_RECV, count, in, g),
-		   ring_part_len(s, count, in, g), ring_step(sum, round, g, RING_SEND));
+		sched_send(s, ring_rank(s, 1), ring_part(s, SCHED_RECV, b, out, g),
+			   ring_part_len(s, b, out, g), ready);
+		ready = sched_recv(s, ring_rank(s, -1), ring_part(s, SCHED_RECV, b, in, g),
+				   ring_part_len(s, b, in, g), first + 2 * round);
+	}
 }
 
 void ring_allreduce(struct sched *s, const struct work *w)
 {
-	size_t count = w->count;
-	struct ring sum = ring_of(s, sched_block_len(s, count, 0));
-	struct ring spread = sum;
-	int last = s->nranks - 2;
-	int own = ring_back(s, -1);
-	int ready = -1; /* the last step before the second half, for the last segment */
+	struct blocks b = {.total = w->count};
+	int segments = sched_segments(s, ring_longest(s, &b));
 
-	for (int round = 0; round <= last; round++)
-		for (int g = 0; g < sum.segments; g++)
-			ring_sum(s, &sum, count, round, g);
-	for (int g = 0; g < sum.segments; g++)
-		ready = sched_finish(s, ring_part(s, SCHED_RECV, count, own, g),
-				     ring_part_len(s, count, own, g),
-				     ring_step(&sum, last, g, RING_RECV));
-	spread.first = s->nsteps;
-	for (int round = 0; round <= last; round++)
-		for (int g = 0; g < sum.segments; g++) {
-			/* Finish steps, or else the receives they stand for, are evenly spaced. */
-			int stride = s->finish ? 1 : 2;
-			int made = round ? ring_step(&spread, round - 1, g, RING_RECV)
-					 : ready - (sum.segments - 1 - g) * stride;
+	for (int g = 0; g < segments; g++) {
+		int first = s->nsteps;
 
-			ring_spread(s, &sum, &spread, count, round, g, made);
-		}
+		ring_spread(s, &b, g, ring_sum(s, &b, g), first);
+	}
 }
 
 void ring_allreduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
@@ -115,73 +86,106 @@ void ring_allreduce_cost(const struct work *w, int nranks, size_t elem, struct c
 	*c = (struct cost){2 * n * (n - 1), 2 * (n - 1) * w->count * elem};
 }
 
-void ring_allgather(struct sched *s, const struct work *w)
+/* ------------------------------------------------------------- reduce and scatter -- */
+
+/* Where this rank's own block is to be, and room for two blocks on their way to others. */
+struct ring_room {
+	struct slice own;
+	size_t scratch, longest;
+};
+
+static struct slice ring_held(const struct sched *s, const struct ring_room *room, int half, int g)
 {
-	size_t len = w->count * s->elem;
-	struct ring r;
-
-	sched_copy(s, sched_slice(SCHED_RECV, (size_t)s->rank * len), sched_slice(SCHED_SEND, 0),
-		   len, -1);
-	r = ring_of(s, len);
-	for (int round = 0; round < s->nranks - 1; round++)
-		for (int g = 0; g < r.segments; g++) {
-			size_t off = sched_segment_off(s, len, g);
-			size_t part = sched_segment_len(s, len, g);
-			size_t out = (size_t)ring_back(s, round) * len;
-			size_t in = (size_t)ring_back(s, round + 1) * len;
-			struct slice src = round ? sched_slice(SCHED_RECV, out + off)
-						 : sched_slice(SCHED_SEND, off);
-
-			sched_send(s, r.next, src, part,
-				   round ? ring_step(&r, round - 1, g, RING_RECV) : -1);
-			sched_recv(s, r.previous, sched_slice(SCHED_RECV, in + off), part, -1);
-		}
-}
-
-void ring_allgather_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
-{
-	uint64_t n = (uint64_t)nranks;
-
-	*c = (struct cost){n * (n - 1), n * (n - 1) * w->count * elem};
+	return sched_slice(SCHED_SCRATCH, room->scratch + (size_t)half * room->longest +
+						  sched_segment_off(s, room->longest, g));
 }
 
 /*
- * As the first half of an allreduce, placed so that block `rank` ends here.  Partial sums may not
- * be kept in the caller's send buffer: they alternate between two scratch blocks.
+ * As the first half of an allreduce, but partial sums may not be kept in the caller's buffer: they
+ * alternate between two scratch blocks.  The segment is whole once its last step is done.
  */
-void ring_reduce_scatter(struct sched *s, const struct work *w)
+static void ring_collect(struct sched *s, const struct blocks *b, int g,
+			 const struct ring_room *room)
 {
-	size_t len = w->count * s->elem;
-	struct ring r = ring_of(s, len);
-	int last = s->nranks - 2;
+	struct slice held = ring_part(s, SCHED_SEND, b, ring_rank(s, -1), g), own = room->own;
+	int last = s->nranks - 2, ready = -1, sent = -1;
 
-	size_t scratch = sched_scratch(s, last > 0 ? 2 * len : 0);
+	own.off += sched_segment_off(s, blocks_len(s, b, s->rank), g);
+	for (int round = 0; round <= last; round++) {
+		int out = ring_rank(s, -round - 1), in = ring_rank(s, -round - 2);
+		int sending =
+			sched_send(s, ring_rank(s, 1), held, ring_part_len(s, b, out, g), ready);
 
-	for (int round = 0; round <= last; round++)
-		for (int g = 0; g < r.segments; g++) {
-			size_t off = sched_segment_off(s, len, g);
-			size_t part = sched_segment_len(s, len, g);
-			size_t out = (size_t)ring_back(s, round + 1) * len;
-			size_t in = (size_t)ring_back(s, round + 2) * len;
-			size_t held = scratch + (size_t)((round + 1) % 2) * len; /* before */
-			size_t made = scratch + (size_t)(round % 2) * len;
-
-			sched_send(s, r.next,
-				   round ? sched_slice(SCHED_SCRATCH, held + off)
-					 : sched_slice(SCHED_SEND, out + off),
-				   part, round ? ring_step(&r, round - 1, g, RING_RECV) : -1);
-			sched_recv_reduce(s, r.previous,
-					  round < last ? sched_slice(SCHED_SCRATCH, made + off)
-						       : sched_slice(SCHED_RECV, off),
-					  sched_slice(SCHED_SEND, in + off), 0, part,
-					  round > 1 ? ring_step(&r, round - 1, g, RING_SEND) : -1);
-		}
-	for (int g = 0; g < r.segments; g++)
-		sched_finish(s, sched_slice(SCHED_RECV, sched_segment_off(s, len, g)),
-			     sched_segment_len(s, len, g), ring_step(&r, last, g, RING_RECV));
+		held = round < last ? ring_held(s, room, round % 2, g) : own;
+		ready = sched_recv_reduce(s, ring_rank(s, -1), held,
+					  ring_part(s, SCHED_SEND, b, in, g), 0,
+					  ring_part_len(s, b, in, g), round > 1 ? sent : -1);
+		sent = sending;
+	}
+	sched_finish(s, own, ring_part_len(s, b, s->rank, g), ready);
 }
 
+/* Also reduce_scatterv. */
+void ring_reduce_scatter(struct sched *s, const struct work *w)
+{
+	struct blocks b = blocks_of(s, w->count, w->recvcounts, NULL);
+	struct ring_room room = {.own = sched_slice(SCHED_RECV, 0), .longest = ring_longest(s, &b)};
+	int segments = sched_segments(s, room.longest);
+
+	room.scratch = sched_scratch(s, s->nranks > 2 ? 2 * room.longest : 0);
+	for (int g = 0; g < segments; g++)
+		ring_collect(s, &b, g, &room);
+}
+
+/* Each block makes n - 1 hops. */
 void ring_reduce_scatter_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
 	ring_allgather_cost(w, nranks, elem, c);
+}
+
+/* Root's part.  In place, the sums arrive where its own data were. */
+static void ring_gather(struct sched *s, const struct blocks *b, int segments)
+{
+	int summed = sched_join(s, s->part.first);
+
+	for (int r = 0; r < s->nranks; r++)
+		for (int g = 0; r != s->rank && g < segments; g++)
+			sched_recv(s, r, ring_part(s, SCHED_RECV, b, r, g),
+				   ring_part_len(s, b, r, g), summed);
+}
+
+/* Reduce-scatter, then each rank sends its block to root, a segment as soon as it is whole. */
+void ring_reduce(struct sched *s, const struct work *w)
+{
+	struct blocks b = {.total = w->count};
+	struct ring_room room = {.longest = ring_longest(s, &b)};
+	int segments = sched_segments(s, room.longest), first = s->nsteps, steps;
+	size_t own = blocks_len(s, &b, s->rank);
+
+	room.scratch = sched_scratch(s, 2 * room.longest);
+	room.own = s->rank == w->root ? ring_part(s, SCHED_RECV, &b, s->rank, 0)
+				      : sched_slice(SCHED_SCRATCH, sched_scratch(s, own));
+	for (int g = 0; g < segments; g++)
+		ring_collect(s, &b, g, &room);
+	steps = (s->nsteps - first) / segments; /* of each segment */
+	if (s->rank == w->root)
+		ring_gather(s, &b, segments);
+	for (int g = 0; s->rank != w->root && g < segments; g++) {
+		size_t off = room.own.off + sched_segment_off(s, own, g);
+
+		sched_send(s, w->root, sched_slice(SCHED_SCRATCH, off),
+			   ring_part_len(s, &b, s->rank, g), first + (g + 1) * steps - 1);
+	}
+}
+
+/*
+ * Thakur, Rabenseifner and Gropp, 2005, with a ring for the reduce-scatter; root's own block does
+ * not travel at the end.
+ */
+void ring_reduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	uint64_t n = (uint64_t)nranks, count = w->count;
+	uint64_t own = count / n + ((uint64_t)w->root < count % n);
+
+	*c = (struct cost){(n + 1) * (n - 1), (n * count - own) * elem};
 }

@@ -5,26 +5,12 @@
  * through the tree.
  */
 #include "algo.h"
-
-/* The lowest set bit of the distance from the root; for the root a power of two >= nranks. */
-static int tree_reach(const struct sched *s, int distance)
-{
-	int reach = 1;
-
-	while (reach < s->nranks && !(distance & reach))
-		reach *= 2;
-	return reach;
-}
-
-static int tree_rank(const struct sched *s, int root, int distance)
-{
-	return (root + distance) % s->nranks;
-}
+#include "algo_part.h"
 
 static void tree_broadcast_segment(struct sched *s, struct slice src, struct slice dst, size_t len,
 				   int root)
 {
-	int distance = (s->rank - root + s->nranks) % s->nranks;
+	int distance = tree_distance(s, root);
 	int reach = tree_reach(s, distance);
 	int got = -1;
 
@@ -56,11 +42,14 @@ void tree_broadcast_cost(const struct work *w, int nranks, size_t elem, struct c
 	*c = (struct cost){(uint64_t)nranks - 1, ((uint64_t)nranks - 1) * w->count * elem};
 }
 
-/* sum: where this rank gathers its subtree; unused by a leaf. */
-static void tree_reduce_segment(struct sched *s, struct slice own, struct slice sum, size_t len,
-				int root)
+/*
+ * sum: where this rank gathers its subtree; unused by a leaf.  Children are added nearest first: with
+ * rank 0 as root that is the order of the ranks.  Returns the last step.
+ */
+static int tree_reduce_segment(struct sched *s, struct slice own, struct slice sum, size_t len,
+			       int root)
 {
-	int distance = (s->rank - root + s->nranks) % s->nranks;
+	int distance = tree_distance(s, root);
 	int reach = tree_reach(s, distance);
 	int made = -1;
 
@@ -70,12 +59,12 @@ static void tree_reduce_segment(struct sched *s, struct slice own, struct slice 
 		own = sum;
 	}
 	if (distance)
-		sched_send(s, tree_rank(s, root, distance - reach), own, len, made);
-	else
-		sched_finish(s, sum, len, made);
+		return sched_send(s, tree_rank(s, root, distance - reach), own, len, made);
+	return sched_finish(s, sum, len, made);
 }
 
-void tree_reduce(struct sched *s, const struct work *w)
+/* Up the tree to `top`, from there to root. */
+static void tree_reduce_over(struct sched *s, const struct work *w, int top)
 {
 	size_t len = w->count * s->elem;
 	struct slice sum = sched_slice(SCHED_RECV, 0);
@@ -83,12 +72,32 @@ void tree_reduce(struct sched *s, const struct work *w)
 	if (s->rank != w->root)
 		sum = sched_slice(SCHED_SCRATCH, sched_scratch(s, len));
 	for (int g = 0; g < sched_segments(s, len); g++) {
-		size_t off = sched_segment_off(s, len, g);
+		size_t off = sched_segment_off(s, len, g), part = sched_segment_len(s, len, g);
+		struct slice at = sched_slice(sum.buf, sum.off + off);
+		int last = tree_reduce_segment(s, sched_slice(SCHED_SEND, off), at, part, top);
 
-		tree_reduce_segment(s, sched_slice(SCHED_SEND, off),
-				    sched_slice(sum.buf, sum.off + off),
-				    sched_segment_len(s, len, g), w->root);
+		if (top != w->root && s->rank == top)
+			sched_send(s, w->root, at, part, last);
+		if (top != w->root && s->rank == w->root)
+			sched_recv(s, top, at, part, last);
 	}
+}
+
+void tree_reduce(struct sched *s, const struct work *w)
+{
+	tree_reduce_over(s, w, w->root);
+}
+
+void tree_reduce_ordered(struct sched *s, const struct work *w)
+{
+	tree_reduce_over(s, w, 0);
+}
+
+void tree_reduce_ordered_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	tree_reduce_cost(w, nranks, elem, c);
+	c->messages += w->root != 0;
+	c->bytes += w->root != 0 ? w->count * elem : 0;
 }
 
 void tree_reduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)

@@ -9,6 +9,7 @@
 #define CORE_BOOT_H
 
 #include <coll/coll.h>
+#include "siphash.h"
 
 enum { BOOT_KEY_SIZE = 16 };
 
@@ -72,8 +73,5 @@ struct launch {
 };
 /* Reads the environment; half-set or contradictory variables are an error that names them. */
 int launch_detect(struct launch *launch);
-
-/* SipHash-2-4 with 128-bit output (Aumasson and Bernstein, 2012). */
-void siphash128(const uint8_t key[16], const void *data, size_t len, uint8_t out[16]);
 
 #endif

@@ -3,69 +3,6 @@
 #include "engine.h"
 #include "error.h"
 #include "group.h"
-#include "handle.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-/* ------------------------------------------------------------------ the queue -- */
-
-static struct op *op_take(struct comm *comm)
-{
-	struct op *op = comm->spare;
-
-	if (op)
-		comm->spare = op->next;
-	else
-		op = calloc(1, sizeof(*op));
-	return op;
-}
-
-void op_free(struct op *op)
-{
-	const coll_host_t *host = &op->comm->link->host;
-
-	host->free(host, op->scratch, op->scratch_size);
-	sched_free(&op->sched);
-	free(op->run);
-	free(op->ready);
-	free(op);
-}
-
-int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group)
-{
-	struct op *op = op_take(comm);
-
-	if (!op)
-		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", check_kind_name(args->kind));
-	op->next = NULL;
-	op->comm = comm;
-	op->args = *args;
-	op->print = print_of(args);
-	op->number = ++comm->issued;
-	op->group = group;
-	op->native = 0;
-	op->algorithm = choose_algorithm(comm, args);
-	op->in_place = check_in_place(comm, args);
-	op->state = group ? OP_HELD : OP_QUEUED;
-	if (args->kind != COLL_KIND_SEND && args->kind != COLL_KIND_RECV) {
-		op->seq = comm->seq++;
-		comm_remember(comm, &op->print);
-	}
-	if (comm->tail)
-		comm->tail->next = op;
-	else
-		comm->head = op;
-	comm->tail = op;
-	return COLL_SUCCESS;
-}
-
-void op_release(struct comm *comm, uint64_t group)
-{
-	for (struct op *op = comm->head; op; op = op->next)
-		if (op->state == OP_HELD && op->group == group)
-			op->state = OP_QUEUED;
-}
 
 /* -------------------------------------------------------- one public operation -- */
 
@@ -95,6 +32,7 @@ static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_
 	code = call_queue(comm, args);
 	if (!code && !group_current()) {
 		link_progress(comm->link);
+		link_kick(comm->link);
 		code = comm_error(comm);
 	}
 	comm_leave(comm);

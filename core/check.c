@@ -3,17 +3,10 @@
  * moves, and said in a sentence that names the argument. */
 #include "engine.h"
 #include "error.h"
-#include "reduce.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* How many times `count` elements a buffer holds: none, one, one per rank; everywhere or at root.
  */
 enum { NONE, ONE, EACH };
-
-/* Only in prints: no operation of its own. */
-enum { KIND_SPLIT = COLL_KIND_RECV + 1 };
 
 static const struct kind {
 	const char *name;
@@ -39,7 +32,7 @@ static const struct kind {
 	[COLL_KIND_RECV] = {"recv", NONE, ONE, 0, 0, 0, 0},
 };
 
-static int check_is_kind(int kind)
+int check_is_kind(int kind)
 {
 	return kind >= COLL_KIND_ALLREDUCE && kind <= COLL_KIND_RECV;
 }
@@ -52,6 +45,11 @@ const char *check_kind_name(int kind)
 const char *coll_kind_name(int32_t kind)
 {
 	return check_is_kind(kind) ? check_kinds[kind].name : "?";
+}
+
+int check_has_root(int kind)
+{
+	return check_is_kind(kind) && check_kinds[kind].has_root;
 }
 
 int check_reduces(int kind)
@@ -69,17 +67,17 @@ static int check_is_p2p(int kind)
 	return kind == COLL_KIND_SEND || kind == COLL_KIND_RECV;
 }
 
-static int check_types(const struct kind *k, const coll_args_t *a)
+static int check_types(const struct kind *k, const struct comm *comm, const coll_args_t *a)
 {
+	struct redop redop;
+
 	if (a->kind == COLL_KIND_BARRIER)
 		return COLL_SUCCESS;
 	if (!coll_dtype_size(a->dtype))
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: dtype %d is not a data type",
 				 k->name, a->dtype);
-	if (k->reduces && !reduce_supports(a->dtype, a->op))
-		return error_set(COLL_ERR_INVALID_ARGUMENT,
-				 "%s: op %d (%s) is not an operation on %s", k->name, a->op,
-				 coll_op_name(a->op), coll_dtype_name(a->dtype));
+	if (k->reduces)
+		return redop_find(comm, k->name, a->dtype, a->op, &redop);
 	return COLL_SUCCESS;
 }
 
@@ -135,21 +133,52 @@ static size_t check_elements(const struct comm *comm, const coll_args_t *a, int 
 	return a->count;
 }
 
+/* Where the block of rank `block` begins, in elements. */
+static size_t check_displ(const size_t *counts, const size_t *displs, int block)
+{
+	size_t at = 0;
+
+	if (displs)
+		return displs[block];
+	for (int r = 0; r < block; r++)
+		at += counts[r];
+	return at;
+}
+
+size_t check_send_elements(const struct comm *comm, const coll_args_t *a)
+{
+	return check_elements(comm, a, 0);
+}
+
 /* The place within the larger buffer that belongs to this rank, in bytes. */
 static size_t check_own_part(const struct comm *comm, const coll_args_t *a)
 {
-	size_t elem = coll_dtype_size(a->dtype), at = 0;
+	size_t elem = coll_dtype_size(a->dtype);
 
 	switch (a->kind) {
 	case COLL_KIND_ALLGATHERV:
-	case COLL_KIND_GATHERV: return a->recvdispls[comm->rank] * elem;
-	case COLL_KIND_SCATTERV: return a->senddispls[comm->rank] * elem;
-	case COLL_KIND_REDUCE_SCATTERV:
-		for (int r = 0; r < comm->rank; r++)
-			at += a->recvcounts[r];
-		return at * elem;
+	case COLL_KIND_GATHERV: return check_displ(a->recvcounts, a->recvdispls, comm->rank) * elem;
+	case COLL_KIND_SCATTERV:
+		return check_displ(a->sendcounts, a->senddispls, comm->rank) * elem;
+	case COLL_KIND_REDUCE_SCATTERV: return check_displ(a->recvcounts, NULL, comm->rank) * elem;
 	default: return a->count * elem * (size_t)comm->rank;
 	}
+}
+
+/* Does every block of an alltoallv come in where the block for the same rank goes out? */
+static int check_same_blocks(const struct comm *comm, const coll_args_t *a)
+{
+	size_t out = 0, in = 0;
+
+	for (int r = 0; r < comm->nranks; r++) {
+		if (a->sendcounts[r] != a->recvcounts[r] ||
+		    (a->senddispls ? a->senddispls[r] : out) !=
+			    (a->recvdispls ? a->recvdispls[r] : in))
+			return 0;
+		out += a->sendcounts[r];
+		in += a->recvcounts[r];
+	}
+	return 1;
 }
 
 /* Is the overlap of the buffers one of the in-place forms? */
@@ -157,11 +186,9 @@ static int check_overlap_allowed(const struct comm *comm, const coll_args_t *a)
 {
 	const struct kind *k = &check_kinds[a->kind];
 	const char *send = a->sendbuf, *recv = a->recvbuf;
-	size_t bytes = (size_t)comm->nranks * sizeof(*a->sendcounts);
 
 	if (a->kind == COLL_KIND_ALLTOALLV)
-		return send == recv && !memcmp(a->sendcounts, a->recvcounts, bytes) &&
-		       !memcmp(a->senddispls, a->recvdispls, bytes);
+		return send == recv && check_same_blocks(comm, a);
 	if (k->send == k->recv)
 		return send == recv;
 	if (k->recv == EACH)
@@ -171,7 +198,7 @@ static int check_overlap_allowed(const struct comm *comm, const coll_args_t *a)
 
 int check_in_place(const struct comm *comm, const coll_args_t *a)
 {
-	const struct kind *k = &check_kinds[a->kind];
+	const struct kind *k = check_is_kind(a->kind) ? &check_kinds[a->kind] : &check_kinds[0];
 	int used = comm->rank == a->root || !(k->send_root || k->recv_root);
 
 	return k->send != NONE && k->recv != NONE && used && a->sendbuf &&
@@ -273,7 +300,7 @@ int check_args(const struct comm *comm, const coll_args_t *a)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "kind %d is not a kind of operation",
 				 a->kind);
 	k = &check_kinds[a->kind];
-	code = check_types(k, a);
+	code = check_types(k, comm, a);
 	if (!code)
 		code = check_root(k, comm, a);
 	if (!code)
@@ -283,39 +310,4 @@ int check_args(const struct comm *comm, const coll_args_t *a)
 	if (!code && a->kind != COLL_KIND_BARRIER)
 		code = check_buffers(k, comm, a);
 	return code;
-}
-
-struct print print_of(const coll_args_t *a)
-{
-	int p2p = check_is_p2p(a->kind);
-	uint64_t kind = (uint64_t)(p2p ? COLL_KIND_SEND : a->kind);
-	uint64_t op = check_reduces(a->kind) ? (uint64_t)(a->op & 0xffff) : 0;
-	uint64_t root = check_kinds[a->kind].has_root ? (uint64_t)(uint32_t)a->root : 0;
-	uint64_t dtype = a->kind == COLL_KIND_BARRIER ? 0 : (uint64_t)(a->dtype & 0xff);
-
-	if (a->flags & OP_OF_SPLIT)
-		kind = KIND_SPLIT;
-
-	return (struct print){{kind | dtype << 8 | op << 16 | root << 32, a->count}};
-}
-
-void print_describe(const struct print *print, char *text, size_t size)
-{
-	int kind = (int)(print->meta[0] & 0xff);
-	int dtype = (int)(print->meta[0] >> 8 & 0xff);
-	int op = (int)(print->meta[0] >> 16 & 0xffff);
-	int root = (int)(print->meta[0] >> 32);
-	char reduction[48] = "", from[32] = "";
-
-	if (kind == COLL_KIND_BARRIER || !check_is_kind(kind)) {
-		snprintf(text, size, "%s",
-			 kind == KIND_SPLIT ? "comm_split" : check_kind_name(kind));
-		return;
-	}
-	if (check_kinds[kind].reduces)
-		snprintf(reduction, sizeof(reduction), " (%s)", coll_op_name(op));
-	if (check_kinds[kind].has_root)
-		snprintf(from, sizeof(from), " with root %d", root);
-	snprintf(text, size, "%s of %llu %s%s%s", check_kind_name(kind),
-		 (unsigned long long)print->meta[1], coll_dtype_name(dtype), reduction, from);
 }

@@ -5,10 +5,8 @@
 #include "engine.h"
 #include "error.h"
 
-native_fn choose_native(const struct comm *comm, int kind)
+static native_fn choose_slot(const coll_native_t *n, int kind)
 {
-	const coll_native_t *n = comm->link->plugin->backend.native;
-
 	if (!n)
 		return NULL;
 	switch (kind) {
@@ -32,34 +30,76 @@ native_fn choose_native(const struct comm *comm, int kind)
 	}
 }
 
+/* A call of no bytes. */
+static struct shape choose_shape(const struct comm *comm, int kind)
+{
+	return (struct shape){.kind = kind,
+			      .nranks = comm->nranks,
+			      .nnodes = comm->nnodes ? comm->nnodes : 1,
+			      .memory = COLL_MEM_HOST};
+}
+
+native_fn choose_native(const struct comm *comm, int kind)
+{
+	/* How a backend's own reduction groups its operands is not known. */
+	if (choose_needs(&comm->link->tuning, kind))
+		return NULL;
+	return choose_slot(comm->link->plugin->backend.native, kind);
+}
+
 int choose_check(const struct comm *comm, int kind)
 {
 	const coll_backend_t *b = &comm->link->plugin->backend;
+	const struct shape shape = choose_shape(comm, kind);
+	const uint32_t needs = choose_needs(&comm->link->tuning, kind);
 
 	if (choose_native(comm, kind))
 		return COLL_SUCCESS;
+	if (!b->transport && choose_slot(b->native, kind))
+		return error_set(
+			COLL_ERR_UNSUPPORTED,
+			"%s: with 'reproducible = yes' the library reduces by itself, but backend "
+			"'%s' has no transport for that; choose another with COLL_BACKEND",
+			check_kind_name(kind), b->name);
 	if (!b->transport)
 		return error_set(
 			COLL_ERR_UNSUPPORTED,
 			"%s: backend '%s' has neither this operation nor a transport; choose "
 			"another backend with COLL_BACKEND",
 			check_kind_name(kind), b->name);
+	if (choose_row(&comm->link->tuning, &shape, needs) < 0)
+		return error_set(COLL_ERR_UNSUPPORTED, "%s: this version has no algorithm for it%s",
+				 check_kind_name(kind),
+				 needs ? " whose results are reproducible" : "");
 	return COLL_SUCCESS;
 }
 
-/* The first algorithm of the kind that fits.  The same on every rank. */
-int choose_algorithm(const struct comm *comm, const coll_args_t *a)
+/*
+ * Bytes of the call's count argument.  0 where ranks may call with different ones: there no rule
+ * asks for them.
+ */
+static uint64_t choose_bytes(const struct comm *comm, const coll_args_t *a)
 {
-	size_t bytes = a->count * coll_dtype_size(a->dtype);
-	int doubling =
-		bytes < comm->link->tuning.allreduce_ring_min || a->count < (size_t)comm->nranks;
+	uint64_t elem = coll_dtype_size(a->dtype), sum = 0;
 
-	if (a->kind == COLL_KIND_ALLREDUCE && doubling)
-		return algo_find(a->kind, "recursive_doubling");
-	for (int i = 0; i < algo_count(); i++)
-		if (algo_at(i)->kind == a->kind && algo_fits(algo_at(i), comm->nranks, 1))
-			return i;
-	return -1;
+	if (!rules_take_bytes(a->kind))
+		return 0;
+	if (a->kind != COLL_KIND_ALLGATHERV && a->kind != COLL_KIND_REDUCE_SCATTERV)
+		return a->count * elem;
+	for (int r = 0; r < comm->nranks; r++)
+		sum += a->recvcounts[r];
+	return sum * elem / (uint64_t)comm->nranks;
+}
+
+int choose_algorithm(const struct comm *comm, const coll_args_t *a, const struct redop *redop)
+{
+	uint32_t needs = choose_needs(&comm->link->tuning, a->kind);
+	struct shape shape = choose_shape(comm, a->kind);
+
+	if (check_reduces(a->kind) && redop->ordered)
+		needs |= COLL_ALGORITHM_ORDERED;
+	shape.bytes = choose_bytes(comm, a);
+	return choose_row(&comm->link->tuning, &shape, needs);
 }
 
 int choose_build(struct op *op)

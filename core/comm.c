@@ -15,12 +15,18 @@
 enum { COMM_ASK_US = 100000 };
 
 /*
- * Tag: context (bits 63-44) | control (42) | user (43), then for collectives
- * seq (bits 41-20) | message number (19-0), for point to point the user's tag (31-0).
+ * Tag: context (bits 63-38) | user (37) | control (36), then for collectives seq (bits 35-20) |
+ * message number (19-0), for point to point the user's tag (31-0).
  */
-enum { TAG_CONTEXT_SHIFT = 44, TAG_SEQ_SHIFT = 20, TAG_SEQ_BITS = 22, TAG_MSG_BITS = 20 };
+enum {
+	TAG_CONTEXT_SHIFT = 38,
+	TAG_CONTEXT_BITS = 26,
+	TAG_SEQ_SHIFT = 20,
+	TAG_SEQ_BITS = 16,
+	TAG_MSG_BITS = 20
+};
 
-#define TAG_USER     ((uint64_t)1 << 43)
+#define TAG_USER     ((uint64_t)1 << 37)
 #define TAG_SEQ_MASK ((1u << TAG_SEQ_BITS) - 1)
 #define TAG_MSG_MASK ((1u << TAG_MSG_BITS) - 1)
 
@@ -47,6 +53,27 @@ static struct comm *comm_of_tag(struct link *link, uint64_t tag)
 	while (c && c->context != tag >> TAG_CONTEXT_SHIFT)
 		c = c->next;
 	return c;
+}
+
+/* The upper bits are the drawing rank's number on the link, the lower ones count. */
+uint32_t comm_draw_context(struct link *link)
+{
+	int bits = TAG_CONTEXT_BITS;
+
+	for (int n = link->nranks - 1; n; n /= 2)
+		bits--;
+	if (bits < 1 || link->next_context >> bits)
+		return UINT32_MAX;
+	return (uint32_t)link->rank << bits | link->next_context++;
+}
+
+/* Is it the context of a communicator that was freed not long ago? */
+static int comm_was_freed(const struct link *link, uint64_t context)
+{
+	for (int i = 0; i < LINK_FREED; i++)
+		if (link->freed[i] == context + 1)
+			return 1;
+	return 0;
 }
 
 /* ------------------------------------------------------------------ failing -- */
@@ -118,6 +145,10 @@ static void comm_take_notice(struct comm *comm, const struct early *e)
 		link_notify(comm->link, (int)e->peer, comm->context, NOTICE_HERE, 0, "");
 	} else if (body->kind == NOTICE_HERE) {
 		comm->here[peer] = 1;
+	} else if (body->kind == NOTICE_SHRINK) {
+		comm->shrink[peer] = strtoull(body->text, NULL, 16);
+	} else if (body->kind == NOTICE_SHRUNK) {
+		comm->shrunk = (uint64_t)body->code + 1;
 	}
 }
 
@@ -141,13 +172,19 @@ void comm_check(struct comm *comm)
 
 /* ------------------------------------------------------------ who is waited for -- */
 
+/* Is its schedule being run? */
+static int comm_op_runs(const struct op *op)
+{
+	return op->state == OP_RUNNING && !op->native && op->args.kind != KIND_AWAIT;
+}
+
 /* Marks in `from` (nranks bytes) the ranks from which a posted receive still waits. */
 static int comm_mark_waiting(const struct comm *comm, uint8_t *from)
 {
 	int any = 0;
 
 	for (const struct op *op = comm->head; op; op = op->next)
-		for (int i = 0; op->state == OP_RUNNING && op->run && i < op->sched.nsteps; i++) {
+		for (int i = 0; comm_op_runs(op) && i < op->sched.nsteps; i++) {
 			const struct step *step = &op->sched.step[i];
 
 			if ((step->kind != STEP_RECV && step->kind != STEP_RECV_REDUCE) ||
@@ -211,7 +248,13 @@ static void comm_tell_mismatch(struct comm *comm, uint32_t peer, uint64_t tag,
 
 	print_describe(&a, their_call, sizeof(their_call));
 	print_describe(&b, our_call, sizeof(our_call));
-	if (tag & TAG_USER)
+	if (!strcmp(their_call, our_call) && !(tag & TAG_USER))
+		snprintf(text, sizeof(text),
+			 "rank %d does %s by algorithm %s, but rank %d by %s: all ranks must use "
+			 "the same version and tables",
+			 comm->members[peer], their_call, print_algorithm(&a), comm->rank,
+			 print_algorithm(&b));
+	else if (tag & TAG_USER)
 		snprintf(text, sizeof(text),
 			 "rank %d called %s with tag %u, but rank %d called the recv for a %s: "
 			 "count "
@@ -226,11 +269,30 @@ static void comm_tell_mismatch(struct comm *comm, uint32_t peer, uint64_t tag,
 	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
 }
 
+/* The calls agree, the counts of the v-forms do not. */
+static void comm_tell_lengths(struct comm *comm, const struct recv *recv, uint32_t peer,
+			      const coll_header_t *header)
+{
+	struct print print = {{recv->meta[0], recv->meta[1]}};
+	char call[160], text[512];
+
+	print_describe(&print, call, sizeof(call));
+	snprintf(text, sizeof(text),
+		 "%s: rank %d sends %llu bytes to rank %d, which expects %llu: the counts of both "
+		 "must agree",
+		 call, comm->members[peer], (unsigned long long)header->len, comm->rank,
+		 (unsigned long long)recv->len);
+	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
+}
+
 void comm_mismatch(void *user, const struct recv *recv, uint32_t peer, const coll_header_t *header)
 {
 	struct comm *comm = comm_of_tag(user, header->tag);
+	int same = !memcmp(recv->meta, header->meta, sizeof(recv->meta));
 
-	if (comm)
+	if (comm && same && !(header->tag & TAG_USER))
+		comm_tell_lengths(comm, recv, peer, header);
+	else if (comm)
 		comm_tell_mismatch(comm, peer, header->tag, header->meta, recv->meta);
 }
 
@@ -251,7 +313,7 @@ int comm_judge(void *user, uint32_t peer, const coll_header_t *h)
 	int age;
 
 	if (!comm)
-		return h->tag >> TAG_CONTEXT_SHIFT < link->next_context;
+		return comm_was_freed(link, h->tag >> TAG_CONTEXT_SHIFT);
 	if (h->tag & MATCH_CONTROL)
 		return 0;
 	if (comm->error || comm->members[peer] < 0)
@@ -289,6 +351,17 @@ void comm_remember(struct comm *comm, const struct print *print)
 
 /* ------------------------------------------------------------ making, entering -- */
 
+static void comm_count_nodes(struct comm *comm)
+{
+	for (int r = 0; r < comm->nranks; r++) {
+		int before = 0;
+
+		while (comm->node[before] != comm->node[r])
+			before++;
+		comm->nnodes += before == r;
+	}
+}
+
 int comm_new(struct comm **out, struct link *link, uint32_t context, int rank, int nranks,
 	     const int *world)
 {
@@ -305,7 +378,9 @@ int comm_new(struct comm **out, struct link *link, uint32_t context, int rank, i
 	comm->members = calloc((size_t)link->nranks, sizeof(*comm->members));
 	comm->gone = calloc((size_t)nranks, 1);
 	comm->here = calloc((size_t)nranks, 1);
-	if (comm->world && comm->members && comm->gone && comm->here)
+	comm->node = calloc((size_t)nranks, sizeof(*comm->node));
+	comm->shrink = calloc((size_t)nranks, sizeof(*comm->shrink));
+	if (comm->world && comm->members && comm->gone && comm->here && comm->node && comm->shrink)
 		comm->handle = handle_new(HANDLE_COMM, comm);
 	if (!comm->handle)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator of %d ranks",
@@ -315,7 +390,9 @@ int comm_new(struct comm **out, struct link *link, uint32_t context, int rank, i
 	for (int r = 0; r < nranks; r++) {
 		comm->world[r] = world ? world[r] : r;
 		comm->members[comm->world[r]] = r;
+		comm->node[r] = link->node[comm->world[r]];
 	}
+	comm_count_nodes(comm);
 	comm->next = link->comms;
 	link->comms = comm;
 	link->news = 1; /* messages may have come already */
@@ -332,6 +409,27 @@ static void comm_free_ops(struct op *op)
 	}
 }
 
+/* Those that are in the queue are not freed twice. */
+static void comm_free_kept(struct op *op)
+{
+	while (op) {
+		struct op *next = op->kept_next;
+
+		op_free(op);
+		op = next;
+	}
+}
+
+/* Takes the kept ones out of the queue. */
+static void comm_drop_kept(struct comm *comm)
+{
+	for (struct op **at = &comm->head; *at;)
+		if ((*at)->kept)
+			*at = (*at)->next;
+		else
+			at = &(*at)->next;
+}
+
 void comm_free(struct comm *comm)
 {
 	struct link *link = comm->link;
@@ -344,13 +442,19 @@ void comm_free(struct comm *comm)
 			break;
 		}
 	match_forget(&link->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context);
+	link->freed[link->next_freed++ % LINK_FREED] = (uint64_t)comm->context + 1;
 	pthread_mutex_unlock(&link->lock);
+	comm_drop_kept(comm);
 	comm_free_ops(comm->head);
 	comm_free_ops(comm->spare);
+	comm_free_kept(comm->kept);
+	redop_free_all(comm);
+	free(comm->node);
 	free(comm->world);
 	free(comm->members);
 	free(comm->gone);
 	free(comm->here);
+	free(comm->shrink);
 	free(comm);
 }
 

@@ -4,6 +4,7 @@
 #define CORE_COMM_H
 
 #include "link.h"
+#include "redop.h"
 #include "sched.h"
 
 /* What identifies an operation in message headers: the same on every rank that takes part. */
@@ -22,8 +23,11 @@ struct comm {
 	int *members; /* rank on the link -> rank here, or -1 */
 	int *node;    /* rank here -> number of its node */
 	int nnodes;
-	struct op *head, *tail;             /* in order of issue */
-	struct op *spare;                   /* finished ones, for their memory */
+	struct op *head, *tail; /* in order of issue */
+	struct op *spare;       /* finished ones, for their memory */
+	struct op *kept;        /* those of persistent requests */
+	struct redop **redops;  /* made at run time; NULL: destroyed */
+	int nredops;
 	uint64_t issued;                    /* operations ever issued */
 	uint64_t finished;                  /* all operations up to this number are done */
 	uint32_t seq;                       /* collectives ever issued */
@@ -37,14 +41,23 @@ struct comm {
 	int ngone;
 	uint8_t *here;     /* per rank: has answered whether it is there */
 	uint64_t steps;    /* completed ever: grows while operations get on */
+	uint64_t *shrink;  /* per rank: the hash it has sent to this rank; 0: none */
+	uint64_t shrunk;   /* the leader's answer: context plus one; 0: none yet */
 	int leaving;       /* says goodbye: whoever goes now need not say so */
 	struct comm *next; /* on the link */
 };
 
 /* Control messages. */
-enum { NOTICE_FAIL = 1, NOTICE_BYE = 2, NOTICE_ARE_YOU_THERE = 3, NOTICE_HERE = 4 };
+enum {
+	NOTICE_FAIL = 1,
+	NOTICE_BYE = 2,
+	NOTICE_ARE_YOU_THERE = 3,
+	NOTICE_HERE = 4,
+	NOTICE_SHRINK = 5, /* to the leader: I exclude the ranks of this hash */
+	NOTICE_SHRUNK = 6  /* from the leader: all are here; code is the context */
+};
 
-/* Tags: context (20 bits), control and point-to-point marks, then what tells messages apart. */
+/* Tags: context (26 bits), control and point-to-point marks, then what tells messages apart. */
 uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg);
 uint64_t comm_tag_user(const struct comm *comm, uint32_t tag);
 uint64_t comm_tag_control(uint32_t context);
@@ -55,6 +68,12 @@ uint64_t comm_tag_control(uint32_t context);
  */
 void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+
+/*
+ * A number for new communicators that no other rank of the link draws: every rank counts in a space
+ * of its own.  UINT32_MAX: no more left.
+ */
+uint32_t comm_draw_context(struct link *link);
 
 /* Sends a control message to all other ranks that have not said goodbye.  The lock is held. */
 void comm_tell_all(struct comm *comm, int kind, int code, const char *text);
@@ -85,6 +104,9 @@ void comm_free(struct comm *comm);
  */
 struct comm *comm_enter(coll_comm_t handle, const char *what);
 void comm_leave(struct comm *comm);
+
+/* Frees the table of operations made at run time (redop_api.c). */
+void redop_free_all(struct comm *comm);
 
 /* The pending error of the communicator as this thread's error; 0 if there is none. */
 int comm_error(const struct comm *comm);

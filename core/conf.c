@@ -169,29 +169,38 @@ int conf_has_section(const struct conf *conf, const char *section)
 /* ----------------------------------------------------------------- declare -- */
 
 static void conf_bad_value(struct conf *conf, const struct conf_raw *raw, const char *name,
-			   const coll_option_t *spec, const char *choices)
+			   const char *why)
 {
-	char expected[256];
-
-	conf_expected(spec, choices, expected, sizeof(expected));
 	conf_add_fault(conf, COLL_ERR_CONFIG, "%s: option '%s' has the value '%s': %s",
-		       conf_place(raw).text, name, conf_show(raw->value).text, expected);
+		       conf_place(raw).text, name, conf_show(raw->value).text, why);
+}
+
+/* 0 and *number, or -1 and why the value cannot be the option's. */
+static int conf_read(const struct conf_declared *declared, const char *value, int64_t *number,
+		     char *why, size_t size)
+{
+	if (conf_parse(&declared->spec, declared->choices, value, number)) {
+		conf_expected(&declared->spec, declared->choices, why, size);
+		return -1;
+	}
+	return declared->rules ? conf_check_rules(declared->rules, value, why, size) : 0;
 }
 
 /* Checks all values given for the option; the highest good one is in force. */
 static void conf_settle(struct conf *conf, struct conf_option *option, const char *section)
 {
+	char why[800];
 	struct conf_raw *raw;
 	int64_t number;
 	int i;
 
 	for (i = 0; i < conf->nraw; i++) {
 		raw = &conf->raw[i];
-		if (!conf_raw_is(raw, section, option->spec.key))
+		if (!conf_raw_is(raw, section, option->declared.spec.key))
 			continue;
 		raw->claimed = 1;
-		if (conf_parse(&option->spec, option->choices, raw->value, &number)) {
-			conf_bad_value(conf, raw, option->name, &option->spec, option->choices);
+		if (conf_read(&option->declared, raw->value, &number, why, sizeof(why))) {
+			conf_bad_value(conf, raw, option->name, why);
 			continue;
 		}
 		option->value = raw->value;
@@ -211,8 +220,11 @@ struct conf_option *conf_find(const struct conf *conf, const char *name)
 }
 
 /* What is wrong with the declaration itself, or NULL. */
-static const char *conf_check_spec(const coll_option_t *spec, const char *choices, int64_t *number)
+static const char *conf_check_declared(const struct conf_declared *declared, int64_t *number)
 {
+	const coll_option_t *spec = &declared->spec;
+	char why[800];
+
 	if (!spec->key || !spec->key[0] || strlen(spec->key) > 48)
 		return "a key of 1 to 48 characters is missing";
 	if (spec->key[strspn(spec->key, "abcdefghijklmnopqrstuvwxyz0123456789_")])
@@ -221,17 +233,18 @@ static const char *conf_check_spec(const coll_option_t *spec, const char *choice
 		return "'priority' exists for every backend and must not be declared";
 	if (spec->type < COLL_OPTION_STRING || spec->type > COLL_OPTION_DURATION)
 		return "its type is none of COLL_OPTION_*";
-	if (spec->fallback && conf_parse(spec, choices, spec->fallback, number))
+	if (spec->fallback && conf_read(declared, spec->fallback, number, why, sizeof(why)))
 		return "its default is not a value of its type and range";
 	return NULL;
 }
 
-static void conf_declare_option(struct conf *conf, const char *section, const coll_option_t *spec,
-				const char *choices)
+static void conf_declare_option(struct conf *conf, const char *section,
+				const struct conf_declared *declared)
 {
+	const coll_option_t *spec = &declared->spec;
 	struct conf_option *option;
 	int64_t number = 0;
-	const char *wrong = conf_check_spec(spec, choices, &number);
+	const char *wrong = conf_check_declared(declared, &number);
 	char *name;
 
 	if (wrong) {
@@ -248,11 +261,8 @@ static void conf_declare_option(struct conf *conf, const char *section, const co
 		return;
 	}
 	option += conf->noption++;
-	*option = (struct conf_option){.name = name,
-				       .spec = *spec,
-				       .choices = choices,
-				       .value = spec->fallback,
-				       .number = number};
+	*option = (struct conf_option){
+		.name = name, .declared = *declared, .value = spec->fallback, .number = number};
 	conf_settle(conf, option, section);
 }
 
@@ -277,15 +287,15 @@ static void conf_declare_core(struct conf *conf)
 
 	conf_declare_section(conf, "");
 	for (i = 0; i < conf_core_count; i++)
-		conf_declare_option(conf, "", &conf_core_options[i].spec,
-				    conf_core_options[i].choices);
+		conf_declare_option(conf, "", &conf_core_options[i]);
 	conf_find_unknown(conf, "");
 	conf_review(conf);
 }
 
 static void conf_check_priority(struct conf *conf, const char *section)
 {
-	char name[64];
+	const struct conf_declared declared = {.spec = conf_priority_option};
+	char name[64], why[800];
 	int64_t number;
 	int i;
 
@@ -294,18 +304,21 @@ static void conf_check_priority(struct conf *conf, const char *section)
 		if (!conf_raw_is(&conf->raw[i], section, "priority"))
 			continue;
 		conf->raw[i].claimed = 1;
-		if (conf_parse(&conf_priority_option, NULL, conf->raw[i].value, &number))
-			conf_bad_value(conf, &conf->raw[i], name, &conf_priority_option, NULL);
+		if (conf_read(&declared, conf->raw[i].value, &number, why, sizeof(why)))
+			conf_bad_value(conf, &conf->raw[i], name, why);
 	}
 }
 
 int conf_declare(struct conf *conf, const char *section, const coll_option_t *options, uint32_t n)
 {
+	struct conf_declared declared = {.choices = NULL};
 	uint32_t i;
 
 	conf_declare_section(conf, section);
-	for (i = 0; i < n; i++)
-		conf_declare_option(conf, section, &options[i], NULL);
+	for (i = 0; i < n; i++) {
+		declared.spec = options[i];
+		conf_declare_option(conf, section, &declared);
+	}
 	conf_check_priority(conf, section);
 	conf_find_unknown(conf, section);
 	conf_review(conf);

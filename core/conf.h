@@ -34,6 +34,8 @@ const char *conf_string(const struct conf *conf, const char *name);
 int64_t conf_int(const struct conf *conf, const char *name);
 /* Was a value given by anyone, that is, is it not the default?  Unknown names: 0. */
 int conf_is_set(const struct conf *conf, const char *name);
+/* Its default, or NULL. */
+const char *conf_default(const struct conf *conf, const char *name);
 /* Who set it: "default", "application", "COLL_TIMEOUT", "/etc/coll.conf:12". */
 const char *conf_source(const struct conf *conf, const char *name);
 
@@ -72,8 +74,9 @@ int conf_app(const coll_config_t *in, coll_config_t *out);
 /*
  * Core options, all of them (conf_core.c holds the table with defaults and help):
  *   backend plugin_path interface timeout(300s) init_timeout(60s) destroy_timeout(5s) log(warn)
- *   progress(caller) poll(us before yielding) yield(us before sleeping) allreduce_ring_min(bytes)
- *   segment(bytes) enable_gpu_fallback reproducible
+ *   progress(caller) poll(us before yielding) yield(us before sleeping)
+ *   segment(bytes) node_size enable_gpu_fallback reproducible
+ *   <collective>_algorithm (rules.h)
  */
 
 #endif

@@ -30,6 +30,13 @@ int conf_is_set(const struct conf *conf, const char *name)
 	return option && option->source;
 }
 
+const char *conf_default(const struct conf *conf, const char *name)
+{
+	const struct conf_option *option = conf_find(conf, name);
+
+	return option ? option->declared.spec.fallback : NULL;
+}
+
 /* The highest good value for a section's priority, or NULL. */
 static const struct conf_raw *conf_find_priority(const struct conf *conf, const char *section,
 						 int64_t *number)
@@ -94,10 +101,10 @@ int conf_describe(const struct conf *conf, int index, coll_option_info_t *out)
 		.size = out->size,
 		.name = option->name,
 		.value = option->value ? option->value : "",
-		.fallback = option->spec.fallback ? option->spec.fallback : "",
-		.unit = option->spec.unit ? option->spec.unit : "",
+		.fallback = option->declared.spec.fallback ? option->declared.spec.fallback : "",
+		.unit = option->declared.spec.unit ? option->declared.spec.unit : "",
 		.source = option->source ? option->source : "default",
-		.help = option->spec.help ? option->spec.help : "",
+		.help = option->declared.spec.help ? option->declared.spec.help : "",
 	};
 	memcpy(out, &info, size);
 	return COLL_SUCCESS;

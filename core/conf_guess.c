@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* conf_guess.c - names that nobody knows: whom they may belong to, what may have been meant. */
 #include "conf_impl.h"
+#include "rules.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -83,6 +84,23 @@ void conf_did_you_mean(const char *word, const char *const *names, int n, char t
 	for (int i = 0; i < n; i++)
 		conf_guess_try(&guess, names[i]);
 	conf_guess_words(&guess, text);
+}
+
+int conf_check_rules(int kind, const char *value, char *text, size_t size)
+{
+	struct rules rules = {0};
+	struct rules_fault fault;
+	struct conf_guess guess;
+	char words[GUESS_WORDS_SIZE];
+	const char *candidate;
+
+	if (!rules_parse(kind, value, &rules, &fault))
+		return 0;
+	conf_guess_begin(&guess, fault.word, 0);
+	for (int i = 0; (candidate = rules_candidate(kind, &fault, i)) != NULL; i++)
+		conf_guess_try(&guess, candidate);
+	snprintf(text, size, "%s%s", fault.text, conf_guess_words(&guess, words));
+	return -1;
 }
 
 static const char *conf_full_name(const char *section, const char *key, char *text, size_t size)

@@ -19,14 +19,20 @@ struct conf_raw {
 	char *remark;  /* while it is not claimed: the note that says so, or NULL */
 };
 
+/* An option as it is declared; a backend's has `spec` only. */
+struct conf_declared {
+	coll_option_t spec;
+	const char *choices; /* STRING: the allowed words, separated by '|', or NULL */
+	int rules;           /* STRING: rules (rules.h) for this COLL_KIND_*, or 0 */
+};
+
 /* A declared option and its value in force. */
 struct conf_option {
 	char *name; /* "timeout", "tcp.interface" */
-	coll_option_t spec;
-	const char *choices; /* STRING: the allowed words, separated by '|', or NULL */
-	const char *value;   /* in force: spec.fallback, or of a raw value */
-	const char *source;  /* NULL: the default */
-	int64_t number;      /* value as a number; of a choice: its index */
+	struct conf_declared declared;
+	const char *value;  /* in force: spec.fallback, or of a raw value */
+	const char *source; /* NULL: the default */
+	int64_t number;     /* value as a number; of a choice: its index */
 };
 
 struct conf {
@@ -92,6 +98,8 @@ void conf_read_file(struct conf *conf, const char *path, int needed);
 
 /* 0 and *number, or -1 if value is not of the option's type or out of its range. */
 int conf_parse(const coll_option_t *spec, const char *choices, const char *value, int64_t *number);
+/* The same for rules of a kind of collective; text becomes what is wrong, with a guess. */
+int conf_check_rules(int kind, const char *value, char *text, size_t size);
 /* "expected a size such as ..., from 4K to 1G" */
 void conf_expected(const coll_option_t *spec, const char *choices, char *text, size_t size);
 /* COLL_<SECTION>_<KEY>; section "": COLL_<KEY>. */
@@ -124,11 +132,7 @@ void conf_find_unknown(struct conf *conf, const char *section);
 
 /* ---- conf_core.c */
 
-struct conf_core_option {
-	coll_option_t spec;
-	const char *choices; /* as in struct conf_option */
-};
-extern const struct conf_core_option conf_core_options[];
+extern const struct conf_declared conf_core_options[];
 extern const int conf_core_count;
 
 #endif

@@ -2,7 +2,6 @@
 /* engine.c - runs schedules: starts the steps whose predecessors are done, never waits. */
 #include "engine.h"
 #include "error.h"
-#include "reduce.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +89,7 @@ static void engine_send(struct op *op, int i)
 	send->header.len = step->len;
 	send->buf = step->len ? engine_at(op, step->src) : NULL;
 	send->peer = (uint32_t)comm->world[step->peer];
+	send->memory = COLL_MEM_HOST;
 	send->status = COLL_IN_PROGRESS;
 	code = link->plugin->backend.transport->send(link->ep, send, &err);
 	if (!code) {
@@ -117,8 +117,7 @@ static void engine_recv(struct op *op, int i)
 	recv->dst = engine_at(op, step->dst);
 	if (step->kind == STEP_RECV_REDUCE) {
 		recv->own = engine_at(op, step->src);
-		recv->dtype = op->args.dtype;
-		recv->redop = op->args.op;
+		recv->redop = &op->redop;
 		recv->swapped = step->swapped;
 		recv->elem = (uint32_t)op->sched.elem;
 	}
@@ -134,10 +133,10 @@ static void engine_local(struct op *op, int i)
 	if (step->kind == STEP_COPY && step->len && dst != engine_at(op, step->src))
 		memcpy(dst, engine_at(op, step->src), step->len);
 	else if (step->kind == STEP_REDUCE)
-		reduce(dst, engine_at(op, step->src), engine_at(op, step->other), count,
-		       op->args.dtype, op->args.op);
+		redop_apply(&op->redop, dst, engine_at(op, step->src), engine_at(op, step->other),
+			    count);
 	else if (step->kind == STEP_FINISH)
-		reduce_finish(dst, count, op->args.dtype, op->args.op, op->comm->nranks);
+		redop_finish(&op->redop, dst, count, op->comm->nranks);
 	engine_complete(op, i);
 }
 
@@ -226,6 +225,19 @@ static int engine_run(struct op *op)
 	return moved;
 }
 
+/* Inputs that are multiplied first lie behind the schedule's own scratch memory. */
+static size_t engine_scaled_bytes(const struct op *op)
+{
+	return check_send_elements(op->comm, &op->args) * op->sched.elem;
+}
+
+static size_t engine_scratch(const struct op *op)
+{
+	int scaled = check_reduces(op->args.kind) && op->redop.scaled;
+
+	return op->sched.scratch + (scaled ? engine_scaled_bytes(op) : 0);
+}
+
 static int engine_room(struct op *op)
 {
 	int n = op->sched.nsteps;
@@ -242,11 +254,11 @@ static int engine_room(struct op *op)
 		op->local = op->ready + n;
 		op->sending = op->local + n;
 	}
-	if (op->sched.scratch > op->scratch_size) {
+	if (engine_scratch(op) > op->scratch_size) {
 		const coll_host_t *host = &op->comm->link->host;
 
 		host->free(host, op->scratch, op->scratch_size);
-		op->scratch_size = op->sched.scratch;
+		op->scratch_size = engine_scratch(op);
 		op->scratch = host->alloc(host, op->scratch_size);
 		if (!op->scratch) {
 			op->scratch_size = 0;
@@ -263,6 +275,11 @@ static void engine_begin(struct op *op)
 	op->base[SCHED_SEND] = (char *)(uintptr_t)op->args.sendbuf;
 	op->base[SCHED_RECV] = op->args.recvbuf;
 	op->base[SCHED_SCRATCH] = op->scratch;
+	if (check_reduces(op->args.kind) && op->redop.scaled && engine_scaled_bytes(op)) {
+		op->base[SCHED_SEND] = (char *)op->scratch + op->sched.scratch;
+		redop_scale(&op->redop, op->base[SCHED_SEND], op->args.sendbuf,
+			    engine_scaled_bytes(op) / op->sched.elem);
+	}
 	op->ready_head = op->ready_count = op->local_count = op->sending_count = 0;
 	op->failed_send = -1;
 	op->left = s->nsteps;
@@ -323,15 +340,29 @@ static void engine_check_native(struct comm *comm)
 
 /* ------------------------------------------------------------------- the queue -- */
 
+/* The backend's slot for an operation: it knows nothing of those made by the application. */
+static native_fn engine_native(const struct op *op)
+{
+	int own = check_reduces(op->args.kind) && (op->redop.fn || op->redop.scaled);
+
+	return own ? NULL : choose_native(op->comm, op->args.kind);
+}
+
 /* An operation runs only once its arrays are whole: if they cannot be made there is nothing to end. */
 static void engine_start(struct op *op)
 {
-	native_fn slot = choose_native(op->comm, op->args.kind);
-	int code;
+	native_fn slot = engine_native(op);
+	int code = COLL_SUCCESS;
 
+	if (op->args.kind == KIND_AWAIT) {
+		op->state = OP_RUNNING;
+		return;
+	}
 	if (slot && engine_start_native(op, slot))
 		return;
-	code = choose_build(op);
+	if (!op->built)
+		code = choose_build(op);
+	op->built = !code;
 	if (!code)
 		code = engine_room(op);
 	if (code) {
@@ -351,7 +382,7 @@ static int engine_may_start(const struct comm *comm, const struct op *op)
 		return 0;
 	if (op == head || (op->group && op->group == head->group))
 		return 1;
-	return head->native && choose_native(comm, op->args.kind) != NULL;
+	return head->native && engine_native(op) != NULL;
 }
 
 static void engine_pop_done(struct comm *comm)
@@ -363,9 +394,26 @@ static void engine_pop_done(struct comm *comm)
 		if (!comm->head)
 			comm->tail = NULL;
 		comm->finished = op->number;
-		op->next = comm->spare;
-		comm->spare = op;
+		comm->link->news_for_sleepers = 1;
+		op_retire(op);
 	}
+}
+
+/* Moves a running operation on; 1 if anything did. */
+static int engine_advance(struct op *op)
+{
+	int moved;
+
+	if (op->args.kind == KIND_AWAIT) {
+		moved = await_check(op);
+		if (moved == AWAIT_DONE)
+			op->state = OP_DONE;
+		return moved != AWAIT_IDLE;
+	}
+	moved = engine_run(op);
+	if (!op->comm->error && !op->left)
+		op->state = OP_DONE;
+	return moved;
 }
 
 int engine_progress(struct comm *comm)
@@ -385,11 +433,8 @@ int engine_progress(struct comm *comm)
 			engine_start(op);
 			moved = 1;
 		}
-		if (!comm->error && op->state == OP_RUNNING && !op->native) {
-			moved |= engine_run(op);
-			if (!comm->error && !op->left)
-				op->state = OP_DONE;
-		}
+		if (!comm->error && op->state == OP_RUNNING && !op->native)
+			moved |= engine_advance(op);
 		op = op->next;
 		if (!op || op->state == OP_QUEUED)
 			engine_pop_done(comm);
@@ -423,7 +468,7 @@ static void engine_cancel_op(struct op *op)
 	struct link *link = op->comm->link;
 	const coll_transport_t *t = link->plugin->backend.transport;
 
-	if (op->state != OP_RUNNING || op->native)
+	if (op->state != OP_RUNNING || op->native || op->args.kind == KIND_AWAIT)
 		return;
 	for (int k = 0; k < op->sending_count; k++) {
 		coll_send_t *send = &op->run[op->sending[k]].u.send;

@@ -8,7 +8,11 @@
 /* A bit of args.flags: the operation is part of a split, and called so in messages. */
 enum { OP_OF_SPLIT = 1 };
 
-enum { OP_HELD, OP_QUEUED, OP_RUNNING, OP_DONE };
+/* Kinds of operation that are the library's own: only in prints; waiting for another communicator. */
+enum { KIND_SPLIT = COLL_KIND_RECV + 1, KIND_AWAIT = COLL_KIND_RECV + 2 };
+
+/* IDLE: not in the queue; HELD: in it, but its group is still open. */
+enum { OP_IDLE, OP_HELD, OP_QUEUED, OP_RUNNING, OP_DONE };
 
 /* The state of one step while its operation runs. */
 struct run {
@@ -27,8 +31,9 @@ struct op {
 	uint64_t number; /* in the communicator, from 1 */
 	uint64_t group;  /* operations of one group run at the same time; 0: alone */
 	uint32_t seq;
-	int algorithm; /* row of the table, or -1 */
-	int in_place;  /* the buffers overlap as coll.h allows */
+	struct redop redop; /* reducing kinds */
+	int algorithm;      /* row of the table, or -1 */
+	int in_place;       /* the buffers overlap as coll.h allows */
 	int state;
 	struct sched sched;
 	struct run *run;
@@ -46,10 +51,27 @@ struct op {
 	char *base[3];   /* of send, receive and scratch memory */
 	void *scratch;
 	size_t scratch_size;
+	size_t *arrays; /* v-forms: four of nranks entries, to which args points */
+	int built;      /* the schedule is there and fits */
+	int kept;       /* belongs to a persistent request: not to be reused for others */
+	struct op *kept_next;
+	coll_comm_t awaited;     /* KIND_AWAIT: the communicator, and */
+	uint64_t awaited_number; /* the operation that must be done there */
 };
 
-/* Appends an operation to the queue; it starts when its turn comes.  The lock is held. */
+/* The lock is held in all of these. */
+
+/* An operation from checked arguments, not yet in the queue; arrays are copied. */
+int op_make(struct comm *comm, const coll_args_t *args, struct op **op);
+/* Appends it to the queue; it starts when its turn comes. */
+void op_enqueue(struct op *op, uint64_t group);
+/* Both. */
 int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group);
+/* Keeps it, and the schedule in it, to be enqueued again when it is done; and no longer. */
+void op_keep(struct op *op);
+void op_unkeep(struct op *op);
+/* It is done and out of the queue. */
+void op_retire(struct op *op);
 void op_free(struct op *op);
 /* Lets a group's operations begin. */
 void op_release(struct comm *comm, uint64_t group);
@@ -63,14 +85,22 @@ void engine_cancel(struct comm *comm);
 
 /* "allreduce of 10 float32 (sum)" for a message header or an operation. */
 void print_describe(const struct print *print, char *text, size_t size);
-struct print print_of(const coll_args_t *args);
+/* The name of the algorithm that an operation uses. */
+const char *print_algorithm(const struct print *print);
+struct print print_of(const struct comm *comm, const struct op *op);
 
 /* The backend's own slot for a kind of operation, or NULL. */
 typedef int32_t (*native_fn)(void *ep, const coll_args_t *args, coll_error_t *err);
 native_fn choose_native(const struct comm *comm, int kind);
 
+/* The operation of that number for that type, built-in or made on the communicator (redop_api.c). */
+int redop_find(const struct comm *comm, const char *what, int dtype, int op, struct redop *redop);
+/* An operation that waits for another communicator: see await.c. */
+enum { AWAIT_IDLE, AWAIT_MOVED, AWAIT_DONE };
+int await_check(struct op *op);
+
 /* The algorithm for an operation over the transport: a row of the table, or -1. */
-int choose_algorithm(const struct comm *comm, const coll_args_t *args);
+int choose_algorithm(const struct comm *comm, const coll_args_t *args, const struct redop *redop);
 /* Fills op->sched for the communicator's transport (choose.c); COLL_ERR_UNSUPPORTED if nobody can.
  */
 int choose_build(struct op *op);
@@ -79,9 +109,13 @@ int choose_check(const struct comm *comm, int kind);
 
 /* Checks the arguments of an operation against the communicator (check.c). */
 int check_args(const struct comm *comm, const coll_args_t *args);
+/* Elements in the send buffer of a reducing operation. */
+size_t check_send_elements(const struct comm *comm, const coll_args_t *args);
 /* Do the buffers overlap in the way that asks for an operation in place? */
 int check_in_place(const struct comm *comm, const coll_args_t *args);
 const char *check_kind_name(int kind);
+int check_is_kind(int kind);
 int check_reduces(int kind);
+int check_has_root(int kind);
 
 #endif

@@ -3,7 +3,7 @@
  * event.c - events over transports: a position in a communicator's queue.  The only other stream
  * there is the calling thread, whose work is done by the time it calls.
  */
-#include "comm.h"
+#include "engine.h"
 #include "error.h"
 #include "handle.h"
 
@@ -185,12 +185,31 @@ coll_result_t coll_stream_wait_event(coll_comm_t handle, coll_stream_t stream, c
 	return code ? code : event_ask(event, "coll_stream_wait_event", 1);
 }
 
+/* Queues an operation that waits until `number` of another communicator is done. */
+static int event_queue(struct comm *comm, coll_comm_t recorded, uint64_t number)
+{
+	coll_args_t args = {.size = sizeof(args), .kind = KIND_AWAIT};
+	struct op *op;
+	int code = comm_error(comm);
+
+	if (!code)
+		code = op_make(comm, &args, &op);
+	if (code)
+		return code;
+	op->awaited = recorded;
+	op->awaited_number = number;
+	op_enqueue(op, 0);
+	link_progress(comm->link);
+	link_kick(comm->link);
+	return COLL_SUCCESS;
+}
+
 coll_result_t coll_comm_wait_event(coll_comm_t handle, coll_event_t event)
 {
 	struct event *e = event_pin(event, "coll_comm_wait_event");
 	struct comm *comm = e ? comm_enter(handle, "coll_comm_wait_event") : NULL;
 	coll_comm_t recorded = NULL;
-	uint64_t number;
+	uint64_t number = 0;
 	int code;
 
 	if (e) {
@@ -200,13 +219,9 @@ coll_result_t coll_comm_wait_event(coll_comm_t handle, coll_event_t event)
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = event_check(comm, NULL);
-	comm_leave(comm);
 	/* Operations of one communicator are in order anyway. */
-	if (code || !recorded || recorded == handle ||
-	    event_state(recorded, number, 0) != COLL_IN_PROGRESS)
-		return code;
-	return error_set(
-		COLL_ERR_UNSUPPORTED,
-		"waiting for an event of another communicator is not implemented yet: call "
-		"coll_event_synchronize");
+	if (!code && recorded && recorded != handle)
+		code = event_queue(comm, recorded, number);
+	comm_leave(comm);
+	return code;
 }

@@ -4,6 +4,7 @@
 #include "group.h"
 #include "engine.h"
 #include "error.h"
+#include "split.h"
 
 #include <stdlib.h>
 
@@ -13,6 +14,7 @@ static _Thread_local struct {
 	int depth;
 	int n, cap;
 	coll_comm_t *comms;
+	struct split *splits, **last_split;
 } group;
 
 uint64_t group_current(void)
@@ -40,10 +42,20 @@ int group_join(struct comm *comm)
 	return COLL_SUCCESS;
 }
 
+void group_add_split(struct split *split)
+{
+	*split_next(split) = NULL;
+	*group.last_split = split;
+	group.last_split = split_next(split);
+}
+
 coll_result_t coll_group_start(void)
 {
-	if (!group.depth++)
+	if (!group.depth++) {
 		group.number = atomic_fetch_add(&group_numbers, 1) + 1;
+		group.splits = NULL;
+		group.last_split = &group.splits;
+	}
 	return COLL_SUCCESS;
 }
 
@@ -57,6 +69,7 @@ static int group_begin(coll_comm_t handle, uint64_t number)
 		return COLL_ERR_INVALID_ARGUMENT;
 	op_release(comm, number);
 	link_progress(comm->link);
+	link_kick(comm->link);
 	code = comm_error(comm);
 	comm_leave(comm);
 	return code;
@@ -76,6 +89,13 @@ coll_result_t coll_group_end(void)
 	for (int i = 0; i < group.n; i++) {
 		int code = group_begin(group.comms[i], number);
 
+		first = first ? first : code;
+	}
+	for (struct split *s = group.splits, *next; s; s = next) {
+		int code;
+
+		next = *split_next(s);
+		code = split_end(s);
 		first = first ? first : code;
 	}
 	free(group.comms);

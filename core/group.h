@@ -5,9 +5,14 @@
 
 #include "comm.h"
 
+struct split;
+
 /* The number of the thread's open group, or 0. */
 uint64_t group_current(void);
 /* Notes that the open group, if there is one, has an operation on comm. */
 int group_join(struct comm *comm);
+
+/* Adds a split that coll_group_end is to complete; a group is open. */
+void group_add_split(struct split *split);
 
 #endif

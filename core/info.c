@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* info.c - what this process would do now: the picture behind `coll info`. */
+#include "choose.h"
 #include "error.h"
 #include "handle.h"
 #include "log.h"
 #include "select.h"
+
+#include <coll/backend.h>
 
 #include <stddef.h>
 #include <stdio.h>
@@ -12,6 +15,7 @@
 
 struct coll_info {
 	struct conf *conf;
+	struct tuning tuning;
 	struct plugin_list *plugins; /* NULL if there was no memory for it */
 	const struct plugin *chosen;
 	char (*why)[768];          /* for each plugin */
@@ -92,6 +96,15 @@ static void info_choose(struct coll_info *info)
 			 "; if all ranks live in one process: '%s'", within->name);
 }
 
+/* The first failure stays. */
+static void info_note_failure(int *code, char text[1024], int failure)
+{
+	if (!failure || *code)
+		return;
+	*code = failure;
+	snprintf(text, 1024, "%s", error_text());
+}
+
 /* What is wrong with the configuration is the verdict, but the picture is completed. */
 static int info_fill(struct coll_info *info, int code)
 {
@@ -99,13 +112,11 @@ static int info_fill(struct coll_info *info, int code)
 	int loaded;
 
 	snprintf(text, sizeof(text), "%s", error_text());
+	info_note_failure(&code, text, choose_compile(info->conf, &info->tuning));
 	loaded = plugins_load(info->conf, &info->plugins);
 	if (!info->plugins)
 		return loaded;
-	if (loaded && !code) {
-		code = loaded;
-		snprintf(text, sizeof(text), "%s", error_text());
-	}
+	info_note_failure(&code, text, loaded);
 	loaded = info_describe(info);
 	if (loaded)
 		return loaded;
@@ -254,6 +265,43 @@ coll_result_t coll_info_option(coll_info_t handle, int32_t index, coll_option_in
 	if (!info)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = conf_describe(info->conf, index, out);
+	handle_unpin(handle);
+	return code;
+}
+
+int32_t coll_info_rule_count(coll_info_t handle)
+{
+	struct coll_info *info = info_enter(handle, "coll_info_rule_count");
+	int n;
+
+	if (!info)
+		return 0;
+	n = choose_rule_count(&info->tuning);
+	handle_unpin(handle);
+	return n;
+}
+
+coll_result_t coll_info_rule(coll_info_t handle, int32_t index, coll_rule_info_t *out)
+{
+	struct coll_info *info = info_enter(handle, "coll_info_rule");
+	int code;
+
+	if (!info)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = choose_describe(info->conf, &info->tuning, index, out);
+	handle_unpin(handle);
+	return code;
+}
+
+coll_result_t coll_info_rule_reach(coll_info_t handle, int32_t index, int32_t nranks,
+				   int32_t nnodes, int32_t *reach, const char **why)
+{
+	struct coll_info *info = info_enter(handle, "coll_info_rule_reach");
+	int code;
+
+	if (!info)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = choose_reach(&info->tuning, index, nranks, nnodes, reach, why);
 	handle_unpin(handle);
 	return code;
 }

@@ -35,27 +35,51 @@ static int init_meet(struct boot **boot, const struct meeting *m, const struct c
 	return boot_open_id(boot, m->id, m->rank, m->nranks, interface_name, timeout_ms);
 }
 
-/* Every rank builds its schedules with rank 0's values. */
-static int init_agree_tuning(struct boot *boot, const struct conf *conf, struct tuning *tuning)
+/* All tunings are not the same: takes rank 0's. */
+static int init_take_tuning(struct boot *boot, const struct tuning *own, struct tuning *tuning,
+			    int64_t timeout_ms)
 {
-	int n = boot_nranks(boot);
-	struct tuning own = {
-		.segment = (uint64_t)conf_int(conf, "segment"),
-		.allreduce_ring_min = (uint64_t)conf_int(conf, "allreduce_ring_min"),
-	};
-	struct tuning *all = calloc((size_t)n, sizeof(*all));
+	struct tuning *all = calloc((size_t)boot_nranks(boot), sizeof(*all));
+	char differ[256];
 	int code;
 
 	if (!all)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", n);
-	code = boot_exchange(boot, &own, all, sizeof(own), conf_int(conf, "init_timeout") / 1000);
-	*tuning = all[0];
-	if (!code && memcmp(&own, &all[0], sizeof(own)))
-		log_warn("rank %d: 'segment' or 'allreduce_ring_min' differ from rank 0's, which "
-			 "are used",
-			 boot_rank(boot));
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", boot_nranks(boot));
+	code = boot_exchange(boot, own, all, sizeof(*own), timeout_ms);
+	if (!code)
+		*tuning = all[0];
 	free(all);
-	return code;
+	if (code || !memcmp(own, tuning, sizeof(*own)))
+		return code;
+	choose_differences(own, tuning, differ, sizeof(differ));
+	log_warn("rank %d: %s differ from rank 0's, which are used", boot_rank(boot), differ);
+	return COLL_SUCCESS;
+}
+
+/*
+ * Every rank chooses algorithms and builds schedules with rank 0's values.  *tuning: this rank's
+ * own, then rank 0's.
+ */
+static int init_agree_tuning(struct boot *boot, struct tuning *tuning, int64_t timeout_ms)
+{
+	int n = boot_nranks(boot), code, same = 1;
+	const struct tuning own = *tuning;
+	uint64_t brief[2] = {own.table, choose_hash(&own)}, (*all)[2];
+
+	all = calloc((size_t)n, sizeof(*all));
+	if (!all)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", n);
+	code = boot_exchange(boot, brief, all, sizeof(brief), timeout_ms);
+	for (int r = 1; !code && r < n; r++) {
+		if (all[r][0] != all[0][0])
+			code = error_set(COLL_ERR_VERSION,
+					 "rank %d knows other algorithms than rank 0: all ranks "
+					 "need the same version of libcoll (rank %d has %s)",
+					 r, boot_rank(boot), coll_version_string());
+		same &= all[r][1] == all[0][1];
+	}
+	free(all);
+	return code || same ? code : init_take_tuning(boot, &own, tuning, timeout_ms);
 }
 
 /*
@@ -63,23 +87,22 @@ static int init_agree_tuning(struct boot *boot, const struct conf *conf, struct 
  * taking part until everybody knows.
  */
 static int init_link(struct link **link, struct boot *boot, struct conf *conf,
-		     struct plugin_list *plugins, int code, int device)
+		     struct plugin_list *plugins, struct tuning *tuning, int code, int device)
 {
 	int64_t timeout_ms = conf_int(conf, "init_timeout") / 1000;
 	const struct plugin *plugin = NULL;
-	struct tuning tuning;
 
 	*link = NULL;
 	code = select_agree(boot, conf, plugins, boot_in_process(boot), code, &plugin);
 	if (!code)
-		code = init_agree_tuning(boot, conf, &tuning);
+		code = init_agree_tuning(boot, tuning, timeout_ms);
 	if (code) {
 		boot_close(boot);
 		plugins_free(plugins);
 		conf_free(conf);
 		return code;
 	}
-	code = link_open(link, boot, conf, plugins, plugin, device);
+	code = link_open(link, boot, conf, plugins, plugin, tuning, device);
 	if (!*link)
 		return code;
 	code = select_all_ok(boot, code, timeout_ms);
@@ -88,7 +111,6 @@ static int init_link(struct link **link, struct boot *boot, struct conf *conf,
 		*link = NULL;
 		return code;
 	}
-	(*link)->tuning = tuning;
 	log_info("rank %d of %d uses backend '%s' from %s", boot_rank(boot), boot_nranks(boot),
 		 plugin->backend.name, plugin->path);
 	return COLL_SUCCESS;
@@ -96,12 +118,13 @@ static int init_link(struct link **link, struct boot *boot, struct conf *conf,
 
 static int init_comm(coll_comm_t *out, struct link *link)
 {
-	struct comm *comm;
-	int code;
+	struct comm *comm = NULL;
+	int code = wait_serve(link);
 
 	link_enter(link); /* from now on the calling thread drives it */
 	link->next_context = 1;
-	code = comm_new(&comm, link, 0, link->rank, link->nranks, NULL);
+	if (!code)
+		code = comm_new(&comm, link, 0, link->rank, link->nranks, NULL);
 	link_leave(link);
 	if (code) {
 		if (comm)
@@ -113,27 +136,12 @@ static int init_comm(coll_comm_t *out, struct link *link)
 	return COLL_SUCCESS;
 }
 
-/* Options that later versions know: asking for them must not be answered by silence. */
-static int init_check_options(const struct conf *conf)
-{
-	const char *name = conf_int(conf, "progress")       ? "progress"
-			   : conf_int(conf, "reproducible") ? "reproducible"
-							    : NULL;
-
-	if (!name)
-		return COLL_SUCCESS;
-	return error_set(
-		COLL_ERR_UNSUPPORTED,
-		"option '%s = %s' (%s) is not implemented by this version: leave it at its "
-		"default",
-		name, conf_string(conf, name), conf_source(conf, name));
-}
-
 static int init(coll_comm_t *out, const struct meeting *m, const coll_config_t *config)
 {
 	struct conf *conf = NULL;
 	struct plugin_list *plugins = NULL;
 	struct boot *boot = NULL;
+	struct tuning tuning;
 	struct link *link;
 	int code = conf_load(config, &conf), met, device = -1;
 
@@ -143,7 +151,7 @@ static int init(coll_comm_t *out, const struct meeting *m, const coll_config_t *
 		return code;
 	}
 	if (!code)
-		code = init_check_options(conf);
+		code = choose_compile(conf, &tuning);
 	if (!code)
 		code = plugins_load(conf, &plugins);
 	/* A rank with a bad configuration still meets the others, to tell them. */
@@ -164,7 +172,7 @@ static int init(coll_comm_t *out, const struct meeting *m, const coll_config_t *
 	conf_warn_unknown_env(conf);
 	if (config && config->size >= offsetof(coll_config_t, reserved))
 		device = config->device;
-	code = init_link(&link, boot, conf, plugins, code, device);
+	code = init_link(&link, boot, conf, plugins, &tuning, code, device);
 	return code ? code : init_comm(out, link);
 }
 

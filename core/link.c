@@ -41,6 +41,21 @@ static int link_oversubscribed(const struct boot *boot)
 	return !sched_getaffinity(0, sizeof(cpus), &cpus) && ranks > CPU_COUNT(&cpus);
 }
 
+/* Ranks of one host form a node, or `node_size` consecutive ones; numbered by their first rank. */
+static void link_number_nodes(struct link *link)
+{
+	int size = (int)link->tuning.node_size;
+
+	for (int r = 0; r < link->nranks; r++) {
+		const char *host = boot_peer(link->boot, r)->host;
+		int first = size ? r - r % size : 0;
+
+		while (!size && strcmp(boot_peer(link->boot, first)->host, host))
+			first++;
+		link->node[r] = first;
+	}
+}
+
 static int link_open_endpoint(struct link *link)
 {
 	coll_error_t err = error_blank();
@@ -55,6 +70,7 @@ static void link_free(struct link *link)
 	for (int r = 0; link->lost && r < link->nranks; r++)
 		free(link->lost[r]);
 	free(link->lost);
+	free(link->node);
 	boot_close(link->boot);
 	plugins_free(link->plugins);
 	conf_free(link->conf);
@@ -65,7 +81,7 @@ static void link_free(struct link *link)
 }
 
 int link_open(struct link **out, struct boot *boot, struct conf *conf, struct plugin_list *plugins,
-	      const struct plugin *plugin, int device)
+	      const struct plugin *plugin, const struct tuning *tuning, int device)
 {
 	struct link *link = calloc(1, sizeof(*link));
 	int code;
@@ -83,6 +99,7 @@ int link_open(struct link **out, struct boot *boot, struct conf *conf, struct pl
 	link->conf = conf;
 	link->plugins = plugins;
 	link->plugin = plugin;
+	link->tuning = *tuning;
 	link->rank = boot_rank(boot);
 	link->nranks = boot_nranks(boot);
 	link->poll_us = link_oversubscribed(boot) ? 0 : conf_int(conf, "poll");
@@ -95,15 +112,18 @@ int link_open(struct link **out, struct boot *boot, struct conf *conf, struct pl
 	link->match.mismatch = comm_mismatch;
 	link->match.user = link;
 	host_fill(link, device);
-	if (!link->lost)
+	link->node = calloc((size_t)link->nranks, sizeof(*link->node));
+	if (!link->lost || !link->node)
 		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", link->nranks);
 	else if (link->wake_fd < 0)
 		code = error_set(COLL_ERR_SYSTEM, "cannot make an eventfd: %s", strerror(errno));
 	else
 		code = link_open_endpoint(link);
-	if (!code)
-		wait_add(link);
-	return code;
+	if (code)
+		return code;
+	link_number_nodes(link);
+	wait_add(link);
+	return COLL_SUCCESS;
 }
 
 void link_hold(struct link *link)
@@ -131,6 +151,7 @@ void link_release(struct link *link, int64_t timeout_ms)
 {
 	if (atomic_fetch_sub(&link->refs, 1) > 1)
 		return;
+	wait_serve_end(link);
 	wait_remove(link);
 	link_close_endpoint(link, timeout_ms);
 	link_free(link);
@@ -148,7 +169,12 @@ void link_shut(struct link *link)
 
 void link_enter(struct link *link)
 {
+	/* The serving thread takes the lock again at once, unless it knows of us. */
+	if (link->served)
+		atomic_fetch_add(&link->wanted, 1);
 	pthread_mutex_lock(&link->lock);
+	if (link->served)
+		atomic_fetch_sub(&link->wanted, 1);
 	wait_drive(link);
 }
 
@@ -197,7 +223,16 @@ int link_progress(struct link *link)
 	for (struct comm *c = link->comms; c; c = c->next)
 		if (c->head)
 			moved |= engine_progress(c);
+	if (link->news_for_sleepers && link->sleepers)
+		link_wake(link);
+	link->news_for_sleepers = 0;
 	return moved;
+}
+
+void link_kick(struct link *link)
+{
+	if (link->sleepers)
+		link_wake(link);
 }
 
 void link_wake(struct link *link)
@@ -230,6 +265,7 @@ void link_notify(struct link *link, int peer, uint32_t context, int kind, int co
 	n->send.header.len = sizeof(*n->body) + len;
 	n->send.buf = n->body;
 	n->send.peer = (uint32_t)peer;
+	n->send.memory = COLL_MEM_HOST;
 	n->send.status = COLL_IN_PROGRESS;
 	n->next = link->notices;
 	link->notices = n;

@@ -7,6 +7,7 @@
 #define CORE_LINK_H
 
 #include "boot.h"
+#include "choose.h"
 #include "match.h"
 #include "plugin.h"
 
@@ -16,11 +17,7 @@
 struct comm;
 struct notice;
 
-/* What shapes schedules: rank 0's values, so that every rank builds the same. */
-struct tuning {
-	uint64_t segment;            /* bytes */
-	uint64_t allreduce_ring_min; /* bytes */
-};
+enum { LINK_FREED = 64 };
 
 struct link {
 	pthread_mutex_t lock;
@@ -32,14 +29,23 @@ struct link {
 	coll_host_t host;
 	void *ep; /* NULL once closed */
 	int rank, nranks;
-	int wake_fd; /* written to end a sleep */
+	int wake_fd;           /* written to end the sleeps of all threads */
+	int sleepers;          /* threads that sleep on this link */
+	int news_for_sleepers; /* an operation is done, or a communicator has failed */
+	pthread_t thread;      /* the library's own, if `served` */
+	int served;
+	_Atomic int wanted; /* threads that wait for the lock while the link is served */
+	_Atomic int stop;   /* tells the thread to end */
 	_Atomic int aborted;
 	_Atomic uintptr_t driver; /* the thread that last called in */
 	int64_t poll_us, yield_us, timeout_us;
-	struct tuning tuning;
+	struct tuning tuning; /* rank 0's */
 	struct match match;
 	struct comm *comms;
-	uint32_t next_context;
+	uint32_t next_context;      /* counts the communicators drawn here: see comm_draw_context */
+	uint64_t freed[LINK_FREED]; /* contexts of the last freed communicators, plus one */
+	unsigned next_freed;
+	int *node;              /* per rank: number of its node */
 	struct notice *notices; /* control messages being sent */
 	char **lost;            /* per rank: why it can no longer be reached, or NULL */
 	int news;               /* a peer was lost or a message mismatched: see link_progress */
@@ -51,7 +57,7 @@ struct link {
  * it fails.
  */
 int link_open(struct link **link, struct boot *boot, struct conf *conf, struct plugin_list *plugins,
-	      const struct plugin *plugin, int device);
+	      const struct plugin *plugin, const struct tuning *tuning, int device);
 /* Counts the communicators on it; the last one closes the endpoint within timeout_ms. */
 void link_hold(struct link *link);
 void link_release(struct link *link, int64_t timeout_ms);
@@ -73,6 +79,12 @@ void link_wake(struct link *link);
  * is held, and given up while yielding and sleeping.
  */
 int link_wait(struct link *link, int (*done)(void *arg), void *arg, int64_t timeout_us);
+
+/* With `progress = thread`: a thread that drives this link until link_release. */
+int wait_serve(struct link *link);
+void wait_serve_end(struct link *link);
+/* After something was issued: a sleeping thread must look again at what it sleeps for. */
+void link_kick(struct link *link);
 
 /* Which links this thread drives while it waits (wait.c). */
 void wait_add(struct link *link);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* match.c - posted receives, early messages, and the bytes between them. */
 #include "match.h"
-#include "reduce.h"
+#include "redop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +92,7 @@ static void match_fill(struct recv *recv, const char *bytes, uint64_t n)
 		}
 		left = recv->swapped ? incoming : recv->own + at;
 		right = recv->swapped ? recv->own + at : incoming;
-		reduce(recv->dst + at, left, right, whole, recv->dtype, recv->redop);
+		redop_apply(recv->redop, recv->dst + at, left, right, whole);
 		at += whole * recv->elem;
 		bytes += used;
 		n -= used;

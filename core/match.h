@@ -8,6 +8,8 @@
 #ifndef CORE_MATCH_H
 #define CORE_MATCH_H
 
+#include "redop.h"
+
 #include <coll/backend.h>
 
 struct op;
@@ -28,7 +30,8 @@ struct recv {
 	struct op *op;  /* for the owner; NULL: a control message */
 	char *dst;
 	const char *own; /* not NULL: dst = own op incoming */
-	int32_t dtype, redop, swapped;
+	const struct redop *redop;
+	int32_t swapped; /* incoming op own */
 	uint32_t elem;
 	uint64_t got;     /* bytes so far */
 	uint8_t carry[8]; /* the begin of an element whose rest is still to come */
@@ -51,7 +54,7 @@ struct early {
 enum { MATCH_BUCKETS = 256 };
 
 /* Tags with this bit are control messages: never received, only taken. */
-#define MATCH_CONTROL ((uint64_t)1 << 42)
+#define MATCH_CONTROL ((uint64_t)1 << 36)
 
 struct match {
 	struct recv *posted[MATCH_BUCKETS], **posted_end[MATCH_BUCKETS];

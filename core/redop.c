@@ -1,43 +1,62 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* redop.c - operations made at run time. */
-#include "comm.h"
-#include "error.h"
+/* redop.c - applies built-in and user-defined operations to arrays. */
+#include "redop.h"
+#include "reduce.h"
 
-static int redop_unsupported(coll_comm_t handle, const char *what)
+#include <string.h>
+
+/* Pieces in which user functions see data that must be moved first. */
+enum { REDOP_PIECE = 8192, REDOP_ALIGN = 16 };
+
+/*
+ * A user's function overwrites its right operand and may expect aligned arrays, while ours may be
+ * in a receive buffer or begin anywhere: it works on copies.
+ */
+static void redop_user(const struct redop *redop, char *dst, const char *left, const char *right,
+		       size_t count)
 {
-	struct comm *comm = comm_enter(handle, what);
+	_Alignas(REDOP_ALIGN) char a[REDOP_PIECE], b[REDOP_PIECE];
+	size_t elem = coll_dtype_size(redop->dtype);
+	size_t most = REDOP_PIECE / elem;
 
-	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
-	comm_leave(comm);
-	return error_set(
-		COLL_ERR_UNSUPPORTED,
-		"%s is not implemented yet: scale or combine the data outside the collective",
-		what);
+	while (count) {
+		size_t n = count < most ? count : most;
+
+		memcpy(a, left, n * elem);
+		memcpy(b, right, n * elem);
+		redop->fn(redop->user, a, b, n, redop->dtype);
+		memcpy(dst, b, n * elem);
+		dst += n * elem;
+		left += n * elem;
+		right += n * elem;
+		count -= n;
+	}
 }
 
-coll_result_t coll_red_op_create_pre_mul_sum(coll_op_t *op, const void *scalar, coll_dtype_t dtype,
-					     int32_t residence, coll_comm_t comm)
+void redop_apply(const struct redop *redop, void *dst, const void *left, const void *right,
+		 size_t count)
 {
-	(void)op;
-	(void)scalar;
-	(void)dtype;
-	(void)residence;
-	return redop_unsupported(comm, "coll_red_op_create_pre_mul_sum");
+	if (redop->fn)
+		redop_user(redop, dst, left, right, count);
+	else
+		reduce(dst, left, right, count, redop->dtype, redop->op);
 }
 
-coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn, void *user,
-				      int32_t commutative, coll_comm_t comm)
+void redop_finish(const struct redop *redop, void *dst, size_t count, int nranks)
 {
-	(void)op;
-	(void)fn;
-	(void)user;
-	(void)commutative;
-	return redop_unsupported(comm, "coll_red_op_create_user");
+	if (!redop->fn)
+		reduce_finish(dst, count, redop->dtype, redop->op, nranks);
 }
 
-coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t comm)
+void redop_scale(const struct redop *redop, void *dst, const void *src, size_t count)
 {
-	(void)op;
-	return redop_unsupported(comm, "coll_red_op_destroy");
+	_Alignas(REDOP_ALIGN) char factor[REDOP_PIECE];
+	size_t elem = coll_dtype_size(redop->dtype), most = REDOP_PIECE / elem;
+	const void *scalar = redop->scalar ? redop->scalar : redop->value;
+
+	for (size_t i = 0; i < most && i < count; i++)
+		memcpy(factor + i * elem, scalar, elem);
+	for (size_t at = 0; at < count; at += most)
+		reduce((char *)dst + at * elem, factor, (const char *)src + at * elem,
+		       count - at < most ? count - at : most, redop->dtype, COLL_PROD);
 }

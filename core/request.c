@@ -13,8 +13,7 @@
 struct request {
 	coll_comm_t comm;
 	uint64_t number; /* the operation; 0: not started */
-	int persistent;
-	coll_args_t args;
+	struct op *op;   /* persistent: belongs to the communicator, and ends with it */
 };
 
 static int request_new(coll_request_t *out, const struct request *like)
@@ -54,13 +53,36 @@ static void request_leave(coll_request_t handle, struct comm *comm)
 	handle_unpin(handle);
 }
 
+/* Checks and makes the operation; the communicator is entered. */
+static int request_prepare(struct comm *comm, const coll_args_t *args, struct op **op)
+{
+	coll_args_t full = {0};
+	int code;
+
+	memcpy(&full, args, args->size < sizeof(full) ? args->size : sizeof(full));
+	full.size = sizeof(full);
+	full.flags = 0;
+	code = comm_error(comm);
+	if (!code)
+		code = choose_check(comm, full.kind);
+	if (!code)
+		code = check_args(comm, &full);
+	if (!code)
+		code = op_make(comm, &full, op);
+	if (!code)
+		op_keep(*op);
+	return code;
+}
+
 coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
 				coll_request_t *request)
 {
 	struct comm *comm = comm_enter(handle, "coll_request_init");
-	struct request like = {.comm = handle, .persistent = 1};
+	struct request like = {.comm = handle};
 	int code = COLL_SUCCESS;
 
+	if (request)
+		*request = NULL;
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	if (!args || !request || args->size < sizeof(args->size))
@@ -68,18 +90,14 @@ coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
 				 !request ? "request is NULL"
 				 : !args  ? "args is NULL"
 					  : "args->size is not set to sizeof(coll_args_t)");
-	if (request)
-		*request = NULL;
-	if (!code) {
-		memcpy(&like.args, args,
-		       args->size < sizeof(like.args) ? args->size : sizeof(like.args));
-		like.args.size = sizeof(like.args);
-		code = choose_check(comm, like.args.kind);
-	}
 	if (!code)
-		code = check_args(comm, &like.args);
+		code = request_prepare(comm, args, &like.op);
+	if (!code)
+		code = request_new(request, &like);
+	if (code && like.op)
+		op_unkeep(like.op);
 	comm_leave(comm);
-	return code ? code : request_new(request, &like);
+	return code;
 }
 
 coll_result_t coll_request_start(coll_request_t request)
@@ -91,18 +109,19 @@ coll_result_t coll_request_start(coll_request_t request)
 	if (!r)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = comm_error(comm);
-	if (!code && (!r->persistent || (r->number && comm->finished < r->number)))
+	if (!code && (!r->op || r->op->state != OP_IDLE))
 		code = error_set(COLL_ERR_INVALID_USAGE, "coll_request_start: the request %s",
-				 r->persistent ? "is still under way"
-					       : "was not made by coll_request_init");
+				 r->op ? "is still under way"
+				       : "was not made by coll_request_init");
 	if (!code)
 		code = group_join(comm);
-	if (!code)
-		code = op_issue(comm, &r->args, group_current());
 	if (!code) {
+		op_enqueue(r->op, group_current());
 		r->number = comm->issued;
-		if (!group_current())
+		if (!group_current()) {
 			link_progress(comm->link);
+			link_kick(comm->link);
+		}
 	}
 	request_leave(request, comm);
 	return code;
@@ -154,6 +173,7 @@ coll_result_t coll_wait(coll_request_t request)
 coll_result_t coll_request_free(coll_request_t request)
 {
 	struct request *r = request ? handle_pin(HANDLE_REQUEST, request) : NULL;
+	struct comm *comm;
 
 	if (!r)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_request_free: request is %s",
@@ -161,6 +181,11 @@ coll_result_t coll_request_free(coll_request_t request)
 	if (handle_retire(request))
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_request_free: another thread is freeing it already");
+	comm = r->op ? comm_enter(r->comm, "coll_request_free") : NULL;
+	if (comm) {
+		op_unkeep(r->op);
+		comm_leave(comm);
+	}
 	free(r);
 	return COLL_SUCCESS;
 }

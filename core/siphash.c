@@ -7,7 +7,7 @@
  * half, v1 ^= 0xdd before the second.
  */
 #include <string.h>
-#include "boot.h"
+#include "siphash.h"
 
 static uint64_t sip_rotate(uint64_t x, int bits)
 {

@@ -4,11 +4,15 @@
  * on one link also drives the other links it is responsible for, so that one thread can hold
  * several ranks of a communicator, or wait for several communicators in any order.
  */
-#include "comm.h"
+#include "engine.h"
 #include "fork.h"
+
+#include "error.h"
 
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -91,11 +95,22 @@ static int wait_sweep(struct link *link)
 	return moved;
 }
 
+/* Does one of its communicators wait for another, which may be on a link not watched here? */
+static int wait_has_await(const struct link *link)
+{
+	for (const struct comm *c = link->comms; c; c = c->next)
+		if (c->head && c->head->args.kind == KIND_AWAIT)
+			return 1;
+	return 0;
+}
+
 /* What to watch of a link while sleeping: 1 if it may be slept on. */
 static int wait_arm(struct link *link, struct pollfd *fds, int *n, int64_t *longest_us)
 {
 	const coll_transport_t *t = link->plugin->backend.transport;
 
+	if (wait_has_await(link))
+		*longest_us = WAIT_BLIND_US;
 	if (!link->ep || !t || !t->wait_fd) {
 		*longest_us = WAIT_BLIND_US;
 		return 1;
@@ -133,10 +148,13 @@ static void wait_sleep(struct link *link, int64_t longest_us)
 		return;
 	t = (struct timespec){.tv_sec = longest_us / 1000000,
 			      .tv_nsec = longest_us % 1000000 * 1000};
+	link->sleepers++;
 	pthread_mutex_unlock(&link->lock);
-	if (ppoll(fds, (nfds_t)n, &t, NULL) > 0 && fds[0].revents & POLLIN)
-		n = (int)read(link->wake_fd, &count, sizeof(count));
+	ppoll(fds, (nfds_t)n, &t, NULL);
 	pthread_mutex_lock(&link->lock);
+	/* The last one up takes the wake-up away, so that nobody misses it. */
+	if (--link->sleepers == 0 && fds[0].revents & POLLIN)
+		n = (int)read(link->wake_fd, &count, sizeof(count));
 }
 
 /* One idle moment, `idle` microseconds after something last moved. */
@@ -175,4 +193,66 @@ int link_wait(struct link *link, int (*done)(void *arg), void *arg, int64_t time
 		wait_pause(link, now - last, timeout_us - (now - last));
 	}
 	return COLL_SUCCESS;
+}
+
+/* ------------------------------------------------------- a thread of the library's own -- */
+
+/* Lets in whoever waits for the lock. */
+static void wait_give_way(struct link *link)
+{
+	pthread_mutex_unlock(&link->lock);
+	while (atomic_load(&link->wanted) && !atomic_load(&link->stop))
+		sched_yield();
+	pthread_mutex_lock(&link->lock);
+}
+
+static void *wait_serving(void *arg)
+{
+	struct link *link = arg;
+	int64_t last = link_now(), idle;
+
+	pthread_mutex_lock(&link->lock);
+	while (!atomic_load(&link->stop)) {
+		int moved = link_progress(link);
+
+		if (atomic_load(&link->wanted))
+			wait_give_way(link);
+		if (moved) {
+			last = 0;
+			continue;
+		}
+		idle = last ? link_now() - last : 0;
+		last = last ? last : link_now();
+		wait_pause(link, idle, INT64_MAX);
+	}
+	pthread_mutex_unlock(&link->lock);
+	return NULL;
+}
+
+int wait_serve(struct link *link)
+{
+	sigset_t all, before;
+	int failed;
+
+	if (!conf_int(link->conf, "progress"))
+		return COLL_SUCCESS;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's threads' */
+	link->served = 1;
+	failed = pthread_create(&link->thread, NULL, wait_serving, link);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!failed)
+		return COLL_SUCCESS;
+	link->served = 0;
+	return error_set(COLL_ERR_SYSTEM, "cannot start the progress thread: %s", strerror(failed));
+}
+
+void wait_serve_end(struct link *link)
+{
+	if (!link->served)
+		return;
+	atomic_store(&link->stop, 1);
+	link_wake(link);
+	pthread_join(link->thread, NULL);
+	link->served = 0;
 }

@@ -197,14 +197,14 @@ static void test_refused_files(void)
 /* ----------------------------------------------------------------- coll.conf -- */
 
 struct sample {
-	char section[32], key[64], value[64];
+	char section[32], key[64], value[256];
 };
 
 /* The commented options of conf/coll.conf; also writes them, no longer commented, to sample.conf */
 static int read_samples(struct sample *sample, int room)
 {
 	const char *top = getenv("top_srcdir");
-	char path[4096], line[256], section[32] = "";
+	char path[4096], line[512], section[32] = "";
 	FILE *in, *out = fopen(at("sample.conf"), "w");
 	int n = 0;
 
@@ -217,7 +217,7 @@ static int read_samples(struct sample *sample, int room)
 
 		sscanf(line, "[%31[a-z]]", section);
 		s->value[0] = '\0';
-		if (n < room && sscanf(line, "#%63[a-z_] = %63[^\n]", s->key, s->value) >= 1 &&
+		if (n < room && sscanf(line, "#%63[a-z_] = %255[^\n]", s->key, s->value) >= 1 &&
 		    line[1 + strlen(s->key)] == ' ' && line[2 + strlen(s->key)] == '=') {
 			snprintf(s->section, sizeof(s->section), "%s", section);
 			n++;

@@ -14,7 +14,7 @@ static void test_defaults(void)
 	is_str(conf_string(conf, "timeout"), "300s", "default text");
 	is_int(conf_int(conf, "timeout"), 300000000, "default in microseconds");
 	is_int(conf_int(conf, "poll"), 20, "20us");
-	is_int(conf_int(conf, "allreduce_ring_min"), 65536, "64K");
+	is_int(conf_int(conf, "segment"), 1 << 20, "1M");
 	is_int(conf_int(conf, "log"), COLL_LOG_WARN, "a choice is its index");
 	ok(!conf_string(conf, "backend"), "no default, not set: NULL");
 	ok(!conf_is_set(conf, "timeout") && !conf_is_set(conf, "nosuch"), "not set");

@@ -94,8 +94,9 @@ only 'core/error.[ch]' error.h
 only 'core/log.[ch]' log.h error.h
 only 'core/reduce*.[ch]' reduce.h reduce_kernels.h convert.h log.h
 only 'core/sched.[ch]' sched.h
-only 'core/algo*.[ch]' sched.h algo.h
-only 'core/conf*.[ch]' conf.h conf_impl.h error.h log.h
+only 'core/algo*.[ch]' sched.h algo.h algo_part.h
+only 'core/rules*.[ch]' rules.h algo.h
+only 'core/conf*.[ch]' conf.h conf_impl.h rules.h error.h log.h
 only 'core/boot*.[ch]' boot.h boot_impl.h boot_tcp.h net.h error.h log.h
 only 'core/net*.[ch]' net.h boot_impl.h error.h log.h
 only 'core/plugin*.[ch]' plugin.h plugin_impl.h loader.h conf.h error.h log.h

@@ -270,20 +270,60 @@ static void test_environment(void)
 	   "without any of them there is one rank: %s", coll_get_last_error(NULL));
 }
 
-/* What is not in this version says so. */
-static void test_unsupported(void)
+/* The v-forms: counts and displacements. */
+static void test_arrays(void)
 {
-	float x[4] = {0}, y[4] = {0};
-	coll_op_t op;
-	float two = 2;
+	float x[8] = {0}, y[8] = {0};
+	size_t counts[2] = {2, 2}, over[2] = {0, 1}, huge[2] = {SIZE_MAX, 1};
 
-	refused(coll_alltoall(x, y, 1, COLL_FLOAT32, comms[0], NULL), COLL_ERR_UNSUPPORTED,
-		"alltoall", "alltoall");
-	refused(coll_gather(x, y, 1, COLL_FLOAT32, 0, comms[0], NULL), COLL_ERR_UNSUPPORTED,
-		"gather", "gather");
-	refused(coll_red_op_create_pre_mul_sum(&op, &two, COLL_FLOAT32, COLL_SCALAR_HOST_IMMEDIATE,
+	refused(coll_allgatherv(x, 2, y, NULL, NULL, COLL_FLOAT32, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "recvcounts is NULL", "no counts");
+	refused(coll_allgatherv(x, 3, y, counts, NULL, COLL_FLOAT32, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "sendcount is 3|recvcounts[0]|2", "own count differs");
+	refused(coll_allgatherv(x, 2, y, counts, over, COLL_FLOAT32, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "ranks 0 and 1 overlap", "blocks overlap");
+	refused(coll_reduce_scatterv(x, y, huge, COLL_FLOAT32, COLL_SUM, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "does not fit into memory", "counts too large");
+	refused(coll_alltoallv(x, counts, NULL, x, counts, over, COLL_FLOAT32, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "overlap", "alltoallv not quite in place");
+	refused(coll_scatterv(x, NULL, NULL, y, 2, COLL_FLOAT32, 0, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "sendcounts is NULL", "root without counts");
+}
+
+/* Operations made at run time. */
+static void test_own_operations(void)
+{
+	float x[4] = {0}, y[4] = {0}, two = 2;
+	coll_op_t op = 0;
+
+	refused(coll_red_op_create_pre_mul_sum(&op, NULL, COLL_FLOAT32, COLL_SCALAR_HOST_IMMEDIATE,
 					       comms[0]),
-		COLL_ERR_UNSUPPORTED, "", "red_op_create_pre_mul_sum");
+		COLL_ERR_INVALID_ARGUMENT, "scalar is NULL", "no scalar");
+	refused(coll_red_op_create_user(&op, NULL, NULL, 1, comms[0]), COLL_ERR_INVALID_ARGUMENT,
+		"fn is NULL", "no function");
+	refused(coll_allreduce(x, y, 4, COLL_FLOAT32, 256, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "op 256 was not made", "an operation never made");
+	is_int(coll_red_op_create_pre_mul_sum(&op, &two, COLL_FLOAT32, COLL_SCALAR_HOST_IMMEDIATE,
+					      comms[0]),
+	       COLL_SUCCESS, "an operation is made");
+	refused(coll_allreduce(x, y, 4, COLL_FLOAT64, op, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "was made for float32", "for another type");
+	is_int(coll_red_op_destroy(op, comms[0]), COLL_SUCCESS, "and destroyed");
+	refused(coll_red_op_destroy(op, comms[0]), COLL_ERR_INVALID_ARGUMENT, "is destroyed",
+		"once only");
+	refused(coll_allreduce(x, y, 4, COLL_FLOAT32, op, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "is destroyed", "and is of no use then");
+}
+
+static void test_shrink(void)
+{
+	const int32_t self[] = {0}, nobody[] = {7};
+	coll_comm_t c;
+
+	refused(coll_comm_shrink(comms[0], self, 1, &c, NULL, 0), COLL_ERR_INVALID_ARGUMENT,
+		"excludes itself", "a rank without itself");
+	refused(coll_comm_shrink(comms[0], nobody, 1, &c, NULL, 0), COLL_ERR_INVALID_ARGUMENT,
+		"exclude[0] is 7", "without a rank that does not exist");
 }
 
 static void test_names(void)
@@ -315,7 +355,9 @@ static void test_backend(const char *backend)
 	works("wrong buffers");
 	test_nothing();
 	test_answers();
-	test_unsupported();
+	test_arrays();
+	test_own_operations();
+	test_shrink();
 	works("all of them");
 	gone = comms[1];
 	ok(coll_comm_destroy(comms[0]) == 0 && coll_comm_destroy(comms[1]) == 0, "destroy");

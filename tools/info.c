@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "info.h"
 #include "json.h"
 #include "tool.h"
 
@@ -14,13 +15,18 @@ static const char info_help[] =
 	"refused and why, every option with its value and who set it, and the choice.\n"
 	"Needs no peer.\n"
 	"\n"
+	"  -a, --algorithms   show instead how collectives are composed: the algorithms, and the\n"
+	"                     rules by which one is chosen\n"
+	"  -n, --ranks N      with --algorithms: say which rules never count on N ranks\n"
+	"      --nodes N      and on so many nodes (default: on any number)\n"
 	"  -j, --json         print one JSON document\n"
 	"  -o, --option NAME  print only this option, for example timeout or tcp.interface;\n"
 	"                     may be repeated, further NAMEs are options too\n"
 	"  -h, --help         show this help and exit\n"
 	"\n"
 	"Exit status: 0 if a communicator could be made (with --option: if the options\n"
-	"exist), 1 if not, 2 if the command line is wrong.\n";
+	"exist; with --algorithms: if the configuration is valid), 1 if not, 2 if the command\n"
+	"line is wrong.\n";
 
 static const struct {
 	uint32_t bit;
@@ -33,15 +39,10 @@ static const struct {
 
 enum { INFO_CAPABILITIES = sizeof(info_capabilities) / sizeof(info_capabilities[0]) };
 
-/* Escape sequences, or "" where colour is not wanted. */
-struct info_style {
-	const char *bold, *good, *bad, *end;
-};
-
 static const struct info_style info_plain = {"", "", "", ""};
 static const struct info_style info_colour = {"\033[1m", "\033[32m", "\033[31m", "\033[0m"};
 
-static const struct info_style *info_choose_style(void)
+const struct info_style *info_choose_style(void)
 {
 	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
 
@@ -50,8 +51,7 @@ static const struct info_style *info_choose_style(void)
 	return isatty(STDOUT_FILENO) ? &info_colour : &info_plain;
 }
 
-/* Text from plugins and files: nothing in it may steer the terminal. */
-static void info_put(const char *text)
+void info_put(const char *text)
 {
 	for (; *text; text++)
 		putchar((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
@@ -271,7 +271,15 @@ static int info_some_options(coll_info_t info, char **names, int as_json)
 	return 0;
 }
 
-static int info_show(char **names, int as_json)
+/* What the command line asks for. */
+struct info_request {
+	char **names; /* options, ended by NULL */
+	int count;
+	int json, algorithms;
+	int64_t nranks, nnodes; /* 0: not said */
+};
+
+static int info_show(const struct info_request *request)
 {
 	coll_info_t info;
 	const char *sentence;
@@ -282,9 +290,12 @@ static int info_show(char **names, int as_json)
 		return 1;
 	}
 	status = coll_info_verdict(info, &sentence) == COLL_SUCCESS ? 0 : 1;
-	if (names[0] != NULL)
-		status = info_some_options(info, names, as_json);
-	else if (as_json)
+	if (request->algorithms)
+		status = info_algorithms(info, (int32_t)request->nranks, (int32_t)request->nnodes,
+					 request->json);
+	else if (request->names[0] != NULL)
+		status = info_some_options(info, request->names, request->json);
+	else if (request->json)
 		info_json(info);
 	else
 		info_print(info);
@@ -292,37 +303,73 @@ static int info_show(char **names, int as_json)
 	return status;
 }
 
+/* One option of the command line; 0, or the exit status. */
+static int info_take(struct info_request *request, int c, char **argv, const struct option *known)
+{
+	switch (c) {
+	case 'a': request->algorithms = 1; return 0;
+	case 'j': request->json = 1; return 0;
+	case 'o': request->names[request->count++] = optarg; return 0;
+	case 'n':
+		if (tool_parse_int(optarg, 1, INT32_MAX, &request->nranks))
+			return tool_usage("info", "--ranks takes a number from 1 on, not '%s'",
+					  optarg);
+		return 0;
+	case 'N':
+		if (tool_parse_int(optarg, 1, INT32_MAX, &request->nnodes))
+			return tool_usage("info", "--nodes takes a number from 1 on, not '%s'",
+					  optarg);
+		return 0;
+	default: return tool_bad_option("info", c, argv, known);
+	}
+}
+
+/* Do the options fit each other? */
+static int info_check(const struct info_request *request, char **words)
+{
+	if (request->algorithms && (request->count > 0 || words[0] != NULL))
+		return tool_usage("info", "--algorithms shows no options");
+	if (!request->algorithms && (request->nranks || request->nnodes))
+		return tool_usage("info", "--ranks and --nodes belong to --algorithms");
+	if (request->nnodes && !request->nranks)
+		return tool_usage("info", "--nodes needs --ranks");
+	if (request->nnodes > request->nranks)
+		return tool_usage("info", "more nodes than ranks: there must be a rank on each");
+	if (request->count == 0 && words[0] != NULL)
+		return tool_usage("info", "what is '%s'? For one option: --option %s", words[0],
+				  words[0]);
+	return 0;
+}
+
 static int info_main(int argc, char **argv)
 {
 	static const struct option known[] = {{"help", no_argument, NULL, 'h'},
+					      {"algorithms", no_argument, NULL, 'a'},
 					      {"json", no_argument, NULL, 'j'},
+					      {"nodes", required_argument, NULL, 'N'},
 					      {"option", required_argument, NULL, 'o'},
+					      {"ranks", required_argument, NULL, 'n'},
 					      {NULL, 0, NULL, 0}};
-	char **names = calloc((size_t)argc + 1, sizeof(*names));
-	int c, status, count = 0, as_json = 0, wrong = 0;
+	struct info_request request = {.names = calloc((size_t)argc + 1, sizeof(char *))};
+	int c, status = 0;
 
-	if (names == NULL)
+	if (request.names == NULL)
 		return 1;
-	while (wrong == 0 && (c = getopt_long(argc, argv, ":hjo:", known, NULL)) != -1) {
+	while (status == 0 && (c = getopt_long(argc, argv, ":ahjn:o:", known, NULL)) != -1) {
 		if (c == 'h') {
 			fputs(info_help, stdout);
-			free(names);
+			free(request.names);
 			return 0;
 		}
-		if (c == 'j')
-			as_json = 1;
-		else if (c == 'o')
-			names[count++] = optarg;
-		else
-			wrong = tool_bad_option("info", c, argv, known);
+		status = info_take(&request, c, argv, known);
 	}
-	if (wrong == 0 && count == 0 && optind < argc)
-		wrong = tool_usage("info", "what is '%s'? For one option: --option %s",
-				   argv[optind], argv[optind]);
+	if (status == 0)
+		status = info_check(&request, argv + optind);
 	while (optind < argc)
-		names[count++] = argv[optind++];
-	status = wrong ? wrong : info_show(names, as_json);
-	free(names);
+		request.names[request.count++] = argv[optind++];
+	if (status == 0)
+		status = info_show(&request);
+	free(request.names);
 	return status;
 }
 

@@ -13,9 +13,8 @@
  *
  * The backend is chosen by COLL_BACKEND or coll.conf; x may be read after coll_sync.
  *
- * Not implemented by this version, and answered with COLL_ERR_UNSUPPORTED and a sentence: alltoall,
- * gather, scatter and the v-forms over transports; coll_comm_shrink; coll_red_op_create_*; an
- * operation that waits for an event of another communicator; device memory.
+ * Not implemented by this version, and answered with COLL_ERR_UNSUPPORTED and a sentence: device
+ * memory; on backends without a transport also events, split, dup and shrink.
  *
  * Conventions, valid for every function unless it says otherwise
  *
@@ -35,11 +34,28 @@
  * Buffers        Belong to the caller.  From the call until coll_sync() (or coll_barrier(), or the
  *                operation's request or event) has reported completion, send buffers must not be
  *                written and receive buffers neither read nor written.  Any alignment works.
+ *                After an error, abort or destroy nothing of the library touches them any more.
  * Counts         Are in elements of `dtype`, never bytes.  Any value from 0 to what memory holds.
- * In place       Is asked for as in NCCL: allreduce, broadcast, reduce: sendbuf == recvbuf;
- *                allgather: sendbuf == recvbuf + rank * sendcount elements;
- *                reduce_scatter: recvbuf == sendbuf + rank * recvcount elements.
+ * In place       Is asked for as in NCCL: allreduce, broadcast, reduce, alltoall: sendbuf == recvbuf;
+ *                allgather, and gather on root: sendbuf == recvbuf + rank * count elements;
+ *                reduce_scatter, and scatter on root: recvbuf == sendbuf + rank * count elements.
+ *                The v-forms have the rank's displacement instead (reduce_scatterv: the sum of the
+ *                counts before its own); alltoallv: sendbuf == recvbuf and equal counts and
+ *                displacements for sending and receiving.  Each rank may do as it likes.
  *                Any other overlap of the two buffers is COLL_ERR_INVALID_ARGUMENT.
+ * Progress       With the option `progress = caller` (default) data moves while some thread is in
+ *                a call on the communicator; a thread that waits sleeps when nothing arrives.  With
+ *                `progress = thread` each communicator made by coll_comm_init_* has a thread of the
+ *                library's own that moves data at any time, and sleeps when there is none.
+ * Reproducible   With the option `reproducible = yes` the result of a reduction depends on its
+ *                inputs and their rank order only, bit for bit: not on backend, algorithm, sizes of
+ *                pieces or placement of ranks.  Inputs x0, x1, ... are combined as T(0, nranks),
+ *                where T(a, b) is x_a if b == a + 1 and else T(a, a + p) op T(a + p, b) with p the
+ *                largest power of two below b - a.  The price: a reduction needs scratch memory as
+ *                large as all its inputs at a rank (short calls), or as the buffer (long ones), and
+ *                long calls take more and smaller messages than a ring.
+ *                Without it results are the same from call to call, as long as backend, ranks,
+ *                nodes, counts and options are; and equal on all ranks in any case.
  * After an error a communicator whose asynchronous error is set (coll_comm_get_async_error) answers
  *                every later operation with that error; what remains is to abort or destroy it.
  * FFI            Handles are opaque and pointer-sized, integers have fixed widths, nothing needs a
@@ -287,15 +303,20 @@ enum { COLL_SPLIT_NOCOLOR = -1 };
 /*
  * Collective over `comm`, blocks: ranks of equal colour (>= 0) form a new communicator, ordered by
  * key, then by old rank.  COLL_SPLIT_NOCOLOR takes part but gets *newcomm = NULL.  The new
- * communicator uses the old one's backend, connections and options; config is NULL.
+ * communicator uses the old one's backend, connections and options; config is NULL.  Either may be
+ * destroyed first.  In a group the call returns at once, and coll_group_end blocks and fills in
+ * *newcomm: so one thread can split for all ranks of coll_comm_init_all.
  */
 COLL_API coll_result_t coll_comm_split(coll_comm_t comm, int32_t color, int32_t key,
 				       coll_comm_t *newcomm, const coll_config_t *config);
-/* Collective, blocks: the same ranks in the same order, independent of `comm`. */
+/* As a split of all ranks in the same order: a communicator independent of `comm`. */
 COLL_API coll_result_t coll_comm_dup(coll_comm_t comm, coll_comm_t *newcomm);
 /*
- * Collective over the ranks not listed in exclude[0..nexclude), blocks; works after an excluded
- * rank has died.  flags: 0.
+ * Collective over the ranks not listed in exclude[0..nexclude), which keep their order, blocks; all
+ * of them give the same list.  Works after an excluded rank has died and `comm` has failed, and
+ * does not need the excluded ones.  If another rank dies meanwhile: COLL_ERR_PEER_LOST with its
+ * number; exclude it too and call again.  Not in a group.  config is NULL, flags 0.  `comm` remains,
+ * to be destroyed.
  */
 COLL_API coll_result_t coll_comm_shrink(coll_comm_t comm, const int32_t *exclude, int32_t nexclude,
 					coll_comm_t *newcomm, const coll_config_t *config,
@@ -384,7 +405,8 @@ COLL_API coll_result_t coll_recv(void *recvbuf, size_t count, coll_dtype_t dtype
 /*
  * Operations issued by this thread between start and the matching end, on any communicators, form
  * one batch: they begin at the end and run at the same time.  May be nested; the outermost end
- * counts.  Their buffers must not overlap.
+ * counts.  Their buffers must not overlap.  The end returns the first error of the group's calls
+ * that could begin; it does not block, unless the group has splits.
  */
 COLL_API coll_result_t coll_group_start(void);
 COLL_API coll_result_t coll_group_end(void);
@@ -436,8 +458,8 @@ typedef struct coll_args {
 } coll_args_t;
 
 /*
- * A persistent request: prepare once, start many times.  Buffers and counts stay those of `args`
- * (copied).  Collective kinds must be initialised and started in the same order on all ranks.
+ * A persistent request: prepare once, start many times: the schedule is kept.  Buffers and counts
+ * stay those of `args` (copied; an operation made at run time too).  Collective kinds must be initialised and started in the same order on all ranks.
  * Starting one that is still under way is COLL_ERR_INVALID_USAGE: wait for it first.
  */
 COLL_API coll_result_t coll_request_init(coll_comm_t comm, const coll_args_t *args,
@@ -459,7 +481,9 @@ COLL_API coll_result_t coll_request_free(coll_request_t request);
  * event is recorded at a position of a stream and is complete when all work before it is.  On a
  * backend without device streams the only other stream is the calling thread itself, written NULL:
  * recorded there an event is complete at once, and making it wait blocks the thread.  An event
- * never recorded counts as complete.
+ * never recorded counts as complete.  Recording again moves the event; whoever waits for it already
+ * waits for the old position.  An event may be used with communicators other than the one it was
+ * made with, and after that one's end.
  */
 COLL_API coll_result_t coll_event_create(coll_comm_t comm, coll_event_t *event);
 COLL_API coll_result_t coll_event_destroy(coll_event_t event);
@@ -468,14 +492,17 @@ COLL_API coll_result_t coll_event_record(coll_event_t event, coll_comm_t comm);
 /* Records at the end of another stream. */
 COLL_API coll_result_t coll_event_record_on_stream(coll_event_t event, coll_comm_t comm,
 						   coll_stream_t stream);
-/* Later operations of the communicator's own stream begin after the event. */
+/*
+ * Later operations of the communicator's own stream begin after the event.  Does not block.  If the
+ * event is another communicator's, and that one fails, this one fails too.
+ */
 COLL_API coll_result_t coll_comm_wait_event(coll_comm_t comm, coll_event_t event);
 /* Later work of another stream begins after the event. */
 COLL_API coll_result_t coll_stream_wait_event(coll_comm_t comm, coll_stream_t stream,
 					      coll_event_t event);
 /* COLL_SUCCESS if complete, COLL_IN_PROGRESS if not.  Makes progress, does not block. */
 COLL_API coll_result_t coll_event_query(coll_event_t event);
-/* Blocks the calling thread until the event is complete. */
+/* Blocks the calling thread until the event is complete; bounded by `timeout`. */
 COLL_API coll_result_t coll_event_synchronize(coll_event_t event);
 
 /* ------------------------------------------------------------- own operations -- */
@@ -483,20 +510,25 @@ COLL_API coll_result_t coll_event_synchronize(coll_event_t event);
 enum { COLL_SCALAR_DEVICE = 0, COLL_SCALAR_HOST_IMMEDIATE = 1 };
 
 /*
- * An operation "sum of scalar * x".  With COLL_SCALAR_HOST_IMMEDIATE *scalar is read during the
- * call, with COLL_SCALAR_DEVICE when the operation runs.
+ * An operation "sum of scalar * x": each rank's product is rounded to dtype, then summed.  Scalars
+ * may differ between ranks.  With COLL_SCALAR_HOST_IMMEDIATE *scalar is read during the call, with
+ * COLL_SCALAR_DEVICE whenever an operation begins (memory of a kind that the backend takes).
+ * The value is valid on this communicator, for this dtype, until it is destroyed.
  */
 COLL_API coll_result_t coll_red_op_create_pre_mul_sum(coll_op_t *op, const void *scalar,
 						      coll_dtype_t dtype, int32_t residence,
 						      coll_comm_t comm);
 /*
- * inout[i] = left[i] op inout[i] for count elements in host memory; must be associative and be the
- * same on all ranks.  If it is not commutative, operands come in rank order.
+ * inout[i] = left[i] op inout[i] for count elements in host memory, 16-byte aligned; called for
+ * pieces of any length, on whichever thread moves data.  It must be associative, the same on all
+ * ranks, and must not call the library.  If it is not commutative (commutative == 0), operands come
+ * in rank order.  Not for backends that reduce by themselves and have no transport.
  */
 typedef void (*coll_user_op_fn)(void *user, const void *left, void *inout, size_t count,
 				coll_dtype_t dtype);
 COLL_API coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn, void *user,
 					       int32_t commutative, coll_comm_t comm);
+/* Operations already issued, and persistent requests, keep what they need of it. */
 COLL_API coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t comm);
 
 /* --------------------------------------------------------------------- memory -- */
@@ -658,10 +690,50 @@ typedef struct coll_option_info {
 	const char *help;     /* one line */
 } coll_option_info_t;
 
+/*
+ * The table by which algorithms are chosen where the library composes a collective from messages:
+ * of the rules of a kind the first one decides that matches the call, whose algorithm is for so
+ * many ranks and nodes, and keeps the operands' order where that is needed.  Ranges include both
+ * ends.
+ */
+enum { COLL_RULE_HOST_MEMORY = 1, COLL_RULE_CUDA_MEMORY = 2 };
+
+typedef struct coll_rule_info {
+	uint64_t size;      /* in: sizeof(coll_rule_info_t) */
+	const char *name;   /* of the algorithm: "ring" */
+	const char *source; /* who set the rule: as in coll_option_info_t */
+	int32_t kind;       /* COLL_KIND_* */
+	int32_t algorithm;  /* its index, as in coll_algorithm_info */
+	uint64_t bytes_min; /* of the call's count argument */
+	uint64_t bytes_max; /* UINT64_MAX: no end */
+	int32_t ranks_min;  /* of the communicator */
+	int32_t ranks_max;  /* INT32_MAX: no end */
+	int32_t nodes_min;  /* that these live on */
+	int32_t nodes_max;  /* INT32_MAX: no end */
+	uint32_t memory;    /* COLL_RULE_*_MEMORY bits: where buffers may be */
+	int32_t number;     /* among the rules of its kind, from 1 */
+} coll_rule_info_t;
+
+/* What calls get to a rule. */
+enum {
+	COLL_REACH_NONE = 0,
+	COLL_REACH_CALLS = 1,  /* some that any program makes */
+	COLL_REACH_ORDERED = 2 /* only operations declared not to commute */
+};
+
 COLL_API int32_t coll_info_backend_count(coll_info_t info);
 COLL_API coll_result_t coll_info_backend(coll_info_t info, int32_t index, coll_backend_info_t *out);
 COLL_API int32_t coll_info_option_count(coll_info_t info);
 COLL_API coll_result_t coll_info_option(coll_info_t info, int32_t index, coll_option_info_t *out);
+/* All rules, kind by kind, each in order. */
+COLL_API int32_t coll_info_rule_count(coll_info_t info);
+COLL_API coll_result_t coll_info_rule(coll_info_t info, int32_t index, coll_rule_info_t *out);
+/*
+ * *reach becomes COLL_REACH_*, for so many ranks on so many nodes (0: on any number of them), and
+ * *why a few words on that, or "".  Static strings.
+ */
+COLL_API coll_result_t coll_info_rule_reach(coll_info_t info, int32_t index, int32_t nranks,
+					    int32_t nnodes, int32_t *reach, const char **why);
 /* Files read, directories searched and faults found, one sentence each, in order. */
 COLL_API int32_t coll_info_note_count(coll_info_t info);
 COLL_API const char *coll_info_note(coll_info_t info, int32_t index);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * coll_newer.c - built against a later minor: every struct has grown at its end.  What is new there
- * must be ignored by a libcoll that does not know it.
+ * must be ignored by a libcoll that does not know it, and the rest must work: its ranks are threads
+ * of one process.
  */
-#include "stub.h"
+#include <coll/backend.h>
 
-#include <string.h>
+#include "../frozen/inbox.h"
 
 struct newer_option {
 	coll_option_t option;
@@ -16,6 +17,13 @@ struct newer_option {
 struct newer_transport {
 	coll_transport_t transport;
 	void (*unheard_of)(void);
+	uint64_t further;
+};
+
+struct newer_native {
+	coll_native_t native;
+	void (*unheard_of)(void);
+	uint64_t further;
 };
 
 struct newer_backend {
@@ -29,8 +37,39 @@ static const struct newer_option newer_options[] = {
 	{{.key = "second", .fallback = "7", .max = 9, .type = COLL_OPTION_INT}, "1.7", 3},
 };
 
-static const struct newer_transport newer_transport = {
-	{.size = sizeof(newer_transport), .send = stub_send, .progress = stub_progress}, NULL};
+/* No such slot exists here, so nothing may call it. */
+static void newer_unheard_of(void)
+{
+	abort();
+}
+
+static const struct newer_transport newer_transport = {{.size = sizeof(newer_transport),
+							.send = inbox_send,
+							.progress = inbox_progress,
+							.wait_fd = inbox_wait_fd,
+							.arm = inbox_arm},
+						       newer_unheard_of,
+						       0x5eed};
+
+/* Has not learned anything yet. */
+static int32_t newer_allgather(void *ep, const coll_args_t *args, coll_error_t *err)
+{
+	(void)ep;
+	(void)args;
+	return inbox_fail(err, COLL_ERR_UNSUPPORTED, "left to the core");
+}
+
+static int32_t newer_query(void *ep, coll_error_t *err)
+{
+	(void)ep;
+	(void)err;
+	return COLL_SUCCESS;
+}
+
+static const struct newer_native newer_native = {
+	{.size = sizeof(newer_native), .allgather = newer_allgather, .query = newer_query},
+	newer_unheard_of,
+	0x5eed};
 
 /* The options must have been read with the right stride. */
 static int32_t newer_probe(const coll_host_t *host, coll_error_t *err)
@@ -39,8 +78,7 @@ static int32_t newer_probe(const coll_host_t *host, coll_error_t *err)
 
 	if (first && !strcmp(first, "one") && host->option_int(host, "second") == 7)
 		return COLL_SUCCESS;
-	strcpy(err->text, "options were misread");
-	return COLL_ERR_INTERNAL;
+	return inbox_fail(err, COLL_ERR_INTERNAL, "options were misread");
 }
 
 COLL_BACKEND_EXPORT extern const struct newer_backend newer_table __asm__("coll_backend_v1");
@@ -56,9 +94,10 @@ const struct newer_backend newer_table = {{
 						  .option_count = 2,
 						  .option_size = sizeof(struct newer_option),
 						  .transport = &newer_transport.transport,
+						  .native = &newer_native.native,
 						  .probe = newer_probe,
-						  .open = stub_open,
-						  .close = stub_close,
+						  .open = inbox_open,
+						  .close = inbox_close,
 					  },
-					  NULL,
+					  newer_unheard_of,
 					  0x5eed};

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* op.c - operations: from checked arguments to a place in the communicator's queue. */
+#include "engine.h"
+#include "error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void op_free(struct op *op)
+{
+	const coll_host_t *host = &op->comm->link->host;
+
+	host->free(host, op->scratch, op->scratch_size);
+	sched_free(&op->sched);
+	free(op->run);
+	free(op->ready);
+	free(op->arrays);
+	free(op);
+}
+
+static struct op *op_take(struct comm *comm)
+{
+	struct op *op = comm->spare;
+
+	if (op)
+		comm->spare = op->next;
+	else
+		op = calloc(1, sizeof(*op));
+	return op;
+}
+
+/* ------------------------------------------------------------------ the arrays -- */
+
+static void op_copy_array(const size_t **array, size_t *to, size_t n)
+{
+	if (*array && *array != to)
+		memcpy(to, *array, n * sizeof(*to));
+	if (*array)
+		*array = to;
+}
+
+/* Displacements that the caller did not give: blocks follow one another. */
+static void op_fill_displs(const size_t *counts, const size_t **displs, size_t *to, size_t n)
+{
+	size_t at = 0;
+
+	for (size_t r = 0; counts && !*displs && r < n; at += counts[r++])
+		to[r] = at;
+	if (counts)
+		*displs = to;
+}
+
+/* What this kind, or this rank, has no use for may be anything. */
+static void op_drop_unused(const struct comm *comm, coll_args_t *a)
+{
+	int root = comm->rank == a->root;
+
+	if (a->kind != COLL_KIND_ALLTOALLV && !(a->kind == COLL_KIND_SCATTERV && root))
+		a->sendcounts = a->senddispls = NULL;
+	if (a->kind < COLL_KIND_ALLGATHERV || a->kind > COLL_KIND_GATHERV ||
+	    (a->kind == COLL_KIND_GATHERV && !root))
+		a->recvcounts = a->recvdispls = NULL;
+	if (a->kind == COLL_KIND_REDUCE_SCATTERV)
+		a->recvdispls = NULL;
+}
+
+/* The arrays of a v-form are the caller's only during the call. */
+static int op_keep_arrays(struct op *op, size_t n)
+{
+	coll_args_t *a = &op->args;
+
+	op_drop_unused(op->comm, a);
+	if (!a->sendcounts && !a->recvcounts)
+		return COLL_SUCCESS;
+	if (!op->arrays)
+		op->arrays = malloc(4 * n * sizeof(*op->arrays));
+	if (!op->arrays)
+		return COLL_ERR_NO_MEMORY;
+	op_copy_array(&a->sendcounts, op->arrays, n);
+	op_copy_array(&a->senddispls, op->arrays + n, n);
+	op_copy_array(&a->recvcounts, op->arrays + 2 * n, n);
+	op_copy_array(&a->recvdispls, op->arrays + 3 * n, n);
+	op_fill_displs(a->sendcounts, &a->senddispls, op->arrays + n, n);
+	op_fill_displs(a->recvcounts, &a->recvdispls, op->arrays + 3 * n, n);
+	return COLL_SUCCESS;
+}
+
+/* ------------------------------------------------------------ making and queueing -- */
+
+int op_make(struct comm *comm, const coll_args_t *args, struct op **out)
+{
+	struct op *op = op_take(comm);
+
+	*out = NULL;
+	if (!op)
+		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", check_kind_name(args->kind));
+	op->next = NULL;
+	op->comm = comm;
+	op->args = *args;
+	op->state = OP_IDLE;
+	op->kept = 0;
+	op->built = 0;
+	op->awaited = NULL;
+	op->redop = (struct redop){.dtype = args->dtype};
+	if (check_reduces(args->kind) &&
+	    redop_find(comm, check_kind_name(args->kind), args->dtype, args->op, &op->redop))
+		op->redop = (struct redop){.dtype = args->dtype}; /* was checked before */
+	if (op_keep_arrays(op, (size_t)comm->nranks)) {
+		op->next = comm->spare;
+		comm->spare = op;
+		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", check_kind_name(args->kind));
+	}
+	op->algorithm = choose_algorithm(comm, &op->args, &op->redop);
+	op->in_place = !op->redop.scaled && check_in_place(comm, &op->args);
+	op->print = print_of(comm, op);
+	*out = op;
+	return COLL_SUCCESS;
+}
+
+void op_enqueue(struct op *op, uint64_t group)
+{
+	struct comm *comm = op->comm;
+	int kind = op->args.kind;
+
+	op->next = NULL;
+	op->number = ++comm->issued;
+	op->group = group;
+	op->native = 0;
+	op->state = group ? OP_HELD : OP_QUEUED;
+	if (kind != COLL_KIND_SEND && kind != COLL_KIND_RECV && kind != KIND_AWAIT) {
+		op->seq = comm->seq++;
+		comm_remember(comm, &op->print);
+	}
+	if (comm->tail)
+		comm->tail->next = op;
+	else
+		comm->head = op;
+	comm->tail = op;
+}
+
+int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group)
+{
+	struct op *op;
+	int code = op_make(comm, args, &op);
+
+	if (!code)
+		op_enqueue(op, group);
+	return code;
+}
+
+void op_release(struct comm *comm, uint64_t group)
+{
+	for (struct op *op = comm->head; op; op = op->next)
+		if (op->state == OP_HELD && op->group == group)
+			op->state = OP_QUEUED;
+}
+
+/* ---------------------------------------------------------------- kept for later -- */
+
+void op_keep(struct op *op)
+{
+	struct comm *comm = op->comm;
+
+	op->kept = 1;
+	op->kept_next = comm->kept;
+	comm->kept = op;
+}
+
+void op_unkeep(struct op *op)
+{
+	struct comm *comm = op->comm;
+	struct op **at = &comm->kept;
+
+	while (*at != op)
+		at = &(*at)->kept_next;
+	*at = op->kept_next;
+	op->kept = 0;
+	if (op->state == OP_IDLE)
+		op_retire(op);
+}
+
+void op_retire(struct op *op)
+{
+	op->state = OP_IDLE;
+	if (op->kept)
+		return;
+	op->next = op->comm->spare;
+	op->comm->spare = op;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shrink.c - a communicator for the survivors.  The old one may have failed, so its operations are
+ * of no use: survivors tell the lowest of them whom they exclude, by control messages, and it draws
+ * the new communicator's number once all of them say the same.
+ */
+#include "engine.h"
+#include "error.h"
+#include "group.h"
+#include "split.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct shrink {
+	struct comm *comm;
+	uint8_t *excluded; /* per rank */
+	uint64_t hash;     /* of the same, never 0 */
+	int leader;
+};
+
+static int shrink_exclude(struct shrink *s, const int32_t *exclude, int32_t n)
+{
+	const struct comm *comm = s->comm;
+
+	for (int i = 0; i < n; i++) {
+		if (exclude[i] < 0 || exclude[i] >= comm->nranks)
+			return error_set(COLL_ERR_INVALID_ARGUMENT,
+					 "coll_comm_shrink: exclude[%d] is %d, but ranks go from 0 "
+					 "to %d",
+					 i, exclude[i], comm->nranks - 1);
+		s->excluded[exclude[i]] = 1;
+	}
+	if (s->excluded[comm->rank])
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_comm_shrink: rank %d excludes itself; only those that stay "
+				 "call it",
+				 comm->rank);
+	s->hash = 0xcbf29ce484222325u; /* FNV-1a */
+	for (int r = 0; r < comm->nranks; r++)
+		s->hash = (s->hash ^ (uint64_t)(s->excluded[r] + 1)) * 0x100000001b3u;
+	s->hash |= 1;
+	while (s->excluded[s->leader])
+		s->leader++;
+	return COLL_SUCCESS;
+}
+
+/* A survivor that is lost or has left, or -1. */
+static int shrink_lost(const struct shrink *s)
+{
+	const struct comm *comm = s->comm;
+
+	for (int r = 0; r < comm->nranks; r++)
+		if (!s->excluded[r] && (comm->gone[r] || comm->link->lost[comm->world[r]]))
+			return r;
+	return -1;
+}
+
+static int shrink_agreed(const struct shrink *s)
+{
+	const struct comm *comm = s->comm;
+
+	for (int r = 0; r < comm->nranks; r++)
+		if (!s->excluded[r] && r != comm->rank && comm->shrink[r] != s->hash)
+			return 0;
+	return 1;
+}
+
+static int shrink_over(void *arg)
+{
+	const struct shrink *s = arg;
+	const struct comm *comm = s->comm;
+
+	if (!comm->link->ep || shrink_lost(s) >= 0)
+		return 1;
+	return comm->rank == s->leader ? shrink_agreed(s) : comm->shrunk != 0;
+}
+
+/* "3, 5": those that the leader has not heard the same from. */
+static void shrink_list_missing(const struct shrink *s, char *text, size_t size)
+{
+	size_t at = 0;
+
+	for (int r = 0; r < s->comm->nranks && at < size; r++)
+		if (!s->excluded[r] && r != s->comm->rank && s->comm->shrink[r] != s->hash)
+			at += (size_t)snprintf(text + at, size - at, "%s%d%s", at ? ", " : "", r,
+					       s->comm->shrink[r] ? " (excludes others)" : "");
+}
+
+static int shrink_timed_out(const struct shrink *s)
+{
+	char missing[256] = "";
+
+	if (s->comm->rank != s->leader)
+		return error_set(COLL_ERR_TIMEOUT,
+				 "coll_comm_shrink: rank %d, the lowest that stays, does not "
+				 "answer: all ranks that stay must call it with the same list",
+				 s->leader);
+	shrink_list_missing(s, missing, sizeof(missing));
+	return error_set(COLL_ERR_TIMEOUT,
+			 "coll_comm_shrink: not heard from rank %s: all ranks that stay must call "
+			 "it with the same list",
+			 missing);
+}
+
+/* The leader has heard from all: *context becomes the new communicator's, told to everybody. */
+static int shrink_lead(struct shrink *s, uint32_t *context)
+{
+	struct comm *comm = s->comm;
+
+	*context = comm_draw_context(comm->link);
+	for (int r = 0; r < comm->nranks; r++)
+		comm->shrink[r] = 0;
+	for (int r = 0; r < comm->nranks; r++)
+		if (!s->excluded[r] && r != comm->rank)
+			link_notify(comm->link, comm->world[r], comm->context, NOTICE_SHRUNK,
+				    (int)*context, "");
+	return COLL_SUCCESS;
+}
+
+static int shrink_agree(struct shrink *s, uint32_t *context)
+{
+	struct comm *comm = s->comm;
+	char text[32];
+	int lost;
+
+	comm->shrunk = 0;
+	snprintf(text, sizeof(text), "%" PRIx64, s->hash);
+	if (comm->rank != s->leader)
+		link_notify(comm->link, comm->world[s->leader], comm->context, NOTICE_SHRINK, 0,
+			    text);
+	if (link_wait(comm->link, shrink_over, s, comm->link->timeout_us))
+		return shrink_timed_out(s);
+	if (!comm->link->ep)
+		return error_set(COLL_ERR_ABORTED, "the endpoint of backend '%s' had to be closed",
+				 comm->link->plugin->backend.name);
+	if (comm->rank != s->leader && comm->shrunk) {
+		*context = (uint32_t)(comm->shrunk - 1);
+		return COLL_SUCCESS;
+	}
+	lost = shrink_lost(s);
+	if (lost >= 0)
+		return error_set(COLL_ERR_PEER_LOST,
+				 "coll_comm_shrink: rank %d is gone too: exclude it as well", lost);
+	return shrink_lead(s, context);
+}
+
+static int shrink_make(const struct shrink *s, uint32_t context, coll_comm_t *newcomm)
+{
+	struct comm *comm = s->comm;
+	int *world = calloc((size_t)comm->nranks, sizeof(*world));
+	int n = 0, rank = 0, code;
+
+	if (!world)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
+	for (int r = 0; r < comm->nranks; r++) {
+		if (s->excluded[r])
+			continue;
+		if (r == comm->rank)
+			rank = n;
+		world[n++] = comm->world[r];
+	}
+	code = split_new_comm(comm, context, rank, n, world, newcomm);
+	free(world);
+	return code;
+}
+
+static int shrink_check(const struct comm *comm, const int32_t *exclude, int32_t n,
+			const coll_comm_t *newcomm, const coll_config_t *config, int32_t flags)
+{
+	const char *wrong = !newcomm                   ? "newcomm is NULL"
+			    : config                   ? "config must be NULL"
+			    : flags                    ? "flags must be 0"
+			    : n < 0 || (n && !exclude) ? "exclude is NULL or nexclude negative"
+						       : NULL;
+
+	if (wrong)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_shrink: %s", wrong);
+	if (group_current())
+		return error_set(COLL_ERR_INVALID_USAGE,
+				 "coll_comm_shrink waits, so it cannot be called in a group");
+	if (!comm->link->plugin->backend.transport)
+		return error_set(COLL_ERR_UNSUPPORTED,
+				 "shrinking over backend '%s' is not implemented",
+				 comm->link->plugin->backend.name);
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_comm_shrink(coll_comm_t handle, const int32_t *exclude, int32_t nexclude,
+			       coll_comm_t *newcomm, const coll_config_t *config, int32_t flags)
+{
+	struct comm *comm = comm_enter(handle, "coll_comm_shrink");
+	struct shrink s = {.comm = comm};
+	uint32_t context = 0;
+	int code;
+
+	if (newcomm)
+		*newcomm = NULL;
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = shrink_check(comm, exclude, nexclude, newcomm, config, flags);
+	s.excluded = calloc((size_t)comm->nranks, 1);
+	if (!code && !s.excluded)
+		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
+	if (!code)
+		code = shrink_exclude(&s, exclude, nexclude);
+	if (!code)
+		code = shrink_agree(&s, &context);
+	if (!code)
+		code = shrink_make(&s, context, newcomm);
+	comm_leave(comm);
+	free(s.excluded);
+	return code;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* check_list.c - all tables of checks, in the order in which they run within their group. */
+#include <stddef.h>
+#include "check.h"
+#include "check_themes.h"
+
+const struct check *const check_lists[] = {
+	check_file_checks,
+	check_table_checks,
+	check_options_checks,
+	check_probe_checks,
+	check_open_checks,
+	check_send_checks,
+	check_status_checks,
+	check_receive_checks,
+	check_progress_checks,
+	check_sleep_checks,
+	check_close_checks,
+	check_exchange_checks,
+	check_lost_checks,
+	check_cancel_checks,
+	check_limits_checks,
+	check_native_checks,
+	NULL,
+};

@@ -97,9 +97,8 @@ static int choose_check_reproducible(const struct conf *conf, const struct tunin
 		choose_option(kind, name);
 		rules_algorithms(kind, COLL_ALGORITHM_CANONICAL, known, sizeof(known));
 		return error_set(COLL_ERR_CONFIG,
-				 "%s: option '%s' names '%s', whose results depend on the number "
-				 "of bytes and the algorithm, but '%s' sets 'reproducible = yes': "
-				 "name one of %s, or none",
+				 "%s: option '%s' names '%s', whose results are not reproducible, "
+				 "but %s sets 'reproducible = yes': name one of %s, or none",
 				 conf_source(conf, name), name, algo->name,
 				 conf_source(conf, "reproducible"), known);
 	}

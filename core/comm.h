@@ -57,7 +57,22 @@ enum {
 	NOTICE_SHRUNK = 6  /* from the leader: all are here; code is the context */
 };
 
-/* Tags: context (26 bits), control and point-to-point marks, then what tells messages apart. */
+/*
+ * Tag: context (bits 63-38) | user (37) | control (36), then for collectives seq (bits 35-20) |
+ * message number (19-0), for point to point the user's tag (31-0).
+ */
+enum {
+	TAG_CONTEXT_SHIFT = 38,
+	TAG_CONTEXT_BITS = 26,
+	TAG_SEQ_SHIFT = 20,
+	TAG_SEQ_BITS = 16,
+	TAG_MSG_BITS = 20
+};
+
+#define TAG_USER     ((uint64_t)1 << 37)
+#define TAG_SEQ_MASK ((1u << TAG_SEQ_BITS) - 1)
+#define TAG_MSG_MASK ((1u << TAG_MSG_BITS) - 1)
+
 uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg);
 uint64_t comm_tag_user(const struct comm *comm, uint32_t tag);
 uint64_t comm_tag_control(uint32_t context);

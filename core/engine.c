@@ -200,7 +200,7 @@ static int engine_run_ready(struct op *op)
 	return moved;
 }
 
-static int engine_run(struct op *op)
+int engine_run(struct op *op)
 {
 	struct recv *recv;
 	int moved = 0, again;
@@ -238,7 +238,7 @@ static size_t engine_scratch(const struct op *op)
 	return op->sched.scratch + (scaled ? engine_scaled_bytes(op) : 0);
 }
 
-static int engine_room(struct op *op)
+int engine_room(struct op *op)
 {
 	int n = op->sched.nsteps;
 
@@ -268,7 +268,7 @@ static int engine_room(struct op *op)
 	return COLL_SUCCESS;
 }
 
-static void engine_begin(struct op *op)
+void engine_begin(struct op *op)
 {
 	const struct sched *s = &op->sched;
 
@@ -292,160 +292,6 @@ static void engine_begin(struct op *op)
 			engine_make_ready(op, i);
 }
 
-/* --------------------------------------------------------- native operations -- */
-
-static void engine_fail_native(struct comm *comm, int code, const coll_error_t *err)
-{
-	error_take(code, err);
-	comm_fail(comm, 0, code, "rank %d: %s", comm->rank, error_text());
-}
-
-/* 0: the backend will not do it, but its transport can. */
-static int engine_start_native(struct op *op, native_fn slot)
-{
-	struct link *link = op->comm->link;
-	coll_error_t err = error_blank();
-	int code = slot(link->ep, &op->args, &err);
-
-	if (code == COLL_ERR_UNSUPPORTED && link->plugin->backend.transport)
-		return 0;
-	if (code) {
-		engine_fail_native(op->comm, code, &err);
-		return 1;
-	}
-	op->native = 1;
-	op->state = OP_RUNNING;
-	return 1;
-}
-
-/* Native operations are complete when the backend's stream has passed the last of them. */
-static void engine_check_native(struct comm *comm)
-{
-	const coll_backend_t *b = &comm->link->plugin->backend;
-	coll_error_t err = error_blank();
-	int code;
-
-	if (!b->native || !comm->head || !comm->head->native || comm->head->state != OP_RUNNING)
-		return;
-	code = b->native->query(comm->link->ep, &err);
-	if (code == COLL_IN_PROGRESS)
-		return;
-	if (code) {
-		engine_fail_native(comm, code, &err);
-		return;
-	}
-	for (struct op *op = comm->head; op && op->state == OP_RUNNING && op->native; op = op->next)
-		op->state = OP_DONE;
-}
-
-/* ------------------------------------------------------------------- the queue -- */
-
-/* The backend's slot for an operation: it knows nothing of those made by the application. */
-static native_fn engine_native(const struct op *op)
-{
-	int own = check_reduces(op->args.kind) && (op->redop.fn || op->redop.scaled);
-
-	return own ? NULL : choose_native(op->comm, op->args.kind);
-}
-
-/* An operation runs only once its arrays are whole: if they cannot be made there is nothing to end. */
-static void engine_start(struct op *op)
-{
-	native_fn slot = engine_native(op);
-	int code = COLL_SUCCESS;
-
-	if (op->args.kind == KIND_AWAIT) {
-		op->state = OP_RUNNING;
-		return;
-	}
-	if (slot && engine_start_native(op, slot))
-		return;
-	if (!op->built)
-		code = choose_build(op);
-	op->built = !code;
-	if (!code)
-		code = engine_room(op);
-	if (code) {
-		comm_fail(op->comm, 0, code, "rank %d: no memory for the schedule", op->comm->rank);
-		return;
-	}
-	engine_begin(op);
-	op->state = OP_RUNNING;
-}
-
-/* May `op` run beside what is under way before it? */
-static int engine_may_start(const struct comm *comm, const struct op *op)
-{
-	const struct op *head = comm->head;
-
-	if (op->state != OP_QUEUED)
-		return 0;
-	if (op == head || (op->group && op->group == head->group))
-		return 1;
-	return head->native && engine_native(op) != NULL;
-}
-
-static void engine_pop_done(struct comm *comm)
-{
-	while (comm->head && comm->head->state == OP_DONE) {
-		struct op *op = comm->head;
-
-		comm->head = op->next;
-		if (!comm->head)
-			comm->tail = NULL;
-		comm->finished = op->number;
-		comm->link->news_for_sleepers = 1;
-		op_retire(op);
-	}
-}
-
-/* Moves a running operation on; 1 if anything did. */
-static int engine_advance(struct op *op)
-{
-	int moved;
-
-	if (op->args.kind == KIND_AWAIT) {
-		moved = await_check(op);
-		if (moved == AWAIT_DONE)
-			op->state = OP_DONE;
-		return moved != AWAIT_IDLE;
-	}
-	moved = engine_run(op);
-	if (!op->comm->error && !op->left)
-		op->state = OP_DONE;
-	return moved;
-}
-
-int engine_progress(struct comm *comm)
-{
-	int moved = 0;
-
-	if (comm->error)
-		return 0;
-	engine_check_native(comm);
-	engine_pop_done(comm);
-	for (struct op *op = comm->head; op && !comm->error;) {
-		if (op->state == OP_QUEUED && !engine_may_start(comm, op))
-			break;
-		if (op->state == OP_HELD)
-			break;
-		if (op->state == OP_QUEUED) {
-			engine_start(op);
-			moved = 1;
-		}
-		if (!comm->error && op->state == OP_RUNNING && !op->native)
-			moved |= engine_advance(op);
-		op = op->next;
-		if (!op || op->state == OP_QUEUED)
-			engine_pop_done(comm);
-	}
-	if (!comm->error)
-		engine_pop_done(comm);
-	if (comm->ngone && comm->head)
-		comm_check_gone(comm);
-	return moved;
-}
-
 /* ------------------------------------------------------------------ giving up -- */
 
 static void engine_cancel_step(struct op *op, int i)
@@ -463,7 +309,7 @@ static void engine_cancel_step(struct op *op, int i)
 		link_shut(link);
 }
 
-static void engine_cancel_op(struct op *op)
+void engine_cancel_op(struct op *op)
 {
 	struct link *link = op->comm->link;
 	const coll_transport_t *t = link->plugin->backend.transport;
@@ -482,16 +328,4 @@ static void engine_cancel_op(struct op *op)
 	}
 	for (int i = 0; op->cap_steps && i < op->sched.nsteps; i++)
 		engine_cancel_step(op, i);
-}
-
-void engine_cancel(struct comm *comm)
-{
-	const coll_native_t *native = comm->link->plugin->backend.native;
-
-	if (native && native->abort && comm->link->ep)
-		native->abort(comm->link->ep);
-	for (struct op *op = comm->head; op; op = op->next) {
-		engine_cancel_op(op);
-		op->state = OP_DONE;
-	}
 }

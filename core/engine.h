@@ -76,12 +76,21 @@ void op_free(struct op *op);
 /* Lets a group's operations begin. */
 void op_release(struct comm *comm, uint64_t group);
 
-/* Runs what can run on the communicator: 1 if anything moved. */
-int engine_progress(struct comm *comm);
+/* Makes the arrays and the scratch memory that an operation's schedule needs. */
+int engine_room(struct op *op);
+/* Makes its first steps ready. */
+void engine_begin(struct op *op);
+/* Runs what can run of it: 1 if anything moved. */
+int engine_run(struct op *op);
 /* A receive of op's has completed. */
 void engine_received(struct recv *recv);
-/* Ends every operation of the communicator: nothing of theirs is touched afterwards. */
-void engine_cancel(struct comm *comm);
+/* Ends it: nothing of it is touched afterwards. */
+void engine_cancel_op(struct op *op);
+
+/* Runs what can run on the communicator: 1 if anything moved. */
+int queue_progress(struct comm *comm);
+/* Ends every operation of the communicator. */
+void queue_cancel(struct comm *comm);
 
 /* "allreduce of 10 float32 (sum)" for a message header or an operation. */
 void print_describe(const struct print *print, char *text, size_t size);

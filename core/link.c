@@ -222,7 +222,7 @@ int link_progress(struct link *link)
 		moved |= link_reap_notices(link);
 	for (struct comm *c = link->comms; c; c = c->next)
 		if (c->head)
-			moved |= engine_progress(c);
+			moved |= queue_progress(c);
 	if (link->news_for_sleepers && link->sleepers)
 		link_wake(link);
 	link->news_for_sleepers = 0;

@@ -72,7 +72,7 @@ static const coll_option_t net_options[] = {
 	{.key = "buffer", .type = COLL_OPTION_BYTES, .min = 0, .max = 1 << 30},
 };
 
-static int declare_net(struct conf *conf)
+__attribute__((unused)) static int declare_net(struct conf *conf)
 {
 	return conf_declare(conf, "net", net_options, 3);
 }

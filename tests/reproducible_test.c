@@ -243,6 +243,10 @@ struct variant {
 	const char *variable, *value;
 };
 
+static const char *const segments[] = {"1M", "4K"};
+
+enum { SEGMENTS = sizeof(segments) / sizeof(segments[0]) };
+
 static struct variant variants[64];
 static int nvariants;
 
@@ -260,8 +264,7 @@ static void add_algorithms(int32_t kind, const char *variable, uint32_t flags)
 static void make_variants(uint32_t flags)
 {
 	nvariants = 0;
-	variants[nvariants++] = (struct variant){"COLL_SEGMENT", "1M"};
-	variants[nvariants++] = (struct variant){"COLL_SEGMENT", "4K"};
+	variants[nvariants++] = (struct variant){"COLL_NODE_SIZE", "1"};
 	variants[nvariants++] = (struct variant){"COLL_NODE_SIZE", "2"};
 	variants[nvariants++] = (struct variant){"COLL_PROGRESS", "thread"};
 	add_algorithms(COLL_KIND_ALLREDUCE, "COLL_ALLREDUCE_ALGORITHM", flags);
@@ -278,7 +281,8 @@ static int run_variant(const struct ranks_job *job, const struct variant *v, con
 	int good;
 
 	setenv(v->variable, v->value, 1);
-	good = ranks_ok(job, "%s with %s=%s", what, lower, v->value);
+	good = ranks_ok(job, "%s with SEGMENT=%s %s=%s", what, getenv("COLL_SEGMENT"), lower,
+			v->value);
 	unsetenv(v->variable);
 	return good;
 }
@@ -318,9 +322,12 @@ static void test_reproducible(int nranks)
 	if (nranks > 2)
 		ok(different > LENGTH / 20, "%d ranks: %d of %d elements show another order",
 		   nranks, different, LENGTH);
-	test_backend("simulated", 0, nranks, &hash);
-	test_backend("tcp", 0, nranks, &hash);
-	test_backend("tcp", 1, nranks, &hash);
+	for (int i = 0; i < SEGMENTS; i++) {
+		setenv("COLL_SEGMENT", segments[i], 1);
+		test_backend("simulated", 0, nranks, &hash);
+		test_backend("tcp", 0, nranks, &hash);
+		test_backend("tcp", 1, nranks, &hash);
+	}
 }
 
 /* Without reproducible mode, whichever the algorithm. */
@@ -329,9 +336,11 @@ static void test_agreement(const char *backend, int nranks)
 	struct answer *answer = ranks_memory(sizeof(*answer));
 	struct ranks_job job = {backend, nranks, 0, agree, answer};
 
-	for (int v = 0; v < nvariants; v++)
-		if (run_variant(&job, &variants[v], "equal bits"))
+	for (int i = 0; i < SEGMENTS * nvariants; i++) {
+		setenv("COLL_SEGMENT", segments[i % SEGMENTS], 1);
+		if (run_variant(&job, &variants[i / SEGMENTS], "equal bits"))
 			is_hash(answer, nranks, answer->hash[0], "not reproducible");
+	}
 }
 
 int main(void)

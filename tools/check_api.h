@@ -86,7 +86,7 @@ int api_works(struct api_rank *r);
 enum { API_GUARD = 64, API_MOVE = -1 };
 
 /* Shared numbers that are not the check's own. */
-enum { API_COMBINATIONS = 63, API_SHARED = 62 };
+enum { API_COMBINATIONS = 63 };
 
 /* One collective call, as all ranks make it. */
 struct api_case {
@@ -151,6 +151,8 @@ int api_op_fits(int32_t op, int32_t dtype);
 uint64_t api_mix(uint64_t a, uint64_t b);
 /* A whole number, small enough for the type, as an element of it. */
 void api_store(int32_t dtype, int64_t whole, void *out);
+void api_store_nan(int32_t dtype, void *out);
+int api_is_nan(int32_t dtype, const void *in);
 
 struct api_table {
 	unsigned char in[CHECK_RANKS][API_PERIOD * API_ELEM_MAX];

@@ -115,6 +115,27 @@ void api_store(int32_t dtype, int64_t whole, void *out)
 	}
 }
 
+/* All bits but the sign. */
+void api_store_nan(int32_t dtype, void *out)
+{
+	size_t size = coll_dtype_size(dtype);
+
+	memset(out, 0xff, size);
+	((unsigned char *)out)[size - 1] = 0x7f;
+}
+
+int api_is_nan(int32_t dtype, const void *in)
+{
+	const struct data_type *t = data_type(dtype);
+	uint64_t bits = 0, infinity = ((uint64_t)1 << t->exponent) - 1;
+
+	memcpy(&bits, in, (size_t)t->size);
+	bits &= ((uint64_t)1 << (t->exponent + t->mantissa)) - 1;
+	/* e4m3 has no infinity: of its largest exponent only the last code is no number. */
+	infinity = t->dtype == COLL_FLOAT8E4M3 ? 0x7e : infinity << t->mantissa;
+	return bits > infinity;
+}
+
 static int64_t data_within(const struct data_type *t, uint64_t hash, int64_t bound)
 {
 	if (t->is_signed)

@@ -61,7 +61,8 @@ static int event_late(struct api_rank *r, coll_event_t event)
 
 	if (late && !api_await(r, 0, r->nranks - 1))
 		return 0;
-	if (!event_sum(r, &x) || !api_did(r, coll_event_record(event, r->comm), "coll_event_record"))
+	if (!event_sum(r, &x) ||
+	    !api_did(r, coll_event_record(event, r->comm), "coll_event_record"))
 		return 0;
 	if (!late && coll_event_query(event) != COLL_IN_PROGRESS)
 		return api_fail(r, "an event is complete before the work ahead of it");
@@ -257,3 +258,38 @@ static void event_several(struct api_rank *r)
 	for (int i = 0; i < 3; i++)
 		api_did(r, coll_request_free(request[i]), "coll_request_free");
 }
+
+/* ------------------------------------------------------------------ the table -- */
+
+static const struct api_plan event_order_plan = {.rank = event_order};
+static const struct api_plan event_not_early_plan = {.rank = event_not_early};
+static const struct api_plan event_across_plan = {.rank = event_across};
+static const struct api_plan event_requests_plan = {.rank = event_requests};
+static const struct api_plan event_request_states_plan = {.rank = event_request_states};
+static const struct api_plan event_persistent_plan = {.rank = event_persistent};
+static const struct api_plan event_several_plan = {.rank = event_several};
+
+const struct check check_api_event[] = {
+	{"event-order", "an event is complete after the work before it",
+	 "coll.h, coll_event_create", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &event_order_plan},
+	{"event-not-early", "an event is not complete before the work ahead of it",
+	 "coll.h, coll_event_create", CHECK_API, .ways = CHECK_EITHER, .ranks_min = 2,
+	 .run = api_run, .plan = &event_not_early_plan},
+	{"event-across", "a communicator waits for an event of another one",
+	 "coll.h, coll_comm_wait_event", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &event_across_plan},
+	{"request-test-wait", "test and wait tell when an operation is complete",
+	 "coll.h, coll_get_request", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &event_requests_plan},
+	{"request-states", "a request under way is not started again; freed, it goes on",
+	 "coll.h, coll_request_init", CHECK_API, .ways = CHECK_EITHER, .ranks_min = 2,
+	 .run = api_run, .plan = &event_request_states_plan},
+	{"request-persistent", "every collective is prepared once and started many times",
+	 "coll.h, coll_request_init", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &event_persistent_plan},
+	{"request-several", "several prepared operations are under way at once",
+	 "coll.h, coll_request_start", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &event_several_plan},
+	{.name = NULL},
+};

@@ -101,10 +101,9 @@ static int group_drive(struct api_rank *r, const coll_comm_t *comms, int32_t n, 
 		sum += x[i] = salt + i;
 	good = api_did(r, coll_group_start(), "coll_group_start");
 	for (int32_t i = 0; i < n && good; i++)
-		good = api_did(r,
-			       coll_allreduce(&x[i], &x[i], 1, COLL_INT32, COLL_SUM, comms[i],
-					      NULL),
-			       "coll_allreduce");
+		good = api_did(
+			r, coll_allreduce(&x[i], &x[i], 1, COLL_INT32, COLL_SUM, comms[i], NULL),
+			"coll_allreduce");
 	good = api_did(r, coll_group_end(), "coll_group_end") && good;
 	/* Any order of waiting will do. */
 	for (int32_t i = n - 1; i >= 0 && good; i--)
@@ -168,3 +167,28 @@ static void group_one_thread_split(struct api_rank *r)
 {
 	group_with_all(r, group_split);
 }
+
+/* ------------------------------------------------------------------ the table -- */
+
+static const struct api_plan group_tensors_plan = {.rank = group_tensors};
+static const struct api_plan group_two_comms_plan = {.rank = group_two_comms};
+static const struct api_plan group_one_thread_plan = {.rank = group_one_thread,
+						      .flags = API_NO_COMM};
+static const struct api_plan group_one_thread_split_plan = {.rank = group_one_thread_split,
+							    .flags = API_NO_COMM};
+
+const struct check check_api_group[] = {
+	{"group-tensors", "many tensors of any size and type form one batch",
+	 "coll.h, coll_group_start", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &group_tensors_plan},
+	{"group-two-comms", "one group holds operations of two communicators",
+	 "coll.h, coll_group_start", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &group_two_comms_plan},
+	{"group-one-thread", "one thread drives all ranks of its process",
+	 "coll.h, coll_comm_init_all", CHECK_API, .ways = CHECK_THREADS, .run = api_run,
+	 .plan = &group_one_thread_plan},
+	{"group-one-thread-split", "one thread splits all ranks of its process in one group",
+	 "coll.h, coll_comm_split", CHECK_API, .ways = CHECK_THREADS, .run = api_run,
+	 .plan = &group_one_thread_split_plan},
+	{.name = NULL},
+};

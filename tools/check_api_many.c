@@ -126,3 +126,23 @@ static void many_lives(struct api_rank *r)
 			return;
 	}
 }
+
+/* ------------------------------------------------------------------ the table -- */
+
+static const struct api_plan many_comms_plan = {.rank = many_comms};
+static const struct api_plan many_shared_plan = {.rank = many_shared};
+static const struct api_plan many_makers_plan = {.rank = many_makers, .flags = API_NO_COMM};
+static const struct api_plan many_lives_plan = {.rank = many_lives, .flags = API_NO_COMM};
+
+const struct check check_api_many[] = {
+	{"many-comms", "several threads of each rank use a communicator each", "coll.h, Threads",
+	 CHECK_API, .ways = CHECK_EITHER, .run = api_run, .plan = &many_comms_plan},
+	{"many-questions", "other threads ask questions while one works", "coll.h, Threads",
+	 CHECK_API, .ways = CHECK_EITHER, .run = api_run, .plan = &many_shared_plan},
+	{"many-makers", "several threads make communicators at once", "Threads", CHECK_API,
+	 .ways = CHECK_EITHER, .run = api_run, .plan = &many_makers_plan},
+	{"many-lives", "communicators are made and destroyed again and again",
+	 "coll_backend_t.close", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &many_lives_plan},
+	{.name = NULL},
+};

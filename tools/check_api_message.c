@@ -119,8 +119,9 @@ static void message_all_pairs(struct api_rank *r)
 		good = message_recv(r, &in[p], sizeof(in[p]), p, 0) &&
 		       message_send(r, &out[p], sizeof(out[p]), p, 0);
 	}
-	good = good && api_did(r, coll_allreduce(&sum, &sum, 1, COLL_INT32, COLL_SUM, r->comm, NULL),
-			       "coll_allreduce");
+	good = good &&
+	       api_did(r, coll_allreduce(&sum, &sum, 1, COLL_INT32, COLL_SUM, r->comm, NULL),
+		       "coll_allreduce");
 	if (!message_group_sync(r) || !good)
 		return;
 	for (int32_t p = 0; p < r->nranks; p++)
@@ -173,7 +174,8 @@ static void message_order(struct api_rank *r)
 		message_fill(x, r->rank, LONG);
 	coll_group_start();
 	for (int i = 0; i < N && good; i++)
-		good = message_send(r, x + i % 4 * 5, sizes[i % 4] - (i % 4 == 1 ? 5 : 0), right, 9);
+		good = message_send(r, x + i % 4 * 5, sizes[i % 4] - (i % 4 == 1 ? 5 : 0), right,
+				    9);
 	for (int i = 0; i < N && good; i++)
 		good = message_recv(r, y + (size_t)i * LONG, sizes[i % 4] - (i % 4 == 1 ? 5 : 0),
 				    left, 9);
@@ -207,3 +209,37 @@ static void message_any_source(struct api_rank *r)
 		}
 	}
 }
+
+/* ------------------------------------------------------------------ the table -- */
+
+static const struct api_plan message_ring_plan = {.rank = message_ring};
+static const struct api_plan message_ping_pong_plan = {.rank = message_ping_pong};
+static const struct api_plan message_self_plan = {.rank = message_self};
+static const struct api_plan message_all_pairs_plan = {.rank = message_all_pairs};
+static const struct api_plan message_tags_plan = {.rank = message_tags};
+static const struct api_plan message_order_plan = {.rank = message_order};
+static const struct api_plan message_any_source_plan = {.rank = message_any_source};
+
+const struct check check_api_message[] = {
+	{"message-ring", "messages of 0 bytes to 4 MiB are exchanged in a group, one beside each",
+	 "coll.h, coll_send", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &message_ring_plan},
+	{"message-ping-pong", "send and receive run in the order of issue", "coll.h, Order",
+	 CHECK_API, .ways = CHECK_EITHER, .ranks_min = 2, .run = api_run,
+	 .plan = &message_ping_pong_plan},
+	{"message-self", "a rank sends to itself", "coll.h, coll_send", CHECK_API,
+	 .ways = CHECK_EITHER, .run = api_run, .plan = &message_self_plan},
+	{"message-all-pairs", "everybody sends to everybody beside a collective",
+	 "coll.h, coll_group_start", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &message_all_pairs_plan},
+	{"message-tags", "tags up to 0xffffffff choose the message", "coll.h, coll_send", CHECK_API,
+	 .ways = CHECK_EITHER, .needs = CHECK_TRANSPORT, .ranks_min = 2, .run = api_run,
+	 .plan = &message_tags_plan},
+	{"message-order", "messages of one tag stay in order, whatever their size",
+	 "coll.h, coll_send", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &message_order_plan},
+	{"message-any-source", "a receive from any source takes what comes first",
+	 "coll.h, coll_recv", CHECK_API, .ways = CHECK_EITHER, .needs = CHECK_TRANSPORT,
+	 .ranks_min = 2, .run = api_run, .plan = &message_any_source_plan},
+	{.name = NULL},
+};

@@ -185,7 +185,8 @@ static int value_all_ways(struct api_rank *r, const float *wanted, float *y)
 
 	for (size_t i = 0; i < 4 && good; i++)
 		for (size_t first = 0; first < 3 && good; first++)
-			good = value_again(r, wanted, first * 7, counts[i], COLL_KIND_ALLREDUCE, y) &&
+			good = value_again(r, wanted, first * 7, counts[i], COLL_KIND_ALLREDUCE,
+					   y) &&
 			       value_again(r, wanted, first, counts[i], COLL_KIND_REDUCE, y) &&
 			       value_again(r, wanted, first, counts[i] / 2 + 1,
 					   COLL_KIND_REDUCE_SCATTER, y);
@@ -213,3 +214,30 @@ static void value_reproducible(struct api_rank *r)
 	free(x);
 	free(y);
 }
+
+/* ------------------------------------------------------------------ the table -- */
+
+static const char *const value_reproducible_options[] = {"reproducible=yes", "segment=4K", NULL};
+
+static const struct api_plan value_nan_plan = {.rank = value_nan};
+static const struct api_plan value_average_plan = {.rank = value_average};
+static const struct api_plan value_same_bits_plan = {.rank = value_same_bits};
+static const struct api_plan value_reproducible_plan = {.rank = value_reproducible,
+							.options = value_reproducible_options};
+
+const struct check check_api_value[] = {
+	{"value-nan", "minimum and maximum keep every NaN, in all floating-point types",
+	 "coll.h, COLL_SUM ... COLL_BXOR", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &value_nan_plan},
+	{"value-average", "averages are rounded once, those of integers towards zero",
+	 "coll.h, COLL_SUM ... COLL_BXOR", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &value_average_plan},
+	{"value-same-bits", "rounded results have the same bits on every rank",
+	 "coll.h, COLL_SUM ... COLL_BXOR", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &value_same_bits_plan},
+	{"value-reproducible",
+	 "with reproducible = yes results depend on inputs and rank order only",
+	 "coll.conf, reproducible", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &value_reproducible_plan},
+	{.name = NULL},
+};

@@ -196,21 +196,24 @@ int prove_kind_rooted(int kind);
 int prove_kind_pairs(int kind); /* SEND and RECV */
 int prove_kind_vector(int kind);
 int prove_kind_forms(int kind);
-/* Fills in the case's arrays. */
-void prove_spec_arrays(struct prove *p);
+/* Fill in the case's arrays. */
+void prove_spec_counts(struct prove *p);
+void prove_spec_nodes(struct prove *p);
 /* The buffers of a rank, their place in memory, and what must come out. */
 void prove_spec_rank(struct prove *p, int actor);
 void prove_spec_args(const struct prove *p, int actor, coll_schedule_args_t *args);
 
 /* prove_build.c: the schedules of all ranks; messages (check 5).  Fails by prove_fail. */
+void prove_room(struct prove *p, int nranks);
 int prove_build(struct prove *p);
-void prove_match(struct prove *p);
+/* Returns 0 if every message has two ends that fit. */
+int prove_match(struct prove *p);
 void prove_unbuild(struct prove *p);
 
 /* prove_run.c: maximal execution (check 3). */
-void prove_run(struct prove *p);
-/* Least number of sends in flight, of 1, 4 and 64, with which all steps complete; 0: none. */
-int prove_bounded(struct prove *p);
+int prove_run(struct prove *p);
+/* With how few sends of a rank in flight, of 1, 4 and 64, do all steps still complete? */
+void prove_bounded(struct prove *p);
 
 /* prove_data.c: the steps' effect on memory (checks 1 and 2). */
 void prove_data(struct prove *p);

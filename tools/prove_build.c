@@ -4,7 +4,7 @@
 #include <string.h>
 #include "prove.h"
 
-static void build_room(struct prove *p, int nranks)
+void prove_room(struct prove *p, int nranks)
 {
 	int actors = nranks > 2 ? nranks : 2, cap = p->cap_ranks;
 	size_t n = (size_t)actors;
@@ -117,8 +117,9 @@ static void build_links(struct prove *p)
 
 int prove_build(struct prove *p)
 {
-	build_room(p, p->c->nranks);
-	prove_spec_arrays(p);
+	prove_room(p, p->c->nranks);
+	prove_spec_nodes(p);
+	prove_spec_counts(p);
 	build_ranks(p);
 	for (int i = 0; i < p->nactors; i++) {
 		if (build_schedule(p, i) != 0)
@@ -258,12 +259,13 @@ static void match_cost(struct prove *p, uint64_t messages, uint64_t bytes)
 			   (unsigned long long)bytes, (unsigned long long)volume);
 }
 
-void prove_match(struct prove *p)
+int prove_match(struct prove *p)
 {
 	uint64_t messages = 0, bytes = 0;
+	int sound;
 
 	if (match_count(p) != 0)
-		return;
+		return -1;
 	match_sends(p);
 	match_recvs(p);
 	for (int g = 0; g < p->nsteps; g++) {
@@ -277,5 +279,7 @@ void prove_match(struct prove *p)
 			prove_fail_step(p, PROVE_MESSAGES, g, "sends what nobody receives");
 	}
 	p->totals.messages += messages;
+	sound = !(p->failed & 1u << PROVE_MESSAGES);
 	match_cost(p, messages, bytes);
+	return sound ? 0 : -1;
 }

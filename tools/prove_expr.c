@@ -11,7 +11,7 @@
 enum { EXPR_NODES_MAX = 1 << 20 };
 
 /* Bits of prove_node.known. */
-enum { EXPR_COMPLETE = 1 << 0, EXPR_ORDERED = 1 << 1 };
+enum { EXPR_COMPLETE = 1 << 0, EXPR_ORDERED = 1 << 1, EXPR_FINISHED = 1 << 2 };
 
 static uint32_t expr_hash(const struct prove_expr *e, int32_t left, int32_t right)
 {
@@ -22,8 +22,14 @@ static uint32_t expr_hash(const struct prove_expr *e, int32_t left, int32_t righ
 
 static int32_t expr_append(struct prove_expr *e, int32_t left, int32_t right, uint32_t leaves)
 {
+	uint32_t known = 0;
+
+	if (left >= 0) {
+		known = right < 0 ? EXPR_FINISHED : e->node[right].known & EXPR_FINISHED;
+		known |= e->node[left].known & EXPR_FINISHED;
+	}
 	e->node = prove_grow(e->node, &e->cap, e->n + 1, sizeof(*e->node));
-	e->node[e->n] = (struct prove_node){left, right, leaves, 0};
+	e->node[e->n] = (struct prove_node){left, right, leaves, known};
 	return e->n++;
 }
 
@@ -182,8 +188,7 @@ void prove_expr_text(const struct prove_expr *e, int32_t node, char *text, size_
 
 /* ------------------------------------------------------------------- truth -- */
 
-/* From left to right: every rank once (EXPR_COMPLETE), in rank order (EXPR_ORDERED); nothing is
- * finished inside. */
+/* From left to right: every rank once (EXPR_COMPLETE), in rank order (EXPR_ORDERED)? */
 static uint32_t expr_walk(struct prove_expr *e, int32_t node)
 {
 	int depth = 0, leaves = 0, ordered = 1;
@@ -203,8 +208,6 @@ static uint32_t expr_walk(struct prove_expr *e, int32_t node)
 			ordered &= at == leaves++;
 			continue;
 		}
-		if (x->right < 0)
-			return 0;
 		e->stack[depth++] = x->right;
 		e->stack[depth++] = x->left;
 	}
@@ -221,16 +224,6 @@ static void expr_wrong(struct prove *p, int check, int actor, uint64_t index, in
 		   p->rank[actor].rank, (unsigned long long)index, expected, text);
 }
 
-/* Is there a finish anywhere below? */
-static int expr_has_finish(const struct prove_expr *e, int32_t node)
-{
-	const struct prove_node *x = &e->node[node];
-
-	if (x->left < 0)
-		return 0;
-	return x->right < 0 || expr_has_finish(e, x->left) || expr_has_finish(e, x->right);
-}
-
 int prove_expr_check(struct prove *p, int actor, uint64_t index, int32_t node)
 {
 	struct prove_expr *e = &p->expr;
@@ -238,13 +231,13 @@ int prove_expr_check(struct prove *p, int actor, uint64_t index, int32_t node)
 	int32_t sum = finished ? e->node[node].left : node;
 	char want[256];
 
-	if (!e->node[sum].known)
-		e->node[sum].known = expr_walk(e, sum);
-	if (finished != !!p->c->average || (!e->node[sum].known && expr_has_finish(e, sum))) {
+	if (finished != !!p->c->average || e->node[sum].known & EXPR_FINISHED) {
 		expr_wrong(p, PROVE_ORDER, actor, index, node,
 			   p->c->average ? "one finish, at the end" : "no finish");
 		return 0;
 	}
+	if (!e->node[sum].known)
+		e->node[sum].known = expr_walk(e, sum);
 	if (!(e->node[sum].known & EXPR_COMPLETE)) {
 		expr_wrong(p, PROVE_RESULT, actor, index, node, "every rank once");
 		return 0;

@@ -90,7 +90,7 @@ static void run_report(struct prove *p)
 			p->rank[p->event[mate].owner].rank, text, run_waits_for(p, mate));
 }
 
-void prove_run(struct prove *p)
+int prove_run(struct prove *p)
 {
 	run_begin(p);
 	while (p->depth > 0) {
@@ -107,8 +107,10 @@ void prove_run(struct prove *p)
 		run_complete(p, run_is_recv(s) ? mate : step);
 		run_complete(p, run_is_recv(s) ? step : mate);
 	}
-	if (p->ordered < p->nsteps)
-		run_report(p);
+	if (p->ordered == p->nsteps)
+		return 0;
+	run_report(p);
+	return -1;
 }
 
 /* ---------------------------------------------------- few sends in flight -- */
@@ -229,10 +231,14 @@ static int bounded_suffices(struct prove *p, int limit)
 	return p->ordered == p->nsteps;
 }
 
-int prove_bounded(struct prove *p)
+void prove_bounded(struct prove *p)
 {
-	for (int limit = 1; limit <= 64; limit *= limit < 4 ? 4 : 16)
-		if (bounded_suffices(p, limit))
-			return limit;
-	return 0;
+	int limit = 1;
+
+	while (limit <= 64 && !bounded_suffices(p, limit))
+		limit *= limit < 4 ? 4 : 16;
+	if (limit > 64)
+		prove_fail(p, PROVE_DEADLOCK, "a rank that has 64 sends in flight waits for ever");
+	else if (limit > p->totals.sends)
+		p->totals.sends = limit;
 }

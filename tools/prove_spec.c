@@ -87,7 +87,7 @@ static int spec_is_alltoall(int kind)
 	return kind == COLL_KIND_ALLTOALL || kind == COLL_KIND_ALLTOALLV;
 }
 
-void prove_spec_arrays(struct prove *p)
+void prove_spec_counts(struct prove *p)
 {
 	const struct prove_case *c = p->c;
 	size_t n = (size_t)c->nranks;
@@ -102,15 +102,21 @@ void prove_spec_arrays(struct prove *p)
 	}
 	memcpy(p->recvcounts, p->sendcounts, n * (size_t)rows * sizeof(*p->recvcounts));
 	memcpy(p->recvdispls, p->senddispls, n * (size_t)rows * sizeof(*p->recvdispls));
-	for (int r = 0; r < c->nranks; r++) {
-		switch (c->layout) {
-		case 1: p->nodes[r] = r / 2; break;                     /* two on each */
-		case 2: p->nodes[r] = r / 4; break;                     /* four */
-		case 3: p->nodes[r] = 7 - (r < 1 ? 0 : r < 4 ? 1 : r < 9 ? 2 : 3); break; /* uneven */
-		case 4: p->nodes[r] = r % 2; break;                     /* in turn */
-		default: p->nodes[r] = (r * r + r / 3) % 5; break;      /* mixed */
+}
+
+void prove_spec_nodes(struct prove *p)
+{
+	static const int32_t uneven[] = {7, 2, 2, 2, 5, 5, 5, 5, 5, 0};
+	int last = sizeof(uneven) / sizeof(uneven[0]) - 1;
+
+	for (int r = 0; r < p->c->nranks; r++)
+		switch (p->c->layout) {
+		case 1: p->nodes[r] = r / 2; break;
+		case 2: p->nodes[r] = r / 4; break;
+		case 3: p->nodes[r] = uneven[r < last ? r : last]; break;
+		case 4: p->nodes[r] = r % 2; break;
+		default: p->nodes[r] = (r * r + r / 3) % 5; break; /* scattered */
 		}
-	}
 }
 
 void prove_spec_args(const struct prove *p, int actor, coll_schedule_args_t *args)

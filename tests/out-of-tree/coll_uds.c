@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll_uds.c - a whole backend in one file: the ranks of one host over Unix sockets.  From every
- * rank to every rank, itself too, goes one socket, which carries packets: the header of a message
- * and, after it, the next piece of its payload.
+ * coll_uds.c - a whole backend in one file: the ranks of one host over Unix sockets.  Every rank
+ * has a socket to send to every rank, itself too.  It carries packets, each of which is the header
+ * of a message and the next piece of its payload.
  */
 #define _GNU_SOURCE
 #include <coll/backend.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,156 +16,148 @@
 
 enum { UDS_PIECE = 65536, UDS_FLAGS = SOCK_NONBLOCK | SOCK_CLOEXEC };
 
-struct uds_peer {
-	int out, door, in; /* sends to this rank; its connection comes to; receives from */
-	coll_send_t *first,
-		*last;      /* sends that are not over; plugin[0] is the next one's address */
-	uint64_t sent, got; /* bytes of the payloads on their way that are through */
-	coll_sink_t sink;   /* where the arriving one goes */
-};
-
-struct uds {
+/* The way to and from one rank.  An endpoint is an array of them. */
+struct uds_way {
 	const coll_host_t *host;
-	struct uds_peer peer[];
+	uint32_t rank;
+	int out, door, in;         /* sockets; `in` is what comes through the door */
+	coll_send_t *first, *last; /* not over; plugin[0] is the address of the next one */
+	uint64_t sent, got;        /* bytes of the payloads under way */
+	coll_sink_t sink;
 };
 
-/* Sends the next packet; 0 if there is no room for it now. */
-static int uds_push(struct uds_peer *p)
+/* Sends the next packet; 0 if there is no room for it. */
+static int uds_push(struct uds_way *way)
 {
-	coll_send_t *s = p->first;
-	uint64_t left = s->header.len - p->sent, n = left < UDS_PIECE ? left : UDS_PIECE;
-	void *from = (void *)((uintptr_t)s->buf + p->sent);
+	coll_send_t *s = way->first;
+	uint64_t left = s->header.len - way->sent, n = left < UDS_PIECE ? left : UDS_PIECE;
+	void *from = (void *)((uintptr_t)s->buf + way->sent);
 	struct iovec iov[] = {{&s->header, sizeof(s->header)}, {from, n}};
-	struct msghdr packet = {.msg_iov = iov, .msg_iovlen = 2};
-	int lost = sendmsg(p->out, &packet, MSG_NOSIGNAL) < 0;
+	int failed = sendmsg(way->out, &(struct msghdr){.msg_iov = iov, .msg_iovlen = 2},
+			     MSG_NOSIGNAL) < 0;
 
-	if (lost && errno == EAGAIN)
+	if (failed && errno == EAGAIN)
 		return 0;
-	p->sent += n;
-	if (p->sent == s->header.len || lost) { /* over: from now on `s` is the core's */
-		p->first = (coll_send_t *)(uintptr_t)s->plugin[0];
-		p->sent = 0;
-		s->status = lost ? COLL_ERR_PEER_LOST : COLL_SUCCESS;
+	way->sent += n;
+	if (way->sent == s->header.len || failed) {
+		way->first = (coll_send_t *)(uintptr_t)s->plugin[0];
+		way->sent = 0;
+		s->status = failed ? COLL_ERR_PEER_LOST : COLL_SUCCESS; /* now it is the core's */
 	}
 	return 1;
 }
 
 static int32_t uds_send(void *ep, coll_send_t *send, coll_error_t *err)
 {
-	struct uds_peer *p = &((struct uds *)ep)->peer[send->peer];
+	struct uds_way *way = (struct uds_way *)ep + send->peer;
 
-	(void)err;
-	if (p->first)
-		p->last->plugin[0] = (uintptr_t)send;
+	(void)err; /* never refuses: that a rank is gone is said by peer_lost */
+	if (way->first)
+		way->last->plugin[0] = (uintptr_t)send;
 	else
-		p->first = send;
-	p->last = send;
-	if (p->first == send)
-		uds_push(p);
+		way->first = send;
+	way->last = send;
 	return COLL_SUCCESS;
 }
 
-static void uds_hang_up(struct uds_peer *p)
+static void uds_hang_up(struct uds_way *way)
 {
-	close(p->out);
-	close(p->door);
-	close(p->in);
-	p->out = p->door = p->in = -1;
+	close(way->out);
+	close(way->door);
+	close(way->in);
+	way->out = way->door = way->in = -1;
 }
 
 /* Receives the next packet; 0 if there is none. */
-static int uds_pull(const coll_host_t *host, struct uds_peer *p, uint32_t rank)
+static int uds_pull(struct uds_way *way)
 {
+	const coll_host_t *host = way->host;
 	coll_header_t header;
-	char piece[UDS_PIECE], *to = p->got && p->sink.buf ? (char *)p->sink.buf + p->got : piece;
-	struct iovec iov[] = {{&header, sizeof(header)}, {to, UDS_PIECE}};
-	struct msghdr packet = {.msg_iov = iov, .msg_iovlen = 2};
-	ssize_t n = recvmsg(p->in, &packet, 0);
-	uint64_t bytes = (uint64_t)n - sizeof(header);
+	char piece[UDS_PIECE];
+	ssize_t n = recv(way->in, &header, sizeof(header), MSG_PEEK);
 
 	if (n < 0 && errno == EAGAIN)
 		return 0;
-	if (n <= 0 || (!p->got && host->arrive(host, rank, &header, &p->sink))) {
-		uds_hang_up(p);
-		if (p->got)
-			host->arrived(host, p->sink.cookie, COLL_ERR_PEER_LOST);
-		host->peer_lost(host, rank, n > 0 ? "it sent nonsense" : "it has hung up");
+	if (n <= 0 || (!way->got && host->arrive(host, way->rank, &header, &way->sink))) {
+		uds_hang_up(way);
+		if (way->got)
+			host->arrived(host, way->sink.cookie, COLL_ERR_PEER_LOST);
+		host->peer_lost(host, way->rank, n > 0 ? "it sent nonsense" : "it hung up");
 		return 1;
 	}
-	if (!p->sink.buf && bytes)
-		host->data(host, p->sink.cookie, piece, bytes);
-	else if (to == piece && bytes)
-		memcpy(p->sink.buf, piece, bytes);
-	p->got += bytes;
-	if (p->got == header.len) {
-		p->got = 0;
-		host->arrived(host, p->sink.cookie, COLL_SUCCESS);
+	struct iovec iov[] = {
+		{&header, sizeof(header)},
+		{way->sink.buf ? (char *)way->sink.buf + way->got : piece, UDS_PIECE}};
+	n = recvmsg(way->in, &(struct msghdr){.msg_iov = iov, .msg_iovlen = 2}, 0) -
+	    (ssize_t)sizeof(header);
+	if (!way->sink.buf && n)
+		host->data(host, way->sink.cookie, piece, (uint64_t)n);
+	way->got += (uint64_t)n;
+	if (way->got == header.len) {
+		way->got = 0;
+		host->arrived(host, way->sink.cookie, COLL_SUCCESS);
 	}
 	return 1;
 }
 
 static int32_t uds_progress(void *ep)
 {
-	struct uds *u = ep;
 	int moved = 0;
 
-	for (uint32_t r = 0; r < u->host->nranks; r++) {
-		struct uds_peer *p = &u->peer[r];
-
-		if (p->in < 0)
-			p->in = accept4(p->door, NULL, NULL, UDS_FLAGS);
-		moved |= p->first && uds_push(p);
-		moved |= p->in >= 0 && uds_pull(u->host, p, r);
+	for (struct uds_way *way = ep, *end = way + way->host->nranks; way < end; way++) {
+		if (way->in < 0)
+			way->in = accept4(way->door, NULL, NULL, UDS_FLAGS);
+		moved |= way->first && uds_push(way);
+		moved |= way->in >= 0 && uds_pull(way);
 	}
 	return moved;
 }
 
-/* One end of the way between two ranks; its abstract name ends with it.  Not 0: see errno. */
-static int uds_socket(const coll_host_t *host, int *fd, uint32_t from, uint32_t to, int listens)
+/* Opens one end of the way from one rank to another; 0, or errno tells why not. */
+static int uds_socket(const coll_host_t *host, uint32_t from, uint32_t to, int *fd, int listens)
 {
-	struct sockaddr_un name = {.sun_family = AF_UNIX};
-	uint32_t way[] = {from, to};
+	struct sockaddr_un name = {.sun_family = AF_UNIX}; /* abstract: no file to be removed */
+	uint32_t ends[] = {from, to};
 
-	host->mac(host, way, sizeof(way), (uint8_t *)name.sun_path + 1);
+	host->mac(host, ends, sizeof(ends), (uint8_t *)name.sun_path + 1);
 	*fd = socket(AF_UNIX, SOCK_SEQPACKET | UDS_FLAGS, 0);
-	if (*fd >= 0 && listens)
-		return bind(*fd, (void *)&name, sizeof(name)) || listen(*fd, 1);
-	return *fd < 0 || connect(*fd, (void *)&name, sizeof(name));
+	if (*fd >= 0 && !listens)
+		return connect(*fd, (void *)&name, sizeof(name));
+	return *fd < 0 || bind(*fd, (void *)&name, sizeof(name)) || listen(*fd, 1);
 }
 
 static int32_t uds_open(const coll_host_t *host, void **ep, coll_error_t *err)
 {
-	struct uds *u = *ep = calloc(1, sizeof(*u) + host->nranks * sizeof(u->peer[0]));
-	int32_t failed = !u, all[host->nranks], code;
+	struct uds_way *ways = *ep = calloc(host->nranks, sizeof(*ways));
+	int32_t error = ways ? 0 : ENOMEM, errors[host->nranks], code;
 
-	for (uint32_t r = 0; u && r < host->nranks; r++) {
-		u->host = host;
-		u->peer[r].out = u->peer[r].in = -1;
-		if (uds_socket(host, &u->peer[r].door, r, host->rank, 1))
-			failed = errno;
+	for (uint32_t r = 0; ways && r < host->nranks; r++) {
+		ways[r] = (struct uds_way){.host = host, .rank = r, .out = -1, .in = -1};
+		if (uds_socket(host, r, host->rank, &ways[r].door, 1))
+			error = errno;
 	}
-	/* Nobody connects before all listen; who has failed tells it instead of being waited for. */
-	code = host->exchange(host, &failed, all, sizeof(failed), host->timeout_ms, err);
-	for (uint32_t r = 0; r < host->nranks && !code; r++)
-		if (all[r] || uds_socket(host, &u->peer[r].out, host->rank, r, 0)) {
-			snprintf(err->text, sizeof(err->text),
-				 all[r] ? "rank %u cannot listen: %s" : "cannot reach rank %u: %s",
-				 r, strerror(all[r] ? all[r] : errno));
+	/* Nobody calls before all listen, and who cannot listen says so instead of being called. */
+	code = host->exchange(host, &error, errors, sizeof(error), host->timeout_ms, err);
+	for (uint32_t r = 0; r < host->nranks && !code; r++) {
+		if (!errors[r] && uds_socket(host, host->rank, r, &ways[r].out, 0))
+			errors[r] = errno;
+		if (errors[r]) {
+			snprintf(err->text, sizeof(err->text), "cannot reach rank %u: %s", r,
+				 strerror(errors[r]));
 			code = err->code = COLL_ERR_SYSTEM;
 		}
+	}
 	return code;
 }
 
 static void uds_close(void *ep, int64_t timeout_ms)
 {
-	struct uds *u = ep;
+	struct uds_way *way = ep, *end = way + way->host->nranks;
 
-	for (uint32_t r = 0; r < u->host->nranks; r++) {
-		while (u->peer[r].first && (uds_push(&u->peer[r]) || timeout_ms-- > 0))
-			poll(NULL, 0, timeout_ms > 0);
-		uds_hang_up(&u->peer[r]);
-	}
-	free(u);
+	(void)timeout_ms;
+	for (; way < end; way++)
+		uds_hang_up(way);
+	free(ep);
 }
 
 static const coll_transport_t uds_transport = {

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* queue.c - a communicator's operations in their order: which may run, which are done. */
+#include "engine.h"
+#include "error.h"
+
+/* --------------------------------------------------------- native operations -- */
+
+static void queue_fail_native(struct comm *comm, int code, const coll_error_t *err)
+{
+	error_take(code, err);
+	comm_fail(comm, 0, code, "rank %d: %s", comm->rank, error_text());
+}
+
+/* 0: the backend will not do it, but its transport can. */
+static int queue_start_native(struct op *op, native_fn slot)
+{
+	struct link *link = op->comm->link;
+	coll_error_t err = error_blank();
+	int code = slot(link->ep, &op->args, &err);
+
+	if (code == COLL_ERR_UNSUPPORTED && link->plugin->backend.transport)
+		return 0;
+	if (code) {
+		queue_fail_native(op->comm, code, &err);
+		return 1;
+	}
+	op->native = 1;
+	op->state = OP_RUNNING;
+	return 1;
+}
+
+/* Native operations are complete when the backend's stream has passed the last of them. */
+static void queue_check_native(struct comm *comm)
+{
+	const coll_backend_t *b = &comm->link->plugin->backend;
+	coll_error_t err = error_blank();
+	int code;
+
+	if (!b->native || !comm->head || !comm->head->native || comm->head->state != OP_RUNNING)
+		return;
+	code = b->native->query(comm->link->ep, &err);
+	if (code == COLL_IN_PROGRESS)
+		return;
+	if (code) {
+		queue_fail_native(comm, code, &err);
+		return;
+	}
+	for (struct op *op = comm->head; op && op->state == OP_RUNNING && op->native; op = op->next)
+		op->state = OP_DONE;
+}
+
+/* ------------------------------------------------------------------- the queue -- */
+
+/* The backend's slot for an operation: it knows nothing of those made by the application. */
+static native_fn queue_slot(const struct op *op)
+{
+	int own = check_reduces(op->args.kind) && (op->redop.fn || op->redop.scaled);
+
+	return own ? NULL : choose_native(op->comm, op->args.kind);
+}
+
+/* An operation runs only once its arrays are whole: if they cannot be made there is nothing to end. */
+static void queue_start(struct op *op)
+{
+	native_fn slot = queue_slot(op);
+	int code = COLL_SUCCESS;
+
+	if (op->args.kind == KIND_AWAIT) {
+		op->state = OP_RUNNING;
+		return;
+	}
+	if (slot && queue_start_native(op, slot))
+		return;
+	if (!op->built)
+		code = choose_build(op);
+	op->built = !code;
+	if (!code)
+		code = engine_room(op);
+	if (code) {
+		comm_fail(op->comm, 0, code, "rank %d: no memory for the schedule", op->comm->rank);
+		return;
+	}
+	engine_begin(op);
+	op->state = OP_RUNNING;
+}
+
+/* May `op` run beside what is under way before it? */
+static int queue_may_start(const struct comm *comm, const struct op *op)
+{
+	const struct op *head = comm->head;
+
+	if (op->state != OP_QUEUED)
+		return 0;
+	if (op == head || (op->group && op->group == head->group))
+		return 1;
+	return head->native && queue_slot(op) != NULL;
+}
+
+static void queue_pop_done(struct comm *comm)
+{
+	while (comm->head && comm->head->state == OP_DONE) {
+		struct op *op = comm->head;
+
+		comm->head = op->next;
+		if (!comm->head)
+			comm->tail = NULL;
+		comm->finished = op->number;
+		comm->link->news_for_sleepers = 1;
+		op_retire(op);
+	}
+}
+
+/* Moves a running operation on; 1 if anything did. */
+static int queue_advance(struct op *op)
+{
+	int moved;
+
+	if (op->args.kind == KIND_AWAIT) {
+		moved = await_check(op);
+		if (moved == AWAIT_DONE)
+			op->state = OP_DONE;
+		return moved != AWAIT_IDLE;
+	}
+	moved = engine_run(op);
+	if (!op->comm->error && !op->left)
+		op->state = OP_DONE;
+	return moved;
+}
+
+int queue_progress(struct comm *comm)
+{
+	int moved = 0;
+
+	if (comm->error)
+		return 0;
+	queue_check_native(comm);
+	queue_pop_done(comm);
+	for (struct op *op = comm->head; op && !comm->error;) {
+		if (op->state == OP_QUEUED && !queue_may_start(comm, op))
+			break;
+		if (op->state == OP_HELD)
+			break;
+		if (op->state == OP_QUEUED) {
+			queue_start(op);
+			moved = 1;
+		}
+		if (!comm->error && op->state == OP_RUNNING && !op->native)
+			moved |= queue_advance(op);
+		op = op->next;
+		if (!op || op->state == OP_QUEUED)
+			queue_pop_done(comm);
+	}
+	if (!comm->error)
+		queue_pop_done(comm);
+	if (comm->ngone && comm->head)
+		comm_check_gone(comm);
+	return moved;
+}
+
+/* ------------------------------------------------------------------ giving up -- */
+
+void queue_cancel(struct comm *comm)
+{
+	const coll_native_t *native = comm->link->plugin->backend.native;
+
+	if (native && native->abort && comm->link->ep)
+		native->abort(comm->link->ep);
+	for (struct op *op = comm->head; op; op = op->next) {
+		engine_cancel_op(op);
+		op->state = OP_DONE;
+	}
+}

@@ -116,8 +116,8 @@ void halving_allreduce(struct sched *s, const struct work *w)
 }
 
 /*
- * In each half all together send the data power - 1 times, as the data of each pair, or quarter, ...
- * of the ranks are halved; and n - power times for the ranks that take no part.
+ * In each half the ranks of the rounds send all data power - 1 times: what is halved is half of the
+ * data of all of them, then of half of them, ...; n - power times they are lent or returned.
  */
 void halving_allreduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {

@@ -36,13 +36,14 @@ static int level_phase(struct sched *s, const struct sched_part *part, algo_buil
 	return sched_leave(s, &outer);
 }
 
-/* The ranks of this one's node. */
-static struct sched_part level_node(const struct sched *s, const struct work *w, int *ranks)
+/* The ranks of this one's node, or all leaders. */
+static struct sched_part level_group(const struct sched *s, const struct work *w, int leaders,
+				     int *ranks)
 {
 	struct sched_part part = {.ranks = ranks, .after = -1};
 
 	for (int r = 0; r < s->nranks; r++) {
-		if (w->node[r] != w->node[s->rank])
+		if (leaders ? !level_leads(w, r) : w->node[r] != w->node[s->rank])
 			continue;
 		if (r == s->rank)
 			part.rank = part.nranks;
@@ -53,46 +54,36 @@ static struct sched_part level_node(const struct sched *s, const struct work *w,
 	return part;
 }
 
-static struct sched_part level_leaders(const struct sched *s, const struct work *w, int *ranks)
+/* Second phase.  The leader of several ranks has their sum in its receive buffer. */
+static int level_meet(struct sched *s, const struct work *w, const struct sched_part *node,
+		      int *ranks)
 {
-	struct sched_part part = {.ranks = ranks, .after = -1};
+	struct work part = {.kind = COLL_KIND_ALLREDUCE, .count = w->count};
+	struct sched_part leaders = level_group(s, w, 1, ranks);
+	algo_build_fn build = double_allreduce;
 
-	for (int r = 0; r < s->nranks; r++) {
-		if (!level_leads(w, r))
-			continue;
-		if (r == s->rank)
-			part.rank = part.nranks;
-		ranks[part.nranks++] = r;
+	part.in_place = w->in_place;
+	leaders.after = node->after;
+	if (node->nranks > 1) {
+		part.in_place = 1;
+		leaders.send = leaders.recv;
 	}
-	part.send = sched_slice(SCHED_RECV, 0);
-	part.recv = sched_slice(SCHED_RECV, 0);
-	return part;
+	if (level_is_long(w, leaders.nranks, s->elem))
+		build = ring_allreduce;
+	return level_phase(s, &leaders, build, &part);
 }
 
 static void level_build(struct sched *s, const struct work *w, int *ranks)
 {
-	struct sched_part node = level_node(s, w, ranks);
-	struct work part = {.count = w->count, .in_place = w->in_place};
+	struct sched_part node = level_group(s, w, 0, ranks);
+	struct work part = {.kind = COLL_KIND_REDUCE, .count = w->count, .in_place = w->in_place};
 	int finish = s->finish;
 
-	part.kind = COLL_KIND_REDUCE;
 	s->finish = 0; /* what a node has is not the result */
 	node.after = level_phase(s, &node, tree_reduce, &part);
 	s->finish = finish;
-	if (node.rank == 0) {
-		struct sched_part leaders = level_leaders(s, w, ranks + s->nranks);
-
-		if (node.nranks == 1)
-			leaders.send = node.send;
-		leaders.after = node.after;
-		part.kind = COLL_KIND_ALLREDUCE;
-		part.in_place = node.nranks > 1 || w->in_place;
-		node.after =
-			level_phase(s, &leaders,
-				    level_is_long(w, leaders.nranks, s->elem) ? ring_allreduce
-									      : double_allreduce,
-				    &part);
-	}
+	if (node.rank == 0)
+		node.after = level_meet(s, w, &node, ranks + s->nranks);
 	part.kind = COLL_KIND_BROADCAST;
 	part.in_place = 1;
 	node.send = node.recv;

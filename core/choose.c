@@ -35,7 +35,7 @@ static struct shape choose_shape(const struct comm *comm, int kind)
 {
 	return (struct shape){.kind = kind,
 			      .nranks = comm->nranks,
-			      .nnodes = comm->nnodes ? comm->nnodes : 1,
+			      .nnodes = comm->nnodes,
 			      .memory = COLL_MEM_HOST};
 }
 

@@ -89,6 +89,8 @@ void engine_cancel_op(struct op *op);
 
 /* Runs what can run on the communicator: 1 if anything moved. */
 int queue_progress(struct comm *comm);
+/* The backend's own begin (0) or end (1) of a group, if it has them. */
+void queue_native_group(struct comm *comm, int end);
 /* Ends every operation of the communicator. */
 void queue_cancel(struct comm *comm);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * event.c - events over transports: a position in a communicator's queue.  The only other stream
- * there is the calling thread, whose work is done by the time it calls.
+ * event.c - an event is a position in a communicator's queue.  The only other stream is the calling
+ * thread, whose work is done by the time it calls.
  */
 #include "engine.h"
 #include "error.h"
@@ -41,14 +41,10 @@ static void event_get(struct event *e, coll_comm_t *comm, uint64_t *number)
 	pthread_mutex_unlock(&e->lock);
 }
 
-/* Backends with device streams will have their own events. */
 static int event_check(const struct comm *comm, coll_stream_t stream)
 {
 	const coll_backend_t *b = &comm->link->plugin->backend;
 
-	if (!b->transport)
-		return error_set(COLL_ERR_UNSUPPORTED,
-				 "events of backend '%s' are not implemented yet", b->name);
 	if (stream)
 		return error_set(
 			COLL_ERR_INVALID_ARGUMENT,

@@ -59,7 +59,7 @@ coll_result_t coll_group_start(void)
 	return COLL_SUCCESS;
 }
 
-/* Starts what the group holds on one communicator. */
+/* Starts what the group holds on one communicator; a backend of its own may merge it. */
 static int group_begin(coll_comm_t handle, uint64_t number)
 {
 	struct comm *comm = comm_enter(handle, "coll_group_end");
@@ -67,9 +67,23 @@ static int group_begin(coll_comm_t handle, uint64_t number)
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
+	queue_native_group(comm, 0);
 	op_release(comm, number);
 	link_progress(comm->link);
 	link_kick(comm->link);
+	code = comm_error(comm);
+	comm_leave(comm);
+	return code;
+}
+
+static int group_finish(coll_comm_t handle)
+{
+	struct comm *comm = comm_enter(handle, "coll_group_end");
+	int code;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	queue_native_group(comm, 1);
 	code = comm_error(comm);
 	comm_leave(comm);
 	return code;
@@ -88,6 +102,11 @@ coll_result_t coll_group_end(void)
 	group.number = 0;
 	for (int i = 0; i < group.n; i++) {
 		int code = group_begin(group.comms[i], number);
+
+		first = first ? first : code;
+	}
+	for (int i = 0; i < group.n; i++) {
+		int code = group_finish(group.comms[i]);
 
 		first = first ? first : code;
 	}

@@ -16,8 +16,12 @@ static int queue_start_native(struct op *op, native_fn slot)
 {
 	struct link *link = op->comm->link;
 	coll_error_t err = error_blank();
-	int code = slot(link->ep, &op->args, &err);
+	coll_args_t args = op->args;
+	int code;
 
+	if (check_reduces(args.kind) && op->redop.made)
+		args.op = op->redop.native;
+	code = slot(link->ep, &args, &err);
 	if (code == COLL_ERR_UNSUPPORTED && link->plugin->backend.transport)
 		return 0;
 	if (code) {
@@ -27,6 +31,12 @@ static int queue_start_native(struct op *op, native_fn slot)
 	op->native = 1;
 	op->state = OP_RUNNING;
 	return 1;
+}
+
+static void queue_complete_native(struct comm *comm)
+{
+	for (struct op *op = comm->head; op && op->state == OP_RUNNING && op->native; op = op->next)
+		op->state = OP_DONE;
 }
 
 /* Native operations are complete when the backend's stream has passed the last of them. */
@@ -39,24 +49,38 @@ static void queue_check_native(struct comm *comm)
 	if (!b->native || !comm->head || !comm->head->native || comm->head->state != OP_RUNNING)
 		return;
 	code = b->native->query(comm->link->ep, &err);
-	if (code == COLL_IN_PROGRESS)
+	if (code == COLL_IN_PROGRESS && b->native->async_error)
+		code = b->native->async_error(comm->link->ep, &err);
+	else if (code == COLL_IN_PROGRESS)
 		return;
-	if (code) {
+	else if (!code)
+		queue_complete_native(comm);
+	if (code)
 		queue_fail_native(comm, code, &err);
+}
+
+void queue_native_group(struct comm *comm, int end)
+{
+	const coll_native_t *native = comm->link->plugin->backend.native;
+	coll_error_t err = error_blank();
+	int code;
+
+	if (!native || !native->group_begin || !comm->link->ep || comm->error)
 		return;
-	}
-	for (struct op *op = comm->head; op && op->state == OP_RUNNING && op->native; op = op->next)
-		op->state = OP_DONE;
+	code = end ? native->group_end(comm->link->ep, &err)
+		   : native->group_begin(comm->link->ep, &err);
+	if (code)
+		queue_fail_native(comm, code, &err);
 }
 
 /* ------------------------------------------------------------------- the queue -- */
 
-/* The backend's slot for an operation: it knows nothing of those made by the application. */
+/* The backend's slot for an operation: of those made at run time it knows what it has made. */
 static native_fn queue_slot(const struct op *op)
 {
 	int own = check_reduces(op->args.kind) && (op->redop.fn || op->redop.scaled);
 
-	return own ? NULL : choose_native(op->comm, op->args.kind);
+	return own && !op->redop.made ? NULL : choose_native(op->comm, op->args.kind);
 }
 
 /* An operation runs only once its arrays are whole: if they cannot be made there is nothing to end. */

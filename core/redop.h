@@ -15,6 +15,8 @@ struct redop {
 	void *user;
 	int ordered;        /* does not commute: operands must come in rank order */
 	int scaled;         /* inputs are multiplied by the scalar first */
+	int made;           /* the backend has made its own */
+	int32_t native;     /* its number there */
 	const void *scalar; /* read when the operation begins; NULL: it is in `value` */
 	uint8_t value[8];
 };

@@ -62,33 +62,50 @@ static int redop_place(struct comm *comm)
 	return n;
 }
 
-static int redop_add(coll_comm_t handle, const char *what, const struct redop *like, coll_op_t *op)
+/* A backend that reduces by itself makes its own operation, if it can. */
+static int redop_make_native(struct comm *comm, const char *what, struct redop *redop,
+			     const void *scalar, int32_t residence)
+{
+	const coll_backend_t *b = &comm->link->plugin->backend;
+	coll_error_t err = error_blank();
+	int code;
+
+	if (redop->scaled && b->native && b->native->op_create_pre_mul_sum && comm->link->ep) {
+		code = b->native->op_create_pre_mul_sum(comm->link->ep, &redop->native, scalar,
+							redop->dtype, residence, &err);
+		redop->made = !code;
+		return code ? error_take(code, &err) : COLL_SUCCESS;
+	}
+	if (b->transport)
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_UNSUPPORTED,
+			 "%s: backend '%s' reduces by itself and cannot do this: scale or combine "
+			 "the data outside the collective",
+			 what, b->name);
+}
+
+static int redop_add(coll_comm_t handle, const char *what, struct redop *like, const void *scalar,
+		     int32_t residence, coll_op_t *op)
 {
 	struct comm *comm = comm_enter(handle, what);
 	struct redop *made;
-	int place = -1;
+	int place, code;
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	if (!comm->link->plugin->backend.transport) {
-		comm_leave(comm);
-		return error_set(COLL_ERR_UNSUPPORTED,
-				 "%s: this backend reduces by itself and has no transport: scale or "
-				 "combine the data outside the collective",
-				 what);
-	}
+	code = redop_make_native(comm, what, like, scalar, residence);
 	made = malloc(sizeof(*made));
-	if (made)
-		place = redop_place(comm);
+	place = !code && made ? redop_place(comm) : -1;
 	if (place >= 0) {
 		*made = *like;
 		comm->redops[place] = made;
 		*op = REDOP_FIRST + place;
+	} else {
+		free(made);
 	}
 	comm_leave(comm);
-	if (place >= 0)
-		return COLL_SUCCESS;
-	free(made);
+	if (place >= 0 || code)
+		return code;
 	return error_set(COLL_ERR_NO_MEMORY, "%s: no memory for another operation", what);
 }
 
@@ -112,7 +129,7 @@ coll_result_t coll_red_op_create_pre_mul_sum(coll_op_t *op, const void *scalar, 
 		memcpy(like.value, scalar, coll_dtype_size(dtype));
 	else
 		like.scalar = scalar;
-	return redop_add(comm, "coll_red_op_create_pre_mul_sum", &like, op);
+	return redop_add(comm, "coll_red_op_create_pre_mul_sum", &like, scalar, residence, op);
 }
 
 coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn, void *user,
@@ -123,7 +140,19 @@ coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn, void *u
 	if (!op || !fn)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_red_op_create_user: %s is NULL",
 				 op ? "fn" : "op");
-	return redop_add(comm, "coll_red_op_create_user", &like, op);
+	return redop_add(comm, "coll_red_op_create_user", &like, NULL, 0, op);
+}
+
+static int redop_destroy_native(struct comm *comm, const struct redop *redop)
+{
+	const coll_native_t *native = comm->link->plugin->backend.native;
+	coll_error_t err = error_blank();
+	int code;
+
+	if (!redop->made || !native->op_destroy || !comm->link->ep)
+		return COLL_SUCCESS;
+	code = native->op_destroy(comm->link->ep, redop->native, &err);
+	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 
 coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t handle)
@@ -139,6 +168,7 @@ coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t handle)
 				 "is destroyed",
 				 op);
 	} else {
+		code = redop_destroy_native(comm, comm->redops[i]);
 		free(comm->redops[i]); /* operations under way have a copy */
 		comm->redops[i] = NULL;
 	}

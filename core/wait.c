@@ -137,6 +137,18 @@ static int wait_arm_all(struct link *link, struct pollfd *fds, int *n, int64_t *
 	return idle;
 }
 
+/* A backend that has no transport may have a wait of its own. */
+static int wait_in_backend(struct link *link)
+{
+	const coll_backend_t *b = &link->plugin->backend;
+	coll_error_t err = error_blank();
+
+	if (b->transport || !b->native || !b->native->sync || !link->ep)
+		return 0;
+	b->native->sync(link->ep, 1, &err); /* what it says, query says too */
+	return 1;
+}
+
 static void wait_sleep(struct link *link, int64_t longest_us)
 {
 	struct pollfd fds[WAIT_LINKS + 1] = {{.fd = link->wake_fd, .events = POLLIN}};
@@ -144,7 +156,7 @@ static void wait_sleep(struct link *link, int64_t longest_us)
 	uint64_t count;
 	int n = 1;
 
-	if (!wait_arm_all(link, fds, &n, &longest_us))
+	if (wait_in_backend(link) || !wait_arm_all(link, fds, &n, &longest_us))
 		return;
 	t = (struct timespec){.tv_sec = longest_us / 1000000,
 			      .tv_nsec = longest_us % 1000000 * 1000};

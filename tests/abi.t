@@ -32,9 +32,9 @@ check "every constant" \
     test "$(grep -c '^enum ' "$scratch/facts")" -eq "$(cat "$src/include/coll/coll.h" \
         "$src/include/coll/backend.h" | grep -oE 'COLL_[A-Z0-9_]+ =( |$)' | wc -l)"
 
-compare "$scratch/facts" >"$scratch/differences"
-none "everything released is where and what it was" "$(grep -v ' is new, ' "$scratch/differences")"
-none "everything is in the tables" "$(grep ' is new, ' "$scratch/differences")"
+compare "$scratch/facts" >"$scratch/standing"
+none "everything released is where and what it was" "$(grep -v ' is new, ' "$scratch/standing")"
+none "everything is in the tables" "$(grep ' is new, ' "$scratch/standing")"
 
 # AddressSanitizer gives each global variable a twin, which is not ours.
 nm -D --defined-only "$libs/libcoll.so" |
@@ -59,7 +59,7 @@ none "with whole structs" "$(grep -vxFf "$scratch/frozen" "$scratch/layout")"
 
 # ------------------------------------------------------------- changes to be seen --
 
-# planted WHAT HEADER SED... SENTENCES: after that edit of a copy the comparison says exactly this.
+# planted WHAT HEADER SED SENTENCES: after that edit of a copy the comparison says exactly this more.
 planted() {
     what=$1
     header=$2
@@ -70,7 +70,7 @@ planted() {
     cp "$src/include/coll/coll.h" "$src/include/coll/backend.h" "$scratch/include/coll/"
     sed "$edit" "$src/include/coll/$header" >"$scratch/include/coll/$header"
     "$abi/facts" "$scratch/include" coll/backend.h >"$scratch/facts" 2>"$scratch/errors"
-    compare "$scratch/facts" >"$scratch/differences"
+    compare "$scratch/facts" | grep -vxFf "$scratch/standing" >"$scratch/differences"
     none "$what" "$([ "$(cat "$scratch/differences")" = "$sentences" ] || {
         echo "wanted:"
         echo "$sentences"

@@ -188,6 +188,48 @@ static void test_available(void)
 	unsetenv("COLL_PLUGIN_PATH");
 }
 
+static void test_rules(void)
+{
+	coll_rule_info_t rule = {.size = sizeof(rule)}, old;
+	coll_info_t info;
+	const char *why = NULL;
+	int32_t reach = -1;
+	int n;
+
+	setenv("COLL_REDUCE_ALGORITHM", "binomial bytes 4K-64K ranks 3", 1);
+	info = make(dir, NULL);
+	unsetenv("COLL_REDUCE_ALGORITHM");
+	n = coll_info_rule_count(info);
+	ok(n > 14, "%d rules", n);
+	for (int i = 0; i < n; i++) {
+		is_int(coll_info_rule(info, i, &rule), 0, "rule %d", i);
+		if (rule.kind == COLL_KIND_REDUCE && rule.number == 1)
+			break;
+	}
+	is_str(rule.name, "binomial", "its algorithm");
+	is_str(rule.source, "COLL_REDUCE_ALGORITHM", "who set it");
+	ok(rule.bytes_min == 4096 && rule.bytes_max == 65536, "its bytes");
+	ok(rule.ranks_min == 3 && rule.ranks_max == 3, "its ranks");
+	ok(rule.nodes_min == 1 && rule.nodes_max == INT32_MAX, "its nodes");
+	is_int(rule.memory, COLL_RULE_HOST_MEMORY | COLL_RULE_CUDA_MEMORY, "any memory");
+	is_int(coll_info_rule_reach(info, 0, 2, 0, &reach, &why), 0, "its reach");
+	ok(reach >= COLL_REACH_NONE && reach <= COLL_REACH_ORDERED && why, "is said");
+	is_int(coll_info_rule_reach(info, 0, 2, 0, NULL, NULL), COLL_ERR_INVALID_ARGUMENT, "NULL");
+	is_int(coll_info_rule_reach(info, n, 2, 0, &reach, &why), COLL_ERR_INVALID_ARGUMENT,
+	       "no such rule");
+	is_int(coll_info_rule(info, n, &rule), COLL_ERR_INVALID_ARGUMENT, "beyond");
+	is_int(coll_info_rule(info, -1, &rule), COLL_ERR_INVALID_ARGUMENT, "before");
+	is_int(coll_info_rule(info, 0, NULL), COLL_ERR_INVALID_ARGUMENT, "NULL");
+	old = (coll_rule_info_t){.size = offsetof(coll_rule_info_t, kind), .kind = -7};
+	is_int(coll_info_rule(info, 0, &old), 0, "an older struct");
+	is_int(old.kind, -7, "nothing beyond it written");
+	old.size = 0;
+	is_int(coll_info_rule(info, 0, &old), COLL_ERR_INVALID_ARGUMENT, "no size");
+	coll_info_destroy(info);
+	is_int(coll_info_rule_count(info), 0, "after destroy: none");
+	is_int(coll_info_rule(info, 0, &rule), COLL_ERR_INVALID_ARGUMENT, "nor any");
+}
+
 int main(void)
 {
 	plugin_dir_begin();
@@ -199,6 +241,7 @@ int main(void)
 	test_named();
 	test_in_process();
 	test_options();
+	test_rules();
 	test_misuse();
 	test_available();
 	plugin_dir_end();

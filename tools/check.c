@@ -9,7 +9,7 @@
 #include "tool.h"
 
 enum {
-	CHECK_ONLY_MAX = 64,
+	CHECK_ONLY_MAX = 256,
 	CHECK_KEYS_MAX = 64,
 	CHECK_TIMEOUT_MS = 20000,
 	CHECK_DEFAULT_RANKS = 5,

@@ -77,6 +77,7 @@ struct check {
 	unsigned ways;            /* CHECK_THREADS | ... */
 	int ranks_min, ranks_max; /* 0: no limit of its own; --ranks is cut to it */
 	int slow;                 /* not with --quick */
+	int trace;                /* also fails if this was seen: an enum check_trace, plus 1 */
 	void (*run)(struct check_case *c);
 	const void *plan; /* the check's own, for a `run` that several share */
 };

@@ -25,12 +25,12 @@ int api_fail(struct api_rank *r, const char *fmt, ...)
 static int api_has_transport(const struct api_rank *r)
 {
 	coll_backend_info_t backend = {.size = sizeof(backend)};
-	struct api_config config;
+	coll_config_t config;
 	coll_info_t info;
 	int has = 0;
 
 	api_configure(r, &config);
-	if (coll_info_create(&config.config, &info))
+	if (coll_info_create(&config, &info))
 		return 0;
 	for (int32_t i = 0; i < coll_info_backend_count(info); i++)
 		if (!coll_info_backend(info, i, &backend) &&
@@ -96,44 +96,22 @@ void api_sleep_ms(int ms)
 
 /* ------------------------------------------------------------------ communicators -- */
 
-/* "key=value" of --option belongs to the plugin's section. */
-static void api_add_keys(struct api_config *config, const char *name, const char *const *keys,
-			 int at)
+void api_configure(const struct api_rank *r, coll_config_t *config)
 {
-	size_t used = 0;
-
-	for (; keys && keys[0] && at < 31 && used < sizeof(config->text); keys += 2) {
-		config->options[at++] = config->text + used;
-		used += 1 + (size_t)snprintf(config->text + used, sizeof(config->text) - used,
-					     "%s.%s=%s", name, keys[0], keys[1]);
-	}
-	config->options[at] = NULL;
-}
-
-void api_configure(const struct api_rank *r, struct api_config *config)
-{
-	const struct check_options *options = r->c->options;
 	const struct api_plan *plan = r->c->check->plan;
-	int64_t timeout_ms = plan->timeout_ms ? plan->timeout_ms : r->c->patience_ms;
-	int at = 0;
 
-	coll_config_init(&config->config, sizeof(config->config));
-	config->config.plugin_path = options->dir;
-	config->config.backend = options->name;
-	config->config.timeout_ms = timeout_ms;
-	config->config.init_timeout_ms = r->c->patience_ms;
-	config->config.options = config->options;
-	while (plan->options && plan->options[at] && at < 16) {
-		config->options[at] = plan->options[at];
-		at++;
-	}
-	api_add_keys(config, options->name, options->keys, at);
+	coll_config_init(config, sizeof(*config));
+	config->plugin_path = r->c->options->dir;
+	config->backend = r->c->options->name;
+	config->timeout_ms = plan->timeout_ms ? plan->timeout_ms : r->c->patience_ms;
+	config->init_timeout_ms = r->c->patience_ms;
+	config->options = plan->options;
 }
 
 int api_join(struct api_rank *r, coll_comm_t *comm)
 {
 	char id[CHECK_RANKS][COLL_UNIQUE_ID_SIZE] = {{0}}, mine[COLL_UNIQUE_ID_SIZE] = {0};
-	struct api_config config;
+	coll_config_t config;
 
 	if (!r->rank && !api_did(r, coll_get_unique_id(mine, sizeof(mine)), "coll_get_unique_id"))
 		return 0;
@@ -141,17 +119,17 @@ int api_join(struct api_rank *r, coll_comm_t *comm)
 		return api_fail(r, "the other ranks did not come to fetch the id");
 	api_configure(r, &config);
 	check_slot(r->c, r->slot, "coll_comm_init_rank");
-	return api_did(r, coll_comm_init_rank(comm, r->nranks, id[0], r->rank, &config.config),
+	return api_did(r, coll_comm_init_rank(comm, r->nranks, id[0], r->rank, &config),
 		       "coll_comm_init_rank");
 }
 
 int api_join_all(struct api_rank *r, coll_comm_t *comms)
 {
-	struct api_config config;
+	coll_config_t config;
 
 	api_configure(r, &config);
 	check_slot(r->c, r->slot, "coll_comm_init_all");
-	return api_did(r, coll_comm_init_all(comms, r->nranks, NULL, &config.config),
+	return api_did(r, coll_comm_init_all(comms, r->nranks, NULL, &config),
 		       "coll_comm_init_all");
 }
 

@@ -65,13 +65,8 @@ int api_meet(struct api_rank *r);
 int api_await(struct api_rank *r, int index, long long value);
 void api_sleep_ms(int ms);
 
-/* A configuration that can choose nothing but the plugin, and its memory. */
-struct api_config {
-	coll_config_t config;
-	const char *options[32];
-	char text[2048];
-};
-void api_configure(const struct api_rank *r, struct api_config *config);
+/* A configuration that can choose nothing but the plugin. */
+void api_configure(const struct api_rank *r, coll_config_t *config);
 /* Makes *comm as rank r->rank of r->nranks by an id that rank 0 makes. */
 int api_join(struct api_rank *r, coll_comm_t *comm);
 /* Makes all r->nranks communicators in this process. */

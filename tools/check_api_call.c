@@ -213,6 +213,7 @@ int api_call_make(struct api_call *call, struct api_rank *r, const struct api_ca
 	memset(call, 0, sizeof(*call));
 	call->r = r;
 	call->c = *c;
+	call->c.gaps = c->gaps && api_varies(c->kind) && c->kind != COLL_KIND_REDUCE_SCATTERV;
 	call->elem = coll_dtype_size(c->dtype);
 	call_plan(call);
 	call->table = malloc(sizeof(*call->table));

@@ -157,7 +157,7 @@ static void comm_shrink_dead(struct api_rank *r)
 	coll_comm_t rest;
 	coll_result_t code;
 
-	if (!api_works(r))
+	if (!api_works(r) || !api_meet(r))
 		return;
 	if (r->rank == dead) {
 		check_dies(r->c, r->slot);

@@ -347,7 +347,7 @@ const struct check check_api_fault[] = {
 	 "coll.h, coll_comm_destroy", CHECK_API, .ways = CHECK_EITHER, .ranks_min = 2,
 	 .run = api_run, .plan = &fault_leaves_plan},
 	{"fault-timeout", "a wait for a silent rank ends and names it", "coll.h, Blocking",
-	 CHECK_API, .ways = CHECK_EITHER, .ranks_min = 2, .run = api_run,
+	 CHECK_API, .ways = CHECK_EITHER, .ranks_min = 2, .ranks_max = 3, .run = api_run,
 	 .plan = &fault_timeout_plan},
 	{"fault-abort", "an abort from another thread ends a wait, and the peers hear of it",
 	 "coll.h, coll_comm_abort", CHECK_API, .ways = CHECK_EITHER, .ranks_min = 2, .run = api_run,

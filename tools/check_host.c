@@ -9,7 +9,7 @@
 #include "check_host.h"
 #include "tool.h"
 
-enum { HOST_NAP_US = 200, HOST_WORLD_TURNS = CHECK_TURNS / 2 };
+enum { HOST_NAP_US = 200, HOST_WORLD_TURNS = CHECK_TURNS / 4 };
 
 static struct check_ep *host_ep(const coll_host_t *host)
 {
@@ -196,7 +196,7 @@ static void host_data(const coll_host_t *host, uint64_t cookie, const void *byte
 	a = host_cookie(ep, cookie);
 	if (!a || a->dropped)
 		return;
-	if (!a->by_data || a->ends || n > a->header.len - a->got) {
+	if (a->ends || n > a->header.len - a->got) {
 		ep->seen.over = 1;
 		return;
 	}

@@ -71,7 +71,7 @@ struct check_seen {
 	const char *outside_name;
 	int cookie; /* a cookie that names no arrival */
 	int twice;  /* arrived for an arrival that was complete */
-	int over;   /* data beyond len, or for an arrival that has a buffer or is complete */
+	int over;   /* data beyond len, or for an arrival that is complete */
 	int under;  /* arrived with success before all was there by data */
 	int after_drop;
 	int lost_twice;

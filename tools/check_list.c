@@ -2,6 +2,7 @@
 /* check_list.c - all tables of checks, in the order in which they run within their group. */
 #include <stddef.h>
 #include "check.h"
+#include "check_api.h"
 #include "check_themes.h"
 
 const struct check *const check_lists[] = {
@@ -21,5 +22,14 @@ const struct check *const check_lists[] = {
 	check_cancel_checks,
 	check_limits_checks,
 	check_native_checks,
+	check_api_coll,
+	check_api_value,
+	check_api_message,
+	check_api_group,
+	check_api_event,
+	check_api_comm,
+	check_api_many,
+	check_api_op,
+	check_api_fault,
 	NULL,
 };

@@ -61,23 +61,6 @@ static void receive_data(struct check_case *c)
 	check_endpoints(c, receive_data_rank);
 }
 
-static void receive_direct_rank(struct check_ep *ep)
-{
-	if (receive_traffic(ep))
-		return;
-	if (ep->seen.over)
-		check_fail(ep->c,
-			   "rank %d: host->data was called for a message whose sink has a buffer "
-			   "after part of it was written there, or with too much",
-			   ep->rank);
-}
-
-/* A sink with a buffer may still be served by host->data, if all of it is. */
-static void receive_direct(struct check_case *c)
-{
-	check_endpoints(c, receive_direct_rank);
-}
-
 /* ------------------------------------------------------------------ bounds -- */
 
 static void receive_bounds_rank(struct check_ep *ep)
@@ -212,15 +195,6 @@ const struct check check_receive_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .run = receive_data},
-	{.name = "sink",
-	 .says = "with a buffer the payload is written there",
-	 .promise = "coll_sink_t.buf",
-	 .group = CHECK_MESSAGES,
-	 .needs = CHECK_TRANSPORT,
-	 .ways = CHECK_EITHER,
-	 .ranks_min = 2,
-	 .ranks_max = 3,
-	 .run = receive_direct},
 	{.name = "bounds",
 	 .says = "nothing is written before or behind the buffer of a message",
 	 .promise = "coll_sink_t.buf",

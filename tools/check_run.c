@@ -275,6 +275,10 @@ void check_run(const struct check *check, const struct check_options *options,
 			if (run_one(&run, result) || result->verdict != CHECK_PASSED)
 				break;
 		}
+	if (check->trace && run_traces[check->trace - 1][0] && result->verdict == CHECK_PASSED) {
+		result->verdict = CHECK_NOT_PASSED;
+		snprintf(result->text, sizeof(result->text), "%s", run_traces[check->trace - 1]);
+	}
 	if (result->verdict == CHECK_PASSED && result->skipped == result->cases) {
 		result->verdict = CHECK_SKIPPED;
 		snprintf(result->text, sizeof(result->text), "%s", result->skip);

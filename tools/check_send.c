@@ -42,6 +42,7 @@ struct send_plan {
 	int count;
 	int first, last; /* distances in the ring of ranks; 0 is oneself */
 	int shift;       /* by so many bytes the buffers are off alignment */
+	uint64_t tag;    /* of the first message */
 };
 
 struct send_out {
@@ -66,23 +67,31 @@ static int send_start(struct check_ep *ep, const struct send_plan *plan, struct 
 	return 0;
 }
 
+/* All that was sent has come, and all that was to be sent is away. */
 static int send_end(struct check_ep *ep, const struct send_plan *plan, const struct send_out *out)
 {
-	const struct check_arrival *a;
+	for (int d = plan->first; d <= plan->last; d++)
+		for (int k = 0; k < plan->count; k++)
+			if (!check_recv(ep, (uint32_t)((ep->rank + ep->nranks - d) % ep->nranks),
+					plan->tag + (uint64_t)k))
+				return -1;
+	for (int i = 0; i < plan->count * (plan->last - plan->first + 1); i++)
+		if (check_wait_send(ep, &out[i].send))
+			return -1;
+	return check_meet(ep);
+}
 
+static void send_verify(struct check_ep *ep, const struct send_plan *plan)
+{
 	for (int d = plan->first; d <= plan->last; d++)
 		for (int k = 0; k < plan->count; k++) {
 			int from = (ep->rank + ep->nranks - d) % ep->nranks;
 
-			a = check_recv(ep, (uint32_t)from, plan->tag + (uint64_t)k);
-			if (!a || !send_is_whole(ep, a, plan->sizes[k],
-						 send_seed(from, ep->rank, (uint64_t)k)))
-				return -1;
+			if (!send_is_whole(ep,
+					   check_find(ep, (uint32_t)from, plan->tag + (uint64_t)k),
+					   plan->sizes[k], send_seed(from, ep->rank, (uint64_t)k)))
+				return;
 		}
-	for (int i = 0; i < plan->count * (plan->last - plan->first + 1); i++)
-		if (check_wait_send(ep, &out[i].send))
-			return -1;
-	return 0;
 }
 
 /* Buffers stay until all ranks have all messages. */
@@ -92,7 +101,7 @@ static void send_run(struct check_ep *ep, const struct send_plan *plan)
 	struct send_out *out = check_memory((size_t)n * sizeof(*out));
 
 	if (!send_start(ep, plan, out) && !send_end(ep, plan, out))
-		check_meet(ep);
+		send_verify(ep, plan);
 	/* After a failure the plugin may still hold them. */
 	for (int i = 0; i < n && !check_failed(ep->c); i++)
 		free(out[i].memory);

@@ -6,7 +6,8 @@
 #include <string.h>
 #include "tool.h"
 
-static const struct tool_command *const main_commands[] = {&tool_info, &tool_perf, &tool_run};
+static const struct tool_command *const main_commands[] = {&tool_check, &tool_info, &tool_perf,
+							   &tool_prove, &tool_run};
 
 enum { MAIN_COMMANDS = sizeof(main_commands) / sizeof(main_commands[0]) };
 

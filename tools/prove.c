@@ -14,8 +14,7 @@ enum { PROVE_RANKS_MAX = 1024, PROVE_JOBS_MAX = 64, PROVE_RANKS = 64 };
 /* What a row of the table may cost for a number of ranks, in steps; see prove_cases. */
 enum { PROVE_BUDGET = 400000, PROVE_BUDGET_LEAST = 60000, PROVE_BUDGET_QUICK = 4000 };
 
-static const uint64_t prove_counts[] = {0,  1,   2,   3,   7,    8,   64,
-					97, 127, 255, 256, 1000, 1024};
+static const uint64_t prove_counts[] = {0, 1, 2, 3, 7, 8, 64, 97, 127, 255, 256, 1000, 1024};
 
 enum { PROVE_COUNTS = sizeof(prove_counts) / sizeof(prove_counts[0]) };
 
@@ -190,7 +189,8 @@ static void prove_print_row(const struct prove_row *row)
 	       (unsigned long long)row->totals.messages, row->totals.sends, prove_verdict(row));
 }
 
-static void prove_sum(const struct prove_work *w, struct prove_totals *sum, int *proven, int *failed)
+static void prove_sum(const struct prove_work *w, struct prove_totals *sum, int *proven,
+		      int *failed)
 {
 	memset(sum, 0, sizeof(*sum));
 	*proven = *failed = 0;
@@ -223,10 +223,11 @@ static void prove_print(const struct prove_work *w)
 			sampled = row->sampled;
 	}
 	prove_sum(w, &sum, &proven, &failed);
-	printf("\n%d proven, %d unproven: %llu cases, %llu output elements, %llu messages\n", proven,
-	       failed, (unsigned long long)sum.cases, (unsigned long long)sum.elements,
+	printf("\n%d proven, %d unproven: %llu cases, %llu output elements, %llu messages\n",
+	       proven, failed, (unsigned long long)sum.cases, (unsigned long long)sum.elements,
 	       (unsigned long long)sum.messages);
-	printf("sends: of one rank in flight at a time, so few suffice in whatever order they start\n");
+	printf("sends: of one rank in flight at a time, so few suffice in whatever order they "
+	       "start\n");
 	if (sampled)
 		printf("From %d ranks on combinations of root, count, place, pieces and so on are "
 		       "sampled;\nevery root and every count comes with every number of ranks.\n",
@@ -388,7 +389,9 @@ static int prove_main(int argc, char **argv)
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	int option;
 
-	w.jobs = processors < 1 ? 1 : processors > PROVE_JOBS_MAX ? PROVE_JOBS_MAX : (int)processors;
+	w.jobs = processors < 1                ? 1
+		 : processors > PROVE_JOBS_MAX ? PROVE_JOBS_MAX
+					       : (int)processors;
 	while ((option = getopt_long(argc, argv, ":a:r:c:qj:h", prove_options, NULL)) != -1) {
 		if (option == ':' || option == '?')
 			return tool_bad_option("prove", option, argv, prove_options);

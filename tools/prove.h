@@ -12,8 +12,8 @@
 
 /* What is proven; bits of prove.failed. */
 enum prove_check {
-	PROVE_RESULT = 0,   /* each output is made of the right inputs, and nothing else is written */
-	PROVE_ORDER = 1,    /* same bits everywhere; order and grouping as the table claims */
+	PROVE_RESULT = 0, /* each output is made of the right inputs, and nothing else is written */
+	PROVE_ORDER = 1,  /* same bits everywhere; order and grouping as the table claims */
 	PROVE_DEADLOCK = 2, /* every step completes though a send waits for its receive */
 	PROVE_RACE = 3,     /* no access is unordered with a write of the same bytes */
 	PROVE_MESSAGES = 4, /* sends and receives fit, number and volume equal the formula */
@@ -255,8 +255,8 @@ int prove_cases(struct prove *p, const struct prove_plan *plan, const coll_algor
 
 /* prove_mutant.c */
 extern const struct prove_mutant prove_mutants[];
-__attribute__((format(printf, 3, 4))) void prove_planted(struct prove *p, int step,
-							 const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) void prove_planted(struct prove *p, int step, const char *fmt,
+							 ...);
 /* name: one of them, or NULL: all that are bugs.  Returns the exit status. */
 int prove_try_mutants(const char *name);
 

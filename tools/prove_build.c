@@ -198,9 +198,10 @@ static void match_sends(struct prove *p)
 		pair = match_pair(p, g, s);
 		at = p->pair[pair] + (int)s->message;
 		if (s->message >= (uint32_t)p->c->nranks * 0x10000u || at >= p->pair[pair + 1])
-			prove_fail_step(p, PROVE_MESSAGES, g,
-					"leaves out a number: there are only %d messages to rank %d",
-					p->pair[pair + 1] - p->pair[pair], s->peer);
+			prove_fail_step(
+				p, PROVE_MESSAGES, g,
+				"leaves out a number: there are only %d messages to rank %d",
+				p->pair[pair + 1] - p->pair[pair], s->peer);
 		else if (p->slot[at] >= 0)
 			prove_fail_step(p, PROVE_MESSAGES, g, "repeats the number of a message");
 		else
@@ -228,7 +229,8 @@ static void match_recvs(struct prove *p)
 		p->event[g].mate = mate;
 		p->event[mate].mate = g;
 		if (prove_step(p, mate)->bytes != s->bytes)
-			prove_fail_step(p, PROVE_MESSAGES, g, "expects %llu bytes, but %llu are sent",
+			prove_fail_step(p, PROVE_MESSAGES, g,
+					"expects %llu bytes, but %llu are sent",
 					(unsigned long long)s->bytes,
 					(unsigned long long)prove_step(p, mate)->bytes);
 	}

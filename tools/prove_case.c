@@ -78,8 +78,9 @@ static void case_fill(struct prove_case *c, const struct prove_plan *plan,
 {
 	int cut;
 
-	c->count = s->counts > 1 || plan->ncounts == 1 ? plan->counts[case_digit(&number, s->counts)]
-						       : 0;
+	c->count = s->counts > 1 || plan->ncounts == 1
+			   ? plan->counts[case_digit(&number, s->counts)]
+			   : 0;
 	c->form = case_digit(&number, s->forms);
 	cut = case_digit(&number, s->cuts);
 	c->average = case_digit(&number, s->averages);

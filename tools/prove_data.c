@@ -16,13 +16,15 @@ static int64_t data_place(struct prove *p, int step, uint32_t buffer, uint64_t o
 {
 	const struct prove_rank *r = &p->rank[p->event[step].owner];
 
+	if (!len)
+		return 0;
 	if (buffer > COLL_BUFFER_SCRATCH || off > r->size[buffer] || len > r->size[buffer] - off) {
-		prove_fail_step(p, PROVE_RESULT, step,
-				"touches %llu bytes at %llu of the %s, which has %llu",
-				(unsigned long long)len, (unsigned long long)off,
-				buffer > COLL_BUFFER_SCRATCH ? "unknown buffer" : data_buffers[buffer],
-				buffer > COLL_BUFFER_SCRATCH ? 0ull
-							     : (unsigned long long)r->size[buffer]);
+		prove_fail_step(
+			p, PROVE_RESULT, step,
+			"touches %llu bytes at %llu of the %s, which has %llu",
+			(unsigned long long)len, (unsigned long long)off,
+			buffer > COLL_BUFFER_SCRATCH ? "unknown buffer" : data_buffers[buffer],
+			buffer > COLL_BUFFER_SCRATCH ? 0ull : (unsigned long long)r->size[buffer]);
 		return -1;
 	}
 	return (int64_t)(r->base[buffer] + off);
@@ -67,7 +69,8 @@ static int64_t data_target(struct prove *p, int step, const coll_step_t *s)
 		return at;
 	if (data_is_output(r, (uint64_t)at, s->bytes))
 		return at;
-	prove_fail_step(p, PROVE_RESULT, step, "writes to byte %llu of the %s, where no output lies",
+	prove_fail_step(p, PROVE_RESULT, step,
+			"writes to byte %llu of the %s, where no output lies",
 			(unsigned long long)s->dst, data_buffers[s->dst_buffer]);
 	return -1;
 }
@@ -216,14 +219,16 @@ static void data_wrong(struct prove *p, const struct prove_rank *r, uint64_t at,
 	if (run->node >= 0)
 		prove_expr_text(&p->expr, run->node, have, sizeof(have));
 	if (want->leaf == PROVE_REDUCED)
-		prove_fail(p, PROVE_RESULT,
-			   "rank %d, output byte %llu: expected byte %llu of all ranks combined, got "
-			   "byte %llu of %s",
-			   r->rank, byte, (unsigned long long)index,
-			   (unsigned long long)(run->index + (at - run->at)), have);
+		prove_fail(
+			p, PROVE_RESULT,
+			"rank %d, output byte %llu: expected byte %llu of all ranks combined, got "
+			"byte %llu of %s",
+			r->rank, byte, (unsigned long long)index,
+			(unsigned long long)(run->index + (at - run->at)), have);
 	else
 		prove_fail(p, PROVE_RESULT,
-			   "rank %d, output byte %llu: expected byte %llu of rank %d's input, got byte "
+			   "rank %d, output byte %llu: expected byte %llu of rank %d's input, got "
+			   "byte "
 			   "%llu of %s",
 			   r->rank, byte, (unsigned long long)index, want->leaf,
 			   (unsigned long long)(run->index + (at - run->at)), have);
@@ -306,7 +311,8 @@ static void barrier_step(struct prove *p, uint8_t *heard, size_t n, int step)
 			row[i] |= heard[n * (size_t)p->event[step].mate + i];
 }
 
-static void barrier_leave(struct prove *p, const uint8_t *heard, size_t n, const struct prove_rank *r)
+static void barrier_leave(struct prove *p, const uint8_t *heard, size_t n,
+			  const struct prove_rank *r)
 {
 	for (size_t i = 0; i < n; i++) {
 		int has = r->rank == (int)i;

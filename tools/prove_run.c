@@ -85,9 +85,10 @@ static void run_report(struct prove *p)
 		return;
 	}
 	prove_step_text(p, mate, text, sizeof(text));
-	prove_fail_step(p, PROVE_DEADLOCK, step,
-			"never completes: rank %d's %s waits for its step %d, which never completes",
-			p->rank[p->event[mate].owner].rank, text, run_waits_for(p, mate));
+	prove_fail_step(
+		p, PROVE_DEADLOCK, step,
+		"never completes: rank %d's %s waits for its step %d, which never completes",
+		p->rank[p->event[mate].owner].rank, text, run_waits_for(p, mate));
 }
 
 int prove_run(struct prove *p)

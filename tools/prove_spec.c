@@ -18,8 +18,8 @@ int prove_kind_reduces(int kind)
 int prove_kind_rooted(int kind)
 {
 	return kind == COLL_KIND_BROADCAST || kind == COLL_KIND_REDUCE ||
-	       kind == COLL_KIND_GATHER || kind == COLL_KIND_SCATTER ||
-	       kind == COLL_KIND_GATHERV || kind == COLL_KIND_SCATTERV;
+	       kind == COLL_KIND_GATHER || kind == COLL_KIND_SCATTER || kind == COLL_KIND_GATHERV ||
+	       kind == COLL_KIND_SCATTERV;
 }
 
 int prove_kind_pairs(int kind)
@@ -256,8 +256,8 @@ static void spec_out(const struct prove *p, struct prove_rank *r, size_t at, siz
 	if (!len)
 		return;
 	r->out = prove_grow(r->out, &r->cap_outs, r->outs + 1, sizeof(*r->out));
-	r->out[r->outs++] = (struct prove_extent){
-		r->base[COLL_BUFFER_RECV] + at * elem, len * elem, index * elem, leaf};
+	r->out[r->outs++] = (struct prove_extent){r->base[COLL_BUFFER_RECV] + at * elem, len * elem,
+						  index * elem, leaf};
 }
 
 static int spec_compare(const void *a, const void *b)

@@ -36,8 +36,9 @@ const coll_step_t *prove_step(const struct prove *p, int step)
 
 void prove_step_text(const struct prove *p, int step, char *text, size_t size)
 {
-	static const char *const kinds[] = {"send to",      "receive from", "receive and reduce from",
-					    "local reduce", "copy",         "finish"};
+	static const char *const kinds[] = {
+		"send to",      "receive from", "receive and reduce from",
+		"local reduce", "copy",         "finish"};
 	const coll_step_t *s = prove_step(p, step);
 	int i = step - p->rank[p->event[step].owner].first;
 	unsigned long long bytes = s->bytes;
@@ -85,7 +86,7 @@ void prove_case_text(const struct prove_case *c, char *text, size_t size)
 
 static void prove_fail_text(struct prove *p, int check, const char *text)
 {
-	char head[PROVE_TEXT_MAX / 2];
+	char head[PROVE_TEXT_MAX / 4];
 
 	if (p->failed & 1u << check)
 		return;

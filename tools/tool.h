@@ -18,8 +18,10 @@ struct tool_command {
 	int (*main)(int argc, char **argv);
 };
 
+extern const struct tool_command tool_check;
 extern const struct tool_command tool_info;
 extern const struct tool_command tool_perf;
+extern const struct tool_command tool_prove;
 extern const struct tool_command tool_run;
 
 /* Prints "coll <command>: <sentence>" and where help is, on stderr; returns TOOL_USAGE. */

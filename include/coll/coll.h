@@ -14,7 +14,7 @@
  * The backend is chosen by COLL_BACKEND or coll.conf; x may be read after coll_sync.
  *
  * Not implemented by this version, and answered with COLL_ERR_UNSUPPORTED and a sentence: device
- * memory; on backends without a transport also events, split, dup and shrink.
+ * memory; on backends without a transport also split, dup, shrink and streams of the caller's.
  *
  * Conventions, valid for every function unless it says otherwise
  *

@@ -88,6 +88,12 @@ void ring_allreduce_cost(const struct work *w, int nranks, size_t elem, struct c
 
 /* ------------------------------------------------------------- reduce and scatter -- */
 
+/*
+ * A receive that waits for room waits for sends of this rank.  So many segments at a time, each with
+ * two sends at most, leave no send without its turn where 64 of a rank may be under way.
+ */
+enum { RING_WINDOW = 32 };
+
 /* Where this rank's own block is to be, and room for two blocks on their way to others. */
 struct ring_room {
 	struct slice own;
@@ -102,13 +108,13 @@ static struct slice ring_held(const struct sched *s, const struct ring_room *roo
 
 /*
  * As the first half of an allreduce, but partial sums may not be kept in the caller's buffer: they
- * alternate between two scratch blocks.  The segment is whole once its last step is done.
+ * alternate between two scratch blocks.
  */
-static void ring_collect(struct sched *s, const struct blocks *b, int g,
-			 const struct ring_room *room)
+static void ring_collect_segment(struct sched *s, const struct blocks *b, int g,
+				 const struct ring_room *room, int after)
 {
 	struct slice held = ring_part(s, SCHED_SEND, b, ring_rank(s, -1), g), own = room->own;
-	int last = s->nranks - 2, ready = -1, sent = -1;
+	int last = s->nranks - 2, ready = after, sent = after;
 
 	own.off += sched_segment_off(s, blocks_len(s, b, s->rank), g);
 	for (int round = 0; round <= last; round++) {
@@ -119,10 +125,23 @@ static void ring_collect(struct sched *s, const struct blocks *b, int g,
 		held = round < last ? ring_held(s, room, round % 2, g) : own;
 		ready = sched_recv_reduce(s, ring_rank(s, -1), held,
 					  ring_part(s, SCHED_SEND, b, in, g), 0,
-					  ring_part_len(s, b, in, g), round > 1 ? sent : -1);
+					  ring_part_len(s, b, in, g), round > 1 ? sent : after);
 		sent = sending;
 	}
 	sched_finish(s, own, ring_part_len(s, b, s->rank, g), ready);
+}
+
+static void ring_collect(struct sched *s, const struct blocks *b, const struct ring_room *room)
+{
+	int segments = sched_segments(s, room->longest), first = s->nsteps, after = -1;
+
+	for (int g = 0; g < segments; g++) {
+		if (g && g % RING_WINDOW == 0) {
+			after = sched_join(s, first);
+			first = s->nsteps;
+		}
+		ring_collect_segment(s, b, g, room, after);
+	}
 }
 
 /* Also reduce_scatterv. */
@@ -130,11 +149,9 @@ void ring_reduce_scatter(struct sched *s, const struct work *w)
 {
 	struct blocks b = blocks_of(s, w->count, w->recvcounts, NULL);
 	struct ring_room room = {.own = sched_slice(SCHED_RECV, 0), .longest = ring_longest(s, &b)};
-	int segments = sched_segments(s, room.longest);
 
 	room.scratch = sched_scratch(s, s->nranks > 2 ? 2 * room.longest : 0);
-	for (int g = 0; g < segments; g++)
-		ring_collect(s, &b, g, &room);
+	ring_collect(s, &b, &room);
 }
 
 /* Each block makes n - 1 hops. */
@@ -143,39 +160,43 @@ void ring_reduce_scatter_cost(const struct work *w, int nranks, size_t elem, str
 	ring_allgather_cost(w, nranks, elem, c);
 }
 
-/* Root's part.  In place, the sums arrive where its own data were. */
-static void ring_gather(struct sched *s, const struct blocks *b, int segments)
+static void ring_gather_recv(struct sched *s, const struct blocks *b, int from, int after)
 {
-	int summed = sched_join(s, s->part.first);
+	int segments = sched_segments(s, blocks_len(s, b, from));
 
-	for (int r = 0; r < s->nranks; r++)
-		for (int g = 0; r != s->rank && g < segments; g++)
-			sched_recv(s, r, ring_part(s, SCHED_RECV, b, r, g),
-				   ring_part_len(s, b, r, g), summed);
+	for (int g = 0; g < segments; g++)
+		sched_recv(s, from, ring_part(s, SCHED_RECV, b, from, g),
+			   ring_part_len(s, b, from, g), after);
 }
 
-/* Reduce-scatter, then each rank sends its block to root, a segment as soon as it is whole. */
+static void ring_gather_send(struct sched *s, int root, struct slice own, size_t len, int after)
+{
+	for (int g = 0; g < sched_segments(s, len); g++)
+		sched_send(s, root, sched_slice(own.buf, own.off + sched_segment_off(s, len, g)),
+			   sched_segment_len(s, len, g), after);
+}
+
+/*
+ * Reduce-scatter, then the blocks go to root, where in place they arrive in what was its own data.
+ * None is sent while a rank still has others to serve.
+ */
 void ring_reduce(struct sched *s, const struct work *w)
 {
 	struct blocks b = {.total = w->count};
 	struct ring_room room = {.longest = ring_longest(s, &b)};
-	int segments = sched_segments(s, room.longest), first = s->nsteps, steps;
-	size_t own = blocks_len(s, &b, s->rank);
+	int first = s->nsteps, done;
 
 	room.scratch = sched_scratch(s, 2 * room.longest);
-	room.own = s->rank == w->root ? ring_part(s, SCHED_RECV, &b, s->rank, 0)
-				      : sched_slice(SCHED_SCRATCH, sched_scratch(s, own));
-	for (int g = 0; g < segments; g++)
-		ring_collect(s, &b, g, &room);
-	steps = (s->nsteps - first) / segments; /* of each segment */
-	if (s->rank == w->root)
-		ring_gather(s, &b, segments);
-	for (int g = 0; s->rank != w->root && g < segments; g++) {
-		size_t off = room.own.off + sched_segment_off(s, own, g);
-
-		sched_send(s, w->root, sched_slice(SCHED_SCRATCH, off),
-			   ring_part_len(s, &b, s->rank, g), first + (g + 1) * steps - 1);
-	}
+	room.own = sched_slice(SCHED_RECV, blocks_off(s, &b, s->rank));
+	if (s->rank != w->root)
+		room.own = sched_slice(SCHED_SCRATCH, sched_scratch(s, room.longest));
+	ring_collect(s, &b, &room);
+	done = sched_join(s, first);
+	if (s->rank != w->root)
+		ring_gather_send(s, w->root, room.own, blocks_len(s, &b, s->rank), done);
+	for (int r = 0; s->rank == w->root && r < s->nranks; r++)
+		if (r != w->root)
+			ring_gather_recv(s, &b, r, done);
 }
 
 /*

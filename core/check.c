@@ -251,6 +251,28 @@ static int check_blocks_overlap(const size_t *counts, const size_t *displs, int 
 	return 0;
 }
 
+/* What a rank sends to itself it also receives. */
+static int check_own_counts(const struct kind *k, const struct comm *comm, const coll_args_t *a)
+{
+	int scatters = a->kind == COLL_KIND_SCATTERV;
+	const size_t *each = scatters ? a->sendcounts : a->recvcounts;
+	size_t own = a->count;
+
+	if (a->kind == COLL_KIND_REDUCE_SCATTERV || (k->has_root && comm->rank != a->root))
+		return COLL_SUCCESS;
+	if (a->kind == COLL_KIND_ALLTOALLV)
+		own = a->sendcounts[comm->rank];
+	if (own == each[comm->rank])
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_INVALID_ARGUMENT,
+			 "%s: this rank's own part is %zu elements by %s, but %zu by %scounts[%d]",
+			 k->name, own,
+			 scatters                         ? "recvcount"
+			 : a->kind == COLL_KIND_ALLTOALLV ? "sendcounts"
+							  : "sendcount",
+			 each[comm->rank], scatters ? "send" : "recv", comm->rank);
+}
+
 /* Counts and displacements of the v-forms, displacements filled in where the user gave none. */
 static int check_arrays(const struct kind *k, const struct comm *comm, const coll_args_t *a)
 {
@@ -271,13 +293,7 @@ static int check_arrays(const struct kind *k, const struct comm *comm, const col
 				 "%s: the blocks of ranks %d and %d overlap in recvbuf: see "
 				 "recvcounts and displs",
 				 k->name, one, other);
-	if (a->kind == COLL_KIND_ALLGATHERV && a->recvcounts[comm->rank] != a->count)
-		return error_set(COLL_ERR_INVALID_ARGUMENT,
-				 "%s: sendcount is %llu, but recvcounts[%d], this rank's own, is "
-				 "%zu",
-				 k->name, (unsigned long long)a->count, comm->rank,
-				 a->recvcounts[comm->rank]);
-	return COLL_SUCCESS;
+	return check_own_counts(k, comm, a);
 }
 
 static int check_stream(const struct kind *k, const struct comm *comm, const coll_args_t *a)

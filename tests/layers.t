@@ -76,9 +76,15 @@ api_tests="$api_tests $(quoted $api_tests | sed 's/.* /tests\//' | sort -u |
     none "plugins see backend.h, nothing else of libcoll" \
         "$(angled $plugins | grep ': coll/' | grep -v ': coll/backend\.h$')"
     none "plugins see no file of another folder" "$(quoted $plugins | grep ': .*/')"
+    # `coll check` stands where the core stands towards a plugin, and seals as the core does.
     none "tools see coll.h, nothing else of libcoll" \
-        "$(angled $tools | grep ': coll/' | grep -v ': coll/coll\.h$')"
-    none "tools see no file of another folder" "$(quoted $tools | grep ': .*/')"
+        "$(angled $tools | grep ': coll/' | grep -v ': coll/coll\.h$' |
+            grep -v '^tools/check[_a-z]*\.[ch]:[0-9]*: coll/backend\.h$')"
+    none "the checks that go through the library see coll.h only" \
+        "$(angled tools/check_api*.[ch] | grep ': coll/' | grep -v ': coll/coll\.h$'
+            quoted tools/check_api*.[ch] | grep 'check_host\.h$')"
+    none "tools see no file of another folder" "$(quoted $tools | grep ': .*/' |
+        grep -v '^tools/check_host\.c:[0-9]*: \.\./core/siphash\.h$')"
     none "tests see coll.h, nothing else of libcoll" \
         "$(angled $api_tests | grep ': coll/' | grep -v ': coll/coll\.h$')"
     none "tests of the API see no file of the core" \
@@ -97,7 +103,7 @@ only 'core/sched.[ch]' sched.h
 only 'core/algo*.[ch]' sched.h algo.h algo_part.h
 only 'core/rules*.[ch]' rules.h algo.h
 only 'core/conf*.[ch]' conf.h conf_impl.h rules.h error.h log.h
-only 'core/boot*.[ch]' boot.h boot_impl.h boot_tcp.h net.h error.h log.h
+only 'core/boot*.[ch]' boot.h boot_impl.h boot_tcp.h siphash.h net.h error.h log.h
 only 'core/net*.[ch]' net.h boot_impl.h error.h log.h
 only 'core/plugin*.[ch]' plugin.h plugin_impl.h loader.h conf.h error.h log.h
 only 'core/loader*.[ch]' plugin.h plugin_impl.h loader.h conf.h error.h log.h

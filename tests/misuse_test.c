@@ -279,13 +279,20 @@ static void test_arrays(void)
 	refused(coll_allgatherv(x, 2, y, NULL, NULL, COLL_FLOAT32, comms[0], NULL),
 		COLL_ERR_INVALID_ARGUMENT, "recvcounts is NULL", "no counts");
 	refused(coll_allgatherv(x, 3, y, counts, NULL, COLL_FLOAT32, comms[0], NULL),
-		COLL_ERR_INVALID_ARGUMENT, "sendcount is 3|recvcounts[0]|2", "own count differs");
+		COLL_ERR_INVALID_ARGUMENT, "is 3 elements by sendcount|2 by recvcounts[0]",
+		"own count differs");
 	refused(coll_allgatherv(x, 2, y, counts, over, COLL_FLOAT32, comms[0], NULL),
 		COLL_ERR_INVALID_ARGUMENT, "ranks 0 and 1 overlap", "blocks overlap");
 	refused(coll_reduce_scatterv(x, y, huge, COLL_FLOAT32, COLL_SUM, comms[0], NULL),
 		COLL_ERR_INVALID_ARGUMENT, "does not fit into memory", "counts too large");
 	refused(coll_alltoallv(x, counts, NULL, x, counts, over, COLL_FLOAT32, comms[0], NULL),
 		COLL_ERR_INVALID_ARGUMENT, "overlap", "alltoallv not quite in place");
+	refused(coll_alltoallv(x, counts, NULL, y, over, NULL, COLL_FLOAT32, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "is 2 elements by sendcounts|0 by recvcounts[0]",
+		"own part of alltoallv");
+	refused(coll_scatterv(x, counts, NULL, y, 1, COLL_FLOAT32, 0, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "is 1 elements by recvcount|2 by sendcounts[0]",
+		"own part of scatterv");
 	refused(coll_scatterv(x, NULL, NULL, y, 2, COLL_FLOAT32, 0, comms[0], NULL),
 		COLL_ERR_INVALID_ARGUMENT, "sendcounts is NULL", "root without counts");
 }

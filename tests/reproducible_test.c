@@ -322,7 +322,7 @@ static void test_reproducible(int nranks)
 	if (nranks > 2)
 		ok(different > LENGTH / 20, "%d ranks: %d of %d elements show another order",
 		   nranks, different, LENGTH);
-	for (int i = 0; i < SEGMENTS; i++) {
+	for (int i = ranks_small(); i < SEGMENTS; i++) {
 		setenv("COLL_SEGMENT", segments[i], 1);
 		test_backend("simulated", 0, nranks, &hash);
 		test_backend("tcp", 0, nranks, &hash);
@@ -337,6 +337,8 @@ static void test_agreement(const char *backend, int nranks)
 	struct ranks_job job = {backend, nranks, 0, agree, answer};
 
 	for (int i = 0; i < SEGMENTS * nvariants; i++) {
+		if (ranks_small() && i % SEGMENTS == 0)
+			continue;
 		setenv("COLL_SEGMENT", segments[i % SEGMENTS], 1);
 		if (run_variant(&job, &variants[i / SEGMENTS], "equal bits"))
 			is_hash(answer, nranks, answer->hash[0], "not reproducible");

@@ -247,6 +247,7 @@ static int check_report(const struct check_line *line)
 	static struct check_result result;
 	const struct check *broken = NULL;
 	int total = 0, passed = 0, skipped = 0, cases = 0;
+	long long calls = 0;
 	int64_t begin = tool_now_ms();
 
 	printf("TAP version 13\n# %s\n", line->options.path);
@@ -260,12 +261,15 @@ static int check_report(const struct check_line *line)
 				passed += result.verdict == CHECK_PASSED;
 				skipped += result.verdict == CHECK_SKIPPED;
 				cases += result.cases;
+				calls += result.calls;
 				if (result.verdict == CHECK_NOT_PASSED && !broken)
 					broken = check;
 			}
 	printf("1..%d\n", total);
-	printf("# %d checks in %d runs: %d passed, %d failed, %d skipped; %.1f s\n", total, cases,
-	       passed, total - passed - skipped, skipped, (double)(tool_now_ms() - begin) / 1000);
+	printf("# %d checks in %d runs: %d passed, %d failed, %d skipped; %lld collectives "
+	       "verified; %.1f s\n",
+	       total, cases, passed, total - passed - skipped, skipped, calls,
+	       (double)(tool_now_ms() - begin) / 1000);
 	return broken ? 1 : 0;
 }
 

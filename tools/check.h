@@ -122,6 +122,7 @@ struct check_shared {
 	/* What was seen beside, see below. */
 	atomic_int traced[CHECK_TRACES];
 	char trace[CHECK_TRACES][CHECK_TEXT];
+	atomic_llong calls; /* of collectives that were verified */
 	/* The check's own; zero at the beginning of each case. */
 	atomic_llong number[64];
 };
@@ -183,6 +184,7 @@ enum check_verdict { CHECK_PASSED, CHECK_NOT_PASSED, CHECK_SKIPPED };
 struct check_result {
 	enum check_verdict verdict;
 	int cases, skipped;
+	long long calls;             /* of collectives that were verified on all ranks */
 	char text[CHECK_TEXT + 200]; /* why not passed, why skipped */
 	char skip[CHECK_TEXT];
 	char output[16384]; /* what the case that failed printed */

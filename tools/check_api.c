@@ -21,23 +21,30 @@ int api_fail(struct api_rank *r, const char *fmt, ...)
 	return 0;
 }
 
-/* A backend with a transport has everything, since the core does what it does not. */
-static int api_has_transport(const struct api_rank *r)
+static int api_find_transport(const struct api_rank *r)
 {
 	coll_backend_info_t backend = {.size = sizeof(backend)};
 	coll_config_t config;
 	coll_info_t info;
-	int has = 0;
+	int has = -1;
 
 	api_configure(r, &config);
 	if (coll_info_create(&config, &info))
-		return 0;
+		return 1;
 	for (int32_t i = 0; i < coll_info_backend_count(info); i++)
 		if (!coll_info_backend(info, i, &backend) &&
-		    !strcmp(backend.name, r->c->options->name))
-			has = (backend.capabilities & COLL_CAP_TRANSPORT) != 0;
+		    !strcmp(backend.name, r->c->options->name) &&
+		    backend.capabilities & COLL_CAP_TRANSPORT)
+			has = 1;
 	coll_info_destroy(info);
 	return has;
+}
+
+int api_may_lack(struct api_rank *r)
+{
+	if (!r->transport)
+		r->transport = api_find_transport(r);
+	return r->transport < 0;
 }
 
 int api_did(struct api_rank *r, coll_result_t code, const char *what)
@@ -47,7 +54,7 @@ int api_did(struct api_rank *r, coll_result_t code, const char *what)
 	if (code == COLL_SUCCESS)
 		return 1;
 	snprintf(text, sizeof(text), "%s", coll_get_last_error(NULL));
-	if (code == COLL_ERR_UNSUPPORTED && !api_has_transport(r)) {
+	if (code == COLL_ERR_UNSUPPORTED && api_may_lack(r)) {
 		check_skip(r->c, "%s: %s", what, text);
 		return 0;
 	}
@@ -158,7 +165,7 @@ static void api_rank_run(struct check_case *c, int rank)
 {
 	const struct api_plan *plan = c->check->plan;
 	coll_comm_t *comms = c->user;
-	struct api_rank r = {NULL, rank, c->nranks, rank, 0, c};
+	struct api_rank r = {.rank = rank, .nranks = c->nranks, .slot = rank, .c = c};
 	coll_result_t code;
 
 	if (comms)
@@ -167,6 +174,8 @@ static void api_rank_run(struct check_case *c, int rank)
 		return;
 	check_slot(c, rank, NULL);
 	plan->rank(&r);
+	if (r.lacks[0] && !atomic_load(&c->shared->calls))
+		check_skip(c, "%s", r.lacks);
 	if (!r.comm)
 		return;
 	check_slot(c, rank, "coll_comm_destroy");
@@ -180,7 +189,7 @@ static void api_rank_run(struct check_case *c, int rank)
 void api_run(struct check_case *c)
 {
 	const struct api_plan *plan = c->check->plan;
-	struct api_rank r = {NULL, 0, c->nranks, 0, 0, c};
+	struct api_rank r = {.nranks = c->nranks, .c = c};
 	coll_comm_t comms[CHECK_RANKS];
 
 	if (!c->options->name[0]) {

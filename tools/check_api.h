@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * check_api.h - the parts of `coll check` that go through coll.h: how ranks are started and what
- * they found (check_api.c), one call and what it must give (check_api_call.c, check_api_data.c),
- * and the checks, a table for each theme.
+ * they found (check_api.c), one call and what it must give (check_api_call.c, check_api_issue.c,
+ * check_api_data.c), and the checks, a table for each theme.
  */
 #ifndef TOOLS_CHECK_API_H
 #define TOOLS_CHECK_API_H
@@ -21,6 +21,9 @@ struct api_rank {
 	int32_t slot; /* as what it was started: `comm` may be replaced by a derived one */
 	unsigned turn;
 	struct check_case *c;
+	int transport;   /* a transport group: 1, none: -1, not yet asked: 0 */
+	int patient;     /* pass over what a backend without transport does not support */
+	char lacks[200]; /* and remember what that was */
 };
 
 /* Bits of api_plan.flags. */
@@ -54,6 +57,8 @@ extern const struct check check_api_op[];
 
 /* Fails the check with a sentence about this rank.  Returns 0, for use in conditions. */
 __attribute__((format(printf, 2, 3))) int api_fail(struct api_rank *r, const char *fmt, ...);
+/* A backend with a transport group has everything: the core does what it does not. */
+int api_may_lack(struct api_rank *r);
 /* Did a call succeed?  What a backend without transport does not support skips the check. */
 int api_did(struct api_rank *r, coll_result_t code, const char *what);
 /* Did it answer `wanted`, with this word in its text?  word may be NULL. */
@@ -79,9 +84,6 @@ int api_works(struct api_rank *r);
 /* -------------------------------------------------------- calls (check_api_call.c) -- */
 
 enum { API_GUARD = 64, API_MOVE = -1 };
-
-/* Shared numbers that are not the check's own. */
-enum { API_COMBINATIONS = 63 };
 
 /* One collective call, as all ranks make it. */
 struct api_case {

@@ -52,8 +52,10 @@ static void coll_kind(struct api_rank *r)
 {
 	const struct api_plan *plan = r->c->check->plan;
 	struct api_case c = {.kind = plan->kind};
-	int good = coll_types(r, plan->kind);
+	int good;
 
+	r->patient = api_may_lack(r);
+	good = coll_types(r, plan->kind);
 	for (int i = 0; i < COLL_COUNTS && good; i++) {
 		c.count = coll_counts[i];
 		c.dtype = i % 2 ? COLL_UINT8 : COLL_INT32;

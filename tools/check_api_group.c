@@ -117,7 +117,7 @@ static int group_drive(struct api_rank *r, const coll_comm_t *comms, int32_t n, 
 /* Even ranks and odd ones, split in one group by the one thread. */
 static int group_split(struct api_rank *r, const coll_comm_t *comms)
 {
-	coll_comm_t half[CHECK_RANKS] = {NULL}, even[CHECK_RANKS];
+	coll_comm_t half[CHECK_RANKS] = {NULL}, even[CHECK_RANKS] = {NULL};
 	int32_t n = r->nranks, evens = 0;
 	int good = api_did(r, coll_group_start(), "coll_group_start");
 

@@ -2,6 +2,7 @@
 /* check_api_many.c - several communicators and several threads at the same time. */
 #include "check_api.h"
 #include <pthread.h>
+#include <stdlib.h>
 
 enum { MANY_THREADS = 4, MANY_ROUNDS = 40, MANY_QUESTIONS = 300 };
 
@@ -127,11 +128,54 @@ static void many_lives(struct api_rank *r)
 	}
 }
 
+/* --------------------------------------------------- a thread of the library's own */
+
+static const char *const many_thread_options[] = {"progress=thread", "segment=4K", NULL};
+
+/* Calls for one endpoint then come from two threads in turn. */
+static void many_thread_matrix(struct api_rank *r)
+{
+	int good = 1;
+
+	for (int32_t kind = COLL_KIND_ALLREDUCE; kind <= COLL_KIND_SCATTERV && good; kind++)
+		for (size_t count = 0; count < 4000 && good; count = count * 5 + 1) {
+			struct api_case c = {.kind = kind,
+					     .dtype = COLL_FLOAT64,
+					     .op = COLL_SUM,
+					     .root = (int32_t)count % r->nranks,
+					     .in_place = kind % 2,
+					     .count = count};
+
+			good = api_call_run(r, &c);
+		}
+}
+
+/* Rank 0 calls nothing more until rank 1 has received what no buffer on the way can hold. */
+static void many_thread_alone(struct api_rank *r)
+{
+	enum { N = 16 << 20 };
+	unsigned char *x = r->rank < 2 ? calloc(N, 1) : NULL;
+
+	if (r->rank == 0 && x &&
+	    api_did(r, coll_send(x, N, COLL_UINT8, 1, 1, r->comm, NULL), "coll_send") &&
+	    api_await(r, 0, 1))
+		api_did(r, coll_sync(r->comm), "coll_sync");
+	if (r->rank == 1 && x &&
+	    api_did(r, coll_recv(x, N, COLL_UINT8, 0, 1, r->comm, NULL), "coll_recv") &&
+	    api_did(r, coll_sync(r->comm), "coll_sync"))
+		atomic_fetch_add(&r->c->shared->number[0], 1);
+	free(x);
+}
+
 /* ------------------------------------------------------------------ the table -- */
 
 static const struct api_plan many_comms_plan = {.rank = many_comms};
 static const struct api_plan many_shared_plan = {.rank = many_shared};
 static const struct api_plan many_makers_plan = {.rank = many_makers, .flags = API_NO_COMM};
+static const struct api_plan many_thread_matrix_plan = {.rank = many_thread_matrix,
+							.options = many_thread_options};
+static const struct api_plan many_thread_alone_plan = {.rank = many_thread_alone,
+						       .options = many_thread_options};
 static const struct api_plan many_lives_plan = {.rank = many_lives, .flags = API_NO_COMM};
 
 const struct check check_api_many[] = {
@@ -141,6 +185,12 @@ const struct check check_api_many[] = {
 	 CHECK_API, .ways = CHECK_EITHER, .run = api_run, .plan = &many_shared_plan},
 	{"many-makers", "several threads make communicators at once", "Threads", CHECK_API,
 	 .ways = CHECK_EITHER, .run = api_run, .plan = &many_makers_plan},
+	{"many-progress", "with progress = thread every collective agrees with the reference",
+	 "Threads", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &many_thread_matrix_plan},
+	{"many-progress-alone", "with progress = thread data moves between the calls",
+	 "coll.conf, progress", CHECK_API, .ways = CHECK_EITHER, .needs = CHECK_TRANSPORT,
+	 .ranks_min = 2, .ranks_max = 3, .run = api_run, .plan = &many_thread_alone_plan},
 	{"many-lives", "communicators are made and destroyed again and again",
 	 "coll_backend_t.close", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
 	 .plan = &many_lives_plan},

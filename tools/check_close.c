@@ -92,16 +92,15 @@ static void close_receiving_rank(struct check_case *c, int rank)
 	for (int k = 0; !bad && !leaves && k < CLOSE_SENDS; k++)
 		bad = check_send(ep, &send[k], (uint32_t)c->nranks - 1, (uint64_t)k + 1, buf,
 				 close_len);
-	if (!bad && leaves) {
-		for (int i = 0; i < 5; i++)
-			check_progress(ep);
+	bad = check_barrier(c, rank, &ep->turn) || bad;
+	for (int i = 0; !bad && i < (leaves ? 5 : CLOSE_AFTER); i++)
+		check_progress(ep);
+	if (leaves)
 		close_in_time(ep, 0);
-	}
+	check_barrier(c, rank, &ep->turn);
 	for (int i = 0; !bad && !leaves && i < CLOSE_AFTER; i++)
 		check_progress(ep);
-	check_barrier(c, rank, &ep->turn);
-	if (!bad && !leaves)
-		close_in_time(ep, 0);
+	close_in_time(ep, 0);
 	check_barrier(c, rank, &ep->turn);
 	check_ep_free(ep);
 	free(buf);

@@ -6,7 +6,7 @@
 #include "check_themes.h"
 #include "tool.h"
 
-enum { EXCHANGE_TIMEOUT_MS = 1000, EXCHANGE_SLACK_MS = 5000, EXCHANGE_CALLS = 6 };
+enum { EXCHANGE_TIMEOUT_MS = 500, EXCHANGE_SLACK_MS = 5000, EXCHANGE_CALLS = 6 };
 
 /* Numbers of the case: exchanges that an undisturbed open makes; ranks that are through. */
 enum { EXCHANGE_NEEDED = 0, EXCHANGE_THROUGH = 1 };

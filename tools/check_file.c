@@ -106,7 +106,7 @@ static void file_alone(struct check_case *c)
 	check_elf_close(&elf);
 }
 
-static void file_constructors(struct check_case *c)
+static void file_idle(struct check_case *c)
 {
 	struct file_found found;
 	struct check_elf elf;
@@ -116,11 +116,10 @@ static void file_constructors(struct check_case *c)
 	if (found.instrumented)
 		check_skip(c, "it is built for a sanitizer or for coverage, which add their own");
 	else if (elf.starters > 1)
-		check_fail(
-			c,
-			"loading it runs %d constructors besides the compiler's own: do the work "
-			"in probe or open",
-			elf.starters - 1);
+		check_fail(c,
+			   "loading it runs %d functions besides the compiler's own: do the work "
+			   "in probe or open",
+			   elf.starters - 1);
 	check_elf_close(&elf);
 }
 
@@ -155,11 +154,11 @@ const struct check check_file_checks[] = {
 	 .promise = "coll_host_t",
 	 .group = CHECK_FILE,
 	 .run = file_alone},
-	{.name = "constructors",
+	{.name = "load-idle",
 	 .says = "no code of its own runs when it is loaded",
 	 .promise = "Limits",
 	 .group = CHECK_FILE,
-	 .run = file_constructors},
+	 .run = file_idle},
 	{.name = "load",
 	 .says = "it loads with all symbols resolved at once",
 	 .promise = COLL_BACKEND_SYMBOL,

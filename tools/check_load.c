@@ -149,8 +149,8 @@ static int load_has(const struct check_plugin *plugin, unsigned need)
 static const struct {
 	unsigned need;
 	const char *what;
-} load_needs[] = {{CHECK_TRANSPORT, "a transport group"},
-		  {CHECK_NATIVE, "a native group"},
+} load_needs[] = {{CHECK_TRANSPORT, "transport group"},
+		  {CHECK_NATIVE, "native group"},
 		  {CHECK_SLEEP, "transport->wait_fd and arm"},
 		  {CHECK_CANCEL, "transport->cancel and drop"},
 		  {CHECK_REGISTER, "transport->mem_register"},
@@ -174,7 +174,7 @@ void check_needs(struct check_case *c)
 	}
 	for (size_t i = 0; i < sizeof(load_needs) / sizeof(load_needs[0]); i++)
 		if (c->check->needs & load_needs[i].need && !load_has(plugin, load_needs[i].need))
-			check_skip(c, "the plugin has not %s", load_needs[i].what);
+			check_skip(c, "the plugin has no %s", load_needs[i].what);
 	if (c->processes && plugin->backend.flags & COLL_BACKEND_IN_PROCESS)
 		check_skip(c, "the plugin works within one process only");
 	if (c->check->group == CHECK_TABLE || !plugin->backend.probe)

@@ -212,7 +212,7 @@ static void lost_refuse_rank(struct check_case *c, int rank)
 		sent[k] = !check_send_raw(ep, &send[k], &err);
 		lost_linger(ep);
 	}
-	for (int i = 0; i < 10; i++)
+	for (int i = 0; i < 3; i++)
 		lost_linger(ep);
 	for (int k = 0; k < 3; k++)
 		if (sent[k])

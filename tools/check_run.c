@@ -206,6 +206,7 @@ static void run_report(struct run *run, struct check_result *result)
 	char text[CHECK_TEXT], name[40];
 
 	result->cases++;
+	result->calls += atomic_load(&run->c.shared->calls);
 	if (run_judge(run, text, sizeof(text))) {
 		result->verdict = CHECK_NOT_PASSED;
 		snprintf(result->text, sizeof(result->text), "%s%s",
@@ -215,7 +216,8 @@ static void run_report(struct run *run, struct check_result *result)
 	}
 	run_keep_traces(run);
 	if (atomic_load(&run->c.shared->skipped) == 2) {
-		result->skipped++;
+		if (result->skipped++)
+			return;
 		snprintf(result->skip, sizeof(result->skip), "%s", run->c.shared->skip);
 	}
 }

@@ -5,30 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "json.h"
 #include "prove.h"
 #include "tool.h"
 
 enum { PROVE_RANKS_MAX = 1024, PROVE_JOBS_MAX = 64, PROVE_RANKS = 64 };
 
-/* What a row of the table may cost for a number of ranks, in steps; see prove_cases. */
-enum { PROVE_BUDGET = 400000, PROVE_BUDGET_LEAST = 60000, PROVE_BUDGET_QUICK = 4000 };
+/* How many steps of work a row of the table may be for a number of ranks; see prove_cases. */
+enum { PROVE_BUDGET = 300000, PROVE_BUDGET_QUICK = 4000, PROVE_ALL_RANKS = 6 };
 
 static const uint64_t prove_counts[] = {0, 1, 2, 3, 7, 8, 64, 97, 127, 255, 256, 1000, 1024};
 
 enum { PROVE_COUNTS = sizeof(prove_counts) / sizeof(prove_counts[0]) };
-
-/* One algorithm: what was found. */
-struct prove_row {
-	coll_algorithm_info_t info;
-	int wanted, least, most; /* ranks */
-	int all_to;              /* up to so many ranks every combination was proven */
-	int sampled;             /* from so many on not */
-	int failed_ranks;
-	struct prove_totals totals;
-	unsigned failed;
-	char text[PROVE_CHECKS][PROVE_TEXT_MAX];
-};
 
 struct prove_work {
 	struct prove_row *row;
@@ -125,6 +112,18 @@ static int prove_take(struct prove_work *w, int *index, int *nranks)
 	return 0;
 }
 
+/* Few ranks are cheap: there every combination is tried. */
+static uint64_t prove_budget(const struct prove_work *w, const struct prove_row *row, int nranks)
+{
+	if (w->quick)
+		return PROVE_BUDGET_QUICK;
+	if (nranks <= PROVE_ALL_RANKS)
+		return UINT64_MAX;
+	if (prove_kind_pairs(row->info.kind)) /* a single message: all pairs, no more */
+		return 0;
+	return PROVE_BUDGET / 8 + (uint64_t)PROVE_BUDGET * (uint64_t)nranks / PROVE_RANKS;
+}
+
 static void *prove_thread(void *arg)
 {
 	struct prove_work *w = arg;
@@ -139,11 +138,7 @@ static void *prove_thread(void *arg)
 		struct prove_row *row = &w->row[plan.algorithm];
 		int complete;
 
-		plan.budget = (uint64_t)PROVE_BUDGET * (uint64_t)plan.nranks / PROVE_RANKS;
-		if (plan.budget < PROVE_BUDGET_LEAST)
-			plan.budget = PROVE_BUDGET_LEAST;
-		if (w->quick)
-			plan.budget = PROVE_BUDGET_QUICK;
+		plan.budget = prove_budget(w, row, plan.nranks);
 		p.mate_algorithm = prove_partner(row->info.kind);
 		complete = prove_cases(&p, &plan, &row->info);
 		pthread_mutex_lock(&w->lock);
@@ -154,7 +149,7 @@ static void *prove_thread(void *arg)
 	return NULL;
 }
 
-static int prove_run_threads(struct prove_work *w)
+static void prove_run_threads(struct prove_work *w)
 {
 	pthread_t thread[PROVE_JOBS_MAX];
 	int started = 0;
@@ -165,105 +160,6 @@ static int prove_run_threads(struct prove_work *w)
 	prove_thread(w);
 	for (int i = 0; i < started; i++)
 		pthread_join(thread[i], NULL);
-	return 0;
-}
-
-/* ------------------------------------------------------------------- table -- */
-
-static const char *prove_verdict(const struct prove_row *row)
-{
-	if (row->failed)
-		return "UNPROVEN";
-	return row->totals.cases ? "proven" : "no case";
-}
-
-static void prove_print_row(const struct prove_row *row)
-{
-	char name[64], ranks[32] = "-";
-
-	snprintf(name, sizeof(name), "%s/%s", coll_kind_name(row->info.kind), row->info.name);
-	if (row->totals.cases)
-		snprintf(ranks, sizeof(ranks), "%d-%d", row->least, row->most);
-	printf("%-34s %6s %8llu %12llu %12llu %5d  %s\n", name, ranks,
-	       (unsigned long long)row->totals.cases, (unsigned long long)row->totals.elements,
-	       (unsigned long long)row->totals.messages, row->totals.sends, prove_verdict(row));
-}
-
-static void prove_sum(const struct prove_work *w, struct prove_totals *sum, int *proven,
-		      int *failed)
-{
-	memset(sum, 0, sizeof(*sum));
-	*proven = *failed = 0;
-	for (int i = 0; i < w->rows; i++) {
-		sum->cases += w->row[i].totals.cases;
-		sum->elements += w->row[i].totals.elements;
-		sum->messages += w->row[i].totals.messages;
-		*failed += w->row[i].failed != 0;
-		*proven += !w->row[i].failed && w->row[i].totals.cases;
-	}
-}
-
-static void prove_print(const struct prove_work *w)
-{
-	struct prove_totals sum;
-	int proven, failed, sampled = 0;
-
-	printf("%-34s %6s %8s %12s %12s %5s  %s\n", "algorithm", "ranks", "cases", "elements",
-	       "messages", "sends", "verdict");
-	for (int i = 0; i < w->rows; i++) {
-		const struct prove_row *row = &w->row[i];
-
-		if (!row->wanted)
-			continue;
-		prove_print_row(row);
-		for (int k = 0; k < PROVE_CHECKS; k++)
-			if (row->failed & 1u << k)
-				printf("    %s: %s\n", prove_check_names[k], row->text[k]);
-		if (row->sampled && (!sampled || row->sampled < sampled))
-			sampled = row->sampled;
-	}
-	prove_sum(w, &sum, &proven, &failed);
-	printf("\n%d proven, %d unproven: %llu cases, %llu output elements, %llu messages\n",
-	       proven, failed, (unsigned long long)sum.cases, (unsigned long long)sum.elements,
-	       (unsigned long long)sum.messages);
-	printf("sends: of one rank in flight at a time, so few suffice in whatever order they "
-	       "start\n");
-	if (sampled)
-		printf("From %d ranks on combinations of root, count, place, pieces and so on are "
-		       "sampled;\nevery root and every count comes with every number of ranks.\n",
-		       sampled);
-}
-
-static void prove_print_json(const struct prove_work *w)
-{
-	struct json json = {.out = stdout};
-
-	json_object(&json, NULL);
-	json_array(&json, "algorithms");
-	for (int i = 0; i < w->rows; i++) {
-		const struct prove_row *row = &w->row[i];
-
-		if (!row->wanted)
-			continue;
-		json_object(&json, NULL);
-		json_string(&json, "collective", coll_kind_name(row->info.kind));
-		json_string(&json, "algorithm", row->info.name);
-		json_int(&json, "ranks_from", row->least);
-		json_int(&json, "ranks_to", row->most);
-		json_int(&json, "cases", (int64_t)row->totals.cases);
-		json_int(&json, "elements", (int64_t)row->totals.elements);
-		json_int(&json, "messages", (int64_t)row->totals.messages);
-		json_int(&json, "sends", row->totals.sends);
-		json_string(&json, "verdict", prove_verdict(row));
-		json_object(&json, "failures");
-		for (int k = 0; k < PROVE_CHECKS; k++)
-			if (row->failed & 1u << k)
-				json_string(&json, prove_check_names[k], row->text[k]);
-		json_object_end(&json);
-		json_object_end(&json);
-	}
-	json_array_end(&json);
-	json_object_end(&json);
 }
 
 /* ------------------------------------------------------------ command line -- */
@@ -307,19 +203,13 @@ static int prove_rows(struct prove_work *w)
 
 static int prove_all(struct prove_work *w)
 {
-	int status = prove_rows(w), proven, failed;
-	struct prove_totals sum;
+	int status = prove_rows(w);
 
 	if (status == 0) {
 		pthread_mutex_init(&w->lock, NULL);
 		prove_run_threads(w);
 		pthread_mutex_destroy(&w->lock);
-		if (w->json)
-			prove_print_json(w);
-		else
-			prove_print(w);
-		prove_sum(w, &sum, &proven, &failed);
-		status = failed || !proven;
+		status = prove_table(w->row, w->rows, w->json) != 0;
 	}
 	free(w->row);
 	return status;
@@ -407,7 +297,7 @@ static int prove_main(int argc, char **argv)
 	}
 	if (optind < argc)
 		return tool_usage("prove", "there is no argument '%s'", argv[optind]);
-	return w.mutants ? prove_try_mutants(w.mutant) : prove_all(&w);
+	return w.mutants ? prove_try_mutants(w.mutant, w.json) : prove_all(&w);
 }
 
 const struct tool_command tool_prove = {

@@ -126,15 +126,14 @@ struct prove_expr {
 
 struct prove;
 
+/* A bug, and the case whose schedules it is planted in. */
 struct prove_mutant {
 	const char *name;
-	const char *what; /* one line */
 	const char *kind, *algorithm;
 	int check; /* the one that must catch it */
-	int nranks;
-	uint64_t count;
-	int average;
-	/* Plants it and says where with prove_planted; returns 0 if there is no place for it. */
+	int nranks, count, segment, form, average, gaps;
+	uint32_t claims; /* flags that the table has in error, or lacks */
+	/* Returns 0 if there is no place for it; says with prove_planted where it is. */
 	int (*plant)(struct prove *p);
 };
 
@@ -165,7 +164,7 @@ struct prove {
 	int ordered, clock, depth;
 	uint32_t search;
 	int32_t **spare; /* arrays that mutants made */
-	int spares;
+	int spares, cap_spares;
 	struct prove_expr expr;
 	struct prove_pieces a, b, sum;
 	struct prove_link *reader;
@@ -253,11 +252,25 @@ struct prove_plan {
 /* Stops at the first failure.  Returns 1 if every combination was proven, 0 if a sample. */
 int prove_cases(struct prove *p, const struct prove_plan *plan, const coll_algorithm_info_t *info);
 
-/* prove_mutant.c */
+/* One row of the table of algorithms, and what was found. */
+struct prove_row {
+	coll_algorithm_info_t info;
+	int wanted;
+	int least, most; /* ranks */
+	int sampled;     /* from so many ranks on not every combination was tried; 0: all were */
+	int failed_ranks;
+	struct prove_totals totals;
+	unsigned failed; /* of the smallest number of ranks that failed */
+	char text[PROVE_CHECKS][PROVE_TEXT_MAX];
+};
+
+/* prove_table.c: prints the rows; returns how many are not proven, or -1 if none was tried. */
+int prove_table(const struct prove_row *row, int rows, int json);
+
+/* prove_bugs.c: ends with a name of NULL; the one that checks nothing is no bug. */
 extern const struct prove_mutant prove_mutants[];
-__attribute__((format(printf, 3, 4))) void prove_planted(struct prove *p, int step, const char *fmt,
-							 ...);
-/* name: one of them, or NULL: all that are bugs.  Returns the exit status. */
-int prove_try_mutants(const char *name);
+
+/* prove_mutant.c: only that one, or if name is NULL all bugs.  Returns the exit status. */
+int prove_try_mutants(const char *name, int json);
 
 #endif

@@ -126,7 +126,7 @@ int prove_build(struct prove *p)
 			return -1;
 		prove_spec_rank(p, i);
 	}
-	if (p->mutant != NULL && (p->planted[0] || !p->mutant->plant(p)))
+	if (p->mutant != NULL && p->mutant->plant != NULL && !p->mutant->plant(p))
 		return -1;
 	build_number(p);
 	build_links(p);

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "prove.h"
 
-enum { CASE_CUTS = 3, CASE_LAYOUTS = 5, CASE_ELEM = 4 };
+enum { CASE_CUTS = 3, CASE_LAYOUTS = 5, CASE_ELEM = 4, CASE_MANY_CUTS_RANKS = 5 };
 
 void prove_one(struct prove *p, const struct prove_case *c)
 {
@@ -43,6 +43,7 @@ static struct case_space case_space_of(const struct prove_plan *plan,
 		s.roots = n;
 	if (prove_kind_pairs(info->kind))
 		s.roots = n * n;
+	s.cuts += n <= CASE_MANY_CUTS_RANKS;
 	s.forms = prove_kind_forms(info->kind);
 	s.averages = prove_kind_reduces(info->kind) ? 2 : 1;
 	s.layouts = info->flags & COLL_ALGORITHM_NODES ? CASE_LAYOUTS : 1;
@@ -64,12 +65,28 @@ static int case_digit(uint64_t *number, int base)
 	return digit;
 }
 
-/* Long messages in about 4 pieces, or blocks of 1/nranks in 2. */
+/* Is `count` that of a block for each rank?  If not, an algorithm may cut it into such blocks. */
+static int case_has_blocks(int kind)
+{
+	return kind != COLL_KIND_ALLREDUCE && kind != COLL_KIND_BROADCAST &&
+	       kind != COLL_KIND_REDUCE && !prove_kind_pairs(kind);
+}
+
+/*
+ * Pieces so long that a block has two or three or, if it is no rank's, the whole has four.  Few
+ * ranks can also have more pieces of a block than sends in flight.
+ */
 static uint64_t case_segment(const struct prove_case *c, int cut)
 {
-	uint64_t pieces = cut == 1 ? 4 : 2 * (uint64_t)c->nranks;
+	uint64_t pieces = cut == 3 ? 100 : 2;
 
-	return cut ? (c->count / pieces + 1) * c->elem : 0;
+	if (!cut)
+		return 0;
+	if (!case_has_blocks(c->info->kind))
+		pieces = cut == 1 ? 4 : pieces * (uint64_t)c->nranks;
+	else if (cut == 2)
+		pieces = 3;
+	return c->count / pieces + 1;
 }
 
 /* The number-th combination of everything but the root. */

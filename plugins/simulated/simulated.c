@@ -143,7 +143,7 @@ static int32_t sim_send(void *ep_, coll_send_t *send, coll_error_t *err)
 
 	send->plugin[SIM_FROM] = ep->host->rank;
 	pthread_mutex_lock(&to->lock);
-	closed = to->closed;
+	closed = to->closed || ep->closed[send->peer] == SIM_REPORTED;
 	if (!closed) {
 		sim_push(&to->inbox, send->header.len <= SIM_EAGER_MAX ? sim_copy(send) : send);
 		sim_wake(to);
@@ -151,7 +151,7 @@ static int32_t sim_send(void *ep_, coll_send_t *send, coll_error_t *err)
 	pthread_mutex_unlock(&to->lock);
 	if (!closed)
 		return COLL_SUCCESS;
-	snprintf(err->text, sizeof(err->text), "rank %u has closed its endpoint",
+	snprintf(err->text, sizeof(err->text), "rank %u has closed its endpoint or was refused",
 		 (unsigned)send->peer);
 	return err->code = COLL_ERR_PEER_LOST;
 }
@@ -210,19 +210,31 @@ static void sim_give_back(struct sim_ep *ep, coll_send_t *send, int failed)
 	pthread_mutex_unlock(&sender->lock);
 }
 
+/* The core does not trust this rank any more: nothing of it is taken from now on. */
+static void sim_distrust(struct sim_ep *ep, uint32_t from)
+{
+	ep->closed[from] = SIM_REPORTED;
+	ep->host->peer_lost(ep->host, from, "it sent a message that cannot be");
+}
+
 static void sim_receive(struct sim_ep *ep, coll_send_t *send)
 {
 	const coll_host_t *host = ep->host;
+	uint32_t from = (uint32_t)send->plugin[SIM_FROM];
+	int lost = ep->closed[from] == SIM_REPORTED;
 	coll_sink_t sink;
 
-	if (!host->arrive(host, (uint32_t)send->plugin[SIM_FROM], &send->header, &sink)) {
+	if (!lost && host->arrive(host, from, &send->header, &sink)) {
+		lost = 1;
+		sim_distrust(ep, from);
+	} else if (!lost) {
 		if (sink.buf && send->header.len)
 			memcpy(sink.buf, send->buf, send->header.len);
 		else if (send->header.len)
 			host->data(host, sink.cookie, send->buf, send->header.len);
 		host->arrived(host, sink.cookie, COLL_SUCCESS);
 	}
-	sim_give_back(ep, send, 0);
+	sim_give_back(ep, send, lost);
 	pthread_mutex_lock(&ep->box->lock);
 	ep->box->current = NULL;
 	pthread_mutex_unlock(&ep->box->lock);

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 enum { UDS_BEGIN = -(int)sizeof(coll_header_t), UDS_FLAGS = SOCK_NONBLOCK | SOCK_CLOEXEC };
-
 struct uds_way { /* to and from one rank, maybe the own; an endpoint is an array of them */
 	const coll_host_t *host;
 	uint32_t rank;
@@ -19,16 +18,6 @@ struct uds_way { /* to and from one rank, maybe the own; an endpoint is an array
 	coll_header_t header; /* of the message that arrives, ... */
 	coll_sink_t sink;     /* ... and where it goes */
 };
-
-static int32_t uds_send(void *ep, coll_send_t *send, coll_error_t *err)
-{
-	struct uds_way *way = (struct uds_way *)ep + send->peer;
-
-	(void)err; /* nothing is refused: if the rank is gone, uds_push says so in the status */
-	*(way->first ? way->end : &way->first) = (uintptr_t)send;
-	way->end = &send->plugin[0];
-	return COLL_SUCCESS;
-}
 
 static int uds_push(struct uds_way *way) /* sends what goes now; 1 if anything did */
 {
@@ -46,6 +35,17 @@ static int uds_push(struct uds_way *way) /* sends what goes now; 1 if anything d
 		s->status = n < 0 ? COLL_ERR_PEER_LOST : COLL_SUCCESS;
 	}
 	return 1;
+}
+
+static int32_t uds_send(void *ep, coll_send_t *send, coll_error_t *err)
+{
+	struct uds_way *way = (struct uds_way *)ep + send->peer;
+
+	(void)err; /* nothing is refused: if the rank is gone, uds_push says so in the status */
+	*(way->first ? way->end : &way->first) = (uintptr_t)send;
+	way->end = &send->plugin[0];
+	uds_push(way);
+	return COLL_SUCCESS;
 }
 
 static int uds_pull(struct uds_way *way) /* receives what is there; 1 if anything was */

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fails: open-again */
+/* coll_leaks.c - each open leaves a descriptor behind. */
+#include "uds.h"
+
+static int32_t leaks_open(const coll_host_t *host, void **ep, coll_error_t *err)
+{
+	if (socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) < 0)
+		return err->code = COLL_ERR_SYSTEM;
+	return bad_open(host, ep, err);
+}
+
+#define BAD_NAME "leaks"
+#define BAD_OPEN leaks_open
+#include "table.h"

@@ -30,13 +30,13 @@ int32_t coll_algorithm_count(void)
 	return algo_count();
 }
 
-coll_result_t coll_algorithm_info(int32_t index, coll_algorithm_info_t *out)
+coll_result_t coll_algorithm(int32_t index, coll_algorithm_info_t *out)
 {
 	const struct algo *algo = algo_at(index);
 	coll_algorithm_info_t full = {0};
 
 	if (!algo || !out)
-		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_algorithm_info: %s",
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_algorithm: %s",
 				 out ? "there is no algorithm of that index" : "out is NULL");
 	full.name = algo->name;
 	full.description = algo->description;

@@ -59,7 +59,7 @@ none "with whole structs" "$(grep -vxFf "$scratch/frozen" "$scratch/layout")"
 
 # ------------------------------------------------------------- changes to be seen --
 
-# planted WHAT HEADER SED SENTENCES: after that edit of a copy the comparison says exactly this more.
+# planted WHAT HEADER SED SENTENCES: after that edit of a copy the comparison says just this more.
 planted() {
     what=$1
     header=$2
@@ -102,7 +102,8 @@ planted "a longer field" backend.h 's/char text\[504\]/char text[512]/' \
 coll_error_t.text was 'char [504]', is 'char [512]': a field never changes its type"
 planted "a struct without a size that grows" backend.h \
     '/^} coll_sink_t;/i uint64_t more;' \
-    "coll_sink_t was 'fixed at 24', is 'fixed at 32': a struct that cannot tell its size cannot grow
+    "coll_sink_t was 'fixed at 24', is 'fixed at 32': a struct that cannot tell its size cannot\
+ grow
 coll_sink_t.more is new, not yet in the table: run tests/abi/update"
 planted "a constant of another value" coll.h 's/COLL_MIN = 3,/COLL_MIN = 30,/' \
     "COLL_MIN was 3, is 30: the value of a constant never changes"
@@ -112,7 +113,7 @@ planted "a function of another type" coll.h 's/coll_sync(coll_comm_t comm)/coll_
     "coll_sync was 'coll_result_t (coll_comm_t)', is 'coll_result_t (void)': what was released\
  keeps its type; add a new one beside it"
 planted "a new struct" backend.h \
-    '/^typedef struct coll_transport {/i typedef struct coll_extra { uint64_t size; } coll_extra_t;' \
+    '/^typedef struct coll_transport {/i typedef struct coll_extra { int size; } coll_extra_t;' \
     "coll_extra_t.size is new, not yet in the table: run tests/abi/update
 coll_extra_t is new, not yet in the table: run tests/abi/update"
 

@@ -324,7 +324,7 @@ static void test_kind(const char *backend, int processes, int nranks, const stru
 	int tried = 0;
 
 	for (int32_t i = 0; i < coll_algorithm_count(); i++) {
-		if (coll_algorithm_info(i, &a) || a.kind != k->kind)
+		if (coll_algorithm(i, &a) || a.kind != k->kind)
 			continue;
 		setenv(k->variable, a.name, 1);
 		ranks_ok(&job, "%s by %s", coll_kind_name(k->kind), a.name);

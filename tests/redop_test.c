@@ -283,7 +283,7 @@ static void test_kind(const char *backend, int processes, int nranks, int k)
 	coll_algorithm_info_t a = {.size = sizeof(a)};
 
 	for (int32_t i = 0; i < coll_algorithm_count(); i++)
-		if (!coll_algorithm_info(i, &a) && a.kind == kinds[k].kind) {
+		if (!coll_algorithm(i, &a) && a.kind == kinds[k].kind) {
 			setenv(kinds[k].variable, a.name, 1);
 			ranks_ok(&job, "%s by %s", coll_kind_name(a.kind), a.name);
 		}

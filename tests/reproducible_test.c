@@ -256,7 +256,7 @@ static void add_algorithms(int32_t kind, const char *variable, uint32_t flags)
 	coll_algorithm_info_t a = {.size = sizeof(a)};
 
 	for (int32_t i = 0; i < coll_algorithm_count(); i++)
-		if (!coll_algorithm_info(i, &a) && a.kind == kind && (a.flags & flags) == flags &&
+		if (!coll_algorithm(i, &a) && a.kind == kind && (a.flags & flags) == flags &&
 		    nvariants < 60)
 			variants[nvariants++] = (struct variant){variable, a.name};
 }

@@ -48,6 +48,12 @@ static const struct option check_long[] = {
 	{NULL, 0, NULL, 0},
 };
 
+/* What has failed so far. */
+struct check_broken {
+	const struct check *check[CHECK_ONLY_MAX];
+	int count;
+};
+
 struct check_line {
 	struct check_options options;
 	const char *only[CHECK_ONLY_MAX + 1];
@@ -228,49 +234,73 @@ static int check_wanted(const struct check_line *line, const struct check *check
 	return !line->only_count;
 }
 
+/* The check that failed and on which this one rests, or NULL. */
+static const struct check *check_rests_on(const struct check_line *line, const struct check *check,
+					  const struct check_broken *broken)
+{
+	for (int i = 0; i < broken->count && !line->options.all; i++)
+		if (broken->check[i]->group < check->group ||
+		    (check->rests && !strcmp(broken->check[i]->name, check->rests)))
+			return broken->check[i];
+	return NULL;
+}
+
 /* Runs it, unless something stands against it. */
 static void check_one(const struct check_line *line, const struct check *check,
-		      const struct check *broken, struct check_result *result)
+		      const struct check_broken *broken, struct check_result *result)
 {
+	const struct check *below = check_rests_on(line, check, broken);
+
 	*result = (struct check_result){.verdict = CHECK_SKIPPED};
-	if (broken && broken->group < check->group && !line->options.all)
+	if (below)
 		snprintf(result->text, sizeof(result->text), "'%s' failed; mend that first",
-			 broken->name);
+			 below->name);
 	else if (check->slow && line->options.quick)
 		snprintf(result->text, sizeof(result->text), "takes long");
 	else
 		check_run(check, &line->options, result);
 }
 
-static int check_report(const struct check_line *line)
+struct check_sum {
+	int total, passed, skipped, cases;
+	long long calls;
+	struct check_broken broken;
+};
+
+static void check_group(const struct check_line *line, int group, struct check_sum *sum)
 {
 	static struct check_result result;
-	const struct check *broken = NULL;
-	int total = 0, passed = 0, skipped = 0, cases = 0;
-	long long calls = 0;
+
+	for (int i = 0; check_lists[i]; i++)
+		for (const struct check *check = check_lists[i]; check->name; check++) {
+			if ((int)check->group != group || !check_wanted(line, check))
+				continue;
+			check_one(line, check, &sum->broken, &result);
+			check_print(++sum->total, check, &result);
+			sum->passed += result.verdict == CHECK_PASSED;
+			sum->skipped += result.verdict == CHECK_SKIPPED;
+			sum->cases += result.cases;
+			sum->calls += result.calls;
+			if (result.verdict == CHECK_NOT_PASSED &&
+			    sum->broken.count < CHECK_ONLY_MAX)
+				sum->broken.check[sum->broken.count++] = check;
+		}
+}
+
+static int check_report(const struct check_line *line)
+{
+	static struct check_sum sum;
 	int64_t begin = tool_now_ms();
 
 	printf("TAP version 13\n# %s\n", line->options.path);
 	for (int group = 0; group <= CHECK_API; group++)
-		for (int i = 0; check_lists[i]; i++)
-			for (const struct check *check = check_lists[i]; check->name; check++) {
-				if ((int)check->group != group || !check_wanted(line, check))
-					continue;
-				check_one(line, check, broken, &result);
-				check_print(++total, check, &result);
-				passed += result.verdict == CHECK_PASSED;
-				skipped += result.verdict == CHECK_SKIPPED;
-				cases += result.cases;
-				calls += result.calls;
-				if (result.verdict == CHECK_NOT_PASSED && !broken)
-					broken = check;
-			}
-	printf("1..%d\n", total);
+		check_group(line, group, &sum);
+	printf("1..%d\n", sum.total);
 	printf("# %d checks in %d runs: %d passed, %d failed, %d skipped; %lld collectives "
 	       "verified; %.1f s\n",
-	       total, cases, passed, total - passed - skipped, skipped, calls,
-	       (double)(tool_now_ms() - begin) / 1000);
-	return broken ? 1 : 0;
+	       sum.total, sum.cases, sum.passed, sum.total - sum.passed - sum.skipped, sum.skipped,
+	       sum.calls, (double)(tool_now_ms() - begin) / 1000);
+	return sum.broken.count ? 1 : 0;
 }
 
 static void check_print_list(void)

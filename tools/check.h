@@ -73,8 +73,9 @@ struct check {
 	const char *says;    /* what is true when it passes; no full stop */
 	const char *promise; /* where it is promised: "Blocking", "coll_transport_t.send" */
 	enum check_group group;
-	unsigned needs;           /* CHECK_TRANSPORT | ... */
-	unsigned ways;            /* CHECK_THREADS | ... */
+	const char *rests; /* a check before it of the same group: if that fails, skip this one */
+	unsigned needs;    /* CHECK_TRANSPORT | ... */
+	unsigned ways;     /* CHECK_THREADS | ... */
 	int ranks_min, ranks_max; /* 0: no limit of its own; --ranks is cut to it */
 	int slow;                 /* not with --quick */
 	int trace;                /* also fails if this was seen: an enum check_trace, plus 1 */

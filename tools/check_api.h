@@ -83,12 +83,12 @@ int api_works(struct api_rank *r);
 
 /* -------------------------------------------------------- calls (check_api_call.c) -- */
 
-enum { API_GUARD = 64, API_MOVE = -1 };
+enum { API_GUARD = 64, API_MOVE = -1, API_ODD_RANKS = 2 };
 
 /* One collective call, as all ranks make it. */
 struct api_case {
 	int32_t kind, dtype, op, root;
-	int in_place;
+	int in_place; /* 1: on all ranks; API_ODD_RANKS */
 	int gaps;     /* v-forms: displacements out of order and with gaps; 0: NULL */
 	size_t count; /* v-forms: about so many for each rank */
 };
@@ -107,6 +107,7 @@ struct api_call {
 	struct api_case c;
 	coll_args_t args;
 	struct api_table *table;
+	size_t shift;                    /* of the buffers, in bytes */
 	size_t elem, send_len, recv_len; /* in elements, gaps included */
 	size_t own; /* in place: where the smaller buffer begins within the larger one */
 	size_t counts[CHECK_RANKS], displs[CHECK_RANKS];

@@ -149,14 +149,14 @@ static void call_arguments(struct api_call *call)
 
 static unsigned char *call_memory(struct api_call *call, size_t bytes)
 {
-	unsigned char *mem = malloc(bytes + 2 * API_GUARD);
+	unsigned char *mem = malloc(bytes + 2 * API_GUARD + call->shift);
 
 	if (!mem) {
 		api_fail(call->r, "the kit has no memory for %zu bytes", bytes);
 		return NULL;
 	}
-	memset(mem, CALL_GUARD_BYTE, API_GUARD);
-	memset(mem + API_GUARD + bytes, CALL_GUARD_BYTE, API_GUARD);
+	memset(mem, CALL_GUARD_BYTE, API_GUARD + call->shift);
+	memset(mem + API_GUARD + call->shift + bytes, CALL_GUARD_BYTE, API_GUARD);
 	return mem;
 }
 
@@ -175,7 +175,7 @@ static int call_buffers(struct api_call *call)
 		call->recv_mem = call_memory(call, send > recv ? send : recv);
 		if (!call->recv_mem)
 			return 0;
-		call->send = call->recv = call->recv_mem + API_GUARD;
+		call->send = call->recv = call->recv_mem + API_GUARD + call->shift;
 		call->send += send < recv ? own : 0;
 		call->recv += send < recv ? 0 : own;
 		return 1;
@@ -184,8 +184,8 @@ static int call_buffers(struct api_call *call)
 	call->recv_mem = call_memory(call, recv);
 	if (!call->send_mem || !call->recv_mem)
 		return 0;
-	call->send = call->send_mem + API_GUARD;
-	call->recv = call->recv_mem + API_GUARD;
+	call->send = call->send_mem + API_GUARD + call->shift;
+	call->recv = call->recv_mem + API_GUARD + call->shift;
 	return 1;
 }
 
@@ -214,6 +214,9 @@ int api_call_make(struct api_call *call, struct api_rank *r, const struct api_ca
 	call->r = r;
 	call->c = *c;
 	call->c.gaps = c->gaps && api_varies(c->kind) && c->kind != COLL_KIND_REDUCE_SCATTERV;
+	/* Each rank may do as it likes, and any alignment works. */
+	call->c.in_place = c->in_place == API_ODD_RANKS ? r->rank % 2 : c->in_place;
+	call->shift = (c->count + (size_t)r->rank) % 4;
 	call->elem = coll_dtype_size(c->dtype);
 	call_plan(call);
 	call->table = malloc(sizeof(*call->table));
@@ -271,7 +274,7 @@ static int call_same(const struct api_call *call, const unsigned char *got,
 
 static int call_guarded(const struct api_call *call, const unsigned char *mem, size_t bytes)
 {
-	const unsigned char *after = mem + API_GUARD + bytes;
+	const unsigned char *after = mem + API_GUARD + call->shift + bytes;
 
 	for (size_t i = 0; i < API_GUARD; i++)
 		if (mem[i] != CALL_GUARD_BYTE || after[i] != CALL_GUARD_BYTE)

@@ -41,7 +41,7 @@ static int coll_places(struct api_rank *r, const struct api_case *like)
 	struct api_case c = *like;
 
 	for (c.root = 0; c.root < (api_rooted(c.kind) ? r->nranks : 1); c.root++)
-		for (c.in_place = 0; c.in_place < 2; c.in_place++)
+		for (c.in_place = 0; c.in_place <= API_ODD_RANKS; c.in_place++)
 			for (c.gaps = 0; c.gaps < (api_varies(c.kind) ? 2 : 1); c.gaps++)
 				if (!api_call_run(r, &c))
 					return 0;

@@ -189,7 +189,7 @@ const struct check check_api_many[] = {
 	 "Threads", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
 	 .plan = &many_thread_matrix_plan},
 	{"many-progress-alone", "with progress = thread data moves between the calls",
-	 "coll.conf, progress", CHECK_API, .ways = CHECK_EITHER, .needs = CHECK_TRANSPORT,
+	 "coll.h, Progress", CHECK_API, .ways = CHECK_EITHER, .needs = CHECK_TRANSPORT,
 	 .ranks_min = 2, .ranks_max = 3, .run = api_run, .plan = &many_thread_alone_plan},
 	{"many-lives", "communicators are made and destroyed again and again",
 	 "coll_backend_t.close", CHECK_API, .ways = CHECK_EITHER, .run = api_run,

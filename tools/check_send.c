@@ -6,7 +6,13 @@
 #include "check_host.h"
 #include "check_themes.h"
 
-enum { SEND_SIZES_MAX = 80, SEND_ORDER = 2000, SEND_ORDER_QUICK = 300 };
+enum {
+	SEND_SIZES_MAX = 80,
+	SEND_ORDER = 2000,
+	SEND_ORDER_QUICK = 300,
+	SEND_ORDER_BATCH = 40,
+	SEND_ORDER_LONG = 50000
+};
 
 /* Tells messages apart: who to whom, which one. */
 static uint64_t send_seed(int from, int to, uint64_t which)
@@ -228,27 +234,32 @@ static void send_check_order(struct check_ep *ep, uint32_t peer, uint64_t count)
 			   ep->rank, next, peer, count);
 }
 
-/* Short and long ones mixed: those that take different ways must not overtake one another. */
+/*
+ * Short and long ones mixed: those that take different ways must not overtake one another.  In
+ * batches, each of which comes before the next one goes.
+ */
 static void send_order_rank(struct check_ep *ep)
 {
-	uint64_t count = ep->c->quick ? SEND_ORDER_QUICK : SEND_ORDER, len;
+	uint64_t count = ep->c->quick ? SEND_ORDER_QUICK : SEND_ORDER, len, done = 0;
 	coll_send_t *send = check_memory(count * sizeof(*send));
 	uint32_t to = (uint32_t)((ep->rank + 1) % ep->nranks);
 	uint32_t from = (uint32_t)((ep->rank + ep->nranks - 1) % ep->nranks);
-	uint8_t *buf = check_payload(100000, 1);
-	int bad = 0;
+	uint8_t *buf = check_payload(SEND_ORDER_LONG, 1);
 
-	for (uint64_t i = 0; i < count && !bad; i++) {
-		len = i % 97 == 5 ? 100000 : i % 31 == 3 ? 5000 : 1 + i % 65;
-		bad = check_send(ep, &send[i], to, i, buf, len);
-		if (i % 50 == 0)
-			check_progress(ep);
+	for (uint64_t i = 0; i < count; i++) {
+		len = i % 97 == 5 ? SEND_ORDER_LONG : i % 31 == 3 ? 3000 : 1 + i % 65;
+		if (check_send(ep, &send[i], to, i, buf, len))
+			return; /* the plugin may still hold the sends */
+		if ((i + 1) % SEND_ORDER_BATCH && i + 1 < count)
+			continue;
+		if (!check_recv(ep, from, i))
+			return;
+		while (done <= i)
+			if (check_wait_send(ep, &send[done++]))
+				return;
 	}
-	for (uint64_t i = 0; i < count && !bad; i++)
-		bad = check_wait_send(ep, &send[i]);
-	bad = bad || !check_recv(ep, from, count - 1) || check_meet(ep);
-	if (bad)
-		return; /* the plugin may still hold the sends */
+	if (check_meet(ep))
+		return;
 	send_check_order(ep, from, count);
 	free(buf);
 	free(send);

@@ -121,7 +121,8 @@ void check_watch_end(struct check_case *c, const struct check_watch *watch)
 
 	if (check_failed(c))
 		return; /* then things lie about for other reasons */
-	while (threads > watch->threads && tool_now_ms() < deadline) {
+	while (threads > watch->threads && tool_now_ms() < deadline &&
+	       !*check_traced(CHECK_LASTING_THREADS)) { /* seen before: no need to be sure */
 		usleep(TRACE_NAP_US);
 		threads = check_count_threads();
 	}

@@ -46,7 +46,7 @@ static int info_get_algorithm(int32_t i, coll_algorithm_info_t *out)
 {
 	memset(out, 0, sizeof(*out));
 	out->size = sizeof(*out);
-	return coll_algorithm_info(i, out);
+	return coll_algorithm(i, out);
 }
 
 /* ------------------------------------------------------------------------ as text -- */

@@ -11,7 +11,7 @@
 enum { PROVE_RANKS_MAX = 1024, PROVE_JOBS_MAX = 64, PROVE_RANKS = 64 };
 
 /* How many steps of work a row of the table may be for a number of ranks; see prove_cases. */
-enum { PROVE_BUDGET = 300000, PROVE_BUDGET_QUICK = 4000, PROVE_ALL_RANKS = 6 };
+enum { PROVE_BUDGET = 150000, PROVE_BUDGET_QUICK = 4000, PROVE_ALL_RANKS = 6 };
 
 static const uint64_t prove_counts[] = {0, 1, 2, 3, 7, 8, 64, 97, 127, 255, 256, 1000, 1024};
 
@@ -66,7 +66,7 @@ static int prove_partner(int kind)
 
 	for (int i = 0; prove_kind_pairs(kind) && i < coll_algorithm_count(); i++) {
 		info.size = sizeof(info);
-		if (coll_algorithm_info(i, &info) == COLL_SUCCESS && info.kind == other)
+		if (coll_algorithm(i, &info) == COLL_SUCCESS && info.kind == other)
 			return i;
 	}
 	return -1;
@@ -121,7 +121,7 @@ static uint64_t prove_budget(const struct prove_work *w, const struct prove_row 
 		return UINT64_MAX;
 	if (prove_kind_pairs(row->info.kind)) /* a single message: all pairs, no more */
 		return 0;
-	return PROVE_BUDGET / 8 + (uint64_t)PROVE_BUDGET * (uint64_t)nranks / PROVE_RANKS;
+	return PROVE_BUDGET / 4 + (uint64_t)PROVE_BUDGET * (uint64_t)nranks / PROVE_RANKS;
 }
 
 static void *prove_thread(void *arg)
@@ -187,7 +187,7 @@ static int prove_rows(struct prove_work *w)
 	}
 	for (int i = 0; i < w->rows; i++) {
 		w->row[i].info.size = sizeof(w->row[i].info);
-		if (coll_algorithm_info(i, &w->row[i].info) != COLL_SUCCESS) {
+		if (coll_algorithm(i, &w->row[i].info) != COLL_SUCCESS) {
 			fprintf(stderr, "coll prove: %s\n", coll_get_last_error(NULL));
 			return 1;
 		}

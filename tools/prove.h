@@ -80,6 +80,7 @@ struct prove_rank {
 
 /* What happens to one step; numbered through over all ranks. */
 struct prove_event {
+	const coll_step_t *step;
 	int32_t owner; /* index of its rank */
 	int32_t mate;  /* the other end of the message, or -1 */
 	int32_t left;  /* steps still to wait for */
@@ -175,6 +176,12 @@ struct prove {
 	char text[PROVE_CHECKS][PROVE_TEXT_MAX];
 };
 
+/* A step by its number. */
+static inline const coll_step_t *prove_step(const struct prove *p, int step)
+{
+	return p->event[step].step;
+}
+
 extern const char *const prove_check_names[PROVE_CHECKS];
 
 /* prove_util.c: memory (exits when there is none) and words. */
@@ -186,7 +193,6 @@ __attribute__((format(printf, 4, 5))) void prove_fail_step(struct prove *p, int 
 							   const char *fmt, ...);
 void prove_case_text(const struct prove_case *c, char *text, size_t size);
 void prove_step_text(const struct prove *p, int step, char *text, size_t size);
-const coll_step_t *prove_step(const struct prove *p, int step);
 void prove_free(struct prove *p);
 
 /* prove_spec.c: what the collective means. */

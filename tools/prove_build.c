@@ -90,9 +90,11 @@ static void build_number(struct prove *p)
 	p->search = 0;
 	for (int i = 0; i < p->nactors; i++)
 		for (int k = 0; k < p->rank[i].nsteps; k++) {
-			p->event[p->rank[i].first + k].owner = i;
-			p->event[p->rank[i].first + k].mate = -1;
-			p->event[p->rank[i].first + k].later = -1;
+			struct prove_event *e = &p->event[p->rank[i].first + k];
+
+			e->step = &p->rank[i].step[k];
+			e->owner = i;
+			e->mate = e->later = -1;
 		}
 }
 
@@ -102,7 +104,7 @@ static void build_links(struct prove *p)
 	p->nlinks = 0;
 	for (int g = 0; g < p->nsteps; g++) {
 		const struct prove_rank *r = &p->rank[p->event[g].owner];
-		const coll_step_t *s = &r->step[g - r->first];
+		const coll_step_t *s = prove_step(p, g);
 
 		p->link = prove_grow(p->link, &p->cap_links, p->nlinks + (int)s->after_count,
 				     sizeof(*p->link));

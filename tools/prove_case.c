@@ -163,7 +163,7 @@ int prove_cases(struct prove *p, const struct prove_plan *plan, const coll_algor
 {
 	struct case_space s = case_space_of(plan, info);
 	uint64_t stride = case_stride(s.rest), all = s.roots * s.rest, begin, i;
-	uint64_t least = s.roots > (uint64_t)s.counts * 2 ? s.roots : (uint64_t)s.counts * 2;
+	uint64_t least = s.roots > (uint64_t)s.counts ? s.roots : (uint64_t)s.counts;
 	struct prove_case c = {.algorithm = plan->algorithm, .info = info, .flags = info->flags};
 
 	memset(&p->totals, 0, sizeof(p->totals));

@@ -19,7 +19,7 @@ static int mutant_algorithm(const char *kind, const char *name, coll_algorithm_i
 {
 	for (int i = 0; i < coll_algorithm_count(); i++) {
 		info->size = sizeof(*info);
-		if (coll_algorithm_info(i, info) == COLL_SUCCESS &&
+		if (coll_algorithm(i, info) == COLL_SUCCESS &&
 		    !strcmp(coll_kind_name(info->kind), kind) && !strcmp(info->name, name))
 			return i;
 	}

@@ -27,13 +27,6 @@ void *prove_grow(void *array, int *cap, int want, size_t size)
 	return bigger;
 }
 
-const coll_step_t *prove_step(const struct prove *p, int step)
-{
-	const struct prove_rank *r = &p->rank[p->event[step].owner];
-
-	return &r->step[step - r->first];
-}
-
 void prove_step_text(const struct prove *p, int step, char *text, size_t size)
 {
 	static const char *const kinds[] = {

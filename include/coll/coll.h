@@ -569,7 +569,7 @@ typedef struct coll_algorithm_info {
 COLL_API const char *coll_kind_name(int32_t kind);
 COLL_API int32_t coll_algorithm_count(void);
 /* 0 <= index < coll_algorithm_count(). */
-COLL_API coll_result_t coll_algorithm_info(int32_t index, coll_algorithm_info_t *out);
+COLL_API coll_result_t coll_algorithm(int32_t index, coll_algorithm_info_t *out);
 
 /* One rank's part in one collective. */
 typedef struct coll_schedule_args {

@@ -18,7 +18,7 @@ static int32_t blocks_send(void *ep, coll_send_t *send, coll_error_t *err)
 {
 	struct uds_way *way = (struct uds_way *)((struct bad *)ep)->ep + send->peer;
 
-	while (blocks_queued(ep, send->peer) > 200)
+	while (blocks_queued(ep, send->peer) > 350)
 		if (!uds_push(way))
 			usleep(1000);
 	return bad_send(ep, send, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fails: constructors */
+/* fails: load-idle */
 /* coll_early.c - runs code when it is loaded. */
 #include "uds.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fails: open-again */
+/* fails: descriptors */
 /* coll_leaks.c - each open leaves a descriptor behind. */
 #include "uds.h"
 

@@ -16,7 +16,7 @@ static int refuses_queued(void *ep, uint32_t peer)
 
 static int32_t refuses_send(void *ep, coll_send_t *send, coll_error_t *err)
 {
-	if (refuses_queued(ep, send->peer) <= 200)
+	if (refuses_queued(ep, send->peer) <= 350)
 		return bad_send(ep, send, err);
 	snprintf(err->text, sizeof(err->text), "the queue to rank %u is full", send->peer);
 	return err->code = COLL_ERR_NO_MEMORY;

@@ -28,9 +28,8 @@ struct api_rank {
 
 /* Bits of api_plan.flags. */
 enum {
-	API_NO_COMM = 1 << 0,   /* the check makes its communicators itself */
-	API_LAST_DIES = 1 << 1, /* the last rank kills itself: processes only */
-	API_ROUGH = 1 << 2      /* errors are wanted: the result of destroy does not matter */
+	API_NO_COMM = 1 << 0, /* the check makes its communicators itself */
+	API_ROUGH = 1 << 1    /* errors are wanted: the result of destroy does not matter */
 };
 
 /* What struct check.plan points to in the rows of the tables below. */

@@ -703,7 +703,7 @@ typedef struct coll_rule_info {
 	const char *name;   /* of the algorithm: "ring" */
 	const char *source; /* who set the rule: as in coll_option_info_t */
 	int32_t kind;       /* COLL_KIND_* */
-	int32_t algorithm;  /* its index, as in coll_algorithm_info */
+	int32_t algorithm;  /* its index, as in coll_algorithm */
 	uint64_t bytes_min; /* of the call's count argument */
 	uint64_t bytes_max; /* UINT64_MAX: no end */
 	int32_t ranks_min;  /* of the communicator */

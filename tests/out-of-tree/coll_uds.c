@@ -44,7 +44,8 @@ static int32_t uds_send(void *ep, coll_send_t *send, coll_error_t *err)
 	(void)err; /* nothing is refused: if the rank is gone, uds_push says so in the status */
 	*(way->first ? way->end : &way->first) = (uintptr_t)send;
 	way->end = &send->plugin[0];
-	uds_push(way);
+	while (way->first && uds_push(way))
+		; /* progress goes on with what does not go now */
 	return COLL_SUCCESS;
 }
 
@@ -108,8 +109,7 @@ static int32_t uds_open(const coll_host_t *host, void **ep, coll_error_t *err)
 
 	for (uint32_t r = 0; way && r < host->nranks; r++) {
 		way[r] = (struct uds_way){host, r, -1, -1, -1, 0, UDS_BEGIN, UDS_BEGIN, .first = 0};
-		if (uds_socket(host, r, host->rank, &way[r].door, 1))
-			error = errno;
+		error = uds_socket(host, r, host->rank, &way[r].door, 1) ? errno : error;
 	}
 	/* Nobody connects before all listen, and nobody waits for one that cannot. */
 	code = host->exchange(host, &error, errors, sizeof(error), host->timeout_ms, err);

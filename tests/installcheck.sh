@@ -1,13 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # installcheck.sh - is what was installed complete and usable by others?  Run by `make installcheck`,
-# which gives DESTDIR, bindir, libdir, plugindir, plugins and PKG_CONFIG.
+# which gives DESTDIR, bindir, libdir, plugindir, sysconfdir, plugins, PKG_CONFIG and MAKE.  With
+# nothing installed and no DESTDIR it installs into a directory of its own.
 . "${top_srcdir:-.}/tests/tap.sh"
 
 CC=${TEST_CC:-cc}
+tree=$(cd "${top_srcdir:-.}" && pwd)
 root=$DESTDIR
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
+
+if [ -z "$root" ] && [ ! -e "$libdir/pkgconfig/coll.pc" ]; then
+    root=$scratch/root
+    check "it installs" "${MAKE:-make}" -s -C "${top_builddir:-.}" install DESTDIR="$root"
+fi
 
 # Paths in coll.pc are without DESTDIR; with a sysroot pkg-config puts it before them.
 pkg() {
@@ -18,8 +25,12 @@ pkg() {
 # An installed program with an installed library, whatever the system's paths are.
 LD_LIBRARY_PATH=$root$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
-# The built-in plugin directory is the one without DESTDIR.
-[ -z "$root" ] || { COLL_PLUGIN_PATH=$root$plugindir && export COLL_PLUGIN_PATH; }
+# The built-in directories are those without DESTDIR.
+if [ -n "$root" ]; then
+    COLL_PLUGIN_PATH=$root$plugindir
+    COLL_SYSCONFDIR=$root$sysconfdir
+    export COLL_PLUGIN_PATH COLL_SYSCONFDIR
+fi
 
 for plugin in $plugins; do
     check "$plugin is installed" test -f "$root$plugindir/$plugin.so"
@@ -117,6 +128,79 @@ for backend in tcp simulated; do
     check "and runs over $backend" env COLL_BACKEND=$backend "$scratch/program"
 done
 check "coll runs" "$root$bindir/coll" --version
-check "coll.conf is there" test -f "$root${sysconfdir:-/etc}/coll.conf"
+check "coll.conf is there" test -f "$root$sysconfdir/coll.conf"
+
+# ---- somebody else's backend, from its sources to training ----
+
+# Under a DESTDIR it goes where the others are; beside an installation that is in use, elsewhere.
+own=$root
+if [ -z "$own" ]; then
+    own=$scratch/own
+    COLL_PLUGIN_PATH=$own$plugindir:$plugindir
+    COLL_SYSCONFDIR=$own$sysconfdir
+    export COLL_PLUGIN_PATH COLL_SYSCONFDIR
+fi
+listing() {
+    find "$root$plugindir" "$root$sysconfdir" | sort
+}
+outside() {
+    env PKG_CONFIG_PATH="$root$libdir/pkgconfig" ${root:+PKG_CONFIG_SYSROOT_DIR="$root"} \
+        "${MAKE:-make}" -s -C "$scratch/out-of-tree" CC="$CC" PKG_CONFIG="${PKG_CONFIG:-pkg-config}" \
+        DESTDIR="$own" plugindir="$plugindir" confdir="$sysconfdir/coll.conf.d" "$@"
+}
+before=$(listing)
+cp -R "$tree/tests/out-of-tree" "$scratch/out-of-tree"
+chmod -R u+w "$scratch/out-of-tree"
+check "a whole backend fits into 149 lines" \
+    test "$(wc -l <"$scratch/out-of-tree/coll_uds.c")" -lt 150
+check "it builds outside the tree, with pkg-config only" outside coll_uds.so
+none "without a warning" "$(touch "$scratch/out-of-tree/coll_uds.c" && outside coll_uds.so 2>&1)"
+check "it installs itself into the plugin directory" outside install
+
+build_digits() {
+    # shellcheck disable=SC2046,SC2086 # flags are words
+    $CC $TEST_CFLAGS -O2 -DDIGITS_DATA="\"$tree/tests/data\"" -o "$scratch/digits" \
+        "$tree/tests/examples/digits.c" -pthread $(pkg --cflags --libs) -lm
+}
+check "the training example builds" build_digits
+# trains NAME BACKEND COMMAND...: the example learns, over this backend.
+trains() {
+    name=$1 backend=$2
+    shift 2
+    "$@" >"$scratch/out" 2>&1
+    check "$name" awk -v backend="backend $backend," \
+        '/^held-out/ && $3 > 0.9 && index($0, backend) { good = 1 } { print } END { exit !good }' \
+        "$scratch/out"
+}
+run4="$root$bindir/coll run --no-prefix -n 4 --"
+# shellcheck disable=SC2086 # a command line
+{
+    trains "training takes it by name: 4 processes" uds env COLL_BACKEND=uds $run4 "$scratch/digits"
+    trains "and 3 threads" uds env COLL_BACKEND=uds "$scratch/digits" --in-process 3
+    trains "its own file in coll.conf.d puts it first: 4 processes" uds $run4 "$scratch/digits"
+    trains "and 3 threads" uds "$scratch/digits" --in-process 3
+}
+check "coll info says which file that was" sh -c '"$1/coll" info | grep -q "50-uds\.conf"' \
+    sh "$root$bindir"
+check "coll check finds no fault in it" "$root$bindir/coll" check --quick "$own$plugindir/coll_uds.so"
+check "it uninstalls itself" outside uninstall
+check "nothing is left behind" test "$before" = "$(listing)"
+# shellcheck disable=SC2086 # a command line
+trains "then training is as before" tcp $run4 "$scratch/digits"
+
+# ---- plugins/README.md, as a newcomer follows it ----
+
+awk '/^```sh$/ { on = 1; next } /^```$/ { on = 0 } on' "$tree/plugins/README.md" \
+    >"$scratch/steps.sh"
+check "plugins/README.md has commands" test -s "$scratch/steps.sh"
+newcomer() (
+    mkdir "$scratch/newcomer" && cd "$scratch/newcomer" &&
+        env PATH="$root$bindir:$PATH" PKG_CONFIG_PATH="$root$libdir/pkgconfig" COLL="$tree" \
+            ${root:+PKG_CONFIG_SYSROOT_DIR="$root"} sh -e -x ../steps.sh >../steps.out 2>&1 ||
+        { cat ../steps.out && false; }
+)
+check "they work" newcomer
+check "and train three times over the newcomer's backend" \
+    sh -c 'test "$(grep -c "^[^+]*held-out accuracy.*backend mine," "$1")" -eq 3' sh "$scratch/steps.out"
 
 done_testing

@@ -65,7 +65,7 @@ tools=$(find tools -name '*.[ch]' | sort)
 # Test plugins and tests of a transport by itself stand on the plugin's side of backend.h; unit
 # tests and the bench of the reduction kernels look into the core.
 api_tests=$(find tests -name '*.c' ! -name '*_unit_test.c' ! -name 'reduce_bench.c' \
-    ! -path 'tests/plugins/*' -exec grep -L '"[./]*transport_harness.h"' {} + | sort)
+    ! -path 'tests/plugins/*' ! -path 'tests/bad/*' ! -path 'tests/out-of-tree/*' -exec grep -L '"[./]*transport_harness.h"' {} + | sort)
 # shellcheck disable=SC2086 # a list of files
 api_tests="$api_tests $(quoted $api_tests | sed 's/.* /tests\//' | sort -u |
     while read -r header; do [ ! -e "$header" ] || echo "$header"; done)"
@@ -75,6 +75,9 @@ api_tests="$api_tests $(quoted $api_tests | sed 's/.* /tests\//' | sort -u |
 {
     none "plugins see backend.h, nothing else of libcoll" \
         "$(angled $plugins | grep ': coll/' | grep -v ': coll/backend\.h$')"
+    none "nor does the backend outside the tree" \
+        "$(angled tests/out-of-tree/*.c | grep ': coll/' | grep -v ': coll/backend\.h$')"
+    none "which sees no other file at all" "$(quoted tests/out-of-tree/*.c)"
     none "plugins see no file of another folder" "$(quoted $plugins | grep ': .*/')"
     # `coll check` stands where the core stands towards a plugin, and seals as the core does.
     none "tools see coll.h, nothing else of libcoll" \

@@ -23,6 +23,16 @@ static struct check_ep *probe_host(struct check_case *c)
 	return ep;
 }
 
+static int probe_there(struct check_case *c)
+{
+	const char *text;
+
+	if (check_plugin(c, &text)->backend.probe)
+		return 1;
+	check_skip(c, "the plugin has no probe");
+	return 0;
+}
+
 static int32_t probe_call(struct check_ep *ep, coll_error_t *err)
 {
 	memset(err, probe_poison, sizeof(*err));
@@ -33,14 +43,13 @@ static int32_t probe_call(struct check_ep *ep, coll_error_t *err)
 
 static void probe_answer(struct check_case *c)
 {
-	struct check_ep *ep = probe_host(c);
+	struct check_ep *ep;
 	coll_error_t first, again;
 	int32_t code;
 
-	if (!ep->plugin->backend.probe) {
-		check_skip(c, "the plugin has no probe");
+	if (!probe_there(c))
 		return;
-	}
+	ep = probe_host(c);
 	check_slot(c, 0, "probe");
 	code = probe_call(ep, &first);
 	for (int i = 0; i < PROBE_TIMES; i++)
@@ -55,15 +64,14 @@ static void probe_answer(struct check_case *c)
 
 static void probe_cheap(struct check_case *c)
 {
-	struct check_ep *ep = probe_host(c);
 	int64_t begin = tool_now_ms();
 	int threads = check_count_threads(), fds = check_count_fds();
+	struct check_ep *ep;
 	coll_error_t err;
 
-	if (!ep->plugin->backend.probe) {
-		check_skip(c, "the plugin has no probe");
+	if (!probe_there(c))
 		return;
-	}
+	ep = probe_host(c);
 	check_slot(c, 0, "probe");
 	probe_call(ep, &err);
 	check_slot(c, 0, NULL);
@@ -91,13 +99,10 @@ static void *probe_thread(void *arg)
 static void probe_threads(struct check_case *c)
 {
 	pthread_t thread[PROBE_THREADS];
-	const char *text;
 	int n = 0;
 
-	if (!check_plugin(c, &text)->backend.probe) {
-		check_skip(c, "the plugin has no probe");
+	if (!probe_there(c))
 		return;
-	}
 	check_slot(c, 0, "probe");
 	while (n < PROBE_THREADS && !pthread_create(&thread[n], NULL, probe_thread, c))
 		n++;
@@ -111,14 +116,16 @@ static void probe_threads(struct check_case *c)
 static void probe_info(struct check_case *c)
 {
 	enum { SIZE = 64, GUARD = 16 };
-	struct check_ep *ep = probe_host(c);
+	struct check_ep *ep;
 	char buf[SIZE + GUARD];
+	const char *text;
 	int32_t code;
 
-	if (!ep->plugin->backend.info) {
+	if (!check_plugin(c, &text)->backend.info) {
 		check_skip(c, "the plugin has no info");
 		return;
 	}
+	ep = probe_host(c);
 	for (uint64_t size = SIZE; size >= 1; size /= 4) {
 		memset(buf, probe_poison, sizeof(buf));
 		check_slot(c, 0, "info");

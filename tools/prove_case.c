@@ -143,15 +143,21 @@ static int case_layout_fits(const struct prove *p, const struct prove_case *c)
 	return nodes > 1 && nodes < c->nranks;
 }
 
-static int case_fits(struct prove *p, const struct prove_case *c)
+/* A layout that leaves nothing to do makes room for the next one. */
+static int case_fits(struct prove *p, struct prove_case *c)
 {
 	if (c->flags & COLL_ALGORITHM_POWER_OF_TWO && c->nranks & (c->nranks - 1))
 		return 0;
 	if (!c->layout)
 		return 1;
 	p->c = c;
-	prove_spec_nodes(p);
-	return case_layout_fits(p, c);
+	for (int tried = 0; tried < CASE_LAYOUTS; tried++) {
+		prove_spec_nodes(p);
+		if (case_layout_fits(p, c))
+			return 1;
+		c->layout = 1 + c->layout % CASE_LAYOUTS;
+	}
+	return 0;
 }
 
 static uint64_t case_cost(const struct prove *p)
@@ -162,7 +168,7 @@ static uint64_t case_cost(const struct prove *p)
 int prove_cases(struct prove *p, const struct prove_plan *plan, const coll_algorithm_info_t *info)
 {
 	struct case_space s = case_space_of(plan, info);
-	uint64_t stride = case_stride(s.rest), all = s.roots * s.rest, begin, i;
+	uint64_t stride = case_stride(s.rest), all = s.roots * s.rest, period, begin, i;
 	uint64_t least = s.roots > (uint64_t)s.counts ? s.roots : (uint64_t)s.counts;
 	struct prove_case c = {.algorithm = plan->algorithm, .info = info, .flags = info->flags};
 
@@ -170,10 +176,11 @@ int prove_cases(struct prove *p, const struct prove_plan *plan, const coll_algor
 	prove_room(p, plan->nranks);
 	c.nranks = plan->nranks;
 	begin = (uint64_t)plan->nranks * 7;
+	period = all / case_common(s.roots, s.rest);
 	for (i = 0; i < all && (i < least || case_cost(p) < plan->budget); i++) {
-		uint64_t root = (i + i / s.rest + begin) % s.roots;
+		/* All roots in turn; after a period, against other combinations. */
+		uint64_t root = (i + i / period + begin) % s.roots;
 
-		/* At most `all` steps of the stride, so that every pair of root and rest comes. */
 		case_fill(&c, plan, &s, (i % s.rest) * stride % s.rest);
 		c.root = (int)(root % (uint64_t)plan->nranks);
 		c.peer = (int)(root / (uint64_t)plan->nranks);

@@ -12,10 +12,12 @@
 
 void prove_pieces_add(struct prove_pieces *pieces, uint64_t off, uint64_t index, int32_t node)
 {
-	struct prove_piece *last = pieces->piece + pieces->n - 1;
+	if (pieces->n) {
+		const struct prove_piece *last = &pieces->piece[pieces->n - 1];
 
-	if (pieces->n && last->node == node && index - last->index == off - last->off)
-		return;
+		if (last->node == node && index - last->index == off - last->off)
+			return;
+	}
 	pieces->piece =
 		prove_grow(pieces->piece, &pieces->cap, pieces->n + 1, sizeof(*pieces->piece));
 	pieces->piece[pieces->n++] = (struct prove_piece){off, index, node};

@@ -33,12 +33,15 @@ static void table_print_notes(const struct prove_totals *sum, int proven, int fa
 	       proven, failed, (unsigned long long)sum->cases, (unsigned long long)sum->elements,
 	       (unsigned long long)sum->messages);
 	printf("sends: so many of one rank in flight suffice, whichever of them start first\n");
-	if (!sampled)
-		return;
-	printf("Below %d ranks: every combination of root, count, counts of the v-forms, place,\n"
-	       "pieces, average and nodes.  From there on a sample of them, in which every root,\n"
-	       "every count and each of the others occur for every number of ranks.\n",
-	       sampled);
+	if (sampled > 1)
+		printf("Below %d ranks: every combination of root, count, counts of the v-forms,\n"
+		       "place, pieces, average and nodes.  From there on a sample of them:\n",
+		       sampled);
+	else if (sampled)
+		printf("A sample of the combinations of root, count, place, pieces and so on:\n");
+	if (sampled)
+		printf("every root, every count and each of the others occur for every number of "
+		       "ranks.\n");
 }
 
 static int table_print(const struct prove_row *row, int rows)

@@ -31,7 +31,9 @@ int await_check(struct op *op)
 	if (other->link == link) {
 		state = await_ask(op, other, 0);
 	} else if (!pthread_mutex_trylock(&other->link->lock)) {
-		state = await_ask(op, other, link_progress(other->link));
+		link_progress(other->link);
+		state = await_ask(op, other, op->awaited_moves != other->link->moves);
+		op->awaited_moves = other->link->moves;
 		pthread_mutex_unlock(&other->link->lock);
 	}
 	handle_unpin(op->awaited);

@@ -2,7 +2,7 @@
 /*
  * boot.h - how ranks meet: one verb, boot_exchange, an allgather of bytes.
  *
- * Three kinds behind it: TCP to rank 0 (boot_tcp.c; unique id or environment), the caller's own
+ * Kinds behind it: TCP to rank 0 (boot_tcp.c; unique id or environment), the caller's own
  * function, and memory for the ranks of one process (boot_local.c).
  */
 #ifndef CORE_BOOT_H
@@ -40,6 +40,13 @@ int boot_open_user(struct boot **boot, coll_exchange_fn exchange, void *user, in
 		   int64_t timeout_ms);
 /* n boots for n threads of this process, made at once. */
 int boot_open_local(struct boot **boots, int nranks);
+
+/*
+ * What is left of `parent` when only ranks[0..nranks) of it, in this order, go on: it knows its peers
+ * and has a key that follows from the parent's and `number`, but cannot exchange.
+ */
+int boot_open_shrunk(struct boot **boot, const struct boot *parent, const int *ranks, int rank,
+		     int nranks, uint32_t number);
 
 int boot_rank(const struct boot *boot);
 int boot_nranks(const struct boot *boot);

@@ -212,6 +212,11 @@ static int check_buffers(const struct kind *k, const struct comm *comm, const co
 	size_t recv = check_elements(comm, a, 1);
 	uintptr_t s = (uintptr_t)a->sendbuf, r = (uintptr_t)a->recvbuf;
 
+	if ((send > PTRDIFF_MAX / elem || recv > PTRDIFF_MAX / elem) && check_is_v(a->kind))
+		return error_set(
+			COLL_ERR_INVALID_ARGUMENT,
+			"%s: the span of counts and displacements of %s does not fit into memory",
+			k->name, coll_dtype_name(a->dtype));
 	if (send > PTRDIFF_MAX / elem || recv > PTRDIFF_MAX / elem)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "%s: count %llu of %s does not fit into memory", k->name,
@@ -300,7 +305,7 @@ static int check_stream(const struct kind *k, const struct comm *comm, const col
 {
 	const coll_backend_t *b = &comm->link->plugin->backend;
 
-	if (!a->stream || (b->native && b->native->event_record))
+	if (!a->stream || (b->native && b->native->event_record && !b->transport))
 		return COLL_SUCCESS;
 	return error_set(COLL_ERR_INVALID_ARGUMENT,
 			 "%s: backend '%s' has no device streams; pass NULL as stream", k->name,

@@ -3,6 +3,7 @@
 #include "comm.h"
 #include "engine.h"
 #include "error.h"
+#include "group.h"
 #include "handle.h"
 #include "log.h"
 
@@ -53,6 +54,8 @@ void comm_tell_all(struct comm *comm, int kind, int code, const char *text)
 
 void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 {
+	const coll_transport_t *transport = comm->link->plugin->backend.transport;
+	int cancels;
 	va_list ap;
 
 	if (comm->error)
@@ -62,9 +65,11 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 	vsnprintf(comm->error_text, sizeof(comm->error_text), fmt, ap);
 	va_end(ap);
 	log_info("communicator of rank %d failed: %s", comm->rank, comm->error_text);
-	queue_cancel(comm);
-	if (!quiet)
+	/* Without cancel the endpoint may be closed now: that must not be all that the others hear. */
+	cancels = !transport || transport->cancel;
+	if (!quiet || !cancels)
 		comm_tell_all(comm, NOTICE_FAIL, code, comm->error_text);
+	queue_cancel(comm);
 	link_wake(comm->link);
 }
 
@@ -99,8 +104,8 @@ static void comm_take_notice(struct comm *comm, const struct early *e)
 	const struct notice_body *body = (const void *)e->data;
 	int peer = comm->members[e->peer];
 
-	if (e->header.len < sizeof(*body) || peer < 0)
-		return;
+	if (e->header.len <= sizeof(*body) || e->data[e->header.len - 1] || peer < 0)
+		return; /* its text is to end */
 	if (body->kind == NOTICE_BYE && !comm->gone[peer]) {
 		comm->gone[peer] = 1;
 		comm->ngone++;
@@ -114,7 +119,7 @@ static void comm_take_notice(struct comm *comm, const struct early *e)
 	} else if (body->kind == NOTICE_SHRINK) {
 		comm->shrink[peer] = strtoull(body->text, NULL, 16);
 	} else if (body->kind == NOTICE_SHRUNK) {
-		comm->shrunk = (uint64_t)body->code + 1;
+		comm->shrunk = (uint64_t)(uint32_t)body->code + 1;
 	}
 }
 
@@ -279,14 +284,17 @@ void comm_free(struct comm *comm)
 	struct link *link = comm->link;
 	const uint64_t context = (uint64_t)comm->context << TAG_CONTEXT_SHIFT;
 
-	pthread_mutex_lock(&link->lock);
+	link_lock(link);
+	if (comm->head) /* another thread was quick to issue it */
+		comm_fail(comm, 1, COLL_ERR_ABORTED, "rank %d destroyed the communicator",
+			  comm->rank);
 	for (struct comm **at = &link->comms; *at; at = &(*at)->next)
 		if (*at == comm) {
 			*at = comm->next;
 			break;
 		}
 	match_forget(&link->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context);
-	link->freed[link->next_freed++ % LINK_FREED] = (uint64_t)comm->context + 1;
+	comm_note_freed(link, comm->context);
 	pthread_mutex_unlock(&link->lock);
 	comm_drop_kept(comm);
 	comm_free_ops(comm->head);
@@ -358,6 +366,15 @@ static void comm_time_out(struct comm *comm, int64_t timeout_us)
 		  comm->rank, what, (double)timeout_us / 1e6, silent, awaited);
 }
 
+/* Is one of the operations up to `number` in the group that this thread has still open? */
+static int comm_holds(const struct comm *comm, uint64_t number)
+{
+	for (const struct op *op = comm->head; op && op->number <= number; op = op->next)
+		if (op->state == OP_HELD && op->group == group_current())
+			return 1;
+	return 0;
+}
+
 int comm_wait(struct comm *comm, uint64_t number)
 {
 	struct comm_goal goal = {comm, number};
@@ -365,6 +382,10 @@ int comm_wait(struct comm *comm, uint64_t number)
 	int64_t asking = timeout / 4 < COMM_ASK_US ? timeout / 4 : COMM_ASK_US;
 	uint64_t steps;
 
+	if (comm_holds(comm, number))
+		return error_set(
+			COLL_ERR_INVALID_USAGE,
+			"a wait inside a group would never end: call coll_group_end first");
 	while (link_wait(comm->link, comm_reached, &goal, timeout - asking)) {
 		steps = comm->steps;
 		memset(comm->here, 0, (size_t)comm->nranks);
@@ -375,8 +396,8 @@ int comm_wait(struct comm *comm, uint64_t number)
 			break;
 		}
 	}
-	if (atomic_load(&comm->aborted))
-		comm_fail(comm, 0, COLL_ERR_ABORTED, "rank %d aborted the communicator",
+	if (atomic_load(&comm->aborted) && comm->finished < number)
+		comm_fail(comm, comm->leaving, COLL_ERR_ABORTED, "rank %d aborted the communicator",
 			  comm->rank);
 	return comm_error(comm);
 }

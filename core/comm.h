@@ -73,6 +73,9 @@ enum {
 #define TAG_SEQ_MASK ((1u << TAG_SEQ_BITS) - 1)
 #define TAG_MSG_MASK ((1u << TAG_MSG_BITS) - 1)
 
+/* Ranks are never so many collectives apart that one's number in tags means another to the next. */
+#define TAG_SEQ_APART ((TAG_SEQ_MASK + 1) / 4)
+
 uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg);
 uint64_t comm_tag_user(const struct comm *comm, uint32_t tag);
 uint64_t comm_tag_control(uint32_t context);
@@ -102,6 +105,9 @@ void comm_check_gone(struct comm *comm);
 int comm_judge(void *link, uint32_t peer, const coll_header_t *header);
 void comm_mismatch(void *link, const struct recv *recv, uint32_t peer, const coll_header_t *header);
 
+/* Messages for that context are of no use any more: not even those still to come. */
+void comm_note_freed(struct link *link, uint32_t context);
+
 /* The collective of number comm->seq - 1 is issued here with this print. */
 void comm_remember(struct comm *comm, const struct print *print);
 
@@ -112,6 +118,8 @@ void comm_remember(struct comm *comm, const struct print *print);
 int comm_new(struct comm **comm, struct link *link, uint32_t context, int rank, int nranks,
 	     const int *world);
 void comm_free(struct comm *comm);
+/* The first communicator of a link that was just opened; the link is released on an error (init.c). */
+int init_comm(coll_comm_t *out, struct link *link);
 
 /*
  * From handle to object: pins it, takes the link's lock.  Sets the error text and returns NULL if

@@ -11,18 +11,35 @@
 
 /* ------------------------------------------------------------------ destroying -- */
 
+/* What others do meanwhile, here or on the link, must not make it longer. */
+struct destroy_goal {
+	struct comm *comm;
+	uint64_t number; /* the last operation issued before */
+	int64_t deadline;
+};
+
+static int destroy_is_late(const struct destroy_goal *goal)
+{
+	return link_now() >= goal->deadline;
+}
+
+static int destroy_is_idle(const struct comm *comm, uint64_t number)
+{
+	return comm->error || atomic_load(&comm->aborted) || comm->finished >= number;
+}
+
 static int destroy_idle(void *arg)
 {
-	const struct comm *comm = arg;
+	const struct destroy_goal *goal = arg;
 
-	return comm->error || atomic_load(&comm->aborted) || comm->finished >= comm->issued;
+	return destroy_is_idle(goal->comm, goal->number) || destroy_is_late(goal);
 }
 
 static int destroy_told(void *arg)
 {
-	struct comm *comm = arg;
+	const struct destroy_goal *goal = arg;
 
-	return !link_notices_pending(comm->link);
+	return !link_notices_pending(goal->comm->link) || destroy_is_late(goal);
 }
 
 /*
@@ -32,8 +49,10 @@ static int destroy_told(void *arg)
 static void destroy_finish(struct comm *comm, int64_t timeout_us)
 {
 	struct link *link = comm->link;
+	struct destroy_goal goal = {comm, comm->issued, link_now() + timeout_us};
 
-	if (link_wait(link, destroy_idle, comm, timeout_us)) {
+	link_wait(link, destroy_idle, &goal, timeout_us);
+	if (!destroy_is_idle(comm, goal.number)) {
 		log_warn("rank %d destroys a communicator whose operations are not complete after "
 			 "%.3g s; they are dropped",
 			 comm->rank, (double)timeout_us / 1e6);
@@ -43,7 +62,8 @@ static void destroy_finish(struct comm *comm, int64_t timeout_us)
 	}
 	comm->leaving = 1;
 	comm_tell_all(comm, comm->error ? NOTICE_FAIL : NOTICE_BYE, comm->error, comm->error_text);
-	link_wait(link, destroy_told, comm, timeout_us);
+	goal.deadline = link_now() + timeout_us;
+	link_wait(link, destroy_told, &goal, timeout_us);
 }
 
 coll_result_t coll_comm_destroy(coll_comm_t handle)
@@ -77,8 +97,10 @@ coll_result_t coll_comm_abort(coll_comm_t handle)
 				 handle_trouble(handle));
 	/* Before the lock: whoever waits in there gives it up when it sees this. */
 	atomic_store(&comm->aborted, 1);
+	if (!comm->link->plugin->backend.transport) /* all of the link is this communicator's */
+		atomic_store(&comm->link->aborted, 1);
 	link_wake(comm->link);
-	pthread_mutex_lock(&comm->link->lock);
+	link_lock(comm->link);
 	comm_fail(comm, 0, COLL_ERR_ABORTED, "rank %d aborted the communicator", comm->rank);
 	comm_leave(comm);
 	return COLL_SUCCESS;
@@ -93,6 +115,7 @@ coll_result_t coll_comm_get_async_error(coll_comm_t handle, coll_result_t *error
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	link_progress(comm->link);
+	queue_check_engine(comm);
 	if (error)
 		*error = comm->error;
 	comm_leave(comm);
@@ -111,7 +134,7 @@ const char *coll_get_last_error(coll_comm_t handle)
 	comm = handle_pin(HANDLE_COMM, handle);
 	if (!comm)
 		return "";
-	pthread_mutex_lock(&comm->link->lock);
+	link_lock(comm->link);
 	snprintf(text, sizeof(text), "%s", comm->error_text);
 	comm_leave(comm);
 	return text;

@@ -3,6 +3,7 @@
 #include "engine.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct comm *comm_of_tag(struct link *link, uint64_t tag)
@@ -14,13 +15,26 @@ static struct comm *comm_of_tag(struct link *link, uint64_t tag)
 	return c;
 }
 
-/* Is it the context of a communicator that was freed not long ago? */
-static int comm_was_freed(const struct link *link, uint64_t context)
+_Static_assert((int)LINK_FREED *LINK_FREED_PIECE == 1 << TAG_CONTEXT_BITS, "room for all");
+
+/* Without memory for it messages that come late are kept until the link closes. */
+void comm_note_freed(struct link *link, uint32_t context)
 {
-	for (int i = 0; i < LINK_FREED; i++)
-		if (link->freed[i] == context + 1)
-			return 1;
-	return 0;
+	uint8_t **piece = &link->freed[context / LINK_FREED_PIECE];
+	uint32_t bit = context % LINK_FREED_PIECE;
+
+	if (!*piece)
+		*piece = calloc(LINK_FREED_PIECE / 8, 1);
+	if (*piece)
+		(*piece)[bit / 8] |= (uint8_t)(1 << bit % 8);
+}
+
+static int comm_was_freed(const struct link *link, uint32_t context)
+{
+	const uint8_t *piece = link->freed[context / LINK_FREED_PIECE];
+	uint32_t bit = context % LINK_FREED_PIECE;
+
+	return piece && piece[bit / 8] >> bit % 8 & 1;
 }
 
 static void comm_set_pending(struct comm *comm, int code, const char *text)
@@ -90,12 +104,18 @@ void comm_mismatch(void *user, const struct recv *recv, uint32_t peer, const col
 		comm_tell_mismatch(comm, peer, header->tag, header->meta, recv->meta);
 }
 
-/* How many collectives ago `seq` was issued here; negative: not yet. */
+/* Is so much queued here that `seq` may name another collective than the newest of that number? */
+static int comm_is_ambiguous(const struct comm *comm)
+{
+	return comm->issued - comm->finished > TAG_SEQ_APART;
+}
+
+/* How many collectives ago `seq` was issued here; negative: not yet, or not known. */
 static int comm_age(const struct comm *comm, uint32_t seq)
 {
 	uint32_t d = (comm->seq - 1 - seq) & TAG_SEQ_MASK;
 
-	return d > TAG_SEQ_MASK / 2 ? -1 : (int)d;
+	return d > TAG_SEQ_MASK / 2 || comm_is_ambiguous(comm) ? -1 : (int)d;
 }
 
 int comm_judge(void *user, uint32_t peer, const coll_header_t *h)
@@ -107,7 +127,7 @@ int comm_judge(void *user, uint32_t peer, const coll_header_t *h)
 	int age;
 
 	if (!comm)
-		return comm_was_freed(link, h->tag >> TAG_CONTEXT_SHIFT);
+		return comm_was_freed(link, (uint32_t)(h->tag >> TAG_CONTEXT_SHIFT));
 	if (h->tag & MATCH_CONTROL)
 		return 0;
 	if (comm->error || comm->members[peer] < 0)
@@ -139,6 +159,8 @@ void comm_remember(struct comm *comm, const struct print *print)
 	uint32_t seq = comm->seq - 1;
 
 	comm->history[seq % COMM_HISTORY] = *print;
+	if (comm_is_ambiguous(comm))
+		return;
 	match_each(&comm->link->match, ~(uint64_t)TAG_MSG_MASK, comm_tag_collective(comm, seq, 0),
 		   comm_compare_early, comm);
 }

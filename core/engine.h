@@ -57,13 +57,14 @@ struct op {
 	struct op *kept_next;
 	coll_comm_t awaited;     /* KIND_AWAIT: the communicator, and */
 	uint64_t awaited_number; /* the operation that must be done there */
+	uint64_t awaited_moves;  /* of its link, when last looked at */
 };
 
 /* The lock is held in all of these. */
 
 /* An operation from checked arguments, not yet in the queue; arrays are copied. */
 int op_make(struct comm *comm, const coll_args_t *args, struct op **op);
-/* Appends it to the queue; it starts when its turn comes. */
+/* Appends it to the queue; it starts when its turn comes.  Now and then a barrier goes before it. */
 void op_enqueue(struct op *op, uint64_t group);
 /* Both. */
 int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group);
@@ -91,6 +92,8 @@ void engine_cancel_op(struct op *op);
 int queue_progress(struct comm *comm);
 /* The backend's own begin (0) or end (1) of a group, if it has them. */
 void queue_native_group(struct comm *comm, int end);
+/* Asks an engine of the backend's own how it is, also while nothing is under way. */
+void queue_check_engine(struct comm *comm);
 /* Ends every operation of the communicator. */
 void queue_cancel(struct comm *comm);
 

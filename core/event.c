@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * event.c - an event is a position in a communicator's queue.  The only other stream is the calling
- * thread, whose work is done by the time it calls.
+ * event.c - an event is a position in a communicator's queue, or an object of a backend that has
+ * device streams (event_native.c).  The calling thread is a stream too, whose work is done by the
+ * time it calls.
  */
-#include "engine.h"
+#include "event.h"
 #include "error.h"
 #include "handle.h"
 
 #include <stdlib.h>
-
-struct event {
-	pthread_mutex_t lock;
-	coll_comm_t comm; /* where it was recorded, or NULL: complete */
-	uint64_t number;  /* the last operation before it */
-};
 
 static struct event *event_pin(coll_event_t handle, const char *what)
 {
@@ -30,6 +25,7 @@ static void event_set(struct event *e, coll_comm_t comm, uint64_t number)
 	pthread_mutex_lock(&e->lock);
 	e->comm = comm;
 	e->number = number;
+	e->on_stream = 0;
 	pthread_mutex_unlock(&e->lock);
 }
 
@@ -41,44 +37,76 @@ static void event_get(struct event *e, coll_comm_t *comm, uint64_t *number)
 	pthread_mutex_unlock(&e->lock);
 }
 
-static int event_check(const struct comm *comm, coll_stream_t stream)
+/* May the event be used with this communicator and this stream? */
+static int event_check(const struct event *e, const struct comm *comm, coll_stream_t stream)
 {
 	const coll_backend_t *b = &comm->link->plugin->backend;
 
-	if (stream)
+	if (stream && !event_has_streams(comm->link))
 		return error_set(
 			COLL_ERR_INVALID_ARGUMENT,
 			"backend '%s' has no device streams; pass NULL as stream: the calling "
 			"thread",
 			b->name);
+	if (event_has_streams(comm->link) || e->link)
+		return event_native_check(e, comm);
 	return COLL_SUCCESS;
+}
+
+/* Pins the event and enters the communicator; NULL with nothing held if either is not valid. */
+static struct event *event_enter(coll_event_t event, coll_comm_t handle, const char *what,
+				 struct comm **comm)
+{
+	struct event *e = event_pin(event, what);
+
+	if (!e)
+		return NULL;
+	*comm = comm_enter(handle, what);
+	if (*comm)
+		return e;
+	handle_unpin(event);
+	return NULL;
+}
+
+static void event_leave(coll_event_t event, struct comm *comm)
+{
+	comm_leave(comm);
+	handle_unpin(event);
+}
+
+static void event_free(struct event *e)
+{
+	if (e->link)
+		event_native_free(e);
+	pthread_mutex_destroy(&e->lock);
+	free(e);
 }
 
 coll_result_t coll_event_create(coll_comm_t handle, coll_event_t *event)
 {
 	struct comm *comm = comm_enter(handle, "coll_event_create");
-	struct event *e = NULL;
-	int code;
+	struct event *e;
+	int code = COLL_SUCCESS;
 
 	if (event)
 		*event = NULL;
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = event_check(comm, NULL);
-	comm_leave(comm);
-	if (!code && !event)
-		code = error_set(COLL_ERR_INVALID_ARGUMENT, "coll_event_create: event is NULL");
-	if (code)
-		return code;
-	e = calloc(1, sizeof(*e));
-	if (e) {
+	e = event ? calloc(1, sizeof(*e)) : NULL;
+	if (e)
 		pthread_mutex_init(&e->lock, NULL);
+	if (e && event_has_streams(comm->link))
+		code = event_native_make(e, comm);
+	comm_leave(comm);
+	if (!event)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_event_create: event is NULL");
+	if (e && !code)
 		*event = handle_new(HANDLE_EVENT, e);
-	}
 	if (*event)
 		return COLL_SUCCESS;
-	free(e);
-	return error_set(COLL_ERR_NO_MEMORY, "no memory for an event");
+	if (e)
+		event_free(e);
+	return code ? code : error_set(COLL_ERR_NO_MEMORY, "no memory for an event");
 }
 
 coll_result_t coll_event_destroy(coll_event_t event)
@@ -90,38 +118,42 @@ coll_result_t coll_event_destroy(coll_event_t event)
 	if (handle_retire(event))
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_event_destroy: another thread is destroying it already");
-	pthread_mutex_destroy(&e->lock);
-	free(e);
+	event_free(e);
 	return COLL_SUCCESS;
 }
 
 coll_result_t coll_event_record(coll_event_t event, coll_comm_t handle)
 {
-	struct event *e = event_pin(event, "coll_event_record");
-	struct comm *comm = e ? comm_enter(handle, "coll_event_record") : NULL;
+	struct comm *comm;
+	struct event *e = event_enter(event, handle, "coll_event_record", &comm);
+	int code;
 
-	if (comm) {
+	if (!e)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = event_check(e, comm, NULL);
+	if (!code && e->link)
+		code = event_native_record(e, comm, NULL);
+	else if (!code)
 		event_set(e, handle, comm->issued);
-		comm_leave(comm);
-	}
-	if (e)
-		handle_unpin(event);
-	return comm ? COLL_SUCCESS : COLL_ERR_INVALID_ARGUMENT;
+	event_leave(event, comm);
+	return code;
 }
 
 coll_result_t coll_event_record_on_stream(coll_event_t event, coll_comm_t handle,
 					  coll_stream_t stream)
 {
-	struct event *e = event_pin(event, "coll_event_record_on_stream");
-	struct comm *comm = e ? comm_enter(handle, "coll_event_record_on_stream") : NULL;
-	int code = comm ? event_check(comm, stream) : COLL_ERR_INVALID_ARGUMENT;
+	struct comm *comm;
+	struct event *e = event_enter(event, handle, "coll_event_record_on_stream", &comm);
+	int code;
 
-	if (!code)
+	if (!e)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = event_check(e, comm, stream);
+	if (!code && stream)
+		code = event_native_record(e, comm, stream);
+	else if (!code)
 		event_set(e, NULL, 0); /* the thread has done all that came before this call */
-	if (comm)
-		comm_leave(comm);
-	if (e)
-		handle_unpin(event);
+	event_leave(event, comm);
 	return code;
 }
 
@@ -151,9 +183,15 @@ static int event_ask(coll_event_t event, const char *what, int wait)
 	struct event *e = event_pin(event, what);
 	coll_comm_t comm;
 	uint64_t number;
+	int code;
 
 	if (!e)
 		return COLL_ERR_INVALID_ARGUMENT;
+	if (e->link) {
+		code = event_native_ask(e, wait);
+		handle_unpin(event);
+		return code;
+	}
 	event_get(e, &comm, &number);
 	handle_unpin(event);
 	return event_state(comm, number, wait);
@@ -171,14 +209,17 @@ coll_result_t coll_event_synchronize(coll_event_t event)
 
 coll_result_t coll_stream_wait_event(coll_comm_t handle, coll_stream_t stream, coll_event_t event)
 {
-	struct comm *comm = comm_enter(handle, "coll_stream_wait_event");
+	struct comm *comm;
+	struct event *e = event_enter(event, handle, "coll_stream_wait_event", &comm);
 	int code;
 
-	if (!comm)
+	if (!e)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = event_check(comm, stream);
-	comm_leave(comm);
-	return code ? code : event_ask(event, "coll_stream_wait_event", 1);
+	code = event_check(e, comm, stream);
+	if (!code && stream)
+		code = event_native_wait(e, comm, stream);
+	event_leave(event, comm);
+	return code || stream ? code : event_ask(event, "coll_stream_wait_event", 1);
 }
 
 /* Queues an operation that waits until `number` of another communicator is done. */
@@ -202,22 +243,21 @@ static int event_queue(struct comm *comm, coll_comm_t recorded, uint64_t number)
 
 coll_result_t coll_comm_wait_event(coll_comm_t handle, coll_event_t event)
 {
-	struct event *e = event_pin(event, "coll_comm_wait_event");
-	struct comm *comm = e ? comm_enter(handle, "coll_comm_wait_event") : NULL;
-	coll_comm_t recorded = NULL;
-	uint64_t number = 0;
+	struct comm *comm;
+	struct event *e = event_enter(event, handle, "coll_comm_wait_event", &comm);
+	coll_comm_t recorded;
+	uint64_t number;
 	int code;
 
-	if (e) {
-		event_get(e, &recorded, &number);
-		handle_unpin(event);
-	}
-	if (!comm)
+	if (!e)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = event_check(comm, NULL);
+	code = event_check(e, comm, NULL);
+	event_get(e, &recorded, &number);
+	if (!code && e->link)
+		code = event_native_wait(e, comm, NULL);
 	/* Operations of one communicator are in order anyway. */
-	if (!code && recorded && recorded != handle)
+	else if (!code && recorded && recorded != handle)
 		code = event_queue(comm, recorded, number);
-	comm_leave(comm);
+	event_leave(event, comm);
 	return code;
 }

@@ -6,6 +6,7 @@
 #include "error.h"
 #include "split.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static _Atomic uint64_t group_numbers;
@@ -89,10 +90,24 @@ static int group_finish(coll_comm_t handle)
 	return code;
 }
 
+/* The first error and its words, which later ones would replace. */
+struct group_error {
+	int code;
+	char text[768];
+};
+
+static void group_note(struct group_error *first, int code)
+{
+	if (first->code || !code)
+		return;
+	first->code = code;
+	snprintf(first->text, sizeof(first->text), "%s", error_text());
+}
+
 coll_result_t coll_group_end(void)
 {
+	struct group_error first = {.code = COLL_SUCCESS};
 	uint64_t number = group.number;
-	int first = COLL_SUCCESS;
 
 	if (!group.depth)
 		return error_set(COLL_ERR_INVALID_USAGE,
@@ -100,25 +115,14 @@ coll_result_t coll_group_end(void)
 	if (--group.depth)
 		return COLL_SUCCESS;
 	group.number = 0;
-	for (int i = 0; i < group.n; i++) {
-		int code = group_begin(group.comms[i], number);
-
-		first = first ? first : code;
-	}
-	for (int i = 0; i < group.n; i++) {
-		int code = group_finish(group.comms[i]);
-
-		first = first ? first : code;
-	}
-	for (struct split *s = group.splits, *next; s; s = next) {
-		int code;
-
-		next = *split_next(s);
-		code = split_end(s);
-		first = first ? first : code;
-	}
+	for (int i = 0; i < group.n; i++)
+		group_note(&first, group_begin(group.comms[i], number));
+	for (int i = 0; i < group.n; i++)
+		group_note(&first, group_finish(group.comms[i]));
+	if (group.splits)
+		group_note(&first, split_end_all(group.splits));
 	free(group.comms);
 	group.comms = NULL;
 	group.n = group.cap = 0;
-	return first;
+	return first.code ? error_set(first.code, "%s", first.text) : COLL_SUCCESS;
 }

@@ -116,7 +116,7 @@ static int init_link(struct link **link, struct boot *boot, struct conf *conf,
 	return COLL_SUCCESS;
 }
 
-static int init_comm(coll_comm_t *out, struct link *link)
+int init_comm(coll_comm_t *out, struct link *link)
 {
 	struct comm *comm = NULL;
 	int code = wait_serve(link);

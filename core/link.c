@@ -64,40 +64,35 @@ static int link_open_endpoint(struct link *link)
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 
+/* Configuration and plugins belong to the first of the links that derive from one another. */
 static void link_free(struct link *link)
 {
 	match_free(&link->match);
+	for (int i = 0; i < LINK_FREED; i++)
+		free(link->freed[i]);
 	for (int r = 0; link->lost && r < link->nranks; r++)
 		free(link->lost[r]);
 	free(link->lost);
 	free(link->node);
 	boot_close(link->boot);
-	plugins_free(link->plugins);
-	conf_free(link->conf);
+	if (!link->parent) {
+		plugins_free(link->plugins);
+		conf_free(link->conf);
+	}
 	if (link->wake_fd >= 0)
 		close(link->wake_fd);
 	pthread_mutex_destroy(&link->lock);
 	free(link);
 }
 
-int link_open(struct link **out, struct boot *boot, struct conf *conf, struct plugin_list *plugins,
-	      const struct plugin *plugin, const struct tuning *tuning, int device)
+/* All but the endpoint. */
+static int link_prepare(struct link *link, struct boot *boot, struct conf *conf,
+			const struct plugin *plugin, const struct tuning *tuning, int device)
 {
-	struct link *link = calloc(1, sizeof(*link));
-	int code;
-
-	*out = link;
-	if (!link) {
-		boot_close(boot);
-		plugins_free(plugins);
-		conf_free(conf);
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
-	}
 	pthread_mutex_init(&link->lock, NULL);
 	link->refs = 1;
 	link->boot = boot;
 	link->conf = conf;
-	link->plugins = plugins;
 	link->plugin = plugin;
 	link->tuning = *tuning;
 	link->rank = boot_rank(boot);
@@ -114,15 +109,74 @@ int link_open(struct link **out, struct boot *boot, struct conf *conf, struct pl
 	host_fill(link, device);
 	link->node = calloc((size_t)link->nranks, sizeof(*link->node));
 	if (!link->lost || !link->node)
-		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", link->nranks);
-	else if (link->wake_fd < 0)
-		code = error_set(COLL_ERR_SYSTEM, "cannot make an eventfd: %s", strerror(errno));
-	else
-		code = link_open_endpoint(link);
-	if (code)
-		return code;
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", link->nranks);
+	if (link->wake_fd < 0)
+		return error_set(COLL_ERR_SYSTEM, "cannot make an eventfd: %s", strerror(errno));
+	return COLL_SUCCESS;
+}
+
+/* Once the endpoint is open. */
+static void link_begin(struct link *link)
+{
 	link_number_nodes(link);
 	wait_add(link);
+}
+
+int link_open(struct link **out, struct boot *boot, struct conf *conf, struct plugin_list *plugins,
+	      const struct plugin *plugin, const struct tuning *tuning, int device)
+{
+	struct link *link = calloc(1, sizeof(*link));
+	int code;
+
+	*out = link;
+	if (!link) {
+		boot_close(boot);
+		plugins_free(plugins);
+		conf_free(conf);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+	}
+	link->plugins = plugins;
+	code = link_prepare(link, boot, conf, plugin, tuning, device);
+	if (!code)
+		code = link_open_endpoint(link);
+	if (!code)
+		link_begin(link);
+	return code;
+}
+
+int link_derive(struct link **out, struct link *parent, struct boot *boot)
+{
+	struct link *link = calloc(1, sizeof(*link));
+
+	*out = link;
+	if (!link) {
+		boot_close(boot);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+	}
+	link->parent = parent;
+	link_hold(parent);
+	return link_prepare(link, boot, parent->conf, parent->plugin, &parent->tuning,
+			    parent->host.device);
+}
+
+int link_derive_open(struct link *link, const struct link_making *making)
+{
+	const coll_native_t *native = link->plugin->backend.native;
+	void *parent = link->parent->ep;
+	coll_error_t err = error_blank();
+	int code;
+
+	if (making->exclude)
+		code = native->shrink(parent, making->exclude, making->n, &link->host, &link->ep,
+				      &err);
+	else if (native->split)
+		code = native->split(parent, making->color, making->key, &link->host, &link->ep,
+				     &err);
+	else
+		code = link->plugin->backend.open(&link->host, &link->ep, &err);
+	if (code)
+		return error_take(code, &err);
+	link_begin(link);
 	return COLL_SUCCESS;
 }
 
@@ -149,12 +203,16 @@ static void link_close_endpoint(struct link *link, int64_t timeout_ms)
 
 void link_release(struct link *link, int64_t timeout_ms)
 {
+	struct link *parent = link->parent;
+
 	if (atomic_fetch_sub(&link->refs, 1) > 1)
 		return;
 	wait_serve_end(link);
 	wait_remove(link);
 	link_close_endpoint(link, timeout_ms);
 	link_free(link);
+	if (parent)
+		link_release(parent, timeout_ms);
 }
 
 void link_shut(struct link *link)
@@ -167,14 +225,17 @@ void link_shut(struct link *link)
 			  link->plugin->backend.name);
 }
 
+void link_lock(struct link *link)
+{
+	/* A thread that waits or serves takes the lock again at once, unless it knows of us. */
+	atomic_fetch_add(&link->wanted, 1);
+	pthread_mutex_lock(&link->lock);
+	atomic_fetch_sub(&link->wanted, 1);
+}
+
 void link_enter(struct link *link)
 {
-	/* The serving thread takes the lock again at once, unless it knows of us. */
-	if (link->served)
-		atomic_fetch_add(&link->wanted, 1);
-	pthread_mutex_lock(&link->lock);
-	if (link->served)
-		atomic_fetch_sub(&link->wanted, 1);
+	link_lock(link);
 	wait_drive(link);
 }
 
@@ -226,6 +287,7 @@ int link_progress(struct link *link)
 	if (link->news_for_sleepers && link->sleepers)
 		link_wake(link);
 	link->news_for_sleepers = 0;
+	link->moves += moved != 0;
 	return moved;
 }
 

@@ -17,13 +17,15 @@
 struct comm;
 struct notice;
 
-enum { LINK_FREED = 64 };
+/* Contexts of freed communicators are noted in pieces of so many, made when needed. */
+enum { LINK_FREED_PIECE = 1 << 15, LINK_FREED = 1 << 11 };
 
 struct link {
 	pthread_mutex_t lock;
 	_Atomic int refs;
+	struct link *parent; /* from which it was split, and whose conf it uses; or NULL */
 	const struct plugin *plugin;
-	struct plugin_list *plugins;
+	struct plugin_list *plugins; /* NULL if it has a parent */
 	struct conf *conf;
 	struct boot *boot;
 	coll_host_t host;
@@ -32,9 +34,10 @@ struct link {
 	int wake_fd;           /* written to end the sleeps of all threads */
 	int sleepers;          /* threads that sleep on this link */
 	int news_for_sleepers; /* an operation is done, or a communicator has failed */
+	uint64_t moves;        /* how often anything moved, whichever thread moved it */
 	pthread_t thread;      /* the library's own, if `served` */
 	int served;
-	_Atomic int wanted; /* threads that wait for the lock while the link is served */
+	_Atomic int wanted; /* threads that wait for the lock */
 	_Atomic int stop;   /* tells the thread to end */
 	_Atomic int aborted;
 	_Atomic uintptr_t driver; /* the thread that last called in */
@@ -43,13 +46,12 @@ struct link {
 	struct match match;
 	struct comm *comms;
 	uint32_t next_context;      /* counts the communicators drawn here: see comm_draw_context */
-	uint64_t freed[LINK_FREED]; /* contexts of the last freed communicators, plus one */
-	unsigned next_freed;
-	int *node;              /* per rank: number of its node */
-	struct notice *notices; /* control messages being sent */
-	char **lost;            /* per rank: why it can no longer be reached, or NULL */
-	int news;               /* a peer was lost or a message mismatched: see link_progress */
-	struct link *next;      /* in the list of all links */
+	uint8_t *freed[LINK_FREED]; /* a bit for each context: see comm_note_freed */
+	int *node;                  /* per rank: number of its node */
+	struct notice *notices;     /* control messages being sent */
+	char **lost;                /* per rank: why it can no longer be reached, or NULL */
+	int news;                   /* a peer was lost or a message mismatched: see link_progress */
+	struct link *next;          /* in the list of all links */
 };
 
 /*
@@ -58,13 +60,28 @@ struct link {
  */
 int link_open(struct link **link, struct boot *boot, struct conf *conf, struct plugin_list *plugins,
 	      const struct plugin *plugin, const struct tuning *tuning, int device);
-/* Counts the communicators on it; the last one closes the endpoint within timeout_ms. */
+/*
+ * Without a transport each communicator has a link of its own, and one made from another's holds
+ * that.  The first takes over boot, also when it fails, and makes all but the endpoint; the second
+ * is collective and makes the endpoint, with the parent's lock held.  On an error *link is NULL or
+ * to be released.
+ */
+struct link_making {
+	int32_t color, key;
+	const int32_t *exclude; /* for shrink, else NULL */
+	int32_t n;
+};
+int link_derive(struct link **link, struct link *parent, struct boot *boot);
+int link_derive_open(struct link *link, const struct link_making *making);
+/* Counts the communicators and events on it; the last one closes the endpoint within timeout_ms. */
 void link_hold(struct link *link);
 void link_release(struct link *link, int64_t timeout_ms);
 /* Ends the endpoint at once, failing every communicator on it.  The lock is held. */
 void link_shut(struct link *link);
 
-/* Takes the lock and notes that the calling thread drives this link. */
+/* Takes the lock; whoever waits or serves with it gives way. */
+void link_lock(struct link *link);
+/* The same, and notes that the calling thread drives this link. */
 void link_enter(struct link *link);
 void link_leave(struct link *link);
 

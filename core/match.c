@@ -167,6 +167,7 @@ static void match_join(struct match *m, struct recv *recv, struct early **at)
 			e->dropped = 1;
 		return;
 	}
+	recv->peer = (int32_t)e->peer;
 	if (!e->complete) {
 		e->recv = recv;
 		recv->early = e;

@@ -117,17 +117,23 @@ int op_make(struct comm *comm, const coll_args_t *args, struct op **out)
 	return COLL_SUCCESS;
 }
 
-void op_enqueue(struct op *op, uint64_t group)
+static int op_is_collective(const struct op *op)
+{
+	int kind = op->args.kind;
+
+	return kind != COLL_KIND_SEND && kind != COLL_KIND_RECV && kind != KIND_AWAIT;
+}
+
+static void op_append(struct op *op, uint64_t group)
 {
 	struct comm *comm = op->comm;
-	int kind = op->args.kind;
 
 	op->next = NULL;
 	op->number = ++comm->issued;
 	op->group = group;
 	op->native = 0;
 	op->state = group ? OP_HELD : OP_QUEUED;
-	if (kind != COLL_KIND_SEND && kind != COLL_KIND_RECV && kind != KIND_AWAIT) {
+	if (op_is_collective(op)) {
 		op->seq = comm->seq++;
 		comm_remember(comm, &op->print);
 	}
@@ -136,6 +142,29 @@ void op_enqueue(struct op *op, uint64_t group)
 	else
 		comm->head = op;
 	comm->tail = op;
+}
+
+/* A root that never waits could get any number of broadcasts ahead of the others. */
+static void op_append_barrier(struct comm *comm, uint64_t group)
+{
+	const coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BARRIER};
+	struct op *op;
+	int code = op_make(comm, &args, &op);
+
+	if (code)
+		comm_fail(comm, 0, code, "rank %d: %s", comm->rank, error_text());
+	else
+		op_append(op, group);
+}
+
+void op_enqueue(struct op *op, uint64_t group)
+{
+	struct comm *comm = op->comm;
+
+	if (op_is_collective(op) && comm->seq && comm->seq % TAG_SEQ_APART == 0 &&
+	    comm->link->plugin->backend.transport)
+		op_append_barrier(comm, group);
+	op_append(op, group);
 }
 
 int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group)

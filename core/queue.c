@@ -59,6 +59,19 @@ static void queue_check_native(struct comm *comm)
 		queue_fail_native(comm, code, &err);
 }
 
+void queue_check_engine(struct comm *comm)
+{
+	const coll_native_t *native = comm->link->plugin->backend.native;
+	coll_error_t err = error_blank();
+	int code;
+
+	if (!native || !native->async_error || !comm->link->ep || comm->error)
+		return;
+	code = native->async_error(comm->link->ep, &err);
+	if (code)
+		queue_fail_native(comm, code, &err);
+}
+
 void queue_native_group(struct comm *comm, int end)
 {
 	const coll_native_t *native = comm->link->plugin->backend.native;

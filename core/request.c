@@ -64,9 +64,9 @@ static int request_prepare(struct comm *comm, const coll_args_t *args, struct op
 	full.flags = 0;
 	code = comm_error(comm);
 	if (!code)
-		code = choose_check(comm, full.kind);
-	if (!code)
 		code = check_args(comm, &full);
+	if (!code)
+		code = choose_check(comm, full.kind);
 	if (!code)
 		code = op_make(comm, &full, op);
 	if (!code)

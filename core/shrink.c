@@ -2,7 +2,8 @@
 /*
  * shrink.c - a communicator for the survivors.  The old one may have failed, so its operations are
  * of no use: survivors tell the lowest of them whom they exclude, by control messages, and it draws
- * the new communicator's number once all of them say the same.
+ * the new communicator's number once all of them say the same.  Without a transport it is the
+ * backend's own business: see split_native.c.
  */
 #include "engine.h"
 #include "error.h"
@@ -18,6 +19,7 @@ struct shrink {
 	uint8_t *excluded; /* per rank */
 	uint64_t hash;     /* of the same, never 0 */
 	int leader;
+	int aborted; /* the communicator was so before */
 };
 
 static int shrink_exclude(struct shrink *s, const int32_t *exclude, int32_t n)
@@ -67,12 +69,18 @@ static int shrink_agreed(const struct shrink *s)
 	return 1;
 }
 
+/* Has another thread aborted or destroyed the communicator meanwhile? */
+static int shrink_aborted(const struct shrink *s)
+{
+	return atomic_load(&s->comm->aborted) != s->aborted;
+}
+
 static int shrink_over(void *arg)
 {
 	const struct shrink *s = arg;
 	const struct comm *comm = s->comm;
 
-	if (!comm->link->ep || shrink_lost(s) >= 0)
+	if (!comm->link->ep || shrink_aborted(s) || shrink_lost(s) >= 0)
 		return 1;
 	return comm->rank == s->leader ? shrink_agreed(s) : comm->shrunk != 0;
 }
@@ -126,12 +134,16 @@ static int shrink_agree(struct shrink *s, uint32_t *context)
 	int lost;
 
 	comm->shrunk = 0;
+	s->aborted = atomic_load(&comm->aborted);
 	snprintf(text, sizeof(text), "%" PRIx64, s->hash);
 	if (comm->rank != s->leader)
 		link_notify(comm->link, comm->world[s->leader], comm->context, NOTICE_SHRINK, 0,
 			    text);
 	if (link_wait(comm->link, shrink_over, s, comm->link->timeout_us))
 		return shrink_timed_out(s);
+	if (shrink_aborted(s))
+		return error_set(COLL_ERR_ABORTED,
+				 "coll_comm_shrink: rank %d aborted the communicator", comm->rank);
 	if (!comm->link->ep)
 		return error_set(COLL_ERR_ABORTED, "the endpoint of backend '%s' had to be closed",
 				 comm->link->plugin->backend.name);
@@ -166,8 +178,16 @@ static int shrink_make(const struct shrink *s, uint32_t context, coll_comm_t *ne
 	return code;
 }
 
-static int shrink_check(const struct comm *comm, const int32_t *exclude, int32_t n,
-			const coll_comm_t *newcomm, const coll_config_t *config, int32_t flags)
+static int shrink_over_transport(struct shrink *s, coll_comm_t *newcomm)
+{
+	uint32_t context = 0;
+	int code = shrink_agree(s, &context);
+
+	return code ? code : shrink_make(s, context, newcomm);
+}
+
+static int shrink_check(const int32_t *exclude, int32_t n, const coll_comm_t *newcomm,
+			const coll_config_t *config, int32_t flags)
 {
 	const char *wrong = !newcomm                   ? "newcomm is NULL"
 			    : config                   ? "config must be NULL"
@@ -180,10 +200,6 @@ static int shrink_check(const struct comm *comm, const int32_t *exclude, int32_t
 	if (group_current())
 		return error_set(COLL_ERR_INVALID_USAGE,
 				 "coll_comm_shrink waits, so it cannot be called in a group");
-	if (!comm->link->plugin->backend.transport)
-		return error_set(COLL_ERR_UNSUPPORTED,
-				 "shrinking over backend '%s' is not implemented",
-				 comm->link->plugin->backend.name);
 	return COLL_SUCCESS;
 }
 
@@ -192,23 +208,22 @@ coll_result_t coll_comm_shrink(coll_comm_t handle, const int32_t *exclude, int32
 {
 	struct comm *comm = comm_enter(handle, "coll_comm_shrink");
 	struct shrink s = {.comm = comm};
-	uint32_t context = 0;
 	int code;
 
 	if (newcomm)
 		*newcomm = NULL;
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = shrink_check(comm, exclude, nexclude, newcomm, config, flags);
+	code = shrink_check(exclude, nexclude, newcomm, config, flags);
 	s.excluded = calloc((size_t)comm->nranks, 1);
 	if (!code && !s.excluded)
 		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
 	if (!code)
 		code = shrink_exclude(&s, exclude, nexclude);
-	if (!code)
-		code = shrink_agree(&s, &context);
-	if (!code)
-		code = shrink_make(&s, context, newcomm);
+	if (!code && !comm->link->plugin->backend.transport)
+		code = split_native_shrink(comm, s.excluded, newcomm);
+	else if (!code)
+		code = shrink_over_transport(&s, newcomm);
 	comm_leave(comm);
 	free(s.excluded);
 	return code;

@@ -1,25 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * split.c - communicators made from others.  Over a transport they share the parent's endpoint: a
- * new one is no more than a number in the message tags, which the parent's rank 0 draws.
+ * new one is no more than a number in the message tags, which the parent's rank 0 draws.  Without
+ * one see split_native.c.
  */
 #include "split.h"
 #include "engine.h"
 #include "error.h"
 #include "group.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-
-/* What each rank of the parent brings. */
-struct split_vote {
-	int32_t color, key;
-	uint32_t context; /* rank 0's counts */
-};
 
 struct split {
 	struct split *next;
 	coll_comm_t parent;
 	coll_comm_t *out;
+	int native;      /* the parent has no transport: nothing is begun yet */
 	uint64_t number; /* of the operation that exchanges the votes */
 	struct split_vote own;
 	struct split_vote all[];
@@ -40,10 +37,8 @@ static int split_exchange(struct comm *comm, struct split *split)
 	args.recvbuf = split->all;
 	args.count = sizeof(split->own);
 	args.flags = OP_OF_SPLIT;
-	if (!code && !comm->link->plugin->backend.transport)
-		code = error_set(COLL_ERR_UNSUPPORTED,
-				 "splitting over backend '%s' is not implemented",
-				 comm->link->plugin->backend.name);
+	if (!code && split->native)
+		return COLL_SUCCESS;
 	if (!code)
 		code = group_join(comm);
 	if (!code)
@@ -58,26 +53,23 @@ static int split_before(const struct split_vote *all, int a, int b)
 	return all[a].key != all[b].key ? all[a].key < all[b].key : a < b;
 }
 
-/* The link ranks of this rank's colour, in order; *rank becomes its place among them. */
-static int split_members(const struct comm *comm, const struct split_vote *all, int *world,
-			 int *rank)
+int split_order(const struct split_vote *all, int n, int self, int *ranks, int *place)
 {
-	int32_t color = all[comm->rank].color;
-	int n = 0;
+	int members = 0;
 
-	for (int r = 0; r < comm->nranks; r++) {
-		int place = 0;
+	for (int r = 0; r < n; r++) {
+		int at = 0;
 
-		if (all[r].color != color)
+		if (all[r].color != all[self].color)
 			continue;
-		for (int other = 0; other < comm->nranks; other++)
-			place += all[other].color == color && split_before(all, other, r);
-		world[place] = comm->world[r];
-		if (r == comm->rank)
-			*rank = place;
-		n++;
+		for (int other = 0; other < n; other++)
+			at += all[other].color == all[self].color && split_before(all, other, r);
+		ranks[at] = r;
+		if (r == self)
+			*place = at;
+		members++;
 	}
-	return n;
+	return members;
 }
 
 int split_new_comm(struct comm *parent, uint32_t context, int rank, int n, const int *world,
@@ -110,7 +102,9 @@ static int split_make(struct comm *comm, const struct split *split)
 
 	if (!world)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
-	n = split_members(comm, split->all, world, &rank);
+	n = split_order(split->all, comm->nranks, comm->rank, world, &rank);
+	for (int r = 0; r < n; r++)
+		world[r] = comm->world[world[r]];
 	if (split->own.color >= 0)
 		code = split_new_comm(comm, split->all[0].context, rank, n, world, split->out);
 	free(world);
@@ -129,8 +123,9 @@ static int split_begin(struct comm *comm, int32_t color, int32_t key, coll_comm_
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
 	split->parent = comm->handle;
 	split->out = newcomm;
+	split->native = !comm->link->plugin->backend.transport;
 	split->own = (struct split_vote){.color = color, .key = key};
-	if (comm->rank == 0)
+	if (comm->rank == 0 && !split->native)
 		split->own.context = comm_draw_context(comm->link);
 	code = split_exchange(comm, split);
 	if (code)
@@ -140,18 +135,158 @@ static int split_begin(struct comm *comm, int32_t color, int32_t key, coll_comm_
 	return code;
 }
 
-int split_end(struct split *split)
+/* Waits for what was begun, or does all of it. */
+static int split_finish(struct split *split)
 {
 	struct comm *comm = comm_enter(split->parent, "coll_comm_split");
-	int code = comm ? comm_wait(comm, split->number) : COLL_ERR_INVALID_ARGUMENT;
+	int code;
 
-	if (!code)
-		code = split_make(comm, split);
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	if (split->native) {
+		code = split_native(comm, split->own.color, split->own.key, split->out);
+	} else {
+		code = comm_wait(comm, split->number);
+		if (!code)
+			code = split_make(comm, split);
+	}
+	comm_leave(comm);
+	return code; /* on an error the operation that writes to the votes is cancelled */
+}
+
+/* ------------------------------------------------------ the splits of a group -- */
+
+/* Those of one communicator without a transport: they block, so each communicator has a thread. */
+struct split_thread {
+	pthread_t thread;
+	struct split *list, **last; /* not empty */
+	int started, code;
+	char text[768];
+};
+
+static void *split_thread(void *arg)
+{
+	struct split_thread *t = arg;
+
+	for (struct split *s = t->list; s && !t->code; s = s->next)
+		t->code = split_finish(s);
+	if (t->code)
+		snprintf(t->text, sizeof(t->text), "%s", error_text());
+	return NULL;
+}
+
+/* The thread for the splits of `parent`: one of n, or the next. */
+static struct split_thread *split_thread_of(struct split_thread *threads, int *n,
+					    coll_comm_t parent)
+{
+	for (int i = 0; i < *n; i++)
+		if (threads[i].list->parent == parent)
+			return &threads[i];
+	threads[*n].last = &threads[*n].list;
+	return &threads[(*n)++];
+}
+
+/* The calling thread drives the communicator from now on. */
+static void split_adopt(coll_comm_t handle)
+{
+	struct comm *comm = handle ? comm_enter(handle, "coll_comm_split") : NULL;
+
 	if (comm)
 		comm_leave(comm);
-	free(split); /* on an error the operation that wrote to it is cancelled */
-	return code;
 }
+
+static void split_free_all(struct split *list)
+{
+	for (struct split *s = list, *next; s; s = next) {
+		next = s->next;
+		free(s);
+	}
+}
+
+/* The first error and its words. */
+struct split_error {
+	int code;
+	char text[768];
+};
+
+static void split_note(struct split_error *first, int code, const char *text)
+{
+	if (first->code || !code)
+		return;
+	first->code = code;
+	snprintf(first->text, sizeof(first->text), "%s", text);
+}
+
+static void split_start(struct split_thread *threads, int n, struct split_error *first)
+{
+	for (int i = 0; i < n; i++) {
+		threads[i].started =
+			!pthread_create(&threads[i].thread, NULL, split_thread, &threads[i]);
+		if (!threads[i].started)
+			split_note(first, COLL_ERR_SYSTEM,
+				   "coll_comm_split: cannot start a thread");
+	}
+}
+
+static void split_join(struct split_thread *threads, int n, struct split_error *first)
+{
+	for (int i = 0; i < n; i++) {
+		if (threads[i].started)
+			pthread_join(threads[i].thread, NULL);
+		split_note(first, threads[i].code, threads[i].text);
+		split_adopt(threads[i].list->parent);
+		for (struct split *s = threads[i].list; s; s = s->next)
+			split_adopt(*s->out);
+		split_free_all(threads[i].list);
+	}
+}
+
+/* Deals the list out: to a thread for each communicator without a transport, and the rest to *here. */
+static int split_deal(struct split *list, struct split_thread *threads, struct split **here)
+{
+	struct split **last = here;
+	int n = 0;
+
+	for (struct split *s = list, *next; s; s = next) {
+		struct split_thread *t = s->native ? split_thread_of(threads, &n, s->parent) : NULL;
+		struct split ***end = t ? &t->last : &last;
+
+		next = s->next;
+		s->next = NULL;
+		**end = s;
+		*end = &s->next;
+	}
+	return n;
+}
+
+int split_end_all(struct split *list)
+{
+	struct split_error first = {.code = COLL_SUCCESS};
+	struct split_thread *threads;
+	struct split *here = NULL;
+	int n = 0;
+
+	for (struct split *s = list; s; s = s->next)
+		n++;
+	threads = calloc((size_t)n, sizeof(*threads));
+	if (!threads) {
+		split_free_all(list);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d splits", n);
+	}
+	n = split_deal(list, threads, &here);
+	split_start(threads, n, &first);
+	for (struct split *s = here; s; s = s->next) {
+		int code = split_finish(s);
+
+		split_note(&first, code, error_text());
+	}
+	split_join(threads, n, &first);
+	split_free_all(here);
+	free(threads);
+	return first.code ? error_set(first.code, "%s", first.text) : COLL_SUCCESS;
+}
+
+/* ------------------------------------------------------------- public functions -- */
 
 coll_result_t coll_comm_split(coll_comm_t handle, int32_t color, int32_t key, coll_comm_t *newcomm,
 			      const coll_config_t *config)
@@ -178,7 +313,9 @@ coll_result_t coll_comm_split(coll_comm_t handle, int32_t color, int32_t key, co
 		group_add_split(split);
 		return COLL_SUCCESS;
 	}
-	return split_end(split);
+	code = split_finish(split);
+	free(split);
+	return code;
 }
 
 coll_result_t coll_comm_dup(coll_comm_t handle, coll_comm_t *newcomm)

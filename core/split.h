@@ -7,10 +7,25 @@
 
 struct split;
 
-/* Waits for a split that was begun, makes its communicator, frees `split`. */
-int split_end(struct split *split);
+/*
+ * Waits for the splits of a group, makes their communicators, frees them: COLL_SUCCESS or the first
+ * error.
+ */
+int split_end_all(struct split *list);
 /* The next in a group's list. */
 struct split **split_next(struct split *split);
+
+/* What each rank of the parent brings. */
+struct split_vote {
+	int32_t color, key;
+	uint32_t context; /* rank 0's counts */
+};
+
+/*
+ * The ranks of the colour of rank `self`, in the new order, to ranks[]: their number; *place becomes
+ * that of `self` among them.
+ */
+int split_order(const struct split_vote *all, int n, int self, int *ranks, int *place);
 
 /*
  * A communicator of the link ranks world[0..n) on the parent's link; its lock is held, and given up
@@ -18,5 +33,12 @@ struct split **split_next(struct split *split);
  */
 int split_new_comm(struct comm *parent, uint32_t context, int rank, int n, const int *world,
 		   coll_comm_t *out);
+
+/*
+ * Without a transport (split_native.c): all of a split, which blocks and holds the lock; and a
+ * communicator of the ranks that are not excluded, made by the backend's own shrink.
+ */
+int split_native(struct comm *comm, int32_t color, int32_t key, coll_comm_t *out);
+int split_native_shrink(struct comm *comm, const uint8_t *excluded, coll_comm_t *out);
 
 #endif

@@ -19,7 +19,11 @@ enum {
 	WAIT_SWEEP = 8,      /* every so many idle rounds the thread's other links are driven */
 	WAIT_LINKS = 64,     /* of so many links a sleep watches the descriptors */
 	WAIT_SLEEP_MS = 100, /* longest sleep: bounds what a lost wake-up could cost */
-	WAIT_BLIND_US = 200  /* sleep on a transport without a descriptor */
+	/* Sleeps on what has no descriptor: at least and at most, and so much of the time waited. */
+	WAIT_BLIND_US = 200,
+	WAIT_BLIND_MOST_US = 10000,
+	WAIT_BLIND_PART = 16,
+	WAIT_DOOR_US = 50 /* after the wait of a backend's own: lets others take the lock */
 };
 
 static pthread_mutex_t wait_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -104,33 +108,49 @@ static int wait_has_await(const struct link *link)
 	return 0;
 }
 
+/* A sleep. */
+struct wait_nap {
+	struct pollfd fds[WAIT_LINKS + 1];
+	int n;
+	int64_t longest_us;
+	int64_t blind_us; /* the longest without a descriptor to watch */
+};
+
+static int64_t wait_blind(int64_t idle_us)
+{
+	int64_t us = idle_us / WAIT_BLIND_PART;
+
+	return us < WAIT_BLIND_US        ? WAIT_BLIND_US
+	       : us < WAIT_BLIND_MOST_US ? us
+					 : WAIT_BLIND_MOST_US;
+}
+
 /* What to watch of a link while sleeping: 1 if it may be slept on. */
-static int wait_arm(struct link *link, struct pollfd *fds, int *n, int64_t *longest_us)
+static int wait_arm(struct link *link, struct wait_nap *nap)
 {
 	const coll_transport_t *t = link->plugin->backend.transport;
+	int blind = !link->ep || !t || !t->wait_fd;
 
-	if (wait_has_await(link))
-		*longest_us = WAIT_BLIND_US;
-	if (!link->ep || !t || !t->wait_fd) {
-		*longest_us = WAIT_BLIND_US;
+	if ((blind || wait_has_await(link)) && nap->blind_us < nap->longest_us)
+		nap->longest_us = nap->blind_us;
+	if (blind)
 		return 1;
-	}
 	if (t->arm(link->ep))
 		return 0;
-	fds[(*n)++] = (struct pollfd){.fd = t->wait_fd(link->ep), .events = POLLIN};
+	nap->fds[nap->n++] = (struct pollfd){.fd = t->wait_fd(link->ep), .events = POLLIN};
 	return 1;
 }
 
 /* Arms the thread's links; 0 if one of them has work. The link's own lock is held. */
-static int wait_arm_all(struct link *link, struct pollfd *fds, int *n, int64_t *longest_us)
+static int wait_arm_all(struct link *link, struct wait_nap *nap)
 {
-	int idle = wait_arm(link, fds, n, longest_us);
+	int idle = wait_arm(link, nap);
 
 	pthread_mutex_lock(&wait_lock);
-	for (struct link *l = wait_links; l && idle && *n < WAIT_LINKS; l = l->next) {
+	for (struct link *l = wait_links; l && idle && nap->n < WAIT_LINKS; l = l->next) {
 		if (l == link || !wait_is_mine(l) || pthread_mutex_trylock(&l->lock))
 			continue;
-		idle = wait_arm(l, fds, n, longest_us);
+		idle = wait_arm(l, nap);
 		pthread_mutex_unlock(&l->lock);
 	}
 	pthread_mutex_unlock(&wait_lock);
@@ -141,32 +161,50 @@ static int wait_arm_all(struct link *link, struct pollfd *fds, int *n, int64_t *
 static int wait_in_backend(struct link *link)
 {
 	const coll_backend_t *b = &link->plugin->backend;
+	const struct timespec door = {.tv_nsec = WAIT_DOOR_US * 1000};
 	coll_error_t err = error_blank();
 
 	if (b->transport || !b->native || !b->native->sync || !link->ep)
 		return 0;
 	b->native->sync(link->ep, 1, &err); /* what it says, query says too */
+	pthread_mutex_unlock(&link->lock);
+	nanosleep(&door, NULL);
+	pthread_mutex_lock(&link->lock);
 	return 1;
 }
 
-static void wait_sleep(struct link *link, int64_t longest_us)
+static void wait_sleep(struct link *link, int64_t longest_us, int64_t idle_us)
 {
-	struct pollfd fds[WAIT_LINKS + 1] = {{.fd = link->wake_fd, .events = POLLIN}};
+	struct wait_nap nap = {.n = 1, .longest_us = longest_us, .blind_us = wait_blind(idle_us)};
 	struct timespec t;
 	uint64_t count;
-	int n = 1;
+	ssize_t got;
 
-	if (wait_in_backend(link) || !wait_arm_all(link, fds, &n, &longest_us))
+	nap.fds[0] = (struct pollfd){.fd = link->wake_fd, .events = POLLIN};
+	if (wait_in_backend(link) || !wait_arm_all(link, &nap))
 		return;
-	t = (struct timespec){.tv_sec = longest_us / 1000000,
-			      .tv_nsec = longest_us % 1000000 * 1000};
+	t = (struct timespec){.tv_sec = nap.longest_us / 1000000,
+			      .tv_nsec = nap.longest_us % 1000000 * 1000};
 	link->sleepers++;
 	pthread_mutex_unlock(&link->lock);
-	ppoll(fds, (nfds_t)n, &t, NULL);
+	ppoll(nap.fds, (nfds_t)nap.n, &t, NULL);
 	pthread_mutex_lock(&link->lock);
 	/* The last one up takes the wake-up away, so that nobody misses it. */
-	if (--link->sleepers == 0 && fds[0].revents & POLLIN)
-		n = (int)read(link->wake_fd, &count, sizeof(count));
+	if (--link->sleepers == 0 && nap.fds[0].revents & POLLIN) {
+		got = read(link->wake_fd, &count, sizeof(count));
+		(void)got;
+	}
+}
+
+/* Lets in whoever waits for the lock. */
+static void wait_give_way(struct link *link)
+{
+	if (!atomic_load(&link->wanted))
+		return;
+	pthread_mutex_unlock(&link->lock);
+	while (atomic_load(&link->wanted) && !atomic_load(&link->stop))
+		sched_yield();
+	pthread_mutex_lock(&link->lock);
 }
 
 /* One idle moment, `idle` microseconds after something last moved. */
@@ -182,16 +220,20 @@ static void wait_pause(struct link *link, int64_t idle, int64_t left)
 		pthread_mutex_lock(&link->lock);
 		return;
 	}
-	wait_sleep(link, left < longest ? left : longest);
+	wait_sleep(link, left < longest ? left : longest, idle);
 }
 
 int link_wait(struct link *link, int (*done)(void *arg), void *arg, int64_t timeout_us)
 {
 	int64_t last = link_now(), now;
+	uint64_t moves = link->moves;
 	unsigned rounds = 0;
 
 	while (!done(arg)) {
-		if (link_progress(link)) {
+		link_progress(link);
+		wait_give_way(link);
+		if (link->moves != moves) { /* by this thread or another */
+			moves = link->moves;
 			last = 0;
 			continue;
 		}
@@ -209,15 +251,6 @@ int link_wait(struct link *link, int (*done)(void *arg), void *arg, int64_t time
 
 /* ------------------------------------------------------- a thread of the library's own -- */
 
-/* Lets in whoever waits for the lock. */
-static void wait_give_way(struct link *link)
-{
-	pthread_mutex_unlock(&link->lock);
-	while (atomic_load(&link->wanted) && !atomic_load(&link->stop))
-		sched_yield();
-	pthread_mutex_lock(&link->lock);
-}
-
 static void *wait_serving(void *arg)
 {
 	struct link *link = arg;
@@ -227,8 +260,7 @@ static void *wait_serving(void *arg)
 	while (!atomic_load(&link->stop)) {
 		int moved = link_progress(link);
 
-		if (atomic_load(&link->wanted))
-			wait_give_way(link);
+		wait_give_way(link);
 		if (moved) {
 			last = 0;
 			continue;

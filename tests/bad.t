@@ -36,7 +36,7 @@ wait
 
 for name in $names; do
     wanted=$(sed -n 's|^/\* fails: \(.*\) \*/$|\1|p' "$src/tests/bad/coll_$name.c")
-    why=$(sed -n 's/^ \* //; s|^/\* coll_[a-z]*\.c - \(.*\)\. \*/$|\1|p' "$src/tests/bad/coll_$name.c")
+    why=$(sed -n 's|^/\* coll_[a-z]*\.c - \(.*\)\. \*/$|\1|p' "$src/tests/bad/coll_$name.c")
     check "$name fails '$wanted' only ($why)" \
         sh -c '[ "$(cat "$1")" = "$2" ] || { cat "$1"; grep -A 2 "^not ok" "$3"; exit 1; }' \
         sh "$scratch/$name" "$wanted" "$scratch/$name.tap"

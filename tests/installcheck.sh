@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# installcheck.sh - is what was installed complete and usable by others?  Run by `make installcheck`,
-# which gives DESTDIR, bindir, libdir, plugindir, sysconfdir, plugins, PKG_CONFIG and MAKE.  With
+# installcheck.sh - is what was installed complete and usable by others?  `make installcheck` runs it
+# and gives DESTDIR, bindir, libdir, plugindir, sysconfdir, plugins, PKG_CONFIG and MAKE.  With
 # nothing installed and no DESTDIR it installs into a directory of its own.
 . "${top_srcdir:-.}/tests/tap.sh"
 
@@ -145,7 +145,8 @@ listing() {
 }
 outside() {
     env PKG_CONFIG_PATH="$root$libdir/pkgconfig" ${root:+PKG_CONFIG_SYSROOT_DIR="$root"} \
-        "${MAKE:-make}" -s -C "$scratch/out-of-tree" CC="$CC" PKG_CONFIG="${PKG_CONFIG:-pkg-config}" \
+        "${MAKE:-make}" -s -C "$scratch/out-of-tree" \
+        CC="$CC" PKG_CONFIG="${PKG_CONFIG:-pkg-config}" \
         DESTDIR="$own" plugindir="$plugindir" confdir="$sysconfdir/coll.conf.d" "$@"
 }
 before=$(listing)
@@ -182,7 +183,8 @@ run4="$root$bindir/coll run --no-prefix -n 4 --"
 }
 check "coll info says which file that was" sh -c '"$1/coll" info | grep -q "50-uds\.conf"' \
     sh "$root$bindir"
-check "coll check finds no fault in it" "$root$bindir/coll" check --quick "$own$plugindir/coll_uds.so"
+check "coll check finds no fault in it" \
+    "$root$bindir/coll" check --quick --ranks 1-4 "$own$plugindir/coll_uds.so"
 check "it uninstalls itself" outside uninstall
 check "nothing is left behind" test "$before" = "$(listing)"
 # shellcheck disable=SC2086 # a command line
@@ -200,7 +202,7 @@ newcomer() (
         { cat ../steps.out && false; }
 )
 check "they work" newcomer
-check "and train three times over the newcomer's backend" \
-    sh -c 'test "$(grep -c "^[^+]*held-out accuracy.*backend mine," "$1")" -eq 3' sh "$scratch/steps.out"
+check "and train three times over the newcomer's backend" test \
+    "$(grep -c '^[^+]*held-out accuracy.*backend mine,' "$scratch/steps.out")" -eq 3
 
 done_testing

@@ -358,7 +358,10 @@ typedef struct coll_native {
 	int32_t (*query)(void *ep, coll_error_t *err);
 	/* Optional: blocks at most timeout_ms until query would not say COLL_IN_PROGRESS. */
 	int32_t (*sync)(void *ep, int64_t timeout_ms, coll_error_t *err);
-	/* Optional: COLL_SUCCESS while the engine is well, else its failure.  Does not block. */
+	/*
+	 * Optional: COLL_SUCCESS while the engine is well, else its failure.  Does not block.  Asked
+	 * while operations are under way, and by coll_comm_get_async_error.
+	 */
 	int32_t (*async_error)(void *ep, coll_error_t *err);
 	/*
 	 * Optional: ends everything enqueued, within a second.  From any thread, at the same time
@@ -367,21 +370,32 @@ typedef struct coll_native {
 	void (*abort)(void *ep);
 
 	/*
-	 * Optional: collective over the ranks of ep.  Makes the endpoint for the group of this
-	 * rank's colour, whose host table is `newhost`; colour -1: *newep = NULL, newhost is NULL.
-	 * May block at most newhost->timeout_ms (the parent's for colour -1).  If it is NULL the
-	 * core calls open for each group.
+	 * Optional, and called only without a transport: collective over the ranks of ep, on which
+	 * nothing is under way.  Makes the endpoint for the group of this rank's colour, whose host
+	 * table is `newhost`: it has the rank and the key there, and its exchange is among the group;
+	 * colour -1: *newep = NULL, newhost is NULL.  May block at most newhost->timeout_ms (the
+	 * parent's for colour -1).  ep is closed after *newep.  On a code as in open.  If it is NULL
+	 * the core calls open for each group.
 	 */
 	int32_t (*split)(void *ep, int32_t color, int32_t key, const coll_host_t *newhost,
 			 void **newep, coll_error_t *err);
-	/* Optional: as split for the ranks not in exclude[0..n), which may be dead. */
+	/*
+	 * Optional: as split for the ranks not in exclude[0..n) (ascending), which may be dead.  May
+	 * come after abort and with operations under way.  newhost->exchange answers
+	 * COLL_ERR_UNSUPPORTED, since the meeting of ep's ranks may have lost one: they must find
+	 * each other by ep.  Its key is a new one, equal on all that stay.
+	 */
 	int32_t (*shrink)(void *ep, const int32_t *exclude, int32_t n, const coll_host_t *newhost,
 			  void **newep, coll_error_t *err);
 
 	/*
-	 * All or none: events on device streams, timing disabled.  stream NULL is the endpoint's
-	 * own. None of them blocks, except event_synchronize (timeout_ms).  event_query:
-	 * COLL_SUCCESS or COLL_IN_PROGRESS.
+	 * All or none, and used only without a transport: events on device streams, timing disabled.
+	 * stream NULL is the endpoint's own; that they are there means that args->stream may be other
+	 * than NULL.  event_record and event_wait may come with another endpoint of this backend in
+	 * this process than the one that made the event, the others come with that one; calls for one
+	 * event are serialised.  None of them blocks, except event_synchronize (at most timeout_ms,
+	 * then COLL_ERR_TIMEOUT).  event_query: COLL_SUCCESS, COLL_IN_PROGRESS, or the error of what
+	 * failed before it.  Who waits for an event already waits for where it was recorded then.
 	 */
 	int32_t (*event_create)(void *ep, void **event, coll_error_t *err);
 	void (*event_destroy)(void *ep, void *event);

@@ -14,7 +14,7 @@
  * The backend is chosen by COLL_BACKEND or coll.conf; x may be read after coll_sync.
  *
  * Not implemented by this version, and answered with COLL_ERR_UNSUPPORTED and a sentence: device
- * memory; on backends without a transport also split, dup, shrink and streams of the caller's.
+ * memory.
  *
  * Conventions, valid for every function unless it says otherwise
  *
@@ -166,7 +166,9 @@ typedef struct coll_info *coll_info_t;
 
 /*
  * A native stream handle (cudaStream_t for nccl), or NULL: the communicator's own stream.
- * Backends without device streams (tcp, simulated) take only NULL here.
+ * Backends without device streams (tcp, simulated) take only NULL here.  An operation on another
+ * stream is complete when that stream has passed it; coll_sync and requests do not wait for it, an
+ * event recorded there does.
  */
 typedef void *coll_stream_t;
 
@@ -306,6 +308,9 @@ enum { COLL_SPLIT_NOCOLOR = -1 };
  * communicator uses the old one's backend, connections and options; config is NULL.  Either may be
  * destroyed first.  In a group the call returns at once, and coll_group_end blocks and fills in
  * *newcomm: so one thread can split for all ranks of coll_comm_init_all.
+ * Without a transport the backend makes new connections instead, for which the ranks meet as they
+ * did for the first communicator: operations before it are waited for, each step takes at most
+ * init_timeout, and an abort by another thread waits until it is over.
  */
 COLL_API coll_result_t coll_comm_split(coll_comm_t comm, int32_t color, int32_t key,
 				       coll_comm_t *newcomm, const coll_config_t *config);
@@ -316,7 +321,8 @@ COLL_API coll_result_t coll_comm_dup(coll_comm_t comm, coll_comm_t *newcomm);
  * of them give the same list.  Works after an excluded rank has died and `comm` has failed, and
  * does not need the excluded ones.  If another rank dies meanwhile: COLL_ERR_PEER_LOST with its
  * number; exclude it too and call again.  Not in a group.  config is NULL, flags 0.  `comm` remains,
- * to be destroyed.
+ * to be destroyed.  A backend without a transport must have a shrink of its own, else it is
+ * COLL_ERR_UNSUPPORTED; what that makes cannot be split (shrink it, or make a new one).
  */
 COLL_API coll_result_t coll_comm_shrink(coll_comm_t comm, const int32_t *exclude, int32_t nexclude,
 					coll_comm_t *newcomm, const coll_config_t *config,
@@ -478,12 +484,13 @@ COLL_API coll_result_t coll_request_free(coll_request_t request);
 
 /*
  * Order between the communicator's own stream and other streams, with one meaning everywhere.  An
- * event is recorded at a position of a stream and is complete when all work before it is.  On a
- * backend without device streams the only other stream is the calling thread itself, written NULL:
- * recorded there an event is complete at once, and making it wait blocks the thread.  An event
+ * event is recorded at a position of a stream and is complete when all work before it is.  As
+ * another stream NULL is the calling thread itself, on a backend without device streams the only
+ * one: recorded there an event is complete at once, and making it wait blocks the thread.  An event
  * never recorded counts as complete.  Recording again moves the event; whoever waits for it already
  * waits for the old position.  An event may be used with communicators other than the one it was
- * made with, and after that one's end.
+ * made with, and after that one's end.  With device streams these must be of the same backend, and
+ * while a communicator has operations in an open group it is COLL_ERR_INVALID_USAGE.
  */
 COLL_API coll_result_t coll_event_create(coll_comm_t comm, coll_event_t *event);
 COLL_API coll_result_t coll_event_destroy(coll_event_t event);

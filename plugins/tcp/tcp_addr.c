@@ -98,10 +98,11 @@ static int32_t tcp_listen_on(const coll_host_t *host, struct tcp_listeners *list
 	return COLL_SUCCESS;
 }
 
+/* name: terminated, and shorter than a record's unix_name. */
 static socklen_t tcp_unix_address(const char *name, struct sockaddr_storage *out)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	size_t len = strnlen(name, sizeof(address.sun_path) - 1);
+	size_t len = strlen(name);
 
 	/* A leading NUL: the abstract namespace, which leaves no file behind. */
 	memcpy(address.sun_path + 1, name, len);

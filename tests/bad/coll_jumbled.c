@@ -3,7 +3,6 @@
 /* coll_jumbled.c - of a payload in pieces the second is handed over before the first. */
 #include "uds.h"
 
-/* Hands over the piece that is held. */
 static void jumbled_let_go(struct bad *b)
 {
 	if (b->memory)
@@ -15,9 +14,8 @@ static void jumbled_let_go(struct bad *b)
 static void jumbled_data(const coll_host_t *host, uint64_t cookie, const void *bytes, uint64_t n)
 {
 	struct bad *b = bad_of(host);
-	int hold = !b->memory;
 
-	if (hold && (b->memory = malloc(n))) {
+	if (!b->memory && (b->memory = malloc(n))) {
 		memcpy(b->memory, bytes, n);
 		b->cookie = cookie;
 		b->bytes = n;

@@ -26,7 +26,7 @@ static int uds_push(struct uds_way *way) /* sends what goes now; 1 if anything d
 	const char *from = way->sent < 0 ? (const char *)(&s->header + 1) : s->buf;
 	ssize_t n = send(way->out, from + way->sent, left, MSG_NOSIGNAL);
 
-	if (n < 0 && errno == EAGAIN)
+	if (n < 0 && (errno == EAGAIN || !way->lost)) /* what it sent comes first: see uds_pull */
 		return 0;
 	way->sent += n;
 	if (n < 0 || way->sent == (int64_t)s->header.len) { /* over: the core's again */

@@ -80,6 +80,14 @@ static int32_t engine_group_end(void *ep, coll_error_t *err)
 	return COLL_SUCCESS;
 }
 
+/* Takes everything from the endpoint's streams. */
+static void engine_clear(struct engine *e)
+{
+	for (int i = 0; i <= ENGINE_STREAMS; i++)
+		while (e->stream[i].head)
+			engine_pop(&e->stream[i]);
+}
+
 /* Ends the calls of all ranks: none of their buffers is touched any more. */
 static void engine_abort(void *ep)
 {
@@ -92,7 +100,9 @@ static void engine_abort(void *ep)
 		silent++;
 	snprintf(what, sizeof(what), "has ended the engine's work, which waited for rank %u",
 		 (unsigned)silent);
-	if (!e->refused)
+	if (e->refused)
+		engine_clear(e);
+	else
 		engine_fail(e->world, COLL_ERR_REMOTE, what, e->host->rank);
 	pthread_mutex_unlock(&engine_lock);
 }
@@ -106,9 +116,7 @@ static void engine_close(void *ep, int64_t timeout_ms)
 
 	(void)timeout_ms;
 	pthread_mutex_lock(&engine_lock);
-	for (int i = 0; i <= ENGINE_STREAMS; i++)
-		while (e->stream[i].head)
-			engine_pop(&e->stream[i]);
+	engine_clear(e);
 	if (w) {
 		w->rank[e->host->rank] = NULL;
 		w->refs--;

@@ -93,6 +93,12 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
  */
 uint32_t comm_draw_context(struct link *link);
 
+/*
+ * The same once the transport has moved and what other ranks say of failures is known, which is
+ * usually better: also where the transport may not be called.  The first one stays.
+ */
+void comm_set_pending(struct comm *comm, int code, const char *text);
+
 /* Sends a control message to all other ranks that have not said goodbye.  The lock is held. */
 void comm_tell_all(struct comm *comm, int kind, int code, const char *text);
 

@@ -37,7 +37,7 @@ static int comm_was_freed(const struct link *link, uint32_t context)
 	return piece && piece[bit / 8] >> bit % 8 & 1;
 }
 
-static void comm_set_pending(struct comm *comm, int code, const char *text)
+void comm_set_pending(struct comm *comm, int code, const char *text)
 {
 	if (comm->pending_code)
 		return;

@@ -3,6 +3,7 @@
 #include "engine.h"
 #include "error.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +82,7 @@ static void engine_send(struct op *op, int i)
 	struct comm *comm = op->comm;
 	struct link *link = comm->link;
 	coll_error_t err = error_blank();
+	char text[640];
 	int code;
 
 	memset(send, 0, sizeof(*send));
@@ -97,8 +99,9 @@ static void engine_send(struct op *op, int i)
 		return;
 	}
 	error_take(code, &err);
-	comm_fail(comm, 0, code, "rank %d cannot send to rank %d: %s", comm->rank, step->peer,
-		  error_text());
+	snprintf(text, sizeof(text), "rank %d cannot send to rank %d: %s", comm->rank, step->peer,
+		 error_text());
+	comm_set_pending(comm, code, text);
 }
 
 static void engine_recv(struct op *op, int i)

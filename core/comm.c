@@ -15,6 +15,12 @@
 /* How long before the timeout the others are asked whether they are there. */
 enum { COMM_ASK_US = 100000 };
 
+/*
+ * A process that has failed may not call again for long: so long it sends its last words.  An abort
+ * is to be over within a second.
+ */
+enum { COMM_FLUSH_US = 500000 };
+
 uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg)
 {
 	return (uint64_t)comm->context << TAG_CONTEXT_SHIFT |
@@ -73,6 +79,19 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 	link_wake(comm->link);
 }
 
+static int comm_told(void *arg)
+{
+	const struct comm *comm = arg;
+
+	return !comm->link->ep || !link_notices_pending(comm->link);
+}
+
+void comm_flush(struct comm *comm)
+{
+	if (comm->error && comm->link->ep)
+		link_wait(comm->link, comm_told, comm, COMM_FLUSH_US);
+}
+
 int comm_error(const struct comm *comm)
 {
 	return comm->error ? error_set(comm->error, "%s", comm->error_text) : COLL_SUCCESS;
@@ -119,7 +138,11 @@ static void comm_take_notice(struct comm *comm, const struct early *e)
 	} else if (body->kind == NOTICE_SHRINK) {
 		comm->shrink[peer] = strtoull(body->text, NULL, 16);
 	} else if (body->kind == NOTICE_SHRUNK) {
-		comm->shrunk = (uint64_t)(uint32_t)body->code + 1;
+		char *rest;
+
+		comm->shrunk.hash = strtoull(body->text, &rest, 16);
+		comm->shrunk.lost = (int)strtol(rest, NULL, 10);
+		comm->shrunk.context = (uint32_t)body->code;
 	}
 }
 
@@ -399,5 +422,6 @@ int comm_wait(struct comm *comm, uint64_t number)
 	if (atomic_load(&comm->aborted) && comm->finished < number)
 		comm_fail(comm, comm->leaving, COLL_ERR_ABORTED, "rank %d aborted the communicator",
 			  comm->rank);
+	comm_flush(comm);
 	return comm_error(comm);
 }

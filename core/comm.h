@@ -39,10 +39,14 @@ struct comm {
 	_Atomic int aborted;
 	uint8_t *gone; /* per rank: has said that it destroys its communicator */
 	int ngone;
-	uint8_t *here;     /* per rank: has answered whether it is there */
-	uint64_t steps;    /* completed ever: grows while operations get on */
-	uint64_t *shrink;  /* per rank: the hash it has sent to this rank; 0: none */
-	uint64_t shrunk;   /* the leader's answer: context plus one; 0: none yet */
+	uint8_t *here;    /* per rank: has answered whether it is there */
+	uint64_t steps;   /* completed ever: grows while operations get on */
+	uint64_t *shrink; /* per rank: the hash it has sent to this rank; 0: none */
+	struct {
+		uint64_t hash; /* of the list it is about; 0: no answer */
+		uint32_t context;
+		int lost;  /* the rank for whose sake there is none, or -1 */
+	} shrunk;          /* the leader's last answer */
 	int leaving;       /* says goodbye: whoever goes now need not say so */
 	struct comm *next; /* on the link */
 };
@@ -53,8 +57,8 @@ enum {
 	NOTICE_BYE = 2,
 	NOTICE_ARE_YOU_THERE = 3,
 	NOTICE_HERE = 4,
-	NOTICE_SHRINK = 5, /* to the leader: I exclude the ranks of this hash */
-	NOTICE_SHRUNK = 6  /* from the leader: all are here; code is the context */
+	NOTICE_SHRINK = 5, /* to the leader: the hash of the ranks I exclude; 0: not any more */
+	NOTICE_SHRUNK = 6  /* from the leader: hash, lost rank or -1; code is the context */
 };
 
 /*
@@ -93,8 +97,11 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
  */
 uint32_t comm_draw_context(struct link *link);
 
+/* Waits, at most a moment, until what others are told of a failure is on its way. */
+void comm_flush(struct comm *comm);
+
 /*
- * The same once the transport has moved and what other ranks say of failures is known, which is
+ * As comm_fail once the transport has moved and what other ranks say of failures is known, which is
  * usually better: also where the transport may not be called.  The first one stays.
  */
 void comm_set_pending(struct comm *comm, int code, const char *text);

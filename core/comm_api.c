@@ -102,6 +102,7 @@ coll_result_t coll_comm_abort(coll_comm_t handle)
 	link_wake(comm->link);
 	link_lock(comm->link);
 	comm_fail(comm, 0, COLL_ERR_ABORTED, "rank %d aborted the communicator", comm->rank);
+	comm_flush(comm);
 	comm_leave(comm);
 	return COLL_SUCCESS;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * shrink.c - a communicator for the survivors.  The old one may have failed, so its operations are
- * of no use: survivors tell the lowest of them whom they exclude, by control messages, and it draws
- * the new communicator's number once all of them say the same.  Without a transport it is the
- * backend's own business: see split_native.c.
+ * of no use: survivors tell the lowest of them whom they exclude, by control messages, and it alone
+ * decides, so that all get the same answer: once all say the same, the new communicator's number;
+ * if one of them is lost, its rank.  Without a transport it is the backend's own business: see
+ * split_native.c.
  */
 #include "engine.h"
 #include "error.h"
@@ -48,13 +49,16 @@ static int shrink_exclude(struct shrink *s, const int32_t *exclude, int32_t n)
 	return COLL_SUCCESS;
 }
 
-/* A survivor that is lost or has left, or -1. */
+static int shrink_is_lost(const struct comm *comm, int rank)
+{
+	return comm->gone[rank] || comm->link->lost[comm->world[rank]];
+}
+
+/* For the leader: a survivor that is lost or has left, or -1. */
 static int shrink_lost(const struct shrink *s)
 {
-	const struct comm *comm = s->comm;
-
-	for (int r = 0; r < comm->nranks; r++)
-		if (!s->excluded[r] && (comm->gone[r] || comm->link->lost[comm->world[r]]))
+	for (int r = 0; r < s->comm->nranks; r++)
+		if (!s->excluded[r] && shrink_is_lost(s->comm, r))
 			return r;
 	return -1;
 }
@@ -80,9 +84,11 @@ static int shrink_over(void *arg)
 	const struct shrink *s = arg;
 	const struct comm *comm = s->comm;
 
-	if (!comm->link->ep || shrink_aborted(s) || shrink_lost(s) >= 0)
+	if (!comm->link->ep || shrink_aborted(s))
 		return 1;
-	return comm->rank == s->leader ? shrink_agreed(s) : comm->shrunk != 0;
+	if (comm->rank == s->leader)
+		return shrink_agreed(s) || shrink_lost(s) >= 0;
+	return comm->shrunk.hash == s->hash || shrink_is_lost(comm, s->leader);
 }
 
 /* "3, 5": those that the leader has not heard the same from. */
@@ -112,50 +118,82 @@ static int shrink_timed_out(const struct shrink *s)
 			 missing);
 }
 
-/* The leader has heard from all: *context becomes the new communicator's, told to everybody. */
+static int shrink_gone_too(int rank)
+{
+	return error_set(COLL_ERR_PEER_LOST,
+			 "coll_comm_shrink: rank %d is gone too: exclude it as well", rank);
+}
+
+/* What ended the wait other than an answer, as an error. */
+static int shrink_broken(const struct shrink *s)
+{
+	const struct comm *comm = s->comm;
+
+	if (!comm->link->ep)
+		return error_set(COLL_ERR_ABORTED, "the endpoint of backend '%s' had to be closed",
+				 comm->link->plugin->backend.name);
+	if (shrink_aborted(s))
+		return error_set(COLL_ERR_ABORTED,
+				 "coll_comm_shrink: rank %d aborted the communicator", comm->rank);
+	return shrink_timed_out(s);
+}
+
+/* The leader's answer to all: a context, or the rank that is lost. */
+static void shrink_answer(const struct shrink *s, uint32_t context, int lost)
+{
+	struct comm *comm = s->comm;
+	char text[40];
+
+	snprintf(text, sizeof(text), "%" PRIx64 " %d", s->hash, lost);
+	for (int r = 0; r < comm->nranks; r++) {
+		if (s->excluded[r] || r == comm->rank)
+			continue;
+		comm->shrink[r] = 0;
+		link_notify(comm->link, comm->world[r], comm->context, NOTICE_SHRUNK, (int)context,
+			    text);
+	}
+}
+
 static int shrink_lead(struct shrink *s, uint32_t *context)
 {
 	struct comm *comm = s->comm;
+	int timed_out = link_wait(comm->link, shrink_over, s, comm->link->timeout_us);
+	int broken = timed_out || !comm->link->ep || shrink_aborted(s);
+	int lost = broken ? comm->rank : shrink_agreed(s) ? -1 : shrink_lost(s);
 
-	*context = comm_draw_context(comm->link);
-	for (int r = 0; r < comm->nranks; r++)
-		comm->shrink[r] = 0;
-	for (int r = 0; r < comm->nranks; r++)
-		if (!s->excluded[r] && r != comm->rank)
-			link_notify(comm->link, comm->world[r], comm->context, NOTICE_SHRUNK,
-				    (int)*context, "");
-	return COLL_SUCCESS;
+	if (!broken && lost < 0)
+		*context = comm_draw_context(comm->link);
+	if (!timed_out) /* then the others see by themselves */
+		shrink_answer(s, *context, lost);
+	if (broken)
+		return shrink_broken(s);
+	return lost < 0 ? COLL_SUCCESS : shrink_gone_too(lost);
+}
+
+static int shrink_follow(struct shrink *s, uint32_t *context)
+{
+	struct comm *comm = s->comm;
+	int leader = comm->world[s->leader];
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIx64, s->hash);
+	link_notify(comm->link, leader, comm->context, NOTICE_SHRINK, 0, text);
+	(void)link_wait(comm->link, shrink_over, s, comm->link->timeout_us);
+	if (comm->shrunk.hash == s->hash) {
+		comm->shrunk.hash = 0;
+		*context = comm->shrunk.context;
+		return comm->shrunk.lost < 0 ? COLL_SUCCESS : shrink_gone_too(comm->shrunk.lost);
+	}
+	if (shrink_is_lost(comm, s->leader))
+		return shrink_gone_too(s->leader);
+	link_notify(comm->link, leader, comm->context, NOTICE_SHRINK, 0, "0");
+	return shrink_broken(s);
 }
 
 static int shrink_agree(struct shrink *s, uint32_t *context)
 {
-	struct comm *comm = s->comm;
-	char text[32];
-	int lost;
-
-	comm->shrunk = 0;
-	s->aborted = atomic_load(&comm->aborted);
-	snprintf(text, sizeof(text), "%" PRIx64, s->hash);
-	if (comm->rank != s->leader)
-		link_notify(comm->link, comm->world[s->leader], comm->context, NOTICE_SHRINK, 0,
-			    text);
-	if (link_wait(comm->link, shrink_over, s, comm->link->timeout_us))
-		return shrink_timed_out(s);
-	if (shrink_aborted(s))
-		return error_set(COLL_ERR_ABORTED,
-				 "coll_comm_shrink: rank %d aborted the communicator", comm->rank);
-	if (!comm->link->ep)
-		return error_set(COLL_ERR_ABORTED, "the endpoint of backend '%s' had to be closed",
-				 comm->link->plugin->backend.name);
-	if (comm->rank != s->leader && comm->shrunk) {
-		*context = (uint32_t)(comm->shrunk - 1);
-		return COLL_SUCCESS;
-	}
-	lost = shrink_lost(s);
-	if (lost >= 0)
-		return error_set(COLL_ERR_PEER_LOST,
-				 "coll_comm_shrink: rank %d is gone too: exclude it as well", lost);
-	return shrink_lead(s, context);
+	s->aborted = atomic_load(&s->comm->aborted);
+	return s->comm->rank == s->leader ? shrink_lead(s, context) : shrink_follow(s, context);
 }
 
 static int shrink_make(const struct shrink *s, uint32_t context, coll_comm_t *newcomm)

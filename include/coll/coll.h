@@ -465,8 +465,9 @@ typedef struct coll_args {
 
 /*
  * A persistent request: prepare once, start many times: the schedule is kept.  Buffers and counts
- * stay those of `args` (copied; an operation made at run time too).  Collective kinds must be initialised and started in the same order on all ranks.
- * Starting one that is still under way is COLL_ERR_INVALID_USAGE: wait for it first.
+ * stay those of `args` (copied; an operation made at run time too).  Collective kinds must be
+ * initialised and started in the same order on all ranks.  Starting one that is still under way is
+ * COLL_ERR_INVALID_USAGE: wait for it first.
  */
 COLL_API coll_result_t coll_request_init(coll_comm_t comm, const coll_args_t *args,
 					 coll_request_t *request);

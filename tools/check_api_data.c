@@ -158,8 +158,8 @@ static int64_t data_average(const struct data_type *t, int32_t nranks, int32_t r
 	if (!t->mantissa)
 		return data_within(t, hash, (t->is_signed ? 127 : 255) / nranks);
 	/* Not every type holds every multiple of nranks. */
-	if (!data_active(nranks, rank, i, 2) || nranks >= 4 << t->mantissa ||
-	    (nranks >= 2 << t->mantissa && nranks % 2))
+	if (!data_active(nranks, rank, i, 2) || nranks >= (int64_t)4 << t->mantissa ||
+	    (nranks >= (int64_t)2 << t->mantissa && nranks % 2))
 		return 0;
 	return nranks * ((int64_t)(hash % 3) - 1);
 }

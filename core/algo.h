@@ -143,6 +143,8 @@ int algo_count(void);
 const struct algo *algo_at(int i);
 /* Row of that name and kind, or -1. */
 int algo_find(int kind, const char *name);
+/* How many nodes there are, where node is as in struct work. */
+int algo_nodes(const int *node, int nranks);
 /* Can it be used by so many ranks on so many nodes? */
 int algo_fits(const struct algo *algo, int nranks, int nnodes);
 /* Appends this rank's steps to the empty schedule: one rank alone only copies. */

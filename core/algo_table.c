@@ -28,6 +28,20 @@ int algo_find(int kind, const char *name)
 	return -1;
 }
 
+int algo_nodes(const int *node, int nranks)
+{
+	int n = 0;
+
+	for (int r = 0; r < nranks; r++) {
+		int before = 0;
+
+		while (node && node[before] != node[r])
+			before++;
+		n += !node || before == r;
+	}
+	return n;
+}
+
 int algo_fits(const struct algo *algo, int nranks, int nnodes)
 {
 	if (algo->flags & COLL_ALGORITHM_POWER_OF_TWO && (nranks & (nranks - 1)))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm.c - communicators: failing as one, who is gone, what a message may mean. */
 #include "comm.h"
+#include "algo.h"
 #include "engine.h"
 #include "error.h"
 #include "group.h"
@@ -223,17 +224,6 @@ static void comm_list_ranks(const struct comm *comm, const uint8_t *marks, int m
 
 /* ------------------------------------------------------------ making, entering -- */
 
-static void comm_count_nodes(struct comm *comm)
-{
-	for (int r = 0; r < comm->nranks; r++) {
-		int before = 0;
-
-		while (comm->node[before] != comm->node[r])
-			before++;
-		comm->nnodes += before == r;
-	}
-}
-
 int comm_new(struct comm **out, struct link *link, uint32_t context, int rank, int nranks,
 	     const int *world)
 {
@@ -264,7 +254,7 @@ int comm_new(struct comm **out, struct link *link, uint32_t context, int rank, i
 		comm->members[comm->world[r]] = r;
 		comm->node[r] = link->node[comm->world[r]];
 	}
-	comm_count_nodes(comm);
+	comm->nnodes = algo_nodes(comm->node, nranks);
 	comm->next = link->comms;
 	link->comms = comm;
 	link->news = 1; /* messages may have come already */

@@ -228,17 +228,17 @@ int engine_run(struct op *op)
 	return moved;
 }
 
-/* Inputs that are multiplied first lie behind the schedule's own scratch memory. */
+/* Inputs that are multiplied first, which lie behind the schedule's own scratch memory. */
 static size_t engine_scaled_bytes(const struct op *op)
 {
+	if (!op->redop.scaled)
+		return 0;
 	return check_send_elements(op->comm, &op->args) * op->sched.elem;
 }
 
 static size_t engine_scratch(const struct op *op)
 {
-	int scaled = check_reduces(op->args.kind) && op->redop.scaled;
-
-	return op->sched.scratch + (scaled ? engine_scaled_bytes(op) : 0);
+	return op->sched.scratch + engine_scaled_bytes(op);
 }
 
 int engine_room(struct op *op)
@@ -274,14 +274,15 @@ int engine_room(struct op *op)
 void engine_begin(struct op *op)
 {
 	const struct sched *s = &op->sched;
+	size_t scaled = engine_scaled_bytes(op);
 
 	op->base[SCHED_SEND] = (char *)(uintptr_t)op->args.sendbuf;
 	op->base[SCHED_RECV] = op->args.recvbuf;
 	op->base[SCHED_SCRATCH] = op->scratch;
-	if (check_reduces(op->args.kind) && op->redop.scaled && engine_scaled_bytes(op)) {
+	if (scaled) {
 		op->base[SCHED_SEND] = (char *)op->scratch + op->sched.scratch;
 		redop_scale(&op->redop, op->base[SCHED_SEND], op->args.sendbuf,
-			    engine_scaled_bytes(op) / op->sched.elem);
+			    scaled / op->sched.elem);
 	}
 	op->ready_head = op->ready_count = op->local_count = op->sending_count = 0;
 	op->failed_send = -1;

@@ -31,7 +31,7 @@ struct op {
 	uint64_t number; /* in the communicator, from 1 */
 	uint64_t group;  /* operations of one group run at the same time; 0: alone */
 	uint32_t seq;
-	struct redop redop; /* reducing kinds */
+	struct redop redop; /* blank where nothing is reduced */
 	int algorithm;      /* row of the table, or -1 */
 	int in_place;       /* the buffers overlap as coll.h allows */
 	int state;
@@ -99,6 +99,9 @@ void queue_cancel(struct comm *comm);
 
 /* "allreduce of 10 float32 (sum)" for a message header or an operation. */
 void print_describe(const struct print *print, char *text, size_t size);
+/* Fowler, Noll and Vo's FNV-1a over 64-bit words: the hash of one word more. */
+#define PRINT_HASH_BEGIN 0xcbf29ce484222325u
+uint64_t print_hash(uint64_t hash, uint64_t word);
 /* The name of the algorithm that an operation uses. */
 const char *print_algorithm(const struct print *print);
 struct print print_of(const struct comm *comm, const struct op *op);

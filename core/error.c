@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ERROR_TEXT_SIZE = 1024 };
-
 static _Thread_local char error_last[ERROR_TEXT_SIZE];
 
 int error_set(int code, const char *fmt, ...)
@@ -34,6 +32,19 @@ int error_take(int code, const coll_error_t *err)
 const char *error_text(void)
 {
 	return error_last;
+}
+
+void error_note(struct error_first *first, int code)
+{
+	if (first->code || !code)
+		return;
+	first->code = code;
+	memcpy(first->text, error_last, sizeof(first->text));
+}
+
+int error_raise(const struct error_first *first)
+{
+	return first->code ? error_set(first->code, "%s", first->text) : COLL_SUCCESS;
 }
 
 int error_fill(coll_error_t *err, int code, const char *fmt, ...)

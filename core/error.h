@@ -12,6 +12,20 @@ int error_set(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3
 int error_take(int code, const coll_error_t *err);
 /* The calling thread's last text; "" at first. */
 const char *error_text(void);
+
+enum { ERROR_TEXT_SIZE = 1024 };
+
+/* The first of several errors and its words, which the later ones would replace.  Begin with {0}. */
+struct error_first {
+	int code;
+	char text[ERROR_TEXT_SIZE];
+};
+
+/* Notes `code`, with the calling thread's text, unless it is COLL_SUCCESS or there is one already. */
+void error_note(struct error_first *first, int code);
+/* The first error as the calling thread's; COLL_SUCCESS if there was none. */
+int error_raise(const struct error_first *first);
+
 /* Fills *err (may be NULL) and returns `code`: for functions that plugins call. */
 int error_fill(coll_error_t *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -6,7 +6,6 @@
 #include "error.h"
 #include "split.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 static _Atomic uint64_t group_numbers;
@@ -90,23 +89,9 @@ static int group_finish(coll_comm_t handle)
 	return code;
 }
 
-/* The first error and its words, which later ones would replace. */
-struct group_error {
-	int code;
-	char text[768];
-};
-
-static void group_note(struct group_error *first, int code)
-{
-	if (first->code || !code)
-		return;
-	first->code = code;
-	snprintf(first->text, sizeof(first->text), "%s", error_text());
-}
-
 coll_result_t coll_group_end(void)
 {
-	struct group_error first = {.code = COLL_SUCCESS};
+	struct error_first first = {0};
 	uint64_t number = group.number;
 
 	if (!group.depth)
@@ -116,13 +101,13 @@ coll_result_t coll_group_end(void)
 		return COLL_SUCCESS;
 	group.number = 0;
 	for (int i = 0; i < group.n; i++)
-		group_note(&first, group_begin(group.comms[i], number));
+		error_note(&first, group_begin(group.comms[i], number));
 	for (int i = 0; i < group.n; i++)
-		group_note(&first, group_finish(group.comms[i]));
+		error_note(&first, group_finish(group.comms[i]));
 	if (group.splits)
-		group_note(&first, split_end_all(group.splits));
+		error_note(&first, split_end_all(group.splits));
 	free(group.comms);
 	group.comms = NULL;
 	group.n = group.cap = 0;
-	return first.code ? error_set(first.code, "%s", first.text) : COLL_SUCCESS;
+	return error_raise(&first);
 }

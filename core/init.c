@@ -141,6 +141,7 @@ static int init(coll_comm_t *out, const struct meeting *m, const coll_config_t *
 	struct conf *conf = NULL;
 	struct plugin_list *plugins = NULL;
 	struct boot *boot = NULL;
+	struct error_first first = {0};
 	struct tuning tuning;
 	struct link *link;
 	int code = conf_load(config, &conf), met, device = -1;
@@ -157,18 +158,14 @@ static int init(coll_comm_t *out, const struct meeting *m, const coll_config_t *
 	/* A rank with a bad configuration still meets the others, to tell them. */
 	if (code)
 		log_debug("rank %d: %s", m->rank, error_text());
-	char *text = strdup(error_text());
-
+	error_note(&first, code);
 	met = init_meet(&boot, m, conf);
 	if (met) {
-		free(text);
 		plugins_free(plugins);
 		conf_free(conf);
 		return met;
 	}
-	if (code)
-		error_set(code, "%s", text ? text : coll_error_string(code));
-	free(text);
+	code = error_raise(&first);
 	conf_warn_unknown_env(conf);
 	if (config && config->size >= offsetof(coll_config_t, reserved))
 		device = config->device;
@@ -243,20 +240,18 @@ coll_result_t coll_comm_init_exchange(coll_comm_t *comm, int32_t nranks, int32_t
 /* One rank's part, in a thread of its own: opening may have to wait for the others. */
 struct init_one {
 	pthread_t thread;
-	int started, code;
+	int started;
+	struct error_first error;
 	struct meeting meeting;
 	coll_config_t config;
 	coll_comm_t comm;
-	char text[768];
 };
 
 static void *init_one(void *arg)
 {
 	struct init_one *one = arg;
 
-	one->code = init(&one->comm, &one->meeting, &one->config);
-	if (one->code)
-		strncat(one->text, error_text(), sizeof(one->text) - 1);
+	error_note(&one->error, init(&one->comm, &one->meeting, &one->config));
 	return NULL;
 }
 
@@ -279,8 +274,8 @@ static int init_join_all(struct init_one *all, int nranks, int code)
 	for (int r = 0; r < nranks; r++)
 		if (all[r].started) {
 			pthread_join(all[r].thread, NULL);
-			if (all[r].code && !code)
-				code = error_set(all[r].code, "%s", all[r].text);
+			if (!code)
+				code = error_raise(&all[r].error);
 		}
 	return code;
 }

@@ -16,21 +16,25 @@ enum { PRINT_PRE_MUL_SUM = 256, PRINT_USER = 257 };
 
 enum { PRINT_ROOT_MASK = 0xffffff };
 
-/* Fowler, Noll and Vo's FNV-1a over 64-bit words. */
-static uint64_t print_hash(const size_t *counts, int n)
+uint64_t print_hash(uint64_t hash, uint64_t word)
 {
-	uint64_t h = 0xcbf29ce484222325u;
+	return (hash ^ word) * 0x100000001b3u;
+}
+
+static uint64_t print_hash_counts(const size_t *counts, int n)
+{
+	uint64_t hash = PRINT_HASH_BEGIN;
 
 	for (int r = 0; r < n; r++)
-		h = (h ^ counts[r]) * 0x100000001b3u;
-	return h;
+		hash = print_hash(hash, counts[r]);
+	return hash;
 }
 
 static uint64_t print_count(const struct comm *comm, const coll_args_t *a)
 {
 	switch (a->kind) {
 	case COLL_KIND_ALLGATHERV:
-	case COLL_KIND_REDUCE_SCATTERV: return print_hash(a->recvcounts, comm->nranks);
+	case COLL_KIND_REDUCE_SCATTERV: return print_hash_counts(a->recvcounts, comm->nranks);
 	case COLL_KIND_ALLTOALLV:
 	case COLL_KIND_GATHERV:
 	case COLL_KIND_SCATTERV: return 0; /* each rank knows others */

@@ -19,7 +19,7 @@ static int queue_start_native(struct op *op, native_fn slot)
 	coll_args_t args = op->args;
 	int code;
 
-	if (check_reduces(args.kind) && op->redop.made)
+	if (op->redop.made)
 		args.op = op->redop.native;
 	code = slot(link->ep, &args, &err);
 	if (code == COLL_ERR_UNSUPPORTED && link->plugin->backend.transport)
@@ -91,7 +91,7 @@ void queue_native_group(struct comm *comm, int end)
 /* The backend's slot for an operation: of those made at run time it knows what it has made. */
 static native_fn queue_slot(const struct op *op)
 {
-	int own = check_reduces(op->args.kind) && (op->redop.fn || op->redop.scaled);
+	int own = op->redop.fn || op->redop.scaled;
 
 	return own && !op->redop.made ? NULL : choose_native(op->comm, op->args.kind);
 }

@@ -47,20 +47,6 @@ coll_result_t coll_algorithm(int32_t index, coll_algorithm_info_t *out)
 
 /* ------------------------------------------------------------------------ making -- */
 
-static int schedule_nodes(const int32_t *node, int nranks)
-{
-	int n = 0;
-
-	for (int r = 0; r < nranks; r++) {
-		int seen = 0;
-
-		for (int before = 0; node && before < r && !seen; before++)
-			seen = node[before] == node[r];
-		n += !seen;
-	}
-	return n;
-}
-
 static int schedule_wrong(const char *what)
 {
 	return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_schedule_args_t: %s", what);
@@ -92,7 +78,7 @@ static int schedule_check(const coll_schedule_args_t *a, const struct algo *algo
 		return schedule_wrong("root must be 0 to nranks - 1");
 	if (a->elem < 1 || a->count > PTRDIFF_MAX / a->elem / (uint64_t)a->nranks)
 		return schedule_wrong("elem is 0, or count does not fit into memory");
-	if (!algo_fits(algo, a->nranks, schedule_nodes(a->nodes, a->nranks)))
+	if (!algo_fits(algo, a->nranks, algo_nodes(a->nodes, a->nranks)))
 		return schedule_wrong("the algorithm is not for so many ranks and nodes");
 	return schedule_check_arrays(a, algo->kind);
 }

@@ -40,9 +40,9 @@ static int shrink_exclude(struct shrink *s, const int32_t *exclude, int32_t n)
 				 "coll_comm_shrink: rank %d excludes itself; only those that stay "
 				 "call it",
 				 comm->rank);
-	s->hash = 0xcbf29ce484222325u; /* FNV-1a */
+	s->hash = PRINT_HASH_BEGIN;
 	for (int r = 0; r < comm->nranks; r++)
-		s->hash = (s->hash ^ (uint64_t)(s->excluded[r] + 1)) * 0x100000001b3u;
+		s->hash = print_hash(s->hash, (uint64_t)s->excluded[r] + 1);
 	s->hash |= 1;
 	while (s->excluded[s->leader])
 		s->leader++;

@@ -9,7 +9,6 @@
 #include "error.h"
 #include "group.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 struct split {
@@ -160,18 +159,16 @@ static int split_finish(struct split *split)
 struct split_thread {
 	pthread_t thread;
 	struct split *list, **last; /* not empty */
-	int started, code;
-	char text[768];
+	int started;
+	struct error_first error;
 };
 
 static void *split_thread(void *arg)
 {
 	struct split_thread *t = arg;
 
-	for (struct split *s = t->list; s && !t->code; s = s->next)
-		t->code = split_finish(s);
-	if (t->code)
-		snprintf(t->text, sizeof(t->text), "%s", error_text());
+	for (struct split *s = t->list; s && !t->error.code; s = s->next)
+		error_note(&t->error, split_finish(s));
 	return NULL;
 }
 
@@ -203,37 +200,23 @@ static void split_free_all(struct split *list)
 	}
 }
 
-/* The first error and its words. */
-struct split_error {
-	int code;
-	char text[768];
-};
-
-static void split_note(struct split_error *first, int code, const char *text)
-{
-	if (first->code || !code)
-		return;
-	first->code = code;
-	snprintf(first->text, sizeof(first->text), "%s", text);
-}
-
-static void split_start(struct split_thread *threads, int n, struct split_error *first)
+static void split_start(struct split_thread *threads, int n, struct error_first *first)
 {
 	for (int i = 0; i < n; i++) {
 		threads[i].started =
 			!pthread_create(&threads[i].thread, NULL, split_thread, &threads[i]);
 		if (!threads[i].started)
-			split_note(first, COLL_ERR_SYSTEM,
-				   "coll_comm_split: cannot start a thread");
+			error_note(first, error_set(COLL_ERR_SYSTEM,
+						    "coll_comm_split: cannot start a thread"));
 	}
 }
 
-static void split_join(struct split_thread *threads, int n, struct split_error *first)
+static void split_join(struct split_thread *threads, int n, struct error_first *first)
 {
 	for (int i = 0; i < n; i++) {
 		if (threads[i].started)
 			pthread_join(threads[i].thread, NULL);
-		split_note(first, threads[i].code, threads[i].text);
+		error_note(first, error_raise(&threads[i].error));
 		split_adopt(threads[i].list->parent);
 		for (struct split *s = threads[i].list; s; s = s->next)
 			split_adopt(*s->out);
@@ -261,7 +244,7 @@ static int split_deal(struct split *list, struct split_thread *threads, struct s
 
 int split_end_all(struct split *list)
 {
-	struct split_error first = {.code = COLL_SUCCESS};
+	struct error_first first = {0};
 	struct split_thread *threads;
 	struct split *here = NULL;
 	int n = 0;
@@ -275,15 +258,12 @@ int split_end_all(struct split *list)
 	}
 	n = split_deal(list, threads, &here);
 	split_start(threads, n, &first);
-	for (struct split *s = here; s; s = s->next) {
-		int code = split_finish(s);
-
-		split_note(&first, code, error_text());
-	}
+	for (struct split *s = here; s; s = s->next)
+		error_note(&first, split_finish(s));
 	split_join(threads, n, &first);
 	split_free_all(here);
 	free(threads);
-	return first.code ? error_set(first.code, "%s", first.text) : COLL_SUCCESS;
+	return error_raise(&first);
 }
 
 /* ------------------------------------------------------------- public functions -- */

@@ -5,9 +5,8 @@
  * several ranks of a communicator, or wait for several communicators in any order.
  */
 #include "engine.h"
-#include "fork.h"
-
 #include "error.h"
+#include "fork.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -251,24 +250,17 @@ int link_wait(struct link *link, int (*done)(void *arg), void *arg, int64_t time
 
 /* ------------------------------------------------------- a thread of the library's own -- */
 
+static int wait_stopped(void *arg)
+{
+	return atomic_load(&((struct link *)arg)->stop);
+}
+
 static void *wait_serving(void *arg)
 {
 	struct link *link = arg;
-	int64_t last = link_now(), idle;
 
 	pthread_mutex_lock(&link->lock);
-	while (!atomic_load(&link->stop)) {
-		int moved = link_progress(link);
-
-		wait_give_way(link);
-		if (moved) {
-			last = 0;
-			continue;
-		}
-		idle = last ? link_now() - last : 0;
-		last = last ? last : link_now();
-		wait_pause(link, idle, INT64_MAX);
-	}
+	link_wait(link, wait_stopped, link, INT64_MAX);
 	pthread_mutex_unlock(&link->lock);
 	return NULL;
 }

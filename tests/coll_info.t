@@ -14,14 +14,6 @@ info() {
     status=$?
 }
 
-is() {
-    none "$1" "$([ "$2" = "$3" ] || printf 'got: %s\nexpected: %s' "$2" "$3")"
-}
-
-has() {
-    none "$1" "$(grep -qE -- "$3" "$2" || { echo "no '$3' in:"; cat "$2"; })"
-}
-
 # Prints what the Python expression says of the document d.
 json() {
     python3 -c 'import json, sys

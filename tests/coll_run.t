@@ -14,10 +14,6 @@ job() {
     status=$?
 }
 
-is() {
-    none "$1" "$([ "$2" = "$3" ] || printf 'got: %s\nexpected: %s' "$2" "$3")"
-}
-
 has() {
     none "$1" "$(grep -q -- "$3" "$2" || { echo "no '$3' in:"; cat "$2"; })"
 }

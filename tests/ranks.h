@@ -105,6 +105,30 @@ RANKS_UNUSED static int rank_did(struct rank *r, coll_result_t code, const char 
 	return rank_fail(r, "%s: %d (%s)", what, code, coll_get_last_error(NULL));
 }
 
+/* Is the sum of `x` over the communicator `want`? */
+RANKS_UNUSED static int sums_to(struct rank *r, coll_comm_t comm, int64_t x, int64_t want,
+				const char *what)
+{
+	int64_t y = 0;
+
+	if (!rank_did(r, coll_allreduce(&x, &y, 1, COLL_INT64, COLL_SUM, comm, NULL), what) ||
+	    !rank_did(r, coll_sync(comm), what))
+		return 0;
+	return y == want ||
+	       rank_fail(r, "%s: the sum is %lld, not %lld", what, (long long)y, (long long)want);
+}
+
+RANKS_UNUSED static int is_rank(struct rank *r, coll_comm_t comm, int rank, int nranks)
+{
+	int32_t me = -1, n = -1;
+
+	if (!rank_did(r, coll_comm_user_rank(comm, &me), "user_rank") ||
+	    !rank_did(r, coll_comm_count(comm, &n), "count"))
+		return 0;
+	return (me == rank && n == nranks) ||
+	       rank_fail(r, "rank %d of %d, not %d of %d", me, n, rank, nranks);
+}
+
 RANKS_UNUSED static void ranks_config(coll_config_t *config, const char *backend)
 {
 	coll_config_init(config, sizeof(*config));

@@ -3,6 +3,8 @@
 #
 #   check "NAME" COMMAND...     one check: COMMAND succeeds; shows its output if not
 #   none  "NAME" TEXT           one check: TEXT is empty; shows it if not
+#   is    "NAME" GOT WANTED     one check: both are the same
+#   has   "NAME" FILE PATTERN   one check: a line of the file matches the extended pattern
 #   skip  "NAME" REASON         one check that cannot be made here
 #   skip_all REASON             none of them can: ends the script
 #   done_testing                ends the script; fails if a check did
@@ -34,6 +36,14 @@ none() {
     tap_status=0
     [ -z "$2" ] || tap_status=1
     tap_result "$tap_status" "$1" "$2"
+}
+
+is() {
+    none "$1" "$([ "$2" = "$3" ] || printf 'got: %s\nexpected: %s' "$2" "$3")"
+}
+
+has() {
+    none "$1" "$(grep -qE -- "$3" "$2" || { echo "no '$3' in:"; cat "$2"; })"
 }
 
 skip() {

@@ -102,12 +102,8 @@ static int check_set_only(struct check_line *line, char *names)
 static int check_set_ranks(struct check_line *line, const char *text)
 {
 	int64_t low, high;
-	char first[16];
-	size_t n = strcspn(text, "-");
 
-	snprintf(first, sizeof(first), "%.*s", (int)n, text);
-	if (n >= sizeof(first) || tool_parse_int(first, 1, CHECK_RANKS, &low) ||
-	    tool_parse_int(text[n] ? text + n + 1 : first, low, CHECK_RANKS, &high))
+	if (tool_parse_range(text, 1, CHECK_RANKS, &low, &high) != 0)
 		return tool_usage("check", "--ranks takes A-B or A, from 1 to %d, not '%s'",
 				  CHECK_RANKS, text);
 	line->options.ranks_min = (int)low;

@@ -24,19 +24,24 @@ static uint64_t op_compose(uint64_t left, uint64_t right)
 	return (uint64_t)(a * (uint32_t)(right >> 32)) << 32 | (uint32_t)(a * (uint32_t)right + b);
 }
 
-/* Both fold whole arrays; memory need not be aligned. */
-static void op_maps(void *user, const void *left, void *inout, size_t count, coll_dtype_t dtype)
+/* Folds whole arrays; memory need not be aligned. */
+static void op_fold(uint64_t (*fold)(uint64_t x, uint64_t y), atomic_llong *calls, const char *left,
+		    char *inout, size_t count, coll_dtype_t dtype)
 {
-	atomic_llong *calls = user;
 	uint64_t x, y;
 
 	atomic_fetch_add(calls, dtype == COLL_UINT64 ? 1 : -1000000);
 	for (size_t i = 0; i < count; i++) {
-		memcpy(&x, (const char *)left + 8 * i, 8);
-		memcpy(&y, (char *)inout + 8 * i, 8);
-		x = op_compose(x, y);
-		memcpy((char *)inout + 8 * i, &x, 8);
+		memcpy(&x, left + 8 * i, 8);
+		memcpy(&y, inout + 8 * i, 8);
+		x = fold(x, y);
+		memcpy(inout + 8 * i, &x, 8);
 	}
+}
+
+static void op_maps(void *user, const void *left, void *inout, size_t count, coll_dtype_t dtype)
+{
+	op_fold(op_compose, user, left, inout, count, dtype);
 }
 
 /* Commutative: the greatest of the lower halves, the least of the upper ones. */
@@ -50,16 +55,7 @@ static uint64_t op_extremes(uint64_t x, uint64_t y)
 static void op_both_ends(void *user, const void *left, void *inout, size_t count,
 			 coll_dtype_t dtype)
 {
-	atomic_llong *calls = user;
-	uint64_t x, y;
-
-	atomic_fetch_add(calls, dtype == COLL_UINT64 ? 1 : -1000000);
-	for (size_t i = 0; i < count; i++) {
-		memcpy(&x, (const char *)left + 8 * i, 8);
-		memcpy(&y, (char *)inout + 8 * i, 8);
-		x = op_extremes(x, y);
-		memcpy((char *)inout + 8 * i, &x, 8);
-	}
+	op_fold(op_extremes, user, left, inout, count, dtype);
 }
 
 /* ----------------------------------------------------------------- all the calls -- */

@@ -217,15 +217,9 @@ static int prove_all(struct prove_work *w)
 
 static int prove_parse_ranks(struct prove_work *w, const char *text)
 {
-	char first[16];
-	const char *dash = strchr(text, '-');
 	int64_t a, b;
 
-	snprintf(first, sizeof(first), "%.*s", dash ? (int)(dash - text) : 15, text);
-	if (tool_parse_int(first, 1, PROVE_RANKS_MAX, &a) != 0)
-		return -1;
-	b = a;
-	if (dash && tool_parse_int(dash + 1, a, PROVE_RANKS_MAX, &b) != 0)
+	if (tool_parse_range(text, 1, PROVE_RANKS_MAX, &a, &b) != 0)
 		return -1;
 	w->first_ranks = (int)a;
 	w->last_ranks = (int)b;

@@ -114,6 +114,17 @@ int tool_parse_int(const char *text, int64_t min, int64_t max, int64_t *value)
 	return 0;
 }
 
+int tool_parse_range(const char *text, int64_t min, int64_t max, int64_t *low, int64_t *high)
+{
+	char first[24];
+	size_t n = strcspn(text, "-");
+
+	snprintf(first, sizeof(first), "%.*s", (int)n, text);
+	if (n >= sizeof(first) || tool_parse_int(first, min, max, low) != 0)
+		return -1;
+	return tool_parse_int(text[n] ? text + n + 1 : first, *low, max, high);
+}
+
 int tool_parse_size(const char *text, uint64_t *bytes)
 {
 	char *end;

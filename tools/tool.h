@@ -35,6 +35,8 @@ const char *tool_did_you_mean(const char *word, const char *const *names);
 
 /* Each returns 0, or -1 if text is not such a value or lies outside of what is allowed. */
 int tool_parse_int(const char *text, int64_t min, int64_t max, int64_t *value);
+/* "A-B", or "A" for both, with min <= A <= B <= max. */
+int tool_parse_range(const char *text, int64_t min, int64_t max, int64_t *low, int64_t *high);
 /* Bytes: a number and, if wanted, K, M or G (powers of 1024). */
 int tool_parse_size(const char *text, uint64_t *bytes);
 /* Seconds, also with a fraction, as milliseconds. */

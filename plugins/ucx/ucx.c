@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ucx.c - the ucx backend: what it offers, how an endpoint is made and ended. */
+#include "ucx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int32_t ucx_probe(const coll_host_t *host, coll_error_t *err)
+{
+	ucp_context_h context;
+	int32_t code = ucx_library_open(err);
+
+	if (!code)
+		code = ucx_context_open(host, 1, &context, err);
+	if (!code)
+		ucx_lib.ucp_cleanup(context);
+	return code;
+}
+
+static void ucx_free(struct ucx *u)
+{
+	if (u->frame_type)
+		ucx_lib.ucp_dt_destroy(u->frame_type);
+	ucx_wait_close(u);
+	if (u->worker)
+		ucx_lib.ucp_worker_destroy(u->worker);
+	if (u->context)
+		ucx_lib.ucp_cleanup(u->context);
+	ucx_zcopy_free(u);
+	free(u->addresses);
+	free(u->record);
+	free(u->peer);
+	free(u);
+}
+
+static void ucx_close(void *ep, int64_t timeout_ms)
+{
+	struct ucx *u = ep;
+	const coll_host_t *host = u->host;
+
+	ucx_listen(host);
+	u->closing = 1;
+	if (u->worker && u->peer)
+		ucx_peers_close(u, timeout_ms);
+	if (u->worker)
+		ucx_release_held(u);
+	ucx_free(u);
+	ucx_listen_end();
+}
+
+/* Payload of a frame that UCX copies in one piece over any of its transports. */
+static uint64_t ucx_packed_size(ucp_worker_h worker)
+{
+	ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER};
+	uint64_t least = 2048, room = 0;
+
+	/* The longest header is what still fits into one piece together with UCX's own. */
+	if (ucx_lib.ucp_worker_query(worker, &attr) == UCS_OK &&
+	    attr.max_am_header > sizeof(struct ucx_first))
+		room = (attr.max_am_header - sizeof(struct ucx_first)) / 64 * 64;
+	return room > least ? room : least;
+}
+
+static int32_t ucx_open_worker(struct ucx *u, coll_error_t *err)
+{
+	const ucp_worker_params_t params = {
+		.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+		.thread_mode = UCS_THREAD_MODE_SERIALIZED,
+	};
+	ucs_status_t status = ucx_lib.ucp_worker_create(u->context, &params, &u->worker);
+
+	if (status != UCS_OK) {
+		u->worker = NULL;
+		return ucx_refused(err, status, "cannot make a UCX worker");
+	}
+	status = ucx_lib.ucp_dt_create_generic(&ucx_frame_ops, NULL, &u->frame_type);
+	if (status != UCS_OK) {
+		u->frame_type = 0;
+		return ucx_refused(err, status, "cannot make a UCX datatype");
+	}
+	u->packed = ucx_packed_size(u->worker);
+	return ucx_set_handlers(u, err);
+}
+
+static int32_t ucx_new(const coll_host_t *host, struct ucx **out, coll_error_t *err)
+{
+	struct ucx *u = calloc(1, sizeof(*u));
+	int32_t code;
+
+	*out = u;
+	if (!u)
+		return ucx_error(err, COLL_ERR_NO_MEMORY, "no memory for an endpoint");
+	u->host = host;
+	u->rank = host->rank;
+	u->nranks = host->nranks;
+	u->wait_fd = u->timer_fd = u->efd = -1;
+	u->held_end = &u->held;
+	u->zcopy = (uint64_t)host->option_int(host, "zcopy");
+	u->peer = calloc(u->nranks, sizeof(*u->peer));
+	u->record = calloc(u->nranks, sizeof(*u->record));
+	if (!u->peer || !u->record)
+		return ucx_error(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", u->nranks);
+	for (uint32_t i = 0; i < u->nranks; i++) {
+		u->peer[i].rank = i;
+		u->peer[i].pidfd = -1;
+	}
+	code = ucx_library_open(err);
+	if (!code)
+		code = ucx_context_open(host, u->nranks, &u->context, err);
+	if (code)
+		return code;
+	u->memory = ucx_context_memory(u->context);
+	code = ucx_open_worker(u, err);
+	return code ? code : ucx_wait_open(u, err);
+}
+
+/* One way is tried at once, so that transports that cannot meet are found now. */
+static int32_t ucx_open_first(struct ucx *u, coll_error_t *err)
+{
+	struct ucx_peer *next = ucx_connect(u, (u->rank + 1) % u->nranks, err);
+
+	for (uint32_t i = 0; next && i < u->nranks; i++)
+		if (i != u->rank && ucx_same_host(u, i))
+			ucx_watch(u, ucx_know(u, i));
+	if (!next)
+		return err ? err->code : COLL_ERR_SYSTEM;
+	ucx_greet(u);
+	return COLL_SUCCESS;
+}
+
+static int32_t ucx_open(const coll_host_t *host, void **ep, coll_error_t *err)
+{
+	coll_error_t own = {.size = sizeof(own)};
+	struct ucx *u = NULL;
+	int32_t code;
+
+	ucx_listen(host);
+	code = ucx_new(host, &u, &own);
+	if (u && u->record && u->nranks > 1) {
+		code = ucx_meet(u, code, &own);
+		if (!code)
+			code = ucx_agree(u, ucx_open_first(u, &own), &own);
+	}
+	ucx_listen_end();
+	if (code && u)
+		ucx_close(u, 0);
+	*ep = code ? NULL : u;
+	if (code && err) {
+		own.size = err->size;
+		memcpy(err, &own, sizeof(own) < own.size ? sizeof(own) : own.size);
+	}
+	return code;
+}
+
+static uint32_t ucx_memory(void *ep)
+{
+	const struct ucx *u = ep;
+
+	return u->memory;
+}
+
+/* Registers with UCX, whose cache of registrations then knows it. */
+static int32_t ucx_mem_register(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
+				coll_error_t *err)
+{
+	struct ucx *u = ep;
+	ucp_mem_map_params_t params = {
+		.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+			      UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+		.address = ptr,
+		.length = bytes,
+		.memory_type = memory == COLL_MEM_CUDA           ? UCS_MEMORY_TYPE_CUDA
+			       : memory == COLL_MEM_CUDA_MANAGED ? UCS_MEMORY_TYPE_CUDA_MANAGED
+								 : UCS_MEMORY_TYPE_HOST,
+	};
+	ucp_mem_h memh;
+	ucs_status_t status;
+
+	ucx_listen(u->host);
+	status = ucx_lib.ucp_mem_map(u->context, &params, &memh);
+	ucx_listen_end();
+	if (status != UCS_OK)
+		return ucx_refused(err, status, "cannot register memory");
+	*handle = memh;
+	return COLL_SUCCESS;
+}
+
+static void ucx_mem_deregister(void *ep, void *handle)
+{
+	struct ucx *u = ep;
+
+	ucx_lib.ucp_mem_unmap(u->context, handle);
+}
+
+static const coll_option_t ucx_options[] = {
+	{.key = "keepalive",
+	 .fallback = "2s",
+	 .unit = "seconds",
+	 .help = "how often connections to other hosts are probed for a dead peer; 0: never",
+	 .max = (int64_t)86400 * 1000000,
+	 .type = COLL_OPTION_DURATION},
+	{.key = "zcopy",
+	 .fallback = "0",
+	 .unit = "bytes",
+	 .help = "messages this long go from memory to memory; 0: 64K over RDMA, else never",
+	 .max = (int64_t)1 << 40,
+	 .type = COLL_OPTION_BYTES},
+};
+
+static const coll_transport_t ucx_transport = {
+	.size = sizeof(coll_transport_t),
+	.send = ucx_send,
+	.progress = ucx_progress,
+	.cancel = ucx_cancel,
+	.drop = ucx_drop,
+	.wait_fd = ucx_wait_fd,
+	.arm = ucx_arm,
+	.mem_register = ucx_mem_register,
+	.mem_deregister = ucx_mem_deregister,
+	.memory = ucx_memory,
+};
+
+COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
+	.size = sizeof(coll_backend_t),
+	.abi_minor = COLL_BACKEND_ABI_MINOR,
+	.name = "ucx",
+	.version = "1.0",
+	.description = "RDMA, shared memory and TCP by UCX's own choice",
+	.priority = 50,
+	.memory = COLL_MEM_HOST | COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED,
+	.options = ucx_options,
+	.option_count = sizeof(ucx_options) / sizeof(ucx_options[0]),
+	.option_size = sizeof(coll_option_t),
+	.transport = &ucx_transport,
+	.probe = ucx_probe,
+	.open = ucx_open,
+	.close = ucx_close,
+	.info = ucx_info,
+};

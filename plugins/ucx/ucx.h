@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ucx.h - what the files of the ucx backend share.
+ *
+ * One endpoint is one UCP context and worker, with a UCP endpoint to each rank that is spoken to,
+ * made when it first is.  ucx_library.c finds UCX, ucx_context.c configures it, ucx_meet.c tells the
+ * ranks each other's addresses; ucx_peer.c connects, and sees a peer's end; ucx_send.c and ucx_recv.c move
+ * messages in frames, ucx_zcopy.c those that go from memory to memory; ucx_wait.c progresses and
+ * sleeps.
+ *
+ * Messages are UCP active messages, whose handler sees the header before it must say where the
+ * payload goes, which is what host->arrive wants; README.md has the figures.
+ */
+#ifndef UCX_H
+#define UCX_H
+
+#include <coll/backend.h>
+
+#include <ucp/api/ucp.h>
+#include <ucs/debug/log_def.h>
+
+#include <stdarg.h>
+#include <stddef.h>
+
+/* What the plugin needs of UCX. */
+#define UCX_MAJOR 1
+#define UCX_MINOR 13
+
+#define UCX_BUDGET      ((uint64_t)2 << 20)   /* received in one progress(): under a millisecond */
+#define UCX_TURN        ((uint64_t)256 << 10) /* sent to one peer before others have their turn */
+#define UCX_DATA        ((uint64_t)256 << 10) /* handed to host->data at once */
+#define UCX_TCP_FRAME   ((uint64_t)60000) /* payload of a frame over TCP, whose segments are 64K */
+#define UCX_RDMA_ZCOPY  ((uint64_t)64 << 10)
+#define UCX_SHORT       64  /* up to so many bytes "at once or not" is tried */
+#define UCX_HELLO       256 /* bytes of a hello's payload */
+#define UCX_PATIENCE_MS 100 /* for UCX to let go of the caller's memory, before it is forced */
+
+/* ----------------------------------------------------------------- on the wire -- */
+
+/*
+ * Identifiers of active messages.  A hello has a payload that says nothing: UCX makes the whole
+ * connection only for what is longer than a line of its queue.
+ */
+enum { UCX_AM_FIRST = 1, UCX_AM_MORE = 2, UCX_AM_HELLO = 3, UCX_AM_BYE = 4 };
+
+/* Who speaks: `proof` only who has the communicator's key can know. */
+struct ucx_from {
+	uint64_t proof;
+	uint32_t rank;
+	uint32_t reserved;
+};
+
+/* The header of UCX_AM_FIRST; the others have a ucx_from only. */
+struct ucx_first {
+	struct ucx_from from;
+	coll_header_t header;
+};
+
+/* -------------------------------------------------------------------- endpoint -- */
+
+/* Where UCX finds a frame that it copies; it may have moved since UCX was told of the frame. */
+struct ucx_frame {
+	const uint8_t *bytes; /* NULL: nobody wants it any more */
+	uint64_t size;
+};
+
+struct ucx_zsend;
+struct ucx_zrecv;
+
+struct ucx;
+
+/* A rank and the way to it. */
+struct ucx_peer {
+	struct ucx *owner;
+	uint32_t rank;
+	int known;           /* the rest is filled */
+	int same_host;       /* it runs here: its end shows in pidfd */
+	int lost;            /* host->peer_lost was called, or will never be */
+	int greeted;         /* something has come from it */
+	int busy;            /* in the list of those with something to send */
+	int pidfd;           /* or -1 */
+	ucp_ep_h ep;         /* NULL: not made yet, or closed */
+	void *closing;       /* the request that closes it */
+	const char *failure; /* why it is to be given up: told in the next progress() */
+	char text[160];      /* room for that */
+	uint64_t frame;      /* most bytes of payload in a frame */
+	uint64_t zcopy;      /* longer messages go from memory to memory */
+	uint64_t proof;      /* what it proves itself with */
+	uint64_t heard;      /* the turn in which its last frame came */
+	struct ucx_peer *next_busy;
+
+	/* Sends not complete; linked by plugin[0].  `done` bytes of the first one have been given to
+	 * UCX, if `begun`; the last of them perhaps in `request`, which UCX has yet to complete. */
+	coll_send_t *first, *last;
+	uint64_t done;
+	int begun;
+	void *request;
+	struct ucx_first head;
+	struct ucx_frame pending;
+	/* What is left of a cancelled message half on its way; goes out before `first`. */
+	uint8_t *rest;
+	uint64_t rest_size, rest_done;
+
+	/* The message being received. */
+	int receiving;
+	int unwanted; /* the core has dropped it */
+	coll_sink_t sink;
+	uint64_t got, len;
+};
+
+/* A frame that came while no progress() was running. */
+struct ucx_held;
+
+struct ucx {
+	const coll_host_t *host;
+	uint32_t rank, nranks;
+	ucp_context_h context;
+	ucp_worker_h worker;
+	ucp_datatype_t frame_type;
+	struct ucx_peer *peer;     /* nranks */
+	struct ucx_record *record; /* nranks: what they said of themselves */
+	uint8_t *addresses;        /* nranks, of address_size each */
+	uint64_t address_size;
+	uint32_t memory;    /* COLL_MEM_* bits that all ranks can do */
+	uint64_t packed;    /* payload of a frame that UCX copies in one piece */
+	uint64_t zcopy;     /* the option */
+	int inside;         /* in progress(): arrivals may be told */
+	int closing;        /* arrivals are dropped */
+	int moved;          /* has this progress() moved a message? */
+	uint64_t received;  /* bytes in this progress() */
+	uint32_t strangers; /* messages without the right proof */
+	uint32_t calling; /* peers that were heard for the first time and are to be connected to */
+	int shm;          /* the first connection is by shared memory */
+	uint32_t failing; /* peers with a failure to be told */
+	uint64_t turn;    /* counts progress() */
+	uint32_t idle;    /* of them, so many have moved nothing */
+	struct ucx_peer *busy;
+	struct ucx_held *held, **held_end;
+	struct ucx_zsend *zsend;
+	struct ucx_zrecv *zrecv;
+	int wait_fd, efd, timer_fd; /* an epoll descriptor over UCX's, the timer and the pidfds */
+	int look;                   /* at the pidfds, in the next progress() */
+};
+
+/* ----------------------------------------------------------------- ucx_library.c -- */
+
+/*
+ * UCX's functions, found when the library is opened in probe(): so nobody who uses another backend
+ * loads UCX.
+ */
+struct ucx_lib {
+	__typeof__(ucp_am_data_release) *ucp_am_data_release;
+	__typeof__(ucp_am_recv_data_nbx) *ucp_am_recv_data_nbx;
+	__typeof__(ucp_am_send_nbx) *ucp_am_send_nbx;
+	__typeof__(ucp_cleanup) *ucp_cleanup;
+	__typeof__(ucp_config_modify) *ucp_config_modify;
+	__typeof__(ucp_config_read) *ucp_config_read;
+	__typeof__(ucp_config_release) *ucp_config_release;
+	__typeof__(ucp_context_print_info) *ucp_context_print_info;
+	__typeof__(ucp_context_query) *ucp_context_query;
+	__typeof__(ucp_dt_create_generic) *ucp_dt_create_generic;
+	__typeof__(ucp_dt_destroy) *ucp_dt_destroy;
+	__typeof__(ucp_ep_close_nbx) *ucp_ep_close_nbx;
+	__typeof__(ucp_ep_create) *ucp_ep_create;
+	__typeof__(ucp_ep_flush_nbx) *ucp_ep_flush_nbx;
+	__typeof__(ucp_ep_print_info) *ucp_ep_print_info;
+	__typeof__(ucp_get_version) *ucp_get_version;
+	__typeof__(ucp_get_version_string) *ucp_get_version_string;
+	__typeof__(ucp_init_version) *ucp_init_version;
+	__typeof__(ucp_mem_map) *ucp_mem_map;
+	__typeof__(ucp_mem_unmap) *ucp_mem_unmap;
+	__typeof__(ucp_request_check_status) *ucp_request_check_status;
+	__typeof__(ucp_request_free) *ucp_request_free;
+	__typeof__(ucp_worker_arm) *ucp_worker_arm;
+	__typeof__(ucp_worker_create) *ucp_worker_create;
+	__typeof__(ucp_worker_destroy) *ucp_worker_destroy;
+	__typeof__(ucp_worker_get_address) *ucp_worker_get_address;
+	__typeof__(ucp_worker_get_efd) *ucp_worker_get_efd;
+	__typeof__(ucp_worker_progress) *ucp_worker_progress;
+	__typeof__(ucp_worker_query) *ucp_worker_query;
+	__typeof__(ucp_worker_release_address) *ucp_worker_release_address;
+	__typeof__(ucp_worker_set_am_recv_handler) *ucp_worker_set_am_recv_handler;
+	__typeof__(ucs_log_push_handler) *ucs_log_push_handler;
+	__typeof__(ucs_status_string) *ucs_status_string;
+};
+extern struct ucx_lib ucx_lib;
+
+/* Opens UCX if it is there and new enough. */
+int32_t ucx_library_open(coll_error_t *err);
+
+/* ----------------------------------------------------------------- ucx_context.c -- */
+
+/* A context as options and UCX_* variables want it. */
+int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, ucp_context_h *context,
+			 coll_error_t *err);
+/* Kinds of memory it can move, as COLL_MEM_* bits. */
+uint32_t ucx_context_memory(ucp_context_h context);
+int32_t ucx_info(const coll_host_t *host, char *buf, uint64_t size);
+/* Between these UCX's own messages, of this thread, go to the host's log. */
+void ucx_listen(const coll_host_t *host);
+void ucx_listen_end(void);
+/* Once, when the library has been opened. */
+void ucx_hear_begin(void);
+/* Fills *err (may be NULL) and returns `code`. */
+int32_t ucx_error(coll_error_t *err, int32_t code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* The same for what UCX refused, with the reason that it has logged since ucx_listen. */
+int32_t ucx_refused(coll_error_t *err, ucs_status_t status, const char *what);
+void ucx_log(const coll_host_t *host, int32_t level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+int64_t ucx_now_ms(void);
+
+/* ------------------------------------------------------------------- ucx_meet.c -- */
+
+/* What each rank tells all others. */
+struct ucx_record {
+	int32_t code; /* of open() so far; the text belongs to it */
+	int32_t pid;
+	char text[200];
+	char boot_id[40]; /* "" if unknown; with the name space of processes: whose pids agree */
+	uint64_t pidns[2];
+	uint32_t version[2];
+	uint32_t memory;
+	uint32_t address_size;
+};
+
+/* Exchanges records and addresses; failures of others become this rank's error. */
+int32_t ucx_meet(struct ucx *u, int32_t code, coll_error_t *err);
+/* How open() went elsewhere. */
+int32_t ucx_agree(struct ucx *u, int32_t code, coll_error_t *err);
+int ucx_same_host(const struct ucx *u, uint32_t rank);
+
+/* ------------------------------------------------------------------- ucx_peer.c -- */
+
+/* The peer, ready to be sent to; NULL with *err if there is no way to it. */
+struct ucx_peer *ucx_connect(struct ucx *u, uint32_t rank, coll_error_t *err);
+/* What can be known of a peer without a connection. */
+struct ucx_peer *ucx_know(struct ucx *u, uint32_t rank);
+/*
+ * Connects to those that have spoken first.  At once, not when there is something to say: UCX 1.13
+ * ends the process if a connection is made over TCP to a rank whose own one has just broken.
+ */
+void ucx_call_back(struct ucx *u);
+/* To be given up in the next progress(), for a reason that stays valid. */
+void ucx_fail(struct ucx *u, struct ucx_peer *peer, const char *why);
+/* Gives up those that have failed, once all they sent has been received. */
+void ucx_settle(struct ucx *u);
+/* Looks whether processes of peers have ended. */
+void ucx_look(struct ucx *u);
+/* Says hello to the next rank, and waits a while for it to get through and for the previous one's. */
+void ucx_greet(struct ucx *u);
+/* UCX touches nothing of the caller's for this peer any more when it returns. */
+void ucx_cut(struct ucx *u, struct ucx_peer *peer);
+/* Progresses until done(arg) is non-zero, at most so long; 1 if it is. */
+int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_ms);
+/* Says goodbye, hands everything to the network and closes all connections. */
+void ucx_peers_close(struct ucx *u, int64_t timeout_ms);
+
+/* ------------------------------------------------------------------- ucx_send.c -- */
+
+extern const ucp_generic_dt_ops_t ucx_frame_ops;
+
+static inline int ucx_has_work(const struct ucx_peer *peer)
+{
+	return peer->rest || peer->first;
+}
+
+static inline coll_send_t *ucx_next(const coll_send_t *send)
+{
+	return (coll_send_t *)(uintptr_t)send->plugin[0];
+}
+
+int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err);
+void ucx_cancel(void *ep, coll_send_t *send);
+/* Hands a frame to UCX: NULL, a request, or an error in a pointer. */
+void *ucx_issue(struct ucx *u, struct ucx_peer *peer, unsigned id, const void *bytes, uint64_t n);
+/* Its frame, or its messages, are looked after from now on. */
+void ucx_enlist(struct ucx *u, struct ucx_peer *peer);
+/* Sends what can be sent to the peers that have something. */
+void ucx_send_all(struct ucx *u);
+void ucx_fail_sends(struct ucx *u, struct ucx_peer *peer, int32_t status);
+/* UCX has the last frame: ends the message that it ends. */
+void ucx_frame_out(struct ucx *u, struct ucx_peer *peer);
+/* Is the peer's frame out of UCX's hands?  Looks at its request. */
+int ucx_frame_done(struct ucx *u, struct ucx_peer *peer);
+
+/* ------------------------------------------------------------------- ucx_recv.c -- */
+
+/* Handlers for all kinds of frames; the argument is the endpoint. */
+int32_t ucx_set_handlers(struct ucx *u, coll_error_t *err);
+void ucx_drop(void *ep, uint64_t cookie);
+/* Frames that came between calls of progress(). */
+void ucx_replay(struct ucx *u);
+/* Throws those away, while the worker is still there. */
+void ucx_release_held(struct ucx *u);
+/* Messages to the own rank. */
+void ucx_loop_back(struct ucx *u);
+
+/* ------------------------------------------------------------------ ucx_zcopy.c -- */
+
+/* Starts a message, which is no longer in the peer's queue. */
+void ucx_zcopy_send(struct ucx *u, struct ucx_peer *peer, coll_send_t *send);
+/* An announced message: its data is fetched to where the core wants it.  UCX's answer. */
+ucs_status_t ucx_zcopy_arrive(struct ucx *u, struct ucx_peer *peer, const coll_header_t *header,
+			      void *desc, uint64_t len);
+/* Tells what has completed. */
+void ucx_zcopy_settle(struct ucx *u);
+/* 1: it was one of these, and is let go of. */
+int ucx_zcopy_cancel(struct ucx *u, coll_send_t *send);
+int ucx_zcopy_drop(struct ucx *u, uint64_t cookie);
+/* Ends those of one peer whose connection is closed. */
+void ucx_zcopy_fail(struct ucx *u, const struct ucx_peer *peer);
+/* Is anything under way to or from the peer? */
+int ucx_zcopy_pending(const struct ucx *u, const struct ucx_peer *peer);
+void ucx_zcopy_free(struct ucx *u);
+
+/* ------------------------------------------------------------------- ucx_wait.c -- */
+
+int32_t ucx_progress(void *ep);
+int32_t ucx_wait_fd(void *ep);
+int32_t ucx_arm(void *ep);
+int32_t ucx_wait_open(struct ucx *u, coll_error_t *err);
+void ucx_wait_close(struct ucx *u);
+/* The wait descriptor becomes readable when the process ends. */
+void ucx_watch(struct ucx *u, struct ucx_peer *peer);
+void ucx_unwatch(struct ucx *u, struct ucx_peer *peer);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ucx_context.c - UCX's configuration, its words, and what it can use here. */
+#include "ucx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+int64_t ucx_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---------------------------------------------------------------------- words -- */
+
+static _Thread_local const coll_host_t *ucx_listener;
+static _Thread_local char ucx_said[200]; /* UCX's last complaint since ucx_listen */
+
+void ucx_listen(const coll_host_t *host)
+{
+	ucx_listener = host;
+	ucx_said[0] = '\0';
+}
+
+void ucx_listen_end(void)
+{
+	ucx_listener = NULL;
+}
+
+void ucx_log(const coll_host_t *host, int32_t level, const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	host->log(host, level, text);
+}
+
+int32_t ucx_error(coll_error_t *err, int32_t code, const char *fmt, ...)
+{
+	va_list args;
+
+	if (!err)
+		return code;
+	err->code = code;
+	va_start(args, fmt);
+	vsnprintf(err->text, sizeof(err->text), fmt, args);
+	va_end(args);
+	return code;
+}
+
+static int32_t ucx_code(ucs_status_t status)
+{
+	switch (status) {
+	case UCS_ERR_NO_MEMORY: return COLL_ERR_NO_MEMORY;
+	case UCS_ERR_UNSUPPORTED: return COLL_ERR_UNSUPPORTED;
+	case UCS_ERR_TIMED_OUT: return COLL_ERR_TIMEOUT;
+	case UCS_ERR_CONNECTION_RESET:
+	case UCS_ERR_ENDPOINT_TIMEOUT:
+	case UCS_ERR_NOT_CONNECTED: return COLL_ERR_PEER_LOST;
+	default: return COLL_ERR_SYSTEM;
+	}
+}
+
+int32_t ucx_refused(coll_error_t *err, ucs_status_t status, const char *what)
+{
+	return ucx_error(err, ucx_code(status),
+			 "%s: %s%s%s (UCX; the variables UCX_TLS and "
+			 "UCX_NET_DEVICES choose its transports)",
+			 what, ucx_lib.ucs_status_string(status), ucx_said[0] ? ": " : "",
+			 ucx_said);
+}
+
+/* UCX would print; what it says belongs to the host's log, unless the user asked UCX for it. */
+static ucs_log_func_rc_t ucx_hear(const char *file, unsigned line, const char *function,
+				  ucs_log_level_t level,
+				  const ucs_log_component_config_t *component, const char *message,
+				  va_list args)
+{
+	char text[400];
+
+	(void)file;
+	(void)line;
+	(void)function;
+	(void)component;
+	if (!ucx_listener || level > UCS_LOG_LEVEL_INFO)
+		return UCS_LOG_FUNC_RC_CONTINUE;
+	vsnprintf(text, sizeof(text), message, args);
+	if (level <= UCS_LOG_LEVEL_WARN)
+		snprintf(ucx_said, sizeof(ucx_said), "%.199s", text);
+	ucx_log(ucx_listener, level <= UCS_LOG_LEVEL_WARN ? COLL_LOG_INFO : COLL_LOG_DEBUG,
+		"UCX: %s", text);
+	return UCS_LOG_FUNC_RC_STOP;
+}
+
+void ucx_hear_begin(void)
+{
+	if (!getenv("UCX_LOG_LEVEL"))
+		ucx_lib.ucs_log_push_handler(ucx_hear);
+}
+
+/* ------------------------------------------------------------------- the context -- */
+
+/* A setting of UCX's, unless the user has made it. */
+static void ucx_set(ucp_config_t *config, const char *variable, const char *key, const char *value)
+{
+	if (!getenv(variable))
+		ucx_lib.ucp_config_modify(config, key, value);
+}
+
+/* Shared memory reports dead peers and TCP takes long frames only when asked to. */
+static void ucx_configure(const coll_host_t *host, ucp_config_t *config, int shm, int tcp)
+{
+	int64_t alive_us = host->option_int(host, "keepalive");
+	unsigned major, minor, release;
+	char text[32];
+
+	ucx_lib.ucp_get_version(&major, &minor, &release);
+	snprintf(text, sizeof(text), "%lldus", (long long)alive_us);
+	ucx_set(config, "UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", alive_us ? text : "inf");
+	if (shm)
+		ucx_set(config, "UCX_MM_ERROR_HANDLING", "MM_ERROR_HANDLING", "y");
+	/* Before 1.17 the keys of transports have no prefix. */
+	if (tcp)
+		ucx_set(config, "UCX_TCP_TX_SEG_SIZE",
+			minor < 17 ? "TX_SEG_SIZE" : "TCP_TX_SEG_SIZE", "64k");
+}
+
+static ucs_status_t ucx_context_make(const coll_host_t *host, uint32_t nranks, int shm, int tcp,
+				     ucp_context_h *context)
+{
+	const ucp_params_t params = {
+		.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
+		.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+		.estimated_num_eps = nranks,
+	};
+	ucp_config_t *config;
+	ucs_status_t status = ucx_lib.ucp_config_read(NULL, NULL, &config);
+
+	if (status != UCS_OK)
+		return status;
+	ucx_configure(host, config, shm, tcp);
+	status = ucx_lib.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, context);
+	ucx_lib.ucp_config_release(config);
+	return status;
+}
+
+/* What UCX prints of a context; to be freed.  NULL: no memory. */
+static char *ucx_context_text(ucp_context_h context)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+
+	if (!stream)
+		return NULL;
+	ucx_lib.ucp_context_print_info(context, stream);
+	fclose(stream);
+	return text;
+}
+
+/* A setting for a transport that is not used is warned of by UCX: so first see which there are. */
+int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, ucp_context_h *context,
+			 coll_error_t *err)
+{
+	ucs_status_t status;
+	int shm, tcp;
+	char *text;
+
+	*context = NULL;
+	ucx_listen(host);
+	status = ucx_context_make(host, nranks, 0, 0, context);
+	if (status == UCS_OK) {
+		text = ucx_context_text(*context);
+		shm = text && (strstr(text, "- posix/") || strstr(text, "- sysv/") ||
+			       strstr(text, "- xpmem/"));
+		tcp = text && strstr(text, "- tcp/");
+		free(text);
+		if (shm || tcp) {
+			ucx_lib.ucp_cleanup(*context);
+			*context = NULL;
+			status = ucx_context_make(host, nranks, shm, tcp, context);
+		}
+	}
+	ucx_listen_end();
+	return status == UCS_OK ? COLL_SUCCESS : ucx_refused(err, status, "cannot start UCX");
+}
+
+uint32_t ucx_context_memory(ucp_context_h context)
+{
+	ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+	uint32_t memory = COLL_MEM_HOST;
+
+	if (ucx_lib.ucp_context_query(context, &attr) != UCS_OK)
+		return memory;
+	if (attr.memory_types & ((uint64_t)1 << UCS_MEMORY_TYPE_CUDA))
+		memory |= COLL_MEM_CUDA;
+	if (attr.memory_types & ((uint64_t)1 << UCS_MEMORY_TYPE_CUDA_MANAGED))
+		memory |= COLL_MEM_CUDA_MANAGED;
+	return memory;
+}
+
+/* -------------------------------------------------------------- for `coll info` -- */
+
+/* Appends " name" unless it is there already. */
+static void ucx_info_add(char *list, size_t size, const char *name, size_t len)
+{
+	size_t used = strlen(list);
+
+	for (const char *at = list; (at = strstr(at, name)); at++)
+		if (at[len] == ' ' || !at[len])
+			return;
+	if (used + len + 1 < size)
+		snprintf(list + used, size - used, " %.*s", (int)len, name);
+}
+
+static int ucx_info_is_cuda(const char *name)
+{
+	return !strncmp(name, "cuda_", 5) || !strncmp(name, "gdr_", 4);
+}
+
+/* The transports in the lines "resource N : ... flags -- tcp/eth0" of UCX's print. */
+static void ucx_info_transports(char *text, int cuda, char *list, size_t size)
+{
+	char *save = NULL;
+
+	list[0] = '\0';
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		char name[32] = "";
+		char *at = strstr(line, "resource") ? strstr(line, "- ") : NULL;
+
+		if (!at || sscanf(at + 2, "%31[^/ ]", name) != 1)
+			continue;
+		if (ucx_info_is_cuda(name) == cuda)
+			ucx_info_add(list, size, name, strlen(name));
+	}
+}
+
+int32_t ucx_info(const coll_host_t *host, char *buf, uint64_t size)
+{
+	char list[200] = "", gpu[100] = "";
+	ucp_context_h context;
+	coll_error_t err = {.size = sizeof(err)};
+	char *text, *copy;
+	int32_t code = ucx_library_open(&err);
+
+	if (!code)
+		code = ucx_context_open(host, 1, &context, &err);
+	if (code) {
+		snprintf(buf, size, "%s", err.text);
+		return code;
+	}
+	text = ucx_context_text(context);
+	copy = text ? strdup(text) : NULL;
+	if (copy) {
+		ucx_info_transports(text, 0, list, sizeof(list));
+		ucx_info_transports(copy, 1, gpu, sizeof(gpu));
+	}
+	snprintf(buf, size, "UCX %s; host memory:%s; CUDA memory:%s",
+		 ucx_lib.ucp_get_version_string(), list,
+		 ucx_context_memory(context) & COLL_MEM_CUDA ? gpu
+		 : gpu[0]                                    ? " none, UCX finds no device"
+			  : " none, this UCX has no CUDA transport that can be used here");
+	free(copy);
+	free(text);
+	ucx_lib.ucp_cleanup(context);
+	return COLL_SUCCESS;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ucx_library.c - opens UCX when it is first asked for, and no earlier. */
+#include "ucx.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { UCX_SIGNALS = 64 };
+
+struct ucx_lib ucx_lib;
+
+static const struct ucx_symbol {
+	const char *name;
+	size_t at;
+} ucx_symbols[] = {
+	{"ucp_am_data_release", offsetof(struct ucx_lib, ucp_am_data_release)},
+	{"ucp_am_recv_data_nbx", offsetof(struct ucx_lib, ucp_am_recv_data_nbx)},
+	{"ucp_am_send_nbx", offsetof(struct ucx_lib, ucp_am_send_nbx)},
+	{"ucp_cleanup", offsetof(struct ucx_lib, ucp_cleanup)},
+	{"ucp_config_modify", offsetof(struct ucx_lib, ucp_config_modify)},
+	{"ucp_config_read", offsetof(struct ucx_lib, ucp_config_read)},
+	{"ucp_config_release", offsetof(struct ucx_lib, ucp_config_release)},
+	{"ucp_context_print_info", offsetof(struct ucx_lib, ucp_context_print_info)},
+	{"ucp_context_query", offsetof(struct ucx_lib, ucp_context_query)},
+	{"ucp_dt_create_generic", offsetof(struct ucx_lib, ucp_dt_create_generic)},
+	{"ucp_dt_destroy", offsetof(struct ucx_lib, ucp_dt_destroy)},
+	{"ucp_ep_close_nbx", offsetof(struct ucx_lib, ucp_ep_close_nbx)},
+	{"ucp_ep_create", offsetof(struct ucx_lib, ucp_ep_create)},
+	{"ucp_ep_flush_nbx", offsetof(struct ucx_lib, ucp_ep_flush_nbx)},
+	{"ucp_ep_print_info", offsetof(struct ucx_lib, ucp_ep_print_info)},
+	{"ucp_get_version", offsetof(struct ucx_lib, ucp_get_version)},
+	{"ucp_get_version_string", offsetof(struct ucx_lib, ucp_get_version_string)},
+	{"ucp_init_version", offsetof(struct ucx_lib, ucp_init_version)},
+	{"ucp_mem_map", offsetof(struct ucx_lib, ucp_mem_map)},
+	{"ucp_mem_unmap", offsetof(struct ucx_lib, ucp_mem_unmap)},
+	{"ucp_request_check_status", offsetof(struct ucx_lib, ucp_request_check_status)},
+	{"ucp_request_free", offsetof(struct ucx_lib, ucp_request_free)},
+	{"ucp_worker_arm", offsetof(struct ucx_lib, ucp_worker_arm)},
+	{"ucp_worker_create", offsetof(struct ucx_lib, ucp_worker_create)},
+	{"ucp_worker_destroy", offsetof(struct ucx_lib, ucp_worker_destroy)},
+	{"ucp_worker_get_address", offsetof(struct ucx_lib, ucp_worker_get_address)},
+	{"ucp_worker_get_efd", offsetof(struct ucx_lib, ucp_worker_get_efd)},
+	{"ucp_worker_progress", offsetof(struct ucx_lib, ucp_worker_progress)},
+	{"ucp_worker_query", offsetof(struct ucx_lib, ucp_worker_query)},
+	{"ucp_worker_release_address", offsetof(struct ucx_lib, ucp_worker_release_address)},
+	{"ucp_worker_set_am_recv_handler",
+	 offsetof(struct ucx_lib, ucp_worker_set_am_recv_handler)},
+	{"ucs_log_push_handler", offsetof(struct ucx_lib, ucs_log_push_handler)},
+	{"ucs_status_string", offsetof(struct ucx_lib, ucs_status_string)},
+};
+
+/* How opening went, for all who ask. */
+static pthread_once_t ucx_once = PTHREAD_ONCE_INIT;
+static coll_error_t ucx_failure;
+
+/* ------------------------------------------------------------------------ signals -- */
+
+struct ucx_signals {
+	struct sigaction action[UCX_SIGNALS];
+	int known[UCX_SIGNALS];
+};
+
+static void ucx_signals_note(struct ucx_signals *s)
+{
+	for (int i = 1; i < UCX_SIGNALS; i++)
+		s->known[i] = !sigaction(i, NULL, &s->action[i]);
+}
+
+/* UCX handles signals from the moment it is loaded, to print backtraces: not a library's business. */
+static void ucx_signals_restore(const struct ucx_signals *s)
+{
+	struct sigaction now;
+
+	if (getenv("UCX_HANDLE_ERRORS") || getenv("UCX_ERROR_SIGNALS") || getenv("UCX_DEBUG_SIGNO"))
+		return;
+	for (int i = 1; i < UCX_SIGNALS; i++)
+		if (s->known[i] && !sigaction(i, NULL, &now) &&
+		    now.sa_handler != s->action[i].sa_handler)
+			sigaction(i, &s->action[i], NULL);
+}
+
+/* ------------------------------------------------------------------------ opening -- */
+
+static int32_t ucx_library_find(void *library, const char *name, size_t at)
+{
+	void *symbol = dlsym(library, name);
+
+	memcpy((char *)&ucx_lib + at, &symbol, sizeof(symbol));
+	return symbol ? COLL_SUCCESS
+		      : ucx_error(&ucx_failure, COLL_ERR_PLUGIN, "UCX cannot be used: %s",
+				  dlerror());
+}
+
+/* Later versions know what earlier ones did; what was built with a later one needs that. */
+static int32_t ucx_library_version(void *library)
+{
+	const unsigned want = UCP_API_MINOR > UCX_MINOR ? UCP_API_MINOR : UCX_MINOR;
+	unsigned major, minor, release;
+	Dl_info where = {.dli_fname = "libucp.so.0"};
+	int32_t code = ucx_library_find(library, "ucp_get_version",
+					offsetof(struct ucx_lib, ucp_get_version));
+
+	if (code)
+		return code;
+	ucx_lib.ucp_get_version(&major, &minor, &release);
+	if (major == UCX_MAJOR && minor >= want)
+		return COLL_SUCCESS;
+	dladdr((void *)(uintptr_t)ucx_lib.ucp_get_version, &where);
+	return ucx_error(&ucx_failure, COLL_ERR_PLUGIN,
+			 "UCX %u.%u.%u (%s) cannot be used: %d.%u or a later %d.x is wanted, this "
+			 "plugin having been built with %d.%d; install one, or rebuild libcoll",
+			 major, minor, release, where.dli_fname, UCX_MAJOR, want, UCX_MAJOR,
+			 UCP_API_MAJOR, UCP_API_MINOR);
+}
+
+static void ucx_library_load(void)
+{
+	struct ucx_signals signals;
+	void *library;
+
+	ucx_signals_note(&signals);
+	library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
+	ucx_signals_restore(&signals);
+	if (!library) {
+		ucx_error(&ucx_failure, COLL_ERR_PLUGIN, "%s", dlerror());
+		return;
+	}
+	if (ucx_library_version(library))
+		return;
+	for (size_t i = 0; i < sizeof(ucx_symbols) / sizeof(ucx_symbols[0]); i++)
+		if (ucx_library_find(library, ucx_symbols[i].name, ucx_symbols[i].at))
+			return;
+	ucx_hear_begin();
+}
+
+int32_t ucx_library_open(coll_error_t *err)
+{
+	pthread_once(&ucx_once, ucx_library_load);
+	if (!ucx_failure.code)
+		return COLL_SUCCESS;
+	return ucx_error(err, ucx_failure.code, "%s", ucx_failure.text);
+}

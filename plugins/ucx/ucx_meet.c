@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ucx_meet.c - the ranks tell each other where their workers are, and how opening went. */
+#include "ucx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void ucx_read_boot_id(char *text, size_t size)
+{
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	if (!file)
+		return;
+	if (!fgets(text, (int)size, file))
+		text[0] = '\0';
+	fclose(file);
+	text[strcspn(text, "\n")] = '\0';
+}
+
+static void ucx_describe(struct ucx *u, struct ucx_record *own, uint64_t address_size)
+{
+	unsigned release;
+	struct stat st;
+
+	own->pid = getpid();
+	ucx_read_boot_id(own->boot_id, sizeof(own->boot_id));
+	if (!stat("/proc/self/ns/pid", &st)) {
+		own->pidns[0] = st.st_dev;
+		own->pidns[1] = st.st_ino;
+	}
+	ucx_lib.ucp_get_version(&own->version[0], &own->version[1], &release);
+	own->memory = u->memory;
+	own->address_size = (uint32_t)address_size;
+}
+
+int ucx_same_host(const struct ucx *u, uint32_t rank)
+{
+	const struct ucx_record *a = &u->record[u->rank], *b = &u->record[rank];
+
+	return a->boot_id[0] && !strcmp(a->boot_id, b->boot_id) && a->pidns[1] &&
+	       a->pidns[0] == b->pidns[0] && a->pidns[1] == b->pidns[1];
+}
+
+/* Everyone's record, own->code among them; the first failure of another rank is ours. */
+static int32_t ucx_records(struct ucx *u, struct ucx_record *own, int32_t code, coll_error_t *err)
+{
+	coll_error_t ignored = {.size = sizeof(ignored)};
+	const coll_host_t *host = u->host;
+	int32_t met;
+
+	own->code = code;
+	if (code)
+		snprintf(own->text, sizeof(own->text), "%.*s", (int)sizeof(own->text) - 1,
+			 err ? err->text : "");
+	met = host->exchange(host, own, u->record, sizeof(*own), host->timeout_ms,
+			     code ? &ignored : err);
+	if (code || met)
+		return code ? code : met;
+	for (uint32_t i = 0; i < u->nranks; i++) {
+		struct ucx_record *r = &u->record[i];
+
+		r->text[sizeof(r->text) - 1] = '\0';
+		r->boot_id[sizeof(r->boot_id) - 1] = '\0';
+		if (r->code)
+			return ucx_error(err, COLL_ERR_REMOTE, "rank %u cannot open ucx: %s", i,
+					 r->text);
+		if (r->version[0] != own->version[0] || r->version[1] != own->version[1])
+			return ucx_error(
+				err, COLL_ERR_VERSION,
+				"rank %u has UCX %u.%u, rank %u has %u.%u: install the same "
+				"on all hosts",
+				i, r->version[0], r->version[1], u->rank, own->version[0],
+				own->version[1]);
+		u->memory &= r->memory;
+		if (r->address_size > u->address_size)
+			u->address_size = r->address_size;
+	}
+	return COLL_SUCCESS;
+}
+
+static int32_t ucx_exchange_addresses(struct ucx *u, const void *address, uint64_t size,
+				      coll_error_t *err)
+{
+	const coll_host_t *host = u->host;
+	uint8_t *own = calloc(1, u->address_size);
+	int32_t code;
+
+	u->addresses = calloc(u->nranks, u->address_size);
+	if (!own || !u->addresses) {
+		free(own);
+		return ucx_error(err, COLL_ERR_NO_MEMORY, "no memory for %u UCX addresses",
+				 u->nranks);
+	}
+	memcpy(own, address, size);
+	code = host->exchange(host, own, u->addresses, u->address_size, host->timeout_ms, err);
+	free(own);
+	return code;
+}
+
+int32_t ucx_meet(struct ucx *u, int32_t code, coll_error_t *err)
+{
+	struct ucx_record own;
+	ucp_address_t *address = NULL;
+	size_t size = 0;
+	ucs_status_t status;
+
+	memset(&own, 0, sizeof(own));
+	if (!code) {
+		status = ucx_lib.ucp_worker_get_address(u->worker, &address, &size);
+		if (status != UCS_OK)
+			code = ucx_refused(err, status, "cannot get the worker's address");
+	}
+	ucx_describe(u, &own, size);
+	/* Also a rank that has failed meets the others, or they would wait for it. */
+	code = ucx_records(u, &own, code, err);
+	if (!code)
+		code = ucx_exchange_addresses(u, address, size, err);
+	if (address)
+		ucx_lib.ucp_worker_release_address(u->worker, address);
+	return code;
+}
+
+int32_t ucx_agree(struct ucx *u, int32_t code, coll_error_t *err)
+{
+	struct ucx_record own = u->record[u->rank];
+
+	return ucx_records(u, &own, code, err);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ucx_peer.c - connections: made when first needed, given up when they fail, closed at the end. */
+#include "ucx.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	UCX_CUT_MS = 1000,  /* longest wait for UCX to close a connection by force */
+	UCX_GREET_MS = 2000 /* longest wait for the first connections, which may also come later */
+};
+
+/* ------------------------------------------------------------------- connecting -- */
+
+/* What `from` shows to `to`. */
+static uint64_t ucx_proof(const struct ucx *u, uint32_t from, uint32_t to)
+{
+	const struct {
+		char purpose[8];
+		uint32_t from, to;
+	} words = {"ucx", from, to};
+	uint8_t mac[16];
+	uint64_t proof;
+
+	u->host->mac(u->host, &words, sizeof(words), mac);
+	memcpy(&proof, mac, sizeof(proof));
+	return proof;
+}
+
+struct ucx_peer *ucx_know(struct ucx *u, uint32_t rank)
+{
+	struct ucx_peer *peer = &u->peer[rank];
+
+	if (peer->known)
+		return peer;
+	peer->known = 1;
+	peer->owner = u;
+	peer->same_host = ucx_same_host(u, rank);
+	peer->proof = ucx_proof(u, rank, u->rank);
+	peer->head.from.rank = u->rank;
+	peer->head.from.proof = ucx_proof(u, u->rank, rank);
+	peer->frame = u->packed;
+	peer->zcopy = u->zcopy ? u->zcopy : UINT64_MAX;
+	return peer;
+}
+
+/* UCX has found the connection broken. */
+static void ucx_on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+	struct ucx_peer *peer = arg;
+
+	(void)ep;
+	if (peer->failure)
+		return;
+	snprintf(peer->text, sizeof(peer->text), "UCX: %s", ucx_lib.ucs_status_string(status));
+	ucx_fail(peer->owner, peer, peer->text);
+}
+
+/* How messages to the peer are cut, by the transport that carries them: "lane[0]: 3:tcp/eth0 ... am" */
+static void ucx_learn_lane(struct ucx *u, struct ucx_peer *peer)
+{
+	char *text = NULL, *save = NULL, name[32] = "";
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+
+	if (!stream)
+		return;
+	ucx_lib.ucp_ep_print_info(peer->ep, stream);
+	fclose(stream);
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		const char *lane = strstr(line, "lane[");
+
+		if (lane && strstr(lane, " am") &&
+		    sscanf(lane, "lane[%*d]: %*d:%31[^/ ]", name) == 1)
+			break;
+	}
+	free(text);
+	if (!strcmp(name, "posix") || !strcmp(name, "sysv") || !strcmp(name, "xpmem"))
+		u->shm = 1;
+	else if (!strcmp(name, "tcp"))
+		peer->frame = UCX_TCP_FRAME;
+	else if (!u->zcopy)
+		peer->zcopy = UCX_RDMA_ZCOPY;
+	ucx_log(u->host, COLL_LOG_DEBUG, "rank %u is reached by UCX's %s", peer->rank,
+		name[0] ? name : "(unknown transport)");
+}
+
+static void ucx_connect_new(struct ucx *u, struct ucx_peer *peer, coll_error_t *err)
+{
+	const ucp_ep_params_t params = {
+		.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+			      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+		.address = (const ucp_address_t *)(u->addresses + peer->rank * u->address_size),
+		.err_mode = UCP_ERR_HANDLING_MODE_PEER,
+		.err_handler = {.cb = ucx_on_error, .arg = peer},
+	};
+	ucs_status_t status;
+	char what[64];
+
+	ucx_listen(u->host);
+	status = ucx_lib.ucp_ep_create(u->worker, &params, &peer->ep);
+	if (status == UCS_OK) {
+		ucx_learn_lane(u, peer);
+	} else {
+		snprintf(what, sizeof(what), "there is no way to rank %u", peer->rank);
+		ucx_refused(err, status, what);
+		peer->ep = NULL;
+	}
+	ucx_listen_end();
+}
+
+struct ucx_peer *ucx_connect(struct ucx *u, uint32_t rank, coll_error_t *err)
+{
+	struct ucx_peer *peer = ucx_know(u, rank);
+
+	if (peer->ep || rank == u->rank)
+		return peer;
+	if (peer->lost) {
+		ucx_error(err, COLL_ERR_PEER_LOST, "rank %u is not connected any more", rank);
+		return NULL;
+	}
+	ucx_connect_new(u, peer, err);
+	return peer->ep ? peer : NULL;
+}
+
+static int ucx_is_greeted(void *arg)
+{
+	struct ucx *u = arg;
+
+	return ucx_frame_done(u, &u->peer[(u->rank + 1) % u->nranks]) &&
+	       u->peer[(u->rank + u->nranks - 1) % u->nranks].greeted;
+}
+
+void ucx_greet(struct ucx *u)
+{
+	static const uint8_t nothing[UCX_HELLO];
+	struct ucx_peer *next = &u->peer[(u->rank + 1) % u->nranks];
+	void *request = ucx_issue(u, next, UCX_AM_HELLO, nothing, sizeof(nothing));
+
+	next->request = UCS_PTR_IS_PTR(request) ? request : NULL;
+	ucx_await(u, ucx_is_greeted, u, UCX_GREET_MS);
+	ucx_enlist(u, next);
+}
+
+void ucx_call_back(struct ucx *u)
+{
+	u->calling = 0;
+	for (uint32_t i = 0; i < u->nranks; i++) {
+		struct ucx_peer *peer = &u->peer[i];
+
+		if (peer->greeted && !peer->ep && !peer->lost && !peer->failure)
+			ucx_connect(u, i, NULL);
+	}
+}
+
+/* ---------------------------------------------------------------------- failing -- */
+
+void ucx_fail(struct ucx *u, struct ucx_peer *peer, const char *why)
+{
+	if (peer->lost || peer->failure)
+		return;
+	peer->failure = why;
+	u->failing++;
+}
+
+int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_ms)
+{
+	int64_t deadline = ucx_now_ms() + timeout_ms;
+	int inside = u->inside;
+
+	/* What arrives meanwhile is held back: the core may be in the midst of something. */
+	u->inside = 0;
+	while (!done(arg) && ucx_now_ms() < deadline)
+		if (!ucx_lib.ucp_worker_progress(u->worker))
+			sched_yield();
+	u->inside = inside;
+	return done(arg);
+}
+
+static int ucx_is_closed(void *arg)
+{
+	struct ucx_peer *peer = arg;
+
+	if (peer->closing && ucx_lib.ucp_request_check_status(peer->closing) != UCS_INPROGRESS) {
+		ucx_lib.ucp_request_free(peer->closing);
+		peer->closing = NULL;
+	}
+	return !peer->closing && ucx_frame_done(peer->owner, peer) &&
+	       !ucx_zcopy_pending(peer->owner, peer);
+}
+
+static void ucx_close_by_force(struct ucx_peer *peer)
+{
+	const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+					   .flags = UCP_EP_CLOSE_FLAG_FORCE};
+	void *request;
+
+	if (!peer->ep)
+		return;
+	request = ucx_lib.ucp_ep_close_nbx(peer->ep, &force);
+	peer->ep = NULL;
+	peer->closing = UCS_PTR_IS_PTR(request) ? request : NULL;
+}
+
+void ucx_cut(struct ucx *u, struct ucx_peer *peer)
+{
+	peer->pending.bytes = NULL;
+	ucx_close_by_force(peer);
+	if (!ucx_await(u, ucx_is_closed, peer, UCX_CUT_MS))
+		ucx_log(u->host, COLL_LOG_ERROR,
+			"UCX has not closed the connection to rank %u within %d ms: it may still "
+			"use "
+			"buffers that are being sent or received",
+			peer->rank, UCX_CUT_MS);
+}
+
+/* Nothing more comes from or goes to this peer. */
+static void ucx_lose(struct ucx *u, struct ucx_peer *peer)
+{
+	const char *why = peer->failure;
+
+	u->failing--;
+	u->moved = 1;
+	peer->lost = 1;
+	ucx_cut(u, peer);
+	ucx_unwatch(u, peer);
+	if (peer->receiving && !peer->unwanted)
+		u->host->arrived(u->host, peer->sink.cookie, COLL_ERR_PEER_LOST);
+	peer->receiving = 0;
+	ucx_zcopy_fail(u, peer);
+	ucx_fail_sends(u, peer, COLL_ERR_PEER_LOST);
+	u->host->peer_lost(u->host, peer->rank, why);
+}
+
+void ucx_settle(struct ucx *u)
+{
+	for (uint32_t i = 0; i < u->nranks && u->failing; i++) {
+		struct ucx_peer *peer = &u->peer[i];
+
+		/* While something still comes from it, it has its say. */
+		if (peer->failure && !peer->lost && peer->heard != u->turn && !u->held)
+			ucx_lose(u, peer);
+	}
+}
+
+/* ---------------------------------------------------------------------- closing -- */
+
+struct ucx_closing {
+	struct ucx *u;
+	void **flush; /* nranks requests */
+};
+
+static int ucx_all_sent(void *arg)
+{
+	struct ucx *u = arg;
+
+	ucx_send_all(u);
+	return !u->busy && !u->zsend;
+}
+
+/*
+ * All on this host are told of the end, also those never spoken to, since to connect to them costs
+ * little.  Others that wait for this rank have their timeout.
+ */
+static void ucx_connect_host(struct ucx *u)
+{
+	for (uint32_t i = 0; i < u->nranks; i++) {
+		struct ucx_peer *peer = i == u->rank ? NULL : ucx_know(u, i);
+
+		if (peer && peer->same_host && !peer->lost && !peer->failure)
+			ucx_connect(u, i, NULL);
+	}
+}
+
+/* Says that nothing more will come; whom it cannot reach learns it from the closed connection. */
+static int ucx_goodbyes(void *arg)
+{
+	const ucp_request_param_t at_once = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS |
+							     UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL,
+					     .flags = UCP_AM_SEND_FLAG_EAGER};
+	struct ucx *u = arg;
+	int left = 0;
+
+	for (uint32_t i = 0; i < u->nranks; i++) {
+		struct ucx_peer *peer = &u->peer[i];
+
+		if (!peer->ep || peer->lost || peer->failure || peer->request)
+			continue;
+		if (UCS_PTR_STATUS(ucx_lib.ucp_am_send_nbx(peer->ep, UCX_AM_BYE, &peer->head.from,
+							   sizeof(peer->head.from), NULL, 0,
+							   &at_once)) == UCS_ERR_NO_RESOURCE)
+			left = 1;
+		else
+			peer->lost = 1;
+	}
+	return !left;
+}
+
+static int ucx_all_flushed(void *arg)
+{
+	struct ucx_closing *c = arg;
+	int left = 0;
+
+	for (uint32_t i = 0; i < c->u->nranks; i++) {
+		if (c->flush[i] &&
+		    ucx_lib.ucp_request_check_status(c->flush[i]) != UCS_INPROGRESS) {
+			ucx_lib.ucp_request_free(c->flush[i]);
+			c->flush[i] = NULL;
+		}
+		left |= c->flush[i] != NULL;
+	}
+	return !left;
+}
+
+static int ucx_all_closed(void *arg)
+{
+	struct ucx *u = arg;
+	int left = 0;
+
+	for (uint32_t i = 0; i < u->nranks; i++)
+		left |= u->peer[i].known && !ucx_is_closed(&u->peer[i]);
+	return !left;
+}
+
+static void ucx_flush(struct ucx *u, struct ucx_closing *c, int64_t timeout_ms)
+{
+	const ucp_request_param_t none = {.op_attr_mask = 0};
+
+	for (uint32_t i = 0; i < u->nranks; i++) {
+		void *request =
+			u->peer[i].ep ? ucx_lib.ucp_ep_flush_nbx(u->peer[i].ep, &none) : NULL;
+
+		c->flush[i] = UCS_PTR_IS_PTR(request) ? request : NULL;
+	}
+	ucx_await(u, ucx_all_flushed, c, timeout_ms);
+}
+
+void ucx_peers_close(struct ucx *u, int64_t timeout_ms)
+{
+	struct ucx_closing c = {.u = u, .flush = calloc(u->nranks, sizeof(void *))};
+	int64_t deadline = ucx_now_ms() + timeout_ms;
+
+	if (timeout_ms > 0)
+		ucx_await(u, ucx_all_sent, u, timeout_ms);
+	if (u->shm)
+		ucx_connect_host(u);
+	ucx_await(u, ucx_goodbyes, u, timeout_ms > 0 ? deadline - ucx_now_ms() : 1);
+	if (timeout_ms > 0 && c.flush)
+		ucx_flush(u, &c, deadline - ucx_now_ms());
+	for (uint32_t i = 0; i < u->nranks; i++) {
+		u->peer[i].pending.bytes = NULL;
+		ucx_close_by_force(&u->peer[i]);
+	}
+	ucx_await(u, ucx_all_closed, u, UCX_CUT_MS);
+	if (c.flush)
+		ucx_all_flushed(&c);
+	free(c.flush);
+	for (uint32_t i = 0; i < u->nranks; i++) {
+		if (u->peer[i].rest)
+			u->host->free(u->host, u->peer[i].rest, u->peer[i].rest_size);
+		ucx_unwatch(u, &u->peer[i]);
+	}
+}

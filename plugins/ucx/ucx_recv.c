@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ucx_recv.c - what arrives: active messages from others, and what this rank sends to itself.
+ *
+ * Handlers run inside ucp_worker_progress.  Only while ucx_progress runs may the core be told, so
+ * what comes at other moments (while a connection is cut, say) is held back.
+ */
+#include "ucx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct ucx_held {
+	struct ucx_held *next;
+	uint32_t rank;
+	unsigned id;
+	coll_header_t header;
+	void *desc; /* UCX's, of an announced message; or NULL */
+	uint64_t len;
+	uint8_t bytes[];
+};
+
+/* -------------------------------------------------------------------- delivering -- */
+
+static void ucx_to_sink(struct ucx *u, struct ucx_peer *peer, const uint8_t *bytes, uint64_t n,
+			uint32_t memory)
+{
+	const coll_host_t *host = u->host;
+	uint8_t *to = peer->sink.buf;
+	coll_error_t err = {.size = sizeof(err)};
+
+	if (!n || peer->unwanted)
+		return;
+	if (!to) {
+		for (uint64_t at = 0, part; at < n; at += part) {
+			part = n - at < UCX_DATA ? n - at : UCX_DATA;
+			host->data(host, peer->sink.cookie, bytes + at, part);
+		}
+	} else if ((memory | peer->sink.memory) == COLL_MEM_HOST) {
+		memcpy(to + peer->got, bytes, n);
+	} else if (!host->copy || host->copy(host, to + peer->got, bytes, n, &err)) {
+		ucx_log(host, COLL_LOG_ERROR, "a message from rank %u cannot be copied: %s",
+			peer->rank, err.text);
+		ucx_fail(u, peer, "what it sent could not be copied to its place");
+	}
+}
+
+static void ucx_deliver(struct ucx *u, struct ucx_peer *peer, const void *bytes, uint64_t n,
+			uint32_t memory)
+{
+	u->moved = 1;
+	u->received += n;
+	if (n > peer->len - peer->got) {
+		ucx_fail(u, peer, "it sent more than it had announced");
+		return;
+	}
+	ucx_to_sink(u, peer, bytes, n, memory);
+	peer->got += n;
+	if (peer->got < peer->len || peer->failure)
+		return;
+	peer->receiving = 0;
+	if (!peer->unwanted)
+		u->host->arrived(u->host, peer->sink.cookie, COLL_SUCCESS);
+}
+
+/* A message begins: 0 if the core takes it. */
+static int ucx_begin(struct ucx *u, struct ucx_peer *peer, const coll_header_t *header)
+{
+	if (peer->receiving) {
+		ucx_fail(u, peer, "it began a message before the one before was complete");
+		return -1;
+	}
+	memset(&peer->sink, 0, sizeof(peer->sink));
+	if (u->host->arrive(u->host, peer->rank, header, &peer->sink)) {
+		ucx_fail(u, peer, "it sent a message that cannot be");
+		return -1;
+	}
+	peer->receiving = 1;
+	peer->unwanted = 0;
+	peer->got = 0;
+	peer->len = header->len;
+	return 0;
+}
+
+void ucx_drop(void *ep, uint64_t cookie)
+{
+	struct ucx *u = ep;
+
+	if (ucx_zcopy_drop(u, cookie))
+		return;
+	for (uint32_t i = 0; i < u->nranks; i++) {
+		struct ucx_peer *peer = &u->peer[i];
+
+		if (!peer->receiving || peer->sink.cookie != cookie)
+			continue;
+		peer->sink.buf = NULL;
+		peer->unwanted = 1;
+	}
+}
+
+/* ---------------------------------------------------------------- one kind of frame -- */
+
+static ucs_status_t ucx_take_first(struct ucx *u, struct ucx_peer *peer,
+				   const coll_header_t *header, void *data, uint64_t n,
+				   int announced)
+{
+	if (announced)
+		return ucx_zcopy_arrive(u, peer, header, data, n);
+	if (!ucx_begin(u, peer, header))
+		ucx_deliver(u, peer, data, n, COLL_MEM_HOST);
+	return UCS_OK;
+}
+
+static void ucx_take_more(struct ucx *u, struct ucx_peer *peer, const void *data, uint64_t n)
+{
+	if (peer->receiving && n)
+		ucx_deliver(u, peer, data, n, COLL_MEM_HOST);
+	else
+		ucx_fail(u, peer, "it went on with a message that it had not begun");
+}
+
+/* ----------------------------------------------------------------- holding back -- */
+
+static ucs_status_t ucx_hold(struct ucx *u, uint32_t rank, unsigned id, const coll_header_t *header,
+			     void *data, uint64_t n, int announced)
+{
+	struct ucx_held *held = malloc(sizeof(*held) + (announced ? 0 : n));
+
+	if (!held) {
+		ucx_fail(u, &u->peer[rank], "no memory for what it sent");
+		return announced ? UCS_ERR_NO_MEMORY : UCS_OK;
+	}
+	*held = (struct ucx_held){.rank = rank, .id = id, .len = n};
+	if (header)
+		held->header = *header;
+	if (announced)
+		held->desc = data;
+	else if (n)
+		memcpy(held->bytes, data, n);
+	*u->held_end = held;
+	u->held_end = &held->next;
+	return announced ? UCS_INPROGRESS : UCS_OK;
+}
+
+static void ucx_replay_one(struct ucx *u, struct ucx_held *held)
+{
+	struct ucx_peer *peer = &u->peer[held->rank];
+	ucs_status_t status = UCS_OK;
+
+	peer->heard = u->turn;
+	if (held->id == UCX_AM_BYE)
+		ucx_fail(u, peer, "it closed its endpoint");
+	else if (peer->lost)
+		status = UCS_ERR_CANCELED;
+	else if (held->id == UCX_AM_FIRST)
+		status = ucx_take_first(u, peer, &held->header,
+					held->desc ? held->desc : held->bytes, held->len,
+					held->desc != NULL);
+	else
+		ucx_take_more(u, peer, held->bytes, held->len);
+	/* Not fetched: the announcement is thrown away. */
+	if (held->desc && status != UCS_OK)
+		ucx_lib.ucp_am_data_release(u->worker, held->desc);
+}
+
+void ucx_replay(struct ucx *u)
+{
+	struct ucx_held *next;
+
+	for (struct ucx_held *held = u->held; held; held = next) {
+		next = held->next;
+		ucx_replay_one(u, held);
+		free(held);
+	}
+	u->held = NULL;
+	u->held_end = &u->held;
+}
+
+void ucx_release_held(struct ucx *u)
+{
+	struct ucx_held *next;
+
+	for (struct ucx_held *held = u->held; held; held = next) {
+		next = held->next;
+		if (held->desc)
+			ucx_lib.ucp_am_data_release(u->worker, held->desc);
+		free(held);
+	}
+	u->held = NULL;
+	u->held_end = &u->held;
+}
+
+/* --------------------------------------------------------------------- handlers -- */
+
+/* Who sent it, if the header is as it should be and proves it. */
+static struct ucx_peer *ucx_speaker(struct ucx *u, const void *header, size_t length, size_t want)
+{
+	struct ucx_from from;
+	struct ucx_peer *peer = NULL;
+
+	if (length == want) {
+		memcpy(&from, header, sizeof(from));
+		if (from.rank < u->nranks && from.rank != u->rank)
+			peer = ucx_know(u, from.rank);
+	}
+	if (peer && peer->proof == from.proof) {
+		u->calling += !peer->greeted && !peer->ep;
+		peer->greeted = 1;
+		peer->heard = u->turn;
+		return peer;
+	}
+	if (!u->strangers++)
+		ucx_log(u->host, COLL_LOG_WARN,
+			"a message from somebody who is not of this communicator was ignored; no "
+			"more will be said of them");
+	return NULL;
+}
+
+static ucs_status_t ucx_on_first(void *arg, const void *header, size_t header_length, void *data,
+				 size_t n, const ucp_am_recv_param_t *param)
+{
+	struct ucx *u = arg;
+	int announced = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+	struct ucx_peer *peer;
+	struct ucx_first first;
+
+	peer = u->closing ? NULL : ucx_speaker(u, header, header_length, sizeof(first));
+	if (!peer || peer->lost)
+		return UCS_OK;
+	memcpy(&first, header, sizeof(first));
+	if (!u->inside)
+		return ucx_hold(u, peer->rank, UCX_AM_FIRST, &first.header, data, n, announced);
+	return ucx_take_first(u, peer, &first.header, data, n, announced);
+}
+
+static ucs_status_t ucx_on_more(void *arg, const void *header, size_t header_length, void *data,
+				size_t n, const ucp_am_recv_param_t *param)
+{
+	struct ucx *u = arg;
+	struct ucx_peer *peer =
+		u->closing ? NULL : ucx_speaker(u, header, header_length, sizeof(struct ucx_from));
+
+	if (!peer || peer->lost || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV))
+		return UCS_OK;
+	if (!u->inside)
+		return ucx_hold(u, peer->rank, UCX_AM_MORE, NULL, data, n, 0);
+	ucx_take_more(u, peer, data, n);
+	return UCS_OK;
+}
+
+static ucs_status_t ucx_on_hello(void *arg, const void *header, size_t header_length, void *data,
+				 size_t n, const ucp_am_recv_param_t *param)
+{
+	(void)data;
+	(void)n;
+	(void)param;
+	ucx_speaker(arg, header, header_length, sizeof(struct ucx_from));
+	return UCS_OK;
+}
+
+static ucs_status_t ucx_on_bye(void *arg, const void *header, size_t header_length, void *data,
+			       size_t n, const ucp_am_recv_param_t *param)
+{
+	struct ucx *u = arg;
+	struct ucx_peer *peer =
+		u->closing ? NULL : ucx_speaker(u, header, header_length, sizeof(struct ucx_from));
+
+	(void)data;
+	(void)n;
+	(void)param;
+	if (!peer || peer->lost)
+		return UCS_OK;
+	if (!u->inside)
+		return ucx_hold(u, peer->rank, UCX_AM_BYE, NULL, NULL, 0, 0);
+	ucx_fail(u, peer, "it closed its endpoint");
+	return UCS_OK;
+}
+
+int32_t ucx_set_handlers(struct ucx *u, coll_error_t *err)
+{
+	static const ucp_am_recv_callback_t handlers[] = {
+		[UCX_AM_FIRST] = ucx_on_first,
+		[UCX_AM_MORE] = ucx_on_more,
+		[UCX_AM_HELLO] = ucx_on_hello,
+		[UCX_AM_BYE] = ucx_on_bye,
+	};
+
+	for (unsigned id = UCX_AM_FIRST; id <= UCX_AM_BYE; id++) {
+		const ucp_am_handler_param_t param = {
+			.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+				      UCP_AM_HANDLER_PARAM_FIELD_CB |
+				      UCP_AM_HANDLER_PARAM_FIELD_ARG,
+			.id = id,
+			.cb = handlers[id],
+			.arg = u,
+		};
+		ucs_status_t status = ucx_lib.ucp_worker_set_am_recv_handler(u->worker, &param);
+
+		if (status != UCS_OK)
+			return ucx_refused(err, status, "cannot set a message handler");
+	}
+	return COLL_SUCCESS;
+}
+
+/* ----------------------------------------------------------------- to the own rank -- */
+
+/* The next piece of the first message, or of what a cancelled one left. */
+static void ucx_loop_piece(struct ucx *u, struct ucx_peer *self)
+{
+	const coll_send_t *send = self->first;
+	const uint8_t *from = self->rest ? self->rest : send->buf;
+	uint64_t *at = self->rest ? &self->rest_done : &self->done;
+	uint64_t left = (self->rest ? self->rest_size : send->header.len) - *at;
+	uint64_t n = left < UCX_TURN ? left : UCX_TURN;
+
+	if (!self->rest && !self->begun) {
+		self->begun = 1;
+		if (ucx_begin(u, self, &send->header))
+			return;
+	}
+	ucx_deliver(u, self, from ? from + *at : NULL, n,
+		    self->rest ? COLL_MEM_HOST : send->memory);
+	*at += n;
+	if (n == left)
+		ucx_frame_out(u, self);
+}
+
+void ucx_loop_back(struct ucx *u)
+{
+	struct ucx_peer *self = &u->peer[u->rank];
+
+	while (ucx_has_work(self) && !self->failure && u->received < UCX_BUDGET)
+		ucx_loop_piece(u, self);
+}

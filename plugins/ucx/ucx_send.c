@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ucx_send.c - the queue of each peer and the way out of it into UCX.
+ *
+ * A message is cut into frames that UCX copies in one piece, and at most one frame of a peer is in
+ * UCX's hands uncopied.  UCX finds the bytes of that one through ucx_frame_ops at the moment it
+ * copies them: so a send can be cancelled at any time, by pointing to a copy.
+ */
+#include "ucx.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ----------------------------------------------------------- how UCX reads a frame -- */
+
+static void *ucx_frame_start(void *context, const void *buffer, size_t count)
+{
+	(void)context;
+	(void)count;
+	return (void *)(uintptr_t)buffer;
+}
+
+static void *ucx_frame_no_unpack(void *context, void *buffer, size_t count)
+{
+	(void)context;
+	(void)count;
+	return buffer;
+}
+
+static size_t ucx_frame_size(void *state)
+{
+	return ((const struct ucx_frame *)state)->size;
+}
+
+static size_t ucx_frame_pack(void *state, size_t offset, void *dest, size_t room)
+{
+	const struct ucx_frame *frame = state;
+	size_t n = frame->size - offset < room ? frame->size - offset : room;
+
+	if (frame->bytes)
+		memcpy(dest, frame->bytes + offset, n);
+	else
+		memset(dest, 0, n);
+	return n;
+}
+
+static ucs_status_t ucx_frame_unpack(void *state, size_t offset, const void *src, size_t n)
+{
+	(void)state;
+	(void)offset;
+	(void)src;
+	(void)n;
+	return UCS_ERR_UNSUPPORTED; /* frames are never received as such */
+}
+
+static void ucx_frame_finish(void *state)
+{
+	(void)state;
+}
+
+const ucp_generic_dt_ops_t ucx_frame_ops = {
+	.start_pack = ucx_frame_start,
+	.start_unpack = ucx_frame_no_unpack,
+	.packed_size = ucx_frame_size,
+	.pack = ucx_frame_pack,
+	.unpack = ucx_frame_unpack,
+	.finish = ucx_frame_finish,
+};
+
+/* -------------------------------------------------------------------- the queue -- */
+
+static void ucx_enqueue(struct ucx_peer *peer, coll_send_t *send)
+{
+	send->plugin[0] = 0;
+	if (peer->first)
+		peer->last->plugin[0] = (uintptr_t)send;
+	else
+		peer->first = send;
+	peer->last = send;
+}
+
+static void ucx_forget_first(struct ucx_peer *peer)
+{
+	peer->first = ucx_next(peer->first);
+	peer->done = 0;
+	peer->begun = 0;
+}
+
+/* The first send ends with `status`; its memory is not touched afterwards. */
+static void ucx_finish_first(struct ucx_peer *peer, int32_t status)
+{
+	coll_send_t *send = peer->first;
+
+	ucx_forget_first(peer);
+	send->status = status;
+}
+
+static void ucx_drop_rest(struct ucx *u, struct ucx_peer *peer)
+{
+	if (peer->rest)
+		u->host->free(u->host, peer->rest, peer->rest_size);
+	peer->rest = NULL;
+}
+
+void ucx_frame_out(struct ucx *u, struct ucx_peer *peer)
+{
+	u->moved = 1;
+	if (peer->rest) {
+		if (peer->rest_done == peer->rest_size)
+			ucx_drop_rest(u, peer);
+	} else if (peer->begun && peer->done == peer->first->header.len) {
+		ucx_finish_first(peer, COLL_SUCCESS);
+	}
+}
+
+int ucx_frame_done(struct ucx *u, struct ucx_peer *peer)
+{
+	ucs_status_t status;
+
+	if (!peer->request)
+		return 1;
+	status = ucx_lib.ucp_request_check_status(peer->request);
+	if (status == UCS_INPROGRESS)
+		return 0;
+	ucx_lib.ucp_request_free(peer->request);
+	peer->request = NULL;
+	if (status == UCS_OK)
+		ucx_frame_out(u, peer);
+	else
+		ucx_fail(u, peer, "UCX could not send to it");
+	return 1;
+}
+
+void ucx_fail_sends(struct ucx *u, struct ucx_peer *peer, int32_t status)
+{
+	ucx_drop_rest(u, peer);
+	while (peer->first)
+		ucx_finish_first(peer, status);
+}
+
+/* ---------------------------------------------------------------------- frames -- */
+
+void *ucx_issue(struct ucx *u, struct ucx_peer *peer, unsigned id, const void *bytes, uint64_t n)
+{
+	size_t head = id == UCX_AM_FIRST ? sizeof(peer->head) : sizeof(peer->head.from);
+	ucp_request_param_t param = {
+		.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL,
+		.flags = UCP_AM_SEND_FLAG_EAGER,
+		.memory_type = UCS_MEMORY_TYPE_HOST,
+	};
+	void *request;
+
+	peer->pending = (struct ucx_frame){bytes, n};
+	if (n <= UCX_SHORT) {
+		request =
+			ucx_lib.ucp_am_send_nbx(peer->ep, id, &peer->head, head, bytes, n, &param);
+		if (UCS_PTR_STATUS(request) != UCS_ERR_NO_RESOURCE)
+			return request;
+	}
+	param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+	if (!n)
+		return ucx_lib.ucp_am_send_nbx(peer->ep, id, &peer->head, head, NULL, 0, &param);
+	param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+	param.datatype = u->frame_type;
+	return ucx_lib.ucp_am_send_nbx(peer->ep, id, &peer->head, head, &peer->pending, 1, &param);
+}
+
+/* The next frame of the peer's first message, or of what is left of one; its payload's size. */
+static uint64_t ucx_push_frame(struct ucx *u, struct ucx_peer *peer)
+{
+	const coll_send_t *send = peer->first;
+	const uint8_t *from = peer->rest ? peer->rest : send->buf;
+	uint64_t at = peer->rest ? peer->rest_done : peer->done;
+	uint64_t left = (peer->rest ? peer->rest_size : send->header.len) - at;
+	uint64_t n = left < peer->frame ? left : peer->frame;
+	unsigned id = peer->rest || peer->begun ? UCX_AM_MORE : UCX_AM_FIRST;
+	void *request;
+
+	if (id == UCX_AM_FIRST)
+		peer->head.header = send->header;
+	request = ucx_issue(u, peer, id, from ? from + at : NULL, n);
+	if (UCS_PTR_IS_ERR(request)) {
+		snprintf(peer->text, sizeof(peer->text), "UCX cannot send to it: %s",
+			 ucx_lib.ucs_status_string(UCS_PTR_STATUS(request)));
+		ucx_fail(u, peer, peer->text);
+		return 0;
+	}
+	if (peer->rest) {
+		peer->rest_done += n;
+	} else {
+		peer->begun = 1;
+		peer->done += n;
+	}
+	peer->request = request;
+	if (!request)
+		ucx_frame_out(u, peer);
+	return n;
+}
+
+static int ucx_wants_zcopy(const struct ucx_peer *peer)
+{
+	const coll_send_t *send = peer->first;
+
+	return !peer->rest && !peer->begun && send->header.len &&
+	       (send->memory != COLL_MEM_HOST || send->header.len >= peer->zcopy);
+}
+
+static void ucx_push(struct ucx *u, struct ucx_peer *peer)
+{
+	uint64_t sent = 0;
+
+	while (ucx_has_work(peer) && !peer->request && !peer->failure && sent < UCX_TURN) {
+		if (ucx_wants_zcopy(peer)) {
+			coll_send_t *send = peer->first;
+
+			peer->first = ucx_next(send);
+			ucx_zcopy_send(u, peer, send);
+		} else {
+			sent += ucx_push_frame(u, peer);
+		}
+	}
+}
+
+void ucx_enlist(struct ucx *u, struct ucx_peer *peer)
+{
+	if (peer->busy || !(ucx_has_work(peer) || peer->request))
+		return;
+	peer->busy = 1;
+	peer->next_busy = u->busy;
+	u->busy = peer;
+}
+
+void ucx_send_all(struct ucx *u)
+{
+	for (struct ucx_peer **at = &u->busy; *at;) {
+		struct ucx_peer *peer = *at;
+
+		if (ucx_frame_done(u, peer) && !peer->lost)
+			ucx_push(u, peer);
+		if (ucx_has_work(peer) || peer->request) {
+			at = &peer->next_busy;
+			continue;
+		}
+		*at = peer->next_busy;
+		peer->busy = 0;
+	}
+}
+
+int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err)
+{
+	struct ucx *u = ep;
+	struct ucx_peer *peer;
+	int idle;
+
+	if (send->peer >= u->nranks)
+		return ucx_error(err, COLL_ERR_INTERNAL, "there is no rank %u", send->peer);
+	if (!(send->memory & u->memory))
+		return ucx_error(err, COLL_ERR_UNSUPPORTED,
+				 "UCX cannot reach this kind of memory here: it was built without "
+				 "CUDA, or finds no device; `coll info` shows its transports");
+	peer = &u->peer[send->peer];
+	if (!peer->ep || peer->lost) {
+		peer = ucx_connect(u, send->peer, err);
+		if (!peer)
+			return err ? err->code : COLL_ERR_SYSTEM;
+	}
+	idle = !ucx_has_work(peer) && !peer->request;
+	ucx_enqueue(peer, send);
+	if (send->peer == u->rank)
+		return COLL_SUCCESS;
+	ucx_listen(u->host);
+	if (idle)
+		ucx_push(u, peer);
+	ucx_listen_end();
+	ucx_enlist(u, peer);
+	return COLL_SUCCESS;
+}
+
+/* -------------------------------------------------------------------- cancelling -- */
+
+/* The peer has the beginning of the first message and must get the rest: keeps a copy of it. */
+static void ucx_keep_rest(struct ucx *u, struct ucx_peer *peer)
+{
+	const coll_send_t *send = peer->first;
+	uint64_t held = peer->request ? peer->pending.size : 0;
+	uint64_t begin = peer->done - held, size = send->header.len - begin;
+
+	if (!size)
+		return;
+	peer->rest = u->host->alloc(u->host, size);
+	if (!peer->rest) {
+		/* Then the message cannot be ended, nor another begun. */
+		peer->pending.bytes = NULL;
+		ucx_fail(u, peer, "no memory to keep a cancelled message for it");
+		return;
+	}
+	memcpy(peer->rest, (const uint8_t *)send->buf + begin, size);
+	peer->rest_size = size;
+	peer->rest_done = held;
+	peer->pending.bytes = peer->rest;
+}
+
+void ucx_cancel(void *ep, coll_send_t *send)
+{
+	struct ucx *u = ep;
+	struct ucx_peer *peer = &u->peer[send->peer];
+	coll_send_t *before = peer->first;
+
+	if (ucx_zcopy_cancel(u, send))
+		return;
+	if (before == send) {
+		if (peer->begun && !peer->rest)
+			ucx_keep_rest(u, peer);
+		ucx_forget_first(peer);
+		return;
+	}
+	while (before && ucx_next(before) != send)
+		before = ucx_next(before);
+	if (!before)
+		return;
+	before->plugin[0] = send->plugin[0];
+	if (peer->last == send)
+		peer->last = before;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ucx_wait.c - progress, and sleeping until there is something to do.
+ *
+ * The descriptor to sleep on is an epoll descriptor over three kinds of things: UCX's own
+ * descriptor; a timer, because UCX does not tell when a full queue has room again; and a descriptor
+ * for each process of another rank on this host, which tells its end at once (shared memory would
+ * not, and UCX asks only now and then).
+ */
+#include "ucx.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+enum {
+	UCX_LOOK_EVERY = 512,    /* idle calls of progress() */
+	UCX_EVENTS = 16,         /* ends of processes seen at once */
+	UCX_NAP_NS = 500 * 1000, /* longest sleep while something is kept for want of room */
+	UCX_ROUNDS = 64          /* of UCX's in one progress() */
+};
+
+/* --------------------------------------------------------------------- progress -- */
+
+int32_t ucx_progress(void *ep)
+{
+	struct ucx *u = ep;
+
+	u->turn++;
+	u->moved = 0;
+	u->received = 0;
+	u->inside = 1;
+	ucx_listen(u->host);
+	if (u->held)
+		ucx_replay(u);
+	for (int i = 0; i < UCX_ROUNDS && u->received < UCX_BUDGET; i++)
+		if (!ucx_lib.ucp_worker_progress(u->worker))
+			break;
+	if (u->calling)
+		ucx_call_back(u);
+	if (u->zsend || u->zrecv)
+		ucx_zcopy_settle(u);
+	if (u->busy)
+		ucx_send_all(u);
+	if (ucx_has_work(&u->peer[u->rank]))
+		ucx_loop_back(u);
+	u->idle = u->moved ? 0 : u->idle + 1;
+	if (u->look || u->idle % UCX_LOOK_EVERY == UCX_LOOK_EVERY - 1)
+		ucx_look(u);
+	if (u->failing)
+		ucx_settle(u);
+	ucx_listen_end();
+	u->inside = 0;
+	return u->moved;
+}
+
+/* -------------------------------------------------------------- ends of processes -- */
+
+void ucx_watch(struct ucx *u, struct ucx_peer *peer)
+{
+	const struct ucx_record *record = &u->record[peer->rank];
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = peer};
+
+	if (peer->pidfd >= 0 || record->pid == u->record[u->rank].pid)
+		return;
+#ifdef SYS_pidfd_open
+	peer->pidfd = (int)syscall(SYS_pidfd_open, record->pid, 0); /* is closed on exec */
+#endif
+	if (peer->pidfd >= 0 && epoll_ctl(u->wait_fd, EPOLL_CTL_ADD, peer->pidfd, &event))
+		ucx_log(u->host, COLL_LOG_WARN, "cannot watch the process of rank %u: %s",
+			peer->rank, strerror(errno));
+	if (peer->pidfd < 0)
+		ucx_log(u->host, COLL_LOG_DEBUG,
+			"the end of rank %u's process will show late: pidfd_open: %s", peer->rank,
+			strerror(errno));
+}
+
+void ucx_unwatch(struct ucx *u, struct ucx_peer *peer)
+{
+	if (peer->pidfd < 0)
+		return;
+	/* A forked child may hold the descriptor: closing it does not take it out. */
+	epoll_ctl(u->wait_fd, EPOLL_CTL_DEL, peer->pidfd, NULL);
+	close(peer->pidfd);
+	peer->pidfd = -1;
+}
+
+void ucx_look(struct ucx *u)
+{
+	struct epoll_event events[UCX_EVENTS];
+	int n = epoll_wait(u->wait_fd, events, UCX_EVENTS, 0);
+
+	u->look = n == UCX_EVENTS;
+	for (int i = 0; i < n; i++) {
+		struct ucx_peer *peer = events[i].data.ptr;
+
+		if (!peer) /* UCX's descriptor or the timer */
+			continue;
+		ucx_unwatch(u, peer);
+		ucx_fail(u, ucx_know(u, peer->rank), "its process has ended");
+	}
+}
+
+/* --------------------------------------------------------------------- sleeping -- */
+
+static int32_t ucx_wait_add(struct ucx *u, int fd, coll_error_t *err)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+
+	if (!epoll_ctl(u->wait_fd, EPOLL_CTL_ADD, fd, &event))
+		return COLL_SUCCESS;
+	return ucx_error(err, COLL_ERR_SYSTEM, "cannot watch a descriptor: %s", strerror(errno));
+}
+
+int32_t ucx_wait_open(struct ucx *u, coll_error_t *err)
+{
+	ucs_status_t status = ucx_lib.ucp_worker_get_efd(u->worker, &u->efd);
+	int32_t code;
+
+	if (status != UCS_OK) {
+		u->efd = -1;
+		return ucx_refused(err, status, "cannot get UCX's descriptor to wait on");
+	}
+	u->wait_fd = epoll_create1(EPOLL_CLOEXEC);
+	u->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (u->wait_fd < 0 || u->timer_fd < 0)
+		return ucx_error(err, COLL_ERR_SYSTEM, "cannot make a descriptor: %s",
+				 strerror(errno));
+	code = ucx_wait_add(u, u->efd, err);
+	return code ? code : ucx_wait_add(u, u->timer_fd, err);
+}
+
+void ucx_wait_close(struct ucx *u)
+{
+	if (u->timer_fd >= 0)
+		close(u->timer_fd);
+	if (u->wait_fd >= 0)
+		close(u->wait_fd);
+}
+
+int32_t ucx_wait_fd(void *ep)
+{
+	const struct ucx *u = ep;
+
+	return u->wait_fd;
+}
+
+static void ucx_set_timer(struct ucx *u, long ns)
+{
+	const struct itimerspec after = {.it_value.tv_nsec = ns};
+
+	timerfd_settime(u->timer_fd, 0, &after, NULL);
+}
+
+int32_t ucx_arm(void *ep)
+{
+	struct ucx *u = ep;
+	int kept = u->busy || u->zsend || u->zrecv;
+	ucs_status_t status;
+
+	if (u->held || u->failing || ucx_has_work(&u->peer[u->rank]))
+		return 1;
+	ucx_listen(u->host);
+	status = ucx_lib.ucp_worker_arm(u->worker);
+	ucx_listen_end();
+	if (status != UCS_OK && !kept)
+		return 1;
+	/* Setting the timer also takes away what it has told before. */
+	ucx_set_timer(u, kept ? UCX_NAP_NS : 0);
+	u->look = 1;
+	return 0;
+}

@@ -96,6 +96,7 @@ static int32_t ucx_new(const coll_host_t *host, struct ucx **out, coll_error_t *
 	u->wait_fd = u->timer_fd = u->efd = -1;
 	u->held_end = &u->held;
 	u->zcopy = (uint64_t)host->option_int(host, "zcopy");
+	u->mesh = (uint32_t)host->option_int(host, "mesh");
 	u->peer = calloc(u->nranks, sizeof(*u->peer));
 	u->record = calloc(u->nranks, sizeof(*u->record));
 	if (!u->peer || !u->record)
@@ -114,18 +115,13 @@ static int32_t ucx_new(const coll_host_t *host, struct ucx **out, coll_error_t *
 	return code ? code : ucx_wait_open(u, err);
 }
 
-/* One way is tried at once, so that transports that cannot meet are found now. */
+/* Connects, so that transports that cannot meet are found now. */
 static int32_t ucx_open_first(struct ucx *u, coll_error_t *err)
 {
-	struct ucx_peer *next = ucx_connect(u, (u->rank + 1) % u->nranks, err);
-
-	for (uint32_t i = 0; next && i < u->nranks; i++)
+	for (uint32_t i = 0; i < u->nranks; i++)
 		if (i != u->rank && ucx_same_host(u, i))
 			ucx_watch(u, ucx_know(u, i));
-	if (!next)
-		return err ? err->code : COLL_ERR_SYSTEM;
-	ucx_greet(u);
-	return COLL_SUCCESS;
+	return ucx_greet(u, err);
 }
 
 static int32_t ucx_open(const coll_host_t *host, void **ep, coll_error_t *err)
@@ -199,6 +195,12 @@ static const coll_option_t ucx_options[] = {
 	 .help = "how often connections to other hosts are probed for a dead peer; 0: never",
 	 .max = (int64_t)86400 * 1000000,
 	 .type = COLL_OPTION_DURATION},
+	{.key = "mesh",
+	 .fallback = "64",
+	 .unit = "ranks",
+	 .help = "so many connect to one another at the start; more when they first need to",
+	 .max = 1 << 20,
+	 .type = COLL_OPTION_INT},
 	{.key = "zcopy",
 	 .fallback = "0",
 	 .unit = "bytes",

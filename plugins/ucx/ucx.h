@@ -77,6 +77,7 @@ struct ucx_peer {
 	int same_host;       /* it runs here: its end shows in pidfd */
 	int lost;            /* host->peer_lost was called, or will never be */
 	int greeted;         /* something has come from it */
+	int remote;          /* it is reached by something else than shared memory and TCP */
 	int busy;            /* in the list of those with something to send */
 	int pidfd;           /* or -1 */
 	ucp_ep_h ep;         /* NULL: not made yet, or closed */
@@ -124,6 +125,7 @@ struct ucx {
 	uint32_t memory;    /* COLL_MEM_* bits that all ranks can do */
 	uint64_t packed;    /* payload of a frame that UCX copies in one piece */
 	uint64_t zcopy;     /* the option */
+	uint32_t mesh;      /* the option */
 	int inside;         /* in progress(): arrivals may be told */
 	int closing;        /* arrivals are dropped */
 	int moved;          /* has this progress() moved a message? */
@@ -247,8 +249,12 @@ void ucx_fail(struct ucx *u, struct ucx_peer *peer, const char *why);
 void ucx_settle(struct ucx *u);
 /* Looks whether processes of peers have ended. */
 void ucx_look(struct ucx *u);
-/* Says hello to the next rank, and waits a while for it to get through and for the previous one's. */
-void ucx_greet(struct ucx *u);
+/*
+ * Connects to all ranks, or of very many only to the next, says hello, and waits a while until that is
+ * through and the others' have come: UCX 1.13 may end the process when a rank dies in the midst of
+ * being connected to, so let it happen here and not at any time.
+ */
+int32_t ucx_greet(struct ucx *u, coll_error_t *err);
 /* UCX touches nothing of the caller's for this peer any more when it returns. */
 void ucx_cut(struct ucx *u, struct ucx_peer *peer);
 /* Progresses until done(arg) is non-zero, at most so long; 1 if it is. */

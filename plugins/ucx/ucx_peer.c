@@ -9,7 +9,7 @@
 
 enum {
 	UCX_CUT_MS = 1000,  /* longest wait for UCX to close a connection by force */
-	UCX_GREET_MS = 2000 /* longest wait for the first connections, which may also come later */
+	UCX_GREET_MS = 5000 /* longest wait for the first connections, which may also come later */
 };
 
 /* ------------------------------------------------------------------- connecting -- */
@@ -81,7 +81,9 @@ static void ucx_learn_lane(struct ucx *u, struct ucx_peer *peer)
 		u->shm = 1;
 	else if (!strcmp(name, "tcp"))
 		peer->frame = UCX_TCP_FRAME;
-	else if (!u->zcopy)
+	else
+		peer->remote = 1;
+	if (peer->remote && !u->zcopy)
 		peer->zcopy = UCX_RDMA_ZCOPY;
 	ucx_log(u->host, COLL_LOG_DEBUG, "rank %u is reached by UCX's %s", peer->rank,
 		name[0] ? name : "(unknown transport)");
@@ -125,23 +127,47 @@ struct ucx_peer *ucx_connect(struct ucx *u, uint32_t rank, coll_error_t *err)
 	return peer->ep ? peer : NULL;
 }
 
-static int ucx_is_greeted(void *arg)
+static int ucx_is_met(const struct ucx *u, uint32_t rank)
 {
-	struct ucx *u = arg;
-
-	return ucx_frame_done(u, &u->peer[(u->rank + 1) % u->nranks]) &&
-	       u->peer[(u->rank + u->nranks - 1) % u->nranks].greeted;
+	return u->nranks <= u->mesh || rank == (u->rank + 1) % u->nranks;
 }
 
-void ucx_greet(struct ucx *u)
+/* Has every hello got through, this rank's and those of the others? */
+static int ucx_all_greeted(void *arg)
+{
+	struct ucx *u = arg;
+	int all = 1;
+
+	for (uint32_t i = 0; i < u->nranks; i++) {
+		uint32_t back = (2 * u->rank + u->nranks - i) % u->nranks;
+
+		if (i == u->rank || !ucx_is_met(u, i))
+			continue;
+		all &= ucx_frame_done(u, &u->peer[i]) && u->peer[back].greeted;
+	}
+	return all;
+}
+
+int32_t ucx_greet(struct ucx *u, coll_error_t *err)
 {
 	static const uint8_t nothing[UCX_HELLO];
-	struct ucx_peer *next = &u->peer[(u->rank + 1) % u->nranks];
-	void *request = ucx_issue(u, next, UCX_AM_HELLO, nothing, sizeof(nothing));
 
-	next->request = UCS_PTR_IS_PTR(request) ? request : NULL;
-	ucx_await(u, ucx_is_greeted, u, UCX_GREET_MS);
-	ucx_enlist(u, next);
+	for (uint32_t k = 1; k < u->nranks; k++) {
+		uint32_t rank = (u->rank + k) % u->nranks;
+		struct ucx_peer *peer;
+		void *request;
+
+		if (!ucx_is_met(u, rank))
+			continue;
+		peer = ucx_connect(u, rank, err);
+		if (!peer)
+			return err ? err->code : COLL_ERR_SYSTEM;
+		request = ucx_issue(u, peer, UCX_AM_HELLO, nothing, sizeof(nothing));
+		peer->request = UCS_PTR_IS_PTR(request) ? request : NULL;
+		ucx_enlist(u, peer);
+	}
+	ucx_await(u, ucx_all_greeted, u, UCX_GREET_MS);
+	return COLL_SUCCESS;
 }
 
 void ucx_call_back(struct ucx *u)
@@ -324,14 +350,20 @@ static int ucx_all_closed(void *arg)
 	return !left;
 }
 
+/*
+ * Over shared memory and TCP a goodbye that was accepted has everything before it in the peer's memory
+ * or in the kernel's; to flush would wait there for the peer to look.
+ */
 static void ucx_flush(struct ucx *u, struct ucx_closing *c, int64_t timeout_ms)
 {
 	const ucp_request_param_t none = {.op_attr_mask = 0};
 
 	for (uint32_t i = 0; i < u->nranks; i++) {
-		void *request =
-			u->peer[i].ep ? ucx_lib.ucp_ep_flush_nbx(u->peer[i].ep, &none) : NULL;
+		struct ucx_peer *peer = &u->peer[i];
+		void *request = NULL;
 
+		if (peer->ep && peer->remote)
+			request = ucx_lib.ucp_ep_flush_nbx(peer->ep, &none);
 		c->flush[i] = UCS_PTR_IS_PTR(request) ? request : NULL;
 	}
 	ucx_await(u, ucx_all_flushed, c, timeout_ms);

@@ -1,30 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench.h - what the allreduce programs have in common, in C and C++: sizes, repetitions, the
- * clock.
+ * bench.h - the loop that all allreduce programs run, in C and C++.
  *
- * Each prints a line "bytes microseconds" for each size: the median over its iterations of the time
- * of the slowest rank.  run.sh runs them in turn and compares.
+ *   BENCH_SIZES="8 1K 1M" program        (in bytes; default: 1M to 128M, doubling)
+ *
+ * A program says how its library sums floats and how it finds the largest of a number over the
+ * ranks; bench_all() does the rest.  A sample is a batch of calls, each waited for, one after the
+ * other, long enough that neither the clock nor how the ranks came to it counts: the slowest
+ * rank's mean.  Rank 0 prints a line "bytes microseconds" for each size, the median of the
+ * samples.  run.sh runs the programs in turn and compares.
  */
 #ifndef TESTS_BENCH_H
 #define TESTS_BENCH_H
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-#define BENCH_MIN ((size_t)1 << 20)
-#define BENCH_MAX ((size_t)128 << 20)
+enum { BENCH_WARM = 3, BENCH_LEAST = 5, BENCH_MOST = 50 };
 
-enum { BENCH_WARM = 3, BENCH_MOST = 50 };
+#define BENCH_SAMPLE_US 1000.0   /* a sample takes at least this long, */
+#define BENCH_SIZE_US   200000.0 /* and all of a size about this */
 
-/* About a quarter of a second for each size. */
-static inline int bench_iterations(size_t bytes)
-{
-	size_t n = ((size_t)400 << 20) / bytes;
-
-	return n > BENCH_MOST ? BENCH_MOST : n < 5 ? 5 : (int)n;
-}
+struct bench_program {
+	int rank, nranks;
+	void (*allreduce)(const float *in, float *out, size_t count); /* sum; blocks */
+	double (*slowest)(double took); /* the largest over all ranks; blocks */
+};
 
 static inline double bench_now(void)
 {
@@ -34,21 +37,45 @@ static inline double bench_now(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* All pages are touched before the clock starts. */
-static inline float *bench_buffer(int rank)
+/* The next of the sizes, or 0 at their end. */
+static inline size_t bench_next_size(const char **sizes)
 {
-	float *x = (float *)aligned_alloc(4096, BENCH_MAX);
+	char *end;
+	size_t bytes = strtoull(*sizes, &end, 10);
+
+	if (*end == 'K' || *end == 'M')
+		bytes <<= *end++ == 'K' ? 10 : 20;
+	if (bytes % sizeof(float) || (*end && *end != ' ')) {
+		fprintf(stderr, "bench: '%s' in BENCH_SIZES is not a size of floats\n", *sizes);
+		exit(2);
+	}
+	*sizes = end;
+	return bytes;
+}
+
+static inline size_t bench_largest(const char *sizes)
+{
+	size_t most = 0, bytes;
+
+	while ((bytes = bench_next_size(&sizes)) != 0)
+		most = bytes > most ? bytes : most;
+	return most;
+}
+
+/* All pages are touched before the clock starts. */
+static inline float *bench_buffer(size_t bytes, float value)
+{
+	float *x = (float *)aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
 
 	if (!x) {
-		fprintf(stderr, "bench: no memory\n");
+		fprintf(stderr, "bench: no memory for %zu bytes\n", bytes);
 		exit(1);
 	}
-	for (size_t i = 0; i < BENCH_MAX / sizeof(*x); i++)
-		x[i] = (float)(rank + 1);
+	for (size_t i = 0; i < bytes / sizeof(*x); i++)
+		x[i] = value;
 	return x;
 }
 
-/* After sums of k iterations the values are large or infinite, but each is the same. */
 static inline void bench_check(const float *x, size_t count, float want)
 {
 	for (size_t i = 0; i < count; i++)
@@ -66,12 +93,59 @@ static inline int bench_order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static inline void bench_print(int rank, size_t bytes, double *times, int n)
+/* Microseconds of a batch on the slowest rank; the same number on every rank. */
+static inline double bench_batch(const struct bench_program *program, const float *in, float *out,
+				 size_t count, int batch)
 {
-	qsort(times, (size_t)n, sizeof(*times), bench_order);
-	if (rank == 0)
-		printf("%zu %.1f\n", bytes, times[n / 2]);
-	fflush(stdout);
+	double begun = bench_now();
+
+	for (int i = 0; i < batch; i++)
+		program->allreduce(in, out, count);
+	return program->slowest(bench_now() - begun);
+}
+
+/* Microseconds of a call: the median over the samples. */
+static inline double bench_size(const struct bench_program *program, const float *in, float *out,
+				size_t count)
+{
+	double took = 0, samples[BENCH_MOST];
+	int batch = 1, n;
+
+	for (int i = 0; i < BENCH_WARM || took < BENCH_SAMPLE_US; i++) {
+		took = bench_batch(program, in, out, count, batch);
+		if (took < BENCH_SAMPLE_US)
+			batch *= 2;
+	}
+	n = took * BENCH_MOST < BENCH_SIZE_US ? BENCH_MOST : (int)(BENCH_SIZE_US / took);
+	n = n < BENCH_LEAST ? BENCH_LEAST : n;
+	for (int i = 0; i < n; i++)
+		samples[i] = bench_batch(program, in, out, count, batch) / batch;
+	qsort(samples, (size_t)n, sizeof(*samples), bench_order);
+	return samples[n / 2];
+}
+
+static inline void bench_all(const struct bench_program *program)
+{
+	const char *sizes = getenv("BENCH_SIZES");
+	float sum = (float)(program->nranks * (program->nranks + 1) / 2);
+	float *in, *out;
+	size_t bytes;
+
+	sizes = sizes && *sizes ? sizes : "1M 2M 4M 8M 16M 32M 64M 128M";
+	in = bench_buffer(bench_largest(sizes), (float)(program->rank + 1));
+	out = bench_buffer(bench_largest(sizes), 0);
+	while ((bytes = bench_next_size(&sizes)) != 0) {
+		double took;
+
+		memset(out, 0, bytes);
+		took = bench_size(program, in, out, bytes / sizeof(*in));
+		bench_check(out, bytes / sizeof(*out), sum);
+		if (program->rank == 0)
+			printf("%zu %.3f\n", bytes, took);
+		fflush(stdout);
+	}
+	free(in);
+	free(out);
 }
 
 #endif

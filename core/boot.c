@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -77,12 +78,24 @@ static int boot_process_id(uint8_t out[16])
 	return code;
 }
 
+static void boot_cpus(struct boot_peer *peer)
+{
+	cpu_set_t cpus;
+
+	if (sched_getaffinity(0, sizeof(cpus), &cpus))
+		return;
+	peer->cpus = (uint16_t)CPU_COUNT(&cpus);
+	while (peer->first_cpu < CPU_SETSIZE && !CPU_ISSET(peer->first_cpu, &cpus))
+		peer->first_cpu++;
+}
+
 int boot_self(struct boot_peer *peer)
 {
 	memset(peer, 0, sizeof(*peer));
 	if (gethostname(peer->host, sizeof(peer->host) - 1) < 0 || peer->host[0] == '\0')
 		strcpy(peer->host, "unnamed host");
 	peer->pid = (int32_t)getpid();
+	boot_cpus(peer);
 	return boot_process_id(peer->process);
 }
 

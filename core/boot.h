@@ -20,7 +20,8 @@ struct boot_peer {
 	uint8_t process[16]; /* random, one per process */
 	char host[64];       /* host name, for messages */
 	int32_t pid;
-	int32_t reserved;
+	uint16_t cpus;      /* how many processors it may run on; 0: not known */
+	uint16_t first_cpu; /* the first of them */
 };
 
 /* The id's text is "coll1:<32 hex digits>:<address>[,<address>...]", each address host:port. */

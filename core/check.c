@@ -111,8 +111,8 @@ static size_t check_extent(const size_t *counts, const size_t *displs, int n)
 	return end;
 }
 
-/* Elements of a buffer on this rank, SIZE_MAX if there are too many to count. */
-static size_t check_elements(const struct comm *comm, const coll_args_t *a, int receives)
+/* SIZE_MAX if there are too many to count. */
+size_t check_elements(const struct comm *comm, const coll_args_t *a, int receives)
 {
 	const struct kind *k = &check_kinds[a->kind];
 	int times = receives ? k->recv : k->send;
@@ -143,11 +143,6 @@ static size_t check_displ(const size_t *counts, const size_t *displs, int block)
 	for (int r = 0; r < block; r++)
 		at += counts[r];
 	return at;
-}
-
-size_t check_send_elements(const struct comm *comm, const coll_args_t *a)
-{
-	return check_elements(comm, a, 0);
 }
 
 /* The place within the larger buffer that belongs to this rank, in bytes. */

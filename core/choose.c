@@ -91,14 +91,19 @@ static uint64_t choose_bytes(const struct comm *comm, const coll_args_t *a)
 	return sum * elem / (uint64_t)comm->nranks;
 }
 
-int choose_algorithm(const struct comm *comm, const coll_args_t *a, const struct redop *redop)
+int choose_algorithm(const struct op *op)
 {
+	const struct comm *comm = op->comm;
+	const coll_args_t *a = &op->args;
 	uint32_t needs = choose_needs(&comm->link->tuning, a->kind);
+	uint32_t kinds = op->memory[COLL_BUFFER_SEND] | op->memory[COLL_BUFFER_RECV];
 	struct shape shape = choose_shape(comm, a->kind);
 
-	if (check_reduces(a->kind) && redop->ordered)
+	if (check_reduces(a->kind) && op->redop.ordered)
 		needs |= COLL_ALGORITHM_ORDERED;
 	shape.bytes = choose_bytes(comm, a);
+	if (kinds & ~(uint32_t)COLL_MEM_HOST)
+		shape.memory = kinds & COLL_MEM_CUDA ? COLL_MEM_CUDA : COLL_MEM_CUDA_MANAGED;
 	return choose_row(&comm->link->tuning, &shape, needs);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm_api.c - ending communicators and asking them things. */
 #include "comm.h"
+#include "device.h"
 #include "engine.h"
 #include "error.h"
 #include "handle.h"
@@ -179,7 +180,7 @@ coll_result_t coll_comm_device(coll_comm_t handle, int32_t *device)
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	*device = comm->link->plugin->backend.memory & COLL_MEM_CUDA ? comm->link->host.device : -1;
+	*device = comm->link->memory & COLL_MEM_CUDA ? comm->link->host.device : -1;
 	comm_leave(comm);
 	return COLL_SUCCESS;
 }
@@ -215,22 +216,35 @@ coll_result_t coll_comm_native_handle(coll_comm_t handle, void **native)
 
 /* --------------------------------------------------------------------- memory -- */
 
+/* What the endpoint does not take needs no registration either. */
+static int register_memory(struct link *link, void *buf, size_t bytes, void **registration)
+{
+	const coll_transport_t *t = link->plugin->backend.transport;
+	coll_error_t err = error_blank();
+	uint32_t kind = COLL_MEM_HOST;
+	int code, device;
+
+	if (!t || !t->mem_register || !link->ep)
+		return COLL_SUCCESS;
+	if (link->devices)
+		kind = device_kind(buf, &device);
+	if (!kind)
+		return COLL_ERR_DEVICE;
+	if (!(kind & link->memory))
+		return COLL_SUCCESS;
+	code = t->mem_register(link->ep, buf, bytes, kind, registration, &err);
+	return code ? error_take(code, &err) : COLL_SUCCESS;
+}
+
 coll_result_t coll_comm_register(coll_comm_t handle, void *buf, size_t bytes, void **registration)
 {
 	struct comm *comm = ask(handle, registration, "coll_comm_register");
-	const coll_transport_t *t;
-	coll_error_t err = error_blank();
-	int code = COLL_SUCCESS;
+	int code;
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	*registration = NULL;
-	t = comm->link->plugin->backend.transport;
-	if (t && t->mem_register && comm->link->ep)
-		code = t->mem_register(comm->link->ep, buf, bytes, COLL_MEM_HOST, registration,
-				       &err);
-	if (code)
-		error_take(code, &err);
+	code = register_memory(comm->link, buf, bytes, registration);
 	comm_leave(comm);
 	return code;
 }

@@ -59,7 +59,8 @@ static void comm_tell_mismatch(struct comm *comm, uint32_t peer, uint64_t tag,
 	if (!strcmp(their_call, our_call) && !(tag & TAG_USER))
 		snprintf(text, sizeof(text),
 			 "rank %d does %s by algorithm %s, but rank %d by %s: all ranks must use "
-			 "the same version and tables",
+			 "the same version and tables, and where a rule asks for it memory of one "
+			 "kind",
 			 comm->members[peer], their_call, print_algorithm(&a), comm->rank,
 			 print_algorithm(&b));
 	else if (tag & TAG_USER)

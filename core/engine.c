@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* engine.c - runs schedules: starts the steps whose predecessors are done, never waits. */
 #include "engine.h"
+#include "device.h"
 #include "error.h"
 
 #include <stdio.h>
@@ -52,19 +53,44 @@ static void engine_lost(struct comm *comm, int rank, int code)
 {
 	const char *why = comm->link->lost[comm->world[rank]];
 
-	comm_fail(comm, 0, code, "rank %d was lost: %s", rank, why ? why : "a message failed");
+	if (code == COLL_ERR_DEVICE && !why)
+		comm_fail(comm, 0, code,
+			  "rank %d: the device failed in a message from or to rank %d, as backend "
+			  "'%s' may have logged",
+			  comm->rank, rank, comm->link->plugin->backend.name);
+	else
+		comm_fail(comm, 0, code, "rank %d was lost: %s", rank,
+			  why ? why : "a message failed");
 }
 
 void engine_received(struct recv *recv)
 {
 	struct op *op = recv->op;
 
-	/* A mismatch has its own words, waiting in the communicator. */
-	if (recv->status && recv->status != COLL_ERR_MISMATCH)
+	/* A mismatch, or a copy that failed, has its own words, waiting in the communicator. */
+	if (recv->status && recv->status != COLL_ERR_MISMATCH && !recv->broken)
 		engine_lost(op->comm, op->comm->members[recv->peer], recv->status);
 	if (recv->status)
 		return;
 	engine_complete(op, recv->step);
+}
+
+/* A copy to or from a device; if it fails the communicator soon does, with these words. */
+static int engine_copy(struct comm *comm, void *dst, const void *src, size_t n)
+{
+	int code = device_copy(dst, src, n);
+	char text[640];
+
+	if (code) {
+		snprintf(text, sizeof(text), "rank %d: %s", comm->rank, error_text());
+		comm_set_pending(comm, code, text);
+	}
+	return code;
+}
+
+int engine_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t n)
+{
+	return engine_copy(recv->op->comm, dst, bytes, n);
 }
 
 /* ------------------------------------------------------------------- the steps -- */
@@ -91,7 +117,7 @@ static void engine_send(struct op *op, int i)
 	send->header.len = step->len;
 	send->buf = step->len ? engine_at(op, step->src) : NULL;
 	send->peer = (uint32_t)comm->world[step->peer];
-	send->memory = COLL_MEM_HOST;
+	send->memory = step->len ? op->where[step->src.buf] : COLL_MEM_HOST;
 	send->status = COLL_IN_PROGRESS;
 	code = link->plugin->backend.transport->send(link->ep, send, &err);
 	if (!code) {
@@ -118,6 +144,8 @@ static void engine_recv(struct op *op, int i)
 	recv->op = op;
 	recv->step = i;
 	recv->dst = engine_at(op, step->dst);
+	if (step->len && op->where[step->dst.buf] != COLL_MEM_HOST)
+		recv->device = op->where[step->dst.buf];
 	if (step->kind == STEP_RECV_REDUCE) {
 		recv->own = engine_at(op, step->src);
 		recv->redop = &op->redop;
@@ -127,15 +155,27 @@ static void engine_recv(struct op *op, int i)
 	match_post(&comm->link->match, recv);
 }
 
+static int engine_move(struct op *op, const struct step *step)
+{
+	char *dst = engine_at(op, step->dst), *src = engine_at(op, step->src);
+
+	if (!step->len || dst == src)
+		return COLL_SUCCESS;
+	if ((op->where[step->dst.buf] | op->where[step->src.buf]) != COLL_MEM_HOST)
+		return engine_copy(op->comm, dst, src, step->len);
+	memcpy(dst, src, step->len);
+	return COLL_SUCCESS;
+}
+
 static void engine_local(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
 	size_t count = step->len / op->sched.elem;
 	char *dst = engine_at(op, step->dst);
 
-	if (step->kind == STEP_COPY && step->len && dst != engine_at(op, step->src))
-		memcpy(dst, engine_at(op, step->src), step->len);
-	else if (step->kind == STEP_REDUCE)
+	if (step->kind == STEP_COPY && engine_move(op, step))
+		return;
+	if (step->kind == STEP_REDUCE)
 		redop_apply(&op->redop, dst, engine_at(op, step->src), engine_at(op, step->other),
 			    count);
 	else if (step->kind == STEP_FINISH)
@@ -203,6 +243,14 @@ static int engine_run_ready(struct op *op)
 	return moved;
 }
 
+static void engine_unstage(struct op *op)
+{
+	int code = stage_out(op);
+
+	if (code)
+		comm_fail(op->comm, 0, code, "rank %d: %s", op->comm->rank, error_text());
+}
+
 int engine_run(struct op *op)
 {
 	struct recv *recv;
@@ -225,6 +273,8 @@ int engine_run(struct op *op)
 		}
 		moved |= again;
 	} while (again && op->left);
+	if (!op->left && op->staged)
+		engine_unstage(op);
 	return moved;
 }
 
@@ -233,7 +283,7 @@ static size_t engine_scaled_bytes(const struct op *op)
 {
 	if (!op->redop.scaled)
 		return 0;
-	return check_send_elements(op->comm, &op->args) * op->sched.elem;
+	return check_elements(op->comm, &op->args, 0) * op->sched.elem;
 }
 
 static size_t engine_scratch(const struct op *op)
@@ -279,10 +329,18 @@ void engine_begin(struct op *op)
 	op->base[SCHED_SEND] = (char *)(uintptr_t)op->args.sendbuf;
 	op->base[SCHED_RECV] = op->args.recvbuf;
 	op->base[SCHED_SCRATCH] = op->scratch;
+	op->where[SCHED_SCRATCH] = COLL_MEM_HOST;
+	for (int buf = SCHED_SEND; buf <= SCHED_RECV; buf++) {
+		int staged = op->staged & 1 << buf;
+
+		op->base[buf] = staged ? op->stage.base[buf] : op->base[buf];
+		op->where[buf] = staged ? COLL_MEM_HOST : op->memory[buf];
+	}
 	if (scaled) {
+		char *input = op->base[SCHED_SEND];
+
 		op->base[SCHED_SEND] = (char *)op->scratch + op->sched.scratch;
-		redop_scale(&op->redop, op->base[SCHED_SEND], op->args.sendbuf,
-			    scaled / op->sched.elem);
+		redop_scale(&op->redop, op->base[SCHED_SEND], input, scaled / op->sched.elem);
 	}
 	op->ready_head = op->ready_count = op->local_count = op->sending_count = 0;
 	op->failed_send = -1;

@@ -23,6 +23,15 @@ struct run {
 	} u;
 };
 
+/* Host memory in which an operation's buffers of a device are staged (stage.c); kept with it. */
+struct stage {
+	char *memory;
+	size_t size;
+	int pinned;
+	char *base[2];      /* in place of the send and the receive buffer */
+	const void *scalar; /* of the operation, on the device */
+};
+
 struct op {
 	struct op *next;
 	struct comm *comm;
@@ -44,13 +53,17 @@ struct op {
 	int local_count;
 	int32_t *sending; /* steps whose send is not complete */
 	int sending_count;
-	int failed_send; /* a step whose send has failed, or -1 */
-	int native;      /* was handed to the backend whole */
-	int left;        /* steps not complete */
-	int cap_steps;   /* what the arrays hold */
-	char *base[3];   /* of send, receive and scratch memory */
+	int failed_send;   /* a step whose send has failed, or -1 */
+	int native;        /* was handed to the backend whole */
+	int left;          /* steps not complete */
+	int cap_steps;     /* what the arrays hold */
+	char *base[3];     /* of send, receive and scratch memory */
+	uint32_t where[3]; /* kinds of memory there: COLL_MEM_* */
 	void *scratch;
 	size_t scratch_size;
+	uint32_t memory[2]; /* kinds of the send and the receive buffer; 0: not used here */
+	int staged;         /* over the transport, bit by bit: see stage.c */
+	struct stage stage;
 	size_t *arrays; /* v-forms: four of nranks entries, to which args points */
 	int built;      /* the schedule is there and fits */
 	int kept;       /* belongs to a persistent request: not to be reused for others */
@@ -85,6 +98,8 @@ void engine_begin(struct op *op);
 int engine_run(struct op *op);
 /* A receive of op's has completed. */
 void engine_received(struct recv *recv);
+/* Puts bytes where a receive wants them, on a device. */
+int engine_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t n);
 /* Ends it: nothing of it is touched afterwards. */
 void engine_cancel_op(struct op *op);
 
@@ -116,8 +131,21 @@ int redop_find(const struct comm *comm, const char *what, int dtype, int op, str
 enum { AWAIT_IDLE, AWAIT_MOVED, AWAIT_DONE };
 int await_check(struct op *op);
 
+/* The backend's slot for an operation, or NULL (queue.c). */
+native_fn queue_slot(const struct op *op);
+
+/*
+ * Finds where an operation's buffers are: op->memory, op->staged.  COLL_ERR_UNSUPPORTED, with a
+ * sentence, if nobody can do it with them.
+ */
+int stage_look(struct op *op);
+/* For an operation of which something is staged, before its steps and after them. */
+int stage_in(struct op *op);
+int stage_out(struct op *op);
+void stage_free(struct op *op);
+
 /* The algorithm for an operation over the transport: a row of the table, or -1. */
-int choose_algorithm(const struct comm *comm, const coll_args_t *args, const struct redop *redop);
+int choose_algorithm(const struct op *op);
 /* Fills op->sched for the communicator's transport (choose.c); COLL_ERR_UNSUPPORTED if nobody can.
  */
 int choose_build(struct op *op);
@@ -126,8 +154,8 @@ int choose_check(const struct comm *comm, int kind);
 
 /* Checks the arguments of an operation against the communicator (check.c). */
 int check_args(const struct comm *comm, const coll_args_t *args);
-/* Elements in the send buffer of a reducing operation. */
-size_t check_send_elements(const struct comm *comm, const coll_args_t *args);
+/* Elements of the send or the receive buffer that are used on this rank. */
+size_t check_elements(const struct comm *comm, const coll_args_t *args, int receives);
 /* Do the buffers overlap in the way that asks for an operation in place? */
 int check_in_place(const struct comm *comm, const coll_args_t *args);
 const char *check_kind_name(int kind);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* host.c - the table of functions that an endpoint's plugin gets from the core. */
+#include "device.h"
 #include "error.h"
 #include "link.h"
 #include "log.h"
@@ -112,6 +113,25 @@ static int32_t host_reduce(const coll_host_t *host, void *dst, const void *left,
 	return COLL_SUCCESS;
 }
 
+static uint32_t host_memory_kind(const coll_host_t *host, const void *ptr, int32_t *device)
+{
+	int ordinal;
+	uint32_t kind = device_kind(ptr, &ordinal);
+
+	(void)host;
+	*device = ordinal;
+	return kind ? kind : COLL_MEM_HOST;
+}
+
+static int32_t host_copy(const coll_host_t *host, void *dst, const void *src, uint64_t n,
+			 coll_error_t *err)
+{
+	int code = device_copy(dst, src, n);
+
+	(void)host;
+	return code ? error_fill(err, code, "%s", error_text()) : COLL_SUCCESS;
+}
+
 void host_fill(struct link *link, int device)
 {
 	link->host = (coll_host_t){
@@ -136,5 +156,9 @@ void host_fill(struct link *link, int device)
 		.peer_lost = host_peer_lost,
 		.reduce = host_reduce,
 	};
+	if (link->devices) {
+		link->host.memory_kind = host_memory_kind;
+		link->host.copy = host_copy;
+	}
 	boot_key(link->boot, link->host.key);
 }

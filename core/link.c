@@ -2,12 +2,12 @@
 /* link.c - opening and closing endpoints, driving them, and control messages. */
 #include "link.h"
 #include "comm.h"
+#include "device.h"
 #include "engine.h"
 #include "error.h"
 #include "log.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -29,16 +29,38 @@ int64_t link_now(void)
 	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* With more ranks on this host than processors, polling only keeps others from working. */
+/* Has an earlier rank of the host the same processors? */
+static int link_shares_cpus(const struct boot *boot, int rank)
+{
+	const struct boot_peer *a = boot_peer(boot, rank);
+
+	for (int r = 0; r < rank; r++) {
+		const struct boot_peer *b = boot_peer(boot, r);
+
+		if (a->cpus == b->cpus && a->first_cpu == b->first_cpu && !strcmp(a->host, b->host))
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * With more ranks on this host than processors, polling only keeps others from working.  A launcher
+ * may have bound each to some: what not all share is taken to be different ones.
+ */
 static int link_oversubscribed(const struct boot *boot)
 {
-	const char *here = boot_peer(boot, boot_rank(boot))->host;
-	cpu_set_t cpus;
-	int ranks = 0;
+	const struct boot_peer *own = boot_peer(boot, boot_rank(boot));
+	int ranks = 0, cpus = 0;
 
-	for (int r = 0; r < boot_nranks(boot); r++)
-		ranks += !strcmp(boot_peer(boot, r)->host, here);
-	return !sched_getaffinity(0, sizeof(cpus), &cpus) && ranks > CPU_COUNT(&cpus);
+	for (int r = 0; r < boot_nranks(boot); r++) {
+		const struct boot_peer *peer = boot_peer(boot, r);
+
+		if (strcmp(peer->host, own->host))
+			continue;
+		ranks++;
+		cpus += link_shares_cpus(boot, r) ? 0 : peer->cpus;
+	}
+	return own->cpus && ranks > cpus;
 }
 
 /* Ranks of one host form a node, or `node_size` consecutive ones; numbered by their first rank. */
@@ -100,11 +122,14 @@ static int link_prepare(struct link *link, struct boot *boot, struct conf *conf,
 	link->poll_us = link_oversubscribed(boot) ? 0 : conf_int(conf, "poll");
 	link->yield_us = conf_int(conf, "yield");
 	link->timeout_us = conf_int(conf, "timeout");
+	link->fallback = conf_int(conf, "enable_gpu_fallback") != 0;
+	link->devices = device_open();
 	link->lost = calloc((size_t)link->nranks, sizeof(*link->lost));
 	link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	match_init(&link->match);
 	link->match.judge = comm_judge;
 	link->match.mismatch = comm_mismatch;
+	link->match.copy = engine_fill;
 	link->match.user = link;
 	host_fill(link, device);
 	link->node = calloc((size_t)link->nranks, sizeof(*link->node));
@@ -115,9 +140,21 @@ static int link_prepare(struct link *link, struct boot *boot, struct conf *conf,
 	return COLL_SUCCESS;
 }
 
+/* The endpoint takes some of the memory that its backend takes at best. */
+static void link_ask_memory(struct link *link)
+{
+	const coll_backend_t *b = &link->plugin->backend;
+
+	link->memory = b->memory;
+	if (b->transport && b->transport->memory)
+		link->memory &= b->transport->memory(link->ep);
+	link->classify = link->devices || !(link->memory & COLL_MEM_HOST);
+}
+
 /* Once the endpoint is open. */
 static void link_begin(struct link *link)
 {
+	link_ask_memory(link);
 	link_number_nodes(link);
 	wait_add(link);
 }

@@ -46,6 +46,10 @@ struct link {
 	struct match match;
 	struct comm *comms;
 	uint32_t next_context;      /* counts the communicators drawn here: see comm_draw_context */
+	uint32_t memory;            /* kinds that the endpoint takes: COLL_MEM_* bits */
+	int devices;                /* there is a driver: memory may be a device's */
+	int classify;               /* buffers must be looked at before they are used */
+	int fallback;               /* what the endpoint does not take is staged */
 	uint8_t *freed[LINK_FREED]; /* a bit for each context: see comm_note_freed */
 	int *node;                  /* per rank: number of its node */
 	struct notice *notices;     /* control messages being sent */

@@ -44,7 +44,7 @@ void match_free(struct match *m)
 static void match_finish(struct match *m, struct recv *recv, int status)
 {
 	recv->state = RECV_DONE;
-	recv->status = status;
+	recv->status = status ? status : recv->broken;
 	recv->next = NULL;
 	*m->done_end = recv;
 	m->done_end = &recv->next;
@@ -63,7 +63,7 @@ struct recv *match_next_done(struct match *m)
 }
 
 /* Hands the next n bytes of a message to a receive. */
-static void match_fill(struct recv *recv, const char *bytes, uint64_t n)
+static void match_fill(const struct match *m, struct recv *recv, const char *bytes, uint64_t n)
 {
 	uint64_t held = recv->own ? recv->got % recv->elem : 0;
 	uint64_t at = recv->got - held;
@@ -74,6 +74,11 @@ static void match_fill(struct recv *recv, const char *bytes, uint64_t n)
 	if (!n) /* an empty message has no buffer either */
 		return;
 	recv->got += n;
+	if (recv->device) {
+		if (!recv->broken)
+			recv->broken = m->copy(recv, recv->dst + at, bytes, n);
+		return;
+	}
 	if (!recv->own) {
 		memcpy(recv->dst + at, bytes, n);
 		return;
@@ -174,7 +179,7 @@ static void match_join(struct match *m, struct recv *recv, struct early **at)
 		recv->state = RECV_FILLING;
 		return;
 	}
-	match_fill(recv, e->data, e->header.len);
+	match_fill(m, recv, e->data, e->header.len);
 	match_finish(m, recv, COLL_SUCCESS);
 	free(e);
 }
@@ -184,6 +189,7 @@ void match_post(struct match *m, struct recv *recv)
 	unsigned bucket = match_bucket(recv->tag);
 
 	recv->got = 0;
+	recv->broken = COLL_SUCCESS;
 	recv->early = NULL;
 	recv->next = NULL;
 	for (struct early **at = &m->early[bucket]; *at; at = &(*at)->next)
@@ -316,6 +322,8 @@ int match_arrive(struct match *m, uint32_t peer, const coll_header_t *h, coll_si
 	recv->state = RECV_FILLING;
 	recv->peer = (int32_t)peer;
 	sink->buf = recv->own ? NULL : recv->dst;
+	if (recv->device)
+		sink->memory = recv->device;
 	sink->cookie = (uint64_t)(uintptr_t)recv | COOKIE_RECV;
 	return COLL_SUCCESS;
 }
@@ -329,9 +337,8 @@ void match_data(struct match *m, uint64_t cookie, const void *bytes, uint64_t n)
 {
 	struct early *e;
 
-	(void)m;
 	if ((cookie & COOKIE_MARK) == COOKIE_RECV) {
-		match_fill(match_cookie(cookie), bytes, n);
+		match_fill(m, match_cookie(cookie), bytes, n);
 	} else if ((cookie & COOKIE_MARK) == COOKIE_EARLY) {
 		e = match_cookie(cookie);
 		if (n > e->header.len - e->got)
@@ -352,7 +359,7 @@ static void match_early_arrived(struct match *m, struct early *e, int status)
 		return;
 	}
 	if (recv && !status)
-		match_fill(recv, e->data, e->header.len);
+		match_fill(m, recv, e->data, e->header.len);
 	if (recv)
 		match_finish(m, recv, status);
 	match_land(m, e);

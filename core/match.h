@@ -35,6 +35,8 @@ struct recv {
 	uint32_t elem;
 	uint64_t got;     /* bytes so far */
 	uint8_t carry[8]; /* the begin of an element whose rest is still to come */
+	uint32_t device;  /* kind of memory at dst, if it is not the host's; else 0 */
+	int32_t broken;   /* the code with which a copy there has failed, and said why */
 };
 
 enum { RECV_IDLE = 0, RECV_POSTED, RECV_FILLING, RECV_DONE };
@@ -68,6 +70,8 @@ struct match {
 	/* Tells that a matched message's meta or length is not what was expected. */
 	void (*mismatch)(void *user, const struct recv *recv, uint32_t peer,
 			 const coll_header_t *header);
+	/* Copies to the dst of a receive that is on a device; a code when it has told why not. */
+	int (*copy)(const struct recv *recv, void *dst, const void *bytes, uint64_t n);
 	void *user;
 };
 

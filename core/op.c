@@ -11,6 +11,7 @@ void op_free(struct op *op)
 	const coll_host_t *host = &op->comm->link->host;
 
 	host->free(host, op->scratch, op->scratch_size);
+	stage_free(op);
 	sched_free(&op->sched);
 	free(op->run);
 	free(op->ready);
@@ -87,9 +88,17 @@ static int op_keep_arrays(struct op *op, size_t n)
 
 /* ------------------------------------------------------------ making and queueing -- */
 
+static int op_give_up(struct op *op, int code)
+{
+	op->next = op->comm->spare;
+	op->comm->spare = op;
+	return code;
+}
+
 int op_make(struct comm *comm, const coll_args_t *args, struct op **out)
 {
 	struct op *op = op_take(comm);
+	int code = COLL_SUCCESS;
 
 	*out = NULL;
 	if (!op)
@@ -105,12 +114,16 @@ int op_make(struct comm *comm, const coll_args_t *args, struct op **out)
 	if (check_reduces(args->kind) &&
 	    redop_find(comm, check_kind_name(args->kind), args->dtype, args->op, &op->redop))
 		op->redop = (struct redop){.dtype = args->dtype}; /* was checked before */
-	if (op_keep_arrays(op, (size_t)comm->nranks)) {
-		op->next = comm->spare;
-		comm->spare = op;
-		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", check_kind_name(args->kind));
-	}
-	op->algorithm = choose_algorithm(comm, &op->args, &op->redop);
+	if (op_keep_arrays(op, (size_t)comm->nranks))
+		return op_give_up(op, error_set(COLL_ERR_NO_MEMORY, "%s: no memory",
+						check_kind_name(args->kind)));
+	op->memory[COLL_BUFFER_SEND] = op->memory[COLL_BUFFER_RECV] = COLL_MEM_HOST;
+	op->staged = 0;
+	if (comm->link->classify)
+		code = stage_look(op);
+	if (code)
+		return op_give_up(op, code);
+	op->algorithm = choose_algorithm(op);
 	op->in_place = !op->redop.scaled && check_in_place(comm, &op->args);
 	op->print = print_of(comm, op);
 	*out = op;

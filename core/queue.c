@@ -89,10 +89,12 @@ void queue_native_group(struct comm *comm, int end)
 /* ------------------------------------------------------------------- the queue -- */
 
 /* The backend's slot for an operation: of those made at run time it knows what it has made. */
-static native_fn queue_slot(const struct op *op)
+native_fn queue_slot(const struct op *op)
 {
 	int own = op->redop.fn || op->redop.scaled;
 
+	if ((op->memory[COLL_BUFFER_SEND] | op->memory[COLL_BUFFER_RECV]) & ~op->comm->link->memory)
+		return NULL;
 	return own && !op->redop.made ? NULL : choose_native(op->comm, op->args.kind);
 }
 
@@ -115,6 +117,12 @@ static void queue_start(struct op *op)
 		code = engine_room(op);
 	if (code) {
 		comm_fail(op->comm, 0, code, "rank %d: no memory for the schedule", op->comm->rank);
+		return;
+	}
+	if (op->staged)
+		code = stage_in(op);
+	if (code) {
+		comm_fail(op->comm, 0, code, "rank %d: %s", op->comm->rank, error_text());
 		return;
 	}
 	engine_begin(op);

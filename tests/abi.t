@@ -92,8 +92,8 @@ coll_native_t.early is new, not yet in the table: run tests/abi/update"
 planted "a slot at the end: new, and nothing else" backend.h \
     's/.*(\*handle)(void \*ep);/& void (*late)(void);/' \
     "coll_native_t.late is new, not yet in the table: run tests/abi/update"
-planted "a slot that is taken away" backend.h '/(\*forked)(/d' \
-    "coll_transport_t.forked is gone: what was released stays, even if nobody should use it"
+planted "a slot that is taken away" backend.h '/(\*memory)(/d' \
+    "coll_transport_t.memory is gone: what was released stays, even if nobody should use it"
 planted "a slot of another type" backend.h 's/int32_t (\*progress)(/int64_t (*progress)(/' \
     "coll_transport_t.progress was 'int32_t (*)(void *)', is 'int64_t (*)(void *)': a field never\
  changes its type"
@@ -122,7 +122,7 @@ coll_extra_t is new, not yet in the table: run tests/abi/update"
 COLL_PLUGIN_PATH=${top_builddir:-.}/tests/plugins/.libs "${top_builddir:-.}/coll" info \
     >"$scratch/info"
 check "coll info shows who needs a newer libcoll, with both versions" \
-    grep -q 'why not .*backend ABI 1\.9, but this one has 1\.0' "$scratch/info"
+    grep -q 'why not .*backend ABI 1\.10, but this one has 1\.1' "$scratch/info"
 
 # -------------------------------------------------------------------- advice --
 

@@ -405,7 +405,9 @@ static void test_groups(void)
 	take("transport->send", "no send");
 	transport.progress = NULL;
 	take("transport->progress", "no progress");
-	transport.size -= 8;
+	transport.size = offsetof(coll_transport_t, memory);
+	take(NULL, "a transport of minor 0");
+	transport.size = offsetof(coll_transport_t, forked);
 	take("coll_transport_t is", "short transport");
 	transport.arm = fake_number;
 	take("transport->arm but leaves transport->wait_fd NULL", "arm without wait_fd");

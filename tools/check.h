@@ -55,7 +55,8 @@ enum check_need {
 	CHECK_REGISTER = 16, /* mem_register of the transport */
 	CHECK_FORKED = 32,
 	CHECK_EVENTS = 64, /* native->event_* */
-	CHECK_SPLIT = 128  /* native->split */
+	CHECK_SPLIT = 128, /* native->split */
+	CHECK_MEMORY = 256 /* transport->memory */
 };
 
 /* What the ranks of a check may be. */

@@ -52,6 +52,22 @@ static void cancel_sender(struct check_ep *ep)
 	free(small);
 }
 
+/* A long message may take longer than a short one that was sent after it. */
+static void cancel_await_whole(struct check_ep *ep)
+{
+	int64_t deadline = tool_now_ms() + ep->c->patience_ms;
+	unsigned idle = 0;
+	int half = 1;
+
+	while (half && tool_now_ms() < deadline) {
+		half = 0;
+		for (const struct check_arrival *a = ep->arrivals; a; a = a->next)
+			half |= !a->ends;
+		check_progress(ep);
+		check_pause(&idle);
+	}
+}
+
 static void cancel_receiver(struct check_ep *ep)
 {
 	const struct check_arrival *a;
@@ -63,6 +79,7 @@ static void cancel_receiver(struct check_ep *ep)
 		return;
 	if (a->header.len != CANCEL_SMALL || check_differs(a->buf, CANCEL_SMALL, 3) != CANCEL_SMALL)
 		check_fail(ep->c, "rank 1: the message after a cancelled one differs");
+	cancel_await_whole(ep);
 	if (check_meet(ep))
 		return;
 	for (a = ep->arrivals; a; a = a->next)

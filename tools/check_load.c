@@ -142,6 +142,7 @@ static int load_has(const struct check_plugin *plugin, unsigned need)
 	case CHECK_FORKED: return t->forked != NULL;
 	case CHECK_EVENTS: return n->event_create && n->event_destroy && n->event_record;
 	case CHECK_SPLIT: return n->split != NULL;
+	case CHECK_MEMORY: return t->memory != NULL;
 	default: return 1;
 	}
 }
@@ -156,7 +157,8 @@ static const struct {
 		  {CHECK_REGISTER, "transport->mem_register"},
 		  {CHECK_FORKED, "transport->forked"},
 		  {CHECK_EVENTS, "native->event_create and the like"},
-		  {CHECK_SPLIT, "native->split"}};
+		  {CHECK_SPLIT, "native->split"},
+		  {CHECK_MEMORY, "transport->memory"}};
 
 void check_needs(struct check_case *c)
 {

@@ -149,6 +149,34 @@ static void open_at_once(struct check_case *c)
 	check_ranks(c, open_at_once_rank);
 }
 
+/* ------------------------------------------------------------------ memory -- */
+
+static void open_memory_rank(struct check_ep *ep)
+{
+	const uint32_t most = ep->plugin->backend.memory;
+	uint32_t own, all[CHECK_RANKS];
+
+	check_slot(ep->c, ep->rank, "memory");
+	own = ep->t->memory(ep->ep);
+	check_slot(ep->c, ep->rank, NULL);
+	if (!own || own & ~most)
+		check_fail(ep->c,
+			   "rank %d: memory returned 0x%x; it must be some of the bits of the "
+			   "table's memory, 0x%x",
+			   ep->rank, own, most);
+	if (check_exchange(ep->c, ep->rank, &ep->turn, &own, all, sizeof(own), ep->c->patience_ms))
+		return;
+	for (int r = 0; r < ep->nranks; r++)
+		if (all[r] != own)
+			check_fail(ep->c, "memory returned 0x%x on rank %d but 0x%x on rank %d",
+				   own, ep->rank, all[r], r);
+}
+
+static void open_memory(struct check_case *c)
+{
+	check_endpoints(c, open_memory_rank);
+}
+
 const struct check check_open_checks[] = {
 	{.name = "open",
 	 .says = "all ranks open an endpoint and close it",
@@ -196,5 +224,13 @@ const struct check check_open_checks[] = {
 	 .ways = CHECK_THREADS,
 	 .ranks_max = 2,
 	 .run = open_log},
+	{.name = "memory",
+	 .says = "the kinds of memory an endpoint takes are some of the table's, the same on all "
+		 "ranks",
+	 .promise = "coll_transport_t.memory",
+	 .group = CHECK_ENDPOINT,
+	 .needs = CHECK_TRANSPORT | CHECK_MEMORY,
+	 .ways = CHECK_EITHER,
+	 .run = open_memory},
 	{.name = NULL},
 };

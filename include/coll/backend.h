@@ -57,7 +57,7 @@ extern "C" {
 
 /* The major is part of the symbol's name; the minor counts additions. */
 #define COLL_BACKEND_ABI_MAJOR 1
-#define COLL_BACKEND_ABI_MINOR 0
+#define COLL_BACKEND_ABI_MINOR 1
 #define COLL_BACKEND_SYMBOL    "coll_backend_v1"
 
 /* Text that goes with a returned code.  Owned by the caller of the function that fills it. */
@@ -312,6 +312,12 @@ typedef struct coll_transport {
 	 * afterwards.
 	 */
 	void (*forked)(void *ep);
+
+	/*
+	 * Optional, since minor 1: the kinds of memory this endpoint takes, COLL_MEM_* bits, some of
+	 * backend.memory's; the same on all ranks.  Asked once, after open.  NULL: backend.memory.
+	 */
+	uint32_t (*memory)(void *ep);
 } coll_transport_t;
 
 /* ------------------------------------------------------------------- native -- */
@@ -434,7 +440,7 @@ typedef struct coll_backend {
 	const char *version;     /* the plugin's own; must be equal on all ranks */
 	const char *description; /* one line for `coll info` */
 	int32_t priority;        /* default; higher is better; tcp 10, ucx 50, nccl 100 */
-	uint32_t memory;         /* COLL_MEM_* bits the backend takes */
+	uint32_t memory;         /* COLL_MEM_* bits the backend takes, at best: transport->memory */
 	const coll_option_t *options; /* may be NULL */
 	uint32_t option_count;
 	uint32_t option_size;              /* sizeof(coll_option_t) */

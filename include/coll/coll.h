@@ -13,9 +13,6 @@
  *
  * The backend is chosen by COLL_BACKEND or coll.conf; x may be read after coll_sync.
  *
- * Not implemented by this version, and answered with COLL_ERR_UNSUPPORTED and a sentence: device
- * memory.
- *
  * Conventions, valid for every function unless it says otherwise
  *
  * Return value   COLL_SUCCESS (0) or a COLL_ERR_* code.  The text that belongs to the code is read
@@ -35,6 +32,13 @@
  *                operation's request or event) has reported completion, send buffers must not be
  *                written and receive buffers neither read nor written.  Any alignment works.
  *                After an error, abort or destroy nothing of the library touches them any more.
+ * Device memory  A buffer may be memory of a CUDA device, or managed: the library asks the CUDA driver,
+ *                if there is one, when the operation is issued.  A backend that does not take the
+ *                buffer's kind, or a reduction of such buffers over a transport, is
+ *                COLL_ERR_UNSUPPORTED with a sentence, unless `enable_gpu_fallback` lets the library
+ *                copy through host memory, which it warns of each time.  Where there are no device
+ *                streams the library knows of none: what fills a buffer must be complete before the
+ *                call (synchronise your stream), and results are there once completion is reported.
  * Counts         Are in elements of `dtype`, never bytes.  Any value from 0 to what memory holds.
  * In place       Is asked for as in NCCL: allreduce, broadcast, reduce, alltoall: sendbuf == recvbuf;
  *                allgather, and gather on root: sendbuf == recvbuf + rank * count elements;

@@ -102,6 +102,9 @@ static const coll_transport_t bad_transport = {
 	.size = sizeof(coll_transport_t),
 	.send = BAD_SEND,
 	.progress = BAD_PROGRESS,
+#ifdef BAD_MEMORY
+	.memory = BAD_MEMORY,
+#endif
 #ifdef GOOD_CANCEL
 	.cancel = BAD_CANCEL,
 	.drop = BAD_DROP,

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll_ondevice.c - a backend with collectives of its own, for one rank, that takes CUDA memory and
+ * no other.  Built a second time (coll_either) it has a transport too, and host memory.
+ */
+#include <coll/backend.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#ifdef ONDEVICE_EITHER
+#define ONDEVICE_NAME      "either"
+#define ONDEVICE_MEMORY    (COLL_MEM_HOST | COLL_MEM_CUDA)
+#define ONDEVICE_TRANSPORT &ondevice_transport
+#else
+#define ONDEVICE_NAME      "ondevice"
+#define ONDEVICE_MEMORY    COLL_MEM_CUDA
+#define ONDEVICE_TRANSPORT NULL
+#endif
+
+struct ondevice {
+	const coll_host_t *host;
+};
+
+/* Knows float32 only, and must be given the memory of the call itself. */
+static int32_t ondevice_allreduce(void *ep, const coll_args_t *args, coll_error_t *err)
+{
+	const coll_host_t *host = ((struct ondevice *)ep)->host;
+	int32_t device;
+
+	if (args->dtype != COLL_FLOAT32) {
+		snprintf(err->text, sizeof(err->text), "float32 only");
+		return err->code = COLL_ERR_UNSUPPORTED;
+	}
+	if (host->memory_kind(host, args->sendbuf, &device) != COLL_MEM_CUDA) {
+		snprintf(err->text, sizeof(err->text), "sendbuf is not on the device");
+		return err->code = COLL_ERR_INTERNAL;
+	}
+	return host->copy(host, args->recvbuf, args->sendbuf, args->count * 4, err);
+}
+
+static int32_t ondevice_barrier(void *ep, const coll_args_t *args, coll_error_t *err)
+{
+	(void)ep;
+	(void)args;
+	(void)err;
+	return COLL_SUCCESS;
+}
+
+static int32_t ondevice_query(void *ep, coll_error_t *err)
+{
+	(void)ep;
+	(void)err;
+	return COLL_SUCCESS;
+}
+
+static int32_t ondevice_open(const coll_host_t *host, void **out, coll_error_t *err)
+{
+	struct ondevice *ep = malloc(sizeof(*ep));
+
+	*out = ep;
+	if (!ep)
+		return err->code = COLL_ERR_NO_MEMORY;
+	ep->host = host;
+	return COLL_SUCCESS;
+}
+
+static void ondevice_close(void *ep, int64_t timeout_ms)
+{
+	(void)timeout_ms;
+	free(ep);
+}
+
+#ifdef ONDEVICE_EITHER
+/* One rank has nobody to send to. */
+static int32_t ondevice_send(void *ep, coll_send_t *send, coll_error_t *err)
+{
+	(void)ep;
+	(void)err;
+	send->status = COLL_ERR_UNSUPPORTED;
+	return COLL_SUCCESS;
+}
+
+static int32_t ondevice_progress(void *ep)
+{
+	(void)ep;
+	return 0;
+}
+
+static const coll_transport_t ondevice_transport = {
+	.size = sizeof(coll_transport_t),
+	.send = ondevice_send,
+	.progress = ondevice_progress,
+};
+#endif
+
+static const coll_native_t ondevice_native = {
+	.size = sizeof(coll_native_t),
+	.allreduce = ondevice_allreduce,
+	.barrier = ondevice_barrier,
+	.query = ondevice_query,
+};
+
+COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
+	.size = sizeof(coll_backend_t),
+	.abi_minor = COLL_BACKEND_ABI_MINOR,
+	.flags = COLL_BACKEND_BY_NAME,
+	.name = ONDEVICE_NAME,
+	.version = "1.0",
+	.description = "collectives of its own on CUDA memory, for one rank",
+	.priority = 1,
+	.memory = ONDEVICE_MEMORY,
+	.transport = ONDEVICE_TRANSPORT,
+	.native = &ondevice_native,
+	.open = ondevice_open,
+	.close = ondevice_close,
+};

@@ -27,6 +27,7 @@ static void ucx_free(struct ucx *u)
 	if (u->context)
 		ucx_lib.ucp_cleanup(u->context);
 	ucx_zcopy_free(u);
+	ucx_forget_held(u);
 	free(u->addresses);
 	free(u->record);
 	free(u->peer);
@@ -35,17 +36,16 @@ static void ucx_free(struct ucx *u)
 
 static void ucx_close(void *ep, int64_t timeout_ms)
 {
+	const coll_host_t *before;
 	struct ucx *u = ep;
 	const coll_host_t *host = u->host;
 
-	ucx_listen(host);
+	before = ucx_listen(host);
 	u->closing = 1;
 	if (u->worker && u->peer)
 		ucx_peers_close(u, timeout_ms);
-	if (u->worker)
-		ucx_release_held(u);
 	ucx_free(u);
-	ucx_listen_end();
+	ucx_listen_end(before);
 }
 
 /* Payload of a frame that UCX copies in one piece over any of its transports. */
@@ -126,18 +126,19 @@ static int32_t ucx_open_first(struct ucx *u, coll_error_t *err)
 
 static int32_t ucx_open(const coll_host_t *host, void **ep, coll_error_t *err)
 {
+	const coll_host_t *before;
 	coll_error_t own = {.size = sizeof(own)};
 	struct ucx *u = NULL;
 	int32_t code;
 
-	ucx_listen(host);
+	before = ucx_listen(host);
 	code = ucx_new(host, &u, &own);
 	if (u && u->record && u->nranks > 1) {
 		code = ucx_meet(u, code, &own);
 		if (!code)
 			code = ucx_agree(u, ucx_open_first(u, &own), &own);
 	}
-	ucx_listen_end();
+	ucx_listen_end(before);
 	if (code && u)
 		ucx_close(u, 0);
 	*ep = code ? NULL : u;
@@ -159,6 +160,7 @@ static uint32_t ucx_memory(void *ep)
 static int32_t ucx_mem_register(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
 				coll_error_t *err)
 {
+	const coll_host_t *before;
 	struct ucx *u = ep;
 	ucp_mem_map_params_t params = {
 		.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
@@ -172,9 +174,9 @@ static int32_t ucx_mem_register(void *ep, void *ptr, uint64_t bytes, uint32_t me
 	ucp_mem_h memh;
 	ucs_status_t status;
 
-	ucx_listen(u->host);
+	before = ucx_listen(u->host);
 	status = ucx_lib.ucp_mem_map(u->context, &params, &memh);
-	ucx_listen_end();
+	ucx_listen_end(before);
 	if (status != UCS_OK)
 		return ucx_refused(err, status, "cannot register memory");
 	*handle = memh;
@@ -204,7 +206,7 @@ static const coll_option_t ucx_options[] = {
 	{.key = "zcopy",
 	 .fallback = "0",
 	 .unit = "bytes",
-	 .help = "messages this long go from memory to memory; 0: 64K over RDMA, else never",
+	 .help = "messages this long go from memory to memory; 0: 256K over RDMA, else never",
 	 .max = (int64_t)1 << 40,
 	 .type = COLL_OPTION_BYTES},
 };

@@ -30,7 +30,7 @@
 #define UCX_TURN        ((uint64_t)256 << 10) /* sent to one peer before others have their turn */
 #define UCX_DATA        ((uint64_t)256 << 10) /* handed to host->data at once */
 #define UCX_TCP_FRAME   ((uint64_t)60000) /* payload of a frame over TCP, whose segments are 64K */
-#define UCX_RDMA_ZCOPY  ((uint64_t)64 << 10)
+#define UCX_RDMA_ZCOPY  ((uint64_t)256 << 10)
 #define UCX_SHORT       64  /* up to so many bytes "at once or not" is tried */
 #define UCX_HELLO       256 /* bytes of a hello's payload */
 #define UCX_PATIENCE_MS 100 /* for UCX to let go of the caller's memory, before it is forced */
@@ -41,16 +41,24 @@
  * Identifiers of active messages.  A hello has a payload that says nothing: UCX makes the whole
  * connection only for what is longer than a line of its queue.
  */
-enum { UCX_AM_FIRST = 1, UCX_AM_MORE = 2, UCX_AM_HELLO = 3, UCX_AM_BYE = 4 };
+enum {
+	UCX_AM_FIRST = 1,
+	UCX_AM_MORE = 2,
+	UCX_AM_OFFER = 3, /* as FIRST, of a message that is to go from memory to memory */
+	UCX_AM_ACCEPT = 4,
+	UCX_AM_DATA = 5,
+	UCX_AM_HELLO = 6,
+	UCX_AM_BYE = 7
+};
 
 /* Who speaks: `proof` only who has the communicator's key can know. */
 struct ucx_from {
 	uint64_t proof;
 	uint32_t rank;
-	uint32_t reserved;
+	uint32_t number; /* of an offer */
 };
 
-/* The header of UCX_AM_FIRST; the others have a ucx_from only. */
+/* The header of UCX_AM_FIRST and OFFER; the others have a ucx_from only. */
 struct ucx_first {
 	struct ucx_from from;
 	coll_header_t header;
@@ -77,6 +85,8 @@ struct ucx_peer {
 	int same_host;       /* it runs here: its end shows in pidfd */
 	int lost;            /* host->peer_lost was called, or will never be */
 	int greeted;         /* something has come from it */
+	int broken;          /* UCX says so */
+	int told;            /* goodbye has been said to it */
 	int remote;          /* it is reached by something else than shared memory and TCP */
 	int busy;            /* in the list of those with something to send */
 	int pidfd;           /* or -1 */
@@ -97,6 +107,7 @@ struct ucx_peer {
 	int begun;
 	void *request;
 	struct ucx_first head;
+	uint32_t offers; /* made so far */
 	struct ucx_frame pending;
 	/* What is left of a cancelled message half on its way; goes out before `first`. */
 	uint8_t *rest;
@@ -198,9 +209,10 @@ int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, ucp_context_h
 /* Kinds of memory it can move, as COLL_MEM_* bits. */
 uint32_t ucx_context_memory(ucp_context_h context);
 int32_t ucx_info(const coll_host_t *host, char *buf, uint64_t size);
-/* Between these UCX's own messages, of this thread, go to the host's log. */
-void ucx_listen(const coll_host_t *host);
-void ucx_listen_end(void);
+/* Between these UCX's own messages, of this thread, go to the host's log.  The first returns whose
+ * log it was before, for the second. */
+const coll_host_t *ucx_listen(const coll_host_t *host);
+void ucx_listen_end(const coll_host_t *before);
 /* Once, when the library has been opened. */
 void ucx_hear_begin(void);
 /* Fills *err (may be NULL) and returns `code`. */
@@ -297,19 +309,21 @@ int32_t ucx_set_handlers(struct ucx *u, coll_error_t *err);
 void ucx_drop(void *ep, uint64_t cookie);
 /* Frames that came between calls of progress(). */
 void ucx_replay(struct ucx *u);
-/* Throws those away, while the worker is still there. */
-void ucx_release_held(struct ucx *u);
+void ucx_forget_held(struct ucx *u);
 /* Messages to the own rank. */
 void ucx_loop_back(struct ucx *u);
 
 /* ------------------------------------------------------------------ ucx_zcopy.c -- */
 
-/* Starts a message, which is no longer in the peer's queue. */
-void ucx_zcopy_send(struct ucx *u, struct ucx_peer *peer, coll_send_t *send);
-/* An announced message: its data is fetched to where the core wants it.  UCX's answer. */
-ucs_status_t ucx_zcopy_arrive(struct ucx *u, struct ucx_peer *peer, const coll_header_t *header,
-			      void *desc, uint64_t len);
-/* Tells what has completed. */
+/* Takes note of the offer that the peer's next frame makes (0), which peer->head then names. */
+int ucx_zcopy_offer(struct ucx *u, struct ucx_peer *peer, coll_send_t *send);
+/* What comes of offers, with their numbers. */
+void ucx_zcopy_offered(struct ucx *u, struct ucx_peer *peer, uint32_t number,
+		       const coll_header_t *header);
+void ucx_zcopy_accepted(struct ucx *u, struct ucx_peer *peer, uint32_t number);
+ucs_status_t ucx_zcopy_data(struct ucx *u, struct ucx_peer *peer, uint32_t number, void *desc,
+			    uint64_t len);
+/* Accepts what was offered, tells what has completed. */
 void ucx_zcopy_settle(struct ucx *u);
 /* 1: it was one of these, and is let go of. */
 int ucx_zcopy_cancel(struct ucx *u, coll_send_t *send);
@@ -318,6 +332,8 @@ int ucx_zcopy_drop(struct ucx *u, uint64_t cookie);
 void ucx_zcopy_fail(struct ucx *u, const struct ucx_peer *peer);
 /* Is anything under way to or from the peer? */
 int ucx_zcopy_pending(const struct ucx *u, const struct ucx_peer *peer);
+/* Is everything sent that can be? */
+int ucx_zcopy_sent(const struct ucx *u);
 void ucx_zcopy_free(struct ucx *u);
 
 /* ------------------------------------------------------------------- ucx_wait.c -- */

@@ -20,15 +20,18 @@ int64_t ucx_now_ms(void)
 static _Thread_local const coll_host_t *ucx_listener;
 static _Thread_local char ucx_said[200]; /* UCX's last complaint since ucx_listen */
 
-void ucx_listen(const coll_host_t *host)
+const coll_host_t *ucx_listen(const coll_host_t *host)
 {
+	const coll_host_t *before = ucx_listener;
+
 	ucx_listener = host;
 	ucx_said[0] = '\0';
+	return before;
 }
 
-void ucx_listen_end(void)
+void ucx_listen_end(const coll_host_t *before)
 {
-	ucx_listener = NULL;
+	ucx_listener = before;
 }
 
 void ucx_log(const coll_host_t *host, int32_t level, const char *fmt, ...)
@@ -101,7 +104,7 @@ static ucs_log_func_rc_t ucx_hear(const char *file, unsigned line, const char *f
 
 void ucx_hear_begin(void)
 {
-	if (!getenv("UCX_LOG_LEVEL"))
+	if (!secure_getenv("UCX_LOG_LEVEL"))
 		ucx_lib.ucs_log_push_handler(ucx_hear);
 }
 
@@ -110,7 +113,7 @@ void ucx_hear_begin(void)
 /* A setting of UCX's, unless the user has made it. */
 static void ucx_set(ucp_config_t *config, const char *variable, const char *key, const char *value)
 {
-	if (!getenv(variable))
+	if (!secure_getenv(variable))
 		ucx_lib.ucp_config_modify(config, key, value);
 }
 
@@ -169,12 +172,13 @@ static char *ucx_context_text(ucp_context_h context)
 int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, ucp_context_h *context,
 			 coll_error_t *err)
 {
+	const coll_host_t *before;
 	ucs_status_t status;
 	int shm, tcp;
 	char *text;
 
 	*context = NULL;
-	ucx_listen(host);
+	before = ucx_listen(host);
 	status = ucx_context_make(host, nranks, 0, 0, context);
 	if (status == UCS_OK) {
 		text = ucx_context_text(*context);
@@ -188,7 +192,7 @@ int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, ucp_context_h
 			status = ucx_context_make(host, nranks, shm, tcp, context);
 		}
 	}
-	ucx_listen_end();
+	ucx_listen_end(before);
 	return status == UCS_OK ? COLL_SUCCESS : ucx_refused(err, status, "cannot start UCX");
 }
 

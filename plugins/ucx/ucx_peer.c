@@ -52,6 +52,7 @@ static void ucx_on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 	struct ucx_peer *peer = arg;
 
 	(void)ep;
+	peer->broken = 1;
 	if (peer->failure)
 		return;
 	snprintf(peer->text, sizeof(peer->text), "UCX: %s", ucx_lib.ucs_status_string(status));
@@ -91,6 +92,7 @@ static void ucx_learn_lane(struct ucx *u, struct ucx_peer *peer)
 
 static void ucx_connect_new(struct ucx *u, struct ucx_peer *peer, coll_error_t *err)
 {
+	const coll_host_t *before;
 	const ucp_ep_params_t params = {
 		.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
 			      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
@@ -101,7 +103,7 @@ static void ucx_connect_new(struct ucx *u, struct ucx_peer *peer, coll_error_t *
 	ucs_status_t status;
 	char what[64];
 
-	ucx_listen(u->host);
+	before = ucx_listen(u->host);
 	status = ucx_lib.ucp_ep_create(u->worker, &params, &peer->ep);
 	if (status == UCS_OK) {
 		ucx_learn_lane(u, peer);
@@ -110,7 +112,7 @@ static void ucx_connect_new(struct ucx *u, struct ucx_peer *peer, coll_error_t *
 		ucx_refused(err, status, what);
 		peer->ep = NULL;
 	}
-	ucx_listen_end();
+	ucx_listen_end(before);
 }
 
 struct ucx_peer *ucx_connect(struct ucx *u, uint32_t rank, coll_error_t *err)
@@ -217,6 +219,22 @@ static int ucx_is_closed(void *arg)
 	       !ucx_zcopy_pending(peer->owner, peer);
 }
 
+/* 1: there is no room for it yet.  Whom it does not reach learns it from the closed connection. */
+static int ucx_goodbye(struct ucx_peer *peer)
+{
+	const ucp_request_param_t at_once = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS |
+							     UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL,
+					     .flags = UCP_AM_SEND_FLAG_EAGER};
+	void *answer;
+
+	if (!peer->ep || peer->told || peer->broken || peer->request)
+		return 0;
+	answer = ucx_lib.ucp_am_send_nbx(peer->ep, UCX_AM_BYE, &peer->head.from,
+					 sizeof(peer->head.from), NULL, 0, &at_once);
+	peer->told = UCS_PTR_STATUS(answer) != UCS_ERR_NO_RESOURCE;
+	return !peer->told;
+}
+
 static void ucx_close_by_force(struct ucx_peer *peer)
 {
 	const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
@@ -225,6 +243,7 @@ static void ucx_close_by_force(struct ucx_peer *peer)
 
 	if (!peer->ep)
 		return;
+	ucx_goodbye(peer);
 	request = ucx_lib.ucp_ep_close_nbx(peer->ep, &force);
 	peer->ep = NULL;
 	peer->closing = UCS_PTR_IS_PTR(request) ? request : NULL;
@@ -283,7 +302,10 @@ static int ucx_all_sent(void *arg)
 	struct ucx *u = arg;
 
 	ucx_send_all(u);
-	return !u->busy && !u->zsend;
+	for (const struct ucx_peer *peer = u->busy; peer; peer = peer->next_busy)
+		if (!peer->failure)
+			return 0;
+	return ucx_zcopy_sent(u);
 }
 
 /*
@@ -300,27 +322,14 @@ static void ucx_connect_host(struct ucx *u)
 	}
 }
 
-/* Says that nothing more will come; whom it cannot reach learns it from the closed connection. */
+/* Those that can be told, and have not been, are told that nothing more will come. */
 static int ucx_goodbyes(void *arg)
 {
-	const ucp_request_param_t at_once = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS |
-							     UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL,
-					     .flags = UCP_AM_SEND_FLAG_EAGER};
 	struct ucx *u = arg;
 	int left = 0;
 
-	for (uint32_t i = 0; i < u->nranks; i++) {
-		struct ucx_peer *peer = &u->peer[i];
-
-		if (!peer->ep || peer->lost || peer->failure || peer->request)
-			continue;
-		if (UCS_PTR_STATUS(ucx_lib.ucp_am_send_nbx(peer->ep, UCX_AM_BYE, &peer->head.from,
-							   sizeof(peer->head.from), NULL, 0,
-							   &at_once)) == UCS_ERR_NO_RESOURCE)
-			left = 1;
-		else
-			peer->lost = 1;
-	}
+	for (uint32_t i = 0; i < u->nranks; i++)
+		left |= ucx_goodbye(&u->peer[i]);
 	return !left;
 }
 

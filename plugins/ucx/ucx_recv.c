@@ -12,10 +12,8 @@
 
 struct ucx_held {
 	struct ucx_held *next;
-	uint32_t rank;
+	struct ucx_first first; /* header only with UCX_AM_FIRST and OFFER */
 	unsigned id;
-	coll_header_t header;
-	void *desc; /* UCX's, of an announced message; or NULL */
 	uint64_t len;
 	uint8_t bytes[];
 };
@@ -100,15 +98,11 @@ void ucx_drop(void *ep, uint64_t cookie)
 
 /* ---------------------------------------------------------------- one kind of frame -- */
 
-static ucs_status_t ucx_take_first(struct ucx *u, struct ucx_peer *peer,
-				   const coll_header_t *header, void *data, uint64_t n,
-				   int announced)
+static void ucx_take_first(struct ucx *u, struct ucx_peer *peer, const coll_header_t *header,
+			   const void *data, uint64_t n)
 {
-	if (announced)
-		return ucx_zcopy_arrive(u, peer, header, data, n);
 	if (!ucx_begin(u, peer, header))
 		ucx_deliver(u, peer, data, n, COLL_MEM_HOST);
-	return UCS_OK;
 }
 
 static void ucx_take_more(struct ucx *u, struct ucx_peer *peer, const void *data, uint64_t n)
@@ -121,46 +115,32 @@ static void ucx_take_more(struct ucx *u, struct ucx_peer *peer, const void *data
 
 /* ----------------------------------------------------------------- holding back -- */
 
-static ucs_status_t ucx_hold(struct ucx *u, uint32_t rank, unsigned id, const coll_header_t *header,
-			     void *data, uint64_t n, int announced)
+static void ucx_hold(struct ucx *u, unsigned id, const struct ucx_first *first, const void *data,
+		     uint64_t n)
 {
-	struct ucx_held *held = malloc(sizeof(*held) + (announced ? 0 : n));
+	struct ucx_held *held = malloc(sizeof(*held) + n);
 
 	if (!held) {
-		ucx_fail(u, &u->peer[rank], "no memory for what it sent");
-		return announced ? UCS_ERR_NO_MEMORY : UCS_OK;
+		ucx_fail(u, &u->peer[first->from.rank], "no memory for what it sent");
+		return;
 	}
-	*held = (struct ucx_held){.rank = rank, .id = id, .len = n};
-	if (header)
-		held->header = *header;
-	if (announced)
-		held->desc = data;
-	else if (n)
+	*held = (struct ucx_held){.first = *first, .id = id, .len = n};
+	if (n)
 		memcpy(held->bytes, data, n);
 	*u->held_end = held;
 	u->held_end = &held->next;
-	return announced ? UCS_INPROGRESS : UCS_OK;
 }
 
-static void ucx_replay_one(struct ucx *u, struct ucx_held *held)
+/* What the core may have to be told of. */
+static void ucx_take(struct ucx *u, struct ucx_peer *peer, unsigned id,
+		     const struct ucx_first *first, const void *data, uint64_t n)
 {
-	struct ucx_peer *peer = &u->peer[held->rank];
-	ucs_status_t status = UCS_OK;
-
-	peer->heard = u->turn;
-	if (held->id == UCX_AM_BYE)
-		ucx_fail(u, peer, "it closed its endpoint");
-	else if (peer->lost)
-		status = UCS_ERR_CANCELED;
-	else if (held->id == UCX_AM_FIRST)
-		status = ucx_take_first(u, peer, &held->header,
-					held->desc ? held->desc : held->bytes, held->len,
-					held->desc != NULL);
-	else
-		ucx_take_more(u, peer, held->bytes, held->len);
-	/* Not fetched: the announcement is thrown away. */
-	if (held->desc && status != UCS_OK)
-		ucx_lib.ucp_am_data_release(u->worker, held->desc);
+	switch (id) {
+	case UCX_AM_FIRST: ucx_take_first(u, peer, &first->header, data, n); break;
+	case UCX_AM_MORE: ucx_take_more(u, peer, data, n); break;
+	case UCX_AM_OFFER: ucx_zcopy_offered(u, peer, first->from.number, &first->header); break;
+	default: ucx_fail(u, peer, "it closed its endpoint"); break;
+	}
 }
 
 void ucx_replay(struct ucx *u)
@@ -168,26 +148,26 @@ void ucx_replay(struct ucx *u)
 	struct ucx_held *next;
 
 	for (struct ucx_held *held = u->held; held; held = next) {
+		struct ucx_peer *peer = &u->peer[held->first.from.rank];
+
 		next = held->next;
-		ucx_replay_one(u, held);
+		peer->heard = u->turn;
+		if (!peer->lost)
+			ucx_take(u, peer, held->id, &held->first, held->bytes, held->len);
 		free(held);
 	}
 	u->held = NULL;
 	u->held_end = &u->held;
 }
 
-void ucx_release_held(struct ucx *u)
+void ucx_forget_held(struct ucx *u)
 {
 	struct ucx_held *next;
 
 	for (struct ucx_held *held = u->held; held; held = next) {
 		next = held->next;
-		if (held->desc)
-			ucx_lib.ucp_am_data_release(u->worker, held->desc);
 		free(held);
 	}
-	u->held = NULL;
-	u->held_end = &u->held;
 }
 
 /* --------------------------------------------------------------------- handlers -- */
@@ -216,72 +196,83 @@ static struct ucx_peer *ucx_speaker(struct ucx *u, const void *header, size_t le
 	return NULL;
 }
 
-static ucs_status_t ucx_on_first(void *arg, const void *header, size_t header_length, void *data,
-				 size_t n, const ucp_am_recv_param_t *param)
+/* A frame of whichever kind.  With UCP_AM_RECV_ATTR_FLAG_RNDV data is UCX's to fetch it by. */
+static ucs_status_t ucx_on_frame(struct ucx *u, unsigned id, const void *header,
+				 size_t header_length, void *data, size_t n,
+				 const ucp_am_recv_param_t *param)
 {
-	struct ucx *u = arg;
+	size_t want = id == UCX_AM_FIRST || id == UCX_AM_OFFER ? sizeof(struct ucx_first)
+							       : sizeof(struct ucx_from);
 	int announced = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
-	struct ucx_peer *peer;
-	struct ucx_first first;
+	struct ucx_first first = {.header = {.tag = 0}};
+	struct ucx_peer *peer = u->closing && id != UCX_AM_ACCEPT
+					? NULL
+					: ucx_speaker(u, header, header_length, want);
 
-	peer = u->closing ? NULL : ucx_speaker(u, header, header_length, sizeof(first));
-	if (!peer || peer->lost)
+	if (!peer || peer->lost || id == UCX_AM_HELLO)
 		return UCS_OK;
-	memcpy(&first, header, sizeof(first));
-	if (!u->inside)
-		return ucx_hold(u, peer->rank, UCX_AM_FIRST, &first.header, data, n, announced);
-	return ucx_take_first(u, peer, &first.header, data, n, announced);
+	memcpy(&first, header, want);
+	if (announced != (id == UCX_AM_DATA))
+		ucx_fail(u, peer, "it sent a frame in the wrong way");
+	else if (id == UCX_AM_DATA)
+		return ucx_zcopy_data(u, peer, first.from.number, data, n);
+	else if (id == UCX_AM_ACCEPT)
+		ucx_zcopy_accepted(u, peer, first.from.number);
+	else if (u->inside)
+		ucx_take(u, peer, id, &first, data, n);
+	else
+		ucx_hold(u, id, &first, data, n);
+	return UCS_OK;
 }
 
-static ucs_status_t ucx_on_more(void *arg, const void *header, size_t header_length, void *data,
+static ucs_status_t ucx_on_first(void *u, const void *header, size_t header_length, void *data,
+				 size_t n, const ucp_am_recv_param_t *param)
+{
+	return ucx_on_frame(u, UCX_AM_FIRST, header, header_length, data, n, param);
+}
+
+static ucs_status_t ucx_on_more(void *u, const void *header, size_t header_length, void *data,
 				size_t n, const ucp_am_recv_param_t *param)
 {
-	struct ucx *u = arg;
-	struct ucx_peer *peer =
-		u->closing ? NULL : ucx_speaker(u, header, header_length, sizeof(struct ucx_from));
-
-	if (!peer || peer->lost || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV))
-		return UCS_OK;
-	if (!u->inside)
-		return ucx_hold(u, peer->rank, UCX_AM_MORE, NULL, data, n, 0);
-	ucx_take_more(u, peer, data, n);
-	return UCS_OK;
+	return ucx_on_frame(u, UCX_AM_MORE, header, header_length, data, n, param);
 }
 
-static ucs_status_t ucx_on_hello(void *arg, const void *header, size_t header_length, void *data,
+static ucs_status_t ucx_on_offer(void *u, const void *header, size_t header_length, void *data,
 				 size_t n, const ucp_am_recv_param_t *param)
 {
-	(void)data;
-	(void)n;
-	(void)param;
-	ucx_speaker(arg, header, header_length, sizeof(struct ucx_from));
-	return UCS_OK;
+	return ucx_on_frame(u, UCX_AM_OFFER, header, header_length, data, n, param);
 }
 
-static ucs_status_t ucx_on_bye(void *arg, const void *header, size_t header_length, void *data,
+static ucs_status_t ucx_on_accept(void *u, const void *header, size_t header_length, void *data,
+				  size_t n, const ucp_am_recv_param_t *param)
+{
+	return ucx_on_frame(u, UCX_AM_ACCEPT, header, header_length, data, n, param);
+}
+
+static ucs_status_t ucx_on_data(void *u, const void *header, size_t header_length, void *data,
+				size_t n, const ucp_am_recv_param_t *param)
+{
+	return ucx_on_frame(u, UCX_AM_DATA, header, header_length, data, n, param);
+}
+
+static ucs_status_t ucx_on_hello(void *u, const void *header, size_t header_length, void *data,
+				 size_t n, const ucp_am_recv_param_t *param)
+{
+	return ucx_on_frame(u, UCX_AM_HELLO, header, header_length, data, n, param);
+}
+
+static ucs_status_t ucx_on_bye(void *u, const void *header, size_t header_length, void *data,
 			       size_t n, const ucp_am_recv_param_t *param)
 {
-	struct ucx *u = arg;
-	struct ucx_peer *peer =
-		u->closing ? NULL : ucx_speaker(u, header, header_length, sizeof(struct ucx_from));
-
-	(void)data;
-	(void)n;
-	(void)param;
-	if (!peer || peer->lost)
-		return UCS_OK;
-	if (!u->inside)
-		return ucx_hold(u, peer->rank, UCX_AM_BYE, NULL, NULL, 0, 0);
-	ucx_fail(u, peer, "it closed its endpoint");
-	return UCS_OK;
+	return ucx_on_frame(u, UCX_AM_BYE, header, header_length, data, n, param);
 }
 
 int32_t ucx_set_handlers(struct ucx *u, coll_error_t *err)
 {
 	static const ucp_am_recv_callback_t handlers[] = {
-		[UCX_AM_FIRST] = ucx_on_first,
-		[UCX_AM_MORE] = ucx_on_more,
-		[UCX_AM_HELLO] = ucx_on_hello,
+		[UCX_AM_FIRST] = ucx_on_first, [UCX_AM_MORE] = ucx_on_more,
+		[UCX_AM_OFFER] = ucx_on_offer, [UCX_AM_ACCEPT] = ucx_on_accept,
+		[UCX_AM_DATA] = ucx_on_data,   [UCX_AM_HELLO] = ucx_on_hello,
 		[UCX_AM_BYE] = ucx_on_bye,
 	};
 

@@ -142,7 +142,8 @@ void ucx_fail_sends(struct ucx *u, struct ucx_peer *peer, int32_t status)
 
 void *ucx_issue(struct ucx *u, struct ucx_peer *peer, unsigned id, const void *bytes, uint64_t n)
 {
-	size_t head = id == UCX_AM_FIRST ? sizeof(peer->head) : sizeof(peer->head.from);
+	size_t head = id == UCX_AM_FIRST || id == UCX_AM_OFFER ? sizeof(peer->head)
+							       : sizeof(peer->head.from);
 	ucp_request_param_t param = {
 		.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL,
 		.flags = UCP_AM_SEND_FLAG_EAGER,
@@ -165,6 +166,22 @@ void *ucx_issue(struct ucx *u, struct ucx_peer *peer, unsigned id, const void *b
 	return ucx_lib.ucp_am_send_nbx(peer->ep, id, &peer->head, head, &peer->pending, 1, &param);
 }
 
+/* As ucx_issue; 1: the peer has failed instead. */
+static int ucx_issue_frame(struct ucx *u, struct ucx_peer *peer, unsigned id, const void *bytes,
+			   uint64_t n)
+{
+	void *request = ucx_issue(u, peer, id, bytes, n);
+
+	if (!UCS_PTR_IS_ERR(request)) {
+		peer->request = request;
+		return 0;
+	}
+	snprintf(peer->text, sizeof(peer->text), "UCX cannot send to it: %s",
+		 ucx_lib.ucs_status_string(UCS_PTR_STATUS(request)));
+	ucx_fail(u, peer, peer->text);
+	return 1;
+}
+
 /* The next frame of the peer's first message, or of what is left of one; its payload's size. */
 static uint64_t ucx_push_frame(struct ucx *u, struct ucx_peer *peer)
 {
@@ -174,29 +191,23 @@ static uint64_t ucx_push_frame(struct ucx *u, struct ucx_peer *peer)
 	uint64_t left = (peer->rest ? peer->rest_size : send->header.len) - at;
 	uint64_t n = left < peer->frame ? left : peer->frame;
 	unsigned id = peer->rest || peer->begun ? UCX_AM_MORE : UCX_AM_FIRST;
-	void *request;
 
 	if (id == UCX_AM_FIRST)
 		peer->head.header = send->header;
-	request = ucx_issue(u, peer, id, from ? from + at : NULL, n);
-	if (UCS_PTR_IS_ERR(request)) {
-		snprintf(peer->text, sizeof(peer->text), "UCX cannot send to it: %s",
-			 ucx_lib.ucs_status_string(UCS_PTR_STATUS(request)));
-		ucx_fail(u, peer, peer->text);
+	if (ucx_issue_frame(u, peer, id, from ? from + at : NULL, n))
 		return 0;
-	}
 	if (peer->rest) {
 		peer->rest_done += n;
 	} else {
 		peer->begun = 1;
 		peer->done += n;
 	}
-	peer->request = request;
-	if (!request)
+	if (!peer->request)
 		ucx_frame_out(u, peer);
 	return n;
 }
 
+/* Does the first message go from memory to memory? */
 static int ucx_wants_zcopy(const struct ucx_peer *peer)
 {
 	const coll_send_t *send = peer->first;
@@ -205,19 +216,28 @@ static int ucx_wants_zcopy(const struct ucx_peer *peer)
 	       (send->memory != COLL_MEM_HOST || send->header.len >= peer->zcopy);
 }
 
+/* Then it is only offered, and leaves the queue. */
+static void ucx_push_offer(struct ucx *u, struct ucx_peer *peer)
+{
+	coll_send_t *send = peer->first;
+
+	ucx_forget_first(peer);
+	peer->head.header = send->header;
+	if (ucx_zcopy_offer(u, peer, send))
+		send->status = COLL_ERR_NO_MEMORY;
+	else
+		ucx_issue_frame(u, peer, UCX_AM_OFFER, NULL, 0);
+}
+
 static void ucx_push(struct ucx *u, struct ucx_peer *peer)
 {
 	uint64_t sent = 0;
 
 	while (ucx_has_work(peer) && !peer->request && !peer->failure && sent < UCX_TURN) {
-		if (ucx_wants_zcopy(peer)) {
-			coll_send_t *send = peer->first;
-
-			peer->first = ucx_next(send);
-			ucx_zcopy_send(u, peer, send);
-		} else {
+		if (ucx_wants_zcopy(peer))
+			ucx_push_offer(u, peer);
+		else
 			sent += ucx_push_frame(u, peer);
-		}
 	}
 }
 
@@ -248,6 +268,7 @@ void ucx_send_all(struct ucx *u)
 
 int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err)
 {
+	const coll_host_t *before;
 	struct ucx *u = ep;
 	struct ucx_peer *peer;
 	int idle;
@@ -268,10 +289,10 @@ int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err)
 	ucx_enqueue(peer, send);
 	if (send->peer == u->rank)
 		return COLL_SUCCESS;
-	ucx_listen(u->host);
+	before = ucx_listen(u->host);
 	if (idle)
 		ucx_push(u, peer);
-	ucx_listen_end();
+	ucx_listen_end(before);
 	ucx_enlist(u, peer);
 	return COLL_SUCCESS;
 }

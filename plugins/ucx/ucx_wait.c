@@ -27,13 +27,14 @@ enum {
 
 int32_t ucx_progress(void *ep)
 {
+	const coll_host_t *before;
 	struct ucx *u = ep;
 
 	u->turn++;
 	u->moved = 0;
 	u->received = 0;
 	u->inside = 1;
-	ucx_listen(u->host);
+	before = ucx_listen(u->host);
 	if (u->held)
 		ucx_replay(u);
 	for (int i = 0; i < UCX_ROUNDS && u->received < UCX_BUDGET; i++)
@@ -52,7 +53,7 @@ int32_t ucx_progress(void *ep)
 		ucx_look(u);
 	if (u->failing)
 		ucx_settle(u);
-	ucx_listen_end();
+	ucx_listen_end(before);
 	u->inside = 0;
 	return u->moved;
 }
@@ -157,15 +158,16 @@ static void ucx_set_timer(struct ucx *u, long ns)
 
 int32_t ucx_arm(void *ep)
 {
+	const coll_host_t *before;
 	struct ucx *u = ep;
 	int kept = u->busy || u->zsend || u->zrecv;
 	ucs_status_t status;
 
 	if (u->held || u->failing || ucx_has_work(&u->peer[u->rank]))
 		return 1;
-	ucx_listen(u->host);
+	before = ucx_listen(u->host);
 	status = ucx_lib.ucp_worker_arm(u->worker);
-	ucx_listen_end();
+	ucx_listen_end(before);
 	if (status != UCS_OK && !kept)
 		return 1;
 	/* Setting the timer also takes away what it has told before. */

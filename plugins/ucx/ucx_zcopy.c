@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx_zcopy.c - messages that go from memory to memory: UCX announces them and the receiver fetches
- * them (a rendezvous), over RDMA without a copy, and from and to a GPU.
+ * ucx_zcopy.c - messages that go from memory to memory: over RDMA without a copy, and from and to a
+ * GPU.  The sender offers one; once the receiver has accepted it, UCX's rendezvous moves it.
  *
- * While one is under way UCX uses the caller's memory and cannot be told to stop.  Giving one up
- * therefore waits a moment for it, and if that does not help ends the connection, which does.
+ * Until then a message that is given up is copied and sent from the copy.  While the rendezvous is
+ * under way UCX uses the caller's memory and cannot be told to stop: giving up then waits a moment
+ * for it, and if that does not help ends the connection, which does.
  */
 #include "ucx.h"
 
@@ -14,21 +15,28 @@
 struct ucx_zsend {
 	struct ucx_zsend *next;
 	struct ucx_peer *peer;
-	coll_send_t *send; /* NULL once cancelled */
-	void *request;     /* NULL once complete */
+	struct ucx_from from; /* number: which of the offers to the peer */
+	coll_send_t *send;    /* NULL once cancelled */
+	uint8_t *copy;        /* what is sent then */
+	uint64_t len;
+	int accepted;
+	void *request; /* NULL once complete */
 	ucs_status_t status;
-	struct ucx_first head;
 };
 
 struct ucx_zrecv {
 	struct ucx_zrecv *next;
 	struct ucx_peer *peer;
+	struct ucx_from from; /* number: which of the peer's offers */
 	coll_sink_t sink;
-	int unwanted;
-	void *request; /* NULL once complete */
-	ucs_status_t status;
-	uint8_t *staging; /* of the host's, if the core wants the data handed to it */
 	uint64_t len;
+	int unwanted;
+	int asked;        /* the acceptance has been given to UCX */
+	void *asking;     /* which may still hold it */
+	int fetching;     /* the data has been announced */
+	uint8_t *staging; /* of the host's, if the core wants the data handed to it */
+	void *request;    /* NULL once complete */
+	ucs_status_t status;
 };
 
 static ucs_memory_type_t ucx_memory_type(uint32_t memory)
@@ -58,89 +66,153 @@ static void ucx_request_begin(void *answer, void **request, ucs_status_t *status
 	*status = UCS_PTR_IS_PTR(answer) ? UCS_INPROGRESS : UCS_PTR_STATUS(answer);
 }
 
-/* -------------------------------------------------------------------- beginning -- */
+/* ---------------------------------------------------------------------- sending -- */
 
-void ucx_zcopy_send(struct ucx *u, struct ucx_peer *peer, coll_send_t *send)
+int ucx_zcopy_offer(struct ucx *u, struct ucx_peer *peer, coll_send_t *send)
 {
 	struct ucx_zsend *z = calloc(1, sizeof(*z));
-	const ucp_request_param_t param = {
+
+	if (!z)
+		return COLL_ERR_NO_MEMORY;
+	z->peer = peer;
+	z->send = send;
+	z->len = send->header.len;
+	z->from = peer->head.from;
+	z->from.number = peer->offers++;
+	peer->head.from.number = z->from.number;
+	z->next = u->zsend;
+	u->zsend = z;
+	return COLL_SUCCESS;
+}
+
+/* The receiver is ready. */
+void ucx_zcopy_accepted(struct ucx *u, struct ucx_peer *peer, uint32_t number)
+{
+	ucp_request_param_t param = {
 		.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE |
 				UCP_OP_ATTR_FLAG_MULTI_SEND,
 		.flags = UCP_AM_SEND_FLAG_RNDV,
-		.memory_type = ucx_memory_type(send->memory),
 	};
+	struct ucx_zsend *z = u->zsend;
 
-	if (!z) {
-		send->status = COLL_ERR_NO_MEMORY;
+	while (z && (z->peer != peer || z->from.number != number || z->accepted))
+		z = z->next;
+	if (!z || !peer->ep) {
+		ucx_fail(u, peer, "it accepted a message that it was not offered");
 		return;
 	}
-	z->peer = peer;
-	z->send = send;
-	z->head.from = peer->head.from;
-	z->head.header = send->header;
-	ucx_request_begin(ucx_lib.ucp_am_send_nbx(peer->ep, UCX_AM_FIRST, &z->head, sizeof(z->head),
-						  send->buf, send->header.len, &param),
+	z->accepted = 1;
+	param.memory_type = ucx_memory_type(z->copy ? COLL_MEM_HOST : z->send->memory);
+	ucx_request_begin(ucx_lib.ucp_am_send_nbx(peer->ep, UCX_AM_DATA, &z->from, sizeof(z->from),
+						  z->copy ? z->copy : z->send->buf, z->len, &param),
 			  &z->request, &z->status);
-	z->next = u->zsend;
-	u->zsend = z;
 }
 
-/* Where the data is to be fetched to; NULL: no memory. */
-static void *ucx_zcopy_target(struct ucx *u, struct ucx_zrecv *z)
-{
-	if (!z->sink.buf)
-		z->staging = u->host->alloc(u->host, z->len);
-	return z->sink.buf ? z->sink.buf : z->staging;
-}
+/* -------------------------------------------------------------------- receiving -- */
 
-static ucs_status_t ucx_zcopy_fetch(struct ucx *u, struct ucx_zrecv *z, void *desc)
-{
-	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE};
-	void *target = ucx_zcopy_target(u, z);
-
-	param.memory_type = ucx_memory_type(z->sink.buf ? z->sink.memory : COLL_MEM_HOST);
-	if (!target) {
-		z->status = UCS_ERR_NO_MEMORY;
-		return UCS_ERR_NO_MEMORY;
-	}
-	ucx_request_begin(ucx_lib.ucp_am_recv_data_nbx(u->worker, desc, target, z->len, &param),
-			  &z->request, &z->status);
-	return UCS_OK;
-}
-
-ucs_status_t ucx_zcopy_arrive(struct ucx *u, struct ucx_peer *peer, const coll_header_t *header,
-			      void *desc, uint64_t len)
+void ucx_zcopy_offered(struct ucx *u, struct ucx_peer *peer, uint32_t number,
+		       const coll_header_t *header)
 {
 	struct ucx_zrecv *z = calloc(1, sizeof(*z));
 
-	if (!z || peer->receiving || header->len != len) {
-		free(z);
+	if (!z || peer->receiving || !header->len) {
 		ucx_fail(u, peer,
-			 z ? "it announced a message that cannot be"
-			   : "no memory for what it sent");
-		return UCS_ERR_CANCELED;
+			 z ? "it offered a message that cannot be" : "no memory for what it sent");
+		free(z);
+		return;
 	}
 	z->peer = peer;
-	z->len = len;
+	z->len = header->len;
+	z->from = peer->head.from;
+	z->from.number = number;
+	z->status = UCS_INPROGRESS;
 	if (u->host->arrive(u->host, peer->rank, header, &z->sink)) {
 		free(z);
 		ucx_fail(u, peer, "it sent a message that cannot be");
-		return UCS_ERR_CANCELED;
+		return;
 	}
 	u->moved = 1;
 	z->next = u->zrecv;
 	u->zrecv = z;
-	return ucx_zcopy_fetch(u, z, desc);
+}
+
+static void ucx_zcopy_accept(struct ucx *u, struct ucx_zrecv *z)
+{
+	const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+					   .flags = UCP_AM_SEND_FLAG_EAGER};
+	ucs_status_t status;
+
+	z->asked = 1;
+	if (!ucx_connect(u, z->peer->rank, NULL)) {
+		ucx_fail(u, z->peer, "there is no way to it");
+		return;
+	}
+	ucx_request_begin(ucx_lib.ucp_am_send_nbx(z->peer->ep, UCX_AM_ACCEPT, &z->from,
+						  sizeof(z->from), NULL, 0, &param),
+			  &z->asking, &status);
+	if (UCS_STATUS_IS_ERR(status))
+		ucx_fail(u, z->peer, "UCX could not send to it");
+}
+
+/* The data of an offer that was accepted can be fetched.  What the handler is to answer UCX. */
+ucs_status_t ucx_zcopy_data(struct ucx *u, struct ucx_peer *peer, uint32_t number, void *desc,
+			    uint64_t len)
+{
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE};
+	struct ucx_zrecv *z = u->zrecv;
+	void *target;
+
+	while (z && (z->peer != peer || z->from.number != number || z->fetching))
+		z = z->next;
+	if (!z || z->len != len) {
+		ucx_fail(u, peer, "it sent data that it had not offered");
+		return UCS_ERR_CANCELED;
+	}
+	z->fetching = 1;
+	z->status = UCS_OK;
+	if (z->unwanted)
+		return UCS_OK;
+	if (!z->sink.buf)
+		z->staging = u->host->alloc(u->host, len);
+	target = z->sink.buf ? z->sink.buf : z->staging;
+	if (!target) {
+		z->status = UCS_ERR_NO_MEMORY;
+		return UCS_ERR_NO_MEMORY;
+	}
+	param.memory_type = ucx_memory_type(z->sink.buf ? z->sink.memory : COLL_MEM_HOST);
+	ucx_request_begin(ucx_lib.ucp_am_recv_data_nbx(u->worker, desc, target, len, &param),
+			  &z->request, &z->status);
+	return UCS_OK;
 }
 
 /* ------------------------------------------------------------------------ ending -- */
 
+static int ucx_zsend_done(void *arg)
+{
+	struct ucx_zsend *z = arg;
+
+	return z->accepted && ucx_request_done(&z->request, &z->status);
+}
+
+static int ucx_zrecv_done(void *arg)
+{
+	struct ucx_zrecv *z = arg;
+	ucs_status_t status;
+
+	return ucx_request_done(&z->asking, &status) && z->fetching &&
+	       ucx_request_done(&z->request, &z->status);
+}
+
 static void ucx_zsend_end(struct ucx *u, struct ucx_zsend *z)
 {
+	int good = z->accepted && z->status == UCS_OK;
+
 	if (z->send)
-		z->send->status = z->status == UCS_OK ? COLL_SUCCESS : COLL_ERR_PEER_LOST;
-	if (z->status != UCS_OK)
+		z->send->status = good ? COLL_SUCCESS : COLL_ERR_PEER_LOST;
+	if (!good)
 		ucx_fail(u, z->peer, "UCX could not send to it");
+	if (z->copy)
+		u->host->free(u->host, z->copy, z->len);
 	u->moved = 1;
 	free(z);
 }
@@ -170,7 +242,7 @@ static void ucx_zrecv_end(struct ucx *u, struct ucx_zrecv *z)
 static void ucx_zcopy_end(struct ucx *u, const struct ucx_peer *gone)
 {
 	for (struct ucx_zsend **at = &u->zsend, *z; (z = *at);) {
-		if (!ucx_request_done(&z->request, &z->status) && z->peer != gone) {
+		if (!ucx_zsend_done(z) && z->peer != gone) {
 			at = &z->next;
 			continue;
 		}
@@ -178,7 +250,7 @@ static void ucx_zcopy_end(struct ucx *u, const struct ucx_peer *gone)
 		ucx_zsend_end(u, z);
 	}
 	for (struct ucx_zrecv **at = &u->zrecv, *z; (z = *at);) {
-		if (!ucx_request_done(&z->request, &z->status) && z->peer != gone) {
+		if (!ucx_zrecv_done(z) && z->peer != gone) {
 			at = &z->next;
 			continue;
 		}
@@ -189,6 +261,9 @@ static void ucx_zcopy_end(struct ucx *u, const struct ucx_peer *gone)
 
 void ucx_zcopy_settle(struct ucx *u)
 {
+	for (struct ucx_zrecv *z = u->zrecv; z; z = z->next)
+		if (!z->asked)
+			ucx_zcopy_accept(u, z);
 	ucx_zcopy_end(u, NULL);
 }
 
@@ -199,30 +274,26 @@ void ucx_zcopy_fail(struct ucx *u, const struct ucx_peer *peer)
 
 int ucx_zcopy_pending(const struct ucx *u, const struct ucx_peer *peer)
 {
+	ucs_status_t status;
+	int pending = 0;
+
 	for (struct ucx_zsend *z = u->zsend; z; z = z->next)
-		if (z->peer == peer && !ucx_request_done(&z->request, &z->status))
-			return 1;
+		pending |= z->peer == peer && !ucx_request_done(&z->request, &z->status);
 	for (struct ucx_zrecv *z = u->zrecv; z; z = z->next)
-		if (z->peer == peer && !ucx_request_done(&z->request, &z->status))
-			return 1;
-	return 0;
+		pending |= z->peer == peer && (!ucx_request_done(&z->request, &z->status) ||
+					       !ucx_request_done(&z->asking, &status));
+	return pending;
 }
 
-/* ------------------------------------------------------------------- giving up -- */
-
-static int ucx_zsend_done(void *arg)
+int ucx_zcopy_sent(const struct ucx *u)
 {
-	struct ucx_zsend *z = arg;
-
-	return ucx_request_done(&z->request, &z->status);
+	for (struct ucx_zsend *z = u->zsend; z; z = z->next)
+		if (!z->peer->failure && !ucx_zsend_done(z))
+			return 0;
+	return 1;
 }
 
-static int ucx_zrecv_done(void *arg)
-{
-	struct ucx_zrecv *z = arg;
-
-	return ucx_request_done(&z->request, &z->status);
-}
+/* -------------------------------------------------------------------- giving up -- */
 
 static void ucx_zcopy_let_go(struct ucx *u, struct ucx_peer *peer, int (*done)(void *), void *z)
 {
@@ -230,6 +301,23 @@ static void ucx_zcopy_let_go(struct ucx *u, struct ucx_peer *peer, int (*done)(v
 		return;
 	ucx_fail(u, peer, "it did not take part in a transfer that was given up");
 	ucx_cut(u, peer);
+}
+
+/* Nobody has accepted it yet: from now on the copy is what was offered. */
+static void ucx_zcopy_keep(struct ucx *u, struct ucx_zsend *z, const coll_send_t *send)
+{
+	const coll_host_t *host = u->host;
+	coll_error_t err = {.size = sizeof(err)};
+	int32_t code = COLL_SUCCESS;
+
+	z->copy = host->alloc(host, z->len);
+	if (z->copy && send->memory == COLL_MEM_HOST)
+		memcpy(z->copy, send->buf, z->len);
+	else if (z->copy)
+		code = host->copy ? host->copy(host, z->copy, send->buf, z->len, &err)
+				  : COLL_ERR_UNSUPPORTED;
+	if (!z->copy || code)
+		ucx_fail(u, z->peer, "a message that it was offered could not be kept");
 }
 
 int ucx_zcopy_cancel(struct ucx *u, coll_send_t *send)
@@ -240,8 +328,11 @@ int ucx_zcopy_cancel(struct ucx *u, coll_send_t *send)
 		z = z->next;
 	if (!z)
 		return 0;
+	if (!z->accepted)
+		ucx_zcopy_keep(u, z, send);
+	else
+		ucx_zcopy_let_go(u, z->peer, ucx_zsend_done, z);
 	z->send = NULL;
-	ucx_zcopy_let_go(u, z->peer, ucx_zsend_done, z);
 	return 1;
 }
 
@@ -254,7 +345,7 @@ int ucx_zcopy_drop(struct ucx *u, uint64_t cookie)
 	if (!z)
 		return 0;
 	z->unwanted = 1;
-	if (!z->staging)
+	if (z->fetching && !z->staging)
 		ucx_zcopy_let_go(u, z->peer, ucx_zrecv_done, z);
 	return 1;
 }
@@ -266,6 +357,8 @@ void ucx_zcopy_free(struct ucx *u)
 
 	while ((s = u->zsend)) {
 		u->zsend = s->next;
+		if (s->copy)
+			u->host->free(u->host, s->copy, s->len);
 		free(s);
 	}
 	while ((r = u->zrecv)) {

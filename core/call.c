@@ -33,6 +33,7 @@ static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_
 	if (!code && !group_current()) {
 		link_progress(comm->link);
 		link_kick(comm->link);
+		comm_flush(comm);
 		code = comm_error(comm);
 	}
 	comm_leave(comm);

@@ -4,10 +4,12 @@
 . "${top_srcdir:-.}/tests/tap.sh"
 
 coll=${top_builddir:-.}/coll
-plugins=$(cd "${top_builddir:-.}/.libs" && pwd) || exit 1
-dir=$(mktemp -d) || exit 1
+dir=$(cd "$(mktemp -d)" && pwd -P) || exit 1
 trap 'rm -rf "$dir"' EXIT
-export COLL_PLUGIN_PATH=$plugins XDG_CONFIG_HOME=$dir/no-config
+export XDG_CONFIG_HOME=$dir/no-config
+# Which one is chosen does not depend on what else was built.
+only_backends "$dir/tcp-simulated" tcp simulated
+plugins=$COLL_PLUGIN_PATH
 
 info() {
     timeout 60 "$coll" info "$@" >"$dir/out" 2>"$dir/err" </dev/null

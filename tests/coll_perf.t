@@ -36,11 +36,16 @@ for n in 1 2 3 5 8; do
         grep -vx $(((14 * 5 + 8 * 3) * 4 * 2)))"
 done
 
-for n in 2 4; do
-    job $n -s 8,4096,300000 -n 2 -w 1 all
-    is "$n processes: status 0" $status 0
-    has "$n processes: nothing wrong" "$dir/out" '^# Out of bounds values : 0 OK$'
-    has "$n processes: the last collective came" "$dir/out" '^# barrier$'
+real=tcp
+if can ucx; then real="tcp ucx"; fi
+for backend in $real; do
+    for n in 2 4; do
+        COLL_BACKEND=$backend job $n -s 8,4096,300000 -n 2 -w 1 all
+        is "$n processes over $backend: status 0" $status 0
+        has "$n processes over $backend: nothing wrong" "$dir/out" \
+            '^# Out of bounds values : 0 OK$'
+        has "$n processes over $backend: the last collective came" "$dir/out" '^# barrier$'
+    done
 done
 
 perf -s 8 -n 1

@@ -571,7 +571,7 @@ static void test_backend(const char *backend, struct test *test)
 		struct ranks_job job = {.backend = backend, .nranks = *n, .user = test};
 
 		make_tables(*n);
-		if (!strcmp(backend, "tcp") && (*n == 3 || *n == 4)) {
+		if (strcmp(backend, "simulated") && (*n == 3 || *n == 4)) {
 			job.processes = 1;
 			test_ranks(&job);
 			job.processes = 0;
@@ -592,6 +592,8 @@ int main(int argc, char **argv)
 	if (argc == 1) {
 		test_backend("simulated", test);
 		test_backend("tcp", test);
+		if (ranks_can("ucx"))
+			test_backend("ucx", test);
 	}
 	if (!big || !big[0]) {
 		skip(1, "more than 2^31 elements: set TEST_BIG=1 (takes 4.5 GiB)");

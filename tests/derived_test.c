@@ -392,6 +392,16 @@ static void test_runs(const char *backend, int processes, int nranks)
 			 "%s", runs[i].name);
 }
 
+static void test_between_processes(const char *backend)
+{
+	test_runs(backend, 1, 4);
+	for (int n = 3; n <= 5; n++)
+		ranks_ok(&(struct ranks_job){backend, n, 1, run_death, NULL},
+			 "shrink past a dead rank");
+	test_runs(backend, 0, 3);
+	test_one_thread(backend, 3);
+}
+
 int main(void)
 {
 	static const char *const progress[] = {"caller", "thread"};
@@ -403,12 +413,9 @@ int main(void)
 			test_runs("simulated", 0, n);
 			test_one_thread("simulated", n);
 		}
-		test_runs("tcp", 0, 3);
-		test_runs("tcp", 1, 4);
-		test_one_thread("tcp", 3);
-		for (int n = 3; n <= 5; n++)
-			ranks_ok(&(struct ranks_job){"tcp", n, 1, run_death, NULL},
-				 "shrink past a dead rank");
+		test_between_processes("tcp");
+		if (ranks_can("ucx"))
+			test_between_processes("ucx");
 	}
 	return done_testing();
 }

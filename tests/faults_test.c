@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * faults_test.c - what ranks over tcp get when another rank dies, stops, never comes, leaves, or
- * calls something else: a code and a sentence with its number, in time, on every rank.
+ * faults_test.c - what ranks get when another rank dies, stops, never comes, leaves, or calls
+ * something else: a code and a sentence with its number, in time, on every rank.
  *
- * Each rank is a process of its own, started and ended by its number here.
+ * Each rank is a process of its own, started and ended by its number here.  Without arguments over
+ * tcp and ucx, else over the backends that they name.
  */
 #include "ranks.h"
 
@@ -33,6 +34,7 @@ struct play {
 };
 
 static struct scene *scene;
+static const char *backend;
 static pid_t pids[RANKS_MAX];
 
 enum { PHASE_STARTED = 1, PHASE_LOOPING = 2, PHASE_DONE = 3 };
@@ -51,7 +53,7 @@ static void play_rank(const struct play *play, int rank)
 	struct report *report = &scene->report[rank];
 	coll_config_t config;
 
-	ranks_config(&config, "tcp");
+	ranks_config(&config, backend);
 	config.timeout_ms = play->timeout_ms;
 	config.init_timeout_ms = play->init_timeout_ms;
 	atomic_store(&report->phase, PHASE_STARTED);
@@ -108,7 +110,7 @@ static void play_end(const struct play *play)
 		kill(pids[play->odd], SIGKILL);
 		waitpid(pids[play->odd], &status, 0);
 	}
-	ok(!hung, "%s: no rank hangs", play->name);
+	ok(!hung, "%s, %s: no rank hangs", backend, play->name);
 }
 
 /* Every rank but `odd` got one of two codes and a sentence with these words. */
@@ -126,6 +128,25 @@ static void play_expect(const struct play *play, coll_result_t code, coll_result
 			diag("code %d, expected %d or %d with '%s' and '%s'", report->code, code,
 			     or_code, word, too);
 	}
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median_report(const struct play *play)
+{
+	double at[RANKS_MAX];
+	int n = 0;
+
+	for (int r = 0; r < play->nranks; r++)
+		if (r != play->odd)
+			at[n++] = scene->report[r].at;
+	qsort(at, (size_t)n, sizeof(at[0]), compare_times);
+	return at[n / 2];
 }
 
 static double last_report(const struct play *play)
@@ -262,6 +283,8 @@ static void test_kill(const char *name, int odd, void (*act)(struct rank *, stru
 	play_expect(&play, COLL_ERR_PEER_LOST, COLL_ERR_REMOTE, who, "");
 	ok(last_report(&play) - killed < 20, "%s: long before the timeout (%.3f s)", name,
 	   last_report(&play) - killed);
+	diag("%s, %s: median time to the error %.1f ms", backend, name,
+	     1e3 * (median_report(&play) - killed));
 }
 
 static void test_stop(void)
@@ -439,10 +462,9 @@ static void test_mismatch(const char *name, int odd,
 	play_expect(&play, COLL_ERR_MISMATCH, COLL_ERR_MISMATCH, who, "called");
 }
 
-int main(void)
+static void test_backend(const char *name)
 {
-	alarm(1200);
-	scene = ranks_memory(sizeof(*scene));
+	backend = name;
 	test_kill("a rank is killed", 2, act_small);
 	test_kill("rank 0 is killed", 0, act_small);
 	test_kill("a rank is killed during large transfers", 1, act_large);
@@ -462,5 +484,18 @@ int main(void)
 	test_mismatch("different large counts", 2, act_large_count, "1048577", "1048576");
 	test_mismatch("a barrier against a sum", 1, act_barrier, "barrier", "allreduce");
 	test_mismatch("a receive of another count", 1, act_message, "8 float32", "7 float32");
+}
+
+int main(int argc, char **argv)
+{
+	alarm(1200);
+	scene = ranks_memory(sizeof(*scene));
+	for (int i = 1; i < argc; i++)
+		test_backend(argv[i]);
+	if (argc == 1) {
+		test_backend("tcp");
+		if (ranks_can("ucx"))
+			test_backend("ucx");
+	}
 	return done_testing();
 }

@@ -124,7 +124,11 @@ build_program() {
     $CC $TEST_CFLAGS -o "$scratch/program" "$scratch/program.c" $(pkg --cflags --libs)
 }
 check "a program builds with pkg-config" build_program
-for backend in tcp simulated; do
+chosen() {
+    "$root$bindir/coll" info | sed -n 's/^  \* \([^ ]*\) .*/\1/p'
+}
+usual=$(chosen)
+for backend in tcp simulated $(COLL_BACKEND=ucx chosen); do
     check "and runs over $backend" env COLL_BACKEND=$backend "$scratch/program"
 done
 check "coll runs" "$root$bindir/coll" --version
@@ -188,7 +192,7 @@ check "coll check finds no fault in it" \
 check "it uninstalls itself" outside uninstall
 check "nothing is left behind" test "$before" = "$(listing)"
 # shellcheck disable=SC2086 # a command line
-trains "then training is as before" tcp $run4 "$scratch/digits"
+trains "then training is as before" "$usual" $run4 "$scratch/digits"
 
 # ---- plugins/README.md, as a newcomer follows it ----
 

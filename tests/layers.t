@@ -126,8 +126,10 @@ none "the core's headers include each other without a loop" "$(header_loops)"
 {
     none "nothing runs before main or at exit" \
         "$(code_with 'constructor|destructor|init_array|atexit' $sources | grep -v -E '^[^:]*: +\*')"
+    # UCX has variables of its own, which its plugin must not override.
     none "the environment is read with secure_getenv only, and in the core only" \
-        "$(code_with '(^|[^_a-z])getenv *\(' $core $plugins; code_with 'getenv' $plugins)"
+        "$(code_with '(^|[^_a-z])getenv *\(' $core $plugins
+            code_with 'getenv' $plugins | grep -v '^plugins/ucx/.*[^_a-z]secure_getenv(')"
     none "no name is glued together outside the reduction table" \
         "$(code_with '^[^"]*##' $sources | grep -v '^core/reduce')"
     # The table's macros define whole functions.

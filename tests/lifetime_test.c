@@ -257,6 +257,8 @@ int main(void)
 		setenv("COLL_PROGRESS", progress[i], 1);
 		test_runs("simulated", 0);
 		test_runs("tcp", 1);
+		if (ranks_can("ucx"))
+			test_runs("ucx", 1);
 	}
 	test_group_text();
 	test_kind();

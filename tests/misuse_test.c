@@ -378,6 +378,8 @@ int main(void)
 	test_comm_argument((coll_comm_t)(uintptr_t)12345, "no handle at all");
 	test_backend("simulated");
 	test_backend("tcp");
+	if (ranks_can("ucx"))
+		test_backend("ucx");
 	test_init();
 	test_config();
 	test_environment();

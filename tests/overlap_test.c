@@ -319,5 +319,11 @@ int main(void)
 	test("simulated", 0, "caller", caller);
 	test("tcp", 0, "caller", caller);
 	test("tcp", 1, "caller", caller);
+	if (ranks_can("ucx")) {
+		test("ucx", 1, "thread", thread);
+		test("ucx", 1, "caller", caller);
+		test("ucx", 0, "thread", thread);
+		test("ucx", 0, "caller", caller);
+	}
 	return done_testing();
 }

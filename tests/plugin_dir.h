@@ -58,6 +58,15 @@ static const char *built(const char *file)
 	return path;
 }
 
+__attribute__((unused)) static void place_file(const char *path, const char *as)
+{
+	size_t len;
+	char *bytes = slurp(path, &len);
+
+	put(as, bytes, len);
+	free(bytes);
+}
+
 /* Copies one of them, the first `part` percent of its bytes, to a name here. */
 static void place_part(const char *file, const char *as, int part)
 {

@@ -129,6 +129,29 @@ RANKS_UNUSED static int is_rank(struct rank *r, coll_comm_t comm, int rank, int 
 	       rank_fail(r, "rank %d of %d, not %d of %d", me, n, rank, nranks);
 }
 
+/*
+ * Can the backend be used here?  If not, a skipped check says why.  Asked in a child, so that this
+ * process has loaded nothing when it forks ranks.
+ */
+RANKS_UNUSED static int ranks_can(const char *backend)
+{
+	char *reason = ranks_memory(RANKS_TEXT);
+	int status = 1;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (child == 0)
+		exit(coll_backend_available(backend, reason, RANKS_TEXT) != COLL_SUCCESS);
+	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+		bail_out("the child that asks about backend %s ended with %#x", backend,
+			 (unsigned)status);
+	if (status)
+		skip(1, "%s: %s", backend, reason);
+	munmap(reason, RANKS_TEXT);
+	return !status;
+}
+
 RANKS_UNUSED static void ranks_config(coll_config_t *config, const char *backend)
 {
 	coll_config_init(config, sizeof(*config));

@@ -311,5 +311,9 @@ int main(void)
 	test_backend("tcp", 0, 3);
 	test_backend("tcp", 0, 4);
 	test_backend("tcp", 1, 5);
+	if (ranks_can("ucx")) {
+		test_backend("ucx", 1, 4);
+		test_backend("ucx", 0, 3);
+	}
 	return done_testing();
 }

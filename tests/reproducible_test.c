@@ -314,6 +314,8 @@ static void test_backend(const char *backend, int processes, int nranks, uint64_
 	}
 }
 
+static int has_ucx;
+
 static void test_reproducible(int nranks)
 {
 	int different = make_expected(nranks);
@@ -327,6 +329,8 @@ static void test_reproducible(int nranks)
 		test_backend("simulated", 0, nranks, &hash);
 		test_backend("tcp", 0, nranks, &hash);
 		test_backend("tcp", 1, nranks, &hash);
+		if (has_ucx)
+			test_backend("ucx", nranks % 2, nranks, &hash);
 	}
 }
 
@@ -353,6 +357,7 @@ int main(void)
 	make_inputs();
 	setenv("COLL_REPRODUCIBLE", "yes", 1);
 	make_variants(COLL_ALGORITHM_CANONICAL);
+	has_ucx = ranks_can("ucx");
 	ok(nvariants > 5, "%d variants in reproducible mode", nvariants);
 	for (int n = 1; n <= most; n++)
 		test_reproducible(n);
@@ -362,5 +367,7 @@ int main(void)
 		test_agreement("simulated", n);
 	test_agreement("tcp", 3);
 	test_agreement("tcp", 4);
+	if (has_ucx)
+		test_agreement("ucx", 3);
 	return done_testing();
 }

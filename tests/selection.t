@@ -12,6 +12,8 @@ trap 'rm -rf "$scratch"' EXIT
 export COLL_SYSCONFDIR="$scratch/etc" XDG_CONFIG_HOME="$scratch/home"
 mkdir -p "$scratch/etc/coll.conf.d" "$scratch/home/coll"
 unset COLL_BACKEND COLL_CONFIG
+# Nor of what else was built.
+only_backends "$scratch/plugins" tcp simulated
 
 # The backend that `coll info` marks as its choice.
 chosen() {

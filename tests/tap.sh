@@ -7,6 +7,8 @@
 #   has   "NAME" FILE PATTERN   one check: a line of the file matches the extended pattern
 #   skip  "NAME" REASON         one check that cannot be made here
 #   skip_all REASON             none of them can: ends the script
+#   only_backends DIR NAME...   copies those plugins into a new directory DIR, to be found there alone
+#   can NAME                    may that backend be used here?  If not, a check is skipped and says why
 #   done_testing                ends the script; fails if a check did
 # shellcheck shell=sh
 
@@ -54,6 +56,24 @@ skip() {
 skip_all() {
     echo "1..0 # SKIP $1"
     exit 0
+}
+
+only_backends() {
+    tap_dir=$1
+    shift
+    mkdir -p "$tap_dir"
+    for tap_name; do
+        cp "${top_builddir:-.}/.libs/coll_$tap_name.so" "$tap_dir/" || exit 1
+    done
+    COLL_PLUGIN_PATH=$tap_dir
+    export COLL_PLUGIN_PATH
+}
+
+can() {
+    tap_output=$(COLL_BACKEND=$1 "${top_builddir:-.}/coll" info 2>&1) && return
+    # The last line is the verdict.
+    skip "$1" "$(printf '%s\n' "$tap_output" | tail -n 1 | sed 's/^ *//')"
+    return 1
 }
 
 done_testing() {

@@ -61,12 +61,12 @@ static void *make(void *arg)
 	return NULL;
 }
 
-static void test_makers(void)
+static void test_makers(const char *const *backends)
 {
 	struct maker makers[GROUPS];
 
 	for (int i = 0; i < GROUPS; i++) {
-		makers[i] = (struct maker){.backend = i % 2 ? "tcp" : "simulated", .number = i};
+		makers[i] = (struct maker){.backend = backends[i % 2], .number = i};
 		if (pthread_create(&makers[i].id, NULL, make, &makers[i]))
 			bail_out("cannot start a thread");
 	}
@@ -271,8 +271,10 @@ static void test_runs(const char *backend)
 
 int main(void)
 {
+	static const char *const those[] = {"simulated", "tcp"}, *const these[] = {"ucx", "tcp"};
+
 	alarm(900);
-	test_makers();
+	test_makers(those);
 	test_one_thread("simulated", 1);
 	test_one_thread("simulated", 8);
 	test_one_thread("tcp", 8);
@@ -280,5 +282,11 @@ int main(void)
 	test_runs("tcp");
 	test_abort("simulated");
 	test_abort("tcp");
+	if (ranks_can("ucx")) {
+		test_makers(these);
+		test_one_thread("ucx", 8);
+		test_runs("ucx");
+		test_abort("ucx");
+	}
 	return done_testing();
 }

@@ -17,7 +17,7 @@
 #include <coll/backend.h>
 
 #include <ucp/api/ucp.h>
-#include <ucs/debug/log_def.h>
+#include <ucs/config/types.h>
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -158,6 +158,14 @@ struct ucx {
 /* ----------------------------------------------------------------- ucx_library.c -- */
 
 /*
+ * How UCX hands its messages on: 0 ends that, 1 lets it print them.  Its own header for this,
+ * ucs/debug/log_def.h, wants extensions of the language.
+ */
+typedef int (*ucx_log_handler)(const char *file, unsigned line, const char *function,
+			       ucs_log_level_t level, const void *component, const char *message,
+			       va_list args);
+
+/*
  * UCX's functions, found when the library is opened in probe(): so nobody who uses another backend
  * loads UCX.
  */
@@ -193,7 +201,7 @@ struct ucx_lib {
 	__typeof__(ucp_worker_query) *ucp_worker_query;
 	__typeof__(ucp_worker_release_address) *ucp_worker_release_address;
 	__typeof__(ucp_worker_set_am_recv_handler) *ucp_worker_set_am_recv_handler;
-	__typeof__(ucs_log_push_handler) *ucs_log_push_handler;
+	void (*ucs_log_push_handler)(ucx_log_handler handler);
 	__typeof__(ucs_status_string) *ucs_status_string;
 };
 extern struct ucx_lib ucx_lib;

@@ -81,10 +81,8 @@ int32_t ucx_refused(coll_error_t *err, ucs_status_t status, const char *what)
 }
 
 /* UCX would print; what it says belongs to the host's log, unless the user asked UCX for it. */
-static ucs_log_func_rc_t ucx_hear(const char *file, unsigned line, const char *function,
-				  ucs_log_level_t level,
-				  const ucs_log_component_config_t *component, const char *message,
-				  va_list args)
+static int ucx_hear(const char *file, unsigned line, const char *function, ucs_log_level_t level,
+		    const void *component, const char *message, va_list args)
 {
 	char text[400];
 
@@ -93,13 +91,13 @@ static ucs_log_func_rc_t ucx_hear(const char *file, unsigned line, const char *f
 	(void)function;
 	(void)component;
 	if (!ucx_listener || level > UCS_LOG_LEVEL_INFO)
-		return UCS_LOG_FUNC_RC_CONTINUE;
+		return 1;
 	vsnprintf(text, sizeof(text), message, args);
 	if (level <= UCS_LOG_LEVEL_WARN)
 		snprintf(ucx_said, sizeof(ucx_said), "%.199s", text);
 	ucx_log(ucx_listener, level <= UCS_LOG_LEVEL_WARN ? COLL_LOG_INFO : COLL_LOG_DEBUG,
 		"UCX: %s", text);
-	return UCS_LOG_FUNC_RC_STOP;
+	return 0;
 }
 
 void ucx_hear_begin(void)

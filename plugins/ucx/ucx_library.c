@@ -75,7 +75,8 @@ static void ucx_signals_restore(const struct ucx_signals *s)
 {
 	struct sigaction now;
 
-	if (secure_getenv("UCX_HANDLE_ERRORS") || secure_getenv("UCX_ERROR_SIGNALS") || secure_getenv("UCX_DEBUG_SIGNO"))
+	if (secure_getenv("UCX_HANDLE_ERRORS") || secure_getenv("UCX_ERROR_SIGNALS") ||
+	    secure_getenv("UCX_DEBUG_SIGNO"))
 		return;
 	for (int i = 1; i < UCX_SIGNALS; i++)
 		if (s->known[i] && !sigaction(i, NULL, &now) &&

@@ -92,6 +92,7 @@ struct ucx_peer {
 	int pidfd;           /* or -1 */
 	ucp_ep_h ep;         /* NULL: not made yet, or closed */
 	void *closing;       /* the request that closes it */
+	void *bye;           /* the request that says goodbye */
 	const char *failure; /* why it is to be given up: told in the next progress() */
 	char text[160];      /* room for that */
 	uint64_t frame;      /* most bytes of payload in a frame */
@@ -277,6 +278,8 @@ void ucx_look(struct ucx *u);
 int32_t ucx_greet(struct ucx *u, coll_error_t *err);
 /* UCX touches nothing of the caller's for this peer any more when it returns. */
 void ucx_cut(struct ucx *u, struct ucx_peer *peer);
+/* Is it complete, or NULL?  Then it is freed. */
+int ucx_request_done(void **request);
 /* Progresses until done(arg) is non-zero, at most so long; 1 if it is. */
 int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_ms);
 /* Says goodbye, hands everything to the network and closes all connections. */

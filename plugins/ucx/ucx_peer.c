@@ -185,6 +185,15 @@ void ucx_call_back(struct ucx *u)
 
 /* ---------------------------------------------------------------------- failing -- */
 
+int ucx_request_done(void **request)
+{
+	if (*request && ucx_lib.ucp_request_check_status(*request) != UCS_INPROGRESS) {
+		ucx_lib.ucp_request_free(*request);
+		*request = NULL;
+	}
+	return !*request;
+}
+
 void ucx_fail(struct ucx *u, struct ucx_peer *peer, const char *why)
 {
 	if (peer->lost || peer->failure)
@@ -210,29 +219,24 @@ int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_
 static int ucx_is_closed(void *arg)
 {
 	struct ucx_peer *peer = arg;
+	int closed = ucx_request_done(&peer->closing) & ucx_request_done(&peer->bye);
 
-	if (peer->closing && ucx_lib.ucp_request_check_status(peer->closing) != UCS_INPROGRESS) {
-		ucx_lib.ucp_request_free(peer->closing);
-		peer->closing = NULL;
-	}
-	return !peer->closing && ucx_frame_done(peer->owner, peer) &&
-	       !ucx_zcopy_pending(peer->owner, peer);
+	return closed & ucx_frame_done(peer->owner, peer) && !ucx_zcopy_pending(peer->owner, peer);
 }
 
-/* 1: there is no room for it yet.  Whom it does not reach learns it from the closed connection. */
-static int ucx_goodbye(struct ucx_peer *peer)
+/* Tells the peer that nothing more will come; whom that does not reach sees the connection end. */
+static void ucx_goodbye(struct ucx_peer *peer)
 {
-	const ucp_request_param_t at_once = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS |
-							     UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL,
-					     .flags = UCP_AM_SEND_FLAG_EAGER};
+	const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+					   .flags = UCP_AM_SEND_FLAG_EAGER};
 	void *answer;
 
-	if (!peer->ep || peer->told || peer->broken || peer->request)
-		return 0;
+	if (!peer->ep || peer->told || peer->broken)
+		return;
+	peer->told = 1;
 	answer = ucx_lib.ucp_am_send_nbx(peer->ep, UCX_AM_BYE, &peer->head.from,
-					 sizeof(peer->head.from), NULL, 0, &at_once);
-	peer->told = UCS_PTR_STATUS(answer) != UCS_ERR_NO_RESOURCE;
-	return !peer->told;
+					 sizeof(peer->head.from), NULL, 0, &param);
+	peer->bye = UCS_PTR_IS_PTR(answer) ? answer : NULL;
 }
 
 static void ucx_close_by_force(struct ucx_peer *peer)
@@ -322,14 +326,13 @@ static void ucx_connect_host(struct ucx *u)
 	}
 }
 
-/* Those that can be told, and have not been, are told that nothing more will come. */
-static int ucx_goodbyes(void *arg)
+static int ucx_all_told(void *arg)
 {
 	struct ucx *u = arg;
 	int left = 0;
 
 	for (uint32_t i = 0; i < u->nranks; i++)
-		left |= ucx_goodbye(&u->peer[i]);
+		left |= !ucx_request_done(&u->peer[i].bye);
 	return !left;
 }
 
@@ -338,14 +341,8 @@ static int ucx_all_flushed(void *arg)
 	struct ucx_closing *c = arg;
 	int left = 0;
 
-	for (uint32_t i = 0; i < c->u->nranks; i++) {
-		if (c->flush[i] &&
-		    ucx_lib.ucp_request_check_status(c->flush[i]) != UCS_INPROGRESS) {
-			ucx_lib.ucp_request_free(c->flush[i]);
-			c->flush[i] = NULL;
-		}
-		left |= c->flush[i] != NULL;
-	}
+	for (uint32_t i = 0; i < c->u->nranks; i++)
+		left |= !ucx_request_done(&c->flush[i]);
 	return !left;
 }
 
@@ -387,7 +384,9 @@ void ucx_peers_close(struct ucx *u, int64_t timeout_ms)
 		ucx_await(u, ucx_all_sent, u, timeout_ms);
 	if (u->shm)
 		ucx_connect_host(u);
-	ucx_await(u, ucx_goodbyes, u, timeout_ms > 0 ? deadline - ucx_now_ms() : 1);
+	for (uint32_t i = 0; i < u->nranks; i++)
+		ucx_goodbye(&u->peer[i]);
+	ucx_await(u, ucx_all_told, u, timeout_ms > 0 ? deadline - ucx_now_ms() : 1);
 	if (timeout_ms > 0 && c.flush)
 		ucx_flush(u, &c, deadline - ucx_now_ms());
 	for (uint32_t i = 0; i < u->nranks; i++) {

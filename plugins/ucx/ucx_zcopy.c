@@ -47,7 +47,7 @@ static ucs_memory_type_t ucx_memory_type(uint32_t memory)
 }
 
 /* Looks at a request, which is freed once it is complete. */
-static int ucx_request_done(void **request, ucs_status_t *status)
+static int ucx_zcopy_done(void **request, ucs_status_t *status)
 {
 	if (!*request)
 		return 1;
@@ -191,16 +191,15 @@ static int ucx_zsend_done(void *arg)
 {
 	struct ucx_zsend *z = arg;
 
-	return z->accepted && ucx_request_done(&z->request, &z->status);
+	return z->accepted && ucx_zcopy_done(&z->request, &z->status);
 }
 
 static int ucx_zrecv_done(void *arg)
 {
 	struct ucx_zrecv *z = arg;
-	ucs_status_t status;
 
-	return ucx_request_done(&z->asking, &status) && z->fetching &&
-	       ucx_request_done(&z->request, &z->status);
+	return ucx_request_done(&z->asking) && z->fetching &&
+	       ucx_zcopy_done(&z->request, &z->status);
 }
 
 static void ucx_zsend_end(struct ucx *u, struct ucx_zsend *z)
@@ -274,14 +273,13 @@ void ucx_zcopy_fail(struct ucx *u, const struct ucx_peer *peer)
 
 int ucx_zcopy_pending(const struct ucx *u, const struct ucx_peer *peer)
 {
-	ucs_status_t status;
 	int pending = 0;
 
 	for (struct ucx_zsend *z = u->zsend; z; z = z->next)
-		pending |= z->peer == peer && !ucx_request_done(&z->request, &z->status);
+		pending |= z->peer == peer && !ucx_zcopy_done(&z->request, &z->status);
 	for (struct ucx_zrecv *z = u->zrecv; z; z = z->next)
-		pending |= z->peer == peer && (!ucx_request_done(&z->request, &z->status) ||
-					       !ucx_request_done(&z->asking, &status));
+		pending |= z->peer == peer && (!ucx_zcopy_done(&z->request, &z->status) ||
+					       !ucx_request_done(&z->asking));
 	return pending;
 }
 

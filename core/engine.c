@@ -107,10 +107,11 @@ static void engine_send(struct op *op, int i)
 	coll_send_t *send = &op->run[i].u.send;
 	struct comm *comm = op->comm;
 	struct link *link = comm->link;
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	char text[640];
 	int code;
 
+	error_clear(&err);
 	memset(send, 0, sizeof(*send));
 	send->header.tag = engine_tag(op, step);
 	memcpy(send->header.meta, op->print.meta, sizeof(send->header.meta));

@@ -27,8 +27,7 @@ enum {
 
 static pthread_mutex_t wait_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct link *wait_links;
-static struct link *wait_inherited;    /* the parent's, in a child: kept, never used */
-static _Thread_local char wait_thread; /* its address names the thread */
+static struct link *wait_inherited; /* the parent's, in a child: kept, never used */
 
 void wait_add(struct link *link)
 {
@@ -74,12 +73,13 @@ void wait_forked(void)
 
 void wait_drive(struct link *link)
 {
-	atomic_store_explicit(&link->driver, (uintptr_t)&wait_thread, memory_order_relaxed);
+	atomic_store_explicit(&link->driver, (uintptr_t)pthread_self(), memory_order_relaxed);
 }
 
 static int wait_is_mine(struct link *link)
 {
-	return atomic_load_explicit(&link->driver, memory_order_relaxed) == (uintptr_t)&wait_thread;
+	return atomic_load_explicit(&link->driver, memory_order_relaxed) ==
+	       (uintptr_t)pthread_self();
 }
 
 /* Drives the thread's links other than `link`, as far as no other thread is in them. */

@@ -66,6 +66,7 @@ struct op {
 	struct stage stage;
 	size_t *arrays; /* v-forms: four of nranks entries, to which args points */
 	int built;      /* the schedule is there and fits */
+	int plain;      /* a call of the same kind, types, root and count is the same */
 	int kept;       /* belongs to a persistent request: not to be reused for others */
 	struct op *kept_next;
 	coll_comm_t awaited;     /* KIND_AWAIT: the communicator, and */
@@ -150,7 +151,7 @@ int choose_algorithm(const struct op *op);
  */
 int choose_build(struct op *op);
 /* Can the communicator do this kind at all?  COLL_ERR_UNSUPPORTED with a sentence if not. */
-int choose_check(const struct comm *comm, int kind);
+int choose_check(struct comm *comm, int kind);
 
 /* Checks the arguments of an operation against the communicator (check.c). */
 int check_args(const struct comm *comm, const coll_args_t *args);

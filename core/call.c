@@ -31,8 +31,7 @@ static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = call_queue(comm, args);
 	if (!code && !group_current()) {
-		link_progress(comm->link);
-		link_kick(comm->link);
+		queue_issued(comm);
 		comm_flush(comm);
 		code = comm_error(comm);
 	}

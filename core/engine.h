@@ -106,6 +106,8 @@ void engine_cancel_op(struct op *op);
 
 /* Runs what can run on the communicator: 1 if anything moved. */
 int queue_progress(struct comm *comm);
+/* After something was issued: sends go out first, then a transport is asked what has come. */
+void queue_issued(struct comm *comm);
 /* The backend's own begin (0) or end (1) of a group, if it has them. */
 void queue_native_group(struct comm *comm, int end);
 /* Asks an engine of the backend's own how it is, also while nothing is under way. */

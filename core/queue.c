@@ -207,6 +207,16 @@ int queue_progress(struct comm *comm)
 	return moved;
 }
 
+void queue_issued(struct comm *comm)
+{
+	struct link *link = comm->link;
+
+	if (link->plugin->backend.transport)
+		link->moves += queue_progress(comm) != 0;
+	link_progress(link);
+	link_kick(link);
+}
+
 /* ------------------------------------------------------------------ giving up -- */
 
 void queue_cancel(struct comm *comm)

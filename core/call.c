@@ -6,19 +6,30 @@
 
 /* -------------------------------------------------------- one public operation -- */
 
-/* Checks and queues; the communicator is entered. */
+/* Checks and makes the operation. */
+static int call_make(struct comm *comm, const coll_args_t *args, struct op **op)
+{
+	int code = choose_check(comm, args->kind);
+
+	if (!code)
+		code = check_args(comm, args);
+	return code ? code : op_make(comm, args, op);
+}
+
+/* Makes and queues; the communicator is entered. */
 static int call_queue(struct comm *comm, const coll_args_t *args)
 {
+	struct op *op = NULL;
 	int code = comm_error(comm);
 
 	if (!code)
-		code = choose_check(comm, args->kind);
-	if (!code)
-		code = check_args(comm, args);
-	if (!code)
 		code = group_join(comm);
 	if (!code)
-		code = op_issue(comm, args, group_current());
+		op = op_again(comm, args);
+	if (!code && !op)
+		code = call_make(comm, args, &op);
+	if (!code)
+		op_enqueue(op, group_current());
 	return code;
 }
 

@@ -78,6 +78,11 @@ struct op {
 
 /* An operation from checked arguments, not yet in the queue; arrays are copied. */
 int op_make(struct comm *comm, const coll_args_t *args, struct op **op);
+/*
+ * A finished operation that was called with exactly these arguments, to be enqueued, or NULL.  Only
+ * where the buffers are is looked at: all else that was right then is right now.
+ */
+struct op *op_again(struct comm *comm, const coll_args_t *args);
 /* Appends it to the queue; it starts when its turn comes.  Now and then a barrier goes before it. */
 void op_enqueue(struct op *op, uint64_t group);
 /* Both. */

@@ -153,6 +153,31 @@ static void op_plan(struct op *op)
 	op->plain = !a->sendcounts && !a->recvcounts && !op->redop.fn && !op->redop.scaled;
 }
 
+/* The same buffers, too. */
+static int op_is_same(const struct op *op, const coll_args_t *a)
+{
+	const coll_args_t *b = &op->args;
+
+	return op_repeats(op, a) && a->sendbuf == b->sendbuf && a->recvbuf == b->recvbuf &&
+	       a->tag == b->tag && a->stream == b->stream && a->scalar == b->scalar;
+}
+
+struct op *op_again(struct comm *comm, const coll_args_t *args)
+{
+	struct op **at = &comm->spare, *op;
+
+	for (int n = 1; (op = *at) && n <= OP_SPARES; n++, at = &op->next) {
+		if (!op_is_same(op, args))
+			continue;
+		*at = op->next;
+		if (!op_look(op) && op->plain)
+			return op;
+		op_retire(op);
+		break;
+	}
+	return NULL;
+}
+
 int op_make(struct comm *comm, const coll_args_t *args, struct op **out)
 {
 	struct op *op = op_take(comm, args);

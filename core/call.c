@@ -6,20 +6,37 @@
 
 /* -------------------------------------------------------- one public operation -- */
 
-/* Checks and queues; the communicator is entered. */
-static int call_queue(struct comm *comm, const coll_args_t *args)
+/* Checks and makes the operation. */
+static int call_make(struct comm *comm, const coll_args_t *args, struct op **op)
 {
-	int code = comm_error(comm);
+	int code = choose_check(comm, args->kind);
 
 	if (!code)
-		code = choose_check(comm, args->kind);
-	if (!code)
 		code = check_args(comm, args);
-	if (!code)
+	return code ? code : op_make(comm, args, op);
+}
+
+/* Makes and queues, and begins unless a group is open; the communicator is entered. */
+static int call_issue(struct comm *comm, const coll_args_t *args)
+{
+	uint64_t group = group_current();
+	struct op *op = NULL;
+	int code = comm_error(comm);
+
+	if (!code && group)
 		code = group_join(comm);
 	if (!code)
-		code = op_issue(comm, args, group_current());
-	return code;
+		op = op_again(comm, args);
+	if (!code && !op)
+		code = call_make(comm, args, &op);
+	if (code)
+		return code;
+	op_enqueue(op, group);
+	if (!group) {
+		queue_issued(comm);
+		comm_flush(comm);
+	}
+	return comm_error(comm);
 }
 
 static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_t *args)
@@ -29,13 +46,7 @@ static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = call_queue(comm, args);
-	if (!code && !group_current()) {
-		link_progress(comm->link);
-		link_kick(comm->link);
-		comm_flush(comm);
-		code = comm_error(comm);
-	}
+	code = call_issue(comm, args);
 	comm_leave(comm);
 	return code;
 }
@@ -283,7 +294,7 @@ coll_result_t coll_barrier(coll_comm_t handle)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = call_wait_all(comm);
 	if (!code)
-		code = call_queue(comm, &args);
+		code = call_issue(comm, &args);
 	if (!code)
 		code = call_wait_all(comm);
 	comm_leave(comm);

@@ -47,10 +47,19 @@ native_fn choose_native(const struct comm *comm, int kind)
 	return choose_slot(comm->link->plugin->backend.native, kind);
 }
 
-int choose_check(const struct comm *comm, int kind)
+/* Is there an algorithm for it, whatever the count? */
+static int choose_has_algorithm(struct comm *comm, int kind, uint32_t needs)
+{
+	const struct shape shape = choose_shape(comm, kind);
+
+	if (!(comm->possible >> kind & 1) && choose_row(&comm->link->tuning, &shape, needs) >= 0)
+		comm->possible |= 1u << kind;
+	return comm->possible >> kind & 1;
+}
+
+int choose_check(struct comm *comm, int kind)
 {
 	const coll_backend_t *b = &comm->link->plugin->backend;
-	const struct shape shape = choose_shape(comm, kind);
 	const uint32_t needs = choose_needs(&comm->link->tuning, kind);
 
 	if (choose_native(comm, kind))
@@ -67,7 +76,7 @@ int choose_check(const struct comm *comm, int kind)
 			"%s: backend '%s' has neither this operation nor a transport; choose "
 			"another backend with COLL_BACKEND",
 			check_kind_name(kind), b->name);
-	if (choose_row(&comm->link->tuning, &shape, needs) < 0)
+	if (!choose_has_algorithm(comm, kind, needs))
 		return error_set(COLL_ERR_UNSUPPORTED, "%s: this version has no algorithm for it%s",
 				 check_kind_name(kind),
 				 needs ? " whose results are reproducible" : "");

@@ -28,6 +28,7 @@ struct comm {
 	struct op *kept;        /* those of persistent requests */
 	struct redop **redops;  /* made at run time; NULL: destroyed */
 	int nredops;
+	uint32_t possible;                  /* kinds with an algorithm, as bits: see choose_check */
 	uint64_t issued;                    /* operations ever issued */
 	uint64_t finished;                  /* all operations up to this number are done */
 	uint32_t seq;                       /* collectives ever issued */

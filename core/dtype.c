@@ -3,36 +3,33 @@
 #include <coll/coll.h>
 
 struct dtype_entry {
-	coll_dtype_t dtype;
-	uint32_t size;
+	uint32_t size; /* 0: no data type */
 	const char *name;
 };
 
 static const struct dtype_entry dtype_table[] = {
-	{COLL_INT8, 1, "int8"},
-	{COLL_UINT8, 1, "uint8"},
-	{COLL_INT16, 2, "int16"},
-	{COLL_UINT16, 2, "uint16"},
-	{COLL_INT32, 4, "int32"},
-	{COLL_UINT32, 4, "uint32"},
-	{COLL_INT64, 8, "int64"},
-	{COLL_UINT64, 8, "uint64"},
-	{COLL_FLOAT16, 2, "float16"},
-	{COLL_BFLOAT16, 2, "bfloat16"},
-	{COLL_FLOAT32, 4, "float32"},
-	{COLL_FLOAT64, 8, "float64"},
-	{COLL_FLOAT8E4M3, 1, "float8e4m3"},
-	{COLL_FLOAT8E5M2, 1, "float8e5m2"},
+	[COLL_INT8] = {1, "int8"},
+	[COLL_UINT8] = {1, "uint8"},
+	[COLL_INT16] = {2, "int16"},
+	[COLL_UINT16] = {2, "uint16"},
+	[COLL_INT32] = {4, "int32"},
+	[COLL_UINT32] = {4, "uint32"},
+	[COLL_INT64] = {8, "int64"},
+	[COLL_UINT64] = {8, "uint64"},
+	[COLL_FLOAT16] = {2, "float16"},
+	[COLL_BFLOAT16] = {2, "bfloat16"},
+	[COLL_FLOAT32] = {4, "float32"},
+	[COLL_FLOAT64] = {8, "float64"},
+	[COLL_FLOAT8E4M3] = {1, "float8e4m3"},
+	[COLL_FLOAT8E5M2] = {1, "float8e5m2"},
 };
 
 static const struct dtype_entry *dtype_find(coll_dtype_t dtype)
 {
-	size_t i;
+	const size_t n = sizeof(dtype_table) / sizeof(dtype_table[0]);
 
-	for (i = 0; i < sizeof(dtype_table) / sizeof(dtype_table[0]); i++)
-		if (dtype_table[i].dtype == dtype)
-			return &dtype_table[i];
-	return NULL;
+	return dtype >= 0 && (size_t)dtype < n && dtype_table[dtype].size ? &dtype_table[dtype]
+									  : NULL;
 }
 
 size_t coll_dtype_size(coll_dtype_t dtype)

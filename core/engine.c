@@ -30,11 +30,14 @@ static char *engine_at(const struct op *op, struct slice slice)
 
 static void engine_make_ready(struct op *op, int step)
 {
+	int at = op->ready_head + op->ready_count;
+
 	if (op->sched.step[step].peer < 0 && op->args.kind != COLL_KIND_RECV) {
 		op->local[op->local_count++] = step;
 		return;
 	}
-	op->ready[(op->ready_head + op->ready_count++) % op->cap_steps] = step;
+	op->ready[at < op->cap_steps ? at : at - op->cap_steps] = step;
+	op->ready_count++;
 }
 
 static void engine_complete(struct op *op, int step)
@@ -107,10 +110,11 @@ static void engine_send(struct op *op, int i)
 	coll_send_t *send = &op->run[i].u.send;
 	struct comm *comm = op->comm;
 	struct link *link = comm->link;
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	char text[640];
 	int code;
 
+	error_clear(&err);
 	memset(send, 0, sizeof(*send));
 	send->header.tag = engine_tag(op, step);
 	memcpy(send->header.meta, op->print.meta, sizeof(send->header.meta));
@@ -228,7 +232,8 @@ static int engine_run_ready(struct op *op)
 	for (int n = op->ready_count; n > 0 && !op->comm->error; n--) {
 		int i = op->ready[op->ready_head];
 
-		op->ready_head = (op->ready_head + 1) % op->cap_steps;
+		if (++op->ready_head == op->cap_steps)
+			op->ready_head = 0;
 		op->ready_count--;
 		if (engine_is_recv(&op->sched.step[i])) {
 			engine_recv(op, i);
@@ -257,12 +262,12 @@ int engine_run(struct op *op)
 	int moved = 0, again;
 
 	do {
-		again = engine_reap_sends(op);
+		again = engine_run_ready(op);
+		again |= engine_reap_sends(op);
 		if (op->failed_send >= 0) {
 			engine_report_send(op);
 			return 1;
 		}
-		again |= engine_run_ready(op);
 		while ((recv = match_next_done(&op->comm->link->match)))
 			engine_received(recv);
 		if (op->comm->error)
@@ -348,10 +353,9 @@ void engine_begin(struct op *op)
 	for (int i = 0; i < s->nsteps; i++) {
 		op->run[i].earlier = s->step[i].earlier;
 		op->run[i].u.recv.state = RECV_IDLE;
-	}
-	for (int i = 0; i < s->nsteps; i++)
 		if (!s->step[i].earlier)
 			engine_make_ready(op, i);
+	}
 }
 
 /* ------------------------------------------------------------------ giving up -- */

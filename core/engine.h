@@ -66,6 +66,7 @@ struct op {
 	struct stage stage;
 	size_t *arrays; /* v-forms: four of nranks entries, to which args points */
 	int built;      /* the schedule is there and fits */
+	int plain;      /* a call of the same kind, types, root and count is the same */
 	int kept;       /* belongs to a persistent request: not to be reused for others */
 	struct op *kept_next;
 	coll_comm_t awaited;     /* KIND_AWAIT: the communicator, and */
@@ -77,6 +78,11 @@ struct op {
 
 /* An operation from checked arguments, not yet in the queue; arrays are copied. */
 int op_make(struct comm *comm, const coll_args_t *args, struct op **op);
+/*
+ * A finished operation that was called with exactly these arguments, to be enqueued, or NULL.  Only
+ * where the buffers are is looked at: all else that was right then is right now.
+ */
+struct op *op_again(struct comm *comm, const coll_args_t *args);
 /* Appends it to the queue; it starts when its turn comes.  Now and then a barrier goes before it. */
 void op_enqueue(struct op *op, uint64_t group);
 /* Both. */
@@ -105,6 +111,8 @@ void engine_cancel_op(struct op *op);
 
 /* Runs what can run on the communicator: 1 if anything moved. */
 int queue_progress(struct comm *comm);
+/* After something was issued: sends go out first, then a transport is asked what has come. */
+void queue_issued(struct comm *comm);
 /* The backend's own begin (0) or end (1) of a group, if it has them. */
 void queue_native_group(struct comm *comm, int end);
 /* Asks an engine of the backend's own how it is, also while nothing is under way. */
@@ -150,7 +158,7 @@ int choose_algorithm(const struct op *op);
  */
 int choose_build(struct op *op);
 /* Can the communicator do this kind at all?  COLL_ERR_UNSUPPORTED with a sentence if not. */
-int choose_check(const struct comm *comm, int kind);
+int choose_check(struct comm *comm, int kind);
 
 /* Checks the arguments of an operation against the communicator (check.c). */
 int check_args(const struct comm *comm, const coll_args_t *args);

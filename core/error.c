@@ -70,6 +70,13 @@ coll_error_t error_blank(void)
 	return err;
 }
 
+void error_clear(coll_error_t *err)
+{
+	err->size = sizeof(*err);
+	err->code = COLL_SUCCESS;
+	err->text[0] = '\0';
+}
+
 const char *coll_error_string(coll_result_t result)
 {
 	switch (result) {

@@ -31,5 +31,7 @@ int error_fill(coll_error_t *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* An empty error to hand to a plugin. */
 coll_error_t error_blank(void);
+/* The same in place, where it is done for every message: the text is empty, the rest not wiped. */
+void error_clear(coll_error_t *err);
 
 #endif

@@ -236,8 +236,7 @@ static int event_queue(struct comm *comm, coll_comm_t recorded, uint64_t number)
 	op->awaited = recorded;
 	op->awaited_number = number;
 	op_enqueue(op, 0);
-	link_progress(comm->link);
-	link_kick(comm->link);
+	queue_issued(comm);
 	return COLL_SUCCESS;
 }
 

@@ -69,8 +69,7 @@ static int group_begin(coll_comm_t handle, uint64_t number)
 		return COLL_ERR_INVALID_ARGUMENT;
 	queue_native_group(comm, 0);
 	op_release(comm, number);
-	link_progress(comm->link);
-	link_kick(comm->link);
+	queue_issued(comm);
 	code = comm_error(comm);
 	comm_leave(comm);
 	return code;

@@ -264,6 +264,8 @@ void link_shut(struct link *link)
 
 void link_lock(struct link *link)
 {
+	if (!pthread_mutex_trylock(&link->lock))
+		return;
 	/* A thread that waits or serves takes the lock again at once, unless it knows of us. */
 	atomic_fetch_add(&link->wanted, 1);
 	pthread_mutex_lock(&link->lock);

@@ -134,6 +134,8 @@ static void match_unlink_early(struct match *m, struct early **at)
 	*at = e->next;
 	if (m->early_end[bucket] == &e->next)
 		m->early_end[bucket] = at;
+	if (!m->early[bucket])
+		m->early_in[bucket / 64] &= ~((uint64_t)1 << bucket % 64);
 	if (!e->complete) {
 		e->next = m->flying;
 		m->flying = e;
@@ -248,16 +250,30 @@ static void match_forget_bucket(struct match *m, struct early **at, uint64_t mas
 	}
 }
 
+/* The first from `bucket` on that holds a kept message, or MATCH_BUCKETS. */
+static int match_next_early(const struct match *m, int bucket)
+{
+	if (!m->kept)
+		return MATCH_BUCKETS;
+	for (; bucket < MATCH_BUCKETS; bucket = (bucket | 63) + 1) {
+		uint64_t rest = m->early_in[bucket / 64] >> bucket % 64;
+
+		if (rest)
+			return bucket + __builtin_ctzll(rest);
+	}
+	return bucket;
+}
+
 void match_forget(struct match *m, uint64_t mask, uint64_t tag)
 {
-	for (int i = 0; m->kept && i < MATCH_BUCKETS; i++)
+	for (int i = match_next_early(m, 0); i < MATCH_BUCKETS; i = match_next_early(m, i + 1))
 		match_forget_bucket(m, &m->early[i], mask, tag);
 }
 
 void match_each(const struct match *m, uint64_t mask, uint64_t tag,
 		void (*see)(void *user, const struct early *early), void *user)
 {
-	for (int i = 0; m->kept && i < MATCH_BUCKETS; i++)
+	for (int i = match_next_early(m, 0); i < MATCH_BUCKETS; i = match_next_early(m, i + 1))
 		for (const struct early *e = m->early[i]; e; e = e->next)
 			if ((e->header.tag & mask) == tag)
 				see(user, e);
@@ -291,6 +307,7 @@ static int match_keep(struct match *m, uint32_t peer, const coll_header_t *h, co
 	bucket = match_bucket(h->tag);
 	*m->early_end[bucket] = e;
 	m->early_end[bucket] = &e->next;
+	m->early_in[bucket / 64] |= (uint64_t)1 << bucket % 64;
 	m->kept++;
 	sink->buf = e->data;
 	sink->cookie = (uint64_t)(uintptr_t)e | COOKIE_EARLY;

@@ -61,7 +61,8 @@ enum { MATCH_BUCKETS = 256 };
 struct match {
 	struct recv *posted[MATCH_BUCKETS], **posted_end[MATCH_BUCKETS];
 	struct early *early[MATCH_BUCKETS], **early_end[MATCH_BUCKETS];
-	struct early *flying; /* incomplete ones that are matched or dropped */
+	uint64_t early_in[MATCH_BUCKETS / 64]; /* which of those hold any, as bits */
+	struct early *flying;                  /* incomplete ones that are matched or dropped */
 	struct recv *done, **done_end;
 	uint64_t kept; /* early messages in the lists above */
 	int controls;  /* complete control messages among the early ones */

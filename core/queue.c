@@ -40,15 +40,12 @@ static void queue_complete_native(struct comm *comm)
 }
 
 /* Native operations are complete when the backend's stream has passed the last of them. */
-static void queue_check_native(struct comm *comm)
+static void queue_ask_native(struct comm *comm)
 {
 	const coll_backend_t *b = &comm->link->plugin->backend;
 	coll_error_t err = error_blank();
-	int code;
+	int code = b->native->query(comm->link->ep, &err);
 
-	if (!b->native || !comm->head || !comm->head->native || comm->head->state != OP_RUNNING)
-		return;
-	code = b->native->query(comm->link->ep, &err);
 	if (code == COLL_IN_PROGRESS && b->native->async_error)
 		code = b->native->async_error(comm->link->ep, &err);
 	else if (code == COLL_IN_PROGRESS)
@@ -57,6 +54,14 @@ static void queue_check_native(struct comm *comm)
 		queue_complete_native(comm);
 	if (code)
 		queue_fail_native(comm, code, &err);
+}
+
+static void queue_check_native(struct comm *comm)
+{
+	const struct op *head = comm->head;
+
+	if (head && head->native && head->state == OP_RUNNING)
+		queue_ask_native(comm);
 }
 
 void queue_check_engine(struct comm *comm)
@@ -200,6 +205,16 @@ int queue_progress(struct comm *comm)
 	if (comm->ngone && comm->head)
 		comm_check_gone(comm);
 	return moved;
+}
+
+void queue_issued(struct comm *comm)
+{
+	struct link *link = comm->link;
+
+	if (link->plugin->backend.transport)
+		link->moves += queue_progress(comm) != 0;
+	link_progress(link);
+	link_kick(link);
 }
 
 /* ------------------------------------------------------------------ giving up -- */

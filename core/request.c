@@ -118,10 +118,8 @@ coll_result_t coll_request_start(coll_request_t request)
 	if (!code) {
 		op_enqueue(r->op, group_current());
 		r->number = comm->issued;
-		if (!group_current()) {
-			link_progress(comm->link);
-			link_kick(comm->link);
-		}
+		if (!group_current())
+			queue_issued(comm);
 	}
 	request_leave(request, comm);
 	return code;

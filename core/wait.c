@@ -15,7 +15,9 @@
 #include <unistd.h>
 
 enum {
-	WAIT_SWEEP = 8,      /* every so many idle rounds the thread's other links are driven */
+	/* Every so many idle rounds the thread's other links are driven, and while polling only then
+	 * the clock is looked at. */
+	WAIT_SWEEP = 8,
 	WAIT_LINKS = 64,     /* of so many links a sleep watches the descriptors */
 	WAIT_SLEEP_MS = 100, /* longest sleep: bounds what a lost wake-up could cost */
 	/* Sleeps on what has no descriptor: at least and at most, and so much of the time waited. */
@@ -27,8 +29,7 @@ enum {
 
 static pthread_mutex_t wait_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct link *wait_links;
-static struct link *wait_inherited;    /* the parent's, in a child: kept, never used */
-static _Thread_local char wait_thread; /* its address names the thread */
+static struct link *wait_inherited; /* the parent's, in a child: kept, never used */
 
 void wait_add(struct link *link)
 {
@@ -74,12 +75,13 @@ void wait_forked(void)
 
 void wait_drive(struct link *link)
 {
-	atomic_store_explicit(&link->driver, (uintptr_t)&wait_thread, memory_order_relaxed);
+	atomic_store_explicit(&link->driver, (uintptr_t)pthread_self(), memory_order_relaxed);
 }
 
 static int wait_is_mine(struct link *link)
 {
-	return atomic_load_explicit(&link->driver, memory_order_relaxed) == (uintptr_t)&wait_thread;
+	return atomic_load_explicit(&link->driver, memory_order_relaxed) ==
+	       (uintptr_t)pthread_self();
 }
 
 /* Drives the thread's links other than `link`, as far as no other thread is in them. */
@@ -224,7 +226,7 @@ static void wait_pause(struct link *link, int64_t idle, int64_t left)
 
 int link_wait(struct link *link, int (*done)(void *arg), void *arg, int64_t timeout_us)
 {
-	int64_t last = link_now(), now;
+	int64_t last = 0, idle = 0, now;
 	uint64_t moves = link->moves;
 	unsigned rounds = 0;
 
@@ -233,17 +235,20 @@ int link_wait(struct link *link, int (*done)(void *arg), void *arg, int64_t time
 		wait_give_way(link);
 		if (link->moves != moves) { /* by this thread or another */
 			moves = link->moves;
-			last = 0;
+			last = idle = 0;
 			continue;
 		}
+		if (++rounds % WAIT_SWEEP && idle < link->poll_us)
+			continue; /* so often nobody looks at the clock */
 		now = link_now();
 		if (!last)
 			last = now;
-		if (++rounds % WAIT_SWEEP == 0 && wait_sweep(link))
+		idle = now - last;
+		if (rounds % WAIT_SWEEP == 0 && wait_sweep(link))
 			continue;
-		if (now - last >= timeout_us)
+		if (idle >= timeout_us)
 			return done(arg) ? COLL_SUCCESS : COLL_ERR_TIMEOUT;
-		wait_pause(link, now - last, timeout_us - (now - last));
+		wait_pause(link, idle, timeout_us - idle);
 	}
 	return COLL_SUCCESS;
 }

@@ -81,7 +81,8 @@ const struct conf_declared conf_core_options[] = {
 	 * not commute, then reproducible ones.  tests/bench/README.md has the measurements.
 	 */
 	{{"allreduce_algorithm",
-	  "two_level bytes 0-64K nodes 2-, recursive_doubling bytes 0-64K, ring, rabenseifner, "
+	  "two_level bytes 0-64K nodes 2-, recursive_doubling bytes 0-32K, "
+	  "rabenseifner bytes 0-128K, ring, rabenseifner, "
 	  "gather_reduce bytes 0-8K, scatter_reduce",
 	  "", CONF_RULES_HELP, 0, 0, COLL_OPTION_STRING, 0},
 	 NULL,

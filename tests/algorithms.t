@@ -19,7 +19,7 @@ info() {
 
 info
 is "the built-in rules: status 0" $status 0
-has "an algorithm and its range" "$dir/out" '^ +[0-9]+  recursive_doubling   up to 64K bytes$'
+has "an algorithm and its range" "$dir/out" '^ +[0-9]+  recursive_doubling   up to 32K bytes$'
 has "one for every call" "$dir/out" '^ +[0-9]+  ring +every call$'
 has "the algorithms" "$dir/out" '^    ring +reduce-scatter and allgather round a ring'
 has "their properties in words" "$dir/out" 'recursive_doubling .*\(keeps the operands in rank order\)$'

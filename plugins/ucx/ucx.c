@@ -19,11 +19,13 @@ static int32_t ucx_probe(const coll_host_t *host, coll_error_t *err)
 
 static void ucx_free(struct ucx *u)
 {
-	if (u->frame_type)
-		ucx_lib.ucp_dt_destroy(u->frame_type);
+	ucx_hear_end(u);
 	ucx_wait_close(u);
 	if (u->worker)
 		ucx_lib.ucp_worker_destroy(u->worker);
+	/* Frames that UCX could not be rid of before end with the worker, and with their type. */
+	if (u->frame_type)
+		ucx_lib.ucp_dt_destroy(u->frame_type);
 	if (u->context)
 		ucx_lib.ucp_cleanup(u->context);
 	ucx_zcopy_free(u);
@@ -95,6 +97,7 @@ static int32_t ucx_new(const coll_host_t *host, struct ucx **out, coll_error_t *
 	u->nranks = host->nranks;
 	u->wait_fd = u->timer_fd = u->efd = -1;
 	u->held_end = &u->held;
+	ucx_hear_for(u);
 	u->zcopy = (uint64_t)host->option_int(host, "zcopy");
 	u->mesh = (uint32_t)host->option_int(host, "mesh");
 	u->peer = calloc(u->nranks, sizeof(*u->peer));

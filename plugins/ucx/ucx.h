@@ -29,9 +29,11 @@
 #define UCX_BUDGET      ((uint64_t)2 << 20)   /* received in one progress(): under a millisecond */
 #define UCX_TURN        ((uint64_t)256 << 10) /* sent to one peer before others have their turn */
 #define UCX_DATA        ((uint64_t)256 << 10) /* handed to host->data at once */
+#define UCX_SHM_FRAME   ((uint64_t)8192)  /* the same over shared memory, whose segments are 8256 */
 #define UCX_TCP_FRAME   ((uint64_t)60000) /* payload of a frame over TCP, whose segments are 64K */
 #define UCX_RDMA_ZCOPY  ((uint64_t)256 << 10)
-#define UCX_SHORT       64  /* up to so many bytes "at once or not" is tried */
+#define UCX_SHORT       64 /* up to so many bytes "at once or not" is tried */
+#define UCX_QUIET       8 /* turns without a frame, after which a peer that fails has had its say */
 #define UCX_HELLO       256 /* bytes of a hello's payload */
 #define UCX_PATIENCE_MS 100 /* for UCX to let go of the caller's memory, before it is forced */
 
@@ -84,8 +86,9 @@ struct ucx_peer {
 	int known;           /* the rest is filled */
 	int same_host;       /* it runs here: its end shows in pidfd */
 	int lost;            /* host->peer_lost was called, or will never be */
+	int refused;         /* it broke the rules: nothing more is taken from it */
 	int greeted;         /* something has come from it */
-	int broken;          /* UCX says so */
+	int broken;          /* UCX says so, or its process has ended: nothing gets there */
 	int told;            /* goodbye has been said to it */
 	int remote;          /* it is reached by something else than shared memory and TCP */
 	int busy;            /* in the list of those with something to send */
@@ -98,7 +101,7 @@ struct ucx_peer {
 	uint64_t frame;      /* most bytes of payload in a frame */
 	uint64_t zcopy;      /* longer messages go from memory to memory */
 	uint64_t proof;      /* what it proves itself with */
-	uint64_t heard;      /* the turn in which its last frame came */
+	uint64_t heard;      /* the turn in which its last frame came, or it failed */
 	struct ucx_peer *next_busy;
 
 	/* Sends not complete; linked by plugin[0].  `done` bytes of the first one have been given to
@@ -146,8 +149,9 @@ struct ucx {
 	uint32_t calling; /* peers that were heard for the first time and are to be connected to */
 	int shm;          /* the first connection is by shared memory */
 	uint32_t failing; /* peers with a failure to be told */
-	uint64_t turn;    /* counts progress() */
-	uint32_t idle;    /* of them, so many have moved nothing */
+	struct ucx *next_hearer; /* of what UCX says: see ucx_hear_for */
+	uint64_t turn;           /* counts progress() */
+	uint32_t idle;           /* of them, so many have moved nothing */
 	struct ucx_peer *busy;
 	struct ucx_held *held, **held_end;
 	struct ucx_zsend *zsend;
@@ -218,12 +222,17 @@ int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, ucp_context_h
 /* Kinds of memory it can move, as COLL_MEM_* bits. */
 uint32_t ucx_context_memory(ucp_context_h context);
 int32_t ucx_info(const coll_host_t *host, char *buf, uint64_t size);
-/* Between these UCX's own messages, of this thread, go to the host's log.  The first returns whose
- * log it was before, for the second. */
+/*
+ * Between these UCX's own messages, of this thread, go to the host's log.  The first returns whose
+ * log it was before, for the second.
+ */
 const coll_host_t *ucx_listen(const coll_host_t *host);
 void ucx_listen_end(const coll_host_t *before);
 /* Once, when the library has been opened. */
 void ucx_hear_begin(void);
+/* What UCX says at other times goes to the log of one of these. */
+void ucx_hear_for(struct ucx *u);
+void ucx_hear_end(struct ucx *u);
 /* Fills *err (may be NULL) and returns `code`. */
 int32_t ucx_error(coll_error_t *err, int32_t code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -266,6 +275,8 @@ struct ucx_peer *ucx_know(struct ucx *u, uint32_t rank);
 void ucx_call_back(struct ucx *u);
 /* To be given up in the next progress(), for a reason that stays valid. */
 void ucx_fail(struct ucx *u, struct ucx_peer *peer, const char *why);
+/* The same for what it has sent: no frame of its is taken any more. */
+void ucx_refuse(struct ucx *u, struct ucx_peer *peer, const char *why);
 /* Gives up those that have failed, once all they sent has been received. */
 void ucx_settle(struct ucx *u);
 /* Looks whether processes of peers have ended. */
@@ -301,6 +312,8 @@ static inline coll_send_t *ucx_next(const coll_send_t *send)
 
 int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err);
 void ucx_cancel(void *ep, coll_send_t *send);
+/* Copies n bytes of a send's payload to host memory. */
+int32_t ucx_copy_payload(struct ucx *u, void *to, const coll_send_t *send, uint64_t at, uint64_t n);
 /* Hands a frame to UCX: NULL, a request, or an error in a pointer. */
 void *ucx_issue(struct ucx *u, struct ucx_peer *peer, unsigned id, const void *bytes, uint64_t n);
 /* Its frame, or its messages, are looked after from now on. */

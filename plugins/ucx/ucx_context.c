@@ -2,6 +2,7 @@
 /* ucx_context.c - UCX's configuration, its words, and what it can use here. */
 #include "ucx.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,30 @@ int64_t ucx_now_ms(void)
 
 static _Thread_local const coll_host_t *ucx_listener;
 static _Thread_local char ucx_said[200]; /* UCX's last complaint since ucx_listen */
+
+/* Open endpoints: one of them hears what UCX says while no thread listens. */
+static pthread_mutex_t ucx_hearers_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ucx *ucx_hearers;
+
+void ucx_hear_for(struct ucx *u)
+{
+	pthread_mutex_lock(&ucx_hearers_lock);
+	u->next_hearer = ucx_hearers;
+	ucx_hearers = u;
+	pthread_mutex_unlock(&ucx_hearers_lock);
+}
+
+void ucx_hear_end(struct ucx *u)
+{
+	struct ucx **at = &ucx_hearers;
+
+	pthread_mutex_lock(&ucx_hearers_lock);
+	while (*at && *at != u)
+		at = &(*at)->next_hearer;
+	if (*at)
+		*at = u->next_hearer;
+	pthread_mutex_unlock(&ucx_hearers_lock);
+}
 
 const coll_host_t *ucx_listen(const coll_host_t *host)
 {
@@ -80,24 +105,39 @@ int32_t ucx_refused(coll_error_t *err, ucs_status_t status, const char *what)
 			 ucx_said);
 }
 
+static void ucx_hear_text(const coll_host_t *host, ucs_log_level_t level, const char *text)
+{
+	ucx_log(host, level <= UCS_LOG_LEVEL_WARN ? COLL_LOG_INFO : COLL_LOG_DEBUG, "UCX: %s",
+		text);
+}
+
 /* UCX would print; what it says belongs to the host's log, unless the user asked UCX for it. */
 static int ucx_hear(const char *file, unsigned line, const char *function, ucs_log_level_t level,
 		    const void *component, const char *message, va_list args)
 {
 	char text[400];
+	int heard = 0;
 
 	(void)file;
 	(void)line;
 	(void)function;
 	(void)component;
-	if (!ucx_listener || level > UCS_LOG_LEVEL_INFO)
+	if (level == UCS_LOG_LEVEL_FATAL || level > UCS_LOG_LEVEL_INFO)
 		return 1;
 	vsnprintf(text, sizeof(text), message, args);
 	if (level <= UCS_LOG_LEVEL_WARN)
 		snprintf(ucx_said, sizeof(ucx_said), "%.199s", text);
-	ucx_log(ucx_listener, level <= UCS_LOG_LEVEL_WARN ? COLL_LOG_INFO : COLL_LOG_DEBUG,
-		"UCX: %s", text);
-	return 0;
+	if (ucx_listener) {
+		ucx_hear_text(ucx_listener, level, text);
+		return 0;
+	}
+	if (pthread_mutex_trylock(&ucx_hearers_lock))
+		return 1;
+	heard = ucx_hearers != NULL;
+	if (heard)
+		ucx_hear_text(ucx_hearers->host, level, text);
+	pthread_mutex_unlock(&ucx_hearers_lock);
+	return !heard;
 }
 
 void ucx_hear_begin(void)

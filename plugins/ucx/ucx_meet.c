@@ -113,7 +113,8 @@ int32_t ucx_meet(struct ucx *u, int32_t code, coll_error_t *err)
 		if (status != UCS_OK)
 			code = ucx_refused(err, status, "cannot get the worker's address");
 	}
-	ucx_describe(u, &own, size);
+	if (!code)
+		ucx_describe(u, &own, size);
 	/* Also a rank that has failed meets the others, or they would wait for it. */
 	code = ucx_records(u, &own, code, err);
 	if (!code)

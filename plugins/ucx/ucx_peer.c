@@ -59,6 +59,13 @@ static void ucx_on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 	ucx_fail(peer->owner, peer, peer->text);
 }
 
+/* Has the user given UCX's queues in shared memory other segments than those of 8K and a bit? */
+static int ucx_segments_set(void)
+{
+	return secure_getenv("UCX_MM_SEG_SIZE") || secure_getenv("UCX_POSIX_SEG_SIZE") ||
+	       secure_getenv("UCX_SYSV_SEG_SIZE") || secure_getenv("UCX_XPMEM_SEG_SIZE");
+}
+
 /* How messages to the peer are cut, by the transport that carries them: "lane[0]: 3:tcp/eth0 ... am" */
 static void ucx_learn_lane(struct ucx *u, struct ucx_peer *peer)
 {
@@ -78,14 +85,16 @@ static void ucx_learn_lane(struct ucx *u, struct ucx_peer *peer)
 			break;
 	}
 	free(text);
-	if (!strcmp(name, "posix") || !strcmp(name, "sysv") || !strcmp(name, "xpmem"))
+	if (!strcmp(name, "posix") || !strcmp(name, "sysv") || !strcmp(name, "xpmem")) {
 		u->shm = 1;
-	else if (!strcmp(name, "tcp"))
+		if (!ucx_segments_set())
+			peer->frame = UCX_SHM_FRAME;
+	} else if (!strcmp(name, "tcp")) {
 		peer->frame = UCX_TCP_FRAME;
-	else
+	} else {
 		peer->remote = 1;
-	if (peer->remote && !u->zcopy)
-		peer->zcopy = UCX_RDMA_ZCOPY;
+		peer->zcopy = u->zcopy ? u->zcopy : UCX_RDMA_ZCOPY;
+	}
 	ucx_log(u->host, COLL_LOG_DEBUG, "rank %u is reached by UCX's %s", peer->rank,
 		name[0] ? name : "(unknown transport)");
 }
@@ -121,7 +130,7 @@ struct ucx_peer *ucx_connect(struct ucx *u, uint32_t rank, coll_error_t *err)
 
 	if (peer->ep || rank == u->rank)
 		return peer;
-	if (peer->lost) {
+	if (peer->lost || peer->failure) {
 		ucx_error(err, COLL_ERR_PEER_LOST, "rank %u is not connected any more", rank);
 		return NULL;
 	}
@@ -199,7 +208,20 @@ void ucx_fail(struct ucx *u, struct ucx_peer *peer, const char *why)
 	if (peer->lost || peer->failure)
 		return;
 	peer->failure = why;
+	peer->heard = u->turn;
 	u->failing++;
+}
+
+void ucx_refuse(struct ucx *u, struct ucx_peer *peer, const char *why)
+{
+	peer->refused = 1;
+	ucx_fail(u, peer, why);
+}
+
+/* All that a peer sent before it failed is to be received first, be it still in UCX's queues. */
+static int ucx_has_said_all(const struct ucx *u, const struct ucx_peer *peer)
+{
+	return peer->refused || (u->turn - peer->heard > UCX_QUIET && !u->held);
 }
 
 int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_ms)
@@ -288,8 +310,7 @@ void ucx_settle(struct ucx *u)
 	for (uint32_t i = 0; i < u->nranks && u->failing; i++) {
 		struct ucx_peer *peer = &u->peer[i];
 
-		/* While something still comes from it, it has its say. */
-		if (peer->failure && !peer->lost && peer->heard != u->turn && !u->held)
+		if (peer->failure && !peer->lost && ucx_has_said_all(u, peer))
 			ucx_lose(u, peer);
 	}
 }

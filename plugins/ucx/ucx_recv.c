@@ -39,7 +39,7 @@ static void ucx_to_sink(struct ucx *u, struct ucx_peer *peer, const uint8_t *byt
 	} else if (!host->copy || host->copy(host, to + peer->got, bytes, n, &err)) {
 		ucx_log(host, COLL_LOG_ERROR, "a message from rank %u cannot be copied: %s",
 			peer->rank, err.text);
-		ucx_fail(u, peer, "what it sent could not be copied to its place");
+		ucx_refuse(u, peer, "what it sent could not be copied to its place");
 	}
 }
 
@@ -49,12 +49,12 @@ static void ucx_deliver(struct ucx *u, struct ucx_peer *peer, const void *bytes,
 	u->moved = 1;
 	u->received += n;
 	if (n > peer->len - peer->got) {
-		ucx_fail(u, peer, "it sent more than it had announced");
+		ucx_refuse(u, peer, "it sent more than it had announced");
 		return;
 	}
 	ucx_to_sink(u, peer, bytes, n, memory);
 	peer->got += n;
-	if (peer->got < peer->len || peer->failure)
+	if (peer->got < peer->len || peer->refused)
 		return;
 	peer->receiving = 0;
 	if (!peer->unwanted)
@@ -65,12 +65,12 @@ static void ucx_deliver(struct ucx *u, struct ucx_peer *peer, const void *bytes,
 static int ucx_begin(struct ucx *u, struct ucx_peer *peer, const coll_header_t *header)
 {
 	if (peer->receiving) {
-		ucx_fail(u, peer, "it began a message before the one before was complete");
+		ucx_refuse(u, peer, "it began a message before the one before was complete");
 		return -1;
 	}
 	memset(&peer->sink, 0, sizeof(peer->sink));
 	if (u->host->arrive(u->host, peer->rank, header, &peer->sink)) {
-		ucx_fail(u, peer, "it sent a message that cannot be");
+		ucx_refuse(u, peer, "it sent a message that cannot be");
 		return -1;
 	}
 	peer->receiving = 1;
@@ -110,7 +110,7 @@ static void ucx_take_more(struct ucx *u, struct ucx_peer *peer, const void *data
 	if (peer->receiving && n)
 		ucx_deliver(u, peer, data, n, COLL_MEM_HOST);
 	else
-		ucx_fail(u, peer, "it went on with a message that it had not begun");
+		ucx_refuse(u, peer, "it went on with a message that it had not begun");
 }
 
 /* ----------------------------------------------------------------- holding back -- */
@@ -121,7 +121,7 @@ static void ucx_hold(struct ucx *u, unsigned id, const struct ucx_first *first, 
 	struct ucx_held *held = malloc(sizeof(*held) + n);
 
 	if (!held) {
-		ucx_fail(u, &u->peer[first->from.rank], "no memory for what it sent");
+		ucx_refuse(u, &u->peer[first->from.rank], "no memory for what it sent");
 		return;
 	}
 	*held = (struct ucx_held){.first = *first, .id = id, .len = n};
@@ -152,7 +152,7 @@ void ucx_replay(struct ucx *u)
 
 		next = held->next;
 		peer->heard = u->turn;
-		if (!peer->lost)
+		if (!peer->lost && !peer->refused)
 			ucx_take(u, peer, held->id, &held->first, held->bytes, held->len);
 		free(held);
 	}
@@ -209,11 +209,11 @@ static ucs_status_t ucx_on_frame(struct ucx *u, unsigned id, const void *header,
 					? NULL
 					: ucx_speaker(u, header, header_length, want);
 
-	if (!peer || peer->lost || id == UCX_AM_HELLO)
+	if (!peer || peer->lost || peer->refused || id == UCX_AM_HELLO)
 		return UCS_OK;
 	memcpy(&first, header, want);
 	if (announced != (id == UCX_AM_DATA))
-		ucx_fail(u, peer, "it sent a frame in the wrong way");
+		ucx_refuse(u, peer, "it sent a frame in the wrong way");
 	else if (id == UCX_AM_DATA)
 		return ucx_zcopy_data(u, peer, first.from.number, data, n);
 	else if (id == UCX_AM_ACCEPT)

@@ -268,7 +268,6 @@ void ucx_send_all(struct ucx *u)
 
 int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err)
 {
-	const coll_host_t *before;
 	struct ucx *u = ep;
 	struct ucx_peer *peer;
 	int idle;
@@ -289,15 +288,25 @@ int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err)
 	ucx_enqueue(peer, send);
 	if (send->peer == u->rank)
 		return COLL_SUCCESS;
-	before = ucx_listen(u->host);
 	if (idle)
 		ucx_push(u, peer);
-	ucx_listen_end(before);
 	ucx_enlist(u, peer);
 	return COLL_SUCCESS;
 }
 
 /* -------------------------------------------------------------------- cancelling -- */
+
+int32_t ucx_copy_payload(struct ucx *u, void *to, const coll_send_t *send, uint64_t at, uint64_t n)
+{
+	const coll_host_t *host = u->host;
+	const uint8_t *from = (const uint8_t *)send->buf + at;
+	coll_error_t err = {.size = sizeof(err)};
+
+	if (send->memory != COLL_MEM_HOST)
+		return host->copy ? host->copy(host, to, from, n, &err) : COLL_ERR_UNSUPPORTED;
+	memcpy(to, from, n);
+	return COLL_SUCCESS;
+}
 
 /* The peer has the beginning of the first message and must get the rest: keeps a copy of it. */
 static void ucx_keep_rest(struct ucx *u, struct ucx_peer *peer)
@@ -315,7 +324,8 @@ static void ucx_keep_rest(struct ucx *u, struct ucx_peer *peer)
 		ucx_fail(u, peer, "no memory to keep a cancelled message for it");
 		return;
 	}
-	memcpy(peer->rest, (const uint8_t *)send->buf + begin, size);
+	if (ucx_copy_payload(u, peer->rest, send, begin, size))
+		memset(peer->rest, 0, size); /* of a cancelled message any content will do */
 	peer->rest_size = size;
 	peer->rest_done = held;
 	peer->pending.bytes = peer->rest;

@@ -27,14 +27,12 @@ enum {
 
 int32_t ucx_progress(void *ep)
 {
-	const coll_host_t *before;
 	struct ucx *u = ep;
 
 	u->turn++;
 	u->moved = 0;
 	u->received = 0;
 	u->inside = 1;
-	before = ucx_listen(u->host);
 	if (u->held)
 		ucx_replay(u);
 	for (int i = 0; i < UCX_ROUNDS && u->received < UCX_BUDGET; i++)
@@ -53,7 +51,6 @@ int32_t ucx_progress(void *ep)
 		ucx_look(u);
 	if (u->failing)
 		ucx_settle(u);
-	ucx_listen_end(before);
 	u->inside = 0;
 	return u->moved;
 }
@@ -101,6 +98,7 @@ void ucx_look(struct ucx *u)
 		if (!peer) /* UCX's descriptor or the timer */
 			continue;
 		ucx_unwatch(u, peer);
+		peer->broken = 1;
 		ucx_fail(u, ucx_know(u, peer->rank), "its process has ended");
 	}
 }
@@ -158,16 +156,13 @@ static void ucx_set_timer(struct ucx *u, long ns)
 
 int32_t ucx_arm(void *ep)
 {
-	const coll_host_t *before;
 	struct ucx *u = ep;
 	int kept = u->busy || u->zsend || u->zrecv;
 	ucs_status_t status;
 
 	if (u->held || u->failing || ucx_has_work(&u->peer[u->rank]))
 		return 1;
-	before = ucx_listen(u->host);
 	status = ucx_lib.ucp_worker_arm(u->worker);
-	ucx_listen_end(before);
 	if (status != UCS_OK && !kept)
 		return 1;
 	/* Setting the timer also takes away what it has told before. */

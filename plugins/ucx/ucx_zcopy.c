@@ -95,10 +95,12 @@ void ucx_zcopy_accepted(struct ucx *u, struct ucx_peer *peer, uint32_t number)
 	};
 	struct ucx_zsend *z = u->zsend;
 
+	if (peer->failure)
+		return; /* and what it was offered may not be there any more */
 	while (z && (z->peer != peer || z->from.number != number || z->accepted))
 		z = z->next;
 	if (!z || !peer->ep) {
-		ucx_fail(u, peer, "it accepted a message that it was not offered");
+		ucx_refuse(u, peer, "it accepted a message that it was not offered");
 		return;
 	}
 	z->accepted = 1;
@@ -116,8 +118,9 @@ void ucx_zcopy_offered(struct ucx *u, struct ucx_peer *peer, uint32_t number,
 	struct ucx_zrecv *z = calloc(1, sizeof(*z));
 
 	if (!z || peer->receiving || !header->len) {
-		ucx_fail(u, peer,
-			 z ? "it offered a message that cannot be" : "no memory for what it sent");
+		ucx_refuse(u, peer,
+			   z ? "it offered a message that cannot be"
+			     : "no memory for what it sent");
 		free(z);
 		return;
 	}
@@ -128,7 +131,7 @@ void ucx_zcopy_offered(struct ucx *u, struct ucx_peer *peer, uint32_t number,
 	z->status = UCS_INPROGRESS;
 	if (u->host->arrive(u->host, peer->rank, header, &z->sink)) {
 		free(z);
-		ucx_fail(u, peer, "it sent a message that cannot be");
+		ucx_refuse(u, peer, "it sent a message that cannot be");
 		return;
 	}
 	u->moved = 1;
@@ -165,7 +168,7 @@ ucs_status_t ucx_zcopy_data(struct ucx *u, struct ucx_peer *peer, uint32_t numbe
 	while (z && (z->peer != peer || z->from.number != number || z->fetching))
 		z = z->next;
 	if (!z || z->len != len) {
-		ucx_fail(u, peer, "it sent data that it had not offered");
+		ucx_refuse(u, peer, "it sent data that it had not offered");
 		return UCS_ERR_CANCELED;
 	}
 	z->fetching = 1;
@@ -237,11 +240,32 @@ static void ucx_zrecv_end(struct ucx *u, struct ucx_zrecv *z)
 	free(z);
 }
 
+/* Its connection is closed, but UCX has not let go of it: it stays until UCX does, or is ended. */
+static int ucx_zsend_is_stuck(struct ucx_zsend *z)
+{
+	if (!z->request)
+		return 0;
+	if (z->send)
+		z->send->status = COLL_ERR_PEER_LOST;
+	z->send = NULL;
+	return 1;
+}
+
+static int ucx_zrecv_is_stuck(struct ucx *u, struct ucx_zrecv *z)
+{
+	if (!z->request && !z->asking)
+		return 0;
+	if (!z->unwanted)
+		u->host->arrived(u->host, z->sink.cookie, COLL_ERR_PEER_LOST);
+	z->unwanted = z->fetching = 1;
+	return 1;
+}
+
 /* Ends what is complete, and what belongs to the peer `gone` complete or not. */
 static void ucx_zcopy_end(struct ucx *u, const struct ucx_peer *gone)
 {
 	for (struct ucx_zsend **at = &u->zsend, *z; (z = *at);) {
-		if (!ucx_zsend_done(z) && z->peer != gone) {
+		if (!ucx_zsend_done(z) && (z->peer != gone || ucx_zsend_is_stuck(z))) {
 			at = &z->next;
 			continue;
 		}
@@ -249,7 +273,7 @@ static void ucx_zcopy_end(struct ucx *u, const struct ucx_peer *gone)
 		ucx_zsend_end(u, z);
 	}
 	for (struct ucx_zrecv **at = &u->zrecv, *z; (z = *at);) {
-		if (!ucx_zrecv_done(z) && z->peer != gone) {
+		if (!ucx_zrecv_done(z) && (z->peer != gone || ucx_zrecv_is_stuck(u, z))) {
 			at = &z->next;
 			continue;
 		}
@@ -304,17 +328,8 @@ static void ucx_zcopy_let_go(struct ucx *u, struct ucx_peer *peer, int (*done)(v
 /* Nobody has accepted it yet: from now on the copy is what was offered. */
 static void ucx_zcopy_keep(struct ucx *u, struct ucx_zsend *z, const coll_send_t *send)
 {
-	const coll_host_t *host = u->host;
-	coll_error_t err = {.size = sizeof(err)};
-	int32_t code = COLL_SUCCESS;
-
-	z->copy = host->alloc(host, z->len);
-	if (z->copy && send->memory == COLL_MEM_HOST)
-		memcpy(z->copy, send->buf, z->len);
-	else if (z->copy)
-		code = host->copy ? host->copy(host, z->copy, send->buf, z->len, &err)
-				  : COLL_ERR_UNSUPPORTED;
-	if (!z->copy || code)
+	z->copy = u->host->alloc(u->host, z->len);
+	if (!z->copy || ucx_copy_payload(u, z->copy, send, 0, z->len))
 		ucx_fail(u, z->peer, "a message that it was offered could not be kept");
 }
 

@@ -592,7 +592,7 @@ int main(int argc, char **argv)
 	if (argc == 1) {
 		test_backend("simulated", test);
 		test_backend("tcp", test);
-		if (ranks_can("ucx"))
+		if (!test->small && ranks_can("ucx"))
 			test_backend("ucx", test);
 	}
 	if (!big || !big[0]) {

@@ -131,7 +131,8 @@ struct ucx_peer *ucx_connect(struct ucx *u, uint32_t rank, coll_error_t *err)
 	if (peer->ep || rank == u->rank)
 		return peer;
 	if (peer->lost || peer->failure) {
-		ucx_error(err, COLL_ERR_PEER_LOST, "rank %u is not connected any more", rank);
+		ucx_error(err, COLL_ERR_PEER_LOST, "rank %u is not connected any more: %s", rank,
+			  peer->failure);
 		return NULL;
 	}
 	ucx_connect_new(u, peer, err);

@@ -113,7 +113,7 @@ static int info_fill(struct coll_info *info, int code)
 
 	snprintf(text, sizeof(text), "%s", error_text());
 	info_note_failure(&code, text, choose_compile(info->conf, &info->tuning));
-	loaded = plugins_load(info->conf, &info->plugins);
+	loaded = plugins_load(info->conf, NULL, &info->plugins);
 	if (!info->plugins)
 		return loaded;
 	info_note_failure(&code, text, loaded);
@@ -366,7 +366,7 @@ static int info_available(struct conf *conf, const char *name)
 {
 	const struct plugin *plugin;
 	struct plugin_list *plugins;
-	int code = plugins_load(conf, &plugins);
+	int code = plugins_load(conf, NULL, &plugins);
 
 	if (code) {
 		plugins_free(plugins);

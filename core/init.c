@@ -154,7 +154,7 @@ static int init(coll_comm_t *out, const struct meeting *m, const coll_config_t *
 	if (!code)
 		code = choose_compile(conf, &tuning);
 	if (!code)
-		code = plugins_load(conf, &plugins);
+		code = plugins_load(conf, select_wants, &plugins);
 	/* A rank with a bad configuration still meets the others, to tell them. */
 	if (code)
 		log_debug("rank %d: %s", m->rank, error_text());

@@ -110,7 +110,17 @@ static void plugin_log(const struct plugin_list *list)
 	}
 }
 
-int plugins_load(struct conf *conf, struct plugin_list **out)
+/* Probing may load a vendor's libraries: not for who has said that it will not be taken. */
+static void plugin_ask(struct plugin *plugin, const struct conf *conf, plugin_wants wants)
+{
+	if (!plugin->code && wants && !wants(conf, plugin->name))
+		plugin_refuse(plugin, COLL_ERR_CONFIG, "%s rules it out",
+			      conf_source(conf, "backend"));
+	else
+		plugin_probe(plugin, conf);
+}
+
+int plugins_load(struct conf *conf, plugin_wants wants, struct plugin_list **out)
 {
 	struct plugin_search search = {.conf = conf, .list = calloc(1, sizeof(*search.list))};
 	struct plugin_list *list = search.list;
@@ -129,7 +139,7 @@ int plugins_load(struct conf *conf, struct plugin_list **out)
 		plugin_link_groups(&list->item[i]);
 	code = plugin_declare_all(list, conf);
 	for (int i = 0; !code && i < list->count; i++)
-		plugin_probe(&list->item[i], conf);
+		plugin_ask(&list->item[i], conf, wants);
 	plugin_log(list);
 	*out = list;
 	return code;

@@ -35,13 +35,16 @@ struct plugin_list {
 	int note_count;
 };
 
+/* May a backend of that name be taken, as conf has it?  What may not is not probed. */
+typedef int (*plugin_wants)(const struct conf *conf, const char *name);
+
 /*
  * Loads what the directories of `plugin_path` (or the built-in one) hold, declares their options in
- * conf, reads priorities and probes.  Sorted by priority, highest first, then by name.  The list is
+ * conf, reads priorities and probes all, or what is wanted.  Sorted by priority, highest first, then by name.  The list is
  * made even when every plugin was refused; the return is an error only for lack of memory or a
  * fault in conf found while declaring.
  */
-int plugins_load(struct conf *conf, struct plugin_list **list);
+int plugins_load(struct conf *conf, plugin_wants wants, struct plugin_list **list);
 void plugins_free(struct plugin_list *list);
 /* Asks every usable plugin for its `info`. */
 void plugins_describe(struct plugin_list *list, const struct conf *conf);

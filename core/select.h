@@ -14,6 +14,9 @@
 int select_local(const struct conf *conf, const struct plugin_list *list, int in_process,
 		 const struct plugin **chosen, char (*why)[768]);
 
+/* May a backend of that name be taken here?  Not if `backend` lists others, or leaves it out. */
+int select_wants(const struct conf *conf, const char *name);
+
 /*
  * Does `backend` exclude a name that no plugin has ("^tpc")?  Then 1 and a sentence that says so.
  */

@@ -41,13 +41,13 @@ static void offer_put(FILE *out, const char *before, const char *text)
 static int offer_judge(const struct plugin *plugin, const struct select_spec *spec,
 		       const char *elsewhere, char *reason, size_t size)
 {
-	snprintf(reason, size, "%s", plugin->reason);
-	if (plugin->code)
-		return plugin->code;
 	if (spec->excludes && select_spec_has(spec, plugin->name)) {
 		snprintf(reason, size, "it is excluded by %s", spec->words);
 		return COLL_ERR_CONFIG;
 	}
+	snprintf(reason, size, "%s", plugin->reason);
+	if (plugin->code)
+		return plugin->code;
 	if (elsewhere[0] && plugin->backend.flags & COLL_BACKEND_IN_PROCESS) {
 		snprintf(reason, size, "%s", elsewhere);
 		return COLL_ERR_UNSUPPORTED;

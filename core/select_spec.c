@@ -91,3 +91,15 @@ void select_spec_free(struct select_spec *spec)
 	free(spec->name);
 	free(spec->memory);
 }
+
+int select_wants(const struct conf *conf, const char *name)
+{
+	struct select_spec spec;
+	int wants = 1;
+
+	/* A list that is wrong is everybody's error, told elsewhere. */
+	if (!select_spec_parse(conf, &spec) && spec.n)
+		wants = select_spec_has(&spec, name) != spec.excludes;
+	select_spec_free(&spec);
+	return wants;
+}

@@ -90,6 +90,7 @@ struct ucx_peer {
 	int greeted;         /* something has come from it */
 	int broken;          /* UCX says so, or its process has ended: nothing gets there */
 	int told;            /* goodbye has been said to it */
+	int left;            /* it has said goodbye */
 	int remote;          /* it is reached by something else than shared memory and TCP */
 	int busy;            /* in the list of those with something to send */
 	int pidfd;           /* or -1 */

@@ -8,8 +8,9 @@
 #include <string.h>
 
 enum {
-	UCX_CUT_MS = 1000,  /* longest wait for UCX to close a connection by force */
-	UCX_GREET_MS = 5000 /* longest wait for the first connections, which may also come later */
+	UCX_CUT_MS = 1000,   /* longest wait for UCX to close a connection by force */
+	UCX_LINGER_MS = 200, /* longest wait for the peers to have read everything */
+	UCX_GREET_MS = 5000  /* longest wait for the first connections, which may also come later */
 };
 
 /* ------------------------------------------------------------------- connecting -- */
@@ -358,6 +359,24 @@ static int ucx_all_told(void *arg)
 	return !left;
 }
 
+/*
+ * Closing a TCP connection with unread data makes the kernel throw away what the peer has not read
+ * yet.  A goodbye from the peer says that it has read everything, and is the last that it sends.
+ */
+static int ucx_all_answered(void *arg)
+{
+	struct ucx *u = arg;
+
+	for (uint32_t i = 0; i < u->nranks; i++) {
+		const struct ucx_peer *peer = &u->peer[i];
+
+		if (peer->ep && peer->told && peer->frame == UCX_TCP_FRAME && !peer->left &&
+		    !peer->broken)
+			return 0;
+	}
+	return 1;
+}
+
 static int ucx_all_flushed(void *arg)
 {
 	struct ucx_closing *c = arg;
@@ -397,6 +416,11 @@ static void ucx_flush(struct ucx *u, struct ucx_closing *c, int64_t timeout_ms)
 	ucx_await(u, ucx_all_flushed, c, timeout_ms);
 }
 
+static int64_t ucx_least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 void ucx_peers_close(struct ucx *u, int64_t timeout_ms)
 {
 	struct ucx_closing c = {.u = u, .flush = calloc(u->nranks, sizeof(void *))};
@@ -409,6 +433,9 @@ void ucx_peers_close(struct ucx *u, int64_t timeout_ms)
 	for (uint32_t i = 0; i < u->nranks; i++)
 		ucx_goodbye(&u->peer[i]);
 	ucx_await(u, ucx_all_told, u, timeout_ms > 0 ? deadline - ucx_now_ms() : 1);
+	if (timeout_ms > 0)
+		ucx_await(u, ucx_all_answered, u,
+			  ucx_least(deadline - ucx_now_ms(), UCX_LINGER_MS));
 	if (timeout_ms > 0 && c.flush)
 		ucx_flush(u, &c, deadline - ucx_now_ms());
 	for (uint32_t i = 0; i < u->nranks; i++) {

@@ -205,11 +205,12 @@ static ucs_status_t ucx_on_frame(struct ucx *u, unsigned id, const void *header,
 							       : sizeof(struct ucx_from);
 	int announced = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
 	struct ucx_first first = {.header = {.tag = 0}};
-	struct ucx_peer *peer = u->closing && id != UCX_AM_ACCEPT
-					? NULL
-					: ucx_speaker(u, header, header_length, want);
+	struct ucx_peer *peer = ucx_speaker(u, header, header_length, want);
 
 	if (!peer || peer->lost || peer->refused || id == UCX_AM_HELLO)
+		return UCS_OK;
+	peer->left |= id == UCX_AM_BYE;
+	if (u->closing && id != UCX_AM_ACCEPT)
 		return UCS_OK;
 	memcpy(&first, header, want);
 	if (announced != (id == UCX_AM_DATA))

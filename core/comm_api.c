@@ -13,6 +13,8 @@
 /* ------------------------------------------------------------------ destroying -- */
 
 /* What others do meanwhile, here or on the link, must not make it longer. */
+enum { DESTROY_LEAST_US = 500000 };
+
 struct destroy_goal {
 	struct comm *comm;
 	uint64_t number; /* the last operation issued before */
@@ -43,14 +45,23 @@ static int destroy_told(void *arg)
 	return !link_notices_pending(goal->comm->link) || destroy_is_late(goal);
 }
 
+/* What is left of the time to destroy in; and a moment, so that last words have their chance. */
+static int64_t destroy_left(int64_t deadline, int64_t timeout_us)
+{
+	int64_t left = deadline - link_now();
+	int64_t least = timeout_us < DESTROY_LEAST_US ? timeout_us : DESTROY_LEAST_US;
+
+	return left > least ? left : least;
+}
+
 /*
  * Lets operations end, then says goodbye: after it our silence is no failure.  Who leaves because
  * of a failure passes its words on instead, in case they are quicker this way.
  */
-static void destroy_finish(struct comm *comm, int64_t timeout_us)
+static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadline)
 {
 	struct link *link = comm->link;
-	struct destroy_goal goal = {comm, comm->issued, link_now() + timeout_us};
+	struct destroy_goal goal = {comm, comm->issued, deadline};
 
 	link_wait(link, destroy_idle, &goal, timeout_us);
 	if (!destroy_is_idle(comm, goal.number)) {
@@ -63,6 +74,7 @@ static void destroy_finish(struct comm *comm, int64_t timeout_us)
 	}
 	comm->leaving = 1;
 	comm_tell_all(comm, comm->error ? NOTICE_FAIL : NOTICE_BYE, comm->error, comm->error_text);
+	timeout_us = destroy_left(deadline, timeout_us);
 	goal.deadline = link_now() + timeout_us;
 	link_wait(link, destroy_told, &goal, timeout_us);
 }
@@ -71,13 +83,14 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 {
 	struct comm *comm = comm_enter(handle, "coll_comm_destroy");
 	struct link *link;
-	int64_t timeout_us;
+	int64_t timeout_us, deadline;
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	link = comm->link;
 	timeout_us = conf_int(link->conf, "destroy_timeout");
-	destroy_finish(comm, timeout_us);
+	deadline = link_now() + timeout_us;
+	destroy_finish(comm, timeout_us, deadline);
 	atomic_store(&comm->aborted, 1); /* ends the waits of other threads, if there are any */
 	link_wake(link);
 	link_leave(link);
@@ -85,7 +98,7 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_comm_destroy: another thread is destroying it already");
 	comm_free(comm);
-	link_release(link, timeout_us / 1000);
+	link_release(link, destroy_left(deadline, timeout_us) / 1000);
 	return COLL_SUCCESS;
 }
 

@@ -99,8 +99,8 @@ static int32_t ucx_code(ucs_status_t status)
 int32_t ucx_refused(coll_error_t *err, ucs_status_t status, const char *what)
 {
 	return ucx_error(err, ucx_code(status),
-			 "%s: %s%s%s (UCX; the variables UCX_TLS and "
-			 "UCX_NET_DEVICES choose its transports)",
+			 "%s: %s%s%s (UCX; its variables, such as UCX_TLS and "
+			 "UCX_NET_DEVICES, choose transports)",
 			 what, ucx_lib.ucs_status_string(status), ucx_said[0] ? ": " : "",
 			 ucx_said);
 }
@@ -167,8 +167,8 @@ static void ucx_configure(const coll_host_t *host, ucp_config_t *config, int shm
 	ucx_set(config, "UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", alive_us ? text : "inf");
 	if (shm)
 		ucx_set(config, "UCX_MM_ERROR_HANDLING", "MM_ERROR_HANDLING", "y");
-	/* Before 1.17 the keys of transports have no prefix. */
-	if (tcp)
+	/* Not longer than what is received at once; before 1.17 the keys of transports have no prefix. */
+	if (tcp && !secure_getenv("UCX_TCP_RX_SEG_SIZE"))
 		ucx_set(config, "UCX_TCP_TX_SEG_SIZE",
 			minor < 17 ? "TX_SEG_SIZE" : "TCP_TX_SEG_SIZE", "64k");
 }

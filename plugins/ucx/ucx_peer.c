@@ -145,11 +145,15 @@ static int ucx_is_met(const struct ucx *u, uint32_t rank)
 	return u->nranks <= u->mesh || rank == (u->rank + 1) % u->nranks;
 }
 
-/* Has every hello got through, this rank's and those of the others? */
+/* Has every hello got through, this rank's and those of the others?  Or is one of them gone? */
 static int ucx_all_greeted(void *arg)
 {
 	struct ucx *u = arg;
 	int all = 1;
+
+	ucx_look(u);
+	if (u->failing)
+		return 1;
 
 	for (uint32_t i = 0; i < u->nranks; i++) {
 		uint32_t back = (2 * u->rank + u->nranks - i) % u->nranks;

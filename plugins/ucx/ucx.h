@@ -27,6 +27,7 @@
 #define UCX_MINOR 13
 
 #define UCX_BUDGET      ((uint64_t)2 << 20)   /* received in one progress(): under a millisecond */
+#define UCX_MUCH        ((uint64_t)4096)      /* received in one look: then there may be more */
 #define UCX_TURN        ((uint64_t)256 << 10) /* sent to one peer before others have their turn */
 #define UCX_DATA        ((uint64_t)256 << 10) /* handed to host->data at once */
 #define UCX_SHM_FRAME   ((uint64_t)8192)  /* the same over shared memory, whose segments are 8256 */

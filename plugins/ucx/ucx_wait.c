@@ -25,6 +25,19 @@ enum {
 
 /* --------------------------------------------------------------------- progress -- */
 
+/* As long as much comes.  A look that finds nothing costs a call into the kernel over TCP. */
+static void ucx_poll(struct ucx *u)
+{
+	uint64_t before;
+	int round = 0;
+
+	do {
+		before = u->received;
+		ucx_lib.ucp_worker_progress(u->worker);
+	} while (u->received - before >= UCX_MUCH && u->received < UCX_BUDGET &&
+		 ++round < UCX_ROUNDS);
+}
+
 int32_t ucx_progress(void *ep)
 {
 	struct ucx *u = ep;
@@ -35,9 +48,7 @@ int32_t ucx_progress(void *ep)
 	u->inside = 1;
 	if (u->held)
 		ucx_replay(u);
-	for (int i = 0; i < UCX_ROUNDS && u->received < UCX_BUDGET; i++)
-		if (!ucx_lib.ucp_worker_progress(u->worker))
-			break;
+	ucx_poll(u);
 	if (u->calling)
 		ucx_call_back(u);
 	if (u->zsend || u->zrecv)

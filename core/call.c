@@ -23,14 +23,17 @@ static int call_issue(struct comm *comm, const coll_args_t *args)
 	struct op *op = NULL;
 	int code = comm_error(comm);
 
-	if (!code && group)
-		code = group_join(comm);
 	if (!code)
 		op = op_again(comm, args);
 	if (!code && !op)
 		code = call_make(comm, args, &op);
 	if (code)
 		return code;
+	code = group_join(comm);
+	if (code) {
+		op_retire(op);
+		return code;
+	}
 	op_enqueue(op, group);
 	if (!group) {
 		queue_issued(comm);

@@ -11,7 +11,7 @@ static int32_t ucx_probe(const coll_host_t *host, coll_error_t *err)
 	int32_t code = ucx_library_open(err);
 
 	if (!code)
-		code = ucx_context_open(host, 1, &context, err);
+		code = ucx_context_try(host, &context, err);
 	if (!code)
 		ucx_lib.ucp_cleanup(context);
 	return code;
@@ -170,9 +170,7 @@ static int32_t ucx_mem_register(void *ep, void *ptr, uint64_t bytes, uint32_t me
 			      UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
 		.address = ptr,
 		.length = bytes,
-		.memory_type = memory == COLL_MEM_CUDA           ? UCS_MEMORY_TYPE_CUDA
-			       : memory == COLL_MEM_CUDA_MANAGED ? UCS_MEMORY_TYPE_CUDA_MANAGED
-								 : UCS_MEMORY_TYPE_HOST,
+		.memory_type = ucx_memory_type(memory),
 	};
 	ucp_mem_h memh;
 	ucs_status_t status;

@@ -51,7 +51,8 @@ enum {
 	UCX_AM_ACCEPT = 4,
 	UCX_AM_DATA = 5,
 	UCX_AM_HELLO = 6,
-	UCX_AM_BYE = 7
+	UCX_AM_BYE = 7,
+	UCX_AM_END = 8
 };
 
 /* Who speaks: `proof` only who has the communicator's key can know. */
@@ -66,6 +67,12 @@ struct ucx_first {
 	struct ucx_from from;
 	coll_header_t header;
 };
+
+static inline size_t ucx_header_size(unsigned id)
+{
+	return id == UCX_AM_FIRST || id == UCX_AM_OFFER ? sizeof(struct ucx_first)
+							: sizeof(struct ucx_from);
+}
 
 /* -------------------------------------------------------------------- endpoint -- */
 
@@ -98,6 +105,7 @@ struct ucx_peer {
 	ucp_ep_h ep;         /* NULL: not made yet, or closed */
 	void *closing;       /* the request that closes it */
 	void *bye;           /* the request that says goodbye */
+	void *flush;         /* the request that hands all to the network */
 	const char *failure; /* why it is to be given up: told in the next progress() */
 	char text[160];      /* room for that */
 	uint64_t frame;      /* most bytes of payload in a frame */
@@ -129,12 +137,19 @@ struct ucx_peer {
 /* A frame that came while no progress() was running. */
 struct ucx_held;
 
+/* What UCX calls the handler of a kind of frames with. */
+struct ucx_ear {
+	struct ucx *owner;
+	unsigned id;
+};
+
 struct ucx {
 	const coll_host_t *host;
 	uint32_t rank, nranks;
 	ucp_context_h context;
 	ucp_worker_h worker;
 	ucp_datatype_t frame_type;
+	struct ucx_ear ear[UCX_AM_END];
 	struct ucx_peer *peer;     /* nranks */
 	struct ucx_record *record; /* nranks: what they said of themselves */
 	uint8_t *addresses;        /* nranks, of address_size each */
@@ -177,7 +192,6 @@ typedef int (*ucx_log_handler)(const char *file, unsigned line, const char *func
  * loads UCX.
  */
 struct ucx_lib {
-	__typeof__(ucp_am_data_release) *ucp_am_data_release;
 	__typeof__(ucp_am_recv_data_nbx) *ucp_am_recv_data_nbx;
 	__typeof__(ucp_am_send_nbx) *ucp_am_send_nbx;
 	__typeof__(ucp_cleanup) *ucp_cleanup;
@@ -218,11 +232,15 @@ int32_t ucx_library_open(coll_error_t *err);
 
 /* ----------------------------------------------------------------- ucx_context.c -- */
 
+/* A context that shows whether UCX starts, and what it has; no ranks meet over it. */
+int32_t ucx_context_try(const coll_host_t *host, ucp_context_h *context, coll_error_t *err);
 /* A context as options and UCX_* variables want it. */
 int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, ucp_context_h *context,
 			 coll_error_t *err);
 /* Kinds of memory it can move, as COLL_MEM_* bits. */
 uint32_t ucx_context_memory(ucp_context_h context);
+/* UCX's name for one of those bits. */
+ucs_memory_type_t ucx_memory_type(uint32_t memory);
 int32_t ucx_info(const coll_host_t *host, char *buf, uint64_t size);
 /*
  * Between these UCX's own messages, of this thread, go to the host's log.  The first returns whose
@@ -291,8 +309,8 @@ void ucx_look(struct ucx *u);
 int32_t ucx_greet(struct ucx *u, coll_error_t *err);
 /* UCX touches nothing of the caller's for this peer any more when it returns. */
 void ucx_cut(struct ucx *u, struct ucx_peer *peer);
-/* Is it complete, or NULL?  Then it is freed. */
-int ucx_request_done(void **request);
+/* Is it complete?  Then it is freed, and NULL.  *status, unless NULL, gets what UCX says of it. */
+int ucx_request_done(void **request, ucs_status_t *status);
 /* Progresses until done(arg) is non-zero, at most so long; 1 if it is. */
 int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_ms);
 /* Says goodbye, hands everything to the network and closes all connections. */
@@ -330,9 +348,11 @@ int ucx_frame_done(struct ucx *u, struct ucx_peer *peer);
 
 /* ------------------------------------------------------------------- ucx_recv.c -- */
 
-/* Handlers for all kinds of frames; the argument is the endpoint. */
+/* Has all kinds of frames handled. */
 int32_t ucx_set_handlers(struct ucx *u, coll_error_t *err);
 void ucx_drop(void *ep, uint64_t cookie);
+/* Gives the next n bytes of a message to the core, in pieces that suit caches. */
+void ucx_hand_over(struct ucx *u, uint64_t cookie, const uint8_t *bytes, uint64_t n);
 /* Frames that came between calls of progress(). */
 void ucx_replay(struct ucx *u);
 void ucx_forget_held(struct ucx *u);

@@ -206,30 +206,38 @@ static char *ucx_context_text(ucp_context_h context)
 	return text;
 }
 
+int32_t ucx_context_try(const coll_host_t *host, ucp_context_h *context, coll_error_t *err)
+{
+	const coll_host_t *before = ucx_listen(host);
+	ucs_status_t status = ucx_context_make(host, 1, 0, 0, context);
+
+	ucx_listen_end(before);
+	return status == UCS_OK ? COLL_SUCCESS : ucx_refused(err, status, "cannot start UCX");
+}
+
 /* A setting for a transport that is not used is warned of by UCX: so first see which there are. */
 int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, ucp_context_h *context,
 			 coll_error_t *err)
 {
 	const coll_host_t *before;
-	ucs_status_t status;
 	int shm, tcp;
 	char *text;
+	ucs_status_t status;
+	int32_t code = ucx_context_try(host, context, err);
 
+	if (code) {
+		*context = NULL;
+		return code;
+	}
+	text = ucx_context_text(*context);
+	shm = text &&
+	      (strstr(text, "- posix/") || strstr(text, "- sysv/") || strstr(text, "- xpmem/"));
+	tcp = text && strstr(text, "- tcp/");
+	free(text);
+	ucx_lib.ucp_cleanup(*context);
 	*context = NULL;
 	before = ucx_listen(host);
-	status = ucx_context_make(host, nranks, 0, 0, context);
-	if (status == UCS_OK) {
-		text = ucx_context_text(*context);
-		shm = text && (strstr(text, "- posix/") || strstr(text, "- sysv/") ||
-			       strstr(text, "- xpmem/"));
-		tcp = text && strstr(text, "- tcp/");
-		free(text);
-		if (shm || tcp) {
-			ucx_lib.ucp_cleanup(*context);
-			*context = NULL;
-			status = ucx_context_make(host, nranks, shm, tcp, context);
-		}
-	}
+	status = ucx_context_make(host, nranks, shm, tcp, context);
 	ucx_listen_end(before);
 	return status == UCS_OK ? COLL_SUCCESS : ucx_refused(err, status, "cannot start UCX");
 }
@@ -246,6 +254,13 @@ uint32_t ucx_context_memory(ucp_context_h context)
 	if (attr.memory_types & ((uint64_t)1 << UCS_MEMORY_TYPE_CUDA_MANAGED))
 		memory |= COLL_MEM_CUDA_MANAGED;
 	return memory;
+}
+
+ucs_memory_type_t ucx_memory_type(uint32_t memory)
+{
+	return memory == COLL_MEM_CUDA           ? UCS_MEMORY_TYPE_CUDA
+	       : memory == COLL_MEM_CUDA_MANAGED ? UCS_MEMORY_TYPE_CUDA_MANAGED
+						 : UCS_MEMORY_TYPE_HOST;
 }
 
 /* -------------------------------------------------------------- for `coll info` -- */
@@ -293,7 +308,7 @@ int32_t ucx_info(const coll_host_t *host, char *buf, uint64_t size)
 	int32_t code = ucx_library_open(&err);
 
 	if (!code)
-		code = ucx_context_open(host, 1, &context, &err);
+		code = ucx_context_try(host, &context, &err);
 	if (code) {
 		snprintf(buf, size, "%s", err.text);
 		return code;

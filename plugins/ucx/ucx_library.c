@@ -17,7 +17,6 @@ static const struct ucx_symbol {
 	const char *name;
 	size_t at;
 } ucx_symbols[] = {
-	{"ucp_am_data_release", offsetof(struct ucx_lib, ucp_am_data_release)},
 	{"ucp_am_recv_data_nbx", offsetof(struct ucx_lib, ucp_am_recv_data_nbx)},
 	{"ucp_am_send_nbx", offsetof(struct ucx_lib, ucp_am_send_nbx)},
 	{"ucp_cleanup", offsetof(struct ucx_lib, ucp_cleanup)},

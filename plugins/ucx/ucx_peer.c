@@ -200,13 +200,20 @@ void ucx_call_back(struct ucx *u)
 
 /* ---------------------------------------------------------------------- failing -- */
 
-int ucx_request_done(void **request)
+int ucx_request_done(void **request, ucs_status_t *status)
 {
-	if (*request && ucx_lib.ucp_request_check_status(*request) != UCS_INPROGRESS) {
-		ucx_lib.ucp_request_free(*request);
-		*request = NULL;
-	}
-	return !*request;
+	ucs_status_t now;
+
+	if (!*request)
+		return 1;
+	now = ucx_lib.ucp_request_check_status(*request);
+	if (status)
+		*status = now;
+	if (now == UCS_INPROGRESS)
+		return 0;
+	ucx_lib.ucp_request_free(*request);
+	*request = NULL;
+	return 1;
 }
 
 void ucx_fail(struct ucx *u, struct ucx_peer *peer, const char *why)
@@ -247,7 +254,7 @@ int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_
 static int ucx_is_closed(void *arg)
 {
 	struct ucx_peer *peer = arg;
-	int closed = ucx_request_done(&peer->closing) & ucx_request_done(&peer->bye);
+	int closed = ucx_request_done(&peer->closing, NULL) & ucx_request_done(&peer->bye, NULL);
 
 	return closed & ucx_frame_done(peer->owner, peer) && !ucx_zcopy_pending(peer->owner, peer);
 }
@@ -288,8 +295,7 @@ void ucx_cut(struct ucx *u, struct ucx_peer *peer)
 	if (!ucx_await(u, ucx_is_closed, peer, UCX_CUT_MS))
 		ucx_log(u->host, COLL_LOG_ERROR,
 			"UCX has not closed the connection to rank %u within %d ms: it may still "
-			"use "
-			"buffers that are being sent or received",
+			"use buffers that are being sent or received",
 			peer->rank, UCX_CUT_MS);
 }
 
@@ -323,11 +329,6 @@ void ucx_settle(struct ucx *u)
 
 /* ---------------------------------------------------------------------- closing -- */
 
-struct ucx_closing {
-	struct ucx *u;
-	void **flush; /* nranks requests */
-};
-
 static int ucx_all_sent(void *arg)
 {
 	struct ucx *u = arg;
@@ -359,7 +360,7 @@ static int ucx_all_told(void *arg)
 	int left = 0;
 
 	for (uint32_t i = 0; i < u->nranks; i++)
-		left |= !ucx_request_done(&u->peer[i].bye);
+		left |= !ucx_request_done(&u->peer[i].bye, NULL);
 	return !left;
 }
 
@@ -383,11 +384,11 @@ static int ucx_all_answered(void *arg)
 
 static int ucx_all_flushed(void *arg)
 {
-	struct ucx_closing *c = arg;
+	struct ucx *u = arg;
 	int left = 0;
 
-	for (uint32_t i = 0; i < c->u->nranks; i++)
-		left |= !ucx_request_done(&c->flush[i]);
+	for (uint32_t i = 0; i < u->nranks; i++)
+		left |= !ucx_request_done(&u->peer[i].flush, NULL);
 	return !left;
 }
 
@@ -405,7 +406,7 @@ static int ucx_all_closed(void *arg)
  * Over shared memory and TCP a goodbye that was accepted has everything before it in the peer's memory
  * or in the kernel's; to flush would wait there for the peer to look.
  */
-static void ucx_flush(struct ucx *u, struct ucx_closing *c, int64_t timeout_ms)
+static void ucx_flush(struct ucx *u, int64_t timeout_ms)
 {
 	const ucp_request_param_t none = {.op_attr_mask = 0};
 
@@ -415,9 +416,9 @@ static void ucx_flush(struct ucx *u, struct ucx_closing *c, int64_t timeout_ms)
 
 		if (peer->ep && peer->remote)
 			request = ucx_lib.ucp_ep_flush_nbx(peer->ep, &none);
-		c->flush[i] = UCS_PTR_IS_PTR(request) ? request : NULL;
+		peer->flush = UCS_PTR_IS_PTR(request) ? request : NULL;
 	}
-	ucx_await(u, ucx_all_flushed, c, timeout_ms);
+	ucx_await(u, ucx_all_flushed, u, timeout_ms);
 }
 
 static int64_t ucx_least(int64_t a, int64_t b)
@@ -427,7 +428,6 @@ static int64_t ucx_least(int64_t a, int64_t b)
 
 void ucx_peers_close(struct ucx *u, int64_t timeout_ms)
 {
-	struct ucx_closing c = {.u = u, .flush = calloc(u->nranks, sizeof(void *))};
 	int64_t deadline = ucx_now_ms() + timeout_ms;
 
 	if (timeout_ms > 0)
@@ -437,19 +437,17 @@ void ucx_peers_close(struct ucx *u, int64_t timeout_ms)
 	for (uint32_t i = 0; i < u->nranks; i++)
 		ucx_goodbye(&u->peer[i]);
 	ucx_await(u, ucx_all_told, u, timeout_ms > 0 ? deadline - ucx_now_ms() : 1);
-	if (timeout_ms > 0)
+	if (timeout_ms > 0) {
 		ucx_await(u, ucx_all_answered, u,
 			  ucx_least(deadline - ucx_now_ms(), UCX_LINGER_MS));
-	if (timeout_ms > 0 && c.flush)
-		ucx_flush(u, &c, deadline - ucx_now_ms());
+		ucx_flush(u, deadline - ucx_now_ms());
+	}
 	for (uint32_t i = 0; i < u->nranks; i++) {
 		u->peer[i].pending.bytes = NULL;
 		ucx_close_by_force(&u->peer[i]);
 	}
 	ucx_await(u, ucx_all_closed, u, UCX_CUT_MS);
-	if (c.flush)
-		ucx_all_flushed(&c);
-	free(c.flush);
+	ucx_all_flushed(u);
 	for (uint32_t i = 0; i < u->nranks; i++) {
 		if (u->peer[i].rest)
 			u->host->free(u->host, u->peer[i].rest, u->peer[i].rest_size);

@@ -20,6 +20,14 @@ struct ucx_held {
 
 /* -------------------------------------------------------------------- delivering -- */
 
+void ucx_hand_over(struct ucx *u, uint64_t cookie, const uint8_t *bytes, uint64_t n)
+{
+	for (uint64_t at = 0, part; at < n; at += part) {
+		part = n - at < UCX_DATA ? n - at : UCX_DATA;
+		u->host->data(u->host, cookie, bytes + at, part);
+	}
+}
+
 static void ucx_to_sink(struct ucx *u, struct ucx_peer *peer, const uint8_t *bytes, uint64_t n,
 			uint32_t memory)
 {
@@ -30,10 +38,7 @@ static void ucx_to_sink(struct ucx *u, struct ucx_peer *peer, const uint8_t *byt
 	if (!n || peer->unwanted)
 		return;
 	if (!to) {
-		for (uint64_t at = 0, part; at < n; at += part) {
-			part = n - at < UCX_DATA ? n - at : UCX_DATA;
-			host->data(host, peer->sink.cookie, bytes + at, part);
-		}
+		ucx_hand_over(u, peer->sink.cookie, bytes, n);
 	} else if ((memory | peer->sink.memory) == COLL_MEM_HOST) {
 		memcpy(to + peer->got, bytes, n);
 	} else if (!host->copy || host->copy(host, to + peer->got, bytes, n, &err)) {
@@ -197,12 +202,13 @@ static struct ucx_peer *ucx_speaker(struct ucx *u, const void *header, size_t le
 }
 
 /* A frame of whichever kind.  With UCP_AM_RECV_ATTR_FLAG_RNDV data is UCX's to fetch it by. */
-static ucs_status_t ucx_on_frame(struct ucx *u, unsigned id, const void *header,
-				 size_t header_length, void *data, size_t n,
-				 const ucp_am_recv_param_t *param)
+static ucs_status_t ucx_on_frame(void *arg, const void *header, size_t header_length, void *data,
+				 size_t n, const ucp_am_recv_param_t *param)
 {
-	size_t want = id == UCX_AM_FIRST || id == UCX_AM_OFFER ? sizeof(struct ucx_first)
-							       : sizeof(struct ucx_from);
+	const struct ucx_ear *ear = arg;
+	struct ucx *u = ear->owner;
+	const unsigned id = ear->id;
+	size_t want = ucx_header_size(id);
 	int announced = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
 	struct ucx_first first = {.header = {.tag = 0}};
 	struct ucx_peer *peer = ucx_speaker(u, header, header_length, want);
@@ -226,68 +232,21 @@ static ucs_status_t ucx_on_frame(struct ucx *u, unsigned id, const void *header,
 	return UCS_OK;
 }
 
-static ucs_status_t ucx_on_first(void *u, const void *header, size_t header_length, void *data,
-				 size_t n, const ucp_am_recv_param_t *param)
-{
-	return ucx_on_frame(u, UCX_AM_FIRST, header, header_length, data, n, param);
-}
-
-static ucs_status_t ucx_on_more(void *u, const void *header, size_t header_length, void *data,
-				size_t n, const ucp_am_recv_param_t *param)
-{
-	return ucx_on_frame(u, UCX_AM_MORE, header, header_length, data, n, param);
-}
-
-static ucs_status_t ucx_on_offer(void *u, const void *header, size_t header_length, void *data,
-				 size_t n, const ucp_am_recv_param_t *param)
-{
-	return ucx_on_frame(u, UCX_AM_OFFER, header, header_length, data, n, param);
-}
-
-static ucs_status_t ucx_on_accept(void *u, const void *header, size_t header_length, void *data,
-				  size_t n, const ucp_am_recv_param_t *param)
-{
-	return ucx_on_frame(u, UCX_AM_ACCEPT, header, header_length, data, n, param);
-}
-
-static ucs_status_t ucx_on_data(void *u, const void *header, size_t header_length, void *data,
-				size_t n, const ucp_am_recv_param_t *param)
-{
-	return ucx_on_frame(u, UCX_AM_DATA, header, header_length, data, n, param);
-}
-
-static ucs_status_t ucx_on_hello(void *u, const void *header, size_t header_length, void *data,
-				 size_t n, const ucp_am_recv_param_t *param)
-{
-	return ucx_on_frame(u, UCX_AM_HELLO, header, header_length, data, n, param);
-}
-
-static ucs_status_t ucx_on_bye(void *u, const void *header, size_t header_length, void *data,
-			       size_t n, const ucp_am_recv_param_t *param)
-{
-	return ucx_on_frame(u, UCX_AM_BYE, header, header_length, data, n, param);
-}
-
 int32_t ucx_set_handlers(struct ucx *u, coll_error_t *err)
 {
-	static const ucp_am_recv_callback_t handlers[] = {
-		[UCX_AM_FIRST] = ucx_on_first, [UCX_AM_MORE] = ucx_on_more,
-		[UCX_AM_OFFER] = ucx_on_offer, [UCX_AM_ACCEPT] = ucx_on_accept,
-		[UCX_AM_DATA] = ucx_on_data,   [UCX_AM_HELLO] = ucx_on_hello,
-		[UCX_AM_BYE] = ucx_on_bye,
-	};
-
-	for (unsigned id = UCX_AM_FIRST; id <= UCX_AM_BYE; id++) {
+	for (unsigned id = UCX_AM_FIRST; id < UCX_AM_END; id++) {
 		const ucp_am_handler_param_t param = {
 			.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
 				      UCP_AM_HANDLER_PARAM_FIELD_CB |
 				      UCP_AM_HANDLER_PARAM_FIELD_ARG,
 			.id = id,
-			.cb = handlers[id],
-			.arg = u,
+			.cb = ucx_on_frame,
+			.arg = &u->ear[id],
 		};
-		ucs_status_t status = ucx_lib.ucp_worker_set_am_recv_handler(u->worker, &param);
+		ucs_status_t status;
 
+		u->ear[id] = (struct ucx_ear){u, id};
+		status = ucx_lib.ucp_worker_set_am_recv_handler(u->worker, &param);
 		if (status != UCS_OK)
 			return ucx_refused(err, status, "cannot set a message handler");
 	}

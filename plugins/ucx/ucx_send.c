@@ -119,11 +119,8 @@ int ucx_frame_done(struct ucx *u, struct ucx_peer *peer)
 
 	if (!peer->request)
 		return 1;
-	status = ucx_lib.ucp_request_check_status(peer->request);
-	if (status == UCS_INPROGRESS)
+	if (!ucx_request_done(&peer->request, &status))
 		return 0;
-	ucx_lib.ucp_request_free(peer->request);
-	peer->request = NULL;
 	if (status == UCS_OK)
 		ucx_frame_out(u, peer);
 	else
@@ -142,8 +139,7 @@ void ucx_fail_sends(struct ucx *u, struct ucx_peer *peer, int32_t status)
 
 void *ucx_issue(struct ucx *u, struct ucx_peer *peer, unsigned id, const void *bytes, uint64_t n)
 {
-	size_t head = id == UCX_AM_FIRST || id == UCX_AM_OFFER ? sizeof(peer->head)
-							       : sizeof(peer->head.from);
+	size_t head = ucx_header_size(id);
 	ucp_request_param_t param = {
 		.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL,
 		.flags = UCP_AM_SEND_FLAG_EAGER,

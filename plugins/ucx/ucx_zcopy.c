@@ -39,26 +39,6 @@ struct ucx_zrecv {
 	ucs_status_t status;
 };
 
-static ucs_memory_type_t ucx_memory_type(uint32_t memory)
-{
-	return memory == COLL_MEM_CUDA           ? UCS_MEMORY_TYPE_CUDA
-	       : memory == COLL_MEM_CUDA_MANAGED ? UCS_MEMORY_TYPE_CUDA_MANAGED
-						 : UCS_MEMORY_TYPE_HOST;
-}
-
-/* Looks at a request, which is freed once it is complete. */
-static int ucx_zcopy_done(void **request, ucs_status_t *status)
-{
-	if (!*request)
-		return 1;
-	*status = ucx_lib.ucp_request_check_status(*request);
-	if (*status == UCS_INPROGRESS)
-		return 0;
-	ucx_lib.ucp_request_free(*request);
-	*request = NULL;
-	return 1;
-}
-
 /* What a call that starts something has answered. */
 static void ucx_request_begin(void *answer, void **request, ucs_status_t *status)
 {
@@ -194,15 +174,15 @@ static int ucx_zsend_done(void *arg)
 {
 	struct ucx_zsend *z = arg;
 
-	return z->accepted && ucx_zcopy_done(&z->request, &z->status);
+	return z->accepted && ucx_request_done(&z->request, &z->status);
 }
 
 static int ucx_zrecv_done(void *arg)
 {
 	struct ucx_zrecv *z = arg;
 
-	return ucx_request_done(&z->asking) && z->fetching &&
-	       ucx_zcopy_done(&z->request, &z->status);
+	return ucx_request_done(&z->asking, NULL) && z->fetching &&
+	       ucx_request_done(&z->request, &z->status);
 }
 
 static void ucx_zsend_end(struct ucx *u, struct ucx_zsend *z)
@@ -224,10 +204,8 @@ static void ucx_zrecv_end(struct ucx *u, struct ucx_zrecv *z)
 	const coll_host_t *host = u->host;
 	int32_t status = z->status == UCS_OK ? COLL_SUCCESS : COLL_ERR_PEER_LOST;
 
-	for (uint64_t at = 0, n; z->staging && !z->unwanted && !status && at < z->len; at += n) {
-		n = z->len - at < UCX_DATA ? z->len - at : UCX_DATA;
-		host->data(host, z->sink.cookie, z->staging + at, n);
-	}
+	if (z->staging && !z->unwanted && !status)
+		ucx_hand_over(u, z->sink.cookie, z->staging, z->len);
 	if (!z->unwanted)
 		host->arrived(host, z->sink.cookie, status);
 	if (status)
@@ -300,10 +278,10 @@ int ucx_zcopy_pending(const struct ucx *u, const struct ucx_peer *peer)
 	int pending = 0;
 
 	for (struct ucx_zsend *z = u->zsend; z; z = z->next)
-		pending |= z->peer == peer && !ucx_zcopy_done(&z->request, &z->status);
+		pending |= z->peer == peer && !ucx_request_done(&z->request, &z->status);
 	for (struct ucx_zrecv *z = u->zrecv; z; z = z->next)
-		pending |= z->peer == peer && (!ucx_zcopy_done(&z->request, &z->status) ||
-					       !ucx_request_done(&z->asking));
+		pending |= z->peer == peer && (!ucx_request_done(&z->request, &z->status) ||
+					       !ucx_request_done(&z->asking, NULL));
 	return pending;
 }
 

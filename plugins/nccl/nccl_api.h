@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nccl_api.h - what this plugin uses of NCCL and of the CUDA driver, declared here so that neither's
+ * headers are needed to build it, and one binary serves every version of both.
+ *
+ * Names, numbers and layouts are those of nccl.h (2.18 to 2.30: they have only grown at their ends)
+ * and of the document "CUDA Driver API"; tests/nccl_header_test.c holds them to the real headers
+ * where these are installed.  ncclRedOp_t, ncclDataType_t, ncclResult_t and CUresult are ints,
+ * handles are pointers.
+ */
+#ifndef NCCL_API_H
+#define NCCL_API_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---------------------------------------------------------------------------- NCCL -- */
+
+/* Versions are 10000 * major + 100 * minor + patch. */
+enum {
+	NCCL_2_18 = 21800, /* split; the least that is wanted */
+	NCCL_2_19 = 21900, /* registered buffers */
+	NCCL_2_24 = 22400, /* fp8 */
+	NCCL_2_27 = 22700, /* shrink */
+	NCCL_2_28 = 22800  /* alltoall, gather, scatter */
+};
+
+enum {
+	NCCL_SUCCESS = 0,
+	NCCL_UNHANDLED_CUDA_ERROR = 1,
+	NCCL_SYSTEM_ERROR = 2,
+	NCCL_INTERNAL_ERROR = 3,
+	NCCL_INVALID_ARGUMENT = 4,
+	NCCL_INVALID_USAGE = 5,
+	NCCL_REMOTE_ERROR = 6,
+	NCCL_IN_PROGRESS = 7
+};
+
+/* ncclDataType_t 0 to 11, ncclRedOp_t 0 to 4 and ncclScalarResidence_t are coll.h's numbers. */
+enum { NCCL_NUM_OPS = 5 };
+
+typedef struct nccl_comm *nccl_comm_t;
+
+typedef struct nccl_unique_id {
+	char internal[128];
+} nccl_unique_id_t;
+
+/*
+ * The beginning of ncclConfig_t, as it has been since 2.18.  NCCL reads `size` bytes of it and takes
+ * the rest, and what came after `version`, as not said.
+ */
+typedef struct nccl_config {
+	size_t size;
+	unsigned magic;   /* NCCL_CONFIG_MAGIC */
+	unsigned version; /* of the header that this layout is from: NCCL_2_18 */
+	int blocking;     /* 0: calls return NCCL_IN_PROGRESS where they would wait */
+	int cga_cluster_size;
+	int min_ctas;
+	int max_ctas;
+	const char *net_name;
+	int split_share; /* 1: what is split shares its parent's resources */
+} nccl_config_t;
+
+enum { NCCL_CONFIG_MAGIC = (int)0xcafebeef, NCCL_UNDEF = INT_MIN };
+
+enum { NCCL_NOCOLOR = -1 };
+enum { NCCL_SHRINK_NORMAL = 0, NCCL_SHRINK_AND_ABORT = 1 };
+
+/* ---------------------------------------------------------------------------- CUDA -- */
+
+typedef unsigned long long cuda_ptr_t; /* CUdeviceptr */
+
+enum {
+	CUDA_OK = 0,
+	CUDA_NOT_INITIALIZED = 3,
+	CUDA_DEINITIALIZED = 4,
+	CUDA_NO_DEVICE = 100,
+	CUDA_NOT_READY = 600
+};
+
+enum { CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_DISABLE_TIMING = 2 };
+
+#endif

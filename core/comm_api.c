@@ -193,7 +193,7 @@ coll_result_t coll_comm_device(coll_comm_t handle, int32_t *device)
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	*device = comm->link->memory & COLL_MEM_CUDA ? comm->link->host.device : -1;
+	*device = comm->link->memory & COLL_MEM_CUDA ? comm->link->device : -1;
 	comm_leave(comm);
 	return COLL_SUCCESS;
 }

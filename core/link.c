@@ -151,10 +151,21 @@ static void link_ask_memory(struct link *link)
 	link->classify = link->devices || !(link->memory & COLL_MEM_HOST);
 }
 
+/* Asked for the current device, only the backend knows which that is. */
+static void link_ask_device(struct link *link)
+{
+	const coll_native_t *native = link->plugin->backend.native;
+
+	link->device = link->host.device;
+	if (native && native->device)
+		link->device = native->device(link->ep);
+}
+
 /* Once the endpoint is open. */
 static void link_begin(struct link *link)
 {
 	link_ask_memory(link);
+	link_ask_device(link);
 	link_number_nodes(link);
 	wait_add(link);
 }
@@ -193,7 +204,7 @@ int link_derive(struct link **out, struct link *parent, struct boot *boot)
 	link->parent = parent;
 	link_hold(parent);
 	return link_prepare(link, boot, parent->conf, parent->plugin, &parent->tuning,
-			    parent->host.device);
+			    parent->device);
 }
 
 int link_derive_open(struct link *link, const struct link_making *making)

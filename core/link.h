@@ -46,6 +46,7 @@ struct link {
 	struct match match;
 	struct comm *comms;
 	uint32_t next_context;      /* counts the communicators drawn here: see comm_draw_context */
+	int32_t device;             /* that the endpoint is on, or was asked for; or -1 */
 	uint32_t memory;            /* kinds that the endpoint takes: COLL_MEM_* bits */
 	int devices;                /* there is a driver: memory may be a device's */
 	int classify;               /* buffers must be looked at before they are used */

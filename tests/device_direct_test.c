@@ -72,6 +72,50 @@ static void test_native(void)
 	unsetenv("COLL_ENABLE_GPU_FALLBACK");
 }
 
+/* ----------------------------------------------------------------- on which device -- */
+
+static int32_t exchange_alone(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
+{
+	(void)user;
+	(void)timeout_ms;
+	memcpy(out, in, len);
+	return 0;
+}
+
+/* The device of a communicator that was asked for `device`, or -2; then of its twin. */
+static void device_of(const char *backend, int device, int32_t found[2])
+{
+	coll_comm_t comm, twin = NULL;
+	coll_config_t config;
+
+	found[0] = found[1] = -2;
+	ranks_config(&config, backend);
+	config.device = device;
+	if (coll_comm_init_exchange(&comm, 1, 0, exchange_alone, NULL, &config))
+		bail_out("%s", coll_get_last_error(NULL));
+	(void)!coll_comm_device(comm, &found[0]);
+	if (!coll_comm_dup(comm, &twin))
+		(void)!coll_comm_device(twin, &found[1]);
+	(void)!coll_comm_destroy(comm);
+	if (twin)
+		(void)!coll_comm_destroy(twin);
+}
+
+static void test_which(void)
+{
+	int32_t found[2];
+
+	device_of("ondevice", -1, found);
+	is_int(found[0], 1, "the current device: the backend says which");
+	is_int(found[1], 1, "and what is made from it is there too");
+	device_of("ondevice", 0, found);
+	ok(found[0] == 0 && found[1] == 0, "a named one: %d, %d", found[0], found[1]);
+	device_of("device", -1, found);
+	is_int(found[0], -1, "a backend that cannot tell");
+	device_of("native", 1, found);
+	is_int(found[0], -1, "and one without devices");
+}
+
 /* ------------------------------------------------- a transport that takes device memory -- */
 
 static void reductions(struct rank *r)
@@ -181,6 +225,7 @@ int main(void)
 	device_begin();
 	device_init();
 	test_native();
+	test_which();
 	test_direct();
 	test_rules();
 	device_end();

@@ -57,7 +57,7 @@ extern "C" {
 
 /* The major is part of the symbol's name; the minor counts additions. */
 #define COLL_BACKEND_ABI_MAJOR 1
-#define COLL_BACKEND_ABI_MINOR 1
+#define COLL_BACKEND_ABI_MINOR 2
 #define COLL_BACKEND_SYMBOL    "coll_backend_v1"
 
 /* Text that goes with a returned code.  Owned by the caller of the function that fills it. */
@@ -422,6 +422,13 @@ typedef struct coll_native {
 
 	/* Optional: the engine's own communicator object, for experts. */
 	void *(*handle)(void *ep);
+
+	/*
+	 * Optional, since minor 2: the ordinal of the CUDA device that the endpoint is on, or -1.
+	 * Asked once, after open; coll_comm_device says it, and it is host->device of what is split
+	 * from here.  NULL: host->device.
+	 */
+	int32_t (*device)(void *ep);
 } coll_native_t;
 
 /* ------------------------------------------------------------------ backend -- */

@@ -18,6 +18,9 @@
 #define ONDEVICE_TRANSPORT NULL
 #endif
 
+/* Where it is if it was told "the current one". */
+enum { ONDEVICE_CURRENT = 1 };
+
 struct ondevice {
 	const coll_host_t *host;
 };
@@ -52,6 +55,13 @@ static int32_t ondevice_query(void *ep, coll_error_t *err)
 	(void)ep;
 	(void)err;
 	return COLL_SUCCESS;
+}
+
+static int32_t ondevice_device(void *ep)
+{
+	const coll_host_t *host = ((struct ondevice *)ep)->host;
+
+	return host->device < 0 ? ONDEVICE_CURRENT : host->device;
 }
 
 static int32_t ondevice_open(const coll_host_t *host, void **out, coll_error_t *err)
@@ -99,6 +109,7 @@ static const coll_native_t ondevice_native = {
 	.allreduce = ondevice_allreduce,
 	.barrier = ondevice_barrier,
 	.query = ondevice_query,
+	.device = ondevice_device,
 };
 
 COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {

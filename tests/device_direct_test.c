@@ -58,10 +58,48 @@ static void declined(struct rank *r)
 	device_free(0, there);
 }
 
+/* Without a transport it is the engine that registers; its handles tell kind and number. */
+static void registers_native(struct rank *r)
+{
+	char *there = device_new(0, BYTES, 0), here[8];
+	const uintptr_t first = 100 * 2 + 1;
+	void *handle[4] = {NULL, NULL, NULL, here};
+
+	if (rank_did(r, coll_comm_register(r->comm, there, 8, &handle[0]), "register") &&
+	    rank_did(r, coll_comm_register(r->comm, there, 9, &handle[1]), "register") &&
+	    rank_did(r, coll_comm_deregister(r->comm, handle[1]), "deregister") &&
+	    rank_did(r, coll_comm_register(r->comm, there, 9, &handle[2]), "register again") &&
+	    rank_did(r, coll_comm_register(r->comm, here, 8, &handle[3]),
+		     "what it does not take") &&
+	    rank_did(r, coll_comm_deregister(r->comm, handle[3]), "what was not registered") &&
+	    (handle[0] != (void *)first || handle[1] != (void *)(first + 1) ||
+	     handle[2] != handle[1] || handle[3]))
+		rank_fail(r, "registered as %p, %p, %p, %p", handle[0], handle[1], handle[2],
+			  handle[3]);
+	if (coll_comm_register(r->comm, there, 13, &handle[3]) != COLL_ERR_DEVICE ||
+	    strcmp(coll_get_last_error(NULL), "13 bytes cannot be registered"))
+		rank_fail(r, "a failure: %s", coll_get_last_error(NULL));
+	device_free(0, there);
+}
+
+/* With one it is the transport, and this one has nothing to do. */
+static void registers_nothing(struct rank *r)
+{
+	char here[8];
+	void *handle = here;
+
+	if (rank_did(r, coll_comm_register(r->comm, here, 8, &handle), "register") && handle)
+		rank_fail(r, "registered as %p", handle);
+	rank_did(r, coll_comm_deregister(r->comm, handle), "deregister");
+}
+
 static void test_native(void)
 {
 	ranks_ok(&(struct ranks_job){"ondevice", 1, 0, on_device, "ondevice"}, "on the device");
 	ranks_ok(&(struct ranks_job){"either", 1, 0, on_device, "either"}, "on the device");
+	ranks_ok(&(struct ranks_job){"ondevice", 1, 0, registers_native, NULL},
+		 "registered by the engine");
+	ranks_ok(&(struct ranks_job){"either", 1, 0, registers_nothing, NULL}, "or not at all");
 	ranks_ok(&(struct ranks_job){"either", 1, 0, declined, NULL}, "declined and refused");
 	setenv("COLL_ENABLE_GPU_FALLBACK", "1", 1);
 	ranks_ok(&(struct ranks_job){"native", 1, 0, refused_by_native, NULL}, "refused");

@@ -415,7 +415,7 @@ typedef struct coll_native {
 					 int32_t residence, coll_error_t *err);
 	int32_t (*op_destroy)(void *ep, int32_t op, coll_error_t *err);
 
-	/* Optional, both or none: as in coll_transport_t. */
+	/* Optional, both or none: as in coll_transport_t, and used only without a transport. */
 	int32_t (*mem_register)(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
 				coll_error_t *err);
 	void (*mem_deregister)(void *ep, void *handle);

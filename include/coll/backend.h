@@ -477,9 +477,12 @@ typedef struct coll_backend {
 	void (*close)(void *ep, int64_t timeout_ms);
 
 	/*
-	 * Optional: opens the n endpoints of all ranks of one process in the calling thread at once
-	 * (ncclCommInitAll's way).  hosts[i] is rank i; host->exchange must not be used.  NULL: the
-	 * core calls open for each rank in a thread of its own.
+	 * Optional: opens the n endpoints of all ranks of one process at once (ncclCommInitAll's way),
+	 * for coll_comm_init_all and in the thread that called it; n may be 1.  hosts[i] is rank i's,
+	 * eps[i] becomes its endpoint; the two arrays are valid during the call only.  May block up
+	 * to hosts[0]->timeout_ms; host->exchange must not be used.  On a code each eps[i], NULL at
+	 * first, may be half-made, as in open.  NULL: the core calls open for each rank in a thread
+	 * of its own.
 	 */
 	int32_t (*open_all)(const coll_host_t *const *hosts, uint32_t n, void **eps,
 			    coll_error_t *err);

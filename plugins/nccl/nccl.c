@@ -48,6 +48,11 @@ static int32_t nccl_op_create(void *ep, int32_t *op, const void *scalar, int32_t
 	result = nccl_lib.ncclRedOpCreatePreMulSum(op, (void *)(uintptr_t)scalar, dtype, residence,
 						   n->comm);
 	code = nccl_answer(n, result, "ncclRedOpCreatePreMulSum", err);
+	/* NCCL's numbers are scattered: one in a billion is that of a bitwise operation. */
+	if (!code && *op >= COLL_BAND && *op <= COLL_BXOR)
+		code = nccl_error(err, COLL_ERR_INTERNAL,
+				  "NCCL's number for the operation has another meaning here: make "
+				  "it again");
 	nccl_end(n, pushed);
 	return code;
 }
@@ -96,6 +101,13 @@ static void nccl_mem_deregister(void *ep, void *handle)
 		return;
 	nccl_answer(n, nccl_lib.ncclCommDeregister(n->comm, handle), "ncclCommDeregister", NULL);
 	nccl_end(n, pushed);
+}
+
+static int32_t nccl_device(void *ep)
+{
+	const struct nccl *n = ep;
+
+	return n->device;
 }
 
 static void *nccl_handle(void *ep)
@@ -157,6 +169,8 @@ static const coll_native_t nccl_native = {
 	.mem_register = nccl_mem_register,
 	.mem_deregister = nccl_mem_deregister,
 	.handle = nccl_handle,
+	.device = nccl_device,
+	.takes = nccl_takes,
 };
 
 COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {

@@ -220,7 +220,8 @@ struct nccl_call {
 	size_t size;   /* bytes of the caller's elements */
 };
 
-/* What each slot of coll_native_t does. */
+int32_t nccl_takes(void *ep, const coll_args_t *args, coll_error_t *err);
+/* What each slot of an operation in coll_native_t does. */
 int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err);
 
 /* COLL_ERR_UNSUPPORTED with a sentence for what NCCL does not reduce. */

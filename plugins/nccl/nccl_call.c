@@ -39,28 +39,33 @@ int32_t nccl_check_reduction(int32_t dtype, int32_t op, coll_error_t *err)
 		return COLL_SUCCESS;
 	nccl_version_text(nccl_lib.version, version, sizeof(version));
 	return nccl_error(err, COLL_ERR_UNSUPPORTED,
-			  "NCCL %s does not reduce this type (%s): use another, or another "
-			  "backend with COLL_BACKEND",
+			  "NCCL %s does not reduce %s: use another type, or another backend with "
+			  "COLL_BACKEND",
 			  version,
-			  nccl_size(dtype) == 1 ? "float8 needs NCCL 2.24"
-						: "16-bit integers are not among NCCL's");
+			  dtype == COLL_INT16        ? "int16"
+			  : dtype == COLL_UINT16     ? "uint16"
+			  : dtype == COLL_FLOAT8E4M3 ? "float8e4m3 (2.24 is the first that does)"
+						     : "float8e5m2 (2.24 is the first that does)");
+}
+
+int32_t nccl_takes(void *ep, const coll_args_t *args, coll_error_t *err)
+{
+	(void)ep;
+	if (args->kind == COLL_KIND_RECV && args->root == COLL_ANY_SOURCE)
+		return nccl_error(err, COLL_ERR_UNSUPPORTED,
+				  "NCCL receives from a rank that is named, not from any source");
+	return nccl_reduces(args->kind) ? nccl_check_reduction(args->dtype, args->op, err)
+					: COLL_SUCCESS;
 }
 
 /* What only moves may go as bytes. */
-static int32_t nccl_choose_type(struct nccl_call *c, coll_error_t *err)
+static void nccl_choose_type(struct nccl_call *c)
 {
-	const coll_args_t *a = c->args;
+	const int32_t dtype = c->args->dtype;
 
-	c->size = nccl_size(a->dtype);
-	c->type = a->dtype;
-	c->factor = 1;
-	if (nccl_reduces(a->kind))
-		return nccl_check_reduction(a->dtype, a->op, err);
-	if (!nccl_knows_type(a->dtype)) {
-		c->type = NCCL_UINT8;
-		c->factor = c->size;
-	}
-	return COLL_SUCCESS;
+	c->size = nccl_size(dtype);
+	c->type = nccl_knows_type(dtype) ? dtype : NCCL_UINT8;
+	c->factor = nccl_knows_type(dtype) ? 1 : c->size;
 }
 
 /* ------------------------------------------------------------------------- calls -- */
@@ -198,15 +203,13 @@ int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err)
 	struct nccl_call c = {
 		.n = n, .args = args, .stream = args->stream ? args->stream : n->stream};
 	int pushed;
-	int32_t code = nccl_choose_type(&c, err);
+	int32_t code = nccl_takes(ep, args, err);
 
-	if (!code && args->kind == COLL_KIND_RECV && args->root == COLL_ANY_SOURCE)
-		code = nccl_error(err, COLL_ERR_UNSUPPORTED,
-				  "NCCL receives from a rank that is named, not from any source");
 	if (!code)
 		code = nccl_begin(n, &pushed, err);
 	if (code)
 		return code;
+	nccl_choose_type(&c);
 	nccl_range_begin(args->kind);
 	code = nccl_call_now(&c, err);
 	nccl_range_end();

@@ -196,17 +196,17 @@ int32_t nccl_open_all(const coll_host_t *const *hosts, uint32_t count, void **ep
 
 /* -------------------------------------------------------------------- from others -- */
 
-/* *out: an endpoint on the parent's device. */
+/* An endpoint on the parent's device, which is the current one meanwhile. */
 static int32_t nccl_child(const struct nccl *parent, const coll_host_t *host, struct nccl **out,
 			  coll_error_t *err)
 {
-	coll_host_t like = *host;
-	int32_t code;
+	int pushed;
+	int32_t code = nccl_enter(parent, &pushed, err);
 
-	like.device = parent->device;
-	code = nccl_new(&like, out, err);
-	if (*out)
-		(*out)->host = host;
+	if (code)
+		return code;
+	code = nccl_new(host, out, err);
+	nccl_leave(pushed);
 	return code;
 }
 

@@ -40,6 +40,7 @@ struct comm {
 	_Atomic int aborted;
 	uint8_t *gone; /* per rank: has said that it destroys its communicator */
 	int ngone;
+	int native_group; /* its backend has it in a group that is to be ended */
 	uint8_t *here;    /* per rank: has answered whether it is there */
 	uint64_t steps;   /* completed ever: grows while operations get on */
 	uint64_t *shrink; /* per rank: the hash it has sent to this rank; 0: none */

@@ -83,11 +83,14 @@ void queue_native_group(struct comm *comm, int end)
 	coll_error_t err = error_blank();
 	int code;
 
-	if (!native || !native->group_begin || !comm->link->ep || comm->error)
+	/* What was begun is ended, also after a failure: a group is the thread's, not the endpoint's. */
+	if (!native || !native->group_begin || !comm->link->ep ||
+	    (end ? !comm->native_group : comm->error))
 		return;
 	code = end ? native->group_end(comm->link->ep, &err)
 		   : native->group_begin(comm->link->ep, &err);
-	if (code)
+	comm->native_group = !end && !code;
+	if (code && !comm->error)
 		queue_fail_native(comm, code, &err);
 }
 

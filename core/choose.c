@@ -83,6 +83,22 @@ int choose_check(struct comm *comm, int kind)
 	return COLL_SUCCESS;
 }
 
+int choose_takes(const struct op *op)
+{
+	const struct link *link = op->comm->link;
+	const coll_backend_t *b = &link->plugin->backend;
+	coll_error_t err = error_blank();
+	coll_args_t args = op->args;
+	int code;
+
+	if (b->transport || !b->native || !b->native->takes || !check_is_kind(args.kind))
+		return COLL_SUCCESS;
+	if (op->redop.made)
+		args.op = op->redop.native;
+	code = b->native->takes(link->ep, &args, &err);
+	return code ? error_take(code, &err) : COLL_SUCCESS;
+}
+
 /*
  * Bytes of the call's count argument.  0 where ranks may call with different ones: there no rule
  * asks for them.

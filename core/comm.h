@@ -135,7 +135,7 @@ void comm_remember(struct comm *comm, const struct print *print);
 int comm_new(struct comm **comm, struct link *link, uint32_t context, int rank, int nranks,
 	     const int *world);
 void comm_free(struct comm *comm);
-/* The first communicator of a link that was just opened; the link is released on an error (init.c). */
+/* The first communicator of a link that was opened; the link is released on an error (init.c). */
 int init_comm(coll_comm_t *out, struct link *link);
 
 /*

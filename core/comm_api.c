@@ -193,7 +193,7 @@ coll_result_t coll_comm_device(coll_comm_t handle, int32_t *device)
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	*device = comm->link->memory & COLL_MEM_CUDA ? comm->link->host.device : -1;
+	*device = comm->link->memory & COLL_MEM_CUDA ? comm->link->device : -1;
 	comm_leave(comm);
 	return COLL_SUCCESS;
 }
@@ -229,15 +229,30 @@ coll_result_t coll_comm_native_handle(coll_comm_t handle, void **native)
 
 /* --------------------------------------------------------------------- memory -- */
 
+/* Both, or both NULL. */
+struct register_slots {
+	int32_t (*add)(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
+		       coll_error_t *err);
+	void (*remove)(void *ep, void *handle);
+};
+
+static struct register_slots register_slots(const coll_backend_t *b)
+{
+	if (b->transport)
+		return (struct register_slots){b->transport->mem_register,
+					       b->transport->mem_deregister};
+	return (struct register_slots){b->native->mem_register, b->native->mem_deregister};
+}
+
 /* What the endpoint does not take needs no registration either. */
 static int register_memory(struct link *link, void *buf, size_t bytes, void **registration)
 {
-	const coll_transport_t *t = link->plugin->backend.transport;
+	const struct register_slots slots = register_slots(&link->plugin->backend);
 	coll_error_t err = error_blank();
 	uint32_t kind = COLL_MEM_HOST;
 	int code, device;
 
-	if (!t || !t->mem_register || !link->ep)
+	if (!slots.add || !link->ep)
 		return COLL_SUCCESS;
 	if (link->devices)
 		kind = device_kind(buf, &device);
@@ -245,7 +260,7 @@ static int register_memory(struct link *link, void *buf, size_t bytes, void **re
 		return COLL_ERR_DEVICE;
 	if (!(kind & link->memory))
 		return COLL_SUCCESS;
-	code = t->mem_register(link->ep, buf, bytes, kind, registration, &err);
+	code = slots.add(link->ep, buf, bytes, kind, registration, &err);
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 
@@ -265,13 +280,13 @@ coll_result_t coll_comm_register(coll_comm_t handle, void *buf, size_t bytes, vo
 coll_result_t coll_comm_deregister(coll_comm_t handle, void *registration)
 {
 	struct comm *comm = comm_enter(handle, "coll_comm_deregister");
-	const coll_transport_t *t;
+	struct register_slots slots;
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	t = comm->link->plugin->backend.transport;
-	if (registration && t && t->mem_deregister && comm->link->ep)
-		t->mem_deregister(comm->link->ep, registration);
+	slots = register_slots(&comm->link->plugin->backend);
+	if (registration && slots.remove && comm->link->ep)
+		slots.remove(comm->link->ep, registration);
 	comm_leave(comm);
 	return COLL_SUCCESS;
 }

@@ -161,6 +161,8 @@ int choose_algorithm(const struct op *op);
 int choose_build(struct op *op);
 /* Can the communicator do this kind at all?  COLL_ERR_UNSUPPORTED with a sentence if not. */
 int choose_check(struct comm *comm, int kind);
+/* Asks a backend without a transport whether it will do an operation. */
+int choose_takes(const struct op *op);
 
 /* Checks the arguments of an operation against the communicator (check.c). */
 int check_args(const struct comm *comm, const coll_args_t *args);

@@ -2,22 +2,12 @@
 /* init.c - making communicators: meet, agree on a backend, open it. */
 #include "comm.h"
 #include "error.h"
-#include "handle.h"
+#include "init.h"
 #include "log.h"
 #include "select.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* How one rank meets the others. */
-struct meeting {
-	int rank, nranks;
-	const char *id;            /* from coll_get_unique_id, or */
-	const struct launch *env;  /* from the environment, or */
-	coll_exchange_fn exchange; /* the caller's own, or */
-	void *user;
-	struct boot *boot; /* already met */
-};
 
 static int init_meet(struct boot **boot, const struct meeting *m, const struct conf *conf)
 {
@@ -86,34 +76,33 @@ static int init_agree_tuning(struct boot *boot, struct tuning *tuning, int64_t t
  * All steps after the meeting.  Takes over boot, conf and plugins.  A rank that fails goes on
  * taking part until everybody knows.
  */
-static int init_link(struct link **link, struct boot *boot, struct conf *conf,
-		     struct plugin_list *plugins, struct tuning *tuning, int code, int device)
+static int init_link(struct link **link, struct link_parts *parts, int code, int together)
 {
-	int64_t timeout_ms = conf_int(conf, "init_timeout") / 1000;
-	const struct plugin *plugin = NULL;
+	int64_t timeout_ms = conf_int(parts->conf, "init_timeout") / 1000;
+	struct boot *boot = parts->boot;
 
 	*link = NULL;
-	code = select_agree(boot, conf, plugins, boot_in_process(boot), code, &plugin);
+	code = select_agree(boot, parts->conf, parts->plugins, boot_in_process(boot), code,
+			    &parts->plugin);
 	if (!code)
-		code = init_agree_tuning(boot, tuning, timeout_ms);
+		code = init_agree_tuning(boot, &parts->tuning, timeout_ms);
 	if (code) {
 		boot_close(boot);
-		plugins_free(plugins);
-		conf_free(conf);
+		plugins_free(parts->plugins);
+		conf_free(parts->conf);
 		return code;
 	}
-	code = link_open(link, boot, conf, plugins, plugin, tuning, device);
+	code = link_make(link, parts);
 	if (!*link)
 		return code;
+	if (!code && !(together && parts->plugin->backend.open_all))
+		code = link_open(*link);
 	code = select_all_ok(boot, code, timeout_ms);
 	if (code) {
 		link_release(*link, 0);
 		*link = NULL;
-		return code;
 	}
-	log_info("rank %d of %d uses backend '%s' from %s", boot_rank(boot), boot_nranks(boot),
-		 plugin->backend.name, plugin->path);
-	return COLL_SUCCESS;
+	return code;
 }
 
 int init_comm(coll_comm_t *out, struct link *link)
@@ -136,46 +125,57 @@ int init_comm(coll_comm_t *out, struct link *link)
 	return COLL_SUCCESS;
 }
 
-static int init(coll_comm_t *out, const struct meeting *m, const coll_config_t *config)
+int init_world(coll_comm_t *out, struct link *link)
 {
-	struct conf *conf = NULL;
-	struct plugin_list *plugins = NULL;
-	struct boot *boot = NULL;
-	struct error_first first = {0};
-	struct tuning tuning;
-	struct link *link;
-	int code = conf_load(config, &conf), met, device = -1;
+	log_info("rank %d of %d uses backend '%s' from %s", link->rank, link->nranks,
+		 link->plugin->backend.name, link->plugin->path);
+	return init_comm(out, link);
+}
 
-	*out = NULL;
-	if (!conf) {
+int init_begin(struct link **link, const struct meeting *m, const coll_config_t *config)
+{
+	struct link_parts parts = {.device = -1};
+	struct error_first first = {0};
+	int code = conf_load(config, &parts.conf), met;
+
+	*link = NULL;
+	if (!parts.conf) {
 		boot_close(m->boot);
 		return code;
 	}
 	if (!code)
-		code = choose_compile(conf, &tuning);
+		code = choose_compile(parts.conf, &parts.tuning);
 	if (!code)
-		code = plugins_load(conf, select_wants, &plugins);
+		code = plugins_load(parts.conf, select_wants, &parts.plugins);
 	/* A rank with a bad configuration still meets the others, to tell them. */
 	if (code)
 		log_debug("rank %d: %s", m->rank, error_text());
 	error_note(&first, code);
-	met = init_meet(&boot, m, conf);
+	met = init_meet(&parts.boot, m, parts.conf);
 	if (met) {
-		plugins_free(plugins);
-		conf_free(conf);
+		plugins_free(parts.plugins);
+		conf_free(parts.conf);
 		return met;
 	}
 	code = error_raise(&first);
-	conf_warn_unknown_env(conf);
+	conf_warn_unknown_env(parts.conf);
 	if (config && config->size >= offsetof(coll_config_t, reserved))
-		device = config->device;
-	code = init_link(&link, boot, conf, plugins, &tuning, code, device);
-	return code ? code : init_comm(out, link);
+		parts.device = config->device;
+	return init_link(link, &parts, code, m->together);
+}
+
+static int init(coll_comm_t *out, const struct meeting *m, const coll_config_t *config)
+{
+	struct link *link;
+	int code = init_begin(&link, m, config);
+
+	*out = NULL;
+	return code ? code : init_world(out, link);
 }
 
 /* ------------------------------------------------------------- public functions -- */
 
-static int init_check(const char *what, const coll_comm_t *comm, int nranks, int rank)
+int init_check(const char *what, const coll_comm_t *comm, int nranks, int rank)
 {
 	if (!comm)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: comm is NULL", what);
@@ -233,97 +233,4 @@ coll_result_t coll_comm_init_exchange(coll_comm_t *comm, int32_t nranks, int32_t
 		code = error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_comm_init_exchange: exchange is NULL");
 	return code ? code : init(comm, &m, config);
-}
-
-/* --------------------------------------------------- all ranks of one process -- */
-
-/* One rank's part, in a thread of its own: opening may have to wait for the others. */
-struct init_one {
-	pthread_t thread;
-	int started;
-	struct error_first error;
-	struct meeting meeting;
-	coll_config_t config;
-	coll_comm_t comm;
-};
-
-static void *init_one(void *arg)
-{
-	struct init_one *one = arg;
-
-	error_note(&one->error, init(&one->comm, &one->meeting, &one->config));
-	return NULL;
-}
-
-static int init_start_all(struct init_one *all, int nranks, struct boot **boots)
-{
-	for (int r = 0; r < nranks; r++) {
-		all[r].meeting = (struct meeting){.rank = r, .nranks = nranks, .boot = boots[r]};
-		if (pthread_create(&all[r].thread, NULL, init_one, &all[r])) {
-			for (int i = r; i < nranks; i++) /* the started ones see them go */
-				boot_close(boots[i]);
-			return error_set(COLL_ERR_SYSTEM, "cannot start a thread for rank %d", r);
-		}
-		all[r].started = 1;
-	}
-	return COLL_SUCCESS;
-}
-
-static int init_join_all(struct init_one *all, int nranks, int code)
-{
-	for (int r = 0; r < nranks; r++)
-		if (all[r].started) {
-			pthread_join(all[r].thread, NULL);
-			if (!code)
-				code = error_raise(&all[r].error);
-		}
-	return code;
-}
-
-/* The calling thread drives all of them until others call in. */
-static void init_adopt(coll_comm_t handle)
-{
-	struct comm *comm = comm_enter(handle, "coll_comm_init_all");
-
-	if (comm)
-		comm_leave(comm);
-}
-
-coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks, const int32_t *devices,
-				 const coll_config_t *config)
-{
-	int code = init_check("coll_comm_init_all", comms, nranks, 0);
-	struct init_one *all = NULL;
-	struct boot **boots = NULL;
-	coll_config_t own;
-
-	if (!code)
-		code = conf_app(config, &own);
-	if (code)
-		return code;
-	memset(comms, 0, (size_t)nranks * sizeof(*comms));
-	all = calloc((size_t)nranks, sizeof(*all));
-	boots = calloc((size_t)nranks, sizeof(*boots));
-	if (!all || !boots)
-		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
-	if (!code)
-		code = boot_open_local(boots, nranks);
-	for (int r = 0; !code && r < nranks; r++) {
-		all[r].config = own;
-		all[r].config.device = devices ? devices[r] : r;
-	}
-	if (!code)
-		code = init_join_all(all, nranks, init_start_all(all, nranks, boots));
-	for (int r = 0; all && r < nranks; r++) {
-		comms[r] = all[r].comm;
-		if (code && comms[r]) {
-			coll_comm_destroy(comms[r]);
-			comms[r] = NULL;
-		} else if (comms[r]) {
-			init_adopt(comms[r]);
-		}
-	}
-	free(all);
-	free(boots);
-	return code;
 }

@@ -78,14 +78,6 @@ static void link_number_nodes(struct link *link)
 	}
 }
 
-static int link_open_endpoint(struct link *link)
-{
-	coll_error_t err = error_blank();
-	int code = link->plugin->backend.open(&link->host, &link->ep, &err);
-
-	return code ? error_take(code, &err) : COLL_SUCCESS;
-}
-
 /* Configuration and plugins belong to the first of the links that derive from one another. */
 static void link_free(struct link *link)
 {
@@ -151,34 +143,75 @@ static void link_ask_memory(struct link *link)
 	link->classify = link->devices || !(link->memory & COLL_MEM_HOST);
 }
 
+/* Asked for the current device, only the backend knows which that is. */
+static void link_ask_device(struct link *link)
+{
+	const coll_native_t *native = link->plugin->backend.native;
+
+	link->device = link->host.device;
+	if (native && native->device)
+		link->device = native->device(link->ep);
+}
+
 /* Once the endpoint is open. */
 static void link_begin(struct link *link)
 {
 	link_ask_memory(link);
+	link_ask_device(link);
 	link_number_nodes(link);
 	wait_add(link);
 }
 
-int link_open(struct link **out, struct boot *boot, struct conf *conf, struct plugin_list *plugins,
-	      const struct plugin *plugin, const struct tuning *tuning, int device)
+int link_make(struct link **out, const struct link_parts *parts)
 {
 	struct link *link = calloc(1, sizeof(*link));
-	int code;
 
 	*out = link;
 	if (!link) {
-		boot_close(boot);
-		plugins_free(plugins);
-		conf_free(conf);
+		boot_close(parts->boot);
+		plugins_free(parts->plugins);
+		conf_free(parts->conf);
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	}
-	link->plugins = plugins;
-	code = link_prepare(link, boot, conf, plugin, tuning, device);
-	if (!code)
-		code = link_open_endpoint(link);
-	if (!code)
-		link_begin(link);
-	return code;
+	link->plugins = parts->plugins;
+	return link_prepare(link, parts->boot, parts->conf, parts->plugin, &parts->tuning,
+			    parts->device);
+}
+
+int link_open(struct link *link)
+{
+	coll_error_t err = error_blank();
+	int code = link->plugin->backend.open(&link->host, &link->ep, &err);
+
+	if (code)
+		return error_take(code, &err);
+	link_begin(link);
+	return COLL_SUCCESS;
+}
+
+int link_open_all(struct link *const *links, int n)
+{
+	const coll_host_t **hosts = calloc((size_t)n, sizeof(*hosts));
+	void **eps = calloc((size_t)n, sizeof(*eps));
+	coll_error_t err = error_blank();
+	int code;
+
+	if (!hosts || !eps) {
+		free(hosts);
+		free(eps);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", n);
+	}
+	for (int r = 0; r < n; r++)
+		hosts[r] = &links[r]->host;
+	code = links[0]->plugin->backend.open_all(hosts, (uint32_t)n, eps, &err);
+	for (int r = 0; r < n; r++) {
+		links[r]->ep = eps[r];
+		if (!code)
+			link_begin(links[r]);
+	}
+	free(hosts);
+	free(eps);
+	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 
 int link_derive(struct link **out, struct link *parent, struct boot *boot)
@@ -193,7 +226,7 @@ int link_derive(struct link **out, struct link *parent, struct boot *boot)
 	link->parent = parent;
 	link_hold(parent);
 	return link_prepare(link, boot, parent->conf, parent->plugin, &parent->tuning,
-			    parent->host.device);
+			    parent->device);
 }
 
 int link_derive_open(struct link *link, const struct link_making *making)
@@ -210,7 +243,7 @@ int link_derive_open(struct link *link, const struct link_making *making)
 		code = native->split(parent, making->color, making->key, &link->host, &link->ep,
 				     &err);
 	else
-		code = link->plugin->backend.open(&link->host, &link->ep, &err);
+		return link_open(link);
 	if (code)
 		return error_take(code, &err);
 	link_begin(link);

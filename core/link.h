@@ -46,6 +46,7 @@ struct link {
 	struct match match;
 	struct comm *comms;
 	uint32_t next_context;      /* counts the communicators drawn here: see comm_draw_context */
+	int32_t device;             /* that the endpoint is on, or was asked for; or -1 */
 	uint32_t memory;            /* kinds that the endpoint takes: COLL_MEM_* bits */
 	int devices;                /* there is a driver: memory may be a device's */
 	int classify;               /* buffers must be looked at before they are used */
@@ -58,12 +59,24 @@ struct link {
 	struct link *next;          /* in the list of all links */
 };
 
+/* What a link is made of. */
+struct link_parts {
+	struct boot *boot;
+	struct conf *conf;
+	struct plugin_list *plugins;
+	const struct plugin *plugin;
+	struct tuning tuning;
+	int device;
+};
 /*
- * Opens the plugin's endpoint.  Collective.  The link takes over conf, plugins and boot, also when
- * it fails.
+ * All but the endpoint.  Takes over boot, conf and plugins, also when it fails; then *link is NULL or
+ * to be released.
  */
-int link_open(struct link **link, struct boot *boot, struct conf *conf, struct plugin_list *plugins,
-	      const struct plugin *plugin, const struct tuning *tuning, int device);
+int link_make(struct link **link, const struct link_parts *parts);
+/* Opens the plugin's endpoint; collective.  On an error the link is to be released. */
+int link_open(struct link *link);
+/* Those of all n ranks at once, in rank order, where the backend has open_all. */
+int link_open_all(struct link *const *links, int n);
 /*
  * Without a transport each communicator has a link of its own, and one made from another's holds
  * that.  The first takes over boot, also when it fails, and makes all but the endpoint; the second

@@ -208,6 +208,8 @@ int op_make(struct comm *comm, const coll_args_t *args, struct op **out)
 		code = op_prepare(op);
 	if (!code)
 		code = op_look(op);
+	if (!code && !op->plain)
+		code = choose_takes(op);
 	if (code) {
 		op->plain = 0;
 		op_retire(op);

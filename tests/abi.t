@@ -83,14 +83,12 @@ planted "two slots that change places" backend.h \
     's/(\*wait_fd)(/(*ARM)(/; s/(\*arm)(/(*wait_fd)(/; s/(\*ARM)(/(*arm)(/' \
     "coll_transport_t.wait_fd was at 40, is at 48: slots may only be appended
 coll_transport_t.arm was at 48, is at 40: slots may only be appended"
-planted "a slot between others" backend.h \
-    's/.*(\*handle)(void \*ep);/void (*early)(void); &/' \
-    "coll_native_t.handle was at $(sed -n 's/.*native_t.handle at \([0-9]*\) .*/\1/p' \
-        "$abi/layout-1.0.txt"), is at $(($(sed -n 's/.*native_t.handle at \([0-9]*\) .*/\1/p' \
-        "$abi/layout-1.0.txt") + 8)): slots may only be appended
+last=$(sed -n 's/.*native_t.device at \([0-9]*\) .*/\1/p' "$abi/layout-1.2.txt")
+planted "a slot between others" backend.h 's/.*(\*device)(void \*ep);/void (*early)(void); &/' \
+    "coll_native_t.device was at $last, is at $((last + 8)): slots may only be appended
 coll_native_t.early is new, not yet in the table: run tests/abi/update"
 planted "a slot at the end: new, and nothing else" backend.h \
-    's/.*(\*handle)(void \*ep);/& void (*late)(void);/' \
+    's/.*(\*device)(void \*ep);/& void (*late)(void);/' \
     "coll_native_t.late is new, not yet in the table: run tests/abi/update"
 planted "a slot that is taken away" backend.h '/(\*memory)(/d' \
     "coll_transport_t.memory is gone: what was released stays, even if nobody should use it"
@@ -122,7 +120,7 @@ coll_extra_t is new, not yet in the table: run tests/abi/update"
 COLL_PLUGIN_PATH=${top_builddir:-.}/tests/plugins/.libs "${top_builddir:-.}/coll" info \
     >"$scratch/info"
 check "coll info shows who needs a newer libcoll, with both versions" \
-    grep -q 'why not .*backend ABI 1\.10, but this one has 1\.1' "$scratch/info"
+    grep -q 'why not .*backend ABI 1\.11, but this one has 1\.2' "$scratch/info"
 
 # -------------------------------------------------------------------- advice --
 

@@ -58,10 +58,48 @@ static void declined(struct rank *r)
 	device_free(0, there);
 }
 
+/* Without a transport it is the engine that registers; its handles tell kind and number. */
+static void registers_native(struct rank *r)
+{
+	char *there = device_new(0, BYTES, 0), here[8];
+	const uintptr_t first = 100 * 2 + 1;
+	void *handle[4] = {NULL, NULL, NULL, here};
+
+	if (rank_did(r, coll_comm_register(r->comm, there, 8, &handle[0]), "register") &&
+	    rank_did(r, coll_comm_register(r->comm, there, 9, &handle[1]), "register") &&
+	    rank_did(r, coll_comm_deregister(r->comm, handle[1]), "deregister") &&
+	    rank_did(r, coll_comm_register(r->comm, there, 9, &handle[2]), "register again") &&
+	    rank_did(r, coll_comm_register(r->comm, here, 8, &handle[3]),
+		     "what it does not take") &&
+	    rank_did(r, coll_comm_deregister(r->comm, handle[3]), "what was not registered") &&
+	    (handle[0] != (void *)first || handle[1] != (void *)(first + 1) ||
+	     handle[2] != handle[1] || handle[3]))
+		rank_fail(r, "registered as %p, %p, %p, %p", handle[0], handle[1], handle[2],
+			  handle[3]);
+	if (coll_comm_register(r->comm, there, 13, &handle[3]) != COLL_ERR_DEVICE ||
+	    strcmp(coll_get_last_error(NULL), "13 bytes cannot be registered"))
+		rank_fail(r, "a failure: %s", coll_get_last_error(NULL));
+	device_free(0, there);
+}
+
+/* With one it is the transport, and this one has nothing to do. */
+static void registers_nothing(struct rank *r)
+{
+	char here[8];
+	void *handle = here;
+
+	if (rank_did(r, coll_comm_register(r->comm, here, 8, &handle), "register") && handle)
+		rank_fail(r, "registered as %p", handle);
+	rank_did(r, coll_comm_deregister(r->comm, handle), "deregister");
+}
+
 static void test_native(void)
 {
 	ranks_ok(&(struct ranks_job){"ondevice", 1, 0, on_device, "ondevice"}, "on the device");
 	ranks_ok(&(struct ranks_job){"either", 1, 0, on_device, "either"}, "on the device");
+	ranks_ok(&(struct ranks_job){"ondevice", 1, 0, registers_native, NULL},
+		 "registered by the engine");
+	ranks_ok(&(struct ranks_job){"either", 1, 0, registers_nothing, NULL}, "or not at all");
 	ranks_ok(&(struct ranks_job){"either", 1, 0, declined, NULL}, "declined and refused");
 	setenv("COLL_ENABLE_GPU_FALLBACK", "1", 1);
 	ranks_ok(&(struct ranks_job){"native", 1, 0, refused_by_native, NULL}, "refused");
@@ -70,6 +108,50 @@ static void test_native(void)
 	log_end();
 	is_int(log_lines("which is slow"), 1, "with a warning");
 	unsetenv("COLL_ENABLE_GPU_FALLBACK");
+}
+
+/* ----------------------------------------------------------------- on which device -- */
+
+static int32_t exchange_alone(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
+{
+	(void)user;
+	(void)timeout_ms;
+	memcpy(out, in, len);
+	return 0;
+}
+
+/* The device of a communicator that was asked for `device`, or -2; then of its twin. */
+static void device_of(const char *backend, int device, int32_t found[2])
+{
+	coll_comm_t comm, twin = NULL;
+	coll_config_t config;
+
+	found[0] = found[1] = -2;
+	ranks_config(&config, backend);
+	config.device = device;
+	if (coll_comm_init_exchange(&comm, 1, 0, exchange_alone, NULL, &config))
+		bail_out("%s", coll_get_last_error(NULL));
+	(void)!coll_comm_device(comm, &found[0]);
+	if (!coll_comm_dup(comm, &twin))
+		(void)!coll_comm_device(twin, &found[1]);
+	(void)!coll_comm_destroy(comm);
+	if (twin)
+		(void)!coll_comm_destroy(twin);
+}
+
+static void test_which(void)
+{
+	int32_t found[2];
+
+	device_of("ondevice", -1, found);
+	is_int(found[0], 1, "the current device: the backend says which");
+	is_int(found[1], 1, "and what is made from it is there too");
+	device_of("ondevice", 0, found);
+	ok(found[0] == 0 && found[1] == 0, "a named one: %d, %d", found[0], found[1]);
+	device_of("device", -1, found);
+	is_int(found[0], -1, "a backend that cannot tell");
+	device_of("native", 1, found);
+	is_int(found[0], -1, "and one without devices");
 }
 
 /* ------------------------------------------------- a transport that takes device memory -- */
@@ -181,6 +263,7 @@ int main(void)
 	device_begin();
 	device_init();
 	test_native();
+	test_which();
 	test_direct();
 	test_rules();
 	device_end();

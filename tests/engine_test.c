@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * engine_test.c - backends without a transport, with several ranks: collectives, split, dup, shrink,
- * events on streams, failures.  'engine' has all native slots, 'bare' only what it must.
+ * events on streams, failures.  'engine' has all native slots, 'bare' only what it must, 'together'
+ * opens the endpoints of all ranks in one call.
  */
 #include "plugin_dir.h"
 #include "plugins/coll_engine.h"
@@ -9,7 +10,7 @@
 
 static int is_engine(const char *backend)
 {
-	return !strcmp(backend, "engine");
+	return strcmp(backend, "bare") != 0;
 }
 
 static int is_code(struct rank *r, coll_result_t code, coll_result_t want, const char *text,
@@ -238,6 +239,71 @@ static void test_one_thread(const char *backend)
 	close_all(comms, ALL);
 }
 
+/* From how many ranks on opening fails; NULL: it does not. */
+static void set_refuse(const char *backend, const char *nranks)
+{
+	const char *name = !strcmp(backend, "bare")     ? "COLL_BARE_REFUSE"
+			   : !strcmp(backend, "engine") ? "COLL_ENGINE_REFUSE"
+							: "COLL_TOGETHER_REFUSE";
+
+	if (nranks)
+		setenv(name, nranks, 1);
+	else
+		unsetenv(name);
+}
+
+/* ------------------------------------------------------------- opened in one call -- */
+
+/* Which function made the endpoints, for which devices, and in this thread? */
+static void test_made(const char *backend, const char *how, int here)
+{
+	const int32_t devices[ALL] = {5, 3, 4};
+	coll_comm_t comms[ALL] = {NULL};
+	const struct engine_handle *h;
+	coll_config_t config;
+	int bad = 0;
+
+	ranks_config(&config, backend);
+	is_int(coll_comm_init_all(comms, ALL, devices, &config), 0, "%s: init_all", backend);
+	for (int r = 0; r < ALL; r++) {
+		h = handle_of(comms[r]);
+		bad += strcmp(h->made, how) || h->device != devices[r] ||
+		       (h->thread == (int)gettid()) != here;
+	}
+	is_int(bad, 0, "%s: made by %s in %s thread", backend, how, here ? "this" : "another");
+	is_int(sum_all(comms, ALL), 0, "and they work");
+	close_all(comms, ALL);
+}
+
+static void test_refused(const char *backend, const char *text)
+{
+	coll_comm_t comms[ALL];
+	coll_config_t config;
+	int left = 0;
+
+	memset(comms, 1, sizeof(comms));
+	ranks_config(&config, backend);
+	set_refuse(backend, "3");
+	is_int(coll_comm_init_all(comms, ALL, NULL, &config), COLL_ERR_DEVICE,
+	       "%s: a failure while all are opened", backend);
+	is_str(coll_get_last_error(NULL), text, "has its words");
+	for (int r = 0; r < ALL; r++)
+		left += comms[r] != NULL;
+	is_int(left, 0, "and leaves no communicator");
+	open_all(comms, 2, backend);
+	is_int(sum_all(comms, 2), 0, "fewer ranks are opened");
+	close_all(comms, 2);
+	set_refuse(backend, NULL);
+}
+
+static void test_together(void)
+{
+	test_made("engine", "open", 0);
+	test_made("together", "open_all", 1);
+	test_refused("engine", "rank 0: told to refuse so many ranks");
+	test_refused("together", "told to refuse so many ranks");
+}
+
 /* ----------------------------------------------------------------------- events -- */
 
 static coll_result_t add(int64_t *x, int64_t *y, coll_comm_t comm, coll_stream_t stream)
@@ -433,10 +499,9 @@ static void test_ranks(const char *backend)
 	setenv("COLL_PROGRESS", "thread", 1);
 	ranks_ok(&served, "split with progress = thread");
 	unsetenv("COLL_PROGRESS");
-	setenv(is_engine(backend) ? "COLL_ENGINE_REFUSE" : "COLL_BARE_REFUSE", "2", 1);
+	set_refuse(backend, "2");
 	ranks_ok(&refused, "all learn of one that fails in a split");
-	unsetenv("COLL_ENGINE_REFUSE");
-	unsetenv("COLL_BARE_REFUSE");
+	set_refuse(backend, NULL);
 	ranks_ok(&gone, "a split after one rank has gone");
 	atomic_store(&alone_done, 0);
 	setenv("COLL_INIT_TIMEOUT", "1s", 1);
@@ -452,9 +517,12 @@ int main(void)
 	plugin_dir_begin();
 	place("coll_engine.so", "coll_engine.so");
 	place("coll_bare.so", "coll_bare.so");
+	place("coll_together.so", "coll_together.so");
 	setenv("COLL_PLUGIN_PATH", at(""), 1);
 	test_ranks("engine");
 	test_ranks("bare");
+	test_ranks("together");
+	test_together();
 	test_events();
 	test_abort("engine", 1);
 	test_timeout();

@@ -57,7 +57,7 @@ extern "C" {
 
 /* The major is part of the symbol's name; the minor counts additions. */
 #define COLL_BACKEND_ABI_MAJOR 1
-#define COLL_BACKEND_ABI_MINOR 1
+#define COLL_BACKEND_ABI_MINOR 2
 #define COLL_BACKEND_SYMBOL    "coll_backend_v1"
 
 /* Text that goes with a returned code.  Owned by the caller of the function that fills it. */
@@ -415,13 +415,29 @@ typedef struct coll_native {
 					 int32_t residence, coll_error_t *err);
 	int32_t (*op_destroy)(void *ep, int32_t op, coll_error_t *err);
 
-	/* Optional, both or none: as in coll_transport_t. */
+	/* Optional, both or none: as in coll_transport_t, and used only without a transport. */
 	int32_t (*mem_register)(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
 				coll_error_t *err);
 	void (*mem_deregister)(void *ep, void *handle);
 
 	/* Optional: the engine's own communicator object, for experts. */
 	void *(*handle)(void *ep);
+
+	/*
+	 * Optional, since minor 2: the ordinal of the CUDA device that the endpoint is on, or -1.
+	 * Asked once, after open; coll_comm_device says it, and it is host->device of what is split
+	 * from here.  NULL: host->device.
+	 */
+	int32_t (*device)(void *ep);
+
+	/*
+	 * Optional, since minor 2, and called only without a transport: will the slot of this kind do
+	 * the operation?  COLL_SUCCESS, or COLL_ERR_UNSUPPORTED with the reason, which the call then
+	 * returns; what the slot itself refuses fails the communicator.  Asked when an operation is
+	 * issued or prepared that differs from those before it by more than its buffers; only kind,
+	 * dtype, op, root, tag and count of args may be looked at.  Does not block.
+	 */
+	int32_t (*takes)(void *ep, const coll_args_t *args, coll_error_t *err);
 } coll_native_t;
 
 /* ------------------------------------------------------------------ backend -- */
@@ -470,9 +486,12 @@ typedef struct coll_backend {
 	void (*close)(void *ep, int64_t timeout_ms);
 
 	/*
-	 * Optional: opens the n endpoints of all ranks of one process in the calling thread at once
-	 * (ncclCommInitAll's way).  hosts[i] is rank i; host->exchange must not be used.  NULL: the
-	 * core calls open for each rank in a thread of its own.
+	 * Optional: opens the n endpoints of all ranks of one process at once (ncclCommInitAll's way),
+	 * for coll_comm_init_all and in the thread that called it; n may be 1.  hosts[i] is rank i's,
+	 * eps[i] becomes its endpoint; the two arrays are valid during the call only.  May block up
+	 * to hosts[0]->timeout_ms; host->exchange must not be used.  On a code each eps[i], NULL at
+	 * first, may be half-made, as in open.  NULL: the core calls open for each rank in a thread
+	 * of its own.
 	 */
 	int32_t (*open_all)(const coll_host_t *const *hosts, uint32_t n, void **eps,
 			    coll_error_t *err);

@@ -295,7 +295,10 @@ COLL_API coll_result_t coll_comm_get_async_error(coll_comm_t comm, coll_result_t
 
 COLL_API coll_result_t coll_comm_count(coll_comm_t comm, int32_t *nranks);
 COLL_API coll_result_t coll_comm_user_rank(coll_comm_t comm, int32_t *rank);
-/* CUDA device ordinal, or -1 if the communicator has none. */
+/*
+ * CUDA device ordinal, or -1 if the communicator has none or, with coll_config_t.device = -1, its
+ * backend cannot tell.
+ */
 COLL_API coll_result_t coll_comm_device(coll_comm_t comm, int32_t *device);
 /* Name of the backend that was chosen; valid until the process ends. */
 COLL_API coll_result_t coll_comm_backend(coll_comm_t comm, const char **name);

@@ -23,7 +23,7 @@ enum {
 	NCCL_2_19 = 21900, /* registered buffers */
 	NCCL_2_24 = 22400, /* fp8 */
 	NCCL_2_27 = 22700, /* shrink */
-	NCCL_2_28 = 22800  /* alltoall, gather, scatter */
+	NCCL_2_28 = 22800  /* alltoall, gather, scatter; from 22807 on revoke */
 };
 
 enum {
@@ -65,7 +65,7 @@ typedef struct nccl_config {
 enum { NCCL_CONFIG_MAGIC = (int)0xcafebeef, NCCL_UNDEF = INT_MIN };
 
 enum { NCCL_NOCOLOR = -1 };
-enum { NCCL_SHRINK_NORMAL = 0, NCCL_SHRINK_AND_ABORT = 1 };
+enum { NCCL_SHRINK_DEFAULT = 0, NCCL_SHRINK_ABORT = 1 };
 
 /* ---------------------------------------------------------------------------- CUDA -- */
 

@@ -3,7 +3,8 @@
  * coll_engine.c - a backend without a transport, for ranks that are threads of one process: an engine
  * with streams, collectives, events, split and shrink of its own.  Calls only queue; whoever calls
  * in next moves the streams of all ranks as far as they get.  With ENGINE_BARE it is a second
- * backend, 'bare', that lacks what is optional.
+ * backend, 'bare', that lacks what is optional; with ENGINE_TOGETHER a third, 'together', that opens
+ * the endpoints of all ranks in one call.
  */
 #include "coll_engine_run.h"
 
@@ -11,6 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+#if defined(ENGINE_BARE)
+#define ENGINE_NAME "bare"
+#elif defined(ENGINE_TOGETHER)
+#define ENGINE_NAME "together"
+#else
+#define ENGINE_NAME "engine"
+#endif
 
 static int32_t engine_enqueue(void *ep, const coll_args_t *args, coll_error_t *err)
 {
@@ -154,11 +164,10 @@ static struct world *engine_world(const coll_host_t *host)
 	return w;
 }
 
-/* Waits until all ranks are there. */
-static int32_t engine_meet(struct engine *e, coll_error_t *err)
+/* The lock is held. */
+static int32_t engine_join(struct engine *e, coll_error_t *err)
 {
 	struct world *w = engine_world(e->host);
-	const struct timespec moment = {.tv_nsec = 1000000};
 
 	if (!w)
 		return engine_error(err, COLL_ERR_NO_MEMORY, "no memory for an engine");
@@ -166,6 +175,18 @@ static int32_t engine_meet(struct engine *e, coll_error_t *err)
 	w->rank[e->host->rank] = e;
 	w->refs++;
 	w->joined++;
+	return COLL_SUCCESS;
+}
+
+/* Waits until all ranks are there; the lock is held, and given up meanwhile. */
+static int32_t engine_meet(struct engine *e, coll_error_t *err)
+{
+	const struct timespec moment = {.tv_nsec = 1000000};
+	int32_t code = engine_join(e, err);
+	const struct world *w = e->world;
+
+	if (code)
+		return code;
 	for (int64_t i = 0; w->joined < w->nranks; i++) {
 		if (i == e->host->timeout_ms || e->host->aborted(e->host))
 			return engine_error(err, COLL_ERR_TIMEOUT, "not all ranks have come");
@@ -176,21 +197,32 @@ static int32_t engine_meet(struct engine *e, coll_error_t *err)
 	return COLL_SUCCESS;
 }
 
-static int32_t engine_make(const coll_host_t *host, const char *how, void **ep, coll_error_t *err)
+static struct engine *engine_new(const coll_host_t *host, const char *how)
 {
 	struct engine *e = calloc(1, sizeof(*e));
-	int32_t code;
 
-	*ep = e;
 	if (!e)
-		return engine_error(err, COLL_ERR_NO_MEMORY, "no memory for an endpoint");
+		return NULL;
 	e->host = host;
 	e->handle.made = how;
+	e->handle.thread = (int)gettid();
+	e->handle.device = host->device;
 	for (int i = 0; i <= ENGINE_STREAMS; i++) {
 		e->stream[i].last = &e->stream[i].head;
 		if (i)
 			e->handle.stream[i - 1] = &e->stream[i];
 	}
+	return e;
+}
+
+static int32_t engine_make(const coll_host_t *host, const char *how, void **ep, coll_error_t *err)
+{
+	struct engine *e = engine_new(host, how);
+	int32_t code;
+
+	*ep = e;
+	if (!e)
+		return engine_error(err, COLL_ERR_NO_MEMORY, "no memory for an endpoint");
 	pthread_mutex_lock(&engine_lock);
 	code = engine_meet(e, err);
 	pthread_mutex_unlock(&engine_lock);
@@ -218,6 +250,28 @@ static int32_t engine_open(const coll_host_t *host, void **ep, coll_error_t *err
 
 	return code ? code : engine_make(host, "open", ep, err);
 }
+
+#ifdef ENGINE_TOGETHER
+static int32_t engine_open_all(const coll_host_t *const *hosts, uint32_t n, void **eps,
+			       coll_error_t *err)
+{
+	int32_t code = COLL_SUCCESS;
+
+	for (uint32_t i = 0; !code && i < n; i++) {
+		if (hosts[i]->rank != i || hosts[i]->nranks != n || eps[i])
+			return engine_error(err, COLL_ERR_INTERNAL, "not the ranks in their order");
+		if (i && hosts[0]->option_int(hosts[0], "refuse") == (int64_t)n)
+			return engine_error(err, COLL_ERR_DEVICE, "told to refuse so many ranks");
+		eps[i] = engine_new(hosts[i], "open_all");
+		if (!eps[i])
+			return engine_error(err, COLL_ERR_NO_MEMORY, "no memory for an endpoint");
+		pthread_mutex_lock(&engine_lock);
+		code = engine_join(eps[i], err);
+		pthread_mutex_unlock(&engine_lock);
+	}
+	return code;
+}
+#endif
 
 static void *engine_handle(void *ep)
 {
@@ -371,11 +425,7 @@ COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.size = sizeof(coll_backend_t),
 	.abi_minor = COLL_BACKEND_ABI_MINOR,
 	.flags = COLL_BACKEND_IN_PROCESS,
-#ifdef ENGINE_BARE
-	.name = "bare",
-#else
-	.name = "engine",
-#endif
+	.name = ENGINE_NAME,
 	.version = "1.0",
 	.description = "an engine for threads of one process",
 	.priority = 1,
@@ -386,4 +436,7 @@ COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.native = &engine_slots,
 	.open = engine_open,
 	.close = engine_close,
+#ifdef ENGINE_TOGETHER
+	.open_all = engine_open_all,
+#endif
 };

@@ -7,7 +7,9 @@ enum { ENGINE_STREAMS = 2 };
 
 struct engine_handle {
 	void *stream[ENGINE_STREAMS]; /* further streams, beside the endpoint's own */
-	const char *made;             /* by which function: "open", "split", "shrink" */
+	const char *made;             /* by which function: "open", "open_all", "split", "shrink" */
+	int thread;                   /* and by which thread, as gettid tells it */
+	int device;                   /* as its host table tells it */
 };
 
 #endif

@@ -18,8 +18,15 @@
 #define ONDEVICE_TRANSPORT NULL
 #endif
 
+/* Where it is if it was told "the current one". */
+enum { ONDEVICE_CURRENT = 1 };
+
+/* So many bytes are not registered. */
+enum { ONDEVICE_ODD = 13 };
+
 struct ondevice {
 	const coll_host_t *host;
+	unsigned registered; /* pieces of memory */
 };
 
 /* Knows float32 only, and must be given the memory of the call itself. */
@@ -54,6 +61,36 @@ static int32_t ondevice_query(void *ep, coll_error_t *err)
 	return COLL_SUCCESS;
 }
 
+/* A handle says the kind of memory, in hundreds, and how many pieces are registered with it. */
+static int32_t ondevice_register(void *ep, void *ptr, uint64_t bytes, uint32_t memory,
+				 void **handle, coll_error_t *err)
+{
+	struct ondevice *on = ep;
+
+	(void)ptr;
+	if (bytes == ONDEVICE_ODD) {
+		snprintf(err->text, sizeof(err->text), "%u bytes cannot be registered",
+			 (unsigned)bytes);
+		return err->code = COLL_ERR_DEVICE;
+	}
+	on->registered++;
+	*handle = (void *)(uintptr_t)(100 * memory + on->registered);
+	return COLL_SUCCESS;
+}
+
+static void ondevice_deregister(void *ep, void *handle)
+{
+	(void)handle;
+	((struct ondevice *)ep)->registered--;
+}
+
+static int32_t ondevice_device(void *ep)
+{
+	const coll_host_t *host = ((struct ondevice *)ep)->host;
+
+	return host->device < 0 ? ONDEVICE_CURRENT : host->device;
+}
+
 static int32_t ondevice_open(const coll_host_t *host, void **out, coll_error_t *err)
 {
 	struct ondevice *ep = malloc(sizeof(*ep));
@@ -61,7 +98,7 @@ static int32_t ondevice_open(const coll_host_t *host, void **out, coll_error_t *
 	*out = ep;
 	if (!ep)
 		return err->code = COLL_ERR_NO_MEMORY;
-	ep->host = host;
+	*ep = (struct ondevice){.host = host};
 	return COLL_SUCCESS;
 }
 
@@ -99,6 +136,9 @@ static const coll_native_t ondevice_native = {
 	.allreduce = ondevice_allreduce,
 	.barrier = ondevice_barrier,
 	.query = ondevice_query,
+	.mem_register = ondevice_register,
+	.mem_deregister = ondevice_deregister,
+	.device = ondevice_device,
 };
 
 COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {

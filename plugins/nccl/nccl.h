@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nccl.h - the inside of the nccl plugin: one endpoint is one NCCL communicator with a stream of its
+ * own on one CUDA device.
+ *
+ * NCCL's communicators are non-blocking unless `blocking = yes`: what takes long is begun by one call
+ * and is over when ncclCommGetAsyncError says so.  Until then NCCL refuses the next call, and what
+ * was asked for may not be on its stream yet.  So each endpoint notes that it is `unsettled`, and
+ * nccl_settle() comes before whatever needs the order on streams.
+ */
+#ifndef PLUGINS_NCCL_H
+#define PLUGINS_NCCL_H
+
+#include <coll/backend.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "nccl_api.h"
+
+/* Longest time that an abort, or the end of an aborted endpoint, waits for work to leave streams. */
+enum { NCCL_ABORT_MS = 1000 };
+
+/* ---------------------------------------------------------------- nccl_library.c -- */
+
+typedef int (*nccl_all_fn)(const void *send, void *recv, size_t count, int type, nccl_comm_t comm,
+			   void *stream);
+typedef int (*nccl_root_fn)(const void *send, void *recv, size_t count, int type, int root,
+			    nccl_comm_t comm, void *stream);
+
+/* NCCL's functions; of those that came after 2.18 what the library that was found has. */
+struct nccl_lib {
+	int (*ncclGetVersion)(int *version);
+	int (*ncclGetUniqueId)(nccl_unique_id_t *id);
+	const char *(*ncclGetErrorString)(int result);
+	const char *(*ncclGetLastError)(nccl_comm_t comm);
+	int (*ncclCommInitRankConfig)(nccl_comm_t *comm, int nranks, nccl_unique_id_t id, int rank,
+				      nccl_config_t *config);
+	int (*ncclCommFinalize)(nccl_comm_t comm);
+	int (*ncclCommDestroy)(nccl_comm_t comm);
+	int (*ncclCommAbort)(nccl_comm_t comm);
+	int (*ncclCommGetAsyncError)(nccl_comm_t comm, int *result);
+	int (*ncclCommSplit)(nccl_comm_t comm, int color, int key, nccl_comm_t *newcomm,
+			     nccl_config_t *config);
+	int (*ncclRedOpCreatePreMulSum)(int *op, void *scalar, int type, int residence,
+					nccl_comm_t comm);
+	int (*ncclRedOpDestroy)(int op, nccl_comm_t comm);
+	int (*ncclAllReduce)(const void *send, void *recv, size_t count, int type, int op,
+			     nccl_comm_t comm, void *stream);
+	nccl_root_fn ncclBroadcast;
+	int (*ncclReduce)(const void *send, void *recv, size_t count, int type, int op, int root,
+			  nccl_comm_t comm, void *stream);
+	nccl_all_fn ncclAllGather;
+	int (*ncclReduceScatter)(const void *send, void *recv, size_t count, int type, int op,
+				 nccl_comm_t comm, void *stream);
+	int (*ncclSend)(const void *send, size_t count, int type, int peer, nccl_comm_t comm,
+			void *stream);
+	int (*ncclRecv)(void *recv, size_t count, int type, int peer, nccl_comm_t comm,
+			void *stream);
+	int (*ncclGroupStart)(void);
+	int (*ncclGroupEnd)(void);
+	/* NULL where the library is too old. */
+	int (*ncclCommRegister)(nccl_comm_t comm, void *ptr, size_t bytes, void **handle);
+	int (*ncclCommDeregister)(nccl_comm_t comm, void *handle);
+	int (*ncclCommShrink)(nccl_comm_t comm, int *exclude, int n, nccl_comm_t *newcomm,
+			      nccl_config_t *config, int flags);
+	int (*ncclCommRevoke)(nccl_comm_t comm, int flags);
+	nccl_all_fn ncclAlltoAll;
+	nccl_root_fn ncclGather;
+	nccl_root_fn ncclScatter;
+	int version;
+	char path[256]; /* where it lies */
+};
+
+/* The CUDA driver's. */
+struct nccl_cuda {
+	int (*cuInit)(unsigned flags);
+	int (*cuDriverGetVersion)(int *version);
+	int (*cuGetErrorName)(int result, const char **name);
+	int (*cuGetErrorString)(int result, const char **text);
+	int (*cuDeviceGetCount)(int *count);
+	int (*cuDeviceGet)(int *device, int ordinal);
+	int (*cuDeviceGetName)(char *name, int size, int device);
+	int (*cuDevicePrimaryCtxRetain)(void **context, int device);
+	int (*cuCtxGetCurrent)(void **context);
+	int (*cuCtxGetDevice)(int *device);
+	int (*cuCtxPushCurrent)(void *context);
+	int (*cuCtxPopCurrent)(void **context);
+	int (*cuMemAlloc)(cuda_ptr_t *ptr, size_t bytes);
+	int (*cuMemFree)(cuda_ptr_t ptr);
+	int (*cuMemcpyAsync)(cuda_ptr_t dst, cuda_ptr_t src, size_t bytes, void *stream);
+	int (*cuMemsetD8Async)(cuda_ptr_t dst, unsigned char value, size_t bytes, void *stream);
+	int (*cuStreamCreate)(void **stream, unsigned flags);
+	int (*cuStreamDestroy)(void *stream);
+	int (*cuStreamQuery)(void *stream);
+	int (*cuStreamWaitEvent)(void *stream, void *event, unsigned flags);
+	int (*cuEventCreate)(void **event, unsigned flags);
+	int (*cuEventDestroy)(void *event);
+	int (*cuEventRecord)(void *event, void *stream);
+	int (*cuEventQuery)(void *event);
+};
+
+extern struct nccl_lib nccl_lib;
+extern struct nccl_cuda nccl_cuda;
+
+/* Opens both libraries and the driver, once; which is missing, too old or without a device. */
+int32_t nccl_library_open(const coll_host_t *host, coll_error_t *err);
+/* "2.28.9" */
+void nccl_version_text(int version, char *text, size_t size);
+
+/* ------------------------------------------------------------------ nccl_error.c -- */
+
+/* Fills err, unless it is NULL; returns code. */
+__attribute__((format(printf, 3, 4))) int32_t nccl_error(coll_error_t *err, int32_t code,
+							 const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) void nccl_log(const coll_host_t *host, int32_t level,
+						    const char *fmt, ...);
+/* The sentence for what NCCL or the driver answered to `what`; comm may be NULL. */
+int32_t nccl_refused(coll_error_t *err, int result, const char *what, nccl_comm_t comm);
+int32_t nccl_cuda_refused(coll_error_t *err, int result, const char *what);
+int64_t nccl_now_ms(void);
+/* Short at first, then longer: for waits that ask again and again. */
+void nccl_nap(unsigned round);
+
+/* --------------------------------------------------------------------- endpoint -- */
+
+/* Device memory that an operation needs besides the caller's; its stream's order protects it. */
+struct nccl_scratch {
+	struct nccl_scratch *next;
+	cuda_ptr_t ptr;
+	size_t bytes;
+	void *stream;
+	int in_group; /* what the open group does with it has not begun */
+};
+
+struct nccl {
+	const coll_host_t *host;
+	uint32_t rank, nranks;
+	int blocking;
+	int device;
+	void *context;      /* the device's primary one */
+	void *stream;       /* the endpoint's own */
+	cuda_ptr_t one;     /* a byte on the device, for barriers */
+	atomic_int aborted; /* set first of all by an abort */
+
+	/* Of what follows, and of calls into NCCL for comm. */
+	pthread_mutex_t lock;
+	nccl_comm_t comm;  /* NULL: not yet, or no more */
+	int unsettled;     /* what was begun last may not be over */
+	int revoked;       /* aborted, but kept for a shrink */
+	int in_group;      /* a thread has it in its open group */
+	int foreign;       /* and on a stream that is not its own */
+	struct nccl *next; /* in that group */
+	struct nccl_scratch *scratch;
+};
+
+struct nccl_event {
+	void *event;
+	void *context; /* that it was made in, and can be recorded in */
+};
+
+/* ----------------------------------------------------------------- nccl_device.c -- */
+
+/* Makes the endpoint's context current; *pushed is for nccl_leave(). */
+int32_t nccl_enter(const struct nccl *n, int *pushed, coll_error_t *err);
+void nccl_leave(int pushed);
+/* Which device the endpoint is on, and its context, stream and byte. */
+int32_t nccl_device_open(struct nccl *n, coll_error_t *err);
+/* Waits until nothing is under way on the own stream; 1 if so. */
+int nccl_device_wait(const struct nccl *n, int64_t timeout_ms);
+void nccl_device_close(struct nccl *n);
+/* Room for bytes, in the order of a stream; the lock is held. */
+int32_t nccl_scratch(struct nccl *n, size_t bytes, void *stream, cuda_ptr_t *ptr,
+		     coll_error_t *err);
+
+/* ------------------------------------------------------------------- nccl_comm.c -- */
+
+int32_t nccl_open(const coll_host_t *host, void **ep, coll_error_t *err);
+int32_t nccl_open_all(const coll_host_t *const *hosts, uint32_t n, void **eps, coll_error_t *err);
+void nccl_close(void *ep, int64_t timeout_ms);
+int32_t nccl_split(void *ep, int32_t color, int32_t key, const coll_host_t *newhost, void **newep,
+		   coll_error_t *err);
+int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_host_t *newhost,
+		    void **newep, coll_error_t *err);
+
+/* ------------------------------------------------------------------ nccl_state.c -- */
+
+/*
+ * Waits until what was begun last is over, or has failed: at most timeout_ms, and until an abort of
+ * host's communicator.  The lock is held, and given up while it waits.
+ */
+int32_t nccl_settle(struct nccl *n, const coll_host_t *host, int64_t timeout_ms, coll_error_t *err);
+/* Notes what a call has answered; `what` is its name.  The lock is held. */
+int32_t nccl_answer(struct nccl *n, int result, const char *what, coll_error_t *err);
+/* Takes the lock, makes the context current and settles; on a code neither is kept. */
+int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err);
+void nccl_end(struct nccl *n, int pushed);
+int32_t nccl_query(void *ep, coll_error_t *err);
+int32_t nccl_sync(void *ep, int64_t timeout_ms, coll_error_t *err);
+int32_t nccl_async_error(void *ep, coll_error_t *err);
+void nccl_abort(void *ep);
+/* The abort itself; lock and context are held, no group is open. */
+void nccl_stop(struct nccl *n);
+
+/* ------------------------------------------------------------------ nccl_group.c -- */
+
+int32_t nccl_group_begin(void *ep, coll_error_t *err);
+int32_t nccl_group_end(void *ep, coll_error_t *err);
+/* Has the calling thread a group open? */
+int nccl_group_open(void);
+
+/* -------------------------------------------------------- nccl_call.c nccl_parts.c -- */
+
+/* One operation, with the lock held and the context current. */
+struct nccl_call {
+	struct nccl *n;
+	const coll_args_t *args;
+	void *stream;
+	int type;      /* ncclDataType_t */
+	size_t factor; /* elements of it for one of the caller's */
+	size_t size;   /* bytes of the caller's elements */
+};
+
+int32_t nccl_takes(void *ep, const coll_args_t *args, coll_error_t *err);
+/* What each slot of an operation in coll_native_t does. */
+int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err);
+
+/* COLL_ERR_UNSUPPORTED with a sentence for what NCCL does not reduce. */
+int32_t nccl_check_reduction(int32_t dtype, int32_t op, coll_error_t *err);
+
+/* Made of several calls in a group; NCCL's answer. */
+int nccl_gather_parts(const struct nccl_call *c);
+int nccl_scatter_parts(const struct nccl_call *c);
+int nccl_alltoall_parts(const struct nccl_call *c, const void *send);
+int nccl_allgatherv_parts(const struct nccl_call *c);
+int nccl_reduce_scatterv_parts(const struct nccl_call *c);
+int nccl_gatherv_parts(const struct nccl_call *c);
+int nccl_scatterv_parts(const struct nccl_call *c);
+int nccl_alltoallv_parts(const struct nccl_call *c, const void *send);
+/* Bytes from the beginning of the buffer to the end of the last part of alltoallv's. */
+size_t nccl_alltoallv_span(const struct nccl_call *c);
+
+/* ------------------------------------------------------------------ nccl_event.c -- */
+
+int32_t nccl_event_create(void *ep, void **event, coll_error_t *err);
+void nccl_event_destroy(void *ep, void *event);
+int32_t nccl_event_record(void *ep, void *event, coll_stream_t stream, coll_error_t *err);
+int32_t nccl_event_wait(void *ep, void *event, coll_stream_t stream, coll_error_t *err);
+int32_t nccl_event_query(void *ep, void *event, coll_error_t *err);
+int32_t nccl_event_synchronize(void *ep, void *event, int64_t timeout_ms, coll_error_t *err);
+
+#endif

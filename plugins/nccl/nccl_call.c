@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nccl_call.c - every operation: types and operators that NCCL knows, its streams, its calls. */
+#include "nccl.h"
+#include "nccl_range.h"
+
+/* ------------------------------------------------------------------------- types -- */
+
+enum { NCCL_UINT8 = COLL_UINT8 };
+
+static int nccl_reduces(int32_t kind)
+{
+	return kind == COLL_KIND_ALLREDUCE || kind == COLL_KIND_REDUCE ||
+	       kind == COLL_KIND_REDUCE_SCATTER || kind == COLL_KIND_REDUCE_SCATTERV;
+}
+
+static int nccl_knows_type(int32_t dtype)
+{
+	if (dtype == COLL_FLOAT8E4M3 || dtype == COLL_FLOAT8E5M2)
+		return nccl_lib.version >= NCCL_2_24;
+	return dtype >= COLL_INT8 && dtype <= COLL_BFLOAT16;
+}
+
+static size_t nccl_size(int32_t dtype)
+{
+	static const uint8_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+	return dtype < (int32_t)sizeof(sizes) ? sizes[dtype] : 2;
+}
+
+int32_t nccl_check_reduction(int32_t dtype, int32_t op, coll_error_t *err)
+{
+	char version[32];
+
+	if (op >= COLL_BAND && op <= COLL_BXOR)
+		return nccl_error(err, COLL_ERR_UNSUPPORTED,
+				  "NCCL has no bitwise reductions: use another operation, or "
+				  "another backend with COLL_BACKEND");
+	if (nccl_knows_type(dtype))
+		return COLL_SUCCESS;
+	nccl_version_text(nccl_lib.version, version, sizeof(version));
+	return nccl_error(err, COLL_ERR_UNSUPPORTED,
+			  "NCCL %s does not reduce %s: use another type, or another backend with "
+			  "COLL_BACKEND",
+			  version,
+			  dtype == COLL_INT16        ? "int16"
+			  : dtype == COLL_UINT16     ? "uint16"
+			  : dtype == COLL_FLOAT8E4M3 ? "float8e4m3 (2.24 is the first that does)"
+						     : "float8e5m2 (2.24 is the first that does)");
+}
+
+int32_t nccl_takes(void *ep, const coll_args_t *args, coll_error_t *err)
+{
+	(void)ep;
+	if (args->kind == COLL_KIND_RECV && args->root == COLL_ANY_SOURCE)
+		return nccl_error(err, COLL_ERR_UNSUPPORTED,
+				  "NCCL receives from a rank that is named, not from any source");
+	return nccl_reduces(args->kind) ? nccl_check_reduction(args->dtype, args->op, err)
+					: COLL_SUCCESS;
+}
+
+/* What only moves may go as bytes. */
+static void nccl_choose_type(struct nccl_call *c)
+{
+	const int32_t dtype = c->args->dtype;
+
+	c->size = nccl_size(dtype);
+	c->type = nccl_knows_type(dtype) ? dtype : NCCL_UINT8;
+	c->factor = nccl_knows_type(dtype) ? 1 : c->size;
+}
+
+/* ------------------------------------------------------------------------- calls -- */
+
+/* NCCL's own alltoall and its pairs of sends and receives need two buffers. */
+static int32_t nccl_set_aside(const struct nccl_call *c, size_t bytes, const void **send,
+			      coll_error_t *err)
+{
+	cuda_ptr_t room = 0;
+	int32_t code;
+	int result;
+
+	*send = c->args->sendbuf;
+	if (*send != c->args->recvbuf || !bytes)
+		return COLL_SUCCESS;
+	code = nccl_scratch(c->n, bytes, c->stream, &room, err);
+	if (code)
+		return code;
+	result = nccl_cuda.cuMemcpyAsync(room, (uintptr_t)*send, bytes, c->stream);
+	*send = (const void *)(uintptr_t)room;
+	return result ? nccl_cuda_refused(err, result, "cuMemcpyAsync") : COLL_SUCCESS;
+}
+
+static int32_t nccl_call_alltoall(const struct nccl_call *c, coll_error_t *err)
+{
+	const coll_args_t *a = c->args;
+	const int v = a->kind == COLL_KIND_ALLTOALLV;
+	size_t bytes = v ? nccl_alltoallv_span(c) : a->count * c->size * c->n->nranks;
+	const void *send;
+	int32_t code = nccl_set_aside(c, bytes, &send, err);
+	int result;
+
+	if (code)
+		return code;
+	if (v)
+		result = nccl_alltoallv_parts(c, send);
+	else if (nccl_lib.ncclAlltoAll)
+		result = nccl_lib.ncclAlltoAll(send, a->recvbuf, a->count * c->factor, c->type,
+					       c->n->comm, c->stream);
+	else
+		result = nccl_alltoall_parts(c, send);
+	return nccl_answer(c->n, result, "alltoall", err);
+}
+
+static int nccl_call_rooted(const struct nccl_call *c, nccl_root_fn own,
+			    int (*parts)(const struct nccl_call *c))
+{
+	const coll_args_t *a = c->args;
+
+	return own ? own(a->sendbuf, a->recvbuf, a->count * c->factor, c->type, a->root, c->n->comm,
+			 c->stream)
+		   : parts(c);
+}
+
+/* NCCL's answer; *what: the name of what was called. */
+static int nccl_call_other(const struct nccl_call *c, const char **what)
+{
+	const struct nccl_lib *lib = &nccl_lib;
+	const coll_args_t *a = c->args;
+	const nccl_comm_t comm = c->n->comm;
+	void *one = (void *)(uintptr_t)c->n->one;
+	const size_t count = a->count * c->factor;
+
+	switch (a->kind) {
+	case COLL_KIND_ALLREDUCE:
+		*what = "ncclAllReduce";
+		return lib->ncclAllReduce(a->sendbuf, a->recvbuf, count, c->type, a->op, comm,
+					  c->stream);
+	case COLL_KIND_BROADCAST:
+		*what = "ncclBroadcast";
+		return lib->ncclBroadcast(a->sendbuf, a->recvbuf, count, c->type, a->root, comm,
+					  c->stream);
+	case COLL_KIND_REDUCE:
+		*what = "ncclReduce";
+		return lib->ncclReduce(a->sendbuf, a->recvbuf, count, c->type, a->op, a->root, comm,
+				       c->stream);
+	case COLL_KIND_ALLGATHER:
+		*what = "ncclAllGather";
+		return lib->ncclAllGather(a->sendbuf, a->recvbuf, count, c->type, comm, c->stream);
+	case COLL_KIND_REDUCE_SCATTER:
+		*what = "ncclReduceScatter";
+		return lib->ncclReduceScatter(a->sendbuf, a->recvbuf, count, c->type, a->op, comm,
+					      c->stream);
+	case COLL_KIND_GATHER:
+		*what = "gather";
+		return nccl_call_rooted(c, lib->ncclGather, nccl_gather_parts);
+	case COLL_KIND_SCATTER:
+		*what = "scatter";
+		return nccl_call_rooted(c, lib->ncclScatter, nccl_scatter_parts);
+	case COLL_KIND_ALLGATHERV: *what = "allgatherv"; return nccl_allgatherv_parts(c);
+	case COLL_KIND_REDUCE_SCATTERV:
+		*what = "reduce_scatterv";
+		return nccl_reduce_scatterv_parts(c);
+	case COLL_KIND_GATHERV: *what = "gatherv"; return nccl_gatherv_parts(c);
+	case COLL_KIND_SCATTERV: *what = "scatterv"; return nccl_scatterv_parts(c);
+	case COLL_KIND_BARRIER:
+		*what = "barrier";
+		return lib->ncclAllReduce(one, one, 1, NCCL_UINT8, COLL_SUM, comm, c->stream);
+	case COLL_KIND_SEND:
+		*what = "ncclSend";
+		return lib->ncclSend(a->sendbuf, count, c->type, a->root, comm, c->stream);
+	case COLL_KIND_RECV:
+		*what = "ncclRecv";
+		return lib->ncclRecv(a->recvbuf, count, c->type, a->root, comm, c->stream);
+	default: *what = "an operation of unknown kind"; return NCCL_INVALID_ARGUMENT;
+	}
+}
+
+static int32_t nccl_call_now(struct nccl_call *c, coll_error_t *err)
+{
+	struct nccl *n = c->n;
+	const char *what;
+	int result;
+	int32_t code;
+
+	if (c->args->kind == COLL_KIND_ALLTOALL || c->args->kind == COLL_KIND_ALLTOALLV) {
+		code = nccl_call_alltoall(c, err);
+	} else {
+		result = nccl_call_other(c, &what);
+		code = nccl_answer(n, result, what, err);
+	}
+	if (code || c->stream == n->stream)
+		return code;
+	/* The caller goes on with its own stream: what it enqueues must come after this. */
+	if (nccl_group_open())
+		n->foreign = 1;
+	else
+		code = nccl_settle(n, n->host, n->host->timeout_ms, err);
+	return code;
+}
+
+int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err)
+{
+	struct nccl *n = ep;
+	struct nccl_call c = {
+		.n = n, .args = args, .stream = args->stream ? args->stream : n->stream};
+	int pushed;
+	int32_t code = nccl_takes(ep, args, err);
+
+	if (!code)
+		code = nccl_begin(n, &pushed, err);
+	if (code)
+		return code;
+	nccl_choose_type(&c);
+	nccl_range_begin(args->kind);
+	code = nccl_call_now(&c, err);
+	nccl_range_end();
+	nccl_end(n, pushed);
+	return code;
+}

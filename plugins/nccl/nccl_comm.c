@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nccl_comm.c - making endpoints: for one rank, for all of a process, from others; and their end. */
+#include "nccl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What each rank shows the others before NCCL connects them. */
+struct nccl_card {
+	int32_t code; /* it cannot take part */
+	int32_t version;
+	nccl_unique_id_t id; /* rank 0's */
+	char text[504];
+};
+
+/* ------------------------------------------------------------------- one endpoint -- */
+
+/* All but the communicator.  *out may be half-made. */
+static int32_t nccl_new(const coll_host_t *host, struct nccl **out, coll_error_t *err)
+{
+	struct nccl *n = calloc(1, sizeof(*n));
+
+	*out = n;
+	if (!n)
+		return nccl_error(err, COLL_ERR_NO_MEMORY, "no memory");
+	n->host = host;
+	n->rank = host->rank;
+	n->nranks = host->nranks;
+	n->blocking = host->option_int(host, "blocking") != 0;
+	pthread_mutex_init(&n->lock, NULL);
+	return nccl_device_open(n, err);
+}
+
+static void nccl_free(struct nccl *n)
+{
+	int pushed;
+
+	if (n->context && !nccl_enter(n, &pushed, NULL)) {
+		nccl_device_close(n);
+		nccl_leave(pushed);
+	}
+	pthread_mutex_destroy(&n->lock);
+	free(n);
+}
+
+static nccl_config_t nccl_config(const struct nccl *n)
+{
+	return (nccl_config_t){
+		.size = sizeof(nccl_config_t),
+		.magic = NCCL_CONFIG_MAGIC,
+		.version = NCCL_2_18,
+		.blocking = n->blocking,
+		.cga_cluster_size = NCCL_UNDEF,
+		.min_ctas = NCCL_UNDEF,
+		.max_ctas = NCCL_UNDEF,
+		.split_share = NCCL_UNDEF,
+	};
+}
+
+/* Begins the communicator; the context is current. */
+static int32_t nccl_connect(struct nccl *n, nccl_unique_id_t id, coll_error_t *err)
+{
+	nccl_config_t config = nccl_config(n);
+	int result = nccl_lib.ncclCommInitRankConfig(&n->comm, (int)n->nranks, id, (int)n->rank,
+						     &config);
+
+	return nccl_answer(n, result, "ncclCommInitRankConfig", err);
+}
+
+/* --------------------------------------------------------------------- ranks meet -- */
+
+/* Compares the cards; what is wrong with another rank's is every rank's error. */
+static int32_t nccl_compare(uint32_t nranks, const struct nccl_card *cards, coll_error_t *err)
+{
+	char theirs[32], first[32];
+
+	for (uint32_t r = 0; r < nranks; r++) {
+		if (cards[r].code)
+			return nccl_error(err, COLL_ERR_REMOTE, "rank %u: %s", r, cards[r].text);
+		if (cards[r].version == cards[0].version)
+			continue;
+		nccl_version_text(cards[r].version, theirs, sizeof(theirs));
+		nccl_version_text(cards[0].version, first, sizeof(first));
+		return nccl_error(err, COLL_ERR_VERSION,
+				  "rank %u has NCCL %s and rank 0 has %s: all ranks need the same",
+				  r, theirs, first);
+	}
+	return COLL_SUCCESS;
+}
+
+/* A rank that cannot take part tells the others, which would wait for it. */
+static int32_t nccl_meet(const coll_host_t *host, int32_t code, nccl_unique_id_t *id,
+			 coll_error_t *err)
+{
+	struct nccl_card own = {.code = code, .version = nccl_lib.version};
+	struct nccl_card *cards = calloc(host->nranks, sizeof(*cards));
+	coll_error_t other = {.size = sizeof(other)};
+	int32_t met;
+	int result;
+
+	if (!cards)
+		return nccl_error(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", host->nranks);
+	if (!own.code && host->rank == 0) {
+		result = nccl_lib.ncclGetUniqueId(&own.id);
+		if (result)
+			own.code = nccl_refused(err, result, "ncclGetUniqueId", NULL);
+	}
+	if (own.code)
+		memcpy(own.text, err->text, sizeof(own.text));
+	code = own.code;
+	met = host->exchange(host, &own, cards, sizeof(own), host->timeout_ms, code ? &other : err);
+	if (!code)
+		code = met ? met : nccl_compare(host->nranks, cards, err);
+	*id = cards[0].id;
+	free(cards);
+	return code;
+}
+
+int32_t nccl_open(const coll_host_t *host, void **ep, coll_error_t *err)
+{
+	nccl_unique_id_t id;
+	struct nccl *n = NULL;
+	int pushed = 0;
+	int32_t code = nccl_library_open(host, err);
+
+	if (!code)
+		code = nccl_new(host, &n, err);
+	*ep = n;
+	if (!code)
+		code = nccl_enter(n, &pushed, err);
+	code = nccl_meet(host, code, &id, err);
+	if (!code) {
+		pthread_mutex_lock(&n->lock);
+		code = nccl_connect(n, id, err);
+		if (!code)
+			code = nccl_settle(n, host, host->timeout_ms, err);
+		pthread_mutex_unlock(&n->lock);
+	}
+	nccl_leave(pushed);
+	return code;
+}
+
+/* ---------------------------------------------------------- all ranks of a process -- */
+
+static int32_t nccl_connect_all(struct nccl *const *all, uint32_t count, coll_error_t *err)
+{
+	nccl_unique_id_t id;
+	int32_t code = COLL_SUCCESS, one;
+	int pushed, result = nccl_lib.ncclGetUniqueId(&id);
+
+	if (result)
+		return nccl_refused(err, result, "ncclGetUniqueId", NULL);
+	result = nccl_lib.ncclGroupStart();
+	if (result)
+		return nccl_refused(err, result, "ncclGroupStart", NULL);
+	for (uint32_t i = 0; !code && i < count; i++) {
+		code = nccl_enter(all[i], &pushed, err);
+		if (code)
+			break;
+		code = nccl_connect(all[i], id, err);
+		nccl_leave(pushed);
+	}
+	result = nccl_lib.ncclGroupEnd();
+	if (!code && result && result != NCCL_IN_PROGRESS)
+		code = nccl_refused(err, result, "ncclGroupEnd", NULL);
+	for (uint32_t i = 0; i < count; i++) {
+		pthread_mutex_lock(&all[i]->lock);
+		all[i]->unsettled = 1;
+		one = code ? code
+			   : nccl_settle(all[i], all[i]->host, all[i]->host->timeout_ms, err);
+		pthread_mutex_unlock(&all[i]->lock);
+		code = code ? code : one;
+	}
+	return code;
+}
+
+int32_t nccl_open_all(const coll_host_t *const *hosts, uint32_t count, void **eps,
+		      coll_error_t *err)
+{
+	struct nccl **all = calloc(count, sizeof(*all));
+	int32_t code;
+
+	if (!all)
+		return nccl_error(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", count);
+	code = nccl_library_open(hosts[0], err);
+	for (uint32_t i = 0; !code && i < count; i++) {
+		code = nccl_new(hosts[i], &all[i], err);
+		eps[i] = all[i];
+	}
+	if (!code)
+		code = nccl_connect_all(all, count, err);
+	free(all);
+	return code;
+}
+
+/* -------------------------------------------------------------------- from others -- */
+
+/* An endpoint on the parent's device, which is the current one meanwhile. */
+static int32_t nccl_child(const struct nccl *parent, const coll_host_t *host, struct nccl **out,
+			  coll_error_t *err)
+{
+	int pushed;
+	int32_t code = nccl_enter(parent, &pushed, err);
+
+	if (code)
+		return code;
+	code = nccl_new(host, out, err);
+	nccl_leave(pushed);
+	return code;
+}
+
+/* Waits for what was begun on the parent, then for the child. */
+static int32_t nccl_child_settle(struct nccl *parent, struct nccl *child, const coll_host_t *host,
+				 coll_error_t *err)
+{
+	int32_t code = nccl_settle(parent, host, host->timeout_ms, err);
+
+	if (code || !child)
+		return code;
+	if (!child->comm)
+		return nccl_error(err, COLL_ERR_INTERNAL,
+				  "NCCL has made no communicator and given no reason");
+	pthread_mutex_lock(&child->lock);
+	child->unsettled = 1;
+	code = nccl_settle(child, host, host->timeout_ms, err);
+	pthread_mutex_unlock(&child->lock);
+	return code;
+}
+
+int32_t nccl_split(void *ep, int32_t color, int32_t key, const coll_host_t *newhost, void **newep,
+		   coll_error_t *err)
+{
+	struct nccl *n = ep, *child = NULL;
+	const coll_host_t *host = newhost ? newhost : n->host;
+	nccl_config_t config = nccl_config(n);
+	nccl_comm_t none = NULL;
+	int32_t code = newhost ? nccl_child(n, newhost, &child, err) : COLL_SUCCESS, begun;
+	coll_error_t *first = code ? NULL : err;
+	int pushed, result;
+
+	*newep = child;
+	begun = nccl_begin(n, &pushed, first);
+	if (begun)
+		return code ? code : begun;
+	/* A rank that cannot go on takes part without a colour, so that the others do not wait. */
+	result = nccl_lib.ncclCommSplit(n->comm, code ? NCCL_NOCOLOR : color, key,
+					child && !code ? &child->comm : &none, &config);
+	begun = nccl_answer(n, result, "ncclCommSplit", first);
+	if (!begun)
+		begun = nccl_child_settle(n, code ? NULL : child, host, first);
+	/* NCCL may still write to child->comm: that must be over before the child is freed. */
+	if (n->unsettled)
+		nccl_stop(n);
+	nccl_end(n, pushed);
+	return code ? code : begun;
+}
+
+static int32_t nccl_can_shrink(const struct nccl *n, coll_error_t *err)
+{
+	char version[32];
+
+	nccl_version_text(nccl_lib.version, version, sizeof(version));
+	if (!nccl_lib.ncclCommShrink)
+		return nccl_error(
+			err, COLL_ERR_UNSUPPORTED,
+			"NCCL %s cannot shrink a communicator, 2.27 is the first that can: "
+			"make a new communicator with a new id",
+			version);
+	if (!n->comm)
+		return nccl_error(err, COLL_ERR_UNSUPPORTED,
+				  "NCCL %s cannot shrink a communicator that has failed or was "
+				  "aborted, 2.28.7 is the first that can: make a new communicator "
+				  "with a new id",
+				  version);
+	return COLL_SUCCESS;
+}
+
+/* The lock is held, the context current. */
+static int32_t nccl_shrink_to(struct nccl *n, struct nccl *child, int *list, int32_t count,
+			      coll_error_t *err)
+{
+	nccl_config_t config = nccl_config(n);
+	int flags = n->revoked ? NCCL_SHRINK_DEFAULT : NCCL_SHRINK_ABORT, result;
+	int32_t code;
+
+	atomic_store(&n->aborted, 0); /* from now on it means this */
+	result = count ? nccl_lib.ncclCommShrink(n->comm, list, count, &child->comm, &config, flags)
+		       : nccl_lib.ncclCommSplit(n->comm, 0, (int)n->rank, &child->comm, &config);
+	code = nccl_answer(n, result, "ncclCommShrink", err);
+	if (!code)
+		code = nccl_child_settle(n, child, child->host, err);
+	if (n->unsettled)
+		nccl_stop(n);
+	return code;
+}
+
+int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_host_t *newhost,
+		    void **newep, coll_error_t *err)
+{
+	struct nccl *n = ep, *child = NULL;
+	int *list = calloc((size_t)count + 1, sizeof(*list)), pushed;
+	int32_t code = list ? COLL_SUCCESS : nccl_error(err, COLL_ERR_NO_MEMORY, "no memory");
+
+	pthread_mutex_lock(&n->lock);
+	if (!code)
+		code = nccl_can_shrink(n, err);
+	if (!code)
+		code = nccl_child(n, newhost, &child, err);
+	*newep = child;
+	if (!code)
+		code = nccl_enter(n, &pushed, err);
+	for (int32_t i = 0; !code && i < count; i++)
+		list[i] = exclude[i];
+	if (!code) {
+		code = nccl_shrink_to(n, child, list, count, err);
+		nccl_leave(pushed);
+	}
+	free(list);
+	pthread_mutex_unlock(&n->lock);
+	return code;
+}
+
+/* --------------------------------------------------------------------- their end -- */
+
+/* Lets NCCL end everything that is under way; 1 if it did in time. */
+static int nccl_finish(struct nccl *n, int64_t timeout_ms)
+{
+	int64_t deadline = nccl_now_ms() + timeout_ms;
+	int result;
+
+	if (nccl_settle(n, n->host, timeout_ms, NULL) ||
+	    !nccl_device_wait(n, deadline - nccl_now_ms()))
+		return 0;
+	result = nccl_lib.ncclCommFinalize(n->comm);
+	if (nccl_answer(n, result, "ncclCommFinalize", NULL))
+		return 0;
+	return !nccl_settle(n, n->host, deadline - nccl_now_ms(), NULL);
+}
+
+static void nccl_end_comm(struct nccl *n, int64_t timeout_ms)
+{
+	int finished;
+
+	pthread_mutex_lock(&n->lock);
+	finished = n->comm && !n->revoked && timeout_ms > 0 && nccl_finish(n, timeout_ms);
+	if (n->comm && !finished && timeout_ms > 0 && !n->revoked)
+		nccl_log(n->host, COLL_LOG_WARN,
+			 "rank %u: NCCL has failed or was still at work after %.3g s, and is "
+			 "aborted",
+			 n->rank, (double)timeout_ms / 1000);
+	if (n->comm && finished)
+		nccl_lib.ncclCommDestroy(n->comm);
+	else if (n->comm)
+		nccl_lib.ncclCommAbort(n->comm);
+	n->comm = NULL;
+	pthread_mutex_unlock(&n->lock);
+	if (n->stream && !finished)
+		nccl_device_wait(n, NCCL_ABORT_MS);
+}
+
+void nccl_close(void *ep, int64_t timeout_ms)
+{
+	struct nccl *n = ep;
+	int pushed;
+
+	if (n->context && !nccl_enter(n, &pushed, NULL)) {
+		nccl_end_comm(n, timeout_ms);
+		nccl_leave(pushed);
+	}
+	nccl_free(n);
+}

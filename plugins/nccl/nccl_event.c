@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nccl_event.c - events on the CUDA driver's streams, timing disabled. */
+#include "nccl.h"
+
+#include <stdlib.h>
+
+int32_t nccl_event_create(void *ep, void **event, coll_error_t *err)
+{
+	struct nccl *n = ep;
+	struct nccl_event *e = calloc(1, sizeof(*e));
+	int pushed, result;
+	int32_t code = e ? nccl_enter(n, &pushed, err)
+			 : nccl_error(err, COLL_ERR_NO_MEMORY, "no memory for an event");
+
+	if (!code) {
+		result = nccl_cuda.cuEventCreate(&e->event, CUDA_EVENT_DISABLE_TIMING);
+		if (result)
+			code = nccl_cuda_refused(err, result, "cuEventCreate");
+		nccl_leave(pushed);
+	}
+	if (code) {
+		free(e);
+		return code;
+	}
+	e->context = n->context;
+	*event = e;
+	return COLL_SUCCESS;
+}
+
+void nccl_event_destroy(void *ep, void *event)
+{
+	struct nccl_event *e = event;
+
+	(void)ep;
+	nccl_cuda.cuEventDestroy(e->event);
+	free(e);
+}
+
+/* An event can be recorded in its own context only.  Whoever waits for the old one keeps it. */
+static int nccl_event_move(const struct nccl *n, struct nccl_event *e)
+{
+	void *moved = NULL;
+	int result;
+
+	if (e->context == n->context)
+		return CUDA_OK;
+	result = nccl_cuda.cuEventCreate(&moved, CUDA_EVENT_DISABLE_TIMING);
+	if (result)
+		return result;
+	nccl_cuda.cuEventDestroy(e->event);
+	e->event = moved;
+	e->context = n->context;
+	return CUDA_OK;
+}
+
+int32_t nccl_event_record(void *ep, void *event, coll_stream_t stream, coll_error_t *err)
+{
+	struct nccl *n = ep;
+	struct nccl_event *e = event;
+	int pushed, result;
+	int32_t code = nccl_begin(n, &pushed, err);
+
+	if (code)
+		return code;
+	result = nccl_event_move(n, e);
+	if (!result)
+		result = nccl_cuda.cuEventRecord(e->event, stream ? stream : n->stream);
+	nccl_end(n, pushed);
+	return result ? nccl_cuda_refused(err, result, "cuEventRecord") : COLL_SUCCESS;
+}
+
+int32_t nccl_event_wait(void *ep, void *event, coll_stream_t stream, coll_error_t *err)
+{
+	struct nccl *n = ep;
+	const struct nccl_event *e = event;
+	int pushed, result;
+	int32_t code = nccl_begin(n, &pushed, err);
+
+	if (code)
+		return code;
+	result = nccl_cuda.cuStreamWaitEvent(stream ? stream : n->stream, e->event, 0);
+	nccl_end(n, pushed);
+	return result ? nccl_cuda_refused(err, result, "cuStreamWaitEvent") : COLL_SUCCESS;
+}
+
+int32_t nccl_event_query(void *ep, void *event, coll_error_t *err)
+{
+	const struct nccl_event *e = event;
+	int result = nccl_cuda.cuEventQuery(e->event);
+
+	(void)ep;
+	if (result == CUDA_NOT_READY)
+		return COLL_IN_PROGRESS;
+	return result ? nccl_cuda_refused(err, result, "work before the event") : COLL_SUCCESS;
+}
+
+int32_t nccl_event_synchronize(void *ep, void *event, int64_t timeout_ms, coll_error_t *err)
+{
+	int64_t deadline = nccl_now_ms() + timeout_ms;
+	int32_t code = nccl_event_query(ep, event, err);
+
+	for (unsigned i = 0; code == COLL_IN_PROGRESS && nccl_now_ms() < deadline; i++) {
+		nccl_nap(i);
+		code = nccl_event_query(ep, event, err);
+	}
+	if (code == COLL_IN_PROGRESS)
+		return nccl_error(err, COLL_ERR_TIMEOUT,
+				  "the event's stream has not reached it after %.3g s",
+				  (double)timeout_ms / 1000);
+	return code;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nccl_group.c - a thread's open group: NCCL begins what is in it when the outermost of its ends
+ * comes, on all endpoints at once.
+ */
+#include "nccl.h"
+
+static _Thread_local struct {
+	int depth;
+	struct nccl *members;
+} nccl_group;
+
+int nccl_group_open(void)
+{
+	return nccl_group.depth > 0;
+}
+
+int32_t nccl_group_begin(void *ep, coll_error_t *err)
+{
+	struct nccl *n = ep;
+	int pushed, result;
+	int32_t code = nccl_begin(n, &pushed, err);
+
+	if (code)
+		return code;
+	result = nccl_lib.ncclGroupStart();
+	code = nccl_answer(n, result, "ncclGroupStart", err);
+	if (!code) {
+		nccl_group.depth++;
+		n->in_group = 1;
+		n->foreign = 0;
+		n->next = nccl_group.members;
+		nccl_group.members = n;
+	}
+	nccl_end(n, pushed);
+	return code;
+}
+
+/* The group has begun, or failed to: what that means for one endpoint. */
+static int32_t nccl_group_left(struct nccl *n, int result, coll_error_t *err)
+{
+	int pushed;
+	int32_t code;
+
+	pthread_mutex_lock(&n->lock);
+	n->in_group = 0;
+	for (struct nccl_scratch *s = n->scratch; s; s = s->next)
+		s->in_group = 0;
+	code = n->comm ? nccl_answer(n, result, "ncclGroupEnd", err) : COLL_SUCCESS;
+	if (nccl_enter(n, &pushed, NULL)) {
+		pthread_mutex_unlock(&n->lock);
+		return code;
+	}
+	/* The caller goes on with its own stream. */
+	if (!code && n->foreign)
+		code = nccl_settle(n, n->host, n->host->timeout_ms, err);
+	if (atomic_load(&n->aborted))
+		nccl_stop(n);
+	nccl_end(n, pushed);
+	return code;
+}
+
+int32_t nccl_group_end(void *ep, coll_error_t *err)
+{
+	struct nccl *n = ep, *next;
+	int32_t code = COLL_SUCCESS, one;
+	int pushed = 0, entered, result;
+
+	if (!nccl_group.depth) /* its beginning failed */
+		return COLL_SUCCESS;
+	entered = !nccl_enter(n, &pushed, NULL);
+	result = nccl_lib.ncclGroupEnd();
+	if (entered)
+		nccl_leave(pushed);
+	if (--nccl_group.depth)
+		return COLL_SUCCESS;
+	for (n = nccl_group.members, nccl_group.members = NULL; n; n = next) {
+		next = n->next;
+		one = nccl_group_left(n, result, code ? NULL : err);
+		code = code ? code : one;
+	}
+	return code;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nccl_library.c - opens NCCL and the CUDA driver when they are first asked for, and no earlier. */
+#include "nccl.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+struct nccl_lib nccl_lib;
+struct nccl_cuda nccl_cuda;
+
+struct nccl_symbol {
+	const char *name;
+	size_t at;
+	int since; /* the version of NCCL that brought it; 0: wanted */
+};
+
+static const struct nccl_symbol nccl_symbols[] = {
+	{"ncclGetUniqueId", offsetof(struct nccl_lib, ncclGetUniqueId), 0},
+	{"ncclGetErrorString", offsetof(struct nccl_lib, ncclGetErrorString), 0},
+	{"ncclGetLastError", offsetof(struct nccl_lib, ncclGetLastError), 0},
+	{"ncclCommInitRankConfig", offsetof(struct nccl_lib, ncclCommInitRankConfig), 0},
+	{"ncclCommFinalize", offsetof(struct nccl_lib, ncclCommFinalize), 0},
+	{"ncclCommDestroy", offsetof(struct nccl_lib, ncclCommDestroy), 0},
+	{"ncclCommAbort", offsetof(struct nccl_lib, ncclCommAbort), 0},
+	{"ncclCommGetAsyncError", offsetof(struct nccl_lib, ncclCommGetAsyncError), 0},
+	{"ncclCommSplit", offsetof(struct nccl_lib, ncclCommSplit), 0},
+	{"ncclRedOpCreatePreMulSum", offsetof(struct nccl_lib, ncclRedOpCreatePreMulSum), 0},
+	{"ncclRedOpDestroy", offsetof(struct nccl_lib, ncclRedOpDestroy), 0},
+	{"ncclAllReduce", offsetof(struct nccl_lib, ncclAllReduce), 0},
+	{"ncclBroadcast", offsetof(struct nccl_lib, ncclBroadcast), 0},
+	{"ncclReduce", offsetof(struct nccl_lib, ncclReduce), 0},
+	{"ncclAllGather", offsetof(struct nccl_lib, ncclAllGather), 0},
+	{"ncclReduceScatter", offsetof(struct nccl_lib, ncclReduceScatter), 0},
+	{"ncclSend", offsetof(struct nccl_lib, ncclSend), 0},
+	{"ncclRecv", offsetof(struct nccl_lib, ncclRecv), 0},
+	{"ncclGroupStart", offsetof(struct nccl_lib, ncclGroupStart), 0},
+	{"ncclGroupEnd", offsetof(struct nccl_lib, ncclGroupEnd), 0},
+	{"ncclCommRegister", offsetof(struct nccl_lib, ncclCommRegister), NCCL_2_19},
+	{"ncclCommDeregister", offsetof(struct nccl_lib, ncclCommDeregister), NCCL_2_19},
+	{"ncclCommShrink", offsetof(struct nccl_lib, ncclCommShrink), NCCL_2_27},
+	{"ncclCommRevoke", offsetof(struct nccl_lib, ncclCommRevoke), NCCL_2_28},
+	{"ncclAlltoAll", offsetof(struct nccl_lib, ncclAlltoAll), NCCL_2_28},
+	{"ncclGather", offsetof(struct nccl_lib, ncclGather), NCCL_2_28},
+	{"ncclScatter", offsetof(struct nccl_lib, ncclScatter), NCCL_2_28},
+};
+
+static const struct nccl_symbol nccl_cuda_symbols[] = {
+	{"cuInit", offsetof(struct nccl_cuda, cuInit), 0},
+	{"cuDriverGetVersion", offsetof(struct nccl_cuda, cuDriverGetVersion), 0},
+	{"cuGetErrorName", offsetof(struct nccl_cuda, cuGetErrorName), 0},
+	{"cuGetErrorString", offsetof(struct nccl_cuda, cuGetErrorString), 0},
+	{"cuDeviceGetCount", offsetof(struct nccl_cuda, cuDeviceGetCount), 0},
+	{"cuDeviceGet", offsetof(struct nccl_cuda, cuDeviceGet), 0},
+	{"cuDeviceGetName", offsetof(struct nccl_cuda, cuDeviceGetName), 0},
+	{"cuDevicePrimaryCtxRetain", offsetof(struct nccl_cuda, cuDevicePrimaryCtxRetain), 0},
+	{"cuCtxGetCurrent", offsetof(struct nccl_cuda, cuCtxGetCurrent), 0},
+	{"cuCtxGetDevice", offsetof(struct nccl_cuda, cuCtxGetDevice), 0},
+	{"cuCtxPushCurrent_v2", offsetof(struct nccl_cuda, cuCtxPushCurrent), 0},
+	{"cuCtxPopCurrent_v2", offsetof(struct nccl_cuda, cuCtxPopCurrent), 0},
+	{"cuMemAlloc_v2", offsetof(struct nccl_cuda, cuMemAlloc), 0},
+	{"cuMemFree_v2", offsetof(struct nccl_cuda, cuMemFree), 0},
+	{"cuMemcpyAsync", offsetof(struct nccl_cuda, cuMemcpyAsync), 0},
+	{"cuMemsetD8Async", offsetof(struct nccl_cuda, cuMemsetD8Async), 0},
+	{"cuStreamCreate", offsetof(struct nccl_cuda, cuStreamCreate), 0},
+	{"cuStreamDestroy_v2", offsetof(struct nccl_cuda, cuStreamDestroy), 0},
+	{"cuStreamQuery", offsetof(struct nccl_cuda, cuStreamQuery), 0},
+	{"cuStreamWaitEvent", offsetof(struct nccl_cuda, cuStreamWaitEvent), 0},
+	{"cuEventCreate", offsetof(struct nccl_cuda, cuEventCreate), 0},
+	{"cuEventDestroy_v2", offsetof(struct nccl_cuda, cuEventDestroy), 0},
+	{"cuEventRecord", offsetof(struct nccl_cuda, cuEventRecord), 0},
+	{"cuEventQuery", offsetof(struct nccl_cuda, cuEventQuery), 0},
+};
+
+/* What is open stays open.  What could not be opened is tried again by the next who asks. */
+static pthread_mutex_t nccl_library_lock = PTHREAD_MUTEX_INITIALIZER;
+static char nccl_asked[256]; /* the option `library` that NCCL was opened by; "" not yet */
+static int nccl_cuda_open;
+
+void nccl_version_text(int version, char *text, size_t size)
+{
+	snprintf(text, size, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+}
+
+/* Fills table with the symbols that the library has; `library_name` is for the sentence. */
+static int32_t nccl_find(void *library, const char *library_name, const struct nccl_symbol *symbols,
+			 size_t count, void *table, coll_error_t *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		void *symbol = dlsym(library, symbols[i].name);
+
+		if (!symbol && !symbols[i].since)
+			return nccl_error(err, COLL_ERR_PLUGIN,
+					  "%s has no '%s': it is broken or of another kind than "
+					  "its version says; install it anew",
+					  library_name, symbols[i].name);
+		memcpy((char *)table + symbols[i].at, &symbol, sizeof(symbol));
+	}
+	return COLL_SUCCESS;
+}
+
+/* ------------------------------------------------------------------------- NCCL -- */
+
+static int32_t nccl_check_version(struct nccl_lib *lib, void *library, coll_error_t *err)
+{
+	Dl_info where = {.dli_fname = nccl_asked};
+	char found[32];
+	void *symbol = dlsym(library, "ncclGetVersion");
+	int result;
+
+	memcpy(&lib->ncclGetVersion, &symbol, sizeof(symbol));
+	if (symbol)
+		dladdr(symbol, &where);
+	snprintf(lib->path, sizeof(lib->path), "%s", where.dli_fname ? where.dli_fname : "?");
+	result = symbol ? lib->ncclGetVersion(&lib->version) : NCCL_INTERNAL_ERROR;
+	if (result)
+		return nccl_error(err, COLL_ERR_PLUGIN,
+				  "%s does not say which version of NCCL it is (%d)", lib->path,
+				  result);
+	if (lib->version >= NCCL_2_18)
+		return COLL_SUCCESS;
+	nccl_version_text(lib->version, found, sizeof(found));
+	return nccl_error(err, COLL_ERR_PLUGIN,
+			  "NCCL %s (%s) cannot be used: 2.18 or later is wanted; install one, or "
+			  "name one with the option nccl.library (COLL_NCCL_LIBRARY)",
+			  found, lib->path);
+}
+
+static int32_t nccl_load(const char *name, coll_error_t *err)
+{
+	struct nccl_lib lib = {.version = 0};
+	void *library;
+	int32_t code;
+
+	if (nccl_asked[0] && !strcmp(nccl_asked, name))
+		return COLL_SUCCESS;
+	if (nccl_asked[0])
+		return nccl_error(err, COLL_ERR_PLUGIN,
+				  "this process uses NCCL from %s (asked for as '%s') and cannot "
+				  "use '%s' beside it: name one library in nccl.library",
+				  nccl_lib.path, nccl_asked, name);
+	library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		return nccl_error(err, COLL_ERR_PLUGIN,
+				  "NCCL is not installed, or not where the loader looks: %s",
+				  dlerror());
+	code = nccl_check_version(&lib, library, err);
+	if (!code)
+		code = nccl_find(library, lib.path, nccl_symbols,
+				 sizeof(nccl_symbols) / sizeof(nccl_symbols[0]), &lib, err);
+	if (code) {
+		dlclose(library);
+		return code;
+	}
+	nccl_lib = lib;
+	snprintf(nccl_asked, sizeof(nccl_asked), "%s", name);
+	return COLL_SUCCESS;
+}
+
+/* ----------------------------------------------------------------------- driver -- */
+
+static int32_t nccl_load_cuda(coll_error_t *err)
+{
+	struct nccl_cuda cuda;
+	char version[32];
+	void *library;
+	int32_t code;
+
+	if (nccl_cuda_open)
+		return COLL_SUCCESS;
+	nccl_version_text(nccl_lib.version, version, sizeof(version));
+	library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		return nccl_error(err, COLL_ERR_PLUGIN,
+				  "NCCL %s is there (%s), but no CUDA driver: %s", version,
+				  nccl_lib.path, dlerror());
+	code = nccl_find(library, "the CUDA driver (libcuda.so.1)", nccl_cuda_symbols,
+			 sizeof(nccl_cuda_symbols) / sizeof(nccl_cuda_symbols[0]), &cuda, err);
+	if (code) {
+		dlclose(library);
+		return code;
+	}
+	nccl_cuda = cuda;
+	nccl_cuda_open = 1;
+	return COLL_SUCCESS;
+}
+
+/* cuInit makes no context; what it does, the first call of the application would do. */
+static int32_t nccl_start_cuda(coll_error_t *err)
+{
+	char version[32], what[80];
+	int count = 0, result = nccl_cuda.cuInit(0);
+
+	if (!result)
+		result = nccl_cuda.cuDeviceGetCount(&count);
+	nccl_version_text(nccl_lib.version, version, sizeof(version));
+	if (result == CUDA_NO_DEVICE || (!result && count == 0))
+		return nccl_error(err, COLL_ERR_DEVICE,
+				  "NCCL %s and a CUDA driver are there, but no device: is one "
+				  "built in, and does CUDA_VISIBLE_DEVICES leave one?",
+				  version);
+	if (!result)
+		return COLL_SUCCESS;
+	snprintf(what, sizeof(what), "NCCL %s is there, but CUDA cannot be used: cuInit", version);
+	return nccl_cuda_refused(err, result, what);
+}
+
+int32_t nccl_library_open(const coll_host_t *host, coll_error_t *err)
+{
+	int32_t code;
+
+	pthread_mutex_lock(&nccl_library_lock);
+	code = nccl_load(host->option_string(host, "library"), err);
+	if (!code)
+		code = nccl_load_cuda(err);
+	pthread_mutex_unlock(&nccl_library_lock);
+	return code ? code : nccl_start_cuda(err);
+}

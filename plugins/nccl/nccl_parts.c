@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nccl_parts.c - what NCCL has no call for, or has only since 2.28: several calls in one group. */
+#include "nccl.h"
+
+/* ------------------------------------------------------------------------- parts -- */
+
+static const void *nccl_from(const struct nccl_call *c, const void *base, size_t element)
+{
+	return (const char *)base + element * c->size;
+}
+
+static void *nccl_to(const struct nccl_call *c, size_t element)
+{
+	return (char *)c->args->recvbuf + element * c->size;
+}
+
+static int nccl_send_part(const struct nccl_call *c, const void *from, size_t count, uint32_t peer)
+{
+	if (!count)
+		return NCCL_SUCCESS;
+	return nccl_lib.ncclSend(from, count * c->factor, c->type, (int)peer, c->n->comm,
+				 c->stream);
+}
+
+static int nccl_recv_part(const struct nccl_call *c, void *to, size_t count, uint32_t peer)
+{
+	if (!count)
+		return NCCL_SUCCESS;
+	return nccl_lib.ncclRecv(to, count * c->factor, c->type, (int)peer, c->n->comm, c->stream);
+}
+
+/* Both ends of a part that stays on this rank; in place there is nothing to do. */
+static int nccl_keep_part(const struct nccl_call *c, const void *from, void *to, size_t count)
+{
+	int result = NCCL_SUCCESS;
+
+	if (from != to)
+		result = nccl_send_part(c, from, count, c->n->rank);
+	if (!result && from != to)
+		result = nccl_recv_part(c, to, count, c->n->rank);
+	return result;
+}
+
+/* Ends a group; the first failure counts. */
+static int nccl_parts_end(int result)
+{
+	int end = nccl_lib.ncclGroupEnd();
+
+	return result && result != NCCL_IN_PROGRESS ? result : end;
+}
+
+static int nccl_failed(int result)
+{
+	return result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS;
+}
+
+/* ---------------------------------------------------------------- equal counts -- */
+
+int nccl_gather_parts(const struct nccl_call *c)
+{
+	const coll_args_t *a = c->args;
+	uint32_t root = (uint32_t)a->root;
+	int result = nccl_lib.ncclGroupStart();
+
+	if (c->n->rank != root && !nccl_failed(result))
+		result = nccl_send_part(c, a->sendbuf, a->count, root);
+	for (uint32_t r = 0; c->n->rank == root && r < c->n->nranks && !nccl_failed(result); r++) {
+		void *to = nccl_to(c, r * a->count);
+
+		result = r == root ? nccl_keep_part(c, a->sendbuf, to, a->count)
+				   : nccl_recv_part(c, to, a->count, r);
+	}
+	return nccl_parts_end(result);
+}
+
+int nccl_scatter_parts(const struct nccl_call *c)
+{
+	const coll_args_t *a = c->args;
+	uint32_t root = (uint32_t)a->root;
+	int result = nccl_lib.ncclGroupStart();
+
+	if (c->n->rank != root && !nccl_failed(result))
+		result = nccl_recv_part(c, a->recvbuf, a->count, root);
+	for (uint32_t r = 0; c->n->rank == root && r < c->n->nranks && !nccl_failed(result); r++) {
+		const void *from = nccl_from(c, a->sendbuf, r * a->count);
+
+		result = r == root ? nccl_keep_part(c, from, a->recvbuf, a->count)
+				   : nccl_send_part(c, from, a->count, r);
+	}
+	return nccl_parts_end(result);
+}
+
+int nccl_alltoall_parts(const struct nccl_call *c, const void *send)
+{
+	const coll_args_t *a = c->args;
+	int result = nccl_lib.ncclGroupStart();
+
+	for (uint32_t r = 0; r < c->n->nranks && !nccl_failed(result); r++) {
+		result = nccl_send_part(c, nccl_from(c, send, r * a->count), a->count, r);
+		if (!nccl_failed(result))
+			result = nccl_recv_part(c, nccl_to(c, r * a->count), a->count, r);
+	}
+	return nccl_parts_end(result);
+}
+
+/* ------------------------------------------------------------------------ v-forms -- */
+
+/* Where part r begins: without displacements parts follow one another. */
+static size_t nccl_displ(const size_t *counts, const size_t *displs, uint32_t r)
+{
+	size_t at = 0;
+
+	if (displs)
+		return displs[r];
+	for (uint32_t i = 0; i < r; i++)
+		at += counts[i];
+	return at;
+}
+
+int nccl_allgatherv_parts(const struct nccl_call *c)
+{
+	const coll_args_t *a = c->args;
+	int result = nccl_lib.ncclGroupStart();
+
+	for (uint32_t r = 0; r < c->n->nranks && !nccl_failed(result); r++) {
+		void *to = nccl_to(c, nccl_displ(a->recvcounts, a->recvdispls, r));
+
+		if (a->recvcounts[r])
+			result = nccl_lib.ncclBroadcast(r == c->n->rank ? a->sendbuf : to, to,
+							a->recvcounts[r] * c->factor, c->type,
+							(int)r, c->n->comm, c->stream);
+	}
+	return nccl_parts_end(result);
+}
+
+int nccl_reduce_scatterv_parts(const struct nccl_call *c)
+{
+	const coll_args_t *a = c->args;
+	int result = nccl_lib.ncclGroupStart();
+	size_t at = 0;
+
+	for (uint32_t r = 0; r < c->n->nranks && !nccl_failed(result); r++) {
+		const void *from = nccl_from(c, a->sendbuf, at);
+
+		if (a->recvcounts[r])
+			result = nccl_lib.ncclReduce(from, r == c->n->rank ? a->recvbuf : NULL,
+						     a->recvcounts[r], c->type, a->op, (int)r,
+						     c->n->comm, c->stream);
+		at += a->recvcounts[r];
+	}
+	return nccl_parts_end(result);
+}
+
+int nccl_gatherv_parts(const struct nccl_call *c)
+{
+	const coll_args_t *a = c->args;
+	uint32_t root = (uint32_t)a->root;
+	int result = nccl_lib.ncclGroupStart();
+
+	if (c->n->rank != root && !nccl_failed(result))
+		result = nccl_send_part(c, a->sendbuf, a->count, root);
+	for (uint32_t r = 0; c->n->rank == root && r < c->n->nranks && !nccl_failed(result); r++) {
+		void *to = nccl_to(c, nccl_displ(a->recvcounts, a->recvdispls, r));
+
+		result = r == root ? nccl_keep_part(c, a->sendbuf, to, a->recvcounts[r])
+				   : nccl_recv_part(c, to, a->recvcounts[r], r);
+	}
+	return nccl_parts_end(result);
+}
+
+int nccl_scatterv_parts(const struct nccl_call *c)
+{
+	const coll_args_t *a = c->args;
+	uint32_t root = (uint32_t)a->root;
+	int result = nccl_lib.ncclGroupStart();
+
+	if (c->n->rank != root && !nccl_failed(result))
+		result = nccl_recv_part(c, a->recvbuf, a->count, root);
+	for (uint32_t r = 0; c->n->rank == root && r < c->n->nranks && !nccl_failed(result); r++) {
+		const void *from =
+			nccl_from(c, a->sendbuf, nccl_displ(a->sendcounts, a->senddispls, r));
+
+		result = r == root ? nccl_keep_part(c, from, a->recvbuf, a->sendcounts[r])
+				   : nccl_send_part(c, from, a->sendcounts[r], r);
+	}
+	return nccl_parts_end(result);
+}
+
+int nccl_alltoallv_parts(const struct nccl_call *c, const void *send)
+{
+	const coll_args_t *a = c->args;
+	int result = nccl_lib.ncclGroupStart();
+
+	for (uint32_t r = 0; r < c->n->nranks && !nccl_failed(result); r++) {
+		result = nccl_send_part(
+			c, nccl_from(c, send, nccl_displ(a->sendcounts, a->senddispls, r)),
+			a->sendcounts[r], r);
+		if (!nccl_failed(result))
+			result = nccl_recv_part(
+				c, nccl_to(c, nccl_displ(a->recvcounts, a->recvdispls, r)),
+				a->recvcounts[r], r);
+	}
+	return nccl_parts_end(result);
+}
+
+size_t nccl_alltoallv_span(const struct nccl_call *c)
+{
+	const coll_args_t *a = c->args;
+	size_t last = 0, end;
+
+	for (uint32_t r = 0; r < c->n->nranks; r++) {
+		end = nccl_displ(a->sendcounts, a->senddispls, r) + a->sendcounts[r];
+		last = end > last && a->sendcounts[r] ? end : last;
+	}
+	return last * c->size;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nccl_state.c - what has been begun: is it over, has it failed, and its end by force. */
+#include "nccl.h"
+
+#include <stdio.h>
+
+/* ---------------------------------------------------------------------- settling -- */
+
+static int32_t nccl_aborted(coll_error_t *err)
+{
+	return nccl_error(err, COLL_ERR_ABORTED, "the communicator was aborted");
+}
+
+/* COLL_IN_PROGRESS while it lasts. */
+static int32_t nccl_look(struct nccl *n, coll_error_t *err)
+{
+	int state = NCCL_SUCCESS, result;
+
+	if (!n->comm)
+		return nccl_aborted(err);
+	if (!n->unsettled)
+		return COLL_SUCCESS;
+	result = nccl_lib.ncclCommGetAsyncError(n->comm, &state);
+	if (!result && state == NCCL_IN_PROGRESS)
+		return COLL_IN_PROGRESS;
+	n->unsettled = 0;
+	if (result || state)
+		return nccl_refused(err, result ? result : state, "a call that NCCL had begun",
+				    n->comm);
+	return COLL_SUCCESS;
+}
+
+int32_t nccl_settle(struct nccl *n, const coll_host_t *host, int64_t timeout_ms, coll_error_t *err)
+{
+	int32_t code = nccl_look(n, err);
+	int64_t deadline;
+
+	if (code != COLL_IN_PROGRESS)
+		return code;
+	deadline = nccl_now_ms() + timeout_ms;
+	for (unsigned i = 0; code == COLL_IN_PROGRESS; i++) {
+		if (atomic_load(&n->aborted) || host->aborted(host))
+			return nccl_aborted(err);
+		if (nccl_now_ms() > deadline)
+			return nccl_error(err, COLL_ERR_TIMEOUT,
+					  "NCCL has not connected this rank with the others within "
+					  "%.3g s (NCCL_DEBUG=INFO shows how far it came)",
+					  (double)timeout_ms / 1000);
+		pthread_mutex_unlock(&n->lock); /* an abort may come in */
+		nccl_nap(i);
+		pthread_mutex_lock(&n->lock);
+		code = nccl_look(n, err);
+	}
+	return code;
+}
+
+int32_t nccl_answer(struct nccl *n, int result, const char *what, coll_error_t *err)
+{
+	if (result == NCCL_IN_PROGRESS)
+		n->unsettled = 1;
+	if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS)
+		return COLL_SUCCESS;
+	return nccl_refused(err, result, what, n->comm);
+}
+
+int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err)
+{
+	int32_t code;
+
+	pthread_mutex_lock(&n->lock);
+	code = n->revoked ? nccl_aborted(err) : nccl_enter(n, pushed, err);
+	if (!code) {
+		code = nccl_settle(n, n->host, n->host->timeout_ms, err);
+		if (code)
+			nccl_leave(*pushed);
+	}
+	if (code)
+		pthread_mutex_unlock(&n->lock);
+	return code;
+}
+
+void nccl_end(struct nccl *n, int pushed)
+{
+	nccl_leave(pushed);
+	pthread_mutex_unlock(&n->lock);
+}
+
+/* -------------------------------------------------------------------- completion -- */
+
+/* What the own stream says, once NCCL has put everything on it. */
+static int32_t nccl_stream_state(struct nccl *n, coll_error_t *err)
+{
+	int32_t code = n->revoked ? nccl_aborted(err) : nccl_look(n, err);
+	int pushed, result;
+
+	if (code)
+		return code;
+	code = nccl_enter(n, &pushed, err);
+	if (code)
+		return code;
+	result = nccl_cuda.cuStreamQuery(n->stream);
+	nccl_leave(pushed);
+	if (result == CUDA_NOT_READY)
+		return COLL_IN_PROGRESS;
+	return result ? nccl_cuda_refused(err, result, "work on the communicator's stream")
+		      : COLL_SUCCESS;
+}
+
+int32_t nccl_query(void *ep, coll_error_t *err)
+{
+	struct nccl *n = ep;
+	int32_t code;
+
+	pthread_mutex_lock(&n->lock);
+	code = nccl_stream_state(n, err);
+	pthread_mutex_unlock(&n->lock);
+	return code;
+}
+
+int32_t nccl_sync(void *ep, int64_t timeout_ms, coll_error_t *err)
+{
+	struct nccl *n = ep;
+	int64_t deadline = nccl_now_ms() + timeout_ms;
+	int32_t code = nccl_query(n, err);
+
+	for (unsigned i = 0; code == COLL_IN_PROGRESS && nccl_now_ms() < deadline; i++) {
+		nccl_nap(i);
+		code = nccl_query(n, err);
+	}
+	if (code == COLL_IN_PROGRESS)
+		return nccl_error(err, COLL_ERR_TIMEOUT, "work is still under way after %.3g s",
+				  (double)timeout_ms / 1000);
+	return code;
+}
+
+int32_t nccl_async_error(void *ep, coll_error_t *err)
+{
+	struct nccl *n = ep;
+	int state = NCCL_SUCCESS, result = NCCL_SUCCESS;
+	int32_t code = COLL_SUCCESS;
+
+	pthread_mutex_lock(&n->lock);
+	if (n->comm && !n->revoked)
+		result = nccl_lib.ncclCommGetAsyncError(n->comm, &state);
+	if (!result && state != NCCL_IN_PROGRESS)
+		result = state;
+	if (result)
+		code = nccl_refused(err, result, "the communicator has failed", n->comm);
+	pthread_mutex_unlock(&n->lock);
+	return code;
+}
+
+/* ------------------------------------------------------------------------- abort -- */
+
+/* Waits for the end of a revocation, which keeps the communicator for a shrink. */
+static void nccl_revoke(struct nccl *n)
+{
+	int64_t deadline = nccl_now_ms() + NCCL_ABORT_MS;
+	int state = NCCL_IN_PROGRESS, result = nccl_lib.ncclCommRevoke(n->comm, 0);
+
+	if (result && result != NCCL_IN_PROGRESS)
+		return;
+	for (unsigned i = 0; state == NCCL_IN_PROGRESS && nccl_now_ms() < deadline; i++) {
+		if (nccl_lib.ncclCommGetAsyncError(n->comm, &state))
+			return;
+		if (state == NCCL_IN_PROGRESS)
+			nccl_nap(i);
+	}
+	n->revoked = state == NCCL_SUCCESS;
+}
+
+void nccl_stop(struct nccl *n)
+{
+	if (!n->comm || n->revoked)
+		return;
+	if (nccl_lib.ncclCommRevoke && nccl_lib.ncclCommShrink)
+		nccl_revoke(n);
+	if (!n->revoked) {
+		nccl_lib.ncclCommAbort(n->comm);
+		n->comm = NULL;
+	}
+	n->unsettled = 0;
+	if (!nccl_device_wait(n, NCCL_ABORT_MS))
+		nccl_log(n->host, COLL_LOG_ERROR,
+			 "rank %u: work on CUDA device %d did not end within %d ms of an abort: it "
+			 "may still use buffers",
+			 n->rank, n->device, NCCL_ABORT_MS);
+}
+
+void nccl_abort(void *ep)
+{
+	struct nccl *n = ep;
+	struct timespec until;
+	int pushed;
+
+	atomic_store(&n->aborted, 1);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += NCCL_ABORT_MS / 1000;
+	/* With `blocking = yes` a call may hold it for as long as NCCL waits for a peer. */
+	if (pthread_mutex_timedlock(&n->lock, &until)) {
+		nccl_log(n->host, COLL_LOG_ERROR,
+			 "rank %u: a call into NCCL has not returned within %d ms and cannot be "
+			 "aborted (nccl.blocking = no makes calls that can)",
+			 n->rank, NCCL_ABORT_MS);
+		return;
+	}
+	/* Else the end of the group does it, which comes at once. */
+	if (!n->in_group && !nccl_enter(n, &pushed, NULL)) {
+		nccl_stop(n);
+		nccl_leave(pushed);
+	}
+	pthread_mutex_unlock(&n->lock);
+}

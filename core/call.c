@@ -6,27 +6,32 @@
 
 /* -------------------------------------------------------- one public operation -- */
 
-/* Checks and makes the operation. */
+/* Checks and makes the operation, unless the same but for buffers and count was right before. */
 static int call_make(struct comm *comm, const coll_args_t *args, struct op **op)
 {
-	int code = choose_check(comm, args->kind);
+	int code;
 
+	if (comm->native && native_known(comm, args))
+		return op_make(comm, args, op);
+	*op = op_again(comm, args);
+	if (*op)
+		return COLL_SUCCESS;
+	code = choose_check(comm, args->kind);
 	if (!code)
 		code = check_args(comm, args);
-	return code ? code : op_make(comm, args, op);
+	if (!code)
+		code = op_make(comm, args, op);
+	if (!code && comm->native && (*op)->plain)
+		native_learn(comm, args, queue_slot(*op));
+	return code;
 }
 
-/* Makes and queues, and begins unless a group is open; the communicator is entered. */
-static int call_issue(struct comm *comm, const coll_args_t *args)
+/* Makes and queues, and begins unless a group is open. */
+static int call_queue(struct comm *comm, const coll_args_t *args, uint64_t group)
 {
-	uint64_t group = group_current();
 	struct op *op = NULL;
-	int code = comm_error(comm);
+	int code = call_make(comm, args, &op);
 
-	if (!code)
-		op = op_again(comm, args);
-	if (!code && !op)
-		code = call_make(comm, args, &op);
 	if (code)
 		return code;
 	code = group_join(comm);
@@ -39,6 +44,20 @@ static int call_issue(struct comm *comm, const coll_args_t *args)
 		queue_issued(comm);
 		comm_flush(comm);
 	}
+	return comm_error(comm);
+}
+
+/* The communicator is entered. */
+static int call_issue(struct comm *comm, const coll_args_t *args)
+{
+	uint64_t group = group_current();
+	int code = comm_error(comm);
+
+	if (code)
+		return code;
+	if (group || !comm->native || !native_now(comm, args))
+		return call_queue(comm, args, group);
+	link_kick(comm->link);
 	return comm_error(comm);
 }
 

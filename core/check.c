@@ -307,6 +307,14 @@ static int check_stream(const struct kind *k, const struct comm *comm, const col
 			 b->name);
 }
 
+int check_call(const struct comm *comm, const coll_args_t *a)
+{
+	const struct kind *k = &check_kinds[a->kind];
+	int code = check_stream(k, comm, a);
+
+	return code || a->kind == COLL_KIND_BARRIER ? code : check_buffers(k, comm, a);
+}
+
 int check_args(const struct comm *comm, const coll_args_t *a)
 {
 	const struct kind *k;

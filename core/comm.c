@@ -247,6 +247,8 @@ int comm_new(struct comm **out, struct link *link, uint32_t context, int rank, i
 	if (!comm->handle)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator of %d ranks",
 				 nranks);
+	if (!link->plugin->backend.transport && native_new(&comm->native))
+		return COLL_ERR_NO_MEMORY;
 	for (int r = 0; r < link->nranks; r++)
 		comm->members[r] = -1;
 	for (int r = 0; r < nranks; r++) {
@@ -298,7 +300,7 @@ void comm_free(struct comm *comm)
 	const uint64_t context = (uint64_t)comm->context << TAG_CONTEXT_SHIFT;
 
 	link_lock(link);
-	if (comm->head) /* another thread was quick to issue it */
+	if (comm->finished < comm->issued) /* another thread was quick to issue something */
 		comm_fail(comm, 1, COLL_ERR_ABORTED, "rank %d destroyed the communicator",
 			  comm->rank);
 	for (struct comm **at = &link->comms; *at; at = &(*at)->next)
@@ -308,6 +310,7 @@ void comm_free(struct comm *comm)
 		}
 	match_forget(&link->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context);
 	comm_note_freed(link, comm->context);
+	native_free(comm);
 	pthread_mutex_unlock(&link->lock);
 	comm_drop_kept(comm);
 	comm_free_ops(comm->head);
@@ -372,7 +375,10 @@ static void comm_time_out(struct comm *comm, int64_t timeout_us)
 		comm_list_ranks(comm, from, 1, awaited, sizeof(awaited));
 	free(from);
 	comm_list_ranks(comm, comm->here, 0, silent, sizeof(silent));
-	print_describe(&comm->head->print, what, sizeof(what));
+	if (native_busy(comm))
+		native_describe(comm, what, sizeof(what));
+	else
+		print_describe(&comm->head->print, what, sizeof(what));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
 		  "rank %d: %s: nothing has moved for %.3g s; not heard from: %s; still needs data "
 		  "from: %s",
@@ -404,7 +410,7 @@ int comm_wait(struct comm *comm, uint64_t number)
 		memset(comm->here, 0, (size_t)comm->nranks);
 		comm_tell_all(comm, NOTICE_ARE_YOU_THERE, 0, "");
 		if (link_wait(comm->link, comm_reached, &goal, asking) && steps == comm->steps &&
-		    comm->head) {
+		    comm->finished < number) {
 			comm_time_out(comm, timeout);
 			break;
 		}

@@ -14,9 +14,12 @@ struct print {
 
 enum { COMM_HISTORY = 32 };
 
+struct native;
+
 struct comm {
 	coll_comm_t handle;
 	struct link *link;
+	struct native *native; /* of a backend without a transport: see native.h; else NULL */
 	uint32_t context;
 	int rank, nranks;
 	int *world;   /* rank here -> rank on the link */

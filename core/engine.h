@@ -4,6 +4,7 @@
 #define CORE_ENGINE_H
 
 #include "comm.h"
+#include "native.h"
 
 /* A bit of args.flags: the operation is part of a split, and called so in messages. */
 enum { OP_OF_SPLIT = 1 };
@@ -11,8 +12,8 @@ enum { OP_OF_SPLIT = 1 };
 /* Kinds of operation that are the library's own: only in prints; waiting for another communicator. */
 enum { KIND_SPLIT = COLL_KIND_RECV + 1, KIND_AWAIT = COLL_KIND_RECV + 2 };
 
-/* IDLE: not in the queue; HELD: in it, but its group is still open. */
-enum { OP_IDLE, OP_HELD, OP_QUEUED, OP_RUNNING, OP_DONE };
+/* IDLE: not in the queue; HELD: in it, but its group is still open; GIVEN: see native.h. */
+enum { OP_IDLE, OP_HELD, OP_QUEUED, OP_RUNNING, OP_GIVEN, OP_DONE };
 
 /* The state of one step while its operation runs. */
 struct run {
@@ -111,6 +112,8 @@ void engine_cancel_op(struct op *op);
 
 /* Runs what can run on the communicator: 1 if anything moved. */
 int queue_progress(struct comm *comm);
+/* The same without asking a backend how far it is with what it does whole. */
+int queue_run(struct comm *comm);
 /* After something was issued: sends go out first, then a transport is asked what has come. */
 void queue_issued(struct comm *comm);
 /* The backend's own begin (0) or end (1) of a group, if it has them. */
@@ -130,7 +133,6 @@ const char *print_algorithm(const struct print *print);
 struct print print_of(const struct comm *comm, const struct op *op);
 
 /* The backend's own slot for a kind of operation, or NULL. */
-typedef int32_t (*native_fn)(void *ep, const coll_args_t *args, coll_error_t *err);
 native_fn choose_native(const struct comm *comm, int kind);
 
 /* The operation of that number for that type, built-in or made on the communicator (redop_api.c). */
@@ -164,6 +166,8 @@ int choose_takes(const struct op *op);
 
 /* Checks the arguments of an operation against the communicator (check.c). */
 int check_args(const struct comm *comm, const coll_args_t *args);
+/* Of a call whose kind, types and root are right, and which has no arrays, what is left. */
+int check_call(const struct comm *comm, const coll_args_t *args);
 /* Elements of the send or the receive buffer that are used on this rank. */
 size_t check_elements(const struct comm *comm, const coll_args_t *args, int receives);
 /* Do the buffers overlap in the way that asks for an operation in place? */

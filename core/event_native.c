@@ -49,7 +49,7 @@ int event_native_check(const struct event *e, const struct comm *comm)
 /* Is everything that was issued in the hands of the backend?  Not what an open group holds. */
 static int native_issued(struct comm *comm)
 {
-	link_progress(comm->link);
+	queue_run(comm);
 	for (const struct op *op = comm->head; op; op = op->next)
 		if (op->state == OP_HELD || op->state == OP_QUEUED)
 			return error_set(

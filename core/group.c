@@ -67,6 +67,7 @@ static int group_begin(coll_comm_t handle, uint64_t number)
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
+	native_hold(comm);
 	queue_native_group(comm, 0);
 	op_release(comm, number);
 	queue_issued(comm);
@@ -88,6 +89,17 @@ static int group_finish(coll_comm_t handle)
 	return code;
 }
 
+/* The backend's groups of one thread may be one: what they hold has begun when all have ended. */
+static void group_settle(coll_comm_t handle)
+{
+	struct comm *comm = comm_enter(handle, "coll_group_end");
+
+	if (!comm)
+		return;
+	native_unhold(comm);
+	comm_leave(comm);
+}
+
 coll_result_t coll_group_end(void)
 {
 	struct error_first first = {0};
@@ -103,6 +115,8 @@ coll_result_t coll_group_end(void)
 		error_note(&first, group_begin(group.comms[i], number));
 	for (int i = 0; i < group.n; i++)
 		error_note(&first, group_finish(group.comms[i]));
+	for (int i = 0; i < group.n; i++)
+		group_settle(group.comms[i]);
 	if (group.splits)
 		error_note(&first, split_end_all(group.splits));
 	free(group.comms);

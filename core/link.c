@@ -354,7 +354,7 @@ int link_progress(struct link *link)
 	if (link->notices)
 		moved |= link_reap_notices(link);
 	for (struct comm *c = link->comms; c; c = c->next)
-		if (c->head)
+		if (c->finished < c->issued)
 			moved |= queue_progress(c);
 	if (link->news_for_sleepers && link->sleepers)
 		link_wake(link);

@@ -127,6 +127,17 @@ static int op_prepare(struct op *op)
 	return COLL_SUCCESS;
 }
 
+/* Does it go to the backend as it is? */
+static int op_is_taken(struct op *op)
+{
+	int taken = op->comm->native && !op->redop.scaled && check_is_kind(op->args.kind) &&
+		    native_takes(op->comm, &op->args);
+
+	if (taken)
+		op->memory[COLL_BUFFER_SEND] = op->memory[COLL_BUFFER_RECV] = 0;
+	return taken;
+}
+
 /* Looks where the buffers are.  What was planned for other kinds of memory is to be planned anew. */
 static int op_look(struct op *op)
 {
@@ -136,7 +147,7 @@ static int op_look(struct op *op)
 
 	kinds[COLL_BUFFER_SEND] = kinds[COLL_BUFFER_RECV] = COLL_MEM_HOST;
 	op->staged = 0;
-	if (op->comm->link->classify)
+	if (op->comm->link->classify && !op_is_taken(op))
 		code = stage_look(op);
 	if (kinds[COLL_BUFFER_SEND] != send || kinds[COLL_BUFFER_RECV] != recv)
 		op->plain = 0;

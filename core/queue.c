@@ -5,31 +5,31 @@
 
 /* --------------------------------------------------------- native operations -- */
 
-static void queue_fail_native(struct comm *comm, int code, const coll_error_t *err)
+/* 0: the backend will not do it, but its transport can. */
+static int queue_try_native(struct op *op, native_fn slot, const coll_args_t *args)
 {
-	error_take(code, err);
-	comm_fail(comm, 0, code, "rank %d: %s", comm->rank, error_text());
+	coll_error_t err = error_blank();
+	int code = slot(op->comm->link->ep, args, &err);
+
+	if (code == COLL_ERR_UNSUPPORTED)
+		return 0;
+	if (code)
+		native_fail(op->comm, code, &err);
+	op->native = !code;
+	op->state = code ? op->state : OP_RUNNING;
+	return 1;
 }
 
-/* 0: the backend will not do it, but its transport can. */
 static int queue_start_native(struct op *op, native_fn slot)
 {
-	struct link *link = op->comm->link;
-	coll_error_t err = error_blank();
 	coll_args_t args = op->args;
-	int code;
 
 	if (op->redop.made)
 		args.op = op->redop.native;
-	code = slot(link->ep, &args, &err);
-	if (code == COLL_ERR_UNSUPPORTED && link->plugin->backend.transport)
-		return 0;
-	if (code) {
-		queue_fail_native(op->comm, code, &err);
-		return 1;
-	}
-	op->native = 1;
-	op->state = OP_RUNNING;
+	if (!op->comm->native)
+		return queue_try_native(op, slot, &args);
+	if (native_give(op->comm, op->number, slot, &args))
+		op->state = OP_GIVEN;
 	return 1;
 }
 
@@ -53,7 +53,7 @@ static void queue_ask_native(struct comm *comm)
 	else if (!code)
 		queue_complete_native(comm);
 	if (code)
-		queue_fail_native(comm, code, &err);
+		native_fail(comm, code, &err);
 }
 
 static void queue_check_native(struct comm *comm)
@@ -74,7 +74,7 @@ void queue_check_engine(struct comm *comm)
 		return;
 	code = native->async_error(comm->link->ep, &err);
 	if (code)
-		queue_fail_native(comm, code, &err);
+		native_fail(comm, code, &err);
 }
 
 void queue_native_group(struct comm *comm, int end)
@@ -91,7 +91,7 @@ void queue_native_group(struct comm *comm, int end)
 		   : native->group_begin(comm->link->ep, &err);
 	comm->native_group = !end && !code;
 	if (code && !comm->error)
-		queue_fail_native(comm, code, &err);
+		native_fail(comm, code, &err);
 }
 
 /* ------------------------------------------------------------------- the queue -- */
@@ -144,21 +144,26 @@ static int queue_may_start(const struct comm *comm, const struct op *op)
 
 	if (op->state != OP_QUEUED)
 		return 0;
+	if (op == head && native_busy(comm))
+		return op->args.kind != KIND_AWAIT;
 	if (op == head || (op->group && op->group == head->group))
 		return 1;
 	return head->native && queue_slot(op) != NULL;
 }
 
+/* Takes from the head what is done, or the backend's. */
 static void queue_pop_done(struct comm *comm)
 {
-	while (comm->head && comm->head->state == OP_DONE) {
+	while (comm->head && comm->head->state >= OP_GIVEN && !comm->error) {
 		struct op *op = comm->head;
 
 		comm->head = op->next;
 		if (!comm->head)
 			comm->tail = NULL;
-		comm->finished = op->number;
-		comm->link->news_for_sleepers = 1;
+		if (op->state == OP_DONE) {
+			comm->finished = op->number;
+			comm->link->news_for_sleepers = 1;
+		}
 		op_retire(op);
 	}
 }
@@ -186,7 +191,19 @@ int queue_progress(struct comm *comm)
 
 	if (comm->error)
 		return 0;
-	queue_check_native(comm);
+	if (comm->native)
+		moved = native_progress(comm);
+	else
+		queue_check_native(comm);
+	return moved | queue_run(comm);
+}
+
+int queue_run(struct comm *comm)
+{
+	int moved = 0;
+
+	if (comm->error)
+		return 0;
 	queue_pop_done(comm);
 	for (struct op *op = comm->head; op && !comm->error;) {
 		if (op->state == OP_QUEUED && !queue_may_start(comm, op))
@@ -203,8 +220,7 @@ int queue_progress(struct comm *comm)
 		if (!op || op->state == OP_QUEUED)
 			queue_pop_done(comm);
 	}
-	if (!comm->error)
-		queue_pop_done(comm);
+	queue_pop_done(comm);
 	if (comm->ngone && comm->head)
 		comm_check_gone(comm);
 	return moved;
@@ -214,9 +230,9 @@ void queue_issued(struct comm *comm)
 {
 	struct link *link = comm->link;
 
-	if (link->plugin->backend.transport)
-		link->moves += queue_progress(comm) != 0;
-	link_progress(link);
+	link->moves += (comm->native ? queue_run(comm) : queue_progress(comm)) != 0;
+	if (!comm->native)
+		link_progress(link);
 	link_kick(link);
 }
 

@@ -100,6 +100,13 @@ coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
 	return code;
 }
 
+static int request_is_under_way(struct comm *comm, const struct request *r)
+{
+	if (comm->finished < r->number)
+		link_progress(comm->link);
+	return comm->finished < r->number;
+}
+
 coll_result_t coll_request_start(coll_request_t request)
 {
 	struct comm *comm;
@@ -109,7 +116,7 @@ coll_result_t coll_request_start(coll_request_t request)
 	if (!r)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = comm_error(comm);
-	if (!code && (!r->op || r->op->state != OP_IDLE))
+	if (!code && (!r->op || request_is_under_way(comm, r)))
 		code = error_set(COLL_ERR_INVALID_USAGE, "coll_request_start: the request %s",
 				 r->op ? "is still under way"
 				       : "was not made by coll_request_init");
@@ -120,6 +127,7 @@ coll_result_t coll_request_start(coll_request_t request)
 		r->number = comm->issued;
 		if (!group_current())
 			queue_issued(comm);
+		native_mark_wanted(comm);
 	}
 	request_leave(request, comm);
 	return code;
@@ -133,6 +141,7 @@ coll_result_t coll_get_request(coll_comm_t handle, coll_request_t *request)
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	like.number = comm->issued;
+	native_mark_wanted(comm);
 	comm_leave(comm);
 	if (!request)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_get_request: request is NULL");

@@ -164,17 +164,19 @@ static int wait_in_backend(struct link *link)
 	const coll_backend_t *b = &link->plugin->backend;
 	const struct timespec door = {.tv_nsec = WAIT_DOOR_US * 1000};
 	coll_error_t err = error_blank();
+	int busy = link->comms && native_busy(link->comms);
 
 	if (b->transport || !b->native || !b->native->sync || !link->ep)
 		return 0;
-	b->native->sync(link->ep, 1, &err); /* what it says, query says too */
+	if (busy && !b->native->sync(link->ep, 1, &err)) /* what it says, query says too */
+		return 1;
 	pthread_mutex_unlock(&link->lock);
 	nanosleep(&door, NULL);
 	pthread_mutex_lock(&link->lock);
 	return 1;
 }
 
-static void wait_sleep(struct link *link, int64_t longest_us, int64_t idle_us)
+static void wait_sleep(struct link *link, int64_t longest_us, int64_t idle_us, int serves)
 {
 	struct wait_nap nap = {.n = 1, .longest_us = longest_us, .blind_us = wait_blind(idle_us)};
 	struct timespec t;
@@ -182,7 +184,8 @@ static void wait_sleep(struct link *link, int64_t longest_us, int64_t idle_us)
 	ssize_t got;
 
 	nap.fds[0] = (struct pollfd){.fd = link->wake_fd, .events = POLLIN};
-	if (wait_in_backend(link) || !wait_arm_all(link, &nap))
+	/* What a backend does by itself goes on without the thread that serves. */
+	if ((!serves && wait_in_backend(link)) || !wait_arm_all(link, &nap))
 		return;
 	t = (struct timespec){.tv_sec = nap.longest_us / 1000000,
 			      .tv_nsec = nap.longest_us % 1000000 * 1000};
@@ -209,7 +212,7 @@ static void wait_give_way(struct link *link)
 }
 
 /* One idle moment, `idle` microseconds after something last moved. */
-static void wait_pause(struct link *link, int64_t idle, int64_t left)
+static void wait_pause(struct link *link, int64_t idle, int64_t left, int serves)
 {
 	int64_t longest = (int64_t)WAIT_SLEEP_MS * 1000;
 
@@ -221,7 +224,13 @@ static void wait_pause(struct link *link, int64_t idle, int64_t left)
 		pthread_mutex_lock(&link->lock);
 		return;
 	}
-	wait_sleep(link, left < longest ? left : longest, idle);
+	wait_sleep(link, left < longest ? left : longest, idle, serves);
+}
+
+/* What the library's own thread waits for. */
+static int wait_stopped(void *arg)
+{
+	return atomic_load(&((struct link *)arg)->stop);
 }
 
 int link_wait(struct link *link, int (*done)(void *arg), void *arg, int64_t timeout_us)
@@ -248,17 +257,12 @@ int link_wait(struct link *link, int (*done)(void *arg), void *arg, int64_t time
 			continue;
 		if (idle >= timeout_us)
 			return done(arg) ? COLL_SUCCESS : COLL_ERR_TIMEOUT;
-		wait_pause(link, idle, timeout_us - idle);
+		wait_pause(link, idle, timeout_us - idle, done == wait_stopped);
 	}
 	return COLL_SUCCESS;
 }
 
 /* ------------------------------------------------------- a thread of the library's own -- */
-
-static int wait_stopped(void *arg)
-{
-	return atomic_load(&((struct link *)arg)->stop);
-}
 
 static void *wait_serving(void *arg)
 {

@@ -214,8 +214,11 @@ static int32_t nccl_child(const struct nccl *parent, const coll_host_t *host, st
 static int32_t nccl_child_settle(struct nccl *parent, struct nccl *child, const coll_host_t *host,
 				 coll_error_t *err)
 {
-	int32_t code = nccl_settle(parent, host, host->timeout_ms, err);
+	int32_t code;
 
+	/* NCCL answers success to a split or shrink that it has but begun. */
+	parent->unsettled = 1;
+	code = nccl_settle(parent, host, host->timeout_ms, err);
 	if (code || !child)
 		return code;
 	if (!child->comm)

@@ -32,6 +32,7 @@ NCCL_API int ncclCommInitAll(nccl_comm_t *comms, int ndev, const int *devices);
 NCCL_API int ncclCommFinalize(nccl_comm_t comm);
 NCCL_API int ncclCommDestroy(nccl_comm_t comm);
 NCCL_API int ncclCommAbort(nccl_comm_t comm);
+NCCL_API int ncclCommRevoke(nccl_comm_t comm, int flags);
 NCCL_API int ncclCommSplit(nccl_comm_t comm, int color, int key, nccl_comm_t *newcomm,
 			   nccl_config_t *config);
 NCCL_API int ncclCommShrink(nccl_comm_t comm, int *exclude, int count, nccl_comm_t *newcomm,

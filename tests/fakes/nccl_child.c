@@ -154,7 +154,8 @@ static int child_add(nccl_comm_t comm, nccl_comm_t *out, const nccl_config_t *co
 	job->out = out;
 	job->child = NULL;
 	if (job->shrinks || job->color != NCCL_NOCOLOR)
-		code = child_new(comm, config, comm->split_share && !job->shrinks, &job->child);
+		code = child_new(comm, config, comm->split_share && !job->shrinks && !comm->revoked,
+				 &job->child);
 	if (code) {
 		child_done(&job->job);
 		return code;

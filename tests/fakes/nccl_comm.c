@@ -244,22 +244,22 @@ void comm_leave_ending(nccl_comm_t comm)
  * Aborting is what ends another thread's blocked call on a blocking communicator; calls for others
  * return at once, and NCCL would free under their feet what they use.
  */
-void comm_enter_abort(nccl_comm_t comm)
+void comm_enter_abort(nccl_comm_t comm, const char *fn, int ends)
 {
 	pthread_mutex_lock(&registry.lock);
-	comm_must_live(comm, "ncclCommAbort");
+	comm_must_live(comm, fn);
 	if (comm->aborting)
-		call_misuse("ncclCommAbort(%p): it is being ended already", (void *)comm);
+		call_misuse("%s(%p): the communicator is being ended already", fn, (void *)comm);
 	if (comm->depth && !comm->blocking && !pthread_equal(comm->inside, pthread_self()))
-		call_misuse("ncclCommAbort(%p): another thread is inside %s for it", (void *)comm,
+		call_misuse("%s(%p): another thread is inside %s for it", fn, (void *)comm,
 			    comm->inside_of);
-	comm->aborting = 1;
+	comm->aborting = ends;
 	if (comm->share)
 		atomic_store(&comm->share->abort, 1);
 	while (comm->depth && !pthread_equal(comm->inside, pthread_self()))
 		pthread_cond_wait(&registry.left, &registry.lock);
 	comm->inside = pthread_self();
-	comm->inside_of = "ncclCommAbort";
+	comm->inside_of = fn;
 	comm->depth++;
 	pthread_mutex_unlock(&registry.lock);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_end.c - communicators end: finalize, destroy, abort. */
+/* nccl_end.c - communicators end: finalize, destroy, abort, revoke. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -100,10 +100,47 @@ int ncclCommAbort(nccl_comm_t comm)
 
 	if (!comm || code)
 		return code;
-	comm_enter_abort(comm);
+	comm_enter_abort(comm, "ncclCommAbort", 1);
 	group_start();
 	group_join(comm, 1);
 	comm_leave(comm);
 	group_note(end_add(comm, "ncclCommAbort", end_run));
 	return group_end("ncclCommAbort");
 }
+
+#ifndef STANDIN_NCCL_OLD
+
+static int revoke_run(struct job *job, const struct halt *halt)
+{
+	(void)halt;
+	kernel_drain(job->comm);
+	atomic_store(&job->comm->share->abort, 0);
+	return NCCL_SUCCESS;
+}
+
+int ncclCommRevoke(nccl_comm_t comm, int flags)
+{
+	int code = call_count("ncclCommRevoke"), end;
+
+	if (!comm || code)
+		return code;
+	if (flags || comm->finalized || comm->revoked)
+		return call_fail(NCCL_INVALID_ARGUMENT, "%s",
+				 flags ? "ncclCommRevoke : no flag is known"
+				       : "ncclCommRevoke : finalized or revoked already");
+	comm_enter_abort(comm, "ncclCommRevoke", 0);
+	group_start();
+	group_join(comm, 1);
+	comm->finalized = comm->revoked = 1;
+	code = end_add(comm, "ncclCommRevoke", revoke_run);
+	group_note(code);
+	end = group_end("ncclCommRevoke");
+	if (end && end != NCCL_IN_PROGRESS)
+		code = end;
+	else if (!comm->blocking)
+		code = comm_async(comm);
+	comm_leave(comm);
+	return code;
+}
+
+#endif

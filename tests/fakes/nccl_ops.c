@@ -170,6 +170,11 @@ static int ops_call(struct ask ask)
 
 	if (code)
 		return group_note(code);
+	if (ask.comm->revoked) {
+		comm_leave(ask.comm);
+		return group_note(
+			call_fail(NCCL_INVALID_USAGE, "%s: communicator was revoked", ask.fn));
+	}
 	group_start();
 	code = fault ? fault : comm_ready(ask.comm, ask.fn);
 	if (!code)

@@ -148,7 +148,7 @@ struct nccl_comm {
 	int retained; /* the context is this communicator's to release */
 	int blocking, split_share;
 	int split_count, shrink_count;
-	int finalized;
+	int finalized, revoked;
 	char name[MEET_NAME]; /* of its meeting */
 	struct meet *meet;
 	struct share *share;
@@ -176,8 +176,8 @@ int comm_enter(nccl_comm_t comm, const char *fn);
 void comm_leave(nccl_comm_t comm);
 /* Nobody may come after this. */
 void comm_leave_ending(nccl_comm_t comm);
-/* The same for ncclCommAbort: asks everything to end, waits until blocked calls have left. */
-void comm_enter_abort(nccl_comm_t comm);
+/* The same where everything is to end at once; waits until blocked calls have left. */
+void comm_enter_abort(nccl_comm_t comm, const char *fn, int ends);
 /* NCCL's condition for nearly every call: what came before is settled. */
 int comm_ready(nccl_comm_t comm, const char *fn);
 int comm_async(nccl_comm_t comm);

@@ -100,6 +100,8 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err)
 		result = nccl_cuda.cuMemsetD8Async(n->one, 0, 1, n->stream);
 	if (result && !code)
 		code = nccl_cuda_refused(err, result, "cuMemAlloc");
+	if (!code && !nccl_device_wait(n, n->host->timeout_ms)) /* so that the stream is idle */
+		code = nccl_error(err, COLL_ERR_TIMEOUT, "CUDA device %d does no work", n->device);
 	nccl_leave(pushed);
 	return code;
 }

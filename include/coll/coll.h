@@ -137,7 +137,8 @@ typedef int32_t coll_op_t;
  * Values 0 to 4 equal NCCL's.  Integers wrap around (two's complement).  MIN and MAX return a NaN
  * if any input is one.  f16, bf16 and fp8 are computed in f32 and rounded to nearest even after
  * each step; AVG is SUM divided by the number of ranks at the end (integers: towards zero).
- * Every rank receives the same bits.
+ * Every rank receives the same bits.  A backend that reduces by itself (nccl) rounds in its own way,
+ * and its MIN and MAX may lose a NaN.
  */
 enum {
 	COLL_SUM = 0,

@@ -33,8 +33,11 @@ int32_t nccl_check_reduction(int32_t dtype, int32_t op, coll_error_t *err)
 
 	if (op >= COLL_BAND && op <= COLL_BXOR)
 		return nccl_error(err, COLL_ERR_UNSUPPORTED,
-				  "NCCL has no bitwise reductions: use another operation, or "
-				  "another backend with COLL_BACKEND");
+				  "NCCL has no bitwise reductions (%s): use another operation, or "
+				  "another backend with COLL_BACKEND",
+				  op == COLL_BAND  ? "band"
+				  : op == COLL_BOR ? "bor"
+						   : "bxor");
 	if (nccl_knows_type(dtype))
 		return COLL_SUCCESS;
 	nccl_version_text(nccl_lib.version, version, sizeof(version));

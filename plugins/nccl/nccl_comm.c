@@ -271,11 +271,13 @@ static int32_t nccl_can_shrink(const struct nccl *n, coll_error_t *err)
 			"make a new communicator with a new id",
 			version);
 	if (!n->comm)
-		return nccl_error(err, COLL_ERR_UNSUPPORTED,
-				  "NCCL %s cannot shrink a communicator that has failed or was "
-				  "aborted, 2.28.7 is the first that can: make a new communicator "
-				  "with a new id",
-				  version);
+		return nccl_error(
+			err, COLL_ERR_UNSUPPORTED,
+			"NCCL %s cannot shrink this communicator, which has failed or was "
+			"aborted%s: make a new communicator with a new id",
+			version,
+			nccl_lib.ncclCommRevoke ? ", and did not come to rest"
+						: " (2.28.7 is the first that can)");
 	return COLL_SUCCESS;
 }
 

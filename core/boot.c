@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +144,33 @@ int boot_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms, con
 			 missing == 1 ? "rank" : "ranks", list, nranks,
 			 missing == 1 ? "has" : "have", boot_seconds(timeout_ms, seconds),
 			 note[0] ? "; " : "", note);
+}
+
+/* ------------------------------------------------------------------- giving up -- */
+
+void boot_watch(struct boot *boot, const _Atomic int *aborted)
+{
+	boot->aborted = aborted;
+	boot->watched = boot->rank;
+}
+
+int boot_check_aborted(const struct boot *boot)
+{
+	if (!boot->aborted || !atomic_load(boot->aborted))
+		return 0;
+	return error_set(COLL_ERR_ABORTED, "rank %d aborted the communicator", boot->watched);
+}
+
+int64_t boot_look(const struct boot *boot, int64_t deadline)
+{
+	int64_t look = boot_now() + BOOT_LOOK_MS;
+
+	return boot->aborted && look < deadline ? look : deadline;
+}
+
+int boot_remote_code(int code)
+{
+	return code == COLL_ERR_ABORTED ? COLL_ERR_REMOTE : code;
 }
 
 /* ------------------------------------------------------------------ the verbs -- */

@@ -34,6 +34,12 @@ int boot_make_id(char *id, size_t size, const char *interface_name);
  */
 int boot_open_id(struct boot **boot, const char *id, int rank, int nranks,
 		 const char *interface_name, int64_t timeout_ms);
+/*
+ * The same for some of the ranks of `parent`, which have the id from one of them; what boot_watch
+ * makes of the parent counts here too.
+ */
+int boot_open_derived(struct boot **boot, const struct boot *parent, const char *id, int rank,
+		      int nranks, const char *interface_name, int64_t timeout_ms);
 /* root: "host:port" (IPv6: "[::1]:4000"); key: any text, or NULL. */
 int boot_open_root(struct boot **boot, const char *root, const char *key, int rank, int nranks,
 		   const char *interface_name, int64_t timeout_ms);
@@ -48,6 +54,13 @@ int boot_open_local(struct boot **boots, int nranks);
  */
 int boot_open_shrunk(struct boot **boot, const struct boot *parent, const int *ranks, int rank,
 		     int nranks, uint32_t number);
+
+/*
+ * From now on the waits of this rank in it end with COLL_ERR_ABORTED a moment after *aborted is not 0
+ * any more, except in a function of the application's.  Others see it as a rank that is lost, or as
+ * COLL_ERR_REMOTE.
+ */
+void boot_watch(struct boot *boot, const _Atomic int *aborted);
 
 int boot_rank(const struct boot *boot);
 int boot_nranks(const struct boot *boot);

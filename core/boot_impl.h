@@ -5,8 +5,8 @@
 
 #include "boot.h"
 
-/* Room for the sentence of a failure. */
-enum { BOOT_TEXT_SIZE = 1024 };
+/* Room for the sentence of a failure; how often a wait looks whether it is aborted. */
+enum { BOOT_TEXT_SIZE = 1024, BOOT_LOOK_MS = 100 };
 
 struct boot_kind {
 	int (*exchange)(struct boot *boot, const void *in, void *out, size_t len,
@@ -23,6 +23,8 @@ struct boot {
 	int rank, nranks;
 	struct boot_peer *peers; /* nranks */
 	uint8_t key[BOOT_KEY_SIZE];
+	const _Atomic int *aborted; /* not 0: its waits must end; or NULL */
+	int watched; /* the rank that is aborted then: in the parent, if it has one */
 	int failed;
 	char failure[BOOT_TEXT_SIZE];
 };
@@ -40,6 +42,13 @@ int boot_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms, con
 
 /* "60", "0.3": seconds for messages, not more exact than is meant. */
 const char *boot_seconds(int64_t ms, char buf[24]);
+
+/* Is it to give up?  COLL_SUCCESS, or COLL_ERR_ABORTED with a text. */
+int boot_check_aborted(const struct boot *boot);
+/* The deadline, or when to look again. */
+int64_t boot_look(const struct boot *boot, int64_t deadline);
+/* What the other ranks are told of this rank's failure. */
+int boot_remote_code(int code);
 
 /* Milliseconds of the monotonic clock. */
 int64_t boot_now(void);

@@ -143,7 +143,7 @@ static void join_connected(struct join *j, int i)
 
 /* ------------------------------------------------------------------- the proof -- */
 
-/* Reads all of buf; 0, or -1 with errno (ETIMEDOUT at the deadline). */
+/* Reads all of buf; 0, or -1 with errno (ETIMEDOUT at the deadline, or aborted). */
 static int join_read(struct join *j, int fd, void *buf, size_t len)
 {
 	size_t got = 0;
@@ -151,10 +151,12 @@ static int join_read(struct join *j, int fd, void *buf, size_t len)
 	while (got < len) {
 		ssize_t n;
 
-		if (net_poll_one(fd, POLLIN, j->deadline) == 0) {
+		if (boot_check_aborted(&j->t->boot) != 0 || boot_remaining(j->deadline) == 0) {
 			errno = ETIMEDOUT;
 			return -1;
 		}
+		if (net_poll_one(fd, POLLIN, boot_look(&j->t->boot, j->deadline)) == 0)
+			continue;
 		n = net_read(fd, (char *)buf + got, len - got);
 		if (n < 0)
 			return -1;
@@ -293,7 +295,7 @@ static int join_prepare(const struct join *j, struct pollfd *polls)
 		if (y->state == JOIN_IDLE && y->start < wake)
 			wake = y->start;
 	}
-	left = boot_remaining(wake);
+	left = boot_remaining(boot_look(&j->t->boot, wake));
 	return left > 60000 ? 60000 : (int)left;
 }
 
@@ -351,7 +353,9 @@ int tcp_join(struct tcp_boot *t, const struct net_addrs *addrs, int patient, int
 		net_format(&addrs->item[i], j.tries[i].text);
 	}
 	while (code == 0 && t->fd < 0) {
-		code = join_turn(&j);
+		code = boot_check_aborted(&t->boot);
+		if (code == 0)
+			code = join_turn(&j);
 		if (code == 0 && t->fd < 0)
 			code = join_check(&j, timeout_ms);
 	}

@@ -71,7 +71,7 @@ static struct local_group *local_group_new(int nranks)
 static int local_fail(struct local_group *group, int code)
 {
 	strncpy(group->failure, error_text(), sizeof(group->failure) - 1);
-	group->failed = code;
+	group->failed = boot_remote_code(code);
 	pthread_cond_broadcast(&group->changed);
 	return code;
 }
@@ -113,29 +113,40 @@ static int local_check_gone(const struct local_group *group)
 	return 0;
 }
 
-static int local_wait_round(struct local_group *group, uint64_t round, int64_t timeout_ms)
+/* Waits for a change until then; 1: in vain. */
+static int local_wait(struct local_group *group, int64_t deadline)
 {
-	int64_t deadline = boot_deadline(timeout_ms);
 	struct timespec until = {.tv_sec = (time_t)(deadline / 1000),
 				 .tv_nsec = (long)(deadline % 1000) * 1000000};
-	int rc = 0, code;
+
+	return pthread_cond_timedwait(&group->changed, &group->lock, &until) == ETIMEDOUT;
+}
+
+static int local_wait_round(const struct boot *boot, struct local_group *group, uint64_t round,
+			    int64_t timeout_ms)
+{
+	int64_t deadline = boot_deadline(timeout_ms);
+	int late = 0, code;
 
 	while (group->round == round && !group->failed) {
 		code = local_check_gone(group);
-		if (code == 0 && rc == ETIMEDOUT)
+		if (code == 0)
+			code = boot_check_aborted(boot);
+		if (code == 0 && late)
 			code = boot_timeout_error(group->here, group->nranks, timeout_ms, "");
 		if (code)
 			return local_fail(group, code);
-		rc = pthread_cond_timedwait(&group->changed, &group->lock, &until);
+		late = local_wait(group, boot_look(boot, deadline)) && !boot_remaining(deadline);
 	}
 	if (group->round == round)
 		return error_set(group->failed, "%s", group->failure);
 	return 0;
 }
 
-static int local_round(struct local_group *group, int rank, const void *in, void *out, size_t len,
-		       int64_t timeout_ms)
+static int local_round(const struct boot *boot, struct local_group *group, const void *in,
+		       void *out, size_t len, int64_t timeout_ms)
 {
+	const int rank = boot->rank;
 	uint64_t round = group->round;
 	uint8_t *pieces;
 	int code;
@@ -155,7 +166,7 @@ static int local_round(struct local_group *group, int rank, const void *in, void
 		group->round++;
 		pthread_cond_broadcast(&group->changed);
 	}
-	code = local_wait_round(group, round, timeout_ms);
+	code = local_wait_round(boot, group, round, timeout_ms);
 	if (code == 0 && len > 0)
 		memcpy(out, pieces, (size_t)group->nranks * len);
 	return code;
@@ -168,7 +179,7 @@ static int local_exchange(struct boot *boot, const void *in, void *out, size_t l
 	int code;
 
 	pthread_mutex_lock(&group->lock);
-	code = local_round(group, boot->rank, in, out, len, timeout_ms);
+	code = local_round(boot, group, in, out, len, timeout_ms);
 	pthread_mutex_unlock(&group->lock);
 	return code;
 }

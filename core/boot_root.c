@@ -144,7 +144,7 @@ static void root_poll(struct tcp_boot *t)
 		t->polls[n++] = (struct pollfd){.fd = t->strangers[i].fd, .events = POLLIN};
 	for (int r = 1; r < t->boot.nranks; r++)
 		t->polls[n++] = (struct pollfd){.fd = t->seats[r].fd, .events = POLLIN};
-	left = boot_remaining(root_wake_time(t));
+	left = boot_remaining(boot_look(&t->boot, root_wake_time(t)));
 	/* A failed poll (EINTR) is a turn in which nothing has happened. */
 	if (poll(t->polls, (nfds_t)n, left > 60000 ? 60000 : (int)left) < 0)
 		for (int i = 0; i < n; i++)
@@ -154,10 +154,11 @@ static void root_poll(struct tcp_boot *t)
 /* One turn of rank 0's loop. */
 static int root_turn(struct tcp_boot *t, uint8_t *out, size_t len)
 {
-	int nlisteners = t->nlisteners, nstrangers = t->nstrangers, code = 0;
+	int nlisteners = t->nlisteners, nstrangers = t->nstrangers, code;
 	int before = nlisteners + nstrangers - 1; /* rank 0 has no entry */
 
 	root_poll(t);
+	code = boot_check_aborted(&t->boot);
 	for (int r = 1; code == 0 && r < t->boot.nranks; r++)
 		if (t->seats[r].fd >= 0 && t->polls[before + r].revents)
 			code = root_hear(t, r, out, len);
@@ -234,9 +235,12 @@ static int root_scatter(struct tcp_boot *t, const void *table, size_t len)
 
 	t->polls[0].fd = -1;
 	while (root_send_some(t, &head, table, &lost, &lost_errno) > 0) {
-		int64_t left = boot_remaining(t->deadline);
+		int64_t left = boot_remaining(boot_look(&t->boot, t->deadline));
+		int code = boot_check_aborted(&t->boot);
 
-		if (left == 0)
+		if (code)
+			return code;
+		if (boot_remaining(t->deadline) == 0)
 			return boot_timeout_error(t->heard, t->boot.nranks, t->timeout_ms,
 						  "they do not take the others' answers");
 		poll(t->polls, (nfds_t)t->boot.nranks, left > 60000 ? 60000 : (int)left);
@@ -252,7 +256,8 @@ static void root_tell_failure(struct tcp_boot *t, int code, size_t table_len)
 {
 	const char *text = error_text();
 	size_t len = strnlen(text, BOOT_TEXT_SIZE - 1);
-	struct tcp_frame head = {.type = TCP_FAILURE, .round = t->round, .len = len, .code = code};
+	struct tcp_frame head = {
+		.type = TCP_FAILURE, .round = t->round, .len = len, .code = boot_remote_code(code)};
 
 	for (int r = 1; r < t->boot.nranks; r++) {
 		struct tcp_seat *seat = &t->seats[r];

@@ -52,6 +52,22 @@ static int leaf_timeout(const struct tcp_boot *t, int64_t timeout_ms)
 			 t->boot.nranks, boot_seconds(timeout_ms, seconds));
 }
 
+/* Waits for rank 0; *events: what poll has found. */
+static int leaf_poll(const struct tcp_boot *t, short wanted, int64_t deadline, int64_t timeout_ms,
+		     int *events)
+{
+	int code = boot_check_aborted(&t->boot);
+
+	*events = 0;
+	while (code == 0 && *events == 0) {
+		*events = net_poll_one(t->fd, wanted, boot_look(&t->boot, deadline));
+		code = boot_check_aborted(&t->boot);
+		if (code == 0 && *events == 0 && boot_remaining(deadline) == 0)
+			code = leaf_timeout(t, timeout_ms);
+	}
+	return code;
+}
+
 /* Sends the piece; ends early without error if rank 0 has something to say. */
 static int leaf_send(struct tcp_boot *t, const void *in, size_t len, int64_t timeout_ms)
 {
@@ -64,11 +80,12 @@ static int leaf_send(struct tcp_boot *t, const void *in, size_t len, int64_t tim
 	size_t sent = 0;
 
 	while (sent < sizeof(head) + len) {
-		int events = net_poll_one(t->fd, POLLIN | POLLOUT, deadline);
+		int events;
+		int code = leaf_poll(t, POLLIN | POLLOUT, deadline, timeout_ms, &events);
 		ssize_t n;
 
-		if (events == 0)
-			return leaf_timeout(t, timeout_ms);
+		if (code)
+			return code;
 		if (events & POLLIN)
 			return 0;
 		n = tcp_write_frame(t->fd, &head, in, sent);
@@ -86,10 +103,12 @@ static int leaf_read(struct tcp_boot *t, void *buf, size_t len, int64_t deadline
 	size_t got = 0;
 
 	while (got < len) {
+		int events;
+		int code = leaf_poll(t, POLLIN, deadline, timeout_ms, &events);
 		ssize_t n;
 
-		if (net_poll_one(t->fd, POLLIN, deadline) == 0)
-			return leaf_timeout(t, timeout_ms);
+		if (code)
+			return code;
 		n = net_read(t->fd, (char *)buf + got, len - got);
 		if (n < 0)
 			return tcp_lost_error(t, 0, errno);
@@ -213,8 +232,9 @@ static int tcp_finish(struct tcp_boot *t, int code, int64_t deadline, struct boo
 
 /* ------------------------------------------------------------------------ opening -- */
 
-int boot_open_id(struct boot **boot, const char *id, int rank, int nranks,
-		 const char *interface_name, int64_t timeout_ms)
+/* parent: whose watch counts, or NULL. */
+static int tcp_open_id(struct boot **boot, const struct boot *parent, const char *id, int rank,
+		       int nranks, const char *interface_name, int64_t timeout_ms)
 {
 	int64_t deadline = boot_deadline(timeout_ms);
 	struct net_addrs addrs;
@@ -224,6 +244,10 @@ int boot_open_id(struct boot **boot, const char *id, int rank, int nranks,
 	*boot = NULL;
 	unique_id_drop_inherited();
 	code = tcp_new(&t, rank, nranks, interface_name);
+	if (code == 0 && parent != NULL) {
+		t->boot.aborted = parent->aborted;
+		t->boot.watched = parent->watched;
+	}
 	if (code == 0)
 		code = unique_id_parse(id, t->shared, &addrs);
 	if (code == 0 && rank == 0)
@@ -231,6 +255,18 @@ int boot_open_id(struct boot **boot, const char *id, int rank, int nranks,
 	if (code == 0 && rank > 0)
 		code = tcp_join(t, &addrs, 0, deadline, timeout_ms);
 	return tcp_finish(t, code, deadline, boot);
+}
+
+int boot_open_id(struct boot **boot, const char *id, int rank, int nranks,
+		 const char *interface_name, int64_t timeout_ms)
+{
+	return tcp_open_id(boot, NULL, id, rank, nranks, interface_name, timeout_ms);
+}
+
+int boot_open_derived(struct boot **boot, const struct boot *parent, const char *id, int rank,
+		      int nranks, const char *interface_name, int64_t timeout_ms)
+{
+	return tcp_open_id(boot, parent, id, rank, nranks, interface_name, timeout_ms);
 }
 
 /* Without a key from the user at least jobs on other ports are kept apart. */

@@ -52,7 +52,10 @@ static void host_mac(const coll_host_t *host, const void *data, uint64_t len, ui
 
 static int32_t host_aborted(const coll_host_t *host)
 {
-	return atomic_load(&host_link(host)->aborted);
+	const struct link *link = host_link(host);
+
+	return atomic_load(&link->aborted) ||
+	       (atomic_load(&link->unborn) && atomic_load(&link->parent->aborted));
 }
 
 static void *host_alloc(const coll_host_t *host, uint64_t bytes)

@@ -158,6 +158,8 @@ static void link_begin(struct link *link)
 {
 	link_ask_memory(link);
 	link_ask_device(link);
+	atomic_store(&link->unborn, 0);
+	boot_watch(link->boot, &link->aborted);
 	link_number_nodes(link);
 	wait_add(link);
 }
@@ -225,6 +227,7 @@ int link_derive(struct link **out, struct link *parent, struct boot *boot)
 	}
 	link->parent = parent;
 	link_hold(parent);
+	atomic_store(&link->unborn, !atomic_load(&parent->aborted)); /* shrink may come after it */
 	return link_prepare(link, boot, parent->conf, parent->plugin, &parent->tuning,
 			    parent->device);
 }

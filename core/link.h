@@ -40,6 +40,7 @@ struct link {
 	_Atomic int wanted; /* threads that wait for the lock */
 	_Atomic int stop;   /* tells the thread to end */
 	_Atomic int aborted;
+	_Atomic int unborn;       /* being made: an abort of its parent is one of it */
 	_Atomic uintptr_t driver; /* the thread that last called in */
 	int64_t poll_us, yield_us, timeout_us;
 	struct tuning tuning; /* rank 0's */

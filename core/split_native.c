@@ -55,7 +55,8 @@ static int native_meet(struct native_split *s, char **ids, const char *interface
 		return error_set(COLL_ERR_REMOTE,
 				 "rank %d could not make an id for the new communicator",
 				 s->members[0]);
-	code = boot_open_id(&boot, id, s->place, s->n, interface_name, s->timeout_ms);
+	code = boot_open_derived(&boot, s->meeting, id, s->place, s->n, interface_name,
+				 s->timeout_ms);
 	return code ? code : link_derive(&s->link, s->comm->link, boot);
 }
 

@@ -4,6 +4,8 @@
 #include "../core/error.h"
 #include "boot_harness.h"
 
+#include <stdatomic.h>
+
 /* ------------------------------------------------------------------- in memory -- */
 
 struct local_rank {
@@ -296,6 +298,49 @@ static void test_user_failing(void)
 	ok(boot == NULL, "and there is no boot");
 }
 
+/* ------------------------------------------------------------------- giving up -- */
+
+static _Atomic int aborted;
+
+static void *abort_soon(void *arg)
+{
+	(void)arg;
+	pause_ms(300);
+	atomic_store(&aborted, 1);
+	return NULL;
+}
+
+/* A rank that nobody meets is aborted by another thread. */
+static void test_watch(int rank)
+{
+	char id[COLL_UNIQUE_ID_SIZE];
+	struct boot *parents[2], *boot = NULL;
+	pthread_t thread;
+	int64_t begin = boot_now();
+	int code;
+
+	atomic_store(&aborted, 0);
+	if (boot_open_local(parents, 2) || boot_make_id(id, sizeof(id), NULL) ||
+	    pthread_create(&thread, NULL, abort_soon, NULL))
+		bail_out("%s", error_text());
+	boot_watch(parents[rank], &aborted);
+	code = boot_open_derived(&boot, parents[rank], id, rank, 2, NULL, LONG_MS);
+	is_int(code, COLL_ERR_ABORTED, "rank %d, which meets nobody, is aborted", rank);
+	diag("%s", error_text());
+	ok(boot == NULL && boot_now() - begin < LONG_MS / 2, "long before its time is out");
+	code = boot_exchange(parents[rank], &rank, parents, 0, LONG_MS);
+	is_int(code, COLL_ERR_ABORTED, "its first meeting is over too");
+	code = boot_exchange(parents[!rank], &rank, parents, 0, LONG_MS);
+	is_int(code, COLL_ERR_REMOTE, "and the other rank there");
+	ok(strstr(error_text(), rank ? "rank 1 aborted" : "rank 0 aborted") != NULL, "is told: %s",
+	   error_text());
+	pthread_join(thread, NULL);
+	boot_close(parents[0]);
+	boot_close(parents[1]);
+	if (rank && !boot_open_id(&boot, id, 0, 1, NULL, LONG_MS))
+		boot_close(boot);
+}
+
 int main(void)
 {
 	static const int sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16};
@@ -323,5 +368,7 @@ int main(void)
 	test_local_timeout();
 	test_local_leaving();
 	test_local_mismatch();
+	test_watch(0);
+	test_watch(1);
 	return done_testing();
 }

@@ -453,6 +453,112 @@ static void test_abort(const char *backend, int on_event)
 	close_all(comms, 2);
 }
 
+struct splitter {
+	pthread_t thread;
+	coll_comm_t comm, made;
+	coll_result_t code;
+	char text[200];
+};
+
+static void *split_it(void *arg)
+{
+	struct splitter *s = arg;
+
+	s->code = coll_comm_split(s->comm, 0, 0, &s->made, NULL);
+	snprintf(s->text, sizeof(s->text), "%s", coll_get_last_error(NULL));
+	return NULL;
+}
+
+static void split_begin(struct splitter *s, coll_comm_t comm)
+{
+	*s = (struct splitter){.comm = comm};
+	if (pthread_create(&s->thread, NULL, split_it, s))
+		bail_out("cannot start a thread");
+}
+
+static void split_abort(struct splitter *s, const char *text, const char *what)
+{
+	const double begin = ranks_now();
+
+	is_int(coll_comm_abort(s->comm), 0, "%s: aborted", what);
+	pthread_join(s->thread, NULL);
+	ok(ranks_now() - begin < 20, "which does not wait for the other ranks: %.1f s",
+	   ranks_now() - begin);
+	is_int(s->code, COLL_ERR_ABORTED, "and ends the split");
+	ok(!s->made && strstr(s->text, text), "in these words: %s", s->text);
+}
+
+struct opener {
+	pthread_t thread;
+	const char *id;
+	coll_comm_t comm;
+	int rank;
+};
+
+static void *open_it(void *arg)
+{
+	struct opener *o = arg;
+	coll_config_t config;
+
+	ranks_config(&config, "engine");
+	if (coll_comm_init_rank(&o->comm, 2, o->id, o->rank, &config))
+		bail_out("init_rank: %s", coll_get_last_error(NULL));
+	return NULL;
+}
+
+/* As open_all, but the ranks meet as those of several processes do. */
+static void open_each(coll_comm_t comms[2])
+{
+	char id[COLL_UNIQUE_ID_SIZE];
+	struct opener o[2];
+
+	if (coll_get_unique_id(id, sizeof(id)))
+		bail_out("no id");
+	for (int r = 0; r < 2; r++) {
+		o[r] = (struct opener){.id = id, .rank = r};
+		if (pthread_create(&o[r].thread, NULL, open_it, &o[r]))
+			bail_out("cannot start a thread");
+	}
+	for (int r = 0; r < 2; r++) {
+		pthread_join(o[r].thread, NULL);
+		comms[r] = o[r].comm;
+	}
+}
+
+/* A split that the other rank does not make. */
+static void test_abort_split(int rank, int each)
+{
+	coll_comm_t comms[2];
+	struct splitter s;
+
+	if (each)
+		open_each(comms);
+	else
+		open_all(comms, 2, "engine");
+	split_begin(&s, comms[rank]);
+	ranks_sleep(0.3);
+	split_abort(&s, rank ? "rank 1 aborted" : "rank 0 aborted",
+		    each ? "a split over tcp" : "a split in memory");
+	close_all(comms, 2);
+}
+
+/* Both have begun, and one waits for the other inside the backend. */
+static void test_abort_backend(void)
+{
+	coll_comm_t comms[2];
+	struct splitter s[2];
+
+	setenv("COLL_ENGINE_DAWDLE", "yes", 1);
+	open_all(comms, 2, "engine");
+	unsetenv("COLL_ENGINE_DAWDLE");
+	split_begin(&s[0], comms[0]);
+	split_begin(&s[1], comms[1]);
+	ranks_sleep(0.5);
+	split_abort(&s[0], "rank 0 aborted", "in an exchange of the backend's");
+	split_abort(&s[1], "", "in the backend");
+	close_all(comms, 2);
+}
+
 static void test_timeout(void)
 {
 	coll_comm_t comms[2];
@@ -525,6 +631,10 @@ int main(void)
 	test_together();
 	test_events();
 	test_abort("engine", 1);
+	for (int rank = 0; rank < 2; rank++)
+		for (int each = 0; each < 2; each++)
+			test_abort_split(rank, each);
+	test_abort_backend();
 	test_timeout();
 	plugin_dir_end();
 	return done_testing();

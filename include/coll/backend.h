@@ -197,7 +197,10 @@ struct coll_host {
 	 */
 	void (*mac)(const coll_host_t *host, const void *data, uint64_t len, uint8_t out[16]);
 
-	/* Non-zero once the communicator is being aborted: blocking code must end.  Any thread. */
+	/*
+	 * Non-zero once the communicator is being aborted (within split and shrink also the one that
+	 * it is made from): blocking code must end.  Any thread.
+	 */
 	int32_t (*aborted)(const coll_host_t *host);
 
 	/*

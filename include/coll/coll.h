@@ -324,8 +324,9 @@ enum { COLL_SPLIT_NOCOLOR = -1 };
  * destroyed first.  In a group the call returns at once, and coll_group_end blocks and fills in
  * *newcomm: so one thread can split for all ranks of coll_comm_init_all.
  * Without a transport the backend makes new connections instead, for which the ranks meet as they
- * did for the first communicator: operations before it are waited for, each step takes at most
- * init_timeout, and an abort by another thread waits until it is over.
+ * did for the first communicator: operations before it are waited for, and each step takes at most
+ * init_timeout.  An abort by another thread ends it, but has to wait for an exchange function of the
+ * application's own.
  */
 COLL_API coll_result_t coll_comm_split(coll_comm_t comm, int32_t color, int32_t key,
 				       coll_comm_t *newcomm, const coll_config_t *config);

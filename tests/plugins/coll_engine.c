@@ -279,6 +279,16 @@ static void *engine_handle(void *ep)
 }
 
 #ifndef ENGINE_BARE
+/* Does not come before the others lose patience, or it is aborted. */
+static int32_t engine_dawdle(const coll_host_t *host, coll_error_t *err)
+{
+	const struct timespec moment = {.tv_nsec = 1000000};
+
+	for (int64_t i = 0; i < host->timeout_ms && !host->aborted(host); i++)
+		nanosleep(&moment, NULL);
+	return engine_error(err, COLL_ERR_ABORTED, "has dawdled");
+}
+
 static int32_t engine_split(void *ep, int32_t color, int32_t key, const coll_host_t *newhost,
 			    void **newep, coll_error_t *err)
 {
@@ -289,6 +299,8 @@ static int32_t engine_split(void *ep, int32_t color, int32_t key, const coll_hos
 	*newep = NULL;
 	if (color < 0)
 		return COLL_SUCCESS;
+	if (newhost->rank && newhost->option_int(newhost, "dawdle"))
+		return engine_dawdle(newhost, err);
 	code = engine_together(newhost, err);
 	return code ? code : engine_make(newhost, "split", newep, err);
 }
@@ -419,6 +431,11 @@ static const coll_option_t engine_options[] = {
 	 .help = "opening fails on rank 0 of so many",
 	 .max = 64,
 	 .type = COLL_OPTION_INT},
+	{.key = "dawdle",
+	 .fallback = "no",
+	 .unit = "",
+	 .help = "splits only rank 0 begins",
+	 .type = COLL_OPTION_BOOL},
 };
 
 COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
@@ -431,7 +448,7 @@ COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.priority = 1,
 	.memory = COLL_MEM_HOST,
 	.options = engine_options,
-	.option_count = 1,
+	.option_count = 2,
 	.option_size = sizeof(coll_option_t),
 	.native = &engine_slots,
 	.open = engine_open,

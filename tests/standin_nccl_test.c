@@ -1,212 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * standin_nccl_test.c - the stand-in for NCCL by itself: what the backend's tests are built on does
- * what NCCL's documentation says, with ranks as threads, as processes, and all in one thread.
+ * standin_nccl_test.c - the stand-in for NCCL by itself, its operations: what the backend's tests are
+ * built on does what NCCL's documentation says, with ranks as threads and as processes.
  */
-#include <dlfcn.h>
-#include <math.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include "standin_nccl.h"
 
-#include "fakes/cuda.h"
-#include "fakes/nccl.h"
-#include "tap.h"
+enum { COUNT = 3000 };
 
-enum { RANKS = 4, COUNT = 3000, I8 = 0, I32 = 2, F16 = 6, F32 = 7, BF16 = 9, E4M3 = 10, E5M2 = 11 };
-enum { SUM, PROD, MAX, MIN, AVG, OPS };
-
-/* One rank: a thread, a process, or what one thread has for it. */
-struct me {
-	int rank, n, bad, blocking;
-	nccl_unique_id_t id;
-	nccl_comm_t comm;
-	void *stream, *context;
-	int (*body)(struct me *me);
-};
-
-#define WANT(cond) (void)((cond) || want_failed(me, __LINE__, #cond))
-
-static int want_failed(struct me *me, int line, const char *what)
-{
-	diag("rank %d of %d: line %d: not %s: %s", me->rank, me->n, line, what,
-	     ncclGetLastError(NULL));
-	return ++me->bad;
-}
-
-/* ------------------------------------------------------------------------- ranks -- */
-
-/* What a call of a non-blocking communicator comes to. */
-static int settle(nccl_comm_t comm, int code)
-{
-	const struct timespec nap = {0, 50000};
-
-	while (!code || code == NCCL_IN_PROGRESS) {
-		if (ncclCommGetAsyncError(comm, &code))
-			return -1;
-		if (code != NCCL_IN_PROGRESS)
-			return code;
-		nanosleep(&nap, NULL);
-	}
-	return code;
-}
-
-static void device_take(struct me *me)
-{
-	WANT(cuInit(0) == 0);
-	WANT(cuDevicePrimaryCtxRetain(&me->context, me->rank) == 0);
-	WANT(cuCtxPushCurrent_v2(me->context) == 0);
-	WANT(cuStreamCreate(&me->stream, CU_STREAM_NON_BLOCKING) == 0);
-}
-
-static void device_leave(struct me *me)
-{
-	void *popped;
-
-	WANT(cuStreamDestroy_v2(me->stream) == 0);
-	WANT(cuCtxPopCurrent_v2(&popped) == 0);
-	WANT(cuDevicePrimaryCtxRelease_v2(me->rank) == 0);
-}
-
-static nccl_config_t config(int blocking)
-{
-	const nccl_config_t made = {.size = sizeof(made),
-				    .magic = (unsigned)NCCL_CONFIG_MAGIC,
-				    .version = NCCL_2_18,
-				    .blocking = blocking,
-				    .cga_cluster_size = NCCL_UNDEF,
-				    .min_ctas = NCCL_UNDEF,
-				    .max_ctas = NCCL_UNDEF,
-				    .split_share = NCCL_UNDEF};
-
-	return made;
-}
-
-static int init(struct me *me)
-{
-	nccl_config_t with = config(me->blocking);
-	int code = ncclCommInitRankConfig(&me->comm, me->n, me->id, me->rank, &with);
-
-	return me->blocking ? code : settle(me->comm, code);
-}
-
-/* A body with a device, a stream and a communicator, which it may have ended itself. */
-static void *rank_main(void *arg)
-{
-	struct me *me = arg;
-
-	device_take(me);
-	WANT(init(me) == NCCL_SUCCESS);
-	if (me->comm && !me->bad)
-		me->body(me);
-	if (me->comm && !me->bad)
-		WANT(ncclCommDestroy(me->comm) == NCCL_SUCCESS);
-	else if (me->comm)
-		ncclCommAbort(me->comm);
-	device_leave(me);
-	return NULL;
-}
-
-static void *bare_main(void *arg)
-{
-	struct me *me = arg;
-
-	device_take(me);
-	me->body(me);
-	device_leave(me);
-	return NULL;
-}
-
-static void us_new(struct me *us, int n, int blocking, int (*body)(struct me *))
-{
-	nccl_unique_id_t id;
-	int r;
-
-	memset(us, 0, sizeof(*us) * RANKS);
-	if (ncclGetUniqueId(&id))
-		bail_out("no unique id");
-	for (r = 0; r < n; r++) {
-		us[r].rank = r;
-		us[r].n = n;
-		us[r].id = id;
-		us[r].blocking = blocking;
-		us[r].body = body;
-	}
-}
-
-/* The number of ranks that something was wrong for. */
-static int in_threads(int n, int blocking, void *(*start)(void *), int (*body)(struct me *))
-{
-	struct me us[RANKS];
-	pthread_t threads[RANKS];
-	int r, bad = 0;
-
-	us_new(us, n, blocking, body);
-	for (r = 0; r < n; r++)
-		if (pthread_create(&threads[r], NULL, start, &us[r]))
-			bail_out("no thread");
-	for (r = 0; r < n; r++) {
-		pthread_join(threads[r], NULL);
-		bad += us[r].bad != 0;
-	}
-	return bad;
-}
-
-static int in_processes(int n, int blocking, void *(*start)(void *), int (*body)(struct me *))
-{
-	struct me us[RANKS];
-	pid_t children[RANKS];
-	int r, status, bad = 0;
-
-	us_new(us, n, blocking, body);
-	for (r = 0; r < n; r++) {
-		children[r] = fork();
-		if (children[r] < 0)
-			bail_out("no process");
-		if (!children[r]) {
-			alarm(300);
-			start(&us[r]);
-			if (standin_nccl_comms() != 0)
-				us[r].bad++;
-			exit(us[r].bad != 0);
-		}
-	}
-	for (r = 0; r < n; r++)
-		bad += waitpid(children[r], &status, 0) != children[r] || status != 0;
-	return bad;
-}
-
-/* ------------------------------------------------------------------------ memory -- */
-
-static void *device_new(struct me *me, size_t n)
-{
-	CUdeviceptr at = 0;
-
-	WANT(cuMemAlloc_v2(&at, n ? n : 1) == 0);
-	return (void *)(uintptr_t)at;
-}
-
-static void device_free(struct me *me, void *at)
-{
-	WANT(cuMemFree_v2((uintptr_t)at) == 0);
-}
-
-static void copy(struct me *me, void *to, const void *from, size_t n)
-{
-	WANT(cuMemcpy((uintptr_t)to, (uintptr_t)from, n) == 0);
-}
-
-static int done(struct me *me, int code)
-{
-	if (!me->blocking)
-		code = settle(me->comm, code);
-	if (code)
-		return code;
-	return cuStreamSynchronize(me->stream);
-}
+/* ------------------------------------------------------------------------ values -- */
 
 /* Element i of rank r: small enough to be exact in what is tested with it. */
 static int value(int r, size_t i)
@@ -240,41 +41,44 @@ static int reference(int n, int op, size_t i)
 	return (int)(op == AVG ? x / n : x);
 }
 
+/* What one of the reductions has left at to, against the plain reference from element first on. */
+static void check_result(struct me *me, const void *to, size_t first, size_t count, int op,
+			 int line)
+{
+	int *host = malloc(count * sizeof(int)), wrong = 0;
+	size_t i;
+
+	copy(me, host, to, count * sizeof(int));
+	for (i = 0; i < count; i++)
+		wrong += host[i] != reference(me->n, op, first + i);
+	if (wrong)
+		want_failed(me, line, "what the reference says");
+	free(host);
+}
+
+/* from, and to beside it or, in place, of it. */
 static void check_reductions(struct me *me, size_t count, int in_place)
 {
-	size_t i, total = count * (size_t)me->n;
-	int *host = malloc(total * sizeof(int)), op, wrong;
-	void *from = device_new(me, total * sizeof(int)), *to = from, *into;
+	size_t total = count * (size_t)me->n, mine = (size_t)me->rank * count;
+	int *host = malloc(total * sizeof(int)), op, root = me->n - 1;
+	char *from = device_new(me, total * sizeof(int));
+	char *to = in_place ? from : device_new(me, total * sizeof(int));
+	char *part = to + (in_place ? mine * sizeof(int) : 0);
 
-	if (!in_place)
-		to = device_new(me, total * sizeof(int));
+	fill(me, host, me->rank, total);
 	for (op = SUM; op < OPS; op++) {
-		fill(me, host, me->rank, total);
 		copy(me, from, host, total * sizeof(int));
 		WANT(done(me, ncclAllReduce(from, to, count, I32, op, me->comm, me->stream)) == 0);
-		copy(me, host, to, count * sizeof(int));
-		for (i = wrong = 0; i < count; i++)
-			wrong += host[i] != reference(me->n, op, i);
-		WANT(wrong == 0);
-
-		fill(me, host, me->rank, total);
+		check_result(me, to, 0, count, op, __LINE__);
 		copy(me, from, host, total * sizeof(int));
-		into = (char *)to + (in_place ? (size_t)me->rank * count * sizeof(int) : 0);
-		WANT(done(me, ncclReduceScatter(from, into, count, I32, op, me->comm,
+		WANT(done(me, ncclReduceScatter(from, part, count, I32, op, me->comm,
 						me->stream)) == 0);
-		copy(me, host, into, count * sizeof(int));
-		for (i = wrong = 0; i < count; i++)
-			wrong += host[i] != reference(me->n, op, i + (size_t)me->rank * count);
-		WANT(wrong == 0);
-
-		fill(me, host, me->rank, total);
+		check_result(me, part, mine, count, op, __LINE__);
 		copy(me, from, host, total * sizeof(int));
-		WANT(done(me, ncclReduce(from, me->rank == me->n - 1 ? to : NULL, count, I32, op,
-					 me->n - 1, me->comm, me->stream)) == 0);
-		copy(me, host, to, count * sizeof(int));
-		for (i = wrong = 0; i < count && me->rank == me->n - 1; i++)
-			wrong += host[i] != reference(me->n, op, i);
-		WANT(wrong == 0);
+		WANT(done(me, ncclReduce(from, me->rank == root ? to : NULL, count, I32, op, root,
+					 me->comm, me->stream)) == 0);
+		if (me->rank == root)
+			check_result(me, to, 0, count, op, __LINE__);
 	}
 	device_free(me, from);
 	if (!in_place)
@@ -356,11 +160,113 @@ static void test_collectives(void)
 	is_int(standin_nccl_comms(), 0, "no communicator is left");
 }
 
+/* ------------------------------------------------------------------------ groups -- */
+
+/* Every rank to every rank at once, itself too, several times, larger than any buffer. */
+static int pairs(struct me *me)
+{
+	enum { N = 50000, TIMES = 2 };
+	size_t bytes = sizeof(int) * N, i;
+	int *host = malloc(bytes), r, k;
+	char *from = device_new(me, bytes * TIMES), *to = device_new(me, bytes * TIMES * RANKS);
+
+	for (k = 0; k < TIMES; k++) {
+		fill(me, host, me->rank + 10 * k, N);
+		copy(me, from + (size_t)k * bytes, host, bytes);
+	}
+	WANT(ncclGroupStart() == 0);
+	for (k = 0; k < TIMES; k++)
+		for (r = 0; r < me->n; r++)
+			WANT(ncclSend(from + (size_t)k * bytes, N, I32, r, me->comm, me->stream) ==
+			     0);
+	for (k = 0; k < TIMES; k++)
+		for (r = 0; r < me->n; r++)
+			WANT(ncclRecv(to + (size_t)(k * RANKS + r) * bytes, N, I32, r, me->comm,
+				      me->stream) == 0);
+	WANT(done(me, ncclGroupEnd()) == 0);
+	for (k = 0; k < TIMES; k++)
+		for (r = 0; r < me->n; r++) {
+			copy(me, host, to + (size_t)(k * RANKS + r) * bytes, bytes);
+			WANT(wrong_at(host, r + 10 * k, 0, N) == 0);
+		}
+	for (i = 0; i < 2; i++) {
+		WANT(ncclGroupStart() == 0);
+		WANT(ncclGroupStart() == 0);
+		WANT(ncclAllReduce(from, from, N, I32, SUM, me->comm, me->stream) == 0);
+		WANT(ncclGroupEnd() == 0);
+		WANT(ncclBroadcast(from, to, N, I32, 0, me->comm, me->stream) == 0);
+		WANT(done(me, ncclGroupEnd()) == 0);
+	}
+	device_free(me, from);
+	device_free(me, to);
+	free(host);
+	return 0;
+}
+
+/* A ring of single sends and receives, without groups: even ranks send first. */
+static int ring(struct me *me)
+{
+	int next = (me->rank + 1) % me->n, last = (me->rank + me->n - 1) % me->n, got = -1, k;
+	char *at = device_new(me, 8);
+
+	copy(me, at, &me->rank, sizeof(int));
+	for (k = 0; k < 2; k++)
+		if ((me->rank + k) % 2 == 0)
+			WANT(done(me, ncclSend(at, 1, I32, next, me->comm, me->stream)) == 0);
+		else
+			WANT(done(me, ncclRecv(at + 4, 1, I32, last, me->comm, me->stream)) == 0);
+	copy(me, &got, at + 4, sizeof(int));
+	WANT(got == last);
+	device_free(me, at);
+	return 0;
+}
+
+/* Operations of one group on two streams: each stream waits for all of it. */
+static int streams(struct me *me)
+{
+	void *other;
+	int *host = malloc(COUNT * sizeof(int));
+	char *a = device_new(me, COUNT * sizeof(int)), *b = device_new(me, COUNT * sizeof(int));
+
+	WANT(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING) == 0);
+	fill(me, host, me->rank, COUNT);
+	WANT(cuMemcpyHtoDAsync_v2((uintptr_t)b, host, COUNT * sizeof(int), other) == 0);
+	WANT(cuMemcpyHtoDAsync_v2((uintptr_t)a, host, COUNT * sizeof(int), me->stream) == 0);
+	WANT(ncclGroupStart() == 0);
+	WANT(ncclAllReduce(a, a, COUNT, I32, SUM, me->comm, me->stream) == 0);
+	WANT(ncclAllReduce(b, b, COUNT, I32, MAX, me->comm, other) == 0);
+	WANT(done(me, ncclGroupEnd()) == 0);
+	check_result(me, b, 0, COUNT, MAX, __LINE__);
+	WANT(cuStreamSynchronize(other) == 0);
+	check_result(me, a, 0, COUNT, SUM, __LINE__);
+	WANT(cuStreamDestroy_v2(other) == 0);
+	device_free(me, a);
+	device_free(me, b);
+	free(host);
+	return 0;
+}
+
+static void test_groups(void)
+{
+	int blocking;
+
+	for (blocking = 0; blocking < 2; blocking++) {
+		is_int(in_threads(4, blocking, rank_main, pairs), 0, "4 ranks: pairs at once, %d",
+		       blocking);
+		is_int(in_threads(1, blocking, rank_main, pairs), 0, "1 rank: pairs at once, %d",
+		       blocking);
+		is_int(in_threads(2, blocking, rank_main, ring), 0, "2 ranks: a ring, %d",
+		       blocking);
+		is_int(in_threads(3, blocking, rank_main, streams), 0, "two streams, %d", blocking);
+	}
+}
+
 int main(void)
 {
 	alarm(900);
 	setenv("STANDIN_CUDA_DEVICES", "8", 1);
-	(void)bare_main;
 	test_collectives();
+	test_groups();
+	is_int(standin_nccl_comms(), 0, "no communicator is left");
 	return done_testing();
 }

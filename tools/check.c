@@ -57,7 +57,7 @@ struct check_broken {
 struct check_line {
 	struct check_options options;
 	const char *only[CHECK_ONLY_MAX + 1];
-	int only_count, list, help, ranks_said;
+	int only_count, list, help;
 	const char *keys[2 * CHECK_KEYS_MAX + 1];
 	int key_count;
 };
@@ -108,7 +108,7 @@ static int check_set_ranks(struct check_line *line, const char *text)
 				  CHECK_RANKS, text);
 	line->options.ranks_min = (int)low;
 	line->options.ranks_max = (int)high;
-	line->ranks_said = 1;
+	line->options.ranks_said = 1;
 	return 0;
 }
 
@@ -179,7 +179,7 @@ static int check_read_line(struct check_line *line, int argc, char **argv)
 		if (status || line->help)
 			return status;
 	}
-	if (o->quick && !line->ranks_said)
+	if (o->quick && !o->ranks_said)
 		o->ranks_max = CHECK_QUICK_RANKS;
 	if (line->list && optind == argc)
 		return 0;
@@ -283,12 +283,34 @@ static void check_group(const struct check_line *line, int group, struct check_s
 		}
 }
 
-static int check_report(const struct check_line *line)
+/* A rank of a plugin for devices has one of its own, unless the user wants it otherwise. */
+static void check_look(struct check_options *o)
+{
+	const struct check_survey *survey = &o->survey;
+
+	check_survey(o);
+	if (!survey->device_only)
+		return;
+	printf("# it takes memory of CUDA devices only; ");
+	if (!survey->devices) {
+		check_print_text(survey->why);
+	} else {
+		printf("there %s %d", survey->devices == 1 ? "is" : "are", survey->devices);
+		if (!o->ranks_said && o->ranks_max > survey->devices) {
+			o->ranks_max = survey->devices;
+			printf(", so no more ranks than that; --ranks lets processes share them");
+		}
+	}
+	putchar('\n');
+}
+
+static int check_report(struct check_line *line)
 {
 	static struct check_sum sum;
 	int64_t begin = tool_now_ms();
 
 	printf("TAP version 13\n# %s\n", line->options.path);
+	check_look(&line->options);
 	for (int group = 0; group <= CHECK_API; group++)
 		check_group(line, group, &sum);
 	printf("1..%d\n", sum.total);

@@ -54,9 +54,11 @@ enum check_need {
 	CHECK_CANCEL = 8,    /* cancel and drop */
 	CHECK_REGISTER = 16, /* mem_register of the transport */
 	CHECK_FORKED = 32,
-	CHECK_EVENTS = 64, /* native->event_* */
-	CHECK_SPLIT = 128, /* native->split */
-	CHECK_MEMORY = 256 /* transport->memory */
+	CHECK_EVENTS = 64,   /* native->event_* */
+	CHECK_SPLIT = 128,   /* native->split */
+	CHECK_MEMORY = 256,  /* transport->memory */
+	CHECK_DEVICES = 512, /* memory of devices, and no host memory */
+	CHECK_MANAGED = 1024 /* managed memory, where CHECK_DEVICES is needed too */
 };
 
 /* What the ranks of a check may be. */
@@ -84,15 +86,25 @@ struct check {
 	const void *plan; /* the check's own, for a `run` that several share */
 };
 
-/* The command line. */
+/* What was seen before the first check (check_device.c). */
+struct check_survey {
+	int bare;        /* it has no transport group: what it lacks nobody does in its place */
+	int device_only; /* it takes memory of CUDA devices, but no host memory */
+	int managed;     /* then: managed memory among it */
+	int devices;     /* then: how many there are */
+	char why[200];   /* ... or why there are none */
+};
+
+/* The command line, and the survey. */
 struct check_options {
 	const char *path; /* of the plugin, absolute */
 	char dir[4096];   /* its directory */
 	char name[32];    /* <name> of coll_<name>.so; "" if the file is not called so */
-	int ranks_min, ranks_max;
+	int ranks_min, ranks_max, ranks_said;
 	int quick, all;
 	int64_t timeout_ms;      /* of one case: what takes longer has hung */
 	const char *const *keys; /* of --option key=value: "key", "value", ..., NULL */
+	struct check_survey survey;
 };
 
 /*
@@ -175,6 +187,19 @@ void check_come(struct check_case *c, int rank, unsigned turn, const void *in, s
 int check_all_here(const struct check_case *c, unsigned turn);
 /* The same with the case's patience; fails the check when somebody does not come. */
 int check_barrier(struct check_case *c, int rank, unsigned *turn);
+
+/* ------------------------------------------------------------------ devices -- */
+
+/* Fills options->survey, in a process of its own. */
+void check_survey(struct check_options *options);
+/* The device of a rank, where the plugin takes memory of devices only; else -1. */
+int check_device(const struct check_case *c, int rank);
+/* Must ranks share devices? */
+int check_few_devices(const struct check_case *c);
+/* Skips the check if there are no such devices as it needs. */
+void check_device_needs(struct check_case *c);
+/* Where ranks begin: in a rank's process, or once in that of all threads. */
+void check_device_begin(struct check_case *c, int rank);
 
 /* ------------------------------------------------------------------ the frame -- */
 

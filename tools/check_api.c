@@ -7,6 +7,8 @@
 #include <time.h>
 #include "tool.h"
 
+enum { API_IMPATIENCE = 4 };
+
 /* ------------------------------------------------------------------ speaking -- */
 
 int api_fail(struct api_rank *r, const char *fmt, ...)
@@ -21,30 +23,32 @@ int api_fail(struct api_rank *r, const char *fmt, ...)
 	return 0;
 }
 
-static int api_find_transport(const struct api_rank *r)
+int api_may_lack(const struct api_rank *r)
 {
-	coll_backend_info_t backend = {.size = sizeof(backend)};
-	coll_config_t config;
-	coll_info_t info;
-	int has = -1;
-
-	api_configure(r, &config);
-	if (coll_info_create(&config, &info))
-		return 1;
-	for (int32_t i = 0; i < coll_info_backend_count(info); i++)
-		if (!coll_info_backend(info, i, &backend) &&
-		    !strcmp(backend.name, r->c->options->name) &&
-		    backend.capabilities & COLL_CAP_TRANSPORT)
-			has = 1;
-	coll_info_destroy(info);
-	return has;
+	return r->c->options->survey.bare;
 }
 
-int api_may_lack(struct api_rank *r)
+int api_pass_over(struct api_rank *r, coll_result_t code)
 {
-	if (!r->transport)
-		r->transport = api_find_transport(r);
-	return r->transport < 0;
+	coll_result_t error;
+
+	if (code != COLL_ERR_UNSUPPORTED || !api_may_lack(r))
+		return 0;
+	snprintf(r->lacks, sizeof(r->lacks), "%s", coll_get_last_error(NULL));
+	/* An engine that finds out late fails the communicator, on all ranks. */
+	if (coll_comm_get_async_error(r->comm, &error) || !error)
+		return 1;
+	coll_comm_destroy(r->comm);
+	r->comm = NULL;
+	return api_join(r, &r->comm);
+}
+
+/* The calling thread's context is its own business. */
+static int api_same_context(struct api_rank *r, const char *what)
+{
+	if (r->device < 0 || memory_context() == r->context)
+		return 1;
+	return api_fail(r, "%s changed the thread's current CUDA context", what);
 }
 
 int api_did(struct api_rank *r, coll_result_t code, const char *what)
@@ -52,7 +56,7 @@ int api_did(struct api_rank *r, coll_result_t code, const char *what)
 	char text[CHECK_TEXT];
 
 	if (code == COLL_SUCCESS)
-		return 1;
+		return api_same_context(r, what);
 	snprintf(text, sizeof(text), "%s", coll_get_last_error(NULL));
 	if (code == COLL_ERR_UNSUPPORTED && api_may_lack(r)) {
 		check_skip(r->c, "%s: %s", what, text);
@@ -111,6 +115,10 @@ void api_configure(const struct api_rank *r, coll_config_t *config)
 	config->plugin_path = r->c->options->dir;
 	config->backend = r->c->options->name;
 	config->timeout_ms = plan->timeout_ms ? plan->timeout_ms : r->c->patience_ms;
+	/* Who has no transport hears of another's failure by waiting in vain. */
+	if (plan->flags & API_ROUGH && api_may_lack(r) && !plan->timeout_ms)
+		config->timeout_ms /= API_IMPATIENCE;
+	config->device = r->device;
 	config->init_timeout_ms = r->c->patience_ms;
 	config->options = plan->options;
 }
@@ -132,11 +140,19 @@ int api_join(struct api_rank *r, coll_comm_t *comm)
 
 int api_join_all(struct api_rank *r, coll_comm_t *comms)
 {
+	int32_t device[CHECK_RANKS];
 	coll_config_t config;
 
+	if (check_few_devices(r->c)) {
+		check_skip(r->c, "coll_comm_init_all needs a device for each rank");
+		return 0;
+	}
+	for (int32_t i = 0; i < r->nranks; i++)
+		device[i] = check_device(r->c, i);
 	api_configure(r, &config);
 	check_slot(r->c, r->slot, "coll_comm_init_all");
-	return api_did(r, coll_comm_init_all(comms, r->nranks, NULL, &config),
+	return api_did(r,
+		       coll_comm_init_all(comms, r->nranks, r->device < 0 ? NULL : device, &config),
 		       "coll_comm_init_all");
 }
 
@@ -150,49 +166,71 @@ int api_derive(struct api_rank *derived, const struct api_rank *r, coll_comm_t c
 
 int api_works(struct api_rank *r)
 {
-	int32_t x = 1 << r->rank, all = (1 << r->nranks) - 1;
+	int32_t *x = api_room(r, sizeof(*x)), all = (1 << r->nranks) - 1;
 
-	if (!api_did(r, coll_allreduce(&x, &x, 1, COLL_INT32, COLL_SUM, r->comm, NULL),
+	*x = 1 << r->rank;
+	if (!api_did(r, coll_allreduce(x, x, 1, COLL_INT32, COLL_SUM, r->comm, NULL),
 		     "coll_allreduce") ||
 	    !api_did(r, coll_sync(r->comm), "coll_sync"))
 		return 0;
-	return x == all || api_fail(r, "the sum of the ranks' powers of two is %d, not %d", x, all);
+	return *x == all ||
+	       api_fail(r, "the sum of the ranks' powers of two is %d, not %d", *x, all);
 }
 
 /* ------------------------------------------------------------------ ranks -- */
+
+static struct api_rank api_rank_of(struct check_case *c, int rank)
+{
+	int device = check_device(c, rank);
+
+	return (struct api_rank){.rank = rank,
+				 .nranks = c->nranks,
+				 .slot = rank,
+				 .c = c,
+				 .device = device,
+				 .memory = device < 0 ? MEMORY_HOST : MEMORY_MANAGED};
+}
+
+static void api_rank_end(struct api_rank *r)
+{
+	const struct api_plan *plan = r->c->check->plan;
+	coll_result_t code;
+
+	check_slot(r->c, r->slot, "coll_comm_destroy");
+	code = coll_comm_destroy(r->comm);
+	if (!(plan->flags & API_ROUGH))
+		api_did(r, code, "coll_comm_destroy");
+	check_slot(r->c, r->slot, NULL);
+}
 
 static void api_rank_run(struct check_case *c, int rank)
 {
 	const struct api_plan *plan = c->check->plan;
 	coll_comm_t *comms = c->user;
-	struct api_rank r = {.rank = rank, .nranks = c->nranks, .slot = rank, .c = c};
-	coll_result_t code;
+	struct api_rank r = api_rank_of(c, rank);
 
 	if (comms)
 		r.comm = comms[rank];
 	else if (!(plan->flags & API_NO_COMM) && !api_join(&r, &r.comm))
 		return;
 	check_slot(c, rank, NULL);
+	api_rooms_make(&r);
 	plan->rank(&r);
 	/* Who gave up may have left its group open. */
 	while (coll_group_end() != COLL_ERR_INVALID_USAGE)
 		continue;
 	if (r.lacks[0] && !atomic_load(&c->shared->calls))
 		check_skip(c, "%s", r.lacks);
-	if (!r.comm)
-		return;
-	check_slot(c, rank, "coll_comm_destroy");
-	code = coll_comm_destroy(r.comm);
-	if (!(plan->flags & API_ROUGH))
-		api_did(&r, code, "coll_comm_destroy");
-	check_slot(c, rank, NULL);
+	if (r.comm)
+		api_rank_end(&r);
+	api_rooms_free(&r);
 }
 
 /* Threads get their communicators from one call or, when they are odd in number, meet by an id. */
 void api_run(struct check_case *c)
 {
 	const struct api_plan *plan = c->check->plan;
-	struct api_rank r = {.nranks = c->nranks, .c = c};
+	struct api_rank r = api_rank_of(c, 0);
 	coll_comm_t comms[CHECK_RANKS];
 
 	if (!c->options->name[0]) {

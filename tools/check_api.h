@@ -11,8 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "check.h"
+#include "memory.h"
 
 /* ----------------------------------------------------------- ranks (check_api.c) -- */
+
+struct api_rooms;
 
 /* One rank in one check. */
 struct api_rank {
@@ -21,7 +24,10 @@ struct api_rank {
 	int32_t slot; /* as what it was started: `comm` may be replaced by a derived one */
 	unsigned turn;
 	struct check_case *c;
-	int transport;   /* a transport group: 1, none: -1, not yet asked: 0 */
+	int device;              /* or -1 */
+	enum memory_kind memory; /* that all buffers are of */
+	struct api_rooms *rooms;
+	void *context;   /* the thread's current context, which no call may change */
 	int patient;     /* pass over what a backend without transport does not support */
 	char lacks[200]; /* and remember what that was */
 };
@@ -53,16 +59,19 @@ extern const struct check check_api_comm[];
 extern const struct check check_api_many[];
 extern const struct check check_api_fault[];
 extern const struct check check_api_op[];
+extern const struct check check_api_device[];
 
 /* Fails the check with a sentence about this rank.  Returns 0, for use in conditions. */
 __attribute__((format(printf, 2, 3))) int api_fail(struct api_rank *r, const char *fmt, ...);
 /* A backend with a transport group has everything: the core does what it does not. */
-int api_may_lack(struct api_rank *r);
+int api_may_lack(const struct api_rank *r);
 /* Did a call succeed?  What a backend without transport does not support skips the check. */
 int api_did(struct api_rank *r, coll_result_t code, const char *what);
 /* Did it answer `wanted`, with this word in its text?  word may be NULL. */
 int api_answered(struct api_rank *r, coll_result_t code, coll_result_t wanted, const char *word,
 		 const char *what);
+/* Is that what a backend need not support?  Then notes it, and makes the communicator good again. */
+int api_pass_over(struct api_rank *r, coll_result_t code);
 /* All ranks come here before one goes on, without the library; 0 if one of them does not. */
 int api_meet(struct api_rank *r);
 /* Waits until shared number `index` has reached value; 0 if it does not. */
@@ -79,6 +88,20 @@ int api_join_all(struct api_rank *r, coll_comm_t *comms);
 int api_derive(struct api_rank *derived, const struct api_rank *r, coll_comm_t comm);
 /* An allreduce of one number on r->comm gives the right one: it works. */
 int api_works(struct api_rank *r);
+
+/* --------------------------------------------------------- rooms (check_api_room.c) -- */
+
+/*
+ * Zeroed memory of a kind that the backend takes and that the host may touch, until the rank ends.
+ * Never NULL: without memory the process ends.
+ */
+void *api_room(struct api_rank *r, size_t bytes);
+/* The same for the buffers of another rank of this process. */
+void *api_room_of(struct api_rank *r, int32_t rank, size_t bytes);
+/* One that is freed by its owner, not zeroed; NULL and a failed check if there is none. */
+void *api_memory(struct api_rank *r, size_t bytes);
+void api_rooms_make(struct api_rank *r);
+void api_rooms_free(struct api_rank *r);
 
 /* -------------------------------------------------------- calls (check_api_call.c) -- */
 

@@ -149,12 +149,10 @@ static void call_arguments(struct api_call *call)
 
 static unsigned char *call_memory(struct api_call *call, size_t bytes)
 {
-	unsigned char *mem = malloc(bytes + 2 * API_GUARD + call->shift);
+	unsigned char *mem = api_memory(call->r, bytes + 2 * API_GUARD + call->shift);
 
-	if (!mem) {
-		api_fail(call->r, "the kit has no memory for %zu bytes", bytes);
+	if (!mem)
 		return NULL;
-	}
 	memset(mem, CALL_GUARD_BYTE, API_GUARD + call->shift);
 	memset(mem + API_GUARD + call->shift + bytes, CALL_GUARD_BYTE, API_GUARD);
 	return mem;
@@ -242,8 +240,8 @@ void api_call_fill(struct api_call *call)
 void api_call_free(struct api_call *call)
 {
 	free(call->table);
-	free(call->send_mem);
-	free(call->recv_mem);
+	memory_free(call->r->memory, call->r->device, call->send_mem);
+	memory_free(call->r->memory, call->r->device, call->recv_mem);
 	*call = (struct api_call){0};
 }
 

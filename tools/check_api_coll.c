@@ -110,7 +110,7 @@ static void coll_barriers(struct api_rank *r)
 static void coll_queue(struct api_rank *r)
 {
 	enum { N = 100 };
-	int32_t x[N], sum = r->nranks * (r->nranks - 1) / 2;
+	int32_t *x = api_room(r, N * sizeof(*x)), sum = r->nranks * (r->nranks - 1) / 2;
 	int good = 1;
 
 	for (int i = 0; i < N && good; i++) {

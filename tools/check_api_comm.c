@@ -110,7 +110,7 @@ static void comm_dup(struct api_rank *r)
 {
 	struct api_rank twin;
 	coll_comm_t comm;
-	int32_t x[2];
+	int32_t *x = api_room(r, 2 * sizeof(*x));
 	int good = 1;
 
 	if (!api_did(r, coll_comm_dup(r->comm, &comm), "coll_comm_dup"))
@@ -164,7 +164,7 @@ static void comm_shrink_dead(struct api_rank *r)
 		raise(SIGKILL);
 	}
 	code = coll_barrier(r->comm);
-	if (code != COLL_ERR_PEER_LOST && code != COLL_ERR_REMOTE)
+	if (code != COLL_ERR_PEER_LOST && code != COLL_ERR_REMOTE && !(code && api_may_lack(r)))
 		api_fail(r, "a barrier with a dead rank gives %d: %s", code,
 			 coll_get_last_error(NULL));
 	if (api_did(r, coll_comm_shrink(r->comm, &dead, 1, &rest, NULL, 0), "coll_comm_shrink"))

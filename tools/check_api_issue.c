@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* check_api_issue.c - makes a collective call from its arguments, waits for it, has it verified. */
-#include <stdio.h>
 #include "check_api.h"
 
 static coll_result_t call_issue_v(const coll_args_t *a, coll_comm_t comm)
@@ -49,20 +48,6 @@ coll_result_t api_issue(const coll_args_t *a, coll_comm_t comm)
 	}
 }
 
-/* Remembers what is not there. */
-static int call_lacks(struct api_rank *r)
-{
-	coll_result_t error;
-
-	snprintf(r->lacks, sizeof(r->lacks), "%s", coll_get_last_error(NULL));
-	/* An engine that finds out late fails the communicator, on all ranks. */
-	if (coll_comm_get_async_error(r->comm, &error) || !error)
-		return 1;
-	coll_comm_destroy(r->comm);
-	r->comm = NULL;
-	return api_join(r, &r->comm);
-}
-
 static int call_do(struct api_rank *r, struct api_call *call)
 {
 	coll_result_t code;
@@ -70,8 +55,8 @@ static int call_do(struct api_rank *r, struct api_call *call)
 	api_call_fill(call);
 	code = api_issue(&call->args, r->comm);
 	code = code ? code : coll_sync(r->comm);
-	if (code == COLL_ERR_UNSUPPORTED && r->patient)
-		return call_lacks(r);
+	if (r->patient && code == COLL_ERR_UNSUPPORTED)
+		return api_pass_over(r, code);
 	return api_did(r, code, coll_kind_name(call->c.kind)) && api_call_verify(call);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* check_api_message.c - send and receive: sizes, tags, order, any source, to oneself. */
 #include "check_api.h"
-#include <stdlib.h>
 #include <string.h>
 
 static unsigned char message_byte(int32_t rank, size_t i)
@@ -51,10 +50,9 @@ static void message_ring(struct api_rank *r)
 {
 	static const size_t sizes[] = {0, 1, 7, 1000, 65537, (1 << 20) + 3, (4 << 20) + 3};
 	int32_t right = (r->rank + 1) % r->nranks, left = (r->rank + r->nranks - 1) % r->nranks;
-	int last = r->c->quick ? 5 : 7, good;
-	unsigned char *x = malloc(sizes[6]), *y = malloc(sizes[6] + 1);
+	int last = r->c->quick ? 5 : 7, good = 1;
+	unsigned char *x = api_room(r, sizes[last - 1]), *y = api_room(r, sizes[last - 1] + 1);
 
-	good = x && y;
 	for (int i = 0; i < last && good; i++) {
 		message_fill(x, r->rank, sizes[i]);
 		y[sizes[i]] = 0xa5;
@@ -65,35 +63,32 @@ static void message_ring(struct api_rank *r)
 		if (good && y[sizes[i]] != 0xa5)
 			good = api_fail(r, "the byte after a message of %zu was written", sizes[i]);
 	}
-	free(x);
-	free(y);
 }
 
 /* Without a group: who has the lower rank sends first. */
 static void message_ping_pong(struct api_rank *r)
 {
 	int32_t peer = r->rank ^ 1;
-	unsigned char x[1000], y[1000];
+	enum { N = 1000 };
+	unsigned char *x = api_room(r, N), *y = api_room(r, N);
 	int good = 1;
 
-	message_fill(x, r->rank, sizeof(x));
+	message_fill(x, r->rank, N);
 	for (int round = 0; round < 100 && good && peer < r->nranks; round++) {
-		memset(y, 0, sizeof(y));
+		memset(y, 0, N);
 		if (r->rank < peer)
-			good = message_send(r, x, sizeof(x), peer, 1) &&
-			       message_recv(r, y, sizeof(y), peer, 2);
+			good = message_send(r, x, N, peer, 1) && message_recv(r, y, N, peer, 2);
 		else
-			good = message_recv(r, y, sizeof(y), peer, 1) &&
-			       message_send(r, x, sizeof(x), peer, 2);
-		good = good && message_sync(r) && message_verify(r, y, peer, sizeof(y));
+			good = message_recv(r, y, N, peer, 1) && message_send(r, x, N, peer, 2);
+		good = good && message_sync(r) && message_verify(r, y, peer, N);
 	}
 }
 
 static void message_self(struct api_rank *r)
 {
 	static const size_t sizes[] = {0, 1, 5000, 300001};
-	unsigned char *x = malloc(sizes[3]), *y = malloc(sizes[3]);
-	int good = x && y;
+	unsigned char *x = api_room(r, sizes[3]), *y = api_room(r, sizes[3]);
+	int good = 1;
 
 	for (int i = 0; i < 4 && good; i++) {
 		message_fill(x, r->rank, sizes[i]);
@@ -103,32 +98,31 @@ static void message_self(struct api_rank *r)
 		       message_recv(r, y, sizes[i], r->rank, 3) && message_group_sync(r) &&
 		       message_verify(r, y, r->rank, sizes[i]);
 	}
-	free(x);
-	free(y);
 }
 
 /* Everybody to everybody, in one group, beside a collective. */
 static void message_all_pairs(struct api_rank *r)
 {
-	int32_t out[CHECK_RANKS], in[CHECK_RANKS], sum = r->rank;
+	int32_t *out = api_room(r, CHECK_RANKS * sizeof(*out));
+	int32_t *in = api_room(r, CHECK_RANKS * sizeof(*in)), *sum = api_room(r, sizeof(*sum));
 	int good = 1;
 
+	*sum = r->rank;
 	coll_group_start();
 	for (int32_t p = 0; p < r->nranks && good; p++) {
 		out[p] = r->rank * 100 + p;
 		good = message_recv(r, &in[p], sizeof(in[p]), p, 0) &&
 		       message_send(r, &out[p], sizeof(out[p]), p, 0);
 	}
-	good = good &&
-	       api_did(r, coll_allreduce(&sum, &sum, 1, COLL_INT32, COLL_SUM, r->comm, NULL),
-		       "coll_allreduce");
+	good = good && api_did(r, coll_allreduce(sum, sum, 1, COLL_INT32, COLL_SUM, r->comm, NULL),
+			       "coll_allreduce");
 	if (!message_group_sync(r) || !good)
 		return;
 	for (int32_t p = 0; p < r->nranks; p++)
 		if (in[p] != p * 100 + r->rank)
 			api_fail(r, "from rank %d came %d", p, in[p]);
-	if (sum != r->nranks * (r->nranks - 1) / 2)
-		api_fail(r, "the sum beside the messages is %d", sum);
+	if (*sum != r->nranks * (r->nranks - 1) / 2)
+		api_fail(r, "the sum beside the messages is %d", *sum);
 }
 
 /* --------------------------------------------------------------- tags and order -- */
@@ -138,7 +132,8 @@ static void message_tags(struct api_rank *r)
 {
 	enum { TAGS = 5, EACH = 8 };
 	static const uint32_t tags[TAGS] = {0, 1, 0x7fffffff, 0x80000000, 0xffffffff};
-	int32_t out[TAGS][EACH], in[TAGS][EACH], peer = r->rank ^ 1;
+	int32_t(*out)[EACH] = api_room(r, TAGS * sizeof(*out));
+	int32_t(*in)[EACH] = api_room(r, TAGS * sizeof(*in)), peer = r->rank ^ 1;
 	int good = 1;
 
 	if (peer >= r->nranks)
@@ -167,11 +162,10 @@ static void message_order(struct api_rank *r)
 	enum { N = 64, LONG = 70001 };
 	static const size_t sizes[4] = {1, LONG, 0, 300};
 	int32_t right = (r->rank + 1) % r->nranks, left = (r->rank + r->nranks - 1) % r->nranks;
-	unsigned char *x = malloc(LONG), *y = malloc((size_t)N * LONG);
-	int good = x && y;
+	unsigned char *x = api_room(r, LONG), *y = api_room(r, (size_t)N * LONG);
+	int good = 1;
 
-	if (good)
-		message_fill(x, r->rank, LONG);
+	message_fill(x, r->rank, LONG);
 	coll_group_start();
 	for (int i = 0; i < N && good; i++)
 		good = message_send(r, x + i % 4 * 5, sizes[i % 4] - (i % 4 == 1 ? 5 : 0), right,
@@ -184,27 +178,25 @@ static void message_order(struct api_rank *r)
 		for (size_t k = 0; k < sizes[i % 4] - (i % 4 == 1 ? 5 : 0) && good; k++)
 			if (y[(size_t)i * LONG + k] != message_byte(left, k + (size_t)(i % 4) * 5))
 				good = api_fail(r, "byte %zu of message %d is wrong", k, i);
-	free(x);
-	free(y);
 }
 
 /* Rank 0 takes what comes first; each sender's messages stay in order. */
 static void message_any_source(struct api_rank *r)
 {
 	enum { EACH = 20 };
-	int32_t x, next[CHECK_RANKS] = {0};
+	int32_t *x = api_room(r, sizeof(*x)), next[CHECK_RANKS] = {0};
 
 	for (int i = 0; i < EACH && r->rank; i++) {
-		x = r->rank * 1000 + i;
-		if (!message_send(r, &x, sizeof(x), 0, 5) || !message_sync(r))
+		*x = r->rank * 1000 + i;
+		if (!message_send(r, x, sizeof(*x), 0, 5) || !message_sync(r))
 			return;
 	}
 	for (int i = 0; i < EACH * (r->nranks - 1) && !r->rank; i++) {
-		x = -1;
-		if (!message_recv(r, &x, sizeof(x), COLL_ANY_SOURCE, 5) || !message_sync(r))
+		*x = -1;
+		if (!message_recv(r, x, sizeof(*x), COLL_ANY_SOURCE, 5) || !message_sync(r))
 			return;
-		if (x < 0 || x / 1000 >= r->nranks || x % 1000 != next[x / 1000]++) {
-			api_fail(r, "message %d from any source is %d", i, x);
+		if (*x < 0 || *x / 1000 >= r->nranks || *x % 1000 != next[*x / 1000]++) {
+			api_fail(r, "message %d from any source is %d", i, *x);
 			return;
 		}
 	}

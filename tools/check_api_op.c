@@ -4,7 +4,6 @@
  * collective that reduces.
  */
 #include "check_api.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { OP_COUNT = 3001 };
@@ -122,13 +121,12 @@ static int op_calls(struct api_rank *r, coll_op_t op, size_t count, op_reference
 {
 	size_t counts[CHECK_RANKS], length = 0;
 	uint64_t *x;
-	int good;
+	int good = 1;
 
 	for (int32_t i = 0; i < r->nranks; i++)
 		length += counts[i] = count + (size_t)i;
 	length += (size_t)r->nranks * count + 1;
-	x = malloc(2 * length * sizeof(*x));
-	good = x != NULL;
+	x = api_room(r, 2 * length * sizeof(*x));
 	for (int k = 0; k < OP_KINDS && good; k++)
 		for (int32_t root = 0; root < r->nranks && good; root++) {
 			coll_args_t args = {.size = sizeof(args),
@@ -143,7 +141,6 @@ static int op_calls(struct api_rank *r, coll_op_t op, size_t count, op_reference
 				break;
 			good = op_call(r, &args, length, x, wanted);
 		}
-	free(x);
 	return good;
 }
 
@@ -152,7 +149,7 @@ static void op_user(struct api_rank *r, coll_user_op_fn fn, int32_t commutative,
 {
 	static const size_t counts[] = {0, 1, 7, OP_COUNT};
 	atomic_llong *calls = &r->c->shared->number[r->slot];
-	uint64_t x = 1;
+	uint64_t *x = api_room(r, sizeof(*x));
 	coll_op_t op;
 	int good = 1;
 
@@ -165,7 +162,7 @@ static void op_user(struct api_rank *r, coll_user_op_fn fn, int32_t commutative,
 		api_fail(r, "the operation was called with another data type");
 	if (!api_did(r, coll_red_op_destroy(op, r->comm), "coll_red_op_destroy"))
 		return;
-	api_answered(r, coll_allreduce(&x, &x, 1, COLL_UINT64, op, r->comm, NULL),
+	api_answered(r, coll_allreduce(x, x, 1, COLL_UINT64, op, r->comm, NULL),
 		     COLL_ERR_INVALID_ARGUMENT, NULL, "an operation that was destroyed");
 }
 
@@ -181,29 +178,47 @@ static void op_in_order(struct api_rank *r)
 
 /* ------------------------------------------------------------------ scaled sums -- */
 
-/* Three times the sum of one of every rank's; with COLL_SCALAR_DEVICE read late. */
+/* Twenty ones of the first two ranks, threefold: so that all types hold the sum. */
+static int op_scaled_sum(struct api_rank *r, int32_t dtype, coll_op_t op)
+{
+	enum { N = 20 };
+	unsigned char *x = api_room(r, (size_t)N * API_ELEM_MAX), wanted[API_ELEM_MAX];
+	size_t elem = coll_dtype_size(dtype);
+	coll_result_t code;
+
+	for (size_t i = 0; i < N; i++)
+		api_store(dtype, r->rank < 2, x + i * elem);
+	api_store(dtype, r->nranks > 1 ? 6 : 3, wanted);
+	code = coll_allreduce(x, x, N, dtype, op, r->comm, NULL);
+	code = code ? code : coll_sync(r->comm);
+	if (api_pass_over(r, code))
+		return 1;
+	if (!api_did(r, code, "coll_allreduce"))
+		return 0;
+	for (size_t i = 0; i < N; i++)
+		if (memcmp(x + i * elem, wanted, elem))
+			return api_fail(r, "the scaled sum of %s is wrong at %zu",
+					coll_dtype_name(dtype), i);
+	atomic_fetch_add(&r->c->shared->calls, r->rank == 0);
+	return 1;
+}
+
+/* With COLL_SCALAR_DEVICE the scalar is read late. */
 static int op_scaled_type(struct api_rank *r, int32_t dtype, int32_t residence)
 {
-	unsigned char x[API_ELEM_MAX * 40], wanted[API_ELEM_MAX], scalar[API_ELEM_MAX];
-	size_t elem = coll_dtype_size(dtype);
+	unsigned char *scalar = api_room(r, API_ELEM_MAX);
+	coll_result_t code;
 	coll_op_t op;
 	int good;
 
 	api_store(dtype, residence == COLL_SCALAR_DEVICE ? 0 : 3, scalar);
-	if (!api_did(r, coll_red_op_create_pre_mul_sum(&op, scalar, dtype, residence, r->comm),
-		     "coll_red_op_create_pre_mul_sum"))
+	code = coll_red_op_create_pre_mul_sum(&op, scalar, dtype, residence, r->comm);
+	if (api_pass_over(r, code))
+		return 1;
+	if (!api_did(r, code, "coll_red_op_create_pre_mul_sum"))
 		return 0;
 	api_store(dtype, residence == COLL_SCALAR_DEVICE ? 3 : 0, scalar);
-	/* Only two ranks bring something, so that all types hold the sum. */
-	for (size_t i = 0; i < 40; i++)
-		api_store(dtype, r->rank < 2, x + i * elem);
-	api_store(dtype, r->nranks > 1 ? 6 : 3, wanted);
-	good = api_did(r, coll_allreduce(x, x, 40, dtype, op, r->comm, NULL), "coll_allreduce") &&
-	       api_did(r, coll_sync(r->comm), "coll_sync");
-	for (size_t i = 0; i < 40 && good; i++)
-		if (memcmp(x + i * elem, wanted, elem))
-			good = api_fail(r, "the scaled sum of %s is wrong at %zu",
-					coll_dtype_name(dtype), i);
+	good = op_scaled_sum(r, dtype, op);
 	return api_did(r, coll_red_op_destroy(op, r->comm), "coll_red_op_destroy") && good;
 }
 
@@ -218,8 +233,8 @@ static void op_scaled(struct api_rank *r)
 /* An operation belongs to its communicator and its data type. */
 static void op_scaled_misuse(struct api_rank *r)
 {
-	float three = 3, x = 1;
-	int32_t i = 1;
+	float three = 3, *x = api_room(r, sizeof(*x));
+	int32_t *i = api_room(r, sizeof(*i));
 	coll_op_t op;
 
 	if (!api_did(r,
@@ -227,11 +242,11 @@ static void op_scaled_misuse(struct api_rank *r)
 						    COLL_SCALAR_HOST_IMMEDIATE, r->comm),
 		     "coll_red_op_create_pre_mul_sum"))
 		return;
-	api_answered(r, coll_allreduce(&i, &i, 1, COLL_INT32, op, r->comm, NULL),
+	api_answered(r, coll_allreduce(i, i, 1, COLL_INT32, op, r->comm, NULL),
 		     COLL_ERR_INVALID_ARGUMENT, NULL, "a scaled sum of another data type");
 	if (!api_did(r, coll_red_op_destroy(op, r->comm), "coll_red_op_destroy"))
 		return;
-	api_answered(r, coll_allreduce(&x, &x, 1, COLL_FLOAT32, op, r->comm, NULL),
+	api_answered(r, coll_allreduce(x, x, 1, COLL_FLOAT32, op, r->comm, NULL),
 		     COLL_ERR_INVALID_ARGUMENT, NULL, "an operation that was destroyed");
 	api_works(r);
 }

@@ -252,7 +252,7 @@ struct check_ep *check_ep_new(struct check_case *c, int rank, int world)
 				 .abi_minor = COLL_BACKEND_ABI_MINOR,
 				 .rank = (uint32_t)rank,
 				 .nranks = (uint32_t)c->nranks,
-				 .device = -1,
+				 .device = check_device(c, rank),
 				 .timeout_ms = c->patience_ms,
 				 .core = ep,
 				 .log = host_log,

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* check_load.c - loads the plugin as the core does, and what its options say. */
 #include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "check_host.h"
 
 static struct check_plugin load_plugin;
@@ -160,11 +164,41 @@ static const struct {
 		  {CHECK_SPLIT, "native->split"},
 		  {CHECK_MEMORY, "transport->memory"}};
 
+static void load_probe(struct check_case *c)
+{
+	coll_error_t err = {.size = sizeof(err)};
+	struct check_ep *ep = check_ep_new(c, 0, 0);
+
+	if (ep->plugin->backend.probe(&ep->host, &err))
+		check_skip(c, "the plugin cannot be used here: %.400s", err.text);
+	check_ep_free(ep);
+}
+
+/* What probe begins in a process, such as a vendor's library, its children might not bear. */
+static void load_probe_apart(struct check_case *c)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		load_probe(c);
+		_exit(0);
+	}
+	if (pid < 0)
+		check_fail(c, "the kit cannot make a process: %s", strerror(errno));
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFSIGNALED(status)) {
+		signal(WTERMSIG(status), SIG_DFL);
+		raise(WTERMSIG(status));
+	}
+	if (status)
+		_exit(WEXITSTATUS(status));
+}
+
 void check_needs(struct check_case *c)
 {
 	const struct check_plugin *plugin;
-	coll_error_t err = {.size = sizeof(err)};
-	struct check_ep *ep;
 	const char *text;
 
 	if (c->check->group == CHECK_FILE)
@@ -179,10 +213,12 @@ void check_needs(struct check_case *c)
 			check_skip(c, "the plugin has no %s", load_needs[i].what);
 	if (c->processes && plugin->backend.flags & COLL_BACKEND_IN_PROCESS)
 		check_skip(c, "the plugin works within one process only");
+	if (c->check->group > CHECK_TABLE)
+		check_device_needs(c);
 	if (c->check->group == CHECK_TABLE || !plugin->backend.probe)
 		return;
-	ep = check_ep_new(c, 0, 0);
-	if (plugin->backend.probe(&ep->host, &err))
-		check_skip(c, "the plugin cannot be used here: %.400s", err.text);
-	check_ep_free(ep);
+	if (c->processes)
+		load_probe_apart(c);
+	else
+		load_probe(c);
 }

@@ -87,6 +87,8 @@ __attribute__((noreturn)) static void run_child(struct run *run)
 	check_needs(c);
 	check_slot(c, 0, NULL);
 	if (!atomic_load(&c->shared->skipped)) {
+		if (c->nranks && !c->processes)
+			check_device_begin(c, 0);
 		check_watch_begin(&watch);
 		c->check->run(c);
 		/* The core may keep what it likes. */

@@ -28,13 +28,7 @@ static int perf_open_buffers(struct perf_worker *w, int nranks)
 	for (size_t i = 0; i < w->options->sizes; i++)
 		if (w->options->size[i] > bytes)
 			bytes = w->options->size[i];
-	w->buffers.send = malloc(bytes);
-	w->buffers.recv = malloc(bytes);
-	if (w->buffers.send != NULL && w->buffers.recv != NULL)
-		return 0;
-	fprintf(stderr, "coll perf: no memory for two buffers of %llu bytes; -e sets the largest\n",
-		(unsigned long long)bytes);
-	return -1;
+	return perf_buffers_open(&w->buffers, w->options, w->comm, bytes);
 }
 
 static int perf_call_failed(struct perf_worker *w, const struct perf_case *c)
@@ -126,12 +120,11 @@ static int perf_rank(struct perf_worker *w)
 			tool_usage("perf", "--root %d: there are only %d ranks", c.root, c.nranks);
 		return TOOL_USAGE;
 	}
-	perf_report_begin(&w->report, w->options, w->comm, c.rank, c.nranks);
 	w->broken = perf_open_buffers(w, c.nranks) != 0;
+	perf_report_begin(&w->report, w->options, &c, w->buffers.kind);
 	if (!w->broken && perf_all_kinds(w, &c) == 0)
 		status = 0;
-	free(w->buffers.send);
-	free(w->buffers.recv);
+	perf_buffers_close(&w->buffers);
 	return status;
 }
 
@@ -140,8 +133,15 @@ static int perf_rank(struct perf_worker *w)
 static int perf_one_process(const struct perf_options *options)
 {
 	struct perf_worker w = {.options = options};
+	coll_config_t config;
+	int devices;
 
-	if (coll_comm_init_env(&w.comm, NULL) != COLL_SUCCESS) {
+	if (perf_devices(options, &devices) != 0)
+		return 1;
+	coll_config_init(&config, sizeof(config));
+	if (devices > 0)
+		config.device = perf_local_rank() % devices;
+	if (coll_comm_init_env(&w.comm, &config) != COLL_SUCCESS) {
 		fprintf(stderr, "coll perf: %s\n", coll_get_last_error(NULL));
 		return 1;
 	}
@@ -182,15 +182,27 @@ static int perf_run_threads(struct perf_worker *w, int n)
 	return status;
 }
 
+/* Each rank on a device of its own, as far as there are so many. */
+static coll_result_t perf_init_all(coll_comm_t *comms, int n, int devices)
+{
+	int32_t device[PERF_RANKS_MAX];
+
+	for (int r = 0; r < n && devices > 0; r++)
+		device[r] = r % devices;
+	return coll_comm_init_all(comms, n, devices > 0 ? device : NULL, NULL);
+}
+
 static int perf_one_process_all_ranks(const struct perf_options *options)
 {
-	int n = options->in_process, status = 1;
+	int n = options->in_process, status = 1, devices;
 	struct perf_worker *w = calloc((size_t)n, sizeof(*w));
 	coll_comm_t *comms = calloc((size_t)n, sizeof(*comms));
 
 	if (w == NULL || comms == NULL) {
 		fprintf(stderr, "coll perf: no memory for %d ranks\n", n);
-	} else if (coll_comm_init_all(comms, n, NULL, NULL) != COLL_SUCCESS) {
+	} else if (perf_devices(options, &devices) != 0) {
+		status = 1;
+	} else if (perf_init_all(comms, n, devices) != COLL_SUCCESS) {
 		fprintf(stderr, "coll perf: %s\n", coll_get_last_error(NULL));
 	} else {
 		for (int r = 0; r < n; r++) {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * perf.h - the parts of `coll perf`: options and order of work (perf.c), the collectives
- * (perf_kind.c), inputs and expected results (perf_data.c), one measurement (perf_run.c), what is
- * printed (perf_report.c).
+ * (perf_kind.c), inputs and expected results (perf_data.c), their memory (perf_memory.c), one
+ * measurement (perf_run.c), what is printed (perf_report.c).
  */
 #ifndef TOOLS_PERF_H
 #define TOOLS_PERF_H
 
 #include <coll/coll.h>
 #include "json.h"
+#include "memory.h"
 
 /* How far an amount of data at the API differs from what each link must carry. */
 enum perf_factor { PERF_FACTOR_ONE, PERF_FACTOR_PART, PERF_FACTOR_TWICE };
@@ -48,6 +49,9 @@ enum { PERF_KINDS_MAX = 16, PERF_DTYPES_MAX = 16, PERF_OPS_MAX = 8, PERF_RANKS_M
 
 enum perf_format { PERF_TABLE, PERF_JSON, PERF_CSV };
 
+/* Beside the kinds of memory: host memory if the backend takes it, else a device's. */
+enum { PERF_MEMORY_ANY = -1 };
+
 struct perf_options {
 	const struct perf_kind *kind; /* NULL: all */
 	coll_dtype_t dtype[PERF_DTYPES_MAX];
@@ -59,6 +63,8 @@ struct perf_options {
 	int iters, warmup, root, check;
 	int in_process; /* ranks as threads of this process; 0: from the environment */
 	int several;    /* "all" was asked for somewhere: what is unsupported is passed over */
+	int memory;     /* an enum memory_kind, or PERF_MEMORY_ANY */
+	int issue;      /* also tell how long a call takes to return */
 	enum perf_format format;
 };
 
@@ -83,14 +89,35 @@ void perf_fill(void *buffer, const void *table, size_t first, size_t count, size
 int64_t perf_compare(const struct perf_case *c, const void *buffer, const void *table, size_t first,
 		     size_t count);
 
-/* ------------------------------------------------------------ perf_run.c -- */
+/* --------------------------------------------------------- perf_memory.c -- */
+
+enum { PERF_SHARE_MAX = 128 };
 
 struct perf_buffers {
+	enum memory_kind kind;
+	int device;
 	char *send, *recv;
+	char *stage; /* host memory as long as one of them; NULL if the host may touch these */
+	char *share; /* PERF_SHARE_MAX bytes of the same kind; NULL if host memory will do */
 };
+
+const char *perf_memory_name(int kind);
+/* Which of its host's ranks this process is, as its launcher says; 0 if none does. */
+int perf_local_rank(void);
+/* How many devices ranks are spread over; 0: none is needed.  -1 after a message. */
+int perf_devices(const struct perf_options *options, int *devices);
+/* 0, or -1 after a message.  Always followed by perf_buffers_close. */
+int perf_buffers_open(struct perf_buffers *buffers, const struct perf_options *options,
+		      coll_comm_t comm, uint64_t bytes);
+void perf_buffers_close(struct perf_buffers *buffers);
+/* Between the buffers and host memory; ends the program if that fails. */
+void perf_copy(const struct perf_buffers *buffers, void *dst, const void *src, size_t n);
+
+/* ------------------------------------------------------------ perf_run.c -- */
 
 struct perf_times {
 	double mean, min, median; /* microseconds for one call, each that of the slowest rank */
+	double issue; /* median of the nanoseconds until it returns, before it is done */
 };
 
 struct perf_row {
@@ -110,7 +137,7 @@ coll_result_t perf_run_row(const struct perf_case *c, const struct perf_options 
 /* Only rank 0 prints; the others' reports do nothing. */
 struct perf_report {
 	enum perf_format format;
-	int quiet, progress;
+	int quiet, progress, issue;
 	struct json json;
 	const struct perf_kind *kind; /* whose table heading was printed */
 	char skipped[512];            /* the sentence printed last */
@@ -120,7 +147,7 @@ struct perf_report {
 };
 
 void perf_report_begin(struct perf_report *report, const struct perf_options *options,
-		       coll_comm_t comm, int rank, int nranks);
+		       const struct perf_case *c, int memory);
 void perf_report_progress(const struct perf_report *report, const struct perf_case *c);
 void perf_report_row(struct perf_report *report, const struct perf_case *c,
 		     const struct perf_row *row);

@@ -24,6 +24,9 @@ const char perf_help[] =
 	"  -r, --root RANK       for broadcast, reduce, gather, scatter (default 0)\n"
 	"  -c, --check yes|no    compare each result with the right one (default yes)\n"
 	"  -t, --in-process N    N ranks as threads of this process\n"
+	"  -m, --memory KIND     host, cuda or managed (default: host if the backend takes it,\n"
+	"                        else cuda); each rank has a device in turn\n"
+	"  -i, --issue           also print how long a call takes to return, in nanoseconds\n"
 	"      --json            print one JSON document\n"
 	"      --csv             print comma-separated values\n"
 	"  -h, --help            show this help and exit\n"
@@ -44,6 +47,8 @@ static const struct option args_known[] = {{"minbytes", required_argument, NULL,
 					   {"root", required_argument, NULL, 'r'},
 					   {"check", required_argument, NULL, 'c'},
 					   {"in-process", required_argument, NULL, 't'},
+					   {"memory", required_argument, NULL, 'm'},
+					   {"issue", no_argument, NULL, 'i'},
 					   {"json", no_argument, NULL, ARGS_OPT_JSON},
 					   {"csv", no_argument, NULL, ARGS_OPT_CSV},
 					   {"help", no_argument, NULL, 'h'},
@@ -163,6 +168,16 @@ static int args_check(struct perf_options *o, const char *text)
 	return 0;
 }
 
+static int args_memory(struct perf_options *o, const char *text)
+{
+	for (int kind = MEMORY_HOST; kind <= MEMORY_MANAGED; kind++)
+		if (strcmp(text, perf_memory_name(kind)) == 0) {
+			o->memory = kind;
+			return 0;
+		}
+	return tool_usage("perf", "--memory %s: expected host, cuda or managed", text);
+}
+
 static int args_set(struct args_state *s, int c, char **argv)
 {
 	struct perf_options *o = s->options;
@@ -179,6 +194,8 @@ static int args_set(struct args_state *s, int c, char **argv)
 	case 'r': return args_int("root", optarg, 0, INT32_MAX, &o->root);
 	case 't': return args_int("in-process", optarg, 1, PERF_RANKS_MAX, &o->in_process);
 	case 'c': return args_check(o, optarg);
+	case 'm': return args_memory(o, optarg);
+	case 'i': o->issue = 1; return 0;
 	case ARGS_OPT_JSON: o->format = PERF_JSON; return 0;
 	case ARGS_OPT_CSV: o->format = PERF_CSV; return 0;
 	default: return tool_bad_option("perf", c, argv, args_known);
@@ -217,9 +234,10 @@ int perf_args(struct perf_options *o, int argc, char **argv)
 				   .ops = 1,
 				   .iters = 20,
 				   .warmup = 5,
-				   .check = 1};
-	while (status == 0 &&
-	       (c = getopt_long(argc, argv, ":b:e:f:s:d:o:n:w:r:c:t:h", args_known, NULL)) != -1) {
+				   .check = 1,
+				   .memory = PERF_MEMORY_ANY};
+	while (status == 0 && (c = getopt_long(argc, argv, ":b:e:f:s:d:o:n:w:r:c:t:m:ih",
+					       args_known, NULL)) != -1) {
 		if (c == 'h') {
 			fputs(perf_help, stdout);
 			return 0;

@@ -7,13 +7,16 @@
 #include <unistd.h>
 #include "perf.h"
 
-static const char report_heading[] =
+static const char *const report_heading[] = {
 	"#                                                                "
-	"out-of-place                       in-place\n"
+	"out-of-place                       in-place",
 	"#       size         count        type   redop    root     "
-	"time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+	"time   algbw   busbw #wrong     time   algbw   busbw #wrong",
 	"#        (B)    (elements)                                 "
-	"(us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n";
+	"(us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)",
+};
+static const char *const report_issue_heading[] = {"           issue", "     out      in",
+						   "           (ns)    (ns)"};
 
 static double report_algbw(const struct perf_case *c, const struct perf_times *t)
 {
@@ -31,32 +34,37 @@ static const char *report_dtype(const struct perf_case *c)
 	return c->kind->no_data ? "none" : coll_dtype_name(c->dtype);
 }
 
-void perf_report_begin(struct perf_report *report, const struct perf_options *o, coll_comm_t comm,
-		       int rank, int nranks)
+void perf_report_begin(struct perf_report *report, const struct perf_options *o,
+		       const struct perf_case *c, int memory)
 {
 	const char *backend = "?", *term = getenv("TERM");
 
-	*report = (struct perf_report){
-		.format = o->format, .quiet = rank != 0, .json = {.out = stdout}};
+	*report = (struct perf_report){.format = o->format,
+				       .quiet = c->rank != 0,
+				       .issue = o->issue,
+				       .json = {.out = stdout}};
 	if (report->quiet)
 		return;
-	coll_comm_backend(comm, &backend);
+	coll_comm_backend(c->comm, &backend);
 	report->progress = isatty(STDERR_FILENO) && term != NULL && strcmp(term, "dumb") != 0;
 	if (report->format == PERF_JSON) {
 		json_object(&report->json, NULL);
 		json_string(&report->json, "version", coll_version_string());
 		json_string(&report->json, "backend", backend);
-		json_int(&report->json, "nranks", nranks);
+		json_int(&report->json, "nranks", c->nranks);
+		json_string(&report->json, "memory", perf_memory_name(memory));
 		json_int(&report->json, "warmup", o->warmup);
 		json_int(&report->json, "iters", o->iters);
 		json_array(&report->json, "results");
 	} else if (report->format == PERF_CSV) {
 		printf("collective,size,count,type,redop,root,place,time_us,min_us,median_us,"
-		       "algbw_gbps,busbw_gbps,wrong\n");
+		       "algbw_gbps,busbw_gbps,wrong%s\n",
+		       o->issue ? ",issue_ns" : "");
 	} else {
-		printf("# libcoll %s, backend %s, %d rank%s, %d warm-up and %d timed iterations\n",
-		       coll_version_string(), backend, nranks, nranks == 1 ? "" : "s", o->warmup,
-		       o->iters);
+		printf("# libcoll %s, backend %s, %d rank%s, %s memory, %d warm-up and %d timed "
+		       "iterations\n",
+		       coll_version_string(), backend, c->nranks, c->nranks == 1 ? "" : "s",
+		       perf_memory_name(memory), o->warmup, o->iters);
 	}
 }
 
@@ -90,20 +98,39 @@ static void report_table_half(const struct perf_case *c, const struct perf_row *
 		printf("%6" PRId64, row->wrong[place]);
 }
 
+static void report_table_issue(const struct perf_row *row)
+{
+	printf(" %7.0f", row->times[0].issue);
+	if (row->in_place)
+		printf(" %7.0f", row->times[1].issue);
+	else
+		printf(" %7s", "N/A");
+}
+
+static void report_table_heading(const struct perf_report *report, const struct perf_case *c)
+{
+	printf("#\n# %s\n", c->kind->name);
+	for (int i = 0; i < 3; i++)
+		printf("%s%s\n", report_heading[i], report->issue ? report_issue_heading[i] : "");
+}
+
 static void report_table(struct perf_report *report, const struct perf_case *c,
 			 const struct perf_row *row)
 {
 	if (report->kind != c->kind)
-		printf("#\n# %s\n%s", c->kind->name, report_heading);
+		report_table_heading(report, c);
 	report->kind = c->kind;
 	printf("%12zu  %12zu  %10s  %6s  %6d", c->size, c->count, report_dtype(c), report_op(c),
 	       c->kind->rooted ? c->root : -1);
 	report_table_half(c, row, 0);
 	report_table_half(c, row, 1);
+	if (report->issue)
+		report_table_issue(row);
 	putchar('\n');
 }
 
-static void report_csv(const struct perf_case *c, const struct perf_row *row, int place)
+static void report_csv(const struct perf_report *report, const struct perf_case *c,
+		       const struct perf_row *row, int place)
 {
 	const struct perf_times *t = &row->times[place];
 	double bw = report_algbw(c, t);
@@ -113,12 +140,15 @@ static void report_csv(const struct perf_case *c, const struct perf_row *row, in
 	       t->mean, t->min, t->median, bw, bw * perf_bus_factor(c->kind, c->nranks));
 	if (row->wrong[place] >= 0)
 		printf("%" PRId64, row->wrong[place]);
+	if (report->issue)
+		printf(",%.0f", t->issue);
 	putchar('\n');
 }
 
-static void report_json_half(struct json *json, const char *key, const struct perf_case *c,
+static void report_json_half(struct perf_report *report, const char *key, const struct perf_case *c,
 			     const struct perf_row *row, int place)
 {
+	struct json *json = &report->json;
 	const struct perf_times *t = &row->times[place];
 	double bw = report_algbw(c, t);
 
@@ -126,6 +156,8 @@ static void report_json_half(struct json *json, const char *key, const struct pe
 	json_number(json, "time_us", t->mean);
 	json_number(json, "min_us", t->min);
 	json_number(json, "median_us", t->median);
+	if (report->issue)
+		json_number(json, "issue_ns", t->issue);
 	json_number(json, "algbw_gbps", bw);
 	json_number(json, "busbw_gbps", bw * perf_bus_factor(c->kind, c->nranks));
 	if (row->wrong[place] < 0)
@@ -135,8 +167,11 @@ static void report_json_half(struct json *json, const char *key, const struct pe
 	json_object_end(json);
 }
 
-static void report_json(struct json *json, const struct perf_case *c, const struct perf_row *row)
+static void report_json(struct perf_report *report, const struct perf_case *c,
+			const struct perf_row *row)
 {
+	struct json *json = &report->json;
+
 	json_object(json, NULL);
 	json_string(json, "collective", c->kind->name);
 	json_int(json, "size", (int64_t)c->size);
@@ -144,9 +179,9 @@ static void report_json(struct json *json, const struct perf_case *c, const stru
 	json_string(json, "type", report_dtype(c));
 	json_string(json, "redop", report_op(c));
 	json_int(json, "root", c->kind->rooted ? c->root : -1);
-	report_json_half(json, "out_of_place", c, row, 0);
+	report_json_half(report, "out_of_place", c, row, 0);
 	if (row->in_place)
-		report_json_half(json, "in_place", c, row, 1);
+		report_json_half(report, "in_place", c, row, 1);
 	else
 		json_null(json, "in_place");
 	json_object_end(json);
@@ -166,12 +201,12 @@ void perf_report_row(struct perf_report *report, const struct perf_case *c,
 		return;
 	report_clear(report);
 	if (report->format == PERF_JSON)
-		report_json(&report->json, c, row);
+		report_json(report, c, row);
 	else if (report->format == PERF_TABLE)
 		report_table(report, c, row);
 	else
 		for (int place = 0; place <= row->in_place; place++)
-			report_csv(c, row, place);
+			report_csv(report, c, row, place);
 	fflush(stdout);
 }
 

@@ -40,14 +40,22 @@ static void run_place(const struct perf_case *c, const struct perf_buffers *buff
 		*recv = buffers->recv + offset;
 }
 
-static void run_fill(const struct perf_case *c, int in_place, char *send, char *recv, void *table)
+static void run_fill(const struct perf_case *c, const struct perf_buffers *b, int in_place,
+		     char *send, char *recv, void *table)
 {
 	size_t width = coll_dtype_size(c->dtype);
+	size_t in = run_elements(c, c->kind->send_parts),
+	       out = run_elements(c, c->kind->recv_parts);
+	char *to = b->stage ? b->stage : recv;
 
-	if (!in_place || c->kind->recv_parts)
-		memset(recv, RUN_UNWRITTEN, run_elements(c, c->kind->recv_parts) * width);
+	if (!in_place || c->kind->recv_parts) {
+		memset(to, RUN_UNWRITTEN, out * width);
+		perf_copy(b, recv, to, out * width);
+	}
+	to = b->stage ? b->stage : send;
 	perf_input(c, c->rank, table);
-	perf_fill(send, table, 0, run_elements(c, c->kind->send_parts), width);
+	perf_fill(to, table, 0, in, width);
+	perf_copy(b, send, to, in * width);
 }
 
 /* Does this rank receive anything? */
@@ -66,7 +74,8 @@ static int run_source(const struct perf_case *c, int p)
 	return c->kind->rooted ? c->root : (c->rank + c->nranks - 1) % c->nranks;
 }
 
-static int64_t run_count_wrong(const struct perf_case *c, const char *recv, void *table)
+static int64_t run_count_wrong(const struct perf_case *c, const struct perf_buffers *b,
+			       const char *recv, void *table)
 {
 	size_t width = coll_dtype_size(c->dtype);
 	/* Senders with a part for each rank send us the part that begins here. */
@@ -76,6 +85,10 @@ static int64_t run_count_wrong(const struct perf_case *c, const char *recv, void
 
 	if (!run_receives(c))
 		return 0;
+	if (b->stage) {
+		perf_copy(b, b->stage, recv, (size_t)parts * c->count * width);
+		recv = b->stage;
+	}
 	for (int p = 0; p < parts; p++) {
 		if (c->kind->reduces)
 			perf_reduced(c, table);
@@ -101,22 +114,30 @@ static int run_by_time(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void run_summarise(double *t, int n, struct perf_times *times)
+/* Sorts them. */
+static double run_median(double *t, int n)
+{
+	qsort(t, (size_t)n, sizeof(*t), run_by_time);
+	return n % 2 ? t[n / 2] : (t[n / 2 - 1] + t[n / 2]) / 2;
+}
+
+static void run_summarise(double *t, double *issued, int n, struct perf_times *times)
 {
 	double sum = 0;
 
 	for (int i = 0; i < n; i++)
 		sum += t[i];
-	qsort(t, (size_t)n, sizeof(*t), run_by_time);
 	times->mean = sum / n;
+	times->median = run_median(t, n);
 	times->min = t[0];
-	times->median = n % 2 ? t[n / 2] : (t[n / 2 - 1] + t[n / 2]) / 2;
+	times->issue = run_median(issued, n);
 }
 
 static coll_result_t run_time(const struct perf_case *c, const struct perf_options *o,
 			      const char *send, char *recv, struct perf_times *times)
 {
-	double *t = calloc((size_t)o->iters, sizeof(*t));
+	double *t = calloc((size_t)o->iters, 2 * sizeof(*t));
+	double *issued = t == NULL ? NULL : t + o->iters;
 	coll_result_t code = t == NULL ? COLL_ERR_NO_MEMORY : COLL_SUCCESS;
 
 	for (int i = 0; i < o->warmup && code == COLL_SUCCESS; i++)
@@ -126,36 +147,54 @@ static coll_result_t run_time(const struct perf_case *c, const struct perf_optio
 	for (int i = 0; i < o->iters && code == COLL_SUCCESS; i++) {
 		int64_t start = tool_now_ns();
 
-		code = run_call(c, send, recv);
+		code = c->kind->call(c, send, recv);
+		if (o->issue)
+			issued[i] = (double)(tool_now_ns() - start);
+		if (code == COLL_SUCCESS)
+			code = coll_sync(c->comm);
 		t[i] = (double)(tool_now_ns() - start) / 1000;
 	}
 	if (code == COLL_SUCCESS)
-		run_summarise(t, o->iters, times);
+		run_summarise(t, issued, o->iters, times);
 	free(t);
 	return code;
 }
 
-static coll_result_t run_allreduce(const struct perf_case *c, const void *own, void *all,
-				   size_t count, coll_dtype_t dtype, coll_op_t op)
+static coll_result_t run_allreduce(const struct perf_case *c, const struct perf_buffers *b,
+				   const void *own, void *all, size_t count, coll_dtype_t dtype,
+				   coll_op_t op)
 {
-	coll_result_t code = coll_allreduce(own, all, count, dtype, op, c->comm, NULL);
+	size_t bytes = count * coll_dtype_size(dtype);
+	const void *in = own;
+	void *out = all;
+	coll_result_t code;
 
-	return code ? code : coll_sync(c->comm);
+	if (b->share) {
+		in = out = b->share;
+		perf_copy(b, b->share, own, bytes);
+	}
+	code = coll_allreduce(in, out, count, dtype, op, c->comm, NULL);
+	if (code == COLL_SUCCESS)
+		code = coll_sync(c->comm);
+	if (code == COLL_SUCCESS)
+		perf_copy(b, all, out, bytes);
+	return code;
 }
 
 /* Wrong elements of all ranks together, and the times of the slowest. */
-static coll_result_t run_share(const struct perf_case *c, struct perf_row *row)
+static coll_result_t run_share(const struct perf_case *c, const struct perf_buffers *b,
+			       struct perf_row *row)
 {
 	struct perf_row own = *row;
 	coll_result_t code;
 
-	code = run_allreduce(c, own.wrong, row->wrong, 2, COLL_INT64, COLL_SUM);
+	code = run_allreduce(c, b, own.wrong, row->wrong, 2, COLL_INT64, COLL_SUM);
 	/* A sum that is wrong itself must not hide what this rank saw. */
 	for (int i = 0; i < 2; i++)
 		if (row->wrong[i] < own.wrong[i])
 			row->wrong[i] = own.wrong[i];
 	if (code == COLL_SUCCESS)
-		code = run_allreduce(c, own.times, row->times,
+		code = run_allreduce(c, b, own.times, row->times,
 				     2 * sizeof(own.times[0]) / sizeof(double), COLL_FLOAT64,
 				     COLL_MAX);
 	if (code != COLL_ERR_UNSUPPORTED)
@@ -174,16 +213,16 @@ coll_result_t perf_run_row(const struct perf_case *c, const struct perf_options 
 	*row = (struct perf_row){.in_place = c->kind->in_place};
 	for (int place = 0; place <= row->in_place; place++) {
 		run_place(c, buffers, place, &send, &recv);
-		run_fill(c, place, send, recv, table);
+		run_fill(c, buffers, place, send, recv, table);
 		code = run_call(c, send, recv);
 		if (code == COLL_SUCCESS && options->check)
-			row->wrong[place] = run_count_wrong(c, recv, table);
+			row->wrong[place] = run_count_wrong(c, buffers, recv, table);
 		if (code == COLL_SUCCESS)
 			code = run_time(c, options, send, recv, &row->times[place]);
 		if (code != COLL_SUCCESS)
 			return code;
 	}
-	code = run_share(c, row);
+	code = run_share(c, buffers, row);
 	if (!options->check)
 		row->wrong[0] = row->wrong[1] = -1;
 	return code;

@@ -145,6 +145,7 @@ static int child_add(nccl_comm_t comm, nccl_comm_t *out, const nccl_config_t *co
 	struct child_job *job;
 	int code = NCCL_SUCCESS;
 
+	comm_must_be_complete(comm, as->shrinks ? "ncclCommShrink" : "ncclCommSplit");
 	*out = NULL;
 	job = malloc(sizeof(*job));
 	if (!job)

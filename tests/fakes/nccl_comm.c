@@ -299,6 +299,13 @@ int comm_ready(nccl_comm_t comm, const char *fn)
 	return result;
 }
 
+/* Where blocking communicators failed to be made nothing keeps their user from using them. */
+void comm_must_be_complete(nccl_comm_t comm, const char *fn)
+{
+	if (!comm->meet)
+		call_misuse("%s(%p): the communicator was never complete", fn, (void *)comm);
+}
+
 /*
  * A watchdog may ask while another thread is inside a call for a blocking communicator; for others
  * this is the call that takes over what a group's end has left.

@@ -72,6 +72,8 @@ int group_add_job(struct job *job)
 
 	if (!group.depth)
 		return job_alone(job);
+	if (job->destroys && job->comm->grouped)
+		call_misuse("%p is ended in a group that has operations for it", (void *)job->comm);
 	if (job->destroys)
 		group.destroys = 1;
 	else

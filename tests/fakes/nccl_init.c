@@ -197,7 +197,6 @@ static int init_add(nccl_comm_t *out, int nranks, const nccl_unique_id_t *id, in
 	}
 	comm->nranks = nranks;
 	comm->rank = rank;
-	comm_set(comm, comm->blocking ? NCCL_SUCCESS : NCCL_IN_PROGRESS);
 	*job = (struct job){.run = init_run, .done = init_done, .comm = comm};
 	(void)comm_enter(comm, "ncclCommInitRank");
 	*out = comm;

@@ -82,6 +82,7 @@ static int ops_check(struct ask *ask)
 	int types = call_version() >= NCCL_2_24 ? OPS_TYPES : OPS_FP8_FIRST;
 	int code;
 
+	comm_must_be_complete(ask->comm, ask->fn);
 	if (ask->comm->finalized)
 		call_misuse("%s(%p): the communicator is finalized", ask->fn, (void *)ask->comm);
 	if (ask->op.root < 0 || ask->op.root >= ask->comm->nranks)

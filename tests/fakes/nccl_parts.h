@@ -180,6 +180,7 @@ void comm_leave_ending(nccl_comm_t comm);
 void comm_enter_abort(nccl_comm_t comm, const char *fn, int ends);
 /* NCCL's condition for nearly every call: what came before is settled. */
 int comm_ready(nccl_comm_t comm, const char *fn);
+void comm_must_be_complete(nccl_comm_t comm, const char *fn);
 int comm_async(nccl_comm_t comm);
 void comm_set(nccl_comm_t comm, int result);
 void comm_halt(const struct nccl_comm *comm, struct halt *halt);

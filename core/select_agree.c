@@ -108,22 +108,32 @@ int select_agree(struct boot *boot, const struct conf *conf, const struct plugin
 
 /* ---------------------------------------------------------------- after a step -- */
 
+/* The first rank that failed; before it any that did not fail because of another. */
+static int agree_who_failed(char **texts, int n)
+{
+	int who = -1;
+
+	for (int r = n - 1; r >= 0; r--)
+		if (texts[r][0] && (who < 0 || strtol(texts[r], NULL, 10) != COLL_ERR_REMOTE ||
+				    strtol(texts[who], NULL, 10) == COLL_ERR_REMOTE))
+			who = r;
+	return who;
+}
+
 static int agree_first_failure(char **texts, int n)
 {
+	int who = agree_who_failed(texts, n);
 	char *words;
 	long code;
 
-	for (int r = 0; r < n; r++) {
-		if (!texts[r][0])
-			continue;
-		code = strtol(texts[r], &words, 10);
-		if (code <= 0 || code > INT32_MAX)
-			code = COLL_ERR_INTERNAL;
-		if (n == 1)
-			return error_set((int)code, "%s", words + (*words == ' '));
-		return error_set((int)code, "rank %d: %s", r, words + (*words == ' '));
-	}
-	return COLL_SUCCESS;
+	if (who < 0)
+		return COLL_SUCCESS;
+	code = strtol(texts[who], &words, 10);
+	words += *words == ' ';
+	if (code <= 0 || code > INT32_MAX)
+		code = COLL_ERR_INTERNAL;
+	return n == 1 ? error_set((int)code, "%s", words)
+		      : error_set((int)code, "rank %d: %s", who, words);
 }
 
 int select_all_ok(struct boot *boot, int code, int64_t timeout_ms)

@@ -7,14 +7,6 @@
 #ifndef TESTS_DEVICE_HARNESS_H
 #define TESTS_DEVICE_HARNESS_H
 
-/* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * device_test.c - memory of CUDA devices, by a stand-in for the driver (tests/fakes/cuda.c) whose
- * device memory crashes whoever touches it: what is refused and in which words, the way through host
- * memory and its warnings, transports that take such memory, and copies that fail.
- *
- * Every call is made twice, on host memory and on the device, and must leave the same bytes.
- */
 #include "fakes/cuda.h"
 #include "ranks.h"
 

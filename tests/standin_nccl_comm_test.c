@@ -284,13 +284,14 @@ static void *share_main(void *arg)
 	struct me *me = arg;
 	nccl_config_t with = config(0);
 	nccl_comm_t child = NULL;
-	int k;
+	int k, code;
 
 	device_take(me);
 	for (k = 0; k < 2; k++) {
 		with.split_share = k;
 		WANT(ncclGetUniqueId(&me->id) == 0);
-		WANT(settle(me->comm, ncclCommInitRankConfig(&me->comm, 1, me->id, 0, &with)) == 0);
+		code = ncclCommInitRankConfig(&me->comm, 1, me->id, 0, &with);
+		WANT(settle(me->comm, code) == 0);
 		WANT(ncclCommSplit(me->comm, 0, 0, &child, NULL) == 0);
 		WANT(settle(me->comm, 0) == 0);
 		WANT(ncclCommAbort(me->comm) == 0);

@@ -36,7 +36,8 @@
  *                All calls for one endpoint are serialised by the core, on changing threads;
  *                different endpoints run at the same time.  Exception: native->abort.
  * Blocking       Nothing may block, except open, close and what says so, and those are bounded by
- *                the timeout they are given.
+ *                the timeout they are given.  A native slot that finds its engine still connecting to
+ *                a peer may wait for that, at most host->timeout_ms and until an abort.
  * Limits         The plugin must not: write to coll_host_t, call fork, install signal handlers or
  *                exit handlers, run code in constructors, end the process, print (use host->log).
  */

@@ -19,6 +19,9 @@
  *                with coll_get_last_error() by the thread that made the call.
  * Blocking       Only functions whose comment says "blocks" wait for other ranks or for data; each
  *                of them is bounded by a timeout (coll_config_t, or `timeout` in coll.conf).
+ *                An engine may have to connect to a peer before it can take more: with nccl a call
+ *                after the first one between two ranks then waits for the peer, at most
+ *                init_timeout, and until an abort.
  * Processes      A child made by fork has no part in its parent's communicators: there their
  *                handles are not valid.
  * Threads        Every function may be called from any thread.  Calls on one communicator are

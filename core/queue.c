@@ -77,16 +77,23 @@ void queue_check_engine(struct comm *comm)
 		native_fail(comm, code, &err);
 }
 
+/* What has begun is ended, come what may: it is a group of the thread, and of its other endpoints. */
 void queue_native_group(struct comm *comm, int end)
 {
 	const coll_native_t *native = comm->link->plugin->backend.native;
 	coll_error_t err = error_blank();
 	int code;
 
-	if (!native || !native->group_begin || !comm->link->ep || comm->error)
+	if (!native || !native->group_begin || !comm->link->ep)
+		return;
+	if (end ? !comm->native_groups : comm->error)
 		return;
 	code = end ? native->group_end(comm->link->ep, &err)
 		   : native->group_begin(comm->link->ep, &err);
+	if (end)
+		comm->native_groups--;
+	else
+		comm->native_groups += !code;
 	if (code)
 		native_fail(comm, code, &err);
 }

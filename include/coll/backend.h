@@ -434,8 +434,8 @@ typedef struct coll_native {
 	 * Optional, since minor 2, and called only without a transport: will the slot of this kind do
 	 * the operation?  COLL_SUCCESS, or COLL_ERR_UNSUPPORTED with the reason, which the call then
 	 * returns; what the slot itself refuses fails the communicator.  Asked when an operation is
-	 * issued or prepared that differs from those before it by more than its buffers; only kind,
-	 * dtype, op, root, tag and count of args may be looked at.  Does not block.
+	 * issued or prepared that differs from those before it by more than its buffers, count and
+	 * tag; only kind, dtype, op and root of args may be looked at.  Does not block.
 	 */
 	int32_t (*takes)(void *ep, const coll_args_t *args, coll_error_t *err);
 } coll_native_t;

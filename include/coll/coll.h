@@ -33,7 +33,9 @@
  *                written and receive buffers neither read nor written.  Any alignment works.
  *                After an error, abort or destroy nothing of the library touches them any more.
  * Device memory  A buffer may be memory of a CUDA device, or managed: the library asks the CUDA driver,
- *                if there is one, when the operation is issued.  A backend that does not take the
+ *                if there is one, when the operation is issued (with nccl not again for an address
+ *                among those used last, which may have become the host's since: then it is CUDA that
+ *                reports it).  A backend that does not take the
  *                buffer's kind, or a reduction of such buffers over a transport, is
  *                COLL_ERR_UNSUPPORTED with a sentence, unless `enable_gpu_fallback` lets the library
  *                copy through host memory, which it warns of each time.  Where there are no device

@@ -51,7 +51,7 @@ struct comm {
 		uint32_t context;
 		int lost;  /* the rank for whose sake there is none, or -1 */
 	} shrunk;          /* the leader's last answer */
-	int native_groups; /* that the backend has begun and not ended */
+	int native_groups; /* that its backend has begun, and that are to be ended */
 	int leaving;       /* says goodbye: whoever goes now need not say so */
 	struct comm *next; /* on the link */
 };

@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -86,6 +87,7 @@ enum { DEVICE_SYMBOLS = sizeof(device_symbols) / sizeof(device_symbols[0]) };
 static pthread_once_t device_once = PTHREAD_ONCE_INIT;
 static struct device_driver device_driver;
 static int device_found;
+static _Atomic int device_was_idle; /* when device_in_use looked */
 
 /* ------------------------------------------------------------------- opening -- */
 
@@ -148,6 +150,19 @@ static int device_absent(int result)
 	return result == CUDA_NOT_INITIALIZED || result == CUDA_DEINITIALIZED ||
 	       result == CUDA_STUB_LIBRARY || result == CUDA_NO_DEVICE ||
 	       result == CUDA_INVALID_CONTEXT;
+}
+
+int device_in_use(void)
+{
+	void *context = NULL;
+
+	if (!device_open())
+		return 0;
+	if (device_absent(device_driver.context_current(&context))) {
+		atomic_store(&device_was_idle, 1);
+		return 0;
+	}
+	return context || !atomic_load(&device_was_idle);
 }
 
 /* "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)" */

@@ -13,6 +13,13 @@
 /* Opens the driver, the first time it is called; 1 if there is one. */
 int device_open(void);
 
+/*
+ * Does the application use CUDA, that is, has it initialised the driver?  Plugins may do so too, in
+ * probe or open: if the driver was not ready at an earlier call, that it now is proves nothing, and
+ * only a context that is current to the calling thread does.  Call it before any plugin's function.
+ */
+int device_in_use(void);
+
 /* The rest may be called only where there is a driver. */
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* info.c - what this process would do now: the picture behind `coll info`. */
 #include "choose.h"
+#include "device.h"
 #include "error.h"
 #include "handle.h"
 #include "log.h"
@@ -106,14 +107,14 @@ static void info_note_failure(int *code, char text[1024], int failure)
 }
 
 /* What is wrong with the configuration is the verdict, but the picture is completed. */
-static int info_fill(struct coll_info *info, int code)
+static int info_fill(struct coll_info *info, int code, int uses_cuda)
 {
 	char text[1024];
 	int loaded;
 
 	snprintf(text, sizeof(text), "%s", error_text());
 	info_note_failure(&code, text, choose_compile(info->conf, &info->tuning));
-	loaded = plugins_load(info->conf, NULL, &info->plugins);
+	loaded = plugins_load(info->conf, NULL, uses_cuda, &info->plugins);
 	if (!info->plugins)
 		return loaded;
 	info_note_failure(&code, text, loaded);
@@ -133,7 +134,7 @@ static int info_fill(struct coll_info *info, int code)
 coll_result_t coll_info_create(const coll_config_t *config, coll_info_t *out)
 {
 	struct coll_info *info;
-	int code;
+	int uses_cuda, code;
 
 	if (!out)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_info_create: info is NULL");
@@ -141,9 +142,13 @@ coll_result_t coll_info_create(const coll_config_t *config, coll_info_t *out)
 	info = calloc(1, sizeof(*info));
 	if (!info)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a coll_info_t");
+	/* Before plugins are probed, which may initialise CUDA. */
+	uses_cuda = device_in_use();
+	if (config && config->size >= offsetof(coll_config_t, reserved))
+		uses_cuda |= config->device >= 0;
 	code = conf_load(config, &info->conf);
 	if (info->conf)
-		code = info_fill(info, code);
+		code = info_fill(info, code, uses_cuda);
 	if (!code)
 		*out = handle_new(HANDLE_INFO, info);
 	if (!code && !*out)
@@ -366,7 +371,7 @@ static int info_available(struct conf *conf, const char *name)
 {
 	const struct plugin *plugin;
 	struct plugin_list *plugins;
-	int code = plugins_load(conf, NULL, &plugins);
+	int code = plugins_load(conf, NULL, device_in_use(), &plugins);
 
 	if (code) {
 		plugins_free(plugins);

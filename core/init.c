@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* init.c - making communicators: meet, agree on a backend, open it. */
 #include "comm.h"
+#include "device.h"
 #include "error.h"
 #include "init.h"
 #include "log.h"
@@ -132,9 +133,17 @@ int init_world(coll_comm_t *out, struct link *link)
 	return init_comm(out, link);
 }
 
+/* The device that the application has named, or -1. */
+static int init_device(const coll_config_t *config)
+{
+	if (!config || config->size < offsetof(coll_config_t, reserved))
+		return -1;
+	return config->device;
+}
+
 int init_begin(struct link **link, const struct meeting *m, const coll_config_t *config)
 {
-	struct link_parts parts = {.device = -1};
+	struct link_parts parts = {0};
 	struct error_first first = {0};
 	int code = conf_load(config, &parts.conf), met;
 
@@ -146,7 +155,7 @@ int init_begin(struct link **link, const struct meeting *m, const coll_config_t 
 	if (!code)
 		code = choose_compile(parts.conf, &parts.tuning);
 	if (!code)
-		code = plugins_load(parts.conf, select_wants, &parts.plugins);
+		code = plugins_load(parts.conf, select_wants, m->uses_cuda, &parts.plugins);
 	/* A rank with a bad configuration still meets the others, to tell them. */
 	if (code)
 		log_debug("rank %d: %s", m->rank, error_text());
@@ -159,17 +168,18 @@ int init_begin(struct link **link, const struct meeting *m, const coll_config_t 
 	}
 	code = error_raise(&first);
 	conf_warn_unknown_env(parts.conf);
-	if (config && config->size >= offsetof(coll_config_t, reserved))
-		parts.device = config->device;
+	parts.device = init_device(config);
 	return init_link(link, &parts, code, m->together);
 }
 
-static int init(coll_comm_t *out, const struct meeting *m, const coll_config_t *config)
+static int init(coll_comm_t *out, struct meeting *m, const coll_config_t *config)
 {
 	struct link *link;
-	int code = init_begin(&link, m, config);
+	int code;
 
 	*out = NULL;
+	m->uses_cuda = device_in_use() | (init_device(config) >= 0);
+	code = init_begin(&link, m, config);
 	return code ? code : init_world(out, link);
 }
 

@@ -13,6 +13,7 @@ struct meeting {
 	coll_exchange_fn exchange; /* the caller's own, or */
 	void *user;
 	struct boot *boot; /* already met */
+	int uses_cuda;     /* the application does: device_in_use, or it has named a device */
 	int together;      /* one thread makes all ranks: it calls open_all, if there is one */
 };
 

@@ -5,6 +5,7 @@
  * them until others call in.
  */
 #include "comm.h"
+#include "device.h"
 #include "error.h"
 #include "init.h"
 
@@ -100,12 +101,14 @@ coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks, const int32
 	struct init_one *all = NULL;
 	struct boot **boots = NULL;
 	coll_config_t own;
+	int uses_cuda;
 
 	if (!code)
 		code = conf_app(config, &own);
 	if (code)
 		return code;
 	memset(comms, 0, (size_t)nranks * sizeof(*comms));
+	uses_cuda = device_in_use();
 	all = calloc((size_t)nranks, sizeof(*all));
 	boots = calloc((size_t)nranks, sizeof(*boots));
 	if (!all || !boots)
@@ -113,9 +116,13 @@ coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks, const int32
 	if (!code)
 		code = boot_open_local(boots, nranks);
 	for (int r = 0; !code && r < nranks; r++) {
-		all[r].meeting = (struct meeting){.rank = r, .nranks = nranks, .together = 1};
 		all[r].config = own;
 		all[r].config.device = devices ? devices[r] : r;
+		all[r].meeting =
+			(struct meeting){.rank = r,
+					 .nranks = nranks,
+					 .uses_cuda = uses_cuda || (devices && devices[r] >= 0),
+					 .together = 1};
 	}
 	if (!code)
 		code = init_all(comms, all, nranks, boots);

@@ -110,25 +110,43 @@ static void plugin_log(const struct plugin_list *list)
 	}
 }
 
-/* Probing may load a vendor's libraries: not for who has said that it will not be taken. */
-static void plugin_ask(struct plugin *plugin, const struct conf *conf, plugin_wants wants)
+const char *plugin_idle(const struct plugin_list *list, const struct plugin *plugin)
 {
-	if (!plugin->code && wants && !wants(conf, plugin->name))
+	if (list->uses_cuda || !plugin_is_loaded(plugin) || plugin->backend.memory & COLL_MEM_HOST)
+		return NULL;
+	return "it takes device memory only, and this process has neither initialised CUDA nor "
+	       "named a device: name the backend with COLL_BACKEND";
+}
+
+/* Probing may load a vendor's libraries: not for who has said that it will not be taken. */
+static void plugin_ask(const struct plugin_list *list, struct plugin *plugin,
+		       const struct conf *conf, plugin_wants wants)
+{
+	const int wanted = wants ? wants(conf, plugin->name) : PLUGIN_BY_NAME;
+	const char *idle = plugin_idle(list, plugin);
+
+	if (plugin->code)
+		return;
+	if (wanted == PLUGIN_RULED_OUT)
 		plugin_refuse(plugin, COLL_ERR_CONFIG, "%s rules it out",
 			      conf_source(conf, "backend"));
+	else if (wanted == PLUGIN_BY_PRIORITY && idle)
+		plugin_refuse(plugin, COLL_ERR_UNSUPPORTED, "%s", idle);
 	else
 		plugin_probe(plugin, conf);
 }
 
-int plugins_load(struct conf *conf, plugin_wants wants, struct plugin_list **out)
+int plugins_load(struct conf *conf, plugin_wants wants, int uses_cuda, struct plugin_list **out)
 {
 	struct plugin_search search = {.conf = conf, .list = calloc(1, sizeof(*search.list))};
 	struct plugin_list *list = search.list;
 	int code;
 
 	*out = NULL;
-	if (list)
+	if (list) {
+		list->uses_cuda = uses_cuda;
 		plugin_find_all(&search);
+	}
 	for (int i = 0; list && i < list->count; i++)
 		plugin_set_priority(&list->item[i], conf);
 	if (!list || search.no_memory || plugin_sort(list)) {
@@ -139,7 +157,7 @@ int plugins_load(struct conf *conf, plugin_wants wants, struct plugin_list **out
 		plugin_link_groups(&list->item[i]);
 	code = plugin_declare_all(list, conf);
 	for (int i = 0; !code && i < list->count; i++)
-		plugin_ask(&list->item[i], conf, wants);
+		plugin_ask(list, &list->item[i], conf, wants);
 	plugin_log(list);
 	*out = list;
 	return code;

@@ -77,13 +77,13 @@ void queue_check_engine(struct comm *comm)
 		native_fail(comm, code, &err);
 }
 
-/* What has begun is ended, come what may: it is a group of the thread, and of its other endpoints. */
 void queue_native_group(struct comm *comm, int end)
 {
 	const coll_native_t *native = comm->link->plugin->backend.native;
 	coll_error_t err;
 	int code;
 
+	/* What was begun is ended, also after a failure: a group is the thread's, not the endpoint's. */
 	if (!native || !native->group_begin || !comm->link->ep)
 		return;
 	if (end ? !comm->native_groups : comm->error)
@@ -95,7 +95,7 @@ void queue_native_group(struct comm *comm, int end)
 		comm->native_groups--;
 	else
 		comm->native_groups += !code;
-	if (code)
+	if (code && !comm->error)
 		native_fail(comm, code, &err);
 }
 

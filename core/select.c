@@ -55,10 +55,12 @@ static void select_why_lower(const struct plugin *p, const struct plugin *chosen
 			 chosen->priority, chosen->priority_source);
 }
 
-static void select_why(const struct plugin *p, const struct plugin *chosen,
-		       const struct select_spec *spec, int in_process, char *why)
+static void select_why(const struct plugin_list *list, const struct plugin *p,
+		       const struct plugin *chosen, const struct select_spec *spec, int in_process,
+		       char *why)
 {
 	const int named = select_spec_has(spec, p->name);
+	const char *idle = plugin_idle(list, p);
 	const uint32_t flags = in_process ? 0 : p->backend.flags;
 
 	if (p == chosen)
@@ -76,6 +78,8 @@ static void select_why(const struct plugin *p, const struct plugin *chosen,
 		snprintf(why, SELECT_WHY, "passed over: it cannot be used");
 	else if (flags & COLL_BACKEND_BY_NAME)
 		snprintf(why, SELECT_WHY, "passed over: it is taken only if it is named");
+	else if (idle)
+		snprintf(why, SELECT_WHY, "passed over: %s", idle);
 	else
 		select_why_lower(p, chosen, why);
 }
@@ -111,7 +115,7 @@ int select_local(const struct conf *conf, const struct plugin_list *list, int in
 	if (!code)
 		code = select_alone(list, &spec, in_process, chosen);
 	for (int i = 0; why && i < list->count; i++)
-		select_why(&list->item[i], *chosen, &spec, in_process, why[i]);
+		select_why(list, &list->item[i], *chosen, &spec, in_process, why[i]);
 	select_spec_free(&spec);
 	return code;
 }

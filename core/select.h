@@ -14,7 +14,10 @@
 int select_local(const struct conf *conf, const struct plugin_list *list, int in_process,
 		 const struct plugin **chosen, char (*why)[768]);
 
-/* May a backend of that name be taken here?  Not if `backend` lists others, or leaves it out. */
+/*
+ * May a backend of that name be taken here?  PLUGIN_RULED_OUT if `backend` lists others, or leaves it
+ * out.
+ */
 int select_wants(const struct conf *conf, const char *name);
 
 /*

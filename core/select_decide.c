@@ -6,6 +6,7 @@
  */
 #include "select_impl.h"
 #include "error.h"
+#include "log.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -152,6 +153,16 @@ static int decide_unable(const struct select_offer *offers, int n, const char *n
 	return -1;
 }
 
+/* Why that rank does not take it unasked. */
+static const char *decide_reason(const struct select_offer *offer, const char *name)
+{
+	const struct select_entry *entry = select_offer_find(offer, name);
+
+	if (!entry)
+		return "it is not installed";
+	return entry->code ? entry->reason : "it is taken only if it is named";
+}
+
 static int decide_none(const struct select_offer *offers, int n)
 {
 	char text[800] = "";
@@ -159,13 +170,9 @@ static int decide_none(const struct select_offer *offers, int n)
 	for (int i = 0; i < offers[0].n; i++) {
 		const char *name = offers[0].entry[i].name;
 		const int r = decide_unable(offers, n, name);
-		const struct select_entry *entry = select_offer_find(&offers[r], name);
 
 		decide_add(text, sizeof(text), "%s'%s': %s%.300s", i ? "; " : "", name,
-			   decide_rank(r, n).text,
-			   !entry        ? "it is not installed"
-			   : entry->code ? entry->reason
-					 : "it is taken only if it is named");
+			   decide_rank(r, n).text, decide_reason(&offers[r], name));
 	}
 	if (!offers[0].n)
 		decide_add(text, sizeof(text), "%sno plugin was found: %s", decide_rank(0, n).text,
@@ -177,11 +184,18 @@ static int decide_none(const struct select_offer *offers, int n)
 /* Rank 0's entries come in the order of its priorities. */
 static int decide_by_priority(const struct select_offer *offers, int n, const char **name)
 {
-	for (int i = 0; i < offers[0].n; i++)
-		if (decide_unable(offers, n, offers[0].entry[i].name) < 0) {
-			*name = offers[0].entry[i].name;
+	for (int i = 0; i < offers[0].n; i++) {
+		const char *candidate = offers[0].entry[i].name;
+		const int r = decide_unable(offers, n, candidate);
+
+		if (r < 0) {
+			*name = candidate;
 			return COLL_SUCCESS;
 		}
+		if (n > 1)
+			log_info("backend '%s' is passed over: %s%s", candidate,
+				 decide_rank(r, n).text, decide_reason(&offers[r], candidate));
+	}
 	return decide_none(offers, n);
 }
 

@@ -38,9 +38,13 @@ static void offer_put(FILE *out, const char *before, const char *text)
 }
 
 /* Why this rank does not offer a plugin, or COLL_SUCCESS. */
-static int offer_judge(const struct plugin *plugin, const struct select_spec *spec,
-		       const char *elsewhere, char *reason, size_t size)
+static int offer_judge(const struct plugin_list *list, const struct plugin *plugin,
+		       const struct select_spec *spec, const char *elsewhere, char *reason,
+		       size_t size)
 {
+	const int by_name = spec->n && !spec->excludes;
+	const char *idle = by_name ? NULL : plugin_idle(list, plugin);
+
 	if (spec->excludes && select_spec_has(spec, plugin->name)) {
 		snprintf(reason, size, "it is excluded by %s", spec->words);
 		return COLL_ERR_CONFIG;
@@ -52,15 +56,19 @@ static int offer_judge(const struct plugin *plugin, const struct select_spec *sp
 		snprintf(reason, size, "%s", elsewhere);
 		return COLL_ERR_UNSUPPORTED;
 	}
+	if (idle) {
+		snprintf(reason, size, "%s", idle);
+		return COLL_ERR_UNSUPPORTED;
+	}
 	return COLL_SUCCESS;
 }
 
-static void offer_put_plugin(FILE *out, const struct plugin *plugin, const struct select_spec *spec,
-			     const char *elsewhere)
+static void offer_put_plugin(FILE *out, const struct plugin_list *list, const struct plugin *plugin,
+			     const struct select_spec *spec, const char *elsewhere)
 {
 	const int by_name = elsewhere[0] && plugin->backend.flags & COLL_BACKEND_BY_NAME;
 	char reason[sizeof(plugin->reason)];
-	const int code = offer_judge(plugin, spec, elsewhere, reason, sizeof(reason));
+	const int code = offer_judge(list, plugin, spec, elsewhere, reason, sizeof(reason));
 
 	offer_put(out, "have\t", plugin->name);
 	offer_put(out, "\t", plugin->backend.version ? plugin->backend.version : "");
@@ -76,7 +84,7 @@ static void offer_put_plugins(FILE *out, const struct plugin_list *list,
 
 	for (int i = 0; i < list->count; i++) /* of one name the first counts */
 		if (plugins_find(list, list->item[i].name) == &list->item[i]) {
-			offer_put_plugin(out, &list->item[i], spec, elsewhere);
+			offer_put_plugin(out, list, &list->item[i], spec, elsewhere);
 			have = 1;
 		}
 	if (have)

@@ -95,11 +95,15 @@ void select_spec_free(struct select_spec *spec)
 int select_wants(const struct conf *conf, const char *name)
 {
 	struct select_spec spec;
-	int wants = 1;
+	int wants = PLUGIN_BY_PRIORITY;
 
 	/* A list that is wrong is everybody's error, told elsewhere. */
-	if (!select_spec_parse(conf, &spec) && spec.n)
-		wants = select_spec_has(&spec, name) != spec.excludes;
+	if (!select_spec_parse(conf, &spec) && spec.n) {
+		if (select_spec_has(&spec, name) == spec.excludes)
+			wants = PLUGIN_RULED_OUT;
+		else if (!spec.excludes)
+			wants = PLUGIN_BY_NAME;
+	}
 	select_spec_free(&spec);
 	return wants;
 }

@@ -26,7 +26,7 @@ static struct found find(const char *path)
 	app.plugin_path = path;
 	if (conf_load(&app, &found.conf))
 		bail_out("configuration: %s", error_text());
-	found.code = plugins_load(found.conf, NULL, &found.list);
+	found.code = plugins_load(found.conf, NULL, 0, &found.list);
 	if (!found.list)
 		bail_out("no list: %s", error_text());
 	return found;

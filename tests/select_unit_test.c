@@ -37,6 +37,7 @@ static void add(struct world *w, const char *name, int priority, uint32_t flags)
 	p->priority = priority;
 	p->backend = (coll_backend_t){.size = sizeof(p->backend), .name = name, .version = "1.0"};
 	p->backend.flags = flags;
+	p->backend.memory = COLL_MEM_HOST;
 }
 
 /* In the order of priority, as plugins_load makes it. */

@@ -463,7 +463,12 @@ typedef struct coll_backend {
 	const char *version;     /* the plugin's own; must be equal on all ranks */
 	const char *description; /* one line for `coll info` */
 	int32_t priority;        /* default; higher is better; tcp 10, ucx 50, nccl 100 */
-	uint32_t memory;         /* COLL_MEM_* bits the backend takes, at best: transport->memory */
+	/*
+	 * COLL_MEM_* bits the backend takes, at best: transport->memory.  Without COLL_MEM_HOST it is
+	 * neither chosen by priority nor probed for that where the application does not use CUDA: see
+	 * coll_config_t.device.
+	 */
+	uint32_t memory;
 	const coll_option_t *options; /* may be NULL */
 	uint32_t option_count;
 	uint32_t option_size;              /* sizeof(coll_option_t) */

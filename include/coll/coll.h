@@ -208,8 +208,14 @@ typedef struct coll_config {
 	const char *interface_name; /* as COLL_INTERFACE: network interface or address to use */
 	int64_t timeout_ms;         /* longest time without progress in any wait; -1: not said */
 	int64_t init_timeout_ms;    /* the same while a communicator is made; -1: not said */
-	int32_t device;             /* CUDA device ordinal of this rank; -1: the current one */
-	int32_t reserved;           /* 0 */
+	/*
+	 * CUDA device ordinal of this rank; -1: the current one.  A backend for device memory only
+	 * (nccl) is chosen by its priority only where this is 0 or more or the application uses CUDA:
+	 * it had initialised it before its first call that looks at backends, or the calling thread
+	 * has a current context.  By its name always.
+	 */
+	int32_t device;
+	int32_t reserved; /* 0 */
 	const char *const
 		*options; /* further "key=value" or "backend.key=value"; NULL-terminated */
 } coll_config_t;
@@ -269,8 +275,9 @@ COLL_API coll_result_t coll_comm_init_exchange(coll_comm_t *comm, int32_t nranks
 
 /*
  * Makes all `nranks` communicators of a group that lives in this process: comms[i] is rank i, on
- * CUDA device devices[i] where devices matter (NULL: device i).  Either hand them to one thread
- * each, or drive all of them from one thread (issue the calls between coll_group_start and _end).
+ * CUDA device devices[i] where devices matter (NULL: device i, but no device is named by that, see
+ * coll_config_t.device).  Either hand them to one thread each, or drive all of them from one thread
+ * (issue the calls between coll_group_start and _end).
  */
 COLL_API coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks,
 					  const int32_t *devices, const coll_config_t *config);

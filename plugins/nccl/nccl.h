@@ -160,8 +160,8 @@ struct nccl_event {
 
 /* ----------------------------------------------------------------- nccl_device.c -- */
 
-/* Makes the endpoint's context current; *pushed is for nccl_leave(). */
-int32_t nccl_enter(const struct nccl *n, int *pushed, coll_error_t *err);
+/* Makes a context current; *pushed is for nccl_leave(). */
+int32_t nccl_enter(void *context, int *pushed, coll_error_t *err);
 void nccl_leave(int pushed);
 /* Which device the endpoint is on, and its context, stream and byte. */
 int32_t nccl_device_open(struct nccl *n, coll_error_t *err);

@@ -36,7 +36,7 @@ static void nccl_free(struct nccl *n)
 {
 	int pushed;
 
-	if (n->context && !nccl_enter(n, &pushed, NULL)) {
+	if (n->context && !nccl_enter(n->context, &pushed, NULL)) {
 		nccl_device_close(n);
 		nccl_leave(pushed);
 	}
@@ -128,7 +128,7 @@ int32_t nccl_open(const coll_host_t *host, void **ep, coll_error_t *err)
 		code = nccl_new(host, &n, err);
 	*ep = n;
 	if (!code)
-		code = nccl_enter(n, &pushed, err);
+		code = nccl_enter(n->context, &pushed, err);
 	code = nccl_meet(host, code, &id, err);
 	if (!code) {
 		pthread_mutex_lock(&n->lock);
@@ -155,7 +155,7 @@ static int32_t nccl_connect_all(struct nccl *const *all, uint32_t count, coll_er
 	if (result)
 		return nccl_refused(err, result, "ncclGroupStart", NULL);
 	for (uint32_t i = 0; !code && i < count; i++) {
-		code = nccl_enter(all[i], &pushed, err);
+		code = nccl_enter(all[i]->context, &pushed, err);
 		if (code)
 			break;
 		code = nccl_connect(all[i], id, err);
@@ -201,7 +201,7 @@ static int32_t nccl_child(const struct nccl *parent, const coll_host_t *host, st
 			  coll_error_t *err)
 {
 	int pushed;
-	int32_t code = nccl_enter(parent, &pushed, err);
+	int32_t code = nccl_enter(parent->context, &pushed, err);
 
 	if (code)
 		return code;
@@ -214,8 +214,11 @@ static int32_t nccl_child(const struct nccl *parent, const coll_host_t *host, st
 static int32_t nccl_child_settle(struct nccl *parent, struct nccl *child, const coll_host_t *host,
 				 coll_error_t *err)
 {
-	int32_t code = nccl_settle(parent, host, host->timeout_ms, err);
+	int32_t code;
 
+	/* NCCL answers success to a split or shrink that it has but begun. */
+	parent->unsettled = 1;
+	code = nccl_settle(parent, host, host->timeout_ms, err);
 	if (code || !child)
 		return code;
 	if (!child->comm)
@@ -309,7 +312,7 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 		code = nccl_child(n, newhost, &child, err);
 	*newep = child;
 	if (!code)
-		code = nccl_enter(n, &pushed, err);
+		code = nccl_enter(n->context, &pushed, err);
 	for (int32_t i = 0; !code && i < count; i++)
 		list[i] = exclude[i];
 	if (!code) {
@@ -364,7 +367,7 @@ void nccl_close(void *ep, int64_t timeout_ms)
 	struct nccl *n = ep;
 	int pushed;
 
-	if (n->context && !nccl_enter(n, &pushed, NULL)) {
+	if (n->context && !nccl_enter(n->context, &pushed, NULL)) {
 		nccl_end_comm(n, timeout_ms);
 		nccl_leave(pushed);
 	}

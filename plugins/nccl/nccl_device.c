@@ -7,16 +7,16 @@
 
 /* ---------------------------------------------------------------------- contexts -- */
 
-int32_t nccl_enter(const struct nccl *n, int *pushed, coll_error_t *err)
+int32_t nccl_enter(void *context, int *pushed, coll_error_t *err)
 {
 	void *current = NULL;
 	int result;
 
 	*pushed = 0;
 	/* A thread without a context answers with success and NULL. */
-	if (!nccl_cuda.cuCtxGetCurrent(&current) && current == n->context)
+	if (!nccl_cuda.cuCtxGetCurrent(&current) && current == context)
 		return COLL_SUCCESS;
-	result = nccl_cuda.cuCtxPushCurrent(n->context);
+	result = nccl_cuda.cuCtxPushCurrent(context);
 	if (result)
 		return nccl_cuda_refused(err, result, "cuCtxPushCurrent");
 	*pushed = 1;
@@ -88,7 +88,7 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err)
 	if (!code)
 		code = nccl_context(n->device, &n->context, err);
 	if (!code)
-		code = nccl_enter(n, &pushed, err);
+		code = nccl_enter(n->context, &pushed, err);
 	if (code)
 		return code;
 	result = nccl_cuda.cuStreamCreate(&n->stream, CUDA_STREAM_NON_BLOCKING);
@@ -100,6 +100,8 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err)
 		result = nccl_cuda.cuMemsetD8Async(n->one, 0, 1, n->stream);
 	if (result && !code)
 		code = nccl_cuda_refused(err, result, "cuMemAlloc");
+	if (!code && !nccl_device_wait(n, n->host->timeout_ms)) /* so that the stream is idle */
+		code = nccl_error(err, COLL_ERR_TIMEOUT, "CUDA device %d does no work", n->device);
 	nccl_leave(pushed);
 	return code;
 }
@@ -119,14 +121,17 @@ int nccl_device_wait(const struct nccl *n, int64_t timeout_ms)
 void nccl_device_close(struct nccl *n)
 {
 	struct nccl_scratch *next;
+	/* To free memory waits for all work on the device, which may never end. */
+	int idle = !n->stream || nccl_device_wait(n, 0);
 
 	for (struct nccl_scratch *s = n->scratch; s; s = next) {
 		next = s->next;
-		nccl_cuda.cuMemFree(s->ptr);
+		if (idle)
+			nccl_cuda.cuMemFree(s->ptr);
 		free(s);
 	}
 	n->scratch = NULL;
-	if (n->one)
+	if (n->one && idle)
 		nccl_cuda.cuMemFree(n->one);
 	if (n->stream)
 		nccl_cuda.cuStreamDestroy(n->stream);

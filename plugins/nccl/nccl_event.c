@@ -9,7 +9,7 @@ int32_t nccl_event_create(void *ep, void **event, coll_error_t *err)
 	struct nccl *n = ep;
 	struct nccl_event *e = calloc(1, sizeof(*e));
 	int pushed, result;
-	int32_t code = e ? nccl_enter(n, &pushed, err)
+	int32_t code = e ? nccl_enter(n->context, &pushed, err)
 			 : nccl_error(err, COLL_ERR_NO_MEMORY, "no memory for an event");
 
 	if (!code) {
@@ -30,9 +30,12 @@ int32_t nccl_event_create(void *ep, void **event, coll_error_t *err)
 void nccl_event_destroy(void *ep, void *event)
 {
 	struct nccl_event *e = event;
+	int pushed = 0;
 
 	(void)ep;
-	nccl_cuda.cuEventDestroy(e->event);
+	if (!nccl_enter(e->context, &pushed, NULL))
+		nccl_cuda.cuEventDestroy(e->event);
+	nccl_leave(pushed);
 	free(e);
 }
 
@@ -86,9 +89,14 @@ int32_t nccl_event_wait(void *ep, void *event, coll_stream_t stream, coll_error_
 int32_t nccl_event_query(void *ep, void *event, coll_error_t *err)
 {
 	const struct nccl_event *e = event;
-	int result = nccl_cuda.cuEventQuery(e->event);
+	int pushed, result;
+	int32_t code = nccl_enter(e->context, &pushed, err);
 
 	(void)ep;
+	if (code)
+		return code;
+	result = nccl_cuda.cuEventQuery(e->event);
+	nccl_leave(pushed);
 	if (result == CUDA_NOT_READY)
 		return COLL_IN_PROGRESS;
 	return result ? nccl_cuda_refused(err, result, "work before the event") : COLL_SUCCESS;

@@ -47,7 +47,7 @@ static int32_t nccl_group_left(struct nccl *n, int result, coll_error_t *err)
 	for (struct nccl_scratch *s = n->scratch; s; s = s->next)
 		s->in_group = 0;
 	code = n->comm ? nccl_answer(n, result, "ncclGroupEnd", err) : COLL_SUCCESS;
-	if (nccl_enter(n, &pushed, NULL)) {
+	if (nccl_enter(n->context, &pushed, NULL)) {
 		pthread_mutex_unlock(&n->lock);
 		return code;
 	}
@@ -68,7 +68,7 @@ int32_t nccl_group_end(void *ep, coll_error_t *err)
 
 	if (!nccl_group.depth) /* its beginning failed */
 		return COLL_SUCCESS;
-	entered = !nccl_enter(n, &pushed, NULL);
+	entered = !nccl_enter(n->context, &pushed, NULL);
 	result = nccl_lib.ncclGroupEnd();
 	if (entered)
 		nccl_leave(pushed);

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #ifdef NCCL_NVTX
-#include <coll/coll.h>
+#include <coll/backend.h>
 #include <nvtx3/nvToolsExt.h>
 
 static inline const char *nccl_range_name(int32_t kind)

@@ -68,7 +68,7 @@ int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err)
 	int32_t code;
 
 	pthread_mutex_lock(&n->lock);
-	code = n->revoked ? nccl_aborted(err) : nccl_enter(n, pushed, err);
+	code = n->revoked ? nccl_aborted(err) : nccl_enter(n->context, pushed, err);
 	if (!code) {
 		code = nccl_settle(n, n->host, n->host->timeout_ms, err);
 		if (code)
@@ -95,7 +95,7 @@ static int32_t nccl_stream_state(struct nccl *n, coll_error_t *err)
 
 	if (code)
 		return code;
-	code = nccl_enter(n, &pushed, err);
+	code = nccl_enter(n->context, &pushed, err);
 	if (code)
 		return code;
 	result = nccl_cuda.cuStreamQuery(n->stream);
@@ -205,7 +205,7 @@ void nccl_abort(void *ep)
 		return;
 	}
 	/* Else the end of the group does it, which comes at once. */
-	if (!n->in_group && !nccl_enter(n, &pushed, NULL)) {
+	if (!n->in_group && !nccl_enter(n->context, &pushed, NULL)) {
 		nccl_stop(n);
 		nccl_leave(pushed);
 	}

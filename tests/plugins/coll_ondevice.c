@@ -1,19 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * coll_ondevice.c - a backend with collectives of its own, for one rank, that takes CUDA memory and
- * no other.  Built a second time (coll_either) it has a transport too, and host memory.
+ * no other.  Built a second time (coll_either) it has a transport too, and host memory; a third time
+ * (coll_gpu) it is not taken by its name only, and its probe initialises CUDA.
  */
 #include <coll/backend.h>
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#ifdef ONDEVICE_EITHER
+#if defined(ONDEVICE_GPU)
+#define ONDEVICE_NAME      "gpu"
+#define ONDEVICE_PRIORITY  100
+#define ONDEVICE_FLAGS     0
+#define ONDEVICE_MEMORY    COLL_MEM_CUDA
+#define ONDEVICE_TRANSPORT NULL
+#define ONDEVICE_PROBE     ondevice_probe
+#elif defined(ONDEVICE_EITHER)
 #define ONDEVICE_NAME      "either"
+#define ONDEVICE_PRIORITY  1
+#define ONDEVICE_FLAGS     COLL_BACKEND_BY_NAME
+#define ONDEVICE_PROBE     NULL
 #define ONDEVICE_MEMORY    (COLL_MEM_HOST | COLL_MEM_CUDA)
 #define ONDEVICE_TRANSPORT &ondevice_transport
 #else
 #define ONDEVICE_NAME      "ondevice"
+#define ONDEVICE_PRIORITY  1
+#define ONDEVICE_FLAGS     COLL_BACKEND_BY_NAME
+#define ONDEVICE_PROBE     NULL
 #define ONDEVICE_MEMORY    COLL_MEM_CUDA
 #define ONDEVICE_TRANSPORT NULL
 #endif
@@ -91,6 +107,22 @@ static int32_t ondevice_device(void *ep)
 	return host->device < 0 ? ONDEVICE_CURRENT : host->device;
 }
 
+#ifdef ONDEVICE_GPU
+static int32_t ondevice_probe(const coll_host_t *host, coll_error_t *err)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *symbol;
+	int (*init)(unsigned flags) = NULL;
+
+	(void)host;
+	symbol = driver ? dlsym(driver, "cuInit") : NULL;
+	memcpy(&init, &symbol, sizeof(init));
+	if (init && !init(0))
+		return COLL_SUCCESS;
+	snprintf(err->text, sizeof(err->text), "no CUDA");
+	return err->code = COLL_ERR_PLUGIN;
+}
+#endif
+
 static int32_t ondevice_open(const coll_host_t *host, void **out, coll_error_t *err)
 {
 	struct ondevice *ep = malloc(sizeof(*ep));
@@ -144,14 +176,15 @@ static const coll_native_t ondevice_native = {
 COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.size = sizeof(coll_backend_t),
 	.abi_minor = COLL_BACKEND_ABI_MINOR,
-	.flags = COLL_BACKEND_BY_NAME,
+	.flags = ONDEVICE_FLAGS,
 	.name = ONDEVICE_NAME,
 	.version = "1.0",
 	.description = "collectives of its own on CUDA memory, for one rank",
-	.priority = 1,
+	.priority = ONDEVICE_PRIORITY,
 	.memory = ONDEVICE_MEMORY,
 	.transport = ONDEVICE_TRANSPORT,
 	.native = &ondevice_native,
+	.probe = ONDEVICE_PROBE,
 	.open = ondevice_open,
 	.close = ondevice_close,
 };

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nccl_call.c - what every call passes: the environment, planned faults, counters, the last error. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "nccl_parts.h"
+
+#ifdef STANDIN_NCCL_OLD
+enum { CALL_VERSION = 21805 };
+#else
+enum { CALL_VERSION = 22809 };
+#endif
+
+enum { CALL_FUNCTIONS = 48, CALL_NAME = 32, CALL_TEXT = 512 };
+
+static struct {
+	pthread_mutex_t lock;
+	char names[CALL_FUNCTIONS][CALL_NAME];
+	long counts[CALL_FUNCTIONS];
+	long launches;
+	char error[CALL_TEXT];
+} call = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+long call_env(const char *name, long fallback)
+{
+	const char *text = getenv(name);
+
+	return text && *text ? strtol(text, NULL, 10) : fallback;
+}
+
+int call_version(void)
+{
+	return (int)call_env("STANDIN_NCCL_VERSION", CALL_VERSION);
+}
+
+/* The result that the n-th call of fn is to fail with, from "function:result@n[,...]". */
+static int call_planned(const char *fn, long n)
+{
+	const char *at = getenv("STANDIN_NCCL_FAULT");
+	size_t len = strlen(fn);
+	long result, nth;
+
+	for (; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+		if (strncmp(at, fn, len) == 0 && at[len] == ':' &&
+		    sscanf(at + len + 1, "%ld@%ld", &result, &nth) == 2 && nth == n)
+			return call_fail((int)result, "%s: planned failure of call %ld", fn, n);
+	return NCCL_SUCCESS;
+}
+
+int call_count(const char *fn)
+{
+	long n;
+	int i;
+
+	pthread_mutex_lock(&call.lock);
+	for (i = 0; i < CALL_FUNCTIONS - 1 && call.names[i][0]; i++)
+		if (strcmp(call.names[i], fn) == 0)
+			break;
+	snprintf(call.names[i], sizeof(call.names[i]), "%s", fn);
+	n = ++call.counts[i];
+	pthread_mutex_unlock(&call.lock);
+	return call_planned(fn, n);
+}
+
+long standin_nccl_calls(const char *function)
+{
+	long n = 0;
+	int i;
+
+	pthread_mutex_lock(&call.lock);
+	for (i = 0; i < CALL_FUNCTIONS; i++)
+		if (strcmp(call.names[i], function) == 0)
+			n = call.counts[i];
+	pthread_mutex_unlock(&call.lock);
+	return n;
+}
+
+int call_async_fault(void)
+{
+	const char *text = getenv("STANDIN_NCCL_ASYNC");
+	long result, nth, n;
+
+	pthread_mutex_lock(&call.lock);
+	n = ++call.launches;
+	pthread_mutex_unlock(&call.lock);
+	if (text && sscanf(text, "%ld@%ld", &result, &nth) == 2 && nth == n)
+		return call_fail((int)result, "planned failure of launch %ld", n);
+	return NCCL_SUCCESS;
+}
+
+int call_fail(int code, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	pthread_mutex_lock(&call.lock);
+	vsnprintf(call.error, sizeof(call.error), fmt, args);
+	pthread_mutex_unlock(&call.lock);
+	va_end(args);
+	return code;
+}
+
+void call_misuse(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	fputs("stand-in NCCL: MISUSE: ", stderr);
+	vfprintf(stderr, fmt, args);
+	fputc('\n', stderr);
+	va_end(args);
+	abort();
+}
+
+void call_delay(void)
+{
+	static atomic_uint seed = 1;
+	long most = call_env("STANDIN_NCCL_DELAY_US", 300);
+	unsigned mixed = atomic_fetch_add(&seed, 1) * 2654435761u;
+	struct timespec wait = {0, 0};
+
+	if (most <= 0)
+		return;
+	wait.tv_sec = most / 1000000;
+	wait.tv_nsec = (long)((mixed >> 8) % (unsigned)(most % 1000000 + 1)) * 1000;
+	nanosleep(&wait, NULL);
+}
+
+/* ------------------------------------------------------------------- entries -- */
+
+int ncclGetVersion(int *version)
+{
+	int code = call_count("ncclGetVersion");
+
+	if (code)
+		return code;
+	if (!version)
+		return NCCL_INVALID_ARGUMENT;
+	*version = call_version();
+	return NCCL_SUCCESS;
+}
+
+const char *ncclGetErrorString(int result)
+{
+	static const char *const texts[] = {
+		"no error",
+		"unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+		"unhandled system error (run with NCCL_DEBUG=INFO for details)",
+		"internal error - please report this issue to the NCCL developers",
+		"invalid argument (run with NCCL_DEBUG=WARN for details)",
+		"invalid usage (run with NCCL_DEBUG=WARN for details)",
+		"remote process exited or there was a network error",
+		"NCCL operation in progress",
+	};
+
+	(void)call_count("ncclGetErrorString");
+	if (result < 0 || result > NCCL_IN_PROGRESS)
+		return "unknown result code";
+	return texts[result];
+}
+
+/* As in NCCL the text is the process's last one, whatever the communicator. */
+const char *ncclGetLastError(nccl_comm_t comm)
+{
+	static _Thread_local char text[CALL_TEXT];
+
+	(void)comm;
+	(void)call_count("ncclGetLastError");
+	pthread_mutex_lock(&call.lock);
+	memcpy(text, call.error, sizeof(text));
+	pthread_mutex_unlock(&call.lock);
+	return text;
+}

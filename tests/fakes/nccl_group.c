@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nccl_group.c - groups.  Every call is a group of its own or part of one; the outermost end does
+ * what was gathered: the jobs at the same time, then first uses of connections, then the launches.
+ * With non-blocking communicators that goes on in a thread, which the next call that finds the
+ * communicator ready takes in.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "nccl_parts.h"
+
+enum { GROUP_RUNTIME_CONNECT = 22200 }; /* since then collectives connect at their first use */
+enum { LAUNCH_LOOSE, LAUNCH_JOINING, LAUNCH_JOINED };
+
+struct work {
+	struct job *jobs;
+	struct nccl_comm *comms;
+};
+
+struct launch {
+	pthread_t thread;
+	atomic_int refs, joined, stop;
+	struct work work;
+};
+
+static _Thread_local struct {
+	int depth, error;
+	int decided, blocking; /* by the first communicator */
+	int destroys;          /* which makes the group a blocking one */
+	struct work work;
+} group;
+
+int group_start(void)
+{
+	group.depth++;
+	return NCCL_SUCCESS;
+}
+
+int group_note(int code)
+{
+	if (group.depth > 0 && code && code != NCCL_IN_PROGRESS)
+		group.error = code;
+	return code;
+}
+
+/* ------------------------------------------------------------------- gathering -- */
+
+static int group_agree(int blocking, int code)
+{
+	if (group.decided && group.blocking != blocking)
+		return call_fail(code, "Blocking and nonblocking communicators are not allowed in "
+				       "the same group.");
+	group.decided = 1;
+	group.blocking = blocking;
+	return NCCL_SUCCESS;
+}
+
+static int job_alone(struct job *job)
+{
+	const struct halt none = {{NULL}};
+	int code = job->run(job, &none);
+
+	job->done(job);
+	return code;
+}
+
+int group_add_job(struct job *job)
+{
+	struct job **end = &group.work.jobs;
+	int code = NCCL_SUCCESS;
+
+	if (!group.depth)
+		return job_alone(job);
+	if (job->destroys)
+		group.destroys = 1;
+	else
+		code = group_agree(job->comm->blocking, NCCL_INVALID_ARGUMENT);
+	if (code) {
+		job->done(job);
+		return code;
+	}
+	while (*end)
+		end = &(*end)->next;
+	*end = job;
+	return NCCL_SUCCESS;
+}
+
+static int group_join_comm(nccl_comm_t comm)
+{
+	struct nccl_comm **end = &group.work.comms;
+
+	if (comm->grouped && !pthread_equal(comm->group_thread, pthread_self()))
+		call_misuse("%p is in the groups of two threads", (void *)comm);
+	if (comm->grouped)
+		return NCCL_SUCCESS;
+	while (*end)
+		end = &(*end)->group_next;
+	*end = comm;
+	comm->group_next = NULL;
+	comm->grouped = 1;
+	comm->group_thread = pthread_self();
+	return NCCL_SUCCESS;
+}
+
+int group_add_op(nccl_comm_t comm, const struct op *op)
+{
+	int pair = op->kind == KIND_SEND || op->kind == KIND_RECV;
+	struct op **end = pair ? &comm->p2ps : &comm->colls, *copy;
+	int code = group_agree(comm->blocking, NCCL_INVALID_USAGE);
+
+	if (code)
+		return code;
+	copy = malloc(sizeof(*copy));
+	if (!copy)
+		return NCCL_SYSTEM_ERROR;
+	*copy = *op;
+	copy->next = NULL;
+	code = group_join_comm(comm);
+	while (*end)
+		end = &(*end)->next;
+	*end = copy;
+	return code;
+}
+
+/* ------------------------------------------------------------------------- jobs -- */
+
+static void *job_main(void *arg)
+{
+	struct job *job = arg;
+
+	job->result = job->run(job, job->halt);
+	if (job->result)
+		atomic_store(job->halt->flag[3], 1);
+	return NULL;
+}
+
+/* At the same time, for they wait for one another; the failure of one ends all. */
+static int jobs_run(struct job *jobs, atomic_int *stop)
+{
+	atomic_int failed = 0;
+	struct halt halt = {{NULL, NULL, stop, &failed}};
+	pthread_t threads[MEET_RANKS];
+	struct job *job, *at[MEET_RANKS];
+	int i, n = 0, code = NCCL_SUCCESS;
+
+	if (jobs && !jobs->next)
+		return jobs->run(jobs, &halt);
+	for (job = jobs; job && n < MEET_RANKS; job = job->next) {
+		job->halt = &halt;
+		if (pthread_create(&threads[n], NULL, job_main, job)) {
+			atomic_store(&failed, 1);
+			code = NCCL_SYSTEM_ERROR;
+			break;
+		}
+		at[n++] = job;
+	}
+	for (i = 0; i < n; i++) {
+		pthread_join(threads[i], NULL);
+		code = code ? code : at[i]->result;
+	}
+	return !code && job ? jobs_run(job, stop) : code;
+}
+
+/* ------------------------------------------------------------------- connections -- */
+
+static void connect_announce(nccl_comm_t comm)
+{
+	const struct op *op;
+	int r;
+
+	for (r = 0; comm->colls && r < comm->nranks; r++) {
+		meet_announce(comm->meet, LANE_COLL, comm->rank, r);
+		meet_announce(comm->meet, LANE_COLL, r, comm->rank);
+	}
+	for (op = comm->p2ps; op; op = op->next)
+		if (op->kind == KIND_SEND)
+			meet_announce(comm->meet, LANE_P2P, comm->rank, op->root);
+		else
+			meet_announce(comm->meet, LANE_P2P, op->root, comm->rank);
+}
+
+static int connect_done(nccl_comm_t comm)
+{
+	const struct op *op;
+	int r, me = comm->rank;
+
+	for (r = 0; comm->colls && call_version() >= GROUP_RUNTIME_CONNECT && r < comm->nranks; r++)
+		if (r != me && !meet_connected(comm->meet, LANE_COLL, r, me))
+			return 0;
+	for (op = comm->p2ps; op; op = op->next) {
+		if (op->root == me)
+			continue;
+		if (op->kind == KIND_SEND && !meet_connected(comm->meet, LANE_P2P, me, op->root))
+			return 0;
+		if (op->kind == KIND_RECV && !meet_connected(comm->meet, LANE_P2P, op->root, me))
+			return 0;
+	}
+	return 1;
+}
+
+/* The first use of a connection waits for the peer's, on the host: as NCCL sets it up then. */
+static int connect_all(struct nccl_comm *comms, atomic_int *stop)
+{
+	struct nccl_comm *comm;
+	struct halt halt;
+	uint32_t bell;
+
+	for (comm = comms; comm; comm = comm->group_next)
+		connect_announce(comm);
+	if (!call_env("STANDIN_NCCL_CONNECT", 1))
+		return NCCL_SUCCESS;
+	for (comm = comms; comm; comm = comm->group_next) {
+		comm_halt(comm, &halt);
+		halt.flag[2] = stop;
+		for (bell = meet_bell(comm->meet); !connect_done(comm);
+		     bell = meet_bell(comm->meet)) {
+			if (halt_asked(&halt))
+				return call_fail(NCCL_INTERNAL_ERROR, "aborted while connecting");
+			meet_sleep(comm->meet, bell);
+		}
+	}
+	return NCCL_SUCCESS;
+}
+
+/* --------------------------------------------------------------------- the work -- */
+
+/* Nothing of a communicator is touched after its state is set: its user may free it then. */
+static void work_settle(struct work *work, int code)
+{
+	struct nccl_comm *comm, *next;
+	struct job *job;
+	int set;
+
+	while ((job = work->jobs) != NULL) {
+		work->jobs = job->next;
+		comm = job->destroys ? NULL : job->comm;
+		set = comm && !comm->blocking && !comm->grouped;
+		job->done(job);
+		if (set)
+			comm_set(comm, code);
+	}
+	for (comm = work->comms; comm; comm = next) {
+		next = comm->group_next;
+		ops_free(comm->colls);
+		ops_free(comm->p2ps);
+		comm->colls = comm->p2ps = NULL;
+		comm->grouped = 0;
+		if (!comm->blocking)
+			comm_set(comm, code);
+	}
+	work->comms = NULL;
+}
+
+static int work_do(struct work *work, atomic_int *stop)
+{
+	struct nccl_comm *comm;
+	int code = jobs_run(work->jobs, stop);
+
+	if (!code)
+		code = connect_all(work->comms, stop);
+	for (comm = work->comms; comm && !code; comm = comm->group_next)
+		code = kernel_launch(comm);
+	return code;
+}
+
+/* While a blocking group works, its communicators are in use by this thread. */
+static int work_here(struct work *work)
+{
+	struct nccl_comm *held[64], *comm;
+	const struct job *job;
+	int n = 0, code;
+
+	for (job = work->jobs; job && n < 32; job = job->next)
+		if (!job->destroys && !comm_enter(job->comm, "ncclGroupEnd"))
+			held[n++] = job->comm;
+	for (comm = work->comms; comm && n < 64; comm = comm->group_next)
+		if (!comm_enter(comm, "ncclGroupEnd"))
+			held[n++] = comm;
+	code = work_do(work, NULL);
+	work_settle(work, code);
+	while (n > 0)
+		comm_leave(held[--n]);
+	return code;
+}
+
+static void *launch_main(void *arg)
+{
+	struct launch *launch = arg;
+
+	call_delay();
+	work_settle(&launch->work, work_do(&launch->work, &launch->stop));
+	return NULL;
+}
+
+static void launch_link(struct launch *launch, nccl_comm_t comm)
+{
+	if (comm_enter(comm, "ncclGroupEnd"))
+		return;
+	comm_set(comm, NCCL_IN_PROGRESS);
+	if (!comm->launch) {
+		comm->launch = launch;
+		atomic_fetch_add(&launch->refs, 1);
+	}
+	comm_leave(comm);
+}
+
+static int work_aside(struct work *work)
+{
+	struct launch *launch = calloc(1, sizeof(*launch));
+	struct nccl_comm *comm;
+	struct job *job;
+
+	if (!launch) {
+		work_settle(work, NCCL_SYSTEM_ERROR);
+		return NCCL_SYSTEM_ERROR;
+	}
+	launch->work = *work;
+	for (job = work->jobs; job; job = job->next)
+		launch_link(launch, job->comm);
+	for (comm = work->comms; comm; comm = comm->group_next)
+		launch_link(launch, comm);
+	if (pthread_create(&launch->thread, NULL, launch_main, launch))
+		abort();
+	return NCCL_IN_PROGRESS;
+}
+
+void group_join(nccl_comm_t comm, int stop)
+{
+	struct launch *launch = comm->launch;
+	int loose = LAUNCH_LOOSE;
+
+	if (!launch)
+		return;
+	comm->launch = NULL;
+	if (stop)
+		atomic_store(&launch->stop, 1);
+	if (atomic_compare_exchange_strong(&launch->joined, &loose, LAUNCH_JOINING)) {
+		pthread_join(launch->thread, NULL);
+		atomic_store(&launch->joined, LAUNCH_JOINED);
+	}
+	while (atomic_load(&launch->joined) != LAUNCH_JOINED)
+		usleep(100);
+	if (atomic_fetch_sub(&launch->refs, 1) == 1)
+		free(launch);
+}
+
+int group_end(const char *fn)
+{
+	struct work work = group.work;
+	int code = group.error, aside = group.decided && !group.blocking && !group.destroys;
+
+	if (!group.depth)
+		return call_fail(NCCL_INVALID_USAGE, "%s: not in a group call.", fn);
+	if (--group.depth)
+		return NCCL_SUCCESS;
+	group.error = group.decided = group.blocking = group.destroys = 0;
+	group.work = (struct work){NULL, NULL};
+	if (code)
+		work_settle(&work, code);
+	else if (work.jobs || work.comms)
+		code = aside ? work_aside(&work) : work_here(&work);
+	return code;
+}
+
+int ncclGroupStart(void)
+{
+	int code = call_count("ncclGroupStart");
+
+	return code ? code : group_start();
+}
+
+int ncclGroupEnd(void)
+{
+	(void)group_note(call_count("ncclGroupEnd"));
+	return group_end("ncclGroupEnd");
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nccl_kernel.c - what runs on streams: one piece of work for all that a group has for a communicator.
+ * It is on the first of the streams used; the others wait for it, and it for them.  Launches of
+ * one communicator run in their order, whatever streams they are on.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "cuda.h"
+#include "nccl_parts.h"
+
+enum { KERNEL_STREAMS = 8 };
+
+/* Where other streams wait for the launch. */
+struct gate {
+	pthread_mutex_t lock;
+	pthread_cond_t moved;
+	int refs, expected, arrived, open;
+};
+
+struct kernel {
+	nccl_comm_t comm;
+	struct share *share;
+	struct op *colls, *p2ps;
+	struct gate *gate; /* or NULL */
+	uint64_t ticket;
+	int fault;
+};
+
+void ops_free(struct op *ops)
+{
+	struct op *next;
+
+	for (; ops; ops = next) {
+		next = ops->next;
+		free(ops);
+	}
+}
+
+/* ------------------------------------------------------------------------- gates -- */
+
+static struct gate *gate_new(int expected)
+{
+	struct gate *gate = calloc(1, sizeof(*gate));
+
+	if (!gate)
+		return NULL;
+	pthread_mutex_init(&gate->lock, NULL);
+	pthread_cond_init(&gate->moved, NULL);
+	gate->expected = expected;
+	gate->refs = expected + 1;
+	return gate;
+}
+
+/* Unlocks. */
+static void gate_unref(struct gate *gate)
+{
+	int last = --gate->refs == 0;
+
+	pthread_mutex_unlock(&gate->lock);
+	if (!last)
+		return;
+	pthread_mutex_destroy(&gate->lock);
+	pthread_cond_destroy(&gate->moved);
+	free(gate);
+}
+
+static void gate_nap(struct gate *gate)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += 2000000;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_cond_timedwait(&gate->moved, &gate->lock, &until);
+}
+
+/* On one of the other streams. */
+static int gate_run(void *arg)
+{
+	struct gate *gate = arg;
+
+	pthread_mutex_lock(&gate->lock);
+	gate->arrived++;
+	pthread_cond_broadcast(&gate->moved);
+	while (!gate->open)
+		pthread_cond_wait(&gate->moved, &gate->lock);
+	gate_unref(gate);
+	return CUDA_SUCCESS;
+}
+
+static void gate_wait(struct gate *gate, const struct halt *halt)
+{
+	pthread_mutex_lock(&gate->lock);
+	while (gate->arrived < gate->expected && !halt_asked(halt))
+		gate_nap(gate);
+	pthread_mutex_unlock(&gate->lock);
+}
+
+static void gate_open(struct gate *gate)
+{
+	pthread_mutex_lock(&gate->lock);
+	gate->open = 1;
+	pthread_cond_broadcast(&gate->moved);
+	gate_unref(gate);
+}
+
+/* A stream that was to wait could not be told to. */
+static void gate_forget(struct gate *gate)
+{
+	pthread_mutex_lock(&gate->lock);
+	gate->expected--;
+	pthread_cond_broadcast(&gate->moved);
+	gate_unref(gate);
+}
+
+/* ----------------------------------------------------------------------- kernels -- */
+
+/* Never comes to an end by itself. */
+static void kernel_hang(const struct halt *halt)
+{
+	const struct timespec nap = {0, 1000000};
+
+	while (!halt_asked(halt))
+		nanosleep(&nap, NULL);
+}
+
+static int kernel_body(struct kernel *kernel, const struct halt *halt)
+{
+	nccl_comm_t comm = kernel->comm;
+	const struct op *op;
+	int code = CUDA_SUCCESS;
+
+	if (kernel->fault)
+		atomic_store(&comm->failed, kernel->fault);
+	if (kernel->fault || call_env("STANDIN_NCCL_MUTE", -1) == comm->rank)
+		kernel_hang(halt);
+	for (op = kernel->colls; op && !code && !halt_asked(halt); op = op->next)
+		code = coll_run(comm, op);
+	if (kernel->p2ps && !code && !halt_asked(halt))
+		code = pairs_run(comm, kernel->p2ps);
+	return code;
+}
+
+static int kernel_run(void *arg)
+{
+	struct kernel *kernel = arg;
+	struct share *share = kernel->share;
+	struct halt halt;
+	int code;
+
+	comm_halt(kernel->comm, &halt);
+	if (kernel->gate)
+		gate_wait(kernel->gate, &halt);
+	pthread_mutex_lock(&share->lock);
+	while (share->serving != kernel->ticket)
+		pthread_cond_wait(&share->turn, &share->lock);
+	pthread_mutex_unlock(&share->lock);
+	code = kernel_body(kernel, &halt);
+	if (kernel->gate)
+		gate_open(kernel->gate);
+	ops_free(kernel->colls);
+	ops_free(kernel->p2ps);
+	pthread_mutex_lock(&share->lock);
+	share->serving++;
+	atomic_fetch_sub(&kernel->comm->kernels, 1);
+	pthread_cond_broadcast(&share->turn);
+	pthread_mutex_unlock(&share->lock);
+	share_unref(share);
+	free(kernel);
+	return code;
+}
+
+/* The streams of ops, each once, added to list[0..n). */
+static int kernel_streams(const struct op *ops, void **list, int n)
+{
+	int i;
+
+	for (; ops; ops = ops->next) {
+		for (i = 0; i < n && list[i] != ops->stream; i++)
+			;
+		if (i == n && n < KERNEL_STREAMS)
+			list[n++] = ops->stream;
+	}
+	return n;
+}
+
+static int kernel_count_self(const struct op *ops, int rank, int kind)
+{
+	int n = 0;
+
+	for (; ops; ops = ops->next)
+		n += ops->kind == kind && ops->root == rank;
+	return n;
+}
+
+static int kernel_check(nccl_comm_t comm)
+{
+	int sends = kernel_count_self(comm->p2ps, comm->rank, KIND_SEND);
+	int recvs = kernel_count_self(comm->p2ps, comm->rank, KIND_RECV);
+
+	if (sends > recvs)
+		return call_fail(NCCL_INVALID_USAGE,
+				 "Trying to send to self without a matching recv");
+	if (recvs > sends)
+		return call_fail(NCCL_INVALID_USAGE,
+				 "Trying to recv to self without a matching send");
+	return NCCL_SUCCESS;
+}
+
+static void kernel_drop(struct kernel *kernel)
+{
+	if (kernel->gate)
+		free(kernel->gate);
+	free(kernel);
+}
+
+static struct kernel *kernel_new(nccl_comm_t comm, int streams)
+{
+	struct kernel *kernel = calloc(1, sizeof(*kernel));
+
+	if (!kernel)
+		return NULL;
+	kernel->comm = comm;
+	kernel->share = comm->share;
+	kernel->gate = streams > 1 ? gate_new(streams - 1) : NULL;
+	if (streams > 1 && !kernel->gate) {
+		free(kernel);
+		return NULL;
+	}
+	kernel->fault = call_async_fault();
+	return kernel;
+}
+
+/* Takes comm's operations over once the stream has it; the turns are those of the enqueuing. */
+static int kernel_enqueue(struct kernel *kernel, void *stream)
+{
+	nccl_comm_t comm = kernel->comm;
+	struct share *share = kernel->share;
+	int code;
+
+	kernel->colls = comm->colls;
+	kernel->p2ps = comm->p2ps;
+	pthread_mutex_lock(&share->lock);
+	kernel->ticket = share->next;
+	atomic_fetch_add(&comm->kernels, 1);
+	atomic_fetch_add(&share->refs, 1);
+	code = standin_stream_do(stream, kernel_run, kernel);
+	if (code) {
+		atomic_fetch_sub(&comm->kernels, 1);
+		atomic_fetch_sub(&share->refs, 1);
+	} else {
+		share->next++;
+		comm->colls = comm->p2ps = NULL;
+	}
+	pthread_mutex_unlock(&share->lock);
+	return code;
+}
+
+static int kernel_start(nccl_comm_t comm, void **streams, int n)
+{
+	struct kernel *kernel = kernel_new(comm, n);
+	struct gate *gate;
+	int i, code, failed;
+
+	if (!kernel)
+		return NCCL_SYSTEM_ERROR;
+	gate = kernel->gate;
+	code = kernel_enqueue(kernel, streams[0]);
+	if (code) {
+		kernel_drop(kernel);
+		return call_fail(NCCL_UNHANDLED_CUDA_ERROR, "Cuda failure %d", code);
+	}
+	for (i = 1; i < n; i++) {
+		failed = standin_stream_do(streams[i], gate_run, gate);
+		code = code ? code : failed;
+		if (failed)
+			gate_forget(gate);
+	}
+	return code ? call_fail(NCCL_UNHANDLED_CUDA_ERROR, "Cuda failure %d", code) : NCCL_SUCCESS;
+}
+
+int kernel_launch(nccl_comm_t comm)
+{
+	void *streams[KERNEL_STREAMS], *popped;
+	int n, code = kernel_check(comm);
+
+	n = kernel_streams(comm->colls, streams, 0);
+	n = kernel_streams(comm->p2ps, streams, n);
+	if (code || !n)
+		return code;
+	code = cuCtxPushCurrent_v2(comm->context);
+	if (code)
+		return call_fail(NCCL_UNHANDLED_CUDA_ERROR, "Cuda failure %d", code);
+	code = kernel_start(comm, streams, n);
+	cuCtxPopCurrent_v2(&popped);
+	return code;
+}
+
+void kernel_drain(nccl_comm_t comm)
+{
+	struct share *share = comm->share;
+
+	pthread_mutex_lock(&share->lock);
+	while (atomic_load(&comm->kernels))
+		pthread_cond_wait(&share->turn, &share->lock);
+	pthread_mutex_unlock(&share->lock);
+}

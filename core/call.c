@@ -57,7 +57,6 @@ static int call_issue(struct comm *comm, const coll_args_t *args)
 		return code;
 	if (group || !comm->native || !native_now(comm, args))
 		return call_queue(comm, args, group);
-	link_kick(comm->link);
 	return comm_error(comm);
 }
 

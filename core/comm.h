@@ -43,7 +43,6 @@ struct comm {
 	_Atomic int aborted;
 	uint8_t *gone; /* per rank: has said that it destroys its communicator */
 	int ngone;
-	int native_group; /* its backend has it in a group that is to be ended */
 	uint8_t *here;    /* per rank: has answered whether it is there */
 	uint64_t steps;   /* completed ever: grows while operations get on */
 	uint64_t *shrink; /* per rank: the hash it has sent to this rank; 0: none */
@@ -52,6 +51,7 @@ struct comm {
 		uint32_t context;
 		int lost;  /* the rank for whose sake there is none, or -1 */
 	} shrunk;          /* the leader's last answer */
+	int native_groups; /* that its backend has begun, and that are to be ended */
 	int leaving;       /* says goodbye: whoever goes now need not say so */
 	struct comm *next; /* on the link */
 };

@@ -13,6 +13,7 @@ static _Thread_local struct {
 	uint64_t number; /* 0: none open */
 	int depth;
 	int n, cap;
+	int natives; /* of the communicators, those whose backend has no transport */
 	coll_comm_t *comms;
 	struct split *splits, **last_split;
 } group;
@@ -39,6 +40,7 @@ int group_join(struct comm *comm)
 		group.cap += 16;
 	}
 	group.comms[group.n++] = comm->handle;
+	group.natives += comm->native != NULL;
 	return COLL_SUCCESS;
 }
 
@@ -76,7 +78,7 @@ static int group_begin(coll_comm_t handle, uint64_t number)
 	return code;
 }
 
-static int group_finish(coll_comm_t handle)
+static int group_finish(coll_comm_t handle, int settled)
 {
 	struct comm *comm = comm_enter(handle, "coll_group_end");
 	int code;
@@ -84,6 +86,8 @@ static int group_finish(coll_comm_t handle)
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	queue_native_group(comm, 1);
+	if (settled)
+		native_unhold(comm);
 	code = comm_error(comm);
 	comm_leave(comm);
 	return code;
@@ -104,6 +108,7 @@ coll_result_t coll_group_end(void)
 {
 	struct error_first first = {0};
 	uint64_t number = group.number;
+	int several = group.natives > 1;
 
 	if (!group.depth)
 		return error_set(COLL_ERR_INVALID_USAGE,
@@ -114,13 +119,13 @@ coll_result_t coll_group_end(void)
 	for (int i = 0; i < group.n; i++)
 		error_note(&first, group_begin(group.comms[i], number));
 	for (int i = 0; i < group.n; i++)
-		error_note(&first, group_finish(group.comms[i]));
-	for (int i = 0; i < group.n; i++)
+		error_note(&first, group_finish(group.comms[i], !several));
+	for (int i = 0; several && i < group.n; i++)
 		group_settle(group.comms[i]);
 	if (group.splits)
 		error_note(&first, split_end_all(group.splits));
 	free(group.comms);
 	group.comms = NULL;
-	group.n = group.cap = 0;
+	group.n = group.cap = group.natives = 0;
 	return error_raise(&first);
 }

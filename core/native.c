@@ -7,9 +7,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
-	NATIVE_SEEN = 256,    /* a power of two: addresses of buffers that are remembered */
+	/* Addresses of buffers that are remembered: so many sets, of a cache line each. */
+	NATIVE_SETS = 64,
+	NATIVE_SET = 8,
 	NATIVE_MARKS = 16,    /* positions within the row that are told apart */
 	NATIVE_ASK_EACH = 256 /* a program that never waits: so often it learns of failures */
 };
@@ -31,7 +34,7 @@ struct native {
 	int unasked;     /* operations handed over since the backend was asked */
 	int mark_wanted; /* a mark goes before the next operation */
 	struct native_plan plan[COLL_KIND_RECV + 1];
-	uintptr_t seen[NATIVE_SEEN]; /* each address has one place; 0: empty */
+	uintptr_t seen[NATIVE_SETS][NATIVE_SET]; /* the newest first; 0: none */
 	struct native_mark mark[NATIVE_MARKS];
 	unsigned first_mark, marks; /* a ring, in order */
 	struct {
@@ -70,22 +73,31 @@ void native_fail(struct comm *comm, int code, const coll_error_t *err)
 
 /* ------------------------------------------------------------- calls that were right -- */
 
+static uintptr_t *native_set(struct native *n, uintptr_t address)
+{
+	const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15); /* spreads bits upwards */
+	uint64_t hash = (uint64_t)address * odd;
+
+	hash = (hash ^ hash >> 32) * odd;
+	return n->seen[hash >> 32 & (NATIVE_SETS - 1)];
+}
+
 /* Memory of a kind that the backend takes; its address is remembered, not what lies behind it. */
 static int native_takes_at(struct comm *comm, const void *ptr)
 {
-	uintptr_t address = (uintptr_t)ptr;
-	uint64_t hash = (uint64_t)address * UINT64_C(0x9e3779b97f4a7c15);
-	uintptr_t *seen = &comm->native->seen[hash / (UINT64_MAX / NATIVE_SEEN + 1)];
+	uintptr_t address = (uintptr_t)ptr, *set = native_set(comm->native, address);
 	uint32_t kind = COLL_MEM_HOST;
 	int device;
 
-	if (*seen == address)
-		return 1;
+	for (int i = 0; i < NATIVE_SET; i++)
+		if (set[i] == address)
+			return 1;
 	if (comm->link->devices)
 		kind = device_kind(ptr, &device);
 	if (!(kind & comm->link->memory))
 		return 0;
-	*seen = address;
+	memmove(set + 1, set, (NATIVE_SET - 1) * sizeof(*set));
+	set[0] = address;
 	return 1;
 }
 

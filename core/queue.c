@@ -80,16 +80,21 @@ void queue_check_engine(struct comm *comm)
 void queue_native_group(struct comm *comm, int end)
 {
 	const coll_native_t *native = comm->link->plugin->backend.native;
-	coll_error_t err = error_blank();
+	coll_error_t err;
 	int code;
 
 	/* What was begun is ended, also after a failure: a group is the thread's, not the endpoint's. */
-	if (!native || !native->group_begin || !comm->link->ep ||
-	    (end ? !comm->native_group : comm->error))
+	if (!native || !native->group_begin || !comm->link->ep)
 		return;
+	if (end ? !comm->native_groups : comm->error)
+		return;
+	error_clear(&err);
 	code = end ? native->group_end(comm->link->ep, &err)
 		   : native->group_begin(comm->link->ep, &err);
-	comm->native_group = !end && !code;
+	if (end)
+		comm->native_groups--;
+	else
+		comm->native_groups += !code;
 	if (code && !comm->error)
 		native_fail(comm, code, &err);
 }
@@ -230,9 +235,14 @@ void queue_issued(struct comm *comm)
 {
 	struct link *link = comm->link;
 
-	link->moves += (comm->native ? queue_run(comm) : queue_progress(comm)) != 0;
-	if (!comm->native)
-		link_progress(link);
+	if (comm->native) {
+		link->moves += queue_run(comm) != 0;
+		if (comm->head) /* what the backend has needs no thread of ours */
+			link_kick(link);
+		return;
+	}
+	link->moves += queue_progress(comm) != 0;
+	link_progress(link);
 	link_kick(link);
 }
 

@@ -64,7 +64,7 @@ plugins=$(find plugins -name '*.[ch]' | sort)
 tools=$(find tools -name '*.[ch]' | sort)
 # Test plugins and tests of a transport by itself stand on the plugin's side of backend.h; unit
 # tests and the bench of the reduction kernels look into the core.
-api_tests=$(find tests -name '*.c' ! -name '*_unit_test.c' ! -name 'reduce_bench.c' \
+api_tests=$(find tests -name '*.c' ! -name '*_unit_test.c' ! -name 'reduce_bench.c' ! -name 'native_overhead.c' \
     ! -path 'tests/plugins/*' ! -path 'tests/bad/*' ! -path 'tests/out-of-tree/*' -exec grep -L '"[./]*transport_harness.h"' {} + | sort)
 # shellcheck disable=SC2086 # a list of files
 api_tests="$api_tests $(quoted $api_tests | sed 's/.* /tests\//' | sort -u |

@@ -356,17 +356,23 @@ typedef struct coll_native {
 
 	/*
 	 * Both or none: operations between them, on this and other endpoints of the calling thread,
-	 * may be merged and start at group_end.
+	 * may be merged and start at group_end.  Every begin that succeeded has its end, also after an
+	 * abort or a failure; until all endpoints of the thread's group have had theirs, none of them
+	 * is queried.
 	 */
 	int32_t (*group_begin)(void *ep, coll_error_t *err);
 	int32_t (*group_end)(void *ep, coll_error_t *err);
 
 	/*
 	 * Mandatory in this group.  Has everything enqueued on the endpoint's own stream completed?
-	 * COLL_SUCCESS, COLL_IN_PROGRESS, or the error of what failed.  Does not block.
+	 * COLL_SUCCESS, COLL_IN_PROGRESS, or the error of what failed.  Does not block.  Without a
+	 * transport it comes when somebody waits or tests, and every 256 operations at the latest.
 	 */
 	int32_t (*query)(void *ep, coll_error_t *err);
-	/* Optional: blocks at most timeout_ms until query would not say COLL_IN_PROGRESS. */
+	/*
+	 * Optional: blocks at most timeout_ms until query would not say COLL_IN_PROGRESS; COLL_SUCCESS
+	 * only if it would say that.
+	 */
 	int32_t (*sync)(void *ep, int64_t timeout_ms, coll_error_t *err);
 	/*
 	 * Optional: COLL_SUCCESS while the engine is well, else its failure.  Does not block.  Asked
@@ -404,7 +410,8 @@ typedef struct coll_native {
 	 * than NULL.  event_record and event_wait may come with another endpoint of this backend in
 	 * this process than the one that made the event, the others come with that one; calls for one
 	 * event are serialised.  None of them blocks, except event_synchronize (at most timeout_ms,
-	 * then COLL_ERR_TIMEOUT).  event_query: COLL_SUCCESS, COLL_IN_PROGRESS, or the error of what
+	 * then COLL_ERR_TIMEOUT).  The core also records up to 16 of its own, to tell how far a long row
+	 * of operations is.  event_query: COLL_SUCCESS, COLL_IN_PROGRESS, or the error of what
 	 * failed before it.  Who waits for an event already waits for where it was recorded then.
 	 */
 	int32_t (*event_create)(void *ep, void **event, coll_error_t *err);
@@ -438,8 +445,8 @@ typedef struct coll_native {
 	 * Optional, since minor 2, and called only without a transport: will the slot of this kind do
 	 * the operation?  COLL_SUCCESS, or COLL_ERR_UNSUPPORTED with the reason, which the call then
 	 * returns; what the slot itself refuses fails the communicator.  Asked when an operation is
-	 * issued or prepared that differs from those before it by more than its buffers; only kind,
-	 * dtype, op, root, tag and count of args may be looked at.  Does not block.
+	 * issued or prepared that differs from those before it by more than its buffers, count and
+	 * tag; only kind, dtype, op and root of args may be looked at.  Does not block.
 	 */
 	int32_t (*takes)(void *ep, const coll_args_t *args, coll_error_t *err);
 } coll_native_t;

@@ -3,10 +3,12 @@
  * native_overhead.c - what coll_allreduce costs beyond the backend's own slot, in nanoseconds of the
  * calling thread, with backends that do nothing (tests/plugins/coll_null.c).
  *
- *   make check TESTS= && make bench BENCH=native
+ *   make bench BENCH=native
  *
  *   native_overhead DIRECTORY                 all cases, as a table; DIRECTORY has the two plugins
  *   native_overhead DIRECTORY CASE [CALLS]    one of them, so many calls, for callgrind
+ *
+ * Where the loader finds a CUDA driver, the backend is 'nulldevice' and the buffers are a device's.
  *
  * Batches of calls of the library and of the slot itself take turns; a figure is the median of the
  * differences, and the range in which nine tenths of them lie.
@@ -18,13 +20,14 @@
 #include <coll/coll.h>
 #include <dlfcn.h>
 
-enum { BATCH = 1000, TURNS = 401, BUFFERS = 64, FLOATS = 256, GROUP = 50 };
+/* So many buffers side by side: more than the library remembers. */
+enum { BATCH = 1000, TURNS = 401, BUFFERS = 4096, FEW = 64, FLOATS = 256, GROUP = 50 };
 
 static struct {
 	coll_comm_t comm;
 	void *ep;
 	const coll_backend_t *backend;
-	float *buffer[BUFFERS];
+	float *buffers;
 	int device; /* its buffers are on a device */
 } bench;
 
@@ -40,7 +43,7 @@ static void check(int code, const char *what)
 
 static void library(int buffer, void *stream)
 {
-	float *x = bench.buffer[buffer];
+	float *x = bench.buffers + buffer * FLOATS;
 
 	check(coll_allreduce(x, x, FLOATS, COLL_FLOAT32, COLL_SUM, bench.comm, stream),
 	      "coll_allreduce");
@@ -52,8 +55,8 @@ static void slot(int buffer, void *stream)
 			    .kind = COLL_KIND_ALLREDUCE,
 			    .dtype = COLL_FLOAT32,
 			    .op = COLL_SUM,
-			    .sendbuf = bench.buffer[buffer],
-			    .recvbuf = bench.buffer[buffer],
+			    .sendbuf = bench.buffers + buffer * FLOATS,
+			    .recvbuf = bench.buffers + buffer * FLOATS,
 			    .count = FLOATS,
 			    .stream = stream};
 	coll_error_t err;
@@ -88,7 +91,18 @@ static void streamed(int calls, int direct)
 static void rotating(int calls, int direct)
 {
 	for (int i = 0; i < calls; i++)
-		direct ? slot(i % BUFFERS, NULL) : library(i % BUFFERS, NULL);
+		direct ? slot(i % FEW, NULL) : library(i % FEW, NULL);
+}
+
+/* Each is seen for the first time, or the first in a long time. */
+static void fresh(int calls, int direct)
+{
+	static int last;
+
+	for (int i = 0; i < calls; i++) {
+		last = (last + 1) % BUFFERS;
+		direct ? slot(last, NULL) : library(last, NULL);
+	}
 }
 
 static void grouped(int calls, int direct)
@@ -134,7 +148,7 @@ static const struct {
 	const char *name;
 	batch_fn fn;
 } cases[] = {
-	{"same", same},     {"stream", streamed}, {"rotating", rotating},
+	{"same", same},     {"stream", streamed}, {"rotating", rotating}, {"fresh", fresh},
 	{"group", grouped}, {"sync", synced},     {"deep", deep},
 };
 
@@ -170,7 +184,7 @@ static void measure(const char *name, batch_fn fn)
 
 /* -------------------------------------------------------------------- the backends -- */
 
-/* The driver stays as it is while no buffer is on a device: it is opened where it is needed. */
+/* There is no link against the driver: it may not be there. */
 static void *driver(const char *name)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -181,7 +195,7 @@ static void *driver(const char *name)
 	return symbol;
 }
 
-static void device_buffers(void)
+static float *device_buffers(void)
 {
 	int (*init)(unsigned) = (int (*)(unsigned))driver("cuInit");
 	int (*retain)(void **, int) = (int (*)(void **, int))driver("cuDevicePrimaryCtxRetain");
@@ -196,10 +210,8 @@ static void device_buffers(void)
 	check(init(0), "cuInit");
 	check(retain(&context, 0), "cuDevicePrimaryCtxRetain");
 	check(push(context), "cuCtxPushCurrent");
-	for (int i = 0; i < BUFFERS; i++) {
-		check(alloc(&ptr, FLOATS * sizeof(float)), "cuMemAlloc");
-		bench.buffer[i] = (float *)(uintptr_t)ptr;
-	}
+	check(alloc(&ptr, BUFFERS * FLOATS * sizeof(float)), "cuMemAlloc");
+	return (float *)(uintptr_t)ptr;
 }
 
 static void open_backend(const char *directory, int device)
@@ -209,10 +221,8 @@ static void open_backend(const char *directory, int device)
 	void *plugin;
 
 	bench.device = device;
-	if (device)
-		device_buffers();
-	for (int i = 0; i < BUFFERS && !device; i++)
-		bench.buffer[i] = bench_buffer(FLOATS * sizeof(float), 0);
+	bench.buffers =
+		device ? device_buffers() : bench_buffer(BUFFERS * FLOATS * sizeof(float), 0);
 	setenv("COLL_PLUGIN_PATH", directory, 1);
 	setenv("COLL_BACKEND", name, 1);
 	check(coll_comm_init_all(&bench.comm, 1, NULL, NULL), "coll_comm_init_all");
@@ -225,7 +235,6 @@ static void open_backend(const char *directory, int device)
 
 int main(int argc, char **argv)
 {
-	/* Where the two plugins are both, the driver decides which can be measured. */
 	int devices = dlopen("libcuda.so.1", RTLD_NOW) != NULL;
 	const char *only = argc > 2 ? argv[2] : NULL;
 

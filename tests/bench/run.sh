@@ -4,6 +4,7 @@
 #
 #   make bench                          the tcp backend, Open MPI over TCP, Gloo; 1 MiB to 128 MiB
 #   make bench BENCH=ucx                the ucx backend, Open MPI, UCC; 8 B to 128 MiB
+#   make bench BENCH=native             what a call costs beyond a backend's own: native_overhead.c
 #
 # or, in the build tree, where COLL_* variables reach our programs too:
 #
@@ -36,7 +37,8 @@ say() {
 case $what in
 tcp) sizes="1M 2M 4M 8M 16M 32M 64M 128M" ;;
 ucx) sizes="8 64 1K 8K 64K 256K 1M 4M 16M 128M" ;;
-*) say "run.sh: '$what' is neither tcp nor ucx" && exit 2 ;;
+native) sizes= ;;
+*) say "run.sh: '$what' is none of tcp, ucx, native" && exit 2 ;;
 esac
 export BENCH_SIZES=${BENCH_SIZES:-$sizes}
 
@@ -84,6 +86,16 @@ build_ucc() {
 }
 
 ours=(-L"$build/.libs" "-Wl,-rpath,$(cd "$build" && pwd)/.libs" -lcoll)
+if [ "$what" = native ]; then
+    make -s -C "$build" tests/plugins/coll_null.la tests/plugins/coll_nulldevice.la \
+        tests/fakes/libcuda.la >&2 || exit 1
+    cp "$build"/tests/plugins/.libs/coll_null{,device}.so "$work" || exit 1
+    build native "$cc" -O2 -std=c11 -D_GNU_SOURCE -I"$src/include" \
+        "$src/tests/bench/native_overhead.c" "${ours[@]}" -ldl || exit 1
+    "$work/native" "$work" || exit 1
+    LD_LIBRARY_PATH="$build/tests/fakes/.libs" "$work/native" "$work"
+    exit
+fi
 build_c coll "$cc" "${ours[@]}" || exit 1
 
 # Programs in the order of their turns, and which peer is held against which of ours.

@@ -19,6 +19,10 @@
 #define NULL_MEMORY COLL_MEM_HOST
 #endif
 
+/* One thread's groups are one, over all endpoints: how many have not ended, and its number. */
+static _Atomic int null_groups;
+static _Atomic uint64_t null_group = 1;
+
 static int32_t null_error(coll_error_t *err, int32_t code, const char *text)
 {
 	snprintf(err->text, sizeof(err->text), "%s", text);
@@ -52,6 +56,8 @@ static int32_t null_query(void *ep, coll_error_t *err)
 
 	(void)err;
 	null_count(&h->queries);
+	if (atomic_load(&h->group) == atomic_load(&null_group))
+		null_count(&h->early);
 	return atomic_load(&h->done) >= atomic_load(&h->calls) ? COLL_SUCCESS : COLL_IN_PROGRESS;
 }
 
@@ -71,15 +77,21 @@ static void null_abort(void *ep)
 
 static int32_t null_group_begin(void *ep, coll_error_t *err)
 {
+	struct null_handle *h = ep;
+
 	(void)err;
-	atomic_fetch_add(&((struct null_handle *)ep)->in_group, 1);
+	atomic_store(&h->group, atomic_load(&null_group));
+	atomic_fetch_add(&h->groups, 1);
+	atomic_fetch_add(&null_groups, 1);
 	return COLL_SUCCESS;
 }
 
 static int32_t null_group_end(void *ep, coll_error_t *err)
 {
 	(void)err;
-	atomic_fetch_sub(&((struct null_handle *)ep)->in_group, 1);
+	atomic_fetch_sub(&((struct null_handle *)ep)->groups, 1);
+	if (atomic_fetch_sub(&null_groups, 1) == 1)
+		atomic_fetch_add(&null_group, 1);
 	return COLL_SUCCESS;
 }
 

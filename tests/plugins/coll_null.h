@@ -10,14 +10,16 @@ struct null_handle {
 	_Atomic uint64_t calls;   /* operations taken so far */
 	_Atomic uint64_t done;    /* the first so many of them are complete; UINT64_MAX: all */
 	_Atomic uint64_t queries; /* how often query, and */
+	_Atomic uint64_t early;   /* the same while what a group held was not begun */
 	_Atomic uint64_t errors;  /* how often async_error was called */
 	_Atomic uint64_t records; /* events recorded, and */
 	_Atomic int64_t events;   /* how many there are */
+	_Atomic uint64_t group;   /* the number of the last group it was in */
+	_Atomic int groups;       /* begun and not ended */
 	_Atomic int failing;      /* not 0: async_error says this code */
 	_Atomic int refusing;     /* not 0: calls answer this code */
 	_Atomic int aborted;
-	_Atomic int in_group; /* begun and not ended */
-	const void *sendbuf;  /* of the last call, as its count and stream */
+	const void *sendbuf; /* of the last call, as its count and stream */
 	uint64_t count;
 	void *stream;
 };

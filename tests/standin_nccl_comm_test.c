@@ -129,6 +129,10 @@ static int states(struct me *me)
 		WANT(ncclCommGetAsyncError(me->comm, &state) == 0 && state == NCCL_IN_PROGRESS);
 		WANT(ncclCommCount(me->comm, &state) == NCCL_INVALID_ARGUMENT);
 		WANT(ncclCommUserRank(me->comm, &state) == NCCL_INVALID_ARGUMENT);
+		/* NCCL leaves a group open where this fails. */
+		WANT(ncclCommDestroy(me->comm) == NCCL_INVALID_ARGUMENT);
+		WANT(ncclGroupEnd() == NCCL_SUCCESS);
+		WANT(ncclGroupEnd() == NCCL_INVALID_USAGE);
 		atomic_store(&turn, 1);
 		WANT(settle(me->comm, 0) == NCCL_SUCCESS);
 		WANT(ncclCommCount(me->comm, &state) == 0 && state == me->n);
@@ -159,6 +163,8 @@ static int finalize(struct me *me)
 	WANT(ncclSend(at, 1, I32, 0, other, me->stream) == NCCL_SUCCESS);
 	WANT(ncclSend(at, 1, I32, 0, me->comm, me->stream) == NCCL_INVALID_USAGE);
 	WANT(ncclGroupEnd() == NCCL_INVALID_USAGE);
+	WANT(ncclCommFinalize(other) == 0);
+	WANT(ncclCommFinalize(other) == NCCL_INVALID_ARGUMENT);
 	WANT(ncclCommDestroy(other) == 0);
 	WANT(ncclCommAbort(me->comm) == 0);
 	WANT(ncclGetUniqueId(&me->id) == 0);

@@ -268,6 +268,25 @@ static void weave_wait_out(struct weave *w)
 	}
 }
 
+/*
+ * A copy from buffer to buffer that is nobody's concern, like that of a rank's own block, as several:
+ * then its beginning can go out while its end comes in.
+ */
+static void weave_split(struct weave *w, int i)
+{
+	struct step whole = w->s->step[i];
+	size_t most = w->most;
+
+	if (whole.kind != STEP_COPY || whole.src.buf != SCHED_SEND || whole.dst.buf != SCHED_RECV ||
+	    whole.earlier || whole.edge >= 0 || whole.len <= most || w->op->in_place)
+		return;
+	w->s->step[i].len = most;
+	for (size_t off = most; off < whole.len; off += most)
+		sched_copy(w->s, sched_slice(SCHED_RECV, whole.dst.off + off),
+			   sched_slice(SCHED_SEND, whole.src.off + off),
+			   whole.len - off < most ? whole.len - off : most, -1);
+}
+
 static void weave_order(struct weave *w)
 {
 	for (int i = w->nsteps - 1; i >= 0; i--)
@@ -281,6 +300,9 @@ void weave(struct op *op)
 
 	w.most = w.s->segment < WEAVE_MOST ? w.s->segment : WEAVE_MOST;
 	stage_layout(op);
+	for (int i = 0; i < w.nsteps; i++)
+		weave_split(&w, i);
+	w.nsteps = w.s->nsteps;
 	if (!w.s->error && weave_cut(&w)) {
 		w.s->error = COLL_ERR_NO_MEMORY;
 	} else if (!w.s->error) {

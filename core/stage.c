@@ -155,6 +155,7 @@ void stage_free(struct op *op)
 	op->stage.pinned = 0;
 }
 
+/* Without pinned memory copies are right, but the driver may wait for them. */
 static int stage_room(struct op *op, size_t bytes, uintptr_t near)
 {
 	const coll_host_t *host = &op->comm->link->host;

@@ -208,7 +208,9 @@ static void test_killed(void)
 	struct ranks_shared *shared = ranks_memory(sizeof(*shared));
 	const struct ranks_job job = {"tcp", 2, 1, killed, NULL};
 
+	log_begin();
 	ranks_run_processes(&job, shared);
+	log_end();
 	ok(!shared->failure[0][0], "tcp, 2 processes: the other rank dies");
 	if (shared->failure[0][0])
 		diag("%s", shared->failure[0]);
@@ -224,7 +226,8 @@ static void hangs(struct rank *r)
 
 	if (!code)
 		code = coll_sync(r->comm);
-	if (code != COLL_ERR_TIMEOUT && code != COLL_ERR_REMOTE)
+	if ((code != COLL_ERR_TIMEOUT && code != COLL_ERR_REMOTE) ||
+	    !strstr(coll_get_last_error(NULL), "copies to or from a device are still under way"))
 		rank_fail(r, "%d (%s)", code, coll_get_last_error(NULL));
 	if (ranks_now() - begin > 60)
 		rank_fail(r, "it took %g s", ranks_now() - begin);

@@ -8,7 +8,7 @@
 
 #include "device_harness.h"
 
-enum { CHUNK = 1024, MOST = 5 * CHUNK + 7, STAGE_RANKS = 4, STAGE_ROOM = STAGE_RANKS * MOST + 64 };
+enum { CHUNK = 1024, MOST = 5 * CHUNK + 7, STAGE_RANKS = 7, STAGE_ROOM = STAGE_RANKS * MOST + 64 };
 enum { STAGE_BYTES = STAGE_ROOM * 4 };
 
 /* Where the two buffers of a call are: device 0, device 1, managed, or host. */

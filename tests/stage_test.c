@@ -6,6 +6,8 @@
  */
 #include "stage_harness.h"
 
+#include <ctype.h>
+
 static const size_t sizes[] = {0, 1, CHUNK - 1, CHUNK, CHUNK + 1, MOST};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
@@ -49,11 +51,49 @@ static void every_kind(struct rank *r)
 static void test_every_kind(const char *backend)
 {
 	for (int k = 0; k < PLACES; k++)
-		for (int n = 1; n <= STAGE_RANKS; n++)
+		for (int n = 1; n <= 4; n++)
 			if (!ranks_small() || n == 1 + k % 4)
 				ranks_ok(&(struct ranks_job){backend, n, 0, every_kind,
 							     (void *)(uintptr_t)&places[k]},
 					 "every call, %s", places[k].name);
+}
+
+/* ------------------------------------------------------------------ all algorithms -- */
+
+static void one_kind(struct rank *r)
+{
+	const int *kind = r->user;
+	struct stage_pair p;
+
+	pair_begin(&p, &places[0]);
+	for (int in_place = 0; in_place < 2; in_place++)
+		every_size(r, &p, *kind, in_place);
+	pair_end(&p);
+}
+
+/* By a rule each is taken wherever it fits: 7 ranks and 4, on nodes of 2. */
+static void test_algorithms(void)
+{
+	setenv("COLL_NODE_SIZE", "2", 1);
+	for (int i = 0; i < coll_algorithm_count(); i++) {
+		coll_algorithm_info_t info = {.size = sizeof(info)};
+		char option[64] = "COLL_";
+		int kind, at;
+
+		coll_algorithm(i, &info);
+		kind = info.kind;
+		if (kind < COLL_KIND_ALLREDUCE || kind > COLL_KIND_SCATTERV)
+			continue;
+		at = snprintf(option, sizeof(option), "COLL_%s_ALGORITHM", coll_kind_name(kind));
+		for (int k = 0; k < at; k++)
+			option[k] = (char)toupper((unsigned char)option[k]);
+		setenv(option, info.name, 1);
+		for (int n = STAGE_RANKS; n >= 4; n -= 3)
+			ranks_ok(&(struct ranks_job){"simulated", n, 0, one_kind, &kind},
+				 "%s by %s", coll_kind_name(kind), info.name);
+		unsetenv(option);
+	}
+	unsetenv("COLL_NODE_SIZE");
 }
 
 /* ------------------------------------------------------------- used more than once -- */
@@ -307,6 +347,7 @@ int main(void)
 		ranks_ok(&(struct ranks_job){backend, 3, 0, persistent, NULL}, "requests");
 		ranks_ok(&(struct ranks_job){backend, 2, 0, grouped, NULL}, "a group");
 	}
+	test_algorithms();
 	ranks_ok(&(struct ranks_job){"simulated", 3, 0, made_here, NULL}, "operations made here");
 	ranks_ok(&(struct ranks_job){"simulated", 2, 0, far_apart, NULL}, "gaps");
 	ranks_ok(&(struct ranks_job){"simulated", 2, 0, with_context, NULL}, "contexts");

@@ -228,6 +228,56 @@ static void made_here(struct rank *r)
 	device_free(0, there);
 }
 
+/* ------------------------------------------------------------- nothing in vain -- */
+
+/* How many copies a call makes on all ranks together: of MOST elements there are 6. */
+struct tally {
+	int kind, in_place, nranks;
+	unsigned long copies;
+	const char *what;
+};
+
+static const struct tally tallies[] = {
+	{COLL_KIND_ALLREDUCE, 0, 1, 12, "in and out"},
+	{COLL_KIND_ALLREDUCE, 1, 1, 0, "what stays as it is"},
+	{COLL_KIND_BROADCAST, 1, 2, 12, "in at root, out at the others"},
+	{COLL_KIND_BROADCAST, 0, 2, 18, "root has a copy too"},
+	{COLL_KIND_GATHER, 1, 2, 12, "root's own block stays"},
+	{COLL_KIND_ALLGATHER, 1, 3, 54, "in for one, out for the others"},
+	{COLL_KIND_SCATTER, 1, 3, 24, "root keeps its own"},
+	{COLL_KIND_REDUCE, 0, 2, 18, "in at both, out at root"},
+};
+
+static void count_copies(struct rank *r)
+{
+	const struct tally *t = r->user;
+	struct stage_call c = {.r = r, .kind = t->kind, .in_place = t->in_place, .count = MOST};
+	unsigned long before;
+	struct stage_pair p;
+
+	pair_begin(&p, &places[0]);
+	pair_fill(&p, r->rank, 1);
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	before = standin_copies();
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	stage_once(&c, p.there[0], p.there[1]);
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	if (standin_copies() - before != t->copies)
+		rank_fail(r, "%lu copies", standin_copies() - before);
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	pair_end(&p);
+}
+
+static void test_copies(void)
+{
+	for (int i = 0; i < (int)(sizeof(tallies) / sizeof(tallies[0])); i++)
+		ranks_ok(&(struct ranks_job){"simulated", tallies[i].nranks, 0, count_copies,
+					     (void *)(uintptr_t)&tallies[i]},
+			 "%s%s makes %lu copies: %s", coll_kind_name(tallies[i].kind),
+			 tallies[i].in_place ? " in place" : "", tallies[i].copies,
+			 tallies[i].what);
+}
+
 /* ------------------------------------------------------------------------- gaps -- */
 
 /* Blocks in pieces of memory of their own: a copy over the gap between them cannot be. */
@@ -349,6 +399,7 @@ int main(void)
 	}
 	test_algorithms();
 	ranks_ok(&(struct ranks_job){"simulated", 3, 0, made_here, NULL}, "operations made here");
+	test_copies();
 	ranks_ok(&(struct ranks_job){"simulated", 2, 0, far_apart, NULL}, "gaps");
 	ranks_ok(&(struct ranks_job){"simulated", 2, 0, with_context, NULL}, "contexts");
 	setenv("STANDIN_CUDA_DELAY_US", "40000", 1);

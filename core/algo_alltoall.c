@@ -3,20 +3,43 @@
 #include "algo.h"
 #include "algo_part.h"
 
-/* In place a block must leave its place before another comes there: the send's is kept in scratch. */
+/*
+ * In place a block must leave its place before another comes there: the send's is kept in scratch, a
+ * copy and a send for each piece.
+ */
 static void pairwise_send(struct sched *s, const struct work *w, const struct blocks *out, int to)
 {
 	size_t len = blocks_len(s, out, to);
 	struct slice src = sched_slice(SCHED_SEND, blocks_off(s, out, to));
-	int kept = -1;
+	struct slice safe = sched_slice(SCHED_SCRATCH, w->in_place ? sched_scratch(s, len) : 0);
 
-	if (w->in_place) {
-		struct slice safe = sched_slice(SCHED_SCRATCH, sched_scratch(s, len));
-
-		kept = sched_copy(s, safe, src, len, -1);
-		src = safe;
+	if (!w->in_place) {
+		cut_send(s, w->kind, to, src, len, -1);
+		return;
 	}
-	sched_send(s, to, src, len, kept);
+	for (int g = 0; g < cut_pieces(s, w->kind, len); g++) {
+		size_t off = sched_segment_off(s, len, g), part = sched_segment_len(s, len, g);
+		struct slice kept = sched_slice(SCHED_SCRATCH, safe.off + off);
+		struct slice from = sched_slice(SCHED_SEND, src.off + off);
+
+		sched_send(s, to, kept, part, sched_copy(s, kept, from, part, -1));
+	}
+}
+
+/* copied: in place, the first of the copies of what is sent to that rank. */
+static void pairwise_recv(struct sched *s, const struct work *w, const struct blocks *in, int from,
+			  int copied)
+{
+	size_t len = blocks_len(s, in, from);
+	struct slice dst = sched_slice(SCHED_RECV, blocks_off(s, in, from));
+
+	if (!w->in_place) {
+		cut_recv(s, w->kind, from, dst, len, -1);
+		return;
+	}
+	for (int g = 0; g < cut_pieces(s, w->kind, len); g++)
+		sched_recv(s, from, sched_slice(SCHED_RECV, dst.off + sched_segment_off(s, len, g)),
+			   sched_segment_len(s, len, g), copied + 2 * g);
 }
 
 /*
@@ -27,16 +50,16 @@ void pairwise_alltoall(struct sched *s, const struct work *w)
 {
 	struct blocks out = blocks_of(s, w->count, w->sendcounts, w->senddispls);
 	struct blocks in = blocks_of(s, w->count, w->recvcounts, w->recvdispls);
-	int first = s->nsteps;
+	int copied;
 
 	for (int d = 1; d < s->nranks; d++)
 		pairwise_send(s, w, &out, ring_rank(s, d));
+	copied = s->nsteps;
 	for (int d = 1; d < s->nranks; d++) {
-		int from = ring_rank(s, -d);
-		int kept = first + 2 * (s->nranks - d - 1); /* it is also nranks - d ahead */
+		int from = ring_rank(s, -d); /* it is also nranks - d ahead */
 
-		sched_recv(s, from, sched_slice(SCHED_RECV, blocks_off(s, &in, from)),
-			   blocks_len(s, &in, from), w->in_place ? kept : -1);
+		copied -= 2 * cut_pieces(s, w->kind, blocks_len(s, &out, from));
+		pairwise_recv(s, w, &in, from, copied);
 	}
 	sched_copy(s, sched_slice(SCHED_RECV, blocks_off(s, &in, s->rank)),
 		   sched_slice(SCHED_SEND, blocks_off(s, &out, s->rank)),

@@ -15,14 +15,14 @@ void linear_gather(struct sched *s, const struct work *w)
 	struct blocks b = blocks_of(s, w->count, w->recvcounts, w->recvdispls);
 
 	if (s->rank != w->root) {
-		sched_send(s, w->root, sched_slice(SCHED_SEND, 0), w->count * s->elem, -1);
+		cut_send(s, w->kind, w->root, sched_slice(SCHED_SEND, 0), w->count * s->elem, -1);
 		return;
 	}
 	for (int d = 1; d < s->nranks; d++) {
 		int from = ring_rank(s, d);
 
-		sched_recv(s, from, sched_slice(SCHED_RECV, blocks_off(s, &b, from)),
-			   blocks_len(s, &b, from), -1);
+		cut_recv(s, w->kind, from, sched_slice(SCHED_RECV, blocks_off(s, &b, from)),
+			 blocks_len(s, &b, from), -1);
 	}
 	gather_own(s, &b);
 }

@@ -27,6 +27,15 @@ size_t blocks_len(const struct sched *s, const struct blocks *b, int i);
 uint64_t blocks_others(const size_t *counts, size_t count, int nranks, int but);
 
 /*
+ * A block from one rank to another as messages of a segment each: how many, and appending them.  Where
+ * only the two know how long it is (alltoallv, gatherv, scatterv) the last is shorter than a segment,
+ * so that one of those that follow from different lengths does not fit.
+ */
+int cut_pieces(const struct sched *s, int kind, size_t len);
+void cut_send(struct sched *s, int kind, int peer, struct slice src, size_t len, int after);
+void cut_recv(struct sched *s, int kind, int peer, struct slice dst, size_t len, int after);
+
+/*
  * Binomial tree: distances count from the root.  A rank's reach is the lowest set bit of its
  * distance, for the root a power of two >= nranks: its parent is at distance - reach, its children
  * are at distance + 1, + 2, + 4 ... below reach, and its subtree is the next `reach` ranks or as

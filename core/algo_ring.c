@@ -160,22 +160,6 @@ void ring_reduce_scatter_cost(const struct work *w, int nranks, size_t elem, str
 	ring_allgather_cost(w, nranks, elem, c);
 }
 
-static void ring_gather_recv(struct sched *s, const struct blocks *b, int from, int after)
-{
-	int segments = sched_segments(s, blocks_len(s, b, from));
-
-	for (int g = 0; g < segments; g++)
-		sched_recv(s, from, ring_part(s, SCHED_RECV, b, from, g),
-			   ring_part_len(s, b, from, g), after);
-}
-
-static void ring_gather_send(struct sched *s, int root, struct slice own, size_t len, int after)
-{
-	for (int g = 0; g < sched_segments(s, len); g++)
-		sched_send(s, root, sched_slice(own.buf, own.off + sched_segment_off(s, len, g)),
-			   sched_segment_len(s, len, g), after);
-}
-
 /*
  * Reduce-scatter, then the blocks go to root, where in place they arrive in what was its own data.
  * None is sent while a rank still has others to serve.
@@ -193,10 +177,11 @@ void ring_reduce(struct sched *s, const struct work *w)
 	ring_collect(s, &b, &room);
 	done = sched_join(s, first);
 	if (s->rank != w->root)
-		ring_gather_send(s, w->root, room.own, blocks_len(s, &b, s->rank), done);
+		cut_send(s, w->kind, w->root, room.own, blocks_len(s, &b, s->rank), done);
 	for (int r = 0; s->rank == w->root && r < s->nranks; r++)
 		if (r != w->root)
-			ring_gather_recv(s, &b, r, done);
+			cut_recv(s, w->kind, r, sched_slice(SCHED_RECV, blocks_off(s, &b, r)),
+				 blocks_len(s, &b, r), done);
 }
 
 /*

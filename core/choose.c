@@ -151,5 +151,7 @@ int choose_build(struct op *op)
 	sched_reset(s, op->comm->rank, op->comm->nranks, elem, op->comm->link->tuning.segment);
 	s->finish = check_reduces(a->kind) && a->op == COLL_AVG;
 	algo_build(algo, s, &w);
+	if (op->staged)
+		weave(op);
 	return s->error;
 }

@@ -381,8 +381,9 @@ static void comm_time_out(struct comm *comm, int64_t timeout_us)
 		print_describe(&comm->head->print, what, sizeof(what));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
 		  "rank %d: %s: nothing has moved for %.3g s; not heard from: %s; still needs data "
-		  "from: %s",
-		  comm->rank, what, (double)timeout_us / 1e6, silent, awaited);
+		  "from: %s%s",
+		  comm->rank, what, (double)timeout_us / 1e6, silent, awaited,
+		  comm->link->ferried ? "; copies to or from a device are still under way" : "");
 }
 
 /* Is one of the operations up to `number` in the group that this thread has still open? */

@@ -6,6 +6,7 @@
  * cuda-driver-api: memory management, unified addressing, context management, data types).
  */
 #include "device.h"
+#include "device_impl.h"
 #include "error.h"
 #include "log.h"
 
@@ -14,16 +15,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-
-/* CUresult, as far as it matters here. */
-enum {
-	CUDA_OK = 0,
-	CUDA_NOT_INITIALIZED = 3,
-	CUDA_DEINITIALIZED = 4,
-	CUDA_STUB_LIBRARY = 34,
-	CUDA_NO_DEVICE = 100,
-	CUDA_INVALID_CONTEXT = 201
-};
 
 /* CUpointer_attribute and CUmemorytype. */
 enum {
@@ -37,30 +28,11 @@ enum { TYPE_UNKNOWN = 0, TYPE_HOST = 1 };
 /* CU_MEMHOSTALLOC_PORTABLE: every context may use it. */
 enum { PIN_PORTABLE = 1 };
 
-/* CUdeviceptr; CUcontext and CUstream are pointers, CUdevice and CUresult ints. */
-typedef unsigned long long device_ptr;
-
 /*
  * CU_STREAM_PER_THREAD.  Not the default stream and cuMemcpy, which may return before a copy to or
  * within a device is done.
  */
 #define DEVICE_STREAM ((void *)2)
-
-struct device_driver {
-	int (*pointer_attributes)(unsigned n, const int *names, void **values, device_ptr ptr);
-	int (*error_name)(int result, const char **name);
-	int (*error_string)(int result, const char **text);
-	int (*context_current)(void **context);
-	int (*context_push)(void *context);
-	int (*context_pop)(void **context);
-	int (*device_get)(int *device, int ordinal);
-	int (*primary_retain)(void **context, int device);
-	int (*primary_release)(int device);
-	int (*copy)(device_ptr dst, device_ptr src, size_t n, void *stream);
-	int (*stream_wait)(void *stream);
-	int (*host_alloc)(void **ptr, size_t bytes, unsigned flags);
-	int (*host_free)(void *ptr);
-};
 
 static const struct {
 	const char *symbol;
@@ -77,6 +49,12 @@ static const struct {
 	{"cuDevicePrimaryCtxRelease_v2", offsetof(struct device_driver, primary_release)},
 	{"cuMemcpyAsync", offsetof(struct device_driver, copy)},
 	{"cuStreamSynchronize", offsetof(struct device_driver, stream_wait)},
+	{"cuStreamCreate", offsetof(struct device_driver, stream_create)},
+	{"cuStreamDestroy_v2", offsetof(struct device_driver, stream_destroy)},
+	{"cuEventCreate", offsetof(struct device_driver, event_create)},
+	{"cuEventRecord", offsetof(struct device_driver, event_record)},
+	{"cuEventQuery", offsetof(struct device_driver, event_query)},
+	{"cuEventDestroy_v2", offsetof(struct device_driver, event_destroy)},
 	{"cuMemHostAlloc", offsetof(struct device_driver, host_alloc)},
 	{"cuMemFreeHost", offsetof(struct device_driver, host_free)},
 };
@@ -85,7 +63,7 @@ enum { DEVICE_SYMBOLS = sizeof(device_symbols) / sizeof(device_symbols[0]) };
 
 /* Of the process; not changed any more once device_once is over. */
 static pthread_once_t device_once = PTHREAD_ONCE_INIT;
-static struct device_driver device_driver;
+struct device_driver device_driver;
 static int device_found;
 static _Atomic int device_was_idle; /* when device_in_use looked */
 
@@ -122,15 +100,7 @@ int device_open(void)
 
 /* ------------------------------------------------------------------ pointers -- */
 
-/* What the driver knows of an address. */
-struct device_place {
-	void *context; /* NULL where memory belongs to none, or is not the driver's */
-	unsigned type, managed;
-	int ordinal;
-};
-
-/* An address that is not the driver's is no error: then all values are 0. */
-static int device_look(const void *ptr, struct device_place *place)
+int device_look(const void *ptr, struct device_place *place)
 {
 	const int names[] = {ATTRIBUTE_CONTEXT, ATTRIBUTE_MEMORY_TYPE, ATTRIBUTE_IS_MANAGED,
 			     ATTRIBUTE_DEVICE_ORDINAL};
@@ -165,8 +135,7 @@ int device_in_use(void)
 	return context || !atomic_load(&device_was_idle);
 }
 
-/* "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)" */
-static void device_words(int result, char *text, size_t size)
+void device_words(int result, char *text, size_t size)
 {
 	const char *name = NULL, *words = NULL;
 
@@ -231,29 +200,37 @@ static void device_leave(struct device_guard *guard)
 		device_driver.primary_release(guard->primary);
 }
 
+int device_context(const void *near, void **context, int *primary)
+{
+	struct device_place place;
+	int result = device_look(near, &place), device;
+
+	*primary = -1;
+	if (result || place.type == TYPE_UNKNOWN)
+		return result ? result : CUDA_INVALID_CONTEXT;
+	*context = place.context;
+	if (*context)
+		return CUDA_OK;
+	result = device_driver.device_get(&device, place.ordinal);
+	if (!result)
+		result = device_driver.primary_retain(context, device);
+	*primary = result ? -1 : device;
+	return result;
+}
+
 /* Makes a context current if the thread has none: that of the memory, else its device's primary. */
 static int device_enter(struct device_guard *guard, const void *ptr)
 {
-	struct device_place place;
 	void *context = NULL;
-	int result, device;
+	int result;
 
 	*guard = (struct device_guard){.primary = -1};
 	result = device_driver.context_current(&context);
 	if (result || context)
 		return result;
-	result = device_look(ptr, &place);
-	if (result || place.type == TYPE_UNKNOWN)
-		return result ? result : CUDA_INVALID_CONTEXT;
-	context = place.context;
-	if (!context) {
-		result = device_driver.device_get(&device, place.ordinal);
-		if (!result)
-			result = device_driver.primary_retain(&context, device);
-		if (result)
-			return result;
-		guard->primary = device;
-	}
+	result = device_context(ptr, &context, &guard->primary);
+	if (result)
+		return result;
 	result = device_driver.context_push(context);
 	guard->pushed = !result;
 	if (result)
@@ -263,7 +240,7 @@ static int device_enter(struct device_guard *guard, const void *ptr)
 
 /* ------------------------------------------------------------ copies and pinned -- */
 
-static int device_copy_failed(void *dst, const void *src, size_t n, int result)
+int device_copy_failed(void *dst, const void *src, size_t n, int result)
 {
 	char words[256], from[64] = "memory", to[64] = "memory";
 	struct device_place place;

@@ -32,6 +32,10 @@ static void engine_make_ready(struct op *op, int step)
 {
 	int at = op->ready_head + op->ready_count;
 
+	if (op->sched.step[step].kind >= STEP_COPY_IN) {
+		ferry_ready(op, step);
+		return;
+	}
 	if (op->sched.step[step].peer < 0 && op->args.kind != COLL_KIND_RECV) {
 		op->local[op->local_count++] = step;
 		return;
@@ -40,7 +44,7 @@ static void engine_make_ready(struct op *op, int step)
 	op->ready_count++;
 }
 
-static void engine_complete(struct op *op, int step)
+void engine_complete(struct op *op, int step)
 {
 	const struct sched *s = &op->sched;
 
@@ -248,14 +252,6 @@ static int engine_run_ready(struct op *op)
 	return moved;
 }
 
-static void engine_unstage(struct op *op)
-{
-	int code = stage_out(op);
-
-	if (code)
-		comm_fail(op->comm, 0, code, "rank %d: %s", op->comm->rank, error_text());
-}
-
 int engine_run(struct op *op)
 {
 	struct recv *recv;
@@ -276,10 +272,10 @@ int engine_run(struct op *op)
 			engine_local(op, op->local[--op->local_count]);
 			again = 1;
 		}
+		if (op->staged)
+			again |= ferry_run(op);
 		moved |= again;
 	} while (again && op->left);
-	if (!op->left && op->staged)
-		engine_unstage(op);
 	return moved;
 }
 
@@ -345,8 +341,11 @@ void engine_begin(struct op *op)
 		char *input = op->base[SCHED_SEND];
 
 		op->base[SCHED_SEND] = (char *)op->scratch + op->sched.scratch;
-		redop_scale(&op->redop, op->base[SCHED_SEND], input, scaled / op->sched.elem);
+		if (!(op->staged & 1 << SCHED_SEND)) /* else as it comes: see ferry.c */
+			redop_scale(&op->redop, op->base[SCHED_SEND], input,
+				    scaled / op->sched.elem);
 	}
+	ferry_begin(op);
 	op->ready_head = op->ready_count = op->local_count = op->sending_count = 0;
 	op->failed_send = -1;
 	op->left = s->nsteps;
@@ -394,4 +393,5 @@ void engine_cancel_op(struct op *op)
 	}
 	for (int i = 0; op->cap_steps && i < op->sched.nsteps; i++)
 		engine_cancel_step(op, i);
+	ferry_cancel(op);
 }

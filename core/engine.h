@@ -4,6 +4,7 @@
 #define CORE_ENGINE_H
 
 #include "comm.h"
+#include "lane.h"
 #include "native.h"
 
 /* A bit of args.flags: the operation is part of a split, and called so in messages. */
@@ -21,16 +22,27 @@ struct run {
 	union {
 		coll_send_t send;
 		struct recv recv;
+		int32_t next; /* copies to and from devices: the one to be started next, or -1 */
 	} u;
 };
 
-/* Host memory in which an operation's buffers of a device are staged (stage.c); kept with it. */
+/*
+ * Host memory in which an operation's buffers of a device are staged (stage.c); kept with it.  It has
+ * a part for the send and one for the receive buffer; in place they are the same.
+ */
 struct stage {
 	char *memory;
-	size_t size;
+	size_t size, need;
 	int pinned;
-	char *base[2];      /* in place of the send and the receive buffer */
+	size_t at[2];  /* where in the memory the buffers would begin: modulo 2^N */
+	char *base[2]; /* the same as addresses: they stand in for the buffers */
+	uintptr_t
+		user[2]; /* what an offset in the memory is to be added to, for the user's bytes */
+	uintptr_t near[2];  /* the first byte used */
 	const void *scalar; /* of the operation, on the device */
+	struct lane *lane[LANES];
+	int first[LANES],
+		last[LANES]; /* copies that wait for their lane, or -1: through run.u.next */
 };
 
 struct op {
@@ -101,6 +113,8 @@ void op_release(struct comm *comm, uint64_t group);
 int engine_room(struct op *op);
 /* Makes its first steps ready. */
 void engine_begin(struct op *op);
+/* A step is done: makes those ready that waited for it. */
+void engine_complete(struct op *op, int step);
 /* Runs what can run of it: 1 if anything moved. */
 int engine_run(struct op *op);
 /* A receive of op's has completed. */
@@ -149,10 +163,22 @@ native_fn queue_slot(const struct op *op);
  * sentence, if nobody can do it with them.
  */
 int stage_look(struct op *op);
-/* For an operation of which something is staged, before its steps and after them. */
-int stage_in(struct op *op);
-int stage_out(struct op *op);
+/* For an operation of which something is staged, before its steps: memory to stage it in. */
+int stage_begin(struct op *op);
 void stage_free(struct op *op);
+/* Where each buffer lies in that memory: the same for all calls that share a schedule. */
+void stage_layout(struct op *op);
+/* Adds the copies to and from staged buffers to an operation's schedule. */
+void weave(struct op *op);
+
+/* Copies to and from staged buffers (ferry.c).  None is ready yet. */
+void ferry_begin(struct op *op);
+/* The step may be started. */
+void ferry_ready(struct op *op, int step);
+/* Starts what has a place on its lane and sees what is done: 1 if anything moved. */
+int ferry_run(struct op *op);
+/* Waits, a bounded time, until no copy of the operation is under way. */
+void ferry_cancel(struct op *op);
 
 /* The algorithm for an operation over the transport: a row of the table, or -1. */
 int choose_algorithm(const struct op *op);

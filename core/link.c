@@ -5,6 +5,7 @@
 #include "device.h"
 #include "engine.h"
 #include "error.h"
+#include "lane.h"
 #include "log.h"
 
 #include <errno.h>
@@ -82,6 +83,7 @@ static void link_number_nodes(struct link *link)
 static void link_free(struct link *link)
 {
 	match_free(&link->match);
+	lanes_free(&link->lanes);
 	for (int i = 0; i < LINK_FREED; i++)
 		free(link->freed[i]);
 	for (int r = 0; link->lost && r < link->nranks; r++)

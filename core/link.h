@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 struct comm;
+struct lane;
 struct notice;
 
 /* Contexts of freed communicators are noted in pieces of so many, made when needed. */
@@ -52,6 +53,8 @@ struct link {
 	int devices;                /* there is a driver: memory may be a device's */
 	int classify;               /* buffers must be looked at before they are used */
 	int fallback;               /* what the endpoint does not take is staged */
+	struct lane *lanes;         /* to and from devices */
+	int ferried;                /* copies under way on them */
 	uint8_t *freed[LINK_FREED]; /* a bit for each context: see comm_note_freed */
 	int *node;                  /* per rank: number of its node */
 	struct notice *notices;     /* control messages being sent */

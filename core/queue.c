@@ -133,7 +133,7 @@ static void queue_start(struct op *op)
 		return;
 	}
 	if (op->staged)
-		code = stage_in(op);
+		code = stage_begin(op);
 	if (code) {
 		comm_fail(op->comm, 0, code, "rank %d: %s", op->comm->rank, error_text());
 		return;

@@ -167,6 +167,13 @@ int sched_finish(struct sched *s, struct slice dst, size_t len, int after)
 	return s->finish ? sched_add(s, step, after) : after;
 }
 
+int sched_ferry(struct sched *s, int kind, uint32_t part, size_t off, size_t len)
+{
+	struct step step = {.kind = kind, .peer = -1, .dst = sched_slice(part, off), .len = len};
+
+	return sched_add(s, step, -1);
+}
+
 void sched_enter(struct sched *s, const struct sched_part *part, struct sched_part *outer)
 {
 	*outer = s->part;

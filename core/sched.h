@@ -32,7 +32,10 @@ enum {
 	STEP_RECV_REDUCE = COLL_STEP_RECV_REDUCE, /* dst = src op incoming, or incoming op src */
 	STEP_REDUCE = COLL_STEP_REDUCE,           /* dst = src op other */
 	STEP_COPY = COLL_STEP_COPY,               /* dst = src */
-	STEP_FINISH = COLL_STEP_FINISH /* last step of the reduction at dst (average: divide) */
+	STEP_FINISH = COLL_STEP_FINISH, /* last step of the reduction at dst (average: divide) */
+	/* Only where buffers of a device are staged, and never by an algorithm: see weave.c. */
+	STEP_COPY_IN = 64, /* from the buffer to what stands in for it */
+	STEP_COPY_OUT = 65 /* and back */
 };
 
 struct step {
@@ -98,6 +101,11 @@ int sched_reduce(struct sched *s, struct slice dst, struct slice a, struct slice
 int sched_copy(struct sched *s, struct slice dst, struct slice src, size_t len, int after);
 /* Returns `after` itself if the operation has no last step. */
 int sched_finish(struct sched *s, struct slice dst, size_t len, int after);
+/*
+ * STEP_COPY_IN or _OUT of len bytes at off in all of an operation's staging memory.  part: the buffer
+ * that they stand in for.
+ */
+int sched_ferry(struct sched *s, int kind, uint32_t part, size_t off, size_t len);
 /* `step` waits for `earlier` too; -1 for either: nothing. */
 void sched_after(struct sched *s, int step, int earlier);
 

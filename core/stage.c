@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * stage.c - operations on memory that is not the host's: what kind the buffers are of, whether the
- * backend reaches it, and the way through host memory where it does not and the user agreed.
+ * backend reaches it, and host memory to stand in for it where it does not and the user agreed.
+ * weave.c says what is copied when, ferry.c does it.
  */
 #include "device.h"
 #include "engine.h"
@@ -154,6 +155,7 @@ void stage_free(struct op *op)
 	op->stage.pinned = 0;
 }
 
+/* Without pinned memory copies are right, but the driver may wait for them. */
 static int stage_room(struct op *op, size_t bytes, uintptr_t near)
 {
 	const coll_host_t *host = &op->comm->link->host;
@@ -174,11 +176,12 @@ static int stage_room(struct op *op, size_t bytes, uintptr_t near)
 }
 
 /* Finds places for the staged buffers.  In place they stay as they lie to each other. */
-static int stage_place(struct op *op)
+void stage_layout(struct op *op)
 {
 	struct stage_span span[2] = {{0, 0}, {0, 0}};
+	struct stage *stage = &op->stage;
 	size_t gap, size;
-	int code, both;
+	int both;
 
 	for (int buf = 0; buf <= COLL_BUFFER_RECV; buf++)
 		if (op->staged & 1 << buf)
@@ -191,33 +194,35 @@ static int stage_place(struct op *op)
 	}
 	size = span[0].end - span[0].begin;
 	gap = both ? 0 : (size + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
-	size = both ? size : gap + span[1].end - span[1].begin;
-	code = stage_room(op, size, span[0].end ? span[0].begin : span[1].begin);
-	for (int buf = 0; !code && buf <= COLL_BUFFER_RECV; buf++)
-		op->stage.base[buf] = (char *)((uintptr_t)op->stage.memory + (buf ? gap : 0) -
-					       span[buf].begin + stage_address(op, buf));
-	return code;
+	stage->need = both ? size : gap + span[1].end - span[1].begin;
+	for (int buf = 0; buf <= COLL_BUFFER_RECV; buf++) {
+		size_t begin = buf ? gap : 0;
+
+		stage->near[buf] = span[buf].begin;
+		stage->user[buf] = span[buf].begin - begin;
+		stage->at[buf] = begin + stage_address(op, buf) - span[buf].begin;
+	}
 }
 
-/* Copies what is used of a buffer: in, or out again.  Blocks that follow one another go at once. */
-static int stage_copy(const struct op *op, int buf, int out)
+/* Memory for them, and lanes to and from it. */
+static int stage_place(struct op *op)
 {
-	size_t from = 0, n = 0, off = 0, len = 0;
-	int code = COLL_SUCCESS, more = 1;
+	struct stage *stage = &op->stage;
+	struct lane **lanes = &op->comm->link->lanes;
+	int in = op->staged & 1 << COLL_BUFFER_SEND ? COLL_BUFFER_SEND : COLL_BUFFER_RECV, code;
 
-	for (int i = 0; !code && more; i++) {
-		more = stage_block(op, buf, i, &off, &len);
-		if (n && (!more || off != from + n)) {
-			void *user = (void *)(stage_address(op, buf) + from);
-			void *own = op->stage.base[buf] + from;
-
-			code = out ? device_copy(user, own, n) : device_copy(own, user, n);
-			n = 0;
-		}
-		if (!n)
-			from = off;
-		n += len;
-	}
+	stage_layout(op);
+	if (!stage->need)
+		return COLL_SUCCESS;
+	code = stage_room(op, stage->need, stage->near[in]);
+	if (!code)
+		code = lane_find(lanes, LANE_IN, (const void *)stage->near[in],
+				 &stage->lane[LANE_IN]);
+	if (!code && op->staged & 1 << COLL_BUFFER_RECV)
+		code = lane_find(lanes, LANE_OUT, (const void *)stage->near[COLL_BUFFER_RECV],
+				 &stage->lane[LANE_OUT]);
+	for (int buf = 0; !code && buf <= COLL_BUFFER_RECV; buf++)
+		stage->base[buf] = (char *)((uintptr_t)stage->memory + stage->at[buf]);
 	return code;
 }
 
@@ -247,7 +252,7 @@ static int stage_declined(const struct op *op)
 	return kind ? stage_refuse(op, buf, kind, device) : COLL_ERR_DEVICE;
 }
 
-int stage_in(struct op *op)
+int stage_begin(struct op *op)
 {
 	int code;
 
@@ -255,16 +260,8 @@ int stage_in(struct op *op)
 		return stage_declined(op);
 	stage_warn(op);
 	code = stage_place(op);
-	if (!code && op->staged & 1 << COLL_BUFFER_SEND)
-		code = stage_copy(op, COLL_BUFFER_SEND, 0);
 	if (!code && op->staged & 1 << STAGE_SCALAR)
 		code = device_copy(op->redop.value, op->stage.scalar,
 				   coll_dtype_size(op->args.dtype));
 	return code;
-}
-
-int stage_out(struct op *op)
-{
-	return op->staged & 1 << COLL_BUFFER_RECV ? stage_copy(op, COLL_BUFFER_RECV, 1)
-						  : COLL_SUCCESS;
 }

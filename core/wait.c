@@ -132,7 +132,7 @@ static int wait_arm(struct link *link, struct wait_nap *nap)
 	const coll_transport_t *t = link->plugin->backend.transport;
 	int blind = !link->ep || !t || !t->wait_fd;
 
-	if ((blind || wait_has_await(link)) && nap->blind_us < nap->longest_us)
+	if ((blind || link->ferried || wait_has_await(link)) && nap->blind_us < nap->longest_us)
 		nap->longest_us = nap->blind_us;
 	if (blind)
 		return 1;

@@ -101,7 +101,10 @@ api_tests="$api_tests $(quoted $api_tests | sed 's/.* /tests\//' | sort -u |
 # ---- the core's own order ----
 only 'core/error.[ch]' error.h
 only 'core/log.[ch]' log.h error.h
-only 'core/device*.[ch]' device.h error.h log.h
+only 'core/device*.[ch]' device.h device_impl.h error.h log.h
+only 'core/lane.[ch]' lane.h device_impl.h error.h
+only 'core/weave.c' engine.h
+only 'core/ferry.c' engine.h error.h log.h
 only 'core/reduce*.[ch]' reduce.h reduce_kernels.h convert.h log.h
 only 'core/sched.[ch]' sched.h
 only 'core/algo*.[ch]' sched.h algo.h algo_part.h

@@ -41,9 +41,13 @@
  *                reports it).  A backend that does not take the buffer's kind, or a reduction of such
  *                buffers over a transport, is COLL_ERR_UNSUPPORTED with a sentence, unless
  *                `enable_gpu_fallback` lets the library copy through host memory, which it warns of
- *                each time.  Where there are no device streams the library knows of none: what fills a
- *                buffer must be complete before the call (synchronise your stream), and results are
- *                there once completion is reported.
+ *                each time.  Such copies are made in pieces of at most `segment` bytes (4 MiB if that
+ *                is more), in both directions at the same time and beside the messages, on streams of
+ *                the library's own; no call waits for them that does not wait for the operation.  An
+ *                error, abort or destroy waits until none is under way, a second at most: a device
+ *                that takes longer is logged, and may still touch the buffers.  Where there are no
+ *                device streams the library knows of none: what fills a buffer must be complete before
+ *                the call (synchronise your stream), and results are there once completion is reported.
  * Counts         Are in elements of `dtype`, never bytes.  Any value from 0 to what memory holds.
  * In place       Is asked for as in NCCL: allreduce, broadcast, reduce, alltoall: sendbuf == recvbuf;
  *                allgather, and gather on root: sendbuf == recvbuf + rank * count elements;

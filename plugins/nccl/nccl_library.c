@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* nccl_library.c - opens NCCL and the CUDA driver when they are first asked for, and no earlier. */
 #include "nccl.h"
+#include "nccl_range.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -182,6 +183,7 @@ static int32_t nccl_load_cuda(coll_error_t *err)
 	}
 	nccl_cuda = cuda;
 	nccl_cuda_open = 1;
+	nccl_range_open();
 	return COLL_SUCCESS;
 }
 

@@ -33,26 +33,32 @@ static int32_t nccl_info(const coll_host_t *host, char *buf, uint64_t size)
 
 /* -------------------------------------------------------------------- operations -- */
 
+static int nccl_means_bitwise(int32_t op)
+{
+	return op >= COLL_BAND && op <= COLL_BXOR;
+}
+
 static int32_t nccl_op_create(void *ep, int32_t *op, const void *scalar, int32_t dtype,
 			      int32_t residence, coll_error_t *err)
 {
 	struct nccl *n = ep;
-	int pushed, result;
+	int clash[COLL_BXOR - COLL_BAND + 1], clashes = 0, pushed, result;
 	int32_t code = nccl_check_reduction(dtype, COLL_SUM, err);
 
 	if (!code)
 		code = nccl_begin(n, &pushed, err);
 	if (code)
 		return code;
-	/* NCCL only reads it. */
-	result = nccl_lib.ncclRedOpCreatePreMulSum(op, (void *)(uintptr_t)scalar, dtype, residence,
-						   n->comm);
-	code = nccl_answer(n, result, "ncclRedOpCreatePreMulSum", err);
-	/* NCCL's numbers are scattered: one in a billion is that of a bitwise operation. */
-	if (!code && *op >= COLL_BAND && *op <= COLL_BXOR)
-		code = nccl_error(err, COLL_ERR_INTERNAL,
-				  "NCCL's number for the operation has another meaning here: make "
-				  "it again");
+	/* NCCL's numbers are scattered: three of them mean something else here. */
+	do {
+		if (clashes)
+			clash[clashes - 1] = *op;
+		result = nccl_lib.ncclRedOpCreatePreMulSum(op, (void *)(uintptr_t)scalar, dtype,
+							   residence, n->comm);
+		code = nccl_answer(n, result, "ncclRedOpCreatePreMulSum", err);
+	} while (!code && nccl_means_bitwise(*op) && ++clashes);
+	while (clashes)
+		nccl_lib.ncclRedOpDestroy(clash[--clashes], n->comm);
 	nccl_end(n, pushed);
 	return code;
 }

@@ -121,6 +121,18 @@ static int coll_scalar(const struct op *op, struct redop *redop)
 	return CUDA_SUCCESS;
 }
 
+/* A rank's own inputs, multiplied by its own scalar; then they are added up. */
+static unsigned char *coll_scaled(const unsigned char *from, size_t count, int dtype,
+				  struct redop *redop)
+{
+	unsigned char *scaled = malloc(count * reduce_size(dtype) + 1);
+
+	if (scaled)
+		reduce_scale(scaled, from, count, dtype, redop);
+	redop->op = OP_SUM;
+	return scaled;
+}
+
 /*
  * Allreduce, reduce and reduce-scatter: for each chunk, who has the result gets everybody's part.  to
  * is where the own result goes, NULL on a rank that has none.
@@ -131,7 +143,7 @@ static int coll_reduce(nccl_comm_t comm, const struct op *op, unsigned char *fro
 	size_t size = reduce_size(op->dtype), at, n, most = COLL_CHUNK / size;
 	int scatter = op->kind == KIND_REDUCE_SCATTER, r, moves, halted = 0;
 	struct move list[2 * MEET_RANKS];
-	unsigned char *src[MEET_RANKS], *part;
+	unsigned char *src[MEET_RANKS], *part, *scaled = NULL;
 	struct redop redop;
 	struct pot pot;
 
@@ -139,6 +151,14 @@ static int coll_reduce(nccl_comm_t comm, const struct op *op, unsigned char *fro
 		return CUDA_ERROR_ILLEGAL_ADDRESS;
 	if (pot_new(&pot, comm->nranks))
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (redop.op == OP_PREMUL) {
+		n = op->count * (scatter ? (size_t)comm->nranks : 1);
+		from = scaled = coll_scaled(from, n, op->dtype, &redop);
+	}
+	if (!from) {
+		free(pot.memory);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	for (at = 0; at < op->count && !halted; at += n) {
 		n = op->count - at < most ? op->count - at : most;
 		for (r = moves = 0; r < comm->nranks; r++) {
@@ -153,6 +173,7 @@ static int coll_reduce(nccl_comm_t comm, const struct op *op, unsigned char *fro
 		if (to && !halted)
 			reduce_block(to + at * size, src, comm->nranks, n, op->dtype, &redop);
 	}
+	free(scaled);
 	free(pot.memory);
 	return CUDA_SUCCESS;
 }

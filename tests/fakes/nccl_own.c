@@ -6,7 +6,12 @@
 #include "cuda.h"
 #include "nccl_parts.h"
 
-enum { OWN_DEVICE = 0, OWN_HOST = 1, OWN_TYPES = 12 }; /* ncclScalarResidence_t */
+enum {
+	OWN_DEVICE = 0,
+	OWN_HOST = 1,
+	OWN_TYPES = 12,
+	OWN_FIRST = 0x5eed00
+}; /* ncclScalarResidence_t */
 
 /* ---------------------------------------------------------------------- reductions -- */
 
@@ -20,7 +25,8 @@ static int redop_new(nccl_comm_t comm, int *op, const void *scalar, int dtype, i
 	user = calloc(1, sizeof(*user));
 	if (!user)
 		return NCCL_SYSTEM_ERROR;
-	user->id = NCCL_NUM_OPS + comm->user_op_next++;
+	/* NCCL's numbers are scattered, and may not be taken for anything else. */
+	user->id = OWN_FIRST + comm->user_op_next++;
 	user->dtype = dtype;
 	user->redop.op = OP_PREMUL;
 	user->redop.on_device = residence != OWN_HOST;

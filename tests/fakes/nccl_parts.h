@@ -79,6 +79,9 @@ struct redop {
 enum { OP_SUM, OP_PROD, OP_MAX, OP_MIN, OP_AVG, OP_PREMUL };
 
 size_t reduce_size(int dtype);
+/* dst[i] = op's scalar * src[i] */
+void reduce_scale(void *dst, const unsigned char *src, size_t count, int dtype,
+		  const struct redop *op);
 /* dst[i] = src[0][i] op src[1][i] ... op src[n-1][i]; dst may be one of them. */
 void reduce_block(void *dst, unsigned char *const src[], int n, size_t count, int dtype,
 		  const struct redop *op);

@@ -170,14 +170,12 @@ static union number reduce_two(union number a, union number b, int dtype, int op
 }
 
 /* NCCL's mean: floats are multiplied by 1/n first, integers divided at the end. */
-static union number reduce_scalar(int n, int dtype, const struct redop *op)
+static union number reduce_part(int n, int dtype)
 {
-	union number scalar;
+	union number part;
 
-	if (op->op == OP_PREMUL)
-		return reduce_load(op->bits, dtype);
-	scalar.f = 1.0 / n;
-	return reduce_round(scalar, dtype);
+	part.f = 1.0 / n;
+	return reduce_round(part, dtype);
 }
 
 static union number reduce_mean(union number sum, int n, int dtype)
@@ -189,22 +187,55 @@ static union number reduce_mean(union number sum, int n, int dtype)
 	return sum;
 }
 
+void reduce_scale(void *dst, const unsigned char *src, size_t count, int dtype,
+		  const struct redop *op)
+{
+	union number scalar = reduce_load(op->bits, dtype), x;
+	size_t i, size = reduce_size(dtype);
+
+	for (i = 0; i < count; i++) {
+		x = reduce_two(reduce_load(src + i * size, dtype), scalar, dtype, OP_PROD);
+		reduce_store((unsigned char *)dst + i * size, x, dtype);
+	}
+}
+
+/* What is asked for most, without the general way's calls for each element. */
+static void reduce_sum_f32(unsigned char *dst, unsigned char *const src[], int n, size_t count)
+{
+	size_t i;
+	float x, sum;
+	int r;
+
+	for (i = 0; i < count; i++) {
+		memcpy(&sum, src[0] + i * sizeof(x), sizeof(x));
+		for (r = 1; r < n; r++) {
+			memcpy(&x, src[r] + i * sizeof(x), sizeof(x));
+			sum += x;
+		}
+		memcpy(dst + i * sizeof(x), &sum, sizeof(x));
+	}
+}
+
 void reduce_block(void *dst, unsigned char *const src[], int n, size_t count, int dtype,
 		  const struct redop *op)
 {
 	int mean = op->op == OP_AVG && !reduce_is_float(dtype);
-	int scaled = op->op == OP_PREMUL || (op->op == OP_AVG && !mean), r;
+	int scaled = op->op == OP_AVG && !mean, r;
 	size_t i, size = reduce_size(dtype);
-	union number scalar = {0}, x, sum;
+	union number part = {0}, x, sum;
 
+	if (dtype == T_F32 && op->op == OP_SUM) {
+		reduce_sum_f32(dst, src, n, count);
+		return;
+	}
 	if (scaled)
-		scalar = reduce_scalar(n, dtype, op);
+		part = reduce_part(n, dtype);
 	for (i = 0; i < count; i++) {
 		sum.u = 0;
 		for (r = 0; r < n; r++) {
 			x = reduce_load(src[r] + i * size, dtype);
 			if (scaled)
-				x = reduce_two(x, scalar, dtype, OP_PROD);
+				x = reduce_two(x, part, dtype, OP_PROD);
 			sum = r ? reduce_two(sum, x, dtype, op->op) : x;
 		}
 		if (mean)

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * gpu_coll.c - every collective with every data type and operation, in place and not, from every kind
+ * of root, on the communicator's stream and on the program's own.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#include "gpu.h"
+
+static const int32_t all_types[] = {
+	COLL_INT8,   COLL_UINT8,   COLL_INT32,      COLL_UINT32,     COLL_INT64,
+	COLL_UINT64, COLL_FLOAT16, COLL_FLOAT32,    COLL_FLOAT64,    COLL_BFLOAT16,
+	COLL_INT16,  COLL_UINT16,  COLL_FLOAT8E4M3, COLL_FLOAT8E5M2,
+};
+static const int32_t all_ops[] = {COLL_SUM, COLL_PROD, COLL_MAX, COLL_MIN,
+				  COLL_AVG, COLL_BAND, COLL_BOR, COLL_BXOR};
+static const int32_t moves[] = {
+	COLL_KIND_BROADCAST, COLL_KIND_ALLGATHER, COLL_KIND_ALLTOALL,
+	COLL_KIND_GATHER,    COLL_KIND_SCATTER,   COLL_KIND_ALLGATHERV,
+	COLL_KIND_ALLTOALLV, COLL_KIND_GATHERV,   COLL_KIND_SCATTERV,
+};
+static const int32_t reductions[] = {COLL_KIND_ALLREDUCE, COLL_KIND_REDUCE,
+				     COLL_KIND_REDUCE_SCATTER, COLL_KIND_REDUCE_SCATTERV};
+
+/* LONG is more than one piece of what engines cut messages into; a stand-in cuts none. */
+enum { COUNT = 999, LONG = 100003, LONG_STANDIN = 10007 };
+
+#define ENTRIES(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* Root, place and stream take turns. */
+static struct gpu_call coll_call(const struct gpu *g, int32_t kind, int32_t dtype, size_t count,
+				 int turn)
+{
+	return (struct gpu_call){.kind = kind,
+				 .dtype = dtype,
+				 .count = count,
+				 .root = turn & 1 ? g->nranks - 1 : 0,
+				 .in_place = turn >> 1 & 1,
+				 .stream = turn & 4 && g->native ? g->stream : NULL};
+}
+
+/* All turns of one type: few elements, none, many. */
+static void coll_turns(const struct gpu *g, int32_t kind, size_t count)
+{
+	struct gpu_call call;
+
+	for (int turn = 0; turn < 8; turn++) {
+		call = coll_call(g, kind, COLL_FLOAT32, count, turn);
+		gpu_call(g, &call);
+		if (turn == 3 && (count > COUNT || !g->native))
+			break;
+	}
+}
+
+static void coll_counts(const struct gpu *g, int32_t kind)
+{
+	size_t many = gpu_driver.standin ? LONG_STANDIN : LONG;
+
+	coll_turns(g, kind, 0);
+	gpu_report("%s of no elements", coll_kind_name(kind));
+	coll_turns(g, kind, 1);
+	gpu_report("%s of one element for each rank", coll_kind_name(kind));
+	if (!g->small) {
+		coll_turns(g, kind, many);
+		gpu_report("%s of %zu elements", coll_kind_name(kind), many);
+	}
+}
+
+void gpu_move(struct gpu *g)
+{
+	struct gpu_call call;
+
+	for (int k = 0; k < ENTRIES(moves); k++) {
+		for (int d = 0; d < ENTRIES(all_types); d++) {
+			call = coll_call(g, moves[k], all_types[d], COUNT, d);
+			gpu_call(g, &call);
+		}
+		gpu_report("%s of every type", coll_kind_name(moves[k]));
+		coll_counts(g, moves[k]);
+	}
+}
+
+/* --------------------------------------------------------------- reductions -- */
+
+static int coll_is_float(int32_t dtype)
+{
+	return dtype >= COLL_FLOAT16 && dtype <= COLL_FLOAT8E5M2;
+}
+
+/* What engines with reductions of their own need not have. */
+static int coll_is_extra(const struct gpu *g, int32_t dtype, int32_t op)
+{
+	return g->native && (dtype == COLL_INT16 || dtype == COLL_UINT16 || op >= COLL_BAND);
+}
+
+static int coll_is_fp8(int32_t dtype)
+{
+	return dtype == COLL_FLOAT8E4M3 || dtype == COLL_FLOAT8E5M2;
+}
+
+/*
+ * One combination.  An answer that names what is missing will do for what the engine need not have,
+ * and for 8-bit floats, which older devices do not reduce.
+ */
+static void reduce_one(const struct gpu *g, int32_t kind, int32_t dtype, int32_t op, int turn)
+{
+	struct gpu_call call = coll_call(g, kind, dtype, COUNT, turn);
+	coll_result_t code;
+
+	call.op = op;
+	code = gpu_try(g, &call);
+	if (coll_is_extra(g, dtype, op)) {
+		gpu_refused(code, COLL_ERR_UNSUPPORTED, "", "a reduction that the backend has not");
+	} else if (code == COLL_ERR_UNSUPPORTED && g->native && coll_is_fp8(dtype)) {
+		if (kind == COLL_KIND_ALLREDUCE && op == COLL_SUM)
+			gpu_say("note|%s", coll_get_last_error(NULL));
+	} else if (code) {
+		gpu_fail("%s of %s, %s: %d, %s", coll_kind_name(kind), coll_dtype_name(dtype),
+			 coll_op_name(op), code, coll_get_last_error(NULL));
+	}
+}
+
+/* Which number comes out if one rank's is none?  The library promises none. */
+static void reduce_nan(const struct gpu *g, int32_t op)
+{
+	float x = g->rank ? (float)g->rank : NAN;
+
+	gpu_copy(g->send, &x, sizeof(x));
+	if (gpu_did(coll_allreduce(g->send, g->recv, 1, COLL_FLOAT32, op, g->comm, NULL), "NaN") &&
+	    gpu_did(coll_sync(g->comm), "NaN")) {
+		gpu_copy(&x, g->recv, sizeof(x));
+		if (g->rank == 0 && g->native)
+			gpu_say("note|%s of float32 on %d ranks, one of them NaN: %g",
+				coll_op_name(op), g->nranks, (double)x);
+		else if (!isnan(x) && !g->native)
+			gpu_fail("%s lost a NaN: %g", coll_op_name(op), (double)x);
+	}
+	gpu_report("%s where a rank has a NaN", coll_op_name(op));
+}
+
+/* Bytes of 1.5, or 3 for integers, multiplied by rank + 1. */
+static size_t scalar_bytes(int32_t dtype, int rank, void *bytes, double *value)
+{
+	double d = (dtype == COLL_INT32 ? 3 : 1.5) * (rank + 1);
+	uint16_t half[] = {0x3e00, 0x4200, 0x4480, 0x4600}; /* 1.5, 3, 4.5, 6 in float16 */
+	float f = (float)d;
+	int32_t i = (int32_t)d;
+	size_t size = coll_dtype_size(dtype);
+
+	*value = dtype == COLL_FLOAT16 ? 1.5 * (rank % 4 + 1) : d;
+	memcpy(bytes,
+	       dtype == COLL_FLOAT64   ? (void *)&d
+	       : dtype == COLL_FLOAT32 ? (void *)&f
+	       : dtype == COLL_INT32   ? (void *)&i
+				       : (void *)&half[rank % 4],
+	       size);
+	return size;
+}
+
+static void reduce_scaled(const struct gpu *g, int32_t kind, int32_t dtype, int32_t residence,
+			  int turn)
+{
+	struct gpu_call call = coll_call(g, kind, dtype, COUNT, turn);
+	char bytes[8], *scalar = bytes;
+	size_t size;
+
+	for (int r = 0; r < g->nranks; r++)
+		scalar_bytes(dtype, r, bytes, &call.scalar[r]);
+	size = scalar_bytes(dtype, g->rank, bytes, &call.scalar[g->rank]);
+	if (residence == COLL_SCALAR_DEVICE) {
+		scalar = g->send + GPU_ARENA - 64;
+		gpu_copy(scalar, bytes, size);
+	}
+	if (!gpu_did(coll_red_op_create_pre_mul_sum(&call.op, scalar, dtype, residence, g->comm),
+		     "coll_red_op_create_pre_mul_sum"))
+		return;
+	gpu_call(g, &call);
+	gpu_did(coll_red_op_destroy(call.op, g->comm), "coll_red_op_destroy");
+}
+
+static void reduce_all_scaled(const struct gpu *g)
+{
+	const int32_t types[] = {COLL_FLOAT32, COLL_FLOAT64, COLL_FLOAT16, COLL_INT32};
+	const char *const where[] = {"device", "host"};
+
+	for (int residence = 0; residence < 2; residence++) {
+		for (int k = 0; k < ENTRIES(reductions); k++)
+			for (int d = 0; d < ENTRIES(types); d++)
+				reduce_scaled(g, reductions[k], types[d], residence, d);
+		gpu_report("sums of multiplied inputs, scalar in %s memory", where[residence]);
+	}
+}
+
+void gpu_reduce(struct gpu *g)
+{
+	int turn = 0;
+
+	for (int k = 0; k < ENTRIES(reductions); k++) {
+		const char *name = coll_kind_name(reductions[k]);
+
+		for (int o = 0; o < ENTRIES(all_ops); o++) {
+			for (int d = 0; d < ENTRIES(all_types); d++)
+				if (all_ops[o] < COLL_BAND || !coll_is_float(all_types[d]))
+					reduce_one(g, reductions[k], all_types[d], all_ops[o],
+						   turn++);
+			gpu_report("%s: %s of every type", name, coll_op_name(all_ops[o]));
+		}
+		coll_counts(g, reductions[k]);
+	}
+	reduce_all_scaled(g);
+	reduce_nan(g, COLL_MIN);
+	reduce_nan(g, COLL_MAX);
+}

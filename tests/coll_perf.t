@@ -82,6 +82,13 @@ perf -t 2 -s 64 -n 1 --check no --csv
 is "--check no: no count of wrong elements" "$(awk -F, 'NR == 2 { print "[" $13 "]" }' "$dir/out")" \
     "[]"
 
+perf -t 2 -s 64,4K -n 3 --issue --csv all
+none "--issue: how long a call takes to return, which is less than the whole" "$(awk -F, '
+    NR == 1 && $NF != "issue_ns" { print }
+    NR > 1 && ($NF <= 0 || ($1 != "barrier" && $NF > 2000 * $10 + 1000000)) { print }' "$dir/out")"
+perf -t 2 -s 64 -n 3 --issue
+has "--issue: two more columns" "$dir/out" '^ +64( +[^ ]+){12} +[0-9]+ +[0-9]+$'
+
 if command -v python3 >/dev/null; then
     job 2 -s 8,64 -n 2 --json all
     is "JSON is well-formed" "$(python3 -c 'import json, sys
@@ -93,6 +100,52 @@ print(d["nranks"], d["wrong"], d["error"], r["collective"], r["size"],
 else
     skip "JSON is well-formed" "no python3"
 fi
+
+# ------------------------------------------------------------ memory of devices
+
+# Over stand-ins for the CUDA driver, and for NCCL where its backend was built.
+fakes=${top_builddir:-.}/tests/fakes/.libs
+on_devices() {
+    LD_LIBRARY_PATH=$fakes STANDIN_CUDA_DEVICES=$1 "${@:2}"
+}
+
+export COLL_BACKEND=device COLL_PLUGIN_PATH=${top_builddir:-.}/tests/plugins/.libs
+for kind in host cuda; do
+    on_devices 2 perf -t 3 -s 8,30000 -n 1 -w 0 -m $kind --csv alltoall
+    is "$kind memory: status 0" $status 0
+    is "$kind memory: the results are right" "$(awk -F, 'NR > 1 { print $13 }' "$dir/out" | xargs)" \
+        "0 0"
+done
+on_devices 2 perf -t 2 -s 8 -n 1 -m managed alltoall
+is "memory that the backend does not take: status 1" $status 1
+has "which is said" "$dir/out" '^# skipped: .* managed memory'
+on_devices 2 perf -s 8 -n 1 alltoall
+has "host memory, if the backend takes it" "$dir/out" '^# .*, host memory,'
+export COLL_BACKEND=ondevice
+on_devices 2 perf -s 64 -n 1
+is "a backend that takes device memory only: status 0" $status 0
+has "is measured with that" "$dir/out" '^# .*, cuda memory,'
+has "and checked" "$dir/out" '^# Out of bounds values : 0 OK$'
+unset COLL_BACKEND COLL_PLUGIN_PATH
+on_devices 0 perf -s 8 -n 1 -m cuda
+is "no device: status 1" $status 1
+has "no device: says so" "$dir/err" '^coll perf: --memory cuda: no CUDA device can be used'
+
+export COLL_BACKEND=nccl
+if [ -e "${top_builddir:-.}/.libs/coll_nccl.so" ]; then
+    for kind in cuda managed; do
+        on_devices 2 job 2 -s 64,30000 -n 2 -w 1 -m $kind all
+        is "nccl, $kind memory: status 0" $status 0
+        has "nccl, $kind memory: nothing wrong" "$dir/out" '^# Out of bounds values : 0 OK$'
+    done
+    on_devices 3 perf -t 3 -s 64,30000 -n 2 -w 1 all
+    is "nccl, three ranks in one process: status 0" $status 0
+    has "nccl, three ranks in one process: nothing wrong" "$dir/out" \
+        '^# Out of bounds values : 0 OK$'
+else
+    skip "nccl" "built without it"
+fi
+unset COLL_BACKEND
 
 # --------------------------------------------------------------- wrong results
 
@@ -158,6 +211,7 @@ wrong "sizes the wrong way round" "--minbytes is larger" -b 1M -e 1K
 wrong "a step that never ends" "--stepfactor 1: expected a number from 2" -f 1
 wrong "no iterations" "--iters 0: expected a number from 1" -n 0
 wrong "a root that does not exist" "--root 2: there are only 2 ranks" -t 2 -r 2
+wrong "no kind of memory" "--memory hots: expected host, cuda or managed" -m hots
 wrong "two collectives" "one collective, not 'reduce' and 'broadcast'" reduce broadcast
 
 done_testing

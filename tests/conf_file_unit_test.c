@@ -286,6 +286,7 @@ static void test_sample(void)
 			  conf_core_options[i].spec.fallback);
 	plugin_in_sample(sample, n, "tcp", conf);
 	plugin_in_sample(sample, n, "simulated", conf);
+	plugin_in_sample(sample, n, "nccl", conf);
 	plugin_in_sample(sample, n, "ucx", conf);
 	for (i = 0; i < n; i++)
 		if (sample[i].key[0])

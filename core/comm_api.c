@@ -102,19 +102,46 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	return COLL_SUCCESS;
 }
 
+/* How long an abort waits for whoever is in the backend. */
+enum { ABORT_MS = 1000 };
+
+/* A backend without a transport may be in a call that only its own abort ends. */
+static int abort_native(struct comm *comm)
+{
+	struct link *link = comm->link;
+	const coll_native_t *native = link->plugin->backend.native;
+
+	atomic_store(&link->aborted, 1); /* all of the link is this communicator's */
+	if (native->abort && link->ep)
+		native->abort(link->ep);
+	link_wake(link);
+	if (link_lock_within(link, ABORT_MS))
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_TIMEOUT,
+			 "coll_comm_abort: a call into backend '%s' has not returned within %d ms; "
+			 "the abort takes effect when it does",
+			 link->plugin->backend.name, ABORT_MS);
+}
+
 coll_result_t coll_comm_abort(coll_comm_t handle)
 {
 	struct comm *comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
+	int code = COLL_SUCCESS;
 
 	if (!comm)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_abort: comm is %s",
 				 handle_trouble(handle));
 	/* Before the lock: whoever waits in there gives it up when it sees this. */
 	atomic_store(&comm->aborted, 1);
-	if (!comm->link->plugin->backend.transport) /* all of the link is this communicator's */
-		atomic_store(&comm->link->aborted, 1);
 	link_wake(comm->link);
-	link_lock(comm->link);
+	if (comm->link->plugin->backend.transport)
+		link_lock(comm->link);
+	else
+		code = abort_native(comm);
+	if (code) {
+		handle_unpin(handle);
+		return code;
+	}
 	comm_fail(comm, 0, COLL_ERR_ABORTED, "rank %d aborted the communicator", comm->rank);
 	comm_flush(comm);
 	comm_leave(comm);

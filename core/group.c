@@ -8,13 +8,17 @@
 
 #include <stdlib.h>
 
+struct member {
+	coll_comm_t handle;
+	struct comm *comm; /* while the group begins: its handle is pinned */
+};
+
 static _Atomic uint64_t group_numbers;
 static _Thread_local struct {
 	uint64_t number; /* 0: none open */
 	int depth;
 	int n, cap;
-	int natives; /* of the communicators, those whose backend has no transport */
-	coll_comm_t *comms;
+	struct member *members;
 	struct split *splits, **last_split;
 } group;
 
@@ -25,22 +29,21 @@ uint64_t group_current(void)
 
 int group_join(struct comm *comm)
 {
-	coll_comm_t *bigger;
+	struct member *bigger;
 
 	if (!group.number)
 		return COLL_SUCCESS;
 	for (int i = 0; i < group.n; i++)
-		if (group.comms[i] == comm->handle)
+		if (group.members[i].handle == comm->handle)
 			return COLL_SUCCESS;
 	if (group.n == group.cap) {
-		bigger = realloc(group.comms, (size_t)(group.cap + 16) * sizeof(*bigger));
+		bigger = realloc(group.members, (size_t)(group.cap + 16) * sizeof(*bigger));
 		if (!bigger)
 			return error_set(COLL_ERR_NO_MEMORY, "no memory for a group");
-		group.comms = bigger;
+		group.members = bigger;
 		group.cap += 16;
 	}
-	group.comms[group.n++] = comm->handle;
-	group.natives += comm->native != NULL;
+	group.members[group.n++] = (struct member){.handle = comm->handle};
 	return COLL_SUCCESS;
 }
 
@@ -61,12 +64,16 @@ coll_result_t coll_group_start(void)
 	return COLL_SUCCESS;
 }
 
-/* Starts what the group holds on one communicator; a backend of its own may merge it. */
-static int group_begin(coll_comm_t handle, uint64_t number)
+/*
+ * Starts what the group holds on one communicator; a backend of its own may merge it.  The handle
+ * stays pinned until all of the group has begun: who destroys it waits so long.
+ */
+static int group_begin(struct member *m, uint64_t number)
 {
-	struct comm *comm = comm_enter(handle, "coll_group_end");
+	struct comm *comm = comm_enter(m->handle, "coll_group_end");
 	int code;
 
+	m->comm = comm;
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	native_hold(comm);
@@ -74,32 +81,29 @@ static int group_begin(coll_comm_t handle, uint64_t number)
 	op_release(comm, number);
 	queue_issued(comm);
 	code = comm_error(comm);
-	comm_leave(comm);
+	link_leave(comm->link);
 	return code;
 }
 
-static int group_finish(coll_comm_t handle, int settled)
+static int group_finish(struct comm *comm)
 {
-	struct comm *comm = comm_enter(handle, "coll_group_end");
 	int code;
 
 	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
+		return COLL_SUCCESS;
+	link_enter(comm->link);
 	queue_native_group(comm, 1);
-	if (settled)
-		native_unhold(comm);
 	code = comm_error(comm);
-	comm_leave(comm);
+	link_leave(comm->link);
 	return code;
 }
 
 /* The backend's groups of one thread may be one: what they hold has begun when all have ended. */
-static void group_settle(coll_comm_t handle)
+static void group_settle(struct comm *comm)
 {
-	struct comm *comm = comm_enter(handle, "coll_group_end");
-
 	if (!comm)
 		return;
+	link_enter(comm->link);
 	native_unhold(comm);
 	comm_leave(comm);
 }
@@ -108,7 +112,6 @@ coll_result_t coll_group_end(void)
 {
 	struct error_first first = {0};
 	uint64_t number = group.number;
-	int several = group.natives > 1;
 
 	if (!group.depth)
 		return error_set(COLL_ERR_INVALID_USAGE,
@@ -117,15 +120,15 @@ coll_result_t coll_group_end(void)
 		return COLL_SUCCESS;
 	group.number = 0;
 	for (int i = 0; i < group.n; i++)
-		error_note(&first, group_begin(group.comms[i], number));
+		error_note(&first, group_begin(&group.members[i], number));
 	for (int i = 0; i < group.n; i++)
-		error_note(&first, group_finish(group.comms[i], !several));
-	for (int i = 0; several && i < group.n; i++)
-		group_settle(group.comms[i]);
+		error_note(&first, group_finish(group.members[i].comm));
+	for (int i = 0; i < group.n; i++)
+		group_settle(group.members[i].comm);
 	if (group.splits)
 		error_note(&first, split_end_all(group.splits));
-	free(group.comms);
-	group.comms = NULL;
-	group.n = group.cap = group.natives = 0;
+	free(group.members);
+	group.members = NULL;
+	group.n = group.cap = 0;
 	return error_raise(&first);
 }

@@ -310,6 +310,19 @@ void link_lock(struct link *link)
 	atomic_fetch_sub(&link->wanted, 1);
 }
 
+int link_lock_within(struct link *link, int64_t timeout_ms)
+{
+	struct timespec until;
+	int got;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += timeout_ms / 1000;
+	atomic_fetch_add(&link->wanted, 1);
+	got = !pthread_mutex_timedlock(&link->lock, &until);
+	atomic_fetch_sub(&link->wanted, 1);
+	return got;
+}
+
 void link_enter(struct link *link)
 {
 	link_lock(link);

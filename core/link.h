@@ -102,6 +102,8 @@ void link_shut(struct link *link);
 
 /* Takes the lock; whoever waits or serves with it gives way. */
 void link_lock(struct link *link);
+/* The same, but 0 if it is not to be had in so many whole seconds' time. */
+int link_lock_within(struct link *link, int64_t timeout_ms);
 /* The same, and notes that the calling thread drives this link. */
 void link_enter(struct link *link);
 void link_leave(struct link *link);

@@ -87,14 +87,15 @@ static int native_takes_at(struct comm *comm, const void *ptr)
 {
 	uintptr_t address = (uintptr_t)ptr, *set = native_set(comm->native, address);
 	uint32_t kind = COLL_MEM_HOST;
-	int device;
+	int device = -1;
 
 	for (int i = 0; i < NATIVE_SET; i++)
 		if (set[i] == address)
 			return 1;
 	if (comm->link->devices)
 		kind = device_kind(ptr, &device);
-	if (!(kind & comm->link->memory))
+	if (!(kind & comm->link->memory) ||
+	    (kind == COLL_MEM_CUDA && comm->link->device >= 0 && device != comm->link->device))
 		return 0;
 	memmove(set + 1, set, (NATIVE_SET - 1) * sizeof(*set));
 	set[0] = address;

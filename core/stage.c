@@ -97,6 +97,13 @@ static int stage_judge(struct op *op, int buf, uint32_t kind, int device)
 	const struct link *link = op->comm->link;
 	int reached = (link->memory & kind) != 0;
 
+	if (kind == COLL_MEM_CUDA && !link->plugin->backend.transport && link->device >= 0 &&
+	    device >= 0 && device != link->device)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "%s: %s is memory of CUDA device %d, but the communicator is on "
+				 "device %d",
+				 check_kind_name(op->args.kind), stage_name(buf), device,
+				 link->device);
 	if (buf != STAGE_SCALAR)
 		op->memory[buf] = kind;
 	if (kind != COLL_MEM_HOST && (!reached || check_reduces(op->args.kind)))

@@ -43,7 +43,7 @@ static int32_t nccl_op_create(void *ep, int32_t *op, const void *scalar, int32_t
 {
 	struct nccl *n = ep;
 	int clash[COLL_BXOR - COLL_BAND + 1], clashes = 0, pushed, result;
-	int32_t code = nccl_check_reduction(dtype, COLL_SUM, err);
+	int32_t code = nccl_check_reduction(n, dtype, COLL_SUM, err);
 
 	if (!code)
 		code = nccl_begin(n, &pushed, err);

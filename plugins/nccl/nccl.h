@@ -80,6 +80,7 @@ struct nccl_cuda {
 	int (*cuDeviceGetCount)(int *count);
 	int (*cuDeviceGet)(int *device, int ordinal);
 	int (*cuDeviceGetName)(char *name, int size, int device);
+	int (*cuDeviceGetAttribute)(int *value, int attribute, int device);
 	int (*cuDevicePrimaryCtxRetain)(void **context, int device);
 	int (*cuCtxGetCurrent)(void **context);
 	int (*cuCtxGetDevice)(int *device);
@@ -136,6 +137,7 @@ struct nccl {
 	const coll_host_t *host;
 	uint32_t rank, nranks;
 	int blocking;
+	int fp8; /* all ranks' devices and NCCL reduce float8 */
 	int device;
 	void *context;      /* the device's primary one */
 	void *stream;       /* the endpoint's own */
@@ -149,6 +151,8 @@ struct nccl {
 	int revoked;       /* aborted, but kept for a shrink */
 	int in_group;      /* a thread has it in its open group */
 	int foreign;       /* and on a stream that is not its own */
+	int bridged;       /* and for the thread's default stream, over its own */
+	void *bridge;      /* the event for that, once made */
 	struct nccl *next; /* in that group */
 	struct nccl_scratch *scratch;
 };
@@ -168,6 +172,8 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err);
 /* Waits until nothing is under way on the own stream; 1 if so. */
 int nccl_device_wait(const struct nccl *n, int64_t timeout_ms);
 void nccl_device_close(struct nccl *n);
+/* What comes later on stream `to` comes after what is on `from`. */
+int32_t nccl_bridge(struct nccl *n, void *from, void *to, coll_error_t *err);
 /* Room for bytes, in the order of a stream; the lock is held. */
 int32_t nccl_scratch(struct nccl *n, size_t bytes, void *stream, cuda_ptr_t *ptr,
 		     coll_error_t *err);
@@ -184,6 +190,8 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 
 /* ------------------------------------------------------------------ nccl_state.c -- */
 
+/* Is what was begun last over?  COLL_IN_PROGRESS, or its failure.  The lock is held. */
+int32_t nccl_look(struct nccl *n, coll_error_t *err);
 /*
  * Waits until what was begun last is over, or has failed: at most timeout_ms, and until an abort of
  * host's communicator.  The lock is held, and given up while it waits.
@@ -200,6 +208,8 @@ int32_t nccl_async_error(void *ep, coll_error_t *err);
 void nccl_abort(void *ep);
 /* The abort itself; lock and context are held, no group is open. */
 void nccl_stop(struct nccl *n);
+/* Aborts NCCL's communicator, which is no more then; the lock is held.  At most NCCL_ABORT_MS. */
+void nccl_abort_comm(struct nccl *n);
 
 /* ------------------------------------------------------------------ nccl_group.c -- */
 
@@ -207,6 +217,8 @@ int32_t nccl_group_begin(void *ep, coll_error_t *err);
 int32_t nccl_group_end(void *ep, coll_error_t *err);
 /* Has the calling thread a group open? */
 int nccl_group_open(void);
+/* Is the endpoint in it? */
+int nccl_group_has(const struct nccl *n);
 
 /* -------------------------------------------------------- nccl_call.c nccl_parts.c -- */
 
@@ -225,7 +237,7 @@ int32_t nccl_takes(void *ep, const coll_args_t *args, coll_error_t *err);
 int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err);
 
 /* COLL_ERR_UNSUPPORTED with a sentence for what NCCL does not reduce. */
-int32_t nccl_check_reduction(int32_t dtype, int32_t op, coll_error_t *err);
+int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, coll_error_t *err);
 
 /* Made of several calls in a group; NCCL's answer. */
 int nccl_gather_parts(const struct nccl_call *c);

@@ -80,5 +80,9 @@ enum {
 };
 
 enum { CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_DISABLE_TIMING = 2 };
+enum { CUDA_COMPUTE_CAPABILITY_MAJOR = 75 }; /* a CUdevice_attribute */
+
+/* CU_STREAM_PER_THREAD: another stream in each thread. */
+#define NCCL_PER_THREAD ((void *)2)
 
 #endif

@@ -13,10 +13,10 @@ static int nccl_reduces(int32_t kind)
 	       kind == COLL_KIND_REDUCE_SCATTER || kind == COLL_KIND_REDUCE_SCATTERV;
 }
 
-static int nccl_knows_type(int32_t dtype)
+static int nccl_knows_type(const struct nccl *n, int32_t dtype)
 {
 	if (dtype == COLL_FLOAT8E4M3 || dtype == COLL_FLOAT8E5M2)
-		return nccl_lib.version >= NCCL_2_24;
+		return n->fp8;
 	return dtype >= COLL_INT8 && dtype <= COLL_BFLOAT16;
 }
 
@@ -27,7 +27,7 @@ static size_t nccl_size(int32_t dtype)
 	return dtype < (int32_t)sizeof(sizes) ? sizes[dtype] : 2;
 }
 
-int32_t nccl_check_reduction(int32_t dtype, int32_t op, coll_error_t *err)
+int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, coll_error_t *err)
 {
 	char version[32];
 
@@ -38,26 +38,28 @@ int32_t nccl_check_reduction(int32_t dtype, int32_t op, coll_error_t *err)
 				  op == COLL_BAND  ? "band"
 				  : op == COLL_BOR ? "bor"
 						   : "bxor");
-	if (nccl_knows_type(dtype))
+	if (nccl_knows_type(n, dtype))
 		return COLL_SUCCESS;
 	nccl_version_text(nccl_lib.version, version, sizeof(version));
 	return nccl_error(err, COLL_ERR_UNSUPPORTED,
 			  "NCCL %s does not reduce %s: use another type, or another backend with "
 			  "COLL_BACKEND",
 			  version,
-			  dtype == COLL_INT16        ? "int16"
-			  : dtype == COLL_UINT16     ? "uint16"
-			  : dtype == COLL_FLOAT8E4M3 ? "float8e4m3 (2.24 is the first that does)"
-						     : "float8e5m2 (2.24 is the first that does)");
+			  dtype == COLL_INT16    ? "int16"
+			  : dtype == COLL_UINT16 ? "uint16"
+			  : dtype == COLL_FLOAT8E4M3
+				  ? "float8e4m3 here (2.24 is the first that does, on "
+				    "devices of compute capability 9)"
+				  : "float8e5m2 here (2.24 is the first that does, on "
+				    "devices of compute capability 9)");
 }
 
 int32_t nccl_takes(void *ep, const coll_args_t *args, coll_error_t *err)
 {
-	(void)ep;
 	if (args->kind == COLL_KIND_RECV && args->root == COLL_ANY_SOURCE)
 		return nccl_error(err, COLL_ERR_UNSUPPORTED,
 				  "NCCL receives from a rank that is named, not from any source");
-	return nccl_reduces(args->kind) ? nccl_check_reduction(args->dtype, args->op, err)
+	return nccl_reduces(args->kind) ? nccl_check_reduction(ep, args->dtype, args->op, err)
 					: COLL_SUCCESS;
 }
 
@@ -67,8 +69,8 @@ static void nccl_choose_type(struct nccl_call *c)
 	const int32_t dtype = c->args->dtype;
 
 	c->size = nccl_size(dtype);
-	c->type = nccl_knows_type(dtype) ? dtype : NCCL_UINT8;
-	c->factor = nccl_knows_type(dtype) ? 1 : c->size;
+	c->type = nccl_knows_type(c->n, dtype) ? dtype : NCCL_UINT8;
+	c->factor = nccl_knows_type(c->n, dtype) ? 1 : c->size;
 }
 
 /* ------------------------------------------------------------------------- calls -- */
@@ -200,6 +202,22 @@ static int32_t nccl_call_now(struct nccl_call *c, coll_error_t *err)
 	return code;
 }
 
+/* NCCL may launch from a thread of its own, where the thread's default stream is another one. */
+static int32_t nccl_call_bridged(struct nccl_call *c, coll_error_t *err)
+{
+	struct nccl *n = c->n;
+	int32_t code = nccl_bridge(n, NCCL_PER_THREAD, n->stream, err);
+
+	c->stream = n->stream;
+	if (!code)
+		code = nccl_call_now(c, err);
+	n->bridged = 1;
+	if (code || nccl_group_open())
+		return code;
+	code = nccl_settle(n, n->host, n->host->timeout_ms, err);
+	return code ? code : nccl_bridge(n, n->stream, NCCL_PER_THREAD, err);
+}
+
 int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err)
 {
 	struct nccl *n = ep;
@@ -214,7 +232,8 @@ int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err)
 		return code;
 	nccl_choose_type(&c);
 	nccl_range_begin(args->kind);
-	code = nccl_call_now(&c, err);
+	code = c.stream == NCCL_PER_THREAD && !n->blocking ? nccl_call_bridged(&c, err)
+							   : nccl_call_now(&c, err);
 	nccl_range_end();
 	nccl_end(n, pushed);
 	return code;

@@ -10,6 +10,7 @@
 struct nccl_card {
 	int32_t code; /* it cannot take part */
 	int32_t version;
+	int32_t fp8;
 	nccl_unique_id_t id; /* rank 0's */
 	char text[504];
 };
@@ -27,7 +28,8 @@ static int32_t nccl_new(const coll_host_t *host, struct nccl **out, coll_error_t
 	n->host = host;
 	n->rank = host->rank;
 	n->nranks = host->nranks;
-	n->blocking = host->option_int(host, "blocking") != 0;
+	/* Before 2.27 what NCCL has begun is known to the thread that began it only. */
+	n->blocking = host->option_int(host, "blocking") != 0 || nccl_lib.version < NCCL_2_27;
 	pthread_mutex_init(&n->lock, NULL);
 	return nccl_device_open(n, err);
 }
@@ -90,10 +92,10 @@ static int32_t nccl_compare(uint32_t nranks, const struct nccl_card *cards, coll
 }
 
 /* A rank that cannot take part tells the others, which would wait for it. */
-static int32_t nccl_meet(const coll_host_t *host, int32_t code, nccl_unique_id_t *id,
-			 coll_error_t *err)
+static int32_t nccl_meet(const coll_host_t *host, struct nccl *n, int32_t code,
+			 nccl_unique_id_t *id, coll_error_t *err)
 {
-	struct nccl_card own = {.code = code, .version = nccl_lib.version};
+	struct nccl_card own = {.code = code, .version = nccl_lib.version, .fp8 = n && n->fp8};
 	struct nccl_card *cards = calloc(host->nranks, sizeof(*cards));
 	coll_error_t other = {.size = sizeof(other)};
 	int32_t met;
@@ -112,6 +114,8 @@ static int32_t nccl_meet(const coll_host_t *host, int32_t code, nccl_unique_id_t
 	met = host->exchange(host, &own, cards, sizeof(own), host->timeout_ms, code ? &other : err);
 	if (!code)
 		code = met ? met : nccl_compare(host->nranks, cards, err);
+	for (uint32_t r = 0; !code && r < host->nranks; r++)
+		n->fp8 &= cards[r].fp8;
 	*id = cards[0].id;
 	free(cards);
 	return code;
@@ -129,7 +133,7 @@ int32_t nccl_open(const coll_host_t *host, void **ep, coll_error_t *err)
 	*ep = n;
 	if (!code)
 		code = nccl_enter(n->context, &pushed, err);
-	code = nccl_meet(host, code, &id, err);
+	code = nccl_meet(host, n, code, &id, err);
 	if (!code) {
 		pthread_mutex_lock(&n->lock);
 		code = nccl_connect(n, id, err);
@@ -154,6 +158,10 @@ static int32_t nccl_connect_all(struct nccl *const *all, uint32_t count, coll_er
 	result = nccl_lib.ncclGroupStart();
 	if (result)
 		return nccl_refused(err, result, "ncclGroupStart", NULL);
+	for (uint32_t i = 0; i < count; i++)
+		all[0]->fp8 &= all[i]->fp8;
+	for (uint32_t i = 0; i < count; i++)
+		all[i]->fp8 = all[0]->fp8;
 	for (uint32_t i = 0; !code && i < count; i++) {
 		code = nccl_enter(all[i]->context, &pushed, err);
 		if (code)
@@ -180,6 +188,7 @@ int32_t nccl_open_all(const coll_host_t *const *hosts, uint32_t count, void **ep
 {
 	struct nccl **all = calloc(count, sizeof(*all));
 	int32_t code;
+	int pushed;
 
 	if (!all)
 		return nccl_error(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", count);
@@ -189,7 +198,11 @@ int32_t nccl_open_all(const coll_host_t *const *hosts, uint32_t count, void **ep
 		eps[i] = all[i];
 	}
 	if (!code)
+		code = nccl_enter(all[0]->context, &pushed, err);
+	if (!code) {
 		code = nccl_connect_all(all, count, err);
+		nccl_leave(pushed);
+	}
 	free(all);
 	return code;
 }
@@ -206,6 +219,8 @@ static int32_t nccl_child(const struct nccl *parent, const coll_host_t *host, st
 	if (code)
 		return code;
 	code = nccl_new(host, out, err);
+	if (*out)
+		(*out)->fp8 = parent->fp8;
 	nccl_leave(pushed);
 	return code;
 }
@@ -276,7 +291,7 @@ static int32_t nccl_can_shrink(const struct nccl *n, coll_error_t *err)
 			"NCCL %s cannot shrink this communicator, which has failed or was "
 			"aborted%s: make a new communicator with a new id",
 			version,
-			nccl_lib.ncclCommRevoke ? ", and did not come to rest"
+			nccl_lib.ncclCommRevoke ? " while it was being connected"
 						: " (2.28.7 is the first that can)");
 	return COLL_SUCCESS;
 }
@@ -295,8 +310,11 @@ static int32_t nccl_shrink_to(struct nccl *n, struct nccl *child, int *list, int
 	code = nccl_answer(n, result, "ncclCommShrink", err);
 	if (!code)
 		code = nccl_child_settle(n, child, child->host, err);
-	if (n->unsettled)
+	/* NCCL may still write to child->comm, as above. */
+	if (n->unsettled) {
+		n->revoked = 0;
 		nccl_stop(n);
+	}
 	return code;
 }
 
@@ -309,7 +327,14 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 
 	pthread_mutex_lock(&n->lock);
 	if (!code)
+		code = nccl_enter(n->context, &pushed, err);
+	/* NCCL shrinks what is at rest. */
+	if (!code && n->comm && !n->revoked && nccl_look(n, NULL))
+		nccl_stop(n);
+	if (!code) {
+		nccl_leave(pushed);
 		code = nccl_can_shrink(n, err);
+	}
 	if (!code)
 		code = nccl_child(n, newhost, &child, err);
 	*newep = child;
@@ -357,7 +382,7 @@ static void nccl_end_comm(struct nccl *n, int64_t timeout_ms)
 	if (n->comm && finished)
 		nccl_lib.ncclCommDestroy(n->comm);
 	else if (n->comm)
-		nccl_lib.ncclCommAbort(n->comm);
+		nccl_abort_comm(n);
 	n->comm = NULL;
 	pthread_mutex_unlock(&n->lock);
 	if (n->stream && !finished)

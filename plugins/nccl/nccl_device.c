@@ -31,30 +31,75 @@ void nccl_leave(int pushed)
 		nccl_cuda.cuCtxPopCurrent(&context);
 }
 
+enum { NCCL_DEVICES = 64, NCCL_SPARES = 32 };
+
 /*
- * Held until the process ends, as the CUDA runtime inside NCCL holds it too: what NCCL frees in
- * threads of its own, after a communicator's end, needs it.
+ * What a process keeps of a device until it ends.  The context, as the CUDA runtime inside NCCL
+ * keeps it too: what NCCL frees in threads of its own, after a communicator's end, needs it.  And the
+ * bytes of former endpoints: to free memory waits for all work on the device, whoever's it is.
  */
+static struct nccl_kept {
+	void *context;
+	cuda_ptr_t one[NCCL_SPARES];
+	int ones;
+} nccl_kept[NCCL_DEVICES];
+static pthread_mutex_t nccl_kept_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static int32_t nccl_context(int ordinal, void **context, coll_error_t *err)
 {
-	enum { DEVICES = 64 };
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static void *held[DEVICES];
+	struct nccl_kept *kept = &nccl_kept[ordinal % NCCL_DEVICES];
 	int device, result = 0;
 
-	if (ordinal >= DEVICES)
+	if (ordinal >= NCCL_DEVICES)
 		return nccl_error(err, COLL_ERR_UNSUPPORTED,
 				  "device %d: so many devices in one process are not supported",
 				  ordinal);
-	pthread_mutex_lock(&lock);
-	if (!held[ordinal]) {
+	pthread_mutex_lock(&nccl_kept_lock);
+	if (!kept->context) {
 		result = nccl_cuda.cuDeviceGet(&device, ordinal);
 		if (!result)
-			result = nccl_cuda.cuDevicePrimaryCtxRetain(&held[ordinal], device);
+			result = nccl_cuda.cuDevicePrimaryCtxRetain(&kept->context, device);
 	}
-	*context = held[ordinal];
-	pthread_mutex_unlock(&lock);
+	*context = kept->context;
+	pthread_mutex_unlock(&nccl_kept_lock);
 	return result ? nccl_cuda_refused(err, result, "cuDevicePrimaryCtxRetain") : COLL_SUCCESS;
+}
+
+/* A byte that no other endpoint uses. */
+static int nccl_take_one(struct nccl *n)
+{
+	struct nccl_kept *kept = &nccl_kept[n->device];
+
+	pthread_mutex_lock(&nccl_kept_lock);
+	if (kept->ones)
+		n->one = kept->one[--kept->ones];
+	pthread_mutex_unlock(&nccl_kept_lock);
+	return n->one ? CUDA_OK : nccl_cuda.cuMemAlloc(&n->one, 1);
+}
+
+static void nccl_give_one(struct nccl *n)
+{
+	struct nccl_kept *kept = &nccl_kept[n->device];
+	int full;
+
+	pthread_mutex_lock(&nccl_kept_lock);
+	full = kept->ones == NCCL_SPARES;
+	if (!full)
+		kept->one[kept->ones++] = n->one;
+	pthread_mutex_unlock(&nccl_kept_lock);
+	if (full)
+		nccl_cuda.cuMemFree(n->one);
+	n->one = 0;
+}
+
+/* Does the device reduce float8 in NCCL (its enqueue.cc: compute capability 9 and later)? */
+static int nccl_has_fp8(int ordinal)
+{
+	int device, major = 0;
+
+	return nccl_lib.version >= NCCL_2_24 && !nccl_cuda.cuDeviceGet(&device, ordinal) &&
+	       !nccl_cuda.cuDeviceGetAttribute(&major, CUDA_COMPUTE_CAPABILITY_MAJOR, device) &&
+	       major >= 9;
 }
 
 /* The one the application named, else the calling thread's, else the first. */
@@ -91,11 +136,12 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err)
 		code = nccl_enter(n->context, &pushed, err);
 	if (code)
 		return code;
+	n->fp8 = nccl_has_fp8(n->device);
 	result = nccl_cuda.cuStreamCreate(&n->stream, CUDA_STREAM_NON_BLOCKING);
 	if (result)
 		code = nccl_cuda_refused(err, result, "cuStreamCreate");
 	if (!result)
-		result = nccl_cuda.cuMemAlloc(&n->one, 1);
+		result = nccl_take_one(n);
 	if (!result)
 		result = nccl_cuda.cuMemsetD8Async(n->one, 0, 1, n->stream);
 	if (result && !code)
@@ -132,11 +178,27 @@ void nccl_device_close(struct nccl *n)
 	}
 	n->scratch = NULL;
 	if (n->one && idle)
-		nccl_cuda.cuMemFree(n->one);
+		nccl_give_one(n);
+	if (n->bridge)
+		nccl_cuda.cuEventDestroy(n->bridge);
 	if (n->stream)
 		nccl_cuda.cuStreamDestroy(n->stream);
 	n->one = 0;
+	n->bridge = NULL;
 	n->stream = NULL;
+}
+
+int32_t nccl_bridge(struct nccl *n, void *from, void *to, coll_error_t *err)
+{
+	int result = CUDA_OK;
+
+	if (!n->bridge)
+		result = nccl_cuda.cuEventCreate(&n->bridge, CUDA_EVENT_DISABLE_TIMING);
+	if (!result)
+		result = nccl_cuda.cuEventRecord(n->bridge, from);
+	if (!result)
+		result = nccl_cuda.cuStreamWaitEvent(to, n->bridge, 0);
+	return result ? nccl_cuda_refused(err, result, "cuEventRecord") : COLL_SUCCESS;
 }
 
 /* ----------------------------------------------------------------------- scratch -- */

@@ -15,6 +15,15 @@ int nccl_group_open(void)
 	return nccl_group.depth > 0;
 }
 
+int nccl_group_has(const struct nccl *n)
+{
+	const struct nccl *m = nccl_group.members;
+
+	while (m && m != n)
+		m = m->next;
+	return m != NULL;
+}
+
 int32_t nccl_group_begin(void *ep, coll_error_t *err)
 {
 	struct nccl *n = ep;
@@ -29,6 +38,7 @@ int32_t nccl_group_begin(void *ep, coll_error_t *err)
 		nccl_group.depth++;
 		n->in_group = 1;
 		n->foreign = 0;
+		n->bridged = 0;
 		n->next = nccl_group.members;
 		nccl_group.members = n;
 	}
@@ -54,6 +64,8 @@ static int32_t nccl_group_left(struct nccl *n, int result, coll_error_t *err)
 	/* The caller goes on with its own stream. */
 	if (!code && n->foreign)
 		code = nccl_settle(n, n->host, n->host->timeout_ms, err);
+	if (!code && n->bridged)
+		code = nccl_bridge(n, n->stream, NCCL_PER_THREAD, err);
 	if (atomic_load(&n->aborted))
 		nccl_stop(n);
 	nccl_end(n, pushed);

@@ -54,6 +54,7 @@ static const struct nccl_symbol nccl_cuda_symbols[] = {
 	{"cuDeviceGetCount", offsetof(struct nccl_cuda, cuDeviceGetCount), 0},
 	{"cuDeviceGet", offsetof(struct nccl_cuda, cuDeviceGet), 0},
 	{"cuDeviceGetName", offsetof(struct nccl_cuda, cuDeviceGetName), 0},
+	{"cuDeviceGetAttribute", offsetof(struct nccl_cuda, cuDeviceGetAttribute), 0},
 	{"cuDevicePrimaryCtxRetain", offsetof(struct nccl_cuda, cuDevicePrimaryCtxRetain), 0},
 	{"cuCtxGetCurrent", offsetof(struct nccl_cuda, cuCtxGetCurrent), 0},
 	{"cuCtxGetDevice", offsetof(struct nccl_cuda, cuCtxGetDevice), 0},

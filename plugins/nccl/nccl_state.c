@@ -2,7 +2,8 @@
 /* nccl_state.c - what has been begun: is it over, has it failed, and its end by force. */
 #include "nccl.h"
 
-#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 
 /* ---------------------------------------------------------------------- settling -- */
 
@@ -11,8 +12,7 @@ static int32_t nccl_aborted(coll_error_t *err)
 	return nccl_error(err, COLL_ERR_ABORTED, "the communicator was aborted");
 }
 
-/* COLL_IN_PROGRESS while it lasts. */
-static int32_t nccl_look(struct nccl *n, coll_error_t *err)
+int32_t nccl_look(struct nccl *n, coll_error_t *err)
 {
 	int state = NCCL_SUCCESS, result;
 
@@ -23,10 +23,11 @@ static int32_t nccl_look(struct nccl *n, coll_error_t *err)
 	result = nccl_lib.ncclCommGetAsyncError(n->comm, &state);
 	if (!result && state == NCCL_IN_PROGRESS)
 		return COLL_IN_PROGRESS;
-	n->unsettled = 0;
+	/* A failure stays for all who ask. */
 	if (result || state)
 		return nccl_refused(err, result ? result : state, "a call that NCCL had begun",
 				    n->comm);
+	n->unsettled = 0;
 	return COLL_SUCCESS;
 }
 
@@ -71,6 +72,9 @@ int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err)
 	code = n->revoked ? nccl_aborted(err) : nccl_enter(n->context, pushed, err);
 	if (!code) {
 		code = nccl_settle(n, n->host, n->host->timeout_ms, err);
+		/* An abort may have come in meanwhile. */
+		if (!code && n->revoked)
+			code = nccl_aborted(err);
 		if (code)
 			nccl_leave(*pushed);
 	}
@@ -152,33 +156,111 @@ int32_t nccl_async_error(void *ep, coll_error_t *err)
 
 /* ------------------------------------------------------------------------- abort -- */
 
-/* Waits for the end of a revocation, which keeps the communicator for a shrink. */
-static void nccl_revoke(struct nccl *n)
+/* ncclCommAbort in a thread of its own: it waits for work that others put on streams before ours. */
+struct nccl_ending {
+	nccl_comm_t comm;
+	void *context;
+	atomic_int over;
+	atomic_int users; /* the thread, and who waits for it */
+};
+
+static void nccl_ending_leave(struct nccl_ending *e)
+{
+	if (atomic_fetch_sub(&e->users, 1) == 1)
+		free(e);
+}
+
+static void *nccl_ending_run(void *arg)
+{
+	struct nccl_ending *e = arg;
+	int pushed = 0;
+
+	nccl_enter(e->context, &pushed, NULL);
+	nccl_lib.ncclCommAbort(e->comm);
+	nccl_leave(pushed);
+	atomic_store(&e->over, 1);
+	nccl_ending_leave(e);
+	return NULL;
+}
+
+void nccl_abort_comm(struct nccl *n)
+{
+	struct nccl_ending *e = calloc(1, sizeof(*e));
+	int64_t deadline = nccl_now_ms() + NCCL_ABORT_MS;
+	nccl_comm_t comm = n->comm;
+	pthread_t thread;
+
+	n->comm = NULL;
+	n->unsettled = 0;
+	if (e) {
+		*e = (struct nccl_ending){.comm = comm, .context = n->context};
+		atomic_store(&e->users, 2);
+	}
+	if (!e || pthread_create(&thread, NULL, nccl_ending_run, e)) {
+		free(e);
+		nccl_lib.ncclCommAbort(comm);
+		return;
+	}
+	pthread_detach(thread);
+	for (unsigned i = 0; !atomic_load(&e->over) && nccl_now_ms() < deadline; i++)
+		nccl_nap(i);
+	if (!atomic_load(&e->over))
+		nccl_log(n->host, COLL_LOG_ERROR,
+			 "rank %u: NCCL's abort has not returned within %d ms and goes on by "
+			 "itself: "
+			 "its work may still use buffers",
+			 n->rank, NCCL_ABORT_MS);
+	nccl_ending_leave(e);
+}
+
+/* What has just been begun is over at once, unless a peer is waited for. */
+static int32_t nccl_look_again(struct nccl *n)
+{
+	int64_t deadline = nccl_now_ms() + NCCL_ABORT_MS / 4;
+	int32_t code = nccl_look(n, NULL);
+
+	for (unsigned i = 0; code == COLL_IN_PROGRESS && nccl_now_ms() < deadline; i++) {
+		nccl_nap(i);
+		code = nccl_look(n, NULL);
+	}
+	return code;
+}
+
+/* Ends what is under way but keeps the communicator for a shrink; 0: it could not be tried. */
+static int nccl_revoke(struct nccl *n)
 {
 	int64_t deadline = nccl_now_ms() + NCCL_ABORT_MS;
-	int state = NCCL_IN_PROGRESS, result = nccl_lib.ncclCommRevoke(n->comm, 0);
+	int state = NCCL_IN_PROGRESS, result;
 
+	/* What is still being connected NCCL can end with the communicator only. */
+	if (!nccl_lib.ncclCommRevoke || !nccl_lib.ncclCommShrink || nccl_look_again(n))
+		return 0;
+	result = nccl_lib.ncclCommRevoke(n->comm, 0);
 	if (result && result != NCCL_IN_PROGRESS)
-		return;
+		return 0;
 	for (unsigned i = 0; state == NCCL_IN_PROGRESS && nccl_now_ms() < deadline; i++) {
 		if (nccl_lib.ncclCommGetAsyncError(n->comm, &state))
-			return;
+			state = NCCL_INTERNAL_ERROR;
 		if (state == NCCL_IN_PROGRESS)
 			nccl_nap(i);
 	}
 	n->revoked = state == NCCL_SUCCESS;
+	if (state != NCCL_IN_PROGRESS)
+		return n->revoked;
+	nccl_log(n->host, COLL_LOG_ERROR,
+		 "rank %u: NCCL has not ended its work within %d ms of an abort: it is left to "
+		 "itself, and may still use buffers",
+		 n->rank, NCCL_ABORT_MS);
+	n->comm = NULL; /* a thread of NCCL's still uses it */
+	return 1;
 }
 
 void nccl_stop(struct nccl *n)
 {
 	if (!n->comm || n->revoked)
 		return;
-	if (nccl_lib.ncclCommRevoke && nccl_lib.ncclCommShrink)
-		nccl_revoke(n);
-	if (!n->revoked) {
-		nccl_lib.ncclCommAbort(n->comm);
-		n->comm = NULL;
-	}
+	if (!nccl_revoke(n))
+		nccl_abort_comm(n);
 	n->unsettled = 0;
 	if (!nccl_device_wait(n, NCCL_ABORT_MS))
 		nccl_log(n->host, COLL_LOG_ERROR,
@@ -189,6 +271,7 @@ void nccl_stop(struct nccl *n)
 
 void nccl_abort(void *ep)
 {
+	const struct timespec moment = {.tv_nsec = 1000000};
 	struct nccl *n = ep;
 	struct timespec until;
 	int pushed;
@@ -204,7 +287,12 @@ void nccl_abort(void *ep)
 			 n->rank, NCCL_ABORT_MS);
 		return;
 	}
-	/* Else the end of the group does it, which comes at once. */
+	/* The end of a group does it, which comes at once: in this thread later, else now. */
+	for (unsigned i = 0; n->in_group && !nccl_group_has(n) && i < NCCL_ABORT_MS; i++) {
+		pthread_mutex_unlock(&n->lock);
+		nanosleep(&moment, NULL);
+		pthread_mutex_lock(&n->lock);
+	}
 	if (!n->in_group && !nccl_enter(n->context, &pushed, NULL)) {
 		nccl_stop(n);
 		nccl_leave(pushed);

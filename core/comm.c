@@ -362,6 +362,19 @@ static int comm_reached(void *arg)
 	return comm->finished >= goal->number || comm->error || atomic_load(&comm->aborted);
 }
 
+/* Ranks without a transport do not hear of one another. */
+static void comm_time_out_native(struct comm *comm, int64_t timeout_us)
+{
+	char what[160];
+
+	native_describe(comm, what, sizeof(what));
+	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
+		  "rank %d: %s: nothing has moved for %.3g s; which ranks have not come, or are "
+		  "gone, "
+		  "the backend does not tell: look at what the others say",
+		  comm->rank, what, (double)timeout_us / 1e6);
+}
+
 /*
  * Nothing has moved for long: who is there?  A rank that is stopped, or has not made its call and
  * is busy elsewhere, does not answer, and is the one to name.
@@ -375,10 +388,7 @@ static void comm_time_out(struct comm *comm, int64_t timeout_us)
 		comm_list_ranks(comm, from, 1, awaited, sizeof(awaited));
 	free(from);
 	comm_list_ranks(comm, comm->here, 0, silent, sizeof(silent));
-	if (native_busy(comm))
-		native_describe(comm, what, sizeof(what));
-	else
-		print_describe(&comm->head->print, what, sizeof(what));
+	print_describe(&comm->head->print, what, sizeof(what));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
 		  "rank %d: %s: nothing has moved for %.3g s; not heard from: %s; still needs data "
 		  "from: %s%s",
@@ -412,7 +422,10 @@ int comm_wait(struct comm *comm, uint64_t number)
 		comm_tell_all(comm, NOTICE_ARE_YOU_THERE, 0, "");
 		if (link_wait(comm->link, comm_reached, &goal, asking) && steps == comm->steps &&
 		    comm->finished < number) {
-			comm_time_out(comm, timeout);
+			if (native_busy(comm))
+				comm_time_out_native(comm, timeout);
+			else
+				comm_time_out(comm, timeout);
 			break;
 		}
 	}

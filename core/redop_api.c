@@ -93,7 +93,9 @@ static int redop_add(coll_comm_t handle, const char *what, struct redop *like, c
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = redop_make_native(comm, what, like, scalar, residence);
+	code = comm_error(comm);
+	if (!code)
+		code = redop_make_native(comm, what, like, scalar, residence);
 	made = malloc(sizeof(*made));
 	place = !code && made ? redop_place(comm) : -1;
 	if (place >= 0) {

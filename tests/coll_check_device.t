@@ -73,16 +73,17 @@ has "what the kit would verify in place is passed over" "$dir/out" \
 
 # ------------------------------------------------------------------ what is spoilt
 
-# spoilt FAULT CHECKS: with this fault in it, nccl does not pass these checks, and all others.
+# spoilt FAULT CHECKS: with this fault in it, nccl does not pass these checks (a pattern), and all others.
 spoilt() {
-    local all=device-memory,device-host,device-context,stream-order,stream-group,stream-events
+    local found all=device-memory,device-host,device-context,stream-order,stream-group,stream-events
     # shellcheck disable=SC2086 # flags are words
     ${TEST_CC:-cc} $TEST_CFLAGS -fPIC -fvisibility=hidden -shared -pthread -DSPOILT="$1" \
         -I"$src/include" -o "$dir/coll_spoilt.so" "$src/tests/bad/nccl_spoilt.c" \
         >"$dir/err" 2>&1 || { none "$1: it is built" "$(cat "$dir/err")"; return; }
     kit 2 --quick --only $all,stream-event-states "$dir/coll_spoilt.so"
-    is "a spoilt plugin ($1) is found" \
-        "$(sed -n 's/^not ok [0-9]* - \([a-z-]*\):.*/\1/p' "$dir/out" | xargs)" "$2"
+    found=$(sed -n 's/^not ok [0-9]* - \([a-z-]*\):.*/\1/p' "$dir/out" | xargs)
+    [[ $found =~ ^($2)$ ]] || is "a spoilt plugin ($1) is found" "$found" "$2"
+    [[ ! $found =~ ^($2)$ ]] || none "a spoilt plugin ($1) is found" ""
 }
 
 if [ -n "$TEST_SANITIZE" ]; then
@@ -92,7 +93,8 @@ else
     spoilt CONTEXT "device-memory device-host device-context stream-order stream-group stream-events \
 stream-event-states"
     spoilt STREAM "stream-order stream-group"
-    spoilt RECORD "stream-events stream-event-states"
+    # The other check sees it only when the device is slow.
+    spoilt RECORD "stream-events( stream-event-states)?"
     spoilt WAIT "stream-events"
     spoilt QUERY "stream-event-states"
 fi

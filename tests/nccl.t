@@ -103,7 +103,7 @@ else
 fi
 
 why "no NCCL" \
-    "NCCL is not installed, or not where the loader looks: /nonexistent/libnccl.so: cannot open" \
+    "NCCL is not installed, or not where the loader or the option nccl.library looks: /nonexistent/libnccl.so: cannot open" \
     COLL_NCCL_LIBRARY=/nonexistent/libnccl.so
 mkdir -p "$dir/home/coll"
 printf '[nccl]\nlibrary = /nonexistent/by-file.so\n' >"$dir/home/coll/coll.conf"

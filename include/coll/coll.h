@@ -31,6 +31,10 @@
  * Order          A communicator executes its operations in the order in which they were issued.
  *                All ranks must issue the same collectives in the same order; ranks that do not
  *                get COLL_ERR_MISMATCH with both calls and ranks named.
+ * Engines        What needs messages of the library's own is not there with a backend that has no
+ *                transport (nccl): calls that differ are not compared (they hang or give wrong data,
+ *                as the engine has it), a timeout does not name the ranks that are missing, and the
+ *                peers of an abort see it as a timeout.
  * Buffers        Belong to the caller.  From the call until coll_sync() (or coll_barrier(), or the
  *                operation's request or event) has reported completion, send buffers must not be
  *                written and receive buffers neither read nor written.  Any alignment works.

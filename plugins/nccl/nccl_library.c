@@ -103,9 +103,10 @@ static int32_t nccl_find(void *library, const char *library_name, const struct n
 
 /* ------------------------------------------------------------------------- NCCL -- */
 
-static int32_t nccl_check_version(struct nccl_lib *lib, void *library, coll_error_t *err)
+static int32_t nccl_check_version(struct nccl_lib *lib, void *library, const char *name,
+				  coll_error_t *err)
 {
-	Dl_info where = {.dli_fname = nccl_asked};
+	Dl_info where = {.dli_fname = name};
 	char found[32];
 	void *symbol = dlsym(library, "ncclGetVersion");
 	int result;
@@ -144,9 +145,10 @@ static int32_t nccl_load(const char *name, coll_error_t *err)
 	library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (!library)
 		return nccl_error(err, COLL_ERR_PLUGIN,
-				  "NCCL is not installed, or not where the loader looks: %s",
+				  "NCCL is not installed, or not where the loader or the option "
+				  "nccl.library looks: %s",
 				  dlerror());
-	code = nccl_check_version(&lib, library, err);
+	code = nccl_check_version(&lib, library, name, err);
 	if (!code)
 		code = nccl_find(library, lib.path, nccl_symbols,
 				 sizeof(nccl_symbols) / sizeof(nccl_symbols[0]), &lib, err);

@@ -208,8 +208,8 @@ int32_t nccl_async_error(void *ep, coll_error_t *err);
 void nccl_abort(void *ep);
 /* The abort itself; lock and context are held, no group is open. */
 void nccl_stop(struct nccl *n);
-/* Aborts NCCL's communicator, which is no more then; the lock is held.  At most NCCL_ABORT_MS. */
-void nccl_abort_comm(struct nccl *n);
+/* Aborts NCCL's communicator, which is no more then; waits until nccl_now_ms() is `deadline`. */
+void nccl_abort_comm(struct nccl *n, int64_t deadline);
 
 /* ------------------------------------------------------------------ nccl_group.c -- */
 

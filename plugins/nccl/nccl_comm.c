@@ -382,7 +382,7 @@ static void nccl_end_comm(struct nccl *n, int64_t timeout_ms)
 	if (n->comm && finished)
 		nccl_lib.ncclCommDestroy(n->comm);
 	else if (n->comm)
-		nccl_abort_comm(n);
+		nccl_abort_comm(n, nccl_now_ms() + NCCL_ABORT_MS);
 	n->comm = NULL;
 	pthread_mutex_unlock(&n->lock);
 	if (n->stream && !finished)

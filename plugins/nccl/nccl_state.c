@@ -183,10 +183,9 @@ static void *nccl_ending_run(void *arg)
 	return NULL;
 }
 
-void nccl_abort_comm(struct nccl *n)
+void nccl_abort_comm(struct nccl *n, int64_t deadline)
 {
 	struct nccl_ending *e = calloc(1, sizeof(*e));
-	int64_t deadline = nccl_now_ms() + NCCL_ABORT_MS;
 	nccl_comm_t comm = n->comm;
 	pthread_t thread;
 
@@ -227,9 +226,8 @@ static int32_t nccl_look_again(struct nccl *n)
 }
 
 /* Ends what is under way but keeps the communicator for a shrink; 0: it could not be tried. */
-static int nccl_revoke(struct nccl *n)
+static int nccl_revoke(struct nccl *n, int64_t deadline)
 {
-	int64_t deadline = nccl_now_ms() + NCCL_ABORT_MS;
 	int state = NCCL_IN_PROGRESS, result;
 
 	/* What is still being connected NCCL can end with the communicator only. */
@@ -257,12 +255,14 @@ static int nccl_revoke(struct nccl *n)
 
 void nccl_stop(struct nccl *n)
 {
+	int64_t deadline = nccl_now_ms() + NCCL_ABORT_MS;
+
 	if (!n->comm || n->revoked)
 		return;
-	if (!nccl_revoke(n))
-		nccl_abort_comm(n);
+	if (!nccl_revoke(n, deadline))
+		nccl_abort_comm(n, deadline);
 	n->unsettled = 0;
-	if (!nccl_device_wait(n, NCCL_ABORT_MS))
+	if (!nccl_device_wait(n, deadline - nccl_now_ms()))
 		nccl_log(n->host, COLL_LOG_ERROR,
 			 "rank %u: work on CUDA device %d did not end within %d ms of an abort: it "
 			 "may still use buffers",

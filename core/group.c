@@ -4,6 +4,7 @@
 #include "group.h"
 #include "engine.h"
 #include "error.h"
+#include "handle.h"
 #include "split.h"
 
 #include <stdlib.h>
@@ -18,6 +19,7 @@ static _Thread_local struct {
 	uint64_t number; /* 0: none open */
 	int depth;
 	int n, cap;
+	int natives; /* of the communicators, those whose backend has no transport */
 	struct member *members;
 	struct split *splits, **last_split;
 } group;
@@ -44,6 +46,7 @@ int group_join(struct comm *comm)
 		group.cap += 16;
 	}
 	group.members[group.n++] = (struct member){.handle = comm->handle};
+	group.natives += comm->native != NULL;
 	return COLL_SUCCESS;
 }
 
@@ -85,7 +88,7 @@ static int group_begin(struct member *m, uint64_t number)
 	return code;
 }
 
-static int group_finish(struct comm *comm)
+static int group_finish(struct comm *comm, int settled)
 {
 	int code;
 
@@ -93,25 +96,31 @@ static int group_finish(struct comm *comm)
 		return COLL_SUCCESS;
 	link_enter(comm->link);
 	queue_native_group(comm, 1);
+	if (settled)
+		native_unhold(comm);
 	code = comm_error(comm);
 	link_leave(comm->link);
 	return code;
 }
 
 /* The backend's groups of one thread may be one: what they hold has begun when all have ended. */
-static void group_settle(struct comm *comm)
+static void group_settle(struct comm *comm, int settled)
 {
 	if (!comm)
 		return;
-	link_enter(comm->link);
-	native_unhold(comm);
-	comm_leave(comm);
+	if (!settled) {
+		link_enter(comm->link);
+		native_unhold(comm);
+		link_leave(comm->link);
+	}
+	handle_unpin(comm->handle);
 }
 
 coll_result_t coll_group_end(void)
 {
 	struct error_first first = {0};
 	uint64_t number = group.number;
+	int settled = group.natives < 2;
 
 	if (!group.depth)
 		return error_set(COLL_ERR_INVALID_USAGE,
@@ -122,13 +131,13 @@ coll_result_t coll_group_end(void)
 	for (int i = 0; i < group.n; i++)
 		error_note(&first, group_begin(&group.members[i], number));
 	for (int i = 0; i < group.n; i++)
-		error_note(&first, group_finish(group.members[i].comm));
+		error_note(&first, group_finish(group.members[i].comm, settled));
 	for (int i = 0; i < group.n; i++)
-		group_settle(group.members[i].comm);
+		group_settle(group.members[i].comm, settled);
 	if (group.splits)
 		error_note(&first, split_end_all(group.splits));
 	free(group.members);
 	group.members = NULL;
-	group.n = group.cap = 0;
+	group.n = group.cap = group.natives = 0;
 	return error_raise(&first);
 }

@@ -197,6 +197,11 @@ int32_t nccl_look(struct nccl *n, coll_error_t *err);
  * host's communicator.  The lock is held, and given up while it waits.
  */
 int32_t nccl_settle(struct nccl *n, const coll_host_t *host, int64_t timeout_ms, coll_error_t *err);
+static inline int nccl_failed(int result)
+{
+	return result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS;
+}
+
 /* Notes what a call has answered; `what` is its name.  The lock is held. */
 int32_t nccl_answer(struct nccl *n, int result, const char *what, coll_error_t *err);
 /* Takes the lock, makes the context current and settles; on a code neither is kept. */
@@ -239,17 +244,17 @@ int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err);
 /* COLL_ERR_UNSUPPORTED with a sentence for what NCCL does not reduce. */
 int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, coll_error_t *err);
 
-/* Made of several calls in a group; NCCL's answer. */
+/*
+ * Made of several calls in a group; NCCL's answer.  The first three also do the v-forms, whose args
+ * have arrays of counts.
+ */
 int nccl_gather_parts(const struct nccl_call *c);
 int nccl_scatter_parts(const struct nccl_call *c);
 int nccl_alltoall_parts(const struct nccl_call *c, const void *send);
 int nccl_allgatherv_parts(const struct nccl_call *c);
 int nccl_reduce_scatterv_parts(const struct nccl_call *c);
-int nccl_gatherv_parts(const struct nccl_call *c);
-int nccl_scatterv_parts(const struct nccl_call *c);
-int nccl_alltoallv_parts(const struct nccl_call *c, const void *send);
-/* Bytes from the beginning of the buffer to the end of the last part of alltoallv's. */
-size_t nccl_alltoallv_span(const struct nccl_call *c);
+/* Bytes from the beginning of sendbuf to the end of the last part of an alltoall or alltoallv. */
+size_t nccl_alltoall_span(const struct nccl_call *c);
 
 /* ------------------------------------------------------------------ nccl_event.c -- */
 

@@ -76,15 +76,16 @@ static void nccl_choose_type(struct nccl_call *c)
 /* ------------------------------------------------------------------------- calls -- */
 
 /* NCCL's own alltoall and its pairs of sends and receives need two buffers. */
-static int32_t nccl_set_aside(const struct nccl_call *c, size_t bytes, const void **send,
-			      coll_error_t *err)
+static int32_t nccl_set_aside(const struct nccl_call *c, const void **send, coll_error_t *err)
 {
 	cuda_ptr_t room = 0;
+	size_t bytes;
 	int32_t code;
 	int result;
 
 	*send = c->args->sendbuf;
-	if (*send != c->args->recvbuf || !bytes)
+	bytes = *send == c->args->recvbuf ? nccl_alltoall_span(c) : 0;
+	if (!bytes)
 		return COLL_SUCCESS;
 	code = nccl_scratch(c->n, bytes, c->stream, &room, err);
 	if (code)
@@ -97,17 +98,13 @@ static int32_t nccl_set_aside(const struct nccl_call *c, size_t bytes, const voi
 static int32_t nccl_call_alltoall(const struct nccl_call *c, coll_error_t *err)
 {
 	const coll_args_t *a = c->args;
-	const int v = a->kind == COLL_KIND_ALLTOALLV;
-	size_t bytes = v ? nccl_alltoallv_span(c) : a->count * c->size * c->n->nranks;
 	const void *send;
-	int32_t code = nccl_set_aside(c, bytes, &send, err);
+	int32_t code = nccl_set_aside(c, &send, err);
 	int result;
 
 	if (code)
 		return code;
-	if (v)
-		result = nccl_alltoallv_parts(c, send);
-	else if (nccl_lib.ncclAlltoAll)
+	if (a->kind == COLL_KIND_ALLTOALL && nccl_lib.ncclAlltoAll)
 		result = nccl_lib.ncclAlltoAll(send, a->recvbuf, a->count * c->factor, c->type,
 					       c->n->comm, c->stream);
 	else
@@ -164,8 +161,8 @@ static int nccl_call_other(const struct nccl_call *c, const char **what)
 	case COLL_KIND_REDUCE_SCATTERV:
 		*what = "reduce_scatterv";
 		return nccl_reduce_scatterv_parts(c);
-	case COLL_KIND_GATHERV: *what = "gatherv"; return nccl_gatherv_parts(c);
-	case COLL_KIND_SCATTERV: *what = "scatterv"; return nccl_scatterv_parts(c);
+	case COLL_KIND_GATHERV: *what = "gatherv"; return nccl_gather_parts(c);
+	case COLL_KIND_SCATTERV: *what = "scatterv"; return nccl_scatter_parts(c);
 	case COLL_KIND_BARRIER:
 		*what = "barrier";
 		return lib->ncclAllReduce(one, one, 1, NCCL_UINT8, COLL_SUM, comm, c->stream);

@@ -170,7 +170,7 @@ static int32_t nccl_connect_all(struct nccl *const *all, uint32_t count, coll_er
 		nccl_leave(pushed);
 	}
 	result = nccl_lib.ncclGroupEnd();
-	if (!code && result && result != NCCL_IN_PROGRESS)
+	if (!code && nccl_failed(result))
 		code = nccl_refused(err, result, "ncclGroupEnd", NULL);
 	for (uint32_t i = 0; i < count; i++) {
 		pthread_mutex_lock(&all[i]->lock);
@@ -325,25 +325,22 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 	int *list = calloc((size_t)count + 1, sizeof(*list)), pushed;
 	int32_t code = list ? COLL_SUCCESS : nccl_error(err, COLL_ERR_NO_MEMORY, "no memory");
 
+	*newep = NULL;
 	pthread_mutex_lock(&n->lock);
 	if (!code)
 		code = nccl_enter(n->context, &pushed, err);
-	/* NCCL shrinks what is at rest. */
-	if (!code && n->comm && !n->revoked && nccl_look(n, NULL))
-		nccl_stop(n);
 	if (!code) {
-		nccl_leave(pushed);
+		/* NCCL shrinks what is at rest. */
+		if (n->comm && !n->revoked && nccl_look(n, NULL))
+			nccl_stop(n);
 		code = nccl_can_shrink(n, err);
-	}
-	if (!code)
-		code = nccl_child(n, newhost, &child, err);
-	*newep = child;
-	if (!code)
-		code = nccl_enter(n->context, &pushed, err);
-	for (int32_t i = 0; !code && i < count; i++)
-		list[i] = exclude[i];
-	if (!code) {
-		code = nccl_shrink_to(n, child, list, count, err);
+		if (!code)
+			code = nccl_child(n, newhost, &child, err);
+		*newep = child;
+		for (int32_t i = 0; !code && i < count; i++)
+			list[i] = exclude[i];
+		if (!code)
+			code = nccl_shrink_to(n, child, list, count, err);
 		nccl_leave(pushed);
 	}
 	free(list);

@@ -46,15 +46,31 @@ static int nccl_parts_end(int result)
 {
 	int end = nccl_lib.ncclGroupEnd();
 
-	return result && result != NCCL_IN_PROGRESS ? result : end;
+	return nccl_failed(result) ? result : end;
 }
 
-static int nccl_failed(int result)
+/* The part of each rank: `count` elements of the call, or in the v-forms what its arrays say. */
+static size_t nccl_part_count(const struct nccl_call *c, const size_t *counts, uint32_t r)
 {
-	return result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS;
+	return counts ? counts[r] : c->args->count;
 }
 
-/* ---------------------------------------------------------------- equal counts -- */
+/* Where it begins: without displacements parts follow one another. */
+static size_t nccl_part_at(const struct nccl_call *c, const size_t *counts, const size_t *displs,
+			   uint32_t r)
+{
+	size_t at = 0;
+
+	if (!counts)
+		return r * c->args->count;
+	if (displs)
+		return displs[r];
+	for (uint32_t i = 0; i < r; i++)
+		at += counts[i];
+	return at;
+}
+
+/* --------------------------------------------------- with equal counts or as v-forms -- */
 
 int nccl_gather_parts(const struct nccl_call *c)
 {
@@ -65,10 +81,11 @@ int nccl_gather_parts(const struct nccl_call *c)
 	if (c->n->rank != root && !nccl_failed(result))
 		result = nccl_send_part(c, a->sendbuf, a->count, root);
 	for (uint32_t r = 0; c->n->rank == root && r < c->n->nranks && !nccl_failed(result); r++) {
-		void *to = nccl_to(c, r * a->count);
+		void *to = nccl_to(c, nccl_part_at(c, a->recvcounts, a->recvdispls, r));
+		size_t count = nccl_part_count(c, a->recvcounts, r);
 
-		result = r == root ? nccl_keep_part(c, a->sendbuf, to, a->count)
-				   : nccl_recv_part(c, to, a->count, r);
+		result = r == root ? nccl_keep_part(c, a->sendbuf, to, count)
+				   : nccl_recv_part(c, to, count, r);
 	}
 	return nccl_parts_end(result);
 }
@@ -82,10 +99,12 @@ int nccl_scatter_parts(const struct nccl_call *c)
 	if (c->n->rank != root && !nccl_failed(result))
 		result = nccl_recv_part(c, a->recvbuf, a->count, root);
 	for (uint32_t r = 0; c->n->rank == root && r < c->n->nranks && !nccl_failed(result); r++) {
-		const void *from = nccl_from(c, a->sendbuf, r * a->count);
+		size_t at = nccl_part_at(c, a->sendcounts, a->senddispls, r);
+		const void *from = nccl_from(c, a->sendbuf, at);
+		size_t count = nccl_part_count(c, a->sendcounts, r);
 
-		result = r == root ? nccl_keep_part(c, from, a->recvbuf, a->count)
-				   : nccl_send_part(c, from, a->count, r);
+		result = r == root ? nccl_keep_part(c, from, a->recvbuf, count)
+				   : nccl_send_part(c, from, count, r);
 	}
 	return nccl_parts_end(result);
 }
@@ -96,26 +115,32 @@ int nccl_alltoall_parts(const struct nccl_call *c, const void *send)
 	int result = nccl_lib.ncclGroupStart();
 
 	for (uint32_t r = 0; r < c->n->nranks && !nccl_failed(result); r++) {
-		result = nccl_send_part(c, nccl_from(c, send, r * a->count), a->count, r);
+		size_t from = nccl_part_at(c, a->sendcounts, a->senddispls, r);
+		size_t to = nccl_part_at(c, a->recvcounts, a->recvdispls, r);
+
+		result = nccl_send_part(c, nccl_from(c, send, from),
+					nccl_part_count(c, a->sendcounts, r), r);
 		if (!nccl_failed(result))
-			result = nccl_recv_part(c, nccl_to(c, r * a->count), a->count, r);
+			result = nccl_recv_part(c, nccl_to(c, to),
+						nccl_part_count(c, a->recvcounts, r), r);
 	}
 	return nccl_parts_end(result);
 }
 
-/* ------------------------------------------------------------------------ v-forms -- */
-
-/* Where part r begins: without displacements parts follow one another. */
-static size_t nccl_displ(const size_t *counts, const size_t *displs, uint32_t r)
+size_t nccl_alltoall_span(const struct nccl_call *c)
 {
-	size_t at = 0;
+	const coll_args_t *a = c->args;
+	size_t last = 0, count, end;
 
-	if (displs)
-		return displs[r];
-	for (uint32_t i = 0; i < r; i++)
-		at += counts[i];
-	return at;
+	for (uint32_t r = 0; r < c->n->nranks; r++) {
+		count = nccl_part_count(c, a->sendcounts, r);
+		end = nccl_part_at(c, a->sendcounts, a->senddispls, r) + count;
+		last = end > last && count ? end : last;
+	}
+	return last * c->size;
 }
+
+/* ----------------------------------------------------------------- v-forms only -- */
 
 int nccl_allgatherv_parts(const struct nccl_call *c)
 {
@@ -123,7 +148,7 @@ int nccl_allgatherv_parts(const struct nccl_call *c)
 	int result = nccl_lib.ncclGroupStart();
 
 	for (uint32_t r = 0; r < c->n->nranks && !nccl_failed(result); r++) {
-		void *to = nccl_to(c, nccl_displ(a->recvcounts, a->recvdispls, r));
+		void *to = nccl_to(c, nccl_part_at(c, a->recvcounts, a->recvdispls, r));
 
 		if (a->recvcounts[r])
 			result = nccl_lib.ncclBroadcast(r == c->n->rank ? a->sendbuf : to, to,
@@ -140,77 +165,11 @@ int nccl_reduce_scatterv_parts(const struct nccl_call *c)
 	size_t at = 0;
 
 	for (uint32_t r = 0; r < c->n->nranks && !nccl_failed(result); r++) {
-		const void *from = nccl_from(c, a->sendbuf, at);
-
 		if (a->recvcounts[r])
-			result = nccl_lib.ncclReduce(from, r == c->n->rank ? a->recvbuf : NULL,
-						     a->recvcounts[r], c->type, a->op, (int)r,
-						     c->n->comm, c->stream);
+			result = nccl_lib.ncclReduce(
+				nccl_from(c, a->sendbuf, at), r == c->n->rank ? a->recvbuf : NULL,
+				a->recvcounts[r], c->type, a->op, (int)r, c->n->comm, c->stream);
 		at += a->recvcounts[r];
 	}
 	return nccl_parts_end(result);
-}
-
-int nccl_gatherv_parts(const struct nccl_call *c)
-{
-	const coll_args_t *a = c->args;
-	uint32_t root = (uint32_t)a->root;
-	int result = nccl_lib.ncclGroupStart();
-
-	if (c->n->rank != root && !nccl_failed(result))
-		result = nccl_send_part(c, a->sendbuf, a->count, root);
-	for (uint32_t r = 0; c->n->rank == root && r < c->n->nranks && !nccl_failed(result); r++) {
-		void *to = nccl_to(c, nccl_displ(a->recvcounts, a->recvdispls, r));
-
-		result = r == root ? nccl_keep_part(c, a->sendbuf, to, a->recvcounts[r])
-				   : nccl_recv_part(c, to, a->recvcounts[r], r);
-	}
-	return nccl_parts_end(result);
-}
-
-int nccl_scatterv_parts(const struct nccl_call *c)
-{
-	const coll_args_t *a = c->args;
-	uint32_t root = (uint32_t)a->root;
-	int result = nccl_lib.ncclGroupStart();
-
-	if (c->n->rank != root && !nccl_failed(result))
-		result = nccl_recv_part(c, a->recvbuf, a->count, root);
-	for (uint32_t r = 0; c->n->rank == root && r < c->n->nranks && !nccl_failed(result); r++) {
-		const void *from =
-			nccl_from(c, a->sendbuf, nccl_displ(a->sendcounts, a->senddispls, r));
-
-		result = r == root ? nccl_keep_part(c, from, a->recvbuf, a->sendcounts[r])
-				   : nccl_send_part(c, from, a->sendcounts[r], r);
-	}
-	return nccl_parts_end(result);
-}
-
-int nccl_alltoallv_parts(const struct nccl_call *c, const void *send)
-{
-	const coll_args_t *a = c->args;
-	int result = nccl_lib.ncclGroupStart();
-
-	for (uint32_t r = 0; r < c->n->nranks && !nccl_failed(result); r++) {
-		result = nccl_send_part(
-			c, nccl_from(c, send, nccl_displ(a->sendcounts, a->senddispls, r)),
-			a->sendcounts[r], r);
-		if (!nccl_failed(result))
-			result = nccl_recv_part(
-				c, nccl_to(c, nccl_displ(a->recvcounts, a->recvdispls, r)),
-				a->recvcounts[r], r);
-	}
-	return nccl_parts_end(result);
-}
-
-size_t nccl_alltoallv_span(const struct nccl_call *c)
-{
-	const coll_args_t *a = c->args;
-	size_t last = 0, end;
-
-	for (uint32_t r = 0; r < c->n->nranks; r++) {
-		end = nccl_displ(a->sendcounts, a->senddispls, r) + a->sendcounts[r];
-		last = end > last && a->sendcounts[r] ? end : last;
-	}
-	return last * c->size;
 }

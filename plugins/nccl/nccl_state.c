@@ -59,9 +59,7 @@ int32_t nccl_answer(struct nccl *n, int result, const char *what, coll_error_t *
 {
 	if (result == NCCL_IN_PROGRESS)
 		n->unsettled = 1;
-	if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS)
-		return COLL_SUCCESS;
-	return nccl_refused(err, result, what, n->comm);
+	return nccl_failed(result) ? nccl_refused(err, result, what, n->comm) : COLL_SUCCESS;
 }
 
 int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err)
@@ -234,7 +232,7 @@ static int nccl_revoke(struct nccl *n, int64_t deadline)
 	if (!nccl_lib.ncclCommRevoke || !nccl_lib.ncclCommShrink || nccl_look_again(n))
 		return 0;
 	result = nccl_lib.ncclCommRevoke(n->comm, 0);
-	if (result && result != NCCL_IN_PROGRESS)
+	if (nccl_failed(result))
 		return 0;
 	for (unsigned i = 0; state == NCCL_IN_PROGRESS && nccl_now_ms() < deadline; i++) {
 		if (nccl_lib.ncclCommGetAsyncError(n->comm, &state))

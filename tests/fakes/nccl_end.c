@@ -43,9 +43,24 @@ static int end_add(nccl_comm_t comm, const char *fn, int (*run)(struct job *, co
 	return group_add_job(&job->job);
 }
 
+/* Launches what was added, or failed to be: what the caller hears, who then leaves. */
+static int end_begun(nccl_comm_t comm, const char *fn, int code)
+{
+	int end;
+
+	group_note(code);
+	end = group_end(fn);
+	if (end && end != NCCL_IN_PROGRESS)
+		code = end;
+	else if (!comm->blocking)
+		code = comm_async(comm);
+	comm_leave(comm);
+	return code;
+}
+
 int ncclCommFinalize(nccl_comm_t comm)
 {
-	int fault = call_count("ncclCommFinalize"), code, end;
+	int fault = call_count("ncclCommFinalize"), code;
 
 	if (!comm)
 		return NCCL_SUCCESS;
@@ -60,14 +75,7 @@ int ncclCommFinalize(nccl_comm_t comm)
 	}
 	if (code && !comm->blocking)
 		comm_set(comm, code);
-	group_note(code);
-	end = group_end("ncclCommFinalize");
-	if (end && end != NCCL_IN_PROGRESS)
-		code = end;
-	else if (!comm->blocking)
-		code = comm_async(comm);
-	comm_leave(comm);
-	return code;
+	return end_begun(comm, "ncclCommFinalize", code);
 }
 
 /* Where it fails NCCL leaves the group open that it has begun, and nothing is launched any more. */
@@ -120,7 +128,7 @@ static int revoke_run(struct job *job, const struct halt *halt)
 
 int ncclCommRevoke(nccl_comm_t comm, int flags)
 {
-	int code = call_count("ncclCommRevoke"), end;
+	int code = call_count("ncclCommRevoke");
 
 	if (!comm || code)
 		return code;
@@ -133,14 +141,7 @@ int ncclCommRevoke(nccl_comm_t comm, int flags)
 	group_join(comm, 1);
 	comm->finalized = comm->revoked = 1;
 	code = end_add(comm, "ncclCommRevoke", revoke_run);
-	group_note(code);
-	end = group_end("ncclCommRevoke");
-	if (end && end != NCCL_IN_PROGRESS)
-		code = end;
-	else if (!comm->blocking)
-		code = comm_async(comm);
-	comm_leave(comm);
-	return code;
+	return end_begun(comm, "ncclCommRevoke", code);
 }
 
 #endif

@@ -125,6 +125,48 @@ header_loops() {
 }
 none "the core's headers include each other without a loop" "$(header_loops)"
 
+# ---- the order of the folders ----
+# folders_of ROOT [EXCEPT]: the faults of ROOT/ against the order that ROOT/README.md shows.
+folders_of() {
+    {
+        grep '^    .*<-' "$1/README.md"
+        grep -rH --include='*.[ch]' '^[[:space:]]*#[[:space:]]*include' "$1"
+        (cd "${top_builddir:-.}" && find "$1" -name '*.o' -exec nm -A {} + 2>/dev/null)
+    } | awk -v root="$1" -v except="${2:-}" -f tests/layers.awk
+}
+
+# example LINE: the faults of a small tree in order, with one line of input more.
+example() {
+    {
+        for file in base/log left/sum right/copy top/call; do
+            echo "root/$file.c:#include \"base/log.h\""
+            echo "root/${file%/*}/.libs/lib_la-${file#*/}.o:0000 T ${file#*/}"
+        done
+        echo 'root/base/log.h:#include <stdio.h>'
+        echo 'root/left/sum_impl.h:#include <stdio.h>'
+        echo 'root/top/.libs/lib_la-call.o:     U sum'
+        echo 'root/left/.libs/lib_la-sum.o:     U log'
+        echo 'root/left/.libs/lib_la-sum.o:     U memcpy'
+        echo "$1"
+    } | awk -v root=root -v order='base <- left, right <- top' -f tests/layers.awk
+}
+
+is "a tree in order has no fault" "$(example '')" ""
+is "a call upwards is named" "$(example 'root/base/.libs/lib_la-log.o: U call')" \
+    "base/log.o -> top/call.o: call"
+is "so is a call to a folder of the same level" "$(example 'root/left/.libs/lib_la-sum.o: U copy')" \
+    "left/sum.o -> right/copy.o: copy"
+is "so is an #include upwards" "$(example 'root/base/log.c:#include "left/sum_impl.h"')" \
+    "base/log.c -> left/sum_impl.h: #include"
+is "so is an #include of what belongs to a folder" "$(example 'root/top/call.c:#include "left/sum_impl.h"')" \
+    "top/call.c -> left/sum_impl.h: an _impl.h stays within its folder"
+is "so is an #include without its folder" "$(example 'root/left/sum.c:#include "sum_impl.h"')" \
+    "left/sum.c -> sum_impl.h: not a header of root/; the name begins with its folder"
+is "so is a folder that the order lacks" "$(example 'root/new/x.h:#include <stdio.h>')" \
+    "root/new/x.h: the order does not name the folder new"
+is "so is a source that was not built" "$(example 'root/left/x.c:#include <stdio.h>')" \
+    "root/left/x.c: no object file; build first"
+
 # ---- how it reads ----
 # shellcheck disable=SC2086 # lists of files
 {

@@ -14,6 +14,13 @@
 #include "boot_impl.h"
 #include "error.h"
 
+/*
+ * Bytes of one rank's text at most.  Every rank receives all texts, padded to the longest, so this
+ * number is also the memory per rank that one wrong length can cost every rank.  The longest texts,
+ * those of select_offer.c, have one line per plugin: room for 170 plugins with the longest lines.
+ */
+enum { BOOT_TEXT_LONGEST = 256 << 10 };
+
 int64_t boot_now(void)
 {
 	struct timespec now;
@@ -310,7 +317,7 @@ static int boot_exchange_padded(struct boot *boot, const char *in, const uint64_
 				 boot->nranks);
 		goto fail;
 	}
-	memcpy(padded, in, (size_t)lens[boot->rank]);
+	memcpy(padded, in, strlen(in));
 	code = width > 0 ? boot_exchange(boot, padded, pieces, width, timeout_ms) : 0;
 	if (code == 0)
 		code = boot_split_texts(boot, pieces, lens, width, out);
@@ -320,26 +327,46 @@ fail:
 	return code;
 }
 
+/* The longest of the lengths that the ranks have exchanged, if none of them is impossible. */
+static int boot_check_lengths(const struct boot *boot, const uint64_t *lens, uint64_t own,
+			      size_t *width)
+{
+	*width = 0;
+	if (lens[boot->rank] != own)
+		return error_set(COLL_ERR_REMOTE,
+				 "the length of the text of rank %d came back as %llu instead of "
+				 "%llu: the exchange between the ranks altered bytes on the way",
+				 boot->rank, (unsigned long long)lens[boot->rank],
+				 (unsigned long long)own);
+	for (int r = 0; r < boot->nranks; r++) {
+		if (lens[r] > BOOT_TEXT_LONGEST)
+			return error_set(COLL_ERR_REMOTE,
+					 "rank %d announces a text of %llu bytes, but a text has "
+					 "at most %d: rank %d has far too many plugins, or the "
+					 "exchange between the ranks altered bytes on the way",
+					 r, (unsigned long long)lens[r], BOOT_TEXT_LONGEST, r);
+		if (lens[r] > *width)
+			*width = (size_t)lens[r];
+	}
+	return 0;
+}
+
 int boot_exchange_text(struct boot *boot, const char *in, char ***out, int64_t timeout_ms)
 {
 	int64_t deadline = boot_deadline(timeout_ms);
-	uint64_t len = strlen(in), width = 0;
+	uint64_t len = strlen(in);
 	uint64_t *lens = calloc((size_t)boot->nranks, sizeof(*lens));
+	size_t width;
 	int code;
 
 	*out = NULL;
 	if (lens == NULL)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", boot->nranks);
 	code = boot_exchange(boot, &len, lens, sizeof(len), timeout_ms);
-	for (int r = 0; code == 0 && r < boot->nranks; r++)
-		if (lens[r] > width)
-			width = lens[r];
-	if (code == 0 && width > SIZE_MAX / 4)
-		code = error_set(COLL_ERR_REMOTE, "a rank claims to have a text of %llu bytes",
-				 (unsigned long long)width);
 	if (code == 0)
-		code = boot_exchange_padded(boot, in, lens, (size_t)width, out,
-					    boot_remaining(deadline));
+		code = boot_check_lengths(boot, lens, len, &width);
+	if (code == 0)
+		code = boot_exchange_padded(boot, in, lens, width, out, boot_remaining(deadline));
 	free(lens);
 	return code;
 }

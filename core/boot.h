@@ -77,8 +77,9 @@ void boot_key(const struct boot *boot, uint8_t key[BOOT_KEY_SIZE]);
  */
 int boot_exchange(struct boot *boot, const void *in, void *out, size_t len, int64_t timeout_ms);
 /*
- * The same for text of any length: *out is malloc'd, out[r] the NUL-terminated text of rank r;
- * free with boot_texts_free.
+ * The same for texts, each of a length of its own up to 256 KiB: *out is malloc'd, out[r] the
+ * NUL-terminated text of rank r; free with boot_texts_free.  A longer text is the same
+ * COLL_ERR_REMOTE on every rank.
  */
 int boot_exchange_text(struct boot *boot, const char *in, char ***out, int64_t timeout_ms);
 void boot_texts_free(const struct boot *boot, char **texts);

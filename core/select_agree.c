@@ -77,8 +77,11 @@ static int agree_decide(const struct boot *boot, char **texts, const struct plug
 	code = agree_read(offers, texts, n);
 	if (!code)
 		code = select_decide(offers, n, &name);
-	if (!code)
-		*chosen = plugins_find(list, name);
+	if (!code && !(*chosen = plugins_find(list, name)))
+		code = error_set(COLL_ERR_REMOTE,
+				 "the lists of backends agree on '%.60s', which rank %d never "
+				 "offered: the exchange between the ranks altered bytes on the way",
+				 name, boot_rank(boot));
 	for (int r = 0; r < n; r++)
 		select_offer_free(&offers[r]);
 	free(offers);

@@ -133,30 +133,52 @@ char *select_offer_write(const struct plugin_list *list, const struct select_spe
 
 /* ------------------------------------------------------------------- reading -- */
 
-/* Cuts a line into fields; those that are missing are "". */
-static void offer_cut(char *line, const char *field[OFFER_FIELDS])
+/* Cuts a line into fields and returns how many there are; those that are missing are "". */
+static int offer_cut(char *line, const char *field[OFFER_FIELDS])
 {
+	int count = 0;
+
 	for (int i = 0; i < OFFER_FIELDS; i++) {
+		count += line != NULL;
 		field[i] = strsep(&line, "\t");
 		if (!field[i])
 			field[i] = "";
 	}
+	return count;
 }
 
-static int offer_count(const char *text, const char *word)
+static size_t offer_count_lines(const char *text)
 {
-	const size_t n = strlen(word);
-	int count = 0;
+	size_t count = 1;
 
-	for (const char *at = text; (at = strchr(at, '\n')) != NULL;)
-		count += !strncmp(++at, word, n);
+	for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
+		count++;
 	return count;
+}
+
+/* Does a line have the fields that its first one announces?  Lines of unknown words pass. */
+static int offer_check_line(const char *field[OFFER_FIELDS], int count, int rank)
+{
+	static const struct {
+		const char *word;
+		int fields;
+	} lines[] = {
+		{"failed", 3}, {"asks", 2}, {"named", 2}, {"where", 2}, {"have", OFFER_FIELDS}};
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		if (!strcmp(field[0], lines[i].word) && count < lines[i].fields)
+			return error_set(COLL_ERR_REMOTE,
+					 "the list of backends of rank %d is damaged: a line '%s' "
+					 "has %d of %d fields; the exchange between the ranks "
+					 "altered bytes on the way",
+					 rank, lines[i].word, count, lines[i].fields);
+	return COLL_SUCCESS;
 }
 
 static void offer_take(struct select_offer *offer, const char *field[OFFER_FIELDS])
 {
 	if (!strcmp(field[0], "failed")) {
-		offer->code = atoi(field[1]) ? atoi(field[1]) : COLL_ERR_INTERNAL;
+		offer->code = atoi(field[1]) > 0 ? atoi(field[1]) : COLL_ERR_INTERNAL;
 		offer->failure = field[2];
 	} else if (!strcmp(field[0], "asks")) {
 		offer->words = field[1];
@@ -192,17 +214,20 @@ int select_offer_read(struct select_offer *offer, char *text, int rank)
 {
 	const char *field[OFFER_FIELDS];
 	char *rest = text, *line;
+	/* A line fills at most one row, so there are never more rows than lines. */
+	const size_t lines = offer_count_lines(text);
 	int code;
 
 	*offer = (struct select_offer){.text = text, .failure = "", .words = "", .where = ""};
-	offer->named = calloc((size_t)offer_count(text, "named\t") + 1, sizeof(*offer->named));
-	offer->entry = calloc((size_t)offer_count(text, "have\t") + 1, sizeof(*offer->entry));
+	offer->named = calloc(lines, sizeof(*offer->named));
+	offer->entry = calloc(lines, sizeof(*offer->entry));
 	if (!offer->named || !offer->entry)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the backends of rank %d", rank);
 	code = offer_check_head(strsep(&rest, "\n"), rank);
 	while (!code && (line = strsep(&rest, "\n")) != NULL) {
-		offer_cut(line, field);
-		offer_take(offer, field);
+		code = offer_check_line(field, offer_cut(line, field), rank);
+		if (!code)
+			offer_take(offer, field);
 	}
 	return code;
 }

@@ -298,6 +298,103 @@ static void test_user_failing(void)
 	ok(boot == NULL, "and there is no boot");
 }
 
+/* Answers for two ranks; the lengths of the texts come back as the test wants them. */
+struct liar {
+	uint64_t lens[2];
+	int lying;
+	size_t asked; /* the longest piece that was exchanged */
+};
+
+static int32_t liar_exchange(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
+{
+	struct liar *liar = user;
+
+	(void)timeout_ms;
+	if (len > liar->asked)
+		liar->asked = len;
+	if (liar->lying && len == sizeof(liar->lens[0])) {
+		memcpy(out, liar->lens, sizeof(liar->lens));
+		return 0;
+	}
+	memcpy(out, in, len);
+	memcpy((char *)out + len, in, len);
+	return 0;
+}
+
+/* Rank 0 exchanges "hello" while the lengths of both texts are altered on the way. */
+static void test_altered(uint64_t own, uint64_t other, const char *words)
+{
+	struct liar liar = {.lens = {own, other}};
+	struct boot *boot;
+	char **texts = NULL;
+
+	if (boot_open_user(&boot, liar_exchange, &liar, 0, 2, LONG_MS))
+		bail_out("%s", error_text());
+	liar.lying = 1;
+	liar.asked = 0;
+	is_int(boot_exchange_text(boot, "hello", &texts, LONG_MS), COLL_ERR_REMOTE,
+	       "lengths %llu and %llu for a text of 5 bytes", (unsigned long long)own,
+	       (unsigned long long)other);
+	has_str(error_text(), words, "says which is wrong");
+	has_str(error_text(), "altered bytes on the way", "and why");
+	ok(texts == NULL && liar.asked == sizeof(uint64_t), "no text is exchanged");
+	boot_texts_free(boot, texts);
+	boot_close(boot);
+}
+
+static void test_altered_lengths(void)
+{
+	test_altered(0, 5, "the text of rank 0 came back as 0 instead of 5");
+	test_altered(6, 5, "the text of rank 0 came back as 6 instead of 5");
+	test_altered(5 + (1 << 24), 5, "came back as 16777221 instead of 5");
+	test_altered(UINT64_MAX, 5, "came back as 18446744073709551615 instead of 5");
+	test_altered(5, 5 + (1 << 24), "rank 1 announces a text of 16777221 bytes");
+	test_altered(5, UINT64_MAX, "rank 1 announces a text of 18446744073709551615 bytes");
+}
+
+enum { LONGEST_TEXT = 256 << 10 };
+
+struct long_rank {
+	struct local_rank rank;
+	size_t len;
+};
+
+static void *long_text_rank(void *arg)
+{
+	struct long_rank *r = arg;
+	char *text = malloc(r->len + 1), **texts = NULL;
+
+	memset(text, 'x', r->len);
+	text[r->len] = '\0';
+	r->rank.code = boot_exchange_text(r->rank.boot, text, &texts, LONG_MS);
+	snprintf(r->rank.text, sizeof(r->rank.text), "%s", r->rank.code ? error_text() : "");
+	if (r->rank.code == 0 && strlen(texts[1]) != LONGEST_TEXT)
+		r->rank.code = -1;
+	boot_texts_free(r->rank.boot, texts);
+	free(text);
+	return NULL;
+}
+
+/* Rank 1 has a text of len bytes, the others have short ones. */
+static void test_long_text(size_t len, int code, const char *words)
+{
+	struct long_rank ranks[3];
+	struct boot *boots[3];
+
+	boot_open_local(boots, 3);
+	for (int r = 0; r < 3; r++) {
+		ranks[r] = (struct long_rank){.rank.boot = boots[r], .len = r == 1 ? len : 3};
+		pthread_create(&ranks[r].rank.thread, NULL, long_text_rank, &ranks[r]);
+	}
+	for (int r = 0; r < 3; r++) {
+		pthread_join(ranks[r].rank.thread, NULL);
+		is_int(ranks[r].rank.code, code, "a text of %zu bytes: rank %d", len, r);
+		has_str(ranks[r].rank.text, words, "its words");
+	}
+	for (int r = 0; r < 3; r++)
+		boot_close(boots[r]);
+}
+
 /* ------------------------------------------------------------------- giving up -- */
 
 static _Atomic int aborted;
@@ -365,6 +462,10 @@ int main(void)
 	test_user(1);
 	test_user(4);
 	test_user_failing();
+	test_altered_lengths();
+	test_long_text(LONGEST_TEXT, 0, "");
+	test_long_text(LONGEST_TEXT + 1, COLL_ERR_REMOTE,
+		       "rank 1 announces a text of 262145 bytes");
 	test_local_timeout();
 	test_local_leaving();
 	test_local_mismatch();

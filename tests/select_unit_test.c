@@ -399,6 +399,64 @@ static void test_damaged_offers(void)
 	select_offer_free(&offer);
 }
 
+static void refused(const char *lines, const char *words)
+{
+	struct select_offer offer;
+	char *text = NULL;
+
+	if (asprintf(&text, "coll-offer\t1\t0.1.0\n%s", lines) < 0)
+		bail_out("no memory");
+	is_int(select_offer_read(&offer, text, 1), COLL_ERR_REMOTE, "%s", words);
+	has_str(error_text(), words, "names the line");
+	has_str(error_text(), "the list of backends of rank 1 is damaged", "and the rank");
+	ok(offer.n_named == 0 && offer.n == 0, "no row is filled");
+	select_offer_free(&offer);
+}
+
+/* A line without the fields that belong to its first word. */
+static void test_short_lines(void)
+{
+	refused("named\nnamed\n", "a line 'named' has 1 of 2 fields");
+	refused("have\nhave\nhave\n", "a line 'have' has 1 of 7 fields");
+	refused("have\ttcp\t1.0\t10\t0\t1\n", "a line 'have' has 6 of 7 fields");
+	refused("failed\t5\n", "a line 'failed' has 2 of 3 fields");
+	refused("asks", "a line 'asks' has 1 of 2 fields");
+	refused("where\n", "a line 'where' has 1 of 2 fields");
+}
+
+/* The exchange of one rank over an application's function that alters every offer alike. */
+static int32_t altering_exchange(void *user, const void *in, void *out, size_t len,
+				 int64_t timeout_ms)
+{
+	char *at = out;
+
+	(void)user, (void)timeout_ms;
+	for (int r = 0; r < 2; r++, at += len) {
+		memcpy(at, in, len);
+		for (size_t i = 0; i + 8 <= len; i++)
+			if (!memcmp(at + i, "have\tucx", 8))
+				memcpy(at + i, "have\txyz", 8);
+	}
+	return 0;
+}
+
+static void test_altered_name(void)
+{
+	static struct world w;
+	const struct plugin *chosen = NULL;
+	struct boot *boot;
+
+	make_world(&w, NULL);
+	load_conf(&w);
+	if (boot_open_user(&boot, altering_exchange, NULL, 0, 2, 60000))
+		bail_out("boot: %s", error_text());
+	is_int(select_agree(boot, w.conf, &w.list, 0, 0, &chosen), COLL_ERR_REMOTE,
+	       "a backend that this rank does not have");
+	has_str(error_text(), "agree on 'xyz', which rank 0 never offered", "is named");
+	boot_close(boot);
+	conf_free(w.conf);
+}
+
 /* --------------------------------------------------------------------- after a step -- */
 
 static void *all_ok_rank(void *arg)
@@ -455,6 +513,8 @@ int main(void)
 	test_agree_lists();
 	test_agree_versions();
 	test_damaged_offers();
+	test_short_lines();
+	test_altered_name();
 	test_all_ok();
 	plugin_dir_end();
 	return done_testing();

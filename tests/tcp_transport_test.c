@@ -445,6 +445,52 @@ static int test_refuse(struct harness *h)
 	return harness_barrier(h) || result;
 }
 
+enum { TEST_CLOSE_MS = 20000, TEST_CLOSE_QUICK_MS = 5000 };
+
+/* Rank 0 is killed with unread data; rank 1, whose kernel has the reset, closes. */
+static int test_reset(struct harness *h)
+{
+	uint64_t len =
+		100000; /* more than the receive buffer of rank 0, less than the send buffer */
+	int64_t deadline = harness_now_ms() + HARNESS_WAIT_MS, begin;
+	coll_send_t send;
+	uint8_t *buf;
+
+	if (h->host.rank == 0) {
+		harness_barrier(h);
+		kill(getpid(), SIGKILL);
+	}
+	buf = calloc(1, len);
+	harness_send(h, &send, 0, 1, buf, len);
+	if (harness_wait(h, &send.status))
+		harness_fail(h, "sending: %d", send.status);
+	free(buf);
+	if (send.status || harness_barrier(h))
+		return 1;
+	/* The parent process waits for rank 0 first, so its pid vanishes with its sockets. */
+	while (!kill(h->job->shared->pid[0], 0) && harness_now_ms() < deadline)
+		usleep(1000);
+	begin = harness_now_ms();
+	h->job->backend->close(h->ep, TEST_CLOSE_MS);
+	h->ep = NULL;
+	begin = harness_now_ms() - begin;
+	return begin < TEST_CLOSE_QUICK_MS ? 0 : harness_fail(h, "close took %d ms", (int)begin);
+}
+
+static void test_run_reset(void)
+{
+	static const char *const options[] = {"sndbuf", "1048576",   "rcvbuf",    "4096", "unix",
+					      "no",     "interface", "127.0.0.1", NULL};
+	struct harness_job job = {.backend = test_backend, .nranks = 2, .run = test_reset};
+
+	job.options = options;
+	harness_run(&job);
+	is_int(job.shared->result[0], -SIGKILL, "killed with unread data: rank 0 is killed");
+	ok(!job.shared->result[1], "killed with unread data: rank 1 closes at once %s",
+	   job.shared->text[1]);
+	harness_job_free(&job);
+}
+
 static void test_end_of_peers(void)
 {
 	for (int threads = 0; threads < 2; threads++) {
@@ -462,6 +508,7 @@ static void test_end_of_peers(void)
 	}
 	test_run_kill(NULL, "killed over local sockets");
 	test_run_kill(test_tcp4, "killed over TCP");
+	test_run_reset();
 }
 
 int main(void)

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -274,15 +276,26 @@ int32_t tcp_arm(void *ep)
 
 /* -------------------------------------------------------------------- closing -- */
 
+/* Does the kernel still hold bytes of a TCP socket that it can deliver? */
+static int tcp_is_delivering(int fd)
+{
+	struct tcp_info info = {.tcpi_state = TCP_ESTABLISHED};
+	socklen_t size = sizeof(info);
+	int unsent = 0;
+
+	if (ioctl(fd, SIOCOUTQ, &unsent) || unsent <= 0)
+		return 0;
+	/* SIOCOUTQ of a reset socket keeps counting the bytes that the reset dropped. */
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) || info.tcpi_state != TCP_CLOSE;
+}
+
 /* Has the kernel of the peer's host all that was sent? */
 static int tcp_acknowledged(const struct tcp *t)
 {
 	for (uint32_t i = 0; i < t->nranks; i++) {
 		const struct tcp_conn *conn = &t->conn[i];
-		int unsent = 0;
 
-		if (conn->fd >= 0 && conn->inet && !conn->send_errno &&
-		    !ioctl(conn->fd, SIOCOUTQ, &unsent) && unsent > 0)
+		if (conn->fd >= 0 && conn->inet && !conn->send_errno && tcp_is_delivering(conn->fd))
 			return 0;
 	}
 	return 1;

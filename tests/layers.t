@@ -82,12 +82,7 @@ api_tests="$api_tests $(quoted $api_tests | sed 's/.* /tests\//' | sort -u |
     # `coll check` stands where the core stands towards a plugin, and seals as the core does.
     none "tools see coll.h, nothing else of libcoll" \
         "$(angled $tools | grep ': coll/' | grep -v ': coll/coll\.h$' |
-            grep -v '^tools/check[_a-z]*\.[ch]:[0-9]*: coll/backend\.h$')"
-    none "the checks that go through the library see coll.h only" \
-        "$(angled tools/check_api*.[ch] | grep ': coll/' | grep -v ': coll/coll\.h$'
-            quoted tools/check_api*.[ch] | grep 'check_host\.h$')"
-    none "tools see no file of another folder" "$(quoted $tools | grep ': .*/' |
-        grep -v '^tools/check_host\.c:[0-9]*: \.\./core/siphash\.h$')"
+            grep -v '^tools/check/\(host\|static\|p2p\|fault\|native\)/[a-z0-9]*\.[ch]:[0-9]*: coll/backend\.h$')"
     none "tests see coll.h, nothing else of libcoll" \
         "$(angled $api_tests | grep ': coll/' | grep -v ': coll/coll\.h$' |
             grep -v '^tests/\.\./plugins/nccl/nccl\.h:[0-9]*: coll/backend\.h$')"
@@ -134,6 +129,10 @@ folders_of() {
         (cd "${top_builddir:-.}" && find "$1" -name '*.o' -exec nm -A {} + 2>/dev/null)
     } | awk -v root="$1" -v except="${2:-}" -f tests/layers.awk
 }
+
+# `coll check` seals as the core does.
+none "the folders of tools/ use each other in the order of tools/README.md" \
+    "$(folders_of tools 'check/host/host.c:../core/siphash.h')"
 
 # example LINE: the faults of a small tree in order, with one line of input more.
 example() {

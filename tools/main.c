@@ -4,7 +4,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "tool.h"
+#include "check/check.h"
+#include "info/info.h"
+#include "lib/tool.h"
+#include "perf/perf.h"
+#include "prove/prove.h"
+#include "run/run.h"
 
 static const struct tool_command *const main_commands[] = {&tool_check, &tool_info, &tool_perf,
 							   &tool_prove, &tool_run};

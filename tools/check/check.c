@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* check.c - `coll check`: the command line, and the report in TAP. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "check/check.h"
+#include "check/host/host.h"
+#include "lib/tool.h"
+
+enum {
+	CHECK_ONLY_MAX = 256,
+	CHECK_KEYS_MAX = 64,
+	CHECK_TIMEOUT_MS = 20000,
+	CHECK_DEFAULT_RANKS = 5,
+	CHECK_QUICK_RANKS = 2
+};
+
+static const char check_help[] =
+	"Usage: coll check [OPTION]... PLUGIN.so\n"
+	"Holds a backend plugin to the promises of <coll/backend.h> and <coll/coll.h>.\n"
+	"\n"
+	"Starts ranks by itself, as threads and as processes of this host, each check in\n"
+	"processes of its own, and reports in TAP.  A check that fails names the part of\n"
+	"backend.h (or coll.h) that promises what it did not find.\n"
+	"\n"
+	"Options:\n"
+	"  -r, --ranks A-B        numbers of ranks (default 1-5; at most 16)\n"
+	"  -l, --list             list the checks and end\n"
+	"  -o, --only NAME,...    only these checks\n"
+	"  -x, --option KEY=VALUE an option of the plugin, as in its section of coll.conf\n"
+	"  -q, --quick            fewer ranks and no long checks\n"
+	"  -a, --all              go on with later groups of checks after a failure\n"
+	"  -t, --timeout SECONDS  what takes longer has hung (default 20)\n"
+	"  -h, --help             show this help and exit\n"
+	"\n"
+	"Exit status: 0 all passed, 1 some failed, 2 wrong usage.\n";
+
+static const struct option check_long[] = {
+	{"ranks", required_argument, NULL, 'r'},
+	{"list", no_argument, NULL, 'l'},
+	{"only", required_argument, NULL, 'o'},
+	{"option", required_argument, NULL, 'x'},
+	{"quick", no_argument, NULL, 'q'},
+	{"all", no_argument, NULL, 'a'},
+	{"timeout", required_argument, NULL, 't'},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+/* What has failed so far. */
+struct check_broken {
+	const struct check *check[CHECK_ONLY_MAX];
+	int count;
+};
+
+struct check_line {
+	struct check_options options;
+	const char *only[CHECK_ONLY_MAX + 1];
+	int only_count, list, help;
+	const char *keys[2 * CHECK_KEYS_MAX + 1];
+	int key_count;
+};
+
+/* ------------------------------------------------------------------ the command line -- */
+
+static const struct check *check_by_name(const char *name)
+{
+	for (int i = 0; check_lists[i]; i++)
+		for (const struct check *check = check_lists[i]; check->name; check++)
+			if (!strcmp(check->name, name))
+				return check;
+	return NULL;
+}
+
+static int check_unknown(const char *name)
+{
+	static const char *names[512];
+	size_t n = 0;
+
+	for (int i = 0; check_lists[i]; i++)
+		for (const struct check *check = check_lists[i]; check->name && n < 511; check++)
+			names[n++] = check->name;
+	names[n] = NULL;
+	return tool_usage("check", "no check '%s'%s", name, tool_did_you_mean(name, names));
+}
+
+static int check_set_only(struct check_line *line, char *names)
+{
+	char *state = NULL;
+
+	for (char *name = strtok_r(names, ",", &state); name; name = strtok_r(NULL, ",", &state)) {
+		if (!check_by_name(name))
+			return check_unknown(name);
+		if (line->only_count == CHECK_ONLY_MAX)
+			return tool_usage("check", "--only takes at most %d names", CHECK_ONLY_MAX);
+		line->only[line->only_count++] = name;
+	}
+	return 0;
+}
+
+static int check_set_ranks(struct check_line *line, const char *text)
+{
+	int64_t low, high;
+
+	if (tool_parse_range(text, 1, CHECK_RANKS, &low, &high) != 0)
+		return tool_usage("check", "--ranks takes A-B or A, from 1 to %d, not '%s'",
+				  CHECK_RANKS, text);
+	line->options.ranks_min = (int)low;
+	line->options.ranks_max = (int)high;
+	line->options.ranks_said = 1;
+	return 0;
+}
+
+static int check_set_option(struct check_line *line, char *text)
+{
+	char *equals = strchr(text, '=');
+
+	if (!equals || equals == text)
+		return tool_usage("check", "--option takes KEY=VALUE, not '%s'", text);
+	if (line->key_count == 2 * CHECK_KEYS_MAX)
+		return tool_usage("check", "at most %d times --option", CHECK_KEYS_MAX);
+	*equals = '\0';
+	line->keys[line->key_count++] = text;
+	line->keys[line->key_count++] = equals + 1;
+	return 0;
+}
+
+static int check_set(struct check_line *line, int option, char **argv)
+{
+	switch (option) {
+	case 'r': return check_set_ranks(line, optarg);
+	case 'l': line->list = 1; return 0;
+	case 'o': return check_set_only(line, optarg);
+	case 'x': return check_set_option(line, optarg);
+	case 'q': line->options.quick = 1; return 0;
+	case 'a': line->options.all = 1; return 0;
+	case 'h': line->help = 1; return 0;
+	case 't':
+		if (!tool_parse_seconds(optarg, &line->options.timeout_ms) &&
+		    line->options.timeout_ms >= 1000)
+			return 0;
+		return tool_usage("check", "--timeout takes seconds, at least 1, not '%s'", optarg);
+	default: return tool_bad_option("check", option, argv, check_long);
+	}
+}
+
+/* Where the plugin lies and how it calls itself. */
+static int check_set_path(struct check_line *line, const char *given)
+{
+	struct check_options *o = &line->options;
+	const char *file;
+	size_t n;
+
+	o->path = realpath(given, NULL);
+	if (!o->path)
+		return tool_usage("check", "cannot open '%s': %s", given, strerror(errno));
+	file = strrchr(o->path, '/') + 1;
+	n = strlen(file);
+	snprintf(o->dir, sizeof(o->dir), "%.*s", (int)(file - o->path > 1 ? file - o->path - 1 : 1),
+		 o->path);
+	if (n > 8 && n - 8 < sizeof(o->name) && !strncmp(file, "coll_", 5) &&
+	    !strcmp(file + n - 3, ".so"))
+		snprintf(o->name, sizeof(o->name), "%.*s", (int)n - 8, file + 5);
+	return 0;
+}
+
+static int check_read_line(struct check_line *line, int argc, char **argv)
+{
+	struct check_options *o = &line->options;
+	int option, status;
+
+	*line = (struct check_line){.options = {.ranks_min = 1,
+						.ranks_max = CHECK_DEFAULT_RANKS,
+						.timeout_ms = CHECK_TIMEOUT_MS,
+						.needs = check_needs}};
+	o->keys = line->keys;
+	while ((option = getopt_long(argc, argv, ":r:lo:x:qat:h", check_long, NULL)) != -1) {
+		status = check_set(line, option, argv);
+		if (status || line->help)
+			return status;
+	}
+	if (o->quick && !o->ranks_said)
+		o->ranks_max = CHECK_QUICK_RANKS;
+	if (line->list && optind == argc)
+		return 0;
+	if (argc - optind != 1)
+		return tool_usage("check", "it takes one plugin file, not %d", argc - optind);
+	return check_set_path(line, argv[optind]);
+}
+
+/* ------------------------------------------------------------------ the report -- */
+
+/* Text of others: on one line, without what TAP reads as a directive. */
+static void check_print_text(const char *text)
+{
+	for (; *text; text++)
+		putchar(*text == '\n' ? ' ' : *text == '#' ? '/' : *text);
+}
+
+static void check_print(int number, const struct check *check, const struct check_result *result)
+{
+	const char *at = result->output;
+
+	printf("%s %d - %s: %s [%s]", result->verdict == CHECK_NOT_PASSED ? "not ok" : "ok", number,
+	       check->name, check->says, check->promise);
+	if (result->verdict == CHECK_SKIPPED) {
+		printf(" # SKIP ");
+		check_print_text(result->text);
+	}
+	putchar('\n');
+	if (result->verdict == CHECK_NOT_PASSED) {
+		printf("#   ");
+		check_print_text(result->text);
+		putchar('\n');
+		for (int lines = 0; *at && lines < 100; lines++) {
+			int n = (int)strcspn(at, "\n");
+
+			printf("#   | %.*s\n", n, at);
+			at += n + (at[n] == '\n');
+		}
+	}
+	fflush(stdout);
+}
+
+static int check_wanted(const struct check_line *line, const struct check *check)
+{
+	for (int i = 0; i < line->only_count; i++)
+		if (!strcmp(line->only[i], check->name))
+			return 1;
+	return !line->only_count;
+}
+
+/* The check that failed and on which this one rests, or NULL. */
+static const struct check *check_rests_on(const struct check_line *line, const struct check *check,
+					  const struct check_broken *broken)
+{
+	for (int i = 0; i < broken->count && !line->options.all; i++)
+		if (broken->check[i]->group < check->group ||
+		    (check->rests && !strcmp(broken->check[i]->name, check->rests)))
+			return broken->check[i];
+	return NULL;
+}
+
+/* Runs it, unless something stands against it. */
+static void check_one(const struct check_line *line, const struct check *check,
+		      const struct check_broken *broken, struct check_result *result)
+{
+	const struct check *below = check_rests_on(line, check, broken);
+
+	*result = (struct check_result){.verdict = CHECK_SKIPPED};
+	if (below)
+		snprintf(result->text, sizeof(result->text), "'%s' failed; mend that first",
+			 below->name);
+	else if (check->slow && line->options.quick)
+		snprintf(result->text, sizeof(result->text), "takes long");
+	else
+		check_run(check, &line->options, result);
+}
+
+struct check_sum {
+	int total, passed, skipped, cases;
+	long long calls;
+	struct check_broken broken;
+};
+
+static void check_group(const struct check_line *line, int group, struct check_sum *sum)
+{
+	static struct check_result result;
+
+	for (int i = 0; check_lists[i]; i++)
+		for (const struct check *check = check_lists[i]; check->name; check++) {
+			if ((int)check->group != group || !check_wanted(line, check))
+				continue;
+			check_one(line, check, &sum->broken, &result);
+			check_print(++sum->total, check, &result);
+			sum->passed += result.verdict == CHECK_PASSED;
+			sum->skipped += result.verdict == CHECK_SKIPPED;
+			sum->cases += result.cases;
+			sum->calls += result.calls;
+			if (result.verdict == CHECK_NOT_PASSED &&
+			    sum->broken.count < CHECK_ONLY_MAX)
+				sum->broken.check[sum->broken.count++] = check;
+		}
+}
+
+/* A rank of a plugin for devices has one of its own, unless the user wants it otherwise. */
+static void check_look(struct check_options *o)
+{
+	const struct check_survey *survey = &o->survey;
+
+	check_survey(o);
+	if (!survey->device_only)
+		return;
+	printf("# it takes memory of CUDA devices only; ");
+	if (!survey->devices) {
+		check_print_text(survey->why);
+	} else {
+		printf("there %s %d", survey->devices == 1 ? "is" : "are", survey->devices);
+		if (!o->ranks_said && o->ranks_max > survey->devices) {
+			o->ranks_max = survey->devices;
+			printf(", so no more ranks than that; --ranks lets processes share them");
+		}
+	}
+	putchar('\n');
+}
+
+static int check_report(struct check_line *line)
+{
+	static struct check_sum sum;
+	int64_t begin = tool_now_ms();
+
+	printf("TAP version 13\n# %s\n", line->options.path);
+	check_look(&line->options);
+	for (int group = 0; group <= CHECK_API; group++)
+		check_group(line, group, &sum);
+	printf("1..%d\n", sum.total);
+	printf("# %d checks in %d runs: %d passed, %d failed, %d skipped; %lld collectives "
+	       "verified; %.1f s\n",
+	       sum.total, sum.cases, sum.passed, sum.total - sum.passed - sum.skipped, sum.skipped,
+	       sum.calls, (double)(tool_now_ms() - begin) / 1000);
+	return sum.broken.count ? 1 : 0;
+}
+
+static void check_print_list(void)
+{
+	for (int group = 0; group <= CHECK_API; group++)
+		for (int i = 0; check_lists[i]; i++)
+			for (const struct check *check = check_lists[i]; check->name; check++)
+				if ((int)check->group == group)
+					printf("%-20s %s [%s]\n", check->name, check->says,
+					       check->promise);
+}
+
+static int check_main(int argc, char **argv)
+{
+	static struct check_line line;
+	int status = check_read_line(&line, argc, argv);
+
+	if (status)
+		return status;
+	if (line.help)
+		fputs(check_help, stdout);
+	else if (line.list)
+		check_print_list();
+	else
+		status = check_report(&line);
+	free((void *)(uintptr_t)line.options.path);
+	return status;
+}
+
+const struct tool_command tool_check = {
+	.name = "check",
+	.summary = "hold a plugin to the promises of backend.h",
+	.help = check_help,
+	.main = check_main,
+};

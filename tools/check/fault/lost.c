@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lost.c - peers that leave or die, and messages that the host refuses. */
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "check/host/host.h"
+#include "check/fault/fault.h"
+#include "lib/tool.h"
+
+enum { LOST_LEN = 6 << 20, LOST_AFTER = 300 };
+
+/* Progress for a while, so that what must not come has its chance. */
+static void lost_linger(struct check_ep *ep)
+{
+	unsigned idle = 0;
+
+	for (int i = 0; i < LOST_AFTER; i++) {
+		check_progress(ep);
+		check_pause(&idle);
+	}
+}
+
+/* Until the send has a status of whichever kind. */
+static void lost_await_send(struct check_ep *ep, const coll_send_t *send)
+{
+	int64_t deadline = tool_now_ms() + ep->c->patience_ms;
+	unsigned idle = 0;
+
+	while (send->status == COLL_IN_PROGRESS && tool_now_ms() < deadline) {
+		check_progress(ep);
+		check_pause(&idle);
+	}
+	if (send->status == COLL_IN_PROGRESS)
+		check_fail(ep->c, "rank %d: a send to a rank that is gone got no status in %lld s",
+			   ep->rank, (long long)ep->c->patience_ms / 1000);
+}
+
+static void lost_expect(struct check_ep *ep, uint32_t gone)
+{
+	if (check_await_lost(ep, gone))
+		check_fail(ep->c, "rank %d: peer_lost was not told of rank %u in %lld s", ep->rank,
+			   gone, (long long)ep->c->patience_ms / 1000);
+}
+
+/* ------------------------------------------------------------------ leaving -- */
+
+/* Everybody sends to the rank that will leave: who never spoke to it need not hear of its end. */
+static int lost_meet(struct check_ep *ep, uint32_t gone)
+{
+	coll_send_t send;
+	uint8_t buf[16] = {0};
+	int bad = 0;
+
+	if (ep->rank != (int)gone)
+		return check_send(ep, &send, gone, 1, buf, sizeof(buf)) ||
+		       check_wait_send(ep, &send);
+	for (uint32_t r = 0; r < gone && !bad; r++)
+		bad = !check_recv(ep, r, 1);
+	return bad;
+}
+
+/* The last rank leaves; survivors hear it and go on with each other. */
+static void lost_close_rank(struct check_case *c, int rank)
+{
+	struct check_ep *ep = check_ep_new(c, rank, 0);
+	uint32_t gone = (uint32_t)c->nranks - 1;
+	int bad = check_open(ep) || lost_meet(ep, gone) || check_barrier(c, rank, &ep->turn);
+
+	if (rank == (int)gone)
+		check_close(ep, 1000);
+	if (!bad && rank != (int)gone)
+		lost_expect(ep, gone);
+	check_barrier(c, rank, &ep->turn);
+	check_close(ep, 0);
+	check_ep_free(ep);
+}
+
+static void lost_close(struct check_case *c)
+{
+	check_ranks(c, lost_close_rank);
+}
+
+static void lost_once_rank(struct check_case *c, int rank)
+{
+	struct check_ep *ep = check_ep_new(c, rank, 0);
+	uint32_t gone = (uint32_t)c->nranks - 1;
+	coll_error_t err = {.size = sizeof(err)};
+	coll_send_t send[3];
+	uint8_t buf[100] = {0};
+	int bad = check_open(ep) || check_barrier(c, rank, &ep->turn);
+
+	if (rank == (int)gone)
+		check_close(ep, 0);
+	check_barrier(c, rank, &ep->turn);
+	for (int k = 0; !bad && rank != (int)gone && k < 3; k++) {
+		check_send_fill(&send[k], gone, (uint64_t)k + 1, buf, sizeof(buf));
+		if (check_send_raw(ep, &send[k], &err))
+			send[k].status = COLL_ERR_PEER_LOST;
+		lost_linger(ep);
+	}
+	for (int r = 0; r < c->nranks; r++)
+		if (ep->lost[r] > 1)
+			check_fail(c, "rank %d: peer_lost was told %d times of rank %d", rank,
+				   ep->lost[r], r);
+		else if (ep->lost[r] && r != (int)gone)
+			check_fail(c, "rank %d: peer_lost was told of rank %d, which is well", rank,
+				   r);
+	check_barrier(c, rank, &ep->turn);
+	check_close(ep, 0);
+	check_ep_free(ep);
+}
+
+static void lost_once(struct check_case *c)
+{
+	check_ranks(c, lost_once_rank);
+}
+
+/* A send to who is gone ends: refused, or with a status. */
+static void lost_send_rank(struct check_case *c, int rank)
+{
+	struct check_ep *ep = check_ep_new(c, rank, 0);
+	uint32_t gone = (uint32_t)c->nranks - 1;
+	coll_error_t err = {.size = sizeof(err)};
+	coll_send_t *send = check_memory(2 * sizeof(*send));
+	uint8_t *buf = check_payload(LOST_LEN, 1);
+	int survives = rank != (int)gone, sent[2] = {0, 0};
+
+	if (check_open(ep) || check_barrier(c, rank, &ep->turn)) {
+		check_ep_free(ep);
+		return;
+	}
+	/* One is under way when the peer leaves, one comes later. */
+	if (survives) {
+		check_send_fill(&send[0], gone, 1, buf, LOST_LEN);
+		sent[0] = !check_send_raw(ep, &send[0], &err);
+	}
+	check_barrier(c, rank, &ep->turn);
+	if (!survives)
+		check_close(ep, 0);
+	check_barrier(c, rank, &ep->turn);
+	if (survives) {
+		check_send_fill(&send[1], gone, 2, buf, LOST_LEN);
+		sent[1] = !check_send_raw(ep, &send[1], &err);
+	}
+	for (int k = 0; k < 2; k++)
+		if (sent[k])
+			lost_await_send(ep, &send[k]);
+	check_barrier(c, rank, &ep->turn);
+	check_close(ep, 0);
+	check_ep_free(ep);
+	free(buf);
+	free(send);
+}
+
+static void lost_send(struct check_case *c)
+{
+	check_ranks(c, lost_send_rank);
+}
+
+/* ------------------------------------------------------------------ dying -- */
+
+/* Whatever was announced from the dead comes to an end, once. */
+static void lost_check_arrivals(struct check_ep *ep)
+{
+	for (const struct check_arrival *a = ep->arrivals; a; a = a->next)
+		if (a->ends != 1)
+			check_fail(ep->c,
+				   "rank %d: peer_lost was told, but arrived was called %d times "
+				   "for a message of %llu bytes from the dead",
+				   ep->rank, a->ends, (unsigned long long)a->header.len);
+}
+
+static void lost_dies_rank(struct check_case *c, int rank)
+{
+	struct check_ep *ep = check_ep_new(c, rank, 0);
+	uint32_t dead = (uint32_t)c->nranks - 1;
+	coll_send_t *send = check_memory(CHECK_RANKS * sizeof(*send));
+	uint8_t *buf = check_payload(LOST_LEN, 1);
+
+	if (check_open(ep) || check_barrier(c, rank, &ep->turn)) {
+		check_ep_free(ep);
+		return;
+	}
+	if (rank == (int)dead) {
+		for (int r = 0; r < c->nranks - 1; r++)
+			check_send(ep, &send[r], (uint32_t)r, 1, buf, LOST_LEN);
+		for (int i = 0; i < 20; i++)
+			check_progress(ep);
+		check_dies(c, rank);
+		kill(getpid(), SIGKILL);
+	}
+	check_send(ep, &send[0], dead, 1, buf, LOST_LEN);
+	lost_expect(ep, dead);
+	if (!check_failed(c)) {
+		lost_await_send(ep, &send[0]);
+		lost_check_arrivals(ep);
+	}
+	check_close(ep, 0);
+	check_ep_free(ep);
+	free(buf);
+	free(send);
+}
+
+static void lost_dies(struct check_case *c)
+{
+	check_ranks(c, lost_dies_rank);
+}
+
+/* ------------------------------------------------------------------ refusing -- */
+
+/* Rank 0 refuses the first message of rank 1: nothing else comes of it, nor from that rank. */
+static void lost_refuse_rank(struct check_case *c, int rank)
+{
+	struct check_ep *ep = check_ep_new(c, rank, 0);
+	coll_error_t err = {.size = sizeof(err)};
+	coll_send_t *send = check_memory(3 * sizeof(*send));
+	uint8_t *buf = check_payload(100000, 1);
+	int sent[3] = {0, 0, 0};
+
+	ep->manner.refuse_peer = rank == 0 ? 2 : 0;
+	if (check_open(ep) || check_barrier(c, rank, &ep->turn)) {
+		check_ep_free(ep);
+		return;
+	}
+	for (int k = 0; rank == 1 && k < 3; k++) {
+		check_send_fill(&send[k], 0, (uint64_t)k + 1, buf, k == 1 ? 300 : 100000);
+		sent[k] = !check_send_raw(ep, &send[k], &err);
+		lost_linger(ep);
+	}
+	for (int i = 0; i < 3; i++)
+		lost_linger(ep);
+	for (int k = 0; k < 3; k++)
+		if (sent[k])
+			lost_await_send(ep, &send[k]);
+	check_barrier(c, rank, &ep->turn);
+	if (rank == 0 && !ep->arrived_count)
+		check_fail(c, "rank 0: the message to be refused did not come");
+	if (ep->seen.cookie || ep->seen.over)
+		check_fail(c, "rank %d: data or arrived was called for a refused message", rank);
+	if (rank == 0 && ep->arrived_count > 1)
+		check_fail(c,
+			   "rank 0: a message of rank 1 was refused, yet %llu more were announced: "
+			   "the connection is to be closed",
+			   (unsigned long long)ep->arrived_count - 1);
+	check_close(ep, 0);
+	check_ep_free(ep);
+	free(buf);
+	free(send);
+}
+
+static void lost_refuse(struct check_case *c)
+{
+	check_ranks(c, lost_refuse_rank);
+}
+
+const struct check check_lost_checks[] = {
+	{.name = "lost",
+	 .says = "peer_lost is told of a rank that has closed to those who spoke to it",
+	 .promise = "coll_host_t.peer_lost",
+	 .group = CHECK_FAULTS,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .run = lost_close},
+	{.name = "lost-once",
+	 .says = "peer_lost is told once, and of nobody else",
+	 .promise = "coll_host_t.peer_lost",
+	 .group = CHECK_FAULTS,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .ranks_max = 4,
+	 .run = lost_once},
+	{.name = "lost-send",
+	 .says = "sends to a rank that has closed come to an end",
+	 .promise = "coll_transport_t.progress",
+	 .group = CHECK_FAULTS,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .ranks_max = 3,
+	 .run = lost_send},
+	{.name = "lost-dies",
+	 .says = "a rank that is killed is told by peer_lost, its half messages by arrived",
+	 .promise = "coll_host_t.arrived",
+	 .group = CHECK_FAULTS,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_PROCESSES,
+	 .ranks_min = 2,
+	 .run = lost_dies},
+	{.name = "refuse",
+	 .says = "after arrive returned a code nothing more comes from that peer",
+	 .promise = "coll_host_t.arrive",
+	 .group = CHECK_FAULTS,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .ranks_max = 3,
+	 .run = lost_refuse},
+	{.name = NULL},
+};

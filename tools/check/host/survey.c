@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* survey.c - which memory and how many devices a plugin works with, seen before the first check. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "check/host/host.h"
+#include "lib/memory.h"
+
+/* In a process of its own: it loads the plugin and opens the driver. */
+__attribute__((noreturn)) static void survey_child(struct check_survey *survey,
+						   const struct check_options *options)
+{
+	const struct check_case c = {.options = options};
+	int quiet = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	const struct check_plugin *plugin;
+	const char *text;
+
+	dup2(quiet, STDOUT_FILENO);
+	dup2(quiet, STDERR_FILENO);
+	alarm((unsigned)(options->timeout_ms / 1000));
+	plugin = check_plugin(&c, &text);
+	if (!plugin)
+		_exit(0);
+	survey->bare = !plugin->backend.transport;
+	if (plugin->backend.memory & COLL_MEM_HOST)
+		_exit(0);
+	survey->managed = !!(plugin->backend.memory & COLL_MEM_CUDA_MANAGED);
+	survey->devices = memory_devices();
+	snprintf(survey->why, sizeof(survey->why), "%s", memory_error());
+	survey->device_only = !!(plugin->backend.memory & (COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED));
+	_exit(0);
+}
+
+/* A plugin that cannot even be looked at keeps the zeros: the checks themselves will say why. */
+void check_survey(struct check_options *options)
+{
+	struct check_survey *survey = mmap(NULL, sizeof(*survey), PROT_READ | PROT_WRITE,
+					   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t pid;
+
+	if (survey == MAP_FAILED)
+		return;
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0)
+		survey_child(survey, options);
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0)
+		continue;
+	options->survey = *survey;
+	munmap(survey, sizeof(*survey));
+}

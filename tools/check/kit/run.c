@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* run.c - runs each case of a check in a process of its own and judges how that ended. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "check/kit/kit.h"
+#include "check/kit/trace.h"
+#include "lib/tool.h"
+
+enum { RUN_NAP_US = 500, RUN_OUTPUT = 16384 };
+
+/* A case in the making and its process. */
+struct run {
+	struct check_case c;
+	pid_t pid;
+	int output_fd;
+	int hung;
+	int status; /* of waitpid */
+	char output[RUN_OUTPUT];
+};
+
+static char run_traces[CHECK_TRACES][CHECK_TEXT + 200];
+static struct check_shared *run_crash_shared;
+
+const char *check_traced(enum check_trace trace)
+{
+	return run_traces[trace];
+}
+
+/* ------------------------------------------------------------------ the child -- */
+
+/* Says who it was; then the signal comes again, and ends the process as it would have. */
+static void run_crashed(int number)
+{
+	(void)number;
+	atomic_store(&run_crash_shared->crash_rank, check_crashing_rank());
+}
+
+static void run_catch_crashes(struct check_shared *shared)
+{
+	static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+	struct sigaction action = {.sa_handler = run_crashed, .sa_flags = SA_RESETHAND}, old;
+
+	run_crash_shared = shared;
+	/* A sanitizer's own handler says more. */
+	for (int i = 0; i < 5; i++)
+		if (!sigaction(numbers[i], NULL, &old) && old.sa_handler == SIG_DFL)
+			sigaction(numbers[i], &action, NULL);
+}
+
+/* libcoll is to find the plugin, by name, and nothing else. */
+static void run_environment(const struct check_options *options)
+{
+	char name[128];
+
+	setenv("COLL_PLUGIN_PATH", options->dir, 1);
+	setenv("COLL_BACKEND", options->name, 1);
+	for (const char *const *key = options->keys; *key; key += 2) {
+		snprintf(name, sizeof(name), "COLL_%s_%s", options->name, key[0]);
+		for (char *p = name; *p; p++)
+			*p = *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p;
+		setenv(name, key[1], 1);
+	}
+}
+
+__attribute__((noreturn)) static void run_child(struct run *run)
+{
+	struct check_case *c = &run->c;
+	struct check_watch watch;
+
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	dup2(run->output_fd, STDOUT_FILENO);
+	dup2(run->output_fd, STDERR_FILENO);
+	run_catch_crashes(c->shared);
+	check_slot(c, 0, "loading");
+	if (c->check->group == CHECK_API)
+		run_environment(c->options);
+	c->options->needs(c);
+	check_slot(c, 0, NULL);
+	if (!atomic_load(&c->shared->skipped)) {
+		if (c->nranks && !c->processes)
+			check_device_begin(c, 0);
+		check_watch_begin(&watch);
+		c->check->run(c);
+		/* The core may keep what it likes. */
+		if (c->check->group != CHECK_API)
+			check_watch_end(c, &watch);
+	}
+	atomic_store(&c->shared->finished, 1);
+	check_slot(c, 0, "exit");
+	exit(0); /* not _exit: leak checkers and exit handlers run there */
+}
+
+/* ------------------------------------------------------------------ the parent -- */
+
+/* Until the child has ended or its time is over; then all its processes end. */
+static void run_watch(struct run *run)
+{
+	int64_t deadline = tool_now_ms() + run->c.options->timeout_ms;
+	siginfo_t info;
+
+	for (;;) {
+		info.si_pid = 0;
+		if (waitid(P_PID, (id_t)run->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+		    info.si_pid)
+			break;
+		if (tool_now_ms() > deadline) {
+			run->hung = 1;
+			break;
+		}
+		usleep(RUN_NAP_US);
+	}
+	/* Not yet waited for, so that the number is still its own. */
+	kill(-run->pid, SIGKILL);
+	kill(run->pid, SIGKILL);
+	while (waitpid(run->pid, &run->status, 0) < 0 && errno == EINTR)
+		;
+}
+
+static void run_read_output(struct run *run)
+{
+	ssize_t n = pread(run->output_fd, run->output, sizeof(run->output) - 1, 0);
+
+	run->output[n > 0 ? n : 0] = '\0';
+	close(run->output_fd);
+}
+
+/* "rank 1 in close", of a rank that is somewhere; "" if nobody is. */
+static const char *run_where(const struct check_shared *shared, int only, char *text, size_t size)
+{
+	text[0] = '\0';
+	for (int r = 0; r < CHECK_RANKS; r++) {
+		const char *slot = (const char *)atomic_load(&shared->slot[r]);
+
+		if (!slot || (only && r + 1 != only))
+			continue;
+		snprintf(text, size, " in %s (rank %d)", slot, r);
+		break;
+	}
+	return text;
+}
+
+/* Was it a failure, and how to say it?  Texts of the check itself say it best. */
+static int run_judge(const struct run *run, char *text, size_t size)
+{
+	struct check_shared *shared = run->c.shared;
+	int crashed = WIFSIGNALED(run->status) && !run->hung;
+	char where[80];
+
+	run_where(shared, crashed ? atomic_load(&shared->crash_rank) : 0, where, sizeof(where));
+	if (run->hung && (where[0] || atomic_load(&shared->failed) != 2))
+		snprintf(text, size, "it hung for %lld s%s",
+			 (long long)run->c.options->timeout_ms / 1000, where);
+	else if (atomic_load(&shared->failed) == 2)
+		snprintf(text, size, "%s", shared->text);
+	else if (crashed)
+		snprintf(text, size, "it was killed by signal %d (%s)%s", WTERMSIG(run->status),
+			 strsignal(WTERMSIG(run->status)), where);
+	else if (!atomic_load(&shared->finished))
+		snprintf(text, size, "the process was ended with status %d%s",
+			 WEXITSTATUS(run->status), where);
+	else if (WEXITSTATUS(run->status))
+		snprintf(text, size, "the process ended with status %d at exit",
+			 WEXITSTATUS(run->status));
+	else
+		return 0;
+	return 1;
+}
+
+static const char *run_case_name(const struct check_case *c, char *text, size_t size)
+{
+	text[0] = '\0';
+	if (c->nranks)
+		snprintf(text, size, "%d %s%s: ", c->nranks, c->processes ? "process" : "thread",
+			 c->nranks == 1 ? ""
+			 : c->processes ? "es"
+					: "s");
+	return text;
+}
+
+static void run_keep_traces(const struct run *run)
+{
+	char name[40];
+	int n = (int)strcspn(run->output, "\n");
+
+	run_case_name(&run->c, name, sizeof(name));
+	if (run->output[0] && run->c.check->group < CHECK_API && !run_traces[CHECK_PRINTED][0])
+		snprintf(run_traces[CHECK_PRINTED], sizeof(run_traces[0]),
+			 "in '%s', %sit printed '%.*s'", run->c.check->name, name,
+			 n < 200 ? n : 200, run->output);
+	for (int i = 0; i < CHECK_TRACES; i++)
+		if (atomic_load(&run->c.shared->traced[i]) == 2 && !run_traces[i][0])
+			snprintf(run_traces[i], sizeof(run_traces[i]), "in '%s', %s%s",
+				 run->c.check->name, name, run->c.shared->trace[i]);
+}
+
+static void run_report(struct run *run, struct check_result *result)
+{
+	char text[CHECK_TEXT], name[40];
+
+	result->cases++;
+	result->calls += atomic_load(&run->c.shared->calls);
+	if (run_judge(run, text, sizeof(text))) {
+		result->verdict = CHECK_NOT_PASSED;
+		snprintf(result->text, sizeof(result->text), "%s%s",
+			 run_case_name(&run->c, name, sizeof(name)), text);
+		snprintf(result->output, sizeof(result->output), "%s", run->output);
+		return;
+	}
+	run_keep_traces(run);
+	if (atomic_load(&run->c.shared->skipped) == 2) {
+		if (result->skipped++)
+			return;
+		snprintf(result->skip, sizeof(result->skip), "%s", run->c.shared->skip);
+	}
+}
+
+static int run_one(struct run *run, struct check_result *result)
+{
+	struct check_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+					   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	run->c.shared = shared;
+	run->output_fd = memfd_create("coll check", MFD_CLOEXEC);
+	fflush(NULL);
+	run->pid = shared == MAP_FAILED || run->output_fd < 0 ? -1 : fork();
+	if (run->pid == 0)
+		run_child(run);
+	if (run->pid < 0) {
+		result->verdict = CHECK_NOT_PASSED;
+		snprintf(result->text, sizeof(result->text),
+			 "the kit cannot make a process for it: %s", strerror(errno));
+		return -1;
+	}
+	run_watch(run);
+	run_read_output(run);
+	run_report(run, result);
+	munmap(shared, sizeof(*shared));
+	return 0;
+}
+
+void check_run(const struct check *check, const struct check_options *options,
+	       struct check_result *result)
+{
+	static struct run run;
+	int low = check->ranks_min > options->ranks_min ? check->ranks_min : options->ranks_min;
+	int high = options->ranks_max;
+
+	if (check->ranks_max && check->ranks_max < high)
+		high = check->ranks_max;
+	if (high < low && check->ranks_min > high)
+		high = low; /* it cannot do with fewer */
+	if (high < low)
+		low = high;
+	if (check->ways == CHECK_ALONE)
+		low = high = 0;
+	*result = (struct check_result){.verdict = CHECK_PASSED};
+	for (int n = low; n <= high && result->verdict == CHECK_PASSED; n++)
+		for (int processes = 0; processes < 2; processes++) {
+			unsigned way = processes ? CHECK_PROCESSES : CHECK_THREADS;
+
+			if (check->ways == CHECK_ALONE ? processes : !(check->ways & way))
+				continue;
+			run = (struct run){.c = {.check = check,
+						 .options = options,
+						 .nranks = n,
+						 .processes = processes,
+						 .quick = options->quick,
+						 .patience_ms = options->timeout_ms / 2}};
+			if (run_one(&run, result) || result->verdict != CHECK_PASSED)
+				break;
+		}
+	if (check->trace && run_traces[check->trace - 1][0] && result->verdict == CHECK_PASSED) {
+		result->verdict = CHECK_NOT_PASSED;
+		snprintf(result->text, sizeof(result->text), "%s", run_traces[check->trace - 1]);
+	}
+	if (result->verdict == CHECK_PASSED && result->skipped == result->cases) {
+		result->verdict = CHECK_SKIPPED;
+		snprintf(result->text, sizeof(result->text), "%s", result->skip);
+	}
+}

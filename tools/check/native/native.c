@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* native.c - the native group by itself; its collectives are checked through coll.h. */
+#include <pthread.h>
+#include <string.h>
+#include "check/host/host.h"
+#include "check/native/native.h"
+#include "lib/tool.h"
+
+enum { NATIVE_BOUND_MS = 5000, NATIVE_ABORTS = 2 };
+
+static void native_expect(struct check_ep *ep, const char *what, int32_t code,
+			  const coll_error_t *err)
+{
+	if (code)
+		check_fail(ep->c, "rank %d: %s returned %d: %.300s", ep->rank, what, code,
+			   err->text);
+}
+
+static void native_in_time(struct check_ep *ep, const char *what, int64_t begin, int64_t bound)
+{
+	int64_t took = tool_now_ms() - begin;
+
+	if (took > bound)
+		check_fail(ep->c, "rank %d: %s took %lld ms", ep->rank, what, (long long)took);
+}
+
+/* ------------------------------------------------------------------ idle -- */
+
+static void native_idle_rank(struct check_ep *ep)
+{
+	const coll_native_t *n = &ep->plugin->native;
+	coll_error_t err = {.size = sizeof(err)};
+	int64_t begin = tool_now_ms();
+
+	native_expect(ep, "query of an idle endpoint", n->query(ep->ep, &err), &err);
+	if (n->sync)
+		native_expect(ep, "sync of an idle endpoint", n->sync(ep->ep, 1000, &err), &err);
+	if (n->async_error)
+		native_expect(ep, "async_error", n->async_error(ep->ep, &err), &err);
+	native_in_time(ep, "query, sync and async_error with nothing to do", begin,
+		       NATIVE_BOUND_MS);
+}
+
+static void native_idle(struct check_case *c)
+{
+	check_endpoints(c, native_idle_rank);
+}
+
+static void native_group_rank(struct check_ep *ep)
+{
+	const coll_native_t *n = &ep->plugin->native;
+	coll_error_t err = {.size = sizeof(err)};
+
+	if (!n->group_begin) {
+		check_skip(ep->c, "the plugin has no native->group_begin");
+		return;
+	}
+	native_expect(ep, "group_begin", n->group_begin(ep->ep, &err), &err);
+	native_expect(ep, "group_end of an empty group", n->group_end(ep->ep, &err), &err);
+	native_expect(ep, "query after it", n->query(ep->ep, &err), &err);
+}
+
+static void native_group(struct check_case *c)
+{
+	check_endpoints(c, native_group_rank);
+}
+
+/* ------------------------------------------------------------------ abort -- */
+
+static void *native_abort_thread(void *arg)
+{
+	struct check_ep *ep = arg;
+
+	for (int i = 0; i < NATIVE_ABORTS; i++)
+		ep->plugin->native.abort(ep->ep);
+	return NULL;
+}
+
+static void native_abort_rank(struct check_ep *ep)
+{
+	const coll_native_t *n = &ep->plugin->native;
+	coll_error_t err = {.size = sizeof(err)};
+	int64_t begin = tool_now_ms();
+	pthread_t thread;
+
+	if (!n->abort) {
+		check_skip(ep->c, "the plugin has no native->abort");
+		return;
+	}
+	check_slot(ep->c, ep->rank, "abort");
+	if (pthread_create(&thread, NULL, native_abort_thread, ep))
+		return;
+	/* Any code will do; what matters is that it comes. */
+	n->query(ep->ep, &err);
+	n->abort(ep->ep);
+	pthread_join(thread, NULL);
+	n->query(ep->ep, &err);
+	check_slot(ep->c, ep->rank, NULL);
+	native_in_time(ep, "abort", begin, NATIVE_BOUND_MS);
+}
+
+static void native_abort(struct check_case *c)
+{
+	check_endpoints(c, native_abort_rank);
+}
+
+/* ------------------------------------------------------------------ events -- */
+
+static void native_events_rank(struct check_ep *ep)
+{
+	const coll_native_t *n = &ep->plugin->native;
+	coll_error_t err = {.size = sizeof(err)};
+	int64_t begin = tool_now_ms();
+	void *event = NULL;
+
+	native_expect(ep, "event_create", n->event_create(ep->ep, &event, &err), &err);
+	if (check_failed(ep->c))
+		return;
+	for (int i = 0; i < 3; i++) {
+		native_expect(ep, "event_record", n->event_record(ep->ep, event, NULL, &err), &err);
+		native_expect(ep, "event_wait", n->event_wait(ep->ep, event, NULL, &err), &err);
+		native_expect(ep, "event_synchronize of an idle endpoint",
+			      n->event_synchronize(ep->ep, event, NATIVE_BOUND_MS / 2, &err), &err);
+		native_expect(ep, "event_query after event_synchronize",
+			      n->event_query(ep->ep, event, &err), &err);
+	}
+	n->event_destroy(ep->ep, event);
+	native_in_time(ep, "events of an idle endpoint", begin, 3 * (int64_t)NATIVE_BOUND_MS);
+}
+
+static void native_events(struct check_case *c)
+{
+	check_endpoints(c, native_events_rank);
+}
+
+/* ------------------------------------------------------------------ split -- */
+
+/* All ranks in one colour, or this one in none. */
+static void native_split_as(struct check_ep *ep, int32_t colour, int world)
+{
+	struct check_ep *made = check_ep_new(ep->c, ep->rank, world);
+	const coll_native_t *n = &ep->plugin->native;
+	coll_error_t err = {.size = sizeof(err)};
+	int64_t begin = tool_now_ms();
+	int32_t code;
+
+	made->ep = colour < 0 ? ep : NULL;
+	check_slot(ep->c, ep->rank, "split");
+	code = n->split(ep->ep, colour, ep->rank, colour < 0 ? NULL : &made->host, &made->ep, &err);
+	check_slot(ep->c, ep->rank, NULL);
+	native_in_time(ep, "split", begin, ep->host.timeout_ms + NATIVE_BOUND_MS);
+	native_expect(ep, "split", code, &err);
+	if (code) {
+		made->ep = NULL;
+	} else if (colour < 0) {
+		if (made->ep)
+			check_fail(ep->c, "rank %d: split with colour -1 left *newep not NULL",
+				   ep->rank);
+		made->ep = NULL;
+	} else if (!made->ep) {
+		check_fail(ep->c, "rank %d: split gave no endpoint", ep->rank);
+	} else {
+		native_expect(ep, "query of what split made", n->query(made->ep, &err), &err);
+	}
+	check_barrier(ep->c, ep->rank, &ep->turn);
+	check_close(made, 1000);
+	check_ep_free(made);
+}
+
+static void native_split_rank(struct check_ep *ep)
+{
+	native_split_as(ep, 0, 1);
+	native_split_as(ep, -1, 2);
+}
+
+static void native_split(struct check_case *c)
+{
+	check_endpoints(c, native_split_rank);
+}
+
+/* ------------------------------------------------------------------ the rest -- */
+
+static void native_register_rank(struct check_ep *ep)
+{
+	static uint8_t memory[4096];
+	const coll_native_t *n = &ep->plugin->native;
+	coll_error_t err = {.size = sizeof(err)};
+	void *handle = NULL;
+
+	if (!n->mem_register) {
+		check_skip(ep->c, "the plugin has no native->mem_register");
+		return;
+	}
+	if (!(ep->plugin->backend.memory & COLL_MEM_HOST)) {
+		check_skip(ep->c, "the plugin takes no host memory");
+		return;
+	}
+	native_expect(ep, "mem_register",
+		      n->mem_register(ep->ep, memory, sizeof(memory), COLL_MEM_HOST, &handle, &err),
+		      &err);
+	if (!check_failed(ep->c))
+		n->mem_deregister(ep->ep, handle);
+}
+
+static void native_register(struct check_case *c)
+{
+	check_endpoints(c, native_register_rank);
+}
+
+static void native_op_rank(struct check_ep *ep)
+{
+	const coll_native_t *n = &ep->plugin->native;
+	coll_error_t err = {.size = sizeof(err)};
+	const float scalar = 0.5f;
+	int32_t op = -1, code;
+
+	if (!n->op_create_pre_mul_sum || !n->op_destroy) {
+		check_skip(ep->c, "the plugin has no native->op_create_pre_mul_sum");
+		return;
+	}
+	code = n->op_create_pre_mul_sum(ep->ep, &op, &scalar, COLL_FLOAT32, 1, &err);
+	if (code == COLL_ERR_UNSUPPORTED) {
+		check_skip(ep->c, "the plugin has no such operation on float32");
+		return;
+	}
+	native_expect(ep, "op_create_pre_mul_sum", code, &err);
+	if (!code && op < COLL_AVG)
+		check_fail(ep->c, "rank %d: the new operation has the number %d of an old one",
+			   ep->rank, op);
+	if (!code)
+		native_expect(ep, "op_destroy", n->op_destroy(ep->ep, op, &err), &err);
+}
+
+static void native_op(struct check_case *c)
+{
+	check_endpoints(c, native_op_rank);
+}
+
+const struct check check_native_checks[] = {
+	{.name = "native-idle",
+	 .says = "query, sync and async_error say success when nothing was enqueued",
+	 .promise = "coll_native_t.query",
+	 .group = CHECK_NATIVE_GROUP,
+	 .needs = CHECK_NATIVE,
+	 .ways = CHECK_EITHER,
+	 .run = native_idle},
+	{.name = "native-group",
+	 .says = "an empty group begins and ends",
+	 .promise = "coll_native_t.group_begin",
+	 .group = CHECK_NATIVE_GROUP,
+	 .needs = CHECK_NATIVE,
+	 .ways = CHECK_EITHER,
+	 .ranks_max = 2,
+	 .run = native_group},
+	{.name = "native-abort",
+	 .says = "abort comes from any thread, more than once, and ends in time",
+	 .promise = "coll_native_t.abort",
+	 .group = CHECK_NATIVE_GROUP,
+	 .needs = CHECK_NATIVE,
+	 .ways = CHECK_EITHER,
+	 .ranks_max = 3,
+	 .run = native_abort},
+	{.name = "native-events",
+	 .says = "events are made, recorded, waited for and destroyed",
+	 .promise = "coll_native_t.event_create",
+	 .group = CHECK_NATIVE_GROUP,
+	 .needs = CHECK_NATIVE | CHECK_EVENTS,
+	 .ways = CHECK_EITHER,
+	 .ranks_max = 3,
+	 .run = native_events},
+	{.name = "native-split",
+	 .says = "split makes an endpoint for a colour and none for colour -1",
+	 .promise = "coll_native_t.split",
+	 .group = CHECK_NATIVE_GROUP,
+	 .needs = CHECK_NATIVE | CHECK_SPLIT,
+	 .ways = CHECK_EITHER,
+	 .ranks_max = 3,
+	 .run = native_split},
+	{.name = "native-register",
+	 .says = "host memory is registered and deregistered",
+	 .promise = "coll_native_t.mem_register",
+	 .group = CHECK_NATIVE_GROUP,
+	 .needs = CHECK_NATIVE,
+	 .ways = CHECK_THREADS,
+	 .ranks_max = 2,
+	 .run = native_register},
+	{.name = "native-op",
+	 .says = "an operation sum of scalar times x is made and destroyed",
+	 .promise = "coll_native_t.op_create_pre_mul_sum",
+	 .group = CHECK_NATIVE_GROUP,
+	 .needs = CHECK_NATIVE,
+	 .ways = CHECK_THREADS,
+	 .ranks_max = 2,
+	 .run = native_op},
+	{.name = NULL},
+};

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* close.c - close in every state: with sends under way, arrivals half done, peers gone. */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include "check/host/host.h"
+#include "check/p2p/p2p.h"
+#include "lib/tool.h"
+
+enum { CLOSE_SLACK_MS = 5000, CLOSE_SENDS = 6, CLOSE_AFTER = 300 };
+
+static const uint64_t close_len = 8 << 20;
+
+/* Memory whose use after close is a crash, not a chance. */
+static void *close_map(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void close_in_time(struct check_ep *ep, int64_t timeout_ms)
+{
+	int64_t took = check_close(ep, timeout_ms);
+
+	if (took > timeout_ms + CLOSE_SLACK_MS)
+		check_fail(ep->c, "rank %d: close with timeout %lld ms took %lld ms", ep->rank,
+			   (long long)timeout_ms, (long long)took);
+}
+
+/* ------------------------------------------------------------------ sends -- */
+
+static void close_start_sends(struct check_ep *ep, coll_send_t *send, const uint8_t *buf)
+{
+	for (int k = 0; k < CLOSE_SENDS; k++)
+		check_send(ep, &send[k], (uint32_t)((ep->rank + 1 + k) % ep->nranks),
+			   (uint64_t)k + 1, buf, close_len);
+}
+
+/*
+ * The last rank closes with sends under way and takes their memory away; the others go on and get
+ * what comes.
+ */
+static void close_sending_rank(struct check_case *c, int rank)
+{
+	struct check_ep *ep = check_ep_new(c, rank, 0);
+	size_t size = CLOSE_SENDS * sizeof(coll_send_t);
+	coll_send_t *send = close_map(size);
+	uint8_t *buf = close_map(close_len);
+	int leaves = rank == c->nranks - 1;
+
+	if (!send || !buf || check_open(ep)) {
+		check_ep_free(ep);
+		return;
+	}
+	check_barrier(c, rank, &ep->turn);
+	if (leaves) {
+		close_start_sends(ep, send, buf);
+		check_progress(ep);
+		close_in_time(ep, 0);
+	}
+	for (int i = 0; !leaves && i < CLOSE_AFTER / 3; i++)
+		check_progress(ep);
+	check_barrier(c, rank, &ep->turn);
+	if (leaves) {
+		munmap(send, size);
+		munmap(buf, close_len);
+	}
+	check_barrier(c, rank, &ep->turn);
+	for (int i = 0; !leaves && i < CLOSE_AFTER; i++)
+		check_progress(ep);
+	check_barrier(c, rank, &ep->turn);
+	check_close(ep, 0);
+	check_ep_free(ep);
+}
+
+static void close_sending(struct check_case *c)
+{
+	check_ranks(c, close_sending_rank);
+}
+
+/* ------------------------------------------------------------------ arrivals -- */
+
+/* The last rank closes while messages to it are half there; its buffers go away with it. */
+static void close_receiving_rank(struct check_case *c, int rank)
+{
+	struct check_ep *ep = check_ep_new(c, rank, 0);
+	coll_send_t *send = check_memory(CLOSE_SENDS * sizeof(*send));
+	uint8_t *buf = check_payload(close_len, 1);
+	int leaves = rank == c->nranks - 1, bad = check_open(ep);
+
+	bad = bad || check_barrier(c, rank, &ep->turn);
+	for (int k = 0; !bad && !leaves && k < CLOSE_SENDS; k++)
+		bad = check_send(ep, &send[k], (uint32_t)c->nranks - 1, (uint64_t)k + 1, buf,
+				 close_len);
+	bad = check_barrier(c, rank, &ep->turn) || bad;
+	for (int i = 0; !bad && i < (leaves ? 5 : CLOSE_AFTER); i++)
+		check_progress(ep);
+	if (leaves)
+		close_in_time(ep, 0);
+	check_barrier(c, rank, &ep->turn);
+	for (int i = 0; !bad && !leaves && i < CLOSE_AFTER; i++)
+		check_progress(ep);
+	close_in_time(ep, 0);
+	check_barrier(c, rank, &ep->turn);
+	check_ep_free(ep);
+	free(buf);
+	free(send);
+}
+
+static void close_receiving(struct check_case *c)
+{
+	check_ranks(c, close_receiving_rank);
+}
+
+/* ------------------------------------------------------------------ the others are gone -- */
+
+static void close_last_rank(struct check_case *c, int rank)
+{
+	struct check_ep *ep = check_ep_new(c, rank, 0);
+	int bad = check_open(ep) || check_barrier(c, rank, &ep->turn);
+
+	/* One after the other, the first before all others. */
+	for (int turn = 0; !bad && turn < c->nranks; turn++) {
+		if (turn == rank)
+			close_in_time(ep, 1000);
+		bad = check_barrier(c, rank, &ep->turn);
+	}
+	check_ep_free(ep);
+}
+
+static void close_last(struct check_case *c)
+{
+	check_ranks(c, close_last_rank);
+}
+
+/* ------------------------------------------------------------------ hand over -- */
+
+/* What was accepted is handed over in close; the receiver looks only when the sender is gone. */
+static void close_hands_over_rank(struct check_case *c, int rank)
+{
+	enum { COUNT = 10, LEN = 500 };
+	struct check_ep *ep = check_ep_new(c, rank, 0);
+	coll_send_t send[COUNT];
+	uint8_t *buf = check_payload(LEN, 1);
+	const struct check_arrival *a;
+	int bad = check_open(ep) || check_barrier(c, rank, &ep->turn);
+
+	if (!bad && rank == 0) {
+		for (int k = 0; k < COUNT && !bad; k++)
+			bad = check_send(ep, &send[k], 1, (uint64_t)k + 1, buf, LEN) ||
+			      check_wait_send(ep, &send[k]);
+		check_close(ep, c->patience_ms / 2);
+	}
+	bad = check_barrier(c, rank, &ep->turn) || bad;
+	for (int k = 0; k < COUNT && !bad && rank == 1; k++) {
+		a = check_recv(ep, 0, (uint64_t)k + 1);
+		bad = !a;
+		if (a && check_differs(a->buf, LEN, 1) != LEN)
+			check_fail(c, "rank 1: a message of a rank that has closed differs");
+	}
+	check_barrier(c, rank, &ep->turn);
+	check_close(ep, 0);
+	check_ep_free(ep);
+	free(buf);
+}
+
+static void close_hands_over(struct check_case *c)
+{
+	check_ranks(c, close_hands_over_rank);
+}
+
+const struct check check_close_checks[] = {
+	{.name = "close-sending",
+	 .says = "close drops sends under way and does not touch their memory afterwards",
+	 .promise = "coll_backend_t.close",
+	 .group = CHECK_FAULTS,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .run = close_sending},
+	{.name = "close-receiving",
+	 .says = "close comes to an end with messages half received",
+	 .promise = "coll_backend_t.close",
+	 .group = CHECK_FAULTS,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .run = close_receiving},
+	{.name = "close-last",
+	 .says = "ranks may close one after the other",
+	 .promise = "coll_backend_t.close",
+	 .group = CHECK_FAULTS,
+	 .ways = CHECK_EITHER,
+	 .run = close_last},
+	{.name = "close-delivers",
+	 .says = "messages with status success arrive although the sender has closed",
+	 .promise = "coll_send_t.status",
+	 .group = CHECK_FAULTS,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .ranks_max = 2,
+	 .run = close_hands_over},
+	{.name = NULL},
+};

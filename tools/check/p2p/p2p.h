@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* p2p.h - checks of messages between endpoints when nothing goes wrong. */
+#ifndef TOOLS_CHECK_P2P_H
+#define TOOLS_CHECK_P2P_H
+
+#include "check/kit/kit.h"
+
+extern const struct check check_open_checks[];     /* open and close when all is well */
+extern const struct check check_send_checks[];     /* what is sent arrives */
+extern const struct check check_status_checks[];   /* the sender's side of a message */
+extern const struct check check_receive_checks[];  /* the receiver's side of a message */
+extern const struct check check_progress_checks[]; /* progress, threads, several endpoints */
+extern const struct check check_sleep_checks[];    /* wait_fd, arm, mem_register */
+extern const struct check check_close_checks[];    /* close in every state */
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* progress.c - progress: its answer, its haste; changing threads, several endpoints. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "check/host/host.h"
+#include "check/p2p/p2p.h"
+#include "lib/tool.h"
+
+enum {
+	PROGRESS_BOUND_MS = 2000, /* where a millisecond is promised, on a machine that is busy */
+	PROGRESS_IDLE = 100,
+	PROGRESS_IDLE_MS = 4000, /* for all of them */
+	PROGRESS_THREADS = 6,
+	PROGRESS_WORLDS = 3
+};
+
+static uint32_t progress_next(const struct check_ep *ep)
+{
+	return (uint32_t)((ep->rank + 1) % ep->nranks);
+}
+
+static uint32_t progress_before(const struct check_ep *ep)
+{
+	return (uint32_t)((ep->rank + ep->nranks - 1) % ep->nranks);
+}
+
+/* ------------------------------------------------------------------ haste -- */
+
+static void progress_haste_rank(struct check_ep *ep)
+{
+	uint64_t len = 4 << 20;
+	coll_send_t *send = check_memory(4 * sizeof(*send));
+	uint8_t *buf = check_payload(len, 1);
+	int64_t begin;
+
+	for (uint64_t k = 0; k < 4; k++)
+		if (check_send(ep, &send[k], progress_next(ep), k + 1, buf, len))
+			return;
+	for (uint64_t k = 0; k < 4; k++)
+		if (!check_recv(ep, progress_before(ep), k + 1) || check_wait_send(ep, &send[k]))
+			return;
+	if (check_meet(ep))
+		return;
+	begin = tool_now_ms();
+	for (int i = 0; i < PROGRESS_IDLE; i++)
+		check_progress(ep);
+	if (tool_now_ms() - begin > PROGRESS_IDLE_MS)
+		check_fail(ep->c, "rank %d: %d calls with nothing to do took %lld ms", ep->rank,
+			   PROGRESS_IDLE, (long long)(tool_now_ms() - begin));
+	if (ep->seen.slowest_us > (int64_t)PROGRESS_BOUND_MS * 1000)
+		check_fail(ep->c, "rank %d: one call took %lld ms", ep->rank,
+			   (long long)ep->seen.slowest_us / 1000);
+	if (check_meet(ep))
+		return;
+	free(buf);
+	free(send);
+}
+
+static void progress_haste(struct check_case *c)
+{
+	check_endpoints(c, progress_haste_rank);
+}
+
+/* ------------------------------------------------------------------ answer -- */
+
+/* After a message has come and gone, it says 1 where something moved, and 0 in the end. */
+static void progress_answer_rank(struct check_ep *ep)
+{
+	uint8_t buf[100] = {0};
+	coll_send_t send;
+	int moved = 0, within = 0, answer = 1, odd = 0;
+	uint64_t came;
+	int64_t deadline = tool_now_ms() + ep->c->patience_ms;
+
+	if (check_send(ep, &send, progress_next(ep), 1, buf, sizeof(buf)))
+		return;
+	while (!check_find(ep, progress_before(ep), 1) && tool_now_ms() < deadline) {
+		came = ep->arrived_count;
+		answer = check_progress(ep);
+		within |= ep->arrived_count > came;
+		moved |= answer != 0 && ep->arrived_count > came;
+		odd |= answer != 0 && answer != 1;
+	}
+	if (!check_recv(ep, progress_before(ep), 1) || check_wait_send(ep, &send) || check_meet(ep))
+		return;
+	for (int i = 0; i < 1000 && answer; i++) {
+		answer = check_progress(ep);
+		usleep(1000);
+	}
+	if (odd)
+		check_fail(ep->c, "rank %d: progress returned something else than 0 and 1",
+			   ep->rank);
+	if (within && !moved)
+		check_fail(ep->c, "rank %d: progress returned 0 although a message arrived in it",
+			   ep->rank);
+	if (answer)
+		check_fail(ep->c, "rank %d: progress goes on to return 1 with nothing to do",
+			   ep->rank);
+	check_meet(ep);
+}
+
+static void progress_answer(struct check_case *c)
+{
+	check_endpoints(c, progress_answer_rank);
+}
+
+/* ------------------------------------------------------------------ threads -- */
+
+struct progress_turn {
+	struct check_ep *ep;
+	uint64_t tag;
+	int open, close;
+	int bad;
+};
+
+/* One exchange of messages with the neighbours, in whichever thread. */
+static void *progress_thread(void *arg)
+{
+	struct progress_turn *turn = arg;
+	struct check_ep *ep = turn->ep;
+	uint64_t len = 100000;
+	uint8_t *buf = check_payload(len, turn->tag);
+	const struct check_arrival *a;
+	coll_send_t send;
+
+	if (turn->open && check_open(ep)) {
+		turn->bad = 1;
+		return NULL;
+	}
+	turn->bad = check_send(ep, &send, progress_next(ep), turn->tag, buf, len);
+	a = turn->bad ? NULL : check_recv(ep, progress_before(ep), turn->tag);
+	turn->bad = !a || check_wait_send(ep, &send) || check_meet(ep);
+	if (!turn->bad && check_differs(a->buf, len, turn->tag) != len)
+		check_fail(ep->c, "rank %d: a message differs when threads change", ep->rank);
+	if (turn->close)
+		check_close(ep, ep->c->patience_ms);
+	if (!turn->bad)
+		free(buf);
+	return NULL;
+}
+
+static void progress_threads_rank(struct check_case *c, int rank)
+{
+	struct check_ep *ep = check_ep_new(c, rank, 0);
+	struct progress_turn turn = {.ep = ep};
+	pthread_t thread;
+
+	for (int i = 0; i < PROGRESS_THREADS && !turn.bad; i++) {
+		turn.tag = (uint64_t)i + 1;
+		turn.open = i == 0;
+		turn.close = i == PROGRESS_THREADS - 1;
+		if (pthread_create(&thread, NULL, progress_thread, &turn))
+			break;
+		pthread_join(thread, NULL);
+	}
+	check_close(ep, 0);
+	check_ep_free(ep);
+}
+
+static void progress_threads(struct check_case *c)
+{
+	check_ranks(c, progress_threads_rank);
+}
+
+static void progress_worlds_rank(struct check_case *c, int rank)
+{
+	struct progress_turn turn[PROGRESS_WORLDS];
+	pthread_t thread[PROGRESS_WORLDS];
+	int n = 0;
+
+	for (; n < PROGRESS_WORLDS; n++) {
+		turn[n] = (struct progress_turn){.ep = check_ep_new(c, rank, n),
+						 .tag = (uint64_t)n + 1,
+						 .open = 1,
+						 .close = 1};
+		if (pthread_create(&thread[n], NULL, progress_thread, &turn[n]))
+			break;
+	}
+	while (n > 0) {
+		pthread_join(thread[--n], NULL);
+		check_ep_free(turn[n].ep);
+	}
+}
+
+static void progress_worlds(struct check_case *c)
+{
+	check_ranks(c, progress_worlds_rank);
+}
+
+const struct check check_progress_checks[] = {
+	{.name = "progress-soon",
+	 .says = "progress returns soon, more work or not",
+	 .promise = "Blocking",
+	 .group = CHECK_MESSAGES,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .ranks_max = 3,
+	 .run = progress_haste},
+	{.name = "progress-answer",
+	 .says = "progress returns 1 if anything moved, 0 if not",
+	 .promise = "coll_transport_t.progress",
+	 .group = CHECK_MESSAGES,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .ranks_max = 3,
+	 .run = progress_answer},
+	{.name = "threads",
+	 .says = "an endpoint may be used in changing threads",
+	 .promise = "Threads",
+	 .group = CHECK_MESSAGES,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .ranks_max = 3,
+	 .run = progress_threads},
+	{.name = "endpoints",
+	 .says = "several endpoints work at the same time",
+	 .promise = "Threads",
+	 .group = CHECK_MESSAGES,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .ranks_max = 3,
+	 .run = progress_worlds},
+	{.name = NULL},
+};

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* receive.c - the receiver's side: arrive, data, arrived, and where bytes are written. */
+#include <stdlib.h>
+#include <string.h>
+#include "check/host/host.h"
+#include "check/p2p/p2p.h"
+
+enum { RECEIVE_SIZES = 7 };
+
+static const uint64_t receive_sizes[RECEIVE_SIZES] = {1, 7, 300, 5000, 70001, 262144, 1500003};
+
+/* Every rank sends all sizes to the next one; tags 1..RECEIVE_SIZES. */
+static int receive_traffic(struct check_ep *ep)
+{
+	uint32_t to = (uint32_t)((ep->rank + 1) % ep->nranks);
+	uint32_t from = (uint32_t)((ep->rank + ep->nranks - 1) % ep->nranks);
+	coll_send_t *send = check_memory(RECEIVE_SIZES * sizeof(*send));
+	uint8_t *buf = check_payload(receive_sizes[RECEIVE_SIZES - 1], 1);
+
+	for (int k = 0; k < RECEIVE_SIZES; k++)
+		if (check_send(ep, &send[k], to, (uint64_t)k + 1, buf, receive_sizes[k]))
+			return -1;
+	for (int k = 0; k < RECEIVE_SIZES; k++)
+		if (!check_recv(ep, from, (uint64_t)k + 1))
+			return -1;
+	for (int k = 0; k < RECEIVE_SIZES; k++)
+		if (check_wait_send(ep, &send[k]))
+			return -1;
+	/* What comes too late or twice comes now. */
+	if (check_meet(ep))
+		return -1;
+	for (int i = 0; i < 200; i++)
+		check_progress(ep);
+	free(buf);
+	free(send);
+	return check_meet(ep);
+}
+
+/* ------------------------------------------------------------------ data -- */
+
+static void receive_data_rank(struct check_ep *ep)
+{
+	ep->manner.by_data = 1;
+	/* Nobody sends before all have said so. */
+	if (check_meet(ep) || receive_traffic(ep))
+		return;
+	if (ep->seen.over || ep->seen.under)
+		check_fail(ep->c, "rank %d: host->data was given %s than the message has bytes",
+			   ep->rank, ep->seen.over ? "more" : "less");
+	for (const struct check_arrival *a = ep->arrivals; a; a = a->next)
+		if (check_differs(a->buf, a->header.len, 1) != a->header.len)
+			check_fail(ep->c,
+				   "rank %d: host->data was given other bytes of a message of %llu "
+				   "than were sent, from byte %llu on",
+				   ep->rank, (unsigned long long)a->header.len,
+				   (unsigned long long)check_differs(a->buf, a->header.len, 1));
+}
+
+static void receive_data(struct check_case *c)
+{
+	check_endpoints(c, receive_data_rank);
+}
+
+/* ------------------------------------------------------------------ bounds -- */
+
+static void receive_bounds_rank(struct check_ep *ep)
+{
+	if (receive_traffic(ep))
+		return;
+	for (const struct check_arrival *a = ep->arrivals; a; a = a->next)
+		for (uint64_t i = 0; i < CHECK_GUARD; i++)
+			if (a->memory[i] != 0xa5 || a->buf[a->header.len + i] != 0xa5) {
+				check_fail(ep->c,
+					   "rank %d: bytes %s the buffer of a message of %llu were "
+					   "written to",
+					   ep->rank, a->memory[i] != 0xa5 ? "before" : "behind",
+					   (unsigned long long)a->header.len);
+				return;
+			}
+}
+
+static void receive_bounds(struct check_case *c)
+{
+	check_endpoints(c, receive_bounds_rank);
+}
+
+/* ------------------------------------------------------------------ arrived -- */
+
+static void receive_once_rank(struct check_ep *ep)
+{
+	if (receive_traffic(ep))
+		return;
+	if (ep->seen.twice)
+		check_fail(ep->c, "rank %d: arrived was called twice for one message", ep->rank);
+	if (ep->seen.cookie)
+		check_fail(ep->c, "rank %d: arrived or data was called with a cookie of no message",
+			   ep->rank);
+	for (const struct check_arrival *a = ep->arrivals; a; a = a->next)
+		if (!a->ends)
+			check_fail(ep->c, "rank %d: arrived was not called for a message of %llu",
+				   ep->rank, (unsigned long long)a->header.len);
+	if (ep->arrived_count != RECEIVE_SIZES)
+		check_fail(ep->c, "rank %d: %llu messages were announced, %d had been sent",
+			   ep->rank, (unsigned long long)ep->arrived_count, RECEIVE_SIZES);
+}
+
+static void receive_once(struct check_case *c)
+{
+	check_endpoints(c, receive_once_rank);
+}
+
+/* All bytes are there when arrived is called, not some time later. */
+static void receive_complete_rank(struct check_ep *ep)
+{
+	uint32_t to = (uint32_t)((ep->rank + 1) % ep->nranks);
+	uint32_t from = (uint32_t)((ep->rank + ep->nranks - 1) % ep->nranks);
+	uint64_t len = 2000000;
+	const struct check_arrival *a;
+	coll_send_t *send = check_memory(4 * sizeof(*send));
+	uint8_t *buf = check_payload(len, 1);
+
+	for (uint64_t k = 0; k < 4; k++)
+		if (check_send(ep, &send[k], to, k + 1, buf, len))
+			return;
+	for (uint64_t k = 0; k < 4; k++) {
+		a = check_recv(ep, from, k + 1);
+		if (!a)
+			return;
+		if (check_differs(a->buf, len, 1) != len) {
+			check_fail(ep->c,
+				   "rank %d: arrived was called before all bytes of the message "
+				   "were in its buffer",
+				   ep->rank);
+			return;
+		}
+	}
+	for (int k = 0; k < 4; k++)
+		check_wait_send(ep, &send[k]);
+	if (check_meet(ep))
+		return;
+	free(buf);
+	free(send);
+}
+
+static void receive_complete(struct check_case *c)
+{
+	check_endpoints(c, receive_complete_rank);
+}
+
+static void receive_inside_rank(struct check_ep *ep)
+{
+	if (receive_traffic(ep))
+		return;
+	if (ep->seen.outside)
+		check_fail(ep->c, "rank %d: host->%s was called outside of progress", ep->rank,
+			   ep->seen.outside_name);
+}
+
+static void receive_inside(struct check_case *c)
+{
+	check_endpoints(c, receive_inside_rank);
+}
+
+static void receive_peer_rank(struct check_ep *ep)
+{
+	uint32_t from = (uint32_t)((ep->rank + ep->nranks - 1) % ep->nranks);
+
+	if (receive_traffic(ep))
+		return;
+	if (ep->seen.bad_peer)
+		check_fail(ep->c, "rank %d: a message was announced from a rank that is none",
+			   ep->rank);
+	for (const struct check_arrival *a = ep->arrivals; a; a = a->next)
+		if (a->peer != from)
+			check_fail(ep->c,
+				   "rank %d: a message from rank %u was announced as from %u",
+				   ep->rank, from, a->peer);
+	for (int r = 0; r < ep->nranks; r++)
+		if (ep->lost[r])
+			check_fail(ep->c, "rank %d: peer_lost was told of rank %d, which is well",
+				   ep->rank, r);
+}
+
+static void receive_peer(struct check_case *c)
+{
+	check_endpoints(c, receive_peer_rank);
+}
+
+const struct check check_receive_checks[] = {
+	{.name = "data",
+	 .says = "without a buffer the payload is handed to host->data, in order and complete",
+	 .promise = "coll_host_t.data",
+	 .group = CHECK_MESSAGES,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .run = receive_data},
+	{.name = "bounds",
+	 .says = "nothing is written before or behind the buffer of a message",
+	 .promise = "coll_sink_t.buf",
+	 .group = CHECK_MESSAGES,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .ranks_max = 3,
+	 .run = receive_bounds},
+	{.name = "arrived",
+	 .says = "arrived is called once for each message",
+	 .promise = "coll_host_t.arrived",
+	 .group = CHECK_MESSAGES,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .ranks_max = 3,
+	 .run = receive_once},
+	{.name = "arrived-whole",
+	 .says = "all bytes are there when arrived is called",
+	 .promise = "coll_host_t.arrived",
+	 .group = CHECK_MESSAGES,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .ranks_max = 3,
+	 .run = receive_complete},
+	{.name = "inside-progress",
+	 .says = "arrive, data and arrived are called from inside progress only",
+	 .promise = "coll_host_t.arrive",
+	 .group = CHECK_MESSAGES,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .ranks_max = 3,
+	 .run = receive_inside},
+	{.name = "peers",
+	 .says = "a message is announced as from its sender, and nobody is lost without cause",
+	 .promise = "coll_host_t.arrive",
+	 .group = CHECK_MESSAGES,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .run = receive_peer},
+	{.name = NULL},
+};

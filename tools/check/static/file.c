@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* file.c - the file: its name, what it exports and needs, and that loading it does nothing. */
+#include <coll/backend.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include "check/kit/kit.h"
+#include "check/static/elf.h"
+#include "check/static/static.h"
+#include "check/kit/trace.h"
+
+/* Names that compilers and linkers add by themselves. */
+static int file_is_reserved(const char *name)
+{
+	return name[0] == '_';
+}
+
+struct file_found {
+	int symbol;       /* the one that must be there is */
+	char other[200];  /* what else is exported */
+	char coll[200];   /* symbols of libcoll, or libcoll itself */
+	int instrumented; /* built for a sanitizer or for coverage, which add code of their own */
+};
+
+static void file_note(char *text, size_t size, const char *name)
+{
+	size_t used = strlen(text);
+
+	snprintf(text + used, size - used, "%s%s", used ? ", " : "", name);
+}
+
+static void file_symbol(void *user, const char *name, int defined, int global)
+{
+	struct file_found *found = user;
+
+	found->instrumented |= !strncmp(name, "__asan_", 7) || !strncmp(name, "__tsan_", 7) ||
+			       !strncmp(name, "__ubsan_", 8) || !strncmp(name, "__gcov_", 7) ||
+			       !strncmp(name, "__llvm_profile", 14);
+	if (!defined && !strncmp(name, "coll_", 5))
+		file_note(found->coll, sizeof(found->coll), name);
+	if (!defined || file_is_reserved(name))
+		return;
+	if (!strcmp(name, COLL_BACKEND_SYMBOL))
+		found->symbol = 1;
+	else if (global)
+		file_note(found->other, sizeof(found->other), name);
+}
+
+static void file_library(void *user, const char *name, int defined, int global)
+{
+	struct file_found *found = user;
+
+	(void)defined, (void)global;
+	if (!strncmp(name, "libcoll.so", 10))
+		file_note(found->coll, sizeof(found->coll), name);
+}
+
+/* 0, or -1 when the check has failed for it. */
+static int file_look(struct check_case *c, struct file_found *found, struct check_elf *elf)
+{
+	char text[200];
+
+	memset(found, 0, sizeof(*found));
+	if (check_elf_open(elf, c->options->path, text, sizeof(text))) {
+		check_fail(c, "%s", text);
+		return -1;
+	}
+	check_elf_each(elf, file_symbol, file_library, found);
+	return 0;
+}
+
+static void file_name(struct check_case *c)
+{
+	if (!c->options->name[0])
+		check_fail(c, "'%s' is not called coll_<name>.so, with a name of at most 31 bytes",
+			   c->options->path);
+}
+
+static void file_exports(struct check_case *c)
+{
+	struct file_found found;
+	struct check_elf elf;
+
+	if (file_look(c, &found, &elf))
+		return;
+	if (!found.symbol)
+		check_fail(c, "it does not export %s", COLL_BACKEND_SYMBOL);
+	else if (found.other[0])
+		check_fail(c,
+			   "it exports more than %s: %s; declare functions static or build with "
+			   "-fvisibility=hidden",
+			   COLL_BACKEND_SYMBOL, found.other);
+	check_elf_close(&elf);
+}
+
+static void file_alone(struct check_case *c)
+{
+	struct file_found found;
+	struct check_elf elf;
+
+	if (file_look(c, &found, &elf))
+		return;
+	if (found.coll[0])
+		check_fail(c, "it needs %s, but must find all of the core in coll_host_t",
+			   found.coll);
+	check_elf_close(&elf);
+}
+
+static void file_idle(struct check_case *c)
+{
+	struct file_found found;
+	struct check_elf elf;
+
+	if (file_look(c, &found, &elf))
+		return;
+	if (found.instrumented)
+		check_skip(c, "it is built for a sanitizer or for coverage, which add their own");
+	else if (elf.starters > 1)
+		check_fail(c,
+			   "loading it runs %d functions besides the compiler's own: do the work "
+			   "in probe or open",
+			   elf.starters - 1);
+	check_elf_close(&elf);
+}
+
+static void file_load(struct check_case *c)
+{
+	int threads = check_count_threads(), fds = check_count_fds();
+	void *handle = dlopen(c->options->path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+
+	if (!handle)
+		check_fail(c, "%s", dlerror());
+	else if (!dlsym(handle, COLL_BACKEND_SYMBOL))
+		check_fail(c, "it has no symbol %s", COLL_BACKEND_SYMBOL);
+	else if (check_count_threads() > threads)
+		check_fail(c, "loading it starts threads");
+	else if (check_count_fds() > fds)
+		check_fail(c, "loading it opens descriptors");
+}
+
+const struct check check_file_checks[] = {
+	{.name = "file-name",
+	 .says = "the file is called coll_<name>.so",
+	 .promise = "coll_backend_t.name",
+	 .group = CHECK_FILE,
+	 .run = file_name},
+	{.name = "exports",
+	 .says = "it exports " COLL_BACKEND_SYMBOL " and nothing else",
+	 .promise = COLL_BACKEND_SYMBOL,
+	 .group = CHECK_FILE,
+	 .run = file_exports},
+	{.name = "alone",
+	 .says = "it links nothing of libcoll",
+	 .promise = "coll_host_t",
+	 .group = CHECK_FILE,
+	 .run = file_alone},
+	{.name = "load-idle",
+	 .says = "no code of its own runs when it is loaded",
+	 .promise = "Limits",
+	 .group = CHECK_FILE,
+	 .run = file_idle},
+	{.name = "load",
+	 .says = "it loads with all symbols resolved at once",
+	 .promise = COLL_BACKEND_SYMBOL,
+	 .group = CHECK_FILE,
+	 .run = file_load},
+	{.name = NULL},
+};

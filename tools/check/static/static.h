@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* static.h - checks of a plugin's file, table and options, before it opens an endpoint. */
+#ifndef TOOLS_CHECK_STATIC_H
+#define TOOLS_CHECK_STATIC_H
+
+#include "check/kit/kit.h"
+
+extern const struct check check_file_checks[];    /* what the file exports and needs */
+extern const struct check check_table_checks[];   /* coll_backend_v1 and its groups */
+extern const struct check check_options_checks[]; /* the options it declares */
+extern const struct check check_probe_checks[];   /* probe and info */
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* perf.c - `coll perf`: its command line, and the order of work of one rank. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "perf/perf.h"
+#include "perf/args.h"
+#include "lib/tool.h"
+
+/* One rank: a process, or a thread of this one. */
+struct perf_worker {
+	const struct perf_options *options;
+	coll_comm_t comm;
+	int status;
+	int broken; /* a call failed: nothing more can be done together */
+	pthread_t thread;
+	struct perf_report report;
+	struct perf_buffers buffers;
+	size_t skipped;
+};
+
+/* Room for the largest case: a part for each rank is at least one element of 8 bytes. */
+static int perf_open_buffers(struct perf_worker *w, int nranks)
+{
+	uint64_t bytes = (uint64_t)nranks * 8;
+
+	for (size_t i = 0; i < w->options->sizes; i++)
+		if (w->options->size[i] > bytes)
+			bytes = w->options->size[i];
+	return perf_buffers_open(&w->buffers, w->options, w->comm, bytes);
+}
+
+static int perf_call_failed(struct perf_worker *w, const struct perf_case *c)
+{
+	char text[1024];
+
+	snprintf(text, sizeof(text), "%s of %zu bytes: %s", c->kind->name, c->size,
+		 coll_get_last_error(NULL));
+	perf_report_end(&w->report, text);
+	fprintf(stderr, "coll perf: rank %d: %s\n", c->rank, text);
+	w->broken = 1;
+	return -1;
+}
+
+/* All sizes of one collective, type and operation.  0, or -1 after a message. */
+static int perf_sizes(struct perf_worker *w, struct perf_case *c)
+{
+	const struct perf_options *o = w->options;
+	size_t before = SIZE_MAX;
+
+	for (size_t i = 0; i < o->sizes; i++) {
+		struct perf_row row;
+		coll_result_t code;
+
+		perf_set_size(c, o->size[i]);
+		/* Where every rank has a part, small sizes are rounded up to the same one. */
+		if (c->size == before)
+			continue;
+		before = c->size;
+		perf_report_progress(&w->report, c);
+		code = perf_run_row(c, o, &w->buffers, &row);
+		if (code == COLL_ERR_UNSUPPORTED) {
+			perf_report_skipped(&w->report, coll_get_last_error(NULL));
+			w->skipped++;
+			return 0;
+		}
+		if (code != COLL_SUCCESS)
+			return perf_call_failed(w, c);
+		perf_report_row(&w->report, c, &row);
+	}
+	return 0;
+}
+
+static int perf_kind_cases(struct perf_worker *w, struct perf_case *c)
+{
+	const struct perf_options *o = w->options;
+	int dtypes = c->kind->no_data ? 1 : o->dtypes, ops = c->kind->reduces ? o->ops : 1;
+
+	for (int d = 0; d < dtypes; d++)
+		for (int p = 0; p < ops; p++) {
+			c->dtype = o->dtype[d];
+			c->op = o->op[p];
+			if (c->kind->reduces && o->ops > 1 && !perf_op_fits(c->op, c->dtype))
+				continue;
+			if (perf_sizes(w, c) != 0)
+				return -1;
+		}
+	return 0;
+}
+
+static int perf_all_kinds(struct perf_worker *w, struct perf_case *c)
+{
+	const struct perf_kind *only = w->options->kind;
+
+	for (const struct perf_kind *kind = perf_kinds; kind->name != NULL; kind++) {
+		c->kind = kind;
+		if ((only == NULL || only == kind) && perf_kind_cases(w, c) != 0)
+			return -1;
+	}
+	perf_report_end(&w->report, NULL);
+	/* A rank that leaves with a failure may end rank 0: not before it has printed all. */
+	if (coll_barrier(w->comm) != COLL_SUCCESS)
+		w->broken = 1;
+	return w->broken || w->report.wrong || (w->skipped && !w->options->several) ? -1 : 0;
+}
+
+/* The whole work of one rank; returns the exit status. */
+static int perf_rank(struct perf_worker *w)
+{
+	struct perf_case c = {.comm = w->comm, .root = w->options->root};
+	int status = 1;
+
+	if (coll_comm_user_rank(w->comm, &c.rank) || coll_comm_count(w->comm, &c.nranks)) {
+		fprintf(stderr, "coll perf: %s\n", coll_get_last_error(NULL));
+		return 1;
+	}
+	if (c.root >= c.nranks) {
+		if (c.rank == 0)
+			tool_usage("perf", "--root %d: there are only %d ranks", c.root, c.nranks);
+		return TOOL_USAGE;
+	}
+	w->broken = perf_open_buffers(w, c.nranks) != 0;
+	perf_report_begin(&w->report, w->options, &c, w->buffers.kind);
+	if (!w->broken && perf_all_kinds(w, &c) == 0)
+		status = 0;
+	perf_buffers_close(&w->buffers);
+	return status;
+}
+
+/* ------------------------------------------------------ processes, threads -- */
+
+static int perf_one_process(const struct perf_options *options)
+{
+	struct perf_worker w = {.options = options};
+	coll_config_t config;
+	int devices;
+
+	if (perf_devices(options, &devices) != 0)
+		return 1;
+	coll_config_init(&config, sizeof(config));
+	if (devices > 0)
+		config.device = perf_local_rank() % devices;
+	if (coll_comm_init_env(&w.comm, &config) != COLL_SUCCESS) {
+		fprintf(stderr, "coll perf: %s\n", coll_get_last_error(NULL));
+		return 1;
+	}
+	w.status = perf_rank(&w);
+	coll_comm_destroy(w.comm);
+	return w.status;
+}
+
+static void *perf_thread(void *arg)
+{
+	struct perf_worker *w = arg;
+
+	w->status = perf_rank(w);
+	/* The others must not wait for a rank that gave up. */
+	if (w->broken)
+		coll_comm_abort(w->comm);
+	return NULL;
+}
+
+static int perf_run_threads(struct perf_worker *w, int n)
+{
+	int started, status = 0;
+
+	for (started = 0; started < n; started++)
+		if (pthread_create(&w[started].thread, NULL, perf_thread, &w[started]) != 0)
+			break;
+	if (started < n) {
+		fprintf(stderr, "coll perf: cannot start a thread for rank %d\n", started);
+		status = 1;
+	}
+	for (int r = started; r < n; r++)
+		coll_comm_abort(w[r].comm);
+	for (int r = 0; r < started; r++) {
+		pthread_join(w[r].thread, NULL);
+		if (status == 0)
+			status = w[r].status;
+	}
+	return status;
+}
+
+/* Each rank on a device of its own, as far as there are so many. */
+static coll_result_t perf_init_all(coll_comm_t *comms, int n, int devices)
+{
+	int32_t device[PERF_RANKS_MAX];
+
+	for (int r = 0; r < n && devices > 0; r++)
+		device[r] = r % devices;
+	return coll_comm_init_all(comms, n, devices > 0 ? device : NULL, NULL);
+}
+
+static int perf_one_process_all_ranks(const struct perf_options *options)
+{
+	int n = options->in_process, status = 1, devices;
+	struct perf_worker *w = calloc((size_t)n, sizeof(*w));
+	coll_comm_t *comms = calloc((size_t)n, sizeof(*comms));
+
+	if (w == NULL || comms == NULL) {
+		fprintf(stderr, "coll perf: no memory for %d ranks\n", n);
+	} else if (perf_devices(options, &devices) != 0) {
+		status = 1;
+	} else if (perf_init_all(comms, n, devices) != COLL_SUCCESS) {
+		fprintf(stderr, "coll perf: %s\n", coll_get_last_error(NULL));
+	} else {
+		for (int r = 0; r < n; r++) {
+			w[r].options = options;
+			w[r].comm = comms[r];
+		}
+		status = perf_run_threads(w, n);
+		for (int r = 0; r < n; r++)
+			coll_comm_destroy(comms[r]);
+	}
+	free(comms);
+	free(w);
+	return status;
+}
+
+static int perf_main(int argc, char **argv)
+{
+	struct perf_options options;
+	int status = perf_args(&options, argc, argv);
+
+	if (status == PERF_ARGS_GO)
+		status = options.in_process ? perf_one_process_all_ranks(&options)
+					    : perf_one_process(&options);
+	free(options.size);
+	return status;
+}
+
+const struct tool_command tool_perf = {
+	.name = "perf",
+	.summary = "check and measure collectives",
+	.help = perf_help,
+	.main = perf_main,
+};

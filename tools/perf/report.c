@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* report.c - rows as nccl-tests prints them, as JSON or as CSV. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "perf/perf.h"
+
+static const char *const report_heading[] = {
+	"#                                                                "
+	"out-of-place                       in-place",
+	"#       size         count        type   redop    root     "
+	"time   algbw   busbw #wrong     time   algbw   busbw #wrong",
+	"#        (B)    (elements)                                 "
+	"(us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)",
+};
+static const char *const report_issue_heading[] = {"           issue", "     out      in",
+						   "           (ns)    (ns)"};
+
+static double report_algbw(const struct perf_case *c, const struct perf_times *t)
+{
+	/* Bytes per microsecond are megabytes per second. */
+	return t->mean > 0 ? (double)c->size / t->mean / 1000 : 0;
+}
+
+static const char *report_op(const struct perf_case *c)
+{
+	return c->kind->reduces ? coll_op_name(c->op) : "none";
+}
+
+static const char *report_dtype(const struct perf_case *c)
+{
+	return c->kind->no_data ? "none" : coll_dtype_name(c->dtype);
+}
+
+void perf_report_begin(struct perf_report *report, const struct perf_options *o,
+		       const struct perf_case *c, int memory)
+{
+	const char *backend = "?", *term = getenv("TERM");
+
+	*report = (struct perf_report){.format = o->format,
+				       .quiet = c->rank != 0,
+				       .issue = o->issue,
+				       .json = {.out = stdout}};
+	if (report->quiet)
+		return;
+	coll_comm_backend(c->comm, &backend);
+	report->progress = isatty(STDERR_FILENO) && term != NULL && strcmp(term, "dumb") != 0;
+	if (report->format == PERF_JSON) {
+		json_object(&report->json, NULL);
+		json_string(&report->json, "version", coll_version_string());
+		json_string(&report->json, "backend", backend);
+		json_int(&report->json, "nranks", c->nranks);
+		json_string(&report->json, "memory", perf_memory_name(memory));
+		json_int(&report->json, "warmup", o->warmup);
+		json_int(&report->json, "iters", o->iters);
+		json_array(&report->json, "results");
+	} else if (report->format == PERF_CSV) {
+		printf("collective,size,count,type,redop,root,place,time_us,min_us,median_us,"
+		       "algbw_gbps,busbw_gbps,wrong%s\n",
+		       o->issue ? ",issue_ns" : "");
+	} else {
+		printf("# libcoll %s, backend %s, %d rank%s, %s memory, %d warm-up and %d timed "
+		       "iterations\n",
+		       coll_version_string(), backend, c->nranks, c->nranks == 1 ? "" : "s",
+		       perf_memory_name(memory), o->warmup, o->iters);
+	}
+}
+
+void perf_report_progress(const struct perf_report *report, const struct perf_case *c)
+{
+	if (report->progress)
+		fprintf(stderr, "\r\033[K%s, %zu bytes ...", c->kind->name, c->size);
+}
+
+static void report_clear(const struct perf_report *report)
+{
+	if (report->progress)
+		fprintf(stderr, "\r\033[K");
+}
+
+static void report_table_half(const struct perf_case *c, const struct perf_row *row, int place)
+{
+	const struct perf_times *t = &row->times[place];
+	double bw = report_algbw(c, t);
+	int digits = t->mean >= 10000 ? 0 : t->mean >= 100 ? 1 : 2;
+
+	if (place == 1 && !row->in_place) {
+		printf("  %7s  %6s  %6s %6s", "N/A", "N/A", "N/A", "N/A");
+		return;
+	}
+	printf("  %7.*f  %6.2f  %6.2f ", digits, t->mean, bw,
+	       bw * perf_bus_factor(c->kind, c->nranks));
+	if (row->wrong[place] < 0)
+		printf("%6s", "N/A");
+	else
+		printf("%6" PRId64, row->wrong[place]);
+}
+
+static void report_table_issue(const struct perf_row *row)
+{
+	printf(" %7.0f", row->times[0].issue);
+	if (row->in_place)
+		printf(" %7.0f", row->times[1].issue);
+	else
+		printf(" %7s", "N/A");
+}
+
+static void report_table_heading(const struct perf_report *report, const struct perf_case *c)
+{
+	printf("#\n# %s\n", c->kind->name);
+	for (int i = 0; i < 3; i++)
+		printf("%s%s\n", report_heading[i], report->issue ? report_issue_heading[i] : "");
+}
+
+static void report_table(struct perf_report *report, const struct perf_case *c,
+			 const struct perf_row *row)
+{
+	if (report->kind != c->kind)
+		report_table_heading(report, c);
+	report->kind = c->kind;
+	printf("%12zu  %12zu  %10s  %6s  %6d", c->size, c->count, report_dtype(c), report_op(c),
+	       c->kind->rooted ? c->root : -1);
+	report_table_half(c, row, 0);
+	report_table_half(c, row, 1);
+	if (report->issue)
+		report_table_issue(row);
+	putchar('\n');
+}
+
+static void report_csv(const struct perf_report *report, const struct perf_case *c,
+		       const struct perf_row *row, int place)
+{
+	const struct perf_times *t = &row->times[place];
+	double bw = report_algbw(c, t);
+
+	printf("%s,%zu,%zu,%s,%s,%d,%s,%.3f,%.3f,%.3f,%.6g,%.6g,", c->kind->name, c->size, c->count,
+	       report_dtype(c), report_op(c), c->kind->rooted ? c->root : -1, place ? "in" : "out",
+	       t->mean, t->min, t->median, bw, bw * perf_bus_factor(c->kind, c->nranks));
+	if (row->wrong[place] >= 0)
+		printf("%" PRId64, row->wrong[place]);
+	if (report->issue)
+		printf(",%.0f", t->issue);
+	putchar('\n');
+}
+
+static void report_json_half(struct perf_report *report, const char *key, const struct perf_case *c,
+			     const struct perf_row *row, int place)
+{
+	struct json *json = &report->json;
+	const struct perf_times *t = &row->times[place];
+	double bw = report_algbw(c, t);
+
+	json_object(json, key);
+	json_number(json, "time_us", t->mean);
+	json_number(json, "min_us", t->min);
+	json_number(json, "median_us", t->median);
+	if (report->issue)
+		json_number(json, "issue_ns", t->issue);
+	json_number(json, "algbw_gbps", bw);
+	json_number(json, "busbw_gbps", bw * perf_bus_factor(c->kind, c->nranks));
+	if (row->wrong[place] < 0)
+		json_null(json, "wrong");
+	else
+		json_int(json, "wrong", row->wrong[place]);
+	json_object_end(json);
+}
+
+static void report_json(struct perf_report *report, const struct perf_case *c,
+			const struct perf_row *row)
+{
+	struct json *json = &report->json;
+
+	json_object(json, NULL);
+	json_string(json, "collective", c->kind->name);
+	json_int(json, "size", (int64_t)c->size);
+	json_int(json, "count", (int64_t)c->count);
+	json_string(json, "type", report_dtype(c));
+	json_string(json, "redop", report_op(c));
+	json_int(json, "root", c->kind->rooted ? c->root : -1);
+	report_json_half(report, "out_of_place", c, row, 0);
+	if (row->in_place)
+		report_json_half(report, "in_place", c, row, 1);
+	else
+		json_null(json, "in_place");
+	json_object_end(json);
+}
+
+void perf_report_row(struct perf_report *report, const struct perf_case *c,
+		     const struct perf_row *row)
+{
+	for (int place = 0; place <= row->in_place; place++) {
+		report->bus_sum +=
+			report_algbw(c, &row->times[place]) * perf_bus_factor(c->kind, c->nranks);
+		report->bus_count++;
+		if (row->wrong[place] > 0)
+			report->wrong += row->wrong[place];
+	}
+	if (report->quiet)
+		return;
+	report_clear(report);
+	if (report->format == PERF_JSON)
+		report_json(report, c, row);
+	else if (report->format == PERF_TABLE)
+		report_table(report, c, row);
+	else
+		for (int place = 0; place <= row->in_place; place++)
+			report_csv(report, c, row, place);
+	fflush(stdout);
+}
+
+void perf_report_skipped(struct perf_report *report, const char *sentence)
+{
+	/* What holds for the collective is said once, not for each type. */
+	if (report->quiet || strncmp(report->skipped, sentence, sizeof(report->skipped) - 1) == 0)
+		return;
+	snprintf(report->skipped, sizeof(report->skipped), "%s", sentence);
+	report_clear(report);
+	/* The other formats have no place for it in between. */
+	if (report->format == PERF_TABLE)
+		printf("#\n# skipped: %s\n", sentence);
+	else
+		fprintf(stderr, "coll perf: skipped: %s\n", sentence);
+}
+
+void perf_report_end(struct perf_report *report, const char *error)
+{
+	double bus = report->bus_count ? report->bus_sum / report->bus_count : 0;
+
+	if (report->quiet)
+		return;
+	report_clear(report);
+	if (report->format == PERF_JSON) {
+		json_array_end(&report->json);
+		json_int(&report->json, "wrong", report->wrong);
+		json_number(&report->json, "average_busbw_gbps", bus);
+		json_string(&report->json, "error", error);
+		json_object_end(&report->json);
+	} else if (report->format == PERF_TABLE && error == NULL) {
+		printf("# Out of bounds values : %" PRId64 " %s\n", report->wrong,
+		       report->wrong ? "FAILED" : "OK");
+		printf("# Avg bus bandwidth    : %g\n", bus);
+	}
+	fflush(stdout);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* run.c - one row: check the result of a call, then time some. */
+#include <stdlib.h>
+#include <string.h>
+#include "perf/perf.h"
+#include "lib/tool.h"
+
+/* What a receive buffer holds before the call: a result that was never written is seen. */
+enum { RUN_UNWRITTEN = 0x5a };
+
+void perf_set_size(struct perf_case *c, uint64_t bytes)
+{
+	size_t width = coll_dtype_size(c->dtype);
+	size_t parts = c->kind->send_parts || c->kind->recv_parts ? (size_t)c->nranks : 1;
+
+	c->count = c->kind->no_data ? 0 : bytes / width / parts;
+	if (c->count == 0 && bytes > 0 && !c->kind->no_data)
+		c->count = 1;
+	c->size = c->count * width * parts;
+}
+
+/* Elements of a buffer. */
+static size_t run_elements(const struct perf_case *c, int parts)
+{
+	return parts ? c->count * (size_t)c->nranks : c->count;
+}
+
+/* The buffers of a call; in place both lie in one. */
+static void run_place(const struct perf_case *c, const struct perf_buffers *buffers, int in_place,
+		      char **send, char **recv)
+{
+	size_t offset = (size_t)c->rank * c->count * coll_dtype_size(c->dtype);
+
+	*send = buffers->send;
+	*recv = buffers->recv;
+	if (!in_place)
+		return;
+	*send = c->kind->recv_parts ? buffers->recv + offset : buffers->recv;
+	if (c->kind->send_parts)
+		*recv = buffers->recv + offset;
+}
+
+static void run_fill(const struct perf_case *c, const struct perf_buffers *b, int in_place,
+		     char *send, char *recv, void *table)
+{
+	size_t width = coll_dtype_size(c->dtype);
+	size_t in = run_elements(c, c->kind->send_parts),
+	       out = run_elements(c, c->kind->recv_parts);
+	char *to = b->stage ? b->stage : recv;
+
+	if (!in_place || c->kind->recv_parts) {
+		memset(to, RUN_UNWRITTEN, out * width);
+		perf_copy(b, recv, to, out * width);
+	}
+	to = b->stage ? b->stage : send;
+	perf_input(c, c->rank, table);
+	perf_fill(to, table, 0, in, width);
+	perf_copy(b, send, to, in * width);
+}
+
+/* Does this rank receive anything? */
+static int run_receives(const struct perf_case *c)
+{
+	int only_root = c->kind->rooted && (c->kind->reduces || c->kind->recv_parts);
+
+	return !c->kind->no_data && (!only_root || c->rank == c->root);
+}
+
+/* Whose input stands in part p of the receive buffer. */
+static int run_source(const struct perf_case *c, int p)
+{
+	if (c->kind->recv_parts)
+		return p;
+	return c->kind->rooted ? c->root : (c->rank + c->nranks - 1) % c->nranks;
+}
+
+static int64_t run_count_wrong(const struct perf_case *c, const struct perf_buffers *b,
+			       const char *recv, void *table)
+{
+	size_t width = coll_dtype_size(c->dtype);
+	/* Senders with a part for each rank send us the part that begins here. */
+	size_t first = c->kind->send_parts ? (size_t)c->rank * c->count : 0;
+	int parts = c->kind->recv_parts ? c->nranks : 1;
+	int64_t wrong = 0;
+
+	if (!run_receives(c))
+		return 0;
+	if (b->stage) {
+		perf_copy(b, b->stage, recv, (size_t)parts * c->count * width);
+		recv = b->stage;
+	}
+	for (int p = 0; p < parts; p++) {
+		if (c->kind->reduces)
+			perf_reduced(c, table);
+		else
+			perf_input(c, run_source(c, p), table);
+		wrong += perf_compare(c, recv + (size_t)p * c->count * width, table, first,
+				      c->count);
+	}
+	return wrong;
+}
+
+static coll_result_t run_call(const struct perf_case *c, const char *send, char *recv)
+{
+	coll_result_t code = c->kind->call(c, send, recv);
+
+	return code ? code : coll_sync(c->comm);
+}
+
+static int run_by_time(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Sorts them. */
+static double run_median(double *t, int n)
+{
+	qsort(t, (size_t)n, sizeof(*t), run_by_time);
+	return n % 2 ? t[n / 2] : (t[n / 2 - 1] + t[n / 2]) / 2;
+}
+
+static void run_summarise(double *t, double *issued, int n, struct perf_times *times)
+{
+	double sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += t[i];
+	times->mean = sum / n;
+	times->median = run_median(t, n);
+	times->min = t[0];
+	times->issue = run_median(issued, n);
+}
+
+static coll_result_t run_time(const struct perf_case *c, const struct perf_options *o,
+			      const char *send, char *recv, struct perf_times *times)
+{
+	double *t = calloc((size_t)o->iters, 2 * sizeof(*t));
+	double *issued = t == NULL ? NULL : t + o->iters;
+	coll_result_t code = t == NULL ? COLL_ERR_NO_MEMORY : COLL_SUCCESS;
+
+	for (int i = 0; i < o->warmup && code == COLL_SUCCESS; i++)
+		code = run_call(c, send, recv);
+	if (code == COLL_SUCCESS)
+		code = coll_barrier(c->comm);
+	for (int i = 0; i < o->iters && code == COLL_SUCCESS; i++) {
+		int64_t start = tool_now_ns();
+
+		code = c->kind->call(c, send, recv);
+		if (o->issue)
+			issued[i] = (double)(tool_now_ns() - start);
+		if (code == COLL_SUCCESS)
+			code = coll_sync(c->comm);
+		t[i] = (double)(tool_now_ns() - start) / 1000;
+	}
+	if (code == COLL_SUCCESS)
+		run_summarise(t, issued, o->iters, times);
+	free(t);
+	return code;
+}
+
+static coll_result_t run_allreduce(const struct perf_case *c, const struct perf_buffers *b,
+				   const void *own, void *all, size_t count, coll_dtype_t dtype,
+				   coll_op_t op)
+{
+	size_t bytes = count * coll_dtype_size(dtype);
+	const void *in = own;
+	void *out = all;
+	coll_result_t code;
+
+	if (b->share) {
+		in = out = b->share;
+		perf_copy(b, b->share, own, bytes);
+	}
+	code = coll_allreduce(in, out, count, dtype, op, c->comm, NULL);
+	if (code == COLL_SUCCESS)
+		code = coll_sync(c->comm);
+	if (code == COLL_SUCCESS)
+		perf_copy(b, all, out, bytes);
+	return code;
+}
+
+/* Wrong elements of all ranks together, and the times of the slowest. */
+static coll_result_t run_share(const struct perf_case *c, const struct perf_buffers *b,
+			       struct perf_row *row)
+{
+	struct perf_row own = *row;
+	coll_result_t code;
+
+	if (c->nranks == 1)
+		return COLL_SUCCESS;
+	code = run_allreduce(c, b, own.wrong, row->wrong, 2, COLL_INT64, COLL_SUM);
+	/* A sum that is wrong itself must not hide what this rank saw. */
+	for (int i = 0; i < 2; i++)
+		if (row->wrong[i] < own.wrong[i])
+			row->wrong[i] = own.wrong[i];
+	if (code == COLL_SUCCESS)
+		code = run_allreduce(c, b, own.times, row->times,
+				     2 * sizeof(own.times[0]) / sizeof(double), COLL_FLOAT64,
+				     COLL_MAX);
+	if (code != COLL_ERR_UNSUPPORTED)
+		return code;
+	/* Then this rank's own figures must do. */
+	*row = own;
+	return COLL_SUCCESS;
+}
+
+coll_result_t perf_run_row(const struct perf_case *c, const struct perf_options *options,
+			   const struct perf_buffers *buffers, struct perf_row *row)
+{
+	char table[PERF_TABLE_SIZE], *send, *recv;
+	coll_result_t code;
+
+	*row = (struct perf_row){.in_place = c->kind->in_place};
+	for (int place = 0; place <= row->in_place; place++) {
+		run_place(c, buffers, place, &send, &recv);
+		run_fill(c, buffers, place, send, recv, table);
+		code = run_call(c, send, recv);
+		if (code == COLL_SUCCESS && options->check)
+			row->wrong[place] = run_count_wrong(c, buffers, recv, table);
+		if (code == COLL_SUCCESS)
+			code = run_time(c, options, send, recv, &row->times[place]);
+		if (code != COLL_SUCCESS)
+			return code;
+	}
+	code = run_share(c, buffers, row);
+	if (!options->check)
+		row->wrong[0] = row->wrong[1] = -1;
+	return code;
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * data.c - what the steps do to the memory of the ranks, and whether the outputs are what
+ * they must be.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "prove/prove.h"
+
+/* ------------------------------------------------------------------ places -- */
+
+static const char *const data_buffers[] = {"send buffer", "receive buffer", "scratch memory"};
+
+/* The address of len bytes of a buffer, or -1 after a complaint. */
+static int64_t data_place(struct prove *p, int step, uint32_t buffer, uint64_t off, uint64_t len)
+{
+	const struct prove_rank *r = &p->rank[p->event[step].owner];
+
+	if (!len)
+		return 0;
+	if (buffer > COLL_BUFFER_SCRATCH || off > r->size[buffer] || len > r->size[buffer] - off) {
+		prove_fail_step(
+			p, PROVE_RESULT, step,
+			"touches %llu bytes at %llu of the %s, which has %llu",
+			(unsigned long long)len, (unsigned long long)off,
+			buffer > COLL_BUFFER_SCRATCH ? "unknown buffer" : data_buffers[buffer],
+			buffer > COLL_BUFFER_SCRATCH ? 0ull : (unsigned long long)r->size[buffer]);
+		return -1;
+	}
+	return (int64_t)(r->base[buffer] + off);
+}
+
+/* The output that holds address `at`, or the first one after it. */
+static int data_extent(const struct prove_rank *r, uint64_t at)
+{
+	int low = 0, high = r->outs;
+
+	while (low < high) {
+		int middle = (low + high) / 2;
+
+		if (r->out[middle].at + r->out[middle].len <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Does [at, at + len) consist of output bytes? */
+static int data_is_output(const struct prove_rank *r, uint64_t at, uint64_t len)
+{
+	uint64_t end = at + len;
+
+	for (int i = data_extent(r, at); at < end; i++) {
+		if (i >= r->outs || r->out[i].at > at)
+			return 0;
+		at = r->out[i].at + r->out[i].len;
+	}
+	return 1;
+}
+
+/* Where a step may write: scratch memory and what it is to produce. */
+static int64_t data_target(struct prove *p, int step, const coll_step_t *s)
+{
+	const struct prove_rank *r = &p->rank[p->event[step].owner];
+	int64_t at = data_place(p, step, s->dst_buffer, s->dst, s->bytes);
+
+	if (at < 0 || !s->bytes || s->dst_buffer == COLL_BUFFER_SCRATCH)
+		return at;
+	if (data_is_output(r, (uint64_t)at, s->bytes))
+		return at;
+	prove_fail_step(p, PROVE_RESULT, step,
+			"writes to byte %llu of the %s, where no output lies",
+			(unsigned long long)s->dst, data_buffers[s->dst_buffer]);
+	return -1;
+}
+
+/* A step may work in place, but not on bytes that overlap otherwise. */
+static void data_overlap(struct prove *p, int step, int64_t dst, int64_t src, uint64_t len)
+{
+	uint64_t distance = (uint64_t)(dst < src ? src - dst : dst - src);
+
+	if (distance && distance < len)
+		prove_fail_step(p, PROVE_RACE, step, "reads and writes bytes that overlap in part");
+}
+
+/* ------------------------------------------------------------------- steps -- */
+
+/* sum = a op b, byte by byte of the same index. */
+static void data_combine(struct prove *p, int step, const struct prove_pieces *a,
+			 const struct prove_pieces *b)
+{
+	uint64_t at = 0;
+
+	p->sum.n = 0;
+	p->sum.len = a->len;
+	for (int i = 0, k = 0; at < a->len;) {
+		const struct prove_piece *x = &a->piece[i], *y = &b->piece[k];
+		uint64_t x_end = i + 1 < a->n ? x[1].off : a->len;
+		uint64_t y_end = k + 1 < b->n ? y[1].off : b->len;
+		uint64_t index = x->index + (at - x->off);
+		int32_t node = PROVE_BAD;
+
+		if (x->node >= 0 && y->node >= 0)
+			node = prove_expr_pair(&p->expr, x->node, y->node);
+		if (node >= 0 && index != y->index + (at - y->off)) {
+			prove_fail_step(p, PROVE_RESULT, step,
+					"combines byte %llu of an input with byte %llu of another",
+					(unsigned long long)index,
+					(unsigned long long)(y->index + (at - y->off)));
+			node = PROVE_BAD;
+		}
+		prove_pieces_add(&p->sum, at, index, node);
+		at = x_end < y_end ? x_end : y_end;
+		i += at == x_end;
+		k += at == y_end;
+	}
+	if (a->len % p->c->elem)
+		prove_fail_step(p, PROVE_RESULT, step, "combines a part of an element");
+}
+
+static void data_copy(struct prove *p, int step, const coll_step_t *s)
+{
+	int64_t dst, src;
+
+	if (!s->bytes)
+		return;
+	dst = data_target(p, step, s);
+	src = data_place(p, step, s->src_buffer, s->src, s->bytes);
+	/* A copy onto itself touches nothing. */
+	if (dst < 0 || src < 0 || dst == src)
+		return;
+	data_overlap(p, step, dst, src, s->bytes);
+	prove_memory_read(p, step, (uint64_t)src, s->bytes, &p->a);
+	prove_memory_write(p, step, (uint64_t)dst, &p->a);
+}
+
+static void data_reduce(struct prove *p, int step, const coll_step_t *s)
+{
+	int64_t dst = data_target(p, step, s);
+	int64_t a = data_place(p, step, s->src_buffer, s->src, s->bytes);
+	int64_t b = data_place(p, step, s->other_buffer, s->other, s->bytes);
+
+	if (dst < 0 || a < 0 || b < 0)
+		return;
+	data_overlap(p, step, dst, a, s->bytes);
+	data_overlap(p, step, dst, b, s->bytes);
+	prove_memory_read(p, step, (uint64_t)a, s->bytes, &p->a);
+	prove_memory_read(p, step, (uint64_t)b, s->bytes, &p->b);
+	data_combine(p, step, &p->a, &p->b);
+	prove_memory_write(p, step, (uint64_t)dst, &p->sum);
+}
+
+static void data_finish(struct prove *p, int step, const coll_step_t *s)
+{
+	int64_t dst = data_target(p, step, s);
+
+	if (dst < 0)
+		return;
+	prove_memory_read(p, step, (uint64_t)dst, s->bytes, &p->a);
+	p->sum.n = 0;
+	p->sum.len = s->bytes;
+	for (int i = 0; i < p->a.n; i++)
+		prove_pieces_add(&p->sum, p->a.piece[i].off, p->a.piece[i].index,
+				 p->a.piece[i].node < 0
+					 ? PROVE_BAD
+					 : prove_expr_finish(&p->expr, p->a.piece[i].node));
+	prove_memory_write(p, step, (uint64_t)dst, &p->sum);
+}
+
+/* A message, when its receive completes. */
+static void data_receive(struct prove *p, int step, const coll_step_t *s)
+{
+	int mate = p->event[step].mate;
+	const coll_step_t *send = prove_step(p, mate);
+	int64_t src = data_place(p, mate, send->src_buffer, send->src, send->bytes);
+	int64_t dst = data_target(p, step, s), own = dst;
+
+	if (s->kind == COLL_STEP_RECV_REDUCE)
+		own = data_place(p, step, s->src_buffer, s->src, s->bytes);
+	if (src < 0 || dst < 0 || own < 0)
+		return;
+	prove_memory_read(p, mate, (uint64_t)src, send->bytes, &p->b);
+	if (s->kind == COLL_STEP_RECV) {
+		prove_memory_write(p, step, (uint64_t)dst, &p->b);
+		return;
+	}
+	data_overlap(p, step, dst, own, s->bytes);
+	prove_memory_read(p, step, (uint64_t)own, s->bytes, &p->a);
+	data_combine(p, step, s->swapped ? &p->b : &p->a, s->swapped ? &p->a : &p->b);
+	prove_memory_write(p, step, (uint64_t)dst, &p->sum);
+}
+
+static void data_step(struct prove *p, int step)
+{
+	const coll_step_t *s = prove_step(p, step);
+
+	switch (s->kind) {
+	case COLL_STEP_SEND: break; /* read when it is received */
+	case COLL_STEP_RECV:
+	case COLL_STEP_RECV_REDUCE: data_receive(p, step, s); break;
+	case COLL_STEP_REDUCE: data_reduce(p, step, s); break;
+	case COLL_STEP_COPY: data_copy(p, step, s); break;
+	case COLL_STEP_FINISH: data_finish(p, step, s); break;
+	default: prove_fail_step(p, PROVE_RESULT, step, "is of no known kind"); break;
+	}
+}
+
+/* ----------------------------------------------------------------- outputs -- */
+
+static void data_wrong(struct prove *p, const struct prove_rank *r, uint64_t at,
+		       const struct prove_extent *want, uint64_t index, const struct prove_run *run)
+{
+	unsigned long long byte = at - r->base[COLL_BUFFER_RECV];
+	char have[256] = "what was there before";
+
+	if (run->node == PROVE_BAD)
+		return;
+	if (run->node >= 0)
+		prove_expr_text(&p->expr, run->node, have, sizeof(have));
+	if (want->leaf == PROVE_REDUCED)
+		prove_fail(
+			p, PROVE_RESULT,
+			"rank %d, output byte %llu: expected byte %llu of all ranks combined, got "
+			"byte %llu of %s",
+			r->rank, byte, (unsigned long long)index,
+			(unsigned long long)(run->index + (at - run->at)), have);
+	else
+		prove_fail(p, PROVE_RESULT,
+			   "rank %d, output byte %llu: expected byte %llu of rank %d's input, got "
+			   "byte "
+			   "%llu of %s",
+			   r->rank, byte, (unsigned long long)index, want->leaf,
+			   (unsigned long long)(run->index + (at - run->at)), have);
+}
+
+/* An allreduce gives every rank the same: what rank 0 has of that index. */
+static void data_same(struct prove *p, const struct prove_rank *r, uint64_t at, uint64_t end,
+		      const struct prove_run *run)
+{
+	const struct prove_rank *zero = &p->rank[0];
+	uint64_t shift = zero->base[COLL_BUFFER_RECV] - r->base[COLL_BUFFER_RECV];
+
+	for (int i = prove_memory_find(zero, at + shift); zero->run[i].at < end + shift; i++) {
+		char have[160], other[160];
+
+		if (zero->run[i].node == run->node || zero->run[i].node < 0)
+			continue;
+		prove_expr_text(&p->expr, run->node, have, sizeof(have));
+		prove_expr_text(&p->expr, zero->run[i].node, other, sizeof(other));
+		prove_fail(p, PROVE_ORDER,
+			   "rank %d, output byte %llu: rank 0 has %s, this rank has %s: other bits",
+			   r->rank, (unsigned long long)(at - r->base[COLL_BUFFER_RECV]), other,
+			   have);
+		return;
+	}
+}
+
+static void data_check(struct prove *p, int actor, const struct prove_extent *out)
+{
+	const struct prove_rank *r = &p->rank[actor];
+	uint64_t end = out->at + out->len, at = out->at;
+
+	for (int i = prove_memory_find(r, at); at < end; i++) {
+		const struct prove_run *run = &r->run[i];
+		uint64_t index = out->index + (at - out->at);
+		uint64_t until = run[1].at < end ? run[1].at : end;
+
+		if (run->node < 0 || run->index + (at - run->at) != index ||
+		    (out->leaf >= 0 && run->node != out->leaf))
+			data_wrong(p, r, at, out, index, run);
+		else if (out->leaf < 0 && prove_expr_check(p, actor, index, run->node) &&
+			 p->c->info->kind == COLL_KIND_ALLREDUCE && actor)
+			data_same(p, r, at, until, run);
+		at = until;
+	}
+	p->totals.elements += out->len / p->c->elem;
+}
+
+void prove_data(struct prove *p)
+{
+	prove_expr_begin(&p->expr, p->nactors);
+	p->nreaders = 0;
+	for (int i = 0; i < p->nactors; i++)
+		prove_memory_begin(p, &p->rank[i]);
+	for (int k = 0; k < p->ordered; k++)
+		data_step(p, p->order[k]);
+	for (int i = 0; i < p->nactors; i++)
+		for (int k = 0; k < p->rank[i].outs; k++)
+			data_check(p, i, &p->rank[i].out[k]);
+}
+
+/* ----------------------------------------------------------------- barrier -- */
+
+/*
+ * Nobody leaves before everybody has entered: of each step, which ranks have certainly entered
+ * when it is complete.
+ */
+static void barrier_step(struct prove *p, uint8_t *heard, size_t n, int step)
+{
+	const struct prove_rank *r = &p->rank[p->event[step].owner];
+	const coll_step_t *s = prove_step(p, step);
+	uint8_t *row = heard + n * (size_t)step;
+
+	row[p->event[step].owner] = 1;
+	for (uint32_t k = 0; k < s->after_count; k++)
+		for (size_t i = 0; i < n; i++)
+			row[i] |= heard[n * (size_t)(r->first + s->after[k]) + i];
+	if (s->kind == COLL_STEP_RECV)
+		for (size_t i = 0; i < n; i++)
+			row[i] |= heard[n * (size_t)p->event[step].mate + i];
+}
+
+static void barrier_leave(struct prove *p, const uint8_t *heard, size_t n,
+			  const struct prove_rank *r)
+{
+	for (size_t i = 0; i < n; i++) {
+		int has = r->rank == (int)i;
+
+		for (int k = 0; k < r->nsteps && !has; k++)
+			has = heard[n * (size_t)(r->first + k) + i];
+		if (!has)
+			prove_fail(p, PROVE_RESULT, "rank %d may leave before rank %d has entered",
+				   r->rank, (int)i);
+	}
+}
+
+void prove_barrier(struct prove *p)
+{
+	size_t n = (size_t)p->nactors;
+	int cap = 0;
+	uint8_t *heard = prove_grow(NULL, &cap, p->nsteps + 1, n);
+
+	memset(heard, 0, n * (size_t)p->nsteps);
+	/* A send that is complete has started, and so has all before it; no more is certain. */
+	for (int k = 0; k < p->ordered; k++)
+		barrier_step(p, heard, n, p->order[k]);
+	for (int i = 0; i < p->nactors; i++)
+		barrier_leave(p, heard, n, &p->rank[i]);
+	free(heard);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * expr.c - expressions over the ranks' inputs, each kept once: equal expressions, left and
+ * right included, have equal numbers on all ranks.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "prove/prove.h"
+
+enum { EXPR_NODES_MAX = 1 << 20 };
+
+/* Bits of prove_node.known. */
+enum { EXPR_COMPLETE = 1 << 0, EXPR_ORDERED = 1 << 1, EXPR_FINISHED = 1 << 2 };
+
+static uint32_t expr_hash(const struct prove_expr *e, int32_t left, int32_t right)
+{
+	uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9e3779b97f4a7c15u;
+
+	return (uint32_t)(h >> 32) & (e->buckets - 1);
+}
+
+static int32_t expr_append(struct prove_expr *e, int32_t left, int32_t right, uint32_t leaves)
+{
+	uint32_t known = 0;
+
+	if (left >= 0) {
+		known = right < 0 ? EXPR_FINISHED : e->node[right].known & EXPR_FINISHED;
+		known |= e->node[left].known & EXPR_FINISHED;
+	}
+	e->node = prove_grow(e->node, &e->cap, e->n + 1, sizeof(*e->node));
+	e->node[e->n] = (struct prove_node){left, right, leaves, known};
+	return e->n++;
+}
+
+static void expr_rehash(struct prove_expr *e)
+{
+	int cap = 0;
+
+	free(e->bucket);
+	e->bucket = prove_grow(NULL, &cap, (int)e->buckets, sizeof(*e->bucket));
+	memset(e->bucket, 0xff, e->buckets * sizeof(*e->bucket));
+	for (int32_t i = e->nranks; i < e->n; i++) {
+		uint32_t at = expr_hash(e, e->node[i].left, e->node[i].right);
+
+		while (e->bucket[at] >= 0)
+			at = (at + 1) & (e->buckets - 1);
+		e->bucket[at] = i;
+	}
+}
+
+static int32_t expr_keep(struct prove_expr *e, int32_t left, int32_t right, uint32_t leaves)
+{
+	uint32_t at = expr_hash(e, left, right);
+
+	for (; e->bucket[at] >= 0; at = (at + 1) & (e->buckets - 1)) {
+		const struct prove_node *node = &e->node[e->bucket[at]];
+
+		if (node->left == left && node->right == right)
+			return e->bucket[at];
+	}
+	e->bucket[at] = expr_append(e, left, right, leaves);
+	at = (uint32_t)e->bucket[at];
+	if ((uint32_t)e->n * 2 > e->buckets) {
+		e->buckets *= 2;
+		expr_rehash(e);
+	}
+	return (int32_t)at;
+}
+
+int32_t prove_expr_pair(struct prove_expr *e, int32_t left, int32_t right)
+{
+	uint32_t leaves;
+
+	if (left == e->last_left && right == e->last_right)
+		return e->last;
+	leaves = e->node[left].leaves + e->node[right].leaves;
+	/* More than once each is wrong anyway: the number need only not wrap around. */
+	if (leaves > (uint32_t)e->nranks + 1)
+		leaves = (uint32_t)e->nranks + 1;
+	e->last = expr_keep(e, left, right, leaves);
+	e->last_left = left;
+	e->last_right = right;
+	return e->last;
+}
+
+int32_t prove_expr_finish(struct prove_expr *e, int32_t node)
+{
+	return expr_keep(e, node, -1, e->node[node].leaves);
+}
+
+/* T(low, high) = T(low, low + p) op T(low + p, high), p the largest power of two below high - low.
+ */
+static int32_t expr_canonical(struct prove_expr *e, int low, int high)
+{
+	int half = 1;
+	int32_t left, right;
+
+	if (high - low == 1)
+		return low;
+	while (half * 2 < high - low)
+		half *= 2;
+	left = expr_canonical(e, low, low + half);
+	right = expr_canonical(e, low + half, high);
+	return prove_expr_pair(e, left, right);
+}
+
+void prove_expr_begin(struct prove_expr *e, int nranks)
+{
+	int cap = 0;
+
+	if (e->nranks == nranks && e->n < EXPR_NODES_MAX)
+		return;
+	e->nranks = nranks;
+	e->n = 0;
+	e->last_left = e->last_right = -1;
+	for (int i = 0; i < nranks; i++)
+		expr_append(e, -1, -1, 1);
+	e->buckets = 1024;
+	while (e->buckets < 4 * (uint32_t)nranks)
+		e->buckets *= 2;
+	expr_rehash(e);
+	free(e->stack);
+	free(e->seen);
+	e->stack = prove_grow(NULL, &cap, nranks + 2, sizeof(*e->stack));
+	cap = 0;
+	e->seen = prove_grow(NULL, &cap, nranks, 1);
+	e->canonical = expr_canonical(e, 0, nranks);
+}
+
+void prove_expr_free(struct prove_expr *e)
+{
+	free(e->node);
+	free(e->bucket);
+	free(e->stack);
+	free(e->seen);
+}
+
+/* ------------------------------------------------------------------- words -- */
+
+struct expr_words {
+	char *text;
+	size_t size, n;
+};
+
+static void expr_put(struct expr_words *w, const char *text)
+{
+	size_t n = strlen(text);
+
+	if (w->n + n + 4 > w->size) { /* no room: the rest is dots */
+		if (w->n + 4 <= w->size)
+			memcpy(w->text + w->n, "...", 4);
+		w->n = w->size;
+		return;
+	}
+	memcpy(w->text + w->n, text, n + 1);
+	w->n += n;
+}
+
+static void expr_print(const struct prove_expr *e, int32_t node, struct expr_words *w)
+{
+	const struct prove_node *x = &e->node[node];
+	char text[16];
+
+	if (w->n >= w->size)
+		return;
+	if (x->left < 0) {
+		snprintf(text, sizeof(text), "%d", node);
+		expr_put(w, text);
+		return;
+	}
+	expr_put(w, x->right < 0 ? "finish(" : "(");
+	expr_print(e, x->left, w);
+	if (x->right >= 0) {
+		expr_put(w, " ");
+		expr_print(e, x->right, w);
+	}
+	expr_put(w, ")");
+}
+
+void prove_expr_text(const struct prove_expr *e, int32_t node, char *text, size_t size)
+{
+	struct expr_words w = {text, size, 0};
+
+	text[0] = '\0';
+	expr_print(e, node, &w);
+}
+
+/* ------------------------------------------------------------------- truth -- */
+
+/* From left to right: every rank once (EXPR_COMPLETE), in rank order (EXPR_ORDERED)? */
+static uint32_t expr_walk(struct prove_expr *e, int32_t node)
+{
+	int depth = 0, leaves = 0, ordered = 1;
+
+	if (e->node[node].leaves != (uint32_t)e->nranks)
+		return 0;
+	memset(e->seen, 0, (size_t)e->nranks);
+	e->stack[depth++] = node;
+	while (depth > 0) {
+		int32_t at = e->stack[--depth];
+		const struct prove_node *x = &e->node[at];
+
+		if (x->left < 0) {
+			if (e->seen[at])
+				return 0;
+			e->seen[at] = 1;
+			ordered &= at == leaves++;
+			continue;
+		}
+		e->stack[depth++] = x->right;
+		e->stack[depth++] = x->left;
+	}
+	return EXPR_COMPLETE | (ordered ? EXPR_ORDERED : 0u);
+}
+
+static void expr_wrong(struct prove *p, int check, int actor, uint64_t index, int32_t node,
+		       const char *expected)
+{
+	char text[256];
+
+	prove_expr_text(&p->expr, node, text, sizeof(text));
+	prove_fail(p, check, "rank %d, byte %llu of the result: expected %s, got %s",
+		   p->rank[actor].rank, (unsigned long long)index, expected, text);
+}
+
+int prove_expr_check(struct prove *p, int actor, uint64_t index, int32_t node)
+{
+	struct prove_expr *e = &p->expr;
+	int finished = e->node[node].left >= 0 && e->node[node].right < 0;
+	int32_t sum = finished ? e->node[node].left : node;
+	char want[256];
+
+	if (finished != !!p->c->average || e->node[sum].known & EXPR_FINISHED) {
+		expr_wrong(p, PROVE_ORDER, actor, index, node,
+			   p->c->average ? "one finish, at the end" : "no finish");
+		return 0;
+	}
+	if (!e->node[sum].known)
+		e->node[sum].known = expr_walk(e, sum);
+	if (!(e->node[sum].known & EXPR_COMPLETE)) {
+		expr_wrong(p, PROVE_RESULT, actor, index, node, "every rank once");
+		return 0;
+	}
+	if (p->c->flags & COLL_ALGORITHM_ORDERED && !(e->node[sum].known & EXPR_ORDERED))
+		expr_wrong(p, PROVE_ORDER, actor, index, node, "the ranks in order");
+	if (p->c->flags & COLL_ALGORITHM_CANONICAL && sum != e->canonical) {
+		prove_expr_text(e, e->canonical, want, sizeof(want));
+		expr_wrong(p, PROVE_ORDER, actor, index, node, want);
+	}
+	return 1;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* prove.c - `coll prove`: its command line, the work among threads, the table. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "prove/prove.h"
+#include "lib/tool.h"
+
+enum { PROVE_RANKS_MAX = 1024, PROVE_JOBS_MAX = 64, PROVE_RANKS = 64 };
+
+/* How many steps of work a row of the table may be for a number of ranks; see prove_cases. */
+enum { PROVE_BUDGET = 150000, PROVE_BUDGET_QUICK = 4000, PROVE_ALL_RANKS = 6 };
+
+static const uint64_t prove_counts[] = {0, 1, 2, 3, 7, 8, 64, 97, 127, 255, 256, 1000, 1024};
+
+enum { PROVE_COUNTS = sizeof(prove_counts) / sizeof(prove_counts[0]) };
+
+struct prove_work {
+	struct prove_row *row;
+	int rows, first_ranks, last_ranks, jobs, quick, json;
+	uint64_t count;
+	int one_count;
+	const char *algorithm, *mutant;
+	int mutants;
+	pthread_mutex_t lock;
+	int next; /* item: a row and a number of ranks */
+};
+
+static const char prove_help[] =
+	"Usage: coll prove [OPTION]...\n"
+	"Proves the algorithms: builds the schedules of all ranks, executes them\n"
+	"symbolically, and shows of each that\n"
+	"  result    every output is made of the right inputs, each once, and nothing else\n"
+	"            is written\n"
+	"  order     all ranks get the same bits; order and grouping are as claimed\n"
+	"  deadlock  every step completes, though a send waits for its receive\n"
+	"  race      no step touches what another one, not ordered with it, may write\n"
+	"  messages  sends fit receives; their number and volume equal the formula\n"
+	"\n"
+	"  -a, --algorithm NAME  only this: a collective, or COLLECTIVE/ALGORITHM\n"
+	"  -r, --ranks A-B       numbers of ranks, default 1-64\n"
+	"  -c, --count N         only this count, default 13 of 0 to 1024\n"
+	"  -q, --quick           fewer numbers of ranks, fewer cases of each\n"
+	"  -j, --jobs N          threads, default one for each processor\n"
+	"      --mutants         plant bugs instead, and show which check catches each\n"
+	"      --mutant NAME     only this one\n"
+	"      --json            print one JSON document\n"
+	"  -h, --help            show this help and exit\n"
+	"\n"
+	"Exit status: 0 if all is proven (every bug is caught), 1 if not, 2 if the command\n"
+	"line is wrong.\n";
+
+/* -------------------------------------------------------------------- work -- */
+
+static int prove_quick_ranks(int n)
+{
+	return n <= 9 || n == 12 || n == 16 || n == 17;
+}
+
+static int prove_partner(int kind)
+{
+	coll_algorithm_info_t info;
+	int other = kind == COLL_KIND_SEND ? COLL_KIND_RECV : COLL_KIND_SEND;
+
+	for (int i = 0; prove_kind_pairs(kind) && i < coll_algorithm_count(); i++) {
+		info.size = sizeof(info);
+		if (coll_algorithm(i, &info) == COLL_SUCCESS && info.kind == other)
+			return i;
+	}
+	return -1;
+}
+
+static void prove_keep(struct prove_row *row, const struct prove *p, int nranks, int complete)
+{
+	row->totals.cases += p->totals.cases;
+	row->totals.elements += p->totals.elements;
+	row->totals.messages += p->totals.messages;
+	row->totals.steps += p->totals.steps;
+	if (p->totals.sends > row->totals.sends)
+		row->totals.sends = p->totals.sends;
+	if (!p->totals.cases)
+		return;
+	if (!row->least || nranks < row->least)
+		row->least = nranks;
+	if (nranks > row->most)
+		row->most = nranks;
+	if (!complete && (!row->sampled || nranks < row->sampled))
+		row->sampled = nranks;
+	if (!p->failed || (row->failed_ranks && row->failed_ranks < nranks))
+		return;
+	row->failed_ranks = nranks;
+	row->failed = p->failed;
+	memcpy(row->text, p->text, sizeof(row->text));
+}
+
+/* The largest numbers of ranks come first, so that the threads end at the same time. */
+static int prove_take(struct prove_work *w, int *index, int *nranks)
+{
+	int items = w->rows * (w->last_ranks - w->first_ranks + 1), item;
+
+	do {
+		pthread_mutex_lock(&w->lock);
+		item = w->next < items ? w->next++ : -1;
+		pthread_mutex_unlock(&w->lock);
+		if (item < 0)
+			return -1;
+		*index = item % w->rows;
+		*nranks = w->last_ranks - item / w->rows;
+	} while (!w->row[*index].wanted || (w->quick && !prove_quick_ranks(*nranks)));
+	return 0;
+}
+
+/* Few ranks are cheap: there every combination is tried. */
+static uint64_t prove_budget(const struct prove_work *w, const struct prove_row *row, int nranks)
+{
+	if (w->quick)
+		return PROVE_BUDGET_QUICK;
+	if (nranks <= PROVE_ALL_RANKS)
+		return UINT64_MAX;
+	if (prove_kind_pairs(row->info.kind)) /* a single message: all pairs, no more */
+		return 0;
+	return PROVE_BUDGET / 4 + (uint64_t)PROVE_BUDGET * (uint64_t)nranks / PROVE_RANKS;
+}
+
+static void *prove_thread(void *arg)
+{
+	struct prove_work *w = arg;
+	struct prove p = {0};
+	struct prove_plan plan = {.counts = prove_counts, .ncounts = PROVE_COUNTS};
+
+	if (w->one_count) {
+		plan.counts = &w->count;
+		plan.ncounts = 1;
+	}
+	while (prove_take(w, &plan.algorithm, &plan.nranks) == 0) {
+		struct prove_row *row = &w->row[plan.algorithm];
+		int complete;
+
+		plan.budget = prove_budget(w, row, plan.nranks);
+		p.mate_algorithm = prove_partner(row->info.kind);
+		complete = prove_cases(&p, &plan, &row->info);
+		pthread_mutex_lock(&w->lock);
+		prove_keep(row, &p, plan.nranks, complete);
+		pthread_mutex_unlock(&w->lock);
+	}
+	prove_free(&p);
+	return NULL;
+}
+
+static void prove_run_threads(struct prove_work *w)
+{
+	pthread_t thread[PROVE_JOBS_MAX];
+	int started = 0;
+
+	while (started < w->jobs - 1 &&
+	       pthread_create(&thread[started], NULL, prove_thread, w) == 0)
+		started++;
+	prove_thread(w);
+	for (int i = 0; i < started; i++)
+		pthread_join(thread[i], NULL);
+}
+
+/* ------------------------------------------------------------ command line -- */
+
+static int prove_row_wanted(const struct prove_row *row, const char *name)
+{
+	const char *kind = coll_kind_name(row->info.kind);
+	size_t n = strlen(kind);
+
+	if (name == NULL || strcmp(name, kind) == 0)
+		return 1;
+	return strncmp(name, kind, n) == 0 && name[n] == '/' &&
+	       strcmp(name + n + 1, row->info.name) == 0;
+}
+
+static int prove_rows(struct prove_work *w)
+{
+	int wanted = 0;
+
+	w->rows = coll_algorithm_count();
+	w->row = calloc((size_t)w->rows + 1, sizeof(*w->row));
+	if (w->row == NULL) {
+		fprintf(stderr, "coll prove: no memory for %d algorithms\n", w->rows);
+		return 1;
+	}
+	for (int i = 0; i < w->rows; i++) {
+		w->row[i].info.size = sizeof(w->row[i].info);
+		if (coll_algorithm(i, &w->row[i].info) != COLL_SUCCESS) {
+			fprintf(stderr, "coll prove: %s\n", coll_get_last_error(NULL));
+			return 1;
+		}
+		w->row[i].wanted = prove_row_wanted(&w->row[i], w->algorithm);
+		wanted += w->row[i].wanted;
+	}
+	return wanted ? 0
+		      : tool_usage("prove",
+				   "no algorithm '%s': name a collective, or one of its "
+				   "algorithms as in allreduce/ring",
+				   w->algorithm);
+}
+
+static int prove_all(struct prove_work *w)
+{
+	int status = prove_rows(w);
+
+	if (status == 0) {
+		pthread_mutex_init(&w->lock, NULL);
+		prove_run_threads(w);
+		pthread_mutex_destroy(&w->lock);
+		status = prove_table(w->row, w->rows, w->json) != 0;
+	}
+	free(w->row);
+	return status;
+}
+
+static int prove_parse_ranks(struct prove_work *w, const char *text)
+{
+	int64_t a, b;
+
+	if (tool_parse_range(text, 1, PROVE_RANKS_MAX, &a, &b) != 0)
+		return -1;
+	w->first_ranks = (int)a;
+	w->last_ranks = (int)b;
+	return 0;
+}
+
+enum { PROVE_OPTION_MUTANTS = 256, PROVE_OPTION_MUTANT, PROVE_OPTION_JSON };
+
+static const struct option prove_options[] = {
+	{"algorithm", required_argument, NULL, 'a'},
+	{"ranks", required_argument, NULL, 'r'},
+	{"count", required_argument, NULL, 'c'},
+	{"quick", no_argument, NULL, 'q'},
+	{"jobs", required_argument, NULL, 'j'},
+	{"mutants", no_argument, NULL, PROVE_OPTION_MUTANTS},
+	{"mutant", required_argument, NULL, PROVE_OPTION_MUTANT},
+	{"json", no_argument, NULL, PROVE_OPTION_JSON},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+/* 0, or -1 if the value is wrong. */
+static int prove_set(struct prove_work *w, int option, const char *value)
+{
+	int64_t number;
+
+	switch (option) {
+	case 'a': w->algorithm = value; return 0;
+	case 'r': return prove_parse_ranks(w, value);
+	case 'c':
+		w->one_count = 1;
+		if (tool_parse_int(value, 0, INT32_MAX, &number) != 0)
+			return -1;
+		w->count = (uint64_t)number;
+		return 0;
+	case 'q': w->quick = 1; return 0;
+	case 'j':
+		if (tool_parse_int(value, 1, PROVE_JOBS_MAX, &number) != 0)
+			return -1;
+		w->jobs = (int)number;
+		return 0;
+	case PROVE_OPTION_MUTANT: w->mutant = value; /* fall through */
+	case PROVE_OPTION_MUTANTS: w->mutants = 1; return 0;
+	default: w->json = 1; return 0;
+	}
+}
+
+static int prove_main(int argc, char **argv)
+{
+	struct prove_work w = {.first_ranks = 1, .last_ranks = PROVE_RANKS};
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	int option;
+
+	w.jobs = processors < 1                ? 1
+		 : processors > PROVE_JOBS_MAX ? PROVE_JOBS_MAX
+					       : (int)processors;
+	while ((option = getopt_long(argc, argv, ":a:r:c:qj:h", prove_options, NULL)) != -1) {
+		if (option == ':' || option == '?')
+			return tool_bad_option("prove", option, argv, prove_options);
+		if (option == 'h') {
+			fputs(prove_help, stdout);
+			return 0;
+		}
+		if (prove_set(&w, option, optarg) != 0)
+			return tool_usage("prove", "'%s' is no value for %s", optarg,
+					  option == 'r'   ? "--ranks: 1-64, at most 1024"
+					  : option == 'c' ? "--count"
+							  : "--jobs: 1 to 64");
+	}
+	if (optind < argc)
+		return tool_usage("prove", "there is no argument '%s'", argv[optind]);
+	return w.mutants ? prove_try_mutants(w.mutant, w.json) : prove_all(&w);
+}
+
+const struct tool_command tool_prove = {
+	.name = "prove",
+	.summary = "prove the algorithms of the collectives",
+	.help = prove_help,
+	.main = prove_main,
+};

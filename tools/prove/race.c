@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * race.c - what is certain to happen before what.  Of each step there are two events, start
+ * and completion.  A step starts after those that it waits for are complete; it completes after it
+ * has started; a receive completes after the matching send has started.  A send may complete before
+ * its receive is posted (small messages do), so nothing more is certain.
+ *
+ * A receive touches memory only when both it and the matching send have started.
+ */
+#include "prove/prove.h"
+
+/* The stack holds steps that have started: so has all that made them start. */
+static void race_push(struct prove *p, int step)
+{
+	if (p->event[step].seen == p->search)
+		return;
+	p->event[step].seen = p->search;
+	p->stack[p->depth++] = step;
+}
+
+/* The send that a receive waits for, or -1. */
+static int race_send_of(const struct prove *p, int step)
+{
+	const coll_step_t *s = prove_step(p, step);
+
+	return s->kind == COLL_STEP_RECV || s->kind == COLL_STEP_RECV_REDUCE ? p->event[step].mate
+									     : -1;
+}
+
+/*
+ * Backwards from a start, through the steps of one rank.  What was done earlier than `earlier` in
+ * the one execution that is known cannot come after it.
+ */
+static int race_locally(struct prove *p, int earlier, int start)
+{
+	int first = p->rank[p->event[earlier].owner].first;
+
+	p->search++;
+	p->depth = 0;
+	race_push(p, start);
+	while (p->depth > 0) {
+		const coll_step_t *s = prove_step(p, p->stack[--p->depth]);
+
+		for (uint32_t k = 0; k < s->after_count; k++) {
+			int before = first + s->after[k];
+
+			if (before == earlier)
+				return 1;
+			if (p->event[before].done > p->event[earlier].done)
+				race_push(p, before);
+		}
+	}
+	return 0;
+}
+
+/* The same through all ranks. */
+static int race_globally(struct prove *p, int earlier, int start)
+{
+	p->search++;
+	p->depth = 0;
+	race_push(p, start);
+	while (p->depth > 0) {
+		int step = p->stack[--p->depth], first = p->rank[p->event[step].owner].first, send;
+		const coll_step_t *s = prove_step(p, step);
+
+		for (uint32_t k = 0; k < s->after_count; k++) {
+			int before = first + s->after[k];
+
+			if (before == earlier)
+				return 1;
+			if (p->event[before].done < p->event[earlier].done)
+				continue;
+			race_push(p, before);
+			send = race_send_of(p, before);
+			if (send >= 0 && p->event[send].started > p->event[earlier].done)
+				race_push(p, send);
+		}
+	}
+	return 0;
+}
+
+int prove_before(struct prove *p, int earlier, int later)
+{
+	int send = race_send_of(p, later);
+
+	if (race_locally(p, earlier, later) || race_globally(p, earlier, later))
+		return 1;
+	return send >= 0 && race_globally(p, earlier, send);
+}

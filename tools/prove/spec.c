@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * spec.c - what each collective means, independently of how it is done: which buffers a rank
+ * has, where they overlap in place, and which inputs every output byte is made of.
+ *
+ * The forms with one count are those with a count for each rank where all are equal.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "prove/prove.h"
+
+int prove_kind_reduces(int kind)
+{
+	return kind == COLL_KIND_ALLREDUCE || kind == COLL_KIND_REDUCE ||
+	       kind == COLL_KIND_REDUCE_SCATTER || kind == COLL_KIND_REDUCE_SCATTERV;
+}
+
+int prove_kind_rooted(int kind)
+{
+	return kind == COLL_KIND_BROADCAST || kind == COLL_KIND_REDUCE ||
+	       kind == COLL_KIND_GATHER || kind == COLL_KIND_SCATTER || kind == COLL_KIND_GATHERV ||
+	       kind == COLL_KIND_SCATTERV;
+}
+
+int prove_kind_pairs(int kind)
+{
+	return kind == COLL_KIND_SEND || kind == COLL_KIND_RECV;
+}
+
+int prove_kind_vector(int kind)
+{
+	return kind >= COLL_KIND_ALLGATHERV && kind <= COLL_KIND_SCATTERV;
+}
+
+/* Only a root can be in place where the others have one buffer. */
+int prove_kind_forms(int kind)
+{
+	if (kind == COLL_KIND_BARRIER || prove_kind_pairs(kind))
+		return 1;
+	return prove_kind_rooted(kind) ? 2 : 3;
+}
+
+/* ------------------------------------------------------------------ counts -- */
+
+/* Elements from rank i to rank j, where that matters; symmetric, as in place demands. */
+static size_t spec_between(const struct prove_case *c, int i, int j)
+{
+	size_t most = c->count;
+
+	switch (c->vector) {
+	case PROVE_RAGGED: return (size_t)(7 * (i + j) + i * j) % (most + 1);
+	case PROVE_ZEROS: return (i + j) % 2 ? most : 0;
+	case PROVE_ONE: return i + j == c->nranks - 1 && (i == 0 || j == 0) ? most : 0;
+	default: return most;
+	}
+}
+
+/* Elements of rank i. */
+static size_t spec_of(const struct prove_case *c, int i)
+{
+	size_t most = c->count;
+
+	switch (c->vector) {
+	case PROVE_RAGGED: return (size_t)(5 * i + c->nranks) % (most + 1);
+	case PROVE_ZEROS: return i % 2 ? most : 0;
+	case PROVE_ONE: return i == c->nranks / 2 ? most : 0;
+	default: return most;
+	}
+}
+
+static void spec_displs(const struct prove_case *c, const size_t *counts, size_t *displs)
+{
+	size_t at = 0;
+
+	for (int k = 0; k < c->nranks; k++) {
+		int i = c->gaps ? (2 * c->nranks - 2 - k) % c->nranks : k;
+
+		if (c->gaps)
+			at += (size_t)k % 3;
+		displs[i] = at;
+		at += counts[i];
+	}
+}
+
+static int spec_is_alltoall(int kind)
+{
+	return kind == COLL_KIND_ALLTOALL || kind == COLL_KIND_ALLTOALLV;
+}
+
+void prove_spec_counts(struct prove *p)
+{
+	const struct prove_case *c = p->c;
+	size_t n = (size_t)c->nranks;
+	int rows = spec_is_alltoall(c->info->kind) ? c->nranks : 1;
+
+	for (int r = 0; r < rows; r++) {
+		size_t *send = p->sendcounts + n * (size_t)r;
+
+		for (int i = 0; i < c->nranks; i++)
+			send[i] = rows > 1 ? spec_between(c, r, i) : spec_of(c, i);
+		spec_displs(c, send, p->senddispls + n * (size_t)r);
+	}
+	memcpy(p->recvcounts, p->sendcounts, n * (size_t)rows * sizeof(*p->recvcounts));
+	memcpy(p->recvdispls, p->senddispls, n * (size_t)rows * sizeof(*p->recvdispls));
+}
+
+void prove_spec_nodes(struct prove *p)
+{
+	static const int32_t uneven[] = {7, 2, 2, 2, 5, 5, 5, 5, 5, 0};
+	int last = sizeof(uneven) / sizeof(uneven[0]) - 1;
+
+	for (int r = 0; r < p->c->nranks; r++)
+		switch (p->c->layout) {
+		case 1: p->nodes[r] = r / 2; break;
+		case 2: p->nodes[r] = r / 4; break;
+		case 3: p->nodes[r] = uneven[r < last ? r : last]; break;
+		case 4: p->nodes[r] = r % 2; break;
+		default: p->nodes[r] = (r * r + r / 3) % 5; break; /* scattered */
+		}
+}
+
+void prove_spec_args(const struct prove *p, int actor, coll_schedule_args_t *args)
+{
+	const struct prove_case *c = p->c;
+	const struct prove_rank *r = &p->rank[actor];
+	size_t row = c->info->kind == COLL_KIND_ALLTOALLV ? (size_t)c->nranks * (size_t)actor : 0;
+
+	*args = (coll_schedule_args_t){.size = sizeof(*args), .algorithm = r->algorithm};
+	args->nranks = c->nranks;
+	args->rank = r->rank;
+	args->root = c->root;
+	if (prove_kind_pairs(c->info->kind))
+		args->root = actor ? c->root : c->peer;
+	args->count = c->count;
+	args->elem = c->elem;
+	args->segment = c->segment;
+	args->in_place = r->in_place;
+	args->average = c->average;
+	args->nodes = c->layout ? p->nodes : NULL;
+	if (!prove_kind_vector(c->info->kind))
+		return;
+	args->count = p->sendcounts[r->rank];
+	switch (c->info->kind) {
+	case COLL_KIND_ALLTOALLV:
+	case COLL_KIND_REDUCE_SCATTERV: args->count = 0; break;
+	case COLL_KIND_GATHERV:
+	case COLL_KIND_SCATTERV:
+		if (r->rank != c->root)
+			return;
+	}
+	if (c->info->kind == COLL_KIND_ALLTOALLV || c->info->kind == COLL_KIND_SCATTERV) {
+		args->sendcounts = p->sendcounts + row;
+		args->senddispls = p->senddispls + row;
+	}
+	if (c->info->kind != COLL_KIND_SCATTERV) {
+		args->recvcounts = p->recvcounts + row;
+		args->recvdispls = p->recvdispls + row;
+	}
+	if (c->info->kind == COLL_KIND_REDUCE_SCATTERV)
+		args->recvdispls = NULL;
+}
+
+/* ----------------------------------------------------------------- buffers -- */
+
+static size_t spec_end(const struct prove_case *c, const size_t *counts, const size_t *displs)
+{
+	size_t end = 0;
+
+	for (int i = 0; i < c->nranks; i++)
+		if (counts[i] && displs[i] + counts[i] > end)
+			end = displs[i] + counts[i];
+	return end;
+}
+
+/* Elements before rank r's. */
+static size_t spec_before(const struct prove *p, int rank)
+{
+	size_t at = 0;
+
+	for (int i = 0; i < rank; i++)
+		at += p->recvcounts[i];
+	return at;
+}
+
+/* Sizes of the send and receive buffers in elements, and where this rank's own part lies in the
+ * larger of them. */
+static void spec_sizes(const struct prove *p, int rank, size_t *send, size_t *recv, size_t *own)
+{
+	const struct prove_case *c = p->c;
+	size_t row = spec_is_alltoall(c->info->kind) ? (size_t)c->nranks * (size_t)rank : 0;
+	const size_t *counts = p->sendcounts + row, *displs = p->senddispls + row;
+	size_t all = spec_end(c, counts, displs);
+	int root = rank == c->root;
+
+	*send = *recv = c->count;
+	*own = 0;
+	switch (c->info->kind) {
+	case COLL_KIND_BARRIER: *send = *recv = 0; break;
+	case COLL_KIND_BROADCAST: *send = root ? c->count : 0; break;
+	case COLL_KIND_REDUCE: *recv = root ? c->count : 0; break;
+	case COLL_KIND_ALLTOALL:
+	case COLL_KIND_ALLTOALLV: *send = *recv = all; break;
+	case COLL_KIND_ALLGATHER:
+	case COLL_KIND_ALLGATHERV:
+	case COLL_KIND_GATHER:
+	case COLL_KIND_GATHERV:
+		*send = counts[rank];
+		*recv = root || !prove_kind_rooted(c->info->kind) ? all : 0;
+		*own = displs[rank];
+		break;
+	case COLL_KIND_SCATTER:
+	case COLL_KIND_SCATTERV:
+		*send = root ? all : 0;
+		*recv = counts[rank];
+		*own = displs[rank];
+		break;
+	case COLL_KIND_REDUCE_SCATTER:
+	case COLL_KIND_REDUCE_SCATTERV:
+		*send = spec_before(p, c->nranks);
+		*recv = counts[rank];
+		*own = spec_before(p, rank);
+		break;
+	}
+}
+
+static uint64_t spec_max(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static void spec_place(const struct prove *p, struct prove_rank *r, size_t own)
+{
+	enum { GUARD = 64 };
+	int kind = p->c->info->kind;
+	int gathers = kind == COLL_KIND_ALLGATHER || kind == COLL_KIND_ALLGATHERV ||
+		      kind == COLL_KIND_GATHER || kind == COLL_KIND_GATHERV;
+
+	r->base[COLL_BUFFER_SEND] = r->base[COLL_BUFFER_RECV] = 0;
+	if (r->in_place)
+		r->base[gathers ? COLL_BUFFER_SEND : COLL_BUFFER_RECV] = own * p->c->elem;
+	else
+		r->base[COLL_BUFFER_RECV] = r->size[COLL_BUFFER_SEND] + GUARD;
+	r->base[COLL_BUFFER_SCRATCH] =
+		GUARD + spec_max(r->base[COLL_BUFFER_SEND] + r->size[COLL_BUFFER_SEND],
+				 r->base[COLL_BUFFER_RECV] + r->size[COLL_BUFFER_RECV]);
+	r->size[COLL_BUFFER_SCRATCH] = coll_schedule_scratch(r->schedule);
+}
+
+/* ----------------------------------------------------------------- outputs -- */
+
+static void spec_out(const struct prove *p, struct prove_rank *r, size_t at, size_t len,
+		     int32_t leaf, size_t index)
+{
+	uint64_t elem = p->c->elem;
+
+	if (!len)
+		return;
+	r->out = prove_grow(r->out, &r->cap_outs, r->outs + 1, sizeof(*r->out));
+	r->out[r->outs++] = (struct prove_extent){r->base[COLL_BUFFER_RECV] + at * elem, len * elem,
+						  index * elem, leaf};
+}
+
+static int spec_compare(const void *a, const void *b)
+{
+	const struct prove_extent *x = a, *y = b;
+
+	return (x->at > y->at) - (x->at < y->at);
+}
+
+/* A part from every rank. */
+static void spec_out_each(const struct prove *p, struct prove_rank *r, int actor)
+{
+	size_t n = (size_t)p->c->nranks;
+	int matrix = spec_is_alltoall(p->c->info->kind);
+	size_t row = matrix ? n * (size_t)actor : 0;
+
+	for (size_t i = 0; i < n; i++)
+		spec_out(p, r, p->recvdispls[row + i], p->recvcounts[row + i], (int32_t)i,
+			 matrix ? p->senddispls[n * i + (size_t)actor] : 0);
+	if (p->c->gaps)
+		qsort(r->out, (size_t)r->outs, sizeof(*r->out), spec_compare);
+}
+
+void prove_spec_rank(struct prove *p, int actor)
+{
+	const struct prove_case *c = p->c;
+	struct prove_rank *r = &p->rank[actor];
+	size_t send, recv, own;
+
+	spec_sizes(p, actor, &send, &recv, &own);
+	if (prove_kind_pairs(c->info->kind)) {
+		send = actor ? 0 : c->count;
+		recv = actor ? c->count : 0;
+	}
+	r->size[COLL_BUFFER_SEND] = send * c->elem;
+	r->size[COLL_BUFFER_RECV] = recv * c->elem;
+	spec_place(p, r, own);
+	r->outs = 0;
+	if (!recv)
+		return;
+	switch (c->info->kind) {
+	case COLL_KIND_ALLREDUCE:
+	case COLL_KIND_REDUCE: spec_out(p, r, 0, recv, PROVE_REDUCED, 0); break;
+	case COLL_KIND_BROADCAST: spec_out(p, r, 0, recv, c->root, 0); break;
+	case COLL_KIND_REDUCE_SCATTER:
+	case COLL_KIND_REDUCE_SCATTERV: spec_out(p, r, 0, recv, PROVE_REDUCED, own); break;
+	case COLL_KIND_SCATTER:
+	case COLL_KIND_SCATTERV: spec_out(p, r, 0, recv, c->root, own); break;
+	case COLL_KIND_SEND:
+	case COLL_KIND_RECV: spec_out(p, r, 0, recv, 0, 0); break;
+	default: spec_out_each(p, r, actor); break;
+	}
+}

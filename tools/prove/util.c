@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* util.c - memory of the prover, and the sentences in which it speaks. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "prove/prove.h"
+
+const char *const prove_check_names[PROVE_CHECKS] = {"result", "order", "deadlock", "race",
+						     "messages"};
+
+void *prove_grow(void *array, int *cap, int want, size_t size)
+{
+	int more = *cap ? *cap : 16;
+	void *bigger;
+
+	if (want <= *cap)
+		return array;
+	while (more < want)
+		more *= 2;
+	bigger = realloc(array, (size_t)more * size);
+	if (bigger == NULL) {
+		fprintf(stderr, "coll prove: no memory for %zu bytes\n", (size_t)more * size);
+		exit(1);
+	}
+	*cap = more;
+	return bigger;
+}
+
+void prove_step_text(const struct prove *p, int step, char *text, size_t size)
+{
+	static const char *const kinds[] = {
+		"send to",      "receive from", "receive and reduce from",
+		"local reduce", "copy",         "finish"};
+	const coll_step_t *s = prove_step(p, step);
+	int i = step - p->rank[p->event[step].owner].first;
+	unsigned long long bytes = s->bytes;
+
+	if (s->kind <= COLL_STEP_RECV_REDUCE)
+		snprintf(text, size, "step %d (%s %d, message %u, %llu bytes)", i, kinds[s->kind],
+			 s->peer, s->message, bytes);
+	else
+		snprintf(text, size, "step %d (%s, %llu bytes)", i, kinds[s->kind], bytes);
+}
+
+static const char *prove_form_text(int form)
+{
+	static const char *const names[] = {"", ", in place", ", odd ranks in place"};
+
+	return names[form];
+}
+
+void prove_case_text(const struct prove_case *c, char *text, size_t size)
+{
+	static const char *const vectors[] = {"equal", "ragged", "every other 0", "all but one 0"};
+	size_t n;
+
+	n = (size_t)snprintf(text, size, "%s %s, %d ranks, count %llu",
+			     coll_kind_name(c->info->kind), c->info->name, c->nranks,
+			     (unsigned long long)c->count);
+	if (prove_kind_vector(c->info->kind))
+		n += (size_t)snprintf(text + n, size - n, " (%s%s)", vectors[c->vector],
+				      c->gaps ? ", permuted with gaps" : "");
+	if (prove_kind_rooted(c->info->kind))
+		n += (size_t)snprintf(text + n, size - n, ", root %d", c->root);
+	if (prove_kind_pairs(c->info->kind))
+		n += (size_t)snprintf(text + n, size - n, ", %d to %d", c->root, c->peer);
+	n += (size_t)snprintf(text + n, size - n, "%s", prove_form_text(c->form));
+	if (c->elem > 1)
+		n += (size_t)snprintf(text + n, size - n, ", %llu bytes an element",
+				      (unsigned long long)c->elem);
+	if (c->segment)
+		n += (size_t)snprintf(text + n, size - n, ", pieces of %llu bytes",
+				      (unsigned long long)c->segment);
+	if (c->layout)
+		n += (size_t)snprintf(text + n, size - n, ", layout of nodes %d", c->layout);
+	snprintf(text + n, size - n, "%s", c->average ? ", average" : "");
+}
+
+static void prove_fail_text(struct prove *p, int check, const char *text)
+{
+	char head[PROVE_TEXT_MAX / 4];
+
+	if (p->failed & 1u << check)
+		return;
+	p->failed |= 1u << check;
+	prove_case_text(p->c, head, sizeof(head));
+	snprintf(p->text[check], PROVE_TEXT_MAX, "%s: %s", head, text);
+}
+
+void prove_fail(struct prove *p, int check, const char *fmt, ...)
+{
+	char text[PROVE_TEXT_MAX / 2];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	prove_fail_text(p, check, text);
+}
+
+void prove_fail_step(struct prove *p, int check, int step, const char *fmt, ...)
+{
+	char text[PROVE_TEXT_MAX / 2], where[128];
+	va_list args;
+	size_t n;
+
+	if (p->failed & 1u << check)
+		return;
+	prove_step_text(p, step, where, sizeof(where));
+	n = (size_t)snprintf(text, sizeof(text), "rank %d, %s ", p->rank[p->event[step].owner].rank,
+			     where);
+	va_start(args, fmt);
+	vsnprintf(text + n, sizeof(text) - n, fmt, args);
+	va_end(args);
+	prove_fail_text(p, check, text);
+}
+
+void prove_free(struct prove *p)
+{
+	for (int i = 0; i < p->cap_ranks; i++) {
+		free(p->rank[i].step);
+		free(p->rank[i].out);
+		free(p->rank[i].run);
+	}
+	free(p->rank);
+	free(p->nodes);
+	free(p->sendcounts);
+	free(p->senddispls);
+	free(p->recvcounts);
+	free(p->recvdispls);
+	free(p->event);
+	free(p->link);
+	free(p->pair);
+	free(p->slot);
+	free(p->order);
+	free(p->stack);
+	free(p->spare);
+	free(p->a.piece);
+	free(p->b.piece);
+	free(p->sum.piece);
+	free(p->reader);
+	prove_expr_free(&p->expr);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* run.c - `coll run`: its command line. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "run/run.h"
+#include "lib/tool.h"
+
+static const char run_help[] =
+	"Usage: coll run -n N [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+	"Starts N processes of PROGRAM on this machine, ranks 0 to N - 1, and waits for them.\n"
+	"coll_comm_init_env() joins them.  The first rank that fails ends all others.\n"
+	"\n"
+	"  -n, --ranks N          how many, 1 to 1024\n"
+	"  -b, --backend LIST     backends to use, as COLL_BACKEND\n"
+	"  -e, --env NAME=VALUE   set this in the environment of every rank; may be repeated\n"
+	"      --bind-to WHAT     core: each rank on one core, in turn; none (default)\n"
+	"      --stdin WHO        0: rank 0 reads standard input (default); none: nobody does\n"
+	"      --no-prefix        do not begin lines of output with their rank\n"
+	"      --grace SECONDS    from SIGTERM to SIGKILL when the job is ended (default 5)\n"
+	"      --timeout SECONDS  end the job after this time, with status 124\n"
+	"  -h, --help             show this help and exit\n"
+	"\n"
+	"Exit status: 0 if every rank returned 0, else that of the rank that failed first\n"
+	"(128 + number for a signal); 124 after --timeout, 126 or 127 if PROGRAM cannot be\n"
+	"run or found, 1 if the job cannot be started, 2 if the command line is wrong.\n";
+
+enum { RUN_OPT_BIND = 256, RUN_OPT_STDIN, RUN_OPT_NO_PREFIX, RUN_OPT_GRACE, RUN_OPT_TIMEOUT };
+
+static const struct option run_known[] = {{"ranks", required_argument, NULL, 'n'},
+					  {"backend", required_argument, NULL, 'b'},
+					  {"env", required_argument, NULL, 'e'},
+					  {"bind-to", required_argument, NULL, RUN_OPT_BIND},
+					  {"stdin", required_argument, NULL, RUN_OPT_STDIN},
+					  {"no-prefix", no_argument, NULL, RUN_OPT_NO_PREFIX},
+					  {"grace", required_argument, NULL, RUN_OPT_GRACE},
+					  {"timeout", required_argument, NULL, RUN_OPT_TIMEOUT},
+					  {"help", no_argument, NULL, 'h'},
+					  {NULL, 0, NULL, 0}};
+
+static int run_set_ranks(struct run_options *o, const char *text)
+{
+	int64_t n;
+
+	if (tool_parse_int(text, 1, RUN_MAX_RANKS, &n) != 0)
+		return tool_usage("run", "-n %s: expected a number of ranks from 1 to %d", text,
+				  RUN_MAX_RANKS);
+	o->nranks = (int)n;
+	return 0;
+}
+
+static int run_set_env(struct run_options *o, char *text)
+{
+	if (text[0] == '=' || strchr(text, '=') == NULL)
+		return tool_usage("run", "--env %s: expected NAME=VALUE", text);
+	o->env[o->env_count++] = text;
+	return 0;
+}
+
+/* One of two words; *value becomes 1 for the first. */
+static int run_set_word(const char *option, const char *text, const char *one, const char *zero,
+			int *value)
+{
+	if (strcmp(text, one) != 0 && strcmp(text, zero) != 0)
+		return tool_usage("run", "--%s %s: expected %s or %s", option, text, one, zero);
+	*value = strcmp(text, one) == 0;
+	return 0;
+}
+
+static int run_set_seconds(const char *option, const char *text, int64_t *ms)
+{
+	if (tool_parse_seconds(text, ms) != 0)
+		return tool_usage("run", "--%s %s: expected a number of seconds", option, text);
+	return 0;
+}
+
+static int run_set(struct run_options *o, int c, char **argv)
+{
+	switch (c) {
+	case 'n': return run_set_ranks(o, optarg);
+	case 'e': return run_set_env(o, optarg);
+	case 'b': o->backend = optarg; return 0;
+	case RUN_OPT_NO_PREFIX: o->prefix = 0; return 0;
+	case RUN_OPT_BIND: return run_set_word("bind-to", optarg, "core", "none", &o->bind);
+	case RUN_OPT_STDIN: return run_set_word("stdin", optarg, "0", "none", &o->input);
+	case RUN_OPT_GRACE: return run_set_seconds("grace", optarg, &o->grace_ms);
+	case RUN_OPT_TIMEOUT: return run_set_seconds("timeout", optarg, &o->timeout_ms);
+	default: return tool_bad_option("run", c, argv, run_known);
+	}
+}
+
+/* Our own pipes must not get the numbers of standard files that the caller closed. */
+static void run_fill_standard_files(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+static int run_parsed(struct run_options *o, int argc, char **argv)
+{
+	if (o->nranks == 0)
+		return tool_usage("run", "how many ranks? -n N says it");
+	if (optind >= argc)
+		return tool_usage("run", "which program? It follows the options");
+	o->argv = argv + optind;
+	run_fill_standard_files();
+	return run_job(o);
+}
+
+static int run_main(int argc, char **argv)
+{
+	struct run_options o = {.prefix = 1, .input = 1, .grace_ms = 5000};
+	int c, status = 0;
+
+	o.env = calloc((size_t)argc, sizeof(*o.env));
+	if (o.env == NULL)
+		return 1;
+	/* '+': what follows the program's name is the program's. */
+	while (status == 0 && (c = getopt_long(argc, argv, "+:n:b:e:h", run_known, NULL)) != -1) {
+		if (c == 'h') {
+			fputs(run_help, stdout);
+			free(o.env);
+			return 0;
+		}
+		status = run_set(&o, c, argv);
+	}
+	if (status == 0)
+		status = run_parsed(&o, argc, argv);
+	free(o.env);
+	return status;
+}
+
+const struct tool_command tool_run = {
+	.name = "run",
+	.summary = "start the ranks of a program on this machine",
+	.help = run_help,
+	.main = run_main,
+};

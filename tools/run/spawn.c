@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* spawn.c - what a job needs before it starts, and the start of one rank. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "run/run.h"
+
+static int spawn_error(const char *what)
+{
+	fprintf(stderr, "coll run: %s: %s\n", what, strerror(errno));
+	return -1;
+}
+
+/* ----------------------------------------------------------- root and key -- */
+
+/*
+ * The socket stays bound, without listening, as long as the job lives: the kernel then gives the
+ * port to nobody who asks for any port, while rank 0, which like us sets SO_REUSEADDR, may bind
+ * and listen there.
+ */
+static int spawn_reserve_port(struct run_job *job)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET};
+	socklen_t len = sizeof(addr);
+	int one = 1;
+
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	job->port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (job->port_fd < 0 ||
+	    setsockopt(job->port_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+	    bind(job->port_fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 ||
+	    getsockname(job->port_fd, (struct sockaddr *)&addr, &len) != 0)
+		return spawn_error("cannot find a free port on 127.0.0.1");
+	snprintf(job->root, sizeof(job->root), "127.0.0.1:%u", (unsigned)ntohs(addr.sin_port));
+	return 0;
+}
+
+static int spawn_make_key(struct run_job *job)
+{
+	unsigned char bytes[16];
+
+	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+		return spawn_error("no random bytes for the key of the job");
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		snprintf(job->key + 2 * i, 3, "%02x", bytes[i]);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ guard -- */
+
+/*
+ * Reads the ranks' process ids.  The pipe closes without the guard having been killed only if the
+ * launcher died by SIGKILL or a fault: then whole process groups must go, since the death signal
+ * of a rank does not reach the processes that the rank began.
+ */
+__attribute__((noreturn)) static void guard_watch(int fd)
+{
+	pid_t ranks[RUN_MAX_RANKS], pid;
+	int n = 0;
+
+	while (read(fd, &pid, sizeof(pid)) == (ssize_t)sizeof(pid))
+		if (n < RUN_MAX_RANKS)
+			ranks[n++] = pid;
+	while (n-- > 0)
+		kill(-ranks[n], SIGKILL);
+	_exit(0);
+}
+
+/* The guard holds nothing of ours open but its pipe: who reads our output must see its end. */
+static void guard_close_others(int fd)
+{
+	int null = open("/dev/null", O_RDWR);
+	long most = sysconf(_SC_OPEN_MAX);
+
+	for (int i = 0; i < 3; i++)
+		dup2(null, i);
+	for (int i = 3; i < most && i < 65536; i++)
+		if (i != fd)
+			close(i);
+}
+
+static int spawn_guard(struct run_job *job)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return spawn_error("cannot make a pipe");
+	job->guard = fork();
+	if (job->guard == 0) {
+		/* A session of its own, so that what ends ours does not end it. */
+		setsid();
+		prctl(PR_SET_NAME, "coll-guard");
+		guard_close_others(ends[0]);
+		guard_watch(ends[0]);
+	}
+	close(ends[0]);
+	job->guard_fd = ends[1];
+	return job->guard < 0 ? spawn_error("cannot start a process") : 0;
+}
+
+/* ------------------------------------------------------------------- rank -- */
+
+static void child_bind(int r)
+{
+	cpu_set_t allowed, one;
+	int nth;
+
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) == 0)
+		return;
+	nth = r % CPU_COUNT(&allowed);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &allowed) || nth-- > 0)
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		sched_setaffinity(0, sizeof(one), &one);
+		return;
+	}
+}
+
+static void child_set_int(const char *name, int value)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", value);
+	setenv(name, text, 1);
+}
+
+static void child_environment(const struct run_job *job, int r)
+{
+	const struct run_options *o = job->options;
+
+	child_set_int("COLL_RANK", r);
+	child_set_int("COLL_WORLD_SIZE", o->nranks);
+	child_set_int("COLL_LOCAL_RANK", r);
+	setenv("COLL_ROOT", job->root, 1);
+	setenv("COLL_KEY", job->key, 1);
+	if (o->backend != NULL)
+		setenv("COLL_BACKEND", o->backend, 1);
+	for (int i = 0; i < o->env_count; i++)
+		putenv(o->env[i]);
+}
+
+/* In the new process.  input: descriptor for standard input, or -1: none. */
+__attribute__((noreturn)) static void child_run(const struct run_job *job, int r, pid_t launcher,
+						int input, const int *outputs)
+{
+	char *const *argv = job->options->argv;
+	int error;
+
+	setpgid(0, 0);
+	/* If the launcher is gone already, nobody would send the signal. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != launcher)
+		_exit(1);
+	if (input < 0)
+		input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (dup2(input, STDIN_FILENO) < 0 || dup2(outputs[0], STDOUT_FILENO) < 0 ||
+	    dup2(outputs[1], STDERR_FILENO) < 0)
+		_exit(1);
+	child_environment(job, r);
+	if (job->options->bind)
+		child_bind(r);
+	setrlimit(RLIMIT_NOFILE, &job->files);
+	signal(SIGPIPE, job->sigpipe_ignored ? SIG_IGN : SIG_DFL);
+	sigprocmask(SIG_SETMASK, &job->old_mask, NULL);
+	execvp(argv[0], argv);
+	error = errno;
+	if (write(job->exec_fd[1], &error, sizeof(error)) < 0)
+		_exit(1);
+	_exit(error == ENOENT ? 127 : 126);
+}
+
+/* Pipes for both outputs: read ends to the rank's streams, write ends to outputs. */
+static int spawn_pipes(struct run_rank *rank, int outputs[2])
+{
+	for (int i = 0; i < 2; i++) {
+		int ends[2];
+
+		if (pipe2(ends, O_CLOEXEC) != 0)
+			return spawn_error("cannot make a pipe");
+		/* The other end stays as programs expect it: blocking. */
+		fcntl(ends[0], F_SETFL, O_NONBLOCK);
+		rank->stream[i].fd = ends[0];
+		outputs[i] = ends[1];
+	}
+	return 0;
+}
+
+static void spawn_close(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+int run_spawn(struct run_job *job, int r)
+{
+	struct run_rank *rank = &job->rank[r];
+	pid_t launcher = getpid(), pid = -1;
+	int outputs[2] = {-1, -1}, input = -1;
+
+	if (spawn_pipes(rank, outputs) == 0) {
+		if (r == 0 && job->options->input)
+			input = run_input_open(&job->input);
+		pid = fork();
+		if (pid == 0)
+			child_run(job, r, launcher, input, outputs);
+		if (pid < 0)
+			spawn_error("cannot start a process");
+	}
+	spawn_close(outputs[0]);
+	spawn_close(outputs[1]);
+	spawn_close(input);
+	if (pid < 0)
+		return -1;
+	/* Also here: a signal to the group may come before the child has run at all. */
+	setpgid(pid, pid);
+	rank->pid = pid;
+	if (write(job->guard_fd, &pid, sizeof(pid)) != (ssize_t)sizeof(pid))
+		return spawn_error("the guard process is gone");
+	return 0;
+}
+
+int run_exec_error(struct run_job *job)
+{
+	int error;
+
+	return read(job->exec_fd[0], &error, sizeof(error)) == (ssize_t)sizeof(error) ? error : 0;
+}
+
+/* ------------------------------------------------------------ preparation -- */
+
+/* Two pipes a rank are more than the usual 1024 descriptors allow. */
+static void spawn_raise_files(struct run_job *job)
+{
+	struct rlimit more;
+
+	getrlimit(RLIMIT_NOFILE, &job->files);
+	more = job->files;
+	more.rlim_cur = more.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &more);
+}
+
+int run_prepare(struct run_job *job)
+{
+	/* Processes that outlive the rank that began them become ours, not init's. */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+		return spawn_error("cannot become the reaper of the job's processes");
+	if (spawn_reserve_port(job) || spawn_make_key(job) || spawn_guard(job))
+		return -1;
+	if (pipe2(job->exec_fd, O_CLOEXEC | O_NONBLOCK) != 0)
+		return spawn_error("cannot make a pipe");
+	spawn_raise_files(job);
+	return 0;
+}
+
+void run_unprepare(struct run_job *job)
+{
+	if (job->guard > 0) {
+		kill(job->guard, SIGKILL);
+		waitpid(job->guard, NULL, 0);
+	}
+	spawn_close(job->guard_fd);
+	spawn_close(job->exec_fd[0]);
+	spawn_close(job->exec_fd[1]);
+	spawn_close(job->port_fd);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* watch.c - which processes of the job live, how ranks ended, and ending all of them. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "run/run.h"
+#include "lib/tool.h"
+
+enum { WATCH_KILL_MS = 10000 /* for the kernel to end what was killed */ };
+
+static void watch_vsay(struct run_job *job, const char *fmt, va_list args)
+{
+	char text[512];
+	int n = vsnprintf(text, sizeof(text) - 1, fmt, args);
+
+	if (n > (int)sizeof(text) - 2)
+		n = (int)sizeof(text) - 2;
+	text[n] = '\n';
+	run_sink_put(&job->sink[1], "coll run: ", 10);
+	run_sink_put(&job->sink[1], text, (size_t)n + 1);
+}
+
+void run_say(struct run_job *job, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	watch_vsay(job, fmt, args);
+	va_end(args);
+}
+
+void run_fail(struct run_job *job, int status, const char *fmt, ...)
+{
+	va_list args;
+
+	if (job->failed)
+		return;
+	job->failed = 1;
+	job->status = status;
+	va_start(args, fmt);
+	watch_vsay(job, fmt, args);
+	va_end(args);
+}
+
+void run_signal_groups(struct run_job *job, int signo)
+{
+	for (int r = 0; r < job->started; r++)
+		kill(-job->rank[r].pid, signo);
+}
+
+static int watch_is_known(const struct run_job *job, pid_t pid)
+{
+	if (pid == job->guard)
+		return 1;
+	for (int r = 0; r < job->started; r++)
+		if (job->rank[r].pid == pid)
+			return 1;
+	return 0;
+}
+
+void run_look_at_leftovers(struct run_job *job, int signo)
+{
+	char path[64];
+	FILE *file;
+	int pid;
+
+	job->leftovers = 0;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	file = fopen(path, "re");
+	if (file == NULL)
+		return;
+	while (fscanf(file, "%d", &pid) == 1) {
+		if (watch_is_known(job, pid) || waitpid(pid, NULL, WNOHANG) != 0)
+			continue;
+		job->leftovers++;
+		if (signo)
+			kill(pid, signo);
+	}
+	fclose(file);
+}
+
+void run_terminate(struct run_job *job)
+{
+	if (job->stage != RUN_RUNNING)
+		return;
+	job->stage = RUN_TERMINATING;
+	job->deadline = tool_now_ms() + job->options->grace_ms;
+	run_signal_groups(job, SIGTERM);
+	run_look_at_leftovers(job, SIGTERM);
+	/* Who is stopped does not hear SIGTERM before going on. */
+	run_signal_groups(job, SIGCONT);
+}
+
+void run_kill(struct run_job *job)
+{
+	if (job->stage != RUN_KILLING)
+		job->deadline = tool_now_ms() + WATCH_KILL_MS;
+	job->stage = RUN_KILLING;
+	run_signal_groups(job, SIGKILL);
+	run_look_at_leftovers(job, SIGKILL);
+}
+
+static int watch_is_status_failure(const siginfo_t *info)
+{
+	return info->si_code != CLD_EXITED || info->si_status != 0;
+}
+
+static void watch_report_rank(struct run_job *job, int r, const siginfo_t *info)
+{
+	const char *program = job->options->argv[0];
+	int error;
+
+	if (info->si_code != CLD_EXITED) {
+		run_fail(job, 128 + info->si_status, "rank %d was killed by signal %d (%s)%s", r,
+			 info->si_status, strsignal(info->si_status),
+			 info->si_code == CLD_DUMPED ? ", core dumped" : "");
+		return;
+	}
+	error = info->si_status == 126 || info->si_status == 127 ? run_exec_error(job) : 0;
+	if (error)
+		run_fail(job, info->si_status, "cannot run '%s': %s", program,
+			 error == ENOENT && strchr(program, '/') == NULL ? "not found in PATH"
+									 : strerror(error));
+	else
+		run_fail(job, info->si_status, "rank %d exited with status %d", r, info->si_status);
+}
+
+void run_look_at_ranks(struct run_job *job)
+{
+	siginfo_t first = {0}, info;
+	int failed = -1;
+
+	for (int r = 0; r < job->started; r++) {
+		struct run_rank *rank = &job->rank[r];
+
+		info.si_pid = 0;
+		if (rank->exited ||
+		    waitid(P_PID, (id_t)rank->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+			continue;
+		if (info.si_pid == 0)
+			continue;
+		rank->exited = 1;
+		job->alive--;
+		if (r == 0)
+			run_input_close(&job->input);
+		/* Of several, one killed by a signal is the likelier cause: the others noticed its
+		 * death and gave up. */
+		if (watch_is_status_failure(&info) &&
+		    (failed < 0 || (first.si_code == CLD_EXITED && info.si_code != CLD_EXITED))) {
+			failed = r;
+			first = info;
+		}
+	}
+	if (failed < 0)
+		return;
+	watch_report_rank(job, failed, &first);
+	run_terminate(job);
+}

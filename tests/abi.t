@@ -22,15 +22,16 @@ compare() {
 check "the headers are understood" "$abi/facts" "$src/include" coll/backend.h
 "$abi/facts" "$src/include" coll/backend.h >"$scratch/facts"
 
-# count PATTERN: how often it is in the headers.
-count() {
-    cat "$src/include/coll/coll.h" "$src/include/coll/backend.h" | grep -cE "$1"
+# headers: the text of all public headers.
+headers() {
+    cat "$src/include/coll/coll.h" "$src/include/coll/introspect.h" "$src/include/coll/backend.h"
 }
 check "every struct of the headers was found" \
-    test "$(grep -c '^struct ' "$scratch/facts")" -eq "$(count '^(typedef )?struct .*\{')"
+    test "$(grep -c '^struct ' "$scratch/facts")" -eq \
+    "$(headers | grep -cE '^(typedef )?struct .*\{')"
 check "every constant" \
-    test "$(grep -c '^enum ' "$scratch/facts")" -eq "$(cat "$src/include/coll/coll.h" \
-        "$src/include/coll/backend.h" | grep -oE 'COLL_[A-Z0-9_]+ =( |$)' | wc -l)"
+    test "$(grep -c '^enum ' "$scratch/facts")" -eq \
+    "$(headers | grep -oE 'COLL_[A-Z0-9_]+ =( |$)' | wc -l)"
 
 compare "$scratch/facts" >"$scratch/standing"
 none "everything released is where and what it was" "$(grep -v ' is new, ' "$scratch/standing")"
@@ -67,7 +68,7 @@ planted() {
     sentences=$4
     rm -rf "$scratch/include"
     mkdir -p "$scratch/include/coll"
-    cp "$src/include/coll/coll.h" "$src/include/coll/backend.h" "$scratch/include/coll/"
+    cp "$src"/include/coll/*.h "$scratch/include/coll/"
     sed "$edit" "$src/include/coll/$header" >"$scratch/include/coll/$header"
     "$abi/facts" "$scratch/include" coll/backend.h >"$scratch/facts" 2>"$scratch/errors"
     compare "$scratch/facts" | grep -vxFf "$scratch/standing" >"$scratch/differences"
@@ -110,6 +111,9 @@ planted "a constant between others" coll.h 's/^	COLL_AVG = 4,/	COLL_NEW = 12, &/
 planted "a function of another type" coll.h 's/coll_sync(coll_comm_t comm)/coll_sync(void)/' \
     "coll_sync was 'coll_result_t (coll_comm_t)', is 'coll_result_t (void)': what was released\
  keeps its type; add a new one beside it"
+planted "a constant of another value, in introspect.h" introspect.h \
+    's/COLL_STEP_COPY = 4,/COLL_STEP_COPY = 40,/' \
+    "COLL_STEP_COPY was 4, is 40: the value of a constant never changes"
 planted "a new struct" backend.h \
     '/^typedef struct coll_transport {/i typedef struct coll_extra { int size; } coll_extra_t;' \
     "coll_extra_t.size is new, not yet in the table: run tests/abi/update

@@ -18,15 +18,22 @@ compile() {
         sh "$header" "$compiler" "$language" "$standard" "${top_srcdir:-.}/include"
 }
 
-for header in coll/coll.h coll/backend.h; do
+for header in coll/coll.h coll/introspect.h coll/backend.h; do
     compile "$header" c c11 gcc
     compile "$header" c c11 clang
     compile "$header" c++ c++17 g++
     compile "$header" c++ c++17 clang++
 done
-none "coll.h includes only stddef.h and stdint.h" \
-    "$(grep '#include' "${top_srcdir:-.}/include/coll/coll.h" | grep -v '<std\(def\|int\).h>')"
-none "backend.h includes only coll.h" \
-    "$(grep '#include' "${top_srcdir:-.}/include/coll/backend.h" | grep -v '<coll/coll.h>')"
+
+# includes HEADER: the lines with which it includes others, and not those of examples in comments.
+includes() {
+    grep '^#include' "${top_srcdir:-.}/include/coll/$1"
+}
+none "coll.h includes only stddef.h, stdint.h and introspect.h" \
+    "$(includes coll.h | grep -v '<std\(def\|int\)\.h>\|<coll/introspect\.h>')"
+check "coll.h includes introspect.h, for the programs that were written when both were one" \
+    sh -c 'grep -q "^#include <coll/introspect\.h>$" "$1"' sh "${top_srcdir:-.}/include/coll/coll.h"
+none "introspect.h includes only coll.h" "$(includes introspect.h | grep -v '<coll/coll\.h>')"
+none "backend.h includes only coll.h" "$(includes backend.h | grep -v '<coll/coll\.h>')"
 
 done_testing

@@ -180,7 +180,6 @@ COLL_API const char *coll_op_name(coll_op_t op);
 typedef struct coll_comm *coll_comm_t;
 typedef struct coll_request *coll_request_t;
 typedef struct coll_event *coll_event_t;
-typedef struct coll_info *coll_info_t;
 
 /*
  * A native stream handle (cudaStream_t for nccl), or NULL: the communicator's own stream.
@@ -469,6 +468,9 @@ enum {
 	COLL_KIND_RECV = 16
 };
 
+/* "allreduce" and so on; "?" if unknown.  Static strings. */
+COLL_API const char *coll_kind_name(int32_t kind);
+
 /*
  * Any operation as data: what coll_request_init takes and what a backend's native slots receive.
  * A field that a kind has no use for is 0.
@@ -577,101 +579,6 @@ COLL_API coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t comm);
 COLL_API coll_result_t coll_comm_register(coll_comm_t comm, void *buf, size_t bytes, void **handle);
 COLL_API coll_result_t coll_comm_deregister(coll_comm_t comm, void *handle);
 
-/* ------------------------------------------------------------------ algorithms -- */
-
-/*
- * How the library composes a collective from messages is data: an algorithm makes, for one rank, a
- * schedule of steps.  These functions show it, for proving (`coll prove`), predicting and drawing.
- * They need no communicator and no peer.
- */
-
-/* Bits of coll_algorithm_info_t.flags. */
-enum {
-	COLL_ALGORITHM_ORDERED = 1 << 0,      /* operands in rank order: for operations that do not
-						 commute */
-	COLL_ALGORITHM_CANONICAL = 1 << 1,    /* and grouped as reproducible mode wants it */
-	COLL_ALGORITHM_POWER_OF_TWO = 1 << 2, /* only for so many ranks */
-	COLL_ALGORITHM_NODES = 1 << 3         /* only for several nodes, one with several ranks */
-};
-
-typedef struct coll_algorithm_info {
-	uint64_t size;           /* in: sizeof(coll_algorithm_info_t) */
-	const char *name;        /* "ring"; static, as `description` */
-	const char *description; /* one line */
-	int32_t kind;            /* COLL_KIND_* */
-	uint32_t flags;
-} coll_algorithm_info_t;
-
-/* "allreduce" and so on; "?" if unknown.  Static strings. */
-COLL_API const char *coll_kind_name(int32_t kind);
-COLL_API int32_t coll_algorithm_count(void);
-/* 0 <= index < coll_algorithm_count(). */
-COLL_API coll_result_t coll_algorithm(int32_t index, coll_algorithm_info_t *out);
-
-/* One rank's part in one collective. */
-typedef struct coll_schedule_args {
-	uint64_t size;     /* sizeof(coll_schedule_args_t) */
-	int32_t algorithm; /* index */
-	int32_t nranks;
-	int32_t rank;
-	int32_t root;         /* or the peer of SEND and RECV */
-	uint64_t count;       /* as in the call */
-	uint64_t elem;        /* bytes of an element, at least 1 */
-	uint64_t segment;     /* longer messages are cut into pieces of so many bytes; 0: never */
-	int32_t in_place;     /* the buffers overlap as the call allows */
-	int32_t average;      /* the reduction ends with a last step (COLL_AVG) */
-	const int32_t *nodes; /* nranks numbers, equal for ranks of one node; NULL: all differ */
-	const size_t *sendcounts; /* the v-forms: as in the call, but displacements not NULL */
-	const size_t *senddispls;
-	const size_t *recvcounts;
-	const size_t *recvdispls;
-} coll_schedule_args_t;
-
-enum {
-	COLL_STEP_SEND = 0,        /* src to peer */
-	COLL_STEP_RECV = 1,        /* from peer to dst */
-	COLL_STEP_RECV_REDUCE = 2, /* dst = src op incoming; swapped: incoming op src */
-	COLL_STEP_REDUCE = 3,      /* dst = src op other */
-	COLL_STEP_COPY = 4,        /* dst = src; of length 0 only a point of order */
-	COLL_STEP_FINISH = 5       /* the last step of the reduction at dst, in place */
-};
-
-enum { COLL_BUFFER_SEND = 0, COLL_BUFFER_RECV = 1, COLL_BUFFER_SCRATCH = 2 };
-
-typedef struct coll_step {
-	uint64_t size;    /* in: sizeof(coll_step_t) */
-	int32_t kind;     /* COLL_STEP_* */
-	int32_t peer;     /* rank, or -1 */
-	uint32_t message; /* pairs with the message of equal number between these two ranks */
-	int32_t swapped;
-	uint32_t dst_buffer; /* COLL_BUFFER_* */
-	uint32_t src_buffer;
-	uint32_t other_buffer;
-	uint32_t after_count;     /* steps that must be complete before this one starts */
-	uint64_t dst, src, other; /* where in them, in bytes */
-	uint64_t bytes;
-	const int32_t *after; /* their numbers; belongs to the schedule */
-} coll_step_t;
-
-typedef struct coll_schedule *coll_schedule_t;
-
-/* COLL_ERR_INVALID_ARGUMENT if an argument is wrong or the algorithm is not for so many ranks. */
-COLL_API coll_result_t coll_schedule_create(const coll_schedule_args_t *args,
-					    coll_schedule_t *schedule);
-COLL_API void coll_schedule_destroy(coll_schedule_t schedule);
-COLL_API int32_t coll_schedule_step_count(coll_schedule_t schedule);
-COLL_API coll_result_t coll_schedule_step(coll_schedule_t schedule, int32_t index,
-					  coll_step_t *out);
-/* Bytes of scratch memory that the steps use. */
-COLL_API uint64_t coll_schedule_scratch(coll_schedule_t schedule);
-/*
- * The formula of the literature: messages and bytes that all ranks together send when nothing is cut
- * into segments.  For gatherv and scatterv args are root's; for alltoallv sendcounts holds the rows
- * of all ranks, nranks * nranks counts.
- */
-COLL_API coll_result_t coll_schedule_cost(const coll_schedule_args_t *args, uint64_t *messages,
-					  uint64_t *bytes);
-
 /* ----------------------------------------------------------- what is installed -- */
 
 /*
@@ -680,104 +587,10 @@ COLL_API coll_result_t coll_schedule_cost(const coll_schedule_args_t *args, uint
  */
 COLL_API coll_result_t coll_backend_available(const char *name, char *reason, size_t size);
 
-/*
- * A picture of what this process would do now: plugins found and refused, options in force, the
- * choice.  Needs no peer.  It is made even when parts are wrong: then it says what.  Strings below
- * belong to it.
- */
-COLL_API coll_result_t coll_info_create(const coll_config_t *config, coll_info_t *info);
-COLL_API void coll_info_destroy(coll_info_t info);
-
-/* Bits of coll_backend_info_t.capabilities. */
-enum {
-	COLL_CAP_TRANSPORT = 1 << 0,   /* send and receive: every collective through the core */
-	COLL_CAP_NATIVE = 1 << 1,      /* has collectives of its own */
-	COLL_CAP_HOST_MEMORY = 1 << 2, /* takes host pointers */
-	COLL_CAP_CUDA_MEMORY = 1 << 3, /* takes CUDA device pointers */
-	COLL_CAP_STREAMS = 1 << 4,     /* device streams and events */
-	COLL_CAP_IN_PROCESS = 1 << 5   /* all ranks must live in one process */
-};
-
-typedef struct coll_backend_info {
-	uint64_t size;               /* in: sizeof(coll_backend_info_t) */
-	const char *name;            /* as the file's name says it; "" if that is no name */
-	const char *version;         /* the plugin's own; "" if it was refused unheard */
-	const char *description;     /* one line */
-	const char *path;            /* absolute path of the file */
-	const char *priority_source; /* who set priority: "plugin", "file:line", "COLL_..." */
-	const char *reason;          /* why not usable, or "" */
-	const char *choice;          /* why chosen or passed over, one sentence */
-	int32_t priority;
-	uint32_t abi_major;
-	uint32_t abi_minor;
-	uint32_t capabilities; /* COLL_CAP_* */
-	int32_t usable;        /* 1: loaded and its probe said yes */
-	int32_t chosen;        /* 1: would be taken if all ranks were like this one */
-	coll_result_t code;    /* the reason as a code */
-	int32_t reserved;
-} coll_backend_info_t;
-
-typedef struct coll_option_info {
-	uint64_t size;        /* in: sizeof(coll_option_info_t) */
-	const char *name;     /* "timeout", "tcp.interface" */
-	const char *value;    /* in force */
-	const char *fallback; /* the default */
-	const char *unit;     /* "seconds", "bytes", "" */
-	const char *source;   /* "default", "application", "COLL_TIMEOUT", "/etc/coll.conf:12" */
-	const char *help;     /* one line */
-} coll_option_info_t;
-
-/*
- * The table by which algorithms are chosen where the library composes a collective from messages:
- * of the rules of a kind the first one decides that matches the call, whose algorithm is for so
- * many ranks and nodes, and keeps the operands' order where that is needed.  Ranges include both
- * ends.
- */
-enum { COLL_RULE_HOST_MEMORY = 1, COLL_RULE_CUDA_MEMORY = 2 };
-
-typedef struct coll_rule_info {
-	uint64_t size;      /* in: sizeof(coll_rule_info_t) */
-	const char *name;   /* of the algorithm: "ring" */
-	const char *source; /* who set the rule: as in coll_option_info_t */
-	int32_t kind;       /* COLL_KIND_* */
-	int32_t algorithm;  /* its index, as in coll_algorithm */
-	uint64_t bytes_min; /* of the call's count argument */
-	uint64_t bytes_max; /* UINT64_MAX: no end */
-	int32_t ranks_min;  /* of the communicator */
-	int32_t ranks_max;  /* INT32_MAX: no end */
-	int32_t nodes_min;  /* that these live on */
-	int32_t nodes_max;  /* INT32_MAX: no end */
-	uint32_t memory;    /* COLL_RULE_*_MEMORY bits: where buffers may be */
-	int32_t number;     /* among the rules of its kind, from 1 */
-} coll_rule_info_t;
-
-/* What calls get to a rule. */
-enum {
-	COLL_REACH_NONE = 0,
-	COLL_REACH_CALLS = 1,  /* some that any program makes */
-	COLL_REACH_ORDERED = 2 /* only operations declared not to commute */
-};
-
-COLL_API int32_t coll_info_backend_count(coll_info_t info);
-COLL_API coll_result_t coll_info_backend(coll_info_t info, int32_t index, coll_backend_info_t *out);
-COLL_API int32_t coll_info_option_count(coll_info_t info);
-COLL_API coll_result_t coll_info_option(coll_info_t info, int32_t index, coll_option_info_t *out);
-/* All rules, kind by kind, each in order. */
-COLL_API int32_t coll_info_rule_count(coll_info_t info);
-COLL_API coll_result_t coll_info_rule(coll_info_t info, int32_t index, coll_rule_info_t *out);
-/*
- * *reach becomes COLL_REACH_*, for so many ranks on so many nodes (0: on any number of them), and
- * *why a few words on that, or "".  Static strings.
- */
-COLL_API coll_result_t coll_info_rule_reach(coll_info_t info, int32_t index, int32_t nranks,
-					    int32_t nnodes, int32_t *reach, const char **why);
-/* Files read, directories searched and faults found, one sentence each, in order. */
-COLL_API int32_t coll_info_note_count(coll_info_t info);
-COLL_API const char *coll_info_note(coll_info_t info, int32_t index);
-/* COLL_SUCCESS if a communicator could be made, else the error that making one would give. */
-COLL_API coll_result_t coll_info_verdict(coll_info_t info, const char **sentence);
-
 #ifdef __cplusplus
 }
 #endif
+
+#include <coll/introspect.h>
+
 #endif

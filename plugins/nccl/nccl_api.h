@@ -4,7 +4,7 @@
  * headers are needed to build it, and one binary serves every version of both.
  *
  * Names, numbers and layouts are those of nccl.h (2.18 to 2.30: they have only grown at their ends)
- * and of the document "CUDA Driver API"; tests/nccl_header_test.c holds them to the real headers
+ * and of the document "CUDA Driver API"; tests/nccl/header_test.c holds them to the real headers
  * where these are installed.  ncclRedOp_t, ncclDataType_t, ncclResult_t and CUresult are ints,
  * handles are pointers.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * native_overhead.c - what coll_allreduce costs beyond the backend's own slot, in nanoseconds of the
- * calling thread, with backends that do nothing (tests/plugins/coll_null.c).
+ * calling thread, with backends that do nothing (tests/plugins/good/coll_null.c).
  *
  *   make bench BENCH=native
  *
@@ -13,7 +13,7 @@
  * Batches of calls of the library and of the slot itself take turns; a figure is the median of the
  * differences, and the range in which nine tenths of them lie.
  */
-#include "../plugins/coll_null.h"
+#include "../plugins/good/coll_null.h"
 #include "bench.h"
 
 #include <coll/backend.h>

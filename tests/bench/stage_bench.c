@@ -3,14 +3,14 @@
  * stage_bench.c - how long an allreduce of device memory takes that is staged through the host, over
  * the tests' stand-in for the CUDA driver: its copies are memcpys of other threads, not DMA.
  *
- *   make check TESTS=tests/stage_test && cc -O2 -D_GNU_SOURCE -I$SRC/include -I$SRC/tests \
+ *   make check TESTS=tests/device/staging_test && cc -O2 -D_GNU_SOURCE -I$SRC/include \
  *       $SRC/tests/bench/stage_bench.c -o stage_bench -L.libs -lcoll -Ltests/fakes/.libs -lcuda -lpthread
  *   LD_LIBRARY_PATH=.libs:tests/fakes/.libs COLL_PLUGIN_PATH=.libs ./stage_bench MiB times [backend [host]]
  *
  * prints the median, the least and the most at rank 0 of two processes in ms; with a fourth argument
  * for host memory.
  */
-#include "../device_harness.h"
+#include "../lib/device_harness.h"
 
 struct bench {
 	size_t bytes;

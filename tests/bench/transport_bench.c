@@ -9,7 +9,7 @@
  * the tcp plugin of the build tree, over local sockets and over TCP.  -c takes only the cases whose
  * name has that text in it.
  */
-#include "../transport_harness.h"
+#include "../lib/transport_harness.h"
 
 enum { BENCH_VARIANTS = 16, BENCH_ROUNDS = 64, BENCH_OPTIONS = 8 };
 

@@ -4,7 +4,7 @@
  *
  *   coll run -n 4 digits        one process per rank
  *   digits --in-process 4       all ranks are threads of this process
- *   digits --data DIR ...       where the two files of tests/data are
+ *   digits --data DIR ...       where the two files of tests/examples/data are
  *
  * Every rank holds the same network and works out the gradient on its share of each batch; one
  * allreduce adds up the gradients.  So all take the same steps, equal to the last bit.

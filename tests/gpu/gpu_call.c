@@ -9,7 +9,7 @@
  * that results are exact on 1, 2 and 4 ranks, and there they must be.
  */
 #include <stdlib.h>
-#include "../reduce_reference.h"
+#include "../lib/reduce_reference.h"
 #include "gpu.h"
 
 enum { GUARD = 64, PATTERN = 0xa5, GAP = 2 };

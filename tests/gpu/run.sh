@@ -10,8 +10,8 @@
 # Each rank has a GPU of its own where there are enough; else all ranks share one (README.md says
 # how).  Skips with a reason where there is no GPU.  GPU_RESULTS names a file for the tables.
 set -u
-# shellcheck source=tests/tap.sh
-. "${top_srcdir:-.}/tests/tap.sh" || exit 1
+# shellcheck source=tests/lib/tap.sh
+. "${top_srcdir:-.}/tests/lib/tap.sh" || exit 1
 
 src=${top_srcdir:-.}
 build=$(cd "${top_builddir:-.}" && pwd) || exit 1

@@ -1,0 +1,212 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# installcheck.sh - is what was installed complete and usable by others?  `make installcheck` runs it
+# and gives DESTDIR, bindir, libdir, plugindir, sysconfdir, plugins, PKG_CONFIG and MAKE.  With
+# nothing installed and no DESTDIR it installs into a directory of its own.
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+
+CC=${TEST_CC:-cc}
+tree=$(cd "${top_srcdir:-.}" && pwd)
+root=$DESTDIR
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+
+if [ -z "$root" ] && [ ! -e "$libdir/pkgconfig/coll.pc" ]; then
+    root=$scratch/root
+    check "it installs" "${MAKE:-make}" -s -C "${top_builddir:-.}" install DESTDIR="$root"
+fi
+
+# Paths in coll.pc are without DESTDIR; with a sysroot pkg-config puts it before them.
+pkg() {
+    env PKG_CONFIG_PATH="$root$libdir/pkgconfig" \
+        ${root:+PKG_CONFIG_SYSROOT_DIR="$root"} "${PKG_CONFIG:-pkg-config}" "$@" coll
+}
+
+# An installed program with an installed library, whatever the system's paths are.
+LD_LIBRARY_PATH=$root$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+# The built-in directories are those without DESTDIR.
+if [ -n "$root" ]; then
+    COLL_PLUGIN_PATH=$root$plugindir
+    COLL_SYSCONFDIR=$root$sysconfdir
+    export COLL_PLUGIN_PATH COLL_SYSCONFDIR
+fi
+
+for plugin in $plugins; do
+    check "$plugin is installed" test -f "$root$plugindir/$plugin.so"
+    check "$plugin has no .la file" test ! -e "$root$plugindir/$plugin.la"
+    none "$plugin needs no symbol of libcoll" \
+        "$(nm -D -u "$root$plugindir/$plugin.so" | awk '{ print $NF }' | grep '^coll_')"
+done
+check "libcoll is installed" test -f "$root$libdir/libcoll.so"
+none "libcoll exports nothing but coll_*" \
+    "$(nm -D --defined-only "$root$libdir/libcoll.so" | awk '{ print $3 }' |
+        grep -v '^coll_')"
+
+check "pkg-config finds coll" pkg --exists
+# pkgconf puts the sysroot before variables too, the older pkg-config does not.
+check "pkg-config tells plugindir" sh -c 'test "$1" = "$3" || test "$1" = "$2$3"' \
+    sh "$(pkg --variable=plugindir)" "$root" "$plugindir"
+check "pkg-config tells abi_major" \
+    grep -q "COLL_BACKEND_ABI_MAJOR $(pkg --variable=abi_major)\$" \
+    "${top_srcdir:-.}/include/coll/backend.h"
+
+cat >"$scratch/plugin.c" <<'END'
+#include <coll/backend.h>
+
+static int32_t tiny_open(const coll_host_t *host, void **ep, coll_error_t *err)
+{
+	(void)host, (void)err;
+	*ep = 0;
+	return COLL_ERR_UNSUPPORTED;
+}
+
+static void tiny_close(void *ep, int64_t timeout_ms)
+{
+	(void)ep, (void)timeout_ms;
+}
+
+static int32_t tiny_send(void *ep, coll_send_t *send, coll_error_t *err)
+{
+	(void)ep, (void)send, (void)err;
+	return COLL_ERR_UNSUPPORTED;
+}
+
+static int32_t tiny_progress(void *ep)
+{
+	(void)ep;
+	return 0;
+}
+
+static const coll_transport_t tiny_transport = {
+	.size = sizeof(coll_transport_t), .send = tiny_send, .progress = tiny_progress
+};
+
+COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
+	.size = sizeof(coll_backend_t), .abi_minor = COLL_BACKEND_ABI_MINOR,
+	.name = "tiny", .version = "1.0", .description = "nothing", .priority = 1,
+	.memory = COLL_MEM_HOST, .transport = &tiny_transport,
+	.open = tiny_open, .close = tiny_close,
+};
+END
+build_plugin() {
+    # shellcheck disable=SC2046 # flags are words
+    $CC -Wall -Wextra -Werror $(pkg --cflags) $(pkg --variable=plugin_cflags) \
+        $(pkg --variable=plugin_ldflags) -o "$scratch/coll_tiny.so" "$scratch/plugin.c"
+}
+check "a backend outside the tree builds with pkg-config" build_plugin
+check "coll info lists it" sh -c 'COLL_PLUGIN_PATH=$1 "$2/coll" info | grep -q tiny' \
+    sh "$scratch" "$root$bindir"
+
+cat >"$scratch/program.c" <<'END'
+#include <coll/coll.h>
+#include <stdio.h>
+
+int main(void)
+{
+	coll_comm_t comm;
+	float x[3] = { 1, 2, 3 };
+	int32_t failed = coll_comm_init_all(&comm, 1, NULL, NULL);
+
+	if (!failed)
+		failed = coll_allreduce(x, x, 3, COLL_FLOAT32, COLL_SUM, comm, NULL);
+	if (!failed)
+		failed = coll_sync(comm);
+	if (failed)
+		printf("%s: %s\n", coll_error_string(failed), coll_get_last_error(NULL));
+	else
+		failed = coll_comm_destroy(comm);
+	return failed || x[2] != 3;
+}
+END
+build_program() {
+    # shellcheck disable=SC2046,SC2086 # flags are words
+    $CC $TEST_CFLAGS -o "$scratch/program" "$scratch/program.c" $(pkg --cflags --libs)
+}
+check "a program builds with pkg-config" build_program
+chosen() {
+    "$root$bindir/coll" info | sed -n 's/^  \* \([^ ]*\) .*/\1/p'
+}
+usual=$(chosen)
+for backend in tcp simulated $(COLL_BACKEND=ucx chosen); do
+    check "and runs over $backend" env COLL_BACKEND=$backend "$scratch/program"
+done
+check "coll runs" "$root$bindir/coll" --version
+check "coll.conf is there" test -f "$root$sysconfdir/coll.conf"
+
+# ---- somebody else's backend, from its sources to training ----
+
+# Under a DESTDIR it goes where the others are; beside an installation that is in use, elsewhere.
+own=$root
+if [ -z "$own" ]; then
+    own=$scratch/own
+    COLL_PLUGIN_PATH=$own$plugindir:$plugindir
+    COLL_SYSCONFDIR=$own$sysconfdir
+    export COLL_PLUGIN_PATH COLL_SYSCONFDIR
+fi
+listing() {
+    find "$root$plugindir" "$root$sysconfdir" | sort
+}
+outside() {
+    env PKG_CONFIG_PATH="$root$libdir/pkgconfig" ${root:+PKG_CONFIG_SYSROOT_DIR="$root"} \
+        "${MAKE:-make}" -s -C "$scratch/out-of-tree" \
+        CC="$CC" PKG_CONFIG="${PKG_CONFIG:-pkg-config}" \
+        DESTDIR="$own" plugindir="$plugindir" confdir="$sysconfdir/coll.conf.d" "$@"
+}
+before=$(listing)
+cp -R "$tree/tests/out-of-tree" "$scratch/out-of-tree"
+chmod -R u+w "$scratch/out-of-tree"
+check "a whole backend fits into 149 lines" \
+    test "$(wc -l <"$scratch/out-of-tree/coll_uds.c")" -lt 150
+check "it builds outside the tree, with pkg-config only" outside coll_uds.so
+none "without a warning" "$(touch "$scratch/out-of-tree/coll_uds.c" && outside coll_uds.so 2>&1)"
+check "it installs itself into the plugin directory" outside install
+
+build_digits() {
+    # shellcheck disable=SC2046,SC2086 # flags are words
+    $CC $TEST_CFLAGS -O2 -DDIGITS_DATA="\"$tree/tests/examples/data\"" -o "$scratch/digits" \
+        "$tree/tests/examples/digits.c" -pthread $(pkg --cflags --libs) -lm
+}
+check "the training example builds" build_digits
+# trains NAME BACKEND COMMAND...: the example learns, over this backend.
+trains() {
+    name=$1 backend=$2
+    shift 2
+    "$@" >"$scratch/out" 2>&1
+    check "$name" awk -v backend="backend $backend," \
+        '/^held-out/ && $3 > 0.9 && index($0, backend) { good = 1 } { print } END { exit !good }' \
+        "$scratch/out"
+}
+run4="$root$bindir/coll run --no-prefix -n 4 --"
+# shellcheck disable=SC2086 # a command line
+{
+    trains "training takes it by name: 4 processes" uds env COLL_BACKEND=uds $run4 "$scratch/digits"
+    trains "and 3 threads" uds env COLL_BACKEND=uds "$scratch/digits" --in-process 3
+    trains "its own file in coll.conf.d puts it first: 4 processes" uds $run4 "$scratch/digits"
+    trains "and 3 threads" uds "$scratch/digits" --in-process 3
+}
+check "coll info says which file that was" sh -c '"$1/coll" info | grep -q "50-uds\.conf"' \
+    sh "$root$bindir"
+check "coll check finds no fault in it" \
+    "$root$bindir/coll" check --quick --ranks 1-4 "$own$plugindir/coll_uds.so"
+check "it uninstalls itself" outside uninstall
+check "nothing is left behind" test "$before" = "$(listing)"
+# shellcheck disable=SC2086 # a command line
+trains "then training is as before" "$usual" $run4 "$scratch/digits"
+
+# ---- plugins/README.md, as a newcomer follows it ----
+
+awk '/^```sh$/ { on = 1; next } /^```$/ { on = 0 } on' "$tree/plugins/README.md" \
+    >"$scratch/steps.sh"
+check "plugins/README.md has commands" test -s "$scratch/steps.sh"
+newcomer() (
+    mkdir "$scratch/newcomer" && cd "$scratch/newcomer" &&
+        env PATH="$root$bindir:$PATH" PKG_CONFIG_PATH="$root$libdir/pkgconfig" COLL="$tree" \
+            ${root:+PKG_CONFIG_SYSROOT_DIR="$root"} sh -e -x ../steps.sh >../steps.out 2>&1 ||
+        { cat ../steps.out && false; }
+)
+check "they work" newcomer
+check "and train three times over the newcomer's backend" test \
+    "$(grep -c '^[^+]*held-out accuracy.*backend mine,' "$scratch/steps.out")" -eq 3
+
+done_testing

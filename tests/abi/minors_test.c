@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * minors_test.c - plugins from other times, in this libcoll: one built against the frozen header of
+ * ABI 1.0, one of a newer minor whose structs have all grown, one that asks for more than there is.
+ */
+#include "../lib/ranks.h"
+
+#include <unistd.h>
+
+enum { COUNT = 5000, ELEMENTS = COUNT * RANKS_MAX };
+
+/* ------------------------------------------------------------------ collectives -- */
+
+struct memory {
+	int64_t in[ELEMENTS], out[ELEMENTS];
+};
+
+static int64_t value(int rank, int i)
+{
+	return (int64_t)(rank + 1) * (i % 101 + 1);
+}
+
+/* out[i] must be `factor` times what rank 0 has there. */
+static int holds(struct rank *r, const int64_t *out, int first, int n, int64_t factor,
+		 const char *what)
+{
+	for (int i = 0; i < n; i++)
+		if (out[i] != factor * value(0, first + i))
+			return rank_fail(r, "%s: element %d is %lld", what, i, (long long)out[i]);
+	return 1;
+}
+
+static int reduces(struct rank *r, struct memory *m)
+{
+	int64_t sum = (int64_t)r->nranks * (r->nranks + 1) / 2;
+	int part = COUNT / r->nranks;
+
+	return rank_did(r,
+			coll_allreduce(m->in, m->out, COUNT, COLL_INT64, COLL_SUM, r->comm, NULL),
+			"allreduce") &&
+	       rank_did(r, coll_sync(r->comm), "sync") &&
+	       holds(r, m->out, 0, COUNT, sum, "allreduce") &&
+	       rank_did(r,
+			coll_reduce_scatter(m->in, m->out, (size_t)part, COLL_INT64, COLL_MAX,
+					    r->comm, NULL),
+			"reduce_scatter") &&
+	       rank_did(r, coll_sync(r->comm), "sync") &&
+	       holds(r, m->out, r->rank * part, part, r->nranks, "reduce_scatter");
+}
+
+static int moves(struct rank *r, struct memory *m)
+{
+	int root = r->nranks - 1;
+
+	if (!rank_did(r, coll_broadcast(m->in, m->out, COUNT, COLL_INT64, root, r->comm, NULL),
+		      "broadcast") ||
+	    !rank_did(r, coll_sync(r->comm), "sync") ||
+	    !holds(r, m->out, 0, COUNT, r->nranks, "broadcast") ||
+	    !rank_did(r, coll_allgather(m->in, m->out, COUNT, COLL_INT64, r->comm, NULL),
+		      "allgather") ||
+	    !rank_did(r, coll_sync(r->comm), "sync"))
+		return 0;
+	for (int p = 0; p < r->nranks; p++)
+		if (!holds(r, m->out + p * COUNT, 0, COUNT, p + 1, "allgather"))
+			return 0;
+	return 1;
+}
+
+/* Both neighbours at once, with messages that come early. */
+static int exchanges(struct rank *r, struct memory *m)
+{
+	int next = (r->rank + 1) % r->nranks, previous = (r->rank + r->nranks - 1) % r->nranks;
+
+	return rank_did(r, coll_group_start(), "group_start") &&
+	       rank_did(r, coll_send(m->in, COUNT, COLL_INT64, next, 7, r->comm, NULL), "send") &&
+	       rank_did(r, coll_recv(m->out, COUNT, COLL_INT64, previous, 7, r->comm, NULL),
+			"recv") &&
+	       rank_did(r, coll_group_end(), "group_end") &&
+	       rank_did(r, coll_sync(r->comm), "sync") &&
+	       holds(r, m->out, 0, COUNT, previous + 1, "recv") &&
+	       rank_did(r, coll_barrier(r->comm), "barrier");
+}
+
+static int splits(struct rank *r, struct memory *m)
+{
+	struct rank half = *r;
+	int good = rank_did(r, coll_comm_split(r->comm, r->rank % 2, r->rank, &half.comm, NULL),
+			    "split");
+
+	if (!good)
+		return 0;
+	good = rank_did(r,
+			coll_allreduce(m->in, m->out, COUNT, COLL_INT64, COLL_MIN, half.comm, NULL),
+			"allreduce of a half") &&
+	       rank_did(r, coll_sync(half.comm), "sync") &&
+	       holds(r, m->out, 0, COUNT, r->rank % 2 + 1, "allreduce of a half");
+	return rank_did(r, coll_comm_destroy(half.comm), "destroy a half") && good;
+}
+
+static void work(struct rank *r)
+{
+	struct memory *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		bail_out("no memory");
+	for (int i = 0; i < ELEMENTS; i++)
+		m->in[i] = value(r->rank, i);
+	for (int round = 0; round < 3; round++)
+		if (!reduces(r, m) || !moves(r, m) || !exchanges(r, m) || !splits(r, m))
+			break;
+	free(m);
+}
+
+static void test_works(const char *backend)
+{
+	for (int n = 1; n <= 5; n++)
+		ranks_ok(&(struct ranks_job){.backend = backend, .nranks = n, .fn = work},
+			 "collectives, messages, a split");
+}
+
+/* ---------------------------------------------------------------- what is said -- */
+
+static coll_backend_info_t find(coll_info_t info, const char *name)
+{
+	coll_backend_info_t b = {.size = sizeof(b)};
+
+	for (int i = 0; i < coll_info_backend_count(info); i++)
+		if (!coll_info_backend(info, i, &b) && !strcmp(b.name, name))
+			return b;
+	bail_out("no backend '%s' in %s", name, getenv("COLL_PLUGIN_PATH"));
+}
+
+static void test_frozen(void)
+{
+	coll_backend_info_t b;
+	coll_info_t info;
+	int found = 0;
+
+	is_int(coll_info_create(NULL, &info), 0, "info");
+	b = find(info, "frozen");
+	is_int(b.usable, 1, "a plugin of ABI 1.0 is usable (%s)", b.reason);
+	is_int(b.abi_minor, 0, "its minor");
+	is_str(b.description, "built against the header of ABI 1.0 (hello, 3 lanes, loud 1)",
+	       "its description, and what it answers to info");
+	for (int i = 0; i < coll_info_option_count(info); i++) {
+		coll_option_info_t o = {.size = sizeof(o)};
+
+		if (!coll_info_option(info, i, &o) && !strcmp(o.name, "frozen.room"))
+			found += !strcmp(o.value, "2K") && !strcmp(o.unit, "bytes");
+	}
+	is_int(found, 1, "its options");
+	coll_info_destroy(info);
+	test_works("frozen");
+}
+
+static void test_newer(void)
+{
+	coll_backend_info_t b;
+	coll_info_t info;
+
+	is_int(coll_info_create(NULL, &info), 0, "info");
+	b = find(info, "newer");
+	is_int(b.usable, 1, "a plugin of a newer minor is usable (%s)", b.reason);
+	is_int(b.abi_minor, 9, "its minor");
+	ok(b.capabilities & COLL_CAP_TRANSPORT && b.capabilities & COLL_CAP_NATIVE,
+	   "both of its groups were taken");
+	coll_info_destroy(info);
+	test_works("newer");
+}
+
+/* The same words in the picture, in the answer to a question and in the error. */
+static void test_demanding(void)
+{
+	static const char words[] = "needs a libcoll with backend ABI 1.11, but this one has 1.2; "
+				    "install a newer libcoll";
+	coll_backend_info_t b;
+	coll_config_t config;
+	coll_info_t info;
+	coll_comm_t comm;
+	char reason[768];
+
+	is_int(coll_info_create(NULL, &info), 0, "info");
+	b = find(info, "demanding");
+	is_int(b.usable, 0, "a plugin that needs a newer host is not usable");
+	is_int(b.code, COLL_ERR_ABI, "its code");
+	is_str(b.reason, words, "both versions, in its own words");
+	coll_info_destroy(info);
+	is_int(coll_backend_available("demanding", reason, sizeof(reason)), COLL_ERR_ABI,
+	       "asked for by name");
+	has_str(reason, words, "the same words");
+	ranks_config(&config, "demanding");
+	is_int(coll_comm_init_all(&comm, 1, NULL, &config), COLL_ERR_ABI, "taken by name");
+	has_str(coll_get_last_error(NULL), words, "the same words");
+}
+
+int main(void)
+{
+	const char *top = getenv("top_builddir");
+	char path[2048];
+
+	if (!top)
+		top = ".";
+	alarm(300); /* what hangs must end */
+	snprintf(path, sizeof(path), "%s/tests/plugins/frozen/.libs:%s/tests/plugins/.libs", top,
+		 top);
+	setenv("COLL_PLUGIN_PATH", path, 1);
+	test_frozen();
+	test_newer();
+	test_demanding();
+	return done_testing();
+}

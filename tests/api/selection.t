@@ -1,0 +1,179 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# selection.t - which backend is taken: COLL_BACKEND, priorities in coll.conf and coll.conf.d, the
+# user's file; shown by `coll info` and by runs of the example hello.
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+
+build=${top_builddir:-.}
+hello=$build/tests/examples/hello
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+# Nothing of this machine's own configuration.
+export COLL_SYSCONFDIR="$scratch/etc" XDG_CONFIG_HOME="$scratch/home"
+mkdir -p "$scratch/etc/coll.conf.d" "$scratch/home/coll"
+unset COLL_BACKEND COLL_CONFIG
+# Nor of what else was built.
+only_backends "$scratch/plugins" tcp simulated
+
+# The backend that `coll info` marks as its choice.
+chosen() {
+    "$build/coll" info | sed -n 's/^  \* \([^ ]*\) .*/\1/p'
+}
+
+# info_is WANT NAME: the choice that `coll info` shows.
+info_is() {
+    check "$2: coll info chooses $1" test "$(chosen)" = "$1"
+}
+
+# One process per rank, as `coll run` starts them.
+run() {
+    "$build/coll" run --timeout 60 --no-prefix -n 3 -- "$hello" >"$scratch/out" 2>&1
+}
+run_is() {
+    run
+    check "$2: 3 ranks run over $1" sh -c \
+        "[ \$(grep -c 'sum of all ranks is 3, backend $1\$' '$scratch/out') -eq 3 ] ||
+            { cat '$scratch/out'; false; }"
+}
+# run_fails NAME TEXT...: every rank says each text.
+run_fails() {
+    name=$1
+    shift
+    status=0
+    run || status=$?
+    check "$name: the run fails" test $status -ne 0
+    for text; do
+        check "$name: says '$text'" sh -c "grep -q -e \"\$1\" '$scratch/out' ||
+            { cat '$scratch/out'; false; }" sh "$text"
+    done
+}
+alone_is() {
+    "$hello" >"$scratch/out" 2>&1
+    check "$2: one rank alone runs over $1" sh -c "grep -q 'backend $1\$' '$scratch/out' ||
+        { cat '$scratch/out'; false; }"
+}
+
+# ---- COLL_BACKEND ----
+run_is tcp "unset"
+COLL_BACKEND=tcp
+export COLL_BACKEND
+info_is tcp "COLL_BACKEND=tcp"
+run_is tcp "COLL_BACKEND=tcp"
+alone_is tcp "COLL_BACKEND=tcp"
+
+COLL_BACKEND=
+run_is tcp "COLL_BACKEND empty"
+
+COLL_BACKEND=simulated
+info_is simulated "COLL_BACKEND=simulated"
+alone_is simulated "COLL_BACKEND=simulated"
+run_fails "COLL_BACKEND=simulated over processes" simulated process
+
+COLL_BACKEND=tcp,simulated
+info_is tcp "COLL_BACKEND=tcp,simulated"
+alone_is tcp "COLL_BACKEND=tcp,simulated"
+run_is tcp "COLL_BACKEND=tcp,simulated"
+
+COLL_BACKEND=simulated,tcp
+info_is simulated "COLL_BACKEND=simulated,tcp"
+alone_is simulated "COLL_BACKEND=simulated,tcp"
+run_fails "COLL_BACKEND=simulated,tcp over processes: no silent fallback" simulated process
+
+COLL_BACKEND=^tcp
+info_is simulated "COLL_BACKEND=^tcp"
+alone_is simulated "COLL_BACKEND=^tcp"
+run_fails "COLL_BACKEND=^tcp over processes" simulated
+
+COLL_BACKEND=^simulated
+info_is tcp "COLL_BACKEND=^simulated"
+run_is tcp "COLL_BACKEND=^simulated"
+
+COLL_BACKEND=nosuch
+check "COLL_BACKEND=nosuch: coll info fails" sh -c "! '$build/coll' info >'$scratch/out' 2>&1"
+check "COLL_BACKEND=nosuch: coll info says so" grep -q nosuch "$scratch/out"
+run_fails "COLL_BACKEND=nosuch" nosuch tcp
+
+COLL_BACKEND=nosuch,tcp
+run_fails "COLL_BACKEND=nosuch,tcp: one that is named first must be there" nosuch
+
+COLL_BACKEND=tcp,^simulated
+run_fails "COLL_BACKEND=tcp,^simulated: a list cannot be both" COLL_BACKEND
+unset COLL_BACKEND
+
+# ---- every rank has an environment of its own ----
+per_rank() {
+    "$build/coll" run --timeout 60 --grace 2 -n 2 -- sh -c "$1; exec '$hello'" >"$scratch/out" 2>&1
+}
+per_rank 'if [ "$COLL_RANK" = 1 ]; then COLL_BACKEND=tcp; export COLL_BACKEND; fi'
+check "only rank 1 names tcp: all use it" sh -c \
+    "[ \$(grep -c 'backend tcp\$' '$scratch/out') -eq 2 ] || { cat '$scratch/out'; false; }"
+
+begun=$(date +%s)
+per_rank 'if [ "$COLL_RANK" = 1 ]; then COLL_BACKEND=nosuch; export COLL_BACKEND; fi'
+took=$(($(date +%s) - begun))
+check "only rank 1 names nosuch: it is named" sh -c \
+    "grep -q nosuch '$scratch/out' || { cat '$scratch/out'; false; }"
+check "only rank 1 names nosuch: at once, not at a timeout ($took s)" test $took -lt 20
+
+# Started by hand, so that nobody ends rank 0 before it has spoken.
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0));
+print(s.getsockname()[1])' 2>/dev/null)
+if [ -n "$port" ]; then
+    COLL_WORLD_SIZE=2
+    COLL_ROOT=127.0.0.1:$port
+    export COLL_WORLD_SIZE COLL_ROOT
+    COLL_RANK=0 COLL_INIT_TIMEOUT=60s "$hello" >"$scratch/rank0" 2>&1 &
+    zero=$!
+    COLL_RANK=1 COLL_BACKEND=simulated "$hello" >"$scratch/rank1" 2>&1
+    check "rank 1 names simulated: rank 1 fails" test $? -ne 0
+    wait $zero
+    check "rank 1 names simulated: rank 0 fails as well" test $? -ne 0
+    for r in 0 1; do
+        check "rank 1 names simulated: rank $r says who and what" sh -c \
+            "grep 'rank [01]' '$scratch/rank$r' | grep -q simulated ||
+                { cat '$scratch/rank$r'; false; }"
+    done
+    unset COLL_WORLD_SIZE COLL_ROOT
+else
+    skip "every rank hears of it" "no python3 to find a port with"
+fi
+
+# ---- priorities in files ----
+printf '[simulated]\npriority = 3\n' >"$scratch/etc/coll.conf"
+alone_is tcp "coll.conf lowers simulated"
+check "coll.conf lowers simulated: coll info names file and line" sh -c \
+    "'$build/coll' info | grep -q 'priority.*3.*coll.conf:2'"
+
+printf '[simulated]\npriority = 40\n' >"$scratch/etc/coll.conf.d/90-site.conf"
+alone_is simulated "coll.conf.d wins over coll.conf"
+check "coll.conf.d wins over coll.conf: coll info says so" sh -c \
+    "'$build/coll' info | grep -q 'priority.*40.*90-site.conf:2'"
+
+printf '[tcp]\npriority = 50\n' >"$scratch/home/coll/coll.conf"
+alone_is tcp "the user's file wins over the system's"
+COLL_SIMULATED_PRIORITY=60
+export COLL_SIMULATED_PRIORITY
+alone_is simulated "the environment wins over files"
+check "the environment wins over files: coll info says so" sh -c \
+    "'$build/coll' info | grep -q 'priority.*60.*COLL_SIMULATED_PRIORITY'"
+unset COLL_SIMULATED_PRIORITY
+
+printf '[tcp]\npriority = 5\n' >"$scratch/other.conf"
+COLL_CONFIG=$scratch/other.conf
+export COLL_CONFIG
+alone_is simulated "COLL_CONFIG is read in place of the user's file"
+printf 'backend = tcp\n' >"$scratch/other.conf"
+alone_is tcp "a file names the backend"
+COLL_BACKEND=simulated alone_is simulated "COLL_BACKEND wins over a file"
+
+# ---- faults in files ----
+printf 'timeout = 5s\nnosuchoption = 1\n' >"$scratch/other.conf"
+run_fails "an unknown option" 'other.conf:2' nosuchoption
+printf '\n\ntimeout = soon\n' >"$scratch/other.conf"
+run_fails "a bad value" 'other.conf:3' soon
+printf 'timeout\n' >"$scratch/other.conf"
+run_fails "a bad line" 'other.conf:1'
+COLL_CONFIG=$scratch/absent.conf
+run_fails "a named file that is not there" absent.conf
+
+done_testing

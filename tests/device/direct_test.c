@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * direct_test.c - backends that take memory of devices: a transport, whose messages must say
+ * what memory they are in, and collectives of the backend's own.
+ */
+#include "../lib/device_harness.h"
+
+static void refused_by_native(struct rank *r)
+{
+	char *there = device_new(0, BYTES, 0);
+
+	refused(r, coll_allreduce(there, there, 4, COLL_INT64, COLL_SUM, r->comm, NULL),
+		"allreduce: sendbuf is CUDA memory of device 0, which backend 'native' does not "
+		"take: choose another backend with COLL_BACKEND, or pass other memory");
+	device_free(0, there);
+}
+
+/* Its own collectives get device pointers as they are. */
+static void on_device(struct rank *r)
+{
+	float x[4] = {1, 2, 3, 4}, *there = device_new(0, BYTES, 0);
+	int either = !strcmp(r->user, "either");
+
+	device_move(0, there, x, sizeof(x));
+	if (rank_did(r, coll_allreduce(there, there + 4, 4, COLL_FLOAT32, COLL_SUM, r->comm, NULL),
+		     "allreduce") &&
+	    rank_did(r, coll_barrier(r->comm), "barrier")) {
+		device_move(0, x, there + 4, sizeof(x));
+		if (x[3] != 4)
+			rank_fail(r, "%g", (double)x[3]);
+	}
+	if (!either)
+		refused(r, coll_allreduce(there, x, 4, COLL_FLOAT32, COLL_SUM, r->comm, NULL),
+			"allreduce: recvbuf is host memory, which backend 'ondevice' does not "
+			"take: "
+			"choose another backend with COLL_BACKEND, or pass other memory");
+	device_free(0, there);
+}
+
+/* What they will not do goes over the transport, by host memory; or is refused there. */
+static void declined(struct rank *r)
+{
+	double x[4] = {1, 2, 3, 4}, *there = device_new(0, BYTES, 0);
+	int code;
+
+	device_move(0, there, x, sizeof(x));
+	code = coll_allreduce(there, there + 4, 4, COLL_FLOAT64, COLL_SUM, r->comm, NULL);
+	if (!code)
+		code = coll_sync(r->comm);
+	device_move(0, x, there + 4, sizeof(x));
+	if (r->user && (code || x[3] != 4))
+		rank_fail(r, "%d (%s), %g", code, coll_get_last_error(NULL), x[3]);
+	if (!r->user && (code != COLL_ERR_UNSUPPORTED ||
+			 !strstr(coll_get_last_error(NULL),
+				 "sendbuf is CUDA memory of device 0, but reductions over backend "
+				 "'either' work in host memory only" OPT_IN)))
+		rank_fail(r, "%d (%s)", code, coll_get_last_error(NULL));
+	device_free(0, there);
+}
+
+/* Without a transport it is the engine that registers; its handles tell kind and number. */
+static void registers_native(struct rank *r)
+{
+	char *there = device_new(0, BYTES, 0), here[8];
+	const uintptr_t first = 100 * 2 + 1;
+	void *handle[4] = {NULL, NULL, NULL, here};
+
+	if (rank_did(r, coll_comm_register(r->comm, there, 8, &handle[0]), "register") &&
+	    rank_did(r, coll_comm_register(r->comm, there, 9, &handle[1]), "register") &&
+	    rank_did(r, coll_comm_deregister(r->comm, handle[1]), "deregister") &&
+	    rank_did(r, coll_comm_register(r->comm, there, 9, &handle[2]), "register again") &&
+	    rank_did(r, coll_comm_register(r->comm, here, 8, &handle[3]),
+		     "what it does not take") &&
+	    rank_did(r, coll_comm_deregister(r->comm, handle[3]), "what was not registered") &&
+	    (handle[0] != (void *)first || handle[1] != (void *)(first + 1) ||
+	     handle[2] != handle[1] || handle[3]))
+		rank_fail(r, "registered as %p, %p, %p, %p", handle[0], handle[1], handle[2],
+			  handle[3]);
+	if (coll_comm_register(r->comm, there, 13, &handle[3]) != COLL_ERR_DEVICE ||
+	    strcmp(coll_get_last_error(NULL), "13 bytes cannot be registered"))
+		rank_fail(r, "a failure: %s", coll_get_last_error(NULL));
+	device_free(0, there);
+}
+
+/* With one it is the transport, and this one has nothing to do. */
+static void registers_nothing(struct rank *r)
+{
+	char here[8];
+	void *handle = here;
+
+	if (rank_did(r, coll_comm_register(r->comm, here, 8, &handle), "register") && handle)
+		rank_fail(r, "registered as %p", handle);
+	rank_did(r, coll_comm_deregister(r->comm, handle), "deregister");
+}
+
+static void test_native(void)
+{
+	ranks_ok(&(struct ranks_job){"ondevice", 1, 0, on_device, "ondevice"}, "on the device");
+	ranks_ok(&(struct ranks_job){"either", 1, 0, on_device, "either"}, "on the device");
+	ranks_ok(&(struct ranks_job){"ondevice", 1, 0, registers_native, NULL},
+		 "registered by the engine");
+	ranks_ok(&(struct ranks_job){"either", 1, 0, registers_nothing, NULL}, "or not at all");
+	ranks_ok(&(struct ranks_job){"either", 1, 0, declined, NULL}, "declined and refused");
+	setenv("COLL_ENABLE_GPU_FALLBACK", "1", 1);
+	ranks_ok(&(struct ranks_job){"native", 1, 0, refused_by_native, NULL}, "refused");
+	log_begin();
+	ranks_ok(&(struct ranks_job){"either", 1, 0, declined, ""}, "declined and staged");
+	log_end();
+	is_int(log_lines("which is slow"), 1, "with a warning");
+	unsetenv("COLL_ENABLE_GPU_FALLBACK");
+}
+
+/* ----------------------------------------------------------------- on which device -- */
+
+static int32_t exchange_alone(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
+{
+	(void)user;
+	(void)timeout_ms;
+	memcpy(out, in, len);
+	return 0;
+}
+
+/* The device of a communicator that was asked for `device`, or -2; then of its twin. */
+static void device_of(const char *backend, int device, int32_t found[2])
+{
+	coll_comm_t comm, twin = NULL;
+	coll_config_t config;
+
+	found[0] = found[1] = -2;
+	ranks_config(&config, backend);
+	config.device = device;
+	if (coll_comm_init_exchange(&comm, 1, 0, exchange_alone, NULL, &config))
+		bail_out("%s", coll_get_last_error(NULL));
+	(void)!coll_comm_device(comm, &found[0]);
+	if (!coll_comm_dup(comm, &twin))
+		(void)!coll_comm_device(twin, &found[1]);
+	(void)!coll_comm_destroy(comm);
+	if (twin)
+		(void)!coll_comm_destroy(twin);
+}
+
+static void test_which(void)
+{
+	int32_t found[2];
+
+	device_of("ondevice", -1, found);
+	is_int(found[0], 1, "the current device: the backend says which");
+	is_int(found[1], 1, "and what is made from it is there too");
+	device_of("ondevice", 0, found);
+	ok(found[0] == 0 && found[1] == 0, "a named one: %d, %d", found[0], found[1]);
+	device_of("device", -1, found);
+	is_int(found[0], -1, "a backend that cannot tell");
+	device_of("native", 1, found);
+	is_int(found[0], -1, "and one without devices");
+}
+
+/* ------------------------------------------------- a transport that takes device memory -- */
+
+static void reductions(struct rank *r)
+{
+	char *there = device_new(1, BYTES, 0), *managed = device_new(1, BYTES, 1);
+
+	refused(r, coll_allreduce(there, there, 4, COLL_INT64, COLL_SUM, r->comm, NULL),
+		"allreduce: sendbuf is CUDA memory of device 1, but reductions over backend "
+		"'device' work in host memory only" OPT_IN);
+	refused(r, coll_broadcast(managed, managed, 4, COLL_INT64, r->rank, r->comm, NULL),
+		"broadcast: sendbuf is CUDA managed memory of device 1, which backend 'device' "
+		"does not take" OPT_IN);
+	device_free(1, there);
+	device_free(1, managed);
+}
+
+static void registers(struct rank *r)
+{
+	char *there = device_new(1, BYTES, 0), here[8];
+	void *handle[2] = {NULL, NULL};
+
+	/* Its handles are the kinds that it was told: COLL_MEM_HOST and COLL_MEM_CUDA. */
+	if (rank_did(r, coll_comm_register(r->comm, here, 8, &handle[0]), "register") &&
+	    rank_did(r, coll_comm_register(r->comm, there, 8, &handle[1]), "register") &&
+	    (handle[0] != (void *)1 || handle[1] != (void *)2))
+		rank_fail(r, "registered as %p and %p", handle[0], handle[1]);
+	rank_did(r, coll_comm_deregister(r->comm, handle[0]), "deregister");
+	rank_did(r, coll_comm_deregister(r->comm, handle[1]), "deregister");
+	device_free(1, there);
+}
+
+static void test_direct(void)
+{
+	struct plan moves = {ON_DEVICE, 0, 1, 1}, all = {ON_DEVICE, 1, 0, 0};
+	unsigned long copies;
+
+	for (int by_data = 0; by_data < 2; by_data++) {
+		setenv("COLL_DEVICE_BY_DATA", by_data ? "yes" : "no", 1);
+		for (moves.where = 0; moves.where < MANAGED; moves.where++)
+			for (int n = 1; n <= NRANKS; n++)
+				ranks_ok(&(struct ranks_job){"device", n, 0, every_call, &moves},
+					 "straight%s, %s", by_data ? ", in pieces" : "",
+					 where_names[moves.where]);
+	}
+	unsetenv("COLL_DEVICE_BY_DATA");
+	setenv("COLL_DEVICE_TAKES", "all", 1);
+	ranks_ok(&(struct ranks_job){"device", 2, 0, reductions, NULL},
+		 "reductions are refused, and more than the table says");
+	unsetenv("COLL_DEVICE_TAKES");
+	ranks_ok(&(struct ranks_job){"device", 1, 0, registers, NULL}, "registered as what it is");
+	setenv("COLL_ENABLE_GPU_FALLBACK", "1", 1);
+	copies = standin_copies();
+	log_begin();
+	ranks_ok(&(struct ranks_job){"device", 3, 0, every_call, &all}, "reductions staged");
+	log_end();
+	ok(standin_copies() > copies && log_lines("which is slow") > 0, "with copies and warnings");
+	unsetenv("COLL_ENABLE_GPU_FALLBACK");
+}
+
+/* -------------------------------------------------------------- mixed ranks, rules -- */
+
+static void mixed(struct rank *r)
+{
+	struct call c = {r, COLL_KIND_ALLGATHER, 0, 0, ON_DEVICE, {0}, {0}};
+
+	for (c.kind = COLL_KIND_BROADCAST; c.kind <= COLL_KIND_SCATTERV; c.kind++)
+		for (c.where = 0; c.where < MANAGED && !is_reduction(c.kind); c.where++)
+			compare(&c);
+}
+
+static void disagree(struct rank *r)
+{
+	char *there = device_new(0, BYTES, 0), *here = calloc(1, BYTES);
+	char *buf = r->rank ? here : there;
+	int code = coll_allgather(buf, buf + 1024, 16, COLL_INT8, r->comm, NULL);
+	const char *text;
+
+	if (!code)
+		code = coll_sync(r->comm);
+	text = coll_get_last_error(NULL);
+	if ((code != COLL_ERR_MISMATCH && code != COLL_ERR_REMOTE) ||
+	    !strstr(text, "by algorithm ") || !strstr(text, "bruck") || !strstr(text, "by "))
+		rank_fail(r, "%d (%s)", code, text);
+	device_free(0, there);
+	free(here);
+}
+
+static void agree(struct rank *r)
+{
+	struct call c = {r, COLL_KIND_ALLGATHER, 0, 0, ON_DEVICE, {0}, {0}};
+
+	compare(&c);
+}
+
+static void test_rules(void)
+{
+	ranks_ok(&(struct ranks_job){"device", 3, 0, mixed, NULL}, "one buffer here, one there");
+	setenv("COLL_ALLGATHER_ALGORITHM", "bruck memory cuda, ring", 1);
+	ranks_ok(&(struct ranks_job){"device", 3, 0, agree, NULL}, "a rule for CUDA memory");
+	ranks_ok(&(struct ranks_job){"device", 2, 0, disagree, NULL},
+		 "ranks that choose differently are told");
+	unsetenv("COLL_ALLGATHER_ALGORITHM");
+}
+
+int main(void)
+{
+	device_begin();
+	device_init();
+	test_native();
+	test_which();
+	test_direct();
+	test_rules();
+	device_end();
+	return done_testing();
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * staging_test.c - operations staged through host memory in chunks: every collective leaves the bytes
+ * that it leaves in host memory, whatever lies where; schedules are used again; copies in, copies out
+ * and messages overlap.
+ */
+#include "staging_harness.h"
+
+#include <ctype.h>
+
+static const size_t sizes[] = {0, 1, CHUNK - 1, CHUNK, CHUNK + 1, MOST};
+enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
+
+/* ------------------------------------------------------------------ all calls -- */
+
+static int compare_call(struct stage_call *c, struct stage_pair *p, const char *what)
+{
+	return stage_once(c, p->host[0], p->host[1]) && stage_once(c, p->there[0], p->there[1]) &&
+	       pair_same(p, c, what);
+}
+
+static void every_size(struct rank *r, struct stage_pair *p, int kind, int in_place)
+{
+	for (int i = 0; i < SIZES && !r->failure[0]; i++) {
+		struct stage_call c = {
+			.r = r, .kind = kind, .in_place = in_place, .count = sizes[i]};
+
+		if (ranks_small() && i % 2 == 0)
+			continue;
+		pair_fill(p, r->rank, i + 1);
+		compare_call(&c, p, "once");
+	}
+}
+
+static void every_kind(struct rank *r)
+{
+	const struct place *place = r->user;
+	int one = place->at[0] == place->at[1];
+	void *context = r;
+	struct stage_pair p;
+
+	pair_begin(&p, place);
+	for (int kind = COLL_KIND_ALLREDUCE; kind <= COLL_KIND_SCATTERV; kind++)
+		for (int in_place = 0; in_place <= one; in_place++)
+			every_size(r, &p, kind, in_place);
+	pair_end(&p);
+	if (cuCtxGetCurrent(&context) || context)
+		rank_fail(r, "a context was left behind");
+}
+
+static void test_every_kind(const char *backend)
+{
+	for (int k = 0; k < PLACES; k++)
+		for (int n = 1; n <= 4; n++)
+			if (!ranks_small() || n == 1 + k % 4)
+				ranks_ok(&(struct ranks_job){backend, n, 0, every_kind,
+							     (void *)(uintptr_t)&places[k]},
+					 "every call, %s", places[k].name);
+}
+
+/* ------------------------------------------------------------------ all algorithms -- */
+
+static void one_kind(struct rank *r)
+{
+	const int *kind = r->user;
+	struct stage_pair p;
+
+	pair_begin(&p, &places[0]);
+	for (int in_place = 0; in_place < 2; in_place++)
+		every_size(r, &p, *kind, in_place);
+	pair_end(&p);
+}
+
+/* By a rule each is taken wherever it fits: 7 ranks and 4, on nodes of 2. */
+static void test_algorithms(void)
+{
+	setenv("COLL_NODE_SIZE", "2", 1);
+	for (int i = 0; i < coll_algorithm_count(); i++) {
+		coll_algorithm_info_t info = {.size = sizeof(info)};
+		char option[64] = "COLL_";
+		int kind, at;
+
+		coll_algorithm(i, &info);
+		kind = info.kind;
+		if (kind < COLL_KIND_ALLREDUCE || kind > COLL_KIND_SCATTERV)
+			continue;
+		at = snprintf(option, sizeof(option), "COLL_%s_ALGORITHM", coll_kind_name(kind));
+		for (int k = 0; k < at; k++)
+			option[k] = (char)toupper((unsigned char)option[k]);
+		setenv(option, info.name, 1);
+		for (int n = STAGE_RANKS; n >= 4; n -= 3)
+			ranks_ok(&(struct ranks_job){"simulated", n, 0, one_kind, &kind},
+				 "%s by %s", coll_kind_name(kind), info.name);
+		unsetenv(option);
+	}
+	unsetenv("COLL_NODE_SIZE");
+}
+
+/* ------------------------------------------------------------- used more than once -- */
+
+static int plain_call(struct stage_call *c, char *send, char *recv)
+{
+	return rank_did(
+		       c->r,
+		       coll_allreduce(send, recv, c->count, COLL_INT32, COLL_MAX, c->r->comm, NULL),
+		       "allreduce") &&
+	       rank_did(c->r, coll_sync(c->r->comm), "sync");
+}
+
+/* The same call again, then with other buffers, in place, in host memory, and back. */
+static void repeated(struct rank *r)
+{
+	struct stage_call c = {.r = r, .kind = COLL_KIND_ALLREDUCE, .op = COLL_MAX, .count = MOST};
+	static const int turns[] = {0, 0, 1, 0, 2, 3, 0, 2, 2, 1};
+	struct stage_pair p[2];
+
+	pair_begin(&p[0], &places[r->rank % 2]);
+	pair_begin(&p[1], &places[r->rank % PLACES]);
+	for (int i = 0; i < (int)(sizeof(turns) / sizeof(turns[0])) && !r->failure[0]; i++) {
+		struct stage_pair *at = &p[turns[i] == 1];
+		int in_place = turns[i] == 2 && at->place.at[0] == at->place.at[1];
+
+		pair_fill(at, r->rank, i + 1);
+		plain_call(&c, at->host[in_place], at->host[1]);
+		if (turns[i] == 3) /* all on the host, between those that are not */
+			continue;
+		if (plain_call(&c, at->there[in_place], at->there[1]))
+			pair_same(at, &c, "repeated");
+	}
+	pair_end(&p[0]);
+	pair_end(&p[1]);
+}
+
+/* A request started again and again; what it reads is another's result. */
+static void persistent(struct rank *r)
+{
+	for (int kind = COLL_KIND_ALLREDUCE; kind <= COLL_KIND_SCATTERV; kind++) {
+		struct stage_call c = {.r = r, .kind = kind, .count = MOST};
+		coll_request_t request[2];
+		struct stage_pair p;
+		coll_args_t a[2];
+
+		pair_begin(&p, &places[kind % PLACES]);
+		a[0] = stage_args(&c, p.host[0], p.host[1]);
+		a[1] = stage_args(&c, p.there[0], p.there[1]);
+		for (int k = 0; k < 2; k++)
+			rank_did(r, coll_request_init(r->comm, &a[k], &request[k]), "init");
+		for (int i = 0; i < 3 && !r->failure[0]; i++) {
+			pair_fill(&p, r->rank, i + 1);
+			for (int k = 0; k < 2; k++)
+				if (rank_did(r, coll_request_start(request[k]), "start"))
+					rank_did(r, coll_wait(request[k]), "wait");
+			pair_same(&p, &c, "persistent");
+		}
+		for (int k = 0; k < 2; k++)
+			rank_did(r, coll_request_free(request[k]), "free");
+		pair_end(&p);
+	}
+}
+
+/* Many at once share the lanes. */
+static void grouped(struct rank *r)
+{
+	enum { OPS = 7 };
+	struct stage_call c = {.r = r, .kind = COLL_KIND_ALLREDUCE, .op = COLL_MAX, .count = MOST};
+	struct stage_pair p[OPS];
+
+	for (int i = 0; i < OPS; i++) {
+		pair_begin(&p[i], &places[i % PLACES]);
+		pair_fill(&p[i], r->rank, i);
+		plain_call(&c, p[i].host[0], p[i].host[1]);
+	}
+	rank_did(r, coll_group_start(), "group");
+	for (int i = 0; i < OPS; i++)
+		rank_did(r,
+			 coll_allreduce(p[i].there[0], p[i].there[1], c.count, COLL_INT32, COLL_MAX,
+					r->comm, NULL),
+			 "allreduce");
+	rank_did(r, coll_group_end(), "group");
+	rank_did(r, coll_sync(r->comm), "sync");
+	for (int i = 0; i < OPS; i++) {
+		pair_same(&p[i], &c, "in a group");
+		pair_end(&p[i]);
+	}
+}
+
+/* ------------------------------------------------------------- operations made here -- */
+
+static void at_least(void *user, const void *in, void *inout, size_t n, coll_dtype_t dtype)
+{
+	const int32_t *x = in;
+	int32_t *y = inout;
+
+	(void)user;
+	(void)dtype;
+	for (size_t i = 0; i < n; i++)
+		y[i] = x[i] > y[i] ? x[i] : y[i];
+}
+
+/* Multiplied first, by a factor on the device too; and by a function of the application. */
+static void made_here(struct rank *r)
+{
+	int32_t factor = r->rank + 2;
+	void *there = device_new(0, 64, 0);
+	coll_op_t op[3] = {0, 0, 0};
+	struct stage_pair p;
+
+	device_move(0, there, &factor, sizeof(factor));
+	rank_did(r,
+		 coll_red_op_create_pre_mul_sum(&op[0], &factor, COLL_INT32,
+						COLL_SCALAR_HOST_IMMEDIATE, r->comm),
+		 "op_create");
+	rank_did(r,
+		 coll_red_op_create_pre_mul_sum(&op[1], there, COLL_INT32, COLL_SCALAR_DEVICE,
+						r->comm),
+		 "op_create");
+	rank_did(r, coll_red_op_create_user(&op[2], at_least, NULL, 1, r->comm), "op_create");
+	pair_begin(&p, &places[0]);
+	for (int k = 0; k < 3; k++)
+		for (int kind = COLL_KIND_ALLREDUCE; kind <= COLL_KIND_REDUCE_SCATTERV; kind++)
+			for (int in_place = 0; in_place < 2 && is_reduction(kind); in_place++) {
+				struct stage_call c = {r, kind, in_place, op[k], MOST, {0}, {0}};
+
+				pair_fill(&p, r->rank, kind);
+				compare_call(&c, &p, "operation made here");
+			}
+	pair_end(&p);
+	device_free(0, there);
+}
+
+/* ------------------------------------------------------------- nothing in vain -- */
+
+/* How many copies a call makes on all ranks together: of MOST elements there are 6. */
+struct tally {
+	int kind, in_place, nranks;
+	unsigned long copies;
+	const char *what;
+};
+
+static const struct tally tallies[] = {
+	{COLL_KIND_ALLREDUCE, 0, 1, 12, "in and out"},
+	{COLL_KIND_ALLREDUCE, 1, 1, 0, "what stays as it is"},
+	{COLL_KIND_BROADCAST, 1, 2, 12, "in at root, out at the others"},
+	{COLL_KIND_BROADCAST, 0, 2, 18, "root has a copy too"},
+	{COLL_KIND_GATHER, 1, 2, 12, "root's own block stays"},
+	{COLL_KIND_ALLGATHER, 1, 3, 54, "in for one, out for the others"},
+	{COLL_KIND_SCATTER, 1, 3, 24, "root keeps its own"},
+	{COLL_KIND_REDUCE, 0, 2, 18, "in at both, out at root"},
+};
+
+static void count_copies(struct rank *r)
+{
+	const struct tally *t = r->user;
+	struct stage_call c = {.r = r, .kind = t->kind, .in_place = t->in_place, .count = MOST};
+	unsigned long before;
+	struct stage_pair p;
+
+	pair_begin(&p, &places[0]);
+	pair_fill(&p, r->rank, 1);
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	before = standin_copies();
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	stage_once(&c, p.there[0], p.there[1]);
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	if (standin_copies() - before != t->copies)
+		rank_fail(r, "%lu copies", standin_copies() - before);
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	pair_end(&p);
+}
+
+static void test_copies(void)
+{
+	for (int i = 0; i < (int)(sizeof(tallies) / sizeof(tallies[0])); i++)
+		ranks_ok(&(struct ranks_job){"simulated", tallies[i].nranks, 0, count_copies,
+					     (void *)(uintptr_t)&tallies[i]},
+			 "%s%s makes %lu copies: %s", coll_kind_name(tallies[i].kind),
+			 tallies[i].in_place ? " in place" : "", tallies[i].copies,
+			 tallies[i].what);
+}
+
+/* ------------------------------------------------------------------------- gaps -- */
+
+/* Blocks in pieces of memory of their own: a copy over the gap between them cannot be. */
+static void far_apart(struct rank *r)
+{
+	char *piece[2] = {device_new(0, 65536, 0), device_new(0, 65536, 0)}, found[8];
+	int low = piece[0] > piece[1];
+	size_t counts[2] = {40000, 40000}, displs[2] = {0, (size_t)(piece[!low] - piece[low])};
+	char *own = device_new(0, 65536, 0), mark[2] = {(char)('a' + r->rank), 0};
+
+	if (displs[1] < (size_t)256 << 20) {
+		device_move(0, own + 39999, mark, 1);
+		rank_did(r,
+			 coll_allgatherv(own, 40000, piece[low], counts, displs, COLL_INT8, r->comm,
+					 NULL),
+			 "allgatherv");
+		rank_did(r, coll_sync(r->comm), "sync");
+		for (int p = 0; p < 2 && !r->failure[0]; p++) {
+			device_move(0, found, piece[low ^ p] + 39999, 1);
+			if (found[0] != 'a' + p)
+				rank_fail(r, "block %d ends with %d", p, found[0]);
+		}
+	}
+	device_free(0, own);
+	device_free(0, piece[0]);
+	device_free(0, piece[1]);
+}
+
+/* ---------------------------------------------------------------------- overlap -- */
+
+enum { OVERLAP_CHUNKS = 96 };
+
+static int32_t device_word(const int32_t *there)
+{
+	int32_t x;
+
+	device_move(0, &x, there, sizeof(x));
+	return x;
+}
+
+/*
+ * Each copy takes 40 ms, in order, so all of them in one direction about 4 s.  When the first chunk of
+ * the result is on the device the last of the input cannot have left it: what is written there then
+ * is in the result.  (No application may do that.)
+ */
+static void overlap(struct rank *r)
+{
+	size_t count = (size_t)OVERLAP_CHUNKS * CHUNK, bytes = count * 4;
+	int32_t *send = device_new(0, bytes, 0), *recv = device_new(0, bytes, 0), *x, one = 1;
+	coll_request_t request = NULL;
+	int32_t done = 0;
+
+	x = calloc(1, bytes);
+	if (!x)
+		bail_out("no memory");
+	for (size_t i = 0; i < count / 2; i++)
+		x[i] = x[count / 2 + i] = 3;
+	device_move(0, send, x, bytes);
+	memset(x, 0, bytes);
+	device_move(0, recv, x, bytes);
+	rank_did(r, coll_allreduce(send, recv, count, COLL_INT32, COLL_SUM, r->comm, NULL),
+		 "allreduce");
+	rank_did(r, coll_get_request(r->comm, &request), "request");
+	while (!done && device_word(recv) != 3 * r->nranks)
+		if (!rank_did(r, coll_test(request, &done), "test"))
+			break;
+	device_move(0, send + count - 1, &one, sizeof(one));
+	if (done)
+		rank_fail(r, "all was done when the first chunk was seen");
+	rank_did(r, coll_wait(request), "wait");
+	if (device_word(recv + count - 2) != 3 * r->nranks)
+		rank_fail(r, "the result is %d", (int)device_word(recv + count - 2));
+	if (device_word(recv + count - 1) != r->nranks)
+		rank_fail(r, "what was the last input had left before the first output came");
+	rank_did(r, coll_request_free(request), "free");
+	free(x);
+	device_free(0, send);
+	device_free(0, recv);
+}
+
+/* The context that a thread works in is the same after each call. */
+static void with_context(struct rank *r)
+{
+	struct stage_call c = {.r = r, .kind = COLL_KIND_ALLREDUCE, .op = COLL_MAX, .count = MOST};
+	void *before = NULL, *after = NULL;
+	struct stage_pair p;
+
+	context_begin(1);
+	pair_begin(&p, &places[0]);
+	pair_fill(&p, r->rank, 1);
+	cuCtxGetCurrent(&before);
+	compare_call(&c, &p, "in another context");
+	cuCtxGetCurrent(&after);
+	if (before != after || standin_contexts_pushed() != 1)
+		rank_fail(r, "another context is current");
+	pair_end(&p);
+	context_end(1);
+}
+
+int main(void)
+{
+	static const char *const backends[] = {"simulated", "tcp", "ucx"};
+
+	stage_begin();
+	device_init();
+	log_begin();
+	for (int b = 0; b < 3; b++) {
+		const char *backend = backends[b];
+		char reason[256];
+
+		if (coll_backend_available(backend, reason, sizeof(reason))) {
+			skip(1, "%s: %s", backend, reason);
+			continue;
+		}
+		test_every_kind(backend);
+		ranks_ok(&(struct ranks_job){backend, 3, 0, repeated, NULL}, "repeated calls");
+		ranks_ok(&(struct ranks_job){backend, 3, 0, persistent, NULL}, "requests");
+		ranks_ok(&(struct ranks_job){backend, 2, 0, grouped, NULL}, "a group");
+	}
+	test_algorithms();
+	ranks_ok(&(struct ranks_job){"simulated", 3, 0, made_here, NULL}, "operations made here");
+	test_copies();
+	ranks_ok(&(struct ranks_job){"simulated", 2, 0, far_apart, NULL}, "gaps");
+	ranks_ok(&(struct ranks_job){"simulated", 2, 0, with_context, NULL}, "contexts");
+	setenv("STANDIN_CUDA_DELAY_US", "40000", 1);
+	ranks_ok(&(struct ranks_job){"simulated", 2, 0, overlap, NULL}, "all at the same time");
+	unsetenv("STANDIN_CUDA_DELAY_US");
+	log_end();
+	stage_end();
+	return done_testing();
+}

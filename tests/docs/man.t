@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# man.t - the options in --help, in the man page and in the completion are the same.
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+
+coll=${top_builddir:-.}/coll
+page=${top_srcdir:-.}/tools/coll.1
+completion=${top_srcdir:-.}/tools/coll.bash-completion
+
+# Each list: one option a line, sorted.
+
+# Options stand at the beginning of a line, "  -n, --ranks N"; what follows is prose.
+help_options() {
+    sed -nE 's/^ +((-[A-Za-z], )?--[a-z-]+|-[A-Za-z]).*/\1/p' | tr -s ', ' '\n' | sort
+}
+
+# Options are the line after .TP, in the section whose heading is $1.
+man_options() {
+    awk -v wanted="$1" '
+        /^\.S[HS] / { heading = substr($0, 5); gsub(/"/, "", heading)
+                      if (/^\.SH/ || heading == wanted) inside = heading == wanted }
+        inside && tag { print }
+        { tag = /^\.TP/ }' "$page" |
+        sed 's/\\fI.*//; s/\\fB.*//; s/\\-/-/g' | grep -oE -- '(^|[ "])--?[A-Za-z][a-z-]*' |
+        tr -d ' "' | sort
+}
+
+# What the completion offers after the words.
+completion_options() {
+    (
+        # shellcheck source=/dev/null
+        . "$completion"
+        COMP_WORDS=(coll "$@" -)
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+        _coll
+        printf '%s\n' "${COMPREPLY[@]}" | sort
+    )
+}
+
+same() {
+    none "$1" "$(diff <(echo "$2") <(echo "$3"))"
+}
+
+options=$("$coll" --help | help_options)
+check "there are options" [ -n "$options" ]
+same "coll: help and man page" "$options" "$(man_options 'Options of coll itself')"
+same "coll: help and completion" "$options" "$(completion_options)"
+
+commands=$("$coll" help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | grep -v '^help$')
+check "there are commands" [ -n "$commands" ]
+for command in $commands; do
+    options=$("$coll" "$command" --help | help_options)
+    heading="COLL $(echo "$command" | tr '[:lower:]' '[:upper:]')"
+    same "coll $command: help and man page" "$options" "$(man_options "$heading")"
+    same "coll $command: help and completion" "$options" "$(completion_options "$command")"
+    same "coll help $command is coll $command --help" "$("$coll" "$command" --help)" \
+        "$("$coll" help "$command")"
+    none "coll $command --help fits a terminal" \
+        "$("$coll" "$command" --help | awk 'length > 88')"
+    check "coll $command has an example in the man page" \
+        grep -qE "^\.B coll (.* )?$command( |$)" "$page"
+done
+
+# Every option that help shows is one that the command knows: it does not end as an unknown one.
+for command in $commands; do
+    for option in $("$coll" "$command" --help | help_options); do
+        none "coll $command knows $option" \
+            "$(timeout 60 "$coll" "$command" "$option" --no-such-option 2>&1 </dev/null |
+                grep "no option '$option'")"
+    done
+done
+
+# shellcheck source=/dev/null
+words=$(. "$completion"; COMP_WORDS=(coll ''); COMP_CWORD=1; _coll
+    printf '%s\n' "${COMPREPLY[@]}" | grep -v '^-' | sort)
+same "completion knows the commands" "$({ echo help; echo "$commands"; } | sort)" "$words"
+
+if man --help 2>/dev/null | grep -q -e --warnings; then
+    none "the man page is well-formed" "$(LC_ALL=C man --warnings -l "$page" 2>&1 >/dev/null)"
+else
+    skip "the man page is well-formed" "man cannot check it here"
+fi
+
+done_testing

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * misuse_test.c - wrong arguments and wrong order: the right code, a sentence that names the
+ * argument, and a communicator that still works afterwards.
+ */
+#include <string.h>
+#include "../lib/ranks.h"
+
+static coll_comm_t comms[2];
+
+/* The call failed with `code`, and its text holds every word of the list. */
+static void refused(coll_result_t got, coll_result_t code, const char *words, const char *what)
+{
+	const char *text = coll_get_last_error(NULL);
+	char list[200], *word, *rest;
+	int good = got == code;
+
+	snprintf(list, sizeof(list), "%s", words);
+	for (word = strtok_r(list, "|", &rest); word; word = strtok_r(NULL, "|", &rest))
+		good = good && strstr(text, word) != NULL;
+	if (!ok(good, "%s: %s", what, text))
+		diag("code %d, expected %d with %s", got, code, words);
+}
+
+static void works(const char *after)
+{
+	int32_t x[2] = {1, 2};
+
+	coll_group_start();
+	for (int i = 0; i < 2; i++)
+		coll_allreduce(&x[i], &x[i], 1, COLL_INT32, COLL_SUM, comms[i], NULL);
+	coll_group_end();
+	ok(coll_sync(comms[0]) == 0 && coll_sync(comms[1]) == 0 && x[0] == 3 && x[1] == 3,
+	   "the communicator works after %s", after);
+}
+
+/* ------------------------------------------------------------ operations -- */
+
+static void test_comm_argument(coll_comm_t bad, const char *what)
+{
+	const coll_result_t arg = COLL_ERR_INVALID_ARGUMENT;
+	coll_request_t request;
+	coll_event_t event;
+	coll_comm_t out;
+	const char *name;
+	int32_t n, x = 0;
+
+	diag("comm is %s", what);
+	refused(coll_allreduce(&x, &x, 1, COLL_INT32, COLL_SUM, bad, NULL), arg, "comm",
+		"allreduce");
+	refused(coll_broadcast(&x, &x, 1, COLL_INT32, 0, bad, NULL), arg, "comm", "broadcast");
+	refused(coll_send(&x, 1, COLL_INT32, 0, 0, bad, NULL), arg, "comm", "send");
+	refused(coll_barrier(bad), arg, "comm", "barrier");
+	refused(coll_sync(bad), arg, "comm", "sync");
+	refused(coll_comm_count(bad, &n), arg, "comm", "count");
+	refused(coll_comm_user_rank(bad, &n), arg, "comm", "user_rank");
+	refused(coll_comm_backend(bad, &name), arg, "comm", "backend");
+	refused(coll_comm_get_async_error(bad, &n), arg, "comm", "get_async_error");
+	refused(coll_comm_abort(bad), arg, "comm", "abort");
+	refused(coll_comm_split(bad, 0, 0, &out, NULL), arg, "comm", "split");
+	refused(coll_get_request(bad, &request), arg, "comm", "get_request");
+	refused(coll_event_create(bad, &event), arg, "comm", "event_create");
+	refused(coll_comm_destroy(bad), arg, "comm", "destroy");
+}
+
+static void test_types(void)
+{
+	const coll_result_t arg = COLL_ERR_INVALID_ARGUMENT;
+	coll_comm_t c = comms[0];
+	float x[2] = {0, 0};
+
+	refused(coll_allreduce(x, x, 1, 12, COLL_SUM, c, NULL), arg, "dtype|12", "dtype 12");
+	refused(coll_allreduce(x, x, 1, -1, COLL_SUM, c, NULL), arg, "dtype|-1", "dtype -1");
+	refused(coll_allgather(x, x, 0, 999, c, NULL), arg, "dtype|999", "dtype 999, count 0");
+	refused(coll_allreduce(x, x, 1, COLL_FLOAT32, 5, c, NULL), arg, "op|5", "op 5");
+	refused(coll_allreduce(x, x, 1, COLL_FLOAT32, -1, c, NULL), arg, "op|-1", "op -1");
+	refused(coll_allreduce(x, x, 1, COLL_FLOAT32, COLL_BAND, c, NULL), arg, "op|float32",
+		"bitwise and of floats");
+	refused(coll_allreduce(x, x, 1, COLL_FLOAT32, 256, c, NULL), arg, "op|256",
+		"an operation that was not made");
+	refused(coll_allreduce(x, x, 1, COLL_FLOAT32, COLL_SUM, c, x), arg, "stream",
+		"a stream where there are none");
+}
+
+static void test_ranks(void)
+{
+	const coll_result_t arg = COLL_ERR_INVALID_ARGUMENT;
+	coll_comm_t c = comms[0];
+	float x[2] = {0, 0};
+
+	refused(coll_broadcast(x, x, 1, COLL_FLOAT32, 2, c, NULL), arg, "root|2", "root 2 of 2");
+	refused(coll_broadcast(x, x, 1, COLL_FLOAT32, -1, c, NULL), arg, "root|-1", "root -1");
+	refused(coll_reduce(x, x, 1, COLL_FLOAT32, COLL_SUM, 77, c, NULL), arg, "root|77",
+		"root 77");
+	refused(coll_send(x, 1, COLL_FLOAT32, 2, 0, c, NULL), arg, "peer|2", "send to rank 2");
+	refused(coll_send(x, 1, COLL_FLOAT32, COLL_ANY_SOURCE, 0, c, NULL), arg, "peer|-1",
+		"send to any source");
+	refused(coll_recv(x, 1, COLL_FLOAT32, -2, 0, c, NULL), arg, "peer|-2", "recv from -2");
+	refused(coll_recv(x, 1, COLL_FLOAT32, 2, 0, c, NULL), arg, "peer|2", "recv from 2");
+}
+
+static void test_buffers(void)
+{
+	const coll_result_t arg = COLL_ERR_INVALID_ARGUMENT;
+	coll_comm_t c = comms[0];
+	float x[8] = {0}, y[8] = {0};
+
+	refused(coll_allreduce(NULL, y, 1, COLL_FLOAT32, COLL_SUM, c, NULL), arg, "sendbuf|NULL",
+		"sendbuf NULL");
+	refused(coll_allreduce(x, NULL, 1, COLL_FLOAT32, COLL_SUM, c, NULL), arg, "recvbuf|NULL",
+		"recvbuf NULL");
+	refused(coll_broadcast(NULL, y, 1, COLL_FLOAT32, 0, c, NULL), arg, "sendbuf|NULL",
+		"broadcast from NULL on root");
+	refused(coll_reduce(x, NULL, 1, COLL_FLOAT32, COLL_SUM, 0, c, NULL), arg, "recvbuf|NULL",
+		"reduce to NULL on root");
+	refused(coll_recv(NULL, 1, COLL_FLOAT32, 1, 0, c, NULL), arg, "recvbuf|NULL",
+		"recv to NULL");
+	refused(coll_send(NULL, 1, COLL_FLOAT32, 1, 0, c, NULL), arg, "sendbuf|NULL",
+		"send from NULL");
+	refused(coll_allreduce(x, x + 1, 4, COLL_FLOAT32, COLL_SUM, c, NULL), arg, "overlap",
+		"overlapping buffers");
+	refused(coll_allgather(x + 1, x, 2, COLL_FLOAT32, c, NULL), arg, "overlap",
+		"allgather in place at the wrong offset");
+	refused(coll_reduce_scatter(x, x + 2, 2, COLL_FLOAT32, COLL_SUM, c, NULL), arg, "overlap",
+		"reduce_scatter in place at the wrong offset");
+	refused(coll_allreduce(x, y, SIZE_MAX, COLL_FLOAT32, COLL_SUM, c, NULL), arg, "count",
+		"a count that no memory holds");
+	refused(coll_allgather(x, y, SIZE_MAX / 8, COLL_FLOAT32, c, NULL), arg, "count",
+		"a count that no memory holds for all ranks");
+}
+
+/* Count 0 needs no buffers. */
+static void test_nothing(void)
+{
+	int good = 1;
+
+	coll_group_start();
+	for (int i = 0; i < 2; i++)
+		good = good &&
+		       !coll_allreduce(NULL, NULL, 0, COLL_FLOAT32, COLL_SUM, comms[i], NULL);
+	for (int i = 0; i < 2; i++)
+		good = good && !coll_allgather(NULL, NULL, 0, COLL_FLOAT32, comms[i], NULL);
+	coll_group_end();
+	good = good && !coll_sync(comms[0]) && !coll_sync(comms[1]);
+	ok(good, "count 0 with NULL buffers succeeds: %s", coll_get_last_error(NULL));
+}
+
+static void test_answers(void)
+{
+	const coll_result_t arg = COLL_ERR_INVALID_ARGUMENT;
+	coll_args_t args = {.size = sizeof(args), .kind = 99};
+	coll_request_t request = NULL;
+
+	refused(coll_comm_count(comms[0], NULL), arg, "NULL", "count to NULL");
+	refused(coll_comm_user_rank(comms[0], NULL), arg, "NULL", "user_rank to NULL");
+	refused(coll_comm_get_async_error(comms[0], NULL), arg, "error|NULL",
+		"async_error to NULL");
+	refused(coll_request_init(comms[0], NULL, &request), arg, "args|NULL", "request of NULL");
+	refused(coll_request_start(NULL), arg, "request|NULL", "start of NULL");
+	refused(coll_wait(NULL), arg, "request|NULL", "wait for NULL");
+	refused(coll_event_query(NULL), arg, "event|NULL", "query of NULL");
+	refused(coll_event_record(NULL, comms[0]), arg, "event|NULL", "record NULL");
+	ok(coll_request_init(comms[0], &args, &request) != 0, "a request of an unknown kind: %s",
+	   coll_get_last_error(NULL));
+	refused(coll_group_end(), COLL_ERR_INVALID_USAGE, "coll_group_start",
+		"group_end without start");
+}
+
+/* -------------------------------------------------------------------- making -- */
+
+static void test_init(void)
+{
+	const coll_result_t arg = COLL_ERR_INVALID_ARGUMENT;
+	static const char *const ids[] = {"",
+					  "x",
+					  "coll1:",
+					  "coll1:0123",
+					  "coll1:0123456789abcdef0123456789abcdef",
+					  "coll1:0123456789abcdef0123456789abcdef:",
+					  "coll1:0123456789abcdef0123456789abcdeg:1.2.3.4:5",
+					  "coll1:0123456789abcdef0123456789abcdef:1.2.3.4",
+					  "coll1:0123456789abcdef0123456789abcdef:1.2.3.4:99999",
+					  "coll1:0123456789abcdef0123456789abcdef:1.2.3.4:5,",
+					  "coll2:0123456789abcdef0123456789abcdef:1.2.3.4:5"};
+	char id[COLL_UNIQUE_ID_SIZE], endless[COLL_UNIQUE_ID_SIZE];
+	coll_comm_t c = (coll_comm_t)(uintptr_t)1;
+
+	ok(coll_get_unique_id(id, sizeof(id)) == 0, "a unique id: %s", coll_get_last_error(NULL));
+	refused(coll_get_unique_id(NULL, 100), arg, "id|NULL", "unique id to NULL");
+	refused(coll_get_unique_id(endless, 10), arg, "COLL_UNIQUE_ID_SIZE", "room for 10 bytes");
+	refused(coll_comm_init_rank(&c, 0, id, 0, NULL), arg, "nranks|0", "nranks 0");
+	ok(c == NULL, "the handle is NULL after an error");
+	refused(coll_comm_init_rank(&c, -5, id, 0, NULL), arg, "nranks|-5", "nranks -5");
+	refused(coll_comm_init_rank(&c, 2, id, 2, NULL), arg, "rank|2", "rank 2 of 2");
+	refused(coll_comm_init_rank(&c, 2, id, -1, NULL), arg, "rank|-1", "rank -1");
+	refused(coll_comm_init_rank(NULL, 2, id, 0, NULL), arg, "comm|NULL", "comm NULL");
+	refused(coll_comm_init_rank(&c, 2, NULL, 0, NULL), arg, "id|NULL", "id NULL");
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+		refused(coll_comm_init_rank(&c, 2, ids[i], 1, NULL), arg, "unique id", ids[i]);
+	memset(endless, 'x', sizeof(endless));
+	refused(coll_comm_init_rank(&c, 2, endless, 1, NULL), arg, "unique id", "an endless id");
+	refused(coll_comm_init_all(NULL, 2, NULL, NULL), arg, "comm|NULL", "init_all to NULL");
+	refused(coll_comm_init_all(&c, 0, NULL, NULL), arg, "nranks|0", "init_all of 0 ranks");
+	refused(coll_comm_init_exchange(&c, 2, 0, NULL, NULL, NULL), arg, "exchange|NULL",
+		"no exchange");
+}
+
+static int32_t failing_exchange(void *user, const void *in, void *out, size_t len,
+				int64_t timeout_ms)
+{
+	(void)user, (void)in, (void)out, (void)len, (void)timeout_ms;
+	return 17;
+}
+
+static void test_config(void)
+{
+	static const char *const bad[] = {"no_such_key=1", NULL},
+				 *const worse[] = {"timeout", NULL},
+				 *const value[] = {"timeout=soon", NULL};
+	coll_config_t config;
+	coll_comm_t c;
+
+	refused(coll_config_init(NULL, sizeof(config)), COLL_ERR_INVALID_ARGUMENT, "NULL",
+		"config_init of NULL");
+	ok(coll_config_init(&config, sizeof(config)) == 0 && config.size == sizeof(config),
+	   "config_init sets the size");
+	config.options = bad;
+	refused(coll_comm_init_all(&c, 1, NULL, &config), COLL_ERR_CONFIG, "no_such_key",
+		"an unknown option");
+	config.options = worse;
+	refused(coll_comm_init_all(&c, 1, NULL, &config), COLL_ERR_CONFIG, "timeout",
+		"an option without value");
+	config.options = value;
+	refused(coll_comm_init_all(&c, 1, NULL, &config), COLL_ERR_CONFIG, "timeout|soon",
+		"an option with a bad value");
+	coll_config_init(&config, sizeof(config));
+	config.backend = "nosuch";
+	refused(coll_comm_init_all(&c, 1, NULL, &config), COLL_ERR_NOT_FOUND, "nosuch|tcp",
+		"a backend that is not there");
+	coll_config_init(&config, sizeof(config));
+	config.size = 0;
+	refused(coll_comm_init_all(&c, 1, NULL, &config), COLL_ERR_INVALID_ARGUMENT, "size",
+		"a config without size");
+	ok(coll_comm_init_exchange(&c, 2, 0, failing_exchange, NULL, NULL) != 0 && !c,
+	   "an exchange that fails: %s", coll_get_last_error(NULL));
+}
+
+static void test_environment(void)
+{
+	coll_comm_t c;
+
+	setenv("COLL_RANK", "0", 1);
+	refused(coll_comm_init_env(&c, NULL), COLL_ERR_CONFIG, "COLL_WORLD_SIZE",
+		"COLL_RANK without COLL_WORLD_SIZE");
+	setenv("COLL_WORLD_SIZE", "two", 1);
+	refused(coll_comm_init_env(&c, NULL), COLL_ERR_CONFIG, "COLL_WORLD_SIZE|two",
+		"COLL_WORLD_SIZE=two");
+	setenv("COLL_WORLD_SIZE", "2", 1);
+	refused(coll_comm_init_env(&c, NULL), COLL_ERR_CONFIG, "COLL_ROOT", "no COLL_ROOT");
+	setenv("COLL_ROOT", "127.0.0.1", 1);
+	ok(coll_comm_init_env(&c, NULL) != 0, "COLL_ROOT without port: %s",
+	   coll_get_last_error(NULL));
+	setenv("COLL_ROOT", "127.0.0.1:1234", 1);
+	setenv("COLL_RANK", "7", 1);
+	refused(coll_comm_init_env(&c, NULL), COLL_ERR_CONFIG, "COLL_RANK|7", "COLL_RANK=7 of 2");
+	unsetenv("COLL_RANK");
+	unsetenv("COLL_WORLD_SIZE");
+	unsetenv("COLL_ROOT");
+	ok(coll_comm_init_env(&c, NULL) == 0 && coll_comm_destroy(c) == 0,
+	   "without any of them there is one rank: %s", coll_get_last_error(NULL));
+}
+
+/* The v-forms: counts and displacements. */
+static void test_arrays(void)
+{
+	float x[8] = {0}, y[8] = {0};
+	size_t counts[2] = {2, 2}, over[2] = {0, 1}, huge[2] = {SIZE_MAX, 1};
+
+	refused(coll_allgatherv(x, 2, y, NULL, NULL, COLL_FLOAT32, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "recvcounts is NULL", "no counts");
+	refused(coll_allgatherv(x, 3, y, counts, NULL, COLL_FLOAT32, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "is 3 elements by sendcount|2 by recvcounts[0]",
+		"own count differs");
+	refused(coll_allgatherv(x, 2, y, counts, over, COLL_FLOAT32, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "ranks 0 and 1 overlap", "blocks overlap");
+	refused(coll_reduce_scatterv(x, y, huge, COLL_FLOAT32, COLL_SUM, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "does not fit into memory", "counts too large");
+	refused(coll_alltoallv(x, counts, NULL, x, counts, over, COLL_FLOAT32, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "overlap", "alltoallv not quite in place");
+	refused(coll_alltoallv(x, counts, NULL, y, over, NULL, COLL_FLOAT32, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "is 2 elements by sendcounts|0 by recvcounts[0]",
+		"own part of alltoallv");
+	refused(coll_scatterv(x, counts, NULL, y, 1, COLL_FLOAT32, 0, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "is 1 elements by recvcount|2 by sendcounts[0]",
+		"own part of scatterv");
+	refused(coll_scatterv(x, NULL, NULL, y, 2, COLL_FLOAT32, 0, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "sendcounts is NULL", "root without counts");
+}
+
+/* Operations made at run time. */
+static void test_own_operations(void)
+{
+	float x[4] = {0}, y[4] = {0}, two = 2;
+	coll_op_t op = 0;
+
+	refused(coll_red_op_create_pre_mul_sum(&op, NULL, COLL_FLOAT32, COLL_SCALAR_HOST_IMMEDIATE,
+					       comms[0]),
+		COLL_ERR_INVALID_ARGUMENT, "scalar is NULL", "no scalar");
+	refused(coll_red_op_create_user(&op, NULL, NULL, 1, comms[0]), COLL_ERR_INVALID_ARGUMENT,
+		"fn is NULL", "no function");
+	refused(coll_allreduce(x, y, 4, COLL_FLOAT32, 256, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "op 256 was not made", "an operation never made");
+	is_int(coll_red_op_create_pre_mul_sum(&op, &two, COLL_FLOAT32, COLL_SCALAR_HOST_IMMEDIATE,
+					      comms[0]),
+	       COLL_SUCCESS, "an operation is made");
+	refused(coll_allreduce(x, y, 4, COLL_FLOAT64, op, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "was made for float32", "for another type");
+	is_int(coll_red_op_destroy(op, comms[0]), COLL_SUCCESS, "and destroyed");
+	refused(coll_red_op_destroy(op, comms[0]), COLL_ERR_INVALID_ARGUMENT, "is destroyed",
+		"once only");
+	refused(coll_allreduce(x, y, 4, COLL_FLOAT32, op, comms[0], NULL),
+		COLL_ERR_INVALID_ARGUMENT, "is destroyed", "and is of no use then");
+}
+
+static void test_shrink(void)
+{
+	const int32_t self[] = {0}, nobody[] = {7};
+	coll_comm_t c;
+
+	refused(coll_comm_shrink(comms[0], self, 1, &c, NULL, 0), COLL_ERR_INVALID_ARGUMENT,
+		"excludes itself", "a rank without itself");
+	refused(coll_comm_shrink(comms[0], nobody, 1, &c, NULL, 0), COLL_ERR_INVALID_ARGUMENT,
+		"exclude[0] is 7", "without a rank that does not exist");
+}
+
+static void test_names(void)
+{
+	is_str(coll_dtype_name(COLL_BFLOAT16), "bfloat16", "the name of a type");
+	is_str(coll_dtype_name(77), "?", "the name of no type");
+	is_str(coll_op_name(-3), "?", "the name of no operation");
+	is_int((int64_t)coll_dtype_size(77), 0, "the size of no type");
+	ok(coll_error_string(12345) != NULL && coll_error_string(COLL_SUCCESS) != NULL,
+	   "every code has a sentence");
+	ok(coll_version_number() >= 100 && coll_version_string()[0], "version %s",
+	   coll_version_string());
+}
+
+static void test_backend(const char *backend)
+{
+	coll_config_t config;
+	coll_comm_t gone;
+
+	ranks_config(&config, backend);
+	if (coll_comm_init_all(comms, 2, NULL, &config))
+		bail_out("%s: %s", backend, coll_get_last_error(NULL));
+	diag("backend %s", backend);
+	test_types();
+	works("wrong types");
+	test_ranks();
+	works("wrong ranks");
+	test_buffers();
+	works("wrong buffers");
+	test_nothing();
+	test_answers();
+	test_arrays();
+	test_own_operations();
+	test_shrink();
+	works("all of them");
+	gone = comms[1];
+	ok(coll_comm_destroy(comms[0]) == 0 && coll_comm_destroy(comms[1]) == 0, "destroy");
+	test_comm_argument(gone, "destroyed");
+}
+
+int main(void)
+{
+	alarm(600);
+	test_comm_argument(NULL, "NULL");
+	test_comm_argument((coll_comm_t)(uintptr_t)12345, "no handle at all");
+	test_backend("simulated");
+	test_backend("tcp");
+	if (ranks_can("ucx"))
+		test_backend("ucx");
+	test_init();
+	test_config();
+	test_environment();
+	test_names();
+	return done_testing();
+}

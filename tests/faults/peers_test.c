@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * peers_test.c - what ranks get when another rank dies, stops, never comes, leaves, or calls
+ * something else: a code and a sentence with its number, in time, on every rank.
+ *
+ * Each rank is a process of its own, started and ended by its number here.  Without arguments over
+ * tcp and ucx, else over the backends that they name.
+ */
+#include "../lib/ranks.h"
+
+enum { NRANKS = 4, FAR_MS = 60000, NEAR_MS = 3000 };
+
+/* What one rank tells the test. */
+struct report {
+	_Atomic int phase; /* how far it has come */
+	coll_result_t code;
+	double at; /* when the code came */
+	char text[RANKS_TEXT];
+};
+
+struct scene {
+	struct ranks_shared shared;
+	struct report report[RANKS_MAX];
+	_Atomic int child_refused;
+	_Atomic pid_t child;
+};
+
+/* One scene: what each rank does once it has a communicator, and who is the odd one out. */
+struct play {
+	const char *name;
+	int nranks, odd;
+	void (*act)(struct rank *r, struct report *report, int odd);
+	int64_t timeout_ms, init_timeout_ms;
+};
+
+static struct scene *scene;
+static const char *backend;
+static pid_t pids[RANKS_MAX];
+
+enum { PHASE_STARTED = 1, PHASE_LOOPING = 2, PHASE_DONE = 3 };
+
+static void tell(struct report *report, coll_result_t code)
+{
+	report->at = ranks_now();
+	report->code = code;
+	snprintf(report->text, sizeof(report->text), "%s", coll_get_last_error(NULL));
+	atomic_store(&report->phase, PHASE_DONE);
+}
+
+static void play_rank(const struct play *play, int rank)
+{
+	struct rank r = {NULL, rank, play->nranks, NULL, scene->shared.failure[rank]};
+	struct report *report = &scene->report[rank];
+	coll_config_t config;
+
+	ranks_config(&config, backend);
+	config.timeout_ms = play->timeout_ms;
+	config.init_timeout_ms = play->init_timeout_ms;
+	atomic_store(&report->phase, PHASE_STARTED);
+	if (!play->act) { /* the play is the start itself */
+		if (rank == play->odd && rank)
+			for (;;)
+				pause();
+		ranks_meet(&r, &scene->shared, &config);
+		tell(report, r.comm ? COLL_SUCCESS : 1);
+		exit(0);
+	}
+	if (ranks_meet(&r, &scene->shared, &config)) {
+		play->act(&r, report, play->odd);
+		coll_comm_destroy(r.comm);
+	} else {
+		tell(report, COLL_ERR_INTERNAL);
+	}
+	exit(0);
+}
+
+static void play_start(const struct play *play)
+{
+	memset(scene, 0, sizeof(*scene));
+	fflush(stdout);
+	for (int r = 0; r < play->nranks; r++) {
+		pids[r] = fork();
+		if (pids[r] == 0)
+			play_rank(play, r);
+		if (pids[r] < 0)
+			bail_out("cannot fork: %s", strerror(errno));
+	}
+}
+
+static void wait_for_phase(const struct play *play, int rank, int phase)
+{
+	double deadline = ranks_now() + 60;
+
+	while (atomic_load(&scene->report[rank].phase) < phase && ranks_now() < deadline)
+		ranks_sleep(0.002);
+	if (atomic_load(&scene->report[rank].phase) < phase)
+		diag("%s: rank %d does not get to phase %d", play->name, rank, phase);
+}
+
+/* Waits for all ranks but `odd`; then ends that one. */
+static void play_end(const struct play *play)
+{
+	double deadline = ranks_now() + 120;
+	int status, hung = 0;
+
+	for (int r = 0; r < play->nranks; r++)
+		if (r != play->odd)
+			hung += !ranks_reap(pids[r], deadline, &status);
+	if (play->odd >= 0) {
+		kill(pids[play->odd], SIGKILL);
+		waitpid(pids[play->odd], &status, 0);
+	}
+	ok(!hung, "%s, %s: no rank hangs", backend, play->name);
+}
+
+/* Every rank but `odd` got one of two codes and a sentence with these words. */
+static void play_expect(const struct play *play, coll_result_t code, coll_result_t or_code,
+			const char *word, const char *too)
+{
+	for (int r = 0; r < play->nranks; r++) {
+		const struct report *report = &scene->report[r];
+
+		if (r == play->odd)
+			continue;
+		if (!ok((report->code == code || report->code == or_code) &&
+				strstr(report->text, word) && strstr(report->text, too),
+			"%s: rank %d: %s", play->name, r, report->text))
+			diag("code %d, expected %d or %d with '%s' and '%s'", report->code, code,
+			     or_code, word, too);
+	}
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median_report(const struct play *play)
+{
+	double at[RANKS_MAX];
+	int n = 0;
+
+	for (int r = 0; r < play->nranks; r++)
+		if (r != play->odd)
+			at[n++] = scene->report[r].at;
+	qsort(at, (size_t)n, sizeof(at[0]), compare_times);
+	return at[n / 2];
+}
+
+static double last_report(const struct play *play)
+{
+	double last = 0;
+
+	for (int r = 0; r < play->nranks; r++)
+		if (r != play->odd && scene->report[r].at > last)
+			last = scene->report[r].at;
+	return last;
+}
+
+/* -------------------------------------------------------------- what ranks do -- */
+
+static coll_result_t one_sum(struct rank *r, float *x, size_t count)
+{
+	coll_result_t code = coll_allreduce(x, x, count, COLL_FLOAT32, COLL_MAX, r->comm, NULL);
+
+	return code ? code : coll_sync(r->comm);
+}
+
+static void loop(struct rank *r, struct report *report, size_t count)
+{
+	float *x = calloc(count, sizeof(*x));
+	coll_result_t code = COLL_SUCCESS;
+
+	for (int i = 0; !code; i++) {
+		if (i == 5)
+			atomic_store(&report->phase, PHASE_LOOPING);
+		code = one_sum(r, x, count);
+	}
+	tell(report, code);
+	free(x);
+}
+
+static void act_small(struct rank *r, struct report *report, int odd)
+{
+	(void)odd;
+	loop(r, report, 1024);
+}
+
+static void act_large(struct rank *r, struct report *report, int odd)
+{
+	(void)odd;
+	loop(r, report, 1 << 20);
+}
+
+/* The odd one has a child that outlives it, and that may not use its communicator. */
+static void act_parent(struct rank *r, struct report *report, int odd)
+{
+	float x = 0;
+
+	if (r->rank == odd) {
+		pid_t child = fork();
+		int status = 1;
+
+		if (child == 0)
+			_exit(coll_allreduce(&x, &x, 1, COLL_FLOAT32, COLL_MAX, r->comm, NULL) ==
+						      COLL_ERR_INVALID_ARGUMENT &&
+					      strstr(coll_get_last_error(NULL), "forked")
+				      ? 0
+				      : 1);
+		waitpid(child, &status, 0);
+		atomic_store(&scene->child_refused, child > 0 && status == 0);
+		child = fork();
+		if (child == 0) {
+			alarm(60);
+			for (;;)
+				pause();
+		}
+		atomic_store(&scene->child, child);
+	}
+	loop(r, report, 1024);
+}
+
+/* The odd one ends without destroying anything. */
+static void act_exit(struct rank *r, struct report *report, int odd)
+{
+	float x = 0;
+
+	for (int i = 0; r->rank == odd && i < 10; i++)
+		one_sum(r, &x, 1);
+	if (r->rank == odd)
+		_exit(0);
+	loop(r, report, 1);
+}
+
+/* The odd one destroys its communicator while the others go on. */
+static void act_leave(struct rank *r, struct report *report, int odd)
+{
+	float x = 0;
+
+	if (r->rank != odd) {
+		loop(r, report, 1);
+		return;
+	}
+	for (int i = 0; i < 10; i++)
+		one_sum(r, &x, 1);
+	coll_comm_destroy(r->comm);
+	for (;;)
+		pause();
+}
+
+static void act_abort(struct rank *r, struct report *report, int odd)
+{
+	float x = 0;
+
+	for (int i = 0; i < 10; i++)
+		one_sum(r, &x, 1);
+	if (r->rank != odd) {
+		loop(r, report, 1);
+		return;
+	}
+	coll_comm_abort(r->comm);
+	for (;;)
+		pause();
+}
+
+/* ------------------------------------------------------------- death and silence -- */
+
+static void test_kill(const char *name, int odd, void (*act)(struct rank *, struct report *, int))
+{
+	struct play play = {name, NRANKS, odd, act, FAR_MS, FAR_MS};
+	char who[16];
+	double killed;
+
+	snprintf(who, sizeof(who), "rank %d", odd);
+	play_start(&play);
+	for (int r = 0; r < NRANKS; r++)
+		wait_for_phase(&play, r, PHASE_LOOPING);
+	killed = ranks_now();
+	kill(pids[odd], SIGKILL);
+	play_end(&play);
+	play_expect(&play, COLL_ERR_PEER_LOST, COLL_ERR_REMOTE, who, "");
+	ok(last_report(&play) - killed < 20, "%s: long before the timeout (%.3f s)", name,
+	   last_report(&play) - killed);
+	diag("%s, %s: median time to the error %.1f ms", backend, name,
+	     1e3 * (median_report(&play) - killed));
+}
+
+static void test_stop(void)
+{
+	struct play play = {"a rank is stopped", NRANKS, 1, act_small, NEAR_MS, FAR_MS};
+	double stopped, took;
+
+	play_start(&play);
+	for (int r = 0; r < NRANKS; r++)
+		wait_for_phase(&play, r, PHASE_LOOPING);
+	stopped = ranks_now();
+	kill(pids[1], SIGSTOP);
+	play_end(&play);
+	/* Who waits for rank 1 itself times out; who waits for that one hears of it, or times out
+	 * too. */
+	play_expect(&play, COLL_ERR_TIMEOUT, COLL_ERR_REMOTE, "rank ", "");
+	took = last_report(&play) - stopped;
+	ok(took > 1 && took < 30, "%s: at about the timeout of 3 s (%.3f s)", play.name, took);
+	for (int r = 0, named = 0; r <= NRANKS; r++) {
+		named += r < NRANKS && strstr(scene->report[r].text, "rank 1") != NULL;
+		if (r == NRANKS)
+			ok(named >= 1, "%s: it is named", play.name);
+	}
+}
+
+/* The others are there, this one is alive but never calls. */
+static void test_missing(int odd)
+{
+	struct play play = {"a rank is missing at the start", 3, odd, NULL, FAR_MS, NEAR_MS};
+	char who[32];
+
+	snprintf(who, sizeof(who), "rank %d", odd);
+	play_start(&play);
+	play_end(&play);
+	for (int r = 0; r < play.nranks; r++)
+		if (r != odd)
+			ok(strstr(scene->shared.failure[r], who) != NULL, "%s: rank %d: %s",
+			   play.name, r, scene->shared.failure[r]);
+}
+
+/* This one dies while the others wait for rank 2, who comes late. */
+static void test_kill_at_start(void)
+{
+	struct play play = {"a rank is killed at the start", 3, 2, NULL, FAR_MS, NEAR_MS};
+	int status;
+
+	play_start(&play);
+	wait_for_phase(&play, 1, PHASE_STARTED);
+	while (!atomic_load(&scene->shared.has_id))
+		ranks_sleep(0.001);
+	ranks_sleep(0.5);
+	kill(pids[1], SIGKILL);
+	ok(ranks_reap(pids[0], ranks_now() + 60, &status), "%s: rank 0 does not hang", play.name);
+	ok(strstr(scene->shared.failure[0], "rank 1") || strstr(scene->shared.failure[0], "rank 2"),
+	   "%s: rank 0: %s", play.name, scene->shared.failure[0]);
+	for (int r = 1; r < 3; r++) {
+		kill(pids[r], SIGKILL);
+		waitpid(pids[r], &status, 0);
+	}
+}
+
+static void test_leaving(void)
+{
+	struct play exits = {"a rank ends without destroy", NRANKS, 3, act_exit, FAR_MS, FAR_MS};
+	struct play leaves = {"a rank destroys early", NRANKS, 0, act_leave, FAR_MS, FAR_MS};
+	struct play aborts = {"a rank aborts", NRANKS, 2, act_abort, FAR_MS, FAR_MS};
+
+	play_start(&exits);
+	play_end(&exits);
+	play_expect(&exits, COLL_ERR_PEER_LOST, COLL_ERR_REMOTE, "rank 3", "");
+	play_start(&leaves);
+	play_end(&leaves);
+	play_expect(&leaves, COLL_ERR_PEER_LOST, COLL_ERR_REMOTE, "rank 0", "");
+	play_start(&aborts);
+	play_end(&aborts);
+	play_expect(&aborts, COLL_ERR_REMOTE, COLL_ERR_REMOTE, "rank 2", "abort");
+}
+
+/* ------------------------------------------------------------------- mismatch -- */
+
+/* Some ranks may be through with the operation itself before a mismatch shows: not so with the
+ * barrier that follows. */
+
+static void act_count(struct rank *r, struct report *report, int odd)
+{
+	float x[128] = {0};
+	coll_result_t code = coll_allreduce(x, x, r->rank == odd ? 101 : 100, COLL_FLOAT32,
+					    COLL_SUM, r->comm, NULL);
+
+	tell(report, code ? code : coll_barrier(r->comm));
+}
+
+static void act_dtype(struct rank *r, struct report *report, int odd)
+{
+	float x[128] = {0};
+	coll_result_t code = coll_allreduce(x, x, 100, r->rank == odd ? COLL_INT32 : COLL_FLOAT32,
+					    COLL_SUM, r->comm, NULL);
+
+	tell(report, code ? code : coll_barrier(r->comm));
+}
+
+static void act_op(struct rank *r, struct report *report, int odd)
+{
+	float x[128] = {0};
+	coll_result_t code = coll_allreduce(x, x, 100, COLL_FLOAT32,
+					    r->rank == odd ? COLL_MAX : COLL_SUM, r->comm, NULL);
+
+	tell(report, code ? code : coll_barrier(r->comm));
+}
+
+static void act_root(struct rank *r, struct report *report, int odd)
+{
+	float x[128] = {0};
+	coll_result_t code =
+		coll_broadcast(x, x, 100, COLL_FLOAT32, r->rank == odd ? 1 : 0, r->comm, NULL);
+
+	tell(report, code ? code : coll_barrier(r->comm));
+}
+
+static void act_kind(struct rank *r, struct report *report, int odd)
+{
+	float x[128] = {0};
+	coll_result_t code =
+		r->rank == odd ? coll_broadcast(x, x, 100, COLL_FLOAT32, 0, r->comm, NULL)
+			       : coll_allreduce(x, x, 100, COLL_FLOAT32, COLL_SUM, r->comm, NULL);
+
+	tell(report, code ? code : coll_barrier(r->comm));
+}
+
+static void act_large_count(struct rank *r, struct report *report, int odd)
+{
+	size_t count = (1 << 20) + (r->rank == odd);
+	float *x = calloc(count, sizeof(*x));
+
+	tell(report, one_sum(r, x, count));
+	free(x);
+}
+
+/* One rank calls barrier where the others reduce. */
+static void act_barrier(struct rank *r, struct report *report, int odd)
+{
+	float x = 0;
+
+	tell(report, r->rank == odd ? coll_barrier(r->comm) : one_sum(r, &x, 1));
+}
+
+/* The send and the receive of one pair differ; the others wait in a barrier. */
+static void act_message(struct rank *r, struct report *report, int odd)
+{
+	float x[8] = {0};
+	coll_result_t code = COLL_SUCCESS;
+
+	(void)odd;
+	if (r->rank == 0)
+		code = coll_send(x, 8, COLL_FLOAT32, 1, 5, r->comm, NULL);
+	if (r->rank == 1)
+		code = coll_recv(x, 7, COLL_FLOAT32, 0, 5, r->comm, NULL);
+	tell(report, code ? code : coll_barrier(r->comm));
+}
+
+static void test_mismatch(const char *name, int odd,
+			  void (*act)(struct rank *, struct report *, int), const char *a,
+			  const char *b)
+{
+	struct play play = {name, NRANKS, -1, act, FAR_MS, FAR_MS};
+	char who[16];
+
+	snprintf(who, sizeof(who), "rank %d", odd);
+	/* `odd` acts differently but is watched like the others. */
+	play.odd = odd;
+	play_start(&play);
+	play.odd = -1;
+	play_end(&play);
+	play_expect(&play, COLL_ERR_MISMATCH, COLL_ERR_MISMATCH, a, b);
+	play_expect(&play, COLL_ERR_MISMATCH, COLL_ERR_MISMATCH, who, "called");
+}
+
+static void test_backend(const char *name)
+{
+	backend = name;
+	test_kill("a rank is killed", 2, act_small);
+	test_kill("rank 0 is killed", 0, act_small);
+	test_kill("a rank is killed during large transfers", 1, act_large);
+	test_kill("a rank with a child is killed", 1, act_parent);
+	ok(atomic_load(&scene->child_refused), "a child may not use its parent's communicator");
+	kill(atomic_load(&scene->child), SIGKILL);
+	test_stop();
+	test_missing(2);
+	test_missing(1);
+	test_kill_at_start();
+	test_leaving();
+	test_mismatch("different counts", 1, act_count, "101 float32", "100 float32");
+	test_mismatch("different types", 3, act_dtype, "int32", "float32");
+	test_mismatch("different operations", 0, act_op, "max", "sum");
+	test_mismatch("different roots", 3, act_root, "root 1", "root 0");
+	test_mismatch("different collectives", 2, act_kind, "broadcast", "allreduce");
+	test_mismatch("different large counts", 2, act_large_count, "1048577", "1048576");
+	test_mismatch("a barrier against a sum", 1, act_barrier, "barrier", "allreduce");
+	test_mismatch("a receive of another count", 1, act_message, "8 float32", "7 float32");
+}
+
+int main(int argc, char **argv)
+{
+	alarm(1200);
+	scene = ranks_memory(sizeof(*scene));
+	for (int i = 1; i < argc; i++)
+		test_backend(argv[i]);
+	if (argc == 1) {
+		test_backend("tcp");
+		if (ranks_can("ucx"))
+			test_backend("ucx");
+	}
+	return done_testing();
+}

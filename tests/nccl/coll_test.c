@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll_test.c - every collective of the nccl backend on device memory, in each type, with each
+ * operation and from each root; what NCCL cannot do is refused in a sentence.
+ *
+ *   nccl_coll_test [FOLDERS]   with the stand-ins in these folders of tests/fakes
+ */
+#include "case.h"
+
+static const int coll_kinds[] = {
+	COLL_KIND_ALLREDUCE,       COLL_KIND_BROADCAST,      COLL_KIND_REDUCE,
+	COLL_KIND_ALLGATHER,       COLL_KIND_REDUCE_SCATTER, COLL_KIND_ALLTOALL,
+	COLL_KIND_GATHER,          COLL_KIND_SCATTER,        COLL_KIND_ALLGATHERV,
+	COLL_KIND_REDUCE_SCATTERV, COLL_KIND_ALLTOALLV,      COLL_KIND_GATHERV,
+	COLL_KIND_SCATTERV,
+};
+enum { COLL_KINDS = sizeof(coll_kinds) / sizeof(coll_kinds[0]) };
+
+static const int coll_ops[] = {COLL_SUM, COLL_PROD,        COLL_MAX,          COLL_MIN,
+			       COLL_AVG, CASE_SCALED_HOST, CASE_SCALED_DEVICE};
+enum { COLL_OPS = sizeof(coll_ops) / sizeof(coll_ops[0]) };
+
+static const char *const coll_op_names[] = {"sum",
+					    "prod",
+					    "max",
+					    "min",
+					    "avg",
+					    "pre-multiplied sum, scalar on the host",
+					    "pre-multiplied sum, scalar on the device"};
+
+static int coll_old; /* NCCL is 2.18.5 */
+
+/* NCCL's types are 0 to 11; the last two came with 2.24. */
+static int coll_is_own(int dtype)
+{
+	return dtype <= (coll_old ? COLL_BFLOAT16 : COLL_FLOAT8E5M2);
+}
+
+/* ------------------------------------------------------------------- collectives -- */
+
+struct coll_plan {
+	int kind, op, count, persistent;
+};
+
+/* Each type, in place and not, from each root. */
+static void coll_each(struct rank *r)
+{
+	const struct coll_plan *plan = r->user;
+
+	for (int t = 0; t < REF_TYPES; t++)
+		for (int in_place = 0; in_place < 2; in_place++)
+			for (int root = 0; root < r->nranks && !r->failure[0]; root++) {
+				int dtype = ref_types[t].dtype;
+
+				if ((root && !has_root(plan->kind)) ||
+				    (is_reduction(plan->kind) && !coll_is_own(dtype)))
+					continue;
+				case_holds((struct nccl_case){.r = r,
+							      .kind = plan->kind,
+							      .dtype = dtype,
+							      .op = plan->op,
+							      .root = root,
+							      .in_place = in_place,
+							      .persistent = plan->persistent,
+							      .count = (size_t)plan->count});
+			}
+}
+
+static void test_collectives(int nranks)
+{
+	for (int k = 0; k < COLL_KINDS; k++) {
+		struct coll_plan plan = {coll_kinds[k], COLL_SUM, CASE_COUNT, 0};
+		const char *name = coll_kind_name(plan.kind);
+
+		for (int o = 0; o < COLL_OPS && is_reduction(plan.kind); o++) {
+			plan.op = coll_ops[o];
+			nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_each, &plan},
+				"%s, %s, every type of NCCL", name, coll_op_names[o]);
+		}
+		if (!is_reduction(plan.kind))
+			nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_each, &plan},
+				"%s, every type", name);
+	}
+}
+
+/* No elements at all, every collective. */
+static void coll_empty(struct rank *r)
+{
+	for (int k = 0; k < COLL_KINDS; k++)
+		case_holds((struct nccl_case){
+			.r = r, .kind = coll_kinds[k], .dtype = COLL_FLOAT32, .op = COLL_SUM});
+	rank_did(r, coll_allreduce(NULL, NULL, 0, COLL_INT8, COLL_SUM, r->comm, NULL),
+		 "nothing at NULL");
+	rank_did(r, coll_sync(r->comm), "sync");
+	nccl_works(r);
+}
+
+static void coll_persistent(struct rank *r)
+{
+	for (int k = 0; k < COLL_KINDS; k++)
+		for (int in_place = 0; in_place < 2; in_place++)
+			case_holds((struct nccl_case){.r = r,
+						      .kind = coll_kinds[k],
+						      .dtype = COLL_INT32,
+						      .op = COLL_SUM,
+						      .root = r->nranks - 1,
+						      .in_place = in_place,
+						      .persistent = 1,
+						      .count = CASE_COUNT});
+}
+
+/* Managed memory, which NCCL takes as well. */
+static void coll_managed(struct rank *r)
+{
+	int device = r->rank % NCCL_DEVICES;
+	int64_t x = r->rank + 1, y = 0, *there = device_new(device, 64, 1);
+
+	device_move(device, there, &x, sizeof(x));
+	rank_did(r, coll_allreduce(there, there + 1, 1, COLL_INT64, COLL_MAX, r->comm, NULL),
+		 "allreduce");
+	rank_did(r, coll_sync(r->comm), "sync");
+	device_move(device, &y, there + 1, sizeof(y));
+	if (y != r->nranks)
+		rank_fail(r, "the largest is %lld", (long long)y);
+	device_free(device, there);
+}
+
+enum { LARGE = 1 << 20 };
+
+static void coll_large(struct rank *r)
+{
+	int device = r->rank % NCCL_DEVICES, bad = 0;
+	float *x = malloc(LARGE * sizeof(*x)), *there = device_new(device, LARGE * sizeof(*x), 0);
+
+	for (int i = 0; x && i < LARGE; i++)
+		x[i] = (float)(i % 1000 + r->rank);
+	device_move(device, there, x, LARGE * sizeof(*x));
+	rank_did(r, coll_allreduce(there, there, LARGE, COLL_FLOAT32, COLL_SUM, r->comm, NULL),
+		 "allreduce");
+	rank_did(r, coll_sync(r->comm), "sync");
+	device_move(device, x, there, LARGE * sizeof(*x));
+	for (int i = 0; i < LARGE; i++)
+		bad += x[i] != (float)(r->nranks * (i % 1000) + r->nranks * (r->nranks - 1) / 2);
+	if (bad)
+		rank_fail(r, "%d elements are wrong", bad);
+	device_free(device, there);
+	free(x);
+}
+
+/* The barrier: nobody leaves before the last has come. */
+static void coll_barriers(struct rank *r)
+{
+	_Atomic int *came = r->user;
+
+	for (int i = 1; i <= 5; i++) {
+		ranks_sleep(0.01 * ((r->rank + i) % 3));
+		atomic_fetch_add(came, 1);
+		rank_did(r, coll_barrier(r->comm), "barrier");
+		if (atomic_load(came) < i * r->nranks)
+			rank_fail(r, "barrier %d let a rank go early", i);
+	}
+}
+
+/* -------------------------------------------------------------------- what is not -- */
+
+/* Is a call refused, in words that hold a name, and the backend's? */
+static void coll_refused(struct rank *r, int code, const char *name, const char *what)
+{
+	const char *text;
+
+	if (!code)
+		code = coll_sync(r->comm);
+	text = coll_get_last_error(NULL);
+	if (code != COLL_ERR_UNSUPPORTED || !strstr(text, name) || !strcasestr(text, "nccl"))
+		rank_fail(r, "%s: %d (%s)", what, code, text);
+}
+
+static void coll_no_type(struct rank *r)
+{
+	static const int types[] = {COLL_INT16, COLL_UINT16};
+	char *there = device_new(r->rank, 1024, 0);
+
+	for (int t = 0; t < 2; t++) {
+		const char *name = coll_dtype_name(types[t]);
+
+		for (int op = COLL_SUM; op <= COLL_AVG; op++)
+			coll_refused(r,
+				     coll_allreduce(there, there, 4, types[t], op, r->comm, NULL),
+				     name, "allreduce");
+		coll_refused(r, coll_reduce(there, there, 4, types[t], COLL_SUM, 0, r->comm, NULL),
+			     name, "reduce");
+		coll_refused(r,
+			     coll_reduce_scatter(there, there + 512, 4, types[t], COLL_SUM, r->comm,
+						 NULL),
+			     name, "reduce_scatter");
+	}
+	nccl_works(r);
+	device_free(r->rank, there);
+}
+
+static void coll_no_op(struct rank *r)
+{
+	char *there = device_new(r->rank, 1024, 0);
+
+	for (int op = COLL_BAND; op <= COLL_BXOR; op++) {
+		coll_refused(r, coll_allreduce(there, there, 4, COLL_INT32, op, r->comm, NULL),
+			     "bitwise", "allreduce");
+		coll_refused(r, coll_reduce(there, there, 4, COLL_UINT8, op, 0, r->comm, NULL),
+			     "bitwise", "reduce");
+	}
+	nccl_works(r);
+	device_free(r->rank, there);
+}
+
+static void coll_no_user_op(struct rank *r)
+{
+	coll_op_t op = 0;
+	int16_t two = 2;
+
+	nccl_fails(r,
+		   coll_red_op_create_pre_mul_sum(&op, &two, COLL_INT16, COLL_SCALAR_HOST_IMMEDIATE,
+						  r->comm),
+		   COLL_ERR_UNSUPPORTED, "int16", "a scale of int16");
+	nccl_works(r);
+}
+
+static void coll_host_memory(struct rank *r)
+{
+	int64_t here[8] = {0}, *there = nccl_new(r->rank, here, 8);
+
+	nccl_fails(r, coll_allreduce(here, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		   COLL_ERR_UNSUPPORTED,
+		   "allreduce: sendbuf is host memory, which backend 'nccl' does not take",
+		   "a send buffer of the host");
+	nccl_fails(r, coll_allreduce(there, here, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		   COLL_ERR_UNSUPPORTED, "allreduce: recvbuf is host memory",
+		   "a receive buffer of the host");
+	nccl_fails(r, coll_send(here, 1, COLL_INT64, 0, 0, r->comm, NULL), COLL_ERR_UNSUPPORTED,
+		   "send: sendbuf is host memory", "a message of the host");
+	nccl_works(r);
+	device_free(r->rank, there);
+}
+
+/* What is wrong with a call is found before NCCL sees it. */
+static void coll_wrong(struct rank *r)
+{
+	int64_t *there = device_new(r->rank, 64, 0);
+	coll_comm_t none = NULL;
+
+	nccl_fails(r, coll_broadcast(there, there, 1, COLL_INT64, r->nranks, r->comm, NULL),
+		   COLL_ERR_INVALID_ARGUMENT, "root is", "a root too large");
+	nccl_fails(r, coll_reduce(there, there, 1, COLL_INT64, COLL_SUM, -1, r->comm, NULL),
+		   COLL_ERR_INVALID_ARGUMENT, "root is -1", "a negative root");
+	nccl_fails(r, coll_send(there, 1, COLL_INT64, 77, 0, r->comm, NULL),
+		   COLL_ERR_INVALID_ARGUMENT, "peer is 77", "a peer that is not there");
+	nccl_fails(r, coll_allreduce(there, there, 1, 99, COLL_SUM, r->comm, NULL),
+		   COLL_ERR_INVALID_ARGUMENT, "dtype 99", "a type that is none");
+	nccl_fails(r, coll_allreduce(there, NULL, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		   COLL_ERR_INVALID_ARGUMENT, "recvbuf is NULL", "no buffer");
+	nccl_fails(r, coll_allreduce(there, there + 1, 4, COLL_INT64, COLL_SUM, r->comm, NULL),
+		   COLL_ERR_INVALID_ARGUMENT, "overlap", "buffers that overlap");
+	nccl_fails(r, coll_comm_init_rank(&none, 2, "id", 2, NULL), COLL_ERR_INVALID_ARGUMENT,
+		   "rank is 2", "a rank that is not there");
+	nccl_works(r);
+	device_free(r->rank, there);
+}
+
+/* -------------------------------------------------------------------- messages -- */
+
+/* To the next rank; from the one before.  NCCL matches by order, so tags need not agree. */
+static void coll_messages(struct rank *r)
+{
+	int next = (r->rank + 1) % r->nranks, before = (r->rank + r->nranks - 1) % r->nranks;
+	int64_t x[4] = {10 * r->rank, 10 * r->rank + 1, 0, 0}, *there = nccl_new(r->rank, x, 4);
+
+	rank_did(r, coll_group_start(), "group_start");
+	for (int i = 0; i < 2; i++) {
+		rank_did(r,
+			 coll_send(there + i, 1, COLL_INT64, next, 7 + (uint32_t)i, r->comm, NULL),
+			 "send");
+		rank_did(r,
+			 coll_recv(there + 2 + i, 1, COLL_INT64, before, 100 - (uint32_t)i, r->comm,
+				   NULL),
+			 "recv");
+	}
+	rank_did(r, coll_group_end(), "group_end");
+	rank_did(r, coll_sync(r->comm), "sync");
+	for (int i = 0; i < 2; i++)
+		if (nccl_value(r->rank, there + 2 + i) != 10 * before + i)
+			rank_fail(r, "message %d is %lld", i,
+				  (long long)nccl_value(r->rank, there + 2 + i));
+	device_free(r->rank, there);
+}
+
+/* Without a group: one sends, the other receives. */
+static void coll_one_way(struct rank *r)
+{
+	int16_t x[2] = {(int16_t)(r->rank + 1), 0}, y[2], *there = device_new(r->rank, 64, 0);
+
+	device_move(r->rank, there, x, sizeof(x));
+	rank_did(r,
+		 r->rank == 0 ? coll_send(there, 1, COLL_INT16, 1, 0, r->comm, NULL)
+			      : coll_recv(there + 1, 1, COLL_INT16, 0, 0, r->comm, NULL),
+		 "message");
+	rank_did(r, coll_sync(r->comm), "sync");
+	device_move(r->rank, y, there, sizeof(y));
+	if (r->rank == 1 && y[1] != 1)
+		rank_fail(r, "the message is %d", y[1]);
+	device_free(r->rank, there);
+}
+
+static void coll_any_source(struct rank *r)
+{
+	int64_t *there = device_new(r->rank, 64, 0);
+	int code = coll_recv(there, 1, COLL_INT64, COLL_ANY_SOURCE, 0, r->comm, NULL);
+
+	if (!code)
+		code = coll_sync(r->comm);
+	nccl_fails(r, code, COLL_ERR_UNSUPPORTED, "NCCL", "any source");
+	nccl_fails(r, code, COLL_ERR_UNSUPPORTED, "any source", "any source");
+	nccl_works(r);
+	device_free(r->rank, there);
+}
+
+/* ------------------------------------------------------------------- NCCL 2.18 -- */
+
+/* How often one of NCCL's functions was called; -1: this NCCL has no such function. */
+static long calls_of(const char *function)
+{
+	void *symbol = nccl_symbol("standin_nccl_calls");
+	long (*calls)(const char *);
+
+	memcpy(&calls, &symbol, sizeof(symbol));
+	return calls(function);
+}
+
+/* What newer versions bring is used where it is there, and made of messages where it is not. */
+static void test_newest(void)
+{
+	static const char *const names[] = {"ncclAlltoAll", "ncclGather", "ncclScatter"};
+
+	for (int i = 0; i < 3; i++)
+		ok((calls_of(names[i]) > 0) == !coll_old, "%s is %s", names[i],
+		   coll_old ? "not there" : "used");
+	ok(calls_of("ncclSend") > 0 && calls_of("ncclRecv") > 0, "so are messages");
+}
+
+static void old_shrink(struct rank *r)
+{
+	const int32_t last = r->nranks - 1;
+	coll_comm_t rest = NULL;
+
+	if (r->rank != last) {
+		nccl_fails(r, coll_comm_shrink(r->comm, &last, 1, &rest, NULL, 0),
+			   COLL_ERR_UNSUPPORTED, "2.27", "shrink");
+		nccl_fails(r, COLL_ERR_UNSUPPORTED, COLL_ERR_UNSUPPORTED, "2.18.5", "shrink");
+	}
+	nccl_works(r);
+}
+
+static void old_float8(struct rank *r)
+{
+	char *there = device_new(r->rank, 64, 0);
+
+	nccl_fails(r, coll_allreduce(there, there, 4, COLL_FLOAT8E4M3, COLL_SUM, r->comm, NULL),
+		   COLL_ERR_UNSUPPORTED, "2.24", "float8");
+	nccl_works(r);
+	device_free(r->rank, there);
+}
+
+static void old_split(struct rank *r)
+{
+	coll_comm_t half = NULL;
+
+	if (rank_did(r, coll_comm_split(r->comm, r->rank % 2, 0, &half, NULL), "split")) {
+		nccl_sums(r, half, r->rank, 1, r->nranks / 2, "half");
+		rank_did(r, coll_comm_destroy(half), "destroy");
+	}
+}
+
+/* Registering does nothing there, and succeeds. */
+static void old_register(struct rank *r)
+{
+	char *there = device_new(r->rank, 64, 0);
+	void *handle = NULL;
+
+	rank_did(r, coll_comm_register(r->comm, there, 64, &handle), "register");
+	rank_did(r, coll_comm_deregister(r->comm, handle), "deregister");
+	device_free(r->rank, there);
+}
+
+static void test_old(void)
+{
+	int (*version)(int *), found = 0;
+	void *symbol;
+
+	nccl_ok(&(struct nccl_job){3, 0, MEET_ALL, old_shrink, NULL},
+		"shrink: refused, both versions are named");
+	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, old_float8, NULL}, "float8: refused");
+	nccl_ok(&(struct nccl_job){4, 0, MEET_ALL, old_split, NULL}, "split");
+	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, old_register, NULL}, "registered memory");
+	symbol = nccl_symbol("ncclGetVersion");
+	memcpy(&version, &symbol, sizeof(symbol));
+	ok(!version(&found) && found == 21805, "this was NCCL 2.18.5");
+}
+
+/* ------------------------------------------------------------------------- all of it -- */
+
+static void test_refusals(void)
+{
+	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, coll_no_type, NULL},
+		"int16 and uint16 move, but are not reduced: named, and nothing breaks");
+	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, coll_no_op, NULL},
+		"bitwise operations: refused in a sentence");
+	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, coll_no_user_op, NULL},
+		"a scaled sum of int16: refused by name");
+	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, coll_host_memory, NULL},
+		"host memory: refused before NCCL sees it");
+	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, coll_wrong, NULL},
+		"wrong arguments: refused before NCCL sees them");
+	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, coll_any_source, NULL},
+		"a receive from any source: refused");
+}
+
+static void test_messages(void)
+{
+	for (int nranks = 1; nranks <= 4; nranks++)
+		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_messages, NULL},
+			"messages round a ring, tags ignored");
+	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, coll_one_way, NULL}, "one message of int16");
+}
+
+int main(int argc, char **argv)
+{
+	_Atomic int came = 0;
+
+	coll_old = argc > 1;
+	nccl_begin(argv, argc > 1 ? argv[1] : ".libs");
+	nccl_hold_devices();
+	for (int nranks = 1; nranks <= 4; nranks++)
+		if (!ranks_small() || nranks == 3 || nranks == 4)
+			test_collectives(nranks);
+	for (int nranks = 1; nranks <= 4; nranks += 3) {
+		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_empty, NULL}, "zero counts");
+		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_persistent, NULL},
+			"persistent requests, every collective");
+		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_managed, NULL},
+			"managed memory");
+		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_large, NULL}, "4 MiB");
+		atomic_store(&came, 0);
+		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_barriers, &came}, "barrier");
+	}
+	test_messages();
+	test_refusals();
+	test_newest();
+	if (coll_old)
+		test_old();
+	return done_testing();
+}

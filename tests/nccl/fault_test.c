@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fault_test.c - NCCL, the driver and peers that fail: every call that waits gets a sentence with
+ * the vendor's words, within its bound, and nothing stays behind.
+ *
+ * Ranks are processes throughout, so that each begins with the stand-ins as new.
+ */
+#include "harness.h"
+
+/* Calls that are to end: far above what they take. */
+enum { SOON = 30 };
+
+/* --------------------------------------------------------------- what is left over -- */
+
+/* After the last communicator's end nothing of the library's is left in NCCL or the driver. */
+static void nothing_left(struct rank *r)
+{
+	void *symbol = nccl_symbol("standin_nccl_comms");
+	int (*comms)(void);
+
+	memcpy(&comms, &symbol, sizeof(symbol));
+	if (comms() || standin_streams() || standin_events() || standin_contexts_pushed())
+		rank_fail(r, "left: %d communicators, %d streams, %d events, %d contexts", comms(),
+			  standin_streams(), standin_events(), standin_contexts_pushed());
+}
+
+static void destroy(struct rank *r)
+{
+	double begin = ranks_now();
+
+	if (r->comm)
+		rank_did(r, coll_comm_destroy(r->comm), "destroy");
+	r->comm = NULL;
+	if (ranks_now() - begin > SOON)
+		rank_fail(r, "destroy took %.1f s", ranks_now() - begin);
+	nothing_left(r);
+}
+
+/* A fresh communicator of one rank works, whatever has failed before. */
+static void begin_anew(struct rank *r)
+{
+	coll_config_t config;
+	char id[COLL_UNIQUE_ID_SIZE];
+
+	nccl_config(&config, r->rank);
+	rank_did(r, coll_get_unique_id(id, sizeof(id)), "id");
+	if (rank_did(r, coll_comm_init_rank(&r->comm, 1, id, 0, &config), "another communicator"))
+		nccl_sums(r, r->comm, r->rank, 3, 3, "another communicator");
+	destroy(r);
+}
+
+/* An allreduce of one number in place, on the communicator's stream. */
+static int call(struct rank *r, int64_t *there)
+{
+	return coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
+}
+
+/* Of a call and its completion the first that fails. */
+static int call_and_sync(struct rank *r, int64_t *there)
+{
+	int code = call(r, there);
+
+	return code ? code : coll_sync(r->comm);
+}
+
+/* ------------------------------------------------------------------ asynchronously -- */
+
+struct waiter {
+	pthread_t id;
+	coll_comm_t comm;
+	coll_request_t request; /* or NULL: coll_sync */
+	int code;
+	char text[RANKS_TEXT];
+};
+
+static void *wait_for_it(void *arg)
+{
+	struct waiter *w = arg;
+
+	w->code = w->request ? coll_wait(w->request) : coll_sync(w->comm);
+	snprintf(w->text, sizeof(w->text), "%s", coll_get_last_error(NULL));
+	return NULL;
+}
+
+/* Two threads wait for the operation in two ways. */
+static void wait_twice(struct rank *r, const char *words)
+{
+	struct waiter waiters[2] = {{.comm = r->comm}, {.comm = r->comm}};
+
+	rank_did(r, coll_get_request(r->comm, &waiters[1].request), "request");
+	for (int i = 0; i < 2; i++)
+		if (pthread_create(&waiters[i].id, NULL, wait_for_it, &waiters[i]))
+			bail_out("cannot start a thread");
+	for (int i = 0; i < 2; i++)
+		pthread_join(waiters[i].id, NULL);
+	for (int i = 0; i < 2; i++)
+		if (waiters[i].code != COLL_ERR_REMOTE || !strstr(waiters[i].text, words))
+			rank_fail(r, "waiter %d: %d (%s)", i, waiters[i].code, waiters[i].text);
+	coll_request_free(waiters[1].request);
+}
+
+/* NCCL fails while threads wait: each gets NCCL's words, and so does every later call. */
+static void async_error(struct rank *r)
+{
+	static const char words[] = "NCCL says";
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	double begin = ranks_now();
+	coll_result_t error = 0;
+	coll_event_t event;
+
+	rank_did(r, coll_event_create(r->comm, &event), "event");
+	setenv("STANDIN_NCCL_ASYNC", "6@1", 1);
+	if (call(r, there)) /* it may be known at once */
+		nccl_fails(r, COLL_ERR_REMOTE, COLL_ERR_REMOTE, words, "call");
+	wait_twice(r, words);
+	nccl_fails(r, coll_sync(r->comm), COLL_ERR_REMOTE, words, "sync");
+	nccl_fails(r, coll_barrier(r->comm), COLL_ERR_REMOTE, words, "barrier");
+	nccl_fails(r, call(r, there), COLL_ERR_REMOTE, words, "a later call");
+	nccl_fails(r, coll_event_record(event, r->comm), COLL_ERR_REMOTE, words, "an event");
+	rank_did(r, coll_comm_get_async_error(r->comm, &error), "get_async_error");
+	if (error != COLL_ERR_REMOTE || !strstr(coll_get_last_error(r->comm), words))
+		rank_fail(r, "the asynchronous error is %d (%s)", error,
+			  coll_get_last_error(r->comm));
+	if (ranks_now() - begin > SOON)
+		rank_fail(r, "it took %.1f s", ranks_now() - begin);
+	unsetenv("STANDIN_NCCL_ASYNC");
+	rank_did(r, coll_event_destroy(event), "destroy the event");
+	destroy(r);
+	device_free(r->rank, there);
+	begin_anew(r);
+}
+
+/* It is found by asking alone, without waiting. */
+static void async_error_polled(struct rank *r)
+{
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	double deadline = ranks_now() + SOON;
+	coll_result_t error = 0;
+
+	setenv("STANDIN_NCCL_ASYNC", "2@1", 1);
+	(void)!call(r, there); /* may know already */
+	while (!error && ranks_now() < deadline) {
+		rank_did(r, coll_comm_get_async_error(r->comm, &error), "get_async_error");
+		ranks_sleep(0.001);
+	}
+	if (error != COLL_ERR_SYSTEM)
+		rank_fail(r, "the asynchronous error is %d", error);
+	unsetenv("STANDIN_NCCL_ASYNC");
+	destroy(r);
+	device_free(r->rank, there);
+}
+
+/* The device fails: the driver's words. */
+static void device_error(struct rank *r)
+{
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	char fault[64];
+
+	nccl_works(r);
+	snprintf(fault, sizeof(fault), "700@%lu", standin_works());
+	setenv("STANDIN_CUDA_WORK", fault, 1);
+	nccl_fails(r, call_and_sync(r, there), COLL_ERR_DEVICE, "700", "an operation");
+	unsetenv("STANDIN_CUDA_WORK");
+	rank_did(r, coll_comm_destroy(r->comm), "destroy");
+	r->comm = NULL;
+	standin_heal(r->rank);
+}
+
+/* A call that NCCL refuses at once. */
+static void call_fails(struct rank *r)
+{
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+
+	setenv("STANDIN_NCCL_FAULT", "ncclAllReduce:3@1", 1);
+	nccl_fails(r, call_and_sync(r, there), COLL_ERR_INTERNAL, "ncclAllReduce", "allreduce");
+	unsetenv("STANDIN_NCCL_FAULT");
+	destroy(r);
+	device_free(r->rank, there);
+	begin_anew(r);
+}
+
+/* What is at the end of a group fails there. */
+static void group_fails(struct rank *r)
+{
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	int code;
+
+	rank_did(r, coll_group_start(), "group_start");
+	rank_did(r, call(r, there), "call");
+	setenv("STANDIN_NCCL_FAULT", "ncclGroupEnd:3@1", 1);
+	code = coll_group_end();
+	if (!code)
+		code = coll_sync(r->comm);
+	nccl_fails(r, code, COLL_ERR_INTERNAL, "ncclGroupEnd", "group_end");
+	unsetenv("STANDIN_NCCL_FAULT");
+	destroy(r);
+	device_free(r->rank, there);
+	begin_anew(r);
+}
+
+static void events_fail(struct rank *r)
+{
+	coll_event_t event = NULL;
+
+	setenv("STANDIN_CUDA_EVENT", "2", 1);
+	nccl_fails(r, coll_event_create(r->comm, &event), COLL_ERR_DEVICE, "cuEventCreate",
+		   "event_create");
+	unsetenv("STANDIN_CUDA_EVENT");
+	nccl_works(r);
+	destroy(r);
+}
+
+/* --------------------------------------------------------------- in making it -- */
+
+struct fault {
+	const char *variable, *value, *words;
+	int nranks, code; /* 0: any */
+};
+
+/* A call that fails in open: the words come up, and no rank stays waiting. */
+static void open_fails(struct rank *r)
+{
+	const struct fault *f = r->user;
+	coll_comm_t comms[2] = {NULL, NULL};
+	double begin = ranks_now();
+	coll_config_t config;
+	int code;
+
+	ranks_config(&config, "nccl");
+	setenv(f->variable, f->value, 1);
+	code = coll_comm_init_all(comms, f->nranks, NULL, &config);
+	if (!code || !strstr(coll_get_last_error(NULL), f->words) || comms[0] || comms[1] ||
+	    (f->code && code != f->code))
+		rank_fail(r, "%d (%s)", code, coll_get_last_error(NULL));
+	if (ranks_now() - begin > SOON)
+		rank_fail(r, "it took %.1f s", ranks_now() - begin);
+	unsetenv(f->variable);
+	nothing_left(r);
+	begin_anew(r);
+}
+
+static void test_open(void)
+{
+	static struct fault faults[] = {
+		{"STANDIN_NCCL_FAULT", "ncclGetUniqueId:2@1", "ncclGetUniqueId", 2, 0},
+		{"STANDIN_NCCL_FAULT", "ncclCommInitRankConfig:3@1", "ncclCommInitRankConfig", 1,
+		 COLL_ERR_INTERNAL},
+		{"STANDIN_NCCL_FAULT", "ncclCommInitRankConfig:1@2", "NCCL", 2, 0},
+		{"STANDIN_NCCL_FAULT", "ncclCommGetAsyncError:3@1", "NCCL", 1, COLL_ERR_INTERNAL},
+		{"STANDIN_CUDA_STREAM", "2@0", "cuStreamCreate", 1, COLL_ERR_DEVICE},
+		{"STANDIN_CUDA_STREAM", "2@0", "cuStreamCreate", 2, 0},
+		{"STANDIN_CUDA_STREAM", "2@1", "cuStreamCreate", 2, 0},
+	};
+
+	setenv("COLL_INIT_TIMEOUT", "5s", 1);
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		nccl_ok(&(struct nccl_job){1, 1, MEET_NONE, open_fails, &faults[i]},
+			"open of %d ranks with %s=%s", faults[i].nranks, faults[i].variable,
+			faults[i].value);
+	setenv("COLL_INIT_TIMEOUT", "60s", 1);
+}
+
+static int meet(struct rank *r)
+{
+	coll_config_t config;
+
+	nccl_config(&config, r->rank);
+	return coll_comm_init_exchange(&r->comm, r->nranks, r->rank, nccl_exchange, nccl_seat(r),
+				       &config);
+}
+
+/* ncclGetUniqueId fails on rank 0: every rank hears of it. */
+static void id_fails(struct rank *r)
+{
+	if (r->rank == 0)
+		setenv("STANDIN_NCCL_FAULT", "ncclGetUniqueId:2@1", 1);
+	if (!meet(r) || !strstr(coll_get_last_error(NULL), "rank 0: ncclGetUniqueId: NCCL says"))
+		rank_fail(r, "init: %s", coll_get_last_error(NULL));
+	unsetenv("STANDIN_NCCL_FAULT");
+	nothing_left(r);
+	begin_anew(r);
+}
+
+/* One rank cannot have a stream: the others do not wait for it in NCCL. */
+static void one_fails(struct rank *r)
+{
+	if (r->rank == 1)
+		setenv("STANDIN_CUDA_STREAM", "2", 1);
+	if (!meet(r) || !strstr(coll_get_last_error(NULL), "rank 1: cuStreamCreate: the CUDA"))
+		rank_fail(r, "init: %s", coll_get_last_error(NULL));
+	unsetenv("STANDIN_CUDA_STREAM");
+	nothing_left(r);
+	begin_anew(r);
+}
+
+static void versions_differ(struct rank *r)
+{
+	if (r->rank == 1)
+		setenv("STANDIN_NCCL_VERSION", "22707", 1);
+	nccl_fails(r, meet(r), COLL_ERR_VERSION, "2.27.7", "init");
+	nccl_fails(r, COLL_ERR_VERSION, COLL_ERR_VERSION, "2.28.9", "the other version");
+	nothing_left(r);
+}
+
+/* NCCL never connects the ranks. */
+static void init_hangs(struct rank *r)
+{
+	double begin = ranks_now();
+
+	setenv("STANDIN_NCCL_INIT_HANG", "1", 1);
+	nccl_fails(r, meet(r), COLL_ERR_TIMEOUT, "NCCL", "init");
+	if (ranks_now() - begin > SOON)
+		rank_fail(r, "it took %.1f s", ranks_now() - begin);
+	unsetenv("STANDIN_NCCL_INIT_HANG");
+	nothing_left(r);
+	begin_anew(r);
+}
+
+/* A rank never comes. */
+static void init_alone(struct rank *r)
+{
+	char id[COLL_UNIQUE_ID_SIZE];
+	double begin = ranks_now();
+	coll_config_t config;
+
+	nccl_config(&config, 0);
+	rank_did(r, coll_get_unique_id(id, sizeof(id)), "id");
+	nccl_fails(r, coll_comm_init_rank(&r->comm, 2, id, 0, &config), COLL_ERR_TIMEOUT, "rank 1",
+		   "init");
+	if (ranks_now() - begin > SOON)
+		rank_fail(r, "it took %.1f s", ranks_now() - begin);
+	begin_anew(r);
+}
+
+static void test_init(void)
+{
+	nccl_ok(&(struct nccl_job){2, 1, MEET_NONE, id_fails, NULL},
+		"ncclGetUniqueId fails on rank 0: all ranks hear of it");
+	nccl_ok(&(struct nccl_job){3, 1, MEET_NONE, one_fails, NULL},
+		"rank 1 has no stream: all ranks hear of it");
+	nccl_ok(&(struct nccl_job){2, 1, MEET_NONE, versions_differ, NULL},
+		"ranks with different versions of NCCL: both are named");
+	setenv("COLL_INIT_TIMEOUT", "1s", 1);
+	nccl_ok(&(struct nccl_job){2, 1, MEET_NONE, init_hangs, NULL},
+		"NCCL never connects: init_timeout");
+	nccl_ok(&(struct nccl_job){1, 1, MEET_NONE, init_alone, NULL},
+		"a rank never comes: init_timeout, and it is named");
+	setenv("COLL_INIT_TIMEOUT", "60s", 1);
+}
+
+/* ------------------------------------------------------------------------ peers -- */
+
+/* Rank 1 does not take part. */
+static void timeout(struct rank *r)
+{
+	_Atomic int *over = r->user;
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	double begin = ranks_now();
+
+	nccl_works(r);
+	if (r->rank == 0) {
+		nccl_fails(r, call_and_sync(r, there), COLL_ERR_TIMEOUT, "allreduce", "sync");
+		if (ranks_now() - begin > SOON)
+			rank_fail(r, "it took %.1f s", ranks_now() - begin);
+		atomic_store(over, 1);
+	}
+	while (!atomic_load(over))
+		ranks_sleep(0.001);
+	destroy(r);
+	device_free(r->rank, there);
+	begin_anew(r);
+}
+
+/* The end of a communicator whose work never ends: bounded, said, and the process goes on. */
+static void destroy_busy(struct rank *r)
+{
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+
+	nccl_works(r);
+	log_begin();
+	if (r->rank == 0)
+		rank_did(r, call(r, there), "a call that rank 1 does not make");
+	destroy(r);
+	if (r->rank == 0 && log_lines("rank 0") < 1)
+		rank_fail(r, "nothing was logged");
+	log_end();
+	device_free(r->rank, there);
+	begin_anew(r);
+}
+
+/* The process of the last rank dies; the others go on without it. */
+static void shrink_after_death(struct rank *r)
+{
+	const int32_t dead = r->nranks - 1;
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	coll_comm_t rest = NULL;
+	int code;
+
+	nccl_works(r);
+	if (r->rank == dead)
+		_exit(0);
+	code = call_and_sync(r, there);
+	if (!code)
+		rank_fail(r, "an allreduce with the dead");
+	if (rank_did(r, coll_comm_shrink(r->comm, &dead, 1, &rest, NULL, 0), "shrink") &&
+	    is_rank(r, rest, r->rank, r->nranks - 1)) {
+		nccl_sums(r, rest, r->rank, 2, 2 * (r->nranks - 1), "the rest");
+		rank_did(r, coll_barrier(rest), "barrier of the rest");
+	}
+	if (rest)
+		rank_did(r, coll_comm_destroy(rest), "destroy the rest");
+	destroy(r);
+	device_free(r->rank, there);
+	begin_anew(r);
+}
+
+static void shrink_healthy(struct rank *r)
+{
+	const int32_t without = 0;
+	coll_comm_t rest = NULL;
+
+	nccl_works(r);
+	if (r->rank != without &&
+	    rank_did(r, coll_comm_shrink(r->comm, &without, 1, &rest, NULL, 0), "shrink")) {
+		is_rank(r, rest, r->rank - 1, r->nranks - 1);
+		nccl_sums(r, rest, r->rank, 1, r->nranks - 1, "the rest");
+		rank_did(r, coll_comm_destroy(rest), "destroy the rest");
+	}
+	destroy(r);
+}
+
+static void test_peers(void)
+{
+	_Atomic int *over = ranks_memory(sizeof(*over));
+
+	setenv("COLL_TIMEOUT", "1s", 1);
+	setenv("COLL_DESTROY_TIMEOUT", "1s", 1);
+	nccl_ok(&(struct nccl_job){2, 1, MEET_EXCHANGE, timeout, over},
+		"a rank does not come: timeout");
+	nccl_ok(&(struct nccl_job){2, 1, MEET_EXCHANGE, destroy_busy, NULL},
+		"destroy with work in flight: bounded, logged");
+	for (int nranks = 2; nranks <= 4; nranks++)
+		nccl_ok(&(struct nccl_job){nranks, 1, MEET_EXCHANGE, shrink_after_death, NULL},
+			"shrink after a death");
+	nccl_ok(&(struct nccl_job){3, 1, MEET_EXCHANGE, shrink_healthy, NULL},
+		"shrink of a communicator that is well");
+	setenv("COLL_TIMEOUT", "60s", 1);
+	setenv("COLL_DESTROY_TIMEOUT", "5s", 1);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	nccl_begin(argv, ".libs");
+	nccl_ok(&(struct nccl_job){1, 1, MEET_ID, async_error, NULL},
+		"an asynchronous error reaches all that wait, and every later call");
+	nccl_ok(&(struct nccl_job){1, 1, MEET_ID, async_error_polled, NULL},
+		"an asynchronous error is found by polling");
+	nccl_ok(&(struct nccl_job){1, 1, MEET_ID, device_error, NULL}, "the device fails");
+	nccl_ok(&(struct nccl_job){1, 1, MEET_ID, call_fails, NULL}, "a call fails");
+	nccl_ok(&(struct nccl_job){1, 1, MEET_ID, group_fails, NULL}, "the end of a group fails");
+	nccl_ok(&(struct nccl_job){1, 1, MEET_ID, events_fail, NULL}, "an event cannot be made");
+	test_open();
+	test_init();
+	test_peers();
+	return done_testing();
+}

@@ -1,0 +1,185 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# nccl.t - whether the nccl backend can be used, and the reason if not; what the plugin is linked
+# with; older versions of NCCL and its blocking mode, over stand-ins for NCCL and the CUDA driver.
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+
+build=$(cd "${top_builddir:-.}" && pwd) || exit 1
+coll=$build/coll
+plugin=$build/.libs/coll_nccl.so
+fakes=$build/tests/fakes
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+export XDG_CONFIG_HOME="$dir/home" COLL_SYSCONFDIR="$dir/no-config"
+only_backends "$dir/plugins" nccl simulated tcp
+
+# info VARIABLE=VALUE...: `coll info`, and the reason why nccl is not usable.
+info() {
+    status=0
+    env "$@" timeout 120 "$coll" info >"$dir/out" 2>"$dir/err" </dev/null || status=$?
+    reason=$(sed -n '/^ .* nccl /,/^ *choice/s/^ *why not *//p' "$dir/out")
+}
+
+# why NAME TEXT VARIABLE=VALUE...: nccl is not usable, and the reason holds the text.
+why() {
+    name=$1 text=$2
+    shift 2
+    info "$@"
+    check "$name: '$text'" sh -c "printf '%s\n' \"\$1\" | grep -qF -e \"\$2\" ||
+        { echo \"reason: \$1\"; cat '$dir/out' '$dir/err'; false; }" sh "$reason" "$text"
+}
+
+# program NAME COMMAND...: a test program, as one check; shows what failed in it.
+program() {
+    name=$1 status=0
+    shift
+    timeout 600 "$@" >"$dir/out" 2>&1 </dev/null || status=$?
+    tap_result $status "$name" "exit status $status: $*
+$(grep -v '^ok ' "$dir/out")"
+}
+
+# ------------------------------------------------------------------ what it is linked with
+
+readelf -d "$plugin" >"$dir/dynamic"
+none "linked with nothing of CUDA's or NCCL's" \
+    "$(grep NEEDED "$dir/dynamic" | grep -E 'cuda|cudart|nccl|nvidia')"
+nm -D -u "$plugin" >"$dir/undefined"
+none "no symbol of libcoll, CUDA or NCCL is wanted" \
+    "$(grep -E ' (coll_|cu[A-Z]|cuda|nccl)' "$dir/undefined")"
+is "one symbol is exported" "$(nm -D --defined-only "$plugin" | sed 's/.* //' | grep -v '^__')" \
+    coll_backend_v1
+
+# ------------------------------------------------------- without a driver, without NCCL
+
+# stub FILE VERSION NAME...: a library with these functions that does nothing.
+stub() {
+    file=$1 version=$2
+    shift 2
+    {
+        echo "int ncclGetVersion(int *v) { *v = $version; return 0; }"
+        for name; do
+            echo "int $name(void) { return 3; }"
+        done
+    } >"$dir/stub.c"
+    ${TEST_CC:-cc} -shared -fPIC -w -o "$dir/$file" "$dir/stub.c"
+}
+
+# All that any version of NCCL has to have.
+calls=$(sed -n 's/^[[:space:]]*{"\(nccl[A-Za-z]*\)", .*, 0},$/\1/p' \
+    "${top_srcdir:-.}/plugins/nccl/nccl_library.c")
+
+if ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1 ' ||
+    [ -e /usr/lib/wsl/lib/libcuda.so.1 ]; then
+    skip "no driver" "there is one"
+else
+    # shellcheck disable=SC2086
+    stub whole.so 22809 $calls
+    why "no driver: NCCL is there" "NCCL 2.28.9 is there ($dir/whole.so), but no CUDA driver" \
+        COLL_NCCL_LIBRARY="$dir/whole.so"
+    why "no driver: it is named" \
+        "libcuda.so.1: cannot open shared object file: No such file or directory" \
+        COLL_NCCL_LIBRARY="$dir/whole.so"
+    info A=
+    is "no driver: the rest can be used" $status 0
+    has "no driver: another backend is chosen" "$dir/out" '^  \* (tcp|simulated) [^ ]*: usable$'
+    case $reason in
+    *"NCCL is not installed"*)
+        skip "no driver: the real NCCL" "it is not installed: $reason"
+        ;;
+    *)
+        check "no driver: the real NCCL says its version, and that there is none" sh -c \
+            "printf '%s\n' \"\$1\" | grep -qE '^NCCL [2-9]\.[0-9]+\.[0-9]+ is there \(/.*libnccl\.so.*\), but no CUDA driver: libcuda\.so\.1: '" \
+            sh "$reason"
+        ;;
+    esac
+    info COLL_BACKEND=nccl
+    is "no driver: named it is an error" $status 1
+    has "no driver: in these words" "$dir/out" \
+        "^  .*'nccl'.*(no CUDA driver|not installed).*lib(cuda|nccl)\.so"
+    status=0
+    COLL_BACKEND=nccl timeout 60 "$build/tests/examples/hello" >"$dir/out" 2>&1 || status=$?
+    check "no driver: named, a program ends with the reason" test $status -ne 0
+    has "no driver: in these words" "$dir/out" "lib(cuda|nccl)\.so"
+fi
+
+why "no NCCL" \
+    "NCCL is not installed, or not where the loader or the option nccl.library looks: /nonexistent/libnccl.so: cannot open" \
+    COLL_NCCL_LIBRARY=/nonexistent/libnccl.so
+mkdir -p "$dir/home/coll"
+printf '[nccl]\nlibrary = /nonexistent/by-file.so\n' >"$dir/home/coll/coll.conf"
+why "no NCCL where coll.conf says" "/nonexistent/by-file.so" A=
+rm "$dir/home/coll/coll.conf"
+
+# ------------------------------------------------------------ an NCCL that is not right
+
+stub none.so 22809
+why "a library without what is needed" "$dir/none.so has no 'ncclGetUniqueId'" \
+    COLL_NCCL_LIBRARY="$dir/none.so"
+# shellcheck disable=SC2086
+stub lacking.so 22809 $(printf '%s\n' $calls | grep -v '^ncclGroupEnd$')
+why "a library without one function" "$dir/lacking.so has no 'ncclGroupEnd'" \
+    COLL_NCCL_LIBRARY="$dir/lacking.so"
+why "another library altogether" "does not say which version of NCCL it is" \
+    COLL_NCCL_LIBRARY=libm.so.6
+# shellcheck disable=SC2086
+stub old.so 21703 $calls
+why "too old: both versions are named" \
+    "NCCL 2.17.3 ($dir/old.so) cannot be used: 2.18 or later is wanted" \
+    COLL_NCCL_LIBRARY="$dir/old.so"
+echo "no library" >"$dir/text.so"
+why "not a library" "$dir/text.so: " COLL_NCCL_LIBRARY="$dir/text.so"
+
+# ------------------------------------------------------------------ over the stand-ins
+
+export LD_LIBRARY_PATH="$fakes/.libs" NCCL_STAND_INS="$fakes/.libs" STANDIN_CUDA_DEVICES=4
+info A=
+is "stand-ins: nccl is usable" "$status$reason" 0
+has "stand-ins: with the facts" "$dir/out" \
+    "NCCL 2\.28\.9 \($fakes/\.libs/libnccl\.so[.0-9]*\), driver for CUDA 13\.0, 4 devices"
+has "stand-ins: it takes device memory, and has streams" "$dir/out" \
+    'can +native, cuda-memory, streams'
+why "stand-ins: too old" "NCCL 2.17.3 ($fakes/.libs/libnccl.so.2" STANDIN_NCCL_VERSION=21703
+why "stand-ins: too old, what is wanted" "2.18 or later is wanted" STANDIN_NCCL_VERSION=21703
+why "stand-ins: no device" "NCCL 2.28.9 and a CUDA driver are there, but no device" \
+    STANDIN_CUDA_INIT=100
+why "stand-ins: no device" "CUDA_VISIBLE_DEVICES" STANDIN_CUDA_DEVICES=0
+why "stand-ins: the driver does not fit" \
+    "NCCL 2.28.9 is there, but CUDA cannot be used: cuInit: the CUDA driver says " \
+    STANDIN_CUDA_INIT=803
+why "stand-ins: the driver's own name for it" "(803, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)" \
+    STANDIN_CUDA_INIT=803
+
+# The same answers from coll_backend_available().
+available() {
+    env "$@" "$build/tests/nccl/init_test" available 2>&1
+}
+is "coll_backend_available: yes" "$(available A=)" "0"
+check "coll_backend_available: no device" sh -c 'case $1 in 1*"but no device"*) ;; *) false;; esac' \
+    sh "$(available STANDIN_CUDA_INIT=100)"
+check "coll_backend_available: version" sh -c \
+    'case $1 in 20*"2.17.3"*"2.18 or later"*) ;; *) false;; esac' \
+    sh "$(available STANDIN_NCCL_VERSION=21703)"
+check "coll_backend_available: library" sh -c \
+    'case $1 in 20*"/nonexistent"*) ;; *) false;; esac' \
+    sh "$(available COLL_NCCL_LIBRARY=/nonexistent)"
+
+# A program with its data in host memory.
+status=0
+COLL_BACKEND=nccl timeout 60 "$build/tests/examples/hello" >"$dir/out" 2>&1 || status=$?
+check "host memory: refused" test $status -ne 0
+has "host memory: in a sentence that says what to do" "$dir/out" \
+    "host memory, which backend 'nccl' does not take.*COLL_BACKEND"
+
+# ------------------------------------------------------- other versions, other ways
+
+unset LD_LIBRARY_PATH NCCL_STAND_INS
+program "NCCL 2.18.5: every collective, what it lacks made of messages" \
+    "$build/tests/nccl/coll_test" old/.libs:.libs
+program "blocking = yes: streams and groups" env COLL_NCCL_BLOCKING=yes \
+    "$build/tests/nccl/stream_test"
+program "blocking = yes: events" env COLL_NCCL_BLOCKING=yes "$build/tests/nccl/event_test"
+program "NCCL settles late: streams and groups" env STANDIN_NCCL_DELAY_US=20000 \
+    "$build/tests/nccl/stream_test"
+program "NCCL settles late: events" env STANDIN_NCCL_DELAY_US=20000 \
+    "$build/tests/nccl/event_test"
+done_testing

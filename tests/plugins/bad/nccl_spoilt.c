@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nccl_spoilt.c - the backend nccl with one fault, which SPOILT names, for tests/tools/check_device.t.
+ * Its own table stays inside.
+ */
+#define _GNU_SOURCE
+#define coll_backend_v1 spoilt_good
+#include "../../../plugins/nccl/nccl.c"
+#include "../../../plugins/nccl/nccl_call.c"
+#include "../../../plugins/nccl/nccl_comm.c"
+#include "../../../plugins/nccl/nccl_device.c"
+#include "../../../plugins/nccl/nccl_error.c"
+#include "../../../plugins/nccl/nccl_event.c"
+#include "../../../plugins/nccl/nccl_group.c"
+#include "../../../plugins/nccl/nccl_library.c"
+#include "../../../plugins/nccl/nccl_parts.c"
+#include "../../../plugins/nccl/nccl_state.c"
+#undef coll_backend_v1
+
+enum { CONTEXT = 1, STREAM, RECORD, WAIT, QUERY };
+
+static int32_t spoilt_call(void *ep, const coll_args_t *args, coll_error_t *err)
+{
+	coll_args_t own = *args;
+	int pushed;
+
+	if (SPOILT == STREAM)
+		own.stream = NULL;
+	if (SPOILT == CONTEXT)
+		nccl_enter(((struct nccl *)ep)->context, &pushed, err);
+	return nccl_call(ep, &own, err);
+}
+
+static int32_t spoilt_record(void *ep, void *event, coll_stream_t stream, coll_error_t *err)
+{
+	return nccl_event_record(ep, event, SPOILT == RECORD ? NULL : stream, err);
+}
+
+static int32_t spoilt_wait(void *ep, void *event, coll_stream_t stream, coll_error_t *err)
+{
+	return SPOILT == WAIT ? COLL_SUCCESS : nccl_event_wait(ep, event, stream, err);
+}
+
+static int32_t spoilt_query(void *ep, void *event, coll_error_t *err)
+{
+	return SPOILT == QUERY ? COLL_SUCCESS : nccl_event_query(ep, event, err);
+}
+
+static const coll_native_t spoilt_native = {
+	.size = sizeof(coll_native_t),
+	.allreduce = spoilt_call,
+	.broadcast = spoilt_call,
+	.barrier = spoilt_call,
+	.send = spoilt_call,
+	.recv = spoilt_call,
+	.group_begin = nccl_group_begin,
+	.group_end = nccl_group_end,
+	.query = nccl_query,
+	.sync = nccl_sync,
+	.async_error = nccl_async_error,
+	.abort = nccl_abort,
+	.split = nccl_split,
+	.event_create = nccl_event_create,
+	.event_destroy = nccl_event_destroy,
+	.event_record = spoilt_record,
+	.event_wait = spoilt_wait,
+	.event_query = spoilt_query,
+	.event_synchronize = nccl_event_synchronize,
+};
+
+COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
+	.size = sizeof(coll_backend_t),
+	.abi_minor = COLL_BACKEND_ABI_MINOR,
+	.name = "spoilt",
+	.version = "1.0",
+	.description = "a backend for devices with one fault",
+	.memory = COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED,
+	.options = nccl_options,
+	.option_count = sizeof(nccl_options) / sizeof(nccl_options[0]),
+	.option_size = sizeof(coll_option_t),
+	.native = &spoilt_native,
+	.probe = nccl_probe,
+	.open = nccl_open,
+	.close = nccl_close,
+	.open_all = nccl_open_all,
+};

@@ -1,0 +1,187 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# layers.t - who may know whom, and the few other rules of reading that a grep can hold.
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+
+cd "${top_srcdir:-.}" || exit 1
+
+# Prints "file:line: name" for every header that FILE... include in quotes or in angle brackets.
+quoted() {
+    grep -Hn '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$@" /dev/null |
+        sed 's/:[[:space:]]*#[[:space:]]*include[[:space:]]*"\([^"]*\)".*/: \1/'
+}
+angled() {
+    grep -Hn '^[[:space:]]*#[[:space:]]*include[[:space:]]*<' "$@" /dev/null |
+        sed 's/:[[:space:]]*#[[:space:]]*include[[:space:]]*<\([^>]*\)>.*/: \1/'
+}
+
+# only FILES HEADER...: the core's FILES (a pattern) include only these of the core's headers.
+only() {
+    files=$1
+    shift
+    allowed=" $* "
+    wrong=
+    # shellcheck disable=SC2086 # a pattern
+    set -- $files
+    if [ ! -e "$1" ]; then
+        none "there are files $files" "none"
+        return
+    fi
+    while read -r place header; do
+        case $allowed in
+        *" $header "*) ;;
+        *) [ -z "$header" ] || wrong="$wrong$place $header
+" ;;
+        esac
+    done <<END
+$(quoted "$@")
+END
+    none "$files know only$allowed" "$wrong"
+}
+
+# File contents with comments gone and continued lines joined.
+code() {
+    sed 's|/\*.*\*/||g; s|//.*||' "$1" | awk '
+        /\/\*/ { sub(/\/\*.*/, ""); print; skip = 1; next }
+        skip && /\*\// { sub(/.*\*\//, ""); skip = 0 }
+        skip { next }
+        /\\$/ { sub(/\\$/, ""); printf "%s", $0; next }
+        { print }'
+}
+
+# Prints "file: line" of code that matches a pattern.
+code_with() {
+    pattern=$1
+    shift
+    for file in "$@"; do
+        code "$file" | grep -E "$pattern" | sed "s|^|$file: |"
+    done
+}
+
+sources=$(find core plugins tools -name '*.[ch]' | sort)
+core=$(find core -name '*.[ch]' | sort)
+plugins=$(find plugins -name '*.[ch]' | sort)
+tools=$(find tools -name '*.[ch]' | sort)
+# Test plugins and tests of a transport by itself stand on the plugin's side of backend.h; unit
+# tests and the bench of the reduction kernels look into the core.
+api_tests=$(find tests -name '*.c' ! -path 'tests/unit/*' ! -name 'reduce_bench.c' ! -name 'native_overhead.c' \
+    ! -path 'tests/plugins/*' ! -path 'tests/out-of-tree/*' -exec grep -L '"[./]*lib/transport_harness.h"' {} + | sort)
+# shellcheck disable=SC2086 # a list of files
+api_tests="$api_tests $(quoted $api_tests | while IFS=': ' read -r file line header; do
+    realpath --relative-to=. "$(dirname "$file")/$header"
+done | sort -u)"
+
+# ---- the outside ----
+# shellcheck disable=SC2086 # lists of files
+{
+    none "plugins see backend.h, nothing else of libcoll" \
+        "$(angled $plugins | grep ': coll/' | grep -v ': coll/backend\.h$')"
+    none "nor does the backend outside the tree" \
+        "$(angled tests/out-of-tree/*.c | grep ': coll/' | grep -v ': coll/backend\.h$')"
+    none "which sees no other file at all" "$(quoted tests/out-of-tree/*.c)"
+    none "plugins see no file of another folder" "$(quoted $plugins | grep ': .*/')"
+    # `coll check` stands where the core stands towards a plugin, and seals as the core does.
+    none "tools see coll.h, nothing else of libcoll" \
+        "$(angled $tools | grep ': coll/' | grep -v ': coll/coll\.h$' |
+            grep -v '^tools/check/\(host\|static\|p2p\|fault\|native\)/[a-z0-9]*\.[ch]:[0-9]*: coll/backend\.h$')"
+    none "tests see coll.h, nothing else of libcoll" \
+        "$(angled $api_tests | grep ': coll/' | grep -v ': coll/coll\.h$' |
+            grep -v '^plugins/nccl/nccl\.h:[0-9]*: coll/backend\.h$')"
+    none "tests of the API see no file of the core" \
+        "$(quoted $api_tests | grep ': .*core/')"
+    none "the core sees no vendor's header" \
+        "$(angled $core | grep -E ': (cuda|nccl|rccl|hip|uc[pst]/|ucx|rdma/|infiniband/)')"
+    none "the core sees no plugin, no tool, no test" \
+        "$(quoted $core | grep -E ': .*(plugins|tools|tests)/')"
+}
+
+# ---- the core's own order ----
+only 'core/error.[ch]' error.h
+only 'core/log.[ch]' log.h error.h
+only 'core/device*.[ch]' device.h device_impl.h error.h log.h
+only 'core/lane.[ch]' lane.h device_impl.h error.h
+only 'core/weave.c' engine.h
+only 'core/ferry.c' engine.h error.h log.h
+only 'core/reduce*.[ch]' reduce.h reduce_kernels.h convert.h log.h
+only 'core/sched.[ch]' sched.h
+only 'core/algo*.[ch]' sched.h algo.h algo_part.h
+only 'core/rules*.[ch]' rules.h algo.h
+only 'core/conf*.[ch]' conf.h conf_impl.h rules.h error.h log.h
+only 'core/boot*.[ch]' boot.h boot_impl.h boot_tcp.h siphash.h net.h error.h log.h
+only 'core/net*.[ch]' net.h boot_impl.h error.h log.h
+only 'core/plugin*.[ch]' plugin.h plugin_impl.h loader.h conf.h error.h log.h
+only 'core/loader*.[ch]' plugin.h plugin_impl.h loader.h conf.h error.h log.h
+only 'core/select*.[ch]' select.h select_impl.h plugin.h boot.h conf.h error.h log.h
+
+# tsort complains about a loop.
+header_loops() {
+    for header in core/*.h; do
+        quoted "$header" | sed "s|^[^ ]* |$(basename "$header") |"
+    done | tsort 2>&1 >/dev/null
+}
+none "the core's headers include each other without a loop" "$(header_loops)"
+
+# ---- the order of the folders ----
+# folders_of ROOT [EXCEPT]: the faults of ROOT/ against the order that ROOT/README.md shows.
+folders_of() {
+    {
+        grep '^    .*<-' "$1/README.md"
+        grep -rH --include='*.[ch]' '^[[:space:]]*#[[:space:]]*include' "$1"
+        (cd "${top_builddir:-.}" && find "$1" -name '*.o' -exec nm -A {} + 2>/dev/null)
+    } | awk -v root="$1" -v except="${2:-}" -f tests/source/layers.awk
+}
+
+# `coll check` seals as the core does.
+none "the folders of tools/ use each other in the order of tools/README.md" \
+    "$(folders_of tools 'check/host/host.c:../core/siphash.h')"
+
+# example LINE: the faults of a small tree in order, with one line of input more.
+example() {
+    {
+        for file in base/log left/sum right/copy top/call; do
+            echo "root/$file.c:#include \"base/log.h\""
+            echo "root/${file%/*}/.libs/lib_la-${file#*/}.o:0000 T ${file#*/}"
+        done
+        echo 'root/base/log.h:#include <stdio.h>'
+        echo 'root/left/sum_impl.h:#include <stdio.h>'
+        echo 'root/top/.libs/lib_la-call.o:     U sum'
+        echo 'root/left/.libs/lib_la-sum.o:     U log'
+        echo 'root/left/.libs/lib_la-sum.o:     U memcpy'
+        echo "$1"
+    } | awk -v root=root -v order='base <- left, right <- top' -f tests/source/layers.awk
+}
+
+is "a tree in order has no fault" "$(example '')" ""
+is "a call upwards is named" "$(example 'root/base/.libs/lib_la-log.o: U call')" \
+    "base/log.o -> top/call.o: call"
+is "so is a call to a folder of the same level" "$(example 'root/left/.libs/lib_la-sum.o: U copy')" \
+    "left/sum.o -> right/copy.o: copy"
+is "so is an #include upwards" "$(example 'root/base/log.c:#include "left/sum_impl.h"')" \
+    "base/log.c -> left/sum_impl.h: #include"
+is "so is an #include of what belongs to a folder" "$(example 'root/top/call.c:#include "left/sum_impl.h"')" \
+    "top/call.c -> left/sum_impl.h: an _impl.h stays within its folder"
+is "so is an #include without its folder" "$(example 'root/left/sum.c:#include "sum_impl.h"')" \
+    "left/sum.c -> sum_impl.h: not a header of root/; the name begins with its folder"
+is "so is a folder that the order lacks" "$(example 'root/new/x.h:#include <stdio.h>')" \
+    "root/new/x.h: the order does not name the folder new"
+is "so is a source that was not built" "$(example 'root/left/x.c:#include <stdio.h>')" \
+    "root/left/x.c: no object file; build first"
+
+# ---- how it reads ----
+# shellcheck disable=SC2086 # lists of files
+{
+    none "nothing runs before main or at exit" \
+        "$(code_with 'constructor|destructor|init_array|atexit' $sources | grep -v -E '^[^:]*: +\*')"
+    # UCX has variables of its own, which its plugin must not override.
+    none "the environment is read with secure_getenv only, and in the core only" \
+        "$(code_with '(^|[^_a-z])getenv *\(' $core $plugins
+            code_with 'getenv' $plugins | grep -v '^plugins/ucx/.*[^_a-z]secure_getenv(')"
+    none "no name is glued together outside the reduction table" \
+        "$(code_with '^[^"]*##' $sources | grep -v '^core/reduce')"
+    # The table's macros define whole functions.
+    none "no macro hides a return or a goto" \
+        "$(code_with '^[[:space:]]*#[[:space:]]*define.*[^_a-z](return|goto)[^_a-z]' $sources |
+            grep -v '^core/reduce')"
+}
+
+done_testing

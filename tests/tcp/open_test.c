@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* open_test.c - ranks of the tcp plugin find each other, among strangers, or say why not. */
+#include "../lib/tap.h"
+#include "../lib/transport_harness.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+static const coll_backend_t *test_backend;
+static int test_fds_before;
+
+static const char *const test_tcp[] = {"unix", "no", NULL};
+static const char *const test_nowhere[] = {"interface", "nosuch0", NULL};
+
+enum { TEST_STRANGERS = 100, TEST_FDS = 1024 };
+
+static int test_fds(void)
+{
+	int count = 0;
+
+	for (int fd = 0; fd < TEST_FDS; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+/* Every rank sends a word to every other. */
+static int test_words(struct harness *h)
+{
+	uint64_t in[HARNESS_RANKS], out[HARNESS_RANKS];
+	coll_send_t send[HARNESS_RANKS];
+	struct harness_recv recv[HARNESS_RANKS];
+
+	for (uint32_t i = 0; i < h->host.nranks; i++) {
+		out[i] = h->host.rank * 100 + i;
+		recv[i] = (struct harness_recv){.peer = i, .buf = (uint8_t *)&in[i], .size = 8};
+		harness_recv(h, &recv[i]);
+		if (harness_send(h, &send[i], i, 0, &out[i], 8))
+			return harness_fail(h, "sending to %u", i);
+	}
+	for (uint32_t i = 0; i < h->host.nranks; i++)
+		if (harness_wait(h, &send[i].status) || harness_wait(h, &recv[i].status) ||
+		    in[i] != i * 100 + h->host.rank)
+			return harness_fail(h, "the word of rank %u is wrong", i);
+	return harness_barrier(h);
+}
+
+/* ------------------------------------------------------------------ strangers -- */
+
+/* Is it a listening socket of the given family (0: any)?  Fills its address. */
+static socklen_t test_listener(int fd, int family, struct sockaddr_storage *address)
+{
+	socklen_t len = sizeof(int), size = sizeof(*address);
+	int listening = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) || !listening ||
+	    getsockname(fd, (struct sockaddr *)address, &size) ||
+	    (family && address->ss_family != family))
+		return 0;
+	return size;
+}
+
+static void test_stranger(int kind, const struct sockaddr_storage *address, socklen_t len)
+{
+	static const char http[] = "GET / HTTP/1.1\r\nHost: example.org\r\n\r\n";
+	/* A hello whose proof is wrong. */
+	uint32_t hello[8] = {0x31544c43, 32, 1, 0, 1, 2, 3, 4};
+	char noise[5000];
+	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	for (size_t i = 0; i < sizeof(noise); i++)
+		noise[i] = (char)(i * 2654435761u >> 7);
+	if (fd < 0 || connect(fd, (const struct sockaddr *)address, len))
+		_exit(9);
+	switch (kind % 5) {
+	case 0: close(fd); return;
+	case 1: send(fd, http, sizeof(http), MSG_NOSIGNAL); return;
+	case 2: send(fd, noise, sizeof(noise), MSG_NOSIGNAL); return;
+	case 3: send(fd, hello, sizeof(hello), MSG_NOSIGNAL); return;
+	default: return; /* silence */
+	}
+}
+
+/* Rank 0, before it looks at its listeners: a hundred strangers on each. */
+static int test_invite_strangers(struct harness *h)
+{
+	struct sockaddr_storage address;
+	socklen_t len;
+
+	if (h->host.rank != 0)
+		return 0;
+	for (int fd = 0; fd < 64; fd++)
+		for (int i = 0; (len = test_listener(fd, 0, &address)) && i < TEST_STRANGERS; i++)
+			test_stranger(i, &address, len);
+	return 0;
+}
+
+/* ----------------------------------------------------------- faults of one rank -- */
+
+static int test_late(struct harness *h)
+{
+	if (h->host.rank == 2)
+		usleep(4000000);
+	return 0;
+}
+
+static int test_die_last(struct harness *h)
+{
+	if (h->host.rank == h->host.nranks - 1)
+		kill(getpid(), SIGKILL);
+	return 0;
+}
+
+static int test_die_first(struct harness *h)
+{
+	if (h->host.rank == 0)
+		kill(getpid(), SIGKILL);
+	return 0;
+}
+
+static int test_abort_soon(struct harness *h)
+{
+	h->aborting = 1;
+	if (h->host.rank == 2)
+		usleep(1000000);
+	return 0;
+}
+
+/* Nobody gets in by the local address of rank 0. */
+static int test_deafen(struct harness *h)
+{
+	struct sockaddr_storage address;
+
+	for (int fd = 0; fd < 64 && h->host.rank == 0; fd++)
+		if (test_listener(fd, AF_UNIX, &address))
+			shutdown(fd, SHUT_RDWR);
+	return 0;
+}
+
+static int test_few_descriptors(struct harness *h)
+{
+	struct rlimit limit;
+
+	(void)h;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = 24;
+	return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int test_too_few_descriptors(struct harness *h)
+{
+	struct rlimit limit = {.rlim_cur = 20, .rlim_max = 20};
+
+	(void)h;
+	return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* After an open that failed: keeps code and text, and looks for what was left behind. */
+static int test_keep_error(struct harness *h)
+{
+	int fds = test_fds();
+
+	if (h->ep || fds != test_fds_before)
+		return harness_fail(h, "code %d, endpoint %p, %d descriptors instead of %d",
+				    h->open_code, h->ep, fds, test_fds_before);
+	harness_fail(h, "%s", h->open_error.text);
+	return h->open_code;
+}
+
+/* ----------------------------------------------------------------------- runs -- */
+
+static void test_good(uint32_t nranks, const char *const *options, harness_fn exchanged,
+		      const char *name)
+{
+	struct harness_job job = {.backend = test_backend, .nranks = nranks};
+
+	job.options = options;
+	job.exchanged = exchanged;
+	job.run = test_words;
+	ok(!harness_run(&job), "%s", name);
+	for (uint32_t i = 0; i < nranks; i++)
+		if (job.shared->result[i])
+			diag("rank %u: %d %s", i, job.shared->result[i], job.shared->text[i]);
+	harness_job_free(&job);
+}
+
+/* A run in which opening fails on rank `rank` (and others) with that code and piece of text. */
+static void test_bad(struct harness_job job, uint32_t rank, int32_t code, const char *piece,
+		     const char *name)
+{
+	job.backend = test_backend;
+	job.run = test_keep_error;
+	job.open_may_fail = 1;
+	harness_run(&job);
+	is_int(job.shared->result[rank], code, "%s: code of rank %u", name, rank);
+	has_str(job.shared->text[rank], piece, "%s: text of rank %u", name, rank);
+	harness_job_free(&job);
+}
+
+static void test_faults(void)
+{
+	struct harness_job late = {.nranks = 3, .exchanged = test_late, .timeout_ms = 1500};
+	struct harness_job bad = {.nranks = 3, .options = test_nowhere, .options_of = 1};
+	int64_t begin;
+
+	test_bad(late, 0, COLL_ERR_TIMEOUT, "with rank 2 after", "a late rank");
+	late.options = test_tcp;
+	test_bad(late, 1, COLL_ERR_TIMEOUT, "with rank 2 after", "a late rank over TCP");
+	test_bad(bad, 1, COLL_ERR_CONFIG, "'nosuch0'", "no such interface");
+	test_bad(bad, 0, COLL_ERR_REMOTE, "rank 1 cannot open tcp: ", "a rank without interface");
+	begin = harness_now_ms();
+	test_bad((struct harness_job){.nranks = 2, .exchanged = test_die_last}, 0,
+		 COLL_ERR_PEER_LOST, "rank 1 is gone", "the last of two dies");
+	/* Whoever notices first hangs up, so the others may name that rank. */
+	test_bad((struct harness_job){.nranks = 4, .exchanged = test_die_last}, 0,
+		 COLL_ERR_PEER_LOST, "rank", "the last of four dies");
+	test_bad((struct harness_job){.nranks = 3, .exchanged = test_die_first}, 2,
+		 COLL_ERR_PEER_LOST, "rank", "the first rank dies");
+	ok(harness_now_ms() - begin < 40000, "nobody waits for the dead");
+	test_bad((struct harness_job){.nranks = 3, .exchanged = test_abort_soon}, 0,
+		 COLL_ERR_ABORTED, "aborted", "aborting");
+	test_bad((struct harness_job){.nranks = 12, .exchanged = test_too_few_descriptors}, 0,
+		 COLL_ERR_SYSTEM, "file descriptors", "a hard limit of 20 descriptors");
+}
+
+int main(void)
+{
+	test_backend = harness_load("tcp");
+	if (!test_backend)
+		bail_out("cannot load the tcp plugin");
+	test_fds_before = test_fds();
+	test_good(4, NULL, test_invite_strangers, "strangers at all addresses");
+	test_good(4, test_tcp, test_invite_strangers, "strangers at TCP addresses");
+	test_good(3, NULL, test_deafen, "TCP where the local address does not work");
+	test_good(12, NULL, test_few_descriptors, "a soft limit of 24 descriptors is raised");
+	test_faults();
+	return done_testing();
+}

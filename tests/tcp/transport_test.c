@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* transport_test.c - messages over the tcp plugin, between processes and between threads. */
+#include "../lib/tap.h"
+#include "../lib/transport_harness.h"
+
+#include <sys/resource.h>
+#include <sys/time.h>
+
+static const coll_backend_t *test_backend;
+
+static const char *const test_tcp4[] = {"unix", "no", "interface", "127.0.0.1", NULL};
+static const char *const test_tcp6[] = {"unix", "no", "interface", "::1", NULL};
+static const char *const test_tcp[] = {"unix", "no", NULL};
+static const char *const test_small_buffers[] = {"sndbuf", "4096", "rcvbuf", "4096",
+						 "unix",   "no",   NULL};
+
+static uint8_t test_byte(uint32_t from, uint32_t to, uint64_t tag, uint64_t i)
+{
+	return (uint8_t)(from * 31 + to * 17 + tag * 7 + i + (i >> 8) + (i >> 16));
+}
+
+static uint8_t *test_payload(uint32_t from, uint32_t to, uint64_t tag, uint64_t len)
+{
+	uint8_t *buf = malloc(len + 1);
+
+	for (uint64_t i = 0; i < len; i++)
+		buf[i] = test_byte(from, to, tag, i);
+	return buf;
+}
+
+/* Index of the first wrong byte, or len. */
+static uint64_t test_check(const uint8_t *buf, uint32_t from, uint32_t to, uint64_t tag,
+			   uint64_t len, int added)
+{
+	for (uint64_t i = 0; i < len; i++)
+		if (buf[i] != (uint8_t)(test_byte(from, to, tag, i) + added))
+			return i;
+	return len;
+}
+
+/* Runs a job and makes one check of it, with the words of the first rank that failed. */
+static void test_run(struct harness_job *job, const char *name)
+{
+	int failed;
+
+	job->backend = test_backend;
+	failed = harness_run(job);
+	ok(!failed, "%s, %u %s", name, job->nranks, job->threads ? "threads" : "processes");
+	for (uint32_t i = 0; i < job->nranks; i++)
+		if (job->shared->result[i])
+			diag("rank %u: %d %s", i, job->shared->result[i], job->shared->text[i]);
+	harness_job_free(job);
+}
+
+/* --------------------------------------------------------------------- sizes -- */
+
+static const uint64_t test_sizes[] = {0,     1,         31,    32,     33,           4095,
+				      65535, (1 << 16), 65537, 262145, (5 << 20) + 3};
+enum { TEST_SIZES = sizeof(test_sizes) / sizeof(test_sizes[0]) };
+
+struct test_pair {
+	coll_send_t send[TEST_SIZES];
+	struct harness_recv recv[TEST_SIZES];
+	uint8_t *out[TEST_SIZES], *in[TEST_SIZES];
+};
+
+static void test_pair_start(struct harness *h, struct test_pair *pair, uint32_t peer, int count)
+{
+	uint32_t own = h->host.rank;
+
+	for (int k = 0; k < count; k++) {
+		struct harness_recv *r = &pair->recv[k];
+		uint64_t tag = (uint64_t)k + 1, len = test_sizes[k];
+
+		/* Every second payload is taken by host->data, onto ones. */
+		pair->in[k] = malloc(len + 1);
+		memset(pair->in[k], 1, len + 1);
+		*r = (struct harness_recv){
+			.peer = peer, .tag = tag, .buf = pair->in[k], .size = len, .add = k % 2};
+		harness_recv(h, r);
+		pair->out[k] = test_payload(own, peer, tag, len);
+		if (harness_send(h, &pair->send[k], peer, tag, pair->out[k], len))
+			abort();
+	}
+}
+
+static int test_pair_end(struct harness *h, struct test_pair *pair, uint32_t peer, int count)
+{
+	int result = 0;
+
+	for (int k = 0; k < count; k++) {
+		uint64_t len = test_sizes[k], good = 0;
+		int32_t sent = harness_wait(h, &pair->send[k].status);
+		int32_t got = harness_wait(h, &pair->recv[k].status);
+
+		if (!sent && !got)
+			good = test_check(pair->in[k], peer, h->host.rank, (uint64_t)k + 1, len,
+					  k % 2);
+		if (sent || got || good != len || pair->recv[k].len != len)
+			result = harness_fail(h,
+					      "peer %u, size %llu: sent %d, got %d, "
+					      "good up to %llu",
+					      peer, (unsigned long long)len, sent, got,
+					      (unsigned long long)good);
+		free(pair->in[k]);
+		free(pair->out[k]);
+	}
+	return result;
+}
+
+/* Every rank to every rank, also itself, all at once. */
+static int test_all_to_all(struct harness *h)
+{
+	struct test_pair *pairs = calloc(h->host.nranks, sizeof(*pairs));
+	int count = h->host.nranks > 3 ? TEST_SIZES - 1 : TEST_SIZES, result = 0;
+
+	for (uint32_t i = 0; i < h->host.nranks; i++)
+		test_pair_start(h, &pairs[i], (h->host.rank + i) % h->host.nranks, count);
+	for (uint32_t i = 0; i < h->host.nranks; i++)
+		result |= test_pair_end(h, &pairs[i], (h->host.rank + i) % h->host.nranks, count);
+	free(pairs);
+	return harness_barrier(h) || result;
+}
+
+static void test_on_alarm(int number)
+{
+	(void)number;
+}
+
+/* The same under a storm of signals that interrupt system calls. */
+static int test_all_to_all_alarmed(struct harness *h)
+{
+	struct itimerval often = {.it_interval.tv_usec = 500, .it_value.tv_usec = 500};
+	struct itimerval never = {.it_value.tv_usec = 0};
+	struct sigaction action = {.sa_handler = test_on_alarm};
+	int result;
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	result = test_all_to_all(h);
+	setitimer(ITIMER_REAL, &never, NULL);
+	return result;
+}
+
+static void test_sizes_of_everything(void)
+{
+	static const uint32_t ranks[] = {1, 2, 3, 5, 9, 16};
+
+	for (int threads = 0; threads < 2; threads++)
+		for (int i = 0; i < 6; i++) {
+			struct harness_job job = {.nranks = ranks[i], .threads = threads};
+
+			job.run = test_all_to_all;
+			test_run(&job, "all sizes over local sockets");
+			if (ranks[i] == 1 || ranks[i] == 5)
+				continue;
+			job.options = test_tcp4;
+			test_run(&job, "all sizes over IPv4");
+		}
+	for (int threads = 0; threads < 2; threads++) {
+		struct harness_job job = {.nranks = 3, .threads = threads};
+
+		job.run = test_all_to_all;
+		job.options = test_tcp6;
+		test_run(&job, "all sizes over IPv6");
+		job.options = test_tcp;
+		test_run(&job, "all sizes over TCP on any interface");
+		job.options = test_small_buffers;
+		test_run(&job, "all sizes with small buffers");
+	}
+	test_run(&(struct harness_job){.nranks = 3, .run = test_all_to_all_alarmed},
+		 "all sizes in a storm of signals");
+	test_run(&(struct harness_job){.nranks = 3,
+				       .run = test_all_to_all,
+				       .options = (const char *const[]){"unix", "no", NULL},
+				       .options_of = 1},
+		 "all sizes with one rank that has no local sockets");
+}
+
+/* ------------------------------------------------------------- order and flow -- */
+
+enum { TEST_MANY = 20000 };
+
+static int test_order_sender(struct harness *h)
+{
+	coll_send_t *send = calloc(TEST_MANY, sizeof(*send));
+	uint8_t bytes[64] = {0};
+	int result = 0;
+
+	for (uint64_t i = 0; i < TEST_MANY && !result; i++)
+		result = harness_send(h, &send[i], 1, i, bytes, i % 65);
+	for (int i = 0; i < TEST_MANY && !result; i++)
+		result = harness_wait(h, &send[i].status);
+	free(send);
+	return result ? harness_fail(h, "sending: %d", result) : 0;
+}
+
+/* Many small messages arrive whole and in order. */
+static int test_order(struct harness *h)
+{
+	int64_t deadline = harness_now_ms() + HARNESS_WAIT_MS;
+	uint64_t count = 0;
+
+	if (h->host.rank == 0)
+		return test_order_sender(h) || harness_barrier(h);
+	/* Nobody asks for them, so they pile up, the latest first. */
+	while (harness_now_ms() < deadline &&
+	       !(h->early && h->early->tag == TEST_MANY - 1 && !h->early->status))
+		h->transport->progress(h->ep);
+	for (struct harness_arrival *a = h->early; a; a = a->next, count++)
+		if (a->tag != TEST_MANY - 1 - count || a->len != a->tag % 65 || a->status)
+			return harness_fail(h, "message %llu out of order",
+					    (unsigned long long)a->tag);
+	if (count != TEST_MANY)
+		return harness_fail(h, "%llu messages", (unsigned long long)count);
+	return harness_barrier(h);
+}
+
+/* Both directions at once, far more than sockets hold, in many messages. */
+static int test_both_ways(struct harness *h)
+{
+	enum { COUNT = 4 };
+	uint32_t peer = 1 - h->host.rank;
+	uint64_t len = (uint64_t)9 << 20, good = 0;
+	coll_send_t send[COUNT];
+	struct harness_recv recv[COUNT];
+	uint8_t *out = test_payload(h->host.rank, peer, 0, len), *in[COUNT];
+	int32_t code = 0;
+
+	for (uint64_t i = 0; i < COUNT; i++)
+		code |= harness_send(h, &send[i], peer, i, out, len);
+	for (uint64_t i = 0; i < COUNT; i++) {
+		in[i] = calloc(1, len);
+		recv[i] = (struct harness_recv){.peer = peer, .tag = i, .buf = in[i], .size = len};
+		recv[i].add = i & 1;
+		harness_recv(h, &recv[i]);
+	}
+	for (int i = 0; i < COUNT; i++) {
+		code |= harness_wait(h, &send[i].status) | harness_wait(h, &recv[i].status);
+		good += test_check(in[i], peer, h->host.rank, 0, len, 0);
+		free(in[i]);
+	}
+	free(out);
+	if (code || good != COUNT * len)
+		return harness_fail(h, "code %d, %llu bytes good", code, (unsigned long long)good);
+	return harness_barrier(h);
+}
+
+/* One message of more than 4 GiB; its memory is one page of zeros, and nobody keeps it. */
+static int test_huge(struct harness *h)
+{
+	uint64_t len = ((uint64_t)4 << 30) + 5;
+	struct harness_recv recv = {.peer = 0, .tag = 1, .size = len, .add = 1};
+	coll_send_t send;
+	void *zeros;
+	int32_t code;
+
+	if (h->host.rank == 1) {
+		harness_recv(h, &recv);
+		code = harness_barrier(h) || harness_wait(h, &recv.status);
+		return code || recv.len != len ? harness_fail(h, "receiving: %d", code) : 0;
+	}
+	zeros = mmap(NULL, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (zeros == MAP_FAILED || harness_barrier(h))
+		return harness_fail(h, "no address space");
+	code = harness_send(h, &send, 1, 1, zeros, len);
+	code = code ? code : harness_wait(h, &send.status);
+	munmap(zeros, len);
+	return code ? harness_fail(h, "sending: %d", code) : 0;
+}
+
+static void test_order_and_flow(void)
+{
+	for (int threads = 0; threads < 2; threads++) {
+		struct harness_job job = {.nranks = 2, .threads = threads};
+
+		job.run = test_order;
+		test_run(&job, "20000 messages in order over local sockets");
+		job.run = test_both_ways;
+		test_run(&job, "both ways at once over local sockets");
+		job.options = test_tcp4;
+		test_run(&job, "both ways at once over TCP");
+		job.run = test_order;
+		test_run(&job, "20000 messages in order over TCP");
+	}
+	if (getenv("TEST_SANITIZE") && *getenv("TEST_SANITIZE"))
+		skip(1, "4 GiB take long under a sanitizer");
+	else
+		test_run(&(struct harness_job){.nranks = 2, .run = test_huge},
+			 "a message of 4 GiB and 5 bytes");
+}
+
+/* ---------------------------------------------------------------- cancelling -- */
+
+/* Rank 1 reads nothing until rank 0 has cancelled a message half on its way and one behind it. */
+static int test_cancel_sender(struct harness *h)
+{
+	uint64_t len = (uint64_t)16 << 20;
+	uint8_t *out = test_payload(0, 1, 0, len);
+	coll_send_t first, second, third;
+	int32_t code = harness_send(h, &first, 1, 1, out, len);
+
+	code |= harness_send(h, &second, 1, 2, out, len) | harness_send(h, &third, 1, 3, out, 1000);
+	h->transport->progress(h->ep);
+	if (first.status != COLL_IN_PROGRESS || second.status != COLL_IN_PROGRESS)
+		code = -1;
+	h->transport->cancel(h->ep, &second);
+	h->transport->cancel(h->ep, &first);
+	memset(&first, 0xee, sizeof(first));
+	memset(&second, 0xee, sizeof(second));
+	memset(out + 1000, 0xee, len - 1000);
+	code |= harness_barrier(h);
+	code |= harness_wait(h, &third.status);
+	free(out);
+	return harness_barrier(h) || code ? harness_fail(h, "code %d", code) : 0;
+}
+
+static int test_cancel(struct harness *h)
+{
+	uint64_t len = (uint64_t)16 << 20, good;
+	struct harness_recv first = {.peer = 0, .tag = 1, .size = len};
+	struct harness_recv third = {.peer = 0, .tag = 3, .size = 1000};
+	int32_t code;
+
+	if (h->host.rank == 0)
+		return test_cancel_sender(h);
+	first.buf = calloc(1, len);
+	third.buf = calloc(1, 1000);
+	code = harness_barrier(h);
+	harness_recv(h, &first);
+	harness_recv(h, &third);
+	code |= harness_wait(h, &first.status) | harness_wait(h, &third.status);
+	good = test_check(first.buf, 0, 1, 0, len, 0) + test_check(third.buf, 0, 1, 0, 1000, 0);
+	free(first.buf);
+	free(third.buf);
+	if (code || good != len + 1000 || h->early)
+		return harness_fail(h, "code %d, %llu bytes good, the second came: %d", code,
+				    (unsigned long long)good, h->early != NULL);
+	return harness_barrier(h);
+}
+
+/* ------------------------------------------------------------- the end of peers -- */
+
+/* Makes progress until a peer is lost. */
+static int test_wait_lost(struct harness *h, uint32_t peer)
+{
+	int64_t deadline = harness_now_ms() + 20000;
+
+	while (!h->lost[peer] && harness_now_ms() < deadline)
+		h->transport->progress(h->ep);
+	return h->lost[peer] ? 0 : harness_fail(h, "the loss of rank %u was not told", peer);
+}
+
+/* Rank 1 is killed while it sends and is sent to; 0 and 2 learn it and go on. */
+static int test_kill(struct harness *h)
+{
+	uint64_t len = (uint64_t)64 << 20;
+	uint8_t *buf = calloc(1, len), word[8] = {0};
+	uint32_t own = h->host.rank, other = 2 - own;
+	struct harness_recv recv = {.peer = 1, .tag = own, .buf = buf, .size = len};
+	struct harness_recv ping = {.peer = other, .tag = 9, .buf = word, .size = 8};
+	coll_send_t send[2], pong;
+	int result;
+
+	if (own == 1) {
+		harness_send(h, &send[0], 0, 0, buf, len);
+		harness_send(h, &send[1], 2, 2, buf, len);
+		for (int i = 0; i < 20; i++)
+			h->transport->progress(h->ep);
+		kill(getpid(), SIGKILL);
+	}
+	harness_recv(h, &recv);
+	harness_send(h, &send[0], 1, 7, buf, len);
+	result = test_wait_lost(h, 1);
+	if (!result && (recv.status != COLL_ERR_PEER_LOST || send[0].status != COLL_ERR_PEER_LOST))
+		result = harness_fail(h, "receive %d, send %d", recv.status, send[0].status);
+	if (!result && harness_send(h, &send[1], 1, 8, word, 8) != COLL_ERR_PEER_LOST)
+		result = harness_fail(h, "a send to a lost rank was taken");
+	harness_recv(h, &ping);
+	harness_send(h, &pong, other, 9, word, 8);
+	if (harness_wait(h, &ping.status) || harness_wait(h, &pong.status) || h->lost[other])
+		result = harness_fail(h, "the others are not connected any more");
+	free(buf);
+	return result;
+}
+
+/* Rank 1 is killed, and is not counted as failed for it. */
+static void test_run_kill(const char *const *options, const char *name)
+{
+	struct harness_job job = {.backend = test_backend, .nranks = 3, .run = test_kill};
+
+	job.options = options;
+	harness_run(&job);
+	is_int(job.shared->result[1], -SIGKILL, "%s: rank 1 is killed", name);
+	ok(!job.shared->result[0], "%s: rank 0 learns it %s", name, job.shared->text[0]);
+	ok(!job.shared->result[2], "%s: rank 2 learns it %s", name, job.shared->text[2]);
+	harness_job_free(&job);
+}
+
+/* Rank 1 leaves after a send that is complete: its message comes first, then the loss. */
+static int test_leave(struct harness *h)
+{
+	uint64_t len = 100000;
+	uint8_t *out = test_payload(1, 0, 1, len), *in = calloc(1, len);
+	struct harness_recv recv = {.peer = 1, .tag = 1, .buf = in, .size = len};
+	coll_send_t send[3];
+	int result = 0;
+
+	if (h->host.rank == 1) {
+		result = harness_send(h, &send[0], 0, 1, out, len) ||
+			 harness_wait(h, &send[0].status);
+		free(out);
+		free(in);
+		/* The plugin closes the endpoint when this returns. */
+		return result;
+	}
+	usleep(300000);
+	/* Sending to it fails, which must not hide what it sent. */
+	for (int i = 0; i < 3; i++)
+		harness_send(h, &send[i], 1, 5, out, 0);
+	harness_recv(h, &recv);
+	if (harness_wait(h, &recv.status) || test_check(in, 1, 0, 1, len, 0) != len)
+		result = harness_fail(h, "the message did not come: %d", recv.status);
+	result |= test_wait_lost(h, 1);
+	free(out);
+	free(in);
+	return result;
+}
+
+/* A header that the receiving core refuses ends the connection on both sides. */
+static int test_refuse(struct harness *h)
+{
+	uint8_t *buf = calloc(1, 1 << 20);
+	coll_send_t send;
+	int result;
+
+	if (h->host.rank == 0)
+		h->refuse_peer = 1;
+	else
+		harness_send(h, &send, 0, 1, buf, 1 << 20);
+	result = test_wait_lost(h, 1 - h->host.rank);
+	if (!result && h->early)
+		result = harness_fail(h, "the refused message came");
+	free(buf);
+	return harness_barrier(h) || result;
+}
+
+enum { TEST_CLOSE_MS = 20000, TEST_CLOSE_QUICK_MS = 5000 };
+
+/* Rank 0 is killed with unread data; rank 1, whose kernel has the reset, closes. */
+static int test_reset(struct harness *h)
+{
+	uint64_t len =
+		100000; /* more than the receive buffer of rank 0, less than the send buffer */
+	int64_t deadline = harness_now_ms() + HARNESS_WAIT_MS, begin;
+	coll_send_t send;
+	uint8_t *buf;
+
+	if (h->host.rank == 0) {
+		harness_barrier(h);
+		kill(getpid(), SIGKILL);
+	}
+	buf = calloc(1, len);
+	harness_send(h, &send, 0, 1, buf, len);
+	if (harness_wait(h, &send.status))
+		harness_fail(h, "sending: %d", send.status);
+	free(buf);
+	if (send.status || harness_barrier(h))
+		return 1;
+	/* The parent process waits for rank 0 first, so its pid vanishes with its sockets. */
+	while (!kill(h->job->shared->pid[0], 0) && harness_now_ms() < deadline)
+		usleep(1000);
+	begin = harness_now_ms();
+	h->job->backend->close(h->ep, TEST_CLOSE_MS);
+	h->ep = NULL;
+	begin = harness_now_ms() - begin;
+	return begin < TEST_CLOSE_QUICK_MS ? 0 : harness_fail(h, "close took %d ms", (int)begin);
+}
+
+static void test_run_reset(void)
+{
+	static const char *const options[] = {"sndbuf", "1048576",   "rcvbuf",    "4096", "unix",
+					      "no",     "interface", "127.0.0.1", NULL};
+	struct harness_job job = {.backend = test_backend, .nranks = 2, .run = test_reset};
+
+	job.options = options;
+	harness_run(&job);
+	is_int(job.shared->result[0], -SIGKILL, "killed with unread data: rank 0 is killed");
+	ok(!job.shared->result[1], "killed with unread data: rank 1 closes at once %s",
+	   job.shared->text[1]);
+	harness_job_free(&job);
+}
+
+static void test_end_of_peers(void)
+{
+	for (int threads = 0; threads < 2; threads++) {
+		struct harness_job job = {.nranks = 2, .threads = threads};
+
+		for (int inet = 0; inet < 2; inet++) {
+			job.options = inet ? test_tcp4 : NULL;
+			job.run = test_cancel;
+			test_run(&job, inet ? "cancel over TCP" : "cancel over local sockets");
+			job.run = test_leave;
+			test_run(&job, inet ? "leaving over TCP" : "leaving over local sockets");
+			job.run = test_refuse;
+			test_run(&job, inet ? "refusing over TCP" : "refusing over local sockets");
+		}
+	}
+	test_run_kill(NULL, "killed over local sockets");
+	test_run_kill(test_tcp4, "killed over TCP");
+	test_run_reset();
+}
+
+int main(void)
+{
+	signal(SIGPIPE, SIG_DFL);
+	test_backend = harness_load("tcp");
+	if (!test_backend)
+		bail_out("cannot load the tcp plugin");
+	test_sizes_of_everything();
+	test_order_and_flow();
+	test_end_of_peers();
+	return done_testing();
+}

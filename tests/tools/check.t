@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# check.t - `coll check`: the plugins of this tree pass, and the report is what it says it is.
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+
+build=${top_builddir:-.}
+coll=$build/coll
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+
+# Sanitizers take their time.
+patience=20
+level=
+[ -z "$TEST_SANITIZE" ] || { patience=60 level=--quick; }
+
+kit() {
+    timeout 900 "$coll" check "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    status=$?
+}
+
+is() {
+    none "$1" "$([ "$2" = "$3" ] || printf 'got: %s\nexpected: %s\n' "$2" "$3"
+        [ "$2" = "$3" ] || tail -n 5 "$dir/err")"
+}
+
+# What is wrong with the report as TAP.
+tap_faults() {
+    awk '
+        NR == 1 && $0 != "TAP version 13" { print "first line: " $0 }
+        /^(not )?ok / {
+            n++
+            number = $1 == "not" ? $3 : $2
+            if (number != n) print "out of turn: " $0
+            if ($0 !~ / - [a-z0-9-]+: [^#]+ \[[^]]+\]( # SKIP .+)?$/) print "form: " $0
+        }
+        /^1\.\./ { plan = substr($0, 4) }
+        !/^(TAP version 13|ok |not ok |#|1\.\.)/ { print "no TAP: " $0 }
+        { last = $0 }
+        END {
+            if (plan != n) print n " checks, " plan " planned"
+            if (last !~ "^# " n " checks in [0-9]+ runs: ") print "last line: " last
+        }' "$dir/out"
+}
+
+# ------------------------------------------------------------------ both pass
+
+usable="tcp simulated"
+if can ucx; then usable="$usable ucx"; fi
+for name in $usable; do
+    kit $level --timeout $patience "$build/.libs/coll_$name.so"
+    is "$name passes: status 0" $status 0
+    none "$name: nothing fails" "$(grep -A 30 '^not ok' "$dir/out")"
+    none "$name: the report is TAP" "$(tap_faults)"
+    none "$name: nothing on standard error" "$(cat "$dir/err")"
+    none "$name: more than a hundred checks" "$(awk '/^1\.\./ && substr($0, 4) < 100' "$dir/out")"
+    tail -n 1 "$dir/out"
+done
+
+# With collectives of their own and no transport: for these many checks have nothing to say.
+for name in engine bare; do
+    kit --quick --timeout $patience "$build/tests/plugins/.libs/coll_$name.so"
+    is "$name passes: status 0" $status 0
+    none "$name: nothing fails" "$(grep -A 30 '^not ok' "$dir/out")"
+done
+
+kit --quick --timeout $patience --option interface=lo --option unix=no "$build/.libs/coll_tcp.so"
+is "tcp over the loopback interface passes" $status 0
+none "nothing fails there" "$(grep -A 30 '^not ok' "$dir/out")"
+
+# ------------------------------------------------------------------ the command line
+
+kit --list
+is "--list: status 0" $status 0
+none "--list: one check a line, each name once" "$(awk '{ print $1 }' "$dir/out" | sort | uniq -d)"
+none "--list: each names its promise" "$(grep -v '\[[^]]*\]$' "$dir/out")"
+# What a check rests on can be found in the header.
+none "--list: promises are in the headers" "$(
+    sed 's/.*\[\(.*\)\]$/\1/' "$dir/out" | sort -u | tr -d ' ' | sed 's/\.\.\./,/' |
+        tr ',' '\n' | sort -u | while IFS=. read -r head tail; do
+            [ "$head" = coll ] && continue
+            cat "${top_srcdir:-.}"/include/coll/*.h | tr -d ' ' >"$dir/headers"
+            grep -q -- "$head" "$dir/headers" && grep -q -- "$tail" "$dir/headers" ||
+                echo "$head.$tail"
+        done)"
+
+kit --only order,send --ranks 2-3 "$build/.libs/coll_simulated.so"
+is "--only: those and no other" "$(grep -c '^ok' "$dir/out")" 2
+is "--ranks: so many runs" "$(tail -n 1 "$dir/out" | cut -d: -f1)" "# 2 checks in 8 runs"
+
+kit "$dir/coll_none.so"
+is "no such file: status 2" $status 2
+kit --only nothing "$build/.libs/coll_tcp.so"
+is "no such check: status 2" $status 2
+kit
+is "no file: status 2" $status 2
+kit --ranks 3-2 "$build/.libs/coll_tcp.so"
+is "ranks backwards: status 2" $status 2
+
+# ------------------------------------------------------------------ what is no plugin
+
+echo text >"$dir/coll_text.so"
+kit "$dir/coll_text.so"
+is "a text: status 1" $status 1
+none "a text: said in TAP" "$(tap_faults)"
+none "a text: later groups are skipped" "$(grep '^not ok' "$dir/out" | grep -Ev ' (exports|alone|load-idle|load):')"
+cp "$build/.libs/coll_simulated.so" "$dir/coll_other.so"
+kit "$dir/coll_other.so"
+is "another name: status 1" $status 1
+is "another name: only that fails" "$(grep '^not ok' "$dir/out" | cut -d' ' -f5)" "name:"
+
+done_testing

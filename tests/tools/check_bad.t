@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# check_bad.t - each plugin of tests/plugins/bad has one fault, and `coll check` names that one and no other: the
+# line "fails: CHECK" at the top of its file says which.
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+
+[ -z "$TEST_SANITIZE" ] || skip_all "built with a sanitizer ($TEST_SANITIZE)"
+
+src=${top_srcdir:-.}
+build=${top_builddir:-.}
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+
+# judge NAME...: builds each plugin and notes in $scratch/NAME which checks it does not pass.
+judge() {
+    for name in "$@"; do
+        # shellcheck disable=SC2086 # flags are words
+        ${TEST_CC:-cc} $TEST_CFLAGS -fPIC -fvisibility=hidden -shared -pthread -I"$src/include" \
+            -o "$scratch/coll_$name.so" "$src/tests/plugins/bad/coll_$name.c" >"$scratch/$name.tap" 2>&1 &&
+            "$build/coll" check --quick --ranks 1-2 "$scratch/coll_$name.so" \
+                >>"$scratch/$name.tap" 2>&1
+        sed -n 's/^not ok [0-9]* - \([a-z0-9-]*\):.*/\1/p' "$scratch/$name.tap" >"$scratch/$name"
+        grep -q '^1\.\.' "$scratch/$name.tap" || echo "no report" >>"$scratch/$name"
+    done
+}
+
+names=$(for file in "$src"/tests/plugins/bad/coll_*.c; do basename "$file" .c | sed 's/^coll_//'; done)
+check "there is a dozen of them" test "$(echo "$names" | wc -l)" -ge 12
+
+# Four at a time: most of a run is waiting.
+# shellcheck disable=SC2046 # names are words
+for turn in 0 1 2 3; do
+    judge $(echo "$names" | awk "NR % 4 == $turn") &
+done
+wait
+
+for name in $names; do
+    wanted=$(sed -n 's|^/\* fails: \(.*\) \*/$|\1|p' "$src/tests/plugins/bad/coll_$name.c")
+    why=$(sed -n 's|^/\* coll_[a-z]*\.c - \(.*\)\. \*/$|\1|p' "$src/tests/plugins/bad/coll_$name.c")
+    check "$name fails '$wanted' only ($why)" \
+        sh -c '[ "$(cat "$1")" = "$2" ] || { cat "$1"; grep -A 2 "^not ok" "$3"; exit 1; }' \
+        sh "$scratch/$name" "$wanted" "$scratch/$name.tap"
+done
+
+done_testing

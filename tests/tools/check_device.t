@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# check_device.t - `coll check` of plugins that take memory of devices only, over stand-ins for the
+# CUDA driver and for NCCL: nccl passes, what is spoilt is found, and what is not there is said.
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+
+src=${top_srcdir:-.}
+build=${top_builddir:-.}
+fakes=$build/tests/fakes/.libs
+nccl=$build/.libs/coll_nccl.so
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+
+[ -e "$nccl" ] || skip_all "built without the backend nccl"
+
+# Sanitizers take their time.
+patience=20
+level=--ranks=1-4
+[ -z "$TEST_SANITIZE" ] || { patience=60 level="--quick --ranks=1-3"; }
+
+# kit DEVICES OPTION... PLUGIN
+kit() {
+    local devices=$1
+    shift
+    LD_LIBRARY_PATH=$fakes STANDIN_CUDA_DEVICES=$devices timeout 900 \
+        "$build/coll" check --timeout $patience "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    status=$?
+}
+
+passes() {
+    is "$1: status 0" $status 0
+    none "$1: nothing fails" "$(grep -A 12 '^not ok' "$dir/out")"
+    none "$1: nothing on standard error" "$(cat "$dir/err")"
+}
+
+# shellcheck disable=SC2086 # options are words
+kit 4 $level "$nccl"
+passes "nccl on four devices"
+has "nccl: collectives were verified" "$dir/out" ' [0-9]{4,} collectives verified'
+for name in coll-alltoallv message-order group-tensors event-not-early comm-split comm-shrink \
+    op-scaled device-memory device-host device-context stream-order stream-group stream-events \
+    stream-event-states fault-killed fault-abort; do
+    has "nccl: $name is not passed over" "$dir/out" "^ok [0-9]+ - $name: [^#]*\$"
+done
+tail -n 1 "$dir/out"
+
+# ------------------------------------------------------------------ how many ranks
+
+kit 2 --only open,coll-broadcast "$nccl"
+passes "more ranks than devices are not wanted"
+has "so there are no more, which is said" "$dir/out" '^# .* there are 2, so no more ranks than that'
+has "one and two ranks, threads and processes" "$dir/out" '^# 2 checks in 8 runs: 2 passed'
+
+kit 2 --ranks 3 --only open,coll-broadcast,group-one-thread "$nccl"
+passes "unless the user says so"
+has "then processes share devices" "$dir/out" '^ok 2 - coll-broadcast: [^#]*$'
+has "threads do not" "$dir/out" '^ok 3 - group-one-thread: .*# SKIP 3 ranks need as many devices'
+
+# ------------------------------------------------------------------ what is not there
+
+kit 0 --quick "$nccl"
+passes "without a device"
+has "the collectives are passed over" "$dir/out" \
+    '^ok [0-9]+ - coll-allreduce: .*# SKIP the plugin takes memory of devices only: no CUDA device'
+
+ondevice=$build/tests/plugins/.libs/coll_ondevice.so
+kit 1 --only coll-allreduce,device-memory,device-host,device-context "$ondevice"
+passes "a plugin that does not take managed memory"
+has "device memory is what it takes" "$dir/out" '^ok [0-9]+ - device-memory: [^#]*$'
+has "host memory it does not" "$dir/out" '^ok [0-9]+ - device-host: [^#]*$'
+has "what the kit would verify in place is passed over" "$dir/out" \
+    '^ok 1 - coll-allreduce: .*# SKIP .* managed memory'
+
+# ------------------------------------------------------------------ what is spoilt
+
+# spoilt FAULT CHECKS: with this fault in it, nccl does not pass these checks (a pattern), and all others.
+spoilt() {
+    local found all=device-memory,device-host,device-context,stream-order,stream-group,stream-events
+    # shellcheck disable=SC2086 # flags are words
+    ${TEST_CC:-cc} $TEST_CFLAGS -fPIC -fvisibility=hidden -shared -pthread -DSPOILT="$1" \
+        -I"$src/include" -o "$dir/coll_spoilt.so" "$src/tests/plugins/bad/nccl_spoilt.c" \
+        >"$dir/err" 2>&1 || { none "$1: it is built" "$(cat "$dir/err")"; return; }
+    kit 2 --quick --only $all,stream-event-states "$dir/coll_spoilt.so"
+    found=$(sed -n 's/^not ok [0-9]* - \([a-z-]*\):.*/\1/p' "$dir/out" | xargs)
+    [[ $found =~ ^($2)$ ]] || is "a spoilt plugin ($1) is found" "$found" "$2"
+    [[ ! $found =~ ^($2)$ ]] || none "a spoilt plugin ($1) is found" ""
+}
+
+if [ -n "$TEST_SANITIZE" ]; then
+    skip "spoilt plugins are found" "built with a sanitizer ($TEST_SANITIZE)"
+else
+    spoilt 0 ""
+    spoilt CONTEXT "device-memory device-host device-context stream-order stream-group stream-events \
+stream-event-states"
+    spoilt STREAM "stream-order stream-group"
+    # The other check sees it only when the device is slow.
+    spoilt RECORD "stream-events( stream-event-states)?"
+    spoilt WAIT "stream-events"
+    spoilt QUERY "stream-event-states"
+fi
+
+done_testing

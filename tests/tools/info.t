@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# info.t - `coll info`: what it shows, as text and as JSON, and its exit status.
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+
+coll=${top_builddir:-.}/coll
+dir=$(cd "$(mktemp -d)" && pwd -P) || exit 1
+trap 'rm -rf "$dir"' EXIT
+export XDG_CONFIG_HOME=$dir/no-config
+# Which one is chosen does not depend on what else was built.
+only_backends "$dir/tcp-simulated" tcp simulated
+plugins=$COLL_PLUGIN_PATH
+
+info() {
+    timeout 60 "$coll" info "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    status=$?
+}
+
+# Prints what the Python expression says of the document d.
+json() {
+    python3 -c 'import json, sys
+d = json.load(open(sys.argv[1], encoding="utf-8"))
+print(eval(sys.argv[2]))' "$dir/out" "$1" 2>&1
+}
+
+# ------------------------------------------------------------------------ text
+
+info
+is "a communicator could be made: status 0" $status 0
+has "the chosen backend has a star" "$dir/out" '^  \* tcp [^ ]*: usable$'
+has "its file" "$dir/out" "file +$plugins/"
+has "its priority and who set it" "$dir/out" 'priority +[0-9]+, set by '
+has "its ABI" "$dir/out" 'ABI +1\.[0-9]+$'
+has "what it can" "$dir/out" 'can +transport, host-memory$'
+has "why it was chosen" "$dir/out" 'choice +chosen'
+has "an option with its value" "$dir/out" '^  timeout +[0-9]'
+has "and who set one" "$dir/out" '^  plugin_path .*\(COLL_PLUGIN_PATH\)$'
+has "the verdict" "$dir/out" "^  .*'tcp'"
+none "no colour where no terminal is" "$(grep -c "$(printf '\033')" "$dir/out" | grep -v '^0$')"
+none "nothing on stderr" "$(cat "$dir/err")"
+
+COLL_TIMEOUT=7 info --option timeout
+is "one option: its value, unit and source" "$(cat "$dir/out")" \
+    "$(printf '  %-24s 7 seconds  (COLL_TIMEOUT)' timeout)"
+info -o timeout log
+is "several options" "$(wc -l <"$dir/out")" 2
+info -o timeuot
+is "an option that does not exist: 1" $status 1
+has "with a suggestion" "$dir/err" "no option is called 'timeuot', did you mean 'timeout'\?"
+
+# -------------------------------------------------------------------- failures
+
+COLL_BACKEND=nosuch info
+is "a backend that does not exist: status 1" $status 1
+has "and the verdict names it" "$dir/out" "^  .*'nosuch'"
+
+mkdir "$dir/plugins"
+echo "not a plugin" >"$dir/plugins/coll_text.so"
+echo "about this directory" >"$dir/plugins/README"
+COLL_PLUGIN_PATH=$dir/plugins info
+is "no usable backend: status 1" $status 1
+has "a refused file is shown" "$dir/out" "file +$dir/plugins/coll_text.so"
+has "with the loader's words" "$dir/out" 'why not +.*(invalid ELF header|file too short)'
+
+COLL_PLUGIN_PATH=$dir/absent info
+is "a plugin directory that is not there: status 1" $status 1
+has "is named" "$dir/out" "$dir/absent"
+
+COLL_TIMEOUT=soon info
+is "a bad value: status 1" $status 1
+has "names the variable" "$dir/out" 'COLL_TIMEOUT'
+
+escape=$(printf 'esc\033[31m')
+mkdir "$dir/$escape"
+COLL_PLUGIN_PATH=$dir/$escape info
+none "nothing in a name steers the terminal" \
+    "$(grep -c "$(printf '\033')" "$dir/out" | grep -v '^0$')"
+
+# ------------------------------------------------------------------------ JSON
+
+if command -v python3 >/dev/null; then
+    info --json
+    is "JSON: status 0" $status 0
+    is "JSON: members" "$(json '" ".join(d)')" "version backends options notes verdict"
+    is "JSON: the choice" "$(json '[b["name"] for b in d["backends"] if b["chosen"]]')" "['tcp']"
+    is "JSON: sources" \
+        "$(json '[o["source"] for o in d["options"] if o["name"] == "plugin_path"]')" \
+        "['COLL_PLUGIN_PATH']"
+    is "JSON: the verdict" "$(json 'd["verdict"]["ok"]')" True
+
+    info --json -o timeout
+    is "JSON: one option" "$(json '[o["name"] for o in d]')" "['timeout']"
+
+    odd=$(printf '"\\\001\377\303\251\355\240\200')
+    mkdir "$dir/$odd"
+    cp "$dir/plugins/coll_text.so" "$dir/$odd/"
+    COLL_PLUGIN_PATH=$dir/$odd info --json
+    # The path comes out with each byte that is not UTF-8 replaced.
+    is "JSON: well-formed for any bytes" \
+        "$(json 'ascii([o["value"] for o in d["options"] if o["name"] == "plugin_path"][0]
+            .rsplit("/", 1)[1])')" \
+        "'\"\\\\\\x01\\ufffd\\xe9\\ufffd\\ufffd\\ufffd'"
+    COLL_BACKEND=nosuch info --json
+    is "JSON: a failed verdict" "$(json '(d["verdict"]["ok"], d["verdict"]["code"] != 0)')" \
+        "(False, True)"
+else
+    skip "JSON" "no python3"
+fi
+
+# ----------------------------------------------------------------- wrong usage
+
+info --jsno
+is "a misspelt option: 2" $status 2
+has "with a suggestion" "$dir/err" "did you mean '--json'\?"
+info timeout
+is "a word too many: 2" $status 2
+info --option
+is "a missing name: 2" $status 2
+
+timeout 60 "$coll" --version >"$dir/out"
+has "coll --version" "$dir/out" '^coll [0-9]+\.[0-9]+\.[0-9]+$'
+timeout 60 "$coll" inof >"$dir/out" 2>"$dir/err"
+is "an unknown command: 2" $? 2
+has "with a suggestion" "$dir/err" "no command 'inof', did you mean 'info'\?"
+timeout 60 "$coll" >"$dir/out" 2>"$dir/err"
+is "no command: 2" $? 2
+if [ -c /dev/full ]; then
+    timeout 60 "$coll" info >/dev/full 2>"$dir/err"
+    is "a full disk is a failure" $? 1
+else
+    skip "a full disk is a failure" "no /dev/full"
+fi
+
+done_testing

@@ -1,0 +1,267 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# run.t - `coll run`: environment, output, signals, failures, and that nothing stays behind.
+# shellcheck disable=SC2016 # the ranks' shells expand
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+
+coll=${top_builddir:-.}/coll
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+
+# Runs a job: status in $status, its output in the files out and err.
+job() {
+    timeout 120 "$coll" run "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    status=$?
+}
+
+has() {
+    none "$1" "$(grep -q -- "$3" "$2" || { echo "no '$3' in:"; cat "$2"; })"
+}
+
+# Waits until the file has n lines.
+wait_lines() {
+    local i
+    for ((i = 0; i < 600; i++)); do
+        [ -f "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ] && return 0
+        sleep 0.05
+    done
+    return 1
+}
+
+# Waits until none of the processes listed in the file lives.
+all_gone() {
+    local i pid alive
+    for ((i = 0; i < 400; i++)); do
+        alive=
+        while read -r pid; do
+            kill -0 "$pid" 2>/dev/null && alive="$alive $pid"
+        done <"$1"
+        [ -z "$alive" ] && return 0
+        sleep 0.05
+    done
+    echo "still alive:$alive"
+    return 1
+}
+
+# ---------------------------------------------------------------- environment
+
+job -n 3 sh -c 'echo $COLL_RANK $COLL_LOCAL_RANK $COLL_WORLD_SIZE'
+is "success is status 0" $status 0
+is "each rank has its numbers" "$(sort "$dir/out")" "[0] 0 0 3
+[1] 1 1 3
+[2] 2 2 3"
+
+job --no-prefix -n 2 sh -c 'echo $COLL_ROOT $COLL_KEY'
+is "ranks share one root and key" "$(sort -u "$dir/out" | wc -l)" 1
+check "the root is a port of the loopback" grep -qE '^127\.0\.0\.1:[0-9]+ [0-9a-f]{32}$' "$dir/out"
+first=$(head -n 1 "$dir/out")
+job --no-prefix -n 1 sh -c 'echo $COLL_KEY'
+none "two jobs have two keys" "$([ "${first#* }" != "$(cat "$dir/out")" ] || echo "$first")"
+
+job --no-prefix -n 1 -b '^tcp' -e A=1 --env=B=x=y --env COLL_KEY=k \
+    sh -c 'echo $COLL_BACKEND $A $B $COLL_KEY'
+is "--backend and --env" "$(cat "$dir/out")" "^tcp 1 x=y k"
+
+job --no-prefix -n 1 -- sh -c 'echo "$1"' sh --no-prefix
+is "what follows the program is the program's" "$(cat "$dir/out")" "--no-prefix"
+
+if [ -r /proc/self/status ]; then
+    job --no-prefix -n 1 --bind-to core sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status
+    check "--bind-to core leaves one core" grep -qxE '[0-9]+' "$dir/out"
+else
+    skip "--bind-to core leaves one core" "no /proc"
+fi
+
+# --------------------------------------------------------------------- output
+
+job -n 2 sh -c 'echo to-out; echo to-err >&2'
+is "stdout goes to stdout" "$(sort "$dir/out")" "[0] to-out
+[1] to-out"
+is "stderr goes to stderr" "$(sort "$dir/err")" "[0] to-err
+[1] to-err"
+
+job -n 1 printf 'a\n\nb'
+is "empty lines and a last line without end" "$(cat "$dir/out")" "[0] a
+[0] 
+[0] b"
+
+head -c 300000 /dev/urandom >"$dir/random"
+job --no-prefix -n 1 cat "$dir/random"
+check "without prefix all bytes pass unchanged" cmp "$dir/random" "$dir/out"
+job -n 1 cat "$dir/random"
+# The prefix of lines, and pieces of lines, goes; so may the end of line that was added at the end.
+LC_ALL=C sed 's/^\[0\] //' "$dir/out" >"$dir/stripped"
+check "with prefix too" cmp -n 300000 "$dir/random" "$dir/stripped"
+
+job -n 2 sh -c 'head -c 100000 /dev/zero | tr "\0" x'
+is "long lines lose nothing" "$(tr -dc x <"$dir/out" | wc -c)" 200000
+check "long lines are passed on in pieces" awk 'length > 16400 { exit 1 }' "$dir/out"
+
+job -n 4 sh -c 'for i in 1 2 3 4 5 6 7 8 9 10; do echo "line $i of $COLL_RANK."; done'
+is "lines of different ranks do not mix" \
+    "$(grep -cE '^\[([0-3])\] line [0-9]+ of \1\.$' "$dir/out")" 40
+
+timeout 120 "$coll" run -n 2 yes 2>"$dir/err" | head -n 1 >"$dir/out"
+is "a reader that closes ends the job" "${PIPESTATUS[0]}" 141
+is "after it has got its line" "$(sed 's/[01]/r/' "$dir/out")" "[r] y"
+
+if [ -c /dev/full ]; then
+    timeout 60 "$coll" run -n 1 echo lost >/dev/full 2>"$dir/err"
+    is "a full disk is a failure" $? 1
+    has "that is reported" "$dir/err" 'cannot write to standard output: '
+else
+    skip "a full disk is a failure" "no /dev/full"
+    skip "that is reported" "no /dev/full"
+fi
+
+# ---------------------------------------------------------------------- input
+
+printf 'one\ntwo' | timeout 60 "$coll" run -n 2 cat >"$dir/out"
+is "rank 0 reads standard input, and only it" "$(cat "$dir/out")" "[0] one
+[0] two"
+printf 'one\n' | timeout 60 "$coll" run --stdin none -n 2 cat >"$dir/out"
+is "--stdin none: nobody does" "$(cat "$dir/out")" ""
+
+# ------------------------------------------------------------------- failures
+
+job -n 3 sh -c '[ $COLL_RANK = 1 ] && exit 7; sleep 100'
+is "the failing rank's status" $status 7
+is "one line says which rank" "$(cat "$dir/err")" "coll run: rank 1 exited with status 7"
+
+job -n 2 sh -c '[ $COLL_RANK = 1 ] && kill -KILL $$; sleep 100'
+is "128 plus the signal" $status 137
+has "the signal is named" "$dir/err" 'rank 1 was killed by signal 9 (Killed)'
+
+job -n 2 no-such-program-here
+is "a program that is not found: 127" $status 127
+is "with a sentence" "$(cat "$dir/err")" \
+    "coll run: cannot run 'no-such-program-here': not found in PATH"
+
+job -n 2 "$dir/out"
+is "a file that is no program: 126" $status 126
+has "with a sentence, too" "$dir/err" "cannot run '$dir/out': Permission denied"
+
+job -n 2 --grace 0.2 sh -c 'trap "" TERM; [ $COLL_RANK = 0 ] && exit 3
+    while :; do sleep 0.1; done'
+is "who ignores SIGTERM is killed after --grace" $status 3
+
+job -n 2 --timeout 0.3 sleep 100
+is "--timeout: 124" $status 124
+has "with a sentence saying so" "$dir/err" 'ended after 0.3 seconds'
+
+# -------------------------------------------------------------------- signals
+
+signal_test() {
+    rm -f "$dir/pids"
+    "$coll" run --timeout 120 -n 2 bash -c "$2" >"$dir/out" 2>"$dir/err" </dev/null &
+    local launcher=$!
+    wait_lines "$dir/pids" 2
+    kill "-$1" $launcher
+    wait $launcher
+    status=$?
+}
+loop='echo $$ >>'"$dir"'/pids; while :; do sleep 0.05; done'
+
+signal_test USR1 'trap "echo heard; exit 0" USR1; '"$loop"
+is "SIGUSR1 reaches the ranks, who end well" $status 0
+is "both of them" "$(sort "$dir/out")" "[0] heard
+[1] heard"
+
+signal_test TERM "trap 'echo tidy; exit 0' TERM; $loop"
+is "SIGTERM is the ranks' to handle" $status 0
+
+signal_test TERM "$loop"
+is "SIGTERM ends ranks that do not handle it" $status 143
+check "and nobody is left" all_gone "$dir/pids"
+
+# --------------------------------------------------------------- nothing left
+
+rm -f "$dir/pids"
+job -n 2 bash -c 'sleep 1000 & echo $! >>'"$dir"'/pids; exit 0'
+is "a background process does not hold up the job" $status 0
+check "and is ended" all_gone "$dir/pids"
+has "which is said" "$dir/err" 'left behind'
+
+if command -v setsid >/dev/null; then
+    rm -f "$dir/pids"
+    job -n 2 bash -c '(setsid bash -c "echo \$\$ >>'"$dir"'/pids; sleep 1000 & wait" \
+        >/dev/null 2>&1 &); while [ "$(cat '"$dir"'/pids 2>/dev/null | wc -l)" -lt 2 ]; do
+        sleep 0.05; done'
+    is "a daemon does not hold up the job" $status 0
+    check "and is ended, in its session of its own" all_gone "$dir/pids"
+else
+    skip "a daemon does not hold up the job" "no setsid"
+    skip "and is ended, in its session of its own" "no setsid"
+fi
+
+rm -f "$dir/pids"
+"$coll" run -n 2 bash -c 'echo $$ >>'"$dir"'/pids; sleep 1000 & echo $! >>'"$dir"'/pids; wait' \
+    >/dev/null 2>&1 </dev/null &
+launcher=$!
+wait_lines "$dir/pids" 4
+kill -KILL $launcher
+wait $launcher 2>/dev/null
+check "when the launcher is killed, so are ranks and their children" all_gone "$dir/pids"
+
+# ------------------------------------------------------------------- terminal
+
+if command -v python3 >/dev/null; then
+    cat >"$dir/terminal.py" <<'END'
+import os, pty, select, sys, time
+
+def read_until(fd, word):
+    seen, end = b"", time.time() + 60
+    while word not in seen and time.time() < end:
+        if select.select([fd], [], [], 0.1)[0]:
+            try:
+                seen += os.read(fd, 4096)
+            except OSError:
+                break
+    return seen
+
+coll, mode = sys.argv[1:]
+pid, fd = pty.fork()
+if pid == 0:
+    program = "echo ready; exec sleep 1000" if mode == "interrupt" else "echo ready; exec cat"
+    os.execv(coll, [coll, "run", "-n", "2", "sh", "-c", program])
+read_until(fd, b"[1] ready")
+os.write(fd, b"\x03" if mode == "interrupt" else b"typed\n")
+if mode == "type":
+    print(b"[0] typed" in read_until(fd, b"[0] typed"))
+    os.write(fd, b"\x04")
+read_until(fd, b"\0")
+print(os.WEXITSTATUS(os.waitpid(pid, 0)[1]))
+END
+    is "Ctrl-C on a terminal ends the job" \
+        "$(timeout 120 python3 "$dir/terminal.py" "$coll" interrupt)" 130
+    is "what is typed reaches rank 0, until Ctrl-D" \
+        "$(timeout 120 python3 "$dir/terminal.py" "$coll" type)" "True
+0"
+else
+    skip "Ctrl-C on a terminal ends the job" "no python3"
+    skip "what is typed reaches rank 0, until Ctrl-D" "no python3"
+fi
+
+# ----------------------------------------------------------------- wrong usage
+
+wrong() {
+    local name=$1 sentence=$2
+    shift 2
+    job "$@"
+    is "$name" $status 2
+    check "$name: says so" grep -qF -- "$sentence" "$dir/err"
+}
+wrong "no ranks" "-n 0: expected a number of ranks from 1 to 1024" -n 0 true
+wrong "too many ranks" "-n 1025" -n 1025 true
+wrong "not a number" "-n 2x" -n 2x true
+wrong "no -n" "how many ranks?" true
+wrong "no program" "which program?" -n 2
+wrong "a misspelt option" "no option '--tiemout', did you mean '--timeout'?" --tiemout 3 true
+wrong "an unknown letter" "no option '-q'" -q true
+wrong "a missing value" "option '--env' needs a value" --env
+wrong "an unwanted value" "option '--no-prefix' takes no value" --no-prefix=1 true
+wrong "a variable without value" "--env A: expected NAME=VALUE" --env A true
+wrong "a negative time" "--grace -1: expected a number of seconds" --grace -1 true
+wrong "an unknown word" "--stdin 1: expected 0 or none" --stdin 1 true
+
+done_testing

@@ -1,0 +1,220 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# ucx.t - the ucx backend over each kind of transport and with each option; what UCX's variables do;
+# ranks that die; UCX that is missing or too old.
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+
+build=$(cd "${top_builddir:-.}" && pwd) || exit 1
+coll=$build/coll
+plugin=$build/.libs/coll_ucx.so
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+export XDG_CONFIG_HOME=$dir/no-config COLL_SYSCONFDIR=$dir/no-config
+
+[ -e "$plugin" ] || skip_all "the ucx backend was not built"
+
+# Sanitizers take their time.
+patience=20
+level=
+[ -z "$TEST_SANITIZE" ] || { patience=60 level=--quick; }
+
+info() {
+    timeout 60 "$coll" info >"$dir/out" 2>"$dir/err" </dev/null
+    status=$?
+}
+
+# hello COUNT: so many processes say their sum.
+hello() {
+    timeout 120 "$coll" run --no-prefix -n "$1" -- "$build/tests/examples/hello" \
+        >"$dir/out" 2>"$dir/err" </dev/null
+    status=$?
+}
+
+# ------------------------------------------------------ a library that is not there
+
+# Copies the plugin such that it finds libraries only where LD_LIBRARY_PATH says: it gets the flag
+# of `ld -z nodefaultlib`, and loses the path that it was linked with.
+cat >"$dir/lonely.py" <<'END'
+import struct, sys
+
+data = bytearray(open(sys.argv[1], "rb").read())
+assert data[:6] == b"\x7fELF\x02\x01"
+headers, = struct.unpack_from("<Q", data, 32)
+size, count = struct.unpack_from("<HH", data, 54)
+for i in range(count):
+    kind, _, at, _, _, length = struct.unpack_from("<IIQQQQ", data, headers + i * size)
+    if kind != 2:  # PT_DYNAMIC
+        continue
+    for entry in range(at, at + length, 16):
+        tag, value = struct.unpack_from("<QQ", data, entry)
+        if tag == 0x6FFFFFFB:  # DT_FLAGS_1: DF_1_NODEFLIB
+            struct.pack_into("<Q", data, entry + 8, value | 0x800)
+        if tag in (15, 29):  # DT_RPATH, DT_RUNPATH: a tag that means nothing
+            struct.pack_into("<Q", data, entry, 0x6FFFF000)
+open(sys.argv[2], "wb").write(data)
+END
+
+test_missing() {
+    local path=$COLL_PLUGIN_PATH
+
+    only_backends "$dir/lonely" tcp simulated
+    if ! python3 "$dir/lonely.py" "$plugin" "$dir/lonely/coll_ucx.so" 2>"$dir/err"; then
+        skip "no UCX" "the plugin cannot be changed: $(tail -n 1 "$dir/err")"
+    elif [ -n "$TEST_SANITIZE" ]; then
+        skip "no UCX" "sanitizers open libraries in the plugin's place"
+    else
+        local LD_LIBRARY_PATH=$build/.libs
+        export LD_LIBRARY_PATH
+        info
+        is "no UCX: another backend can be used" $status 0
+        has "no UCX: tcp is" "$dir/out" '^  \* tcp [^ ]*: usable$'
+        has "no UCX: coll info names the library" "$dir/out" \
+            '^ +why not +libucp\.so\.0: cannot open shared object file: No such file'
+        hello 3
+        is "no UCX: 3 processes run over tcp" "$status $(grep -c 'backend tcp$' "$dir/out")" "0 3"
+        check "no UCX: 2 threads over simulated" env COLL_BACKEND=simulated \
+            "$coll" perf -t 2 -s 8 -n 1 allreduce
+        COLL_BACKEND=ucx info
+        is "no UCX: named it is an error" $status 1
+        has "no UCX: with the library's name" "$dir/out" \
+            "^  .*'ucx'.*libucp\.so\.0: cannot open shared object file"
+        COLL_BACKEND=ucx hello 2
+        is "no UCX: and for programs" $status 1
+        has "no UCX: in the same words" "$dir/err" \
+            "'ucx': libucp\.so\.0: cannot open shared object file"
+        none "no UCX: nothing on standard output" "$(cat "$dir/out")"
+    fi
+    COLL_PLUGIN_PATH=$path
+}
+
+test_old() {
+    local LD_LIBRARY_PATH=$dir/old${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+    mkdir "$dir/old"
+    cp "$build/tests/fakes/.libs/libucp.so.0" "$dir/old/"
+    export LD_LIBRARY_PATH
+    COLL_BACKEND=ucx info
+    is "an old UCX: status 1" $status 1
+    has "an old UCX: refused with both versions and its place" "$dir/out" \
+        "UCX 1\.9\.0 \($dir/old/libucp\.so\.0\) cannot be used: 1\.[0-9]+ or a later 1\.x is wanted"
+    info
+    has "an old UCX: tcp is used" "$dir/out" '^  \* tcp [^ ]*: usable$'
+}
+
+test_missing
+test_old
+
+if ! can ucx; then
+    done_testing
+fi
+export COLL_BACKEND=ucx
+
+# ------------------------------------------------------------------- UCX's own words
+
+test_words() {
+    info
+    is "coll info: status 0" $status 0
+    has "it names UCX's version and transports" "$dir/out" \
+        'UCX 1\.[0-9]+\.[0-9]+; host memory: [a-z0-9_ ]*; CUDA memory: '
+    none "nothing on standard error" "$(cat "$dir/err")"
+    UCX_TLS=tcp,self info
+    has "UCX_TLS chooses" "$dir/out" 'host memory: (tcp self|self tcp);'
+    UCX_TLS=nonsense info
+    is "UCX_TLS=nonsense: status 1" $status 1
+    has "UCX_TLS=nonsense: what UCX said" "$dir/out" \
+        "^  .*'ucx'.*cannot start UCX: .*nonsense.* UCX_TLS "
+
+    hello 4
+    is "4 processes run over ucx" "$status $(grep -c 'sum of all ranks is 6, backend ucx$' "$dir/out")" \
+        "0 4"
+    is "UCX prints nothing" "$(wc -l <"$dir/out") $(cat "$dir/err")" "4 "
+    UCX_TLS=nonsense hello 2
+    is "UCX_TLS=nonsense: the run fails" $status 1
+    has "UCX_TLS=nonsense: what UCX said" "$dir/err" 'cannot start UCX: .*nonsense'
+    none "UCX_TLS=nonsense: nothing on standard output" "$(cat "$dir/out")"
+    UCX_LOG_LEVEL=info hello 2
+    has "UCX_LOG_LEVEL is the user's" "$dir/out" 'UCX +INFO'
+}
+
+# Every rank is asked to stay until the last has said its error.
+test_no_way() {
+    local r
+
+    timeout 120 "$coll" run --grace 30 -n 2 -e UCX_TLS=self -- "$build/tests/examples/hello" \
+        >"$dir/out" 2>"$dir/err" </dev/null
+    is "no transport between two processes: the run fails" $? 1
+    for r in 0 1; do
+        has "no transport between two processes: rank $r says so" "$dir/err" \
+            "^\[$r\] .*there is no way to rank [01]: .*UCX_TLS"
+    done
+}
+
+test_words
+test_no_way
+
+# -------------------------------------------------------- transports and options
+
+# kit NAME OPTION...: `coll check` finds nothing.
+kit() {
+    local name=$1
+
+    shift
+    timeout 900 "$coll" check $level --timeout $patience "$@" "$plugin" \
+        >"$dir/out" 2>"$dir/err" </dev/null
+    status=$?
+    is "coll check, $name: status 0" $status 0
+    none "coll check, $name: nothing fails" "$(grep -A 3 '^not ok' "$dir/out")"
+    check "coll check, $name: it came to an end" grep -q '^# [0-9]* checks in' "$dir/out"
+    none "coll check, $name: nothing on standard error" "$(cat "$dir/err")"
+    tail -n 1 "$dir/out"
+}
+
+# own NAME PROGRAM ARG...: this program of tests/ passes.
+own() {
+    local name=$1 program=$2 wrong
+
+    shift 2
+    TEST_LEVEL=small timeout 900 "$build/tests/$program" "$@" >"$dir/out" 2>&1
+    is "$program, $name: status 0" $? 0
+    wrong=$(grep -A 10 '^not ok' "$dir/out")
+    none "$program, $name: nothing fails" "$wrong"
+    grep '^# .*median' "$dir/out"
+}
+
+UCX_TLS=tcp,self kit "UCX_TLS=tcp,self"
+UCX_TLS=shm,self kit "UCX_TLS=shm,self"
+level=--quick
+kit "mesh=0" --option mesh=0
+kit "zcopy=65536" --option zcopy=65536
+UCX_TLS=tcp,self kit "UCX_TLS=tcp,self, zcopy=65536" --option zcopy=65536
+if [ -z "$TEST_SANITIZE" ]; then
+    UCX_TLS=tcp,self own "UCX_TLS=tcp,self" api/collectives_test ucx
+    UCX_TLS=shm,self own "UCX_TLS=shm,self" api/collectives_test ucx
+fi
+
+# ------------------------------------------------------------------ ranks that die
+
+# What lies in shared memory and nobody has mapped.
+unused() {
+    local file
+
+    ipcs -m | awk '$6 == 0 && $2 ~ /^[0-9]+$/ { print "segment", $2 }'
+    for file in /dev/shm/*; do
+        [ ! -e "$file" ] || grep -qsF "$file" /proc/[0-9]*/maps || echo "$file"
+    done
+}
+
+unused | sort >"$dir/before"
+COLL_UCX_ZCOPY=64K own "zcopy=64K" faults/peers_test ucx
+UCX_TLS=tcp,self own "UCX_TLS=tcp,self" faults/peers_test ucx
+[ -n "$TEST_SANITIZE" ] || UCX_TLS=shm,self own "UCX_TLS=shm,self" faults/peers_test ucx
+unused | sort >"$dir/after"
+sleep 2
+unused | sort | comm -12 - "$dir/after" | comm -13 "$dir/before" - >"$dir/left"
+if command -v ipcs >/dev/null; then
+    none "nothing is left in shared memory" "$(cat "$dir/left")"
+else
+    skip "nothing is left in shared memory" "no ipcs"
+fi
+
+done_testing

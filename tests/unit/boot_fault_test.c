@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* boot_fault_test.c - ranks that are missing, wrong or dying: errors for all, never a hang. */
+#include "../../core/boot_tcp.h"
+#include "../../core/error.h"
+#include "boot_harness.h"
+
+/* Runs the ranks of the list (ends with -1), each as a child; results in the same order. */
+static void run_some(const struct rank_args *args, const int *list, struct rank_result *results)
+{
+	struct rank_child children[16];
+
+	for (int i = 0; list[i] >= 0; i++)
+		children[i] = rank_spawn(args, list[i]);
+	for (int i = 0; list[i] >= 0; i++)
+		results[i] = rank_collect(children[i]);
+}
+
+static struct rank_args root_args(char root[64], int nranks, int64_t timeout_ms)
+{
+	snprintf(root, 64, "127.0.0.1:%d", free_port());
+	return (struct rank_args){.root = root, .nranks = nranks, .timeout_ms = timeout_ms};
+}
+
+/* ------------------------------------------------------------------- missing ones -- */
+
+static void test_missing_at_start(void)
+{
+	static const int there[] = {0, 1, 3, 4, -1};
+	struct rank_result results[4];
+	char root[64];
+	struct rank_args args = root_args(root, 8, 3000);
+
+	run_some(&args, there, results);
+	for (int i = 0; there[i] >= 0; i++) {
+		is_int(results[i].code, COLL_ERR_TIMEOUT, "rank %d does not wait for ever",
+		       there[i]);
+		has_str(results[i].text, "ranks 2, 5-7 of 8 have not been heard from after",
+			"it knows who is missing");
+	}
+}
+
+static void test_no_root(void)
+{
+	static const int there[] = {1, -1};
+	struct rank_result result;
+	char root[64], id[COLL_UNIQUE_ID_SIZE];
+	struct rank_args args = root_args(root, 2, 300);
+
+	run_some(&args, there, &result);
+	is_int(result.code, COLL_ERR_TIMEOUT, "no rank 0");
+	has_str(result.text,
+		"rank 0 of 2 has not been heard from after 0.3 s; 127.0.0.1:", "it is named");
+	has_str(result.text, "Connection refused", "and the reason");
+
+	snprintf(id, sizeof(id), "coll1:00112233445566778899aabbccddeeff:%s", root);
+	args = (struct rank_args){.id = id, .nranks = 2, .timeout_ms = LONG_MS};
+	run_some(&args, there, &result);
+	is_int(result.code, COLL_ERR_PEER_LOST, "the maker of the id has gone");
+	has_str(result.text, "rank 1 cannot meet rank 0: 127.0.0.1:", "at once, not at a timeout");
+}
+
+/* One rank does not come to the second exchange. */
+static int work_absent(struct boot *boot, void *arg)
+{
+	int in = 0, out[4];
+
+	if (boot_rank(boot) == *(int *)arg)
+		pause_ms(LONG_MS);
+	return boot_exchange(boot, &in, out, sizeof(in), 500);
+}
+
+static void test_missing_later(int absent, const char *text)
+{
+	struct rank_child children[4];
+	struct rank_result result;
+	char root[64];
+	struct rank_args args = root_args(root, 4, LONG_MS);
+
+	args.work = work_absent;
+	args.arg = &absent;
+	for (int r = 0; r < 4; r++)
+		children[r] = rank_spawn(&args, r);
+	for (int r = 0; r < 4; r++) {
+		if (r == absent)
+			continue;
+		result = rank_collect(children[r]);
+		is_int(result.code, COLL_ERR_TIMEOUT, "rank %d misses rank %d", r, absent);
+		has_str(result.text, text, "it is named");
+	}
+	kill(children[absent].pid, SIGKILL);
+	rank_collect(children[absent]);
+}
+
+/* ---------------------------------------------------------------------- dying ones -- */
+
+static int work_die(struct boot *boot, void *arg)
+{
+	int in[4] = {0}, out[16], code = 0, again;
+
+	if (boot_rank(boot) == *(int *)arg)
+		raise(SIGKILL);
+	while (code == 0)
+		code = boot_exchange(boot, in, out, sizeof(in), LONG_MS);
+	again = boot_exchange(boot, in, out, sizeof(in), LONG_MS);
+	return again == code ? code : error_set(COLL_ERR_INTERNAL, "the error has changed");
+}
+
+static void test_death_later(int victim)
+{
+	static const int all[] = {0, 1, 2, 3, -1};
+	struct rank_result results[4];
+	char root[64], name[32];
+	struct rank_args args = root_args(root, 4, LONG_MS);
+
+	args.work = work_die;
+	args.arg = &victim;
+	snprintf(name, sizeof(name), "rank %d (pid ", victim);
+	run_some(&args, all, results);
+	for (int i = 0; i < 4; i++) {
+		if (i == victim)
+			continue;
+		is_int(results[i].code, COLL_ERR_PEER_LOST, "rank %d hears of rank %d's death", i,
+		       victim);
+		has_str(results[i].text, name, "it is named");
+	}
+}
+
+/* A rank that dies when it has been let in, before it has said anything. */
+static pid_t arrive_and_die(const char *id, int rank, int nranks)
+{
+	struct tcp_boot *t = calloc(1, sizeof(*t));
+	struct net_addrs addrs;
+	pid_t pid = fork();
+
+	if (pid != 0) {
+		free(t);
+		return pid;
+	}
+	t->boot.rank = rank;
+	t->boot.nranks = nranks;
+	t->fd = -1;
+	unique_id_drop_inherited();
+	if (unique_id_parse(id, t->shared, &addrs) != 0 ||
+	    tcp_join(t, &addrs, 0, boot_deadline(LONG_MS), LONG_MS) != 0)
+		_exit(1);
+	raise(SIGKILL);
+	_exit(1);
+}
+
+static void test_death_at_start(void)
+{
+	struct rank_child one;
+	struct rank_result result;
+	char id[COLL_UNIQUE_ID_SIZE];
+	struct rank_args args = {.id = id, .nranks = 4, .timeout_ms = LONG_MS};
+	pid_t two;
+
+	boot_make_id(id, sizeof(id), NULL);
+	one = rank_spawn(&args, 1);
+	two = arrive_and_die(id, 2, 4);
+	result = rank_run(&args, 0);
+	is_int(result.code, COLL_ERR_PEER_LOST, "rank 2 dies while rank 3 is awaited");
+	has_str(result.text, "rank 2 (", "it is named");
+	/* Told, or, if it was too slow to be let in, left before a closed door. */
+	result = rank_collect(one);
+	is_int(result.code, COLL_ERR_PEER_LOST, "rank 1 gets an error as well");
+	waitpid(two, NULL, 0);
+}
+
+static void test_death_of_root_at_start(void)
+{
+	struct rank_child zero, one;
+	struct rank_result result;
+	char root[64];
+	struct rank_args args = root_args(root, 3, LONG_MS);
+
+	zero = rank_spawn(&args, 0);
+	one = rank_spawn(&args, 1);
+	pause_ms(1000);
+	kill(zero.pid, SIGKILL);
+	rank_collect(zero);
+	result = rank_collect(one);
+	is_int(result.code, COLL_ERR_PEER_LOST, "rank 0 dies while rank 2 is awaited");
+	has_str(result.text, "rank 0", "it is named");
+}
+
+/* ----------------------------------------------------------------------- wrong ones -- */
+
+static void test_duplicate(void)
+{
+	struct rank_child children[4];
+	struct rank_result results[4];
+	char root[64];
+	struct rank_args args = root_args(root, 3, LONG_MS);
+	struct pollfd ends[2];
+	int loser;
+
+	children[0] = rank_spawn(&args, 0);
+	children[1] = rank_spawn(&args, 1);
+	children[2] = rank_spawn(&args, 1);
+	for (int i = 0; i < 2; i++)
+		ends[i] = (struct pollfd){.fd = children[i + 1].fd, .events = POLLIN};
+	poll(ends, 2, LONG_MS);
+	loser = ends[0].revents ? 1 : 2;
+	results[loser] = rank_collect(children[loser]);
+	is_int(results[loser].code, COLL_ERR_INVALID_USAGE, "a second rank 1 is turned away");
+	has_str(results[loser].text, "rank 1 of 3 is there already", "and told why");
+	children[3] = rank_spawn(&args, 2);
+	is_int(rank_collect(children[3 - loser]).code, 0, "the first one stays");
+	is_int(rank_collect(children[0]).code, 0, "rank 0 as well");
+	is_int(rank_collect(children[3]).code, 0, "and rank 2");
+}
+
+static void test_other_size(void)
+{
+	struct rank_child zero, one;
+	struct rank_result results[2];
+	char root[64];
+	struct rank_args args = root_args(root, 3, LONG_MS);
+
+	zero = rank_spawn(&args, 0);
+	args.nranks = 4;
+	one = rank_spawn(&args, 1);
+	results[0] = rank_collect(zero);
+	results[1] = rank_collect(one);
+	for (int i = 0; i < 2; i++) {
+		is_int(results[i].code, COLL_ERR_INVALID_ARGUMENT, "sizes differ: rank %d", i);
+		has_str(results[i].text, "the number of ranks differs: 4 on rank 1, 3 on rank 0",
+			"both are named");
+	}
+}
+
+static void test_other_key(void)
+{
+	struct rank_child zero, one;
+	struct rank_result result;
+	char root[64];
+	struct rank_args args = root_args(root, 2, 2000);
+
+	args.key = "a key";
+	zero = rank_spawn(&args, 0);
+	args.timeout_ms = LONG_MS;
+	args.key = "another key";
+	one = rank_spawn(&args, 1);
+	result = rank_collect(one);
+	is_int(result.code, COLL_ERR_INVALID_ARGUMENT, "another key");
+	has_str(result.text, "its key differs", "rank 1 is told");
+	result = rank_collect(zero);
+	is_int(result.code, COLL_ERR_TIMEOUT, "rank 0 waits on");
+	has_str(result.text, "turned away 127.0.0.1:", "and says who came");
+}
+
+/* Rank 1 brings more than rank 0. */
+static int work_lengths(struct boot *boot, void *arg)
+{
+	char in[9] = "", out[27];
+
+	(void)arg;
+	return boot_exchange(boot, in, out, boot_rank(boot) == 1 ? 9 : 8, LONG_MS);
+}
+
+static void test_lengths(void)
+{
+	static const int all[] = {0, 1, 2, -1};
+	struct rank_result results[3];
+	char root[64];
+	struct rank_args args = root_args(root, 3, LONG_MS);
+
+	args.work = work_lengths;
+	run_some(&args, all, results);
+	for (int i = 0; i < 3; i++) {
+		is_int(results[i].code, COLL_ERR_MISMATCH, "lengths differ: rank %d", i);
+		has_str(results[i].text, "rank 1 exchanges 9 bytes where rank 0 exchanges 8",
+			"both are named");
+	}
+}
+
+/* ----------------------------------------------------------------- wrong arguments -- */
+
+static void test_arguments(void)
+{
+	static const char *const bad_ids[] = {
+		"",
+		"x",
+		"coll1:",
+		"coll1:00112233445566778899aabbccddeef:127.0.0.1:1",
+		"coll1:00112233445566778899aabbccddeeff",
+		"coll1:00112233445566778899aabbccddeeff:",
+		"coll1:00112233445566778899aabbccddeeff:127.0.0.1",
+		"coll1:00112233445566778899aabbccddeeff:127.0.0.1:0",
+		"coll1:00112233445566778899aabbccddeeff:127.0.0.1:99999",
+		"coll1:00112233445566778899aabbccddeeff:127.0.0.1:1,",
+		"coll1:00112233445566778899aabbccddeeff:host:1",
+		"coll1:00112233445566778899aabbccddeeff:::1:1",
+		"coll1:00112233445566778899AABBCCDDEEFF:127.0.0.1:1"};
+	static const char *const bad_roots[] = {
+		"",           ":1",       "host",  "host:",   "host:x",
+		"host:70000", "::1:4000", "[::1]", "host:-1", "no such host:1"};
+	struct boot *boot;
+	char id[COLL_UNIQUE_ID_SIZE];
+
+	for (size_t i = 0; i < sizeof(bad_ids) / sizeof(bad_ids[0]); i++)
+		is_int(boot_open_id(&boot, bad_ids[i], 1, 2, NULL, LONG_MS),
+		       COLL_ERR_INVALID_ARGUMENT, "id '%s'", bad_ids[i]);
+	is_int(boot_open_id(&boot, NULL, 1, 2, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT, "no id");
+	for (size_t i = 0; i < sizeof(bad_roots) / sizeof(bad_roots[0]); i++) {
+		ok(boot_open_root(&boot, bad_roots[i], NULL, 1, 2, NULL, LONG_MS) != 0, "root '%s'",
+		   bad_roots[i]);
+		has_str(error_text(), bad_roots[i], "the error shows it");
+	}
+	boot_make_id(id, sizeof(id), NULL);
+	is_int(boot_open_id(&boot, id, 2, 2, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT,
+	       "rank too large");
+	is_int(boot_open_id(&boot, id, -1, 2, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT,
+	       "rank negative");
+	is_int(boot_open_id(&boot, id, 0, 0, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT, "no ranks");
+	is_int(boot_open_local(&boot, 0), COLL_ERR_INVALID_ARGUMENT, "no ranks in memory");
+	is_int(boot_make_id(id, 20, NULL), COLL_ERR_INVALID_ARGUMENT, "no room for an id");
+	is_int(boot_make_id(id, sizeof(id), "nosuch0"), COLL_ERR_CONFIG, "an unknown interface");
+	has_str(error_text(), "lo (127.0.0.1)", "those that exist are listed");
+}
+
+static void test_id_of_others(void)
+{
+	static const int zero[] = {0, -1};
+	struct rank_result result;
+	struct boot *boot;
+	char id[COLL_UNIQUE_ID_SIZE];
+	struct rank_args args = {.id = id, .nranks = 2, .timeout_ms = LONG_MS};
+
+	boot_make_id(id, sizeof(id), NULL);
+	run_some(&args, zero, &result);
+	is_int(result.code, COLL_ERR_INVALID_USAGE, "rank 0 in another process than the id's");
+	has_str(result.text, "rank 0 must be in the process that made the unique id", "is told");
+	is_int(boot_open_id(&boot, id, 0, 1, NULL, LONG_MS), 0, "here it is right");
+	boot_close(boot);
+	is_int(boot_open_id(&boot, id, 0, 1, NULL, LONG_MS), COLL_ERR_INVALID_USAGE,
+	       "but only once");
+}
+
+static void test_port_busy(void)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET};
+	socklen_t len = sizeof(sa);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct boot *boot;
+	char root[64];
+
+	sa.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (bind(fd, (struct sockaddr *)&sa, len) < 0 || listen(fd, 1) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
+		bail_out("cannot listen: %s", strerror(errno));
+	snprintf(root, sizeof(root), "127.0.0.1:%d", ntohs(sa.sin_port));
+	is_int(boot_open_root(&boot, root, NULL, 0, 2, NULL, LONG_MS), COLL_ERR_SYSTEM,
+	       "a port in use");
+	has_str(error_text(), root, "it is named");
+	close(fd);
+}
+
+int main(void)
+{
+	test_missing_at_start();
+	test_no_root();
+	test_missing_later(1, "rank 1 of 4 has not been heard from after 0.5 s");
+	test_missing_later(0, "rank 0 of 4 has not been heard from after 0.5 s");
+	test_death_later(0);
+	test_death_later(2);
+	test_death_at_start();
+	test_death_of_root_at_start();
+	test_duplicate();
+	test_other_size();
+	test_other_key();
+	test_lengths();
+	test_arguments();
+	test_id_of_others();
+	test_port_busy();
+	return done_testing();
+}

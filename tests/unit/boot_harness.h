@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * boot_harness.h - ranks as child processes, for the tests of the bootstrap; after core/boot_tcp.h
+ * and core/error.h.
+ */
+#ifndef TESTS_BOOT_HARNESS_H
+#define TESTS_BOOT_HARNESS_H
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "../lib/tap.h"
+
+/* Long enough for a loaded machine; nothing waits for it when all is well. */
+enum { LONG_MS = 60000, TEXT = 1024 };
+
+struct rank_args {
+	const char *id;   /* or */
+	const char *root; /* with */
+	const char *key;
+	const char *interface_name;
+	int nranks;
+	int64_t timeout_ms;
+	/* What to do with the boot; NULL: nothing.  A code is the rank's result. */
+	int (*work)(struct boot *boot, void *arg);
+	void *arg;
+};
+
+struct rank_result {
+	int32_t code;
+	char text[TEXT];
+};
+
+struct rank_child {
+	pid_t pid;
+	int fd;
+};
+
+__attribute__((unused)) static void pause_ms(int ms)
+{
+	poll(NULL, 0, ms);
+}
+
+__attribute__((unused)) static struct rank_result rank_run(const struct rank_args *a, int rank)
+{
+	struct rank_result result = {0};
+	struct boot *boot = NULL;
+
+	if (a->id != NULL)
+		result.code = boot_open_id(&boot, a->id, rank, a->nranks, a->interface_name,
+					   a->timeout_ms);
+	else
+		result.code = boot_open_root(&boot, a->root, a->key, rank, a->nranks,
+					     a->interface_name, a->timeout_ms);
+	if (result.code == 0 && a->work != NULL)
+		result.code = a->work(boot, a->arg);
+	if (result.code)
+		snprintf(result.text, sizeof(result.text), "%s", error_text());
+	boot_close(boot);
+	return result;
+}
+
+/* Runs a rank in a process of its own. */
+__attribute__((unused)) static struct rank_child rank_spawn(const struct rank_args *a, int rank)
+{
+	struct rank_child child;
+	int ends[2];
+
+	if (pipe(ends) < 0)
+		bail_out("pipe: %s", strerror(errno));
+	child.pid = fork();
+	if (child.pid < 0)
+		bail_out("fork: %s", strerror(errno));
+	if (child.pid == 0) {
+		struct rank_result result = rank_run(a, rank);
+
+		_exit(write(ends[1], &result, sizeof(result)) != sizeof(result));
+	}
+	close(ends[1]);
+	child.fd = ends[0];
+	return child;
+}
+
+/* The child's result; code -1 if it died without one. */
+__attribute__((unused)) static struct rank_result rank_collect(struct rank_child child)
+{
+	struct rank_result result = {.code = -1};
+	int status;
+
+	if (read(child.fd, &result, sizeof(result)) != sizeof(result))
+		result = (struct rank_result){.code = -1, .text = "the child died"};
+	close(child.fd);
+	waitpid(child.pid, &status, 0);
+	return result;
+}
+
+/* Something every rank can check: a few exchanges, texts, the key, who is who. */
+__attribute__((unused)) static int check_meeting(struct boot *boot, void *arg)
+{
+	int n = boot_nranks(boot), me = boot_rank(boot), code, bad = 0;
+	uint8_t key[16], keys[64 * 16];
+	int64_t in[3] = {me, 7 * me, -me}, out[64 * 3];
+	char text[128], **texts;
+
+	(void)arg;
+	boot_key(boot, key);
+	code = boot_exchange(boot, key, keys, sizeof(key), LONG_MS);
+	for (int r = 0; r < n; r++)
+		bad += memcmp(keys + 16 * r, key, 16) != 0;
+	for (int i = 0; code == 0 && i < 10; i++) {
+		in[2] = i;
+		code = boot_exchange(boot, in, out, sizeof(in), LONG_MS);
+		for (int r = 0; r < n; r++)
+			bad += out[3 * r] != r || out[3 * r + 1] != 7 * r || out[3 * r + 2] != i;
+	}
+	if (code == 0)
+		code = boot_exchange(boot, NULL, NULL, 0, LONG_MS);
+	memset(text, 'x', sizeof(text));
+	text[me] = '\0';
+	if (code == 0)
+		code = boot_exchange_text(boot, text, &texts, LONG_MS);
+	for (int r = 0; code == 0 && r < n; r++)
+		bad += (int)strlen(texts[r]) != r || boot_peer(boot, r)->pid <= 0;
+	if (code == 0)
+		boot_texts_free(boot, texts);
+	if (code == 0 && bad)
+		code = error_set(COLL_ERR_INTERNAL, "%d wrong values on rank %d", bad, me);
+	return code;
+}
+
+/* A port that is free now, outside the range from which the system gives them away. */
+__attribute__((unused)) static int free_port(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	for (unsigned i = 0;; i++) {
+		unsigned port = 12000 + ((unsigned)now.tv_nsec / 16 + 7919 * i) % 20000;
+		struct sockaddr_in6 sa = {.sin6_family = AF_INET6,
+					  .sin6_port = htons((uint16_t)port)};
+		struct sockaddr_in sa4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+		int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		int rc = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&sa, sizeof(sa));
+
+		if (fd >= 0)
+			close(fd);
+		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (rc < 0 && errno == EAFNOSUPPORT)
+			rc = 0;
+		if (rc == 0)
+			rc = bind(fd, (struct sockaddr *)&sa4, sizeof(sa4));
+		close(fd);
+		if (rc == 0)
+			return (int)port;
+	}
+}
+
+__attribute__((unused)) static int have_ipv6(void)
+{
+	struct sockaddr_in6 sa = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int rc = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&sa, sizeof(sa));
+
+	if (fd >= 0)
+		close(fd);
+	return rc == 0;
+}
+
+#endif

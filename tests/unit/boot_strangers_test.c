@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * boot_strangers_test.c - whoever knocks at rank 0's door without the key gets nothing, and
+ * the job goes on; whoever has the key but talks nonsense is an error, never a crash or a hang.
+ */
+#include <sys/resource.h>
+#include "../../core/boot_tcp.h"
+#include "../../core/error.h"
+#include "boot_harness.h"
+
+static char root[64];
+static struct sockaddr_in door = {.sin_family = AF_INET};
+
+static void new_door(void)
+{
+	int port = free_port();
+
+	door.sin_port = htons((uint16_t)port);
+	door.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	snprintf(root, sizeof(root), "127.0.0.1:%d", port);
+}
+
+/* Connects as soon as somebody listens. */
+static int knock(void)
+{
+	for (int i = 0; i < LONG_MS / 10; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		if (fd < 0)
+			bail_out("socket: %s", strerror(errno));
+		if (connect(fd, (struct sockaddr *)&door, sizeof(door)) == 0)
+			return fd;
+		close(fd);
+		pause_ms(10);
+	}
+	bail_out("nobody listens at %s", root);
+}
+
+/* Knocks and says `len` bytes; the socket stays open. */
+static int knock_and_say(const void *data, size_t len)
+{
+	int fd = knock();
+
+	if (send(fd, data, len, MSG_NOSIGNAL) < 0)
+		diag("the door was closed while speaking");
+	return fd;
+}
+
+/* Reads until `len` bytes have come, the other end closes, or a long time has passed. */
+static size_t listen_for(int fd, void *buf, size_t len)
+{
+	size_t got = 0;
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	while (got < len && poll(&p, 1, LONG_MS) > 0) {
+		ssize_t n = recv(fd, (char *)buf + got, len - got, 0);
+
+		if (n <= 0)
+			break;
+		got += (size_t)n;
+	}
+	return got;
+}
+
+static void root_key(uint8_t key[16])
+{
+	const char *port = strrchr(root, ':');
+
+	siphash128((const uint8_t *)"libcoll root key", port, strlen(port), key);
+}
+
+/* Takes the challenge and makes the right answer of `rank`. */
+static int right_answer(int fd, int rank, int nranks, struct tcp_answer *answer)
+{
+	struct tcp_challenge challenge;
+	uint8_t key[16];
+
+	if (listen_for(fd, &challenge, sizeof(challenge)) != sizeof(challenge))
+		return -1;
+	memset(answer, 0, sizeof(*answer));
+	memcpy(answer->magic, tcp_magic, sizeof(tcp_magic));
+	answer->version = TCP_VERSION; /* the tests run on little-endian machines */
+	answer->rank = (uint32_t)rank;
+	answer->nranks = (uint32_t)nranks;
+	answer->order = 0x01020304;
+	root_key(key);
+	tcp_answer_mac(key, &challenge, answer, answer->mac);
+	return 0;
+}
+
+/* ---------------------------------------------------------------------- without a key -- */
+
+/* All of them must still be dropped or ignored when the real ranks come. */
+static int held[512], nheld;
+
+static void strangers_connect_and_close(void)
+{
+	for (int i = 0; i < 300; i++)
+		close(knock());
+}
+
+static void strangers_silent(void)
+{
+	for (int i = 0; i < 20; i++)
+		held[nheld++] = knock();
+}
+
+static void strangers_http(void)
+{
+	static const char get[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	static const char tls[] = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
+
+	for (int i = 0; i < 10; i++) {
+		held[nheld++] = knock_and_say(get, sizeof(get) - 1);
+		held[nheld++] = knock_and_say(tls, sizeof(tls) - 1);
+	}
+}
+
+static void strangers_random(void)
+{
+	uint8_t noise[4096];
+	uint32_t x = 12345;
+
+	for (int i = 0; i < 20; i++) {
+		for (size_t k = 0; k < sizeof(noise); k++) {
+			x = x * 1664525 + 1013904223;
+			noise[k] = (uint8_t)(x >> 24);
+		}
+		held[nheld++] = knock_and_say(noise, sizeof(noise));
+	}
+}
+
+static void strangers_right_magic(void)
+{
+	struct tcp_answer answer = {.version = TCP_VERSION, .rank = 1, .nranks = 4};
+
+	memcpy(answer.magic, tcp_magic, sizeof(tcp_magic));
+	for (int i = 0; i < 5; i++)
+		held[nheld++] = knock_and_say(&answer, sizeof(answer));
+	answer.version = TCP_VERSION + 1;
+	held[nheld++] = knock_and_say(&answer, sizeof(answer));
+	answer.rank = answer.nranks = UINT32_MAX;
+	held[nheld++] = knock_and_say(&answer, sizeof(answer));
+}
+
+static void strangers_many(void)
+{
+	for (int i = 0; i < 300; i++)
+		held[nheld++] = knock();
+}
+
+/* A right answer that stops early. */
+static void strangers_cut(void)
+{
+	for (size_t len = 0; len < sizeof(struct tcp_answer); len++) {
+		struct tcp_answer answer;
+		int fd = knock();
+
+		if (right_answer(fd, 1, 4, &answer) == 0 && len > 0)
+			send(fd, &answer, len, MSG_NOSIGNAL);
+		close(fd);
+	}
+}
+
+/* A right answer with one bit wrong must never be welcomed; nor may one be used twice. */
+static void strangers_flip(void)
+{
+	int welcomed = 0, told = 0;
+
+	for (unsigned bit = 0; bit < 8 * sizeof(struct tcp_answer); bit++) {
+		struct tcp_answer answer;
+		struct tcp_verdict verdict = {0};
+		int fd = knock();
+
+		if (right_answer(fd, 1, 4, &answer) == 0) {
+			((uint8_t *)&answer)[bit / 8] ^= (uint8_t)(1 << bit % 8);
+			send(fd, &answer, sizeof(answer), MSG_NOSIGNAL);
+			told += listen_for(fd, &verdict, sizeof(verdict)) == sizeof(verdict);
+			welcomed += verdict.type == TCP_WELCOME;
+		}
+		close(fd);
+	}
+	is_int(welcomed, 0, "no answer with a wrong bit is welcomed");
+	ok(told > 0, "most are told that the key differs");
+}
+
+static void *drip(void *arg)
+{
+	int fd = *(int *)arg;
+
+	for (size_t i = 0; i < sizeof(tcp_magic); i++) {
+		if (send(fd, &tcp_magic[i], 1, MSG_NOSIGNAL) < 0)
+			break;
+		pause_ms(1000);
+	}
+	return NULL;
+}
+
+static void test_strangers(const char *what, void (*attack)(void), rlim_t files)
+{
+	struct rank_args args = {
+		.root = root, .nranks = 4, .timeout_ms = LONG_MS, .work = check_meeting};
+	struct rlimit limit, lower;
+	struct rank_child children[4];
+	struct rank_result result;
+
+	new_door();
+	getrlimit(RLIMIT_NOFILE, &limit);
+	lower = limit;
+	if (files)
+		lower.rlim_cur = files;
+	setrlimit(RLIMIT_NOFILE, &lower);
+	children[0] = rank_spawn(&args, 0);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	nheld = 0;
+	attack();
+	for (int r = 1; r < 4; r++)
+		children[r] = rank_spawn(&args, r);
+	for (int r = 0; r < 4; r++) {
+		result = rank_collect(children[r]);
+		if (!ok(result.code == 0, "%s: rank %d meets the others", what, r))
+			diag("%s", result.text);
+	}
+	while (nheld > 0)
+		close(held[--nheld]);
+}
+
+/* It gets two seconds, however busy it looks. */
+static void test_drip(void)
+{
+	struct rank_args args = {.root = root, .nranks = 2, .timeout_ms = LONG_MS};
+	struct rank_child zero, one;
+	pthread_t thread;
+	char buf[64];
+	int fd;
+
+	new_door();
+	zero = rank_spawn(&args, 0);
+	fd = knock();
+	pthread_create(&thread, NULL, drip, &fd);
+	is_int((int64_t)listen_for(fd, buf, sizeof(buf)), sizeof(struct tcp_challenge),
+	       "a byte a second: it is dropped before it is done");
+	pthread_join(thread, NULL);
+	close(fd);
+	one = rank_spawn(&args, 1);
+	is_int(rank_collect(zero).code, 0, "rank 0 goes on");
+	is_int(rank_collect(one).code, 0, "rank 1 as well");
+}
+
+/* ------------------------------------------------------------------------ with the key -- */
+
+/* As rank 1 of 2, let in rightly, says data and hangs up; rank 0's result. */
+static struct rank_result insider(const void *data, size_t len)
+{
+	struct rank_args args = {.root = root, .nranks = 2, .timeout_ms = LONG_MS};
+	struct rank_child zero;
+	struct tcp_answer answer;
+	struct tcp_verdict verdict = {0};
+	int fd;
+
+	new_door();
+	zero = rank_spawn(&args, 0);
+	fd = knock();
+	if (right_answer(fd, 1, 2, &answer) != 0 ||
+	    send(fd, &answer, sizeof(answer), MSG_NOSIGNAL) < 0 ||
+	    listen_for(fd, &verdict, sizeof(verdict)) != sizeof(verdict) ||
+	    verdict.type != TCP_WELCOME)
+		diag("not let in");
+	if (len > 0)
+		send(fd, data, len, MSG_NOSIGNAL);
+	shutdown(fd, SHUT_WR);
+	listen_for(fd, (char[256]){0}, 256);
+	close(fd);
+	return rank_collect(zero);
+}
+
+static void test_insider(void)
+{
+	struct {
+		struct tcp_frame head;
+		struct boot_peer peer;
+	} m = {.head = {.type = TCP_PIECE,
+			.round = 1,
+			.len = sizeof(struct boot_peer),
+			.timeout_ms = LONG_MS}};
+	int wrong = 0;
+
+	is_int(insider(&m, sizeof(m)).code, 0, "a right piece");
+	for (size_t len = 0; len < sizeof(m); len += 3)
+		wrong += insider(&m, len).code != COLL_ERR_PEER_LOST;
+	is_int(wrong, 0, "a piece that stops early is a lost rank, wherever it stops");
+	wrong = 0;
+	for (size_t i = 0; i < offsetof(struct tcp_frame, timeout_ms); i++) {
+		((uint8_t *)&m)[i] ^= 0x81;
+		wrong += insider(&m, sizeof(m)).code == 0;
+		((uint8_t *)&m)[i] ^= 0x81;
+	}
+	is_int(wrong, 0, "a wrong byte in a piece's head is an error, whichever it is");
+}
+
+/* A rank 0 that is none: says data to rank 1 and hangs up; rank 1's result. */
+static struct rank_result impostor(const void *data, size_t len)
+{
+	struct rank_args args = {.root = root, .nranks = 2, .timeout_ms = 100};
+	int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), peer;
+	struct rank_child child;
+
+	new_door();
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(fd, (struct sockaddr *)&door, sizeof(door)) < 0 || listen(fd, 8) < 0)
+		bail_out("cannot listen at %s: %s", root, strerror(errno));
+	child = rank_spawn(&args, 1);
+	peer = accept(fd, NULL, NULL);
+	if (len > 0)
+		send(peer, data, len, MSG_NOSIGNAL);
+	shutdown(peer, SHUT_WR);
+	close(fd);
+	listen_for(peer, (char[256]){0}, 256);
+	close(peer);
+	return rank_collect(child);
+}
+
+static void test_impostor(void)
+{
+	struct {
+		struct tcp_challenge challenge;
+		struct tcp_verdict verdict;
+		char text[64];
+	} m = {.challenge = {.version = TCP_VERSION}, .verdict = {.type = TCP_REFUSED}};
+	struct rank_result result;
+	int wrong = 0;
+
+	result = impostor("HTTP/1.1 400 Bad Request\r\n\r\n", 28);
+	is_int(result.code, COLL_ERR_INVALID_ARGUMENT, "a web server in rank 0's place");
+	has_str(result.text, "is not a libcoll meeting point", "is told from rank 0");
+	memcpy(m.challenge.magic, tcp_magic, sizeof(tcp_magic));
+	m.challenge.version = TCP_VERSION + 1;
+	result = impostor(&m, sizeof(m.challenge));
+	is_int(result.code, COLL_ERR_UNSUPPORTED, "a rank 0 of another version");
+	has_str(result.text, "speaks bootstrap protocol 2, this rank's 1", "both are named");
+	m.challenge.version = TCP_VERSION;
+	for (size_t len = 0; len <= sizeof(m); len += 5)
+		wrong += impostor(&m, len).code == 0;
+	for (uint32_t type = 0; type < 4; type++) {
+		m.verdict.type = type;
+		m.verdict.text_len = type * 500000000;
+		wrong += impostor(&m, sizeof(m)).code == 0;
+	}
+	is_int(wrong, 0, "a rank 0 without the key leads to an error");
+}
+
+int main(void)
+{
+	signal(SIGPIPE, SIG_IGN);
+	test_strangers("connect and close", strangers_connect_and_close, 0);
+	test_strangers("silence", strangers_silent, 0);
+	test_strangers("other protocols", strangers_http, 0);
+	test_strangers("noise", strangers_random, 0);
+	test_strangers("the right magic", strangers_right_magic, 0);
+	test_strangers("300 at once", strangers_many, 0);
+	test_strangers("300 at once, 40 descriptors", strangers_many, 40);
+	test_strangers("cut answers", strangers_cut, 0);
+	test_strangers("answers with a wrong bit", strangers_flip, 0);
+	test_drip();
+	test_insider();
+	test_impostor();
+	return done_testing();
+}

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* boot_test.c - ranks meet and exchange: in memory, over TCP, over the caller's function. */
+#include "../../core/boot_tcp.h"
+#include "../../core/error.h"
+#include "boot_harness.h"
+
+#include <stdatomic.h>
+
+/* ------------------------------------------------------------------- in memory -- */
+
+struct local_rank {
+	pthread_t thread;
+	struct boot *boot;
+	int code;
+	char text[TEXT];
+	int64_t timeout_ms;
+};
+
+static void *local_work(void *arg)
+{
+	struct local_rank *rank = arg;
+
+	rank->code = check_meeting(rank->boot, NULL);
+	if (rank->code)
+		snprintf(rank->text, sizeof(rank->text), "%s", error_text());
+	boot_close(rank->boot);
+	return NULL;
+}
+
+static void test_local(int n)
+{
+	struct local_rank ranks[16];
+	struct boot *boots[16];
+	int failed = 0;
+
+	is_int(boot_open_local(boots, n), 0, "%d ranks in memory", n);
+	ok(boot_in_process(boots[n - 1]), "they know that they share a process");
+	for (int r = 0; r < n; r++) {
+		ranks[r] = (struct local_rank){.boot = boots[r]};
+		pthread_create(&ranks[r].thread, NULL, local_work, &ranks[r]);
+	}
+	for (int r = 0; r < n; r++) {
+		pthread_join(ranks[r].thread, NULL);
+		failed += ranks[r].code != 0;
+		if (ranks[r].code)
+			diag("rank %d: %s", r, ranks[r].text);
+	}
+	is_int(failed, 0, "%d ranks in memory exchange", n);
+}
+
+static void *local_exchange_once(void *arg)
+{
+	struct local_rank *rank = arg;
+	int in = 1, out[8];
+
+	rank->code = boot_exchange(rank->boot, &in, out, sizeof(in), rank->timeout_ms);
+	snprintf(rank->text, sizeof(rank->text), "%s", error_text());
+	return NULL;
+}
+
+static void test_local_timeout(void)
+{
+	struct boot *boots[8];
+	struct local_rank one = {.timeout_ms = 300};
+	int in = 1, out[8];
+
+	boot_open_local(boots, 8);
+	one.boot = boots[1];
+	pthread_create(&one.thread, NULL, local_exchange_once, &one);
+	pthread_join(one.thread, NULL);
+	is_int(one.code, COLL_ERR_TIMEOUT, "a rank alone in memory times out");
+	is_str(one.text, "ranks 0, 2-7 of 8 have not been heard from after 0.3 s",
+	       "the others are named");
+	is_int(boot_exchange(boots[0], &in, out, sizeof(in), LONG_MS), COLL_ERR_TIMEOUT,
+	       "a latecomer gets the same error");
+	is_int(boot_exchange(boots[1], &in, out, sizeof(in), LONG_MS), COLL_ERR_TIMEOUT,
+	       "and it stays");
+	for (int r = 0; r < 8; r++)
+		boot_close(boots[r]);
+}
+
+static void test_local_leaving(void)
+{
+	struct boot *boots[2];
+	struct local_rank one = {.timeout_ms = LONG_MS};
+
+	boot_open_local(boots, 2);
+	one.boot = boots[0];
+	pthread_create(&one.thread, NULL, local_exchange_once, &one);
+	pause_ms(20);
+	boot_close(boots[1]);
+	pthread_join(one.thread, NULL);
+	is_int(one.code, COLL_ERR_PEER_LOST, "a rank in memory that leaves is an error");
+	has_str(one.text, "rank 1 has left", "that names it");
+	boot_close(boots[0]);
+}
+
+static void test_local_mismatch(void)
+{
+	struct boot *boots[2];
+	struct local_rank one = {.timeout_ms = LONG_MS};
+	char in[9] = "", out[18];
+	int code;
+
+	boot_open_local(boots, 2);
+	one.boot = boots[0];
+	pthread_create(&one.thread, NULL, local_exchange_once, &one);
+	code = boot_exchange(boots[1], in, out, 9, LONG_MS);
+	pthread_join(one.thread, NULL);
+	is_int(code, COLL_ERR_MISMATCH, "lengths differ in memory");
+	is_int(one.code, COLL_ERR_MISMATCH, "both see it");
+	boot_close(boots[0]);
+	boot_close(boots[1]);
+}
+
+/* -------------------------------------------------------------------- over TCP -- */
+
+/* Rank 0 is this process (it has made the id), the others are children. */
+static int run_all(const struct rank_args *args)
+{
+	struct rank_child children[64];
+	struct rank_result result;
+	int failed = 0;
+
+	for (int r = 1; r < args->nranks; r++)
+		children[r] = rank_spawn(args, r);
+	for (int r = 0; r < args->nranks; r++) {
+		result = r == 0 ? rank_run(args, 0) : rank_collect(children[r]);
+		if (result.code)
+			diag("rank %d: %s", r, result.text);
+		failed += result.code != 0;
+	}
+	return failed;
+}
+
+static int work_in_process(struct boot *boot, void *arg)
+{
+	int code = check_meeting(boot, arg);
+
+	if (code == 0 && boot_in_process(boot) != (boot_nranks(boot) == 1))
+		code = error_set(COLL_ERR_INTERNAL, "wrong about who shares a process");
+	return code;
+}
+
+static void test_id(int n, const char *interface_name)
+{
+	char id[COLL_UNIQUE_ID_SIZE];
+	struct rank_args args = {.id = id,
+				 .nranks = n,
+				 .timeout_ms = LONG_MS,
+				 .work = work_in_process,
+				 .interface_name = interface_name};
+
+	if (!ok(boot_make_id(id, sizeof(id), interface_name) == 0, "an id%s%s",
+		interface_name ? " for " : "", interface_name ? interface_name : ""))
+		diag("%s", error_text());
+	is_int(run_all(&args), 0, "%d processes meet by an id", n);
+}
+
+static void test_root(const char *host, int n, const char *key)
+{
+	char root[64];
+	struct rank_args args = {.root = root,
+				 .nranks = n,
+				 .key = key,
+				 .timeout_ms = LONG_MS,
+				 .work = work_in_process};
+
+	snprintf(root, sizeof(root), "%s:%d", host, free_port());
+	is_int(run_all(&args), 0, "%d processes meet at %s", n, host);
+	is_int(run_all(&args), 0, "and once more at the same port");
+}
+
+static void *thread_rank(void *arg)
+{
+	struct local_rank *rank = arg;
+
+	rank->code = boot_in_process(rank->boot) ? check_meeting(rank->boot, NULL) : -1;
+	return NULL;
+}
+
+struct thread_open {
+	pthread_t thread;
+	const char *id;
+	int rank, code;
+};
+
+static void *thread_open(void *arg)
+{
+	struct thread_open *o = arg;
+	struct local_rank rank = {0};
+
+	o->code = boot_open_id(&rank.boot, o->id, o->rank, 4, NULL, LONG_MS);
+	if (o->code == 0) {
+		thread_rank(&rank);
+		o->code = rank.code;
+	}
+	boot_close(rank.boot);
+	return NULL;
+}
+
+static void test_id_threads(void)
+{
+	char id[COLL_UNIQUE_ID_SIZE];
+	struct thread_open ranks[4];
+	int failed = 0;
+
+	boot_make_id(id, sizeof(id), NULL);
+	for (int r = 0; r < 4; r++) {
+		ranks[r] = (struct thread_open){.id = id, .rank = r};
+		pthread_create(&ranks[r].thread, NULL, thread_open, &ranks[r]);
+	}
+	for (int r = 0; r < 4; r++) {
+		pthread_join(ranks[r].thread, NULL);
+		failed += ranks[r].code != 0;
+	}
+	is_int(failed, 0, "threads meet by an id, and know that they share a process");
+}
+
+/* Large pieces do not fit into a socket's buffer. */
+static int work_large(struct boot *boot, void *arg)
+{
+	size_t len = 3 << 20, n = (size_t)boot_nranks(boot);
+	char *in = malloc(len), *out = malloc(n * len);
+	int code, bad = 0;
+
+	(void)arg;
+	memset(in, 'a' + boot_rank(boot), len);
+	code = boot_exchange(boot, in, out, len, LONG_MS);
+	for (size_t i = 0; code == 0 && i < n * len; i++)
+		bad += out[i] != (char)('a' + i / len);
+	free(in);
+	free(out);
+	return bad ? error_set(COLL_ERR_INTERNAL, "%d wrong bytes", bad) : code;
+}
+
+static void test_large(void)
+{
+	char id[COLL_UNIQUE_ID_SIZE];
+	struct rank_args args = {.id = id, .nranks = 5, .timeout_ms = LONG_MS, .work = work_large};
+
+	boot_make_id(id, sizeof(id), "");
+	is_int(run_all(&args), 0, "pieces of 3 MiB");
+}
+
+/* ------------------------------------------------------- the caller's function -- */
+
+static int32_t user_fn(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
+{
+	return boot_exchange(user, in, out, len, timeout_ms);
+}
+
+static int32_t user_failing(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
+{
+	(void)user, (void)in, (void)out, (void)len, (void)timeout_ms;
+	return 42;
+}
+
+static void *user_rank(void *arg)
+{
+	struct local_rank *rank = arg;
+	struct boot *boot;
+
+	rank->code = boot_open_user(&boot, user_fn, rank->boot, boot_rank(rank->boot),
+				    boot_nranks(rank->boot), LONG_MS);
+	if (rank->code == 0)
+		rank->code = check_meeting(boot, NULL);
+	boot_close(boot);
+	boot_close(rank->boot);
+	return NULL;
+}
+
+static void test_user(int n)
+{
+	struct local_rank ranks[16];
+	struct boot *boots[16];
+	int failed = 0;
+
+	boot_open_local(boots, n);
+	for (int r = 0; r < n; r++) {
+		ranks[r] = (struct local_rank){.boot = boots[r]};
+		pthread_create(&ranks[r].thread, NULL, user_rank, &ranks[r]);
+	}
+	for (int r = 0; r < n; r++) {
+		pthread_join(ranks[r].thread, NULL);
+		failed += ranks[r].code != 0;
+	}
+	is_int(failed, 0, "%d ranks meet over the caller's exchange", n);
+}
+
+static void test_user_failing(void)
+{
+	struct boot *boot;
+
+	is_int(boot_open_user(&boot, user_failing, NULL, 0, 2, LONG_MS), COLL_ERR_REMOTE,
+	       "the caller's exchange fails");
+	has_str(error_text(), "the application's exchange returned 42 on rank 0", "its result");
+	ok(boot == NULL, "and there is no boot");
+}
+
+/* Answers for two ranks; the lengths of the texts come back as the test wants them. */
+struct liar {
+	uint64_t lens[2];
+	int lying;
+	size_t asked; /* the longest piece that was exchanged */
+};
+
+static int32_t liar_exchange(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
+{
+	struct liar *liar = user;
+
+	(void)timeout_ms;
+	if (len > liar->asked)
+		liar->asked = len;
+	if (liar->lying && len == sizeof(liar->lens[0])) {
+		memcpy(out, liar->lens, sizeof(liar->lens));
+		return 0;
+	}
+	memcpy(out, in, len);
+	memcpy((char *)out + len, in, len);
+	return 0;
+}
+
+/* Rank 0 exchanges "hello" while the lengths of both texts are altered on the way. */
+static void test_altered(uint64_t own, uint64_t other, const char *words)
+{
+	struct liar liar = {.lens = {own, other}};
+	struct boot *boot;
+	char **texts = NULL;
+
+	if (boot_open_user(&boot, liar_exchange, &liar, 0, 2, LONG_MS))
+		bail_out("%s", error_text());
+	liar.lying = 1;
+	liar.asked = 0;
+	is_int(boot_exchange_text(boot, "hello", &texts, LONG_MS), COLL_ERR_REMOTE,
+	       "lengths %llu and %llu for a text of 5 bytes", (unsigned long long)own,
+	       (unsigned long long)other);
+	has_str(error_text(), words, "says which is wrong");
+	has_str(error_text(), "altered bytes on the way", "and why");
+	ok(texts == NULL && liar.asked == sizeof(uint64_t), "no text is exchanged");
+	boot_texts_free(boot, texts);
+	boot_close(boot);
+}
+
+static void test_altered_lengths(void)
+{
+	test_altered(0, 5, "the text of rank 0 came back as 0 instead of 5");
+	test_altered(6, 5, "the text of rank 0 came back as 6 instead of 5");
+	test_altered(5 + (1 << 24), 5, "came back as 16777221 instead of 5");
+	test_altered(UINT64_MAX, 5, "came back as 18446744073709551615 instead of 5");
+	test_altered(5, 5 + (1 << 24), "rank 1 announces a text of 16777221 bytes");
+	test_altered(5, UINT64_MAX, "rank 1 announces a text of 18446744073709551615 bytes");
+}
+
+enum { LONGEST_TEXT = 256 << 10 };
+
+struct long_rank {
+	struct local_rank rank;
+	size_t len;
+};
+
+static void *long_text_rank(void *arg)
+{
+	struct long_rank *r = arg;
+	char *text = malloc(r->len + 1), **texts = NULL;
+
+	memset(text, 'x', r->len);
+	text[r->len] = '\0';
+	r->rank.code = boot_exchange_text(r->rank.boot, text, &texts, LONG_MS);
+	snprintf(r->rank.text, sizeof(r->rank.text), "%s", r->rank.code ? error_text() : "");
+	if (r->rank.code == 0 && strlen(texts[1]) != LONGEST_TEXT)
+		r->rank.code = -1;
+	boot_texts_free(r->rank.boot, texts);
+	free(text);
+	return NULL;
+}
+
+/* Rank 1 has a text of len bytes, the others have short ones. */
+static void test_long_text(size_t len, int code, const char *words)
+{
+	struct long_rank ranks[3];
+	struct boot *boots[3];
+
+	boot_open_local(boots, 3);
+	for (int r = 0; r < 3; r++) {
+		ranks[r] = (struct long_rank){.rank.boot = boots[r], .len = r == 1 ? len : 3};
+		pthread_create(&ranks[r].rank.thread, NULL, long_text_rank, &ranks[r]);
+	}
+	for (int r = 0; r < 3; r++) {
+		pthread_join(ranks[r].rank.thread, NULL);
+		is_int(ranks[r].rank.code, code, "a text of %zu bytes: rank %d", len, r);
+		has_str(ranks[r].rank.text, words, "its words");
+	}
+	for (int r = 0; r < 3; r++)
+		boot_close(boots[r]);
+}
+
+/* ------------------------------------------------------------------- giving up -- */
+
+static _Atomic int aborted;
+
+static void *abort_soon(void *arg)
+{
+	(void)arg;
+	pause_ms(300);
+	atomic_store(&aborted, 1);
+	return NULL;
+}
+
+/* A rank that nobody meets is aborted by another thread. */
+static void test_watch(int rank)
+{
+	char id[COLL_UNIQUE_ID_SIZE];
+	struct boot *parents[2], *boot = NULL;
+	pthread_t thread;
+	int64_t begin = boot_now();
+	int code;
+
+	atomic_store(&aborted, 0);
+	if (boot_open_local(parents, 2) || boot_make_id(id, sizeof(id), NULL) ||
+	    pthread_create(&thread, NULL, abort_soon, NULL))
+		bail_out("%s", error_text());
+	boot_watch(parents[rank], &aborted);
+	code = boot_open_derived(&boot, parents[rank], id, rank, 2, NULL, LONG_MS);
+	is_int(code, COLL_ERR_ABORTED, "rank %d, which meets nobody, is aborted", rank);
+	diag("%s", error_text());
+	ok(boot == NULL && boot_now() - begin < LONG_MS / 2, "long before its time is out");
+	code = boot_exchange(parents[rank], &rank, parents, 0, LONG_MS);
+	is_int(code, COLL_ERR_ABORTED, "its first meeting is over too");
+	code = boot_exchange(parents[!rank], &rank, parents, 0, LONG_MS);
+	is_int(code, COLL_ERR_REMOTE, "and the other rank there");
+	ok(strstr(error_text(), rank ? "rank 1 aborted" : "rank 0 aborted") != NULL, "is told: %s",
+	   error_text());
+	pthread_join(thread, NULL);
+	boot_close(parents[0]);
+	boot_close(parents[1]);
+	if (rank && !boot_open_id(&boot, id, 0, 1, NULL, LONG_MS))
+		boot_close(boot);
+}
+
+int main(void)
+{
+	static const int sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		test_id(sizes[i], NULL);
+		test_local(sizes[i]);
+	}
+	test_id(3, "lo");
+	test_id(3, "127.0.0.1");
+	test_root("127.0.0.1", 4, NULL);
+	test_root("localhost", 3, "a key");
+	test_root("127.0.0.1", 1, NULL);
+	if (have_ipv6()) {
+		test_root("[::1]", 3, "a key");
+		test_id(3, "::1");
+	} else {
+		skip(4, "no IPv6 here");
+	}
+	test_large();
+	test_id_threads();
+	test_user(1);
+	test_user(4);
+	test_user_failing();
+	test_altered_lengths();
+	test_long_text(LONGEST_TEXT, 0, "");
+	test_long_text(LONGEST_TEXT + 1, COLL_ERR_REMOTE,
+		       "rank 1 announces a text of 262145 bytes");
+	test_local_timeout();
+	test_local_leaving();
+	test_local_mismatch();
+	test_watch(0);
+	test_watch(1);
+	return done_testing();
+}

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* choose_test.c - rules as text and as data, and the choice they make; from inside the core. */
+#include "conf_dir.h"
+#include "../../core/algo.h"
+#include "../../core/choose.h"
+
+#include <coll/backend.h>
+
+static struct rules parse(int kind, const char *text)
+{
+	struct rules rules = {0};
+	struct rules_fault fault = {.text = ""};
+
+	ok(rules_parse(kind, text, &rules, &fault) == 0, "'%s' is read%s%s", text,
+	   fault.text[0] ? ": " : "", fault.text);
+	return rules;
+}
+
+/* -------------------------------------------------------------------------- text -- */
+
+static void test_ranges(void)
+{
+	struct rules r = parse(COLL_KIND_ALLREDUCE, " ring\tbytes 4K-1m  ranks 3-  ,ring nodes -7,"
+						    "ring bytes -8 ranks 5,ring bytes 2G- memory "
+						    "host,ring memory cuda,ring bytes 0");
+
+	is_int(r.count, 6, "six rules");
+	is_int((long)r.rule[0].bytes_min, 4096, "K");
+	is_int((long)r.rule[0].bytes_max, 1 << 20, "m");
+	is_int(r.rule[0].ranks_min, 3, "from");
+	is_int(r.rule[0].ranks_max, INT32_MAX, "without end");
+	is_int(r.rule[1].nodes_min, 1, "without beginning");
+	is_int(r.rule[1].nodes_max, 7, "to");
+	ok(r.rule[1].bytes_min == 0 && r.rule[1].bytes_max == UINT64_MAX,
+	   "no condition: any bytes");
+	is_int((long)r.rule[2].bytes_max, 8, "up to 8 bytes");
+	ok(r.rule[2].ranks_min == 5 && r.rule[2].ranks_max == 5, "exactly 5");
+	ok(r.rule[3].bytes_min == UINT64_C(2) << 30 && r.rule[3].bytes_max == UINT64_MAX, "2G-");
+	is_int(r.rule[3].memory, COLL_MEM_HOST, "host memory");
+	ok(r.rule[4].memory & COLL_MEM_CUDA && !(r.rule[4].memory & COLL_MEM_HOST), "cuda memory");
+	ok(r.rule[5].bytes_min == 0 && r.rule[5].bytes_max == 0, "no bytes at all");
+}
+
+static void test_matches(void)
+{
+	struct rules r = parse(COLL_KIND_ALLREDUCE, "ring bytes 64-128 ranks 2-4 memory host");
+	struct shape s = {COLL_KIND_ALLREDUCE, 2, 1, 64, COLL_MEM_HOST};
+
+	ok(rule_matches(&r.rule[0], &s), "the lower ends are included");
+	s.bytes = 128;
+	s.nranks = 4;
+	ok(rule_matches(&r.rule[0], &s), "the upper ends are included");
+	s.bytes = 129;
+	ok(!rule_matches(&r.rule[0], &s), "one byte more");
+	s.bytes = 63;
+	ok(!rule_matches(&r.rule[0], &s), "one byte less");
+	s.bytes = 64;
+	s.nranks = 5;
+	ok(!rule_matches(&r.rule[0], &s), "one rank more");
+	s.nranks = 2;
+	s.memory = COLL_MEM_CUDA;
+	ok(!rule_matches(&r.rule[0], &s), "other memory");
+}
+
+static void test_refused(void)
+{
+	static const struct {
+		int kind;
+		const char *text, *piece;
+	} bad[] = {
+		{COLL_KIND_ALLREDUCE, "", "rule 1 lacks the name of an algorithm of allreduce"},
+		{COLL_KIND_ALLREDUCE, "ring,", "rule 2 lacks the name"},
+		{COLL_KIND_ALLREDUCE, "ring,,ring", "rule 2 lacks the name"},
+		{COLL_KIND_ALLREDUCE, "rinng",
+		 "rule 1: 'rinng' is no algorithm of allreduce: "
+		 "expected one of ring, "},
+		{COLL_KIND_BARRIER, "ring",
+		 "'ring' is no algorithm of barrier: expected one of "
+		 "dissemination"},
+		{COLL_KIND_ALLREDUCE, "ring, ring byts 4",
+		 "rule 2: 'byts' is no condition: "
+		 "expected bytes, ranks, nodes or memory"},
+		{COLL_KIND_ALLREDUCE, "ring ring", "'ring' is no condition"},
+		{COLL_KIND_ALLREDUCE, "ring bytes", "rule 1 is no range of bytes"},
+		{COLL_KIND_ALLREDUCE, "ring bytes -", "'-' is no range of bytes"},
+		{COLL_KIND_ALLREDUCE, "ring bytes 4-2", "'4-2' is no range of bytes"},
+		{COLL_KIND_ALLREDUCE, "ring bytes 4--9", "'4--9' is no range"},
+		{COLL_KIND_ALLREDUCE, "ring bytes 4-9x", "'4-9x' is no range"},
+		{COLL_KIND_ALLREDUCE, "ring bytes 4T-", "'4T-' is no range"},
+		{COLL_KIND_ALLREDUCE, "ring bytes 1.5M-", "'1.5M-' is no range"},
+		{COLL_KIND_ALLREDUCE, "ring bytes 9223372036854775808-", "is no range"},
+		{COLL_KIND_ALLREDUCE, "ring bytes 99999999999999999999-", "is no range"},
+		{COLL_KIND_ALLREDUCE, "ring bytes 17179869184G-", "is no range"},
+		{COLL_KIND_ALLREDUCE, "ring ranks 0-4", "'0-4' is no range of ranks"},
+		{COLL_KIND_ALLREDUCE, "ring ranks 4K-", "'4K-' is no range of ranks"},
+		{COLL_KIND_ALLREDUCE, "ring ranks 2147483648-", "is no range of ranks"},
+		{COLL_KIND_ALLREDUCE, "ring nodes x", "'x' is no range of nodes"},
+		{COLL_KIND_ALLREDUCE, "ring memory gpu",
+		 "'gpu' is no memory: expected host or cuda"},
+		{COLL_KIND_ALLREDUCE, "ring ranks 2- ranks 4-", "'ranks' is there twice"},
+		{COLL_KIND_BARRIER, "dissemination bytes 4-", "a barrier moves none"},
+		{COLL_KIND_ALLREDUCE,
+		 "ring,ring,ring,ring,ring,ring,ring,ring,ring,ring,ring,ring,"
+		 "ring,ring,ring,ring,ring",
+		 "rule 17 is one too many"},
+		{COLL_KIND_ALLREDUCE, "ri\x1b[31mng", "'ri?[31mng' is no algorithm"},
+	};
+	struct rules_fault fault;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct rules rules = {0};
+
+		is_int(rules_parse(bad[i].kind, bad[i].text, &rules, &fault), -1, "'%s' is refused",
+		       i == sizeof(bad) / sizeof(bad[0]) - 1 ? "an escape" : bad[i].text);
+		has_str(fault.text, bad[i].piece, "and said why");
+	}
+}
+
+/* Bytes may not decide where ranks may call with different counts. */
+static void test_bytes_refused(void)
+{
+	static const int kinds[] = {COLL_KIND_ALLTOALLV, COLL_KIND_GATHERV, COLL_KIND_SCATTERV};
+	struct rules_fault fault;
+	char text[64];
+
+	for (int i = 0; i < 3; i++) {
+		struct rules rules = {0};
+
+		ok(!rules_take_bytes(kinds[i]), "%s has no rules by bytes",
+		   coll_kind_name(kinds[i]));
+		for (int row = 0; row < algo_count(); row++) {
+			if (algo_at(row)->kind != kinds[i])
+				continue;
+			snprintf(text, sizeof(text), "%s bytes 4-", algo_at(row)->name);
+			is_int(rules_parse(kinds[i], text, &rules, &fault), -1, "%s", text);
+			has_str(fault.text, "with different counts", "and said why");
+		}
+	}
+}
+
+/* ----------------------------------------------------------------------- options -- */
+
+static void test_options(void)
+{
+	struct conf *conf = load(NULL, 0, "defaults");
+	struct tuning tuning;
+	char name[48];
+
+	is_int(choose_compile(conf, &tuning), 0, "the built-in rules are read");
+	for (int kind = 1; kind <= RULES_KINDS; kind++) {
+		const struct rules *r = &tuning.rules[kind - 1];
+
+		choose_option(kind, name);
+		ok(conf_find(conf, name) != NULL, "there is %s", name);
+		is_int(r->given, 0, "nobody has set it");
+		ok(r->count <= RULES_MAX - RULES_GIVEN_MAX, "room for the user's");
+	}
+	conf_free(conf);
+	put("user.conf", "# rules\nallreduce_algorithm = ring ranks 3-, recursive_doublin\n");
+	setenv("COLL_CONFIG", at("user.conf"), 1);
+	conf = load(NULL, COLL_ERR_CONFIG, "a name that does not exist");
+	has_str(error_text(), "user.conf:2: option 'allreduce_algorithm' has the value", "place");
+	has_str(error_text(), "rule 2: 'recursive_doublin' is no algorithm", "word");
+	has_str(error_text(), "; did you mean 'recursive_doubling'?", "guess");
+	conf_free(conf);
+	put("user.conf", "allreduce_algorithm = ring rank 3-\n");
+	conf = load(NULL, COLL_ERR_CONFIG, "a condition that does not exist");
+	has_str(error_text(), "; did you mean 'ranks'?", "guess");
+	conf_free(conf);
+	put("user.conf", "allreduce_algorithm = ring ranks 3-\nnode_size = 4\nsegment=8K\n");
+	conf = load(NULL, 0, "a rule in a file");
+	setenv("COLL_BROADCAST_ALGORITHM", "binomial bytes 7", 1);
+	conf_free(conf);
+	conf = load(NULL, 0, "and one in the environment");
+	is_int(choose_compile(conf, &tuning), 0, "compiled");
+	is_int(tuning.rules[COLL_KIND_ALLREDUCE - 1].given, 1, "one rule for allreduce");
+	ok(tuning.rules[COLL_KIND_ALLREDUCE - 1].count > 1, "then the built-in ones");
+	is_int(tuning.rules[COLL_KIND_BROADCAST - 1].given, 1, "one for broadcast");
+	is_int(tuning.node_size, 4, "node_size");
+	is_int((long)tuning.segment, 8192, "segment");
+	conf_free(conf);
+	unsetenv("COLL_BROADCAST_ALGORITHM");
+	unsetenv("COLL_CONFIG");
+}
+
+static void test_reproducible(void)
+{
+	struct conf *conf;
+	struct tuning tuning;
+
+	setenv("COLL_REPRODUCIBLE", "yes", 1);
+	conf = load(NULL, 0, "reproducible");
+	is_int(choose_compile(conf, &tuning), 0, "with the built-in rules");
+	is_int(choose_needs(&tuning, COLL_KIND_REDUCE), COLL_ALGORITHM_CANONICAL, "reductions");
+	is_int(choose_needs(&tuning, COLL_KIND_BROADCAST), 0, "but nothing else");
+	conf_free(conf);
+	setenv("COLL_ALLREDUCE_ALGORITHM", "ring", 1);
+	setenv("COLL_BROADCAST_ALGORITHM", "binomial", 1);
+	conf = load(NULL, 0, "reproducible, and an algorithm that is not");
+	is_int(choose_compile(conf, &tuning), COLL_ERR_CONFIG, "contradict each other");
+	has_str(error_text(), "COLL_ALLREDUCE_ALGORITHM: option 'allreduce_algorithm' names 'ring'",
+		"named");
+	has_str(error_text(), "COLL_REPRODUCIBLE sets 'reproducible = yes'", "both");
+	conf_free(conf);
+	unsetenv("COLL_REPRODUCIBLE");
+	unsetenv("COLL_ALLREDUCE_ALGORITHM");
+	unsetenv("COLL_BROADCAST_ALGORITHM");
+}
+
+static void test_differences(void)
+{
+	struct conf *conf = load(NULL, 0, "defaults");
+	struct tuning a, b;
+	char text[256];
+
+	is_int(choose_compile(conf, &a), 0, "one rank");
+	memset(&b, 0xff, sizeof(b));
+	is_int(choose_compile(conf, &b), 0, "another one");
+	ok(memcmp(&a, &b, sizeof(a)) == 0 && choose_hash(&a) == choose_hash(&b), "are the same");
+	conf_free(conf);
+	setenv("COLL_ALLREDUCE_ALGORITHM", "ring", 1);
+	setenv("COLL_SEGMENT", "4K", 1);
+	conf = load(NULL, 0, "others");
+	is_int(choose_compile(conf, &b), 0, "compiled");
+	ok(choose_hash(&a) != choose_hash(&b) && a.table == b.table, "hashes differ");
+	choose_differences(&a, &b, text, sizeof(text));
+	is_str(text, "'segment', 'allreduce_algorithm'", "named");
+	conf_free(conf);
+	unsetenv("COLL_ALLREDUCE_ALGORITHM");
+	unsetenv("COLL_SEGMENT");
+}
+
+/* ------------------------------------------------------------------------ choice -- */
+
+/* A tuning with these rules for allreduce, and then the built-in ones if `builtin`. */
+static struct tuning with(const char *text, int builtin)
+{
+	struct conf *conf;
+	struct tuning t;
+
+	setenv("COLL_ALLREDUCE_ALGORITHM", text, 1);
+	conf = load(NULL, 0, text);
+	is_int(choose_compile(conf, &t), 0, "compiled");
+	conf_free(conf);
+	unsetenv("COLL_ALLREDUCE_ALGORITHM");
+	if (!builtin)
+		t.rules[COLL_KIND_ALLREDUCE - 1].count = t.rules[COLL_KIND_ALLREDUCE - 1].given;
+	return t;
+}
+
+static const char *chosen(const struct tuning *t, int nranks, uint64_t bytes, uint32_t needs)
+{
+	const struct shape s = {COLL_KIND_ALLREDUCE, nranks, 1, bytes, COLL_MEM_HOST};
+	const int row = choose_row(t, &s, needs);
+
+	return row < 0 ? "nothing" : algo_at(row)->name;
+}
+
+static void test_choice(void)
+{
+	struct tuning t = with("recursive_doubling bytes 0-64 ranks 4-, ring ranks 2-8", 0);
+	const struct shape none = {99, 2, 1, 0, COLL_MEM_HOST};
+
+	is_str(chosen(&t, 4, 64, 0), "recursive_doubling", "the first that matches");
+	is_str(chosen(&t, 4, 65, 0), "ring", "else the next");
+	is_str(chosen(&t, 3, 64, 0), "ring", "by ranks too");
+	is_str(chosen(&t, 9, 65, 0), algo_at(0)->name, "none: the first of the table");
+	is_str(chosen(&t, 4, 65, COLL_ALGORITHM_ORDERED), "recursive_doubling",
+	       "operands in order: passes the rule over");
+	is_str(chosen(&t, 4, 65, 1u << 30), "nothing", "what nobody has");
+	is_int(choose_row(&t, &none, 0), -1, "a kind that nobody knows");
+	t = with("ring bytes 100-", 1);
+	is_str(chosen(&t, 4, 100, 0), "ring", "the user's rule");
+	is_str(chosen(&t, 4, 99, 0), "recursive_doubling", "and the built-in ones below");
+	t.rules[0].rule[0].algorithm = 12345;
+	is_str(chosen(&t, 4, 100, 0), "recursive_doubling", "a row that does not exist");
+	t.rules[0].count = 1 << 30;
+	is_str(chosen(&t, 4, 99, 0), "recursive_doubling", "and more rules than there is room");
+}
+
+static void test_reach(void)
+{
+	struct tuning t =
+		with("recursive_doubling bytes 0-64 ranks 4-, ring, recursive_doubling", 0);
+	const char *why;
+	int32_t reach;
+
+	is_int(choose_reach(&t, 0, 4, 0, &reach, &why), 0, "rule 0 on 4 ranks");
+	is_int(reach, COLL_REACH_CALLS, "counts");
+	is_int(choose_reach(&t, 0, 3, 0, &reach, &why), 0, "rule 0 on 3 ranks");
+	is_int(reach, COLL_REACH_NONE, "never counts");
+	is_str(why, "it is for other numbers of ranks", "said");
+	is_int(choose_reach(&t, 1, 3, 1, &reach, &why), 0, "rule 1");
+	is_int(reach, COLL_REACH_CALLS, "counts");
+	is_int(choose_reach(&t, 2, 3, 1, &reach, &why), 0, "rule 2");
+	is_int(reach, COLL_REACH_ORDERED, "for operations that do not commute");
+	is_str(why, "only operations that do not commute get to it", "said");
+	t = with("ring, ring ranks 2", 0);
+	is_int(choose_reach(&t, 1, 2, 1, &reach, &why), 0, "behind a rule for every call");
+	is_int(reach, COLL_REACH_NONE, "nobody gets there");
+	is_str(why, "the rules before it take every call", "said");
+	is_int(choose_reach(&t, 1, 4, 1, &reach, &why), 0, "on other ranks");
+	is_str(why, "it is for other numbers of ranks", "said");
+	is_int(choose_reach(&t, -1, 2, 1, &reach, &why), COLL_ERR_INVALID_ARGUMENT, "before");
+	is_int(choose_reach(&t, choose_rule_count(&t), 2, 1, &reach, &why),
+	       COLL_ERR_INVALID_ARGUMENT, "beyond");
+	is_int(choose_reach(&t, 0, 0, 0, &reach, &why), COLL_ERR_INVALID_ARGUMENT, "no ranks");
+	is_int(choose_reach(&t, 0, 2, 3, &reach, &why), COLL_ERR_INVALID_ARGUMENT, "more nodes");
+}
+
+/* -------------------------------------------------------------------------- fuzz -- */
+
+static uint64_t fuzz_state = 88172645463325252u;
+
+static uint32_t fuzz_random(uint32_t below)
+{
+	fuzz_state ^= fuzz_state << 13;
+	fuzz_state ^= fuzz_state >> 7;
+	fuzz_state ^= fuzz_state << 17;
+	return (uint32_t)(fuzz_state >> 33) % below;
+}
+
+static void fuzz_add(char *text, size_t size, const char *piece)
+{
+	size_t len = strlen(text);
+
+	snprintf(text + len, size - len, "%s", piece);
+}
+
+static void fuzz_range(char *text, size_t size, const char *name, int sizes)
+{
+	static const char *const units[] = {"", "", "K", "M"};
+	const uint32_t low = 1 + fuzz_random(12), high = low + fuzz_random(12);
+	const char *unit = sizes ? units[fuzz_random(4)] : "";
+	char range[64];
+
+	switch (fuzz_random(4)) {
+	case 0: snprintf(range, sizeof(range), " %s %u%s-%u%s", name, low, unit, high, unit); break;
+	case 1: snprintf(range, sizeof(range), " %s %u%s-", name, low, unit); break;
+	case 2: snprintf(range, sizeof(range), " %s -%u%s", name, high, unit); break;
+	default: snprintf(range, sizeof(range), " %s %u%s", name, low, unit); break;
+	}
+	fuzz_add(text, size, range);
+}
+
+/* Rules for the kind, right ones. */
+static void fuzz_rules(int kind, char *text, size_t size)
+{
+	int row[64], rows = 0;
+
+	for (int i = 0; i < algo_count() && rows < 64; i++)
+		if (algo_at(i)->kind == kind)
+			row[rows++] = i;
+	text[0] = '\0';
+	for (uint32_t n = rows ? fuzz_random(6) : 0; n; n--) {
+		fuzz_add(text, size, text[0] ? ", " : "");
+		fuzz_add(text, size, algo_at(row[fuzz_random((uint32_t)rows)])->name);
+		if (rules_take_bytes(kind) && fuzz_random(2))
+			fuzz_range(text, size, "bytes", 1);
+		if (fuzz_random(3) == 0)
+			fuzz_range(text, size, "ranks", 0);
+		if (fuzz_random(3) == 0)
+			fuzz_range(text, size, "nodes", 0);
+		if (fuzz_random(6) == 0)
+			fuzz_add(text, size, fuzz_random(2) ? " memory host" : " memory cuda");
+	}
+}
+
+static int fuzz_has(int row, uint32_t needs)
+{
+	uint32_t flags = algo_at(row)->flags;
+
+	if (flags & COLL_ALGORITHM_CANONICAL)
+		flags |= COLL_ALGORITHM_ORDERED;
+	return (flags & needs) == needs;
+}
+
+/* Is it the choice that the words of rules.h and choose.h ask for? */
+static int fuzz_right(const struct tuning *t, const struct shape *s, uint32_t needs, int row)
+{
+	const struct rules *r = &t->rules[s->kind - 1];
+	const struct algo *a;
+
+	for (int i = 0; i < r->count + algo_count(); i++) {
+		const struct rule *rule = i < r->count ? &r->rule[i] : NULL;
+		const int candidate = rule ? rule->algorithm : i - r->count;
+
+		a = algo_at(candidate);
+		if (a->kind != s->kind || !fuzz_has(candidate, needs))
+			continue;
+		if (!algo_fits(a, s->nranks, s->nnodes))
+			continue;
+		if (!rule || (s->bytes >= rule->bytes_min && s->bytes <= rule->bytes_max &&
+			      s->nranks >= rule->ranks_min && s->nranks <= rule->ranks_max &&
+			      s->nnodes >= rule->nodes_min && s->nnodes <= rule->nodes_max &&
+			      (s->memory & rule->memory) == s->memory))
+			return row == candidate;
+	}
+	return row == -1;
+}
+
+static void test_fuzz_choice(void)
+{
+	static const uint32_t needs[] = {0, COLL_ALGORITHM_ORDERED, COLL_ALGORITHM_CANONICAL};
+	int wrong = 0, refused = 0, differ = 0, found = 0;
+	struct rules_fault fault;
+	struct tuning one, other;
+	char text[1024];
+
+	for (int round = 0; round < 4000; round++) {
+		struct shape s = {.kind = 1 + (int)fuzz_random(RULES_KINDS)};
+
+		memset(&one, 0, sizeof(one));
+		memset(&other, 0, sizeof(other));
+		fuzz_rules(s.kind, text, sizeof(text));
+		if (text[0]) {
+			refused += rules_parse(s.kind, text, &one.rules[s.kind - 1], &fault) != 0;
+			refused += rules_parse(s.kind, text, &other.rules[s.kind - 1], &fault) != 0;
+		}
+		for (int k = 0; k < 50; k++) {
+			const uint32_t need = needs[fuzz_random(3)];
+
+			s.nranks = 1 + (int)fuzz_random(20);
+			s.nnodes = 1 + (int)fuzz_random((uint32_t)s.nranks);
+			s.bytes = (uint64_t)fuzz_random(26) << 10 * fuzz_random(3);
+			s.memory = fuzz_random(4) ? COLL_MEM_HOST : COLL_MEM_CUDA;
+			int row = choose_row(&one, &s, need);
+
+			differ += row != choose_row(&other, &s, need);
+			wrong += !fuzz_right(&one, &s, need, row);
+			found += row >= 0;
+		}
+	}
+	is_int(refused, 0, "4000 tables of right rules are all read");
+	is_int(differ, 0, "200000 calls: two ranks choose the same");
+	is_int(wrong, 0, "and what the rules say, never what does not fit or lacks what is needed");
+	ok(found > 1000, "%d of them found an algorithm", found);
+}
+
+/* A rule is reached on so many ranks exactly if some call chooses it. */
+static void test_fuzz_reach(void)
+{
+	int missed = 0, invented = 0;
+	struct rules_fault fault;
+	const char *why;
+	char text[1024];
+	int32_t reach;
+
+	for (int round = 0; round < 300; round++) {
+		struct shape s = {.kind = COLL_KIND_ALLREDUCE, .nranks = 1 + (int)fuzz_random(20)};
+		struct tuning t = {.table = 0};
+		struct rules *r = &t.rules[s.kind - 1];
+		int seen[RULES_MAX] = {0};
+
+		fuzz_rules(s.kind, text, sizeof(text));
+		if (!text[0] || rules_parse(s.kind, text, r, &fault))
+			continue;
+		s.memory = COLL_MEM_HOST;
+		for (s.nnodes = 1; s.nnodes <= s.nranks; s.nnodes++)
+			for (int k = 0; k < 1000; k++) {
+				s.bytes = (uint64_t)fuzz_random(26) << 10 * fuzz_random(3);
+				s.memory = fuzz_random(2) ? COLL_MEM_HOST : COLL_MEM_CUDA;
+				int i = choose_rule(r, &s, 0);
+
+				if (i >= 0)
+					seen[i] = 1;
+			}
+		for (int i = 0; i < r->count; i++) {
+			choose_reach(&t, i, s.nranks, 0, &reach, &why);
+			missed += seen[i] && reach != COLL_REACH_CALLS;
+			invented += !seen[i] && reach == COLL_REACH_CALLS;
+			if (!seen[i] != (reach != COLL_REACH_CALLS))
+				diag("rule %d on %d ranks: %s", i + 1, s.nranks, text);
+		}
+	}
+	is_int(missed, 0, "what calls get to is said to be reached");
+	is_int(invented, 0, "and nothing else");
+}
+
+static void test_fuzz_text(void)
+{
+	static const char bytes[] =
+		"ring,recursive_doubling bytes 0-64K ranks 4- memory host\t-,KMG";
+	struct rules_fault fault;
+	char text[200];
+	int odd = 0, read = 0;
+
+	for (int round = 0; round < 100000; round++) {
+		const char *seed =
+			"ring bytes 4-8K ranks 2-, recursive_doubling nodes -3 memory host";
+		struct rules rules = {0};
+		size_t len = strlen(seed);
+
+		memcpy(text, seed, len + 1);
+		for (uint32_t k = fuzz_random(5); k; k--)
+			text[fuzz_random((uint32_t)len)] = bytes[fuzz_random(sizeof(bytes) - 1)];
+		if (fuzz_random(4) == 0)
+			text[fuzz_random((uint32_t)len)] = '\0';
+		if (rules_parse(COLL_KIND_ALLREDUCE, text, &rules, &fault))
+			odd += strncmp(fault.text, "rule ", 5) != 0;
+		else
+			odd += ++read && (rules.count < 1 || rules.count > RULES_GIVEN_MAX);
+	}
+	is_int(odd, 0, "100000 mutated texts: read, or refused with a reason");
+	ok(read > 1000 && read < 99000, "%d of them read", read);
+}
+
+int main(void)
+{
+	conf_dir_begin();
+	test_ranges();
+	test_matches();
+	test_refused();
+	test_bytes_refused();
+	test_options();
+	test_reproducible();
+	test_differences();
+	test_choice();
+	test_reach();
+	test_fuzz_choice();
+	test_fuzz_reach();
+	test_fuzz_text();
+	conf_dir_end();
+	return done_testing();
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* conf_file_test.c - configuration files: what is read, what is refused and where. */
+#include "conf_dir.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+
+/* Loads a user's file of that content and expects a fault whose text has `piece`. */
+static void refuse(const char *text, const char *piece)
+{
+	struct conf *conf;
+
+	put("user.conf", text);
+	setenv("COLL_CONFIG", at("user.conf"), 1);
+	conf = load(NULL, COLL_ERR_CONFIG, "refused");
+	has_str(error_text(), piece, "says '%s'", piece);
+	conf_free(conf);
+	unsetenv("COLL_CONFIG");
+}
+
+static void test_lines(void)
+{
+	static const char good[] = "\xef\xbb\xbf# comment\r\n"
+				   "   timeout = 1min ; why\r\n"
+				   "\tpoll: 3us\r\n"
+				   "net.lanes = 7\r\n"
+				   "\r\n"
+				   "  [ net ] ; here\r\n"
+				   "interface = a b = c\r\n"
+				   "interface = eth0\r\n"
+				   "buffer =\r\n";
+	struct conf *conf;
+
+	put("user.conf", good);
+	setenv("COLL_CONFIG", at("user.conf"), 1);
+	conf = load(NULL, 0, "BOM, CRLF, blanks, comments");
+	is_int(declare_net(conf), 0, "declared");
+	is_int(conf_int(conf, "timeout"), 60000000, "comment after the value");
+	is_str(conf_string(conf, "timeout"), "1min", "as written");
+	is_int(conf_int(conf, "poll"), 3, "colon; indented is no continuation");
+	is_str(conf_source(conf, "poll"), at("user.conf:3"), "its line");
+	is_int(conf_int(conf, "net.lanes"), 7, "section written as a prefix");
+	is_str(conf_string(conf, "net.interface"), "eth0", "the later one wins");
+	ok(has_note(conf, "user.conf:8: option 'interface' replaces the value of"), "noted");
+	ok(has_note(conf, "user.conf:9: option 'buffer' has no value"), "empty value noted");
+	ok(!conf_is_set(conf, "net.buffer"), "and left out");
+	conf_free(conf);
+	put("user.conf", "");
+	conf = load(NULL, 0, "empty file");
+	conf_free(conf);
+	setenv("COLL_CONFIG", "/dev/null", 1);
+	conf = load(NULL, 0, "/dev/null");
+	conf_free(conf);
+	unsetenv("COLL_CONFIG");
+}
+
+static void test_refused_lines(void)
+{
+	struct conf *conf;
+	char *big;
+
+	refuse("# x\ntmeout = 5\n",
+	       "user.conf:2: unknown option 'tmeout'; did you mean 'timeout'?");
+	refuse("zzzzzzz = 5\n", "user.conf:1: unknown option 'zzzzzzz'");
+	refuse("Timeout = 5\n", "did you mean 'timeout'?");
+	refuse("\n\ntimeout = soon\n", "user.conf:3: option 'timeout' has the value 'soon': "
+				       "expected a duration such as 20us");
+	refuse("segment = 1K\n", "from 4K to 1G");
+	refuse("timeout = 0\n", "from 1ms to 527040min");
+	refuse("log = loud\n", "expected one of error, warn, info, debug, trace");
+	refuse("reproducible = maybe\n", "expected yes or no");
+	refuse("timeout\n", "user.conf:1: expected 'key = value'");
+	refuse("\n= 5\n", "user.conf:2: expected 'key = value'");
+	refuse("[net\n", "user.conf:1: expected ']'");
+	refuse("[]\n", "user.conf:1: the section's name is empty");
+	refuse("[  ]\n", "user.conf:1: the section's name is empty");
+	refuse("[net] x\n", "user.conf:1: text after ']'");
+	refuse("[abcdefghijklmnopqrstuvwxyz0123456789]\n", "longer than 31 characters");
+	refuse("timeout = 5\rpoll = 3\r", "user.conf:1: control character 0x0d");
+	put_bytes("nul.conf", "timeout = 5\npoll\0 = 3us\n", 23);
+	setenv("COLL_CONFIG", at("nul.conf"), 1);
+	conf = load(NULL, COLL_ERR_CONFIG, "NUL byte");
+	has_str(error_text(), "nul.conf:2: control character 0x00", "named");
+	conf_free(conf);
+	big = malloc((1 << 20) + 2);
+	if (!big)
+		bail_out("memory");
+	memset(big, 'x', (1 << 20) + 1);
+	big[300] = '\0';
+	refuse(big, "user.conf:1: the line is longer than ");
+	big[300] = 'x';
+	put_bytes("big.conf", big, (1 << 20) + 1);
+	setenv("COLL_CONFIG", at("big.conf"), 1);
+	conf = load(NULL, COLL_ERR_CONFIG, "too large");
+	has_str(error_text(), "it is larger than 1 MiB", "said");
+	conf_free(conf);
+	memset(big, '\n', 1 << 20);
+	put_bytes("big.conf", big, 1 << 20);
+	conf = load(NULL, 0, "1 MiB of empty lines");
+	conf_free(conf);
+	memset(big, ' ', 1 << 20);
+	big[0] = '[';
+	big[(1 << 20) - 1] = ']';
+	put_bytes("big.conf", big, 1 << 20);
+	conf = load(NULL, COLL_ERR_CONFIG, "1 MiB in one line, to the last byte");
+	conf_free(conf);
+	free(big);
+	unsetenv("COLL_CONFIG");
+}
+
+/* A wrong line among good ones is reported with its own number. */
+static void test_line_numbers(void)
+{
+	char text[2048], want[64];
+	int bad, line, right = 0;
+	struct conf *conf;
+
+	setenv("COLL_CONFIG", at("user.conf"), 1);
+	for (bad = 1; bad <= 60; bad++) {
+		text[0] = '\0';
+		for (line = 1; line <= 60; line++)
+			strcat(text, line == bad     ? "wrong line\n"
+				     : line % 4 == 0 ? "# x\n"
+				     : line % 4 == 1 ? "poll = 1us\n"
+				     : line % 4 == 2 ? "\n"
+						     : "  yield = 2us\r\n");
+		put("user.conf", text);
+		snprintf(want, sizeof(want), "user.conf:%d: expected", bad);
+		right += conf_load(NULL, &conf) == COLL_ERR_CONFIG &&
+			 strstr(error_text(), want) != NULL;
+		conf_free(conf);
+	}
+	is_int(right, 60, "line numbers");
+	text[0] = '\0';
+	for (line = 0; line < 100; line++)
+		strcat(text, "bad\n");
+	put("user.conf", text);
+	conf = load(NULL, COLL_ERR_CONFIG, "a hundred wrong lines");
+	ok(has_note(conf, "not read beyond line 20"), "twenty are enough");
+	ok(conf_note_count(conf) < 30, "%d notes", conf_note_count(conf));
+	conf_free(conf);
+	unsetenv("COLL_CONFIG");
+}
+
+static void test_refused_files(void)
+{
+	struct conf *conf;
+	int fd;
+
+	setenv("COLL_CONFIG", at("nosuch.conf"), 1);
+	conf = load(NULL, COLL_ERR_CONFIG, "named file is missing");
+	has_str(error_text(), "nosuch.conf: cannot read this configuration file: No such", "said");
+	conf_free(conf);
+	setenv("COLL_CONFIG", dir, 1);
+	conf = load(NULL, COLL_ERR_CONFIG, "named file is a directory");
+	has_str(error_text(), "it is a directory", "said");
+	conf_free(conf);
+	if (mkfifo(at("fifo"), 0600))
+		bail_out("mkfifo");
+	setenv("COLL_CONFIG", at("fifo"), 1);
+	conf = load(NULL, COLL_ERR_CONFIG, "named file is a FIFO nobody writes to");
+	has_str(error_text(), "it is not a regular file", "said");
+	conf_free(conf);
+	fd = open(at("fifo"), O_RDWR);
+	conf = load(NULL, COLL_ERR_CONFIG, "or that somebody holds open");
+	conf_free(conf);
+	close(fd);
+	setenv("COLL_CONFIG", "/dev/zero", 1);
+	conf = load(NULL, COLL_ERR_CONFIG, "/dev/zero");
+	conf_free(conf);
+	unsetenv("COLL_CONFIG");
+	if (symlink("nowhere", at("sys/coll.conf.d/50-x.conf")))
+		bail_out("symlink");
+	conf = load(NULL, COLL_ERR_CONFIG, "dangling link in coll.conf.d");
+	has_str(error_text(), "coll.conf.d/50-x.conf: cannot read", "said");
+	conf_free(conf);
+	unlink(at("sys/coll.conf.d/50-x.conf"));
+	if (symlink(at("fifo"), at("sys/coll.conf")))
+		bail_out("symlink");
+	conf = load(NULL, COLL_ERR_CONFIG, "system file is a FIFO");
+	conf_free(conf);
+	unlink(at("sys/coll.conf"));
+	if (geteuid() == 0) {
+		skip(2, "root may read everything");
+		return;
+	}
+	put("user.conf", "");
+	chmod(at("user.conf"), 0);
+	setenv("COLL_CONFIG", at("user.conf"), 1);
+	conf = load(NULL, COLL_ERR_CONFIG, "unreadable file");
+	has_str(error_text(), "Permission denied", "said");
+	conf_free(conf);
+	unlink(at("user.conf"));
+	unsetenv("COLL_CONFIG");
+}
+
+/* ----------------------------------------------------------------- coll.conf -- */
+
+struct sample {
+	char section[32], key[64], value[256];
+};
+
+/* The commented options of conf/coll.conf; also writes them, no longer commented, to sample.conf */
+static int read_samples(struct sample *sample, int room)
+{
+	const char *top = getenv("top_srcdir");
+	char path[4096], line[512], section[32] = "";
+	FILE *in, *out = fopen(at("sample.conf"), "w");
+	int n = 0;
+
+	snprintf(path, sizeof(path), "%s/conf/coll.conf", top ? top : ".");
+	in = fopen(path, "r");
+	if (!in || !out)
+		bail_out("cannot read %s", path);
+	while (fgets(line, sizeof(line), in)) {
+		struct sample *s = &sample[n];
+
+		sscanf(line, "[%31[a-z]]", section);
+		s->value[0] = '\0';
+		if (n < room && sscanf(line, "#%63[a-z_] = %255[^\n]", s->key, s->value) >= 1 &&
+		    line[1 + strlen(s->key)] == ' ' && line[2 + strlen(s->key)] == '=') {
+			snprintf(s->section, sizeof(s->section), "%s", section);
+			n++;
+			fputs(line + 1, out);
+		} else {
+			fputs(line, out);
+		}
+	}
+	fclose(in);
+	fclose(out);
+	return n;
+}
+
+/* Is the option in the sample file, with the right default?  Takes it out. */
+static void in_sample(struct sample *sample, int n, const char *section, const char *key,
+		      const char *fallback)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		if (strcmp(sample[i].section, section) == 0 && strcmp(sample[i].key, key) == 0)
+			break;
+	if (!ok(i < n, "coll.conf has %s.%s", section, key))
+		return;
+	is_str(sample[i].value, fallback ? fallback : "", "with its default");
+	sample[i].key[0] = '\0';
+}
+
+static void plugin_in_sample(struct sample *sample, int n, const char *name, struct conf *conf)
+{
+	const char *top = getenv("top_builddir");
+	const coll_backend_t *backend;
+	char path[4096], priority[16];
+	uint32_t k;
+	void *file;
+
+	snprintf(path, sizeof(path), "%s/.libs/coll_%s.so", top ? top : ".", name);
+	file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	backend = file ? dlsym(file, COLL_BACKEND_SYMBOL) : NULL;
+	if (!backend) {
+		skip(1, "%s is not built", path);
+		for (k = 0; k < (uint32_t)n; k++)
+			if (strcmp(sample[k].section, name) == 0)
+				sample[k].key[0] = '\0';
+		return;
+	}
+	snprintf(priority, sizeof(priority), "%d", (int)backend->priority);
+	in_sample(sample, n, name, "priority", priority);
+	for (k = 0; k < backend->option_count; k++)
+		in_sample(sample, n, name, backend->options[k].key, backend->options[k].fallback);
+	is_int(conf_declare(conf, name, backend->options, backend->option_count), 0,
+	       "values of [%s] are good: %s", name, error_text());
+}
+
+static void test_sample(void)
+{
+	struct sample sample[100];
+	int i, n = read_samples(sample, 100);
+	struct conf *conf;
+
+	setenv("COLL_CONFIG", at("sample.conf"), 1);
+	error_set(0, "%s", "");
+	conf = load(NULL, 0, "coll.conf with all its comments taken away");
+	for (i = 0; i < conf_core_count; i++)
+		in_sample(sample, n, "", conf_core_options[i].spec.key,
+			  conf_core_options[i].spec.fallback);
+	plugin_in_sample(sample, n, "tcp", conf);
+	plugin_in_sample(sample, n, "simulated", conf);
+	plugin_in_sample(sample, n, "nccl", conf);
+	plugin_in_sample(sample, n, "ucx", conf);
+	for (i = 0; i < n; i++)
+		if (sample[i].key[0])
+			ok(0, "%s.%s exists", sample[i].section, sample[i].key);
+	conf_free(conf);
+	unsetenv("COLL_CONFIG");
+}
+
+/* ---------------------------------------------------------------------- fuzz -- */
+
+static uint64_t fuzz_state = 88172645463325252u;
+
+static uint32_t fuzz_random(uint32_t below)
+{
+	fuzz_state ^= fuzz_state << 13;
+	fuzz_state ^= fuzz_state >> 7;
+	fuzz_state ^= fuzz_state << 17;
+	return (uint32_t)(fuzz_state >> 33) % below;
+}
+
+static size_t fuzz_mutate(char *text, size_t len, size_t room)
+{
+	static const char interesting[] = "\n\r[]=:;#\0 \t.\xef\xff"
+					  "9";
+	size_t pos = fuzz_random((uint32_t)len + 1), n = fuzz_random(40);
+
+	switch (fuzz_random(4)) {
+	case 0: /* replace */
+		if (pos < len)
+			text[pos] = interesting[fuzz_random(sizeof(interesting))];
+		return len;
+	case 1: /* remove */
+		n = n < len - pos ? n : len - pos;
+		memmove(text + pos, text + pos + n, len - pos - n);
+		return len - n;
+	case 2: /* repeat what follows */
+		n = n < len - pos ? n : len - pos;
+		if (len + n > room)
+			return len;
+		memmove(text + pos + n, text + pos, len - pos);
+		return len + n;
+	default: /* cut */ return fuzz_random(8) ? len : pos;
+	}
+}
+
+static void test_fuzz(void)
+{
+	static const char seed[] =
+		"# comment\nbackend = tcp\ntimeout = 5s ; x\n\n[net]\n"
+		"lanes = 3\ninterface: eth0\r\n[other]\nkey=value\nbuffer=1.5M\n";
+	int i, k, code, declared, odd = 0, good = 0;
+	struct conf *conf;
+	char text[1024];
+	size_t len;
+
+	setenv("COLL_CONFIG", at("user.conf"), 1);
+	for (i = 0; i < 4000; i++) {
+		len = sizeof(seed) - 1;
+		memcpy(text, seed, len);
+		for (k = 1 + (int)fuzz_random(6); k; k--)
+			len = fuzz_mutate(text, len, sizeof(text));
+		put_bytes("user.conf", text, len);
+		error_set(0, "%s", "");
+		code = conf_load(NULL, &conf);
+		odd += code && (code != COLL_ERR_CONFIG || !strstr(error_text(), "user.conf:"));
+		declared = declare_net(conf);
+		odd += declared && declared != COLL_ERR_CONFIG;
+		good += !code && !declared;
+		for (k = conf_note_count(conf); k--;)
+			odd += !conf_note(conf, k)[0];
+		conf_free(conf);
+	}
+	is_int(odd, 0, "4000 mutated files: read, or refused with a place");
+	ok(good > 100 && good < 3900, "%d of them read", good);
+	unsetenv("COLL_CONFIG");
+}
+
+int main(void)
+{
+	conf_dir_begin();
+	test_lines();
+	test_refused_lines();
+	test_line_numbers();
+	test_refused_files();
+	test_sample();
+	test_fuzz();
+	conf_dir_end();
+	return done_testing();
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * launch_test.c - rank, size and meeting point from what launchers set; with the arguments
+ * "as-rank N" it is one of the ranks that mpirun starts.
+ */
+#include <sys/wait.h>
+#include <unistd.h>
+#include "../../core/boot.h"
+#include "../../core/error.h"
+#include "../lib/tap.h"
+
+/* Every variable that launch.c looks at. */
+static const char *const variables[] = {"COLL_RANK",
+					"COLL_WORLD_SIZE",
+					"COLL_LOCAL_RANK",
+					"COLL_ROOT",
+					"COLL_KEY",
+					"RANK",
+					"WORLD_SIZE",
+					"LOCAL_RANK",
+					"MASTER_ADDR",
+					"MASTER_PORT",
+					"TORCHELASTIC_RUN_ID",
+					"TORCHELASTIC_RESTART_COUNT",
+					"OMPI_COMM_WORLD_RANK",
+					"OMPI_COMM_WORLD_SIZE",
+					"OMPI_COMM_WORLD_LOCAL_RANK",
+					"OMPI_COMM_WORLD_LOCAL_SIZE",
+					"PMIX_NAMESPACE",
+					"OMPI_MCA_ess_base_jobid",
+					"PMI_RANK",
+					"PMI_SIZE",
+					"MPI_LOCALRANKID",
+					"MPI_LOCALNRANKS",
+					"SLURM_PROCID",
+					"SLURM_NTASKS",
+					"SLURM_STEP_NUM_TASKS",
+					"SLURM_LOCALID",
+					"SLURM_JOB_ID",
+					"SLURM_STEP_ID",
+					"SLURM_STEPID",
+					"SLURM_STEP_NODELIST",
+					"SLURM_JOB_NODELIST"};
+
+/* Only these: "A=1 B=2". */
+static void environment(const char *assignments)
+{
+	char text[1024], *save = NULL;
+
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+		unsetenv(variables[i]);
+	snprintf(text, sizeof(text), "%s", assignments);
+	for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+		char *equal = strchr(word, '=');
+
+		*equal = '\0';
+		setenv(word, equal + 1, 1);
+	}
+}
+
+struct good {
+	const char *environment, *who;
+	int rank, nranks, local_rank;
+	const char *host, *key; /* NULL: any */
+};
+
+static const struct good goods[] = {
+	{"", "none", 0, 1, -1, "", ""},
+	{"COLL_KEY=k", "none", 0, 1, -1, "", ""},
+	{"COLL_RANK=0 COLL_WORLD_SIZE=1", "coll run", 0, 1, -1, "", ""},
+	{"COLL_RANK=2 COLL_WORLD_SIZE=4 COLL_ROOT=a:1", "coll run", 2, 4, -1, "a:1", ""},
+	{"COLL_RANK=2 COLL_WORLD_SIZE=4 COLL_LOCAL_RANK=1 COLL_ROOT=[::1]:9 COLL_KEY=k RANK=7",
+	 "coll run", 2, 4, 1, "[::1]:9", "k"},
+	{"RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=h MASTER_PORT=29500", "torchrun", 1, 2, 0,
+	 "h:", NULL},
+	{"RANK=1 WORLD_SIZE=2 MASTER_ADDR=::1 MASTER_PORT=29500", "torchrun", 1, 2, -1,
+	 "[::1]:", NULL},
+	{"RANK=1 WORLD_SIZE=2 COLL_ROOT=b:2", "torchrun", 1, 2, -1, "b:2", ""},
+	{"OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=3 "
+	 "OMPI_COMM_WORLD_LOCAL_SIZE=4 PMIX_NAMESPACE=123",
+	 "Open MPI", 3, 4, 3, "127.0.0.1:", "openmpi 123"},
+	{"OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=2 "
+	 "COLL_ROOT=c:3 COLL_KEY=k",
+	 "Open MPI", 3, 4, -1, "c:3", "k"},
+	{"PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2", "MPICH", 0, 2, 0,
+	 "127.0.0.1:", NULL},
+	{"SLURM_PROCID=5 SLURM_NTASKS=8 SLURM_LOCALID=1 SLURM_JOB_ID=77 SLURM_STEP_ID=0 "
+	 "SLURM_STEP_NODELIST=node[03-07,9],x",
+	 "Slurm", 5, 8, 1, "node03:", "slurm 77.0"},
+	{"SLURM_PROCID=5 SLURM_NTASKS=9 SLURM_STEP_NUM_TASKS=8 SLURM_JOB_ID=77 SLURM_STEP_ID=1 "
+	 "SLURM_JOB_NODELIST=rack[2-3]n[10,12-14]",
+	 "Slurm", 5, 8, -1, "rack2n10:", "slurm 77.1"},
+	{"SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NODELIST=a,b",
+	 "Slurm", 1, 2, -1, "a:", NULL},
+	/* A batch script is not a step: there it is one process. */
+	{"SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_JOB_ID=77 SLURM_JOB_NODELIST=n1", "none", 0, 1, -1,
+	 "", ""},
+	/* srun with PMI: the hosts are known; mpiexec inside an allocation: they are not. */
+	{"PMI_RANK=1 PMI_SIZE=2 SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_JOB_ID=7 SLURM_STEP_ID=0 "
+	 "SLURM_STEP_NODELIST=n[1-2]",
+	 "Slurm", 1, 2, -1, "n1:", "slurm 7.0"},
+	{"PMI_RANK=1 PMI_SIZE=2 MPI_LOCALNRANKS=2 SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_STEP_ID=0",
+	 "MPICH", 1, 2, -1, "127.0.0.1:", NULL},
+	{"RANK=1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1 SLURM_PROCID=0 SLURM_NTASKS=1 "
+	 "SLURM_STEP_ID=0",
+	 "torchrun", 1, 2, -1, "h:", NULL},
+};
+
+static void test_good(const struct good *g)
+{
+	struct launch l;
+	const char *name = g->environment[0] ? g->environment : "nothing set";
+
+	environment(g->environment);
+	if (!is_int(launch_detect(&l), 0, "%s", name)) {
+		diag("%s", error_text());
+		return;
+	}
+	is_str(l.who, g->who, "its launcher");
+	ok(l.rank == g->rank && l.nranks == g->nranks && l.local_rank == g->local_rank,
+	   "rank %d of %d, local %d", l.rank, l.nranks, l.local_rank);
+	ok(strncmp(l.root, g->host, strlen(g->host)) == 0 && (l.root[0] != '\0') == (l.nranks > 1),
+	   "root '%s'", l.root);
+	if (g->key != NULL)
+		is_str(l.key, g->key, "its key");
+}
+
+struct bad {
+	const char *environment, *text;
+};
+
+static const struct bad bads[] = {
+	{"COLL_RANK=1", "COLL_RANK is set, but COLL_WORLD_SIZE is not"},
+	{"COLL_WORLD_SIZE=2", "COLL_WORLD_SIZE is set, but COLL_RANK is not"},
+	{"COLL_RANK=1 COLL_WORLD_SIZE=2", "COLL_ROOT"},
+	{"COLL_RANK=2 COLL_WORLD_SIZE=2 COLL_ROOT=a:1",
+	 "COLL_RANK is 2, but must be less than COLL_WORLD_SIZE, which is 2"},
+	{"COLL_RANK=x COLL_WORLD_SIZE=2 COLL_ROOT=a:1", "COLL_RANK is 'x'"},
+	{"COLL_RANK=-1 COLL_WORLD_SIZE=2 COLL_ROOT=a:1", "COLL_RANK is '-1'"},
+	{"COLL_RANK=0 COLL_WORLD_SIZE=0 COLL_ROOT=a:1", "COLL_WORLD_SIZE is '0'"},
+	{"COLL_RANK=0 COLL_WORLD_SIZE=99999999999 COLL_ROOT=a:1", "COLL_WORLD_SIZE"},
+	{"COLL_RANK=0 COLL_WORLD_SIZE=2x COLL_ROOT=a:1", "COLL_WORLD_SIZE is '2x'"},
+	{"COLL_RANK=0 COLL_WORLD_SIZE=2 COLL_LOCAL_RANK=2 COLL_ROOT=a:1", "COLL_LOCAL_RANK"},
+	{"COLL_ROOT=a:1", "COLL_ROOT is set, but no launcher's variables are"},
+	{"RANK=0", "RANK is set, but WORLD_SIZE is not"},
+	{"RANK=0 WORLD_SIZE=2", "MASTER_ADDR is not set"},
+	{"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h", "MASTER_PORT is not set"},
+	{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE is not"},
+	{"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=2", "COLL_ROOT"},
+	{"PMI_RANK=0 PMI_SIZE=4 MPI_LOCALNRANKS=2", "COLL_ROOT"},
+	{"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_ID=0", "SLURM_JOB_NODELIST"},
+	{"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_JOB_NODELIST=n[1",
+	 "SLURM_JOB_NODELIST is 'n[1'"},
+	{"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_JOB_NODELIST=n1", "SLURM_JOB_ID"},
+};
+
+static void test_bad(const struct bad *b)
+{
+	struct launch l;
+
+	environment(b->environment);
+	is_int(launch_detect(&l), COLL_ERR_CONFIG, "%s", b->environment);
+	has_str(error_text(), b->text, "the error names what is wrong");
+}
+
+/* Two ranks of one job derive the same; two jobs do not. */
+static void test_same(void)
+{
+	struct launch a, b, c;
+
+	environment("RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1 TORCHELASTIC_RUN_ID=x");
+	launch_detect(&a);
+	environment("RANK=1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1 TORCHELASTIC_RUN_ID=x");
+	launch_detect(&b);
+	environment("RANK=1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1 TORCHELASTIC_RUN_ID=y");
+	launch_detect(&c);
+	is_str(a.root, b.root, "ranks of one job meet at one place");
+	is_str(a.key, b.key, "with one key");
+	ok(strcmp(a.key, c.key) != 0, "another job has another key");
+}
+
+static void test_long(void)
+{
+	struct launch l;
+	char text[600];
+
+	environment("COLL_RANK=0 COLL_WORLD_SIZE=2");
+	memset(text, 'x', sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	setenv("COLL_ROOT", text, 1);
+	is_int(launch_detect(&l), COLL_ERR_CONFIG, "a root of 599 characters");
+	setenv("COLL_ROOT", "a:1", 1);
+	setenv("COLL_KEY", text, 1);
+	is_int(launch_detect(&l), COLL_ERR_CONFIG, "a key of 599 characters");
+}
+
+/* ------------------------------------------------------------------ the real thing -- */
+
+static int as_rank(int nranks)
+{
+	struct launch l;
+	struct boot *boot;
+	int sum = 0, all[64], code = launch_detect(&l);
+
+	if (code == 0)
+		code = boot_open_root(&boot, l.root, l.key, l.rank, l.nranks, NULL, 60000);
+	if (code == 0) {
+		code = boot_exchange(boot, &l.rank, all, sizeof(int), 60000);
+		for (int r = 0; code == 0 && r < nranks; r++)
+			sum += all[r];
+		boot_close(boot);
+	}
+	if (code || l.nranks != nranks || sum != nranks * (nranks - 1) / 2) {
+		fprintf(stderr, "rank %d of %d, sum %d: %s\n", l.rank, l.nranks, sum, error_text());
+		return 1;
+	}
+	return 0;
+}
+
+/* `arguments` holds a launcher and its options; 127: it is not here. */
+static void test_launcher(const char *self, const char *launcher, const char *who)
+{
+	char command[8192];
+	int status;
+
+	snprintf(command, sizeof(command), "%s --version 2>/dev/null | grep -q '%s'", launcher,
+		 who);
+	if (system(command) != 0) {
+		skip(1, "no %s that is %s", launcher, who);
+		return;
+	}
+	environment("");
+	snprintf(command, sizeof(command), "%s %s -n 3 sh -c '%s as-rank 3; exit $?' >&2", launcher,
+		 strcmp(who, "Open MPI") == 0 ? "--allow-run-as-root --oversubscribe" : "", self);
+	status = system(command);
+	is_int(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0, "three ranks by %s", who);
+}
+
+int main(int argc, char **argv)
+{
+	char self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (argc == 3 && strcmp(argv[1], "as-rank") == 0)
+		return as_rank(atoi(argv[2]));
+	for (size_t i = 0; i < sizeof(goods) / sizeof(goods[0]); i++)
+		test_good(&goods[i]);
+	for (size_t i = 0; i < sizeof(bads) / sizeof(bads[0]); i++)
+		test_bad(&bads[i]);
+	test_same();
+	test_long();
+	self[n > 0 ? n : 0] = '\0';
+	/* A file of another name, as libtool's wrapper would give, is not a program to start. */
+	if (n > 0) {
+		test_launcher(self, "mpirun", "Open MPI");
+		test_launcher(self, "mpiexec.hydra", "HYDRA");
+	} else {
+		skip(2, "/proc is not mounted");
+	}
+	return done_testing();
+}

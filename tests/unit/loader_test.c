@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* loader_test.c - what is found in plugin directories, what is refused, and in which words. */
+#include "../../core/error.h"
+#include "../../core/loader.h"
+#include "../../core/log.h"
+#include "../../core/plugin_impl.h"
+#include "../lib/plugin_dir.h"
+
+#include <pthread.h>
+
+/* ---------------------------------------------------------------------- helpers -- */
+
+struct found {
+	struct conf *conf;
+	struct plugin_list *list;
+	int code;
+};
+
+/* Loads what the directories, separated by ':', hold. */
+static struct found find(const char *path)
+{
+	struct found found = {0};
+	coll_config_t app;
+
+	coll_config_init(&app, sizeof(app));
+	app.plugin_path = path;
+	if (conf_load(&app, &found.conf))
+		bail_out("configuration: %s", error_text());
+	found.code = plugins_load(found.conf, NULL, 0, &found.list);
+	if (!found.list)
+		bail_out("no list: %s", error_text());
+	return found;
+}
+
+static void done(struct found *found)
+{
+	plugins_free(found->list);
+	conf_free(found->conf);
+}
+
+static int has_note(const struct found *found, const char *a, const char *b)
+{
+	for (int i = 0; i < found->list->note_count; i++)
+		if (strstr(found->list->note[i], a) && strstr(found->list->note[i], b))
+			return 1;
+	for (int i = 0; i < found->list->note_count; i++)
+		diag("  note: %s", found->list->note[i]);
+	return 0;
+}
+
+/* The one plugin of a directory is refused with this code, and words that hold both pieces. */
+static void refused(const char *in, int code, const char *a, const char *b)
+{
+	struct found found = find(at(in));
+	const struct plugin *p = found.list->item;
+
+	if (is_int(found.list->count, 1, "%s: one candidate", in)) {
+		is_int(p->code, code, "%s: code", in);
+		has_str(p->reason, a, "%s: says what", in);
+		has_str(p->reason, b, "%s: says where or what instead", in);
+		diag("%s", p->reason);
+		ok(!p->backend.size, "%s: nothing of it is used", in);
+	}
+	done(&found);
+}
+
+/* A directory with one plugin of a given file and name. */
+static void refused_file(const char *in, const char *file, const char *as, int code, const char *a,
+			 const char *b)
+{
+	char name[128];
+
+	make_dir(in);
+	snprintf(name, sizeof(name), "%s/%s", in, as);
+	place(file, name);
+	refused(in, code, a, b);
+}
+
+/* --------------------------------------------------------------------- good ones -- */
+
+static void test_good(void)
+{
+	struct found found;
+	const struct plugin *p;
+
+	make_dir("good");
+	place("coll_good.so", "good/coll_good.so");
+	put("good/README", "read me", 7);
+	put("good/coll_good.so~", "old", 3);
+	put("good/coll_good.so.bak", "old", 3);
+	put("good/.coll_good.so.swp", "new", 3);
+	put("good/coll_good.la", "libtool", 7);
+	put("good/libcoll.so", "", 0);
+	put("good/coll_.so", "", 0);
+	make_dir("good/coll_folder.so");
+	if (mkfifo(at("good/coll_pipe.so"), 0600))
+		bail_out("mkfifo");
+	found = find(at("good"));
+	is_int(found.code, 0, "loads");
+	is_int(found.list->count, 1, "README, backups, folder, pipe and .la are no candidates");
+	p = plugins_find(found.list, "good");
+	if (!p)
+		bail_out("no plugin 'good'");
+	is_int(p->code, 0, "usable");
+	is_str(p->reason, "", "no reason");
+	is_str(p->path, at("good/coll_good.so"), "path");
+	is_str(p->backend.version, "1.0", "version");
+	is_int(p->priority, 30, "priority");
+	is_str(p->priority_source, "plugin", "set by the plugin");
+	ok(p->backend.transport == &p->transport && !p->backend.native, "own copies of groups");
+	ok(p->backend.options == p->options, "own copy of options");
+	is_str(conf_string(found.conf, "good.greeting"), "hello", "its options are declared");
+	plugins_describe(found.list, found.conf);
+	is_str(p->info, "hello, 2 lanes, no number 0, no text right, rank 0 of 0", "info");
+	ok(has_note(&found, at("good"), "(application): 1 plugin"), "directory noted");
+	ok(!plugins_find(found.list, "bad") && !plugins_find(found.list, ""), "others not found");
+	done(&found);
+}
+
+static void test_newer(void)
+{
+	struct found found;
+	const struct plugin *p;
+
+	make_dir("newer");
+	place("coll_newer.so", "newer/coll_newer.so");
+	found = find(at("newer"));
+	p = plugins_find(found.list, "newer");
+	if (!p)
+		bail_out("no plugin 'newer'");
+	is_int(p->code, 0, "a newer minor with larger structs is usable (%s)", p->reason);
+	is_int(p->backend.abi_minor, COLL_BACKEND_ABI_MINOR + 7, "its minor is known");
+	ok(p->transport.send && p->transport.progress && !p->transport.cancel, "its transport");
+	is_str(p->options[1].key, "second", "its options, by its own stride");
+	is_int(p->backend.option_size, sizeof(coll_option_t), "stride of the copy");
+	done(&found);
+}
+
+static void test_priorities(void)
+{
+	struct found found;
+	const struct plugin_list *list;
+
+	make_dir("order");
+	place("coll_good.so", "order/coll_good.so");
+	place("coll_newer.so", "order/coll_newer.so");
+	place("coll_unable.so", "order/coll_unable.so");
+	put("order/coll_broken.so", "text", 4);
+	found = find(at("order"));
+	list = found.list;
+	is_int(list->count, 4, "all are listed");
+	is_str(list->item[0].name, "unable", "highest priority first, even if its probe says no");
+	is_str(list->item[1].name, "good", "then the next");
+	is_str(list->item[2].name, "newer", "then the last");
+	is_str(list->item[3].name, "broken", "what was refused comes last");
+	done(&found);
+
+	setenv("COLL_NEWER_PRIORITY", "30", 1);
+	found = find(at("order"));
+	is_str(found.list->item[1].name, "good", "equal priorities: by name");
+	is_str(found.list->item[2].priority_source, "COLL_NEWER_PRIORITY", "who set it");
+	done(&found);
+	setenv("COLL_NEWER_PRIORITY", "31", 1);
+	found = find(at("order"));
+	is_str(found.list->item[1].name, "newer", "one more: first");
+	done(&found);
+	unsetenv("COLL_NEWER_PRIORITY");
+
+	setenv("COLL_GOOD_LANES", "99", 1);
+	found = find(at("order"));
+	is_int(found.code, COLL_ERR_CONFIG, "a wrong value of a backend's option");
+	has_str(error_text(), "COLL_GOOD_LANES", "names its source");
+	is_int(found.list->count, 4, "the list is made nevertheless");
+	done(&found);
+	unsetenv("COLL_GOOD_LANES");
+}
+
+static void test_unable(void)
+{
+	struct found found;
+	const struct plugin *p;
+
+	make_dir("unable");
+	place("coll_unable.so", "unable/coll_unable.so");
+	found = find(at("unable"));
+	p = plugins_find(found.list, "unable");
+	is_int(found.code, 0, "a probe that says no is no error");
+	is_int(p ? p->code : -1, COLL_ERR_DEVICE, "its code");
+	is_str(p ? p->reason : "", "libfabulous.so.3: cannot open shared object file",
+	       "its words, unchanged");
+	is_str(p ? p->backend.version : "", "1.0", "what it says about itself is known");
+	done(&found);
+}
+
+/* ---------------------------------------------------------------------- bad files -- */
+
+static void test_bad_files(void)
+{
+	static const char text[] = "This is not a shared object, whatever its name says; and it is "
+				   "longer than the header of one.";
+
+	/* The dependency must be missing before anything else has loaded it. */
+	refused_file("gone", "coll_indirect.so", "coll_indirect.so", COLL_ERR_PLUGIN,
+		     "libpart.so: cannot open shared object file", at("gone/coll_indirect.so"));
+	make_dir("elsewhere");
+	place("libpart.so", "elsewhere/libpart.so");
+	place("coll_indirect.so", "elsewhere/coll_indirect.so");
+	refused("elsewhere", COLL_ERR_ABI, "does not export coll_backend_v1 itself",
+		at("elsewhere/libpart.so"));
+	refused_file("undefined", "coll_undefined.so", "coll_undefined.so", COLL_ERR_PLUGIN,
+		     "undefined symbol: does_not_exist_anywhere",
+		     at("undefined/coll_undefined.so"));
+	refused_file("nosymbol", "coll_nosymbol.so", "coll_nosymbol.so", COLL_ERR_ABI,
+		     "does not export coll_backend_v1", "COLL_BACKEND_EXPORT");
+
+	make_dir("text");
+	put("text/coll_text.so", text, sizeof(text) - 1);
+	refused("text", COLL_ERR_PLUGIN, "invalid ELF header", at("text/coll_text.so"));
+	make_dir("empty");
+	put("empty/coll_empty.so", "", 0);
+	refused("empty", COLL_ERR_PLUGIN, "file too short", at("empty/coll_empty.so"));
+	make_dir("dangling");
+	if (symlink("nowhere", at("dangling/coll_dangling.so")))
+		bail_out("symlink");
+	refused("dangling", COLL_ERR_PLUGIN, "No such file or directory",
+		at("dangling/coll_dangling.so"));
+}
+
+/* Wherever a file is cut off it is refused, and does not take the process down. */
+static void test_truncated(void)
+{
+	size_t len, step;
+	char *bytes = slurp(built("coll_good.so"), &len);
+	struct loader_file *file;
+	int first, loaded = 0, cuts = 0, worded = 0;
+
+	make_dir("cut");
+	step = len / 199 + 1;
+	for (size_t n = 0; n < len; n += step, cuts++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "cut/coll_cut%zu.so", n);
+		put(name, bytes, n);
+		loaded += loader_open(at(name), &file, &first) == COLL_SUCCESS;
+		worded += strstr(error_text(), "truncated") || strstr(error_text(), "too short");
+		unlink(at(name));
+	}
+	free(bytes);
+	is_int(loaded, 0, "cut at %d places: none loads", cuts);
+	is_int(worded, cuts, "and the words say so");
+	make_dir("truncated");
+	place_part("coll_good.so", "truncated/coll_good.so", 60);
+	refused("truncated", COLL_ERR_PLUGIN, "truncated", at("truncated/coll_good.so"));
+}
+
+static void test_bad_tables(void)
+{
+	struct found found;
+
+	refused_file("major", "coll_major.so", "coll_major.so", COLL_ERR_ABI,
+		     "built for backend ABI 2", "speaks ABI 1");
+	refused_file("short", "coll_short.so", "coll_short.so", COLL_ERR_ABI,
+		     "coll_backend_t is 40", "sizeof(coll_backend_t)");
+	refused_file("noopen", "coll_noopen.so", "coll_noopen.so", COLL_ERR_ABI,
+		     "leaves `open` empty", "mandatory");
+	refused_file("alias", "coll_good.so", "coll_alias.so", COLL_ERR_ABI,
+		     "holds the backend 'good'", "must be called coll_good.so");
+	refused_file("Upper", "coll_good.so", "coll_Good.so", COLL_ERR_PLUGIN, "coll_<name>.so",
+		     at("Upper/coll_Good.so"));
+
+	make_dir("badoption");
+	place("coll_badoption.so", "badoption/coll_badoption.so");
+	place("coll_good.so", "badoption/coll_good.so");
+	found = find(at("badoption"));
+	is_int(found.code, 0, "a wrong declaration is only its own plugin's trouble");
+	is_int(found.list->item[0].code, COLL_ERR_ABI, "that is refused");
+	has_str(found.list->item[0].reason, "'lanes'", "naming the option");
+	is_int(found.list->item[1].code, 0, "the other one is usable");
+	done(&found);
+}
+
+/* ------------------------------------------------------------ tables in memory -- */
+
+static int32_t fake_open(const coll_host_t *host, void **ep, coll_error_t *err)
+{
+	(void)host;
+	(void)ep;
+	(void)err;
+	return 0;
+}
+
+static void fake_close(void *ep, int64_t timeout_ms)
+{
+	(void)ep;
+	(void)timeout_ms;
+}
+
+static int32_t fake_send(void *ep, coll_send_t *send, coll_error_t *err)
+{
+	(void)ep;
+	(void)send;
+	(void)err;
+	return 0;
+}
+
+static int32_t fake_number(void *ep)
+{
+	(void)ep;
+	return 0;
+}
+
+static int32_t fake_step(void *ep, coll_error_t *err)
+{
+	(void)ep;
+	(void)err;
+	return 0;
+}
+
+static int32_t fake_event(void *ep, void **event, coll_error_t *err)
+{
+	(void)ep;
+	(void)event;
+	(void)err;
+	return 0;
+}
+
+static void fake_cancel(void *ep, coll_send_t *send)
+{
+	(void)ep;
+	(void)send;
+}
+
+static void fake_drop(void *ep, void *handle)
+{
+	(void)ep;
+	(void)handle;
+}
+
+static coll_transport_t transport;
+static coll_native_t native;
+static coll_option_t options[2];
+static coll_backend_t table;
+
+static void make_table(void)
+{
+	transport = (coll_transport_t){
+		.size = sizeof(transport), .send = fake_send, .progress = fake_number};
+	native = (coll_native_t){.size = sizeof(native), .query = fake_step};
+	table = (coll_backend_t){.size = sizeof(table),
+				 .name = "fake",
+				 .version = "1",
+				 .memory = COLL_MEM_HOST,
+				 .transport = &transport,
+				 .open = fake_open,
+				 .close = fake_close};
+}
+
+/* Takes the table over; words: in the reason, NULL if it must be accepted. */
+static void take(const char *words, const char *what)
+{
+	struct plugin *p = calloc(1, sizeof(*p));
+	int code;
+
+	if (!p)
+		bail_out("no memory");
+	strcpy(p->name, "fake");
+	strcpy(p->path, "/x/coll_fake.so");
+	code = plugin_take(p, &table);
+	is_int(code, words ? COLL_ERR_ABI : COLL_SUCCESS, "%s", what);
+	is_int(p->code, code, "code is kept");
+	has_str(p->reason, words ? words : "", "%s: words", what);
+	free(p->options);
+	free(p);
+	make_table();
+}
+
+static void test_mandatory(void)
+{
+	make_table();
+	take(NULL, "complete");
+	table.close = NULL;
+	take("`close`", "no close");
+	table.name = NULL;
+	take("`name`", "no name");
+	table.name = "Fake";
+	take("calls itself 'Fake'", "name with a capital");
+	table.name = "a23456789012345678901234567890123";
+	take("at most 31 bytes", "name too long");
+	table.version = NULL;
+	take("`version`", "no version");
+	table.memory = 0;
+	take("no kind of memory", "no memory");
+	table.transport = NULL;
+	take("neither a transport nor a native group", "no group");
+	table.transport = NULL;
+	table.native = &native;
+	take(NULL, "native only");
+	table.size = 0;
+	take("coll_backend_t is 0", "size 0");
+}
+
+static void test_groups(void)
+{
+	transport.send = NULL;
+	take("transport->send", "no send");
+	transport.progress = NULL;
+	take("transport->progress", "no progress");
+	transport.size = offsetof(coll_transport_t, memory);
+	take(NULL, "a transport of minor 0");
+	transport.size = offsetof(coll_transport_t, forked);
+	take("coll_transport_t is", "short transport");
+	transport.arm = fake_number;
+	take("transport->arm but leaves transport->wait_fd NULL", "arm without wait_fd");
+	transport.cancel = fake_cancel;
+	take("transport->cancel but leaves transport->drop NULL", "cancel without drop");
+	transport.mem_deregister = fake_drop;
+	take("transport->mem_register", "half of registration");
+
+	table.native = &native;
+	native.query = NULL;
+	take("native->query", "no query");
+	table.native = &native;
+	native.size = 16;
+	take("coll_native_t is 16", "short native");
+	table.native = &native;
+	native.group_begin = fake_step;
+	take("native->group_end", "group_begin alone");
+	table.native = &native;
+	native.event_create = fake_event;
+	take("1 of the 6 native->event_*", "some events");
+}
+
+static void test_options(void)
+{
+	table.option_count = 1;
+	table.option_size = sizeof(coll_option_t);
+	take("leaves `options` NULL", "options missing");
+	table.options = options;
+	table.option_count = 2;
+	table.option_size = sizeof(coll_option_t) - 8;
+	take("option_size", "stride too short");
+	table.options = options;
+	table.option_count = 2;
+	table.option_size = sizeof(coll_option_t) + 4;
+	take("option_size", "stride not aligned");
+	table.options = options;
+	table.option_count = 4000000000u;
+	table.option_size = sizeof(coll_option_t);
+	take("4000000000", "too many options");
+	table.options = options;
+	table.option_count = 2;
+	table.option_size = sizeof(coll_option_t);
+	take(NULL, "two options");
+}
+
+/* -------------------------------------------------------------------- directories -- */
+
+static void test_directories(void)
+{
+	char path[600];
+	struct found found;
+
+	make_dir("first");
+	make_dir("second");
+	place("coll_good.so", "first/coll_good.so");
+	place("coll_good.so", "second/coll_good.so");
+	place("coll_newer.so", "second/coll_newer.so");
+	snprintf(path, sizeof(path), "%s::%s:%s/nosuch:%s/../first", at("first"), at("second"),
+		 at(""), at("first"));
+	found = find(path);
+	is_int(found.list->count, 3, "a directory named twice is searched once");
+	is_str(plugins_find(found.list, "good")->path, at("first/coll_good.so"),
+	       "the earlier directory wins");
+	is_int(found.list->item[2].code, COLL_ERR_PLUGIN, "the later one is refused");
+	has_str(found.list->item[2].reason, at("first/coll_good.so"), "naming the earlier");
+	has_str(found.list->item[2].reason, at("second/coll_good.so"), "and the later");
+	ok(has_note(&found, at("nosuch"), "No such file or directory"), "missing directory noted");
+	ok(has_note(&found, at("second"), ": 2 plugins"), "candidates counted");
+	done(&found);
+
+	put("file", "", 0);
+	found = find(at("file"));
+	ok(has_note(&found, at("file"), "Not a directory"), "a file is no directory");
+	is_int(found.list->count, 0, "and holds nothing");
+	done(&found);
+}
+
+/* Root reads everything, so it takes another user. */
+static void test_unreadable(void)
+{
+	const int root = geteuid() == 0;
+	struct found found;
+
+	make_dir("closed");
+	place("coll_good.so", "closed/coll_good.so");
+	if (chmod(dir, 0755) || chmod(at("closed"), 0))
+		bail_out("chmod");
+	if (root && seteuid(65534)) {
+		skip(2, "cannot become another user");
+	} else {
+		found = find(at("closed"));
+		ok(has_note(&found, at("closed"), "Permission denied"),
+		   "unreadable directory noted");
+		is_int(found.list->count, 0, "nothing is found in it");
+		done(&found);
+	}
+	if (root && seteuid(0))
+		bail_out("cannot become root again");
+	chmod(at("closed"), 0755);
+}
+
+static void test_permissions(void)
+{
+	struct found found;
+
+	make_dir("open");
+	place("coll_good.so", "open/coll_good.so");
+	if (geteuid() != 0) {
+		skip(11, "not root");
+		return;
+	}
+	chmod(at("open/coll_good.so"), 0775);
+	refused("open", COLL_ERR_PERMISSION, "others may write to the file",
+		at("open/coll_good.so"));
+	chmod(at("open/coll_good.so"), 0755);
+	chmod(at("open"), 01777);
+	refused("open", COLL_ERR_PERMISSION, "others may write to the directory", "mode 1777");
+	chmod(at("open"), 0755);
+	found = find(at("open"));
+	is_int(found.list->item[0].code, 0, "put right it loads");
+	done(&found);
+}
+
+/* ------------------------------------------------------------------------- threads -- */
+
+enum { THREADS = 8 };
+
+static pthread_barrier_t together;
+static char shared_dir[128];
+
+static void *load_all(void *arg)
+{
+	int *usable = arg;
+	struct found found;
+
+	pthread_barrier_wait(&together);
+	found = find(shared_dir);
+	for (int i = 0; i < found.list->count; i++)
+		*usable += !found.list->item[i].code;
+	done(&found);
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	pthread_t thread[THREADS];
+	int usable[THREADS] = {0}, all = 0;
+
+	make_dir("threads");
+	place("coll_good.so", "threads/coll_good.so");
+	place("coll_newer.so", "threads/coll_newer.so");
+	place("coll_unable.so", "threads/coll_unable.so");
+	place("coll_nosymbol.so", "threads/coll_nosymbol.so");
+	put("threads/coll_text.so", "text", 4);
+	snprintf(shared_dir, sizeof(shared_dir), "%s", at("threads"));
+	pthread_barrier_init(&together, NULL, THREADS);
+	for (int i = 0; i < THREADS; i++)
+		if (pthread_create(&thread[i], NULL, load_all, &usable[i]))
+			bail_out("no thread");
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(thread[i], NULL);
+		all += usable[i];
+	}
+	pthread_barrier_destroy(&together);
+	is_int(all, 2 * THREADS, "%d threads load the same files at once", THREADS);
+}
+
+int main(void)
+{
+	plugin_dir_begin();
+	test_good();
+	test_newer();
+	test_priorities();
+	test_unable();
+	test_bad_files();
+	test_truncated();
+	test_bad_tables();
+	test_mandatory();
+	test_groups();
+	test_options();
+	test_directories();
+	test_unreadable();
+	test_permissions();
+	test_threads();
+	plugin_dir_end();
+	return done_testing();
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * reduce_call_test.c - what reduce.h promises around the kernels: their choice, averages, the
+ * caller's floating-point settings, examples from the formats' definitions.
+ */
+#include <fenv.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+#include "../../core/reduce.h"
+#include "../../core/reduce_kernels.h"
+#include "../lib/reduce_reference.h"
+
+/* One element through reduce(); codes in, code out. */
+static uint64_t test_one(int dtype, int op, uint64_t a, uint64_t b)
+{
+	reduce(&a, &a, &b, 1, dtype, op);
+	return a;
+}
+
+static void test_examples(void)
+{
+	is_int((int64_t)test_one(COLL_INT8, COLL_SUM, 127, 1), 128, "int8: 127 + 1 wraps to -128");
+	is_int((int64_t)test_one(COLL_FLOAT16, COLL_SUM, 0x7bff, 0x7bff), 0x7c00,
+	       "float16: 65504 + 65504 is infinity");
+	is_int((int64_t)test_one(COLL_FLOAT16, COLL_SUM, 0x6800, 0x3c00), 0x6800,
+	       "float16: 2048 + 1 ties to the even 2048");
+	is_int((int64_t)test_one(COLL_FLOAT16, COLL_PROD, 0x0001, 0x3e00), 0x0002,
+	       "float16: smallest subnormal * 1.5 ties to the even 2");
+	is_int((int64_t)test_one(COLL_BFLOAT16, COLL_SUM, 0x3f80, 0x3b80), 0x3f80,
+	       "bfloat16: 1 + 1/256 ties to the even 1");
+	is_int((int64_t)test_one(COLL_FLOAT8E4M3, COLL_SUM, 0x7e, 0x7e), 0x7e,
+	       "float8e4m3: 448 + 448 stays 448");
+	is_int((int64_t)test_one(COLL_FLOAT8E5M2, COLL_SUM, 0x7b, 0x7b), 0x7b,
+	       "float8e5m2: 57344 + 57344 stays 57344");
+	is_int((int64_t)test_one(COLL_FLOAT8E5M2, COLL_MAX, 0x7c, 0x3c), 0x7c,
+	       "float8e5m2: the larger of infinity and 1 is infinity");
+	is_int((int64_t)test_one(COLL_FLOAT32, COLL_MIN, 0x80000000, 0), 0x80000000,
+	       "float32: min(-0, 0) is -0");
+	is_int((int64_t)test_one(COLL_FLOAT32, COLL_MIN, 0, 0x80000000), 0x80000000,
+	       "float32: min(0, -0) is -0");
+	is_int((int64_t)test_one(COLL_FLOAT32, COLL_MAX, 0x3f800000, 0xff800001), 0x7fc00000,
+	       "float32: max(1, NaN) is NaN");
+	is_int((int64_t)test_one(COLL_FLOAT32, COLL_MAX, 0xff800001, 0x3f800000), 0x7fc00000,
+	       "float32: max(NaN, 1) is NaN");
+	is_int((int64_t)test_one(COLL_FLOAT32, COLL_SUM, 1, 1), 2, "float32: subnormals are kept");
+	is_int((int64_t)test_one(COLL_INT32, COLL_AVG, 3, 4), 7, "an average is summed up first");
+}
+
+static void test_finish(void)
+{
+	static const int n[] = {1, 2, 49, 10000, 70000, INT32_MAX};
+	uint64_t a[64], got[64], want[64];
+	size_t i, j, count;
+	int good;
+
+	for (i = 0; i < REF_TYPES; i++) {
+		count = sizeof(a) / (size_t)ref_types[i].size;
+		ref_fill(&ref_types[i], a, count);
+		good = 1;
+		for (j = 0; j < 6; j++) {
+			/* a whole quotient: one step too small and the integer is 0 */
+			ref_store(&ref_types[i], a, 0, (uint64_t)n[j]);
+			memcpy(got, a, sizeof(a));
+			reduce_finish(got, count, ref_types[i].dtype, COLL_SUM, n[j]);
+			good &= memcmp(got, a, sizeof(a)) == 0;
+			reduce_finish(got, count, ref_types[i].dtype, COLL_AVG, n[j]);
+			ref_reduce(&ref_types[i], COLL_AVG, want, a, a, count, n[j]);
+			good &= memcmp(got, want, sizeof(want)) == 0;
+		}
+		ok(good, "%s: an average is divided at the end, other operations are left alone",
+		   coll_dtype_name(ref_types[i].dtype));
+	}
+}
+
+static void test_supports(void)
+{
+	int dtype, op, known, whole, good = 1;
+	size_t i;
+
+	for (dtype = -2; dtype < 300; dtype++)
+		for (op = -2; op < 300; op++) {
+			known = whole = 0;
+			for (i = 0; i < REF_TYPES; i++)
+				if (ref_types[i].dtype == dtype) {
+					known = 1;
+					whole = !ref_types[i].mantissa;
+				}
+			known &= (op >= COLL_SUM && op <= COLL_AVG) ||
+				 (whole && op >= COLL_BAND && op <= COLL_BXOR);
+			good &= reduce_supports(dtype, op) == known;
+		}
+	ok(good, "reduce_supports: every type and operation, bitwise ones for integers only");
+}
+
+static void test_names(void)
+{
+	size_t i;
+	int good = 1;
+
+	for (i = 0; i < REF_TYPES; i++)
+		good &= coll_dtype_size(ref_types[i].dtype) == (size_t)ref_types[i].size;
+	ok(good, "coll_dtype_size");
+	is_int((int64_t)coll_dtype_size(12), 0, "an unknown type has no size");
+	is_str(coll_dtype_name(COLL_BFLOAT16), "bfloat16", "coll_dtype_name");
+	is_str(coll_dtype_name(-1), "?", "an unknown type's name");
+	is_str(coll_op_name(COLL_AVG), "avg", "coll_op_name");
+	is_str(coll_op_name(256), "?", "an unknown operation's name");
+}
+
+/* The calling thread's own floating-point settings neither change results nor are changed. */
+static void test_rounding(void)
+{
+	uint32_t a = 0x3f800001, b = 0x33000000;
+
+	fesetround(FE_UPWARD);
+	reduce(&a, &a, &b, 1, COLL_FLOAT32, COLL_SUM);
+	ok(fegetround() == FE_UPWARD, "the caller's rounding mode is put back");
+	fesetround(FE_TONEAREST);
+	is_int(a, 0x3f800001, "the caller's rounding mode does not count");
+}
+
+static void test_flushing(void)
+{
+#if defined(__SSE2__)
+	const unsigned flush = 0x8040; /* FTZ and DAZ */
+	uint32_t tiny = 1;
+
+	_mm_setcsr(_mm_getcsr() | flush);
+	if ((_mm_getcsr() & flush) != flush) {
+		skip(2, "subnormals cannot be flushed here");
+		return;
+	}
+	reduce(&tiny, &tiny, &tiny, 1, COLL_FLOAT32, COLL_SUM);
+	ok((_mm_getcsr() & flush) == flush, "the caller's flushing of subnormals is put back");
+	_mm_setcsr(_mm_getcsr() & ~flush);
+	is_int(tiny, 2, "the caller's flushing of subnormals does not count");
+#else
+	skip(2, "flushing of subnormals is set here on x86 only");
+#endif
+}
+
+static void *test_thread(void *name)
+{
+	*(const char **)name = reduce_isa();
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	enum { THREADS = 8 };
+	const char *names[THREADS];
+	pthread_t threads[THREADS];
+	int i, good = 1;
+
+	for (i = 0; i < THREADS; i++)
+		if (pthread_create(&threads[i], NULL, test_thread, &names[i]))
+			bail_out("cannot create a thread");
+	for (i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	for (i = 0; i < THREADS; i++)
+		good &= strcmp(names[i], reduce_usable(0)->isa) == 0;
+	ok(good, "threads that come first together all find %s", reduce_usable(0)->isa);
+}
+
+/* COLL_ISA counts when the kernels are first used, so it is tried in children. */
+static void test_isa(const char *value, const char *want, const char *warning)
+{
+	char text[512] = "";
+	int fds[2], status = 0;
+	pid_t pid;
+
+	if (pipe(fds) || (pid = fork()) < 0)
+		bail_out("cannot make a child");
+	if (!pid) {
+		dup2(fds[1], STDERR_FILENO);
+		setenv("COLL_ISA", value, 1);
+		_exit(strcmp(reduce_isa(), want) != 0);
+	}
+	close(fds[1]);
+	while (read(fds[0], text + strlen(text), sizeof(text) - 1 - strlen(text)) > 0)
+		continue;
+	close(fds[0]);
+	waitpid(pid, &status, 0);
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "COLL_ISA='%s': %s", value, want);
+	if (warning)
+		has_str(text, warning, "COLL_ISA='%s' is warned of", value);
+	else
+		is_str(text, "", "COLL_ISA='%s' needs no warning", value);
+}
+
+static void test_choice(void)
+{
+	const struct reduce_kernels *k;
+	int i;
+
+	for (i = 0; (k = reduce_usable(i)); i++)
+		test_isa(k->isa, k->isa, NULL);
+	test_isa("", reduce_usable(0)->isa, NULL);
+	test_isa("avx1024", reduce_usable(0)->isa, "avx1024");
+}
+
+static void test_nothing(void)
+{
+	reduce(NULL, NULL, NULL, 0, COLL_FLOAT32, COLL_SUM);
+	reduce_finish(NULL, 0, COLL_FLOAT16, COLL_AVG, 2);
+	ok(1, "no elements: no buffer is touched");
+}
+
+static void test_big(void)
+{
+	size_t count = ((size_t)1 << 31) + 5;
+	int8_t *a, *b;
+
+	if (!getenv("COLL_TEST_BIG")) {
+		skip(1, "more than 2^31 elements: COLL_TEST_BIG=1 would take 4.3 GB of memory");
+		return;
+	}
+	a = ref_alloc(count);
+	b = ref_alloc(count);
+	memset(a, 1, count);
+	memset(b, 2, count);
+	a[count - 1] = 5;
+	reduce(a, a, b, count, COLL_INT8, COLL_SUM);
+	ok(a[0] == 3 && memcmp(a, a + 1, count - 2) == 0 && a[count - 1] == 7,
+	   "more than 2^31 elements");
+	free(a);
+	free(b);
+}
+
+int main(void)
+{
+	unsetenv("COLL_ISA");
+	test_choice();
+	test_threads();
+	test_examples();
+	test_finish();
+	test_supports();
+	test_names();
+	test_rounding();
+	test_flushing();
+	test_nothing();
+	test_big();
+	return done_testing();
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * reduce_test.c - the reduction kernels of every instruction set against a slow reference:
+ * the bits of every result, at any place of the buffers.
+ */
+#include "../../core/reduce.h"
+#include "../../core/reduce_kernels.h"
+#include "../lib/reduce_reference.h"
+
+static const int test_ops[] = {COLL_SUM, COLL_PROD, COLL_MIN, COLL_MAX,
+			       COLL_AVG, COLL_BAND, COLL_BOR, COLL_BXOR};
+
+enum {
+	TEST_OPS = sizeof(test_ops) / sizeof(test_ops[0]),
+	TEST_MANY = 65537, /* elements of the largest buffers */
+	TEST_EDGE = 16,    /* bytes looked at before and behind a result */
+	TEST_N = 3         /* what COLL_AVG divides by */
+};
+
+/* A kernel's result over whole arrays equals the reference's; tells the first that does not. */
+static int test_same(const struct ref_type *t, const struct reduce_kernels *k, int op,
+		     const void *a, const void *b, const void *want, void *got, size_t count)
+{
+	size_t i, bytes = count * (size_t)t->size;
+
+	reduce_lookup(k, t->dtype, op)(got, a, b, bytes, TEST_N);
+	if (memcmp(got, want, bytes) == 0)
+		return 1;
+	for (i = 0; ref_load(t, got, i) == ref_load(t, want, i);)
+		i++;
+	diag("%s %s(%s) of %#" PRIx64 ", %#" PRIx64 ": got %#" PRIx64 ", expected %#" PRIx64,
+	     k->isa, coll_op_name(op), coll_dtype_name(t->dtype), ref_load(t, a, i),
+	     ref_load(t, b, i), ref_load(t, got, i), ref_load(t, want, i));
+	return 0;
+}
+
+/* Every operation of every instruction set on two arrays. */
+static void test_values(const struct ref_type *t, const void *a, const void *b, size_t count,
+			const char *what)
+{
+	void *want = ref_alloc(count * (size_t)t->size), *got = ref_alloc(count * (size_t)t->size);
+	const struct reduce_kernels *k;
+	int i, isa, good = 1;
+
+	for (i = 0; i < TEST_OPS; i++) {
+		if (!reduce_supports(t->dtype, test_ops[i]))
+			continue;
+		ref_reduce(t, test_ops[i], want, a, b, count, TEST_N);
+		for (isa = 0; (k = reduce_usable(isa)); isa++)
+			good &= test_same(t, k, test_ops[i], a, b, want, got, count);
+	}
+	ok(good, "%s: %s", coll_dtype_name(t->dtype), what);
+	free(want);
+	free(got);
+}
+
+static void test_all_pairs_of_bytes(const struct ref_type *t)
+{
+	uint8_t *a = ref_alloc(65536), *b = ref_alloc(65536);
+	int i;
+
+	for (i = 0; i < 65536; i++) {
+		a[i] = (uint8_t)(i >> 8);
+		b[i] = (uint8_t)i;
+	}
+	test_values(t, a, b, 65536, "all pairs");
+	free(a);
+	free(b);
+}
+
+/* Each value with -0 shows the conversions there and back, with others the rounding. */
+static void test_all_halves(const struct ref_type *t)
+{
+	enum { PARTNERS = 16 };
+	uint16_t *a = ref_alloc(PARTNERS * 65536 * 2), *b = ref_alloc(PARTNERS * 65536 * 2);
+	int i, partner;
+
+	for (partner = 0; partner < PARTNERS; partner++)
+		for (i = 0; i < 65536; i++) {
+			a[partner * 65536 + i] = (uint16_t)i;
+			b[partner * 65536 + i] = partner ? (uint16_t)ref_element(t) : 0x8000;
+		}
+	test_values(t, a, b, PARTNERS * 65536, "all values with others");
+	free(a);
+	free(b);
+}
+
+static void test_some_pairs(const struct ref_type *t)
+{
+	void *a = ref_alloc(TEST_MANY * (size_t)t->size),
+	     *b = ref_alloc(TEST_MANY * (size_t)t->size);
+
+	ref_fill(t, a, TEST_MANY);
+	ref_fill(t, b, TEST_MANY);
+	test_values(t, a, b, TEST_MANY, "random and awkward pairs");
+	free(a);
+	free(b);
+}
+
+/* --------------------------------------------------------------- places -- */
+
+/* Inputs, the result expected of them, and room for copies of them at any offset. */
+struct place {
+	const struct ref_type *t;
+	unsigned char *a, *b, *want, *left, *right, *dst;
+};
+
+enum { PLACE_BYTES = TEST_MANY * 8 + 2 * TEST_EDGE + 16 };
+
+/* bytes of dst equal want and nothing around them was written */
+static int place_held(const unsigned char *dst, const unsigned char *want, size_t bytes)
+{
+	int i, good = memcmp(dst, want, bytes) == 0;
+
+	for (i = 0; i < TEST_EDGE; i++)
+		good &= dst[i - TEST_EDGE] == 0xa5 && dst[bytes + (size_t)i] == 0xa5;
+	return good;
+}
+
+/* in_place: 0 no, 1 dst is left, 2 dst is right */
+static int place_try(const struct place *p, reduce_fn fn, size_t count, const int *at, int in_place)
+{
+	size_t bytes = count * (size_t)p->t->size;
+	unsigned char *dst = p->dst + TEST_EDGE + at[0];
+	unsigned char *left = in_place == 1 ? dst : p->left + at[1];
+	unsigned char *right = in_place == 2 ? dst : p->right + at[2];
+
+	memset(dst - TEST_EDGE, 0xa5, bytes + 2 * TEST_EDGE);
+	memcpy(left, p->a, bytes);
+	memcpy(right, p->b, bytes);
+	fn(dst, left, right, bytes, TEST_N);
+	return place_held(dst, p->want, bytes);
+}
+
+static int place_counts(const struct place *p, reduce_fn fn)
+{
+	static const size_t large[] = {1000, TEST_MANY};
+	int o, mode, good = 1;
+	size_t i;
+
+	for (mode = 0; mode < 3; mode++) {
+		for (o = 0; o <= 8; o++)
+			for (i = 0; i <= 67; i++)
+				good &= place_try(p, fn, i, (int[]){o, o * 2 % 9, o * 5 % 9}, mode);
+		for (i = 0; i < 2; i++)
+			good &= place_try(p, fn, large[i], (int[]){1, 0, 3}, mode);
+	}
+	return good;
+}
+
+static int place_offsets(const struct place *p, reduce_fn fn)
+{
+	int x, y, z, good = 1;
+
+	for (x = 0; x <= 8; x++)
+		for (y = 0; y <= 8; y++)
+			for (z = 0; z <= 8; z++)
+				good &= place_try(p, fn, 67, (int[]){x, y, z}, 0);
+	return good;
+}
+
+static void test_places(const struct ref_type *t)
+{
+	struct place p = {t,
+			  ref_alloc(PLACE_BYTES),
+			  ref_alloc(PLACE_BYTES),
+			  ref_alloc(PLACE_BYTES),
+			  ref_alloc(PLACE_BYTES),
+			  ref_alloc(PLACE_BYTES),
+			  ref_alloc(PLACE_BYTES)};
+	const struct reduce_kernels *k;
+	int i, isa, counts = 1, offsets = 1;
+
+	ref_fill(t, p.a, TEST_MANY);
+	ref_fill(t, p.b, TEST_MANY);
+	for (i = 0; i < TEST_OPS; i++) {
+		if (!reduce_supports(t->dtype, test_ops[i]))
+			continue;
+		ref_reduce(t, test_ops[i], p.want, p.a, p.b, TEST_MANY, TEST_N);
+		for (isa = 0; (k = reduce_usable(isa)); isa++) {
+			counts &= place_counts(&p, reduce_lookup(k, t->dtype, test_ops[i]));
+			if (test_ops[i] == COLL_SUM)
+				offsets &= place_offsets(&p, reduce_lookup(k, t->dtype, COLL_SUM));
+		}
+	}
+	ok(counts, "%s: any count, in place or not", coll_dtype_name(t->dtype));
+	ok(offsets, "%s: any alignment", coll_dtype_name(t->dtype));
+	free(p.a);
+	free(p.b);
+	free(p.want);
+	free(p.left);
+	free(p.right);
+	free(p.dst);
+}
+
+int main(void)
+{
+	int i;
+
+	for (i = 0; i < REF_TYPES; i++) {
+		if (ref_types[i].size == 1)
+			test_all_pairs_of_bytes(&ref_types[i]);
+		else if (ref_types[i].size == 2 && ref_types[i].mantissa)
+			test_all_halves(&ref_types[i]);
+		test_some_pairs(&ref_types[i]);
+		test_places(&ref_types[i]);
+	}
+	return done_testing();
+}

@@ -122,6 +122,8 @@ void comm_check_gone(struct comm *comm);
 /* The match's judgement of messages that nobody waits for, and of those that do not fit. */
 int comm_judge(void *link, uint32_t peer, const coll_header_t *header);
 void comm_mismatch(void *link, const struct recv *recv, uint32_t peer, const coll_header_t *header);
+/* What follows when the match has no memory to keep a message: see match.h. */
+int comm_no_memory(void *link, uint32_t peer, const coll_header_t *header);
 
 /* Messages for that context are of no use any more: not even those still to come. */
 void comm_note_freed(struct link *link, uint32_t context);

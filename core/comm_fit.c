@@ -105,6 +105,30 @@ void comm_mismatch(void *user, const struct recv *recv, uint32_t peer, const col
 		comm_tell_mismatch(comm, peer, header->tag, header->meta, recv->meta);
 }
 
+/*
+ * The communicator of the message fails with the fault of this rank.  A communicator that is still
+ * being made cannot fail: then the connection has to end, and link->lost is to say why.
+ */
+int comm_no_memory(void *user, uint32_t peer, const coll_header_t *header)
+{
+	struct link *link = user;
+	struct comm *comm = comm_of_tag(link, header->tag);
+	char text[256];
+
+	if (!comm) {
+		link->refused = (int)peer;
+		link->refused_len = header->len;
+		return COLL_ERR_NO_MEMORY;
+	}
+	snprintf(text, sizeof(text),
+		 "rank %d has no memory to keep a message of %llu bytes from rank %d, which came "
+		 "before rank %d waited for it: give rank %d more memory, or call receives earlier",
+		 comm->rank, (unsigned long long)header->len, comm->members[peer], comm->rank,
+		 comm->rank);
+	comm_set_pending(comm, COLL_ERR_NO_MEMORY, text);
+	return COLL_SUCCESS;
+}
+
 /* Is so much queued here that `seq` may name another collective than the newest of that number? */
 static int comm_is_ambiguous(const struct comm *comm)
 {
@@ -131,7 +155,7 @@ int comm_judge(void *user, uint32_t peer, const coll_header_t *h)
 		return comm_was_freed(link, (uint32_t)(h->tag >> TAG_CONTEXT_SHIFT));
 	if (h->tag & MATCH_CONTROL)
 		return 0;
-	if (comm->error || comm->members[peer] < 0)
+	if (comm->error || comm->pending_code || comm->members[peer] < 0)
 		return 1;
 	if (h->tag & TAG_USER)
 		return 0;

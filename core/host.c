@@ -7,6 +7,7 @@
 #include "reduce.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -99,9 +100,17 @@ static void host_arrived(const coll_host_t *host, uint64_t cookie, int32_t statu
 static void host_peer_lost(const coll_host_t *host, uint32_t peer, const char *text)
 {
 	struct link *link = host_link(host);
+	char refusal[160];
 
 	if (peer >= host->nranks || link->lost[peer])
 		return;
+	if (link->refused == (int)peer) { /* the plugin does not know why, and blames the peer */
+		snprintf(refusal, sizeof(refusal),
+			 "rank %d had no memory for a message of %llu bytes from it, and ended the "
+			 "connection",
+			 link->rank, (unsigned long long)link->refused_len);
+		text = refusal;
+	}
 	link->lost[peer] = strdup(text ? text : "no reason given");
 	link->news = 1;
 }

@@ -107,6 +107,7 @@ static int link_prepare(struct link *link, struct boot *boot, struct conf *conf,
 {
 	pthread_mutex_init(&link->lock, NULL);
 	link->refs = 1;
+	link->refused = -1;
 	link->boot = boot;
 	link->conf = conf;
 	link->plugin = plugin;
@@ -123,6 +124,7 @@ static int link_prepare(struct link *link, struct boot *boot, struct conf *conf,
 	match_init(&link->match);
 	link->match.judge = comm_judge;
 	link->match.mismatch = comm_mismatch;
+	link->match.no_memory = comm_no_memory;
 	link->match.copy = engine_fill;
 	link->match.user = link;
 	host_fill(link, device);

@@ -59,6 +59,8 @@ struct link {
 	int *node;                  /* per rank: number of its node */
 	struct notice *notices;     /* control messages being sent */
 	char **lost;                /* per rank: why it can no longer be reached, or NULL */
+	int refused;                /* a rank whose message was refused for lack of memory, or -1 */
+	uint64_t refused_len;       /* bytes of that message */
 	int news;                   /* a peer was lost or a message mismatched: see link_progress */
 	struct link *next;          /* in the list of all links */
 };

@@ -299,10 +299,10 @@ static int match_keep(struct match *m, uint32_t peer, const coll_header_t *h, co
 	unsigned bucket;
 
 	if (h->len > SIZE_MAX - sizeof(*e))
-		return COLL_ERR_NO_MEMORY;
+		return COLL_ERR_INTERNAL;
 	e = malloc(sizeof(*e) + h->len);
 	if (!e)
-		return COLL_ERR_NO_MEMORY;
+		return m->no_memory(m->user, peer, h);
 	*e = (struct early){.header = *h, .peer = peer};
 	bucket = match_bucket(h->tag);
 	*m->early_end[bucket] = e;

@@ -68,6 +68,11 @@ struct match {
 	int controls;  /* complete control messages among the early ones */
 	/* Judges a message that nobody waits for; 0 keep it, 1 drop it. */
 	int (*judge)(void *user, uint32_t peer, const coll_header_t *header);
+	/*
+	 * There is no memory to keep a message that came before its receive; 0 drop its payload, or
+	 * a code, with which match_arrive refuses the message.
+	 */
+	int (*no_memory)(void *user, uint32_t peer, const coll_header_t *header);
 	/* Tells that a matched message's meta or length is not what was expected. */
 	void (*mismatch)(void *user, const struct recv *recv, uint32_t peer,
 			 const coll_header_t *header);

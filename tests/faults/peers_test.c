@@ -8,6 +8,8 @@
  */
 #include "../lib/ranks.h"
 
+#include <sys/resource.h>
+
 enum { NRANKS = 4, FAR_MS = 60000, NEAR_MS = 3000 };
 
 /* What one rank tells the test. */
@@ -445,6 +447,62 @@ static void act_message(struct rank *r, struct report *report, int odd)
 	tell(report, code ? code : coll_barrier(r->comm));
 }
 
+enum { UNEXPECTED_BYTES = 256 << 20, ROOM_BYTES = 64 << 20 };
+
+/* From now on this process may map ROOM_BYTES more than it has mapped, and no more. */
+static int limit_memory(void)
+{
+	FILE *statm = fopen("/proc/self/statm", "r");
+	struct rlimit limit;
+	unsigned long pages = 0;
+
+	if (statm && fscanf(statm, "%lu", &pages) != 1)
+		pages = 0;
+	if (statm)
+		fclose(statm);
+	if (!pages || getrlimit(RLIMIT_AS, &limit))
+		return -1;
+	limit.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ROOM_BYTES;
+	return setrlimit(RLIMIT_AS, &limit);
+}
+
+/* Rank 0 sends what `odd` does not wait for and has no memory for. */
+static void act_unexpected(struct rank *r, struct report *report, int odd)
+{
+	coll_result_t code = COLL_SUCCESS;
+	char *x = NULL;
+
+	if (r->rank == odd && limit_memory())
+		code = COLL_ERR_SYSTEM;
+	if (r->rank == 0) {
+		x = calloc(UNEXPECTED_BYTES, 1);
+		code = coll_send(x, UNEXPECTED_BYTES, COLL_UINT8, odd, 5, r->comm, NULL);
+	}
+	tell(report, code ? code : coll_barrier(r->comm));
+	free(x);
+}
+
+static void test_no_memory(void)
+{
+	struct play play = {"no memory for a message", NRANKS, -1, act_unexpected, FAR_MS, FAR_MS};
+	int code;
+
+	if (getenv("TEST_SANITIZE") && *getenv("TEST_SANITIZE")) {
+		skip(1, "sanitizers need more memory than the limit leaves");
+		return;
+	}
+	play.odd = 1;
+	play_start(&play);
+	play.odd = -1;
+	play_end(&play);
+	play_expect(&play, COLL_ERR_REMOTE, COLL_ERR_NO_MEMORY,
+		    "rank 1 has no memory to keep a message of 268435456 bytes from rank 0", "");
+	for (int r = 0; r < NRANKS; r++) {
+		code = r == 1 ? COLL_ERR_NO_MEMORY : COLL_ERR_REMOTE;
+		is_int(scene->report[r].code, code, "no memory for a message: code on rank %d", r);
+	}
+}
+
 static void test_mismatch(const char *name, int odd,
 			  void (*act)(struct rank *, struct report *, int), const char *a,
 			  const char *b)
@@ -484,6 +542,8 @@ static void test_backend(const char *name)
 	test_mismatch("different large counts", 2, act_large_count, "1048577", "1048576");
 	test_mismatch("a barrier against a sum", 1, act_barrier, "barrier", "allreduce");
 	test_mismatch("a receive of another count", 1, act_message, "8 float32", "7 float32");
+	if (!strcmp(name, "tcp")) /* ucx's own memory would meet the limit first */
+		test_no_memory();
 }
 
 int main(int argc, char **argv)

@@ -69,10 +69,107 @@ static void test_freed(void)
 	free(link);
 }
 
+/* No machine has so much memory, and no allocator is asked for more than it may be asked for. */
+#define TOO_LARGE ((uint64_t)1 << 62)
+
+/* Rank 0 of two, whose plugin is about to tell of messages from rank 1. */
+static struct link *make_link(struct boot *boots[2], struct comm *comm)
+{
+	static char *lost[2];
+	struct link *link = calloc(1, sizeof(*link));
+	coll_config_t app;
+
+	coll_config_init(&app, sizeof(app));
+	if (!link || conf_load(&app, &link->conf) || boot_open_local(boots, 2))
+		bail_out("cannot make a link");
+	link->boot = boots[0];
+	link->nranks = 2;
+	link->refused = -1;
+	link->lost = lost;
+	link->comms = comm;
+	comm->link = link;
+	match_init(&link->match);
+	link->match.judge = comm_judge;
+	link->match.no_memory = comm_no_memory;
+	link->match.user = link;
+	host_fill(link, -1);
+	return link;
+}
+
+static void free_link(struct link *link, struct boot *boots[2])
+{
+	match_free(&link->match);
+	conf_free(link->conf);
+	boot_close(boots[0]);
+	boot_close(boots[1]);
+	free(link);
+}
+
+/* The communicator fails for a fault of this rank, and the sender stays connected. */
+static void test_no_memory(void)
+{
+	int members[2] = {0, 1};
+	struct comm comm = {.context = 7, .nranks = 2, .members = members};
+	coll_header_t header = {.tag = comm_tag_user(&comm, 5), .len = TOO_LARGE};
+	coll_sink_t sink;
+	struct boot *boots[2];
+	struct link *link = make_link(boots, &comm);
+	const coll_host_t *host = &link->host;
+
+	is_int(host->arrive(host, 1, &header, &sink), COLL_SUCCESS, "a message without memory");
+	ok(!sink.buf, "its payload is dropped");
+	is_int(comm.pending_code, COLL_ERR_NO_MEMORY, "the communicator is to fail");
+	has_str(comm.pending_text,
+		"rank 0 has no memory to keep a message of 4611686018427387904 bytes from rank 1",
+		"with the ranks and the size");
+	ok(link->news, "the next progress looks at it");
+	header.len = 1;
+	is_int(host->arrive(host, 1, &header, &sink), COLL_SUCCESS, "another message after it");
+	is_int((int64_t)link->match.kept, 0, "is not taken in its place");
+	header.len = UINT64_MAX;
+	comm.pending_code = 0;
+	is_int(host->arrive(host, 1, &header, &sink), COLL_ERR_INTERNAL,
+	       "a message longer than memory can be is refused");
+	host->peer_lost(host, 1, "it sent a message that cannot be");
+	is_str(link->lost[1], "it sent a message that cannot be", "and its sender is blamed");
+	free(link->lost[1]);
+	link->lost[1] = NULL;
+	free_link(link, boots);
+}
+
+/* There is no communicator yet that could fail: the connection ends, with the true reason. */
+static void test_no_memory_early(void)
+{
+	struct comm comm = {.context = 7, .nranks = 2};
+	coll_header_t header = {.tag = comm_tag_control(8), .len = TOO_LARGE};
+	coll_sink_t sink;
+	struct boot *boots[2];
+	struct link *link = make_link(boots, &comm);
+	const coll_host_t *host = &link->host;
+
+	is_int(host->arrive(host, 1, &header, &sink), COLL_ERR_NO_MEMORY,
+	       "a message without memory for a communicator to be made");
+	is_int(comm.pending_code, 0, "no other communicator fails for it");
+	host->peer_lost(host, 1, "it sent a message that cannot be");
+	is_str(link->lost[1],
+	       "rank 0 had no memory for a message of 4611686018427387904 bytes from it, and ended "
+	       "the connection",
+	       "the reason is the one of this rank");
+	free(link->lost[1]);
+	link->lost[1] = NULL;
+	free_link(link, boots);
+}
+
 int main(void)
 {
 	test_freed();
 	test_any_source(0);
 	test_any_source(1);
+	if (getenv("TEST_SANITIZE") && *getenv("TEST_SANITIZE")) {
+		skip(2, "sanitizers end a program that asks for too much memory");
+	} else {
+		test_no_memory();
+		test_no_memory_early();
+	}
 	return done_testing();
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "../../core/reduce_kernels.h"
+#include "reduce/kernels.h"
 
 static const int bench_dtypes[] = {COLL_INT8,       COLL_UINT8,     COLL_INT16,   COLL_UINT16,
 				   COLL_INT32,      COLL_UINT32,    COLL_INT64,   COLL_UINT64,

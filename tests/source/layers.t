@@ -15,30 +15,6 @@ angled() {
         sed 's/:[[:space:]]*#[[:space:]]*include[[:space:]]*<\([^>]*\)>.*/: \1/'
 }
 
-# only FILES HEADER...: the core's FILES (a pattern) include only these of the core's headers.
-only() {
-    files=$1
-    shift
-    allowed=" $* "
-    wrong=
-    # shellcheck disable=SC2086 # a pattern
-    set -- $files
-    if [ ! -e "$1" ]; then
-        none "there are files $files" "none"
-        return
-    fi
-    while read -r place header; do
-        case $allowed in
-        *" $header "*) ;;
-        *) [ -z "$header" ] || wrong="$wrong$place $header
-" ;;
-        esac
-    done <<END
-$(quoted "$@")
-END
-    none "$files know only$allowed" "$wrong"
-}
-
 # File contents with comments gone and continued lines joined.
 code() {
     sed 's|/\*.*\*/||g; s|//.*||' "$1" | awk '
@@ -88,35 +64,20 @@ done | sort -u)"
         "$(angled $api_tests | grep ': coll/' | grep -v ': coll/coll\.h$' |
             grep -v '^plugins/nccl/nccl\.h:[0-9]*: coll/backend\.h$')"
     none "tests of the API see no file of the core" \
-        "$(quoted $api_tests | grep ': .*core/')"
+        "$(quoted $api_tests | while read -r place header; do
+            [ ! -e "core/$header" ] || echo "$place $header"
+        done)"
     none "the core sees no vendor's header" \
         "$(angled $core | grep -E ': (cuda|nccl|rccl|hip|uc[pst]/|ucx|rdma/|infiniband/)')"
     none "the core sees no plugin, no tool, no test" \
         "$(quoted $core | grep -E ': .*(plugins|tools|tests)/')"
 }
 
-# ---- the core's own order ----
-only 'core/error.[ch]' error.h
-only 'core/log.[ch]' log.h error.h
-only 'core/device*.[ch]' device.h device_impl.h error.h log.h
-only 'core/lane.[ch]' lane.h device_impl.h error.h
-only 'core/weave.c' engine.h
-only 'core/ferry.c' engine.h error.h log.h
-only 'core/reduce*.[ch]' reduce.h reduce_kernels.h convert.h log.h
-only 'core/sched.[ch]' sched.h
-only 'core/algo*.[ch]' sched.h algo.h algo_part.h
-only 'core/rules*.[ch]' rules.h algo.h
-only 'core/conf*.[ch]' conf.h conf_impl.h rules.h error.h log.h
-only 'core/boot*.[ch]' boot.h boot_impl.h boot_tcp.h siphash.h net.h error.h log.h
-only 'core/net*.[ch]' net.h boot_impl.h error.h log.h
-only 'core/plugin*.[ch]' plugin.h plugin_impl.h loader.h conf.h error.h log.h
-only 'core/loader*.[ch]' plugin.h plugin_impl.h loader.h conf.h error.h log.h
-only 'core/select*.[ch]' select.h select_impl.h plugin.h boot.h conf.h error.h log.h
-
+# ---- headers ----
 # tsort complains about a loop.
 header_loops() {
-    for header in core/*.h; do
-        quoted "$header" | sed "s|^[^ ]* |$(basename "$header") |"
+    for header in core/*/*.h; do
+        quoted "$header" | sed "s|^[^ ]* |${header#core/} |"
     done | tsort 2>&1 >/dev/null
 }
 none "the core's headers include each other without a loop" "$(header_loops)"
@@ -126,14 +87,16 @@ none "the core's headers include each other without a loop" "$(header_loops)"
 folders_of() {
     {
         grep '^    .*<-' "$1/README.md"
+        find "$1" -name '*.[ch]' | sed 's/$/:#include <>/' # also those that include nothing
         grep -rH --include='*.[ch]' '^[[:space:]]*#[[:space:]]*include' "$1"
         (cd "${top_builddir:-.}" && find "$1" -name '*.o' -exec nm -A {} + 2>/dev/null)
     } | awk -v root="$1" -v except="${2:-}" -f tests/source/layers.awk
 }
 
+none "the folders of core/ use each other in the order of core/README.md" "$(folders_of core)"
 # `coll check` seals as the core does.
 none "the folders of tools/ use each other in the order of tools/README.md" \
-    "$(folders_of tools 'check/host/host.c:../core/siphash.h')"
+    "$(folders_of tools 'check/host/host.c:base/siphash.h')"
 
 # example LINE: the faults of a small tree in order, with one line of input more.
 example() {
@@ -177,11 +140,11 @@ is "so is a source that was not built" "$(example 'root/left/x.c:#include <stdio
         "$(code_with '(^|[^_a-z])getenv *\(' $core $plugins
             code_with 'getenv' $plugins | grep -v '^plugins/ucx/.*[^_a-z]secure_getenv(')"
     none "no name is glued together outside the reduction table" \
-        "$(code_with '^[^"]*##' $sources | grep -v '^core/reduce')"
+        "$(code_with '^[^"]*##' $sources | grep -v '^core/reduce/')"
     # The table's macros define whole functions.
     none "no macro hides a return or a goto" \
         "$(code_with '^[[:space:]]*#[[:space:]]*define.*[^_a-z](return|goto)[^_a-z]' $sources |
-            grep -v '^core/reduce')"
+            grep -v '^core/reduce/')"
 }
 
 done_testing

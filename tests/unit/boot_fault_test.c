@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* boot_fault_test.c - ranks that are missing, wrong or dying: errors for all, never a hang. */
-#include "../../core/boot_tcp.h"
-#include "../../core/error.h"
+#include "bootstrap/star.h"
+#include "base/error.h"
 #include "boot_harness.h"
 
 /* Runs the ranks of the list (ends with -1), each as a child; results in the same order. */

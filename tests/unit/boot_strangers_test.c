@@ -4,8 +4,8 @@
  * the job goes on; whoever has the key but talks nonsense is an error, never a crash or a hang.
  */
 #include <sys/resource.h>
-#include "../../core/boot_tcp.h"
-#include "../../core/error.h"
+#include "bootstrap/star.h"
+#include "base/error.h"
 #include "boot_harness.h"
 
 static char root[64];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* boot_test.c - ranks meet and exchange: in memory, over TCP, over the caller's function. */
-#include "../../core/boot_tcp.h"
-#include "../../core/error.h"
+#include "bootstrap/star.h"
+#include "base/error.h"
 #include "boot_harness.h"
 
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* choose_test.c - rules as text and as data, and the choice they make; from inside the core. */
 #include "conf_dir.h"
-#include "../../core/algo.h"
-#include "../../core/choose.h"
+#include "schedule/algo.h"
+#include "algorithm/selection.h"
 
 #include <coll/backend.h>
 

@@ -3,8 +3,8 @@
 #ifndef TESTS_CONF_DIR_H
 #define TESTS_CONF_DIR_H
 
-#include "../../core/conf_impl.h"
-#include "../../core/error.h"
+#include "config/config_impl.h"
+#include "base/error.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* conf_test.c - where options come from, who wins, what is refused; from inside the core. */
 #include "conf_dir.h"
-#include "../../core/log.h"
+#include "base/log.h"
 
 #include <stddef.h>
 #include <sys/auxv.h>

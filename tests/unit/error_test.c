@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* error_test.c - error texts, result codes, version, log lines; from inside the core. */
-#include "../../core/error.h"
-#include "../../core/log.h"
+#include "base/error.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,8 +5,8 @@
  */
 #include <sys/wait.h>
 #include <unistd.h>
-#include "../../core/boot.h"
-#include "../../core/error.h"
+#include "bootstrap/bootstrap.h"
+#include "base/error.h"
 #include "../lib/tap.h"
 
 /* Every variable that launch.c looks at. */

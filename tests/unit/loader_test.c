@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* loader_test.c - what is found in plugin directories, what is refused, and in which words. */
-#include "../../core/error.h"
-#include "../../core/loader.h"
-#include "../../core/log.h"
-#include "../../core/plugin_impl.h"
+#include "base/error.h"
+#include "plugin/loader.h"
+#include "base/log.h"
+#include "plugin/plugin_impl.h"
 #include "../lib/plugin_dir.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* match_test.c - who sent what a receive from any source got; messages that nobody wants. */
-#include "../../core/comm.h"
+#include "exec/comm.h"
 
 #include "../lib/tap.h"
 
@@ -8,9 +8,9 @@
 
 enum { SENDER = 3, LENGTH = 16 };
 
-static int keep_all(void *user, uint32_t peer, const coll_header_t *header)
+static int keep_all(struct link *link, uint32_t peer, const coll_header_t *header)
 {
-	(void)user;
+	(void)link;
 	(void)peer;
 	(void)header;
 	return 0;
@@ -27,7 +27,7 @@ static void test_any_source(int early)
 
 	recv.dst = dst;
 	match_init(&m);
-	m.judge = keep_all;
+	m.unexpected = keep_all;
 	if (!early)
 		match_post(&m, &recv);
 	match_arrive(&m, SENDER, &header, &sink);
@@ -55,7 +55,7 @@ static void test_freed(void)
 	comm_note_freed(link, (1u << TAG_CONTEXT_BITS) - 1);
 	for (uint32_t c = 0; c < 3000; c++) {
 		header.tag = comm_tag_control(c);
-		if (comm_judge(link, 0, &header))
+		if (comm_check_unexpected(link, 0, &header))
 			dropped++;
 		else
 			kept += c % 2;
@@ -63,7 +63,7 @@ static void test_freed(void)
 	is_int(dropped, 1500, "messages for freed communicators are dropped");
 	is_int(kept, 1500, "those for communicators still to be made are kept");
 	header.tag = comm_tag_control((1u << TAG_CONTEXT_BITS) - 1);
-	is_int(comm_judge(link, 0, &header), 1, "the last context of all");
+	is_int(comm_check_unexpected(link, 0, &header), 1, "the last context of all");
 	for (int i = 0; i < LINK_FREED; i++)
 		free(link->freed[i]);
 	free(link);
@@ -89,9 +89,9 @@ static struct link *make_link(struct boot *boots[2], struct comm *comm)
 	link->comms = comm;
 	comm->link = link;
 	match_init(&link->match);
-	link->match.judge = comm_judge;
+	link->match.unexpected = comm_check_unexpected;
 	link->match.no_memory = comm_no_memory;
-	link->match.user = link;
+	link->match.link = link;
 	host_fill(link, -1);
 	return link;
 }

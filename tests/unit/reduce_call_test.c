@@ -10,8 +10,8 @@
 #if defined(__SSE2__)
 #include <xmmintrin.h>
 #endif
-#include "../../core/reduce.h"
-#include "../../core/reduce_kernels.h"
+#include "reduce/reduce.h"
+#include "reduce/kernels.h"
 #include "../lib/reduce_reference.h"
 
 /* One element through reduce(); codes in, code out. */

@@ -3,8 +3,8 @@
  * reduce_test.c - the reduction kernels of every instruction set against a slow reference:
  * the bits of every result, at any place of the buffers.
  */
-#include "../../core/reduce.h"
-#include "../../core/reduce_kernels.h"
+#include "reduce/reduce.h"
+#include "reduce/kernels.h"
 #include "../lib/reduce_reference.h"
 
 static const int test_ops[] = {COLL_SUM, COLL_PROD, COLL_MIN, COLL_MAX,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* select_test.c - which backend is taken, by one process and by ranks that must agree. */
-#include "../../core/error.h"
-#include "../../core/select_impl.h"
+#include "base/error.h"
+#include "plugin/select_impl.h"
 #include "../lib/plugin_dir.h"
 
 #include <pthread.h>

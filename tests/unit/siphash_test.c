@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* siphash_test.c - SipHash-2-4-128 against known values. */
-#include "../../core/boot.h"
+#include "bootstrap/bootstrap.h"
 #include "../lib/tap.h"
 
 /*

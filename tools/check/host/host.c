@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "../core/siphash.h"
+#include "base/siphash.h"
 #include "check/host/host.h"
 #include "lib/tool.h"
 

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* selection.c - from options to the tuning that ranks share, and from that to a choice. */
+#include "schedule/algo.h"
+#include "algorithm/selection.h"
+#include "config/config.h"
+#include "base/error.h"
+#include "base/kind.h"
+#include "base/siphash.h"
+
+#include <coll/backend.h>
+#include <stdio.h>
+#include <string.h>
+
+_Static_assert(sizeof(struct tuning) == 24 + RULES_KINDS * sizeof(struct rules),
+	       "a tuning has no gaps: it is compared as bytes");
+
+/* Not a secret: only to be the same everywhere. */
+static const uint8_t choose_key[16] = "libcoll tuning";
+
+static uint64_t choose_hash_bytes(const void *bytes, size_t size)
+{
+	uint8_t hash[16];
+	uint64_t first;
+
+	siphash128(choose_key, bytes, size, hash);
+	memcpy(&first, hash, sizeof(first));
+	return first;
+}
+
+uint64_t choose_hash(const struct tuning *tuning)
+{
+	return choose_hash_bytes(tuning, sizeof(*tuning));
+}
+
+/* Of all that makes the number of a row mean the same to two ranks. */
+static uint64_t choose_hash_table(void)
+{
+	uint64_t part[3] = {sizeof(struct tuning), RULES_MAX, 0};
+	const struct algo *algo;
+
+	for (int i = 0; i < algo_count(); i++) {
+		algo = algo_at(i);
+		part[2] = choose_hash_bytes(part, sizeof(part));
+		part[0] = (uint64_t)algo->kind << 32 | algo->flags;
+		part[1] = choose_hash_bytes(algo->name, strlen(algo->name));
+	}
+	return choose_hash_bytes(part, sizeof(part));
+}
+
+/* ---------------------------------------------------------------------- from options -- */
+
+void choose_option(int kind, char name[48])
+{
+	snprintf(name, 48, "%s_algorithm", kind_name(kind));
+}
+
+static int choose_append(int kind, const char *text, struct rules *rules)
+{
+	struct rules_fault fault;
+
+	if (!text || !text[0] || !rules_parse(kind, text, rules, &fault))
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_INTERNAL, "rules of %s: %s", kind_name(kind), fault.text);
+}
+
+/* The user's rules, then the built-in ones for what those leave. */
+static int choose_compile_kind(const struct conf *conf, int kind, struct rules *rules)
+{
+	char name[48];
+	int code = COLL_SUCCESS;
+
+	choose_option(kind, name);
+	if (conf_is_set(conf, name))
+		code = choose_append(kind, conf_string(conf, name), rules);
+	rules->given = rules->count;
+	return code ? code : choose_append(kind, conf_default(conf, name), rules);
+}
+
+/* Flags that come with others. */
+static uint32_t choose_flags(const struct algo *algo)
+{
+	return algo->flags | (algo->flags & COLL_ALGORITHM_CANONICAL ? COLL_ALGORITHM_ORDERED : 0);
+}
+
+/* Did the user name an algorithm that reproducible mode cannot use? */
+static int choose_check_reproducible(const struct conf *conf, const struct tuning *t, int kind)
+{
+	const struct rules *rules = &t->rules[kind - 1];
+	const uint32_t needs = choose_needs(t, kind);
+	const struct algo *algo;
+	char name[48], known[256];
+
+	for (int i = 0; i < rules->given; i++) {
+		algo = algo_at(rules->rule[i].algorithm);
+		if ((choose_flags(algo) & needs) == needs)
+			continue;
+		choose_option(kind, name);
+		rules_algorithms(kind, COLL_ALGORITHM_CANONICAL, known, sizeof(known));
+		return error_set(COLL_ERR_CONFIG,
+				 "%s: option '%s' names '%s', whose results are not reproducible, "
+				 "but %s sets 'reproducible = yes': name one of %s, or none",
+				 conf_source(conf, name), name, algo->name,
+				 conf_source(conf, "reproducible"), known);
+	}
+	return COLL_SUCCESS;
+}
+
+int choose_compile(const struct conf *conf, struct tuning *t)
+{
+	int code = COLL_SUCCESS;
+
+	memset(t, 0, sizeof(*t));
+	t->table = choose_hash_table();
+	t->segment = (uint64_t)conf_int(conf, "segment");
+	t->node_size = (int32_t)conf_int(conf, "node_size");
+	t->reproducible = (int32_t)conf_int(conf, "reproducible");
+	for (int kind = 1; !code && kind <= RULES_KINDS; kind++)
+		code = choose_compile_kind(conf, kind, &t->rules[kind - 1]);
+	for (int kind = 1; !code && kind <= RULES_KINDS; kind++)
+		code = choose_check_reproducible(conf, t, kind);
+	return code;
+}
+
+static void choose_add_name(char *text, size_t size, const char *name)
+{
+	size_t len = strlen(text);
+
+	snprintf(text + len, size - len, "%s'%s'", len ? ", " : "", name);
+}
+
+void choose_differences(const struct tuning *a, const struct tuning *b, char *text, size_t size)
+{
+	char name[48];
+
+	text[0] = '\0';
+	if (a->segment != b->segment)
+		choose_add_name(text, size, "segment");
+	if (a->node_size != b->node_size)
+		choose_add_name(text, size, "node_size");
+	if (a->reproducible != b->reproducible)
+		choose_add_name(text, size, "reproducible");
+	for (int kind = 1; kind <= RULES_KINDS; kind++) {
+		choose_option(kind, name);
+		if (memcmp(&a->rules[kind - 1], &b->rules[kind - 1], sizeof(struct rules)) != 0)
+			choose_add_name(text, size, name);
+	}
+}
+
+/* -------------------------------------------------------------------------- a choice -- */
+
+uint32_t choose_needs(const struct tuning *tuning, int kind)
+{
+	return tuning->reproducible && kind_reduces(kind) ? COLL_ALGORITHM_CANONICAL : 0;
+}
+
+static int choose_can(int row, const struct shape *shape, uint32_t needs)
+{
+	const struct algo *algo = algo_at(row);
+
+	return algo && algo->kind == shape->kind && (choose_flags(algo) & needs) == needs &&
+	       algo_fits(algo, shape->nranks, shape->nnodes);
+}
+
+const struct rules *choose_rules(const struct tuning *tuning, int kind)
+{
+	static const struct rules none;
+
+	return kind >= 1 && kind <= RULES_KINDS ? &tuning->rules[kind - 1] : &none;
+}
+
+int choose_rule(const struct rules *rules, const struct shape *shape, uint32_t needs)
+{
+	for (int i = 0; i < rules->count && i < RULES_MAX; i++)
+		if (rule_matches(&rules->rule[i], shape) &&
+		    choose_can(rules->rule[i].algorithm, shape, needs))
+			return i;
+	return -1;
+}
+
+int choose_row(const struct tuning *tuning, const struct shape *shape, uint32_t needs)
+{
+	const struct rules *rules = choose_rules(tuning, shape->kind);
+	int i = choose_rule(rules, shape, needs);
+
+	if (i >= 0)
+		return rules->rule[i].algorithm;
+	for (i = 0; i < algo_count(); i++)
+		if (choose_can(i, shape, needs))
+			return i;
+	return -1;
+}

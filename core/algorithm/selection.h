@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * selection.h - which algorithm when.  The choice is a function of a call's shape and of the tuning,
+ * and both are the same on every rank.
+ */
+#ifndef CORE_ALGORITHM_SELECTION_H
+#define CORE_ALGORITHM_SELECTION_H
+
+#include "config/rules.h"
+
+#include <coll/coll.h>
+#include <stddef.h>
+
+struct conf;
+
+/* What shapes schedules: rank 0's, so that every rank builds the same.  Without gaps. */
+struct tuning {
+	uint64_t table;       /* hash of the table of algorithms, which differs between versions */
+	uint64_t segment;     /* bytes */
+	int32_t node_size;    /* ranks of a node; 0: those of one host */
+	int32_t reproducible; /* results depend on inputs and rank order only */
+	struct rules rules[RULES_KINDS]; /* of kind k: [k - 1] */
+};
+
+/*
+ * The options of this process.  COLL_ERR_CONFIG if they contradict each other; *tuning is made all
+ * the same.
+ */
+int choose_compile(const struct conf *conf, struct tuning *tuning);
+/* A hash of all of it. */
+uint64_t choose_hash(const struct tuning *tuning);
+/* "'segment', 'ring_algorithm'": the options in which two differ. */
+void choose_differences(const struct tuning *a, const struct tuning *b, char *text, size_t size);
+/* "allreduce_algorithm" */
+void choose_option(int kind, char name[48]);
+
+/* The flags (COLL_ALGORITHM_*) that operations of the kind need under this tuning. */
+uint32_t choose_needs(const struct tuning *tuning, int kind);
+/*
+ * The algorithm's row: of the first rule that matches and whose algorithm fits and has what is
+ * needed, else the first of the table that fits and has it, else -1.
+ */
+int choose_row(const struct tuning *tuning, const struct shape *shape, uint32_t needs);
+
+/* For coll_info (selection_info.c): every rule, kind by kind, in order; as in coll.h. */
+int choose_rule_count(const struct tuning *tuning);
+int choose_describe(const struct conf *conf, const struct tuning *tuning, int index,
+		    coll_rule_info_t *out);
+int choose_reach(const struct tuning *tuning, int index, int nranks, int nnodes, int32_t *reach,
+		 const char **why);
+/* The rules of a kind of operation; of one that has none: no rules. */
+const struct rules *choose_rules(const struct tuning *tuning, int kind);
+/* The first of them that matches and whose algorithm fits and has what is needed, or -1. */
+int choose_rule(const struct rules *rules, const struct shape *shape, uint32_t needs);
+
+#endif

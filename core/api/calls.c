@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* calls.c - the public operations: each becomes coll_args_t, is checked, and joins the queue. */
+#include "api/check.h"
+#include "exec/engine.h"
+#include "base/error.h"
+#include "api/group.h"
+
+/* -------------------------------------------------------- one public operation -- */
+
+/* The backend's function if the call differs from an earlier, checked one by buffers and count only. */
+static native_fn call_known(const struct comm *comm, const coll_args_t *args)
+{
+	native_fn slot = comm->native ? native_known(comm, args) : NULL;
+
+	return slot && !check_call(comm, args) ? slot : NULL;
+}
+
+/* Checks and makes the operation, unless the same but for buffers and count was right before. */
+static int call_make(struct comm *comm, const coll_args_t *args, struct op **op)
+{
+	int code;
+
+	if (call_known(comm, args))
+		return op_make(comm, args, op);
+	*op = op_again(comm, args);
+	if (*op)
+		return COLL_SUCCESS;
+	code = dispatch_check(comm, args->kind);
+	if (!code)
+		code = check_args(comm, args);
+	if (!code)
+		code = op_make(comm, args, op);
+	if (!code && comm->native && (*op)->plain)
+		native_learn(comm, args, dispatch_op_slot(*op));
+	return code;
+}
+
+/* Makes and queues, and begins unless a group is open. */
+static int call_queue(struct comm *comm, const coll_args_t *args, uint64_t group)
+{
+	struct op *op = NULL;
+	int code = call_make(comm, args, &op);
+
+	if (code)
+		return code;
+	code = group_join(comm);
+	if (code) {
+		op_retire(op);
+		return code;
+	}
+	op_enqueue(op, group);
+	if (!group) {
+		queue_issued(comm);
+		comm_flush(comm);
+	}
+	return comm_error(comm);
+}
+
+/* The communicator is entered. */
+static int call_issue(struct comm *comm, const coll_args_t *args)
+{
+	uint64_t group = group_current();
+	int code = comm_error(comm);
+	native_fn slot;
+
+	if (code)
+		return code;
+	slot = group || comm->head ? NULL : call_known(comm, args);
+	if (!slot || !native_now(comm, args, slot))
+		return call_queue(comm, args, group);
+	return comm_error(comm);
+}
+
+static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_t *args)
+{
+	struct comm *comm = comm_enter(handle, what);
+	int code;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = call_issue(comm, args);
+	comm_leave(comm);
+	return code;
+}
+
+coll_result_t coll_allreduce(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
+			     coll_op_t op, coll_comm_t comm, coll_stream_t stream)
+{
+	coll_args_t args = {
+		.size = sizeof(args), .kind = COLL_KIND_ALLREDUCE, .dtype = dtype, .op = op};
+
+	args.sendbuf = sendbuf;
+	args.recvbuf = recvbuf;
+	args.count = count;
+	args.stream = stream;
+	return call(comm, "coll_allreduce", &args);
+}
+
+coll_result_t coll_broadcast(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
+			     int32_t root, coll_comm_t comm, coll_stream_t stream)
+{
+	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BROADCAST, .dtype = dtype};
+
+	args.root = root;
+	args.sendbuf = sendbuf;
+	args.recvbuf = recvbuf;
+	args.count = count;
+	args.stream = stream;
+	return call(comm, "coll_broadcast", &args);
+}
+
+coll_result_t coll_reduce(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
+			  coll_op_t op, int32_t root, coll_comm_t comm, coll_stream_t stream)
+{
+	coll_args_t args = {
+		.size = sizeof(args), .kind = COLL_KIND_REDUCE, .dtype = dtype, .op = op};
+
+	args.root = root;
+	args.sendbuf = sendbuf;
+	args.recvbuf = recvbuf;
+	args.count = count;
+	args.stream = stream;
+	return call(comm, "coll_reduce", &args);
+}
+
+coll_result_t coll_allgather(const void *sendbuf, void *recvbuf, size_t sendcount,
+			     coll_dtype_t dtype, coll_comm_t comm, coll_stream_t stream)
+{
+	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_ALLGATHER, .dtype = dtype};
+
+	args.sendbuf = sendbuf;
+	args.recvbuf = recvbuf;
+	args.count = sendcount;
+	args.stream = stream;
+	return call(comm, "coll_allgather", &args);
+}
+
+coll_result_t coll_reduce_scatter(const void *sendbuf, void *recvbuf, size_t recvcount,
+				  coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
+				  coll_stream_t stream)
+{
+	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_REDUCE_SCATTER, .dtype = dtype};
+
+	args.op = op;
+	args.sendbuf = sendbuf;
+	args.recvbuf = recvbuf;
+	args.count = recvcount;
+	args.stream = stream;
+	return call(comm, "coll_reduce_scatter", &args);
+}
+
+coll_result_t coll_alltoall(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
+			    coll_comm_t comm, coll_stream_t stream)
+{
+	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_ALLTOALL, .dtype = dtype};
+
+	args.sendbuf = sendbuf;
+	args.recvbuf = recvbuf;
+	args.count = count;
+	args.stream = stream;
+	return call(comm, "coll_alltoall", &args);
+}
+
+coll_result_t coll_gather(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
+			  int32_t root, coll_comm_t comm, coll_stream_t stream)
+{
+	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_GATHER, .dtype = dtype};
+
+	args.root = root;
+	args.sendbuf = sendbuf;
+	args.recvbuf = recvbuf;
+	args.count = count;
+	args.stream = stream;
+	return call(comm, "coll_gather", &args);
+}
+
+coll_result_t coll_scatter(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
+			   int32_t root, coll_comm_t comm, coll_stream_t stream)
+{
+	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_SCATTER, .dtype = dtype};
+
+	args.root = root;
+	args.sendbuf = sendbuf;
+	args.recvbuf = recvbuf;
+	args.count = count;
+	args.stream = stream;
+	return call(comm, "coll_scatter", &args);
+}
+
+coll_result_t coll_allgatherv(const void *sendbuf, size_t sendcount, void *recvbuf,
+			      const size_t *recvcounts, const size_t *displs, coll_dtype_t dtype,
+			      coll_comm_t comm, coll_stream_t stream)
+{
+	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_ALLGATHERV, .dtype = dtype};
+
+	args.sendbuf = sendbuf;
+	args.recvbuf = recvbuf;
+	args.count = sendcount;
+	args.recvcounts = recvcounts;
+	args.recvdispls = displs;
+	args.stream = stream;
+	return call(comm, "coll_allgatherv", &args);
+}
+
+coll_result_t coll_reduce_scatterv(const void *sendbuf, void *recvbuf, const size_t *recvcounts,
+				   coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
+				   coll_stream_t stream)
+{
+	coll_args_t args = {
+		.size = sizeof(args), .kind = COLL_KIND_REDUCE_SCATTERV, .dtype = dtype};
+
+	args.op = op;
+	args.sendbuf = sendbuf;
+	args.recvbuf = recvbuf;
+	args.recvcounts = recvcounts;
+	args.stream = stream;
+	return call(comm, "coll_reduce_scatterv", &args);
+}
+
+coll_result_t coll_alltoallv(const void *sendbuf, const size_t *sendcounts, const size_t *sdispls,
+			     void *recvbuf, const size_t *recvcounts, const size_t *rdispls,
+			     coll_dtype_t dtype, coll_comm_t comm, coll_stream_t stream)
+{
+	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_ALLTOALLV, .dtype = dtype};
+
+	args.sendbuf = sendbuf;
+	args.sendcounts = sendcounts;
+	args.senddispls = sdispls;
+	args.recvbuf = recvbuf;
+	args.recvcounts = recvcounts;
+	args.recvdispls = rdispls;
+	args.stream = stream;
+	return call(comm, "coll_alltoallv", &args);
+}
+
+coll_result_t coll_gatherv(const void *sendbuf, size_t sendcount, void *recvbuf,
+			   const size_t *recvcounts, const size_t *displs, coll_dtype_t dtype,
+			   int32_t root, coll_comm_t comm, coll_stream_t stream)
+{
+	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_GATHERV, .dtype = dtype};
+
+	args.root = root;
+	args.sendbuf = sendbuf;
+	args.count = sendcount;
+	args.recvbuf = recvbuf;
+	args.recvcounts = recvcounts;
+	args.recvdispls = displs;
+	args.stream = stream;
+	return call(comm, "coll_gatherv", &args);
+}
+
+coll_result_t coll_scatterv(const void *sendbuf, const size_t *sendcounts, const size_t *displs,
+			    void *recvbuf, size_t recvcount, coll_dtype_t dtype, int32_t root,
+			    coll_comm_t comm, coll_stream_t stream)
+{
+	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_SCATTERV, .dtype = dtype};
+
+	args.root = root;
+	args.sendbuf = sendbuf;
+	args.sendcounts = sendcounts;
+	args.senddispls = displs;
+	args.recvbuf = recvbuf;
+	args.count = recvcount;
+	args.stream = stream;
+	return call(comm, "coll_scatterv", &args);
+}
+
+coll_result_t coll_send(const void *sendbuf, size_t count, coll_dtype_t dtype, int32_t peer,
+			uint32_t tag, coll_comm_t comm, coll_stream_t stream)
+{
+	coll_args_t args = {
+		.size = sizeof(args), .kind = COLL_KIND_SEND, .dtype = dtype, .root = peer};
+
+	args.tag = tag;
+	args.sendbuf = sendbuf;
+	args.count = count;
+	args.stream = stream;
+	return call(comm, "coll_send", &args);
+}
+
+coll_result_t coll_recv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t peer, uint32_t tag,
+			coll_comm_t comm, coll_stream_t stream)
+{
+	coll_args_t args = {
+		.size = sizeof(args), .kind = COLL_KIND_RECV, .dtype = dtype, .root = peer};
+
+	args.tag = tag;
+	args.recvbuf = recvbuf;
+	args.count = count;
+	args.stream = stream;
+	return call(comm, "coll_recv", &args);
+}
+
+/* -------------------------------------------------------------------- waiting -- */
+
+static int call_wait_all(struct comm *comm)
+{
+	int code = comm_error(comm);
+
+	if (!code && group_current())
+		code = error_set(
+			COLL_ERR_INVALID_USAGE,
+			"a wait inside a group would never end: call coll_group_end first");
+	return code ? code : comm_wait(comm, comm->issued);
+}
+
+coll_result_t coll_sync(coll_comm_t handle)
+{
+	struct comm *comm = comm_enter(handle, "coll_sync");
+	int code;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = call_wait_all(comm);
+	comm_leave(comm);
+	return code;
+}
+
+coll_result_t coll_barrier(coll_comm_t handle)
+{
+	struct comm *comm = comm_enter(handle, "coll_barrier");
+	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BARRIER};
+	int code;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = call_wait_all(comm);
+	if (!code)
+		code = call_issue(comm, &args);
+	if (!code)
+		code = call_wait_all(comm);
+	comm_leave(comm);
+	return code;
+}

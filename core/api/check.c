@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* check.c - the arguments of operations: everything wrong with them is found here, before anything
+ * moves, and said in a sentence that names the argument. */
+#include "api/check.h"
+#include "base/error.h"
+#include "base/kind.h"
+#include "exec/comm.h"
+#include "exec/extent.h"
+
+static int check_types(const struct kind *k, const struct comm *comm, const coll_args_t *a)
+{
+	struct redop redop;
+
+	if (a->kind == COLL_KIND_BARRIER)
+		return COLL_SUCCESS;
+	if (!coll_dtype_size(a->dtype))
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: dtype %d is not a data type",
+				 k->name, a->dtype);
+	if (k->reduces)
+		return redop_find(&comm->redops, k->name, a->dtype, a->op, &redop);
+	return COLL_SUCCESS;
+}
+
+static int check_root(const struct kind *k, const struct comm *comm, const coll_args_t *a)
+{
+	const char *what = kind_is_p2p(a->kind) ? "peer" : "root";
+	int any = a->kind == COLL_KIND_RECV && a->root == COLL_ANY_SOURCE;
+
+	if (!k->has_root && !kind_is_p2p(a->kind))
+		return COLL_SUCCESS;
+	if (any || (a->root >= 0 && a->root < comm->nranks))
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %s is %d, but ranks go from 0 to %d",
+			 k->name, what, a->root, comm->nranks - 1);
+}
+
+static int check_buffers(const struct kind *k, const struct comm *comm, const coll_args_t *a)
+{
+	size_t elem = coll_dtype_size(a->dtype);
+	size_t send = extent_elements(comm, a, 0);
+	size_t recv = extent_elements(comm, a, 1);
+	uintptr_t s = (uintptr_t)a->sendbuf, r = (uintptr_t)a->recvbuf;
+
+	if ((send > PTRDIFF_MAX / elem || recv > PTRDIFF_MAX / elem) && kind_is_v(a->kind))
+		return error_set(
+			COLL_ERR_INVALID_ARGUMENT,
+			"%s: the span of counts and displacements of %s does not fit into memory",
+			k->name, coll_dtype_name(a->dtype));
+	if (send > PTRDIFF_MAX / elem || recv > PTRDIFF_MAX / elem)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "%s: count %llu of %s does not fit into memory", k->name,
+				 (unsigned long long)a->count, coll_dtype_name(a->dtype));
+	if (send && !s)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: sendbuf is NULL, count is %zu",
+				 k->name, send);
+	if (recv && !r)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: recvbuf is NULL, count is %zu",
+				 k->name, recv);
+	if (send && recv && s < r + recv * elem && r < s + send * elem &&
+	    !extent_overlap_is_in_place(comm, a))
+		return error_set(
+			COLL_ERR_INVALID_ARGUMENT,
+			"%s: sendbuf and recvbuf overlap, but not in the way that asks for an "
+			"operation in place",
+			k->name);
+	return COLL_SUCCESS;
+}
+
+/* Do two blocks of the receive buffer overlap?  *a and *b become their ranks. */
+static int check_blocks_overlap(const size_t *counts, const size_t *displs, int n, int *a, int *b)
+{
+	int last = -1, ordered = 1;
+
+	for (int r = 0; r < n && ordered; r++) {
+		if (!counts[r])
+			continue;
+		ordered = last < 0 || displs[r] >= displs[last] + counts[last];
+		last = r;
+	}
+	for (*a = 0; !ordered && *a < n; ++*a)
+		for (*b = *a + 1; *b < n; ++*b)
+			if (counts[*a] && counts[*b] && displs[*a] < displs[*b] + counts[*b] &&
+			    displs[*b] < displs[*a] + counts[*a])
+				return 1;
+	return 0;
+}
+
+/* What a rank sends to itself it also receives. */
+static int check_own_counts(const struct kind *k, const struct comm *comm, const coll_args_t *a)
+{
+	int scatters = a->kind == COLL_KIND_SCATTERV;
+	const size_t *each = scatters ? a->sendcounts : a->recvcounts;
+	size_t own = a->count;
+
+	if (a->kind == COLL_KIND_REDUCE_SCATTERV || (k->has_root && comm->rank != a->root))
+		return COLL_SUCCESS;
+	if (a->kind == COLL_KIND_ALLTOALLV)
+		own = a->sendcounts[comm->rank];
+	if (own == each[comm->rank])
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_INVALID_ARGUMENT,
+			 "%s: this rank's own part is %zu elements by %s, but %zu by %scounts[%d]",
+			 k->name, own,
+			 scatters                         ? "recvcount"
+			 : a->kind == COLL_KIND_ALLTOALLV ? "sendcounts"
+							  : "sendcount",
+			 each[comm->rank], scatters ? "send" : "recv", comm->rank);
+}
+
+/* Counts and displacements of the v-forms, displacements filled in where the user gave none. */
+static int check_arrays(const struct kind *k, const struct comm *comm, const coll_args_t *a)
+{
+	int root = comm->rank == a->root;
+	int sends = a->kind == COLL_KIND_ALLTOALLV || (a->kind == COLL_KIND_SCATTERV && root);
+	int recvs = a->kind != COLL_KIND_SCATTERV && (a->kind != COLL_KIND_GATHERV || root);
+	int one, other;
+
+	if (!kind_is_v(a->kind))
+		return COLL_SUCCESS;
+	if ((sends && !a->sendcounts) || (recvs && !a->recvcounts))
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %scounts is NULL", k->name,
+				 sends && !a->sendcounts ? "send" : "recv");
+	if (recvs && a->recvdispls &&
+	    extent_of_blocks(a->recvcounts, a->recvdispls, comm->nranks) != SIZE_MAX &&
+	    check_blocks_overlap(a->recvcounts, a->recvdispls, comm->nranks, &one, &other))
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "%s: the blocks of ranks %d and %d overlap in recvbuf: see "
+				 "recvcounts and displs",
+				 k->name, one, other);
+	return check_own_counts(k, comm, a);
+}
+
+static int check_stream(const struct kind *k, const struct comm *comm, const coll_args_t *a)
+{
+	const coll_backend_t *b = &comm->link->plugin->backend;
+
+	if (!a->stream || (b->native && b->native->event_record && !b->transport))
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_INVALID_ARGUMENT,
+			 "%s: backend '%s' has no device streams; pass NULL as stream", k->name,
+			 b->name);
+}
+
+int check_call(const struct comm *comm, const coll_args_t *a)
+{
+	const struct kind *k = kind_at(a->kind);
+	int code = check_stream(k, comm, a);
+
+	return code || a->kind == COLL_KIND_BARRIER ? code : check_buffers(k, comm, a);
+}
+
+int check_args(const struct comm *comm, const coll_args_t *a)
+{
+	const struct kind *k;
+	int code;
+
+	if (!kind_is_valid(a->kind))
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "kind %d is not a kind of operation",
+				 a->kind);
+	k = kind_at(a->kind);
+	code = check_types(k, comm, a);
+	if (!code)
+		code = check_root(k, comm, a);
+	if (!code)
+		code = check_stream(k, comm, a);
+	if (!code)
+		code = check_arrays(k, comm, a);
+	if (!code && a->kind != COLL_KIND_BARRIER)
+		code = check_buffers(k, comm, a);
+	return code;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* comm_make.c - making communicators: meet, agree on a backend, open it. */
+#include "exec/comm.h"
+#include "device/device.h"
+#include "base/error.h"
+#include "api/comm_make.h"
+#include "base/log.h"
+#include "plugin/select.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int init_meet(struct boot **boot, const struct meeting *m, const struct conf *conf)
+{
+	int64_t timeout_ms = conf_int(conf, "init_timeout") / 1000;
+	const char *interface_name = conf_string(conf, "interface");
+
+	*boot = m->boot;
+	if (m->boot)
+		return COLL_SUCCESS;
+	if (m->exchange)
+		return boot_open_user(boot, m->exchange, m->user, m->rank, m->nranks, timeout_ms);
+	if (m->env)
+		return boot_open_root(boot, m->env->root, m->env->key[0] ? m->env->key : NULL,
+				      m->rank, m->nranks, interface_name, timeout_ms);
+	return boot_open_id(boot, m->id, m->rank, m->nranks, interface_name, timeout_ms);
+}
+
+/* All tunings are not the same: takes rank 0's. */
+static int init_take_tuning(struct boot *boot, const struct tuning *own, struct tuning *tuning,
+			    int64_t timeout_ms)
+{
+	struct tuning *all = calloc((size_t)boot_nranks(boot), sizeof(*all));
+	char differ[256];
+	int code;
+
+	if (!all)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", boot_nranks(boot));
+	code = boot_exchange(boot, own, all, sizeof(*own), timeout_ms);
+	if (!code)
+		*tuning = all[0];
+	free(all);
+	if (code || !memcmp(own, tuning, sizeof(*own)))
+		return code;
+	choose_differences(own, tuning, differ, sizeof(differ));
+	log_warn("rank %d: %s differ from rank 0's, which are used", boot_rank(boot), differ);
+	return COLL_SUCCESS;
+}
+
+/*
+ * Every rank chooses algorithms and builds schedules with rank 0's values.  *tuning: this rank's
+ * own, then rank 0's.
+ */
+static int init_agree_tuning(struct boot *boot, struct tuning *tuning, int64_t timeout_ms)
+{
+	int n = boot_nranks(boot), code, same = 1;
+	const struct tuning own = *tuning;
+	uint64_t brief[2] = {own.table, choose_hash(&own)}, (*all)[2];
+
+	all = calloc((size_t)n, sizeof(*all));
+	if (!all)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", n);
+	code = boot_exchange(boot, brief, all, sizeof(brief), timeout_ms);
+	for (int r = 1; !code && r < n; r++) {
+		if (all[r][0] != all[0][0])
+			code = error_set(COLL_ERR_VERSION,
+					 "rank %d knows other algorithms than rank 0: all ranks "
+					 "need the same version of libcoll (rank %d has %s)",
+					 r, boot_rank(boot), coll_version_string());
+		same &= all[r][1] == all[0][1];
+	}
+	free(all);
+	return code || same ? code : init_take_tuning(boot, &own, tuning, timeout_ms);
+}
+
+/*
+ * All steps after the meeting.  Takes over boot, conf and plugins.  A rank that fails goes on
+ * taking part until everybody knows.
+ */
+static int init_link(struct link **link, struct link_parts *parts, int code, int together)
+{
+	int64_t timeout_ms = conf_int(parts->conf, "init_timeout") / 1000;
+	struct boot *boot = parts->boot;
+
+	*link = NULL;
+	code = select_agree(boot, parts->conf, parts->plugins, boot_in_process(boot), code,
+			    &parts->plugin);
+	if (!code)
+		code = init_agree_tuning(boot, &parts->tuning, timeout_ms);
+	if (code) {
+		boot_close(boot);
+		plugins_free(parts->plugins);
+		conf_free(parts->conf);
+		return code;
+	}
+	code = link_make(link, parts);
+	if (!*link)
+		return code;
+	if (!code && !(together && parts->plugin->backend.open_all))
+		code = link_open(*link);
+	code = select_all_ok(boot, code, timeout_ms);
+	if (code) {
+		link_release(*link, 0);
+		*link = NULL;
+	}
+	return code;
+}
+
+int init_comm(coll_comm_t *out, struct link *link)
+{
+	struct comm *comm = NULL;
+	int code = wait_serve(link);
+
+	link_enter(link); /* from now on the calling thread drives it */
+	link->next_context = 1;
+	if (!code)
+		code = comm_new(&comm, link, 0, link->rank, link->nranks, NULL);
+	link_leave(link);
+	if (code) {
+		if (comm)
+			comm_free(comm);
+		link_release(link, 0);
+		return code;
+	}
+	*out = comm->handle;
+	return COLL_SUCCESS;
+}
+
+int init_world(coll_comm_t *out, struct link *link)
+{
+	log_info("rank %d of %d uses backend '%s' from %s", link->rank, link->nranks,
+		 link->plugin->backend.name, link->plugin->path);
+	return init_comm(out, link);
+}
+
+/* The device that the application has named, or -1. */
+static int init_device(const coll_config_t *config)
+{
+	if (!config || config->size < offsetof(coll_config_t, reserved))
+		return -1;
+	return config->device;
+}
+
+int init_begin(struct link **link, const struct meeting *m, const coll_config_t *config)
+{
+	struct link_parts parts = {.client = &comm_link_client};
+	struct error_first first = {0};
+	int code = conf_load(config, &parts.conf), met;
+
+	*link = NULL;
+	if (!parts.conf) {
+		boot_close(m->boot);
+		return code;
+	}
+	if (!code)
+		code = choose_compile(parts.conf, &parts.tuning);
+	if (!code)
+		code = plugins_load(parts.conf, select_wants, m->uses_cuda, &parts.plugins);
+	/* A rank with a bad configuration still meets the others, to tell them. */
+	if (code)
+		log_debug("rank %d: %s", m->rank, error_text());
+	error_note(&first, code);
+	met = init_meet(&parts.boot, m, parts.conf);
+	if (met) {
+		plugins_free(parts.plugins);
+		conf_free(parts.conf);
+		return met;
+	}
+	code = error_raise(&first);
+	conf_warn_unknown_env(parts.conf);
+	parts.device = init_device(config);
+	return init_link(link, &parts, code, m->together);
+}
+
+static int init(coll_comm_t *out, struct meeting *m, const coll_config_t *config)
+{
+	struct link *link;
+	int code;
+
+	*out = NULL;
+	m->uses_cuda = device_in_use() | (init_device(config) >= 0);
+	code = init_begin(&link, m, config);
+	return code ? code : init_world(out, link);
+}
+
+/* ------------------------------------------------------------- public functions -- */
+
+int init_check(const char *what, const coll_comm_t *comm, int nranks, int rank)
+{
+	if (!comm)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: comm is NULL", what);
+	if (nranks < 1)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "%s: nranks is %d, it must be at least 1", what, nranks);
+	if (rank < 0 || rank >= nranks)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "%s: rank is %d, but with %d ranks it goes from 0 to %d", what,
+				 rank, nranks, nranks - 1);
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, const char *id, int32_t rank,
+				  const coll_config_t *config)
+{
+	struct meeting m = {.rank = rank, .nranks = nranks, .id = id};
+	int code = init_check("coll_comm_init_rank", comm, nranks, rank);
+
+	if (comm)
+		*comm = NULL;
+	if (!code && !id)
+		code = error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_init_rank: id is NULL");
+	return code ? code : init(comm, &m, config);
+}
+
+coll_result_t coll_comm_init_env(coll_comm_t *comm, const coll_config_t *config)
+{
+	struct launch launch;
+	struct meeting m = {.env = &launch};
+	int code = init_check("coll_comm_init_env", comm, 1, 0);
+
+	if (comm)
+		*comm = NULL;
+	if (!code)
+		code = launch_detect(&launch);
+	if (code)
+		return code;
+	m.rank = launch.rank;
+	m.nranks = launch.nranks;
+	log_set_rank(launch.rank);
+	return init(comm, &m, config);
+}
+
+coll_result_t coll_comm_init_exchange(coll_comm_t *comm, int32_t nranks, int32_t rank,
+				      coll_exchange_fn exchange, void *user,
+				      const coll_config_t *config)
+{
+	struct meeting m = {.rank = rank, .nranks = nranks, .exchange = exchange, .user = user};
+	int code = init_check("coll_comm_init_exchange", comm, nranks, rank);
+
+	if (comm)
+		*comm = NULL;
+	if (!code && !exchange)
+		code = error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_comm_init_exchange: exchange is NULL");
+	return code ? code : init(comm, &m, config);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* comm_query.c - ending communicators and asking them things. */
+#include "exec/comm.h"
+#include "device/device.h"
+#include "exec/engine.h"
+#include "base/error.h"
+#include "base/handle.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ destroying -- */
+
+/* What others do meanwhile, here or on the link, must not make it longer. */
+enum { DESTROY_LEAST_US = 500000 };
+
+struct destroy_goal {
+	struct comm *comm;
+	uint64_t number; /* the last operation issued before */
+	int64_t deadline;
+};
+
+static int destroy_is_late(const struct destroy_goal *goal)
+{
+	return link_now() >= goal->deadline;
+}
+
+static int destroy_is_idle(const struct comm *comm, uint64_t number)
+{
+	return comm->error || atomic_load(&comm->aborted) || comm->finished >= number;
+}
+
+static int destroy_idle(void *arg)
+{
+	const struct destroy_goal *goal = arg;
+
+	return destroy_is_idle(goal->comm, goal->number) || destroy_is_late(goal);
+}
+
+static int destroy_told(void *arg)
+{
+	const struct destroy_goal *goal = arg;
+
+	return !link_notices_pending(goal->comm->link) || destroy_is_late(goal);
+}
+
+/* What is left of the time to destroy in; and a moment, so that last words have their chance. */
+static int64_t destroy_left(int64_t deadline, int64_t timeout_us)
+{
+	int64_t left = deadline - link_now();
+	int64_t least = timeout_us < DESTROY_LEAST_US ? timeout_us : DESTROY_LEAST_US;
+
+	return left > least ? left : least;
+}
+
+/*
+ * Lets operations end, then says goodbye: after it our silence is no failure.  Who leaves because
+ * of a failure passes its words on instead, in case they are quicker this way.
+ */
+static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadline)
+{
+	struct link *link = comm->link;
+	struct destroy_goal goal = {comm, comm->issued, deadline};
+
+	link_wait(link, destroy_idle, &goal, timeout_us);
+	if (!destroy_is_idle(comm, goal.number)) {
+		log_warn("rank %d destroys a communicator whose operations are not complete after "
+			 "%.3g s; they are dropped",
+			 comm->rank, (double)timeout_us / 1e6);
+		comm_fail(comm, 0, COLL_ERR_ABORTED,
+			  "rank %d destroyed its communicator with operations under way",
+			  comm->rank);
+	}
+	comm->leaving = 1;
+	comm_tell_all(comm, comm->error ? NOTICE_FAIL : NOTICE_BYE, comm->error, comm->error_text);
+	timeout_us = destroy_left(deadline, timeout_us);
+	goal.deadline = link_now() + timeout_us;
+	link_wait(link, destroy_told, &goal, timeout_us);
+}
+
+coll_result_t coll_comm_destroy(coll_comm_t handle)
+{
+	struct comm *comm = comm_enter(handle, "coll_comm_destroy");
+	struct link *link;
+	int64_t timeout_us, deadline;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	link = comm->link;
+	timeout_us = conf_int(link->conf, "destroy_timeout");
+	deadline = link_now() + timeout_us;
+	destroy_finish(comm, timeout_us, deadline);
+	atomic_store(&comm->aborted, 1); /* ends the waits of other threads, if there are any */
+	link_wake(link);
+	link_leave(link);
+	if (handle_retire(handle))
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_comm_destroy: another thread is destroying it already");
+	comm_free(comm);
+	link_release(link, destroy_left(deadline, timeout_us) / 1000);
+	return COLL_SUCCESS;
+}
+
+/* How long an abort waits for whoever is in the backend. */
+enum { ABORT_MS = 1000 };
+
+/* A backend without a transport may be in a call that only its own abort ends. */
+static int abort_native(struct comm *comm)
+{
+	struct link *link = comm->link;
+	const coll_native_t *native = link->plugin->backend.native;
+
+	atomic_store(&link->aborted, 1); /* all of the link is this communicator's */
+	if (native->abort && link->ep)
+		native->abort(link->ep);
+	link_wake(link);
+	if (link_lock_within(link, ABORT_MS))
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_TIMEOUT,
+			 "coll_comm_abort: a call into backend '%s' has not returned within %d ms; "
+			 "the abort takes effect when it does",
+			 link->plugin->backend.name, ABORT_MS);
+}
+
+coll_result_t coll_comm_abort(coll_comm_t handle)
+{
+	struct comm *comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
+	int code = COLL_SUCCESS;
+
+	if (!comm)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_abort: comm is %s",
+				 handle_trouble(handle));
+	/* Before the lock: whoever waits in there gives it up when it sees this. */
+	atomic_store(&comm->aborted, 1);
+	link_wake(comm->link);
+	if (comm->link->plugin->backend.transport)
+		link_lock(comm->link);
+	else
+		code = abort_native(comm);
+	if (code) {
+		handle_unpin(handle);
+		return code;
+	}
+	comm_fail(comm, 0, COLL_ERR_ABORTED, "rank %d aborted the communicator", comm->rank);
+	comm_flush(comm);
+	comm_leave(comm);
+	return COLL_SUCCESS;
+}
+
+/* --------------------------------------------------------------------- questions -- */
+
+coll_result_t coll_comm_get_async_error(coll_comm_t handle, coll_result_t *error)
+{
+	struct comm *comm = comm_enter(handle, "coll_comm_get_async_error");
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	link_progress(comm->link);
+	queue_check_engine(comm);
+	if (error)
+		*error = comm->error;
+	comm_leave(comm);
+	return error ? COLL_SUCCESS
+		     : error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_comm_get_async_error: error is NULL");
+}
+
+const char *coll_get_last_error(coll_comm_t handle)
+{
+	static _Thread_local char text[sizeof(((struct comm *)0)->error_text)];
+	struct comm *comm;
+
+	if (!handle)
+		return error_text();
+	comm = handle_pin(HANDLE_COMM, handle);
+	if (!comm)
+		return "";
+	link_lock(comm->link);
+	snprintf(text, sizeof(text), "%s", comm->error_text);
+	comm_leave(comm);
+	return text;
+}
+
+/* Enters for a question whose answer goes to `out`. */
+static struct comm *ask(coll_comm_t handle, const void *out, const char *what)
+{
+	if (!out) {
+		error_set(COLL_ERR_INVALID_ARGUMENT, "%s: the place for the answer is NULL", what);
+		return NULL;
+	}
+	return comm_enter(handle, what);
+}
+
+coll_result_t coll_comm_count(coll_comm_t handle, int32_t *nranks)
+{
+	struct comm *comm = ask(handle, nranks, "coll_comm_count");
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	*nranks = comm->nranks;
+	comm_leave(comm);
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_comm_user_rank(coll_comm_t handle, int32_t *rank)
+{
+	struct comm *comm = ask(handle, rank, "coll_comm_user_rank");
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	*rank = comm->rank;
+	comm_leave(comm);
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_comm_device(coll_comm_t handle, int32_t *device)
+{
+	struct comm *comm = ask(handle, device, "coll_comm_device");
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	*device = comm->link->memory & COLL_MEM_CUDA ? comm->link->device : -1;
+	comm_leave(comm);
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_comm_backend(coll_comm_t handle, const char **name)
+{
+	struct comm *comm = ask(handle, name, "coll_comm_backend");
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	*name = comm->link->plugin->backend.name; /* the plugin's own string: never unloaded */
+	comm_leave(comm);
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_comm_native_handle(coll_comm_t handle, void **native)
+{
+	struct comm *comm = ask(handle, native, "coll_comm_native_handle");
+	const coll_native_t *n;
+	int code = COLL_SUCCESS;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	n = comm->link->plugin->backend.native;
+	*native = n && n->handle ? n->handle(comm->link->ep) : NULL;
+	if (!*native)
+		code = error_set(COLL_ERR_UNSUPPORTED,
+				 "backend '%s' has no communicator object of its own",
+				 comm->link->plugin->backend.name);
+	comm_leave(comm);
+	return code;
+}
+
+/* --------------------------------------------------------------------- memory -- */
+
+/* Both, or both NULL. */
+struct register_slots {
+	int32_t (*add)(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
+		       coll_error_t *err);
+	void (*remove)(void *ep, void *handle);
+};
+
+static struct register_slots register_slots(const coll_backend_t *b)
+{
+	if (b->transport)
+		return (struct register_slots){b->transport->mem_register,
+					       b->transport->mem_deregister};
+	return (struct register_slots){b->native->mem_register, b->native->mem_deregister};
+}
+
+/* What the endpoint does not take needs no registration either. */
+static int register_memory(struct link *link, void *buf, size_t bytes, void **registration)
+{
+	const struct register_slots slots = register_slots(&link->plugin->backend);
+	coll_error_t err = error_blank();
+	uint32_t kind = COLL_MEM_HOST;
+	int code, device;
+
+	if (!slots.add || !link->ep)
+		return COLL_SUCCESS;
+	if (link->devices)
+		kind = device_kind(buf, &device);
+	if (!kind)
+		return COLL_ERR_DEVICE;
+	if (!(kind & link->memory))
+		return COLL_SUCCESS;
+	code = slots.add(link->ep, buf, bytes, kind, registration, &err);
+	return code ? error_take(code, &err) : COLL_SUCCESS;
+}
+
+coll_result_t coll_comm_register(coll_comm_t handle, void *buf, size_t bytes, void **registration)
+{
+	struct comm *comm = ask(handle, registration, "coll_comm_register");
+	int code;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	*registration = NULL;
+	code = register_memory(comm->link, buf, bytes, registration);
+	comm_leave(comm);
+	return code;
+}
+
+coll_result_t coll_comm_deregister(coll_comm_t handle, void *registration)
+{
+	struct comm *comm = comm_enter(handle, "coll_comm_deregister");
+	struct register_slots slots;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	slots = register_slots(&comm->link->plugin->backend);
+	if (registration && slots.remove && comm->link->ep)
+		slots.remove(comm->link->ep, registration);
+	comm_leave(comm);
+	return COLL_SUCCESS;
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm_split.c - communicators made from others.  Over a transport they share the parent's endpoint: a
+ * new one is no more than a number in the message tags, which the parent's rank 0 draws.  Without
+ * one see comm_split_native.c.
+ */
+#include "api/comm_split.h"
+#include "exec/engine.h"
+#include "base/error.h"
+#include "api/group.h"
+
+#include <stdlib.h>
+
+struct split {
+	struct split *next;
+	coll_comm_t parent;
+	coll_comm_t *out;
+	int native;      /* the parent has no transport: nothing is begun yet */
+	uint64_t number; /* of the operation that exchanges the votes */
+	struct split_vote own;
+	struct split_vote all[];
+};
+
+struct split **split_next(struct split *split)
+{
+	return &split->next;
+}
+
+/* An allgather over the parent, in the order of its operations. */
+static int split_exchange(struct comm *comm, struct split *split)
+{
+	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_ALLGATHER, .dtype = COLL_UINT8};
+	int code = comm_error(comm);
+
+	args.sendbuf = &split->own;
+	args.recvbuf = split->all;
+	args.count = sizeof(split->own);
+	args.flags = OP_OF_SPLIT;
+	if (!code && split->native)
+		return COLL_SUCCESS;
+	if (!code)
+		code = group_join(comm);
+	if (!code)
+		code = op_issue(comm, &args, group_current());
+	split->number = comm->issued;
+	return code;
+}
+
+/* Does rank a of the parent come before rank b in the new communicator? */
+static int split_before(const struct split_vote *all, int a, int b)
+{
+	return all[a].key != all[b].key ? all[a].key < all[b].key : a < b;
+}
+
+int split_order(const struct split_vote *all, int n, int self, int *ranks, int *place)
+{
+	int members = 0;
+
+	for (int r = 0; r < n; r++) {
+		int at = 0;
+
+		if (all[r].color != all[self].color)
+			continue;
+		for (int other = 0; other < n; other++)
+			at += all[other].color == all[self].color && split_before(all, other, r);
+		ranks[at] = r;
+		if (r == self)
+			*place = at;
+		members++;
+	}
+	return members;
+}
+
+int split_new_comm(struct comm *parent, uint32_t context, int rank, int n, const int *world,
+		   coll_comm_t *out)
+{
+	struct link *link = parent->link;
+	struct comm *made = NULL;
+	int code;
+
+	if (context == UINT32_MAX)
+		return error_set(COLL_ERR_UNSUPPORTED,
+				 "too many communicators were made from this one's connections: "
+				 "make a new one with a new id");
+	code = comm_new(&made, link, context, rank, n, world);
+	if (!code) {
+		link_hold(link);
+		*out = made->handle;
+	} else if (made) {
+		link_leave(link);
+		comm_free(made);
+		link_enter(link);
+	}
+	return code;
+}
+
+static int split_make(struct comm *comm, const struct split *split)
+{
+	int *world = calloc((size_t)comm->nranks, sizeof(*world));
+	int rank = 0, n, code = COLL_SUCCESS;
+
+	if (!world)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
+	n = split_order(split->all, comm->nranks, comm->rank, world, &rank);
+	for (int r = 0; r < n; r++)
+		world[r] = comm->world[world[r]];
+	if (split->own.color >= 0)
+		code = split_new_comm(comm, split->all[0].context, rank, n, world, split->out);
+	free(world);
+	return code;
+}
+
+/* The parent is entered; on success *out is to be ended. */
+static int split_begin(struct comm *comm, int32_t color, int32_t key, coll_comm_t *newcomm,
+		       struct split **out)
+{
+	struct split *split = calloc(1, sizeof(*split) + (size_t)comm->nranks * sizeof(split->own));
+	int code;
+
+	*out = NULL;
+	if (!split)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
+	split->parent = comm->handle;
+	split->out = newcomm;
+	split->native = !comm->link->plugin->backend.transport;
+	split->own = (struct split_vote){.color = color, .key = key};
+	if (comm->rank == 0 && !split->native)
+		split->own.context = comm_draw_context(comm->link);
+	code = split_exchange(comm, split);
+	if (code)
+		free(split);
+	else
+		*out = split;
+	return code;
+}
+
+/* Waits for what was begun, or does all of it. */
+static int split_finish(struct split *split)
+{
+	struct comm *comm = comm_enter(split->parent, "coll_comm_split");
+	int code;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	if (split->native) {
+		code = split_native(comm, split->own.color, split->own.key, split->out);
+	} else {
+		code = comm_wait(comm, split->number);
+		if (!code)
+			code = split_make(comm, split);
+	}
+	comm_leave(comm);
+	return code; /* on an error the operation that writes to the votes is cancelled */
+}
+
+/* ------------------------------------------------------ the splits of a group -- */
+
+/* Those of one communicator without a transport: they block, so each communicator has a thread. */
+struct split_thread {
+	pthread_t thread;
+	struct split *list, **last; /* not empty */
+	int started;
+	struct error_first error;
+};
+
+static void *split_thread(void *arg)
+{
+	struct split_thread *t = arg;
+
+	for (struct split *s = t->list; s && !t->error.code; s = s->next)
+		error_note(&t->error, split_finish(s));
+	return NULL;
+}
+
+/* The thread for the splits of `parent`: one of n, or the next. */
+static struct split_thread *split_thread_of(struct split_thread *threads, int *n,
+					    coll_comm_t parent)
+{
+	for (int i = 0; i < *n; i++)
+		if (threads[i].list->parent == parent)
+			return &threads[i];
+	threads[*n].last = &threads[*n].list;
+	return &threads[(*n)++];
+}
+
+/* The calling thread drives the communicator from now on. */
+static void split_adopt(coll_comm_t handle)
+{
+	struct comm *comm = handle ? comm_enter(handle, "coll_comm_split") : NULL;
+
+	if (comm)
+		comm_leave(comm);
+}
+
+static void split_free_all(struct split *list)
+{
+	for (struct split *s = list, *next; s; s = next) {
+		next = s->next;
+		free(s);
+	}
+}
+
+static void split_start(struct split_thread *threads, int n, struct error_first *first)
+{
+	for (int i = 0; i < n; i++) {
+		threads[i].started =
+			!pthread_create(&threads[i].thread, NULL, split_thread, &threads[i]);
+		if (!threads[i].started)
+			error_note(first, error_set(COLL_ERR_SYSTEM,
+						    "coll_comm_split: cannot start a thread"));
+	}
+}
+
+static void split_join(struct split_thread *threads, int n, struct error_first *first)
+{
+	for (int i = 0; i < n; i++) {
+		if (threads[i].started)
+			pthread_join(threads[i].thread, NULL);
+		error_note(first, error_raise(&threads[i].error));
+		split_adopt(threads[i].list->parent);
+		for (struct split *s = threads[i].list; s; s = s->next)
+			split_adopt(*s->out);
+		split_free_all(threads[i].list);
+	}
+}
+
+/* Deals the list out: to a thread for each communicator without a transport, and the rest to *here. */
+static int split_deal(struct split *list, struct split_thread *threads, struct split **here)
+{
+	struct split **last = here;
+	int n = 0;
+
+	for (struct split *s = list, *next; s; s = next) {
+		struct split_thread *t = s->native ? split_thread_of(threads, &n, s->parent) : NULL;
+		struct split ***end = t ? &t->last : &last;
+
+		next = s->next;
+		s->next = NULL;
+		**end = s;
+		*end = &s->next;
+	}
+	return n;
+}
+
+int split_end_all(struct split *list)
+{
+	struct error_first first = {0};
+	struct split_thread *threads;
+	struct split *here = NULL;
+	int n = 0;
+
+	for (struct split *s = list; s; s = s->next)
+		n++;
+	threads = calloc((size_t)n, sizeof(*threads));
+	if (!threads) {
+		split_free_all(list);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d splits", n);
+	}
+	n = split_deal(list, threads, &here);
+	split_start(threads, n, &first);
+	for (struct split *s = here; s; s = s->next)
+		error_note(&first, split_finish(s));
+	split_join(threads, n, &first);
+	split_free_all(here);
+	free(threads);
+	return error_raise(&first);
+}
+
+/* ------------------------------------------------------------- public functions -- */
+
+coll_result_t coll_comm_split(coll_comm_t handle, int32_t color, int32_t key, coll_comm_t *newcomm,
+			      const coll_config_t *config)
+{
+	struct comm *comm = comm_enter(handle, "coll_comm_split");
+	struct split *split = NULL;
+	int code = COLL_SUCCESS;
+
+	if (newcomm)
+		*newcomm = NULL;
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	if (!newcomm || config || (color < 0 && color != COLL_SPLIT_NOCOLOR))
+		code = error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_split: %s",
+				 !newcomm ? "newcomm is NULL"
+				 : config ? "config must be NULL"
+					  : "color must be 0 or more, or COLL_SPLIT_NOCOLOR");
+	if (!code)
+		code = split_begin(comm, color, key, newcomm, &split);
+	comm_leave(comm);
+	if (code)
+		return code;
+	if (group_current()) {
+		group_add_split(split);
+		return COLL_SUCCESS;
+	}
+	code = split_finish(split);
+	free(split);
+	return code;
+}
+
+coll_result_t coll_comm_dup(coll_comm_t handle, coll_comm_t *newcomm)
+{
+	return coll_comm_split(handle, 0, 0, newcomm, NULL);
+}

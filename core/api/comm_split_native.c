@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm_split_native.c - communicators made from others where there is no transport: each has an endpoint
+ * and a meeting of its own.  The parent's meeting serves to agree on who meets whom, and where.
+ */
+#include "base/error.h"
+#include "plugin/select.h"
+#include "api/comm_split.h"
+
+#include <stdlib.h>
+
+struct native_split {
+	struct comm *comm;
+	struct boot *meeting; /* the parent's */
+	int64_t timeout_ms;   /* for each step */
+	struct split_vote own, *votes;
+	int *members; /* ranks of the parent that have this colour, in the new order */
+	int n, place; /* how many; this rank's place among them */
+	struct link *link;
+};
+
+/* ----------------------------------------------------------------- who meets whom -- */
+
+static int native_vote(struct native_split *s)
+{
+	int nranks = s->comm->nranks, code;
+
+	s->votes = calloc((size_t)nranks, sizeof(*s->votes));
+	s->members = calloc((size_t)nranks, sizeof(*s->members));
+	if (!s->votes || !s->members)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
+	code = boot_exchange(s->meeting, &s->own, s->votes, sizeof(s->own), s->timeout_ms);
+	if (!code)
+		s->n = split_order(s->votes, nranks, s->comm->rank, s->members, &s->place);
+	return code;
+}
+
+/* An id is a listening socket until somebody meets there. */
+static void native_drop_id(const char *id, const char *interface_name)
+{
+	struct boot *boot;
+
+	if (id[0] && !boot_open_id(&boot, id, 0, 1, interface_name, 0))
+		boot_close(boot);
+}
+
+/* With the ids of all ranks: each colour's first rank has made one. */
+static int native_meet(struct native_split *s, char **ids, const char *interface_name)
+{
+	const char *id = ids[s->members[0]];
+	struct boot *boot;
+	int code;
+
+	if (!id[0])
+		return error_set(COLL_ERR_REMOTE,
+				 "rank %d could not make an id for the new communicator",
+				 s->members[0]);
+	code = boot_open_derived(&boot, s->meeting, id, s->place, s->n, interface_name,
+				 s->timeout_ms);
+	return code ? code : link_derive(&s->link, s->comm->link, boot);
+}
+
+/*
+ * The ranks of a colour meet.  Whoever fails goes on until all know: nobody is to wait in the
+ * backend for a rank that will not come.
+ */
+static int native_meet_all(struct native_split *s)
+{
+	const char *interface_name = conf_string(s->comm->link->conf, "interface");
+	int takes_part = s->own.color >= 0, failed = 0, code;
+	char id[COLL_UNIQUE_ID_SIZE] = "", **ids;
+
+	if (takes_part && s->place == 0)
+		failed = boot_make_id(id, sizeof(id), interface_name);
+	if (failed)
+		id[0] = '\0';
+	code = boot_exchange_text(s->meeting, id, &ids, s->timeout_ms);
+	if (code) {
+		native_drop_id(id, interface_name);
+		return code;
+	}
+	if (takes_part && !failed)
+		failed = native_meet(s, ids, interface_name);
+	boot_texts_free(s->meeting, ids);
+	return select_all_ok(s->meeting, failed, s->timeout_ms);
+}
+
+/* ------------------------------------------------------------------ the endpoints -- */
+
+/* A rank without a colour takes part in the backend's split all the same. */
+static int native_stand_by(struct native_split *s)
+{
+	struct link *link = s->comm->link;
+	const coll_native_t *native = link->plugin->backend.native;
+	coll_error_t err = error_blank();
+	void *none = NULL;
+	int code;
+
+	if (!native->split)
+		return COLL_SUCCESS;
+	code = native->split(link->ep, COLL_SPLIT_NOCOLOR, s->own.key, NULL, &none, &err);
+	return code ? error_take(code, &err) : COLL_SUCCESS;
+}
+
+static int native_open(struct native_split *s, coll_comm_t *out)
+{
+	const struct link_making making = {.color = s->own.color, .key = s->own.key};
+	int code;
+
+	if (!s->link)
+		return native_stand_by(s);
+	code = link_derive_open(s->link, &making);
+	if (code)
+		return code;
+	code = init_comm(out, s->link);
+	s->link = NULL; /* the communicator's, or released */
+	return code;
+}
+
+static int native_split(struct native_split *s, coll_comm_t *out)
+{
+	int code = native_vote(s);
+
+	if (!code)
+		code = native_meet_all(s);
+	if (!code)
+		code = select_all_ok(s->meeting, native_open(s, out), s->timeout_ms);
+	if (code && *out) {
+		coll_comm_destroy(*out);
+		*out = NULL;
+	}
+	if (s->link)
+		link_release(s->link, 0);
+	return code;
+}
+
+int split_native(struct comm *comm, int32_t color, int32_t key, coll_comm_t *out)
+{
+	struct native_split s = {.comm = comm,
+				 .meeting = comm->link->boot,
+				 .timeout_ms = comm->link->host.timeout_ms,
+				 .own = {.color = color, .key = key}};
+	/* It has its place among the operations of its communicator. */
+	int code = comm_wait(comm, comm->issued);
+
+	if (!code)
+		code = native_split(&s, out);
+	free(s.votes);
+	free(s.members);
+	return code;
+}
+
+/* ---------------------------------------------------------------------- survivors -- */
+
+static int native_shrink(struct native_split *s, const uint8_t *excluded, coll_comm_t *out)
+{
+	struct link *link = s->comm->link;
+	struct link_making making = {0};
+	int32_t *exclude = calloc((size_t)s->comm->nranks, sizeof(*exclude));
+	struct boot *boot;
+	int code;
+
+	if (!s->members || !exclude) {
+		free(exclude);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", s->comm->nranks);
+	}
+	making.exclude = exclude;
+	for (int r = 0; r < s->comm->nranks; r++) {
+		if (r == s->comm->rank)
+			s->place = s->n;
+		if (excluded[r])
+			exclude[making.n++] = r;
+		else
+			s->members[s->n++] = r;
+	}
+	code = boot_open_shrunk(&boot, link->boot, s->members, s->place, s->n,
+				link->next_context++);
+	if (!code)
+		code = link_derive(&s->link, link, boot);
+	if (!code)
+		code = link_derive_open(s->link, &making);
+	free(exclude);
+	if (!code) {
+		code = init_comm(out, s->link);
+		s->link = NULL;
+	}
+	return code;
+}
+
+int split_native_shrink(struct comm *comm, const uint8_t *excluded, coll_comm_t *out)
+{
+	struct native_split s = {.comm = comm};
+	int code;
+
+	if (!comm->link->plugin->backend.native->shrink)
+		return error_set(COLL_ERR_UNSUPPORTED,
+				 "coll_comm_shrink: backend '%s' has neither a transport nor a "
+				 "shrink of its own: make a new communicator with a new id",
+				 comm->link->plugin->backend.name);
+	s.members = calloc((size_t)comm->nranks, sizeof(*s.members));
+	code = native_shrink(&s, excluded, out);
+	if (s.link)
+		link_release(s.link, 0);
+	free(s.members);
+	return code;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* group.c - groups belong to a thread: their state is the only thread-local state besides errors.
+ */
+#include "api/group.h"
+#include "exec/engine.h"
+#include "base/error.h"
+#include "base/handle.h"
+#include "api/comm_split.h"
+
+#include <stdlib.h>
+
+struct member {
+	coll_comm_t handle;
+	struct comm *comm; /* while the group begins: its handle is pinned */
+};
+
+static _Atomic uint64_t group_numbers;
+static _Thread_local struct {
+	int depth;
+	int n, cap;
+	int natives; /* of the communicators, those whose backend has no transport */
+	struct member *members;
+	struct split *splits, **last_split;
+} group;
+
+int group_join(struct comm *comm)
+{
+	struct member *bigger;
+
+	if (!group_current())
+		return COLL_SUCCESS;
+	for (int i = 0; i < group.n; i++)
+		if (group.members[i].handle == comm->handle)
+			return COLL_SUCCESS;
+	if (group.n == group.cap) {
+		bigger = realloc(group.members, (size_t)(group.cap + 16) * sizeof(*bigger));
+		if (!bigger)
+			return error_set(COLL_ERR_NO_MEMORY, "no memory for a group");
+		group.members = bigger;
+		group.cap += 16;
+	}
+	group.members[group.n++] = (struct member){.handle = comm->handle};
+	group.natives += comm->native != NULL;
+	return COLL_SUCCESS;
+}
+
+void group_add_split(struct split *split)
+{
+	*split_next(split) = NULL;
+	*group.last_split = split;
+	group.last_split = split_next(split);
+}
+
+coll_result_t coll_group_start(void)
+{
+	if (!group.depth++) {
+		group_set_current(atomic_fetch_add(&group_numbers, 1) + 1);
+		group.splits = NULL;
+		group.last_split = &group.splits;
+	}
+	return COLL_SUCCESS;
+}
+
+/*
+ * Starts what the group holds on one communicator; a backend of its own may merge it.  The handle
+ * stays pinned until all of the group has begun: who destroys it waits so long.
+ */
+static int group_begin(struct member *m, uint64_t number)
+{
+	struct comm *comm = comm_enter(m->handle, "coll_group_end");
+	int code;
+
+	m->comm = comm;
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	native_hold(comm);
+	queue_native_group(comm, 0);
+	op_release(comm, number);
+	queue_issued(comm);
+	code = comm_error(comm);
+	link_leave(comm->link);
+	return code;
+}
+
+static int group_finish(struct comm *comm, int settled)
+{
+	int code;
+
+	if (!comm)
+		return COLL_SUCCESS;
+	link_enter(comm->link);
+	queue_native_group(comm, 1);
+	if (settled)
+		native_unhold(comm);
+	code = comm_error(comm);
+	link_leave(comm->link);
+	return code;
+}
+
+/* The backend's groups of one thread may be one: what they hold has begun when all have ended. */
+static void group_settle(struct comm *comm, int settled)
+{
+	if (!comm)
+		return;
+	if (!settled) {
+		link_enter(comm->link);
+		native_unhold(comm);
+		link_leave(comm->link);
+	}
+	handle_unpin(comm->handle);
+}
+
+coll_result_t coll_group_end(void)
+{
+	struct error_first first = {0};
+	uint64_t number = group_current();
+	int settled = group.natives < 2;
+
+	if (!group.depth)
+		return error_set(COLL_ERR_INVALID_USAGE,
+				 "coll_group_end without a coll_group_start in this thread");
+	if (--group.depth)
+		return COLL_SUCCESS;
+	group_set_current(0);
+	for (int i = 0; i < group.n; i++)
+		error_note(&first, group_begin(&group.members[i], number));
+	for (int i = 0; i < group.n; i++)
+		error_note(&first, group_finish(group.members[i].comm, settled));
+	for (int i = 0; i < group.n; i++)
+		group_settle(group.members[i].comm, settled);
+	if (group.splits)
+		error_note(&first, split_end_all(group.splits));
+	free(group.members);
+	group.members = NULL;
+	group.n = group.cap = group.natives = 0;
+	return error_raise(&first);
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* info.c - what this process would do now: the picture behind `coll info`. */
+#include "algorithm/selection.h"
+#include "device/device.h"
+#include "base/error.h"
+#include "base/handle.h"
+#include "base/log.h"
+#include "plugin/select.h"
+
+#include <coll/backend.h>
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct coll_info {
+	struct conf *conf;
+	struct tuning tuning;
+	struct plugin_list *plugins; /* NULL if there was no memory for it */
+	const struct plugin *chosen;
+	char (*why)[768];          /* for each plugin */
+	char (*description)[1024]; /* for each plugin: its own, and what its info says */
+	char unknown[768];         /* a further note, or "" */
+	int code;
+	char sentence[2048];
+};
+
+static void info_free(struct coll_info *info)
+{
+	if (!info)
+		return;
+	free(info->why);
+	free(info->description);
+	plugins_free(info->plugins);
+	conf_free(info->conf);
+	free(info);
+}
+
+/* ------------------------------------------------------------------------ making -- */
+
+static int info_describe(struct coll_info *info)
+{
+	const int n = info->plugins->count;
+	const struct plugin *p = info->plugins->item;
+
+	info->why = calloc((size_t)n + 1, sizeof(*info->why));
+	info->description = calloc((size_t)n + 1, sizeof(*info->description));
+	if (!info->why || !info->description)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for the list of backends");
+	plugins_describe(info->plugins, info->conf);
+	for (int i = 0; i < n; i++)
+		snprintf(info->description[i], sizeof(info->description[i]), "%s%s%s%s",
+			 p[i].backend.description ? p[i].backend.description : "",
+			 p[i].info[0] ? " (" : "", p[i].info, p[i].info[0] ? ")" : "");
+	return COLL_SUCCESS;
+}
+
+/* Between processes nothing can be chosen: `code` and error_text() say why. */
+static void info_verdict_in_process(struct coll_info *info, int code)
+{
+	const struct plugin *chosen;
+	char reason[1024];
+
+	snprintf(reason, sizeof(reason), "%s", error_text());
+	info->code = select_local(info->conf, info->plugins, 1, &chosen, NULL);
+	if (info->code) {
+		info->code = code;
+		snprintf(info->sentence, sizeof(info->sentence), "%s", reason);
+		return;
+	}
+	info->chosen = chosen;
+	select_local(info->conf, info->plugins, 1, &chosen, info->why);
+	snprintf(info->sentence, sizeof(info->sentence),
+		 "if all ranks live in one process, backend '%s' would be chosen; between "
+		 "processes: %s",
+		 chosen->name, reason);
+}
+
+/* Seen as one of several processes, as most communicators are. */
+static void info_choose(struct coll_info *info)
+{
+	const struct plugin *within;
+	const char *at;
+	int code = select_local(info->conf, info->plugins, 0, &info->chosen, info->why);
+
+	if (code) {
+		info_verdict_in_process(info, code);
+		return;
+	}
+	at = strchr(info->why[info->chosen - info->plugins->item], ':');
+	snprintf(info->sentence, sizeof(info->sentence), "backend '%s' would be chosen%s",
+		 info->chosen->name, at ? at : "");
+	if (!select_local(info->conf, info->plugins, 1, &within, NULL) && within != info->chosen)
+		snprintf(info->sentence + strlen(info->sentence),
+			 sizeof(info->sentence) - strlen(info->sentence),
+			 "; if all ranks live in one process: '%s'", within->name);
+}
+
+/* The first failure stays. */
+static void info_note_failure(int *code, char text[1024], int failure)
+{
+	if (!failure || *code)
+		return;
+	*code = failure;
+	snprintf(text, 1024, "%s", error_text());
+}
+
+/* What is wrong with the configuration is the verdict, but the picture is completed. */
+static int info_fill(struct coll_info *info, int code, int uses_cuda)
+{
+	char text[1024];
+	int loaded;
+
+	snprintf(text, sizeof(text), "%s", error_text());
+	info_note_failure(&code, text, choose_compile(info->conf, &info->tuning));
+	loaded = plugins_load(info->conf, NULL, uses_cuda, &info->plugins);
+	if (!info->plugins)
+		return loaded;
+	info_note_failure(&code, text, loaded);
+	loaded = info_describe(info);
+	if (loaded)
+		return loaded;
+	info_choose(info);
+	select_excludes_unknown(info->conf, info->plugins, info->unknown, sizeof(info->unknown));
+	if (!code)
+		return COLL_SUCCESS;
+	info->code = code;
+	info->chosen = NULL;
+	snprintf(info->sentence, sizeof(info->sentence), "%s", text);
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_info_create(const coll_config_t *config, coll_info_t *out)
+{
+	struct coll_info *info;
+	int uses_cuda, code;
+
+	if (!out)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_info_create: info is NULL");
+	*out = NULL;
+	info = calloc(1, sizeof(*info));
+	if (!info)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a coll_info_t");
+	/* Before plugins are probed, which may initialise CUDA. */
+	uses_cuda = device_in_use();
+	if (config && config->size >= offsetof(coll_config_t, reserved))
+		uses_cuda |= config->device >= 0;
+	code = conf_load(config, &info->conf);
+	if (info->conf)
+		code = info_fill(info, code, uses_cuda);
+	if (!code)
+		*out = handle_new(HANDLE_INFO, info);
+	if (!code && !*out)
+		code = error_set(COLL_ERR_NO_MEMORY, "no memory for a coll_info_t");
+	if (code)
+		info_free(info);
+	return code;
+}
+
+void coll_info_destroy(coll_info_t handle)
+{
+	struct coll_info *info = handle_pin(HANDLE_INFO, handle);
+
+	if (info && !handle_retire(handle))
+		info_free(info);
+}
+
+/* ----------------------------------------------------------------------- reading -- */
+
+/* Pinned until handle_unpin. */
+static struct coll_info *info_enter(coll_info_t handle, const char *what)
+{
+	struct coll_info *info = handle_pin(HANDLE_INFO, handle);
+
+	if (!info)
+		error_set(COLL_ERR_INVALID_ARGUMENT,
+			  "%s: info is NULL, destroyed or not a coll_info_t", what);
+	return info;
+}
+
+int32_t coll_info_backend_count(coll_info_t handle)
+{
+	struct coll_info *info = info_enter(handle, "coll_info_backend_count");
+	int n;
+
+	if (!info)
+		return 0;
+	n = info->plugins->count;
+	handle_unpin(handle);
+	return n;
+}
+
+static uint32_t info_capabilities(const coll_backend_t *b)
+{
+	uint32_t caps = 0;
+
+	caps |= b->transport ? COLL_CAP_TRANSPORT : 0;
+	caps |= b->native ? COLL_CAP_NATIVE : 0;
+	caps |= b->memory & COLL_MEM_HOST ? COLL_CAP_HOST_MEMORY : 0;
+	caps |= b->memory & COLL_MEM_CUDA ? COLL_CAP_CUDA_MEMORY : 0;
+	caps |= b->native && b->native->event_create ? COLL_CAP_STREAMS : 0;
+	caps |= b->flags & COLL_BACKEND_IN_PROCESS ? COLL_CAP_IN_PROCESS : 0;
+	return caps;
+}
+
+static int info_backend(const struct coll_info *info, int index, coll_backend_info_t *out)
+{
+	const struct plugin *p;
+	coll_backend_info_t own;
+
+	if (!out || out->size < offsetof(coll_backend_info_t, version))
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "set `size` of the coll_backend_info_t to its sizeof first");
+	if (index < 0 || index >= info->plugins->count)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "backend %d does not exist: there are %d, counted from 0", index,
+				 info->plugins->count);
+	p = &info->plugins->item[index];
+	own = (coll_backend_info_t){
+		.size = out->size,
+		.name = p->name,
+		.version = p->backend.version ? p->backend.version : "",
+		.description = info->description[index],
+		.path = p->path,
+		.priority_source = p->priority_source,
+		.reason = p->reason,
+		.choice = info->why[index],
+		.priority = p->priority,
+		.abi_major = p->backend.size ? COLL_BACKEND_ABI_MAJOR : 0,
+		.abi_minor = p->backend.abi_minor,
+		.capabilities = info_capabilities(&p->backend),
+		.usable = p->code == COLL_SUCCESS,
+		.chosen = p == info->chosen,
+		.code = p->code,
+	};
+	memcpy(out, &own, out->size < sizeof(own) ? out->size : sizeof(own));
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_info_backend(coll_info_t handle, int32_t index, coll_backend_info_t *out)
+{
+	struct coll_info *info = info_enter(handle, "coll_info_backend");
+	int code;
+
+	if (!info)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = info_backend(info, index, out);
+	handle_unpin(handle);
+	return code;
+}
+
+int32_t coll_info_option_count(coll_info_t handle)
+{
+	struct coll_info *info = info_enter(handle, "coll_info_option_count");
+	int n;
+
+	if (!info)
+		return 0;
+	n = conf_count(info->conf);
+	handle_unpin(handle);
+	return n;
+}
+
+coll_result_t coll_info_option(coll_info_t handle, int32_t index, coll_option_info_t *out)
+{
+	struct coll_info *info = info_enter(handle, "coll_info_option");
+	int code;
+
+	if (!info)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = conf_describe(info->conf, index, out);
+	handle_unpin(handle);
+	return code;
+}
+
+int32_t coll_info_rule_count(coll_info_t handle)
+{
+	struct coll_info *info = info_enter(handle, "coll_info_rule_count");
+	int n;
+
+	if (!info)
+		return 0;
+	n = choose_rule_count(&info->tuning);
+	handle_unpin(handle);
+	return n;
+}
+
+coll_result_t coll_info_rule(coll_info_t handle, int32_t index, coll_rule_info_t *out)
+{
+	struct coll_info *info = info_enter(handle, "coll_info_rule");
+	int code;
+
+	if (!info)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = choose_describe(info->conf, &info->tuning, index, out);
+	handle_unpin(handle);
+	return code;
+}
+
+coll_result_t coll_info_rule_reach(coll_info_t handle, int32_t index, int32_t nranks,
+				   int32_t nnodes, int32_t *reach, const char **why)
+{
+	struct coll_info *info = info_enter(handle, "coll_info_rule_reach");
+	int code;
+
+	if (!info)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = choose_reach(&info->tuning, index, nranks, nnodes, reach, why);
+	handle_unpin(handle);
+	return code;
+}
+
+/* Notes of the configuration, then of the plugin directories, then of the choice. */
+int32_t coll_info_note_count(coll_info_t handle)
+{
+	struct coll_info *info = info_enter(handle, "coll_info_note_count");
+	int n;
+
+	if (!info)
+		return 0;
+	n = conf_note_count(info->conf) + info->plugins->note_count + (info->unknown[0] != '\0');
+	handle_unpin(handle);
+	return n;
+}
+
+static const char *info_note(const struct coll_info *info, int index)
+{
+	const int options = conf_note_count(info->conf);
+
+	if (index < 0)
+		return NULL;
+	if (index < options)
+		return conf_note(info->conf, index);
+	if (index - options < info->plugins->note_count)
+		return info->plugins->note[index - options];
+	if (index - options == info->plugins->note_count && info->unknown[0])
+		return info->unknown;
+	return NULL;
+}
+
+const char *coll_info_note(coll_info_t handle, int32_t index)
+{
+	struct coll_info *info = info_enter(handle, "coll_info_note");
+	const char *note;
+
+	if (!info)
+		return "";
+	note = info_note(info, index);
+	handle_unpin(handle);
+	return note ? note : "";
+}
+
+coll_result_t coll_info_verdict(coll_info_t handle, const char **sentence)
+{
+	struct coll_info *info = info_enter(handle, "coll_info_verdict");
+	int code;
+
+	if (sentence)
+		*sentence = info ? info->sentence : "";
+	if (!info)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = info->code ? error_set(info->code, "%s", info->sentence) : COLL_SUCCESS;
+	handle_unpin(handle);
+	return code;
+}
+
+/* ------------------------------------------------------------------ one backend -- */
+
+static int info_available(struct conf *conf, const char *name)
+{
+	const struct plugin *plugin;
+	struct plugin_list *plugins;
+	int code = plugins_load(conf, NULL, device_in_use(), &plugins);
+
+	if (code) {
+		plugins_free(plugins);
+		return code;
+	}
+	plugin = plugins_find(plugins, name);
+	if (!plugin)
+		code = select_unknown(plugins, name);
+	else if (plugin->code)
+		code = error_set(plugin->code, "%s", plugin->reason);
+	plugins_free(plugins);
+	return code;
+}
+
+coll_result_t coll_backend_available(const char *name, char *reason, size_t size)
+{
+	struct conf *conf = NULL;
+	int code;
+
+	if (!name)
+		code = error_set(COLL_ERR_INVALID_ARGUMENT, "coll_backend_available: name is NULL");
+	else
+		code = conf_load(NULL, &conf);
+	if (!code)
+		code = info_available(conf, name);
+	conf_free(conf);
+	if (reason && size)
+		snprintf(reason, size, "%s", code ? error_text() : "");
+	return code;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* redop_api.c - the public functions for operations made at run time. */
+#include "exec/comm.h"
+#include "base/error.h"
+
+#include <string.h>
+
+/* A backend that reduces by itself makes its own operation, if it can. */
+static int redop_api_make_native(struct comm *comm, const char *what, struct redop *redop,
+				 const void *scalar, int32_t residence)
+{
+	const coll_backend_t *b = &comm->link->plugin->backend;
+	coll_error_t err = error_blank();
+	int code;
+
+	if (redop->scaled && b->native && b->native->op_create_pre_mul_sum && comm->link->ep) {
+		code = b->native->op_create_pre_mul_sum(comm->link->ep, &redop->native, scalar,
+							redop->dtype, residence, &err);
+		redop->made = !code;
+		return code ? error_take(code, &err) : COLL_SUCCESS;
+	}
+	if (b->transport)
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_UNSUPPORTED,
+			 "%s: backend '%s' reduces by itself and cannot do this: scale or combine "
+			 "the data outside the collective",
+			 what, b->name);
+}
+
+static int redop_api_add(coll_comm_t handle, const char *what, struct redop *like,
+			 const void *scalar, int32_t residence, coll_op_t *op)
+{
+	struct comm *comm = comm_enter(handle, what);
+	int code, number = -1;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = comm_error(comm);
+	if (!code)
+		code = redop_api_make_native(comm, what, like, scalar, residence);
+	if (!code) {
+		number = redop_add(&comm->redops, like);
+		if (number < 0)
+			code = error_set(COLL_ERR_NO_MEMORY, "%s: no memory for another operation",
+					 what);
+		else
+			*op = number;
+	}
+	comm_leave(comm);
+	return code;
+}
+
+coll_result_t coll_red_op_create_pre_mul_sum(coll_op_t *op, const void *scalar, coll_dtype_t dtype,
+					     int32_t residence, coll_comm_t comm)
+{
+	struct redop like = {.dtype = dtype, .op = COLL_SUM, .scaled = 1};
+	const char *wrong =
+		!op                       ? "op is NULL"
+		: !scalar                 ? "scalar is NULL"
+		: !coll_dtype_size(dtype) ? "dtype is not a data type"
+		: residence != COLL_SCALAR_DEVICE && residence != COLL_SCALAR_HOST_IMMEDIATE
+			? "residence must be COLL_SCALAR_DEVICE or "
+			  "COLL_SCALAR_HOST_IMMEDIATE"
+			: NULL;
+
+	if (wrong)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_red_op_create_pre_mul_sum: %s",
+				 wrong);
+	if (residence == COLL_SCALAR_HOST_IMMEDIATE)
+		memcpy(like.value, scalar, coll_dtype_size(dtype));
+	else
+		like.scalar = scalar;
+	return redop_api_add(comm, "coll_red_op_create_pre_mul_sum", &like, scalar, residence, op);
+}
+
+coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn, void *user,
+				      int32_t commutative, coll_comm_t comm)
+{
+	struct redop like = {.fn = fn, .user = user, .ordered = !commutative};
+
+	if (!op || !fn)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_red_op_create_user: %s is NULL",
+				 op ? "fn" : "op");
+	return redop_api_add(comm, "coll_red_op_create_user", &like, NULL, 0, op);
+}
+
+static int redop_api_destroy_native(struct comm *comm, const struct redop *redop)
+{
+	const coll_native_t *native = comm->link->plugin->backend.native;
+	coll_error_t err = error_blank();
+	int code;
+
+	if (!redop->made || !native->op_destroy || !comm->link->ep)
+		return COLL_SUCCESS;
+	code = native->op_destroy(comm->link->ep, redop->native, &err);
+	return code ? error_take(code, &err) : COLL_SUCCESS;
+}
+
+coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t handle)
+{
+	struct comm *comm = comm_enter(handle, "coll_red_op_destroy");
+	const struct redop *redop;
+	int code = COLL_SUCCESS;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	redop = redop_made(&comm->redops, op);
+	if (!redop) {
+		code = error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_red_op_destroy: op %d was not made on this communicator, or "
+				 "is destroyed",
+				 op);
+	} else {
+		code = redop_api_destroy_native(comm, redop);
+		redop_remove(&comm->redops, op);
+	}
+	comm_leave(comm);
+	return code;
+}

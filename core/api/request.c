@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* request.c - requests: a position in a communicator's queue, and for persistent ones what to
+ * queue. */
+#include "exec/comm.h"
+#include "api/check.h"
+#include "exec/engine.h"
+#include "base/error.h"
+#include "api/group.h"
+#include "base/handle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct request {
+	coll_comm_t comm;
+	uint64_t number; /* the operation; 0: not started */
+	struct op *op;   /* persistent: belongs to the communicator, and ends with it */
+};
+
+static int request_new(coll_request_t *out, const struct request *like)
+{
+	struct request *r = malloc(sizeof(*r));
+
+	if (r) {
+		*r = *like;
+		*out = handle_new(HANDLE_REQUEST, r);
+		if (*out)
+			return COLL_SUCCESS;
+	}
+	free(r);
+	return error_set(COLL_ERR_NO_MEMORY, "no memory for a request");
+}
+
+/* Pins the request and enters its communicator. */
+static struct request *request_enter(coll_request_t handle, const char *what, struct comm **comm)
+{
+	struct request *r = handle ? handle_pin(HANDLE_REQUEST, handle) : NULL;
+
+	if (!r) {
+		error_set(COLL_ERR_INVALID_ARGUMENT, "%s: request is %s", what,
+			  handle_trouble(handle));
+		return NULL;
+	}
+	*comm = comm_enter(r->comm, what);
+	if (*comm)
+		return r;
+	handle_unpin(handle);
+	return NULL;
+}
+
+static void request_leave(coll_request_t handle, struct comm *comm)
+{
+	comm_leave(comm);
+	handle_unpin(handle);
+}
+
+/* Checks and makes the operation; the communicator is entered. */
+static int request_prepare(struct comm *comm, const coll_args_t *args, struct op **op)
+{
+	coll_args_t full = {0};
+	int code;
+
+	memcpy(&full, args, args->size < sizeof(full) ? args->size : sizeof(full));
+	full.size = sizeof(full);
+	full.flags = 0;
+	code = comm_error(comm);
+	if (!code)
+		code = check_args(comm, &full);
+	if (!code)
+		code = dispatch_check(comm, full.kind);
+	if (!code)
+		code = op_make(comm, &full, op);
+	if (!code)
+		op_keep(*op);
+	return code;
+}
+
+coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
+				coll_request_t *request)
+{
+	struct comm *comm = comm_enter(handle, "coll_request_init");
+	struct request like = {.comm = handle};
+	int code = COLL_SUCCESS;
+
+	if (request)
+		*request = NULL;
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	if (!args || !request || args->size < sizeof(args->size))
+		code = error_set(COLL_ERR_INVALID_ARGUMENT, "coll_request_init: %s",
+				 !request ? "request is NULL"
+				 : !args  ? "args is NULL"
+					  : "args->size is not set to sizeof(coll_args_t)");
+	if (!code)
+		code = request_prepare(comm, args, &like.op);
+	if (!code)
+		code = request_new(request, &like);
+	if (code && like.op)
+		op_unkeep(like.op);
+	comm_leave(comm);
+	return code;
+}
+
+static int request_is_under_way(struct comm *comm, const struct request *r)
+{
+	if (comm->finished < r->number)
+		link_progress(comm->link);
+	return comm->finished < r->number;
+}
+
+coll_result_t coll_request_start(coll_request_t request)
+{
+	struct comm *comm;
+	struct request *r = request_enter(request, "coll_request_start", &comm);
+	int code;
+
+	if (!r)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = comm_error(comm);
+	if (!code && (!r->op || request_is_under_way(comm, r)))
+		code = error_set(COLL_ERR_INVALID_USAGE, "coll_request_start: the request %s",
+				 r->op ? "is still under way"
+				       : "was not made by coll_request_init");
+	if (!code)
+		code = group_join(comm);
+	if (!code) {
+		op_enqueue(r->op, group_current());
+		r->number = comm->issued;
+		if (!group_current())
+			queue_issued(comm);
+		native_mark_wanted(comm);
+	}
+	request_leave(request, comm);
+	return code;
+}
+
+coll_result_t coll_get_request(coll_comm_t handle, coll_request_t *request)
+{
+	struct comm *comm = comm_enter(handle, "coll_get_request");
+	struct request like = {.comm = handle};
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	like.number = comm->issued;
+	native_mark_wanted(comm);
+	comm_leave(comm);
+	if (!request)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_get_request: request is NULL");
+	return request_new(request, &like);
+}
+
+coll_result_t coll_test(coll_request_t request, int32_t *done)
+{
+	struct comm *comm;
+	struct request *r = request_enter(request, "coll_test", &comm);
+	int code;
+
+	if (!r)
+		return COLL_ERR_INVALID_ARGUMENT;
+	link_progress(comm->link);
+	code = comm->finished >= r->number ? COLL_SUCCESS : comm_error(comm);
+	if (done)
+		*done = comm->finished >= r->number;
+	request_leave(request, comm);
+	return done ? code : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_test: done is NULL");
+}
+
+coll_result_t coll_wait(coll_request_t request)
+{
+	struct comm *comm;
+	struct request *r = request_enter(request, "coll_wait", &comm);
+	int code;
+
+	if (!r)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = comm->finished >= r->number ? COLL_SUCCESS : comm_wait(comm, r->number);
+	request_leave(request, comm);
+	return code;
+}
+
+coll_result_t coll_request_free(coll_request_t request)
+{
+	struct request *r = request ? handle_pin(HANDLE_REQUEST, request) : NULL;
+	struct comm *comm;
+
+	if (!r)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_request_free: request is %s",
+				 handle_trouble(request));
+	if (handle_retire(request))
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_request_free: another thread is freeing it already");
+	comm = r->op ? comm_enter(r->comm, "coll_request_free") : NULL;
+	if (comm) {
+		op_unkeep(r->op);
+		comm_leave(comm);
+	}
+	free(r);
+	return COLL_SUCCESS;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* error.c - the calling thread's error text, and the sentence of each result code. */
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char error_last[ERROR_TEXT_SIZE];
+
+int error_set(int code, const char *fmt, ...)
+{
+	/* The arguments may contain error_text() itself. */
+	char text[ERROR_TEXT_SIZE];
+	va_list args;
+
+	va_start(args, fmt);
+	if (vsnprintf(text, sizeof(text), fmt, args) < 0)
+		text[0] = '\0';
+	va_end(args);
+	memcpy(error_last, text, strlen(text) + 1);
+	return code;
+}
+
+int error_take(int code, const coll_error_t *err)
+{
+	if (!err || !err->text[0])
+		return error_set(code, "%s", coll_error_string(code));
+	return error_set(code, "%.*s", (int)sizeof(err->text) - 1, err->text);
+}
+
+const char *error_text(void)
+{
+	return error_last;
+}
+
+void error_note(struct error_first *first, int code)
+{
+	if (first->code || !code)
+		return;
+	first->code = code;
+	memcpy(first->text, error_last, sizeof(first->text));
+}
+
+int error_raise(const struct error_first *first)
+{
+	return first->code ? error_set(first->code, "%s", first->text) : COLL_SUCCESS;
+}
+
+int error_fill(coll_error_t *err, int code, const char *fmt, ...)
+{
+	char text[sizeof(err->text)];
+	va_list args;
+
+	if (!err)
+		return code;
+	va_start(args, fmt);
+	if (vsnprintf(text, sizeof(text), fmt, args) < 0)
+		text[0] = '\0';
+	va_end(args);
+	memcpy(err->text, text, strlen(text) + 1);
+	err->code = code;
+	return code;
+}
+
+coll_error_t error_blank(void)
+{
+	coll_error_t err = {.size = sizeof(err)};
+
+	return err;
+}
+
+void error_clear(coll_error_t *err)
+{
+	err->size = sizeof(*err);
+	err->code = COLL_SUCCESS;
+	err->text[0] = '\0';
+}
+
+const char *coll_error_string(coll_result_t result)
+{
+	switch (result) {
+	case COLL_SUCCESS: return "success";
+	case COLL_ERR_DEVICE: return "the accelerator's driver or runtime reported an error";
+	case COLL_ERR_SYSTEM: return "a call into the operating system failed";
+	case COLL_ERR_INTERNAL: return "a fault of the library or of a plugin";
+	case COLL_ERR_INVALID_ARGUMENT: return "an argument is wrong";
+	case COLL_ERR_INVALID_USAGE: return "the call is not allowed in this state";
+	case COLL_ERR_REMOTE: return "another rank failed";
+	case COLL_IN_PROGRESS: return "not yet complete";
+	case COLL_ERR_TIMEOUT: return "a timeout has passed";
+	case COLL_ERR_UNSUPPORTED: return "not supported";
+	case COLL_ERR_NO_MEMORY: return "out of memory";
+	case COLL_ERR_CONFIG: return "an option is wrong";
+	case COLL_ERR_NOT_FOUND: return "there is no backend of that name";
+	case COLL_ERR_PLUGIN: return "a plugin could not be loaded or opened";
+	case COLL_ERR_ABI: return "a plugin was built for an ABI that this library does not speak";
+	case COLL_ERR_MISMATCH: return "ranks issued different operations";
+	case COLL_ERR_PEER_LOST: return "a rank died or left";
+	case COLL_ERR_ABORTED: return "the communicator was aborted";
+	case COLL_ERR_VERSION: return "ranks run library versions that cannot talk to each other";
+	case COLL_ERR_PERMISSION: return "refused for safety";
+	default: return "unknown result code";
+	}
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* handle.c - the table of slots behind handles. */
+#include "base/handle.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { SLOTS_PER_CHUNK = 256, MAX_CHUNKS = 4096, PIN_BITS = 24 };
+
+/*
+ * state: generation (32 bits), type (8 bits; 0: free or retired), pins (24 bits).  A handle is the
+ * generation (32 bits), then the slot number plus one (so that no handle is NULL).
+ */
+struct slot {
+	_Atomic uint64_t state;
+	void *object;
+	uint32_t next_free; /* number plus one */
+};
+
+static pthread_mutex_t handle_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct slot *_Atomic handle_chunks[MAX_CHUNKS];
+static uint32_t handle_used, handle_free;
+static int handle_in_child; /* set before there is a second thread */
+
+static const uint64_t HANDLE_PINS = (1u << PIN_BITS) - 1;
+
+static uint64_t handle_state(uint32_t generation, int type)
+{
+	return (uint64_t)generation << 32 | (uint64_t)type << PIN_BITS;
+}
+
+static int handle_type(uint64_t state)
+{
+	return (int)(state >> PIN_BITS & 0xff);
+}
+
+static struct slot *handle_slot(uint32_t number)
+{
+	struct slot *chunk;
+
+	if (number >= SLOTS_PER_CHUNK * (uint32_t)MAX_CHUNKS)
+		return NULL;
+	chunk = atomic_load(&handle_chunks[number / SLOTS_PER_CHUNK]);
+	return chunk ? &chunk[number % SLOTS_PER_CHUNK] : NULL;
+}
+
+/* A free slot's number, or UINT32_MAX.  The lock is held. */
+static uint32_t handle_take_slot(void)
+{
+	uint32_t number = handle_free;
+	struct slot *chunk;
+
+	if (number) {
+		handle_free = handle_slot(number - 1)->next_free;
+		return number - 1;
+	}
+	number = handle_used;
+	if (number >= SLOTS_PER_CHUNK * (uint32_t)MAX_CHUNKS)
+		return UINT32_MAX;
+	if (number % SLOTS_PER_CHUNK == 0) {
+		chunk = calloc(SLOTS_PER_CHUNK, sizeof(*chunk));
+		if (!chunk)
+			return UINT32_MAX;
+		atomic_store(&handle_chunks[number / SLOTS_PER_CHUNK], chunk);
+	}
+	handle_used++;
+	return number;
+}
+
+void *handle_new(int type, void *object)
+{
+	struct slot *slot;
+	uint32_t number, generation;
+
+	pthread_mutex_lock(&handle_lock);
+	number = handle_take_slot();
+	pthread_mutex_unlock(&handle_lock);
+	if (number == UINT32_MAX)
+		return NULL;
+	slot = handle_slot(number);
+	generation = (uint32_t)(atomic_load(&slot->state) >> 32) + 1;
+	slot->object = object;
+	atomic_store(&slot->state, handle_state(generation, type));
+	return (void *)(uintptr_t)((uint64_t)generation << 32 | (number + 1));
+}
+
+void *handle_pin(int type, void *handle)
+{
+	uint64_t value = (uintptr_t)handle, state;
+	struct slot *slot = handle_slot((uint32_t)value - 1);
+
+	if (!slot)
+		return NULL;
+	state = atomic_load(&slot->state);
+	do {
+		if (state >> 32 != value >> 32 || handle_type(state) != type)
+			return NULL;
+	} while (!atomic_compare_exchange_weak(&slot->state, &state, state + 1));
+	return slot->object;
+}
+
+void handle_unpin(void *handle)
+{
+	atomic_fetch_sub(&handle_slot((uint32_t)(uintptr_t)handle - 1)->state, 1);
+}
+
+int handle_retire(void *handle)
+{
+	uint32_t number = (uint32_t)(uintptr_t)handle - 1;
+	struct slot *slot = handle_slot(number);
+	uint64_t state = atomic_load(&slot->state);
+
+	do {
+		if (!handle_type(state)) {
+			atomic_fetch_sub(&slot->state, 1);
+			return -1;
+		}
+	} while (!atomic_compare_exchange_weak(&slot->state, &state,
+					       state & ~((uint64_t)0xff << PIN_BITS)));
+	while ((atomic_load(&slot->state) & HANDLE_PINS) > 1)
+		nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+	atomic_fetch_sub(&slot->state, 1);
+	pthread_mutex_lock(&handle_lock);
+	slot->next_free = handle_free;
+	handle_free = number + 1;
+	pthread_mutex_unlock(&handle_lock);
+	return 0;
+}
+
+const char *handle_trouble(const void *handle)
+{
+	if (!handle)
+		return "NULL";
+	return handle_in_child
+		       ? "not valid: destroyed, or of the process that this one was forked from"
+		       : "not valid: destroyed, or never made";
+}
+
+void handle_fork_lock(void)
+{
+	pthread_mutex_lock(&handle_lock);
+}
+
+void handle_fork_unlock(void)
+{
+	pthread_mutex_unlock(&handle_lock);
+}
+
+void handle_forked(void)
+{
+	handle_in_child = 1;
+	for (uint32_t i = 0; i < handle_used; i++) {
+		struct slot *slot = handle_slot(i);
+		uint64_t state = atomic_load(&slot->state);
+
+		atomic_store(&slot->state, handle_state((uint32_t)(state >> 32), 0));
+	}
+}

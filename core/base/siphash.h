@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* siphash.h - a short text's seal under a key; also what `coll check` gives to plugins as host->mac. */
+#ifndef CORE_BASE_SIPHASH_H
+#define CORE_BASE_SIPHASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* SipHash-2-4 with 128-bit output (Aumasson and Bernstein, 2012). */
+void siphash128(const uint8_t key[16], const void *data, size_t len, uint8_t out[16]);
+
+#endif

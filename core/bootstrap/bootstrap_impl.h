@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* bootstrap_impl.h - what the kinds of boot share; seen by core/boot*.c only. */
+#ifndef CORE_BOOTSTRAP_BOOTSTRAP_IMPL_H
+#define CORE_BOOTSTRAP_BOOTSTRAP_IMPL_H
+
+#include "bootstrap/bootstrap.h"
+
+/* Room for the sentence of a failure; how often a wait looks whether it is aborted. */
+enum { BOOT_TEXT_SIZE = 1024, BOOT_LOOK_MS = 100 };
+
+struct boot_kind {
+	int (*exchange)(struct boot *boot, const void *in, void *out, size_t len,
+			int64_t timeout_ms);
+	/* Frees what the kind holds; accepts a half-made boot. */
+	void (*close)(struct boot *boot);
+	/* The first failed exchange spoils the boot: later ones repeat its error. */
+	int sticky;
+};
+
+/* First member of every kind's own struct. */
+struct boot {
+	const struct boot_kind *kind;
+	int rank, nranks;
+	struct boot_peer *peers; /* nranks */
+	uint8_t key[BOOT_KEY_SIZE];
+	const _Atomic int *aborted; /* not 0: its waits must end; or NULL */
+	int watched; /* the rank that is aborted then: in the parent, if it has one */
+	int failed;
+	char failure[BOOT_TEXT_SIZE];
+};
+
+/* Zeroed memory of `size` bytes that begins with a struct boot; checks rank and nranks. */
+int boot_new(struct boot **boot, size_t size, const struct boot_kind *kind, int rank, int nranks);
+/* Tells who this process is to all, and learns who they are: the first exchange of every boot. */
+int boot_meet(struct boot *boot, int64_t timeout_ms);
+
+int boot_random(void *out, size_t len);
+/* Facts about the calling process. */
+int boot_self(struct boot_peer *peer);
+/* COLL_ERR_TIMEOUT naming the ranks whose heard[] is 0; note: what else is known, or "". */
+int boot_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms, const char *note);
+
+/* "60", "0.3": seconds for messages, not more exact than is meant. */
+const char *boot_seconds(int64_t ms, char buf[24]);
+
+/* Is it to give up?  COLL_SUCCESS, or COLL_ERR_ABORTED with a text. */
+int boot_check_aborted(const struct boot *boot);
+/* The deadline, or when to look again. */
+int64_t boot_look(const struct boot *boot, int64_t deadline);
+/* What the other ranks are told of this rank's failure. */
+int boot_remote_code(int code);
+
+/* Milliseconds of the monotonic clock. */
+int64_t boot_now(void);
+/* now + timeout, not overflowing. */
+int64_t boot_deadline(int64_t timeout_ms);
+/* Milliseconds until then, at least 0. */
+int64_t boot_remaining(int64_t deadline);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* local.c - the ranks of one process meet in memory. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "bootstrap/bootstrap_impl.h"
+#include "base/error.h"
+
+/*
+ * A round ends when every rank has put its piece in.  Two rounds' buffers are enough: who enters
+ * round g + 1 has seen g end, so all had entered g and were done reading g - 1.
+ */
+struct local_group {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int nranks;
+	int open; /* boots not closed yet */
+	uint64_t round;
+	uint8_t *pieces[2];
+	size_t capacity[2];
+	size_t len; /* of a piece in this round, said by its first rank */
+	int first;  /* that rank */
+	int arrived;
+	uint8_t *here; /* [nranks] has entered this round */
+	uint8_t *gone; /* [nranks] closed */
+	int failed;
+	char failure[BOOT_TEXT_SIZE];
+};
+
+struct local_boot {
+	struct boot boot;
+	struct local_group *group;
+};
+
+static void local_group_free(struct local_group *group)
+{
+	pthread_cond_destroy(&group->changed);
+	pthread_mutex_destroy(&group->lock);
+	free(group->pieces[0]);
+	free(group->pieces[1]);
+	free(group->here);
+	free(group->gone);
+	free(group);
+}
+
+static struct local_group *local_group_new(int nranks)
+{
+	struct local_group *group = calloc(1, sizeof(*group));
+	pthread_condattr_t attr;
+
+	if (group == NULL)
+		return NULL;
+	pthread_mutex_init(&group->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&group->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	group->nranks = nranks;
+	group->here = calloc((size_t)nranks, 1);
+	group->gone = calloc((size_t)nranks, 1);
+	if (group->here == NULL || group->gone == NULL) {
+		local_group_free(group);
+		return NULL;
+	}
+	return group;
+}
+
+/* Ends the group for every rank with the caller's error. */
+static int local_fail(struct local_group *group, int code)
+{
+	strncpy(group->failure, error_text(), sizeof(group->failure) - 1);
+	group->failed = boot_remote_code(code);
+	pthread_cond_broadcast(&group->changed);
+	return code;
+}
+
+/* Opens the round for pieces of len bytes, or checks that len is what the first rank said. */
+static int local_join_round(struct local_group *group, int rank, size_t len)
+{
+	int i = (int)(group->round & 1);
+	size_t need = (size_t)group->nranks * len;
+
+	if (group->arrived > 0 && len != group->len)
+		return error_set(COLL_ERR_MISMATCH,
+				 "rank %d exchanges %zu bytes where rank %d exchanges %zu", rank,
+				 len, group->first, group->len);
+	if (group->arrived > 0)
+		return 0;
+	if (need > group->capacity[i]) {
+		free(group->pieces[i]);
+		group->pieces[i] = malloc(need);
+		group->capacity[i] = group->pieces[i] == NULL ? 0 : need;
+		if (group->pieces[i] == NULL)
+			return error_set(COLL_ERR_NO_MEMORY, "no memory to exchange %zu bytes",
+					 need);
+	}
+	group->len = len;
+	group->first = rank;
+	return 0;
+}
+
+/* A rank that has closed and is not in this round will never come. */
+static int local_check_gone(const struct local_group *group)
+{
+	for (int r = 0; r < group->nranks; r++)
+		if (group->gone[r] && !group->here[r])
+			return error_set(COLL_ERR_PEER_LOST,
+					 "rank %d has left: its thread closed the communicator "
+					 "while others were still waiting for it",
+					 r);
+	return 0;
+}
+
+/* Waits for a change until then; 1: in vain. */
+static int local_wait(struct local_group *group, int64_t deadline)
+{
+	struct timespec until = {.tv_sec = (time_t)(deadline / 1000),
+				 .tv_nsec = (long)(deadline % 1000) * 1000000};
+
+	return pthread_cond_timedwait(&group->changed, &group->lock, &until) == ETIMEDOUT;
+}
+
+static int local_wait_round(const struct boot *boot, struct local_group *group, uint64_t round,
+			    int64_t timeout_ms)
+{
+	int64_t deadline = boot_deadline(timeout_ms);
+	int late = 0, code;
+
+	while (group->round == round && !group->failed) {
+		code = local_check_gone(group);
+		if (code == 0)
+			code = boot_check_aborted(boot);
+		if (code == 0 && late)
+			code = boot_timeout_error(group->here, group->nranks, timeout_ms, "");
+		if (code)
+			return local_fail(group, code);
+		late = local_wait(group, boot_look(boot, deadline)) && !boot_remaining(deadline);
+	}
+	if (group->round == round)
+		return error_set(group->failed, "%s", group->failure);
+	return 0;
+}
+
+static int local_round(const struct boot *boot, struct local_group *group, const void *in,
+		       void *out, size_t len, int64_t timeout_ms)
+{
+	const int rank = boot->rank;
+	uint64_t round = group->round;
+	uint8_t *pieces;
+	int code;
+
+	if (group->failed)
+		return error_set(group->failed, "%s", group->failure);
+	code = local_join_round(group, rank, len);
+	if (code)
+		return local_fail(group, code);
+	pieces = group->pieces[round & 1];
+	if (len > 0)
+		memcpy(pieces + (size_t)rank * len, in, len);
+	group->here[rank] = 1;
+	if (++group->arrived == group->nranks) {
+		memset(group->here, 0, (size_t)group->nranks);
+		group->arrived = 0;
+		group->round++;
+		pthread_cond_broadcast(&group->changed);
+	}
+	code = local_wait_round(boot, group, round, timeout_ms);
+	if (code == 0 && len > 0)
+		memcpy(out, pieces, (size_t)group->nranks * len);
+	return code;
+}
+
+static int local_exchange(struct boot *boot, const void *in, void *out, size_t len,
+			  int64_t timeout_ms)
+{
+	struct local_group *group = ((struct local_boot *)boot)->group;
+	int code;
+
+	pthread_mutex_lock(&group->lock);
+	code = local_round(boot, group, in, out, len, timeout_ms);
+	pthread_mutex_unlock(&group->lock);
+	return code;
+}
+
+static void local_close(struct boot *boot)
+{
+	struct local_group *group = ((struct local_boot *)boot)->group;
+	int last;
+
+	if (group == NULL)
+		return;
+	pthread_mutex_lock(&group->lock);
+	group->gone[boot->rank] = 1;
+	last = --group->open == 0;
+	pthread_cond_broadcast(&group->changed);
+	pthread_mutex_unlock(&group->lock);
+	if (last)
+		local_group_free(group);
+}
+
+static const struct boot_kind local_kind = {
+	.exchange = local_exchange, .close = local_close, .sticky = 1};
+
+static int local_make(struct boot **boots, struct local_group *group, const uint8_t *key,
+		      const struct boot_peer *self)
+{
+	for (int r = 0; r < group->nranks; r++) {
+		int code = boot_new(&boots[r], sizeof(struct local_boot), &local_kind, r,
+				    group->nranks);
+
+		if (code)
+			return code;
+		((struct local_boot *)boots[r])->group = group;
+		group->open++;
+		memcpy(boots[r]->key, key, BOOT_KEY_SIZE);
+		for (int p = 0; p < group->nranks; p++)
+			boots[r]->peers[p] = *self;
+	}
+	return 0;
+}
+
+int boot_open_local(struct boot **boots, int nranks)
+{
+	struct local_group *group = NULL;
+	struct boot_peer self;
+	uint8_t key[BOOT_KEY_SIZE];
+	int code;
+
+	if (nranks < 1)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "nranks is %d, but must be at least 1",
+				 nranks);
+	memset(boots, 0, (size_t)nranks * sizeof(*boots));
+	code = boot_self(&self);
+	if (code == 0)
+		code = boot_random(key, sizeof(key));
+	if (code)
+		return code;
+	group = local_group_new(nranks);
+	if (group == NULL)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
+	group->open = 1; /* held until all are made */
+	code = local_make(boots, group, key, &self);
+	for (int r = 0; code && r < nranks; r++) {
+		boot_close(boots[r]);
+		boots[r] = NULL;
+	}
+	if (--group->open == 0)
+		local_group_free(group);
+	return code;
+}

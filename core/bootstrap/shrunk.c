@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shrunk.c - the survivors of a meeting: who they are is known, but they cannot exchange, since
+ * a meeting ends with its first dead rank.
+ */
+#include <string.h>
+#include "bootstrap/bootstrap_impl.h"
+#include "base/error.h"
+
+static int shrunk_exchange(struct boot *boot, const void *in, void *out, size_t len,
+			   int64_t timeout_ms)
+{
+	(void)in;
+	(void)out;
+	(void)len;
+	(void)timeout_ms;
+	return error_set(COLL_ERR_UNSUPPORTED,
+			 "the %d ranks that coll_comm_shrink has left cannot exchange over the old "
+			 "communicator's meeting: make a new communicator with a new id",
+			 boot->nranks);
+}
+
+static void shrunk_close(struct boot *boot)
+{
+	(void)boot;
+}
+
+static const struct boot_kind shrunk_kind = {
+	.exchange = shrunk_exchange, .close = shrunk_close, .sticky = 0};
+
+int boot_open_shrunk(struct boot **boot, const struct boot *parent, const int *ranks, int rank,
+		     int nranks, uint32_t number)
+{
+	const uint8_t *bytes = (const uint8_t *)ranks;
+	uint8_t named[32] = {0};
+	int code = boot_new(boot, sizeof(**boot), &shrunk_kind, rank, nranks);
+
+	if (code)
+		return code;
+	for (int r = 0; r < nranks; r++)
+		(*boot)->peers[r] = parent->peers[ranks[r]];
+	siphash128(parent->key, bytes, (size_t)nranks * sizeof(*ranks), named);
+	memcpy(named + 16, &number, sizeof(number));
+	siphash128(parent->key, named, sizeof(named), (*boot)->key);
+	return COLL_SUCCESS;
+}

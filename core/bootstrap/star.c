@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* star.c - meeting over TCP: from a unique id or a root address to a boot; frames. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include "bootstrap/star.h"
+#include "base/error.h"
+#include "base/log.h"
+
+int tcp_lost_error(const struct tcp_boot *t, int rank, int err)
+{
+	const struct boot_peer *peer = &t->boot.peers[rank];
+	char who[96], why[NET_WHY_SIZE];
+
+	if (peer->host[0] != '\0')
+		snprintf(who, sizeof(who), "pid %d on %s", (int)peer->pid, peer->host);
+	else
+		snprintf(who, sizeof(who), "%s",
+			 t->boot.rank == 0 ? t->seats[rank].addr : t->root_addr);
+	return error_set(COLL_ERR_PEER_LOST,
+			 "rank %d (%s) was lost while the ranks were meeting: %s", rank, who,
+			 net_why(err, why));
+}
+
+ssize_t tcp_write_frame(int fd, const struct tcp_frame *head, const void *body, size_t offset)
+{
+	size_t skip = offset > sizeof(*head) ? offset - sizeof(*head) : 0;
+	struct iovec part[2] = {
+		{.iov_base = (char *)head + offset, .iov_len = sizeof(*head) - offset},
+		{.iov_base = (char *)body + skip, .iov_len = (size_t)head->len - skip}};
+	int first = offset < sizeof(*head) ? 0 : 1;
+	struct msghdr msg = {.msg_iov = part + first, .msg_iovlen = (size_t)(2 - first)};
+	ssize_t n = sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+		return 0;
+	return n;
+}
+
+/* ---------------------------------------------------------------- ranks beside 0 -- */
+
+static int leaf_timeout(const struct tcp_boot *t, int64_t timeout_ms)
+{
+	char seconds[24];
+
+	return error_set(COLL_ERR_TIMEOUT,
+			 "rank 0 of %d has not been heard from after %s s (it would know which "
+			 "others are missing)",
+			 t->boot.nranks, boot_seconds(timeout_ms, seconds));
+}
+
+/* Waits for rank 0; *events: what poll has found. */
+static int leaf_poll(const struct tcp_boot *t, short wanted, int64_t deadline, int64_t timeout_ms,
+		     int *events)
+{
+	int code = boot_check_aborted(&t->boot);
+
+	*events = 0;
+	while (code == 0 && *events == 0) {
+		*events = net_poll_one(t->fd, wanted, boot_look(&t->boot, deadline));
+		code = boot_check_aborted(&t->boot);
+		if (code == 0 && *events == 0 && boot_remaining(deadline) == 0)
+			code = leaf_timeout(t, timeout_ms);
+	}
+	return code;
+}
+
+/* Sends the piece; ends early without error if rank 0 has something to say. */
+static int leaf_send(struct tcp_boot *t, const void *in, size_t len, int64_t timeout_ms)
+{
+	struct tcp_frame head = {.type = TCP_PIECE,
+				 .round = t->round,
+				 .len = len,
+				 .timeout_ms = timeout_ms < UINT32_MAX ? (uint32_t)timeout_ms
+								       : UINT32_MAX};
+	int64_t deadline = boot_deadline(timeout_ms);
+	size_t sent = 0;
+
+	while (sent < sizeof(head) + len) {
+		int events;
+		int code = leaf_poll(t, POLLIN | POLLOUT, deadline, timeout_ms, &events);
+		ssize_t n;
+
+		if (code)
+			return code;
+		if (events & POLLIN)
+			return 0;
+		n = tcp_write_frame(t->fd, &head, in, sent);
+		/* What rank 0 said before it went is still to be read. */
+		if (n < 0)
+			return 0;
+		sent += (size_t)n;
+	}
+	return 0;
+}
+
+static int leaf_read(struct tcp_boot *t, void *buf, size_t len, int64_t deadline,
+		     int64_t timeout_ms)
+{
+	size_t got = 0;
+
+	while (got < len) {
+		int events;
+		int code = leaf_poll(t, POLLIN, deadline, timeout_ms, &events);
+		ssize_t n;
+
+		if (code)
+			return code;
+		n = net_read(t->fd, (char *)buf + got, len - got);
+		if (n < 0)
+			return tcp_lost_error(t, 0, errno);
+		got += (size_t)n;
+	}
+	return 0;
+}
+
+/* Rank 0 says why there will be no table. */
+static int leaf_failure(struct tcp_boot *t, const struct tcp_frame *head, int64_t deadline,
+			int64_t timeout_ms)
+{
+	char text[BOOT_TEXT_SIZE];
+	int code;
+
+	if (head->len >= sizeof(text))
+		return error_set(COLL_ERR_INTERNAL, "rank 0 broke the bootstrap's protocol: its "
+						    "error has no end");
+	code = leaf_read(t, text, (size_t)head->len, deadline, timeout_ms);
+	if (code)
+		return code;
+	text[head->len] = '\0';
+	return error_set(head->code ? head->code : COLL_ERR_REMOTE, "%s", text);
+}
+
+static int leaf_exchange(struct tcp_boot *t, const void *in, void *out, size_t len,
+			 int64_t timeout_ms)
+{
+	int64_t deadline = boot_deadline(timeout_ms) + TCP_GRACE_MS;
+	size_t total = (size_t)t->boot.nranks * len;
+	struct tcp_frame head;
+	int code;
+
+	t->round++;
+	code = leaf_send(t, in, len, timeout_ms);
+	if (code == 0)
+		code = leaf_read(t, &head, sizeof(head), deadline, timeout_ms);
+	if (code)
+		return code;
+	if (head.type == TCP_FAILURE)
+		return leaf_failure(t, &head, deadline, timeout_ms);
+	if (head.type != TCP_TABLE || head.round != t->round || head.len != total)
+		return error_set(COLL_ERR_INTERNAL,
+				 "rank 0 broke the bootstrap's protocol: frame %u of round %u, "
+				 "%llu bytes, where the table of round %u, %zu bytes, was expected",
+				 head.type, head.round, (unsigned long long)head.len, t->round,
+				 total);
+	return leaf_read(t, out, total, deadline, timeout_ms);
+}
+
+/* ------------------------------------------------------------------------- kind -- */
+
+static int tcp_exchange(struct boot *boot, const void *in, void *out, size_t len,
+			int64_t timeout_ms)
+{
+	struct tcp_boot *t = (struct tcp_boot *)boot;
+	int code;
+
+	if (timeout_ms < 0)
+		timeout_ms = 0;
+	if (boot->rank == 0)
+		return tcp_root_exchange(t, in, out, len, timeout_ms);
+	code = leaf_exchange(t, in, out, len, timeout_ms);
+	/* Rank 0 learns at once, and through it all the others. */
+	if (code)
+		shutdown(t->fd, SHUT_RDWR);
+	return code;
+}
+
+static void tcp_close(struct boot *boot)
+{
+	struct tcp_boot *t = (struct tcp_boot *)boot;
+
+	if (t->fd >= 0)
+		close(t->fd);
+	tcp_root_close(t);
+}
+
+static const struct boot_kind tcp_kind = {
+	.exchange = tcp_exchange, .close = tcp_close, .sticky = 1};
+
+static int tcp_new(struct tcp_boot **t, int rank, int nranks, const char *interface_name)
+{
+	struct net_addrs unused;
+	struct boot *boot = NULL;
+	int code = boot_new(&boot, sizeof(**t), &tcp_kind, rank, nranks);
+
+	*t = (struct tcp_boot *)boot;
+	if (code)
+		return code;
+	(*t)->fd = -1;
+	/* A wrong interface is an error on every rank, not only where it would be used. */
+	if (interface_name != NULL && interface_name[0] != '\0')
+		code = net_local_addrs(interface_name, &unused);
+	if (code == 0 && rank == 0 && nranks > 1)
+		code = tcp_root_init(*t);
+	return code;
+}
+
+/* The last step of both ways to open; `code` is how far it has come. */
+static int tcp_finish(struct tcp_boot *t, int code, int64_t deadline, struct boot **boot)
+{
+	static const uint8_t label[] = "libcoll meeting";
+	uint8_t derived[sizeof(label) + sizeof(t->salt)];
+
+	if (code == 0 && t->boot.rank == 0) {
+		memcpy(derived, label, sizeof(label));
+		memcpy(derived + sizeof(label), t->salt, sizeof(t->salt));
+		siphash128(t->shared, derived, sizeof(derived), t->boot.key);
+	}
+	if (code == 0)
+		code = boot_meet(&t->boot, boot_remaining(deadline));
+	if (code == 0) {
+		tcp_root_close_listeners(t); /* still open if there was nobody to wait for */
+		*boot = &t->boot;
+	} else if (t != NULL) {
+		boot_close(&t->boot);
+	}
+	return code;
+}
+
+/* ------------------------------------------------------------------------ opening -- */
+
+/* parent: whose watch counts, or NULL. */
+static int tcp_open_id(struct boot **boot, const struct boot *parent, const char *id, int rank,
+		       int nranks, const char *interface_name, int64_t timeout_ms)
+{
+	int64_t deadline = boot_deadline(timeout_ms);
+	struct net_addrs addrs;
+	struct tcp_boot *t;
+	int code;
+
+	*boot = NULL;
+	unique_id_drop_inherited();
+	code = tcp_new(&t, rank, nranks, interface_name);
+	if (code == 0 && parent != NULL) {
+		t->boot.aborted = parent->aborted;
+		t->boot.watched = parent->watched;
+	}
+	if (code == 0)
+		code = unique_id_parse(id, t->shared, &addrs);
+	if (code == 0 && rank == 0)
+		code = unique_id_take(t->shared, t->listener, &t->nlisteners);
+	if (code == 0 && rank > 0)
+		code = tcp_join(t, &addrs, 0, deadline, timeout_ms);
+	return tcp_finish(t, code, deadline, boot);
+}
+
+int boot_open_id(struct boot **boot, const char *id, int rank, int nranks,
+		 const char *interface_name, int64_t timeout_ms)
+{
+	return tcp_open_id(boot, NULL, id, rank, nranks, interface_name, timeout_ms);
+}
+
+int boot_open_derived(struct boot **boot, const struct boot *parent, const char *id, int rank,
+		      int nranks, const char *interface_name, int64_t timeout_ms)
+{
+	return tcp_open_id(boot, parent, id, rank, nranks, interface_name, timeout_ms);
+}
+
+/* Without a key from the user at least jobs on other ports are kept apart. */
+static void tcp_root_key(const char *root, const char *key, uint8_t shared[16])
+{
+	static const uint8_t label[16] = "libcoll root key";
+	const char *port = root != NULL ? strrchr(root, ':') : NULL;
+	const char *text = port != NULL ? port : "";
+
+	if (key != NULL && key[0] != '\0')
+		text = key;
+	siphash128(label, text, strlen(text), shared);
+}
+
+static int tcp_listen_each(struct tcp_boot *t, struct net_addrs *addrs)
+{
+	for (int i = 0; i < addrs->count; i++) {
+		int fd, err = 0;
+		int code = net_listen(&addrs->item[i], &fd, &err);
+
+		/* Not an address of this host, or not one that may be used. */
+		if (code && (err == EADDRNOTAVAIL || err == EAFNOSUPPORT))
+			continue;
+		if (code)
+			return code;
+		t->listener[t->nlisteners++] = fd;
+	}
+	return 0;
+}
+
+/* Rank 0 listens at the addresses of root, or of the interface, and at no others. */
+static int tcp_listen_root(struct tcp_boot *t, const char *root, const char *interface_name,
+			   struct net_addrs *addrs)
+{
+	uint16_t port = net_port(&addrs->item[0]);
+	int code;
+
+	if (interface_name != NULL && interface_name[0] != '\0') {
+		code = net_local_addrs(interface_name, addrs);
+		if (code)
+			return code;
+		for (int i = 0; i < addrs->count; i++)
+			net_set_port(&addrs->item[i], port);
+	}
+	code = tcp_listen_each(t, addrs);
+	if (code || t->nlisteners > 0)
+		return code;
+	/* The address others use may be translated on the way. */
+	log_info("%s is not an address of this host: listening at port %u of all interfaces", root,
+		 (unsigned)port);
+	code = net_listen_any(port, &t->listener[0], &port);
+	if (code == 0)
+		t->nlisteners = 1;
+	return code;
+}
+
+int boot_open_root(struct boot **boot, const char *root, const char *key, int rank, int nranks,
+		   const char *interface_name, int64_t timeout_ms)
+{
+	int64_t deadline = boot_deadline(timeout_ms);
+	struct net_addrs addrs;
+	struct tcp_boot *t;
+	int code;
+
+	*boot = NULL;
+	unique_id_drop_inherited();
+	code = tcp_new(&t, rank, nranks, interface_name);
+	if (code == 0 && nranks > 1)
+		code = net_resolve(root, "meeting point (COLL_ROOT)", &addrs);
+	if (code == 0)
+		tcp_root_key(root, key, t->shared);
+	if (code == 0 && nranks > 1 && rank == 0)
+		code = tcp_listen_root(t, root, interface_name, &addrs);
+	if (code == 0 && rank > 0)
+		code = tcp_join(t, &addrs, 1, deadline, timeout_ms);
+	return tcp_finish(t, code, deadline, boot);
+}

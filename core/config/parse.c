@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* parse.c - from text to typed values, and the words for what a value may be. */
+#include "config/config_impl.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct conf_unit {
+	const char *name;
+	int64_t factor;
+};
+
+/* Largest first, "" (a number without unit) excepted. */
+static const struct conf_unit conf_time_units[] = {{"min", 60000000}, {"s", 1000000}, {"ms", 1000},
+						   {"us", 1},         {"", 1000000},  {NULL, 0}};
+static const struct conf_unit conf_size_units[] = {
+	{"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"", 1}, {NULL, 0}};
+
+static const struct conf_unit *conf_units(const coll_option_t *spec)
+{
+	return spec->type == COLL_OPTION_DURATION ? conf_time_units : conf_size_units;
+}
+
+/* Digits to *number; returns their end, or NULL if there are none or too many. */
+static const char *conf_parse_digits(const char *text, int64_t *number)
+{
+	int64_t sum = 0;
+
+	if (!isdigit((unsigned char)*text))
+		return NULL;
+	for (; isdigit((unsigned char)*text); text++)
+		if (__builtin_mul_overflow(sum, 10, &sum) ||
+		    __builtin_add_overflow(sum, *text - '0', &sum))
+			return NULL;
+	*number = sum;
+	return text;
+}
+
+/* "1.5M": whole * unit + fraction / scale * unit, if that is a whole number. */
+static int conf_parse_amount(const char *text, const struct conf_unit *unit, int64_t *number)
+{
+	int64_t whole, fraction = 0, scale = 1;
+	const char *start;
+
+	text = conf_parse_digits(text, &whole);
+	if (text && *text == '.') {
+		start = text + 1;
+		text = conf_parse_digits(start, &fraction);
+		/* More digits than these cannot give a whole number of any use. */
+		if (!text || text - start > 9)
+			return -1;
+		for (; start < text; start++)
+			scale *= 10;
+	}
+	if (!text)
+		return -1;
+	while (*text == ' ' || *text == '\t')
+		text++;
+	while (unit->name && strcasecmp(text, unit->name) != 0)
+		unit++;
+	if (!unit->name || fraction * unit->factor % scale != 0)
+		return -1;
+	if (__builtin_mul_overflow(whole, unit->factor, &whole) ||
+	    __builtin_add_overflow(whole, fraction * unit->factor / scale, number))
+		return -1;
+	return 0;
+}
+
+static int conf_parse_int(const char *text, int64_t *number)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)text[text[0] == '-']))
+		return -1;
+	errno = 0;
+	*number = strtoll(text, &end, 10);
+	return errno || *end ? -1 : 0;
+}
+
+static int conf_parse_bool(const char *text, int64_t *number)
+{
+	static const char *const words[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
+	size_t i;
+
+	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcasecmp(text, words[i]) == 0) {
+			*number = (int64_t)(i % 2);
+			return 0;
+		}
+	return -1;
+}
+
+static int conf_parse_choice(const char *text, const char *choices, int64_t *number)
+{
+	const size_t len = strlen(text);
+	size_t n;
+
+	for (*number = 0;; ++*number) {
+		n = strcspn(choices, "|");
+		if (n == len && strncmp(choices, text, n) == 0)
+			return 0;
+		if (!choices[n])
+			return -1;
+		choices += n + 1;
+	}
+}
+
+int conf_parse(const coll_option_t *spec, const char *choices, const char *value, int64_t *number)
+{
+	int64_t n = 0;
+	int bad;
+
+	switch (spec->type) {
+	case COLL_OPTION_STRING: bad = choices && conf_parse_choice(value, choices, &n); break;
+	case COLL_OPTION_BOOL: bad = conf_parse_bool(value, &n); break;
+	case COLL_OPTION_INT: bad = conf_parse_int(value, &n); break;
+	case COLL_OPTION_BYTES:
+	case COLL_OPTION_DURATION: bad = conf_parse_amount(value, conf_units(spec), &n); break;
+	default: bad = 1; break;
+	}
+	if (spec->type != COLL_OPTION_STRING && spec->type != COLL_OPTION_BOOL)
+		bad = bad || n < spec->min || n > spec->max;
+	if (bad)
+		return -1;
+	*number = n;
+	return 0;
+}
+
+/* The shortest way to write a number with one of the units. */
+static void conf_print_amount(int64_t number, const struct conf_unit *unit, char *text, size_t size)
+{
+	while (unit[1].name && (number % unit->factor != 0 || number < unit->factor))
+		unit++;
+	snprintf(text, size, "%" PRId64 "%s", number / unit->factor, unit->name);
+}
+
+/* "expected one of a, b, c" */
+static void conf_expected_choice(const char *choices, char *text, size_t size)
+{
+	const char *comma = " ";
+	size_t len = 0, n;
+
+	len += (size_t)snprintf(text, size, "expected one of");
+	while (choices && len < size) {
+		n = strcspn(choices, "|");
+		len += (size_t)snprintf(text + len, size - len, "%s%.*s", comma, (int)n, choices);
+		choices = choices[n] ? choices + n + 1 : NULL;
+		comma = ", ";
+	}
+}
+
+void conf_expected(const coll_option_t *spec, const char *choices, char *text, size_t size)
+{
+	const int duration = spec->type == COLL_OPTION_DURATION;
+	char low[32], high[32];
+
+	switch (spec->type) {
+	case COLL_OPTION_STRING: conf_expected_choice(choices, text, size); break;
+	case COLL_OPTION_BOOL: snprintf(text, size, "expected yes or no"); break;
+	case COLL_OPTION_INT:
+		snprintf(text, size, "expected an integer from %" PRId64 " to %" PRId64, spec->min,
+			 spec->max);
+		break;
+	default:
+		conf_print_amount(spec->min, conf_units(spec), low, sizeof(low));
+		conf_print_amount(spec->max, conf_units(spec), high, sizeof(high));
+		snprintf(text, size, "expected %s, from %s to %s",
+			 duration ? "a duration such as 20us, 5ms, 1.5s or 2min (no unit: seconds)"
+				  : "a size such as 65536, 64K, 1.5M or 1G (powers of 1024)",
+			 low, high);
+		break;
+	}
+}
+
+void conf_variable(const char *section, const char *key, char *text, size_t size)
+{
+	snprintf(text, size, "COLL_%s%s%s", section, section[0] ? "_" : "", key);
+	for (; *text; text++)
+		*text = (char)toupper((unsigned char)*text);
+}
+
+struct conf_shown conf_show(const char *value)
+{
+	struct conf_shown shown;
+	const int room = (int)sizeof(shown.text) - 4;
+	char *at;
+
+	snprintf(shown.text, sizeof(shown.text), "%.*s%s", room, value,
+		 strlen(value) > (size_t)room ? "..." : "");
+	for (at = shown.text; *at; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = '?';
+	return shown;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rules.c - from the text of rules to data, and does one match a call. */
+#include "config/rules.h"
+#include "base/kind.h"
+#include "schedule/algo.h"
+
+#include <coll/backend.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+_Static_assert((int)RULES_KINDS == (int)COLL_KIND_BARRIER, "every collective kind has rules");
+_Static_assert(sizeof(struct rule) == 40 && sizeof(struct rules) == 8 + RULES_MAX * 40,
+	       "rules have no gaps");
+
+enum { ON_BYTES, ON_RANKS, ON_NODES, ON_MEMORY, CONDITIONS };
+
+static const char *const rules_conditions[CONDITIONS] = {"bytes", "ranks", "nodes", "memory"};
+
+struct word {
+	const char *at;
+	size_t len;
+};
+
+struct reader {
+	const char *at; /* what is left of the text */
+	int kind;
+	int number; /* of the rule at hand, from 1 */
+	struct rules_fault *fault;
+};
+
+int rules_take_bytes(int kind)
+{
+	return kind != COLL_KIND_ALLTOALLV && kind != COLL_KIND_GATHERV &&
+	       kind != COLL_KIND_SCATTERV && kind != COLL_KIND_BARRIER;
+}
+
+void rules_algorithms(int kind, uint32_t flags, char *text, unsigned size)
+{
+	const struct algo *algo;
+	size_t len = 0;
+
+	text[0] = '\0';
+	for (int i = 0; i < algo_count() && len < size; i++) {
+		algo = algo_at(i);
+		if (algo->kind == kind && (algo->flags & flags) == flags)
+			len += (size_t)snprintf(text + len, size - len, "%s%s", len ? ", " : "",
+						algo->name);
+	}
+	if (!len)
+		snprintf(text, size, "(none)");
+}
+
+const char *rules_candidate(int kind, const struct rules_fault *fault, int i)
+{
+	if (!fault->is_name)
+		return i < CONDITIONS ? rules_conditions[i] : NULL;
+	for (int row = 0; row < algo_count(); row++)
+		if (algo_at(row)->kind == kind && !i--)
+			return algo_at(row)->name;
+	return NULL;
+}
+
+/* ------------------------------------------------------------------------- words -- */
+
+static int rules_is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+/* The next word, empty at a comma and at the end. */
+static struct word rules_word(struct reader *r)
+{
+	struct word word;
+
+	while (rules_is_blank(*r->at))
+		r->at++;
+	word.at = r->at;
+	while (*r->at && *r->at != ',' && !rules_is_blank(*r->at))
+		r->at++;
+	word.len = (size_t)(r->at - word.at);
+	return word;
+}
+
+static int rules_word_is(struct word word, const char *text)
+{
+	return strlen(text) == word.len && !memcmp(word.at, text, word.len);
+}
+
+/* "rule 2: 'ringg' <what>", or "rule 2 <what>" for an empty word. */
+static int rules_wrong(struct reader *r, struct word word, const char *what)
+{
+	char shown[sizeof(r->fault->word)];
+	size_t len = 0;
+
+	for (; len < word.len && len < sizeof(shown) - 1; len++)
+		shown[len] = (unsigned char)word.at[len] < ' ' || word.at[len] == 0x7f
+				     ? '?'
+				     : word.at[len];
+	shown[len] = '\0';
+	snprintf(r->fault->text, sizeof(r->fault->text), "rule %d%s%s%s %s", r->number,
+		 len ? ": '" : "", shown, len ? "'" : "", what);
+	return -1;
+}
+
+/* The same for a word that should be one of those known. */
+static int rules_unknown(struct reader *r, struct word word, int is_name, const char *what)
+{
+	snprintf(r->fault->word, sizeof(r->fault->word), "%.*s", (int)word.len, word.at);
+	r->fault->is_name = is_name;
+	return rules_wrong(r, word, what);
+}
+
+/* ------------------------------------------------------------------------ ranges -- */
+
+/* Digits, with K, M or G behind them if `sizes`; returns their end, or NULL. */
+static const char *rules_number(const char *at, const char *end, int sizes, uint64_t *number)
+{
+	static const char units[] = "KMG";
+	const char *unit;
+	uint64_t n = 0;
+
+	if (at == end || !isdigit((unsigned char)*at))
+		return NULL;
+	for (; at < end && isdigit((unsigned char)*at); at++)
+		if (__builtin_mul_overflow(n, 10, &n) ||
+		    __builtin_add_overflow(n, (uint64_t)(*at - '0'), &n))
+			return NULL;
+	unit = sizes && at < end ? strchr(units, toupper((unsigned char)*at)) : NULL;
+	if (unit) {
+		if (__builtin_mul_overflow(n, UINT64_C(1) << 10 * (unit - units + 1), &n))
+			return NULL;
+		at++;
+	}
+	*number = n;
+	return at;
+}
+
+/* A-B, A-, -B or A; what is not said stays as it is. */
+static int rules_range(struct word word, int sizes, uint64_t *min, uint64_t *max)
+{
+	const char *at = word.at, *end = word.at + word.len;
+	const uint64_t most = sizes ? INT64_MAX : INT32_MAX;
+	uint64_t first = *min, last = *max;
+
+	if (at < end && *at != '-') {
+		at = rules_number(at, end, sizes, &first);
+		if (!at || first > most)
+			return -1;
+		if (at == end)
+			last = first;
+	} else if (word.len < 2) {
+		return -1;
+	}
+	if (at < end && *at++ != '-')
+		return -1;
+	if (at < end) {
+		at = rules_number(at, end, sizes, &last);
+		if (at != end || last > most)
+			return -1;
+	}
+	*min = first;
+	*max = last;
+	return first > last ? -1 : 0;
+}
+
+static int rules_count_range(struct word word, int32_t *min, int32_t *max)
+{
+	uint64_t first = 1, last = INT32_MAX;
+
+	if (rules_range(word, 0, &first, &last) || !first)
+		return -1;
+	*min = (int32_t)first;
+	*max = (int32_t)last;
+	return 0;
+}
+
+/* -------------------------------------------------------------------- conditions -- */
+
+static int rules_memory(struct word word, struct rule *rule)
+{
+	if (rules_word_is(word, "host"))
+		rule->memory = COLL_MEM_HOST;
+	else if (rules_word_is(word, "cuda"))
+		rule->memory = COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED;
+	else
+		return -1;
+	return 0;
+}
+
+/* The word behind a condition's name. */
+static int rules_value(struct reader *r, int condition, struct rule *rule)
+{
+	const struct word word = rules_word(r);
+
+	switch (condition) {
+	case ON_BYTES:
+		return rules_range(word, 1, &rule->bytes_min, &rule->bytes_max)
+			       ? rules_wrong(r, word,
+					     "is no range of bytes: expected one such as 0-64K, "
+					     "64K-1M, 1M- or -8K, no blanks in it")
+			       : 0;
+	case ON_RANKS:
+		return rules_count_range(word, &rule->ranks_min, &rule->ranks_max)
+			       ? rules_wrong(r, word,
+					     "is no range of ranks: expected one such as 2-8, 16- "
+					     "or 4, from 1 on, no blanks in it")
+			       : 0;
+	case ON_NODES:
+		return rules_count_range(word, &rule->nodes_min, &rule->nodes_max)
+			       ? rules_wrong(r, word,
+					     "is no range of nodes: expected one such as 2-8, 2- "
+					     "or 1, from 1 on, no blanks in it")
+			       : 0;
+	default:
+		return rules_memory(word, rule)
+			       ? rules_wrong(r, word, "is no memory: expected host or cuda")
+			       : 0;
+	}
+}
+
+static int rules_condition(struct reader *r, struct word word, int *seen, struct rule *rule)
+{
+	int c = 0;
+
+	while (c < CONDITIONS && !rules_word_is(word, rules_conditions[c]))
+		c++;
+	if (c == CONDITIONS)
+		return rules_unknown(
+			r, word, 0,
+			"is no condition: expected bytes, ranks, nodes or memory, or a "
+			"comma before the next rule");
+	if (*seen & 1 << c)
+		return rules_wrong(r, word, "is there twice: a rule takes each condition once");
+	*seen |= 1 << c;
+	if (c == ON_BYTES && r->kind == COLL_KIND_BARRIER)
+		return rules_wrong(r, word, "cannot be used: a barrier moves none");
+	if (c == ON_BYTES && !rules_take_bytes(r->kind))
+		return rules_wrong(r, word,
+				   "cannot be used: ranks call this collective with different "
+				   "counts, and would choose differently");
+	return rules_value(r, c, rule);
+}
+
+static int rules_name(struct reader *r, int32_t *algorithm)
+{
+	const struct word word = rules_word(r);
+	char name[64], known[256], what[400];
+
+	snprintf(name, sizeof(name), "%.*s", (int)word.len, word.at);
+	*algorithm = word.len < sizeof(name) ? algo_find(r->kind, name) : -1;
+	if (*algorithm >= 0)
+		return 0;
+	rules_algorithms(r->kind, 0, known, sizeof(known));
+	snprintf(what, sizeof(what), "%s of %s: expected one of %s",
+		 word.len ? "is no algorithm" : "lacks the name of an algorithm",
+		 kind_name(r->kind), known);
+	return rules_unknown(r, word, 1, what);
+}
+
+static int rules_one(struct reader *r, struct rule *rule)
+{
+	struct word word;
+	int seen = 0;
+
+	*rule = (struct rule){.bytes_max = UINT64_MAX,
+			      .ranks_min = 1,
+			      .ranks_max = INT32_MAX,
+			      .nodes_min = 1,
+			      .nodes_max = INT32_MAX,
+			      .memory = COLL_MEM_HOST | COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED};
+	if (rules_name(r, &rule->algorithm))
+		return -1;
+	for (word = rules_word(r); word.len; word = rules_word(r))
+		if (rules_condition(r, word, &seen, rule))
+			return -1;
+	return 0;
+}
+
+int rules_parse(int kind, const char *text, struct rules *rules, struct rules_fault *fault)
+{
+	struct reader r = {.at = text, .kind = kind, .fault = fault};
+	const struct word end = {"", 0};
+
+	fault->word[0] = '\0';
+	fault->is_name = 0;
+	for (;;) {
+		if (r.number == RULES_GIVEN_MAX || rules->count == RULES_MAX) {
+			r.number++;
+			return rules_wrong(&r, end, "is one too many: there may be 16");
+		}
+		r.number++;
+		if (rules_one(&r, &rules->rule[rules->count]))
+			return -1;
+		rules->count++;
+		if (!*r.at)
+			return 0;
+		r.at++; /* the comma */
+	}
+}
+
+int rule_matches(const struct rule *rule, const struct shape *shape)
+{
+	return shape->bytes >= rule->bytes_min && shape->bytes <= rule->bytes_max &&
+	       shape->nranks >= rule->ranks_min && shape->nranks <= rule->ranks_max &&
+	       shape->nnodes >= rule->nodes_min && shape->nnodes <= rule->nodes_max &&
+	       (shape->memory & rule->memory);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rules.h - which algorithm when, as a user writes it and as data: rules separated by commas, the
+ * first that matches a call decides.
+ *
+ *   recursive_doubling bytes 0-64K, rabenseifner bytes 64K-1M ranks 4-, ring
+ *
+ * A rule is the name of an algorithm and the conditions that must all hold, none of them twice:
+ *   bytes A-B           of the call's count argument (allgatherv, reduce_scatterv: of the mean
+ *                       count; not for kinds that ranks call with different counts)
+ *   ranks A-B           of the communicator
+ *   nodes A-B           that they live on
+ *   memory host|cuda    that the buffers are in
+ * Both ends of a range are included; "A-", "-B" and "A" alone are ranges too.
+ */
+#ifndef CORE_CONFIG_RULES_H
+#define CORE_CONFIG_RULES_H
+
+#include <stdint.h>
+
+/* In one text, and in one list. */
+enum { RULES_GIVEN_MAX = 16, RULES_MAX = 24 };
+
+/* Kinds that have rules: 1 to RULES_KINDS, COLL_KIND_ALLREDUCE to COLL_KIND_BARRIER. */
+enum { RULES_KINDS = 14 };
+
+/* Plain data without gaps: it travels between ranks and is compared as bytes. */
+struct rule {
+	uint64_t bytes_min, bytes_max; /* no end: UINT64_MAX */
+	int32_t ranks_min, ranks_max;  /* no end: INT32_MAX */
+	int32_t nodes_min, nodes_max;
+	int32_t algorithm; /* row of the table */
+	uint32_t memory;   /* COLL_MEM_* bits that match */
+};
+
+struct rules {
+	int32_t count;
+	int32_t given; /* so many of them are the user's; then the built-in ones */
+	struct rule rule[RULES_MAX];
+};
+
+/* A call, as far as rules look at it: equal on all ranks. */
+struct shape {
+	int kind;
+	int nranks, nnodes;
+	uint64_t bytes;
+	uint32_t memory; /* one COLL_MEM_* bit */
+};
+
+/* What is wrong with a text. */
+struct rules_fault {
+	char text[512];
+	char word[64]; /* the word that nobody knows, or "" */
+	int is_name;   /* it should be an algorithm's, else a condition's */
+};
+
+/* Appends the rules of a text for that kind.  On -1 *fault says why, and *rules is half-made. */
+int rules_parse(int kind, const char *text, struct rules *rules, struct rules_fault *fault);
+/* The words that could be meant instead of fault->word: the i-th, or NULL. */
+const char *rules_candidate(int kind, const struct rules_fault *fault, int i);
+/* "ring, gather_reduce": the kind's algorithms that have all these flags. */
+void rules_algorithms(int kind, uint32_t flags, char *text, unsigned size);
+
+/* May ranges of bytes be used for that kind? */
+int rules_take_bytes(int kind);
+int rule_matches(const struct rule *rule, const struct shape *shape);
+
+#endif

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device.c - the CUDA driver, opened while the program runs.
+ *
+ * Names, types and numbers are those of the document "CUDA Driver API" (docs.nvidia.com,
+ * cuda-driver-api: memory management, unified addressing, context management, data types).
+ */
+#include "device/device.h"
+#include "device/driver.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+/* CUpointer_attribute and CUmemorytype. */
+enum {
+	ATTRIBUTE_CONTEXT = 1,
+	ATTRIBUTE_MEMORY_TYPE = 2,
+	ATTRIBUTE_IS_MANAGED = 8,
+	ATTRIBUTE_DEVICE_ORDINAL = 9
+};
+enum { TYPE_UNKNOWN = 0, TYPE_HOST = 1 };
+
+/* CU_MEMHOSTALLOC_PORTABLE: every context may use it. */
+enum { PIN_PORTABLE = 1 };
+
+/*
+ * CU_STREAM_PER_THREAD.  Not the default stream and cuMemcpy, which may return before a copy to or
+ * within a device is done.
+ */
+#define DEVICE_STREAM ((void *)2)
+
+static const struct {
+	const char *symbol;
+	size_t at;
+} device_symbols[] = {
+	{"cuPointerGetAttributes", offsetof(struct device_driver, pointer_attributes)},
+	{"cuGetErrorName", offsetof(struct device_driver, error_name)},
+	{"cuGetErrorString", offsetof(struct device_driver, error_string)},
+	{"cuCtxGetCurrent", offsetof(struct device_driver, context_current)},
+	{"cuCtxPushCurrent_v2", offsetof(struct device_driver, context_push)},
+	{"cuCtxPopCurrent_v2", offsetof(struct device_driver, context_pop)},
+	{"cuDeviceGet", offsetof(struct device_driver, device_get)},
+	{"cuDevicePrimaryCtxRetain", offsetof(struct device_driver, primary_retain)},
+	{"cuDevicePrimaryCtxRelease_v2", offsetof(struct device_driver, primary_release)},
+	{"cuMemcpyAsync", offsetof(struct device_driver, copy)},
+	{"cuStreamSynchronize", offsetof(struct device_driver, stream_wait)},
+	{"cuStreamCreate", offsetof(struct device_driver, stream_create)},
+	{"cuStreamDestroy_v2", offsetof(struct device_driver, stream_destroy)},
+	{"cuEventCreate", offsetof(struct device_driver, event_create)},
+	{"cuEventRecord", offsetof(struct device_driver, event_record)},
+	{"cuEventQuery", offsetof(struct device_driver, event_query)},
+	{"cuEventDestroy_v2", offsetof(struct device_driver, event_destroy)},
+	{"cuMemHostAlloc", offsetof(struct device_driver, host_alloc)},
+	{"cuMemFreeHost", offsetof(struct device_driver, host_free)},
+};
+
+enum { DEVICE_SYMBOLS = sizeof(device_symbols) / sizeof(device_symbols[0]) };
+
+/* Of the process; not changed any more once device_once is over. */
+static pthread_once_t device_once = PTHREAD_ONCE_INIT;
+struct device_driver device_driver;
+static int device_found;
+static _Atomic int device_was_idle; /* when device_in_use looked */
+
+/* ------------------------------------------------------------------- opening -- */
+
+static void device_load(void)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+
+	if (!library) {
+		log_debug("no CUDA driver, all memory counts as host memory: %s", dlerror());
+		return;
+	}
+	for (int i = 0; i < DEVICE_SYMBOLS; i++) {
+		void *symbol = dlsym(library, device_symbols[i].symbol);
+
+		if (!symbol) {
+			log_warn("the CUDA driver (libcuda.so.1) has no '%s': it is too old, and "
+				 "all memory counts as host memory",
+				 device_symbols[i].symbol);
+			dlclose(library);
+			return;
+		}
+		memcpy((char *)&device_driver + device_symbols[i].at, &symbol, sizeof(symbol));
+	}
+	device_found = 1;
+}
+
+int device_open(void)
+{
+	pthread_once(&device_once, device_load);
+	return device_found;
+}
+
+/* ------------------------------------------------------------------ pointers -- */
+
+int device_look(const void *ptr, struct device_place *place)
+{
+	const int names[] = {ATTRIBUTE_CONTEXT, ATTRIBUTE_MEMORY_TYPE, ATTRIBUTE_IS_MANAGED,
+			     ATTRIBUTE_DEVICE_ORDINAL};
+	void *values[] = {&place->context, &place->type, &place->managed, &place->ordinal};
+	int result;
+
+	*place = (struct device_place){.ordinal = -1};
+	result = device_driver.pointer_attributes(4, names, values, (uintptr_t)ptr);
+	if (result || place->type == TYPE_UNKNOWN)
+		*place = (struct device_place){.ordinal = -1};
+	return result;
+}
+
+/* Can there be no memory of any device in this process? */
+static int device_absent(int result)
+{
+	return result == CUDA_NOT_INITIALIZED || result == CUDA_DEINITIALIZED ||
+	       result == CUDA_STUB_LIBRARY || result == CUDA_NO_DEVICE ||
+	       result == CUDA_INVALID_CONTEXT;
+}
+
+int device_in_use(void)
+{
+	void *context = NULL;
+
+	if (!device_open())
+		return 0;
+	if (device_absent(device_driver.context_current(&context))) {
+		atomic_store(&device_was_idle, 1);
+		return 0;
+	}
+	return context || !atomic_load(&device_was_idle);
+}
+
+void device_words(int result, char *text, size_t size)
+{
+	const char *name = NULL, *words = NULL;
+
+	if (device_driver.error_name(result, &name) || !name)
+		name = "unknown to this driver";
+	if (device_driver.error_string(result, &words) || !words)
+		words = "error";
+	snprintf(text, size, "%s (%d, %s)", words, result, name);
+}
+
+static uint32_t device_kind_of(const struct device_place *place)
+{
+	if (place->managed)
+		return COLL_MEM_CUDA_MANAGED;
+	return place->type == TYPE_UNKNOWN || place->type == TYPE_HOST ? COLL_MEM_HOST
+								       : COLL_MEM_CUDA;
+}
+
+uint32_t device_kind(const void *ptr, int *device)
+{
+	struct device_place place;
+	int result = device_look(ptr, &place);
+	uint32_t kind = device_kind_of(&place);
+	char words[256];
+
+	*device = kind == COLL_MEM_HOST ? -1 : place.ordinal;
+	if (!result || device_absent(result))
+		return kind;
+	device_words(result, words, sizeof(words));
+	error_set(
+		COLL_ERR_DEVICE,
+		"the CUDA driver cannot say what memory is at %p: %s; look for an earlier failure "
+		"on the device",
+		ptr, words);
+	return 0;
+}
+
+void device_describe(uint32_t kind, int device, char *text, size_t size)
+{
+	if (kind == COLL_MEM_HOST)
+		snprintf(text, size, "host memory");
+	else
+		snprintf(text, size, "CUDA %smemory of device %d",
+			 kind == COLL_MEM_CUDA_MANAGED ? "managed " : "", device);
+}
+
+/* ------------------------------------------------------------------ contexts -- */
+
+/* A context made current for a call or two. */
+struct device_guard {
+	int pushed;
+	int primary; /* the device whose primary context is held, or -1 */
+};
+
+static void device_leave(struct device_guard *guard)
+{
+	void *context;
+
+	if (guard->pushed)
+		device_driver.context_pop(&context);
+	if (guard->primary >= 0)
+		device_driver.primary_release(guard->primary);
+}
+
+int device_context(const void *near, void **context, int *primary)
+{
+	struct device_place place;
+	int result = device_look(near, &place), device;
+
+	*primary = -1;
+	if (result || place.type == TYPE_UNKNOWN)
+		return result ? result : CUDA_INVALID_CONTEXT;
+	*context = place.context;
+	if (*context)
+		return CUDA_OK;
+	result = device_driver.device_get(&device, place.ordinal);
+	if (!result)
+		result = device_driver.primary_retain(context, device);
+	*primary = result ? -1 : device;
+	return result;
+}
+
+/* Makes a context current if the thread has none: that of the memory, else its device's primary. */
+static int device_enter(struct device_guard *guard, const void *ptr)
+{
+	void *context = NULL;
+	int result;
+
+	*guard = (struct device_guard){.primary = -1};
+	result = device_driver.context_current(&context);
+	if (result || context)
+		return result;
+	result = device_context(ptr, &context, &guard->primary);
+	if (result)
+		return result;
+	result = device_driver.context_push(context);
+	guard->pushed = !result;
+	if (result)
+		device_leave(guard);
+	return result;
+}
+
+/* ------------------------------------------------------------ copies and pinned -- */
+
+int device_copy_failed(void *dst, const void *src, size_t n, int result)
+{
+	char words[256], from[64] = "memory", to[64] = "memory";
+	struct device_place place;
+
+	device_words(result, words, sizeof(words));
+	if (!device_look(src, &place))
+		device_describe(device_kind_of(&place), place.ordinal, from, sizeof(from));
+	if (!device_look(dst, &place))
+		device_describe(device_kind_of(&place), place.ordinal, to, sizeof(to));
+	return error_set(COLL_ERR_DEVICE,
+			 "cannot copy %zu bytes from %s to %s: %s; is all of it still allocated, "
+			 "and did earlier work on the device succeed?",
+			 n, from, to, words);
+}
+
+/* Is it surely host memory?  *result: why the driver cannot say. */
+static int device_is_host(const void *ptr, int *result)
+{
+	struct device_place place;
+
+	*result = device_look(ptr, &place);
+	if (device_absent(*result))
+		*result = CUDA_OK;
+	return !*result && device_kind_of(&place) == COLL_MEM_HOST;
+}
+
+int device_copy(void *dst, const void *src, size_t n)
+{
+	struct device_guard guard;
+	const void *theirs = dst;
+	int result = CUDA_OK;
+
+	if (n && device_is_host(dst, &result)) {
+		theirs = src;
+		if (device_is_host(src, &result)) {
+			memcpy(dst, src, n);
+			return COLL_SUCCESS;
+		}
+	}
+	if (n && !result)
+		result = device_enter(&guard, theirs);
+	if (n && !result) {
+		result = device_driver.copy((uintptr_t)dst, (uintptr_t)src, n, DEVICE_STREAM);
+		if (!result)
+			result = device_driver.stream_wait(DEVICE_STREAM);
+		device_leave(&guard);
+	}
+	return result ? device_copy_failed(dst, src, n, result) : COLL_SUCCESS;
+}
+
+void *device_pin(size_t bytes, const void *near)
+{
+	struct device_guard guard;
+	void *ptr = NULL;
+
+	if (device_enter(&guard, near))
+		return NULL;
+	if (device_driver.host_alloc(&ptr, bytes, PIN_PORTABLE))
+		ptr = NULL;
+	device_leave(&guard);
+	return ptr;
+}
+
+void device_unpin(void *ptr)
+{
+	struct device_guard guard;
+
+	/* Its context may be gone, and the memory with it. */
+	if (device_enter(&guard, ptr))
+		return;
+	device_driver.host_free(ptr);
+	device_leave(&guard);
+}

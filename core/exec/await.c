@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * await.c - operations that wait for an operation of another communicator.  While one is at the
+ * head of its queue the other communicator is driven from here too, as far as no other thread is in
+ * it: nobody else may be calling into the library.
+ */
+#include "exec/engine.h"
+#include "base/handle.h"
+
+/* Asks the other communicator, whose link's lock is held. */
+static int await_ask(struct op *op, const struct comm *other, int moved)
+{
+	if (other->finished >= op->awaited_number)
+		return AWAIT_DONE;
+	if (!other->error)
+		return moved ? AWAIT_MOVED : AWAIT_IDLE;
+	comm_fail(op->comm, 0, other->error,
+		  "rank %d waits for an event of a communicator that failed: %s", op->comm->rank,
+		  other->error_text);
+	return AWAIT_MOVED;
+}
+
+int await_check(struct op *op)
+{
+	struct link *link = op->comm->link;
+	struct comm *other = handle_pin(HANDLE_COMM, op->awaited);
+	int state = AWAIT_IDLE;
+
+	if (!other) /* all is over with it */
+		return AWAIT_DONE;
+	if (other->link == link) {
+		state = await_ask(op, other, 0);
+	} else if (!pthread_mutex_trylock(&other->link->lock)) {
+		link_progress(other->link);
+		state = await_ask(op, other, op->awaited_moves != other->link->moves);
+		op->awaited_moves = other->link->moves;
+		pthread_mutex_unlock(&other->link->lock);
+	}
+	handle_unpin(op->awaited);
+	return state;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* client.c - what a link tells its communicators: see struct link_client. */
+#include "exec/engine.h"
+
+static void client_check(struct link *link)
+{
+	for (struct comm *c = link->comms; c; c = c->next)
+		comm_check(c);
+}
+
+static int client_advance(struct link *link)
+{
+	int moved = 0;
+
+	for (struct comm *c = link->comms; c; c = c->next)
+		if (c->finished < c->issued)
+			moved |= queue_progress(c);
+	return moved;
+}
+
+static void client_shut(struct link *link)
+{
+	for (struct comm *c = link->comms; c; c = c->next)
+		comm_fail(c, 1, COLL_ERR_ABORTED, "the endpoint of backend '%s' had to be closed",
+			  link->plugin->backend.name);
+}
+
+static int client_awaits(const struct link *link)
+{
+	for (const struct comm *c = link->comms; c; c = c->next)
+		if (c->head && c->head->args.kind == KIND_AWAIT)
+			return 1;
+	return 0;
+}
+
+static int client_busy(const struct link *link)
+{
+	return link->comms && native_busy(link->comms);
+}
+
+const struct link_client comm_link_client = {
+	.received = engine_received,
+	.fill = engine_fill,
+	.no_memory = comm_no_memory,
+	.unexpected = comm_check_unexpected,
+	.mismatch = comm_mismatch,
+	.check = client_check,
+	.advance = client_advance,
+	.shut = client_shut,
+	.awaits = client_awaits,
+	.busy = client_busy,
+};

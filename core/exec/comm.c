@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* comm.c - communicators: failing as one, who is gone, what a message may mean. */
+#include "exec/comm.h"
+#include "schedule/algo.h"
+#include "exec/engine.h"
+#include "base/error.h"
+#include "base/handle.h"
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How long before the timeout the others are asked whether they are there. */
+enum { COMM_ASK_US = 100000 };
+
+/*
+ * A process that has failed may not call again for long: so long it sends its last words.  An abort
+ * is to be over within a second.
+ */
+enum { COMM_FLUSH_US = 500000 };
+
+uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg)
+{
+	return (uint64_t)comm->context << TAG_CONTEXT_SHIFT |
+	       (uint64_t)(seq & TAG_SEQ_MASK) << TAG_SEQ_SHIFT | (msg & TAG_MSG_MASK);
+}
+
+uint64_t comm_tag_user(const struct comm *comm, uint32_t tag)
+{
+	return (uint64_t)comm->context << TAG_CONTEXT_SHIFT | TAG_USER | tag;
+}
+
+uint64_t comm_tag_control(uint32_t context)
+{
+	return (uint64_t)context << TAG_CONTEXT_SHIFT | MATCH_CONTROL;
+}
+
+/* The upper bits are the drawing rank's number on the link, the lower ones count. */
+uint32_t comm_draw_context(struct link *link)
+{
+	int bits = TAG_CONTEXT_BITS;
+
+	for (int n = link->nranks - 1; n; n /= 2)
+		bits--;
+	if (bits < 1 || link->next_context >> bits)
+		return UINT32_MAX;
+	return (uint32_t)link->rank << bits | link->next_context++;
+}
+
+/* ------------------------------------------------------------------ failing -- */
+
+void comm_tell_all(struct comm *comm, int kind, int code, const char *text)
+{
+	for (int r = 0; r < comm->nranks; r++)
+		if (r != comm->rank && !comm->gone[r])
+			link_notify(comm->link, comm->world[r], comm_tag_control(comm->context),
+				    kind, code, text);
+}
+
+void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
+{
+	const coll_transport_t *transport = comm->link->plugin->backend.transport;
+	int cancels;
+	va_list ap;
+
+	if (comm->error)
+		return;
+	comm->error = code;
+	va_start(ap, fmt);
+	vsnprintf(comm->error_text, sizeof(comm->error_text), fmt, ap);
+	va_end(ap);
+	log_info("communicator of rank %d failed: %s", comm->rank, comm->error_text);
+	/* Without cancel the endpoint may be closed now: that must not be all that the others hear. */
+	cancels = !transport || transport->cancel;
+	if (!quiet || !cancels)
+		comm_tell_all(comm, NOTICE_FAIL, code, comm->error_text);
+	queue_cancel(comm);
+	link_wake(comm->link);
+}
+
+static int comm_told(void *arg)
+{
+	const struct comm *comm = arg;
+
+	return !comm->link->ep || !link_notices_pending(comm->link);
+}
+
+void comm_flush(struct comm *comm)
+{
+	if (comm->error && comm->link->ep)
+		link_wait(comm->link, comm_told, comm, COMM_FLUSH_US);
+}
+
+int comm_error(const struct comm *comm)
+{
+	return comm->error ? error_set(comm->error, "%s", comm->error_text) : COLL_SUCCESS;
+}
+
+/* What another rank's failure is called here: some are this rank's failure as well. */
+static int comm_remote_code(int code)
+{
+	if (code == COLL_ERR_MISMATCH || code == COLL_ERR_PEER_LOST)
+		return code;
+	return COLL_ERR_REMOTE;
+}
+
+/* "rank 2: ", unless the text itself begins with a rank. */
+static void comm_remote_failure(struct comm *comm, int peer, const struct notice_body *body,
+				size_t len)
+{
+	int room = (int)(len - sizeof(*body));
+
+	if (!strncmp(body->text, "rank ", 5) && room > 5)
+		comm_fail(comm, 1, comm_remote_code(body->code), "%.*s", room, body->text);
+	else
+		comm_fail(comm, 1, comm_remote_code(body->code), "rank %d: %.*s", peer, room,
+			  body->text);
+}
+
+static void comm_take_notice(struct comm *comm, const struct early *e)
+{
+	uint64_t tag = comm_tag_control(comm->context);
+	const struct notice_body *body = (const void *)e->data;
+	int peer = comm->members[e->peer];
+
+	if (e->header.len <= sizeof(*body) || e->data[e->header.len - 1] || peer < 0)
+		return; /* its text is to end */
+	if (body->kind == NOTICE_BYE && !comm->gone[peer]) {
+		comm->gone[peer] = 1;
+		comm->ngone++;
+		comm_check_gone(comm);
+	} else if (body->kind == NOTICE_FAIL) {
+		comm_remote_failure(comm, peer, body, e->header.len);
+	} else if (body->kind == NOTICE_ARE_YOU_THERE) {
+		link_notify(comm->link, (int)e->peer, tag, NOTICE_HERE, 0, "");
+	} else if (body->kind == NOTICE_HERE) {
+		comm->here[peer] = 1;
+	} else if (body->kind == NOTICE_SHRINK) {
+		comm->shrink[peer] = strtoull(body->text, NULL, 16);
+	} else if (body->kind == NOTICE_SHRUNK) {
+		char *rest;
+
+		comm->shrunk.hash = strtoull(body->text, &rest, 16);
+		comm->shrunk.lost = (int)strtol(rest, NULL, 10);
+		comm->shrunk.context = (uint32_t)body->code;
+	}
+}
+
+void comm_check(struct comm *comm)
+{
+	uint64_t tag = comm_tag_control(comm->context);
+	struct link *link = comm->link;
+	struct early *e;
+
+	while ((e = match_take(&link->match, tag))) {
+		comm_take_notice(comm, e);
+		free(e);
+	}
+	if (comm->pending_code)
+		comm_fail(comm, 0, comm->pending_code, "%s", comm->pending_text);
+	for (int r = 0; r < comm->nranks && !comm->leaving; r++)
+		if (link->lost[comm->world[r]] && !comm->gone[r])
+			comm_fail(comm, 0, COLL_ERR_PEER_LOST, "rank %d was lost: %s", r,
+				  link->lost[comm->world[r]]);
+}
+
+/* ------------------------------------------------------------ who is waited for -- */
+
+/* Is its schedule being run? */
+static int comm_op_runs(const struct op *op)
+{
+	return op->state == OP_RUNNING && !op->native && op->args.kind != KIND_AWAIT;
+}
+
+/* Marks in `from` (nranks bytes) the ranks from which a posted receive still waits. */
+static int comm_mark_waiting(const struct comm *comm, uint8_t *from)
+{
+	int any = 0;
+
+	for (const struct op *op = comm->head; op; op = op->next)
+		for (int i = 0; comm_op_runs(op) && i < op->sched.nsteps; i++) {
+			const struct step *step = &op->sched.step[i];
+
+			if ((step->kind != STEP_RECV && step->kind != STEP_RECV_REDUCE) ||
+			    op->run[i].u.recv.state != RECV_POSTED || step->peer < 0)
+				continue;
+			from[step->peer] = 1;
+			any = 1;
+		}
+	return any;
+}
+
+void comm_check_gone(struct comm *comm)
+{
+	uint8_t *from = calloc((size_t)comm->nranks, 1);
+	char what[160] = "";
+
+	if (from && comm_mark_waiting(comm, from))
+		for (int r = 0; r < comm->nranks; r++)
+			if (from[r] && comm->gone[r]) {
+				print_describe(&comm->head->print, what, sizeof(what));
+				comm_fail(comm, 0, COLL_ERR_PEER_LOST,
+					  "rank %d destroyed its communicator while rank %d still "
+					  "waits for it in %s",
+					  r, comm->rank, what);
+				break;
+			}
+	free(from);
+}
+
+/* "rank 1, 4": those whose mark is `mark`, this rank excepted. */
+static void comm_list_ranks(const struct comm *comm, const uint8_t *marks, int mark, char *text,
+			    size_t size)
+{
+	size_t at = 0;
+
+	snprintf(text, size, "none");
+	for (int r = 0; r < comm->nranks && at < size; r++)
+		if (marks[r] == mark && r != comm->rank)
+			at += (size_t)snprintf(text + at, size - at, "%s%d", at ? ", " : "rank ",
+					       r);
+}
+
+/* ------------------------------------------------------------ making, entering -- */
+
+int comm_new(struct comm **out, struct link *link, uint32_t context, int rank, int nranks,
+	     const int *world)
+{
+	struct comm *comm = calloc(1, sizeof(*comm));
+
+	*out = comm;
+	if (!comm)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+	comm->link = link;
+	comm->context = context;
+	comm->rank = rank;
+	comm->nranks = nranks;
+	comm->world = calloc((size_t)nranks, sizeof(*comm->world));
+	comm->members = calloc((size_t)link->nranks, sizeof(*comm->members));
+	comm->gone = calloc((size_t)nranks, 1);
+	comm->here = calloc((size_t)nranks, 1);
+	comm->node = calloc((size_t)nranks, sizeof(*comm->node));
+	comm->shrink = calloc((size_t)nranks, sizeof(*comm->shrink));
+	if (comm->world && comm->members && comm->gone && comm->here && comm->node && comm->shrink)
+		comm->handle = handle_new(HANDLE_COMM, comm);
+	if (!comm->handle)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator of %d ranks",
+				 nranks);
+	if (!link->plugin->backend.transport && native_new(&comm->native))
+		return COLL_ERR_NO_MEMORY;
+	for (int r = 0; r < link->nranks; r++)
+		comm->members[r] = -1;
+	for (int r = 0; r < nranks; r++) {
+		comm->world[r] = world ? world[r] : r;
+		comm->members[comm->world[r]] = r;
+		comm->node[r] = link->node[comm->world[r]];
+	}
+	comm->nnodes = algo_nodes(comm->node, nranks);
+	comm->next = link->comms;
+	link->comms = comm;
+	link->news = 1; /* messages may have come already */
+	return COLL_SUCCESS;
+}
+
+static void comm_free_ops(struct op *op)
+{
+	while (op) {
+		struct op *next = op->next;
+
+		op_free(op);
+		op = next;
+	}
+}
+
+/* Those that are in the queue are not freed twice. */
+static void comm_free_kept(struct op *op)
+{
+	while (op) {
+		struct op *next = op->kept_next;
+
+		op_free(op);
+		op = next;
+	}
+}
+
+/* Takes the kept ones out of the queue. */
+static void comm_drop_kept(struct comm *comm)
+{
+	for (struct op **at = &comm->head; *at;)
+		if ((*at)->kept)
+			*at = (*at)->next;
+		else
+			at = &(*at)->next;
+}
+
+void comm_free(struct comm *comm)
+{
+	struct link *link = comm->link;
+	const uint64_t context = (uint64_t)comm->context << TAG_CONTEXT_SHIFT;
+
+	link_lock(link);
+	if (comm->finished < comm->issued) /* another thread was quick to issue something */
+		comm_fail(comm, 1, COLL_ERR_ABORTED, "rank %d destroyed the communicator",
+			  comm->rank);
+	for (struct comm **at = &link->comms; *at; at = &(*at)->next)
+		if (*at == comm) {
+			*at = comm->next;
+			break;
+		}
+	match_forget(&link->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context);
+	comm_note_freed(link, comm->context);
+	native_free(comm);
+	pthread_mutex_unlock(&link->lock);
+	comm_drop_kept(comm);
+	comm_free_ops(comm->head);
+	comm_free_ops(comm->spare);
+	comm_free_kept(comm->kept);
+	redop_free_all(&comm->redops);
+	free(comm->node);
+	free(comm->world);
+	free(comm->members);
+	free(comm->gone);
+	free(comm->here);
+	free(comm->shrink);
+	free(comm);
+}
+
+struct comm *comm_enter(coll_comm_t handle, const char *what)
+{
+	struct comm *comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
+
+	if (!comm) {
+		error_set(COLL_ERR_INVALID_ARGUMENT, "%s: comm is %s", what,
+			  handle_trouble(handle));
+		return NULL;
+	}
+	link_enter(comm->link);
+	return comm;
+}
+
+void comm_leave(struct comm *comm)
+{
+	coll_comm_t handle = comm->handle;
+
+	link_leave(comm->link);
+	handle_unpin(handle);
+}
+
+/* -------------------------------------------------------------------- waiting -- */
+
+struct comm_goal {
+	struct comm *comm;
+	uint64_t number;
+};
+
+static int comm_reached(void *arg)
+{
+	struct comm_goal *goal = arg;
+	struct comm *comm = goal->comm;
+
+	return comm->finished >= goal->number || comm->error || atomic_load(&comm->aborted);
+}
+
+/* Ranks without a transport do not hear of one another. */
+static void comm_time_out_native(struct comm *comm, int64_t timeout_us)
+{
+	char what[160];
+
+	native_describe(comm, what, sizeof(what));
+	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
+		  "rank %d: %s: nothing has moved for %.3g s; which ranks have not come, or are "
+		  "gone, "
+		  "the backend does not tell: look at what the others say",
+		  comm->rank, what, (double)timeout_us / 1e6);
+}
+
+/*
+ * Nothing has moved for long: who is there?  A rank that is stopped, or has not made its call and
+ * is busy elsewhere, does not answer, and is the one to name.
+ */
+static void comm_time_out(struct comm *comm, int64_t timeout_us)
+{
+	char silent[256], awaited[256] = "none", what[160];
+	uint8_t *from = calloc((size_t)comm->nranks, 1);
+
+	if (from && comm_mark_waiting(comm, from))
+		comm_list_ranks(comm, from, 1, awaited, sizeof(awaited));
+	free(from);
+	comm_list_ranks(comm, comm->here, 0, silent, sizeof(silent));
+	print_describe(&comm->head->print, what, sizeof(what));
+	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
+		  "rank %d: %s: nothing has moved for %.3g s; not heard from: %s; still needs data "
+		  "from: %s%s",
+		  comm->rank, what, (double)timeout_us / 1e6, silent, awaited,
+		  comm->link->ferried ? "; copies to or from a device are still under way" : "");
+}
+
+static _Thread_local uint64_t comm_group;
+
+uint64_t group_current(void)
+{
+	return comm_group;
+}
+
+void group_set_current(uint64_t number)
+{
+	comm_group = number;
+}
+
+/* Is one of the operations up to `number` in the group that this thread has still open? */
+static int comm_holds(const struct comm *comm, uint64_t number)
+{
+	for (const struct op *op = comm->head; op && op->number <= number; op = op->next)
+		if (op->state == OP_HELD && op->group == group_current())
+			return 1;
+	return 0;
+}
+
+int comm_wait(struct comm *comm, uint64_t number)
+{
+	struct comm_goal goal = {comm, number};
+	int64_t timeout = comm->link->timeout_us;
+	int64_t asking = timeout / 4 < COMM_ASK_US ? timeout / 4 : COMM_ASK_US;
+	uint64_t steps;
+
+	if (comm_holds(comm, number))
+		return error_set(
+			COLL_ERR_INVALID_USAGE,
+			"a wait inside a group would never end: call coll_group_end first");
+	while (link_wait(comm->link, comm_reached, &goal, timeout - asking)) {
+		steps = comm->steps;
+		memset(comm->here, 0, (size_t)comm->nranks);
+		comm_tell_all(comm, NOTICE_ARE_YOU_THERE, 0, "");
+		if (link_wait(comm->link, comm_reached, &goal, asking) && steps == comm->steps &&
+		    comm->finished < number) {
+			if (native_busy(comm))
+				comm_time_out_native(comm, timeout);
+			else
+				comm_time_out(comm, timeout);
+			break;
+		}
+	}
+	if (atomic_load(&comm->aborted) && comm->finished < number)
+		comm_fail(comm, comm->leaving, COLL_ERR_ABORTED, "rank %d aborted the communicator",
+			  comm->rank);
+	comm_flush(comm);
+	return comm_error(comm);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* engine.c - runs schedules: starts the steps whose predecessors are done, never waits. */
+#include "exec/engine.h"
+#include "device/device.h"
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* So many sends of one operation are handed to the transport at a time. */
+enum { ENGINE_SENDS = 64 };
+
+static int engine_is_recv(const struct step *step)
+{
+	return step->kind == STEP_RECV || step->kind == STEP_RECV_REDUCE;
+}
+
+static int engine_is_p2p(const struct op *op)
+{
+	return op->args.kind == COLL_KIND_SEND || op->args.kind == COLL_KIND_RECV;
+}
+
+static char *engine_at(const struct op *op, struct slice slice)
+{
+	return op->base[slice.buf] ? op->base[slice.buf] + slice.off : NULL;
+}
+
+/* ------------------------------------------------------------ ready and complete -- */
+
+static void engine_make_ready(struct op *op, int step)
+{
+	int at = op->ready_head + op->ready_count;
+
+	if (op->sched.step[step].kind >= STEP_COPY_IN) {
+		ferry_ready(op, step);
+		return;
+	}
+	if (op->sched.step[step].peer < 0 && op->args.kind != COLL_KIND_RECV) {
+		op->local[op->local_count++] = step;
+		return;
+	}
+	op->ready[at < op->cap_steps ? at : at - op->cap_steps] = step;
+	op->ready_count++;
+}
+
+void engine_complete(struct op *op, int step)
+{
+	const struct sched *s = &op->sched;
+
+	op->left--;
+	op->comm->steps++;
+	for (int e = s->step[step].edge; e >= 0; e = s->edge[e].next)
+		if (--op->run[s->edge[e].later].earlier == 0)
+			engine_make_ready(op, s->edge[e].later);
+}
+
+/* A message to or from a rank has failed: usually the transport has said why. */
+static void engine_lost(struct comm *comm, int rank, int code)
+{
+	const char *why = comm->link->lost[comm->world[rank]];
+
+	if (code == COLL_ERR_DEVICE && !why)
+		comm_fail(comm, 0, code,
+			  "rank %d: the device failed in a message from or to rank %d, as backend "
+			  "'%s' may have logged",
+			  comm->rank, rank, comm->link->plugin->backend.name);
+	else
+		comm_fail(comm, 0, code, "rank %d was lost: %s", rank,
+			  why ? why : "a message failed");
+}
+
+void engine_received(struct recv *recv)
+{
+	struct op *op = recv->op;
+
+	/* A mismatch, or a copy that failed, has its own words, waiting in the communicator. */
+	if (recv->status && recv->status != COLL_ERR_MISMATCH && !recv->broken)
+		engine_lost(op->comm, op->comm->members[recv->peer], recv->status);
+	if (recv->status)
+		return;
+	engine_complete(op, recv->step);
+}
+
+/* A copy to or from a device; if it fails the communicator soon does, with these words. */
+static int engine_copy(struct comm *comm, void *dst, const void *src, size_t n)
+{
+	int code = device_copy(dst, src, n);
+	char text[640];
+
+	if (code) {
+		snprintf(text, sizeof(text), "rank %d: %s", comm->rank, error_text());
+		comm_set_pending(comm, code, text);
+	}
+	return code;
+}
+
+int engine_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t n)
+{
+	return engine_copy(recv->op->comm, dst, bytes, n);
+}
+
+/* ------------------------------------------------------------------- the steps -- */
+
+static uint64_t engine_tag(const struct op *op, const struct step *step)
+{
+	return engine_is_p2p(op) ? comm_tag_user(op->comm, op->args.tag)
+				 : comm_tag_collective(op->comm, op->seq, step->msg);
+}
+
+static void engine_send(struct op *op, int i)
+{
+	const struct step *step = &op->sched.step[i];
+	coll_send_t *send = &op->run[i].u.send;
+	struct comm *comm = op->comm;
+	struct link *link = comm->link;
+	coll_error_t err;
+	char text[640];
+	int code;
+
+	error_clear(&err);
+	memset(send, 0, sizeof(*send));
+	send->header.tag = engine_tag(op, step);
+	memcpy(send->header.meta, op->print.meta, sizeof(send->header.meta));
+	send->header.len = step->len;
+	send->buf = step->len ? engine_at(op, step->src) : NULL;
+	send->peer = (uint32_t)comm->world[step->peer];
+	send->memory = step->len ? op->where[step->src.buf] : COLL_MEM_HOST;
+	send->status = COLL_IN_PROGRESS;
+	code = link->plugin->backend.transport->send(link->ep, send, &err);
+	if (!code) {
+		op->sending[op->sending_count++] = i;
+		return;
+	}
+	error_take(code, &err);
+	snprintf(text, sizeof(text), "rank %d cannot send to rank %d: %s", comm->rank, step->peer,
+		 error_text());
+	comm_set_pending(comm, code, text);
+}
+
+static void engine_recv(struct op *op, int i)
+{
+	const struct step *step = &op->sched.step[i];
+	struct recv *recv = &op->run[i].u.recv;
+	struct comm *comm = op->comm;
+
+	memset(recv, 0, sizeof(*recv));
+	recv->tag = engine_tag(op, step);
+	memcpy(recv->meta, op->print.meta, sizeof(recv->meta));
+	recv->len = step->len;
+	recv->peer = step->peer < 0 ? COLL_ANY_SOURCE : comm->world[step->peer];
+	recv->op = op;
+	recv->step = i;
+	recv->dst = engine_at(op, step->dst);
+	if (step->len && op->where[step->dst.buf] != COLL_MEM_HOST)
+		recv->device = op->where[step->dst.buf];
+	if (step->kind == STEP_RECV_REDUCE) {
+		recv->own = engine_at(op, step->src);
+		recv->redop = &op->redop;
+		recv->swapped = step->swapped;
+		recv->elem = (uint32_t)op->sched.elem;
+	}
+	match_post(&comm->link->match, recv);
+}
+
+static int engine_move(struct op *op, const struct step *step)
+{
+	char *dst = engine_at(op, step->dst), *src = engine_at(op, step->src);
+
+	if (!step->len || dst == src)
+		return COLL_SUCCESS;
+	if ((op->where[step->dst.buf] | op->where[step->src.buf]) != COLL_MEM_HOST)
+		return engine_copy(op->comm, dst, src, step->len);
+	memcpy(dst, src, step->len);
+	return COLL_SUCCESS;
+}
+
+static void engine_local(struct op *op, int i)
+{
+	const struct step *step = &op->sched.step[i];
+	size_t count = step->len / op->sched.elem;
+	char *dst = engine_at(op, step->dst);
+
+	if (step->kind == STEP_COPY && engine_move(op, step))
+		return;
+	if (step->kind == STEP_REDUCE)
+		redop_apply(&op->redop, dst, engine_at(op, step->src), engine_at(op, step->other),
+			    count);
+	else if (step->kind == STEP_FINISH)
+		redop_finish(&op->redop, dst, count, op->comm->nranks);
+	engine_complete(op, i);
+}
+
+/* ------------------------------------------------------------ one operation -- */
+
+static int engine_reap_sends(struct op *op)
+{
+	int kept = 0, moved = 0, n = op->sending_count;
+
+	for (int k = 0; k < n; k++) {
+		int i = op->sending[k];
+		int status = op->run[i].u.send.status;
+
+		if (status == COLL_IN_PROGRESS) {
+			op->sending[kept++] = i;
+			continue;
+		}
+		moved = 1;
+		if (status)
+			op->failed_send = i;
+		else
+			engine_complete(op, i);
+	}
+	op->sending_count = kept;
+	return moved;
+}
+
+static void engine_report_send(struct op *op)
+{
+	int i = op->failed_send, peer = op->sched.step[i].peer;
+	struct comm *comm = op->comm;
+
+	op->failed_send = -1;
+	if (comm->gone[peer])
+		comm_fail(comm, 0, COLL_ERR_PEER_LOST,
+			  "rank %d destroyed its communicator before rank %d could send to it",
+			  peer, comm->rank);
+	else
+		engine_lost(comm, peer, op->run[i].u.send.status);
+}
+
+static int engine_run_ready(struct op *op)
+{
+	int moved = 0;
+
+	for (int n = op->ready_count; n > 0 && !op->comm->error; n--) {
+		int i = op->ready[op->ready_head];
+
+		if (++op->ready_head == op->cap_steps)
+			op->ready_head = 0;
+		op->ready_count--;
+		if (engine_is_recv(&op->sched.step[i])) {
+			engine_recv(op, i);
+		} else if (op->sending_count < ENGINE_SENDS) {
+			engine_send(op, i);
+		} else {
+			engine_make_ready(op, i); /* later: behind the others */
+			continue;
+		}
+		moved = 1;
+	}
+	return moved;
+}
+
+int engine_run(struct op *op)
+{
+	struct recv *recv;
+	int moved = 0, again;
+
+	do {
+		again = engine_run_ready(op);
+		again |= engine_reap_sends(op);
+		if (op->failed_send >= 0) {
+			engine_report_send(op);
+			return 1;
+		}
+		while ((recv = match_next_done(&op->comm->link->match)))
+			engine_received(recv);
+		if (op->comm->error)
+			return 1;
+		if (op->local_count) {
+			engine_local(op, op->local[--op->local_count]);
+			again = 1;
+		}
+		if (op->staged)
+			again |= ferry_run(op);
+		moved |= again;
+	} while (again && op->left);
+	return moved;
+}
+
+/* Inputs that are multiplied first, which lie behind the schedule's own scratch memory. */
+static size_t engine_scaled_bytes(const struct op *op)
+{
+	if (!op->redop.scaled)
+		return 0;
+	return extent_elements(op->comm, &op->args, 0) * op->sched.elem;
+}
+
+static size_t engine_scratch(const struct op *op)
+{
+	return op->sched.scratch + engine_scaled_bytes(op);
+}
+
+int engine_room(struct op *op)
+{
+	int n = op->sched.nsteps;
+
+	if (n > op->cap_steps) {
+		free(op->run);
+		free(op->ready);
+		op->cap_steps = 0;
+		op->run = malloc((size_t)n * sizeof(*op->run));
+		op->ready = malloc(3 * (size_t)n * sizeof(*op->ready));
+		if (!op->run || !op->ready)
+			return COLL_ERR_NO_MEMORY;
+		op->cap_steps = n;
+		op->local = op->ready + n;
+		op->sending = op->local + n;
+	}
+	if (engine_scratch(op) > op->scratch_size) {
+		const coll_host_t *host = &op->comm->link->host;
+
+		host->free(host, op->scratch, op->scratch_size);
+		op->scratch_size = engine_scratch(op);
+		op->scratch = host->alloc(host, op->scratch_size);
+		if (!op->scratch) {
+			op->scratch_size = 0;
+			return COLL_ERR_NO_MEMORY;
+		}
+	}
+	return COLL_SUCCESS;
+}
+
+void engine_begin(struct op *op)
+{
+	const struct sched *s = &op->sched;
+	size_t scaled = engine_scaled_bytes(op);
+
+	op->base[SCHED_SEND] = (char *)(uintptr_t)op->args.sendbuf;
+	op->base[SCHED_RECV] = op->args.recvbuf;
+	op->base[SCHED_SCRATCH] = op->scratch;
+	op->where[SCHED_SCRATCH] = COLL_MEM_HOST;
+	for (int buf = SCHED_SEND; buf <= SCHED_RECV; buf++) {
+		int staged = op->staged & 1 << buf;
+
+		op->base[buf] = staged ? op->stage.base[buf] : op->base[buf];
+		op->where[buf] = staged ? COLL_MEM_HOST : op->memory[buf];
+	}
+	if (scaled) {
+		char *input = op->base[SCHED_SEND];
+
+		op->base[SCHED_SEND] = (char *)op->scratch + op->sched.scratch;
+		if (!(op->staged & 1 << SCHED_SEND)) /* else as it comes: see staging_copy.c */
+			redop_scale(&op->redop, op->base[SCHED_SEND], input,
+				    scaled / op->sched.elem);
+	}
+	ferry_begin(op);
+	op->ready_head = op->ready_count = op->local_count = op->sending_count = 0;
+	op->failed_send = -1;
+	op->left = s->nsteps;
+	for (int i = 0; i < s->nsteps; i++) {
+		op->run[i].earlier = s->step[i].earlier;
+		op->run[i].u.recv.state = RECV_IDLE;
+		if (!s->step[i].earlier)
+			engine_make_ready(op, i);
+	}
+}
+
+/* ------------------------------------------------------------------ giving up -- */
+
+static void engine_cancel_step(struct op *op, int i)
+{
+	struct link *link = op->comm->link;
+	const coll_transport_t *t = link->plugin->backend.transport;
+	uint64_t cookie;
+
+	if (!engine_is_recv(&op->sched.step[i]))
+		return;
+	cookie = match_withdraw(&link->match, &op->run[i].u.recv);
+	if (cookie && link->ep && t->drop)
+		t->drop(link->ep, cookie);
+	else if (cookie)
+		link_shut(link);
+}
+
+void engine_cancel_op(struct op *op)
+{
+	struct link *link = op->comm->link;
+	const coll_transport_t *t = link->plugin->backend.transport;
+
+	if (op->state != OP_RUNNING || op->native || op->args.kind == KIND_AWAIT)
+		return;
+	for (int k = 0; k < op->sending_count; k++) {
+		coll_send_t *send = &op->run[op->sending[k]].u.send;
+
+		if (send->status != COLL_IN_PROGRESS || !link->ep)
+			continue;
+		if (t->cancel)
+			t->cancel(link->ep, send);
+		else
+			link_shut(link);
+	}
+	for (int i = 0; op->cap_steps && i < op->sched.nsteps; i++)
+		engine_cancel_step(op, i);
+	ferry_cancel(op);
+}

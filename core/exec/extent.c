@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* extent.c - how much of its buffers an operation uses on this rank, and where it works in place. */
+#include "exec/extent.h"
+#include "base/kind.h"
+#include "exec/comm.h"
+
+size_t extent_of_blocks(const size_t *counts, const size_t *displs, int n)
+{
+	size_t end = 0, at = 0;
+
+	for (int r = 0; r < n; r++) {
+		if (displs)
+			at = displs[r];
+		if (counts[r] > PTRDIFF_MAX || at > PTRDIFF_MAX)
+			return SIZE_MAX;
+		if (counts[r] && at + counts[r] > end)
+			end = at + counts[r];
+		at += counts[r];
+	}
+	return end;
+}
+
+size_t extent_elements(const struct comm *comm, const coll_args_t *a, int receives)
+{
+	const struct kind *k = kind_at(a->kind);
+	int times = receives ? k->recv : k->send;
+	int root_only = receives ? k->recv_root : k->send_root;
+	const size_t *counts = receives ? a->recvcounts : a->sendcounts;
+
+	if (times == KIND_NONE || (root_only && comm->rank != a->root))
+		return 0;
+	if (a->kind == COLL_KIND_REDUCE_SCATTERV)
+		return receives ? a->recvcounts[comm->rank]
+				: extent_of_blocks(a->recvcounts, NULL, comm->nranks);
+	if (times == KIND_EACH && kind_is_v(a->kind))
+		return extent_of_blocks(counts, receives ? a->recvdispls : a->senddispls,
+					comm->nranks);
+	if (times == KIND_EACH)
+		return a->count > PTRDIFF_MAX / (size_t)comm->nranks
+			       ? SIZE_MAX
+			       : a->count * (size_t)comm->nranks;
+	return a->count;
+}
+
+/* Where the block of rank `block` begins, in elements. */
+static size_t extent_displ(const size_t *counts, const size_t *displs, int block)
+{
+	size_t at = 0;
+
+	if (displs)
+		return displs[block];
+	for (int r = 0; r < block; r++)
+		at += counts[r];
+	return at;
+}
+
+/* The place within the larger buffer that belongs to this rank, in bytes. */
+static size_t extent_own_part(const struct comm *comm, const coll_args_t *a)
+{
+	size_t elem = coll_dtype_size(a->dtype);
+
+	switch (a->kind) {
+	case COLL_KIND_ALLGATHERV:
+	case COLL_KIND_GATHERV:
+		return extent_displ(a->recvcounts, a->recvdispls, comm->rank) * elem;
+	case COLL_KIND_SCATTERV:
+		return extent_displ(a->sendcounts, a->senddispls, comm->rank) * elem;
+	case COLL_KIND_REDUCE_SCATTERV: return extent_displ(a->recvcounts, NULL, comm->rank) * elem;
+	default: return a->count * elem * (size_t)comm->rank;
+	}
+}
+
+/* Does every block of an alltoallv come in where the block for the same rank goes out? */
+static int extent_same_blocks(const struct comm *comm, const coll_args_t *a)
+{
+	size_t out = 0, in = 0;
+
+	for (int r = 0; r < comm->nranks; r++) {
+		if (a->sendcounts[r] != a->recvcounts[r] ||
+		    (a->senddispls ? a->senddispls[r] : out) !=
+			    (a->recvdispls ? a->recvdispls[r] : in))
+			return 0;
+		out += a->sendcounts[r];
+		in += a->recvcounts[r];
+	}
+	return 1;
+}
+
+int extent_overlap_is_in_place(const struct comm *comm, const coll_args_t *a)
+{
+	const struct kind *k = kind_at(a->kind);
+	const char *send = a->sendbuf, *recv = a->recvbuf;
+
+	if (a->kind == COLL_KIND_ALLTOALLV)
+		return send == recv && extent_same_blocks(comm, a);
+	if (k->send == k->recv)
+		return send == recv;
+	if (k->recv == KIND_EACH)
+		return send == recv + extent_own_part(comm, a);
+	return recv == send + extent_own_part(comm, a);
+}
+
+int extent_is_in_place(const struct comm *comm, const coll_args_t *a)
+{
+	const struct kind *k;
+	int used;
+
+	if (!kind_is_valid(a->kind))
+		return 0;
+	k = kind_at(a->kind);
+	used = comm->rank == a->root || !(k->send_root || k->recv_root);
+	return k->send != KIND_NONE && k->recv != KIND_NONE && used && a->sendbuf &&
+	       extent_overlap_is_in_place(comm, a);
+}

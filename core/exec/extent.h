@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* extent.h - how much of its buffers an operation uses on this rank, and where it works in place. */
+#ifndef CORE_EXEC_EXTENT_H
+#define CORE_EXEC_EXTENT_H
+
+#include <coll/backend.h>
+#include <stddef.h>
+
+struct comm;
+
+/*
+ * Elements from the beginning of a buffer to the end of its last block.  displs NULL: the blocks follow
+ * one another.  SIZE_MAX: the sum does not fit.
+ */
+size_t extent_of_blocks(const size_t *counts, const size_t *displs, int n);
+/* Elements of the send or the receive buffer that this rank uses.  SIZE_MAX: the sum does not fit. */
+size_t extent_elements(const struct comm *comm, const coll_args_t *args, int receives);
+/* Do the buffers, which overlap, overlap as coll.h allows for operations in place?  The kind is valid. */
+int extent_overlap_is_in_place(const struct comm *comm, const coll_args_t *args);
+/* Does the call ask for an operation in place? */
+int extent_is_in_place(const struct comm *comm, const coll_args_t *args);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* failure.c - what a message may mean, and what to say when it is not what was expected. */
+#include "exec/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct comm *comm_of_tag(struct link *link, uint64_t tag)
+{
+	struct comm *c = link->comms;
+
+	while (c && c->context != tag >> TAG_CONTEXT_SHIFT)
+		c = c->next;
+	return c;
+}
+
+_Static_assert((int)LINK_FREED *LINK_FREED_PIECE == 1 << TAG_CONTEXT_BITS, "room for all");
+
+/* Without memory for it messages that come late are kept until the link closes. */
+void comm_note_freed(struct link *link, uint32_t context)
+{
+	uint8_t **piece = &link->freed[context / LINK_FREED_PIECE];
+	uint32_t bit = context % LINK_FREED_PIECE;
+
+	if (!*piece)
+		*piece = calloc(LINK_FREED_PIECE / 8, 1);
+	if (*piece)
+		(*piece)[bit / 8] |= (uint8_t)(1 << bit % 8);
+}
+
+static int comm_was_freed(const struct link *link, uint32_t context)
+{
+	const uint8_t *piece = link->freed[context / LINK_FREED_PIECE];
+	uint32_t bit = context % LINK_FREED_PIECE;
+
+	return piece && piece[bit / 8] >> bit % 8 & 1;
+}
+
+void comm_set_pending(struct comm *comm, int code, const char *text)
+{
+	if (comm->pending_code)
+		return;
+	comm->pending_code = code;
+	snprintf(comm->pending_text, sizeof(comm->pending_text), "%s", text);
+	comm->link->news = 1;
+}
+
+/* theirs: what a message of `peer` says; ours: what this rank expected in its place. */
+static void comm_tell_mismatch(struct comm *comm, uint32_t peer, uint64_t tag,
+			       const uint64_t *theirs, const uint64_t *ours)
+{
+	struct print a = {{theirs[0], theirs[1]}}, b = {{ours[0], ours[1]}};
+	uint32_t seq = (uint32_t)(tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK;
+	char their_call[160], our_call[160], text[512];
+
+	print_describe(&a, their_call, sizeof(their_call));
+	print_describe(&b, our_call, sizeof(our_call));
+	if (!strcmp(their_call, our_call) && !(tag & TAG_USER))
+		snprintf(text, sizeof(text),
+			 "rank %d does %s by algorithm %s, but rank %d by %s: all ranks must use "
+			 "the same version and tables, and where a rule asks for it memory of one "
+			 "kind",
+			 comm->members[peer], their_call, print_algorithm(&a), comm->rank,
+			 print_algorithm(&b));
+	else if (tag & TAG_USER)
+		snprintf(text, sizeof(text),
+			 "rank %d called %s with tag %u, but rank %d called the recv for a %s: "
+			 "count "
+			 "and type must be equal",
+			 comm->members[peer], their_call, (unsigned)(uint32_t)tag, comm->rank,
+			 our_call);
+	else
+		snprintf(text, sizeof(text),
+			 "rank %d called %s as collective number %u, but rank %d called %s: all "
+			 "ranks must make the same calls in the same order",
+			 comm->members[peer], their_call, seq + 1, comm->rank, our_call);
+	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
+}
+
+/* The calls agree, the counts of the v-forms do not. */
+static void comm_tell_lengths(struct comm *comm, const struct recv *recv, uint32_t peer,
+			      const coll_header_t *header)
+{
+	struct print print = {{recv->meta[0], recv->meta[1]}};
+	char call[160], text[512];
+
+	print_describe(&print, call, sizeof(call));
+	snprintf(text, sizeof(text),
+		 "%s: rank %d sends %llu bytes to rank %d, which expects %llu: the counts of both "
+		 "must agree",
+		 call, comm->members[peer], (unsigned long long)header->len, comm->rank,
+		 (unsigned long long)recv->len);
+	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
+}
+
+void comm_mismatch(struct link *link, const struct recv *recv, uint32_t peer,
+		   const coll_header_t *header)
+{
+	struct comm *comm = comm_of_tag(link, header->tag);
+	int same = !memcmp(recv->meta, header->meta, sizeof(recv->meta));
+
+	if (comm && same && !(header->tag & TAG_USER))
+		comm_tell_lengths(comm, recv, peer, header);
+	else if (comm)
+		comm_tell_mismatch(comm, peer, header->tag, header->meta, recv->meta);
+}
+
+/*
+ * The communicator of the message fails with the fault of this rank.  A communicator that is still
+ * being made cannot fail: then the connection has to end, and link->lost is to say why.
+ */
+int comm_no_memory(struct link *link, uint32_t peer, const coll_header_t *header)
+{
+	struct comm *comm = comm_of_tag(link, header->tag);
+	char text[256];
+
+	if (!comm) {
+		link->refused = (int)peer;
+		link->refused_len = header->len;
+		return COLL_ERR_NO_MEMORY;
+	}
+	snprintf(text, sizeof(text),
+		 "rank %d has no memory to keep a message of %llu bytes from rank %d, which came "
+		 "before rank %d waited for it: give rank %d more memory, or call receives earlier",
+		 comm->rank, (unsigned long long)header->len, comm->members[peer], comm->rank,
+		 comm->rank);
+	comm_set_pending(comm, COLL_ERR_NO_MEMORY, text);
+	return COLL_SUCCESS;
+}
+
+/* Is so much queued here that `seq` may name another collective than the newest of that number? */
+static int comm_is_ambiguous(const struct comm *comm)
+{
+	return comm->issued - comm->finished > TAG_SEQ_APART;
+}
+
+/* How many collectives ago `seq` was issued here; negative: not yet, or not known. */
+static int comm_age(const struct comm *comm, uint32_t seq)
+{
+	uint32_t d = (comm->seq - 1 - seq) & TAG_SEQ_MASK;
+
+	return d > TAG_SEQ_MASK / 2 || comm_is_ambiguous(comm) ? -1 : (int)d;
+}
+
+int comm_check_unexpected(struct link *link, uint32_t peer, const coll_header_t *h)
+{
+	struct comm *comm = comm_of_tag(link, h->tag);
+	const struct print *ours;
+	uint32_t seq = (uint32_t)(h->tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK;
+	int age;
+
+	if (!comm)
+		return comm_was_freed(link, (uint32_t)(h->tag >> TAG_CONTEXT_SHIFT));
+	if (h->tag & MATCH_CONTROL)
+		return 0;
+	if (comm->error || comm->pending_code || comm->members[peer] < 0)
+		return 1;
+	if (h->tag & TAG_USER)
+		return 0;
+	age = comm_age(comm, seq);
+	if (age < 0 || age >= COMM_HISTORY)
+		return 0;
+	ours = &comm->history[(comm->seq - 1 - (uint32_t)age) % COMM_HISTORY];
+	if (!memcmp(ours->meta, h->meta, sizeof(h->meta)))
+		return 0;
+	comm_tell_mismatch(comm, peer, h->tag, h->meta, ours->meta);
+	return 1;
+}
+
+static void comm_compare_early(void *user, const struct early *e)
+{
+	struct comm *comm = user;
+	const struct print *ours = &comm->history[(comm->seq - 1) % COMM_HISTORY];
+
+	if (memcmp(e->header.meta, ours->meta, sizeof(ours->meta)))
+		comm_tell_mismatch(comm, e->peer, e->header.tag, e->header.meta, ours->meta);
+}
+
+/* What came before the newest collective was issued here must have meant the same. */
+void comm_remember(struct comm *comm, const struct print *print)
+{
+	uint32_t seq = comm->seq - 1;
+
+	comm->history[seq % COMM_HISTORY] = *print;
+	if (comm_is_ambiguous(comm))
+		return;
+	match_each(&comm->link->match, ~(uint64_t)TAG_MSG_MASK, comm_tag_collective(comm, seq, 0),
+		   comm_compare_early, comm);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* native.c - operations handed to a backend that does them whole, and how far it is with them. */
+#include "exec/native.h"
+#include "device/device.h"
+#include "exec/engine.h"
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	/* Addresses of buffers that are remembered: so many sets, of a cache line each. */
+	NATIVE_SETS = 64,
+	NATIVE_SET = 8,
+	NATIVE_MARKS = 16,    /* positions within the row that are told apart */
+	NATIVE_ASK_EACH = 256 /* a program that never waits: so often it learns of failures */
+};
+
+/* What a call of one kind was when it was last found right: what else may be wrong is not here. */
+struct native_plan {
+	native_fn slot; /* NULL: none yet */
+	int32_t dtype, op, root;
+};
+
+struct native_mark {
+	void *event; /* of the backend; made when first needed, and used again */
+	uint64_t number;
+};
+
+struct native {
+	uint64_t given; /* all operations up to this one are the backend's or done */
+	int held;
+	int unasked;     /* operations handed over since the backend was asked */
+	int mark_wanted; /* a mark goes before the next operation */
+	struct native_plan plan[COLL_KIND_RECV + 1];
+	uintptr_t seen[NATIVE_SETS][NATIVE_SET]; /* the newest first; 0: none */
+	struct native_mark mark[NATIVE_MARKS];
+	unsigned first_mark, marks; /* a ring, in order */
+	struct {
+		int32_t kind, dtype;
+		uint64_t count;
+	} last;
+};
+
+static const coll_native_t *native_slots(const struct comm *comm)
+{
+	return comm->link->plugin->backend.native;
+}
+
+int native_new(struct native **out)
+{
+	*out = calloc(1, sizeof(**out));
+	return *out ? COLL_SUCCESS : error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+}
+
+void native_free(struct comm *comm)
+{
+	struct native *n = comm->native;
+
+	for (int i = 0; n && i < NATIVE_MARKS; i++)
+		if (n->mark[i].event && comm->link->ep)
+			native_slots(comm)->event_destroy(comm->link->ep, n->mark[i].event);
+	free(n);
+	comm->native = NULL;
+}
+
+void native_fail(struct comm *comm, int code, const coll_error_t *err)
+{
+	error_take(code, err);
+	comm_fail(comm, 0, code, "rank %d: %s", comm->rank, error_text());
+}
+
+/* ------------------------------------------------------------- calls that were right -- */
+
+static uintptr_t *native_set(struct native *n, uintptr_t address)
+{
+	const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15); /* spreads bits upwards */
+	uint64_t hash = (uint64_t)address * odd;
+
+	hash = (hash ^ hash >> 32) * odd;
+	return n->seen[hash >> 32 & (NATIVE_SETS - 1)];
+}
+
+/* Memory of a kind that the backend takes; its address is remembered, not what lies behind it. */
+static int native_takes_at(struct comm *comm, const void *ptr)
+{
+	uintptr_t address = (uintptr_t)ptr, *set = native_set(comm->native, address);
+	uint32_t kind = COLL_MEM_HOST;
+	int device = -1;
+
+	for (int i = 0; i < NATIVE_SET; i++)
+		if (set[i] == address)
+			return 1;
+	if (comm->link->devices)
+		kind = device_kind(ptr, &device);
+	if (!(kind & comm->link->memory) ||
+	    (kind == COLL_MEM_CUDA && comm->link->device >= 0 && device != comm->link->device))
+		return 0;
+	memmove(set + 1, set, (NATIVE_SET - 1) * sizeof(*set));
+	set[0] = address;
+	return 1;
+}
+
+int native_takes(struct comm *comm, const coll_args_t *a)
+{
+	if (a->sendcounts || a->recvcounts)
+		return 0;
+	if (extent_elements(comm, a, 0) && !native_takes_at(comm, a->sendbuf))
+		return 0;
+	return a->recvbuf == a->sendbuf || !extent_elements(comm, a, 1) ||
+	       native_takes_at(comm, a->recvbuf);
+}
+
+void native_learn(struct comm *comm, const coll_args_t *a, native_fn slot)
+{
+	if (a->kind < COLL_KIND_ALLGATHERV || a->kind > COLL_KIND_SCATTERV)
+		comm->native->plan[a->kind] = (struct native_plan){slot, a->dtype, a->op, a->root};
+}
+
+native_fn native_known(const struct comm *comm, const coll_args_t *a)
+{
+	const struct native_plan *plan = &comm->native->plan[a->kind];
+
+	if (!plan->slot || plan->dtype != a->dtype || plan->op != a->op || plan->root != a->root)
+		return NULL;
+	return plan->slot;
+}
+
+int native_now(struct comm *comm, const coll_args_t *a, native_fn slot)
+{
+	if (comm->head || (comm->link->classify && !native_takes(comm, a)))
+		return 0;
+	comm->issued++;
+	native_give(comm, comm->issued, slot, a);
+	return 1;
+}
+
+/* ---------------------------------------------------------------------- handing over -- */
+
+/* Without a mark there the row is complete as a whole, or at a later one. */
+static void native_mark(struct comm *comm)
+{
+	const coll_native_t *slots = native_slots(comm);
+	struct native *n = comm->native;
+	struct native_mark *mark = &n->mark[(n->first_mark + n->marks) % NATIVE_MARKS];
+	coll_error_t err;
+
+	error_clear(&err);
+	n->mark_wanted = 0;
+	if (!slots->event_record || n->marks == NATIVE_MARKS || !native_busy(comm))
+		return;
+	if (!mark->event && slots->event_create(comm->link->ep, &mark->event, &err))
+		return;
+	if (slots->event_record(comm->link->ep, mark->event, NULL, &err))
+		return;
+	mark->number = n->given;
+	n->marks++;
+}
+
+int native_give(struct comm *comm, uint64_t number, native_fn slot, const coll_args_t *args)
+{
+	struct native *n = comm->native;
+	coll_error_t err;
+	int code;
+
+	error_clear(&err);
+	if (n->mark_wanted && !n->held)
+		native_mark(comm);
+	code = slot(comm->link->ep, args, &err);
+	if (code) {
+		native_fail(comm, code, &err);
+		return 0;
+	}
+	n->given = number;
+	n->last.kind = args->kind;
+	n->last.dtype = args->dtype;
+	n->last.count = args->count;
+	if (++n->unasked >= NATIVE_ASK_EACH && !n->held) {
+		native_progress(comm);
+		n->mark_wanted = native_busy(comm);
+	}
+	return 1;
+}
+
+/* ------------------------------------------------------------------- how far it is -- */
+
+int native_busy(const struct comm *comm)
+{
+	return comm->native && comm->native->given > comm->finished;
+}
+
+/* Which of the marks has the stream passed? */
+static void native_pass_marks(struct comm *comm)
+{
+	struct native *n = comm->native;
+	coll_error_t err;
+
+	error_clear(&err);
+	while (n->marks) {
+		const struct native_mark *mark = &n->mark[n->first_mark];
+
+		if (native_slots(comm)->event_query(comm->link->ep, mark->event, &err))
+			return; /* not yet, or why not is for the engine to say */
+		comm->finished = mark->number;
+		n->first_mark = (n->first_mark + 1) % NATIVE_MARKS;
+		n->marks--;
+	}
+}
+
+int native_progress(struct comm *comm)
+{
+	const coll_native_t *slots = native_slots(comm);
+	struct native *n = comm->native;
+	uint64_t before = comm->finished;
+	coll_error_t err;
+	int code;
+
+	if (!native_busy(comm) || n->held)
+		return 0;
+	error_clear(&err);
+	n->unasked = 0;
+	code = slots->query(comm->link->ep, &err);
+	if (!code) {
+		comm->finished = n->given;
+		n->marks = 0;
+	} else if (code == COLL_IN_PROGRESS) {
+		code = slots->async_error ? slots->async_error(comm->link->ep, &err) : 0;
+		native_pass_marks(comm);
+	}
+	if (code)
+		native_fail(comm, code, &err);
+	if (comm->finished == before)
+		return 0;
+	comm->link->news_for_sleepers = 1;
+	return 1;
+}
+
+void native_mark_wanted(struct comm *comm)
+{
+	if (comm->native)
+		comm->native->mark_wanted = 1;
+}
+
+void native_hold(struct comm *comm)
+{
+	if (comm->native)
+		comm->native->held++;
+}
+
+void native_unhold(struct comm *comm)
+{
+	if (comm->native)
+		comm->native->held--;
+}
+
+void native_describe(const struct comm *comm, char *text, size_t size)
+{
+	const struct native *n = comm->native;
+	unsigned long long under_way = n->given - comm->finished;
+
+	snprintf(text, size,
+		 "%llu operation%s in the hands of backend '%s', the last %s of %llu %s", under_way,
+		 under_way == 1 ? "" : "s", comm->link->plugin->backend.name,
+		 kind_name(n->last.kind), (unsigned long long)n->last.count,
+		 coll_dtype_name(n->last.dtype));
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* queue.c - a communicator's operations in their order: which may run, which are done. */
+#include "exec/engine.h"
+#include "base/error.h"
+
+/* --------------------------------------------------------- native operations -- */
+
+/* 0: the backend will not do it, but its transport can. */
+static int queue_try_native(struct op *op, native_fn slot, const coll_args_t *args)
+{
+	coll_error_t err = error_blank();
+	int code = slot(op->comm->link->ep, args, &err);
+
+	if (code == COLL_ERR_UNSUPPORTED)
+		return 0;
+	if (code)
+		native_fail(op->comm, code, &err);
+	op->native = !code;
+	op->state = code ? op->state : OP_RUNNING;
+	return 1;
+}
+
+static int queue_start_native(struct op *op, native_fn slot)
+{
+	coll_args_t args = op->args;
+
+	if (op->redop.made)
+		args.op = op->redop.native;
+	if (!op->comm->native)
+		return queue_try_native(op, slot, &args);
+	if (native_give(op->comm, op->number, slot, &args))
+		op->state = OP_GIVEN;
+	return 1;
+}
+
+static void queue_complete_native(struct comm *comm)
+{
+	for (struct op *op = comm->head; op && op->state == OP_RUNNING && op->native; op = op->next)
+		op->state = OP_DONE;
+}
+
+/* Native operations are complete when the backend's stream has passed the last of them. */
+static void queue_ask_native(struct comm *comm)
+{
+	const coll_backend_t *b = &comm->link->plugin->backend;
+	coll_error_t err = error_blank();
+	int code = b->native->query(comm->link->ep, &err);
+
+	if (code == COLL_IN_PROGRESS && b->native->async_error)
+		code = b->native->async_error(comm->link->ep, &err);
+	else if (code == COLL_IN_PROGRESS)
+		return;
+	else if (!code)
+		queue_complete_native(comm);
+	if (code)
+		native_fail(comm, code, &err);
+}
+
+static void queue_check_native(struct comm *comm)
+{
+	const struct op *head = comm->head;
+
+	if (head && head->native && head->state == OP_RUNNING)
+		queue_ask_native(comm);
+}
+
+void queue_check_engine(struct comm *comm)
+{
+	const coll_native_t *native = comm->link->plugin->backend.native;
+	coll_error_t err = error_blank();
+	int code;
+
+	if (!native || !native->async_error || !comm->link->ep || comm->error)
+		return;
+	code = native->async_error(comm->link->ep, &err);
+	if (code)
+		native_fail(comm, code, &err);
+}
+
+void queue_native_group(struct comm *comm, int end)
+{
+	const coll_native_t *native = comm->link->plugin->backend.native;
+	coll_error_t err;
+	int code;
+
+	/* What was begun is ended, also after a failure: a group is the thread's, not the endpoint's. */
+	if (!native || !native->group_begin || !comm->link->ep)
+		return;
+	if (end ? !comm->native_groups : comm->error)
+		return;
+	error_clear(&err);
+	code = end ? native->group_end(comm->link->ep, &err)
+		   : native->group_begin(comm->link->ep, &err);
+	if (end)
+		comm->native_groups--;
+	else
+		comm->native_groups += !code;
+	if (code && !comm->error)
+		native_fail(comm, code, &err);
+}
+
+/* ------------------------------------------------------------------- the queue -- */
+
+/* An operation runs only once its arrays are whole: if they cannot be made there is nothing to end. */
+static void queue_start(struct op *op)
+{
+	native_fn slot = dispatch_op_slot(op);
+	int code = COLL_SUCCESS;
+
+	if (op->args.kind == KIND_AWAIT) {
+		op->state = OP_RUNNING;
+		return;
+	}
+	if (slot && queue_start_native(op, slot))
+		return;
+	if (!op->built)
+		code = dispatch_build(op);
+	op->built = !code;
+	if (!code)
+		code = engine_room(op);
+	if (code) {
+		comm_fail(op->comm, 0, code, "rank %d: no memory for the schedule", op->comm->rank);
+		return;
+	}
+	if (op->staged)
+		code = stage_begin(op);
+	if (code) {
+		comm_fail(op->comm, 0, code, "rank %d: %s", op->comm->rank, error_text());
+		return;
+	}
+	engine_begin(op);
+	op->state = OP_RUNNING;
+}
+
+/* May `op` run beside what is under way before it? */
+static int queue_may_start(const struct comm *comm, const struct op *op)
+{
+	const struct op *head = comm->head;
+
+	if (op->state != OP_QUEUED)
+		return 0;
+	if (op == head && native_busy(comm))
+		return op->args.kind != KIND_AWAIT;
+	if (op == head || (op->group && op->group == head->group))
+		return 1;
+	return head->native && dispatch_op_slot(op) != NULL;
+}
+
+/* Takes from the head what is done, or the backend's. */
+static void queue_pop_done(struct comm *comm)
+{
+	while (comm->head && comm->head->state >= OP_GIVEN && !comm->error) {
+		struct op *op = comm->head;
+
+		comm->head = op->next;
+		if (!comm->head)
+			comm->tail = NULL;
+		if (op->state == OP_DONE) {
+			comm->finished = op->number;
+			comm->link->news_for_sleepers = 1;
+		}
+		op_retire(op);
+	}
+}
+
+/* Moves a running operation on; 1 if anything did. */
+static int queue_advance(struct op *op)
+{
+	int moved;
+
+	if (op->args.kind == KIND_AWAIT) {
+		moved = await_check(op);
+		if (moved == AWAIT_DONE)
+			op->state = OP_DONE;
+		return moved != AWAIT_IDLE;
+	}
+	moved = engine_run(op);
+	if (!op->comm->error && !op->left)
+		op->state = OP_DONE;
+	return moved;
+}
+
+int queue_progress(struct comm *comm)
+{
+	int moved = 0;
+
+	if (comm->error)
+		return 0;
+	if (comm->native)
+		moved = native_progress(comm);
+	else
+		queue_check_native(comm);
+	return moved | queue_run(comm);
+}
+
+int queue_run(struct comm *comm)
+{
+	int moved = 0;
+
+	if (comm->error)
+		return 0;
+	queue_pop_done(comm);
+	for (struct op *op = comm->head; op && !comm->error;) {
+		if (op->state == OP_QUEUED && !queue_may_start(comm, op))
+			break;
+		if (op->state == OP_HELD)
+			break;
+		if (op->state == OP_QUEUED) {
+			queue_start(op);
+			moved = 1;
+		}
+		if (!comm->error && op->state == OP_RUNNING && !op->native)
+			moved |= queue_advance(op);
+		op = op->next;
+		if (!op || op->state == OP_QUEUED)
+			queue_pop_done(comm);
+	}
+	queue_pop_done(comm);
+	if (comm->ngone && comm->head)
+		comm_check_gone(comm);
+	return moved;
+}
+
+void queue_issued(struct comm *comm)
+{
+	struct link *link = comm->link;
+
+	if (comm->native) {
+		link->moves += queue_run(comm) != 0;
+		if (comm->head) /* what the backend has needs no thread of ours */
+			link_kick(link);
+		return;
+	}
+	link->moves += queue_progress(comm) != 0;
+	link_progress(link);
+	link_kick(link);
+}
+
+/* ------------------------------------------------------------------ giving up -- */
+
+void queue_cancel(struct comm *comm)
+{
+	const coll_native_t *native = comm->link->plugin->backend.native;
+
+	if (native && native->abort && comm->link->ep)
+		native->abort(comm->link->ep);
+	for (struct op *op = comm->head; op; op = op->next) {
+		engine_cancel_op(op);
+		op->state = OP_DONE;
+	}
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* find.c - where plugins are looked for, and which files there are candidates. */
+#include "base/error.h"
+#include "plugin/loader.h"
+#include "base/log.h"
+#include "plugin/plugin_impl.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char plugin_prefix[] = "coll_", plugin_suffix[] = ".so";
+
+enum { PLUGIN_AFFIXES = sizeof(plugin_prefix) - 1 + sizeof(plugin_suffix) - 1 };
+
+__attribute__((format(printf, 2, 3))) static void plugin_note(struct plugin_search *search,
+							      const char *fmt, ...)
+{
+	struct plugin_list *list = search->list;
+	void *more = realloc(list->note, ((size_t)list->note_count + 1) * sizeof(*list->note));
+	va_list args;
+
+	if (!more) {
+		search->no_memory = 1;
+		return;
+	}
+	list->note = more;
+	va_start(args, fmt);
+	vsnprintf(list->note[list->note_count++], sizeof(*list->note), fmt, args);
+	va_end(args);
+}
+
+/* ---------------------------------------------------------------- candidates -- */
+
+/* coll_<something>.so: not README, not coll_tcp.so~, not coll_tcp.la. */
+static int plugin_wanted(const char *file)
+{
+	const size_t n = strlen(file);
+
+	return n > PLUGIN_AFFIXES && !strncmp(file, plugin_prefix, sizeof(plugin_prefix) - 1) &&
+	       !strcmp(file + n - (sizeof(plugin_suffix) - 1), plugin_suffix);
+}
+
+static void plugin_set_name(struct plugin *plugin, const char *file)
+{
+	char *name = strdup(file + sizeof(plugin_prefix) - 1);
+
+	if (!name)
+		return;
+	name[strlen(name) - (sizeof(plugin_suffix) - 1)] = '\0';
+	if (plugin_name_ok(name))
+		snprintf(plugin->name, sizeof(plugin->name), "%s", name);
+	free(name);
+}
+
+/* Zeroed, at the end of the list; NULL for lack of memory. */
+static struct plugin *plugin_new_item(struct plugin_search *search)
+{
+	struct plugin_list *list = search->list;
+	struct plugin *more = realloc(list->item, ((size_t)list->count + 1) * sizeof(*list->item));
+
+	if (!more) {
+		search->no_memory = 1;
+		return NULL;
+	}
+	list->item = more;
+	memset(&more[list->count], 0, sizeof(*more));
+	return &more[list->count];
+}
+
+/* The item of that name in a directory searched earlier, or NULL. */
+static const struct plugin *plugin_earlier(const struct plugin_list *list, const char *name)
+{
+	for (int i = 0; i < list->count; i++)
+		if (name[0] && !strcmp(list->item[i].name, name))
+			return &list->item[i];
+	return NULL;
+}
+
+static void plugin_judge(struct plugin_search *search, struct plugin *plugin, int error)
+{
+	const struct plugin *earlier = plugin_earlier(search->list, plugin->name);
+
+	if (error)
+		plugin_refuse(plugin, COLL_ERR_PLUGIN, "cannot load '%s': %s", plugin->path,
+			      strerror(error));
+	else if (!plugin->name[0])
+		plugin_refuse(plugin, COLL_ERR_PLUGIN,
+			      "'%s': a plugin is called coll_<name>.so, the name made of a-z, 0-9 "
+			      "and '_', beginning with a letter, at most 31 bytes",
+			      plugin->path);
+	else if (earlier)
+		plugin_refuse(plugin, COLL_ERR_PLUGIN,
+			      "'%s' is not used: '%s' has the same name and its directory comes "
+			      "first",
+			      plugin->path, earlier->path);
+	else
+		plugin_load(plugin);
+}
+
+/* Returns 1 if it is a candidate, not a directory or the like. */
+static int plugin_try(struct plugin_search *search, const char *dir, const char *file)
+{
+	struct plugin *plugin = plugin_new_item(search);
+	struct stat st;
+	int error = 0;
+
+	if (!plugin)
+		return 0;
+	if ((size_t)snprintf(plugin->path, sizeof(plugin->path), "%s/%s", dir, file) >=
+	    sizeof(plugin->path))
+		error = ENAMETOOLONG;
+	if (!error && stat(plugin->path, &st))
+		error = errno;
+	if (!error && !S_ISREG(st.st_mode))
+		return 0;
+	plugin_set_name(plugin, file);
+	plugin_judge(search, plugin, error);
+	search->list->count++;
+	return 1;
+}
+
+/* --------------------------------------------------------------- directories -- */
+
+/* Are this directory's files in the list already? */
+static int plugin_is_searched(const struct plugin_list *list, const char *dir)
+{
+	const size_t n = strlen(dir);
+
+	for (int i = 0; i < list->count; i++) {
+		const char *path = list->item[i].path;
+
+		if (!strncmp(path, dir, n) && path[n] == '/' && !strchr(path + n + 1, '/'))
+			return 1;
+	}
+	return 0;
+}
+
+static void plugin_search_names(struct plugin_search *search, const char *dir, const char *by,
+				char **names, int n)
+{
+	int found = 0;
+
+	for (int i = 0; i < n; i++)
+		found += plugin_try(search, dir, names[i]);
+	plugin_note(search, "plugin directory '%.400s' (%.200s): %d plugin%s", dir, by, found,
+		    found == 1 ? "" : "s");
+}
+
+/* by: who named it. */
+static void plugin_search_dir(struct plugin_search *search, const char *dir, const char *by)
+{
+	char *real = realpath(dir, NULL), **names = NULL;
+	int n = 0;
+
+	if (!real || (n = loader_list(real, plugin_wanted, &names)) < 0)
+		plugin_note(search, "plugin directory '%.400s' (%.200s) cannot be read: %s", dir,
+			    by, strerror(errno));
+	else if (!plugin_is_searched(search->list, real))
+		plugin_search_names(search, real, by, names, n);
+	loader_list_free(names, n);
+	free(real);
+}
+
+static void plugin_search_path(struct plugin_search *search, const char *path, const char *by)
+{
+	char *copy = strdup(path), *rest = copy, *dir;
+
+	if (!copy)
+		search->no_memory = 1;
+	while ((dir = strsep(&rest, ":")) != NULL)
+		if (dir[0] == '/' || (dir[0] && !getauxval(AT_SECURE)))
+			plugin_search_dir(search, dir, by);
+		else if (dir[0])
+			plugin_note(search,
+				    "plugin directory '%.400s' (%.200s) is not searched: a set-uid "
+				    "program takes absolute paths only",
+				    dir, by);
+	free(copy);
+}
+
+/* Is the running libcoll in libtool's directory of things not installed yet? */
+static int plugin_in_build_tree(char *home, size_t size)
+{
+	const char *slash;
+
+	loader_home(home, size);
+	slash = strrchr(home, '/');
+	return slash && !strcmp(slash, "/.libs");
+}
+
+void plugin_find_all(struct plugin_search *search)
+{
+	const char *path = conf_string(search->conf, "plugin_path");
+	char home[4096];
+
+	if (path && path[0])
+		plugin_search_path(search, path, conf_source(search->conf, "plugin_path"));
+	else if (plugin_in_build_tree(home, sizeof(home)))
+		plugin_search_dir(search, home, "build tree");
+	else
+		plugin_search_dir(search, COLL_PLUGINDIR, "built-in");
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * loader.h - shared objects: opened at most once per process, never closed, with the true reason
+ * when it fails.  libltdl is known to loader.c only.
+ */
+#ifndef CORE_PLUGIN_LOADER_H
+#define CORE_PLUGIN_LOADER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A file that is open, for good. */
+struct loader_file;
+
+/*
+ * Opens an absolute path.  *first becomes 1 if this process had not opened it before, else 0.
+ * COLL_ERR_PLUGIN with the dynamic linker's own words.
+ */
+int loader_open(const char *path, struct loader_file **file, int *first);
+
+/*
+ * A symbol that the file itself defines, or NULL.  If only a library it depends on defines it, that
+ * library's path is written to elsewhere[0..size), otherwise "".
+ */
+const void *loader_symbol(struct loader_file *file, const char *name, char *elsewhere, size_t size);
+
+/*
+ * The names of a directory's entries that `wanted` approves, sorted by bytes, malloc'd, each to be
+ * freed.  Returns their number, or -1 with errno.
+ */
+int loader_list(const char *dir, int (*wanted)(const char *name), char ***names);
+void loader_list_free(char **names, int n);
+
+/*
+ * COLL_ERR_PLUGIN if the file is shorter than its ELF headers say: mapping it would end in SIGBUS.
+ * Files that are no ELF at all pass; the dynamic linker has words for them.
+ */
+int loader_check_length(const char *path);
+
+/* The directory that holds the running libcoll (or the program it is linked into), or "". */
+void loader_home(char *dir, size_t size);
+
+#endif

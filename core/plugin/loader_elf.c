@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* loader_elf.c - is a shared object complete? */
+#include "plugin/loader.h"
+#include "base/error.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <link.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+	LOADER_CLASS = sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32,
+	LOADER_DATA = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB
+};
+
+/* Whole or not at all; -1 at the end of the file too. */
+static int loader_read(int fd, void *out, size_t n, uint64_t offset)
+{
+	ssize_t got;
+
+	if (offset > INT64_MAX)
+		return -1;
+	do
+		got = pread(fd, out, n, (off_t)offset);
+	while (got < 0 && errno == EINTR);
+	return got == (ssize_t)n ? 0 : -1;
+}
+
+/* The end of start + length, or UINT64_MAX if there is no such number. */
+static uint64_t loader_end(uint64_t start, uint64_t length)
+{
+	uint64_t end;
+
+	return __builtin_add_overflow(start, length, &end) ? UINT64_MAX : end;
+}
+
+/* How long the file must be for everything that its headers point to. */
+static uint64_t loader_needed(int fd, const ElfW(Ehdr) * head)
+{
+	uint64_t need = loader_end(head->e_shoff, (uint64_t)head->e_shnum * head->e_shentsize);
+	uint64_t at = head->e_phoff, end;
+	ElfW(Phdr) part;
+
+	for (int i = 0; i < head->e_phnum; i++, at += sizeof(part)) {
+		if (loader_read(fd, &part, sizeof(part), at))
+			return loader_end(at, sizeof(part));
+		end = loader_end(part.p_offset, part.p_filesz);
+		if (end > need)
+			need = end;
+	}
+	return need;
+}
+
+static int loader_check_fd(const char *path, int fd)
+{
+	ElfW(Ehdr) head;
+	struct stat st;
+	uint64_t need;
+
+	if (fstat(fd, &st))
+		return error_set(COLL_ERR_PLUGIN, "cannot read '%s': %s", path, strerror(errno));
+	if (loader_read(fd, &head, sizeof(head), 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) ||
+	    head.e_ident[EI_CLASS] != LOADER_CLASS || head.e_ident[EI_DATA] != LOADER_DATA)
+		return COLL_SUCCESS;
+	need = loader_needed(fd, &head);
+	if (need <= (uint64_t)st.st_size)
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_PLUGIN,
+			 "cannot load '%s': the file is truncated or damaged: it has %" PRIu64
+			 " bytes where its headers tell of %" PRIu64 "; install it again",
+			 path, (uint64_t)st.st_size, need);
+}
+
+int loader_check_length(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), code;
+
+	if (fd < 0)
+		return error_set(COLL_ERR_PLUGIN, "cannot load '%s': %s", path, strerror(errno));
+	code = loader_check_fd(path, fd);
+	close(fd);
+	return code;
+}

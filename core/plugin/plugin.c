@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin.c - the list of plugins of one configuration. */
+#include "plugin/plugin_impl.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Was its table taken over? */
+static int plugin_is_loaded(const struct plugin *plugin)
+{
+	return plugin->backend.size != 0;
+}
+
+static int plugin_comes_before(const struct plugin *a, const struct plugin *b)
+{
+	if (plugin_is_loaded(a) != plugin_is_loaded(b))
+		return plugin_is_loaded(a);
+	if (a->priority != b->priority)
+		return a->priority > b->priority;
+	return strcmp(a->name, b->name) < 0;
+}
+
+/* Equals keep their order: of one name the first directory's comes first. */
+static int plugin_sort(struct plugin_list *list)
+{
+	struct plugin *hold = malloc(sizeof(*hold));
+
+	if (!hold)
+		return -1;
+	for (int i = 1, at; i < list->count; i++) {
+		*hold = list->item[i];
+		for (at = i; at > 0 && plugin_comes_before(hold, &list->item[at - 1]); at--)
+			list->item[at] = list->item[at - 1];
+		list->item[at] = *hold;
+	}
+	free(hold);
+	return 0;
+}
+
+/* Once the items have their places. */
+static void plugin_link_groups(struct plugin *plugin)
+{
+	if (plugin->backend.transport)
+		plugin->backend.transport = &plugin->transport;
+	if (plugin->backend.native)
+		plugin->backend.native = &plugin->native;
+}
+
+static void plugin_set_priority(struct plugin *plugin, const struct conf *conf)
+{
+	char name[64];
+
+	if (!plugin_is_loaded(plugin))
+		return;
+	if (!conf_priority(conf, plugin->name, &plugin->priority)) {
+		snprintf(plugin->priority_source, sizeof(plugin->priority_source), "plugin");
+		return;
+	}
+	snprintf(name, sizeof(name), "%s.priority", plugin->name);
+	snprintf(plugin->priority_source, sizeof(plugin->priority_source), "%s",
+		 conf_source(conf, name));
+}
+
+/* A user's wrong value is everybody's error; a plugin's wrong declaration only its own. */
+static int plugin_declare(struct plugin *plugin, struct conf *conf)
+{
+	int code;
+
+	if (!plugin_is_loaded(plugin))
+		return COLL_SUCCESS;
+	code = conf_declare(conf, plugin->name, plugin->options, plugin->backend.option_count);
+	if (code != COLL_ERR_PLUGIN)
+		return code;
+	plugin_refuse(plugin, COLL_ERR_ABI, "'%s': %s", plugin->path, error_text());
+	return COLL_SUCCESS;
+}
+
+/* The first error of all; its text is this thread's last. */
+static int plugin_declare_all(struct plugin_list *list, struct conf *conf)
+{
+	char text[1024] = "";
+	int first = COLL_SUCCESS;
+
+	for (int i = 0; i < list->count; i++) {
+		int code = plugin_declare(&list->item[i], conf);
+
+		if (code && !first) {
+			first = code;
+			snprintf(text, sizeof(text), "%s", error_text());
+		}
+	}
+	return first ? error_set(first, "%s", text) : COLL_SUCCESS;
+}
+
+static void plugin_log(const struct plugin_list *list)
+{
+	for (int i = 0; i < list->note_count; i++)
+		log_debug("%s", list->note[i]);
+	for (int i = 0; i < list->count; i++) {
+		const struct plugin *p = &list->item[i];
+
+		if (p->code)
+			log_info("plugin '%s' cannot be used: %s", p->path, p->reason);
+		else
+			log_debug("plugin '%s' can be used: priority %d, set by %s", p->path,
+				  p->priority, p->priority_source);
+	}
+}
+
+const char *plugin_idle(const struct plugin_list *list, const struct plugin *plugin)
+{
+	if (list->uses_cuda || !plugin_is_loaded(plugin) || plugin->backend.memory & COLL_MEM_HOST)
+		return NULL;
+	return "it takes device memory only, and this process has neither initialised CUDA nor "
+	       "named a device: name the backend with COLL_BACKEND";
+}
+
+/* Probing may load a vendor's libraries: not for who has said that it will not be taken. */
+static void plugin_ask(const struct plugin_list *list, struct plugin *plugin,
+		       const struct conf *conf, plugin_wants wants)
+{
+	const int wanted = wants ? wants(conf, plugin->name) : PLUGIN_BY_NAME;
+	const char *idle = plugin_idle(list, plugin);
+
+	if (plugin->code)
+		return;
+	if (wanted == PLUGIN_RULED_OUT)
+		plugin_refuse(plugin, COLL_ERR_CONFIG, "%s rules it out",
+			      conf_source(conf, "backend"));
+	else if (wanted == PLUGIN_BY_PRIORITY && idle)
+		plugin_refuse(plugin, COLL_ERR_UNSUPPORTED, "%s", idle);
+	else
+		plugin_probe(plugin, conf);
+}
+
+int plugins_load(struct conf *conf, plugin_wants wants, int uses_cuda, struct plugin_list **out)
+{
+	struct plugin_search search = {.conf = conf, .list = calloc(1, sizeof(*search.list))};
+	struct plugin_list *list = search.list;
+	int code;
+
+	*out = NULL;
+	if (list) {
+		list->uses_cuda = uses_cuda;
+		plugin_find_all(&search);
+	}
+	for (int i = 0; list && i < list->count; i++)
+		plugin_set_priority(&list->item[i], conf);
+	if (!list || search.no_memory || plugin_sort(list)) {
+		plugins_free(list);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for the list of plugins");
+	}
+	for (int i = 0; i < list->count; i++)
+		plugin_link_groups(&list->item[i]);
+	code = plugin_declare_all(list, conf);
+	for (int i = 0; !code && i < list->count; i++)
+		plugin_ask(list, &list->item[i], conf, wants);
+	plugin_log(list);
+	*out = list;
+	return code;
+}
+
+void plugins_free(struct plugin_list *list)
+{
+	if (!list)
+		return;
+	for (int i = 0; i < list->count; i++)
+		free(list->item[i].options);
+	free(list->item);
+	free(list->note);
+	free(list);
+}
+
+void plugins_describe(struct plugin_list *list, const struct conf *conf)
+{
+	for (int i = 0; i < list->count; i++)
+		plugin_ask_info(&list->item[i], conf);
+}
+
+const struct plugin *plugins_find(const struct plugin_list *list, const char *name)
+{
+	for (int i = 0; i < list->count; i++)
+		if (name[0] && !strcmp(list->item[i].name, name))
+			return &list->item[i];
+	return NULL;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin.h - finds plugin files, loads them for good, and says truly why one was refused.
+ *
+ * A file is opened at most once per process and never unloaded; the process-wide table of loaded
+ * files is the core's only mutable global besides the log level, behind one lock that is never held
+ * across plugin code.
+ */
+#ifndef CORE_PLUGIN_PLUGIN_H
+#define CORE_PLUGIN_PLUGIN_H
+
+#include "config/config.h"
+
+struct plugin {
+	char path[4096];
+	char name[32]; /* as the file's name says it; "" if that holds no valid name */
+	/* Copies in the core's own sizes; what the plugin lacks is NULL.  backend.transport and
+	 * backend.native point to the copies below, or are NULL. */
+	coll_backend_t backend;
+	coll_transport_t transport;
+	coll_native_t native;
+	coll_option_t *options; /* backend.options points here */
+	int code;               /* COLL_SUCCESS, or why it was refused or its probe said no */
+	char reason[768];       /* the sentence for code */
+	int32_t priority;       /* in force */
+	char priority_source[512];
+	char info[256]; /* backend->info's line once plugins_describe has asked, or "" */
+};
+
+struct plugin_list {
+	struct plugin *item;
+	int count;
+	int uses_cuda; /* does the application? */
+	/* Directories searched and what was wrong with them, one sentence each. */
+	char (*note)[768];
+	int note_count;
+};
+
+/* May a backend of that name be taken, as conf has it?  What may not is not probed. */
+enum { PLUGIN_RULED_OUT = 0, PLUGIN_BY_PRIORITY = 1, PLUGIN_BY_NAME = 2 };
+typedef int (*plugin_wants)(const struct conf *conf, const char *name);
+
+/*
+ * Loads what the directories of `plugin_path` (or the built-in one) hold, declares their options in
+ * conf, reads priorities and probes all, or what is wanted.  uses_cuda: what of device_in_use and
+ * coll_config_t.device is known.  Sorted by priority, highest first, then by name.  The list is made
+ * even when every plugin was refused; the return is an error only for lack of memory or a fault in
+ * conf found while declaring.
+ */
+int plugins_load(struct conf *conf, plugin_wants wants, int uses_cuda, struct plugin_list **list);
+void plugins_free(struct plugin_list *list);
+/* Asks every usable plugin for its `info`. */
+void plugins_describe(struct plugin_list *list, const struct conf *conf);
+/*
+ * NULL, or the sentence why it is taken only by name here: it has no use for host memory, and the
+ * application uses no other.  Then it is not even probed, since that may initialise CUDA.
+ */
+const char *plugin_idle(const struct plugin_list *list, const struct plugin *plugin);
+/* The usable or refused entry of that backend name, or NULL. */
+const struct plugin *plugins_find(const struct plugin_list *list, const char *name);
+
+#endif

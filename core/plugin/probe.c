@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* probe.c - the small table of functions that a plugin gets before there are any ranks. */
+#include "base/error.h"
+#include "base/log.h"
+#include "plugin/plugin_impl.h"
+
+#include <string.h>
+
+struct host_probe {
+	coll_host_t host;
+	const coll_backend_t *backend;
+	const struct conf *conf;
+};
+
+static const struct host_probe *host_probe_of(const coll_host_t *host)
+{
+	return host->core;
+}
+
+static void host_probe_log(const coll_host_t *host, int32_t level, const char *text)
+{
+	log_line(level, host_probe_of(host)->backend->name, text);
+}
+
+static const char *host_probe_string(const coll_host_t *host, const char *key)
+{
+	return conf_backend_string(host_probe_of(host)->conf, host_probe_of(host)->backend, key);
+}
+
+static int64_t host_probe_int(const coll_host_t *host, const char *key)
+{
+	return conf_backend_int(host_probe_of(host)->conf, host_probe_of(host)->backend, key);
+}
+
+static void host_probe_fill(struct host_probe *probe, const struct plugin *plugin,
+			    const struct conf *conf)
+{
+	*probe = (struct host_probe){
+		.host = {.size = sizeof(coll_host_t),
+			 .abi_minor = COLL_BACKEND_ABI_MINOR,
+			 .device = -1,
+			 .timeout_ms = conf_int(conf, "init_timeout") / 1000,
+			 .core = probe,
+			 .log = host_probe_log,
+			 .option_string = host_probe_string,
+			 .option_int = host_probe_int},
+		.backend = &plugin->backend,
+		.conf = conf,
+	};
+}
+
+void plugin_probe(struct plugin *plugin, const struct conf *conf)
+{
+	coll_error_t err = error_blank();
+	struct host_probe probe;
+	int code;
+
+	if (plugin->code || !plugin->backend.probe)
+		return;
+	host_probe_fill(&probe, plugin, conf);
+	code = plugin->backend.probe(&probe.host, &err);
+	if (code)
+		plugin_refuse_error(plugin, error_take(code, &err));
+}
+
+void plugin_ask_info(struct plugin *plugin, const struct conf *conf)
+{
+	struct host_probe probe;
+
+	if (plugin->code || !plugin->backend.info)
+		return;
+	host_probe_fill(&probe, plugin, conf);
+	if (plugin->backend.info(&probe.host, plugin->info, sizeof(plugin->info)))
+		plugin->info[0] = '\0';
+	plugin->info[sizeof(plugin->info) - 1] = '\0';
+}

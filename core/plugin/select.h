@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* select.h - which backend: what this process would take, and what all ranks agree on. */
+#ifndef CORE_PLUGIN_SELECT_H
+#define CORE_PLUGIN_SELECT_H
+
+#include "plugin/plugin.h"
+#include "bootstrap/bootstrap.h"
+
+/*
+ * The choice of this process alone, as if all ranks were like it (used by coll_info).  in_process:
+ * all ranks live in this process.  On success *chosen is the plugin; otherwise the error says
+ * why.  If `why` is not NULL it has list->count entries and gets one sentence for each plugin.
+ */
+int select_local(const struct conf *conf, const struct plugin_list *list, int in_process,
+		 const struct plugin **chosen, char (*why)[768]);
+
+/*
+ * May a backend of that name be taken here?  PLUGIN_RULED_OUT if `backend` lists others, or leaves it
+ * out.
+ */
+int select_wants(const struct conf *conf, const char *name);
+
+/*
+ * Does `backend` exclude a name that no plugin has ("^tpc")?  Then 1 and a sentence that says so.
+ */
+int select_excludes_unknown(const struct conf *conf, const struct plugin_list *list, char *text,
+			    size_t size);
+
+/* "backend 'x' does not exist; ..." with those that do, as COLL_ERR_NOT_FOUND. */
+int select_unknown(const struct plugin_list *list, const char *name);
+
+/*
+ * Collective over boot: the best backend usable on every rank.  local_code/error_text(): if this
+ * rank has already failed (bad config, say), it takes part so that the others learn it: pass the
+ * code, else COLL_SUCCESS.  Every rank returns the same backend, or an error that names rank and
+ * reason.  A backend that any rank named and cannot use is an error on all ranks.
+ */
+int select_agree(struct boot *boot, const struct conf *conf, const struct plugin_list *list,
+		 int in_process, int local_code, const struct plugin **chosen);
+
+/*
+ * Collective: every rank brings the result of a step (code, and error_text() if it failed); all
+ * return success, or the failure of the lowest failed rank with its number in the text.
+ */
+int select_all_ok(struct boot *boot, int code, int64_t timeout_ms);
+
+#endif

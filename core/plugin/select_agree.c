@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* select_agree.c - all ranks tell what they can, and come to the same result. */
+#include "plugin/select_impl.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Who lives elsewhere, if anybody does: for backends that keep all ranks in one process. */
+static void agree_elsewhere(const struct boot *boot, int in_process, char *text, size_t size)
+{
+	const struct boot_peer *first = boot_peer(boot, 0), *other = first;
+	int r = 0;
+
+	text[0] = '\0';
+	if (in_process)
+		return;
+	while (++r < boot_nranks(boot)) {
+		other = boot_peer(boot, r);
+		if (memcmp(other->process, first->process, sizeof(first->process)) != 0)
+			break;
+	}
+	snprintf(
+		text, size,
+		"it keeps all ranks in one process, but rank %d (pid %d on %.63s) lives in another "
+		"process than rank 0 (pid %d on %.63s)",
+		r, (int)other->pid, other->host, (int)first->pid, first->host);
+}
+
+static char *agree_write(const struct boot *boot, const struct conf *conf,
+			 const struct plugin_list *list, int in_process, int code)
+{
+	struct select_spec spec = {0};
+	char elsewhere[320], unknown[768], *text;
+
+	agree_elsewhere(boot, in_process, elsewhere, sizeof(elsewhere));
+	if (!code)
+		code = select_spec_parse(conf, &spec);
+	if (!code && !boot_rank(boot) &&
+	    select_excludes_unknown(conf, list, unknown, sizeof(unknown)))
+		log_warn("%s", unknown);
+	text = select_offer_write(list, &spec, elsewhere, code);
+	select_spec_free(&spec);
+	return text;
+}
+
+/* Takes over the texts of all ranks. */
+static int agree_read(struct select_offer *offers, char **texts, int n)
+{
+	char text[1024] = "";
+	int first = COLL_SUCCESS;
+
+	for (int r = 0; r < n; r++) {
+		int code = select_offer_read(&offers[r], texts[r], r);
+
+		texts[r] = NULL;
+		if (code && !first) {
+			first = code;
+			snprintf(text, sizeof(text), "%s", error_text());
+		}
+	}
+	return first ? error_set(first, "%s", text) : COLL_SUCCESS;
+}
+
+static int agree_decide(const struct boot *boot, char **texts, const struct plugin_list *list,
+			const struct plugin **chosen)
+{
+	const int n = boot_nranks(boot);
+	struct select_offer *offers = calloc((size_t)n, sizeof(*offers));
+	const char *name;
+	int code;
+
+	if (!offers)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for the offers of %d ranks", n);
+	code = agree_read(offers, texts, n);
+	if (!code)
+		code = select_decide(offers, n, &name);
+	if (!code && !(*chosen = plugins_find(list, name)))
+		code = error_set(COLL_ERR_REMOTE,
+				 "the lists of backends agree on '%.60s', which rank %d never "
+				 "offered: the exchange between the ranks altered bytes on the way",
+				 name, boot_rank(boot));
+	for (int r = 0; r < n; r++)
+		select_offer_free(&offers[r]);
+	free(offers);
+	return code;
+}
+
+int select_agree(struct boot *boot, const struct conf *conf, const struct plugin_list *list,
+		 int in_process, int local_code, const struct plugin **chosen)
+{
+	const int64_t timeout_ms = conf_int(conf, "init_timeout") / 1000;
+	char *own = agree_write(boot, conf, list, in_process, local_code), **texts = NULL;
+	char failure[1024];
+	int code;
+
+	*chosen = NULL;
+	snprintf(failure, sizeof(failure), "%s", error_text());
+	code = boot_exchange_text(boot, own ? own : select_offer_poor, &texts, timeout_ms);
+	free(own);
+	/* A rank that had failed before knows better than the exchange. */
+	if (code && local_code)
+		code = error_set(local_code, "%s", failure);
+	if (!code)
+		code = agree_decide(boot, texts, list, chosen);
+	boot_texts_free(boot, texts);
+	return code;
+}
+
+/* ---------------------------------------------------------------- after a step -- */
+
+/* The first rank that failed; before it any that did not fail because of another. */
+static int agree_who_failed(char **texts, int n)
+{
+	int who = -1;
+
+	for (int r = n - 1; r >= 0; r--)
+		if (texts[r][0] && (who < 0 || strtol(texts[r], NULL, 10) != COLL_ERR_REMOTE ||
+				    strtol(texts[who], NULL, 10) == COLL_ERR_REMOTE))
+			who = r;
+	return who;
+}
+
+static int agree_first_failure(char **texts, int n)
+{
+	int who = agree_who_failed(texts, n);
+	char *words;
+	long code;
+
+	if (who < 0)
+		return COLL_SUCCESS;
+	code = strtol(texts[who], &words, 10);
+	words += *words == ' ';
+	if (code <= 0 || code > INT32_MAX)
+		code = COLL_ERR_INTERNAL;
+	return n == 1 ? error_set((int)code, "%s", words)
+		      : error_set((int)code, "rank %d: %s", who, words);
+}
+
+int select_all_ok(struct boot *boot, int code, int64_t timeout_ms)
+{
+	char own[1100] = "", **texts = NULL;
+	int exchanged;
+
+	if (code)
+		snprintf(own, sizeof(own), "%d %s", code, error_text());
+	exchanged = boot_exchange_text(boot, own, &texts, timeout_ms);
+	if (exchanged && code)
+		return error_set(code, "%s", strchr(own, ' ') + 1);
+	if (exchanged)
+		return exchanged;
+	code = agree_first_failure(texts, boot_nranks(boot));
+	boot_texts_free(boot, texts);
+	return code;
+}

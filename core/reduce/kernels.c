@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kernels.c - every data type times every operation, for one instruction set.
+ *
+ * The build compiles this file once for each set: with -DREDUCE_AVX512 or -DREDUCE_AVX2 and the
+ * flags that go with it, or with neither.  Element i of a result depends on element i of the
+ * inputs only, never on its place in a vector, the alignment or the instruction set: the end of a
+ * buffer takes the same path as the rest, and every NaN that an operation gives is the one
+ * positive quiet NaN of its type (hardware would pass on either operand's, as the compiler happens
+ * to order them).
+ */
+#include <string.h>
+#include "reduce/kernels.h"
+
+#if defined(REDUCE_AVX512)
+#define REDUCE_TABLE reduce_avx512
+#define REDUCE_ISA   "avx512"
+#define VEC_BYTES    64
+#elif defined(REDUCE_AVX2)
+#define REDUCE_TABLE reduce_avx2
+#define REDUCE_ISA   "avx2"
+#define VEC_BYTES    32
+#else
+#define REDUCE_TABLE reduce_generic
+#define REDUCE_ISA   "generic"
+#define VEC_BYTES    16
+#endif
+
+#include "reduce/convert.h"
+
+#if defined(__FAST_MATH__)
+#error "NaNs and exact rounding are part of the contract: build without -ffast-math"
+#endif
+
+/* One vector of a kernel. */
+typedef void (*kernel_step)(void *dst, const void *left, const void *right, int n);
+
+VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size_t bytes, int n,
+			    size_t size, kernel_step step)
+{
+	unsigned char a[VEC_BYTES] = {0}, b[VEC_BYTES] = {0};
+	const unsigned char *l = left, *r = right;
+	unsigned char *d = dst;
+
+	for (; bytes >= size; bytes -= size, d += size, l += size, r += size)
+		step(d, l, r, n);
+	if (!bytes)
+		return;
+	memcpy(a, l, bytes);
+	memcpy(b, r, bytes);
+	step(a, a, b, n);
+	memcpy(d, a, bytes);
+}
+
+/* The function `name`: expr is what becomes of the vectors a and b (and the number n). */
+#define KERNEL(name, vec, expr)                                                                    \
+	VEC_INLINE void name##_step(void *dst, const void *left, const void *right, int n)         \
+	{                                                                                          \
+		vec a, b, result;                                                                  \
+                                                                                                   \
+		(void)n;                                                                           \
+		memcpy(&a, left, sizeof(a));                                                       \
+		memcpy(&b, right, sizeof(b));                                                      \
+		result = (expr);                                                                   \
+		memcpy(dst, &result, sizeof(result));                                              \
+	}                                                                                          \
+	static void name(void *dst, const void *left, const void *right, size_t bytes, int n)      \
+	{                                                                                          \
+		kernel_loop(dst, left, right, bytes, n, sizeof(vec), name##_step);                 \
+	}
+
+/* Lanes of `yes` where mask is set; all three are of one integer type. */
+#define SELECT(mask, yes, no) ((no) ^ (((yes) ^ (no)) & (mask)))
+
+#define CONVERT(x, type) __builtin_convertvector(x, type)
+
+/* Integers: arithmetic on unsigned lanes wraps; `typed` lanes compare with their sign. */
+#define INTEGER(name, vec, typed)                                                                  \
+	KERNEL(name##_sum, vec, a + b)                                                             \
+	KERNEL(name##_prod, vec, (a * b))                                                          \
+	KERNEL(name##_max, vec, SELECT((vec)((typed)a > (typed)b), a, b))                          \
+	KERNEL(name##_min, vec, SELECT((vec)((typed)a < (typed)b), a, b))                          \
+	KERNEL(name##_band, vec, (a & b))                                                          \
+	KERNEL(name##_bor, vec, a | b)                                                             \
+	KERNEL(name##_bxor, vec, a ^ b)
+
+/*
+ * Floats of any width compare by their bits: with the magnitude of negative ones turned over they
+ * order as integers do, -0 before +0.  So the result is one of the inputs unchanged and does not
+ * depend on their order.  A magnitude above `inf` is a NaN.
+ */
+#define FLOAT_ORDER(name, vec, typed, inf, nan)                                                    \
+	VEC_INLINE typed name##_key(vec x)                                                         \
+	{                                                                                          \
+		return (typed)(x ^ ((vec)((typed)x >> (8 * sizeof(x[0]) - 1)) >> 1));              \
+	}                                                                                          \
+	VEC_INLINE typed name##_is_nan(vec x)                                                      \
+	{                                                                                          \
+		return (typed)(x << 1 >> 1) > inf;                                                 \
+	}                                                                                          \
+	VEC_INLINE vec name##_clean(vec x, typed bad)                                              \
+	{                                                                                          \
+		return SELECT((vec)bad, (vec){0} + nan, x);                                        \
+	}                                                                                          \
+	KERNEL(name##_max, vec,                                                                    \
+	       name##_clean(SELECT((vec)(name##_key(a) > name##_key(b)), a, b),                    \
+			    name##_is_nan(a) | name##_is_nan(b)))                                  \
+	KERNEL(name##_min, vec,                                                                    \
+	       name##_clean(SELECT((vec)(name##_key(a) < name##_key(b)), a, b),                    \
+			    name##_is_nan(a) | name##_is_nan(b)))
+
+#define WIDE(name, vec, bits, scalar)                                                              \
+	VEC_INLINE vec name##_tidy(vec x)                                                          \
+	{                                                                                          \
+		return (vec)name##_clean((bits)x, x != x);                                         \
+	}                                                                                          \
+	KERNEL(name##_sum, vec, name##_tidy(a + b))                                                \
+	KERNEL(name##_prod, vec, name##_tidy((a * b)))                                             \
+	KERNEL(name##_divide, vec, name##_tidy(a / (scalar)n))
+
+/* Computed in f32; what narrows also tidies NaNs. */
+#define NARROW(name, vec)                                                                          \
+	KERNEL(name##_sum, vec,                                                                    \
+	       convert_to_##name(convert_from_##name(a) + convert_from_##name(b)))                 \
+	KERNEL(name##_prod, vec,                                                                   \
+	       convert_to_##name(convert_from_##name(a) * convert_from_##name(b)))                 \
+	KERNEL(name##_divide, vec, convert_to_##name(convert_from_##name(a) / (float)n))
+
+/* Whole quotients come out exactly: the type divided in has bits enough to tell k from k - 1/n. */
+VEC_INLINE vec_i32 kernel_divide(vec_i32 x, int n)
+{
+	return CONVERT(CONVERT(x, vec_f32) / (float)n, vec_i32);
+}
+
+INTEGER(int8, vec_u8, vec_i8)
+INTEGER(uint8, vec_u8, vec_u8)
+INTEGER(int16, vec_u16, vec_i16)
+INTEGER(uint16, vec_u16, vec_u16)
+INTEGER(int32, vec_u32, vec_i32)
+INTEGER(uint32, vec_u32, vec_u32)
+INTEGER(int64, vec_u64, vec_i64)
+INTEGER(uint64, vec_u64, vec_u64)
+
+/* Repeats the sign of a narrower integer, which has `shift` bits less, to the left. */
+VEC_INLINE vec_i32 kernel_sign(vec_i32 x, int shift)
+{
+	return (vec_i32)((vec_u32)x << shift) >> shift;
+}
+
+KERNEL(int8_divide, quarter_u8,
+       convert_to_u8(kernel_divide(kernel_sign(convert_from_u8(a), 24), n) & 0xff))
+KERNEL(uint8_divide, quarter_u8, convert_to_u8(kernel_divide(convert_from_u8(a), n)))
+KERNEL(int16_divide, half_u16,
+       convert_to_u16(kernel_divide(kernel_sign(convert_from_u16(a), 16), n) & 0xffff))
+KERNEL(uint16_divide, half_u16, convert_to_u16(kernel_divide(convert_from_u16(a), n)))
+KERNEL(int32_divide, half_i32, CONVERT(CONVERT(a, vec_f64) / (double)n, half_i32))
+KERNEL(uint32_divide, half_u32, CONVERT(CONVERT(a, vec_f64) / (double)n, half_u32))
+KERNEL(int64_divide, vec_i64, a / (int64_t)n)
+KERNEL(uint64_divide, vec_u64, a / (uint64_t)n)
+
+FLOAT_ORDER(f16, vec_u16, vec_i16, 0x7c00, 0x7e00)
+FLOAT_ORDER(bf16, vec_u16, vec_i16, 0x7f80, 0x7fc0)
+FLOAT_ORDER(e4m3, vec_u8, vec_i8, 0x7e, 0x7f)
+FLOAT_ORDER(e5m2, vec_u8, vec_i8, 0x7c, 0x7e)
+FLOAT_ORDER(f32, vec_u32, vec_i32, 0x7f800000, 0x7fc00000)
+FLOAT_ORDER(f64, vec_u64, vec_i64, 0x7ff0000000000000, 0x7ff8000000000000)
+
+NARROW(f16, half_u16)
+NARROW(bf16, half_u16)
+NARROW(e4m3, quarter_u8)
+NARROW(e5m2, quarter_u8)
+WIDE(f32, vec_f32, vec_u32, float)
+WIDE(f64, vec_f64, vec_u64, double)
+
+#define FLOAT_ROW(name)                                                                            \
+	{                                                                                          \
+		[COLL_SUM] = name##_sum, [COLL_PROD] = name##_prod, [COLL_MAX] = name##_max,       \
+		[COLL_MIN] = name##_min, [REDUCE_DIVIDE] = name##_divide,                          \
+	}
+
+#define INTEGER_ROW(name)                                                                          \
+	{                                                                                          \
+		[COLL_SUM] = name##_sum, [COLL_PROD] = name##_prod, [COLL_MAX] = name##_max,       \
+		[COLL_MIN] = name##_min, [REDUCE_BAND] = name##_band, [REDUCE_BOR] = name##_bor,   \
+		[REDUCE_BXOR] = name##_bxor, [REDUCE_DIVIDE] = name##_divide,                      \
+	}
+
+const struct reduce_kernels REDUCE_TABLE = {
+	REDUCE_ISA,
+	{
+		[COLL_INT8] = INTEGER_ROW(int8),
+		[COLL_UINT8] = INTEGER_ROW(uint8),
+		[COLL_INT32] = INTEGER_ROW(int32),
+		[COLL_UINT32] = INTEGER_ROW(uint32),
+		[COLL_INT64] = INTEGER_ROW(int64),
+		[COLL_UINT64] = INTEGER_ROW(uint64),
+		[COLL_FLOAT16] = FLOAT_ROW(f16),
+		[COLL_FLOAT32] = FLOAT_ROW(f32),
+		[COLL_FLOAT64] = FLOAT_ROW(f64),
+		[COLL_BFLOAT16] = FLOAT_ROW(bf16),
+		[COLL_FLOAT8E4M3] = FLOAT_ROW(e4m3),
+		[COLL_FLOAT8E5M2] = FLOAT_ROW(e5m2),
+		[REDUCE_INT16] = INTEGER_ROW(int16),
+		[REDUCE_UINT16] = INTEGER_ROW(uint16),
+	},
+};

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kernels.h - the kernels behind reduce.h: one table for each instruction set, all of them
+ * compiled from kernels.c and all giving the same bits.
+ */
+#ifndef CORE_REDUCE_KERNELS_H
+#define CORE_REDUCE_KERNELS_H
+
+#include <coll/coll.h>
+
+/*
+ * dst = left op right over `bytes` bytes, whole elements.  Any alignment; dst may equal left or
+ * right.  Division ignores right and divides by n > 0, the others ignore n.
+ */
+typedef void (*reduce_fn)(void *dst, const void *left, const void *right, size_t bytes, int n);
+
+/* Rows and columns: the public values, with those from 32 on moved down. */
+enum {
+	REDUCE_INT16 = 12,
+	REDUCE_UINT16,
+	REDUCE_DTYPES,
+	REDUCE_DIVIDE = COLL_AVG, /* what remains of an average once the sum is there */
+	REDUCE_BAND,
+	REDUCE_BOR,
+	REDUCE_BXOR,
+	REDUCE_OPS
+};
+
+/* NULL where there is no such operation. */
+struct reduce_kernels {
+	const char *isa;
+	reduce_fn fn[REDUCE_DTYPES][REDUCE_OPS];
+};
+
+extern const struct reduce_kernels reduce_generic;
+extern const struct reduce_kernels reduce_avx2;
+extern const struct reduce_kernels reduce_avx512;
+
+/* The tables that this processor can run, best first; NULL from the end of the list on. */
+const struct reduce_kernels *reduce_usable(int i);
+
+/* The kernel of a public dtype and op (COLL_AVG: REDUCE_DIVIDE), NULL if there is none. */
+reduce_fn reduce_lookup(const struct reduce_kernels *kernels, int dtype, int op);
+
+#endif

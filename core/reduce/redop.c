@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* redop.c - applies built-in and user-defined operations to arrays. */
+#include "reduce/redop.h"
+#include "base/error.h"
+#include "reduce/reduce.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Pieces in which user functions see data that must be moved first. */
+enum { REDOP_PIECE = 8192, REDOP_ALIGN = 16 };
+
+/*
+ * A user's function overwrites its right operand and may expect aligned arrays, while ours may be
+ * in a receive buffer or begin anywhere: it works on copies.
+ */
+static void redop_user(const struct redop *redop, char *dst, const char *left, const char *right,
+		       size_t count)
+{
+	_Alignas(REDOP_ALIGN) char a[REDOP_PIECE], b[REDOP_PIECE];
+	size_t elem = coll_dtype_size(redop->dtype);
+	size_t most = REDOP_PIECE / elem;
+
+	while (count) {
+		size_t n = count < most ? count : most;
+
+		memcpy(a, left, n * elem);
+		memcpy(b, right, n * elem);
+		redop->fn(redop->user, a, b, n, redop->dtype);
+		memcpy(dst, b, n * elem);
+		dst += n * elem;
+		left += n * elem;
+		right += n * elem;
+		count -= n;
+	}
+}
+
+void redop_apply(const struct redop *redop, void *dst, const void *left, const void *right,
+		 size_t count)
+{
+	if (redop->fn)
+		redop_user(redop, dst, left, right, count);
+	else
+		reduce(dst, left, right, count, redop->dtype, redop->op);
+}
+
+void redop_finish(const struct redop *redop, void *dst, size_t count, int nranks)
+{
+	if (!redop->fn)
+		reduce_finish(dst, count, redop->dtype, redop->op, nranks);
+}
+
+void redop_scale(const struct redop *redop, void *dst, const void *src, size_t count)
+{
+	_Alignas(REDOP_ALIGN) char factor[REDOP_PIECE];
+	size_t elem = coll_dtype_size(redop->dtype), most = REDOP_PIECE / elem;
+	const void *scalar = redop->scalar ? redop->scalar : redop->value;
+
+	for (size_t i = 0; i < most && i < count; i++)
+		memcpy(factor + i * elem, scalar, elem);
+	for (size_t at = 0; at < count; at += most)
+		reduce((char *)dst + at * elem, factor, (const char *)src + at * elem,
+		       count - at < most ? count - at : most, redop->dtype, COLL_PROD);
+}
+
+/* -------------------------------------------------------------- made at run time -- */
+
+/* The first value that is not a built-in operation; at most so many are made. */
+enum { REDOP_FIRST = 256, REDOP_MOST = 1 << 16 };
+
+struct redop *redop_made(const struct redop_table *table, int op)
+{
+	if (op < REDOP_FIRST || op - REDOP_FIRST >= table->n)
+		return NULL;
+	return table->made[op - REDOP_FIRST];
+}
+
+int redop_find(const struct redop_table *table, const char *what, int dtype, int op,
+	       struct redop *redop)
+{
+	const struct redop *made;
+
+	*redop = (struct redop){.dtype = dtype, .op = op};
+	if (op < REDOP_FIRST && reduce_supports(dtype, op))
+		return COLL_SUCCESS;
+	if (op < REDOP_FIRST)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "%s: op %d (%s) is not an operation on %s", what, op,
+				 coll_op_name(op), coll_dtype_name(dtype));
+	made = redop_made(table, op);
+	if (!made)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "%s: op %d was not made on this communicator, or is destroyed",
+				 what, op);
+	if (made->scaled && made->dtype != dtype)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: op %d was made for %s, not for %s",
+				 what, op, coll_dtype_name(made->dtype), coll_dtype_name(dtype));
+	*redop = *made;
+	redop->dtype = dtype;
+	return COLL_SUCCESS;
+}
+
+/* The index of a free place in the table, or -1. */
+static int redop_place(struct redop_table *table)
+{
+	struct redop **bigger;
+
+	for (int i = 0; i < table->n; i++)
+		if (!table->made[i])
+			return i;
+	if (table->n == REDOP_MOST)
+		return -1;
+	bigger = realloc(table->made, ((size_t)table->n + 1) * sizeof(*bigger));
+	if (!bigger)
+		return -1;
+	table->made = bigger;
+	table->made[table->n] = NULL;
+	return table->n++;
+}
+
+int redop_add(struct redop_table *table, const struct redop *redop)
+{
+	struct redop *made = malloc(sizeof(*made));
+	int place = made ? redop_place(table) : -1;
+
+	if (place < 0) {
+		free(made);
+		return -1;
+	}
+	*made = *redop;
+	table->made[place] = made;
+	return REDOP_FIRST + place;
+}
+
+void redop_remove(struct redop_table *table, int op)
+{
+	free(table->made[op - REDOP_FIRST]);
+	table->made[op - REDOP_FIRST] = NULL;
+}
+
+void redop_free_all(struct redop_table *table)
+{
+	for (int i = 0; i < table->n; i++)
+		free(table->made[i]);
+	free(table->made);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * redop.h - what a reduction applies: one of the built-in operations, one made at run time by the
+ * application, or a sum whose inputs are multiplied first.
+ */
+#ifndef CORE_REDUCE_REDOP_H
+#define CORE_REDUCE_REDOP_H
+
+#include <coll/coll.h>
+
+struct redop {
+	int32_t dtype;
+	int32_t op;         /* built-in one; not used if fn is set */
+	coll_user_op_fn fn; /* the application's, or NULL */
+	void *user;
+	int ordered;        /* does not commute: operands must come in rank order */
+	int scaled;         /* inputs are multiplied by the scalar first */
+	int made;           /* the backend has made its own */
+	int32_t native;     /* its number there */
+	const void *scalar; /* read when the operation begins; NULL: it is in `value` */
+	uint8_t value[8];
+};
+
+/* The operations that an application has made on one communicator.  All zero: none. */
+struct redop_table {
+	struct redop **made; /* NULL: destroyed */
+	int n;
+};
+
+/*
+ * The operation of number `op` for that type, built-in or from the table, to *redop.
+ * COLL_ERR_INVALID_ARGUMENT with a sentence that begins with `what` if there is none.
+ */
+int redop_find(const struct redop_table *table, const char *what, int dtype, int op,
+	       struct redop *redop);
+/* Copies *redop into the table and returns its number; -1 if memory or numbers have run out. */
+int redop_add(struct redop_table *table, const struct redop *redop);
+/* The operation of that number in the table, or NULL. */
+struct redop *redop_made(const struct redop_table *table, int op);
+/* Removes the operation of that number; operations under way have copies of it. */
+void redop_remove(struct redop_table *table, int op);
+void redop_free_all(struct redop_table *table);
+
+/* dst[i] = left[i] op right[i]; as reduce(). */
+void redop_apply(const struct redop *redop, void *dst, const void *left, const void *right,
+		 size_t count);
+/* The last step over nranks inputs, in place. */
+void redop_finish(const struct redop *redop, void *dst, size_t count, int nranks);
+/* dst[i] = scalar * src[i]. */
+void redop_scale(const struct redop *redop, void *dst, const void *src, size_t count);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* reduce.c - picks the kernels for this processor, once, and calls them. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(REDUCE_X86)
+#include <cpuid.h>
+#endif
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#else
+#include <fenv.h>
+#endif
+#include "base/log.h"
+#include "reduce/reduce.h"
+#include "reduce/kernels.h"
+
+static pthread_once_t reduce_once = PTHREAD_ONCE_INIT;
+static const struct reduce_kernels *reduce_chosen;
+
+#if defined(REDUCE_X86)
+static int reduce_has_avx2(void)
+{
+	unsigned a, b, c, d;
+
+	/* Not every compiler knows F16C by name here. */
+	return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+static int reduce_has_avx512(void)
+{
+	return reduce_has_avx2() && __builtin_cpu_supports("avx512f") &&
+	       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+	       __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+const struct reduce_kernels *reduce_usable(int i)
+{
+#if defined(REDUCE_X86)
+	__builtin_cpu_init();
+	if (reduce_has_avx512() && i-- == 0)
+		return &reduce_avx512;
+	if (reduce_has_avx2() && i-- == 0)
+		return &reduce_avx2;
+#endif
+	return i == 0 ? &reduce_generic : NULL;
+}
+
+static void reduce_choose(void)
+{
+	const char *wanted = secure_getenv("COLL_ISA");
+	const struct reduce_kernels *kernels;
+	int i;
+
+	reduce_chosen = reduce_usable(0);
+	if (!wanted || !*wanted)
+		return;
+	for (i = 0; (kernels = reduce_usable(i)); i++)
+		if (strcmp(kernels->isa, wanted) == 0) {
+			reduce_chosen = kernels;
+			return;
+		}
+	log_warn("COLL_ISA='%s' is ignored: expected generic, avx2 or avx512, as far as this "
+		 "processor has it; using %s",
+		 wanted, reduce_chosen->isa);
+}
+
+static const struct reduce_kernels *reduce_kernels(void)
+{
+	pthread_once(&reduce_once, reduce_choose);
+	return reduce_chosen;
+}
+
+reduce_fn reduce_lookup(const struct reduce_kernels *kernels, int dtype, int op)
+{
+	int row = dtype < COLL_INT16 ? dtype : dtype - COLL_INT16 + REDUCE_INT16;
+	int column = op < COLL_BAND ? op : op - COLL_BAND + REDUCE_BAND;
+
+	if (!coll_dtype_size(dtype) || op < 0 || (op > COLL_AVG && op < COLL_BAND) ||
+	    op > COLL_BXOR)
+		return NULL;
+	return kernels->fn[row][column];
+}
+
+/*
+ * A thread of the application may have switched rounding or subnormals, another rank's not: the
+ * kernels run with the standard settings, and what was there is put back.
+ */
+static void reduce_call(reduce_fn fn, void *dst, const void *left, const void *right, size_t bytes,
+			int n)
+{
+#if defined(__SSE2__)
+	const unsigned standard = 0x1f80, flags = 0x3f;
+	unsigned saved = _mm_getcsr();
+
+	if ((saved & ~flags) != standard)
+		_mm_setcsr(standard);
+	fn(dst, left, right, bytes, n);
+	if ((saved & ~flags) != standard)
+		_mm_setcsr(saved);
+#else
+	fenv_t saved;
+
+	fegetenv(&saved);
+	fesetenv(FE_DFL_ENV);
+	fn(dst, left, right, bytes, n);
+	fesetenv(&saved);
+#endif
+}
+
+void reduce(void *dst, const void *left, const void *right, size_t count, int dtype, int op)
+{
+	reduce_fn fn = reduce_lookup(reduce_kernels(), dtype, op == COLL_AVG ? COLL_SUM : op);
+
+	reduce_call(fn, dst, left, right, count * coll_dtype_size(dtype), 1);
+}
+
+void reduce_finish(void *dst, size_t count, int dtype, int op, int nranks)
+{
+	reduce_fn fn = reduce_lookup(reduce_kernels(), dtype, COLL_AVG);
+
+	if (op == COLL_AVG)
+		reduce_call(fn, dst, dst, dst, count * coll_dtype_size(dtype), nranks);
+}
+
+int reduce_supports(int dtype, int op)
+{
+	return reduce_lookup(&reduce_generic, dtype, op) != NULL;
+}
+
+const char *reduce_isa(void)
+{
+	return reduce_kernels()->isa;
+}

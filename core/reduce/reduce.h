@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* reduce.h - the only place where user data is added, multiplied or compared. */
+#ifndef CORE_REDUCE_REDUCE_H
+#define CORE_REDUCE_REDUCE_H
+
+#include <coll/coll.h>
+
+/*
+ * dst[i] = left[i] op right[i].  dst may equal left or right, not overlap them otherwise.  Any
+ * alignment, any count.  COLL_AVG counts as COLL_SUM here (see reduce_finish).  dtype and op must
+ * have passed reduce_supports.
+ */
+void reduce(void *dst, const void *left, const void *right, size_t count, int dtype, int op);
+
+/* Last step of an operation over nranks inputs, in place: COLL_AVG divides, others do nothing. */
+void reduce_finish(void *dst, size_t count, int dtype, int op, int nranks);
+
+/* Is there a kernel?  Bitwise operations exist for integers only. */
+int reduce_supports(int dtype, int op);
+
+/* "avx512", "avx2", "generic": what is in use (COLL_ISA=... chooses a lower one, for tests). */
+const char *reduce_isa(void);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * algo.h - the algorithms.  Each is a builder, a function that appends the steps of one rank to a
+ * schedule and knows sched.h and nothing else, and a formula: how many messages, how many bytes, as
+ * the literature has it.  Both are in one file; ALGO_TABLE has a row for each.  Nothing else knows
+ * them by name: dispatch.c picks by the table, `coll prove` proves what the table holds.
+ *
+ * What builders promise, and the prover holds them to:
+ *   - every rank gets the same bits from a reduction: an element is combined once and spread, or on
+ *     all ranks in exactly the same way, left and right included;
+ *   - no deadlock if a send completes only once its receive has been posted;
+ *   - nothing is read or written while a step not ordered with it may write there;
+ *   - the send buffer is never written;
+ *   - in place, as coll.h allows it, gives the same.
+ */
+#ifndef CORE_SCHEDULE_ALGO_H
+#define CORE_SCHEDULE_ALGO_H
+
+#include "schedule/sched.h"
+
+#include <coll/coll.h>
+
+/*
+ * What is to be built: the collective as this rank was called.  Counts are the collective's own, in
+ * elements of s->elem bytes.  Arrays have s->nranks entries; displacements are there (filled in by
+ * the caller if the user gave none) wherever the counts beside them are.
+ */
+struct work {
+	int kind; /* COLL_KIND_* */
+	int root; /* or peer */
+	size_t count;
+	int in_place;             /* the buffers overlap as coll.h allows for this kind */
+	const size_t *sendcounts; /* scatterv on root, alltoallv */
+	const size_t *senddispls;
+	const size_t *recvcounts; /* allgatherv, reduce_scatterv, alltoallv, gatherv on root */
+	const size_t *recvdispls; /* not reduce_scatterv: there blocks follow one another */
+	const int *node; /* per rank: ranks of one node have equal numbers; NULL: all differ */
+};
+
+/* Of all ranks together, when nothing is cut into segments. */
+struct cost {
+	uint64_t messages, bytes;
+};
+
+/*
+ * For gatherv and scatterv `w` is root's; for alltoallv w->sendcounts holds the rows of all ranks,
+ * nranks * nranks counts.
+ */
+typedef void (*algo_cost_fn)(const struct work *w, int nranks, size_t elem, struct cost *cost);
+/* s->nranks > 1, except for send and recv. */
+typedef void (*algo_build_fn)(struct sched *s, const struct work *w);
+
+struct algo {
+	int kind;
+	const char *name; /* [a-z_]*, unique within its kind */
+	algo_build_fn build;
+	algo_cost_fn cost;
+	uint32_t flags; /* COLL_ALGORITHM_* of coll.h */
+	const char *description;
+};
+
+/* ROW(kind, name, builder, formula, flags, description).  Order: as `coll info` shows them. */
+#define ALGO_TABLE(ROW)                                                                            \
+	ROW(COLL_KIND_ALLREDUCE, "ring", ring_allreduce, ring_allreduce_cost, 0,                   \
+	    "reduce-scatter and allgather round a ring; most bandwidth")                           \
+	ROW(COLL_KIND_ALLREDUCE, "recursive_doubling", double_allreduce, double_allreduce_cost,    \
+	    COLL_ALGORITHM_ORDERED, "all data exchanged over doubling distances; least latency")   \
+	ROW(COLL_KIND_ALLREDUCE, "rabenseifner", halving_allreduce, halving_allreduce_cost,        \
+	    COLL_ALGORITHM_ORDERED, "halves exchanged, then doubled; few messages and bytes")      \
+	ROW(COLL_KIND_ALLREDUCE, "two_level", level_allreduce, level_allreduce_cost,               \
+	    COLL_ALGORITHM_NODES, "within nodes, among their leaders, within nodes")               \
+	ROW(COLL_KIND_ALLREDUCE, "gather_reduce", canonical_gather_allreduce,                      \
+	    canonical_gather_allreduce_cost, COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,    \
+	    "all data to all ranks; reproducible, short messages")                                 \
+	ROW(COLL_KIND_ALLREDUCE, "scatter_reduce", canonical_scatter_allreduce,                    \
+	    canonical_scatter_allreduce_cost, COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,   \
+	    "all data of a block to its rank, the sums round a ring; reproducible")                \
+	ROW(COLL_KIND_BROADCAST, "binomial", tree_broadcast, tree_broadcast_cost, 0,               \
+	    "down a binomial tree")                                                                \
+	ROW(COLL_KIND_BROADCAST, "scatter_allgather", scatter_allgather_broadcast,                 \
+	    scatter_allgather_broadcast_cost, 0,                                                   \
+	    "blocks down a binomial tree, then round a ring; long messages")                       \
+	ROW(COLL_KIND_BROADCAST, "chain", chain_broadcast, chain_broadcast_cost, 0,                \
+	    "segments down a chain; longest messages")                                             \
+	ROW(COLL_KIND_REDUCE, "binomial", tree_reduce, tree_reduce_cost, 0,                        \
+	    "up a binomial tree that begins at root")                                              \
+	ROW(COLL_KIND_REDUCE, "binomial_ordered", tree_reduce_ordered, tree_reduce_ordered_cost,   \
+	    COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,                                     \
+	    "up a binomial tree to rank 0 and on to root; reproducible")                           \
+	ROW(COLL_KIND_REDUCE, "scatter_gather", ring_reduce, ring_reduce_cost, 0,                  \
+	    "blocks round a ring, growing, then to root; long messages")                           \
+	ROW(COLL_KIND_ALLGATHER, "ring", ring_allgather, ring_allgather_cost, 0,                   \
+	    "every block once round a ring")                                                       \
+	ROW(COLL_KIND_ALLGATHER, "recursive_doubling", double_allgather, double_allgather_cost,    \
+	    COLL_ALGORITHM_POWER_OF_TWO, "all blocks exchanged over doubling distances")           \
+	ROW(COLL_KIND_ALLGATHER, "bruck", bruck_allgather, bruck_allgather_cost, 0,                \
+	    "over doubling distances, any number of ranks; least latency")                         \
+	ROW(COLL_KIND_ALLGATHERV, "ring", ring_allgather, ring_allgather_cost, 0,                  \
+	    "every block once round a ring")                                                       \
+	ROW(COLL_KIND_REDUCE_SCATTER, "ring", ring_reduce_scatter, ring_reduce_scatter_cost, 0,    \
+	    "every block once round a ring, growing")                                              \
+	ROW(COLL_KIND_REDUCE_SCATTER, "recursive_halving", halving_reduce_scatter,                 \
+	    halving_reduce_scatter_cost, 0, "halves exchanged over halving distances; short ones") \
+	ROW(COLL_KIND_REDUCE_SCATTER, "pairwise", canonical_reduce_scatter,                        \
+	    canonical_reduce_scatter_cost, COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,      \
+	    "every block straight to its rank; reproducible")                                      \
+	ROW(COLL_KIND_REDUCE_SCATTERV, "ring", ring_reduce_scatter, ring_reduce_scatter_cost, 0,   \
+	    "every block once round a ring, growing")                                              \
+	ROW(COLL_KIND_REDUCE_SCATTERV, "pairwise", canonical_reduce_scatter,                       \
+	    canonical_reduce_scatter_cost, COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,      \
+	    "every block straight to its rank; reproducible")                                      \
+	ROW(COLL_KIND_ALLTOALL, "pairwise", pairwise_alltoall, pairwise_alltoall_cost, 0,          \
+	    "every block by itself; least volume")                                                 \
+	ROW(COLL_KIND_ALLTOALL, "bruck", bruck_alltoall, bruck_alltoall_cost, 0,                   \
+	    "blocks handed on together over doubling distances; least latency")                    \
+	ROW(COLL_KIND_ALLTOALLV, "pairwise", pairwise_alltoall, pairwise_alltoall_cost, 0,         \
+	    "every block by itself")                                                               \
+	ROW(COLL_KIND_GATHER, "binomial", tree_gather, tree_gather_cost, 0,                        \
+	    "collected up a binomial tree; least latency")                                         \
+	ROW(COLL_KIND_GATHER, "linear", linear_gather, linear_gather_cost, 0,                      \
+	    "every block straight to root; least volume")                                          \
+	ROW(COLL_KIND_GATHERV, "linear", linear_gather, linear_gather_cost, 0,                     \
+	    "every block straight to root")                                                        \
+	ROW(COLL_KIND_SCATTER, "binomial", tree_scatter, tree_scatter_cost, 0,                     \
+	    "handed down a binomial tree; least latency")                                          \
+	ROW(COLL_KIND_SCATTER, "linear", linear_scatter, linear_scatter_cost, 0,                   \
+	    "every block straight from root; least volume")                                        \
+	ROW(COLL_KIND_SCATTERV, "linear", linear_scatter, linear_scatter_cost, 0,                  \
+	    "every block straight from root")                                                      \
+	ROW(COLL_KIND_BARRIER, "dissemination", dissemination_barrier, dissemination_barrier_cost, \
+	    0, "empty messages over doubling distances")                                           \
+	ROW(COLL_KIND_SEND, "direct", direct_send, direct_send_cost, 0, "one message")             \
+	ROW(COLL_KIND_RECV, "direct", direct_recv, direct_recv_cost, 0, "one message")
+
+#define ALGO_DECLARE(kind, name, builder, formula, flags, text)                                    \
+	void builder(struct sched *s, const struct work *w);                                       \
+	void formula(const struct work *w, int nranks, size_t elem, struct cost *c);
+ALGO_TABLE(ALGO_DECLARE)
+#undef ALGO_DECLARE
+
+/* The table's rows, 0 <= i < algo_count(); NULL beyond. */
+int algo_count(void);
+const struct algo *algo_at(int i);
+/* Row of that name and kind, or -1. */
+int algo_find(int kind, const char *name);
+/* How many nodes there are, where node is as in struct work. */
+int algo_nodes(const int *node, int nranks);
+/* Can it be used by so many ranks on so many nodes? */
+int algo_fits(const struct algo *algo, int nranks, int nnodes);
+/* Appends this rank's steps to the empty schedule: one rank alone only copies. */
+void algo_build(const struct algo *algo, struct sched *s, const struct work *w);
+
+#endif

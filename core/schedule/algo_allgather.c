@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * algo_allgather.c - every rank's block to every rank.  However it is done, each rank must receive
+ * all blocks but its own; what differs is in how many messages.
+ */
+#include "schedule/algo.h"
+#include "schedule/segment.h"
+
+/* Segment g waits for step `first` + g * `stride`. */
+static void allgather_send(struct sched *s, struct slice src, size_t len, int first, int stride)
+{
+	for (int g = 0; g < sched_segments(s, len); g++) {
+		struct slice at = sched_slice(src.buf, src.off + sched_segment_off(s, len, g));
+
+		sched_send(s, ring_rank(s, 1), at, sched_segment_len(s, len, g),
+			   first + g * stride);
+	}
+}
+
+/* Returns the step of the first segment; the others follow it. */
+static int allgather_recv(struct sched *s, size_t off, size_t len, int after)
+{
+	int first = s->nsteps;
+
+	for (int g = 0; g < sched_segments(s, len); g++) {
+		struct slice at = sched_slice(SCHED_RECV, off + sched_segment_off(s, len, g));
+
+		sched_recv(s, ring_rank(s, -1), at, sched_segment_len(s, len, g), after);
+	}
+	return first;
+}
+
+void ring_pass(struct sched *s, const struct blocks *b, int mine, struct slice own, int after)
+{
+	int n = s->nranks, out = mine, in, got = after;
+
+	for (int round = 0; round < n - 1; round++, out = in) {
+		struct slice src = sched_slice(SCHED_RECV, blocks_off(s, b, out));
+
+		in = (out + n - 1) % n;
+		allgather_send(s, round ? src : own, blocks_len(s, b, out), got, round > 0);
+		got = allgather_recv(s, blocks_off(s, b, in), blocks_len(s, b, in), after);
+	}
+}
+
+/* Also allgatherv. */
+void ring_allgather(struct sched *s, const struct work *w)
+{
+	struct blocks b = blocks_of(s, w->count, w->recvcounts, w->recvdispls);
+	struct slice own = sched_slice(SCHED_SEND, 0);
+	struct slice place = sched_slice(SCHED_RECV, blocks_off(s, &b, s->rank));
+
+	sched_copy(s, place, own, blocks_len(s, &b, s->rank), -1);
+	ring_pass(s, &b, s->rank, own, -1);
+}
+
+/* Every block travels n - 1 times, alone. */
+void ring_allgather_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	uint64_t n = (uint64_t)nranks;
+
+	c->messages = n * (n - 1);
+	c->bytes = (n - 1) * blocks_others(w->recvcounts, w->count, nranks, -1) * elem;
+}
+
+/* `step` waits for all receives so far: since step `first` every round appended a send and one. */
+static void allgather_wait(struct sched *s, int step, int first)
+{
+	for (int got = first + 1; got < step; got += 2)
+		sched_after(s, step, got);
+}
+
+/*
+ * Recursive doubling (Thakur, Rabenseifner and Gropp, 2005): before the round of distance d a rank
+ * has the d blocks of its aligned group of d ranks, and exchanges them for those of the next group.
+ */
+void double_allgather(struct sched *s, const struct work *w)
+{
+	size_t len = w->count * s->elem;
+	struct slice own = sched_slice(SCHED_SEND, 0);
+	int copied = sched_copy(s, sched_slice(SCHED_RECV, (size_t)s->rank * len), own, len, -1);
+	int first = s->nsteps;
+
+	for (int d = 1; d < s->nranks; d *= 2) {
+		int partner = s->rank ^ d;
+		size_t have = (size_t)(s->rank & -d) * len, want = (size_t)(partner & -d) * len;
+		struct slice src = d > 1 ? sched_slice(SCHED_RECV, have) : own;
+		int sent = sched_send(s, partner, src, (size_t)d * len, d > 1 ? copied : -1);
+
+		allgather_wait(s, sent, first);
+		sched_recv(s, partner, sched_slice(SCHED_RECV, want), (size_t)d * len, -1);
+	}
+}
+
+/* As Bruck's, of which it is the case without a rest. */
+void double_allgather_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	bruck_allgather_cost(w, nranks, elem, c);
+}
+
+int bruck_collect(struct sched *s, size_t held, size_t len)
+{
+	struct slice begin = sched_slice(SCHED_SCRATCH, held);
+	int own = sched_copy(s, begin, sched_slice(SCHED_SEND, 0), len, -1);
+	int first = s->nsteps;
+
+	for (int d = 1; d < s->nranks; d *= 2) {
+		size_t part = (size_t)(d < s->nranks - d ? d : s->nranks - d) * len;
+		int sent = sched_send(s, ring_rank(s, -d), begin, part, own);
+
+		allgather_wait(s, sent, first);
+		sched_recv(s, ring_rank(s, d), sched_slice(SCHED_SCRATCH, held + (size_t)d * len),
+			   part, -1);
+	}
+	return sched_join(s, first);
+}
+
+/* The blocks gather in scratch and are put into their places at the end. */
+void bruck_allgather(struct sched *s, const struct work *w)
+{
+	size_t len = w->count * s->elem, n = (size_t)s->nranks, rank = (size_t)s->rank;
+	size_t held = sched_scratch(s, n * len), high = (n - rank) * len;
+	int all = bruck_collect(s, held, len);
+
+	sched_copy(s, sched_slice(SCHED_RECV, rank * len), sched_slice(SCHED_SCRATCH, held), high,
+		   all);
+	if (rank)
+		sched_copy(s, sched_slice(SCHED_RECV, 0), sched_slice(SCHED_SCRATCH, held + high),
+			   rank * len, all);
+}
+
+void bruck_allgather_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	uint64_t n = (uint64_t)nranks;
+
+	*c = (struct cost){n * rounds(nranks), n * (n - 1) * w->count * elem};
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * algo_double.c - recursive doubling: log2(n) rounds, in each of which a rank exchanges all it has
+ * with a partner twice as far away as before (Thakur, Rabenseifner and Gropp, 2005).
+ */
+#include "schedule/algo.h"
+#include "schedule/segment.h"
+
+/*
+ * One round: what arrives goes to scratch, since the partner's data may come while ours is still
+ * being read.  Both partners put the lower rank's data on the left, so both get the same bits.
+ */
+static int double_round(struct sched *s, const struct fold *f, int distance, struct slice own,
+			struct slice incoming, size_t len, int ready, int free)
+{
+	struct slice sum = sched_slice(SCHED_RECV, 0);
+	int partner = fold_real_rank(f, f->rank ^ distance);
+	int sent = sched_send(s, partner, own, len, ready);
+	int got = sched_recv(s, partner, incoming, len, free);
+	int lower = (f->rank & distance) == 0;
+	int done = sched_reduce(s, sum, lower ? own : incoming, lower ? incoming : own, len, got);
+
+	sched_after(s, done, sent);
+	sched_after(s, done, ready);
+	return done;
+}
+
+/* Takes part in the rounds, beginning with what `own` holds once step `ready` is done. */
+static int double_rounds(struct sched *s, const struct fold *f, struct slice own, size_t len,
+			 int ready)
+{
+	size_t scratch = sched_scratch(s, 2 * len);
+	int before = -1; /* the reduction that last read the scratch half now to be written */
+	int half = 0;
+
+	for (int distance = 1; distance < f->power; distance *= 2) {
+		struct slice incoming = sched_slice(SCHED_SCRATCH, scratch + (half ? len : 0));
+		int done = double_round(s, f, distance, own, incoming, len, ready, before);
+
+		before = ready;
+		ready = done;
+		own = sched_slice(SCHED_RECV, 0);
+		half = !half;
+	}
+	return ready;
+}
+
+void double_allreduce(struct sched *s, const struct work *w)
+{
+	struct slice sum = sched_slice(SCHED_RECV, 0);
+	struct fold f = fold_of(s);
+	size_t len = w->count * s->elem;
+	int ready;
+
+	if (fold_sits_out(s, &f, len, len))
+		return;
+	ready = fold_take(s, &f, sum, len);
+	ready = double_rounds(s, &f, ready < 0 ? sched_slice(SCHED_SEND, 0) : sum, len, ready);
+	ready = sched_finish(s, sum, len, ready);
+	fold_return(s, &f, sum, len, ready);
+}
+
+void double_allreduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	int power = fold_power(nranks);
+
+	c->messages = (uint64_t)power * rounds(power) + 2 * (uint64_t)(nranks - power);
+	c->bytes = c->messages * w->count * elem;
+}
+
+/* Every rank has heard, directly or not, from every other after ceil(log2 n) rounds. */
+void dissemination_barrier(struct sched *s, const struct work *w)
+{
+	int heard = -1;
+
+	(void)w;
+	for (int distance = 1; distance < s->nranks; distance *= 2) {
+		int to = (s->rank + distance) % s->nranks;
+		int from = (s->rank - distance + s->nranks) % s->nranks;
+
+		sched_send(s, to, sched_slice(SCHED_SEND, 0), 0, heard);
+		heard = sched_recv(s, from, sched_slice(SCHED_RECV, 0), 0, heard);
+	}
+}
+
+void dissemination_barrier_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	(void)w;
+	(void)elem;
+	*c = (struct cost){(uint64_t)nranks * rounds(nranks), 0};
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * algo_ring.c - reductions round a ring: in each of nranks - 1 rounds a rank sends one block to the
+ * next rank and receives one from the previous.  An allreduce moves 2 (n-1)/n of the data each way,
+ * the least possible (Patarasuk and Yuan, 2009).
+ *
+ * Blocks are cut into segments, as many for all blocks as for the longest.  Each segment is a chain
+ * of its own, so that receiving, reducing and sending overlap.
+ */
+#include "schedule/algo.h"
+#include "schedule/segment.h"
+
+static size_t ring_longest(const struct sched *s, const struct blocks *b)
+{
+	size_t longest = 0;
+
+	for (int r = 0; r < s->nranks; r++)
+		if (blocks_len(s, b, r) > longest)
+			longest = blocks_len(s, b, r);
+	return longest;
+}
+
+/* Segment g of block i. */
+static struct slice ring_part(const struct sched *s, uint32_t buf, const struct blocks *b, int i,
+			      int g)
+{
+	return sched_slice(buf, blocks_off(s, b, i) + sched_segment_off(s, blocks_len(s, b, i), g));
+}
+
+static size_t ring_part_len(const struct sched *s, const struct blocks *b, int i, int g)
+{
+	return sched_segment_len(s, blocks_len(s, b, i), g);
+}
+
+/* First half: each block goes once round the ring, every rank adding its part; `rank` ends here. */
+static int ring_sum(struct sched *s, const struct blocks *b, int g)
+{
+	int ready = -1;
+
+	for (int round = 0; round < s->nranks - 1; round++) {
+		int out = ring_rank(s, -round - 1), in = ring_rank(s, -round - 2);
+		struct slice own = ring_part(s, SCHED_SEND, b, in, g);
+
+		sched_send(s, ring_rank(s, 1),
+			   ring_part(s, round ? SCHED_RECV : SCHED_SEND, b, out, g),
+			   ring_part_len(s, b, out, g), ready);
+		ready = sched_recv_reduce(s, ring_rank(s, -1), ring_part(s, SCHED_RECV, b, in, g),
+					  own, 0, ring_part_len(s, b, in, g), -1);
+	}
+	return sched_finish(s, ring_part(s, SCHED_RECV, b, s->rank, g),
+			    ring_part_len(s, b, s->rank, g), ready);
+}
+
+/*
+ * Second half: the sums go round.  A block's place is free once its partial sum has been sent, which
+ * was, of the two steps of each round since step `first`, the first.
+ */
+static void ring_spread(struct sched *s, const struct blocks *b, int g, int ready, int first)
+{
+	for (int round = 0; round < s->nranks - 1; round++) {
+		int out = ring_rank(s, -round), in = ring_rank(s, -round - 1);
+
+		sched_send(s, ring_rank(s, 1), ring_part(s, SCHED_RECV, b, out, g),
+			   ring_part_len(s, b, out, g), ready);
+		ready = sched_recv(s, ring_rank(s, -1), ring_part(s, SCHED_RECV, b, in, g),
+				   ring_part_len(s, b, in, g), first + 2 * round);
+	}
+}
+
+void ring_allreduce(struct sched *s, const struct work *w)
+{
+	struct blocks b = {.total = w->count};
+	int segments = sched_segments(s, ring_longest(s, &b));
+
+	for (int g = 0; g < segments; g++) {
+		int first = s->nsteps;
+
+		ring_spread(s, &b, g, ring_sum(s, &b, g), first);
+	}
+}
+
+void ring_allreduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	uint64_t n = (uint64_t)nranks;
+
+	*c = (struct cost){2 * n * (n - 1), 2 * (n - 1) * w->count * elem};
+}
+
+/* ------------------------------------------------------------- reduce and scatter -- */
+
+/*
+ * A receive that waits for room waits for sends of this rank.  So many segments at a time, each with
+ * two sends at most, leave no send without its turn where 64 of a rank may be under way.
+ */
+enum { RING_WINDOW = 32 };
+
+/* Where this rank's own block is to be, and room for two blocks on their way to others. */
+struct ring_room {
+	struct slice own;
+	size_t scratch, longest;
+};
+
+static struct slice ring_held(const struct sched *s, const struct ring_room *room, int half, int g)
+{
+	return sched_slice(SCHED_SCRATCH, room->scratch + (size_t)half * room->longest +
+						  sched_segment_off(s, room->longest, g));
+}
+
+/*
+ * As the first half of an allreduce, but partial sums may not be kept in the caller's buffer: they
+ * alternate between two scratch blocks.
+ */
+static void ring_collect_segment(struct sched *s, const struct blocks *b, int g,
+				 const struct ring_room *room, int after)
+{
+	struct slice held = ring_part(s, SCHED_SEND, b, ring_rank(s, -1), g), own = room->own;
+	int last = s->nranks - 2, ready = after, sent = after;
+
+	own.off += sched_segment_off(s, blocks_len(s, b, s->rank), g);
+	for (int round = 0; round <= last; round++) {
+		int out = ring_rank(s, -round - 1), in = ring_rank(s, -round - 2);
+		int sending =
+			sched_send(s, ring_rank(s, 1), held, ring_part_len(s, b, out, g), ready);
+
+		held = round < last ? ring_held(s, room, round % 2, g) : own;
+		ready = sched_recv_reduce(s, ring_rank(s, -1), held,
+					  ring_part(s, SCHED_SEND, b, in, g), 0,
+					  ring_part_len(s, b, in, g), round > 1 ? sent : after);
+		sent = sending;
+	}
+	sched_finish(s, own, ring_part_len(s, b, s->rank, g), ready);
+}
+
+static void ring_collect(struct sched *s, const struct blocks *b, const struct ring_room *room)
+{
+	int segments = sched_segments(s, room->longest), first = s->nsteps, after = -1;
+
+	for (int g = 0; g < segments; g++) {
+		if (g && g % RING_WINDOW == 0) {
+			after = sched_join(s, first);
+			first = s->nsteps;
+		}
+		ring_collect_segment(s, b, g, room, after);
+	}
+}
+
+/* Also reduce_scatterv. */
+void ring_reduce_scatter(struct sched *s, const struct work *w)
+{
+	struct blocks b = blocks_of(s, w->count, w->recvcounts, NULL);
+	struct ring_room room = {.own = sched_slice(SCHED_RECV, 0), .longest = ring_longest(s, &b)};
+
+	room.scratch = sched_scratch(s, s->nranks > 2 ? 2 * room.longest : 0);
+	ring_collect(s, &b, &room);
+}
+
+/* Each block makes n - 1 hops. */
+void ring_reduce_scatter_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	ring_allgather_cost(w, nranks, elem, c);
+}
+
+/*
+ * Reduce-scatter, then the blocks go to root, where in place they arrive in what was its own data.
+ * None is sent while a rank still has others to serve.
+ */
+void ring_reduce(struct sched *s, const struct work *w)
+{
+	struct blocks b = {.total = w->count};
+	struct ring_room room = {.longest = ring_longest(s, &b)};
+	int first = s->nsteps, done;
+
+	room.scratch = sched_scratch(s, 2 * room.longest);
+	room.own = sched_slice(SCHED_RECV, blocks_off(s, &b, s->rank));
+	if (s->rank != w->root)
+		room.own = sched_slice(SCHED_SCRATCH, sched_scratch(s, room.longest));
+	ring_collect(s, &b, &room);
+	done = sched_join(s, first);
+	if (s->rank != w->root)
+		cut_send(s, w->kind, w->root, room.own, blocks_len(s, &b, s->rank), done);
+	for (int r = 0; s->rank == w->root && r < s->nranks; r++)
+		if (r != w->root)
+			cut_recv(s, w->kind, r, sched_slice(SCHED_RECV, blocks_off(s, &b, r)),
+				 blocks_len(s, &b, r), done);
+}
+
+/*
+ * Thakur, Rabenseifner and Gropp, 2005, with a ring for the reduce-scatter; root's own block does
+ * not travel at the end.
+ */
+void ring_reduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	uint64_t n = (uint64_t)nranks, count = w->count;
+	uint64_t own = count / n + ((uint64_t)w->root < count % n);
+
+	*c = (struct cost){(n + 1) * (n - 1), (n * count - own) * elem};
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* algo_table.c - the table of algorithms, and what is the same for all of them. */
+#include "schedule/algo.h"
+
+#include <string.h>
+
+#define ALGO_ENTRY(kind, name, build, cost, flags, text) {kind, name, build, cost, flags, text},
+static const struct algo algo_rows[] = {ALGO_TABLE(ALGO_ENTRY)};
+#undef ALGO_ENTRY
+
+enum { ALGO_ROWS = sizeof(algo_rows) / sizeof(algo_rows[0]) };
+
+int algo_count(void)
+{
+	return ALGO_ROWS;
+}
+
+const struct algo *algo_at(int i)
+{
+	return i >= 0 && i < ALGO_ROWS ? &algo_rows[i] : NULL;
+}
+
+int algo_find(int kind, const char *name)
+{
+	for (int i = 0; i < ALGO_ROWS; i++)
+		if (algo_rows[i].kind == kind && !strcmp(algo_rows[i].name, name))
+			return i;
+	return -1;
+}
+
+int algo_nodes(const int *node, int nranks)
+{
+	int n = 0;
+
+	for (int r = 0; r < nranks; r++) {
+		int before = 0;
+
+		while (node && node[before] != node[r])
+			before++;
+		n += !node || before == r;
+	}
+	return n;
+}
+
+int algo_fits(const struct algo *algo, int nranks, int nnodes)
+{
+	if (algo->flags & COLL_ALGORITHM_POWER_OF_TWO && (nranks & (nranks - 1)))
+		return 0;
+	return !(algo->flags & COLL_ALGORITHM_NODES) || (nnodes > 1 && nnodes < nranks);
+}
+
+/* One rank alone: the result is its input. */
+static void algo_alone(struct sched *s, const struct work *w)
+{
+	size_t send = w->senddispls ? w->senddispls[0] : 0;
+	size_t recv = w->recvdispls ? w->recvdispls[0] : 0;
+	size_t count = w->sendcounts   ? w->sendcounts[0]
+		       : w->recvcounts ? w->recvcounts[0]
+				       : w->count;
+	struct slice dst = sched_slice(SCHED_RECV, recv * s->elem);
+	int copied =
+		sched_copy(s, dst, sched_slice(SCHED_SEND, send * s->elem), count * s->elem, -1);
+
+	sched_finish(s, dst, count * s->elem, copied);
+}
+
+void algo_build(const struct algo *algo, struct sched *s, const struct work *w)
+{
+	if (s->nranks > 1 || w->kind == COLL_KIND_SEND || w->kind == COLL_KIND_RECV)
+		algo->build(s, w);
+	else if (w->kind != COLL_KIND_BARRIER)
+		algo_alone(s, w);
+}

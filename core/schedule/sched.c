@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sched.c - building schedules: appending steps and the order between them. */
+#include "schedule/sched.h"
+
+#include <coll/coll.h>
+#include <stdlib.h>
+#include <string.h>
+
+void sched_reset(struct sched *s, int rank, int nranks, size_t elem, size_t segment)
+{
+	uint32_t *counters = s->messages;
+
+	if (!counters || s->peers != nranks) {
+		free(counters);
+		counters = calloc(2 * (size_t)nranks, sizeof(*counters));
+	} else {
+		/* Only the peers that were used: a schedule has few of many ranks. */
+		for (int i = 0; i < s->nsteps; i++)
+			if (s->step[i].peer >= 0)
+				memset(&counters[2 * s->step[i].peer], 0, 2 * sizeof(*counters));
+	}
+	s->messages = counters;
+	s->peers = nranks;
+	s->rank = rank;
+	s->nranks = nranks;
+	s->part = (struct sched_part){.rank = rank, .nranks = nranks, .after = -1};
+	s->part.send = sched_slice(SCHED_SEND, 0);
+	s->part.recv = sched_slice(SCHED_RECV, 0);
+	s->elem = elem;
+	s->segment = segment > elem ? segment - segment % elem : elem;
+	s->scratch = 0;
+	s->error = counters ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
+	s->finish = 0;
+	s->nsteps = 0;
+	s->nedges = 0;
+}
+
+void sched_free(struct sched *s)
+{
+	free(s->step);
+	free(s->edge);
+	free(s->messages);
+	memset(s, 0, sizeof(*s));
+}
+
+struct slice sched_slice(uint32_t buf, size_t off)
+{
+	return (struct slice){.buf = buf, .off = off};
+}
+
+static void *sched_grow(struct sched *s, void *array, int n, int *cap, size_t size)
+{
+	int want = *cap ? *cap * 2 : 16;
+	void *bigger;
+
+	if (n < *cap)
+		return array;
+	bigger = realloc(array, (size_t)want * size);
+	if (!bigger) {
+		s->error = COLL_ERR_NO_MEMORY;
+		return array;
+	}
+	*cap = want;
+	return bigger;
+}
+
+void sched_after(struct sched *s, int step, int earlier)
+{
+	struct sched_edge *e;
+
+	if (s->error || step < 0 || earlier < 0)
+		return;
+	s->edge = sched_grow(s, s->edge, s->nedges, &s->cap_edges, sizeof(*s->edge));
+	if (s->error)
+		return;
+	e = &s->edge[s->nedges];
+	e->later = step;
+	e->next = s->step[earlier].edge;
+	s->step[earlier].edge = s->nedges++;
+	s->step[step].earlier++;
+}
+
+/* A slice of a phase as one of the whole schedule. */
+static struct slice sched_place(const struct sched_part *part, struct slice slice)
+{
+	struct slice base = slice.buf == SCHED_SEND ? part->send : part->recv;
+
+	return slice.buf == SCHED_SCRATCH ? slice : sched_slice(base.buf, base.off + slice.off);
+}
+
+static int sched_add(struct sched *s, struct step step, int after)
+{
+	if (s->error)
+		return -1;
+	s->step = sched_grow(s, s->step, s->nsteps, &s->cap_steps, sizeof(*s->step));
+	if (s->error)
+		return -1;
+	step.edge = -1;
+	step.dst = sched_place(&s->part, step.dst);
+	step.src = sched_place(&s->part, step.src);
+	step.other = sched_place(&s->part, step.other);
+	s->step[s->nsteps++] = step;
+	sched_after(s, s->nsteps - 1, after < 0 ? s->part.after : after);
+	return s->nsteps - 1;
+}
+
+/* The number of the next message to (way 0) or from (way 1) peer. */
+static uint32_t sched_next_message(struct sched *s, int peer, int way)
+{
+	return s->messages && peer >= 0 ? s->messages[2 * peer + way]++ : 0;
+}
+
+/* A place in the group as a rank of the communicator. */
+static int sched_peer(const struct sched *s, int peer)
+{
+	return s->part.ranks && peer >= 0 ? s->part.ranks[peer] : peer;
+}
+
+int sched_send(struct sched *s, int peer, struct slice src, size_t len, int after)
+{
+	struct step step = {.kind = STEP_SEND, .peer = sched_peer(s, peer), .src = src, .len = len};
+
+	step.msg = sched_next_message(s, step.peer, 0);
+	return sched_add(s, step, after);
+}
+
+int sched_recv(struct sched *s, int peer, struct slice dst, size_t len, int after)
+{
+	struct step step = {.kind = STEP_RECV, .peer = sched_peer(s, peer), .dst = dst, .len = len};
+
+	step.msg = sched_next_message(s, step.peer, 1);
+	return sched_add(s, step, after);
+}
+
+int sched_recv_reduce(struct sched *s, int peer, struct slice dst, struct slice own, int swapped,
+		      size_t len, int after)
+{
+	struct step step = {
+		.kind = STEP_RECV_REDUCE, .peer = sched_peer(s, peer), .dst = dst, .src = own};
+
+	step.len = len;
+	step.swapped = swapped;
+	step.msg = sched_next_message(s, step.peer, 1);
+	return sched_add(s, step, after);
+}
+
+int sched_reduce(struct sched *s, struct slice dst, struct slice a, struct slice b, size_t len,
+		 int after)
+{
+	struct step step = {.kind = STEP_REDUCE, .peer = -1, .dst = dst, .src = a, .other = b};
+
+	step.len = len;
+	return sched_add(s, step, after);
+}
+
+int sched_copy(struct sched *s, struct slice dst, struct slice src, size_t len, int after)
+{
+	struct step step = {.kind = STEP_COPY, .peer = -1, .dst = dst, .src = src, .len = len};
+
+	return sched_add(s, step, after);
+}
+
+int sched_finish(struct sched *s, struct slice dst, size_t len, int after)
+{
+	struct step step = {.kind = STEP_FINISH, .peer = -1, .dst = dst, .len = len};
+
+	return s->finish ? sched_add(s, step, after) : after;
+}
+
+int sched_ferry(struct sched *s, int kind, uint32_t part, size_t off, size_t len)
+{
+	struct step step = {.kind = kind, .peer = -1, .dst = sched_slice(part, off), .len = len};
+
+	return sched_add(s, step, -1);
+}
+
+void sched_enter(struct sched *s, const struct sched_part *part, struct sched_part *outer)
+{
+	*outer = s->part;
+	s->part = *part;
+	s->part.send = sched_place(outer, part->send);
+	s->part.recv = sched_place(outer, part->recv);
+	if (part->after < 0)
+		s->part.after = outer->after;
+	s->part.first = s->nsteps;
+	s->rank = part->rank;
+	s->nranks = part->nranks;
+}
+
+int sched_leave(struct sched *s, const struct sched_part *outer)
+{
+	int first = s->part.first, after = s->part.after;
+
+	s->part = *outer;
+	s->rank = outer->rank;
+	s->nranks = outer->nranks;
+	return s->nsteps > first ? sched_join(s, first) : after;
+}
+
+int sched_join(struct sched *s, int first)
+{
+	struct slice nothing = sched_slice(SCHED_RECV, 0);
+	int last = s->nsteps, join = -1;
+
+	for (int i = first; i < last; i++) {
+		if (s->step[i].edge >= 0)
+			continue;
+		if (join < 0)
+			join = sched_copy(s, nothing, nothing, 0, i);
+		else
+			sched_after(s, join, i);
+	}
+	return join;
+}
+
+size_t sched_scratch(struct sched *s, size_t bytes)
+{
+	size_t at = s->scratch;
+
+	s->scratch = (at + bytes + 63) & ~(size_t)63;
+	return at;
+}
+
+int sched_segments(const struct sched *s, size_t len)
+{
+	return len ? (int)(len / s->segment + (len % s->segment != 0)) : 1;
+}
+
+size_t sched_segment_off(const struct sched *s, size_t len, int i)
+{
+	size_t off = (size_t)i * s->segment;
+
+	return off < len ? off : len;
+}
+
+size_t sched_segment_len(const struct sched *s, size_t len, int i)
+{
+	size_t rest = len - sched_segment_off(s, len, i);
+
+	return rest < s->segment ? rest : s->segment;
+}
+
+size_t sched_block_off(const struct sched *s, size_t count, int b)
+{
+	size_t n = (size_t)s->nranks;
+	size_t longer = count % n; /* the first blocks hold one element more */
+
+	return ((size_t)b * (count / n) + ((size_t)b < longer ? (size_t)b : longer)) * s->elem;
+}
+
+size_t sched_block_len(const struct sched *s, size_t count, int b)
+{
+	return sched_block_off(s, count, b + 1) - sched_block_off(s, count, b);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sched.h - a schedule: what one rank does in one operation, as data.
+ *
+ * Algorithms (algo_*.c) only append steps and say which earlier step each waits for.  Memory is
+ * named by slices, never by pointers, so the same schedule can be run by the engine, checked
+ * symbolically or drawn.  Nothing here fails visibly: the first error (lack of memory) sticks in
+ * sched->error and further calls do nothing.
+ */
+#ifndef CORE_SCHEDULE_SCHED_H
+#define CORE_SCHEDULE_SCHED_H
+
+#include <coll/coll.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a slice lies in.  In place, SEND and RECV overlap as coll.h allows. */
+enum {
+	SCHED_SEND = COLL_BUFFER_SEND,
+	SCHED_RECV = COLL_BUFFER_RECV,
+	SCHED_SCRATCH = COLL_BUFFER_SCRATCH
+};
+
+struct slice {
+	uint32_t buf;
+	size_t off; /* bytes */
+};
+
+enum {
+	STEP_SEND = COLL_STEP_SEND,               /* src to peer */
+	STEP_RECV = COLL_STEP_RECV,               /* from peer to dst */
+	STEP_RECV_REDUCE = COLL_STEP_RECV_REDUCE, /* dst = src op incoming, or incoming op src */
+	STEP_REDUCE = COLL_STEP_REDUCE,           /* dst = src op other */
+	STEP_COPY = COLL_STEP_COPY,               /* dst = src */
+	STEP_FINISH = COLL_STEP_FINISH, /* last step of the reduction at dst (average: divide) */
+	/* Only where buffers of a device are staged, and never by an algorithm: see stage_schedule.c. */
+	STEP_COPY_IN = 64, /* from the buffer to what stands in for it */
+	STEP_COPY_OUT = 65 /* and back */
+};
+
+struct step {
+	int32_t kind;
+	int32_t peer;     /* rank in the communicator */
+	uint32_t msg;     /* the how-many-th message to (or from) that peer in this operation */
+	uint32_t earlier; /* number of steps this one waits for */
+	int32_t edge;     /* first edge to a step that waits for this one, or -1 */
+	int32_t swapped; /* reductions: the left operand is the incoming one (STEP_REDUCE: other) */
+	struct slice dst, src, other;
+	size_t len; /* bytes */
+};
+
+struct sched_edge {
+	int32_t later; /* step */
+	int32_t next;  /* edge, or -1 */
+};
+
+/* A phase of a schedule: who takes part, on which memory.  See sched_enter. */
+struct sched_part {
+	int rank, nranks; /* this rank's place in the group, and its size */
+	const int *ranks; /* place in the group -> rank of the communicator; NULL: the same */
+	int after;        /* a step that all of the phase waits for, or -1 */
+	struct slice send, recv; /* where the phase's SCHED_SEND and SCHED_RECV begin */
+	int first;               /* its first step; set by sched_enter */
+};
+
+struct sched {
+	int rank, nranks; /* inside sched_enter: of the group */
+	size_t elem;    /* bytes of an element; all lengths are multiples, except of raw messages */
+	size_t segment; /* longer pieces are to be cut into segments of this many bytes, at least
+			   one element; SIZE_MAX: nothing is cut */
+	size_t scratch; /* bytes of scratch memory wanted; see sched_scratch */
+	int finish; /* the operation has a last step (average): else sched_finish adds nothing */
+	int error;  /* COLL_SUCCESS or what went wrong while building */
+	int nsteps, nedges;
+	struct step *step;
+	struct sched_edge *edge;
+	int cap_steps, cap_edges;
+	uint32_t *messages; /* counters: to peer p at [2p], from p at [2p + 1] */
+	int peers;          /* that `messages` has room for: ranks of the whole communicator */
+	struct sched_part part;
+};
+
+/* Makes an empty schedule; `s` is zeroed memory or was used before (its memory is kept). */
+void sched_reset(struct sched *s, int rank, int nranks, size_t elem, size_t segment);
+void sched_free(struct sched *s);
+
+struct slice sched_slice(uint32_t buf, size_t off);
+
+/*
+ * Each appends a step that may run once step `after` is complete (-1: at once) and returns its
+ * number.  The k-th send to a peer pairs with the k-th receive from here that the peer appends.
+ */
+int sched_send(struct sched *s, int peer, struct slice src, size_t len, int after);
+int sched_recv(struct sched *s, int peer, struct slice dst, size_t len, int after);
+/* dst = own op incoming; swapped: incoming op own.  dst may be own. */
+int sched_recv_reduce(struct sched *s, int peer, struct slice dst, struct slice own, int swapped,
+		      size_t len, int after);
+/* dst = a op b.  dst may be a or b. */
+int sched_reduce(struct sched *s, struct slice dst, struct slice a, struct slice b, size_t len,
+		 int after);
+int sched_copy(struct sched *s, struct slice dst, struct slice src, size_t len, int after);
+/* Returns `after` itself if the operation has no last step. */
+int sched_finish(struct sched *s, struct slice dst, size_t len, int after);
+/*
+ * STEP_COPY_IN or _OUT of len bytes at off in all of an operation's staging memory.  part: the buffer
+ * that they stand in for.
+ */
+int sched_ferry(struct sched *s, int kind, uint32_t part, size_t off, size_t len);
+/* `step` waits for `earlier` too; -1 for either: nothing. */
+void sched_after(struct sched *s, int step, int earlier);
+
+/*
+ * Phases let one builder call another, for some of the ranks and on other memory: between enter and
+ * leave s->rank and s->nranks are those of `part`, peers are places in its group, slices of
+ * SCHED_SEND and SCHED_RECV begin at its send and recv (outside's slices), and steps appended with
+ * after == -1 wait for its `after`.  part->ranks must last until leave.  *outer keeps what leave
+ * puts back.  leave returns a step that is complete when all steps since enter are, for the next
+ * phase to wait for.  A rank outside the group does neither.
+ */
+void sched_enter(struct sched *s, const struct sched_part *part, struct sched_part *outer);
+int sched_leave(struct sched *s, const struct sched_part *outer);
+/* Reserves scratch memory, aligned to 64 bytes, for the schedule: returns where it begins. */
+size_t sched_scratch(struct sched *s, size_t bytes);
+/* A step that is complete when all steps from number `first` on are; -1 if there are none. */
+int sched_join(struct sched *s, int first);
+
+/*
+ * Cutting len bytes into segments: how many (at least 1), where the i-th begins, how long it is.
+ * Segments past the end are empty.
+ */
+int sched_segments(const struct sched *s, size_t len);
+size_t sched_segment_off(const struct sched *s, size_t len, int i);
+size_t sched_segment_len(const struct sched *s, size_t len, int i);
+/* Cutting `count` elements into nranks near-equal blocks: where block b begins, in bytes. */
+size_t sched_block_off(const struct sched *s, size_t count, int b);
+size_t sched_block_len(const struct sched *s, size_t count, int b);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* segment.c - what several builders share: blocks, places in a tree and on a ring, folding. */
+#include "schedule/segment.h"
+
+struct blocks blocks_of(const struct sched *s, size_t count, const size_t *counts,
+			const size_t *displs)
+{
+	return (struct blocks){count * (size_t)s->nranks, counts, displs};
+}
+
+size_t blocks_off(const struct sched *s, const struct blocks *b, int i)
+{
+	size_t off = 0;
+
+	if (!b->counts)
+		return sched_block_off(s, b->total, i);
+	if (b->displs)
+		return b->displs[i] * s->elem;
+	for (int r = 0; r < i; r++)
+		off += b->counts[r];
+	return off * s->elem;
+}
+
+size_t blocks_len(const struct sched *s, const struct blocks *b, int i)
+{
+	return b->counts ? b->counts[i] * s->elem : sched_block_len(s, b->total, i);
+}
+
+uint64_t blocks_others(const size_t *counts, size_t count, int nranks, int but)
+{
+	uint64_t sum = 0;
+
+	for (int r = 0; r < nranks; r++)
+		if (r != but)
+			sum += counts ? counts[r] : count;
+	return sum;
+}
+
+int cut_pieces(const struct sched *s, int kind, size_t len)
+{
+	int between_two = kind == COLL_KIND_ALLTOALLV || kind == COLL_KIND_GATHERV ||
+			  kind == COLL_KIND_SCATTERV;
+
+	return between_two ? (int)(len / s->segment + 1) : sched_segments(s, len);
+}
+
+void cut_send(struct sched *s, int kind, int peer, struct slice src, size_t len, int after)
+{
+	for (int g = 0; g < cut_pieces(s, kind, len); g++)
+		sched_send(s, peer, sched_slice(src.buf, src.off + sched_segment_off(s, len, g)),
+			   sched_segment_len(s, len, g), after);
+}
+
+void cut_recv(struct sched *s, int kind, int peer, struct slice dst, size_t len, int after)
+{
+	for (int g = 0; g < cut_pieces(s, kind, len); g++)
+		sched_recv(s, peer, sched_slice(dst.buf, dst.off + sched_segment_off(s, len, g)),
+			   sched_segment_len(s, len, g), after);
+}
+
+int tree_reach(const struct sched *s, int distance)
+{
+	int reach = 1;
+
+	while (reach < s->nranks && !(distance & reach))
+		reach *= 2;
+	return reach;
+}
+
+int tree_distance(const struct sched *s, int root)
+{
+	return ring_rank(s, -root);
+}
+
+int tree_rank(const struct sched *s, int root, int distance)
+{
+	return (root + distance) % s->nranks;
+}
+
+int tree_size(const struct sched *s, int distance)
+{
+	int reach = tree_reach(s, distance), rest = s->nranks - distance;
+
+	return reach < rest ? reach : rest;
+}
+
+int ring_rank(const struct sched *s, int distance)
+{
+	return (s->rank + distance % s->nranks + s->nranks) % s->nranks;
+}
+
+int fold_power(int nranks)
+{
+	int power = 1;
+
+	while (power <= nranks / 2)
+		power *= 2;
+	return power;
+}
+
+struct fold fold_of(const struct sched *s)
+{
+	struct fold f = {.power = fold_power(s->nranks)};
+
+	f.extra = s->nranks - f.power;
+	if (s->rank >= 2 * f.extra)
+		f.rank = s->rank - f.extra;
+	else
+		f.rank = s->rank % 2 ? s->rank / 2 : -1;
+	return f;
+}
+
+int fold_real_rank(const struct fold *f, int rank)
+{
+	return rank < f->extra ? 2 * rank + 1 : rank + f->extra;
+}
+
+int fold_sits_out(struct sched *s, const struct fold *f, size_t len, size_t result)
+{
+	int sent;
+
+	if (f->rank >= 0)
+		return 0;
+	sent = sched_send(s, s->rank + 1, sched_slice(SCHED_SEND, 0), len, -1);
+	sched_recv(s, s->rank + 1, sched_slice(SCHED_RECV, 0), result, sent);
+	return 1;
+}
+
+int fold_take(struct sched *s, const struct fold *f, struct slice dst, size_t len)
+{
+	if (s->rank >= 2 * f->extra)
+		return -1;
+	return sched_recv_reduce(s, s->rank - 1, dst, sched_slice(SCHED_SEND, 0), 1, len, -1);
+}
+
+int fold_return(struct sched *s, const struct fold *f, struct slice src, size_t len, int after)
+{
+	return s->rank < 2 * f->extra ? sched_send(s, s->rank - 1, src, len, after) : -1;
+}
+
+uint64_t hops(int distance)
+{
+	return (uint64_t)__builtin_popcount((unsigned int)distance);
+}
+
+uint64_t rounds(int nranks)
+{
+	uint64_t n = 0;
+
+	for (int distance = 1; distance < nranks; distance *= 2)
+		n++;
+	return n;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* host.c - the table of functions that an endpoint's plugin gets from the core. */
+#include "device/device.h"
+#include "base/error.h"
+#include "transport/context.h"
+#include "base/log.h"
+#include "reduce/reduce.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { HOST_HUGE = 2 << 20 };
+
+static struct link *host_link(const coll_host_t *host)
+{
+	return host->core;
+}
+
+static void host_log(const coll_host_t *host, int32_t level, const char *text)
+{
+	log_line(level, host_link(host)->plugin->backend.name, text);
+}
+
+static const char *host_option_string(const coll_host_t *host, const char *key)
+{
+	const struct link *link = host_link(host);
+
+	return conf_backend_string(link->conf, &link->plugin->backend, key);
+}
+
+static int64_t host_option_int(const coll_host_t *host, const char *key)
+{
+	const struct link *link = host_link(host);
+
+	return conf_backend_int(link->conf, &link->plugin->backend, key);
+}
+
+static int32_t host_exchange(const coll_host_t *host, const void *in, void *out, uint64_t len,
+			     int64_t timeout_ms, coll_error_t *err)
+{
+	int code = boot_exchange(host_link(host)->boot, in, out, len, timeout_ms);
+
+	return code ? error_fill(err, code, "%s", error_text()) : COLL_SUCCESS;
+}
+
+static void host_mac(const coll_host_t *host, const void *data, uint64_t len, uint8_t out[16])
+{
+	siphash128(host->key, data, len, out);
+}
+
+static int32_t host_aborted(const coll_host_t *host)
+{
+	const struct link *link = host_link(host);
+
+	return atomic_load(&link->aborted) ||
+	       (atomic_load(&link->unborn) && atomic_load(&link->parent->aborted));
+}
+
+static void *host_alloc(const coll_host_t *host, uint64_t bytes)
+{
+	size_t align = bytes >= HOST_HUGE ? HOST_HUGE : 64;
+	void *p;
+
+	(void)host;
+	if (posix_memalign(&p, align, bytes ? bytes : 1))
+		return NULL;
+	if (align == HOST_HUGE)
+		madvise(p, bytes, MADV_HUGEPAGE); /* a wish; refusal does no harm */
+	return p;
+}
+
+static void host_free(const coll_host_t *host, void *ptr, uint64_t bytes)
+{
+	(void)host;
+	(void)bytes;
+	free(ptr);
+}
+
+static int32_t host_arrive(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
+			   coll_sink_t *sink)
+{
+	if (peer >= host->nranks)
+		return COLL_ERR_INTERNAL;
+	return match_arrive(&host_link(host)->match, peer, header, sink);
+}
+
+static void host_data(const coll_host_t *host, uint64_t cookie, const void *bytes, uint64_t n)
+{
+	match_data(&host_link(host)->match, cookie, bytes, n);
+}
+
+static void host_arrived(const coll_host_t *host, uint64_t cookie, int32_t status)
+{
+	match_arrived(&host_link(host)->match, cookie, status);
+}
+
+static void host_peer_lost(const coll_host_t *host, uint32_t peer, const char *text)
+{
+	struct link *link = host_link(host);
+	char refusal[160];
+
+	if (peer >= host->nranks || link->lost[peer])
+		return;
+	if (link->refused == (int)peer) { /* the plugin does not know why, and blames the peer */
+		snprintf(refusal, sizeof(refusal),
+			 "rank %d had no memory for a message of %llu bytes from it, and ended the "
+			 "connection",
+			 link->rank, (unsigned long long)link->refused_len);
+		text = refusal;
+	}
+	link->lost[peer] = strdup(text ? text : "no reason given");
+	link->news = 1;
+}
+
+static int32_t host_reduce(const coll_host_t *host, void *dst, const void *left, const void *right,
+			   uint64_t count, int32_t dtype, int32_t op)
+{
+	(void)host;
+	if (!reduce_supports(dtype, op))
+		return COLL_ERR_UNSUPPORTED;
+	reduce(dst, left, right, count, dtype, op);
+	return COLL_SUCCESS;
+}
+
+static uint32_t host_memory_kind(const coll_host_t *host, const void *ptr, int32_t *device)
+{
+	int ordinal;
+	uint32_t kind = device_kind(ptr, &ordinal);
+
+	(void)host;
+	*device = ordinal;
+	return kind ? kind : COLL_MEM_HOST;
+}
+
+static int32_t host_copy(const coll_host_t *host, void *dst, const void *src, uint64_t n,
+			 coll_error_t *err)
+{
+	int code = device_copy(dst, src, n);
+
+	(void)host;
+	return code ? error_fill(err, code, "%s", error_text()) : COLL_SUCCESS;
+}
+
+void host_fill(struct link *link, int device)
+{
+	link->host = (coll_host_t){
+		.size = sizeof(coll_host_t),
+		.abi_minor = COLL_BACKEND_ABI_MINOR,
+		.rank = (uint32_t)link->rank,
+		.nranks = (uint32_t)link->nranks,
+		.device = device,
+		.timeout_ms = conf_int(link->conf, "init_timeout") / 1000,
+		.core = link,
+		.log = host_log,
+		.option_string = host_option_string,
+		.option_int = host_option_int,
+		.exchange = host_exchange,
+		.mac = host_mac,
+		.aborted = host_aborted,
+		.alloc = host_alloc,
+		.free = host_free,
+		.arrive = host_arrive,
+		.data = host_data,
+		.arrived = host_arrived,
+		.peer_lost = host_peer_lost,
+		.reduce = host_reduce,
+	};
+	if (link->devices) {
+		link->host.memory_kind = host_memory_kind;
+		link->host.copy = host_copy;
+	}
+	boot_key(link->boot, link->host.key);
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* match.c - posted receives, early messages, and the bytes between them. */
+#include "transport/match.h"
+#include "reduce/redop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Cookies are pointers with a mark in the low bits. */
+enum { COOKIE_RECV = 0, COOKIE_EARLY = 1, COOKIE_DISCARD = 2, COOKIE_MARK = 3 };
+
+static unsigned match_bucket(uint64_t tag)
+{
+	return (unsigned)((tag * 0x9e3779b97f4a7c15u) >> 56);
+}
+
+void match_init(struct match *m)
+{
+	memset(m, 0, sizeof(*m));
+	for (int i = 0; i < MATCH_BUCKETS; i++) {
+		m->posted_end[i] = &m->posted[i];
+		m->early_end[i] = &m->early[i];
+	}
+	m->done_end = &m->done;
+}
+
+static void match_free_list(struct early *e)
+{
+	while (e) {
+		struct early *next = e->next;
+
+		free(e);
+		e = next;
+	}
+}
+
+void match_free(struct match *m)
+{
+	for (int i = 0; i < MATCH_BUCKETS; i++)
+		match_free_list(m->early[i]);
+	match_free_list(m->flying);
+}
+
+static void match_finish(struct match *m, struct recv *recv, int status)
+{
+	recv->state = RECV_DONE;
+	recv->status = status ? status : recv->broken;
+	recv->next = NULL;
+	*m->done_end = recv;
+	m->done_end = &recv->next;
+}
+
+struct recv *match_next_done(struct match *m)
+{
+	struct recv *recv = m->done;
+
+	if (recv) {
+		m->done = recv->next;
+		if (!m->done)
+			m->done_end = &m->done;
+	}
+	return recv;
+}
+
+/* Hands the next n bytes of a message to a receive. */
+static void match_fill(const struct match *m, struct recv *recv, const char *bytes, uint64_t n)
+{
+	uint64_t held = recv->own ? recv->got % recv->elem : 0;
+	uint64_t at = recv->got - held;
+	const char *left, *right;
+
+	if (n > recv->len - recv->got)
+		n = recv->len - recv->got;
+	if (!n) /* an empty message has no buffer either */
+		return;
+	recv->got += n;
+	if (recv->device) {
+		if (!recv->broken)
+			recv->broken = m->fill(recv, recv->dst + at, bytes, n);
+		return;
+	}
+	if (!recv->own) {
+		memcpy(recv->dst + at, bytes, n);
+		return;
+	}
+	while (n) {
+		uint64_t whole = held ? 1 : n / recv->elem;
+		uint64_t used = held ? recv->elem - held : whole * recv->elem;
+		const char *incoming = bytes;
+
+		if (held || !whole) { /* an element that comes in two pieces */
+			used = used && used < n ? used : n;
+			memcpy(recv->carry + held, bytes, used);
+			if (held + used < recv->elem)
+				return;
+			incoming = (const char *)recv->carry;
+		}
+		left = recv->swapped ? incoming : recv->own + at;
+		right = recv->swapped ? recv->own + at : incoming;
+		redop_apply(recv->redop, recv->dst + at, left, right, whole);
+		at += whole * recv->elem;
+		bytes += used;
+		n -= used;
+		held = 0;
+	}
+}
+
+static int match_agrees(const struct recv *recv, uint32_t peer, const coll_header_t *h)
+{
+	return recv->tag == h->tag && (recv->peer == COLL_ANY_SOURCE || recv->peer == (int)peer);
+}
+
+static int match_expected(const struct recv *recv, const coll_header_t *h)
+{
+	return recv->meta[0] == h->meta[0] && recv->meta[1] == h->meta[1] && recv->len == h->len;
+}
+
+static void match_unlink_posted(struct match *m, struct recv **at, unsigned bucket)
+{
+	struct recv *recv = *at;
+
+	*at = recv->next;
+	if (m->posted_end[bucket] == &recv->next)
+		m->posted_end[bucket] = at;
+}
+
+/* Takes a kept message out of its list; while bytes are still to come it is among the flying. */
+static void match_unlink_early(struct match *m, struct early **at)
+{
+	struct early *e = *at;
+	unsigned bucket = match_bucket(e->header.tag);
+
+	m->kept--;
+	*at = e->next;
+	if (m->early_end[bucket] == &e->next)
+		m->early_end[bucket] = at;
+	if (!m->early[bucket])
+		m->early_in[bucket / 64] &= ~((uint64_t)1 << bucket % 64);
+	if (!e->complete) {
+		e->next = m->flying;
+		m->flying = e;
+	}
+}
+
+/* Takes a message whose last byte has come, or never will, out of whichever list it is in. */
+static void match_land(struct match *m, struct early *e)
+{
+	struct early **at = &m->flying;
+
+	while (*at && *at != e)
+		at = &(*at)->next;
+	if (*at) {
+		*at = e->next;
+		return;
+	}
+	for (at = &m->early[match_bucket(e->header.tag)]; *at != e;)
+		at = &(*at)->next;
+	e->complete = 1;
+	match_unlink_early(m, at);
+}
+
+/* Gives a kept message to a receive, at once or when its last byte comes. */
+static void match_join(struct match *m, struct recv *recv, struct early **at)
+{
+	struct early *e = *at;
+
+	match_unlink_early(m, at);
+	if (!match_expected(recv, &e->header)) {
+		m->mismatch(m->link, recv, e->peer, &e->header);
+		match_finish(m, recv, COLL_ERR_MISMATCH);
+		if (e->complete)
+			free(e);
+		else
+			e->dropped = 1;
+		return;
+	}
+	recv->peer = (int32_t)e->peer;
+	if (!e->complete) {
+		e->recv = recv;
+		recv->early = e;
+		recv->state = RECV_FILLING;
+		return;
+	}
+	match_fill(m, recv, e->data, e->header.len);
+	match_finish(m, recv, COLL_SUCCESS);
+	free(e);
+}
+
+void match_post(struct match *m, struct recv *recv)
+{
+	unsigned bucket = match_bucket(recv->tag);
+
+	recv->got = 0;
+	recv->broken = COLL_SUCCESS;
+	recv->early = NULL;
+	recv->next = NULL;
+	for (struct early **at = &m->early[bucket]; *at; at = &(*at)->next)
+		if (match_agrees(recv, (*at)->peer, &(*at)->header)) {
+			match_join(m, recv, at);
+			return;
+		}
+	recv->state = RECV_POSTED;
+	*m->posted_end[bucket] = recv;
+	m->posted_end[bucket] = &recv->next;
+}
+
+uint64_t match_withdraw(struct match *m, struct recv *recv)
+{
+	unsigned bucket = match_bucket(recv->tag);
+	int state = recv->state;
+
+	recv->state = RECV_IDLE;
+	if (state == RECV_POSTED) {
+		for (struct recv **at = &m->posted[bucket]; *at; at = &(*at)->next)
+			if (*at == recv) {
+				match_unlink_posted(m, at, bucket);
+				return 0;
+			}
+	} else if (state == RECV_DONE) {
+		for (struct recv **at = &m->done; *at; at = &(*at)->next)
+			if (*at == recv) {
+				*at = recv->next;
+				if (m->done_end == &recv->next)
+					m->done_end = at;
+				return 0;
+			}
+	} else if (state == RECV_FILLING && recv->early) {
+		recv->early->recv = NULL;
+		recv->early->dropped = 1;
+	} else if (state == RECV_FILLING) {
+		return (uint64_t)(uintptr_t)recv | COOKIE_RECV;
+	}
+	return 0;
+}
+
+static void match_forget_bucket(struct match *m, struct early **at, uint64_t mask, uint64_t tag)
+{
+	while (*at) {
+		struct early *e = *at;
+
+		if ((e->header.tag & mask) != tag) {
+			at = &e->next;
+			continue;
+		}
+		match_unlink_early(m, at);
+		if (e->complete)
+			free(e);
+		else
+			e->dropped = 1;
+	}
+}
+
+/* The first from `bucket` on that holds a kept message, or MATCH_BUCKETS. */
+static int match_next_early(const struct match *m, int bucket)
+{
+	if (!m->kept)
+		return MATCH_BUCKETS;
+	for (; bucket < MATCH_BUCKETS; bucket = (bucket | 63) + 1) {
+		uint64_t rest = m->early_in[bucket / 64] >> bucket % 64;
+
+		if (rest)
+			return bucket + __builtin_ctzll(rest);
+	}
+	return bucket;
+}
+
+void match_forget(struct match *m, uint64_t mask, uint64_t tag)
+{
+	for (int i = match_next_early(m, 0); i < MATCH_BUCKETS; i = match_next_early(m, i + 1))
+		match_forget_bucket(m, &m->early[i], mask, tag);
+}
+
+void match_each(const struct match *m, uint64_t mask, uint64_t tag,
+		void (*see)(void *user, const struct early *early), void *user)
+{
+	for (int i = match_next_early(m, 0); i < MATCH_BUCKETS; i = match_next_early(m, i + 1))
+		for (const struct early *e = m->early[i]; e; e = e->next)
+			if ((e->header.tag & mask) == tag)
+				see(user, e);
+}
+
+struct early *match_take(struct match *m, uint64_t tag)
+{
+	for (struct early **at = &m->early[match_bucket(tag)]; *at; at = &(*at)->next) {
+		struct early *e = *at;
+
+		if (!e->complete || e->header.tag != tag)
+			continue;
+		match_unlink_early(m, at);
+		return e;
+	}
+	return NULL;
+}
+
+/* Keeps a message for which no receive has been posted yet. */
+static int match_keep(struct match *m, uint32_t peer, const coll_header_t *h, coll_sink_t *sink)
+{
+	struct early *e;
+	unsigned bucket;
+
+	if (h->len > SIZE_MAX - sizeof(*e))
+		return COLL_ERR_INTERNAL;
+	e = malloc(sizeof(*e) + h->len);
+	if (!e)
+		return m->no_memory(m->link, peer, h);
+	*e = (struct early){.header = *h, .peer = peer};
+	bucket = match_bucket(h->tag);
+	*m->early_end[bucket] = e;
+	m->early_end[bucket] = &e->next;
+	m->early_in[bucket / 64] |= (uint64_t)1 << bucket % 64;
+	m->kept++;
+	sink->buf = e->data;
+	sink->cookie = (uint64_t)(uintptr_t)e | COOKIE_EARLY;
+	return COLL_SUCCESS;
+}
+
+int match_arrive(struct match *m, uint32_t peer, const coll_header_t *h, coll_sink_t *sink)
+{
+	unsigned bucket = match_bucket(h->tag);
+	struct recv **at = &m->posted[bucket];
+
+	*sink = (coll_sink_t){.cookie = COOKIE_DISCARD, .memory = COLL_MEM_HOST};
+	while (*at && !match_agrees(*at, peer, h))
+		at = &(*at)->next;
+	if (!*at) {
+		if (m->unexpected(m->link, peer, h))
+			return COLL_SUCCESS;
+		return match_keep(m, peer, h, sink);
+	}
+
+	struct recv *recv = *at;
+
+	match_unlink_posted(m, at, bucket);
+	if (!match_expected(recv, h)) {
+		m->mismatch(m->link, recv, peer, h);
+		match_finish(m, recv, COLL_ERR_MISMATCH);
+		return COLL_SUCCESS;
+	}
+	recv->state = RECV_FILLING;
+	recv->peer = (int32_t)peer;
+	sink->buf = recv->own ? NULL : recv->dst;
+	if (recv->device)
+		sink->memory = recv->device;
+	sink->cookie = (uint64_t)(uintptr_t)recv | COOKIE_RECV;
+	return COLL_SUCCESS;
+}
+
+static void *match_cookie(uint64_t cookie)
+{
+	return (void *)(uintptr_t)(cookie & ~(uint64_t)COOKIE_MARK);
+}
+
+void match_data(struct match *m, uint64_t cookie, const void *bytes, uint64_t n)
+{
+	struct early *e;
+
+	if ((cookie & COOKIE_MARK) == COOKIE_RECV) {
+		match_fill(m, match_cookie(cookie), bytes, n);
+	} else if ((cookie & COOKIE_MARK) == COOKIE_EARLY) {
+		e = match_cookie(cookie);
+		if (n > e->header.len - e->got)
+			n = e->header.len - e->got;
+		if (n)
+			memcpy(e->data + e->got, bytes, n);
+		e->got += n;
+	}
+}
+
+static void match_early_arrived(struct match *m, struct early *e, int status)
+{
+	struct recv *recv = e->recv;
+
+	if (!recv && !e->dropped && !status) {
+		e->complete = 1;
+		m->controls += (e->header.tag & MATCH_CONTROL) != 0;
+		return;
+	}
+	if (recv && !status)
+		match_fill(m, recv, e->data, e->header.len);
+	if (recv)
+		match_finish(m, recv, status);
+	match_land(m, e);
+	free(e);
+}
+
+void match_arrived(struct match *m, uint64_t cookie, int32_t status)
+{
+	if ((cookie & COOKIE_MARK) == COOKIE_RECV)
+		match_finish(m, match_cookie(cookie), status);
+	else if ((cookie & COOKIE_MARK) == COOKIE_EARLY)
+		match_early_arrived(m, match_cookie(cookie), status);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * match.h - pairs arriving messages with the receives that wait for them; written once for all
+ * transports.  A message that nobody waits for yet is kept, a receive that nothing has come for is
+ * kept; equal (peer, tag) pair in order.  Everything is called under the link's lock, much of it
+ * from inside the transport's progress, so nothing here calls the transport.
+ */
+#ifndef CORE_TRANSPORT_MATCH_H
+#define CORE_TRANSPORT_MATCH_H
+
+#include "reduce/redop.h"
+
+#include <coll/backend.h>
+
+struct op;
+struct match;
+
+/* A receive.  Memory of whoever posts it; untouched by match once done is set or it is withdrawn.
+ */
+struct recv {
+	struct recv *next;   /* in a chain, or in the list of completed receives */
+	struct early *early; /* the message under way to it that began before it was posted */
+	uint64_t tag;
+	uint64_t meta[2]; /* what the sender must have put into its header */
+	uint64_t len;
+	int32_t peer; /* rank on the link, or COLL_ANY_SOURCE */
+	int32_t state;
+	int32_t status; /* once done */
+	int32_t step;   /* for the owner */
+	struct op *op;  /* for the owner; NULL: a control message */
+	char *dst;
+	const char *own; /* not NULL: dst = own op incoming */
+	const struct redop *redop;
+	int32_t swapped; /* incoming op own */
+	uint32_t elem;
+	uint64_t got;     /* bytes so far */
+	uint8_t carry[8]; /* the begin of an element whose rest is still to come */
+	uint32_t device;  /* kind of memory at dst, if it is not the host's; else 0 */
+	int32_t broken;   /* the code with which a copy there has failed, and said why */
+};
+
+enum { RECV_IDLE = 0, RECV_POSTED, RECV_FILLING, RECV_DONE };
+
+/* A message nobody waited for when it came. */
+struct early {
+	struct early *next;
+	struct recv *recv; /* posted meanwhile */
+	coll_header_t header;
+	uint32_t peer;
+	int32_t complete; /* all bytes are there */
+	int32_t dropped;  /* nobody wants it: free it when its last byte has come */
+	uint64_t got;
+	char data[];
+};
+
+struct link;
+
+enum { MATCH_BUCKETS = 256 };
+
+/* Tags with this bit are control messages: never received, only taken. */
+#define MATCH_CONTROL ((uint64_t)1 << 36)
+
+struct match {
+	struct recv *posted[MATCH_BUCKETS], **posted_end[MATCH_BUCKETS];
+	struct early *early[MATCH_BUCKETS], **early_end[MATCH_BUCKETS];
+	uint64_t early_in[MATCH_BUCKETS / 64]; /* which of those hold any, as bits */
+	struct early *flying;                  /* incomplete ones that are matched or dropped */
+	struct recv *done, **done_end;
+	uint64_t kept; /* early messages in the lists above */
+	int controls;  /* complete control messages among the early ones */
+	/* The functions of struct link_client that concern messages, and their link. */
+	int (*unexpected)(struct link *link, uint32_t peer, const coll_header_t *header);
+	int (*no_memory)(struct link *link, uint32_t peer, const coll_header_t *header);
+	void (*mismatch)(struct link *link, const struct recv *recv, uint32_t peer,
+			 const coll_header_t *header);
+	int (*fill)(const struct recv *recv, void *dst, const void *bytes, uint64_t n);
+	struct link *link;
+};
+
+void match_init(struct match *m);
+void match_free(struct match *m);
+
+/* Begins to wait; may complete at once (then it is in the list of completed receives). */
+void match_post(struct match *m, struct recv *recv);
+/*
+ * Gives up a receive in any state: match does not touch it again.  Returns the cookie that the
+ * transport must drop before the buffer may be reused, or 0.
+ */
+uint64_t match_withdraw(struct match *m, struct recv *recv);
+/* The next completed receive, or NULL. */
+struct recv *match_next_done(struct match *m);
+/* Forgets all kept messages whose tag agrees with `tag` in the bits of `mask`. */
+void match_forget(struct match *m, uint64_t mask, uint64_t tag);
+/* Calls see() for every kept message, complete or not, that agrees so. */
+void match_each(const struct match *m, uint64_t mask, uint64_t tag,
+		void (*see)(void *user, const struct early *early), void *user);
+/* Takes out the first complete one of exactly this tag; the caller frees it with free().  NULL: none. */
+struct early *match_take(struct match *m, uint64_t tag);
+
+/* What the host table's receiving functions do. */
+int match_arrive(struct match *m, uint32_t peer, const coll_header_t *header, coll_sink_t *sink);
+void match_data(struct match *m, uint64_t cookie, const void *bytes, uint64_t n);
+void match_arrived(struct match *m, uint64_t cookie, int32_t status);
+
+#endif

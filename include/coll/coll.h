@@ -1,82 +1,153 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll.h - collective communication on device pointers, one API for every engine.
+ * coll.h - collective communication on host and device pointers, one API for every backend.
  *
  * This header is the manual of libcoll for applications.  Backend authors read backend.h.
  *
- *   coll_comm_t comm;
  *
- *   coll_comm_init_env(&comm, NULL);
- *   coll_allreduce(x, x, n, COLL_FLOAT32, COLL_SUM, comm, NULL);
- *   coll_sync(comm);
- *   coll_comm_destroy(comm);
+ * EXAMPLE
  *
- * The backend is chosen by COLL_BACKEND or coll.conf; x may be read after coll_sync.
+ *   #include <coll/coll.h>
+ *   #include <stdio.h>
  *
- * Conventions, valid for every function unless it says otherwise
+ *   int main(void)
+ *   {
+ *           float mine[4] = {1, 2, 3, 4}, sum[4];
+ *           coll_comm_t comm = NULL;
+ *           int32_t code, rank = 0;
  *
- * Return value   COLL_SUCCESS (0) or a COLL_ERR_* code.  The text that belongs to the code is read
- *                with coll_get_last_error() by the thread that made the call.
- * Blocking       Only functions whose comment says "blocks" wait for other ranks or for data; each
- *                of them is bounded by a timeout (coll_config_t, or `timeout` in coll.conf).
- *                An engine may have to connect to a peer before it can take more: with nccl a call
- *                after the first one between two ranks then waits for the peer, at most
+ *           code = coll_comm_init_env(&comm, NULL); // blocks until all ranks have arrived
+ *           if (!code)
+ *                   code = coll_comm_user_rank(comm, &rank);
+ *           if (!code) // issues the operation and returns
+ *                   code = coll_allreduce(mine, sum, 4, COLL_FLOAT32, COLL_SUM, comm, NULL);
+ *           // Here the program may compute, but must not touch `mine` and `sum`.
+ *           if (!code)
+ *                   code = coll_sync(comm); // blocks until the operation is complete
+ *           if (code)
+ *                   fprintf(stderr, "%s\n", coll_get_last_error(NULL));
+ *           else if (rank == 0)
+ *                   printf("sums: %g %g %g %g\n", sum[0], sum[1], sum[2], sum[3]);
+ *           if (comm)
+ *                   coll_comm_destroy(comm);
+ *           return code != COLL_SUCCESS;
+ *   }
+ *
+ *   cc example.c $(pkg-config --cflags --libs coll) -o example && coll run -n 4 ./example
+ *
+ * COLL_BACKEND or coll.conf chooses the backend when the program starts.
+ *
+ *
+ * LIFETIME
+ *
+ * A communicator is a group of ranks that communicate.  Every rank makes its own handle of it:
+ *   coll_comm_init_env        in programs that a launcher starts (coll run, torchrun, mpirun, srun)
+ *   coll_comm_init_rank       in programs that can pass an id from rank 0 to the other ranks
+ *   coll_comm_init_exchange   in programs that can already exchange bytes among all ranks
+ *   coll_comm_init_all        for all ranks of one process
+ *   coll_comm_split, _dup, _shrink   from another communicator, which may end before or after
+ * coll_comm_destroy() ends a communicator and makes its handle invalid.  The operations that
+ * coll_red_op_create_* made for it end with it.  After that the program can only free its requests,
+ * but can still use its events.
+ * coll_comm_abort() stops a communicator at once; the program still has to destroy it.
+ *
+ *
+ * COMPLETION
+ *
+ * A call issues its operation and returns.  The operation is complete when one of these says so:
+ *   coll_sync      blocks until all operations of the communicator are complete
+ *   coll_barrier   the same, and until every rank has called it
+ *   coll_wait      blocks until the operation of a request is complete; coll_test does not block
+ *   coll_event_synchronize   blocks until the work before an event is complete; coll_event_query
+ *                  does not block
+ * A communicator executes its operations in the order of the calls.  A group (coll_group_start)
+ * issues several operations as one batch that runs at the same time.
+ *
+ *
+ * ERRORS
+ *
+ * Every function returns COLL_SUCCESS (0) or a COLL_ERR_* code.  The thread that made the call
+ * reads the text of the error with coll_get_last_error(NULL).
+ * A wrong argument is an error of the call: nothing was issued, and the communicator stays usable.
+ * Every function returns COLL_ERR_INVALID_ARGUMENT for a handle that is not valid.
+ * A later failure (a rank died, a timeout, ranks that issued different operations) fails the
+ * communicator: the failure becomes its asynchronous error (coll_comm_get_async_error), its
+ * operations end, and every later operation on it returns that error.  The program can then only
+ * abort it, destroy it, or make a communicator of the surviving ranks with coll_comm_shrink().
+ *
+ *
+ * CONVENTIONS, valid for every function unless the function's comment says otherwise
+ *
+ * Blocking       A function waits for other ranks or for data only if its comment says "Blocks".
+ *                Every such wait ends after a timeout without progress (`timeout`, `init_timeout`
+ *                or `destroy_timeout` of coll_config_t or coll.conf).
+ *                A backend may have to connect to a peer before it can take more work: with nccl a
+ *                call after the first call between two ranks waits for the peer, at most
  *                init_timeout, and until an abort.
- * Processes      A child made by fork has no part in its parent's communicators: there their
- *                handles are not valid.
- * Threads        Every function may be called from any thread.  Calls on one communicator are
- *                serialised by the library; their order is the order in which they are made, so
+ * Processes      A child made by fork has no part in the communicators of its parent: the parent's
+ *                handles are not valid in the child.
+ * Threads        Every function may be called from any thread.  The library serialises the calls on
+ *                one communicator; their order is the order in which the threads make them, so
  *                threads that share a communicator must agree on one order among themselves.
  *                Different communicators are independent.
  * Order          A communicator executes its operations in the order in which they were issued.
- *                All ranks must issue the same collectives in the same order; ranks that do not
- *                get COLL_ERR_MISMATCH with both calls and ranks named.
- * Engines        What needs messages of the library's own is not there with a backend that has no
- *                transport (nccl): calls that differ are not compared (they hang or give wrong data,
- *                as the engine has it), a timeout does not name the ranks that are missing, and the
- *                peers of an abort see it as a timeout.
- * Buffers        Belong to the caller.  From the call until coll_sync() (or coll_barrier(), or the
- *                operation's request or event) has reported completion, send buffers must not be
- *                written and receive buffers neither read nor written.  Any alignment works.
- *                After an error, abort or destroy nothing of the library touches them any more.
- * Device memory  A buffer may be memory of a CUDA device, or managed: the library asks the CUDA driver,
- *                if there is one, when the operation is issued (with nccl not again for an address
- *                among those used last, which may have become the host's since: then it is CUDA that
- *                reports it).  A backend that does not take the buffer's kind, or a reduction of such
- *                buffers over a transport, is COLL_ERR_UNSUPPORTED with a sentence, unless
- *                `enable_gpu_fallback` lets the library copy through host memory, which it warns of
- *                each time.  Such copies are made in pieces of at most `segment` bytes (4 MiB if that
- *                is more), in both directions at the same time and beside the messages, on streams of
- *                the library's own; no call waits for them that does not wait for the operation.  An
- *                error, abort or destroy waits until none is under way, a second at most: a device
- *                that takes longer is logged, and may still touch the buffers.  Where there are no
- *                device streams the library knows of none: what fills a buffer must be complete before
- *                the call (synchronise your stream), and results are there once completion is reported.
- * Counts         Are in elements of `dtype`, never bytes.  Any value from 0 to what memory holds.
- * In place       Is asked for as in NCCL: allreduce, broadcast, reduce, alltoall: sendbuf == recvbuf;
- *                allgather, and gather on root: sendbuf == recvbuf + rank * count elements;
- *                reduce_scatter, and scatter on root: recvbuf == sendbuf + rank * count elements.
- *                The v-forms have the rank's displacement instead (reduce_scatterv: the sum of the
- *                counts before its own); alltoallv: sendbuf == recvbuf and equal counts and
- *                displacements for sending and receiving.  Each rank may do as it likes.
- *                Any other overlap of the two buffers is COLL_ERR_INVALID_ARGUMENT.
+ *                All ranks must issue the same collectives in the same order.  If they do not, they
+ *                get COLL_ERR_MISMATCH, and the text names both calls and both ranks.
+ * Engines        A backend without a transport (nccl) carries no messages of the library, so three
+ *                services are missing with it.  The library does not compare the calls of the
+ *                ranks: calls that differ hang or give wrong data, as the engine has it.  The text
+ *                of a timeout does not name the missing ranks.  The peers of an abort see a
+ *                timeout.
+ * Buffers        The caller owns all buffers.  From the call until the library has reported
+ *                completion (coll_sync, coll_barrier, the operation's request or an event), the
+ *                caller must not write a send buffer and must neither read nor write a receive
+ *                buffer.  Buffers may have any alignment.
+ *                After an error, abort or destroy the library does not touch the buffers any more
+ *                (exception: a slow device, see Device memory).
+ * Device memory  A buffer may lie in host memory, in memory of a CUDA device, or in managed memory.
+ *                When an operation is issued, the library asks the CUDA driver, if there is a
+ *                driver, for the kind of each buffer.  With nccl the library does not ask again for
+ *                the addresses used last; if such an address has become host memory since, CUDA
+ *                reports the error.
+ *                If the backend does not take the buffer's kind, or if the operation reduces device
+ *                memory over a transport, the call returns COLL_ERR_UNSUPPORTED, and the text says
+ *                what to do instead.  With the option `enable_gpu_fallback` the library copies such
+ *                buffers through host memory instead, and logs a warning each time.  It copies
+ *                pieces of at most `segment` bytes (4 MiB if `segment` is larger), in both
+ *                directions at the same time and beside the messages, on streams of its own.  Only
+ *                a call that waits for the operation waits for these copies.  An error, abort or
+ *                destroy waits until no copy is under way, a second at most: the library logs a
+ *                device that takes longer, and such a device may still touch the buffers.
+ *                A backend without device streams does not know the program's streams: the program
+ *                must complete the work that fills a buffer before the call (synchronise your
+ *                stream), and the results are there once completion is reported.
+ * Counts         A count is a number of elements of `dtype`, never of bytes, from 0 to the capacity
+ *                of memory.
+ * In place       The caller asks for an operation in place as in NCCL.  allreduce, broadcast,
+ *                reduce and alltoall: sendbuf == recvbuf.  allgather, and gather on root:
+ *                sendbuf == recvbuf + rank * count elements.  reduce_scatter, and scatter on root:
+ *                recvbuf == sendbuf + rank * count elements.  The v-forms use the rank's
+ *                displacement instead (reduce_scatterv: the sum of the counts of the ranks below).
+ *                alltoallv: sendbuf == recvbuf, with equal counts and displacements for sending and
+ *                receiving.  Each rank decides for itself whether it works in place.
+ *                Every other overlap of the two buffers is COLL_ERR_INVALID_ARGUMENT.
  * Progress       With the option `progress = caller` (default) data moves while some thread is in
- *                a call on the communicator; a thread that waits sleeps when nothing arrives.  With
+ *                a call on the communicator; a waiting thread sleeps while nothing arrives.  With
  *                `progress = thread` each communicator made by coll_comm_init_* has a thread of the
- *                library's own that moves data at any time, and sleeps when there is none.
- * Reproducible   With the option `reproducible = yes` the result of a reduction depends on its
- *                inputs and their rank order only, bit for bit: not on backend, algorithm, sizes of
- *                pieces or placement of ranks.  Inputs x0, x1, ... are combined as T(0, nranks),
- *                where T(a, b) is x_a if b == a + 1 and else T(a, a + p) op T(a + p, b) with p the
- *                largest power of two below b - a.  The price: a reduction needs scratch memory as
- *                large as all its inputs at a rank (short calls), or as the buffer (long ones), and
- *                long calls take more and smaller messages than a ring.
- *                Without it results are the same from call to call, as long as backend, ranks,
- *                nodes, counts and options are; and equal on all ranks in any case.
- * After an error a communicator whose asynchronous error is set (coll_comm_get_async_error) answers
- *                every later operation with that error; what remains is to abort or destroy it.
- * FFI            Handles are opaque and pointer-sized, integers have fixed widths, nothing needs a
- *                macro, and structs that may grow begin with their size.
+ *                library, which moves data at any time and sleeps while there is none.
+ * Reproducible   With the option `reproducible = yes` the result of a reduction depends, bit for
+ *                bit, on its inputs and their rank order only: not on the backend, the algorithm,
+ *                the sizes of pieces or the placement of ranks.  The inputs x0, x1, ... are
+ *                combined as T(0, nranks), where T(a, b) is x_a if b == a + 1 and else
+ *                T(a, a + p) op T(a + p, b) with p the largest power of two below b - a.
+ *                The price: a short reduction needs scratch memory as large as all its inputs at a
+ *                rank, a long reduction as large as the buffer, and a long reduction takes more and
+ *                smaller messages than a ring.
+ *                Without the option, results are the same from call to call as long as backend,
+ *                ranks, nodes, counts and options are the same.  In any case all ranks get equal
+ *                results.
+ * FFI            Handles are opaque and pointer-sized, integers have fixed widths, no function
+ *                needs a macro, and structs that may grow begin with their size.
  */
 #ifndef COLL_COLL_H
 #define COLL_COLL_H
@@ -103,23 +174,23 @@ enum {
 	COLL_SUCCESS = 0,
 	COLL_ERR_DEVICE = 1,           /* the accelerator's driver or runtime reported an error */
 	COLL_ERR_SYSTEM = 2,           /* a call into the operating system failed */
-	COLL_ERR_INTERNAL = 3,         /* a fault of the library or of a plugin */
+	COLL_ERR_INTERNAL = 3,         /* the library or a plugin has a fault */
 	COLL_ERR_INVALID_ARGUMENT = 4, /* an argument is wrong; the text names it */
 	COLL_ERR_INVALID_USAGE = 5,    /* the call is not allowed in this state */
-	COLL_ERR_REMOTE = 6,       /* another rank failed; the text holds its number and words */
+	COLL_ERR_REMOTE = 6,       /* another rank failed; the text holds its number and message */
 	COLL_IN_PROGRESS = 7,      /* not an error: not yet complete */
 	COLL_ERR_TIMEOUT = 8,      /* the text names the ranks not heard from */
 	COLL_ERR_UNSUPPORTED = 16, /* the text says what to do instead */
-	COLL_ERR_NO_MEMORY = 17,
-	COLL_ERR_CONFIG = 18,    /* bad option; the text names file:line or variable */
-	COLL_ERR_NOT_FOUND = 19, /* no backend of that name */
-	COLL_ERR_PLUGIN = 20,    /* a plugin could not be loaded or opened */
-	COLL_ERR_ABI = 21,       /* a plugin was built for an ABI this library does not speak */
-	COLL_ERR_MISMATCH = 22,  /* ranks issued different operations */
-	COLL_ERR_PEER_LOST = 23, /* a rank died or left */
-	COLL_ERR_ABORTED = 24,   /* the communicator was aborted */
-	COLL_ERR_VERSION = 25,   /* ranks run library versions that cannot talk to each other */
-	COLL_ERR_PERMISSION = 26 /* refused for safety, or a stranger without the key */
+	COLL_ERR_NO_MEMORY = 17,   /* an allocation of memory failed */
+	COLL_ERR_CONFIG = 18,      /* an option is wrong; the text names file:line or variable */
+	COLL_ERR_NOT_FOUND = 19,   /* there is no backend of that name */
+	COLL_ERR_PLUGIN = 20,      /* the library could not load or open a plugin */
+	COLL_ERR_ABI = 21,         /* a plugin was built for an ABI this library does not speak */
+	COLL_ERR_MISMATCH = 22,    /* ranks issued different operations */
+	COLL_ERR_PEER_LOST = 23,   /* a rank died or left */
+	COLL_ERR_ABORTED = 24,     /* the communicator was aborted */
+	COLL_ERR_VERSION = 25,     /* ranks run library versions that cannot talk to each other */
+	COLL_ERR_PERMISSION = 26   /* refused for safety; or a process without the job's key */
 };
 
 /* ------------------------------------------------------------- data types -- */
@@ -147,11 +218,14 @@ enum {
 typedef int32_t coll_op_t;
 
 /*
- * Values 0 to 4 equal NCCL's.  Integers wrap around (two's complement).  MIN and MAX return a NaN
- * if any input is one.  f16, bf16 and fp8 are computed in f32 and rounded to nearest even after
- * each step; AVG is SUM divided by the number of ranks at the end (integers: towards zero).
- * Every rank receives the same bits.  A backend that reduces by itself (nccl) rounds in its own way,
- * and its MIN and MAX may lose a NaN.
+ * Operations of a reduction.  Values 0 to 4 equal NCCL's.  Values from 256 on are operations that
+ * coll_red_op_create_* made.
+ *
+ * Integers wrap around (two's complement).  MIN and MAX return a NaN if any input is a NaN.  The
+ * library computes f16, bf16 and fp8 in f32 and rounds to nearest even after each step.  AVG is SUM
+ * divided by the number of ranks at the end (integers: towards zero).  Every rank receives the same
+ * bits.  A backend that reduces by itself (nccl) rounds in its own way, and its MIN and MAX may
+ * lose a NaN.
  */
 enum {
 	COLL_SUM = 0,
@@ -160,70 +234,78 @@ enum {
 	COLL_MIN = 3,
 	COLL_AVG = 4,
 	COLL_BAND = 32, /* bitwise, integer types only */
-	COLL_BOR = 33,
-	COLL_BXOR = 34
-	/* values from 256 on are made by coll_red_op_create_* */
+	COLL_BOR = 33,  /* bitwise, integer types only */
+	COLL_BXOR = 34  /* bitwise, integer types only */
 };
 
-/* Bytes of one element, or 0 if `dtype` is not a data type. */
+/* Returns the bytes of one element, or 0 if `dtype` is not a data type. */
 COLL_API size_t coll_dtype_size(coll_dtype_t dtype);
-/* "float32" and so on; "?" if unknown.  Static strings. */
+/* Returns the name of a data type ("float32"), or "?" if unknown; a static string. */
 COLL_API const char *coll_dtype_name(coll_dtype_t dtype);
+/* Returns the name of an operation ("sum"), or "?" if unknown; a static string. */
 COLL_API const char *coll_op_name(coll_op_t op);
 
 /* ---------------------------------------------------------------- handles -- */
 
 /*
- * A handle is a value, not an address: it stays safe to pass to any function after its object is
- * destroyed, and is then answered with COLL_ERR_INVALID_ARGUMENT.
+ * A handle is a value, not an address.  After its object is destroyed it stays safe to pass to any
+ * function, which then returns COLL_ERR_INVALID_ARGUMENT.
  */
 typedef struct coll_comm *coll_comm_t;
 typedef struct coll_request *coll_request_t;
 typedef struct coll_event *coll_event_t;
 
 /*
- * A native stream handle (cudaStream_t for nccl), or NULL: the communicator's own stream.
- * Backends without device streams (tcp, simulated) take only NULL here.  An operation on another
- * stream is complete when that stream has passed it; coll_sync and requests do not wait for it, an
- * event recorded there does.
+ * A native stream handle (cudaStream_t for nccl), or NULL for the communicator's own stream.
+ *
+ * Backends without device streams (tcp, ucx, simulated) take only NULL.  An operation on another
+ * stream is complete when that stream has executed it.  coll_sync and requests do not wait for such
+ * an operation; an event recorded on that stream after it does.
  */
 typedef void *coll_stream_t;
 
 /* ---------------------------------------------------- version and messages -- */
 
-/* "1.2.3"; static. */
+/* Returns the version of the library, "1.2.3"; a static string. */
 COLL_API const char *coll_version_string(void);
-/* 10000 * major + 100 * minor + patch. */
+/* Returns 10000 * major + 100 * minor + patch. */
 COLL_API int32_t coll_version_number(void);
-/* The meaning of a result code as a short sentence; static, never NULL. */
+/* Returns the meaning of a result code as a short sentence; a static string, never NULL. */
 COLL_API const char *coll_error_string(coll_result_t result);
 /*
- * With comm == NULL: the text of the calling thread's last failed call.  With a communicator: the
- * text of its asynchronous error, or "" if there is none.  Belongs to the calling thread's
- * storage; valid until its next call into the library.  Never NULL.
+ * Returns the text of an error, never NULL.
+ *
+ * comm      NULL: the text of the calling thread's last failed call.  A communicator: the text of
+ *           its asynchronous error, or "" if it has none.
+ * The string lies in the calling thread's storage and is valid until the thread's next call into
+ * the library.
  */
 COLL_API const char *coll_get_last_error(coll_comm_t comm);
 
 /* ----------------------------------------------------------- configuration -- */
 
 /*
- * What the application decides itself; it wins over environment and files.  Fill it with
- * coll_config_init(), then set fields.  Every field left as initialised means "not said here".
- * Strings are copied during the call that takes the struct.
+ * The settings that the application decides itself; they win over environment and files.
+ *
+ * The application calls coll_config_init() first and then sets fields.  A field left as initialised
+ * leaves its setting to environment, files and defaults.  The call that takes the struct copies the
+ * strings.
  */
 typedef struct coll_config {
 	uint64_t size;              /* set by coll_config_init */
 	const char *backend;        /* as COLL_BACKEND: "ucx,tcp", "^tcp" */
 	const char *plugin_path;    /* as COLL_PLUGIN_PATH: directories separated by ':' */
-	const char *config_file;    /* as COLL_CONFIG: read instead of the user's file */
+	const char *config_file;    /* as COLL_CONFIG: file to read instead of the user's file */
 	const char *interface_name; /* as COLL_INTERFACE: network interface or address to use */
-	int64_t timeout_ms;         /* longest time without progress in any wait; -1: not said */
-	int64_t init_timeout_ms;    /* the same while a communicator is made; -1: not said */
+	int64_t timeout_ms;      /* milliseconds without progress until a wait fails; -1: not set */
+	int64_t init_timeout_ms; /* the same while a communicator is made; -1: not set */
 	/*
-	 * CUDA device ordinal of this rank; -1: the current one.  A backend for device memory only
-	 * (nccl) is chosen by its priority only where this is 0 or more or the application uses CUDA:
-	 * it had initialised it before its first call that looks at backends, or the calling thread
-	 * has a current context.  By its name always.
+	 * CUDA device ordinal of this rank; -1: the current device of the calling thread.
+	 *
+	 * By priority the library chooses a backend for device memory only (nccl) in two cases:
+	 * this field is 0 or more, or the application uses CUDA.  The application uses CUDA if it
+	 * had initialised CUDA before its first call that looks at backends, or if the calling
+	 * thread has a current context.  By its name the library always chooses such a backend.
 	 */
 	int32_t device;
 	int32_t reserved; /* 0 */
@@ -232,97 +314,150 @@ typedef struct coll_config {
 } coll_config_t;
 
 /*
- * Sets every field to "not said".  `size` is sizeof(coll_config_t) as the caller was compiled; a
- * smaller, older struct is accepted for ever.
+ * Sets every field of a config to "not set".
+ *
+ * size      sizeof(coll_config_t) as the caller was compiled.  The library accepts a smaller, older
+ *           struct for ever.
  */
 COLL_API coll_result_t coll_config_init(coll_config_t *config, size_t size);
 
 /* --------------------------------------------------------- making communicators -- */
 
-/* Room that always suffices for an id, its terminating NUL included. */
+/* Bytes that suffice for every id, its terminating NUL included. */
 enum { COLL_UNIQUE_ID_SIZE = 512 };
 
 /*
- * Makes an id for a new communicator: printable text, at most COLL_UNIQUE_ID_SIZE bytes with its
- * NUL, written to id[0..size).  It holds where rank 0 listens and a random 128-bit key: hand it to
- * the other ranks by a private way, since whoever has it may take part.  The calling process
- * starts listening and must be the one that then runs rank 0.  One id makes one communicator; an id
- * that is not used within its process's lifetime costs one open socket.
+ * Makes the id of a new communicator: printable text.
+ *
+ * id        Receives the text, at most COLL_UNIQUE_ID_SIZE bytes with its NUL.
+ * size      Bytes at id.
+ *
+ * The id holds the addresses at which rank 0 listens and a random 128-bit key.  The program passes
+ * the id to the other ranks in private, since any process that has the id can take part.  The
+ * calling process starts listening and must be the process that then runs rank 0.  One id makes one
+ * communicator.  An id that is never used costs one open socket until the process ends.
  */
 COLL_API coll_result_t coll_get_unique_id(char *id, size_t size);
 
 /*
- * Makes rank `rank` of `nranks`; every rank calls it with the same id.  Blocks until all ranks have
- * arrived or init_timeout has passed; then the text names the ranks not heard from.  `config` may
- * be NULL.  On an error *comm is NULL, and all ranks that arrived get an error.
+ * Makes the communicator of rank `rank`.  Every rank calls it with the same id.
+ *
+ * comm      Becomes the communicator; NULL on an error.
+ * nranks    Number of ranks, at least 1.
+ * id        Text from coll_get_unique_id().
+ * rank      0 to nranks - 1; each rank has its own number.
+ * config    Settings of the application, or NULL.
+ * Blocks    Until all ranks have arrived; each step takes at most init_timeout.  The text of a
+ *           timeout names the ranks not heard from.
+ * Errors    All ranks that arrived get an error if one of them does.
  */
 COLL_API coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, const char *id,
 					   int32_t rank, const coll_config_t *config);
 
 /*
- * The same, with rank, size and meeting point from the environment: COLL_RANK, COLL_WORLD_SIZE and
- * COLL_ROOT (host:port of rank 0) as `coll run` sets them, else what torchrun, Open MPI, MPICH
- * (PMI) or Slurm set.  Without any of them: one rank.  COLL_KEY (any text) must be the same on all
- * ranks; without it strangers are kept out only by an identifier that is not secret.  The meeting
- * point serves one communicator at a time: threads of one process must not call this at once.
+ * Makes a communicator as coll_comm_init_rank, with rank, number of ranks and rendezvous address
+ * from the environment.
+ *
+ * The library reads COLL_RANK, COLL_WORLD_SIZE and COLL_ROOT (host:port of rank 0), which `coll
+ * run` sets, else the variables of torchrun, Open MPI, MPICH (PMI) or Slurm.  Without any of them
+ * the communicator has one rank.
+ * COLL_KEY (any text) must be the same on all ranks.  Without it only an identifier that is not
+ * secret keeps other processes out.
+ * The rendezvous address serves one communicator at a time: threads of one process must not call
+ * this function at the same time.
+ * Blocks    As coll_comm_init_rank.
  */
 COLL_API coll_result_t coll_comm_init_env(coll_comm_t *comm, const coll_config_t *config);
 
 /*
- * An allgather of bytes among all ranks, supplied by the caller (over MPI, a key-value store, ...):
- * `in` holds len bytes of this rank, `out` receives nranks * len bytes in rank order.  len is equal
- * on all ranks.  Must return 0, or non-zero if it failed or took longer than timeout_ms.
+ * An allgather of bytes among all ranks, supplied by the caller (over MPI, a key-value store, ...).
+ *
+ * user         The pointer given to coll_comm_init_exchange().
+ * in           `len` bytes of this rank.
+ * out          Receives nranks * len bytes in rank order.
+ * len          The same on all ranks.
+ * timeout_ms   The longest time that the function may take, in milliseconds.
+ * Returns      0, or non-zero if the exchange failed or took longer than timeout_ms.
  */
 typedef int32_t (*coll_exchange_fn)(void *user, const void *in, void *out, size_t len,
 				    int64_t timeout_ms);
 
 /*
- * As coll_comm_init_rank, meeting over the caller's own exchange.  `exchange` is called only inside
- * coll_comm_init_exchange, coll_comm_split, _dup, _shrink and coll_comm_destroy, on their thread.
+ * Makes a communicator as coll_comm_init_rank; the ranks meet over the caller's own exchange.
+ *
+ * exchange  The library calls it only inside coll_comm_init_exchange, coll_comm_split, _dup,
+ *           _shrink and coll_comm_destroy, on the thread of that call.  Exception: for splits in a
+ *           group over a backend without a transport, coll_group_end() calls it on a thread of the
+ *           library for each communicator.
+ * user      Passed to exchange.
+ * Blocks    As coll_comm_init_rank.
  */
 COLL_API coll_result_t coll_comm_init_exchange(coll_comm_t *comm, int32_t nranks, int32_t rank,
 					       coll_exchange_fn exchange, void *user,
 					       const coll_config_t *config);
 
 /*
- * Makes all `nranks` communicators of a group that lives in this process: comms[i] is rank i, on
- * CUDA device devices[i] where devices matter (NULL: device i, but no device is named by that, see
- * coll_config_t.device).  Either hand them to one thread each, or drive all of them from one thread
- * (issue the calls between coll_group_start and _end).
+ * Makes the communicators of all ranks of a group that lives in this process.
+ *
+ * comms     nranks handles: comms[i] becomes the communicator of rank i.
+ * nranks    Number of ranks, at least 1.
+ * devices   CUDA device of each rank, for backends that use devices.  NULL: rank i uses device i,
+ *           but the application does not name a device by that (coll_config_t.device).
+ * config    Settings of the application, or NULL; `devices` replaces config->device.
+ * Blocks    As coll_comm_init_rank.
+ *
+ * The program gives each communicator to a thread of its own, or drives all communicators from one
+ * thread; then it makes the calls of all ranks between coll_group_start() and coll_group_end().
  */
 COLL_API coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks,
 					  const int32_t *devices, const coll_config_t *config);
 
 /*
- * Ends a communicator: waits until its operations are done (at most `destroy_timeout`, then they
- * are dropped with a logged warning), tells the peers, frees everything.  Not collective.  Never
- * ends the process.  The handle is invalid afterwards, whatever is returned.
+ * Ends a communicator: waits until its operations are complete, tells the peers, frees everything.
+ *
+ * The call is not collective and never ends the process.  The handle is invalid afterwards,
+ * whatever the call returns.
+ * Blocks    At most `destroy_timeout`; then the library drops the unfinished operations and logs a
+ *           warning.
  */
 COLL_API coll_result_t coll_comm_destroy(coll_comm_t comm);
 
 /*
- * Stops everything on the communicator, from any thread, also while another one waits in it: waits
- * return COLL_ERR_ABORTED within a second, peers get COLL_ERR_REMOTE.  Buffers may be reused when
- * it has returned.  May be called again; destroy must still follow.
+ * Stops everything on a communicator.
+ *
+ * Any thread may call it, also while another thread waits in the communicator: such waits return
+ * COLL_ERR_ABORTED within a second.  The peers get COLL_ERR_REMOTE.  The program may reuse its
+ * buffers when the call has returned.  The program may call it again, and must still destroy the
+ * communicator.
+ * Blocks    A second at most.
+ * Errors    COLL_ERR_TIMEOUT: a call into a backend without a transport has not returned within
+ *           that second; the abort takes effect when it does.
  */
 COLL_API coll_result_t coll_comm_abort(coll_comm_t comm);
 
 /*
- * *error becomes the communicator's asynchronous error: COLL_SUCCESS while all is well, else the
- * code of the first failure.  Makes progress, does not block.
+ * Tells whether a communicator has failed.  Makes progress.
+ *
+ * error     Becomes the asynchronous error of the communicator: COLL_SUCCESS if it has none, else
+ *           the code of its first failure.
  */
 COLL_API coll_result_t coll_comm_get_async_error(coll_comm_t comm, coll_result_t *error);
 
+/* Tells the number of ranks of a communicator. */
 COLL_API coll_result_t coll_comm_count(coll_comm_t comm, int32_t *nranks);
+/* Tells the calling process's rank in a communicator. */
 COLL_API coll_result_t coll_comm_user_rank(coll_comm_t comm, int32_t *rank);
 /*
- * CUDA device ordinal, or -1 if the communicator has none or, with coll_config_t.device = -1, its
- * backend cannot tell.
+ * Tells the CUDA device ordinal of a communicator.  *device becomes -1 if the communicator has no
+ * device, or if coll_config_t.device was -1 and the backend cannot tell its device.
  */
 COLL_API coll_result_t coll_comm_device(coll_comm_t comm, int32_t *device);
-/* Name of the backend that was chosen; valid until the process ends. */
+/* Tells the name of the chosen backend; the string is valid until the process ends. */
 COLL_API coll_result_t coll_comm_backend(coll_comm_t comm, const char **name);
-/* The backend's own object (ncclComm_t, ucp_worker_h) for experts; UNSUPPORTED if it has none. */
+/*
+ * Tells the backend's own communicator object (ncclComm_t, ucp_worker_h), for experts.
+ * Errors    COLL_ERR_UNSUPPORTED: the backend has no such object.
+ */
 COLL_API coll_result_t coll_comm_native_handle(coll_comm_t comm, void **handle);
 
 /* ------------------------------------------------------------ derived communicators -- */
@@ -330,27 +465,48 @@ COLL_API coll_result_t coll_comm_native_handle(coll_comm_t comm, void **handle);
 enum { COLL_SPLIT_NOCOLOR = -1 };
 
 /*
- * Collective over `comm`, blocks: ranks of equal colour (>= 0) form a new communicator, ordered by
- * key, then by old rank.  COLL_SPLIT_NOCOLOR takes part but gets *newcomm = NULL.  The new
- * communicator uses the old one's backend, connections and options; config is NULL.  Either may be
- * destroyed first.  In a group the call returns at once, and coll_group_end blocks and fills in
- * *newcomm: so one thread can split for all ranks of coll_comm_init_all.
- * Without a transport the backend makes new connections instead, for which the ranks meet as they
- * did for the first communicator: operations before it are waited for, and each step takes at most
- * init_timeout.  An abort by another thread ends it, but has to wait for an exchange function of the
- * application's own.
+ * Makes communicators of parts of `comm`: ranks of equal colour form a new communicator.
+ *
+ * color     0 or more; or COLL_SPLIT_NOCOLOR: the rank takes part in the call, and *newcomm becomes
+ *           NULL.
+ * key       Orders the ranks of the new communicator; equal keys keep the old order.
+ * newcomm   Becomes the new communicator.  It uses the backend, connections and options of `comm`.
+ *           Either of the two may be destroyed first.
+ * config    NULL.
+ * Blocks    Until all ranks of `comm` have called it: the call is collective.  In a group the call
+ *           returns at once, and coll_group_end() blocks and fills in *newcomm; so one thread can
+ *           split for all ranks of coll_comm_init_all().
+ *
+ * A backend without a transport makes new connections instead, for which the ranks meet as they did
+ * for the first communicator.  Then the call waits for the operations before it, and each step
+ * takes at most init_timeout.  An abort by another thread ends it, but has to wait for an exchange
+ * function of the application.
  */
 COLL_API coll_result_t coll_comm_split(coll_comm_t comm, int32_t color, int32_t key,
 				       coll_comm_t *newcomm, const coll_config_t *config);
-/* As a split of all ranks in the same order: a communicator independent of `comm`. */
+/*
+ * Makes a communicator of all ranks in the same order, independent of `comm`.
+ * Blocks    As coll_comm_split.
+ */
 COLL_API coll_result_t coll_comm_dup(coll_comm_t comm, coll_comm_t *newcomm);
 /*
- * Collective over the ranks not listed in exclude[0..nexclude), which keep their order, blocks; all
- * of them give the same list.  Works after an excluded rank has died and `comm` has failed, and
- * does not need the excluded ones.  If another rank dies meanwhile: COLL_ERR_PEER_LOST with its
- * number; exclude it too and call again.  Not in a group.  config is NULL, flags 0.  `comm` remains,
- * to be destroyed.  A backend without a transport must have a shrink of its own, else it is
- * COLL_ERR_UNSUPPORTED; what that makes cannot be split (shrink it, or make a new one).
+ * Makes a communicator of the surviving ranks.  Only the ranks that are not excluded call it.
+ *
+ * exclude   The ranks that do not take part, the same list on all callers.  The other ranks keep
+ *           their order.
+ * nexclude  Entries of exclude.
+ * newcomm   Becomes the new communicator.  `comm` remains and must still be destroyed.
+ * config    NULL.
+ * flags     0.
+ * Blocks    Until all ranks that are not excluded have called it: the call is collective over
+ *           these.  It works after an excluded rank has died and `comm` has failed, and needs no
+ *           answer of the excluded ranks.
+ * Errors    COLL_ERR_PEER_LOST: another rank has died meanwhile, and the text has its number;
+ *           exclude it too and call again.  COLL_ERR_INVALID_USAGE: the call is inside a group.
+ *           COLL_ERR_UNSUPPORTED: the backend has neither a transport nor a shrink of its own.
+ *
+ * A communicator that the shrink of a backend without a transport made cannot be split: shrink it,
+ * or make a new communicator.
  */
 COLL_API coll_result_t coll_comm_shrink(coll_comm_t comm, const int32_t *exclude, int32_t nexclude,
 					coll_comm_t *newcomm, const coll_config_t *config,
@@ -358,63 +514,107 @@ COLL_API coll_result_t coll_comm_shrink(coll_comm_t comm, const int32_t *exclude
 
 /* --------------------------------------------------------------- collectives -- */
 
-/* recvbuf[i] = op over all ranks of sendbuf[i], on every rank. */
+/*
+ * All collectives have these parameters in common:
+ *
+ * sendbuf   Input of this rank.  May be NULL where the call has no elements to send.
+ * recvbuf   Output of this rank.  May be NULL where the call has no elements to receive.
+ * count     Elements, as each function says; the same on all ranks.
+ * dtype     COLL_INT8 to COLL_UINT16; the same on all ranks.
+ * op        COLL_SUM to COLL_BXOR, or an operation made on `comm`; the same operation on all ranks.
+ * root      0 to nranks - 1; the same on all ranks.
+ * stream    NULL, or a stream of the program (coll_stream_t).
+ * Returns   COLL_SUCCESS once the operation is issued.  The call does not block.
+ * Errors    COLL_ERR_INVALID_ARGUMENT: the text names the argument.  COLL_ERR_UNSUPPORTED: the
+ *           backend does not take the memory, or can do the operation neither itself nor over
+ *           messages.  The asynchronous error of a communicator that has failed.
+ */
+
+/* Reduces: on every rank recvbuf[i] becomes op over all ranks of sendbuf[i]. */
 COLL_API coll_result_t coll_allreduce(const void *sendbuf, void *recvbuf, size_t count,
 				      coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
 				      coll_stream_t stream);
-/* Rank root's sendbuf to every recvbuf.  sendbuf is used on root only. */
+/* Copies sendbuf of rank root to recvbuf of every rank.  Only root uses sendbuf. */
 COLL_API coll_result_t coll_broadcast(const void *sendbuf, void *recvbuf, size_t count,
 				      coll_dtype_t dtype, int32_t root, coll_comm_t comm,
 				      coll_stream_t stream);
-/* As allreduce, result on root only.  recvbuf is used on root only. */
+/* Reduces as coll_allreduce, with the result on root only.  Only root uses recvbuf. */
 COLL_API coll_result_t coll_reduce(const void *sendbuf, void *recvbuf, size_t count,
 				   coll_dtype_t dtype, coll_op_t op, int32_t root, coll_comm_t comm,
 				   coll_stream_t stream);
-/* recvbuf holds nranks * sendcount elements: rank r's at offset r * sendcount. */
+/*
+ * Gathers sendbuf of every rank on every rank.  sendbuf holds sendcount elements, recvbuf
+ * nranks * sendcount; rank r's elements begin at offset r * sendcount.
+ */
 COLL_API coll_result_t coll_allgather(const void *sendbuf, void *recvbuf, size_t sendcount,
 				      coll_dtype_t dtype, coll_comm_t comm, coll_stream_t stream);
-/* sendbuf holds nranks * recvcount elements; rank r gets the reduced part at r * recvcount. */
+/*
+ * Reduces, and gives each rank one part of the result.  sendbuf holds nranks * recvcount elements;
+ * rank r receives the reduced elements from offset r * recvcount.
+ */
 COLL_API coll_result_t coll_reduce_scatter(const void *sendbuf, void *recvbuf, size_t recvcount,
 					   coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
 					   coll_stream_t stream);
-/* Part r of sendbuf (count elements) goes to rank r, where it becomes part `this rank`. */
+/*
+ * Exchanges parts of `count` elements between all ranks: part r of sendbuf goes to rank r, where it
+ * becomes the part of recvbuf with the sender's number.  Each buffer holds nranks * count elements.
+ */
 COLL_API coll_result_t coll_alltoall(const void *sendbuf, void *recvbuf, size_t count,
 				     coll_dtype_t dtype, coll_comm_t comm, coll_stream_t stream);
-/* Every rank's sendbuf (count elements) to root's recvbuf (nranks * count). */
+/*
+ * Gathers sendbuf (count elements) of every rank in recvbuf of root (nranks * count elements), in
+ * rank order.  Only root uses recvbuf.
+ */
 COLL_API coll_result_t coll_gather(const void *sendbuf, void *recvbuf, size_t count,
 				   coll_dtype_t dtype, int32_t root, coll_comm_t comm,
 				   coll_stream_t stream);
-/* Part r of root's sendbuf (nranks * count) to rank r's recvbuf (count). */
+/*
+ * Sends part r of root's sendbuf (nranks * count elements) to recvbuf (count elements) of rank r.
+ * Only root uses sendbuf.
+ */
 COLL_API coll_result_t coll_scatter(const void *sendbuf, void *recvbuf, size_t count,
 				    coll_dtype_t dtype, int32_t root, coll_comm_t comm,
 				    coll_stream_t stream);
 
 /*
- * Forms with a count and a displacement (both in elements) for each rank.  The arrays have nranks
- * entries and are copied during the call.  displs may be NULL: parts follow one another.
+ * The v-forms have a count and a displacement for each rank, both in elements.
+ *
+ * ...counts   nranks entries; the library copies them during the call.
+ * ...displs   nranks entries, copied too; or NULL: the parts follow one another.  The parts in a
+ *             receive buffer must not overlap.
+ * A rank's count for its own part must be the same for sending and receiving.
  */
+
+/* Gathers as coll_allgather: rank r's recvcounts[r] elements begin at offset displs[r]. */
 COLL_API coll_result_t coll_allgatherv(const void *sendbuf, size_t sendcount, void *recvbuf,
 				       const size_t *recvcounts, const size_t *displs,
 				       coll_dtype_t dtype, coll_comm_t comm, coll_stream_t stream);
+/* Reduces as coll_reduce_scatter: rank r receives recvcounts[r] elements; parts in rank order. */
 COLL_API coll_result_t coll_reduce_scatterv(const void *sendbuf, void *recvbuf,
 					    const size_t *recvcounts, coll_dtype_t dtype,
 					    coll_op_t op, coll_comm_t comm, coll_stream_t stream);
+/* Exchanges as coll_alltoall, with counts and displacements of its own for each pair of ranks. */
 COLL_API coll_result_t coll_alltoallv(const void *sendbuf, const size_t *sendcounts,
 				      const size_t *sdispls, void *recvbuf,
 				      const size_t *recvcounts, const size_t *rdispls,
 				      coll_dtype_t dtype, coll_comm_t comm, coll_stream_t stream);
-/* recvcounts and displs are used on root only. */
+/* Gathers as coll_gather.  Only root uses recvcounts and displs. */
 COLL_API coll_result_t coll_gatherv(const void *sendbuf, size_t sendcount, void *recvbuf,
 				    const size_t *recvcounts, const size_t *displs,
 				    coll_dtype_t dtype, int32_t root, coll_comm_t comm,
 				    coll_stream_t stream);
-/* sendcounts and displs are used on root only. */
+/* Sends as coll_scatter.  Only root uses sendcounts and displs. */
 COLL_API coll_result_t coll_scatterv(const void *sendbuf, const size_t *sendcounts,
 				     const size_t *displs, void *recvbuf, size_t recvcount,
 				     coll_dtype_t dtype, int32_t root, coll_comm_t comm,
 				     coll_stream_t stream);
 
-/* Blocks until every rank has called it and all operations issued before it are done. */
+/*
+ * Waits for all ranks.
+ *
+ * Blocks    Until every rank has called it and all operations issued before it are complete.
+ * Errors    COLL_ERR_INVALID_USAGE: the thread has an open group, so the wait would never end.
+ */
 COLL_API coll_result_t coll_barrier(coll_comm_t comm);
 
 /* ------------------------------------------------------------- point to point -- */
@@ -422,30 +622,55 @@ COLL_API coll_result_t coll_barrier(coll_comm_t comm);
 enum { COLL_ANY_SOURCE = -1 };
 
 /*
- * A send matches the receive of equal tag on the peer, in the order of issue for one (peer, tag);
- * count and dtype must be equal on both sides (COLL_ERR_MISMATCH otherwise).  nccl matches by order
- * alone and ignores the tag.  Operations of one communicator run in order: two ranks that both
- * send to each other and then receive must put the pair between coll_group_start and _end.
+ * Sends `count` elements to rank `peer`.
+ *
+ * A send matches the receive of equal tag on the peer; for one peer and tag, sends and receives
+ * match in the order of issue.  nccl matches by order alone and ignores the tag.
+ * Operations of one communicator run in order: two ranks that both send to each other and then
+ * receive must put the pair between coll_group_start() and coll_group_end().
+ *
+ * count     The same on both sides.
+ * dtype     The same on both sides.
+ * peer      0 to nranks - 1; the own rank is allowed.
+ * tag       Any value.
+ * Errors    COLL_ERR_MISMATCH fails the communicator if count or dtype differ.
  */
 COLL_API coll_result_t coll_send(const void *sendbuf, size_t count, coll_dtype_t dtype,
 				 int32_t peer, uint32_t tag, coll_comm_t comm,
 				 coll_stream_t stream);
-/* peer may be COLL_ANY_SOURCE on backends with a transport. */
+/*
+ * Receives `count` elements from rank `peer`; see coll_send.
+ *
+ * peer      0 to nranks - 1, or COLL_ANY_SOURCE on backends with a transport.
+ */
 COLL_API coll_result_t coll_recv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t peer,
 				 uint32_t tag, coll_comm_t comm, coll_stream_t stream);
 
 /* ------------------------------------------------------------ groups, completion -- */
 
 /*
- * Operations issued by this thread between start and the matching end, on any communicators, form
- * one batch: they begin at the end and run at the same time.  May be nested; the outermost end
- * counts.  Their buffers must not overlap.  The end returns the first error of the group's calls
- * that could begin; it does not block, unless the group has splits.
+ * Opens a group: the operations that this thread issues until the matching coll_group_end(), on any
+ * communicators, form one batch.  The operations of the batch begin at the end of the group and run
+ * at the same time, so their buffers must not overlap.  Groups may be nested; the outermost end
+ * counts.
  */
 COLL_API coll_result_t coll_group_start(void);
+/*
+ * Closes a group and begins its operations.
+ *
+ * Blocks    Only if the group has splits (coll_comm_split).
+ * Returns   The first error of the operations that could begin.
+ * Errors    COLL_ERR_INVALID_USAGE: the thread has no open group.
+ */
 COLL_API coll_result_t coll_group_end(void);
 
-/* Blocks until every operation issued on the communicator is complete, or one has failed. */
+/*
+ * Waits for all operations of a communicator.
+ *
+ * Blocks    Until every operation issued on the communicator is complete, or an operation has
+ *           failed.
+ * Errors    COLL_ERR_INVALID_USAGE: the thread has an open group, so the wait would never end.
+ */
 COLL_API coll_result_t coll_sync(coll_comm_t comm);
 
 /* Kinds of operation, for coll_args_t. */
@@ -468,15 +693,15 @@ enum {
 	COLL_KIND_RECV = 16
 };
 
-/* "allreduce" and so on; "?" if unknown.  Static strings. */
+/* Returns the name of a kind ("allreduce"), or "?" if unknown; a static string. */
 COLL_API const char *coll_kind_name(int32_t kind);
 
 /*
- * Any operation as data: what coll_request_init takes and what a backend's native slots receive.
- * A field that a kind has no use for is 0.
+ * The arguments of any operation: coll_request_init() takes them, and the native slots of a backend
+ * receive them.  A field that a kind does not use is 0.
  */
 typedef struct coll_args {
-	uint64_t size;  /* sizeof(coll_args_t) of who filled it */
+	uint64_t size;  /* sizeof(coll_args_t) of the program that filled the struct */
 	int32_t kind;   /* COLL_KIND_* */
 	int32_t dtype;  /* COLL_INT8 ... */
 	int32_t op;     /* COLL_SUM ... */
@@ -485,7 +710,7 @@ typedef struct coll_args {
 	uint32_t flags; /* 0 */
 	const void *sendbuf;
 	void *recvbuf;
-	uint64_t count;           /* the collective's count argument: elements */
+	uint64_t count;           /* the count argument of the collective, in elements */
 	const size_t *sendcounts; /* v-forms: nranks entries each */
 	const size_t *senddispls;
 	const size_t *recvcounts;
@@ -495,95 +720,158 @@ typedef struct coll_args {
 } coll_args_t;
 
 /*
- * A persistent request: prepare once, start many times: the schedule is kept.  Buffers and counts
- * stay those of `args` (copied; an operation made at run time too).  Collective kinds must be
- * initialised and started in the same order on all ranks.  Starting one that is still under way is
- * COLL_ERR_INVALID_USAGE: wait for it first.
+ * Makes a persistent request: the program prepares an operation once and starts it many times, and
+ * the library keeps the schedule.
+ *
+ * args      The operation.  The library copies the struct, its arrays and an operation made by
+ *           coll_red_op_create_*; every start uses the same buffers and counts.
+ * request   Becomes the request, which the program frees with coll_request_free().
+ *
+ * All ranks must initialise and start their collective requests in the same order.
  */
 COLL_API coll_result_t coll_request_init(coll_comm_t comm, const coll_args_t *args,
 					 coll_request_t *request);
+/*
+ * Issues the operation of a persistent request.
+ *
+ * Errors    COLL_ERR_INVALID_USAGE: the operation is still under way (wait for it first), or the
+ *           request was not made by coll_request_init().
+ */
 COLL_API coll_result_t coll_request_start(coll_request_t request);
-/* A request for the operation issued last on `comm`; free it after use. */
+/* Makes a request for the operation issued last on `comm`; the program frees it after use. */
 COLL_API coll_result_t coll_get_request(coll_comm_t comm, coll_request_t *request);
-/* *done becomes 1 or 0.  Makes progress, does not block. */
+/*
+ * Tells whether the operation of a request is complete.  Makes progress and does not block.
+ *
+ * done      Becomes 1 or 0.
+ */
 COLL_API coll_result_t coll_test(coll_request_t request, int32_t *done);
-/* Blocks until the request is complete. */
+/*
+ * Waits for the operation of a request.
+ * Blocks    Until the operation is complete, or an operation of the communicator has failed.
+ */
 COLL_API coll_result_t coll_wait(coll_request_t request);
-/* Does not wait: an operation under way goes on. */
+/* Frees a request.  An operation under way continues, and the call does not wait for it. */
 COLL_API coll_result_t coll_request_free(coll_request_t request);
 
 /* --------------------------------------------------------------------- events -- */
 
 /*
- * Order between the communicator's own stream and other streams, with one meaning everywhere.  An
- * event is recorded at a position of a stream and is complete when all work before it is.  As
- * another stream NULL is the calling thread itself, on a backend without device streams the only
- * one: recorded there an event is complete at once, and making it wait blocks the thread.  An event
- * never recorded counts as complete.  Recording again moves the event; whoever waits for it already
- * waits for the old position.  An event may be used with communicators other than the one it was
- * made with, and after that one's end.  With device streams these must be of the same backend, and
- * while a communicator has operations in an open group it is COLL_ERR_INVALID_USAGE.
+ * Makes an event.  Events order the communicator's own stream and other streams, in the same way on
+ * every backend.
+ *
+ * The program records an event at a position of a stream; the event is complete when all work
+ * before that position is complete.  An event that was never recorded counts as complete.
+ * Recording again moves the event; work that already waits for it still waits for the old position.
+ * Where a function takes another stream, NULL means the calling thread itself; backends without
+ * device streams have no other stream than that.  An event recorded on the calling thread is
+ * complete at once, and making the calling thread wait for an event blocks it.
+ * The program may use an event with other communicators than the communicator that made it, and
+ * after that communicator's end.  With device streams these communicators must be of the same
+ * backend, and COLL_ERR_INVALID_USAGE is returned while a communicator has operations in an open
+ * group.
  */
 COLL_API coll_result_t coll_event_create(coll_comm_t comm, coll_event_t *event);
+/* Destroys an event. */
 COLL_API coll_result_t coll_event_destroy(coll_event_t event);
-/* Records at the end of the communicator's own stream. */
+/* Records an event at the end of the communicator's own stream. */
 COLL_API coll_result_t coll_event_record(coll_event_t event, coll_comm_t comm);
-/* Records at the end of another stream. */
+/* Records an event at the end of another stream. */
 COLL_API coll_result_t coll_event_record_on_stream(coll_event_t event, coll_comm_t comm,
 						   coll_stream_t stream);
 /*
- * Later operations of the communicator's own stream begin after the event.  Does not block.  If the
- * event is another communicator's, and that one fails, this one fails too.
+ * Makes later operations of the communicator's own stream begin after the event.  Does not block.
+ * If another communicator recorded the event and fails, this communicator fails too.
  */
 COLL_API coll_result_t coll_comm_wait_event(coll_comm_t comm, coll_event_t event);
-/* Later work of another stream begins after the event. */
+/*
+ * Makes later work of another stream begin after the event.
+ * Blocks    Only if `stream` is NULL, the calling thread; bounded by `timeout`.
+ */
 COLL_API coll_result_t coll_stream_wait_event(coll_comm_t comm, coll_stream_t stream,
 					      coll_event_t event);
-/* COLL_SUCCESS if complete, COLL_IN_PROGRESS if not.  Makes progress, does not block. */
+/*
+ * Tells whether an event is complete.  Makes progress and does not block.
+ * Returns   COLL_SUCCESS if the event is complete, COLL_IN_PROGRESS if not, or the error of the
+ *           work before it.
+ */
 COLL_API coll_result_t coll_event_query(coll_event_t event);
-/* Blocks the calling thread until the event is complete; bounded by `timeout`. */
+/*
+ * Waits for an event.
+ * Blocks    The calling thread, until the event is complete; bounded by `timeout`.
+ */
 COLL_API coll_result_t coll_event_synchronize(coll_event_t event);
 
 /* ------------------------------------------------------------- own operations -- */
 
+/* Where the scalar of coll_red_op_create_pre_mul_sum lies. */
 enum { COLL_SCALAR_DEVICE = 0, COLL_SCALAR_HOST_IMMEDIATE = 1 };
 
 /*
- * An operation "sum of scalar * x": each rank's product is rounded to dtype, then summed.  Scalars
- * may differ between ranks.  With COLL_SCALAR_HOST_IMMEDIATE *scalar is read during the call, with
- * COLL_SCALAR_DEVICE whenever an operation begins (memory of a kind that the backend takes).
- * The value is valid on this communicator, for this dtype, until it is destroyed.
+ * Makes an operation "sum of scalar * x": the library rounds each rank's product to dtype, then
+ * sums the products.
+ *
+ * op         Becomes the operation, valid on this communicator and for this dtype until
+ *            coll_red_op_destroy().
+ * scalar     One element of dtype.  The ranks may have different scalars.
+ * residence  COLL_SCALAR_HOST_IMMEDIATE: the library reads *scalar during this call.
+ *            COLL_SCALAR_DEVICE: the library reads *scalar whenever an operation begins; it may lie
+ *            in any kind of memory that the backend takes.
  */
 COLL_API coll_result_t coll_red_op_create_pre_mul_sum(coll_op_t *op, const void *scalar,
 						      coll_dtype_t dtype, int32_t residence,
 						      coll_comm_t comm);
 /*
- * inout[i] = left[i] op inout[i] for count elements in host memory, 16-byte aligned; called for
- * pieces of any length, on whichever thread moves data.  It must be associative, the same on all
- * ranks, and must not call the library.  If it is not commutative (commutative == 0), operands come
- * in rank order.  Not for backends that reduce by themselves and have no transport.
+ * A reduction of the application: inout[i] = left[i] op inout[i].
+ *
+ * user      The pointer given to coll_red_op_create_user().
+ * left      `count` elements in host memory, 16-byte aligned.
+ * inout     The same.
+ * count     Elements; the library calls the function for pieces of any length.
+ *
+ * The library calls the function on whichever thread moves data.  The operation must be associative
+ * and the same on all ranks.  The function must not call the library.
  */
 typedef void (*coll_user_op_fn)(void *user, const void *left, void *inout, size_t count,
 				coll_dtype_t dtype);
+/*
+ * Makes an operation of the application.
+ *
+ * op           Becomes the operation, valid on this communicator until coll_red_op_destroy().
+ * commutative  0: the library passes the operands in rank order.
+ * Errors       COLL_ERR_UNSUPPORTED: the backend reduces by itself and has no transport.
+ */
 COLL_API coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn, void *user,
 					       int32_t commutative, coll_comm_t comm);
-/* Operations already issued, and persistent requests, keep what they need of it. */
+/*
+ * Destroys an operation.  Operations already issued and persistent requests keep their own copy of
+ * it.
+ */
 COLL_API coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t comm);
 
 /* --------------------------------------------------------------------- memory -- */
 
 /*
- * Announces memory that will be used often, so that the backend may register it with its hardware.
- * Never needed for correctness; succeeds and does nothing where there is nothing to do.
+ * Announces memory that the program will use often, so that the backend may register it with its
+ * hardware.  Correctness never needs it; the call succeeds and does nothing where a backend has
+ * nothing to do.
+ *
+ * buf       `bytes` bytes.
+ * handle    Becomes the registration, for coll_comm_deregister(); may become NULL.
  */
 COLL_API coll_result_t coll_comm_register(coll_comm_t comm, void *buf, size_t bytes, void **handle);
+/* Ends a registration.  `handle` may be NULL. */
 COLL_API coll_result_t coll_comm_deregister(coll_comm_t comm, void *handle);
 
 /* ----------------------------------------------------------- what is installed -- */
 
 /*
- * COLL_SUCCESS if the backend could be used by this process now, else the reason as a code and, if
- * reason is not NULL, as text in reason[0..size).  Needs no peer.
+ * Tells whether this process could use a backend now.  Needs no peer.
+ *
+ * name      "tcp".
+ * reason    If not NULL, receives the reason why not as text, or "".
+ * size      Bytes at reason.
+ * Returns   COLL_SUCCESS, or the reason as a code.
  */
 COLL_API coll_result_t coll_backend_available(const char *name, char *reason, size_t size);
 

@@ -108,7 +108,7 @@ typedef struct coll_step {
 	uint32_t after_count;     /* entries of `after` */
 	uint64_t dst, src, other; /* offsets in these buffers, in bytes */
 	uint64_t bytes;           /* length of the step's data */
-	/* Indexes of the steps that must be complete before this step starts; the schedule's memory. */
+	/* Indexes of the steps that must be complete before this step; the schedule's memory. */
 	const int32_t *after;
 } coll_step_t;
 

@@ -12,32 +12,42 @@
  *           .probe = mine_probe, .open = mine_open, .close = mine_close,
  *   };
  *
- * It fills one or both of two groups of functions:
+ * The constant points to one or both of two groups of functions ("slots"):
  *
- *   transport   send and progress: moves messages.  The core composes every collective from it.
- *   native      whole collectives, for engines that have their own (NCCL).
+ *   transport   send and progress, which move messages.  The core composes every collective from
+ *               these messages.
+ *   native      whole collectives, for engines that have collectives of their own (NCCL).
  *
- * What is left NULL in `native` the core does over `transport`; what neither can do is
- * COLL_ERR_UNSUPPORTED for the user.  plugins/simulated is the folder to copy.
+ * A slot of `native` may be NULL: the core then does the operation over `transport`.  If neither
+ * group can do an operation, the user gets COLL_ERR_UNSUPPORTED.  To write a backend, copy the
+ * folder plugins/simulated.
  *
- * The plugin links nothing of libcoll: all it needs of the core arrives as function pointers in
- * coll_host_t, so it also works under parents that load libraries RTLD_LOCAL.
+ * A backend lives as follows.  The core loads the file once and calls probe(), which says whether
+ * this process can use the backend.  When all ranks have agreed on the backend, the core calls
+ * open() on every rank; open() makes the rank's endpoint (`ep`).  The core passes the endpoint to
+ * all other slots and ends it with close().
+ *
+ * The plugin links nothing of libcoll.  The functions of the core that a plugin needs are pointers
+ * in coll_host_t, so the plugin also works in programs that load libraries RTLD_LOCAL.
  *
  * ABI promise    A binary built against this header loads and works in every later libcoll of the
- *                same ABI major (the number in the symbol's name).  Structs only grow at their end;
- *                each begins with its size; a reader uses min(its size, the writer's) and takes
- *                what is missing for 0.  A plugin that needs a newer host than it finds says so in
- *                probe(), with both versions in the text.
- * Results        Functions return COLL_SUCCESS or a COLL_ERR_* code of coll.h; with a code they
- *                fill *err, whose text reaches the user unchanged: what failed, where, what to do.
- * Strings        Given by the plugin must stay valid for ever (it is never unloaded); given by the
- *                core, for the duration of the call.
- * Threads        probe and open may run in several threads at once (one call per communicator).
- *                All calls for one endpoint are serialised by the core, on changing threads;
- *                different endpoints run at the same time.  Exception: native->abort.
- * Blocking       Nothing may block, except open, close and what says so, and those are bounded by
- *                the timeout they are given.  A native slot that finds its engine still connecting to
- *                a peer may wait for that, at most host->timeout_ms and until an abort.
+ *                same ABI major (the number in the symbol's name).  Structs grow only at their end,
+ *                and each struct begins with its size.  A reader uses the smaller of its own size
+ *                and the writer's, and takes missing fields for 0.  A plugin that needs a newer
+ *                host than it finds says so in probe(), with both versions in the text.
+ * Results        A function returns COLL_SUCCESS or a COLL_ERR_* code of coll.h.  With a code it
+ *                also fills *err.  The text reaches the user unchanged: it says which action
+ *                failed, where, and how the user can mend it.
+ * Strings        A string given by the plugin must stay valid for ever (the core never unloads a
+ *                plugin).  A string given by the core is valid for the duration of the call.
+ * Threads        The core may call probe and open in several threads at once (one call for each
+ *                communicator).  The core serialises all calls for one endpoint, on changing
+ *                threads; calls for different endpoints run at the same time.  Exception: the core
+ *                may call native->abort at any time.
+ * Blocking       No function may block, except open, close and the functions whose comments say
+ *                "may block".  These block at most for the timeout that they are given.  A native
+ *                slot that finds its engine still connecting to a peer may wait for the peer, at
+ *                most host->timeout_ms and until an abort.
  * Limits         The plugin must not: write to coll_host_t, call fork, install signal handlers or
  *                exit handlers, run code in constructors, end the process, print (use host->log).
  */
@@ -56,16 +66,16 @@ extern "C" {
 #define COLL_BACKEND_EXPORT
 #endif
 
-/* The major is part of the symbol's name; the minor counts additions. */
+/* The major is part of the symbol's name.  The minor counts additions to the structs. */
 #define COLL_BACKEND_ABI_MAJOR 1
 #define COLL_BACKEND_ABI_MINOR 2
 #define COLL_BACKEND_SYMBOL    "coll_backend_v1"
 
-/* Text that goes with a returned code.  Owned by the caller of the function that fills it. */
+/* The text of a returned code.  The caller of a function owns the struct; the function fills it. */
 typedef struct coll_error {
 	uint32_t size;
-	int32_t code;   /* equals the returned code */
-	char text[504]; /* NUL-terminated sentence, no final full stop or newline */
+	int32_t code;   /* the returned code */
+	char text[504]; /* NUL-terminated sentence without final full stop or newline */
 } coll_error_t;
 
 /* Kinds of memory, as bits. */
@@ -84,7 +94,7 @@ enum {
 
 enum {
 	COLL_OPTION_STRING = 0,
-	COLL_OPTION_INT = 1,   /* min..max */
+	COLL_OPTION_INT = 1,   /* number; min..max */
 	COLL_OPTION_BOOL = 2,  /* yes/no, true/false, on/off, 1/0 */
 	COLL_OPTION_BYTES = 3, /* number with optional K, M, G (powers of 1024); min..max */
 	COLL_OPTION_DURATION =
@@ -92,9 +102,10 @@ enum {
 };
 
 /*
- * One option of the backend: `key` in section [name] of coll.conf, COLL_<NAME>_<KEY> in the
- * environment.  Declared so that `coll info` can list it and a wrong value is found before open.
- * The key "priority" exists for every backend and is not declared.
+ * One option of the backend: the user sets `key` in section [name] of coll.conf, or the environment
+ * variable COLL_<NAME>_<KEY>.  Because the backend declares its options, `coll info` can list them
+ * and the core finds wrong values before open.  The key "priority" exists for every backend; the
+ * plugin does not declare it.
  */
 typedef struct coll_option {
 	const char *key;      /* lower case, '_' between words */
@@ -109,8 +120,8 @@ typedef struct coll_option {
 /* ------------------------------------------------------------ messages -- */
 
 /*
- * What identifies a message.  Made by the sending core, opaque to the plugin except for len, to be
- * delivered bit for bit to the receiving core ahead of the payload.
+ * The envelope of a message.  The sending core makes it; the plugin delivers it, bit for bit and
+ * ahead of the payload, to the receiving core.  The plugin may read `len` only.
  */
 typedef struct coll_header {
 	uint64_t tag;
@@ -119,29 +130,32 @@ typedef struct coll_header {
 } coll_header_t;
 
 /*
- * A message being sent.  Memory of the core; from an accepted send() until the plugin sets status
- * it stays valid and unchanged, except `plugin`, which is the plugin's to use as it likes.
+ * A send request.  The core owns the struct and keeps it valid and unchanged from an accepted
+ * send() until the plugin sets `status`.  The plugin may write `status` and `plugin` only.
  */
 typedef struct coll_send {
 	coll_header_t header;
-	const void *buf; /* header.len bytes of a kind in `memory`; NULL if len is 0 */
-	uint32_t peer;   /* rank */
+	const void *buf; /* payload: header.len bytes; NULL if len is 0 */
+	uint32_t peer;   /* rank of the receiver */
 	/*
-	 * COLL_IN_PROGRESS when send() is called.  The plugin sets it, inside send or progress, to
-	 * COLL_SUCCESS when buf may be reused (the peer need not have it yet), or to a code.
+	 * State of the request.  The core sets it to COLL_IN_PROGRESS before it calls send().  The
+	 * plugin sets it, inside send or progress, to COLL_SUCCESS as soon as the core may reuse
+	 * buf (the peer need not have the payload yet), or to a code if the message has failed.
 	 */
 	int32_t status;
-	uint64_t plugin[6]; /* 0 when send() is called */
+	uint64_t plugin[6]; /* for the plugin's own use; 0 when the core calls send() */
 	uint32_t memory;    /* kind of memory at buf: one COLL_MEM_* bit */
 	uint32_t reserved;  /* 0 */
 } coll_send_t;
 
-/* Where the payload of an arriving message is to go.  Filled by host->arrive. */
+/*
+ * A receive descriptor: the place for the payload of an arriving message.  host->arrive fills it.
+ */
 typedef struct coll_sink {
-	uint64_t cookie; /* names this arrival in host->data and host->arrived */
+	uint64_t cookie; /* number of the message for host->data, host->arrived and drop */
 	/*
-	 * Not NULL: the plugin may write the payload straight to buf, in any order.  NULL: it must
-	 * hand the payload to host->data (the core reduces it, say).
+	 * Not NULL: the plugin may write the payload straight to buf, in any order.  NULL: the
+	 * plugin must hand the payload to host->data (for example because the core reduces it).
 	 */
 	void *buf;
 	uint32_t memory;   /* kind of memory at buf: one COLL_MEM_* bit */
@@ -151,103 +165,130 @@ typedef struct coll_sink {
 /* --------------------------------------------------------------------- host -- */
 
 /*
- * What the core gives to a plugin.  Made per probe and per endpoint; valid from probe's call until
- * it returns, and from open's call until close has returned.
+ * The core's functions and facts for a plugin.  The core makes a table for each probe, valid until
+ * probe returns, and a table for each endpoint, valid from the call of open until close has
+ * returned.  Functions marked "any thread" may be called by any thread of the plugin, all others
+ * only inside a call of the core.
  */
 typedef struct coll_host coll_host_t;
 struct coll_host {
 	uint64_t size;
 	uint32_t abi_minor; /* of this host */
-	uint32_t rank;      /* 0 in probe */
-	uint32_t nranks;    /* 0 in probe */
-	int32_t device;     /* CUDA device ordinal for this rank, -1: the current one */
-	int64_t timeout_ms; /* longest time to spend in open; every wait in it must obey */
+	uint32_t rank;      /* of this endpoint; 0 in probe */
+	uint32_t nranks;    /* ranks of the communicator; 0 in probe */
+	int32_t device;     /* CUDA device ordinal for this rank, -1: the current device */
+	int64_t timeout_ms; /* longest time to spend in open; every wait in open must obey it */
 	/*
-	 * Secret shared by exactly the ranks of this communicator, equal on all of them.  For
-	 * proving to one another who they are; never to be sent.
+	 * A secret that exactly the ranks of this communicator share; it is equal on all of them.
+	 * The ranks prove with it who they are (see mac).  The plugin must never send it.
 	 */
 	uint8_t key[16];
-	void *core; /* the core's own */
+	void *core; /* for the core's own use */
 
-	/* Any thread. `text` is one finished line without newline.  Filtered by the user's level.
+	/*
+	 * Logs one finished line `text`, without newline.  The core drops lines above the user's
+	 * log level.  Any thread.
 	 */
 	void (*log)(const coll_host_t *host, int32_t level, const char *text);
 
 	/*
-	 * Values of the options the plugin declared; section and precedence are the core's
-	 * business. The value is the default if the user said nothing, checked against type and
-	 * range.  A key that was not declared, or has another type: NULL, 0.  Any thread.
+	 * Return the value of an option that the plugin declared.  The core has resolved section
+	 * and precedence and has checked the value against type and range; without a setting of the
+	 * user the value is the default.  For a key that was not declared, or has another type,
+	 * they return NULL or 0.  Any thread.
 	 */
 	const char *(*option_string)(const coll_host_t *host, const char *key);
 	int64_t (*option_int)(const coll_host_t *host,
 			      const char *key); /* INT, BOOL, BYTES, DURATION */
 
 	/*
-	 * Allgather of bytes among the ranks of the communicator, over the core's own bootstrap: in
-	 * holds len bytes, out gets nranks * len in rank order; len is equal on all ranks.  Blocks
-	 * at most timeout_ms; the text names the ranks not heard from.  Collective: every rank must
-	 * call it equally often, so a rank that has failed tells it in its next exchange rather
-	 * than leaving the others waiting.  Allowed in open and native->split only.
+	 * Allgather of bytes among the ranks of the communicator, over the core's own bootstrap.
+	 *
+	 * in            len bytes of this rank.
+	 * out           Receives nranks * len bytes in rank order.
+	 * len           The same on all ranks.
+	 * timeout_ms    The call blocks at most for this time; then the text names the ranks not
+	 *               heard from.
+	 *
+	 * The call is collective: every rank must make the same number of exchanges.  A rank that
+	 * has failed therefore says so in its next exchange instead of leaving the other ranks
+	 * waiting.  Allowed in open and native->split only.
 	 */
 	int32_t (*exchange)(const coll_host_t *host, const void *in, void *out, uint64_t len,
 			    int64_t timeout_ms, coll_error_t *err);
 
 	/*
-	 * 16 bytes that only who has `key` can compute: SipHash-2-4-128 of data under key.  Any
-	 * thread.
+	 * Computes the 16 bytes of SipHash-2-4-128 of `data` under `key`: only a process that has
+	 * the key can compute them.  Any thread.
 	 */
 	void (*mac)(const coll_host_t *host, const void *data, uint64_t len, uint8_t out[16]);
 
 	/*
-	 * Non-zero once the communicator is being aborted (within split and shrink also the one that
-	 * it is made from): blocking code must end.  Any thread.
+	 * Returns non-zero once a thread aborts the communicator (within split and shrink also the
+	 * communicator from which the new communicator is made).  Code that blocks must then end.
+	 * Any thread.
 	 */
 	int32_t (*aborted)(const coll_host_t *host);
 
 	/*
-	 * Memory aligned to 64 bytes (large pieces on huge pages where possible), or NULL.  Freed
-	 * by the plugin.  Any thread.
+	 * Returns memory aligned to 64 bytes (large pieces on huge pages where possible), or NULL.
+	 * The plugin frees it with `free`.  Any thread.
 	 */
 	void *(*alloc)(const coll_host_t *host, uint64_t bytes);
 	void (*free)(const coll_host_t *host, void *ptr, uint64_t bytes);
 
-	/* ---- receiving: called by the transport, only from inside its progress() ---- */
+	/*
+	 * ---- receiving ----
+	 *
+	 * The transport calls these four only from inside its progress().  For each message it
+	 * calls arrive once, then data zero or more times, then arrived once.  Inside these calls
+	 * the core never calls the plugin.
+	 */
 
 	/*
-	 * A message's header has arrived from `peer`.  The core matches it and fills *sink.  0, or
-	 * a code: then the peer cannot be trusted any more and the connection is to be closed, with
-	 * nothing else called for this message.  The core never calls the plugin from inside this
-	 * or the following functions.
+	 * Announces the envelope of a message from `peer`.  The core matches it with a receive and
+	 * fills *sink.  Returns 0, or a code: then the peer cannot be trusted any more, and the
+	 * transport must close the connection and must call nothing else for this message.
 	 */
 	int32_t (*arrive)(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
 			  coll_sink_t *sink);
 	/*
-	 * The next n bytes of the payload, in order, in pieces of any size; host memory of the
-	 * plugin, read before the call returns.  Pieces of 64 to 256 KiB suit caches best.
+	 * Hands over the next n bytes of the payload, in order, in pieces of any size.  `bytes` is
+	 * host memory of the plugin; the core has read it when the call returns.  Pieces of 64 to
+	 * 256 KiB suit caches best.
 	 */
 	void (*data)(const coll_host_t *host, uint64_t cookie, const void *bytes, uint64_t n);
 	/*
-	 * The message is complete (status COLL_SUCCESS, all of len delivered, also for len 0) or
-	 * has failed (a code).  Exactly once for each arrive that returned 0, unless close comes
-	 * first.
+	 * Completes a receive.  status COLL_SUCCESS: the transport has delivered all `len` bytes
+	 * (also if len is 0).  A code: the message has failed.  The transport calls it exactly once
+	 * for each arrive that returned 0, unless the core calls close first.
 	 */
 	void (*arrived)(const coll_host_t *host, uint64_t cookie, int32_t status);
 	/*
-	 * Nothing more will come from `peer` nor reach it; text says why ("connection reset").  The
-	 * core decides whether that is an error.  At most once per peer.
+	 * Reports that no more messages will come from `peer` or reach it; text says why
+	 * ("connection reset").  The core decides whether that is an error.  At most once for each
+	 * peer.
 	 */
 	void (*peer_lost)(const coll_host_t *host, uint32_t peer, const char *text);
 
-	/* ---- device memory; NULL without a driver ---- */
+	/* ---- device memory: NULL if the process has no CUDA driver ---- */
 
-	/* Kind of memory at ptr: one COLL_MEM_* bit; *device its ordinal or -1.  Any thread. */
+	/*
+	 * Returns the kind of memory at ptr, one COLL_MEM_* bit; *device becomes the ordinal of its
+	 * device, or -1.  Any thread.
+	 */
 	uint32_t (*memory_kind)(const coll_host_t *host, const void *ptr, int32_t *device);
-	/* Copies n bytes between any kinds of memory and blocks until done.  Any thread. */
+	/*
+	 * Copies n bytes between any kinds of memory.  Blocks until the copy is done.  Any thread.
+	 */
 	int32_t (*copy)(const coll_host_t *host, void *dst, const void *src, uint64_t n,
 			coll_error_t *err);
+
+	/* ---- arithmetic ---- */
+
 	/*
-	 * dst[i] = left[i] op right[i], count elements in host memory; dst may equal left or right.
-	 * Any alignment.  COLL_AVG counts as sum.  Any thread.
+	 * Computes dst[i] = left[i] op right[i] for count elements in host memory; dst may equal
+	 * left or right.  Any alignment.  COLL_AVG counts as COLL_SUM.  Any thread.
 	 */
 	int32_t (*reduce)(const coll_host_t *host, void *dst, const void *left, const void *right,
 			  uint64_t count, int32_t dtype, int32_t op);
@@ -256,70 +297,81 @@ struct coll_host {
 /* ---------------------------------------------------------------- transport -- */
 
 /*
- * Moves messages between ranks.  `ep` is what open() returned.  Mandatory: send, progress.
+ * Moves messages between ranks.  `ep` is the endpoint that open() made.  Mandatory: send, progress.
  */
 typedef struct coll_transport {
 	uint64_t size;
 
 	/*
-	 * Starts sending `send` to send->peer.  Must not block and must not refuse for want of
-	 * room: what cannot go now is kept (send->plugin is there for links and offsets) and goes
-	 * on in progress().  Messages to one peer arrive in the order in which they were sent. peer
-	 * may be the own rank.  Returns 0: accepted, status will be set, perhaps already is.  A
-	 * code: not accepted, nothing was started, status is ignored.
+	 * Starts a message to send->peer, which may be the own rank.  Must not block, and must not
+	 * refuse for want of room: the plugin queues a message that cannot go now (send->plugin has
+	 * space for links and offsets) and continues it in progress().  Messages to one peer must
+	 * arrive in the order of these calls.
+	 *
+	 * Returns 0 if the plugin has accepted the message: it sets send->status now or later.  A
+	 * code if not: the plugin has started nothing, and the core ignores send->status.
 	 */
 	int32_t (*send)(void *ep, coll_send_t *send, coll_error_t *err);
 
 	/*
-	 * Moves what can be moved without waiting: sends, and arrivals through host->arrive, data
-	 * and arrived.  Should return within about a millisecond, more work or not.  Returns 1 if
-	 * anything moved, 0 if not.  Failures are told by host->peer_lost and by the status of
-	 * sends.
+	 * Moves all data that can move without waiting: queued sends, and receives through
+	 * host->arrive, data and arrived.  Should return within about a millisecond, even if there
+	 * is more work.  The plugin reports failures by host->peer_lost and by the status of sends.
+	 *
+	 * Returns 1 if any data moved, 0 if not.
 	 */
 	int32_t (*progress)(void *ep);
 
 	/*
-	 * Optional, both or none: giving up, when an operation has failed.  cancel: `send` has
-	 * status COLL_IN_PROGRESS; when it returns, neither send nor its buf is touched again.  The
-	 * message either vanishes whole or still arrives whole with any content (what is left of
-	 * one half on its way is copied); later messages to the peer are not affected.  drop: the
-	 * arrival `cookie` is not complete; nothing is written to its sink any more, data and
-	 * arrived are not called for it, the rest of the message is swallowed.  Neither blocks
-	 * longer than a copy.  Without them the core closes the endpoint instead, and with it fails
-	 * every communicator on it.
+	 * Optional, both or none: the core gives up a message because its operation has failed.
+	 * Neither function may block longer than a copy takes.  Without them the core closes the
+	 * endpoint instead, and so fails every communicator on it.
+	 *
+	 * cancel    Gives up a send whose status is COLL_IN_PROGRESS.  After the return the plugin
+	 *           touches neither `send` nor its buf.  The message either vanishes whole or still
+	 *           arrives whole with any content (the plugin copies the rest of a message that is
+	 *           half sent).  Later messages to the peer must not suffer.
+	 * drop      Gives up the receive `cookie`, which is not complete.  The plugin writes
+	 *           nothing more to its coll_sink_t.buf, does not call data or arrived for it, and
+	 *           discards the rest of the message.
 	 */
 	void (*cancel)(void *ep, coll_send_t *send);
 	void (*drop)(void *ep, uint64_t cookie);
 
 	/*
-	 * Optional, both or none: sleeping.  wait_fd gives a descriptor that becomes readable when
-	 * progress() has something to do; it is the same for the whole life of ep and is only
-	 * polled by the core.  arm is called directly before sleeping: 0 means nothing is pending
-	 * and the descriptor will report what comes from now on; 1 means call progress again first.
-	 * Without them the core sleeps in short steps.
+	 * Optional, both or none: sleeping until data moves.  Without them the core sleeps in short
+	 * steps.
+	 *
+	 * wait_fd   Returns a descriptor that becomes readable when progress() has work.  It is the
+	 *           same for the whole life of ep.  The core only polls it.
+	 * arm       The core calls it directly before it sleeps.  Returns 0 if nothing is pending
+	 *           and the descriptor will report all work from now on; 1 if the core must call
+	 *           progress again first.
 	 */
 	int32_t (*wait_fd)(void *ep);
 	int32_t (*arm)(void *ep);
 
 	/*
-	 * Optional, both or none: registers memory with the hardware before it is used often.
-	 * *handle is the plugin's.  Deregistered before close.  May block briefly.
+	 * Optional, both or none: registers `bytes` bytes at ptr with the hardware, because the
+	 * program will use them often; `memory` is their kind.  The plugin sets *handle to a value
+	 * of its own.  The core deregisters the memory before close.  May block briefly.
 	 */
 	int32_t (*mem_register)(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
 				coll_error_t *err);
 	void (*mem_deregister)(void *ep, void *handle);
 
 	/*
-	 * Optional: in a child process, right after fork, in the thread that forked.  Closes the
-	 * endpoint's descriptors, so that the child does not hide its parent's death from the peers,
-	 * and nothing else: no locks, no memory, no host.  Nothing is called for ep in the child
-	 * afterwards.
+	 * Optional: closes the endpoint's descriptors in a child process, so that the child does
+	 * not hide its parent's death from the peers.  The core calls it right after fork, in the
+	 * thread that forked.  It must do nothing else: no locks, no memory, no host.  The core
+	 * calls nothing for ep in the child afterwards.
 	 */
 	void (*forked)(void *ep);
 
 	/*
-	 * Optional, since minor 1: the kinds of memory this endpoint takes, COLL_MEM_* bits, some of
-	 * backend.memory's; the same on all ranks.  Asked once, after open.  NULL: backend.memory.
+	 * Optional, since minor 1: returns the kinds of memory that this endpoint takes, COLL_MEM_*
+	 * bits, a subset of coll_backend_t.memory and the same on all ranks.  The core asks once,
+	 * after open.  NULL: coll_backend_t.memory.
 	 */
 	uint32_t (*memory)(void *ep);
 } coll_transport_t;
@@ -327,12 +379,14 @@ typedef struct coll_transport {
 /* ------------------------------------------------------------------- native -- */
 
 /*
- * Whole operations.  Each `int32_t (*)(void *ep, const coll_args_t *args, coll_error_t *err)`
- * enqueues the operation on args->stream (NULL: the endpoint's own stream) and does not block.
- * Arguments have been checked by the core: types, root, NULL buffers, in-place overlap, memory
- * kind.  Buffers stay valid until the stream has passed the operation.  args and its arrays are
- * valid during the call only.  COLL_ERR_UNSUPPORTED (this dtype, this op) makes the core do it over
- * the transport group, if there is one.  All optional.
+ * Whole operations.  All slots are optional unless their comment says otherwise.
+ *
+ * Each slot `int32_t (*)(void *ep, const coll_args_t *args, coll_error_t *err)` enqueues the
+ * operation on args->stream (NULL: the endpoint's own stream) and does not block.  The core has
+ * checked the arguments: types, root, NULL buffers, in-place overlap, kind of memory.  The buffers
+ * stay valid until the stream has executed the operation.  args and its arrays are valid during the
+ * call only.  If a slot returns COLL_ERR_UNSUPPORTED (for this dtype, this op), the core does the
+ * operation over the transport group, if the backend has one.
  */
 typedef struct coll_native {
 	uint64_t size;
@@ -355,64 +409,85 @@ typedef struct coll_native {
 	int32_t (*recv)(void *ep, const coll_args_t *args, coll_error_t *err);
 
 	/*
-	 * Both or none: operations between them, on this and other endpoints of the calling thread,
-	 * may be merged and start at group_end.  Every begin that succeeded has its end, also after an
-	 * abort or a failure; until all endpoints of the thread's group have had theirs, none of them
-	 * is queried.
+	 * Optional, both or none: a group.  The engine may merge the operations between begin and
+	 * end, on this and other endpoints of the calling thread, and start them at group_end.  The
+	 * core calls group_end for every group_begin that succeeded, also after an abort or a
+	 * failure.  The core does not call `query` on any endpoint of the thread's group before it
+	 * has called group_end on all of them.
 	 */
 	int32_t (*group_begin)(void *ep, coll_error_t *err);
 	int32_t (*group_end)(void *ep, coll_error_t *err);
 
 	/*
-	 * Mandatory in this group.  Has everything enqueued on the endpoint's own stream completed?
-	 * COLL_SUCCESS, COLL_IN_PROGRESS, or the error of what failed.  Does not block.  Without a
-	 * transport it comes when somebody waits or tests, and every 256 operations at the latest.
+	 * Mandatory in this group: tells whether all operations on the endpoint's own stream are
+	 * complete.  Returns COLL_SUCCESS, COLL_IN_PROGRESS, or the error of the operation that
+	 * failed.  Does not block.  For a backend without a transport the core calls it when a
+	 * thread waits or tests, and after every 256 operations at the latest.
 	 */
 	int32_t (*query)(void *ep, coll_error_t *err);
 	/*
-	 * Optional: blocks at most timeout_ms until query would not say COLL_IN_PROGRESS; COLL_SUCCESS
-	 * only if it would say that.
+	 * Optional: blocks, at most timeout_ms, until query would no longer return
+	 * COLL_IN_PROGRESS.  Returns COLL_SUCCESS only if query would return it.
 	 */
 	int32_t (*sync)(void *ep, int64_t timeout_ms, coll_error_t *err);
 	/*
-	 * Optional: COLL_SUCCESS while the engine is well, else its failure.  Does not block.  Asked
-	 * while operations are under way, and by coll_comm_get_async_error.
+	 * Optional: returns COLL_SUCCESS while the engine works, else the engine's failure.  Does
+	 * not block.  The core calls it while operations are under way, and in
+	 * coll_comm_get_async_error.
 	 */
 	int32_t (*async_error)(void *ep, coll_error_t *err);
 	/*
-	 * Optional: ends everything enqueued, within a second.  From any thread, at the same time
-	 * as any other call for ep except close; may come more than once.
+	 * Optional: ends all enqueued operations within a second.  The core may call it from any
+	 * thread, more than once, and at the same time as any other call for ep except close.
 	 */
 	void (*abort)(void *ep);
 
 	/*
-	 * Optional, and called only without a transport: collective over the ranks of ep, on which
-	 * nothing is under way.  Makes the endpoint for the group of this rank's colour, whose host
-	 * table is `newhost`: it has the rank and the key there, and its exchange is among the group;
-	 * colour -1: *newep = NULL, newhost is NULL.  May block at most newhost->timeout_ms (the
-	 * parent's for colour -1).  ep is closed after *newep.  On a code as in open.  If it is NULL
-	 * the core calls open for each group.
+	 * Optional: makes the endpoint of a split communicator.  The core calls it only for
+	 * backends without a transport, collectively over the ranks of ep, with no operation under
+	 * way on ep.  NULL: the core calls open for each new communicator.
+	 *
+	 * color     The ranks of equal colour form a communicator.  -1: this rank gets none;
+	 *           newhost is NULL, and the function sets *newep to NULL.
+	 * key       As in coll_comm_split.
+	 * newhost   The host table of the new endpoint: its rank, nranks and key are those of the
+	 *           new communicator, and its exchange runs among the ranks of the new
+	 *           communicator.
+	 * newep     Becomes the new endpoint.  The core closes ep after *newep.
+	 *
+	 * May block at most newhost->timeout_ms (for colour -1: the timeout of ep's host table).
+	 * After a code *newep is treated as after open.
 	 */
 	int32_t (*split)(void *ep, int32_t color, int32_t key, const coll_host_t *newhost,
 			 void **newep, coll_error_t *err);
 	/*
-	 * Optional: as split for the ranks not in exclude[0..n) (ascending), which may be dead.  May
-	 * come after abort and with operations under way.  newhost->exchange answers
-	 * COLL_ERR_UNSUPPORTED, since the meeting of ep's ranks may have lost one: they must find
-	 * each other by ep.  Its key is a new one, equal on all that stay.
+	 * Optional: makes the endpoint of the surviving ranks, as split does for a colour.
+	 *
+	 * exclude   n ranks in ascending order that do not take part; they may be dead.
+	 *
+	 * The core may call it after abort and with operations under way.  The other ranks must
+	 * find each other by ep: newhost->exchange returns COLL_ERR_UNSUPPORTED, because the
+	 * bootstrap of ep's ranks may have lost a rank.  newhost->key is new, and equal on all
+	 * remaining ranks.
 	 */
 	int32_t (*shrink)(void *ep, const int32_t *exclude, int32_t n, const coll_host_t *newhost,
 			  void **newep, coll_error_t *err);
 
 	/*
-	 * All or none, and used only without a transport: events on device streams, timing disabled.
-	 * stream NULL is the endpoint's own; that they are there means that args->stream may be other
-	 * than NULL.  event_record and event_wait may come with another endpoint of this backend in
-	 * this process than the one that made the event, the others come with that one; calls for one
-	 * event are serialised.  None of them blocks, except event_synchronize (at most timeout_ms,
-	 * then COLL_ERR_TIMEOUT).  The core also records up to 16 of its own, to tell how far a long row
-	 * of operations is.  event_query: COLL_SUCCESS, COLL_IN_PROGRESS, or the error of what
-	 * failed before it.  Who waits for an event already waits for where it was recorded then.
+	 * Optional, all or none: events on device streams, without timing.  The core uses them only
+	 * for backends without a transport.  A backend that has them also takes streams other than
+	 * NULL in args->stream.
+	 *
+	 * stream    NULL: the endpoint's own stream.
+	 *
+	 * The core may call event_record and event_wait with another endpoint of this backend in
+	 * this process than the endpoint that made the event; it calls the other slots with the
+	 * endpoint that made the event.  The core serialises the calls for one event.  No slot
+	 * blocks, except event_synchronize (at most timeout_ms, then it returns COLL_ERR_TIMEOUT).
+	 * event_query returns COLL_SUCCESS, COLL_IN_PROGRESS, or the error of the work before the
+	 * event.  Work that already waits for an event still waits for the old position when the
+	 * event is recorded again.  The core also records up to 16 events of its own, to find out
+	 * how many operations of a long sequence are complete.
 	 */
 	int32_t (*event_create)(void *ep, void **event, coll_error_t *err);
 	void (*event_destroy)(void *ep, void *event);
@@ -421,32 +496,41 @@ typedef struct coll_native {
 	int32_t (*event_query)(void *ep, void *event, coll_error_t *err);
 	int32_t (*event_synchronize)(void *ep, void *event, int64_t timeout_ms, coll_error_t *err);
 
-	/* Optional: an operation "sum of scalar * x"; *op is then seen in args->op. */
+	/*
+	 * Optional: makes and destroys an operation "sum of scalar * x" (see
+	 * coll_red_op_create_pre_mul_sum).  *op becomes a number of the plugin's choice, which the
+	 * core then passes in args->op.
+	 */
 	int32_t (*op_create_pre_mul_sum)(void *ep, int32_t *op, const void *scalar, int32_t dtype,
 					 int32_t residence, coll_error_t *err);
 	int32_t (*op_destroy)(void *ep, int32_t op, coll_error_t *err);
 
-	/* Optional, both or none: as in coll_transport_t, and used only without a transport. */
+	/*
+	 * Optional, both or none: as in coll_transport_t.  The core uses them only for backends
+	 * without a transport.
+	 */
 	int32_t (*mem_register)(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
 				coll_error_t *err);
 	void (*mem_deregister)(void *ep, void *handle);
 
-	/* Optional: the engine's own communicator object, for experts. */
+	/* Optional: returns the engine's own communicator object (coll_comm_native_handle). */
 	void *(*handle)(void *ep);
 
 	/*
-	 * Optional, since minor 2: the ordinal of the CUDA device that the endpoint is on, or -1.
-	 * Asked once, after open; coll_comm_device says it, and it is host->device of what is split
-	 * from here.  NULL: host->device.
+	 * Optional, since minor 2: returns the ordinal of the endpoint's CUDA device, or -1.  The
+	 * core asks once, after open.  coll_comm_device returns the ordinal, and endpoints split
+	 * from this endpoint get it as host->device.  NULL: host->device.
 	 */
 	int32_t (*device)(void *ep);
 
 	/*
-	 * Optional, since minor 2, and called only without a transport: will the slot of this kind do
-	 * the operation?  COLL_SUCCESS, or COLL_ERR_UNSUPPORTED with the reason, which the call then
-	 * returns; what the slot itself refuses fails the communicator.  Asked when an operation is
-	 * issued or prepared that differs from those before it by more than its buffers, count and
-	 * tag; only kind, dtype, op and root of args may be looked at.  Does not block.
+	 * Optional, since minor 2: tells whether the slot of args->kind will do the operation.
+	 * Returns COLL_SUCCESS, or COLL_ERR_UNSUPPORTED with the reason, which the user's call then
+	 * returns.  (An operation that the slot itself refuses fails the communicator instead.)
+	 * The function may read only kind, dtype, op and root of args, and does not block.  The
+	 * core calls it only for backends without a transport, when the program issues or prepares
+	 * an operation that differs from the operations before it by more than its buffers, count
+	 * and tag.
 	 */
 	int32_t (*takes)(void *ep, const coll_args_t *args, coll_error_t *err);
 } coll_native_t;
@@ -455,8 +539,10 @@ typedef struct coll_native {
 
 /* Bits of coll_backend_t.flags. */
 enum {
-	COLL_BACKEND_IN_PROCESS = 1, /* usable only if all ranks live in one process */
-	COLL_BACKEND_BY_NAME = 2     /* never chosen by priority between processes, only by name */
+	/* The backend works only if all ranks live in one process. */
+	COLL_BACKEND_IN_PROCESS = 1,
+	/* Between processes the core chooses the backend only by name, never by priority. */
+	COLL_BACKEND_BY_NAME = 2
 };
 
 typedef struct coll_backend {
@@ -464,57 +550,68 @@ typedef struct coll_backend {
 	uint32_t abi_minor;      /* COLL_BACKEND_ABI_MINOR */
 	uint32_t flags;          /* COLL_BACKEND_* */
 	const char *name;        /* [a-z][a-z0-9_]*, at most 31 bytes; the file is coll_<name>.so */
-	const char *version;     /* the plugin's own; must be equal on all ranks */
+	const char *version;     /* of the plugin; must be equal on all ranks */
 	const char *description; /* one line for `coll info` */
-	int32_t priority;        /* default; higher is better; tcp 10, ucx 50, nccl 100 */
+	int32_t priority;        /* the default; the highest wins: tcp 10, ucx 50, nccl 100 */
 	/*
-	 * COLL_MEM_* bits the backend takes, at best: transport->memory.  Without COLL_MEM_HOST it is
-	 * neither chosen by priority nor probed for that where the application does not use CUDA: see
-	 * coll_config_t.device.
+	 * Kinds of memory that the backend takes at best, COLL_MEM_* bits; an endpoint may take
+	 * fewer (transport->memory).  If the application does not use CUDA (coll_config_t.device),
+	 * the core neither chooses a backend without COLL_MEM_HOST by priority nor probes it for
+	 * that.
 	 */
 	uint32_t memory;
 	const coll_option_t *options; /* may be NULL */
 	uint32_t option_count;
 	uint32_t option_size;              /* sizeof(coll_option_t) */
 	const coll_transport_t *transport; /* or NULL */
-	const coll_native_t *native;       /* or NULL; at least one of the two */
+	const coll_native_t *native;       /* or NULL; not both may be NULL */
 
 	/*
-	 * Can this process use the backend now?  Optional; NULL means yes.  Cheap: no threads, no
-	 * device context, no network, no lasting effect.  May open vendor libraries.  host->rank,
-	 * nranks, exchange and what follows it are not available.  0, or a code with the reason in
-	 * *err ("libucp.so.0: cannot open shared object file").
+	 * Optional: tells whether this process can use the backend now; NULL means yes.  Must be
+	 * cheap: no threads, no device context, no network, no lasting effect.  May open vendor
+	 * libraries.  host->rank and nranks are 0, and host->exchange and all functions after it
+	 * are missing.
+	 *
+	 * Returns 0, or a code with the reason in *err ("libucp.so.0: cannot open shared object
+	 * file").
 	 */
 	int32_t (*probe)(const coll_host_t *host, coll_error_t *err);
 
 	/*
-	 * Makes the endpoint of this rank.  Mandatory, collective, may block up to
-	 * host->timeout_ms. Ranks find each other by host->exchange.  On a code *ep may be NULL or
-	 * half-made: the core then calls close with it if it is not NULL.
+	 * Mandatory: makes the endpoint of this rank, which the ranks do collectively.  The ranks
+	 * find each other by host->exchange.  May block up to host->timeout_ms.
+	 *
+	 * ep        Becomes the endpoint, not NULL.  On a code *ep may be NULL or half-made; the
+	 *           core then calls close with it if it is not NULL.
 	 */
 	int32_t (*open)(const coll_host_t *host, void **ep, coll_error_t *err);
 
 	/*
-	 * Frees the endpoint.  Mandatory, not collective; may block up to timeout_ms to hand
-	 * accepted sends to the network, with 0 not at all.  Sends that are not complete are
-	 * dropped; their memory is not touched afterwards.  Must cope with what a failed open left.
+	 * Mandatory: frees the endpoint.  Not collective.  May block up to timeout_ms to hand
+	 * accepted sends to the network; must not block with timeout_ms 0.  The plugin drops sends
+	 * that are not complete and does not touch their memory afterwards.  Must accept a
+	 * half-made endpoint of an open that failed.
 	 */
 	void (*close)(void *ep, int64_t timeout_ms);
 
 	/*
-	 * Optional: opens the n endpoints of all ranks of one process at once (ncclCommInitAll's way),
-	 * for coll_comm_init_all and in the thread that called it; n may be 1.  hosts[i] is rank i's,
-	 * eps[i] becomes its endpoint; the two arrays are valid during the call only.  May block up
-	 * to hosts[0]->timeout_ms; host->exchange must not be used.  On a code each eps[i], NULL at
-	 * first, may be half-made, as in open.  NULL: the core calls open for each rank in a thread
-	 * of its own.
+	 * Optional: opens the endpoints of all ranks of one process at once (as ncclCommInitAll
+	 * does), for coll_comm_init_all and in the thread that called it.  May block up to
+	 * hosts[0]->timeout_ms, and must not use host->exchange.  NULL: the core calls open for
+	 * each rank in a thread of its own.
+	 *
+	 * hosts     n host tables; hosts[i] is the table of rank i.  The array is valid during the
+	 *           call.
+	 * n         Number of ranks; may be 1.
+	 * eps       n pointers, NULL at first; eps[i] becomes the endpoint of rank i.  On a code
+	 *           each may be half-made, as in open.  The array is valid during the call.
 	 */
 	int32_t (*open_all)(const coll_host_t *const *hosts, uint32_t n, void **eps,
 			    coll_error_t *err);
 
 	/*
-	 * Optional: further facts for `coll info` as one line of text (library versions,
-	 * transports), written to buf[0..size).  Same limits as probe.
+	 * Optional: writes further facts for `coll info` (library versions, transports) as one line
+	 * of text to buf[0..size).  The limits of probe hold.
 	 */
 	int32_t (*info)(const coll_host_t *host, char *buf, uint64_t size);
 } coll_backend_t;

@@ -149,7 +149,7 @@ harm() {
 
 if ! command -v abidiff >/dev/null 2>&1; then
     skip "abidiff's report" "no abidiff here"
-elif library old.so "$src/tests" frozen/backend_v1_0.h &&
+elif library old.so "$src/tests/plugins" frozen/backend_v1_0.h &&
     library new.so "$src/include" coll/backend.h; then
     check "abidiff compares backend.h with that of 1.0" abidiff_against new.so
     sed 's/^/# /' "$scratch/report"

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct tuning) == 24 + RULES_KINDS * sizeof(struct rules),
+_Static_assert(sizeof(struct selection) == 24 + RULES_KINDS * sizeof(struct rules),
 	       "a tuning has no gaps: it is compared as bytes");
 
 /* Not a secret: only to be the same everywhere. */
@@ -27,15 +27,15 @@ static uint64_t choose_hash_bytes(const void *bytes, size_t size)
 	return first;
 }
 
-uint64_t choose_hash(const struct tuning *tuning)
+uint64_t choose_hash(const struct selection *selection)
 {
-	return choose_hash_bytes(tuning, sizeof(*tuning));
+	return choose_hash_bytes(selection, sizeof(*selection));
 }
 
 /* Of all that makes the number of a row mean the same to two ranks. */
 static uint64_t choose_hash_table(void)
 {
-	uint64_t part[3] = {sizeof(struct tuning), RULES_MAX, 0};
+	uint64_t part[3] = {sizeof(struct selection), RULES_MAX, 0};
 	const struct algo *algo;
 
 	for (int i = 0; i < algo_count(); i++) {
@@ -83,16 +83,16 @@ static uint32_t choose_flags(const struct algo *algo)
 }
 
 /* Did the user name an algorithm that reproducible mode cannot use? */
-static int choose_check_reproducible(const struct conf *conf, const struct tuning *t, int kind)
+static int choose_check_reproducible(const struct conf *conf, const struct selection *t, int kind)
 {
 	const struct rules *rules = &t->rules[kind - 1];
-	const uint32_t needs = choose_needs(t, kind);
+	const uint32_t requirements = choose_requirements(t, kind);
 	const struct algo *algo;
 	char name[48], known[256];
 
 	for (int i = 0; i < rules->given; i++) {
 		algo = algo_at(rules->rule[i].algorithm);
-		if ((choose_flags(algo) & needs) == needs)
+		if ((choose_flags(algo) & requirements) == requirements)
 			continue;
 		choose_option(kind, name);
 		rules_algorithms(kind, COLL_ALGORITHM_CANONICAL, known, sizeof(known));
@@ -105,7 +105,7 @@ static int choose_check_reproducible(const struct conf *conf, const struct tunin
 	return COLL_SUCCESS;
 }
 
-int choose_compile(const struct conf *conf, struct tuning *t)
+int choose_compile(const struct conf *conf, struct selection *t)
 {
 	int code = COLL_SUCCESS;
 
@@ -128,7 +128,8 @@ static void choose_add_name(char *text, size_t size, const char *name)
 	snprintf(text + len, size - len, "%s'%s'", len ? ", " : "", name);
 }
 
-void choose_differences(const struct tuning *a, const struct tuning *b, char *text, size_t size)
+void choose_differences(const struct selection *a, const struct selection *b, char *text,
+			size_t size)
 {
 	char name[48];
 
@@ -148,44 +149,46 @@ void choose_differences(const struct tuning *a, const struct tuning *b, char *te
 
 /* -------------------------------------------------------------------------- a choice -- */
 
-uint32_t choose_needs(const struct tuning *tuning, int kind)
+uint32_t choose_requirements(const struct selection *selection, int kind)
 {
-	return tuning->reproducible && kind_reduces(kind) ? COLL_ALGORITHM_CANONICAL : 0;
+	return selection->reproducible && kind_reduces(kind) ? COLL_ALGORITHM_CANONICAL : 0;
 }
 
-static int choose_can(int row, const struct shape *shape, uint32_t needs)
+static int choose_can(int row, const struct call_shape *shape, uint32_t requirements)
 {
 	const struct algo *algo = algo_at(row);
 
-	return algo && algo->kind == shape->kind && (choose_flags(algo) & needs) == needs &&
+	return algo && algo->kind == shape->kind &&
+	       (choose_flags(algo) & requirements) == requirements &&
 	       algo_fits(algo, shape->nranks, shape->nnodes);
 }
 
-const struct rules *choose_rules(const struct tuning *tuning, int kind)
+const struct rules *choose_rules(const struct selection *selection, int kind)
 {
 	static const struct rules none;
 
-	return kind >= 1 && kind <= RULES_KINDS ? &tuning->rules[kind - 1] : &none;
+	return kind >= 1 && kind <= RULES_KINDS ? &selection->rules[kind - 1] : &none;
 }
 
-int choose_rule(const struct rules *rules, const struct shape *shape, uint32_t needs)
+int choose_rule(const struct rules *rules, const struct call_shape *shape, uint32_t requirements)
 {
 	for (int i = 0; i < rules->count && i < RULES_MAX; i++)
 		if (rule_matches(&rules->rule[i], shape) &&
-		    choose_can(rules->rule[i].algorithm, shape, needs))
+		    choose_can(rules->rule[i].algorithm, shape, requirements))
 			return i;
 	return -1;
 }
 
-int choose_row(const struct tuning *tuning, const struct shape *shape, uint32_t needs)
+int choose_algorithm(const struct selection *selection, const struct call_shape *shape,
+		     uint32_t requirements)
 {
-	const struct rules *rules = choose_rules(tuning, shape->kind);
-	int i = choose_rule(rules, shape, needs);
+	const struct rules *rules = choose_rules(selection, shape->kind);
+	int i = choose_rule(rules, shape, requirements);
 
 	if (i >= 0)
 		return rules->rule[i].algorithm;
 	for (i = 0; i < algo_count(); i++)
-		if (choose_can(i, shape, needs))
+		if (choose_can(i, shape, requirements))
 			return i;
 	return -1;
 }

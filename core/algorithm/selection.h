@@ -14,7 +14,7 @@
 struct conf;
 
 /* What shapes schedules: rank 0's, so that every rank builds the same.  Without gaps. */
-struct tuning {
+struct selection {
 	uint64_t table;       /* hash of the table of algorithms, which differs between versions */
 	uint64_t segment;     /* bytes */
 	int32_t node_size;    /* ranks of a node; 0: those of one host */
@@ -26,31 +26,33 @@ struct tuning {
  * The options of this process.  COLL_ERR_CONFIG if they contradict each other; *tuning is made all
  * the same.
  */
-int choose_compile(const struct conf *conf, struct tuning *tuning);
+int choose_compile(const struct conf *conf, struct selection *selection);
 /* A hash of all of it. */
-uint64_t choose_hash(const struct tuning *tuning);
+uint64_t choose_hash(const struct selection *selection);
 /* "'segment', 'ring_algorithm'": the options in which two differ. */
-void choose_differences(const struct tuning *a, const struct tuning *b, char *text, size_t size);
+void choose_differences(const struct selection *a, const struct selection *b, char *text,
+			size_t size);
 /* "allreduce_algorithm" */
 void choose_option(int kind, char name[48]);
 
 /* The flags (COLL_ALGORITHM_*) that operations of the kind need under this tuning. */
-uint32_t choose_needs(const struct tuning *tuning, int kind);
+uint32_t choose_requirements(const struct selection *selection, int kind);
 /*
  * The algorithm's row: of the first rule that matches and whose algorithm fits and has what is
  * needed, else the first of the table that fits and has it, else -1.
  */
-int choose_row(const struct tuning *tuning, const struct shape *shape, uint32_t needs);
+int choose_algorithm(const struct selection *selection, const struct call_shape *shape,
+		     uint32_t requirements);
 
 /* For coll_info (selection_info.c): every rule, kind by kind, in order; as in coll.h. */
-int choose_rule_count(const struct tuning *tuning);
-int choose_describe(const struct conf *conf, const struct tuning *tuning, int index,
+int choose_rule_count(const struct selection *selection);
+int choose_describe(const struct conf *conf, const struct selection *selection, int index,
 		    coll_rule_info_t *out);
-int choose_reach(const struct tuning *tuning, int index, int nranks, int nnodes, int32_t *reach,
-		 const char **why);
+int choose_reachable(const struct selection *selection, int index, int nranks, int nnodes,
+		     int32_t *reach, const char **why);
 /* The rules of a kind of operation; of one that has none: no rules. */
-const struct rules *choose_rules(const struct tuning *tuning, int kind);
+const struct rules *choose_rules(const struct selection *selection, int kind);
 /* The first of them that matches and whose algorithm fits and has what is needed, or -1. */
-int choose_rule(const struct rules *rules, const struct shape *shape, uint32_t needs);
+int choose_rule(const struct rules *rules, const struct call_shape *shape, uint32_t requirements);
 
 #endif

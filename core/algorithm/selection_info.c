@@ -9,30 +9,30 @@
 #include <coll/backend.h>
 #include <string.h>
 
-int choose_rule_count(const struct tuning *tuning)
+int choose_rule_count(const struct selection *selection)
 {
 	int n = 0;
 
 	for (int kind = 1; kind <= RULES_KINDS; kind++)
-		n += choose_rules(tuning, kind)->count;
+		n += choose_rules(selection, kind)->count;
 	return n;
 }
 
 /* The kind of the index-th rule, and *number among those of its kind, from 0; or -1. */
-static int choose_find(const struct tuning *tuning, int index, int *number)
+static int choose_find(const struct selection *selection, int index, int *number)
 {
 	*number = index;
 	for (int kind = 1; kind <= RULES_KINDS && *number >= 0; kind++) {
-		if (*number < choose_rules(tuning, kind)->count)
+		if (*number < choose_rules(selection, kind)->count)
 			return kind;
-		*number -= choose_rules(tuning, kind)->count;
+		*number -= choose_rules(selection, kind)->count;
 	}
 	error_set(COLL_ERR_INVALID_ARGUMENT, "rule %d does not exist: there are %d, counted from 0",
-		  index, choose_rule_count(tuning));
+		  index, choose_rule_count(selection));
 	return -1;
 }
 
-int choose_describe(const struct conf *conf, const struct tuning *tuning, int index,
+int choose_describe(const struct conf *conf, const struct selection *selection, int index,
 		    coll_rule_info_t *out)
 {
 	const struct rule *rule;
@@ -43,16 +43,16 @@ int choose_describe(const struct conf *conf, const struct tuning *tuning, int in
 	if (!out || out->size < offsetof(coll_rule_info_t, source))
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "set `size` of the coll_rule_info_t to its sizeof first");
-	kind = choose_find(tuning, index, &number);
+	kind = choose_find(selection, index, &number);
 	if (kind < 0)
 		return COLL_ERR_INVALID_ARGUMENT;
 	choose_option(kind, option);
-	rule = &choose_rules(tuning, kind)->rule[number];
+	rule = &choose_rules(selection, kind)->rule[number];
 	own = (coll_rule_info_t){
 		.size = out->size,
 		.name = algo_at(rule->algorithm)->name,
-		.source = number < choose_rules(tuning, kind)->given ? conf_source(conf, option)
-								     : "default",
+		.source = number < choose_rules(selection, kind)->given ? conf_source(conf, option)
+									: "default",
 		.kind = kind,
 		.algorithm = rule->algorithm,
 		.bytes_min = rule->bytes_min,
@@ -75,8 +75,8 @@ int choose_describe(const struct conf *conf, const struct tuning *tuning, int in
 struct reach {
 	const struct rules *rules;
 	int wanted;
-	uint32_t needs;
-	struct shape shape;
+	uint32_t requirements;
+	struct call_shape shape;
 };
 
 /*
@@ -90,10 +90,10 @@ static int reach_by_bytes(struct reach *r)
 
 		r->shape.bytes = i % 2 ? rule->bytes_max + 1 : rule->bytes_min;
 		r->shape.memory = COLL_MEM_HOST;
-		if (choose_rule(r->rules, &r->shape, r->needs) == r->wanted)
+		if (choose_rule(r->rules, &r->shape, r->requirements) == r->wanted)
 			return 1;
 		r->shape.memory = COLL_MEM_CUDA;
-		if (choose_rule(r->rules, &r->shape, r->needs) == r->wanted)
+		if (choose_rule(r->rules, &r->shape, r->requirements) == r->wanted)
 			return 1;
 	}
 	return 0;
@@ -127,8 +127,8 @@ static const char *reach_why_not(const struct reach *r, int nnodes)
 	const struct algo *algo = algo_at(rule->algorithm);
 	const int nranks = r->shape.nranks;
 
-	if ((algo->flags & r->needs & COLL_ALGORITHM_CANONICAL) !=
-	    (r->needs & COLL_ALGORITHM_CANONICAL))
+	if ((algo->flags & r->requirements & COLL_ALGORITHM_CANONICAL) !=
+	    (r->requirements & COLL_ALGORITHM_CANONICAL))
 		return "its results are not reproducible";
 	if (nranks < rule->ranks_min || nranks > rule->ranks_max)
 		return "it is for other numbers of ranks";
@@ -157,18 +157,18 @@ static void reach_answer(struct reach *r, int nnodes, int32_t *reach, const char
 	*why = reach_why_not(r, nnodes);
 	if (!kind_reduces(r->shape.kind))
 		return;
-	r->needs |= COLL_ALGORITHM_ORDERED;
+	r->requirements |= COLL_ALGORITHM_ORDERED;
 	if (!reach_found(r, nnodes))
 		return;
 	*reach = COLL_REACH_ORDERED;
 	*why = "only operations that do not commute get to it";
 }
 
-int choose_reach(const struct tuning *tuning, int index, int nranks, int nnodes, int32_t *reach,
-		 const char **why)
+int choose_reachable(const struct selection *selection, int index, int nranks, int nnodes,
+		     int32_t *reach, const char **why)
 {
 	struct reach r = {.shape.nranks = nranks};
-	int kind = choose_find(tuning, index, &r.wanted);
+	int kind = choose_find(selection, index, &r.wanted);
 
 	if (kind < 0)
 		return COLL_ERR_INVALID_ARGUMENT;
@@ -177,8 +177,8 @@ int choose_reach(const struct tuning *tuning, int index, int nranks, int nnodes,
 				 "coll_info_rule_reach: expected at least 1 rank, at most as many "
 				 "nodes, and reach and why not NULL");
 	r.shape.kind = kind;
-	r.rules = choose_rules(tuning, kind);
-	r.needs = choose_needs(tuning, kind);
+	r.rules = choose_rules(selection, kind);
+	r.requirements = choose_requirements(selection, kind);
 	reach_answer(&r, nnodes, reach, why);
 	return COLL_SUCCESS;
 }

@@ -30,7 +30,7 @@ static int call_make(struct comm *comm, const coll_args_t *args, struct op **op)
 		code = check_args(comm, args);
 	if (!code)
 		code = op_make(comm, args, op);
-	if (!code && comm->native && (*op)->plain)
+	if (!code && comm->native && (*op)->cacheable)
 		native_learn(comm, args, dispatch_op_slot(*op));
 	return code;
 }

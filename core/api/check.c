@@ -132,7 +132,7 @@ static int check_arrays(const struct kind *k, const struct comm *comm, const col
 
 static int check_stream(const struct kind *k, const struct comm *comm, const coll_args_t *a)
 {
-	const coll_backend_t *b = &comm->link->plugin->backend;
+	const coll_backend_t *b = &comm->context->plugin->backend;
 
 	if (!a->stream || (b->native && b->native->event_record && !b->transport))
 		return COLL_SUCCESS;

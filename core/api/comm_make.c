@@ -10,40 +10,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int init_meet(struct boot **boot, const struct meeting *m, const struct conf *conf)
+static int init_rendezvous(struct bootstrap **bootstrap, const struct rendezvous *m,
+			   const struct conf *conf)
 {
 	int64_t timeout_ms = conf_int(conf, "init_timeout") / 1000;
 	const char *interface_name = conf_string(conf, "interface");
 
-	*boot = m->boot;
-	if (m->boot)
+	*bootstrap = m->bootstrap;
+	if (m->bootstrap)
 		return COLL_SUCCESS;
 	if (m->exchange)
-		return boot_open_user(boot, m->exchange, m->user, m->rank, m->nranks, timeout_ms);
+		return bootstrap_open_user(bootstrap, m->exchange, m->user, m->rank, m->nranks,
+					   timeout_ms);
 	if (m->env)
-		return boot_open_root(boot, m->env->root, m->env->key[0] ? m->env->key : NULL,
-				      m->rank, m->nranks, interface_name, timeout_ms);
-	return boot_open_id(boot, m->id, m->rank, m->nranks, interface_name, timeout_ms);
+		return bootstrap_open_root(bootstrap, m->env->root,
+					   m->env->key[0] ? m->env->key : NULL, m->rank, m->nranks,
+					   interface_name, timeout_ms);
+	return bootstrap_open_id(bootstrap, m->id, m->rank, m->nranks, interface_name, timeout_ms);
 }
 
 /* All tunings are not the same: takes rank 0's. */
-static int init_take_tuning(struct boot *boot, const struct tuning *own, struct tuning *tuning,
-			    int64_t timeout_ms)
+static int init_take_selection(struct bootstrap *bootstrap, const struct selection *own,
+			       struct selection *selection, int64_t timeout_ms)
 {
-	struct tuning *all = calloc((size_t)boot_nranks(boot), sizeof(*all));
+	struct selection *all = calloc((size_t)bootstrap_nranks(bootstrap), sizeof(*all));
 	char differ[256];
 	int code;
 
 	if (!all)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", boot_nranks(boot));
-	code = boot_exchange(boot, own, all, sizeof(*own), timeout_ms);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks",
+				 bootstrap_nranks(bootstrap));
+	code = bootstrap_exchange(bootstrap, own, all, sizeof(*own), timeout_ms);
 	if (!code)
-		*tuning = all[0];
+		*selection = all[0];
 	free(all);
-	if (code || !memcmp(own, tuning, sizeof(*own)))
+	if (code || !memcmp(own, selection, sizeof(*own)))
 		return code;
-	choose_differences(own, tuning, differ, sizeof(differ));
-	log_warn("rank %d: %s differ from rank 0's, which are used", boot_rank(boot), differ);
+	choose_differences(own, selection, differ, sizeof(differ));
+	log_warn("rank %d: %s differ from rank 0's, which are used", bootstrap_rank(bootstrap),
+		 differ);
 	return COLL_SUCCESS;
 }
 
@@ -51,86 +56,88 @@ static int init_take_tuning(struct boot *boot, const struct tuning *own, struct 
  * Every rank chooses algorithms and builds schedules with rank 0's values.  *tuning: this rank's
  * own, then rank 0's.
  */
-static int init_agree_tuning(struct boot *boot, struct tuning *tuning, int64_t timeout_ms)
+static int init_agree_selection(struct bootstrap *bootstrap, struct selection *selection,
+				int64_t timeout_ms)
 {
-	int n = boot_nranks(boot), code, same = 1;
-	const struct tuning own = *tuning;
+	int n = bootstrap_nranks(bootstrap), code, same = 1;
+	const struct selection own = *selection;
 	uint64_t brief[2] = {own.table, choose_hash(&own)}, (*all)[2];
 
 	all = calloc((size_t)n, sizeof(*all));
 	if (!all)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", n);
-	code = boot_exchange(boot, brief, all, sizeof(brief), timeout_ms);
+	code = bootstrap_exchange(bootstrap, brief, all, sizeof(brief), timeout_ms);
 	for (int r = 1; !code && r < n; r++) {
 		if (all[r][0] != all[0][0])
 			code = error_set(COLL_ERR_VERSION,
 					 "rank %d knows other algorithms than rank 0: all ranks "
 					 "need the same version of libcoll (rank %d has %s)",
-					 r, boot_rank(boot), coll_version_string());
+					 r, bootstrap_rank(bootstrap), coll_version_string());
 		same &= all[r][1] == all[0][1];
 	}
 	free(all);
-	return code || same ? code : init_take_tuning(boot, &own, tuning, timeout_ms);
+	return code || same ? code : init_take_selection(bootstrap, &own, selection, timeout_ms);
 }
 
 /*
  * All steps after the meeting.  Takes over boot, conf and plugins.  A rank that fails goes on
  * taking part until everybody knows.
  */
-static int init_link(struct link **link, struct link_parts *parts, int code, int together)
+static int init_context(struct context **context, struct context_parts *parts, int code,
+			int together)
 {
 	int64_t timeout_ms = conf_int(parts->conf, "init_timeout") / 1000;
-	struct boot *boot = parts->boot;
+	struct bootstrap *bootstrap = parts->bootstrap;
 
-	*link = NULL;
-	code = select_agree(boot, parts->conf, parts->plugins, boot_in_process(boot), code,
-			    &parts->plugin);
+	*context = NULL;
+	code = select_agree(bootstrap, parts->conf, parts->plugins, bootstrap_in_process(bootstrap),
+			    code, &parts->plugin);
 	if (!code)
-		code = init_agree_tuning(boot, &parts->tuning, timeout_ms);
+		code = init_agree_selection(bootstrap, &parts->selection, timeout_ms);
 	if (code) {
-		boot_close(boot);
+		bootstrap_close(bootstrap);
 		plugins_free(parts->plugins);
 		conf_free(parts->conf);
 		return code;
 	}
-	code = link_make(link, parts);
-	if (!*link)
+	code = context_make(context, parts);
+	if (!*context)
 		return code;
 	if (!code && !(together && parts->plugin->backend.open_all))
-		code = link_open(*link);
-	code = select_all_ok(boot, code, timeout_ms);
+		code = context_open(*context);
+	code = select_all_ok(bootstrap, code, timeout_ms);
 	if (code) {
-		link_release(*link, 0);
-		*link = NULL;
+		context_unref(*context, 0);
+		*context = NULL;
 	}
 	return code;
 }
 
-int init_comm(coll_comm_t *out, struct link *link)
+int init_comm(coll_comm_t *out, struct context *context)
 {
 	struct comm *comm = NULL;
-	int code = wait_serve(link);
+	int code = wait_thread_start(context);
 
-	link_enter(link); /* from now on the calling thread drives it */
-	link->next_context = 1;
+	context_enter(context); /* from now on the calling thread drives it */
+	context->next_context_id = 1;
 	if (!code)
-		code = comm_new(&comm, link, 0, link->rank, link->nranks, NULL);
-	link_leave(link);
+		code = comm_new(&comm, context, 0, context->rank, context->nranks, NULL);
+	context_leave(context);
 	if (code) {
 		if (comm)
 			comm_free(comm);
-		link_release(link, 0);
+		context_unref(context, 0);
 		return code;
 	}
 	*out = comm->handle;
 	return COLL_SUCCESS;
 }
 
-int init_world(coll_comm_t *out, struct link *link)
+int init_world(coll_comm_t *out, struct context *context)
 {
-	log_info("rank %d of %d uses backend '%s' from %s", link->rank, link->nranks,
-		 link->plugin->backend.name, link->plugin->path);
-	return init_comm(out, link);
+	log_info("rank %d of %d uses backend '%s' from %s", context->rank, context->nranks,
+		 context->plugin->backend.name, context->plugin->path);
+	return init_comm(out, context);
 }
 
 /* The device that the application has named, or -1. */
@@ -141,26 +148,26 @@ static int init_device(const coll_config_t *config)
 	return config->device;
 }
 
-int init_begin(struct link **link, const struct meeting *m, const coll_config_t *config)
+int init_begin(struct context **context, const struct rendezvous *m, const coll_config_t *config)
 {
-	struct link_parts parts = {.client = &comm_link_client};
+	struct context_parts parts = {.client = &comm_context_client};
 	struct error_first first = {0};
 	int code = conf_load(config, &parts.conf), met;
 
-	*link = NULL;
+	*context = NULL;
 	if (!parts.conf) {
-		boot_close(m->boot);
+		bootstrap_close(m->bootstrap);
 		return code;
 	}
 	if (!code)
-		code = choose_compile(parts.conf, &parts.tuning);
+		code = choose_compile(parts.conf, &parts.selection);
 	if (!code)
 		code = plugins_load(parts.conf, select_wants, m->uses_cuda, &parts.plugins);
 	/* A rank with a bad configuration still meets the others, to tell them. */
 	if (code)
 		log_debug("rank %d: %s", m->rank, error_text());
 	error_note(&first, code);
-	met = init_meet(&parts.boot, m, parts.conf);
+	met = init_rendezvous(&parts.bootstrap, m, parts.conf);
 	if (met) {
 		plugins_free(parts.plugins);
 		conf_free(parts.conf);
@@ -169,18 +176,18 @@ int init_begin(struct link **link, const struct meeting *m, const coll_config_t 
 	code = error_raise(&first);
 	conf_warn_unknown_env(parts.conf);
 	parts.device = init_device(config);
-	return init_link(link, &parts, code, m->together);
+	return init_context(context, &parts, code, m->together);
 }
 
-static int init(coll_comm_t *out, struct meeting *m, const coll_config_t *config)
+static int init(coll_comm_t *out, struct rendezvous *m, const coll_config_t *config)
 {
-	struct link *link;
+	struct context *context;
 	int code;
 
 	*out = NULL;
 	m->uses_cuda = device_in_use() | (init_device(config) >= 0);
-	code = init_begin(&link, m, config);
-	return code ? code : init_world(out, link);
+	code = init_begin(&context, m, config);
+	return code ? code : init_world(out, context);
 }
 
 /* ------------------------------------------------------------- public functions -- */
@@ -202,7 +209,7 @@ int init_check(const char *what, const coll_comm_t *comm, int nranks, int rank)
 coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, const char *id, int32_t rank,
 				  const coll_config_t *config)
 {
-	struct meeting m = {.rank = rank, .nranks = nranks, .id = id};
+	struct rendezvous m = {.rank = rank, .nranks = nranks, .id = id};
 	int code = init_check("coll_comm_init_rank", comm, nranks, rank);
 
 	if (comm)
@@ -215,7 +222,7 @@ coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, const char 
 coll_result_t coll_comm_init_env(coll_comm_t *comm, const coll_config_t *config)
 {
 	struct launch launch;
-	struct meeting m = {.env = &launch};
+	struct rendezvous m = {.env = &launch};
 	int code = init_check("coll_comm_init_env", comm, 1, 0);
 
 	if (comm)
@@ -234,7 +241,7 @@ coll_result_t coll_comm_init_exchange(coll_comm_t *comm, int32_t nranks, int32_t
 				      coll_exchange_fn exchange, void *user,
 				      const coll_config_t *config)
 {
-	struct meeting m = {.rank = rank, .nranks = nranks, .exchange = exchange, .user = user};
+	struct rendezvous m = {.rank = rank, .nranks = nranks, .exchange = exchange, .user = user};
 	int code = init_check("coll_comm_init_exchange", comm, nranks, rank);
 
 	if (comm)

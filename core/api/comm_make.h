@@ -6,15 +6,15 @@
 #include "transport/context.h"
 
 /* How one rank meets the others. */
-struct meeting {
+struct rendezvous {
 	int rank, nranks;
 	const char *id;            /* from coll_get_unique_id, or */
 	const struct launch *env;  /* from the environment, or */
 	coll_exchange_fn exchange; /* the caller's own, or */
 	void *user;
-	struct boot *boot; /* already met */
-	int uses_cuda;     /* the application does: device_in_use, or it has named a device */
-	int together;      /* one thread makes all ranks: it calls open_all, if there is one */
+	struct bootstrap *bootstrap; /* already met */
+	int uses_cuda; /* the application does: device_in_use, or it has named a device */
+	int together;  /* one thread makes all ranks: it calls open_all, if there is one */
 };
 
 /* Checks the arguments that all have; `what` names the public function. */
@@ -23,10 +23,10 @@ int init_check(const char *what, const coll_comm_t *comm, int nranks, int rank);
 /*
  * Meets the others, agrees with them on a backend and opens its endpoint; with m->together and a
  * backend that has open_all that is still to be done.  Collective: all ranks succeed or fail.
- * Takes over m->boot.  On an error *link is NULL.
+ * Takes over m->boot.  On an error *context is NULL.
  */
-int init_begin(struct link **link, const struct meeting *m, const coll_config_t *config);
-/* The communicator of a link that was begun and opened; the link is released on an error. */
-int init_world(coll_comm_t *out, struct link *link);
+int init_begin(struct context **context, const struct rendezvous *m, const coll_config_t *config);
+/* The communicator of a context that was begun and opened; the context is released on an error. */
+int init_world(coll_comm_t *out, struct context *context);
 
 #endif

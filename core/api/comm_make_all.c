@@ -17,26 +17,26 @@ struct init_one {
 	pthread_t thread;
 	int started;
 	struct error_first error;
-	struct meeting meeting;
+	struct rendezvous meeting;
 	coll_config_t config;
-	struct link *link; /* until it is a communicator's */
+	struct context *context; /* until it is a communicator's */
 };
 
 static void *init_one(void *arg)
 {
 	struct init_one *one = arg;
 
-	error_note(&one->error, init_begin(&one->link, &one->meeting, &one->config));
+	error_note(&one->error, init_begin(&one->context, &one->meeting, &one->config));
 	return NULL;
 }
 
-static int init_start_all(struct init_one *all, int nranks, struct boot **boots)
+static int init_start_all(struct init_one *all, int nranks, struct bootstrap **bootstraps)
 {
 	for (int r = 0; r < nranks; r++) {
-		all[r].meeting.boot = boots[r];
+		all[r].meeting.bootstrap = bootstraps[r];
 		if (pthread_create(&all[r].thread, NULL, init_one, &all[r])) {
 			for (int i = r; i < nranks; i++) /* the started ones see them go */
-				boot_close(boots[i]);
+				bootstrap_close(bootstraps[i]);
 			return error_set(COLL_ERR_SYSTEM, "cannot start a thread for rank %d", r);
 		}
 		all[r].started = 1;
@@ -58,35 +58,36 @@ static int init_join_all(struct init_one *all, int nranks, int code)
 /* Some engines go wrong when threads that soon end make their first communicators. */
 static int init_open_all(struct init_one *all, int nranks)
 {
-	struct link **links;
+	struct context **contexts;
 	int code;
 
-	if (!all[0].link->plugin->backend.open_all)
+	if (!all[0].context->plugin->backend.open_all)
 		return COLL_SUCCESS; /* they are open */
-	links = calloc((size_t)nranks, sizeof(*links));
-	if (!links)
+	contexts = calloc((size_t)nranks, sizeof(*contexts));
+	if (!contexts)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
 	for (int r = 0; r < nranks; r++)
-		links[r] = all[r].link;
-	code = link_open_all(links, nranks);
-	free(links);
+		contexts[r] = all[r].context;
+	code = context_open_all(contexts, nranks);
+	free(contexts);
 	return code;
 }
 
 /* All or none. */
-static int init_all(coll_comm_t *comms, struct init_one *all, int nranks, struct boot **boots)
+static int init_all(coll_comm_t *comms, struct init_one *all, int nranks,
+		    struct bootstrap **bootstraps)
 {
-	int code = init_join_all(all, nranks, init_start_all(all, nranks, boots));
+	int code = init_join_all(all, nranks, init_start_all(all, nranks, bootstraps));
 
 	if (!code)
 		code = init_open_all(all, nranks);
 	for (int r = 0; !code && r < nranks; r++) {
-		code = init_world(&comms[r], all[r].link);
-		all[r].link = NULL;
+		code = init_world(&comms[r], all[r].context);
+		all[r].context = NULL;
 	}
 	for (int r = 0; code && r < nranks; r++) {
-		if (all[r].link)
-			link_release(all[r].link, 0);
+		if (all[r].context)
+			context_unref(all[r].context, 0);
 		if (comms[r])
 			coll_comm_destroy(comms[r]);
 		comms[r] = NULL;
@@ -99,7 +100,7 @@ coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks, const int32
 {
 	int code = init_check("coll_comm_init_all", comms, nranks, 0);
 	struct init_one *all = NULL;
-	struct boot **boots = NULL;
+	struct bootstrap **bootstraps = NULL;
 	coll_config_t own;
 	int uses_cuda;
 
@@ -110,23 +111,23 @@ coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks, const int32
 	memset(comms, 0, (size_t)nranks * sizeof(*comms));
 	uses_cuda = device_in_use();
 	all = calloc((size_t)nranks, sizeof(*all));
-	boots = calloc((size_t)nranks, sizeof(*boots));
-	if (!all || !boots)
+	bootstraps = calloc((size_t)nranks, sizeof(*bootstraps));
+	if (!all || !bootstraps)
 		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
 	if (!code)
-		code = boot_open_local(boots, nranks);
+		code = bootstrap_open_local(bootstraps, nranks);
 	for (int r = 0; !code && r < nranks; r++) {
 		all[r].config = own;
 		all[r].config.device = devices ? devices[r] : r;
 		all[r].meeting =
-			(struct meeting){.rank = r,
-					 .nranks = nranks,
-					 .uses_cuda = uses_cuda || (devices && devices[r] >= 0),
-					 .together = 1};
+			(struct rendezvous){.rank = r,
+					    .nranks = nranks,
+					    .uses_cuda = uses_cuda || (devices && devices[r] >= 0),
+					    .together = 1};
 	}
 	if (!code)
-		code = init_all(comms, all, nranks, boots);
+		code = init_all(comms, all, nranks, bootstraps);
 	free(all);
-	free(boots);
+	free(bootstraps);
 	return code;
 }

@@ -12,7 +12,7 @@
 
 /* ------------------------------------------------------------------ destroying -- */
 
-/* What others do meanwhile, here or on the link, must not make it longer. */
+/* What others do meanwhile, here or on the context, must not make it longer. */
 enum { DESTROY_LEAST_US = 500000 };
 
 struct destroy_goal {
@@ -23,7 +23,7 @@ struct destroy_goal {
 
 static int destroy_is_late(const struct destroy_goal *goal)
 {
-	return link_now() >= goal->deadline;
+	return context_now() >= goal->deadline;
 }
 
 static int destroy_is_idle(const struct comm *comm, uint64_t number)
@@ -42,13 +42,13 @@ static int destroy_told(void *arg)
 {
 	const struct destroy_goal *goal = arg;
 
-	return !link_notices_pending(goal->comm->link) || destroy_is_late(goal);
+	return !context_controls_pending(goal->comm->context) || destroy_is_late(goal);
 }
 
 /* What is left of the time to destroy in; and a moment, so that last words have their chance. */
 static int64_t destroy_left(int64_t deadline, int64_t timeout_us)
 {
-	int64_t left = deadline - link_now();
+	int64_t left = deadline - context_now();
 	int64_t least = timeout_us < DESTROY_LEAST_US ? timeout_us : DESTROY_LEAST_US;
 
 	return left > least ? left : least;
@@ -60,10 +60,10 @@ static int64_t destroy_left(int64_t deadline, int64_t timeout_us)
  */
 static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadline)
 {
-	struct link *link = comm->link;
+	struct context *context = comm->context;
 	struct destroy_goal goal = {comm, comm->issued, deadline};
 
-	link_wait(link, destroy_idle, &goal, timeout_us);
+	context_wait(context, destroy_idle, &goal, timeout_us);
 	if (!destroy_is_idle(comm, goal.number)) {
 		log_warn("rank %d destroys a communicator whose operations are not complete after "
 			 "%.3g s; they are dropped",
@@ -73,32 +73,33 @@ static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadli
 			  comm->rank);
 	}
 	comm->leaving = 1;
-	comm_tell_all(comm, comm->error ? NOTICE_FAIL : NOTICE_BYE, comm->error, comm->error_text);
+	comm_send_control(comm, comm->error ? CONTROL_FAIL : CONTROL_BYE, comm->error,
+			  comm->error_text);
 	timeout_us = destroy_left(deadline, timeout_us);
-	goal.deadline = link_now() + timeout_us;
-	link_wait(link, destroy_told, &goal, timeout_us);
+	goal.deadline = context_now() + timeout_us;
+	context_wait(context, destroy_told, &goal, timeout_us);
 }
 
 coll_result_t coll_comm_destroy(coll_comm_t handle)
 {
 	struct comm *comm = comm_enter(handle, "coll_comm_destroy");
-	struct link *link;
+	struct context *context;
 	int64_t timeout_us, deadline;
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	link = comm->link;
-	timeout_us = conf_int(link->conf, "destroy_timeout");
-	deadline = link_now() + timeout_us;
+	context = comm->context;
+	timeout_us = conf_int(context->conf, "destroy_timeout");
+	deadline = context_now() + timeout_us;
 	destroy_finish(comm, timeout_us, deadline);
 	atomic_store(&comm->aborted, 1); /* ends the waits of other threads, if there are any */
-	link_wake(link);
-	link_leave(link);
+	context_wake(context);
+	context_leave(context);
 	if (handle_retire(handle))
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_comm_destroy: another thread is destroying it already");
 	comm_free(comm);
-	link_release(link, destroy_left(deadline, timeout_us) / 1000);
+	context_unref(context, destroy_left(deadline, timeout_us) / 1000);
 	return COLL_SUCCESS;
 }
 
@@ -108,19 +109,19 @@ enum { ABORT_MS = 1000 };
 /* A backend without a transport may be in a call that only its own abort ends. */
 static int abort_native(struct comm *comm)
 {
-	struct link *link = comm->link;
-	const coll_native_t *native = link->plugin->backend.native;
+	struct context *context = comm->context;
+	const coll_native_t *native = context->plugin->backend.native;
 
-	atomic_store(&link->aborted, 1); /* all of the link is this communicator's */
-	if (native->abort && link->ep)
-		native->abort(link->ep);
-	link_wake(link);
-	if (link_lock_within(link, ABORT_MS))
+	atomic_store(&context->aborted, 1); /* all of the context is this communicator's */
+	if (native->abort && context->ep)
+		native->abort(context->ep);
+	context_wake(context);
+	if (context_lock_within(context, ABORT_MS))
 		return COLL_SUCCESS;
 	return error_set(COLL_ERR_TIMEOUT,
 			 "coll_comm_abort: a call into backend '%s' has not returned within %d ms; "
 			 "the abort takes effect when it does",
-			 link->plugin->backend.name, ABORT_MS);
+			 context->plugin->backend.name, ABORT_MS);
 }
 
 coll_result_t coll_comm_abort(coll_comm_t handle)
@@ -133,9 +134,9 @@ coll_result_t coll_comm_abort(coll_comm_t handle)
 				 handle_trouble(handle));
 	/* Before the lock: whoever waits in there gives it up when it sees this. */
 	atomic_store(&comm->aborted, 1);
-	link_wake(comm->link);
-	if (comm->link->plugin->backend.transport)
-		link_lock(comm->link);
+	context_wake(comm->context);
+	if (comm->context->plugin->backend.transport)
+		context_lock(comm->context);
 	else
 		code = abort_native(comm);
 	if (code) {
@@ -156,7 +157,7 @@ coll_result_t coll_comm_get_async_error(coll_comm_t handle, coll_result_t *error
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	link_progress(comm->link);
+	context_progress(comm->context);
 	queue_check_engine(comm);
 	if (error)
 		*error = comm->error;
@@ -176,7 +177,7 @@ const char *coll_get_last_error(coll_comm_t handle)
 	comm = handle_pin(HANDLE_COMM, handle);
 	if (!comm)
 		return "";
-	link_lock(comm->link);
+	context_lock(comm->context);
 	snprintf(text, sizeof(text), "%s", comm->error_text);
 	comm_leave(comm);
 	return text;
@@ -220,7 +221,7 @@ coll_result_t coll_comm_device(coll_comm_t handle, int32_t *device)
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	*device = comm->link->memory & COLL_MEM_CUDA ? comm->link->device : -1;
+	*device = comm->context->memory & COLL_MEM_CUDA ? comm->context->device : -1;
 	comm_leave(comm);
 	return COLL_SUCCESS;
 }
@@ -231,7 +232,7 @@ coll_result_t coll_comm_backend(coll_comm_t handle, const char **name)
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	*name = comm->link->plugin->backend.name; /* the plugin's own string: never unloaded */
+	*name = comm->context->plugin->backend.name; /* the plugin's own string: never unloaded */
 	comm_leave(comm);
 	return COLL_SUCCESS;
 }
@@ -244,12 +245,12 @@ coll_result_t coll_comm_native_handle(coll_comm_t handle, void **native)
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	n = comm->link->plugin->backend.native;
-	*native = n && n->handle ? n->handle(comm->link->ep) : NULL;
+	n = comm->context->plugin->backend.native;
+	*native = n && n->handle ? n->handle(comm->context->ep) : NULL;
 	if (!*native)
 		code = error_set(COLL_ERR_UNSUPPORTED,
 				 "backend '%s' has no communicator object of its own",
-				 comm->link->plugin->backend.name);
+				 comm->context->plugin->backend.name);
 	comm_leave(comm);
 	return code;
 }
@@ -272,22 +273,22 @@ static struct register_slots register_slots(const coll_backend_t *b)
 }
 
 /* What the endpoint does not take needs no registration either. */
-static int register_memory(struct link *link, void *buf, size_t bytes, void **registration)
+static int register_memory(struct context *context, void *buf, size_t bytes, void **registration)
 {
-	const struct register_slots slots = register_slots(&link->plugin->backend);
+	const struct register_slots slots = register_slots(&context->plugin->backend);
 	coll_error_t err = error_blank();
 	uint32_t kind = COLL_MEM_HOST;
 	int code, device;
 
-	if (!slots.add || !link->ep)
+	if (!slots.add || !context->ep)
 		return COLL_SUCCESS;
-	if (link->devices)
+	if (context->devices)
 		kind = device_kind(buf, &device);
 	if (!kind)
 		return COLL_ERR_DEVICE;
-	if (!(kind & link->memory))
+	if (!(kind & context->memory))
 		return COLL_SUCCESS;
-	code = slots.add(link->ep, buf, bytes, kind, registration, &err);
+	code = slots.add(context->ep, buf, bytes, kind, registration, &err);
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 
@@ -299,7 +300,7 @@ coll_result_t coll_comm_register(coll_comm_t handle, void *buf, size_t bytes, vo
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	*registration = NULL;
-	code = register_memory(comm->link, buf, bytes, registration);
+	code = register_memory(comm->context, buf, bytes, registration);
 	comm_leave(comm);
 	return code;
 }
@@ -311,9 +312,9 @@ coll_result_t coll_comm_deregister(coll_comm_t handle, void *registration)
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	slots = register_slots(&comm->link->plugin->backend);
-	if (registration && slots.remove && comm->link->ep)
-		slots.remove(comm->link->ep, registration);
+	slots = register_slots(&comm->context->plugin->backend);
+	if (registration && slots.remove && comm->context->ep)
+		slots.remove(comm->context->ep, registration);
 	comm_leave(comm);
 	return COLL_SUCCESS;
 }

@@ -40,9 +40,9 @@ static int shrink_exclude(struct shrink *s, const int32_t *exclude, int32_t n)
 				 "coll_comm_shrink: rank %d excludes itself; only those that stay "
 				 "call it",
 				 comm->rank);
-	s->hash = PRINT_HASH_BEGIN;
+	s->hash = SIGNATURE_HASH_BEGIN;
 	for (int r = 0; r < comm->nranks; r++)
-		s->hash = print_hash(s->hash, (uint64_t)s->excluded[r] + 1);
+		s->hash = signature_hash(s->hash, (uint64_t)s->excluded[r] + 1);
 	s->hash |= 1;
 	while (s->excluded[s->leader])
 		s->leader++;
@@ -51,7 +51,7 @@ static int shrink_exclude(struct shrink *s, const int32_t *exclude, int32_t n)
 
 static int shrink_is_lost(const struct comm *comm, int rank)
 {
-	return comm->gone[rank] || comm->link->lost[comm->world[rank]];
+	return comm->gone[rank] || comm->context->lost[comm->to_context_rank[rank]];
 }
 
 /* For the leader: a survivor that is lost or has left, or -1. */
@@ -84,7 +84,7 @@ static int shrink_over(void *arg)
 	const struct shrink *s = arg;
 	const struct comm *comm = s->comm;
 
-	if (!comm->link->ep || shrink_aborted(s))
+	if (!comm->context->ep || shrink_aborted(s))
 		return 1;
 	if (comm->rank == s->leader)
 		return shrink_agreed(s) || shrink_lost(s) >= 0;
@@ -129,9 +129,9 @@ static int shrink_broken(const struct shrink *s)
 {
 	const struct comm *comm = s->comm;
 
-	if (!comm->link->ep)
+	if (!comm->context->ep)
 		return error_set(COLL_ERR_ABORTED, "the endpoint of backend '%s' had to be closed",
-				 comm->link->plugin->backend.name);
+				 comm->context->plugin->backend.name);
 	if (shrink_aborted(s))
 		return error_set(COLL_ERR_ABORTED,
 				 "coll_comm_shrink: rank %d aborted the communicator", comm->rank);
@@ -139,7 +139,7 @@ static int shrink_broken(const struct shrink *s)
 }
 
 /* The leader's answer to all: a context, or the rank that is lost. */
-static void shrink_answer(const struct shrink *s, uint32_t context, int lost)
+static void shrink_answer(const struct shrink *s, uint32_t context_id, int lost)
 {
 	struct comm *comm = s->comm;
 	char text[40];
@@ -149,54 +149,58 @@ static void shrink_answer(const struct shrink *s, uint32_t context, int lost)
 		if (s->excluded[r] || r == comm->rank)
 			continue;
 		comm->shrink[r] = 0;
-		link_notify(comm->link, comm->world[r], comm_tag_control(comm->context),
-			    NOTICE_SHRUNK, (int)context, text);
+		context_send_control(comm->context, comm->to_context_rank[r],
+				     comm_tag_control(comm->context_id), CONTROL_SHRUNK,
+				     (int)context_id, text);
 	}
 }
 
-static int shrink_lead(struct shrink *s, uint32_t *context)
+static int shrink_lead(struct shrink *s, uint32_t *context_id)
 {
 	struct comm *comm = s->comm;
-	int timed_out = link_wait(comm->link, shrink_over, s, comm->link->timeout_us);
-	int broken = timed_out || !comm->link->ep || shrink_aborted(s);
+	int timed_out = context_wait(comm->context, shrink_over, s, comm->context->timeout_us);
+	int broken = timed_out || !comm->context->ep || shrink_aborted(s);
 	int lost = broken ? comm->rank : shrink_agreed(s) ? -1 : shrink_lost(s);
 
 	if (!broken && lost < 0)
-		*context = comm_draw_context(comm->link);
+		*context_id = comm_draw_context_id(comm->context);
 	if (!timed_out) /* then the others see by themselves */
-		shrink_answer(s, *context, lost);
+		shrink_answer(s, *context_id, lost);
 	if (broken)
 		return shrink_broken(s);
 	return lost < 0 ? COLL_SUCCESS : shrink_gone_too(lost);
 }
 
-static int shrink_follow(struct shrink *s, uint32_t *context)
+static int shrink_follow(struct shrink *s, uint32_t *context_id)
 {
 	struct comm *comm = s->comm;
-	int leader = comm->world[s->leader];
+	int leader = comm->to_context_rank[s->leader];
 	char text[24];
 
 	snprintf(text, sizeof(text), "%" PRIx64, s->hash);
-	link_notify(comm->link, leader, comm_tag_control(comm->context), NOTICE_SHRINK, 0, text);
-	(void)link_wait(comm->link, shrink_over, s, comm->link->timeout_us);
+	context_send_control(comm->context, leader, comm_tag_control(comm->context_id),
+			     CONTROL_SHRINK, 0, text);
+	(void)context_wait(comm->context, shrink_over, s, comm->context->timeout_us);
 	if (comm->shrunk.hash == s->hash) {
 		comm->shrunk.hash = 0;
-		*context = comm->shrunk.context;
+		*context_id = comm->shrunk.context_id;
 		return comm->shrunk.lost < 0 ? COLL_SUCCESS : shrink_gone_too(comm->shrunk.lost);
 	}
 	if (shrink_is_lost(comm, s->leader))
 		return shrink_gone_too(s->leader);
-	link_notify(comm->link, leader, comm_tag_control(comm->context), NOTICE_SHRINK, 0, "0");
+	context_send_control(comm->context, leader, comm_tag_control(comm->context_id),
+			     CONTROL_SHRINK, 0, "0");
 	return shrink_broken(s);
 }
 
-static int shrink_agree(struct shrink *s, uint32_t *context)
+static int shrink_agree(struct shrink *s, uint32_t *context_id)
 {
 	s->aborted = atomic_load(&s->comm->aborted);
-	return s->comm->rank == s->leader ? shrink_lead(s, context) : shrink_follow(s, context);
+	return s->comm->rank == s->leader ? shrink_lead(s, context_id)
+					  : shrink_follow(s, context_id);
 }
 
-static int shrink_make(const struct shrink *s, uint32_t context, coll_comm_t *newcomm)
+static int shrink_make(const struct shrink *s, uint32_t context_id, coll_comm_t *newcomm)
 {
 	struct comm *comm = s->comm;
 	int *world = calloc((size_t)comm->nranks, sizeof(*world));
@@ -209,19 +213,19 @@ static int shrink_make(const struct shrink *s, uint32_t context, coll_comm_t *ne
 			continue;
 		if (r == comm->rank)
 			rank = n;
-		world[n++] = comm->world[r];
+		world[n++] = comm->to_context_rank[r];
 	}
-	code = split_new_comm(comm, context, rank, n, world, newcomm);
+	code = split_new_comm(comm, context_id, rank, n, world, newcomm);
 	free(world);
 	return code;
 }
 
 static int shrink_over_transport(struct shrink *s, coll_comm_t *newcomm)
 {
-	uint32_t context = 0;
-	int code = shrink_agree(s, &context);
+	uint32_t context_id = 0;
+	int code = shrink_agree(s, &context_id);
 
-	return code ? code : shrink_make(s, context, newcomm);
+	return code ? code : shrink_make(s, context_id, newcomm);
 }
 
 static int shrink_check(const int32_t *exclude, int32_t n, const coll_comm_t *newcomm,
@@ -258,7 +262,7 @@ coll_result_t coll_comm_shrink(coll_comm_t handle, const int32_t *exclude, int32
 		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
 	if (!code)
 		code = shrink_exclude(&s, exclude, nexclude);
-	if (!code && !comm->link->plugin->backend.transport)
+	if (!code && !comm->context->plugin->backend.transport)
 		code = split_native_shrink(comm, s.excluded, newcomm);
 	else if (!code)
 		code = shrink_over_transport(&s, newcomm);

@@ -71,25 +71,25 @@ int split_order(const struct split_vote *all, int n, int self, int *ranks, int *
 	return members;
 }
 
-int split_new_comm(struct comm *parent, uint32_t context, int rank, int n, const int *world,
+int split_new_comm(struct comm *parent, uint32_t context_id, int rank, int n, const int *world,
 		   coll_comm_t *out)
 {
-	struct link *link = parent->link;
+	struct context *context = parent->context;
 	struct comm *made = NULL;
 	int code;
 
-	if (context == UINT32_MAX)
+	if (context_id == UINT32_MAX)
 		return error_set(COLL_ERR_UNSUPPORTED,
 				 "too many communicators were made from this one's connections: "
 				 "make a new one with a new id");
-	code = comm_new(&made, link, context, rank, n, world);
+	code = comm_new(&made, context, context_id, rank, n, world);
 	if (!code) {
-		link_hold(link);
+		context_ref(context);
 		*out = made->handle;
 	} else if (made) {
-		link_leave(link);
+		context_leave(context);
 		comm_free(made);
-		link_enter(link);
+		context_enter(context);
 	}
 	return code;
 }
@@ -103,9 +103,9 @@ static int split_make(struct comm *comm, const struct split *split)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
 	n = split_order(split->all, comm->nranks, comm->rank, world, &rank);
 	for (int r = 0; r < n; r++)
-		world[r] = comm->world[world[r]];
+		world[r] = comm->to_context_rank[world[r]];
 	if (split->own.color >= 0)
-		code = split_new_comm(comm, split->all[0].context, rank, n, world, split->out);
+		code = split_new_comm(comm, split->all[0].context_id, rank, n, world, split->out);
 	free(world);
 	return code;
 }
@@ -122,10 +122,10 @@ static int split_begin(struct comm *comm, int32_t color, int32_t key, coll_comm_
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
 	split->parent = comm->handle;
 	split->out = newcomm;
-	split->native = !comm->link->plugin->backend.transport;
+	split->native = !comm->context->plugin->backend.transport;
 	split->own = (struct split_vote){.color = color, .key = key};
 	if (comm->rank == 0 && !split->native)
-		split->own.context = comm_draw_context(comm->link);
+		split->own.context_id = comm_draw_context_id(comm->context);
 	code = split_exchange(comm, split);
 	if (code)
 		free(split);

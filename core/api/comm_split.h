@@ -18,7 +18,7 @@ struct split **split_next(struct split *split);
 /* What each rank of the parent brings. */
 struct split_vote {
 	int32_t color, key;
-	uint32_t context; /* rank 0's counts */
+	uint32_t context_id; /* rank 0's counts */
 };
 
 /*
@@ -28,10 +28,10 @@ struct split_vote {
 int split_order(const struct split_vote *all, int n, int self, int *ranks, int *place);
 
 /*
- * A communicator of the link ranks world[0..n) on the parent's link; its lock is held, and given up
+ * A communicator of the context ranks world[0..n) on the parent's context; its lock is held, and given up
  * for a moment on failure.
  */
-int split_new_comm(struct comm *parent, uint32_t context, int rank, int n, const int *world,
+int split_new_comm(struct comm *parent, uint32_t context_id, int rank, int n, const int *world,
 		   coll_comm_t *out);
 
 /*

@@ -11,12 +11,12 @@
 
 struct native_split {
 	struct comm *comm;
-	struct boot *meeting; /* the parent's */
-	int64_t timeout_ms;   /* for each step */
+	struct bootstrap *meeting; /* the parent's */
+	int64_t timeout_ms;        /* for each step */
 	struct split_vote own, *votes;
 	int *members; /* ranks of the parent that have this colour, in the new order */
-	int n, place; /* how many; this rank's place among them */
-	struct link *link;
+	int n, place;      /* how many; this rank's place among them */
+	struct context *context;
 };
 
 /* ----------------------------------------------------------------- who meets whom -- */
@@ -29,7 +29,7 @@ static int native_vote(struct native_split *s)
 	s->members = calloc((size_t)nranks, sizeof(*s->members));
 	if (!s->votes || !s->members)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
-	code = boot_exchange(s->meeting, &s->own, s->votes, sizeof(s->own), s->timeout_ms);
+	code = bootstrap_exchange(s->meeting, &s->own, s->votes, sizeof(s->own), s->timeout_ms);
 	if (!code)
 		s->n = split_order(s->votes, nranks, s->comm->rank, s->members, &s->place);
 	return code;
@@ -38,26 +38,26 @@ static int native_vote(struct native_split *s)
 /* An id is a listening socket until somebody meets there. */
 static void native_drop_id(const char *id, const char *interface_name)
 {
-	struct boot *boot;
+	struct bootstrap *bootstrap;
 
-	if (id[0] && !boot_open_id(&boot, id, 0, 1, interface_name, 0))
-		boot_close(boot);
+	if (id[0] && !bootstrap_open_id(&bootstrap, id, 0, 1, interface_name, 0))
+		bootstrap_close(bootstrap);
 }
 
 /* With the ids of all ranks: each colour's first rank has made one. */
 static int native_meet(struct native_split *s, char **ids, const char *interface_name)
 {
 	const char *id = ids[s->members[0]];
-	struct boot *boot;
+	struct bootstrap *bootstrap;
 	int code;
 
 	if (!id[0])
 		return error_set(COLL_ERR_REMOTE,
 				 "rank %d could not make an id for the new communicator",
 				 s->members[0]);
-	code = boot_open_derived(&boot, s->meeting, id, s->place, s->n, interface_name,
-				 s->timeout_ms);
-	return code ? code : link_derive(&s->link, s->comm->link, boot);
+	code = bootstrap_open_derived(&bootstrap, s->meeting, id, s->place, s->n, interface_name,
+				      s->timeout_ms);
+	return code ? code : context_derive(&s->context, s->comm->context, bootstrap);
 }
 
 /*
@@ -66,22 +66,22 @@ static int native_meet(struct native_split *s, char **ids, const char *interface
  */
 static int native_meet_all(struct native_split *s)
 {
-	const char *interface_name = conf_string(s->comm->link->conf, "interface");
+	const char *interface_name = conf_string(s->comm->context->conf, "interface");
 	int takes_part = s->own.color >= 0, failed = 0, code;
 	char id[COLL_UNIQUE_ID_SIZE] = "", **ids;
 
 	if (takes_part && s->place == 0)
-		failed = boot_make_id(id, sizeof(id), interface_name);
+		failed = bootstrap_make_id(id, sizeof(id), interface_name);
 	if (failed)
 		id[0] = '\0';
-	code = boot_exchange_text(s->meeting, id, &ids, s->timeout_ms);
+	code = bootstrap_exchange_text(s->meeting, id, &ids, s->timeout_ms);
 	if (code) {
 		native_drop_id(id, interface_name);
 		return code;
 	}
 	if (takes_part && !failed)
 		failed = native_meet(s, ids, interface_name);
-	boot_texts_free(s->meeting, ids);
+	bootstrap_texts_free(s->meeting, ids);
 	return select_all_ok(s->meeting, failed, s->timeout_ms);
 }
 
@@ -90,30 +90,30 @@ static int native_meet_all(struct native_split *s)
 /* A rank without a colour takes part in the backend's split all the same. */
 static int native_stand_by(struct native_split *s)
 {
-	struct link *link = s->comm->link;
-	const coll_native_t *native = link->plugin->backend.native;
+	struct context *context = s->comm->context;
+	const coll_native_t *native = context->plugin->backend.native;
 	coll_error_t err = error_blank();
 	void *none = NULL;
 	int code;
 
 	if (!native->split)
 		return COLL_SUCCESS;
-	code = native->split(link->ep, COLL_SPLIT_NOCOLOR, s->own.key, NULL, &none, &err);
+	code = native->split(context->ep, COLL_SPLIT_NOCOLOR, s->own.key, NULL, &none, &err);
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 
 static int native_open(struct native_split *s, coll_comm_t *out)
 {
-	const struct link_making making = {.color = s->own.color, .key = s->own.key};
+	const struct context_making making = {.color = s->own.color, .key = s->own.key};
 	int code;
 
-	if (!s->link)
+	if (!s->context)
 		return native_stand_by(s);
-	code = link_derive_open(s->link, &making);
+	code = context_derive_open(s->context, &making);
 	if (code)
 		return code;
-	code = init_comm(out, s->link);
-	s->link = NULL; /* the communicator's, or released */
+	code = init_comm(out, s->context);
+	s->context = NULL; /* the communicator's, or released */
 	return code;
 }
 
@@ -129,16 +129,16 @@ static int native_split(struct native_split *s, coll_comm_t *out)
 		coll_comm_destroy(*out);
 		*out = NULL;
 	}
-	if (s->link)
-		link_release(s->link, 0);
+	if (s->context)
+		context_unref(s->context, 0);
 	return code;
 }
 
 int split_native(struct comm *comm, int32_t color, int32_t key, coll_comm_t *out)
 {
 	struct native_split s = {.comm = comm,
-				 .meeting = comm->link->boot,
-				 .timeout_ms = comm->link->host.timeout_ms,
+				 .meeting = comm->context->bootstrap,
+				 .timeout_ms = comm->context->host.timeout_ms,
 				 .own = {.color = color, .key = key}};
 	/* It has its place among the operations of its communicator. */
 	int code = comm_wait(comm, comm->issued);
@@ -154,10 +154,10 @@ int split_native(struct comm *comm, int32_t color, int32_t key, coll_comm_t *out
 
 static int native_shrink(struct native_split *s, const uint8_t *excluded, coll_comm_t *out)
 {
-	struct link *link = s->comm->link;
-	struct link_making making = {0};
+	struct context *context = s->comm->context;
+	struct context_making making = {0};
 	int32_t *exclude = calloc((size_t)s->comm->nranks, sizeof(*exclude));
-	struct boot *boot;
+	struct bootstrap *bootstrap;
 	int code;
 
 	if (!s->members || !exclude) {
@@ -173,16 +173,16 @@ static int native_shrink(struct native_split *s, const uint8_t *excluded, coll_c
 		else
 			s->members[s->n++] = r;
 	}
-	code = boot_open_shrunk(&boot, link->boot, s->members, s->place, s->n,
-				link->next_context++);
+	code = bootstrap_open_shrunk(&bootstrap, context->bootstrap, s->members, s->place, s->n,
+				     context->next_context_id++);
 	if (!code)
-		code = link_derive(&s->link, link, boot);
+		code = context_derive(&s->context, context, bootstrap);
 	if (!code)
-		code = link_derive_open(s->link, &making);
+		code = context_derive_open(s->context, &making);
 	free(exclude);
 	if (!code) {
-		code = init_comm(out, s->link);
-		s->link = NULL;
+		code = init_comm(out, s->context);
+		s->context = NULL;
 	}
 	return code;
 }
@@ -192,15 +192,15 @@ int split_native_shrink(struct comm *comm, const uint8_t *excluded, coll_comm_t 
 	struct native_split s = {.comm = comm};
 	int code;
 
-	if (!comm->link->plugin->backend.native->shrink)
+	if (!comm->context->plugin->backend.native->shrink)
 		return error_set(COLL_ERR_UNSUPPORTED,
 				 "coll_comm_shrink: backend '%s' has neither a transport nor a "
 				 "shrink of its own: make a new communicator with a new id",
-				 comm->link->plugin->backend.name);
+				 comm->context->plugin->backend.name);
 	s.members = calloc((size_t)comm->nranks, sizeof(*s.members));
 	code = native_shrink(&s, excluded, out);
-	if (s.link)
-		link_release(s.link, 0);
+	if (s.context)
+		context_unref(s.context, 0);
 	free(s.members);
 	return code;
 }

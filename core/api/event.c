@@ -40,15 +40,15 @@ static void event_get(struct event *e, coll_comm_t *comm, uint64_t *number)
 /* May the event be used with this communicator and this stream? */
 static int event_check(const struct event *e, const struct comm *comm, coll_stream_t stream)
 {
-	const coll_backend_t *b = &comm->link->plugin->backend;
+	const coll_backend_t *b = &comm->context->plugin->backend;
 
-	if (stream && !event_has_streams(comm->link))
+	if (stream && !event_has_streams(comm->context))
 		return error_set(
 			COLL_ERR_INVALID_ARGUMENT,
 			"backend '%s' has no device streams; pass NULL as stream: the calling "
 			"thread",
 			b->name);
-	if (event_has_streams(comm->link) || e->link)
+	if (event_has_streams(comm->context) || e->context)
 		return event_native_check(e, comm);
 	return COLL_SUCCESS;
 }
@@ -76,7 +76,7 @@ static void event_leave(coll_event_t event, struct comm *comm)
 
 static void event_free(struct event *e)
 {
-	if (e->link)
+	if (e->context)
 		event_native_free(e);
 	pthread_mutex_destroy(&e->lock);
 	free(e);
@@ -95,7 +95,7 @@ coll_result_t coll_event_create(coll_comm_t handle, coll_event_t *event)
 	e = event ? calloc(1, sizeof(*e)) : NULL;
 	if (e)
 		pthread_mutex_init(&e->lock, NULL);
-	if (e && event_has_streams(comm->link))
+	if (e && event_has_streams(comm->context))
 		code = event_native_make(e, comm);
 	comm_leave(comm);
 	if (!event)
@@ -131,7 +131,7 @@ coll_result_t coll_event_record(coll_event_t event, coll_comm_t handle)
 	if (!e)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = event_check(e, comm, NULL);
-	if (!code && e->link)
+	if (!code && e->context)
 		code = event_native_record(e, comm, NULL);
 	else if (!code)
 		event_set(e, handle, comm->issued);
@@ -165,11 +165,11 @@ static int event_state(coll_comm_t handle, uint64_t number, int wait)
 
 	if (!comm) /* never recorded, or all is over with its communicator */
 		return COLL_SUCCESS;
-	link_enter(comm->link);
+	context_enter(comm->context);
 	if (wait) {
 		code = comm_wait(comm, number);
 	} else {
-		link_progress(comm->link);
+		context_progress(comm->context);
 		code = comm->finished >= number ? COLL_SUCCESS : COLL_IN_PROGRESS;
 		if (comm->error && code)
 			code = comm_error(comm);
@@ -187,7 +187,7 @@ static int event_ask(coll_event_t event, const char *what, int wait)
 
 	if (!e)
 		return COLL_ERR_INVALID_ARGUMENT;
-	if (e->link) {
+	if (e->context) {
 		code = event_native_ask(e, wait);
 		handle_unpin(event);
 		return code;
@@ -252,7 +252,7 @@ coll_result_t coll_comm_wait_event(coll_comm_t handle, coll_event_t event)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = event_check(e, comm, NULL);
 	event_get(e, &recorded, &number);
-	if (!code && e->link)
+	if (!code && e->context)
 		code = event_native_wait(e, comm, NULL);
 	/* Operations of one communicator are in order anyway. */
 	else if (!code && recorded && recorded != handle)

@@ -7,15 +7,15 @@
 
 struct event {
 	pthread_mutex_t lock;
-	coll_comm_t comm;  /* where it was recorded, or NULL: complete, or recorded on a stream */
-	uint64_t number;   /* the last operation before it */
-	struct link *link; /* held: its backend made `native`; or NULL */
+	coll_comm_t comm; /* where it was recorded, or NULL: complete, or recorded on a stream */
+	uint64_t number;  /* the last operation before it */
+	struct context *context; /* held: its backend made `native`; or NULL */
 	void *native;
 	int on_stream; /* `native` says when it is complete */
 };
 
 /* Are events the backend's own?  They order what runs on streams, so only without a transport. */
-int event_has_streams(const struct link *link);
+int event_has_streams(const struct context *context);
 
 /*
  * The backend's own events (event_native.c).  The communicator is entered, except in the last two.

@@ -8,34 +8,34 @@ enum { NATIVE_ROUNDS = 64 };
 
 static const coll_native_t *native_slots(const struct event *e)
 {
-	return e->link->plugin->backend.native;
+	return e->context->plugin->backend.native;
 }
 
-int event_has_streams(const struct link *link)
+int event_has_streams(const struct context *context)
 {
-	const coll_backend_t *b = &link->plugin->backend;
+	const coll_backend_t *b = &context->plugin->backend;
 
 	return !b->transport && b->native && b->native->event_record;
 }
 
 int event_native_make(struct event *e, struct comm *comm)
 {
-	struct link *link = comm->link;
+	struct context *context = comm->context;
 	coll_error_t err = error_blank();
-	int code = link->plugin->backend.native->event_create(link->ep, &e->native, &err);
+	int code = context->plugin->backend.native->event_create(context->ep, &e->native, &err);
 
 	if (code)
 		return error_take(code, &err);
-	e->link = link;
-	link_hold(link);
+	e->context = context;
+	context_ref(context);
 	return COLL_SUCCESS;
 }
 
 int event_native_check(const struct event *e, const struct comm *comm)
 {
-	const coll_backend_t *own = &comm->link->plugin->backend;
+	const coll_backend_t *own = &comm->context->plugin->backend;
 
-	if (e->link && event_has_streams(comm->link) &&
+	if (e->context && event_has_streams(comm->context) &&
 	    own->native->event_record == native_slots(e)->event_record)
 		return comm_error(comm);
 	return error_set(
@@ -51,7 +51,7 @@ static int native_issued(struct comm *comm)
 {
 	queue_run(comm);
 	for (const struct op *op = comm->head; op; op = op->next)
-		if (op->state == OP_HELD || op->state == OP_QUEUED)
+		if (op->state == OP_DEFERRED || op->state == OP_QUEUED)
 			return error_set(
 				COLL_ERR_INVALID_USAGE,
 				"the communicator has operations that begin with "
@@ -67,7 +67,7 @@ int event_native_record(struct event *e, struct comm *comm, coll_stream_t stream
 	if (code)
 		return code;
 	pthread_mutex_lock(&e->lock);
-	code = native_slots(e)->event_record(comm->link->ep, e->native, stream, &err);
+	code = native_slots(e)->event_record(comm->context->ep, e->native, stream, &err);
 	if (!code)
 		e->on_stream = 1;
 	pthread_mutex_unlock(&e->lock);
@@ -83,7 +83,7 @@ int event_native_wait(struct event *e, struct comm *comm, coll_stream_t stream)
 		return code;
 	pthread_mutex_lock(&e->lock);
 	if (e->on_stream)
-		code = native_slots(e)->event_wait(comm->link->ep, e->native, stream, &err);
+		code = native_slots(e)->event_wait(comm->context->ep, e->native, stream, &err);
 	pthread_mutex_unlock(&e->lock);
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
@@ -98,7 +98,7 @@ static int native_complete(void *arg)
 {
 	struct native_question *q = arg;
 	struct event *e = q->event;
-	void *ep = e->link->ep;
+	void *ep = e->context->ep;
 	coll_error_t err = error_blank();
 
 	pthread_mutex_lock(&e->lock);
@@ -114,26 +114,26 @@ static int native_complete(void *arg)
 int event_native_ask(struct event *e, int wait)
 {
 	struct native_question q = {.event = e, .err = error_blank()};
-	struct link *link = e->link;
+	struct context *context = e->context;
 
-	link_enter(link);
-	link_progress(link);
+	context_enter(context);
+	context_progress(context);
 	if (!native_complete(&q) && wait)
-		link_wait(link, native_complete, &q, link->timeout_us);
-	link_leave(link);
+		context_wait(context, native_complete, &q, context->timeout_us);
+	context_leave(context);
 	if (wait && q.code == COLL_IN_PROGRESS)
 		return error_set(COLL_ERR_TIMEOUT,
 				 "the event's stream has not reached it after %.3g s",
-				 (double)link->timeout_us / 1e6);
+				 (double)context->timeout_us / 1e6);
 	return q.code && q.code != COLL_IN_PROGRESS ? error_take(q.code, &q.err) : q.code;
 }
 
 void event_native_free(struct event *e)
 {
-	struct link *link = e->link;
+	struct context *context = e->context;
 
-	link_enter(link);
-	native_slots(e)->event_destroy(link->ep, e->native);
-	link_leave(link);
-	link_release(link, conf_int(link->conf, "destroy_timeout") / 1000);
+	context_enter(context);
+	native_slots(e)->event_destroy(context->ep, e->native);
+	context_leave(context);
+	context_unref(context, conf_int(context->conf, "destroy_timeout") / 1000);
 }

@@ -73,12 +73,12 @@ static int group_begin(struct member *m, uint64_t number)
 	m->comm = comm;
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	native_hold(comm);
+	native_defer(comm);
 	queue_native_group(comm, 0);
 	op_release(comm, number);
 	queue_issued(comm);
 	code = comm_error(comm);
-	link_leave(comm->link);
+	context_leave(comm->context);
 	return code;
 }
 
@@ -88,12 +88,12 @@ static int group_finish(struct comm *comm, int settled)
 
 	if (!comm)
 		return COLL_SUCCESS;
-	link_enter(comm->link);
+	context_enter(comm->context);
 	queue_native_group(comm, 1);
 	if (settled)
-		native_unhold(comm);
+		native_undefer(comm);
 	code = comm_error(comm);
-	link_leave(comm->link);
+	context_leave(comm->context);
 	return code;
 }
 
@@ -103,9 +103,9 @@ static void group_settle(struct comm *comm, int settled)
 	if (!comm)
 		return;
 	if (!settled) {
-		link_enter(comm->link);
-		native_unhold(comm);
-		link_leave(comm->link);
+		context_enter(comm->context);
+		native_undefer(comm);
+		context_leave(comm->context);
 	}
 	handle_unpin(comm->handle);
 }

@@ -16,7 +16,7 @@
 
 struct coll_info {
 	struct conf *conf;
-	struct tuning tuning;
+	struct selection selection;
 	struct plugin_list *plugins; /* NULL if there was no memory for it */
 	const struct plugin *chosen;
 	char (*why)[768];          /* for each plugin */
@@ -113,7 +113,7 @@ static int info_fill(struct coll_info *info, int code, int uses_cuda)
 	int loaded;
 
 	snprintf(text, sizeof(text), "%s", error_text());
-	info_note_failure(&code, text, choose_compile(info->conf, &info->tuning));
+	info_note_failure(&code, text, choose_compile(info->conf, &info->selection));
 	loaded = plugins_load(info->conf, NULL, uses_cuda, &info->plugins);
 	if (!info->plugins)
 		return loaded;
@@ -281,7 +281,7 @@ int32_t coll_info_rule_count(coll_info_t handle)
 
 	if (!info)
 		return 0;
-	n = choose_rule_count(&info->tuning);
+	n = choose_rule_count(&info->selection);
 	handle_unpin(handle);
 	return n;
 }
@@ -293,7 +293,7 @@ coll_result_t coll_info_rule(coll_info_t handle, int32_t index, coll_rule_info_t
 
 	if (!info)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = choose_describe(info->conf, &info->tuning, index, out);
+	code = choose_describe(info->conf, &info->selection, index, out);
 	handle_unpin(handle);
 	return code;
 }
@@ -306,7 +306,7 @@ coll_result_t coll_info_rule_reach(coll_info_t handle, int32_t index, int32_t nr
 
 	if (!info)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = choose_reach(&info->tuning, index, nranks, nnodes, reach, why);
+	code = choose_reachable(&info->selection, index, nranks, nnodes, reach, why);
 	handle_unpin(handle);
 	return code;
 }

@@ -9,12 +9,13 @@
 static int redop_api_make_native(struct comm *comm, const char *what, struct redop *redop,
 				 const void *scalar, int32_t residence)
 {
-	const coll_backend_t *b = &comm->link->plugin->backend;
+	const coll_backend_t *b = &comm->context->plugin->backend;
 	coll_error_t err = error_blank();
 	int code;
 
-	if (redop->scaled && b->native && b->native->op_create_pre_mul_sum && comm->link->ep) {
-		code = b->native->op_create_pre_mul_sum(comm->link->ep, &redop->native, scalar,
+	if (redop->premul_sum && b->native && b->native->op_create_pre_mul_sum &&
+	    comm->context->ep) {
+		code = b->native->op_create_pre_mul_sum(comm->context->ep, &redop->native, scalar,
 							redop->dtype, residence, &err);
 		redop->made = !code;
 		return code ? error_take(code, &err) : COLL_SUCCESS;
@@ -53,7 +54,7 @@ static int redop_api_add(coll_comm_t handle, const char *what, struct redop *lik
 coll_result_t coll_red_op_create_pre_mul_sum(coll_op_t *op, const void *scalar, coll_dtype_t dtype,
 					     int32_t residence, coll_comm_t comm)
 {
-	struct redop like = {.dtype = dtype, .op = COLL_SUM, .scaled = 1};
+	struct redop like = {.dtype = dtype, .op = COLL_SUM, .premul_sum = 1};
 	const char *wrong =
 		!op                       ? "op is NULL"
 		: !scalar                 ? "scalar is NULL"
@@ -86,13 +87,13 @@ coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn, void *u
 
 static int redop_api_destroy_native(struct comm *comm, const struct redop *redop)
 {
-	const coll_native_t *native = comm->link->plugin->backend.native;
+	const coll_native_t *native = comm->context->plugin->backend.native;
 	coll_error_t err = error_blank();
 	int code;
 
-	if (!redop->made || !native->op_destroy || !comm->link->ep)
+	if (!redop->made || !native->op_destroy || !comm->context->ep)
 		return COLL_SUCCESS;
-	code = native->op_destroy(comm->link->ep, redop->native, &err);
+	code = native->op_destroy(comm->context->ep, redop->native, &err);
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 

@@ -71,7 +71,7 @@ static int request_prepare(struct comm *comm, const coll_args_t *args, struct op
 	if (!code)
 		code = op_make(comm, &full, op);
 	if (!code)
-		op_keep(*op);
+		op_make_persistent(*op);
 	return code;
 }
 
@@ -96,7 +96,7 @@ coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
 	if (!code)
 		code = request_new(request, &like);
 	if (code && like.op)
-		op_unkeep(like.op);
+		op_end_persistent(like.op);
 	comm_leave(comm);
 	return code;
 }
@@ -104,7 +104,7 @@ coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
 static int request_is_under_way(struct comm *comm, const struct request *r)
 {
 	if (comm->finished < r->number)
-		link_progress(comm->link);
+		context_progress(comm->context);
 	return comm->finished < r->number;
 }
 
@@ -128,7 +128,7 @@ coll_result_t coll_request_start(coll_request_t request)
 		r->number = comm->issued;
 		if (!group_current())
 			queue_issued(comm);
-		native_mark_wanted(comm);
+		native_want_marker(comm);
 	}
 	request_leave(request, comm);
 	return code;
@@ -142,7 +142,7 @@ coll_result_t coll_get_request(coll_comm_t handle, coll_request_t *request)
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	like.number = comm->issued;
-	native_mark_wanted(comm);
+	native_want_marker(comm);
 	comm_leave(comm);
 	if (!request)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_get_request: request is NULL");
@@ -157,7 +157,7 @@ coll_result_t coll_test(coll_request_t request, int32_t *done)
 
 	if (!r)
 		return COLL_ERR_INVALID_ARGUMENT;
-	link_progress(comm->link);
+	context_progress(comm->context);
 	code = comm->finished >= r->number ? COLL_SUCCESS : comm_error(comm);
 	if (done)
 		*done = comm->finished >= r->number;
@@ -191,7 +191,7 @@ coll_result_t coll_request_free(coll_request_t request)
 				 "coll_request_free: another thread is freeing it already");
 	comm = r->op ? comm_enter(r->comm, "coll_request_free") : NULL;
 	if (comm) {
-		op_unkeep(r->op);
+		op_end_persistent(r->op);
 		comm_leave(comm);
 	}
 	free(r);

@@ -53,117 +53,117 @@ int tcp_mac_equal(const uint8_t a[16], const uint8_t b[16])
 }
 
 /* Takes stranger i off the list; its descriptor is the caller's. */
-static void door_forget(struct tcp_boot *t, int i)
+static void acceptor_forget(struct star *t, int i)
 {
-	t->nstrangers--;
-	memmove(&t->strangers[i], &t->strangers[i + 1],
-		(size_t)(t->nstrangers - i) * sizeof(t->strangers[0]));
+	t->npending--;
+	memmove(&t->pending[i], &t->pending[i + 1],
+		(size_t)(t->npending - i) * sizeof(t->pending[0]));
 }
 
-static void door_drop(struct tcp_boot *t, int i, const char *why)
+static void acceptor_drop(struct star *t, int i, const char *why)
 {
 	char addr[NET_ADDR_SIZE];
 
-	net_format_peer(t->strangers[i].fd, addr);
+	net_format_peer(t->pending[i].fd, addr);
 	log_debug("connection from %s dropped: %s", addr, why);
-	close(t->strangers[i].fd);
-	door_forget(t, i);
+	close(t->pending[i].fd);
+	acceptor_forget(t, i);
 	t->turned_away++;
 }
 
-void tcp_door_close(struct tcp_boot *t)
+void acceptor_close(struct star *t)
 {
-	while (t->nstrangers > 0)
-		door_drop(t, t->nstrangers - 1, "all ranks have arrived");
+	while (t->npending > 0)
+		acceptor_drop(t, t->npending - 1, "all ranks have arrived");
 	if (t->turned_away > 0)
 		log_info("%d connections to the meeting point were not from ranks of this job",
 			 t->turned_away);
 	t->turned_away = 0;
 }
 
-void tcp_door_sweep(struct tcp_boot *t)
+void acceptor_sweep(struct star *t)
 {
-	while (t->nstrangers > 0 && boot_now() - t->strangers[0].since >= TCP_STRANGER_LIFE_MS)
-		door_drop(t, 0, "it did not say who it is");
+	while (t->npending > 0 && bootstrap_now() - t->pending[0].since >= TCP_PENDING_LIFE_MS)
+		acceptor_drop(t, 0, "it did not say who it is");
 }
 
 /* Drops the one that has been silent longest, unless it has hardly had time to speak. */
-static int door_drop_oldest(struct tcp_boot *t, const char *why)
+static int acceptor_drop_oldest(struct star *t, const char *why)
 {
-	int64_t age = boot_now() - t->strangers[0].since;
+	int64_t age = bootstrap_now() - t->pending[0].since;
 
-	if (age < TCP_STRANGER_MIN_MS) {
-		t->accept_after = boot_now() + TCP_STRANGER_MIN_MS - age;
+	if (age < TCP_PENDING_MIN_MS) {
+		t->accept_after = bootstrap_now() + TCP_PENDING_MIN_MS - age;
 		return 0;
 	}
-	door_drop(t, 0, why);
+	acceptor_drop(t, 0, why);
 	return 1;
 }
 
 /* No descriptor left.  Has one been won back? */
-static int door_out_of_files(struct tcp_boot *t, int err)
+static int acceptor_out_of_files(struct star *t, int err)
 {
 	char why[NET_WHY_SIZE];
 
 	snprintf(t->note, sizeof(t->note), "rank 0 cannot accept a connection: %s",
 		 net_why(err, why));
-	if (t->nstrangers > 0)
-		return door_drop_oldest(t, t->note);
-	t->accept_after = boot_now() + TCP_ACCEPT_PAUSE_MS;
+	if (t->npending > 0)
+		return acceptor_drop_oldest(t, t->note);
+	t->accept_after = bootstrap_now() + TCP_ACCEPT_PAUSE_MS;
 	return 0;
 }
 
-static void door_greet(struct tcp_boot *t, int fd)
+static void acceptor_greet(struct star *t, int fd)
 {
-	struct tcp_stranger *s = &t->strangers[t->nstrangers];
+	struct pending_connection *s = &t->pending[t->npending];
 
 	memset(s, 0, sizeof(*s));
 	s->fd = fd;
-	s->since = boot_now();
+	s->since = bootstrap_now();
 	memcpy(s->challenge.magic, tcp_magic, sizeof(tcp_magic));
 	s->challenge.version = htole32(TCP_VERSION);
-	t->nstrangers++;
+	t->npending++;
 	net_tune(fd);
-	if (boot_random(s->challenge.nonce, sizeof(s->challenge.nonce)) != 0 ||
+	if (bootstrap_random(s->challenge.nonce, sizeof(s->challenge.nonce)) != 0 ||
 	    net_write(fd, &s->challenge, sizeof(s->challenge)) != sizeof(s->challenge))
-		door_drop(t, t->nstrangers - 1, "it cannot be written to");
+		acceptor_drop(t, t->npending - 1, "it cannot be written to");
 }
 
 /* Lets one in from the street; 0: nobody is there, or there is no room just now. */
-static int door_accept_one(struct tcp_boot *t, int listener)
+static int acceptor_accept_one(struct star *t, int listener)
 {
 	int fd;
 
-	if (t->nstrangers == TCP_MAX_STRANGERS &&
-	    !door_drop_oldest(t, "too many others are waiting"))
+	if (t->npending == TCP_MAX_PENDING &&
+	    !acceptor_drop_oldest(t, "too many others are waiting"))
 		return 0;
 	fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
-		door_greet(t, fd);
+		acceptor_greet(t, fd);
 		return 1;
 	}
 	if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-		return door_out_of_files(t, errno);
+		return acceptor_out_of_files(t, errno);
 	return errno == ECONNABORTED || errno == EINTR;
 }
 
-void tcp_door_accept(struct tcp_boot *t, int listener)
+void acceptor_accept(struct star *t, int listener)
 {
 	/* A few at a time, so that a flood does not keep ranks from being heard. */
 	for (int i = 0; i < 16; i++)
-		if (!door_accept_one(t, listener))
+		if (!acceptor_accept_one(t, listener))
 			break;
 }
 
 /* ------------------------------------------------------------------- the proof -- */
 
 /* Sends the verdict with its sentence; -1 if the stranger does not take it. */
-static int door_tell(struct tcp_boot *t, const struct tcp_stranger *s, uint32_t type, int code,
-		     const char *text)
+static int acceptor_send(struct star *t, const struct pending_connection *s, uint32_t type,
+			 int code, const char *text)
 {
 	struct {
 		struct tcp_verdict verdict;
-		char text[BOOT_TEXT_SIZE];
+		char text[BOOTSTRAP_TEXT_SIZE];
 	} m;
 	size_t len = strnlen(text, sizeof(m.text) - 1);
 
@@ -179,24 +179,24 @@ static int door_tell(struct tcp_boot *t, const struct tcp_stranger *s, uint32_t 
 }
 
 /* Turns stranger i away with the calling thread's error as the reason. */
-static void door_refuse(struct tcp_boot *t, int i, int code)
+static void acceptor_refuse(struct star *t, int i, int code)
 {
 	char addr[NET_ADDR_SIZE];
 
-	net_format_peer(t->strangers[i].fd, addr);
+	net_format_peer(t->pending[i].fd, addr);
 	snprintf(t->note, sizeof(t->note), "turned away %s: %.220s", addr, error_text());
-	door_tell(t, &t->strangers[i], TCP_REFUSED, code, error_text());
-	door_drop(t, i, t->note);
+	acceptor_send(t, &t->pending[i], TCP_REFUSED, code, error_text());
+	acceptor_drop(t, i, t->note);
 }
 
 /* What is wrong with a rank that knows the key; 0: nothing. */
-static int door_check_rank(const struct tcp_boot *t, uint32_t rank, uint32_t nranks)
+static int acceptor_check_rank(const struct star *t, uint32_t rank, uint32_t nranks)
 {
-	if (nranks != (uint32_t)t->boot.nranks)
+	if (nranks != (uint32_t)t->bootstrap.nranks)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "the number of ranks differs: %u on rank %u, %d on rank 0", nranks,
-				 rank, t->boot.nranks);
-	if (rank >= nranks || rank == 0 || t->seats[rank].fd >= 0)
+				 rank, t->bootstrap.nranks);
+	if (rank >= nranks || rank == 0 || t->conns[rank].fd >= 0)
 		return error_set(COLL_ERR_INVALID_USAGE,
 				 "rank %u of %u is there already: give each process a rank of its "
 				 "own",
@@ -204,24 +204,24 @@ static int door_check_rank(const struct tcp_boot *t, uint32_t rank, uint32_t nra
 	return 0;
 }
 
-static void door_seat(struct tcp_boot *t, int i, uint32_t rank)
+static void acceptor_admit(struct star *t, int i, uint32_t rank)
 {
-	struct tcp_stranger s = t->strangers[i];
+	struct pending_connection s = t->pending[i];
 
-	if (door_tell(t, &s, TCP_WELCOME, 0, "") != 0) {
-		door_drop(t, i, "it does not take the welcome");
+	if (acceptor_send(t, &s, TCP_WELCOME, 0, "") != 0) {
+		acceptor_drop(t, i, "it does not take the welcome");
 		return;
 	}
-	door_forget(t, i);
-	t->seats[rank].fd = s.fd;
-	net_format_peer(s.fd, t->seats[rank].addr);
-	log_debug("rank %u has arrived from %s", rank, t->seats[rank].addr);
+	acceptor_forget(t, i);
+	t->conns[rank].fd = s.fd;
+	net_format_peer(s.fd, t->conns[rank].addr);
+	log_debug("rank %u has arrived from %s", rank, t->conns[rank].addr);
 }
 
 /* Stranger i has sent its whole answer. */
-static int door_judge(struct tcp_boot *t, int i)
+static int acceptor_check(struct star *t, int i)
 {
-	struct tcp_stranger *s = &t->strangers[i];
+	struct pending_connection *s = &t->pending[i];
 	uint32_t rank = le32toh(s->answer.rank), nranks = le32toh(s->answer.nranks);
 	uint8_t mac[16];
 	int code;
@@ -231,7 +231,7 @@ static int door_judge(struct tcp_boot *t, int i)
 		error_set(COLL_ERR_INVALID_ARGUMENT,
 			  "its key is not this job's (COLL_KEY, or the unique id, must be the "
 			  "same on all ranks)");
-		door_refuse(t, i, COLL_ERR_INVALID_ARGUMENT);
+		acceptor_refuse(t, i, COLL_ERR_INVALID_ARGUMENT);
 		if (t->wrong_keys++ == 0)
 			log_warn("%s", t->note);
 		return 0;
@@ -240,41 +240,41 @@ static int door_judge(struct tcp_boot *t, int i)
 		code = error_set(COLL_ERR_UNSUPPORTED,
 				 "the machine of rank %u has another byte order than rank 0's",
 				 rank);
-		door_refuse(t, i, code);
+		acceptor_refuse(t, i, code);
 		return code;
 	}
-	code = door_check_rank(t, rank, nranks);
+	code = acceptor_check_rank(t, rank, nranks);
 	if (code == 0)
-		door_seat(t, i, rank);
+		acceptor_admit(t, i, rank);
 	else
-		door_refuse(t, i, code);
+		acceptor_refuse(t, i, code);
 	/* A second rank 3 is one too many; another number of ranks can never come right. */
 	return code == COLL_ERR_INVALID_ARGUMENT ? code : 0;
 }
 
-int tcp_door_hear(struct tcp_boot *t, int i)
+int acceptor_recv(struct star *t, int i)
 {
-	struct tcp_stranger *s = &t->strangers[i];
+	struct pending_connection *s = &t->pending[i];
 	size_t prefix = s->got;
 	ssize_t n = net_read(s->fd, (char *)&s->answer + s->got, sizeof(s->answer) - s->got);
 
 	if (n < 0) {
-		door_drop(t, i, "it went away");
+		acceptor_drop(t, i, "it went away");
 		return 0;
 	}
 	s->got += (size_t)n;
 	if (prefix < sizeof(tcp_magic) &&
 	    memcmp(s->answer.magic, tcp_magic,
 		   s->got < sizeof(tcp_magic) ? s->got : sizeof(tcp_magic)) != 0) {
-		door_drop(t, i, "it does not speak this protocol");
+		acceptor_drop(t, i, "it does not speak this protocol");
 		return 0;
 	}
 	if (s->got >= 12 && le32toh(s->answer.version) != TCP_VERSION) {
 		error_set(COLL_ERR_UNSUPPORTED,
 			  "its libcoll speaks bootstrap protocol %u, rank 0's %d",
 			  le32toh(s->answer.version), TCP_VERSION);
-		door_refuse(t, i, COLL_ERR_UNSUPPORTED);
+		acceptor_refuse(t, i, COLL_ERR_UNSUPPORTED);
 		return 0;
 	}
-	return s->got == sizeof(s->answer) ? door_judge(t, i) : 0;
+	return s->got == sizeof(s->answer) ? acceptor_check(t, i) : 0;
 }

@@ -19,9 +19,9 @@
  * number is also the memory per rank that one wrong length can cost every rank.  The longest texts,
  * those of select_offer.c, have one line per plugin: room for 170 plugins with the longest lines.
  */
-enum { BOOT_TEXT_LONGEST = 256 << 10 };
+enum { BOOTSTRAP_TEXT_LONGEST = 256 << 10 };
 
-int64_t boot_now(void)
+int64_t bootstrap_now(void)
 {
 	struct timespec now;
 
@@ -29,24 +29,24 @@ int64_t boot_now(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-int64_t boot_deadline(int64_t timeout_ms)
+int64_t bootstrap_deadline(int64_t timeout_ms)
 {
 	/* A year is as good as for ever, and keeps sums from overflowing. */
 	const int64_t longest = INT64_C(365) * 24 * 3600 * 1000;
 
 	if (timeout_ms < 0)
 		timeout_ms = 0;
-	return boot_now() + (timeout_ms < longest ? timeout_ms : longest);
+	return bootstrap_now() + (timeout_ms < longest ? timeout_ms : longest);
 }
 
-int64_t boot_remaining(int64_t deadline)
+int64_t bootstrap_remaining(int64_t deadline)
 {
-	int64_t now = boot_now();
+	int64_t now = bootstrap_now();
 
 	return deadline > now ? deadline - now : 0;
 }
 
-int boot_random(void *out, size_t len)
+int bootstrap_random(void *out, size_t len)
 {
 	uint8_t *p = out;
 
@@ -71,13 +71,13 @@ static pthread_mutex_t self_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t self_process[16];
 static pid_t self_pid;
 
-static int boot_process_id(uint8_t out[16])
+static int bootstrap_process_id(uint8_t out[16])
 {
 	int code = 0;
 
 	pthread_mutex_lock(&self_lock);
 	if (self_pid != getpid()) {
-		code = boot_random(self_process, sizeof(self_process));
+		code = bootstrap_random(self_process, sizeof(self_process));
 		if (code == 0)
 			self_pid = getpid();
 	}
@@ -86,7 +86,7 @@ static int boot_process_id(uint8_t out[16])
 	return code;
 }
 
-static void boot_cpus(struct boot_peer *peer)
+static void bootstrap_cpus(struct bootstrap_peer *peer)
 {
 	cpu_set_t cpus;
 
@@ -97,26 +97,26 @@ static void boot_cpus(struct boot_peer *peer)
 		peer->first_cpu++;
 }
 
-int boot_self(struct boot_peer *peer)
+int bootstrap_self(struct bootstrap_peer *peer)
 {
 	memset(peer, 0, sizeof(*peer));
 	if (gethostname(peer->host, sizeof(peer->host) - 1) < 0 || peer->host[0] == '\0')
 		strcpy(peer->host, "unnamed host");
 	peer->pid = (int32_t)getpid();
-	boot_cpus(peer);
-	return boot_process_id(peer->process);
+	bootstrap_cpus(peer);
+	return bootstrap_process_id(peer->process);
 }
 
 /* ---------------------------------------------------------------------- errors -- */
 
-const char *boot_seconds(int64_t ms, char buf[24])
+const char *bootstrap_seconds(int64_t ms, char buf[24])
 {
 	snprintf(buf, 24, ms < 9950 ? "%.2g" : "%.0f", (double)ms / 1000);
 	return buf;
 }
 
 /* "2, 5-7" for the ranks whose heard[] is 0; ends in "..." if there is no more room. */
-static int boot_list_missing(char *buf, size_t size, const uint8_t *heard, int nranks)
+static int bootstrap_list_missing(char *buf, size_t size, const uint8_t *heard, int nranks)
 {
 	size_t used = 0;
 	int missing = 0;
@@ -142,51 +142,52 @@ static int boot_list_missing(char *buf, size_t size, const uint8_t *heard, int n
 	return missing;
 }
 
-int boot_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms, const char *note)
+int bootstrap_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms, const char *note)
 {
 	char list[256], seconds[24];
-	int missing = boot_list_missing(list, sizeof(list), heard, nranks);
+	int missing = bootstrap_list_missing(list, sizeof(list), heard, nranks);
 
 	return error_set(COLL_ERR_TIMEOUT, "%s %s of %d %s not been heard from after %s s%s%s",
 			 missing == 1 ? "rank" : "ranks", list, nranks,
-			 missing == 1 ? "has" : "have", boot_seconds(timeout_ms, seconds),
+			 missing == 1 ? "has" : "have", bootstrap_seconds(timeout_ms, seconds),
 			 note[0] ? "; " : "", note);
 }
 
 /* ------------------------------------------------------------------- giving up -- */
 
-void boot_watch(struct boot *boot, const _Atomic int *aborted)
+void bootstrap_watch(struct bootstrap *bootstrap, const _Atomic int *aborted)
 {
-	boot->aborted = aborted;
-	boot->watched = boot->rank;
+	bootstrap->aborted = aborted;
+	bootstrap->watched = bootstrap->rank;
 }
 
-int boot_check_aborted(const struct boot *boot)
+int bootstrap_check_aborted(const struct bootstrap *bootstrap)
 {
-	if (!boot->aborted || !atomic_load(boot->aborted))
+	if (!bootstrap->aborted || !atomic_load(bootstrap->aborted))
 		return 0;
-	return error_set(COLL_ERR_ABORTED, "rank %d aborted the communicator", boot->watched);
+	return error_set(COLL_ERR_ABORTED, "rank %d aborted the communicator", bootstrap->watched);
 }
 
-int64_t boot_look(const struct boot *boot, int64_t deadline)
+int64_t bootstrap_look(const struct bootstrap *bootstrap, int64_t deadline)
 {
-	int64_t look = boot_now() + BOOT_LOOK_MS;
+	int64_t look = bootstrap_now() + BOOTSTRAP_LOOK_MS;
 
-	return boot->aborted && look < deadline ? look : deadline;
+	return bootstrap->aborted && look < deadline ? look : deadline;
 }
 
-int boot_remote_code(int code)
+int bootstrap_remote_code(int code)
 {
 	return code == COLL_ERR_ABORTED ? COLL_ERR_REMOTE : code;
 }
 
 /* ------------------------------------------------------------------ the verbs -- */
 
-int boot_new(struct boot **boot, size_t size, const struct boot_kind *kind, int rank, int nranks)
+int bootstrap_new(struct bootstrap **bootstrap, size_t size, const struct bootstrap_kind *kind,
+		  int rank, int nranks)
 {
-	struct boot *b;
+	struct bootstrap *b;
 
-	*boot = NULL;
+	*bootstrap = NULL;
 	if (nranks < 1)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "nranks is %d, but must be at least 1",
 				 nranks);
@@ -204,109 +205,111 @@ int boot_new(struct boot **boot, size_t size, const struct boot_kind *kind, int 
 	b->kind = kind;
 	b->rank = rank;
 	b->nranks = nranks;
-	*boot = b;
+	*bootstrap = b;
 	return 0;
 }
 
-int boot_meet(struct boot *boot, int64_t timeout_ms)
+int bootstrap_meet(struct bootstrap *bootstrap, int64_t timeout_ms)
 {
-	struct boot_peer self;
-	int code = boot_self(&self);
+	struct bootstrap_peer self;
+	int code = bootstrap_self(&self);
 
 	if (code)
 		return code;
-	code = boot_exchange(boot, &self, boot->peers, sizeof(self), timeout_ms);
-	for (int r = 0; r < boot->nranks; r++) /* other processes wrote these */
-		boot->peers[r].host[sizeof(self.host) - 1] = '\0';
+	code = bootstrap_exchange(bootstrap, &self, bootstrap->peers, sizeof(self), timeout_ms);
+	for (int r = 0; r < bootstrap->nranks; r++) /* other processes wrote these */
+		bootstrap->peers[r].host[sizeof(self.host) - 1] = '\0';
 	return code;
 }
 
-int boot_rank(const struct boot *boot)
+int bootstrap_rank(const struct bootstrap *bootstrap)
 {
-	return boot->rank;
+	return bootstrap->rank;
 }
 
-int boot_nranks(const struct boot *boot)
+int bootstrap_nranks(const struct bootstrap *bootstrap)
 {
-	return boot->nranks;
+	return bootstrap->nranks;
 }
 
-const struct boot_peer *boot_peer(const struct boot *boot, int rank)
+const struct bootstrap_peer *bootstrap_peer(const struct bootstrap *bootstrap, int rank)
 {
-	return &boot->peers[rank];
+	return &bootstrap->peers[rank];
 }
 
-int boot_in_process(const struct boot *boot)
+int bootstrap_in_process(const struct bootstrap *bootstrap)
 {
-	for (int r = 1; r < boot->nranks; r++)
-		if (memcmp(boot->peers[r].process, boot->peers[0].process,
-			   sizeof(boot->peers[0].process)) != 0)
+	for (int r = 1; r < bootstrap->nranks; r++)
+		if (memcmp(bootstrap->peers[r].process, bootstrap->peers[0].process,
+			   sizeof(bootstrap->peers[0].process)) != 0)
 			return 0;
 	return 1;
 }
 
-void boot_key(const struct boot *boot, uint8_t key[BOOT_KEY_SIZE])
+void bootstrap_key(const struct bootstrap *bootstrap, uint8_t key[BOOTSTRAP_KEY_SIZE])
 {
-	memcpy(key, boot->key, BOOT_KEY_SIZE);
+	memcpy(key, bootstrap->key, BOOTSTRAP_KEY_SIZE);
 }
 
-int boot_exchange(struct boot *boot, const void *in, void *out, size_t len, int64_t timeout_ms)
+int bootstrap_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
+		       int64_t timeout_ms)
 {
 	int code;
 
-	if (boot->failed)
-		return error_set(boot->failed, "%s", boot->failure);
-	if (len > SIZE_MAX / 2 / (size_t)boot->nranks)
+	if (bootstrap->failed)
+		return error_set(bootstrap->failed, "%s", bootstrap->failure);
+	if (len > SIZE_MAX / 2 / (size_t)bootstrap->nranks)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "%zu bytes from each of %d ranks do not fit in memory", len,
-				 boot->nranks);
-	if (boot->nranks == 1) {
+				 bootstrap->nranks);
+	if (bootstrap->nranks == 1) {
 		if (len > 0)
 			memmove(out, in, len);
 		return 0;
 	}
-	code = boot->kind->exchange(boot, in, out, len, timeout_ms);
-	if (code && boot->kind->sticky) {
-		boot->failed = code;
-		snprintf(boot->failure, sizeof(boot->failure), "%s", error_text());
+	code = bootstrap->kind->exchange(bootstrap, in, out, len, timeout_ms);
+	if (code && bootstrap->kind->sticky) {
+		bootstrap->failed = code;
+		snprintf(bootstrap->failure, sizeof(bootstrap->failure), "%s", error_text());
 	}
 	return code;
 }
 
-void boot_texts_free(const struct boot *boot, char **texts)
+void bootstrap_texts_free(const struct bootstrap *bootstrap, char **texts)
 {
 	if (texts == NULL)
 		return;
-	for (int r = 0; r < boot->nranks; r++)
+	for (int r = 0; r < bootstrap->nranks; r++)
 		free(texts[r]);
 	free(texts);
 }
 
 /* Cuts the padded pieces into strings. */
-static int boot_split_texts(const struct boot *boot, const char *pieces, const uint64_t *lens,
-			    size_t width, char ***out)
+static int bootstrap_split_texts(const struct bootstrap *bootstrap, const char *pieces,
+				 const uint64_t *lens, size_t width, char ***out)
 {
-	char **texts = calloc((size_t)boot->nranks, sizeof(*texts));
+	char **texts = calloc((size_t)bootstrap->nranks, sizeof(*texts));
 
-	for (int r = 0; texts != NULL && r < boot->nranks; r++) {
+	for (int r = 0; texts != NULL && r < bootstrap->nranks; r++) {
 		texts[r] = strndup(pieces + (size_t)r * width, lens[r]);
 		if (texts[r] == NULL) {
-			boot_texts_free(boot, texts);
+			bootstrap_texts_free(bootstrap, texts);
 			texts = NULL;
 		}
 	}
 	if (texts == NULL)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the texts of %d ranks",
-				 boot->nranks);
+				 bootstrap->nranks);
 	*out = texts;
 	return 0;
 }
 
 /* Second half of exchange_text: lens are known, width is the longest of them. */
-static int boot_exchange_padded(struct boot *boot, const char *in, const uint64_t *lens,
-				size_t width, char ***out, int64_t timeout_ms)
+static int bootstrap_exchange_padded(struct bootstrap *bootstrap, const char *in,
+				     const uint64_t *lens, size_t width, char ***out,
+				     int64_t timeout_ms)
 {
-	size_t n = (size_t)boot->nranks;
+	size_t n = (size_t)bootstrap->nranks;
 	char *padded = calloc(1, width + 1);
 	char *pieces = width <= SIZE_MAX / 2 / n ? malloc(n * width + 1) : NULL;
 	int code;
@@ -314,13 +317,13 @@ static int boot_exchange_padded(struct boot *boot, const char *in, const uint64_
 	if (padded == NULL || pieces == NULL) {
 		code = error_set(COLL_ERR_NO_MEMORY,
 				 "no memory for %zu bytes of text from %d ranks", width,
-				 boot->nranks);
+				 bootstrap->nranks);
 		goto fail;
 	}
 	memcpy(padded, in, strlen(in));
-	code = width > 0 ? boot_exchange(boot, padded, pieces, width, timeout_ms) : 0;
+	code = width > 0 ? bootstrap_exchange(bootstrap, padded, pieces, width, timeout_ms) : 0;
 	if (code == 0)
-		code = boot_split_texts(boot, pieces, lens, width, out);
+		code = bootstrap_split_texts(bootstrap, pieces, lens, width, out);
 fail:
 	free(padded);
 	free(pieces);
@@ -328,54 +331,56 @@ fail:
 }
 
 /* The longest of the lengths that the ranks have exchanged, if none of them is impossible. */
-static int boot_check_lengths(const struct boot *boot, const uint64_t *lens, uint64_t own,
-			      size_t *width)
+static int bootstrap_check_lengths(const struct bootstrap *bootstrap, const uint64_t *lens,
+				   uint64_t own, size_t *width)
 {
 	*width = 0;
-	if (lens[boot->rank] != own)
+	if (lens[bootstrap->rank] != own)
 		return error_set(COLL_ERR_REMOTE,
 				 "the length of the text of rank %d came back as %llu instead of "
 				 "%llu: the exchange between the ranks altered bytes on the way",
-				 boot->rank, (unsigned long long)lens[boot->rank],
+				 bootstrap->rank, (unsigned long long)lens[bootstrap->rank],
 				 (unsigned long long)own);
-	for (int r = 0; r < boot->nranks; r++) {
-		if (lens[r] > BOOT_TEXT_LONGEST)
+	for (int r = 0; r < bootstrap->nranks; r++) {
+		if (lens[r] > BOOTSTRAP_TEXT_LONGEST)
 			return error_set(COLL_ERR_REMOTE,
 					 "rank %d announces a text of %llu bytes, but a text has "
 					 "at most %d: rank %d has far too many plugins, or the "
 					 "exchange between the ranks altered bytes on the way",
-					 r, (unsigned long long)lens[r], BOOT_TEXT_LONGEST, r);
+					 r, (unsigned long long)lens[r], BOOTSTRAP_TEXT_LONGEST, r);
 		if (lens[r] > *width)
 			*width = (size_t)lens[r];
 	}
 	return 0;
 }
 
-int boot_exchange_text(struct boot *boot, const char *in, char ***out, int64_t timeout_ms)
+int bootstrap_exchange_text(struct bootstrap *bootstrap, const char *in, char ***out,
+			    int64_t timeout_ms)
 {
-	int64_t deadline = boot_deadline(timeout_ms);
+	int64_t deadline = bootstrap_deadline(timeout_ms);
 	uint64_t len = strlen(in);
-	uint64_t *lens = calloc((size_t)boot->nranks, sizeof(*lens));
+	uint64_t *lens = calloc((size_t)bootstrap->nranks, sizeof(*lens));
 	size_t width;
 	int code;
 
 	*out = NULL;
 	if (lens == NULL)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", boot->nranks);
-	code = boot_exchange(boot, &len, lens, sizeof(len), timeout_ms);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", bootstrap->nranks);
+	code = bootstrap_exchange(bootstrap, &len, lens, sizeof(len), timeout_ms);
 	if (code == 0)
-		code = boot_check_lengths(boot, lens, len, &width);
+		code = bootstrap_check_lengths(bootstrap, lens, len, &width);
 	if (code == 0)
-		code = boot_exchange_padded(boot, in, lens, width, out, boot_remaining(deadline));
+		code = bootstrap_exchange_padded(bootstrap, in, lens, width, out,
+						 bootstrap_remaining(deadline));
 	free(lens);
 	return code;
 }
 
-void boot_close(struct boot *boot)
+void bootstrap_close(struct bootstrap *bootstrap)
 {
-	if (boot == NULL)
+	if (bootstrap == NULL)
 		return;
-	boot->kind->close(boot);
-	free(boot->peers);
-	free(boot);
+	bootstrap->kind->close(bootstrap);
+	free(bootstrap->peers);
+	free(bootstrap);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bootstrap.h - how ranks meet: one verb, boot_exchange, an allgather of bytes.
+ * bootstrap.h - how ranks meet: one verb, bootstrap_exchange, an allgather of bytes.
  *
  * Kinds behind it: TCP to rank 0 (star.c; unique id or environment), the caller's own
  * function, and memory for the ranks of one process (local.c).
@@ -11,12 +11,12 @@
 #include <coll/coll.h>
 #include "base/siphash.h"
 
-enum { BOOT_KEY_SIZE = 16 };
+enum { BOOTSTRAP_KEY_SIZE = 16 };
 
-struct boot;
+struct bootstrap;
 
 /* What every rank tells about itself when the meeting begins. */
-struct boot_peer {
+struct bootstrap_peer {
 	uint8_t process[16]; /* random, one per process */
 	char host[64];       /* host name, for messages */
 	int32_t pid;
@@ -25,66 +25,69 @@ struct boot_peer {
 };
 
 /* The id's text is "coll1:<32 hex digits>:<address>[,<address>...]", each address host:port. */
-int boot_make_id(char *id, size_t size, const char *interface_name);
+int bootstrap_make_id(char *id, size_t size, const char *interface_name);
 
 /*
  * Meets the others.  Each blocks at most timeout_ms (two seconds more while rank 0 is asked who is
  * missing) and names the ranks not heard from.  On error *boot is NULL.  Rank 0 of an id must be in
  * the process that made it.
  */
-int boot_open_id(struct boot **boot, const char *id, int rank, int nranks,
-		 const char *interface_name, int64_t timeout_ms);
+int bootstrap_open_id(struct bootstrap **bootstrap, const char *id, int rank, int nranks,
+		      const char *interface_name, int64_t timeout_ms);
 /*
- * The same for some of the ranks of `parent`, which have the id from one of them; what boot_watch
+ * The same for some of the ranks of `parent`, which have the id from one of them; what bootstrap_watch
  * makes of the parent counts here too.
  */
-int boot_open_derived(struct boot **boot, const struct boot *parent, const char *id, int rank,
-		      int nranks, const char *interface_name, int64_t timeout_ms);
+int bootstrap_open_derived(struct bootstrap **bootstrap, const struct bootstrap *parent,
+			   const char *id, int rank, int nranks, const char *interface_name,
+			   int64_t timeout_ms);
 /* root: "host:port" (IPv6: "[::1]:4000"); key: any text, or NULL. */
-int boot_open_root(struct boot **boot, const char *root, const char *key, int rank, int nranks,
-		   const char *interface_name, int64_t timeout_ms);
-int boot_open_user(struct boot **boot, coll_exchange_fn exchange, void *user, int rank, int nranks,
-		   int64_t timeout_ms);
+int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const char *key, int rank,
+			int nranks, const char *interface_name, int64_t timeout_ms);
+int bootstrap_open_user(struct bootstrap **bootstrap, coll_exchange_fn exchange, void *user,
+			int rank, int nranks, int64_t timeout_ms);
 /* n boots for n threads of this process, made at once. */
-int boot_open_local(struct boot **boots, int nranks);
+int bootstrap_open_local(struct bootstrap **bootstraps, int nranks);
 
 /*
  * What is left of `parent` when only ranks[0..nranks) of it, in this order, go on: it knows its peers
  * and has a key that follows from the parent's and `number`, but cannot exchange.
  */
-int boot_open_shrunk(struct boot **boot, const struct boot *parent, const int *ranks, int rank,
-		     int nranks, uint32_t number);
+int bootstrap_open_shrunk(struct bootstrap **bootstrap, const struct bootstrap *parent,
+			  const int *ranks, int rank, int nranks, uint32_t number);
 
 /*
  * From now on the waits of this rank in it end with COLL_ERR_ABORTED a moment after *aborted is not 0
  * any more, except in a function of the application's.  Others see it as a rank that is lost, or as
  * COLL_ERR_REMOTE.
  */
-void boot_watch(struct boot *boot, const _Atomic int *aborted);
+void bootstrap_watch(struct bootstrap *bootstrap, const _Atomic int *aborted);
 
-int boot_rank(const struct boot *boot);
-int boot_nranks(const struct boot *boot);
+int bootstrap_rank(const struct bootstrap *bootstrap);
+int bootstrap_nranks(const struct bootstrap *bootstrap);
 /* Facts about a rank, known after open. */
-const struct boot_peer *boot_peer(const struct boot *boot, int rank);
+const struct bootstrap_peer *bootstrap_peer(const struct bootstrap *bootstrap, int rank);
 /* Do all ranks live in this process? */
-int boot_in_process(const struct boot *boot);
+int bootstrap_in_process(const struct bootstrap *bootstrap);
 /* Secret of this meeting, equal on all ranks. */
-void boot_key(const struct boot *boot, uint8_t key[BOOT_KEY_SIZE]);
+void bootstrap_key(const struct bootstrap *bootstrap, uint8_t key[BOOTSTRAP_KEY_SIZE]);
 
 /*
  * Allgather of len bytes (equal on all ranks).  Collective, blocks at most timeout_ms.  A rank
  * found dead is COLL_ERR_PEER_LOST with its number, on every rank.
  */
-int boot_exchange(struct boot *boot, const void *in, void *out, size_t len, int64_t timeout_ms);
+int bootstrap_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
+		       int64_t timeout_ms);
 /*
  * The same for texts, each of a length of its own up to 256 KiB: *out is malloc'd, out[r] the
- * NUL-terminated text of rank r; free with boot_texts_free.  A longer text is the same
+ * NUL-terminated text of rank r; free with bootstrap_texts_free.  A longer text is the same
  * COLL_ERR_REMOTE on every rank.
  */
-int boot_exchange_text(struct boot *boot, const char *in, char ***out, int64_t timeout_ms);
-void boot_texts_free(const struct boot *boot, char **texts);
+int bootstrap_exchange_text(struct bootstrap *bootstrap, const char *in, char ***out,
+			    int64_t timeout_ms);
+void bootstrap_texts_free(const struct bootstrap *bootstrap, char **texts);
 
-void boot_close(struct boot *boot);
+void bootstrap_close(struct bootstrap *bootstrap);
 
 /* What the launcher's environment says (launch.c). */
 struct launch {

@@ -6,55 +6,56 @@
 #include "bootstrap/bootstrap.h"
 
 /* Room for the sentence of a failure; how often a wait looks whether it is aborted. */
-enum { BOOT_TEXT_SIZE = 1024, BOOT_LOOK_MS = 100 };
+enum { BOOTSTRAP_TEXT_SIZE = 1024, BOOTSTRAP_LOOK_MS = 100 };
 
-struct boot_kind {
-	int (*exchange)(struct boot *boot, const void *in, void *out, size_t len,
+struct bootstrap_kind {
+	int (*exchange)(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
 			int64_t timeout_ms);
 	/* Frees what the kind holds; accepts a half-made boot. */
-	void (*close)(struct boot *boot);
+	void (*close)(struct bootstrap *bootstrap);
 	/* The first failed exchange spoils the boot: later ones repeat its error. */
 	int sticky;
 };
 
 /* First member of every kind's own struct. */
-struct boot {
-	const struct boot_kind *kind;
+struct bootstrap {
+	const struct bootstrap_kind *kind;
 	int rank, nranks;
-	struct boot_peer *peers; /* nranks */
-	uint8_t key[BOOT_KEY_SIZE];
+	struct bootstrap_peer *peers; /* nranks */
+	uint8_t key[BOOTSTRAP_KEY_SIZE];
 	const _Atomic int *aborted; /* not 0: its waits must end; or NULL */
 	int watched; /* the rank that is aborted then: in the parent, if it has one */
 	int failed;
-	char failure[BOOT_TEXT_SIZE];
+	char failure[BOOTSTRAP_TEXT_SIZE];
 };
 
-/* Zeroed memory of `size` bytes that begins with a struct boot; checks rank and nranks. */
-int boot_new(struct boot **boot, size_t size, const struct boot_kind *kind, int rank, int nranks);
+/* Zeroed memory of `size` bytes that begins with a struct bootstrap; checks rank and nranks. */
+int bootstrap_new(struct bootstrap **bootstrap, size_t size, const struct bootstrap_kind *kind,
+		  int rank, int nranks);
 /* Tells who this process is to all, and learns who they are: the first exchange of every boot. */
-int boot_meet(struct boot *boot, int64_t timeout_ms);
+int bootstrap_meet(struct bootstrap *bootstrap, int64_t timeout_ms);
 
-int boot_random(void *out, size_t len);
+int bootstrap_random(void *out, size_t len);
 /* Facts about the calling process. */
-int boot_self(struct boot_peer *peer);
+int bootstrap_self(struct bootstrap_peer *peer);
 /* COLL_ERR_TIMEOUT naming the ranks whose heard[] is 0; note: what else is known, or "". */
-int boot_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms, const char *note);
+int bootstrap_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms, const char *note);
 
 /* "60", "0.3": seconds for messages, not more exact than is meant. */
-const char *boot_seconds(int64_t ms, char buf[24]);
+const char *bootstrap_seconds(int64_t ms, char buf[24]);
 
 /* Is it to give up?  COLL_SUCCESS, or COLL_ERR_ABORTED with a text. */
-int boot_check_aborted(const struct boot *boot);
+int bootstrap_check_aborted(const struct bootstrap *bootstrap);
 /* The deadline, or when to look again. */
-int64_t boot_look(const struct boot *boot, int64_t deadline);
+int64_t bootstrap_look(const struct bootstrap *bootstrap, int64_t deadline);
 /* What the other ranks are told of this rank's failure. */
-int boot_remote_code(int code);
+int bootstrap_remote_code(int code);
 
 /* Milliseconds of the monotonic clock. */
-int64_t boot_now(void);
+int64_t bootstrap_now(void);
 /* now + timeout, not overflowing. */
-int64_t boot_deadline(int64_t timeout_ms);
+int64_t bootstrap_deadline(int64_t timeout_ms);
 /* Milliseconds until then, at least 0. */
-int64_t boot_remaining(int64_t deadline);
+int64_t bootstrap_remaining(int64_t deadline);
 
 #endif

@@ -23,10 +23,10 @@ enum {
 	JOIN_TRIES = 3              /* of an address that ought to be listening already */
 };
 
-enum join_state { JOIN_IDLE, JOIN_CONNECTING, JOIN_LISTENING, JOIN_OUT };
+enum connect_state { JOIN_IDLE, JOIN_CONNECTING, JOIN_LISTENING, JOIN_OUT };
 
-struct join_try {
-	enum join_state state;
+struct connect_try {
+	enum connect_state state;
 	int fd;
 	int64_t start; /* IDLE: when to connect */
 	int pause_ms;
@@ -37,18 +37,18 @@ struct join_try {
 };
 
 struct join {
-	struct tcp_boot *t;
+	struct star *t;
 	const struct net_addrs *addrs;
-	struct join_try tries[NET_MAX_ADDRS];
-	int named;   /* the user has said where rank 0 is: nobody else is to be found there */
-	int patient; /* rank 0 may not be listening yet */
+	struct connect_try tries[NET_MAX_ADDRS];
+	int named; /* the user has said where rank 0 is: nobody else is to be found there */
+	int retry; /* rank 0 may not be listening yet */
 	int64_t deadline;
 	int code;       /* of what ended an address for good; its sentence is in note */
 	char note[512]; /* what happened last */
 };
 
 /* An address cannot be tried again: `code` and the text say why. */
-static void join_give_up(struct join *j, struct join_try *y, int code)
+static void connect_give_up(struct join *j, struct connect_try *y, int code)
 {
 	if (y->fd >= 0)
 		close(y->fd);
@@ -56,18 +56,18 @@ static void join_give_up(struct join *j, struct join_try *y, int code)
 	y->state = JOIN_OUT;
 	j->code = code;
 	for (int i = 0; i < j->addrs->count; i++) {
-		struct join_try *other = &j->tries[i];
+		struct connect_try *other = &j->tries[i];
 
 		if (j->named && code != COLL_ERR_PEER_LOST && other->state == JOIN_IDLE)
 			other->state = JOIN_OUT;
 		/* Others may still lead to rank 0: the next is tried at once. */
 		if (other->state == JOIN_IDLE && other->failures == 0)
-			other->start = boot_now();
+			other->start = bootstrap_now();
 	}
 }
 
 /* The connection has come to nothing; counts: that speaks against the address. */
-static void join_retry(struct join *j, struct join_try *y, const char *why, int counts)
+static void connect_retry(struct join *j, struct connect_try *y, const char *why, int counts)
 {
 	if (y->fd >= 0)
 		close(y->fd);
@@ -75,26 +75,26 @@ static void join_retry(struct join *j, struct join_try *y, const char *why, int 
 	y->state = JOIN_IDLE;
 	snprintf(j->note, sizeof(j->note), "%s: %s", y->text, why);
 	y->failures++;
-	if (counts && !j->patient && y->failures >= JOIN_TRIES) {
-		join_give_up(j, y, COLL_ERR_PEER_LOST);
+	if (counts && !j->retry && y->failures >= JOIN_TRIES) {
+		connect_give_up(j, y, COLL_ERR_PEER_LOST);
 		return;
 	}
 	y->pause_ms = y->pause_ms == 0 ? 1 : 2 * y->pause_ms;
 	if (y->pause_ms > JOIN_LONGEST_PAUSE_MS)
 		y->pause_ms = JOIN_LONGEST_PAUSE_MS;
-	y->start = boot_now() + y->pause_ms;
+	y->start = bootstrap_now() + y->pause_ms;
 }
 
-static void join_retry_errno(struct join *j, struct join_try *y, int err, int counts)
+static void connect_retry_errno(struct join *j, struct connect_try *y, int err, int counts)
 {
 	char why[NET_WHY_SIZE];
 
-	join_retry(j, y, net_why(err, why), counts);
+	connect_retry(j, y, net_why(err, why), counts);
 }
 
-static int join_start(struct join *j, int i)
+static int connect_start(struct join *j, int i)
 {
-	struct join_try *y = &j->tries[i];
+	struct connect_try *y = &j->tries[i];
 
 	y->got = 0;
 	y->fd = net_connect_start(&j->addrs->item[i]);
@@ -103,18 +103,18 @@ static int join_start(struct join *j, int i)
 		/* A first sign of life from here keeps the next address waiting. */
 		if (i + 1 < j->addrs->count && j->tries[i + 1].failures == 0 &&
 		    j->tries[i + 1].state == JOIN_IDLE)
-			j->tries[i + 1].start = boot_now() + JOIN_STAGGER_MS;
+			j->tries[i + 1].start = bootstrap_now() + JOIN_STAGGER_MS;
 		return 0;
 	}
 	if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
 		return error_set(COLL_ERR_SYSTEM, "cannot make a socket to reach rank 0 at %s: %s",
 				 y->text, strerror(errno));
-	join_retry_errno(j, y, errno, 1);
+	connect_retry_errno(j, y, errno, 1);
 	return 0;
 }
 
 /* A socket may get connected to itself if its own port happens to be the one it looks for. */
-static int join_is_own_echo(int fd)
+static int connect_is_own_echo(int fd)
 {
 	struct sockaddr_storage a, b;
 	socklen_t alen = sizeof(a), blen = sizeof(b);
@@ -125,37 +125,38 @@ static int join_is_own_echo(int fd)
 	       getpeername(fd, (struct sockaddr *)&b, &blen) == 0 && memcmp(&a, &b, sizeof(a)) == 0;
 }
 
-static void join_connected(struct join *j, int i)
+static void connect_connected(struct join *j, int i)
 {
-	struct join_try *y = &j->tries[i];
+	struct connect_try *y = &j->tries[i];
 	int err = net_connect_result(y->fd);
 
-	if (err != 0 || join_is_own_echo(y->fd)) {
-		join_retry_errno(j, y, err ? err : ECONNREFUSED, 1);
+	if (err != 0 || connect_is_own_echo(y->fd)) {
+		connect_retry_errno(j, y, err ? err : ECONNREFUSED, 1);
 		return;
 	}
 	y->state = JOIN_LISTENING;
 	snprintf(j->note, sizeof(j->note), "%s accepts connections, but nobody answers", y->text);
 	for (int k = i + 1; k < j->addrs->count; k++)
 		if (j->tries[k].state == JOIN_IDLE && j->tries[k].failures == 0)
-			j->tries[k].start = boot_now() + JOIN_SILENCE_MS;
+			j->tries[k].start = bootstrap_now() + JOIN_SILENCE_MS;
 }
 
 /* ------------------------------------------------------------------- the proof -- */
 
 /* Reads all of buf; 0, or -1 with errno (ETIMEDOUT at the deadline, or aborted). */
-static int join_read(struct join *j, int fd, void *buf, size_t len)
+static int connect_read(struct join *j, int fd, void *buf, size_t len)
 {
 	size_t got = 0;
 
 	while (got < len) {
 		ssize_t n;
 
-		if (boot_check_aborted(&j->t->boot) != 0 || boot_remaining(j->deadline) == 0) {
+		if (bootstrap_check_aborted(&j->t->bootstrap) != 0 ||
+		    bootstrap_remaining(j->deadline) == 0) {
 			errno = ETIMEDOUT;
 			return -1;
 		}
-		if (net_poll_one(fd, POLLIN, boot_look(&j->t->boot, j->deadline)) == 0)
+		if (net_poll_one(fd, POLLIN, bootstrap_look(&j->t->bootstrap, j->deadline)) == 0)
 			continue;
 		n = net_read(fd, (char *)buf + got, len - got);
 		if (n < 0)
@@ -165,26 +166,26 @@ static int join_read(struct join *j, int fd, void *buf, size_t len)
 	return 0;
 }
 
-static int join_make_answer(const struct join *j, const struct tcp_challenge *challenge,
-			    struct tcp_answer *answer)
+static int connect_make_answer(const struct join *j, const struct tcp_challenge *challenge,
+			       struct tcp_answer *answer)
 {
 	int code;
 
 	memset(answer, 0, sizeof(*answer));
 	memcpy(answer->magic, tcp_magic, sizeof(tcp_magic));
 	answer->version = htole32(TCP_VERSION);
-	answer->rank = htole32((uint32_t)j->t->boot.rank);
-	answer->nranks = htole32((uint32_t)j->t->boot.nranks);
+	answer->rank = htole32((uint32_t)j->t->bootstrap.rank);
+	answer->nranks = htole32((uint32_t)j->t->bootstrap.nranks);
 	answer->order = UINT32_C(0x01020304);
-	code = boot_random(answer->nonce, sizeof(answer->nonce));
+	code = bootstrap_random(answer->nonce, sizeof(answer->nonce));
 	if (code == 0)
 		tcp_answer_mac(j->t->shared, challenge, answer, answer->mac);
 	return code;
 }
 
 /* What rank 0 has decided: 0 and it is *seated, or not and the address is out, or a code. */
-static int join_verdict(struct join *j, struct join_try *y, const struct tcp_answer *answer,
-			const struct tcp_verdict *verdict, const char *text)
+static int connect_verdict(struct join *j, struct connect_try *y, const struct tcp_answer *answer,
+			   const struct tcp_verdict *verdict, const char *text)
 {
 	static const uint8_t label[] = "libcoll meeting";
 	uint8_t mac[16], derived[sizeof(label) + sizeof(verdict->salt)];
@@ -195,7 +196,7 @@ static int join_verdict(struct join *j, struct join_try *y, const struct tcp_ans
 			 "%s belongs to another job: its key differs (COLL_KEY, or the unique id, "
 			 "must be the same on all ranks)",
 			 y->text);
-		join_give_up(j, y, COLL_ERR_INVALID_ARGUMENT);
+		connect_give_up(j, y, COLL_ERR_INVALID_ARGUMENT);
 		return 0;
 	}
 	if (le32toh(verdict->type) != TCP_WELCOME)
@@ -204,7 +205,7 @@ static int join_verdict(struct join *j, struct join_try *y, const struct tcp_ans
 				 "%s", text);
 	memcpy(derived, label, sizeof(label));
 	memcpy(derived + sizeof(label), verdict->salt, sizeof(verdict->salt));
-	siphash128(j->t->shared, derived, sizeof(derived), j->t->boot.key);
+	siphash128(j->t->shared, derived, sizeof(derived), j->t->bootstrap.key);
 	j->t->fd = y->fd;
 	memcpy(j->t->root_addr, y->text, sizeof(y->text));
 	y->fd = -1;
@@ -212,37 +213,37 @@ static int join_verdict(struct join *j, struct join_try *y, const struct tcp_ans
 }
 
 /* Answers the challenge of y. */
-static int join_prove(struct join *j, struct join_try *y)
+static int connect_prove(struct join *j, struct connect_try *y)
 {
 	struct tcp_answer answer;
 	struct tcp_verdict verdict;
-	char text[BOOT_TEXT_SIZE] = "";
+	char text[BOOTSTRAP_TEXT_SIZE] = "";
 	uint32_t len;
-	int code = join_make_answer(j, &y->challenge, &answer);
+	int code = connect_make_answer(j, &y->challenge, &answer);
 
 	if (code)
 		return code;
 	if (net_write(y->fd, &answer, sizeof(answer)) != sizeof(answer) ||
-	    join_read(j, y->fd, &verdict, sizeof(verdict)) != 0) {
-		join_retry_errno(j, y, errno, 0);
+	    connect_read(j, y->fd, &verdict, sizeof(verdict)) != 0) {
+		connect_retry_errno(j, y, errno, 0);
 		return 0;
 	}
 	len = le32toh(verdict.text_len);
-	if (len >= sizeof(text) || join_read(j, y->fd, text, len) != 0) {
-		join_retry(j, y, "it broke the bootstrap's protocol", 1);
+	if (len >= sizeof(text) || connect_read(j, y->fd, text, len) != 0) {
+		connect_retry(j, y, "it broke the bootstrap's protocol", 1);
 		return 0;
 	}
-	return join_verdict(j, y, &answer, &verdict, text);
+	return connect_verdict(j, y, &answer, &verdict, text);
 }
 
 /* Bytes of the challenge have come. */
-static int join_hear(struct join *j, struct join_try *y)
+static int connect_recv(struct join *j, struct connect_try *y)
 {
 	ssize_t n = net_read(y->fd, (char *)&y->challenge + y->got, sizeof(y->challenge) - y->got);
 	size_t got;
 
 	if (n < 0) {
-		join_retry_errno(j, y, errno, 0);
+		connect_retry_errno(j, y, errno, 0);
 		return 0;
 	}
 	got = y->got += (size_t)n;
@@ -251,7 +252,7 @@ static int join_hear(struct join *j, struct join_try *y)
 		snprintf(j->note, sizeof(j->note),
 			 "%s is not a libcoll meeting point: another program has that port",
 			 y->text);
-		join_give_up(j, y, COLL_ERR_INVALID_ARGUMENT);
+		connect_give_up(j, y, COLL_ERR_INVALID_ARGUMENT);
 		return 0;
 	}
 	if (got >= 12 && le32toh(y->challenge.version) != TCP_VERSION) {
@@ -259,68 +260,68 @@ static int join_hear(struct join *j, struct join_try *y)
 			 "%s: rank 0's libcoll speaks bootstrap protocol %u, this rank's %d: "
 			 "install the same libcoll on all hosts",
 			 y->text, le32toh(y->challenge.version), TCP_VERSION);
-		join_give_up(j, y, COLL_ERR_UNSUPPORTED);
+		connect_give_up(j, y, COLL_ERR_UNSUPPORTED);
 		return 0;
 	}
 	if (got < sizeof(y->challenge))
 		return 0;
 	/* Rank 0 has been there: if it stops listening, it is gone. */
-	j->patient = 0;
+	j->retry = 0;
 	y->failures = 0;
-	return join_prove(j, y);
+	return connect_prove(j, y);
 }
 
 /* ---------------------------------------------------------------------- the loop -- */
 
-static int join_start_due(struct join *j)
+static int connect_start_due(struct join *j)
 {
 	int code = 0;
 
 	for (int i = 0; code == 0 && i < j->addrs->count; i++)
-		if (j->tries[i].state == JOIN_IDLE && j->tries[i].start <= boot_now())
-			code = join_start(j, i);
+		if (j->tries[i].state == JOIN_IDLE && j->tries[i].start <= bootstrap_now())
+			code = connect_start(j, i);
 	return code;
 }
 
 /* Fills polls; milliseconds until something is due. */
-static int join_prepare(const struct join *j, struct pollfd *polls)
+static int connect_prepare(const struct join *j, struct pollfd *polls)
 {
 	int64_t wake = j->deadline, left;
 
 	for (int i = 0; i < j->addrs->count; i++) {
-		const struct join_try *y = &j->tries[i];
+		const struct connect_try *y = &j->tries[i];
 
 		polls[i] = (struct pollfd){
 			.fd = y->fd, .events = y->state == JOIN_CONNECTING ? POLLOUT : POLLIN};
 		if (y->state == JOIN_IDLE && y->start < wake)
 			wake = y->start;
 	}
-	left = boot_remaining(boot_look(&j->t->boot, wake));
+	left = bootstrap_remaining(bootstrap_look(&j->t->bootstrap, wake));
 	return left > 60000 ? 60000 : (int)left;
 }
 
-static int join_turn(struct join *j)
+static int connect_turn(struct join *j)
 {
 	struct pollfd polls[NET_MAX_ADDRS];
-	int code = join_start_due(j);
+	int code = connect_start_due(j);
 
 	if (code)
 		return code;
-	if (poll(polls, (nfds_t)j->addrs->count, join_prepare(j, polls)) <= 0)
+	if (poll(polls, (nfds_t)j->addrs->count, connect_prepare(j, polls)) <= 0)
 		return 0;
 	for (int i = 0; code == 0 && j->t->fd < 0 && i < j->addrs->count; i++) {
 		if (!polls[i].revents)
 			continue;
 		if (j->tries[i].state == JOIN_CONNECTING)
-			join_connected(j, i);
+			connect_connected(j, i);
 		else
-			code = join_hear(j, &j->tries[i]);
+			code = connect_recv(j, &j->tries[i]);
 	}
 	return code;
 }
 
 /* Is it over?  Every address is out, or so is the time. */
-static int join_check(const struct join *j, int64_t timeout_ms)
+static int connect_check(const struct join *j, int64_t timeout_ms)
 {
 	char seconds[24];
 	int left = 0;
@@ -328,36 +329,36 @@ static int join_check(const struct join *j, int64_t timeout_ms)
 	for (int i = 0; i < j->addrs->count; i++)
 		left += j->tries[i].state != JOIN_OUT;
 	if (left == 0)
-		return error_set(j->code, "rank %d cannot meet rank 0: %s%s", j->t->boot.rank,
+		return error_set(j->code, "rank %d cannot meet rank 0: %s%s", j->t->bootstrap.rank,
 				 j->note,
 				 j->code == COLL_ERR_PEER_LOST
 					 ? " (rank 0 has ended, or all its ranks are there already)"
 					 : "");
-	if (boot_now() >= j->deadline)
-		return error_set(COLL_ERR_TIMEOUT,
-				 "rank 0 of %d has not been heard from after %s s; %s",
-				 j->t->boot.nranks, boot_seconds(timeout_ms, seconds), j->note);
+	if (bootstrap_now() >= j->deadline)
+		return error_set(
+			COLL_ERR_TIMEOUT, "rank 0 of %d has not been heard from after %s s; %s",
+			j->t->bootstrap.nranks, bootstrap_seconds(timeout_ms, seconds), j->note);
 	return 0;
 }
 
-int tcp_join(struct tcp_boot *t, const struct net_addrs *addrs, int patient, int64_t deadline,
-	     int64_t timeout_ms)
+int connect_to_root(struct star *t, const struct net_addrs *addrs, int retry, int64_t deadline,
+		    int64_t timeout_ms)
 {
 	struct join j = {
-		.t = t, .addrs = addrs, .named = patient, .patient = patient, .deadline = deadline};
+		.t = t, .addrs = addrs, .named = retry, .retry = retry, .deadline = deadline};
 	int code = 0;
 
 	for (int i = 0; i < addrs->count; i++) {
 		j.tries[i].fd = -1;
-		j.tries[i].start = boot_now() + (int64_t)i * JOIN_STAGGER_MS;
+		j.tries[i].start = bootstrap_now() + (int64_t)i * JOIN_STAGGER_MS;
 		net_format(&addrs->item[i], j.tries[i].text);
 	}
 	while (code == 0 && t->fd < 0) {
-		code = boot_check_aborted(&t->boot);
+		code = bootstrap_check_aborted(&t->bootstrap);
 		if (code == 0)
-			code = join_turn(&j);
+			code = connect_turn(&j);
 		if (code == 0 && t->fd < 0)
-			code = join_check(&j, timeout_ms);
+			code = connect_check(&j, timeout_ms);
 	}
 	for (int i = 0; i < addrs->count; i++)
 		if (j.tries[i].fd >= 0)

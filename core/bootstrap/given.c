@@ -6,15 +6,15 @@
 #include "base/error.h"
 
 struct user_boot {
-	struct boot boot;
+	struct bootstrap bootstrap;
 	coll_exchange_fn exchange;
 	void *user;
 };
 
-static int user_exchange(struct boot *boot, const void *in, void *out, size_t len,
+static int user_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
 			 int64_t timeout_ms)
 {
-	struct user_boot *u = (struct user_boot *)boot;
+	struct user_boot *u = (struct user_boot *)bootstrap;
 	int32_t rc = u->exchange(u->user, in, out, len, timeout_ms);
 	char seconds[24];
 
@@ -22,59 +22,59 @@ static int user_exchange(struct boot *boot, const void *in, void *out, size_t le
 		return error_set(COLL_ERR_REMOTE,
 				 "the application's exchange returned %d on rank %d "
 				 "(%zu bytes from each of %d ranks, timeout %s s)",
-				 (int)rc, boot->rank, len, boot->nranks,
-				 boot_seconds(timeout_ms, seconds));
+				 (int)rc, bootstrap->rank, len, bootstrap->nranks,
+				 bootstrap_seconds(timeout_ms, seconds));
 	return 0;
 }
 
-static void user_close(struct boot *boot)
+static void user_close(struct bootstrap *bootstrap)
 {
-	(void)boot;
+	(void)bootstrap;
 }
 
-static const struct boot_kind user_kind = {
+static const struct bootstrap_kind user_kind = {
 	.exchange = user_exchange, .close = user_close, .sticky = 0};
 
 /* Rank 0 makes the key; what the others bring is not looked at. */
-static int user_share_key(struct boot *boot, int64_t timeout_ms)
+static int user_share_key(struct bootstrap *bootstrap, int64_t timeout_ms)
 {
-	uint8_t *keys = malloc((size_t)boot->nranks * BOOT_KEY_SIZE);
-	uint8_t mine[BOOT_KEY_SIZE];
+	uint8_t *keys = malloc((size_t)bootstrap->nranks * BOOTSTRAP_KEY_SIZE);
+	uint8_t mine[BOOTSTRAP_KEY_SIZE];
 	int code;
 
 	if (keys == NULL)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", boot->nranks);
-	code = boot_random(mine, sizeof(mine));
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", bootstrap->nranks);
+	code = bootstrap_random(mine, sizeof(mine));
 	if (code == 0)
-		code = boot_exchange(boot, mine, keys, sizeof(mine), timeout_ms);
+		code = bootstrap_exchange(bootstrap, mine, keys, sizeof(mine), timeout_ms);
 	if (code == 0)
-		memcpy(boot->key, keys, BOOT_KEY_SIZE);
+		memcpy(bootstrap->key, keys, BOOTSTRAP_KEY_SIZE);
 	free(keys);
 	return code;
 }
 
-int boot_open_user(struct boot **boot, coll_exchange_fn exchange, void *user, int rank, int nranks,
-		   int64_t timeout_ms)
+int bootstrap_open_user(struct bootstrap **bootstrap, coll_exchange_fn exchange, void *user,
+			int rank, int nranks, int64_t timeout_ms)
 {
-	int64_t deadline = boot_deadline(timeout_ms);
+	int64_t deadline = bootstrap_deadline(timeout_ms);
 	struct user_boot *u;
 	int code;
 
-	*boot = NULL;
+	*bootstrap = NULL;
 	if (exchange == NULL)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "the exchange function is NULL");
-	code = boot_new(boot, sizeof(*u), &user_kind, rank, nranks);
+	code = bootstrap_new(bootstrap, sizeof(*u), &user_kind, rank, nranks);
 	if (code)
 		return code;
-	u = (struct user_boot *)*boot;
+	u = (struct user_boot *)*bootstrap;
 	u->exchange = exchange;
 	u->user = user;
-	code = boot_meet(*boot, timeout_ms);
+	code = bootstrap_meet(*bootstrap, timeout_ms);
 	if (code == 0)
-		code = user_share_key(*boot, boot_remaining(deadline));
+		code = user_share_key(*bootstrap, bootstrap_remaining(deadline));
 	if (code) {
-		boot_close(*boot);
-		*boot = NULL;
+		bootstrap_close(*bootstrap);
+		*bootstrap = NULL;
 	}
 	return code;
 }

@@ -26,11 +26,11 @@ struct local_group {
 	uint8_t *here; /* [nranks] has entered this round */
 	uint8_t *gone; /* [nranks] closed */
 	int failed;
-	char failure[BOOT_TEXT_SIZE];
+	char failure[BOOTSTRAP_TEXT_SIZE];
 };
 
 struct local_boot {
-	struct boot boot;
+	struct bootstrap bootstrap;
 	struct local_group *group;
 };
 
@@ -71,7 +71,7 @@ static struct local_group *local_group_new(int nranks)
 static int local_fail(struct local_group *group, int code)
 {
 	strncpy(group->failure, error_text(), sizeof(group->failure) - 1);
-	group->failed = boot_remote_code(code);
+	group->failed = bootstrap_remote_code(code);
 	pthread_cond_broadcast(&group->changed);
 	return code;
 }
@@ -122,31 +122,32 @@ static int local_wait(struct local_group *group, int64_t deadline)
 	return pthread_cond_timedwait(&group->changed, &group->lock, &until) == ETIMEDOUT;
 }
 
-static int local_wait_round(const struct boot *boot, struct local_group *group, uint64_t round,
-			    int64_t timeout_ms)
+static int local_wait_round(const struct bootstrap *bootstrap, struct local_group *group,
+			    uint64_t round, int64_t timeout_ms)
 {
-	int64_t deadline = boot_deadline(timeout_ms);
+	int64_t deadline = bootstrap_deadline(timeout_ms);
 	int late = 0, code;
 
 	while (group->round == round && !group->failed) {
 		code = local_check_gone(group);
 		if (code == 0)
-			code = boot_check_aborted(boot);
+			code = bootstrap_check_aborted(bootstrap);
 		if (code == 0 && late)
-			code = boot_timeout_error(group->here, group->nranks, timeout_ms, "");
+			code = bootstrap_timeout_error(group->here, group->nranks, timeout_ms, "");
 		if (code)
 			return local_fail(group, code);
-		late = local_wait(group, boot_look(boot, deadline)) && !boot_remaining(deadline);
+		late = local_wait(group, bootstrap_look(bootstrap, deadline)) &&
+		       !bootstrap_remaining(deadline);
 	}
 	if (group->round == round)
 		return error_set(group->failed, "%s", group->failure);
 	return 0;
 }
 
-static int local_round(const struct boot *boot, struct local_group *group, const void *in,
+static int local_round(const struct bootstrap *bootstrap, struct local_group *group, const void *in,
 		       void *out, size_t len, int64_t timeout_ms)
 {
-	const int rank = boot->rank;
+	const int rank = bootstrap->rank;
 	uint64_t round = group->round;
 	uint8_t *pieces;
 	int code;
@@ -166,33 +167,33 @@ static int local_round(const struct boot *boot, struct local_group *group, const
 		group->round++;
 		pthread_cond_broadcast(&group->changed);
 	}
-	code = local_wait_round(boot, group, round, timeout_ms);
+	code = local_wait_round(bootstrap, group, round, timeout_ms);
 	if (code == 0 && len > 0)
 		memcpy(out, pieces, (size_t)group->nranks * len);
 	return code;
 }
 
-static int local_exchange(struct boot *boot, const void *in, void *out, size_t len,
+static int local_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
 			  int64_t timeout_ms)
 {
-	struct local_group *group = ((struct local_boot *)boot)->group;
+	struct local_group *group = ((struct local_boot *)bootstrap)->group;
 	int code;
 
 	pthread_mutex_lock(&group->lock);
-	code = local_round(boot, group, in, out, len, timeout_ms);
+	code = local_round(bootstrap, group, in, out, len, timeout_ms);
 	pthread_mutex_unlock(&group->lock);
 	return code;
 }
 
-static void local_close(struct boot *boot)
+static void local_close(struct bootstrap *bootstrap)
 {
-	struct local_group *group = ((struct local_boot *)boot)->group;
+	struct local_group *group = ((struct local_boot *)bootstrap)->group;
 	int last;
 
 	if (group == NULL)
 		return;
 	pthread_mutex_lock(&group->lock);
-	group->gone[boot->rank] = 1;
+	group->gone[bootstrap->rank] = 1;
 	last = --group->open == 0;
 	pthread_cond_broadcast(&group->changed);
 	pthread_mutex_unlock(&group->lock);
@@ -200,51 +201,51 @@ static void local_close(struct boot *boot)
 		local_group_free(group);
 }
 
-static const struct boot_kind local_kind = {
+static const struct bootstrap_kind local_kind = {
 	.exchange = local_exchange, .close = local_close, .sticky = 1};
 
-static int local_make(struct boot **boots, struct local_group *group, const uint8_t *key,
-		      const struct boot_peer *self)
+static int local_make(struct bootstrap **bootstraps, struct local_group *group, const uint8_t *key,
+		      const struct bootstrap_peer *self)
 {
 	for (int r = 0; r < group->nranks; r++) {
-		int code = boot_new(&boots[r], sizeof(struct local_boot), &local_kind, r,
-				    group->nranks);
+		int code = bootstrap_new(&bootstraps[r], sizeof(struct local_boot), &local_kind, r,
+					 group->nranks);
 
 		if (code)
 			return code;
-		((struct local_boot *)boots[r])->group = group;
+		((struct local_boot *)bootstraps[r])->group = group;
 		group->open++;
-		memcpy(boots[r]->key, key, BOOT_KEY_SIZE);
+		memcpy(bootstraps[r]->key, key, BOOTSTRAP_KEY_SIZE);
 		for (int p = 0; p < group->nranks; p++)
-			boots[r]->peers[p] = *self;
+			bootstraps[r]->peers[p] = *self;
 	}
 	return 0;
 }
 
-int boot_open_local(struct boot **boots, int nranks)
+int bootstrap_open_local(struct bootstrap **bootstraps, int nranks)
 {
 	struct local_group *group = NULL;
-	struct boot_peer self;
-	uint8_t key[BOOT_KEY_SIZE];
+	struct bootstrap_peer self;
+	uint8_t key[BOOTSTRAP_KEY_SIZE];
 	int code;
 
 	if (nranks < 1)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "nranks is %d, but must be at least 1",
 				 nranks);
-	memset(boots, 0, (size_t)nranks * sizeof(*boots));
-	code = boot_self(&self);
+	memset(bootstraps, 0, (size_t)nranks * sizeof(*bootstraps));
+	code = bootstrap_self(&self);
 	if (code == 0)
-		code = boot_random(key, sizeof(key));
+		code = bootstrap_random(key, sizeof(key));
 	if (code)
 		return code;
 	group = local_group_new(nranks);
 	if (group == NULL)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
 	group->open = 1; /* held until all are made */
-	code = local_make(boots, group, key, &self);
+	code = local_make(bootstraps, group, key, &self);
 	for (int r = 0; code && r < nranks; r++) {
-		boot_close(boots[r]);
-		boots[r] = NULL;
+		bootstrap_close(bootstraps[r]);
+		bootstraps[r] = NULL;
 	}
 	if (--group->open == 0)
 		local_group_free(group);

@@ -148,7 +148,7 @@ int net_poll_one(int fd, short events, int64_t deadline)
 	struct pollfd p = {.fd = fd, .events = events};
 
 	for (;;) {
-		int64_t left = boot_remaining(deadline);
+		int64_t left = bootstrap_remaining(deadline);
 		int n = poll(&p, 1, left > 60000 ? 60000 : (int)left);
 
 		if (n > 0)

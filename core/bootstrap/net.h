@@ -60,7 +60,7 @@ ssize_t net_read(int fd, void *buf, size_t len);
 ssize_t net_write(int fd, const void *buf, size_t len);
 /* "Connection reset by peer"; for 0 "the connection was closed". */
 const char *net_why(int err, char buf[NET_WHY_SIZE]);
-/* poll until `deadline` (boot_now's clock) for one descriptor: revents, 0 at the deadline. */
+/* poll until `deadline` (bootstrap_now's clock) for one descriptor: revents, 0 at the deadline. */
 int net_poll_one(int fd, short events, int64_t deadline);
 
 #endif

@@ -7,7 +7,7 @@
 #include "bootstrap/bootstrap_impl.h"
 #include "base/error.h"
 
-static int shrunk_exchange(struct boot *boot, const void *in, void *out, size_t len,
+static int shrunk_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
 			   int64_t timeout_ms)
 {
 	(void)in;
@@ -17,30 +17,30 @@ static int shrunk_exchange(struct boot *boot, const void *in, void *out, size_t 
 	return error_set(COLL_ERR_UNSUPPORTED,
 			 "the %d ranks that coll_comm_shrink has left cannot exchange over the old "
 			 "communicator's meeting: make a new communicator with a new id",
-			 boot->nranks);
+			 bootstrap->nranks);
 }
 
-static void shrunk_close(struct boot *boot)
+static void shrunk_close(struct bootstrap *bootstrap)
 {
-	(void)boot;
+	(void)bootstrap;
 }
 
-static const struct boot_kind shrunk_kind = {
+static const struct bootstrap_kind shrunk_kind = {
 	.exchange = shrunk_exchange, .close = shrunk_close, .sticky = 0};
 
-int boot_open_shrunk(struct boot **boot, const struct boot *parent, const int *ranks, int rank,
-		     int nranks, uint32_t number)
+int bootstrap_open_shrunk(struct bootstrap **bootstrap, const struct bootstrap *parent,
+			  const int *ranks, int rank, int nranks, uint32_t number)
 {
 	const uint8_t *bytes = (const uint8_t *)ranks;
 	uint8_t named[32] = {0};
-	int code = boot_new(boot, sizeof(**boot), &shrunk_kind, rank, nranks);
+	int code = bootstrap_new(bootstrap, sizeof(**bootstrap), &shrunk_kind, rank, nranks);
 
 	if (code)
 		return code;
 	for (int r = 0; r < nranks; r++)
-		(*boot)->peers[r] = parent->peers[ranks[r]];
+		(*bootstrap)->peers[r] = parent->peers[ranks[r]];
 	siphash128(parent->key, bytes, (size_t)nranks * sizeof(*ranks), named);
 	memcpy(named + 16, &number, sizeof(number));
-	siphash128(parent->key, named, sizeof(named), (*boot)->key);
+	siphash128(parent->key, named, sizeof(named), (*bootstrap)->key);
 	return COLL_SUCCESS;
 }

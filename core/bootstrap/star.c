@@ -10,16 +10,16 @@
 #include "base/error.h"
 #include "base/log.h"
 
-int tcp_lost_error(const struct tcp_boot *t, int rank, int err)
+int tcp_lost_error(const struct star *t, int rank, int err)
 {
-	const struct boot_peer *peer = &t->boot.peers[rank];
+	const struct bootstrap_peer *peer = &t->bootstrap.peers[rank];
 	char who[96], why[NET_WHY_SIZE];
 
 	if (peer->host[0] != '\0')
 		snprintf(who, sizeof(who), "pid %d on %s", (int)peer->pid, peer->host);
 	else
 		snprintf(who, sizeof(who), "%s",
-			 t->boot.rank == 0 ? t->seats[rank].addr : t->root_addr);
+			 t->bootstrap.rank == 0 ? t->conns[rank].addr : t->root_addr);
 	return error_set(COLL_ERR_PEER_LOST,
 			 "rank %d (%s) was lost while the ranks were meeting: %s", rank, who,
 			 net_why(err, why));
@@ -42,46 +42,46 @@ ssize_t tcp_write_frame(int fd, const struct tcp_frame *head, const void *body, 
 
 /* ---------------------------------------------------------------- ranks beside 0 -- */
 
-static int leaf_timeout(const struct tcp_boot *t, int64_t timeout_ms)
+static int member_timeout(const struct star *t, int64_t timeout_ms)
 {
 	char seconds[24];
 
 	return error_set(COLL_ERR_TIMEOUT,
 			 "rank 0 of %d has not been heard from after %s s (it would know which "
 			 "others are missing)",
-			 t->boot.nranks, boot_seconds(timeout_ms, seconds));
+			 t->bootstrap.nranks, bootstrap_seconds(timeout_ms, seconds));
 }
 
 /* Waits for rank 0; *events: what poll has found. */
-static int leaf_poll(const struct tcp_boot *t, short wanted, int64_t deadline, int64_t timeout_ms,
-		     int *events)
+static int member_poll(const struct star *t, short wanted, int64_t deadline, int64_t timeout_ms,
+		       int *events)
 {
-	int code = boot_check_aborted(&t->boot);
+	int code = bootstrap_check_aborted(&t->bootstrap);
 
 	*events = 0;
 	while (code == 0 && *events == 0) {
-		*events = net_poll_one(t->fd, wanted, boot_look(&t->boot, deadline));
-		code = boot_check_aborted(&t->boot);
-		if (code == 0 && *events == 0 && boot_remaining(deadline) == 0)
-			code = leaf_timeout(t, timeout_ms);
+		*events = net_poll_one(t->fd, wanted, bootstrap_look(&t->bootstrap, deadline));
+		code = bootstrap_check_aborted(&t->bootstrap);
+		if (code == 0 && *events == 0 && bootstrap_remaining(deadline) == 0)
+			code = member_timeout(t, timeout_ms);
 	}
 	return code;
 }
 
 /* Sends the piece; ends early without error if rank 0 has something to say. */
-static int leaf_send(struct tcp_boot *t, const void *in, size_t len, int64_t timeout_ms)
+static int member_send(struct star *t, const void *in, size_t len, int64_t timeout_ms)
 {
 	struct tcp_frame head = {.type = TCP_PIECE,
 				 .round = t->round,
 				 .len = len,
 				 .timeout_ms = timeout_ms < UINT32_MAX ? (uint32_t)timeout_ms
 								       : UINT32_MAX};
-	int64_t deadline = boot_deadline(timeout_ms);
+	int64_t deadline = bootstrap_deadline(timeout_ms);
 	size_t sent = 0;
 
 	while (sent < sizeof(head) + len) {
 		int events;
-		int code = leaf_poll(t, POLLIN | POLLOUT, deadline, timeout_ms, &events);
+		int code = member_poll(t, POLLIN | POLLOUT, deadline, timeout_ms, &events);
 		ssize_t n;
 
 		if (code)
@@ -97,14 +97,13 @@ static int leaf_send(struct tcp_boot *t, const void *in, size_t len, int64_t tim
 	return 0;
 }
 
-static int leaf_read(struct tcp_boot *t, void *buf, size_t len, int64_t deadline,
-		     int64_t timeout_ms)
+static int member_read(struct star *t, void *buf, size_t len, int64_t deadline, int64_t timeout_ms)
 {
 	size_t got = 0;
 
 	while (got < len) {
 		int events;
-		int code = leaf_poll(t, POLLIN, deadline, timeout_ms, &events);
+		int code = member_poll(t, POLLIN, deadline, timeout_ms, &events);
 		ssize_t n;
 
 		if (code)
@@ -118,85 +117,85 @@ static int leaf_read(struct tcp_boot *t, void *buf, size_t len, int64_t deadline
 }
 
 /* Rank 0 says why there will be no table. */
-static int leaf_failure(struct tcp_boot *t, const struct tcp_frame *head, int64_t deadline,
-			int64_t timeout_ms)
+static int member_failure(struct star *t, const struct tcp_frame *head, int64_t deadline,
+			  int64_t timeout_ms)
 {
-	char text[BOOT_TEXT_SIZE];
+	char text[BOOTSTRAP_TEXT_SIZE];
 	int code;
 
 	if (head->len >= sizeof(text))
 		return error_set(COLL_ERR_INTERNAL, "rank 0 broke the bootstrap's protocol: its "
 						    "error has no end");
-	code = leaf_read(t, text, (size_t)head->len, deadline, timeout_ms);
+	code = member_read(t, text, (size_t)head->len, deadline, timeout_ms);
 	if (code)
 		return code;
 	text[head->len] = '\0';
 	return error_set(head->code ? head->code : COLL_ERR_REMOTE, "%s", text);
 }
 
-static int leaf_exchange(struct tcp_boot *t, const void *in, void *out, size_t len,
-			 int64_t timeout_ms)
+static int member_exchange(struct star *t, const void *in, void *out, size_t len,
+			   int64_t timeout_ms)
 {
-	int64_t deadline = boot_deadline(timeout_ms) + TCP_GRACE_MS;
-	size_t total = (size_t)t->boot.nranks * len;
+	int64_t deadline = bootstrap_deadline(timeout_ms) + TCP_GRACE_MS;
+	size_t total = (size_t)t->bootstrap.nranks * len;
 	struct tcp_frame head;
 	int code;
 
 	t->round++;
-	code = leaf_send(t, in, len, timeout_ms);
+	code = member_send(t, in, len, timeout_ms);
 	if (code == 0)
-		code = leaf_read(t, &head, sizeof(head), deadline, timeout_ms);
+		code = member_read(t, &head, sizeof(head), deadline, timeout_ms);
 	if (code)
 		return code;
 	if (head.type == TCP_FAILURE)
-		return leaf_failure(t, &head, deadline, timeout_ms);
+		return member_failure(t, &head, deadline, timeout_ms);
 	if (head.type != TCP_TABLE || head.round != t->round || head.len != total)
 		return error_set(COLL_ERR_INTERNAL,
 				 "rank 0 broke the bootstrap's protocol: frame %u of round %u, "
 				 "%llu bytes, where the table of round %u, %zu bytes, was expected",
 				 head.type, head.round, (unsigned long long)head.len, t->round,
 				 total);
-	return leaf_read(t, out, total, deadline, timeout_ms);
+	return member_read(t, out, total, deadline, timeout_ms);
 }
 
 /* ------------------------------------------------------------------------- kind -- */
 
-static int tcp_exchange(struct boot *boot, const void *in, void *out, size_t len,
+static int tcp_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
 			int64_t timeout_ms)
 {
-	struct tcp_boot *t = (struct tcp_boot *)boot;
+	struct star *t = (struct star *)bootstrap;
 	int code;
 
 	if (timeout_ms < 0)
 		timeout_ms = 0;
-	if (boot->rank == 0)
+	if (bootstrap->rank == 0)
 		return tcp_root_exchange(t, in, out, len, timeout_ms);
-	code = leaf_exchange(t, in, out, len, timeout_ms);
+	code = member_exchange(t, in, out, len, timeout_ms);
 	/* Rank 0 learns at once, and through it all the others. */
 	if (code)
 		shutdown(t->fd, SHUT_RDWR);
 	return code;
 }
 
-static void tcp_close(struct boot *boot)
+static void tcp_close(struct bootstrap *bootstrap)
 {
-	struct tcp_boot *t = (struct tcp_boot *)boot;
+	struct star *t = (struct star *)bootstrap;
 
 	if (t->fd >= 0)
 		close(t->fd);
 	tcp_root_close(t);
 }
 
-static const struct boot_kind tcp_kind = {
+static const struct bootstrap_kind tcp_kind = {
 	.exchange = tcp_exchange, .close = tcp_close, .sticky = 1};
 
-static int tcp_new(struct tcp_boot **t, int rank, int nranks, const char *interface_name)
+static int tcp_new(struct star **t, int rank, int nranks, const char *interface_name)
 {
 	struct net_addrs unused;
-	struct boot *boot = NULL;
-	int code = boot_new(&boot, sizeof(**t), &tcp_kind, rank, nranks);
+	struct bootstrap *bootstrap = NULL;
+	int code = bootstrap_new(&bootstrap, sizeof(**t), &tcp_kind, rank, nranks);
 
-	*t = (struct tcp_boot *)boot;
+	*t = (struct star *)bootstrap;
 	if (code)
 		return code;
 	(*t)->fd = -1;
@@ -209,23 +208,23 @@ static int tcp_new(struct tcp_boot **t, int rank, int nranks, const char *interf
 }
 
 /* The last step of both ways to open; `code` is how far it has come. */
-static int tcp_finish(struct tcp_boot *t, int code, int64_t deadline, struct boot **boot)
+static int tcp_finish(struct star *t, int code, int64_t deadline, struct bootstrap **bootstrap)
 {
 	static const uint8_t label[] = "libcoll meeting";
 	uint8_t derived[sizeof(label) + sizeof(t->salt)];
 
-	if (code == 0 && t->boot.rank == 0) {
+	if (code == 0 && t->bootstrap.rank == 0) {
 		memcpy(derived, label, sizeof(label));
 		memcpy(derived + sizeof(label), t->salt, sizeof(t->salt));
-		siphash128(t->shared, derived, sizeof(derived), t->boot.key);
+		siphash128(t->shared, derived, sizeof(derived), t->bootstrap.key);
 	}
 	if (code == 0)
-		code = boot_meet(&t->boot, boot_remaining(deadline));
+		code = bootstrap_meet(&t->bootstrap, bootstrap_remaining(deadline));
 	if (code == 0) {
 		tcp_root_close_listeners(t); /* still open if there was nobody to wait for */
-		*boot = &t->boot;
+		*bootstrap = &t->bootstrap;
 	} else if (t != NULL) {
-		boot_close(&t->boot);
+		bootstrap_close(&t->bootstrap);
 	}
 	return code;
 }
@@ -233,40 +232,41 @@ static int tcp_finish(struct tcp_boot *t, int code, int64_t deadline, struct boo
 /* ------------------------------------------------------------------------ opening -- */
 
 /* parent: whose watch counts, or NULL. */
-static int tcp_open_id(struct boot **boot, const struct boot *parent, const char *id, int rank,
-		       int nranks, const char *interface_name, int64_t timeout_ms)
+static int tcp_open_id(struct bootstrap **bootstrap, const struct bootstrap *parent, const char *id,
+		       int rank, int nranks, const char *interface_name, int64_t timeout_ms)
 {
-	int64_t deadline = boot_deadline(timeout_ms);
+	int64_t deadline = bootstrap_deadline(timeout_ms);
 	struct net_addrs addrs;
-	struct tcp_boot *t;
+	struct star *t;
 	int code;
 
-	*boot = NULL;
+	*bootstrap = NULL;
 	unique_id_drop_inherited();
 	code = tcp_new(&t, rank, nranks, interface_name);
 	if (code == 0 && parent != NULL) {
-		t->boot.aborted = parent->aborted;
-		t->boot.watched = parent->watched;
+		t->bootstrap.aborted = parent->aborted;
+		t->bootstrap.watched = parent->watched;
 	}
 	if (code == 0)
 		code = unique_id_parse(id, t->shared, &addrs);
 	if (code == 0 && rank == 0)
 		code = unique_id_take(t->shared, t->listener, &t->nlisteners);
 	if (code == 0 && rank > 0)
-		code = tcp_join(t, &addrs, 0, deadline, timeout_ms);
-	return tcp_finish(t, code, deadline, boot);
+		code = connect_to_root(t, &addrs, 0, deadline, timeout_ms);
+	return tcp_finish(t, code, deadline, bootstrap);
 }
 
-int boot_open_id(struct boot **boot, const char *id, int rank, int nranks,
-		 const char *interface_name, int64_t timeout_ms)
+int bootstrap_open_id(struct bootstrap **bootstrap, const char *id, int rank, int nranks,
+		      const char *interface_name, int64_t timeout_ms)
 {
-	return tcp_open_id(boot, NULL, id, rank, nranks, interface_name, timeout_ms);
+	return tcp_open_id(bootstrap, NULL, id, rank, nranks, interface_name, timeout_ms);
 }
 
-int boot_open_derived(struct boot **boot, const struct boot *parent, const char *id, int rank,
-		      int nranks, const char *interface_name, int64_t timeout_ms)
+int bootstrap_open_derived(struct bootstrap **bootstrap, const struct bootstrap *parent,
+			   const char *id, int rank, int nranks, const char *interface_name,
+			   int64_t timeout_ms)
 {
-	return tcp_open_id(boot, parent, id, rank, nranks, interface_name, timeout_ms);
+	return tcp_open_id(bootstrap, parent, id, rank, nranks, interface_name, timeout_ms);
 }
 
 /* Without a key from the user at least jobs on other ports are kept apart. */
@@ -281,7 +281,7 @@ static void tcp_root_key(const char *root, const char *key, uint8_t shared[16])
 	siphash128(label, text, strlen(text), shared);
 }
 
-static int tcp_listen_each(struct tcp_boot *t, struct net_addrs *addrs)
+static int tcp_listen_each(struct star *t, struct net_addrs *addrs)
 {
 	for (int i = 0; i < addrs->count; i++) {
 		int fd, err = 0;
@@ -298,7 +298,7 @@ static int tcp_listen_each(struct tcp_boot *t, struct net_addrs *addrs)
 }
 
 /* Rank 0 listens at the addresses of root, or of the interface, and at no others. */
-static int tcp_listen_root(struct tcp_boot *t, const char *root, const char *interface_name,
+static int tcp_listen_root(struct star *t, const char *root, const char *interface_name,
 			   struct net_addrs *addrs)
 {
 	uint16_t port = net_port(&addrs->item[0]);
@@ -323,15 +323,15 @@ static int tcp_listen_root(struct tcp_boot *t, const char *root, const char *int
 	return code;
 }
 
-int boot_open_root(struct boot **boot, const char *root, const char *key, int rank, int nranks,
-		   const char *interface_name, int64_t timeout_ms)
+int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const char *key, int rank,
+			int nranks, const char *interface_name, int64_t timeout_ms)
 {
-	int64_t deadline = boot_deadline(timeout_ms);
+	int64_t deadline = bootstrap_deadline(timeout_ms);
 	struct net_addrs addrs;
-	struct tcp_boot *t;
+	struct star *t;
 	int code;
 
-	*boot = NULL;
+	*bootstrap = NULL;
 	unique_id_drop_inherited();
 	code = tcp_new(&t, rank, nranks, interface_name);
 	if (code == 0 && nranks > 1)
@@ -341,6 +341,6 @@ int boot_open_root(struct boot **boot, const char *root, const char *key, int ra
 	if (code == 0 && nranks > 1 && rank == 0)
 		code = tcp_listen_root(t, root, interface_name, &addrs);
 	if (code == 0 && rank > 0)
-		code = tcp_join(t, &addrs, 1, deadline, timeout_ms);
-	return tcp_finish(t, code, deadline, boot);
+		code = connect_to_root(t, &addrs, 1, deadline, timeout_ms);
+	return tcp_finish(t, code, deadline, bootstrap);
 }

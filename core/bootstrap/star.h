@@ -20,11 +20,11 @@
 
 enum {
 	TCP_VERSION = 1,
-	TCP_MAX_STRANGERS = 64,      /* connections that have not proved anything yet */
-	TCP_STRANGER_LIFE_MS = 2000, /* longest handshake */
-	TCP_STRANGER_MIN_MS = 20,    /* before it is dropped to make room for another */
-	TCP_ACCEPT_PAUSE_MS = 50,    /* after accept has failed for want of descriptors */
-	TCP_GRACE_MS = 2000          /* for rank 0 to tell who is missing */
+	TCP_MAX_PENDING = 64,       /* connections that have not proved anything yet */
+	TCP_PENDING_LIFE_MS = 2000, /* longest handshake */
+	TCP_PENDING_MIN_MS = 20,    /* before it is dropped to make room for another */
+	TCP_ACCEPT_PAUSE_MS = 50,   /* after accept has failed for want of descriptors */
+	TCP_GRACE_MS = 2000         /* for rank 0 to tell who is missing */
 };
 
 extern const char tcp_magic[8];
@@ -53,7 +53,7 @@ enum { TCP_WELCOME = 1, TCP_REFUSED = 2 };
 struct tcp_verdict {
 	uint32_t type;
 	int32_t code;
-	uint32_t text_len; /* of the sentence that follows a refusal, below BOOT_TEXT_SIZE */
+	uint32_t text_len; /* of the sentence that follows a refusal, below BOOTSTRAP_TEXT_SIZE */
 	uint32_t reserved;
 	uint8_t salt[16]; /* what the meeting's own key is made with */
 	uint8_t mac[16];
@@ -80,7 +80,7 @@ int tcp_mac_equal(const uint8_t a[16], const uint8_t b[16]);
 /* ---- the two ends ---- */
 
 /* Rank 0's end of a rank. */
-struct tcp_seat {
+struct rank_connection {
 	int fd; /* -1: not arrived */
 	char addr[NET_ADDR_SIZE];
 	struct tcp_frame head; /* being received */
@@ -88,7 +88,7 @@ struct tcp_seat {
 	size_t sent; /* of this round's table with its head */
 };
 
-struct tcp_stranger {
+struct pending_connection {
 	int fd;
 	int64_t since;
 	struct tcp_challenge challenge;
@@ -96,8 +96,8 @@ struct tcp_stranger {
 	size_t got; /* bytes of answer */
 };
 
-struct tcp_boot {
-	struct boot boot;
+struct star {
+	struct bootstrap bootstrap;
 	uint8_t shared[16]; /* the key that was handed round */
 	uint32_t round;
 	/* ranks other than 0 */
@@ -107,40 +107,39 @@ struct tcp_boot {
 	int listener[NET_MAX_ADDRS];
 	int nlisteners;
 	uint8_t salt[16];
-	struct tcp_seat *seats; /* [nranks], 0 unused */
-	struct pollfd *polls;   /* listeners, strangers, seats */
-	uint8_t *heard;         /* [nranks] has this round's piece come? */
-	int missing;            /* ranks whose piece has not */
+	struct rank_connection *conns; /* [nranks], 0 unused */
+	struct pollfd *polls;          /* listeners, pending, conns */
+	uint8_t *heard;                /* [nranks] has this round's piece come? */
+	int missing;                   /* ranks whose piece has not */
 	int64_t deadline, timeout_ms;
-	struct tcp_stranger strangers[TCP_MAX_STRANGERS]; /* oldest first */
-	int nstrangers;
+	struct pending_connection pending[TCP_MAX_PENDING]; /* oldest first */
+	int npending;
 	int64_t accept_after;
 	int turned_away, wrong_keys;
 	char note[300]; /* about who was turned away last, for the text of a timeout */
 };
 
 /* Arrives at rank 0.  patient: rank 0 may not be listening yet.  timeout_ms is for the text. */
-int tcp_join(struct tcp_boot *t, const struct net_addrs *addrs, int patient, int64_t deadline,
-	     int64_t timeout_ms);
+int connect_to_root(struct star *t, const struct net_addrs *addrs, int retry, int64_t deadline,
+		    int64_t timeout_ms);
 
 /* Rank 0: memory for all ranks. */
-int tcp_root_init(struct tcp_boot *t);
+int tcp_root_init(struct star *t);
 /* Rank 0's exchange; while it has listeners it also lets ranks in. */
-int tcp_root_exchange(struct tcp_boot *t, const void *in, void *out, size_t len,
-		      int64_t timeout_ms);
-void tcp_root_close(struct tcp_boot *t);
-void tcp_root_close_listeners(struct tcp_boot *t);
+int tcp_root_exchange(struct star *t, const void *in, void *out, size_t len, int64_t timeout_ms);
+void tcp_root_close(struct star *t);
+void tcp_root_close_listeners(struct star *t);
 
 /* acceptor.c: lets in who knows the key, turns away everyone else. */
-void tcp_door_accept(struct tcp_boot *t, int listener);
+void acceptor_accept(struct star *t, int listener);
 /* Bytes have come from, or a failure has come over, stranger i.  A code: all must fail. */
-int tcp_door_hear(struct tcp_boot *t, int i);
+int acceptor_recv(struct star *t, int i);
 /* Drops who has stayed too long without a proof. */
-void tcp_door_sweep(struct tcp_boot *t);
-void tcp_door_close(struct tcp_boot *t);
+void acceptor_sweep(struct star *t);
+void acceptor_close(struct star *t);
 
 /* COLL_ERR_PEER_LOST about `rank`, whose connection failed with errno err. */
-int tcp_lost_error(const struct tcp_boot *t, int rank, int err);
+int tcp_lost_error(const struct star *t, int rank, int err);
 /*
  * Writes what can be written of head and body from offset on: bytes moved, 0 if it would block, -1
  * with errno.

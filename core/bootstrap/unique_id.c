@@ -186,7 +186,7 @@ static int id_listen(struct id_entry *e, const char *interface_name, struct net_
 	return code;
 }
 
-int boot_make_id(char *id, size_t size, const char *interface_name)
+int bootstrap_make_id(char *id, size_t size, const char *interface_name)
 {
 	struct id_entry *e = calloc(1, sizeof(*e));
 	struct net_addrs addrs;
@@ -196,7 +196,7 @@ int boot_make_id(char *id, size_t size, const char *interface_name)
 	if (e == NULL)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a unique id");
 	e->pid = getpid();
-	code = boot_random(e->key, sizeof(e->key));
+	code = bootstrap_random(e->key, sizeof(e->key));
 	if (code == 0)
 		code = id_listen(e, interface_name, &addrs);
 	if (code == 0)
@@ -221,7 +221,7 @@ COLL_API coll_result_t coll_get_unique_id(char *id, size_t size)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "id is NULL");
 	code = conf_load(NULL, &conf);
 	if (code == 0)
-		code = boot_make_id(id, size, conf_string(conf, "interface"));
+		code = bootstrap_make_id(id, size, conf_string(conf, "interface"));
 	conf_free(conf);
 	return code;
 }

@@ -299,7 +299,7 @@ int rules_parse(int kind, const char *text, struct rules *rules, struct rules_fa
 	}
 }
 
-int rule_matches(const struct rule *rule, const struct shape *shape)
+int rule_matches(const struct rule *rule, const struct call_shape *shape)
 {
 	return shape->bytes >= rule->bytes_min && shape->bytes <= rule->bytes_max &&
 	       shape->nranks >= rule->ranks_min && shape->nranks <= rule->ranks_max &&

@@ -40,7 +40,7 @@ struct rules {
 };
 
 /* A call, as far as rules look at it: equal on all ranks. */
-struct shape {
+struct call_shape {
 	int kind;
 	int nranks, nnodes;
 	uint64_t bytes;
@@ -63,6 +63,6 @@ void rules_algorithms(int kind, uint32_t flags, char *text, unsigned size);
 
 /* May ranges of bytes be used for that kind? */
 int rules_take_bytes(int kind);
-int rule_matches(const struct rule *rule, const struct shape *shape);
+int rule_matches(const struct rule *rule, const struct call_shape *shape);
 
 #endif

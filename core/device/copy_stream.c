@@ -13,72 +13,72 @@
 #include <stdlib.h>
 
 /* CU_STREAM_NON_BLOCKING: work on the default stream is neither waited for nor held up. */
-enum { LANE_NON_BLOCKING = 1 };
+enum { COPY_STREAM_NON_BLOCKING = 1 };
 /* CU_EVENT_DISABLE_TIMING */
-enum { LANE_NO_TIMING = 2 };
+enum { COPY_STREAM_NO_TIMING = 2 };
 
-static int lane_enter(const struct lane *lane)
+static int copy_stream_enter(const struct copy_stream *copy_stream)
 {
-	return device_driver.context_push(lane->context);
+	return device_driver.context_push(copy_stream->context);
 }
 
-static void lane_leave(void)
+static void copy_stream_leave(void)
 {
 	void *context;
 
 	device_driver.context_pop(&context);
 }
 
-static void lane_free(struct lane *lane)
+static void copy_stream_free(struct copy_stream *copy_stream)
 {
 	/* The context may be gone, and all that was made in it. */
-	if (!lane_enter(lane)) {
-		for (int i = 0; i < LANE_DEEP; i++)
-			if (lane->event[i])
-				device_driver.event_destroy(lane->event[i]);
-		if (lane->stream)
-			device_driver.stream_destroy(lane->stream);
-		lane_leave();
+	if (!copy_stream_enter(copy_stream)) {
+		for (int i = 0; i < COPY_STREAM_DEPTH; i++)
+			if (copy_stream->event[i])
+				device_driver.event_destroy(copy_stream->event[i]);
+		if (copy_stream->stream)
+			device_driver.stream_destroy(copy_stream->stream);
+		copy_stream_leave();
 	}
-	if (lane->primary >= 0)
-		device_driver.primary_release(lane->primary);
-	free(lane);
+	if (copy_stream->primary >= 0)
+		device_driver.primary_release(copy_stream->primary);
+	free(copy_stream);
 }
 
-static int lane_make(struct lane *lane)
+static int copy_stream_make(struct copy_stream *copy_stream)
 {
-	int result = lane_enter(lane);
+	int result = copy_stream_enter(copy_stream);
 
 	if (result)
 		return result;
-	result = device_driver.stream_create(&lane->stream, LANE_NON_BLOCKING);
-	for (int i = 0; !result && i < LANE_DEEP; i++)
-		result = device_driver.event_create(&lane->event[i], LANE_NO_TIMING);
-	lane_leave();
+	result = device_driver.stream_create(&copy_stream->stream, COPY_STREAM_NON_BLOCKING);
+	for (int i = 0; !result && i < COPY_STREAM_DEPTH; i++)
+		result = device_driver.event_create(&copy_stream->event[i], COPY_STREAM_NO_TIMING);
+	copy_stream_leave();
 	return result;
 }
 
-/* A lane of a context, which is held if `primary` is its device. */
-static struct lane *lane_new(int way, void *context, int primary, int *result)
+/* A copy_stream of a context, which is held if `primary` is its device. */
+static struct copy_stream *copy_stream_new(int way, void *context, int primary, int *result)
 {
-	struct lane *lane = calloc(1, sizeof(*lane));
+	struct copy_stream *copy_stream = calloc(1, sizeof(*copy_stream));
 
-	if (!lane) {
+	if (!copy_stream) {
 		if (primary >= 0)
 			device_driver.primary_release(primary);
 		return NULL;
 	}
-	lane->way = way;
-	lane->context = context;
-	lane->primary = primary;
-	*result = lane_make(lane);
+	copy_stream->way = way;
+	copy_stream->context = context;
+	copy_stream->primary = primary;
+	*result = copy_stream_make(copy_stream);
 	if (!*result)
-		return lane;
-	lane_free(lane);
+		return copy_stream;
+	copy_stream_free(copy_stream);
 	return NULL;
 }
 
-static int lane_failed(int result)
+static int copy_stream_failed(int result)
 {
 	char words[256];
 
@@ -91,80 +91,81 @@ static int lane_failed(int result)
 			 words);
 }
 
-int lane_find(struct lane **lanes, int way, const void *near, struct lane **out)
+int copy_stream_find(struct copy_stream **copy_streams, int way, const void *near,
+		     struct copy_stream **out)
 {
 	void *context = NULL;
 	int primary, result = device_context(near, &context, &primary);
-	struct lane *lane = *lanes;
+	struct copy_stream *copy_stream = *copy_streams;
 
 	if (result)
-		return lane_failed(result);
-	while (lane && (lane->way != way || lane->context != context))
-		lane = lane->next;
-	if (lane && primary >= 0)
+		return copy_stream_failed(result);
+	while (copy_stream && (copy_stream->way != way || copy_stream->context != context))
+		copy_stream = copy_stream->next;
+	if (copy_stream && primary >= 0)
 		device_driver.primary_release(primary);
-	if (!lane) {
-		lane = lane_new(way, context, primary, &result);
-		if (!lane)
-			return lane_failed(result);
-		lane->next = *lanes;
-		*lanes = lane;
+	if (!copy_stream) {
+		copy_stream = copy_stream_new(way, context, primary, &result);
+		if (!copy_stream)
+			return copy_stream_failed(result);
+		copy_stream->next = *copy_streams;
+		*copy_streams = copy_stream;
 	}
-	*out = lane;
+	*out = copy_stream;
 	return COLL_SUCCESS;
 }
 
-int lane_start(struct lane *lane, const struct lane_copy *copy)
+int copy_stream_start(struct copy_stream *copy_stream, const struct stream_copy *copy)
 {
-	int at = (lane->first + lane->count) % LANE_DEEP;
-	int result = lane_enter(lane);
+	int at = (copy_stream->first + copy_stream->count) % COPY_STREAM_DEPTH;
+	int result = copy_stream_enter(copy_stream);
 
 	if (result)
 		return device_copy_failed(copy->dst, copy->src, copy->n, result);
 	result = device_driver.copy((uintptr_t)copy->dst, (uintptr_t)copy->src, copy->n,
-				    lane->stream);
+				    copy_stream->stream);
 	if (!result) {
-		result = device_driver.event_record(lane->event[at], lane->stream);
+		result = device_driver.event_record(copy_stream->event[at], copy_stream->stream);
 		if (result) /* then nobody could ask for the copy, which is under way */
-			device_driver.stream_wait(lane->stream);
+			device_driver.stream_wait(copy_stream->stream);
 	}
-	lane_leave();
+	copy_stream_leave();
 	if (result)
 		return device_copy_failed(copy->dst, copy->src, copy->n, result);
-	lane->copy[at] = *copy;
-	lane->count++;
+	copy_stream->copy[at] = *copy;
+	copy_stream->count++;
 	return COLL_SUCCESS;
 }
 
-int lane_poll(struct lane *lane, struct lane_copy *copy)
+int copy_stream_poll(struct copy_stream *copy_stream, struct stream_copy *copy)
 {
-	int result = lane_enter(lane);
+	int result = copy_stream_enter(copy_stream);
 
 	if (!result) {
-		result = device_driver.event_query(lane->event[lane->first]);
-		lane_leave();
+		result = device_driver.event_query(copy_stream->event[copy_stream->first]);
+		copy_stream_leave();
 	}
 	if (result == CUDA_NOT_READY)
 		return COLL_IN_PROGRESS;
-	*copy = lane->copy[lane->first];
-	lane->first = (lane->first + 1) % LANE_DEEP;
-	lane->count--;
+	*copy = copy_stream->copy[copy_stream->first];
+	copy_stream->first = (copy_stream->first + 1) % COPY_STREAM_DEPTH;
+	copy_stream->count--;
 	return result ? device_copy_failed(copy->dst, copy->src, copy->n, result) : COLL_SUCCESS;
 }
 
-void lane_abandon(struct lane **lanes, struct lane *lane)
+void copy_stream_abandon(struct copy_stream **copy_streams, struct copy_stream *copy_stream)
 {
-	while (*lanes != lane)
-		lanes = &(*lanes)->next;
-	*lanes = lane->next;
+	while (*copy_streams != copy_stream)
+		copy_streams = &(*copy_streams)->next;
+	*copy_streams = copy_stream->next;
 }
 
-void lanes_free(struct lane **lanes)
+void copy_streams_free(struct copy_stream **copy_streams)
 {
-	while (*lanes) {
-		struct lane *lane = *lanes;
+	while (*copy_streams) {
+		struct copy_stream *copy_stream = *copy_streams;
 
-		*lanes = lane->next;
-		lane_free(lane);
+		*copy_streams = copy_stream->next;
+		copy_stream_free(copy_stream);
 	}
 }

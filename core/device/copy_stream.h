@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * copy_stream.h - copies between a device and the host that nobody waits for: a lane is a stream of its own
+ * copy_stream.h - copies between a device and the host that nobody waits for: a copy_stream is a stream of its own
  * in one context, for one direction, on which copies are started, and asked later whether they are
- * done, in their order.  Whoever owns a list of lanes serialises what is done with them.  No thread's
+ * done, in their order.  Whoever owns a list of copy_streams serialises what is done with them.  No thread's
  * current context changes.
  */
 #ifndef CORE_DEVICE_COPY_STREAM_H
@@ -12,40 +12,41 @@
 #include <stdint.h>
 
 /* From a device, to a device. */
-enum { LANE_IN, LANE_OUT, LANES };
+enum { COPY_STREAM_IN, COPY_STREAM_OUT, COPY_STREAMS };
 
-/* So many copies are under way on a lane: enough to keep a device busy, few to be waited for. */
-enum { LANE_DEEP = 16 };
+/* So many copies are under way on a copy_stream: enough to keep a device busy, few to be waited for. */
+enum { COPY_STREAM_DEPTH = 16 };
 
-struct lane {
-	struct lane *next;
+struct copy_stream {
+	struct copy_stream *next;
 	int way;
 	void *context;
 	int primary; /* the device whose primary context is held, or -1 */
 	void *stream;
-	void *event[LANE_DEEP];
-	struct lane_copy {
+	void *event[COPY_STREAM_DEPTH];
+	struct stream_copy {
 		void *owner;
 		int step; /* for the owner */
 		void *dst;
 		const void *src;
 		size_t n;
-	} copy[LANE_DEEP]; /* a ring */
+	} copy[COPY_STREAM_DEPTH]; /* a ring */
 	int first, count;
 };
 
-/* The lane for memory of a device, made if the list has none.  A code, with a sentence. */
-int lane_find(struct lane **lanes, int way, const void *near, struct lane **lane);
-/* Starts one; not if the lane is full.  COLL_ERR_DEVICE, with a sentence, if nothing was started. */
-int lane_start(struct lane *lane, const struct lane_copy *copy);
+/* The copy_stream for memory of a device, made if the list has none.  A code, with a sentence. */
+int copy_stream_find(struct copy_stream **copy_streams, int way, const void *near,
+		     struct copy_stream **copy_stream);
+/* Starts one; not if the copy_stream is full.  COLL_ERR_DEVICE, with a sentence, if nothing was started. */
+int copy_stream_start(struct copy_stream *copy_stream, const struct stream_copy *copy);
 /*
- * Is the oldest copy over?  COLL_IN_PROGRESS, else *copy is that one and no longer on the lane:
- * COLL_SUCCESS or COLL_ERR_DEVICE, with a sentence.  Not if the lane is empty.
+ * Is the oldest copy over?  COLL_IN_PROGRESS, else *copy is that one and no longer on the copy_stream:
+ * COLL_SUCCESS or COLL_ERR_DEVICE, with a sentence.  Not if the copy_stream is empty.
  */
-int lane_poll(struct lane *lane, struct lane_copy *copy);
+int copy_stream_poll(struct copy_stream *copy_stream, struct stream_copy *copy);
 /* Takes it out of the list, with a device that does not end its copies: nothing of it is freed. */
-void lane_abandon(struct lane **lanes, struct lane *lane);
-/* Frees lanes on which nothing is under way. */
-void lanes_free(struct lane **lanes);
+void copy_stream_abandon(struct copy_stream **copy_streams, struct copy_stream *copy_stream);
+/* Frees copy_streams on which nothing is under way. */
+void copy_streams_free(struct copy_stream **copy_streams);
 
 #endif

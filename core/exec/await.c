@@ -7,7 +7,7 @@
 #include "exec/engine.h"
 #include "base/handle.h"
 
-/* Asks the other communicator, whose link's lock is held. */
+/* Asks the other communicator, whose context's lock is held. */
 static int await_ask(struct op *op, const struct comm *other, int moved)
 {
 	if (other->finished >= op->awaited_number)
@@ -22,19 +22,19 @@ static int await_ask(struct op *op, const struct comm *other, int moved)
 
 int await_check(struct op *op)
 {
-	struct link *link = op->comm->link;
+	struct context *context = op->comm->context;
 	struct comm *other = handle_pin(HANDLE_COMM, op->awaited);
 	int state = AWAIT_IDLE;
 
 	if (!other) /* all is over with it */
 		return AWAIT_DONE;
-	if (other->link == link) {
+	if (other->context == context) {
 		state = await_ask(op, other, 0);
-	} else if (!pthread_mutex_trylock(&other->link->lock)) {
-		link_progress(other->link);
-		state = await_ask(op, other, op->awaited_moves != other->link->moves);
-		op->awaited_moves = other->link->moves;
-		pthread_mutex_unlock(&other->link->lock);
+	} else if (!pthread_mutex_trylock(&other->context->lock)) {
+		context_progress(other->context);
+		state = await_ask(op, other, op->awaited_moves != other->context->progress_count);
+		op->awaited_moves = other->context->progress_count;
+		pthread_mutex_unlock(&other->context->lock);
 	}
 	handle_unpin(op->awaited);
 	return state;

@@ -1,48 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* client.c - what a link tells its communicators: see struct link_client. */
+/* client.c - what a context tells its communicators: see struct context_client. */
 #include "exec/engine.h"
 
-static void client_check(struct link *link)
+static void client_check(struct context *context)
 {
-	for (struct comm *c = link->comms; c; c = c->next)
+	for (struct comm *c = context->comms; c; c = c->next)
 		comm_check(c);
 }
 
-static int client_advance(struct link *link)
+static int client_advance(struct context *context)
 {
 	int moved = 0;
 
-	for (struct comm *c = link->comms; c; c = c->next)
+	for (struct comm *c = context->comms; c; c = c->next)
 		if (c->finished < c->issued)
 			moved |= queue_progress(c);
 	return moved;
 }
 
-static void client_shut(struct link *link)
+static void client_shut(struct context *context)
 {
-	for (struct comm *c = link->comms; c; c = c->next)
+	for (struct comm *c = context->comms; c; c = c->next)
 		comm_fail(c, 1, COLL_ERR_ABORTED, "the endpoint of backend '%s' had to be closed",
-			  link->plugin->backend.name);
+			  context->plugin->backend.name);
 }
 
-static int client_awaits(const struct link *link)
+static int client_awaits(const struct context *context)
 {
-	for (const struct comm *c = link->comms; c; c = c->next)
+	for (const struct comm *c = context->comms; c; c = c->next)
 		if (c->head && c->head->args.kind == KIND_AWAIT)
 			return 1;
 	return 0;
 }
 
-static int client_busy(const struct link *link)
+static int client_busy(const struct context *context)
 {
-	return link->comms && native_busy(link->comms);
+	return context->comms && native_busy(context->comms);
 }
 
-const struct link_client comm_link_client = {
+const struct context_client comm_context_client = {
 	.received = engine_received,
 	.fill = engine_fill,
 	.no_memory = comm_no_memory,
-	.unexpected = comm_check_unexpected,
+	.check_unexpected = comm_check_unexpected,
 	.mismatch = comm_mismatch,
 	.check = client_check,
 	.advance = client_advance,

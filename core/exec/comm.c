@@ -23,45 +23,45 @@ enum { COMM_FLUSH_US = 500000 };
 
 uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg)
 {
-	return (uint64_t)comm->context << TAG_CONTEXT_SHIFT |
+	return (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT |
 	       (uint64_t)(seq & TAG_SEQ_MASK) << TAG_SEQ_SHIFT | (msg & TAG_MSG_MASK);
 }
 
 uint64_t comm_tag_user(const struct comm *comm, uint32_t tag)
 {
-	return (uint64_t)comm->context << TAG_CONTEXT_SHIFT | TAG_USER | tag;
+	return (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT | TAG_USER | tag;
 }
 
-uint64_t comm_tag_control(uint32_t context)
+uint64_t comm_tag_control(uint32_t context_id)
 {
-	return (uint64_t)context << TAG_CONTEXT_SHIFT | MATCH_CONTROL;
+	return (uint64_t)context_id << TAG_CONTEXT_SHIFT | MATCH_CONTROL;
 }
 
-/* The upper bits are the drawing rank's number on the link, the lower ones count. */
-uint32_t comm_draw_context(struct link *link)
+/* The upper bits are the drawing rank's number on the context, the lower ones count. */
+uint32_t comm_draw_context_id(struct context *context)
 {
 	int bits = TAG_CONTEXT_BITS;
 
-	for (int n = link->nranks - 1; n; n /= 2)
+	for (int n = context->nranks - 1; n; n /= 2)
 		bits--;
-	if (bits < 1 || link->next_context >> bits)
+	if (bits < 1 || context->next_context_id >> bits)
 		return UINT32_MAX;
-	return (uint32_t)link->rank << bits | link->next_context++;
+	return (uint32_t)context->rank << bits | context->next_context_id++;
 }
 
 /* ------------------------------------------------------------------ failing -- */
 
-void comm_tell_all(struct comm *comm, int kind, int code, const char *text)
+void comm_send_control(struct comm *comm, int kind, int code, const char *text)
 {
 	for (int r = 0; r < comm->nranks; r++)
 		if (r != comm->rank && !comm->gone[r])
-			link_notify(comm->link, comm->world[r], comm_tag_control(comm->context),
-				    kind, code, text);
+			context_send_control(comm->context, comm->to_context_rank[r],
+					     comm_tag_control(comm->context_id), kind, code, text);
 }
 
 void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 {
-	const coll_transport_t *transport = comm->link->plugin->backend.transport;
+	const coll_transport_t *transport = comm->context->plugin->backend.transport;
 	int cancels;
 	va_list ap;
 
@@ -75,22 +75,22 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 	/* Without cancel the endpoint may be closed now: that must not be all that the others hear. */
 	cancels = !transport || transport->cancel;
 	if (!quiet || !cancels)
-		comm_tell_all(comm, NOTICE_FAIL, code, comm->error_text);
+		comm_send_control(comm, CONTROL_FAIL, code, comm->error_text);
 	queue_cancel(comm);
-	link_wake(comm->link);
+	context_wake(comm->context);
 }
 
-static int comm_told(void *arg)
+static int comm_controls_sent(void *arg)
 {
 	const struct comm *comm = arg;
 
-	return !comm->link->ep || !link_notices_pending(comm->link);
+	return !comm->context->ep || !context_controls_pending(comm->context);
 }
 
 void comm_flush(struct comm *comm)
 {
-	if (comm->error && comm->link->ep)
-		link_wait(comm->link, comm_told, comm, COMM_FLUSH_US);
+	if (comm->error && comm->context->ep)
+		context_wait(comm->context, comm_controls_sent, comm, COMM_FLUSH_US);
 }
 
 int comm_error(const struct comm *comm)
@@ -107,7 +107,7 @@ static int comm_remote_code(int code)
 }
 
 /* "rank 2: ", unless the text itself begins with a rank. */
-static void comm_remote_failure(struct comm *comm, int peer, const struct notice_body *body,
+static void comm_remote_failure(struct comm *comm, int peer, const struct control_body *body,
 				size_t len)
 {
 	int room = (int)(len - sizeof(*body));
@@ -119,51 +119,51 @@ static void comm_remote_failure(struct comm *comm, int peer, const struct notice
 			  body->text);
 }
 
-static void comm_take_notice(struct comm *comm, const struct early *e)
+static void comm_take_control(struct comm *comm, const struct unexpected *e)
 {
-	uint64_t tag = comm_tag_control(comm->context);
-	const struct notice_body *body = (const void *)e->data;
-	int peer = comm->members[e->peer];
+	uint64_t tag = comm_tag_control(comm->context_id);
+	const struct control_body *body = (const void *)e->data;
+	int peer = comm->to_comm_rank[e->peer];
 
 	if (e->header.len <= sizeof(*body) || e->data[e->header.len - 1] || peer < 0)
 		return; /* its text is to end */
-	if (body->kind == NOTICE_BYE && !comm->gone[peer]) {
+	if (body->kind == CONTROL_BYE && !comm->gone[peer]) {
 		comm->gone[peer] = 1;
 		comm->ngone++;
 		comm_check_gone(comm);
-	} else if (body->kind == NOTICE_FAIL) {
+	} else if (body->kind == CONTROL_FAIL) {
 		comm_remote_failure(comm, peer, body, e->header.len);
-	} else if (body->kind == NOTICE_ARE_YOU_THERE) {
-		link_notify(comm->link, (int)e->peer, tag, NOTICE_HERE, 0, "");
-	} else if (body->kind == NOTICE_HERE) {
+	} else if (body->kind == CONTROL_ARE_YOU_THERE) {
+		context_send_control(comm->context, (int)e->peer, tag, CONTROL_HERE, 0, "");
+	} else if (body->kind == CONTROL_HERE) {
 		comm->here[peer] = 1;
-	} else if (body->kind == NOTICE_SHRINK) {
+	} else if (body->kind == CONTROL_SHRINK) {
 		comm->shrink[peer] = strtoull(body->text, NULL, 16);
-	} else if (body->kind == NOTICE_SHRUNK) {
+	} else if (body->kind == CONTROL_SHRUNK) {
 		char *rest;
 
 		comm->shrunk.hash = strtoull(body->text, &rest, 16);
 		comm->shrunk.lost = (int)strtol(rest, NULL, 10);
-		comm->shrunk.context = (uint32_t)body->code;
+		comm->shrunk.context_id = (uint32_t)body->code;
 	}
 }
 
 void comm_check(struct comm *comm)
 {
-	uint64_t tag = comm_tag_control(comm->context);
-	struct link *link = comm->link;
-	struct early *e;
+	uint64_t tag = comm_tag_control(comm->context_id);
+	struct context *context = comm->context;
+	struct unexpected *e;
 
-	while ((e = match_take(&link->match, tag))) {
-		comm_take_notice(comm, e);
+	while ((e = match_take(&context->match, tag))) {
+		comm_take_control(comm, e);
 		free(e);
 	}
 	if (comm->pending_code)
 		comm_fail(comm, 0, comm->pending_code, "%s", comm->pending_text);
 	for (int r = 0; r < comm->nranks && !comm->leaving; r++)
-		if (link->lost[comm->world[r]] && !comm->gone[r])
+		if (context->lost[comm->to_context_rank[r]] && !comm->gone[r])
 			comm_fail(comm, 0, COLL_ERR_PEER_LOST, "rank %d was lost: %s", r,
-				  link->lost[comm->world[r]]);
+				  context->lost[comm->to_context_rank[r]]);
 }
 
 /* ------------------------------------------------------------ who is waited for -- */
@@ -200,7 +200,7 @@ void comm_check_gone(struct comm *comm)
 	if (from && comm_mark_waiting(comm, from))
 		for (int r = 0; r < comm->nranks; r++)
 			if (from[r] && comm->gone[r]) {
-				print_describe(&comm->head->print, what, sizeof(what));
+				signature_describe(&comm->head->signature, what, sizeof(what));
 				comm_fail(comm, 0, COLL_ERR_PEER_LOST,
 					  "rank %d destroyed its communicator while rank %d still "
 					  "waits for it in %s",
@@ -225,7 +225,7 @@ static void comm_list_ranks(const struct comm *comm, const uint8_t *marks, int m
 
 /* ------------------------------------------------------------ making, entering -- */
 
-int comm_new(struct comm **out, struct link *link, uint32_t context, int rank, int nranks,
+int comm_new(struct comm **out, struct context *context, uint32_t context_id, int rank, int nranks,
 	     const int *world)
 {
 	struct comm *comm = calloc(1, sizeof(*comm));
@@ -233,34 +233,35 @@ int comm_new(struct comm **out, struct link *link, uint32_t context, int rank, i
 	*out = comm;
 	if (!comm)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
-	comm->link = link;
 	comm->context = context;
+	comm->context_id = context_id;
 	comm->rank = rank;
 	comm->nranks = nranks;
-	comm->world = calloc((size_t)nranks, sizeof(*comm->world));
-	comm->members = calloc((size_t)link->nranks, sizeof(*comm->members));
+	comm->to_context_rank = calloc((size_t)nranks, sizeof(*comm->to_context_rank));
+	comm->to_comm_rank = calloc((size_t)context->nranks, sizeof(*comm->to_comm_rank));
 	comm->gone = calloc((size_t)nranks, 1);
 	comm->here = calloc((size_t)nranks, 1);
 	comm->node = calloc((size_t)nranks, sizeof(*comm->node));
 	comm->shrink = calloc((size_t)nranks, sizeof(*comm->shrink));
-	if (comm->world && comm->members && comm->gone && comm->here && comm->node && comm->shrink)
+	if (comm->to_context_rank && comm->to_comm_rank && comm->gone && comm->here && comm->node &&
+	    comm->shrink)
 		comm->handle = handle_new(HANDLE_COMM, comm);
 	if (!comm->handle)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator of %d ranks",
 				 nranks);
-	if (!link->plugin->backend.transport && native_new(&comm->native))
+	if (!context->plugin->backend.transport && native_new(&comm->native))
 		return COLL_ERR_NO_MEMORY;
-	for (int r = 0; r < link->nranks; r++)
-		comm->members[r] = -1;
+	for (int r = 0; r < context->nranks; r++)
+		comm->to_comm_rank[r] = -1;
 	for (int r = 0; r < nranks; r++) {
-		comm->world[r] = world ? world[r] : r;
-		comm->members[comm->world[r]] = r;
-		comm->node[r] = link->node[comm->world[r]];
+		comm->to_context_rank[r] = world ? world[r] : r;
+		comm->to_comm_rank[comm->to_context_rank[r]] = r;
+		comm->node[r] = context->node[comm->to_context_rank[r]];
 	}
 	comm->nnodes = algo_nodes(comm->node, nranks);
-	comm->next = link->comms;
-	link->comms = comm;
-	link->news = 1; /* messages may have come already */
+	comm->next = context->comms;
+	context->comms = comm;
+	context->pending_events = 1; /* messages may have come already */
 	return COLL_SUCCESS;
 }
 
@@ -275,10 +276,10 @@ static void comm_free_ops(struct op *op)
 }
 
 /* Those that are in the queue are not freed twice. */
-static void comm_free_kept(struct op *op)
+static void comm_free_persistent(struct op *op)
 {
 	while (op) {
-		struct op *next = op->kept_next;
+		struct op *next = op->persistent_next;
 
 		op_free(op);
 		op = next;
@@ -286,10 +287,10 @@ static void comm_free_kept(struct op *op)
 }
 
 /* Takes the kept ones out of the queue. */
-static void comm_drop_kept(struct comm *comm)
+static void comm_drop_persistent(struct comm *comm)
 {
 	for (struct op **at = &comm->head; *at;)
-		if ((*at)->kept)
+		if ((*at)->persistent)
 			*at = (*at)->next;
 		else
 			at = &(*at)->next;
@@ -297,30 +298,30 @@ static void comm_drop_kept(struct comm *comm)
 
 void comm_free(struct comm *comm)
 {
-	struct link *link = comm->link;
-	const uint64_t context = (uint64_t)comm->context << TAG_CONTEXT_SHIFT;
+	struct context *context = comm->context;
+	const uint64_t context_id = (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT;
 
-	link_lock(link);
+	context_lock(context);
 	if (comm->finished < comm->issued) /* another thread was quick to issue something */
 		comm_fail(comm, 1, COLL_ERR_ABORTED, "rank %d destroyed the communicator",
 			  comm->rank);
-	for (struct comm **at = &link->comms; *at; at = &(*at)->next)
+	for (struct comm **at = &context->comms; *at; at = &(*at)->next)
 		if (*at == comm) {
 			*at = comm->next;
 			break;
 		}
-	match_forget(&link->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context);
-	comm_note_freed(link, comm->context);
+	match_forget(&context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context_id);
+	comm_note_freed(context, comm->context_id);
 	native_free(comm);
-	pthread_mutex_unlock(&link->lock);
-	comm_drop_kept(comm);
+	pthread_mutex_unlock(&context->lock);
+	comm_drop_persistent(comm);
 	comm_free_ops(comm->head);
-	comm_free_ops(comm->spare);
-	comm_free_kept(comm->kept);
+	comm_free_ops(comm->op_cache);
+	comm_free_persistent(comm->persistent);
 	redop_free_all(&comm->redops);
 	free(comm->node);
-	free(comm->world);
-	free(comm->members);
+	free(comm->to_context_rank);
+	free(comm->to_comm_rank);
 	free(comm->gone);
 	free(comm->here);
 	free(comm->shrink);
@@ -336,7 +337,7 @@ struct comm *comm_enter(coll_comm_t handle, const char *what)
 			  handle_trouble(handle));
 		return NULL;
 	}
-	link_enter(comm->link);
+	context_enter(comm->context);
 	return comm;
 }
 
@@ -344,7 +345,7 @@ void comm_leave(struct comm *comm)
 {
 	coll_comm_t handle = comm->handle;
 
-	link_leave(comm->link);
+	context_leave(comm->context);
 	handle_unpin(handle);
 }
 
@@ -389,12 +390,13 @@ static void comm_time_out(struct comm *comm, int64_t timeout_us)
 		comm_list_ranks(comm, from, 1, awaited, sizeof(awaited));
 	free(from);
 	comm_list_ranks(comm, comm->here, 0, silent, sizeof(silent));
-	print_describe(&comm->head->print, what, sizeof(what));
+	signature_describe(&comm->head->signature, what, sizeof(what));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
 		  "rank %d: %s: nothing has moved for %.3g s; not heard from: %s; still needs data "
 		  "from: %s%s",
 		  comm->rank, what, (double)timeout_us / 1e6, silent, awaited,
-		  comm->link->ferried ? "; copies to or from a device are still under way" : "");
+		  comm->context->copies_pending ? "; copies to or from a device are still under way"
+						: "");
 }
 
 static _Thread_local uint64_t comm_group;
@@ -413,7 +415,7 @@ void group_set_current(uint64_t number)
 static int comm_holds(const struct comm *comm, uint64_t number)
 {
 	for (const struct op *op = comm->head; op && op->number <= number; op = op->next)
-		if (op->state == OP_HELD && op->group == group_current())
+		if (op->state == OP_DEFERRED && op->group == group_current())
 			return 1;
 	return 0;
 }
@@ -421,7 +423,7 @@ static int comm_holds(const struct comm *comm, uint64_t number)
 int comm_wait(struct comm *comm, uint64_t number)
 {
 	struct comm_goal goal = {comm, number};
-	int64_t timeout = comm->link->timeout_us;
+	int64_t timeout = comm->context->timeout_us;
 	int64_t asking = timeout / 4 < COMM_ASK_US ? timeout / 4 : COMM_ASK_US;
 	uint64_t steps;
 
@@ -429,12 +431,12 @@ int comm_wait(struct comm *comm, uint64_t number)
 		return error_set(
 			COLL_ERR_INVALID_USAGE,
 			"a wait inside a group would never end: call coll_group_end first");
-	while (link_wait(comm->link, comm_reached, &goal, timeout - asking)) {
+	while (context_wait(comm->context, comm_reached, &goal, timeout - asking)) {
 		steps = comm->steps;
 		memset(comm->here, 0, (size_t)comm->nranks);
-		comm_tell_all(comm, NOTICE_ARE_YOU_THERE, 0, "");
-		if (link_wait(comm->link, comm_reached, &goal, asking) && steps == comm->steps &&
-		    comm->finished < number) {
+		comm_send_control(comm, CONTROL_ARE_YOU_THERE, 0, "");
+		if (context_wait(comm->context, comm_reached, &goal, asking) &&
+		    steps == comm->steps && comm->finished < number) {
 			if (native_busy(comm))
 				comm_time_out_native(comm, timeout);
 			else

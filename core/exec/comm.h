@@ -8,7 +8,7 @@
 #include "schedule/sched.h"
 
 /* What identifies an operation in message headers: the same on every rank that takes part. */
-struct print {
+struct signature {
 	uint64_t meta[2];
 };
 
@@ -18,23 +18,23 @@ struct native;
 
 struct comm {
 	coll_comm_t handle;
-	struct link *link;
+	struct context *context;
 	struct native *native; /* of a backend without a transport: see native.h; else NULL */
-	uint32_t context;
+	uint32_t context_id;
 	int rank, nranks;
-	int *world;   /* rank here -> rank on the link */
-	int *members; /* rank on the link -> rank here, or -1 */
-	int *node;    /* rank here -> number of its node */
+	int *to_context_rank; /* rank here -> rank on the context */
+	int *to_comm_rank;    /* rank on the context -> rank here, or -1 */
+	int *node;            /* rank here -> number of its node */
 	int nnodes;
 	struct op *head, *tail; /* in order of issue */
-	struct op *spare;       /* finished ones, for their memory */
-	struct op *kept;        /* those of persistent requests */
+	struct op *op_cache;    /* finished ones, for their memory */
+	struct op *persistent;  /* those of persistent requests */
 	struct redop_table redops;
 	uint32_t possible; /* kinds with an algorithm, as bits: see dispatch_check */
 	uint64_t issued;   /* operations ever issued */
 	uint64_t finished; /* all operations up to this number are done */
 	uint32_t seq;      /* collectives ever issued */
-	struct print history[COMM_HISTORY]; /* of the last collectives, by seq */
+	struct signature history[COMM_HISTORY]; /* of the last collectives, by seq */
 	int error;
 	char error_text[768];
 	int pending_code; /* a failure seen where the transport may not be called; see comm_check */
@@ -47,22 +47,22 @@ struct comm {
 	uint64_t *shrink; /* per rank: the hash it has sent to this rank; 0: none */
 	struct {
 		uint64_t hash; /* of the list it is about; 0: no answer */
-		uint32_t context;
+		uint32_t context_id;
 		int lost;  /* the rank for whose sake there is none, or -1 */
 	} shrunk;          /* the leader's last answer */
 	int native_groups; /* that its backend has begun, and that are to be ended */
 	int leaving;       /* says goodbye: whoever goes now need not say so */
-	struct comm *next; /* on the link */
+	struct comm *next; /* on the context */
 };
 
 /* Control messages. */
 enum {
-	NOTICE_FAIL = 1,
-	NOTICE_BYE = 2,
-	NOTICE_ARE_YOU_THERE = 3,
-	NOTICE_HERE = 4,
-	NOTICE_SHRINK = 5, /* to the leader: the hash of the ranks I exclude; 0: not any more */
-	NOTICE_SHRUNK = 6  /* from the leader: hash, lost rank or -1; code is the context */
+	CONTROL_FAIL = 1,
+	CONTROL_BYE = 2,
+	CONTROL_ARE_YOU_THERE = 3,
+	CONTROL_HERE = 4,
+	CONTROL_SHRINK = 5, /* to the leader: the hash of the ranks I exclude; 0: not any more */
+	CONTROL_SHRUNK = 6  /* from the leader: hash, lost rank or -1; code is the context */
 };
 
 /*
@@ -86,7 +86,7 @@ enum {
 
 uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg);
 uint64_t comm_tag_user(const struct comm *comm, uint32_t tag);
-uint64_t comm_tag_control(uint32_t context);
+uint64_t comm_tag_control(uint32_t context_id);
 
 /*
  * Sets the communicator's asynchronous error (the first one stays), ends its operations and tells
@@ -96,10 +96,10 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /*
- * A number for new communicators that no other rank of the link draws: every rank counts in a space
+ * A number for new communicators that no other rank of the context draws: every rank counts in a space
  * of its own.  UINT32_MAX: no more left.
  */
-uint32_t comm_draw_context(struct link *link);
+uint32_t comm_draw_context_id(struct context *context);
 
 /* Waits, at most a moment, until what others are told of a failure is on its way. */
 void comm_flush(struct comm *comm);
@@ -111,38 +111,38 @@ void comm_flush(struct comm *comm);
 void comm_set_pending(struct comm *comm, int code, const char *text);
 
 /* Sends a control message to all other ranks that have not said goodbye.  The lock is held. */
-void comm_tell_all(struct comm *comm, int kind, int code, const char *text);
+void comm_send_control(struct comm *comm, int kind, int code, const char *text);
 
 /* After the transport has moved: control messages, lost peers.  The lock is held. */
 void comm_check(struct comm *comm);
 /* Fails the communicator if an operation under way needs a rank that is gone. */
 void comm_check_gone(struct comm *comm);
 
-/* See struct link_client. */
-extern const struct link_client comm_link_client;
-int comm_no_memory(struct link *link, uint32_t peer, const coll_header_t *header);
-int comm_check_unexpected(struct link *link, uint32_t peer, const coll_header_t *header);
-void comm_mismatch(struct link *link, const struct recv *recv, uint32_t peer,
+/* See struct context_client. */
+extern const struct context_client comm_context_client;
+int comm_no_memory(struct context *context, uint32_t peer, const coll_header_t *header);
+int comm_check_unexpected(struct context *context, uint32_t peer, const coll_header_t *header);
+void comm_mismatch(struct context *context, const struct recv *recv, uint32_t peer,
 		   const coll_header_t *header);
 
 /* Messages for that context are of no use any more: not even those still to come. */
-void comm_note_freed(struct link *link, uint32_t context);
+void comm_note_freed(struct context *context, uint32_t context_id);
 
-/* The collective of number comm->seq - 1 is issued here with this print. */
-void comm_remember(struct comm *comm, const struct print *print);
+/* The collective of number comm->seq - 1 is issued here with this signature. */
+void comm_remember(struct comm *comm, const struct signature *signature);
 
 /*
- * A communicator on an opened link; world: nranks link ranks, copied; NULL: all.  On an error *comm
+ * A communicator on an opened context; world: nranks context ranks, copied; NULL: all.  On an error *comm
  * may be half-made.  The lock is held; comm_free takes it itself.
  */
-int comm_new(struct comm **comm, struct link *link, uint32_t context, int rank, int nranks,
+int comm_new(struct comm **comm, struct context *context, uint32_t context_id, int rank, int nranks,
 	     const int *world);
 void comm_free(struct comm *comm);
-/* The first communicator of a link that was opened; the link is released on an error (comm_make.c). */
-int init_comm(coll_comm_t *out, struct link *link);
+/* The first communicator of a context that was opened; the context is released on an error (comm_make.c). */
+int init_comm(coll_comm_t *out, struct context *context);
 
 /*
- * From handle to object: pins it, takes the link's lock.  Sets the error text and returns NULL if
+ * From handle to object: pins it, takes the context's lock.  Sets the error text and returns NULL if
  * the handle is not valid; `what` names the public function.
  */
 struct comm *comm_enter(coll_comm_t handle, const char *what);

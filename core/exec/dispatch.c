@@ -31,46 +31,48 @@ static native_fn dispatch_kind_slot(const coll_native_t *n, int kind)
 }
 
 /* A call of no bytes. */
-static struct shape dispatch_shape(const struct comm *comm, int kind)
+static struct call_shape dispatch_shape(const struct comm *comm, int kind)
 {
-	return (struct shape){.kind = kind,
-			      .nranks = comm->nranks,
-			      .nnodes = comm->nnodes,
-			      .memory = COLL_MEM_HOST};
+	return (struct call_shape){.kind = kind,
+				   .nranks = comm->nranks,
+				   .nnodes = comm->nnodes,
+				   .memory = COLL_MEM_HOST};
 }
 
 native_fn dispatch_native(const struct comm *comm, int kind)
 {
 	/* How a backend's own reduction groups its operands is not known. */
-	if (choose_needs(&comm->link->tuning, kind))
+	if (choose_requirements(&comm->context->selection, kind))
 		return NULL;
-	return dispatch_kind_slot(comm->link->plugin->backend.native, kind);
+	return dispatch_kind_slot(comm->context->plugin->backend.native, kind);
 }
 
 /* The backend's slot for an operation: of those made at run time it knows what it has made. */
 native_fn dispatch_op_slot(const struct op *op)
 {
-	int own = op->redop.fn || op->redop.scaled;
+	int own = op->redop.fn || op->redop.premul_sum;
 
-	if ((op->memory[COLL_BUFFER_SEND] | op->memory[COLL_BUFFER_RECV]) & ~op->comm->link->memory)
+	if ((op->memory[COLL_BUFFER_SEND] | op->memory[COLL_BUFFER_RECV]) &
+	    ~op->comm->context->memory)
 		return NULL;
 	return own && !op->redop.made ? NULL : dispatch_native(op->comm, op->args.kind);
 }
 
 /* Is there an algorithm for it, whatever the count? */
-static int dispatch_has_algorithm(struct comm *comm, int kind, uint32_t needs)
+static int dispatch_has_algorithm(struct comm *comm, int kind, uint32_t requirements)
 {
-	const struct shape shape = dispatch_shape(comm, kind);
+	const struct call_shape shape = dispatch_shape(comm, kind);
 
-	if (!(comm->possible >> kind & 1) && choose_row(&comm->link->tuning, &shape, needs) >= 0)
+	if (!(comm->possible >> kind & 1) &&
+	    choose_algorithm(&comm->context->selection, &shape, requirements) >= 0)
 		comm->possible |= 1u << kind;
 	return comm->possible >> kind & 1;
 }
 
 int dispatch_check(struct comm *comm, int kind)
 {
-	const coll_backend_t *b = &comm->link->plugin->backend;
-	const uint32_t needs = choose_needs(&comm->link->tuning, kind);
+	const coll_backend_t *b = &comm->context->plugin->backend;
+	const uint32_t requirements = choose_requirements(&comm->context->selection, kind);
 
 	if (dispatch_native(comm, kind))
 		return COLL_SUCCESS;
@@ -86,16 +88,17 @@ int dispatch_check(struct comm *comm, int kind)
 			"%s: backend '%s' has neither this operation nor a transport; choose "
 			"another backend with COLL_BACKEND",
 			kind_name(kind), b->name);
-	if (!dispatch_has_algorithm(comm, kind, needs))
+	if (!dispatch_has_algorithm(comm, kind, requirements))
 		return error_set(COLL_ERR_UNSUPPORTED, "%s: this version has no algorithm for it%s",
-				 kind_name(kind), needs ? " whose results are reproducible" : "");
+				 kind_name(kind),
+				 requirements ? " whose results are reproducible" : "");
 	return COLL_SUCCESS;
 }
 
 int dispatch_takes(const struct op *op)
 {
-	const struct link *link = op->comm->link;
-	const coll_backend_t *b = &link->plugin->backend;
+	const struct context *context = op->comm->context;
+	const coll_backend_t *b = &context->plugin->backend;
 	coll_error_t err = error_blank();
 	coll_args_t args = op->args;
 	int code;
@@ -104,7 +107,7 @@ int dispatch_takes(const struct op *op)
 		return COLL_SUCCESS;
 	if (op->redop.made)
 		args.op = op->redop.native;
-	code = b->native->takes(link->ep, &args, &err);
+	code = b->native->takes(context->ep, &args, &err);
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 
@@ -129,16 +132,16 @@ int dispatch_algorithm(const struct op *op)
 {
 	const struct comm *comm = op->comm;
 	const coll_args_t *a = &op->args;
-	uint32_t needs = choose_needs(&comm->link->tuning, a->kind);
+	uint32_t requirements = choose_requirements(&comm->context->selection, a->kind);
 	uint32_t kinds = op->memory[COLL_BUFFER_SEND] | op->memory[COLL_BUFFER_RECV];
-	struct shape shape = dispatch_shape(comm, a->kind);
+	struct call_shape shape = dispatch_shape(comm, a->kind);
 
 	if (kind_reduces(a->kind) && op->redop.ordered)
-		needs |= COLL_ALGORITHM_ORDERED;
+		requirements |= COLL_ALGORITHM_ORDERED;
 	shape.bytes = dispatch_bytes(comm, a);
 	if (kinds & ~(uint32_t)COLL_MEM_HOST)
 		shape.memory = kinds & COLL_MEM_CUDA ? COLL_MEM_CUDA : COLL_MEM_CUDA_MANAGED;
-	return choose_row(&comm->link->tuning, &shape, needs);
+	return choose_algorithm(&comm->context->selection, &shape, requirements);
 }
 
 int dispatch_build(struct op *op)
@@ -157,10 +160,11 @@ int dispatch_build(struct op *op)
 	w.recvcounts = a->recvcounts;
 	w.recvdispls = a->recvdispls;
 	w.node = op->comm->node;
-	sched_reset(s, op->comm->rank, op->comm->nranks, elem, op->comm->link->tuning.segment);
+	sched_reset(s, op->comm->rank, op->comm->nranks, elem,
+		    op->comm->context->selection.segment);
 	s->finish = kind_reduces(a->kind) && a->op == COLL_AVG;
 	algo_build(algo, s, &w);
 	if (op->staged)
-		weave(op);
+		stage_schedule(op);
 	return s->error;
 }

@@ -33,7 +33,7 @@ static void engine_make_ready(struct op *op, int step)
 	int at = op->ready_head + op->ready_count;
 
 	if (op->sched.step[step].kind >= STEP_COPY_IN) {
-		ferry_ready(op, step);
+		staging_copy_ready(op, step);
 		return;
 	}
 	if (op->sched.step[step].peer < 0 && op->args.kind != COLL_KIND_RECV) {
@@ -58,13 +58,13 @@ void engine_complete(struct op *op, int step)
 /* A message to or from a rank has failed: usually the transport has said why. */
 static void engine_lost(struct comm *comm, int rank, int code)
 {
-	const char *why = comm->link->lost[comm->world[rank]];
+	const char *why = comm->context->lost[comm->to_context_rank[rank]];
 
 	if (code == COLL_ERR_DEVICE && !why)
 		comm_fail(comm, 0, code,
 			  "rank %d: the device failed in a message from or to rank %d, as backend "
 			  "'%s' may have logged",
-			  comm->rank, rank, comm->link->plugin->backend.name);
+			  comm->rank, rank, comm->context->plugin->backend.name);
 	else
 		comm_fail(comm, 0, code, "rank %d was lost: %s", rank,
 			  why ? why : "a message failed");
@@ -76,7 +76,7 @@ void engine_received(struct recv *recv)
 
 	/* A mismatch, or a copy that failed, has its own words, waiting in the communicator. */
 	if (recv->status && recv->status != COLL_ERR_MISMATCH && !recv->broken)
-		engine_lost(op->comm, op->comm->members[recv->peer], recv->status);
+		engine_lost(op->comm, op->comm->to_comm_rank[recv->peer], recv->status);
 	if (recv->status)
 		return;
 	engine_complete(op, recv->step);
@@ -113,7 +113,7 @@ static void engine_send(struct op *op, int i)
 	const struct step *step = &op->sched.step[i];
 	coll_send_t *send = &op->run[i].u.send;
 	struct comm *comm = op->comm;
-	struct link *link = comm->link;
+	struct context *context = comm->context;
 	coll_error_t err;
 	char text[640];
 	int code;
@@ -121,13 +121,13 @@ static void engine_send(struct op *op, int i)
 	error_clear(&err);
 	memset(send, 0, sizeof(*send));
 	send->header.tag = engine_tag(op, step);
-	memcpy(send->header.meta, op->print.meta, sizeof(send->header.meta));
+	memcpy(send->header.meta, op->signature.meta, sizeof(send->header.meta));
 	send->header.len = step->len;
 	send->buf = step->len ? engine_at(op, step->src) : NULL;
-	send->peer = (uint32_t)comm->world[step->peer];
+	send->peer = (uint32_t)comm->to_context_rank[step->peer];
 	send->memory = step->len ? op->where[step->src.buf] : COLL_MEM_HOST;
 	send->status = COLL_IN_PROGRESS;
-	code = link->plugin->backend.transport->send(link->ep, send, &err);
+	code = context->plugin->backend.transport->send(context->ep, send, &err);
 	if (!code) {
 		op->sending[op->sending_count++] = i;
 		return;
@@ -146,9 +146,9 @@ static void engine_recv(struct op *op, int i)
 
 	memset(recv, 0, sizeof(*recv));
 	recv->tag = engine_tag(op, step);
-	memcpy(recv->meta, op->print.meta, sizeof(recv->meta));
+	memcpy(recv->meta, op->signature.meta, sizeof(recv->meta));
 	recv->len = step->len;
-	recv->peer = step->peer < 0 ? COLL_ANY_SOURCE : comm->world[step->peer];
+	recv->peer = step->peer < 0 ? COLL_ANY_SOURCE : comm->to_context_rank[step->peer];
 	recv->op = op;
 	recv->step = i;
 	recv->dst = engine_at(op, step->dst);
@@ -160,7 +160,7 @@ static void engine_recv(struct op *op, int i)
 		recv->swapped = step->swapped;
 		recv->elem = (uint32_t)op->sched.elem;
 	}
-	match_post(&comm->link->match, recv);
+	match_post(&comm->context->match, recv);
 }
 
 static int engine_move(struct op *op, const struct step *step)
@@ -264,7 +264,7 @@ int engine_run(struct op *op)
 			engine_report_send(op);
 			return 1;
 		}
-		while ((recv = match_next_done(&op->comm->link->match)))
+		while ((recv = match_next_done(&op->comm->context->match)))
 			engine_received(recv);
 		if (op->comm->error)
 			return 1;
@@ -273,7 +273,7 @@ int engine_run(struct op *op)
 			again = 1;
 		}
 		if (op->staged)
-			again |= ferry_run(op);
+			again |= staging_copy_run(op);
 		moved |= again;
 	} while (again && op->left);
 	return moved;
@@ -282,7 +282,7 @@ int engine_run(struct op *op)
 /* Inputs that are multiplied first, which lie behind the schedule's own scratch memory. */
 static size_t engine_scaled_bytes(const struct op *op)
 {
-	if (!op->redop.scaled)
+	if (!op->redop.premul_sum)
 		return 0;
 	return extent_elements(op->comm, &op->args, 0) * op->sched.elem;
 }
@@ -309,7 +309,7 @@ int engine_room(struct op *op)
 		op->sending = op->local + n;
 	}
 	if (engine_scratch(op) > op->scratch_size) {
-		const coll_host_t *host = &op->comm->link->host;
+		const coll_host_t *host = &op->comm->context->host;
 
 		host->free(host, op->scratch, op->scratch_size);
 		op->scratch_size = engine_scratch(op);
@@ -334,7 +334,7 @@ void engine_begin(struct op *op)
 	for (int buf = SCHED_SEND; buf <= SCHED_RECV; buf++) {
 		int staged = op->staged & 1 << buf;
 
-		op->base[buf] = staged ? op->stage.base[buf] : op->base[buf];
+		op->base[buf] = staged ? op->staging.base[buf] : op->base[buf];
 		op->where[buf] = staged ? COLL_MEM_HOST : op->memory[buf];
 	}
 	if (scaled) {
@@ -345,7 +345,7 @@ void engine_begin(struct op *op)
 			redop_scale(&op->redop, op->base[SCHED_SEND], input,
 				    scaled / op->sched.elem);
 	}
-	ferry_begin(op);
+	staging_copy_begin(op);
 	op->ready_head = op->ready_count = op->local_count = op->sending_count = 0;
 	op->failed_send = -1;
 	op->left = s->nsteps;
@@ -361,37 +361,37 @@ void engine_begin(struct op *op)
 
 static void engine_cancel_step(struct op *op, int i)
 {
-	struct link *link = op->comm->link;
-	const coll_transport_t *t = link->plugin->backend.transport;
+	struct context *context = op->comm->context;
+	const coll_transport_t *t = context->plugin->backend.transport;
 	uint64_t cookie;
 
 	if (!engine_is_recv(&op->sched.step[i]))
 		return;
-	cookie = match_withdraw(&link->match, &op->run[i].u.recv);
-	if (cookie && link->ep && t->drop)
-		t->drop(link->ep, cookie);
+	cookie = match_withdraw(&context->match, &op->run[i].u.recv);
+	if (cookie && context->ep && t->drop)
+		t->drop(context->ep, cookie);
 	else if (cookie)
-		link_shut(link);
+		context_shut(context);
 }
 
 void engine_cancel_op(struct op *op)
 {
-	struct link *link = op->comm->link;
-	const coll_transport_t *t = link->plugin->backend.transport;
+	struct context *context = op->comm->context;
+	const coll_transport_t *t = context->plugin->backend.transport;
 
 	if (op->state != OP_RUNNING || op->native || op->args.kind == KIND_AWAIT)
 		return;
 	for (int k = 0; k < op->sending_count; k++) {
 		coll_send_t *send = &op->run[op->sending[k]].u.send;
 
-		if (send->status != COLL_IN_PROGRESS || !link->ep)
+		if (send->status != COLL_IN_PROGRESS || !context->ep)
 			continue;
 		if (t->cancel)
-			t->cancel(link->ep, send);
+			t->cancel(context->ep, send);
 		else
-			link_shut(link);
+			context_shut(context);
 	}
 	for (int i = 0; op->cap_steps && i < op->sched.nsteps; i++)
 		engine_cancel_step(op, i);
-	ferry_cancel(op);
+	staging_copy_cancel(op);
 }

@@ -12,11 +12,11 @@
 /* A bit of args.flags: the operation is part of a split, and called so in messages. */
 enum { OP_OF_SPLIT = 1 };
 
-/* Kinds of operation that are the library's own: only in prints; waiting for another communicator. */
+/* Kinds of operation that are the library's own: only in signatures; waiting for another communicator. */
 enum { KIND_SPLIT = COLL_KIND_RECV + 1, KIND_AWAIT = COLL_KIND_RECV + 2 };
 
 /* IDLE: not in the queue; HELD: in it, but its group is still open; GIVEN: see native.h. */
-enum { OP_IDLE, OP_HELD, OP_QUEUED, OP_RUNNING, OP_GIVEN, OP_DONE };
+enum { OP_IDLE, OP_DEFERRED, OP_QUEUED, OP_RUNNING, OP_SUBMITTED, OP_DONE };
 
 /* The state of one step while its operation runs. */
 struct run {
@@ -32,7 +32,7 @@ struct run {
  * Host memory in which an operation's buffers of a device are staged (staging.c); kept with it.  It has
  * a part for the send and one for the receive buffer; in place they are the same.
  */
-struct stage {
+struct staging {
 	char *memory;
 	size_t size, need;
 	int pinned;
@@ -42,16 +42,16 @@ struct stage {
 		user[2]; /* what an offset in the memory is to be added to, for the user's bytes */
 	uintptr_t near[2];  /* the first byte used */
 	const void *scalar; /* of the operation, on the device */
-	struct lane *lane[LANES];
-	int first[LANES],
-		last[LANES]; /* copies that wait for their lane, or -1: through run.u.next */
+	struct copy_stream *copy_stream[COPY_STREAMS];
+	int first[COPY_STREAMS],
+		last[COPY_STREAMS]; /* copies that wait for their copy_stream, or -1: through run.u.next */
 };
 
 struct op {
 	struct op *next;
 	struct comm *comm;
 	coll_args_t args;
-	struct print print;
+	struct signature signature;
 	uint64_t number; /* in the communicator, from 1 */
 	uint64_t group;  /* operations of one group run at the same time; 0: alone */
 	uint32_t seq;
@@ -78,15 +78,15 @@ struct op {
 	size_t scratch_size;
 	uint32_t memory[2]; /* kinds of the send and the receive buffer; 0: not used here */
 	int staged;         /* over the transport, bit by bit: see staging.c */
-	struct stage stage;
-	size_t *arrays; /* v-forms: four of nranks entries, to which args points */
-	int built;      /* the schedule is there and fits */
-	int plain;      /* a call of the same kind, types, root and count is the same */
-	int kept;       /* belongs to a persistent request: not to be reused for others */
-	struct op *kept_next;
+	struct staging staging;
+	size_t *arrays;  /* v-forms: four of nranks entries, to which args points */
+	int sched_ready; /* the schedule is there and fits */
+	int cacheable;   /* a call of the same kind, types, root and count is the same */
+	int persistent;  /* belongs to a persistent request: not to be reused for others */
+	struct op *persistent_next;
 	coll_comm_t awaited;     /* KIND_AWAIT: the communicator, and */
 	uint64_t awaited_number; /* the operation that must be done there */
-	uint64_t awaited_moves;  /* of its link, when last looked at */
+	uint64_t awaited_moves;  /* of its context, when last looked at */
 };
 
 /* The lock is held in all of these. */
@@ -103,8 +103,8 @@ void op_enqueue(struct op *op, uint64_t group);
 /* Both. */
 int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group);
 /* Keeps it, and the schedule in it, to be enqueued again when it is done; and no longer. */
-void op_keep(struct op *op);
-void op_unkeep(struct op *op);
+void op_make_persistent(struct op *op);
+void op_end_persistent(struct op *op);
 /* It is done and out of the queue. */
 void op_retire(struct op *op);
 void op_free(struct op *op);
@@ -140,13 +140,13 @@ void queue_check_engine(struct comm *comm);
 void queue_cancel(struct comm *comm);
 
 /* "allreduce of 10 float32 (sum)" for a message header or an operation. */
-void print_describe(const struct print *print, char *text, size_t size);
+void signature_describe(const struct signature *signature, char *text, size_t size);
 /* Fowler, Noll and Vo's FNV-1a over 64-bit words: the hash of one word more. */
-#define PRINT_HASH_BEGIN 0xcbf29ce484222325u
-uint64_t print_hash(uint64_t hash, uint64_t word);
+#define SIGNATURE_HASH_BEGIN 0xcbf29ce484222325u
+uint64_t signature_hash(uint64_t hash, uint64_t word);
 /* The name of the algorithm that an operation uses. */
-const char *print_algorithm(const struct print *print);
-struct print print_of(const struct comm *comm, const struct op *op);
+const char *signature_algorithm(const struct signature *signature);
+struct signature signature_of(const struct comm *comm, const struct op *op);
 
 /* The backend's own slot for a kind of operation, or NULL. */
 native_fn dispatch_native(const struct comm *comm, int kind);
@@ -162,23 +162,23 @@ native_fn dispatch_op_slot(const struct op *op);
  * Finds where an operation's buffers are: op->memory, op->staged.  COLL_ERR_UNSUPPORTED, with a
  * sentence, if nobody can do it with them.
  */
-int stage_look(struct op *op);
+int staging_look(struct op *op);
 /* For an operation of which something is staged, before its steps: memory to stage it in. */
-int stage_begin(struct op *op);
-void stage_free(struct op *op);
+int staging_begin(struct op *op);
+void staging_free(struct op *op);
 /* Where each buffer lies in that memory: the same for all calls that share a schedule. */
-void stage_layout(struct op *op);
+void staging_layout(struct op *op);
 /* Adds the copies to and from staged buffers to an operation's schedule. */
-void weave(struct op *op);
+void stage_schedule(struct op *op);
 
 /* Copies to and from staged buffers (staging_copy.c).  None is ready yet. */
-void ferry_begin(struct op *op);
+void staging_copy_begin(struct op *op);
 /* The step may be started. */
-void ferry_ready(struct op *op, int step);
-/* Starts what has a place on its lane and sees what is done: 1 if anything moved. */
-int ferry_run(struct op *op);
+void staging_copy_ready(struct op *op, int step);
+/* Starts what has a place on its copy_stream and sees what is done: 1 if anything moved. */
+int staging_copy_run(struct op *op);
 /* Waits, a bounded time, until no copy of the operation is under way. */
-void ferry_cancel(struct op *op);
+void staging_copy_cancel(struct op *op);
 
 /* The algorithm for an operation over the transport: a row of the table, or -1. */
 int dispatch_algorithm(const struct op *op);

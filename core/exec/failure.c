@@ -6,33 +6,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct comm *comm_of_tag(struct link *link, uint64_t tag)
+static struct comm *comm_of_tag(struct context *context, uint64_t tag)
 {
-	struct comm *c = link->comms;
+	struct comm *c = context->comms;
 
-	while (c && c->context != tag >> TAG_CONTEXT_SHIFT)
+	while (c && c->context_id != tag >> TAG_CONTEXT_SHIFT)
 		c = c->next;
 	return c;
 }
 
-_Static_assert((int)LINK_FREED *LINK_FREED_PIECE == 1 << TAG_CONTEXT_BITS, "room for all");
+_Static_assert((int)CONTEXT_FREED *CONTEXT_FREED_PIECE == 1 << TAG_CONTEXT_BITS, "room for all");
 
-/* Without memory for it messages that come late are kept until the link closes. */
-void comm_note_freed(struct link *link, uint32_t context)
+/* Without memory for it messages that come late are kept until the context closes. */
+void comm_note_freed(struct context *context, uint32_t context_id)
 {
-	uint8_t **piece = &link->freed[context / LINK_FREED_PIECE];
-	uint32_t bit = context % LINK_FREED_PIECE;
+	uint8_t **piece = &context->freed[context_id / CONTEXT_FREED_PIECE];
+	uint32_t bit = context_id % CONTEXT_FREED_PIECE;
 
 	if (!*piece)
-		*piece = calloc(LINK_FREED_PIECE / 8, 1);
+		*piece = calloc(CONTEXT_FREED_PIECE / 8, 1);
 	if (*piece)
 		(*piece)[bit / 8] |= (uint8_t)(1 << bit % 8);
 }
 
-static int comm_was_freed(const struct link *link, uint32_t context)
+static int comm_was_freed(const struct context *context, uint32_t context_id)
 {
-	const uint8_t *piece = link->freed[context / LINK_FREED_PIECE];
-	uint32_t bit = context % LINK_FREED_PIECE;
+	const uint8_t *piece = context->freed[context_id / CONTEXT_FREED_PIECE];
+	uint32_t bit = context_id % CONTEXT_FREED_PIECE;
 
 	return piece && piece[bit / 8] >> bit % 8 & 1;
 }
@@ -43,38 +43,38 @@ void comm_set_pending(struct comm *comm, int code, const char *text)
 		return;
 	comm->pending_code = code;
 	snprintf(comm->pending_text, sizeof(comm->pending_text), "%s", text);
-	comm->link->news = 1;
+	comm->context->pending_events = 1;
 }
 
 /* theirs: what a message of `peer` says; ours: what this rank expected in its place. */
 static void comm_tell_mismatch(struct comm *comm, uint32_t peer, uint64_t tag,
 			       const uint64_t *theirs, const uint64_t *ours)
 {
-	struct print a = {{theirs[0], theirs[1]}}, b = {{ours[0], ours[1]}};
+	struct signature a = {{theirs[0], theirs[1]}}, b = {{ours[0], ours[1]}};
 	uint32_t seq = (uint32_t)(tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK;
 	char their_call[160], our_call[160], text[512];
 
-	print_describe(&a, their_call, sizeof(their_call));
-	print_describe(&b, our_call, sizeof(our_call));
+	signature_describe(&a, their_call, sizeof(their_call));
+	signature_describe(&b, our_call, sizeof(our_call));
 	if (!strcmp(their_call, our_call) && !(tag & TAG_USER))
 		snprintf(text, sizeof(text),
 			 "rank %d does %s by algorithm %s, but rank %d by %s: all ranks must use "
 			 "the same version and tables, and where a rule asks for it memory of one "
 			 "kind",
-			 comm->members[peer], their_call, print_algorithm(&a), comm->rank,
-			 print_algorithm(&b));
+			 comm->to_comm_rank[peer], their_call, signature_algorithm(&a), comm->rank,
+			 signature_algorithm(&b));
 	else if (tag & TAG_USER)
 		snprintf(text, sizeof(text),
 			 "rank %d called %s with tag %u, but rank %d called the recv for a %s: "
 			 "count "
 			 "and type must be equal",
-			 comm->members[peer], their_call, (unsigned)(uint32_t)tag, comm->rank,
+			 comm->to_comm_rank[peer], their_call, (unsigned)(uint32_t)tag, comm->rank,
 			 our_call);
 	else
 		snprintf(text, sizeof(text),
 			 "rank %d called %s as collective number %u, but rank %d called %s: all "
 			 "ranks must make the same calls in the same order",
-			 comm->members[peer], their_call, seq + 1, comm->rank, our_call);
+			 comm->to_comm_rank[peer], their_call, seq + 1, comm->rank, our_call);
 	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
 }
 
@@ -82,22 +82,22 @@ static void comm_tell_mismatch(struct comm *comm, uint32_t peer, uint64_t tag,
 static void comm_tell_lengths(struct comm *comm, const struct recv *recv, uint32_t peer,
 			      const coll_header_t *header)
 {
-	struct print print = {{recv->meta[0], recv->meta[1]}};
+	struct signature signature = {{recv->meta[0], recv->meta[1]}};
 	char call[160], text[512];
 
-	print_describe(&print, call, sizeof(call));
+	signature_describe(&signature, call, sizeof(call));
 	snprintf(text, sizeof(text),
 		 "%s: rank %d sends %llu bytes to rank %d, which expects %llu: the counts of both "
 		 "must agree",
-		 call, comm->members[peer], (unsigned long long)header->len, comm->rank,
+		 call, comm->to_comm_rank[peer], (unsigned long long)header->len, comm->rank,
 		 (unsigned long long)recv->len);
 	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
 }
 
-void comm_mismatch(struct link *link, const struct recv *recv, uint32_t peer,
+void comm_mismatch(struct context *context, const struct recv *recv, uint32_t peer,
 		   const coll_header_t *header)
 {
-	struct comm *comm = comm_of_tag(link, header->tag);
+	struct comm *comm = comm_of_tag(context, header->tag);
 	int same = !memcmp(recv->meta, header->meta, sizeof(recv->meta));
 
 	if (comm && same && !(header->tag & TAG_USER))
@@ -108,22 +108,22 @@ void comm_mismatch(struct link *link, const struct recv *recv, uint32_t peer,
 
 /*
  * The communicator of the message fails with the fault of this rank.  A communicator that is still
- * being made cannot fail: then the connection has to end, and link->lost is to say why.
+ * being made cannot fail: then the connection has to end, and context->lost is to say why.
  */
-int comm_no_memory(struct link *link, uint32_t peer, const coll_header_t *header)
+int comm_no_memory(struct context *context, uint32_t peer, const coll_header_t *header)
 {
-	struct comm *comm = comm_of_tag(link, header->tag);
+	struct comm *comm = comm_of_tag(context, header->tag);
 	char text[256];
 
 	if (!comm) {
-		link->refused = (int)peer;
-		link->refused_len = header->len;
+		context->refused = (int)peer;
+		context->refused_len = header->len;
 		return COLL_ERR_NO_MEMORY;
 	}
 	snprintf(text, sizeof(text),
 		 "rank %d has no memory to keep a message of %llu bytes from rank %d, which came "
 		 "before rank %d waited for it: give rank %d more memory, or call receives earlier",
-		 comm->rank, (unsigned long long)header->len, comm->members[peer], comm->rank,
+		 comm->rank, (unsigned long long)header->len, comm->to_comm_rank[peer], comm->rank,
 		 comm->rank);
 	comm_set_pending(comm, COLL_ERR_NO_MEMORY, text);
 	return COLL_SUCCESS;
@@ -143,18 +143,18 @@ static int comm_age(const struct comm *comm, uint32_t seq)
 	return d > TAG_SEQ_MASK / 2 || comm_is_ambiguous(comm) ? -1 : (int)d;
 }
 
-int comm_check_unexpected(struct link *link, uint32_t peer, const coll_header_t *h)
+int comm_check_unexpected(struct context *context, uint32_t peer, const coll_header_t *h)
 {
-	struct comm *comm = comm_of_tag(link, h->tag);
-	const struct print *ours;
+	struct comm *comm = comm_of_tag(context, h->tag);
+	const struct signature *ours;
 	uint32_t seq = (uint32_t)(h->tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK;
 	int age;
 
 	if (!comm)
-		return comm_was_freed(link, (uint32_t)(h->tag >> TAG_CONTEXT_SHIFT));
+		return comm_was_freed(context, (uint32_t)(h->tag >> TAG_CONTEXT_SHIFT));
 	if (h->tag & MATCH_CONTROL)
 		return 0;
-	if (comm->error || comm->pending_code || comm->members[peer] < 0)
+	if (comm->error || comm->pending_code || comm->to_comm_rank[peer] < 0)
 		return 1;
 	if (h->tag & TAG_USER)
 		return 0;
@@ -168,23 +168,23 @@ int comm_check_unexpected(struct link *link, uint32_t peer, const coll_header_t 
 	return 1;
 }
 
-static void comm_compare_early(void *user, const struct early *e)
+static void comm_compare_unexpected(void *user, const struct unexpected *e)
 {
 	struct comm *comm = user;
-	const struct print *ours = &comm->history[(comm->seq - 1) % COMM_HISTORY];
+	const struct signature *ours = &comm->history[(comm->seq - 1) % COMM_HISTORY];
 
 	if (memcmp(e->header.meta, ours->meta, sizeof(ours->meta)))
 		comm_tell_mismatch(comm, e->peer, e->header.tag, e->header.meta, ours->meta);
 }
 
 /* What came before the newest collective was issued here must have meant the same. */
-void comm_remember(struct comm *comm, const struct print *print)
+void comm_remember(struct comm *comm, const struct signature *signature)
 {
 	uint32_t seq = comm->seq - 1;
 
-	comm->history[seq % COMM_HISTORY] = *print;
+	comm->history[seq % COMM_HISTORY] = *signature;
 	if (comm_is_ambiguous(comm))
 		return;
-	match_each(&comm->link->match, ~(uint64_t)TAG_MSG_MASK, comm_tag_collective(comm, seq, 0),
-		   comm_compare_early, comm);
+	match_each(&comm->context->match, ~(uint64_t)TAG_MSG_MASK,
+		   comm_tag_collective(comm, seq, 0), comm_compare_unexpected, comm);
 }

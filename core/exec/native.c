@@ -13,8 +13,8 @@ enum {
 	/* Addresses of buffers that are remembered: so many sets, of a cache line each. */
 	NATIVE_SETS = 64,
 	NATIVE_SET = 8,
-	NATIVE_MARKS = 16,    /* positions within the row that are told apart */
-	NATIVE_ASK_EACH = 256 /* a program that never waits: so often it learns of failures */
+	NATIVE_MARKERS = 16,   /* positions within the row that are told apart */
+	NATIVE_POLL_EACH = 256 /* a program that never waits: so often it learns of failures */
 };
 
 /* What a call of one kind was when it was last found right: what else may be wrong is not here. */
@@ -23,20 +23,20 @@ struct native_plan {
 	int32_t dtype, op, root;
 };
 
-struct native_mark {
+struct native_marker {
 	void *event; /* of the backend; made when first needed, and used again */
 	uint64_t number;
 };
 
 struct native {
-	uint64_t given; /* all operations up to this one are the backend's or done */
-	int held;
-	int unasked;     /* operations handed over since the backend was asked */
-	int mark_wanted; /* a mark goes before the next operation */
+	uint64_t submitted; /* all operations up to this one are the backend's or done */
+	int deferred;
+	int unpolled;      /* operations handed over since the backend was asked */
+	int marker_wanted; /* a mark goes before the next operation */
 	struct native_plan plan[COLL_KIND_RECV + 1];
 	uintptr_t seen[NATIVE_SETS][NATIVE_SET]; /* the newest first; 0: none */
-	struct native_mark mark[NATIVE_MARKS];
-	unsigned first_mark, marks; /* a ring, in order */
+	struct native_marker marker[NATIVE_MARKERS];
+	unsigned first_marker, markers; /* a ring, in order */
 	struct {
 		int32_t kind, dtype;
 		uint64_t count;
@@ -45,7 +45,7 @@ struct native {
 
 static const coll_native_t *native_slots(const struct comm *comm)
 {
-	return comm->link->plugin->backend.native;
+	return comm->context->plugin->backend.native;
 }
 
 int native_new(struct native **out)
@@ -58,9 +58,9 @@ void native_free(struct comm *comm)
 {
 	struct native *n = comm->native;
 
-	for (int i = 0; n && i < NATIVE_MARKS; i++)
-		if (n->mark[i].event && comm->link->ep)
-			native_slots(comm)->event_destroy(comm->link->ep, n->mark[i].event);
+	for (int i = 0; n && i < NATIVE_MARKERS; i++)
+		if (n->marker[i].event && comm->context->ep)
+			native_slots(comm)->event_destroy(comm->context->ep, n->marker[i].event);
 	free(n);
 	comm->native = NULL;
 }
@@ -92,10 +92,11 @@ static int native_takes_at(struct comm *comm, const void *ptr)
 	for (int i = 0; i < NATIVE_SET; i++)
 		if (set[i] == address)
 			return 1;
-	if (comm->link->devices)
+	if (comm->context->devices)
 		kind = device_kind(ptr, &device);
-	if (!(kind & comm->link->memory) ||
-	    (kind == COLL_MEM_CUDA && comm->link->device >= 0 && device != comm->link->device))
+	if (!(kind & comm->context->memory) ||
+	    (kind == COLL_MEM_CUDA && comm->context->device >= 0 &&
+	     device != comm->context->device))
 		return 0;
 	memmove(set + 1, set, (NATIVE_SET - 1) * sizeof(*set));
 	set[0] = address;
@@ -129,56 +130,56 @@ native_fn native_known(const struct comm *comm, const coll_args_t *a)
 
 int native_now(struct comm *comm, const coll_args_t *a, native_fn slot)
 {
-	if (comm->head || (comm->link->classify && !native_takes(comm, a)))
+	if (comm->head || (comm->context->classify && !native_takes(comm, a)))
 		return 0;
 	comm->issued++;
-	native_give(comm, comm->issued, slot, a);
+	native_submit(comm, comm->issued, slot, a);
 	return 1;
 }
 
 /* ---------------------------------------------------------------------- handing over -- */
 
 /* Without a mark there the row is complete as a whole, or at a later one. */
-static void native_mark(struct comm *comm)
+static void native_add_marker(struct comm *comm)
 {
 	const coll_native_t *slots = native_slots(comm);
 	struct native *n = comm->native;
-	struct native_mark *mark = &n->mark[(n->first_mark + n->marks) % NATIVE_MARKS];
+	struct native_marker *marker = &n->marker[(n->first_marker + n->markers) % NATIVE_MARKERS];
 	coll_error_t err;
 
 	error_clear(&err);
-	n->mark_wanted = 0;
-	if (!slots->event_record || n->marks == NATIVE_MARKS || !native_busy(comm))
+	n->marker_wanted = 0;
+	if (!slots->event_record || n->markers == NATIVE_MARKERS || !native_busy(comm))
 		return;
-	if (!mark->event && slots->event_create(comm->link->ep, &mark->event, &err))
+	if (!marker->event && slots->event_create(comm->context->ep, &marker->event, &err))
 		return;
-	if (slots->event_record(comm->link->ep, mark->event, NULL, &err))
+	if (slots->event_record(comm->context->ep, marker->event, NULL, &err))
 		return;
-	mark->number = n->given;
-	n->marks++;
+	marker->number = n->submitted;
+	n->markers++;
 }
 
-int native_give(struct comm *comm, uint64_t number, native_fn slot, const coll_args_t *args)
+int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll_args_t *args)
 {
 	struct native *n = comm->native;
 	coll_error_t err;
 	int code;
 
 	error_clear(&err);
-	if (n->mark_wanted && !n->held)
-		native_mark(comm);
-	code = slot(comm->link->ep, args, &err);
+	if (n->marker_wanted && !n->deferred)
+		native_add_marker(comm);
+	code = slot(comm->context->ep, args, &err);
 	if (code) {
 		native_fail(comm, code, &err);
 		return 0;
 	}
-	n->given = number;
+	n->submitted = number;
 	n->last.kind = args->kind;
 	n->last.dtype = args->dtype;
 	n->last.count = args->count;
-	if (++n->unasked >= NATIVE_ASK_EACH && !n->held) {
+	if (++n->unpolled >= NATIVE_POLL_EACH && !n->deferred) {
 		native_progress(comm);
-		n->mark_wanted = native_busy(comm);
+		n->marker_wanted = native_busy(comm);
 	}
 	return 1;
 }
@@ -187,24 +188,24 @@ int native_give(struct comm *comm, uint64_t number, native_fn slot, const coll_a
 
 int native_busy(const struct comm *comm)
 {
-	return comm->native && comm->native->given > comm->finished;
+	return comm->native && comm->native->submitted > comm->finished;
 }
 
 /* Which of the marks has the stream passed? */
-static void native_pass_marks(struct comm *comm)
+static void native_pass_markers(struct comm *comm)
 {
 	struct native *n = comm->native;
 	coll_error_t err;
 
 	error_clear(&err);
-	while (n->marks) {
-		const struct native_mark *mark = &n->mark[n->first_mark];
+	while (n->markers) {
+		const struct native_marker *marker = &n->marker[n->first_marker];
 
-		if (native_slots(comm)->event_query(comm->link->ep, mark->event, &err))
+		if (native_slots(comm)->event_query(comm->context->ep, marker->event, &err))
 			return; /* not yet, or why not is for the engine to say */
-		comm->finished = mark->number;
-		n->first_mark = (n->first_mark + 1) % NATIVE_MARKS;
-		n->marks--;
+		comm->finished = marker->number;
+		n->first_marker = (n->first_marker + 1) % NATIVE_MARKERS;
+		n->markers--;
 	}
 }
 
@@ -216,52 +217,52 @@ int native_progress(struct comm *comm)
 	coll_error_t err;
 	int code;
 
-	if (!native_busy(comm) || n->held)
+	if (!native_busy(comm) || n->deferred)
 		return 0;
 	error_clear(&err);
-	n->unasked = 0;
-	code = slots->query(comm->link->ep, &err);
+	n->unpolled = 0;
+	code = slots->query(comm->context->ep, &err);
 	if (!code) {
-		comm->finished = n->given;
-		n->marks = 0;
+		comm->finished = n->submitted;
+		n->markers = 0;
 	} else if (code == COLL_IN_PROGRESS) {
-		code = slots->async_error ? slots->async_error(comm->link->ep, &err) : 0;
-		native_pass_marks(comm);
+		code = slots->async_error ? slots->async_error(comm->context->ep, &err) : 0;
+		native_pass_markers(comm);
 	}
 	if (code)
 		native_fail(comm, code, &err);
 	if (comm->finished == before)
 		return 0;
-	comm->link->news_for_sleepers = 1;
+	comm->context->sleepers_have_news = 1;
 	return 1;
 }
 
-void native_mark_wanted(struct comm *comm)
+void native_want_marker(struct comm *comm)
 {
 	if (comm->native)
-		comm->native->mark_wanted = 1;
+		comm->native->marker_wanted = 1;
 }
 
-void native_hold(struct comm *comm)
+void native_defer(struct comm *comm)
 {
 	if (comm->native)
-		comm->native->held++;
+		comm->native->deferred++;
 }
 
-void native_unhold(struct comm *comm)
+void native_undefer(struct comm *comm)
 {
 	if (comm->native)
-		comm->native->held--;
+		comm->native->deferred--;
 }
 
 void native_describe(const struct comm *comm, char *text, size_t size)
 {
 	const struct native *n = comm->native;
-	unsigned long long under_way = n->given - comm->finished;
+	unsigned long long under_way = n->submitted - comm->finished;
 
 	snprintf(text, size,
 		 "%llu operation%s in the hands of backend '%s', the last %s of %llu %s", under_way,
-		 under_way == 1 ? "" : "s", comm->link->plugin->backend.name,
+		 under_way == 1 ? "" : "s", comm->context->plugin->backend.name,
 		 kind_name(n->last.kind), (unsigned long long)n->last.count,
 		 coll_dtype_name(n->last.dtype));
 }

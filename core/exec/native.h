@@ -34,20 +34,20 @@ int native_now(struct comm *comm, const coll_args_t *args, native_fn slot);
 /* Are its buffers where the backend takes them?  0: perhaps not. */
 int native_takes(struct comm *comm, const coll_args_t *args);
 /* Hands over operation `number`, all before it are done or handed over: 1, or it has failed: 0. */
-int native_give(struct comm *comm, uint64_t number, native_fn slot, const coll_args_t *args);
+int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll_args_t *args);
 
 /* Are there operations in the backend's hands? */
 int native_busy(const struct comm *comm);
 /* Asks the backend how far it is: 1 if it got on. */
 int native_progress(struct comm *comm);
 /* Somebody will ask for what was issued last, even when much has followed it. */
-void native_mark_wanted(struct comm *comm);
+void native_want_marker(struct comm *comm);
 /*
  * From the first to the last of these the backend may keep operations back, and what it says of its
  * stream is not asked.
  */
-void native_hold(struct comm *comm);
-void native_unhold(struct comm *comm);
+void native_defer(struct comm *comm);
+void native_undefer(struct comm *comm);
 
 /* "3 operations in the hands of backend 'nccl', the last allreduce of 10 float32" */
 void native_describe(const struct comm *comm, char *text, size_t size);

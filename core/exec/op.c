@@ -10,14 +10,14 @@
  * So many finished operations are kept for calls that repeat them; those with more than
  * so many bytes of memory for any.
  */
-enum { OP_SPARES = 4, OP_LITTLE = 64 << 10 };
+enum { OP_CACHE_SIZE = 4, OP_LITTLE = 64 << 10 };
 
 void op_free(struct op *op)
 {
-	const coll_host_t *host = &op->comm->link->host;
+	const coll_host_t *host = &op->comm->context->host;
 
 	host->free(host, op->scratch, op->scratch_size);
-	stage_free(op);
+	staging_free(op);
 	sched_free(&op->sched);
 	free(op->run);
 	free(op->ready);
@@ -30,23 +30,23 @@ static int op_repeats(const struct op *op, const coll_args_t *a)
 {
 	const coll_args_t *b = &op->args;
 
-	return op->plain && a->kind == b->kind && a->dtype == b->dtype && a->op == b->op &&
+	return op->cacheable && a->kind == b->kind && a->dtype == b->dtype && a->op == b->op &&
 	       a->root == b->root && a->count == b->count && a->flags == b->flags;
 }
 
 /* A finished one that did the same, else any that is not worth keeping, else a new one. */
 static struct op *op_take(struct comm *comm, const coll_args_t *args)
 {
-	struct op **at = &comm->spare, **found = NULL, *op;
+	struct op **at = &comm->op_cache, **found = NULL, *op;
 
-	for (int n = 1; *at && n <= OP_SPARES; n++, at = &(*at)->next) {
-		size_t size = (*at)->scratch_size + (*at)->stage.size;
+	for (int n = 1; *at && n <= OP_CACHE_SIZE; n++, at = &(*at)->next) {
+		size_t size = (*at)->scratch_size + (*at)->staging.size;
 
 		if (op_repeats(*at, args)) {
 			found = at;
 			break;
 		}
-		if (!found && (n == OP_SPARES || size > OP_LITTLE))
+		if (!found && (n == OP_CACHE_SIZE || size > OP_LITTLE))
 			found = at;
 	}
 	if (!found)
@@ -131,7 +131,7 @@ static int op_prepare(struct op *op)
 /* Does it go to the backend as it is? */
 static int op_is_taken(struct op *op)
 {
-	int taken = op->comm->native && !op->redop.scaled && kind_is_valid(op->args.kind) &&
+	int taken = op->comm->native && !op->redop.premul_sum && kind_is_valid(op->args.kind) &&
 		    native_takes(op->comm, &op->args);
 
 	if (taken)
@@ -148,10 +148,10 @@ static int op_look(struct op *op)
 
 	kinds[COLL_BUFFER_SEND] = kinds[COLL_BUFFER_RECV] = COLL_MEM_HOST;
 	op->staged = 0;
-	if (op->comm->link->classify && !op_is_taken(op))
-		code = stage_look(op);
+	if (op->comm->context->classify && !op_is_taken(op))
+		code = staging_look(op);
 	if (kinds[COLL_BUFFER_SEND] != send || kinds[COLL_BUFFER_RECV] != recv)
-		op->plain = 0;
+		op->cacheable = 0;
 	return code;
 }
 
@@ -160,9 +160,9 @@ static void op_plan(struct op *op)
 	const coll_args_t *a = &op->args;
 
 	op->algorithm = dispatch_algorithm(op);
-	op->print = print_of(op->comm, op);
-	op->built = 0;
-	op->plain = !a->sendcounts && !a->recvcounts && !op->redop.fn && !op->redop.scaled;
+	op->signature = signature_of(op->comm, op);
+	op->sched_ready = 0;
+	op->cacheable = !a->sendcounts && !a->recvcounts && !op->redop.fn && !op->redop.premul_sum;
 }
 
 /* The same buffers, too. */
@@ -176,13 +176,13 @@ static int op_is_same(const struct op *op, const coll_args_t *a)
 
 struct op *op_again(struct comm *comm, const coll_args_t *args)
 {
-	struct op **at = &comm->spare, *op;
+	struct op **at = &comm->op_cache, *op;
 
-	for (int n = 1; (op = *at) && n <= OP_SPARES; n++, at = &op->next) {
+	for (int n = 1; (op = *at) && n <= OP_CACHE_SIZE; n++, at = &op->next) {
 		if (!op_is_same(op, args))
 			continue;
 		*at = op->next;
-		if (!op_look(op) && op->plain)
+		if (!op_look(op) && op->cacheable)
 			return op;
 		op_retire(op);
 		break;
@@ -198,28 +198,28 @@ int op_make(struct comm *comm, const coll_args_t *args, struct op **out)
 	*out = NULL;
 	if (!op)
 		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", kind_name(args->kind));
-	op->plain = op_repeats(op, args);
+	op->cacheable = op_repeats(op, args);
 	op->comm = comm;
 	op->args = *args;
 	op->state = OP_IDLE;
-	op->kept = 0;
+	op->persistent = 0;
 	op->awaited = NULL;
 	op_drop_unused(comm, &op->args);
-	if (!op->plain)
+	if (!op->cacheable)
 		code = op_prepare(op);
 	if (!code)
 		code = op_look(op);
-	if (!code && !op->plain)
+	if (!code && !op->cacheable)
 		code = dispatch_takes(op);
 	if (code) {
-		op->plain = 0;
+		op->cacheable = 0;
 		op_retire(op);
 		return code;
 	}
-	if (!op->plain)
+	if (!op->cacheable)
 		op_plan(op);
-	in_place = !op->redop.scaled && extent_is_in_place(comm, &op->args);
-	op->built &= in_place == op->in_place;
+	in_place = !op->redop.premul_sum && extent_is_in_place(comm, &op->args);
+	op->sched_ready &= in_place == op->in_place;
 	op->in_place = in_place;
 	*out = op;
 	return COLL_SUCCESS;
@@ -240,10 +240,10 @@ static void op_append(struct op *op, uint64_t group)
 	op->number = ++comm->issued;
 	op->group = group;
 	op->native = 0;
-	op->state = group ? OP_HELD : OP_QUEUED;
+	op->state = group ? OP_DEFERRED : OP_QUEUED;
 	if (op_is_collective(op)) {
 		op->seq = comm->seq++;
-		comm_remember(comm, &op->print);
+		comm_remember(comm, &op->signature);
 	}
 	if (comm->tail)
 		comm->tail->next = op;
@@ -270,7 +270,7 @@ void op_enqueue(struct op *op, uint64_t group)
 	struct comm *comm = op->comm;
 
 	if (op_is_collective(op) && comm->seq && comm->seq % TAG_SEQ_APART == 0 &&
-	    comm->link->plugin->backend.transport)
+	    comm->context->plugin->backend.transport)
 		op_append_barrier(comm, group);
 	op_append(op, group);
 }
@@ -288,30 +288,30 @@ int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group)
 void op_release(struct comm *comm, uint64_t group)
 {
 	for (struct op *op = comm->head; op; op = op->next)
-		if (op->state == OP_HELD && op->group == group)
+		if (op->state == OP_DEFERRED && op->group == group)
 			op->state = OP_QUEUED;
 }
 
 /* ---------------------------------------------------------------- kept for later -- */
 
-void op_keep(struct op *op)
+void op_make_persistent(struct op *op)
 {
 	struct comm *comm = op->comm;
 
-	op->kept = 1;
-	op->kept_next = comm->kept;
-	comm->kept = op;
+	op->persistent = 1;
+	op->persistent_next = comm->persistent;
+	comm->persistent = op;
 }
 
-void op_unkeep(struct op *op)
+void op_end_persistent(struct op *op)
 {
 	struct comm *comm = op->comm;
-	struct op **at = &comm->kept;
+	struct op **at = &comm->persistent;
 
 	while (*at != op)
-		at = &(*at)->kept_next;
-	*at = op->kept_next;
-	op->kept = 0;
+		at = &(*at)->persistent_next;
+	*at = op->persistent_next;
+	op->persistent = 0;
 	if (op->state == OP_IDLE)
 		op_retire(op);
 }
@@ -319,8 +319,8 @@ void op_unkeep(struct op *op)
 void op_retire(struct op *op)
 {
 	op->state = OP_IDLE;
-	if (op->kept)
+	if (op->persistent)
 		return;
-	op->next = op->comm->spare;
-	op->comm->spare = op;
+	op->next = op->comm->op_cache;
+	op->comm->op_cache = op;
 }

@@ -9,7 +9,7 @@
 static int queue_try_native(struct op *op, native_fn slot, const coll_args_t *args)
 {
 	coll_error_t err = error_blank();
-	int code = slot(op->comm->link->ep, args, &err);
+	int code = slot(op->comm->context->ep, args, &err);
 
 	if (code == COLL_ERR_UNSUPPORTED)
 		return 0;
@@ -28,8 +28,8 @@ static int queue_start_native(struct op *op, native_fn slot)
 		args.op = op->redop.native;
 	if (!op->comm->native)
 		return queue_try_native(op, slot, &args);
-	if (native_give(op->comm, op->number, slot, &args))
-		op->state = OP_GIVEN;
+	if (native_submit(op->comm, op->number, slot, &args))
+		op->state = OP_SUBMITTED;
 	return 1;
 }
 
@@ -40,14 +40,14 @@ static void queue_complete_native(struct comm *comm)
 }
 
 /* Native operations are complete when the backend's stream has passed the last of them. */
-static void queue_ask_native(struct comm *comm)
+static void queue_poll_native(struct comm *comm)
 {
-	const coll_backend_t *b = &comm->link->plugin->backend;
+	const coll_backend_t *b = &comm->context->plugin->backend;
 	coll_error_t err = error_blank();
-	int code = b->native->query(comm->link->ep, &err);
+	int code = b->native->query(comm->context->ep, &err);
 
 	if (code == COLL_IN_PROGRESS && b->native->async_error)
-		code = b->native->async_error(comm->link->ep, &err);
+		code = b->native->async_error(comm->context->ep, &err);
 	else if (code == COLL_IN_PROGRESS)
 		return;
 	else if (!code)
@@ -61,36 +61,36 @@ static void queue_check_native(struct comm *comm)
 	const struct op *head = comm->head;
 
 	if (head && head->native && head->state == OP_RUNNING)
-		queue_ask_native(comm);
+		queue_poll_native(comm);
 }
 
 void queue_check_engine(struct comm *comm)
 {
-	const coll_native_t *native = comm->link->plugin->backend.native;
+	const coll_native_t *native = comm->context->plugin->backend.native;
 	coll_error_t err = error_blank();
 	int code;
 
-	if (!native || !native->async_error || !comm->link->ep || comm->error)
+	if (!native || !native->async_error || !comm->context->ep || comm->error)
 		return;
-	code = native->async_error(comm->link->ep, &err);
+	code = native->async_error(comm->context->ep, &err);
 	if (code)
 		native_fail(comm, code, &err);
 }
 
 void queue_native_group(struct comm *comm, int end)
 {
-	const coll_native_t *native = comm->link->plugin->backend.native;
+	const coll_native_t *native = comm->context->plugin->backend.native;
 	coll_error_t err;
 	int code;
 
 	/* What was begun is ended, also after a failure: a group is the thread's, not the endpoint's. */
-	if (!native || !native->group_begin || !comm->link->ep)
+	if (!native || !native->group_begin || !comm->context->ep)
 		return;
 	if (end ? !comm->native_groups : comm->error)
 		return;
 	error_clear(&err);
-	code = end ? native->group_end(comm->link->ep, &err)
-		   : native->group_begin(comm->link->ep, &err);
+	code = end ? native->group_end(comm->context->ep, &err)
+		   : native->group_begin(comm->context->ep, &err);
 	if (end)
 		comm->native_groups--;
 	else
@@ -113,9 +113,9 @@ static void queue_start(struct op *op)
 	}
 	if (slot && queue_start_native(op, slot))
 		return;
-	if (!op->built)
+	if (!op->sched_ready)
 		code = dispatch_build(op);
-	op->built = !code;
+	op->sched_ready = !code;
 	if (!code)
 		code = engine_room(op);
 	if (code) {
@@ -123,7 +123,7 @@ static void queue_start(struct op *op)
 		return;
 	}
 	if (op->staged)
-		code = stage_begin(op);
+		code = staging_begin(op);
 	if (code) {
 		comm_fail(op->comm, 0, code, "rank %d: %s", op->comm->rank, error_text());
 		return;
@@ -149,7 +149,7 @@ static int queue_may_start(const struct comm *comm, const struct op *op)
 /* Takes from the head what is done, or the backend's. */
 static void queue_pop_done(struct comm *comm)
 {
-	while (comm->head && comm->head->state >= OP_GIVEN && !comm->error) {
+	while (comm->head && comm->head->state >= OP_SUBMITTED && !comm->error) {
 		struct op *op = comm->head;
 
 		comm->head = op->next;
@@ -157,7 +157,7 @@ static void queue_pop_done(struct comm *comm)
 			comm->tail = NULL;
 		if (op->state == OP_DONE) {
 			comm->finished = op->number;
-			comm->link->news_for_sleepers = 1;
+			comm->context->sleepers_have_news = 1;
 		}
 		op_retire(op);
 	}
@@ -203,7 +203,7 @@ int queue_run(struct comm *comm)
 	for (struct op *op = comm->head; op && !comm->error;) {
 		if (op->state == OP_QUEUED && !queue_may_start(comm, op))
 			break;
-		if (op->state == OP_HELD)
+		if (op->state == OP_DEFERRED)
 			break;
 		if (op->state == OP_QUEUED) {
 			queue_start(op);
@@ -223,27 +223,27 @@ int queue_run(struct comm *comm)
 
 void queue_issued(struct comm *comm)
 {
-	struct link *link = comm->link;
+	struct context *context = comm->context;
 
 	if (comm->native) {
-		link->moves += queue_run(comm) != 0;
+		context->progress_count += queue_run(comm) != 0;
 		if (comm->head) /* what the backend has needs no thread of ours */
-			link_kick(link);
+			context_wake_sleepers(context);
 		return;
 	}
-	link->moves += queue_progress(comm) != 0;
-	link_progress(link);
-	link_kick(link);
+	context->progress_count += queue_progress(comm) != 0;
+	context_progress(context);
+	context_wake_sleepers(context);
 }
 
 /* ------------------------------------------------------------------ giving up -- */
 
 void queue_cancel(struct comm *comm)
 {
-	const coll_native_t *native = comm->link->plugin->backend.native;
+	const coll_native_t *native = comm->context->plugin->backend.native;
 
-	if (native && native->abort && comm->link->ep)
-		native->abort(comm->link->ep);
+	if (native && native->abort && comm->context->ep)
+		native->abort(comm->context->ep);
 	for (struct op *op = comm->head; op; op = op->next) {
 		engine_cancel_op(op);
 		op->state = OP_DONE;

@@ -12,29 +12,29 @@
 #include <stdio.h>
 
 /* Operations made at run time have no number in common: only what they are is compared. */
-enum { PRINT_PRE_MUL_SUM = 256, PRINT_USER = 257 };
+enum { SIGNATURE_PRE_MUL_SUM = 256, SIGNATURE_USER = 257 };
 
-enum { PRINT_ROOT_MASK = 0xffffff };
+enum { SIGNATURE_ROOT_MASK = 0xffffff };
 
-uint64_t print_hash(uint64_t hash, uint64_t word)
+uint64_t signature_hash(uint64_t hash, uint64_t word)
 {
 	return (hash ^ word) * 0x100000001b3u;
 }
 
-static uint64_t print_hash_counts(const size_t *counts, int n)
+static uint64_t signature_hash_counts(const size_t *counts, int n)
 {
-	uint64_t hash = PRINT_HASH_BEGIN;
+	uint64_t hash = SIGNATURE_HASH_BEGIN;
 
 	for (int r = 0; r < n; r++)
-		hash = print_hash(hash, counts[r]);
+		hash = signature_hash(hash, counts[r]);
 	return hash;
 }
 
-static uint64_t print_count(const struct comm *comm, const coll_args_t *a)
+static uint64_t signature_count(const struct comm *comm, const coll_args_t *a)
 {
 	switch (a->kind) {
 	case COLL_KIND_ALLGATHERV:
-	case COLL_KIND_REDUCE_SCATTERV: return print_hash_counts(a->recvcounts, comm->nranks);
+	case COLL_KIND_REDUCE_SCATTERV: return signature_hash_counts(a->recvcounts, comm->nranks);
 	case COLL_KIND_ALLTOALLV:
 	case COLL_KIND_GATHERV:
 	case COLL_KIND_SCATTERV: return 0; /* each rank knows others */
@@ -42,74 +42,74 @@ static uint64_t print_count(const struct comm *comm, const coll_args_t *a)
 	}
 }
 
-static uint64_t print_redop(const struct op *op)
+static uint64_t signature_redop(const struct op *op)
 {
 	if (!kind_reduces(op->args.kind))
 		return 0;
 	if (op->redop.fn)
-		return PRINT_USER;
-	return op->redop.scaled ? PRINT_PRE_MUL_SUM : (uint64_t)op->redop.op;
+		return SIGNATURE_USER;
+	return op->redop.premul_sum ? SIGNATURE_PRE_MUL_SUM : (uint64_t)op->redop.op;
 }
 
-struct print print_of(const struct comm *comm, const struct op *op)
+struct signature signature_of(const struct comm *comm, const struct op *op)
 {
 	const coll_args_t *a = &op->args;
 	int p2p = a->kind == COLL_KIND_SEND || a->kind == COLL_KIND_RECV;
 	uint64_t kind = (uint64_t)(p2p ? COLL_KIND_SEND : a->kind);
 	uint64_t algorithm = p2p ? 0 : (uint64_t)(op->algorithm + 1);
-	uint64_t root = kind_has_root(a->kind) ? (uint64_t)a->root & PRINT_ROOT_MASK : 0;
+	uint64_t root = kind_has_root(a->kind) ? (uint64_t)a->root & SIGNATURE_ROOT_MASK : 0;
 	uint64_t dtype = a->kind == COLL_KIND_BARRIER ? 0 : (uint64_t)(a->dtype & 0xff);
 
 	if (a->flags & OP_OF_SPLIT)
 		kind = KIND_SPLIT;
-	return (struct print){
-		{kind | dtype << 8 | print_redop(op) << 16 | algorithm << 32 | root << 40,
-		 print_count(comm, a)}};
+	return (struct signature){
+		{kind | dtype << 8 | signature_redop(op) << 16 | algorithm << 32 | root << 40,
+		 signature_count(comm, a)}};
 }
 
-static const char *print_redop_name(int op)
+static const char *signature_redop_name(int op)
 {
-	return op == PRINT_PRE_MUL_SUM ? "pre-multiplied sum"
-	       : op == PRINT_USER      ? "user's operation"
-				       : coll_op_name(op);
+	return op == SIGNATURE_PRE_MUL_SUM ? "pre-multiplied sum"
+	       : op == SIGNATURE_USER      ? "user's operation"
+					   : coll_op_name(op);
 }
 
 /* Kinds that have no further properties. */
-static const char *print_plain_name(int kind)
+static const char *signature_plain_name(int kind)
 {
 	return kind == KIND_SPLIT   ? "comm_split"
 	       : kind == KIND_AWAIT ? "the wait for another communicator's event"
 				    : kind_name(kind);
 }
 
-void print_describe(const struct print *print, char *text, size_t size)
+void signature_describe(const struct signature *signature, char *text, size_t size)
 {
-	int kind = (int)(print->meta[0] & 0xff);
-	int dtype = (int)(print->meta[0] >> 8 & 0xff);
-	int op = (int)(print->meta[0] >> 16 & 0xffff);
-	int root = (int)(print->meta[0] >> 40);
+	int kind = (int)(signature->meta[0] & 0xff);
+	int dtype = (int)(signature->meta[0] >> 8 & 0xff);
+	int op = (int)(signature->meta[0] >> 16 & 0xffff);
+	int root = (int)(signature->meta[0] >> 40);
 	char reduction[48] = "", from[32] = "", count[40] = "";
 
 	if (kind == COLL_KIND_BARRIER || !kind_is_valid(kind)) {
-		snprintf(text, size, "%s", print_plain_name(kind));
+		snprintf(text, size, "%s", signature_plain_name(kind));
 		return;
 	}
 	if (kind_reduces(kind))
-		snprintf(reduction, sizeof(reduction), " (%s)", print_redop_name(op));
+		snprintf(reduction, sizeof(reduction), " (%s)", signature_redop_name(op));
 	if (kind_has_root(kind))
 		snprintf(from, sizeof(from), " with root %d", root);
 	if (kind == COLL_KIND_ALLGATHERV || kind == COLL_KIND_REDUCE_SCATTERV)
 		snprintf(count, sizeof(count), "(counts %08x) ",
-			 (unsigned)(print->meta[1] ^ print->meta[1] >> 32));
+			 (unsigned)(signature->meta[1] ^ signature->meta[1] >> 32));
 	else if (kind < COLL_KIND_ALLGATHERV || kind > COLL_KIND_SCATTERV)
-		snprintf(count, sizeof(count), "%llu ", (unsigned long long)print->meta[1]);
+		snprintf(count, sizeof(count), "%llu ", (unsigned long long)signature->meta[1]);
 	snprintf(text, size, "%s of %s%s%s%s", kind_name(kind), count, coll_dtype_name(dtype),
 		 reduction, from);
 }
 
-const char *print_algorithm(const struct print *print)
+const char *signature_algorithm(const struct signature *signature)
 {
-	const struct algo *algo = algo_at((int)(print->meta[0] >> 32 & 0xff) - 1);
+	const struct algo *algo = algo_at((int)(signature->meta[0] >> 32 & 0xff) - 1);
 
 	return algo ? algo->name : "none";
 }

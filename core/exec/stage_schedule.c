@@ -23,7 +23,7 @@
 #define WEAVE_MOST ((size_t)4 << 20)
 
 /* Bytes of the staging memory that the steps of a schedule treat alike. */
-struct weave_cell {
+struct stage_schedule_cell {
 	size_t begin;
 	int first_read, first_write,
 		last_write; /* steps, or -1; the last only of the receive buffer */
@@ -31,26 +31,26 @@ struct weave_cell {
 };
 
 /* A copy of consecutive cells. */
-struct weave_copy {
+struct stage_schedule_copy {
 	int first; /* the step that first needs it */
 	int part;
 	size_t cell, ncells, len;
 };
 
-struct weave {
+struct stage_schedule {
 	struct op *op;
 	struct sched *s;
 	int nsteps; /* the algorithm's */
 	size_t most;
 	size_t *cuts;
 	size_t ncuts;
-	struct weave_cell *cell; /* one less than there are cuts */
-	struct weave_copy *copy;
+	struct stage_schedule_cell *cell; /* one less than there are cuts */
+	struct stage_schedule_copy *copy;
 	size_t ncopies;
 };
 
 /* What a step touches, in the staging memory. */
-struct weave_range {
+struct stage_schedule_range {
 	size_t begin, end;
 	int buf, writes;
 };
@@ -60,32 +60,33 @@ enum { WEAVE_RANGES = 3 };
 
 /* ------------------------------------------------------------ what steps touch -- */
 
-static int weave_add(const struct op *op, struct weave_range *range, int n, struct slice at,
-		     size_t len, int writes)
+static int stage_schedule_add(const struct op *op, struct stage_schedule_range *range, int n,
+			      struct slice at, size_t len, int writes)
 {
-	size_t begin = op->stage.at[at.buf == SCHED_RECV] + at.off;
+	size_t begin = op->staging.at[at.buf == SCHED_RECV] + at.off;
 
 	if (!len || at.buf == SCHED_SCRATCH || !(op->staged & 1 << at.buf))
 		return n;
-	range[n] = (struct weave_range){begin, begin + len, (int)at.buf, writes};
+	range[n] = (struct stage_schedule_range){begin, begin + len, (int)at.buf, writes};
 	return n + 1;
 }
 
 /* How many ranges: first those that it reads, then what it writes. */
-static int weave_ranges(const struct op *op, int i, struct weave_range *range)
+static int stage_schedule_ranges(const struct op *op, int i, struct stage_schedule_range *range)
 {
 	const struct step *step = &op->sched.step[i];
 	size_t len = step->len;
 	int n = 0;
 
 	switch (step->kind) {
-	case STEP_SEND: return weave_add(op, range, n, step->src, len, 0);
+	case STEP_SEND: return stage_schedule_add(op, range, n, step->src, len, 0);
 	case STEP_RECV: break;
-	case STEP_FINISH: n = weave_add(op, range, n, step->dst, len, 0); break;
-	case STEP_REDUCE: n = weave_add(op, range, n, step->other, len, 0); /* fall through */
-	default: n = weave_add(op, range, n, step->src, len, 0); break;
+	case STEP_FINISH: n = stage_schedule_add(op, range, n, step->dst, len, 0); break;
+	case STEP_REDUCE:
+		n = stage_schedule_add(op, range, n, step->other, len, 0); /* fall through */
+	default: n = stage_schedule_add(op, range, n, step->src, len, 0); break;
 	}
-	n = weave_add(op, range, n, step->dst, len, 1);
+	n = stage_schedule_add(op, range, n, step->dst, len, 1);
 	/* A copy in place does nothing. */
 	if (step->kind == STEP_COPY && n == 2 && range[0].begin == range[1].begin)
 		return 0;
@@ -94,7 +95,7 @@ static int weave_ranges(const struct op *op, int i, struct weave_range *range)
 
 /* ----------------------------------------------------------------------- cells -- */
 
-static int weave_compare_cuts(const void *a, const void *b)
+static int stage_schedule_compare_cuts(const void *a, const void *b)
 {
 	const size_t *x = a, *y = b;
 
@@ -102,13 +103,13 @@ static int weave_compare_cuts(const void *a, const void *b)
 }
 
 /* Begins and ends of what is touched, and cuts between them so that no cell is too long. */
-static size_t weave_all_cuts(const struct weave *w, size_t *cuts)
+static size_t stage_schedule_all_cuts(const struct stage_schedule *w, size_t *cuts)
 {
-	struct weave_range range[WEAVE_RANGES];
+	struct stage_schedule_range range[WEAVE_RANGES];
 	size_t n = 0;
 
 	for (int i = 0; i < w->nsteps; i++)
-		for (int k = weave_ranges(w->op, i, range) - 1; k >= 0; k--)
+		for (int k = stage_schedule_ranges(w->op, i, range) - 1; k >= 0; k--)
 			for (size_t at = range[k].begin;; at += w->most) {
 				int last = range[k].end - at <= w->most;
 
@@ -125,42 +126,43 @@ static size_t weave_all_cuts(const struct weave *w, size_t *cuts)
 	return n;
 }
 
-static int weave_cut(struct weave *w)
+static int stage_schedule_cut(struct stage_schedule *w)
 {
-	size_t n = weave_all_cuts(w, NULL), kept = 0;
+	size_t n = stage_schedule_all_cuts(w, NULL), kept = 0;
 
 	w->cuts = malloc((n + 1) * sizeof(*w->cuts));
 	w->cell = malloc((n + 1) * sizeof(*w->cell));
 	w->copy = malloc((n + 1) * sizeof(*w->copy));
 	if (!w->cuts || !w->cell || !w->copy)
 		return COLL_ERR_NO_MEMORY;
-	weave_all_cuts(w, w->cuts);
-	qsort(w->cuts, n, sizeof(*w->cuts), weave_compare_cuts);
+	stage_schedule_all_cuts(w, w->cuts);
+	qsort(w->cuts, n, sizeof(*w->cuts), stage_schedule_compare_cuts);
 	for (size_t i = 0; i < n; i++)
 		if (!kept || w->cuts[i] != w->cuts[kept - 1])
 			w->cuts[kept++] = w->cuts[i];
 	w->ncuts = kept;
 	for (size_t i = 0; i < kept; i++)
-		w->cell[i] = (struct weave_cell){w->cuts[i], -1, -1, -1, -1, -1};
+		w->cell[i] = (struct stage_schedule_cell){w->cuts[i], -1, -1, -1, -1, -1};
 	return COLL_SUCCESS;
 }
 
 /* The cell that begins at a cut. */
-static struct weave_cell *weave_find(const struct weave *w, size_t begin)
+static struct stage_schedule_cell *stage_schedule_find(const struct stage_schedule *w, size_t begin)
 {
-	const size_t *cut = bsearch(&begin, w->cuts, w->ncuts, sizeof(begin), weave_compare_cuts);
+	const size_t *cut =
+		bsearch(&begin, w->cuts, w->ncuts, sizeof(begin), stage_schedule_compare_cuts);
 
 	return &w->cell[cut - w->cuts];
 }
 
-static void weave_mark(struct weave *w, int i)
+static void stage_schedule_mark(struct stage_schedule *w, int i)
 {
-	struct weave_range range[WEAVE_RANGES];
-	int n = weave_ranges(w->op, i, range);
+	struct stage_schedule_range range[WEAVE_RANGES];
+	int n = stage_schedule_ranges(w->op, i, range);
 
 	for (int k = 0; k < n; k++)
-		for (struct weave_cell *c = weave_find(w, range[k].begin); c->begin < range[k].end;
-		     c++) {
+		for (struct stage_schedule_cell *c = stage_schedule_find(w, range[k].begin);
+		     c->begin < range[k].end; c++) {
 			int *first = range[k].writes ? &c->first_write : &c->first_read;
 
 			*first = *first < 0 ? i : *first;
@@ -172,41 +174,41 @@ static void weave_mark(struct weave *w, int i)
 /* ---------------------------------------------------------------------- copies -- */
 
 /* Does a step read what was there before the schedule? */
-static int weave_reads_given(const struct weave_cell *c)
+static int stage_schedule_reads_given(const struct stage_schedule_cell *c)
 {
 	return c->first_read >= 0 && (c->first_write < 0 || c->first_read <= c->first_write);
 }
 
-static int weave_is_copied(const struct weave_cell *c, int kind)
+static int stage_schedule_is_copied(const struct stage_schedule_cell *c, int kind)
 {
-	return kind == STEP_COPY_IN ? weave_reads_given(c) : c->last_write >= 0;
+	return kind == STEP_COPY_IN ? stage_schedule_reads_given(c) : c->last_write >= 0;
 }
 
 /* Which buffer's user memory is copied: in place it is the same. */
-static int weave_part(const struct op *op, size_t begin)
+static int stage_schedule_part(const struct op *op, size_t begin)
 {
-	return begin >= op->stage.near[SCHED_RECV] - op->stage.user[SCHED_RECV] ? SCHED_RECV
-										: SCHED_SEND;
+	return begin >= op->staging.near[SCHED_RECV] - op->staging.user[SCHED_RECV] ? SCHED_RECV
+										    : SCHED_SEND;
 }
 
 /* Joins consecutive cells to copies, as long as they do not become too long. */
-static void weave_join(struct weave *w, int kind)
+static void stage_schedule_join(struct stage_schedule *w, int kind)
 {
-	struct weave_copy *last = NULL;
+	struct stage_schedule_copy *last = NULL;
 
 	w->ncopies = 0;
 	for (size_t k = 0; k + 1 < w->ncuts; k++) {
-		const struct weave_cell *c = &w->cell[k];
+		const struct stage_schedule_cell *c = &w->cell[k];
 		size_t len = c[1].begin - c->begin;
-		int part = weave_part(w->op, c->begin);
+		int part = stage_schedule_part(w->op, c->begin);
 
-		if (!weave_is_copied(c, kind)) {
+		if (!stage_schedule_is_copied(c, kind)) {
 			last = NULL;
 			continue;
 		}
 		if (!last || last->len + len > w->most || last->part != part) {
 			last = &w->copy[w->ncopies++];
-			*last = (struct weave_copy){INT32_MAX, part, k, 0, 0};
+			*last = (struct stage_schedule_copy){INT32_MAX, part, k, 0, 0};
 		}
 		if (c->first_read < last->first)
 			last->first = c->first_read;
@@ -215,23 +217,23 @@ static void weave_join(struct weave *w, int kind)
 	}
 }
 
-static int weave_compare_copies(const void *a, const void *b)
+static int stage_schedule_compare_copies(const void *a, const void *b)
 {
-	const struct weave_copy *x = a, *y = b;
+	const struct stage_schedule_copy *x = a, *y = b;
 
 	return x->first != y->first ? (x->first > y->first) - (x->first < y->first)
 				    : (x->cell > y->cell) - (x->cell < y->cell);
 }
 
 /* Appends the copies of a kind; those in as they are needed. */
-static void weave_append(struct weave *w, int kind)
+static void stage_schedule_append(struct stage_schedule *w, int kind)
 {
-	weave_join(w, kind);
+	stage_schedule_join(w, kind);
 	if (kind == STEP_COPY_IN)
-		qsort(w->copy, w->ncopies, sizeof(*w->copy), weave_compare_copies);
+		qsort(w->copy, w->ncopies, sizeof(*w->copy), stage_schedule_compare_copies);
 	for (size_t i = 0; i < w->ncopies; i++) {
-		const struct weave_copy *copy = &w->copy[i];
-		struct weave_cell *c = &w->cell[copy->cell];
+		const struct stage_schedule_copy *copy = &w->copy[i];
+		struct stage_schedule_cell *c = &w->cell[copy->cell];
 		int step = sched_ferry(w->s, kind, (uint32_t)copy->part, c->begin, copy->len);
 
 		for (size_t k = 0; k < copy->ncells; k++)
@@ -242,13 +244,13 @@ static void weave_append(struct weave *w, int kind)
 /* ------------------------------------------------------------------------ order -- */
 
 /* A step waits for what it reads; edges are taken last to first, steps shall be ready first to last. */
-static void weave_wait_in(struct weave *w, int i)
+static void stage_schedule_wait_in(struct stage_schedule *w, int i)
 {
-	struct weave_range range[WEAVE_RANGES];
-	int n = weave_ranges(w->op, i, range), last = -1;
+	struct stage_schedule_range range[WEAVE_RANGES];
+	int n = stage_schedule_ranges(w->op, i, range), last = -1;
 
 	for (int k = 0; k < n && !range[k].writes; k++)
-		for (const struct weave_cell *c = weave_find(w, range[k].begin);
+		for (const struct stage_schedule_cell *c = stage_schedule_find(w, range[k].begin);
 		     c->begin < range[k].end; c++) {
 			if (c->in < 0 || c->in == last ||
 			    (c->first_write >= 0 && c->first_write < i))
@@ -258,10 +260,10 @@ static void weave_wait_in(struct weave *w, int i)
 		}
 }
 
-static void weave_wait_out(struct weave *w)
+static void stage_schedule_wait_out(struct stage_schedule *w)
 {
 	for (size_t k = 0; k + 1 < w->ncuts; k++) {
-		const struct weave_cell *c = &w->cell[k];
+		const struct stage_schedule_cell *c = &w->cell[k];
 
 		if (c->out >= 0 && (!k || c[-1].out != c->out || c[-1].last_write != c->last_write))
 			sched_after(w->s, c->out, c->last_write);
@@ -272,7 +274,7 @@ static void weave_wait_out(struct weave *w)
  * A copy from buffer to buffer that is nobody's concern, like that of a rank's own block, as several:
  * then its beginning can go out while its end comes in.
  */
-static void weave_split(struct weave *w, int i)
+static void stage_schedule_split(struct stage_schedule *w, int i)
 {
 	struct step whole = w->s->step[i];
 	size_t most = w->most;
@@ -287,30 +289,30 @@ static void weave_split(struct weave *w, int i)
 			   whole.len - off < most ? whole.len - off : most, -1);
 }
 
-static void weave_order(struct weave *w)
+static void stage_schedule_order(struct stage_schedule *w)
 {
 	for (int i = w->nsteps - 1; i >= 0; i--)
-		weave_wait_in(w, i);
-	weave_wait_out(w);
+		stage_schedule_wait_in(w, i);
+	stage_schedule_wait_out(w);
 }
 
-void weave(struct op *op)
+void stage_schedule(struct op *op)
 {
-	struct weave w = {.op = op, .s = &op->sched, .nsteps = op->sched.nsteps};
+	struct stage_schedule w = {.op = op, .s = &op->sched, .nsteps = op->sched.nsteps};
 
 	w.most = w.s->segment < WEAVE_MOST ? w.s->segment : WEAVE_MOST;
-	stage_layout(op);
+	staging_layout(op);
 	for (int i = 0; i < w.nsteps; i++)
-		weave_split(&w, i);
+		stage_schedule_split(&w, i);
 	w.nsteps = w.s->nsteps;
-	if (!w.s->error && weave_cut(&w)) {
+	if (!w.s->error && stage_schedule_cut(&w)) {
 		w.s->error = COLL_ERR_NO_MEMORY;
 	} else if (!w.s->error) {
 		for (int i = 0; i < w.nsteps; i++)
-			weave_mark(&w, i);
-		weave_append(&w, STEP_COPY_IN);
-		weave_append(&w, STEP_COPY_OUT);
-		weave_order(&w);
+			stage_schedule_mark(&w, i);
+		stage_schedule_append(&w, STEP_COPY_IN);
+		stage_schedule_append(&w, STEP_COPY_OUT);
+		stage_schedule_order(&w);
 	}
 	free(w.cuts);
 	free(w.cell);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * staging_copy.c - runs the copies between staged buffers and what stands in for them, beside everything
- * else that a schedule does: started in the order in which they became ready, as far as their lane
+ * else that a schedule does: started in the order in which they became ready, as far as their copy_stream
  * has room, and asked whether they are done whenever the operation is moved on.
  */
 #include "exec/engine.h"
@@ -16,19 +16,19 @@ enum {
 	FERRY_NAP_US = 20
 };
 
-static int ferry_way(const struct op *op, int step)
+static int staging_copy_way(const struct op *op, int step)
 {
-	return op->sched.step[step].kind == STEP_COPY_IN ? LANE_IN : LANE_OUT;
+	return op->sched.step[step].kind == STEP_COPY_IN ? COPY_STREAM_IN : COPY_STREAM_OUT;
 }
 
-void ferry_begin(struct op *op)
+void staging_copy_begin(struct op *op)
 {
-	op->stage.first[LANE_IN] = op->stage.first[LANE_OUT] = -1;
+	op->staging.first[COPY_STREAM_IN] = op->staging.first[COPY_STREAM_OUT] = -1;
 }
 
-void ferry_ready(struct op *op, int step)
+void staging_copy_ready(struct op *op, int step)
 {
-	int way = ferry_way(op, step), *first = op->stage.first, *last = op->stage.last;
+	int way = staging_copy_way(op, step), *first = op->staging.first, *last = op->staging.last;
 
 	op->run[step].u.next = -1;
 	if (first[way] < 0)
@@ -39,7 +39,7 @@ void ferry_ready(struct op *op, int step)
 }
 
 /* With these words the communicator soon fails. */
-static void ferry_failed(struct comm *comm, int code)
+static void staging_copy_failed(struct comm *comm, int code)
 {
 	char text[640];
 
@@ -49,35 +49,36 @@ static void ferry_failed(struct comm *comm, int code)
 
 /* ------------------------------------------------------------------- starting -- */
 
-static struct lane_copy ferry_copy(struct op *op, int i)
+static struct stream_copy staging_copy_copy(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
-	void *user = (void *)(op->stage.user[step->dst.buf] + step->dst.off);
-	char *own = op->stage.memory + step->dst.off;
+	void *user = (void *)(op->staging.user[step->dst.buf] + step->dst.off);
+	char *own = op->staging.memory + step->dst.off;
 	int in = step->kind == STEP_COPY_IN;
 
-	return (struct lane_copy){.owner = op,
-				  .step = i,
-				  .dst = in ? own : user,
-				  .src = in ? user : own,
-				  .n = step->len};
+	return (struct stream_copy){.owner = op,
+				    .step = i,
+				    .dst = in ? own : user,
+				    .src = in ? user : own,
+				    .n = step->len};
 }
 
-static int ferry_start(struct op *op, int way)
+static int staging_copy_start(struct op *op, int way)
 {
-	struct lane *lane = op->stage.lane[way];
+	struct copy_stream *copy_stream = op->staging.copy_stream[way];
 	struct comm *comm = op->comm;
 	int i, code, moved = 0;
 
-	while (!comm->pending_code && (i = op->stage.first[way]) >= 0 && lane->count < LANE_DEEP) {
-		struct lane_copy copy = ferry_copy(op, i);
+	while (!comm->pending_code && (i = op->staging.first[way]) >= 0 &&
+	       copy_stream->count < COPY_STREAM_DEPTH) {
+		struct stream_copy copy = staging_copy_copy(op, i);
 
-		op->stage.first[way] = op->run[i].u.next;
-		code = lane_start(lane, &copy);
+		op->staging.first[way] = op->run[i].u.next;
+		code = copy_stream_start(copy_stream, &copy);
 		if (code)
-			ferry_failed(comm, code);
+			staging_copy_failed(comm, code);
 		else
-			comm->link->ferried++;
+			comm->context->copies_pending++;
 		moved = 1;
 	}
 	return moved;
@@ -86,119 +87,122 @@ static int ferry_start(struct op *op, int way)
 /* --------------------------------------------------------------------- landing -- */
 
 /* What is multiplied first is so where it comes in; then its buffer is the only thing in its part. */
-static void ferry_scale(struct op *op, const struct step *step)
+static void staging_copy_scale(struct op *op, const struct step *step)
 {
 	redop_scale(&op->redop, op->base[SCHED_SEND] + step->dst.off,
-		    op->stage.memory + step->dst.off, step->len / op->sched.elem);
+		    op->staging.memory + step->dst.off, step->len / op->sched.elem);
 }
 
-static void ferry_landed(const struct lane_copy *copy, int code)
+static void staging_copy_landed(const struct stream_copy *copy, int code)
 {
 	struct op *op = copy->owner;
 	const struct step *step = &op->sched.step[copy->step];
 
 	if (code) {
-		ferry_failed(op->comm, code);
+		staging_copy_failed(op->comm, code);
 		return;
 	}
-	if (op->redop.scaled && step->kind == STEP_COPY_IN)
-		ferry_scale(op, step);
+	if (op->redop.premul_sum && step->kind == STEP_COPY_IN)
+		staging_copy_scale(op, step);
 	engine_complete(op, copy->step);
 }
 
-static int ferry_reap_lane(struct link *link, struct lane *lane)
+static int staging_copy_reap_stream(struct context *context, struct copy_stream *copy_stream)
 {
-	struct lane_copy copy;
+	struct stream_copy copy;
 	int moved = 0, code = COLL_SUCCESS;
 
-	while (lane->count && code != COLL_IN_PROGRESS) {
-		code = lane_poll(lane, &copy);
+	while (copy_stream->count && code != COLL_IN_PROGRESS) {
+		code = copy_stream_poll(copy_stream, &copy);
 		if (code == COLL_IN_PROGRESS)
 			break;
-		link->ferried--;
-		ferry_landed(&copy, code);
+		context->copies_pending--;
+		staging_copy_landed(&copy, code);
 		moved = 1;
 	}
 	return moved;
 }
 
 /* Lanes are shared: what is done may be another operation's. */
-static int ferry_reap(struct link *link)
+static int staging_copy_reap(struct context *context)
 {
 	int moved = 0;
 
-	for (struct lane *lane = link->lanes; lane && link->ferried; lane = lane->next)
-		moved |= ferry_reap_lane(link, lane);
+	for (struct copy_stream *copy_stream = context->copy_streams;
+	     copy_stream && context->copies_pending; copy_stream = copy_stream->next)
+		moved |= staging_copy_reap_stream(context, copy_stream);
 	return moved;
 }
 
-int ferry_run(struct op *op)
+int staging_copy_run(struct op *op)
 {
-	int moved = ferry_reap(op->comm->link);
+	int moved = staging_copy_reap(op->comm->context);
 
-	for (int way = 0; way < LANES; way++)
-		if (op->stage.first[way] >= 0)
-			moved |= ferry_start(op, way);
+	for (int way = 0; way < COPY_STREAMS; way++)
+		if (op->staging.first[way] >= 0)
+			moved |= staging_copy_start(op, way);
 	return moved;
 }
 
 /* ------------------------------------------------------------------ giving up -- */
 
-static int ferry_is_under_way(const struct op *op, const struct lane *lane)
+static int staging_copy_is_under_way(const struct op *op, const struct copy_stream *copy_stream)
 {
-	for (int k = 0; k < lane->count; k++)
-		if (lane->copy[(lane->first + k) % LANE_DEEP].owner == op)
+	for (int k = 0; k < copy_stream->count; k++)
+		if (copy_stream->copy[(copy_stream->first + k) % COPY_STREAM_DEPTH].owner == op)
 			return 1;
 	return 0;
 }
 
-/* The first lane on which something of the operation is under way. */
-static struct lane *ferry_lane(const struct op *op)
+/* The first copy_stream on which something of the operation is under way. */
+static struct copy_stream *staging_copy_stream(const struct op *op)
 {
-	struct lane *lane = op->comm->link->ferried ? op->comm->link->lanes : NULL;
+	struct copy_stream *copy_stream =
+		op->comm->context->copies_pending ? op->comm->context->copy_streams : NULL;
 
-	while (lane && !ferry_is_under_way(op, lane))
-		lane = lane->next;
-	return lane;
+	while (copy_stream && !staging_copy_is_under_way(op, copy_stream))
+		copy_stream = copy_stream->next;
+	return copy_stream;
 }
 
 /*
  * The device does not end its copies: memory that it may still touch is never given back, and
- * whoever else has copies on the lane fails as well.
+ * whoever else has copies on the copy_stream fails as well.
  */
-static void ferry_abandon(struct op *op, struct lane *lane)
+static void staging_copy_abandon(struct op *op, struct copy_stream *copy_stream)
 {
-	struct link *link = op->comm->link;
+	struct context *context = op->comm->context;
 
 	log_error("rank %d: a device has not ended its copies within %d s of the failure of their "
 		  "communicator; it may still read and write buffers of calls that were under way",
 		  op->comm->rank, FERRY_PATIENCE_US / 1000000);
-	link->ferried -= lane->count;
-	lane_abandon(&link->lanes, lane);
-	for (int k = 0; k < lane->count; k++) {
-		struct op *owner = lane->copy[(lane->first + k) % LANE_DEEP].owner;
+	context->copies_pending -= copy_stream->count;
+	copy_stream_abandon(&context->copy_streams, copy_stream);
+	for (int k = 0; k < copy_stream->count; k++) {
+		struct op *owner =
+			copy_stream->copy[(copy_stream->first + k) % COPY_STREAM_DEPTH].owner;
 
-		owner->stage = (struct stage){.memory = NULL};
-		ferry_begin(owner);
+		owner->staging = (struct staging){.memory = NULL};
+		staging_copy_begin(owner);
 		error_set(COLL_ERR_DEVICE, "a device does not end its copies");
-		ferry_failed(owner->comm, COLL_ERR_DEVICE);
+		staging_copy_failed(owner->comm, COLL_ERR_DEVICE);
 	}
 }
 
-void ferry_cancel(struct op *op)
+void staging_copy_cancel(struct op *op)
 {
 	const struct timespec nap = {.tv_nsec = FERRY_NAP_US * 1000};
-	int64_t deadline = link_now() + FERRY_PATIENCE_US;
-	struct lane *lane;
+	int64_t deadline = context_now() + FERRY_PATIENCE_US;
+	struct copy_stream *copy_stream;
 
-	ferry_begin(op);
-	while ((lane = ferry_lane(op))) {
-		if (ferry_reap(op->comm->link))
+	staging_copy_begin(op);
+	while ((copy_stream = staging_copy_stream(op))) {
+		if (staging_copy_reap(op->comm->context))
 			continue;
-		if (link_now() < deadline)
+		if (context_now() < deadline)
 			nanosleep(&nap, NULL);
 		else
-			ferry_abandon(op, lane);
+			staging_copy_abandon(op, copy_stream);
 	}
-	ferry_begin(op);
+	staging_copy_begin(op);
 }

@@ -82,7 +82,7 @@ static const struct plugin *plugin_earlier(const struct plugin_list *list, const
 	return NULL;
 }
 
-static void plugin_judge(struct plugin_search *search, struct plugin *plugin, int error)
+static void plugin_evaluate(struct plugin_search *search, struct plugin *plugin, int error)
 {
 	const struct plugin *earlier = plugin_earlier(search->list, plugin->name);
 
@@ -120,7 +120,7 @@ static int plugin_try(struct plugin_search *search, const char *dir, const char 
 	if (!error && !S_ISREG(st.st_mode))
 		return 0;
 	plugin_set_name(plugin, file);
-	plugin_judge(search, plugin, error);
+	plugin_evaluate(search, plugin, error);
 	search->list->count++;
 	return 1;
 }

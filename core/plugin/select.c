@@ -15,11 +15,11 @@ static const char select_elsewhere[] =
 
 /* ----------------------------------------------------------------- the sentences -- */
 
-static void select_why_chosen(const struct plugin *p, const struct select_spec *spec, char *why)
+static void select_why_chosen(const struct plugin *p, const struct filter *filter, char *why)
 {
-	if (spec->n && !spec->excludes)
-		snprintf(why, SELECT_WHY, "chosen: %s names it%s", spec->words,
-			 spec->n > 1 ? " first" : "");
+	if (filter->n && !filter->excludes)
+		snprintf(why, SELECT_WHY, "chosen: %s names it%s", filter->words,
+			 filter->n > 1 ? " first" : "");
 	else
 		snprintf(why, SELECT_WHY,
 			 "chosen: highest priority (%" PRId32 ", %s) of the usable backends",
@@ -28,16 +28,16 @@ static void select_why_chosen(const struct plugin *p, const struct select_spec *
 
 /* It was named and is not the one chosen. */
 static void select_why_named(const struct plugin *p, const struct plugin *chosen,
-			     const struct select_spec *spec, char *why)
+			     const struct filter *filter, char *why)
 {
 	if (chosen)
 		snprintf(why, SELECT_WHY, "passed over: '%s' comes first in %s", chosen->name,
-			 spec->words);
+			 filter->words);
 	else if (p->code)
-		snprintf(why, SELECT_WHY, "named by %s, but it cannot be used", spec->words);
+		snprintf(why, SELECT_WHY, "named by %s, but it cannot be used", filter->words);
 	else
 		snprintf(why, SELECT_WHY, "named by %s, but what comes first there cannot be used",
-			 spec->words);
+			 filter->words);
 }
 
 static void select_why_lower(const struct plugin *p, const struct plugin *chosen, char *why)
@@ -56,24 +56,24 @@ static void select_why_lower(const struct plugin *p, const struct plugin *chosen
 }
 
 static void select_why(const struct plugin_list *list, const struct plugin *p,
-		       const struct plugin *chosen, const struct select_spec *spec, int in_process,
+		       const struct plugin *chosen, const struct filter *filter, int in_process,
 		       char *why)
 {
-	const int named = select_spec_has(spec, p->name);
+	const int named = filter_has(filter, p->name);
 	const char *idle = plugin_idle(list, p);
 	const uint32_t flags = in_process ? 0 : p->backend.flags;
 
 	if (p == chosen)
-		select_why_chosen(p, spec, why);
-	else if (spec->excludes && named)
-		snprintf(why, SELECT_WHY, "excluded by %s", spec->words);
+		select_why_chosen(p, filter, why);
+	else if (filter->excludes && named)
+		snprintf(why, SELECT_WHY, "excluded by %s", filter->words);
 	else if (flags & COLL_BACKEND_IN_PROCESS && !p->code)
 		snprintf(why, SELECT_WHY,
 			 "passed over: only for ranks that all live in one process");
-	else if (spec->n && !spec->excludes && named)
-		select_why_named(p, chosen, spec, why);
-	else if (spec->n && !spec->excludes)
-		snprintf(why, SELECT_WHY, "passed over: %s does not name it", spec->words);
+	else if (filter->n && !filter->excludes && named)
+		select_why_named(p, chosen, filter, why);
+	else if (filter->n && !filter->excludes)
+		snprintf(why, SELECT_WHY, "passed over: %s does not name it", filter->words);
 	else if (p->code)
 		snprintf(why, SELECT_WHY, "passed over: it cannot be used");
 	else if (flags & COLL_BACKEND_BY_NAME)
@@ -86,37 +86,37 @@ static void select_why(const struct plugin_list *list, const struct plugin *p,
 
 /* -------------------------------------------------------------------- the choice -- */
 
-static int select_alone(const struct plugin_list *list, const struct select_spec *spec,
-			int in_process, const struct plugin **chosen)
+static int select_alone(const struct plugin_list *list, const struct filter *filter, int in_process,
+			const struct plugin **chosen)
 {
-	char *text = select_offer_write(list, spec, in_process ? "" : select_elsewhere, 0);
-	struct select_offer offer;
+	char *text = capabilities_write(list, filter, in_process ? "" : select_elsewhere, 0);
+	struct capabilities caps;
 	const char *name;
 	int code;
 
 	if (!text)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory to choose a backend");
-	code = select_offer_read(&offer, text, 0);
+	code = capabilities_read(&caps, text, 0);
 	if (!code)
-		code = select_decide(&offer, 1, &name);
+		code = select_choose(&caps, 1, &name);
 	if (!code)
 		*chosen = plugins_find(list, name);
-	select_offer_free(&offer);
+	capabilities_free(&caps);
 	return code;
 }
 
 int select_local(const struct conf *conf, const struct plugin_list *list, int in_process,
 		 const struct plugin **chosen, char (*why)[768])
 {
-	struct select_spec spec;
-	int code = select_spec_parse(conf, &spec);
+	struct filter filter;
+	int code = filter_parse(conf, &filter);
 
 	*chosen = NULL;
 	if (!code)
-		code = select_alone(list, &spec, in_process, chosen);
+		code = select_alone(list, &filter, in_process, chosen);
 	for (int i = 0; why && i < list->count; i++)
-		select_why(list, &list->item[i], *chosen, &spec, in_process, why[i]);
-	select_spec_free(&spec);
+		select_why(list, &list->item[i], *chosen, &filter, in_process, why[i]);
+	filter_free(&filter);
 	return code;
 }
 
@@ -146,20 +146,20 @@ int select_unknown(const struct plugin_list *list, const char *name)
 int select_excludes_unknown(const struct conf *conf, const struct plugin_list *list, char *text,
 			    size_t size)
 {
-	struct select_spec spec;
+	struct filter filter;
 	char found[512];
 	int unknown = 0;
 
-	if (!select_spec_parse(conf, &spec) && spec.excludes)
-		for (int i = 0; i < spec.n && !unknown; i++) {
-			unknown = !plugins_find(list, spec.name[i]);
+	if (!filter_parse(conf, &filter) && filter.excludes)
+		for (int i = 0; i < filter.n && !unknown; i++) {
+			unknown = !plugins_find(list, filter.name[i]);
 			if (!unknown)
 				continue;
-			select_found_here(list, spec.name[i], found, sizeof(found));
+			select_found_here(list, filter.name[i], found, sizeof(found));
 			snprintf(text, size,
 				 "%s excludes '%.60s', but there is no such backend; %s",
-				 spec.words, spec.name[i], found);
+				 filter.words, filter.name[i], found);
 		}
-	select_spec_free(&spec);
+	filter_free(&filter);
 	return unknown;
 }

@@ -35,13 +35,14 @@ int select_unknown(const struct plugin_list *list, const char *name);
  * code, else COLL_SUCCESS.  Every rank returns the same backend, or an error that names rank and
  * reason.  A backend that any rank named and cannot use is an error on all ranks.
  */
-int select_agree(struct boot *boot, const struct conf *conf, const struct plugin_list *list,
-		 int in_process, int local_code, const struct plugin **chosen);
+int select_agree(struct bootstrap *bootstrap, const struct conf *conf,
+		 const struct plugin_list *list, int in_process, int local_code,
+		 const struct plugin **chosen);
 
 /*
  * Collective: every rank brings the result of a step (code, and error_text() if it failed); all
  * return success, or the failure of the lowest failed rank with its number in the text.
  */
-int select_all_ok(struct boot *boot, int code, int64_t timeout_ms);
+int select_all_ok(struct bootstrap *bootstrap, int code, int64_t timeout_ms);
 
 #endif

@@ -9,16 +9,17 @@
 #include <string.h>
 
 /* Who lives elsewhere, if anybody does: for backends that keep all ranks in one process. */
-static void agree_elsewhere(const struct boot *boot, int in_process, char *text, size_t size)
+static void agree_elsewhere(const struct bootstrap *bootstrap, int in_process, char *text,
+			    size_t size)
 {
-	const struct boot_peer *first = boot_peer(boot, 0), *other = first;
+	const struct bootstrap_peer *first = bootstrap_peer(bootstrap, 0), *other = first;
 	int r = 0;
 
 	text[0] = '\0';
 	if (in_process)
 		return;
-	while (++r < boot_nranks(boot)) {
-		other = boot_peer(boot, r);
+	while (++r < bootstrap_nranks(bootstrap)) {
+		other = bootstrap_peer(bootstrap, r);
 		if (memcmp(other->process, first->process, sizeof(first->process)) != 0)
 			break;
 	}
@@ -29,31 +30,31 @@ static void agree_elsewhere(const struct boot *boot, int in_process, char *text,
 		r, (int)other->pid, other->host, (int)first->pid, first->host);
 }
 
-static char *agree_write(const struct boot *boot, const struct conf *conf,
+static char *agree_write(const struct bootstrap *bootstrap, const struct conf *conf,
 			 const struct plugin_list *list, int in_process, int code)
 {
-	struct select_spec spec = {0};
+	struct filter filter = {0};
 	char elsewhere[320], unknown[768], *text;
 
-	agree_elsewhere(boot, in_process, elsewhere, sizeof(elsewhere));
+	agree_elsewhere(bootstrap, in_process, elsewhere, sizeof(elsewhere));
 	if (!code)
-		code = select_spec_parse(conf, &spec);
-	if (!code && !boot_rank(boot) &&
+		code = filter_parse(conf, &filter);
+	if (!code && !bootstrap_rank(bootstrap) &&
 	    select_excludes_unknown(conf, list, unknown, sizeof(unknown)))
 		log_warn("%s", unknown);
-	text = select_offer_write(list, &spec, elsewhere, code);
-	select_spec_free(&spec);
+	text = capabilities_write(list, &filter, elsewhere, code);
+	filter_free(&filter);
 	return text;
 }
 
 /* Takes over the texts of all ranks. */
-static int agree_read(struct select_offer *offers, char **texts, int n)
+static int agree_read(struct capabilities *all, char **texts, int n)
 {
 	char text[1024] = "";
 	int first = COLL_SUCCESS;
 
 	for (int r = 0; r < n; r++) {
-		int code = select_offer_read(&offers[r], texts[r], r);
+		int code = capabilities_read(&all[r], texts[r], r);
 
 		texts[r] = NULL;
 		if (code && !first) {
@@ -64,48 +65,50 @@ static int agree_read(struct select_offer *offers, char **texts, int n)
 	return first ? error_set(first, "%s", text) : COLL_SUCCESS;
 }
 
-static int agree_decide(const struct boot *boot, char **texts, const struct plugin_list *list,
-			const struct plugin **chosen)
+static int agree_choose(const struct bootstrap *bootstrap, char **texts,
+			const struct plugin_list *list, const struct plugin **chosen)
 {
-	const int n = boot_nranks(boot);
-	struct select_offer *offers = calloc((size_t)n, sizeof(*offers));
+	const int n = bootstrap_nranks(bootstrap);
+	struct capabilities *all = calloc((size_t)n, sizeof(*all));
 	const char *name;
 	int code;
 
-	if (!offers)
+	if (!all)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the offers of %d ranks", n);
-	code = agree_read(offers, texts, n);
+	code = agree_read(all, texts, n);
 	if (!code)
-		code = select_decide(offers, n, &name);
+		code = select_choose(all, n, &name);
 	if (!code && !(*chosen = plugins_find(list, name)))
 		code = error_set(COLL_ERR_REMOTE,
 				 "the lists of backends agree on '%.60s', which rank %d never "
 				 "offered: the exchange between the ranks altered bytes on the way",
-				 name, boot_rank(boot));
+				 name, bootstrap_rank(bootstrap));
 	for (int r = 0; r < n; r++)
-		select_offer_free(&offers[r]);
-	free(offers);
+		capabilities_free(&all[r]);
+	free(all);
 	return code;
 }
 
-int select_agree(struct boot *boot, const struct conf *conf, const struct plugin_list *list,
-		 int in_process, int local_code, const struct plugin **chosen)
+int select_agree(struct bootstrap *bootstrap, const struct conf *conf,
+		 const struct plugin_list *list, int in_process, int local_code,
+		 const struct plugin **chosen)
 {
 	const int64_t timeout_ms = conf_int(conf, "init_timeout") / 1000;
-	char *own = agree_write(boot, conf, list, in_process, local_code), **texts = NULL;
+	char *own = agree_write(bootstrap, conf, list, in_process, local_code), **texts = NULL;
 	char failure[1024];
 	int code;
 
 	*chosen = NULL;
 	snprintf(failure, sizeof(failure), "%s", error_text());
-	code = boot_exchange_text(boot, own ? own : select_offer_poor, &texts, timeout_ms);
+	code = bootstrap_exchange_text(bootstrap, own ? own : capabilities_poor, &texts,
+				       timeout_ms);
 	free(own);
 	/* A rank that had failed before knows better than the exchange. */
 	if (code && local_code)
 		code = error_set(local_code, "%s", failure);
 	if (!code)
-		code = agree_decide(boot, texts, list, chosen);
-	boot_texts_free(boot, texts);
+		code = agree_choose(bootstrap, texts, list, chosen);
+	bootstrap_texts_free(bootstrap, texts);
 	return code;
 }
 
@@ -139,19 +142,19 @@ static int agree_first_failure(char **texts, int n)
 		      : error_set((int)code, "rank %d: %s", who, words);
 }
 
-int select_all_ok(struct boot *boot, int code, int64_t timeout_ms)
+int select_all_ok(struct bootstrap *bootstrap, int code, int64_t timeout_ms)
 {
 	char own[1100] = "", **texts = NULL;
 	int exchanged;
 
 	if (code)
 		snprintf(own, sizeof(own), "%d %s", code, error_text());
-	exchanged = boot_exchange_text(boot, own, &texts, timeout_ms);
+	exchanged = bootstrap_exchange_text(bootstrap, own, &texts, timeout_ms);
 	if (exchanged && code)
 		return error_set(code, "%s", strchr(own, ' ') + 1);
 	if (exchanged)
 		return exchanged;
-	code = agree_first_failure(texts, boot_nranks(boot));
-	boot_texts_free(boot, texts);
+	code = agree_first_failure(texts, bootstrap_nranks(bootstrap));
+	bootstrap_texts_free(bootstrap, texts);
 	return code;
 }

@@ -20,33 +20,33 @@
 #include <string.h>
 
 /* To be raised with anything that ranks must have in common, message headers included. */
-enum { OFFER_PROTOCOL = 1 };
+enum { CAPABILITIES_PROTOCOL = 1 };
 
-const char select_offer_poor[] =
+const char capabilities_poor[] =
 	"coll-offer\t1\t?\nfailed\t17\tno memory to choose a backend\n"; /* COLL_ERR_NO_MEMORY */
 
-enum { OFFER_FIELDS = 7, OFFER_LONGEST = 700 };
+enum { CAPABILITIES_FIELDS = 7, CAPABILITIES_LONGEST = 700 };
 
 /* ------------------------------------------------------------------- writing -- */
 
 /* Without what would end a field, and not too long for thousands of ranks. */
-static void offer_put(FILE *out, const char *before, const char *text)
+static void capabilities_put(FILE *out, const char *before, const char *text)
 {
 	fputs(before, out);
-	for (int i = 0; text[i] && i < OFFER_LONGEST; i++)
+	for (int i = 0; text[i] && i < CAPABILITIES_LONGEST; i++)
 		putc((unsigned char)text[i] < ' ' || text[i] == 0x7f ? ' ' : text[i], out);
 }
 
 /* Why this rank does not offer a plugin, or COLL_SUCCESS. */
-static int offer_judge(const struct plugin_list *list, const struct plugin *plugin,
-		       const struct select_spec *spec, const char *elsewhere, char *reason,
-		       size_t size)
+static int capabilities_judge(const struct plugin_list *list, const struct plugin *plugin,
+			      const struct filter *filter, const char *elsewhere, char *reason,
+			      size_t size)
 {
-	const int by_name = spec->n && !spec->excludes;
+	const int by_name = filter->n && !filter->excludes;
 	const char *idle = by_name ? NULL : plugin_idle(list, plugin);
 
-	if (spec->excludes && select_spec_has(spec, plugin->name)) {
-		snprintf(reason, size, "it is excluded by %s", spec->words);
+	if (filter->excludes && filter_has(filter, plugin->name)) {
+		snprintf(reason, size, "it is excluded by %s", filter->words);
 		return COLL_ERR_CONFIG;
 	}
 	snprintf(reason, size, "%s", plugin->reason);
@@ -63,48 +63,50 @@ static int offer_judge(const struct plugin_list *list, const struct plugin *plug
 	return COLL_SUCCESS;
 }
 
-static void offer_put_plugin(FILE *out, const struct plugin_list *list, const struct plugin *plugin,
-			     const struct select_spec *spec, const char *elsewhere)
+static void capabilities_put_plugin(FILE *out, const struct plugin_list *list,
+				    const struct plugin *plugin, const struct filter *filter,
+				    const char *elsewhere)
 {
 	const int by_name = elsewhere[0] && plugin->backend.flags & COLL_BACKEND_BY_NAME;
 	char reason[sizeof(plugin->reason)];
-	const int code = offer_judge(list, plugin, spec, elsewhere, reason, sizeof(reason));
+	const int code =
+		capabilities_judge(list, plugin, filter, elsewhere, reason, sizeof(reason));
 
-	offer_put(out, "have\t", plugin->name);
-	offer_put(out, "\t", plugin->backend.version ? plugin->backend.version : "");
+	capabilities_put(out, "have\t", plugin->name);
+	capabilities_put(out, "\t", plugin->backend.version ? plugin->backend.version : "");
 	fprintf(out, "\t%" PRId32 "\t%d\t%d", plugin->priority, code, !by_name);
-	offer_put(out, "\t", reason);
+	capabilities_put(out, "\t", reason);
 	putc('\n', out);
 }
 
-static void offer_put_plugins(FILE *out, const struct plugin_list *list,
-			      const struct select_spec *spec, const char *elsewhere)
+static void capabilities_put_plugins(FILE *out, const struct plugin_list *list,
+				     const struct filter *filter, const char *elsewhere)
 {
 	int have = 0;
 
 	for (int i = 0; i < list->count; i++) /* of one name the first counts */
 		if (plugins_find(list, list->item[i].name) == &list->item[i]) {
-			offer_put_plugin(out, list, &list->item[i], spec, elsewhere);
+			capabilities_put_plugin(out, list, &list->item[i], filter, elsewhere);
 			have = 1;
 		}
 	if (have)
 		return;
 	for (int i = 0; i < list->note_count; i++)
-		offer_put(out, i ? "; " : "where\t", list->note[i]);
+		capabilities_put(out, i ? "; " : "where\t", list->note[i]);
 	putc('\n', out);
 }
 
-static void offer_put_list(FILE *out, const struct select_spec *spec)
+static void capabilities_put_list(FILE *out, const struct filter *filter)
 {
-	if (spec->excludes || !spec->n)
+	if (filter->excludes || !filter->n)
 		return;
-	offer_put(out, "asks\t", spec->words);
-	for (int i = 0; i < spec->n; i++)
-		offer_put(out, "\nnamed\t", spec->name[i]);
+	capabilities_put(out, "asks\t", filter->words);
+	for (int i = 0; i < filter->n; i++)
+		capabilities_put(out, "\nnamed\t", filter->name[i]);
 	putc('\n', out);
 }
 
-char *select_offer_write(const struct plugin_list *list, const struct select_spec *spec,
+char *capabilities_write(const struct plugin_list *list, const struct filter *filter,
 			 const char *elsewhere, int code)
 {
 	char *text = NULL;
@@ -114,14 +116,14 @@ char *select_offer_write(const struct plugin_list *list, const struct select_spe
 
 	if (!out)
 		return NULL;
-	fprintf(out, "coll-offer\t%d\t%s\n", OFFER_PROTOCOL, coll_version_string());
+	fprintf(out, "coll-offer\t%d\t%s\n", CAPABILITIES_PROTOCOL, coll_version_string());
 	if (code) {
 		fprintf(out, "failed\t%d", code);
-		offer_put(out, "\t", error_text());
+		capabilities_put(out, "\t", error_text());
 		putc('\n', out);
 	} else {
-		offer_put_list(out, spec);
-		offer_put_plugins(out, list, spec, elsewhere);
+		capabilities_put_list(out, filter);
+		capabilities_put_plugins(out, list, filter, elsewhere);
 	}
 	failed = ferror(out);
 	if (fclose(out) || failed) {
@@ -134,11 +136,11 @@ char *select_offer_write(const struct plugin_list *list, const struct select_spe
 /* ------------------------------------------------------------------- reading -- */
 
 /* Cuts a line into fields and returns how many there are; those that are missing are "". */
-static int offer_cut(char *line, const char *field[OFFER_FIELDS])
+static int capabilities_cut(char *line, const char *field[CAPABILITIES_FIELDS])
 {
 	int count = 0;
 
-	for (int i = 0; i < OFFER_FIELDS; i++) {
+	for (int i = 0; i < CAPABILITIES_FIELDS; i++) {
 		count += line != NULL;
 		field[i] = strsep(&line, "\t");
 		if (!field[i])
@@ -147,7 +149,7 @@ static int offer_cut(char *line, const char *field[OFFER_FIELDS])
 	return count;
 }
 
-static size_t offer_count_lines(const char *text)
+static size_t capabilities_count_lines(const char *text)
 {
 	size_t count = 1;
 
@@ -157,13 +159,16 @@ static size_t offer_count_lines(const char *text)
 }
 
 /* Does a line have the fields that its first one announces?  Lines of unknown words pass. */
-static int offer_check_line(const char *field[OFFER_FIELDS], int count, int rank)
+static int capabilities_check_line(const char *field[CAPABILITIES_FIELDS], int count, int rank)
 {
 	static const struct {
 		const char *word;
 		int fields;
-	} lines[] = {
-		{"failed", 3}, {"asks", 2}, {"named", 2}, {"where", 2}, {"have", OFFER_FIELDS}};
+	} lines[] = {{"failed", 3},
+		     {"asks", 2},
+		     {"named", 2},
+		     {"where", 2},
+		     {"have", CAPABILITIES_FIELDS}};
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
 		if (!strcmp(field[0], lines[i].word) && count < lines[i].fields)
@@ -175,74 +180,74 @@ static int offer_check_line(const char *field[OFFER_FIELDS], int count, int rank
 	return COLL_SUCCESS;
 }
 
-static void offer_take(struct select_offer *offer, const char *field[OFFER_FIELDS])
+static void capabilities_take(struct capabilities *caps, const char *field[CAPABILITIES_FIELDS])
 {
 	if (!strcmp(field[0], "failed")) {
-		offer->code = atoi(field[1]) > 0 ? atoi(field[1]) : COLL_ERR_INTERNAL;
-		offer->failure = field[2];
+		caps->code = atoi(field[1]) > 0 ? atoi(field[1]) : COLL_ERR_INTERNAL;
+		caps->failure = field[2];
 	} else if (!strcmp(field[0], "asks")) {
-		offer->words = field[1];
+		caps->words = field[1];
 	} else if (!strcmp(field[0], "named")) {
-		offer->named[offer->n_named++] = field[1];
+		caps->named[caps->n_named++] = field[1];
 	} else if (!strcmp(field[0], "where")) {
-		offer->where = field[1];
+		caps->where = field[1];
 	} else if (!strcmp(field[0], "have")) {
-		offer->entry[offer->n++] = (struct select_entry){.name = field[1],
-								 .version = field[2],
-								 .priority = atoi(field[3]),
-								 .code = atoi(field[4]),
-								 .automatic = atoi(field[5]),
-								 .reason = field[6]};
+		caps->entry[caps->n++] = (struct capability){.name = field[1],
+							     .version = field[2],
+							     .priority = atoi(field[3]),
+							     .code = atoi(field[4]),
+							     .automatic = atoi(field[5]),
+							     .reason = field[6]};
 	}
 }
 
-static int offer_check_head(char *line, int rank)
+static int capabilities_check_head(char *line, int rank)
 {
-	const char *field[OFFER_FIELDS];
+	const char *field[CAPABILITIES_FIELDS];
 
-	offer_cut(line, field);
-	if (!strcmp(field[0], "coll-offer") && atoi(field[1]) == OFFER_PROTOCOL)
+	capabilities_cut(line, field);
+	if (!strcmp(field[0], "coll-offer") && atoi(field[1]) == CAPABILITIES_PROTOCOL)
 		return COLL_SUCCESS;
 	return error_set(COLL_ERR_VERSION,
 			 "rank %d runs libcoll %.40s (protocol %.10s), but here is libcoll %s "
 			 "(protocol %d): install the same libcoll for all ranks",
 			 rank, field[2][0] ? field[2] : "?", field[1][0] ? field[1] : "?",
-			 coll_version_string(), OFFER_PROTOCOL);
+			 coll_version_string(), CAPABILITIES_PROTOCOL);
 }
 
-int select_offer_read(struct select_offer *offer, char *text, int rank)
+int capabilities_read(struct capabilities *caps, char *text, int rank)
 {
-	const char *field[OFFER_FIELDS];
+	const char *field[CAPABILITIES_FIELDS];
 	char *rest = text, *line;
 	/* A line fills at most one row, so there are never more rows than lines. */
-	const size_t lines = offer_count_lines(text);
+	const size_t lines = capabilities_count_lines(text);
 	int code;
 
-	*offer = (struct select_offer){.text = text, .failure = "", .words = "", .where = ""};
-	offer->named = calloc(lines, sizeof(*offer->named));
-	offer->entry = calloc(lines, sizeof(*offer->entry));
-	if (!offer->named || !offer->entry)
+	*caps = (struct capabilities){.text = text, .failure = "", .words = "", .where = ""};
+	caps->named = calloc(lines, sizeof(*caps->named));
+	caps->entry = calloc(lines, sizeof(*caps->entry));
+	if (!caps->named || !caps->entry)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the backends of rank %d", rank);
-	code = offer_check_head(strsep(&rest, "\n"), rank);
+	code = capabilities_check_head(strsep(&rest, "\n"), rank);
 	while (!code && (line = strsep(&rest, "\n")) != NULL) {
-		code = offer_check_line(field, offer_cut(line, field), rank);
+		code = capabilities_check_line(field, capabilities_cut(line, field), rank);
 		if (!code)
-			offer_take(offer, field);
+			capabilities_take(caps, field);
 	}
 	return code;
 }
 
-void select_offer_free(struct select_offer *offer)
+void capabilities_free(struct capabilities *caps)
 {
-	free(offer->named);
-	free(offer->entry);
-	free(offer->text);
+	free(caps->named);
+	free(caps->entry);
+	free(caps->text);
 }
 
-const struct select_entry *select_offer_find(const struct select_offer *offer, const char *name)
+const struct capability *capabilities_find(const struct capabilities *caps, const char *name)
 {
-	for (int i = 0; i < offer->n; i++)
-		if (!strcmp(offer->entry[i].name, name))
-			return &offer->entry[i];
+	for (int i = 0; i < caps->n; i++)
+		if (!strcmp(caps->entry[i].name, name))
+			return &caps->entry[i];
 	return NULL;
 }

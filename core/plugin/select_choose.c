@@ -14,13 +14,13 @@
 #include <string.h>
 
 /* "rank 3: ", or "" where there is only one. */
-struct decide_rank {
+struct choose_rank {
 	char text[24];
 };
 
-static struct decide_rank decide_rank(int rank, int n)
+static struct choose_rank choose_rank(int rank, int n)
 {
-	struct decide_rank name = {""};
+	struct choose_rank name = {""};
 
 	if (n > 1)
 		snprintf(name.text, sizeof(name.text), "rank %d: ", rank);
@@ -28,7 +28,7 @@ static struct decide_rank decide_rank(int rank, int n)
 }
 
 /* Appends to a text of limited size. */
-__attribute__((format(printf, 3, 4))) static void decide_add(char *text, size_t size,
+__attribute__((format(printf, 3, 4))) static void choose_add(char *text, size_t size,
 							     const char *fmt, ...)
 {
 	const size_t used = strlen(text);
@@ -47,28 +47,28 @@ void select_found(const char *const *names, int n, const char *name, char *text,
 
 	snprintf(text, size, "%s", n ? "found: " : "none was found");
 	for (int i = 0; i < n; i++)
-		decide_add(text, size, "%s%s", i ? ", " : "", names[i]);
+		choose_add(text, size, "%s%s", i ? ", " : "", names[i]);
 	conf_did_you_mean(name, names, n, guess);
-	decide_add(text, size, "%s", guess);
+	choose_add(text, size, "%s", guess);
 }
 
-static int decide_missing(const struct select_offer *offers, int n, int rank, const char *name,
+static int choose_missing(const struct capabilities *all, int n, int rank, const char *name,
 			  const char *words)
 {
-	const struct select_offer *offer = &offers[rank];
-	const char **names = calloc((size_t)offer->n + 1, sizeof(*names));
+	const struct capabilities *caps = &all[rank];
+	const char **names = calloc((size_t)caps->n + 1, sizeof(*names));
 	char found[512];
 
-	for (int i = 0; names && i < offer->n; i++)
-		names[i] = offer->entry[i].name;
-	select_found(names, names ? offer->n : 0, name, found, sizeof(found));
+	for (int i = 0; names && i < caps->n; i++)
+		names[i] = caps->entry[i].name;
+	select_found(names, names ? caps->n : 0, name, found, sizeof(found));
 	free(names);
 	return error_set(COLL_ERR_NOT_FOUND, "%sthere is no backend '%.60s' (%s); %s%s%s",
-			 decide_rank(rank, n).text, name, words, found, offer->n ? "" : ": ",
-			 offer->n ? "" : offer->where);
+			 choose_rank(rank, n).text, name, words, found, caps->n ? "" : ": ",
+			 caps->n ? "" : caps->where);
 }
 
-static int decide_unusable(const struct select_entry *entry, int n, int rank)
+static int choose_unusable(const struct capability *entry, int n, int rank)
 {
 	if (n == 1)
 		return error_set(entry->code, "backend '%s' cannot be used: %s", entry->name,
@@ -79,73 +79,73 @@ static int decide_unusable(const struct select_entry *entry, int n, int rank)
 
 /* ------------------------------------------------------------------- named ones -- */
 
-static int decide_names(const struct select_offer *offer, const char *name)
+static int choose_names(const struct capabilities *caps, const char *name)
 {
-	for (int i = 0; i < offer->n_named; i++)
-		if (!strcmp(offer->named[i], name))
+	for (int i = 0; i < caps->n_named; i++)
+		if (!strcmp(caps->named[i], name))
 			return 1;
 	return 0;
 }
 
 /* The first rank that has a list without this name, or -1. */
-static int decide_objector(const struct select_offer *offers, int n, const char *name)
+static int choose_objector(const struct capabilities *all, int n, const char *name)
 {
 	for (int r = 0; r < n; r++)
-		if (offers[r].n_named && !decide_names(&offers[r], name))
+		if (all[r].n_named && !choose_names(&all[r], name))
 			return r;
 	return -1;
 }
 
-static int decide_no_common(const struct select_offer *offers, int n, int first)
+static int choose_no_common(const struct capabilities *all, int n, int first)
 {
-	const int other = decide_objector(offers, n, offers[first].named[0]);
+	const int other = choose_objector(all, n, all[first].named[0]);
 	char one[200] = "", two[200] = "";
 
-	for (int i = 0; i < offers[first].n_named; i++)
-		decide_add(one, sizeof(one), "%s%s", i ? "," : "", offers[first].named[i]);
-	for (int i = 0; i < offers[other].n_named; i++)
-		decide_add(two, sizeof(two), "%s%s", i ? "," : "", offers[other].named[i]);
+	for (int i = 0; i < all[first].n_named; i++)
+		choose_add(one, sizeof(one), "%s%s", i ? "," : "", all[first].named[i]);
+	for (int i = 0; i < all[other].n_named; i++)
+		choose_add(two, sizeof(two), "%s%s", i ? "," : "", all[other].named[i]);
 	return error_set(COLL_ERR_CONFIG,
 			 "rank %d asks for '%s', rank %d for '%s': no backend is in every rank's "
 			 "list (%s)",
-			 first, one, other, two, offers[first].words);
+			 first, one, other, two, all[first].words);
 }
 
 /* Can every rank use what was named? */
-static int decide_check_named(const struct select_offer *offers, int n, int first, const char *name)
+static int choose_check_named(const struct capabilities *all, int n, int first, const char *name)
 {
 	for (int r = 0; r < n; r++) {
-		const struct select_entry *entry = select_offer_find(&offers[r], name);
+		const struct capability *entry = capabilities_find(&all[r], name);
 
 		if (!entry)
-			return decide_missing(offers, n, r, name, offers[first].words);
+			return choose_missing(all, n, r, name, all[first].words);
 		if (entry->code)
-			return decide_unusable(entry, n, r);
+			return choose_unusable(entry, n, r);
 	}
 	return COLL_SUCCESS;
 }
 
 /* What comes first on the lowest rank that has a list and is in all lists must be usable. */
-static int decide_by_name(const struct select_offer *offers, int n, int first, const char **name)
+static int choose_by_name(const struct capabilities *all, int n, int first, const char **name)
 {
-	for (int i = 0; i < offers[first].n_named; i++) {
-		const char *candidate = offers[first].named[i];
+	for (int i = 0; i < all[first].n_named; i++) {
+		const char *candidate = all[first].named[i];
 
-		if (decide_objector(offers, n, candidate) >= 0)
+		if (choose_objector(all, n, candidate) >= 0)
 			continue;
 		*name = candidate;
-		return decide_check_named(offers, n, first, candidate);
+		return choose_check_named(all, n, first, candidate);
 	}
-	return decide_no_common(offers, n, first);
+	return choose_no_common(all, n, first);
 }
 
 /* ------------------------------------------------------------------ by priority -- */
 
 /* The first rank that cannot take it unasked, or -1. */
-static int decide_unable(const struct select_offer *offers, int n, const char *name)
+static int choose_unable(const struct capabilities *all, int n, const char *name)
 {
 	for (int r = 0; r < n; r++) {
-		const struct select_entry *entry = select_offer_find(&offers[r], name);
+		const struct capability *entry = capabilities_find(&all[r], name);
 
 		if (!entry || entry->code || !entry->automatic)
 			return r;
@@ -154,39 +154,39 @@ static int decide_unable(const struct select_offer *offers, int n, const char *n
 }
 
 /* Why that rank does not take it unasked. */
-static const char *decide_reason(const struct select_offer *offer, const char *name)
+static const char *choose_reason(const struct capabilities *caps, const char *name)
 {
-	const struct select_entry *entry = select_offer_find(offer, name);
+	const struct capability *entry = capabilities_find(caps, name);
 
 	if (!entry)
 		return "it is not installed";
 	return entry->code ? entry->reason : "it is taken only if it is named";
 }
 
-static int decide_none(const struct select_offer *offers, int n)
+static int choose_none(const struct capabilities *all, int n)
 {
 	char text[800] = "";
 
-	for (int i = 0; i < offers[0].n; i++) {
-		const char *name = offers[0].entry[i].name;
-		const int r = decide_unable(offers, n, name);
+	for (int i = 0; i < all[0].n; i++) {
+		const char *name = all[0].entry[i].name;
+		const int r = choose_unable(all, n, name);
 
-		decide_add(text, sizeof(text), "%s'%s': %s%.300s", i ? "; " : "", name,
-			   decide_rank(r, n).text, decide_reason(&offers[r], name));
+		choose_add(text, sizeof(text), "%s'%s': %s%.300s", i ? "; " : "", name,
+			   choose_rank(r, n).text, choose_reason(&all[r], name));
 	}
-	if (!offers[0].n)
-		decide_add(text, sizeof(text), "%sno plugin was found: %s", decide_rank(0, n).text,
-			   offers[0].where);
+	if (!all[0].n)
+		choose_add(text, sizeof(text), "%sno plugin was found: %s", choose_rank(0, n).text,
+			   all[0].where);
 	return error_set(COLL_ERR_NOT_FOUND, "no backend can be used%s: %s",
 			 n > 1 ? " by all ranks" : "", text);
 }
 
 /* Rank 0's entries come in the order of its priorities. */
-static int decide_by_priority(const struct select_offer *offers, int n, const char **name)
+static int choose_by_priority(const struct capabilities *all, int n, const char **name)
 {
-	for (int i = 0; i < offers[0].n; i++) {
-		const char *candidate = offers[0].entry[i].name;
-		const int r = decide_unable(offers, n, candidate);
+	for (int i = 0; i < all[0].n; i++) {
+		const char *candidate = all[0].entry[i].name;
+		const int r = choose_unable(all, n, candidate);
 
 		if (r < 0) {
 			*name = candidate;
@@ -194,19 +194,19 @@ static int decide_by_priority(const struct select_offer *offers, int n, const ch
 		}
 		if (n > 1)
 			log_info("backend '%s' is passed over: %s%s", candidate,
-				 decide_rank(r, n).text, decide_reason(&offers[r], candidate));
+				 choose_rank(r, n).text, choose_reason(&all[r], candidate));
 	}
-	return decide_none(offers, n);
+	return choose_none(all, n);
 }
 
 /* -------------------------------------------------------------------- the whole -- */
 
-static int decide_check_version(const struct select_offer *offers, int n, const char *name)
+static int choose_check_version(const struct capabilities *all, int n, const char *name)
 {
-	const char *version = select_offer_find(&offers[0], name)->version, *other;
+	const char *version = capabilities_find(&all[0], name)->version, *other;
 
 	for (int r = 1; r < n; r++) {
-		other = select_offer_find(&offers[r], name)->version;
+		other = capabilities_find(&all[r], name)->version;
 		if (strcmp(version, other) != 0)
 			return error_set(COLL_ERR_VERSION,
 					 "backend '%s' has version %s on rank 0 but %s on rank %d: "
@@ -216,19 +216,19 @@ static int decide_check_version(const struct select_offer *offers, int n, const 
 	return COLL_SUCCESS;
 }
 
-int select_decide(const struct select_offer *offers, int n, const char **name)
+int select_choose(const struct capabilities *all, int n, const char **name)
 {
 	int first = 0, code;
 
 	for (int r = 0; r < n; r++)
-		if (offers[r].code)
-			return error_set(offers[r].code, "%s%s", decide_rank(r, n).text,
-					 offers[r].failure);
-	while (first < n && !offers[first].n_named)
+		if (all[r].code)
+			return error_set(all[r].code, "%s%s", choose_rank(r, n).text,
+					 all[r].failure);
+	while (first < n && !all[first].n_named)
 		first++;
 	if (first < n)
-		code = decide_by_name(offers, n, first, name);
+		code = choose_by_name(all, n, first, name);
 	else
-		code = decide_by_priority(offers, n, name);
-	return code ? code : decide_check_version(offers, n, *name);
+		code = choose_by_priority(all, n, name);
+	return code ? code : choose_check_version(all, n, *name);
 }

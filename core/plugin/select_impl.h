@@ -7,7 +7,7 @@
 
 /* ---- select_filter.c: what `backend` asks for */
 
-struct select_spec {
+struct filter {
 	int excludes; /* names are to be left out; else, if there are any, taken in this order */
 	char **name;
 	int n;
@@ -16,20 +16,20 @@ struct select_spec {
 };
 
 /* Unset and blank: no names. */
-int select_spec_parse(const struct conf *conf, struct select_spec *spec);
-void select_spec_free(struct select_spec *spec);
-int select_spec_has(const struct select_spec *spec, const char *name);
+int filter_parse(const struct conf *conf, struct filter *filter);
+void filter_free(struct filter *filter);
+int filter_has(const struct filter *filter, const char *name);
 
 /* ---- select_capabilities.c: what one rank can do, as text that travels and as a table */
 
-struct select_entry {
+struct capability {
 	const char *name, *version, *reason;
 	int code; /* COLL_SUCCESS, or why it is not to be had there: then reason says it */
 	int32_t priority;
 	int automatic; /* may be taken without having been named */
 };
 
-struct select_offer {
+struct capabilities {
 	char *text; /* owns all strings */
 	int code;   /* the rank has failed already: `failure` says how */
 	const char *failure;
@@ -37,7 +37,7 @@ struct select_offer {
 	int n_named;
 	const char *words; /* how that list was written */
 	const char *where; /* what was searched, for a list without any plugin */
-	struct select_entry *entry;
+	struct capability *entry;
 	int n;
 };
 
@@ -45,19 +45,19 @@ struct select_offer {
  * This rank's offer as malloc'd text; NULL for lack of memory.  elsewhere: "" or, if not all ranks
  * live in this process, words that say so.  list may be NULL if code is not 0.
  */
-char *select_offer_write(const struct plugin_list *list, const struct select_spec *spec,
+char *capabilities_write(const struct plugin_list *list, const struct filter *filter,
 			 const char *elsewhere, int code);
 /* What a rank sends that has no memory for more. */
-extern const char select_offer_poor[];
+extern const char capabilities_poor[];
 /* Takes text over, also on failure, and cuts it up.  rank: whose it is. */
-int select_offer_read(struct select_offer *offer, char *text, int rank);
-void select_offer_free(struct select_offer *offer);
-const struct select_entry *select_offer_find(const struct select_offer *offer, const char *name);
+int capabilities_read(struct capabilities *caps, char *text, int rank);
+void capabilities_free(struct capabilities *caps);
+const struct capability *capabilities_find(const struct capabilities *caps, const char *name);
 
 /* ---- select_choose.c: the same answer from the same offers, on every rank */
 
 /* The name of the backend for n ranks with these offers; *name lies in them. */
-int select_decide(const struct select_offer *offers, int n, const char **name);
+int select_choose(const struct capabilities *all, int n, const char **name);
 /* "found: simulated, tcp; did you mean 'tcp'?" for somebody who named something else. */
 void select_found(const char *const *names, int n, const char *name, char *text, size_t size);
 

@@ -92,7 +92,7 @@ int redop_find(const struct redop_table *table, const char *what, int dtype, int
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "%s: op %d was not made on this communicator, or is destroyed",
 				 what, op);
-	if (made->scaled && made->dtype != dtype)
+	if (made->premul_sum && made->dtype != dtype)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: op %d was made for %s, not for %s",
 				 what, op, coll_dtype_name(made->dtype), coll_dtype_name(dtype));
 	*redop = *made;

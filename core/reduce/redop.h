@@ -14,7 +14,7 @@ struct redop {
 	coll_user_op_fn fn; /* the application's, or NULL */
 	void *user;
 	int ordered;        /* does not commute: operands must come in rank order */
-	int scaled;         /* inputs are multiplied by the scalar first */
+	int premul_sum;     /* inputs are multiplied by the scalar first */
 	int made;           /* the backend has made its own */
 	int32_t native;     /* its number there */
 	const void *scalar; /* read when the operation begins; NULL: it is in `value` */

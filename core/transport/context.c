@@ -14,13 +14,13 @@
 #include <unistd.h>
 
 /* A control message on its way. */
-struct notice {
-	struct notice *next;
+struct control {
+	struct control *next;
 	coll_send_t send;
-	struct notice_body *body;
+	struct control_body *body;
 };
 
-int64_t link_now(void)
+int64_t context_now(void)
 {
 	struct timespec t;
 
@@ -29,12 +29,12 @@ int64_t link_now(void)
 }
 
 /* Has an earlier rank of the host the same processors? */
-static int link_shares_cpus(const struct boot *boot, int rank)
+static int context_shares_cpus(const struct bootstrap *bootstrap, int rank)
 {
-	const struct boot_peer *a = boot_peer(boot, rank);
+	const struct bootstrap_peer *a = bootstrap_peer(bootstrap, rank);
 
 	for (int r = 0; r < rank; r++) {
-		const struct boot_peer *b = boot_peer(boot, r);
+		const struct bootstrap_peer *b = bootstrap_peer(bootstrap, r);
 
 		if (a->cpus == b->cpus && a->first_cpu == b->first_cpu && !strcmp(a->host, b->host))
 			return 1;
@@ -46,156 +46,157 @@ static int link_shares_cpus(const struct boot *boot, int rank)
  * With more ranks on this host than processors, polling only keeps others from working.  A launcher
  * may have bound each to some: what not all share is taken to be different ones.
  */
-static int link_oversubscribed(const struct boot *boot)
+static int context_oversubscribed(const struct bootstrap *bootstrap)
 {
-	const struct boot_peer *own = boot_peer(boot, boot_rank(boot));
+	const struct bootstrap_peer *own = bootstrap_peer(bootstrap, bootstrap_rank(bootstrap));
 	int ranks = 0, cpus = 0;
 
-	for (int r = 0; r < boot_nranks(boot); r++) {
-		const struct boot_peer *peer = boot_peer(boot, r);
+	for (int r = 0; r < bootstrap_nranks(bootstrap); r++) {
+		const struct bootstrap_peer *peer = bootstrap_peer(bootstrap, r);
 
 		if (strcmp(peer->host, own->host))
 			continue;
 		ranks++;
-		cpus += link_shares_cpus(boot, r) ? 0 : peer->cpus;
+		cpus += context_shares_cpus(bootstrap, r) ? 0 : peer->cpus;
 	}
 	return own->cpus && ranks > cpus;
 }
 
 /* Ranks of one host form a node, or `node_size` consecutive ones; numbered by their first rank. */
-static void link_number_nodes(struct link *link)
+static void context_number_nodes(struct context *context)
 {
-	int size = (int)link->tuning.node_size;
+	int size = (int)context->selection.node_size;
 
-	for (int r = 0; r < link->nranks; r++) {
-		const char *host = boot_peer(link->boot, r)->host;
+	for (int r = 0; r < context->nranks; r++) {
+		const char *host = bootstrap_peer(context->bootstrap, r)->host;
 		int first = size ? r - r % size : 0;
 
-		while (!size && strcmp(boot_peer(link->boot, first)->host, host))
+		while (!size && strcmp(bootstrap_peer(context->bootstrap, first)->host, host))
 			first++;
-		link->node[r] = first;
+		context->node[r] = first;
 	}
 }
 
-/* Configuration and plugins belong to the first of the links that derive from one another. */
-static void link_free(struct link *link)
+/* Configuration and plugins belong to the first of the contexts that derive from one another. */
+static void context_free(struct context *context)
 {
-	match_free(&link->match);
-	lanes_free(&link->lanes);
-	for (int i = 0; i < LINK_FREED; i++)
-		free(link->freed[i]);
-	for (int r = 0; link->lost && r < link->nranks; r++)
-		free(link->lost[r]);
-	free(link->lost);
-	free(link->node);
-	boot_close(link->boot);
-	if (!link->parent) {
-		plugins_free(link->plugins);
-		conf_free(link->conf);
+	match_free(&context->match);
+	copy_streams_free(&context->copy_streams);
+	for (int i = 0; i < CONTEXT_FREED; i++)
+		free(context->freed[i]);
+	for (int r = 0; context->lost && r < context->nranks; r++)
+		free(context->lost[r]);
+	free(context->lost);
+	free(context->node);
+	bootstrap_close(context->bootstrap);
+	if (!context->parent) {
+		plugins_free(context->plugins);
+		conf_free(context->conf);
 	}
-	if (link->wake_fd >= 0)
-		close(link->wake_fd);
-	pthread_mutex_destroy(&link->lock);
-	free(link);
+	if (context->wake_fd >= 0)
+		close(context->wake_fd);
+	pthread_mutex_destroy(&context->lock);
+	free(context);
 }
 
 /* All but the endpoint. */
-static int link_prepare(struct link *link, const struct link_client *client, struct boot *boot,
-			struct conf *conf, const struct plugin *plugin, const struct tuning *tuning,
-			int device)
+static int context_prepare(struct context *context, const struct context_client *client,
+			   struct bootstrap *bootstrap, struct conf *conf,
+			   const struct plugin *plugin, const struct selection *selection,
+			   int device)
 {
-	pthread_mutex_init(&link->lock, NULL);
-	link->client = client;
-	link->refs = 1;
-	link->refused = -1;
-	link->boot = boot;
-	link->conf = conf;
-	link->plugin = plugin;
-	link->tuning = *tuning;
-	link->rank = boot_rank(boot);
-	link->nranks = boot_nranks(boot);
-	link->poll_us = link_oversubscribed(boot) ? 0 : conf_int(conf, "poll");
-	link->yield_us = conf_int(conf, "yield");
-	link->timeout_us = conf_int(conf, "timeout");
-	link->fallback = conf_int(conf, "enable_gpu_fallback") != 0;
-	link->devices = device_open();
-	link->lost = calloc((size_t)link->nranks, sizeof(*link->lost));
-	link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	match_init(&link->match);
-	link->match.unexpected = client->unexpected;
-	link->match.mismatch = client->mismatch;
-	link->match.no_memory = client->no_memory;
-	link->match.fill = client->fill;
-	link->match.link = link;
-	host_fill(link, device);
-	link->node = calloc((size_t)link->nranks, sizeof(*link->node));
-	if (!link->lost || !link->node)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", link->nranks);
-	if (link->wake_fd < 0)
+	pthread_mutex_init(&context->lock, NULL);
+	context->client = client;
+	context->refs = 1;
+	context->refused = -1;
+	context->bootstrap = bootstrap;
+	context->conf = conf;
+	context->plugin = plugin;
+	context->selection = *selection;
+	context->rank = bootstrap_rank(bootstrap);
+	context->nranks = bootstrap_nranks(bootstrap);
+	context->poll_us = context_oversubscribed(bootstrap) ? 0 : conf_int(conf, "poll");
+	context->yield_us = conf_int(conf, "yield");
+	context->timeout_us = conf_int(conf, "timeout");
+	context->fallback = conf_int(conf, "enable_gpu_fallback") != 0;
+	context->devices = device_open();
+	context->lost = calloc((size_t)context->nranks, sizeof(*context->lost));
+	context->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	match_init(&context->match);
+	context->match.check_unexpected = client->check_unexpected;
+	context->match.mismatch = client->mismatch;
+	context->match.no_memory = client->no_memory;
+	context->match.fill = client->fill;
+	context->match.context = context;
+	host_fill(context, device);
+	context->node = calloc((size_t)context->nranks, sizeof(*context->node));
+	if (!context->lost || !context->node)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", context->nranks);
+	if (context->wake_fd < 0)
 		return error_set(COLL_ERR_SYSTEM, "cannot make an eventfd: %s", strerror(errno));
 	return COLL_SUCCESS;
 }
 
 /* The endpoint takes some of the memory that its backend takes at best. */
-static void link_ask_memory(struct link *link)
+static void context_ask_memory(struct context *context)
 {
-	const coll_backend_t *b = &link->plugin->backend;
+	const coll_backend_t *b = &context->plugin->backend;
 
-	link->memory = b->memory;
+	context->memory = b->memory;
 	if (b->transport && b->transport->memory)
-		link->memory &= b->transport->memory(link->ep);
-	link->classify = link->devices || !(link->memory & COLL_MEM_HOST);
+		context->memory &= b->transport->memory(context->ep);
+	context->classify = context->devices || !(context->memory & COLL_MEM_HOST);
 }
 
 /* Asked for the current device, only the backend knows which that is. */
-static void link_ask_device(struct link *link)
+static void context_ask_device(struct context *context)
 {
-	const coll_native_t *native = link->plugin->backend.native;
+	const coll_native_t *native = context->plugin->backend.native;
 
-	link->device = link->host.device;
+	context->device = context->host.device;
 	if (native && native->device)
-		link->device = native->device(link->ep);
+		context->device = native->device(context->ep);
 }
 
 /* Once the endpoint is open. */
-static void link_begin(struct link *link)
+static void context_begin(struct context *context)
 {
-	link_ask_memory(link);
-	link_ask_device(link);
-	atomic_store(&link->unborn, 0);
-	boot_watch(link->boot, &link->aborted);
-	link_number_nodes(link);
-	wait_add(link);
+	context_ask_memory(context);
+	context_ask_device(context);
+	atomic_store(&context->constructing, 0);
+	bootstrap_watch(context->bootstrap, &context->aborted);
+	context_number_nodes(context);
+	wait_add(context);
 }
 
-int link_make(struct link **out, const struct link_parts *parts)
+int context_make(struct context **out, const struct context_parts *parts)
 {
-	struct link *link = calloc(1, sizeof(*link));
+	struct context *context = calloc(1, sizeof(*context));
 
-	*out = link;
-	if (!link) {
-		boot_close(parts->boot);
+	*out = context;
+	if (!context) {
+		bootstrap_close(parts->bootstrap);
 		plugins_free(parts->plugins);
 		conf_free(parts->conf);
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	}
-	link->plugins = parts->plugins;
-	return link_prepare(link, parts->client, parts->boot, parts->conf, parts->plugin,
-			    &parts->tuning, parts->device);
+	context->plugins = parts->plugins;
+	return context_prepare(context, parts->client, parts->bootstrap, parts->conf, parts->plugin,
+			       &parts->selection, parts->device);
 }
 
-int link_open(struct link *link)
+int context_open(struct context *context)
 {
 	coll_error_t err = error_blank();
-	int code = link->plugin->backend.open(&link->host, &link->ep, &err);
+	int code = context->plugin->backend.open(&context->host, &context->ep, &err);
 
 	if (code)
 		return error_take(code, &err);
-	link_begin(link);
+	context_begin(context);
 	return COLL_SUCCESS;
 }
 
-int link_open_all(struct link *const *links, int n)
+int context_open_all(struct context *const *contexts, int n)
 {
 	const coll_host_t **hosts = calloc((size_t)n, sizeof(*hosts));
 	void **eps = calloc((size_t)n, sizeof(*eps));
@@ -208,138 +209,139 @@ int link_open_all(struct link *const *links, int n)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", n);
 	}
 	for (int r = 0; r < n; r++)
-		hosts[r] = &links[r]->host;
-	code = links[0]->plugin->backend.open_all(hosts, (uint32_t)n, eps, &err);
+		hosts[r] = &contexts[r]->host;
+	code = contexts[0]->plugin->backend.open_all(hosts, (uint32_t)n, eps, &err);
 	for (int r = 0; r < n; r++) {
-		links[r]->ep = eps[r];
+		contexts[r]->ep = eps[r];
 		if (!code)
-			link_begin(links[r]);
+			context_begin(contexts[r]);
 	}
 	free(hosts);
 	free(eps);
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 
-int link_derive(struct link **out, struct link *parent, struct boot *boot)
+int context_derive(struct context **out, struct context *parent, struct bootstrap *bootstrap)
 {
-	struct link *link = calloc(1, sizeof(*link));
+	struct context *context = calloc(1, sizeof(*context));
 
-	*out = link;
-	if (!link) {
-		boot_close(boot);
+	*out = context;
+	if (!context) {
+		bootstrap_close(bootstrap);
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	}
-	link->parent = parent;
-	link_hold(parent);
-	atomic_store(&link->unborn, !atomic_load(&parent->aborted)); /* shrink may come after it */
-	return link_prepare(link, parent->client, boot, parent->conf, parent->plugin,
-			    &parent->tuning, parent->device);
+	context->parent = parent;
+	context_ref(parent);
+	atomic_store(&context->constructing,
+		     !atomic_load(&parent->aborted)); /* shrink may come after it */
+	return context_prepare(context, parent->client, bootstrap, parent->conf, parent->plugin,
+			       &parent->selection, parent->device);
 }
 
-int link_derive_open(struct link *link, const struct link_making *making)
+int context_derive_open(struct context *context, const struct context_making *making)
 {
-	const coll_native_t *native = link->plugin->backend.native;
-	void *parent = link->parent->ep;
+	const coll_native_t *native = context->plugin->backend.native;
+	void *parent = context->parent->ep;
 	coll_error_t err = error_blank();
 	int code;
 
 	if (making->exclude)
-		code = native->shrink(parent, making->exclude, making->n, &link->host, &link->ep,
-				      &err);
+		code = native->shrink(parent, making->exclude, making->n, &context->host,
+				      &context->ep, &err);
 	else if (native->split)
-		code = native->split(parent, making->color, making->key, &link->host, &link->ep,
-				     &err);
+		code = native->split(parent, making->color, making->key, &context->host,
+				     &context->ep, &err);
 	else
-		return link_open(link);
+		return context_open(context);
 	if (code)
 		return error_take(code, &err);
-	link_begin(link);
+	context_begin(context);
 	return COLL_SUCCESS;
 }
 
-void link_hold(struct link *link)
+void context_ref(struct context *context)
 {
-	atomic_fetch_add(&link->refs, 1);
+	atomic_fetch_add(&context->refs, 1);
 }
 
-static void link_close_endpoint(struct link *link, int64_t timeout_ms)
+static void context_close_endpoint(struct context *context, int64_t timeout_ms)
 {
-	struct notice *next;
-	void *ep = link->ep;
+	struct control *next;
+	void *ep = context->ep;
 
-	link->ep = NULL; /* first: a fork in another thread must not find it half closed */
+	context->ep = NULL; /* first: a fork in another thread must not find it half closed */
 	if (ep)
-		link->plugin->backend.close(ep, timeout_ms);
-	for (struct notice *n = link->notices; n; n = next) {
+		context->plugin->backend.close(ep, timeout_ms);
+	for (struct control *n = context->controls; n; n = next) {
 		next = n->next;
 		free(n->body);
 		free(n);
 	}
-	link->notices = NULL;
+	context->controls = NULL;
 }
 
-void link_release(struct link *link, int64_t timeout_ms)
+void context_unref(struct context *context, int64_t timeout_ms)
 {
-	struct link *parent = link->parent;
+	struct context *parent = context->parent;
 
-	if (atomic_fetch_sub(&link->refs, 1) > 1)
+	if (atomic_fetch_sub(&context->refs, 1) > 1)
 		return;
-	wait_serve_end(link);
-	wait_remove(link);
-	link_close_endpoint(link, timeout_ms);
-	link_free(link);
+	wait_thread_stop(context);
+	wait_remove(context);
+	context_close_endpoint(context, timeout_ms);
+	context_free(context);
 	if (parent)
-		link_release(parent, timeout_ms);
+		context_unref(parent, timeout_ms);
 }
 
-void link_shut(struct link *link)
+void context_shut(struct context *context)
 {
-	if (!link->ep)
+	if (!context->ep)
 		return;
-	link_close_endpoint(link, 0);
-	link->client->shut(link);
+	context_close_endpoint(context, 0);
+	context->client->shut(context);
 }
 
-void link_lock(struct link *link)
+void context_lock(struct context *context)
 {
-	if (!pthread_mutex_trylock(&link->lock))
+	if (!pthread_mutex_trylock(&context->lock))
 		return;
 	/* A thread that waits or serves takes the lock again at once, unless it knows of us. */
-	atomic_fetch_add(&link->wanted, 1);
-	pthread_mutex_lock(&link->lock);
-	atomic_fetch_sub(&link->wanted, 1);
+	atomic_fetch_add(&context->lock_waiters, 1);
+	pthread_mutex_lock(&context->lock);
+	atomic_fetch_sub(&context->lock_waiters, 1);
 }
 
-int link_lock_within(struct link *link, int64_t timeout_ms)
+int context_lock_within(struct context *context, int64_t timeout_ms)
 {
 	struct timespec until;
 	int got;
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += timeout_ms / 1000;
-	atomic_fetch_add(&link->wanted, 1);
-	got = !pthread_mutex_timedlock(&link->lock, &until);
-	atomic_fetch_sub(&link->wanted, 1);
+	atomic_fetch_add(&context->lock_waiters, 1);
+	got = !pthread_mutex_timedlock(&context->lock, &until);
+	atomic_fetch_sub(&context->lock_waiters, 1);
 	return got;
 }
 
-void link_enter(struct link *link)
+void context_enter(struct context *context)
 {
-	link_lock(link);
-	wait_drive(link);
+	context_lock(context);
+	wait_drive(context);
 }
 
-void link_leave(struct link *link)
+void context_leave(struct context *context)
 {
-	pthread_mutex_unlock(&link->lock);
+	pthread_mutex_unlock(&context->lock);
 }
 
-static int link_reap_notices(struct link *link)
+static int context_reap_controls(struct context *context)
 {
 	int moved = 0;
 
-	for (struct notice **at = &link->notices; *at;) {
-		struct notice *n = *at;
+	for (struct control **at = &context->controls; *at;) {
+		struct control *n = *at;
 
 		if (n->send.status == COLL_IN_PROGRESS) {
 			at = &n->next;
@@ -353,55 +355,56 @@ static int link_reap_notices(struct link *link)
 	return moved;
 }
 
-int link_progress(struct link *link)
+int context_progress(struct context *context)
 {
-	const coll_transport_t *t = link->plugin->backend.transport;
+	const coll_transport_t *t = context->plugin->backend.transport;
 	struct recv *recv;
 	int moved = 0;
 
-	if (link->ep && t)
-		moved = t->progress(link->ep);
-	while ((recv = match_next_done(&link->match)))
-		link->client->received(recv);
-	if (link->news || link->match.controls) {
-		link->news = 0;
-		link->client->check(link);
-		link->match.controls = 0;
+	if (context->ep && t)
+		moved = t->progress(context->ep);
+	while ((recv = match_next_done(&context->match)))
+		context->client->received(recv);
+	if (context->pending_events || context->match.controls) {
+		context->pending_events = 0;
+		context->client->check(context);
+		context->match.controls = 0;
 	}
-	if (link->notices)
-		moved |= link_reap_notices(link);
-	moved |= link->client->advance(link);
-	if (link->news_for_sleepers && link->sleepers)
-		link_wake(link);
-	link->news_for_sleepers = 0;
-	link->moves += moved != 0;
+	if (context->controls)
+		moved |= context_reap_controls(context);
+	moved |= context->client->advance(context);
+	if (context->sleepers_have_news && context->sleepers)
+		context_wake(context);
+	context->sleepers_have_news = 0;
+	context->progress_count += moved != 0;
 	return moved;
 }
 
-void link_kick(struct link *link)
+void context_wake_sleepers(struct context *context)
 {
-	if (link->sleepers)
-		link_wake(link);
+	if (context->sleepers)
+		context_wake(context);
 }
 
-void link_wake(struct link *link)
+void context_wake(struct context *context)
 {
 	uint64_t one = 1;
-	ssize_t n = write(link->wake_fd, &one, sizeof(one));
+	ssize_t n = write(context->wake_fd, &one, sizeof(one));
 
 	(void)n; /* full means that a wake-up is already due */
 }
 
-void link_notify(struct link *link, int peer, uint64_t tag, int kind, int code, const char *text)
+void context_send_control(struct context *context, int peer, uint64_t tag, int kind, int code,
+			  const char *text)
 {
-	const coll_transport_t *t = link->plugin->backend.transport;
-	struct notice *n = calloc(1, sizeof(*n));
+	const coll_transport_t *t = context->plugin->backend.transport;
+	struct control *n = calloc(1, sizeof(*n));
 	size_t len = strlen(text) + 1;
 	coll_error_t err = error_blank();
 
 	if (n)
 		n->body = malloc(sizeof(*n->body) + len);
-	if (!n || !n->body || !link->ep || !t || link->lost[peer]) {
+	if (!n || !n->body || !context->ep || !t || context->lost[peer]) {
 		free(n ? n->body : NULL);
 		free(n);
 		return;
@@ -415,14 +418,14 @@ void link_notify(struct link *link, int peer, uint64_t tag, int kind, int code, 
 	n->send.peer = (uint32_t)peer;
 	n->send.memory = COLL_MEM_HOST;
 	n->send.status = COLL_IN_PROGRESS;
-	n->next = link->notices;
-	link->notices = n;
-	if (t->send(link->ep, &n->send, &err))
+	n->next = context->controls;
+	context->controls = n;
+	if (t->send(context->ep, &n->send, &err))
 		n->send.status = COLL_ERR_PEER_LOST; /* reaped with the others */
 }
 
-int link_notices_pending(struct link *link)
+int context_controls_pending(struct context *context)
 {
-	link_reap_notices(link);
-	return link->notices != NULL;
+	context_reap_controls(context);
+	return context->controls != NULL;
 }

@@ -14,34 +14,34 @@
 
 enum { HOST_HUGE = 2 << 20 };
 
-static struct link *host_link(const coll_host_t *host)
+static struct context *host_context(const coll_host_t *host)
 {
 	return host->core;
 }
 
 static void host_log(const coll_host_t *host, int32_t level, const char *text)
 {
-	log_line(level, host_link(host)->plugin->backend.name, text);
+	log_line(level, host_context(host)->plugin->backend.name, text);
 }
 
 static const char *host_option_string(const coll_host_t *host, const char *key)
 {
-	const struct link *link = host_link(host);
+	const struct context *context = host_context(host);
 
-	return conf_backend_string(link->conf, &link->plugin->backend, key);
+	return conf_backend_string(context->conf, &context->plugin->backend, key);
 }
 
 static int64_t host_option_int(const coll_host_t *host, const char *key)
 {
-	const struct link *link = host_link(host);
+	const struct context *context = host_context(host);
 
-	return conf_backend_int(link->conf, &link->plugin->backend, key);
+	return conf_backend_int(context->conf, &context->plugin->backend, key);
 }
 
 static int32_t host_exchange(const coll_host_t *host, const void *in, void *out, uint64_t len,
 			     int64_t timeout_ms, coll_error_t *err)
 {
-	int code = boot_exchange(host_link(host)->boot, in, out, len, timeout_ms);
+	int code = bootstrap_exchange(host_context(host)->bootstrap, in, out, len, timeout_ms);
 
 	return code ? error_fill(err, code, "%s", error_text()) : COLL_SUCCESS;
 }
@@ -53,10 +53,10 @@ static void host_mac(const coll_host_t *host, const void *data, uint64_t len, ui
 
 static int32_t host_aborted(const coll_host_t *host)
 {
-	const struct link *link = host_link(host);
+	const struct context *context = host_context(host);
 
-	return atomic_load(&link->aborted) ||
-	       (atomic_load(&link->unborn) && atomic_load(&link->parent->aborted));
+	return atomic_load(&context->aborted) ||
+	       (atomic_load(&context->constructing) && atomic_load(&context->parent->aborted));
 }
 
 static void *host_alloc(const coll_host_t *host, uint64_t bytes)
@@ -84,35 +84,35 @@ static int32_t host_arrive(const coll_host_t *host, uint32_t peer, const coll_he
 {
 	if (peer >= host->nranks)
 		return COLL_ERR_INTERNAL;
-	return match_arrive(&host_link(host)->match, peer, header, sink);
+	return match_arrive(&host_context(host)->match, peer, header, sink);
 }
 
 static void host_data(const coll_host_t *host, uint64_t cookie, const void *bytes, uint64_t n)
 {
-	match_data(&host_link(host)->match, cookie, bytes, n);
+	match_data(&host_context(host)->match, cookie, bytes, n);
 }
 
 static void host_arrived(const coll_host_t *host, uint64_t cookie, int32_t status)
 {
-	match_arrived(&host_link(host)->match, cookie, status);
+	match_arrived(&host_context(host)->match, cookie, status);
 }
 
 static void host_peer_lost(const coll_host_t *host, uint32_t peer, const char *text)
 {
-	struct link *link = host_link(host);
+	struct context *context = host_context(host);
 	char refusal[160];
 
-	if (peer >= host->nranks || link->lost[peer])
+	if (peer >= host->nranks || context->lost[peer])
 		return;
-	if (link->refused == (int)peer) { /* the plugin does not know why, and blames the peer */
+	if (context->refused == (int)peer) { /* the plugin does not know why, and blames the peer */
 		snprintf(refusal, sizeof(refusal),
 			 "rank %d had no memory for a message of %llu bytes from it, and ended the "
 			 "connection",
-			 link->rank, (unsigned long long)link->refused_len);
+			 context->rank, (unsigned long long)context->refused_len);
 		text = refusal;
 	}
-	link->lost[peer] = strdup(text ? text : "no reason given");
-	link->news = 1;
+	context->lost[peer] = strdup(text ? text : "no reason given");
+	context->pending_events = 1;
 }
 
 static int32_t host_reduce(const coll_host_t *host, void *dst, const void *left, const void *right,
@@ -144,16 +144,16 @@ static int32_t host_copy(const coll_host_t *host, void *dst, const void *src, ui
 	return code ? error_fill(err, code, "%s", error_text()) : COLL_SUCCESS;
 }
 
-void host_fill(struct link *link, int device)
+void host_fill(struct context *context, int device)
 {
-	link->host = (coll_host_t){
+	context->host = (coll_host_t){
 		.size = sizeof(coll_host_t),
 		.abi_minor = COLL_BACKEND_ABI_MINOR,
-		.rank = (uint32_t)link->rank,
-		.nranks = (uint32_t)link->nranks,
+		.rank = (uint32_t)context->rank,
+		.nranks = (uint32_t)context->nranks,
 		.device = device,
-		.timeout_ms = conf_int(link->conf, "init_timeout") / 1000,
-		.core = link,
+		.timeout_ms = conf_int(context->conf, "init_timeout") / 1000,
+		.core = context,
 		.log = host_log,
 		.option_string = host_option_string,
 		.option_int = host_option_int,
@@ -168,9 +168,9 @@ void host_fill(struct link *link, int device)
 		.peer_lost = host_peer_lost,
 		.reduce = host_reduce,
 	};
-	if (link->devices) {
-		link->host.memory_kind = host_memory_kind;
-		link->host.copy = host_copy;
+	if (context->devices) {
+		context->host.memory_kind = host_memory_kind;
+		context->host.copy = host_copy;
 	}
-	boot_key(link->boot, link->host.key);
+	bootstrap_key(context->bootstrap, context->host.key);
 }

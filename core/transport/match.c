@@ -19,15 +19,15 @@ void match_init(struct match *m)
 	memset(m, 0, sizeof(*m));
 	for (int i = 0; i < MATCH_BUCKETS; i++) {
 		m->posted_end[i] = &m->posted[i];
-		m->early_end[i] = &m->early[i];
+		m->unexpected_end[i] = &m->unexpected[i];
 	}
 	m->done_end = &m->done;
 }
 
-static void match_free_list(struct early *e)
+static void match_free_list(struct unexpected *e)
 {
 	while (e) {
-		struct early *next = e->next;
+		struct unexpected *next = e->next;
 
 		free(e);
 		e = next;
@@ -37,8 +37,8 @@ static void match_free_list(struct early *e)
 void match_free(struct match *m)
 {
 	for (int i = 0; i < MATCH_BUCKETS; i++)
-		match_free_list(m->early[i]);
-	match_free_list(m->flying);
+		match_free_list(m->unexpected[i]);
+	match_free_list(m->partial);
 }
 
 static void match_finish(struct match *m, struct recv *recv, int status)
@@ -125,27 +125,27 @@ static void match_unlink_posted(struct match *m, struct recv **at, unsigned buck
 }
 
 /* Takes a kept message out of its list; while bytes are still to come it is among the flying. */
-static void match_unlink_early(struct match *m, struct early **at)
+static void match_unlink_unexpected(struct match *m, struct unexpected **at)
 {
-	struct early *e = *at;
+	struct unexpected *e = *at;
 	unsigned bucket = match_bucket(e->header.tag);
 
-	m->kept--;
+	m->unexpected_count--;
 	*at = e->next;
-	if (m->early_end[bucket] == &e->next)
-		m->early_end[bucket] = at;
-	if (!m->early[bucket])
-		m->early_in[bucket / 64] &= ~((uint64_t)1 << bucket % 64);
+	if (m->unexpected_end[bucket] == &e->next)
+		m->unexpected_end[bucket] = at;
+	if (!m->unexpected[bucket])
+		m->unexpected_in[bucket / 64] &= ~((uint64_t)1 << bucket % 64);
 	if (!e->complete) {
-		e->next = m->flying;
-		m->flying = e;
+		e->next = m->partial;
+		m->partial = e;
 	}
 }
 
 /* Takes a message whose last byte has come, or never will, out of whichever list it is in. */
-static void match_land(struct match *m, struct early *e)
+static void match_land(struct match *m, struct unexpected *e)
 {
-	struct early **at = &m->flying;
+	struct unexpected **at = &m->partial;
 
 	while (*at && *at != e)
 		at = &(*at)->next;
@@ -153,20 +153,20 @@ static void match_land(struct match *m, struct early *e)
 		*at = e->next;
 		return;
 	}
-	for (at = &m->early[match_bucket(e->header.tag)]; *at != e;)
+	for (at = &m->unexpected[match_bucket(e->header.tag)]; *at != e;)
 		at = &(*at)->next;
 	e->complete = 1;
-	match_unlink_early(m, at);
+	match_unlink_unexpected(m, at);
 }
 
 /* Gives a kept message to a receive, at once or when its last byte comes. */
-static void match_join(struct match *m, struct recv *recv, struct early **at)
+static void match_join(struct match *m, struct recv *recv, struct unexpected **at)
 {
-	struct early *e = *at;
+	struct unexpected *e = *at;
 
-	match_unlink_early(m, at);
+	match_unlink_unexpected(m, at);
 	if (!match_expected(recv, &e->header)) {
-		m->mismatch(m->link, recv, e->peer, &e->header);
+		m->mismatch(m->context, recv, e->peer, &e->header);
 		match_finish(m, recv, COLL_ERR_MISMATCH);
 		if (e->complete)
 			free(e);
@@ -177,7 +177,7 @@ static void match_join(struct match *m, struct recv *recv, struct early **at)
 	recv->peer = (int32_t)e->peer;
 	if (!e->complete) {
 		e->recv = recv;
-		recv->early = e;
+		recv->unexpected = e;
 		recv->state = RECV_FILLING;
 		return;
 	}
@@ -192,9 +192,9 @@ void match_post(struct match *m, struct recv *recv)
 
 	recv->got = 0;
 	recv->broken = COLL_SUCCESS;
-	recv->early = NULL;
+	recv->unexpected = NULL;
 	recv->next = NULL;
-	for (struct early **at = &m->early[bucket]; *at; at = &(*at)->next)
+	for (struct unexpected **at = &m->unexpected[bucket]; *at; at = &(*at)->next)
 		if (match_agrees(recv, (*at)->peer, &(*at)->header)) {
 			match_join(m, recv, at);
 			return;
@@ -224,25 +224,26 @@ uint64_t match_withdraw(struct match *m, struct recv *recv)
 					m->done_end = at;
 				return 0;
 			}
-	} else if (state == RECV_FILLING && recv->early) {
-		recv->early->recv = NULL;
-		recv->early->dropped = 1;
+	} else if (state == RECV_FILLING && recv->unexpected) {
+		recv->unexpected->recv = NULL;
+		recv->unexpected->dropped = 1;
 	} else if (state == RECV_FILLING) {
 		return (uint64_t)(uintptr_t)recv | COOKIE_RECV;
 	}
 	return 0;
 }
 
-static void match_forget_bucket(struct match *m, struct early **at, uint64_t mask, uint64_t tag)
+static void match_forget_bucket(struct match *m, struct unexpected **at, uint64_t mask,
+				uint64_t tag)
 {
 	while (*at) {
-		struct early *e = *at;
+		struct unexpected *e = *at;
 
 		if ((e->header.tag & mask) != tag) {
 			at = &e->next;
 			continue;
 		}
-		match_unlink_early(m, at);
+		match_unlink_unexpected(m, at);
 		if (e->complete)
 			free(e);
 		else
@@ -251,12 +252,12 @@ static void match_forget_bucket(struct match *m, struct early **at, uint64_t mas
 }
 
 /* The first from `bucket` on that holds a kept message, or MATCH_BUCKETS. */
-static int match_next_early(const struct match *m, int bucket)
+static int match_next_unexpected(const struct match *m, int bucket)
 {
-	if (!m->kept)
+	if (!m->unexpected_count)
 		return MATCH_BUCKETS;
 	for (; bucket < MATCH_BUCKETS; bucket = (bucket | 63) + 1) {
-		uint64_t rest = m->early_in[bucket / 64] >> bucket % 64;
+		uint64_t rest = m->unexpected_in[bucket / 64] >> bucket % 64;
 
 		if (rest)
 			return bucket + __builtin_ctzll(rest);
@@ -266,27 +267,29 @@ static int match_next_early(const struct match *m, int bucket)
 
 void match_forget(struct match *m, uint64_t mask, uint64_t tag)
 {
-	for (int i = match_next_early(m, 0); i < MATCH_BUCKETS; i = match_next_early(m, i + 1))
-		match_forget_bucket(m, &m->early[i], mask, tag);
+	for (int i = match_next_unexpected(m, 0); i < MATCH_BUCKETS;
+	     i = match_next_unexpected(m, i + 1))
+		match_forget_bucket(m, &m->unexpected[i], mask, tag);
 }
 
 void match_each(const struct match *m, uint64_t mask, uint64_t tag,
-		void (*see)(void *user, const struct early *early), void *user)
+		void (*see)(void *user, const struct unexpected *unexpected), void *user)
 {
-	for (int i = match_next_early(m, 0); i < MATCH_BUCKETS; i = match_next_early(m, i + 1))
-		for (const struct early *e = m->early[i]; e; e = e->next)
+	for (int i = match_next_unexpected(m, 0); i < MATCH_BUCKETS;
+	     i = match_next_unexpected(m, i + 1))
+		for (const struct unexpected *e = m->unexpected[i]; e; e = e->next)
 			if ((e->header.tag & mask) == tag)
 				see(user, e);
 }
 
-struct early *match_take(struct match *m, uint64_t tag)
+struct unexpected *match_take(struct match *m, uint64_t tag)
 {
-	for (struct early **at = &m->early[match_bucket(tag)]; *at; at = &(*at)->next) {
-		struct early *e = *at;
+	for (struct unexpected **at = &m->unexpected[match_bucket(tag)]; *at; at = &(*at)->next) {
+		struct unexpected *e = *at;
 
 		if (!e->complete || e->header.tag != tag)
 			continue;
-		match_unlink_early(m, at);
+		match_unlink_unexpected(m, at);
 		return e;
 	}
 	return NULL;
@@ -295,20 +298,20 @@ struct early *match_take(struct match *m, uint64_t tag)
 /* Keeps a message for which no receive has been posted yet. */
 static int match_keep(struct match *m, uint32_t peer, const coll_header_t *h, coll_sink_t *sink)
 {
-	struct early *e;
+	struct unexpected *e;
 	unsigned bucket;
 
 	if (h->len > SIZE_MAX - sizeof(*e))
 		return COLL_ERR_INTERNAL;
 	e = malloc(sizeof(*e) + h->len);
 	if (!e)
-		return m->no_memory(m->link, peer, h);
-	*e = (struct early){.header = *h, .peer = peer};
+		return m->no_memory(m->context, peer, h);
+	*e = (struct unexpected){.header = *h, .peer = peer};
 	bucket = match_bucket(h->tag);
-	*m->early_end[bucket] = e;
-	m->early_end[bucket] = &e->next;
-	m->early_in[bucket / 64] |= (uint64_t)1 << bucket % 64;
-	m->kept++;
+	*m->unexpected_end[bucket] = e;
+	m->unexpected_end[bucket] = &e->next;
+	m->unexpected_in[bucket / 64] |= (uint64_t)1 << bucket % 64;
+	m->unexpected_count++;
 	sink->buf = e->data;
 	sink->cookie = (uint64_t)(uintptr_t)e | COOKIE_EARLY;
 	return COLL_SUCCESS;
@@ -323,7 +326,7 @@ int match_arrive(struct match *m, uint32_t peer, const coll_header_t *h, coll_si
 	while (*at && !match_agrees(*at, peer, h))
 		at = &(*at)->next;
 	if (!*at) {
-		if (m->unexpected(m->link, peer, h))
+		if (m->check_unexpected(m->context, peer, h))
 			return COLL_SUCCESS;
 		return match_keep(m, peer, h, sink);
 	}
@@ -332,7 +335,7 @@ int match_arrive(struct match *m, uint32_t peer, const coll_header_t *h, coll_si
 
 	match_unlink_posted(m, at, bucket);
 	if (!match_expected(recv, h)) {
-		m->mismatch(m->link, recv, peer, h);
+		m->mismatch(m->context, recv, peer, h);
 		match_finish(m, recv, COLL_ERR_MISMATCH);
 		return COLL_SUCCESS;
 	}
@@ -352,7 +355,7 @@ static void *match_cookie(uint64_t cookie)
 
 void match_data(struct match *m, uint64_t cookie, const void *bytes, uint64_t n)
 {
-	struct early *e;
+	struct unexpected *e;
 
 	if ((cookie & COOKIE_MARK) == COOKIE_RECV) {
 		match_fill(m, match_cookie(cookie), bytes, n);
@@ -366,7 +369,7 @@ void match_data(struct match *m, uint64_t cookie, const void *bytes, uint64_t n)
 	}
 }
 
-static void match_early_arrived(struct match *m, struct early *e, int status)
+static void match_unexpected_arrived(struct match *m, struct unexpected *e, int status)
 {
 	struct recv *recv = e->recv;
 
@@ -388,5 +391,5 @@ void match_arrived(struct match *m, uint64_t cookie, int32_t status)
 	if ((cookie & COOKIE_MARK) == COOKIE_RECV)
 		match_finish(m, match_cookie(cookie), status);
 	else if ((cookie & COOKIE_MARK) == COOKIE_EARLY)
-		match_early_arrived(m, match_cookie(cookie), status);
+		match_unexpected_arrived(m, match_cookie(cookie), status);
 }

@@ -2,7 +2,7 @@
 /*
  * match.h - pairs arriving messages with the receives that wait for them; written once for all
  * transports.  A message that nobody waits for yet is kept, a receive that nothing has come for is
- * kept; equal (peer, tag) pair in order.  Everything is called under the link's lock, much of it
+ * kept; equal (peer, tag) pair in order.  Everything is called under the context's lock, much of it
  * from inside the transport's progress, so nothing here calls the transport.
  */
 #ifndef CORE_TRANSPORT_MATCH_H
@@ -18,12 +18,13 @@ struct match;
 /* A receive.  Memory of whoever posts it; untouched by match once done is set or it is withdrawn.
  */
 struct recv {
-	struct recv *next;   /* in a chain, or in the list of completed receives */
-	struct early *early; /* the message under way to it that began before it was posted */
+	struct recv *next; /* in a chain, or in the list of completed receives */
+	struct unexpected
+		*unexpected; /* the message under way to it that began before it was posted */
 	uint64_t tag;
 	uint64_t meta[2]; /* what the sender must have put into its header */
 	uint64_t len;
-	int32_t peer; /* rank on the link, or COLL_ANY_SOURCE */
+	int32_t peer; /* rank on the context, or COLL_ANY_SOURCE */
 	int32_t state;
 	int32_t status; /* once done */
 	int32_t step;   /* for the owner */
@@ -42,8 +43,8 @@ struct recv {
 enum { RECV_IDLE = 0, RECV_POSTED, RECV_FILLING, RECV_DONE };
 
 /* A message nobody waited for when it came. */
-struct early {
-	struct early *next;
+struct unexpected {
+	struct unexpected *next;
 	struct recv *recv; /* posted meanwhile */
 	coll_header_t header;
 	uint32_t peer;
@@ -53,7 +54,7 @@ struct early {
 	char data[];
 };
 
-struct link;
+struct context;
 
 enum { MATCH_BUCKETS = 256 };
 
@@ -62,19 +63,20 @@ enum { MATCH_BUCKETS = 256 };
 
 struct match {
 	struct recv *posted[MATCH_BUCKETS], **posted_end[MATCH_BUCKETS];
-	struct early *early[MATCH_BUCKETS], **early_end[MATCH_BUCKETS];
-	uint64_t early_in[MATCH_BUCKETS / 64]; /* which of those hold any, as bits */
-	struct early *flying;                  /* incomplete ones that are matched or dropped */
+	struct unexpected *unexpected[MATCH_BUCKETS], **unexpected_end[MATCH_BUCKETS];
+	uint64_t unexpected_in[MATCH_BUCKETS / 64]; /* which of those hold any, as bits */
+	struct unexpected *partial; /* incomplete ones that are matched or dropped */
 	struct recv *done, **done_end;
-	uint64_t kept; /* early messages in the lists above */
-	int controls;  /* complete control messages among the early ones */
-	/* The functions of struct link_client that concern messages, and their link. */
-	int (*unexpected)(struct link *link, uint32_t peer, const coll_header_t *header);
-	int (*no_memory)(struct link *link, uint32_t peer, const coll_header_t *header);
-	void (*mismatch)(struct link *link, const struct recv *recv, uint32_t peer,
+	uint64_t unexpected_count; /* early messages in the lists above */
+	int controls;              /* complete control messages among the early ones */
+	/* The functions of struct context_client that concern messages, and their context. */
+	int (*check_unexpected)(struct context *context, uint32_t peer,
+				const coll_header_t *header);
+	int (*no_memory)(struct context *context, uint32_t peer, const coll_header_t *header);
+	void (*mismatch)(struct context *context, const struct recv *recv, uint32_t peer,
 			 const coll_header_t *header);
 	int (*fill)(const struct recv *recv, void *dst, const void *bytes, uint64_t n);
-	struct link *link;
+	struct context *context;
 };
 
 void match_init(struct match *m);
@@ -93,9 +95,9 @@ struct recv *match_next_done(struct match *m);
 void match_forget(struct match *m, uint64_t mask, uint64_t tag);
 /* Calls see() for every kept message, complete or not, that agrees so. */
 void match_each(const struct match *m, uint64_t mask, uint64_t tag,
-		void (*see)(void *user, const struct early *early), void *user);
+		void (*see)(void *user, const struct unexpected *unexpected), void *user);
 /* Takes out the first complete one of exactly this tag; the caller frees it with free().  NULL: none. */
-struct early *match_take(struct match *m, uint64_t tag);
+struct unexpected *match_take(struct match *m, uint64_t tag);
 
 /* What the host table's receiving functions do. */
 int match_arrive(struct match *m, uint32_t peer, const coll_header_t *header, coll_sink_t *sink);

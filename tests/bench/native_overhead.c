@@ -184,7 +184,7 @@ static void measure(const char *name, batch_fn fn)
 
 /* -------------------------------------------------------------------- the backends -- */
 
-/* There is no link against the driver: it may not be there. */
+/* There is no context against the driver: it may not be there. */
 static void *driver(const char *name)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);

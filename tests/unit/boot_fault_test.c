@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* boot_fault_test.c - ranks that are missing, wrong or dying: errors for all, never a hang. */
+/* bootstrap_fault_test.c - ranks that are missing, wrong or dying: errors for all, never a hang. */
 #include "bootstrap/star.h"
 #include "base/error.h"
 #include "boot_harness.h"
@@ -60,13 +60,13 @@ static void test_no_root(void)
 }
 
 /* One rank does not come to the second exchange. */
-static int work_absent(struct boot *boot, void *arg)
+static int work_absent(struct bootstrap *bootstrap, void *arg)
 {
 	int in = 0, out[4];
 
-	if (boot_rank(boot) == *(int *)arg)
+	if (bootstrap_rank(bootstrap) == *(int *)arg)
 		pause_ms(LONG_MS);
-	return boot_exchange(boot, &in, out, sizeof(in), 500);
+	return bootstrap_exchange(bootstrap, &in, out, sizeof(in), 500);
 }
 
 static void test_missing_later(int absent, const char *text)
@@ -93,15 +93,15 @@ static void test_missing_later(int absent, const char *text)
 
 /* ---------------------------------------------------------------------- dying ones -- */
 
-static int work_die(struct boot *boot, void *arg)
+static int work_die(struct bootstrap *bootstrap, void *arg)
 {
 	int in[4] = {0}, out[16], code = 0, again;
 
-	if (boot_rank(boot) == *(int *)arg)
+	if (bootstrap_rank(bootstrap) == *(int *)arg)
 		raise(SIGKILL);
 	while (code == 0)
-		code = boot_exchange(boot, in, out, sizeof(in), LONG_MS);
-	again = boot_exchange(boot, in, out, sizeof(in), LONG_MS);
+		code = bootstrap_exchange(bootstrap, in, out, sizeof(in), LONG_MS);
+	again = bootstrap_exchange(bootstrap, in, out, sizeof(in), LONG_MS);
 	return again == code ? code : error_set(COLL_ERR_INTERNAL, "the error has changed");
 }
 
@@ -128,7 +128,7 @@ static void test_death_later(int victim)
 /* A rank that dies when it has been let in, before it has said anything. */
 static pid_t arrive_and_die(const char *id, int rank, int nranks)
 {
-	struct tcp_boot *t = calloc(1, sizeof(*t));
+	struct star *t = calloc(1, sizeof(*t));
 	struct net_addrs addrs;
 	pid_t pid = fork();
 
@@ -136,12 +136,12 @@ static pid_t arrive_and_die(const char *id, int rank, int nranks)
 		free(t);
 		return pid;
 	}
-	t->boot.rank = rank;
-	t->boot.nranks = nranks;
+	t->bootstrap.rank = rank;
+	t->bootstrap.nranks = nranks;
 	t->fd = -1;
 	unique_id_drop_inherited();
 	if (unique_id_parse(id, t->shared, &addrs) != 0 ||
-	    tcp_join(t, &addrs, 0, boot_deadline(LONG_MS), LONG_MS) != 0)
+	    connect_to_root(t, &addrs, 0, bootstrap_deadline(LONG_MS), LONG_MS) != 0)
 		_exit(1);
 	raise(SIGKILL);
 	_exit(1);
@@ -155,7 +155,7 @@ static void test_death_at_start(void)
 	struct rank_args args = {.id = id, .nranks = 4, .timeout_ms = LONG_MS};
 	pid_t two;
 
-	boot_make_id(id, sizeof(id), NULL);
+	bootstrap_make_id(id, sizeof(id), NULL);
 	one = rank_spawn(&args, 1);
 	two = arrive_and_die(id, 2, 4);
 	result = rank_run(&args, 0);
@@ -251,12 +251,13 @@ static void test_other_key(void)
 }
 
 /* Rank 1 brings more than rank 0. */
-static int work_lengths(struct boot *boot, void *arg)
+static int work_lengths(struct bootstrap *bootstrap, void *arg)
 {
 	char in[9] = "", out[27];
 
 	(void)arg;
-	return boot_exchange(boot, in, out, boot_rank(boot) == 1 ? 9 : 8, LONG_MS);
+	return bootstrap_exchange(bootstrap, in, out, bootstrap_rank(bootstrap) == 1 ? 9 : 8,
+				  LONG_MS);
 }
 
 static void test_lengths(void)
@@ -296,27 +297,31 @@ static void test_arguments(void)
 	static const char *const bad_roots[] = {
 		"",           ":1",       "host",  "host:",   "host:x",
 		"host:70000", "::1:4000", "[::1]", "host:-1", "no such host:1"};
-	struct boot *boot;
+	struct bootstrap *bootstrap;
 	char id[COLL_UNIQUE_ID_SIZE];
 
 	for (size_t i = 0; i < sizeof(bad_ids) / sizeof(bad_ids[0]); i++)
-		is_int(boot_open_id(&boot, bad_ids[i], 1, 2, NULL, LONG_MS),
+		is_int(bootstrap_open_id(&bootstrap, bad_ids[i], 1, 2, NULL, LONG_MS),
 		       COLL_ERR_INVALID_ARGUMENT, "id '%s'", bad_ids[i]);
-	is_int(boot_open_id(&boot, NULL, 1, 2, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT, "no id");
+	is_int(bootstrap_open_id(&bootstrap, NULL, 1, 2, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT,
+	       "no id");
 	for (size_t i = 0; i < sizeof(bad_roots) / sizeof(bad_roots[0]); i++) {
-		ok(boot_open_root(&boot, bad_roots[i], NULL, 1, 2, NULL, LONG_MS) != 0, "root '%s'",
-		   bad_roots[i]);
+		ok(bootstrap_open_root(&bootstrap, bad_roots[i], NULL, 1, 2, NULL, LONG_MS) != 0,
+		   "root '%s'", bad_roots[i]);
 		has_str(error_text(), bad_roots[i], "the error shows it");
 	}
-	boot_make_id(id, sizeof(id), NULL);
-	is_int(boot_open_id(&boot, id, 2, 2, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT,
+	bootstrap_make_id(id, sizeof(id), NULL);
+	is_int(bootstrap_open_id(&bootstrap, id, 2, 2, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT,
 	       "rank too large");
-	is_int(boot_open_id(&boot, id, -1, 2, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT,
+	is_int(bootstrap_open_id(&bootstrap, id, -1, 2, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT,
 	       "rank negative");
-	is_int(boot_open_id(&boot, id, 0, 0, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT, "no ranks");
-	is_int(boot_open_local(&boot, 0), COLL_ERR_INVALID_ARGUMENT, "no ranks in memory");
-	is_int(boot_make_id(id, 20, NULL), COLL_ERR_INVALID_ARGUMENT, "no room for an id");
-	is_int(boot_make_id(id, sizeof(id), "nosuch0"), COLL_ERR_CONFIG, "an unknown interface");
+	is_int(bootstrap_open_id(&bootstrap, id, 0, 0, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT,
+	       "no ranks");
+	is_int(bootstrap_open_local(&bootstrap, 0), COLL_ERR_INVALID_ARGUMENT,
+	       "no ranks in memory");
+	is_int(bootstrap_make_id(id, 20, NULL), COLL_ERR_INVALID_ARGUMENT, "no room for an id");
+	is_int(bootstrap_make_id(id, sizeof(id), "nosuch0"), COLL_ERR_CONFIG,
+	       "an unknown interface");
 	has_str(error_text(), "lo (127.0.0.1)", "those that exist are listed");
 }
 
@@ -324,17 +329,17 @@ static void test_id_of_others(void)
 {
 	static const int zero[] = {0, -1};
 	struct rank_result result;
-	struct boot *boot;
+	struct bootstrap *bootstrap;
 	char id[COLL_UNIQUE_ID_SIZE];
 	struct rank_args args = {.id = id, .nranks = 2, .timeout_ms = LONG_MS};
 
-	boot_make_id(id, sizeof(id), NULL);
+	bootstrap_make_id(id, sizeof(id), NULL);
 	run_some(&args, zero, &result);
 	is_int(result.code, COLL_ERR_INVALID_USAGE, "rank 0 in another process than the id's");
 	has_str(result.text, "rank 0 must be in the process that made the unique id", "is told");
-	is_int(boot_open_id(&boot, id, 0, 1, NULL, LONG_MS), 0, "here it is right");
-	boot_close(boot);
-	is_int(boot_open_id(&boot, id, 0, 1, NULL, LONG_MS), COLL_ERR_INVALID_USAGE,
+	is_int(bootstrap_open_id(&bootstrap, id, 0, 1, NULL, LONG_MS), 0, "here it is right");
+	bootstrap_close(bootstrap);
+	is_int(bootstrap_open_id(&bootstrap, id, 0, 1, NULL, LONG_MS), COLL_ERR_INVALID_USAGE,
 	       "but only once");
 }
 
@@ -343,7 +348,7 @@ static void test_port_busy(void)
 	struct sockaddr_in sa = {.sin_family = AF_INET};
 	socklen_t len = sizeof(sa);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct boot *boot;
+	struct bootstrap *bootstrap;
 	char root[64];
 
 	sa.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -351,7 +356,7 @@ static void test_port_busy(void)
 	    getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
 		bail_out("cannot listen: %s", strerror(errno));
 	snprintf(root, sizeof(root), "127.0.0.1:%d", ntohs(sa.sin_port));
-	is_int(boot_open_root(&boot, root, NULL, 0, 2, NULL, LONG_MS), COLL_ERR_SYSTEM,
+	is_int(bootstrap_open_root(&bootstrap, root, NULL, 0, 2, NULL, LONG_MS), COLL_ERR_SYSTEM,
 	       "a port in use");
 	has_str(error_text(), root, "it is named");
 	close(fd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot_harness.h - ranks as child processes, for the tests of the bootstrap; after core/boot_tcp.h
+ * bootstrap_harness.h - ranks as child processes, for the tests of the bootstrap; after core/bootstrap_tcp.h
  * and core/error.h.
  */
 #ifndef TESTS_BOOT_HARNESS_H
@@ -28,7 +28,7 @@ struct rank_args {
 	int nranks;
 	int64_t timeout_ms;
 	/* What to do with the boot; NULL: nothing.  A code is the rank's result. */
-	int (*work)(struct boot *boot, void *arg);
+	int (*work)(struct bootstrap *bootstrap, void *arg);
 	void *arg;
 };
 
@@ -50,19 +50,19 @@ __attribute__((unused)) static void pause_ms(int ms)
 __attribute__((unused)) static struct rank_result rank_run(const struct rank_args *a, int rank)
 {
 	struct rank_result result = {0};
-	struct boot *boot = NULL;
+	struct bootstrap *bootstrap = NULL;
 
 	if (a->id != NULL)
-		result.code = boot_open_id(&boot, a->id, rank, a->nranks, a->interface_name,
-					   a->timeout_ms);
+		result.code = bootstrap_open_id(&bootstrap, a->id, rank, a->nranks,
+						a->interface_name, a->timeout_ms);
 	else
-		result.code = boot_open_root(&boot, a->root, a->key, rank, a->nranks,
-					     a->interface_name, a->timeout_ms);
+		result.code = bootstrap_open_root(&bootstrap, a->root, a->key, rank, a->nranks,
+						  a->interface_name, a->timeout_ms);
 	if (result.code == 0 && a->work != NULL)
-		result.code = a->work(boot, a->arg);
+		result.code = a->work(bootstrap, a->arg);
 	if (result.code)
 		snprintf(result.text, sizeof(result.text), "%s", error_text());
-	boot_close(boot);
+	bootstrap_close(bootstrap);
 	return result;
 }
 
@@ -101,34 +101,34 @@ __attribute__((unused)) static struct rank_result rank_collect(struct rank_child
 }
 
 /* Something every rank can check: a few exchanges, texts, the key, who is who. */
-__attribute__((unused)) static int check_meeting(struct boot *boot, void *arg)
+__attribute__((unused)) static int check_meeting(struct bootstrap *bootstrap, void *arg)
 {
-	int n = boot_nranks(boot), me = boot_rank(boot), code, bad = 0;
+	int n = bootstrap_nranks(bootstrap), me = bootstrap_rank(bootstrap), code, bad = 0;
 	uint8_t key[16], keys[64 * 16];
 	int64_t in[3] = {me, 7 * me, -me}, out[64 * 3];
 	char text[128], **texts;
 
 	(void)arg;
-	boot_key(boot, key);
-	code = boot_exchange(boot, key, keys, sizeof(key), LONG_MS);
+	bootstrap_key(bootstrap, key);
+	code = bootstrap_exchange(bootstrap, key, keys, sizeof(key), LONG_MS);
 	for (int r = 0; r < n; r++)
 		bad += memcmp(keys + 16 * r, key, 16) != 0;
 	for (int i = 0; code == 0 && i < 10; i++) {
 		in[2] = i;
-		code = boot_exchange(boot, in, out, sizeof(in), LONG_MS);
+		code = bootstrap_exchange(bootstrap, in, out, sizeof(in), LONG_MS);
 		for (int r = 0; r < n; r++)
 			bad += out[3 * r] != r || out[3 * r + 1] != 7 * r || out[3 * r + 2] != i;
 	}
 	if (code == 0)
-		code = boot_exchange(boot, NULL, NULL, 0, LONG_MS);
+		code = bootstrap_exchange(bootstrap, NULL, NULL, 0, LONG_MS);
 	memset(text, 'x', sizeof(text));
 	text[me] = '\0';
 	if (code == 0)
-		code = boot_exchange_text(boot, text, &texts, LONG_MS);
+		code = bootstrap_exchange_text(bootstrap, text, &texts, LONG_MS);
 	for (int r = 0; code == 0 && r < n; r++)
-		bad += (int)strlen(texts[r]) != r || boot_peer(boot, r)->pid <= 0;
+		bad += (int)strlen(texts[r]) != r || bootstrap_peer(bootstrap, r)->pid <= 0;
 	if (code == 0)
-		boot_texts_free(boot, texts);
+		bootstrap_texts_free(bootstrap, texts);
 	if (code == 0 && bad)
 		code = error_set(COLL_ERR_INTERNAL, "%d wrong values on rank %d", bad, me);
 	return code;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot_strangers_test.c - whoever knocks at rank 0's door without the key gets nothing, and
+ * bootstrap_strangers_test.c - whoever knocks at rank 0's door without the key gets nothing, and
  * the job goes on; whoever has the key but talks nonsense is an error, never a crash or a hang.
  */
 #include <sys/resource.h>
@@ -278,10 +278,10 @@ static void test_insider(void)
 {
 	struct {
 		struct tcp_frame head;
-		struct boot_peer peer;
+		struct bootstrap_peer peer;
 	} m = {.head = {.type = TCP_PIECE,
 			.round = 1,
-			.len = sizeof(struct boot_peer),
+			.len = sizeof(struct bootstrap_peer),
 			.timeout_ms = LONG_MS}};
 	int wrong = 0;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* boot_test.c - ranks meet and exchange: in memory, over TCP, over the caller's function. */
+/* bootstrap_test.c - ranks meet and exchange: in memory, over TCP, over the caller's function. */
 #include "bootstrap/star.h"
 #include "base/error.h"
 #include "boot_harness.h"
@@ -10,7 +10,7 @@
 
 struct local_rank {
 	pthread_t thread;
-	struct boot *boot;
+	struct bootstrap *bootstrap;
 	int code;
 	char text[TEXT];
 	int64_t timeout_ms;
@@ -20,23 +20,23 @@ static void *local_work(void *arg)
 {
 	struct local_rank *rank = arg;
 
-	rank->code = check_meeting(rank->boot, NULL);
+	rank->code = check_meeting(rank->bootstrap, NULL);
 	if (rank->code)
 		snprintf(rank->text, sizeof(rank->text), "%s", error_text());
-	boot_close(rank->boot);
+	bootstrap_close(rank->bootstrap);
 	return NULL;
 }
 
 static void test_local(int n)
 {
 	struct local_rank ranks[16];
-	struct boot *boots[16];
+	struct bootstrap *bootstraps[16];
 	int failed = 0;
 
-	is_int(boot_open_local(boots, n), 0, "%d ranks in memory", n);
-	ok(boot_in_process(boots[n - 1]), "they know that they share a process");
+	is_int(bootstrap_open_local(bootstraps, n), 0, "%d ranks in memory", n);
+	ok(bootstrap_in_process(bootstraps[n - 1]), "they know that they share a process");
 	for (int r = 0; r < n; r++) {
-		ranks[r] = (struct local_rank){.boot = boots[r]};
+		ranks[r] = (struct local_rank){.bootstrap = bootstraps[r]};
 		pthread_create(&ranks[r].thread, NULL, local_work, &ranks[r]);
 	}
 	for (int r = 0; r < n; r++) {
@@ -53,64 +53,64 @@ static void *local_exchange_once(void *arg)
 	struct local_rank *rank = arg;
 	int in = 1, out[8];
 
-	rank->code = boot_exchange(rank->boot, &in, out, sizeof(in), rank->timeout_ms);
+	rank->code = bootstrap_exchange(rank->bootstrap, &in, out, sizeof(in), rank->timeout_ms);
 	snprintf(rank->text, sizeof(rank->text), "%s", error_text());
 	return NULL;
 }
 
 static void test_local_timeout(void)
 {
-	struct boot *boots[8];
+	struct bootstrap *bootstraps[8];
 	struct local_rank one = {.timeout_ms = 300};
 	int in = 1, out[8];
 
-	boot_open_local(boots, 8);
-	one.boot = boots[1];
+	bootstrap_open_local(bootstraps, 8);
+	one.bootstrap = bootstraps[1];
 	pthread_create(&one.thread, NULL, local_exchange_once, &one);
 	pthread_join(one.thread, NULL);
 	is_int(one.code, COLL_ERR_TIMEOUT, "a rank alone in memory times out");
 	is_str(one.text, "ranks 0, 2-7 of 8 have not been heard from after 0.3 s",
 	       "the others are named");
-	is_int(boot_exchange(boots[0], &in, out, sizeof(in), LONG_MS), COLL_ERR_TIMEOUT,
+	is_int(bootstrap_exchange(bootstraps[0], &in, out, sizeof(in), LONG_MS), COLL_ERR_TIMEOUT,
 	       "a latecomer gets the same error");
-	is_int(boot_exchange(boots[1], &in, out, sizeof(in), LONG_MS), COLL_ERR_TIMEOUT,
+	is_int(bootstrap_exchange(bootstraps[1], &in, out, sizeof(in), LONG_MS), COLL_ERR_TIMEOUT,
 	       "and it stays");
 	for (int r = 0; r < 8; r++)
-		boot_close(boots[r]);
+		bootstrap_close(bootstraps[r]);
 }
 
 static void test_local_leaving(void)
 {
-	struct boot *boots[2];
+	struct bootstrap *bootstraps[2];
 	struct local_rank one = {.timeout_ms = LONG_MS};
 
-	boot_open_local(boots, 2);
-	one.boot = boots[0];
+	bootstrap_open_local(bootstraps, 2);
+	one.bootstrap = bootstraps[0];
 	pthread_create(&one.thread, NULL, local_exchange_once, &one);
 	pause_ms(20);
-	boot_close(boots[1]);
+	bootstrap_close(bootstraps[1]);
 	pthread_join(one.thread, NULL);
 	is_int(one.code, COLL_ERR_PEER_LOST, "a rank in memory that leaves is an error");
 	has_str(one.text, "rank 1 has left", "that names it");
-	boot_close(boots[0]);
+	bootstrap_close(bootstraps[0]);
 }
 
 static void test_local_mismatch(void)
 {
-	struct boot *boots[2];
+	struct bootstrap *bootstraps[2];
 	struct local_rank one = {.timeout_ms = LONG_MS};
 	char in[9] = "", out[18];
 	int code;
 
-	boot_open_local(boots, 2);
-	one.boot = boots[0];
+	bootstrap_open_local(bootstraps, 2);
+	one.bootstrap = bootstraps[0];
 	pthread_create(&one.thread, NULL, local_exchange_once, &one);
-	code = boot_exchange(boots[1], in, out, 9, LONG_MS);
+	code = bootstrap_exchange(bootstraps[1], in, out, 9, LONG_MS);
 	pthread_join(one.thread, NULL);
 	is_int(code, COLL_ERR_MISMATCH, "lengths differ in memory");
 	is_int(one.code, COLL_ERR_MISMATCH, "both see it");
-	boot_close(boots[0]);
-	boot_close(boots[1]);
+	bootstrap_close(bootstraps[0]);
+	bootstrap_close(bootstraps[1]);
 }
 
 /* -------------------------------------------------------------------- over TCP -- */
@@ -133,11 +133,11 @@ static int run_all(const struct rank_args *args)
 	return failed;
 }
 
-static int work_in_process(struct boot *boot, void *arg)
+static int work_in_process(struct bootstrap *bootstrap, void *arg)
 {
-	int code = check_meeting(boot, arg);
+	int code = check_meeting(bootstrap, arg);
 
-	if (code == 0 && boot_in_process(boot) != (boot_nranks(boot) == 1))
+	if (code == 0 && bootstrap_in_process(bootstrap) != (bootstrap_nranks(bootstrap) == 1))
 		code = error_set(COLL_ERR_INTERNAL, "wrong about who shares a process");
 	return code;
 }
@@ -151,7 +151,7 @@ static void test_id(int n, const char *interface_name)
 				 .work = work_in_process,
 				 .interface_name = interface_name};
 
-	if (!ok(boot_make_id(id, sizeof(id), interface_name) == 0, "an id%s%s",
+	if (!ok(bootstrap_make_id(id, sizeof(id), interface_name) == 0, "an id%s%s",
 		interface_name ? " for " : "", interface_name ? interface_name : ""))
 		diag("%s", error_text());
 	is_int(run_all(&args), 0, "%d processes meet by an id", n);
@@ -175,7 +175,8 @@ static void *thread_rank(void *arg)
 {
 	struct local_rank *rank = arg;
 
-	rank->code = boot_in_process(rank->boot) ? check_meeting(rank->boot, NULL) : -1;
+	rank->code =
+		bootstrap_in_process(rank->bootstrap) ? check_meeting(rank->bootstrap, NULL) : -1;
 	return NULL;
 }
 
@@ -190,12 +191,12 @@ static void *thread_open(void *arg)
 	struct thread_open *o = arg;
 	struct local_rank rank = {0};
 
-	o->code = boot_open_id(&rank.boot, o->id, o->rank, 4, NULL, LONG_MS);
+	o->code = bootstrap_open_id(&rank.bootstrap, o->id, o->rank, 4, NULL, LONG_MS);
 	if (o->code == 0) {
 		thread_rank(&rank);
 		o->code = rank.code;
 	}
-	boot_close(rank.boot);
+	bootstrap_close(rank.bootstrap);
 	return NULL;
 }
 
@@ -205,7 +206,7 @@ static void test_id_threads(void)
 	struct thread_open ranks[4];
 	int failed = 0;
 
-	boot_make_id(id, sizeof(id), NULL);
+	bootstrap_make_id(id, sizeof(id), NULL);
 	for (int r = 0; r < 4; r++) {
 		ranks[r] = (struct thread_open){.id = id, .rank = r};
 		pthread_create(&ranks[r].thread, NULL, thread_open, &ranks[r]);
@@ -218,15 +219,15 @@ static void test_id_threads(void)
 }
 
 /* Large pieces do not fit into a socket's buffer. */
-static int work_large(struct boot *boot, void *arg)
+static int work_large(struct bootstrap *bootstrap, void *arg)
 {
-	size_t len = 3 << 20, n = (size_t)boot_nranks(boot);
+	size_t len = 3 << 20, n = (size_t)bootstrap_nranks(bootstrap);
 	char *in = malloc(len), *out = malloc(n * len);
 	int code, bad = 0;
 
 	(void)arg;
-	memset(in, 'a' + boot_rank(boot), len);
-	code = boot_exchange(boot, in, out, len, LONG_MS);
+	memset(in, 'a' + bootstrap_rank(bootstrap), len);
+	code = bootstrap_exchange(bootstrap, in, out, len, LONG_MS);
 	for (size_t i = 0; code == 0 && i < n * len; i++)
 		bad += out[i] != (char)('a' + i / len);
 	free(in);
@@ -239,7 +240,7 @@ static void test_large(void)
 	char id[COLL_UNIQUE_ID_SIZE];
 	struct rank_args args = {.id = id, .nranks = 5, .timeout_ms = LONG_MS, .work = work_large};
 
-	boot_make_id(id, sizeof(id), "");
+	bootstrap_make_id(id, sizeof(id), "");
 	is_int(run_all(&args), 0, "pieces of 3 MiB");
 }
 
@@ -247,7 +248,7 @@ static void test_large(void)
 
 static int32_t user_fn(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
 {
-	return boot_exchange(user, in, out, len, timeout_ms);
+	return bootstrap_exchange(user, in, out, len, timeout_ms);
 }
 
 static int32_t user_failing(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
@@ -259,26 +260,27 @@ static int32_t user_failing(void *user, const void *in, void *out, size_t len, i
 static void *user_rank(void *arg)
 {
 	struct local_rank *rank = arg;
-	struct boot *boot;
+	struct bootstrap *bootstrap;
 
-	rank->code = boot_open_user(&boot, user_fn, rank->boot, boot_rank(rank->boot),
-				    boot_nranks(rank->boot), LONG_MS);
+	rank->code = bootstrap_open_user(&bootstrap, user_fn, rank->bootstrap,
+					 bootstrap_rank(rank->bootstrap),
+					 bootstrap_nranks(rank->bootstrap), LONG_MS);
 	if (rank->code == 0)
-		rank->code = check_meeting(boot, NULL);
-	boot_close(boot);
-	boot_close(rank->boot);
+		rank->code = check_meeting(bootstrap, NULL);
+	bootstrap_close(bootstrap);
+	bootstrap_close(rank->bootstrap);
 	return NULL;
 }
 
 static void test_user(int n)
 {
 	struct local_rank ranks[16];
-	struct boot *boots[16];
+	struct bootstrap *bootstraps[16];
 	int failed = 0;
 
-	boot_open_local(boots, n);
+	bootstrap_open_local(bootstraps, n);
 	for (int r = 0; r < n; r++) {
-		ranks[r] = (struct local_rank){.boot = boots[r]};
+		ranks[r] = (struct local_rank){.bootstrap = bootstraps[r]};
 		pthread_create(&ranks[r].thread, NULL, user_rank, &ranks[r]);
 	}
 	for (int r = 0; r < n; r++) {
@@ -290,12 +292,12 @@ static void test_user(int n)
 
 static void test_user_failing(void)
 {
-	struct boot *boot;
+	struct bootstrap *bootstrap;
 
-	is_int(boot_open_user(&boot, user_failing, NULL, 0, 2, LONG_MS), COLL_ERR_REMOTE,
+	is_int(bootstrap_open_user(&bootstrap, user_failing, NULL, 0, 2, LONG_MS), COLL_ERR_REMOTE,
 	       "the caller's exchange fails");
 	has_str(error_text(), "the application's exchange returned 42 on rank 0", "its result");
-	ok(boot == NULL, "and there is no boot");
+	ok(bootstrap == NULL, "and there is no boot");
 }
 
 /* Answers for two ranks; the lengths of the texts come back as the test wants them. */
@@ -325,21 +327,21 @@ static int32_t liar_exchange(void *user, const void *in, void *out, size_t len, 
 static void test_altered(uint64_t own, uint64_t other, const char *words)
 {
 	struct liar liar = {.lens = {own, other}};
-	struct boot *boot;
+	struct bootstrap *bootstrap;
 	char **texts = NULL;
 
-	if (boot_open_user(&boot, liar_exchange, &liar, 0, 2, LONG_MS))
+	if (bootstrap_open_user(&bootstrap, liar_exchange, &liar, 0, 2, LONG_MS))
 		bail_out("%s", error_text());
 	liar.lying = 1;
 	liar.asked = 0;
-	is_int(boot_exchange_text(boot, "hello", &texts, LONG_MS), COLL_ERR_REMOTE,
+	is_int(bootstrap_exchange_text(bootstrap, "hello", &texts, LONG_MS), COLL_ERR_REMOTE,
 	       "lengths %llu and %llu for a text of 5 bytes", (unsigned long long)own,
 	       (unsigned long long)other);
 	has_str(error_text(), words, "says which is wrong");
 	has_str(error_text(), "altered bytes on the way", "and why");
 	ok(texts == NULL && liar.asked == sizeof(uint64_t), "no text is exchanged");
-	boot_texts_free(boot, texts);
-	boot_close(boot);
+	bootstrap_texts_free(bootstrap, texts);
+	bootstrap_close(bootstrap);
 }
 
 static void test_altered_lengths(void)
@@ -366,11 +368,11 @@ static void *long_text_rank(void *arg)
 
 	memset(text, 'x', r->len);
 	text[r->len] = '\0';
-	r->rank.code = boot_exchange_text(r->rank.boot, text, &texts, LONG_MS);
+	r->rank.code = bootstrap_exchange_text(r->rank.bootstrap, text, &texts, LONG_MS);
 	snprintf(r->rank.text, sizeof(r->rank.text), "%s", r->rank.code ? error_text() : "");
 	if (r->rank.code == 0 && strlen(texts[1]) != LONGEST_TEXT)
 		r->rank.code = -1;
-	boot_texts_free(r->rank.boot, texts);
+	bootstrap_texts_free(r->rank.bootstrap, texts);
 	free(text);
 	return NULL;
 }
@@ -379,11 +381,12 @@ static void *long_text_rank(void *arg)
 static void test_long_text(size_t len, int code, const char *words)
 {
 	struct long_rank ranks[3];
-	struct boot *boots[3];
+	struct bootstrap *bootstraps[3];
 
-	boot_open_local(boots, 3);
+	bootstrap_open_local(bootstraps, 3);
 	for (int r = 0; r < 3; r++) {
-		ranks[r] = (struct long_rank){.rank.boot = boots[r], .len = r == 1 ? len : 3};
+		ranks[r] = (struct long_rank){.rank.bootstrap = bootstraps[r],
+					      .len = r == 1 ? len : 3};
 		pthread_create(&ranks[r].rank.thread, NULL, long_text_rank, &ranks[r]);
 	}
 	for (int r = 0; r < 3; r++) {
@@ -392,7 +395,7 @@ static void test_long_text(size_t len, int code, const char *words)
 		has_str(ranks[r].rank.text, words, "its words");
 	}
 	for (int r = 0; r < 3; r++)
-		boot_close(boots[r]);
+		bootstrap_close(bootstraps[r]);
 }
 
 /* ------------------------------------------------------------------- giving up -- */
@@ -411,31 +414,32 @@ static void *abort_soon(void *arg)
 static void test_watch(int rank)
 {
 	char id[COLL_UNIQUE_ID_SIZE];
-	struct boot *parents[2], *boot = NULL;
+	struct bootstrap *parents[2], *bootstrap = NULL;
 	pthread_t thread;
-	int64_t begin = boot_now();
+	int64_t begin = bootstrap_now();
 	int code;
 
 	atomic_store(&aborted, 0);
-	if (boot_open_local(parents, 2) || boot_make_id(id, sizeof(id), NULL) ||
+	if (bootstrap_open_local(parents, 2) || bootstrap_make_id(id, sizeof(id), NULL) ||
 	    pthread_create(&thread, NULL, abort_soon, NULL))
 		bail_out("%s", error_text());
-	boot_watch(parents[rank], &aborted);
-	code = boot_open_derived(&boot, parents[rank], id, rank, 2, NULL, LONG_MS);
+	bootstrap_watch(parents[rank], &aborted);
+	code = bootstrap_open_derived(&bootstrap, parents[rank], id, rank, 2, NULL, LONG_MS);
 	is_int(code, COLL_ERR_ABORTED, "rank %d, which meets nobody, is aborted", rank);
 	diag("%s", error_text());
-	ok(boot == NULL && boot_now() - begin < LONG_MS / 2, "long before its time is out");
-	code = boot_exchange(parents[rank], &rank, parents, 0, LONG_MS);
+	ok(bootstrap == NULL && bootstrap_now() - begin < LONG_MS / 2,
+	   "long before its time is out");
+	code = bootstrap_exchange(parents[rank], &rank, parents, 0, LONG_MS);
 	is_int(code, COLL_ERR_ABORTED, "its first meeting is over too");
-	code = boot_exchange(parents[!rank], &rank, parents, 0, LONG_MS);
+	code = bootstrap_exchange(parents[!rank], &rank, parents, 0, LONG_MS);
 	is_int(code, COLL_ERR_REMOTE, "and the other rank there");
 	ok(strstr(error_text(), rank ? "rank 1 aborted" : "rank 0 aborted") != NULL, "is told: %s",
 	   error_text());
 	pthread_join(thread, NULL);
-	boot_close(parents[0]);
-	boot_close(parents[1]);
-	if (rank && !boot_open_id(&boot, id, 0, 1, NULL, LONG_MS))
-		boot_close(boot);
+	bootstrap_close(parents[0]);
+	bootstrap_close(parents[1]);
+	if (rank && !bootstrap_open_id(&bootstrap, id, 0, 1, NULL, LONG_MS))
+		bootstrap_close(bootstrap);
 }
 
 int main(void)

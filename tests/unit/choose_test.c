@@ -44,7 +44,7 @@ static void test_ranges(void)
 static void test_matches(void)
 {
 	struct rules r = parse(COLL_KIND_ALLREDUCE, "ring bytes 64-128 ranks 2-4 memory host");
-	struct shape s = {COLL_KIND_ALLREDUCE, 2, 1, 64, COLL_MEM_HOST};
+	struct call_shape s = {COLL_KIND_ALLREDUCE, 2, 1, 64, COLL_MEM_HOST};
 
 	ok(rule_matches(&r.rule[0], &s), "the lower ends are included");
 	s.bytes = 128;
@@ -143,12 +143,12 @@ static void test_bytes_refused(void)
 static void test_options(void)
 {
 	struct conf *conf = load(NULL, 0, "defaults");
-	struct tuning tuning;
+	struct selection selection;
 	char name[48];
 
-	is_int(choose_compile(conf, &tuning), 0, "the built-in rules are read");
+	is_int(choose_compile(conf, &selection), 0, "the built-in rules are read");
 	for (int kind = 1; kind <= RULES_KINDS; kind++) {
-		const struct rules *r = &tuning.rules[kind - 1];
+		const struct rules *r = &selection.rules[kind - 1];
 
 		choose_option(kind, name);
 		ok(conf_find(conf, name) != NULL, "there is %s", name);
@@ -172,12 +172,12 @@ static void test_options(void)
 	setenv("COLL_BROADCAST_ALGORITHM", "binomial bytes 7", 1);
 	conf_free(conf);
 	conf = load(NULL, 0, "and one in the environment");
-	is_int(choose_compile(conf, &tuning), 0, "compiled");
-	is_int(tuning.rules[COLL_KIND_ALLREDUCE - 1].given, 1, "one rule for allreduce");
-	ok(tuning.rules[COLL_KIND_ALLREDUCE - 1].count > 1, "then the built-in ones");
-	is_int(tuning.rules[COLL_KIND_BROADCAST - 1].given, 1, "one for broadcast");
-	is_int(tuning.node_size, 4, "node_size");
-	is_int((long)tuning.segment, 8192, "segment");
+	is_int(choose_compile(conf, &selection), 0, "compiled");
+	is_int(selection.rules[COLL_KIND_ALLREDUCE - 1].given, 1, "one rule for allreduce");
+	ok(selection.rules[COLL_KIND_ALLREDUCE - 1].count > 1, "then the built-in ones");
+	is_int(selection.rules[COLL_KIND_BROADCAST - 1].given, 1, "one for broadcast");
+	is_int(selection.node_size, 4, "node_size");
+	is_int((long)selection.segment, 8192, "segment");
 	conf_free(conf);
 	unsetenv("COLL_BROADCAST_ALGORITHM");
 	unsetenv("COLL_CONFIG");
@@ -186,18 +186,19 @@ static void test_options(void)
 static void test_reproducible(void)
 {
 	struct conf *conf;
-	struct tuning tuning;
+	struct selection selection;
 
 	setenv("COLL_REPRODUCIBLE", "yes", 1);
 	conf = load(NULL, 0, "reproducible");
-	is_int(choose_compile(conf, &tuning), 0, "with the built-in rules");
-	is_int(choose_needs(&tuning, COLL_KIND_REDUCE), COLL_ALGORITHM_CANONICAL, "reductions");
-	is_int(choose_needs(&tuning, COLL_KIND_BROADCAST), 0, "but nothing else");
+	is_int(choose_compile(conf, &selection), 0, "with the built-in rules");
+	is_int(choose_requirements(&selection, COLL_KIND_REDUCE), COLL_ALGORITHM_CANONICAL,
+	       "reductions");
+	is_int(choose_requirements(&selection, COLL_KIND_BROADCAST), 0, "but nothing else");
 	conf_free(conf);
 	setenv("COLL_ALLREDUCE_ALGORITHM", "ring", 1);
 	setenv("COLL_BROADCAST_ALGORITHM", "binomial", 1);
 	conf = load(NULL, 0, "reproducible, and an algorithm that is not");
-	is_int(choose_compile(conf, &tuning), COLL_ERR_CONFIG, "contradict each other");
+	is_int(choose_compile(conf, &selection), COLL_ERR_CONFIG, "contradict each other");
 	has_str(error_text(), "COLL_ALLREDUCE_ALGORITHM: option 'allreduce_algorithm' names 'ring'",
 		"named");
 	has_str(error_text(), "COLL_REPRODUCIBLE sets 'reproducible = yes'", "both");
@@ -210,7 +211,7 @@ static void test_reproducible(void)
 static void test_differences(void)
 {
 	struct conf *conf = load(NULL, 0, "defaults");
-	struct tuning a, b;
+	struct selection a, b;
 	char text[256];
 
 	is_int(choose_compile(conf, &a), 0, "one rank");
@@ -233,10 +234,10 @@ static void test_differences(void)
 /* ------------------------------------------------------------------------ choice -- */
 
 /* A tuning with these rules for allreduce, and then the built-in ones if `builtin`. */
-static struct tuning with(const char *text, int builtin)
+static struct selection with(const char *text, int builtin)
 {
 	struct conf *conf;
-	struct tuning t;
+	struct selection t;
 
 	setenv("COLL_ALLREDUCE_ALGORITHM", text, 1);
 	conf = load(NULL, 0, text);
@@ -248,18 +249,19 @@ static struct tuning with(const char *text, int builtin)
 	return t;
 }
 
-static const char *chosen(const struct tuning *t, int nranks, uint64_t bytes, uint32_t needs)
+static const char *chosen(const struct selection *t, int nranks, uint64_t bytes,
+			  uint32_t requirements)
 {
-	const struct shape s = {COLL_KIND_ALLREDUCE, nranks, 1, bytes, COLL_MEM_HOST};
-	const int row = choose_row(t, &s, needs);
+	const struct call_shape s = {COLL_KIND_ALLREDUCE, nranks, 1, bytes, COLL_MEM_HOST};
+	const int row = choose_algorithm(t, &s, requirements);
 
 	return row < 0 ? "nothing" : algo_at(row)->name;
 }
 
 static void test_choice(void)
 {
-	struct tuning t = with("recursive_doubling bytes 0-64 ranks 4-, ring ranks 2-8", 0);
-	const struct shape none = {99, 2, 1, 0, COLL_MEM_HOST};
+	struct selection t = with("recursive_doubling bytes 0-64 ranks 4-, ring ranks 2-8", 0);
+	const struct call_shape none = {99, 2, 1, 0, COLL_MEM_HOST};
 
 	is_str(chosen(&t, 4, 64, 0), "recursive_doubling", "the first that matches");
 	is_str(chosen(&t, 4, 65, 0), "ring", "else the next");
@@ -268,7 +270,7 @@ static void test_choice(void)
 	is_str(chosen(&t, 4, 65, COLL_ALGORITHM_ORDERED), "recursive_doubling",
 	       "operands in order: passes the rule over");
 	is_str(chosen(&t, 4, 65, 1u << 30), "nothing", "what nobody has");
-	is_int(choose_row(&t, &none, 0), -1, "a kind that nobody knows");
+	is_int(choose_algorithm(&t, &none, 0), -1, "a kind that nobody knows");
 	t = with("ring bytes 100-", 1);
 	is_str(chosen(&t, 4, 100, 0), "ring", "the user's rule");
 	is_str(chosen(&t, 4, 99, 0), "recursive_doubling", "and the built-in ones below");
@@ -280,32 +282,33 @@ static void test_choice(void)
 
 static void test_reach(void)
 {
-	struct tuning t =
+	struct selection t =
 		with("recursive_doubling bytes 0-64 ranks 4-, ring, recursive_doubling", 0);
 	const char *why;
 	int32_t reach;
 
-	is_int(choose_reach(&t, 0, 4, 0, &reach, &why), 0, "rule 0 on 4 ranks");
+	is_int(choose_reachable(&t, 0, 4, 0, &reach, &why), 0, "rule 0 on 4 ranks");
 	is_int(reach, COLL_REACH_CALLS, "counts");
-	is_int(choose_reach(&t, 0, 3, 0, &reach, &why), 0, "rule 0 on 3 ranks");
+	is_int(choose_reachable(&t, 0, 3, 0, &reach, &why), 0, "rule 0 on 3 ranks");
 	is_int(reach, COLL_REACH_NONE, "never counts");
 	is_str(why, "it is for other numbers of ranks", "said");
-	is_int(choose_reach(&t, 1, 3, 1, &reach, &why), 0, "rule 1");
+	is_int(choose_reachable(&t, 1, 3, 1, &reach, &why), 0, "rule 1");
 	is_int(reach, COLL_REACH_CALLS, "counts");
-	is_int(choose_reach(&t, 2, 3, 1, &reach, &why), 0, "rule 2");
+	is_int(choose_reachable(&t, 2, 3, 1, &reach, &why), 0, "rule 2");
 	is_int(reach, COLL_REACH_ORDERED, "for operations that do not commute");
 	is_str(why, "only operations that do not commute get to it", "said");
 	t = with("ring, ring ranks 2", 0);
-	is_int(choose_reach(&t, 1, 2, 1, &reach, &why), 0, "behind a rule for every call");
+	is_int(choose_reachable(&t, 1, 2, 1, &reach, &why), 0, "behind a rule for every call");
 	is_int(reach, COLL_REACH_NONE, "nobody gets there");
 	is_str(why, "the rules before it take every call", "said");
-	is_int(choose_reach(&t, 1, 4, 1, &reach, &why), 0, "on other ranks");
+	is_int(choose_reachable(&t, 1, 4, 1, &reach, &why), 0, "on other ranks");
 	is_str(why, "it is for other numbers of ranks", "said");
-	is_int(choose_reach(&t, -1, 2, 1, &reach, &why), COLL_ERR_INVALID_ARGUMENT, "before");
-	is_int(choose_reach(&t, choose_rule_count(&t), 2, 1, &reach, &why),
+	is_int(choose_reachable(&t, -1, 2, 1, &reach, &why), COLL_ERR_INVALID_ARGUMENT, "before");
+	is_int(choose_reachable(&t, choose_rule_count(&t), 2, 1, &reach, &why),
 	       COLL_ERR_INVALID_ARGUMENT, "beyond");
-	is_int(choose_reach(&t, 0, 0, 0, &reach, &why), COLL_ERR_INVALID_ARGUMENT, "no ranks");
-	is_int(choose_reach(&t, 0, 2, 3, &reach, &why), COLL_ERR_INVALID_ARGUMENT, "more nodes");
+	is_int(choose_reachable(&t, 0, 0, 0, &reach, &why), COLL_ERR_INVALID_ARGUMENT, "no ranks");
+	is_int(choose_reachable(&t, 0, 2, 3, &reach, &why), COLL_ERR_INVALID_ARGUMENT,
+	       "more nodes");
 }
 
 /* -------------------------------------------------------------------------- fuzz -- */
@@ -366,17 +369,18 @@ static void fuzz_rules(int kind, char *text, size_t size)
 	}
 }
 
-static int fuzz_has(int row, uint32_t needs)
+static int fuzz_has(int row, uint32_t requirements)
 {
 	uint32_t flags = algo_at(row)->flags;
 
 	if (flags & COLL_ALGORITHM_CANONICAL)
 		flags |= COLL_ALGORITHM_ORDERED;
-	return (flags & needs) == needs;
+	return (flags & requirements) == requirements;
 }
 
 /* Is it the choice that the words of rules.h and choose.h ask for? */
-static int fuzz_right(const struct tuning *t, const struct shape *s, uint32_t needs, int row)
+static int fuzz_right(const struct selection *t, const struct call_shape *s, uint32_t requirements,
+		      int row)
 {
 	const struct rules *r = &t->rules[s->kind - 1];
 	const struct algo *a;
@@ -386,7 +390,7 @@ static int fuzz_right(const struct tuning *t, const struct shape *s, uint32_t ne
 		const int candidate = rule ? rule->algorithm : i - r->count;
 
 		a = algo_at(candidate);
-		if (a->kind != s->kind || !fuzz_has(candidate, needs))
+		if (a->kind != s->kind || !fuzz_has(candidate, requirements))
 			continue;
 		if (!algo_fits(a, s->nranks, s->nnodes))
 			continue;
@@ -401,14 +405,15 @@ static int fuzz_right(const struct tuning *t, const struct shape *s, uint32_t ne
 
 static void test_fuzz_choice(void)
 {
-	static const uint32_t needs[] = {0, COLL_ALGORITHM_ORDERED, COLL_ALGORITHM_CANONICAL};
+	static const uint32_t requirements[] = {0, COLL_ALGORITHM_ORDERED,
+						COLL_ALGORITHM_CANONICAL};
 	int wrong = 0, refused = 0, differ = 0, found = 0;
 	struct rules_fault fault;
-	struct tuning one, other;
+	struct selection one, other;
 	char text[1024];
 
 	for (int round = 0; round < 4000; round++) {
-		struct shape s = {.kind = 1 + (int)fuzz_random(RULES_KINDS)};
+		struct call_shape s = {.kind = 1 + (int)fuzz_random(RULES_KINDS)};
 
 		memset(&one, 0, sizeof(one));
 		memset(&other, 0, sizeof(other));
@@ -418,15 +423,15 @@ static void test_fuzz_choice(void)
 			refused += rules_parse(s.kind, text, &other.rules[s.kind - 1], &fault) != 0;
 		}
 		for (int k = 0; k < 50; k++) {
-			const uint32_t need = needs[fuzz_random(3)];
+			const uint32_t need = requirements[fuzz_random(3)];
 
 			s.nranks = 1 + (int)fuzz_random(20);
 			s.nnodes = 1 + (int)fuzz_random((uint32_t)s.nranks);
 			s.bytes = (uint64_t)fuzz_random(26) << 10 * fuzz_random(3);
 			s.memory = fuzz_random(4) ? COLL_MEM_HOST : COLL_MEM_CUDA;
-			int row = choose_row(&one, &s, need);
+			int row = choose_algorithm(&one, &s, need);
 
-			differ += row != choose_row(&other, &s, need);
+			differ += row != choose_algorithm(&other, &s, need);
 			wrong += !fuzz_right(&one, &s, need, row);
 			found += row >= 0;
 		}
@@ -447,8 +452,9 @@ static void test_fuzz_reach(void)
 	int32_t reach;
 
 	for (int round = 0; round < 300; round++) {
-		struct shape s = {.kind = COLL_KIND_ALLREDUCE, .nranks = 1 + (int)fuzz_random(20)};
-		struct tuning t = {.table = 0};
+		struct call_shape s = {.kind = COLL_KIND_ALLREDUCE,
+				       .nranks = 1 + (int)fuzz_random(20)};
+		struct selection t = {.table = 0};
 		struct rules *r = &t.rules[s.kind - 1];
 		int seen[RULES_MAX] = {0};
 
@@ -466,7 +472,7 @@ static void test_fuzz_reach(void)
 					seen[i] = 1;
 			}
 		for (int i = 0; i < r->count; i++) {
-			choose_reach(&t, i, s.nranks, 0, &reach, &why);
+			choose_reachable(&t, i, s.nranks, 0, &reach, &why);
 			missed += seen[i] && reach != COLL_REACH_CALLS;
 			invented += !seen[i] && reach == COLL_REACH_CALLS;
 			if (!seen[i] != (reach != COLL_REACH_CALLS))

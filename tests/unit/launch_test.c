@@ -199,16 +199,17 @@ static void test_long(void)
 static int as_rank(int nranks)
 {
 	struct launch l;
-	struct boot *boot;
+	struct bootstrap *bootstrap;
 	int sum = 0, all[64], code = launch_detect(&l);
 
 	if (code == 0)
-		code = boot_open_root(&boot, l.root, l.key, l.rank, l.nranks, NULL, 60000);
+		code = bootstrap_open_root(&bootstrap, l.root, l.key, l.rank, l.nranks, NULL,
+					   60000);
 	if (code == 0) {
-		code = boot_exchange(boot, &l.rank, all, sizeof(int), 60000);
+		code = bootstrap_exchange(bootstrap, &l.rank, all, sizeof(int), 60000);
 		for (int r = 0; code == 0 && r < nranks; r++)
 			sum += all[r];
-		boot_close(boot);
+		bootstrap_close(bootstrap);
 	}
 	if (code || l.nranks != nranks || sum != nranks * (nranks - 1) / 2) {
 		fprintf(stderr, "rank %d of %d, sum %d: %s\n", l.rank, l.nranks, sum, error_text());

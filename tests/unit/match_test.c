@@ -8,16 +8,16 @@
 
 enum { SENDER = 3, LENGTH = 16 };
 
-static int keep_all(struct link *link, uint32_t peer, const coll_header_t *header)
+static int keep_all(struct context *context, uint32_t peer, const coll_header_t *header)
 {
-	(void)link;
+	(void)context;
 	(void)peer;
 	(void)header;
 	return 0;
 }
 
 /* The message begins before (early) or after the receive is posted; its sender then fails. */
-static void test_any_source(int early)
+static void test_any_source(int unexpected)
 {
 	coll_header_t header = {.tag = 5, .len = LENGTH};
 	struct recv recv = {.tag = 5, .len = LENGTH, .peer = COLL_ANY_SOURCE};
@@ -27,15 +27,15 @@ static void test_any_source(int early)
 
 	recv.dst = dst;
 	match_init(&m);
-	m.unexpected = keep_all;
-	if (!early)
+	m.check_unexpected = keep_all;
+	if (!unexpected)
 		match_post(&m, &recv);
 	match_arrive(&m, SENDER, &header, &sink);
-	if (early)
+	if (unexpected)
 		match_post(&m, &recv);
 	match_arrived(&m, sink.cookie, COLL_ERR_PEER_LOST);
 	ok(match_next_done(&m) == &recv, "the receive ends, posted %s",
-	   early ? "after the message began" : "before");
+	   unexpected ? "after the message began" : "before");
 	is_int(recv.status, COLL_ERR_PEER_LOST, "with an error");
 	is_int(recv.peer, SENDER, "and says whose");
 	match_free(&m);
@@ -44,18 +44,18 @@ static void test_any_source(int early)
 /* However many communicators were freed since, what comes for one of them is dropped. */
 static void test_freed(void)
 {
-	struct link *link = calloc(1, sizeof(*link));
+	struct context *context = calloc(1, sizeof(*context));
 	coll_header_t header = {0};
 	int dropped = 0, kept = 0;
 
-	if (!link)
+	if (!context)
 		bail_out("no memory");
 	for (uint32_t c = 0; c < 3000; c += 2)
-		comm_note_freed(link, c);
-	comm_note_freed(link, (1u << TAG_CONTEXT_BITS) - 1);
+		comm_note_freed(context, c);
+	comm_note_freed(context, (1u << TAG_CONTEXT_BITS) - 1);
 	for (uint32_t c = 0; c < 3000; c++) {
 		header.tag = comm_tag_control(c);
-		if (comm_check_unexpected(link, 0, &header))
+		if (comm_check_unexpected(context, 0, &header))
 			dropped++;
 		else
 			kept += c % 2;
@@ -63,58 +63,58 @@ static void test_freed(void)
 	is_int(dropped, 1500, "messages for freed communicators are dropped");
 	is_int(kept, 1500, "those for communicators still to be made are kept");
 	header.tag = comm_tag_control((1u << TAG_CONTEXT_BITS) - 1);
-	is_int(comm_check_unexpected(link, 0, &header), 1, "the last context of all");
-	for (int i = 0; i < LINK_FREED; i++)
-		free(link->freed[i]);
-	free(link);
+	is_int(comm_check_unexpected(context, 0, &header), 1, "the last context of all");
+	for (int i = 0; i < CONTEXT_FREED; i++)
+		free(context->freed[i]);
+	free(context);
 }
 
 /* No machine has so much memory, and no allocator is asked for more than it may be asked for. */
 #define TOO_LARGE ((uint64_t)1 << 62)
 
 /* Rank 0 of two, whose plugin is about to tell of messages from rank 1. */
-static struct link *make_link(struct boot *boots[2], struct comm *comm)
+static struct context *make_context(struct bootstrap *bootstraps[2], struct comm *comm)
 {
 	static char *lost[2];
-	struct link *link = calloc(1, sizeof(*link));
+	struct context *context = calloc(1, sizeof(*context));
 	coll_config_t app;
 
 	coll_config_init(&app, sizeof(app));
-	if (!link || conf_load(&app, &link->conf) || boot_open_local(boots, 2))
+	if (!context || conf_load(&app, &context->conf) || bootstrap_open_local(bootstraps, 2))
 		bail_out("cannot make a link");
-	link->boot = boots[0];
-	link->nranks = 2;
-	link->refused = -1;
-	link->lost = lost;
-	link->comms = comm;
-	comm->link = link;
-	match_init(&link->match);
-	link->match.unexpected = comm_check_unexpected;
-	link->match.no_memory = comm_no_memory;
-	link->match.link = link;
-	host_fill(link, -1);
-	return link;
+	context->bootstrap = bootstraps[0];
+	context->nranks = 2;
+	context->refused = -1;
+	context->lost = lost;
+	context->comms = comm;
+	comm->context = context;
+	match_init(&context->match);
+	context->match.check_unexpected = comm_check_unexpected;
+	context->match.no_memory = comm_no_memory;
+	context->match.context = context;
+	host_fill(context, -1);
+	return context;
 }
 
-static void free_link(struct link *link, struct boot *boots[2])
+static void free_context(struct context *context, struct bootstrap *bootstraps[2])
 {
-	match_free(&link->match);
-	conf_free(link->conf);
-	boot_close(boots[0]);
-	boot_close(boots[1]);
-	free(link);
+	match_free(&context->match);
+	conf_free(context->conf);
+	bootstrap_close(bootstraps[0]);
+	bootstrap_close(bootstraps[1]);
+	free(context);
 }
 
 /* The communicator fails for a fault of this rank, and the sender stays connected. */
 static void test_no_memory(void)
 {
 	int members[2] = {0, 1};
-	struct comm comm = {.context = 7, .nranks = 2, .members = members};
+	struct comm comm = {.context_id = 7, .nranks = 2, .to_comm_rank = members};
 	coll_header_t header = {.tag = comm_tag_user(&comm, 5), .len = TOO_LARGE};
 	coll_sink_t sink;
-	struct boot *boots[2];
-	struct link *link = make_link(boots, &comm);
-	const coll_host_t *host = &link->host;
+	struct bootstrap *bootstraps[2];
+	struct context *context = make_context(bootstraps, &comm);
+	const coll_host_t *host = &context->host;
 
 	is_int(host->arrive(host, 1, &header, &sink), COLL_SUCCESS, "a message without memory");
 	ok(!sink.buf, "its payload is dropped");
@@ -122,42 +122,42 @@ static void test_no_memory(void)
 	has_str(comm.pending_text,
 		"rank 0 has no memory to keep a message of 4611686018427387904 bytes from rank 1",
 		"with the ranks and the size");
-	ok(link->news, "the next progress looks at it");
+	ok(context->pending_events, "the next progress looks at it");
 	header.len = 1;
 	is_int(host->arrive(host, 1, &header, &sink), COLL_SUCCESS, "another message after it");
-	is_int((int64_t)link->match.kept, 0, "is not taken in its place");
+	is_int((int64_t)context->match.unexpected_count, 0, "is not taken in its place");
 	header.len = UINT64_MAX;
 	comm.pending_code = 0;
 	is_int(host->arrive(host, 1, &header, &sink), COLL_ERR_INTERNAL,
 	       "a message longer than memory can be is refused");
 	host->peer_lost(host, 1, "it sent a message that cannot be");
-	is_str(link->lost[1], "it sent a message that cannot be", "and its sender is blamed");
-	free(link->lost[1]);
-	link->lost[1] = NULL;
-	free_link(link, boots);
+	is_str(context->lost[1], "it sent a message that cannot be", "and its sender is blamed");
+	free(context->lost[1]);
+	context->lost[1] = NULL;
+	free_context(context, bootstraps);
 }
 
 /* There is no communicator yet that could fail: the connection ends, with the true reason. */
 static void test_no_memory_early(void)
 {
-	struct comm comm = {.context = 7, .nranks = 2};
+	struct comm comm = {.context_id = 7, .nranks = 2};
 	coll_header_t header = {.tag = comm_tag_control(8), .len = TOO_LARGE};
 	coll_sink_t sink;
-	struct boot *boots[2];
-	struct link *link = make_link(boots, &comm);
-	const coll_host_t *host = &link->host;
+	struct bootstrap *bootstraps[2];
+	struct context *context = make_context(bootstraps, &comm);
+	const coll_host_t *host = &context->host;
 
 	is_int(host->arrive(host, 1, &header, &sink), COLL_ERR_NO_MEMORY,
 	       "a message without memory for a communicator to be made");
 	is_int(comm.pending_code, 0, "no other communicator fails for it");
 	host->peer_lost(host, 1, "it sent a message that cannot be");
-	is_str(link->lost[1],
+	is_str(context->lost[1],
 	       "rank 0 had no memory for a message of 4611686018427387904 bytes from it, and ended "
 	       "the connection",
 	       "the reason is the one of this rank");
-	free(link->lost[1]);
-	link->lost[1] = NULL;
-	free_link(link, boots);
+	free(context->lost[1]);
+	context->lost[1] = NULL;
+	free_context(context, bootstraps);
 }
 
 int main(void)

@@ -20,7 +20,7 @@ struct world {
 	int local_code;
 	const char *local_text;
 	/* after agree() */
-	struct boot *boot;
+	struct bootstrap *bootstrap;
 	int in_process;
 	int code;
 	char name[32];
@@ -221,8 +221,8 @@ static void *agree_rank(void *arg)
 
 	if (w->local_code)
 		error_set(w->local_code, "%s", w->local_text);
-	w->code = select_agree(w->boot, w->conf, w->local_code ? NULL : &w->list, w->in_process,
-			       w->local_code, &chosen);
+	w->code = select_agree(w->bootstrap, w->conf, w->local_code ? NULL : &w->list,
+			       w->in_process, w->local_code, &chosen);
 	snprintf(w->name, sizeof(w->name), "%s", chosen ? chosen->name : "");
 	snprintf(w->text, sizeof(w->text), "%s", w->code ? error_text() : "");
 	return NULL;
@@ -232,14 +232,14 @@ static void *agree_rank(void *arg)
 static void agree(struct world *w, int in_process, int code, const char *name, const char *text,
 		  const char *what)
 {
-	struct boot *boots[RANKS];
+	struct bootstrap *bootstraps[RANKS];
 	pthread_t thread[RANKS];
 	int same = 0;
 
-	if (boot_open_local(boots, RANKS))
+	if (bootstrap_open_local(bootstraps, RANKS))
 		bail_out("boot: %s", error_text());
 	for (int r = 0; r < RANKS; r++) {
-		w[r].boot = boots[r];
+		w[r].bootstrap = bootstraps[r];
 		w[r].in_process = in_process;
 		load_conf(&w[r]);
 		if (pthread_create(&thread[r], NULL, agree_rank, &w[r]))
@@ -247,7 +247,7 @@ static void agree(struct world *w, int in_process, int code, const char *name, c
 	}
 	for (int r = 0; r < RANKS; r++) {
 		pthread_join(thread[r], NULL);
-		boot_close(boots[r]);
+		bootstrap_close(bootstraps[r]);
 		conf_free(w[r].conf);
 		same += w[r].code == w[0].code && !strcmp(w[r].name, w[0].name) &&
 			!strcmp(w[r].text, w[0].text);
@@ -350,17 +350,17 @@ static void test_agree_lists(void)
 
 static void test_agree_versions(void)
 {
-	struct select_offer offer;
+	struct capabilities caps;
 
 	make_worlds(worlds);
 	worlds[2].item[0].backend.version = "1.1";
 	agree(worlds, 0, COLL_ERR_VERSION, "",
 	      "backend 'ucx' has version 1.0 on rank 0 but 1.1 on rank 2", "other plugin version");
-	is_int(select_offer_read(&offer, strdup("coll-offer\t2\t9.9.9\nwhatever"), 7),
+	is_int(capabilities_read(&caps, strdup("coll-offer\t2\t9.9.9\nwhatever"), 7),
 	       COLL_ERR_VERSION, "another libcoll");
 	has_str(error_text(), "rank 7 runs libcoll 9.9.9", "is named");
 	has_str(error_text(), coll_version_string(), "and this one");
-	select_offer_free(&offer);
+	capabilities_free(&caps);
 }
 
 /* ------------------------------------------------------------- texts from others -- */
@@ -371,7 +371,7 @@ static void test_damaged_offers(void)
 	static const char good[] = "coll-offer\t1\t0.1.0\nasks\tCOLL_BACKEND=tcp\nnamed\ttcp\n"
 				   "have\ttcp\t1.0\t10\t0\t1\t\nhave\tucx\t1\t5\t20\t1\tno\n";
 	const size_t len = strlen(good);
-	struct select_offer offer;
+	struct capabilities caps;
 	int read = 0, refused = 0;
 
 	for (size_t i = 0; i < len * 4; i++) {
@@ -381,36 +381,36 @@ static void test_damaged_offers(void)
 			text[i] = '\0';
 		else
 			text[i % len] = "\t\n\x80"[i / len - 1];
-		if (select_offer_read(&offer, text, 1)) {
+		if (capabilities_read(&caps, text, 1)) {
 			refused++;
 		} else {
 			const char *name;
 
-			select_decide(&offer, 1, &name);
+			select_choose(&caps, 1, &name);
 			read++;
 		}
-		select_offer_free(&offer);
+		capabilities_free(&caps);
 	}
 	is_int(read + refused, (int)len * 4, "%d damaged texts: %d read, %d refused", (int)len * 4,
 	       read, refused);
 	ok(read > 0 && refused > 0, "both happen");
-	is_int(select_offer_read(&offer, strdup(select_offer_poor), 3), 0, "text without memory");
-	is_int(offer.code, COLL_ERR_NO_MEMORY, "its code");
-	select_offer_free(&offer);
+	is_int(capabilities_read(&caps, strdup(capabilities_poor), 3), 0, "text without memory");
+	is_int(caps.code, COLL_ERR_NO_MEMORY, "its code");
+	capabilities_free(&caps);
 }
 
 static void refused(const char *lines, const char *words)
 {
-	struct select_offer offer;
+	struct capabilities caps;
 	char *text = NULL;
 
 	if (asprintf(&text, "coll-offer\t1\t0.1.0\n%s", lines) < 0)
 		bail_out("no memory");
-	is_int(select_offer_read(&offer, text, 1), COLL_ERR_REMOTE, "%s", words);
+	is_int(capabilities_read(&caps, text, 1), COLL_ERR_REMOTE, "%s", words);
 	has_str(error_text(), words, "names the line");
 	has_str(error_text(), "the list of backends of rank 1 is damaged", "and the rank");
-	ok(offer.n_named == 0 && offer.n == 0, "no row is filled");
-	select_offer_free(&offer);
+	ok(caps.n_named == 0 && caps.n == 0, "no row is filled");
+	capabilities_free(&caps);
 }
 
 /* A line without the fields that belong to its first word. */
@@ -444,16 +444,16 @@ static void test_altered_name(void)
 {
 	static struct world w;
 	const struct plugin *chosen = NULL;
-	struct boot *boot;
+	struct bootstrap *bootstrap;
 
 	make_world(&w, NULL);
 	load_conf(&w);
-	if (boot_open_user(&boot, altering_exchange, NULL, 0, 2, 60000))
+	if (bootstrap_open_user(&bootstrap, altering_exchange, NULL, 0, 2, 60000))
 		bail_out("boot: %s", error_text());
-	is_int(select_agree(boot, w.conf, &w.list, 0, 0, &chosen), COLL_ERR_REMOTE,
+	is_int(select_agree(bootstrap, w.conf, &w.list, 0, 0, &chosen), COLL_ERR_REMOTE,
 	       "a backend that this rank does not have");
 	has_str(error_text(), "agree on 'xyz', which rank 0 never offered", "is named");
-	boot_close(boot);
+	bootstrap_close(bootstrap);
 	conf_free(w.conf);
 }
 
@@ -465,26 +465,26 @@ static void *all_ok_rank(void *arg)
 
 	if (w->local_code)
 		error_set(w->local_code, "%s", w->local_text);
-	w->code = select_all_ok(w->boot, w->local_code, 60000);
+	w->code = select_all_ok(w->bootstrap, w->local_code, 60000);
 	snprintf(w->text, sizeof(w->text), "%s", w->code ? error_text() : "");
 	return NULL;
 }
 
 static void all_ok(int code, const char *text, const char *what)
 {
-	struct boot *boots[RANKS];
+	struct bootstrap *bootstraps[RANKS];
 	pthread_t thread[RANKS];
 
-	if (boot_open_local(boots, RANKS))
+	if (bootstrap_open_local(bootstraps, RANKS))
 		bail_out("boot: %s", error_text());
 	for (int r = 0; r < RANKS; r++) {
-		worlds[r].boot = boots[r];
+		worlds[r].bootstrap = bootstraps[r];
 		if (pthread_create(&thread[r], NULL, all_ok_rank, &worlds[r]))
 			bail_out("no thread");
 	}
 	for (int r = 0; r < RANKS; r++) {
 		pthread_join(thread[r], NULL);
-		boot_close(boots[r]);
+		bootstrap_close(bootstraps[r]);
 		is_int(worlds[r].code, code, "%s: rank %d", what, r);
 		is_str(worlds[r].text, text, "%s: text on rank %d", what, r);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * handle.h - handles are values: a slot number and a generation, never an address.  A handle whose
- * object is gone is recognised for ever, so using it is an error and not a crash.
+ * handle.h - handles are values: a slot number and a generation, never an address.  The table recognises
+ * a handle of a destroyed object for ever, so its use is an error and not a crash.
  */
 #ifndef CORE_BASE_HANDLE_H
 #define CORE_BASE_HANDLE_H
@@ -10,7 +10,7 @@
 
 enum { HANDLE_COMM = 1, HANDLE_REQUEST = 2, HANDLE_EVENT = 3, HANDLE_INFO = 4 };
 
-/* A new handle for object, or NULL for want of memory. */
+/* A new handle for the object; NULL if memory has run out. */
 void *handle_new(int type, void *object);
 /* The object, kept from being retired until handle_unpin; NULL if the handle is not valid. */
 void *handle_pin(int type, void *handle);
@@ -21,12 +21,12 @@ void handle_unpin(void *handle);
  */
 int handle_retire(void *handle);
 
-/* What is wrong with a handle that could not be pinned: "NULL", "not valid: ...". */
+/* Why handle_pin refused a handle: "NULL", "not valid: ...". */
 const char *handle_trouble(const void *handle);
 
 /*
- * Around fork: the table is locked across it, and in the child every handle becomes invalid, since
- * what it stands for belongs to the parent.
+ * Around fork: the table is locked across it.  In the child every handle becomes invalid, since its
+ * object belongs to the parent.
  */
 void handle_fork_lock(void);
 void handle_fork_unlock(void);

@@ -18,7 +18,7 @@ void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* A finished line on behalf of `who` (a backend's name) at a level. */
+/* Logs a finished line in the name of `who`, a backend. */
 void log_line(int level, const char *who, const char *text);
 
 #endif

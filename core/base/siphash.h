@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* siphash.h - a short text's seal under a key; also what `coll check` gives to plugins as host->mac. */
+/* siphash.h - the MAC of a short text; libcoll and `coll check` give it to plugins as host->mac. */
 #ifndef CORE_BASE_SIPHASH_H
 #define CORE_BASE_SIPHASH_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* version.c - which libcoll this is. */
+/* version.c - the version of this libcoll. */
 #include <coll/coll.h>
 
 #include <stdio.h>

@@ -234,7 +234,7 @@ static void stage_schedule_append(struct stage_schedule *w, int kind)
 	for (size_t i = 0; i < w->ncopies; i++) {
 		const struct stage_schedule_copy *copy = &w->copy[i];
 		struct stage_schedule_cell *c = &w->cell[copy->cell];
-		int step = sched_ferry(w->s, kind, (uint32_t)copy->part, c->begin, copy->len);
+		int step = sched_staging_copy(w->s, kind, (uint32_t)copy->part, c->begin, copy->len);
 
 		for (size_t k = 0; k < copy->ncells; k++)
 			*(kind == STEP_COPY_IN ? &c[k].in : &c[k].out) = step;

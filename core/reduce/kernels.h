@@ -19,7 +19,7 @@ enum {
 	REDUCE_INT16 = 12,
 	REDUCE_UINT16,
 	REDUCE_DTYPES,
-	REDUCE_DIVIDE = COLL_AVG, /* what remains of an average once the sum is there */
+	REDUCE_DIVIDE = COLL_AVG, /* the division that turns a sum into an average */
 	REDUCE_BAND,
 	REDUCE_BOR,
 	REDUCE_BXOR,

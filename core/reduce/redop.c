@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pieces in which user functions see data that must be moved first. */
+/* User functions get copies of the data in pieces of this many bytes, aligned so. */
 enum { REDOP_PIECE = 8192, REDOP_ALIGN = 16 };
 
 /*
- * A user's function overwrites its right operand and may expect aligned arrays, while ours may be
- * in a receive buffer or begin anywhere: it works on copies.
+ * A user's function overwrites its right operand and may expect aligned arrays.  The operands here may
+ * lie in a receive buffer and begin at any address, so the function works on copies.
  */
 static void redop_user(const struct redop *redop, char *dst, const char *left, const char *right,
 		       size_t count)

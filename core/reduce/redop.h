@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * redop.h - what a reduction applies: one of the built-in operations, one made at run time by the
- * application, or a sum whose inputs are multiplied first.
+ * redop.h - the operation of a reduction: built-in, made at run time by the application, or a
+ * pre-multiplied sum.
  */
 #ifndef CORE_REDUCE_REDOP_H
 #define CORE_REDUCE_REDOP_H
@@ -10,13 +10,13 @@
 
 struct redop {
 	int32_t dtype;
-	int32_t op;         /* built-in one; not used if fn is set */
+	int32_t op;         /* the built-in operation; not used if fn is set */
 	coll_user_op_fn fn; /* the application's, or NULL */
 	void *user;
 	int ordered;        /* does not commute: operands must come in rank order */
 	int premul_sum;     /* inputs are multiplied by the scalar first */
-	int made;           /* the backend has made its own */
-	int32_t native;     /* its number there */
+	int made;           /* the backend has an operation of its own for it */
+	int32_t native;     /* the number of the backend's operation */
 	const void *scalar; /* read when the operation begins; NULL: it is in `value` */
 	uint8_t value[8];
 };

@@ -84,8 +84,8 @@ reduce_fn reduce_lookup(const struct reduce_kernels *kernels, int dtype, int op)
 }
 
 /*
- * A thread of the application may have switched rounding or subnormals, another rank's not: the
- * kernels run with the standard settings, and what was there is put back.
+ * The application may have changed rounding or subnormals in one rank's thread and not in another's.
+ * The kernels run with the standard settings; afterwards the thread's own settings are restored.
  */
 static void reduce_call(reduce_fn fn, void *dst, const void *left, const void *right, size_t bytes,
 			int n)

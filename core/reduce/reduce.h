@@ -18,7 +18,7 @@ void reduce_finish(void *dst, size_t count, int dtype, int op, int nranks);
 /* Is there a kernel?  Bitwise operations exist for integers only. */
 int reduce_supports(int dtype, int op);
 
-/* "avx512", "avx2", "generic": what is in use (COLL_ISA=... chooses a lower one, for tests). */
+/* "avx512", "avx2", "generic": the instruction set in use (COLL_ISA=... chooses a lower set, for tests). */
 const char *reduce_isa(void);
 
 #endif

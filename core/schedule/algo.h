@@ -2,16 +2,16 @@
 /*
  * algo.h - the algorithms.  Each is a builder, a function that appends the steps of one rank to a
  * schedule and knows sched.h and nothing else, and a formula: how many messages, how many bytes, as
- * the literature has it.  Both are in one file; ALGO_TABLE has a row for each.  Nothing else knows
- * them by name: dispatch.c picks by the table, `coll prove` proves what the table holds.
+ * the literature has it.  Both are in one file; ALGO_TABLE has a row for each algorithm.  No other code
+ * knows an algorithm by name: exec/dispatch.c picks a row, `coll prove` proves every row.
  *
- * What builders promise, and the prover holds them to:
+ * Promises of every builder, which the prover checks:
  *   - every rank gets the same bits from a reduction: an element is combined once and spread, or on
  *     all ranks in exactly the same way, left and right included;
  *   - no deadlock if a send completes only once its receive has been posted;
- *   - nothing is read or written while a step not ordered with it may write there;
+ *   - no step reads or writes memory that a step not ordered with it may write;
  *   - the send buffer is never written;
- *   - in place, as coll.h allows it, gives the same.
+ *   - in place, as coll.h allows it, the results are the same.
  */
 #ifndef CORE_SCHEDULE_ALGO_H
 #define CORE_SCHEDULE_ALGO_H
@@ -21,9 +21,9 @@
 #include <coll/coll.h>
 
 /*
- * What is to be built: the collective as this rank was called.  Counts are the collective's own, in
- * elements of s->elem bytes.  Arrays have s->nranks entries; displacements are there (filled in by
- * the caller if the user gave none) wherever the counts beside them are.
+ * The collective to build, as this rank was called.  Counts are the collective's own, in
+ * elements of s->elem bytes.  Arrays have s->nranks entries.  Where counts are not NULL
+ * their displacements are not NULL either: the caller fills in those that the user did not give.
  */
 struct work {
 	int kind; /* COLL_KIND_* */
@@ -37,7 +37,7 @@ struct work {
 	const int *node; /* per rank: ranks of one node have equal numbers; NULL: all differ */
 };
 
-/* Of all ranks together, when nothing is cut into segments. */
+/* Sums over all ranks, for messages that are not cut into segments. */
 struct cost {
 	uint64_t messages, bytes;
 };
@@ -141,13 +141,13 @@ ALGO_TABLE(ALGO_DECLARE)
 /* The table's rows, 0 <= i < algo_count(); NULL beyond. */
 int algo_count(void);
 const struct algo *algo_at(int i);
-/* Row of that name and kind, or -1. */
+/* The row with that name and kind, or -1. */
 int algo_find(int kind, const char *name);
-/* How many nodes there are, where node is as in struct work. */
+/* The number of nodes; `node` is as in struct work. */
 int algo_nodes(const int *node, int nranks);
-/* Can it be used by so many ranks on so many nodes? */
+/* Can nranks ranks on nnodes nodes use the algorithm? */
 int algo_fits(const struct algo *algo, int nranks, int nnodes);
-/* Appends this rank's steps to the empty schedule: one rank alone only copies. */
+/* Appends this rank's steps to the empty schedule; with one rank, a copy. */
 void algo_build(const struct algo *algo, struct sched *s, const struct work *w);
 
 #endif

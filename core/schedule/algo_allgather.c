@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * algo_allgather.c - every rank's block to every rank.  However it is done, each rank must receive
- * all blocks but its own; what differs is in how many messages.
+ * algo_allgather.c - every rank's block to every rank.  Each rank receives all blocks but
+ * its own; the algorithms differ in the number of messages.
  */
 #include "schedule/algo.h"
 #include "schedule/segment.h"
@@ -63,7 +63,7 @@ void ring_allgather_cost(const struct work *w, int nranks, size_t elem, struct c
 	c->bytes = (n - 1) * blocks_others(w->recvcounts, w->count, nranks, -1) * elem;
 }
 
-/* `step` waits for all receives so far: since step `first` every round appended a send and one. */
+/* `step` waits for all receives so far: every round since step `first` appended a send and a receive. */
 static void allgather_wait(struct sched *s, int step, int first)
 {
 	for (int got = first + 1; got < step; got += 2)

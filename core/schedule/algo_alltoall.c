@@ -14,10 +14,10 @@ static void pairwise_send(struct sched *s, const struct work *w, const struct bl
 	struct slice safe = sched_slice(SCHED_SCRATCH, w->in_place ? sched_scratch(s, len) : 0);
 
 	if (!w->in_place) {
-		cut_send(s, w->kind, to, src, len, -1);
+		segment_send(s, w->kind, to, src, len, -1);
 		return;
 	}
-	for (int g = 0; g < cut_pieces(s, w->kind, len); g++) {
+	for (int g = 0; g < segment_count(s, w->kind, len); g++) {
 		size_t off = sched_segment_off(s, len, g), part = sched_segment_len(s, len, g);
 		struct slice kept = sched_slice(SCHED_SCRATCH, safe.off + off);
 		struct slice from = sched_slice(SCHED_SEND, src.off + off);
@@ -26,7 +26,7 @@ static void pairwise_send(struct sched *s, const struct work *w, const struct bl
 	}
 }
 
-/* copied: in place, the first of the copies of what is sent to that rank. */
+/* copied: in place, the first step of the copies whose bytes go to that rank. */
 static void pairwise_recv(struct sched *s, const struct work *w, const struct blocks *in, int from,
 			  int copied)
 {
@@ -34,10 +34,10 @@ static void pairwise_recv(struct sched *s, const struct work *w, const struct bl
 	struct slice dst = sched_slice(SCHED_RECV, blocks_off(s, in, from));
 
 	if (!w->in_place) {
-		cut_recv(s, w->kind, from, dst, len, -1);
+		segment_recv(s, w->kind, from, dst, len, -1);
 		return;
 	}
-	for (int g = 0; g < cut_pieces(s, w->kind, len); g++)
+	for (int g = 0; g < segment_count(s, w->kind, len); g++)
 		sched_recv(s, from, sched_slice(SCHED_RECV, dst.off + sched_segment_off(s, len, g)),
 			   sched_segment_len(s, len, g), copied + 2 * g);
 }
@@ -58,7 +58,7 @@ void pairwise_alltoall(struct sched *s, const struct work *w)
 	for (int d = 1; d < s->nranks; d++) {
 		int from = ring_rank(s, -d); /* it is also nranks - d ahead */
 
-		copied -= 2 * cut_pieces(s, w->kind, blocks_len(s, &out, from));
+		copied -= 2 * segment_count(s, w->kind, blocks_len(s, &out, from));
 		pairwise_recv(s, w, &in, from, copied);
 	}
 	sched_copy(s, sched_slice(SCHED_RECV, blocks_off(s, &in, s->rank)),
@@ -85,9 +85,9 @@ void pairwise_alltoall_cost(const struct work *w, int nranks, size_t elem, struc
  */
 struct bruck {
 	size_t len;    /* of a block */
-	size_t in[32]; /* what came in each round: where in scratch */
+	size_t in[32]; /* offset in scratch of the blocks that each round received */
 	int got[32];   /* and the step */
-	int before;    /* the last send; in place it waits for all earlier ones */
+	int before;    /* the last send; in place it waits for all earlier sends */
 };
 
 /* The highest set bit: 2^k, and *round becomes k. */
@@ -105,7 +105,7 @@ static size_t bruck_count(int end, int d)
 	return (size_t)(end / (2 * d) * d + (rest > 0 ? rest : 0));
 }
 
-/* Where block i lies, that has come so far by `came` (the bits of i below the round's). */
+/* The place of block i, which has travelled by `came` (the bits of i below the round's). */
 static struct slice bruck_find(const struct sched *s, const struct bruck *b, int i, int came,
 			       int *got)
 {
@@ -120,7 +120,7 @@ static struct slice bruck_find(const struct sched *s, const struct bruck *b, int
 }
 
 /*
- * Packs the blocks that have bit d.  Those that came last in the same earlier round lie together:
+ * Packs the blocks that have bit d.  Blocks that the same earlier round received last lie together:
  * `low` takes the values 0, 1, 2, 4 ...
  */
 static void bruck_pack(struct sched *s, const struct bruck *b, size_t out, int d)

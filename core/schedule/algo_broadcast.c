@@ -64,8 +64,8 @@ static void broadcast_scatter(struct sched *s, const struct blocks *b, int root)
 
 /*
  * Van de Geijn's: scatter, then allgather round a ring (Thakur, Rabenseifner and Gropp, 2005).
- * Blocks count from the root.  What a rank has for its subtree comes to it a second time, hence the
- * ring waits until that has been sent.
+ * Blocks count from the root.  The ring brings a rank the blocks of its subtree a second time, so the
+ * ring waits until the rank has sent them on.
  */
 void scatter_allgather_broadcast(struct sched *s, const struct work *w)
 {
@@ -80,7 +80,7 @@ void scatter_allgather_broadcast(struct sched *s, const struct work *w)
 			   blocks_len(s, &b, 0), -1);
 }
 
-/* In the tree a block is handed on once for every set bit of its distance. */
+/* The tree carries a block once for every set bit of its distance. */
 void scatter_allgather_broadcast_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
 	uint64_t n = (uint64_t)nranks, each = w->count / n, longer = w->count % n;

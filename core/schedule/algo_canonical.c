@@ -13,8 +13,8 @@
 
 /* The collected data: rank r's in slot (r - first) mod nranks, there once step got + r * each is. */
 struct canonical {
-	size_t scratch, stride; /* of the slots, bytes */
-	size_t off, len;        /* what is now to be reduced, in each of them */
+	size_t scratch, stride; /* bytes of a slot */
+	size_t off, len;        /* offset, within each slot, of the data to reduce now */
 	int first;
 	int got, each;
 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * algo_double.c - recursive doubling: log2(n) rounds, in each of which a rank exchanges all it has
- * with a partner twice as far away as before (Thakur, Rabenseifner and Gropp, 2005).
+ * algo_double.c - recursive doubling: log2(n) rounds; in each a rank exchanges all its data with a
+ * partner twice as far away as before (Thakur, Rabenseifner and Gropp, 2005).
  */
 #include "schedule/algo.h"
 #include "schedule/segment.h"
 
 /*
- * One round: what arrives goes to scratch, since the partner's data may come while ours is still
+ * One round.  The partner's data goes to scratch, since it may come while this rank's data is still
  * being read.  Both partners put the lower rank's data on the left, so both get the same bits.
  */
 static int double_round(struct sched *s, const struct fold *f, int distance, struct slice own,
@@ -25,7 +25,7 @@ static int double_round(struct sched *s, const struct fold *f, int distance, str
 	return done;
 }
 
-/* Takes part in the rounds, beginning with what `own` holds once step `ready` is done. */
+/* Takes part in the rounds; step `ready` completes the data at `own`. */
 static int double_rounds(struct sched *s, const struct fold *f, struct slice own, size_t len,
 			 int ready)
 {
@@ -68,7 +68,7 @@ void double_allreduce_cost(const struct work *w, int nranks, size_t elem, struct
 	c->bytes = c->messages * w->count * elem;
 }
 
-/* Every rank has heard, directly or not, from every other after ceil(log2 n) rounds. */
+/* After ceil(log2 n) rounds a message from every rank has reached every other, directly or not. */
 void dissemination_barrier(struct sched *s, const struct work *w)
 {
 	int heard = -1;

@@ -15,14 +15,15 @@ void linear_gather(struct sched *s, const struct work *w)
 	struct blocks b = blocks_of(s, w->count, w->recvcounts, w->recvdispls);
 
 	if (s->rank != w->root) {
-		cut_send(s, w->kind, w->root, sched_slice(SCHED_SEND, 0), w->count * s->elem, -1);
+		segment_send(s, w->kind, w->root, sched_slice(SCHED_SEND, 0), w->count * s->elem,
+			     -1);
 		return;
 	}
 	for (int d = 1; d < s->nranks; d++) {
 		int from = ring_rank(s, d);
 
-		cut_recv(s, w->kind, from, sched_slice(SCHED_RECV, blocks_off(s, &b, from)),
-			 blocks_len(s, &b, from), -1);
+		segment_recv(s, w->kind, from, sched_slice(SCHED_RECV, blocks_off(s, &b, from)),
+			     blocks_len(s, &b, from), -1);
 	}
 	gather_own(s, &b);
 }
@@ -33,7 +34,7 @@ void linear_gather_cost(const struct work *w, int nranks, size_t elem, struct co
 	c->bytes = blocks_others(w->recvcounts, w->count, nranks, w->root) * elem;
 }
 
-/* Blocks come in one message that go on at 0 after the last rank's; `first` bytes come before. */
+/* One message brings blocks that continue at offset 0 after the last rank's; `first` bytes precede it. */
 static void gather_unpack(struct sched *s, int from, struct slice dst, size_t first, size_t len)
 {
 	struct slice src = sched_slice(SCHED_SCRATCH, sched_scratch(s, len));

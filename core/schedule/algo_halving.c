@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * algo_halving.c - recursive halving: log2(n) rounds, in each of which a rank gives its partner the
- * half of its data that the partner is to sum, and adds what it gets to the half it keeps (Thakur,
+ * half of its data that the partner sums, and adds the received half to the half it keeps (Thakur,
  * Rabenseifner and Gropp, 2005).
  */
 #include "schedule/algo.h"
@@ -9,7 +9,7 @@
 
 struct halving {
 	struct fold fold;
-	struct slice data, sum; /* where this rank's data are, and where sums are to be */
+	struct slice data, sum; /* the place of this rank's data, and of the sums */
 	int ready;              /* the step that made the data, or -1 */
 };
 
@@ -54,8 +54,8 @@ static struct span halving_pieces(const struct sched *s, const struct fold *f, s
 }
 
 /*
- * First half; near ranks come first: what is summed is always that of neighbours, in order.  Returns
- * the piece that this rank has in the end; sent[] becomes the steps that gave others away.
+ * First half.  Near ranks come first, so that every sum is of neighbours, in rank order.  Returns the
+ * piece that this rank has in the end; sent[] becomes the steps that sent the other pieces away.
  */
 static int halving_sum(struct sched *s, struct halving *h, size_t count, int *sent)
 {
@@ -76,7 +76,7 @@ static int halving_sum(struct sched *s, struct halving *h, size_t count, int *se
 	return piece;
 }
 
-/* The rounds backwards: what was given away, last at sent[-1], comes back as a sum. */
+/* The rounds backwards: each piece that was sent away, the last by sent[-1], comes back as a sum. */
 static void halving_spread(struct sched *s, const struct halving *h, size_t count, int piece,
 			   const int *sent)
 {
@@ -89,7 +89,7 @@ static void halving_spread(struct sched *s, const struct halving *h, size_t coun
 		int partner = fold_real_rank(&h->fold, h->fold.rank ^ distance);
 		int out = sched_send(s, partner, sched_slice(SCHED_RECV, own.off), own.len, ready);
 
-		sched_after(s, out, before); /* and so after all that it waited for */
+		sched_after(s, out, before); /* and so after every step before that step */
 		before = out;
 		ready = sched_recv(s, partner, sched_slice(SCHED_RECV, other.off), other.len,
 				   *--sent);
@@ -116,8 +116,8 @@ void halving_allreduce(struct sched *s, const struct work *w)
 }
 
 /*
- * In each half the ranks of the rounds send all data power - 1 times: what is halved is half of the
- * data of all of them, then of half of them, ...; n - power times they are lent or returned.
+ * In each half the ranks of the rounds together send all data power - 1 times: half of the data of all
+ * ranks, then a quarter of it twice, and so on.  n - power ranks lend their data and get the result.
  */
 void halving_allreduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
@@ -129,7 +129,7 @@ void halving_allreduce_cost(const struct work *w, int nranks, size_t elem, struc
 
 /* ---------------------------------------------------------------- reduce and scatter -- */
 
-/* The blocks of n ranks of the rounds, and of those whose data these have taken. */
+/* The blocks of n ranks of the rounds, and of the neighbours that lent them their data. */
 static struct span halving_blocks(const struct fold *f, size_t len, int first, int n)
 {
 	int last = first + n;
@@ -139,7 +139,7 @@ static struct span halving_blocks(const struct fold *f, size_t len, int first, i
 	return (struct span){(size_t)begin * len, (size_t)(end - begin) * len};
 }
 
-/* Far ranks come first, so that block r ends at rank r.  Returns what this rank has in the end. */
+/* Far ranks come first, so that block r ends at rank r.  Returns the block that this rank has in the end. */
 static struct span halving_collect(struct sched *s, struct halving *h, size_t len)
 {
 	int first = 0;
@@ -177,7 +177,7 @@ void halving_reduce_scatter(struct sched *s, const struct work *w)
 	sched_copy(s, sched_slice(SCHED_RECV, 0), sum, len, h.ready);
 }
 
-/* As the first half above; what is returned to ranks that take no part is a block. */
+/* As the first half above; a rank that takes no part gets its block back. */
 void halving_reduce_scatter_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
 	uint64_t n = (uint64_t)nranks, power = (uint64_t)fold_power(nranks);

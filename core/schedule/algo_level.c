@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { LEVEL_LONG = 64 << 10 }; /* from so many bytes on a ring is the better way among leaders */
+enum { LEVEL_LONG = 64 << 10 }; /* from this many bytes on the leaders use a ring */
 
 static int level_leads(const struct work *w, int rank)
 {
@@ -23,7 +23,7 @@ static int level_is_long(const struct work *w, int leaders, size_t elem)
 	return w->count >= (size_t)leaders && w->count * elem >= LEVEL_LONG;
 }
 
-/* Appends a phase; returns a step after which it is over. */
+/* Appends a phase; returns a step that completes after the phase. */
 static int level_phase(struct sched *s, const struct sched_part *part, algo_build_fn build,
 		       const struct work *w)
 {
@@ -36,7 +36,7 @@ static int level_phase(struct sched *s, const struct sched_part *part, algo_buil
 	return sched_leave(s, &outer);
 }
 
-/* The ranks of this one's node, or all leaders. */
+/* The ranks of this rank's node, or the leaders of all nodes. */
 static struct sched_part level_group(const struct sched *s, const struct work *w, int leaders,
 				     int *ranks)
 {
@@ -79,7 +79,7 @@ static void level_build(struct sched *s, const struct work *w, int *ranks)
 	struct work part = {.kind = COLL_KIND_REDUCE, .count = w->count, .in_place = w->in_place};
 	int finish = s->finish;
 
-	s->finish = 0; /* what a node has is not the result */
+	s->finish = 0; /* the sum of one node is not the result */
 	node.after = level_phase(s, &node, tree_reduce, &part);
 	s->finish = finish;
 	if (node.rank == 0)

@@ -52,8 +52,8 @@ static int ring_sum(struct sched *s, const struct blocks *b, int g)
 }
 
 /*
- * Second half: the sums go round.  A block's place is free once its partial sum has been sent, which
- * was, of the two steps of each round since step `first`, the first.
+ * Second half: the sums go round.  A block's place is free once its partial sum has been sent.  Each
+ * round since step `first` has appended that send and then a receive.
  */
 static void ring_spread(struct sched *s, const struct blocks *b, int g, int ready, int first)
 {
@@ -89,12 +89,12 @@ void ring_allreduce_cost(const struct work *w, int nranks, size_t elem, struct c
 /* ------------------------------------------------------------- reduce and scatter -- */
 
 /*
- * A receive that waits for room waits for sends of this rank.  So many segments at a time, each with
- * two sends at most, leave no send without its turn where 64 of a rank may be under way.
+ * A receive that waits for scratch memory waits for sends of this rank.  This many segments at a time,
+ * with at most two sends each, stay within the 64 sends of a rank that may be under way.
  */
 enum { RING_WINDOW = 32 };
 
-/* Where this rank's own block is to be, and room for two blocks on their way to others. */
+/* The destination of this rank's own block, and scratch for two blocks on their way to others. */
 struct ring_room {
 	struct slice own;
 	size_t scratch, longest;
@@ -161,8 +161,8 @@ void ring_reduce_scatter_cost(const struct work *w, int nranks, size_t elem, str
 }
 
 /*
- * Reduce-scatter, then the blocks go to root, where in place they arrive in what was its own data.
- * None is sent while a rank still has others to serve.
+ * Reduce-scatter, then the blocks go to root.  In place they overwrite root's own data, so a rank sends
+ * its block only after all its other steps.
  */
 void ring_reduce(struct sched *s, const struct work *w)
 {
@@ -177,11 +177,11 @@ void ring_reduce(struct sched *s, const struct work *w)
 	ring_collect(s, &b, &room);
 	done = sched_join(s, first);
 	if (s->rank != w->root)
-		cut_send(s, w->kind, w->root, room.own, blocks_len(s, &b, s->rank), done);
+		segment_send(s, w->kind, w->root, room.own, blocks_len(s, &b, s->rank), done);
 	for (int r = 0; s->rank == w->root && r < s->nranks; r++)
 		if (r != w->root)
-			cut_recv(s, w->kind, r, sched_slice(SCHED_RECV, blocks_off(s, &b, r)),
-				 blocks_len(s, &b, r), done);
+			segment_recv(s, w->kind, r, sched_slice(SCHED_RECV, blocks_off(s, &b, r)),
+				     blocks_len(s, &b, r), done);
 }
 
 /*

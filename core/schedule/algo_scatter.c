@@ -16,14 +16,15 @@ void linear_scatter(struct sched *s, const struct work *w)
 	struct blocks b = blocks_of(s, w->count, w->sendcounts, w->senddispls);
 
 	if (s->rank != w->root) {
-		cut_recv(s, w->kind, w->root, sched_slice(SCHED_RECV, 0), w->count * s->elem, -1);
+		segment_recv(s, w->kind, w->root, sched_slice(SCHED_RECV, 0), w->count * s->elem,
+			     -1);
 		return;
 	}
 	for (int d = 1; d < s->nranks; d++) {
 		int to = ring_rank(s, d);
 
-		cut_send(s, w->kind, to, sched_slice(SCHED_SEND, blocks_off(s, &b, to)),
-			 blocks_len(s, &b, to), -1);
+		segment_send(s, w->kind, to, sched_slice(SCHED_SEND, blocks_off(s, &b, to)),
+			     blocks_len(s, &b, to), -1);
 	}
 	scatter_own(s, &b);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* algo_table.c - the table of algorithms, and what is the same for all of them. */
+/* algo_table.c - the table of algorithms, and the schedule of a single rank. */
 #include "schedule/algo.h"
 
 #include <string.h>

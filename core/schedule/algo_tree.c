@@ -43,8 +43,8 @@ void tree_broadcast_cost(const struct work *w, int nranks, size_t elem, struct c
 }
 
 /*
- * sum: where this rank gathers its subtree; unused by a leaf.  Children are added nearest first: with
- * rank 0 as root that is the order of the ranks.  Returns the last step.
+ * sum: memory for the sum of this rank's subtree; a leaf does not use it.  A rank adds its nearest child
+ * first, so that with rank 0 as root operands come in rank order.  Returns the last step.
  */
 static int tree_reduce_segment(struct sched *s, struct slice own, struct slice sum, size_t len,
 			       int root)

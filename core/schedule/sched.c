@@ -167,7 +167,7 @@ int sched_finish(struct sched *s, struct slice dst, size_t len, int after)
 	return s->finish ? sched_add(s, step, after) : after;
 }
 
-int sched_ferry(struct sched *s, int kind, uint32_t part, size_t off, size_t len)
+int sched_staging_copy(struct sched *s, int kind, uint32_t part, size_t off, size_t len)
 {
 	struct step step = {.kind = kind, .peer = -1, .dst = sched_slice(part, off), .len = len};
 

@@ -5,7 +5,7 @@
  * Algorithms (algo_*.c) only append steps and say which earlier step each waits for.  Memory is
  * named by slices, never by pointers, so the same schedule can be run by the engine, checked
  * symbolically or drawn.  Nothing here fails visibly: the first error (lack of memory) sticks in
- * sched->error and further calls do nothing.
+ * sched->error, and further calls do nothing.
  */
 #ifndef CORE_SCHEDULE_SCHED_H
 #define CORE_SCHEDULE_SCHED_H
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a slice lies in.  In place, SEND and RECV overlap as coll.h allows. */
+/* The buffer of a slice.  In place, SEND and RECV overlap as coll.h allows. */
 enum {
 	SCHED_SEND = COLL_BUFFER_SEND,
 	SCHED_RECV = COLL_BUFFER_RECV,
@@ -33,15 +33,16 @@ enum {
 	STEP_REDUCE = COLL_STEP_REDUCE,           /* dst = src op other */
 	STEP_COPY = COLL_STEP_COPY,               /* dst = src */
 	STEP_FINISH = COLL_STEP_FINISH, /* last step of the reduction at dst (average: divide) */
-	/* Only where buffers of a device are staged, and never by an algorithm: see stage_schedule.c. */
-	STEP_COPY_IN = 64, /* from the buffer to what stands in for it */
-	STEP_COPY_OUT = 65 /* and back */
+	/* Appended by stage_schedule.c for staged device buffers, never by an algorithm. */
+	STEP_COPY_IN = 64, /* from the device buffer to its staging memory */
+	STEP_COPY_OUT = 65 /* from staging memory to the device buffer */
 };
 
 struct step {
 	int32_t kind;
-	int32_t peer;     /* rank in the communicator */
-	uint32_t msg;     /* the how-many-th message to (or from) that peer in this operation */
+	int32_t peer; /* rank in the communicator */
+	/* Index of this message among those exchanged with the peer in this operation. */
+	uint32_t msg;
 	uint32_t earlier; /* number of steps this one waits for */
 	int32_t edge;     /* first edge to a step that waits for this one, or -1 */
 	int32_t swapped; /* reductions: the left operand is the incoming one (STEP_REDUCE: other) */
@@ -54,11 +55,11 @@ struct sched_edge {
 	int32_t next;  /* edge, or -1 */
 };
 
-/* A phase of a schedule: who takes part, on which memory.  See sched_enter. */
+/* A phase of a schedule: the ranks that take part, and their memory.  See sched_enter. */
 struct sched_part {
 	int rank, nranks; /* this rank's place in the group, and its size */
 	const int *ranks; /* place in the group -> rank of the communicator; NULL: the same */
-	int after;        /* a step that all of the phase waits for, or -1 */
+	int after;        /* every step of the phase waits for this step, or -1 */
 	struct slice send, recv; /* where the phase's SCHED_SEND and SCHED_RECV begin */
 	int first;               /* its first step; set by sched_enter */
 };
@@ -70,7 +71,7 @@ struct sched {
 			   one element; SIZE_MAX: nothing is cut */
 	size_t scratch; /* bytes of scratch memory wanted; see sched_scratch */
 	int finish; /* the operation has a last step (average): else sched_finish adds nothing */
-	int error;  /* COLL_SUCCESS or what went wrong while building */
+	int error;  /* COLL_SUCCESS, or the first error while building */
 	int nsteps, nedges;
 	struct step *step;
 	struct sched_edge *edge;
@@ -99,23 +100,23 @@ int sched_recv_reduce(struct sched *s, int peer, struct slice dst, struct slice 
 int sched_reduce(struct sched *s, struct slice dst, struct slice a, struct slice b, size_t len,
 		 int after);
 int sched_copy(struct sched *s, struct slice dst, struct slice src, size_t len, int after);
-/* Returns `after` itself if the operation has no last step. */
+/* Appends the last step of a reduction; returns `after` itself if the operation has none. */
 int sched_finish(struct sched *s, struct slice dst, size_t len, int after);
 /*
- * STEP_COPY_IN or _OUT of len bytes at off in all of an operation's staging memory.  part: the buffer
- * that they stand in for.
+ * A STEP_COPY_IN or STEP_COPY_OUT of len bytes at offset `off` of the operation's staging memory.
+ * part: the device buffer for which these bytes stand.
  */
-int sched_ferry(struct sched *s, int kind, uint32_t part, size_t off, size_t len);
+int sched_staging_copy(struct sched *s, int kind, uint32_t part, size_t off, size_t len);
 /* `step` waits for `earlier` too; -1 for either: nothing. */
 void sched_after(struct sched *s, int step, int earlier);
 
 /*
  * Phases let one builder call another, for some of the ranks and on other memory: between enter and
  * leave s->rank and s->nranks are those of `part`, peers are places in its group, slices of
- * SCHED_SEND and SCHED_RECV begin at its send and recv (outside's slices), and steps appended with
- * after == -1 wait for its `after`.  part->ranks must last until leave.  *outer keeps what leave
- * puts back.  leave returns a step that is complete when all steps since enter are, for the next
- * phase to wait for.  A rank outside the group does neither.
+ * SCHED_SEND and SCHED_RECV begin at its send and recv (slices of the outer phase), and steps appended with
+ * after == -1 wait for its `after`.  part->ranks must last until sched_leave.  *outer keeps the outer
+ * phase, which sched_leave restores.  sched_leave returns a step that completes after all steps since
+ * sched_enter, for the next phase to wait for.  A rank outside the group calls neither.
  */
 void sched_enter(struct sched *s, const struct sched_part *part, struct sched_part *outer);
 int sched_leave(struct sched *s, const struct sched_part *outer);

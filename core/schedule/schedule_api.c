@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* schedule_api.c - algorithms and their schedules shown to the outside. */
+/* schedule_api.c - coll_algorithm* and coll_schedule_*: algorithms and schedules for users. */
 #include "schedule/algo.h"
 #include "base/error.h"
 
@@ -9,7 +9,7 @@
 struct coll_schedule {
 	struct sched sched;
 	int32_t *after; /* for all steps, one after another */
-	size_t *first;  /* where each step's begin; one more than there are steps */
+	size_t *first;  /* index of each step's first entry; one more than there are steps */
 };
 
 /* Copies as much of a struct as its owner knows. */
@@ -83,7 +83,7 @@ static int schedule_check(const coll_schedule_args_t *a, const struct algo *algo
 	return schedule_check_arrays(a, algo->kind);
 }
 
-/* Checks args, whatever size they have, into `full`. */
+/* Copies args, of whatever size, to `full` and checks them. */
 static int schedule_take(const coll_schedule_args_t *args, coll_schedule_args_t *full,
 			 struct work *w)
 {
@@ -108,7 +108,7 @@ static int schedule_take(const coll_schedule_args_t *args, coll_schedule_args_t 
 	return COLL_SUCCESS;
 }
 
-/* The edges of a schedule lead from earlier to later steps; here they are turned round. */
+/* The edges of a schedule lead from earlier to later steps; the public form names the earlier ones. */
 static int schedule_turn(struct coll_schedule *schedule)
 {
 	const struct sched *s = &schedule->sched;

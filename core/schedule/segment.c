@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* segment.c - what several builders share: blocks, places in a tree and on a ring, folding. */
+/* segment.c - blocks and their segments, places in a tree and on a ring, folding. */
 #include "schedule/segment.h"
 
 struct blocks blocks_of(const struct sched *s, size_t count, const size_t *counts,
@@ -36,7 +36,7 @@ uint64_t blocks_others(const size_t *counts, size_t count, int nranks, int but)
 	return sum;
 }
 
-int cut_pieces(const struct sched *s, int kind, size_t len)
+int segment_count(const struct sched *s, int kind, size_t len)
 {
 	int between_two = kind == COLL_KIND_ALLTOALLV || kind == COLL_KIND_GATHERV ||
 			  kind == COLL_KIND_SCATTERV;
@@ -44,16 +44,16 @@ int cut_pieces(const struct sched *s, int kind, size_t len)
 	return between_two ? (int)(len / s->segment + 1) : sched_segments(s, len);
 }
 
-void cut_send(struct sched *s, int kind, int peer, struct slice src, size_t len, int after)
+void segment_send(struct sched *s, int kind, int peer, struct slice src, size_t len, int after)
 {
-	for (int g = 0; g < cut_pieces(s, kind, len); g++)
+	for (int g = 0; g < segment_count(s, kind, len); g++)
 		sched_send(s, peer, sched_slice(src.buf, src.off + sched_segment_off(s, len, g)),
 			   sched_segment_len(s, len, g), after);
 }
 
-void cut_recv(struct sched *s, int kind, int peer, struct slice dst, size_t len, int after)
+void segment_recv(struct sched *s, int kind, int peer, struct slice dst, size_t len, int after)
 {
-	for (int g = 0; g < cut_pieces(s, kind, len); g++)
+	for (int g = 0; g < segment_count(s, kind, len); g++)
 		sched_recv(s, peer, sched_slice(dst.buf, dst.off + sched_segment_off(s, len, g)),
 			   sched_segment_len(s, len, g), after);
 }

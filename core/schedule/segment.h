@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * segment.h - what several builders share: a buffer's blocks, places in a binomial tree, a ring,
- * ranks folded to a power of two.
+ * segment.h - helpers of the builders: the blocks of a buffer and their segments, places in a binomial
+ * tree, a ring, ranks folded to a power of two.
  */
 #ifndef CORE_SCHEDULE_SEGMENT_H
 #define CORE_SCHEDULE_SEGMENT_H
@@ -9,31 +9,32 @@
 #include "schedule/sched.h"
 
 /*
- * A buffer divided among the ranks: by counts and displacements (none: blocks follow one another), or
- * else into near-equal blocks.
+ * A buffer divided among the ranks: by counts and displacements (displs NULL: the blocks follow one
+ * another), or, if counts is NULL, into near-equal blocks.
  */
 struct blocks {
-	size_t total; /* elements of all, if there are no counts */
+	size_t total; /* elements of all blocks, if counts is NULL */
 	const size_t *counts, *displs;
 };
 
-/* Blocks of `count` elements each, unless there are counts. */
+/* Blocks of `count` elements each, or of `counts` elements if that is not NULL. */
 struct blocks blocks_of(const struct sched *s, size_t count, const size_t *counts,
 			const size_t *displs);
-/* In bytes. */
+/* Offset and length of block i, in bytes. */
 size_t blocks_off(const struct sched *s, const struct blocks *b, int i);
 size_t blocks_len(const struct sched *s, const struct blocks *b, int i);
-/* Elements of all blocks but one, for formulas. */
+/* Elements of all blocks except block `but`, for cost formulas. */
 uint64_t blocks_others(const size_t *counts, size_t count, int nranks, int but);
 
 /*
- * A block from one rank to another as messages of a segment each: how many, and appending them.  Where
- * only the two know how long it is (alltoallv, gatherv, scatterv) the last is shorter than a segment,
- * so that one of those that follow from different lengths does not fit.
+ * A block that travels between two ranks as one message for each segment: the number of messages, and
+ * the steps.  Only these two ranks know the block's length in alltoallv, gatherv and scatterv.  There
+ * the last message is always shorter than a segment, so that two ranks with different lengths find at
+ * least one message that does not fit.
  */
-int cut_pieces(const struct sched *s, int kind, size_t len);
-void cut_send(struct sched *s, int kind, int peer, struct slice src, size_t len, int after);
-void cut_recv(struct sched *s, int kind, int peer, struct slice dst, size_t len, int after);
+int segment_count(const struct sched *s, int kind, size_t len);
+void segment_send(struct sched *s, int kind, int peer, struct slice src, size_t len, int after);
+void segment_recv(struct sched *s, int kind, int peer, struct slice dst, size_t len, int after);
 
 /*
  * Binomial tree: distances count from the root.  A rank's reach is the lowest set bit of its
@@ -44,21 +45,21 @@ void cut_recv(struct sched *s, int kind, int peer, struct slice dst, size_t len,
 int tree_reach(const struct sched *s, int distance);
 int tree_distance(const struct sched *s, int root);
 int tree_rank(const struct sched *s, int root, int distance);
-/* Ranks in the subtree at `distance`. */
+/* The number of ranks in the subtree at `distance`. */
 int tree_size(const struct sched *s, int distance);
 
 /* The rank `distance` places further round the ring; negative: back. */
 int ring_rank(const struct sched *s, int distance);
 /*
- * Once step `after` is done every block goes once round the ring, into the receive buffer; block
- * `mine` is this rank's and lies at `own`; the previous rank's is mine - 1.
+ * After step `after` every block travels once round the ring, into the receive buffer.  Block `mine`
+ * belongs to this rank and lies at `own`; the block of the previous rank is mine - 1.
  */
 void ring_pass(struct sched *s, const struct blocks *b, int mine, struct slice own, int after);
 
 /*
  * The first part of Bruck, Ho, Kipnis, Upfal and Weathersby's allgather (1997): the blocks of `len`
- * bytes of all ranks gather in scratch from `held` on, counted from this rank's own.  Returns a step
- * after which they are there and no longer needed.
+ * bytes of all ranks gather in scratch from offset `held` on, this rank's block first.  Returns a step
+ * after which all blocks are in scratch and no pending send reads them.
  */
 int bruck_collect(struct sched *s, size_t held, size_t len);
 
@@ -70,22 +71,25 @@ int bruck_collect(struct sched *s, size_t held, size_t len);
 struct fold {
 	int power; /* greatest power of two <= n */
 	int extra; /* n - power */
-	int rank;  /* among those who take part in the rounds, or -1 */
+	int rank;  /* this rank's number among the ranks of the rounds, or -1 */
 };
 
 int fold_power(int nranks);
 struct fold fold_of(const struct sched *s);
 int fold_real_rank(const struct fold *f, int rank);
-/* For a rank that takes no part appends all there is to do: lends len bytes, gets `result`. */
+/*
+ * A rank that takes no part in the rounds lends len bytes and receives `result` bytes: appends both steps
+ * and returns 1.  Any other rank: 0.
+ */
 int fold_sits_out(struct sched *s, const struct fold *f, size_t len, size_t result);
-/* Adds the neighbour's data to the send buffer's, at dst.  -1: there is no such neighbour. */
+/* Adds the data of the neighbour that takes no part to the send buffer's, at dst.  -1: no such neighbour. */
 int fold_take(struct sched *s, const struct fold *f, struct slice dst, size_t len);
-/* Gives the neighbour its result.  -1 as above. */
+/* Sends that neighbour its result.  -1: no such neighbour. */
 int fold_return(struct sched *s, const struct fold *f, struct slice src, size_t len, int after);
 
-/* Set bits: how often a block for a rank so far away is handed on over distances 1, 2, 4 ... */
+/* The set bits of a distance: messages that carry a block so far over distances 1, 2, 4 ... */
 uint64_t hops(int distance);
-/* Rounds until distances 1, 2, 4 ... have reached nranks: log2, rounded up. */
+/* Rounds over distances 1, 2, 4 ... below nranks: log2, rounded up. */
 uint64_t rounds(int nranks);
 
 #endif

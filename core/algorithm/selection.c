@@ -64,16 +64,16 @@ static int choose_append(int kind, const char *text, struct rules *rules)
 }
 
 /* The user's rules, then the built-in ones for what those leave. */
-static int choose_compile_kind(const struct conf *conf, int kind, struct rules *rules)
+static int choose_compile_kind(const struct config *config, int kind, struct rules *rules)
 {
 	char name[48];
 	int code = COLL_SUCCESS;
 
 	choose_option(kind, name);
-	if (conf_is_set(conf, name))
-		code = choose_append(kind, conf_string(conf, name), rules);
+	if (config_is_set(config, name))
+		code = choose_append(kind, config_string(config, name), rules);
 	rules->given = rules->count;
-	return code ? code : choose_append(kind, conf_default(conf, name), rules);
+	return code ? code : choose_append(kind, config_default(config, name), rules);
 }
 
 /* Flags that come with others. */
@@ -83,7 +83,8 @@ static uint32_t choose_flags(const struct algo *algo)
 }
 
 /* Did the user name an algorithm that reproducible mode cannot use? */
-static int choose_check_reproducible(const struct conf *conf, const struct selection *t, int kind)
+static int choose_check_reproducible(const struct config *config, const struct selection *t,
+				     int kind)
 {
 	const struct rules *rules = &t->rules[kind - 1];
 	const uint32_t requirements = choose_requirements(t, kind);
@@ -99,25 +100,25 @@ static int choose_check_reproducible(const struct conf *conf, const struct selec
 		return error_set(COLL_ERR_CONFIG,
 				 "%s: option '%s' names '%s', whose results are not reproducible, "
 				 "but %s sets 'reproducible = yes': name one of %s, or none",
-				 conf_source(conf, name), name, algo->name,
-				 conf_source(conf, "reproducible"), known);
+				 config_source(config, name), name, algo->name,
+				 config_source(config, "reproducible"), known);
 	}
 	return COLL_SUCCESS;
 }
 
-int choose_compile(const struct conf *conf, struct selection *t)
+int choose_compile(const struct config *config, struct selection *t)
 {
 	int code = COLL_SUCCESS;
 
 	memset(t, 0, sizeof(*t));
 	t->table = choose_hash_table();
-	t->segment = (uint64_t)conf_int(conf, "segment");
-	t->node_size = (int32_t)conf_int(conf, "node_size");
-	t->reproducible = (int32_t)conf_int(conf, "reproducible");
+	t->segment = (uint64_t)config_int(config, "segment");
+	t->node_size = (int32_t)config_int(config, "node_size");
+	t->reproducible = (int32_t)config_int(config, "reproducible");
 	for (int kind = 1; !code && kind <= RULES_KINDS; kind++)
-		code = choose_compile_kind(conf, kind, &t->rules[kind - 1]);
+		code = choose_compile_kind(config, kind, &t->rules[kind - 1]);
 	for (int kind = 1; !code && kind <= RULES_KINDS; kind++)
-		code = choose_check_reproducible(conf, t, kind);
+		code = choose_check_reproducible(config, t, kind);
 	return code;
 }
 

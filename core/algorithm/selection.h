@@ -11,7 +11,7 @@
 #include <coll/coll.h>
 #include <stddef.h>
 
-struct conf;
+struct config;
 
 /* What shapes schedules: rank 0's, so that every rank builds the same.  Without gaps. */
 struct selection {
@@ -26,7 +26,7 @@ struct selection {
  * The options of this process.  COLL_ERR_CONFIG if they contradict each other; *tuning is made all
  * the same.
  */
-int choose_compile(const struct conf *conf, struct selection *selection);
+int choose_compile(const struct config *config, struct selection *selection);
 /* A hash of all of it. */
 uint64_t choose_hash(const struct selection *selection);
 /* "'segment', 'ring_algorithm'": the options in which two differ. */
@@ -46,7 +46,7 @@ int choose_algorithm(const struct selection *selection, const struct call_shape 
 
 /* For coll_info (selection_info.c): every rule, kind by kind, in order; as in coll.h. */
 int choose_rule_count(const struct selection *selection);
-int choose_describe(const struct conf *conf, const struct selection *selection, int index,
+int choose_describe(const struct config *config, const struct selection *selection, int index,
 		    coll_rule_info_t *out);
 int choose_reachable(const struct selection *selection, int index, int nranks, int nnodes,
 		     int32_t *reach, const char **why);

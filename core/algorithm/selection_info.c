@@ -32,7 +32,7 @@ static int choose_find(const struct selection *selection, int index, int *number
 	return -1;
 }
 
-int choose_describe(const struct conf *conf, const struct selection *selection, int index,
+int choose_describe(const struct config *config, const struct selection *selection, int index,
 		    coll_rule_info_t *out)
 {
 	const struct rule *rule;
@@ -51,8 +51,9 @@ int choose_describe(const struct conf *conf, const struct selection *selection, 
 	own = (coll_rule_info_t){
 		.size = out->size,
 		.name = algo_at(rule->algorithm)->name,
-		.source = number < choose_rules(selection, kind)->given ? conf_source(conf, option)
-									: "default",
+		.source = number < choose_rules(selection, kind)->given
+				  ? config_source(config, option)
+				  : "default",
 		.kind = kind,
 		.algorithm = rule->algorithm,
 		.bytes_min = rule->bytes_min,

@@ -11,10 +11,10 @@
 #include <string.h>
 
 static int init_rendezvous(struct bootstrap **bootstrap, const struct rendezvous *m,
-			   const struct conf *conf)
+			   const struct config *config)
 {
-	int64_t timeout_ms = conf_int(conf, "init_timeout") / 1000;
-	const char *interface_name = conf_string(conf, "interface");
+	int64_t timeout_ms = config_int(config, "init_timeout") / 1000;
+	const char *interface_name = config_string(config, "interface");
 
 	*bootstrap = m->bootstrap;
 	if (m->bootstrap)
@@ -80,24 +80,24 @@ static int init_agree_selection(struct bootstrap *bootstrap, struct selection *s
 }
 
 /*
- * All steps after the meeting.  Takes over boot, conf and plugins.  A rank that fails goes on
+ * All steps after the meeting.  Takes over boot, config and plugins.  A rank that fails goes on
  * taking part until everybody knows.
  */
 static int init_context(struct context **context, struct context_parts *parts, int code,
 			int together)
 {
-	int64_t timeout_ms = conf_int(parts->conf, "init_timeout") / 1000;
+	int64_t timeout_ms = config_int(parts->config, "init_timeout") / 1000;
 	struct bootstrap *bootstrap = parts->bootstrap;
 
 	*context = NULL;
-	code = select_agree(bootstrap, parts->conf, parts->plugins, bootstrap_in_process(bootstrap),
-			    code, &parts->plugin);
+	code = select_agree(bootstrap, parts->config, parts->plugins,
+			    bootstrap_in_process(bootstrap), code, &parts->plugin);
 	if (!code)
 		code = init_agree_selection(bootstrap, &parts->selection, timeout_ms);
 	if (code) {
 		bootstrap_close(bootstrap);
 		plugins_free(parts->plugins);
-		conf_free(parts->conf);
+		config_free(parts->config);
 		return code;
 	}
 	code = context_make(context, parts);
@@ -152,29 +152,29 @@ int init_begin(struct context **context, const struct rendezvous *m, const coll_
 {
 	struct context_parts parts = {.client = &comm_context_client};
 	struct error_first first = {0};
-	int code = conf_load(config, &parts.conf), met;
+	int code = config_load(config, &parts.config), met;
 
 	*context = NULL;
-	if (!parts.conf) {
+	if (!parts.config) {
 		bootstrap_close(m->bootstrap);
 		return code;
 	}
 	if (!code)
-		code = choose_compile(parts.conf, &parts.selection);
+		code = choose_compile(parts.config, &parts.selection);
 	if (!code)
-		code = plugins_load(parts.conf, select_wants, m->uses_cuda, &parts.plugins);
+		code = plugins_load(parts.config, select_wants, m->uses_cuda, &parts.plugins);
 	/* A rank with a bad configuration still meets the others, to tell them. */
 	if (code)
 		log_debug("rank %d: %s", m->rank, error_text());
 	error_note(&first, code);
-	met = init_rendezvous(&parts.bootstrap, m, parts.conf);
+	met = init_rendezvous(&parts.bootstrap, m, parts.config);
 	if (met) {
 		plugins_free(parts.plugins);
-		conf_free(parts.conf);
+		config_free(parts.config);
 		return met;
 	}
 	code = error_raise(&first);
-	conf_warn_unknown_env(parts.conf);
+	config_warn_unknown_env(parts.config);
 	parts.device = init_device(config);
 	return init_context(context, &parts, code, m->together);
 }

@@ -105,7 +105,7 @@ coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks, const int32
 	int uses_cuda;
 
 	if (!code)
-		code = conf_app(config, &own);
+		code = config_app(config, &own);
 	if (code)
 		return code;
 	memset(comms, 0, (size_t)nranks * sizeof(*comms));

@@ -89,7 +89,7 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	context = comm->context;
-	timeout_us = conf_int(context->conf, "destroy_timeout");
+	timeout_us = config_int(context->config, "destroy_timeout");
 	deadline = context_now() + timeout_us;
 	destroy_finish(comm, timeout_us, deadline);
 	atomic_store(&comm->aborted, 1); /* ends the waits of other threads, if there are any */

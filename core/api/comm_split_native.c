@@ -15,7 +15,7 @@ struct native_split {
 	int64_t timeout_ms;        /* for each step */
 	struct split_vote own, *votes;
 	int *members; /* ranks of the parent that have this colour, in the new order */
-	int n, place;      /* how many; this rank's place among them */
+	int n, place; /* how many; this rank's place among them */
 	struct context *context;
 };
 
@@ -66,7 +66,7 @@ static int native_meet(struct native_split *s, char **ids, const char *interface
  */
 static int native_meet_all(struct native_split *s)
 {
-	const char *interface_name = conf_string(s->comm->context->conf, "interface");
+	const char *interface_name = config_string(s->comm->context->config, "interface");
 	int takes_part = s->own.color >= 0, failed = 0, code;
 	char id[COLL_UNIQUE_ID_SIZE] = "", **ids;
 

@@ -135,5 +135,5 @@ void event_native_free(struct event *e)
 	context_enter(context);
 	native_slots(e)->event_destroy(context->ep, e->native);
 	context_leave(context);
-	context_unref(context, conf_int(context->conf, "destroy_timeout") / 1000);
+	context_unref(context, config_int(context->config, "destroy_timeout") / 1000);
 }

@@ -15,7 +15,7 @@
 #include <string.h>
 
 struct coll_info {
-	struct conf *conf;
+	struct config *config;
 	struct selection selection;
 	struct plugin_list *plugins; /* NULL if there was no memory for it */
 	const struct plugin *chosen;
@@ -33,7 +33,7 @@ static void info_free(struct coll_info *info)
 	free(info->why);
 	free(info->description);
 	plugins_free(info->plugins);
-	conf_free(info->conf);
+	config_free(info->config);
 	free(info);
 }
 
@@ -48,7 +48,7 @@ static int info_describe(struct coll_info *info)
 	info->description = calloc((size_t)n + 1, sizeof(*info->description));
 	if (!info->why || !info->description)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the list of backends");
-	plugins_describe(info->plugins, info->conf);
+	plugins_describe(info->plugins, info->config);
 	for (int i = 0; i < n; i++)
 		snprintf(info->description[i], sizeof(info->description[i]), "%s%s%s%s",
 			 p[i].backend.description ? p[i].backend.description : "",
@@ -63,14 +63,14 @@ static void info_verdict_in_process(struct coll_info *info, int code)
 	char reason[1024];
 
 	snprintf(reason, sizeof(reason), "%s", error_text());
-	info->code = select_local(info->conf, info->plugins, 1, &chosen, NULL);
+	info->code = select_local(info->config, info->plugins, 1, &chosen, NULL);
 	if (info->code) {
 		info->code = code;
 		snprintf(info->sentence, sizeof(info->sentence), "%s", reason);
 		return;
 	}
 	info->chosen = chosen;
-	select_local(info->conf, info->plugins, 1, &chosen, info->why);
+	select_local(info->config, info->plugins, 1, &chosen, info->why);
 	snprintf(info->sentence, sizeof(info->sentence),
 		 "if all ranks live in one process, backend '%s' would be chosen; between "
 		 "processes: %s",
@@ -82,7 +82,7 @@ static void info_choose(struct coll_info *info)
 {
 	const struct plugin *within;
 	const char *at;
-	int code = select_local(info->conf, info->plugins, 0, &info->chosen, info->why);
+	int code = select_local(info->config, info->plugins, 0, &info->chosen, info->why);
 
 	if (code) {
 		info_verdict_in_process(info, code);
@@ -91,7 +91,7 @@ static void info_choose(struct coll_info *info)
 	at = strchr(info->why[info->chosen - info->plugins->item], ':');
 	snprintf(info->sentence, sizeof(info->sentence), "backend '%s' would be chosen%s",
 		 info->chosen->name, at ? at : "");
-	if (!select_local(info->conf, info->plugins, 1, &within, NULL) && within != info->chosen)
+	if (!select_local(info->config, info->plugins, 1, &within, NULL) && within != info->chosen)
 		snprintf(info->sentence + strlen(info->sentence),
 			 sizeof(info->sentence) - strlen(info->sentence),
 			 "; if all ranks live in one process: '%s'", within->name);
@@ -113,8 +113,8 @@ static int info_fill(struct coll_info *info, int code, int uses_cuda)
 	int loaded;
 
 	snprintf(text, sizeof(text), "%s", error_text());
-	info_note_failure(&code, text, choose_compile(info->conf, &info->selection));
-	loaded = plugins_load(info->conf, NULL, uses_cuda, &info->plugins);
+	info_note_failure(&code, text, choose_compile(info->config, &info->selection));
+	loaded = plugins_load(info->config, NULL, uses_cuda, &info->plugins);
 	if (!info->plugins)
 		return loaded;
 	info_note_failure(&code, text, loaded);
@@ -122,7 +122,7 @@ static int info_fill(struct coll_info *info, int code, int uses_cuda)
 	if (loaded)
 		return loaded;
 	info_choose(info);
-	select_excludes_unknown(info->conf, info->plugins, info->unknown, sizeof(info->unknown));
+	select_excludes_unknown(info->config, info->plugins, info->unknown, sizeof(info->unknown));
 	if (!code)
 		return COLL_SUCCESS;
 	info->code = code;
@@ -146,8 +146,8 @@ coll_result_t coll_info_create(const coll_config_t *config, coll_info_t *out)
 	uses_cuda = device_in_use();
 	if (config && config->size >= offsetof(coll_config_t, reserved))
 		uses_cuda |= config->device >= 0;
-	code = conf_load(config, &info->conf);
-	if (info->conf)
+	code = config_load(config, &info->config);
+	if (info->config)
 		code = info_fill(info, code, uses_cuda);
 	if (!code)
 		*out = handle_new(HANDLE_INFO, info);
@@ -257,7 +257,7 @@ int32_t coll_info_option_count(coll_info_t handle)
 
 	if (!info)
 		return 0;
-	n = conf_count(info->conf);
+	n = config_count(info->config);
 	handle_unpin(handle);
 	return n;
 }
@@ -269,7 +269,7 @@ coll_result_t coll_info_option(coll_info_t handle, int32_t index, coll_option_in
 
 	if (!info)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = conf_describe(info->conf, index, out);
+	code = config_describe(info->config, index, out);
 	handle_unpin(handle);
 	return code;
 }
@@ -293,7 +293,7 @@ coll_result_t coll_info_rule(coll_info_t handle, int32_t index, coll_rule_info_t
 
 	if (!info)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = choose_describe(info->conf, &info->selection, index, out);
+	code = choose_describe(info->config, &info->selection, index, out);
 	handle_unpin(handle);
 	return code;
 }
@@ -319,19 +319,20 @@ int32_t coll_info_note_count(coll_info_t handle)
 
 	if (!info)
 		return 0;
-	n = conf_note_count(info->conf) + info->plugins->note_count + (info->unknown[0] != '\0');
+	n = config_note_count(info->config) + info->plugins->note_count +
+	    (info->unknown[0] != '\0');
 	handle_unpin(handle);
 	return n;
 }
 
 static const char *info_note(const struct coll_info *info, int index)
 {
-	const int options = conf_note_count(info->conf);
+	const int options = config_note_count(info->config);
 
 	if (index < 0)
 		return NULL;
 	if (index < options)
-		return conf_note(info->conf, index);
+		return config_note(info->config, index);
 	if (index - options < info->plugins->note_count)
 		return info->plugins->note[index - options];
 	if (index - options == info->plugins->note_count && info->unknown[0])
@@ -367,11 +368,11 @@ coll_result_t coll_info_verdict(coll_info_t handle, const char **sentence)
 
 /* ------------------------------------------------------------------ one backend -- */
 
-static int info_available(struct conf *conf, const char *name)
+static int info_available(struct config *config, const char *name)
 {
 	const struct plugin *plugin;
 	struct plugin_list *plugins;
-	int code = plugins_load(conf, NULL, device_in_use(), &plugins);
+	int code = plugins_load(config, NULL, device_in_use(), &plugins);
 
 	if (code) {
 		plugins_free(plugins);
@@ -388,16 +389,16 @@ static int info_available(struct conf *conf, const char *name)
 
 coll_result_t coll_backend_available(const char *name, char *reason, size_t size)
 {
-	struct conf *conf = NULL;
+	struct config *config = NULL;
 	int code;
 
 	if (!name)
 		code = error_set(COLL_ERR_INVALID_ARGUMENT, "coll_backend_available: name is NULL");
 	else
-		code = conf_load(NULL, &conf);
+		code = config_load(NULL, &config);
 	if (!code)
-		code = info_available(conf, name);
-	conf_free(conf);
+		code = info_available(config, name);
+	config_free(config);
 	if (reason && size)
 		snprintf(reason, size, "%s", code ? error_text() : "");
 	return code;

@@ -214,14 +214,14 @@ int bootstrap_make_id(char *id, size_t size, const char *interface_name)
 
 COLL_API coll_result_t coll_get_unique_id(char *id, size_t size)
 {
-	struct conf *conf = NULL;
+	struct config *config = NULL;
 	int code;
 
 	if (id == NULL)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "id is NULL");
-	code = conf_load(NULL, &conf);
+	code = config_load(NULL, &config);
 	if (code == 0)
-		code = bootstrap_make_id(id, size, conf_string(conf, "interface"));
-	conf_free(conf);
+		code = bootstrap_make_id(id, size, config_string(config, "interface"));
+	config_free(config);
 	return code;
 }

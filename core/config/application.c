@@ -8,14 +8,14 @@
 #include <string.h>
 
 /* Every version's struct is a multiple of 8 bytes; none will be larger than this. */
-enum { CONF_APP_SMALLEST = 16, CONF_APP_LARGEST = 4096 };
+enum { CONFIG_APP_SMALLEST = 16, CONFIG_APP_LARGEST = 4096 };
 
-static int conf_app_size_ok(uint64_t size)
+static int config_app_size_ok(uint64_t size)
 {
-	return size >= CONF_APP_SMALLEST && size <= CONF_APP_LARGEST && size % 8 == 0;
+	return size >= CONFIG_APP_SMALLEST && size <= CONFIG_APP_LARGEST && size % 8 == 0;
 }
 
-static coll_config_t conf_app_blank(void)
+static coll_config_t config_app_blank(void)
 {
 	coll_config_t blank = {
 		.size = sizeof(blank), .timeout_ms = -1, .init_timeout_ms = -1, .device = -1};
@@ -25,11 +25,11 @@ static coll_config_t conf_app_blank(void)
 
 coll_result_t coll_config_init(coll_config_t *config, size_t size)
 {
-	const coll_config_t blank = conf_app_blank();
+	const coll_config_t blank = config_app_blank();
 
 	if (!config)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_config_init: config is NULL");
-	if (!conf_app_size_ok(size))
+	if (!config_app_size_ok(size))
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_config_init: size is %zu, expected sizeof(coll_config_t), "
 				 "which is %zu here",
@@ -40,12 +40,12 @@ coll_result_t coll_config_init(coll_config_t *config, size_t size)
 	return COLL_SUCCESS;
 }
 
-int conf_app(const coll_config_t *in, coll_config_t *out)
+int config_app(const coll_config_t *in, coll_config_t *out)
 {
-	*out = conf_app_blank();
+	*out = config_app_blank();
 	if (!in)
 		return COLL_SUCCESS;
-	if (!conf_app_size_ok(in->size))
+	if (!config_app_size_ok(in->size))
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "the coll_config_t has the size %" PRIu64
 				 ": call coll_config_init(&config, sizeof(config)) before its "
@@ -55,7 +55,7 @@ int conf_app(const coll_config_t *in, coll_config_t *out)
 	out->size = sizeof(*out);
 	if (out->reserved == 0)
 		return COLL_SUCCESS;
-	*out = conf_app_blank();
+	*out = config_app_blank();
 	return error_set(COLL_ERR_INVALID_ARGUMENT,
 			 "`reserved` of the coll_config_t is not 0: call coll_config_init first");
 }

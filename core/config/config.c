@@ -9,93 +9,93 @@
 #include <stdlib.h>
 #include <string.h>
 
-const coll_option_t conf_priority_option = {
+const coll_option_t config_priority_option = {
 	.key = "priority", .type = COLL_OPTION_INT, .min = INT32_MIN, .max = INT32_MAX};
 
 /* ------------------------------------------------------------------ pieces -- */
 
-void *conf_more(struct conf *conf, void *array, int count, size_t item)
+void *config_more(struct config *config, void *array, int count, size_t item)
 {
 	void *more = array;
 
 	if (count % 16 == 0)
 		more = realloc(array, (size_t)(count + 16) * item);
 	if (!more)
-		conf->oom = 1;
+		config->oom = 1;
 	return more;
 }
 
-__attribute__((format(printf, 2, 0))) static char *conf_vtext(struct conf *conf, const char *fmt,
-							      va_list args)
+__attribute__((format(printf, 2, 0))) static char *config_vtext(struct config *config,
+								const char *fmt, va_list args)
 {
 	char *text;
 
 	if (vasprintf(&text, fmt, args) >= 0)
 		return text;
-	conf->oom = 1;
+	config->oom = 1;
 	return NULL;
 }
 
-char *conf_text(struct conf *conf, const char *fmt, ...)
+char *config_text(struct config *config, const char *fmt, ...)
 {
 	va_list args;
 	char *text;
 
 	va_start(args, fmt);
-	text = conf_vtext(conf, fmt, args);
+	text = config_vtext(config, fmt, args);
 	va_end(args);
 	return text;
 }
 
 /* Takes text over. */
-static void conf_keep_note(struct conf *conf, char *text)
+static void config_keep_note(struct config *config, char *text)
 {
-	char **more = text ? conf_more(conf, conf->note, conf->nnote, sizeof(*more)) : NULL;
+	char **more = text ? config_more(config, config->note, config->nnote, sizeof(*more)) : NULL;
 
 	if (!more) {
 		free(text);
 		return;
 	}
-	conf->note = more;
-	conf->note[conf->nnote++] = text;
+	config->note = more;
+	config->note[config->nnote++] = text;
 }
 
-void conf_add_note(struct conf *conf, const char *fmt, ...)
+void config_add_note(struct config *config, const char *fmt, ...)
 {
 	va_list args;
 
 	va_start(args, fmt);
-	conf_keep_note(conf, conf_vtext(conf, fmt, args));
+	config_keep_note(config, config_vtext(config, fmt, args));
 	va_end(args);
 }
 
-void conf_add_fault(struct conf *conf, int code, const char *fmt, ...)
+void config_add_fault(struct config *config, int code, const char *fmt, ...)
 {
 	va_list args;
 
-	if (conf->fault < 0) {
-		conf->fault = conf->nnote;
-		conf->fault_code = code;
+	if (config->fault < 0) {
+		config->fault = config->nnote;
+		config->fault_code = code;
 	}
 	va_start(args, fmt);
-	conf_keep_note(conf, conf_vtext(conf, fmt, args));
+	config_keep_note(config, config_vtext(config, fmt, args));
 	va_end(args);
 }
 
 /* The first fault since the last call as this thread's error. */
-static int conf_verdict(struct conf *conf)
+static int config_verdict(struct config *config)
 {
-	const int fault = conf->fault;
+	const int fault = config->fault;
 
-	conf->fault = -1;
-	if (conf->oom)
+	config->fault = -1;
+	if (config->oom)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the configuration");
 	if (fault < 0)
 		return COLL_SUCCESS;
-	return error_set(conf->fault_code, "%s", conf->note[fault]);
+	return error_set(config->fault_code, "%s", config->note[fault]);
 }
 
-static void conf_free_raw(struct conf_raw *raw)
+static void config_free_raw(struct config_raw *raw)
 {
 	free(raw->section);
 	free(raw->key);
@@ -104,103 +104,103 @@ static void conf_free_raw(struct conf_raw *raw)
 	free(raw->remark);
 }
 
-static int conf_is_blank(char c)
+static int config_is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-void conf_add_raw(struct conf *conf, int kind, const char *section, const char *key,
-		  const char *value, char *source)
+void config_add_raw(struct config *config, int kind, const char *section, const char *key,
+		    const char *value, char *source)
 {
-	struct conf_raw raw = {.kind = kind, .origin = conf->origins, .source = source}, *more;
+	struct config_raw raw = {.kind = kind, .origin = config->origins, .source = source}, *more;
 	const char *dot = section[0] || kind == RAW_ENV ? NULL : strchr(key, '.');
 	size_t len;
 
-	while (conf_is_blank(*value))
+	while (config_is_blank(*value))
 		value++;
-	for (len = strlen(value); len && conf_is_blank(value[len - 1]); len--)
+	for (len = strlen(value); len && config_is_blank(value[len - 1]); len--)
 		;
-	raw.section = dot ? conf_text(conf, "%.*s", (int)(dot - key), key)
-			  : conf_text(conf, "%s", section);
-	raw.key = conf_text(conf, "%s", dot ? dot + 1 : key);
-	raw.value = conf_text(conf, "%.*s", (int)len, value);
-	more = conf_more(conf, conf->raw, conf->nraw, sizeof(*more));
-	conf->raw = more ? more : conf->raw;
+	raw.section = dot ? config_text(config, "%.*s", (int)(dot - key), key)
+			  : config_text(config, "%s", section);
+	raw.key = config_text(config, "%s", dot ? dot + 1 : key);
+	raw.value = config_text(config, "%.*s", (int)len, value);
+	more = config_more(config, config->raw, config->nraw, sizeof(*more));
+	config->raw = more ? more : config->raw;
 	if (!len || !more || !source || !raw.section || !raw.key || !raw.value) {
-		conf_free_raw(&raw);
+		config_free_raw(&raw);
 		return;
 	}
-	more[conf->nraw++] = raw;
+	more[config->nraw++] = raw;
 }
 
-int conf_raw_is(const struct conf_raw *raw, const char *section, const char *key)
+int config_raw_is(const struct config_raw *raw, const char *section, const char *key)
 {
 	char name[128];
 
 	if (raw->kind != RAW_ENV)
 		return strcmp(raw->section, section) == 0 && strcmp(raw->key, key) == 0;
-	conf_variable(section, key, name, sizeof(name));
+	config_variable(section, key, name, sizeof(name));
 	return strcmp(raw->key, name) == 0;
 }
 
-struct conf_place conf_place(const struct conf_raw *raw)
+struct config_place config_place(const struct config_raw *raw)
 {
-	struct conf_place place;
+	struct config_place place;
 
 	if (raw->kind == RAW_APP)
 		snprintf(place.text, sizeof(place.text), "application option '%s%s%s=%s'",
-			 conf_show(raw->section).text, raw->section[0] ? "." : "",
-			 conf_show(raw->key).text, conf_show(raw->value).text);
+			 config_show(raw->section).text, raw->section[0] ? "." : "",
+			 config_show(raw->key).text, config_show(raw->value).text);
 	else
 		snprintf(place.text, sizeof(place.text), "%s", raw->source);
 	return place;
 }
 
-int conf_has_section(const struct conf *conf, const char *section)
+int config_has_section(const struct config *config, const char *section)
 {
 	int i;
 
-	for (i = 0; i < conf->nsection; i++)
-		if (strcmp(conf->section[i], section) == 0)
+	for (i = 0; i < config->nsection; i++)
+		if (strcmp(config->section[i], section) == 0)
 			return 1;
 	return 0;
 }
 
 /* ----------------------------------------------------------------- declare -- */
 
-static void conf_bad_value(struct conf *conf, const struct conf_raw *raw, const char *name,
-			   const char *why)
+static void config_bad_value(struct config *config, const struct config_raw *raw, const char *name,
+			     const char *why)
 {
-	conf_add_fault(conf, COLL_ERR_CONFIG, "%s: option '%s' has the value '%s': %s",
-		       conf_place(raw).text, name, conf_show(raw->value).text, why);
+	config_add_fault(config, COLL_ERR_CONFIG, "%s: option '%s' has the value '%s': %s",
+			 config_place(raw).text, name, config_show(raw->value).text, why);
 }
 
 /* 0 and *number, or -1 and why the value cannot be the option's. */
-static int conf_read(const struct conf_declared *declared, const char *value, int64_t *number,
-		     char *why, size_t size)
+static int config_read(const struct config_declared *declared, const char *value, int64_t *number,
+		       char *why, size_t size)
 {
-	if (conf_parse(&declared->spec, declared->choices, value, number)) {
-		conf_expected(&declared->spec, declared->choices, why, size);
+	if (config_parse(&declared->spec, declared->choices, value, number)) {
+		config_expected(&declared->spec, declared->choices, why, size);
 		return -1;
 	}
-	return declared->rules ? conf_check_rules(declared->rules, value, why, size) : 0;
+	return declared->rules ? config_check_rules(declared->rules, value, why, size) : 0;
 }
 
 /* Checks all values given for the option; the highest good one is in force. */
-static void conf_settle(struct conf *conf, struct conf_option *option, const char *section)
+static void config_settle(struct config *config, struct config_option *option, const char *section)
 {
 	char why[800];
-	struct conf_raw *raw;
+	struct config_raw *raw;
 	int64_t number;
 	int i;
 
-	for (i = 0; i < conf->nraw; i++) {
-		raw = &conf->raw[i];
-		if (!conf_raw_is(raw, section, option->declared.spec.key))
+	for (i = 0; i < config->nraw; i++) {
+		raw = &config->raw[i];
+		if (!config_raw_is(raw, section, option->declared.spec.key))
 			continue;
 		raw->claimed = 1;
-		if (conf_read(&option->declared, raw->value, &number, why, sizeof(why))) {
-			conf_bad_value(conf, raw, option->name, why);
+		if (config_read(&option->declared, raw->value, &number, why, sizeof(why))) {
+			config_bad_value(config, raw, option->name, why);
 			continue;
 		}
 		option->value = raw->value;
@@ -209,18 +209,18 @@ static void conf_settle(struct conf *conf, struct conf_option *option, const cha
 	}
 }
 
-struct conf_option *conf_find(const struct conf *conf, const char *name)
+struct config_option *config_find(const struct config *config, const char *name)
 {
 	int i;
 
-	for (i = 0; i < conf->noption; i++)
-		if (strcmp(conf->option[i].name, name) == 0)
-			return &conf->option[i];
+	for (i = 0; i < config->noption; i++)
+		if (strcmp(config->option[i].name, name) == 0)
+			return &config->option[i];
 	return NULL;
 }
 
 /* What is wrong with the declaration itself, or NULL. */
-static const char *conf_check_declared(const struct conf_declared *declared, int64_t *number)
+static const char *config_check_declared(const struct config_declared *declared, int64_t *number)
 {
 	const coll_option_t *spec = &declared->spec;
 	char why[800];
@@ -233,145 +233,146 @@ static const char *conf_check_declared(const struct conf_declared *declared, int
 		return "'priority' exists for every backend and must not be declared";
 	if (spec->type < COLL_OPTION_STRING || spec->type > COLL_OPTION_DURATION)
 		return "its type is none of COLL_OPTION_*";
-	if (spec->fallback && conf_read(declared, spec->fallback, number, why, sizeof(why)))
+	if (spec->fallback && config_read(declared, spec->fallback, number, why, sizeof(why)))
 		return "its default is not a value of its type and range";
 	return NULL;
 }
 
-static void conf_declare_option(struct conf *conf, const char *section,
-				const struct conf_declared *declared)
+static void config_declare_option(struct config *config, const char *section,
+				  const struct config_declared *declared)
 {
 	const coll_option_t *spec = &declared->spec;
-	struct conf_option *option;
+	struct config_option *option;
 	int64_t number = 0;
-	const char *wrong = conf_check_declared(declared, &number);
+	const char *wrong = config_check_declared(declared, &number);
 	char *name;
 
 	if (wrong) {
-		conf_add_fault(conf, COLL_ERR_PLUGIN, "backend '%s' declares option '%s': %s",
-			       section, spec->key ? conf_show(spec->key).text : "", wrong);
+		config_add_fault(config, COLL_ERR_PLUGIN, "backend '%s' declares option '%s': %s",
+				 section, spec->key ? config_show(spec->key).text : "", wrong);
 		return;
 	}
-	name = conf_text(conf, "%s%s%s", section, section[0] ? "." : "", spec->key);
-	option = conf_more(conf, conf->option, conf->noption, sizeof(*option));
+	name = config_text(config, "%s%s%s", section, section[0] ? "." : "", spec->key);
+	option = config_more(config, config->option, config->noption, sizeof(*option));
 	if (option)
-		conf->option = option;
-	if (!option || !name || conf_find(conf, name)) {
+		config->option = option;
+	if (!option || !name || config_find(config, name)) {
 		free(name);
 		return;
 	}
-	option += conf->noption++;
-	*option = (struct conf_option){
+	option += config->noption++;
+	*option = (struct config_option){
 		.name = name, .declared = *declared, .value = spec->fallback, .number = number};
-	conf_settle(conf, option, section);
+	config_settle(config, option, section);
 }
 
-static void conf_declare_section(struct conf *conf, const char *section)
+static void config_declare_section(struct config *config, const char *section)
 {
 	char **more;
 
-	if (conf_has_section(conf, section))
+	if (config_has_section(config, section))
 		return;
-	more = conf_more(conf, conf->section, conf->nsection, sizeof(*more));
+	more = config_more(config, config->section, config->nsection, sizeof(*more));
 	if (!more)
 		return;
-	conf->section = more;
-	more[conf->nsection] = conf_text(conf, "%s", section);
-	if (more[conf->nsection])
-		conf->nsection++;
+	config->section = more;
+	more[config->nsection] = config_text(config, "%s", section);
+	if (more[config->nsection])
+		config->nsection++;
 }
 
-static void conf_declare_core(struct conf *conf)
+static void config_declare_core(struct config *config)
 {
 	int i;
 
-	conf_declare_section(conf, "");
-	for (i = 0; i < conf_core_count; i++)
-		conf_declare_option(conf, "", &conf_core_options[i]);
-	conf_find_unknown(conf, "");
-	conf_review(conf);
+	config_declare_section(config, "");
+	for (i = 0; i < config_core_count; i++)
+		config_declare_option(config, "", &config_core_options[i]);
+	config_find_unknown(config, "");
+	config_review(config);
 }
 
-static void conf_check_priority(struct conf *conf, const char *section)
+static void config_check_priority(struct config *config, const char *section)
 {
-	const struct conf_declared declared = {.spec = conf_priority_option};
+	const struct config_declared declared = {.spec = config_priority_option};
 	char name[64], why[800];
 	int64_t number;
 	int i;
 
 	snprintf(name, sizeof(name), "%s.priority", section);
-	for (i = 0; i < conf->nraw; i++) {
-		if (!conf_raw_is(&conf->raw[i], section, "priority"))
+	for (i = 0; i < config->nraw; i++) {
+		if (!config_raw_is(&config->raw[i], section, "priority"))
 			continue;
-		conf->raw[i].claimed = 1;
-		if (conf_read(&declared, conf->raw[i].value, &number, why, sizeof(why)))
-			conf_bad_value(conf, &conf->raw[i], name, why);
+		config->raw[i].claimed = 1;
+		if (config_read(&declared, config->raw[i].value, &number, why, sizeof(why)))
+			config_bad_value(config, &config->raw[i], name, why);
 	}
 }
 
-int conf_declare(struct conf *conf, const char *section, const coll_option_t *options, uint32_t n)
+int config_declare(struct config *config, const char *section, const coll_option_t *options,
+		   uint32_t n)
 {
-	struct conf_declared declared = {.choices = NULL};
+	struct config_declared declared = {.choices = NULL};
 	uint32_t i;
 
-	conf_declare_section(conf, section);
+	config_declare_section(config, section);
 	for (i = 0; i < n; i++) {
 		declared.spec = options[i];
-		conf_declare_option(conf, section, &declared);
+		config_declare_option(config, section, &declared);
 	}
-	conf_check_priority(conf, section);
-	conf_find_unknown(conf, section);
-	conf_review(conf);
-	return conf_verdict(conf);
+	config_check_priority(config, section);
+	config_find_unknown(config, section);
+	config_review(config);
+	return config_verdict(config);
 }
 
 /* ------------------------------------------------------------ load and free -- */
 
-int conf_load(const coll_config_t *app, struct conf **out)
+int config_load(const coll_config_t *app, struct config **out)
 {
-	struct conf *conf = calloc(1, sizeof(*conf));
+	struct config *config = calloc(1, sizeof(*config));
 	int code, i;
 
 	*out = NULL;
-	if (!conf)
+	if (!config)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the configuration");
-	conf->fault = -1;
-	conf_collect(conf, app);
+	config->fault = -1;
+	config_collect(config, app);
 	/* What is not complete is not declared: half of a value must not come into force. */
-	if (!conf->oom)
-		conf_declare_core(conf);
-	code = conf_verdict(conf);
-	if (conf->oom) {
-		conf_free(conf);
+	if (!config->oom)
+		config_declare_core(config);
+	code = config_verdict(config);
+	if (config->oom) {
+		config_free(config);
 		return code;
 	}
-	log_set_level((int)conf_int(conf, "log"));
-	for (i = 0; i < conf->nnote; i++)
-		log_debug("%s", conf->note[i]);
-	*out = conf;
+	log_set_level((int)config_int(config, "log"));
+	for (i = 0; i < config->nnote; i++)
+		log_debug("%s", config->note[i]);
+	*out = config;
 	return code;
 }
 
-static void conf_free_texts(char **text, int n)
+static void config_free_texts(char **text, int n)
 {
 	while (n--)
 		free(text[n]);
 	free(text);
 }
 
-void conf_free(struct conf *conf)
+void config_free(struct config *config)
 {
 	int i;
 
-	if (!conf)
+	if (!config)
 		return;
-	for (i = 0; i < conf->nraw; i++)
-		conf_free_raw(&conf->raw[i]);
-	for (i = 0; i < conf->noption; i++)
-		free(conf->option[i].name);
-	free(conf->raw);
-	free(conf->option);
-	conf_free_texts(conf->section, conf->nsection);
-	conf_free_texts(conf->note, conf->nnote);
-	free(conf);
+	for (i = 0; i < config->nraw; i++)
+		config_free_raw(&config->raw[i]);
+	for (i = 0; i < config->noption; i++)
+		free(config->option[i].name);
+	free(config->raw);
+	free(config->option);
+	config_free_texts(config->section, config->nsection);
+	config_free_texts(config->note, config->nnote);
+	free(config);
 }

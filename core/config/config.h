@@ -5,7 +5,7 @@
  * Core options have no section ("timeout"); a backend's have its name ("tcp.interface").  Raw
  * values are collected first, then checked when their owner declares them: the core's at load, a
  * backend's when its plugin is loaded.  A wrong value, unknown key or bad line is COLL_ERR_CONFIG
- * with file:line or the variable's name.  Immutable after conf_declare of the last backend; then
+ * with file:line or the variable's name.  Immutable after config_declare of the last backend; then
  * readable from any thread.
  */
 #ifndef CORE_CONFIG_CONFIG_H
@@ -13,63 +13,65 @@
 
 #include <coll/backend.h>
 
-struct conf;
+struct config;
 
 /*
- * Collects all sources.  *conf is always made (except for COLL_ERR_NO_MEMORY), also when the return
+ * Collects all sources.  *config is always made (except for COLL_ERR_NO_MEMORY), also when the return
  * is an error, so that coll_info can show it: the first fault is returned, all are notes.
  */
-int conf_load(const coll_config_t *app, struct conf **conf);
-void conf_free(struct conf *conf);
+int config_load(const coll_config_t *app, struct config **config);
+void config_free(struct config *config);
 
 /* Declares the options of a backend (section) and checks the raw values given for them. */
-int conf_declare(struct conf *conf, const char *section, const coll_option_t *options, uint32_t n);
+int config_declare(struct config *config, const char *section, const coll_option_t *options,
+		   uint32_t n);
 
 /*
  * Values in force.  The name is "timeout" or "tcp.interface" and must have been declared.  The
- * string belongs to conf.  Durations are in microseconds, sizes in bytes, booleans 0 or 1.
- * conf_string: NULL if unset without default.
+ * string belongs to config.  Durations are in microseconds, sizes in bytes, booleans 0 or 1.
+ * config_string: NULL if unset without default.
  */
-const char *conf_string(const struct conf *conf, const char *name);
-int64_t conf_int(const struct conf *conf, const char *name);
+const char *config_string(const struct config *config, const char *name);
+int64_t config_int(const struct config *config, const char *name);
 /* Was a value given by anyone, that is, is it not the default?  Unknown names: 0. */
-int conf_is_set(const struct conf *conf, const char *name);
+int config_is_set(const struct config *config, const char *name);
 /* Its default, or NULL. */
-const char *conf_default(const struct conf *conf, const char *name);
+const char *config_default(const struct config *config, const char *name);
 /* Who set it: "default", "application", "COLL_TIMEOUT", "/etc/coll.conf:12". */
-const char *conf_source(const struct conf *conf, const char *name);
+const char *config_source(const struct config *config, const char *name);
 
 /*
  * The same for a key that a backend declared, as its plugin may ask: NULL or 0 if it did not declare
  * it, or with another type.
  */
-const char *conf_backend_string(const struct conf *conf, const coll_backend_t *backend,
-				const char *key);
-int64_t conf_backend_int(const struct conf *conf, const coll_backend_t *backend, const char *key);
+const char *config_backend_string(const struct config *config, const coll_backend_t *backend,
+				  const char *key);
+int64_t config_backend_int(const struct config *config, const coll_backend_t *backend,
+			   const char *key);
 
 /* "<section>.priority", if anyone set it: 1 and *priority; else 0. */
-int conf_priority(const struct conf *conf, const char *section, int32_t *priority);
+int config_priority(const struct config *config, const char *section, int32_t *priority);
 
 /* For coll_info: every declared option, in order of declaration. */
-int conf_count(const struct conf *conf);
-int conf_describe(const struct conf *conf, int index, coll_option_info_t *out);
+int config_count(const struct config *config);
+int config_describe(const struct config *config, int index, coll_option_info_t *out);
 /* Files read, files absent, faults, unknown COLL_ variables: one sentence each. */
-int conf_note_count(const struct conf *conf);
-const char *conf_note(const struct conf *conf, int index);
+int config_note_count(const struct config *config);
+const char *config_note(const struct config *config, int index);
 /*
  * Logs the COLL_ variables that nobody has declared, once per process: to be called when every
  * backend has.
  */
-void conf_warn_unknown_env(const struct conf *conf);
+void config_warn_unknown_env(const struct config *config);
 
 /* "; did you mean 'x'?" with the one of n names that is most like `word`, or "". */
-void conf_did_you_mean(const char *word, const char *const *names, int n, char text[256]);
+void config_did_you_mean(const char *word, const char *const *names, int n, char text[256]);
 
 /*
  * The application's struct (NULL: nothing said), of whatever size, as today's.  A size that
  * coll_config_init cannot have set is COLL_ERR_INVALID_ARGUMENT, and *out says nothing.
  */
-int conf_app(const coll_config_t *in, coll_config_t *out);
+int config_app(const coll_config_t *in, coll_config_t *out);
 
 /*
  * Core options, all of them (declare.c holds the table with defaults and help):

@@ -27,8 +27,8 @@ enum {
 	FILE_SECTION = 31    /* characters of a backend's name */
 };
 
-struct conf_file {
-	struct conf *conf;
+struct config_file {
+	struct config *config;
 	const char *path;
 	const char *at, *end; /* what is left of the text; *end is NUL */
 	int line;             /* the one at hand, from 1 */
@@ -38,7 +38,7 @@ struct conf_file {
 	int skip;    /* in a section whose heading is wrong */
 };
 
-__attribute__((format(printf, 2, 3))) static void file_fault(struct conf_file *file,
+__attribute__((format(printf, 2, 3))) static void file_fault(struct config_file *file,
 							     const char *fmt, ...)
 {
 	char text[256];
@@ -48,11 +48,11 @@ __attribute__((format(printf, 2, 3))) static void file_fault(struct conf_file *f
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	file->faults++;
-	conf_add_fault(file->conf, COLL_ERR_CONFIG, "%s:%d: %s", file->path, file->line, text);
+	config_add_fault(file->config, COLL_ERR_CONFIG, "%s:%d: %s", file->path, file->line, text);
 }
 
 /* The next line without blanks around it; its length. */
-static size_t file_cut(struct conf_file *file, const char **line)
+static size_t file_cut(struct config_file *file, const char **line)
 {
 	const char *start = file->at, *end = memchr(start, '\n', (size_t)(file->end - start));
 
@@ -90,7 +90,7 @@ static const char *file_check_heading(const char *line, size_t len)
 }
 
 /* Is the line one that libinih can be given?  If not, why not is a fault. */
-static int file_check(struct conf_file *file, const char *line, size_t len, int room)
+static int file_check(struct config_file *file, const char *line, size_t len, int room)
 {
 	const char *wrong;
 	size_t i;
@@ -118,7 +118,7 @@ static int file_check(struct conf_file *file, const char *line, size_t len, int 
 	return !file->skip;
 }
 
-static void file_end_line(struct conf_file *file)
+static void file_end_line(struct config_file *file)
 {
 	if (file->pending)
 		file_fault(file, "expected 'key = value', '[section]' or a comment");
@@ -128,7 +128,7 @@ static void file_end_line(struct conf_file *file)
 /* libinih's reader: one call, one line, so that it counts as we do. */
 static char *file_next(char *out, int room, void *stream)
 {
-	struct conf_file *file = stream;
+	struct config_file *file = stream;
 	const char *line;
 	size_t len;
 
@@ -136,8 +136,8 @@ static char *file_next(char *out, int room, void *stream)
 	if (file->at == file->end || room < 2)
 		return NULL;
 	if (file->faults >= FILE_FAULTS) {
-		conf_add_note(file->conf, "%s: not read beyond line %d: too many faults",
-			      file->path, file->line);
+		config_add_note(file->config, "%s: not read beyond line %d: too many faults",
+				file->path, file->line);
 		return NULL;
 	}
 	len = file_cut(file, &line);
@@ -149,37 +149,37 @@ static char *file_next(char *out, int room, void *stream)
 }
 
 /* A second value for an option in one file replaces the first; that is worth a note. */
-static void file_note_double(struct conf_file *file, const char *section, const char *name)
+static void file_note_double(struct config_file *file, const char *section, const char *name)
 {
-	const struct conf *conf = file->conf;
+	const struct config *config = file->config;
 	int i;
 
-	for (i = conf->nraw - 1; i >= file->first; i--)
-		if (conf_raw_is(&conf->raw[i], section, name)) {
-			conf_add_note(file->conf, "%s:%d: option '%s' replaces the value of %s",
-				      file->path, file->line, name, conf->raw[i].source);
+	for (i = config->nraw - 1; i >= file->first; i--)
+		if (config_raw_is(&config->raw[i], section, name)) {
+			config_add_note(file->config, "%s:%d: option '%s' replaces the value of %s",
+					file->path, file->line, name, config->raw[i].source);
 			return;
 		}
 }
 
 static int file_value(void *user, const char *heading, const char *name, const char *value)
 {
-	struct conf_file *file = user;
-	struct conf *conf = file->conf;
+	struct config_file *file = user;
+	struct config *config = file->config;
 	char section[64];
 	size_t len;
 
 	if (!value || !name[0])
 		return 1;
 	file->pending = 0;
-	if (conf->nraw - file->first >= FILE_OPTIONS) {
+	if (config->nraw - file->first >= FILE_OPTIONS) {
 		file_fault(file, "more than %d options in one file", FILE_OPTIONS);
 		file->faults = FILE_FAULTS;
 		return 1;
 	}
 	if (!value[0]) {
-		conf_add_note(conf, "%s:%d: option '%s' has no value and is left out", file->path,
-			      file->line, name);
+		config_add_note(config, "%s:%d: option '%s' has no value and is left out",
+				file->path, file->line, name);
 		return 1;
 	}
 	heading += strspn(heading, " \t");
@@ -187,23 +187,23 @@ static int file_value(void *user, const char *heading, const char *name, const c
 	for (len = strlen(section); len && isspace((unsigned char)section[len - 1]); len--)
 		section[len - 1] = '\0';
 	file_note_double(file, section, name);
-	conf_add_raw(conf, RAW_FILE, section, name, value,
-		     conf_text(conf, "%s:%d", file->path, file->line));
+	config_add_raw(config, RAW_FILE, section, name, value,
+		       config_text(config, "%s:%d", file->path, file->line));
 	return 1;
 }
 
-static void file_parse(struct conf *conf, const char *path, const char *text, size_t len)
+static void file_parse(struct config *config, const char *path, const char *text, size_t len)
 {
-	struct conf_file file = {.conf = conf, .path = path, .first = conf->nraw};
+	struct config_file file = {.config = config, .path = path, .first = config->nraw};
 	int rc;
 
 	file.at = text;
 	file.end = text + len;
-	conf->origins++;
-	conf_add_note(conf, "%s: read", path);
+	config->origins++;
+	config_add_note(config, "%s: read", path);
 	rc = ini_parse_stream(file_next, &file, file_value, &file);
 	if (rc < 0)
-		conf->oom = 1;
+		config->oom = 1;
 	/* Nothing that libinih dislikes should pass the checks above; if it does, it is heard. */
 	if (rc > 0 && !file.faults) {
 		file.line = rc;
@@ -258,13 +258,13 @@ static int file_absent(const char *path)
 	return errno == EACCES && stat(path, &st) != 0;
 }
 
-static void file_cannot(struct conf *conf, const char *path, const char *why)
+static void file_cannot(struct config *config, const char *path, const char *why)
 {
-	conf_add_fault(conf, COLL_ERR_CONFIG, "%s: cannot read this configuration file: %s", path,
-		       why);
+	config_add_fault(config, COLL_ERR_CONFIG, "%s: cannot read this configuration file: %s",
+			 path, why);
 }
 
-void conf_read_file(struct conf *conf, const char *path, int needed)
+void config_read_file(struct config *config, const char *path, int needed)
 {
 	const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	const char *wrong = fd < 0 ? strerror(errno) : file_check_kind(fd);
@@ -272,25 +272,25 @@ void conf_read_file(struct conf *conf, const char *path, int needed)
 	ssize_t len;
 
 	if (fd < 0 && !needed && file_absent(path)) {
-		conf_add_note(conf, "%s: not there", path);
+		config_add_note(config, "%s: not there", path);
 		return;
 	}
 	if (!wrong) {
 		text = malloc(FILE_SIZE + 1);
 		len = text ? file_read(fd, text, FILE_SIZE + 1) : 0;
 		if (!text)
-			conf->oom = 1;
+			config->oom = 1;
 		else if (len < 0)
 			wrong = strerror(errno);
 		else if (len > FILE_SIZE)
 			wrong = "it is larger than 1 MiB";
 		else {
 			text[len] = '\0';
-			file_parse(conf, path, text, (size_t)len);
+			file_parse(config, path, text, (size_t)len);
 		}
 	}
 	if (wrong)
-		file_cannot(conf, path, wrong);
+		file_cannot(config, path, wrong);
 	free(text);
 	if (fd >= 0)
 		close(fd);

@@ -10,24 +10,24 @@
 #include <string.h>
 #include <strings.h>
 
-struct conf_unit {
+struct config_unit {
 	const char *name;
 	int64_t factor;
 };
 
 /* Largest first, "" (a number without unit) excepted. */
-static const struct conf_unit conf_time_units[] = {{"min", 60000000}, {"s", 1000000}, {"ms", 1000},
-						   {"us", 1},         {"", 1000000},  {NULL, 0}};
-static const struct conf_unit conf_size_units[] = {
+static const struct config_unit config_time_units[] = {
+	{"min", 60000000}, {"s", 1000000}, {"ms", 1000}, {"us", 1}, {"", 1000000}, {NULL, 0}};
+static const struct config_unit config_size_units[] = {
 	{"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"", 1}, {NULL, 0}};
 
-static const struct conf_unit *conf_units(const coll_option_t *spec)
+static const struct config_unit *config_units(const coll_option_t *spec)
 {
-	return spec->type == COLL_OPTION_DURATION ? conf_time_units : conf_size_units;
+	return spec->type == COLL_OPTION_DURATION ? config_time_units : config_size_units;
 }
 
 /* Digits to *number; returns their end, or NULL if there are none or too many. */
-static const char *conf_parse_digits(const char *text, int64_t *number)
+static const char *config_parse_digits(const char *text, int64_t *number)
 {
 	int64_t sum = 0;
 
@@ -42,15 +42,15 @@ static const char *conf_parse_digits(const char *text, int64_t *number)
 }
 
 /* "1.5M": whole * unit + fraction / scale * unit, if that is a whole number. */
-static int conf_parse_amount(const char *text, const struct conf_unit *unit, int64_t *number)
+static int config_parse_amount(const char *text, const struct config_unit *unit, int64_t *number)
 {
 	int64_t whole, fraction = 0, scale = 1;
 	const char *start;
 
-	text = conf_parse_digits(text, &whole);
+	text = config_parse_digits(text, &whole);
 	if (text && *text == '.') {
 		start = text + 1;
-		text = conf_parse_digits(start, &fraction);
+		text = config_parse_digits(start, &fraction);
 		/* More digits than these cannot give a whole number of any use. */
 		if (!text || text - start > 9)
 			return -1;
@@ -71,7 +71,7 @@ static int conf_parse_amount(const char *text, const struct conf_unit *unit, int
 	return 0;
 }
 
-static int conf_parse_int(const char *text, int64_t *number)
+static int config_parse_int(const char *text, int64_t *number)
 {
 	char *end;
 
@@ -82,7 +82,7 @@ static int conf_parse_int(const char *text, int64_t *number)
 	return errno || *end ? -1 : 0;
 }
 
-static int conf_parse_bool(const char *text, int64_t *number)
+static int config_parse_bool(const char *text, int64_t *number)
 {
 	static const char *const words[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
 	size_t i;
@@ -95,7 +95,7 @@ static int conf_parse_bool(const char *text, int64_t *number)
 	return -1;
 }
 
-static int conf_parse_choice(const char *text, const char *choices, int64_t *number)
+static int config_parse_choice(const char *text, const char *choices, int64_t *number)
 {
 	const size_t len = strlen(text);
 	size_t n;
@@ -110,17 +110,17 @@ static int conf_parse_choice(const char *text, const char *choices, int64_t *num
 	}
 }
 
-int conf_parse(const coll_option_t *spec, const char *choices, const char *value, int64_t *number)
+int config_parse(const coll_option_t *spec, const char *choices, const char *value, int64_t *number)
 {
 	int64_t n = 0;
 	int bad;
 
 	switch (spec->type) {
-	case COLL_OPTION_STRING: bad = choices && conf_parse_choice(value, choices, &n); break;
-	case COLL_OPTION_BOOL: bad = conf_parse_bool(value, &n); break;
-	case COLL_OPTION_INT: bad = conf_parse_int(value, &n); break;
+	case COLL_OPTION_STRING: bad = choices && config_parse_choice(value, choices, &n); break;
+	case COLL_OPTION_BOOL: bad = config_parse_bool(value, &n); break;
+	case COLL_OPTION_INT: bad = config_parse_int(value, &n); break;
 	case COLL_OPTION_BYTES:
-	case COLL_OPTION_DURATION: bad = conf_parse_amount(value, conf_units(spec), &n); break;
+	case COLL_OPTION_DURATION: bad = config_parse_amount(value, config_units(spec), &n); break;
 	default: bad = 1; break;
 	}
 	if (spec->type != COLL_OPTION_STRING && spec->type != COLL_OPTION_BOOL)
@@ -132,7 +132,8 @@ int conf_parse(const coll_option_t *spec, const char *choices, const char *value
 }
 
 /* The shortest way to write a number with one of the units. */
-static void conf_print_amount(int64_t number, const struct conf_unit *unit, char *text, size_t size)
+static void config_print_amount(int64_t number, const struct config_unit *unit, char *text,
+				size_t size)
 {
 	while (unit[1].name && (number % unit->factor != 0 || number < unit->factor))
 		unit++;
@@ -140,7 +141,7 @@ static void conf_print_amount(int64_t number, const struct conf_unit *unit, char
 }
 
 /* "expected one of a, b, c" */
-static void conf_expected_choice(const char *choices, char *text, size_t size)
+static void config_expected_choice(const char *choices, char *text, size_t size)
 {
 	const char *comma = " ";
 	size_t len = 0, n;
@@ -154,21 +155,21 @@ static void conf_expected_choice(const char *choices, char *text, size_t size)
 	}
 }
 
-void conf_expected(const coll_option_t *spec, const char *choices, char *text, size_t size)
+void config_expected(const coll_option_t *spec, const char *choices, char *text, size_t size)
 {
 	const int duration = spec->type == COLL_OPTION_DURATION;
 	char low[32], high[32];
 
 	switch (spec->type) {
-	case COLL_OPTION_STRING: conf_expected_choice(choices, text, size); break;
+	case COLL_OPTION_STRING: config_expected_choice(choices, text, size); break;
 	case COLL_OPTION_BOOL: snprintf(text, size, "expected yes or no"); break;
 	case COLL_OPTION_INT:
 		snprintf(text, size, "expected an integer from %" PRId64 " to %" PRId64, spec->min,
 			 spec->max);
 		break;
 	default:
-		conf_print_amount(spec->min, conf_units(spec), low, sizeof(low));
-		conf_print_amount(spec->max, conf_units(spec), high, sizeof(high));
+		config_print_amount(spec->min, config_units(spec), low, sizeof(low));
+		config_print_amount(spec->max, config_units(spec), high, sizeof(high));
 		snprintf(text, size, "expected %s, from %s to %s",
 			 duration ? "a duration such as 20us, 5ms, 1.5s or 2min (no unit: seconds)"
 				  : "a size such as 65536, 64K, 1.5M or 1G (powers of 1024)",
@@ -177,16 +178,16 @@ void conf_expected(const coll_option_t *spec, const char *choices, char *text, s
 	}
 }
 
-void conf_variable(const char *section, const char *key, char *text, size_t size)
+void config_variable(const char *section, const char *key, char *text, size_t size)
 {
 	snprintf(text, size, "COLL_%s%s%s", section, section[0] ? "_" : "", key);
 	for (; *text; text++)
 		*text = (char)toupper((unsigned char)*text);
 }
 
-struct conf_shown conf_show(const char *value)
+struct config_shown config_show(const char *value)
 {
-	struct conf_shown shown;
+	struct config_shown shown;
 	const int room = (int)sizeof(shown.text) - 4;
 	char *at;
 

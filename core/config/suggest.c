@@ -11,7 +11,7 @@
 /* Room for the sentence that a guess becomes. */
 enum { GUESS_WORDS_SIZE = 256 };
 
-static int conf_min(int a, int b)
+static int config_min(int a, int b)
 {
 	return a < b ? a : b;
 }
@@ -20,7 +20,7 @@ static int conf_min(int a, int b)
  * Edits from a to b: letters inserted, dropped, replaced or two neighbours swapped (optimal string
  * alignment).  Case does not count.  Both are shorter than GUESS_WORD_SIZE.
  */
-static int conf_distance(const char *a, const char *b)
+static int config_distance(const char *a, const char *b)
 {
 	int rows[3][GUESS_WORD_SIZE], *before = rows[0], *above = rows[1], *row = rows[2], *t;
 	int i, j, same;
@@ -31,10 +31,10 @@ static int conf_distance(const char *a, const char *b)
 		row[0] = i;
 		for (j = 1; b[j - 1]; j++) {
 			same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 1]);
-			row[j] = conf_min(above[j] + 1, row[j - 1] + 1);
-			row[j] = conf_min(row[j], above[j - 1] + !same);
+			row[j] = config_min(above[j] + 1, row[j - 1] + 1);
+			row[j] = config_min(row[j], above[j - 1] + !same);
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				row[j] = conf_min(row[j], before[j - 2] + 1);
+				row[j] = config_min(row[j], before[j - 2] + 1);
 		}
 		t = before;
 		before = above;
@@ -44,7 +44,7 @@ static int conf_distance(const char *a, const char *b)
 	return above[strlen(b)];
 }
 
-void conf_guess_begin(struct conf_guess *guess, const char *word, size_t same)
+void config_guess_begin(struct config_guess *guess, const char *word, size_t same)
 {
 	const size_t len = strlen(word);
 
@@ -54,13 +54,13 @@ void conf_guess_begin(struct conf_guess *guess, const char *word, size_t same)
 	guess->distance = 1 + (len - same < 9 ? (int)(len - same) / 3 : 3);
 }
 
-void conf_guess_try(struct conf_guess *guess, const char *candidate)
+void config_guess_try(struct config_guess *guess, const char *candidate)
 {
 	int distance;
 
 	if (!guess->word[0] || strlen(candidate) >= sizeof(guess->best))
 		return;
-	distance = conf_distance(guess->word, candidate);
+	distance = config_distance(guess->word, candidate);
 	if (distance >= guess->distance)
 		return;
 	guess->distance = distance;
@@ -68,7 +68,7 @@ void conf_guess_try(struct conf_guess *guess, const char *candidate)
 }
 
 /* "; did you mean 'x'?" or "". */
-static const char *conf_guess_words(const struct conf_guess *guess, char text[GUESS_WORDS_SIZE])
+static const char *config_guess_words(const struct config_guess *guess, char text[GUESS_WORDS_SIZE])
 {
 	text[0] = '\0';
 	if (guess->best[0])
@@ -76,139 +76,142 @@ static const char *conf_guess_words(const struct conf_guess *guess, char text[GU
 	return text;
 }
 
-void conf_did_you_mean(const char *word, const char *const *names, int n, char text[256])
+void config_did_you_mean(const char *word, const char *const *names, int n, char text[256])
 {
-	struct conf_guess guess;
+	struct config_guess guess;
 
-	conf_guess_begin(&guess, word, 0);
+	config_guess_begin(&guess, word, 0);
 	for (int i = 0; i < n; i++)
-		conf_guess_try(&guess, names[i]);
-	conf_guess_words(&guess, text);
+		config_guess_try(&guess, names[i]);
+	config_guess_words(&guess, text);
 }
 
-int conf_check_rules(int kind, const char *value, char *text, size_t size)
+int config_check_rules(int kind, const char *value, char *text, size_t size)
 {
 	struct rules rules = {0};
 	struct rules_fault fault;
-	struct conf_guess guess;
+	struct config_guess guess;
 	char words[GUESS_WORDS_SIZE];
 	const char *candidate;
 
 	if (!rules_parse(kind, value, &rules, &fault))
 		return 0;
-	conf_guess_begin(&guess, fault.word, 0);
+	config_guess_begin(&guess, fault.word, 0);
 	for (int i = 0; (candidate = rules_candidate(kind, &fault, i)) != NULL; i++)
-		conf_guess_try(&guess, candidate);
-	snprintf(text, size, "%s%s", fault.text, conf_guess_words(&guess, words));
+		config_guess_try(&guess, candidate);
+	snprintf(text, size, "%s%s", fault.text, config_guess_words(&guess, words));
 	return -1;
 }
 
-static const char *conf_full_name(const char *section, const char *key, char *text, size_t size)
+static const char *config_full_name(const char *section, const char *key, char *text, size_t size)
 {
 	snprintf(text, size, "%s%s%s", section, section[0] ? "." : "", key);
 	return text;
 }
 
-static void conf_unknown(struct conf *conf, const struct conf_raw *raw)
+static void config_unknown(struct config *config, const struct config_raw *raw)
 {
 	const size_t prefix = raw->section[0] ? strlen(raw->section) + 1 : 0;
 	char name[2 * GUESS_WORD_SIZE], words[GUESS_WORDS_SIZE];
-	struct conf_guess guess;
+	struct config_guess guess;
 	const char *known;
 	int i;
 
-	conf_full_name(raw->section, raw->key, name, sizeof(name));
-	conf_guess_begin(&guess, name, prefix < strlen(name) ? prefix : 0);
-	for (i = 0; i < conf->noption; i++) {
-		known = conf->option[i].name;
+	config_full_name(raw->section, raw->key, name, sizeof(name));
+	config_guess_begin(&guess, name, prefix < strlen(name) ? prefix : 0);
+	for (i = 0; i < config->noption; i++) {
+		known = config->option[i].name;
 		if (prefix ? strncmp(known, name, prefix) == 0 : strchr(known, '.') == NULL)
-			conf_guess_try(&guess, known);
+			config_guess_try(&guess, known);
 	}
 	if (prefix) {
-		conf_full_name(raw->section, "priority", words, sizeof(words));
-		conf_guess_try(&guess, words);
+		config_full_name(raw->section, "priority", words, sizeof(words));
+		config_guess_try(&guess, words);
 	}
-	conf_guess_words(&guess, words);
-	if (prefix && conf_find(conf, raw->key))
+	config_guess_words(&guess, words);
+	if (prefix && config_find(config, raw->key))
 		snprintf(words, sizeof(words), "; '%s' has no section: it goes above the first one",
-			 conf_show(raw->key).text);
-	conf_add_fault(conf, COLL_ERR_CONFIG, "%s: unknown option '%s'%s", conf_place(raw).text,
-		       conf_show(name).text, words);
+			 config_show(raw->key).text);
+	config_add_fault(config, COLL_ERR_CONFIG, "%s: unknown option '%s'%s",
+			 config_place(raw).text, config_show(name).text, words);
 }
 
-void conf_find_unknown(struct conf *conf, const char *section)
+void config_find_unknown(struct config *config, const char *section)
 {
 	int i;
 
-	for (i = 0; i < conf->nraw; i++)
-		if (conf->raw[i].kind != RAW_ENV && !conf->raw[i].claimed &&
-		    strcmp(conf->raw[i].section, section) == 0)
-			conf_unknown(conf, &conf->raw[i]);
+	for (i = 0; i < config->nraw; i++)
+		if (config->raw[i].kind != RAW_ENV && !config->raw[i].claimed &&
+		    strcmp(config->raw[i].section, section) == 0)
+			config_unknown(config, &config->raw[i]);
 }
 
-static char *conf_remark_variable(struct conf *conf, const struct conf_raw *raw)
+static char *config_remark_variable(struct config *config, const struct config_raw *raw)
 {
 	char name[2 * GUESS_WORD_SIZE], words[GUESS_WORDS_SIZE], *dot;
-	struct conf_guess guess;
+	struct config_guess guess;
 	int i;
 
-	conf_guess_begin(&guess, raw->key, strlen("COLL_"));
-	for (i = 0; conf_reserved[i]; i++)
-		conf_guess_try(&guess, conf_reserved[i]);
-	for (i = 0; i < conf->noption; i++) {
-		conf_variable("", conf->option[i].name, name, sizeof(name));
+	config_guess_begin(&guess, raw->key, strlen("COLL_"));
+	for (i = 0; config_reserved[i]; i++)
+		config_guess_try(&guess, config_reserved[i]);
+	for (i = 0; i < config->noption; i++) {
+		config_variable("", config->option[i].name, name, sizeof(name));
 		dot = strchr(name, '.');
 		if (dot)
 			*dot = '_';
-		conf_guess_try(&guess, name);
+		config_guess_try(&guess, name);
 	}
-	for (i = 0; i < conf->nsection; i++) {
-		conf_variable(conf->section[i], "priority", name, sizeof(name));
-		conf_guess_try(&guess, name);
+	for (i = 0; i < config->nsection; i++) {
+		config_variable(config->section[i], "priority", name, sizeof(name));
+		config_guess_try(&guess, name);
 	}
-	return conf_text(conf, "%s is set but no option of libcoll or of a backend found here%s",
-			 conf_show(raw->key).text, conf_guess_words(&guess, words));
+	return config_text(config,
+			   "%s is set but no option of libcoll or of a backend found here%s",
+			   config_show(raw->key).text, config_guess_words(&guess, words));
 }
 
-static char *conf_remark_section(struct conf *conf, const struct conf_raw *raw)
+static char *config_remark_section(struct config *config, const struct config_raw *raw)
 {
-	struct conf_guess guess;
+	struct config_guess guess;
 	char words[GUESS_WORDS_SIZE];
 	int i;
 
-	conf_guess_begin(&guess, raw->section, 0);
-	for (i = 0; i < conf->nsection; i++)
-		conf_guess_try(&guess, conf->section[i]);
-	return conf_text(conf, "%s: there is no backend '%s' here; its options are not checked%s",
-			 conf_place(raw).text, conf_show(raw->section).text,
-			 conf_guess_words(&guess, words));
+	config_guess_begin(&guess, raw->section, 0);
+	for (i = 0; i < config->nsection; i++)
+		config_guess_try(&guess, config->section[i]);
+	return config_text(config,
+			   "%s: there is no backend '%s' here; its options are not checked%s",
+			   config_place(raw).text, config_show(raw->section).text,
+			   config_guess_words(&guess, words));
 }
 
 /* Is an earlier value of the same source for the same section? */
-static int conf_seen_section(const struct conf *conf, int index)
+static int config_seen_section(const struct config *config, int index)
 {
-	const struct conf_raw *raw = &conf->raw[index], *before;
+	const struct config_raw *raw = &config->raw[index], *before;
 
-	for (before = raw; before > conf->raw && before[-1].origin == raw->origin; before--)
+	for (before = raw; before > config->raw && before[-1].origin == raw->origin; before--)
 		if (strcmp(before[-1].section, raw->section) == 0)
 			return 1;
 	return 0;
 }
 
-void conf_review(struct conf *conf)
+void config_review(struct config *config)
 {
-	struct conf_raw *raw;
+	struct config_raw *raw;
 	int i;
 
-	for (i = 0; i < conf->nraw; i++) {
-		raw = &conf->raw[i];
+	for (i = 0; i < config->nraw; i++) {
+		raw = &config->raw[i];
 		free(raw->remark);
 		raw->remark = NULL;
 		if (raw->claimed)
 			continue;
 		if (raw->kind == RAW_ENV)
-			raw->remark = conf_remark_variable(conf, raw);
-		else if (!conf_has_section(conf, raw->section) && !conf_seen_section(conf, i))
-			raw->remark = conf_remark_section(conf, raw);
+			raw->remark = config_remark_variable(config, raw);
+		else if (!config_has_section(config, raw->section) &&
+			 !config_seen_section(config, i))
+			raw->remark = config_remark_section(config, raw);
 	}
 }

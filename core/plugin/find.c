@@ -196,11 +196,11 @@ static int plugin_in_build_tree(char *home, size_t size)
 
 void plugin_find_all(struct plugin_search *search)
 {
-	const char *path = conf_string(search->conf, "plugin_path");
+	const char *path = config_string(search->config, "plugin_path");
 	char home[4096];
 
 	if (path && path[0])
-		plugin_search_path(search, path, conf_source(search->conf, "plugin_path"));
+		plugin_search_path(search, path, config_source(search->config, "plugin_path"));
 	else if (plugin_in_build_tree(home, sizeof(home)))
 		plugin_search_dir(search, home, "build tree");
 	else

@@ -49,29 +49,29 @@ static void plugin_link_groups(struct plugin *plugin)
 		plugin->backend.native = &plugin->native;
 }
 
-static void plugin_set_priority(struct plugin *plugin, const struct conf *conf)
+static void plugin_set_priority(struct plugin *plugin, const struct config *config)
 {
 	char name[64];
 
 	if (!plugin_is_loaded(plugin))
 		return;
-	if (!conf_priority(conf, plugin->name, &plugin->priority)) {
+	if (!config_priority(config, plugin->name, &plugin->priority)) {
 		snprintf(plugin->priority_source, sizeof(plugin->priority_source), "plugin");
 		return;
 	}
 	snprintf(name, sizeof(name), "%s.priority", plugin->name);
 	snprintf(plugin->priority_source, sizeof(plugin->priority_source), "%s",
-		 conf_source(conf, name));
+		 config_source(config, name));
 }
 
 /* A user's wrong value is everybody's error; a plugin's wrong declaration only its own. */
-static int plugin_declare(struct plugin *plugin, struct conf *conf)
+static int plugin_declare(struct plugin *plugin, struct config *config)
 {
 	int code;
 
 	if (!plugin_is_loaded(plugin))
 		return COLL_SUCCESS;
-	code = conf_declare(conf, plugin->name, plugin->options, plugin->backend.option_count);
+	code = config_declare(config, plugin->name, plugin->options, plugin->backend.option_count);
 	if (code != COLL_ERR_PLUGIN)
 		return code;
 	plugin_refuse(plugin, COLL_ERR_ABI, "'%s': %s", plugin->path, error_text());
@@ -79,13 +79,13 @@ static int plugin_declare(struct plugin *plugin, struct conf *conf)
 }
 
 /* The first error of all; its text is this thread's last. */
-static int plugin_declare_all(struct plugin_list *list, struct conf *conf)
+static int plugin_declare_all(struct plugin_list *list, struct config *config)
 {
 	char text[1024] = "";
 	int first = COLL_SUCCESS;
 
 	for (int i = 0; i < list->count; i++) {
-		int code = plugin_declare(&list->item[i], conf);
+		int code = plugin_declare(&list->item[i], config);
 
 		if (code && !first) {
 			first = code;
@@ -120,25 +120,25 @@ const char *plugin_idle(const struct plugin_list *list, const struct plugin *plu
 
 /* Probing may load a vendor's libraries: not for who has said that it will not be taken. */
 static void plugin_ask(const struct plugin_list *list, struct plugin *plugin,
-		       const struct conf *conf, plugin_wants wants)
+		       const struct config *config, plugin_wants wants)
 {
-	const int wanted = wants ? wants(conf, plugin->name) : PLUGIN_BY_NAME;
+	const int wanted = wants ? wants(config, plugin->name) : PLUGIN_BY_NAME;
 	const char *idle = plugin_idle(list, plugin);
 
 	if (plugin->code)
 		return;
 	if (wanted == PLUGIN_RULED_OUT)
 		plugin_refuse(plugin, COLL_ERR_CONFIG, "%s rules it out",
-			      conf_source(conf, "backend"));
+			      config_source(config, "backend"));
 	else if (wanted == PLUGIN_BY_PRIORITY && idle)
 		plugin_refuse(plugin, COLL_ERR_UNSUPPORTED, "%s", idle);
 	else
-		plugin_probe(plugin, conf);
+		plugin_probe(plugin, config);
 }
 
-int plugins_load(struct conf *conf, plugin_wants wants, int uses_cuda, struct plugin_list **out)
+int plugins_load(struct config *config, plugin_wants wants, int uses_cuda, struct plugin_list **out)
 {
-	struct plugin_search search = {.conf = conf, .list = calloc(1, sizeof(*search.list))};
+	struct plugin_search search = {.config = config, .list = calloc(1, sizeof(*search.list))};
 	struct plugin_list *list = search.list;
 	int code;
 
@@ -148,16 +148,16 @@ int plugins_load(struct conf *conf, plugin_wants wants, int uses_cuda, struct pl
 		plugin_find_all(&search);
 	}
 	for (int i = 0; list && i < list->count; i++)
-		plugin_set_priority(&list->item[i], conf);
+		plugin_set_priority(&list->item[i], config);
 	if (!list || search.no_memory || plugin_sort(list)) {
 		plugins_free(list);
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the list of plugins");
 	}
 	for (int i = 0; i < list->count; i++)
 		plugin_link_groups(&list->item[i]);
-	code = plugin_declare_all(list, conf);
+	code = plugin_declare_all(list, config);
 	for (int i = 0; !code && i < list->count; i++)
-		plugin_ask(list, &list->item[i], conf, wants);
+		plugin_ask(list, &list->item[i], config, wants);
 	plugin_log(list);
 	*out = list;
 	return code;
@@ -174,10 +174,10 @@ void plugins_free(struct plugin_list *list)
 	free(list);
 }
 
-void plugins_describe(struct plugin_list *list, const struct conf *conf)
+void plugins_describe(struct plugin_list *list, const struct config *config)
 {
 	for (int i = 0; i < list->count; i++)
-		plugin_ask_info(&list->item[i], conf);
+		plugin_ask_info(&list->item[i], config);
 }
 
 const struct plugin *plugins_find(const struct plugin_list *list, const char *name)

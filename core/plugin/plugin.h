@@ -36,21 +36,22 @@ struct plugin_list {
 	int note_count;
 };
 
-/* May a backend of that name be taken, as conf has it?  What may not is not probed. */
+/* May a backend of that name be taken, as config has it?  What may not is not probed. */
 enum { PLUGIN_RULED_OUT = 0, PLUGIN_BY_PRIORITY = 1, PLUGIN_BY_NAME = 2 };
-typedef int (*plugin_wants)(const struct conf *conf, const char *name);
+typedef int (*plugin_wants)(const struct config *config, const char *name);
 
 /*
  * Loads what the directories of `plugin_path` (or the built-in one) hold, declares their options in
- * conf, reads priorities and probes all, or what is wanted.  uses_cuda: what of device_in_use and
+ * config, reads priorities and probes all, or what is wanted.  uses_cuda: what of device_in_use and
  * coll_config_t.device is known.  Sorted by priority, highest first, then by name.  The list is made
  * even when every plugin was refused; the return is an error only for lack of memory or a fault in
- * conf found while declaring.
+ * config found while declaring.
  */
-int plugins_load(struct conf *conf, plugin_wants wants, int uses_cuda, struct plugin_list **list);
+int plugins_load(struct config *config, plugin_wants wants, int uses_cuda,
+		 struct plugin_list **list);
 void plugins_free(struct plugin_list *list);
 /* Asks every usable plugin for its `info`. */
-void plugins_describe(struct plugin_list *list, const struct conf *conf);
+void plugins_describe(struct plugin_list *list, const struct config *config);
 /*
  * NULL, or the sentence why it is taken only by name here: it has no use for host memory, and the
  * application uses no other.  Then it is not even probed, since that may initialise CUDA.

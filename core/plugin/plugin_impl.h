@@ -8,7 +8,7 @@
 
 /* A list being made. */
 struct plugin_search {
-	struct conf *conf;
+	struct config *config;
 	struct plugin_list *list;
 	int no_memory;
 };
@@ -42,8 +42,8 @@ int plugin_take(struct plugin *plugin, const coll_backend_t *table);
 /* ---- probe.c */
 
 /* Asks the plugin whether it can be used; the answer goes to code and reason. */
-void plugin_probe(struct plugin *plugin, const struct conf *conf);
+void plugin_probe(struct plugin *plugin, const struct config *config);
 /* Asks for its line about itself. */
-void plugin_ask_info(struct plugin *plugin, const struct conf *conf);
+void plugin_ask_info(struct plugin *plugin, const struct config *config);
 
 #endif

@@ -9,7 +9,7 @@
 struct host_probe {
 	coll_host_t host;
 	const coll_backend_t *backend;
-	const struct conf *conf;
+	const struct config *config;
 };
 
 static const struct host_probe *host_probe_of(const coll_host_t *host)
@@ -24,32 +24,33 @@ static void host_probe_log(const coll_host_t *host, int32_t level, const char *t
 
 static const char *host_probe_string(const coll_host_t *host, const char *key)
 {
-	return conf_backend_string(host_probe_of(host)->conf, host_probe_of(host)->backend, key);
+	return config_backend_string(host_probe_of(host)->config, host_probe_of(host)->backend,
+				     key);
 }
 
 static int64_t host_probe_int(const coll_host_t *host, const char *key)
 {
-	return conf_backend_int(host_probe_of(host)->conf, host_probe_of(host)->backend, key);
+	return config_backend_int(host_probe_of(host)->config, host_probe_of(host)->backend, key);
 }
 
 static void host_probe_fill(struct host_probe *probe, const struct plugin *plugin,
-			    const struct conf *conf)
+			    const struct config *config)
 {
 	*probe = (struct host_probe){
 		.host = {.size = sizeof(coll_host_t),
 			 .abi_minor = COLL_BACKEND_ABI_MINOR,
 			 .device = -1,
-			 .timeout_ms = conf_int(conf, "init_timeout") / 1000,
+			 .timeout_ms = config_int(config, "init_timeout") / 1000,
 			 .core = probe,
 			 .log = host_probe_log,
 			 .option_string = host_probe_string,
 			 .option_int = host_probe_int},
 		.backend = &plugin->backend,
-		.conf = conf,
+		.config = config,
 	};
 }
 
-void plugin_probe(struct plugin *plugin, const struct conf *conf)
+void plugin_probe(struct plugin *plugin, const struct config *config)
 {
 	coll_error_t err = error_blank();
 	struct host_probe probe;
@@ -57,19 +58,19 @@ void plugin_probe(struct plugin *plugin, const struct conf *conf)
 
 	if (plugin->code || !plugin->backend.probe)
 		return;
-	host_probe_fill(&probe, plugin, conf);
+	host_probe_fill(&probe, plugin, config);
 	code = plugin->backend.probe(&probe.host, &err);
 	if (code)
 		plugin_refuse_error(plugin, error_take(code, &err));
 }
 
-void plugin_ask_info(struct plugin *plugin, const struct conf *conf)
+void plugin_ask_info(struct plugin *plugin, const struct config *config)
 {
 	struct host_probe probe;
 
 	if (plugin->code || !plugin->backend.info)
 		return;
-	host_probe_fill(&probe, plugin, conf);
+	host_probe_fill(&probe, plugin, config);
 	if (plugin->backend.info(&probe.host, plugin->info, sizeof(plugin->info)))
 		plugin->info[0] = '\0';
 	plugin->info[sizeof(plugin->info) - 1] = '\0';

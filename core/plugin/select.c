@@ -105,11 +105,11 @@ static int select_alone(const struct plugin_list *list, const struct filter *fil
 	return code;
 }
 
-int select_local(const struct conf *conf, const struct plugin_list *list, int in_process,
+int select_local(const struct config *config, const struct plugin_list *list, int in_process,
 		 const struct plugin **chosen, char (*why)[768])
 {
 	struct filter filter;
-	int code = filter_parse(conf, &filter);
+	int code = filter_parse(config, &filter);
 
 	*chosen = NULL;
 	if (!code)
@@ -143,14 +143,14 @@ int select_unknown(const struct plugin_list *list, const char *name)
 	return error_set(COLL_ERR_NOT_FOUND, "there is no backend '%.60s'; %s", name, found);
 }
 
-int select_excludes_unknown(const struct conf *conf, const struct plugin_list *list, char *text,
+int select_excludes_unknown(const struct config *config, const struct plugin_list *list, char *text,
 			    size_t size)
 {
 	struct filter filter;
 	char found[512];
 	int unknown = 0;
 
-	if (!filter_parse(conf, &filter) && filter.excludes)
+	if (!filter_parse(config, &filter) && filter.excludes)
 		for (int i = 0; i < filter.n && !unknown; i++) {
 			unknown = !plugins_find(list, filter.name[i]);
 			if (!unknown)

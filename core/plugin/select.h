@@ -11,19 +11,19 @@
  * all ranks live in this process.  On success *chosen is the plugin; otherwise the error says
  * why.  If `why` is not NULL it has list->count entries and gets one sentence for each plugin.
  */
-int select_local(const struct conf *conf, const struct plugin_list *list, int in_process,
+int select_local(const struct config *config, const struct plugin_list *list, int in_process,
 		 const struct plugin **chosen, char (*why)[768]);
 
 /*
  * May a backend of that name be taken here?  PLUGIN_RULED_OUT if `backend` lists others, or leaves it
  * out.
  */
-int select_wants(const struct conf *conf, const char *name);
+int select_wants(const struct config *config, const char *name);
 
 /*
  * Does `backend` exclude a name that no plugin has ("^tpc")?  Then 1 and a sentence that says so.
  */
-int select_excludes_unknown(const struct conf *conf, const struct plugin_list *list, char *text,
+int select_excludes_unknown(const struct config *config, const struct plugin_list *list, char *text,
 			    size_t size);
 
 /* "backend 'x' does not exist; ..." with those that do, as COLL_ERR_NOT_FOUND. */
@@ -35,7 +35,7 @@ int select_unknown(const struct plugin_list *list, const char *name);
  * code, else COLL_SUCCESS.  Every rank returns the same backend, or an error that names rank and
  * reason.  A backend that any rank named and cannot use is an error on all ranks.
  */
-int select_agree(struct bootstrap *bootstrap, const struct conf *conf,
+int select_agree(struct bootstrap *bootstrap, const struct config *config,
 		 const struct plugin_list *list, int in_process, int local_code,
 		 const struct plugin **chosen);
 

@@ -30,7 +30,7 @@ static void agree_elsewhere(const struct bootstrap *bootstrap, int in_process, c
 		r, (int)other->pid, other->host, (int)first->pid, first->host);
 }
 
-static char *agree_write(const struct bootstrap *bootstrap, const struct conf *conf,
+static char *agree_write(const struct bootstrap *bootstrap, const struct config *config,
 			 const struct plugin_list *list, int in_process, int code)
 {
 	struct filter filter = {0};
@@ -38,9 +38,9 @@ static char *agree_write(const struct bootstrap *bootstrap, const struct conf *c
 
 	agree_elsewhere(bootstrap, in_process, elsewhere, sizeof(elsewhere));
 	if (!code)
-		code = filter_parse(conf, &filter);
+		code = filter_parse(config, &filter);
 	if (!code && !bootstrap_rank(bootstrap) &&
-	    select_excludes_unknown(conf, list, unknown, sizeof(unknown)))
+	    select_excludes_unknown(config, list, unknown, sizeof(unknown)))
 		log_warn("%s", unknown);
 	text = capabilities_write(list, &filter, elsewhere, code);
 	filter_free(&filter);
@@ -89,12 +89,12 @@ static int agree_choose(const struct bootstrap *bootstrap, char **texts,
 	return code;
 }
 
-int select_agree(struct bootstrap *bootstrap, const struct conf *conf,
+int select_agree(struct bootstrap *bootstrap, const struct config *config,
 		 const struct plugin_list *list, int in_process, int local_code,
 		 const struct plugin **chosen)
 {
-	const int64_t timeout_ms = conf_int(conf, "init_timeout") / 1000;
-	char *own = agree_write(bootstrap, conf, list, in_process, local_code), **texts = NULL;
+	const int64_t timeout_ms = config_int(config, "init_timeout") / 1000;
+	char *own = agree_write(bootstrap, config, list, in_process, local_code), **texts = NULL;
 	char failure[1024];
 	int code;
 

@@ -48,7 +48,7 @@ void select_found(const char *const *names, int n, const char *name, char *text,
 	snprintf(text, size, "%s", n ? "found: " : "none was found");
 	for (int i = 0; i < n; i++)
 		choose_add(text, size, "%s%s", i ? ", " : "", names[i]);
-	conf_did_you_mean(name, names, n, guess);
+	config_did_you_mean(name, names, n, guess);
 	choose_add(text, size, "%s", guess);
 }
 

@@ -58,9 +58,9 @@ static int filter_add(struct filter *filter, char *entry)
 	return COLL_SUCCESS;
 }
 
-int filter_parse(const struct conf *conf, struct filter *filter)
+int filter_parse(const struct config *config, struct filter *filter)
 {
-	const char *value = conf_string(conf, "backend");
+	const char *value = config_string(config, "backend");
 	size_t room = 1;
 	char *rest, *entry;
 	int code = COLL_SUCCESS;
@@ -68,7 +68,7 @@ int filter_parse(const struct conf *conf, struct filter *filter)
 	memset(filter, 0, sizeof(*filter));
 	if (!value || !value[strspn(value, " \t\r\n")])
 		return COLL_SUCCESS;
-	filter_words(filter, value, conf_source(conf, "backend"));
+	filter_words(filter, value, config_source(config, "backend"));
 	for (const char *at = value; *at; at++)
 		room += *at == ',';
 	filter->memory = rest = strdup(value);
@@ -92,13 +92,13 @@ void filter_free(struct filter *filter)
 	free(filter->memory);
 }
 
-int select_wants(const struct conf *conf, const char *name)
+int select_wants(const struct config *config, const char *name)
 {
 	struct filter filter;
 	int wants = PLUGIN_BY_PRIORITY;
 
 	/* A list that is wrong is everybody's error, told elsewhere. */
-	if (!filter_parse(conf, &filter) && filter.n) {
+	if (!filter_parse(config, &filter) && filter.n) {
 		if (filter_has(&filter, name) == filter.excludes)
 			wants = PLUGIN_RULED_OUT;
 		else if (!filter.excludes)

@@ -16,7 +16,7 @@ struct filter {
 };
 
 /* Unset and blank: no names. */
-int filter_parse(const struct conf *conf, struct filter *filter);
+int filter_parse(const struct config *config, struct filter *filter);
 void filter_free(struct filter *filter);
 int filter_has(const struct filter *filter, const char *name);
 

@@ -91,7 +91,7 @@ static void context_free(struct context *context)
 	bootstrap_close(context->bootstrap);
 	if (!context->parent) {
 		plugins_free(context->plugins);
-		conf_free(context->conf);
+		config_free(context->config);
 	}
 	if (context->wake_fd >= 0)
 		close(context->wake_fd);
@@ -101,7 +101,7 @@ static void context_free(struct context *context)
 
 /* All but the endpoint. */
 static int context_prepare(struct context *context, const struct context_client *client,
-			   struct bootstrap *bootstrap, struct conf *conf,
+			   struct bootstrap *bootstrap, struct config *config,
 			   const struct plugin *plugin, const struct selection *selection,
 			   int device)
 {
@@ -110,15 +110,15 @@ static int context_prepare(struct context *context, const struct context_client 
 	context->refs = 1;
 	context->refused = -1;
 	context->bootstrap = bootstrap;
-	context->conf = conf;
+	context->config = config;
 	context->plugin = plugin;
 	context->selection = *selection;
 	context->rank = bootstrap_rank(bootstrap);
 	context->nranks = bootstrap_nranks(bootstrap);
-	context->poll_us = context_oversubscribed(bootstrap) ? 0 : conf_int(conf, "poll");
-	context->yield_us = conf_int(conf, "yield");
-	context->timeout_us = conf_int(conf, "timeout");
-	context->fallback = conf_int(conf, "enable_gpu_fallback") != 0;
+	context->poll_us = context_oversubscribed(bootstrap) ? 0 : config_int(config, "poll");
+	context->yield_us = config_int(config, "yield");
+	context->timeout_us = config_int(config, "timeout");
+	context->fallback = config_int(config, "enable_gpu_fallback") != 0;
 	context->devices = device_open();
 	context->lost = calloc((size_t)context->nranks, sizeof(*context->lost));
 	context->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -177,12 +177,12 @@ int context_make(struct context **out, const struct context_parts *parts)
 	if (!context) {
 		bootstrap_close(parts->bootstrap);
 		plugins_free(parts->plugins);
-		conf_free(parts->conf);
+		config_free(parts->config);
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	}
 	context->plugins = parts->plugins;
-	return context_prepare(context, parts->client, parts->bootstrap, parts->conf, parts->plugin,
-			       &parts->selection, parts->device);
+	return context_prepare(context, parts->client, parts->bootstrap, parts->config,
+			       parts->plugin, &parts->selection, parts->device);
 }
 
 int context_open(struct context *context)
@@ -234,7 +234,7 @@ int context_derive(struct context **out, struct context *parent, struct bootstra
 	context_ref(parent);
 	atomic_store(&context->constructing,
 		     !atomic_load(&parent->aborted)); /* shrink may come after it */
-	return context_prepare(context, parent->client, bootstrap, parent->conf, parent->plugin,
+	return context_prepare(context, parent->client, bootstrap, parent->config, parent->plugin,
 			       &parent->selection, parent->device);
 }
 

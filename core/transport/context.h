@@ -58,10 +58,10 @@ struct context {
 	pthread_mutex_t lock;
 	const struct context_client *client;
 	_Atomic int refs;
-	struct context *parent; /* from which it was split, and whose conf it uses; or NULL */
+	struct context *parent; /* from which it was split, and whose config it uses; or NULL */
 	const struct plugin *plugin;
 	struct plugin_list *plugins; /* NULL if it has a parent */
-	struct conf *conf;
+	struct config *config;
 	struct bootstrap *bootstrap;
 	coll_host_t host;
 	void *ep; /* NULL once closed */
@@ -104,14 +104,14 @@ struct context {
 struct context_parts {
 	const struct context_client *client;
 	struct bootstrap *bootstrap;
-	struct conf *conf;
+	struct config *config;
 	struct plugin_list *plugins;
 	const struct plugin *plugin;
 	struct selection selection;
 	int device;
 };
 /*
- * All but the endpoint.  Takes over boot, conf and plugins, also when it fails; then *context is NULL or
+ * All but the endpoint.  Takes over boot, config and plugins, also when it fails; then *context is NULL or
  * to be released.
  */
 int context_make(struct context **context, const struct context_parts *parts);

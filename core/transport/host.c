@@ -28,14 +28,14 @@ static const char *host_option_string(const coll_host_t *host, const char *key)
 {
 	const struct context *context = host_context(host);
 
-	return conf_backend_string(context->conf, &context->plugin->backend, key);
+	return config_backend_string(context->config, &context->plugin->backend, key);
 }
 
 static int64_t host_option_int(const coll_host_t *host, const char *key)
 {
 	const struct context *context = host_context(host);
 
-	return conf_backend_int(context->conf, &context->plugin->backend, key);
+	return config_backend_int(context->config, &context->plugin->backend, key);
 }
 
 static int32_t host_exchange(const coll_host_t *host, const void *in, void *out, uint64_t len,
@@ -152,7 +152,7 @@ void host_fill(struct context *context, int device)
 		.rank = (uint32_t)context->rank,
 		.nranks = (uint32_t)context->nranks,
 		.device = device,
-		.timeout_ms = conf_int(context->conf, "init_timeout") / 1000,
+		.timeout_ms = config_int(context->config, "init_timeout") / 1000,
 		.core = context,
 		.log = host_log,
 		.option_string = host_option_string,

@@ -272,7 +272,7 @@ int wait_thread_start(struct context *context)
 	sigset_t all, before;
 	int failed;
 
-	if (!conf_int(context->conf, "progress"))
+	if (!config_int(context->config, "progress"))
 		return COLL_SUCCESS;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's threads' */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* choose_test.c - rules as text and as data, and the choice they make; from inside the core. */
-#include "conf_dir.h"
+#include "config_dir.h"
 #include "schedule/algo.h"
 #include "algorithm/selection.h"
 
@@ -142,67 +142,67 @@ static void test_bytes_refused(void)
 
 static void test_options(void)
 {
-	struct conf *conf = load(NULL, 0, "defaults");
+	struct config *config = load(NULL, 0, "defaults");
 	struct selection selection;
 	char name[48];
 
-	is_int(choose_compile(conf, &selection), 0, "the built-in rules are read");
+	is_int(choose_compile(config, &selection), 0, "the built-in rules are read");
 	for (int kind = 1; kind <= RULES_KINDS; kind++) {
 		const struct rules *r = &selection.rules[kind - 1];
 
 		choose_option(kind, name);
-		ok(conf_find(conf, name) != NULL, "there is %s", name);
+		ok(config_find(config, name) != NULL, "there is %s", name);
 		is_int(r->given, 0, "nobody has set it");
 		ok(r->count <= RULES_MAX - RULES_GIVEN_MAX, "room for the user's");
 	}
-	conf_free(conf);
+	config_free(config);
 	put("user.conf", "# rules\nallreduce_algorithm = ring ranks 3-, recursive_doublin\n");
 	setenv("COLL_CONFIG", at("user.conf"), 1);
-	conf = load(NULL, COLL_ERR_CONFIG, "a name that does not exist");
+	config = load(NULL, COLL_ERR_CONFIG, "a name that does not exist");
 	has_str(error_text(), "user.conf:2: option 'allreduce_algorithm' has the value", "place");
 	has_str(error_text(), "rule 2: 'recursive_doublin' is no algorithm", "word");
 	has_str(error_text(), "; did you mean 'recursive_doubling'?", "guess");
-	conf_free(conf);
+	config_free(config);
 	put("user.conf", "allreduce_algorithm = ring rank 3-\n");
-	conf = load(NULL, COLL_ERR_CONFIG, "a condition that does not exist");
+	config = load(NULL, COLL_ERR_CONFIG, "a condition that does not exist");
 	has_str(error_text(), "; did you mean 'ranks'?", "guess");
-	conf_free(conf);
+	config_free(config);
 	put("user.conf", "allreduce_algorithm = ring ranks 3-\nnode_size = 4\nsegment=8K\n");
-	conf = load(NULL, 0, "a rule in a file");
+	config = load(NULL, 0, "a rule in a file");
 	setenv("COLL_BROADCAST_ALGORITHM", "binomial bytes 7", 1);
-	conf_free(conf);
-	conf = load(NULL, 0, "and one in the environment");
-	is_int(choose_compile(conf, &selection), 0, "compiled");
+	config_free(config);
+	config = load(NULL, 0, "and one in the environment");
+	is_int(choose_compile(config, &selection), 0, "compiled");
 	is_int(selection.rules[COLL_KIND_ALLREDUCE - 1].given, 1, "one rule for allreduce");
 	ok(selection.rules[COLL_KIND_ALLREDUCE - 1].count > 1, "then the built-in ones");
 	is_int(selection.rules[COLL_KIND_BROADCAST - 1].given, 1, "one for broadcast");
 	is_int(selection.node_size, 4, "node_size");
 	is_int((long)selection.segment, 8192, "segment");
-	conf_free(conf);
+	config_free(config);
 	unsetenv("COLL_BROADCAST_ALGORITHM");
 	unsetenv("COLL_CONFIG");
 }
 
 static void test_reproducible(void)
 {
-	struct conf *conf;
+	struct config *config;
 	struct selection selection;
 
 	setenv("COLL_REPRODUCIBLE", "yes", 1);
-	conf = load(NULL, 0, "reproducible");
-	is_int(choose_compile(conf, &selection), 0, "with the built-in rules");
+	config = load(NULL, 0, "reproducible");
+	is_int(choose_compile(config, &selection), 0, "with the built-in rules");
 	is_int(choose_requirements(&selection, COLL_KIND_REDUCE), COLL_ALGORITHM_CANONICAL,
 	       "reductions");
 	is_int(choose_requirements(&selection, COLL_KIND_BROADCAST), 0, "but nothing else");
-	conf_free(conf);
+	config_free(config);
 	setenv("COLL_ALLREDUCE_ALGORITHM", "ring", 1);
 	setenv("COLL_BROADCAST_ALGORITHM", "binomial", 1);
-	conf = load(NULL, 0, "reproducible, and an algorithm that is not");
-	is_int(choose_compile(conf, &selection), COLL_ERR_CONFIG, "contradict each other");
+	config = load(NULL, 0, "reproducible, and an algorithm that is not");
+	is_int(choose_compile(config, &selection), COLL_ERR_CONFIG, "contradict each other");
 	has_str(error_text(), "COLL_ALLREDUCE_ALGORITHM: option 'allreduce_algorithm' names 'ring'",
 		"named");
 	has_str(error_text(), "COLL_REPRODUCIBLE sets 'reproducible = yes'", "both");
-	conf_free(conf);
+	config_free(config);
 	unsetenv("COLL_REPRODUCIBLE");
 	unsetenv("COLL_ALLREDUCE_ALGORITHM");
 	unsetenv("COLL_BROADCAST_ALGORITHM");
@@ -210,23 +210,23 @@ static void test_reproducible(void)
 
 static void test_differences(void)
 {
-	struct conf *conf = load(NULL, 0, "defaults");
+	struct config *config = load(NULL, 0, "defaults");
 	struct selection a, b;
 	char text[256];
 
-	is_int(choose_compile(conf, &a), 0, "one rank");
+	is_int(choose_compile(config, &a), 0, "one rank");
 	memset(&b, 0xff, sizeof(b));
-	is_int(choose_compile(conf, &b), 0, "another one");
+	is_int(choose_compile(config, &b), 0, "another one");
 	ok(memcmp(&a, &b, sizeof(a)) == 0 && choose_hash(&a) == choose_hash(&b), "are the same");
-	conf_free(conf);
+	config_free(config);
 	setenv("COLL_ALLREDUCE_ALGORITHM", "ring", 1);
 	setenv("COLL_SEGMENT", "4K", 1);
-	conf = load(NULL, 0, "others");
-	is_int(choose_compile(conf, &b), 0, "compiled");
+	config = load(NULL, 0, "others");
+	is_int(choose_compile(config, &b), 0, "compiled");
 	ok(choose_hash(&a) != choose_hash(&b) && a.table == b.table, "hashes differ");
 	choose_differences(&a, &b, text, sizeof(text));
 	is_str(text, "'segment', 'allreduce_algorithm'", "named");
-	conf_free(conf);
+	config_free(config);
 	unsetenv("COLL_ALLREDUCE_ALGORITHM");
 	unsetenv("COLL_SEGMENT");
 }
@@ -236,13 +236,13 @@ static void test_differences(void)
 /* A tuning with these rules for allreduce, and then the built-in ones if `builtin`. */
 static struct selection with(const char *text, int builtin)
 {
-	struct conf *conf;
+	struct config *config;
 	struct selection t;
 
 	setenv("COLL_ALLREDUCE_ALGORITHM", text, 1);
-	conf = load(NULL, 0, text);
-	is_int(choose_compile(conf, &t), 0, "compiled");
-	conf_free(conf);
+	config = load(NULL, 0, text);
+	is_int(choose_compile(config, &t), 0, "compiled");
+	config_free(config);
 	unsetenv("COLL_ALLREDUCE_ALGORITHM");
 	if (!builtin)
 		t.rules[COLL_KIND_ALLREDUCE - 1].count = t.rules[COLL_KIND_ALLREDUCE - 1].given;
@@ -513,7 +513,7 @@ static void test_fuzz_text(void)
 
 int main(void)
 {
-	conf_dir_begin();
+	config_dir_begin();
 	test_ranges();
 	test_matches();
 	test_refused();
@@ -526,6 +526,6 @@ int main(void)
 	test_fuzz_choice();
 	test_fuzz_reach();
 	test_fuzz_text();
-	conf_dir_end();
+	config_dir_end();
 	return done_testing();
 }

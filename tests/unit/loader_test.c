@@ -11,7 +11,7 @@
 /* ---------------------------------------------------------------------- helpers -- */
 
 struct found {
-	struct conf *conf;
+	struct config *config;
 	struct plugin_list *list;
 	int code;
 };
@@ -24,9 +24,9 @@ static struct found find(const char *path)
 
 	coll_config_init(&app, sizeof(app));
 	app.plugin_path = path;
-	if (conf_load(&app, &found.conf))
+	if (config_load(&app, &found.config))
 		bail_out("configuration: %s", error_text());
-	found.code = plugins_load(found.conf, NULL, 0, &found.list);
+	found.code = plugins_load(found.config, NULL, 0, &found.list);
 	if (!found.list)
 		bail_out("no list: %s", error_text());
 	return found;
@@ -35,7 +35,7 @@ static struct found find(const char *path)
 static void done(struct found *found)
 {
 	plugins_free(found->list);
-	conf_free(found->conf);
+	config_free(found->config);
 }
 
 static int has_note(const struct found *found, const char *a, const char *b)
@@ -109,8 +109,8 @@ static void test_good(void)
 	is_str(p->priority_source, "plugin", "set by the plugin");
 	ok(p->backend.transport == &p->transport && !p->backend.native, "own copies of groups");
 	ok(p->backend.options == p->options, "own copy of options");
-	is_str(conf_string(found.conf, "good.greeting"), "hello", "its options are declared");
-	plugins_describe(found.list, found.conf);
+	is_str(config_string(found.config, "good.greeting"), "hello", "its options are declared");
+	plugins_describe(found.list, found.config);
 	is_str(p->info, "hello, 2 lanes, no number 0, no text right, rank 0 of 0", "info");
 	ok(has_note(&found, at("good"), "(application): 1 plugin"), "directory noted");
 	ok(!plugins_find(found.list, "bad") && !plugins_find(found.list, ""), "others not found");

@@ -80,7 +80,7 @@ static struct context *make_context(struct bootstrap *bootstraps[2], struct comm
 	coll_config_t app;
 
 	coll_config_init(&app, sizeof(app));
-	if (!context || conf_load(&app, &context->conf) || bootstrap_open_local(bootstraps, 2))
+	if (!context || config_load(&app, &context->config) || bootstrap_open_local(bootstraps, 2))
 		bail_out("cannot make a link");
 	context->bootstrap = bootstraps[0];
 	context->nranks = 2;
@@ -99,7 +99,7 @@ static struct context *make_context(struct bootstrap *bootstraps[2], struct comm
 static void free_context(struct context *context, struct bootstrap *bootstraps[2])
 {
 	match_free(&context->match);
-	conf_free(context->conf);
+	config_free(context->config);
 	bootstrap_close(bootstraps[0]);
 	bootstrap_close(bootstraps[1]);
 	free(context);

@@ -15,7 +15,7 @@ struct world {
 	struct plugin_list list;
 	struct plugin item[PLUGINS];
 	char note[1][768];
-	struct conf *conf;
+	struct config *config;
 	const char *backend;
 	int local_code;
 	const char *local_text;
@@ -74,7 +74,7 @@ static void load_conf(struct world *w)
 
 	coll_config_init(&app, sizeof(app));
 	app.backend = w->backend;
-	if (conf_load(&app, &w->conf))
+	if (config_load(&app, &w->config))
 		bail_out("configuration: %s", error_text());
 }
 
@@ -89,12 +89,12 @@ static void local(struct world *w, int in_process, int code, const char *name, c
 
 	memset(why, 0, sizeof(why));
 	load_conf(w);
-	got = select_local(w->conf, &w->list, in_process, &chosen, why);
+	got = select_local(w->config, &w->list, in_process, &chosen, why);
 	is_int(got, code, "%s", what);
 	is_str(chosen ? chosen->name : NULL, name, "%s: choice", what);
 	if (got)
 		diag("%s", error_text());
-	conf_free(w->conf);
+	config_free(w->config);
 }
 
 static void local_with(const char *backend, int in_process, int code, const char *name)
@@ -199,16 +199,16 @@ static void test_exclusions(void)
 	setenv("COLL_BACKEND", "^tcpp", 1);
 	make_world(&w, NULL);
 	load_conf(&w);
-	ok(select_excludes_unknown(w.conf, &w.list, text, sizeof(text)), "unknown and excluded");
+	ok(select_excludes_unknown(w.config, &w.list, text, sizeof(text)), "unknown and excluded");
 	is_str(text,
 	       "COLL_BACKEND=^tcpp excludes 'tcpp', but there is no such backend; found: ucx, "
 	       "simulated, tcp; did you mean 'tcp'?",
 	       "is worth a note");
-	conf_free(w.conf);
+	config_free(w.config);
 	setenv("COLL_BACKEND", "^tcp", 1);
 	load_conf(&w);
-	ok(!select_excludes_unknown(w.conf, &w.list, text, sizeof(text)), "known and excluded");
-	conf_free(w.conf);
+	ok(!select_excludes_unknown(w.config, &w.list, text, sizeof(text)), "known and excluded");
+	config_free(w.config);
 	unsetenv("COLL_BACKEND");
 }
 
@@ -221,7 +221,7 @@ static void *agree_rank(void *arg)
 
 	if (w->local_code)
 		error_set(w->local_code, "%s", w->local_text);
-	w->code = select_agree(w->bootstrap, w->conf, w->local_code ? NULL : &w->list,
+	w->code = select_agree(w->bootstrap, w->config, w->local_code ? NULL : &w->list,
 			       w->in_process, w->local_code, &chosen);
 	snprintf(w->name, sizeof(w->name), "%s", chosen ? chosen->name : "");
 	snprintf(w->text, sizeof(w->text), "%s", w->code ? error_text() : "");
@@ -248,7 +248,7 @@ static void agree(struct world *w, int in_process, int code, const char *name, c
 	for (int r = 0; r < RANKS; r++) {
 		pthread_join(thread[r], NULL);
 		bootstrap_close(bootstraps[r]);
-		conf_free(w[r].conf);
+		config_free(w[r].config);
 		same += w[r].code == w[0].code && !strcmp(w[r].name, w[0].name) &&
 			!strcmp(w[r].text, w[0].text);
 	}
@@ -450,11 +450,11 @@ static void test_altered_name(void)
 	load_conf(&w);
 	if (bootstrap_open_user(&bootstrap, altering_exchange, NULL, 0, 2, 60000))
 		bail_out("boot: %s", error_text());
-	is_int(select_agree(bootstrap, w.conf, &w.list, 0, 0, &chosen), COLL_ERR_REMOTE,
+	is_int(select_agree(bootstrap, w.config, &w.list, 0, 0, &chosen), COLL_ERR_REMOTE,
 	       "a backend that this rank does not have");
 	has_str(error_text(), "agree on 'xyz', which rank 0 never offered", "is named");
 	bootstrap_close(bootstrap);
-	conf_free(w.conf);
+	config_free(w.config);
 }
 
 /* --------------------------------------------------------------------- after a step -- */

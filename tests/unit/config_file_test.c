@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* conf_file_test.c - configuration files: what is read, what is refused and where. */
-#include "conf_dir.h"
+/* config_file_test.c - configuration files: what is read, what is refused and where. */
+#include "config_dir.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -8,13 +8,13 @@
 /* Loads a user's file of that content and expects a fault whose text has `piece`. */
 static void refuse(const char *text, const char *piece)
 {
-	struct conf *conf;
+	struct config *config;
 
 	put("user.conf", text);
 	setenv("COLL_CONFIG", at("user.conf"), 1);
-	conf = load(NULL, COLL_ERR_CONFIG, "refused");
+	config = load(NULL, COLL_ERR_CONFIG, "refused");
 	has_str(error_text(), piece, "says '%s'", piece);
-	conf_free(conf);
+	config_free(config);
 	unsetenv("COLL_CONFIG");
 }
 
@@ -29,34 +29,34 @@ static void test_lines(void)
 				   "interface = a b = c\r\n"
 				   "interface = eth0\r\n"
 				   "buffer =\r\n";
-	struct conf *conf;
+	struct config *config;
 
 	put("user.conf", good);
 	setenv("COLL_CONFIG", at("user.conf"), 1);
-	conf = load(NULL, 0, "BOM, CRLF, blanks, comments");
-	is_int(declare_net(conf), 0, "declared");
-	is_int(conf_int(conf, "timeout"), 60000000, "comment after the value");
-	is_str(conf_string(conf, "timeout"), "1min", "as written");
-	is_int(conf_int(conf, "poll"), 3, "colon; indented is no continuation");
-	is_str(conf_source(conf, "poll"), at("user.conf:3"), "its line");
-	is_int(conf_int(conf, "net.lanes"), 7, "section written as a prefix");
-	is_str(conf_string(conf, "net.interface"), "eth0", "the later one wins");
-	ok(has_note(conf, "user.conf:8: option 'interface' replaces the value of"), "noted");
-	ok(has_note(conf, "user.conf:9: option 'buffer' has no value"), "empty value noted");
-	ok(!conf_is_set(conf, "net.buffer"), "and left out");
-	conf_free(conf);
+	config = load(NULL, 0, "BOM, CRLF, blanks, comments");
+	is_int(declare_net(config), 0, "declared");
+	is_int(config_int(config, "timeout"), 60000000, "comment after the value");
+	is_str(config_string(config, "timeout"), "1min", "as written");
+	is_int(config_int(config, "poll"), 3, "colon; indented is no continuation");
+	is_str(config_source(config, "poll"), at("user.conf:3"), "its line");
+	is_int(config_int(config, "net.lanes"), 7, "section written as a prefix");
+	is_str(config_string(config, "net.interface"), "eth0", "the later one wins");
+	ok(has_note(config, "user.conf:8: option 'interface' replaces the value of"), "noted");
+	ok(has_note(config, "user.conf:9: option 'buffer' has no value"), "empty value noted");
+	ok(!config_is_set(config, "net.buffer"), "and left out");
+	config_free(config);
 	put("user.conf", "");
-	conf = load(NULL, 0, "empty file");
-	conf_free(conf);
+	config = load(NULL, 0, "empty file");
+	config_free(config);
 	setenv("COLL_CONFIG", "/dev/null", 1);
-	conf = load(NULL, 0, "/dev/null");
-	conf_free(conf);
+	config = load(NULL, 0, "/dev/null");
+	config_free(config);
 	unsetenv("COLL_CONFIG");
 }
 
 static void test_refused_lines(void)
 {
-	struct conf *conf;
+	struct config *config;
 	char *big;
 
 	refuse("# x\ntmeout = 5\n",
@@ -79,9 +79,9 @@ static void test_refused_lines(void)
 	refuse("timeout = 5\rpoll = 3\r", "user.conf:1: control character 0x0d");
 	put_bytes("nul.conf", "timeout = 5\npoll\0 = 3us\n", 23);
 	setenv("COLL_CONFIG", at("nul.conf"), 1);
-	conf = load(NULL, COLL_ERR_CONFIG, "NUL byte");
+	config = load(NULL, COLL_ERR_CONFIG, "NUL byte");
 	has_str(error_text(), "nul.conf:2: control character 0x00", "named");
-	conf_free(conf);
+	config_free(config);
 	big = malloc((1 << 20) + 2);
 	if (!big)
 		bail_out("memory");
@@ -91,19 +91,19 @@ static void test_refused_lines(void)
 	big[300] = 'x';
 	put_bytes("big.conf", big, (1 << 20) + 1);
 	setenv("COLL_CONFIG", at("big.conf"), 1);
-	conf = load(NULL, COLL_ERR_CONFIG, "too large");
+	config = load(NULL, COLL_ERR_CONFIG, "too large");
 	has_str(error_text(), "it is larger than 1 MiB", "said");
-	conf_free(conf);
+	config_free(config);
 	memset(big, '\n', 1 << 20);
 	put_bytes("big.conf", big, 1 << 20);
-	conf = load(NULL, 0, "1 MiB of empty lines");
-	conf_free(conf);
+	config = load(NULL, 0, "1 MiB of empty lines");
+	config_free(config);
 	memset(big, ' ', 1 << 20);
 	big[0] = '[';
 	big[(1 << 20) - 1] = ']';
 	put_bytes("big.conf", big, 1 << 20);
-	conf = load(NULL, COLL_ERR_CONFIG, "1 MiB in one line, to the last byte");
-	conf_free(conf);
+	config = load(NULL, COLL_ERR_CONFIG, "1 MiB in one line, to the last byte");
+	config_free(config);
 	free(big);
 	unsetenv("COLL_CONFIG");
 }
@@ -113,7 +113,7 @@ static void test_line_numbers(void)
 {
 	char text[2048], want[64];
 	int bad, line, right = 0;
-	struct conf *conf;
+	struct config *config;
 
 	setenv("COLL_CONFIG", at("user.conf"), 1);
 	for (bad = 1; bad <= 60; bad++) {
@@ -126,59 +126,59 @@ static void test_line_numbers(void)
 						     : "  yield = 2us\r\n");
 		put("user.conf", text);
 		snprintf(want, sizeof(want), "user.conf:%d: expected", bad);
-		right += conf_load(NULL, &conf) == COLL_ERR_CONFIG &&
+		right += config_load(NULL, &config) == COLL_ERR_CONFIG &&
 			 strstr(error_text(), want) != NULL;
-		conf_free(conf);
+		config_free(config);
 	}
 	is_int(right, 60, "line numbers");
 	text[0] = '\0';
 	for (line = 0; line < 100; line++)
 		strcat(text, "bad\n");
 	put("user.conf", text);
-	conf = load(NULL, COLL_ERR_CONFIG, "a hundred wrong lines");
-	ok(has_note(conf, "not read beyond line 20"), "twenty are enough");
-	ok(conf_note_count(conf) < 30, "%d notes", conf_note_count(conf));
-	conf_free(conf);
+	config = load(NULL, COLL_ERR_CONFIG, "a hundred wrong lines");
+	ok(has_note(config, "not read beyond line 20"), "twenty are enough");
+	ok(config_note_count(config) < 30, "%d notes", config_note_count(config));
+	config_free(config);
 	unsetenv("COLL_CONFIG");
 }
 
 static void test_refused_files(void)
 {
-	struct conf *conf;
+	struct config *config;
 	int fd;
 
 	setenv("COLL_CONFIG", at("nosuch.conf"), 1);
-	conf = load(NULL, COLL_ERR_CONFIG, "named file is missing");
+	config = load(NULL, COLL_ERR_CONFIG, "named file is missing");
 	has_str(error_text(), "nosuch.conf: cannot read this configuration file: No such", "said");
-	conf_free(conf);
+	config_free(config);
 	setenv("COLL_CONFIG", dir, 1);
-	conf = load(NULL, COLL_ERR_CONFIG, "named file is a directory");
+	config = load(NULL, COLL_ERR_CONFIG, "named file is a directory");
 	has_str(error_text(), "it is a directory", "said");
-	conf_free(conf);
+	config_free(config);
 	if (mkfifo(at("fifo"), 0600))
 		bail_out("mkfifo");
 	setenv("COLL_CONFIG", at("fifo"), 1);
-	conf = load(NULL, COLL_ERR_CONFIG, "named file is a FIFO nobody writes to");
+	config = load(NULL, COLL_ERR_CONFIG, "named file is a FIFO nobody writes to");
 	has_str(error_text(), "it is not a regular file", "said");
-	conf_free(conf);
+	config_free(config);
 	fd = open(at("fifo"), O_RDWR);
-	conf = load(NULL, COLL_ERR_CONFIG, "or that somebody holds open");
-	conf_free(conf);
+	config = load(NULL, COLL_ERR_CONFIG, "or that somebody holds open");
+	config_free(config);
 	close(fd);
 	setenv("COLL_CONFIG", "/dev/zero", 1);
-	conf = load(NULL, COLL_ERR_CONFIG, "/dev/zero");
-	conf_free(conf);
+	config = load(NULL, COLL_ERR_CONFIG, "/dev/zero");
+	config_free(config);
 	unsetenv("COLL_CONFIG");
 	if (symlink("nowhere", at("sys/coll.conf.d/50-x.conf")))
 		bail_out("symlink");
-	conf = load(NULL, COLL_ERR_CONFIG, "dangling link in coll.conf.d");
+	config = load(NULL, COLL_ERR_CONFIG, "dangling link in coll.conf.d");
 	has_str(error_text(), "coll.conf.d/50-x.conf: cannot read", "said");
-	conf_free(conf);
+	config_free(config);
 	unlink(at("sys/coll.conf.d/50-x.conf"));
 	if (symlink(at("fifo"), at("sys/coll.conf")))
 		bail_out("symlink");
-	conf = load(NULL, COLL_ERR_CONFIG, "system file is a FIFO");
-	conf_free(conf);
+	config = load(NULL, COLL_ERR_CONFIG, "system file is a FIFO");
+	config_free(config);
 	unlink(at("sys/coll.conf"));
 	if (geteuid() == 0) {
 		skip(2, "root may read everything");
@@ -187,9 +187,9 @@ static void test_refused_files(void)
 	put("user.conf", "");
 	chmod(at("user.conf"), 0);
 	setenv("COLL_CONFIG", at("user.conf"), 1);
-	conf = load(NULL, COLL_ERR_CONFIG, "unreadable file");
+	config = load(NULL, COLL_ERR_CONFIG, "unreadable file");
 	has_str(error_text(), "Permission denied", "said");
-	conf_free(conf);
+	config_free(config);
 	unlink(at("user.conf"));
 	unsetenv("COLL_CONFIG");
 }
@@ -246,7 +246,7 @@ static void in_sample(struct sample *sample, int n, const char *section, const c
 	sample[i].key[0] = '\0';
 }
 
-static void plugin_in_sample(struct sample *sample, int n, const char *name, struct conf *conf)
+static void plugin_in_sample(struct sample *sample, int n, const char *name, struct config *config)
 {
 	const char *top = getenv("top_builddir");
 	const coll_backend_t *backend;
@@ -268,7 +268,7 @@ static void plugin_in_sample(struct sample *sample, int n, const char *name, str
 	in_sample(sample, n, name, "priority", priority);
 	for (k = 0; k < backend->option_count; k++)
 		in_sample(sample, n, name, backend->options[k].key, backend->options[k].fallback);
-	is_int(conf_declare(conf, name, backend->options, backend->option_count), 0,
+	is_int(config_declare(config, name, backend->options, backend->option_count), 0,
 	       "values of [%s] are good: %s", name, error_text());
 }
 
@@ -276,22 +276,22 @@ static void test_sample(void)
 {
 	struct sample sample[100];
 	int i, n = read_samples(sample, 100);
-	struct conf *conf;
+	struct config *config;
 
 	setenv("COLL_CONFIG", at("sample.conf"), 1);
 	error_set(0, "%s", "");
-	conf = load(NULL, 0, "coll.conf with all its comments taken away");
-	for (i = 0; i < conf_core_count; i++)
-		in_sample(sample, n, "", conf_core_options[i].spec.key,
-			  conf_core_options[i].spec.fallback);
-	plugin_in_sample(sample, n, "tcp", conf);
-	plugin_in_sample(sample, n, "simulated", conf);
-	plugin_in_sample(sample, n, "nccl", conf);
-	plugin_in_sample(sample, n, "ucx", conf);
+	config = load(NULL, 0, "coll.conf with all its comments taken away");
+	for (i = 0; i < config_core_count; i++)
+		in_sample(sample, n, "", config_core_options[i].spec.key,
+			  config_core_options[i].spec.fallback);
+	plugin_in_sample(sample, n, "tcp", config);
+	plugin_in_sample(sample, n, "simulated", config);
+	plugin_in_sample(sample, n, "nccl", config);
+	plugin_in_sample(sample, n, "ucx", config);
 	for (i = 0; i < n; i++)
 		if (sample[i].key[0])
 			ok(0, "%s.%s exists", sample[i].section, sample[i].key);
-	conf_free(conf);
+	config_free(config);
 	unsetenv("COLL_CONFIG");
 }
 
@@ -338,7 +338,7 @@ static void test_fuzz(void)
 		"# comment\nbackend = tcp\ntimeout = 5s ; x\n\n[net]\n"
 		"lanes = 3\ninterface: eth0\r\n[other]\nkey=value\nbuffer=1.5M\n";
 	int i, k, code, declared, odd = 0, good = 0;
-	struct conf *conf;
+	struct config *config;
 	char text[1024];
 	size_t len;
 
@@ -350,14 +350,14 @@ static void test_fuzz(void)
 			len = fuzz_mutate(text, len, sizeof(text));
 		put_bytes("user.conf", text, len);
 		error_set(0, "%s", "");
-		code = conf_load(NULL, &conf);
+		code = config_load(NULL, &config);
 		odd += code && (code != COLL_ERR_CONFIG || !strstr(error_text(), "user.conf:"));
-		declared = declare_net(conf);
+		declared = declare_net(config);
 		odd += declared && declared != COLL_ERR_CONFIG;
 		good += !code && !declared;
-		for (k = conf_note_count(conf); k--;)
-			odd += !conf_note(conf, k)[0];
-		conf_free(conf);
+		for (k = config_note_count(config); k--;)
+			odd += !config_note(config, k)[0];
+		config_free(config);
 	}
 	is_int(odd, 0, "4000 mutated files: read, or refused with a place");
 	ok(good > 100 && good < 3900, "%d of them read", good);
@@ -366,13 +366,13 @@ static void test_fuzz(void)
 
 int main(void)
 {
-	conf_dir_begin();
+	config_dir_begin();
 	test_lines();
 	test_refused_lines();
 	test_line_numbers();
 	test_refused_files();
 	test_sample();
 	test_fuzz();
-	conf_dir_end();
+	config_dir_end();
 	return done_testing();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* conf_parse_test.c - typed values, declarations, the application's struct. */
-#include "conf_dir.h"
+/* config_parse_test.c - typed values, declarations, the application's struct. */
+#include "config_dir.h"
 
 struct value {
 	int32_t type;
@@ -73,22 +73,23 @@ static void test_values(void)
 		spec.type = values[i].type;
 		number = 42;
 		if (values[i].number == -1)
-			ok(conf_parse(&spec, NULL, values[i].text, &number) && number == 42,
+			ok(config_parse(&spec, NULL, values[i].text, &number) && number == 42,
 			   "type %d refuses '%s'", (int)spec.type, values[i].text);
-		else if (ok(!conf_parse(&spec, NULL, values[i].text, &number), "'%s' taken",
+		else if (ok(!config_parse(&spec, NULL, values[i].text, &number), "'%s' taken",
 			    values[i].text))
 			is_int(number, values[i].number, "its value");
 	}
 	spec.type = COLL_OPTION_INT;
 	spec.min = -3;
 	spec.max = 3;
-	ok(!conf_parse(&spec, NULL, "-3", &number) && conf_parse(&spec, NULL, "-4", &number) &&
-		   conf_parse(&spec, NULL, "4", &number),
+	ok(!config_parse(&spec, NULL, "-3", &number) && config_parse(&spec, NULL, "-4", &number) &&
+		   config_parse(&spec, NULL, "4", &number),
 	   "range");
 	spec.type = COLL_OPTION_STRING;
-	ok(!conf_parse(&spec, "a|bc", "bc", &number) && number == 1, "choice");
-	ok(conf_parse(&spec, "a|bc", "b", &number) && conf_parse(&spec, "a|bc", "a|bc", &number) &&
-		   conf_parse(&spec, "a|bc", "", &number),
+	ok(!config_parse(&spec, "a|bc", "bc", &number) && number == 1, "choice");
+	ok(config_parse(&spec, "a|bc", "b", &number) &&
+		   config_parse(&spec, "a|bc", "a|bc", &number) &&
+		   config_parse(&spec, "a|bc", "", &number),
 	   "no choice");
 }
 
@@ -103,14 +104,14 @@ static void test_bad_declarations(void)
 		{.key = "x", .type = 77},
 		{.key = "x", .type = COLL_OPTION_INT, .fallback = "9", .min = 0, .max = 8},
 	};
-	struct conf *conf = load(NULL, 0, "for declarations");
+	struct config *config = load(NULL, 0, "for declarations");
 	size_t i;
 
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		is_int(conf_declare(conf, "net", &bad[i], 1), COLL_ERR_PLUGIN, "declaration %d: %s",
-		       (int)i, error_text());
-	is_int(declare_net(conf), 0, "a good one afterwards");
-	conf_free(conf);
+		is_int(config_declare(config, "net", &bad[i], 1), COLL_ERR_PLUGIN,
+		       "declaration %d: %s", (int)i, error_text());
+	is_int(declare_net(config), 0, "a good one afterwards");
+	config_free(config);
 }
 
 static void test_struct_sizes(void)
@@ -119,7 +120,7 @@ static void test_struct_sizes(void)
 		coll_config_t now;
 		char room[8192];
 	} app;
-	struct conf *conf;
+	struct config *config;
 	coll_config_t out;
 
 	is_int(coll_config_init(NULL, 64), COLL_ERR_INVALID_ARGUMENT, "init: NULL");
@@ -129,7 +130,7 @@ static void test_struct_sizes(void)
 	is_int(coll_config_init(&app.now, 24), 0, "init: an older, smaller struct");
 	ok((unsigned char)app.room[24] == 0xee && app.room[23] == 0, "nothing beyond it written");
 	app.now.backend = "tcp";
-	is_int(conf_app(&app.now, &out), 0, "read");
+	is_int(config_app(&app.now, &out), 0, "read");
 	ok(out.size == sizeof(out) && strcmp(out.backend, "tcp") == 0 && !out.config_file &&
 		   out.timeout_ms == -1 && out.device == -1 && !out.options,
 	   "what it lacks is not said");
@@ -137,27 +138,27 @@ static void test_struct_sizes(void)
 	is_int(coll_config_init(&app.now, sizeof(out) + 64), 0, "init: a newer, larger struct");
 	ok(app.room[sizeof(out) + 63] == 0 && (unsigned char)app.room[sizeof(out) + 64] == 0xee,
 	   "all of it is set");
-	is_int(conf_app(&app.now, &out), 0, "read");
-	is_int(conf_app(NULL, &out), 0, "NULL says nothing");
+	is_int(config_app(&app.now, &out), 0, "read");
+	is_int(config_app(NULL, &out), 0, "NULL says nothing");
 	is_int(out.timeout_ms, -1, "as initialised");
 	memset(&app, 0, sizeof(app));
-	is_int(conf_app(&app.now, &out), COLL_ERR_INVALID_ARGUMENT, "size 0");
+	is_int(config_app(&app.now, &out), COLL_ERR_INVALID_ARGUMENT, "size 0");
 	has_str(error_text(), "call coll_config_init", "says what to do");
-	conf = load(&app.now, COLL_ERR_INVALID_ARGUMENT, "conf_load with size 0");
-	conf_free(conf);
+	config = load(&app.now, COLL_ERR_INVALID_ARGUMENT, "config_load with size 0");
+	config_free(config);
 	memset(&app, 0xee, sizeof(app));
-	is_int(conf_app(&app.now, &out), COLL_ERR_INVALID_ARGUMENT, "garbage");
+	is_int(config_app(&app.now, &out), COLL_ERR_INVALID_ARGUMENT, "garbage");
 	coll_config_init(&app.now, sizeof(out));
 	app.now.reserved = 1;
-	is_int(conf_app(&app.now, &out), COLL_ERR_INVALID_ARGUMENT, "reserved is not 0");
+	is_int(config_app(&app.now, &out), COLL_ERR_INVALID_ARGUMENT, "reserved is not 0");
 }
 
 int main(void)
 {
-	conf_dir_begin();
+	config_dir_begin();
 	test_values();
 	test_bad_declarations();
 	test_struct_sizes();
-	conf_dir_end();
+	config_dir_end();
 	return done_testing();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* conf_dir.h - a directory with configuration files of its own, for the tests of core/conf*.c. */
+/* config_dir.h - a directory with configuration files of its own, for the tests of core/config. */
 #ifndef TESTS_CONF_DIR_H
 #define TESTS_CONF_DIR_H
 
@@ -43,26 +43,26 @@ static void make_dir(const char *name)
 }
 
 /* Loads, expecting a code. */
-static struct conf *load(const coll_config_t *app, int want, const char *what)
+static struct config *load(const coll_config_t *app, int want, const char *what)
 {
-	struct conf *conf;
+	struct config *config;
 
-	is_int(conf_load(app, &conf), want, "%s", what);
-	if (!conf)
-		bail_out("no conf");
-	return conf;
+	is_int(config_load(app, &config), want, "%s", what);
+	if (!config)
+		bail_out("no config");
+	return config;
 }
 
-__attribute__((unused)) static int has_note(const struct conf *conf, const char *piece)
+__attribute__((unused)) static int has_note(const struct config *config, const char *piece)
 {
 	int i;
 
-	for (i = 0; i < conf_note_count(conf); i++)
-		if (strstr(conf_note(conf, i), piece))
+	for (i = 0; i < config_note_count(config); i++)
+		if (strstr(config_note(config, i), piece))
 			return 1;
 	diag("no note has '%s' among:", piece);
-	for (i = 0; i < conf_note_count(conf); i++)
-		diag("  %s", conf_note(conf, i));
+	for (i = 0; i < config_note_count(config); i++)
+		diag("  %s", config_note(config, i));
 	return 0;
 }
 
@@ -72,12 +72,12 @@ static const coll_option_t net_options[] = {
 	{.key = "buffer", .type = COLL_OPTION_BYTES, .min = 0, .max = 1 << 30},
 };
 
-__attribute__((unused)) static int declare_net(struct conf *conf)
+__attribute__((unused)) static int declare_net(struct config *config)
 {
-	return conf_declare(conf, "net", net_options, 3);
+	return config_declare(config, "net", net_options, 3);
 }
 
-static void conf_dir_begin(void)
+static void config_dir_begin(void)
 {
 	const char *tmp = getenv("TMPDIR");
 
@@ -97,7 +97,7 @@ static void conf_dir_begin(void)
 	alarm(300);
 }
 
-static void conf_dir_end(void)
+static void config_dir_end(void)
 {
 	char command[128];
 

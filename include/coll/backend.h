@@ -616,7 +616,7 @@ typedef struct coll_backend {
 	int32_t (*info)(const coll_host_t *host, char *buf, uint64_t size);
 } coll_backend_t;
 
-/* The one symbol a plugin exports. */
+/* The only symbol that a plugin exports. */
 extern COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1;
 
 #ifdef __cplusplus

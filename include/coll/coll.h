@@ -659,7 +659,8 @@ COLL_API coll_result_t coll_group_start(void);
  * Closes a group and begins its operations.
  *
  * Blocks    Only if the group has splits (coll_comm_split).
- * Returns   The first error of the operations that could begin.
+ * Returns   COLL_SUCCESS, or the first error that came up when the operations began or in a split.
+ *           An operation whose own call returned an error is not part of the group.
  * Errors    COLL_ERR_INVALID_USAGE: the thread has no open group.
  */
 COLL_API coll_result_t coll_group_end(void);
@@ -863,7 +864,7 @@ COLL_API coll_result_t coll_comm_register(coll_comm_t comm, void *buf, size_t by
 /* Ends a registration.  `handle` may be NULL. */
 COLL_API coll_result_t coll_comm_deregister(coll_comm_t comm, void *handle);
 
-/* ----------------------------------------------------------- what is installed -- */
+/* ---------------------------------------------------------- installed backends -- */
 
 /*
  * Tells whether this process could use a backend now.  Needs no peer.

@@ -70,7 +70,7 @@ typedef struct coll_schedule_args {
 	int32_t root;         /* root, or the peer of SEND and RECV: 0 to nranks - 1 */
 	uint64_t count;       /* the count argument of the call, in elements */
 	uint64_t elem;        /* bytes of one element, at least 1 */
-	uint64_t segment;     /* bytes of the longest message: longer ones are cut; 0: none */
+	uint64_t segment;     /* bytes; the schedule cuts longer messages into segments; 0: never */
 	int32_t in_place;     /* 1: the buffers overlap as the call allows (coll.h, In place) */
 	int32_t average;      /* 1: the reduction ends with a last step (COLL_AVG) */
 	const int32_t *nodes; /* for each rank the number of its node; NULL: all differ */

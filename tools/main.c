@@ -17,11 +17,11 @@ static const struct tool_command *const main_commands[] = {&tool_check, &tool_in
 enum { MAIN_COMMANDS = sizeof(main_commands) / sizeof(main_commands[0]) };
 
 static const char main_intro[] = "Usage: coll COMMAND [OPTION]...\n"
-				 "Looks at, starts and measures programs that use libcoll.\n"
+				 "Inspects, starts and measures programs that use libcoll.\n"
 				 "\n"
 				 "Commands:\n";
 
-static const char main_options[] = "  help [COMMAND]  show this help, or that of a command\n"
+static const char main_options[] = "  help [COMMAND]  show this help, or the help of a command\n"
 				   "\n"
 				   "Options:\n"
 				   "  -h, --help      show this help and exit\n"

@@ -260,7 +260,7 @@ typedef struct coll_event *coll_event_t;
  *
  * Backends without device streams (tcp, ucx, simulated) take only NULL.  An operation on another
  * stream is complete when that stream has executed it.  coll_sync and requests do not wait for such
- * an operation; an event recorded on that stream after it does.
+ * an operation; the program can record an event on that stream and wait for the event.
  */
 typedef void *coll_stream_t;
 

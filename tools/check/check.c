@@ -21,21 +21,22 @@ static const char check_help[] =
 	"Usage: coll check [OPTION]... PLUGIN.so\n"
 	"Holds a backend plugin to the promises of <coll/backend.h> and <coll/coll.h>.\n"
 	"\n"
-	"Starts ranks by itself, as threads and as processes of this host, each check in\n"
-	"processes of its own, and reports in TAP.  A check that fails names the part of\n"
-	"backend.h (or coll.h) that promises what it did not find.\n"
+	"Starts the ranks itself, as threads and as processes of this host, each check in\n"
+	"processes of its own, and reports in TAP.  A failed check names the part of backend.h\n"
+	"(or coll.h) that holds the broken promise.\n"
 	"\n"
 	"Options:\n"
 	"  -r, --ranks A-B        numbers of ranks (default 1-5; at most 16)\n"
 	"  -l, --list             list the checks and end\n"
-	"  -o, --only NAME,...    only these checks\n"
-	"  -x, --option KEY=VALUE an option of the plugin, as in its section of coll.conf\n"
-	"  -q, --quick            fewer ranks and no long checks\n"
-	"  -a, --all              go on with later groups of checks after a failure\n"
-	"  -t, --timeout SECONDS  what takes longer has hung (default 20)\n"
+	"  -o, --only NAME,...    run only these checks\n"
+	"  -x, --option KEY=VALUE set an option of the plugin, as its section of coll.conf does\n"
+	"  -q, --quick            use fewer ranks and skip long checks\n"
+	"  -a, --all              run the later groups of checks too after a failure\n"
+	"  -t, --timeout SECONDS  time after which a check counts as hung (default 20)\n"
 	"  -h, --help             show this help and exit\n"
 	"\n"
-	"Exit status: 0 all passed, 1 some failed, 2 wrong usage.\n";
+	"Exit status: 0 if all checks passed, 1 if a check failed, 2 if the command line is\n"
+	"wrong.\n";
 
 static const struct option check_long[] = {
 	{"ranks", required_argument, NULL, 'r'},

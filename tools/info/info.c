@@ -11,17 +11,17 @@
 
 static const char info_help[] =
 	"Usage: coll info [OPTION]... [NAME]...\n"
-	"Shows what a program using libcoll would do here and now: the backends found or\n"
-	"refused and why, every option with its value and who set it, and the choice.\n"
-	"Needs no peer.\n"
+	"Shows the decisions that a program with libcoll would take here and now: the\n"
+	"backends found or refused and why, every option with its value and who set it, and\n"
+	"the chosen backend.  Needs no peer.\n"
 	"\n"
-	"  -a, --algorithms   show instead how collectives are composed: the algorithms, and the\n"
-	"                     rules by which one is chosen\n"
-	"  -n, --ranks N      with --algorithms: say which rules never count on N ranks\n"
-	"      --nodes N      and on so many nodes (default: on any number)\n"
+	"  -a, --algorithms   show instead how the library composes collectives: the\n"
+	"                     algorithms, and the rules that choose an algorithm\n"
+	"  -n, --ranks N      with --algorithms: show which rules no call reaches on N ranks\n"
+	"      --nodes N      with --ranks: the number of their nodes (default: any number)\n"
 	"  -j, --json         print one JSON document\n"
 	"  -o, --option NAME  print only this option, for example timeout or tcp.interface;\n"
-	"                     may be repeated, further NAMEs are options too\n"
+	"                     may be repeated; further NAMEs are options too\n"
 	"  -h, --help         show this help and exit\n"
 	"\n"
 	"Exit status: 0 if a communicator could be made (with --option: if the options\n"
@@ -375,7 +375,7 @@ static int info_main(int argc, char **argv)
 
 const struct tool_command tool_info = {
 	.name = "info",
-	.summary = "show backends, options and what would be chosen",
+	.summary = "show the backends, the options and the choice",
 	.help = info_help,
 	.main = info_main,
 };

@@ -11,21 +11,22 @@
 static const char run_help[] =
 	"Usage: coll run -n N [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
 	"Starts N processes of PROGRAM on this machine, ranks 0 to N - 1, and waits for them.\n"
-	"coll_comm_init_env() joins them.  The first rank that fails ends all others.\n"
+	"The ranks find each other by coll_comm_init_env().  The first rank that fails ends\n"
+	"all other ranks.\n"
 	"\n"
-	"  -n, --ranks N          how many, 1 to 1024\n"
+	"  -n, --ranks N          number of ranks, 1 to 1024\n"
 	"  -b, --backend LIST     backends to use, as COLL_BACKEND\n"
-	"  -e, --env NAME=VALUE   set this in the environment of every rank; may be repeated\n"
-	"      --bind-to WHAT     core: each rank on one core, in turn; none (default)\n"
-	"      --stdin WHO        0: rank 0 reads standard input (default); none: nobody does\n"
+	"  -e, --env NAME=VALUE   set this variable for every rank; may be repeated\n"
+	"      --bind-to WHAT     core: bind each rank to a core, in turn; none (default)\n"
+	"      --stdin WHO        0: rank 0 reads standard input (default); none: no rank does\n"
 	"      --no-prefix        do not begin lines of output with their rank\n"
-	"      --grace SECONDS    from SIGTERM to SIGKILL when the job is ended (default 5)\n"
+	"      --grace SECONDS    time from SIGTERM to SIGKILL at the end of a job (default 5)\n"
 	"      --timeout SECONDS  end the job after this time, with status 124\n"
 	"  -h, --help             show this help and exit\n"
 	"\n"
-	"Exit status: 0 if every rank returned 0, else that of the rank that failed first\n"
-	"(128 + number for a signal); 124 after --timeout, 126 or 127 if PROGRAM cannot be\n"
-	"run or found, 1 if the job cannot be started, 2 if the command line is wrong.\n";
+	"Exit status: 0 if every rank returned 0, else the status of the rank that failed\n"
+	"first (128 + number for a signal); 124 after --timeout, 126 or 127 if PROGRAM cannot\n"
+	"be run or found, 1 if the job cannot be started, 2 if the command line is wrong.\n";
 
 enum { RUN_OPT_BIND = 256, RUN_OPT_STDIN, RUN_OPT_NO_PREFIX, RUN_OPT_GRACE, RUN_OPT_TIMEOUT };
 

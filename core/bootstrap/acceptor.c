@@ -62,9 +62,9 @@ static void acceptor_forget(struct star *t, int i)
 
 static void acceptor_drop(struct star *t, int i, const char *why)
 {
-	char addr[NET_ADDR_SIZE];
+	char addr[ADDRESS_TEXT_SIZE];
 
-	net_format_peer(t->pending[i].fd, addr);
+	address_format_peer(t->pending[i].fd, addr);
 	log_debug("connection from %s dropped: %s", addr, why);
 	close(t->pending[i].fd);
 	acceptor_forget(t, i);
@@ -83,17 +83,17 @@ void acceptor_close(struct star *t)
 
 void acceptor_sweep(struct star *t)
 {
-	while (t->npending > 0 && bootstrap_now() - t->pending[0].since >= TCP_PENDING_LIFE_MS)
+	while (t->npending > 0 && clock_now_ms() - t->pending[0].since >= TCP_PENDING_LIFE_MS)
 		acceptor_drop(t, 0, "it did not say who it is");
 }
 
 /* Drops the one that has been silent longest, unless it has hardly had time to speak. */
 static int acceptor_drop_oldest(struct star *t, const char *why)
 {
-	int64_t age = bootstrap_now() - t->pending[0].since;
+	int64_t age = clock_now_ms() - t->pending[0].since;
 
 	if (age < TCP_PENDING_MIN_MS) {
-		t->accept_after = bootstrap_now() + TCP_PENDING_MIN_MS - age;
+		t->accept_after = clock_now_ms() + TCP_PENDING_MIN_MS - age;
 		return 0;
 	}
 	acceptor_drop(t, 0, why);
@@ -103,13 +103,13 @@ static int acceptor_drop_oldest(struct star *t, const char *why)
 /* No descriptor left.  Has one been won back? */
 static int acceptor_out_of_files(struct star *t, int err)
 {
-	char why[NET_WHY_SIZE];
+	char why[SOCKET_WHY_SIZE];
 
 	snprintf(t->note, sizeof(t->note), "rank 0 cannot accept a connection: %s",
-		 net_why(err, why));
+		 socket_why(err, why));
 	if (t->npending > 0)
 		return acceptor_drop_oldest(t, t->note);
-	t->accept_after = bootstrap_now() + TCP_ACCEPT_PAUSE_MS;
+	t->accept_after = clock_now_ms() + TCP_ACCEPT_PAUSE_MS;
 	return 0;
 }
 
@@ -119,13 +119,13 @@ static void acceptor_greet(struct star *t, int fd)
 
 	memset(s, 0, sizeof(*s));
 	s->fd = fd;
-	s->since = bootstrap_now();
+	s->since = clock_now_ms();
 	memcpy(s->challenge.magic, tcp_magic, sizeof(tcp_magic));
 	s->challenge.version = htole32(TCP_VERSION);
 	t->npending++;
-	net_tune(fd);
-	if (bootstrap_random(s->challenge.nonce, sizeof(s->challenge.nonce)) != 0 ||
-	    net_write(fd, &s->challenge, sizeof(s->challenge)) != sizeof(s->challenge))
+	socket_no_delay(fd);
+	if (random_bytes(s->challenge.nonce, sizeof(s->challenge.nonce)) != 0 ||
+	    socket_write(fd, &s->challenge, sizeof(s->challenge)) != sizeof(s->challenge))
 		acceptor_drop(t, t->npending - 1, "it cannot be written to");
 }
 
@@ -142,7 +142,7 @@ static int acceptor_accept_one(struct star *t, int listener)
 		acceptor_greet(t, fd);
 		return 1;
 	}
-	if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+	if (socket_is_exhausted(errno))
 		return acceptor_out_of_files(t, errno);
 	return errno == ECONNABORTED || errno == EINTR;
 }
@@ -175,15 +175,15 @@ static int acceptor_send(struct star *t, const struct pending_connection *s, uin
 	memcpy(m.text, text, len);
 	tcp_verdict_mac(t->shared, &s->challenge, &s->answer, &m.verdict, m.verdict.mac);
 	len += sizeof(m.verdict);
-	return net_write(s->fd, &m, len) == (ssize_t)len ? 0 : -1;
+	return socket_write(s->fd, &m, len) == (ssize_t)len ? 0 : -1;
 }
 
 /* Turns stranger i away with the calling thread's error as the reason. */
 static void acceptor_refuse(struct star *t, int i, int code)
 {
-	char addr[NET_ADDR_SIZE];
+	char addr[ADDRESS_TEXT_SIZE];
 
-	net_format_peer(t->pending[i].fd, addr);
+	address_format_peer(t->pending[i].fd, addr);
 	snprintf(t->note, sizeof(t->note), "turned away %s: %.220s", addr, error_text());
 	acceptor_send(t, &t->pending[i], TCP_REFUSED, code, error_text());
 	acceptor_drop(t, i, t->note);
@@ -214,7 +214,7 @@ static void acceptor_admit(struct star *t, int i, uint32_t rank)
 	}
 	acceptor_forget(t, i);
 	t->conns[rank].fd = s.fd;
-	net_format_peer(s.fd, t->conns[rank].addr);
+	address_format_peer(s.fd, t->conns[rank].addr);
 	log_debug("rank %u has arrived from %s", rank, t->conns[rank].addr);
 }
 
@@ -256,7 +256,7 @@ int acceptor_recv(struct star *t, int i)
 {
 	struct pending_connection *s = &t->pending[i];
 	size_t prefix = s->got;
-	ssize_t n = net_read(s->fd, (char *)&s->answer + s->got, sizeof(s->answer) - s->got);
+	ssize_t n = socket_read(s->fd, (char *)&s->answer + s->got, sizeof(s->answer) - s->got);
 
 	if (n < 0) {
 		acceptor_drop(t, i, "it went away");

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 #include "bootstrap/bootstrap_impl.h"
 #include "base/error.h"
@@ -20,49 +18,6 @@
  * those of select_offer.c, have one line per plugin: room for 170 plugins with the longest lines.
  */
 enum { BOOTSTRAP_TEXT_LONGEST = 256 << 10 };
-
-int64_t bootstrap_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-int64_t bootstrap_deadline(int64_t timeout_ms)
-{
-	/* A year is as good as for ever, and keeps sums from overflowing. */
-	const int64_t longest = INT64_C(365) * 24 * 3600 * 1000;
-
-	if (timeout_ms < 0)
-		timeout_ms = 0;
-	return bootstrap_now() + (timeout_ms < longest ? timeout_ms : longest);
-}
-
-int64_t bootstrap_remaining(int64_t deadline)
-{
-	int64_t now = bootstrap_now();
-
-	return deadline > now ? deadline - now : 0;
-}
-
-int bootstrap_random(void *out, size_t len)
-{
-	uint8_t *p = out;
-
-	while (len > 0) {
-		ssize_t n = getrandom(p, len, 0);
-
-		if (n < 0 && errno != EINTR)
-			return error_set(COLL_ERR_SYSTEM, "cannot get random bytes: %s",
-					 strerror(errno));
-		if (n > 0) {
-			p += n;
-			len -= (size_t)n;
-		}
-	}
-	return 0;
-}
 
 /* ------------------------------------------------------------------ who we are -- */
 
@@ -77,7 +32,7 @@ static int bootstrap_process_id(uint8_t out[16])
 
 	pthread_mutex_lock(&self_lock);
 	if (self_pid != getpid()) {
-		code = bootstrap_random(self_process, sizeof(self_process));
+		code = random_bytes(self_process, sizeof(self_process));
 		if (code == 0)
 			self_pid = getpid();
 	}
@@ -170,7 +125,7 @@ int bootstrap_check_aborted(const struct bootstrap *bootstrap)
 
 int64_t bootstrap_look(const struct bootstrap *bootstrap, int64_t deadline)
 {
-	int64_t look = bootstrap_now() + BOOTSTRAP_LOOK_MS;
+	int64_t look = clock_now_ms() + BOOTSTRAP_LOOK_MS;
 
 	return bootstrap->aborted && look < deadline ? look : deadline;
 }
@@ -357,7 +312,7 @@ static int bootstrap_check_lengths(const struct bootstrap *bootstrap, const uint
 int bootstrap_exchange_text(struct bootstrap *bootstrap, const char *in, char ***out,
 			    int64_t timeout_ms)
 {
-	int64_t deadline = bootstrap_deadline(timeout_ms);
+	int64_t deadline = clock_deadline(timeout_ms);
 	uint64_t len = strlen(in);
 	uint64_t *lens = calloc((size_t)bootstrap->nranks, sizeof(*lens));
 	size_t width;
@@ -371,7 +326,7 @@ int bootstrap_exchange_text(struct bootstrap *bootstrap, const char *in, char **
 		code = bootstrap_check_lengths(bootstrap, lens, len, &width);
 	if (code == 0)
 		code = bootstrap_exchange_padded(bootstrap, in, lens, width, out,
-						 bootstrap_remaining(deadline));
+						 clock_remaining(deadline));
 	free(lens);
 	return code;
 }

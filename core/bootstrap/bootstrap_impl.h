@@ -3,6 +3,8 @@
 #ifndef CORE_BOOTSTRAP_BOOTSTRAP_IMPL_H
 #define CORE_BOOTSTRAP_BOOTSTRAP_IMPL_H
 
+#include "base/clock.h"
+#include "base/random.h"
 #include "bootstrap/bootstrap.h"
 
 /* Room for the sentence of a failure; how often a wait looks whether it is aborted. */
@@ -35,7 +37,6 @@ int bootstrap_new(struct bootstrap **bootstrap, size_t size, const struct bootst
 /* Tells who this process is to all, and learns who they are: the first exchange of every boot. */
 int bootstrap_meet(struct bootstrap *bootstrap, int64_t timeout_ms);
 
-int bootstrap_random(void *out, size_t len);
 /* Facts about the calling process. */
 int bootstrap_self(struct bootstrap_peer *peer);
 /* COLL_ERR_TIMEOUT naming the ranks whose heard[] is 0; note: what else is known, or "". */
@@ -50,12 +51,5 @@ int bootstrap_check_aborted(const struct bootstrap *bootstrap);
 int64_t bootstrap_look(const struct bootstrap *bootstrap, int64_t deadline);
 /* What the other ranks are told of this rank's failure. */
 int bootstrap_remote_code(int code);
-
-/* Milliseconds of the monotonic clock. */
-int64_t bootstrap_now(void);
-/* now + timeout, not overflowing. */
-int64_t bootstrap_deadline(int64_t timeout_ms);
-/* Milliseconds until then, at least 0. */
-int64_t bootstrap_remaining(int64_t deadline);
 
 #endif

@@ -33,13 +33,13 @@ struct connect_try {
 	int failures;
 	struct tcp_challenge challenge;
 	size_t got;
-	char text[NET_ADDR_SIZE];
+	char text[ADDRESS_TEXT_SIZE];
 };
 
 struct join {
 	struct star *t;
-	const struct net_addrs *addrs;
-	struct connect_try tries[NET_MAX_ADDRS];
+	const struct address_list *addrs;
+	struct connect_try tries[ADDRESS_INET_MAX];
 	int named; /* the user has said where rank 0 is: nobody else is to be found there */
 	int retry; /* rank 0 may not be listening yet */
 	int64_t deadline;
@@ -62,7 +62,7 @@ static void connect_give_up(struct join *j, struct connect_try *y, int code)
 			other->state = JOIN_OUT;
 		/* Others may still lead to rank 0: the next is tried at once. */
 		if (other->state == JOIN_IDLE && other->failures == 0)
-			other->start = bootstrap_now();
+			other->start = clock_now_ms();
 	}
 }
 
@@ -82,14 +82,14 @@ static void connect_retry(struct join *j, struct connect_try *y, const char *why
 	y->pause_ms = y->pause_ms == 0 ? 1 : 2 * y->pause_ms;
 	if (y->pause_ms > JOIN_LONGEST_PAUSE_MS)
 		y->pause_ms = JOIN_LONGEST_PAUSE_MS;
-	y->start = bootstrap_now() + y->pause_ms;
+	y->start = clock_now_ms() + y->pause_ms;
 }
 
 static void connect_retry_errno(struct join *j, struct connect_try *y, int err, int counts)
 {
-	char why[NET_WHY_SIZE];
+	char why[SOCKET_WHY_SIZE];
 
-	connect_retry(j, y, net_why(err, why), counts);
+	connect_retry(j, y, socket_why(err, why), counts);
 }
 
 static int connect_start(struct join *j, int i)
@@ -97,16 +97,18 @@ static int connect_start(struct join *j, int i)
 	struct connect_try *y = &j->tries[i];
 
 	y->got = 0;
-	y->fd = net_connect_start(&j->addrs->item[i]);
-	if (y->fd >= 0) {
+	y->fd = socket_new(j->addrs->item[i].sa.ss_family);
+	if (y->fd >= 0)
+		socket_no_delay(y->fd);
+	if (y->fd >= 0 && socket_connect(y->fd, &j->addrs->item[i]) == 0) {
 		y->state = JOIN_CONNECTING;
 		/* A first sign of life from here keeps the next address waiting. */
 		if (i + 1 < j->addrs->count && j->tries[i + 1].failures == 0 &&
 		    j->tries[i + 1].state == JOIN_IDLE)
-			j->tries[i + 1].start = bootstrap_now() + JOIN_STAGGER_MS;
+			j->tries[i + 1].start = clock_now_ms() + JOIN_STAGGER_MS;
 		return 0;
 	}
-	if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+	if (y->fd < 0 && socket_is_exhausted(errno))
 		return error_set(COLL_ERR_SYSTEM, "cannot make a socket to reach rank 0 at %s: %s",
 				 y->text, strerror(errno));
 	connect_retry_errno(j, y, errno, 1);
@@ -128,7 +130,7 @@ static int connect_is_own_echo(int fd)
 static void connect_connected(struct join *j, int i)
 {
 	struct connect_try *y = &j->tries[i];
-	int err = net_connect_result(y->fd);
+	int err = socket_connect_result(y->fd);
 
 	if (err != 0 || connect_is_own_echo(y->fd)) {
 		connect_retry_errno(j, y, err ? err : ECONNREFUSED, 1);
@@ -138,7 +140,7 @@ static void connect_connected(struct join *j, int i)
 	snprintf(j->note, sizeof(j->note), "%s accepts connections, but nobody answers", y->text);
 	for (int k = i + 1; k < j->addrs->count; k++)
 		if (j->tries[k].state == JOIN_IDLE && j->tries[k].failures == 0)
-			j->tries[k].start = bootstrap_now() + JOIN_SILENCE_MS;
+			j->tries[k].start = clock_now_ms() + JOIN_SILENCE_MS;
 }
 
 /* ------------------------------------------------------------------- the proof -- */
@@ -152,13 +154,13 @@ static int connect_read(struct join *j, int fd, void *buf, size_t len)
 		ssize_t n;
 
 		if (bootstrap_check_aborted(&j->t->bootstrap) != 0 ||
-		    bootstrap_remaining(j->deadline) == 0) {
+		    clock_remaining(j->deadline) == 0) {
 			errno = ETIMEDOUT;
 			return -1;
 		}
-		if (net_poll_one(fd, POLLIN, bootstrap_look(&j->t->bootstrap, j->deadline)) == 0)
+		if (socket_poll(fd, POLLIN, bootstrap_look(&j->t->bootstrap, j->deadline)) == 0)
 			continue;
-		n = net_read(fd, (char *)buf + got, len - got);
+		n = socket_read(fd, (char *)buf + got, len - got);
 		if (n < 0)
 			return -1;
 		got += (size_t)n;
@@ -177,7 +179,7 @@ static int connect_make_answer(const struct join *j, const struct tcp_challenge 
 	answer->rank = htole32((uint32_t)j->t->bootstrap.rank);
 	answer->nranks = htole32((uint32_t)j->t->bootstrap.nranks);
 	answer->order = UINT32_C(0x01020304);
-	code = bootstrap_random(answer->nonce, sizeof(answer->nonce));
+	code = random_bytes(answer->nonce, sizeof(answer->nonce));
 	if (code == 0)
 		tcp_answer_mac(j->t->shared, challenge, answer, answer->mac);
 	return code;
@@ -223,7 +225,7 @@ static int connect_prove(struct join *j, struct connect_try *y)
 
 	if (code)
 		return code;
-	if (net_write(y->fd, &answer, sizeof(answer)) != sizeof(answer) ||
+	if (socket_write(y->fd, &answer, sizeof(answer)) != sizeof(answer) ||
 	    connect_read(j, y->fd, &verdict, sizeof(verdict)) != 0) {
 		connect_retry_errno(j, y, errno, 0);
 		return 0;
@@ -239,7 +241,8 @@ static int connect_prove(struct join *j, struct connect_try *y)
 /* Bytes of the challenge have come. */
 static int connect_recv(struct join *j, struct connect_try *y)
 {
-	ssize_t n = net_read(y->fd, (char *)&y->challenge + y->got, sizeof(y->challenge) - y->got);
+	ssize_t n =
+		socket_read(y->fd, (char *)&y->challenge + y->got, sizeof(y->challenge) - y->got);
 	size_t got;
 
 	if (n < 0) {
@@ -278,7 +281,7 @@ static int connect_start_due(struct join *j)
 	int code = 0;
 
 	for (int i = 0; code == 0 && i < j->addrs->count; i++)
-		if (j->tries[i].state == JOIN_IDLE && j->tries[i].start <= bootstrap_now())
+		if (j->tries[i].state == JOIN_IDLE && j->tries[i].start <= clock_now_ms())
 			code = connect_start(j, i);
 	return code;
 }
@@ -296,13 +299,13 @@ static int connect_prepare(const struct join *j, struct pollfd *polls)
 		if (y->state == JOIN_IDLE && y->start < wake)
 			wake = y->start;
 	}
-	left = bootstrap_remaining(bootstrap_look(&j->t->bootstrap, wake));
+	left = clock_remaining(bootstrap_look(&j->t->bootstrap, wake));
 	return left > 60000 ? 60000 : (int)left;
 }
 
 static int connect_turn(struct join *j)
 {
-	struct pollfd polls[NET_MAX_ADDRS];
+	struct pollfd polls[ADDRESS_INET_MAX];
 	int code = connect_start_due(j);
 
 	if (code)
@@ -334,14 +337,14 @@ static int connect_check(const struct join *j, int64_t timeout_ms)
 				 j->code == COLL_ERR_PEER_LOST
 					 ? " (rank 0 has ended, or all its ranks are there already)"
 					 : "");
-	if (bootstrap_now() >= j->deadline)
+	if (clock_now_ms() >= j->deadline)
 		return error_set(
 			COLL_ERR_TIMEOUT, "rank 0 of %d has not been heard from after %s s; %s",
 			j->t->bootstrap.nranks, bootstrap_seconds(timeout_ms, seconds), j->note);
 	return 0;
 }
 
-int connect_to_root(struct star *t, const struct net_addrs *addrs, int retry, int64_t deadline,
+int connect_to_root(struct star *t, const struct address_list *addrs, int retry, int64_t deadline,
 		    int64_t timeout_ms)
 {
 	struct join j = {
@@ -350,8 +353,8 @@ int connect_to_root(struct star *t, const struct net_addrs *addrs, int retry, in
 
 	for (int i = 0; i < addrs->count; i++) {
 		j.tries[i].fd = -1;
-		j.tries[i].start = bootstrap_now() + (int64_t)i * JOIN_STAGGER_MS;
-		net_format(&addrs->item[i], j.tries[i].text);
+		j.tries[i].start = clock_now_ms() + (int64_t)i * JOIN_STAGGER_MS;
+		address_format(&addrs->item[i], j.tries[i].text);
 	}
 	while (code == 0 && t->fd < 0) {
 		code = bootstrap_check_aborted(&t->bootstrap);

@@ -44,7 +44,7 @@ static int user_share_key(struct bootstrap *bootstrap, int64_t timeout_ms)
 
 	if (keys == NULL)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", bootstrap->nranks);
-	code = bootstrap_random(mine, sizeof(mine));
+	code = random_bytes(mine, sizeof(mine));
 	if (code == 0)
 		code = bootstrap_exchange(bootstrap, mine, keys, sizeof(mine), timeout_ms);
 	if (code == 0)
@@ -56,7 +56,7 @@ static int user_share_key(struct bootstrap *bootstrap, int64_t timeout_ms)
 int bootstrap_open_user(struct bootstrap **bootstrap, coll_exchange_fn exchange, void *user,
 			int rank, int nranks, int64_t timeout_ms)
 {
-	int64_t deadline = bootstrap_deadline(timeout_ms);
+	int64_t deadline = clock_deadline(timeout_ms);
 	struct user_boot *u;
 	int code;
 
@@ -71,7 +71,7 @@ int bootstrap_open_user(struct bootstrap **bootstrap, coll_exchange_fn exchange,
 	u->user = user;
 	code = bootstrap_meet(*bootstrap, timeout_ms);
 	if (code == 0)
-		code = user_share_key(*bootstrap, bootstrap_remaining(deadline));
+		code = user_share_key(*bootstrap, clock_remaining(deadline));
 	if (code) {
 		bootstrap_close(*bootstrap);
 		*bootstrap = NULL;

@@ -125,7 +125,7 @@ static int local_wait(struct local_group *group, int64_t deadline)
 static int local_wait_round(const struct bootstrap *bootstrap, struct local_group *group,
 			    uint64_t round, int64_t timeout_ms)
 {
-	int64_t deadline = bootstrap_deadline(timeout_ms);
+	int64_t deadline = clock_deadline(timeout_ms);
 	int late = 0, code;
 
 	while (group->round == round && !group->failed) {
@@ -137,7 +137,7 @@ static int local_wait_round(const struct bootstrap *bootstrap, struct local_grou
 		if (code)
 			return local_fail(group, code);
 		late = local_wait(group, bootstrap_look(bootstrap, deadline)) &&
-		       !bootstrap_remaining(deadline);
+		       !clock_remaining(deadline);
 	}
 	if (group->round == round)
 		return error_set(group->failed, "%s", group->failure);
@@ -235,7 +235,7 @@ int bootstrap_open_local(struct bootstrap **bootstraps, int nranks)
 	memset(bootstraps, 0, (size_t)nranks * sizeof(*bootstraps));
 	code = bootstrap_self(&self);
 	if (code == 0)
-		code = bootstrap_random(key, sizeof(key));
+		code = random_bytes(key, sizeof(key));
 	if (code)
 		return code;
 	group = local_group_new(nranks);

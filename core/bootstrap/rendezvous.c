@@ -14,7 +14,7 @@ int tcp_root_init(struct star *t)
 	size_t n = (size_t)t->bootstrap.nranks;
 
 	t->conns = calloc(n, sizeof(*t->conns));
-	t->polls = calloc(n + TCP_MAX_PENDING + NET_MAX_ADDRS, sizeof(*t->polls));
+	t->polls = calloc(n + TCP_MAX_PENDING + ADDRESS_INET_MAX, sizeof(*t->polls));
 	t->heard = calloc(n, 1);
 	if (t->conns == NULL || t->polls == NULL || t->heard == NULL) {
 		free(t->conns);
@@ -23,7 +23,7 @@ int tcp_root_init(struct star *t)
 	}
 	for (size_t r = 0; r < n; r++)
 		t->conns[r].fd = -1;
-	return bootstrap_random(t->salt, sizeof(t->salt));
+	return random_bytes(t->salt, sizeof(t->salt));
 }
 
 void tcp_root_close_listeners(struct star *t)
@@ -61,8 +61,8 @@ static int root_check_head(struct star *t, int rank, size_t len)
 				 "rank %d exchanges %llu bytes where rank 0 exchanges %zu", rank,
 				 (unsigned long long)head->len, len);
 	/* Whose patience ends first decides for all: only here is it known who is missing. */
-	if (head->timeout_ms != UINT32_MAX && bootstrap_now() + head->timeout_ms < t->deadline) {
-		t->deadline = bootstrap_now() + head->timeout_ms;
+	if (head->timeout_ms != UINT32_MAX && clock_now_ms() + head->timeout_ms < t->deadline) {
+		t->deadline = clock_now_ms() + head->timeout_ms;
 		t->timeout_ms = head->timeout_ms;
 	}
 	return 0;
@@ -72,7 +72,7 @@ static int root_check_head(struct star *t, int rank, size_t len)
 static int root_recv_again(struct star *t, int rank)
 {
 	char byte;
-	ssize_t n = net_read(t->conns[rank].fd, &byte, 1);
+	ssize_t n = socket_read(t->conns[rank].fd, &byte, 1);
 
 	if (n < 0)
 		return tcp_lost_error(t, rank, errno);
@@ -86,8 +86,8 @@ static int root_recv_again(struct star *t, int rank)
 static int root_recv_head(struct star *t, int rank, size_t len)
 {
 	struct rank_connection *conn = &t->conns[rank];
-	ssize_t n = net_read(conn->fd, (char *)&conn->head + conn->head_got,
-			     sizeof(conn->head) - conn->head_got);
+	ssize_t n = socket_read(conn->fd, (char *)&conn->head + conn->head_got,
+				sizeof(conn->head) - conn->head_got);
 
 	if (n < 0)
 		return tcp_lost_error(t, rank, errno);
@@ -109,7 +109,7 @@ static int root_recv(struct star *t, int rank, uint8_t *out, size_t len)
 	if (code || conn->head_got < sizeof(conn->head))
 		return code;
 	if (conn->got < len)
-		n = net_read(conn->fd, out + (size_t)rank * len + conn->got, len - conn->got);
+		n = socket_read(conn->fd, out + (size_t)rank * len + conn->got, len - conn->got);
 	if (n < 0)
 		return tcp_lost_error(t, rank, errno);
 	conn->got += (size_t)n;
@@ -126,7 +126,7 @@ static int64_t root_wake_time(const struct star *t)
 
 	if (t->npending > 0 && t->pending[0].since + TCP_PENDING_LIFE_MS < wake)
 		wake = t->pending[0].since + TCP_PENDING_LIFE_MS;
-	if (t->nlisteners > 0 && t->accept_after > bootstrap_now() && t->accept_after < wake)
+	if (t->nlisteners > 0 && t->accept_after > clock_now_ms() && t->accept_after < wake)
 		wake = t->accept_after;
 	return wake;
 }
@@ -134,7 +134,7 @@ static int64_t root_wake_time(const struct star *t)
 /* Fills t->polls and waits until something happens. */
 static void root_poll(struct star *t)
 {
-	int n = 0, accepting = bootstrap_now() >= t->accept_after;
+	int n = 0, accepting = clock_now_ms() >= t->accept_after;
 	int64_t left;
 
 	for (int i = 0; i < t->nlisteners; i++)
@@ -144,7 +144,7 @@ static void root_poll(struct star *t)
 		t->polls[n++] = (struct pollfd){.fd = t->pending[i].fd, .events = POLLIN};
 	for (int r = 1; r < t->bootstrap.nranks; r++)
 		t->polls[n++] = (struct pollfd){.fd = t->conns[r].fd, .events = POLLIN};
-	left = bootstrap_remaining(bootstrap_look(&t->bootstrap, root_wake_time(t)));
+	left = clock_remaining(bootstrap_look(&t->bootstrap, root_wake_time(t)));
 	/* A failed poll (EINTR) is a turn in which nothing has happened. */
 	if (poll(t->polls, (nfds_t)n, left > 60000 ? 60000 : (int)left) < 0)
 		for (int i = 0; i < n; i++)
@@ -170,7 +170,7 @@ static int root_turn(struct star *t, uint8_t *out, size_t len)
 	for (int i = 0; code == 0 && i < nlisteners; i++)
 		if (t->polls[i].revents)
 			acceptor_accept(t, t->listener[i]);
-	if (code == 0 && t->missing > 0 && bootstrap_now() >= t->deadline)
+	if (code == 0 && t->missing > 0 && clock_now_ms() >= t->deadline)
 		code = bootstrap_timeout_error(t->heard, t->bootstrap.nranks, t->timeout_ms,
 					       t->note);
 	return code;
@@ -236,12 +236,12 @@ static int root_scatter(struct star *t, const void *table, size_t len)
 
 	t->polls[0].fd = -1;
 	while (root_send_some(t, &head, table, &lost, &lost_errno) > 0) {
-		int64_t left = bootstrap_remaining(bootstrap_look(&t->bootstrap, t->deadline));
+		int64_t left = clock_remaining(bootstrap_look(&t->bootstrap, t->deadline));
 		int code = bootstrap_check_aborted(&t->bootstrap);
 
 		if (code)
 			return code;
-		if (bootstrap_remaining(t->deadline) == 0)
+		if (clock_remaining(t->deadline) == 0)
 			return bootstrap_timeout_error(t->heard, t->bootstrap.nranks, t->timeout_ms,
 						       "they do not take the others' answers");
 		poll(t->polls, (nfds_t)t->bootstrap.nranks, left > 60000 ? 60000 : (int)left);
@@ -281,7 +281,7 @@ int tcp_root_exchange(struct star *t, const void *in, void *out, size_t len, int
 
 	t->round++;
 	t->timeout_ms = timeout_ms;
-	t->deadline = bootstrap_deadline(timeout_ms);
+	t->deadline = clock_deadline(timeout_ms);
 	code = root_gather(t, in, out, len);
 	if (code == 0)
 		code = root_scatter(t, out, len);

@@ -13,7 +13,7 @@
 int tcp_lost_error(const struct star *t, int rank, int err)
 {
 	const struct bootstrap_peer *peer = &t->bootstrap.peers[rank];
-	char who[96], why[NET_WHY_SIZE];
+	char who[96], why[SOCKET_WHY_SIZE];
 
 	if (peer->host[0] != '\0')
 		snprintf(who, sizeof(who), "pid %d on %s", (int)peer->pid, peer->host);
@@ -22,7 +22,7 @@ int tcp_lost_error(const struct star *t, int rank, int err)
 			 t->bootstrap.rank == 0 ? t->conns[rank].addr : t->root_addr);
 	return error_set(COLL_ERR_PEER_LOST,
 			 "rank %d (%s) was lost while the ranks were meeting: %s", rank, who,
-			 net_why(err, why));
+			 socket_why(err, why));
 }
 
 ssize_t tcp_write_frame(int fd, const struct tcp_frame *head, const void *body, size_t offset)
@@ -60,9 +60,9 @@ static int member_poll(const struct star *t, short wanted, int64_t deadline, int
 
 	*events = 0;
 	while (code == 0 && *events == 0) {
-		*events = net_poll_one(t->fd, wanted, bootstrap_look(&t->bootstrap, deadline));
+		*events = socket_poll(t->fd, wanted, bootstrap_look(&t->bootstrap, deadline));
 		code = bootstrap_check_aborted(&t->bootstrap);
-		if (code == 0 && *events == 0 && bootstrap_remaining(deadline) == 0)
+		if (code == 0 && *events == 0 && clock_remaining(deadline) == 0)
 			code = member_timeout(t, timeout_ms);
 	}
 	return code;
@@ -76,7 +76,7 @@ static int member_send(struct star *t, const void *in, size_t len, int64_t timeo
 				 .len = len,
 				 .timeout_ms = timeout_ms < UINT32_MAX ? (uint32_t)timeout_ms
 								       : UINT32_MAX};
-	int64_t deadline = bootstrap_deadline(timeout_ms);
+	int64_t deadline = clock_deadline(timeout_ms);
 	size_t sent = 0;
 
 	while (sent < sizeof(head) + len) {
@@ -108,7 +108,7 @@ static int member_read(struct star *t, void *buf, size_t len, int64_t deadline, 
 
 		if (code)
 			return code;
-		n = net_read(t->fd, (char *)buf + got, len - got);
+		n = socket_read(t->fd, (char *)buf + got, len - got);
 		if (n < 0)
 			return tcp_lost_error(t, 0, errno);
 		got += (size_t)n;
@@ -136,7 +136,7 @@ static int member_failure(struct star *t, const struct tcp_frame *head, int64_t 
 static int member_exchange(struct star *t, const void *in, void *out, size_t len,
 			   int64_t timeout_ms)
 {
-	int64_t deadline = bootstrap_deadline(timeout_ms) + TCP_GRACE_MS;
+	int64_t deadline = clock_deadline(timeout_ms) + TCP_GRACE_MS;
 	size_t total = (size_t)t->bootstrap.nranks * len;
 	struct tcp_frame head;
 	int code;
@@ -191,7 +191,7 @@ static const struct bootstrap_kind tcp_kind = {
 
 static int tcp_new(struct star **t, int rank, int nranks, const char *interface_name)
 {
-	struct net_addrs unused;
+	struct address_list unused;
 	struct bootstrap *bootstrap = NULL;
 	int code = bootstrap_new(&bootstrap, sizeof(**t), &tcp_kind, rank, nranks);
 
@@ -201,7 +201,7 @@ static int tcp_new(struct star **t, int rank, int nranks, const char *interface_
 	(*t)->fd = -1;
 	/* A wrong interface is an error on every rank, not only where it would be used. */
 	if (interface_name != NULL && interface_name[0] != '\0')
-		code = net_local_addrs(interface_name, &unused);
+		code = address_of_interfaces(interface_name, &unused);
 	if (code == 0 && rank == 0 && nranks > 1)
 		code = tcp_root_init(*t);
 	return code;
@@ -219,7 +219,7 @@ static int tcp_finish(struct star *t, int code, int64_t deadline, struct bootstr
 		siphash128(t->shared, derived, sizeof(derived), t->bootstrap.key);
 	}
 	if (code == 0)
-		code = bootstrap_meet(&t->bootstrap, bootstrap_remaining(deadline));
+		code = bootstrap_meet(&t->bootstrap, clock_remaining(deadline));
 	if (code == 0) {
 		tcp_root_close_listeners(t); /* still open if there was nobody to wait for */
 		*bootstrap = &t->bootstrap;
@@ -235,8 +235,8 @@ static int tcp_finish(struct star *t, int code, int64_t deadline, struct bootstr
 static int tcp_open_id(struct bootstrap **bootstrap, const struct bootstrap *parent, const char *id,
 		       int rank, int nranks, const char *interface_name, int64_t timeout_ms)
 {
-	int64_t deadline = bootstrap_deadline(timeout_ms);
-	struct net_addrs addrs;
+	int64_t deadline = clock_deadline(timeout_ms);
+	struct address_list addrs;
 	struct star *t;
 	int code;
 
@@ -281,17 +281,28 @@ static void tcp_root_key(const char *root, const char *key, uint8_t shared[16])
 	siphash128(label, text, strlen(text), shared);
 }
 
-static int tcp_listen_each(struct star *t, struct net_addrs *addrs)
+/* Adds to the error of a failed listen() the way out that only the user of COLL_ROOT has. */
+static int tcp_listen_error(int code, int err)
+{
+	if (err != EADDRINUSE)
+		return code;
+	return error_set(code,
+			 "%s; another program has that port: end it, or give COLL_ROOT another "
+			 "port",
+			 error_text());
+}
+
+static int tcp_listen_each(struct star *t, struct address_list *addrs)
 {
 	for (int i = 0; i < addrs->count; i++) {
 		int fd, err = 0;
-		int code = net_listen(&addrs->item[i], &fd, &err);
+		int code = socket_listen(&addrs->item[i], NULL, NULL, &fd, &err);
 
 		/* Not an address of this host, or not one that may be used. */
 		if (code && (err == EADDRNOTAVAIL || err == EAFNOSUPPORT))
 			continue;
 		if (code)
-			return code;
+			return tcp_listen_error(code, err);
 		t->listener[t->nlisteners++] = fd;
 	}
 	return 0;
@@ -299,17 +310,17 @@ static int tcp_listen_each(struct star *t, struct net_addrs *addrs)
 
 /* Rank 0 listens at the addresses of root, or of the interface, and at no others. */
 static int tcp_listen_root(struct star *t, const char *root, const char *interface_name,
-			   struct net_addrs *addrs)
+			   struct address_list *addrs)
 {
-	uint16_t port = net_port(&addrs->item[0]);
-	int code;
+	uint16_t port = address_port(&addrs->item[0]);
+	int code, err;
 
 	if (interface_name != NULL && interface_name[0] != '\0') {
-		code = net_local_addrs(interface_name, addrs);
+		code = address_of_interfaces(interface_name, addrs);
 		if (code)
 			return code;
 		for (int i = 0; i < addrs->count; i++)
-			net_set_port(&addrs->item[i], port);
+			address_set_port(&addrs->item[i], port);
 	}
 	code = tcp_listen_each(t, addrs);
 	if (code || t->nlisteners > 0)
@@ -317,17 +328,18 @@ static int tcp_listen_root(struct star *t, const char *root, const char *interfa
 	/* The address others use may be translated on the way. */
 	log_info("%s is not an address of this host: listening at port %u of all interfaces", root,
 		 (unsigned)port);
-	code = net_listen_any(port, &t->listener[0], &port);
-	if (code == 0)
-		t->nlisteners = 1;
-	return code;
+	code = socket_listen_any(port, &t->listener[0], &port, &err);
+	if (code)
+		return tcp_listen_error(code, err);
+	t->nlisteners = 1;
+	return 0;
 }
 
 int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const char *key, int rank,
 			int nranks, const char *interface_name, int64_t timeout_ms)
 {
-	int64_t deadline = bootstrap_deadline(timeout_ms);
-	struct net_addrs addrs;
+	int64_t deadline = clock_deadline(timeout_ms);
+	struct address_list addrs;
 	struct star *t;
 	int code;
 
@@ -335,7 +347,7 @@ int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const ch
 	unique_id_drop_inherited();
 	code = tcp_new(&t, rank, nranks, interface_name);
 	if (code == 0 && nranks > 1)
-		code = net_resolve(root, "meeting point (COLL_ROOT)", &addrs);
+		code = address_resolve(root, "meeting point (COLL_ROOT)", &addrs);
 	if (code == 0)
 		tcp_root_key(root, key, t->shared);
 	if (code == 0 && nranks > 1 && rank == 0)

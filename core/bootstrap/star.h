@@ -16,7 +16,7 @@
 #define CORE_BOOTSTRAP_STAR_H
 
 #include "bootstrap/bootstrap_impl.h"
-#include "bootstrap/net.h"
+#include "socket/socket.h"
 
 enum {
 	TCP_VERSION = 1,
@@ -82,7 +82,7 @@ int tcp_mac_equal(const uint8_t a[16], const uint8_t b[16]);
 /* Rank 0's end of a rank. */
 struct rank_connection {
 	int fd; /* -1: not arrived */
-	char addr[NET_ADDR_SIZE];
+	char addr[ADDRESS_TEXT_SIZE];
 	struct tcp_frame head; /* being received */
 	size_t head_got, got;
 	size_t sent; /* of this round's table with its head */
@@ -102,9 +102,9 @@ struct star {
 	uint32_t round;
 	/* ranks other than 0 */
 	int fd;
-	char root_addr[NET_ADDR_SIZE];
+	char root_addr[ADDRESS_TEXT_SIZE];
 	/* rank 0 */
-	int listener[NET_MAX_ADDRS];
+	int listener[ADDRESS_INET_MAX];
 	int nlisteners;
 	uint8_t salt[16];
 	struct rank_connection *conns; /* [nranks], 0 unused */
@@ -120,7 +120,7 @@ struct star {
 };
 
 /* Arrives at rank 0.  patient: rank 0 may not be listening yet.  timeout_ms is for the text. */
-int connect_to_root(struct star *t, const struct net_addrs *addrs, int retry, int64_t deadline,
+int connect_to_root(struct star *t, const struct address_list *addrs, int retry, int64_t deadline,
 		    int64_t timeout_ms);
 
 /* Rank 0: memory for all ranks. */
@@ -147,9 +147,9 @@ int tcp_lost_error(const struct star *t, int rank, int err);
 ssize_t tcp_write_frame(int fd, const struct tcp_frame *head, const void *body, size_t offset);
 
 /* unique_id.c */
-int unique_id_parse(const char *id, uint8_t key[16], struct net_addrs *addrs);
+int unique_id_parse(const char *id, uint8_t key[16], struct address_list *addrs);
 /* Hands over the listening sockets that this process made for the id. */
-int unique_id_take(const uint8_t key[16], int listener[NET_MAX_ADDRS], int *n);
+int unique_id_take(const uint8_t key[16], int listener[ADDRESS_INET_MAX], int *n);
 /* Closes those that a parent process made before it forked. */
 void unique_id_drop_inherited(void);
 

@@ -17,7 +17,7 @@ struct id_entry {
 	struct id_entry *next;
 	pid_t pid; /* who listens; a forked child has only copies */
 	uint8_t key[16];
-	int listener[NET_MAX_ADDRS];
+	int listener[ADDRESS_INET_MAX];
 	int n;
 };
 
@@ -59,7 +59,7 @@ void unique_id_drop_inherited(void)
 		id_free(e);
 }
 
-int unique_id_take(const uint8_t key[16], int listener[NET_MAX_ADDRS], int *n)
+int unique_id_take(const uint8_t key[16], int listener[ADDRESS_INET_MAX], int *n)
 {
 	struct id_entry *e = id_remove(key);
 
@@ -104,7 +104,7 @@ static int id_parse_key(const char *hex, uint8_t key[16])
 	return 0;
 }
 
-int unique_id_parse(const char *id, uint8_t key[16], struct net_addrs *addrs)
+int unique_id_parse(const char *id, uint8_t key[16], struct address_list *addrs)
 {
 	size_t prefix = sizeof(id_prefix) - 1;
 	const char *p;
@@ -122,16 +122,17 @@ int unique_id_parse(const char *id, uint8_t key[16], struct net_addrs *addrs)
 	if (*p != ':')
 		return id_bad("its addresses are missing");
 	while (*p != '\0') {
-		char text[NET_ADDR_SIZE];
+		char text[ADDRESS_TEXT_SIZE];
 		size_t len = strcspn(++p, ",");
 
-		if (addrs->count == NET_MAX_ADDRS)
+		if (addrs->count == ADDRESS_INET_MAX)
 			return id_bad("it has too many addresses");
 		if (len == 0 || len >= sizeof(text))
 			return id_bad("one of its addresses is empty or too long");
 		memcpy(text, p, len);
 		text[len] = '\0';
-		if (net_parse(text, "address in the unique id", &addrs->item[addrs->count]) != 0)
+		if (address_parse(text, "address in the unique id", &addrs->item[addrs->count]) !=
+		    0)
 			return COLL_ERR_INVALID_ARGUMENT;
 		addrs->count++;
 		p += len;
@@ -139,7 +140,7 @@ int unique_id_parse(const char *id, uint8_t key[16], struct net_addrs *addrs)
 	return 0;
 }
 
-static int id_print(const uint8_t key[16], const struct net_addrs *addrs, char *id, size_t size)
+static int id_print(const uint8_t key[16], const struct address_list *addrs, char *id, size_t size)
 {
 	char text[COLL_UNIQUE_ID_SIZE];
 	size_t used = (size_t)snprintf(text, sizeof(text), "%s", id_prefix);
@@ -147,9 +148,9 @@ static int id_print(const uint8_t key[16], const struct net_addrs *addrs, char *
 	for (int i = 0; i < 16; i++)
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%02x", key[i]);
 	for (int i = 0; i < addrs->count; i++) {
-		char addr[NET_ADDR_SIZE];
+		char addr[ADDRESS_TEXT_SIZE];
 
-		net_format(&addrs->item[i], addr);
+		address_format(&addrs->item[i], addr);
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%c%s", i ? ',' : ':',
 					 addr);
 	}
@@ -165,22 +166,22 @@ static int id_print(const uint8_t key[16], const struct net_addrs *addrs, char *
 /* ------------------------------------------------------------------------- making -- */
 
 /* Listens at every address of the chosen interface, or at all by one socket if none was chosen. */
-static int id_listen(struct id_entry *e, const char *interface_name, struct net_addrs *addrs)
+static int id_listen(struct id_entry *e, const char *interface_name, struct address_list *addrs)
 {
 	uint16_t port;
-	int code = net_local_addrs(interface_name, addrs), err;
+	int code = address_of_interfaces(interface_name, addrs), err;
 
 	if (code)
 		return code;
 	if (interface_name == NULL || interface_name[0] == '\0') {
-		code = net_listen_any(0, &e->listener[0], &port);
+		code = socket_listen_any(0, &e->listener[0], &port, &err);
 		e->n = code == 0;
 		for (int i = 0; code == 0 && i < addrs->count; i++)
-			net_set_port(&addrs->item[i], port);
+			address_set_port(&addrs->item[i], port);
 		return code;
 	}
 	for (int i = 0; code == 0 && i < addrs->count; i++) {
-		code = net_listen(&addrs->item[i], &e->listener[i], &err);
+		code = socket_listen(&addrs->item[i], NULL, NULL, &e->listener[i], &err);
 		e->n += code == 0;
 	}
 	return code;
@@ -189,14 +190,14 @@ static int id_listen(struct id_entry *e, const char *interface_name, struct net_
 int bootstrap_make_id(char *id, size_t size, const char *interface_name)
 {
 	struct id_entry *e = calloc(1, sizeof(*e));
-	struct net_addrs addrs;
+	struct address_list addrs;
 	int code;
 
 	unique_id_drop_inherited();
 	if (e == NULL)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a unique id");
 	e->pid = getpid();
-	code = bootstrap_random(e->key, sizeof(e->key));
+	code = random_bytes(e->key, sizeof(e->key));
 	if (code == 0)
 		code = id_listen(e, interface_name, &addrs);
 	if (code == 0)

@@ -129,7 +129,7 @@ static void test_death_later(int victim)
 static pid_t arrive_and_die(const char *id, int rank, int nranks)
 {
 	struct star *t = calloc(1, sizeof(*t));
-	struct net_addrs addrs;
+	struct address_list addrs;
 	pid_t pid = fork();
 
 	if (pid != 0) {
@@ -141,7 +141,7 @@ static pid_t arrive_and_die(const char *id, int rank, int nranks)
 	t->fd = -1;
 	unique_id_drop_inherited();
 	if (unique_id_parse(id, t->shared, &addrs) != 0 ||
-	    connect_to_root(t, &addrs, 0, bootstrap_deadline(LONG_MS), LONG_MS) != 0)
+	    connect_to_root(t, &addrs, 0, clock_deadline(LONG_MS), LONG_MS) != 0)
 		_exit(1);
 	raise(SIGKILL);
 	_exit(1);

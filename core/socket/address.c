@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* net_addr.c - TCP addresses: of this host's interfaces, of names, as text. */
+/* address.c - addresses: of this host's interfaces, of names, as text. */
+#include "socket/address.h"
+
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <errno.h>
@@ -9,17 +11,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/error.h"
-#include "bootstrap/net.h"
+#include <sys/un.h>
 
-uint16_t net_port(const struct net_addr *addr)
+#include "base/error.h"
+
+uint16_t address_port(const struct address *addr)
 {
 	if (addr->sa.ss_family == AF_INET6)
 		return ntohs(((const struct sockaddr_in6 *)&addr->sa)->sin6_port);
 	return ntohs(((const struct sockaddr_in *)&addr->sa)->sin_port);
 }
 
-void net_set_port(struct net_addr *addr, uint16_t port)
+void address_set_port(struct address *addr, uint16_t port)
 {
 	if (addr->sa.ss_family == AF_INET6) {
 		((struct sockaddr_in6 *)&addr->sa)->sin6_port = htons(port);
@@ -30,47 +33,84 @@ void net_set_port(struct net_addr *addr, uint16_t port)
 	}
 }
 
-static const void *net_ip(const void *sa)
+static const void *address_sa_ip(const void *sa)
 {
 	if (((const struct sockaddr *)sa)->sa_family == AF_INET6)
 		return &((const struct sockaddr_in6 *)sa)->sin6_addr;
 	return &((const struct sockaddr_in *)sa)->sin_addr;
 }
 
-static size_t net_ip_size(const struct sockaddr *sa)
+static size_t address_sa_ip_size(const struct sockaddr *sa)
 {
 	return sa->sa_family == AF_INET6 ? sizeof(struct in6_addr) : sizeof(struct in_addr);
 }
 
-void net_format(const struct net_addr *addr, char buf[NET_ADDR_SIZE])
+const void *address_ip(const struct address *address)
+{
+	return address_sa_ip(&address->sa);
+}
+
+size_t address_ip_size(const struct address *address)
+{
+	return address_sa_ip_size((const struct sockaddr *)&address->sa);
+}
+
+void address_set_ip(struct address *address, const void *ip, size_t size, uint16_t port)
+{
+	memset(address, 0, sizeof(*address));
+	address->sa.ss_family = size == sizeof(struct in6_addr) ? AF_INET6 : AF_INET;
+	if (address->sa.ss_family == AF_INET6)
+		memcpy(&((struct sockaddr_in6 *)&address->sa)->sin6_addr, ip, size);
+	else
+		memcpy(&((struct sockaddr_in *)&address->sa)->sin_addr, ip, sizeof(struct in_addr));
+	address_set_port(address, port);
+}
+
+void address_local(const char *name, struct address *out)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	size_t len = strnlen(name, sizeof(address.sun_path) - 1);
+
+	/* A leading NUL stands for the abstract namespace. */
+	memcpy(address.sun_path + 1, name, len);
+	memset(out, 0, sizeof(*out));
+	memcpy(&out->sa, &address, sizeof(address));
+	out->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
+}
+
+void address_format(const struct address *addr, char buf[ADDRESS_TEXT_SIZE])
 {
 	char ip[INET6_ADDRSTRLEN];
 	int v6 = addr->sa.ss_family == AF_INET6;
 
-	if (inet_ntop(addr->sa.ss_family, net_ip(&addr->sa), ip, sizeof(ip)) == NULL)
+	if (addr->sa.ss_family == AF_UNIX) {
+		strcpy(buf, "a local socket");
+		return;
+	}
+	if (inet_ntop(addr->sa.ss_family, address_sa_ip(&addr->sa), ip, sizeof(ip)) == NULL)
 		strcpy(ip, "?");
-	snprintf(buf, NET_ADDR_SIZE, "%s%s%s:%u", v6 ? "[" : "", ip, v6 ? "]" : "",
-		 (unsigned)net_port(addr));
+	snprintf(buf, ADDRESS_TEXT_SIZE, "%s%s%s:%u", v6 ? "[" : "", ip, v6 ? "]" : "",
+		 (unsigned)address_port(addr));
 }
 
-void net_format_peer(int fd, char buf[NET_ADDR_SIZE])
+void address_format_peer(int fd, char buf[ADDRESS_TEXT_SIZE])
 {
-	struct net_addr addr = {.len = sizeof(addr.sa)};
+	struct address addr = {.len = sizeof(addr.sa)};
 
 	if (getpeername(fd, (struct sockaddr *)&addr.sa, &addr.len) == 0)
-		net_format(&addr, buf);
+		address_format(&addr, buf);
 	else
 		strcpy(buf, "?");
 }
 
 /* ------------------------------------------------------------ text to address -- */
 
-struct net_text {
+struct address_text {
 	char host[256];
 	uint16_t port;
 };
 
-static int net_split(const char *text, const char *what, struct net_text *out)
+static int address_split(const char *text, const char *what, struct address_text *out)
 {
 	const char *colon = strrchr(text, ':');
 	const char *host = text, *end = colon;
@@ -103,29 +143,33 @@ static int net_split(const char *text, const char *what, struct net_text *out)
 	return 0;
 }
 
-static void net_add(struct net_addrs *out, const struct sockaddr *sa, uint16_t port)
+static void address_add(struct address_list *out, const struct sockaddr *sa, uint16_t port,
+			int loopback)
 {
-	struct net_addr *addr = &out->item[out->count];
+	struct address *addr = &out->item[out->count];
 
 	for (int i = 0; i < out->count; i++) /* the resolver may say one thing twice */
 		if (out->item[i].sa.ss_family == sa->sa_family &&
-		    memcmp(net_ip(&out->item[i].sa), net_ip(sa), net_ip_size(sa)) == 0)
+		    memcmp(address_sa_ip(&out->item[i].sa), address_sa_ip(sa),
+			   address_sa_ip_size(sa)) == 0)
 			return;
-	if (out->count == NET_MAX_ADDRS || (sa->sa_family != AF_INET && sa->sa_family != AF_INET6))
+	if (out->count == ADDRESS_INET_MAX ||
+	    (sa->sa_family != AF_INET && sa->sa_family != AF_INET6))
 		return;
 	memset(addr, 0, sizeof(*addr));
 	memcpy(&addr->sa, sa,
 	       sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 					 : sizeof(struct sockaddr_in));
-	net_set_port(addr, port);
+	address_set_port(addr, port);
+	addr->loopback = loopback;
 	out->count++;
 }
 
-static int net_lookup(const char *text, const char *what, int flags, struct net_addrs *out)
+static int address_lookup(const char *text, const char *what, int flags, struct address_list *out)
 {
 	struct addrinfo hints = {.ai_flags = flags, .ai_socktype = SOCK_STREAM}, *list = NULL;
-	struct net_text t;
-	int rc = net_split(text, what, &t);
+	struct address_text t;
+	int rc = address_split(text, what, &t);
 
 	out->count = 0;
 	if (rc)
@@ -136,7 +180,7 @@ static int net_lookup(const char *text, const char *what, int flags, struct net_
 				 what, text, t.host,
 				 rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
 	for (struct addrinfo *a = list; a != NULL; a = a->ai_next)
-		net_add(out, a->ai_addr, t.port);
+		address_add(out, a->ai_addr, t.port, 0);
 	freeaddrinfo(list);
 	if (out->count == 0)
 		return error_set(COLL_ERR_SYSTEM, "%s '%.100s': the host has no IP address", what,
@@ -144,19 +188,19 @@ static int net_lookup(const char *text, const char *what, int flags, struct net_
 	return 0;
 }
 
-int net_parse(const char *text, const char *what, struct net_addr *out)
+int address_parse(const char *text, const char *what, struct address *out)
 {
-	struct net_addrs list;
-	int code = net_lookup(text, what, AI_NUMERICHOST, &list);
+	struct address_list list;
+	int code = address_lookup(text, what, AI_NUMERICHOST, &list);
 
 	if (code == 0)
 		*out = list.item[0];
 	return code;
 }
 
-int net_resolve(const char *text, const char *what, struct net_addrs *out)
+int address_resolve(const char *text, const char *what, struct address_list *out)
 {
-	return net_lookup(text, what, 0, out);
+	return address_lookup(text, what, 0, out);
 }
 
 /* ----------------------------------------------------------------- interfaces -- */
@@ -165,7 +209,7 @@ int net_resolve(const char *text, const char *what, struct net_addrs *out)
  * Order of use: IPv4, IPv6, then loopback; -1: not usable.  Link-local IPv6 is not: it means
  * something else on every host.
  */
-static int net_class(const struct ifaddrs *i)
+static int address_class(const struct ifaddrs *i)
 {
 	const struct sockaddr *sa = i->ifa_addr;
 	int loopback = (i->ifa_flags & IFF_LOOPBACK) != 0;
@@ -180,36 +224,39 @@ static int net_class(const struct ifaddrs *i)
 	return loopback ? 3 : 1;
 }
 
-static void net_ip_text(const struct ifaddrs *i, char buf[INET6_ADDRSTRLEN])
+static void address_ip_text(const struct ifaddrs *i, char buf[INET6_ADDRSTRLEN])
 {
 	struct sockaddr_storage sa = {0};
 
 	memcpy(&sa, i->ifa_addr,
 	       i->ifa_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 						  : sizeof(struct sockaddr_in));
-	if (inet_ntop(sa.ss_family, net_ip(&sa), buf, INET6_ADDRSTRLEN) == NULL)
+	if (inet_ntop(sa.ss_family, address_sa_ip(&sa), buf, INET6_ADDRSTRLEN) == NULL)
 		buf[0] = '\0';
 }
 
-static int net_is_called(const struct ifaddrs *i, const char *name)
+/* Without a name: an interface that runs, since nobody is reached through one without a carrier. */
+static int address_is_called(const struct ifaddrs *i, const char *name)
 {
 	char ip[INET6_ADDRSTRLEN];
 
-	if (name == NULL || name[0] == '\0' || strcmp(i->ifa_name, name) == 0)
+	if (name == NULL || name[0] == '\0')
+		return (i->ifa_flags & IFF_RUNNING) != 0;
+	if (strcmp(i->ifa_name, name) == 0)
 		return 1;
-	net_ip_text(i, ip);
+	address_ip_text(i, ip);
 	return strcmp(ip, name) == 0;
 }
 
-static int net_no_interface(const struct ifaddrs *list, const char *name)
+static int address_no_interface(const struct ifaddrs *list, const char *name)
 {
 	char known[400] = "", ip[INET6_ADDRSTRLEN];
 	size_t used = 0;
 
 	for (const struct ifaddrs *i = list; i != NULL; i = i->ifa_next) {
-		if (net_class(i) < 0 || used + 80 > sizeof(known))
+		if (address_class(i) < 0 || used + 80 > sizeof(known))
 			continue;
-		net_ip_text(i, ip);
+		address_ip_text(i, ip);
 		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s (%s)",
 					 used ? ", " : "", i->ifa_name, ip);
 	}
@@ -221,11 +268,11 @@ static int net_no_interface(const struct ifaddrs *list, const char *name)
 			 known);
 }
 
-int net_local_addrs(const char *name, struct net_addrs *out)
+int address_of_interfaces(const char *name, struct address_list *out)
 {
 	/* Others leave room for two loopbacks, so that a host can always reach itself. */
-	static const int room[4] = {NET_MAX_ADDRS - 2, NET_MAX_ADDRS - 2, NET_MAX_ADDRS - 1,
-				    NET_MAX_ADDRS};
+	static const int room[4] = {ADDRESS_INET_MAX - 2, ADDRESS_INET_MAX - 2,
+				    ADDRESS_INET_MAX - 1, ADDRESS_INET_MAX};
 	struct ifaddrs *list = NULL;
 	int code = 0;
 
@@ -235,11 +282,12 @@ int net_local_addrs(const char *name, struct net_addrs *out)
 				 strerror(errno));
 	for (int class = 0; class < 4; class ++)
 		for (const struct ifaddrs *i = list; i != NULL; i = i->ifa_next)
-			if (net_class(i) == class && out->count < room[class] &&
-			    net_is_called(i, name))
-				net_add(out, i->ifa_addr, 0);
+			if (address_class(i) == class && out->count < room[class] &&
+			    address_is_called(i, name))
+				address_add(out, i->ifa_addr, 0,
+					    (i->ifa_flags & IFF_LOOPBACK) != 0);
 	if (out->count == 0)
-		code = net_no_interface(list, name);
+		code = address_no_interface(list, name);
 	freeifaddrs(list);
 	return code;
 }

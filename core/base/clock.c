@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* clock.c - the monotonic clock in milliseconds. */
+#include "base/clock.h"
+
+#include <time.h>
+
+int64_t clock_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t clock_deadline(int64_t timeout_ms)
+{
+	/* A year is as good as for ever, and keeps sums from overflowing. */
+	const int64_t longest = INT64_C(365) * 24 * 3600 * 1000;
+
+	if (timeout_ms < 0)
+		timeout_ms = 0;
+	return clock_now_ms() + (timeout_ms < longest ? timeout_ms : longest);
+}
+
+int64_t clock_remaining(int64_t deadline)
+{
+	int64_t now = clock_now_ms();
+
+	return deadline > now ? deadline - now : 0;
+}

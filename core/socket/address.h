@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* address.h - addresses of sockets: of this host's interfaces, of host names, as text. */
+#ifndef CORE_SOCKET_ADDRESS_H
+#define CORE_SOCKET_ADDRESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+enum {
+	ADDRESS_INET_MAX = 8, /* IP addresses in a list */
+	ADDRESS_MAX = 9,      /* the same and one local (AF_UNIX) socket */
+	ADDRESS_TEXT_SIZE = 64
+};
+
+struct address {
+	struct sockaddr_storage sa;
+	socklen_t len;
+	int loopback; /* of a loopback interface: of use within its host only */
+};
+
+struct address_list {
+	struct address item[ADDRESS_MAX]; /* best first */
+	int count;
+};
+
+/*
+ * IP addresses of this host that others can use, port 0: of the interface or address `name`, or, if
+ * it is NULL or "", of all interfaces that run, loopback last.  A name that does not exist is an
+ * error that lists those that do.
+ */
+int address_of_interfaces(const char *name, struct address_list *out);
+/* "1.2.3.4:80" or "[::1]:80", numbers only; `what` begins the error text. */
+int address_parse(const char *text, const char *what, struct address *out);
+/* The same with a host name; may block as long as the system's resolver does. */
+int address_resolve(const char *text, const char *what, struct address_list *out);
+/* The local socket of that name in the abstract namespace, which leaves no file behind. */
+void address_local(const char *name, struct address *out);
+
+/* "10.0.0.7:4711", "[::1]:80", "a local socket". */
+void address_format(const struct address *address, char text[ADDRESS_TEXT_SIZE]);
+/* Address of the other end of fd, or "?". */
+void address_format_peer(int fd, char text[ADDRESS_TEXT_SIZE]);
+
+/* For IP addresses. */
+uint16_t address_port(const struct address *address);
+void address_set_port(struct address *address, uint16_t port);
+/* The 4 or 16 bytes of the IP address, in network order. */
+size_t address_ip_size(const struct address *address);
+const void *address_ip(const struct address *address);
+/* An address of these bytes (4: IPv4, 16: IPv6). */
+void address_set_ip(struct address *address, const void *ip, size_t size, uint16_t port);
+
+#endif

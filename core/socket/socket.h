@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* socket.h - stream sockets that never block: listen, connect, move bytes, wait for several. */
+#ifndef CORE_SOCKET_SOCKET_H
+#define CORE_SOCKET_SOCKET_H
+
+#include <poll.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "socket/address.h"
+
+enum { SOCKET_WHY_SIZE = 128 };
+
+/* All sockets below are non-blocking and close-on-exec. */
+
+/* A socket that is not connected; -1 with errno. */
+int socket_new(int family);
+/* Starts connecting.  0: under way or connected; -1 with errno. */
+int socket_connect(int fd, const struct address *address);
+/* After the socket has become writable: 0, or the errno of the failed connect. */
+int socket_connect_result(int fd);
+
+/* Sets options of a socket before it listens or connects.  local: both ends are on this host. */
+typedef void (*socket_tune_fn)(const void *user, int fd, int family, int local);
+
+/*
+ * Listens at the address; port 0 is replaced by the one that the system gives.  tune may be NULL.
+ * *err: errno of a failure.
+ */
+int socket_listen(struct address *address, socket_tune_fn tune, const void *user, int *fd,
+		  int *err);
+/* Listens at any IP address, IPv6 and IPv4, port as given or, for 0, from the system. */
+int socket_listen_any(uint16_t port, int *fd, uint16_t *bound, int *err);
+/* Small messages go out at once. */
+void socket_no_delay(int fd);
+/* accept() failed for want of descriptors or memory, which may pass. */
+int socket_is_exhausted(int err);
+
+/*
+ * Move what can be moved now: the number of bytes, 0 if it would block, -1 with errno; a closed
+ * connection is errno 0.
+ */
+ssize_t socket_read(int fd, void *buf, size_t len);
+ssize_t socket_write(int fd, const void *buf, size_t len);
+/* "Connection reset by peer"; for 0 "the connection was closed". */
+const char *socket_why(int err, char buf[SOCKET_WHY_SIZE]);
+/* poll until `deadline` for one descriptor: revents, 0 at the deadline. */
+int socket_poll(int fd, short events, int64_t deadline);
+
+/* ---- several descriptors: each user adds its own in every turn, and remembers their places ---- */
+
+struct poll_set {
+	struct pollfd *fds;
+	int count, room;
+	int64_t wake; /* the wait ends then, if not before */
+};
+
+/* Room for so many descriptors; poll_set_free accepts a set of zeros. */
+int poll_set_init(struct poll_set *set, size_t room);
+void poll_set_free(struct poll_set *set);
+void poll_set_begin(struct poll_set *set, int64_t wake);
+/* The place of the descriptor in this turn. */
+int poll_set_add(struct poll_set *set, int fd, short events);
+/* The wait must end at that time or before. */
+void poll_set_wake(struct poll_set *set, int64_t time);
+void poll_set_wait(struct poll_set *set);
+/* What poll found at a place; 0 for the place -1. */
+int poll_set_events(const struct poll_set *set, int place);
+
+#endif

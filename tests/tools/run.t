@@ -254,8 +254,8 @@ wrong() {
 wrong "no ranks" "-n 0: expected a number of ranks from 1 to 1024" -n 0 true
 wrong "too many ranks" "-n 1025" -n 1025 true
 wrong "not a number" "-n 2x" -n 2x true
-wrong "no -n" "how many ranks?" true
-wrong "no program" "which program?" -n 2
+wrong "no -n" "the number of ranks is missing" true
+wrong "no program" "the program is missing" -n 2
 wrong "a misspelt option" "no option '--tiemout', did you mean '--timeout'?" --tiemout 3 true
 wrong "an unknown letter" "no option '-q'" -q true
 wrong "a missing value" "option '--env' needs a value" --env

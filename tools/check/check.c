@@ -121,7 +121,8 @@ static int check_set_option(struct check_line *line, char *text)
 	if (!equals || equals == text)
 		return tool_usage("check", "--option takes KEY=VALUE, not '%s'", text);
 	if (line->key_count == 2 * CHECK_KEYS_MAX)
-		return tool_usage("check", "at most %d times --option", CHECK_KEYS_MAX);
+		return tool_usage("check", "--option may be repeated at most %d times",
+				  CHECK_KEYS_MAX);
 	*equals = '\0';
 	line->keys[line->key_count++] = text;
 	line->keys[line->key_count++] = equals + 1;

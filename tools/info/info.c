@@ -334,10 +334,11 @@ static int info_check(const struct info_request *request, char **words)
 	if (request->nnodes && !request->nranks)
 		return tool_usage("info", "--nodes needs --ranks");
 	if (request->nnodes > request->nranks)
-		return tool_usage("info", "more nodes than ranks: there must be a rank on each");
+		return tool_usage("info", "more nodes than ranks: each node needs a rank");
 	if (request->count == 0 && words[0] != NULL)
-		return tool_usage("info", "what is '%s'? For one option: --option %s", words[0],
-				  words[0]);
+		return tool_usage("info",
+				  "unexpected argument '%s'; to show one option: --option %s",
+				  words[0], words[0]);
 	return 0;
 }
 

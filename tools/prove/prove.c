@@ -290,7 +290,7 @@ static int prove_main(int argc, char **argv)
 							  : "--jobs: 1 to 64");
 	}
 	if (optind < argc)
-		return tool_usage("prove", "there is no argument '%s'", argv[optind]);
+		return tool_usage("prove", "unexpected argument '%s'", argv[optind]);
 	return w.mutants ? prove_try_mutants(w.mutant, w.json) : prove_all(&w);
 }
 

@@ -107,9 +107,9 @@ static void run_fill_standard_files(void)
 static int run_parsed(struct run_options *o, int argc, char **argv)
 {
 	if (o->nranks == 0)
-		return tool_usage("run", "how many ranks? -n N says it");
+		return tool_usage("run", "the number of ranks is missing: give -n N");
 	if (optind >= argc)
-		return tool_usage("run", "which program? It follows the options");
+		return tool_usage("run", "the program is missing: give it after the options");
 	o->argv = argv + optind;
 	run_fill_standard_files();
 	return run_job(o);

@@ -147,7 +147,8 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err)
 	if (result && !code)
 		code = nccl_cuda_refused(err, result, "cuMemAlloc");
 	if (!code && !nccl_device_wait(n, n->host->timeout_ms)) /* so that the stream is idle */
-		code = nccl_error(err, COLL_ERR_TIMEOUT, "CUDA device %d does no work", n->device);
+		code = nccl_error(err, COLL_ERR_TIMEOUT,
+				  "CUDA device %d does not complete any work", n->device);
 	nccl_leave(pushed);
 	return code;
 }

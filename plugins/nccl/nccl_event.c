@@ -113,7 +113,7 @@ int32_t nccl_event_synchronize(void *ep, void *event, int64_t timeout_ms, coll_e
 	}
 	if (code == COLL_IN_PROGRESS)
 		return nccl_error(err, COLL_ERR_TIMEOUT,
-				  "the event's stream has not reached it after %.3g s",
+				  "the event's stream has not reached the event after %.3g s",
 				  (double)timeout_ms / 1000);
 	return code;
 }

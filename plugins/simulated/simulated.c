@@ -214,7 +214,7 @@ static void sim_give_back(struct sim_ep *ep, coll_send_t *send, int failed)
 static void sim_distrust(struct sim_ep *ep, uint32_t from)
 {
 	ep->closed[from] = SIM_REPORTED;
-	ep->host->peer_lost(ep->host, from, "it sent a message that cannot be");
+	ep->host->peer_lost(ep->host, from, "it sent an invalid message");
 }
 
 static void sim_receive(struct sim_ep *ep, coll_send_t *send)

@@ -133,7 +133,9 @@ static void tcp_dial_reply(struct tcp_mesh *mesh, uint32_t peer)
 			return;
 		}
 	}
-	tcp_dial_failed(mesh, peer, done > 0 ? "a stranger answered" : "hung up before answering");
+	tcp_dial_failed(mesh, peer,
+			done > 0 ? "a process without the communicator's key answered"
+				 : "hung up before answering");
 	tcp_dial_next(mesh, peer);
 }
 

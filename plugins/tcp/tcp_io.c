@@ -81,7 +81,7 @@ static ssize_t tcp_take_header(struct tcp *t, struct tcp_conn *conn, const uint8
 	memcpy(&header, conn->header, sizeof(header));
 	memset(&conn->sink, 0, sizeof(conn->sink));
 	if (t->host->arrive(t->host, conn->peer, &header, &conn->sink)) {
-		tcp_lose(t, conn, "it sent a message that cannot be");
+		tcp_lose(t, conn, "it sent an invalid message");
 		return -1;
 	}
 	conn->receiving = 1;

@@ -75,7 +75,7 @@ static int ucx_begin(struct ucx *u, struct ucx_peer *peer, const coll_header_t *
 	}
 	memset(&peer->sink, 0, sizeof(peer->sink));
 	if (u->host->arrive(u->host, peer->rank, header, &peer->sink)) {
-		ucx_refuse(u, peer, "it sent a message that cannot be");
+		ucx_refuse(u, peer, "it sent an invalid message");
 		return -1;
 	}
 	peer->receiving = 1;
@@ -196,8 +196,8 @@ static struct ucx_peer *ucx_speaker(struct ucx *u, const void *header, size_t le
 	}
 	if (!u->strangers++)
 		ucx_log(u->host, COLL_LOG_WARN,
-			"a message from somebody who is not of this communicator was ignored; no "
-			"more will be said of them");
+			"ignored a message from a process outside this communicator; the log does "
+			"not mention further ones");
 	return NULL;
 }
 
@@ -220,7 +220,7 @@ static ucs_status_t ucx_on_frame(void *arg, const void *header, size_t header_le
 		return UCS_OK;
 	memcpy(&first, header, want);
 	if (announced != (id == UCX_AM_DATA))
-		ucx_refuse(u, peer, "it sent a frame in the wrong way");
+		ucx_refuse(u, peer, "it sent a frame by the wrong protocol, eager or rendezvous");
 	else if (id == UCX_AM_DATA)
 		return ucx_zcopy_data(u, peer, first.from.number, data, n);
 	else if (id == UCX_AM_ACCEPT)

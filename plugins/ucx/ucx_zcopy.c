@@ -99,8 +99,7 @@ void ucx_zcopy_offered(struct ucx *u, struct ucx_peer *peer, uint32_t number,
 
 	if (!z || peer->receiving || !header->len) {
 		ucx_refuse(u, peer,
-			   z ? "it offered a message that cannot be"
-			     : "no memory for what it sent");
+			   z ? "it offered an invalid message" : "no memory for what it sent");
 		free(z);
 		return;
 	}
@@ -111,7 +110,7 @@ void ucx_zcopy_offered(struct ucx *u, struct ucx_peer *peer, uint32_t number,
 	z->status = UCS_INPROGRESS;
 	if (u->host->arrive(u->host, peer->rank, header, &z->sink)) {
 		free(z);
-		ucx_refuse(u, peer, "it sent a message that cannot be");
+		ucx_refuse(u, peer, "it sent an invalid message");
 		return;
 	}
 	u->moved = 1;
@@ -127,7 +126,7 @@ static void ucx_zcopy_accept(struct ucx *u, struct ucx_zrecv *z)
 
 	z->asked = 1;
 	if (!ucx_connect(u, z->peer->rank, NULL)) {
-		ucx_fail(u, z->peer, "there is no way to it");
+		ucx_fail(u, z->peer, "UCX has no endpoint for it");
 		return;
 	}
 	ucx_request_begin(ucx_lib.ucp_am_send_nbx(z->peer->ep, UCX_AM_ACCEPT, &z->from,

@@ -130,8 +130,8 @@ static void test_no_memory(void)
 	comm.pending_code = 0;
 	is_int(host->arrive(host, 1, &header, &sink), COLL_ERR_INTERNAL,
 	       "a message longer than memory can be is refused");
-	host->peer_lost(host, 1, "it sent a message that cannot be");
-	is_str(context->lost[1], "it sent a message that cannot be", "and its sender is blamed");
+	host->peer_lost(host, 1, "it sent an invalid message");
+	is_str(context->lost[1], "it sent an invalid message", "and its sender is blamed");
 	free(context->lost[1]);
 	context->lost[1] = NULL;
 	free_context(context, bootstraps);
@@ -150,7 +150,7 @@ static void test_no_memory_early(void)
 	is_int(host->arrive(host, 1, &header, &sink), COLL_ERR_NO_MEMORY,
 	       "a message without memory for a communicator to be made");
 	is_int(comm.pending_code, 0, "no other communicator fails for it");
-	host->peer_lost(host, 1, "it sent a message that cannot be");
+	host->peer_lost(host, 1, "it sent an invalid message");
 	is_str(context->lost[1],
 	       "rank 0 had no memory for a message of 4611686018427387904 bytes from it, and ended "
 	       "the connection",

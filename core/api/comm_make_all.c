@@ -44,15 +44,26 @@ static int init_start_all(struct init_one *all, int nranks, struct bootstrap **b
 	return COLL_SUCCESS;
 }
 
+/* A rank that another one has left tells nothing of the cause, which is that one's. */
+static int init_error_of_all(const struct init_one *all, int nranks)
+{
+	int first = -1;
+
+	for (int r = 0; r < nranks; r++) {
+		int code = all[r].started ? all[r].error.code : COLL_SUCCESS;
+
+		if (code && (first < 0 || all[first].error.code == COLL_ERR_PEER_LOST))
+			first = r;
+	}
+	return first < 0 ? COLL_SUCCESS : error_raise(&all[first].error);
+}
+
 static int init_join_all(struct init_one *all, int nranks, int code)
 {
 	for (int r = 0; r < nranks; r++)
-		if (all[r].started) {
+		if (all[r].started)
 			pthread_join(all[r].thread, NULL);
-			if (!code)
-				code = error_raise(&all[r].error);
-		}
-	return code;
+	return code ? code : init_error_of_all(all, nranks);
 }
 
 /* Some engines go wrong when threads that soon end make their first communicators. */

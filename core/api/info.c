@@ -59,7 +59,7 @@ static int info_describe(struct coll_info *info)
 /* Between processes nothing can be chosen: `code` and error_text() say why. */
 static void info_verdict_in_process(struct coll_info *info, int code)
 {
-	const struct plugin *chosen;
+	const struct plugin *chosen, *again;
 	char reason[1024];
 
 	snprintf(reason, sizeof(reason), "%s", error_text());
@@ -70,7 +70,7 @@ static void info_verdict_in_process(struct coll_info *info, int code)
 		return;
 	}
 	info->chosen = chosen;
-	select_local(info->config, info->plugins, 1, &chosen, info->why);
+	select_local(info->config, info->plugins, 1, &again, info->why);
 	snprintf(info->sentence, sizeof(info->sentence),
 		 "if all ranks live in one process, backend '%s' would be chosen; between "
 		 "processes: %s",
@@ -115,7 +115,7 @@ static int info_fill(struct coll_info *info, int code, int uses_cuda)
 	snprintf(text, sizeof(text), "%s", error_text());
 	info_note_failure(&code, text, choose_compile(info->config, &info->selection));
 	loaded = plugins_load(info->config, NULL, uses_cuda, &info->plugins);
-	if (!info->plugins)
+	if (!info->plugins || loaded == COLL_ERR_NO_MEMORY) /* options may lack their values */
 		return loaded;
 	info_note_failure(&code, text, loaded);
 	loaded = info_describe(info);

@@ -46,16 +46,18 @@ static int plugin_wanted(const char *file)
 	       !strcmp(file + n - (sizeof(plugin_suffix) - 1), plugin_suffix);
 }
 
+/* A name that is too long is none. */
 static void plugin_set_name(struct plugin *plugin, const char *file)
 {
-	char *name = strdup(file + sizeof(plugin_prefix) - 1);
+	char name[sizeof(plugin->name)];
+	size_t n = strlen(file) - PLUGIN_AFFIXES;
 
-	if (!name)
+	if (n >= sizeof(name))
 		return;
-	name[strlen(name) - (sizeof(plugin_suffix) - 1)] = '\0';
+	memcpy(name, file + sizeof(plugin_prefix) - 1, n);
+	name[n] = '\0';
 	if (plugin_name_ok(name))
-		snprintf(plugin->name, sizeof(plugin->name), "%s", name);
-	free(name);
+		memcpy(plugin->name, name, sizeof(name));
 }
 
 /* Zeroed, at the end of the list; NULL for lack of memory. */
@@ -158,11 +160,13 @@ static void plugin_search_dir(struct plugin_search *search, const char *dir, con
 	char *real = realpath(dir, NULL), **names = NULL;
 	int n = 0;
 
-	if (!real || (n = loader_list(real, plugin_wanted, &names)) < 0)
+	if (!real || (n = loader_list(real, plugin_wanted, &names)) < 0) {
+		search->no_memory |= errno == ENOMEM;
 		plugin_note(search, "plugin directory '%.400s' (%.200s) cannot be read: %s", dir,
 			    by, strerror(errno));
-	else if (!plugin_is_searched(search->list, real))
+	} else if (!plugin_is_searched(search->list, real)) {
 		plugin_search_names(search, real, by, names, n);
+	}
 	loader_list_free(names, n);
 	free(real);
 }

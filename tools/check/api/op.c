@@ -265,7 +265,7 @@ const struct check check_api_op[] = {
 	{"op-user-commutative", "an operation of the application works in every reduction",
 	 "coll.h, coll_red_op_create_user", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
 	 .plan = &op_commutative_plan},
-	{"op-user-in-order", "one that does not commute gets its operands in rank order",
+	{"op-user-in-order", "an operation that does not commute gets its operands in rank order",
 	 "coll.h, coll_red_op_create_user", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
 	 .plan = &op_in_order_plan},
 	{"op-scaled", "the sum of scaled values, for every type",

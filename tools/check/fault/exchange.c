@@ -223,7 +223,7 @@ static void exchange_abort(struct check_case *c)
 
 const struct check check_exchange_checks[] = {
 	{.name = "exchange-fails",
-	 .says = "open fails when its exchange fails, and close copes with what is left",
+	 .says = "open fails when its exchange fails, and close accepts the half-made endpoint",
 	 .promise = "coll_host_t.exchange",
 	 .group = CHECK_FAULTS,
 	 .ways = CHECK_EITHER,

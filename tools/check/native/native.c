@@ -238,7 +238,7 @@ static void native_op(struct check_case *c)
 
 const struct check check_native_checks[] = {
 	{.name = "native-idle",
-	 .says = "query, sync and async_error say success when nothing was enqueued",
+	 .says = "query, sync and async_error return success when no operation was enqueued",
 	 .promise = "coll_native_t.query",
 	 .group = CHECK_NATIVE_GROUP,
 	 .needs = CHECK_NATIVE,

@@ -145,12 +145,12 @@ static void probe_info(struct check_case *c)
 
 const struct check check_probe_checks[] = {
 	{.name = "probe",
-	 .says = "probe answers the same each time, a no with its reason",
+	 .says = "probe gives the same answer each time, and a reason with a no",
 	 .promise = "coll_backend_t.probe",
 	 .group = CHECK_TABLE,
 	 .run = probe_answer},
 	{.name = "probe-cheap",
-	 .says = "probe starts no thread and leaves nothing open",
+	 .says = "probe starts no thread and leaves no descriptor open",
 	 .promise = "coll_backend_t.probe",
 	 .group = CHECK_TABLE,
 	 .run = probe_cheap},
@@ -160,7 +160,7 @@ const struct check check_probe_checks[] = {
 	 .group = CHECK_TABLE,
 	 .run = probe_threads},
 	{.name = "info",
-	 .says = "info writes one line and not beyond its room",
+	 .says = "info writes one line and stays within its buffer",
 	 .promise = "coll_backend_t.info",
 	 .group = CHECK_TABLE,
 	 .run = probe_info},

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "plugin/select.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,15 @@ static int init_rendezvous(struct bootstrap **bootstrap, const struct rendezvous
 	return bootstrap_open_id(bootstrap, m->id, m->rank, m->nranks, interface_name, timeout_ms);
 }
 
+/* For lack of memory this rank cannot take part in the next exchange; the other ranks are told. */
+static int init_no_memory(struct bootstrap *bootstrap, int64_t timeout_ms)
+{
+	char text[48];
+
+	snprintf(text, sizeof(text), "no memory for %d ranks", bootstrap_nranks(bootstrap));
+	return bootstrap_exchange_fail(bootstrap, COLL_ERR_NO_MEMORY, text, timeout_ms);
+}
+
 /* All tunings are not the same: takes rank 0's. */
 static int init_take_selection(struct bootstrap *bootstrap, const struct selection *own,
 			       struct selection *selection, int64_t timeout_ms)
@@ -38,8 +48,7 @@ static int init_take_selection(struct bootstrap *bootstrap, const struct selecti
 	int code;
 
 	if (!all)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks",
-				 bootstrap_nranks(bootstrap));
+		return init_no_memory(bootstrap, timeout_ms);
 	code = bootstrap_exchange(bootstrap, own, all, sizeof(*own), timeout_ms);
 	if (!code)
 		*selection = all[0];
@@ -65,7 +74,7 @@ static int init_agree_selection(struct bootstrap *bootstrap, struct selection *s
 
 	all = calloc((size_t)n, sizeof(*all));
 	if (!all)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", n);
+		return init_no_memory(bootstrap, timeout_ms);
 	code = bootstrap_exchange(bootstrap, brief, all, sizeof(brief), timeout_ms);
 	for (int r = 1; !code && r < n; r++) {
 		if (all[r][0] != all[0][0])
@@ -77,6 +86,13 @@ static int init_agree_selection(struct bootstrap *bootstrap, struct selection *s
 	}
 	free(all);
 	return code || same ? code : init_take_selection(bootstrap, &own, selection, timeout_ms);
+}
+
+static void init_free_parts(struct context_parts *parts)
+{
+	bootstrap_close(parts->bootstrap);
+	plugins_free(parts->plugins);
+	config_free(parts->config);
 }
 
 /*
@@ -95,21 +111,19 @@ static int init_context(struct context **context, struct context_parts *parts, i
 	if (!code)
 		code = init_agree_selection(bootstrap, &parts->selection, timeout_ms);
 	if (code) {
-		bootstrap_close(bootstrap);
-		plugins_free(parts->plugins);
-		config_free(parts->config);
+		init_free_parts(parts);
 		return code;
 	}
 	code = context_make(context, parts);
-	if (!*context)
-		return code;
 	if (!code && !(together && parts->plugin->backend.open_all))
 		code = context_open(*context);
-	code = select_all_ok(bootstrap, code, timeout_ms);
-	if (code) {
+	code = context_all_ok(*context, bootstrap, code, timeout_ms);
+	if (code && *context)
 		context_unref(*context, 0);
+	else if (code)
+		init_free_parts(parts);
+	if (code)
 		*context = NULL;
-	}
 	return code;
 }
 

@@ -28,7 +28,9 @@ static int native_vote(struct native_split *s)
 	s->votes = calloc((size_t)nranks, sizeof(*s->votes));
 	s->members = calloc((size_t)nranks, sizeof(*s->members));
 	if (!s->votes || !s->members)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
+		return select_all_ok(
+			s->meeting, error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks),
+			s->timeout_ms);
 	code = bootstrap_exchange(s->meeting, &s->own, s->votes, sizeof(s->own), s->timeout_ms);
 	if (!code)
 		s->n = split_order(s->votes, nranks, s->comm->rank, s->members, &s->place);
@@ -110,6 +112,9 @@ static int native_open(struct native_split *s, coll_comm_t *out)
 	if (!s->context)
 		return native_stand_by(s);
 	code = context_derive_open(s->context, &making);
+	/* Only the rank that failed tells its failure. */
+	if (code && s->context->remote.code && !s->context->told_failure)
+		code = COLL_ERR_REMOTE;
 	if (code)
 		return code;
 	code = init_comm(out, s->context);

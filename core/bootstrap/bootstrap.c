@@ -206,11 +206,44 @@ void bootstrap_key(const struct bootstrap *bootstrap, uint8_t key[BOOTSTRAP_KEY_
 	memcpy(key, bootstrap->key, BOOTSTRAP_KEY_SIZE);
 }
 
+void bootstrap_merge_failure(struct bootstrap_failure *failure, int rank, int code,
+			     const char *text)
+{
+	int remote = code == COLL_ERR_REMOTE, known = failure->code == COLL_ERR_REMOTE;
+
+	if (failure->code && (remote == known ? rank >= failure->rank : remote))
+		return;
+	failure->code = code > 0 ? code : COLL_ERR_INTERNAL;
+	failure->rank = rank;
+	snprintf(failure->text, sizeof(failure->text), "%s", text);
+}
+
+int bootstrap_rank_failed(const struct bootstrap *bootstrap)
+{
+	return bootstrap->rank_failed;
+}
+
+/* The exchange of this bootstrap's kind; the failure of a rank becomes the result. */
+static int bootstrap_exchange_kind(struct bootstrap *bootstrap, const void *in, void *out,
+				   size_t len, struct bootstrap_failure *failure,
+				   int64_t timeout_ms)
+{
+	int code = bootstrap->kind->exchange(bootstrap, in, out, len, failure, timeout_ms);
+
+	if (code && bootstrap->kind->sticky) {
+		bootstrap->failed = code;
+		snprintf(bootstrap->failure, sizeof(bootstrap->failure), "%s", error_text());
+	}
+	bootstrap->rank_failed = !code && failure->code;
+	return bootstrap->rank_failed ? error_set(failure->code, "%s", failure->text) : code;
+}
+
 int bootstrap_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
 		       int64_t timeout_ms)
 {
-	int code;
+	struct bootstrap_failure failure = {.code = COLL_SUCCESS};
 
+	bootstrap->rank_failed = 0;
 	if (bootstrap->failed)
 		return error_set(bootstrap->failed, "%s", bootstrap->failure);
 	if (len > SIZE_MAX / 2 / (size_t)bootstrap->nranks)
@@ -222,12 +255,33 @@ int bootstrap_exchange(struct bootstrap *bootstrap, const void *in, void *out, s
 			memmove(out, in, len);
 		return 0;
 	}
-	code = bootstrap->kind->exchange(bootstrap, in, out, len, timeout_ms);
-	if (code && bootstrap->kind->sticky) {
-		bootstrap->failed = code;
-		snprintf(bootstrap->failure, sizeof(bootstrap->failure), "%s", error_text());
-	}
-	return code;
+	return bootstrap_exchange_kind(bootstrap, in, out, len, &failure, timeout_ms);
+}
+
+int bootstrap_exchange_fail(struct bootstrap *bootstrap, int code, const char *text,
+			    int64_t timeout_ms)
+{
+	struct bootstrap_failure failure = {.code = code, .rank = bootstrap->rank};
+	char own[BOOTSTRAP_TEXT_SIZE]; /* text may be error_text(), which the exchange changes */
+	int told;
+
+	snprintf(own, sizeof(own), "%s", text);
+	snprintf(failure.text, sizeof(failure.text), "rank %d: %.*s", bootstrap->rank,
+		 BOOTSTRAP_TEXT_SIZE - 32, own);
+	bootstrap->rank_failed = bootstrap->nranks == 1;
+	if (bootstrap->nranks == 1 || bootstrap->failed)
+		return error_set(code, "%s", own);
+	told = bootstrap_exchange_kind(bootstrap, NULL, NULL, 0, &failure, timeout_ms);
+	return bootstrap->rank_failed ? told : error_set(code, "%s", own);
+}
+
+/* For lack of memory this rank cannot do its part; the other ranks are told. */
+static int bootstrap_exchange_poor(struct bootstrap *bootstrap, int64_t timeout_ms)
+{
+	char text[80];
+
+	snprintf(text, sizeof(text), "no memory for the texts of %d ranks", bootstrap->nranks);
+	return bootstrap_exchange_fail(bootstrap, COLL_ERR_NO_MEMORY, text, timeout_ms);
 }
 
 void bootstrap_texts_free(const struct bootstrap *bootstrap, char **texts)
@@ -270,9 +324,7 @@ static int bootstrap_exchange_padded(struct bootstrap *bootstrap, const char *in
 	int code;
 
 	if (padded == NULL || pieces == NULL) {
-		code = error_set(COLL_ERR_NO_MEMORY,
-				 "no memory for %zu bytes of text from %d ranks", width,
-				 bootstrap->nranks);
+		code = bootstrap_exchange_poor(bootstrap, timeout_ms);
 		goto fail;
 	}
 	memcpy(padded, in, strlen(in));
@@ -320,7 +372,7 @@ int bootstrap_exchange_text(struct bootstrap *bootstrap, const char *in, char **
 
 	*out = NULL;
 	if (lens == NULL)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", bootstrap->nranks);
+		return bootstrap_exchange_poor(bootstrap, timeout_ms);
 	code = bootstrap_exchange(bootstrap, &len, lens, sizeof(len), timeout_ms);
 	if (code == 0)
 		code = bootstrap_check_lengths(bootstrap, lens, len, &width);

@@ -79,6 +79,16 @@ void bootstrap_key(const struct bootstrap *bootstrap, uint8_t key[BOOTSTRAP_KEY_
 int bootstrap_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
 		       int64_t timeout_ms);
 /*
+ * Takes part in the other ranks' next exchange, whatever its length, with a failure in place of bytes:
+ * the exchange of every rank then returns the code and "rank R: TEXT" of the lowest failed rank
+ * (COLL_ERR_REMOTE only if no failed rank has another code).  Returns the same; if the ranks cannot
+ * exchange, `code` and `text`.
+ */
+int bootstrap_exchange_fail(struct bootstrap *bootstrap, int code, const char *text,
+			    int64_t timeout_ms);
+/* Did the last exchange return the failure of a rank?  It did so on all ranks, and the next may work. */
+int bootstrap_rank_failed(const struct bootstrap *bootstrap);
+/*
  * The same for texts, each of a length of its own up to 256 KiB: *out is malloc'd, out[r] the
  * NUL-terminated text of rank r; free with bootstrap_texts_free.  A longer text is the same
  * COLL_ERR_REMOTE on every rank.

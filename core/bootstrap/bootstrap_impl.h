@@ -10,9 +10,20 @@
 /* Room for the sentence of a failure; how often a wait looks whether it is aborted. */
 enum { BOOTSTRAP_TEXT_SIZE = 1024, BOOTSTRAP_LOOK_MS = 100 };
 
+/* What a rank brings to an exchange in place of bytes, and what all ranks then take from it. */
+struct bootstrap_failure {
+	int code; /* COLL_SUCCESS: no rank has failed */
+	int rank;
+	char text[BOOTSTRAP_TEXT_SIZE];
+};
+
 struct bootstrap_kind {
+	/*
+	 * *failure: this rank's; then in, out and len mean nothing.  If the exchange works, *failure
+	 * becomes the failure of all ranks, the same on each.
+	 */
 	int (*exchange)(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
-			int64_t timeout_ms);
+			struct bootstrap_failure *failure, int64_t timeout_ms);
 	/* Frees what the kind holds; accepts a half-made boot. */
 	void (*close)(struct bootstrap *bootstrap);
 	/* The first failed exchange spoils the boot: later ones repeat its error. */
@@ -29,6 +40,7 @@ struct bootstrap {
 	int watched; /* the rank that is aborted then: in the parent, if it has one */
 	int failed;
 	char failure[BOOTSTRAP_TEXT_SIZE];
+	int rank_failed; /* the last exchange returned the failure of a rank */
 };
 
 /* Zeroed memory of `size` bytes that begins with a struct bootstrap; checks rank and nranks. */
@@ -51,5 +63,9 @@ int bootstrap_check_aborted(const struct bootstrap *bootstrap);
 int64_t bootstrap_look(const struct bootstrap *bootstrap, int64_t deadline);
 /* What the other ranks are told of this rank's failure. */
 int bootstrap_remote_code(int code);
+
+/* Keeps in *failure whichever of two failures all ranks are to be told. */
+void bootstrap_merge_failure(struct bootstrap_failure *failure, int rank, int code,
+			     const char *text);
 
 #endif

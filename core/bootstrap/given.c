@@ -1,18 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* given.c - the ranks meet over an allgather that the application brought along. */
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "bootstrap/bootstrap_impl.h"
 #include "base/error.h"
 
+enum { GIVEN_BODY = 496 };
+
+/*
+ * The ranks first exchange one block each, whose size does not depend on theirs: so a rank that has failed,
+ * and does not know what the others exchange, can take part.  Pieces that do not fit follow.
+ */
+struct given_block {
+	int32_t code; /* not 0: the rank has failed, and body is its sentence */
+	uint32_t reserved;
+	uint64_t len; /* of its piece */
+	char body[GIVEN_BODY];
+};
+
 struct user_boot {
 	struct bootstrap bootstrap;
 	coll_exchange_fn exchange;
 	void *user;
+	struct given_block *blocks; /* nranks */
 };
 
-static int user_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
-			 int64_t timeout_ms)
+static int user_call(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
+		     int64_t timeout_ms)
 {
 	struct user_boot *u = (struct user_boot *)bootstrap;
 	int32_t rc = u->exchange(u->user, in, out, len, timeout_ms);
@@ -27,9 +43,63 @@ static int user_exchange(struct bootstrap *bootstrap, const void *in, void *out,
 	return 0;
 }
 
+/* Did the head of this rank's block come back as it was, and do all ranks exchange the same number of bytes? */
+static int given_check(const struct user_boot *u, const struct given_block *own,
+		       const struct bootstrap_failure *failure)
+{
+	int rank = u->bootstrap.rank;
+
+	if (memcmp(&u->blocks[rank], own, offsetof(struct given_block, body)) != 0)
+		return error_set(COLL_ERR_REMOTE,
+				 "the first bytes of rank %d came back to it as others: the "
+				 "application's exchange altered bytes on the way, or put them in "
+				 "another order than that of the ranks",
+				 rank);
+	for (int r = 0; !failure->code && r < u->bootstrap.nranks; r++)
+		if (u->blocks[r].len != own->len)
+			return error_set(
+				COLL_ERR_MISMATCH,
+				"rank %d exchanges %llu bytes where rank %d exchanges %llu", r,
+				(unsigned long long)u->blocks[r].len, rank,
+				(unsigned long long)own->len);
+	return 0;
+}
+
+static int user_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
+			 struct bootstrap_failure *failure, int64_t timeout_ms)
+{
+	struct user_boot *u = (struct user_boot *)bootstrap;
+	int64_t deadline = clock_deadline(timeout_ms);
+	struct given_block own = {.code = failure->code, .len = len};
+	int code;
+
+	if (failure->code)
+		snprintf(own.body, sizeof(own.body), "%.*s", GIVEN_BODY - 1, failure->text);
+	else if (len > 0 && len <= sizeof(own.body))
+		memcpy(own.body, in, len);
+	code = user_call(bootstrap, &own, u->blocks, sizeof(own), timeout_ms);
+	failure->code = COLL_SUCCESS;
+	for (int r = 0; code == 0 && r < bootstrap->nranks; r++) {
+		struct given_block *block = &u->blocks[r];
+
+		block->body[GIVEN_BODY - 1] = block->code ? '\0' : block->body[GIVEN_BODY - 1];
+		if (block->code)
+			bootstrap_merge_failure(failure, r, block->code, block->body);
+	}
+	if (code == 0)
+		code = given_check(u, &own, failure);
+	if (code || failure->code)
+		return code;
+	if (len > sizeof(own.body))
+		return user_call(bootstrap, in, out, len, clock_remaining(deadline));
+	for (int r = 0; len > 0 && r < bootstrap->nranks; r++)
+		memcpy((char *)out + (size_t)r * len, u->blocks[r].body, len);
+	return 0;
+}
+
 static void user_close(struct bootstrap *bootstrap)
 {
-	(void)bootstrap;
+	free(((struct user_boot *)bootstrap)->blocks);
 }
 
 static const struct bootstrap_kind user_kind = {
@@ -69,7 +139,9 @@ int bootstrap_open_user(struct bootstrap **bootstrap, coll_exchange_fn exchange,
 	u = (struct user_boot *)*bootstrap;
 	u->exchange = exchange;
 	u->user = user;
-	code = bootstrap_meet(*bootstrap, timeout_ms);
+	u->blocks = calloc((size_t)nranks, sizeof(*u->blocks));
+	code = u->blocks ? bootstrap_meet(*bootstrap, timeout_ms)
+			 : error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
 	if (code == 0)
 		code = user_share_key(*bootstrap, clock_remaining(deadline));
 	if (code) {

@@ -20,11 +20,12 @@ struct local_group {
 	uint64_t round;
 	uint8_t *pieces[2];
 	size_t capacity[2];
-	size_t len; /* of a piece in this round, said by its first rank */
-	int first;  /* that rank */
+	size_t len; /* of a piece in this round, said by the first rank that has not failed */
+	int first;  /* that rank, or -1 */
 	int arrived;
-	uint8_t *here; /* [nranks] has entered this round */
-	uint8_t *gone; /* [nranks] closed */
+	struct bootstrap_failure rank_failed[2]; /* of the ranks in a round */
+	uint8_t *here;                           /* [nranks] has entered this round */
+	uint8_t *gone;                           /* [nranks] closed */
 	int failed;
 	char failure[BOOTSTRAP_TEXT_SIZE];
 };
@@ -82,11 +83,11 @@ static int local_join_round(struct local_group *group, int rank, size_t len)
 	int i = (int)(group->round & 1);
 	size_t need = (size_t)group->nranks * len;
 
-	if (group->arrived > 0 && len != group->len)
+	if (group->first >= 0 && len != group->len)
 		return error_set(COLL_ERR_MISMATCH,
 				 "rank %d exchanges %zu bytes where rank %d exchanges %zu", rank,
 				 len, group->first, group->len);
-	if (group->arrived > 0)
+	if (group->first >= 0)
 		return 0;
 	if (need > group->capacity[i]) {
 		free(group->pieces[i]);
@@ -125,6 +126,7 @@ static int local_wait(struct local_group *group, int64_t deadline)
 static int local_wait_round(const struct bootstrap *bootstrap, struct local_group *group,
 			    uint64_t round, int64_t timeout_ms)
 {
+	const struct bootstrap_failure *failure = &group->rank_failed[round & 1];
 	int64_t deadline = clock_deadline(timeout_ms);
 	int late = 0, code;
 
@@ -134,6 +136,9 @@ static int local_wait_round(const struct bootstrap *bootstrap, struct local_grou
 			code = bootstrap_check_aborted(bootstrap);
 		if (code == 0 && late)
 			code = bootstrap_timeout_error(group->here, group->nranks, timeout_ms, "");
+		/* A rank may be missing because of the failure that another rank has told of. */
+		if (code && failure->code)
+			code = error_set(failure->code, "%s", failure->text);
 		if (code)
 			return local_fail(group, code);
 		late = local_wait(group, bootstrap_look(bootstrap, deadline)) &&
@@ -144,22 +149,25 @@ static int local_wait_round(const struct bootstrap *bootstrap, struct local_grou
 	return 0;
 }
 
-static int local_round(const struct bootstrap *bootstrap, struct local_group *group, const void *in,
-		       void *out, size_t len, int64_t timeout_ms)
+/* Puts the piece of this rank, or its failure, into the round. */
+static int local_put(struct local_group *group, int rank, const void *in, size_t len,
+		     const struct bootstrap_failure *failure)
 {
-	const int rank = bootstrap->rank;
-	uint64_t round = group->round;
-	uint8_t *pieces;
-	int code;
+	int i = (int)(group->round & 1), code;
 
-	if (group->failed)
-		return error_set(group->failed, "%s", group->failure);
-	code = local_join_round(group, rank, len);
-	if (code)
-		return local_fail(group, code);
-	pieces = group->pieces[round & 1];
-	if (len > 0)
-		memcpy(pieces + (size_t)rank * len, in, len);
+	if (group->arrived == 0) {
+		group->first = -1;
+		group->rank_failed[i].code = COLL_SUCCESS;
+	}
+	if (failure->code) {
+		bootstrap_merge_failure(&group->rank_failed[i], rank, failure->code, failure->text);
+	} else {
+		code = local_join_round(group, rank, len);
+		if (code)
+			return code;
+		if (len > 0)
+			memcpy(group->pieces[i] + (size_t)rank * len, in, len);
+	}
 	group->here[rank] = 1;
 	if (++group->arrived == group->nranks) {
 		memset(group->here, 0, (size_t)group->nranks);
@@ -167,20 +175,37 @@ static int local_round(const struct bootstrap *bootstrap, struct local_group *gr
 		group->round++;
 		pthread_cond_broadcast(&group->changed);
 	}
+	return 0;
+}
+
+static int local_round(const struct bootstrap *bootstrap, struct local_group *group, const void *in,
+		       void *out, size_t len, struct bootstrap_failure *failure, int64_t timeout_ms)
+{
+	uint64_t round = group->round;
+	int code;
+
+	if (group->failed)
+		return error_set(group->failed, "%s", group->failure);
+	code = local_put(group, bootstrap->rank, in, len, failure);
+	if (code)
+		return local_fail(group, code);
 	code = local_wait_round(bootstrap, group, round, timeout_ms);
-	if (code == 0 && len > 0)
-		memcpy(out, pieces, (size_t)group->nranks * len);
-	return code;
+	if (code)
+		return code;
+	*failure = group->rank_failed[round & 1];
+	if (!failure->code && len > 0)
+		memcpy(out, group->pieces[round & 1], (size_t)group->nranks * len);
+	return 0;
 }
 
 static int local_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
-			  int64_t timeout_ms)
+			  struct bootstrap_failure *failure, int64_t timeout_ms)
 {
 	struct local_group *group = ((struct local_boot *)bootstrap)->group;
 	int code;
 
 	pthread_mutex_lock(&group->lock);
-	code = local_round(bootstrap, group, in, out, len, timeout_ms);
+	code = local_round(bootstrap, group, in, out, len, failure, timeout_ms);
 	pthread_mutex_unlock(&group->lock);
 	return code;
 }

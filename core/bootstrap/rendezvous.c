@@ -2,6 +2,7 @@
 /* rendezvous.c - rank 0 in the middle of the star: gathers pieces, hands round the table. */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,9 +38,11 @@ void tcp_root_close_listeners(struct star *t)
 void tcp_root_close(struct star *t)
 {
 	tcp_root_close_listeners(t);
-	for (int r = 1; t->conns != NULL && r < t->bootstrap.nranks; r++)
+	for (int r = 1; t->conns != NULL && r < t->bootstrap.nranks; r++) {
 		if (t->conns[r].fd >= 0)
 			close(t->conns[r].fd);
+		free(t->conns[r].failed);
+	}
 	free(t->conns);
 	free(t->polls);
 	free(t->heard);
@@ -47,16 +50,30 @@ void tcp_root_close(struct star *t)
 
 /* ---------------------------------------------------------------------- gather -- */
 
-static int root_check_head(struct star *t, int rank, size_t len)
+/* A rank has failed: makes room for its sentence.  Without memory the sentence is not kept. */
+static int root_check_failed(struct star *t, int rank)
+{
+	struct rank_connection *conn = &t->conns[rank];
+
+	if (conn->head.len >= BOOTSTRAP_TEXT_SIZE)
+		return error_set(COLL_ERR_INTERNAL,
+				 "rank %d broke the bootstrap's protocol: its error has no end",
+				 rank);
+	if (conn->failed == NULL)
+		conn->failed = malloc(BOOTSTRAP_TEXT_SIZE);
+	return 0;
+}
+
+static int root_check_head(struct star *t, int rank, void *out, size_t len)
 {
 	const struct tcp_frame *head = &t->conns[rank].head;
 
-	if (head->type != TCP_PIECE || head->round != t->round)
+	if ((head->type != TCP_PIECE && head->type != TCP_FAILED) || head->round != t->round)
 		return error_set(COLL_ERR_INTERNAL,
 				 "rank %d broke the bootstrap's protocol: frame %u of round %u "
 				 "in round %u",
 				 rank, head->type, head->round, t->round);
-	if (head->len != len)
+	if (head->type == TCP_PIECE && out != NULL && head->len != len)
 		return error_set(COLL_ERR_MISMATCH,
 				 "rank %d exchanges %llu bytes where rank 0 exchanges %zu", rank,
 				 (unsigned long long)head->len, len);
@@ -65,7 +82,7 @@ static int root_check_head(struct star *t, int rank, size_t len)
 		t->deadline = clock_now_ms() + head->timeout_ms;
 		t->timeout_ms = head->timeout_ms;
 	}
-	return 0;
+	return head->type == TCP_FAILED ? root_check_failed(t, rank) : 0;
 }
 
 /* A rank that has sent its piece has nothing to say before it gets the table. */
@@ -83,7 +100,7 @@ static int root_recv_again(struct star *t, int rank)
 	return 0;
 }
 
-static int root_recv_head(struct star *t, int rank, size_t len)
+static int root_recv_head(struct star *t, int rank, void *out, size_t len)
 {
 	struct rank_connection *conn = &t->conns[rank];
 	ssize_t n = socket_read(conn->fd, (char *)&conn->head + conn->head_got,
@@ -92,10 +109,46 @@ static int root_recv_head(struct star *t, int rank, size_t len)
 	if (n < 0)
 		return tcp_lost_error(t, rank, errno);
 	conn->head_got += (size_t)n;
-	return conn->head_got == sizeof(conn->head) ? root_check_head(t, rank, len) : 0;
+	return conn->head_got == sizeof(conn->head) ? root_check_head(t, rank, out, len) : 0;
 }
 
-/* Reads what rank has sent of its piece. */
+/*
+ * Reads some of the piece or the sentence of a rank; -1 with errno.  A piece is thrown away where
+ * rank 0 itself has failed.
+ */
+static ssize_t root_recv_body(struct rank_connection *conn, uint8_t *piece)
+{
+	char thrown_away[4096];
+	size_t left = (size_t)conn->head.len - conn->got;
+
+	if (conn->head.type == TCP_FAILED)
+		piece = (uint8_t *)conn->failed;
+	if (piece != NULL)
+		return socket_read(conn->fd, piece + conn->got, left);
+	return socket_read(conn->fd, thrown_away,
+			   left < sizeof(thrown_away) ? left : sizeof(thrown_away));
+}
+
+/* All ranks have been heard: which of their failures is to be told? */
+static void root_merge_failures(struct star *t, struct bootstrap_failure *failure)
+{
+	for (int r = 1; r < t->bootstrap.nranks; r++) {
+		struct rank_connection *conn = &t->conns[r];
+		char failed[32];
+
+		if (!t->heard[r] || conn->head.type != TCP_FAILED)
+			continue;
+		if (conn->failed != NULL)
+			conn->failed[conn->head.len] = '\0';
+		snprintf(failed, sizeof(failed), "rank %d failed", r);
+		bootstrap_merge_failure(failure, r, conn->head.code,
+					conn->failed != NULL ? conn->failed : failed);
+		free(conn->failed);
+		conn->failed = NULL;
+	}
+}
+
+/* Reads what rank has sent of its piece; out is NULL if rank 0 itself has failed. */
 static int root_recv(struct star *t, int rank, uint8_t *out, size_t len)
 {
 	struct rank_connection *conn = &t->conns[rank];
@@ -105,15 +158,15 @@ static int root_recv(struct star *t, int rank, uint8_t *out, size_t len)
 	if (t->heard[rank])
 		return root_recv_again(t, rank);
 	if (conn->head_got < sizeof(conn->head))
-		code = root_recv_head(t, rank, len);
+		code = root_recv_head(t, rank, out, len);
 	if (code || conn->head_got < sizeof(conn->head))
 		return code;
-	if (conn->got < len)
-		n = socket_read(conn->fd, out + (size_t)rank * len + conn->got, len - conn->got);
+	if (conn->got < conn->head.len)
+		n = root_recv_body(conn, out != NULL ? out + (size_t)rank * len : NULL);
 	if (n < 0)
 		return tcp_lost_error(t, rank, errno);
 	conn->got += (size_t)n;
-	if (conn->got == len) {
+	if (conn->got == conn->head.len) {
 		t->heard[rank] = 1;
 		t->missing--;
 	}
@@ -180,7 +233,7 @@ static int root_gather(struct star *t, const void *in, uint8_t *out, size_t len)
 {
 	int code = 0;
 
-	if (len > 0)
+	if (out != NULL && len > 0)
 		memmove(out, in, len);
 	memset(t->heard, 0, (size_t)t->bootstrap.nranks);
 	t->heard[0] = 1;
@@ -228,14 +281,17 @@ static int root_send_some(struct star *t, const struct tcp_frame *head, const vo
 	return waiting;
 }
 
-static int root_scatter(struct star *t, const void *table, size_t len)
+/* Sends everyone the table, or the failure of a rank. */
+static int root_scatter(struct star *t, const void *body, size_t len, int failed)
 {
-	struct tcp_frame head = {
-		.type = TCP_TABLE, .round = t->round, .len = (uint64_t)t->bootstrap.nranks * len};
+	struct tcp_frame head = {.type = failed ? TCP_FAILED : TCP_TABLE,
+				 .round = t->round,
+				 .len = len,
+				 .code = failed};
 	int lost = 0, lost_errno = 0;
 
 	t->polls[0].fd = -1;
-	while (root_send_some(t, &head, table, &lost, &lost_errno) > 0) {
+	while (root_send_some(t, &head, body, &lost, &lost_errno) > 0) {
 		int64_t left = clock_remaining(bootstrap_look(&t->bootstrap, t->deadline));
 		int code = bootstrap_check_aborted(&t->bootstrap);
 
@@ -253,7 +309,7 @@ static int root_scatter(struct star *t, const void *table, size_t len)
  * Tells everyone the error of this rank.  The connections stay open until the boot is closed, so
  * that nothing overtakes the sentence.
  */
-static void root_send_failure(struct star *t, int code, size_t table_len)
+static void root_send_failure(struct star *t, int code, size_t body_len)
 {
 	const char *text = error_text();
 	size_t len = strnlen(text, BOOTSTRAP_TEXT_SIZE - 1);
@@ -264,7 +320,7 @@ static void root_send_failure(struct star *t, int code, size_t table_len)
 
 	for (int r = 1; r < t->bootstrap.nranks; r++) {
 		struct rank_connection *conn = &t->conns[r];
-		int midway = conn->sent > 0 && conn->sent < sizeof(head) + table_len;
+		int midway = conn->sent > 0 && conn->sent < sizeof(head) + body_len;
 
 		/* A kilobyte fits into the socket's buffer, or the rank is not reading. */
 		if (conn->fd < 0)
@@ -275,17 +331,28 @@ static void root_send_failure(struct star *t, int code, size_t table_len)
 	}
 }
 
-int tcp_root_exchange(struct star *t, const void *in, void *out, size_t len, int64_t timeout_ms)
+int tcp_root_exchange(struct star *t, const void *in, void *out, size_t len,
+		      struct bootstrap_failure *failure, int64_t timeout_ms)
 {
+	size_t body_len = (size_t)t->bootstrap.nranks * len;
+	const void *body = out;
 	int code;
 
 	t->round++;
 	t->timeout_ms = timeout_ms;
 	t->deadline = clock_deadline(timeout_ms);
-	code = root_gather(t, in, out, len);
+	code = root_gather(t, in, failure->code ? NULL : out, len);
+	root_merge_failures(t, failure);
+	if (failure->code) {
+		body = failure->text;
+		body_len = strlen(failure->text);
+	}
 	if (code == 0)
-		code = root_scatter(t, out, len);
+		code = root_scatter(t, body, body_len, failure->code);
+	/* A rank may be missing because of the failure that another rank has told of. */
+	if (code && failure->code)
+		code = error_set(failure->code, "%s", failure->text);
 	if (code)
-		root_send_failure(t, code, (size_t)t->bootstrap.nranks * len);
+		root_send_failure(t, code, body_len);
 	return code;
 }

@@ -8,11 +8,12 @@
 #include "base/error.h"
 
 static int shrunk_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
-			   int64_t timeout_ms)
+			   struct bootstrap_failure *failure, int64_t timeout_ms)
 {
 	(void)in;
 	(void)out;
 	(void)len;
+	(void)failure;
 	(void)timeout_ms;
 	return error_set(COLL_ERR_UNSUPPORTED,
 			 "the %d ranks that coll_comm_shrink has left cannot exchange over the old "

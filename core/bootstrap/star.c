@@ -68,12 +68,16 @@ static int member_poll(const struct star *t, short wanted, int64_t deadline, int
 	return code;
 }
 
-/* Sends the piece; ends early without error if rank 0 has something to say. */
-static int member_send(struct star *t, const void *in, size_t len, int64_t timeout_ms)
+/*
+ * Sends the piece, or the failure of this rank; ends early without error if rank 0 has something to
+ * say.
+ */
+static int member_send(struct star *t, const void *in, size_t len, int code, int64_t timeout_ms)
 {
-	struct tcp_frame head = {.type = TCP_PIECE,
+	struct tcp_frame head = {.type = code ? TCP_FAILED : TCP_PIECE,
 				 .round = t->round,
 				 .len = len,
+				 .code = code,
 				 .timeout_ms = timeout_ms < UINT32_MAX ? (uint32_t)timeout_ms
 								       : UINT32_MAX};
 	int64_t deadline = clock_deadline(timeout_ms);
@@ -81,11 +85,11 @@ static int member_send(struct star *t, const void *in, size_t len, int64_t timeo
 
 	while (sent < sizeof(head) + len) {
 		int events;
-		int code = member_poll(t, POLLIN | POLLOUT, deadline, timeout_ms, &events);
+		int ended = member_poll(t, POLLIN | POLLOUT, deadline, timeout_ms, &events);
 		ssize_t n;
 
-		if (code)
-			return code;
+		if (ended)
+			return ended;
 		if (events & POLLIN)
 			return 0;
 		n = tcp_write_frame(t->fd, &head, in, sent);
@@ -116,25 +120,26 @@ static int member_read(struct star *t, void *buf, size_t len, int64_t deadline, 
 	return 0;
 }
 
-/* Rank 0 says why there will be no table. */
-static int member_failure(struct star *t, const struct tcp_frame *head, int64_t deadline,
-			  int64_t timeout_ms)
+/* Rank 0 says why there is no table. */
+static int member_failure(struct star *t, const struct tcp_frame *head,
+			  struct bootstrap_failure *failure, int64_t deadline, int64_t timeout_ms)
 {
-	char text[BOOTSTRAP_TEXT_SIZE];
 	int code;
 
-	if (head->len >= sizeof(text))
+	if (head->len >= sizeof(failure->text))
 		return error_set(COLL_ERR_INTERNAL, "rank 0 broke the bootstrap's protocol: its "
 						    "error has no end");
-	code = member_read(t, text, (size_t)head->len, deadline, timeout_ms);
+	code = member_read(t, failure->text, (size_t)head->len, deadline, timeout_ms);
 	if (code)
 		return code;
-	text[head->len] = '\0';
-	return error_set(head->code ? head->code : COLL_ERR_REMOTE, "%s", text);
+	failure->text[head->len] = '\0';
+	failure->code = head->code > 0 ? head->code : COLL_ERR_REMOTE;
+	return head->type == TCP_FAILED ? COLL_SUCCESS
+					: error_set(failure->code, "%s", failure->text);
 }
 
 static int member_exchange(struct star *t, const void *in, void *out, size_t len,
-			   int64_t timeout_ms)
+			   struct bootstrap_failure *failure, int64_t timeout_ms)
 {
 	int64_t deadline = clock_deadline(timeout_ms) + TCP_GRACE_MS;
 	size_t total = (size_t)t->bootstrap.nranks * len;
@@ -142,13 +147,17 @@ static int member_exchange(struct star *t, const void *in, void *out, size_t len
 	int code;
 
 	t->round++;
-	code = member_send(t, in, len, timeout_ms);
+	if (failure->code)
+		code = member_send(t, failure->text, strlen(failure->text), failure->code,
+				   timeout_ms);
+	else
+		code = member_send(t, in, len, COLL_SUCCESS, timeout_ms);
 	if (code == 0)
 		code = member_read(t, &head, sizeof(head), deadline, timeout_ms);
 	if (code)
 		return code;
-	if (head.type == TCP_FAILURE)
-		return member_failure(t, &head, deadline, timeout_ms);
+	if (head.type == TCP_FAILURE || (head.type == TCP_FAILED && head.round == t->round))
+		return member_failure(t, &head, failure, deadline, timeout_ms);
 	if (head.type != TCP_TABLE || head.round != t->round || head.len != total)
 		return error_set(COLL_ERR_INTERNAL,
 				 "rank 0 broke the bootstrap's protocol: frame %u of round %u, "
@@ -161,7 +170,7 @@ static int member_exchange(struct star *t, const void *in, void *out, size_t len
 /* ------------------------------------------------------------------------- kind -- */
 
 static int tcp_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
-			int64_t timeout_ms)
+			struct bootstrap_failure *failure, int64_t timeout_ms)
 {
 	struct star *t = (struct star *)bootstrap;
 	int code;
@@ -169,8 +178,8 @@ static int tcp_exchange(struct bootstrap *bootstrap, const void *in, void *out, 
 	if (timeout_ms < 0)
 		timeout_ms = 0;
 	if (bootstrap->rank == 0)
-		return tcp_root_exchange(t, in, out, len, timeout_ms);
-	code = member_exchange(t, in, out, len, timeout_ms);
+		return tcp_root_exchange(t, in, out, len, failure, timeout_ms);
+	code = member_exchange(t, in, out, len, failure, timeout_ms);
 	/* Rank 0 learns at once, and through it all the others. */
 	if (code)
 		shutdown(t->fd, SHUT_RDWR);

@@ -9,7 +9,8 @@
  *   rank 0 -> rank r   verdict     welcome, or refusal with a sentence; mac of all three
  *
  * Then, for every exchange: each rank sends a piece to rank 0, rank 0 sends the table of all pieces
- * to each rank.  If something goes wrong rank 0 sends everyone a failure in place of the table.
+ * to each rank.  A rank that has failed sends its code and a sentence in place of the piece, and every
+ * rank gets them in place of the table.  If something goes wrong rank 0 sends everyone a failure.
  * Nothing is allocated by what the wire says.
  */
 #ifndef CORE_BOOTSTRAP_STAR_H
@@ -59,14 +60,18 @@ struct tcp_verdict {
 	uint8_t mac[16];
 };
 
-enum { TCP_PIECE = 1, TCP_TABLE = 2, TCP_FAILURE = 3 };
+/*
+ * PIECE and FAILED go to rank 0, TABLE and FAILED come from it.  FAILED stands where a piece or a table
+ * would: a rank has failed, and the next round may follow.  FAILURE: rank 0 cannot go on.
+ */
+enum { TCP_PIECE = 1, TCP_TABLE = 2, TCP_FAILURE = 3, TCP_FAILED = 4 };
 
 struct tcp_frame {
 	uint32_t type;
 	uint32_t round;
 	uint64_t len;        /* of what follows */
-	uint32_t timeout_ms; /* PIECE: how long its rank will wait; UINT32_MAX: longer */
-	int32_t code;        /* FAILURE; a sentence follows */
+	uint32_t timeout_ms; /* to rank 0: how long the rank will wait; UINT32_MAX: longer */
+	int32_t code;        /* FAILED and FAILURE; a sentence follows */
 };
 
 void tcp_answer_mac(const uint8_t key[16], const struct tcp_challenge *challenge,
@@ -85,7 +90,8 @@ struct rank_connection {
 	char addr[ADDRESS_TEXT_SIZE];
 	struct tcp_frame head; /* being received */
 	size_t head_got, got;
-	size_t sent; /* of this round's table with its head */
+	size_t sent;  /* of this round's table with its head */
+	char *failed; /* BOOTSTRAP_TEXT_SIZE bytes for the sentence of a FAILED; or NULL */
 };
 
 struct pending_connection {
@@ -126,7 +132,8 @@ int connect_to_root(struct star *t, const struct address_list *addrs, int retry,
 /* Rank 0: memory for all ranks. */
 int tcp_root_init(struct star *t);
 /* Rank 0's exchange; while it has listeners it also lets ranks in. */
-int tcp_root_exchange(struct star *t, const void *in, void *out, size_t len, int64_t timeout_ms);
+int tcp_root_exchange(struct star *t, const void *in, void *out, size_t len,
+		      struct bootstrap_failure *failure, int64_t timeout_ms);
 void tcp_root_close(struct star *t);
 void tcp_root_close_listeners(struct star *t);
 

@@ -114,47 +114,8 @@ int select_agree(struct bootstrap *bootstrap, const struct config *config,
 
 /* ---------------------------------------------------------------- after a step -- */
 
-/* The first rank that failed; before it any that did not fail because of another. */
-static int agree_who_failed(char **texts, int n)
-{
-	int who = -1;
-
-	for (int r = n - 1; r >= 0; r--)
-		if (texts[r][0] && (who < 0 || strtol(texts[r], NULL, 10) != COLL_ERR_REMOTE ||
-				    strtol(texts[who], NULL, 10) == COLL_ERR_REMOTE))
-			who = r;
-	return who;
-}
-
-static int agree_first_failure(char **texts, int n)
-{
-	int who = agree_who_failed(texts, n);
-	char *words;
-	long code;
-
-	if (who < 0)
-		return COLL_SUCCESS;
-	code = strtol(texts[who], &words, 10);
-	words += *words == ' ';
-	if (code <= 0 || code > INT32_MAX)
-		code = COLL_ERR_INTERNAL;
-	return n == 1 ? error_set((int)code, "%s", words)
-		      : error_set((int)code, "rank %d: %s", who, words);
-}
-
 int select_all_ok(struct bootstrap *bootstrap, int code, int64_t timeout_ms)
 {
-	char own[1100] = "", **texts = NULL;
-	int exchanged;
-
-	if (code)
-		snprintf(own, sizeof(own), "%d %s", code, error_text());
-	exchanged = bootstrap_exchange_text(bootstrap, own, &texts, timeout_ms);
-	if (exchanged && code)
-		return error_set(code, "%s", strchr(own, ' ') + 1);
-	if (exchanged)
-		return exchanged;
-	code = agree_first_failure(texts, bootstrap_nranks(bootstrap));
-	bootstrap_texts_free(bootstrap, texts);
-	return code;
+	return code ? bootstrap_exchange_fail(bootstrap, code, error_text(), timeout_ms)
+		    : bootstrap_exchange(bootstrap, NULL, NULL, 0, timeout_ms);
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "device/copy_stream.h"
 #include "base/log.h"
+#include "plugin/select.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -174,12 +175,8 @@ int context_make(struct context **out, const struct context_parts *parts)
 	struct context *context = calloc(1, sizeof(*context));
 
 	*out = context;
-	if (!context) {
-		bootstrap_close(parts->bootstrap);
-		plugins_free(parts->plugins);
-		config_free(parts->config);
+	if (!context)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
-	}
 	context->plugins = parts->plugins;
 	return context_prepare(context, parts->client, parts->bootstrap, parts->config,
 			       parts->plugin, &parts->selection, parts->device);
@@ -194,6 +191,15 @@ int context_open(struct context *context)
 		return error_take(code, &err);
 	context_begin(context);
 	return COLL_SUCCESS;
+}
+
+int context_all_ok(const struct context *context, struct bootstrap *bootstrap, int code,
+		   int64_t timeout_ms)
+{
+	/* The plugins have learned it from one another, and exchange no more. */
+	if (context && context->remote.code)
+		return error_raise(&context->remote);
+	return select_all_ok(bootstrap, code, timeout_ms);
 }
 
 int context_open_all(struct context *const *contexts, int n)

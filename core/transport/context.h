@@ -9,6 +9,7 @@
 #include "bootstrap/bootstrap.h"
 #include "algorithm/selection.h"
 #include "transport/match.h"
+#include "base/error.h"
 #include "plugin/plugin.h"
 
 #include <pthread.h>
@@ -94,8 +95,10 @@ struct context {
 	int *node;                        /* per rank: number of its node */
 	struct control *controls;         /* control messages being sent */
 	char **lost;                      /* per rank: why it can no longer be reached, or NULL */
-	int refused;          /* a rank whose message was refused for lack of memory, or -1 */
-	uint64_t refused_len; /* bytes of that message */
+	int refused;               /* a rank whose message was refused for lack of memory, or -1 */
+	uint64_t refused_len;      /* bytes of that message */
+	struct error_first remote; /* the failure of a rank that ended its plugin's exchanges */
+	int told_failure;          /* this rank's plugin has told one with host->exchange_fail */
 	int pending_events;   /* a peer was lost or a message mismatched: see context_progress */
 	struct context *next; /* in the list of all contexts */
 };
@@ -111,12 +114,18 @@ struct context_parts {
 	int device;
 };
 /*
- * All but the endpoint.  Takes over boot, config and plugins, also when it fails; then *context is NULL or
- * to be released.
+ * Makes all but the endpoint.  The context takes over bootstrap, config and plugins.  After an error
+ * *context is to be released, or it is NULL and the parts still belong to the caller.
  */
 int context_make(struct context **context, const struct context_parts *parts);
 /* Opens the plugin's endpoint; collective.  On an error the context is to be released. */
 int context_open(struct context *context);
+/*
+ * Collective: `code` is the result of context_make or context_open on this rank, with error_text().
+ * Returns COLL_SUCCESS, or the same failure on every rank.  *context may be NULL.
+ */
+int context_all_ok(const struct context *context, struct bootstrap *bootstrap, int code,
+		   int64_t timeout_ms);
 /* Those of all n ranks at once, in rank order, where the backend has open_all. */
 int context_open_all(struct context *const *contexts, int n);
 /*

@@ -38,12 +38,41 @@ static int64_t host_option_int(const coll_host_t *host, const char *key)
 	return config_backend_int(context->config, &context->plugin->backend, key);
 }
 
+/*
+ * An exchange that ends with the failure of a rank does so on every rank.  The failure is noted, and
+ * answers all further exchanges of the plugin: no rank waits for one that has given up.
+ */
+static void host_note_failure(struct context *context, int code)
+{
+	if (bootstrap_rank_failed(context->bootstrap))
+		error_note(&context->remote, code);
+}
+
 static int32_t host_exchange(const coll_host_t *host, const void *in, void *out, uint64_t len,
 			     int64_t timeout_ms, coll_error_t *err)
 {
-	int code = bootstrap_exchange(host_context(host)->bootstrap, in, out, len, timeout_ms);
+	struct context *context = host_context(host);
+	int code = error_raise(&context->remote);
 
+	if (!code) {
+		code = bootstrap_exchange(context->bootstrap, in, out, len, timeout_ms);
+		host_note_failure(context, code);
+	}
 	return code ? error_fill(err, code, "%s", error_text()) : COLL_SUCCESS;
+}
+
+static int32_t host_exchange_fail(const coll_host_t *host, int32_t code, const char *text,
+				  int64_t timeout_ms)
+{
+	struct context *context = host_context(host);
+
+	context->told_failure = 1;
+	if (!context->remote.code)
+		host_note_failure(context,
+				  bootstrap_exchange_fail(context->bootstrap, code,
+							  text ? text : coll_error_string(code),
+							  timeout_ms));
+	return code;
 }
 
 static void host_mac(const coll_host_t *host, const void *data, uint64_t len, uint8_t out[16])
@@ -167,6 +196,7 @@ void host_fill(struct context *context, int device)
 		.arrived = host_arrived,
 		.peer_lost = host_peer_lost,
 		.reduce = host_reduce,
+		.exchange_fail = host_exchange_fail,
 	};
 	if (context->devices) {
 		context->host.memory_kind = host_memory_kind;

@@ -68,7 +68,7 @@ extern "C" {
 
 /* The major is part of the symbol's name.  The minor counts additions to the structs. */
 #define COLL_BACKEND_ABI_MAJOR 1
-#define COLL_BACKEND_ABI_MINOR 2
+#define COLL_BACKEND_ABI_MINOR 3
 #define COLL_BACKEND_SYMBOL    "coll_backend_v1"
 
 /* The text of a returned code.  The caller of a function owns the struct; the function fills it. */
@@ -211,8 +211,9 @@ struct coll_host {
 	 *               heard from.
 	 *
 	 * The call is collective: every rank must make the same number of exchanges.  A rank that
-	 * has failed therefore says so in its next exchange instead of leaving the other ranks
-	 * waiting.  Allowed in open and native->split only.
+	 * has failed therefore calls exchange_fail instead of its next exchange, and leaves no
+	 * other rank waiting.  After a code the plugin makes no more exchanges.  Allowed in open
+	 * and native->split only.
 	 */
 	int32_t (*exchange)(const coll_host_t *host, const void *in, void *out, uint64_t len,
 			    int64_t timeout_ms, coll_error_t *err);
@@ -292,6 +293,24 @@ struct coll_host {
 	 */
 	int32_t (*reduce)(const coll_host_t *host, void *dst, const void *left, const void *right,
 			  uint64_t count, int32_t dtype, int32_t op);
+
+	/*
+	 * Since minor 3: takes part in the other ranks' next exchange, of any length, with a
+	 * failure in place of bytes.  The exchange of every rank then returns `code`, with `text`
+	 * and this rank's number in the text.  If several ranks have failed, all ranks get the
+	 * failure of the lowest (one with COLL_ERR_REMOTE only if all have that code).  Returns
+	 * `code`: `return host->exchange_fail(host, code, err->text, host->timeout_ms);`.
+	 *
+	 * code          A COLL_ERR_* code; open then returns it.
+	 * text          As in coll_error_t; NULL: the sentence of the code.
+	 * timeout_ms    The call blocks at most for this time.
+	 *
+	 * A plugin calls it at most once in an open or split, and where it would call exchange.  In
+	 * an older core host->size is too small for it: there the plugin only returns the code, and
+	 * the other ranks get an error without the reason.
+	 */
+	int32_t (*exchange_fail)(const coll_host_t *host, int32_t code, const char *text,
+				 int64_t timeout_ms);
 };
 
 /* ---------------------------------------------------------------- transport -- */

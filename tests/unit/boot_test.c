@@ -300,11 +300,16 @@ static void test_user_failing(void)
 	ok(bootstrap == NULL, "and there is no boot");
 }
 
-/* Answers for two ranks; the lengths of the texts come back as the test wants them. */
+/*
+ * Answers for two ranks; the lengths of the texts come back as the test wants them.  Pieces of 8 bytes
+ * travel in blocks of BLOCK bytes, behind a head of BLOCK_HEAD.
+ */
+enum { BLOCK = 512, BLOCK_HEAD = 16 };
+
 struct liar {
 	uint64_t lens[2];
-	int lying;
-	size_t asked; /* the longest piece that was exchanged */
+	int lying; /* 1: about what a piece says, 2: about how long it is */
+	int asked; /* exchanges since it lies */
 };
 
 static int32_t liar_exchange(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
@@ -312,14 +317,12 @@ static int32_t liar_exchange(void *user, const void *in, void *out, size_t len, 
 	struct liar *liar = user;
 
 	(void)timeout_ms;
-	if (len > liar->asked)
-		liar->asked = len;
-	if (liar->lying && len == sizeof(liar->lens[0])) {
-		memcpy(out, liar->lens, sizeof(liar->lens));
-		return 0;
-	}
+	liar->asked++;
 	memcpy(out, in, len);
 	memcpy((char *)out + len, in, len);
+	for (int r = 0; liar->lying && r < 2; r++)
+		memcpy((char *)out + r * BLOCK + (liar->lying == 1 ? BLOCK_HEAD : 8),
+		       &liar->lens[r], sizeof(uint64_t));
 	return 0;
 }
 
@@ -339,8 +342,24 @@ static void test_altered(uint64_t own, uint64_t other, const char *words)
 	       (unsigned long long)other);
 	has_str(error_text(), words, "says which is wrong");
 	has_str(error_text(), "altered bytes on the way", "and why");
-	ok(texts == NULL && liar.asked == sizeof(uint64_t), "no text is exchanged");
+	ok(texts == NULL && liar.asked == 1, "no text is exchanged");
 	bootstrap_texts_free(bootstrap, texts);
+	bootstrap_close(bootstrap);
+}
+
+/* An application's function that puts the ranks in another order, or alters the head of a block. */
+static void test_altered_head(void)
+{
+	struct liar liar = {.lens = {0}};
+	struct bootstrap *bootstrap;
+	char in[8] = "", out[16];
+
+	if (bootstrap_open_user(&bootstrap, liar_exchange, &liar, 0, 2, LONG_MS))
+		bail_out("%s", error_text());
+	liar.lying = 2;
+	is_int(bootstrap_exchange(bootstrap, in, out, sizeof(in), LONG_MS), COLL_ERR_REMOTE,
+	       "the length of a piece is altered on the way");
+	has_str(error_text(), "the first bytes of rank 0 came back to it as others", "is told");
 	bootstrap_close(bootstrap);
 }
 
@@ -467,6 +486,7 @@ int main(void)
 	test_user(4);
 	test_user_failing();
 	test_altered_lengths();
+	test_altered_head();
 	test_long_text(LONGEST_TEXT, 0, "");
 	test_long_text(LONGEST_TEXT + 1, COLL_ERR_REMOTE,
 		       "rank 1 announces a text of 262145 bytes");

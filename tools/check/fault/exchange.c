@@ -153,8 +153,10 @@ static void exchange_then_open(struct check_case *c)
 	c->user = NULL;
 	if (check_failed(c) || c->processes)
 		return;
-	for (int turn = 0; turn < CHECK_TURNS; turn++)
+	for (int turn = 0; turn < CHECK_TURNS; turn++) {
 		atomic_store(&c->shared->come[turn], 0);
+		atomic_store(&c->shared->gave_up[turn], 0);
+	}
 	check_ranks(c, exchange_count_rank);
 }
 

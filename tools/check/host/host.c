@@ -85,11 +85,26 @@ static int32_t host_exchange(const coll_host_t *host, const void *in, void *out,
 	if (check_exchange(ep->c, ep->rank, &ep->turn, in, out, len, timeout_ms))
 		return host_exchange_error(err, COLL_ERR_TIMEOUT,
 					   "other ranks were not heard from");
+	if (atomic_load(&ep->c->shared->gave_up[ep->turn - 1]))
+		return host_exchange_error(err, COLL_ERR_REMOTE, "another rank has failed");
 	if (call == ep->manner.hold_exchange)
 		host_hold(ep);
 	if (call == ep->manner.fail_exchange)
 		return host_exchange_error(err, ep->manner.fail_code, "the kit failed an exchange");
 	return COLL_SUCCESS;
+}
+
+static int32_t host_exchange_fail(const coll_host_t *host, int32_t code, const char *text,
+				  int64_t timeout_ms)
+{
+	struct check_ep *ep = host_ep(host);
+
+	(void)text;
+	ep->exchanges++;
+	if (ep->turn < CHECK_TURNS)
+		atomic_store(&ep->c->shared->gave_up[ep->turn], ep->rank + 1);
+	check_exchange(ep->c, ep->rank, &ep->turn, NULL, NULL, 0, timeout_ms);
+	return code;
 }
 
 static void host_mac(const coll_host_t *host, const void *data, uint64_t len, uint8_t out[16])
@@ -267,7 +282,8 @@ struct check_ep *check_ep_new(struct check_case *c, int rank, int world)
 				 .data = host_data,
 				 .arrived = host_arrived,
 				 .peer_lost = host_peer_lost,
-				 .reduce = host_reduce};
+				 .reduce = host_reduce,
+				 .exchange_fail = host_exchange_fail};
 	/* The same on all ranks, another for each communicator, here and in kits that run beside. */
 	for (int i = 0; i < 16; i++)
 		ep->host.key[i] = (uint8_t)((i * 37 + world * 101 + 11) ^ (getpgrp() >> i % 4 * 8));

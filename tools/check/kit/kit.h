@@ -135,6 +135,7 @@ struct check_shared {
 	/* Turns of check_exchange: how many ranks have come, what they brought. */
 	atomic_uint come[CHECK_TURNS];
 	uint8_t brought[CHECK_TURNS][CHECK_RANKS][CHECK_RECORD];
+	atomic_int gave_up[CHECK_TURNS]; /* rank + 1 that called exchange_fail in this turn */
 	/* What was seen beside, see below. */
 	atomic_int traced[CHECK_TRACES];
 	char trace[CHECK_TRACES][CHECK_TEXT];

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * boot_rank_failed_test.c - a rank takes part in an exchange with a failure: every rank gets its code, its
+ * number and its text, whatever the others exchange, and the next exchange works.
+ */
+#include "bootstrap/star.h"
+#include "base/error.h"
+#include "boot_harness.h"
+
+#include <pthread.h>
+
+enum { RANKS = 4 };
+
+/* Which ranks fail, with which codes, and the answer that all ranks must get. */
+struct plan {
+	const char *name;
+	int code[RANKS]; /* 0: the rank exchanges bytes */
+	int answer, told;
+	size_t len; /* of the others' pieces; 0: they exchange texts */
+	int long_text;
+};
+
+static const struct plan plans[] = {
+	{"one of four", {0, COLL_ERR_NO_MEMORY}, COLL_ERR_NO_MEMORY, 1, 464, 0},
+	{"the last", {0, 0, 0, COLL_ERR_SYSTEM}, COLL_ERR_SYSTEM, 3, 1, 0},
+	{"rank 0", {COLL_ERR_DEVICE}, COLL_ERR_DEVICE, 0, 464, 0},
+	{"rank 0, others with 3 MiB", {COLL_ERR_DEVICE}, COLL_ERR_DEVICE, 0, 3 << 20, 0},
+	{"rank 2, others with 3 MiB", {0, 0, COLL_ERR_DEVICE}, COLL_ERR_DEVICE, 2, 3 << 20, 0},
+	{"two", {0, 0, COLL_ERR_SYSTEM, COLL_ERR_CONFIG}, COLL_ERR_SYSTEM, 2, 8, 0},
+	{"one because of another",
+	 {COLL_ERR_REMOTE, 0, COLL_ERR_TIMEOUT},
+	 COLL_ERR_TIMEOUT,
+	 2,
+	 8,
+	 0},
+	{"two because of others", {0, COLL_ERR_REMOTE, COLL_ERR_REMOTE}, COLL_ERR_REMOTE, 1, 8, 0},
+	{"all",
+	 {COLL_ERR_ABI, COLL_ERR_SYSTEM, COLL_ERR_SYSTEM, COLL_ERR_REMOTE},
+	 COLL_ERR_ABI,
+	 0,
+	 8,
+	 0},
+	{"one while the others exchange texts", {0, COLL_ERR_PLUGIN}, COLL_ERR_PLUGIN, 1, 0, 0},
+	{"one with more words than there is room for", {0, COLL_ERR_ABI}, COLL_ERR_ABI, 1, 9, 1},
+};
+
+/* The exchange in question; 0 if this rank gets the answer that it must get. */
+static int fail_once(struct bootstrap *b, const struct plan *plan)
+{
+	int rank = bootstrap_rank(b), code;
+	char words[2048], expected[2100], **texts = NULL;
+	char *in = calloc(1, plan->len + 1), *out = calloc(RANKS, plan->len + 1);
+
+	memset(words, 'x', sizeof(words));
+	words[sizeof(words) - 1] = '\0';
+	if (!plan->long_text)
+		snprintf(words, sizeof(words), "no luck on the %d. rank", rank);
+	if (plan->code[rank])
+		code = bootstrap_exchange_fail(b, plan->code[rank], words, LONG_MS);
+	else if (plan->len)
+		code = bootstrap_exchange(b, in, out, plan->len, LONG_MS);
+	else
+		code = bootstrap_exchange_text(b, "text", &texts, LONG_MS);
+	free(in);
+	free(out);
+	bootstrap_texts_free(b, texts);
+	if (code != plan->answer || !bootstrap_rank_failed(b))
+		return error_set(COLL_ERR_INTERNAL, "got %d: %.200s", code,
+				 code ? error_text() : "");
+	if (plan->long_text)
+		snprintf(expected, sizeof(expected), "rank %d: xxxxxxxx", plan->told);
+	else
+		snprintf(expected, sizeof(expected), "rank %d: no luck on the %d. rank", plan->told,
+			 plan->told);
+	if (plan->long_text ? strncmp(error_text(), expected, strlen(expected)) != 0
+			    : strcmp(error_text(), expected) != 0)
+		return error_set(COLL_ERR_INTERNAL, "was told: %.200s", error_text());
+	return 0;
+}
+
+static int work(struct bootstrap *b, void *arg)
+{
+	int code = 0;
+
+	for (int i = 0; code == 0 && i < 3; i++) {
+		code = fail_once(b, arg);
+		if (code == 0)
+			code = check_meeting(b, NULL);
+		if (code == 0 && bootstrap_rank_failed(b))
+			code = error_set(COLL_ERR_INTERNAL, "the failure stays");
+	}
+	return code;
+}
+
+/* ------------------------------------------------------------------ ranks in processes -- */
+
+static void test_star(const struct plan *plan)
+{
+	struct rank_child children[RANKS];
+	char root[64];
+	struct rank_args args = {
+		.root = root, .nranks = RANKS, .timeout_ms = LONG_MS, .work = work};
+
+	snprintf(root, sizeof(root), "127.0.0.1:%d", free_port());
+	args.arg = (void *)(uintptr_t)plan;
+	for (int r = 0; r < RANKS; r++)
+		children[r] = rank_spawn(&args, r);
+	for (int r = 0; r < RANKS; r++) {
+		struct rank_result result = rank_collect(children[r]);
+
+		is_int(result.code, 0, "over TCP, %s: rank %d %s", plan->name, r, result.text);
+	}
+}
+
+/* The others have lost a rank that has not come, and know of a failure: that is told. */
+static int work_missing(struct bootstrap *b, void *arg)
+{
+	char in[8] = "", out[8 * RANKS];
+
+	(void)arg;
+	switch (bootstrap_rank(b)) {
+	case 1: return bootstrap_exchange_fail(b, COLL_ERR_DEVICE, "on fire", LONG_MS);
+	case 2: pause_ms(1000); raise(SIGKILL);
+	}
+	return bootstrap_exchange(b, in, out, sizeof(in), LONG_MS);
+}
+
+static void test_missing(void)
+{
+	struct rank_child children[RANKS];
+	char root[64];
+	struct rank_args args = {
+		.root = root, .nranks = RANKS, .timeout_ms = LONG_MS, .work = work_missing};
+
+	snprintf(root, sizeof(root), "127.0.0.1:%d", free_port());
+	for (int r = 0; r < RANKS; r++)
+		children[r] = rank_spawn(&args, r);
+	for (int r = 0; r < RANKS; r++) {
+		struct rank_result result = rank_collect(children[r]);
+
+		if (r == 2)
+			continue;
+		is_int(result.code, COLL_ERR_DEVICE, "rank 2 dies: rank %d gets rank 1's failure",
+		       r);
+		has_str(result.text, "on fire", "with its text");
+	}
+}
+
+/* ------------------------------------------------------------------ ranks in threads -- */
+
+struct thread {
+	pthread_t id;
+	struct bootstrap *bootstrap;
+	const struct plan *plan;
+	int given;
+	int code;
+	char text[TEXT];
+};
+
+static int32_t exchange(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
+{
+	return bootstrap_exchange(user, in, out, len, timeout_ms);
+}
+
+static void *thread_work(void *arg)
+{
+	struct thread *t = arg;
+	struct bootstrap *b = t->bootstrap;
+
+	if (t->given)
+		t->code = bootstrap_open_user(&b, exchange, t->bootstrap,
+					      bootstrap_rank(t->bootstrap), RANKS, LONG_MS);
+	if (t->code == 0)
+		t->code = work(b, (void *)(uintptr_t)t->plan);
+	snprintf(t->text, sizeof(t->text), "%s", t->code ? error_text() : "");
+	if (t->given)
+		bootstrap_close(b);
+	bootstrap_close(t->bootstrap);
+	return NULL;
+}
+
+static void test_threads(const struct plan *plan, int given, const char *how)
+{
+	struct thread threads[RANKS] = {0};
+	struct bootstrap *bootstraps[RANKS];
+
+	if (bootstrap_open_local(bootstraps, RANKS))
+		bail_out("%s", error_text());
+	for (int r = 0; r < RANKS; r++) {
+		threads[r] =
+			(struct thread){.bootstrap = bootstraps[r], .plan = plan, .given = given};
+		if (pthread_create(&threads[r].id, NULL, thread_work, &threads[r]))
+			bail_out("no thread");
+	}
+	for (int r = 0; r < RANKS; r++) {
+		pthread_join(threads[r].id, NULL);
+		is_int(threads[r].code, 0, "%s, %s: rank %d %s", how, plan->name, r,
+		       threads[r].text);
+	}
+}
+
+static void test_alone(void)
+{
+	struct bootstrap *b;
+	char out[4];
+
+	if (bootstrap_open_local(&b, 1))
+		bail_out("%s", error_text());
+	is_int(bootstrap_exchange_fail(b, COLL_ERR_SYSTEM, "alone", LONG_MS), COLL_ERR_SYSTEM,
+	       "one rank alone");
+	is_str(error_text(), "alone", "its text has no number");
+	ok(bootstrap_rank_failed(b), "it is the failure of a rank");
+	is_int(bootstrap_exchange(b, "abc", out, 4, LONG_MS), 0, "the next exchange works");
+	bootstrap_close(b);
+}
+
+int main(void)
+{
+	alarm(300); /* what hangs must end */
+	for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
+		test_star(&plans[i]);
+		test_threads(&plans[i], 0, "in memory");
+		test_threads(&plans[i], 1, "over the caller's exchange");
+	}
+	test_missing();
+	test_alone();
+	return done_testing();
+}

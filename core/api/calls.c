@@ -1,51 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* calls.c - the public operations: each becomes coll_args_t, is checked, and joins the queue. */
 #include "api/check.h"
-#include "exec/engine.h"
-#include "base/error.h"
 #include "api/group.h"
+#include "base/error.h"
+#include "exec/native.h"
+#include "exec/queue.h"
 
 /* -------------------------------------------------------- one public operation -- */
 
-/* The backend's function if the call differs from an earlier, checked one by buffers and count only. */
-static native_fn call_known(const struct comm *comm, const coll_args_t *args)
+/* Issues a call on an entered communicator: it begins at once unless a group is open. */
+static int call_issue(struct comm *comm, const coll_args_t *args)
 {
-	native_fn slot = comm->native ? native_known(comm, args) : NULL;
-
-	return slot && !check_call(comm, args) ? slot : NULL;
-}
-
-/* Checks and makes the operation, unless the same but for buffers and count was right before. */
-static int call_make(struct comm *comm, const coll_args_t *args, struct op **op)
-{
-	int code;
-
-	if (call_known(comm, args))
-		return op_make(comm, args, op);
-	*op = op_again(comm, args);
-	if (*op)
-		return COLL_SUCCESS;
-	code = dispatch_check(comm, args->kind);
-	if (!code)
-		code = check_args(comm, args);
-	if (!code)
-		code = op_make(comm, args, op);
-	if (!code && comm->native && (*op)->cacheable)
-		native_learn(comm, args, dispatch_op_slot(*op));
-	return code;
-}
-
-/* Makes and queues, and begins unless a group is open. */
-static int call_queue(struct comm *comm, const coll_args_t *args, uint64_t group)
-{
+	uint64_t group = group_current();
+	int code = comm_error(comm);
 	struct op *op = NULL;
-	int code = call_make(comm, args, &op);
+	struct call call;
 
 	if (code)
 		return code;
-	code = group_join(comm);
+	if (!comm->native)
+		op = op_again(comm, args);
+	if (!op) {
+		code = check_call(comm, args, &call);
+		if (!code && !group && native_now(comm, &call))
+			return comm_error(comm);
+		if (!code)
+			code = op_make(comm, &call, &op);
+	}
+	if (!code && group)
+		code = group_join(comm);
 	if (code) {
-		op_retire(op);
+		if (op)
+			op_retire(op);
 		return code;
 	}
 	op_enqueue(op, group);
@@ -53,21 +39,6 @@ static int call_queue(struct comm *comm, const coll_args_t *args, uint64_t group
 		queue_issued(comm);
 		comm_flush(comm);
 	}
-	return comm_error(comm);
-}
-
-/* The communicator is entered. */
-static int call_issue(struct comm *comm, const coll_args_t *args)
-{
-	uint64_t group = group_current();
-	int code = comm_error(comm);
-	native_fn slot;
-
-	if (code)
-		return code;
-	slot = group || comm->head ? NULL : call_known(comm, args);
-	if (!slot || !native_now(comm, args, slot))
-		return call_queue(comm, args, group);
 	return comm_error(comm);
 }
 

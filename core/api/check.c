@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* check.c - the arguments of operations: everything wrong with them is found here, before anything
- * moves, and said in a sentence that names the argument. */
+/*
+ * check.c - the arguments of operations.  The check finds every fault before anything moves, and its
+ * message names the argument.
+ */
 #include "api/check.h"
 #include "base/error.h"
 #include "base/kind.h"
 #include "exec/comm.h"
+#include "exec/dispatch.h"
 #include "exec/extent.h"
 
-static int check_types(const struct kind *k, const struct comm *comm, const coll_args_t *a)
+static int check_types(const struct comm *comm, struct call *call)
 {
-	struct redop redop;
+	const coll_args_t *a = &call->args;
 
 	if (a->kind == COLL_KIND_BARRIER)
 		return COLL_SUCCESS;
 	if (!coll_dtype_size(a->dtype))
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: dtype %d is not a data type",
-				 k->name, a->dtype);
-	if (k->reduces)
-		return redop_find(&comm->redops, k->name, a->dtype, a->op, &redop);
+				 call->kind->name, a->dtype);
+	if (call->kind->reduces)
+		return redop_find(&comm->redops, call->kind->name, a->dtype, a->op, &call->redop);
 	return COLL_SUCCESS;
 }
 
@@ -34,8 +37,11 @@ static int check_root(const struct kind *k, const struct comm *comm, const coll_
 			 k->name, what, a->root, comm->nranks - 1);
 }
 
-static int check_buffers(const struct kind *k, const struct comm *comm, const coll_args_t *a)
+/* Also notes how much of the buffers the call uses. */
+static int check_buffers(const struct comm *comm, struct call *call)
 {
+	const struct kind *k = call->kind;
+	const coll_args_t *a = &call->args;
 	size_t elem = coll_dtype_size(a->dtype);
 	size_t send = extent_elements(comm, a, 0);
 	size_t recv = extent_elements(comm, a, 1);
@@ -63,6 +69,8 @@ static int check_buffers(const struct kind *k, const struct comm *comm, const co
 			"%s: sendbuf and recvbuf overlap, but not in the way that asks for an "
 			"operation in place",
 			k->name);
+	call->elements[COLL_BUFFER_SEND] = send;
+	call->elements[COLL_BUFFER_RECV] = recv;
 	return COLL_SUCCESS;
 }
 
@@ -85,7 +93,7 @@ static int check_blocks_overlap(const size_t *counts, const size_t *displs, int 
 	return 0;
 }
 
-/* What a rank sends to itself it also receives. */
+/* A rank must receive from itself as much as it sends to itself. */
 static int check_own_counts(const struct kind *k, const struct comm *comm, const coll_args_t *a)
 {
 	int scatters = a->kind == COLL_KIND_SCATTERV;
@@ -141,15 +149,7 @@ static int check_stream(const struct kind *k, const struct comm *comm, const col
 			 b->name);
 }
 
-int check_call(const struct comm *comm, const coll_args_t *a)
-{
-	const struct kind *k = kind_at(a->kind);
-	int code = check_stream(k, comm, a);
-
-	return code || a->kind == COLL_KIND_BARRIER ? code : check_buffers(k, comm, a);
-}
-
-int check_args(const struct comm *comm, const coll_args_t *a)
+int check_call(const struct comm *comm, const coll_args_t *a, struct call *call)
 {
 	const struct kind *k;
 	int code;
@@ -158,14 +158,22 @@ int check_args(const struct comm *comm, const coll_args_t *a)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "kind %d is not a kind of operation",
 				 a->kind);
 	k = kind_at(a->kind);
-	code = check_types(k, comm, a);
-	if (!code)
-		code = check_root(k, comm, a);
-	if (!code)
+	*call = (struct call){.args = *a, .kind = k, .redop.dtype = a->dtype};
+	call->known = call_compare(&comm->known[a->kind], a) >= CALL_ALIKE;
+	if (call->known) {
+		call->redop.op = a->op;
+		call->slot = comm->known[a->kind].slot;
 		code = check_stream(k, comm, a);
-	if (!code)
-		code = check_arrays(k, comm, a);
-	if (!code && a->kind != COLL_KIND_BARRIER)
-		code = check_buffers(k, comm, a);
-	return code;
+	} else {
+		code = dispatch_check(comm, a->kind);
+		if (!code)
+			code = check_types(comm, call);
+		if (!code)
+			code = check_root(k, comm, a);
+		if (!code)
+			code = check_stream(k, comm, a);
+		if (!code)
+			code = check_arrays(k, comm, a);
+	}
+	return code || a->kind == COLL_KIND_BARRIER ? code : check_buffers(comm, call);
 }

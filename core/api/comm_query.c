@@ -2,7 +2,7 @@
 /* comm_query.c - ending communicators and asking them things. */
 #include "exec/comm.h"
 #include "device/device.h"
-#include "exec/engine.h"
+#include "exec/queue.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/log.h"

@@ -6,7 +6,7 @@
  * if one of them is lost, its rank.  Without a transport it is the backend's own business: see
  * comm_split_native.c.
  */
-#include "exec/engine.h"
+#include "exec/comm.h"
 #include "base/error.h"
 #include "api/group.h"
 #include "api/comm_split.h"

@@ -5,7 +5,7 @@
  * one see comm_split_native.c.
  */
 #include "api/comm_split.h"
-#include "exec/engine.h"
+#include "exec/op.h"
 #include "base/error.h"
 #include "api/group.h"
 
@@ -35,7 +35,7 @@ static int split_exchange(struct comm *comm, struct split *split)
 	args.sendbuf = &split->own;
 	args.recvbuf = split->all;
 	args.count = sizeof(split->own);
-	args.flags = OP_OF_SPLIT;
+	args.flags = CALL_OF_SPLIT;
 	if (!code && split->native)
 		return COLL_SUCCESS;
 	if (!code)

@@ -7,6 +7,7 @@
 #include "api/event.h"
 #include "base/error.h"
 #include "base/handle.h"
+#include "exec/queue.h"
 
 #include <stdlib.h>
 
@@ -225,12 +226,13 @@ coll_result_t coll_stream_wait_event(coll_comm_t handle, coll_stream_t stream, c
 /* Queues an operation that waits until `number` of another communicator is done. */
 static int event_queue(struct comm *comm, coll_comm_t recorded, uint64_t number)
 {
-	coll_args_t args = {.size = sizeof(args), .kind = KIND_AWAIT};
+	const coll_args_t args = {.size = sizeof(args), .kind = KIND_AWAIT};
+	const struct call call = call_of_library(comm, &args);
 	struct op *op;
 	int code = comm_error(comm);
 
 	if (!code)
-		code = op_make(comm, &args, &op);
+		code = op_make(comm, &call, &op);
 	if (code)
 		return code;
 	op->awaited = recorded;

@@ -3,7 +3,7 @@
 #ifndef CORE_API_EVENT_H
 #define CORE_API_EVENT_H
 
-#include "exec/engine.h"
+#include "exec/comm.h"
 
 struct event {
 	pthread_mutex_t lock;

@@ -2,6 +2,7 @@
 /* event_native.c - events on the streams of a backend that has its own. */
 #include "base/error.h"
 #include "api/event.h"
+#include "exec/queue.h"
 
 /* So often a waiting thread only asks, before it sleeps in the backend. */
 enum { NATIVE_ROUNDS = 64 };

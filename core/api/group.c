@@ -2,7 +2,8 @@
 /* group.c - groups belong to a thread: their state is the only thread-local state besides errors.
  */
 #include "api/group.h"
-#include "exec/engine.h"
+#include "exec/native.h"
+#include "exec/queue.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "api/comm_split.h"

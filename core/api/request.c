@@ -3,7 +3,8 @@
  * queue. */
 #include "exec/comm.h"
 #include "api/check.h"
-#include "exec/engine.h"
+#include "exec/native.h"
+#include "exec/queue.h"
 #include "base/error.h"
 #include "api/group.h"
 #include "base/handle.h"
@@ -58,6 +59,7 @@ static void request_leave(coll_request_t handle, struct comm *comm)
 static int request_prepare(struct comm *comm, const coll_args_t *args, struct op **op)
 {
 	coll_args_t full = {0};
+	struct call call;
 	int code;
 
 	memcpy(&full, args, args->size < sizeof(full) ? args->size : sizeof(full));
@@ -65,11 +67,9 @@ static int request_prepare(struct comm *comm, const coll_args_t *args, struct op
 	full.flags = 0;
 	code = comm_error(comm);
 	if (!code)
-		code = check_args(comm, &full);
+		code = check_call(comm, &full, &call);
 	if (!code)
-		code = dispatch_check(comm, full.kind);
-	if (!code)
-		code = op_make(comm, &full, op);
+		code = op_make(comm, &call, op);
 	if (!code)
 		op_make_persistent(*op);
 	return code;

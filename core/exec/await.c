@@ -4,7 +4,7 @@
  * head of its queue the other communicator is driven from here too, as far as no other thread is in
  * it: nobody else may be calling into the library.
  */
-#include "exec/engine.h"
+#include "exec/op.h"
 #include "base/handle.h"
 
 /* Asks the other communicator, whose context's lock is held. */

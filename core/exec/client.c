@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* client.c - what a context tells its communicators: see struct context_client. */
 #include "exec/engine.h"
+#include "exec/native.h"
+#include "exec/queue.h"
 
 static void client_check(struct context *context)
 {
@@ -28,7 +30,7 @@ static void client_shut(struct context *context)
 static int client_awaits(const struct context *context)
 {
 	for (const struct comm *c = context->comms; c; c = c->next)
-		if (c->head && c->head->args.kind == KIND_AWAIT)
+		if (c->head && c->head->call.args.kind == KIND_AWAIT)
 			return 1;
 	return 0;
 }

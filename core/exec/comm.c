@@ -2,7 +2,8 @@
 /* comm.c - communicators: failing as one, who is gone, what a message may mean. */
 #include "exec/comm.h"
 #include "schedule/algo.h"
-#include "exec/engine.h"
+#include "exec/native.h"
+#include "exec/queue.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/log.h"
@@ -171,7 +172,7 @@ void comm_check(struct comm *comm)
 /* Is its schedule being run? */
 static int comm_op_runs(const struct op *op)
 {
-	return op->state == OP_RUNNING && !op->native && op->args.kind != KIND_AWAIT;
+	return op->state == OP_RUNNING && !op->native && op->call.args.kind != KIND_AWAIT;
 }
 
 /* Marks in `from` (nranks bytes) the ranks from which a posted receive still waits. */
@@ -200,7 +201,7 @@ void comm_check_gone(struct comm *comm)
 	if (from && comm_mark_waiting(comm, from))
 		for (int r = 0; r < comm->nranks; r++)
 			if (from[r] && comm->gone[r]) {
-				signature_describe(&comm->head->signature, what, sizeof(what));
+				signature_describe(&comm->head->call.signature, what, sizeof(what));
 				comm_fail(comm, 0, COLL_ERR_PEER_LOST,
 					  "rank %d destroyed its communicator while rank %d still "
 					  "waits for it in %s",
@@ -390,7 +391,7 @@ static void comm_time_out(struct comm *comm, int64_t timeout_us)
 		comm_list_ranks(comm, from, 1, awaited, sizeof(awaited));
 	free(from);
 	comm_list_ranks(comm, comm->here, 0, silent, sizeof(silent));
-	signature_describe(&comm->head->signature, what, sizeof(what));
+	signature_describe(&comm->head->call.signature, what, sizeof(what));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
 		  "rank %d: %s: nothing has moved for %.3g s; not heard from: %s; still needs data "
 		  "from: %s%s",

@@ -4,13 +4,7 @@
 #define CORE_EXEC_COMM_H
 
 #include "transport/context.h"
-#include "reduce/redop.h"
-#include "schedule/sched.h"
-
-/* What identifies an operation in message headers: the same on every rank that takes part. */
-struct signature {
-	uint64_t meta[2];
-};
+#include "exec/call.h"
 
 enum { COMM_HISTORY = 32 };
 
@@ -30,10 +24,10 @@ struct comm {
 	struct op *op_cache;    /* finished ones, for their memory */
 	struct op *persistent;  /* those of persistent requests */
 	struct redop_table redops;
-	uint32_t possible; /* kinds with an algorithm, as bits: see dispatch_check */
-	uint64_t issued;   /* operations ever issued */
-	uint64_t finished; /* all operations up to this number are done */
-	uint32_t seq;      /* collectives ever issued */
+	struct call known[COLL_KIND_RECV + 1];  /* per kind: the last that passed all checks */
+	uint64_t issued;                        /* operations ever issued */
+	uint64_t finished;                      /* all operations up to this number are done */
+	uint32_t seq;                           /* collectives ever issued */
 	struct signature history[COMM_HISTORY]; /* of the last collectives, by seq */
 	int error;
 	char error_text[768];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dispatch.c - who does an operation: a slot of the backend, or which algorithm over its transport.
- */
-#include "schedule/algo.h"
-#include "exec/engine.h"
+/* dispatch.c - who does an operation: the backend's own function, or an algorithm over its transport. */
+#include "exec/dispatch.h"
 #include "base/error.h"
+#include "exec/op.h"
+#include "schedule/algo.h"
 
 static native_fn dispatch_kind_slot(const coll_native_t *n, int kind)
 {
@@ -30,90 +30,63 @@ static native_fn dispatch_kind_slot(const coll_native_t *n, int kind)
 	}
 }
 
-/* A call of no bytes. */
-static struct call_shape dispatch_shape(const struct comm *comm, int kind)
-{
-	return (struct call_shape){.kind = kind,
-				   .nranks = comm->nranks,
-				   .nnodes = comm->nnodes,
-				   .memory = COLL_MEM_HOST};
-}
-
 native_fn dispatch_native(const struct comm *comm, int kind)
 {
-	/* How a backend's own reduction groups its operands is not known. */
+	/* A backend does not say how its own reduction groups the operands. */
 	if (choose_requirements(&comm->context->selection, kind))
 		return NULL;
 	return dispatch_kind_slot(comm->context->plugin->backend.native, kind);
 }
 
-/* The backend's slot for an operation: of those made at run time it knows what it has made. */
-native_fn dispatch_op_slot(const struct op *op)
+/* A backend that has made its own version of an operation knows it by its own number. */
+native_fn dispatch_slot(const struct comm *comm, const struct call *call)
 {
-	int own = op->redop.fn || op->redop.premul_sum;
+	int custom = call->redop.fn || call->redop.premul_sum;
 
-	if ((op->memory[COLL_BUFFER_SEND] | op->memory[COLL_BUFFER_RECV]) &
-	    ~op->comm->context->memory)
+	if ((call->memory[COLL_BUFFER_SEND] | call->memory[COLL_BUFFER_RECV]) &
+	    ~comm->context->memory)
 		return NULL;
-	return own && !op->redop.made ? NULL : dispatch_native(op->comm, op->args.kind);
+	return custom && !call->redop.made ? NULL : dispatch_native(comm, call->args.kind);
 }
 
-/* Is there an algorithm for it, whatever the count? */
-static int dispatch_has_algorithm(struct comm *comm, int kind, uint32_t requirements)
-{
-	const struct call_shape shape = dispatch_shape(comm, kind);
-
-	if (!(comm->possible >> kind & 1) &&
-	    choose_algorithm(&comm->context->selection, &shape, requirements) >= 0)
-		comm->possible |= 1u << kind;
-	return comm->possible >> kind & 1;
-}
-
-int dispatch_check(struct comm *comm, int kind)
+int dispatch_check(const struct comm *comm, int kind)
 {
 	const coll_backend_t *b = &comm->context->plugin->backend;
-	const uint32_t requirements = choose_requirements(&comm->context->selection, kind);
 
-	if (dispatch_native(comm, kind))
+	if (b->transport || dispatch_native(comm, kind))
 		return COLL_SUCCESS;
-	if (!b->transport && dispatch_kind_slot(b->native, kind))
+	if (dispatch_kind_slot(b->native, kind))
 		return error_set(
 			COLL_ERR_UNSUPPORTED,
 			"%s: with 'reproducible = yes' the library reduces by itself, but backend "
 			"'%s' has no transport for that; choose another with COLL_BACKEND",
 			kind_name(kind), b->name);
-	if (!b->transport)
-		return error_set(
-			COLL_ERR_UNSUPPORTED,
-			"%s: backend '%s' has neither this operation nor a transport; choose "
-			"another backend with COLL_BACKEND",
-			kind_name(kind), b->name);
-	if (!dispatch_has_algorithm(comm, kind, requirements))
-		return error_set(COLL_ERR_UNSUPPORTED, "%s: this version has no algorithm for it%s",
-				 kind_name(kind),
-				 requirements ? " whose results are reproducible" : "");
-	return COLL_SUCCESS;
+	return error_set(COLL_ERR_UNSUPPORTED,
+			 "%s: backend '%s' has neither this operation nor a transport; choose "
+			 "another backend with COLL_BACKEND",
+			 kind_name(kind), b->name);
 }
 
-int dispatch_takes(const struct op *op)
+/* Asks a backend without a transport whether it will do the call. */
+static int dispatch_takes(const struct comm *comm, const struct call *call)
 {
-	const struct context *context = op->comm->context;
+	const struct context *context = comm->context;
 	const coll_backend_t *b = &context->plugin->backend;
 	coll_error_t err = error_blank();
-	coll_args_t args = op->args;
+	coll_args_t args = call->args;
 	int code;
 
-	if (b->transport || !b->native || !b->native->takes || !kind_is_valid(args.kind))
+	if (b->transport || !b->native || !b->native->takes)
 		return COLL_SUCCESS;
-	if (op->redop.made)
-		args.op = op->redop.native;
+	if (call->redop.made)
+		args.op = call->redop.native;
 	code = b->native->takes(context->ep, &args, &err);
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 
 /*
- * Bytes of the call's count argument.  0 where ranks may call with different ones: there no rule
- * asks for them.
+ * Bytes of the call's count argument, for rules.  0 for kinds whose ranks may call with different
+ * counts: no rule asks for their bytes.
  */
 static uint64_t dispatch_bytes(const struct comm *comm, const coll_args_t *a)
 {
@@ -128,43 +101,56 @@ static uint64_t dispatch_bytes(const struct comm *comm, const coll_args_t *a)
 	return sum * elem / (uint64_t)comm->nranks;
 }
 
-int dispatch_algorithm(const struct op *op)
+int dispatch_choose(const struct comm *comm, struct call *call)
 {
-	const struct comm *comm = op->comm;
-	const coll_args_t *a = &op->args;
-	uint32_t requirements = choose_requirements(&comm->context->selection, a->kind);
-	uint32_t kinds = op->memory[COLL_BUFFER_SEND] | op->memory[COLL_BUFFER_RECV];
-	struct call_shape shape = dispatch_shape(comm, a->kind);
+	const struct selection *selection = &comm->context->selection;
+	const coll_args_t *a = &call->args;
+	uint32_t reproducible = choose_requirements(selection, a->kind);
+	uint32_t requirements = reproducible | (call->redop.ordered ? COLL_ALGORITHM_ORDERED : 0);
+	uint32_t kinds = call->memory[COLL_BUFFER_SEND] | call->memory[COLL_BUFFER_RECV];
+	struct call_shape shape = {.kind = a->kind,
+				   .nranks = comm->nranks,
+				   .nnodes = comm->nnodes,
+				   .memory = COLL_MEM_HOST};
+	int code = dispatch_takes(comm, call);
 
-	if (kind_reduces(a->kind) && op->redop.ordered)
-		requirements |= COLL_ALGORITHM_ORDERED;
+	if (code)
+		return code;
+	call->slot = dispatch_slot(comm, call);
 	shape.bytes = dispatch_bytes(comm, a);
 	if (kinds & ~(uint32_t)COLL_MEM_HOST)
 		shape.memory = kinds & COLL_MEM_CUDA ? COLL_MEM_CUDA : COLL_MEM_CUDA_MANAGED;
-	return choose_algorithm(&comm->context->selection, &shape, requirements);
+	call->algorithm = choose_algorithm(selection, &shape, requirements);
+	if (call->slot || call->algorithm >= 0 || !comm->context->plugin->backend.transport)
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_UNSUPPORTED, "%s: this version has no algorithm for it%s",
+			 call->kind->name,
+			 reproducible   ? " whose results are reproducible"
+			 : requirements ? " that combines the ranks' inputs in their order"
+					: "");
 }
 
 int dispatch_build(struct op *op)
 {
-	const coll_args_t *a = &op->args;
-	const struct algo *algo = algo_at(op->algorithm);
+	const struct comm *comm = op->comm;
+	const coll_args_t *a = &op->call.args;
+	const struct algo *algo = algo_at(op->call.algorithm);
 	struct sched *s = &op->sched;
 	size_t elem = a->kind == COLL_KIND_BARRIER ? 1 : coll_dtype_size(a->dtype);
 	struct work w = {.kind = a->kind, .root = a->root, .count = a->count};
 
 	if (!algo)
 		return error_set(COLL_ERR_INTERNAL, "no algorithm for kind %d", a->kind);
-	w.in_place = op->in_place;
+	w.in_place = op->call.in_place;
 	w.sendcounts = a->sendcounts;
 	w.senddispls = a->senddispls;
 	w.recvcounts = a->recvcounts;
 	w.recvdispls = a->recvdispls;
-	w.node = op->comm->node;
-	sched_reset(s, op->comm->rank, op->comm->nranks, elem,
-		    op->comm->context->selection.segment);
-	s->finish = kind_reduces(a->kind) && a->op == COLL_AVG;
+	w.node = comm->node;
+	sched_reset(s, comm->rank, comm->nranks, elem, comm->context->selection.segment);
+	s->finish = op->call.kind->reduces && a->op == COLL_AVG;
 	algo_build(algo, s, &w);
-	if (op->staged)
+	if (op->call.staged)
 		stage_schedule(op);
 	return s->error;
 }

@@ -18,7 +18,7 @@ static int engine_is_recv(const struct step *step)
 
 static int engine_is_p2p(const struct op *op)
 {
-	return op->args.kind == COLL_KIND_SEND || op->args.kind == COLL_KIND_RECV;
+	return op->call.args.kind == COLL_KIND_SEND || op->call.args.kind == COLL_KIND_RECV;
 }
 
 static char *engine_at(const struct op *op, struct slice slice)
@@ -36,7 +36,7 @@ static void engine_make_ready(struct op *op, int step)
 		staging_copy_ready(op, step);
 		return;
 	}
-	if (op->sched.step[step].peer < 0 && op->args.kind != COLL_KIND_RECV) {
+	if (op->sched.step[step].peer < 0 && op->call.args.kind != COLL_KIND_RECV) {
 		op->local[op->local_count++] = step;
 		return;
 	}
@@ -48,7 +48,7 @@ void engine_complete(struct op *op, int step)
 {
 	const struct sched *s = &op->sched;
 
-	op->left--;
+	op->steps_left--;
 	op->comm->steps++;
 	for (int e = s->step[step].edge; e >= 0; e = s->edge[e].next)
 		if (--op->run[s->edge[e].later].earlier == 0)
@@ -104,7 +104,7 @@ int engine_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t 
 
 static uint64_t engine_tag(const struct op *op, const struct step *step)
 {
-	return engine_is_p2p(op) ? comm_tag_user(op->comm, op->args.tag)
+	return engine_is_p2p(op) ? comm_tag_user(op->comm, op->call.args.tag)
 				 : comm_tag_collective(op->comm, op->seq, step->msg);
 }
 
@@ -121,7 +121,7 @@ static void engine_send(struct op *op, int i)
 	error_clear(&err);
 	memset(send, 0, sizeof(*send));
 	send->header.tag = engine_tag(op, step);
-	memcpy(send->header.meta, op->signature.meta, sizeof(send->header.meta));
+	memcpy(send->header.meta, op->call.signature.meta, sizeof(send->header.meta));
 	send->header.len = step->len;
 	send->buf = step->len ? engine_at(op, step->src) : NULL;
 	send->peer = (uint32_t)comm->to_context_rank[step->peer];
@@ -146,7 +146,7 @@ static void engine_recv(struct op *op, int i)
 
 	memset(recv, 0, sizeof(*recv));
 	recv->tag = engine_tag(op, step);
-	memcpy(recv->meta, op->signature.meta, sizeof(recv->meta));
+	memcpy(recv->meta, op->call.signature.meta, sizeof(recv->meta));
 	recv->len = step->len;
 	recv->peer = step->peer < 0 ? COLL_ANY_SOURCE : comm->to_context_rank[step->peer];
 	recv->op = op;
@@ -156,7 +156,7 @@ static void engine_recv(struct op *op, int i)
 		recv->device = op->where[step->dst.buf];
 	if (step->kind == STEP_RECV_REDUCE) {
 		recv->own = engine_at(op, step->src);
-		recv->redop = &op->redop;
+		recv->redop = &op->call.redop;
 		recv->swapped = step->swapped;
 		recv->elem = (uint32_t)op->sched.elem;
 	}
@@ -184,10 +184,10 @@ static void engine_local(struct op *op, int i)
 	if (step->kind == STEP_COPY && engine_move(op, step))
 		return;
 	if (step->kind == STEP_REDUCE)
-		redop_apply(&op->redop, dst, engine_at(op, step->src), engine_at(op, step->other),
-			    count);
+		redop_apply(&op->call.redop, dst, engine_at(op, step->src),
+			    engine_at(op, step->other), count);
 	else if (step->kind == STEP_FINISH)
-		redop_finish(&op->redop, dst, count, op->comm->nranks);
+		redop_finish(&op->call.redop, dst, count, op->comm->nranks);
 	engine_complete(op, i);
 }
 
@@ -272,19 +272,19 @@ int engine_run(struct op *op)
 			engine_local(op, op->local[--op->local_count]);
 			again = 1;
 		}
-		if (op->staged)
+		if (op->call.staged)
 			again |= staging_copy_run(op);
 		moved |= again;
-	} while (again && op->left);
+	} while (again && op->steps_left);
 	return moved;
 }
 
 /* Inputs that are multiplied first, which lie behind the schedule's own scratch memory. */
 static size_t engine_scaled_bytes(const struct op *op)
 {
-	if (!op->redop.premul_sum)
+	if (!op->call.redop.premul_sum)
 		return 0;
-	return extent_elements(op->comm, &op->args, 0) * op->sched.elem;
+	return op->call.elements[COLL_BUFFER_SEND] * op->sched.elem;
 }
 
 static size_t engine_scratch(const struct op *op)
@@ -327,28 +327,28 @@ void engine_begin(struct op *op)
 	const struct sched *s = &op->sched;
 	size_t scaled = engine_scaled_bytes(op);
 
-	op->base[SCHED_SEND] = (char *)(uintptr_t)op->args.sendbuf;
-	op->base[SCHED_RECV] = op->args.recvbuf;
+	op->base[SCHED_SEND] = (char *)(uintptr_t)op->call.args.sendbuf;
+	op->base[SCHED_RECV] = op->call.args.recvbuf;
 	op->base[SCHED_SCRATCH] = op->scratch;
 	op->where[SCHED_SCRATCH] = COLL_MEM_HOST;
 	for (int buf = SCHED_SEND; buf <= SCHED_RECV; buf++) {
-		int staged = op->staged & 1 << buf;
+		int staged = op->call.staged & 1 << buf;
 
 		op->base[buf] = staged ? op->staging.base[buf] : op->base[buf];
-		op->where[buf] = staged ? COLL_MEM_HOST : op->memory[buf];
+		op->where[buf] = staged ? COLL_MEM_HOST : op->call.memory[buf];
 	}
 	if (scaled) {
 		char *input = op->base[SCHED_SEND];
 
 		op->base[SCHED_SEND] = (char *)op->scratch + op->sched.scratch;
-		if (!(op->staged & 1 << SCHED_SEND)) /* else as it comes: see staging_copy.c */
-			redop_scale(&op->redop, op->base[SCHED_SEND], input,
+		if (!(op->call.staged & 1 << SCHED_SEND)) /* else as it comes: see staging_copy.c */
+			redop_scale(&op->call.redop, op->base[SCHED_SEND], input,
 				    scaled / op->sched.elem);
 	}
 	staging_copy_begin(op);
 	op->ready_head = op->ready_count = op->local_count = op->sending_count = 0;
 	op->failed_send = -1;
-	op->left = s->nsteps;
+	op->steps_left = s->nsteps;
 	for (int i = 0; i < s->nsteps; i++) {
 		op->run[i].earlier = s->step[i].earlier;
 		op->run[i].u.recv.state = RECV_IDLE;
@@ -379,7 +379,7 @@ void engine_cancel_op(struct op *op)
 	struct context *context = op->comm->context;
 	const coll_transport_t *t = context->plugin->backend.transport;
 
-	if (op->state != OP_RUNNING || op->native || op->args.kind == KIND_AWAIT)
+	if (op->state != OP_RUNNING || op->native || op->call.args.kind == KIND_AWAIT)
 		return;
 	for (int k = 0; k < op->sending_count; k++) {
 		coll_send_t *send = &op->run[op->sending[k]].u.send;

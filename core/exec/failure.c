@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* failure.c - what a message may mean, and what to say when it is not what was expected. */
-#include "exec/engine.h"
+#include "exec/comm.h"
 
 #include <stdio.h>
 #include <stdlib.h>

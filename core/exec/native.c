@@ -2,7 +2,6 @@
 /* native.c - operations handed to a backend that does them whole, and how far it is with them. */
 #include "exec/native.h"
 #include "device/device.h"
-#include "exec/engine.h"
 #include "base/error.h"
 
 #include <stdio.h>
@@ -17,12 +16,6 @@ enum {
 	NATIVE_POLL_EACH = 256 /* a program that never waits: so often it learns of failures */
 };
 
-/* What a call of one kind was when it was last found right: what else may be wrong is not here. */
-struct native_plan {
-	native_fn slot; /* NULL: none yet */
-	int32_t dtype, op, root;
-};
-
 struct native_marker {
 	void *event; /* of the backend; made when first needed, and used again */
 	uint64_t number;
@@ -33,7 +26,6 @@ struct native {
 	int deferred;
 	int unpolled;      /* operations handed over since the backend was asked */
 	int marker_wanted; /* a mark goes before the next operation */
-	struct native_plan plan[COLL_KIND_RECV + 1];
 	uintptr_t seen[NATIVE_SETS][NATIVE_SET]; /* the newest first; 0: none */
 	struct native_marker marker[NATIVE_MARKERS];
 	unsigned first_marker, markers; /* a ring, in order */
@@ -71,7 +63,7 @@ void native_fail(struct comm *comm, int code, const coll_error_t *err)
 	comm_fail(comm, 0, code, "rank %d: %s", comm->rank, error_text());
 }
 
-/* ------------------------------------------------------------- calls that were right -- */
+/* ------------------------------------------------------------- buffers and submission -- */
 
 static uintptr_t *native_set(struct native *n, uintptr_t address)
 {
@@ -103,37 +95,25 @@ static int native_takes_at(struct comm *comm, const void *ptr)
 	return 1;
 }
 
-int native_takes(struct comm *comm, const coll_args_t *a)
+int native_takes(struct comm *comm, const struct call *call)
 {
+	const coll_args_t *a = &call->args;
+
 	if (a->sendcounts || a->recvcounts)
 		return 0;
-	if (extent_elements(comm, a, 0) && !native_takes_at(comm, a->sendbuf))
+	if (call->elements[COLL_BUFFER_SEND] && !native_takes_at(comm, a->sendbuf))
 		return 0;
-	return a->recvbuf == a->sendbuf || !extent_elements(comm, a, 1) ||
+	return a->recvbuf == a->sendbuf || !call->elements[COLL_BUFFER_RECV] ||
 	       native_takes_at(comm, a->recvbuf);
 }
 
-void native_learn(struct comm *comm, const coll_args_t *a, native_fn slot)
+int native_now(struct comm *comm, const struct call *call)
 {
-	if (a->kind < COLL_KIND_ALLGATHERV || a->kind > COLL_KIND_SCATTERV)
-		comm->native->plan[a->kind] = (struct native_plan){slot, a->dtype, a->op, a->root};
-}
-
-native_fn native_known(const struct comm *comm, const coll_args_t *a)
-{
-	const struct native_plan *plan = &comm->native->plan[a->kind];
-
-	if (!plan->slot || plan->dtype != a->dtype || plan->op != a->op || plan->root != a->root)
-		return NULL;
-	return plan->slot;
-}
-
-int native_now(struct comm *comm, const coll_args_t *a, native_fn slot)
-{
-	if (comm->head || (comm->context->classify && !native_takes(comm, a)))
+	if (!comm->native || comm->head || !call->slot ||
+	    (comm->context->classify && !native_takes(comm, call)))
 		return 0;
 	comm->issued++;
-	native_submit(comm, comm->issued, slot, a);
+	native_submit(comm, comm->issued, call->slot, &call->args);
 	return 1;
 }
 

@@ -13,26 +13,17 @@
 
 /* The lock is held in all of these. */
 
-typedef int32_t (*native_fn)(void *ep, const coll_args_t *args, coll_error_t *err);
-
 /* What is remembered of a communicator's calls; NULL if its backend has a transport. */
 int native_new(struct native **out);
 void native_free(struct comm *comm);
 
 /*
- * The backend's function for a call whose kind, type, operation and root an earlier call has had
- * checked; the caller still checks stream, buffers and count.  NULL: do the full check.
+ * Fast path: hands a call to the backend's function without making an operation of it.  1: the backend
+ * has the call, or the communicator has failed.  0: the call must be queued.
  */
-native_fn native_known(const struct comm *comm, const coll_args_t *args);
-/* A call with these arguments was right, its operation is no own one, and `slot` does it. */
-void native_learn(struct comm *comm, const coll_args_t *args, native_fn slot);
-/*
- * Hands a checked call to `slot` without making an operation of it: 1, though the communicator may
- * have failed.  0: the call must be queued.
- */
-int native_now(struct comm *comm, const coll_args_t *args, native_fn slot);
-/* Are its buffers where the backend takes them?  0: perhaps not. */
-int native_takes(struct comm *comm, const coll_args_t *args);
+int native_now(struct comm *comm, const struct call *call);
+/* Does the backend take the buffers of the call where they are?  0: perhaps not. */
+int native_takes(struct comm *comm, const struct call *call);
 /* Hands over operation `number`, all before it are done or handed over: 1, or it has failed: 0. */
 int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll_args_t *args);
 

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* op.c - operations: from checked arguments to a place in the communicator's queue. */
-#include "exec/engine.h"
+/* op.c - operations: from a checked call to a place in the communicator's queue. */
+#include "exec/op.h"
 #include "base/error.h"
+#include "exec/dispatch.h"
+#include "exec/extent.h"
+#include "exec/native.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /*
- * So many finished operations are kept for calls that repeat them; those with more than
- * so many bytes of memory for any.
+ * The last OP_CACHE_SIZE finished operations wait for a call that repeats them.  An operation with more
+ * than OP_SMALL bytes of memory is reused by any call, so that no memory lies idle.
  */
-enum { OP_CACHE_SIZE = 4, OP_LITTLE = 64 << 10 };
+enum { OP_CACHE_SIZE = 4, OP_SMALL = 64 << 10 };
 
 void op_free(struct op *op)
 {
@@ -25,16 +28,7 @@ void op_free(struct op *op)
 	free(op);
 }
 
-/* Would the plan and the schedule of a finished operation serve this call as well? */
-static int op_repeats(const struct op *op, const coll_args_t *a)
-{
-	const coll_args_t *b = &op->args;
-
-	return op->cacheable && a->kind == b->kind && a->dtype == b->dtype && a->op == b->op &&
-	       a->root == b->root && a->count == b->count && a->flags == b->flags;
-}
-
-/* A finished one that did the same, else any that is not worth keeping, else a new one. */
+/* A finished operation with the same plan, else any that is not worth keeping, else a new one. */
 static struct op *op_take(struct comm *comm, const coll_args_t *args)
 {
 	struct op **at = &comm->op_cache, **found = NULL, *op;
@@ -42,11 +36,11 @@ static struct op *op_take(struct comm *comm, const coll_args_t *args)
 	for (int n = 1; *at && n <= OP_CACHE_SIZE; n++, at = &(*at)->next) {
 		size_t size = (*at)->scratch_size + (*at)->staging.size;
 
-		if (op_repeats(*at, args)) {
+		if (call_compare(&(*at)->call, args) >= CALL_SAME_PLAN) {
 			found = at;
 			break;
 		}
-		if (!found && (n == OP_CACHE_SIZE || size > OP_LITTLE))
+		if (!found && (n == OP_CACHE_SIZE || size > OP_SMALL))
 			found = at;
 	}
 	if (!found)
@@ -66,7 +60,7 @@ static void op_copy_array(const size_t **array, size_t *to, size_t n)
 		*array = to;
 }
 
-/* Displacements that the caller did not give: blocks follow one another. */
+/* Without displacements of the caller's the blocks follow one another. */
 static void op_fill_displs(const size_t *counts, const size_t **displs, size_t *to, size_t n)
 {
 	size_t at = 0;
@@ -77,7 +71,7 @@ static void op_fill_displs(const size_t *counts, const size_t **displs, size_t *
 		*displs = to;
 }
 
-/* What this kind, or this rank, has no use for may be anything. */
+/* The arguments that this kind or this rank does not use may be anything. */
 static void op_drop_unused(const struct comm *comm, coll_args_t *a)
 {
 	int root = comm->rank == a->root;
@@ -92,16 +86,16 @@ static void op_drop_unused(const struct comm *comm, coll_args_t *a)
 }
 
 /* The arrays of a v-form are the caller's only during the call. */
-static int op_keep_arrays(struct op *op, size_t n)
+static int op_copy_arrays(struct op *op, size_t n)
 {
-	coll_args_t *a = &op->args;
+	coll_args_t *a = &op->call.args;
 
 	if (!a->sendcounts && !a->recvcounts)
 		return COLL_SUCCESS;
 	if (!op->arrays)
 		op->arrays = malloc(4 * n * sizeof(*op->arrays));
 	if (!op->arrays)
-		return COLL_ERR_NO_MEMORY;
+		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", op->call.kind->name);
 	op_copy_array(&a->sendcounts, op->arrays, n);
 	op_copy_array(&a->senddispls, op->arrays + n, n);
 	op_copy_array(&a->recvcounts, op->arrays + 2 * n, n);
@@ -113,65 +107,47 @@ static int op_keep_arrays(struct op *op, size_t n)
 
 /* ------------------------------------------------------------ making and queueing -- */
 
-/* Looks the operation up, and keeps the arrays. */
-static int op_prepare(struct op *op)
+/*
+ * Finds the memory kinds of the buffers.  A plan for other kinds of memory does not fit any more.  A
+ * backend without a transport takes most buffers as they are.
+ */
+static int op_locate(struct op *op)
 {
-	const coll_args_t *a = &op->args;
-	const char *name = kind_name(a->kind);
-
-	op->redop = (struct redop){.dtype = a->dtype};
-	if (kind_reduces(a->kind) &&
-	    redop_find(&op->comm->redops, name, a->dtype, a->op, &op->redop))
-		op->redop = (struct redop){.dtype = a->dtype}; /* was checked before */
-	if (op_keep_arrays(op, (size_t)op->comm->nranks))
-		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", name);
-	return COLL_SUCCESS;
-}
-
-/* Does it go to the backend as it is? */
-static int op_is_taken(struct op *op)
-{
-	int taken = op->comm->native && !op->redop.premul_sum && kind_is_valid(op->args.kind) &&
-		    native_takes(op->comm, &op->args);
-
-	if (taken)
-		op->memory[COLL_BUFFER_SEND] = op->memory[COLL_BUFFER_RECV] = 0;
-	return taken;
-}
-
-/* Looks where the buffers are.  What was planned for other kinds of memory is to be planned anew. */
-static int op_look(struct op *op)
-{
-	uint32_t *kinds = op->memory;
-	uint32_t send = kinds[COLL_BUFFER_SEND], recv = kinds[COLL_BUFFER_RECV];
+	struct call *call = &op->call;
+	uint32_t send = call->memory[COLL_BUFFER_SEND], recv = call->memory[COLL_BUFFER_RECV];
 	int code = COLL_SUCCESS;
 
-	kinds[COLL_BUFFER_SEND] = kinds[COLL_BUFFER_RECV] = COLL_MEM_HOST;
-	op->staged = 0;
-	if (op->comm->context->classify && !op_is_taken(op))
-		code = staging_look(op);
-	if (kinds[COLL_BUFFER_SEND] != send || kinds[COLL_BUFFER_RECV] != recv)
-		op->cacheable = 0;
+	call->memory[COLL_BUFFER_SEND] = call->memory[COLL_BUFFER_RECV] = COLL_MEM_HOST;
+	call->staged = 0;
+	if (op->comm->context->classify) {
+		if (op->comm->native && call->kind && !call->redop.premul_sum &&
+		    native_takes(op->comm, call))
+			call->memory[COLL_BUFFER_SEND] = call->memory[COLL_BUFFER_RECV] = 0;
+		else
+			code = staging_look(op);
+	}
+	if (call->memory[COLL_BUFFER_SEND] != send || call->memory[COLL_BUFFER_RECV] != recv)
+		call->cacheable = 0;
 	return code;
 }
 
-static void op_plan(struct op *op)
+/* Completes the call: where its buffers are, and by whom and how it is done. */
+static int op_plan(struct op *op)
 {
-	const coll_args_t *a = &op->args;
+	struct call *call = &op->call;
+	int code = op_locate(op), in_place;
 
-	op->algorithm = dispatch_algorithm(op);
-	op->signature = signature_of(op->comm, op);
-	op->sched_ready = 0;
-	op->cacheable = !a->sendcounts && !a->recvcounts && !op->redop.fn && !op->redop.premul_sum;
-}
-
-/* The same buffers, too. */
-static int op_is_same(const struct op *op, const coll_args_t *a)
-{
-	const coll_args_t *b = &op->args;
-
-	return op_repeats(op, a) && a->sendbuf == b->sendbuf && a->recvbuf == b->recvbuf &&
-	       a->tag == b->tag && a->stream == b->stream && a->scalar == b->scalar;
+	if (!code && !call->cacheable) {
+		op->sched_ready = 0;
+		code = call->kind ? dispatch_choose(op->comm, call) : COLL_SUCCESS;
+		call->signature = signature_of(op->comm, call);
+		call->cacheable = !code && !call->args.sendcounts && !call->args.recvcounts &&
+				  !call->redop.fn && !call->redop.premul_sum;
+	}
+	in_place = !call->redop.premul_sum && extent_is_in_place(op->comm, &call->args);
+	op->sched_ready &= in_place == call->in_place;
+	call->in_place = in_place;
+	return code;
 }
 
 struct op *op_again(struct comm *comm, const coll_args_t *args)
@@ -179,10 +155,10 @@ struct op *op_again(struct comm *comm, const coll_args_t *args)
 	struct op **at = &comm->op_cache, *op;
 
 	for (int n = 1; (op = *at) && n <= OP_CACHE_SIZE; n++, at = &op->next) {
-		if (!op_is_same(op, args))
+		if (call_compare(&op->call, args) < CALL_SAME)
 			continue;
 		*at = op->next;
-		if (!op_look(op) && op->cacheable)
+		if (!op_locate(op) && op->call.cacheable)
 			return op;
 		op_retire(op);
 		break;
@@ -190,46 +166,42 @@ struct op *op_again(struct comm *comm, const coll_args_t *args)
 	return NULL;
 }
 
-int op_make(struct comm *comm, const coll_args_t *args, struct op **out)
+int op_make(struct comm *comm, const struct call *call, struct op **out)
 {
-	struct op *op = op_take(comm, args);
-	int code = COLL_SUCCESS, in_place;
+	struct op *op = op_take(comm, &call->args);
+	int code = COLL_SUCCESS;
 
 	*out = NULL;
 	if (!op)
-		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", kind_name(args->kind));
-	op->cacheable = op_repeats(op, args);
+		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", kind_name(call->args.kind));
 	op->comm = comm;
-	op->args = *args;
 	op->state = OP_IDLE;
 	op->persistent = 0;
 	op->awaited = NULL;
-	op_drop_unused(comm, &op->args);
-	if (!op->cacheable)
-		code = op_prepare(op);
+	if (call_compare(&op->call, &call->args) >= CALL_SAME_PLAN) {
+		op->call.args = call->args;
+		op_drop_unused(comm, &op->call.args);
+	} else {
+		op->call = *call;
+		op_drop_unused(comm, &op->call.args);
+		code = op_copy_arrays(op, (size_t)comm->nranks);
+	}
 	if (!code)
-		code = op_look(op);
-	if (!code && !op->cacheable)
-		code = dispatch_takes(op);
+		code = op_plan(op);
 	if (code) {
-		op->cacheable = 0;
+		op->call.cacheable = 0;
 		op_retire(op);
 		return code;
 	}
-	if (!op->cacheable)
-		op_plan(op);
-	in_place = !op->redop.premul_sum && extent_is_in_place(comm, &op->args);
-	op->sched_ready &= in_place == op->in_place;
-	op->in_place = in_place;
+	if (!call->known && op->call.cacheable && !kind_is_v(call->args.kind) && call->kind)
+		comm->known[call->args.kind] = op->call;
 	*out = op;
 	return COLL_SUCCESS;
 }
 
 static int op_is_collective(const struct op *op)
 {
-	int kind = op->args.kind;
-
-	return kind != COLL_KIND_SEND && kind != COLL_KIND_RECV && kind != KIND_AWAIT;
+	return op->call.args.kind <= COLL_KIND_BARRIER;
 }
 
 static void op_append(struct op *op, uint64_t group)
@@ -243,7 +215,7 @@ static void op_append(struct op *op, uint64_t group)
 	op->state = group ? OP_DEFERRED : OP_QUEUED;
 	if (op_is_collective(op)) {
 		op->seq = comm->seq++;
-		comm_remember(comm, &op->signature);
+		comm_remember(comm, &op->call.signature);
 	}
 	if (comm->tail)
 		comm->tail->next = op;
@@ -256,8 +228,9 @@ static void op_append(struct op *op, uint64_t group)
 static void op_append_barrier(struct comm *comm, uint64_t group)
 {
 	const coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BARRIER};
+	const struct call call = call_of_library(comm, &args);
 	struct op *op;
-	int code = op_make(comm, &args, &op);
+	int code = op_make(comm, &call, &op);
 
 	if (code)
 		comm_fail(comm, 0, code, "rank %d: %s", comm->rank, error_text());
@@ -277,8 +250,9 @@ void op_enqueue(struct op *op, uint64_t group)
 
 int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group)
 {
+	const struct call call = call_of_library(comm, args);
 	struct op *op;
-	int code = op_make(comm, args, &op);
+	int code = op_make(comm, &call, &op);
 
 	if (!code)
 		op_enqueue(op, group);
@@ -292,7 +266,7 @@ void op_release(struct comm *comm, uint64_t group)
 			op->state = OP_QUEUED;
 }
 
-/* ---------------------------------------------------------------- kept for later -- */
+/* ------------------------------------------------------------- persistent and cached -- */
 
 void op_make_persistent(struct op *op)
 {

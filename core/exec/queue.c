@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* queue.c - a communicator's operations in their order: which may run, which are done. */
+#include "exec/queue.h"
+#include "exec/dispatch.h"
 #include "exec/engine.h"
+#include "exec/native.h"
 #include "base/error.h"
 
 /* --------------------------------------------------------- native operations -- */
@@ -22,10 +25,10 @@ static int queue_try_native(struct op *op, native_fn slot, const coll_args_t *ar
 
 static int queue_start_native(struct op *op, native_fn slot)
 {
-	coll_args_t args = op->args;
+	coll_args_t args = op->call.args;
 
-	if (op->redop.made)
-		args.op = op->redop.native;
+	if (op->call.redop.made)
+		args.op = op->call.redop.native;
 	if (!op->comm->native)
 		return queue_try_native(op, slot, &args);
 	if (native_submit(op->comm, op->number, slot, &args))
@@ -104,10 +107,10 @@ void queue_native_group(struct comm *comm, int end)
 /* An operation runs only once its arrays are whole: if they cannot be made there is nothing to end. */
 static void queue_start(struct op *op)
 {
-	native_fn slot = dispatch_op_slot(op);
+	native_fn slot = op->call.slot;
 	int code = COLL_SUCCESS;
 
-	if (op->args.kind == KIND_AWAIT) {
+	if (op->call.args.kind == KIND_AWAIT) {
 		op->state = OP_RUNNING;
 		return;
 	}
@@ -122,7 +125,7 @@ static void queue_start(struct op *op)
 		comm_fail(op->comm, 0, code, "rank %d: no memory for the schedule", op->comm->rank);
 		return;
 	}
-	if (op->staged)
+	if (op->call.staged)
 		code = staging_begin(op);
 	if (code) {
 		comm_fail(op->comm, 0, code, "rank %d: %s", op->comm->rank, error_text());
@@ -140,10 +143,10 @@ static int queue_may_start(const struct comm *comm, const struct op *op)
 	if (op->state != OP_QUEUED)
 		return 0;
 	if (op == head && native_busy(comm))
-		return op->args.kind != KIND_AWAIT;
+		return op->call.args.kind != KIND_AWAIT;
 	if (op == head || (op->group && op->group == head->group))
 		return 1;
-	return head->native && dispatch_op_slot(op) != NULL;
+	return head->native && op->call.slot != NULL;
 }
 
 /* Takes from the head what is done, or the backend's. */
@@ -168,14 +171,14 @@ static int queue_advance(struct op *op)
 {
 	int moved;
 
-	if (op->args.kind == KIND_AWAIT) {
+	if (op->call.args.kind == KIND_AWAIT) {
 		moved = await_check(op);
 		if (moved == AWAIT_DONE)
 			op->state = OP_DONE;
 		return moved != AWAIT_IDLE;
 	}
 	moved = engine_run(op);
-	if (!op->comm->error && !op->left)
+	if (!op->comm->error && !op->steps_left)
 		op->state = OP_DONE;
 	return moved;
 }

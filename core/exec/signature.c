@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * signature.c - what identifies an operation in the headers of its messages, so that ranks which call
- * different things find out.
+ * signature.c - signatures and their texts.
  *
- * meta[0]: kind (bits 0-7), data type (8-15), operation (16-31), row of the algorithm plus one
+ * meta[0]: kind (bits 0-7), data type (8-15), operation (16-31), index of the algorithm plus one
  * (32-39), root (40-63); meta[1]: count, or for v-forms whose counts all ranks know a hash of them.
  */
-#include "exec/engine.h"
+#include "exec/signature.h"
+#include "exec/call.h"
+#include "exec/comm.h"
 #include "schedule/algo.h"
 
 #include <stdio.h>
 
-/* Operations made at run time have no number in common: only what they are is compared. */
+/* Operations made at run time have different numbers on different ranks: only their sort is compared. */
 enum { SIGNATURE_PRE_MUL_SUM = 256, SIGNATURE_USER = 257 };
 
 enum { SIGNATURE_ROOT_MASK = 0xffffff };
@@ -37,33 +38,33 @@ static uint64_t signature_count(const struct comm *comm, const coll_args_t *a)
 	case COLL_KIND_REDUCE_SCATTERV: return signature_hash_counts(a->recvcounts, comm->nranks);
 	case COLL_KIND_ALLTOALLV:
 	case COLL_KIND_GATHERV:
-	case COLL_KIND_SCATTERV: return 0; /* each rank knows others */
+	case COLL_KIND_SCATTERV: return 0; /* each rank knows other counts */
 	default: return a->count;
 	}
 }
 
-static uint64_t signature_redop(const struct op *op)
+static uint64_t signature_redop(const struct call *call)
 {
-	if (!kind_reduces(op->args.kind))
+	if (!kind_reduces(call->args.kind))
 		return 0;
-	if (op->redop.fn)
+	if (call->redop.fn)
 		return SIGNATURE_USER;
-	return op->redop.premul_sum ? SIGNATURE_PRE_MUL_SUM : (uint64_t)op->redop.op;
+	return call->redop.premul_sum ? SIGNATURE_PRE_MUL_SUM : (uint64_t)call->redop.op;
 }
 
-struct signature signature_of(const struct comm *comm, const struct op *op)
+struct signature signature_of(const struct comm *comm, const struct call *call)
 {
-	const coll_args_t *a = &op->args;
-	int p2p = a->kind == COLL_KIND_SEND || a->kind == COLL_KIND_RECV;
+	const coll_args_t *a = &call->args;
+	int p2p = kind_is_p2p(a->kind);
 	uint64_t kind = (uint64_t)(p2p ? COLL_KIND_SEND : a->kind);
-	uint64_t algorithm = p2p ? 0 : (uint64_t)(op->algorithm + 1);
+	uint64_t algorithm = p2p ? 0 : (uint64_t)(call->algorithm + 1);
 	uint64_t root = kind_has_root(a->kind) ? (uint64_t)a->root & SIGNATURE_ROOT_MASK : 0;
 	uint64_t dtype = a->kind == COLL_KIND_BARRIER ? 0 : (uint64_t)(a->dtype & 0xff);
 
-	if (a->flags & OP_OF_SPLIT)
+	if (a->flags & CALL_OF_SPLIT)
 		kind = KIND_SPLIT;
 	return (struct signature){
-		{kind | dtype << 8 | signature_redop(op) << 16 | algorithm << 32 | root << 40,
+		{kind | dtype << 8 | signature_redop(call) << 16 | algorithm << 32 | root << 40,
 		 signature_count(comm, a)}};
 }
 

@@ -15,7 +15,7 @@
  * ranks.  So a copy out waits for the copy in of the same bytes without being told to, also where the
  * buffers of a scaled reduction overlap.
  */
-#include "exec/engine.h"
+#include "exec/op.h"
 
 #include <stdlib.h>
 
@@ -65,7 +65,7 @@ static int stage_schedule_add(const struct op *op, struct stage_schedule_range *
 {
 	size_t begin = op->staging.at[at.buf == SCHED_RECV] + at.off;
 
-	if (!len || at.buf == SCHED_SCRATCH || !(op->staged & 1 << at.buf))
+	if (!len || at.buf == SCHED_SCRATCH || !(op->call.staged & 1 << at.buf))
 		return n;
 	range[n] = (struct stage_schedule_range){begin, begin + len, (int)at.buf, writes};
 	return n + 1;
@@ -234,7 +234,8 @@ static void stage_schedule_append(struct stage_schedule *w, int kind)
 	for (size_t i = 0; i < w->ncopies; i++) {
 		const struct stage_schedule_copy *copy = &w->copy[i];
 		struct stage_schedule_cell *c = &w->cell[copy->cell];
-		int step = sched_staging_copy(w->s, kind, (uint32_t)copy->part, c->begin, copy->len);
+		int step =
+			sched_staging_copy(w->s, kind, (uint32_t)copy->part, c->begin, copy->len);
 
 		for (size_t k = 0; k < copy->ncells; k++)
 			*(kind == STEP_COPY_IN ? &c[k].in : &c[k].out) = step;
@@ -280,7 +281,7 @@ static void stage_schedule_split(struct stage_schedule *w, int i)
 	size_t most = w->most;
 
 	if (whole.kind != STEP_COPY || whole.src.buf != SCHED_SEND || whole.dst.buf != SCHED_RECV ||
-	    whole.earlier || whole.edge >= 0 || whole.len <= most || w->op->in_place)
+	    whole.earlier || whole.edge >= 0 || whole.len <= most || w->op->call.in_place)
 		return;
 	w->s->step[i].len = most;
 	for (size_t off = most; off < whole.len; off += most)

@@ -5,7 +5,9 @@
  * stage_schedule.c says what is copied when, staging_copy.c does it.
  */
 #include "device/device.h"
-#include "exec/engine.h"
+#include "exec/staging.h"
+#include "exec/dispatch.h"
+#include "exec/op.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -18,14 +20,14 @@ enum { STAGE_ALIGN = 64 };
 /* The i-th block of a buffer that is used on this rank, in bytes; 0: there is none. */
 static int staging_block(const struct op *op, int buf, int i, size_t *off, size_t *len)
 {
-	const coll_args_t *a = &op->args;
+	const coll_args_t *a = &op->call.args;
 	const size_t *counts = buf == COLL_BUFFER_RECV ? a->recvcounts : a->sendcounts;
 	const size_t *displs = buf == COLL_BUFFER_RECV ? a->recvdispls : a->senddispls;
 	size_t elem = coll_dtype_size(a->dtype);
 
 	if (!displs || a->kind == COLL_KIND_REDUCE_SCATTERV) { /* one piece */
 		*off = 0;
-		*len = i ? 0 : extent_elements(op->comm, a, buf == COLL_BUFFER_RECV) * elem;
+		*len = i ? 0 : op->call.elements[buf] * elem;
 		return i == 0;
 	}
 	if (i == op->comm->nranks)
@@ -42,7 +44,8 @@ struct staging_span {
 
 static uintptr_t staging_address(const struct op *op, int buf)
 {
-	return buf == COLL_BUFFER_RECV ? (uintptr_t)op->args.recvbuf : (uintptr_t)op->args.sendbuf;
+	return buf == COLL_BUFFER_RECV ? (uintptr_t)op->call.args.recvbuf
+				       : (uintptr_t)op->call.args.sendbuf;
 }
 
 static struct staging_span staging_span(const struct op *op, int buf)
@@ -72,7 +75,7 @@ static int staging_refuse(const struct op *op, int buf, uint32_t kind, int devic
 {
 	const struct context *context = op->comm->context;
 	const coll_backend_t *b = &context->plugin->backend;
-	const char *what = kind_name(op->args.kind);
+	const char *what = kind_name(op->call.args.kind);
 	char where[64];
 
 	device_describe(kind, device, where, sizeof(where));
@@ -102,13 +105,13 @@ static int staging_decide(struct op *op, int buf, uint32_t kind, int device)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "%s: %s is memory of CUDA device %d, but the communicator is on "
 				 "device %d",
-				 kind_name(op->args.kind), staging_name(buf), device,
+				 kind_name(op->call.args.kind), staging_name(buf), device,
 				 context->device);
 	if (buf != STAGE_SCALAR)
-		op->memory[buf] = kind;
-	if (kind != COLL_MEM_HOST && (!reached || kind_reduces(op->args.kind)))
-		op->staged |= 1 << buf;
-	if (reached && (!(op->staged & 1 << buf) || dispatch_op_slot(op)))
+		op->call.memory[buf] = kind;
+	if (kind != COLL_MEM_HOST && (!reached || kind_reduces(op->call.args.kind)))
+		op->call.staged |= 1 << buf;
+	if (reached && (!(op->call.staged & 1 << buf) || dispatch_slot(op->comm, &op->call)))
 		return COLL_SUCCESS;
 	if (kind != COLL_MEM_HOST && context->fallback && context->plugin->backend.transport)
 		return COLL_SUCCESS;
@@ -129,8 +132,8 @@ int staging_look(struct op *op)
 {
 	int code = COLL_SUCCESS;
 
-	op->memory[COLL_BUFFER_SEND] = op->memory[COLL_BUFFER_RECV] = 0;
-	if (!kind_is_valid(op->args.kind))
+	op->call.memory[COLL_BUFFER_SEND] = op->call.memory[COLL_BUFFER_RECV] = 0;
+	if (!kind_is_valid(op->call.args.kind))
 		return COLL_SUCCESS;
 	for (int buf = 0; !code && buf <= COLL_BUFFER_RECV; buf++) {
 		struct staging_span span = staging_span(op, buf);
@@ -138,11 +141,11 @@ int staging_look(struct op *op)
 		if (span.end)
 			code = staging_look_at(op, buf, span.begin);
 	}
-	if (!code && op->redop.premul_sum && op->redop.scalar)
-		code = staging_look_at(op, STAGE_SCALAR, (uintptr_t)op->redop.scalar);
-	if (op->staged & 1 << STAGE_SCALAR) {
-		op->staging.scalar = op->redop.scalar;
-		op->redop.scalar = NULL; /* then it is read from op->redop.value */
+	if (!code && op->call.redop.premul_sum && op->call.redop.scalar)
+		code = staging_look_at(op, STAGE_SCALAR, (uintptr_t)op->call.redop.scalar);
+	if (op->call.staged & 1 << STAGE_SCALAR) {
+		op->staging.scalar = op->call.redop.scalar;
+		op->call.redop.scalar = NULL; /* then it is read from op->call.redop.value */
 	}
 	return code;
 }
@@ -177,7 +180,7 @@ static int staging_room(struct op *op, size_t bytes, uintptr_t near)
 	if (!op->staging.memory)
 		return error_set(COLL_ERR_NO_MEMORY,
 				 "%s: no memory for %zu bytes on their way to or from a device",
-				 kind_name(op->args.kind), bytes);
+				 kind_name(op->call.args.kind), bytes);
 	op->staging.size = bytes;
 	return COLL_SUCCESS;
 }
@@ -191,9 +194,9 @@ void staging_layout(struct op *op)
 	int both;
 
 	for (int buf = 0; buf <= COLL_BUFFER_RECV; buf++)
-		if (op->staged & 1 << buf)
+		if (op->call.staged & 1 << buf)
 			span[buf] = staging_span(op, buf);
-	both = op->in_place && span[0].end && span[1].end;
+	both = op->call.in_place && span[0].end && span[1].end;
 	if (both) {
 		span[0].begin = span[0].begin < span[1].begin ? span[0].begin : span[1].begin;
 		span[0].end = span[0].end > span[1].end ? span[0].end : span[1].end;
@@ -216,7 +219,8 @@ static int staging_place(struct op *op)
 {
 	struct staging *staging = &op->staging;
 	struct copy_stream **copy_streams = &op->comm->context->copy_streams;
-	int in = op->staged & 1 << COLL_BUFFER_SEND ? COLL_BUFFER_SEND : COLL_BUFFER_RECV, code;
+	int in = op->call.staged & 1 << COLL_BUFFER_SEND ? COLL_BUFFER_SEND : COLL_BUFFER_RECV,
+	    code;
 
 	staging_layout(op);
 	if (!staging->need)
@@ -226,7 +230,7 @@ static int staging_place(struct op *op)
 		code = copy_stream_find(copy_streams, COPY_STREAM_IN,
 					(const void *)staging->near[in],
 					&staging->copy_stream[COPY_STREAM_IN]);
-	if (!code && op->staged & 1 << COLL_BUFFER_RECV)
+	if (!code && op->call.staged & 1 << COLL_BUFFER_RECV)
 		code = copy_stream_find(copy_streams, COPY_STREAM_OUT,
 					(const void *)staging->near[COLL_BUFFER_RECV],
 					&staging->copy_stream[COPY_STREAM_OUT]);
@@ -240,12 +244,13 @@ static void stage_warn(const struct op *op)
 	size_t bytes[2] = {0, 0}, off, len;
 
 	for (int buf = 0; buf <= COLL_BUFFER_RECV; buf++)
-		for (int i = 0; op->staged & 1 << buf && staging_block(op, buf, i, &off, &len); i++)
+		for (int i = 0; op->call.staged & 1 << buf && staging_block(op, buf, i, &off, &len);
+		     i++)
 			bytes[buf] += len;
 	log_warn("rank %d: %s over backend '%s' copies %zu bytes from and %zu bytes to CUDA memory "
 		 "through host memory, which is slow; 'enable_gpu_fallback = no' makes it an error",
-		 op->comm->rank, kind_name(op->args.kind), op->comm->context->plugin->backend.name,
-		 bytes[0], bytes[1]);
+		 op->comm->rank, kind_name(op->call.args.kind),
+		 op->comm->context->plugin->backend.name, bytes[0], bytes[1]);
 }
 
 /* The backend's own operation could have done it, but will not. */
@@ -254,7 +259,7 @@ static int staging_declined(const struct op *op)
 	int buf = 0, device;
 	uint32_t kind;
 
-	while (!(op->staged & 1 << buf))
+	while (!(op->call.staged & 1 << buf))
 		buf++;
 	kind = device_kind(buf == STAGE_SCALAR ? op->staging.scalar
 					       : (void *)staging_address(op, buf),
@@ -270,8 +275,8 @@ int staging_begin(struct op *op)
 		return staging_declined(op);
 	stage_warn(op);
 	code = staging_place(op);
-	if (!code && op->staged & 1 << STAGE_SCALAR)
-		code = device_copy(op->redop.value, op->staging.scalar,
-				   coll_dtype_size(op->args.dtype));
+	if (!code && op->call.staged & 1 << STAGE_SCALAR)
+		code = device_copy(op->call.redop.value, op->staging.scalar,
+				   coll_dtype_size(op->call.args.dtype));
 	return code;
 }

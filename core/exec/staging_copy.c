@@ -4,6 +4,7 @@
  * else that a schedule does: started in the order in which they became ready, as far as their copy_stream
  * has room, and asked whether they are done whenever the operation is moved on.
  */
+#include "exec/staging.h"
 #include "exec/engine.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -89,7 +90,7 @@ static int staging_copy_start(struct op *op, int way)
 /* What is multiplied first is so where it comes in; then its buffer is the only thing in its part. */
 static void staging_copy_scale(struct op *op, const struct step *step)
 {
-	redop_scale(&op->redop, op->base[SCHED_SEND] + step->dst.off,
+	redop_scale(&op->call.redop, op->base[SCHED_SEND] + step->dst.off,
 		    op->staging.memory + step->dst.off, step->len / op->sched.elem);
 }
 
@@ -102,7 +103,7 @@ static void staging_copy_landed(const struct stream_copy *copy, int code)
 		staging_copy_failed(op->comm, code);
 		return;
 	}
-	if (op->redop.premul_sum && step->kind == STEP_COPY_IN)
+	if (op->call.redop.premul_sum && step->kind == STEP_COPY_IN)
 		staging_copy_scale(op, step);
 	engine_complete(op, copy->step);
 }

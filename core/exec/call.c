@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* call.c - descriptions of calls that the library itself makes. */
+#include "exec/call.h"
+#include "exec/extent.h"
+
+struct call call_of_library(const struct comm *comm, const coll_args_t *args)
+{
+	struct call call = {.args = *args, .redop.dtype = args->dtype};
+
+	if (kind_is_valid(args->kind)) {
+		call.kind = kind_at(args->kind);
+		call.elements[COLL_BUFFER_SEND] = extent_elements(comm, args, 0);
+		call.elements[COLL_BUFFER_RECV] = extent_elements(comm, args, 1);
+	}
+	return call;
+}

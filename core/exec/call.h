@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * call.h - the description of one call.  The check of the arguments (api/check.c) begins it, op_make
+ * completes it, and everything between the API and the wire reads from it.
+ */
+#ifndef CORE_EXEC_CALL_H
+#define CORE_EXEC_CALL_H
+
+#include "base/kind.h"
+#include "exec/signature.h"
+#include "reduce/redop.h"
+
+#include <coll/backend.h>
+
+struct comm;
+
+/* A bit of args.flags: the call is part of coll_comm_split, and messages name it so. */
+enum { CALL_OF_SPLIT = 1 };
+
+/* The library's own kinds: KIND_SPLIT appears in signatures only, KIND_AWAIT in queues only. */
+enum { KIND_SPLIT = COLL_KIND_RECV + 1, KIND_AWAIT = COLL_KIND_RECV + 2 };
+
+/* A backend's own function for a kind of operation. */
+typedef int32_t (*native_fn)(void *ep, const coll_args_t *args, coll_error_t *err);
+
+struct call {
+	coll_args_t args;
+	/* From the check. */
+	const struct kind *kind; /* NULL: KIND_AWAIT */
+	size_t elements[2];      /* that this rank uses of the send and of the receive buffer */
+	struct redop redop;      /* blank where nothing is reduced */
+	int known;               /* an earlier call differs by stream, buffers and count at most */
+	/* From op_make. */
+	uint32_t memory[2];         /* kinds of memory of both buffers; 0: not used here */
+	int staged;                 /* bit 1 << buffer: this buffer is staged; see staging.h */
+	int in_place;               /* the buffers overlap as coll.h allows */
+	int cacheable;              /* call_compare may find it equal to a later call */
+	int algorithm;              /* index in the table of algorithms, or -1 */
+	native_fn slot;             /* the backend's function that does all of it, or NULL */
+	struct signature signature; /* for messages */
+};
+
+/* How much a call has in common with an earlier one that passed all checks. */
+enum {
+	CALL_OTHER, /* nothing: every argument is to be checked */
+	CALL_ALIKE, /* kind, type, operation and root: stream, buffers and count are to be checked */
+	CALL_SAME_PLAN, /* the count too: algorithm, signature and schedule are the same */
+	CALL_SAME       /* buffers, stream, tag and scalar too: no check is needed */
+};
+static inline int call_compare(const struct call *earlier, const coll_args_t *args)
+{
+	const coll_args_t *e = &earlier->args;
+
+	if (!earlier->cacheable || e->kind != args->kind || e->dtype != args->dtype ||
+	    e->op != args->op || e->root != args->root || e->flags != args->flags)
+		return CALL_OTHER;
+	if (e->count != args->count)
+		return CALL_ALIKE;
+	return e->sendbuf == args->sendbuf && e->recvbuf == args->recvbuf && e->tag == args->tag &&
+			       e->stream == args->stream && e->scalar == args->scalar
+		       ? CALL_SAME
+		       : CALL_SAME_PLAN;
+}
+
+/* Describes a call of the library's own, which needs no check. */
+struct call call_of_library(const struct comm *comm, const coll_args_t *args);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* op.h - operations: a call, its place in the communicator's queue, and the state of its steps. */
+#ifndef CORE_EXEC_OP_H
+#define CORE_EXEC_OP_H
+
+#include "exec/call.h"
+#include "exec/comm.h"
+#include "exec/staging.h"
+#include "schedule/sched.h"
+
+/*
+ * States of an operation.  DEFERRED: in the queue, but its group is still open.  SUBMITTED: handed to a
+ * backend without a transport (native.h), and leaves the queue.
+ */
+enum { OP_IDLE, OP_DEFERRED, OP_QUEUED, OP_RUNNING, OP_SUBMITTED, OP_DONE };
+
+/* The state of one step while its operation runs. */
+struct run {
+	uint32_t earlier; /* steps it still waits for */
+	union {
+		coll_send_t send;
+		struct recv recv;
+		int32_t next; /* copies to and from devices: the next in the queue, or -1 */
+	} u;
+};
+
+struct op {
+	struct op *next;
+	struct comm *comm;
+	struct call call;
+	uint64_t number; /* in the communicator, from 1 */
+	uint64_t group;  /* operations of one group run at the same time; 0: alone */
+	uint32_t seq;    /* collectives: number in the communicator, for tags */
+	int state;       /* OP_* */
+	int native;      /* the backend's own function does it while the queue polls */
+	struct sched sched;
+	int sched_ready; /* the schedule belongs to this call */
+	struct run *run; /* one for each step */
+	int cap_steps;   /* room of run, ready, local and sending */
+	int32_t *ready;  /* a ring buffer of the steps that may start */
+	int ready_head, ready_count;
+	int32_t *local; /* steps without a peer that may run: after all others have started */
+	int local_count;
+	int32_t *sending; /* steps whose send is in flight */
+	int sending_count;
+	int failed_send;   /* a step whose send has failed, or -1 */
+	int steps_left;    /* steps that are not complete */
+	char *base[3];     /* addresses of send, receive and scratch memory */
+	uint32_t where[3]; /* kinds of memory there: COLL_MEM_* */
+	void *scratch;
+	size_t scratch_size;
+	struct staging staging;
+	size_t *arrays; /* v-forms: four of nranks entries, to which call.args points */
+	int persistent; /* belongs to a persistent request: other calls do not reuse it */
+	struct op *persistent_next;
+	coll_comm_t awaited;     /* KIND_AWAIT: the communicator, and */
+	uint64_t awaited_number; /* the operation there that must be done */
+	uint64_t awaited_moves;  /* progress_count of its context at the last look */
+};
+
+/* The context's lock is held in all of these. */
+
+/* Makes an idle operation for a checked call; copies the arrays. */
+int op_make(struct comm *comm, const struct call *call, struct op **op);
+/*
+ * An idle operation that was made for the same call (CALL_SAME), or NULL.  The memory kinds of the
+ * buffers are looked up again: the program may have freed a buffer and allocated another there.
+ */
+struct op *op_again(struct comm *comm, const coll_args_t *args);
+/* Appends an idle operation to the queue; group 0: it starts when its turn comes. */
+void op_enqueue(struct op *op, uint64_t group);
+/* Both for a call of the library's own. */
+int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group);
+/* Keeps the operation and its schedule for a persistent request, and ends that. */
+void op_make_persistent(struct op *op);
+void op_end_persistent(struct op *op);
+/* The operation is out of the queue: later calls may reuse it. */
+void op_retire(struct op *op);
+void op_free(struct op *op);
+/* A group has ended: its operations may begin. */
+void op_release(struct comm *comm, uint64_t group);
+
+/* Moves an operation that waits for one of another communicator (await.c). */
+enum { AWAIT_IDLE, AWAIT_MOVED, AWAIT_DONE };
+int await_check(struct op *op);
+
+#endif

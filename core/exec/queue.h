@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* queue.h - the operations of a communicator in their order. */
+#ifndef CORE_EXEC_QUEUE_H
+#define CORE_EXEC_QUEUE_H
+
+#include "exec/op.h"
+
+/* The context's lock is held in all of these. */
+
+/* Moves the operations of the communicator: 1 if any moved. */
+int queue_progress(struct comm *comm);
+/* The same, but does not poll a backend for operations it does whole. */
+int queue_run(struct comm *comm);
+/* After an operation was enqueued: starts it if it can start, then moves the context. */
+void queue_issued(struct comm *comm);
+/* Begins (end 0) or ends (end 1) a group of the backend's own, if the backend has groups. */
+void queue_native_group(struct comm *comm, int end);
+/* Asks the backend's own engine for a failure, also while no operation is in flight. */
+void queue_check_engine(struct comm *comm);
+/* Ends every operation of the communicator. */
+void queue_cancel(struct comm *comm);
+
+#endif

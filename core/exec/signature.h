@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * signature.h - the identity of an operation in the headers of its messages: equal on every rank that
+ * takes part, so that ranks which call different operations find out.
+ */
+#ifndef CORE_EXEC_SIGNATURE_H
+#define CORE_EXEC_SIGNATURE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct call;
+struct comm;
+
+struct signature {
+	uint64_t meta[2];
+};
+
+/* The signature of a call whose algorithm is known. */
+struct signature signature_of(const struct comm *comm, const struct call *call);
+/* Writes "allreduce of 10 float32 (sum)". */
+void signature_describe(const struct signature *signature, char *text, size_t size);
+/* The name of the algorithm in a signature. */
+const char *signature_algorithm(const struct signature *signature);
+
+/* Fowler, Noll and Vo's FNV-1a over 64-bit words: the hash with one more word. */
+#define SIGNATURE_HASH_BEGIN 0xcbf29ce484222325u
+uint64_t signature_hash(uint64_t hash, uint64_t word);
+
+#endif

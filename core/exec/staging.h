@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * staging.h - device buffers that the backend does not reach: host memory stands in for them, and the
+ * schedule contains the copies.
+ */
+#ifndef CORE_EXEC_STAGING_H
+#define CORE_EXEC_STAGING_H
+
+#include "device/copy_stream.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct op;
+
+/*
+ * The host memory that stands in for an operation's device buffers.  It has a part for the send buffer
+ * and a part for the receive buffer; in place they are the same.  It is freed with the operation.
+ */
+struct staging {
+	char *memory;
+	size_t size; /* of the memory; 0: none */
+	size_t need; /* bytes that this call needs */
+	int pinned;
+	size_t at[2];       /* where in the memory the buffers would begin: modulo 2^N */
+	char *base[2];      /* the same as addresses: they replace the user's in steps */
+	uintptr_t user[2];  /* plus an offset in the memory: the address of the user's byte */
+	uintptr_t near[2];  /* address of the first byte used */
+	const void *scalar; /* the factor of the operation, on the device */
+	struct copy_stream *copy_stream[COPY_STREAMS];
+	/* Queues of copies that wait for room on their stream, linked by run.u.next; -1: empty. */
+	int first[COPY_STREAMS], last[COPY_STREAMS];
+};
+
+/*
+ * Finds the kinds of memory of an operation's buffers: op->call.memory and .staged.
+ * COLL_ERR_UNSUPPORTED with a message if neither the backend nor staging can use them.
+ */
+int staging_look(struct op *op);
+/* Allocates the staging memory of an operation with staged buffers, before its steps begin. */
+int staging_begin(struct op *op);
+void staging_free(struct op *op);
+/* Places each buffer in the staging memory: equally for all calls that share a schedule. */
+void staging_layout(struct op *op);
+/* Adds the copies to and from staged buffers to an operation's schedule (stage_schedule.c). */
+void stage_schedule(struct op *op);
+
+/* The copies of an operation (staging_copy.c).  Empties the queues of copies. */
+void staging_copy_begin(struct op *op);
+/* Appends a copy, of which all earlier steps are complete, to its queue. */
+void staging_copy_ready(struct op *op, int step);
+/* Starts queued copies as far as their streams have room and completes ended ones: 1 if any moved. */
+int staging_copy_run(struct op *op);
+/* Waits, for a bounded time, until no copy of the operation is in flight. */
+void staging_copy_cancel(struct op *op);
+
+#endif

@@ -319,7 +319,7 @@ int32_t coll_info_note_count(coll_info_t handle)
 
 	if (!info)
 		return 0;
-	n = config_note_count(info->config) + info->plugins->note_count +
+	n = config_diagnostic_count(info->config) + info->plugins->note_count +
 	    (info->unknown[0] != '\0');
 	handle_unpin(handle);
 	return n;
@@ -327,12 +327,12 @@ int32_t coll_info_note_count(coll_info_t handle)
 
 static const char *info_note(const struct coll_info *info, int index)
 {
-	const int options = config_note_count(info->config);
+	const int options = config_diagnostic_count(info->config);
 
 	if (index < 0)
 		return NULL;
 	if (index < options)
-		return config_note(info->config, index);
+		return config_diagnostic(info->config, index);
 	if (index - options < info->plugins->note_count)
 		return info->plugins->note[index - options];
 	if (index - options == info->plugins->note_count && info->unknown[0])

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* config.c - options: what was said, what was declared, and which value is in force. */
+/* config.c - options: which values were given, which options were declared, which value is in force. */
 #include "config/config_impl.h"
+#include "config/rules.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/suggest.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const coll_option_t config_priority_option = {
-	.key = "priority", .type = COLL_OPTION_INT, .min = INT32_MIN, .max = INT32_MAX};
+/* ------------------------------------------------------------------ the lists -- */
 
-/* ------------------------------------------------------------------ pieces -- */
-
-void *config_more(struct config *config, void *array, int count, size_t item)
+/* `array` with room for one more than `count` items, or NULL (the old one stays valid). */
+static void *config_grow(struct config *config, void *array, int count, size_t item)
 {
 	void *more = array;
 
@@ -25,159 +26,109 @@ void *config_more(struct config *config, void *array, int count, size_t item)
 	return more;
 }
 
-__attribute__((format(printf, 2, 0))) static char *config_vtext(struct config *config,
-								const char *fmt, va_list args)
+char *config_text(struct config *config, const char *fmt, ...)
 {
+	va_list args;
 	char *text;
+	int n;
 
-	if (vasprintf(&text, fmt, args) >= 0)
+	va_start(args, fmt);
+	n = vasprintf(&text, fmt, args);
+	va_end(args);
+	if (n >= 0)
 		return text;
 	config->oom = 1;
 	return NULL;
 }
 
-char *config_text(struct config *config, const char *fmt, ...)
+void config_report(struct config *config, int code, const char *fmt, ...)
 {
+	struct config_diagnostic *more =
+		config_grow(config, config->diagnostic, config->ndiagnostics, sizeof(*more));
 	va_list args;
 	char *text;
+	int n;
 
-	va_start(args, fmt);
-	text = config_vtext(config, fmt, args);
-	va_end(args);
-	return text;
-}
-
-/* Takes text over. */
-static void config_keep_note(struct config *config, char *text)
-{
-	char **more = text ? config_more(config, config->note, config->nnote, sizeof(*more)) : NULL;
-
-	if (!more) {
-		free(text);
+	if (!more)
 		return;
-	}
-	config->note = more;
-	config->note[config->nnote++] = text;
-}
-
-void config_add_note(struct config *config, const char *fmt, ...)
-{
-	va_list args;
-
+	config->diagnostic = more;
 	va_start(args, fmt);
-	config_keep_note(config, config_vtext(config, fmt, args));
+	n = vasprintf(&text, fmt, args);
 	va_end(args);
+	if (n < 0)
+		config->oom = 1;
+	else
+		more[config->ndiagnostics++] =
+			(struct config_diagnostic){.code = code, .text = text};
 }
 
-void config_add_fault(struct config *config, int code, const char *fmt, ...)
+/* The first fault that was not returned yet, as this thread's error. */
+static int config_status(struct config *config)
 {
-	va_list args;
+	const struct config_diagnostic *first = NULL;
 
-	if (config->fault < 0) {
-		config->fault = config->nnote;
-		config->fault_code = code;
+	for (int i = 0; i < config->ndiagnostics; i++) {
+		struct config_diagnostic *diagnostic = &config->diagnostic[i];
+
+		if (diagnostic->code > 0 && !diagnostic->returned && !first)
+			first = diagnostic;
+		diagnostic->returned = 1;
 	}
-	va_start(args, fmt);
-	config_keep_note(config, config_vtext(config, fmt, args));
-	va_end(args);
-}
-
-/* The first fault since the last call as this thread's error. */
-static int config_verdict(struct config *config)
-{
-	const int fault = config->fault;
-
-	config->fault = -1;
 	if (config->oom)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the configuration");
-	if (fault < 0)
-		return COLL_SUCCESS;
-	return error_set(config->fault_code, "%s", config->note[fault]);
+	return first ? error_set(first->code, "%s", first->text) : COLL_SUCCESS;
 }
 
-static void config_free_raw(struct config_raw *raw)
+void config_add_value(struct config *config, int source, char *name, const char *text, char *place)
 {
-	free(raw->section);
-	free(raw->key);
-	free(raw->value);
-	free(raw->source);
-	free(raw->remark);
-}
-
-static int config_is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
-void config_add_raw(struct config *config, int kind, const char *section, const char *key,
-		    const char *value, char *source)
-{
-	struct config_raw raw = {.kind = kind, .origin = config->origins, .source = source}, *more;
-	const char *dot = section[0] || kind == RAW_ENV ? NULL : strchr(key, '.');
+	static const char blanks[] = " \t\r\n";
+	struct config_value value = {.source = source, .name = name, .place = place}, *more;
 	size_t len;
 
-	while (config_is_blank(*value))
-		value++;
-	for (len = strlen(value); len && config_is_blank(value[len - 1]); len--)
+	text += strspn(text, blanks);
+	for (len = strlen(text); len && strchr(blanks, text[len - 1]); len--)
 		;
-	raw.section = dot ? config_text(config, "%.*s", (int)(dot - key), key)
-			  : config_text(config, "%s", section);
-	raw.key = config_text(config, "%s", dot ? dot + 1 : key);
-	raw.value = config_text(config, "%.*s", (int)len, value);
-	more = config_more(config, config->raw, config->nraw, sizeof(*more));
-	config->raw = more ? more : config->raw;
-	if (!len || !more || !source || !raw.section || !raw.key || !raw.value) {
-		config_free_raw(&raw);
+	value.text = config_text(config, "%.*s", (int)len, text);
+	more = config_grow(config, config->value, config->nvalues, sizeof(*more));
+	config->value = more ? more : config->value;
+	if (len && more && name && place && value.text) {
+		more[config->nvalues++] = value;
 		return;
 	}
-	more[config->nraw++] = raw;
+	free(name);
+	free(place);
+	free(value.text);
 }
 
-int config_raw_is(const struct config_raw *raw, const char *section, const char *key)
+struct config_option *config_find(const struct config *config, const char *name)
 {
-	char name[128];
-
-	if (raw->kind != RAW_ENV)
-		return strcmp(raw->section, section) == 0 && strcmp(raw->key, key) == 0;
-	config_variable(section, key, name, sizeof(name));
-	return strcmp(raw->key, name) == 0;
-}
-
-struct config_place config_place(const struct config_raw *raw)
-{
-	struct config_place place;
-
-	if (raw->kind == RAW_APP)
-		snprintf(place.text, sizeof(place.text), "application option '%s%s%s=%s'",
-			 config_show(raw->section).text, raw->section[0] ? "." : "",
-			 config_show(raw->key).text, config_show(raw->value).text);
-	else
-		snprintf(place.text, sizeof(place.text), "%s", raw->source);
-	return place;
-}
-
-int config_has_section(const struct config *config, const char *section)
-{
-	int i;
-
-	for (i = 0; i < config->nsection; i++)
-		if (strcmp(config->section[i], section) == 0)
-			return 1;
-	return 0;
+	for (int i = 0; i < config->noptions; i++)
+		if (strcmp(config->option[i].name, name) == 0)
+			return &config->option[i];
+	return NULL;
 }
 
 /* ----------------------------------------------------------------- declare -- */
 
-static void config_bad_value(struct config *config, const struct config_raw *raw, const char *name,
-			     const char *why)
+static int config_check_rules(int kind, const char *value, char *why, size_t size)
 {
-	config_add_fault(config, COLL_ERR_CONFIG, "%s: option '%s' has the value '%s': %s",
-			 config_place(raw).text, name, config_show(raw->value).text, why);
+	struct rules rules = {0};
+	struct rules_fault fault;
+	struct suggestion guess;
+	const char *known;
+
+	if (!rules_parse(kind, value, &rules, &fault))
+		return 0;
+	suggest_begin(&guess, fault.word, 0);
+	for (int i = 0; (known = rules_candidate(kind, &fault, i)) != NULL; i++)
+		suggest_try(&guess, known);
+	snprintf(why, size, "%s%s", fault.text, suggest_text(&guess));
+	return -1;
 }
 
 /* 0 and *number, or -1 and why the value cannot be the option's. */
-static int config_read(const struct config_declared *declared, const char *value, int64_t *number,
-		       char *why, size_t size)
+static int config_check(const struct config_declared *declared, const char *value, int64_t *number,
+			char *why, size_t size)
 {
 	if (config_parse(&declared->spec, declared->choices, value, number)) {
 		config_expected(&declared->spec, declared->choices, why, size);
@@ -186,40 +137,7 @@ static int config_read(const struct config_declared *declared, const char *value
 	return declared->rules ? config_check_rules(declared->rules, value, why, size) : 0;
 }
 
-/* Checks all values given for the option; the highest good one is in force. */
-static void config_settle(struct config *config, struct config_option *option, const char *section)
-{
-	char why[800];
-	struct config_raw *raw;
-	int64_t number;
-	int i;
-
-	for (i = 0; i < config->nraw; i++) {
-		raw = &config->raw[i];
-		if (!config_raw_is(raw, section, option->declared.spec.key))
-			continue;
-		raw->claimed = 1;
-		if (config_read(&option->declared, raw->value, &number, why, sizeof(why))) {
-			config_bad_value(config, raw, option->name, why);
-			continue;
-		}
-		option->value = raw->value;
-		option->source = raw->source;
-		option->number = number;
-	}
-}
-
-struct config_option *config_find(const struct config *config, const char *name)
-{
-	int i;
-
-	for (i = 0; i < config->noption; i++)
-		if (strcmp(config->option[i].name, name) == 0)
-			return &config->option[i];
-	return NULL;
-}
-
-/* What is wrong with the declaration itself, or NULL. */
+/* The error of the plugin's author in the declaration itself, or NULL. */
 static const char *config_check_declared(const struct config_declared *declared, int64_t *number)
 {
 	const coll_option_t *spec = &declared->spec;
@@ -233,97 +151,127 @@ static const char *config_check_declared(const struct config_declared *declared,
 		return "'priority' exists for every backend and must not be declared";
 	if (spec->type < COLL_OPTION_STRING || spec->type > COLL_OPTION_DURATION)
 		return "its type is none of COLL_OPTION_*";
-	if (spec->fallback && config_read(declared, spec->fallback, number, why, sizeof(why)))
+	if (spec->fallback && config_check(declared, spec->fallback, number, why, sizeof(why)))
 		return "its default is not a value of its type and range";
 	return NULL;
+}
+
+/* Checks all values given for the option; the highest good value is in force. */
+static void config_apply(struct config *config, struct config_option *option)
+{
+	char why[800];
+	int64_t number;
+
+	for (int i = 0; i < config->nvalues; i++) {
+		struct config_value *value = &config->value[i];
+		const int is_variable = value->source == SOURCE_ENVIRONMENT;
+
+		if (strcmp(value->name, is_variable ? option->variable : option->name) != 0)
+			continue;
+		value->used = 1;
+		if (config_check(&option->declared, value->text, &number, why, sizeof(why))) {
+			config_report(config, COLL_ERR_CONFIG,
+				      "%s: option '%s' has the value '%s': %s",
+				      config_place(value).text, option->name,
+				      config_show(value->text).text, why);
+			continue;
+		}
+		option->value = value->text;
+		option->source = value->place;
+		option->number = number;
+	}
+}
+
+/* COLL_<SECTION>_<KEY> */
+static char *config_variable(struct config *config, const char *name)
+{
+	char *variable = config_text(config, "COLL_%s", name);
+
+	for (char *at = variable; at && *at; at++)
+		*at = (char)(*at == '.' ? '_' : toupper((unsigned char)*at));
+	return variable;
+}
+
+/* The new option, the old one if it is declared again, or NULL for lack of memory. */
+static struct config_option *config_add_option(struct config *config, const char *section,
+					       const struct config_declared *declared,
+					       int64_t number)
+{
+	char *name =
+		config_text(config, "%s%s%s", section, section[0] ? "." : "", declared->spec.key);
+	struct config_option *option = name ? config_find(config, name) : NULL, *more;
+	char *variable;
+
+	if (!name || option) {
+		free(name);
+		return option;
+	}
+	variable = config_variable(config, name);
+	more = config_grow(config, config->option, config->noptions, sizeof(*more));
+	config->option = more ? more : config->option;
+	if (!more || !variable) {
+		free(name);
+		free(variable);
+		return NULL;
+	}
+	option = &more[config->noptions++];
+	*option = (struct config_option){.name = name,
+					 .variable = variable,
+					 .declared = *declared,
+					 .value = declared->spec.fallback,
+					 .number = number};
+	config_apply(config, option);
+	return option;
 }
 
 static void config_declare_option(struct config *config, const char *section,
 				  const struct config_declared *declared)
 {
-	const coll_option_t *spec = &declared->spec;
-	struct config_option *option;
 	int64_t number = 0;
 	const char *wrong = config_check_declared(declared, &number);
-	char *name;
 
-	if (wrong) {
-		config_add_fault(config, COLL_ERR_PLUGIN, "backend '%s' declares option '%s': %s",
-				 section, spec->key ? config_show(spec->key).text : "", wrong);
-		return;
-	}
-	name = config_text(config, "%s%s%s", section, section[0] ? "." : "", spec->key);
-	option = config_more(config, config->option, config->noption, sizeof(*option));
+	if (wrong)
+		config_report(
+			config, COLL_ERR_PLUGIN, "backend '%s' declares option '%s': %s", section,
+			declared->spec.key ? config_show(declared->spec.key).text : "", wrong);
+	else
+		config_add_option(config, section, declared, number);
+}
+
+static const struct config_option *config_declare_priority(struct config *config,
+							   const char *section)
+{
+	static const struct config_declared priority = {.spec = {.key = "priority",
+								 .type = COLL_OPTION_INT,
+								 .min = INT32_MIN,
+								 .max = INT32_MAX}};
+	struct config_option *option = config_add_option(config, section, &priority, 0);
+
 	if (option)
-		config->option = option;
-	if (!option || !name || config_find(config, name)) {
-		free(name);
-		return;
-	}
-	option += config->noption++;
-	*option = (struct config_option){
-		.name = name, .declared = *declared, .value = spec->fallback, .number = number};
-	config_settle(config, option, section);
+		option->is_priority = 1;
+	return option;
 }
 
-static void config_declare_section(struct config *config, const char *section)
+int config_priority(struct config *config, const char *section, int32_t *priority)
 {
-	char **more;
+	const struct config_option *option = config_declare_priority(config, section);
 
-	if (config_has_section(config, section))
-		return;
-	more = config_more(config, config->section, config->nsection, sizeof(*more));
-	if (!more)
-		return;
-	config->section = more;
-	more[config->nsection] = config_text(config, "%s", section);
-	if (more[config->nsection])
-		config->nsection++;
-}
-
-static void config_declare_core(struct config *config)
-{
-	int i;
-
-	config_declare_section(config, "");
-	for (i = 0; i < config_core_count; i++)
-		config_declare_option(config, "", &config_core_options[i]);
-	config_find_unknown(config, "");
-	config_review(config);
-}
-
-static void config_check_priority(struct config *config, const char *section)
-{
-	const struct config_declared declared = {.spec = config_priority_option};
-	char name[64], why[800];
-	int64_t number;
-	int i;
-
-	snprintf(name, sizeof(name), "%s.priority", section);
-	for (i = 0; i < config->nraw; i++) {
-		if (!config_raw_is(&config->raw[i], section, "priority"))
-			continue;
-		config->raw[i].claimed = 1;
-		if (config_read(&declared, config->raw[i].value, &number, why, sizeof(why)))
-			config_bad_value(config, &config->raw[i], name, why);
-	}
+	if (!option || !option->source)
+		return 0;
+	*priority = (int32_t)option->number;
+	return 1;
 }
 
 int config_declare(struct config *config, const char *section, const coll_option_t *options,
 		   uint32_t n)
 {
-	struct config_declared declared = {.choices = NULL};
-	uint32_t i;
-
-	config_declare_section(config, section);
-	for (i = 0; i < n; i++) {
-		declared.spec = options[i];
-		config_declare_option(config, section, &declared);
-	}
-	config_check_priority(config, section);
-	config_find_unknown(config, section);
-	config_review(config);
-	return config_verdict(config);
+	config_declare_priority(config, section);
+	for (uint32_t i = 0; i < n; i++)
+		config_declare_option(config, section,
+				      &(struct config_declared){.spec = options[i]});
+	config_report_unknown(config, section);
+	config_report_unused(config);
+	return config_status(config);
 }
 
 /* ------------------------------------------------------------ load and free -- */
@@ -331,48 +279,49 @@ int config_declare(struct config *config, const char *section, const coll_option
 int config_load(const coll_config_t *app, struct config **out)
 {
 	struct config *config = calloc(1, sizeof(*config));
-	int code, i;
+	int code;
 
 	*out = NULL;
 	if (!config)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the configuration");
-	config->fault = -1;
 	config_collect(config, app);
-	/* What is not complete is not declared: half of a value must not come into force. */
-	if (!config->oom)
-		config_declare_core(config);
-	code = config_verdict(config);
+	/* Nothing is declared of an incomplete list: half of a value must not come into force. */
+	if (!config->oom) {
+		for (int i = 0; i < config_core_count; i++)
+			config_declare_option(config, "", &config_core_options[i]);
+		config_report_unknown(config, "");
+		config_report_unused(config);
+	}
+	code = config_status(config);
 	if (config->oom) {
 		config_free(config);
 		return code;
 	}
 	log_set_level((int)config_int(config, "log"));
-	for (i = 0; i < config->nnote; i++)
-		log_debug("%s", config->note[i]);
+	for (int i = 0; i < config->ndiagnostics; i++)
+		if (config->diagnostic[i].code >= 0)
+			log_debug("%s", config->diagnostic[i].text);
 	*out = config;
 	return code;
 }
 
-static void config_free_texts(char **text, int n)
-{
-	while (n--)
-		free(text[n]);
-	free(text);
-}
-
 void config_free(struct config *config)
 {
-	int i;
-
 	if (!config)
 		return;
-	for (i = 0; i < config->nraw; i++)
-		config_free_raw(&config->raw[i]);
-	for (i = 0; i < config->noption; i++)
+	for (int i = 0; i < config->nvalues; i++) {
+		free(config->value[i].name);
+		free(config->value[i].text);
+		free(config->value[i].place);
+	}
+	for (int i = 0; i < config->noptions; i++) {
 		free(config->option[i].name);
-	free(config->raw);
+		free(config->option[i].variable);
+	}
+	for (int i = 0; i < config->ndiagnostics; i++)
+		free(config->diagnostic[i].text);
+	free(config->value);
 	free(config->option);
-	config_free_texts(config->section, config->nsection);
-	config_free_texts(config->note, config->nnote);
+	free(config->diagnostic);
 	free(config);
 }

@@ -2,11 +2,11 @@
 /*
  * config.h - options: application's struct > environment > user's file > system files > default.
  *
- * Core options have no section ("timeout"); a backend's have its name ("tcp.interface").  Raw
- * values are collected first, then checked when their owner declares them: the core's at load, a
- * backend's when its plugin is loaded.  A wrong value, unknown key or bad line is COLL_ERR_CONFIG
- * with file:line or the variable's name.  Immutable after config_declare of the last backend; then
- * readable from any thread.
+ * Core options have no section ("timeout"); a backend's have its name ("tcp.interface").  Given
+ * values are collected first, then checked when their owner declares its options: the core does so
+ * at load, a backend when its plugin is loaded.  A wrong value, unknown key or bad line is
+ * COLL_ERR_CONFIG with file:line or the variable's name.  Immutable after config_declare of the last
+ * backend; then readable from any thread.
  */
 #ifndef CORE_CONFIG_CONFIG_H
 #define CORE_CONFIG_CONFIG_H
@@ -17,14 +17,19 @@ struct config;
 
 /*
  * Collects all sources.  *config is always made (except for COLL_ERR_NO_MEMORY), also when the return
- * is an error, so that coll_info can show it: the first fault is returned, all are notes.
+ * is an error, so that coll_info can show it: the first fault is returned, all are diagnostics.
  */
 int config_load(const coll_config_t *app, struct config **config);
 void config_free(struct config *config);
 
-/* Declares the options of a backend (section) and checks the raw values given for them. */
+/* Declares the options of a backend (section) and checks the values given for them. */
 int config_declare(struct config *config, const char *section, const coll_option_t *options,
 		   uint32_t n);
+/*
+ * Declares "<section>.priority", which every backend has.  1 and *priority if anyone set it, else 0.
+ * The next config_declare returns the fault of a wrong value.
+ */
+int config_priority(struct config *config, const char *section, int32_t *priority);
 
 /*
  * Values in force.  The name is "timeout" or "tcp.interface" and must have been declared.  The
@@ -49,27 +54,21 @@ const char *config_backend_string(const struct config *config, const coll_backen
 int64_t config_backend_int(const struct config *config, const coll_backend_t *backend,
 			   const char *key);
 
-/* "<section>.priority", if anyone set it: 1 and *priority; else 0. */
-int config_priority(const struct config *config, const char *section, int32_t *priority);
-
-/* For coll_info: every declared option, in order of declaration. */
+/* For coll_info: every declared option except the priorities, in order of declaration. */
 int config_count(const struct config *config);
 int config_describe(const struct config *config, int index, coll_option_info_t *out);
-/* Files read, files absent, faults, unknown COLL_ variables: one sentence each. */
-int config_note_count(const struct config *config);
-const char *config_note(const struct config *config, int index);
+/* Files read, files absent, faults, values that belong to no declared option: one sentence each. */
+int config_diagnostic_count(const struct config *config);
+const char *config_diagnostic(const struct config *config, int index);
 /*
- * Logs the COLL_ variables that nobody has declared, once per process: to be called when every
- * backend has.
+ * Logs the COLL_ variables that belong to no declared option, once per process: to be called when
+ * every backend is declared.
  */
 void config_warn_unknown_env(const struct config *config);
 
-/* "; did you mean 'x'?" with the one of n names that is most like `word`, or "". */
-void config_did_you_mean(const char *word, const char *const *names, int n, char text[256]);
-
 /*
- * The application's struct (NULL: nothing said), of whatever size, as today's.  A size that
- * coll_config_init cannot have set is COLL_ERR_INVALID_ARGUMENT, and *out says nothing.
+ * The application's struct (NULL: all defaults), of whatever size, as today's.  A size that
+ * coll_config_init cannot have set is COLL_ERR_INVALID_ARGUMENT, and *out holds all defaults.
  */
 int config_app(const coll_config_t *in, coll_config_t *out);
 

@@ -9,6 +9,11 @@ enum { MS = 1000, S = 1000000 };
 #define CONFIG_RULES_HELP                                                                          \
 	"algorithms and when, the first that matches: NAME [bytes A-B] [ranks A-B] [nodes A-B] "   \
 	"[memory host|cuda], NAME ..."
+/* The rules for a kind of collective. */
+#define CONFIG_RULES(key, kind, fallback)                                                          \
+	{                                                                                          \
+		{key, fallback, "", CONFIG_RULES_HELP, 0, 0, COLL_OPTION_STRING, 0}, NULL, kind    \
+	}
 
 const struct config_declared config_core_options[] = {
 	{{"backend", NULL, "",
@@ -80,62 +85,29 @@ const struct config_declared config_core_options[] = {
 	 * The last rules of a list are for calls that pass over those before: operations that do
 	 * not commute, then reproducible ones.  tests/bench/README.md has the measurements.
 	 */
-	{{"allreduce_algorithm",
-	  "two_level bytes 0-64K nodes 2-, recursive_doubling bytes 0-32K, "
-	  "rabenseifner bytes 0-128K, ring, rabenseifner, "
-	  "gather_reduce bytes 0-8K, scatter_reduce",
-	  "", CONFIG_RULES_HELP, 0, 0, COLL_OPTION_STRING, 0},
-	 NULL,
-	 COLL_KIND_ALLREDUCE},
-	{{"broadcast_algorithm", "binomial bytes 0-128K, scatter_allgather ranks 5-, binomial", "",
-	  CONFIG_RULES_HELP, 0, 0, COLL_OPTION_STRING, 0},
-	 NULL,
-	 COLL_KIND_BROADCAST},
-	{{"reduce_algorithm",
-	  "binomial bytes 0-64K, scatter_gather ranks 5-, binomial, binomial_ordered", "",
-	  CONFIG_RULES_HELP, 0, 0, COLL_OPTION_STRING, 0},
-	 NULL,
-	 COLL_KIND_REDUCE},
-	{{"allgather_algorithm",
-	  "recursive_doubling bytes 0-8K ranks 5-, bruck bytes 0-8K ranks 5-, ring", "",
-	  CONFIG_RULES_HELP, 0, 0, COLL_OPTION_STRING, 0},
-	 NULL,
-	 COLL_KIND_ALLGATHER},
-	{{"reduce_scatter_algorithm", "recursive_halving bytes 0-4K, ring, pairwise", "",
-	  CONFIG_RULES_HELP, 0, 0, COLL_OPTION_STRING, 0},
-	 NULL,
-	 COLL_KIND_REDUCE_SCATTER},
-	{{"alltoall_algorithm", "bruck bytes 0-2K ranks 4-, pairwise", "", CONFIG_RULES_HELP, 0, 0,
-	  COLL_OPTION_STRING, 0},
-	 NULL,
-	 COLL_KIND_ALLTOALL},
-	{{"gather_algorithm", "binomial bytes 0-1K ranks 64-, linear", "", CONFIG_RULES_HELP, 0, 0,
-	  COLL_OPTION_STRING, 0},
-	 NULL,
-	 COLL_KIND_GATHER},
-	{{"scatter_algorithm", "binomial bytes 0-1K ranks 64-, linear", "", CONFIG_RULES_HELP, 0, 0,
-	  COLL_OPTION_STRING, 0},
-	 NULL,
-	 COLL_KIND_SCATTER},
-	{{"allgatherv_algorithm", "ring", "", CONFIG_RULES_HELP, 0, 0, COLL_OPTION_STRING, 0},
-	 NULL,
-	 COLL_KIND_ALLGATHERV},
-	{{"reduce_scatterv_algorithm", "ring, pairwise", "", CONFIG_RULES_HELP, 0, 0,
-	  COLL_OPTION_STRING, 0},
-	 NULL,
-	 COLL_KIND_REDUCE_SCATTERV},
-	{{"alltoallv_algorithm", "pairwise", "", CONFIG_RULES_HELP, 0, 0, COLL_OPTION_STRING, 0},
-	 NULL,
-	 COLL_KIND_ALLTOALLV},
-	{{"gatherv_algorithm", "linear", "", CONFIG_RULES_HELP, 0, 0, COLL_OPTION_STRING, 0},
-	 NULL,
-	 COLL_KIND_GATHERV},
-	{{"scatterv_algorithm", "linear", "", CONFIG_RULES_HELP, 0, 0, COLL_OPTION_STRING, 0},
-	 NULL,
-	 COLL_KIND_SCATTERV},
-	{{"barrier_algorithm", "dissemination", "", CONFIG_RULES_HELP, 0, 0, COLL_OPTION_STRING, 0},
-	 NULL,
-	 COLL_KIND_BARRIER},
+	CONFIG_RULES("allreduce_algorithm", COLL_KIND_ALLREDUCE,
+		     "two_level bytes 0-64K nodes 2-, recursive_doubling bytes 0-32K, "
+		     "rabenseifner bytes 0-128K, ring, rabenseifner, "
+		     "gather_reduce bytes 0-8K, scatter_reduce"),
+	CONFIG_RULES("broadcast_algorithm", COLL_KIND_BROADCAST,
+		     "binomial bytes 0-128K, scatter_allgather ranks 5-, binomial"),
+	CONFIG_RULES("reduce_algorithm", COLL_KIND_REDUCE,
+		     "binomial bytes 0-64K, scatter_gather ranks 5-, binomial, binomial_ordered"),
+	CONFIG_RULES("allgather_algorithm", COLL_KIND_ALLGATHER,
+		     "recursive_doubling bytes 0-8K ranks 5-, bruck bytes 0-8K ranks 5-, ring"),
+	CONFIG_RULES("reduce_scatter_algorithm", COLL_KIND_REDUCE_SCATTER,
+		     "recursive_halving bytes 0-4K, ring, pairwise"),
+	CONFIG_RULES("alltoall_algorithm", COLL_KIND_ALLTOALL,
+		     "bruck bytes 0-2K ranks 4-, pairwise"),
+	CONFIG_RULES("gather_algorithm", COLL_KIND_GATHER, "binomial bytes 0-1K ranks 64-, linear"),
+	CONFIG_RULES("scatter_algorithm", COLL_KIND_SCATTER,
+		     "binomial bytes 0-1K ranks 64-, linear"),
+	CONFIG_RULES("allgatherv_algorithm", COLL_KIND_ALLGATHERV, "ring"),
+	CONFIG_RULES("reduce_scatterv_algorithm", COLL_KIND_REDUCE_SCATTERV, "ring, pairwise"),
+	CONFIG_RULES("alltoallv_algorithm", COLL_KIND_ALLTOALLV, "pairwise"),
+	CONFIG_RULES("gatherv_algorithm", COLL_KIND_GATHERV, "linear"),
+	CONFIG_RULES("scatterv_algorithm", COLL_KIND_SCATTERV, "linear"),
+	CONFIG_RULES("barrier_algorithm", COLL_KIND_BARRIER, "dissemination"),
 };
 
 const int config_core_count = sizeof(config_core_options) / sizeof(config_core_options[0]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* get.c - reads what config.c has settled; changes nothing. */
+/* get.c - reads the values in force and the diagnostics; changes nothing. */
 #include "config/config_impl.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -37,116 +37,80 @@ const char *config_default(const struct config *config, const char *name)
 	return option ? option->declared.spec.fallback : NULL;
 }
 
-/* The highest good value for a section's priority, or NULL. */
-static const struct config_raw *config_find_priority(const struct config *config,
-						     const char *section, int64_t *number)
-{
-	int i;
-
-	for (i = config->nraw - 1; i >= 0; i--)
-		if (config_raw_is(&config->raw[i], section, "priority") &&
-		    config_parse(&config_priority_option, NULL, config->raw[i].value, number) == 0)
-			return &config->raw[i];
-	return NULL;
-}
-
 const char *config_source(const struct config *config, const char *name)
 {
 	const struct config_option *option = config_find(config, name);
-	const char *dot = strchr(name, '.');
-	const struct config_raw *raw = NULL;
-	char section[64];
-	int64_t number;
 
-	if (option)
-		return option->source ? option->source : "default";
-	if (dot && strcmp(dot, ".priority") == 0 && (size_t)(dot - name) < sizeof(section)) {
-		snprintf(section, sizeof(section), "%.*s", (int)(dot - name), name);
-		raw = config_find_priority(config, section, &number);
-	}
-	return raw ? raw->source : "default";
-}
-
-int config_priority(const struct config *config, const char *section, int32_t *priority)
-{
-	int64_t number;
-
-	if (!config_find_priority(config, section, &number))
-		return 0;
-	*priority = (int32_t)number;
-	return 1;
+	return option && option->source ? option->source : "default";
 }
 
 int config_count(const struct config *config)
 {
-	return config->noption;
+	int n = 0;
+
+	for (int i = 0; i < config->noptions; i++)
+		n += !config->option[i].is_priority;
+	return n;
+}
+
+/* The index-th option that is no priority, or NULL. */
+static const struct config_option *config_at(const struct config *config, int index)
+{
+	for (int i = 0; index >= 0 && i < config->noptions; i++)
+		if (!config->option[i].is_priority && index-- == 0)
+			return &config->option[i];
+	return NULL;
 }
 
 int config_describe(const struct config *config, int index, coll_option_info_t *out)
 {
-	const struct config_option *option;
+	const struct config_option *option = config_at(config, index);
+	const coll_option_t *spec;
 	coll_option_info_t info;
-	uint64_t size;
 
 	if (!out || out->size < offsetof(coll_option_info_t, value))
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "set `size` of the coll_option_info_t to its sizeof first");
-	if (index < 0 || index >= config->noption)
+	if (!option)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "option %d does not exist: there are %d, counted from 0", index,
-				 config->noption);
-	option = &config->option[index];
-	size = out->size < sizeof(info) ? out->size : sizeof(info);
+				 config_count(config));
+	spec = &option->declared.spec;
 	info = (coll_option_info_t){
 		.size = out->size,
 		.name = option->name,
 		.value = option->value ? option->value : "",
-		.fallback = option->declared.spec.fallback ? option->declared.spec.fallback : "",
-		.unit = option->declared.spec.unit ? option->declared.spec.unit : "",
+		.fallback = spec->fallback ? spec->fallback : "",
+		.unit = spec->unit ? spec->unit : "",
 		.source = option->source ? option->source : "default",
-		.help = option->declared.spec.help ? option->declared.spec.help : "",
+		.help = spec->help ? spec->help : "",
 	};
-	memcpy(out, &info, size);
+	memcpy(out, &info, out->size < sizeof(info) ? out->size : sizeof(info));
 	return COLL_SUCCESS;
 }
 
-/* Notes that stay, then the remarks on values that nobody has claimed. */
-int config_note_count(const struct config *config)
+int config_diagnostic_count(const struct config *config)
 {
-	int i, n = config->nnote;
-
-	for (i = 0; i < config->nraw; i++)
-		n += config->raw[i].remark != NULL;
-	return n;
+	return config->ndiagnostics;
 }
 
-const char *config_note(const struct config *config, int index)
+const char *config_diagnostic(const struct config *config, int index)
 {
-	int i;
-
-	if (index < 0)
-		return NULL;
-	if (index < config->nnote)
-		return config->note[index];
-	index -= config->nnote;
-	for (i = 0; i < config->nraw; i++)
-		if (config->raw[i].remark && index-- == 0)
-			return config->raw[i].remark;
-	return NULL;
+	return index >= 0 && index < config->ndiagnostics ? config->diagnostic[index].text : NULL;
 }
 
 void config_warn_unknown_env(const struct config *config)
 {
 	static atomic_flag warned = ATOMIC_FLAG_INIT;
-	int i, first = 1;
+	int first = 1;
 
-	for (i = 0; i < config->nraw; i++) {
-		if (config->raw[i].kind != RAW_ENV || !config->raw[i].remark)
+	for (int i = 0; i < config->ndiagnostics; i++) {
+		if (config->diagnostic[i].code != CONFIG_UNUSED_VARIABLE)
 			continue;
 		if (first && atomic_flag_test_and_set(&warned))
 			return;
 		first = 0;
-		log_warn("%s", config->raw[i].remark);
+		log_warn("%s", config->diagnostic[i].text);
 	}
 }
 

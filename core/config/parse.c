@@ -178,13 +178,6 @@ void config_expected(const coll_option_t *spec, const char *choices, char *text,
 	}
 }
 
-void config_variable(const char *section, const char *key, char *text, size_t size)
-{
-	snprintf(text, size, "COLL_%s%s%s", section, section[0] ? "_" : "", key);
-	for (; *text; text++)
-		*text = (char)toupper((unsigned char)*text);
-}
-
 struct config_shown config_show(const char *value)
 {
 	struct config_shown shown;
@@ -197,4 +190,16 @@ struct config_shown config_show(const char *value)
 		if ((unsigned char)*at < ' ' || *at == 0x7f)
 			*at = '?';
 	return shown;
+}
+
+struct config_place config_place(const struct config_value *value)
+{
+	struct config_place place;
+
+	if (value->source == SOURCE_APPLICATION)
+		snprintf(place.text, sizeof(place.text), "application option '%s=%s'",
+			 config_show(value->name).text, config_show(value->text).text);
+	else
+		snprintf(place.text, sizeof(place.text), "%s", value->place);
+	return place;
 }

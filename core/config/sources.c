@@ -26,7 +26,7 @@ static const char *config_env(const char *name)
 
 /* ------------------------------------------------------------------- files -- */
 
-static int config_is_conf(const struct dirent *entry)
+static int config_is_file_name(const struct dirent *entry)
 {
 	const size_t len = strlen(entry->d_name);
 
@@ -39,26 +39,28 @@ static int config_by_name(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
+/* Takes path over, which is NULL for lack of memory. */
+static void config_read_path(struct config *config, char *path, int needed)
+{
+	if (path)
+		config_read_file(config, path, needed);
+	free(path);
+}
+
 static void config_read_directory(struct config *config, const char *dir)
 {
 	struct dirent **entry;
-	char *path;
-	int i, n = scandir(dir, &entry, config_is_conf, config_by_name);
+	int n = scandir(dir, &entry, config_is_file_name, config_by_name);
 
-	if (n < 0) {
-		if (errno != ENOENT)
-			config_add_fault(config, COLL_ERR_CONFIG,
-					 "%s: cannot read the directory: %s", dir, strerror(errno));
-		return;
-	}
-	for (i = 0; i < n; i++) {
-		path = config_text(config, "%s/%s", dir, entry[i]->d_name);
-		if (path)
-			config_read_file(config, path, 1);
-		free(path);
+	if (n < 0 && errno != ENOENT)
+		config_report(config, COLL_ERR_CONFIG, "%s: cannot read the directory: %s", dir,
+			      strerror(errno));
+	for (int i = 0; i < n; i++) {
+		config_read_path(config, config_text(config, "%s/%s", dir, entry[i]->d_name), 1);
 		free(entry[i]);
 	}
-	free(entry);
+	if (n >= 0)
+		free(entry);
 }
 
 static void config_collect_system(struct config *config)
@@ -67,10 +69,7 @@ static void config_collect_system(struct config *config)
 	char *path;
 
 	dir = dir ? dir : COLL_SYSCONFDIR;
-	path = config_text(config, "%s/coll.conf", dir);
-	if (path)
-		config_read_file(config, path, 0);
-	free(path);
+	config_read_path(config, config_text(config, "%s/coll.conf", dir), 0);
 	path = config_text(config, "%s/coll.conf.d", dir);
 	if (path)
 		config_read_directory(config, path);
@@ -82,20 +81,14 @@ static void config_collect_user(struct config *config, const coll_config_t *app)
 	const char *named = app->config_file && app->config_file[0] ? app->config_file
 								    : config_env("COLL_CONFIG");
 	const char *xdg = config_env("XDG_CONFIG_HOME"), *home = config_env("HOME");
-	char *path = NULL;
 
-	if (named) {
-		config_read_file(config, named, 1);
-		return;
-	}
 	/* The XDG base directory specification: relative paths are to be ignored. */
-	if (xdg && xdg[0] == '/')
-		path = config_text(config, "%s/coll/coll.conf", xdg);
+	if (named)
+		config_read_file(config, named, 1);
+	else if (xdg && xdg[0] == '/')
+		config_read_path(config, config_text(config, "%s/coll/coll.conf", xdg), 0);
 	else if (home && home[0] == '/')
-		path = config_text(config, "%s/.config/coll/coll.conf", home);
-	if (path)
-		config_read_file(config, path, 0);
-	free(path);
+		config_read_path(config, config_text(config, "%s/.config/coll/coll.conf", home), 0);
 }
 
 /* ------------------------------------------------------------- environment -- */
@@ -114,76 +107,72 @@ static int config_is_reserved(const char *name)
 
 static void config_collect_env(struct config *config)
 {
-	const char *equals;
-	char *name, **at;
-
 	if (getauxval(AT_SECURE) || !environ)
 		return;
-	config->origins++;
-	for (at = environ; *at; at++) {
-		equals = strchr(*at, '=');
+	for (char **at = environ; *at; at++) {
+		const char *equals = strchr(*at, '=');
+		char *name;
+
 		if (strncmp(*at, "COLL_", 5) != 0 || !equals)
 			continue;
 		name = config_text(config, "%.*s", (int)(equals - *at), *at);
 		if (name && !config_is_reserved(name))
-			config_add_raw(config, RAW_ENV, "", name, equals + 1,
-				       config_text(config, "%s", name));
-		free(name);
+			config_add_value(config, SOURCE_ENVIRONMENT, name, equals + 1,
+					 config_text(config, "%s", name));
+		else
+			free(name);
 	}
 }
 
 /* ------------------------------------------------------------- application -- */
 
-static void config_app_string(struct config *config, const char *key, const char *value)
+/* len: of the name. */
+static void config_add_app(struct config *config, const char *name, size_t len, const char *text)
 {
-	if (value)
-		config_add_raw(config, RAW_APP, "", key, value, config_text(config, "application"));
+	config_add_value(config, SOURCE_APPLICATION, config_text(config, "%.*s", (int)len, name),
+			 text, config_text(config, "application"));
 }
 
-static void config_app_timeout(struct config *config, const char *key, int64_t ms)
+static void config_app_string(struct config *config, const char *name, const char *text)
+{
+	if (text)
+		config_add_app(config, name, strlen(name), text);
+}
+
+static void config_app_timeout(struct config *config, const char *name, int64_t ms)
 {
 	char text[32];
 
-	if (ms == -1)
-		return;
 	snprintf(text, sizeof(text), "%" PRId64 "ms", ms);
-	config_add_raw(config, RAW_APP, "", key, text, config_text(config, "application"));
+	if (ms != -1)
+		config_app_string(config, name, text);
 }
 
 /* "key=value" or "backend.key=value". */
 static void config_app_option(struct config *config, const char *text)
 {
 	const char *equals = strchr(text, '='), *end = equals;
-	char *key;
 
 	text += strspn(text, " \t");
 	while (end && end > text && (end[-1] == ' ' || end[-1] == '\t'))
 		end--;
-	if (!end || end <= text) {
-		config_add_fault(config, COLL_ERR_CONFIG,
-				 "application option '%s': expected 'key=value' or "
-				 "'backend.key=value'",
-				 config_show(text).text);
-		return;
-	}
-	key = config_text(config, "%.*s", (int)(end - text), text);
-	if (key)
-		config_add_raw(config, RAW_APP, "", key, equals + 1,
-			       config_text(config, "application"));
-	free(key);
+	if (end && end > text)
+		config_add_app(config, text, (size_t)(end - text), equals + 1);
+	else
+		config_report(config, COLL_ERR_CONFIG,
+			      "application option '%s': expected 'key=value' or "
+			      "'backend.key=value'",
+			      config_show(text).text);
 }
 
 static void config_collect_app(struct config *config, const coll_config_t *app)
 {
-	const char *const *option;
-
-	config->origins++;
 	config_app_string(config, "backend", app->backend);
 	config_app_string(config, "plugin_path", app->plugin_path);
 	config_app_string(config, "interface", app->interface_name);
 	config_app_timeout(config, "timeout", app->timeout_ms);
 	config_app_timeout(config, "init_timeout", app->init_timeout_ms);
-	for (option = app->options; option && *option; option++)
+	for (const char *const *option = app->options; option && *option; option++)
 		config_app_option(config, *option);
 }
 
@@ -193,7 +182,7 @@ void config_collect(struct config *config, const coll_config_t *app)
 	const int code = config_app(app, &known);
 
 	if (code)
-		config_add_fault(config, code, "%s", error_text());
+		config_report(config, code, "%s", error_text());
 	config_collect_system(config);
 	config_collect_user(config, &known);
 	config_collect_env(config);

@@ -49,7 +49,7 @@ static void plugin_link_groups(struct plugin *plugin)
 		plugin->backend.native = &plugin->native;
 }
 
-static void plugin_set_priority(struct plugin *plugin, const struct config *config)
+static void plugin_set_priority(struct plugin *plugin, struct config *config)
 {
 	char name[64];
 

@@ -7,6 +7,7 @@
 #include "plugin/select_impl.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/suggest.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,13 +44,15 @@ __attribute__((format(printf, 3, 4))) static void choose_add(char *text, size_t 
 
 void select_found(const char *const *names, int n, const char *name, char *text, size_t size)
 {
-	char guess[256];
+	struct suggestion guess;
 
 	snprintf(text, size, "%s", n ? "found: " : "none was found");
 	for (int i = 0; i < n; i++)
 		choose_add(text, size, "%s%s", i ? ", " : "", names[i]);
-	config_did_you_mean(name, names, n, guess);
-	choose_add(text, size, "%s", guess);
+	suggest_begin(&guess, name, 0);
+	for (int i = 0; i < n; i++)
+		suggest_try(&guess, names[i]);
+	choose_add(text, size, "%s", suggest_text(&guess));
 }
 
 static int choose_missing(const struct capabilities *all, int n, int rank, const char *name,

@@ -57,12 +57,12 @@ __attribute__((unused)) static int has_note(const struct config *config, const c
 {
 	int i;
 
-	for (i = 0; i < config_note_count(config); i++)
-		if (strstr(config_note(config, i), piece))
+	for (i = 0; i < config_diagnostic_count(config); i++)
+		if (strstr(config_diagnostic(config, i), piece))
 			return 1;
 	diag("no note has '%s' among:", piece);
-	for (i = 0; i < config_note_count(config); i++)
-		diag("  %s", config_note(config, i));
+	for (i = 0; i < config_diagnostic_count(config); i++)
+		diag("  %s", config_diagnostic(config, i));
 	return 0;
 }
 

@@ -137,7 +137,7 @@ static void test_line_numbers(void)
 	put("user.conf", text);
 	config = load(NULL, COLL_ERR_CONFIG, "a hundred wrong lines");
 	ok(has_note(config, "not read beyond line 20"), "twenty are enough");
-	ok(config_note_count(config) < 30, "%d notes", config_note_count(config));
+	ok(config_diagnostic_count(config) < 30, "%d notes", config_diagnostic_count(config));
 	config_free(config);
 	unsetenv("COLL_CONFIG");
 }
@@ -355,8 +355,8 @@ static void test_fuzz(void)
 		declared = declare_net(config);
 		odd += declared && declared != COLL_ERR_CONFIG;
 		good += !code && !declared;
-		for (k = config_note_count(config); k--;)
-			odd += !config_note(config, k)[0];
+		for (k = config_diagnostic_count(config); k--;)
+			odd += !config_diagnostic(config, k)[0];
 		config_free(config);
 	}
 	is_int(odd, 0, "4000 mutated files: read, or refused with a place");

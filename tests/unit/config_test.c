@@ -136,7 +136,7 @@ static void test_sections(void)
 	put("user.conf", "[net]\ntimeout = 3s\n");
 	config = load(NULL, 0, "a core option in a section");
 	is_int(declare_net(config), COLL_ERR_CONFIG, "refused");
-	has_str(error_text(), "'timeout' has no section: it goes above the first one", "with help");
+	has_str(error_text(), "'timeout' has no section: it goes above the first section", "with help");
 	config_free(config);
 	unsetenv("COLL_CONFIG");
 }
@@ -222,7 +222,8 @@ static void test_environment(void)
 	is_int(config_int(config, "net.buffer"), 1024, "blanks around a value");
 	is_int(lines_on_stderr(config), 2, "warned of both");
 	is_int(lines_on_stderr(config), 0, "once");
-	ok(!config_note(config, -1) && !config_note(config, config_note_count(config)),
+	ok(!config_diagnostic(config, -1) &&
+		   !config_diagnostic(config, config_diagnostic_count(config)),
 	   "no note beyond");
 	config_free(config);
 	setenv("COLL_LOG", "loud\nand \x1b[1mbold", 1);

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* unused.c - values that belong to no declared option: whose they may be, what was perhaps meant. */
+#include "config/config_impl.h"
+#include "base/suggest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The length of a name's section: 3 for "tcp.interface", 0 for "timeout". */
+static size_t config_section_length(const char *name)
+{
+	const char *dot = strchr(name, '.');
+
+	return dot ? (size_t)(dot - name) : 0;
+}
+
+static int config_same_section(const char *a, const char *b)
+{
+	const size_t len = config_section_length(a);
+
+	return config_section_length(b) == len && strncmp(a, b, len) == 0;
+}
+
+static void config_report_key(struct config *config, const struct config_value *value)
+{
+	const size_t section = config_section_length(value->name);
+	const char *key = value->name + section + (section > 0);
+	struct suggestion guess;
+
+	if (section && config_find(config, key)) {
+		config_report(config, COLL_ERR_CONFIG,
+			      "%s: unknown option '%s'; '%s' has no section: it goes above the "
+			      "first section",
+			      config_place(value).text, config_show(value->name).text,
+			      config_show(key).text);
+		return;
+	}
+	suggest_begin(&guess, value->name, (size_t)(key - value->name));
+	for (int i = 0; i < config->noptions; i++)
+		if (config_same_section(config->option[i].name, value->name))
+			suggest_try(&guess, config->option[i].name);
+	config_report(config, COLL_ERR_CONFIG, "%s: unknown option '%s'%s",
+		      config_place(value).text, config_show(value->name).text,
+		      suggest_text(&guess));
+}
+
+void config_report_unknown(struct config *config, const char *section)
+{
+	const size_t len = strlen(section);
+
+	for (int i = 0; i < config->nvalues; i++) {
+		const struct config_value *value = &config->value[i];
+
+		if (value->source != SOURCE_ENVIRONMENT && !value->used &&
+		    config_section_length(value->name) == len &&
+		    strncmp(value->name, section, len) == 0)
+			config_report_key(config, value);
+	}
+}
+
+static void config_report_variable(struct config *config, const char *variable)
+{
+	struct suggestion guess;
+
+	suggest_begin(&guess, variable, strlen("COLL_"));
+	for (int i = 0; config_reserved[i]; i++)
+		suggest_try(&guess, config_reserved[i]);
+	for (int i = 0; i < config->noptions; i++)
+		suggest_try(&guess, config->option[i].variable);
+	config_report(config, CONFIG_UNUSED_VARIABLE,
+		      "%s is set but no option of libcoll or of a backend found here%s",
+		      config_show(variable).text, suggest_text(&guess));
+}
+
+/* The section of a name, for messages and suggestions. */
+struct config_section {
+	char text[SUGGEST_WORD_SIZE];
+};
+
+static struct config_section config_section(const char *name)
+{
+	struct config_section section;
+
+	snprintf(section.text, sizeof(section.text), "%.*s", (int)config_section_length(name),
+		 name);
+	return section;
+}
+
+static void config_report_section(struct config *config, const struct config_value *value)
+{
+	const struct config_section section = config_section(value->name);
+	struct suggestion guess;
+
+	suggest_begin(&guess, section.text, 0);
+	for (int i = 0; i < config->noptions; i++)
+		if (config->option[i].is_priority)
+			suggest_try(&guess, config_section(config->option[i].name).text);
+	config_report(config, CONFIG_UNUSED,
+		      "%s: there is no backend '%s' here; its options are not checked%s",
+		      config_place(value).text, config_show(section.text).text,
+		      suggest_text(&guess));
+}
+
+/* Is the value the first that its source gives for a section nobody has declared? */
+static int config_begins_unused_section(const struct config *config,
+					const struct config_value *value)
+{
+	const struct config_value *before = value;
+
+	if (config_section_length(value->name) == 0)
+		return 0;
+	for (int i = 0; i < config->noptions; i++)
+		if (config->option[i].is_priority &&
+		    config_same_section(config->option[i].name, value->name))
+			return 0;
+	while (before > config->value && before[-1].source == value->source)
+		if (config_same_section((--before)->name, value->name))
+			return 0;
+	return 1;
+}
+
+void config_report_unused(struct config *config)
+{
+	int kept = 0;
+
+	for (int i = 0; i < config->ndiagnostics; i++)
+		if (config->diagnostic[i].code >= 0)
+			config->diagnostic[kept++] = config->diagnostic[i];
+		else
+			free(config->diagnostic[i].text);
+	config->ndiagnostics = kept;
+	for (int i = 0; i < config->nvalues; i++) {
+		const struct config_value *value = &config->value[i];
+
+		if (value->used)
+			continue;
+		if (value->source == SOURCE_ENVIRONMENT)
+			config_report_variable(config, value->name);
+		else if (config_begins_unused_section(config, value))
+			config_report_section(config, value);
+	}
+}

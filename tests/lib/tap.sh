@@ -7,6 +7,8 @@
 #   has   "NAME" FILE PATTERN   one check: a line of the file matches the extended pattern
 #   skip  "NAME" REASON         one check that cannot be made here
 #   skip_all REASON             none of them can: ends the script
+#   collect NAME COMMAND...     runs it and keeps its output and status in $dir under NAME; with & beside others
+#   take NAME                   then: its status in $status, its output in $dir/out and $dir/err
 #   only_backends DIR NAME...   copies those plugins into a new directory DIR, to be found there alone
 #   can NAME                    may that backend be used here?  If not, a check is skipped and says why
 #   done_testing                ends the script; fails if a check did
@@ -56,6 +58,21 @@ skip() {
 skip_all() {
     echo "1..0 # SKIP $1"
     exit 0
+}
+
+collect() {
+    tap_kept=${dir:?}/$1
+    shift
+    tap_status=0
+    "$@" >"$tap_kept.out" 2>"$tap_kept.err" </dev/null || tap_status=$?
+    echo $tap_status >"$tap_kept.status"
+}
+
+take() {
+    # shellcheck disable=SC2034 # for the script
+    status=$(cat "$dir/$1.status")
+    mv "$dir/$1.out" "$dir/out"
+    mv "$dir/$1.err" "$dir/err"
 }
 
 only_backends() {

@@ -14,8 +14,22 @@ done
 [ -n "$formatter" ] || skip_all "no clang-format of version $wanted"
 
 cd "${top_srcdir:-.}" || exit 1
-for file in $(find include core plugins tools tests -name '*.[ch]' | sort); do
-    check "$file" "$formatter" --dry-run -Werror --style=file "$file"
+report=$(mktemp) || exit 1
+trap 'rm -f "$report"' EXIT
+
+# One run for all files: the formatter takes longer to start than to read a file.
+files=$(find include core plugins tools tests -name '*.[ch]' | sort)
+status=0
+# shellcheck disable=SC2086 # a list of files
+"$formatter" --dry-run -Werror --style=file $files 2>"$report" || status=$?
+unformatted=" $(sed -n 's/^\([^: ]*\.[ch]\):[0-9].*/\1/p' "$report" | sort -u | tr '\n' ' ')"
+for file in $files; do
+    case $unformatted in
+    *" $file "*) none "$file" "$(grep -A 2 "^$file:" "$report")" ;;
+    *) none "$file" "" ;;
+    esac
 done
+none "the formatter complains of nothing else" \
+    "$([ "$status" -eq 0 ] || [ "$unformatted" != " " ] || cat "$report"; grep '^error:' "$report")"
 
 done_testing

@@ -9,12 +9,11 @@ unmarked() {
     find autogen.sh configure.ac Makefile.am include core plugins tools tests conf -type f \
         \( -name '*.[ch]' -o -name '*.sh' -o -name '*.t' -o -name '*.py' -o -name '*.inc' \
         -o -name 'configure.ac' -o -name 'Makefile.am' -o -name '*.bash-completion' \) |
-        sort | while read -r file; do
-        line=1
-        head -n 1 "$file" | grep -q '^#!' && line=2
-        sed -n "${line}p" "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' ||
-            echo "$file: line $line"
-    done
+        sort | xargs awk '
+            FNR == 1 { line = /^#!/ ? 2 : 1 }
+            FNR == line && /SPDX-License-Identifier: BSD-3-Clause/ { marked[FILENAME] = 1 }
+            FNR > 1 { nextfile }
+            END { for (i = 1; i < ARGC; i++) if (!marked[ARGV[i]]) print ARGV[i] }'
 }
 
 none "sources carry an SPDX line" "$(unmarked)"

@@ -13,9 +13,16 @@ patience=20
 level=
 [ -z "$TEST_SANITIZE" ] || { patience=60 level=--quick; }
 
+# run NAME ARG...: `coll check ARG...`, for `take NAME`.
+run() {
+    local name=$1
+    shift
+    collect "$name" timeout 900 "$coll" check "$@"
+}
+
 kit() {
-    timeout 900 "$coll" check "$@" >"$dir/out" 2>"$dir/err" </dev/null
-    status=$?
+    run now "$@"
+    take now
 }
 
 is() {
@@ -46,9 +53,29 @@ tap_faults() {
 
 usable="tcp simulated"
 if can ucx; then usable="$usable ucx"; fi
+own=$build/tests/plugins/.libs
+
+# Two at a time: half of a run over tcp or simulated is waiting, one over ucx is computing.
+{
+    for name in tcp simulated; do
+        run $name $level --timeout $patience "$build/.libs/coll_$name.so"
+    done
+} &
+{
+    [ "$usable" = "tcp simulated" ] ||
+        run ucx $level --timeout $patience "$build/.libs/coll_ucx.so"
+    # With collectives of their own and no transport: for these many checks have nothing to say.
+    for name in engine bare; do
+        run $name --quick --timeout $patience "$own/coll_$name.so"
+    done
+    run loopback --quick --timeout $patience --option interface=lo --option unix=no \
+        "$build/.libs/coll_tcp.so"
+} &
+wait
+
 for name in $usable; do
-    kit $level --timeout $patience "$build/.libs/coll_$name.so"
-    is "$name passes: status 0" $status 0
+    take "$name"
+    is "$name passes: status 0" "$status" 0
     none "$name: nothing fails" "$(grep -A 30 '^not ok' "$dir/out")"
     none "$name: the report is TAP" "$(tap_faults)"
     none "$name: nothing on standard error" "$(cat "$dir/err")"
@@ -56,15 +83,14 @@ for name in $usable; do
     tail -n 1 "$dir/out"
 done
 
-# With collectives of their own and no transport: for these many checks have nothing to say.
 for name in engine bare; do
-    kit --quick --timeout $patience "$build/tests/plugins/.libs/coll_$name.so"
-    is "$name passes: status 0" $status 0
+    take $name
+    is "$name passes: status 0" "$status" 0
     none "$name: nothing fails" "$(grep -A 30 '^not ok' "$dir/out")"
 done
 
-kit --quick --timeout $patience --option interface=lo --option unix=no "$build/.libs/coll_tcp.so"
-is "tcp over the loopback interface passes" $status 0
+take loopback
+is "tcp over the loopback interface passes" "$status" 0
 none "nothing fails there" "$(grep -A 30 '^not ok' "$dir/out")"
 
 # ------------------------------------------------------------------ the command line

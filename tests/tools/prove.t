@@ -30,36 +30,42 @@ has() {
         { echo "no '$2' in:"; cat "$dir/out" "$dir/err"; })"
 }
 
-# Prints what the Python expression says of the document d; "" if all is well.
+# json NAME EXPRESSION: one check: the Python expression finds nothing wrong in the document d.
 json() {
-    python3 -c 'import json, sys
+    if ! command -v python3 >/dev/null; then
+        skip "$1" "no python3 to read JSON with"
+        return
+    fi
+    none "$1" "$(python3 -c 'import json, sys
 d = json.load(open(sys.argv[1]))
-print(eval(sys.argv[2]) or "", end="")' "$dir/out" "$1" 2>&1
+print(eval(sys.argv[2]) or "", end="")' "$dir/out" "$2" 2>&1)"
 }
 
 # ---- the algorithms ----
 # shellcheck disable=SC2086 # empty or one word
 prove $level --json
 is "every algorithm is proven" "$status" 0
-none "each says so" "$(json '[a for a in d["algorithms"] if a["verdict"] != "proven"]')"
-none "each was tried up to the most ranks that it is for" \
-    "$(json '[a for a in d["algorithms"] if a["ranks_to"] < '$least' - 1 or a["cases"] < 10]')"
-none "few ranks: every combination" \
-    "$([ -n "$level" ] || json '[a for a in d["algorithms"] if 0 < a["sampled_from"] < 7]')"
+json "each says so" '[a for a in d["algorithms"] if a["verdict"] != "proven"]'
+json "each was tried up to the most ranks that it is for" \
+    '[a for a in d["algorithms"] if a["ranks_to"] < '$least' - 1 or a["cases"] < 10]'
+if [ -n "$level" ]; then
+    skip "few ranks: every combination" "too long under a sanitizer"
+else
+    json "few ranks: every combination" '[a for a in d["algorithms"] if 0 < a["sampled_from"] < 7]'
+fi
 for kind in allreduce broadcast reduce allgather reduce_scatter alltoall gather scatter \
     allgatherv reduce_scatterv alltoallv gatherv scatterv barrier send recv; do
-    none "$kind has an algorithm" "$(json "'$kind' not in [a['collective'] for a in d['algorithms']]")"
+    json "$kind has an algorithm" "'$kind' not in [a['collective'] for a in d['algorithms']]"
 done
 
 # ---- the bugs ----
 prove --mutants --json
 is "every bug is caught" "$status" 0
-none "each by the check that fits" "$(json '[m for m in d["mutants"]
-    if m["verdict"] != "caught" or m["check"] not in m["failures"] or not m["planted"]]')"
-none "there are at least twelve different ones" \
-    "$(json 'len(set(m["name"] for m in d["mutants"])) < 12')"
-none "each check catches some" "$(json '{"result", "order", "deadlock", "race", "messages"}.difference(
-    m["check"] for m in d["mutants"])')"
+json "each by the check that fits" '[m for m in d["mutants"]
+    if m["verdict"] != "caught" or m["check"] not in m["failures"] or not m["planted"]]'
+json "there are at least twelve different ones" 'len(set(m["name"] for m in d["mutants"])) < 12'
+json "each check catches some" '{"result", "order", "deadlock", "race", "messages"}.difference(
+    m["check"] for m in d["mutants"])'
 prove --mutant nothing
 is "a mutant that changes nothing is not caught" "$status" 1
 has "and is called a survivor" '^nothing .*SURVIVED'

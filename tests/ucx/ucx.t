@@ -154,42 +154,58 @@ test_no_way
 
 # -------------------------------------------------------- transports and options
 
-# kit NAME OPTION...: `coll check` finds nothing.
+# kit NAME OPTION...: a run of `coll check`, for kit_passes NAME.
 kit() {
     local name=$1
 
     shift
-    timeout 900 "$coll" check $level --timeout $patience "$@" "$plugin" \
-        >"$dir/out" 2>"$dir/err" </dev/null
-    status=$?
-    is "coll check, $name: status 0" $status 0
-    none "coll check, $name: nothing fails" "$(grep -A 3 '^not ok' "$dir/out")"
-    check "coll check, $name: it came to an end" grep -q '^# [0-9]* checks in' "$dir/out"
-    none "coll check, $name: nothing on standard error" "$(cat "$dir/err")"
+    # shellcheck disable=SC2086 # empty or one word
+    collect "$name" timeout 900 "$coll" check $level --timeout $patience "$@" "$plugin"
+}
+
+kit_passes() {
+    take "$1"
+    is "coll check, $1: status 0" "$status" 0
+    none "coll check, $1: nothing fails" "$(grep -A 3 '^not ok' "$dir/out")"
+    check "coll check, $1: it came to an end" grep -q '^# [0-9]* checks in' "$dir/out"
+    none "coll check, $1: nothing on standard error" "$(cat "$dir/err")"
     tail -n 1 "$dir/out"
 }
 
-# own NAME PROGRAM ARG...: this program of tests/ passes.
+# own NAME PROGRAM: a run of this program of tests/, for own_passes NAME PROGRAM.
 own() {
-    local name=$1 program=$2 wrong
+    TEST_LEVEL=small collect "$1" timeout 900 "$build/tests/$2" ucx
+}
 
-    shift 2
-    TEST_LEVEL=small timeout 900 "$build/tests/$program" "$@" >"$dir/out" 2>&1
-    is "$program, $name: status 0" $? 0
-    wrong=$(grep -A 10 '^not ok' "$dir/out")
-    none "$program, $name: nothing fails" "$wrong"
+own_passes() {
+    take "$1"
+    is "$2, $1: status 0" "$status" 0
+    none "$2, $1: nothing fails" "$(cat "$dir/out" "$dir/err" | grep -A 10 '^not ok')"
     grep '^# .*median' "$dir/out"
 }
 
-UCX_TLS=tcp,self kit "UCX_TLS=tcp,self"
-UCX_TLS=shm,self kit "UCX_TLS=shm,self"
-level=--quick
-kit "mesh=0" --option mesh=0
-kit "zcopy=65536" --option zcopy=65536
-UCX_TLS=tcp,self kit "UCX_TLS=tcp,self, zcopy=65536" --option zcopy=65536
+# Two at a time: much of a run is waiting.
+{
+    UCX_TLS=tcp,self kit "UCX_TLS=tcp,self"
+    level=--quick
+    kit "mesh=0" --option mesh=0
+    [ -n "$TEST_SANITIZE" ] || UCX_TLS=tcp,self own "tcp,self" api/collectives_test
+} &
+{
+    UCX_TLS=shm,self kit "UCX_TLS=shm,self"
+    level=--quick
+    kit "zcopy=65536" --option zcopy=65536
+    UCX_TLS=tcp,self kit "UCX_TLS=tcp,self, zcopy=65536" --option zcopy=65536
+    [ -n "$TEST_SANITIZE" ] || UCX_TLS=shm,self own "shm,self" api/collectives_test
+} &
+wait
+for name in "UCX_TLS=tcp,self" "UCX_TLS=shm,self" "mesh=0" "zcopy=65536" \
+    "UCX_TLS=tcp,self, zcopy=65536"; do
+    kit_passes "$name"
+done
 if [ -z "$TEST_SANITIZE" ]; then
-    UCX_TLS=tcp,self own "UCX_TLS=tcp,self" api/collectives_test ucx
-    UCX_TLS=shm,self own "UCX_TLS=shm,self" api/collectives_test ucx
+    own_passes "tcp,self" api/collectives_test
+    own_passes "shm,self" api/collectives_test
 fi
 
 # ------------------------------------------------------------------ ranks that die
@@ -205,9 +221,14 @@ unused() {
 }
 
 unused | sort >"$dir/before"
-COLL_UCX_ZCOPY=64K own "zcopy=64K" faults/peers_test ucx
-UCX_TLS=tcp,self own "UCX_TLS=tcp,self" faults/peers_test ucx
-[ -n "$TEST_SANITIZE" ] || UCX_TLS=shm,self own "UCX_TLS=shm,self" faults/peers_test ucx
+# All at once: most of each is waiting.
+COLL_UCX_ZCOPY=64K own "zcopy=64K" faults/peers_test &
+UCX_TLS=tcp,self own "UCX_TLS=tcp,self" faults/peers_test &
+[ -n "$TEST_SANITIZE" ] || UCX_TLS=shm,self own "UCX_TLS=shm,self" faults/peers_test &
+wait
+own_passes "zcopy=64K" faults/peers_test
+own_passes "UCX_TLS=tcp,self" faults/peers_test
+[ -n "$TEST_SANITIZE" ] || own_passes "UCX_TLS=shm,self" faults/peers_test
 unused | sort >"$dir/after"
 sleep 2
 unused | sort | comm -12 - "$dir/after" | comm -13 "$dir/before" - >"$dir/left"

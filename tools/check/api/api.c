@@ -7,7 +7,8 @@
 #include <time.h>
 #include "lib/tool.h"
 
-enum { API_IMPATIENCE = 4 };
+/* How much shorter than the patience of a check is a wait that is to end in vain. */
+enum { API_IMPATIENCE = 10 };
 
 /* ------------------------------------------------------------------ speaking -- */
 

@@ -132,14 +132,14 @@ static const char *reach_why_not(const struct reach *r, int nnodes)
 	    (r->requirements & COLL_ALGORITHM_CANONICAL))
 		return "its results are not reproducible";
 	if (nranks < rule->ranks_min || nranks > rule->ranks_max)
-		return "it is for other numbers of ranks";
+		return "the rule is for other numbers of ranks";
 	if (algo->flags & COLL_ALGORITHM_POWER_OF_TWO && !algo_fits(algo, nranks, 2))
 		return "the number of ranks is not a power of two";
 	if (nnodes && (nnodes < rule->nodes_min || nnodes > rule->nodes_max))
-		return "it is for other numbers of nodes";
+		return "the rule is for other numbers of nodes";
 	if (algo->flags & COLL_ALGORITHM_NODES && !algo_fits(algo, nranks, nnodes ? nnodes : 2))
 		return "there must be several nodes, one of them with several ranks";
-	return "the rules before it take every call";
+	return "earlier rules take every call";
 }
 
 /* For operations with the current needs. */
@@ -162,7 +162,7 @@ static void reach_answer(struct reach *r, int nnodes, int32_t *reach, const char
 	if (!reach_found(r, nnodes))
 		return;
 	*reach = COLL_REACH_ORDERED;
-	*why = "only operations that do not commute get to it";
+	*why = "only operations that do not commute reach the rule";
 }
 
 int choose_reachable(const struct selection *selection, int index, int nranks, int nnodes,

@@ -56,8 +56,8 @@ static int init_take_selection(struct bootstrap *bootstrap, const struct selecti
 	if (code || !memcmp(own, selection, sizeof(*own)))
 		return code;
 	choose_differences(own, selection, differ, sizeof(differ));
-	log_warn("rank %d: %s differ from rank 0's, which are used", bootstrap_rank(bootstrap),
-		 differ);
+	log_warn("rank %d: %s differ from rank 0's; all ranks use rank 0's",
+		 bootstrap_rank(bootstrap), differ);
 	return COLL_SUCCESS;
 }
 

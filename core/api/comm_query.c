@@ -187,7 +187,7 @@ const char *coll_get_last_error(coll_comm_t handle)
 static struct comm *ask(coll_comm_t handle, const void *out, const char *what)
 {
 	if (!out) {
-		error_set(COLL_ERR_INVALID_ARGUMENT, "%s: the place for the answer is NULL", what);
+		error_set(COLL_ERR_INVALID_ARGUMENT, "%s: the output pointer is NULL", what);
 		return NULL;
 	}
 	return comm_enter(handle, what);

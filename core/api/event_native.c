@@ -124,7 +124,7 @@ int event_native_ask(struct event *e, int wait)
 	context_leave(context);
 	if (wait && q.code == COLL_IN_PROGRESS)
 		return error_set(COLL_ERR_TIMEOUT,
-				 "the event's stream has not reached it after %.3g s",
+				 "the event's stream has not reached the event after %.3g s",
 				 (double)context->timeout_us / 1e6);
 	return q.code && q.code != COLL_IN_PROGRESS ? error_take(q.code, &q.err) : q.code;
 }

@@ -76,7 +76,7 @@ void acceptor_close(struct star *t)
 	while (t->npending > 0)
 		acceptor_drop(t, t->npending - 1, "all ranks have arrived");
 	if (t->turned_away > 0)
-		log_info("%d connections to the meeting point were not from ranks of this job",
+		log_info("%d connections to the rendezvous were not from ranks of this job",
 			 t->turned_away);
 	t->turned_away = 0;
 }
@@ -271,7 +271,7 @@ int acceptor_recv(struct star *t, int i)
 	}
 	if (s->got >= 12 && le32toh(s->answer.version) != TCP_VERSION) {
 		error_set(COLL_ERR_UNSUPPORTED,
-			  "its libcoll speaks bootstrap protocol %u, rank 0's %d",
+			  "its libcoll speaks bootstrap protocol %u, but rank 0's speaks %d",
 			  le32toh(s->answer.version), TCP_VERSION);
 		acceptor_refuse(t, i, COLL_ERR_UNSUPPORTED);
 		return 0;

@@ -253,14 +253,14 @@ static int connect_recv(struct join *j, struct connect_try *y)
 	if (memcmp(y->challenge.magic, tcp_magic,
 		   got < sizeof(tcp_magic) ? got : sizeof(tcp_magic))) {
 		snprintf(j->note, sizeof(j->note),
-			 "%s is not a libcoll meeting point: another program has that port",
-			 y->text);
+			 "%s is not a libcoll rendezvous: another program has that port", y->text);
 		connect_give_up(j, y, COLL_ERR_INVALID_ARGUMENT);
 		return 0;
 	}
 	if (got >= 12 && le32toh(y->challenge.version) != TCP_VERSION) {
 		snprintf(j->note, sizeof(j->note),
-			 "%s: rank 0's libcoll speaks bootstrap protocol %u, this rank's %d: "
+			 "%s: rank 0's libcoll speaks bootstrap protocol %u, but this rank's "
+			 "speaks %d: "
 			 "install the same libcoll on all hosts",
 			 y->text, le32toh(y->challenge.version), TCP_VERSION);
 		connect_give_up(j, y, COLL_ERR_UNSUPPORTED);

@@ -17,7 +17,7 @@ static int shrunk_exchange(struct bootstrap *bootstrap, const void *in, void *ou
 	(void)timeout_ms;
 	return error_set(COLL_ERR_UNSUPPORTED,
 			 "the %d ranks that coll_comm_shrink has left cannot exchange over the old "
-			 "communicator's meeting: make a new communicator with a new id",
+			 "communicator's bootstrap: make a new communicator with a new id",
 			 bootstrap->nranks);
 }
 

@@ -20,9 +20,8 @@ int tcp_lost_error(const struct star *t, int rank, int err)
 	else
 		snprintf(who, sizeof(who), "%s",
 			 t->bootstrap.rank == 0 ? t->conns[rank].addr : t->root_addr);
-	return error_set(COLL_ERR_PEER_LOST,
-			 "rank %d (%s) was lost while the ranks were meeting: %s", rank, who,
-			 socket_why(err, why));
+	return error_set(COLL_ERR_PEER_LOST, "rank %d (%s) was lost during the rendezvous: %s",
+			 rank, who, socket_why(err, why));
 }
 
 ssize_t tcp_write_frame(int fd, const struct tcp_frame *head, const void *body, size_t offset)
@@ -47,8 +46,8 @@ static int member_timeout(const struct star *t, int64_t timeout_ms)
 	char seconds[24];
 
 	return error_set(COLL_ERR_TIMEOUT,
-			 "rank 0 of %d has not been heard from after %s s (it would know which "
-			 "others are missing)",
+			 "rank 0 of %d has not been heard from after %s s (rank 0 would know "
+			 "which other ranks are missing)",
 			 t->bootstrap.nranks, bootstrap_seconds(timeout_ms, seconds));
 }
 
@@ -356,7 +355,7 @@ int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const ch
 	unique_id_drop_inherited();
 	code = tcp_new(&t, rank, nranks, interface_name);
 	if (code == 0 && nranks > 1)
-		code = address_resolve(root, "meeting point (COLL_ROOT)", &addrs);
+		code = address_resolve(root, "rendezvous address (COLL_ROOT)", &addrs);
 	if (code == 0)
 		tcp_root_key(root, key, t->shared);
 	if (code == 0 && nranks > 1 && rank == 0)

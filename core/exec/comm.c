@@ -371,11 +371,11 @@ static void comm_time_out_native(struct comm *comm, int64_t timeout_us)
 	char what[160];
 
 	native_describe(comm, what, sizeof(what));
-	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
-		  "rank %d: %s: nothing has moved for %.3g s; which ranks have not come, or are "
-		  "gone, "
-		  "the backend does not tell: look at what the others say",
-		  comm->rank, what, (double)timeout_us / 1e6);
+	comm_fail(
+		comm, 0, COLL_ERR_TIMEOUT,
+		"rank %d: %s: nothing has moved for %.3g s; the backend does not tell which ranks "
+		"are missing or gone: read the messages of the other ranks",
+		comm->rank, what, (double)timeout_us / 1e6);
 }
 
 /*

@@ -117,8 +117,8 @@ static int plugin_refuse_symbol(struct plugin *plugin, struct loader_file *file,
 			COLL_BACKEND_SYMBOL);
 	if (elsewhere[0])
 		return plugin_refuse(plugin, COLL_ERR_ABI,
-				     "'%s' does not export %s itself: the one it leads to belongs "
-				     "to '%s'",
+				     "'%s' does not export %s itself: the symbol that it leads "
+				     "to belongs to '%s'",
 				     plugin->path, COLL_BACKEND_SYMBOL, elsewhere);
 	return plugin_refuse(plugin, COLL_ERR_ABI,
 			     "'%s' does not export %s: it is no backend, or the constant lacks "

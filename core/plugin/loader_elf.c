@@ -71,7 +71,7 @@ static int loader_check_fd(const char *path, int fd)
 		return COLL_SUCCESS;
 	return error_set(COLL_ERR_PLUGIN,
 			 "cannot load '%s': the file is truncated or damaged: it has %" PRIu64
-			 " bytes where its headers tell of %" PRIu64 "; install it again",
+			 " bytes, but its headers describe %" PRIu64 "; install it again",
 			 path, (uint64_t)st.st_size, need);
 }
 

@@ -50,8 +50,8 @@ static int filter_add(struct filter *filter, char *entry)
 		filter->excludes = 1;
 	if (excluded && !filter->excludes)
 		return error_set(COLL_ERR_CONFIG,
-				 "%s names backends to take and, by '^', others to leave out: "
-				 "only one of the two is possible",
+				 "%s names backends to take and, with '^', backends to leave "
+				 "out: name either the former or the latter",
 				 filter->words);
 	if (entry[0] && !filter_has(filter, entry))
 		filter->name[filter->n++] = entry;

@@ -43,7 +43,7 @@ static int plugin_copy(struct plugin *plugin, const char *what, void *copy, uint
 
 static int plugin_missing(struct plugin *plugin, const char *what)
 {
-	return plugin_refuse(plugin, COLL_ERR_ABI, "'%s' leaves %s empty, which is mandatory",
+	return plugin_refuse(plugin, COLL_ERR_ABI, "'%s' leaves %s empty, but it is mandatory",
 			     plugin->path, what);
 }
 
@@ -140,13 +140,12 @@ static int plugin_check_options(struct plugin *plugin, const coll_backend_t *own
 {
 	if (own->option_count > PLUGIN_OPTIONS_MOST)
 		return plugin_refuse(plugin, COLL_ERR_ABI,
-				     "'%s' says that it has %" PRIu32
-				     " options; at most %d are believed",
+				     "'%s' declares %" PRIu32
+				     " options, but at most %d are allowed",
 				     plugin->path, own->option_count, PLUGIN_OPTIONS_MOST);
 	if (!own->options)
 		return plugin_refuse(plugin, COLL_ERR_ABI,
-				     "'%s' says that it has %" PRIu32
-				     " options but leaves `options` NULL",
+				     "'%s' declares %" PRIu32 " options but leaves `options` NULL",
 				     plugin->path, own->option_count);
 	if (own->option_size < PLUGIN_OPTION_MIN || own->option_size % sizeof(int64_t))
 		return plugin_refuse(plugin, COLL_ERR_ABI,

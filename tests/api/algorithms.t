@@ -38,11 +38,11 @@ has "then the built-in ones" "$dir/out" '^     2  '
 
 info --ranks 6
 has "six ranks are no power of two" "$dir/out" 'never: the number of ranks is not a power of two'
-has "some rules are for odd operations" "$dir/out" 'only operations that do not commute get to it'
+has "some rules are for odd operations" "$dir/out" 'only operations that do not commute reach the rule'
 info --ranks 8
 none "eight are" "$(grep 'power of two$' "$dir/out" | grep never)"
 COLL_BROADCAST_ALGORITHM='binomial, chain' info --ranks 4
-has "a rule behind one for every call" "$dir/out" 'chain +every call .*never: the rules before it'
+has "a rule behind one for every call" "$dir/out" 'chain +every call .*never: earlier rules take'
 COLL_ALLREDUCE_ALGORITHM='two_level' info --ranks 4 --nodes 1
 has "an algorithm for several nodes on one" "$dir/out" 'two_level .*never: there must be several'
 COLL_REPRODUCIBLE=yes info --ranks 4
@@ -108,7 +108,7 @@ chmod +x "$dir/differ"
 timeout 120 "$coll" run -n 3 -b tcp -- "$dir/differ" "$coll" >"$dir/out" 2>&1
 is "ranks with different rules work together" $? 0
 has "one is told" "$dir/out" \
-    "rank 1: 'segment', 'allreduce_algorithm' differ from rank 0's, which are used"
+    "rank 1: 'segment', 'allreduce_algorithm' differ from rank 0's; all ranks use rank 0's"
 has "so is the other" "$dir/out" 'rank 2: '
 
 # COLL_<KIND>_ALGORITHM=NAME for every algorithm that `coll perf` has a collective for.

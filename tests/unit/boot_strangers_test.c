@@ -332,12 +332,13 @@ static void test_impostor(void)
 
 	result = impostor("HTTP/1.1 400 Bad Request\r\n\r\n", 28);
 	is_int(result.code, COLL_ERR_INVALID_ARGUMENT, "a web server in rank 0's place");
-	has_str(result.text, "is not a libcoll meeting point", "is told from rank 0");
+	has_str(result.text, "is not a libcoll rendezvous", "is told from rank 0");
 	memcpy(m.challenge.magic, tcp_magic, sizeof(tcp_magic));
 	m.challenge.version = TCP_VERSION + 1;
 	result = impostor(&m, sizeof(m.challenge));
 	is_int(result.code, COLL_ERR_UNSUPPORTED, "a rank 0 of another version");
-	has_str(result.text, "speaks bootstrap protocol 2, this rank's 1", "both are named");
+	has_str(result.text, "speaks bootstrap protocol 2, but this rank's speaks 1",
+		"both are named");
 	m.challenge.version = TCP_VERSION;
 	for (size_t len = 0; len <= sizeof(m); len += 5)
 		wrong += impostor(&m, len).code == 0;

@@ -291,18 +291,18 @@ static void test_reach(void)
 	is_int(reach, COLL_REACH_CALLS, "counts");
 	is_int(choose_reachable(&t, 0, 3, 0, &reach, &why), 0, "rule 0 on 3 ranks");
 	is_int(reach, COLL_REACH_NONE, "never counts");
-	is_str(why, "it is for other numbers of ranks", "said");
+	is_str(why, "the rule is for other numbers of ranks", "said");
 	is_int(choose_reachable(&t, 1, 3, 1, &reach, &why), 0, "rule 1");
 	is_int(reach, COLL_REACH_CALLS, "counts");
 	is_int(choose_reachable(&t, 2, 3, 1, &reach, &why), 0, "rule 2");
 	is_int(reach, COLL_REACH_ORDERED, "for operations that do not commute");
-	is_str(why, "only operations that do not commute get to it", "said");
+	is_str(why, "only operations that do not commute reach the rule", "said");
 	t = with("ring, ring ranks 2", 0);
 	is_int(choose_reachable(&t, 1, 2, 1, &reach, &why), 0, "behind a rule for every call");
 	is_int(reach, COLL_REACH_NONE, "nobody gets there");
-	is_str(why, "the rules before it take every call", "said");
+	is_str(why, "earlier rules take every call", "said");
 	is_int(choose_reachable(&t, 1, 4, 1, &reach, &why), 0, "on other ranks");
-	is_str(why, "it is for other numbers of ranks", "said");
+	is_str(why, "the rule is for other numbers of ranks", "said");
 	is_int(choose_reachable(&t, -1, 2, 1, &reach, &why), COLL_ERR_INVALID_ARGUMENT, "before");
 	is_int(choose_reachable(&t, choose_rule_count(&t), 2, 1, &reach, &why),
 	       COLL_ERR_INVALID_ARGUMENT, "beyond");

@@ -152,8 +152,8 @@ static void info_print_rules(coll_info_t info, int32_t nranks, int32_t nnodes)
 	struct info_rule r;
 	int32_t kind = 0;
 
-	printf("%sRules%s (the first one that matches a call and whose algorithm can be used "
-	       "decides;\nin parentheses: who set it, else the default)\n",
+	printf("%sRules%s (the first rule decides that matches a call and whose algorithm can be "
+	       "used;\nin parentheses: who set it, else the default)\n",
 	       style->bold, style->end);
 	if (nranks && nnodes)
 		printf("On %" PRId32 " ranks on %" PRId32 " nodes:\n", nranks, nnodes);

@@ -133,9 +133,8 @@ const char *handle_trouble(const void *handle)
 {
 	if (!handle)
 		return "NULL";
-	return handle_in_child
-		       ? "not valid: destroyed, or of the process that this one was forked from"
-		       : "not valid: destroyed, or never made";
+	return handle_in_child ? "not valid: destroyed, or of the parent process before fork"
+			       : "not valid: destroyed, or never made";
 }
 
 void handle_fork_lock(void)

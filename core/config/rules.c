@@ -197,20 +197,20 @@ static int rules_value(struct reader *r, int condition, struct rule *rule)
 	case ON_BYTES:
 		return rules_range(word, 1, &rule->bytes_min, &rule->bytes_max)
 			       ? rules_wrong(r, word,
-					     "is no range of bytes: expected one such as 0-64K, "
-					     "64K-1M, 1M- or -8K, no blanks in it")
+					     "is no range of bytes: expected a range such as "
+					     "0-64K, 64K-1M, 1M- or -8K, without blanks")
 			       : 0;
 	case ON_RANKS:
 		return rules_count_range(word, &rule->ranks_min, &rule->ranks_max)
 			       ? rules_wrong(r, word,
-					     "is no range of ranks: expected one such as 2-8, 16- "
-					     "or 4, from 1 on, no blanks in it")
+					     "is no range of ranks: expected a range such as "
+					     "2-8, 16- or 4, from 1 on, without blanks")
 			       : 0;
 	case ON_NODES:
 		return rules_count_range(word, &rule->nodes_min, &rule->nodes_max)
 			       ? rules_wrong(r, word,
-					     "is no range of nodes: expected one such as 2-8, 2- "
-					     "or 1, from 1 on, no blanks in it")
+					     "is no range of nodes: expected a range such as "
+					     "2-8, 2- or 1, from 1 on, without blanks")
 			       : 0;
 	default:
 		return rules_memory(word, rule)

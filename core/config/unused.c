@@ -69,7 +69,7 @@ static void config_report_variable(struct config *config, const char *variable)
 	for (int i = 0; i < config->noptions; i++)
 		suggest_try(&guess, config->option[i].variable);
 	config_report(config, CONFIG_UNUSED_VARIABLE,
-		      "%s is set but no option of libcoll or of a backend found here%s",
+		      "%s is set, but libcoll and the backends here have no such option%s",
 		      config_show(variable).text, suggest_text(&guess));
 }
 

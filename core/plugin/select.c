@@ -36,7 +36,7 @@ static void select_why_named(const struct plugin *p, const struct plugin *chosen
 	else if (p->code)
 		snprintf(why, SELECT_WHY, "named by %s, but it cannot be used", filter->words);
 	else
-		snprintf(why, SELECT_WHY, "named by %s, but what comes first there cannot be used",
+		snprintf(why, SELECT_WHY, "named by %s, but the first backend there cannot be used",
 			 filter->words);
 }
 
@@ -77,7 +77,7 @@ static void select_why(const struct plugin_list *list, const struct plugin *p,
 	else if (p->code)
 		snprintf(why, SELECT_WHY, "passed over: it cannot be used");
 	else if (flags & COLL_BACKEND_BY_NAME)
-		snprintf(why, SELECT_WHY, "passed over: it is taken only if it is named");
+		snprintf(why, SELECT_WHY, "passed over: the library takes it only by name");
 	else if (idle)
 		snprintf(why, SELECT_WHY, "passed over: %s", idle);
 	else

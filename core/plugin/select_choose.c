@@ -163,7 +163,7 @@ static const char *choose_reason(const struct capabilities *caps, const char *na
 
 	if (!entry)
 		return "it is not installed";
-	return entry->code ? entry->reason : "it is taken only if it is named";
+	return entry->code ? entry->reason : "the library takes it only by name";
 }
 
 static int choose_none(const struct capabilities *all, int n)

@@ -136,7 +136,8 @@ static void test_sections(void)
 	put("user.conf", "[net]\ntimeout = 3s\n");
 	config = load(NULL, 0, "a core option in a section");
 	is_int(declare_net(config), COLL_ERR_CONFIG, "refused");
-	has_str(error_text(), "'timeout' has no section: it goes above the first section", "with help");
+	has_str(error_text(), "'timeout' has no section: it goes above the first section",
+		"with help");
 	config_free(config);
 	unsetenv("COLL_CONFIG");
 }
@@ -212,10 +213,10 @@ static void test_environment(void)
 	setenv("COLL_LOG", "info", 1);
 	config = load(NULL, 0, "unknown variables are no error");
 	is_int(log_level(), COLL_LOG_INFO, "COLL_LOG sets the level");
-	ok(has_note(config, "COLL_TMEOUT is set but no option"), "noted");
+	ok(has_note(config, "COLL_TMEOUT is set, but libcoll"), "noted");
 	is_int(declare_net(config), 0, "nor in a backend");
 	ok(has_note(config,
-		    "COLL_TMEOUT is set but no option of libcoll or of a backend found here; "
+		    "COLL_TMEOUT is set, but libcoll and the backends here have no such option; "
 		    "did you mean 'COLL_TIMEOUT'?"),
 	   "with a guess");
 	ok(has_note(config, "did you mean 'COLL_NET_LANES'?"), "with a backend's, once declared");

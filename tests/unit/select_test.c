@@ -164,7 +164,7 @@ static void test_lists(void)
 	       "backend 'ucx' cannot be used: libucp.so.0: cannot open shared object file",
 	       "with its reason");
 	has_str(why[0], "but it cannot be used", "why not ucx");
-	has_str(why[2], "what comes first there cannot be used", "why not tcp");
+	has_str(why[2], "the first backend there cannot be used", "why not tcp");
 }
 
 static void test_wrong_lists(void)

@@ -6,6 +6,7 @@
  * All ranks make the same bursts of calls, drawn from a few forms on a few buffers, so that many
  * calls repeat an earlier one in part or wholly, and know what must come out.
  */
+#include "../../tools/oracle/oracle.h"
 #include "../lib/ranks.h"
 
 enum { COUNT = 3, BLOCKS = 4, ROOM = COUNT * BLOCKS, SLOTS = 6 };
@@ -48,21 +49,24 @@ static int draw(struct play *p, int n)
 	return (int)(p->random >> 16) % n;
 }
 
+static struct oracle_data data_of(const struct call *c, int nranks, int32_t op)
+{
+	return (struct oracle_data){
+		.dtype = COLL_INT64, .op = op, .nranks = nranks, .seed = (uint64_t)c->number};
+}
+
 static int64_t value(const struct call *c, int rank, int i)
 {
-	return (c->number * 31 + rank * 157 + i * 3) % 997;
+	const struct oracle_data d = data_of(c, BLOCKS, ORACLE_MOVE);
+
+	return (int64_t)oracle_input(&d, rank, (size_t)i);
 }
 
 static int64_t combined(const struct call *c, int nranks, int i, int is_sum)
 {
-	int64_t all = 0;
+	const struct oracle_data d = data_of(c, nranks, is_sum ? COLL_SUM : COLL_MAX);
 
-	for (int r = 0; r < nranks; r++)
-		if (is_sum)
-			all += value(c, r, i);
-		else if (value(c, r, i) > all)
-			all = value(c, r, i);
-	return all;
+	return (int64_t)oracle_result(&d, (size_t)i);
 }
 
 /* -------------------------------------------------------------------- own operation -- */
@@ -75,7 +79,7 @@ static void add(void *user, const void *left, void *inout, size_t count, coll_dt
 	(void)user;
 	(void)dtype;
 	for (size_t i = 0; i < count; i++)
-		b[i] += a[i];
+		b[i] = (int64_t)((uint64_t)a[i] + (uint64_t)b[i]);
 }
 
 static void larger(void *user, const void *left, void *inout, size_t count, coll_dtype_t dtype)

@@ -8,6 +8,7 @@
  * nodes, in place or not.  The inputs are such that any other order gives other bits.  And in every
  * mode all ranks of an allreduce get the same bits.
  */
+#include "../../tools/oracle/oracle.h"
 #include "../lib/ranks.h"
 
 enum { NRANKS_MAX = 9, LENGTH = 40000 };
@@ -17,26 +18,18 @@ static float expected[2][LENGTH]; /* sum, average */
 
 /* ------------------------------------------------------------------------ inputs -- */
 
-static uint64_t mix(uint64_t x)
+static struct oracle_data data_of(int32_t op, int nranks)
 {
-	/* splitmix64, https://prng.di.unimi.it/splitmix64.c */
-	x += 0x9e3779b97f4a7c15;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-	return x ^ (x >> 31);
+	return (struct oracle_data){
+		.dtype = COLL_FLOAT32, .op = op, .nranks = nranks, .inputs = ORACLE_ROUGH};
 }
 
-/* Magnitudes from 2^-12 to 2^12, so that sums are rounded at many places. */
 static void make_inputs(void)
 {
-	for (int r = 0; r < NRANKS_MAX; r++)
-		for (int i = 0; i < LENGTH; i++) {
-			uint64_t h = mix((uint64_t)r << 32 | (uint64_t)i);
-			uint32_t exponent = 127 - 12 + (uint32_t)(h >> 32) % 25;
-			uint32_t bits = (uint32_t)(h & 0x807fffff) | exponent << 23;
+	const struct oracle_data d = data_of(COLL_SUM, NRANKS_MAX);
 
-			memcpy(&input[r][i], &bits, sizeof(bits));
-		}
+	for (int r = 0; r < NRANKS_MAX; r++)
+		oracle_input_row(&d, r, LENGTH, input[r]);
 }
 
 /* The compiler must not keep more precision than a float has. */
@@ -47,29 +40,18 @@ static float sum(float a, float b)
 	return s;
 }
 
-static float tree(int lo, int hi, int i)
-{
-	int p = 1;
-
-	if (hi - lo == 1)
-		return input[lo][i];
-	while (p * 2 < hi - lo)
-		p *= 2;
-	return sum(tree(lo, lo + p, i), tree(lo + p, hi, i));
-}
-
 /* How many elements would have been different in the order from the last rank to the first. */
 static int make_expected(int nranks)
 {
+	const struct oracle_data sums = data_of(COLL_SUM, nranks),
+				 averages = data_of(COLL_AVG, nranks);
 	int different = 0;
 
+	oracle_result_row(&sums, LENGTH, expected[0]);
+	oracle_result_row(&averages, LENGTH, expected[1]);
 	for (int i = 0; i < LENGTH; i++) {
 		float row = input[nranks - 1][i];
-		volatile float average;
 
-		expected[0][i] = tree(0, nranks, i);
-		average = expected[0][i] / (float)nranks;
-		expected[1][i] = average;
 		for (int r = nranks - 2; r >= 0; r--)
 			row = sum(row, input[r][i]);
 		different += row != expected[0][i];

@@ -14,14 +14,17 @@ struct trouble {
 static void fails(struct rank *r)
 {
 	struct trouble *t = r->user;
-	char *buf[2] = {device_new(0, BYTES, 0), device_new(0, BYTES, 0)}, fault[64];
-	struct call c = {r, t->kind, 0, 0, ON_DEVICE, {0}, {0}};
-	coll_args_t a = make_args(&c, buf[0], buf[1]);
+	const struct oracle_case like = {
+		.kind = t->kind, .dtype = COLL_INT32, .op = COLL_SUM, .gaps = 1, .count = COUNT};
+	struct device_call c;
+	char fault[64];
 	coll_request_t request = NULL;
 	double begin = ranks_now();
 	const char *text;
-	int code = coll_request_init(r->comm, &a, &request);
+	int code;
 
+	device_call_begin(&c, r, &like, (int[]){0, 0});
+	code = coll_request_init(r->comm, &c.o.args, &request);
 	pthread_barrier_wait(&t->ready);
 	snprintf(fault, sizeof(fault), "700@%lu", standin_copies() + (unsigned long)t->after);
 	if (r->rank == 0)
@@ -42,8 +45,7 @@ static void fails(struct rank *r)
 	if (r->rank == 0)
 		unsetenv("STANDIN_CUDA_COPY");
 	pthread_barrier_wait(&t->ready);
-	device_free(0, buf[0]);
-	device_free(0, buf[1]);
+	device_call_end(&c);
 }
 
 static void test_failure(const char *backend, int kind, int after, const char *words,

@@ -73,17 +73,19 @@ static void inject_end(struct rank *r, struct trouble *t)
 static void fails(struct rank *r)
 {
 	struct trouble *t = r->user;
-	struct stage_call c = {.r = r, .kind = t->kind, .count = MOST};
+	const struct oracle_case like = stage_case(r, t->kind, 0, MOST);
+	struct oracle_call c;
 	struct remains m;
-	coll_args_t a;
 	coll_request_t request = NULL;
 	double begin = ranks_now();
 	const char *text;
 	int code;
 
-	remains_begin(&m, STAGE_ROOM);
-	a = stage_args(&c, (char *)m.send, (char *)m.recv);
-	code = coll_request_init(r->comm, &a, &request);
+	if (oracle_call_begin(&c, &like, r->rank, r->nranks))
+		bail_out("no memory");
+	remains_begin(&m, (c.bytes[0] > c.bytes[1] ? c.bytes[0] : c.bytes[1]) / 4 + 1);
+	oracle_call_place(&c, m.send, m.recv);
+	code = coll_request_init(r->comm, &c.args, &request);
 	inject(r, t);
 	if (!code)
 		code = coll_request_start(request);
@@ -102,6 +104,7 @@ static void fails(struct rank *r)
 	if (t->counts != WORKS) /* else the device is of no use any more */
 		remains_end(r, &m);
 	rank_did(r, coll_request_free(request), "request_free");
+	oracle_call_end(&c);
 }
 
 static void test_failure(const char *backend, struct trouble t, const char *what)

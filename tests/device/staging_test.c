@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * staging_test.c - operations staged through host memory in chunks: every collective leaves the bytes
- * that it leaves in host memory, whatever lies where; schedules are used again; copies in, copies out
+ * staging_test.c - operations staged through host memory in chunks: every collective leaves the right
+ * bytes, whatever lies where; schedules are used again; copies in, copies out
  * and messages overlap.
  */
 #include "staging_harness.h"
@@ -13,22 +13,14 @@ enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
 /* ------------------------------------------------------------------ all calls -- */
 
-static int compare_call(struct stage_call *c, struct stage_pair *p, const char *what)
-{
-	return stage_once(c, p->host[0], p->host[1]) && stage_once(c, p->there[0], p->there[1]) &&
-	       pair_same(p, c, what);
-}
-
-static void every_size(struct rank *r, struct stage_pair *p, int kind, int in_place)
+static void every_size(struct rank *r, const struct place *place, int kind, int in_place)
 {
 	for (int i = 0; i < SIZES && !r->failure[0]; i++) {
-		struct stage_call c = {
-			.r = r, .kind = kind, .in_place = in_place, .count = sizes[i]};
+		const struct oracle_case c = stage_case(r, kind, in_place, sizes[i]);
 
 		if (ranks_small() && i % 2 == 0)
 			continue;
-		pair_fill(p, r->rank, i + 1);
-		compare_call(&c, p, "once");
+		device_call_try(r, &c, place->at, 1, place->name);
 	}
 }
 
@@ -37,13 +29,10 @@ static void every_kind(struct rank *r)
 	const struct place *place = r->user;
 	int one = place->at[0] == place->at[1];
 	void *context = r;
-	struct stage_pair p;
 
-	pair_begin(&p, place);
-	for (int kind = COLL_KIND_ALLREDUCE; kind <= COLL_KIND_SCATTERV; kind++)
+	for (int k = 0; k < ORACLE_KINDS; k++)
 		for (int in_place = 0; in_place <= one; in_place++)
-			every_size(r, &p, kind, in_place);
-	pair_end(&p);
+			every_size(r, place, oracle_kinds[k], in_place);
 	if (cuCtxGetCurrent(&context) || context)
 		rank_fail(r, "a context was left behind");
 }
@@ -63,12 +52,9 @@ static void test_every_kind(const char *backend)
 static void one_kind(struct rank *r)
 {
 	const int *kind = r->user;
-	struct stage_pair p;
 
-	pair_begin(&p, &places[0]);
 	for (int in_place = 0; in_place < 2; in_place++)
-		every_size(r, &p, *kind, in_place);
-	pair_end(&p);
+		every_size(r, &places[0], *kind, in_place);
 }
 
 /* By a rule each is taken wherever it fits: 7 ranks and 4, on nodes of 2. */
@@ -98,63 +84,47 @@ static void test_algorithms(void)
 
 /* ------------------------------------------------------------- used more than once -- */
 
-static int plain_call(struct stage_call *c, char *send, char *recv)
+static struct oracle_case greatest(const struct rank *r, int in_place)
 {
-	return rank_did(
-		       c->r,
-		       coll_allreduce(send, recv, c->count, COLL_INT32, COLL_MAX, c->r->comm, NULL),
-		       "allreduce") &&
-	       rank_did(c->r, coll_sync(c->r->comm), "sync");
+	struct oracle_case c = stage_case(r, COLL_KIND_ALLREDUCE, in_place, MOST);
+
+	c.op = COLL_MAX;
+	return c;
 }
 
 /* The same call again, then with other buffers, in place, in host memory, and back. */
 static void repeated(struct rank *r)
 {
-	struct stage_call c = {.r = r, .kind = COLL_KIND_ALLREDUCE, .op = COLL_MAX, .count = MOST};
 	static const int turns[] = {0, 0, 1, 0, 2, 3, 0, 2, 2, 1};
-	struct stage_pair p[2];
+	const struct oracle_case apart = greatest(r, 0), in_place = greatest(r, 1);
+	const struct place *place[] = {&places[r->rank % 2], &places[r->rank % PLACES]};
+	const int host[] = {PLACE_HOST, PLACE_HOST};
+	struct device_call call[4];
 
-	pair_begin(&p[0], &places[r->rank % 2]);
-	pair_begin(&p[1], &places[r->rank % PLACES]);
-	for (int i = 0; i < (int)(sizeof(turns) / sizeof(turns[0])) && !r->failure[0]; i++) {
-		struct stage_pair *at = &p[turns[i] == 1];
-		int in_place = turns[i] == 2 && at->place.at[0] == at->place.at[1];
-
-		pair_fill(at, r->rank, i + 1);
-		plain_call(&c, at->host[in_place], at->host[1]);
-		if (turns[i] == 3) /* all on the host, between those that are not */
-			continue;
-		if (plain_call(&c, at->there[in_place], at->there[1]))
-			pair_same(at, &c, "repeated");
-	}
-	pair_end(&p[0]);
-	pair_end(&p[1]);
+	device_call_begin(&call[0], r, &apart, place[0]->at);
+	device_call_begin(&call[1], r, &apart, place[1]->at);
+	device_call_begin(&call[2], r, place[0]->at[0] == place[0]->at[1] ? &in_place : &apart,
+			  place[0]->at);
+	device_call_begin(&call[3], r, &apart, host);
+	/* In place it is the receive buffer of the first, which is as long. */
+	place_free(call[2].at[ORACLE_RECV], call[2].area[ORACLE_RECV]);
+	call[2].area[ORACLE_RECV] = call[0].area[ORACLE_RECV];
+	oracle_call_place(&call[2].o, call[2].area[ORACLE_SEND], call[2].area[ORACLE_RECV]);
+	for (int i = 0; i < (int)(sizeof(turns) / sizeof(turns[0])) && !r->failure[0]; i++)
+		device_call_once(&call[turns[i]], "repeated");
+	call[2].area[ORACLE_RECV] = NULL;
+	for (int i = 0; i < 4; i++)
+		device_call_end(&call[i]);
 }
 
-/* A request started again and again; what it reads is another's result. */
+/* A request started again and again. */
 static void persistent(struct rank *r)
 {
-	for (int kind = COLL_KIND_ALLREDUCE; kind <= COLL_KIND_SCATTERV; kind++) {
-		struct stage_call c = {.r = r, .kind = kind, .count = MOST};
-		coll_request_t request[2];
-		struct stage_pair p;
-		coll_args_t a[2];
+	for (int k = 0; k < ORACLE_KINDS; k++) {
+		const struct oracle_case c = stage_case(r, oracle_kinds[k], 0, MOST);
+		const struct place *place = &places[oracle_kinds[k] % PLACES];
 
-		pair_begin(&p, &places[kind % PLACES]);
-		a[0] = stage_args(&c, p.host[0], p.host[1]);
-		a[1] = stage_args(&c, p.there[0], p.there[1]);
-		for (int k = 0; k < 2; k++)
-			rank_did(r, coll_request_init(r->comm, &a[k], &request[k]), "init");
-		for (int i = 0; i < 3 && !r->failure[0]; i++) {
-			pair_fill(&p, r->rank, i + 1);
-			for (int k = 0; k < 2; k++)
-				if (rank_did(r, coll_request_start(request[k]), "start"))
-					rank_did(r, coll_wait(request[k]), "wait");
-			pair_same(&p, &c, "persistent");
-		}
-		for (int k = 0; k < 2; k++)
-			rank_did(r, coll_request_free(request[k]), "free");
-		pair_end(&p);
+		device_call_try(r, &c, place->at, 3, "persistent");
 	}
 }
 
@@ -162,25 +132,22 @@ static void persistent(struct rank *r)
 static void grouped(struct rank *r)
 {
 	enum { OPS = 7 };
-	struct stage_call c = {.r = r, .kind = COLL_KIND_ALLREDUCE, .op = COLL_MAX, .count = MOST};
-	struct stage_pair p[OPS];
+	const struct oracle_case c = greatest(r, 0);
+	struct device_call call[OPS];
 
 	for (int i = 0; i < OPS; i++) {
-		pair_begin(&p[i], &places[i % PLACES]);
-		pair_fill(&p[i], r->rank, i);
-		plain_call(&c, p[i].host[0], p[i].host[1]);
+		device_call_begin(&call[i], r, &c, places[i % PLACES].at);
+		for (int turn = 0; turn <= i; turn++)
+			device_call_fill(&call[i]);
 	}
 	rank_did(r, coll_group_start(), "group");
 	for (int i = 0; i < OPS; i++)
-		rank_did(r,
-			 coll_allreduce(p[i].there[0], p[i].there[1], c.count, COLL_INT32, COLL_MAX,
-					r->comm, NULL),
-			 "allreduce");
+		rank_did(r, oracle_issue(&call[i].o.args, r->comm, NULL), "allreduce");
 	rank_did(r, coll_group_end(), "group");
 	rank_did(r, coll_sync(r->comm), "sync");
 	for (int i = 0; i < OPS; i++) {
-		pair_same(&p[i], &c, "in a group");
-		pair_end(&p[i]);
+		device_call_check(&call[i], "in a group");
+		device_call_end(&call[i]);
 	}
 }
 
@@ -197,13 +164,29 @@ static void at_least(void *user, const void *in, void *inout, size_t n, coll_dty
 		y[i] = x[i] > y[i] ? x[i] : y[i];
 }
 
+/* Every reduction by an operation that was made; the oracle knows it as `op`. */
+static void by_operation(struct rank *r, coll_op_t made, int32_t op)
+{
+	for (int k = 0; k < ORACLE_KINDS; k++)
+		for (int in_place = 0; in_place < 2 && oracle_reduces(oracle_kinds[k]);
+		     in_place++) {
+			struct oracle_case c = stage_case(r, oracle_kinds[k], in_place, MOST);
+			struct device_call call;
+
+			c.op = op;
+			device_call_begin(&call, r, &c, places[0].at);
+			call.o.args.op = made;
+			device_call_request(&call, 1, "operation made here");
+			device_call_end(&call);
+		}
+}
+
 /* Multiplied first, by a factor on the device too; and by a function of the application. */
 static void made_here(struct rank *r)
 {
-	int32_t factor = r->rank + 2;
+	int32_t factor = oracle_scale(r->rank);
 	void *there = device_new(0, 64, 0);
 	coll_op_t op[3] = {0, 0, 0};
-	struct stage_pair p;
 
 	device_move(0, there, &factor, sizeof(factor));
 	rank_did(r,
@@ -215,16 +198,9 @@ static void made_here(struct rank *r)
 						r->comm),
 		 "op_create");
 	rank_did(r, coll_red_op_create_user(&op[2], at_least, NULL, 1, r->comm), "op_create");
-	pair_begin(&p, &places[0]);
-	for (int k = 0; k < 3; k++)
-		for (int kind = COLL_KIND_ALLREDUCE; kind <= COLL_KIND_REDUCE_SCATTERV; kind++)
-			for (int in_place = 0; in_place < 2 && is_reduction(kind); in_place++) {
-				struct stage_call c = {r, kind, in_place, op[k], MOST, {0}, {0}};
-
-				pair_fill(&p, r->rank, kind);
-				compare_call(&c, &p, "operation made here");
-			}
-	pair_end(&p);
+	by_operation(r, op[0], ORACLE_SCALED);
+	by_operation(r, op[1], ORACLE_SCALED);
+	by_operation(r, op[2], COLL_MAX);
 	device_free(0, there);
 }
 
@@ -251,21 +227,23 @@ static const struct tally tallies[] = {
 static void count_copies(struct rank *r)
 {
 	const struct tally *t = r->user;
-	struct stage_call c = {.r = r, .kind = t->kind, .in_place = t->in_place, .count = MOST};
+	const struct oracle_case like = stage_case(r, t->kind, t->in_place, MOST);
+	struct device_call c;
 	unsigned long before;
-	struct stage_pair p;
 
-	pair_begin(&p, &places[0]);
-	pair_fill(&p, r->rank, 1);
+	device_call_begin(&c, r, &like, places[0].at);
+	device_call_fill(&c);
 	rank_did(r, coll_barrier(r->comm), "barrier");
 	before = standin_copies();
 	rank_did(r, coll_barrier(r->comm), "barrier");
-	stage_once(&c, p.there[0], p.there[1]);
+	rank_did(r, oracle_issue(&c.o.args, r->comm, NULL), "call");
+	rank_did(r, coll_sync(r->comm), "sync");
 	rank_did(r, coll_barrier(r->comm), "barrier");
 	if (standin_copies() - before != t->copies)
 		rank_fail(r, "%lu copies", standin_copies() - before);
 	rank_did(r, coll_barrier(r->comm), "barrier");
-	pair_end(&p);
+	device_call_check(&c, "counted");
+	device_call_end(&c);
 }
 
 static void test_copies(void)
@@ -361,19 +339,18 @@ static void overlap(struct rank *r)
 /* The context that a thread works in is the same after each call. */
 static void with_context(struct rank *r)
 {
-	struct stage_call c = {.r = r, .kind = COLL_KIND_ALLREDUCE, .op = COLL_MAX, .count = MOST};
+	const struct oracle_case like = greatest(r, 0);
 	void *before = NULL, *after = NULL;
-	struct stage_pair p;
+	struct device_call c;
 
 	context_begin(1);
-	pair_begin(&p, &places[0]);
-	pair_fill(&p, r->rank, 1);
+	device_call_begin(&c, r, &like, places[0].at);
 	cuCtxGetCurrent(&before);
-	compare_call(&c, &p, "in another context");
+	device_call_once(&c, "in another context");
 	cuCtxGetCurrent(&after);
 	if (before != after || standin_contexts_pushed() != 1)
 		rank_fail(r, "another context is current");
-	pair_end(&p);
+	device_call_end(&c);
 	context_end(1);
 }
 

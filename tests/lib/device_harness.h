@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * device_harness.h - memory of CUDA devices in tests, by a stand-in for the driver (fakes/cuda.c)
- * whose device memory crashes whoever touches it.  Every call is made twice, on host memory and on
- * the device, and must leave the same bytes.
+ * whose device memory crashes whoever touches it.
  */
 #ifndef TESTS_DEVICE_HARNESS_H
 #define TESTS_DEVICE_HARNESS_H
 
+#include "../../tools/oracle/oracle.h"
 #include "../fakes/cuda.h"
 #include "ranks.h"
 
 #include <fcntl.h>
 
-enum { COUNT = 700, ROOM = 16384, BYTES = ROOM * 4, NRANKS = 5 };
+enum { COUNT = 700, BYTES = 65536, NRANKS = 5 };
 
 /* Where the buffers of a call are. */
 enum { ON_DEVICE, SEND_ON_DEVICE, RECV_ON_DEVICE, MANAGED, WHERES };
@@ -65,175 +65,141 @@ RANKS_UNUSED static void device_move(int device, void *dst, const void *src, siz
 	context_end(device);
 }
 
+/* --------------------------------------------------------------------- places -- */
+
+/* Where a buffer is: the number of a device, PLACE_MANAGED more for managed memory, or the host. */
+enum { PLACE_HOST = -1, PLACE_MANAGED = 16 };
+
+RANKS_UNUSED static void *place_new(int at, size_t bytes)
+{
+	void *host = NULL;
+
+	if (at != PLACE_HOST)
+		return device_new(at % PLACE_MANAGED, bytes ? bytes : 1, at >= PLACE_MANAGED);
+	host = calloc(1, bytes ? bytes : 1);
+	if (!host)
+		bail_out("no memory");
+	return host;
+}
+
+RANKS_UNUSED static void place_free(int at, void *ptr)
+{
+	if (at == PLACE_HOST)
+		free(ptr);
+	else
+		device_free(at % PLACE_MANAGED, ptr);
+}
+
+/* The bytes of a buffer, wherever it is. */
+RANKS_UNUSED static void place_set(int at, void *ptr, const void *bytes, size_t n)
+{
+	if (at == PLACE_HOST)
+		memcpy(ptr, bytes, n);
+	else
+		device_move(at % PLACE_MANAGED, ptr, bytes, n);
+}
+
+RANKS_UNUSED static void place_get(int at, void *bytes, const void *ptr, size_t n)
+{
+	if (at == PLACE_HOST)
+		memcpy(bytes, ptr, n);
+	else
+		device_move(at % PLACE_MANAGED, bytes, ptr, n);
+}
+
 /* ---------------------------------------------------------------------- the calls -- */
 
-struct call {
+/* A rank's part in a call that the oracle judges, with its two buffers in places of their own. */
+struct device_call {
 	struct rank *r;
-	int kind, root, in_place, where;
-	size_t counts[NRANKS], displs[NRANKS];
+	struct oracle_call o;
+	int at[ORACLE_AREAS];
+	void *area[ORACLE_AREAS];
 };
 
-RANKS_UNUSED static int is_v(int kind)
+RANKS_UNUSED static void device_call_begin(struct device_call *c, struct rank *r,
+					   const struct oracle_case *like, const int *at)
 {
-	return kind >= COLL_KIND_ALLGATHERV && kind <= COLL_KIND_SCATTERV;
+	*c = (struct device_call){.r = r, .at = {at[0], at[1]}};
+	if (oracle_call_begin(&c->o, like, r->rank, r->nranks))
+		bail_out("no memory");
+	for (int i = 0; i < ORACLE_AREAS; i++)
+		c->area[i] = place_new(at[i], c->o.bytes[i]);
+	oracle_call_place(&c->o, c->area[ORACLE_SEND], c->area[ORACLE_RECV]);
 }
 
-RANKS_UNUSED static int is_reduction(int kind)
+RANKS_UNUSED static void device_call_end(struct device_call *c)
 {
-	return kind == COLL_KIND_ALLREDUCE || kind == COLL_KIND_REDUCE ||
-	       kind == COLL_KIND_REDUCE_SCATTER || kind == COLL_KIND_REDUCE_SCATTERV;
+	for (int i = 0; i < ORACLE_AREAS; i++)
+		place_free(c->at[i], c->area[i]);
+	oracle_call_end(&c->o);
 }
 
-RANKS_UNUSED static int has_root(int kind)
+/* Other data than before in all buffers. */
+RANKS_UNUSED static void device_call_fill(struct device_call *c)
 {
-	return kind == COLL_KIND_BROADCAST || kind == COLL_KIND_REDUCE ||
-	       kind == COLL_KIND_GATHER || kind == COLL_KIND_SCATTER || kind == COLL_KIND_GATHERV ||
-	       kind == COLL_KIND_SCATTERV;
-}
+	for (int i = 0; i < ORACLE_AREAS; i++) {
+		void *bytes = place_new(PLACE_HOST, c->o.bytes[i]);
 
-/* Is this rank's part of the larger buffer the other buffer, when in place? */
-RANKS_UNUSED static int takes_part(int kind)
-{
-	return kind != COLL_KIND_ALLREDUCE && kind != COLL_KIND_BROADCAST &&
-	       kind != COLL_KIND_REDUCE && kind != COLL_KIND_ALLTOALL &&
-	       kind != COLL_KIND_ALLTOALLV;
-}
-
-/* Blocks with gaps, the last rank's first; one of them is empty. */
-RANKS_UNUSED static void lay_out(struct call *c)
-{
-	size_t at = 3;
-
-	for (int p = c->r->nranks - 1; p >= 0; p--) {
-		int other = c->kind == COLL_KIND_ALLTOALLV ? c->r->rank : 2;
-
-		c->counts[p] = (size_t)((p + other) % 3) * 250;
-		c->displs[p] = at;
-		at += c->counts[p] + 5;
-	}
-	if (c->kind == COLL_KIND_REDUCE_SCATTERV) {
-		at = 0;
-		for (int p = 0; p < c->r->nranks; p++) {
-			c->displs[p] = at;
-			at += c->counts[p];
-		}
+		if (!i && oracle_call_again(&c->o))
+			bail_out("no memory");
+		oracle_call_fill(&c->o, i, bytes);
+		place_set(c->at[i], c->area[i], bytes, c->o.bytes[i]);
+		free(bytes);
 	}
 }
 
-RANKS_UNUSED static coll_args_t make_args(struct call *c, char *send, char *recv)
+RANKS_UNUSED static int device_call_check(const struct device_call *c, const char *what)
 {
-	coll_args_t a = {.size = sizeof(a), .kind = c->kind, .dtype = COLL_INT32, .op = COLL_SUM};
-	int rank = c->r->rank, in_place = c->in_place && (!has_root(c->kind) || rank == c->root);
-	size_t part = (size_t)rank * COUNT * 4;
+	char text[ORACLE_TEXT];
+	int good = 1;
 
-	lay_out(c);
-	a.root = c->root;
-	a.count = COUNT;
-	if (is_v(c->kind)) {
-		part = c->displs[rank] * 4;
-		a.count = c->kind == COLL_KIND_REDUCE_SCATTERV ? 0 : c->counts[rank];
+	for (int i = 0; i < ORACLE_AREAS && good; i++) {
+		void *bytes = place_new(PLACE_HOST, c->o.bytes[i]);
+
+		place_get(c->at[i], bytes, c->area[i], c->o.bytes[i]);
+		good = oracle_call_check(&c->o, i, bytes, text) ||
+		       rank_fail(c->r, "%s, %s at place %d", text, what, c->at[i]);
+		free(bytes);
 	}
-	if (!takes_part(c->kind))
-		part = 0;
-	if (c->kind == COLL_KIND_ALLTOALLV)
-		a.count = 0;
-	if (c->kind == COLL_KIND_ALLTOALLV || c->kind == COLL_KIND_SCATTERV) {
-		a.sendcounts = c->counts;
-		a.senddispls = c->displs;
-	}
-	if (is_v(c->kind) && c->kind != COLL_KIND_SCATTERV) {
-		a.recvcounts = c->counts;
-		a.recvdispls = c->kind == COLL_KIND_REDUCE_SCATTERV ? NULL : c->displs;
-	}
-	a.sendbuf = in_place ? recv : send;
-	a.recvbuf = recv;
-	if (in_place && (c->kind == COLL_KIND_ALLGATHER || c->kind == COLL_KIND_GATHER ||
-			 c->kind == COLL_KIND_ALLGATHERV || c->kind == COLL_KIND_GATHERV))
-		a.sendbuf = recv + part;
-	else if (in_place)
-		a.recvbuf = recv + part;
-	return a;
+	return good;
 }
 
-/* Starts a persistent request three times; the content of buffers goes round with it. */
-RANKS_UNUSED static int run(struct call *c, const coll_args_t *a)
+/* Fills, calls, waits, looks. */
+RANKS_UNUSED static int device_call_once(struct device_call *c, const char *what)
+{
+	const char *name = coll_kind_name(c->o.c.kind);
+
+	device_call_fill(c);
+	return rank_did(c->r, oracle_issue(&c->o.args, c->r->comm, NULL), name) &&
+	       rank_did(c->r, coll_sync(c->r->comm), name) && device_call_check(c, what);
+}
+
+/* The same so many times, by one persistent request. */
+RANKS_UNUSED static int device_call_request(struct device_call *c, int times, const char *what)
 {
 	coll_request_t request;
-	int good = rank_did(c->r, coll_request_init(c->r->comm, a, &request), "request_init");
+	int good =
+		rank_did(c->r, coll_request_init(c->r->comm, &c->o.args, &request), "request_init");
 
-	for (int i = 0; good && i < 3; i++)
+	for (int i = 0; good && i < times; i++) {
+		device_call_fill(c);
 		good = rank_did(c->r, coll_request_start(request), "start") &&
-		       rank_did(c->r, coll_wait(request), "wait");
+		       rank_did(c->r, coll_wait(request), "wait") && device_call_check(c, what);
+	}
 	return good && rank_did(c->r, coll_request_free(request), "request_free");
 }
 
-/* The buffers of one rank: as given, as the host call leaves them, as the device's does. */
-struct buffers {
-	char given[2][BYTES], host[2][BYTES], found[2][BYTES];
-	char *used[2];
-};
-
-RANKS_UNUSED static void fill(struct call *c, struct buffers *b)
+/* One call from making its buffers to looking at them, by a request that is started so many times. */
+RANKS_UNUSED static int device_call_try(struct rank *r, const struct oracle_case *like,
+					const int *at, int times, const char *what)
 {
-	for (int buf = 0; buf < 2; buf++)
-		for (int i = 0; i < ROOM; i++)
-			((int32_t *)(void *)b->given[buf])[i] =
-				(c->r->rank + 1) * (i % 97) - 1000 * buf;
-	memcpy(b->host, b->given, sizeof(b->host));
-	for (int buf = 0; buf < 2; buf++) {
-		b->used[buf] = malloc(BYTES);
-		if ((c->where == SEND_ON_DEVICE && buf) || (c->where == RECV_ON_DEVICE && !buf)) {
-			memcpy(b->used[buf], b->given[buf], BYTES);
-			continue;
-		}
-		free(b->used[buf]);
-		b->used[buf] = device_new(c->r->rank % 2, BYTES, c->where == MANAGED);
-		device_move(c->r->rank % 2, b->used[buf], b->given[buf], BYTES);
-	}
-}
-
-RANKS_UNUSED static void take_back(struct call *c, struct buffers *b)
-{
-	for (int buf = 0; buf < 2; buf++) {
-		int host =
-			(c->where == SEND_ON_DEVICE && buf) || (c->where == RECV_ON_DEVICE && !buf);
-
-		device_move(c->r->rank % 2, b->found[buf], b->used[buf], BYTES);
-		if (host)
-			free(b->used[buf]);
-		else
-			device_free(c->r->rank % 2, b->used[buf]);
-	}
-}
-
-RANKS_UNUSED static int same(struct call *c, const struct buffers *b)
-{
-	for (int buf = 0; buf < 2; buf++)
-		for (int i = 0; i < BYTES; i++)
-			if (b->host[buf][i] != b->found[buf][i])
-				return rank_fail(
-					c->r, "%s%s, %s: byte %d of %s differs",
-					coll_kind_name(c->kind), c->in_place ? " in place" : "",
-					where_names[c->where], i, buf ? "recvbuf" : "sendbuf");
-	return 1;
-}
-
-RANKS_UNUSED static int compare(struct call *c)
-{
-	struct buffers *b = malloc(sizeof(*b));
-	coll_args_t a;
+	struct device_call c;
 	int good;
 
-	if (!b)
-		bail_out("no memory");
-	fill(c, b);
-	a = make_args(c, b->host[0], b->host[1]);
-	good = run(c, &a);
-	a = make_args(c, b->used[0], b->used[1]);
-	good = good && run(c, &a);
-	take_back(c, b);
-	good = good && same(c, b);
-	free(b);
+	device_call_begin(&c, r, like, at);
+	good = device_call_request(&c, times, what);
+	device_call_end(&c);
 	return good;
 }
 
@@ -298,20 +264,37 @@ RANKS_UNUSED static int send_and_recv(struct rank *r)
 	return good && (found[63] == 'a' + before || rank_fail(r, "recv: %c", found[63]));
 }
 
+/* A collective with both buffers where `where` says, started three times. */
+RANKS_UNUSED static int try_call(struct rank *r, int kind, int in_place, int where)
+{
+	const struct oracle_case c = {.kind = kind,
+				      .dtype = COLL_INT32,
+				      .op = COLL_SUM,
+				      .root = r->nranks - 1,
+				      .place = in_place,
+				      .gaps = 1,
+				      .count = COUNT};
+	int device = r->rank % 2 + (where == MANAGED ? PLACE_MANAGED : 0);
+	int at[] = {where == RECV_ON_DEVICE ? PLACE_HOST : device,
+		    where == SEND_ON_DEVICE ? PLACE_HOST : device};
+
+	return device_call_try(r, &c, at, 3, where_names[where]);
+}
+
 RANKS_UNUSED static void every_call(struct rank *r)
 {
 	const struct plan *plan = r->user;
 	void *context = r;
 
-	for (int kind = COLL_KIND_ALLREDUCE; kind <= COLL_KIND_SCATTERV; kind++)
+	for (int k = 0; k < ORACLE_KINDS; k++)
 		for (int in_place = 0; in_place < 2 && !r->failure[0]; in_place++) {
-			struct call c = {r, kind, r->nranks - 1, in_place, plan->where, {0}, {0}};
+			int kind = oracle_kinds[k];
 
 			if (in_place &&
 			    (plan->where == SEND_ON_DEVICE || plan->where == RECV_ON_DEVICE))
 				continue;
-			if (is_reduction(kind) ? plan->reductions : plan->moves)
-				compare(&c);
+			if (oracle_reduces(kind) ? plan->reductions : plan->moves)
+				try_call(r, kind, in_place, plan->where);
 		}
 	if (plan->point)
 		send_and_recv(r);

@@ -7,15 +7,6 @@
  */
 #include "case.h"
 
-static const int coll_kinds[] = {
-	COLL_KIND_ALLREDUCE,       COLL_KIND_BROADCAST,      COLL_KIND_REDUCE,
-	COLL_KIND_ALLGATHER,       COLL_KIND_REDUCE_SCATTER, COLL_KIND_ALLTOALL,
-	COLL_KIND_GATHER,          COLL_KIND_SCATTER,        COLL_KIND_ALLGATHERV,
-	COLL_KIND_REDUCE_SCATTERV, COLL_KIND_ALLTOALLV,      COLL_KIND_GATHERV,
-	COLL_KIND_SCATTERV,
-};
-enum { COLL_KINDS = sizeof(coll_kinds) / sizeof(coll_kinds[0]) };
-
 static const int coll_ops[] = {COLL_SUM, COLL_PROD,        COLL_MAX,          COLL_MIN,
 			       COLL_AVG, CASE_SCALED_HOST, CASE_SCALED_DEVICE};
 enum { COLL_OPS = sizeof(coll_ops) / sizeof(coll_ops[0]) };
@@ -47,13 +38,13 @@ static void coll_each(struct rank *r)
 {
 	const struct coll_plan *plan = r->user;
 
-	for (int t = 0; t < REF_TYPES; t++)
+	for (int t = 0; t < ORACLE_FORMATS; t++)
 		for (int in_place = 0; in_place < 2; in_place++)
 			for (int root = 0; root < r->nranks && !r->failure[0]; root++) {
-				int dtype = ref_types[t].dtype;
+				int dtype = oracle_formats[t].dtype;
 
-				if ((root && !has_root(plan->kind)) ||
-				    (is_reduction(plan->kind) && !coll_is_own(dtype)))
+				if ((root && !oracle_rooted(plan->kind)) ||
+				    (oracle_reduces(plan->kind) && !coll_is_own(dtype)))
 					continue;
 				case_holds((struct nccl_case){.r = r,
 							      .kind = plan->kind,
@@ -68,16 +59,16 @@ static void coll_each(struct rank *r)
 
 static void test_collectives(int nranks)
 {
-	for (int k = 0; k < COLL_KINDS; k++) {
-		struct coll_plan plan = {coll_kinds[k], COLL_SUM, CASE_COUNT, 0};
+	for (int k = 0; k < ORACLE_KINDS; k++) {
+		struct coll_plan plan = {oracle_kinds[k], COLL_SUM, CASE_COUNT, 0};
 		const char *name = coll_kind_name(plan.kind);
 
-		for (int o = 0; o < COLL_OPS && is_reduction(plan.kind); o++) {
+		for (int o = 0; o < COLL_OPS && oracle_reduces(plan.kind); o++) {
 			plan.op = coll_ops[o];
 			nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_each, &plan},
 				"%s, %s, every type of NCCL", name, coll_op_names[o]);
 		}
-		if (!is_reduction(plan.kind))
+		if (!oracle_reduces(plan.kind))
 			nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_each, &plan},
 				"%s, every type", name);
 	}
@@ -86,9 +77,9 @@ static void test_collectives(int nranks)
 /* No elements at all, every collective. */
 static void coll_empty(struct rank *r)
 {
-	for (int k = 0; k < COLL_KINDS; k++)
+	for (int k = 0; k < ORACLE_KINDS; k++)
 		case_holds((struct nccl_case){
-			.r = r, .kind = coll_kinds[k], .dtype = COLL_FLOAT32, .op = COLL_SUM});
+			.r = r, .kind = oracle_kinds[k], .dtype = COLL_FLOAT32, .op = COLL_SUM});
 	rank_did(r, coll_allreduce(NULL, NULL, 0, COLL_INT8, COLL_SUM, r->comm, NULL),
 		 "nothing at NULL");
 	rank_did(r, coll_sync(r->comm), "sync");
@@ -97,10 +88,10 @@ static void coll_empty(struct rank *r)
 
 static void coll_persistent(struct rank *r)
 {
-	for (int k = 0; k < COLL_KINDS; k++)
+	for (int k = 0; k < ORACLE_KINDS; k++)
 		for (int in_place = 0; in_place < 2; in_place++)
 			case_holds((struct nccl_case){.r = r,
-						      .kind = coll_kinds[k],
+						      .kind = oracle_kinds[k],
 						      .dtype = COLL_INT32,
 						      .op = COLL_SUM,
 						      .root = r->nranks - 1,

@@ -7,6 +7,7 @@
 #include "perf/perf.h"
 #include "perf/args.h"
 #include "lib/tool.h"
+#include "oracle/oracle.h"
 
 /* One rank: a process, or a thread of this one. */
 struct perf_worker {
@@ -81,7 +82,7 @@ static int perf_kind_cases(struct perf_worker *w, struct perf_case *c)
 		for (int p = 0; p < ops; p++) {
 			c->dtype = o->dtype[d];
 			c->op = o->op[p];
-			if (c->kind->reduces && o->ops > 1 && !perf_op_fits(c->op, c->dtype))
+			if (c->kind->reduces && o->ops > 1 && !oracle_op_fits(c->op, c->dtype))
 				continue;
 			if (perf_sizes(w, c) != 0)
 				return -1;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * perf.h - the parts of `coll perf`: options and order of work (perf.c), the collectives
- * (kind.c), inputs and expected results (data.c), their memory (memory.c), one
- * measurement (run.c), what is printed (report.c).
+ * (kind.c), their memory (memory.c), one measurement (run.c), what is printed (report.c).
  */
 #ifndef TOOLS_PERF_H
 #define TOOLS_PERF_H
@@ -70,27 +69,6 @@ struct perf_options {
 	int issue;      /* also tell how long a call takes to return */
 	enum perf_format format;
 };
-
-/* ----------------------------------------------------------- data.c -- */
-
-/*
- * Element i of a buffer depends on i modulo this: a prime, so that data which lands in the wrong
- * place is seen, unless it is off by a multiple of it.
- */
-enum { PERF_PERIOD = 4093, PERF_TABLE_SIZE = PERF_PERIOD * 8 };
-
-int perf_is_float(coll_dtype_t dtype);
-/* The operation is meant for the type: bitwise ones are for integers. */
-int perf_op_fits(coll_op_t op, coll_dtype_t dtype);
-/* One period of what rank `rank` puts in. */
-void perf_input(const struct perf_case *c, int rank, void *table);
-/* One period of the reduction of all ranks' inputs. */
-void perf_reduced(const struct perf_case *c, void *table);
-/* count elements of the periodic sequence, beginning with element `first`. */
-void perf_fill(void *buffer, const void *table, size_t first, size_t count, size_t width);
-/* How many elements differ from it. */
-int64_t perf_compare(const struct perf_case *c, const void *buffer, const void *table, size_t first,
-		     size_t count);
 
 /* --------------------------------------------------------- memory.c -- */
 

@@ -4,9 +4,22 @@
 #include <string.h>
 #include "perf/perf.h"
 #include "lib/tool.h"
+#include "oracle/oracle.h"
 
 /* What a receive buffer holds before the call: a result that was never written is seen. */
 enum { RUN_UNWRITTEN = 0x5a };
+
+/* Buffers repeat a row of so many elements. */
+enum { RUN_ROW = 4093 };
+
+/* The backend may be an engine, which may divide before it adds. */
+static struct oracle_data run_data(const struct perf_case *c)
+{
+	return (struct oracle_data){.dtype = c->dtype,
+				    .op = c->kind->reduces ? c->op : ORACLE_MOVE,
+				    .nranks = c->nranks,
+				    .near = 1};
+}
 
 void perf_set_size(struct perf_case *c, uint64_t bytes)
 {
@@ -41,11 +54,12 @@ static void run_place(const struct perf_case *c, const struct perf_buffers *buff
 }
 
 static void run_fill(const struct perf_case *c, const struct perf_buffers *b, int in_place,
-		     char *send, char *recv, void *table)
+		     char *send, char *recv, void *row)
 {
 	size_t width = coll_dtype_size(c->dtype);
 	size_t in = run_elements(c, c->kind->send_parts),
 	       out = run_elements(c, c->kind->recv_parts);
+	const struct oracle_data data = run_data(c);
 	char *to = b->stage ? b->stage : recv;
 
 	if (!in_place || c->kind->recv_parts) {
@@ -53,8 +67,8 @@ static void run_fill(const struct perf_case *c, const struct perf_buffers *b, in
 		perf_copy(b, recv, to, out * width);
 	}
 	to = b->stage ? b->stage : send;
-	perf_input(c, c->rank, table);
-	perf_fill(to, table, 0, in, width);
+	oracle_input_row(&data, c->rank, RUN_ROW, row);
+	oracle_tile(to, row, RUN_ROW, width, 0, in);
 	perf_copy(b, send, to, in * width);
 }
 
@@ -75,12 +89,13 @@ static int run_source(const struct perf_case *c, int p)
 }
 
 static int64_t run_count_wrong(const struct perf_case *c, const struct perf_buffers *b,
-			       const char *recv, void *table)
+			       const char *recv, void *row)
 {
 	size_t width = coll_dtype_size(c->dtype);
 	/* Senders with a part for each rank send us the part that begins here. */
 	size_t first = c->kind->send_parts ? (size_t)c->rank * c->count : 0;
 	int parts = c->kind->recv_parts ? c->nranks : 1;
+	const struct oracle_data data = run_data(c);
 	int64_t wrong = 0;
 
 	if (!run_receives(c))
@@ -91,11 +106,11 @@ static int64_t run_count_wrong(const struct perf_case *c, const struct perf_buff
 	}
 	for (int p = 0; p < parts; p++) {
 		if (c->kind->reduces)
-			perf_reduced(c, table);
+			oracle_result_row(&data, RUN_ROW, row);
 		else
-			perf_input(c, run_source(c, p), table);
-		wrong += perf_compare(c, recv + (size_t)p * c->count * width, table, first,
-				      c->count);
+			oracle_input_row(&data, run_source(c, p), RUN_ROW, row);
+		wrong += (int64_t)oracle_wrong(&data, recv + (size_t)p * c->count * width, row,
+					       RUN_ROW, first, c->count, NULL);
 	}
 	return wrong;
 }
@@ -209,16 +224,16 @@ static coll_result_t run_share(const struct perf_case *c, const struct perf_buff
 coll_result_t perf_run_row(const struct perf_case *c, const struct perf_options *options,
 			   const struct perf_buffers *buffers, struct perf_row *row)
 {
-	char table[PERF_TABLE_SIZE], *send, *recv;
+	char row_bytes[RUN_ROW * ORACLE_ELEM_MAX], *send, *recv;
 	coll_result_t code;
 
 	*row = (struct perf_row){.in_place = c->kind->in_place};
 	for (int place = 0; place <= row->in_place; place++) {
 		run_place(c, buffers, place, &send, &recv);
-		run_fill(c, buffers, place, send, recv, table);
+		run_fill(c, buffers, place, send, recv, row_bytes);
 		code = run_call(c, send, recv);
 		if (code == COLL_SUCCESS && options->check)
-			row->wrong[place] = run_count_wrong(c, buffers, recv, table);
+			row->wrong[place] = run_count_wrong(c, buffers, recv, row_bytes);
 		if (code == COLL_SUCCESS)
 			code = run_time(c, options, send, recv, &row->times[place]);
 		if (code != COLL_SUCCESS)

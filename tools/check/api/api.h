@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * api.h - the parts of `coll check` that go through coll.h: how ranks are started and what
- * they found (api.c), one call and what it must give (call.c, issue.c,
- * data.c), and the checks, a table for each theme.
+ * they found (api.c), one call (call.c), and the checks, a table for each theme.
  */
 #ifndef TOOLS_CHECK_API_H
 #define TOOLS_CHECK_API_H
@@ -12,6 +11,7 @@
 #include <stdint.h>
 #include "check/kit/kit.h"
 #include "lib/memory.h"
+#include "oracle/oracle.h"
 
 /* ----------------------------------------------------------- ranks (api.c) -- */
 
@@ -105,83 +105,21 @@ void api_rooms_free(struct api_rank *r);
 
 /* -------------------------------------------------------- calls (call.c) -- */
 
-enum { API_GUARD = 64, API_MOVE = -1, API_ODD_RANKS = 2 };
-
-/* One collective call, as all ranks make it. */
-struct api_case {
-	int32_t kind, dtype, op, root;
-	int in_place; /* 1: on all ranks; API_ODD_RANKS */
-	int gaps;     /* v-forms: displacements out of order and with gaps; 0: NULL */
-	size_t count; /* v-forms: about so many for each rank */
-};
-
-struct api_table;
-
-/* What a rank's buffer holds afterwards: elements `first`.. of a row of the table, at `at`. */
-struct api_part {
-	size_t at, count, first;
-	int32_t row; /* a rank's input, or -1: the reduction of all */
-};
-
-/* One rank's part in it. */
+/* One rank's part in a collective call that the oracle judges. */
 struct api_call {
 	struct api_rank *r;
-	struct api_case c;
-	coll_args_t args;
-	struct api_table *table;
-	size_t shift;                    /* of the buffers, in bytes */
-	size_t elem, send_len, recv_len; /* in elements, gaps included */
-	size_t own; /* in place: where the smaller buffer begins within the larger one */
-	size_t counts[CHECK_RANKS], displs[CHECK_RANKS];
-	struct api_part part[CHECK_RANKS];
-	int parts;
-	unsigned char *send_mem, *recv_mem, *send, *recv;
+	struct oracle_call o;
+	void *area[ORACLE_AREAS];
 };
 
-/* Does the kind take an operation, a root, counts? */
-int api_reduces(int32_t kind);
-int api_rooted(int32_t kind);
-int api_varies(int32_t kind);
-
 /* Makes buffers and arguments.  Always followed by api_call_free. */
-int api_call_make(struct api_call *call, struct api_rank *r, const struct api_case *c);
+int api_call_make(struct api_call *call, struct api_rank *r, const struct oracle_case *c);
 /* Fills the buffers; again before each further start. */
 void api_call_fill(struct api_call *call);
-/* Calls the function of coll.h that belongs to args->kind. */
-coll_result_t api_issue(const coll_args_t *args, coll_comm_t comm);
 /* Is everything as it must be, guards, gaps and send buffers included? */
 int api_call_verify(struct api_call *call);
 void api_call_free(struct api_call *call);
 /* All of it, and coll_sync. */
-int api_call_run(struct api_rank *r, const struct api_case *c);
-
-/* --------------------------------------------------------- data (data.c) -- */
-
-/* Inputs repeat with a prime period, so that what lands in the wrong place is seen. */
-enum { API_PERIOD = 257, API_ELEM_MAX = 8, API_DTYPES = 14, API_OPS = 8 };
-
-extern const int32_t api_dtypes[API_DTYPES];
-extern const int32_t api_ops[API_OPS];
-
-/* Bits of the mantissa; 0: an integer type. */
-int api_mantissa(int32_t dtype);
-/* Is the operation defined for the type? */
-int api_op_fits(int32_t op, int32_t dtype);
-/* Any number from two. */
-uint64_t api_mix(uint64_t a, uint64_t b);
-/* A whole number, small enough for the type, as an element of it. */
-void api_store(int32_t dtype, int64_t whole, void *out);
-void api_store_nan(int32_t dtype, void *out);
-int api_is_nan(int32_t dtype, const void *in);
-
-struct api_table {
-	unsigned char in[CHECK_RANKS][API_PERIOD * API_ELEM_MAX];
-	unsigned char out[API_PERIOD * API_ELEM_MAX];
-};
-
-/* The first n elements of all rows; op is API_MOVE for what is not reduced. */
-void api_table_make(struct api_table *table, int32_t dtype, int32_t op, int32_t nranks, size_t n);
-/* Elements first, first + 1, ... of a row's endless repetition. */
-void api_tile(void *dst, const unsigned char *row, size_t elem, size_t first, size_t count);
+int api_call_run(struct api_rank *r, const struct oracle_case *c);
 
 #endif

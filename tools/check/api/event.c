@@ -194,7 +194,7 @@ static void event_request_states(struct api_rank *r)
 static int event_restart(struct api_rank *r, struct api_call *call)
 {
 	coll_request_t request;
-	coll_result_t code = coll_request_init(r->comm, &call->args, &request);
+	coll_result_t code = coll_request_init(r->comm, &call->o.args, &request);
 	int good = 1;
 
 	if (api_pass_over(r, code))
@@ -202,6 +202,8 @@ static int event_restart(struct api_rank *r, struct api_call *call)
 	if (!api_did(r, code, "coll_request_init"))
 		return 0;
 	for (int i = 0; i < 15 && good; i++) {
+		if (oracle_call_again(&call->o))
+			return api_fail(r, "the kit has no memory");
 		api_call_fill(call);
 		good = api_did(r, coll_request_start(request), "coll_request_start") &&
 		       (i % 2 ? event_poll(r, request)
@@ -218,13 +220,13 @@ static void event_persistent(struct api_rank *r)
 	int good = 1;
 
 	for (int32_t kind = COLL_KIND_ALLREDUCE; kind <= COLL_KIND_SCATTERV && good; kind++) {
-		struct api_case c = {.kind = kind,
-				     .dtype = COLL_FLOAT32,
-				     .op = COLL_SUM,
-				     .root = kind % r->nranks,
-				     .in_place = kind % 2,
-				     .gaps = kind / 2 % 2,
-				     .count = (size_t)(kind % 3 * 700 + 5)};
+		struct oracle_case c = {.kind = kind,
+					.dtype = COLL_FLOAT32,
+					.op = COLL_SUM,
+					.root = kind % r->nranks,
+					.place = kind % 2,
+					.gaps = kind / 2 % 2,
+					.count = (size_t)(kind % 3 * 700 + 5)};
 
 		good = api_call_make(&call, r, &c) && event_restart(r, &call);
 		api_call_free(&call);

@@ -278,7 +278,7 @@ static int fault_mismatch_one(struct api_rank *r, const struct fault_mismatch *m
 	args.sendbuf = args.recvbuf = x;
 	if (!api_join(r, &r->comm))
 		return 0;
-	code = api_issue(&args, r->comm);
+	code = oracle_issue(&args, r->comm, NULL);
 	code = code ? code : coll_barrier(r->comm);
 	good = api_answered(r, code, COLL_ERR_MISMATCH, m->word[0],
 			    "ranks call different things") &&

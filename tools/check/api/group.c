@@ -5,24 +5,24 @@
 
 enum { GROUP_TENSORS = 40 };
 
-static struct api_case group_tensor(const struct api_rank *r, int i)
+static struct oracle_case group_tensor(const struct api_rank *r, int i)
 {
 	static const int32_t kinds[] = {COLL_KIND_ALLREDUCE, COLL_KIND_BROADCAST,
 					COLL_KIND_ALLREDUCE, COLL_KIND_ALLGATHER,
 					COLL_KIND_REDUCE,    COLL_KIND_REDUCE_SCATTER,
 					COLL_KIND_ALLTOALL,  COLL_KIND_GATHERV};
 
-	int32_t kind = kinds[i % 8], dtype = api_dtypes[i % API_DTYPES];
+	int32_t kind = kinds[i % 8], dtype = oracle_formats[i % ORACLE_FORMATS].dtype;
 
 	/* Of these types not every engine has sums. */
-	if (api_may_lack(r) && api_reduces(kind) && coll_dtype_size(dtype) < 4)
+	if (api_may_lack(r) && oracle_reduces(kind) && coll_dtype_size(dtype) < 4)
 		dtype = COLL_INT32;
-	return (struct api_case){.kind = kind,
-				 .dtype = dtype,
-				 .op = COLL_SUM,
-				 .root = i % r->nranks,
-				 .in_place = i / 8 % 2,
-				 .count = (size_t)(i * i * 13 % 3001)};
+	return (struct oracle_case){.kind = kind,
+				    .dtype = dtype,
+				    .op = COLL_SUM,
+				    .root = i % r->nranks,
+				    .place = i / 8 % 2,
+				    .count = (size_t)(i * i * 13 % 3001)};
 }
 
 /* Makes, batches, waits for and verifies many tensors at once. */
@@ -31,7 +31,7 @@ static int group_batch(struct api_rank *r, struct api_call *call, int n)
 	int made = 0, good = 1;
 
 	while (made < n && good) {
-		struct api_case c = group_tensor(r, made);
+		struct oracle_case c = group_tensor(r, made);
 
 		good = api_call_make(&call[made], r, &c);
 		if (good)
@@ -43,8 +43,8 @@ static int group_batch(struct api_rank *r, struct api_call *call, int n)
 		/* Groups within groups change nothing. */
 		if (i % 5 == 0)
 			coll_group_start();
-		good = api_did(r, api_issue(&call[i].args, r->comm),
-			       coll_kind_name(call[i].c.kind));
+		good = api_did(r, oracle_issue(&call[i].o.args, r->comm, NULL),
+			       coll_kind_name(call[i].o.c.kind));
 		if (i % 5 == 0)
 			coll_group_end();
 	}

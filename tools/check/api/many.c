@@ -14,11 +14,11 @@ struct many_thread {
 static void *many_sums(void *arg)
 {
 	struct many_thread *t = arg;
-	struct api_case c = {.kind = COLL_KIND_ALLREDUCE, .dtype = COLL_INT64, .op = COLL_SUM};
+	struct oracle_case c = {.kind = COLL_KIND_ALLREDUCE, .dtype = COLL_INT64, .op = COLL_SUM};
 
 	for (int i = 0; i < MANY_ROUNDS; i++) {
 		c.count = (size_t)(i * 31 % 2000 + t->number);
-		c.in_place = i % 2;
+		c.place = i % 2;
 		if (!api_call_run(&t->r, &c))
 			break;
 	}
@@ -142,12 +142,12 @@ static void many_thread_matrix(struct api_rank *r)
 	r->patient = api_may_lack(r);
 	for (int32_t kind = COLL_KIND_ALLREDUCE; kind <= COLL_KIND_SCATTERV && good; kind++)
 		for (size_t count = 0; count < 4000 && good; count = count * 5 + 1) {
-			struct api_case c = {.kind = kind,
-					     .dtype = COLL_FLOAT64,
-					     .op = COLL_SUM,
-					     .root = (int32_t)count % r->nranks,
-					     .in_place = kind % 2,
-					     .count = count};
+			struct oracle_case c = {.kind = kind,
+						.dtype = COLL_FLOAT64,
+						.op = COLL_SUM,
+						.root = (int32_t)count % r->nranks,
+						.place = kind % 2,
+						.count = count};
 
 			good = api_call_run(r, &c);
 		}

@@ -64,7 +64,7 @@ typedef uint64_t (*op_reference_fn)(int32_t nranks, size_t i);
 
 static uint64_t op_input(int32_t rank, size_t i)
 {
-	return api_mix((uint64_t)rank + 11, i);
+	return oracle_mix((uint64_t)rank + 11, i);
 }
 
 static uint64_t op_all_maps(int32_t nranks, size_t i)
@@ -104,7 +104,7 @@ static int op_call(struct api_rank *r, coll_args_t *args, size_t length, uint64_
 		first = 0;
 	args->sendbuf = x;
 	args->recvbuf = out;
-	if (!api_did(r, api_issue(args, r->comm), coll_kind_name(args->kind)) ||
+	if (!api_did(r, oracle_issue(args, r->comm, NULL), coll_kind_name(args->kind)) ||
 	    !api_did(r, coll_sync(r->comm), "coll_sync"))
 		return 0;
 	for (size_t i = 0; i < n && (args->kind != COLL_KIND_REDUCE || r->rank == args->root); i++)
@@ -137,7 +137,7 @@ static int op_calls(struct api_rank *r, coll_op_t op, size_t count, op_reference
 					    .count = count,
 					    .recvcounts = counts};
 
-			if (root && !api_rooted(args.kind))
+			if (root && !oracle_rooted(args.kind))
 				break;
 			good = op_call(r, &args, length, x, wanted);
 		}
@@ -182,13 +182,12 @@ static void op_in_order(struct api_rank *r)
 static int op_scaled_sum(struct api_rank *r, int32_t dtype, coll_op_t op)
 {
 	enum { N = 20 };
-	unsigned char *x = api_room(r, (size_t)N * API_ELEM_MAX), wanted[API_ELEM_MAX];
-	size_t elem = coll_dtype_size(dtype);
+	const struct oracle_format *f = oracle_format(dtype);
+	unsigned char *x = api_room(r, (size_t)N * ORACLE_ELEM_MAX);
 	coll_result_t code;
 
 	for (size_t i = 0; i < N; i++)
-		api_store(dtype, r->rank < 2, x + i * elem);
-	api_store(dtype, r->nranks > 1 ? 6 : 3, wanted);
+		oracle_store(f, x, i, oracle_code(f, r->rank < 2));
 	code = coll_allreduce(x, x, N, dtype, op, r->comm, NULL);
 	code = code ? code : coll_sync(r->comm);
 	if (api_pass_over(r, code))
@@ -196,7 +195,7 @@ static int op_scaled_sum(struct api_rank *r, int32_t dtype, coll_op_t op)
 	if (!api_did(r, code, "coll_allreduce"))
 		return 0;
 	for (size_t i = 0; i < N; i++)
-		if (memcmp(x + i * elem, wanted, elem))
+		if (oracle_load(f, x, i) != oracle_code(f, r->nranks > 1 ? 6 : 3))
 			return api_fail(r, "the scaled sum of %s is wrong at %zu",
 					coll_dtype_name(dtype), i);
 	atomic_fetch_add(&r->c->shared->calls, r->rank == 0);
@@ -206,27 +205,28 @@ static int op_scaled_sum(struct api_rank *r, int32_t dtype, coll_op_t op)
 /* With COLL_SCALAR_DEVICE the scalar is read late. */
 static int op_scaled_type(struct api_rank *r, int32_t dtype, int32_t residence)
 {
-	unsigned char *scalar = api_room(r, API_ELEM_MAX);
+	const struct oracle_format *f = oracle_format(dtype);
+	unsigned char *scalar = api_room(r, ORACLE_ELEM_MAX);
 	coll_result_t code;
 	coll_op_t op;
 	int good;
 
-	api_store(dtype, residence == COLL_SCALAR_DEVICE ? 0 : 3, scalar);
+	oracle_store(f, scalar, 0, oracle_code(f, residence == COLL_SCALAR_DEVICE ? 0 : 3));
 	code = coll_red_op_create_pre_mul_sum(&op, scalar, dtype, residence, r->comm);
 	if (api_pass_over(r, code))
 		return 1;
 	if (!api_did(r, code, "coll_red_op_create_pre_mul_sum"))
 		return 0;
-	api_store(dtype, residence == COLL_SCALAR_DEVICE ? 3 : 0, scalar);
+	oracle_store(f, scalar, 0, oracle_code(f, residence == COLL_SCALAR_DEVICE ? 3 : 0));
 	good = op_scaled_sum(r, dtype, op);
 	return api_did(r, coll_red_op_destroy(op, r->comm), "coll_red_op_destroy") && good;
 }
 
 static void op_scaled(struct api_rank *r)
 {
-	for (int t = 0; t < API_DTYPES; t++)
-		if (!op_scaled_type(r, api_dtypes[t], COLL_SCALAR_HOST_IMMEDIATE) ||
-		    !op_scaled_type(r, api_dtypes[t], COLL_SCALAR_DEVICE))
+	for (int t = 0; t < ORACLE_FORMATS; t++)
+		if (!op_scaled_type(r, oracle_formats[t].dtype, COLL_SCALAR_HOST_IMMEDIATE) ||
+		    !op_scaled_type(r, oracle_formats[t].dtype, COLL_SCALAR_DEVICE))
 			return;
 }
 

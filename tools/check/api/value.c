@@ -20,7 +20,7 @@ static int value_reduce(struct api_rank *r, void *x, size_t count, int32_t dtype
 /* An engine has not all types; whether it has this one, all ranks find alike. */
 static int value_has(struct api_rank *r, int32_t dtype)
 {
-	unsigned char *x = api_room(r, API_ELEM_MAX);
+	unsigned char *x = api_room(r, ORACLE_ELEM_MAX);
 	coll_result_t code = coll_allreduce(x, x, 1, dtype, COLL_MAX, r->comm, NULL);
 
 	code = code ? code : coll_sync(r->comm);
@@ -43,22 +43,22 @@ static int value_nan_lost(struct api_rank *r, int32_t dtype, int32_t op, int32_t
 /* Element k is NaN on rank k, a number on the others. */
 static int value_nan_one(struct api_rank *r, int32_t dtype, int32_t op)
 {
-	unsigned char *x = api_room(r, (size_t)VALUE_ELEMENTS * API_ELEM_MAX), wanted[API_ELEM_MAX];
-	size_t elem = coll_dtype_size(dtype);
+	const struct oracle_format *f = oracle_format(dtype);
+	unsigned char *x = api_room(r, (size_t)VALUE_ELEMENTS * ORACLE_ELEM_MAX);
+	size_t n = (size_t)r->nranks;
+	uint64_t wanted = oracle_code(f, op == COLL_MIN ? -2 : (n > 4 ? 4 : r->nranks) - 3);
 
-	for (int i = 0; i < VALUE_ELEMENTS; i++)
-		if (i == r->rank)
-			api_store_nan(dtype, x + (size_t)i * elem);
-		else
-			api_store(dtype, r->rank % 4 - 2, x + (size_t)i * elem);
+	for (size_t i = 0; i < VALUE_ELEMENTS; i++)
+		oracle_store(f, x, i,
+			     i == (size_t)r->rank ? oracle_sign(f) - 1
+						  : oracle_code(f, r->rank % 4 - 2));
 	if (!value_reduce(r, x, VALUE_ELEMENTS, dtype, op))
 		return 0;
-	api_store(dtype, op == COLL_MIN ? -2 : (r->nranks > 4 ? 4 : r->nranks) - 3, wanted);
-	for (int i = 0; i < VALUE_ELEMENTS; i++) {
-		if (i < r->nranks && !api_is_nan(dtype, x + (size_t)i * elem))
-			return value_nan_lost(r, dtype, op, i);
-		if (i >= r->nranks && memcmp(x + (size_t)i * elem, wanted, elem))
-			return api_fail(r, "%s of %s: element %d without NaN is wrong",
+	for (size_t i = 0; i < VALUE_ELEMENTS; i++) {
+		if (i < n && !oracle_is_nan(f, oracle_load(f, x, i)))
+			return value_nan_lost(r, dtype, op, (int32_t)i);
+		if (i >= n && oracle_load(f, x, i) != wanted)
+			return api_fail(r, "%s of %s: element %zu without NaN is wrong",
 					coll_op_name(op), coll_dtype_name(dtype), i);
 	}
 	atomic_fetch_add(&r->c->shared->calls, r->rank == 0);
@@ -106,28 +106,24 @@ static uint64_t value_hash(uint64_t hash, const void *data, size_t bytes)
 	const unsigned char *x = data;
 
 	for (size_t i = 0; i < bytes; i++)
-		hash = api_mix(hash, x[i]);
+		hash = oracle_mix(hash, x[i]);
 	return hash;
 }
 
-/* A number whose sums and products are rounded: all bits of the mantissa, exponents near one. */
-static void value_rough(int32_t dtype, int32_t rank, size_t i, unsigned char *out)
+/* Numbers whose sums and products are rounded. */
+static struct oracle_data value_rough(const struct api_rank *r, int32_t dtype, int32_t op)
 {
-	uint64_t bits = api_mix((uint64_t)rank + 77, i), one;
-	int mantissa = api_mantissa(dtype);
-	size_t size = coll_dtype_size(dtype);
-	unsigned char base[API_ELEM_MAX] = {0};
-
-	api_store(dtype, bits & 1 ? 1 : -1, base);
-	memcpy(&one, base, sizeof(one));
-	one |= bits >> 3 & (((uint64_t)1 << mantissa) - 1);
-	memcpy(out, &one, size);
+	return (struct oracle_data){
+		.dtype = dtype, .op = op, .nranks = r->nranks, .inputs = ORACLE_ROUGH};
 }
 
-static void value_fill(unsigned char *x, int32_t dtype, int32_t rank, size_t first, size_t count)
+static void value_fill(const struct api_rank *r, unsigned char *x, int32_t dtype, int32_t op,
+		       size_t first, size_t count)
 {
+	const struct oracle_data d = value_rough(r, dtype, op);
+
 	for (size_t i = 0; i < count; i++)
-		value_rough(dtype, rank, first + i, x + i * coll_dtype_size(dtype));
+		oracle_store(oracle_format(dtype), x, i, oracle_input(&d, r->rank, first + i));
 }
 
 /* Do all ranks have the same number? */
@@ -152,12 +148,12 @@ static int value_same_type(struct api_rank *r, int32_t dtype, unsigned char *x)
 
 	for (int n = 0; n < 4; n++)
 		for (int op = 0; op < 4; op++) {
-			value_fill(x, dtype, r->rank, 0, counts[n]);
+			value_fill(r, x, dtype, ops[op], 0, counts[n]);
 			if (!value_reduce(r, x, counts[n], dtype, ops[op]))
 				return 0;
 			hash = value_hash(hash, x, counts[n] * elem);
 			first = value_hash(1, x, counts[n] * elem);
-			value_fill(x, dtype, r->rank, 0, counts[n]);
+			value_fill(r, x, dtype, ops[op], 0, counts[n]);
 			if (!value_reduce(r, x, counts[n], dtype, ops[op]))
 				return 0;
 			if (value_hash(1, x, counts[n] * elem) != first)
@@ -171,7 +167,7 @@ static int value_same_type(struct api_rank *r, int32_t dtype, unsigned char *x)
 
 static void value_same_bits(struct api_rank *r)
 {
-	unsigned char *x = api_room(r, (size_t)VALUE_LONG * API_ELEM_MAX);
+	unsigned char *x = api_room(r, (size_t)VALUE_LONG * ORACLE_ELEM_MAX);
 	int good = 1;
 
 	for (int t = 0; t < VALUE_FLOATS && good; t++)
@@ -195,14 +191,14 @@ static int value_again(struct api_rank *r, const float *wanted, size_t first, si
 			    .sendbuf = y,
 			    .recvbuf = y};
 
-	value_fill(send, COLL_FLOAT32, r->rank, first, count * parts);
+	value_fill(r, send, COLL_FLOAT32, COLL_SUM, first, count * parts);
 	if (parts > 1) {
 		own = count * (size_t)r->rank;
 		args.recvbuf = y + own;
 	}
 	if (kind == COLL_KIND_REDUCE)
 		args.root = (int32_t)(first % (size_t)r->nranks);
-	if (!api_did(r, api_issue(&args, r->comm), coll_kind_name(kind)) ||
+	if (!api_did(r, oracle_issue(&args, r->comm, NULL), coll_kind_name(kind)) ||
 	    !api_did(r, coll_sync(r->comm), "coll_sync"))
 		return 0;
 	if (kind == COLL_KIND_REDUCE && r->rank != args.root)
@@ -227,30 +223,18 @@ static int value_all_ways(struct api_rank *r, const float *wanted, float *y)
 	return good;
 }
 
-/* The grouping that coll.h prescribes, of element i of ranks a to b - 1. */
-static float value_tree(int32_t a, int32_t b, size_t i)
-{
-	int32_t p = 1;
-	float x;
-
-	if (b == a + 1) {
-		value_rough(COLL_FLOAT32, a, i, (unsigned char *)&x);
-		return x;
-	}
-	while (2 * p < b - a)
-		p *= 2;
-	return value_tree(a, a + p, i) + value_tree(a + p, b, i);
-}
-
+/* In the grouping that coll.h prescribes. */
 static int value_is_tree(struct api_rank *r, const float *x)
 {
-	float wanted;
+	const struct oracle_data d = value_rough(r, COLL_FLOAT32, COLL_SUM);
+	const struct oracle_format *f = oracle_format(COLL_FLOAT32);
 
 	for (size_t i = 0; i < VALUE_LONG; i++) {
-		wanted = value_tree(0, r->nranks, i);
-		if (memcmp(&x[i], &wanted, sizeof(wanted)))
+		uint64_t wanted = oracle_result(&d, i);
+
+		if (oracle_load(f, x, i) != wanted)
 			return api_fail(r, "element %zu is %.9g, in the prescribed grouping %.9g",
-					i, (double)x[i], (double)wanted);
+					i, (double)x[i], oracle_value(f, wanted));
 	}
 	return 1;
 }
@@ -262,7 +246,7 @@ static void value_reproducible(struct api_rank *r)
 	struct api_rank twin;
 	coll_comm_t comm;
 
-	value_fill((unsigned char *)x, COLL_FLOAT32, r->rank, 0, VALUE_LONG);
+	value_fill(r, (unsigned char *)x, COLL_FLOAT32, COLL_SUM, 0, VALUE_LONG);
 	if (!value_reduce(r, x, VALUE_LONG, COLL_FLOAT32, COLL_SUM) || !value_is_tree(r, x) ||
 	    !value_all_ways(r, x, y) || !api_did(r, coll_comm_dup(r->comm, &comm), "coll_comm_dup"))
 		return;

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * call.c - one rank's part in a collective call: its buffers with guards around them, its arguments, and
+ * what must be in every byte afterwards.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "oracle/oracle.h"
+
+enum { CALL_PERIOD = 257, CALL_GUARD_BYTE = 0xa5, CALL_EMPTY_BYTE = 0x5a, CALL_WINDOW = 4096 };
+
+int oracle_reduces(int32_t kind)
+{
+	return kind == COLL_KIND_ALLREDUCE || kind == COLL_KIND_REDUCE ||
+	       kind == COLL_KIND_REDUCE_SCATTER || kind == COLL_KIND_REDUCE_SCATTERV;
+}
+
+int oracle_rooted(int32_t kind)
+{
+	return kind == COLL_KIND_BROADCAST || kind == COLL_KIND_REDUCE ||
+	       kind == COLL_KIND_GATHER || kind == COLL_KIND_SCATTER || kind == COLL_KIND_GATHERV ||
+	       kind == COLL_KIND_SCATTERV;
+}
+
+int oracle_varies(int32_t kind)
+{
+	return kind >= COLL_KIND_ALLGATHERV && kind <= COLL_KIND_SCATTERV;
+}
+
+static int call_alltoall(int32_t kind)
+{
+	return kind == COLL_KIND_ALLTOALL || kind == COLL_KIND_ALLTOALLV;
+}
+
+/* A buffer is one block for each destination. */
+static int call_scatters(int32_t kind)
+{
+	return kind == COLL_KIND_SCATTER || kind == COLL_KIND_SCATTERV ||
+	       kind == COLL_KIND_REDUCE_SCATTER || kind == COLL_KIND_REDUCE_SCATTERV;
+}
+
+/* ------------------------------------------------------------------- layout -- */
+
+/* Elements that go from one rank to another.  In place both ways must be equal. */
+static size_t call_block(const struct oracle_case *c, int32_t from, int32_t to)
+{
+	int32_t turn = call_scatters(c->kind) ? to : from;
+
+	if (!oracle_varies(c->kind))
+		return c->count;
+	if (c->kind == COLL_KIND_ALLTOALLV)
+		turn = c->place == ORACLE_APART ? from + 2 * to : from + to;
+	switch (turn % 4) {
+	case 0: return c->count;
+	case 1: return 0;
+	case 2: return 3 * c->count;
+	default: return c->count > 0;
+	}
+}
+
+/* The blocks that a rank sends, or those that it receives; with gaps the last rank's comes first. */
+static void call_blocks(const struct oracle_call *call, int32_t rank, int receives,
+			struct oracle_blocks *b)
+{
+	size_t gap = call->c.gaps ? ORACLE_GAP : 0;
+
+	b->len = gap;
+	for (int32_t k = 0; k < call->nranks; k++) {
+		int32_t i = gap ? call->nranks - 1 - k : k;
+
+		b->count[i] =
+			receives ? call_block(&call->c, i, rank) : call_block(&call->c, rank, i);
+		b->displ[i] = b->len;
+		b->len += b->count[i] + gap;
+	}
+}
+
+/* Only one block. */
+static void call_single(struct oracle_blocks *b, size_t count)
+{
+	*b = (struct oracle_blocks){.len = count};
+}
+
+static void call_part(struct oracle_call *call, size_t at, size_t count, int32_t row, size_t first)
+{
+	call->part[call->parts++] = (struct oracle_part){at, count, first, row};
+}
+
+/* Rank i's part of the received data comes from its place in rank i's send buffer. */
+static void call_plan_alltoall(struct oracle_call *call)
+{
+	struct oracle_blocks theirs;
+
+	for (int32_t i = 0; i < call->nranks; i++) {
+		call_blocks(call, i, 0, &theirs);
+		call_part(call, call->recv.displ[i], call->recv.count[i], i,
+			  theirs.displ[call->rank]);
+	}
+}
+
+static void call_plan_scatter(struct oracle_call *call)
+{
+	int32_t rank = call->rank, root = call->c.root;
+	int reduces = oracle_reduces(call->c.kind);
+	struct oracle_blocks from;
+
+	call_blocks(call, reduces ? rank : root, 0, &from);
+	call_single(&call->recv, from.count[rank]);
+	call_part(call, 0, from.count[rank], reduces ? -1 : root, from.displ[rank]);
+	if (!reduces && rank != root)
+		return call_single(&call->send, 0);
+	call->send = from;
+	call->own = from.displ[rank];
+}
+
+static void call_plan_gather(struct oracle_call *call)
+{
+	call_single(&call->send, call_block(&call->c, call->rank, 0));
+	if (oracle_rooted(call->c.kind) && call->rank != call->c.root)
+		return call_single(&call->recv, 0);
+	call->own = call->recv.displ[call->rank];
+	for (int32_t i = 0; i < call->nranks; i++)
+		call_part(call, call->recv.displ[i], call->recv.count[i], i, 0);
+}
+
+/* The lengths of the buffers, and what the receive buffer will hold. */
+static void call_plan(struct oracle_call *call)
+{
+	int32_t kind = call->c.kind, on_root = call->rank == call->c.root;
+	size_t count = call->c.count;
+
+	call_blocks(call, call->rank, 0, &call->send);
+	call_blocks(call, call->rank, 1, &call->recv);
+	if (call_alltoall(kind))
+		return call_plan_alltoall(call);
+	if (call_scatters(kind))
+		return call_plan_scatter(call);
+	if (kind != COLL_KIND_ALLREDUCE && kind != COLL_KIND_REDUCE && kind != COLL_KIND_BROADCAST)
+		return call_plan_gather(call);
+	call_single(&call->send, count);
+	call_single(&call->recv, count);
+	if (kind != COLL_KIND_REDUCE || on_root)
+		call_part(call, 0, count, kind == COLL_KIND_BROADCAST ? call->c.root : -1, 0);
+}
+
+static void call_arguments(struct oracle_call *call)
+{
+	int32_t kind = call->c.kind, on_root = call->rank == call->c.root;
+	coll_args_t *a = &call->args;
+
+	*a = (coll_args_t){.size = sizeof(*a),
+			   .kind = kind,
+			   .dtype = call->c.dtype,
+			   .op = oracle_reduces(kind) ? call->c.op : 0,
+			   .root = oracle_rooted(kind) ? call->c.root : 0,
+			   .count = call->c.count};
+	if (!oracle_varies(kind))
+		return;
+	a->count = kind == COLL_KIND_SCATTERV ? call->recv.len : call->send.len;
+	if (kind == COLL_KIND_ALLTOALLV || kind == COLL_KIND_REDUCE_SCATTERV)
+		a->count = 0;
+	if (kind == COLL_KIND_ALLTOALLV || (kind == COLL_KIND_SCATTERV && on_root)) {
+		a->sendcounts = call->send.count;
+		a->senddispls = call->c.gaps ? call->send.displ : NULL;
+	}
+	if (kind == COLL_KIND_REDUCE_SCATTERV)
+		a->recvcounts = call->send.count;
+	else if (kind != COLL_KIND_SCATTERV && (kind != COLL_KIND_GATHERV || on_root)) {
+		a->recvcounts = call->recv.count;
+		a->recvdispls = call->c.gaps ? call->recv.displ : NULL;
+	}
+}
+
+/* ------------------------------------------------------------------ buffers -- */
+
+/* In place there is one buffer, on a rank that uses both. */
+static int call_shared(const struct oracle_call *call)
+{
+	return call->c.place == ORACLE_IN_PLACE && call->send.len && call->recv.len;
+}
+
+static void call_sizes(struct oracle_call *call)
+{
+	size_t around = 2 * ORACLE_GUARD + call->shift;
+	size_t send = call->send.len * call->elem, recv = call->recv.len * call->elem;
+
+	call->bytes[ORACLE_SEND] = call_shared(call) ? 0 : around + send;
+	call->bytes[ORACLE_RECV] = around + (call_shared(call) && send > recv ? send : recv);
+}
+
+/* One period of the rows that this rank needs: its own, and those that it receives. */
+static int call_rows(struct oracle_call *call)
+{
+	size_t row = CALL_PERIOD * call->elem, longest = call->send.len, n;
+	int needed[ORACLE_RANKS + 1] = {0};
+
+	needed[call->rank] = 1;
+	for (int i = 0; i < call->parts; i++) {
+		const struct oracle_part *p = &call->part[i];
+
+		needed[p->row < 0 ? call->nranks : p->row] = 1;
+		longest = p->first + p->count > longest ? p->first + p->count : longest;
+	}
+	n = longest < CALL_PERIOD ? longest : CALL_PERIOD;
+	call->rows = malloc(row * (size_t)(call->nranks + 1));
+	for (int32_t r = 0; call->rows && r < call->nranks; r++)
+		if (needed[r])
+			oracle_input_row(&call->data, r, n, call->rows + (size_t)r * row);
+	if (call->rows && needed[call->nranks])
+		oracle_result_row(&call->data, n, call->rows + (size_t)call->nranks * row);
+	return call->rows ? 0 : -1;
+}
+
+static const unsigned char *call_row(const struct oracle_call *call, int32_t row)
+{
+	return call->rows + (size_t)(row < 0 ? call->nranks : row) * CALL_PERIOD * call->elem;
+}
+
+/* The same on all ranks, wherever their buffers are, and another for another call. */
+static uint64_t call_seed(const struct oracle_case *c)
+{
+	return oracle_mix(oracle_mix(c->seed, (uint64_t)c->kind << 8 | (uint64_t)c->root),
+			  c->count);
+}
+
+int oracle_call_begin(struct oracle_call *call, const struct oracle_case *c, int32_t rank,
+		      int32_t nranks)
+{
+	memset(call, 0, sizeof(*call));
+	call->c = *c;
+	call->rank = rank;
+	call->nranks = nranks;
+	call->elem = (size_t)oracle_format(c->dtype)->size;
+	call->shift = (c->count + (size_t)rank) % 4 * (c->aligned ? call->elem : 1);
+	call->c.gaps = c->gaps && oracle_varies(c->kind) && c->kind != COLL_KIND_REDUCE_SCATTERV;
+	call->data = (struct oracle_data){.dtype = c->dtype,
+					  .op = oracle_reduces(c->kind) ? c->op : ORACLE_MOVE,
+					  .nranks = nranks,
+					  .inputs = c->inputs,
+					  .near = c->near,
+					  .seed = call_seed(c)};
+	call_plan(call);
+	/* Each rank may do as it likes; the counts are those of all. */
+	if (c->place == ORACLE_ODD_IN_PLACE)
+		call->c.place = rank % 2 ? ORACLE_IN_PLACE : ORACLE_APART;
+	call_arguments(call);
+	call_sizes(call);
+	return call_rows(call);
+}
+
+int oracle_call_again(struct oracle_call *call)
+{
+	oracle_call_end(call);
+	call->data.seed++;
+	return call_rows(call);
+}
+
+void oracle_call_end(struct oracle_call *call)
+{
+	free(call->rows);
+	call->rows = NULL;
+}
+
+/* A buffer that only root uses may be anything elsewhere, NULL among them. */
+static void call_hide_unused(struct oracle_call *call)
+{
+	int32_t kind = call->c.kind;
+
+	if (!oracle_rooted(kind) || call->rank == call->c.root || call_shared(call) ||
+	    (call->c.count + (size_t)call->rank) % 2)
+		return;
+	if (kind == COLL_KIND_SCATTER || kind == COLL_KIND_SCATTERV || kind == COLL_KIND_BROADCAST)
+		call->args.sendbuf = NULL;
+	else
+		call->args.recvbuf = NULL;
+}
+
+void oracle_call_place(struct oracle_call *call, void *send_area, void *recv_area)
+{
+	size_t own = call->own * call->elem, begin = ORACLE_GUARD + call->shift;
+	unsigned char *send = send_area, *recv = (unsigned char *)recv_area + begin;
+
+	if (call_shared(call)) {
+		send = recv + (call->send.len < call->recv.len ? own : 0);
+		recv += call->send.len < call->recv.len ? 0 : own;
+	} else {
+		send += begin;
+	}
+	call->args.sendbuf = send;
+	call->args.recvbuf = recv;
+	call_hide_unused(call);
+}
+
+/* --------------------------------------------------------- before and after -- */
+
+/* Bytes [at, at + len) of an area.  What is put beside them is passed over. */
+struct call_window {
+	unsigned char *bytes;
+	size_t at, len;
+};
+
+/* Clips [*at, *at + *len) to the window; *skipped is what fell off at the beginning. */
+static unsigned char *call_clip(const struct call_window *w, size_t at, size_t *len,
+				size_t *skipped)
+{
+	size_t begin = at < w->at ? w->at : at, end = at + *len;
+
+	end = end < w->at + w->len ? end : w->at + w->len;
+	*len = begin < end ? end - begin : 0;
+	*skipped = begin - at;
+	return w->bytes + (begin - w->at);
+}
+
+static void call_put_byte(const struct call_window *w, size_t at, size_t len, int byte)
+{
+	size_t skipped;
+	unsigned char *to = call_clip(w, at, &len, &skipped);
+
+	if (len)
+		memset(to, byte, len);
+}
+
+static void call_put_bytes(const struct call_window *w, size_t at, size_t len,
+			   const unsigned char *from)
+{
+	size_t skipped;
+	unsigned char *to = call_clip(w, at, &len, &skipped);
+
+	if (len)
+		memcpy(to, from + skipped, len);
+}
+
+/* Elements first, first + 1, ... of a repeated row. */
+static void call_put_row(const struct call_window *w, size_t at, size_t count,
+			 const struct oracle_call *call, int32_t row, size_t first)
+{
+	size_t len = count * call->elem, skipped;
+	unsigned char *to = call_clip(w, at, &len, &skipped);
+
+	if (len)
+		oracle_tile(to, call_row(call, row), CALL_PERIOD * call->elem, 1,
+			    first * call->elem + skipped, len);
+}
+
+/* What the area holds before the call. */
+static void call_put_before(const struct call_window *w, const struct oracle_call *call, int area)
+{
+	size_t begin = ORACLE_GUARD + call->shift, len = call->bytes[area] - begin - ORACLE_GUARD;
+
+	call_put_byte(w, 0, begin, CALL_GUARD_BYTE);
+	call_put_byte(w, begin, len, CALL_EMPTY_BYTE);
+	call_put_byte(w, begin + len, ORACLE_GUARD, CALL_GUARD_BYTE);
+	if (area == ORACLE_RECV && !call_shared(call))
+		return;
+	if (area == ORACLE_RECV && call->send.len < call->recv.len)
+		begin += call->own * call->elem;
+	call_put_row(w, begin, call->send.len, call, call->rank, 0);
+}
+
+void oracle_call_fill(const struct oracle_call *call, int area, void *bytes)
+{
+	const struct call_window all = {bytes, 0, call->bytes[area]};
+
+	if (call->bytes[area])
+		call_put_before(&all, call, area);
+}
+
+/* Where the received data lie in their area. */
+static size_t call_received(const struct oracle_call *call)
+{
+	size_t own = call_shared(call) && call->send.len >= call->recv.len ? call->own : 0;
+
+	return ORACLE_GUARD + call->shift + own * call->elem;
+}
+
+/* How many elements of a part are right from its beginning, though not in every bit. */
+static size_t call_right(const struct oracle_call *call, const struct oracle_part *p,
+			 const unsigned char *got)
+{
+	size_t right = p->count;
+
+	oracle_wrong(&call->data, got + call_received(call) + p->at * call->elem,
+		     call_row(call, p->row), CALL_PERIOD, p->first, p->count, &right);
+	return right;
+}
+
+/*
+ * What the area must hold after the call.  Right results are taken over from `got`; so is what an in-place
+ * reduce_scatter leaves beside its result.
+ */
+static void call_put_after(const struct call_window *w, const struct oracle_call *call, int area,
+			   const unsigned char *got, size_t right)
+{
+	size_t begin = ORACLE_GUARD + call->shift, at;
+
+	call_put_before(w, call, area);
+	if (area == ORACLE_SEND)
+		return;
+	if (call_shared(call) && oracle_reduces(call->c.kind) && call_scatters(call->c.kind))
+		call_put_bytes(w, begin, call->send.len * call->elem, got + begin);
+	for (int i = 0; i < call->parts; i++) {
+		const struct oracle_part *p = &call->part[i];
+
+		at = call_received(call) + p->at * call->elem;
+		call_put_row(w, at, p->count, call, p->row, p->first);
+		if (p->row < 0)
+			call_put_bytes(w, at, right * call->elem, got + at);
+	}
+}
+
+/* What it means that byte `at` of an area is wrong; also where it lies in the buffer. */
+static const char *call_fault(const struct oracle_call *call, int area, size_t *at)
+{
+	size_t begin = ORACLE_GUARD + call->shift, end = call->bytes[area] - ORACLE_GUARD;
+	size_t received = call_received(call);
+
+	if (*at < begin || *at >= end) {
+		*at = *at < begin ? *at : *at - end;
+		return "a byte beside the buffer was written";
+	}
+	*at -= area == ORACLE_SEND ? begin : received;
+	if (area == ORACLE_SEND)
+		return "the send buffer was written";
+	return call->parts ? "wrong data in the receive buffer"
+			   : "the buffer of a rank that receives nothing was written";
+}
+
+static void call_say(const struct oracle_call *call, int area, size_t at, char text[ORACLE_TEXT])
+{
+	static const char *const places[] = {"out of place", "in place", "in place on odd ranks"};
+	const struct oracle_case *c = &call->c;
+	const char *fault = call_fault(call, area, &at);
+
+	snprintf(text, ORACLE_TEXT,
+		 "%s of %zu %s, op %s, root %d, %s%s: %s, at byte %zu (seed %llu)",
+		 coll_kind_name(c->kind), c->count, coll_dtype_name(c->dtype),
+		 !oracle_reduces(c->kind) ? "none"
+		 : c->op == ORACLE_SCALED ? "scaled sum"
+					  : coll_op_name(c->op),
+		 c->root, places[c->place], c->gaps ? ", with gaps" : "", fault, at,
+		 (unsigned long long)c->seed);
+}
+
+/* Are the window's bytes as they must be?  If not, *at is the first that is not. */
+static int call_window_good(const struct oracle_call *call, int area, const unsigned char *got,
+			    size_t right, size_t *at)
+{
+	size_t left = call->bytes[area] - *at;
+	unsigned char wanted[CALL_WINDOW];
+	const struct call_window w = {wanted, *at, left < CALL_WINDOW ? left : CALL_WINDOW};
+
+	call_put_after(&w, call, area, got, right);
+	if (!memcmp(got + *at, wanted, w.len))
+		return 1;
+	while (got[*at] == wanted[*at - w.at])
+		++*at;
+	return 0;
+}
+
+int oracle_call_check(const struct oracle_call *call, int area, const void *bytes,
+		      char text[ORACLE_TEXT])
+{
+	/* There is one part at most that is a result. */
+	int judged = area == ORACLE_SEND || !call->parts || call->part[0].row >= 0;
+	size_t right = 0, at, wrong;
+
+	for (at = 0; at < call->bytes[area]; at += CALL_WINDOW) {
+		wrong = at;
+		if (call_window_good(call, area, bytes, right, &wrong))
+			continue;
+		if (!judged) {
+			right = call_right(call, &call->part[0], bytes);
+			judged = 1;
+			wrong = at;
+			if (call_window_good(call, area, bytes, right, &wrong))
+				continue;
+		}
+		call_say(call, area, wrong, text);
+		return 0;
+	}
+	return 1;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* data.c - the inputs of all ranks, and the result of their reduction. */
+#include <math.h>
+#include <string.h>
+#include "oracle/oracle.h"
+
+enum {
+	DATA_ACTIVE = 4,     /* ranks whose factor of a product is not 1 or -1 */
+	DATA_SCALES = 3,     /* ranks multiply by 1, 2, 3, 1, ... */
+	DATA_LIMIT_BITS = 30 /* numbers beyond this show no more */
+};
+
+int oracle_scale(int32_t rank)
+{
+	return 1 + rank % DATA_SCALES;
+}
+
+/* ------------------------------------------------------------------- inputs -- */
+
+/* Whole numbers up to this are exact in the type. */
+static int64_t data_limit(const struct oracle_format *f)
+{
+	int bits = f->mantissa ? f->mantissa + 1 : 8 * f->size - f->is_signed;
+
+	bits = bits < DATA_LIMIT_BITS ? bits : DATA_LIMIT_BITS;
+	return ((int64_t)1 << bits) - !f->mantissa;
+}
+
+static int64_t data_within(const struct oracle_format *f, uint64_t hash, int64_t bound)
+{
+	uint64_t values = (uint64_t)(f->is_signed ? 2 * bound + 1 : bound + 1);
+
+	return (int64_t)((hash >> 32) * values >> 32) - (f->is_signed ? bound : 0);
+}
+
+/* The sum of all ranks stays within the limit; with very many ranks some bring 0. */
+static double data_addend(const struct oracle_format *f, const struct oracle_data *d, int32_t rank,
+			  size_t i, uint64_t hash)
+{
+	int64_t limit = data_limit(f) / (d->op == ORACLE_SCALED ? DATA_SCALES : 1);
+	int64_t bound = limit / d->nranks;
+
+	if (!bound && (int64_t)(((size_t)rank + i) % (size_t)d->nranks) >= limit)
+		return 0;
+	return (double)data_within(f, hash, bound ? bound : 1);
+}
+
+/* Powers of two, of which few differ from one. */
+static double data_factor(const struct oracle_data *d, int32_t rank, size_t i, uint64_t hash)
+{
+	static const double factors[] = {2, 0.5, -2, -0.5, 1, -1, 2, 0.5};
+
+	if (((size_t)rank + i) % (size_t)d->nranks < DATA_ACTIVE)
+		return factors[hash % 8];
+	return hash & 1 ? -1 : 1;
+}
+
+static double data_special(uint64_t hash)
+{
+	switch (hash % 64) {
+	case 0: return NAN;
+	case 1: return 0.0;
+	case 2: return -0.0;
+	case 3: return -INFINITY;
+	case 4: return INFINITY;
+	default: return ((double)(hash >> 8 & 0xff) - 128) / 8;
+	}
+}
+
+/* Exponents around that of one, so that sums are rounded at many places and nothing overflows. */
+static uint64_t data_rough(const struct oracle_format *f, const struct oracle_data *d,
+			   uint64_t hash)
+{
+	int spread = d->op == COLL_PROD ? 0 : f->bias / 2 < 12 ? f->bias / 2 : 12;
+	uint64_t mantissa = hash & (((uint64_t)1 << f->mantissa) - 1);
+	uint64_t exponent = (uint64_t)(f->bias - spread) +
+			    (oracle_mix(hash, 1) >> 8) % (uint64_t)(2 * spread + 1);
+
+	return (hash >> 63 ? oracle_sign(f) : 0) | exponent << f->mantissa | mantissa;
+}
+
+/* The input of a rank as a number, but for ORACLE_ROUGH. */
+static double data_value(const struct oracle_format *f, const struct oracle_data *d, int32_t rank,
+			 size_t i, uint64_t hash)
+{
+	if (d->op == COLL_PROD)
+		return data_factor(d, rank, i, hash);
+	if (d->op != COLL_MIN && d->op != COLL_MAX)
+		return data_addend(f, d, rank, i, hash);
+	if (d->inputs == ORACLE_SPECIAL)
+		return data_special(hash);
+	return (double)data_within(f, hash, data_limit(f));
+}
+
+static uint64_t data_hash(const struct oracle_data *d, int32_t rank, size_t i)
+{
+	return oracle_mix(d->seed + ((uint64_t)(uint32_t)rank << 32), i);
+}
+
+static uint64_t data_input(const struct oracle_format *f, const struct oracle_data *d, int32_t rank,
+			   size_t i)
+{
+	uint64_t hash = data_hash(d, rank, i);
+
+	/* Bits that are only moved may be those of no number. */
+	if (d->op == ORACLE_MOVE)
+		return hash & oracle_mask(f);
+	if (f->mantissa && d->inputs == ORACLE_ROUGH)
+		return data_rough(f, d, hash);
+	/* Integers may wrap around, but not before they are divided; and odd factors lose no bits. */
+	if (f->mantissa || d->op == COLL_AVG)
+		return oracle_code(f, data_value(f, d, rank, i, hash));
+	return (d->op == COLL_PROD ? hash | 1 : hash) & oracle_mask(f);
+}
+
+uint64_t oracle_input(const struct oracle_data *d, int32_t rank, size_t i)
+{
+	return data_input(oracle_format(d->dtype), d, rank, i);
+}
+
+/* ------------------------------------------------------------------ results -- */
+
+static uint64_t data_operand(const struct oracle_format *f, const struct oracle_data *d,
+			     int32_t rank, size_t i)
+{
+	uint64_t x = data_input(f, d, rank, i);
+
+	if (d->op != ORACLE_SCALED)
+		return x;
+	return oracle_reduce(f, COLL_PROD, x, oracle_code(f, oracle_scale(rank)), 1);
+}
+
+/* T(lo, hi) of coll.h, Reproducible. */
+static uint64_t data_tree(const struct oracle_format *f, const struct oracle_data *d, int32_t lo,
+			  int32_t hi, size_t i)
+{
+	int32_t op = d->op == COLL_AVG || d->op == ORACLE_SCALED ? COLL_SUM : d->op, p = 1;
+
+	if (hi == lo + 1)
+		return data_operand(f, d, lo, i);
+	while (2 * p < hi - lo)
+		p *= 2;
+	return oracle_reduce(f, op, data_tree(f, d, lo, lo + p, i), data_tree(f, d, lo + p, hi, i),
+			     1);
+}
+
+/* Floats that are exact in any order need be rounded to the type but once, at the end. */
+static uint64_t data_exact(const struct oracle_format *f, const struct oracle_data *d, size_t i)
+{
+	double all = 0, x;
+
+	for (int32_t r = 0; r < d->nranks; r++) {
+		x = data_value(f, d, r, i, data_hash(d, r, i));
+		x *= d->op == ORACLE_SCALED ? oracle_scale(r) : 1;
+		all = r ? oracle_fold(d->op, all, x) : x;
+	}
+	return oracle_code(f, all);
+}
+
+static uint64_t data_result(const struct oracle_format *f, const struct oracle_data *d, size_t i)
+{
+	int exact = f->mantissa && d->inputs != ORACLE_ROUGH;
+	uint64_t all = exact ? data_exact(f, d, i) : data_tree(f, d, 0, d->nranks, i);
+
+	return d->op == COLL_AVG ? oracle_reduce(f, COLL_AVG, all, 0, d->nranks) : all;
+}
+
+uint64_t oracle_result(const struct oracle_data *d, size_t i)
+{
+	return data_result(oracle_format(d->dtype), d, i);
+}
+
+/*
+ * How far element i may lie from `exact` where the result need only be near: each of n - 1 operations
+ * rounds by half a unit of the sum of the magnitudes at most.  A factor of each input, which may be rounded
+ * itself, rounds twice.  Below the least normal number the unit stays the same.
+ */
+static double data_tolerance(const struct oracle_format *f, const struct oracle_data *d, size_t i,
+			     double exact)
+{
+	int scales = d->op == COLL_AVG || d->op == ORACLE_SCALED;
+	double magnitude = 0, n = d->nranks, unit = ldexp(1, -f->mantissa);
+
+	/* Halves, quarters, ... are exact. */
+	if (d->op == COLL_AVG && d->inputs != ORACLE_ROUGH && f->size > 1 &&
+	    (d->nranks & (d->nranks - 1)) == 0)
+		return 0;
+	for (int32_t r = 0; r < d->nranks && d->op != COLL_PROD; r++)
+		magnitude += fabs(oracle_value(f, data_operand(f, d, r, i)));
+	magnitude = d->op == COLL_PROD ? fabs(exact) : magnitude;
+	magnitude /= d->op == COLL_AVG ? n : 1;
+	return expm1((n - 1 + 2 * scales) * unit / 2) * magnitude +
+	       n * unit * ldexp(1, 1 - f->bias);
+}
+
+/* The sum, the product or the average, with more bits than any type has. */
+static long double data_precise(const struct oracle_format *f, const struct oracle_data *d,
+				size_t i)
+{
+	long double all = d->op == COLL_PROD, x;
+
+	for (int32_t r = 0; r < d->nranks; r++) {
+		x = oracle_value(f, data_input(f, d, r, i));
+		x *= d->op == ORACLE_SCALED ? oracle_scale(r) : 1;
+		all = d->op == COLL_PROD ? all * x : all + x;
+	}
+	return d->op == COLL_AVG ? all / d->nranks : all;
+}
+
+static int data_is_near(const struct oracle_format *f, const struct oracle_data *d, size_t i,
+			uint64_t got)
+{
+	int32_t op = d->op;
+	long double exact;
+
+	if (!d->near || !f->mantissa || op == COLL_MIN || op == COLL_MAX || op == ORACLE_MOVE ||
+	    (d->inputs != ORACLE_ROUGH && op != COLL_AVG))
+		return 0;
+	exact = data_precise(f, d, i);
+	return fabsl(oracle_value(f, got) - exact) <= data_tolerance(f, d, i, (double)exact);
+}
+
+/* --------------------------------------------------------------------- rows -- */
+
+void oracle_input_row(const struct oracle_data *d, int32_t rank, size_t n, void *row)
+{
+	const struct oracle_format *f = oracle_format(d->dtype);
+
+	for (size_t i = 0; i < n; i++)
+		oracle_store(f, row, i, data_input(f, d, rank, i));
+}
+
+void oracle_result_row(const struct oracle_data *d, size_t n, void *row)
+{
+	const struct oracle_format *f = oracle_format(d->dtype);
+
+	for (size_t i = 0; i < n; i++)
+		oracle_store(f, row, i, data_result(f, d, i));
+}
+
+void oracle_tile(void *dst, const void *row, size_t n, size_t elem, size_t first, size_t count)
+{
+	unsigned char *out = dst;
+	size_t at = first % n, some;
+
+	for (; count; count -= some, out += some * elem, at = 0) {
+		some = n - at < count ? n - at : count;
+		memcpy(out, (const unsigned char *)row + at * elem, some * elem);
+	}
+}
+
+/* Elements `from`.. of got against elements `at`.. of the row. */
+static size_t data_wrong(const struct oracle_data *d, const void *got, const void *row, size_t from,
+			 size_t at, size_t count, size_t *first_wrong)
+{
+	const struct oracle_format *f = oracle_format(d->dtype);
+	size_t wrong = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t x = oracle_load(f, got, from + i), y = oracle_load(f, row, at + i);
+
+		if (x == y ||
+		    (oracle_is_nan(f, x) && oracle_is_nan(f, y) && d->op != ORACLE_MOVE) ||
+		    data_is_near(f, d, at + i, x))
+			continue;
+		if (!wrong++ && first_wrong)
+			*first_wrong = from + i;
+	}
+	return wrong;
+}
+
+size_t oracle_wrong(const struct oracle_data *d, const void *got, const void *row, size_t n,
+		    size_t first, size_t count, size_t *at)
+{
+	size_t elem = (size_t)oracle_format(d->dtype)->size, wrong = 0, place = first % n, some;
+	const unsigned char *bytes = got;
+
+	for (size_t done = 0; done < count; done += some, place = 0) {
+		some = n - place < count - done ? n - place : count - done;
+		if (memcmp(bytes + done * elem, (const unsigned char *)row + place * elem,
+			   some * elem) != 0)
+			wrong += data_wrong(d, got, row, done, place, some, wrong ? NULL : at);
+	}
+	return wrong;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* format.c - formats of numbers, and the reduction of one element. */
+#include <math.h>
+#include <string.h>
+#include "oracle/oracle.h"
+
+const struct oracle_format oracle_formats[ORACLE_FORMATS] = {
+	{COLL_INT8, 1, 1, 0, 0, 0, 0, 0, 0},
+	{COLL_UINT8, 1, 0, 0, 0, 0, 0, 0, 0},
+	{COLL_INT16, 2, 1, 0, 0, 0, 0, 0, 0},
+	{COLL_UINT16, 2, 0, 0, 0, 0, 0, 0, 0},
+	{COLL_INT32, 4, 1, 0, 0, 0, 0, 0, 0},
+	{COLL_UINT32, 4, 0, 0, 0, 0, 0, 0, 0},
+	{COLL_INT64, 8, 1, 0, 0, 0, 0, 0, 0},
+	{COLL_UINT64, 8, 0, 0, 0, 0, 0, 0, 0},
+	{COLL_FLOAT16, 2, 1, 10, 15, 0x7bff, 0x7c00, 0x7c00, 0x7e00},
+	{COLL_BFLOAT16, 2, 1, 7, 127, 0x7f7f, 0x7f80, 0x7f80, 0x7fc0},
+	{COLL_FLOAT8E4M3, 1, 1, 3, 7, 0x7e, 0x7e, 0x7e, 0x7f},
+	{COLL_FLOAT8E5M2, 1, 1, 2, 15, 0x7b, 0x7b, 0x7c, 0x7e},
+	{COLL_FLOAT32, 4, 1, 23, 127, 0x7f7fffff, 0x7f800000, 0x7f800000, 0x7fc00000},
+	{COLL_FLOAT64, 8, 1, 52, 1023, 0x7fefffffffffffff, 0x7ff0000000000000, 0x7ff0000000000000,
+	 0x7ff8000000000000},
+};
+
+const int32_t oracle_ops[ORACLE_OPS] = {COLL_SUM, COLL_PROD, COLL_MAX, COLL_MIN,
+					COLL_AVG, COLL_BAND, COLL_BOR, COLL_BXOR};
+
+const struct oracle_format *oracle_format(int32_t dtype)
+{
+	int i = 0;
+
+	while (i < ORACLE_FORMATS - 1 && oracle_formats[i].dtype != dtype)
+		i++;
+	return &oracle_formats[i];
+}
+
+int oracle_op_fits(int32_t op, int32_t dtype)
+{
+	return !oracle_format(dtype)->mantissa ||
+	       (op != COLL_BAND && op != COLL_BOR && op != COLL_BXOR);
+}
+
+uint64_t oracle_load(const struct oracle_format *f, const void *array, size_t i)
+{
+	uint64_t code = 0;
+
+	memcpy(&code, (const char *)array + i * (size_t)f->size, (size_t)f->size);
+	return code;
+}
+
+void oracle_store(const struct oracle_format *f, void *array, size_t i, uint64_t code)
+{
+	memcpy((char *)array + i * (size_t)f->size, &code, (size_t)f->size);
+}
+
+uint64_t oracle_sign(const struct oracle_format *f)
+{
+	return (uint64_t)1 << (8 * f->size - 1);
+}
+
+uint64_t oracle_mask(const struct oracle_format *f)
+{
+	return 2 * (oracle_sign(f) - 1) + 1;
+}
+
+/* ------------------------------------------------------------------- floats -- */
+
+int oracle_is_nan(const struct oracle_format *f, uint64_t code)
+{
+	return f->mantissa && (code & (oracle_sign(f) - 1)) > f->inf;
+}
+
+static double format_one(const struct oracle_format *f)
+{
+	return (double)((uint64_t)1 << f->mantissa);
+}
+
+double oracle_value(const struct oracle_format *f, uint64_t code)
+{
+	double sign = code & oracle_sign(f) ? -1 : 1;
+	uint64_t magnitude = code & (oracle_sign(f) - 1);
+	int exponent = (int)(magnitude >> f->mantissa);
+	double fraction = (double)(magnitude & (((uint64_t)1 << f->mantissa) - 1));
+
+	if (magnitude > f->inf)
+		return NAN;
+	if (magnitude > f->max)
+		return sign * INFINITY;
+	if (!exponent)
+		return sign * ldexp(fraction, 1 - f->bias - f->mantissa);
+	return sign * ldexp(format_one(f) + fraction, exponent - f->bias - f->mantissa);
+}
+
+uint64_t oracle_code(const struct oracle_format *f, double x)
+{
+	uint64_t sign = signbit(x) ? oracle_sign(f) : 0, code;
+	double steps;
+	int exponent;
+
+	if (!f->mantissa)
+		return (uint64_t)(int64_t)x & oracle_mask(f);
+	if (isnan(x))
+		return f->nan;
+	if (x == 0)
+		return sign;
+	if (isinf(x))
+		return sign | f->over;
+	exponent = ilogb(x);
+	exponent = exponent < 1 - f->bias ? 1 - f->bias : exponent;
+	steps = rint(ldexp(fabs(x), f->mantissa - exponent));
+	if (steps < format_one(f))
+		return sign | (uint64_t)steps;
+	/* steps may be twice as many as in format_one: then the exponent carries */
+	code = ((uint64_t)(exponent + f->bias) << f->mantissa) + (uint64_t)(steps - format_one(f));
+	return sign | (code > f->max ? f->over : code);
+}
+
+double oracle_fold(int32_t op, double x, double y)
+{
+	int first;
+
+	if (op == COLL_PROD)
+		return x * y;
+	if (op != COLL_MIN && op != COLL_MAX)
+		return x + y;
+	if (isnan(x) || isnan(y))
+		return NAN;
+	first = x < y || (x == y && signbit(x) > signbit(y));
+	return first == (op == COLL_MIN) ? x : y;
+}
+
+/* In double even a float's product is exact and its sum good for a second rounding. */
+static uint64_t format_reduce_float(const struct oracle_format *f, int32_t op, uint64_t a,
+				    uint64_t b, int n)
+{
+	double x = oracle_value(f, a), r;
+
+	if (op != COLL_AVG)
+		r = oracle_fold(op, x, oracle_value(f, b));
+	else
+		r = f->mantissa == 52 ? x / n : (double)((float)x / (float)n);
+	if (f->mantissa < 23)
+		r = (double)(float)r;
+	return oracle_code(f, r);
+}
+
+/* ----------------------------------------------------------------- integers -- */
+
+static int64_t format_signed(const struct oracle_format *f, uint64_t code)
+{
+	/* -2^63 is not made by subtraction */
+	if (code < oracle_sign(f))
+		return (int64_t)code;
+	return -(int64_t)(oracle_mask(f) - code) - 1;
+}
+
+static uint64_t format_reduce_integer(const struct oracle_format *f, int32_t op, uint64_t a,
+				      uint64_t b, int n)
+{
+	int less = f->is_signed ? format_signed(f, a) < format_signed(f, b) : a < b;
+
+	switch (op) {
+	case COLL_SUM: return a + b;
+	case COLL_PROD: return a * b;
+	case COLL_MIN: return less ? a : b;
+	case COLL_MAX: return less ? b : a;
+	case COLL_BAND: return a & b;
+	case COLL_BOR: return a | b;
+	case COLL_BXOR: return a ^ b;
+	default: return f->is_signed ? (uint64_t)(format_signed(f, a) / n) : a / (unsigned)n;
+	}
+}
+
+uint64_t oracle_reduce(const struct oracle_format *f, int32_t op, uint64_t a, uint64_t b, int n)
+{
+	return f->mantissa ? format_reduce_float(f, op, a, b, n)
+			   : format_reduce_integer(f, op, a, b, n) & oracle_mask(f);
+}
+
+void oracle_reduce_all(const struct oracle_format *f, int32_t op, void *dst, const void *left,
+		       const void *right, size_t count, int n)
+{
+	for (size_t i = 0; i < count; i++)
+		oracle_store(
+			f, dst, i,
+			oracle_reduce(f, op, oracle_load(f, left, i), oracle_load(f, right, i), n));
+}
+
+/* The finaliser of splitmix64 (Steele, Lea, Flood 2014). */
+uint64_t oracle_mix(uint64_t a, uint64_t b)
+{
+	uint64_t z = a * 0x9e3779b97f4a7c15 + b * 0xd1b54a32d192ed03 + 1;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+	return z ^ (z >> 31);
+}

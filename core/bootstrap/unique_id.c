@@ -16,9 +16,8 @@ static const char id_prefix[] = "coll1:";
 struct id_entry {
 	struct id_entry *next;
 	pid_t pid; /* who listens; a forked child has only copies */
-	uint8_t key[16];
-	int listener[ADDRESS_INET_MAX];
-	int n;
+	uint8_t key[BOOTSTRAP_KEY_SIZE];
+	struct listeners listeners;
 };
 
 /* An id's sockets have no other owner between coll_get_unique_id and coll_comm_init_rank. */
@@ -29,8 +28,7 @@ static void id_free(struct id_entry *e)
 {
 	if (e == NULL)
 		return;
-	for (int i = 0; i < e->n; i++)
-		close(e->listener[i]);
+	listeners_close(&e->listeners);
 	free(e);
 }
 
@@ -59,7 +57,7 @@ void unique_id_drop_inherited(void)
 		id_free(e);
 }
 
-int unique_id_take(const uint8_t key[16], int listener[ADDRESS_INET_MAX], int *n)
+int unique_id_take(const uint8_t key[BOOTSTRAP_KEY_SIZE], struct listeners *listeners)
 {
 	struct id_entry *e = id_remove(key);
 
@@ -68,8 +66,7 @@ int unique_id_take(const uint8_t key[16], int listener[ADDRESS_INET_MAX], int *n
 				 "rank 0 must be in the process that made the unique id, once "
 				 "for each id: this is process %d, which has no such id",
 				 (int)getpid());
-	memcpy(listener, e->listener, sizeof(e->listener));
-	*n = e->n;
+	*listeners = e->listeners;
 	free(e);
 	return 0;
 }
@@ -91,7 +88,7 @@ static int id_hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static int id_parse_key(const char *hex, uint8_t key[16])
+static int id_parse_key(const char *hex, uint8_t key[BOOTSTRAP_KEY_SIZE])
 {
 	for (int i = 0; i < 16; i++) {
 		int high = id_hex_digit(hex[2 * i]);
@@ -104,7 +101,7 @@ static int id_parse_key(const char *hex, uint8_t key[16])
 	return 0;
 }
 
-int unique_id_parse(const char *id, uint8_t key[16], struct address_list *addrs)
+int unique_id_parse(const char *id, uint8_t key[BOOTSTRAP_KEY_SIZE], struct address_list *addrs)
 {
 	size_t prefix = sizeof(id_prefix) - 1;
 	const char *p;
@@ -140,7 +137,8 @@ int unique_id_parse(const char *id, uint8_t key[16], struct address_list *addrs)
 	return 0;
 }
 
-static int id_print(const uint8_t key[16], const struct address_list *addrs, char *id, size_t size)
+static int id_print(const uint8_t key[BOOTSTRAP_KEY_SIZE], const struct address_list *addrs,
+		    char *id, size_t size)
 {
 	char text[COLL_UNIQUE_ID_SIZE];
 	size_t used = (size_t)snprintf(text, sizeof(text), "%s", id_prefix);
@@ -174,15 +172,15 @@ static int id_listen(struct id_entry *e, const char *interface_name, struct addr
 	if (code)
 		return code;
 	if (interface_name == NULL || interface_name[0] == '\0') {
-		code = socket_listen_any(0, &e->listener[0], &port, &err);
-		e->n = code == 0;
+		code = socket_listen_any(0, &e->listeners.fd[0], &port, &err);
+		e->listeners.count = code == 0;
 		for (int i = 0; code == 0 && i < addrs->count; i++)
 			address_set_port(&addrs->item[i], port);
 		return code;
 	}
 	for (int i = 0; code == 0 && i < addrs->count; i++) {
-		code = socket_listen(&addrs->item[i], NULL, NULL, &e->listener[i], &err);
-		e->n += code == 0;
+		code = socket_listen(&addrs->item[i], NULL, NULL, &e->listeners.fd[i], &err);
+		e->listeners.count += code == 0;
 	}
 	return code;
 }

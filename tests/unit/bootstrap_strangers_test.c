@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bootstrap_strangers_test.c - whoever knocks at rank 0's door without the key gets nothing, and
- * the job goes on; whoever has the key but talks nonsense is an error, never a crash or a hang.
+ * bootstrap_strangers_test.c - who connects to rank 0 without the key gets nothing, and the
+ * job goes on; who has the key but talks nonsense is an error, never a crash or a hang.
  */
 #include <sys/resource.h>
 #include "bootstrap/star.h"
 #include "base/error.h"
-#include "boot_harness.h"
+#include "bootstrap_harness.h"
 
 static char root[64];
-static struct sockaddr_in door = {.sin_family = AF_INET};
+static struct sockaddr_in root_address = {.sin_family = AF_INET};
 
-static void new_door(void)
+static void new_root(void)
 {
 	int port = free_port();
 
-	door.sin_port = htons((uint16_t)port);
-	door.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	root_address.sin_port = htons((uint16_t)port);
+	root_address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	snprintf(root, sizeof(root), "127.0.0.1:%d", port);
 }
 
 /* Connects as soon as somebody listens. */
-static int knock(void)
+static int connect_to_root(void)
 {
 	for (int i = 0; i < LONG_MS / 10; i++) {
 		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 		if (fd < 0)
 			bail_out("socket: %s", strerror(errno));
-		if (connect(fd, (struct sockaddr *)&door, sizeof(door)) == 0)
+		if (connect(fd, (struct sockaddr *)&root_address, sizeof(root_address)) == 0)
 			return fd;
 		close(fd);
 		pause_ms(10);
@@ -36,18 +36,18 @@ static int knock(void)
 	bail_out("nobody listens at %s", root);
 }
 
-/* Knocks and says `len` bytes; the socket stays open. */
-static int knock_and_say(const void *data, size_t len)
+/* Connects and sends `len` bytes; the socket stays open. */
+static int connect_and_send(const void *data, size_t len)
 {
-	int fd = knock();
+	int fd = connect_to_root();
 
 	if (send(fd, data, len, MSG_NOSIGNAL) < 0)
-		diag("the door was closed while speaking");
+		diag("the connection was closed while sending");
 	return fd;
 }
 
 /* Reads until `len` bytes have come, the other end closes, or a long time has passed. */
-static size_t listen_for(int fd, void *buf, size_t len)
+static size_t receive(int fd, void *buf, size_t len)
 {
 	size_t got = 0;
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -69,22 +69,35 @@ static void root_key(uint8_t key[16])
 	siphash128((const uint8_t *)"libcoll root key", port, strlen(port), key);
 }
 
-/* Takes the challenge and makes the right answer of `rank`. */
-static int right_answer(int fd, int rank, int nranks, struct tcp_answer *answer)
+static void root_mac(const void *user, const void *data, size_t len, uint8_t mac[16])
 {
-	struct tcp_challenge challenge;
 	uint8_t key[16];
 
-	if (listen_for(fd, &challenge, sizeof(challenge)) != sizeof(challenge))
+	(void)user;
+	root_key(key);
+	siphash128(key, data, len, mac);
+}
+
+static const struct handshake handshake = {.magic = {'C', 'O', 'L', 'L', 'B', 'O', 'O', 'T'},
+					   .version = STAR_VERSION,
+					   .mac = root_mac};
+
+/* Takes the challenge and makes the right answer of `rank`. */
+static int right_answer(int fd, int rank, int nranks, struct handshake_messages *messages)
+{
+	struct handshake_answer *answer = &messages->answer;
+
+	memset(messages, 0, sizeof(*messages));
+	if (receive(fd, &messages->challenge, sizeof(messages->challenge)) !=
+	    sizeof(messages->challenge))
 		return -1;
-	memset(answer, 0, sizeof(*answer));
-	memcpy(answer->magic, tcp_magic, sizeof(tcp_magic));
-	answer->version = TCP_VERSION; /* the tests run on little-endian machines */
+	memcpy(answer->magic, handshake.magic, sizeof(handshake.magic));
+	answer->version = STAR_VERSION; /* the tests run on little-endian machines */
 	answer->rank = (uint32_t)rank;
 	answer->nranks = (uint32_t)nranks;
-	answer->order = 0x01020304;
-	root_key(key);
-	tcp_answer_mac(key, &challenge, answer, answer->mac);
+	answer->order = HANDSHAKE_BYTE_ORDER;
+	answer->dial = (uint64_t)fd;
+	handshake_seal(&handshake, messages, HANDSHAKE_ANSWER, answer->mac);
 	return 0;
 }
 
@@ -96,13 +109,13 @@ static int held[512], nheld;
 static void strangers_connect_and_close(void)
 {
 	for (int i = 0; i < 300; i++)
-		close(knock());
+		close(connect_to_root());
 }
 
 static void strangers_silent(void)
 {
 	for (int i = 0; i < 20; i++)
-		held[nheld++] = knock();
+		held[nheld++] = connect_to_root();
 }
 
 static void strangers_http(void)
@@ -111,8 +124,8 @@ static void strangers_http(void)
 	static const char tls[] = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
 
 	for (int i = 0; i < 10; i++) {
-		held[nheld++] = knock_and_say(get, sizeof(get) - 1);
-		held[nheld++] = knock_and_say(tls, sizeof(tls) - 1);
+		held[nheld++] = connect_and_send(get, sizeof(get) - 1);
+		held[nheld++] = connect_and_send(tls, sizeof(tls) - 1);
 	}
 }
 
@@ -126,38 +139,38 @@ static void strangers_random(void)
 			x = x * 1664525 + 1013904223;
 			noise[k] = (uint8_t)(x >> 24);
 		}
-		held[nheld++] = knock_and_say(noise, sizeof(noise));
+		held[nheld++] = connect_and_send(noise, sizeof(noise));
 	}
 }
 
 static void strangers_right_magic(void)
 {
-	struct tcp_answer answer = {.version = TCP_VERSION, .rank = 1, .nranks = 4};
+	struct handshake_answer answer = {.version = STAR_VERSION, .rank = 1, .nranks = 4};
 
-	memcpy(answer.magic, tcp_magic, sizeof(tcp_magic));
+	memcpy(answer.magic, handshake.magic, sizeof(handshake.magic));
 	for (int i = 0; i < 5; i++)
-		held[nheld++] = knock_and_say(&answer, sizeof(answer));
-	answer.version = TCP_VERSION + 1;
-	held[nheld++] = knock_and_say(&answer, sizeof(answer));
+		held[nheld++] = connect_and_send(&answer, sizeof(answer));
+	answer.version = STAR_VERSION + 1;
+	held[nheld++] = connect_and_send(&answer, sizeof(answer));
 	answer.rank = answer.nranks = UINT32_MAX;
-	held[nheld++] = knock_and_say(&answer, sizeof(answer));
+	held[nheld++] = connect_and_send(&answer, sizeof(answer));
 }
 
 static void strangers_many(void)
 {
 	for (int i = 0; i < 300; i++)
-		held[nheld++] = knock();
+		held[nheld++] = connect_to_root();
 }
 
 /* A right answer that stops early. */
 static void strangers_cut(void)
 {
-	for (size_t len = 0; len < sizeof(struct tcp_answer); len++) {
-		struct tcp_answer answer;
-		int fd = knock();
+	for (size_t len = 0; len < sizeof(struct handshake_answer); len++) {
+		struct handshake_messages m;
+		int fd = connect_to_root();
 
-		if (right_answer(fd, 1, 4, &answer) == 0 && len > 0)
-			send(fd, &answer, len, MSG_NOSIGNAL);
+		if (right_answer(fd, 1, 4, &m) == 0 && len > 0)
+			send(fd, &m.answer, len, MSG_NOSIGNAL);
 		close(fd);
 	}
 }
@@ -167,16 +180,15 @@ static void strangers_flip(void)
 {
 	int welcomed = 0, told = 0;
 
-	for (unsigned bit = 0; bit < 8 * sizeof(struct tcp_answer); bit++) {
-		struct tcp_answer answer;
-		struct tcp_verdict verdict = {0};
-		int fd = knock();
+	for (unsigned bit = 0; bit < 8 * sizeof(struct handshake_answer); bit++) {
+		struct handshake_messages m;
+		int fd = connect_to_root();
 
-		if (right_answer(fd, 1, 4, &answer) == 0) {
-			((uint8_t *)&answer)[bit / 8] ^= (uint8_t)(1 << bit % 8);
-			send(fd, &answer, sizeof(answer), MSG_NOSIGNAL);
-			told += listen_for(fd, &verdict, sizeof(verdict)) == sizeof(verdict);
-			welcomed += verdict.type == TCP_WELCOME;
+		if (right_answer(fd, 1, 4, &m) == 0) {
+			((uint8_t *)&m.answer)[bit / 8] ^= (uint8_t)(1 << bit % 8);
+			send(fd, &m.answer, sizeof(m.answer), MSG_NOSIGNAL);
+			told += receive(fd, &m.verdict, sizeof(m.verdict)) == sizeof(m.verdict);
+			welcomed += m.verdict.type == HANDSHAKE_ACCEPTED;
 		}
 		close(fd);
 	}
@@ -188,8 +200,8 @@ static void *drip(void *arg)
 {
 	int fd = *(int *)arg;
 
-	for (size_t i = 0; i < sizeof(tcp_magic); i++) {
-		if (send(fd, &tcp_magic[i], 1, MSG_NOSIGNAL) < 0)
+	for (size_t i = 0; i < sizeof(handshake.magic); i++) {
+		if (send(fd, &handshake.magic[i], 1, MSG_NOSIGNAL) < 0)
 			break;
 		pause_ms(1000);
 	}
@@ -204,7 +216,7 @@ static void test_strangers(const char *what, void (*attack)(void), rlim_t files)
 	struct rank_child children[4];
 	struct rank_result result;
 
-	new_door();
+	new_root();
 	getrlimit(RLIMIT_NOFILE, &limit);
 	lower = limit;
 	if (files)
@@ -234,11 +246,11 @@ static void test_drip(void)
 	char buf[64];
 	int fd;
 
-	new_door();
+	new_root();
 	zero = rank_spawn(&args, 0);
-	fd = knock();
+	fd = connect_to_root();
 	pthread_create(&thread, NULL, drip, &fd);
-	is_int((int64_t)listen_for(fd, buf, sizeof(buf)), sizeof(struct tcp_challenge),
+	is_int((int64_t)receive(fd, buf, sizeof(buf)), sizeof(struct handshake_challenge),
 	       "a byte a second: it is dropped before it is done");
 	pthread_join(thread, NULL);
 	close(fd);
@@ -249,37 +261,73 @@ static void test_drip(void)
 
 /* ------------------------------------------------------------------------ with the key -- */
 
-/* As rank 1 of 2, let in rightly, says data and hangs up; rank 0's result. */
+/* Rank 1 of 2 proves itself up to its confirm, which has wrong bits if `flip` is not 0. */
+static int prove_rank_1(uint8_t flip)
+{
+	struct handshake_messages m;
+	int fd = connect_to_root();
+
+	if (right_answer(fd, 1, 2, &m) != 0 ||
+	    send(fd, &m.answer, sizeof(m.answer), MSG_NOSIGNAL) < 0 ||
+	    receive(fd, &m.verdict, sizeof(m.verdict)) != sizeof(m.verdict) ||
+	    m.verdict.type != HANDSHAKE_ACCEPTED ||
+	    !handshake_is_sealed(&handshake, &m, HANDSHAKE_VERDICT))
+		diag("not let in");
+	handshake_seal(&handshake, &m, HANDSHAKE_CONFIRM, m.confirm.mac);
+	m.confirm.mac[3] ^= flip;
+	if (send(fd, &m.confirm, sizeof(m.confirm), MSG_NOSIGNAL) < 0)
+		diag("the confirm is not taken");
+	return fd;
+}
+
+/* As rank 1 of 2, let in rightly, sends data and hangs up; rank 0's result. */
 static struct rank_result insider(const void *data, size_t len)
 {
 	struct rank_args args = {.root = root, .nranks = 2, .timeout_ms = LONG_MS};
 	struct rank_child zero;
-	struct tcp_answer answer;
-	struct tcp_verdict verdict = {0};
 	int fd;
 
-	new_door();
+	new_root();
 	zero = rank_spawn(&args, 0);
-	fd = knock();
-	if (right_answer(fd, 1, 2, &answer) != 0 ||
-	    send(fd, &answer, sizeof(answer), MSG_NOSIGNAL) < 0 ||
-	    listen_for(fd, &verdict, sizeof(verdict)) != sizeof(verdict) ||
-	    verdict.type != TCP_WELCOME)
-		diag("not let in");
+	fd = prove_rank_1(0);
 	if (len > 0)
 		send(fd, data, len, MSG_NOSIGNAL);
 	shutdown(fd, SHUT_WR);
-	listen_for(fd, (char[256]){0}, 256);
+	receive(fd, (char[256]){0}, 256);
 	close(fd);
 	return rank_collect(zero);
+}
+
+/* An attempt of rank 1 that ends before its confirm, or with a wrong one, is no connection. */
+static void test_unconfirmed(void)
+{
+	struct rank_args args = {.root = root, .nranks = 2, .timeout_ms = LONG_MS};
+	struct rank_child zero, one;
+	struct handshake_messages m;
+	int fd;
+
+	new_root();
+	zero = rank_spawn(&args, 0);
+	fd = prove_rank_1(1);
+	is_int((int64_t)receive(fd, &m, 1), 0, "a wrong confirm: the connection is closed");
+	close(fd);
+	fd = connect_to_root();
+	ok(right_answer(fd, 1, 2, &m) == 0 &&
+		   send(fd, &m.answer, sizeof(m.answer), MSG_NOSIGNAL) > 0 &&
+		   receive(fd, &m.verdict, sizeof(m.verdict)) == sizeof(m.verdict),
+	   "an attempt without a confirm");
+	close(fd);
+	one = rank_spawn(&args, 1);
+	is_int(rank_collect(zero).code, 0, "rank 0 takes neither for rank 1");
+	is_int(rank_collect(one).code, 0, "which comes later");
 }
 
 static void test_insider(void)
 {
 	struct {
-		struct tcp_frame head;
+		struct star_frame head;
 		struct bootstrap_peer peer;
-	} m = {.head = {.type = TCP_PIECE,
+	} m = {.head = {.type = STAR_PIECE,
 			.round = 1,
 			.len = sizeof(struct bootstrap_peer),
 			.timeout_ms = LONG_MS}};
@@ -290,7 +338,7 @@ static void test_insider(void)
 		wrong += insider(&m, len).code != COLL_ERR_PEER_LOST;
 	is_int(wrong, 0, "a piece that stops early is a lost rank, wherever it stops");
 	wrong = 0;
-	for (size_t i = 0; i < offsetof(struct tcp_frame, timeout_ms); i++) {
+	for (size_t i = 0; i < offsetof(struct star_frame, timeout_ms); i++) {
 		((uint8_t *)&m)[i] ^= 0x81;
 		wrong += insider(&m, sizeof(m)).code == 0;
 		((uint8_t *)&m)[i] ^= 0x81;
@@ -305,9 +353,10 @@ static struct rank_result impostor(const void *data, size_t len)
 	int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), peer;
 	struct rank_child child;
 
-	new_door();
+	new_root();
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, (struct sockaddr *)&door, sizeof(door)) < 0 || listen(fd, 8) < 0)
+	if (bind(fd, (struct sockaddr *)&root_address, sizeof(root_address)) < 0 ||
+	    listen(fd, 8) < 0)
 		bail_out("cannot listen at %s: %s", root, strerror(errno));
 	child = rank_spawn(&args, 1);
 	peer = accept(fd, NULL, NULL);
@@ -315,7 +364,7 @@ static struct rank_result impostor(const void *data, size_t len)
 		send(peer, data, len, MSG_NOSIGNAL);
 	shutdown(peer, SHUT_WR);
 	close(fd);
-	listen_for(peer, (char[256]){0}, 256);
+	receive(peer, (char[256]){0}, 256);
 	close(peer);
 	return rank_collect(child);
 }
@@ -323,28 +372,27 @@ static struct rank_result impostor(const void *data, size_t len)
 static void test_impostor(void)
 {
 	struct {
-		struct tcp_challenge challenge;
-		struct tcp_verdict verdict;
-		char text[64];
-	} m = {.challenge = {.version = TCP_VERSION}, .verdict = {.type = TCP_REFUSED}};
+		struct handshake_challenge challenge;
+		struct handshake_verdict verdict;
+	} m = {.challenge = {.version = STAR_VERSION}, .verdict = {.type = HANDSHAKE_REFUSED}};
 	struct rank_result result;
 	int wrong = 0;
 
 	result = impostor("HTTP/1.1 400 Bad Request\r\n\r\n", 28);
 	is_int(result.code, COLL_ERR_INVALID_ARGUMENT, "a web server in rank 0's place");
-	has_str(result.text, "is not a libcoll rendezvous", "is told from rank 0");
-	memcpy(m.challenge.magic, tcp_magic, sizeof(tcp_magic));
-	m.challenge.version = TCP_VERSION + 1;
+	has_str(result.text, "does not speak libcoll's bootstrap protocol", "is told from rank 0");
+	memcpy(m.challenge.magic, handshake.magic, sizeof(handshake.magic));
+	m.challenge.version = STAR_VERSION + 1;
 	result = impostor(&m, sizeof(m.challenge));
 	is_int(result.code, COLL_ERR_UNSUPPORTED, "a rank 0 of another version");
-	has_str(result.text, "speaks bootstrap protocol 2, but this rank's speaks 1",
+	has_str(result.text, "speaks bootstrap protocol 3, but this rank's speaks 2",
 		"both are named");
-	m.challenge.version = TCP_VERSION;
+	m.challenge.version = STAR_VERSION;
 	for (size_t len = 0; len <= sizeof(m); len += 5)
 		wrong += impostor(&m, len).code == 0;
 	for (uint32_t type = 0; type < 4; type++) {
 		m.verdict.type = type;
-		m.verdict.text_len = type * 500000000;
+		memset(m.verdict.text, 'x', sizeof(m.verdict.text)); /* it has no end */
 		wrong += impostor(&m, sizeof(m)).code == 0;
 	}
 	is_int(wrong, 0, "a rank 0 without the key leads to an error");
@@ -364,6 +412,7 @@ int main(void)
 	test_strangers("answers with a wrong bit", strangers_flip, 0);
 	test_drip();
 	test_insider();
+	test_unconfirmed();
 	test_impostor();
 	return done_testing();
 }

@@ -2,7 +2,7 @@
 /* bootstrap_test.c - ranks meet and exchange: in memory, over TCP, over the caller's function. */
 #include "bootstrap/star.h"
 #include "base/error.h"
-#include "boot_harness.h"
+#include "bootstrap_harness.h"
 
 #include <stdatomic.h>
 

@@ -2,7 +2,7 @@
 /* bootstrap_fault_test.c - ranks that are missing, wrong or dying: errors for all, never a hang. */
 #include "bootstrap/star.h"
 #include "base/error.h"
-#include "boot_harness.h"
+#include "bootstrap_harness.h"
 
 /* Runs the ranks of the list (ends with -1), each as a child; results in the same order. */
 static void run_some(const struct rank_args *args, const int *list, struct rank_result *results)
@@ -139,9 +139,10 @@ static pid_t arrive_and_die(const char *id, int rank, int nranks)
 	t->bootstrap.rank = rank;
 	t->bootstrap.nranks = nranks;
 	t->fd = -1;
+	star_set_handshake(t);
 	unique_id_drop_inherited();
 	if (unique_id_parse(id, t->shared, &addrs) != 0 ||
-	    connect_to_root(t, &addrs, 0, clock_deadline(LONG_MS), LONG_MS) != 0)
+	    star_connect(t, &addrs, 0, clock_deadline(LONG_MS), LONG_MS) != 0)
 		_exit(1);
 	raise(SIGKILL);
 	_exit(1);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bootstrap_harness.h - ranks as child processes, for the tests of the bootstrap; after core/bootstrap_tcp.h
- * and core/error.h.
+ * bootstrap_harness.h - ranks as child processes, for the tests of the bootstrap; include
+ * bootstrap/star.h and base/error.h before it.
  */
-#ifndef TESTS_BOOT_HARNESS_H
-#define TESTS_BOOT_HARNESS_H
+#ifndef TESTS_BOOTSTRAP_HARNESS_H
+#define TESTS_BOOTSTRAP_HARNESS_H
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ struct rank_args {
 	const char *interface_name;
 	int nranks;
 	int64_t timeout_ms;
-	/* What to do with the boot; NULL: nothing.  A code is the rank's result. */
+	/* What to do with the bootstrap; NULL: nothing.  A code is the rank's result. */
 	int (*work)(struct bootstrap *bootstrap, void *arg);
 	void *arg;
 };

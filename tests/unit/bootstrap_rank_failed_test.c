@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot_rank_failed_test.c - a rank takes part in an exchange with a failure: every rank gets its code, its
+ * bootstrap_rank_failed_test.c - a rank takes part in an exchange with a failure: every rank gets its code, its
  * number and its text, whatever the others exchange, and the next exchange works.
  */
 #include "bootstrap/star.h"
 #include "base/error.h"
-#include "boot_harness.h"
+#include "bootstrap_harness.h"
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rendezvous.c - rank 0 in the middle of the star: gathers pieces, hands round the table. */
+/* star_root.c - rank 0 in the middle of the star: gathers pieces, hands round the table. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -10,42 +10,50 @@
 #include "base/error.h"
 #include "base/log.h"
 
-int tcp_root_init(struct star *t)
+/* A member has proved itself. */
+static void root_connected(void *owner, uint32_t rank, int fd)
+{
+	struct rank_connection *conn = &((struct star *)owner)->conns[rank];
+
+	conn->fd = fd;
+	socket_no_delay(fd);
+	address_format_peer(fd, conn->address);
+}
+
+int star_root_init(struct star *t)
 {
 	size_t n = (size_t)t->bootstrap.nranks;
+	int code;
 
+	t->acceptor.hs = &t->handshake;
+	t->acceptor.connected = root_connected;
+	t->acceptor.owner = t;
 	t->conns = calloc(n, sizeof(*t->conns));
-	t->polls = calloc(n + TCP_MAX_PENDING + ADDRESS_INET_MAX, sizeof(*t->polls));
 	t->heard = calloc(n, 1);
-	if (t->conns == NULL || t->polls == NULL || t->heard == NULL) {
+	if (t->conns == NULL || t->heard == NULL) {
 		free(t->conns);
 		t->conns = NULL;
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", t->bootstrap.nranks);
 	}
 	for (size_t r = 0; r < n; r++)
 		t->conns[r].fd = -1;
-	return random_bytes(t->salt, sizeof(t->salt));
+	code = acceptor_begin(&t->acceptor);
+	if (code == 0)
+		code = poll_set_init(&t->polls, n + acceptor_room(&t->handshake));
+	return code ? code : random_bytes(t->acceptor.salt, sizeof(t->acceptor.salt));
 }
 
-void tcp_root_close_listeners(struct star *t)
+void star_root_close(struct star *t)
 {
-	for (int i = 0; i < t->nlisteners; i++)
-		close(t->listener[i]);
-	t->nlisteners = 0;
-	acceptor_close(t);
-}
-
-void tcp_root_close(struct star *t)
-{
-	tcp_root_close_listeners(t);
+	acceptor_end(&t->acceptor);
 	for (int r = 1; t->conns != NULL && r < t->bootstrap.nranks; r++) {
 		if (t->conns[r].fd >= 0)
 			close(t->conns[r].fd);
 		free(t->conns[r].failed);
 	}
 	free(t->conns);
-	free(t->polls);
 	free(t->heard);
+	poll_set_free(&t->polls);
 }
 
 /* ---------------------------------------------------------------------- gather -- */
@@ -66,14 +74,14 @@ static int root_check_failed(struct star *t, int rank)
 
 static int root_check_head(struct star *t, int rank, void *out, size_t len)
 {
-	const struct tcp_frame *head = &t->conns[rank].head;
+	const struct star_frame *head = &t->conns[rank].head;
 
-	if ((head->type != TCP_PIECE && head->type != TCP_FAILED) || head->round != t->round)
+	if ((head->type != STAR_PIECE && head->type != STAR_FAILED) || head->round != t->round)
 		return error_set(COLL_ERR_INTERNAL,
 				 "rank %d broke the bootstrap's protocol: frame %u of round %u "
 				 "in round %u",
 				 rank, head->type, head->round, t->round);
-	if (head->type == TCP_PIECE && out != NULL && head->len != len)
+	if (head->type == STAR_PIECE && out != NULL && head->len != len)
 		return error_set(COLL_ERR_MISMATCH,
 				 "rank %d exchanges %llu bytes where rank 0 exchanges %zu", rank,
 				 (unsigned long long)head->len, len);
@@ -82,7 +90,7 @@ static int root_check_head(struct star *t, int rank, void *out, size_t len)
 		t->deadline = clock_now_ms() + head->timeout_ms;
 		t->timeout_ms = head->timeout_ms;
 	}
-	return head->type == TCP_FAILED ? root_check_failed(t, rank) : 0;
+	return head->type == STAR_FAILED ? root_check_failed(t, rank) : 0;
 }
 
 /* A rank that has sent its piece has nothing to say before it gets the table. */
@@ -92,7 +100,7 @@ static int root_recv_again(struct star *t, int rank)
 	ssize_t n = socket_read(t->conns[rank].fd, &byte, 1);
 
 	if (n < 0)
-		return tcp_lost_error(t, rank, errno);
+		return star_lost_error(t, rank, errno);
 	if (n > 0)
 		return error_set(COLL_ERR_INTERNAL,
 				 "rank %d broke the bootstrap's protocol: it speaks out of turn",
@@ -107,7 +115,7 @@ static int root_recv_head(struct star *t, int rank, void *out, size_t len)
 				sizeof(conn->head) - conn->head_got);
 
 	if (n < 0)
-		return tcp_lost_error(t, rank, errno);
+		return star_lost_error(t, rank, errno);
 	conn->head_got += (size_t)n;
 	return conn->head_got == sizeof(conn->head) ? root_check_head(t, rank, out, len) : 0;
 }
@@ -121,7 +129,7 @@ static ssize_t root_recv_body(struct rank_connection *conn, uint8_t *piece)
 	char thrown_away[4096];
 	size_t left = (size_t)conn->head.len - conn->got;
 
-	if (conn->head.type == TCP_FAILED)
+	if (conn->head.type == STAR_FAILED)
 		piece = (uint8_t *)conn->failed;
 	if (piece != NULL)
 		return socket_read(conn->fd, piece + conn->got, left);
@@ -136,7 +144,7 @@ static void root_merge_failures(struct star *t, struct bootstrap_failure *failur
 		struct rank_connection *conn = &t->conns[r];
 		char failed[32];
 
-		if (!t->heard[r] || conn->head.type != TCP_FAILED)
+		if (!t->heard[r] || conn->head.type != STAR_FAILED)
 			continue;
 		if (conn->failed != NULL)
 			conn->failed[conn->head.len] = '\0';
@@ -164,7 +172,7 @@ static int root_recv(struct star *t, int rank, uint8_t *out, size_t len)
 	if (conn->got < conn->head.len)
 		n = root_recv_body(conn, out != NULL ? out + (size_t)rank * len : NULL);
 	if (n < 0)
-		return tcp_lost_error(t, rank, errno);
+		return star_lost_error(t, rank, errno);
 	conn->got += (size_t)n;
 	if (conn->got == conn->head.len) {
 		t->heard[rank] = 1;
@@ -173,59 +181,26 @@ static int root_recv(struct star *t, int rank, uint8_t *out, size_t len)
 	return 0;
 }
 
-static int64_t root_wake_time(const struct star *t)
-{
-	int64_t wake = t->deadline;
-
-	if (t->npending > 0 && t->pending[0].since + TCP_PENDING_LIFE_MS < wake)
-		wake = t->pending[0].since + TCP_PENDING_LIFE_MS;
-	if (t->nlisteners > 0 && t->accept_after > clock_now_ms() && t->accept_after < wake)
-		wake = t->accept_after;
-	return wake;
-}
-
-/* Fills t->polls and waits until something happens. */
-static void root_poll(struct star *t)
-{
-	int n = 0, accepting = clock_now_ms() >= t->accept_after;
-	int64_t left;
-
-	for (int i = 0; i < t->nlisteners; i++)
-		t->polls[n++] =
-			(struct pollfd){.fd = accepting ? t->listener[i] : -1, .events = POLLIN};
-	for (int i = 0; i < t->npending; i++)
-		t->polls[n++] = (struct pollfd){.fd = t->pending[i].fd, .events = POLLIN};
-	for (int r = 1; r < t->bootstrap.nranks; r++)
-		t->polls[n++] = (struct pollfd){.fd = t->conns[r].fd, .events = POLLIN};
-	left = clock_remaining(bootstrap_look(&t->bootstrap, root_wake_time(t)));
-	/* A failed poll (EINTR) is a turn in which nothing has happened. */
-	if (poll(t->polls, (nfds_t)n, left > 60000 ? 60000 : (int)left) < 0)
-		for (int i = 0; i < n; i++)
-			t->polls[i].revents = 0;
-}
-
 /* One turn of rank 0's loop. */
 static int root_turn(struct star *t, uint8_t *out, size_t len)
 {
-	int nlisteners = t->nlisteners, npending = t->npending, code;
-	int before = nlisteners + npending - 1; /* rank 0 has no entry */
+	int code;
 
-	root_poll(t);
+	poll_set_begin(&t->polls, bootstrap_look(&t->bootstrap, t->deadline));
+	for (int r = 1; r < t->bootstrap.nranks; r++)
+		t->conns[r].place =
+			t->conns[r].fd < 0 ? -1 : poll_set_add(&t->polls, t->conns[r].fd, POLLIN);
+	acceptor_prepare(&t->acceptor, &t->polls);
+	poll_set_wait(&t->polls);
 	code = bootstrap_check_aborted(&t->bootstrap);
 	for (int r = 1; code == 0 && r < t->bootstrap.nranks; r++)
-		if (t->conns[r].fd >= 0 && t->polls[before + r].revents)
+		if (poll_set_events(&t->polls, t->conns[r].place))
 			code = root_recv(t, r, out, len);
-	/* Backwards, since who is let in or turned away leaves the list. */
-	for (int i = npending - 1; code == 0 && i >= 0; i--)
-		if (t->polls[nlisteners + i].revents)
-			code = acceptor_recv(t, i);
-	acceptor_sweep(t);
-	for (int i = 0; code == 0 && i < nlisteners; i++)
-		if (t->polls[i].revents)
-			acceptor_accept(t, t->listener[i]);
-	if (code == 0 && t->missing > 0 && clock_now_ms() >= t->deadline)
+	if (code == 0)
+		code = acceptor_advance(&t->acceptor, &t->polls);
+	if (code == 0 && t->missing > 0 && clock_remaining(t->deadline) == 0)
 		code = bootstrap_timeout_error(t->heard, t->bootstrap.nranks, t->timeout_ms,
-					       t->note);
+					       t->acceptor.note);
 	return code;
 }
 
@@ -242,28 +217,26 @@ static int root_gather(struct star *t, const void *in, uint8_t *out, size_t len)
 		t->conns[r].head_got = t->conns[r].got = t->conns[r].sent = 0;
 	while (code == 0 && t->missing > 0)
 		code = root_turn(t, out, len);
-	/* Before anyone gets the table and may come again for another meeting. */
-	tcp_root_close_listeners(t);
+	/* Before anyone gets the table and may come again for another rendezvous. */
+	acceptor_close(&t->acceptor);
 	return code;
 }
 
 /* --------------------------------------------------------------------- scatter -- */
 
-/* Sends on to all that have not got everything; how many those are. */
-static int root_send_some(struct star *t, const struct tcp_frame *head, const void *table,
-			  int *lost, int *lost_errno)
+/* Sends on to all that have not got everything, and adds them to the poll set. */
+static void root_send_some(struct star *t, const struct star_frame *head, const void *body,
+			   int *lost, int *lost_errno)
 {
 	size_t total = sizeof(*head) + (size_t)head->len;
-	int waiting = 0;
 
 	for (int r = 1; r < t->bootstrap.nranks; r++) {
 		struct rank_connection *conn = &t->conns[r];
 		ssize_t n;
 
-		t->polls[r] = (struct pollfd){.fd = -1, .events = POLLOUT};
 		if (conn->fd < 0 || conn->sent == total)
 			continue;
-		n = tcp_write_frame(conn->fd, head, table, conn->sent);
+		n = star_write_frame(conn->fd, head, body, conn->sent);
 		if (n < 0) {
 			*lost = r;
 			*lost_errno = errno;
@@ -273,36 +246,34 @@ static int root_send_some(struct star *t, const struct tcp_frame *head, const vo
 		}
 		conn->sent += (size_t)n;
 		t->heard[r] = conn->sent == total;
-		if (conn->sent < total) {
-			t->polls[r].fd = conn->fd;
-			waiting++;
-		}
+		if (conn->sent < total)
+			poll_set_add(&t->polls, conn->fd, POLLOUT);
 	}
-	return waiting;
 }
 
 /* Sends everyone the table, or the failure of a rank. */
 static int root_scatter(struct star *t, const void *body, size_t len, int failed)
 {
-	struct tcp_frame head = {.type = failed ? TCP_FAILED : TCP_TABLE,
-				 .round = t->round,
-				 .len = len,
-				 .code = failed};
+	struct star_frame head = {.type = failed ? STAR_FAILED : STAR_TABLE,
+				  .round = t->round,
+				  .len = len,
+				  .code = failed};
 	int lost = 0, lost_errno = 0;
 
-	t->polls[0].fd = -1;
-	while (root_send_some(t, &head, body, &lost, &lost_errno) > 0) {
-		int64_t left = clock_remaining(bootstrap_look(&t->bootstrap, t->deadline));
+	for (;;) {
 		int code = bootstrap_check_aborted(&t->bootstrap);
 
+		poll_set_begin(&t->polls, bootstrap_look(&t->bootstrap, t->deadline));
+		root_send_some(t, &head, body, &lost, &lost_errno);
+		if (t->polls.count == 0)
+			return lost ? star_lost_error(t, lost, lost_errno) : 0;
 		if (code)
 			return code;
 		if (clock_remaining(t->deadline) == 0)
 			return bootstrap_timeout_error(t->heard, t->bootstrap.nranks, t->timeout_ms,
 						       "they do not take the others' answers");
-		poll(t->polls, (nfds_t)t->bootstrap.nranks, left > 60000 ? 60000 : (int)left);
+		poll_set_wait(&t->polls);
 	}
-	return lost ? tcp_lost_error(t, lost, lost_errno) : 0;
 }
 
 /*
@@ -313,10 +284,10 @@ static void root_send_failure(struct star *t, int code, size_t body_len)
 {
 	const char *text = error_text();
 	size_t len = strnlen(text, BOOTSTRAP_TEXT_SIZE - 1);
-	struct tcp_frame head = {.type = TCP_FAILURE,
-				 .round = t->round,
-				 .len = len,
-				 .code = bootstrap_remote_code(code)};
+	struct star_frame head = {.type = STAR_FAILURE,
+				  .round = t->round,
+				  .len = len,
+				  .code = bootstrap_remote_code(code)};
 
 	for (int r = 1; r < t->bootstrap.nranks; r++) {
 		struct rank_connection *conn = &t->conns[r];
@@ -325,14 +296,14 @@ static void root_send_failure(struct star *t, int code, size_t body_len)
 		/* A kilobyte fits into the socket's buffer, or the rank is not reading. */
 		if (conn->fd < 0)
 			continue;
-		if (midway || tcp_write_frame(conn->fd, &head, text, 0) < (ssize_t)sizeof(head))
+		if (midway || star_write_frame(conn->fd, &head, text, 0) < (ssize_t)sizeof(head))
 			log_debug("rank %d could not be told: %s", r, text);
 		shutdown(conn->fd, SHUT_WR);
 	}
 }
 
-int tcp_root_exchange(struct star *t, const void *in, void *out, size_t len,
-		      struct bootstrap_failure *failure, int64_t timeout_ms)
+int star_root_exchange(struct star *t, const void *in, void *out, size_t len,
+		       struct bootstrap_failure *failure, int64_t timeout_ms)
 {
 	size_t body_len = (size_t)t->bootstrap.nranks * len;
 	const void *body = out;

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* acceptor.c - pending connections, until they prove themselves or are dropped. */
+#include "socket/acceptor.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/random.h"
+
+enum {
+	ACCEPTOR_LIFE_MS = 2000, /* of a connection that proves nothing */
+	ACCEPTOR_MIN_MS = 20,    /* before it is dropped to make room for another */
+	ACCEPTOR_PAUSE_MS = 50,  /* after accept() has failed for want of descriptors */
+	ACCEPTOR_BURST = 16, /* accepted in a turn, so that a flood does not keep ranks waiting */
+	ACCEPTOR_PROVEN_SPARE = 16
+};
+
+void listeners_close(struct listeners *listeners)
+{
+	for (int i = 0; i < listeners->count; i++)
+		close(listeners->fd[i]);
+	listeners->count = 0;
+}
+
+/* Connections that may have proved themselves and not yet been confirmed. */
+static int acceptor_proven_max(const struct handshake *hs)
+{
+	return (int)hs->nranks + ACCEPTOR_PROVEN_SPARE;
+}
+
+size_t acceptor_room(const struct handshake *hs)
+{
+	return (size_t)ADDRESS_MAX + ACCEPTOR_PENDING_MAX + (size_t)acceptor_proven_max(hs);
+}
+
+int acceptor_begin(struct acceptor *a)
+{
+	a->pending = calloc(acceptor_room(a->hs), sizeof(*a->pending));
+	a->dials = calloc(a->hs->nranks, sizeof(*a->dials));
+	if (a->pending == NULL || a->dials == NULL)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory to accept %u ranks", a->hs->nranks);
+	return 0;
+}
+
+/* Takes connection i off the list; its descriptor is the caller's. */
+static void acceptor_forget(struct acceptor *a, int i)
+{
+	a->npending--;
+	a->nproven -= a->pending[i].proven;
+	memmove(&a->pending[i], &a->pending[i + 1],
+		(size_t)(a->npending - i) * sizeof(a->pending[0]));
+}
+
+/* stranger: the other end is no rank of this job, as far as is known. */
+static void acceptor_drop(struct acceptor *a, int i, const char *why, int stranger)
+{
+	char address[ADDRESS_TEXT_SIZE];
+
+	address_format_peer(a->pending[i].fd, address);
+	handshake_log(a->hs, COLL_LOG_DEBUG, "connection from %s dropped: %s", address, why);
+	close(a->pending[i].fd);
+	acceptor_forget(a, i);
+	a->turned_away += stranger;
+}
+
+void acceptor_close(struct acceptor *a)
+{
+	listeners_close(&a->listeners);
+	while (a->npending > 0)
+		acceptor_drop(a, a->npending - 1, "all ranks have arrived",
+			      !a->pending[a->npending - 1].proven);
+	if (a->turned_away > 0)
+		handshake_log(a->hs, COLL_LOG_INFO,
+			      "%d %s connections were not from ranks of this job", a->turned_away,
+			      a->hs->name);
+	a->turned_away = 0;
+}
+
+void acceptor_end(struct acceptor *a)
+{
+	acceptor_close(a);
+	free(a->pending);
+	free(a->dials);
+	a->pending = NULL;
+	a->dials = NULL;
+}
+
+/* ------------------------------------------------------------------ accepting -- */
+
+/* The oldest connection that has proved nothing; npending: there is none. */
+static int acceptor_oldest(const struct acceptor *a)
+{
+	int i = 0;
+
+	while (i < a->npending && a->pending[i].proven)
+		i++;
+	return i;
+}
+
+/* Drops the one that has been silent longest, unless it has hardly had time to speak. */
+static int acceptor_drop_oldest(struct acceptor *a, const char *why)
+{
+	int oldest = acceptor_oldest(a);
+	int64_t age = clock_now_ms() - a->pending[oldest].since;
+
+	if (age < ACCEPTOR_MIN_MS) {
+		a->accept_after = clock_now_ms() + ACCEPTOR_MIN_MS - age;
+		return 0;
+	}
+	acceptor_drop(a, oldest, why, 1);
+	return 1;
+}
+
+/* No descriptor is left.  Has one been won back? */
+static int acceptor_out_of_files(struct acceptor *a, int err)
+{
+	char why[SOCKET_WHY_SIZE];
+
+	snprintf(a->note, sizeof(a->note), "rank %u cannot accept a connection: %s", a->hs->rank,
+		 socket_why(err, why));
+	if (a->npending > a->nproven)
+		return acceptor_drop_oldest(a, a->note);
+	a->no_descriptor = err;
+	a->accept_after = clock_now_ms() + ACCEPTOR_PAUSE_MS;
+	return 0;
+}
+
+static void acceptor_challenge(struct acceptor *a, int fd)
+{
+	struct pending_connection *p = &a->pending[a->npending];
+	struct handshake_challenge *challenge = &p->messages.challenge;
+
+	memset(p, 0, sizeof(*p));
+	p->fd = fd;
+	p->place = -1;
+	p->since = clock_now_ms();
+	memcpy(challenge->magic, a->hs->magic, sizeof(challenge->magic));
+	challenge->version = htole32(a->hs->version);
+	challenge->rank = htole32(a->hs->rank);
+	a->npending++;
+	if (random_bytes(challenge->nonce, sizeof(challenge->nonce)) != 0 ||
+	    socket_write(fd, challenge, sizeof(*challenge)) != sizeof(*challenge))
+		acceptor_drop(a, a->npending - 1, "it cannot be written to", 1);
+}
+
+/* Accepts one; 0: nobody is there, or there is no room just now. */
+static int acceptor_accept_one(struct acceptor *a, int listener)
+{
+	int fd;
+
+	if (a->npending - a->nproven == ACCEPTOR_PENDING_MAX &&
+	    !acceptor_drop_oldest(a, "too many others are waiting"))
+		return 0;
+	fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd >= 0) {
+		acceptor_challenge(a, fd);
+		return 1;
+	}
+	if (socket_is_exhausted(errno))
+		return acceptor_out_of_files(a, errno);
+	return errno == ECONNABORTED || errno == EINTR;
+}
+
+static void acceptor_accept(struct acceptor *a, int listener)
+{
+	for (int i = 0; i < ACCEPTOR_BURST; i++)
+		if (!acceptor_accept_one(a, listener))
+			break;
+}
+
+/* ------------------------------------------------------------------ the proof -- */
+
+/* Sends the verdict; -1 if the other end does not take it. */
+static int acceptor_send(struct acceptor *a, struct pending_connection *p, uint32_t type, int code,
+			 const char *text)
+{
+	struct handshake_verdict *verdict = &p->messages.verdict;
+
+	memset(verdict, 0, sizeof(*verdict));
+	verdict->type = htole32(type);
+	verdict->code = (int32_t)htole32((uint32_t)code);
+	memcpy(verdict->salt, a->salt, sizeof(verdict->salt));
+	memcpy(verdict->text, text, strnlen(text, sizeof(verdict->text) - 1));
+	handshake_seal(a->hs, &p->messages, HANDSHAKE_VERDICT, verdict->mac);
+	return socket_write(p->fd, verdict, sizeof(*verdict)) == sizeof(*verdict) ? 0 : -1;
+}
+
+/* Turns connection i away with the calling thread's error as the reason. */
+static void acceptor_refuse(struct acceptor *a, int i, int code)
+{
+	char address[ADDRESS_TEXT_SIZE];
+
+	address_format_peer(a->pending[i].fd, address);
+	snprintf(a->note, sizeof(a->note), "turned away %s: %.220s", address, error_text());
+	acceptor_send(a, &a->pending[i], HANDSHAKE_REFUSED, code, error_text());
+	acceptor_drop(a, i, a->note, 1);
+}
+
+/* Has another process proved that it is this rank? */
+static int acceptor_has_rank(const struct acceptor *a, uint32_t rank, uint64_t dial)
+{
+	if (a->dials[rank])
+		return a->dials[rank] != dial;
+	for (int i = 0; i < a->npending; i++)
+		if (a->pending[i].proven && a->pending[i].rank == rank &&
+		    a->pending[i].messages.answer.dial != dial)
+			return 1;
+	return 0;
+}
+
+/* What is wrong with a process that knows the key; 0: nothing. */
+static int acceptor_check_rank(const struct acceptor *a, const struct handshake_answer *answer)
+{
+	const struct handshake *hs = a->hs;
+	uint32_t rank = le32toh(answer->rank), nranks = le32toh(answer->nranks);
+
+	if (answer->order != HANDSHAKE_BYTE_ORDER)
+		return error_set(COLL_ERR_UNSUPPORTED,
+				 "the machine of rank %u has another byte order than rank %u's",
+				 rank, hs->rank);
+	if (nranks != hs->nranks)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "the number of ranks differs: %u on rank %u, %u on rank %u",
+				 nranks, rank, hs->nranks, hs->rank);
+	if (le32toh(answer->to) != hs->rank)
+		return error_set(COLL_ERR_INVALID_USAGE,
+				 "rank %u wants to reach rank %u, but this is rank %u", rank,
+				 le32toh(answer->to), hs->rank);
+	/* The higher rank dials. */
+	if (rank >= nranks || rank <= hs->rank || acceptor_has_rank(a, rank, answer->dial))
+		return error_set(COLL_ERR_INVALID_USAGE,
+				 "rank %u of %u is there already: give each process a rank of its "
+				 "own",
+				 rank, nranks);
+	return 0;
+}
+
+static void acceptor_prove(struct acceptor *a, int i, uint32_t rank)
+{
+	struct pending_connection *p = &a->pending[i];
+
+	if (a->dials[rank]) {
+		acceptor_drop(a, i, "its rank is connected", 0);
+		return;
+	}
+	/* The dialler comes again. */
+	if (a->nproven == acceptor_proven_max(a->hs)) {
+		acceptor_drop(a, i, "too many ranks are connecting", 0);
+		return;
+	}
+	if (acceptor_send(a, p, HANDSHAKE_ACCEPTED, 0, "") != 0) {
+		acceptor_drop(a, i, "it does not take the verdict", 0);
+		return;
+	}
+	p->rank = rank;
+	p->proven = 1;
+	p->got = 0;
+	a->nproven++;
+}
+
+/* Connection i has sent its whole answer. */
+static int acceptor_check(struct acceptor *a, int i)
+{
+	const struct handshake_messages *messages = &a->pending[i].messages;
+	int code;
+
+	if (!handshake_is_sealed(a->hs, messages, HANDSHAKE_ANSWER)) {
+		error_set(COLL_ERR_INVALID_ARGUMENT,
+			  "its key is not this job's (COLL_KEY, or the unique id, must be the "
+			  "same on all ranks)");
+		acceptor_refuse(a, i, COLL_ERR_INVALID_ARGUMENT);
+		if (a->wrong_keys++ == 0)
+			handshake_log(a->hs, COLL_LOG_WARN, "%s", a->note);
+		return 0;
+	}
+	code = acceptor_check_rank(a, &messages->answer);
+	if (code == 0) {
+		acceptor_prove(a, i, le32toh(messages->answer.rank));
+		return 0;
+	}
+	acceptor_refuse(a, i, code);
+	/* A second rank 3 is one too many; another number of ranks can never come right. */
+	return code == COLL_ERR_INVALID_USAGE ? 0 : code;
+}
+
+static int acceptor_recv_answer(struct acceptor *a, int i)
+{
+	struct pending_connection *p = &a->pending[i];
+	struct handshake_answer *answer = &p->messages.answer;
+	ssize_t n = socket_read(p->fd, (char *)answer + p->got, sizeof(*answer) - p->got);
+	uint32_t version;
+
+	if (n < 0) {
+		acceptor_drop(a, i, "it went away", 1);
+		return 0;
+	}
+	p->got += (size_t)n;
+	if (!handshake_has_magic(a->hs, answer, p->got)) {
+		acceptor_drop(a, i, "it does not speak this protocol", 1);
+		return 0;
+	}
+	version = handshake_version(a->hs, answer, p->got);
+	if (version != a->hs->version) {
+		error_set(COLL_ERR_UNSUPPORTED,
+			  "its libcoll speaks %s protocol %u, but rank %u's speaks %u", a->hs->name,
+			  version, a->hs->rank, a->hs->version);
+		acceptor_refuse(a, i, COLL_ERR_UNSUPPORTED);
+		return 0;
+	}
+	return p->got == sizeof(*answer) ? acceptor_check(a, i) : 0;
+}
+
+static void acceptor_recv_confirm(struct acceptor *a, int i)
+{
+	struct pending_connection *p = &a->pending[i];
+	struct handshake_confirm *confirm = &p->messages.confirm;
+	ssize_t n = socket_read(p->fd, (char *)confirm + p->got, sizeof(*confirm) - p->got);
+	uint32_t rank = p->rank;
+	char address[ADDRESS_TEXT_SIZE];
+	int fd = p->fd;
+
+	if (n < 0) {
+		acceptor_drop(a, i, "its rank uses another connection, or is gone", 0);
+		return;
+	}
+	p->got += (size_t)n;
+	if (p->got < sizeof(*confirm))
+		return;
+	if (a->dials[rank] || !handshake_is_sealed(a->hs, &p->messages, HANDSHAKE_CONFIRM)) {
+		acceptor_drop(a, i, "its confirm is wrong", 1);
+		return;
+	}
+	a->dials[rank] = p->messages.answer.dial ? p->messages.answer.dial : 1;
+	acceptor_forget(a, i);
+	address_format_peer(fd, address);
+	handshake_log(a->hs, COLL_LOG_DEBUG, "rank %u has arrived from %s", rank, address);
+	a->connected(a->owner, rank, fd);
+}
+
+/* ------------------------------------------------------------------ the turns -- */
+
+void acceptor_prepare(struct acceptor *a, struct poll_set *set)
+{
+	int accepting = clock_now_ms() >= a->accept_after;
+	int oldest = acceptor_oldest(a);
+
+	for (int i = 0; i < a->listeners.count; i++)
+		a->place[i] = accepting ? poll_set_add(set, a->listeners.fd[i], POLLIN) : -1;
+	for (int i = 0; i < a->npending; i++)
+		a->pending[i].place = poll_set_add(set, a->pending[i].fd, POLLIN);
+	if (oldest < a->npending)
+		poll_set_wake(set, a->pending[oldest].since + ACCEPTOR_LIFE_MS);
+	if (a->listeners.count > 0 && !accepting)
+		poll_set_wake(set, a->accept_after);
+}
+
+/* Drops those that have stayed too long without a proof. */
+static void acceptor_sweep(struct acceptor *a)
+{
+	int oldest = acceptor_oldest(a);
+
+	while (oldest < a->npending &&
+	       clock_now_ms() - a->pending[oldest].since >= ACCEPTOR_LIFE_MS) {
+		acceptor_drop(a, oldest, "it did not say who it is", 1);
+		oldest = acceptor_oldest(a);
+	}
+}
+
+int acceptor_advance(struct acceptor *a, const struct poll_set *set)
+{
+	int code = 0;
+
+	/* Backwards, since a connection that is made or dropped leaves the list. */
+	for (int i = a->npending - 1; code == 0 && i >= 0; i--) {
+		if (!poll_set_events(set, a->pending[i].place))
+			continue;
+		a->pending[i].place = -1;
+		if (a->pending[i].proven)
+			acceptor_recv_confirm(a, i);
+		else
+			code = acceptor_recv_answer(a, i);
+	}
+	acceptor_sweep(a);
+	for (int i = 0; code == 0 && i < a->listeners.count; i++)
+		if (poll_set_events(set, a->place[i]))
+			acceptor_accept(a, a->listeners.fd[i]);
+	return code;
+}

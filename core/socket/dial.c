@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* dial.c - the attempts to reach one rank. */
+#include "socket/dial.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/random.h"
+
+enum {
+	DIAL_HEAD_START_MS = 50,    /* of an address over the next one */
+	DIAL_SILENCE_MS = 1000,     /* the same once it accepts connections but says nothing yet */
+	DIAL_CONNECT_MS = 3000,     /* then connecting begins anew */
+	DIAL_LONGEST_PAUSE_MS = 50, /* between two tries of one address */
+	DIAL_SPARE_PAUSE_MS = 20,   /* until it is seen again whether a socket may be opened */
+	DIAL_TRIES = 3              /* of an address that ought to be listening already */
+};
+
+int dial_begin(struct dial *dial)
+{
+	int64_t now = clock_now_ms();
+
+	dial->fd = -1;
+	for (int i = 0; i < dial->addresses.count; i++) {
+		dial->attempts[i].fd = -1;
+		dial->attempts[i].place = -1;
+		dial->attempts[i].start = now + (int64_t)i * DIAL_HEAD_START_MS;
+	}
+	return random_bytes(&dial->id, sizeof(dial->id));
+}
+
+static const struct address *dial_address(const struct dial *dial, const struct dial_attempt *y)
+{
+	return &dial->addresses.item[y - dial->attempts];
+}
+
+static void dial_close(struct dial *dial, struct dial_attempt *y)
+{
+	if (y->fd >= 0)
+		close(y->fd);
+	y->fd = -1;
+	y->place = -1;
+	if (y->extra && dial->spare)
+		++*dial->spare;
+	y->extra = 0;
+}
+
+void dial_end(struct dial *dial)
+{
+	for (int i = 0; i < dial->addresses.count; i++)
+		dial_close(dial, &dial->attempts[i]);
+}
+
+/* Addresses that were not tried yet: the first is dialled after delay_ms, the others one after the other. */
+static void dial_reschedule(struct dial *dial, int64_t delay_ms, int earlier)
+{
+	int64_t start = clock_now_ms() + delay_ms;
+
+	for (int i = 0; i < dial->addresses.count; i++) {
+		struct dial_attempt *y = &dial->attempts[i];
+
+		if (y->state != DIAL_IDLE || y->tries > 0)
+			continue;
+		if (earlier ? start < y->start : start > y->start)
+			y->start = start;
+		start += DIAL_HEAD_START_MS;
+	}
+}
+
+/* The address cannot be tried again: `code` and dial->note say why. */
+static void dial_give_up(struct dial *dial, struct dial_attempt *y, int code)
+{
+	dial_close(dial, y);
+	y->state = DIAL_OUT;
+	dial->code = code;
+	for (int i = 0; i < dial->addresses.count; i++)
+		if (dial->named && code != COLL_ERR_PEER_LOST &&
+		    dial->attempts[i].state == DIAL_IDLE)
+			dial->attempts[i].state = DIAL_OUT;
+	dial_reschedule(dial, 0, 1);
+}
+
+__attribute__((format(printf, 3, 4))) static void dial_note(struct dial *dial,
+							    const struct dial_attempt *y,
+							    const char *fmt, ...)
+{
+	char address[ADDRESS_TEXT_SIZE];
+	va_list args;
+	int used;
+
+	address_format(dial_address(dial, y), address);
+	used = snprintf(dial->note, sizeof(dial->note), "%s", address);
+	va_start(args, fmt);
+	vsnprintf(dial->note + used, sizeof(dial->note) - (size_t)used, fmt, args);
+	va_end(args);
+}
+
+/* The attempt has come to nothing; refused: nobody listens there. */
+static void dial_retry(struct dial *dial, struct dial_attempt *y, const char *why, int refused)
+{
+	dial_close(dial, y);
+	y->state = DIAL_IDLE;
+	dial_note(dial, y, ": %s", why);
+	y->tries++;
+	y->refusals = refused ? y->refusals + 1 : 0;
+	if (!dial->retry && y->refusals >= DIAL_TRIES) {
+		dial_give_up(dial, y, COLL_ERR_PEER_LOST);
+		return;
+	}
+	y->pause_ms = y->pause_ms == 0 ? 1 : 2 * y->pause_ms;
+	if (y->pause_ms > DIAL_LONGEST_PAUSE_MS)
+		y->pause_ms = DIAL_LONGEST_PAUSE_MS;
+	y->start = clock_now_ms() + y->pause_ms;
+	dial_reschedule(dial, 0, 1);
+}
+
+static void dial_retry_errno(struct dial *dial, struct dial_attempt *y, int err, int refused)
+{
+	char why[SOCKET_WHY_SIZE];
+
+	dial_retry(dial, y, socket_why(err, why), refused);
+}
+
+/* ----------------------------------------------------------------- connecting -- */
+
+static int dial_count_open(const struct dial *dial)
+{
+	int open = 0;
+
+	for (int i = 0; i < dial->addresses.count; i++)
+		open += dial->attempts[i].fd >= 0;
+	return open;
+}
+
+/* There is no socket for this attempt: it waits if another one is under way. */
+static int dial_no_socket(struct dial *dial, struct dial_attempt *y, int err, int open)
+{
+	char address[ADDRESS_TEXT_SIZE], why[SOCKET_WHY_SIZE];
+
+	if (!socket_is_exhausted(err)) {
+		dial_retry_errno(dial, y, err, 1);
+		return 0;
+	}
+	if (open > 0) {
+		y->start = clock_now_ms() + DIAL_LONGEST_PAUSE_MS;
+		return 0;
+	}
+	dial->no_descriptor = 1;
+	address_format(dial_address(dial, y), address);
+	return error_set(COLL_ERR_SYSTEM, "cannot make a socket to reach rank %u at %s: %s",
+			 dial->peer, address, socket_why(err, why));
+}
+
+static int dial_start(struct dial *dial, struct dial_attempt *y)
+{
+	const struct address *address = dial_address(dial, y);
+	int family = address->sa.ss_family, open = dial_count_open(dial);
+
+	if (open > 0 && dial->spare && *dial->spare <= 0) {
+		y->start = clock_now_ms() + DIAL_SPARE_PAUSE_MS;
+		return 0;
+	}
+	y->fd = socket_new(family);
+	if (y->fd < 0)
+		return dial_no_socket(dial, y, errno, open);
+	y->extra = open > 0;
+	if (y->extra && dial->spare)
+		--*dial->spare;
+	if (dial->hs->tune)
+		dial->hs->tune(dial->hs->user, y->fd, family, dial->local);
+	if (socket_connect(y->fd, address) < 0) {
+		/* EAGAIN: somebody listens, and its queue is full. */
+		dial_retry_errno(dial, y, errno, errno != EAGAIN);
+		return 0;
+	}
+	y->state = DIAL_CONNECTING;
+	y->start = clock_now_ms();
+	y->got = 0;
+	return 0;
+}
+
+/* A socket may get connected to itself if its own port happens to be the one it looks for. */
+static int dial_is_own_echo(int fd)
+{
+	struct sockaddr_storage a, b;
+	socklen_t alen = sizeof(a), blen = sizeof(b);
+
+	memset(&a, 0, sizeof(a));
+	memset(&b, 0, sizeof(b));
+	return getsockname(fd, (struct sockaddr *)&a, &alen) == 0 &&
+	       getpeername(fd, (struct sockaddr *)&b, &blen) == 0 && a.ss_family != AF_UNIX &&
+	       memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+static void dial_connected(struct dial *dial, struct dial_attempt *y)
+{
+	int err = socket_connect_result(y->fd);
+
+	if (err != 0 || dial_is_own_echo(y->fd)) {
+		dial_retry_errno(dial, y, err ? err : ECONNREFUSED, 1);
+		return;
+	}
+	y->state = DIAL_CHALLENGE;
+	dial_note(dial, y, " accepts connections, but nobody answers");
+	/* Behind a local socket is the peer, which is quickest reached there, however long it takes. */
+	if (dial_address(dial, y)->sa.ss_family == AF_UNIX)
+		dial_reschedule(dial, INT32_MAX, 0);
+	else
+		dial_reschedule(dial, DIAL_SILENCE_MS, 0);
+}
+
+/* ------------------------------------------------------------------ the proof -- */
+
+static int dial_answer(struct dial *dial, struct dial_attempt *y)
+{
+	const struct handshake *hs = dial->hs;
+	struct handshake_answer *answer = &y->messages.answer;
+	int code;
+
+	memset(answer, 0, sizeof(*answer));
+	memcpy(answer->magic, hs->magic, sizeof(hs->magic));
+	answer->version = htole32(hs->version);
+	answer->rank = htole32(hs->rank);
+	answer->to = htole32(dial->peer);
+	answer->nranks = htole32(hs->nranks);
+	answer->order = HANDSHAKE_BYTE_ORDER;
+	answer->dial = dial->id;
+	code = random_bytes(answer->nonce, sizeof(answer->nonce));
+	if (code)
+		return code;
+	handshake_seal(hs, &y->messages, HANDSHAKE_ANSWER, answer->mac);
+	y->state = DIAL_VERDICT;
+	y->got = 0;
+	/* The buffer of a new connection holds so little at once, or the connection is broken. */
+	if (socket_write(y->fd, answer, sizeof(*answer)) != sizeof(*answer))
+		dial_retry_errno(dial, y, errno, 0);
+	return 0;
+}
+
+/* Bytes of the challenge have come. */
+static int dial_recv_challenge(struct dial *dial, struct dial_attempt *y)
+{
+	const struct handshake *hs = dial->hs;
+	struct handshake_challenge *challenge = &y->messages.challenge;
+	ssize_t n = socket_read(y->fd, (char *)challenge + y->got, sizeof(*challenge) - y->got);
+	uint32_t version;
+
+	if (n < 0) {
+		dial_retry_errno(dial, y, errno, 0);
+		return 0;
+	}
+	y->got += (size_t)n;
+	if (!handshake_has_magic(hs, challenge, y->got)) {
+		dial_note(dial, y,
+			  " does not speak libcoll's %s protocol: another program has that port",
+			  hs->name);
+		dial_give_up(dial, y, COLL_ERR_INVALID_ARGUMENT);
+		return 0;
+	}
+	version = handshake_version(hs, challenge, y->got);
+	if (version != hs->version) {
+		dial_note(dial, y,
+			  ": rank %u's libcoll speaks %s protocol %u, but this rank's speaks %u: "
+			  "install the same libcoll on all hosts",
+			  dial->peer, hs->name, version, hs->version);
+		dial_give_up(dial, y, COLL_ERR_UNSUPPORTED);
+		return 0;
+	}
+	if (y->got < sizeof(*challenge))
+		return 0;
+	/* The peer has been there: if it stops listening, it is gone. */
+	dial->retry = 0;
+	y->refusals = 0;
+	y->pause_ms = 0;
+	return dial_answer(dial, y);
+}
+
+/* The listener knows the key and accepts: this attempt becomes the connection. */
+static void dial_confirm(struct dial *dial, struct dial_attempt *y)
+{
+	struct handshake_confirm *confirm = &y->messages.confirm;
+
+	handshake_seal(dial->hs, &y->messages, HANDSHAKE_CONFIRM, confirm->mac);
+	if (socket_write(y->fd, confirm, sizeof(*confirm)) != sizeof(*confirm)) {
+		dial_retry_errno(dial, y, errno, 0);
+		return;
+	}
+	memcpy(dial->salt, y->messages.verdict.salt, sizeof(dial->salt));
+	address_format(dial_address(dial, y), dial->text);
+	dial->fd = y->fd;
+	y->fd = -1;
+	dial_end(dial);
+}
+
+static int dial_recv_verdict(struct dial *dial, struct dial_attempt *y)
+{
+	struct handshake_verdict *verdict = &y->messages.verdict;
+	ssize_t n = socket_read(y->fd, (char *)verdict + y->got, sizeof(*verdict) - y->got);
+
+	if (n < 0) {
+		dial_retry_errno(dial, y, errno, 0);
+		return 0;
+	}
+	y->got += (size_t)n;
+	if (y->got < sizeof(*verdict))
+		return 0;
+	if (!handshake_is_sealed(dial->hs, &y->messages, HANDSHAKE_VERDICT)) {
+		dial_note(dial, y,
+			  " belongs to another job: its key differs (COLL_KEY, or the unique id, "
+			  "must be the same on all ranks)");
+		dial_give_up(dial, y, COLL_ERR_INVALID_ARGUMENT);
+		return 0;
+	}
+	if (le32toh(verdict->type) == HANDSHAKE_ACCEPTED) {
+		dial_confirm(dial, y);
+		return 0;
+	}
+	return error_set(verdict->code ? (int)le32toh((uint32_t)verdict->code) : COLL_ERR_REMOTE,
+			 "%.*s", HANDSHAKE_TEXT_SIZE - 1, verdict->text);
+}
+
+/* ------------------------------------------------------------------- the turns -- */
+
+int dial_prepare(struct dial *dial, struct poll_set *set)
+{
+	int64_t now = clock_now_ms();
+	int code = 0, left = 0;
+
+	for (int i = 0; code == 0 && i < dial->addresses.count; i++) {
+		struct dial_attempt *y = &dial->attempts[i];
+
+		if (y->state == DIAL_CONNECTING && now - y->start >= DIAL_CONNECT_MS)
+			dial_retry_errno(dial, y, ETIMEDOUT, 0);
+		if (y->state == DIAL_IDLE && y->start <= now)
+			code = dial_start(dial, y);
+	}
+	for (int i = 0; code == 0 && i < dial->addresses.count; i++) {
+		struct dial_attempt *y = &dial->attempts[i];
+
+		left += y->state != DIAL_OUT;
+		y->place = -1;
+		if (y->state == DIAL_IDLE)
+			poll_set_wake(set, y->start);
+		if (y->state == DIAL_CONNECTING)
+			poll_set_wake(set, y->start + DIAL_CONNECT_MS);
+		if (y->fd >= 0)
+			y->place = poll_set_add(set, y->fd,
+						y->state == DIAL_CONNECTING ? POLLOUT : POLLIN);
+	}
+	if (code == 0 && left == 0)
+		code = error_set(dial->code ? dial->code : COLL_ERR_PEER_LOST, "%s", dial->note);
+	return code;
+}
+
+int dial_advance(struct dial *dial, const struct poll_set *set)
+{
+	int code = 0;
+
+	for (int i = 0; code == 0 && dial->fd < 0 && i < dial->addresses.count; i++) {
+		struct dial_attempt *y = &dial->attempts[i];
+
+		if (!poll_set_events(set, y->place))
+			continue;
+		y->place = -1;
+		switch (y->state) {
+		case DIAL_CONNECTING: dial_connected(dial, y); break;
+		case DIAL_CHALLENGE: code = dial_recv_challenge(dial, y); break;
+		case DIAL_VERDICT: code = dial_recv_verdict(dial, y); break;
+		default: break;
+		}
+	}
+	return code;
+}

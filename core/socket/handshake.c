@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* handshake.c - the seals of the handshake's messages. */
+#include "socket/handshake.h"
+
+#include <endian.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { HANDSHAKE_VERSION_END = offsetof(struct handshake_challenge, version) + 4 };
+
+_Static_assert(offsetof(struct handshake_answer, version) ==
+		       offsetof(struct handshake_challenge, version),
+	       "every version finds the version at the same place");
+
+static uint8_t *handshake_mac_of(struct handshake_messages *messages, enum handshake_step step)
+{
+	switch (step) {
+	case HANDSHAKE_ANSWER: return messages->answer.mac;
+	case HANDSHAKE_VERDICT: return messages->verdict.mac;
+	default: return messages->confirm.mac;
+	}
+}
+
+void handshake_seal(const struct handshake *hs, const struct handshake_messages *messages,
+		    enum handshake_step step, uint8_t mac[HANDSHAKE_MAC_SIZE])
+{
+	static const size_t end[] = {
+		[HANDSHAKE_ANSWER] = offsetof(struct handshake_messages, verdict),
+		[HANDSHAKE_VERDICT] = offsetof(struct handshake_messages, confirm),
+		[HANDSHAKE_CONFIRM] = sizeof(struct handshake_messages),
+	};
+	struct handshake_messages copy = *messages;
+
+	/* A letter in the mac's own place keeps the seal of one message from fitting another. */
+	memset(handshake_mac_of(&copy, step), "AVC"[step], HANDSHAKE_MAC_SIZE);
+	hs->mac(hs->user, &copy, end[step], mac);
+}
+
+int handshake_is_sealed(const struct handshake *hs, const struct handshake_messages *messages,
+			enum handshake_step step)
+{
+	struct handshake_messages copy = *messages;
+	const uint8_t *found = handshake_mac_of(&copy, step);
+	uint8_t mac[HANDSHAKE_MAC_SIZE];
+	unsigned differs = 0;
+
+	handshake_seal(hs, messages, step, mac);
+	/* The comparison takes the same time wherever the macs differ. */
+	for (int i = 0; i < HANDSHAKE_MAC_SIZE; i++)
+		differs |= (unsigned)(mac[i] ^ found[i]);
+	return differs == 0;
+}
+
+int handshake_has_magic(const struct handshake *hs, const void *message, size_t got)
+{
+	return memcmp(message, hs->magic, got < sizeof(hs->magic) ? got : sizeof(hs->magic)) == 0;
+}
+
+uint32_t handshake_version(const struct handshake *hs, const void *message, size_t got)
+{
+	uint32_t version;
+
+	if (got < HANDSHAKE_VERSION_END)
+		return hs->version;
+	memcpy(&version, (const char *)message + offsetof(struct handshake_challenge, version),
+	       sizeof(version));
+	return le32toh(version);
+}
+
+void handshake_log(const struct handshake *hs, int level, const char *fmt, ...)
+{
+	char text[400];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	hs->log(hs->user, level, text);
+}

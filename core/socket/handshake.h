@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * handshake.h - how both ends of a new connection prove that they know the key; neither sends it.
+ *
+ *   listener -> dialler    challenge   magic, version, the listener's rank, nonce
+ *   dialler  -> listener   answer      magic, version, ranks, nonce; mac of challenge and answer
+ *   listener -> dialler    verdict     accepted or refused with a message; mac of all three
+ *   dialler  -> listener   confirm     mac of all four
+ *
+ * A connection counts for the dialler once it has sent its confirm, for the listener once the confirm
+ * has come.  A dialler may therefore have several attempts under way and confirm the first that
+ * is accepted; an attempt that it gives up is never taken for a connection.
+ *
+ * Every message has a fixed size: nothing is allocated by what the wire says.  Numbers are little-endian.
+ */
+#ifndef CORE_SOCKET_HANDSHAKE_H
+#define CORE_SOCKET_HANDSHAKE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "socket/socket.h"
+
+enum {
+	HANDSHAKE_MAC_SIZE = 16,
+	HANDSHAKE_SALT_SIZE = 16,
+	HANDSHAKE_TEXT_SIZE = 256,
+	HANDSHAKE_BYTE_ORDER = 0x01020304
+};
+
+/* What both ends of every connection of a job agree on; the functions get `user`. */
+struct handshake {
+	char magic[8]; /* of the protocol that is spoken once the connection is made */
+	uint32_t version;
+	const char *name; /* of that protocol, for messages */
+	uint32_t rank, nranks;
+	/* Seals data under the job's key. */
+	void (*mac)(const void *user, const void *data, size_t len,
+		    uint8_t mac[HANDSHAKE_MAC_SIZE]);
+	void (*log)(const void *user, int level, const char *text);
+	socket_tune_fn tune; /* for sockets that connect; may be NULL */
+	const void *user;
+};
+
+struct handshake_challenge {
+	char magic[8];
+	uint32_t version; /* magic and version stay where they are in every version */
+	uint32_t rank;
+	uint8_t nonce[16];
+};
+
+struct handshake_answer {
+	char magic[8];
+	uint32_t version;
+	uint32_t rank; /* of the dialler */
+	uint32_t to;   /* the rank that it wants to reach */
+	uint32_t nranks;
+	uint32_t order; /* HANDSHAKE_BYTE_ORDER, the only number that is not converted */
+	uint32_t reserved;
+	uint64_t dial; /* random; equal in all attempts of one dialler */
+	uint8_t nonce[16];
+	uint8_t mac[HANDSHAKE_MAC_SIZE];
+};
+
+enum { HANDSHAKE_ACCEPTED = 1, HANDSHAKE_REFUSED = 2 };
+
+struct handshake_verdict {
+	uint32_t type;
+	int32_t code;                      /* COLL_ERR_* of a refusal */
+	uint8_t salt[HANDSHAKE_SALT_SIZE]; /* from the listener, for keys of what follows */
+	uint8_t mac[HANDSHAKE_MAC_SIZE];
+	char text[HANDSHAKE_TEXT_SIZE]; /* why the dialler is refused */
+};
+
+struct handshake_confirm {
+	uint8_t mac[HANDSHAKE_MAC_SIZE];
+};
+
+/* All messages of one connection, in their order. */
+struct handshake_messages {
+	struct handshake_challenge challenge;
+	struct handshake_answer answer;
+	struct handshake_verdict verdict;
+	struct handshake_confirm confirm;
+};
+
+/* The message that a mac is of. */
+enum handshake_step { HANDSHAKE_ANSWER, HANDSHAKE_VERDICT, HANDSHAKE_CONFIRM };
+
+/* Computes the mac of a message and of those before it. */
+void handshake_seal(const struct handshake *hs, const struct handshake_messages *messages,
+		    enum handshake_step step, uint8_t mac[HANDSHAKE_MAC_SIZE]);
+/* Is the mac in that message the right one? */
+int handshake_is_sealed(const struct handshake *hs, const struct handshake_messages *messages,
+			enum handshake_step step);
+
+/* Is the beginning of a challenge or an answer, `got` bytes so far, of this protocol? */
+int handshake_has_magic(const struct handshake *hs, const void *message, size_t got);
+/* The version in it, once it has come; until then this end's. */
+uint32_t handshake_version(const struct handshake *hs, const void *message, size_t got);
+
+/* Logs at a level of backend.h. */
+void handshake_log(const struct handshake *hs, int level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * dial_test.c - a rank with several addresses is reached by the first that leads to it, whatever the
+ * others do: swallow packets, accept and say nothing, begin a handshake and stop, belong to
+ * another job.  Dialler and listeners share one loop here.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/siphash.h"
+#include "bootstrap/bootstrap.h"
+#include "socket/acceptor.h"
+#include "socket/dial.h"
+#include "../lib/tap.h"
+
+enum { LONG_MS = 30000, QUICK_MS = 900, NRANKS = 4, EXTRA = 16 };
+
+/* One listening address and what its owner does. */
+struct site {
+	struct handshake hs;
+	struct acceptor acceptor;
+	struct address address;
+	uint8_t key[16];
+	int fd;                 /* the connection of rank 3, -1: none yet */
+	int connected;          /* how often a rank was connected */
+	int held[EXTRA], nheld; /* sockets that fill its queue */
+	int64_t deaf_until;     /* its owner is busy elsewhere until then */
+};
+
+static const uint8_t job_key[16] = "the key of a job";
+
+static void site_mac(const void *user, const void *data, size_t len, uint8_t mac[16])
+{
+	siphash128(user, data, len, mac);
+}
+
+static void site_log(const void *user, int level, const char *text)
+{
+	(void)user;
+	(void)level;
+	diag("%s", text);
+}
+
+static void site_connected(void *owner, uint32_t rank, int fd)
+{
+	struct site *site = owner;
+
+	site->connected++;
+	is_int(rank, 3, "rank 3 is connected");
+	if (site->fd >= 0)
+		close(site->fd);
+	site->fd = fd;
+}
+
+static void site_handshake(struct handshake *hs, uint32_t rank, const void *key)
+{
+	*hs = (struct handshake){.magic = "COLLTEST",
+				 .version = 7,
+				 .name = "test",
+				 .rank = rank,
+				 .nranks = NRANKS,
+				 .mac = site_mac,
+				 .log = site_log,
+				 .user = key};
+}
+
+/* A socket that listens on the loopback, or a local one of that name. */
+static int site_listen(struct site *site, const char *local)
+{
+	static const uint8_t loopback[4] = {127, 0, 0, 1};
+	int fd, err;
+
+	memset(site, 0, sizeof(*site));
+	site->fd = -1;
+	if (local)
+		address_local(local, &site->address);
+	else
+		address_set_ip(&site->address, loopback, sizeof(loopback), 0);
+	if (socket_listen(&site->address, NULL, NULL, &fd, &err))
+		bail_out("%s", error_text());
+	site->acceptor.listeners = (struct listeners){.fd = {fd}, .count = 1};
+	return fd;
+}
+
+/* The site of rank 1. */
+static void site_open(struct site *site, const char *local, const uint8_t key[16])
+{
+	site_listen(site, local);
+	memcpy(site->key, key, sizeof(site->key));
+	site_handshake(&site->hs, 1, site->key);
+	site->acceptor.hs = &site->hs;
+	site->acceptor.connected = site_connected;
+	site->acceptor.owner = site;
+	if (acceptor_begin(&site->acceptor))
+		bail_out("%s", error_text());
+}
+
+/* Its queue is full, so the system answers nobody: packets to it vanish. */
+static int site_swallow(struct site *site)
+{
+	int fd = site_listen(site, NULL), vanished = 0;
+
+	if (listen(fd, 0))
+		bail_out("listen: %s", strerror(errno));
+	while (!vanished && site->nheld < EXTRA) {
+		int held = site->held[site->nheld++] = socket_new(AF_INET);
+
+		if (socket_connect(held, &site->address))
+			bail_out("connect: %s", strerror(errno));
+		vanished = socket_poll(held, POLLOUT, clock_now_ms() + 200) == 0;
+	}
+	return vanished;
+}
+
+static void site_close(struct site *site)
+{
+	acceptor_end(&site->acceptor);
+	if (site->fd >= 0)
+		close(site->fd);
+	while (site->nheld > 0)
+		close(site->held[--site->nheld]);
+}
+
+/* Rank 3 dials rank 1 at the addresses of the sites, which are served meanwhile; milliseconds it took. */
+static int64_t meet(struct dial *dial, struct site *const *sites, int n, int *code)
+{
+	static struct handshake hs;
+	struct poll_set set;
+	int64_t begin = clock_now_ms();
+	int open = 1;
+
+	site_handshake(&hs, 3, job_key);
+	dial->hs = &hs;
+	dial->peer = 1;
+	for (int i = dial->addresses.count; i < n; i++)
+		dial->addresses.item[dial->addresses.count++] = sites[i]->address;
+	*code = dial_begin(dial);
+	if (poll_set_init(&set, ADDRESS_MAX + (size_t)n * acceptor_room(&hs)))
+		bail_out("%s", error_text());
+	/* Also served a while after the dialler is done, which ends its other attempts then. */
+	for (int64_t end = begin + LONG_MS; *code == 0 && clock_now_ms() < end;) {
+		poll_set_begin(&set, end);
+		if (dial->fd < 0)
+			*code = dial_prepare(dial, &set);
+		if (*code)
+			break;
+		for (int i = 0; i < n; i++) {
+			poll_set_wake(&set, sites[i]->deaf_until > clock_now_ms()
+						    ? sites[i]->deaf_until
+						    : INT64_MAX);
+			if (sites[i]->acceptor.hs && clock_now_ms() >= sites[i]->deaf_until)
+				acceptor_prepare(&sites[i]->acceptor, &set);
+		}
+		poll_set_wait(&set);
+		if (dial->fd < 0)
+			*code = dial_advance(dial, &set);
+		for (int i = 0; i < n; i++)
+			if (sites[i]->acceptor.hs && clock_now_ms() >= sites[i]->deaf_until)
+				acceptor_advance(&sites[i]->acceptor, &set);
+		if (open && dial->fd >= 0) {
+			open = 0;
+			end = clock_now_ms() + 50;
+			begin += 50;
+		}
+	}
+	begin = clock_now_ms() - begin;
+	dial_end(dial);
+	poll_set_free(&set);
+	return begin;
+}
+
+static void test_swallow(void)
+{
+	struct site bad, good;
+	struct site *const sites[] = {&bad, &good};
+	struct dial dial = {0};
+	int64_t ms;
+	int code;
+
+	if (!site_swallow(&bad)) {
+		skip(3, "a full queue swallows no packets here");
+		site_close(&bad);
+		return;
+	}
+	site_open(&good, NULL, job_key);
+	ms = meet(&dial, sites, 2, &code);
+	ok(code == 0 && dial.fd >= 0 && good.connected == 1,
+	   "the first address swallows packets: the second one leads to the peer");
+	ok(ms < QUICK_MS, "long before the first is given up: %d ms", (int)ms);
+	close(dial.fd);
+	site_close(&bad);
+	site_close(&good);
+}
+
+/* As test_swallow, but through the bootstrap: an id whose first address leads nowhere. */
+static void *run_rank_0(void *id)
+{
+	struct bootstrap *bootstrap;
+
+	if (bootstrap_open_id(&bootstrap, id, 0, 2, NULL, LONG_MS))
+		diag("%s", error_text());
+	return bootstrap;
+}
+
+static void test_swallow_id(void)
+{
+	char id[COLL_UNIQUE_ID_SIZE], other[COLL_UNIQUE_ID_SIZE], text[ADDRESS_TEXT_SIZE];
+	struct site bad;
+	struct bootstrap *one = NULL;
+	void *zero = NULL;
+	pthread_t thread;
+	int64_t begin;
+
+	if (!site_swallow(&bad)) {
+		skip(2, "a full queue swallows no packets here");
+		site_close(&bad);
+		return;
+	}
+	address_format(&bad.address, text);
+	if (bootstrap_make_id(id, sizeof(id), "lo"))
+		bail_out("%s", error_text());
+	/* "coll1:" and 32 digits are followed by the addresses. */
+	snprintf(other, sizeof(other), "%.38s:%s,%.200s", id, text, id + 39);
+	begin = clock_now_ms();
+	pthread_create(&thread, NULL, run_rank_0, id);
+	is_int(bootstrap_open_id(&one, other, 1, 2, NULL, LONG_MS), 0,
+	       "an id whose first address swallows packets");
+	ok(clock_now_ms() - begin < QUICK_MS, "the ranks meet in %d ms",
+	   (int)(clock_now_ms() - begin));
+	pthread_join(thread, &zero);
+	bootstrap_close(zero);
+	bootstrap_close(one);
+	site_close(&bad);
+}
+
+/* Accepts, and perhaps begins a handshake, but never ends it. */
+static void *say_challenge(void *arg)
+{
+	struct site *site = arg;
+	struct handshake_challenge challenge = {.magic = "COLLTEST", .version = 7};
+
+	while (site->nheld == 0) {
+		int fd = accept(site->acceptor.listeners.fd[0], NULL, NULL);
+
+		if (fd < 0) {
+			poll(NULL, 0, 5);
+			continue;
+		}
+		site->held[site->nheld++] = fd;
+		if (send(fd, &challenge, sizeof(challenge), MSG_NOSIGNAL) < 0)
+			diag("send: %s", strerror(errno));
+	}
+	return NULL;
+}
+
+static void test_silence(int challenge)
+{
+	struct site bad, good;
+	struct site *const sites[] = {&bad, &good};
+	struct dial dial = {0};
+	pthread_t thread;
+	int64_t ms;
+	int code;
+
+	site_listen(&bad, NULL);
+	site_open(&good, NULL, job_key);
+	if (challenge)
+		pthread_create(&thread, NULL, say_challenge, &bad);
+	ms = meet(&dial, sites, 2, &code);
+	ok(code == 0 && good.connected == 1, "the first address %s: the second leads to the peer",
+	   challenge ? "begins a handshake and stops" : "accepts and says nothing");
+	ok(ms < LONG_MS / 2, "it gets its turn: %d ms", (int)ms);
+	if (challenge)
+		pthread_join(thread, NULL);
+	close(dial.fd);
+	site_close(&bad);
+	site_close(&good);
+}
+
+static void test_other_job(void)
+{
+	struct site bad, good;
+	struct site *const sites[] = {&bad, &good};
+	struct dial dial = {0}, none = {0};
+	int64_t ms;
+	int code;
+
+	site_open(&bad, NULL, (const uint8_t *)"the key of other");
+	site_open(&good, NULL, job_key);
+	ms = meet(&dial, sites, 2, &code);
+	ok(code == 0 && good.connected == 1 && bad.connected == 0,
+	   "the first address is of another job: the second leads to the peer");
+	ok(ms < QUICK_MS, "at once: %d ms", (int)ms);
+	meet(&none, sites, 1, &code);
+	is_int(code, COLL_ERR_INVALID_ARGUMENT, "the other job's address alone");
+	has_str(error_text(), "belongs to another job", "the error says whose it is");
+	close(dial.fd);
+	site_close(&bad);
+	site_close(&good);
+}
+
+static void test_nobody(void)
+{
+	struct site gone[3];
+	struct site *const sites[] = {&gone[0], &gone[1], &gone[2]};
+	struct dial dial = {0};
+	int64_t ms;
+	int code;
+
+	for (int i = 0; i < 3; i++) {
+		site_listen(&gone[i], NULL);
+		site_close(&gone[i]);
+		listeners_close(&gone[i].acceptor.listeners);
+	}
+	ms = meet(&dial, sites, 3, &code);
+	is_int(code, COLL_ERR_PEER_LOST, "nobody listens at any address");
+	has_str(error_text(), "Connection refused", "the error says so");
+	ok(ms < QUICK_MS, "at once: %d ms", (int)ms);
+}
+
+/* All addresses lead to the peer, which is busy for so long that several are dialled. */
+static void test_all_lead_there(int spare)
+{
+	struct site good;
+	struct site *const sites[] = {&good};
+	struct dial dial = {.spare = &spare};
+	const int before = spare;
+	uint16_t port;
+	int code, err;
+
+	site_open(&good, NULL, job_key);
+	listeners_close(&good.acceptor.listeners);
+	if (socket_listen_any(0, &good.acceptor.listeners.fd[0], &port, &err))
+		bail_out("%s", error_text());
+	good.acceptor.listeners.count = 1;
+	for (uint8_t i = 1; i <= 5; i++) {
+		const uint8_t ip[4] = {127, 0, 0, i};
+
+		address_set_ip(&dial.addresses.item[dial.addresses.count++], ip, sizeof(ip), port);
+	}
+	good.deaf_until = clock_now_ms() + 1200;
+	meet(&dial, sites, 1, &code);
+	ok(code == 0 && good.connected == 1, "a busy peer: one connection (%d sockets to spare)",
+	   before);
+	is_int(spare, before, "all sockets to spare are back");
+	is_int(good.acceptor.npending, 0, "no attempt is left over");
+	close(dial.fd);
+	site_close(&good);
+}
+
+/* A local socket is preferred, however long its owner takes. */
+static void test_local_first(void)
+{
+	struct site local, inet;
+	struct site *const sites[] = {&local, &inet};
+	char name[40];
+	struct dial dial = {.local = 1};
+	int code;
+
+	snprintf(name, sizeof(name), "coll-dial-test-%d", (int)getpid());
+	site_open(&local, name, job_key);
+	site_open(&inet, NULL, job_key);
+	local.deaf_until = clock_now_ms() + 1200;
+	meet(&dial, sites, 2, &code);
+	ok(code == 0 && local.connected == 1 && inet.connected == 0,
+	   "a local socket whose owner is late wins over TCP");
+	is_str(dial.text, "a local socket", "its address");
+	close(dial.fd);
+	listeners_close(&local.acceptor.listeners);
+	dial = (struct dial){.local = 1};
+	meet(&dial, sites, 2, &code);
+	ok(code == 0 && inet.connected == 1, "TCP where nobody listens at the local socket");
+	close(dial.fd);
+	site_close(&local);
+	site_close(&inet);
+}
+
+int main(void)
+{
+	test_swallow();
+	test_swallow_id();
+	test_silence(0);
+	test_silence(1);
+	test_other_job();
+	test_nobody();
+	test_all_lead_there(0);
+	test_all_lead_there(8);
+	test_local_first();
+	return done_testing();
+}

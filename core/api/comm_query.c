@@ -73,7 +73,7 @@ static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadli
 			  comm->rank);
 	}
 	comm->leaving = 1;
-	comm_send_control(comm, comm->error ? CONTROL_FAIL : CONTROL_BYE, comm->error,
+	comm_send_control(comm, comm->error ? CONTROL_FAIL : CONTROL_LEAVE, comm->error,
 			  comm->error_text);
 	timeout_us = destroy_left(deadline, timeout_us);
 	goal.deadline = context_now() + timeout_us;

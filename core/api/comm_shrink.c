@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm_shrink.c - a communicator for the survivors.  The old one may have failed, so its operations are
- * of no use: survivors tell the lowest of them whom they exclude, by control messages, and it alone
- * decides, so that all get the same answer: once all say the same, the new communicator's number;
- * if one of them is lost, its rank.  Without a transport it is the backend's own business: see
- * comm_split_native.c.
+ * comm_shrink.c - a communicator for the survivors.  The old communicator may have failed, so its
+ * operations are of no use.  Each survivor sends a control message with the ranks that it excludes to the
+ * lowest survivor, the leader.  The leader alone decides, so that all survivors get the same answer: the
+ * new communicator's context id once all have sent the same list, or the rank of a survivor that failed.
+ * Without a transport the backend's own function does this (derive_native.c).
  */
 #include "exec/comm.h"
 #include "base/error.h"
@@ -20,7 +20,7 @@ struct shrink {
 	uint8_t *excluded; /* per rank */
 	uint64_t hash;     /* of the same, never 0 */
 	int leader;
-	int aborted; /* the communicator was so before */
+	int aborted; /* comm->aborted when the call began */
 };
 
 static int shrink_exclude(struct shrink *s, const int32_t *exclude, int32_t n)
@@ -49,16 +49,11 @@ static int shrink_exclude(struct shrink *s, const int32_t *exclude, int32_t n)
 	return COLL_SUCCESS;
 }
 
-static int shrink_is_lost(const struct comm *comm, int rank)
-{
-	return comm->gone[rank] || comm->context->lost[comm->to_context_rank[rank]];
-}
-
-/* For the leader: a survivor that is lost or has left, or -1. */
-static int shrink_lost(const struct shrink *s)
+/* For the leader: a survivor that has failed or left, or -1. */
+static int shrink_missing(const struct shrink *s)
 {
 	for (int r = 0; r < s->comm->nranks; r++)
-		if (!s->excluded[r] && shrink_is_lost(s->comm, r))
+		if (!s->excluded[r] && s->comm->peer_state[r] != PEER_ALIVE)
 			return r;
 	return -1;
 }
@@ -87,11 +82,11 @@ static int shrink_over(void *arg)
 	if (!comm->context->ep || shrink_aborted(s))
 		return 1;
 	if (comm->rank == s->leader)
-		return shrink_agreed(s) || shrink_lost(s) >= 0;
-	return comm->shrunk.hash == s->hash || shrink_is_lost(comm, s->leader);
+		return shrink_agreed(s) || shrink_missing(s) >= 0;
+	return comm->shrunk.hash == s->hash || comm->peer_state[s->leader] != PEER_ALIVE;
 }
 
-/* "3, 5": those that the leader has not heard the same from. */
+/* "3, 5": the survivors that have not sent the leader the same list. */
 static void shrink_list_missing(const struct shrink *s, char *text, size_t size)
 {
 	size_t at = 0;
@@ -124,7 +119,7 @@ static int shrink_gone_too(int rank)
 			 "coll_comm_shrink: rank %d is gone too: exclude it as well", rank);
 }
 
-/* What ended the wait other than an answer, as an error. */
+/* The error of a wait that ended without an answer. */
 static int shrink_broken(const struct shrink *s)
 {
 	const struct comm *comm = s->comm;
@@ -138,7 +133,7 @@ static int shrink_broken(const struct shrink *s)
 	return shrink_timed_out(s);
 }
 
-/* The leader's answer to all: a context, or the rank that is lost. */
+/* The leader's answer to all survivors: a context id, or the rank that failed. */
 static void shrink_answer(const struct shrink *s, uint32_t context_id, int lost)
 {
 	struct comm *comm = s->comm;
@@ -160,11 +155,11 @@ static int shrink_lead(struct shrink *s, uint32_t *context_id)
 	struct comm *comm = s->comm;
 	int timed_out = context_wait(comm->context, shrink_over, s, comm->context->timeout_us);
 	int broken = timed_out || !comm->context->ep || shrink_aborted(s);
-	int lost = broken ? comm->rank : shrink_agreed(s) ? -1 : shrink_lost(s);
+	int lost = broken ? comm->rank : shrink_agreed(s) ? -1 : shrink_missing(s);
 
 	if (!broken && lost < 0)
 		*context_id = comm_draw_context_id(comm->context);
-	if (!timed_out) /* then the others see by themselves */
+	if (!timed_out) /* after a timeout the others time out too */
 		shrink_answer(s, *context_id, lost);
 	if (broken)
 		return shrink_broken(s);
@@ -184,9 +179,10 @@ static int shrink_follow(struct shrink *s, uint32_t *context_id)
 	if (comm->shrunk.hash == s->hash) {
 		comm->shrunk.hash = 0;
 		*context_id = comm->shrunk.context_id;
-		return comm->shrunk.lost < 0 ? COLL_SUCCESS : shrink_gone_too(comm->shrunk.lost);
+		return comm->shrunk.failed_rank < 0 ? COLL_SUCCESS
+						    : shrink_gone_too(comm->shrunk.failed_rank);
 	}
-	if (shrink_is_lost(comm, s->leader))
+	if (comm->peer_state[s->leader] != PEER_ALIVE)
 		return shrink_gone_too(s->leader);
 	context_send_control(comm->context, leader, comm_tag_control(comm->context_id),
 			     CONTROL_SHRINK, 0, "0");

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * await.c - operations that wait for an operation of another communicator.  While one is at the
- * head of its queue the other communicator is driven from here too, as far as no other thread is in
- * it: nobody else may be calling into the library.
+ * await.c - operations that wait for an operation of another communicator.  While such an operation is
+ * at the head of its queue, it also moves the other communicator's context unless another thread has
+ * locked it: no other thread may be calling into the library.
  */
 #include "exec/op.h"
 #include "base/handle.h"
 
-/* Asks the other communicator, whose context's lock is held. */
-static int await_ask(struct op *op, const struct comm *other, int moved)
+/* The state of the other communicator, whose context's lock is held. */
+static int await_state(struct op *op, const struct comm *other, int moved)
 {
 	if (other->finished >= op->awaited_number)
 		return AWAIT_DONE;
@@ -26,13 +26,13 @@ int await_check(struct op *op)
 	struct comm *other = handle_pin(HANDLE_COMM, op->awaited);
 	int state = AWAIT_IDLE;
 
-	if (!other) /* all is over with it */
+	if (!other) /* it was destroyed */
 		return AWAIT_DONE;
 	if (other->context == context) {
-		state = await_ask(op, other, 0);
+		state = await_state(op, other, 0);
 	} else if (!pthread_mutex_trylock(&other->context->lock)) {
 		context_progress(other->context);
-		state = await_ask(op, other, op->awaited_moves != other->context->progress_count);
+		state = await_state(op, other, op->awaited_moves != other->context->progress_count);
 		op->awaited_moves = other->context->progress_count;
 		pthread_mutex_unlock(&other->context->lock);
 	}

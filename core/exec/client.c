@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* client.c - what a context tells its communicators: see struct context_client. */
+/* client.c - the reports of a context to its communicators: see struct context_client. */
 #include "exec/engine.h"
 #include "exec/native.h"
 #include "exec/queue.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm.c - communicators: failing as one, who is gone, what a message may mean. */
+/* comm.c - communicators: their failure, which every rank learns of; making, entering, waiting. */
 #include "exec/comm.h"
 #include "schedule/algo.h"
 #include "exec/native.h"
@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long before the timeout the others are asked whether they are there. */
-enum { COMM_ASK_US = 100000 };
+/* So long before its timeout a wait asks the other ranks for an answer. */
+enum { COMM_PING_US = 100000 };
 
 /*
- * A process that has failed may not call again for long: so long it sends its last words.  An abort
- * is to be over within a second.
+ * The longest wait for the control messages about a failure: the process may not call again for long.
+ * An abort must be over within a second.
  */
 enum { COMM_FLUSH_US = 500000 };
 
@@ -55,7 +55,7 @@ uint32_t comm_draw_context_id(struct context *context)
 void comm_send_control(struct comm *comm, int kind, int code, const char *text)
 {
 	for (int r = 0; r < comm->nranks; r++)
-		if (r != comm->rank && !comm->gone[r])
+		if (r != comm->rank && comm->peer_state[r] != PEER_LEFT)
 			context_send_control(comm->context, comm->to_context_rank[r],
 					     comm_tag_control(comm->context_id), kind, code, text);
 }
@@ -73,7 +73,7 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 	vsnprintf(comm->error_text, sizeof(comm->error_text), fmt, ap);
 	va_end(ap);
 	log_info("communicator of rank %d failed: %s", comm->rank, comm->error_text);
-	/* Without cancel the endpoint may be closed now: that must not be all that the others hear. */
+	/* Without cancel the endpoint may be closed now: the others must learn the cause before. */
 	cancels = !transport || transport->cancel;
 	if (!quiet || !cancels)
 		comm_send_control(comm, CONTROL_FAIL, code, comm->error_text);
@@ -99,7 +99,7 @@ int comm_error(const struct comm *comm)
 	return comm->error ? error_set(comm->error, "%s", comm->error_text) : COLL_SUCCESS;
 }
 
-/* What another rank's failure is called here: some are this rank's failure as well. */
+/* The code for another rank's failure: a mismatch or a lost peer is this rank's failure as well. */
 static int comm_remote_code(int code)
 {
 	if (code == COLL_ERR_MISMATCH || code == COLL_ERR_PEER_LOST)
@@ -127,24 +127,24 @@ static void comm_take_control(struct comm *comm, const struct unexpected *e)
 	int peer = comm->to_comm_rank[e->peer];
 
 	if (e->header.len <= sizeof(*body) || e->data[e->header.len - 1] || peer < 0)
-		return; /* its text is to end */
-	if (body->kind == CONTROL_BYE && !comm->gone[peer]) {
-		comm->gone[peer] = 1;
-		comm->ngone++;
-		comm_check_gone(comm);
+		return; /* malformed: the text has no end */
+	if (body->kind == CONTROL_LEAVE && comm->peer_state[peer] != PEER_LEFT) {
+		comm->peer_state[peer] = PEER_LEFT;
+		comm->nleft++;
+		comm_check_left(comm);
 	} else if (body->kind == CONTROL_FAIL) {
 		comm_remote_failure(comm, peer, body, e->header.len);
-	} else if (body->kind == CONTROL_ARE_YOU_THERE) {
-		context_send_control(comm->context, (int)e->peer, tag, CONTROL_HERE, 0, "");
-	} else if (body->kind == CONTROL_HERE) {
-		comm->here[peer] = 1;
+	} else if (body->kind == CONTROL_PING) {
+		context_send_control(comm->context, (int)e->peer, tag, CONTROL_PONG, 0, "");
+	} else if (body->kind == CONTROL_PONG) {
+		comm->answered[peer] = 1;
 	} else if (body->kind == CONTROL_SHRINK) {
 		comm->shrink[peer] = strtoull(body->text, NULL, 16);
 	} else if (body->kind == CONTROL_SHRUNK) {
 		char *rest;
 
 		comm->shrunk.hash = strtoull(body->text, &rest, 16);
-		comm->shrunk.lost = (int)strtol(rest, NULL, 10);
+		comm->shrunk.failed_rank = (int)strtol(rest, NULL, 10);
 		comm->shrunk.context_id = (uint32_t)body->code;
 	}
 }
@@ -161,15 +161,20 @@ void comm_check(struct comm *comm)
 	}
 	if (comm->pending_code)
 		comm_fail(comm, 0, comm->pending_code, "%s", comm->pending_text);
-	for (int r = 0; r < comm->nranks && !comm->leaving; r++)
-		if (context->lost[comm->to_context_rank[r]] && !comm->gone[r])
-			comm_fail(comm, 0, COLL_ERR_PEER_LOST, "rank %d was lost: %s", r,
-				  context->lost[comm->to_context_rank[r]]);
+	for (int r = 0; r < comm->nranks; r++) {
+		const char *failure = context->failure[comm->to_context_rank[r]];
+
+		if (!failure || comm->peer_state[r] == PEER_LEFT)
+			continue;
+		comm->peer_state[r] = PEER_FAILED;
+		if (!comm->leaving)
+			comm_fail(comm, 0, COLL_ERR_PEER_LOST, "rank %d was lost: %s", r, failure);
+	}
 }
 
-/* ------------------------------------------------------------ who is waited for -- */
+/* ------------------------------------------------------------ ranks waited for -- */
 
-/* Is its schedule being run? */
+/* Does the engine run its schedule? */
 static int comm_op_runs(const struct op *op)
 {
 	return op->state == OP_RUNNING && !op->native && op->call.args.kind != KIND_AWAIT;
@@ -193,14 +198,14 @@ static int comm_mark_waiting(const struct comm *comm, uint8_t *from)
 	return any;
 }
 
-void comm_check_gone(struct comm *comm)
+void comm_check_left(struct comm *comm)
 {
 	uint8_t *from = calloc((size_t)comm->nranks, 1);
 	char what[160] = "";
 
 	if (from && comm_mark_waiting(comm, from))
 		for (int r = 0; r < comm->nranks; r++)
-			if (from[r] && comm->gone[r]) {
+			if (from[r] && comm->peer_state[r] == PEER_LEFT) {
 				signature_describe(&comm->head->call.signature, what, sizeof(what));
 				comm_fail(comm, 0, COLL_ERR_PEER_LOST,
 					  "rank %d destroyed its communicator while rank %d still "
@@ -240,12 +245,12 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	comm->nranks = nranks;
 	comm->to_context_rank = calloc((size_t)nranks, sizeof(*comm->to_context_rank));
 	comm->to_comm_rank = calloc((size_t)context->nranks, sizeof(*comm->to_comm_rank));
-	comm->gone = calloc((size_t)nranks, 1);
-	comm->here = calloc((size_t)nranks, 1);
+	comm->peer_state = calloc((size_t)nranks, 1);
+	comm->answered = calloc((size_t)nranks, 1);
 	comm->node = calloc((size_t)nranks, sizeof(*comm->node));
 	comm->shrink = calloc((size_t)nranks, sizeof(*comm->shrink));
-	if (comm->to_context_rank && comm->to_comm_rank && comm->gone && comm->here && comm->node &&
-	    comm->shrink)
+	if (comm->to_context_rank && comm->to_comm_rank && comm->peer_state && comm->answered &&
+	    comm->node && comm->shrink)
 		comm->handle = handle_new(HANDLE_COMM, comm);
 	if (!comm->handle)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator of %d ranks",
@@ -262,7 +267,7 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	comm->nnodes = algo_nodes(comm->node, nranks);
 	comm->next = context->comms;
 	context->comms = comm;
-	context->pending_events = 1; /* messages may have come already */
+	context->pending_events = 1; /* messages for it may have come already */
 	return COLL_SUCCESS;
 }
 
@@ -276,7 +281,7 @@ static void comm_free_ops(struct op *op)
 	}
 }
 
-/* Those that are in the queue are not freed twice. */
+/* Persistent operations are freed here, and not as a part of the queue. */
 static void comm_free_persistent(struct op *op)
 {
 	while (op) {
@@ -287,7 +292,7 @@ static void comm_free_persistent(struct op *op)
 	}
 }
 
-/* Takes the kept ones out of the queue. */
+/* Takes persistent operations out of the queue. */
 static void comm_drop_persistent(struct comm *comm)
 {
 	for (struct op **at = &comm->head; *at;)
@@ -303,7 +308,7 @@ void comm_free(struct comm *comm)
 	const uint64_t context_id = (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT;
 
 	context_lock(context);
-	if (comm->finished < comm->issued) /* another thread was quick to issue something */
+	if (comm->finished < comm->issued) /* another thread has issued an operation meanwhile */
 		comm_fail(comm, 1, COLL_ERR_ABORTED, "rank %d destroyed the communicator",
 			  comm->rank);
 	for (struct comm **at = &context->comms; *at; at = &(*at)->next)
@@ -323,8 +328,8 @@ void comm_free(struct comm *comm)
 	free(comm->node);
 	free(comm->to_context_rank);
 	free(comm->to_comm_rank);
-	free(comm->gone);
-	free(comm->here);
+	free(comm->peer_state);
+	free(comm->answered);
 	free(comm->shrink);
 	free(comm);
 }
@@ -365,7 +370,7 @@ static int comm_reached(void *arg)
 	return comm->finished >= goal->number || comm->error || atomic_load(&comm->aborted);
 }
 
-/* Ranks without a transport do not hear of one another. */
+/* Without a transport no rank learns which other ranks have called. */
 static void comm_time_out_native(struct comm *comm, int64_t timeout_us)
 {
 	char what[160];
@@ -379,8 +384,8 @@ static void comm_time_out_native(struct comm *comm, int64_t timeout_us)
 }
 
 /*
- * Nothing has moved for long: who is there?  A rank that is stopped, or has not made its call and
- * is busy elsewhere, does not answer, and is the one to name.
+ * Names the ranks that do not answer: a rank that is stopped, or that is busy elsewhere before its
+ * call, does not answer.
  */
 static void comm_time_out(struct comm *comm, int64_t timeout_us)
 {
@@ -390,7 +395,7 @@ static void comm_time_out(struct comm *comm, int64_t timeout_us)
 	if (from && comm_mark_waiting(comm, from))
 		comm_list_ranks(comm, from, 1, awaited, sizeof(awaited));
 	free(from);
-	comm_list_ranks(comm, comm->here, 0, silent, sizeof(silent));
+	comm_list_ranks(comm, comm->answered, 0, silent, sizeof(silent));
 	signature_describe(&comm->head->call.signature, what, sizeof(what));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
 		  "rank %d: %s: nothing has moved for %.3g s; not heard from: %s; still needs data "
@@ -412,8 +417,8 @@ void group_set_current(uint64_t number)
 	comm_group = number;
 }
 
-/* Is one of the operations up to `number` in the group that this thread has still open? */
-static int comm_holds(const struct comm *comm, uint64_t number)
+/* Does the open group of this thread contain one of the operations up to `number`? */
+static int comm_is_deferred(const struct comm *comm, uint64_t number)
 {
 	for (const struct op *op = comm->head; op && op->number <= number; op = op->next)
 		if (op->state == OP_DEFERRED && op->group == group_current())
@@ -425,18 +430,18 @@ int comm_wait(struct comm *comm, uint64_t number)
 {
 	struct comm_goal goal = {comm, number};
 	int64_t timeout = comm->context->timeout_us;
-	int64_t asking = timeout / 4 < COMM_ASK_US ? timeout / 4 : COMM_ASK_US;
+	int64_t ping = timeout / 4 < COMM_PING_US ? timeout / 4 : COMM_PING_US;
 	uint64_t steps;
 
-	if (comm_holds(comm, number))
+	if (comm_is_deferred(comm, number))
 		return error_set(
 			COLL_ERR_INVALID_USAGE,
 			"a wait inside a group would never end: call coll_group_end first");
-	while (context_wait(comm->context, comm_reached, &goal, timeout - asking)) {
+	while (context_wait(comm->context, comm_reached, &goal, timeout - ping)) {
 		steps = comm->steps;
-		memset(comm->here, 0, (size_t)comm->nranks);
-		comm_send_control(comm, CONTROL_ARE_YOU_THERE, 0, "");
-		if (context_wait(comm->context, comm_reached, &goal, asking) &&
+		memset(comm->answered, 0, (size_t)comm->nranks);
+		comm_send_control(comm, CONTROL_PING, 0, "");
+		if (context_wait(comm->context, comm_reached, &goal, ping) &&
 		    steps == comm->steps && comm->finished < number) {
 			if (native_busy(comm))
 				comm_time_out_native(comm, timeout);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm.h - communicators and the queue of operations each one owns. */
+/* comm.h - communicators: their ranks, their failure, their control messages. */
 #ifndef CORE_EXEC_COMM_H
 #define CORE_EXEC_COMM_H
 
@@ -9,6 +9,13 @@
 enum { COMM_HISTORY = 32 };
 
 struct native;
+
+/* A rank of the communicator as this rank sees it. */
+enum peer_state {
+	PEER_ALIVE,
+	PEER_LEFT,  /* has destroyed its communicator, and said so */
+	PEER_FAILED /* the transport has lost the connection to it: see context->failure */
+};
 
 struct comm {
 	coll_comm_t handle;
@@ -34,29 +41,29 @@ struct comm {
 	int pending_code; /* a failure seen where the transport may not be called; see comm_check */
 	char pending_text[512];
 	_Atomic int aborted;
-	uint8_t *gone; /* per rank: has said that it destroys its communicator */
-	int ngone;
-	uint8_t *here;    /* per rank: has answered whether it is there */
-	uint64_t steps;   /* completed ever: grows while operations get on */
-	uint64_t *shrink; /* per rank: the hash it has sent to this rank; 0: none */
+	uint8_t *peer_state; /* per rank: enum peer_state */
+	int nleft;           /* ranks in state PEER_LEFT */
+	uint8_t *answered;   /* per rank: has answered the last CONTROL_PING */
+	uint64_t steps;      /* steps ever completed: grows while operations move */
+	uint64_t *shrink;    /* per rank: the hash it has sent to this rank; 0: none */
 	struct {
-		uint64_t hash; /* of the list it is about; 0: no answer */
+		uint64_t hash; /* of the list of excluded ranks; 0: no answer */
 		uint32_t context_id;
-		int lost;  /* the rank for whose sake there is none, or -1 */
-	} shrunk;          /* the leader's last answer */
-	int native_groups; /* that its backend has begun, and that are to be ended */
-	int leaving;       /* says goodbye: whoever goes now need not say so */
-	struct comm *next; /* on the context */
+		int failed_rank; /* the rank that prevents the new communicator, or -1 */
+	} shrunk;                /* the leader's last answer */
+	int native_groups;       /* groups of the backend's own that are to be ended */
+	int leaving;             /* is being destroyed: a peer that leaves now is no failure */
+	struct comm *next;       /* on the context */
 };
 
 /* Control messages. */
 enum {
 	CONTROL_FAIL = 1,
-	CONTROL_BYE = 2,
-	CONTROL_ARE_YOU_THERE = 3,
-	CONTROL_HERE = 4,
-	CONTROL_SHRINK = 5, /* to the leader: the hash of the ranks I exclude; 0: not any more */
-	CONTROL_SHRUNK = 6  /* from the leader: hash, lost rank or -1; code is the context */
+	CONTROL_LEAVE = 2, /* the sender destroys its communicator */
+	CONTROL_PING = 3,
+	CONTROL_PONG = 4,
+	CONTROL_SHRINK = 5, /* to the leader: hash of the excluded ranks; 0: the sender gives up */
+	CONTROL_SHRUNK = 6  /* from the leader: hash, failed rank or -1; code is the context id */
 };
 
 /*
@@ -75,7 +82,10 @@ enum {
 #define TAG_SEQ_MASK ((1u << TAG_SEQ_BITS) - 1)
 #define TAG_MSG_MASK ((1u << TAG_MSG_BITS) - 1)
 
-/* Ranks are never so many collectives apart that one's number in tags means another to the next. */
+/*
+ * Tags carry the sequence number modulo 2^16.  The queue inserts a barrier so that no two ranks are more
+ * than a quarter of that apart.
+ */
 #define TAG_SEQ_APART ((TAG_SEQ_MASK + 1) / 4)
 
 uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg);
@@ -90,27 +100,27 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /*
- * A number for new communicators that no other rank of the context draws: every rank counts in a space
- * of its own.  UINT32_MAX: no more left.
+ * Draws an id for a new communicator, which no other rank of the context draws: every rank counts in a
+ * space of its own.  UINT32_MAX: all ids are used up.
  */
 uint32_t comm_draw_context_id(struct context *context);
 
-/* Waits, at most a moment, until what others are told of a failure is on its way. */
+/* Waits, for a bounded time, until the control messages about a failure have been sent. */
 void comm_flush(struct comm *comm);
 
 /*
- * As comm_fail once the transport has moved and what other ranks say of failures is known, which is
- * usually better: also where the transport may not be called.  The first one stays.
+ * Notes a failure that comm_check raises: for code that runs inside the transport, which must not be
+ * called from there.  By then another rank's message may have told the cause.  The first failure stays.
  */
 void comm_set_pending(struct comm *comm, int code, const char *text);
 
-/* Sends a control message to all other ranks that have not said goodbye.  The lock is held. */
+/* Sends a control message to all other ranks that have not left.  The lock is held. */
 void comm_send_control(struct comm *comm, int kind, int code, const char *text);
 
-/* After the transport has moved: control messages, lost peers.  The lock is held. */
+/* After the transport has moved: handles control messages and failed peers.  The lock is held. */
 void comm_check(struct comm *comm);
-/* Fails the communicator if an operation under way needs a rank that is gone. */
-void comm_check_gone(struct comm *comm);
+/* Fails the communicator if a running operation needs data from a rank that has left. */
+void comm_check_left(struct comm *comm);
 
 /* See struct context_client. */
 extern const struct context_client comm_context_client;
@@ -119,25 +129,25 @@ int comm_check_unexpected(struct context *context, uint32_t peer, const coll_hea
 void comm_mismatch(struct context *context, const struct recv *recv, uint32_t peer,
 		   const coll_header_t *header);
 
-/* Messages for that context are of no use any more: not even those still to come. */
+/* A communicator was freed: messages with its context id are dropped from now on. */
 void comm_note_freed(struct context *context, uint32_t context_id);
 
-/* The collective of number comm->seq - 1 is issued here with this signature. */
+/* Notes the signature of the newest collective (comm->seq - 1) and compares messages that came for it. */
 void comm_remember(struct comm *comm, const struct signature *signature);
 
 /*
- * A communicator on an opened context; world: nranks context ranks, copied; NULL: all.  On an error *comm
- * may be half-made.  The lock is held; comm_free takes it itself.
+ * Makes a communicator on an opened context.  world: its nranks context ranks, copied; NULL: all.  On an
+ * error the caller frees *comm unless it is NULL.  The lock is held; comm_free takes it itself.
  */
 int comm_new(struct comm **comm, struct context *context, uint32_t context_id, int rank, int nranks,
 	     const int *world);
 void comm_free(struct comm *comm);
-/* The first communicator of a context that was opened; the context is released on an error (comm_make.c). */
+/* Makes the first communicator of an opened context; releases the context on an error (comm_make.c). */
 int init_comm(coll_comm_t *out, struct context *context);
 
 /*
- * From handle to object: pins it, takes the context's lock.  Sets the error text and returns NULL if
- * the handle is not valid; `what` names the public function.
+ * Pins a handle's communicator and takes its context's lock.  NULL with an error if the handle is not
+ * valid; `what` names the public function.
  */
 struct comm *comm_enter(coll_comm_t handle, const char *what);
 void comm_leave(struct comm *comm);
@@ -146,7 +156,7 @@ void comm_leave(struct comm *comm);
 uint64_t group_current(void);
 void group_set_current(uint64_t number);
 
-/* The pending error of the communicator as this thread's error; 0 if there is none. */
+/* Makes the communicator's error this thread's error; 0: the communicator has not failed. */
 int comm_error(const struct comm *comm);
 
 /* Waits until operation `number` is done; the lock is held. */

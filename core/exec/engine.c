@@ -58,7 +58,7 @@ void engine_complete(struct op *op, int step)
 /* A message to or from a rank has failed: usually the transport has said why. */
 static void engine_lost(struct comm *comm, int rank, int code)
 {
-	const char *why = comm->context->lost[comm->to_context_rank[rank]];
+	const char *why = comm->context->failure[comm->to_context_rank[rank]];
 
 	if (code == COLL_ERR_DEVICE && !why)
 		comm_fail(comm, 0, code,
@@ -221,7 +221,7 @@ static void engine_report_send(struct op *op)
 	struct comm *comm = op->comm;
 
 	op->failed_send = -1;
-	if (comm->gone[peer])
+	if (comm->peer_state[peer] == PEER_LEFT)
 		comm_fail(comm, 0, COLL_ERR_PEER_LOST,
 			  "rank %d destroyed its communicator before rank %d could send to it",
 			  peer, comm->rank);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* extent.c - how much of its buffers an operation uses on this rank, and where it works in place. */
+/* extent.c - the parts of the buffers that an operation uses on this rank, and operations in place. */
 #include "exec/extent.h"
 #include "base/kind.h"
 #include "exec/comm.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* extent.h - how much of its buffers an operation uses on this rank, and where it works in place. */
+/* extent.h - the parts of the buffers that an operation uses on this rank, and operations in place. */
 #ifndef CORE_EXEC_EXTENT_H
 #define CORE_EXEC_EXTENT_H
 
@@ -15,7 +15,7 @@ struct comm;
 size_t extent_of_blocks(const size_t *counts, const size_t *displs, int n);
 /* Elements of the send or the receive buffer that this rank uses.  SIZE_MAX: the sum does not fit. */
 size_t extent_elements(const struct comm *comm, const coll_args_t *args, int receives);
-/* Do the buffers, which overlap, overlap as coll.h allows for operations in place?  The kind is valid. */
+/* Do overlapping buffers overlap as coll.h allows for operations in place?  The kind is valid. */
 int extent_overlap_is_in_place(const struct comm *comm, const coll_args_t *args);
 /* Does the call ask for an operation in place? */
 int extent_is_in_place(const struct comm *comm, const coll_args_t *args);

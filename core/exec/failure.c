@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* failure.c - what a message may mean, and what to say when it is not what was expected. */
+/* failure.c - messages that do not match the call of this rank: the check and the error text. */
 #include "exec/comm.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ static struct comm *comm_of_tag(struct context *context, uint64_t tag)
 
 _Static_assert((int)CONTEXT_FREED *CONTEXT_FREED_PIECE == 1 << TAG_CONTEXT_BITS, "room for all");
 
-/* Without memory for it messages that come late are kept until the context closes. */
+/* Without memory for the bit, late messages stay in memory until the context closes. */
 void comm_note_freed(struct context *context, uint32_t context_id)
 {
 	uint8_t **piece = &context->freed[context_id / CONTEXT_FREED_PIECE];
@@ -46,9 +46,9 @@ void comm_set_pending(struct comm *comm, int code, const char *text)
 	comm->context->pending_events = 1;
 }
 
-/* theirs: what a message of `peer` says; ours: what this rank expected in its place. */
-static void comm_tell_mismatch(struct comm *comm, uint32_t peer, uint64_t tag,
-			       const uint64_t *theirs, const uint64_t *ours)
+/* theirs: the signature in a message of `peer`; ours: the signature that this rank expected. */
+static void comm_report_mismatch(struct comm *comm, uint32_t peer, uint64_t tag,
+				 const uint64_t *theirs, const uint64_t *ours)
 {
 	struct signature a = {{theirs[0], theirs[1]}}, b = {{ours[0], ours[1]}};
 	uint32_t seq = (uint32_t)(tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK;
@@ -78,9 +78,9 @@ static void comm_tell_mismatch(struct comm *comm, uint32_t peer, uint64_t tag,
 	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
 }
 
-/* The calls agree, the counts of the v-forms do not. */
-static void comm_tell_lengths(struct comm *comm, const struct recv *recv, uint32_t peer,
-			      const coll_header_t *header)
+/* The calls agree, but the counts of the v-form do not. */
+static void comm_report_lengths(struct comm *comm, const struct recv *recv, uint32_t peer,
+				const coll_header_t *header)
 {
 	struct signature signature = {{recv->meta[0], recv->meta[1]}};
 	char call[160], text[512];
@@ -101,14 +101,14 @@ void comm_mismatch(struct context *context, const struct recv *recv, uint32_t pe
 	int same = !memcmp(recv->meta, header->meta, sizeof(recv->meta));
 
 	if (comm && same && !(header->tag & TAG_USER))
-		comm_tell_lengths(comm, recv, peer, header);
+		comm_report_lengths(comm, recv, peer, header);
 	else if (comm)
-		comm_tell_mismatch(comm, peer, header->tag, header->meta, recv->meta);
+		comm_report_mismatch(comm, peer, header->tag, header->meta, recv->meta);
 }
 
 /*
- * The communicator of the message fails with the fault of this rank.  A communicator that is still
- * being made cannot fail: then the connection has to end, and context->lost is to say why.
+ * The communicator of the message fails: the fault is this rank's.  A communicator that is still being
+ * made cannot fail: then the connection has to end, and context->failure names the cause.
  */
 int comm_no_memory(struct context *context, uint32_t peer, const coll_header_t *header)
 {
@@ -129,13 +129,13 @@ int comm_no_memory(struct context *context, uint32_t peer, const coll_header_t *
 	return COLL_SUCCESS;
 }
 
-/* Is so much queued here that `seq` may name another collective than the newest of that number? */
+/* Are so many operations queued that a sequence number in a tag may mean more than one of them? */
 static int comm_is_ambiguous(const struct comm *comm)
 {
 	return comm->issued - comm->finished > TAG_SEQ_APART;
 }
 
-/* How many collectives ago `seq` was issued here; negative: not yet, or not known. */
+/* The number of collectives issued here after `seq`; negative: `seq` was not issued yet, or unknown. */
 static int comm_age(const struct comm *comm, uint32_t seq)
 {
 	uint32_t d = (comm->seq - 1 - seq) & TAG_SEQ_MASK;
@@ -164,7 +164,7 @@ int comm_check_unexpected(struct context *context, uint32_t peer, const coll_hea
 	ours = &comm->history[(comm->seq - 1 - (uint32_t)age) % COMM_HISTORY];
 	if (!memcmp(ours->meta, h->meta, sizeof(h->meta)))
 		return 0;
-	comm_tell_mismatch(comm, peer, h->tag, h->meta, ours->meta);
+	comm_report_mismatch(comm, peer, h->tag, h->meta, ours->meta);
 	return 1;
 }
 
@@ -174,10 +174,10 @@ static void comm_compare_unexpected(void *user, const struct unexpected *e)
 	const struct signature *ours = &comm->history[(comm->seq - 1) % COMM_HISTORY];
 
 	if (memcmp(e->header.meta, ours->meta, sizeof(ours->meta)))
-		comm_tell_mismatch(comm, e->peer, e->header.tag, e->header.meta, ours->meta);
+		comm_report_mismatch(comm, e->peer, e->header.tag, e->header.meta, ours->meta);
 }
 
-/* What came before the newest collective was issued here must have meant the same. */
+/* Messages for the newest collective that came before it was issued must have the same signature. */
 void comm_remember(struct comm *comm, const struct signature *signature)
 {
 	uint32_t seq = comm->seq - 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* native.c - operations handed to a backend that does them whole, and how far it is with them. */
+/* native.c - hands operations to a backend without a transport and tracks their completion. */
 #include "exec/native.h"
 #include "device/device.h"
 #include "base/error.h"
@@ -9,23 +9,24 @@
 #include <string.h>
 
 enum {
-	/* Addresses of buffers that are remembered: so many sets, of a cache line each. */
+	/* The cache of buffer addresses: so many sets, each of a cache line. */
 	NATIVE_SETS = 64,
 	NATIVE_SET = 8,
-	NATIVE_MARKERS = 16,   /* positions within the row that are told apart */
-	NATIVE_POLL_EACH = 256 /* a program that never waits: so often it learns of failures */
+	NATIVE_MARKERS = 16,   /* completion markers in flight */
+	NATIVE_POLL_EACH = 256 /* operations between two polls in a program that never waits */
 };
 
+/* A completion marker: a backend's event behind operation `number`. */
 struct native_marker {
-	void *event; /* of the backend; made when first needed, and used again */
+	void *event; /* made when first needed, and used again */
 	uint64_t number;
 };
 
 struct native {
-	uint64_t submitted; /* all operations up to this one are the backend's or done */
+	uint64_t submitted; /* all operations up to this one are handed over or complete */
 	int deferred;
-	int unpolled;      /* operations handed over since the backend was asked */
-	int marker_wanted; /* a mark goes before the next operation */
+	int unpolled;                            /* operations handed over since the last poll */
+	int marker_wanted;                       /* a marker goes before the next operation */
 	uintptr_t seen[NATIVE_SETS][NATIVE_SET]; /* the newest first; 0: none */
 	struct native_marker marker[NATIVE_MARKERS];
 	unsigned first_marker, markers; /* a ring, in order */
@@ -74,7 +75,7 @@ static uintptr_t *native_set(struct native *n, uintptr_t address)
 	return n->seen[hash >> 32 & (NATIVE_SETS - 1)];
 }
 
-/* Memory of a kind that the backend takes; its address is remembered, not what lies behind it. */
+/* Is the memory of a kind that the backend takes?  The cache holds addresses of buffers, not ranges. */
 static int native_takes_at(struct comm *comm, const void *ptr)
 {
 	uintptr_t address = (uintptr_t)ptr, *set = native_set(comm->native, address);
@@ -119,7 +120,7 @@ int native_now(struct comm *comm, const struct call *call)
 
 /* ---------------------------------------------------------------------- handing over -- */
 
-/* Without a mark there the row is complete as a whole, or at a later one. */
+/* Without a marker here, completion is seen when the stream is empty or has passed a later marker. */
 static void native_add_marker(struct comm *comm)
 {
 	const coll_native_t *slots = native_slots(comm);
@@ -164,15 +165,15 @@ int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll
 	return 1;
 }
 
-/* ------------------------------------------------------------------- how far it is -- */
+/* ------------------------------------------------------------------- polling -- */
 
 int native_busy(const struct comm *comm)
 {
 	return comm->native && comm->native->submitted > comm->finished;
 }
 
-/* Which of the marks has the stream passed? */
-static void native_pass_markers(struct comm *comm)
+/* Notes the markers that the stream has passed. */
+static void native_poll_markers(struct comm *comm)
 {
 	struct native *n = comm->native;
 	coll_error_t err;
@@ -182,7 +183,7 @@ static void native_pass_markers(struct comm *comm)
 		const struct native_marker *marker = &n->marker[n->first_marker];
 
 		if (native_slots(comm)->event_query(comm->context->ep, marker->event, &err))
-			return; /* not yet, or why not is for the engine to say */
+			return; /* not yet; async_error reports a failure */
 		comm->finished = marker->number;
 		n->first_marker = (n->first_marker + 1) % NATIVE_MARKERS;
 		n->markers--;
@@ -207,7 +208,7 @@ int native_progress(struct comm *comm)
 		n->markers = 0;
 	} else if (code == COLL_IN_PROGRESS) {
 		code = slots->async_error ? slots->async_error(comm->context->ep, &err) : 0;
-		native_pass_markers(comm);
+		native_poll_markers(comm);
 	}
 	if (code)
 		native_fail(comm, code, &err);

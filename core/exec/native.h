@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * native.h - operations that a backend without a transport does whole.
+ * native.h - operations that a backend without a transport does by its own functions.
  *
- * They are handed over in their order and not kept: the backend's own stream completes them in that
- * order too, so two numbers say which are under way.  Only what cannot be handed over yet is in the
- * communicator's queue: what an open group holds, and what comes behind that.
+ * The library hands them over in their order and keeps no object for them: the backend's own stream
+ * completes them in that order too, so two numbers tell which are in flight.  The communicator's queue
+ * contains only the operations of an open group and those behind them.
  */
 #ifndef CORE_EXEC_NATIVE_H
 #define CORE_EXEC_NATIVE_H
@@ -13,7 +13,7 @@
 
 /* The lock is held in all of these. */
 
-/* What is remembered of a communicator's calls; NULL if its backend has a transport. */
+/* The state of a communicator whose backend has no transport. */
 int native_new(struct native **out);
 void native_free(struct comm *comm);
 
@@ -24,25 +24,25 @@ void native_free(struct comm *comm);
 int native_now(struct comm *comm, const struct call *call);
 /* Does the backend take the buffers of the call where they are?  0: perhaps not. */
 int native_takes(struct comm *comm, const struct call *call);
-/* Hands over operation `number`, all before it are done or handed over: 1, or it has failed: 0. */
+/* Hands over operation `number` after all before it: 1; 0: the communicator has failed. */
 int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll_args_t *args);
 
-/* Are there operations in the backend's hands? */
+/* Has the backend operations in flight? */
 int native_busy(const struct comm *comm);
-/* Asks the backend how far it is: 1 if it got on. */
+/* Polls the backend: 1 if operations have completed. */
 int native_progress(struct comm *comm);
-/* Somebody will ask for what was issued last, even when much has followed it. */
+/* A request refers to the newest operation: its completion must be seen even if many follow it. */
 void native_want_marker(struct comm *comm);
 /*
- * From the first to the last of these the backend may keep operations back, and what it says of its
- * stream is not asked.
+ * Between the two the backend may defer operations (its own group is open), so its stream is not polled.
+ * Calls nest.
  */
 void native_defer(struct comm *comm);
 void native_undefer(struct comm *comm);
 
-/* "3 operations in the hands of backend 'nccl', the last allreduce of 10 float32" */
+/* Writes "3 operations in the hands of backend 'nccl', the last allreduce of 10 float32". */
 void native_describe(const struct comm *comm, char *text, size_t size);
-/* The engine has failed. */
+/* Fails the communicator with the error of the backend's engine. */
 void native_fail(struct comm *comm, int code, const coll_error_t *err);
 
 #endif

@@ -219,8 +219,8 @@ int queue_run(struct comm *comm)
 			queue_pop_done(comm);
 	}
 	queue_pop_done(comm);
-	if (comm->ngone && comm->head)
-		comm_check_gone(comm);
+	if (comm->nleft && comm->head)
+		comm_check_left(comm);
 	return moved;
 }
 

@@ -2,36 +2,35 @@
 /*
  * stage_schedule.c - copies to and from a device as steps of a schedule.
  *
- * Algorithms know nothing of devices: their steps read and write memory that stands in for buffers.
- * From what they touch follows what must be copied, and when:
+ * Algorithms know nothing of devices: their steps read and write staging memory, which stands in for
+ * the buffers.  The ranges that the steps touch determine the copies:
  *
- *   in    what a step reads and no step before has written; all that read it so wait for the copy.
+ *   in    bytes that a step reads before any step has written them.  Every such step waits for the copy.
  *         The copies are in the order in which the schedule needs them.
- *   out   what of the receive buffer a step has written, once the last that does has.
+ *   out   bytes of the receive buffer that a step writes.  The copy waits for the last such step.
  *
- * Nothing else is copied: no gap between blocks, and nothing that in place stays as it is.  The order
- * of steps is that in which they were appended, which is one in which they may run; and what is
- * written after it was read is written by a step that waits for the reading one, here or through other
- * ranks.  So a copy out waits for the copy in of the same bytes without being told to, also where the
- * buffers of a scaled reduction overlap.
+ * No other byte is copied: no gap between blocks, and no byte that stays as it is in place.  Steps may run
+ * in the order in which they were appended.  A step that overwrites bytes waits for the steps that read
+ * them, on this rank or through other ranks.  So a copy out waits for the copy in of the same bytes
+ * without an edge of its own, also where the buffers of a scaled reduction overlap.
  */
 #include "exec/op.h"
 
 #include <stdlib.h>
 
-/* The longest copy: what is under way is waited for when an operation is given up. */
-#define WEAVE_MOST ((size_t)4 << 20)
+/* The longest copy: the cancellation of an operation waits for the copies in flight. */
+#define STAGE_COPY_MAX ((size_t)4 << 20)
 
-/* Bytes of the staging memory that the steps of a schedule treat alike. */
-struct stage_schedule_cell {
+/* A maximal interval of staging memory that every step reads or writes entirely or not at all. */
+struct stage_cell {
 	size_t begin;
 	int first_read, first_write,
 		last_write; /* steps, or -1; the last only of the receive buffer */
-	int in, out;        /* the copies that they are part of, or -1 */
+	int in, out;        /* the steps that copy the interval, or -1 */
 };
 
 /* A copy of consecutive cells. */
-struct stage_schedule_copy {
+struct stage_copy {
 	int first; /* the step that first needs it */
 	int part;
 	size_t cell, ncells, len;
@@ -44,49 +43,48 @@ struct stage_schedule {
 	size_t most;
 	size_t *cuts;
 	size_t ncuts;
-	struct stage_schedule_cell *cell; /* one less than there are cuts */
-	struct stage_schedule_copy *copy;
+	struct stage_cell *cell; /* one less than there are cuts */
+	struct stage_copy *copy;
 	size_t ncopies;
 };
 
-/* What a step touches, in the staging memory. */
-struct stage_schedule_range {
+/* An interval of staging memory that a step reads or writes. */
+struct stage_range {
 	size_t begin, end;
 	int buf, writes;
 };
 
-/* At most so many are there of a step. */
-enum { WEAVE_RANGES = 3 };
+/* A step touches at most so many ranges. */
+enum { STAGE_RANGES = 3 };
 
-/* ------------------------------------------------------------ what steps touch -- */
+/* ------------------------------------------------------------ ranges of the steps -- */
 
-static int stage_schedule_add(const struct op *op, struct stage_schedule_range *range, int n,
-			      struct slice at, size_t len, int writes)
+static int stage_add(const struct op *op, struct stage_range *range, int n, struct slice at,
+		     size_t len, int writes)
 {
 	size_t begin = op->staging.at[at.buf == SCHED_RECV] + at.off;
 
 	if (!len || at.buf == SCHED_SCRATCH || !(op->call.staged & 1 << at.buf))
 		return n;
-	range[n] = (struct stage_schedule_range){begin, begin + len, (int)at.buf, writes};
+	range[n] = (struct stage_range){begin, begin + len, (int)at.buf, writes};
 	return n + 1;
 }
 
-/* How many ranges: first those that it reads, then what it writes. */
-static int stage_schedule_ranges(const struct op *op, int i, struct stage_schedule_range *range)
+/* Lists the ranges that a step touches, first those that it reads; returns their number. */
+static int stage_ranges(const struct op *op, int i, struct stage_range *range)
 {
 	const struct step *step = &op->sched.step[i];
 	size_t len = step->len;
 	int n = 0;
 
 	switch (step->kind) {
-	case STEP_SEND: return stage_schedule_add(op, range, n, step->src, len, 0);
+	case STEP_SEND: return stage_add(op, range, n, step->src, len, 0);
 	case STEP_RECV: break;
-	case STEP_FINISH: n = stage_schedule_add(op, range, n, step->dst, len, 0); break;
-	case STEP_REDUCE:
-		n = stage_schedule_add(op, range, n, step->other, len, 0); /* fall through */
-	default: n = stage_schedule_add(op, range, n, step->src, len, 0); break;
+	case STEP_FINISH: n = stage_add(op, range, n, step->dst, len, 0); break;
+	case STEP_REDUCE: n = stage_add(op, range, n, step->other, len, 0); /* fall through */
+	default: n = stage_add(op, range, n, step->src, len, 0); break;
 	}
-	n = stage_schedule_add(op, range, n, step->dst, len, 1);
+	n = stage_add(op, range, n, step->dst, len, 1);
 	/* A copy in place does nothing. */
 	if (step->kind == STEP_COPY && n == 2 && range[0].begin == range[1].begin)
 		return 0;
@@ -95,21 +93,21 @@ static int stage_schedule_ranges(const struct op *op, int i, struct stage_schedu
 
 /* ----------------------------------------------------------------------- cells -- */
 
-static int stage_schedule_compare_cuts(const void *a, const void *b)
+static int stage_compare_cuts(const void *a, const void *b)
 {
 	const size_t *x = a, *y = b;
 
 	return (*x > *y) - (*x < *y);
 }
 
-/* Begins and ends of what is touched, and cuts between them so that no cell is too long. */
-static size_t stage_schedule_all_cuts(const struct stage_schedule *w, size_t *cuts)
+/* The begins and ends of all ranges, and cuts between them so that no cell is longer than a copy. */
+static size_t stage_all_cuts(const struct stage_schedule *w, size_t *cuts)
 {
-	struct stage_schedule_range range[WEAVE_RANGES];
+	struct stage_range range[STAGE_RANGES];
 	size_t n = 0;
 
 	for (int i = 0; i < w->nsteps; i++)
-		for (int k = stage_schedule_ranges(w->op, i, range) - 1; k >= 0; k--)
+		for (int k = stage_ranges(w->op, i, range) - 1; k >= 0; k--)
 			for (size_t at = range[k].begin;; at += w->most) {
 				int last = range[k].end - at <= w->most;
 
@@ -126,43 +124,42 @@ static size_t stage_schedule_all_cuts(const struct stage_schedule *w, size_t *cu
 	return n;
 }
 
-static int stage_schedule_cut(struct stage_schedule *w)
+static int stage_cut(struct stage_schedule *w)
 {
-	size_t n = stage_schedule_all_cuts(w, NULL), kept = 0;
+	size_t n = stage_all_cuts(w, NULL), unique = 0;
 
 	w->cuts = malloc((n + 1) * sizeof(*w->cuts));
 	w->cell = malloc((n + 1) * sizeof(*w->cell));
 	w->copy = malloc((n + 1) * sizeof(*w->copy));
 	if (!w->cuts || !w->cell || !w->copy)
 		return COLL_ERR_NO_MEMORY;
-	stage_schedule_all_cuts(w, w->cuts);
-	qsort(w->cuts, n, sizeof(*w->cuts), stage_schedule_compare_cuts);
+	stage_all_cuts(w, w->cuts);
+	qsort(w->cuts, n, sizeof(*w->cuts), stage_compare_cuts);
 	for (size_t i = 0; i < n; i++)
-		if (!kept || w->cuts[i] != w->cuts[kept - 1])
-			w->cuts[kept++] = w->cuts[i];
-	w->ncuts = kept;
-	for (size_t i = 0; i < kept; i++)
-		w->cell[i] = (struct stage_schedule_cell){w->cuts[i], -1, -1, -1, -1, -1};
+		if (!unique || w->cuts[i] != w->cuts[unique - 1])
+			w->cuts[unique++] = w->cuts[i];
+	w->ncuts = unique;
+	for (size_t i = 0; i < unique; i++)
+		w->cell[i] = (struct stage_cell){w->cuts[i], -1, -1, -1, -1, -1};
 	return COLL_SUCCESS;
 }
 
 /* The cell that begins at a cut. */
-static struct stage_schedule_cell *stage_schedule_find(const struct stage_schedule *w, size_t begin)
+static struct stage_cell *stage_find(const struct stage_schedule *w, size_t begin)
 {
-	const size_t *cut =
-		bsearch(&begin, w->cuts, w->ncuts, sizeof(begin), stage_schedule_compare_cuts);
+	const size_t *cut = bsearch(&begin, w->cuts, w->ncuts, sizeof(begin), stage_compare_cuts);
 
 	return &w->cell[cut - w->cuts];
 }
 
-static void stage_schedule_mark(struct stage_schedule *w, int i)
+static void stage_mark(struct stage_schedule *w, int i)
 {
-	struct stage_schedule_range range[WEAVE_RANGES];
-	int n = stage_schedule_ranges(w->op, i, range);
+	struct stage_range range[STAGE_RANGES];
+	int n = stage_ranges(w->op, i, range);
 
 	for (int k = 0; k < n; k++)
-		for (struct stage_schedule_cell *c = stage_schedule_find(w, range[k].begin);
-		     c->begin < range[k].end; c++) {
+		for (struct stage_cell *c = stage_find(w, range[k].begin); c->begin < range[k].end;
+		     c++) {
 			int *first = range[k].writes ? &c->first_write : &c->first_read;
 
 			*first = *first < 0 ? i : *first;
@@ -173,42 +170,42 @@ static void stage_schedule_mark(struct stage_schedule *w, int i)
 
 /* ---------------------------------------------------------------------- copies -- */
 
-/* Does a step read what was there before the schedule? */
-static int stage_schedule_reads_given(const struct stage_schedule_cell *c)
+/* Does a step read the bytes that were there before the operation? */
+static int stage_reads_input(const struct stage_cell *c)
 {
 	return c->first_read >= 0 && (c->first_write < 0 || c->first_read <= c->first_write);
 }
 
-static int stage_schedule_is_copied(const struct stage_schedule_cell *c, int kind)
+static int stage_is_copied(const struct stage_cell *c, int kind)
 {
-	return kind == STEP_COPY_IN ? stage_schedule_reads_given(c) : c->last_write >= 0;
+	return kind == STEP_COPY_IN ? stage_reads_input(c) : c->last_write >= 0;
 }
 
-/* Which buffer's user memory is copied: in place it is the same. */
-static int stage_schedule_part(const struct op *op, size_t begin)
+/* The buffer to which a place in the staging memory belongs; in place both are the same. */
+static int stage_part(const struct op *op, size_t begin)
 {
 	return begin >= op->staging.near[SCHED_RECV] - op->staging.user[SCHED_RECV] ? SCHED_RECV
 										    : SCHED_SEND;
 }
 
-/* Joins consecutive cells to copies, as long as they do not become too long. */
-static void stage_schedule_join(struct stage_schedule *w, int kind)
+/* Joins consecutive cells to copies of at most w->most bytes. */
+static void stage_join(struct stage_schedule *w, int kind)
 {
-	struct stage_schedule_copy *last = NULL;
+	struct stage_copy *last = NULL;
 
 	w->ncopies = 0;
 	for (size_t k = 0; k + 1 < w->ncuts; k++) {
-		const struct stage_schedule_cell *c = &w->cell[k];
+		const struct stage_cell *c = &w->cell[k];
 		size_t len = c[1].begin - c->begin;
-		int part = stage_schedule_part(w->op, c->begin);
+		int part = stage_part(w->op, c->begin);
 
-		if (!stage_schedule_is_copied(c, kind)) {
+		if (!stage_is_copied(c, kind)) {
 			last = NULL;
 			continue;
 		}
 		if (!last || last->len + len > w->most || last->part != part) {
 			last = &w->copy[w->ncopies++];
-			*last = (struct stage_schedule_copy){INT32_MAX, part, k, 0, 0};
+			*last = (struct stage_copy){INT32_MAX, part, k, 0, 0};
 		}
 		if (c->first_read < last->first)
 			last->first = c->first_read;
@@ -217,23 +214,23 @@ static void stage_schedule_join(struct stage_schedule *w, int kind)
 	}
 }
 
-static int stage_schedule_compare_copies(const void *a, const void *b)
+static int stage_compare_copies(const void *a, const void *b)
 {
-	const struct stage_schedule_copy *x = a, *y = b;
+	const struct stage_copy *x = a, *y = b;
 
 	return x->first != y->first ? (x->first > y->first) - (x->first < y->first)
 				    : (x->cell > y->cell) - (x->cell < y->cell);
 }
 
-/* Appends the copies of a kind; those in as they are needed. */
-static void stage_schedule_append(struct stage_schedule *w, int kind)
+/* Appends the copies of a kind; copies in are sorted by the first step that needs them. */
+static void stage_append(struct stage_schedule *w, int kind)
 {
-	stage_schedule_join(w, kind);
+	stage_join(w, kind);
 	if (kind == STEP_COPY_IN)
-		qsort(w->copy, w->ncopies, sizeof(*w->copy), stage_schedule_compare_copies);
+		qsort(w->copy, w->ncopies, sizeof(*w->copy), stage_compare_copies);
 	for (size_t i = 0; i < w->ncopies; i++) {
-		const struct stage_schedule_copy *copy = &w->copy[i];
-		struct stage_schedule_cell *c = &w->cell[copy->cell];
+		const struct stage_copy *copy = &w->copy[i];
+		struct stage_cell *c = &w->cell[copy->cell];
 		int step =
 			sched_staging_copy(w->s, kind, (uint32_t)copy->part, c->begin, copy->len);
 
@@ -244,14 +241,15 @@ static void stage_schedule_append(struct stage_schedule *w, int kind)
 
 /* ------------------------------------------------------------------------ order -- */
 
-/* A step waits for what it reads; edges are taken last to first, steps shall be ready first to last. */
-static void stage_schedule_wait_in(struct stage_schedule *w, int i)
+/* A step waits for the copies in of its ranges.  The caller goes from the last step to the first, since the
+ * engine takes edges last to first and the first step must become ready first. */
+static void stage_wait_in(struct stage_schedule *w, int i)
 {
-	struct stage_schedule_range range[WEAVE_RANGES];
-	int n = stage_schedule_ranges(w->op, i, range), last = -1;
+	struct stage_range range[STAGE_RANGES];
+	int n = stage_ranges(w->op, i, range), last = -1;
 
 	for (int k = 0; k < n && !range[k].writes; k++)
-		for (const struct stage_schedule_cell *c = stage_schedule_find(w, range[k].begin);
+		for (const struct stage_cell *c = stage_find(w, range[k].begin);
 		     c->begin < range[k].end; c++) {
 			if (c->in < 0 || c->in == last ||
 			    (c->first_write >= 0 && c->first_write < i))
@@ -261,10 +259,10 @@ static void stage_schedule_wait_in(struct stage_schedule *w, int i)
 		}
 }
 
-static void stage_schedule_wait_out(struct stage_schedule *w)
+static void stage_wait_out(struct stage_schedule *w)
 {
 	for (size_t k = 0; k + 1 < w->ncuts; k++) {
-		const struct stage_schedule_cell *c = &w->cell[k];
+		const struct stage_cell *c = &w->cell[k];
 
 		if (c->out >= 0 && (!k || c[-1].out != c->out || c[-1].last_write != c->last_write))
 			sched_after(w->s, c->out, c->last_write);
@@ -272,10 +270,10 @@ static void stage_schedule_wait_out(struct stage_schedule *w)
 }
 
 /*
- * A copy from buffer to buffer that is nobody's concern, like that of a rank's own block, as several:
- * then its beginning can go out while its end comes in.
+ * Splits a copy from buffer to buffer that no other step depends on, like the copy of a rank's own block,
+ * so that its beginning is copied out while its end is copied in.
  */
-static void stage_schedule_split(struct stage_schedule *w, int i)
+static void stage_split(struct stage_schedule *w, int i)
 {
 	struct step whole = w->s->step[i];
 	size_t most = w->most;
@@ -290,30 +288,30 @@ static void stage_schedule_split(struct stage_schedule *w, int i)
 			   whole.len - off < most ? whole.len - off : most, -1);
 }
 
-static void stage_schedule_order(struct stage_schedule *w)
+static void stage_order(struct stage_schedule *w)
 {
 	for (int i = w->nsteps - 1; i >= 0; i--)
-		stage_schedule_wait_in(w, i);
-	stage_schedule_wait_out(w);
+		stage_wait_in(w, i);
+	stage_wait_out(w);
 }
 
 void stage_schedule(struct op *op)
 {
 	struct stage_schedule w = {.op = op, .s = &op->sched, .nsteps = op->sched.nsteps};
 
-	w.most = w.s->segment < WEAVE_MOST ? w.s->segment : WEAVE_MOST;
+	w.most = w.s->segment < STAGE_COPY_MAX ? w.s->segment : STAGE_COPY_MAX;
 	staging_layout(op);
 	for (int i = 0; i < w.nsteps; i++)
-		stage_schedule_split(&w, i);
+		stage_split(&w, i);
 	w.nsteps = w.s->nsteps;
-	if (!w.s->error && stage_schedule_cut(&w)) {
+	if (!w.s->error && stage_cut(&w)) {
 		w.s->error = COLL_ERR_NO_MEMORY;
 	} else if (!w.s->error) {
 		for (int i = 0; i < w.nsteps; i++)
-			stage_schedule_mark(&w, i);
-		stage_schedule_append(&w, STEP_COPY_IN);
-		stage_schedule_append(&w, STEP_COPY_OUT);
-		stage_schedule_order(&w);
+			stage_mark(&w, i);
+		stage_append(&w, STEP_COPY_IN);
+		stage_append(&w, STEP_COPY_OUT);
+		stage_order(&w);
 	}
 	free(w.cuts);
 	free(w.cell);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * staging.c - operations on memory that is not the host's: what kind the buffers are of, whether the
- * backend reaches it, and host memory to stand in for it where it does not and the user agreed.
- * stage_schedule.c says what is copied when, staging_copy.c does it.
+ * staging.c - operations on device memory: the memory kinds of the buffers, the decision whether the
+ * backend reaches them, and host memory that stands in for a buffer that the backend does not reach, if
+ * the user allows it.  stage_schedule.c adds the copies to the schedule, staging_copy.c runs them.
  */
 #include "device/device.h"
 #include "exec/staging.h"
@@ -11,13 +11,13 @@
 #include "base/error.h"
 #include "base/log.h"
 
-/* What may lie on a device: COLL_BUFFER_SEND, COLL_BUFFER_RECV and the scalar of an operation. */
-enum { STAGE_SCALAR = 2 };
-enum { STAGE_ALIGN = 64 };
+/* COLL_BUFFER_SEND, COLL_BUFFER_RECV and the scalar of an operation may lie on a device. */
+enum { STAGING_SCALAR = 2 };
+enum { STAGING_ALIGN = 64 };
 
-/* ------------------------------------------------------- what a call uses of buffers -- */
+/* ------------------------------------------------------- the used parts of buffers -- */
 
-/* The i-th block of a buffer that is used on this rank, in bytes; 0: there is none. */
+/* The i-th block of a buffer that this rank uses, in bytes; returns 0 if there is no i-th. */
 static int staging_block(const struct op *op, int buf, int i, size_t *off, size_t *len)
 {
 	const coll_args_t *a = &op->call.args;
@@ -37,7 +37,7 @@ static int staging_block(const struct op *op, int buf, int i, size_t *off, size_
 	return 1;
 }
 
-/* From the first byte used to the last: addresses. */
+/* The addresses of the first byte used and of the byte behind the last. */
 struct staging_span {
 	uintptr_t begin, end;
 };
@@ -63,14 +63,14 @@ static struct staging_span staging_span(const struct op *op, int buf)
 	return span.end ? span : (struct staging_span){0, 0};
 }
 
-/* ------------------------------------------------------------------- judging -- */
+/* ------------------------------------------------------------------- kinds of memory -- */
 
 static const char *staging_name(int buf)
 {
 	return buf == COLL_BUFFER_SEND ? "sendbuf" : buf == COLL_BUFFER_RECV ? "recvbuf" : "scalar";
 }
 
-/* Nobody can do it with a buffer that lies there. */
+/* Neither the backend nor staging can use a buffer in that memory. */
 static int staging_refuse(const struct op *op, int buf, uint32_t kind, int device)
 {
 	const struct context *context = op->comm->context;
@@ -94,7 +94,7 @@ static int staging_refuse(const struct op *op, int buf, uint32_t kind, int devic
 		context->memory & kind ? "work in host memory only" : "does not take");
 }
 
-/* What has to be done about a buffer of that kind. */
+/* Decides whether a buffer in that memory is used as it is, staged or refused. */
 static int staging_decide(struct op *op, int buf, uint32_t kind, int device)
 {
 	const struct context *context = op->comm->context;
@@ -107,7 +107,7 @@ static int staging_decide(struct op *op, int buf, uint32_t kind, int device)
 				 "device %d",
 				 kind_name(op->call.args.kind), staging_name(buf), device,
 				 context->device);
-	if (buf != STAGE_SCALAR)
+	if (buf != STAGING_SCALAR)
 		op->call.memory[buf] = kind;
 	if (kind != COLL_MEM_HOST && (!reached || kind_reduces(op->call.args.kind)))
 		op->call.staged |= 1 << buf;
@@ -142,10 +142,10 @@ int staging_look(struct op *op)
 			code = staging_look_at(op, buf, span.begin);
 	}
 	if (!code && op->call.redop.premul_sum && op->call.redop.scalar)
-		code = staging_look_at(op, STAGE_SCALAR, (uintptr_t)op->call.redop.scalar);
-	if (op->call.staged & 1 << STAGE_SCALAR) {
+		code = staging_look_at(op, STAGING_SCALAR, (uintptr_t)op->call.redop.scalar);
+	if (op->call.staged & 1 << STAGING_SCALAR) {
 		op->staging.scalar = op->call.redop.scalar;
-		op->call.redop.scalar = NULL; /* then it is read from op->call.redop.value */
+		op->call.redop.scalar = NULL; /* staging_begin copies it to redop.value */
 	}
 	return code;
 }
@@ -165,8 +165,8 @@ void staging_free(struct op *op)
 	op->staging.pinned = 0;
 }
 
-/* Without pinned memory copies are right, but the driver may wait for them. */
-static int staging_room(struct op *op, size_t bytes, uintptr_t near)
+/* Copies from memory that is not pinned are correct, but the driver may block in them. */
+static int staging_alloc(struct op *op, size_t bytes, uintptr_t near)
 {
 	const coll_host_t *host = &op->comm->context->host;
 
@@ -185,7 +185,7 @@ static int staging_room(struct op *op, size_t bytes, uintptr_t near)
 	return COLL_SUCCESS;
 }
 
-/* Finds places for the staged buffers.  In place they stay as they lie to each other. */
+/* Places the staged buffers.  In place they keep their offset to each other. */
 void staging_layout(struct op *op)
 {
 	struct staging_span span[2] = {{0, 0}, {0, 0}};
@@ -203,7 +203,7 @@ void staging_layout(struct op *op)
 		span[1] = span[0];
 	}
 	size = span[0].end - span[0].begin;
-	gap = both ? 0 : (size + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
+	gap = both ? 0 : (size + STAGING_ALIGN - 1) / STAGING_ALIGN * STAGING_ALIGN;
 	staging->need = both ? size : gap + span[1].end - span[1].begin;
 	for (int buf = 0; buf <= COLL_BUFFER_RECV; buf++) {
 		size_t begin = buf ? gap : 0;
@@ -214,7 +214,7 @@ void staging_layout(struct op *op)
 	}
 }
 
-/* Memory for them, and copy_streams to and from it. */
+/* Allocates the memory and finds the copy streams to and from it. */
 static int staging_place(struct op *op)
 {
 	struct staging *staging = &op->staging;
@@ -225,7 +225,7 @@ static int staging_place(struct op *op)
 	staging_layout(op);
 	if (!staging->need)
 		return COLL_SUCCESS;
-	code = staging_room(op, staging->need, staging->near[in]);
+	code = staging_alloc(op, staging->need, staging->near[in]);
 	if (!code)
 		code = copy_stream_find(copy_streams, COPY_STREAM_IN,
 					(const void *)staging->near[in],
@@ -239,7 +239,7 @@ static int staging_place(struct op *op)
 	return code;
 }
 
-static void stage_warn(const struct op *op)
+static void staging_warn(const struct op *op)
 {
 	size_t bytes[2] = {0, 0}, off, len;
 
@@ -253,7 +253,7 @@ static void stage_warn(const struct op *op)
 		 op->comm->context->plugin->backend.name, bytes[0], bytes[1]);
 }
 
-/* The backend's own operation could have done it, but will not. */
+/* The backend's own function declined the operation, and staging is not allowed. */
 static int staging_declined(const struct op *op)
 {
 	int buf = 0, device;
@@ -261,8 +261,8 @@ static int staging_declined(const struct op *op)
 
 	while (!(op->call.staged & 1 << buf))
 		buf++;
-	kind = device_kind(buf == STAGE_SCALAR ? op->staging.scalar
-					       : (void *)staging_address(op, buf),
+	kind = device_kind(buf == STAGING_SCALAR ? op->staging.scalar
+						 : (void *)staging_address(op, buf),
 			   &device);
 	return kind ? staging_refuse(op, buf, kind, device) : COLL_ERR_DEVICE;
 }
@@ -273,9 +273,9 @@ int staging_begin(struct op *op)
 
 	if (!op->comm->context->fallback)
 		return staging_declined(op);
-	stage_warn(op);
+	staging_warn(op);
 	code = staging_place(op);
-	if (!code && op->call.staged & 1 << STAGE_SCALAR)
+	if (!code && op->call.staged & 1 << STAGING_SCALAR)
 		code = device_copy(op->call.redop.value, op->staging.scalar,
 				   coll_dtype_size(op->call.args.dtype));
 	return code;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * staging_copy.c - runs the copies between staged buffers and what stands in for them, beside everything
- * else that a schedule does: started in the order in which they became ready, as far as their copy_stream
- * has room, and asked whether they are done whenever the operation is moved on.
+ * staging_copy.c - runs the copies between device buffers and staging memory beside the other steps of a
+ * schedule.  Copies start in the order in which they became ready, as far as their copy stream has room;
+ * whenever the engine runs the operation, it polls the copies in flight.
  */
 #include "exec/staging.h"
 #include "exec/engine.h"
@@ -13,8 +13,8 @@
 #include <time.h>
 
 enum {
-	FERRY_PATIENCE_US = 1000000, /* an abort is to be over within about a second */
-	FERRY_NAP_US = 20
+	STAGING_CANCEL_US = 1000000, /* an abort must be over within about a second */
+	STAGING_POLL_US = 20
 };
 
 static int staging_copy_way(const struct op *op, int step)
@@ -39,7 +39,7 @@ void staging_copy_ready(struct op *op, int step)
 	last[way] = step;
 }
 
-/* With these words the communicator soon fails. */
+/* The communicator fails with this message when the transport has moved. */
 static void staging_copy_failed(struct comm *comm, int code)
 {
 	char text[640];
@@ -50,7 +50,7 @@ static void staging_copy_failed(struct comm *comm, int code)
 
 /* ------------------------------------------------------------------- starting -- */
 
-static struct stream_copy staging_copy_copy(struct op *op, int i)
+static struct stream_copy staging_copy_of(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
 	void *user = (void *)(op->staging.user[step->dst.buf] + step->dst.off);
@@ -72,7 +72,7 @@ static int staging_copy_start(struct op *op, int way)
 
 	while (!comm->pending_code && (i = op->staging.first[way]) >= 0 &&
 	       copy_stream->count < COPY_STREAM_DEPTH) {
-		struct stream_copy copy = staging_copy_copy(op, i);
+		struct stream_copy copy = staging_copy_of(op, i);
 
 		op->staging.first[way] = op->run[i].u.next;
 		code = copy_stream_start(copy_stream, &copy);
@@ -85,16 +85,16 @@ static int staging_copy_start(struct op *op, int way)
 	return moved;
 }
 
-/* --------------------------------------------------------------------- landing -- */
+/* --------------------------------------------------------------------- completing -- */
 
-/* What is multiplied first is so where it comes in; then its buffer is the only thing in its part. */
+/* A pre-multiplied sum scales its input when the copy in ends, from staging memory to the scratch memory. */
 static void staging_copy_scale(struct op *op, const struct step *step)
 {
 	redop_scale(&op->call.redop, op->base[SCHED_SEND] + step->dst.off,
 		    op->staging.memory + step->dst.off, step->len / op->sched.elem);
 }
 
-static void staging_copy_landed(const struct stream_copy *copy, int code)
+static void staging_copy_ended(const struct stream_copy *copy, int code)
 {
 	struct op *op = copy->owner;
 	const struct step *step = &op->sched.step[copy->step];
@@ -118,13 +118,13 @@ static int staging_copy_reap_stream(struct context *context, struct copy_stream 
 		if (code == COLL_IN_PROGRESS)
 			break;
 		context->copies_pending--;
-		staging_copy_landed(&copy, code);
+		staging_copy_ended(&copy, code);
 		moved = 1;
 	}
 	return moved;
 }
 
-/* Lanes are shared: what is done may be another operation's. */
+/* Operations share copy streams: an ended copy may be another operation's. */
 static int staging_copy_reap(struct context *context)
 {
 	int moved = 0;
@@ -145,9 +145,9 @@ int staging_copy_run(struct op *op)
 	return moved;
 }
 
-/* ------------------------------------------------------------------ giving up -- */
+/* ------------------------------------------------------------------ cancelling -- */
 
-static int staging_copy_is_under_way(const struct op *op, const struct copy_stream *copy_stream)
+static int staging_copy_is_in_flight(const struct op *op, const struct copy_stream *copy_stream)
 {
 	for (int k = 0; k < copy_stream->count; k++)
 		if (copy_stream->copy[(copy_stream->first + k) % COPY_STREAM_DEPTH].owner == op)
@@ -155,20 +155,20 @@ static int staging_copy_is_under_way(const struct op *op, const struct copy_stre
 	return 0;
 }
 
-/* The first copy_stream on which something of the operation is under way. */
+/* The first copy stream with a copy of the operation in flight. */
 static struct copy_stream *staging_copy_stream(const struct op *op)
 {
 	struct copy_stream *copy_stream =
 		op->comm->context->copies_pending ? op->comm->context->copy_streams : NULL;
 
-	while (copy_stream && !staging_copy_is_under_way(op, copy_stream))
+	while (copy_stream && !staging_copy_is_in_flight(op, copy_stream))
 		copy_stream = copy_stream->next;
 	return copy_stream;
 }
 
 /*
- * The device does not end its copies: memory that it may still touch is never given back, and
- * whoever else has copies on the copy_stream fails as well.
+ * The device does not end its copies: memory that it may still touch is never freed, and every other
+ * operation with copies on the copy stream fails too.
  */
 static void staging_copy_abandon(struct op *op, struct copy_stream *copy_stream)
 {
@@ -176,7 +176,7 @@ static void staging_copy_abandon(struct op *op, struct copy_stream *copy_stream)
 
 	log_error("rank %d: a device has not ended its copies within %d s of the failure of their "
 		  "communicator; it may still read and write buffers of calls that were under way",
-		  op->comm->rank, FERRY_PATIENCE_US / 1000000);
+		  op->comm->rank, STAGING_CANCEL_US / 1000000);
 	context->copies_pending -= copy_stream->count;
 	copy_stream_abandon(&context->copy_streams, copy_stream);
 	for (int k = 0; k < copy_stream->count; k++) {
@@ -192,8 +192,8 @@ static void staging_copy_abandon(struct op *op, struct copy_stream *copy_stream)
 
 void staging_copy_cancel(struct op *op)
 {
-	const struct timespec nap = {.tv_nsec = FERRY_NAP_US * 1000};
-	int64_t deadline = context_now() + FERRY_PATIENCE_US;
+	const struct timespec pause = {.tv_nsec = STAGING_POLL_US * 1000};
+	int64_t deadline = context_now() + STAGING_CANCEL_US;
 	struct copy_stream *copy_stream;
 
 	staging_copy_begin(op);
@@ -201,7 +201,7 @@ void staging_copy_cancel(struct op *op)
 		if (staging_copy_reap(op->comm->context))
 			continue;
 		if (context_now() < deadline)
-			nanosleep(&nap, NULL);
+			nanosleep(&pause, NULL);
 		else
 			staging_copy_abandon(op, copy_stream);
 	}

@@ -29,7 +29,7 @@ int64_t context_now(void)
 	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* Has an earlier rank of the host the same processors? */
+/* Do an earlier rank of the host and this rank have the same processors? */
 static int context_shares_cpus(const struct bootstrap *bootstrap, int rank)
 {
 	const struct bootstrap_peer *a = bootstrap_peer(bootstrap, rank);
@@ -44,8 +44,8 @@ static int context_shares_cpus(const struct bootstrap *bootstrap, int rank)
 }
 
 /*
- * With more ranks on this host than processors, polling only keeps others from working.  A launcher
- * may have bound each to some: what not all share is taken to be different ones.
+ * With more ranks on this host than processors, a rank that polls only keeps others from working.  A
+ * launcher may have bound each rank to some processors: sets that differ are taken to be disjoint.
  */
 static int context_oversubscribed(const struct bootstrap *bootstrap)
 {
@@ -78,16 +78,16 @@ static void context_number_nodes(struct context *context)
 	}
 }
 
-/* Configuration and plugins belong to the first of the contexts that derive from one another. */
+/* Configuration and plugins belong to the first of the contexts that were derived from one another. */
 static void context_free(struct context *context)
 {
 	match_free(&context->match);
 	copy_streams_free(&context->copy_streams);
 	for (int i = 0; i < CONTEXT_FREED; i++)
 		free(context->freed[i]);
-	for (int r = 0; context->lost && r < context->nranks; r++)
-		free(context->lost[r]);
-	free(context->lost);
+	for (int r = 0; context->failure && r < context->nranks; r++)
+		free(context->failure[r]);
+	free(context->failure);
 	free(context->node);
 	bootstrap_close(context->bootstrap);
 	if (!context->parent) {
@@ -100,28 +100,29 @@ static void context_free(struct context *context)
 	free(context);
 }
 
-/* All but the endpoint. */
-static int context_prepare(struct context *context, const struct context_client *client,
-			   struct bootstrap *bootstrap, struct config *config,
-			   const struct plugin *plugin, const struct selection *selection,
-			   int device)
+/* Makes all parts except the endpoint. */
+static int context_prepare(struct context *context, const struct context_parts *parts)
 {
+	const struct context_client *client = parts->client;
+
 	pthread_mutex_init(&context->lock, NULL);
 	context->client = client;
 	context->refs = 1;
 	context->refused = -1;
-	context->bootstrap = bootstrap;
-	context->config = config;
-	context->plugin = plugin;
-	context->selection = *selection;
-	context->rank = bootstrap_rank(bootstrap);
-	context->nranks = bootstrap_nranks(bootstrap);
-	context->poll_us = context_oversubscribed(bootstrap) ? 0 : config_int(config, "poll");
-	context->yield_us = config_int(config, "yield");
-	context->timeout_us = config_int(config, "timeout");
-	context->fallback = config_int(config, "enable_gpu_fallback") != 0;
+	context->bootstrap = parts->bootstrap;
+	context->config = parts->config;
+	context->plugins = parts->plugins;
+	context->plugin = parts->plugin;
+	context->selection = parts->selection;
+	context->rank = bootstrap_rank(parts->bootstrap);
+	context->nranks = bootstrap_nranks(parts->bootstrap);
+	context->poll_us =
+		context_oversubscribed(parts->bootstrap) ? 0 : config_int(parts->config, "poll");
+	context->yield_us = config_int(parts->config, "yield");
+	context->timeout_us = config_int(parts->config, "timeout");
+	context->fallback = config_int(parts->config, "enable_gpu_fallback") != 0;
 	context->devices = device_open();
-	context->lost = calloc((size_t)context->nranks, sizeof(*context->lost));
+	context->failure = calloc((size_t)context->nranks, sizeof(*context->failure));
 	context->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	match_init(&context->match);
 	context->match.check_unexpected = client->check_unexpected;
@@ -129,16 +130,16 @@ static int context_prepare(struct context *context, const struct context_client 
 	context->match.no_memory = client->no_memory;
 	context->match.fill = client->fill;
 	context->match.context = context;
-	host_fill(context, device);
+	host_fill(context, parts->device);
 	context->node = calloc((size_t)context->nranks, sizeof(*context->node));
-	if (!context->lost || !context->node)
+	if (!context->failure || !context->node)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", context->nranks);
 	if (context->wake_fd < 0)
 		return error_set(COLL_ERR_SYSTEM, "cannot make an eventfd: %s", strerror(errno));
 	return COLL_SUCCESS;
 }
 
-/* The endpoint takes some of the memory that its backend takes at best. */
+/* An endpoint may take fewer kinds of memory than its backend. */
 static void context_ask_memory(struct context *context)
 {
 	const coll_backend_t *b = &context->plugin->backend;
@@ -149,7 +150,7 @@ static void context_ask_memory(struct context *context)
 	context->classify = context->devices || !(context->memory & COLL_MEM_HOST);
 }
 
-/* Asked for the current device, only the backend knows which that is. */
+/* If the application left the choice of the device to the backend, only the backend knows it. */
 static void context_ask_device(struct context *context)
 {
 	const coll_native_t *native = context->plugin->backend.native;
@@ -159,7 +160,7 @@ static void context_ask_device(struct context *context)
 		context->device = native->device(context->ep);
 }
 
-/* Once the endpoint is open. */
+/* The endpoint is open. */
 static void context_begin(struct context *context)
 {
 	context_ask_memory(context);
@@ -177,9 +178,7 @@ int context_make(struct context **out, const struct context_parts *parts)
 	*out = context;
 	if (!context)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
-	context->plugins = parts->plugins;
-	return context_prepare(context, parts->client, parts->bootstrap, parts->config,
-			       parts->plugin, &parts->selection, parts->device);
+	return context_prepare(context, parts);
 }
 
 int context_open(struct context *context)
@@ -229,6 +228,12 @@ int context_open_all(struct context *const *contexts, int n)
 
 int context_derive(struct context **out, struct context *parent, struct bootstrap *bootstrap)
 {
+	const struct context_parts parts = {.client = parent->client,
+					    .bootstrap = bootstrap,
+					    .config = parent->config,
+					    .plugin = parent->plugin,
+					    .selection = parent->selection,
+					    .device = parent->device};
 	struct context *context = calloc(1, sizeof(*context));
 
 	*out = context;
@@ -238,10 +243,9 @@ int context_derive(struct context **out, struct context *parent, struct bootstra
 	}
 	context->parent = parent;
 	context_ref(parent);
-	atomic_store(&context->constructing,
-		     !atomic_load(&parent->aborted)); /* shrink may come after it */
-	return context_prepare(context, parent->client, bootstrap, parent->config, parent->plugin,
-			       &parent->selection, parent->device);
+	/* A shrink may follow an abort of the parent, which then does not concern the new context. */
+	atomic_store(&context->constructing, !atomic_load(&parent->aborted));
+	return context_prepare(context, &parts);
 }
 
 int context_derive_open(struct context *context, const struct context_making *making)
@@ -275,7 +279,8 @@ static void context_close_endpoint(struct context *context, int64_t timeout_ms)
 	struct control *next;
 	void *ep = context->ep;
 
-	context->ep = NULL; /* first: a fork in another thread must not find it half closed */
+	context->ep =
+		NULL; /* first: a fork in another thread must not find a half closed endpoint */
 	if (ep)
 		context->plugin->backend.close(ep, timeout_ms);
 	for (struct control *n = context->controls; n; n = next) {
@@ -312,7 +317,7 @@ void context_lock(struct context *context)
 {
 	if (!pthread_mutex_trylock(&context->lock))
 		return;
-	/* A thread that waits or serves takes the lock again at once, unless it knows of us. */
+	/* A waiting or progress thread would take the lock again at once if it did not see this thread. */
 	atomic_fetch_add(&context->lock_waiters, 1);
 	pthread_mutex_lock(&context->lock);
 	atomic_fetch_sub(&context->lock_waiters, 1);
@@ -397,7 +402,7 @@ void context_wake(struct context *context)
 	uint64_t one = 1;
 	ssize_t n = write(context->wake_fd, &one, sizeof(one));
 
-	(void)n; /* full means that a wake-up is already due */
+	(void)n; /* if the counter is full a wake-up is already due */
 }
 
 void context_send_control(struct context *context, int peer, uint64_t tag, int kind, int code,
@@ -410,7 +415,7 @@ void context_send_control(struct context *context, int peer, uint64_t tag, int k
 
 	if (n)
 		n->body = malloc(sizeof(*n->body) + len);
-	if (!n || !n->body || !context->ep || !t || context->lost[peer]) {
+	if (!n || !n->body || !context->ep || !t || context->failure[peer]) {
 		free(n ? n->body : NULL);
 		free(n);
 		return;

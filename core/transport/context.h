@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * context.h - one opened backend endpoint and what belongs to it: the communicators on it (the first
- * and those split from it), the messages on their way, the lock that serialises all of it.
+ * context.h - one opened backend endpoint (UCX: a worker), the communicators on it (the first and those
+ * split from it), the messages in flight, and the lock that serialises all of them.
  */
 #ifndef CORE_TRANSPORT_CONTEXT_H
 #define CORE_TRANSPORT_CONTEXT_H
@@ -21,38 +21,38 @@ struct context;
 struct control;
 
 /*
- * What a context tells the layer above, which owns the operations.  The context's lock is held in all of
- * these, and none of them blocks.
+ * The functions by which a context reports to the layer above, which owns the operations.  The context's
+ * lock is held in all of these, and none of them blocks.
  */
 struct context_client {
 	/* A posted receive has completed. */
 	void (*received)(struct recv *recv);
-	/* Copies n bytes to where a receive wants them, in memory of a device. */
+	/* Copies n bytes to dst, the place that the receive has for them in device memory. */
 	int (*fill)(const struct recv *recv, void *dst, const void *bytes, uint64_t n);
-	/* A message came that no receive waits for: 0 to keep it, 1 to drop it. */
+	/* An unexpected message has come (no receive is posted for it): 0 keeps it, 1 drops it. */
 	int (*check_unexpected)(struct context *context, uint32_t peer,
 				const coll_header_t *header);
 	/*
-	 * There is no memory to keep a message that came before its receive: 0 drops its payload, a
-	 * code refuses the message.
+	 * There is no memory for an unexpected message: 0 drops its payload, an error code refuses
+	 * the message.
 	 */
 	int (*no_memory)(struct context *context, uint32_t peer, const coll_header_t *header);
-	/* A message came that does not fit the receive which waits for it. */
+	/* A message has come that does not fit the receive posted for it. */
 	void (*mismatch)(struct context *context, const struct recv *recv, uint32_t peer,
 			 const coll_header_t *header);
-	/* Control messages have come, a peer was lost, or a message did not fit. */
+	/* Control messages have come, a peer has failed, or a message did not fit. */
 	void (*check)(struct context *context);
 	/* Moves operations on: 1 if anything moved. */
 	int (*advance)(struct context *context);
 	/* The endpoint was closed early: every operation on it has failed. */
 	void (*shut)(struct context *context);
-	/* Does an operation wait for another context, which no descriptor tells of? */
+	/* Does an operation wait for another context, whose progress no descriptor signals? */
 	int (*awaits)(const struct context *context);
-	/* Are operations in the hands of a backend without a transport? */
+	/* Does a backend without a transport have operations in flight? */
 	int (*busy)(const struct context *context);
 };
 
-/* Contexts of freed communicators are noted in pieces of so many, made when needed. */
+/* Ids of freed communicators are bits in CONTEXT_FREED pieces, each allocated when first needed. */
 enum { CONTEXT_FREED_PIECE = 1 << 15, CONTEXT_FREED = 1 << 11 };
 
 struct context {
@@ -69,15 +69,16 @@ struct context {
 	int rank, nranks;
 	int wake_fd;             /* written to end the sleeps of all threads */
 	int sleepers;            /* threads that sleep on this context */
-	int sleepers_have_news;  /* an operation is done, or a communicator has failed */
-	uint64_t progress_count; /* how often anything moved, whichever thread moved it */
-	pthread_t thread;        /* the library's own, if `served` */
+	int sleepers_have_news;  /* an operation is complete, or a communicator has failed */
+	uint64_t progress_count; /* counts the calls, of any thread, that moved anything */
+	pthread_t thread;        /* the library's own, if has_progress_thread */
 	int has_progress_thread;
 	_Atomic int lock_waiters; /* threads that wait for the lock */
 	_Atomic int stop;         /* tells the thread to end */
 	_Atomic int aborted;
-	_Atomic int constructing;         /* being made: an abort of its parent is one of it */
-	_Atomic uintptr_t progress_owner; /* the thread that last called in */
+	_Atomic int constructing; /* not open yet: an abort of its parent aborts it too */
+	_Atomic uintptr_t
+		progress_owner; /* the thread that last entered: it drives this context while it waits for others */
 	int64_t poll_us, yield_us, timeout_us;
 	struct selection selection; /* rank 0's */
 	struct match match;
@@ -86,24 +87,24 @@ struct context {
 		next_context_id; /* counts the communicators drawn here: see comm_draw_context_id */
 	int32_t device;          /* that the endpoint is on, or was asked for; or -1 */
 	uint32_t memory;         /* kinds that the endpoint takes: COLL_MEM_* bits */
-	int devices;             /* there is a driver: memory may be a device's */
-	int classify;            /* buffers must be looked at before they are used */
-	int fallback;            /* what the endpoint does not take is staged */
+	int devices;             /* there is a CUDA driver: a buffer may be device memory */
+	int classify;            /* the memory kinds of buffers must be looked up */
+	int fallback;            /* buffers that the endpoint does not take are staged */
 	struct copy_stream *copy_streams; /* to and from devices */
 	int copies_pending;               /* copies under way on them */
-	uint8_t *freed[CONTEXT_FREED];    /* a bit for each context: see comm_note_freed */
+	uint8_t *freed[CONTEXT_FREED];    /* a bit for each context id: see comm_note_freed */
 	int *node;                        /* per rank: number of its node */
 	struct control *controls;         /* control messages being sent */
-	char **lost;                      /* per rank: why it can no longer be reached, or NULL */
+	char **failure;                   /* per rank: why it cannot be reached any more, or NULL */
 	int refused;               /* a rank whose message was refused for lack of memory, or -1 */
 	uint64_t refused_len;      /* bytes of that message */
 	struct error_first remote; /* the failure of a rank that ended its plugin's exchanges */
 	int told_failure;          /* this rank's plugin has told one with host->exchange_fail */
-	int pending_events;   /* a peer was lost or a message mismatched: see context_progress */
+	int pending_events; /* a peer has failed or a message did not match: see context_progress */
 	struct context *next; /* in the list of all contexts */
 };
 
-/* What a context is made of. */
+/* The parts of a context. */
 struct context_parts {
 	const struct context_client *client;
 	struct bootstrap *bootstrap;
@@ -130,7 +131,7 @@ int context_all_ok(const struct context *context, struct bootstrap *bootstrap, i
 int context_open_all(struct context *const *contexts, int n);
 /*
  * Without a transport each communicator has a context of its own, and one made from another's holds
- * that.  The first takes over boot, also when it fails, and makes all but the endpoint; the second
+ * that.  The first takes over bootstrap, also when it fails, and makes all but the endpoint; the second
  * is collective and makes the endpoint, with the parent's lock held.  On an error *context is NULL or
  * to be released.
  */
@@ -141,23 +142,23 @@ struct context_making {
 };
 int context_derive(struct context **context, struct context *parent, struct bootstrap *bootstrap);
 int context_derive_open(struct context *context, const struct context_making *making);
-/* Counts the communicators and events on it; the last one closes the endpoint within timeout_ms. */
+/* Communicators and events hold references; the last unref closes the endpoint within timeout_ms. */
 void context_ref(struct context *context);
 void context_unref(struct context *context, int64_t timeout_ms);
 /* Ends the endpoint at once, failing every communicator on it.  The lock is held. */
 void context_shut(struct context *context);
 
-/* Takes the lock; whoever waits or serves with it gives way. */
+/* Takes the lock; waiting threads and the progress thread yield it. */
 void context_lock(struct context *context);
-/* The same, but 0 if it is not to be had in so many whole seconds' time. */
+/* The same, but returns 0 if the lock is not free within timeout_ms, rounded down to seconds. */
 int context_lock_within(struct context *context, int64_t timeout_ms);
 /* The same, and notes that the calling thread drives this context. */
 void context_enter(struct context *context);
 void context_leave(struct context *context);
 
-/* Moves what can be moved; 1 if anything did.  The lock is held. */
+/* Moves messages and operations without blocking: 1 if any moved.  The lock is held. */
 int context_progress(struct context *context);
-/* Ends the sleep of whoever waits on the context.  Any thread, lock or not. */
+/* Wakes every thread that sleeps on the context.  Any thread may call it, with or without the lock. */
 void context_wake(struct context *context);
 
 /*
@@ -170,10 +171,10 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 /* With `progress = thread`: a thread that drives this context until context_unref. */
 int wait_thread_start(struct context *context);
 void wait_thread_stop(struct context *context);
-/* After something was issued: a sleeping thread must look again at what it sleeps for. */
+/* After an operation was issued: sleeping threads must arm their descriptors anew. */
 void context_wake_sleepers(struct context *context);
 
-/* Which contexts this thread drives while it waits (wait.c). */
+/* The list of contexts, and the mark that the calling thread drives one while it waits (wait.c). */
 void wait_add(struct context *context);
 void wait_remove(struct context *context);
 void wait_drive(struct context *context);
@@ -190,8 +191,8 @@ struct control_body {
 };
 
 /*
- * Sends a control message of `kind` with this tag to a peer: text is copied, nothing waits for it.
- * The lock is held.
+ * Sends a control message of `kind` with this tag to a peer.  The text is copied, and the call does not
+ * block.  The lock is held.
  */
 void context_send_control(struct context *context, int peer, uint64_t tag, int kind, int code,
 			  const char *text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fork.c - what happens when a process with communicators forks.  The child would hold the parent's
- * connections open, and so hide its death from the peers; and calls on the parent's handles would
- * speak in its name.
+ * fork.c - a fork of a process with communicators.  The child would keep the parent's connections open
+ * and so hide the parent's death from the peers; and calls on the parent's handles would send in the
+ * parent's name.
  */
 #include "transport/fork.h"
 #include "base/handle.h"

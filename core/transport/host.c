@@ -97,7 +97,7 @@ static void *host_alloc(const coll_host_t *host, uint64_t bytes)
 	if (posix_memalign(&p, align, bytes ? bytes : 1))
 		return NULL;
 	if (align == HOST_HUGE)
-		madvise(p, bytes, MADV_HUGEPAGE); /* a wish; refusal does no harm */
+		madvise(p, bytes, MADV_HUGEPAGE); /* a hint: a refusal does no harm */
 	return p;
 }
 
@@ -131,16 +131,17 @@ static void host_peer_lost(const coll_host_t *host, uint32_t peer, const char *t
 	struct context *context = host_context(host);
 	char refusal[160];
 
-	if (peer >= host->nranks || context->lost[peer])
+	if (peer >= host->nranks || context->failure[peer])
 		return;
-	if (context->refused == (int)peer) { /* the plugin does not know why, and blames the peer */
+	if (context->refused ==
+	    (int)peer) { /* the plugin does not know the cause and names the peer */
 		snprintf(refusal, sizeof(refusal),
 			 "rank %d had no memory for a message of %llu bytes from it, and ended the "
 			 "connection",
 			 context->rank, (unsigned long long)context->refused_len);
 		text = refusal;
 	}
-	context->lost[peer] = strdup(text ? text : "no reason given");
+	context->failure[peer] = strdup(text ? text : "no reason given");
 	context->pending_events = 1;
 }
 

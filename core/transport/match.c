@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* match.c - posted receives, early messages, and the bytes between them. */
+/* match.c - posted receives, unexpected messages, and the bytes between them. */
 #include "transport/match.h"
 #include "reduce/redop.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Cookies are pointers with a mark in the low bits. */
-enum { COOKIE_RECV = 0, COOKIE_EARLY = 1, COOKIE_DISCARD = 2, COOKIE_MARK = 3 };
+enum { COOKIE_RECV = 0, COOKIE_UNEXPECTED = 1, COOKIE_DISCARD = 2, COOKIE_MARK = 3 };
 
 static unsigned match_bucket(uint64_t tag)
 {
@@ -65,13 +65,13 @@ struct recv *match_next_done(struct match *m)
 /* Hands the next n bytes of a message to a receive. */
 static void match_fill(const struct match *m, struct recv *recv, const char *bytes, uint64_t n)
 {
-	uint64_t held = recv->own ? recv->got % recv->elem : 0;
-	uint64_t at = recv->got - held;
+	uint64_t carried = recv->own ? recv->got % recv->elem : 0;
+	uint64_t at = recv->got - carried;
 	const char *left, *right;
 
 	if (n > recv->len - recv->got)
 		n = recv->len - recv->got;
-	if (!n) /* an empty message has no buffer either */
+	if (!n) /* an empty message has no buffer */
 		return;
 	recv->got += n;
 	if (recv->device) {
@@ -84,14 +84,14 @@ static void match_fill(const struct match *m, struct recv *recv, const char *byt
 		return;
 	}
 	while (n) {
-		uint64_t whole = held ? 1 : n / recv->elem;
-		uint64_t used = held ? recv->elem - held : whole * recv->elem;
+		uint64_t whole = carried ? 1 : n / recv->elem;
+		uint64_t used = carried ? recv->elem - carried : whole * recv->elem;
 		const char *incoming = bytes;
 
-		if (held || !whole) { /* an element that comes in two pieces */
+		if (carried || !whole) { /* an element that comes in several pieces */
 			used = used && used < n ? used : n;
-			memcpy(recv->carry + held, bytes, used);
-			if (held + used < recv->elem)
+			memcpy(recv->carry + carried, bytes, used);
+			if (carried + used < recv->elem)
 				return;
 			incoming = (const char *)recv->carry;
 		}
@@ -101,7 +101,7 @@ static void match_fill(const struct match *m, struct recv *recv, const char *byt
 		at += whole * recv->elem;
 		bytes += used;
 		n -= used;
-		held = 0;
+		carried = 0;
 	}
 }
 
@@ -124,7 +124,7 @@ static void match_unlink_posted(struct match *m, struct recv **at, unsigned buck
 		m->posted_end[bucket] = at;
 }
 
-/* Takes a kept message out of its list; while bytes are still to come it is among the flying. */
+/* Takes an unexpected message out of its list; an incomplete one goes to the list of partial messages. */
 static void match_unlink_unexpected(struct match *m, struct unexpected **at)
 {
 	struct unexpected *e = *at;
@@ -142,8 +142,8 @@ static void match_unlink_unexpected(struct match *m, struct unexpected **at)
 	}
 }
 
-/* Takes a message whose last byte has come, or never will, out of whichever list it is in. */
-static void match_land(struct match *m, struct unexpected *e)
+/* Takes a message out of its list: its last byte has come, or no more will come. */
+static void match_unlink_ended(struct match *m, struct unexpected *e)
 {
 	struct unexpected **at = &m->partial;
 
@@ -159,8 +159,8 @@ static void match_land(struct match *m, struct unexpected *e)
 	match_unlink_unexpected(m, at);
 }
 
-/* Gives a kept message to a receive, at once or when its last byte comes. */
-static void match_join(struct match *m, struct recv *recv, struct unexpected **at)
+/* Pairs an unexpected message with a receive, which completes with the last byte of the message. */
+static void match_pair(struct match *m, struct recv *recv, struct unexpected **at)
 {
 	struct unexpected *e = *at;
 
@@ -196,7 +196,7 @@ void match_post(struct match *m, struct recv *recv)
 	recv->next = NULL;
 	for (struct unexpected **at = &m->unexpected[bucket]; *at; at = &(*at)->next)
 		if (match_agrees(recv, (*at)->peer, &(*at)->header)) {
-			match_join(m, recv, at);
+			match_pair(m, recv, at);
 			return;
 		}
 	recv->state = RECV_POSTED;
@@ -251,7 +251,7 @@ static void match_forget_bucket(struct match *m, struct unexpected **at, uint64_
 	}
 }
 
-/* The first from `bucket` on that holds a kept message, or MATCH_BUCKETS. */
+/* The first list from `bucket` on that is not empty, or MATCH_BUCKETS. */
 static int match_next_unexpected(const struct match *m, int bucket)
 {
 	if (!m->unexpected_count)
@@ -295,8 +295,8 @@ struct unexpected *match_take(struct match *m, uint64_t tag)
 	return NULL;
 }
 
-/* Keeps a message for which no receive has been posted yet. */
-static int match_keep(struct match *m, uint32_t peer, const coll_header_t *h, coll_sink_t *sink)
+/* Stores an unexpected message. */
+static int match_store(struct match *m, uint32_t peer, const coll_header_t *h, coll_sink_t *sink)
 {
 	struct unexpected *e;
 	unsigned bucket;
@@ -313,7 +313,7 @@ static int match_keep(struct match *m, uint32_t peer, const coll_header_t *h, co
 	m->unexpected_in[bucket / 64] |= (uint64_t)1 << bucket % 64;
 	m->unexpected_count++;
 	sink->buf = e->data;
-	sink->cookie = (uint64_t)(uintptr_t)e | COOKIE_EARLY;
+	sink->cookie = (uint64_t)(uintptr_t)e | COOKIE_UNEXPECTED;
 	return COLL_SUCCESS;
 }
 
@@ -328,7 +328,7 @@ int match_arrive(struct match *m, uint32_t peer, const coll_header_t *h, coll_si
 	if (!*at) {
 		if (m->check_unexpected(m->context, peer, h))
 			return COLL_SUCCESS;
-		return match_keep(m, peer, h, sink);
+		return match_store(m, peer, h, sink);
 	}
 
 	struct recv *recv = *at;
@@ -359,7 +359,7 @@ void match_data(struct match *m, uint64_t cookie, const void *bytes, uint64_t n)
 
 	if ((cookie & COOKIE_MARK) == COOKIE_RECV) {
 		match_fill(m, match_cookie(cookie), bytes, n);
-	} else if ((cookie & COOKIE_MARK) == COOKIE_EARLY) {
+	} else if ((cookie & COOKIE_MARK) == COOKIE_UNEXPECTED) {
 		e = match_cookie(cookie);
 		if (n > e->header.len - e->got)
 			n = e->header.len - e->got;
@@ -382,7 +382,7 @@ static void match_unexpected_arrived(struct match *m, struct unexpected *e, int 
 		match_fill(m, recv, e->data, e->header.len);
 	if (recv)
 		match_finish(m, recv, status);
-	match_land(m, e);
+	match_unlink_ended(m, e);
 	free(e);
 }
 
@@ -390,6 +390,6 @@ void match_arrived(struct match *m, uint64_t cookie, int32_t status)
 {
 	if ((cookie & COOKIE_MARK) == COOKIE_RECV)
 		match_finish(m, match_cookie(cookie), status);
-	else if ((cookie & COOKIE_MARK) == COOKIE_EARLY)
+	else if ((cookie & COOKIE_MARK) == COOKIE_UNEXPECTED)
 		match_unexpected_arrived(m, match_cookie(cookie), status);
 }

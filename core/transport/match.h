@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * match.h - pairs arriving messages with the receives that wait for them; written once for all
- * transports.  A message that nobody waits for yet is kept, a receive that nothing has come for is
- * kept; equal (peer, tag) pair in order.  Everything is called under the context's lock, much of it
- * from inside the transport's progress, so nothing here calls the transport.
+ * match.h - pairs arriving messages with posted receives; written once for all transports.  A message
+ * without a posted receive is an unexpected message and is stored until its receive is posted.  Messages
+ * and receives of one (peer, tag) pair in order.  Callers hold the context's lock, and many are inside
+ * the transport's progress, so no function here calls the transport.
  */
 #ifndef CORE_TRANSPORT_MATCH_H
 #define CORE_TRANSPORT_MATCH_H
@@ -15,14 +15,16 @@
 struct op;
 struct match;
 
-/* A receive.  Memory of whoever posts it; untouched by match once done is set or it is withdrawn.
+/*
+ * A receive.  It is the memory of the caller that posts it; match does not touch it once it is in the list
+ * of completed receives or withdrawn.
  */
 struct recv {
 	struct recv *next; /* in a chain, or in the list of completed receives */
 	struct unexpected
-		*unexpected; /* the message under way to it that began before it was posted */
+		*unexpected; /* the partial message for it that began before it was posted */
 	uint64_t tag;
-	uint64_t meta[2]; /* what the sender must have put into its header */
+	uint64_t meta[2]; /* the sender's header must have the same */
 	uint64_t len;
 	int32_t peer; /* rank on the context, or COLL_ANY_SOURCE */
 	int32_t state;
@@ -35,21 +37,21 @@ struct recv {
 	int32_t swapped; /* incoming op own */
 	uint32_t elem;
 	uint64_t got;     /* bytes so far */
-	uint8_t carry[8]; /* the begin of an element whose rest is still to come */
-	uint32_t device;  /* kind of memory at dst, if it is not the host's; else 0 */
-	int32_t broken;   /* the code with which a copy there has failed, and said why */
+	uint8_t carry[8]; /* the bytes of an element that has come in part */
+	uint32_t device;  /* kind of memory at dst if it is device memory; else 0 */
+	int32_t broken;   /* the code of a failed copy to device memory, whose message is set */
 };
 
 enum { RECV_IDLE = 0, RECV_POSTED, RECV_FILLING, RECV_DONE };
 
-/* A message nobody waited for when it came. */
+/* A message that came before its receive was posted. */
 struct unexpected {
 	struct unexpected *next;
-	struct recv *recv; /* posted meanwhile */
+	struct recv *recv; /* posted meanwhile, or NULL */
 	coll_header_t header;
 	uint32_t peer;
-	int32_t complete; /* all bytes are there */
-	int32_t dropped;  /* nobody wants it: free it when its last byte has come */
+	int32_t complete; /* all bytes have come */
+	int32_t dropped;  /* it has no receive: free it when its last byte has come */
 	uint64_t got;
 	char data[];
 };
@@ -58,17 +60,17 @@ struct context;
 
 enum { MATCH_BUCKETS = 256 };
 
-/* Tags with this bit are control messages: never received, only taken. */
+/* Tags with this bit are control messages: match_take returns them, no receive matches them. */
 #define MATCH_CONTROL ((uint64_t)1 << 36)
 
 struct match {
 	struct recv *posted[MATCH_BUCKETS], **posted_end[MATCH_BUCKETS];
 	struct unexpected *unexpected[MATCH_BUCKETS], **unexpected_end[MATCH_BUCKETS];
-	uint64_t unexpected_in[MATCH_BUCKETS / 64]; /* which of those hold any, as bits */
-	struct unexpected *partial; /* incomplete ones that are matched or dropped */
+	uint64_t unexpected_in[MATCH_BUCKETS / 64]; /* a bit for each list that is not empty */
+	struct unexpected *partial; /* incomplete messages that are matched or dropped */
 	struct recv *done, **done_end;
-	uint64_t unexpected_count; /* early messages in the lists above */
-	int controls;              /* complete control messages among the early ones */
+	uint64_t unexpected_count; /* messages in the lists above */
+	int controls;              /* complete control messages among them */
 	/* The functions of struct context_client that concern messages, and their context. */
 	int (*check_unexpected)(struct context *context, uint32_t peer,
 				const coll_header_t *header);
@@ -82,24 +84,24 @@ struct match {
 void match_init(struct match *m);
 void match_free(struct match *m);
 
-/* Begins to wait; may complete at once (then it is in the list of completed receives). */
+/* Posts a receive.  It may complete at once; then it is in the list of completed receives. */
 void match_post(struct match *m, struct recv *recv);
 /*
- * Gives up a receive in any state: match does not touch it again.  Returns the cookie that the
+ * Withdraws a receive in any state: match does not touch it again.  Returns the cookie that the
  * transport must drop before the buffer may be reused, or 0.
  */
 uint64_t match_withdraw(struct match *m, struct recv *recv);
 /* The next completed receive, or NULL. */
 struct recv *match_next_done(struct match *m);
-/* Forgets all kept messages whose tag agrees with `tag` in the bits of `mask`. */
+/* Drops all unexpected messages whose tag equals `tag` in the bits of `mask`. */
 void match_forget(struct match *m, uint64_t mask, uint64_t tag);
-/* Calls see() for every kept message, complete or not, that agrees so. */
+/* Calls see() for every unexpected message, complete or not, whose tag equals `tag` so. */
 void match_each(const struct match *m, uint64_t mask, uint64_t tag,
 		void (*see)(void *user, const struct unexpected *unexpected), void *user);
-/* Takes out the first complete one of exactly this tag; the caller frees it with free().  NULL: none. */
+/* Removes the first complete message of exactly this tag; the caller frees it with free().  NULL: none. */
 struct unexpected *match_take(struct match *m, uint64_t tag);
 
-/* What the host table's receiving functions do. */
+/* The receiving functions of the host table (backend.h: arrive, data, arrived). */
 int match_arrive(struct match *m, uint32_t peer, const coll_header_t *header, coll_sink_t *sink);
 void match_data(struct match *m, uint64_t cookie, const void *bytes, uint64_t n);
 void match_arrived(struct match *m, uint64_t cookie, int32_t status);

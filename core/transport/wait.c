@@ -15,21 +15,23 @@
 #include <unistd.h>
 
 enum {
-	/* Every so many idle rounds the thread's other contexts are driven, and while polling only then
-	 * the clock is looked at. */
+	/* A round in WAIT_SWEEP drives the thread's other contexts; while polling only these rounds
+	 * read the clock. */
 	WAIT_SWEEP = 8,
-	WAIT_CONTEXTS = 64,  /* of so many contexts a sleep watches the descriptors */
-	WAIT_SLEEP_MS = 100, /* longest sleep: bounds what a lost wake-up could cost */
-	/* Sleeps on what has no descriptor: at least and at most, and so much of the time waited. */
+	WAIT_CONTEXTS = 64,  /* a sleep watches the descriptors of at most so many contexts */
+	WAIT_SLEEP_MS = 100, /* longest sleep: bounds the cost of a missed wake-up */
+	/* A context without a descriptor is polled: a sleep lasts 1/WAIT_BLIND_PART of the time waited,
+	 * between these bounds. */
 	WAIT_BLIND_US = 200,
 	WAIT_BLIND_MOST_US = 10000,
 	WAIT_BLIND_PART = 16,
-	WAIT_DOOR_US = 50 /* after the wait of a backend's own: lets others take the lock */
+	WAIT_UNLOCKED_US = 50 /* between two waits inside a backend: other threads take the lock */
 };
 
 static pthread_mutex_t wait_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct context *wait_contexts;
-static struct context *wait_inherited; /* the parent's, in a child: kept, never used */
+static struct context *
+	wait_inherited; /* in a child process: the parent's contexts, so that they stay reachable; never used */
 
 void wait_add(struct context *context)
 {
@@ -85,7 +87,7 @@ static int wait_is_mine(struct context *context)
 	       (uintptr_t)pthread_self();
 }
 
-/* Drives the thread's contexts other than `context`, as far as no other thread is in them. */
+/* Drives the thread's contexts other than `context`, except those that another thread has locked. */
 static int wait_sweep(struct context *context)
 {
 	int moved = 0;
@@ -101,12 +103,12 @@ static int wait_sweep(struct context *context)
 	return moved;
 }
 
-/* A sleep. */
+/* The descriptors and the limits of one sleep. */
 struct wait_set {
 	struct pollfd fds[WAIT_CONTEXTS + 1];
 	int n;
 	int64_t longest_us;
-	int64_t blind_us; /* the longest without a descriptor to watch */
+	int64_t blind_us; /* longest sleep if a context has no descriptor */
 };
 
 static int64_t wait_blind(int64_t idle_us)
@@ -118,7 +120,7 @@ static int64_t wait_blind(int64_t idle_us)
 					 : WAIT_BLIND_MOST_US;
 }
 
-/* What to watch of a context while sleeping: 1 if it may be slept on. */
+/* Adds the descriptor of a context to the set: 0 if the context has work, so that nobody may sleep. */
 static int wait_arm(struct context *context, struct wait_set *set)
 {
 	const coll_transport_t *t = context->plugin->backend.transport;
@@ -135,7 +137,7 @@ static int wait_arm(struct context *context, struct wait_set *set)
 	return 1;
 }
 
-/* Arms the thread's contexts; 0 if one of them has work. The context's own lock is held. */
+/* Adds the descriptors of all of the thread's contexts: 0 if one has work.  `context` is locked. */
 static int wait_arm_all(struct context *context, struct wait_set *set)
 {
 	int idle = wait_arm(context, set);
@@ -151,25 +153,26 @@ static int wait_arm_all(struct context *context, struct wait_set *set)
 	return idle;
 }
 
-/* A backend that has no transport may have a wait of its own. */
+/* A backend without a transport may wait by itself: 1 if it did. */
 static int wait_in_backend(struct context *context)
 {
 	const coll_backend_t *b = &context->plugin->backend;
-	const struct timespec door = {.tv_nsec = WAIT_DOOR_US * 1000};
+	const struct timespec unlocked = {.tv_nsec = WAIT_UNLOCKED_US * 1000};
 	coll_error_t err = error_blank();
 	int busy = context->client->busy(context);
 
 	if (b->transport || !b->native || !b->native->sync || !context->ep)
 		return 0;
-	if (busy && !b->native->sync(context->ep, 1, &err)) /* what it says, query says too */
+	if (busy && !b->native->sync(context->ep, 1, &err)) /* query reports the same error */
 		return 1;
 	pthread_mutex_unlock(&context->lock);
-	nanosleep(&door, NULL);
+	nanosleep(&unlocked, NULL);
 	pthread_mutex_lock(&context->lock);
 	return 1;
 }
 
-static void wait_sleep(struct context *context, int64_t longest_us, int64_t idle_us, int serves)
+static void wait_sleep(struct context *context, int64_t longest_us, int64_t idle_us,
+		       int is_progress_thread)
 {
 	struct wait_set set = {.n = 1, .longest_us = longest_us, .blind_us = wait_blind(idle_us)};
 	struct timespec t;
@@ -177,8 +180,8 @@ static void wait_sleep(struct context *context, int64_t longest_us, int64_t idle
 	ssize_t got;
 
 	set.fds[0] = (struct pollfd){.fd = context->wake_fd, .events = POLLIN};
-	/* What a backend does by itself goes on without the thread that serves. */
-	if ((!serves && wait_in_backend(context)) || !wait_arm_all(context, &set))
+	/* The progress thread does not wait inside the backend: its operations move without a thread. */
+	if ((!is_progress_thread && wait_in_backend(context)) || !wait_arm_all(context, &set))
 		return;
 	t = (struct timespec){.tv_sec = set.longest_us / 1000000,
 			      .tv_nsec = set.longest_us % 1000000 * 1000};
@@ -186,14 +189,14 @@ static void wait_sleep(struct context *context, int64_t longest_us, int64_t idle
 	pthread_mutex_unlock(&context->lock);
 	ppoll(set.fds, (nfds_t)set.n, &t, NULL);
 	pthread_mutex_lock(&context->lock);
-	/* The last one up takes the wake-up away, so that nobody misses it. */
+	/* The last thread to wake drains the eventfd, so that every sleeper has seen it. */
 	if (--context->sleepers == 0 && set.fds[0].revents & POLLIN) {
 		got = read(context->wake_fd, &count, sizeof(count));
 		(void)got;
 	}
 }
 
-/* Lets in whoever waits for the lock. */
+/* Lets other threads take the lock. */
 static void wait_yield_lock(struct context *context)
 {
 	if (!atomic_load(&context->lock_waiters))
@@ -205,7 +208,7 @@ static void wait_yield_lock(struct context *context)
 }
 
 /* One idle moment, `idle` microseconds after something last moved. */
-static void wait_pause(struct context *context, int64_t idle, int64_t left, int serves)
+static void wait_pause(struct context *context, int64_t idle, int64_t left, int is_progress_thread)
 {
 	int64_t longest = (int64_t)WAIT_SLEEP_MS * 1000;
 
@@ -217,10 +220,10 @@ static void wait_pause(struct context *context, int64_t idle, int64_t left, int 
 		pthread_mutex_lock(&context->lock);
 		return;
 	}
-	wait_sleep(context, left < longest ? left : longest, idle, serves);
+	wait_sleep(context, left < longest ? left : longest, idle, is_progress_thread);
 }
 
-/* What the library's own thread waits for. */
+/* The progress thread waits until it is told to stop. */
 static int wait_stopped(void *arg)
 {
 	return atomic_load(&((struct context *)arg)->stop);
@@ -241,7 +244,7 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 			continue;
 		}
 		if (++rounds % WAIT_SWEEP && idle < context->poll_us)
-			continue; /* so often nobody looks at the clock */
+			continue; /* a read of the clock costs more than a poll */
 		now = context_now();
 		if (!last)
 			last = now;

@@ -85,7 +85,7 @@ static struct context *make_context(struct bootstrap *bootstraps[2], struct comm
 	context->bootstrap = bootstraps[0];
 	context->nranks = 2;
 	context->refused = -1;
-	context->lost = lost;
+	context->failure = lost;
 	context->comms = comm;
 	comm->context = context;
 	match_init(&context->match);
@@ -131,9 +131,9 @@ static void test_no_memory(void)
 	is_int(host->arrive(host, 1, &header, &sink), COLL_ERR_INTERNAL,
 	       "a message longer than memory can be is refused");
 	host->peer_lost(host, 1, "it sent an invalid message");
-	is_str(context->lost[1], "it sent an invalid message", "and its sender is blamed");
-	free(context->lost[1]);
-	context->lost[1] = NULL;
+	is_str(context->failure[1], "it sent an invalid message", "and its sender is blamed");
+	free(context->failure[1]);
+	context->failure[1] = NULL;
 	free_context(context, bootstraps);
 }
 
@@ -151,12 +151,12 @@ static void test_no_memory_early(void)
 	       "a message without memory for a communicator to be made");
 	is_int(comm.pending_code, 0, "no other communicator fails for it");
 	host->peer_lost(host, 1, "it sent an invalid message");
-	is_str(context->lost[1],
+	is_str(context->failure[1],
 	       "rank 0 had no memory for a message of 4611686018427387904 bytes from it, and ended "
 	       "the connection",
 	       "the reason is the one of this rank");
-	free(context->lost[1]);
-	context->lost[1] = NULL;
+	free(context->failure[1]);
+	context->failure[1] = NULL;
 	free_context(context, bootstraps);
 }
 

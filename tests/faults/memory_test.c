@@ -13,8 +13,6 @@
 #include "../lib/failing_malloc.h"
 #include "../lib/ranks.h"
 
-#include <coll/introspect.h>
-
 enum {
 	RANKS = 3,
 	COUNT = 40, /* elements a rank gives */

@@ -240,8 +240,10 @@ enum {
 
 /* Returns the bytes of one element, or 0 if `dtype` is not a data type. */
 COLL_API size_t coll_dtype_size(coll_dtype_t dtype);
+
 /* Returns the name of a data type ("float32"), or "?" if unknown; a static string. */
 COLL_API const char *coll_dtype_name(coll_dtype_t dtype);
+
 /* Returns the name of an operation ("sum"), or "?" if unknown; a static string. */
 COLL_API const char *coll_op_name(coll_op_t op);
 
@@ -268,10 +270,13 @@ typedef void *coll_stream_t;
 
 /* Returns the version of the library, "1.2.3"; a static string. */
 COLL_API const char *coll_version_string(void);
+
 /* Returns 10000 * major + 100 * minor + patch. */
 COLL_API int32_t coll_version_number(void);
+
 /* Returns the meaning of a result code as a short sentence; a static string, never NULL. */
 COLL_API const char *coll_error_string(coll_result_t result);
+
 /*
  * Returns the text of an error, never NULL.
  *
@@ -445,15 +450,19 @@ COLL_API coll_result_t coll_comm_get_async_error(coll_comm_t comm, coll_result_t
 
 /* Tells the number of ranks of a communicator. */
 COLL_API coll_result_t coll_comm_count(coll_comm_t comm, int32_t *nranks);
+
 /* Tells the calling process's rank in a communicator. */
 COLL_API coll_result_t coll_comm_user_rank(coll_comm_t comm, int32_t *rank);
+
 /*
  * Tells the CUDA device ordinal of a communicator.  *device becomes -1 if the communicator has no
  * device, or if coll_config_t.device was -1 and the backend cannot tell its device.
  */
 COLL_API coll_result_t coll_comm_device(coll_comm_t comm, int32_t *device);
+
 /* Tells the name of the chosen backend; the string is valid until the process ends. */
 COLL_API coll_result_t coll_comm_backend(coll_comm_t comm, const char **name);
+
 /*
  * Tells the backend's own communicator object (ncclComm_t, ucp_worker_h), for experts.
  * Errors    COLL_ERR_UNSUPPORTED: the backend has no such object.
@@ -484,11 +493,13 @@ enum { COLL_SPLIT_NOCOLOR = -1 };
  */
 COLL_API coll_result_t coll_comm_split(coll_comm_t comm, int32_t color, int32_t key,
 				       coll_comm_t *newcomm, const coll_config_t *config);
+
 /*
  * Makes a communicator of all ranks in the same order, independent of `comm`.
  * Blocks    As coll_comm_split.
  */
 COLL_API coll_result_t coll_comm_dup(coll_comm_t comm, coll_comm_t *newcomm);
+
 /*
  * Makes a communicator of the surviving ranks.  Only the ranks that are not excluded call it.
  *
@@ -534,20 +545,24 @@ COLL_API coll_result_t coll_comm_shrink(coll_comm_t comm, const int32_t *exclude
 COLL_API coll_result_t coll_allreduce(const void *sendbuf, void *recvbuf, size_t count,
 				      coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
 				      coll_stream_t stream);
+
 /* Copies sendbuf of rank root to recvbuf of every rank.  Only root uses sendbuf. */
 COLL_API coll_result_t coll_broadcast(const void *sendbuf, void *recvbuf, size_t count,
 				      coll_dtype_t dtype, int32_t root, coll_comm_t comm,
 				      coll_stream_t stream);
+
 /* Reduces as coll_allreduce, with the result on root only.  Only root uses recvbuf. */
 COLL_API coll_result_t coll_reduce(const void *sendbuf, void *recvbuf, size_t count,
 				   coll_dtype_t dtype, coll_op_t op, int32_t root, coll_comm_t comm,
 				   coll_stream_t stream);
+
 /*
  * Gathers sendbuf of every rank on every rank.  sendbuf holds sendcount elements, recvbuf
  * nranks * sendcount; rank r's elements begin at offset r * sendcount.
  */
 COLL_API coll_result_t coll_allgather(const void *sendbuf, void *recvbuf, size_t sendcount,
 				      coll_dtype_t dtype, coll_comm_t comm, coll_stream_t stream);
+
 /*
  * Reduces, and gives each rank one part of the result.  sendbuf holds nranks * recvcount elements;
  * rank r receives the reduced elements from offset r * recvcount.
@@ -555,12 +570,14 @@ COLL_API coll_result_t coll_allgather(const void *sendbuf, void *recvbuf, size_t
 COLL_API coll_result_t coll_reduce_scatter(const void *sendbuf, void *recvbuf, size_t recvcount,
 					   coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
 					   coll_stream_t stream);
+
 /*
  * Exchanges parts of `count` elements between all ranks: part r of sendbuf goes to rank r, where it
  * becomes the part of recvbuf with the sender's number.  Each buffer holds nranks * count elements.
  */
 COLL_API coll_result_t coll_alltoall(const void *sendbuf, void *recvbuf, size_t count,
 				     coll_dtype_t dtype, coll_comm_t comm, coll_stream_t stream);
+
 /*
  * Gathers sendbuf (count elements) of every rank in recvbuf of root (nranks * count elements), in
  * rank order.  Only root uses recvbuf.
@@ -568,6 +585,7 @@ COLL_API coll_result_t coll_alltoall(const void *sendbuf, void *recvbuf, size_t 
 COLL_API coll_result_t coll_gather(const void *sendbuf, void *recvbuf, size_t count,
 				   coll_dtype_t dtype, int32_t root, coll_comm_t comm,
 				   coll_stream_t stream);
+
 /*
  * Sends part r of root's sendbuf (nranks * count elements) to recvbuf (count elements) of rank r.
  * Only root uses sendbuf.
@@ -585,25 +603,38 @@ COLL_API coll_result_t coll_scatter(const void *sendbuf, void *recvbuf, size_t c
  * A rank's count for its own part must be the same for sending and receiving.
  */
 
-/* Gathers as coll_allgather: rank r's recvcounts[r] elements begin at offset displs[r]. */
+/* Gathers as coll_allgather: recvcounts[r] elements of rank r go to offset displs[r] of recvbuf. */
 COLL_API coll_result_t coll_allgatherv(const void *sendbuf, size_t sendcount, void *recvbuf,
 				       const size_t *recvcounts, const size_t *displs,
 				       coll_dtype_t dtype, coll_comm_t comm, coll_stream_t stream);
+
 /* Reduces as coll_reduce_scatter: rank r receives recvcounts[r] elements; parts in rank order. */
 COLL_API coll_result_t coll_reduce_scatterv(const void *sendbuf, void *recvbuf,
 					    const size_t *recvcounts, coll_dtype_t dtype,
 					    coll_op_t op, coll_comm_t comm, coll_stream_t stream);
-/* Exchanges as coll_alltoall, with counts and displacements of its own for each pair of ranks. */
+
+/*
+ * Exchanges parts as coll_alltoall: sendcounts[r] elements from offset sdispls[r] of sendbuf go to
+ * rank r, and recvcounts[r] elements of rank r go to offset rdispls[r] of recvbuf.
+ */
 COLL_API coll_result_t coll_alltoallv(const void *sendbuf, const size_t *sendcounts,
 				      const size_t *sdispls, void *recvbuf,
 				      const size_t *recvcounts, const size_t *rdispls,
 				      coll_dtype_t dtype, coll_comm_t comm, coll_stream_t stream);
-/* Gathers as coll_gather.  Only root uses recvcounts and displs. */
+
+/*
+ * Gathers as coll_gather: rank r sends sendcount elements, equal to root's recvcounts[r], and they
+ * go to offset displs[r] of root's recvbuf.  Only root uses recvcounts and displs.
+ */
 COLL_API coll_result_t coll_gatherv(const void *sendbuf, size_t sendcount, void *recvbuf,
 				    const size_t *recvcounts, const size_t *displs,
 				    coll_dtype_t dtype, int32_t root, coll_comm_t comm,
 				    coll_stream_t stream);
-/* Sends as coll_scatter.  Only root uses sendcounts and displs. */
+
+/*
+ * Sends as coll_scatter: rank r receives recvcount elements, equal to root's sendcounts[r], from
+ * offset displs[r] of root's sendbuf.  Only root uses sendcounts and displs.
+ */
 COLL_API coll_result_t coll_scatterv(const void *sendbuf, const size_t *sendcounts,
 				     const size_t *displs, void *recvbuf, size_t recvcount,
 				     coll_dtype_t dtype, int32_t root, coll_comm_t comm,
@@ -638,6 +669,7 @@ enum { COLL_ANY_SOURCE = -1 };
 COLL_API coll_result_t coll_send(const void *sendbuf, size_t count, coll_dtype_t dtype,
 				 int32_t peer, uint32_t tag, coll_comm_t comm,
 				 coll_stream_t stream);
+
 /*
  * Receives `count` elements from rank `peer`; see coll_send.
  *
@@ -655,6 +687,7 @@ COLL_API coll_result_t coll_recv(void *recvbuf, size_t count, coll_dtype_t dtype
  * counts.
  */
 COLL_API coll_result_t coll_group_start(void);
+
 /*
  * Closes a group and begins its operations.
  *
@@ -732,6 +765,7 @@ typedef struct coll_args {
  */
 COLL_API coll_result_t coll_request_init(coll_comm_t comm, const coll_args_t *args,
 					 coll_request_t *request);
+
 /*
  * Issues the operation of a persistent request.
  *
@@ -739,19 +773,23 @@ COLL_API coll_result_t coll_request_init(coll_comm_t comm, const coll_args_t *ar
  *           request was not made by coll_request_init().
  */
 COLL_API coll_result_t coll_request_start(coll_request_t request);
+
 /* Makes a request for the operation issued last on `comm`; the program frees it after use. */
 COLL_API coll_result_t coll_get_request(coll_comm_t comm, coll_request_t *request);
+
 /*
  * Tells whether the operation of a request is complete.  Makes progress and does not block.
  *
  * done      Becomes 1 or 0.
  */
 COLL_API coll_result_t coll_test(coll_request_t request, int32_t *done);
+
 /*
  * Waits for the operation of a request.
  * Blocks    Until the operation is complete, or an operation of the communicator has failed.
  */
 COLL_API coll_result_t coll_wait(coll_request_t request);
+
 /* Frees a request.  An operation under way continues, and the call does not wait for it. */
 COLL_API coll_result_t coll_request_free(coll_request_t request);
 
@@ -773,30 +811,37 @@ COLL_API coll_result_t coll_request_free(coll_request_t request);
  * group.
  */
 COLL_API coll_result_t coll_event_create(coll_comm_t comm, coll_event_t *event);
+
 /* Destroys an event. */
 COLL_API coll_result_t coll_event_destroy(coll_event_t event);
+
 /* Records an event at the end of the communicator's own stream. */
 COLL_API coll_result_t coll_event_record(coll_event_t event, coll_comm_t comm);
+
 /* Records an event at the end of another stream. */
 COLL_API coll_result_t coll_event_record_on_stream(coll_event_t event, coll_comm_t comm,
 						   coll_stream_t stream);
+
 /*
  * Makes later operations of the communicator's own stream begin after the event.  Does not block.
  * If another communicator recorded the event and fails, this communicator fails too.
  */
 COLL_API coll_result_t coll_comm_wait_event(coll_comm_t comm, coll_event_t event);
+
 /*
  * Makes later work of another stream begin after the event.
  * Blocks    Only if `stream` is NULL, the calling thread; bounded by `timeout`.
  */
 COLL_API coll_result_t coll_stream_wait_event(coll_comm_t comm, coll_stream_t stream,
 					      coll_event_t event);
+
 /*
  * Tells whether an event is complete.  Makes progress and does not block.
  * Returns   COLL_SUCCESS if the event is complete, COLL_IN_PROGRESS if not, or the error of the
  *           work before it.
  */
 COLL_API coll_result_t coll_event_query(coll_event_t event);
+
 /*
  * Waits for an event.
  * Blocks    The calling thread, until the event is complete; bounded by `timeout`.
@@ -822,6 +867,7 @@ enum { COLL_SCALAR_DEVICE = 0, COLL_SCALAR_HOST_IMMEDIATE = 1 };
 COLL_API coll_result_t coll_red_op_create_pre_mul_sum(coll_op_t *op, const void *scalar,
 						      coll_dtype_t dtype, int32_t residence,
 						      coll_comm_t comm);
+
 /*
  * A reduction of the application: inout[i] = left[i] op inout[i].
  *
@@ -835,6 +881,7 @@ COLL_API coll_result_t coll_red_op_create_pre_mul_sum(coll_op_t *op, const void 
  */
 typedef void (*coll_user_op_fn)(void *user, const void *left, void *inout, size_t count,
 				coll_dtype_t dtype);
+
 /*
  * Makes an operation of the application.
  *
@@ -844,6 +891,7 @@ typedef void (*coll_user_op_fn)(void *user, const void *left, void *inout, size_
  */
 COLL_API coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn, void *user,
 					       int32_t commutative, coll_comm_t comm);
+
 /*
  * Destroys an operation.  Operations already issued and persistent requests keep their own copy of
  * it.
@@ -861,6 +909,7 @@ COLL_API coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t comm);
  * handle    Becomes the registration, for coll_comm_deregister(); may become NULL.
  */
 COLL_API coll_result_t coll_comm_register(coll_comm_t comm, void *buf, size_t bytes, void **handle);
+
 /* Ends a registration.  `handle` may be NULL. */
 COLL_API coll_result_t coll_comm_deregister(coll_comm_t comm, void *handle);
 

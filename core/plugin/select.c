@@ -18,7 +18,7 @@ static const char select_elsewhere[] =
 static void select_why_chosen(const struct plugin *p, const struct filter *filter, char *why)
 {
 	if (filter->n && !filter->excludes)
-		snprintf(why, SELECT_WHY, "chosen: %s names it%s", filter->words,
+		snprintf(why, SELECT_WHY, "chosen: %s names it%s", filter->request,
 			 filter->n > 1 ? " first" : "");
 	else
 		snprintf(why, SELECT_WHY,
@@ -32,12 +32,12 @@ static void select_why_named(const struct plugin *p, const struct plugin *chosen
 {
 	if (chosen)
 		snprintf(why, SELECT_WHY, "passed over: '%s' comes first in %s", chosen->name,
-			 filter->words);
+			 filter->request);
 	else if (p->code)
-		snprintf(why, SELECT_WHY, "named by %s, but it cannot be used", filter->words);
+		snprintf(why, SELECT_WHY, "named by %s, but it cannot be used", filter->request);
 	else
 		snprintf(why, SELECT_WHY, "named by %s, but the first backend there cannot be used",
-			 filter->words);
+			 filter->request);
 }
 
 static void select_why_lower(const struct plugin *p, const struct plugin *chosen, char *why)
@@ -66,14 +66,14 @@ static void select_why(const struct plugin_list *list, const struct plugin *p,
 	if (p == chosen)
 		select_why_chosen(p, filter, why);
 	else if (filter->excludes && named)
-		snprintf(why, SELECT_WHY, "excluded by %s", filter->words);
+		snprintf(why, SELECT_WHY, "excluded by %s", filter->request);
 	else if (flags & COLL_BACKEND_IN_PROCESS && !p->code)
 		snprintf(why, SELECT_WHY,
 			 "passed over: only for ranks that all live in one process");
 	else if (filter->n && !filter->excludes && named)
 		select_why_named(p, chosen, filter, why);
 	else if (filter->n && !filter->excludes)
-		snprintf(why, SELECT_WHY, "passed over: %s does not name it", filter->words);
+		snprintf(why, SELECT_WHY, "passed over: %s does not name it", filter->request);
 	else if (p->code)
 		snprintf(why, SELECT_WHY, "passed over: it cannot be used");
 	else if (flags & COLL_BACKEND_BY_NAME)
@@ -89,19 +89,21 @@ static void select_why(const struct plugin_list *list, const struct plugin *p,
 static int select_alone(const struct plugin_list *list, const struct filter *filter, int in_process,
 			const struct plugin **chosen)
 {
-	char *text = capabilities_write(list, filter, in_process ? "" : select_elsewhere, 0);
+	struct capabilities_head head;
+	void *table = capabilities_pack(list, filter, in_process ? "" : select_elsewhere, &head);
 	struct capabilities caps;
 	const char *name;
 	int code;
 
-	if (!text)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory to choose a backend");
-	code = capabilities_read(&caps, text, 0);
+	if (!table)
+		return COLL_ERR_NO_MEMORY;
+	code = capabilities_unpack(&caps, table, head.size, 0);
 	if (!code)
 		code = select_choose(&caps, 1, &name);
 	if (!code)
 		*chosen = plugins_find(list, name);
 	capabilities_free(&caps);
+	free(table);
 	return code;
 }
 
@@ -158,7 +160,7 @@ int select_excludes_unknown(const struct config *config, const struct plugin_lis
 			select_found_here(list, filter.name[i], found, sizeof(found));
 			snprintf(text, size,
 				 "%s excludes '%.60s', but there is no such backend; %s",
-				 filter.words, filter.name[i], found);
+				 filter.request, filter.name[i], found);
 		}
 	filter_free(&filter);
 	return unknown;

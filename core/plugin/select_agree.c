@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* select_agree.c - all ranks tell what they can, and come to the same result. */
+/* select_agree.c - all ranks tell their capabilities and come to the same choice. */
 #include "plugin/select_impl.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,85 +32,130 @@ static void agree_elsewhere(const struct bootstrap *bootstrap, int in_process, c
 		r, (int)other->pid, other->host, (int)first->pid, first->host);
 }
 
-static char *agree_write(const struct bootstrap *bootstrap, const struct config *config,
-			 const struct plugin_list *list, int in_process, int code)
+/* What the ranks have told each other. */
+struct agreement {
+	struct bootstrap *bootstrap;
+	int64_t deadline;
+	struct capabilities_head own, *heads; /* of all ranks */
+	char *own_table, *tables;             /* width bytes of each rank */
+	size_t width;
+	struct capabilities *caps; /* of all ranks */
+};
+
+/* This rank's capabilities. */
+static int agree_pack(struct agreement *a, const struct config *config,
+		      const struct plugin_list *list, int in_process)
 {
-	struct filter filter = {0};
-	char elsewhere[320], unknown[768], *text;
+	char elsewhere[320], unknown[768];
+	struct filter filter;
+	int code = filter_parse(config, &filter);
 
-	agree_elsewhere(bootstrap, in_process, elsewhere, sizeof(elsewhere));
-	if (!code)
-		code = filter_parse(config, &filter);
-	if (!code && !bootstrap_rank(bootstrap) &&
-	    select_excludes_unknown(config, list, unknown, sizeof(unknown)))
-		log_warn("%s", unknown);
-	text = capabilities_write(list, &filter, elsewhere, code);
-	filter_free(&filter);
-	return text;
-}
-
-/* Takes over the texts of all ranks. */
-static int agree_read(struct capabilities *all, char **texts, int n)
-{
-	char text[1024] = "";
-	int first = COLL_SUCCESS;
-
-	for (int r = 0; r < n; r++) {
-		int code = capabilities_read(&all[r], texts[r], r);
-
-		texts[r] = NULL;
-		if (code && !first) {
-			first = code;
-			snprintf(text, sizeof(text), "%s", error_text());
-		}
+	if (!code) {
+		agree_elsewhere(a->bootstrap, in_process, elsewhere, sizeof(elsewhere));
+		if (!bootstrap_rank(a->bootstrap) &&
+		    select_excludes_unknown(config, list, unknown, sizeof(unknown)))
+			log_warn("%s", unknown);
+		a->own_table = capabilities_pack(list, &filter, elsewhere, &a->own);
+		code = a->own_table ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
 	}
-	return first ? error_set(first, "%s", text) : COLL_SUCCESS;
+	filter_free(&filter);
+	return code;
 }
 
-static int agree_choose(const struct bootstrap *bootstrap, char **texts,
-			const struct plugin_list *list, const struct plugin **chosen)
+/* The other ranks learn of the failure in the exchange that they are in. */
+static int agree_fail(struct agreement *a, int code, const char *text)
 {
-	const int n = bootstrap_nranks(bootstrap);
-	struct capabilities *all = calloc((size_t)n, sizeof(*all));
-	const char *name;
+	return bootstrap_exchange_fail(a->bootstrap, code, text, clock_remaining(a->deadline));
+}
+
+static int agree_exchange_heads(struct agreement *a)
+{
+	const int n = bootstrap_nranks(a->bootstrap), rank = bootstrap_rank(a->bootstrap);
 	int code;
 
-	if (!all)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for the offers of %d ranks", n);
-	code = agree_read(all, texts, n);
-	if (!code)
-		code = select_choose(all, n, &name);
-	if (!code && !(*chosen = plugins_find(list, name)))
+	a->heads = calloc((size_t)n, sizeof(*a->heads));
+	a->caps = calloc((size_t)n, sizeof(*a->caps));
+	if (!a->heads || !a->caps)
+		return agree_fail(a, COLL_ERR_NO_MEMORY, "no memory to choose a backend");
+	code = bootstrap_exchange(a->bootstrap, &a->own, a->heads, sizeof(a->own),
+				  clock_remaining(a->deadline));
+	for (int r = 0; !code && r < n; r++) {
+		code = capabilities_check_head(&a->heads[r], r);
+		if (a->heads[r].size > a->width)
+			a->width = a->heads[r].size;
+	}
+	if (!code && memcmp(&a->own, &a->heads[rank], sizeof(a->own)) != 0)
 		code = error_set(COLL_ERR_REMOTE,
-				 "the lists of backends agree on '%.60s', which rank %d never "
-				 "offered: the exchange between the ranks altered bytes on the way",
-				 name, bootstrap_rank(bootstrap));
-	for (int r = 0; r < n; r++)
-		capabilities_free(&all[r]);
-	free(all);
+				 "the size of the list of backends of rank %d came back as %" PRIu32
+				 " instead of %" PRIu32
+				 ": the exchange between the ranks altered bytes on the way",
+				 rank, a->heads[rank].size, a->own.size);
 	return code;
+}
+
+/* All tables have the size of the largest, padded. */
+static int agree_exchange_tables(struct agreement *a)
+{
+	const size_t n = (size_t)bootstrap_nranks(a->bootstrap);
+	char *padded = calloc(1, a->width);
+
+	a->tables = a->width <= SIZE_MAX / n ? malloc(n * a->width) : NULL;
+	if (!padded || !a->tables) {
+		free(padded);
+		return agree_fail(a, COLL_ERR_NO_MEMORY, "no memory to choose a backend");
+	}
+	memcpy(padded, a->own_table, a->own.size);
+	free(a->own_table);
+	a->own_table = padded;
+	return bootstrap_exchange(a->bootstrap, padded, a->tables, a->width,
+				  clock_remaining(a->deadline));
+}
+
+static int agree_choose(struct agreement *a, const struct plugin_list *list,
+			const struct plugin **chosen)
+{
+	const int n = bootstrap_nranks(a->bootstrap);
+	struct error_first first = {0};
+	const char *name;
+
+	for (int r = 0; r < n; r++)
+		error_note(&first,
+			   capabilities_unpack(&a->caps[r], a->tables + (size_t)r * a->width,
+					       a->heads[r].size, r));
+	if (!first.code)
+		error_note(&first, select_choose(a->caps, n, &name));
+	if (first.code)
+		return error_raise(&first);
+	*chosen = plugins_find(list, name);
+	if (*chosen)
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_REMOTE,
+			 "the lists of backends agree on '%.60s', which rank %d does not have: the "
+			 "exchange between the ranks altered bytes on the way",
+			 name, bootstrap_rank(a->bootstrap));
 }
 
 int select_agree(struct bootstrap *bootstrap, const struct config *config,
 		 const struct plugin_list *list, int in_process, int local_code,
 		 const struct plugin **chosen)
 {
-	const int64_t timeout_ms = config_int(config, "init_timeout") / 1000;
-	char *own = agree_write(bootstrap, config, list, in_process, local_code), **texts = NULL;
-	char failure[1024];
-	int code;
+	struct agreement a = {.bootstrap = bootstrap,
+			      .deadline =
+				      clock_deadline(config_int(config, "init_timeout") / 1000)};
+	int code = local_code ? local_code : agree_pack(&a, config, list, in_process);
 
 	*chosen = NULL;
-	snprintf(failure, sizeof(failure), "%s", error_text());
-	code = bootstrap_exchange_text(bootstrap, own ? own : capabilities_poor, &texts,
-				       timeout_ms);
-	free(own);
-	/* A rank that had failed before knows better than the exchange. */
-	if (code && local_code)
-		code = error_set(local_code, "%s", failure);
+	code = code ? agree_fail(&a, code, error_text()) : agree_exchange_heads(&a);
 	if (!code)
-		code = agree_choose(bootstrap, texts, list, chosen);
-	bootstrap_texts_free(bootstrap, texts);
+		code = agree_exchange_tables(&a);
+	if (!code)
+		code = agree_choose(&a, list, chosen);
+	for (int r = 0; a.caps && r < bootstrap_nranks(bootstrap); r++)
+		capabilities_free(&a.caps[r]);
+	free(a.caps);
+	free(a.heads);
+	free(a.tables);
+	free(a.own_table);
 	return code;
 }
 

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * select_capabilities.c - what one rank can do, as text and back.
+ * select_capabilities.c - the backends that one rank can use, as a table that ranks exchange.
  *
- * Lines of fields with tabs between them.  Every libcoll must be able to read the first line.
- *
- *   coll-offer <protocol> <library version>
- *   failed     <code> <text>
- *   asks       <words>            how its list is written
- *   named      <backend>          one a line, best first
- *   where      <text>             what was searched in vain
- *   have       <backend> <version> <priority> <code> <automatic> <reason>
+ * A table is a table_head, n_entries times a table_entry, n_named times the uint32_t place of a
+ * string, and the strings, each with its NUL.  A string's place counts from the first string.
  */
 #include "plugin/select_impl.h"
 #include "base/error.h"
@@ -19,26 +13,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* To be raised with anything that ranks must have in common, message headers included. */
-enum { CAPABILITIES_PROTOCOL = 1 };
+enum {
+	/* To be raised with anything that ranks must have in common, message headers included. */
+	CAPABILITIES_PROTOCOL = 2,
+	CAPABILITIES_LONGEST = 700,      /* string; there are thousands of ranks */
+	CAPABILITIES_LARGEST = 256 << 10 /* table */
+};
 
-const char capabilities_poor[] =
-	"coll-offer\t1\t?\nfailed\t17\tno memory to choose a backend\n"; /* COLL_ERR_NO_MEMORY */
+static const char capabilities_magic[8] = "libcoll";
 
-enum { CAPABILITIES_FIELDS = 7, CAPABILITIES_LONGEST = 700 };
+struct table_head {
+	uint32_t n_entries, n_named;
+	uint32_t text_size; /* of all strings */
+	uint32_t request, searched;
+};
 
-/* ------------------------------------------------------------------- writing -- */
+struct table_entry {
+	uint32_t name, version, reason;
+	int32_t code, priority, automatic;
+};
 
-/* Without what would end a field, and not too long for thousands of ranks. */
-static void capabilities_put(FILE *out, const char *before, const char *text)
+/* ------------------------------------------------------------------- packing -- */
+
+/* Without control characters, which would spoil messages. */
+static void capabilities_write(FILE *text, const char *string)
 {
-	fputs(before, out);
-	for (int i = 0; text[i] && i < CAPABILITIES_LONGEST; i++)
-		putc((unsigned char)text[i] < ' ' || text[i] == 0x7f ? ' ' : text[i], out);
+	for (int i = 0; string[i] && i < CAPABILITIES_LONGEST; i++)
+		putc((unsigned char)string[i] < ' ' || string[i] == 0x7f ? ' ' : string[i], text);
 }
 
-/* Why this rank does not offer a plugin, or COLL_SUCCESS. */
-static int capabilities_judge(const struct plugin_list *list, const struct plugin *plugin,
+/* Returns the place of the string. */
+static uint32_t capabilities_put(FILE *text, const char *string)
+{
+	const long place = ftell(text);
+
+	capabilities_write(text, string);
+	putc('\0', text);
+	return (uint32_t)place;
+}
+
+/* COLL_SUCCESS, or why this rank cannot use a plugin. */
+static int capabilities_check(const struct plugin_list *list, const struct plugin *plugin,
 			      const struct filter *filter, const char *elsewhere, char *reason,
 			      size_t size)
 {
@@ -46,7 +61,7 @@ static int capabilities_judge(const struct plugin_list *list, const struct plugi
 	const char *idle = by_name ? NULL : plugin_idle(list, plugin);
 
 	if (filter->excludes && filter_has(filter, plugin->name)) {
-		snprintf(reason, size, "it is excluded by %s", filter->words);
+		snprintf(reason, size, "it is excluded by %s", filter->request);
 		return COLL_ERR_CONFIG;
 	}
 	snprintf(reason, size, "%s", plugin->reason);
@@ -63,185 +78,195 @@ static int capabilities_judge(const struct plugin_list *list, const struct plugi
 	return COLL_SUCCESS;
 }
 
-static void capabilities_put_plugin(FILE *out, const struct plugin_list *list,
-				    const struct plugin *plugin, const struct filter *filter,
-				    const char *elsewhere)
+static struct table_entry capabilities_entry(FILE *text, const struct plugin_list *list,
+					     const struct plugin *plugin,
+					     const struct filter *filter, const char *elsewhere)
 {
 	const int by_name = elsewhere[0] && plugin->backend.flags & COLL_BACKEND_BY_NAME;
+	const char *version = plugin->backend.version ? plugin->backend.version : "";
 	char reason[sizeof(plugin->reason)];
-	const int code =
-		capabilities_judge(list, plugin, filter, elsewhere, reason, sizeof(reason));
+	struct table_entry entry = {.priority = plugin->priority, .automatic = !by_name};
 
-	capabilities_put(out, "have\t", plugin->name);
-	capabilities_put(out, "\t", plugin->backend.version ? plugin->backend.version : "");
-	fprintf(out, "\t%" PRId32 "\t%d\t%d", plugin->priority, code, !by_name);
-	capabilities_put(out, "\t", reason);
-	putc('\n', out);
+	entry.code = capabilities_check(list, plugin, filter, elsewhere, reason, sizeof(reason));
+	entry.name = capabilities_put(text, plugin->name);
+	entry.version = capabilities_put(text, version);
+	entry.reason = capabilities_put(text, reason);
+	return entry;
 }
 
-static void capabilities_put_plugins(FILE *out, const struct plugin_list *list,
-				     const struct filter *filter, const char *elsewhere)
+/* Writes the strings; fills the rest of the table, which has room for all plugins and names. */
+static void capabilities_fill(FILE *text, struct table_head *head, struct table_entry *entries,
+			      uint32_t *named, const struct plugin_list *list,
+			      const struct filter *filter, const char *elsewhere)
 {
-	int have = 0;
-
-	for (int i = 0; i < list->count; i++) /* of one name the first counts */
-		if (plugins_find(list, list->item[i].name) == &list->item[i]) {
-			capabilities_put_plugin(out, list, &list->item[i], filter, elsewhere);
-			have = 1;
-		}
-	if (have)
-		return;
-	for (int i = 0; i < list->note_count; i++)
-		capabilities_put(out, i ? "; " : "where\t", list->note[i]);
-	putc('\n', out);
+	/* Of several plugins with the same name only the first counts. */
+	for (int i = 0; i < list->count; i++)
+		if (plugins_find(list, list->item[i].name) == &list->item[i])
+			entries[head->n_entries++] =
+				capabilities_entry(text, list, &list->item[i], filter, elsewhere);
+	for (int i = 0; !filter->excludes && i < filter->n; i++)
+		named[head->n_named++] = capabilities_put(text, filter->name[i]);
+	head->request = capabilities_put(text, filter->request);
+	head->searched = (uint32_t)ftell(text);
+	for (int i = 0; !head->n_entries && i < list->note_count; i++) {
+		capabilities_write(text, i ? "; " : "");
+		capabilities_write(text, list->note[i]);
+	}
+	putc('\0', text);
 }
 
-static void capabilities_put_list(FILE *out, const struct filter *filter)
+/* The parts in one piece. */
+static void *capabilities_join(const struct table_head *head, const struct table_entry *entries,
+			       const uint32_t *named, const char *text, size_t *size)
 {
-	if (filter->excludes || !filter->n)
-		return;
-	capabilities_put(out, "asks\t", filter->words);
-	for (int i = 0; i < filter->n; i++)
-		capabilities_put(out, "\nnamed\t", filter->name[i]);
-	putc('\n', out);
+	const size_t entries_size = head->n_entries * sizeof(*entries);
+	const size_t named_size = head->n_named * sizeof(*named);
+	char *table;
+
+	*size = sizeof(*head) + entries_size + named_size + head->text_size;
+	table = malloc(*size);
+	if (!table)
+		return NULL;
+	memcpy(table, head, sizeof(*head));
+	memcpy(table + sizeof(*head), entries, entries_size);
+	memcpy(table + sizeof(*head) + entries_size, named, named_size);
+	memcpy(table + *size - head->text_size, text, head->text_size);
+	return table;
 }
 
-char *capabilities_write(const struct plugin_list *list, const struct filter *filter,
-			 const char *elsewhere, int code)
+void *capabilities_pack(const struct plugin_list *list, const struct filter *filter,
+			const char *elsewhere, struct capabilities_head *head)
 {
-	char *text = NULL;
-	size_t size;
+	struct table_entry *entries = calloc((size_t)list->count + 1, sizeof(*entries));
+	uint32_t *named = calloc((size_t)filter->n + 1, sizeof(*named));
+	struct table_head own = {0};
+	char *text = NULL, *table = NULL;
+	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
-	int failed;
+	int failed = !out || !entries || !named;
 
-	if (!out)
-		return NULL;
-	fprintf(out, "coll-offer\t%d\t%s\n", CAPABILITIES_PROTOCOL, coll_version_string());
-	if (code) {
-		fprintf(out, "failed\t%d", code);
-		capabilities_put(out, "\t", error_text());
-		putc('\n', out);
-	} else {
-		capabilities_put_list(out, filter);
-		capabilities_put_plugins(out, list, filter, elsewhere);
-	}
-	failed = ferror(out);
-	if (fclose(out) || failed) {
-		free(text);
-		return NULL;
-	}
-	return text;
+	if (!failed)
+		capabilities_fill(out, &own, entries, named, list, filter, elsewhere);
+	failed = failed || ferror(out);
+	if ((out && fclose(out)) || failed)
+		size = 0;
+	own.text_size = (uint32_t)size;
+	if (size)
+		table = capabilities_join(&own, entries, named, text, &size);
+	free(text);
+	free(named);
+	free(entries);
+	if (!table)
+		error_set(COLL_ERR_NO_MEMORY, "no memory to choose a backend");
+	*head = (struct capabilities_head){.protocol = CAPABILITIES_PROTOCOL,
+					   .size = (uint32_t)size};
+	memcpy(head->magic, capabilities_magic, sizeof(head->magic));
+	snprintf(head->version, sizeof(head->version), "%s", coll_version_string());
+	return table;
 }
 
-/* ------------------------------------------------------------------- reading -- */
+/* ------------------------------------------------------------------ checking -- */
 
-/* Cuts a line into fields and returns how many there are; those that are missing are "". */
-static int capabilities_cut(char *line, const char *field[CAPABILITIES_FIELDS])
+int capabilities_check_head(const struct capabilities_head *head, int rank)
 {
-	int count = 0;
-
-	for (int i = 0; i < CAPABILITIES_FIELDS; i++) {
-		count += line != NULL;
-		field[i] = strsep(&line, "\t");
-		if (!field[i])
-			field[i] = "";
-	}
-	return count;
-}
-
-static size_t capabilities_count_lines(const char *text)
-{
-	size_t count = 1;
-
-	for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
-		count++;
-	return count;
-}
-
-/* Does a line have the fields that its first one announces?  Lines of unknown words pass. */
-static int capabilities_check_line(const char *field[CAPABILITIES_FIELDS], int count, int rank)
-{
-	static const struct {
-		const char *word;
-		int fields;
-	} lines[] = {{"failed", 3},
-		     {"asks", 2},
-		     {"named", 2},
-		     {"where", 2},
-		     {"have", CAPABILITIES_FIELDS}};
-
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-		if (!strcmp(field[0], lines[i].word) && count < lines[i].fields)
-			return error_set(COLL_ERR_REMOTE,
-					 "the list of backends of rank %d is damaged: a line '%s' "
-					 "has %d of %d fields; the exchange between the ranks "
-					 "altered bytes on the way",
-					 rank, lines[i].word, count, lines[i].fields);
+	if (memcmp(head->magic, capabilities_magic, sizeof(head->magic)) != 0 ||
+	    head->protocol != CAPABILITIES_PROTOCOL)
+		return error_set(
+			COLL_ERR_VERSION,
+			"rank %d runs libcoll %.31s (protocol %" PRIu32
+			"), but here is libcoll %s (protocol %d): install the same libcoll for all "
+			"ranks",
+			rank, head->version[0] ? head->version : "?", head->protocol,
+			coll_version_string(), CAPABILITIES_PROTOCOL);
+	if (head->size > CAPABILITIES_LARGEST)
+		return error_set(COLL_ERR_REMOTE,
+				 "rank %d announces a list of backends of %" PRIu32
+				 " bytes, but a list has at most %d: rank %d has far too many "
+				 "plugins, or the exchange between the ranks altered bytes on the "
+				 "way",
+				 rank, head->size, CAPABILITIES_LARGEST, rank);
 	return COLL_SUCCESS;
 }
 
-static void capabilities_take(struct capabilities *caps, const char *field[CAPABILITIES_FIELDS])
+static int capabilities_damaged(int rank, const char *fault)
 {
-	if (!strcmp(field[0], "failed")) {
-		caps->code = atoi(field[1]) > 0 ? atoi(field[1]) : COLL_ERR_INTERNAL;
-		caps->failure = field[2];
-	} else if (!strcmp(field[0], "asks")) {
-		caps->words = field[1];
-	} else if (!strcmp(field[0], "named")) {
-		caps->named[caps->n_named++] = field[1];
-	} else if (!strcmp(field[0], "where")) {
-		caps->where = field[1];
-	} else if (!strcmp(field[0], "have")) {
-		caps->entry[caps->n++] = (struct capability){.name = field[1],
-							     .version = field[2],
-							     .priority = atoi(field[3]),
-							     .code = atoi(field[4]),
-							     .automatic = atoi(field[5]),
-							     .reason = field[6]};
+	return error_set(COLL_ERR_REMOTE,
+			 "the list of backends of rank %d is damaged: %s; the exchange between the "
+			 "ranks altered bytes on the way",
+			 rank, fault);
+}
+
+/* The string at that place, or NULL if it would lie outside. */
+static const char *capabilities_string(const struct table_head *head, const char *text,
+				       uint32_t place)
+{
+	return place < head->text_size ? text + place : NULL;
+}
+
+/* What is wrong with the strings and numbers that the table leads to, or NULL. */
+static const char *capabilities_take(struct capabilities *caps, const struct table_head *head,
+				     const char *at)
+{
+	const char *text = at + head->n_entries * sizeof(struct table_entry) +
+			   head->n_named * sizeof(uint32_t);
+	struct table_entry entry;
+	struct capability *c;
+	uint32_t place;
+
+	for (; caps->n < (int)head->n_entries; caps->n++, at += sizeof(entry)) {
+		memcpy(&entry, at, sizeof(entry));
+		c = &caps->entry[caps->n];
+		*c = (struct capability){.name = capabilities_string(head, text, entry.name),
+					 .version = capabilities_string(head, text, entry.version),
+					 .reason = capabilities_string(head, text, entry.reason),
+					 .code = entry.code,
+					 .priority = entry.priority,
+					 .automatic = entry.automatic};
+		if (!c->name || !c->version || !c->reason)
+			return "a string lies outside of it";
+		if (entry.code < 0 || entry.code > COLL_ERR_PERMISSION)
+			return "a result code does not exist";
+		if (entry.automatic != 0 && entry.automatic != 1)
+			return "a flag is neither 0 nor 1";
 	}
+	for (; caps->n_named < (int)head->n_named; caps->n_named++, at += sizeof(place)) {
+		memcpy(&place, at, sizeof(place));
+		caps->named[caps->n_named] = capabilities_string(head, text, place);
+		if (!caps->named[caps->n_named])
+			return "a string lies outside of it";
+	}
+	caps->request = capabilities_string(head, text, head->request);
+	caps->searched = capabilities_string(head, text, head->searched);
+	return caps->request && caps->searched ? NULL : "a string lies outside of it";
 }
 
-static int capabilities_check_head(char *line, int rank)
+int capabilities_unpack(struct capabilities *caps, const void *table, size_t size, int rank)
 {
-	const char *field[CAPABILITIES_FIELDS];
+	const char *at = table, *fault;
+	struct table_head head;
 
-	capabilities_cut(line, field);
-	if (!strcmp(field[0], "coll-offer") && atoi(field[1]) == CAPABILITIES_PROTOCOL)
-		return COLL_SUCCESS;
-	return error_set(COLL_ERR_VERSION,
-			 "rank %d runs libcoll %.40s (protocol %.10s), but here is libcoll %s "
-			 "(protocol %d): install the same libcoll for all ranks",
-			 rank, field[2][0] ? field[2] : "?", field[1][0] ? field[1] : "?",
-			 coll_version_string(), CAPABILITIES_PROTOCOL);
-}
-
-int capabilities_read(struct capabilities *caps, char *text, int rank)
-{
-	const char *field[CAPABILITIES_FIELDS];
-	char *rest = text, *line;
-	/* A line fills at most one row, so there are never more rows than lines. */
-	const size_t lines = capabilities_count_lines(text);
-	int code;
-
-	*caps = (struct capabilities){.text = text, .failure = "", .words = "", .where = ""};
-	caps->named = calloc(lines, sizeof(*caps->named));
-	caps->entry = calloc(lines, sizeof(*caps->entry));
+	*caps = (struct capabilities){.n = 0};
+	if (size < sizeof(head) || size > CAPABILITIES_LARGEST)
+		return capabilities_damaged(rank, "its size is impossible");
+	memcpy(&head, at, sizeof(head));
+	if (sizeof(head) + (uint64_t)head.n_entries * sizeof(struct table_entry) +
+		    (uint64_t)head.n_named * sizeof(uint32_t) + head.text_size !=
+	    size)
+		return capabilities_damaged(rank, "its counts do not fit its size");
+	if (!head.text_size || at[size - 1])
+		return capabilities_damaged(rank, "its last string has no end");
+	caps->named = calloc(head.n_named + 1, sizeof(*caps->named));
+	caps->entry = calloc(head.n_entries + 1, sizeof(*caps->entry));
 	if (!caps->named || !caps->entry)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the backends of rank %d", rank);
-	code = capabilities_check_head(strsep(&rest, "\n"), rank);
-	while (!code && (line = strsep(&rest, "\n")) != NULL) {
-		code = capabilities_check_line(field, capabilities_cut(line, field), rank);
-		if (!code)
-			capabilities_take(caps, field);
-	}
-	return code;
+	fault = capabilities_take(caps, &head, at + sizeof(head));
+	return fault ? capabilities_damaged(rank, fault) : COLL_SUCCESS;
 }
 
 void capabilities_free(struct capabilities *caps)
 {
 	free(caps->named);
 	free(caps->entry);
-	free(caps->text);
 }
 
 const struct capability *capabilities_find(const struct capabilities *caps, const char *name)

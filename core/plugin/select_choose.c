@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * select_choose.c - the choice, from what all ranks offer.
+ * select_choose.c - the choice, from the capabilities of all ranks.
  *
  * Every rank computes it from the same data and comes to the same result, or to the same error.
  */
@@ -56,7 +56,7 @@ void select_found(const char *const *names, int n, const char *name, char *text,
 }
 
 static int choose_missing(const struct capabilities *all, int n, int rank, const char *name,
-			  const char *words)
+			  const char *request)
 {
 	const struct capabilities *caps = &all[rank];
 	const char **names = calloc((size_t)caps->n + 1, sizeof(*names));
@@ -67,8 +67,8 @@ static int choose_missing(const struct capabilities *all, int n, int rank, const
 	select_found(names, names ? caps->n : 0, name, found, sizeof(found));
 	free(names);
 	return error_set(COLL_ERR_NOT_FOUND, "%sthere is no backend '%.60s' (%s); %s%s%s",
-			 choose_rank(rank, n).text, name, words, found, caps->n ? "" : ": ",
-			 caps->n ? "" : caps->where);
+			 choose_rank(rank, n).text, name, request, found, caps->n ? "" : ": ",
+			 caps->n ? "" : caps->searched);
 }
 
 static int choose_unusable(const struct capability *entry, int n, int rank)
@@ -111,7 +111,7 @@ static int choose_no_common(const struct capabilities *all, int n, int first)
 	return error_set(COLL_ERR_CONFIG,
 			 "rank %d asks for '%s', rank %d for '%s': no backend is in every rank's "
 			 "list (%s)",
-			 first, one, other, two, all[first].words);
+			 first, one, other, two, all[first].request);
 }
 
 /* Can every rank use what was named? */
@@ -121,7 +121,7 @@ static int choose_check_named(const struct capabilities *all, int n, int first, 
 		const struct capability *entry = capabilities_find(&all[r], name);
 
 		if (!entry)
-			return choose_missing(all, n, r, name, all[first].words);
+			return choose_missing(all, n, r, name, all[first].request);
 		if (entry->code)
 			return choose_unusable(entry, n, r);
 	}
@@ -179,7 +179,7 @@ static int choose_none(const struct capabilities *all, int n)
 	}
 	if (!all[0].n)
 		choose_add(text, sizeof(text), "%sno plugin was found: %s", choose_rank(0, n).text,
-			   all[0].where);
+			   all[0].searched);
 	return error_set(COLL_ERR_NOT_FOUND, "no backend can be used%s: %s",
 			 n > 1 ? " by all ranks" : "", text);
 }
@@ -223,10 +223,6 @@ int select_choose(const struct capabilities *all, int n, const char **name)
 {
 	int first = 0, code;
 
-	for (int r = 0; r < n; r++)
-		if (all[r].code)
-			return error_set(all[r].code, "%s%s", choose_rank(r, n).text,
-					 all[r].failure);
 	while (first < n && !all[first].n_named)
 		first++;
 	if (first < n)

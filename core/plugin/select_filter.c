@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void filter_words(struct filter *filter, const char *value, const char *source)
+static void filter_note_request(struct filter *filter, const char *value, const char *source)
 {
 	const int variable = !strncmp(source, "COLL_", 5);
 
 	if (variable)
-		snprintf(filter->words, sizeof(filter->words), "%s=%.150s", source, value);
+		snprintf(filter->request, sizeof(filter->request), "%s=%.150s", source, value);
 	else
-		snprintf(filter->words, sizeof(filter->words), "backend=%.100s (%.100s)", value,
+		snprintf(filter->request, sizeof(filter->request), "backend=%.100s (%.100s)", value,
 			 source);
 }
 
@@ -52,7 +52,7 @@ static int filter_add(struct filter *filter, char *entry)
 		return error_set(COLL_ERR_CONFIG,
 				 "%s names backends to take and, with '^', backends to leave "
 				 "out: name either the former or the latter",
-				 filter->words);
+				 filter->request);
 	if (entry[0] && !filter_has(filter, entry))
 		filter->name[filter->n++] = entry;
 	return COLL_SUCCESS;
@@ -68,13 +68,13 @@ int filter_parse(const struct config *config, struct filter *filter)
 	memset(filter, 0, sizeof(*filter));
 	if (!value || !value[strspn(value, " \t\r\n")])
 		return COLL_SUCCESS;
-	filter_words(filter, value, config_source(config, "backend"));
+	filter_note_request(filter, value, config_source(config, "backend"));
 	for (const char *at = value; *at; at++)
 		room += *at == ',';
 	filter->memory = rest = strdup(value);
 	filter->name = calloc(room, sizeof(*filter->name));
 	if (!rest || !filter->name)
-		code = error_set(COLL_ERR_NO_MEMORY, "no memory to read %s", filter->words);
+		code = error_set(COLL_ERR_NO_MEMORY, "no memory to read %s", filter->request);
 	while (!code && (entry = strsep(&rest, ",")) != NULL)
 		code = filter_add(filter, entry);
 	if (!code && !filter->n)
@@ -82,7 +82,7 @@ int filter_parse(const struct config *config, struct filter *filter)
 			COLL_ERR_CONFIG,
 			"%s names no backend; write 'ucx,tcp' to take one of these, '^ucx' "
 			"to leave one out",
-			filter->words);
+			filter->request);
 	return code;
 }
 

@@ -68,7 +68,7 @@ static void refuse(struct world *w, const char *name, int code, const char *reas
 	snprintf(p->reason, sizeof(p->reason), "%s", reason);
 }
 
-static void load_conf(struct world *w)
+static void load_config(struct world *w)
 {
 	coll_config_t app;
 
@@ -88,7 +88,7 @@ static void local(struct world *w, int in_process, int code, const char *name, c
 	int got;
 
 	memset(why, 0, sizeof(why));
-	load_conf(w);
+	load_config(w);
 	got = select_local(w->config, &w->list, in_process, &chosen, why);
 	is_int(got, code, "%s", what);
 	is_str(chosen ? chosen->name : NULL, name, "%s: choice", what);
@@ -198,7 +198,7 @@ static void test_exclusions(void)
 
 	setenv("COLL_BACKEND", "^tcpp", 1);
 	make_world(&w, NULL);
-	load_conf(&w);
+	load_config(&w);
 	ok(select_excludes_unknown(w.config, &w.list, text, sizeof(text)), "unknown and excluded");
 	is_str(text,
 	       "COLL_BACKEND=^tcpp excludes 'tcpp', but there is no such backend; found: ucx, "
@@ -206,7 +206,7 @@ static void test_exclusions(void)
 	       "is worth a note");
 	config_free(w.config);
 	setenv("COLL_BACKEND", "^tcp", 1);
-	load_conf(&w);
+	load_config(&w);
 	ok(!select_excludes_unknown(w.config, &w.list, text, sizeof(text)), "known and excluded");
 	config_free(w.config);
 	unsetenv("COLL_BACKEND");
@@ -241,7 +241,7 @@ static void agree(struct world *w, int in_process, int code, const char *name, c
 	for (int r = 0; r < RANKS; r++) {
 		w[r].bootstrap = bootstraps[r];
 		w[r].in_process = in_process;
-		load_conf(&w[r]);
+		load_config(&w[r]);
 		if (pthread_create(&thread[r], NULL, agree_rank, &w[r]))
 			bail_out("no thread");
 	}
@@ -320,7 +320,13 @@ static void test_agree_errors(void)
 	worlds[1].local_code = COLL_ERR_CONFIG;
 	worlds[1].local_text = "/etc/coll.conf:3: unknown option 'tiemout'\tor\nso";
 	agree(worlds, 0, COLL_ERR_CONFIG, "",
-	      "rank 1: /etc/coll.conf:3: unknown option 'tiemout' or so", "a rank had failed");
+	      "rank 1: /etc/coll.conf:3: unknown option 'tiemout'\tor\nso", "a rank had failed");
+
+	make_worlds(worlds);
+	refuse(&worlds[1], "ucx", COLL_ERR_PLUGIN, "a\tb\nc");
+	worlds[0].backend = "ucx";
+	agree(worlds, 0, COLL_ERR_PLUGIN, "", "rank 1 cannot use backend 'ucx': a b c",
+	      "a reason with control characters");
 }
 
 static void test_agree_lists(void)
@@ -350,81 +356,182 @@ static void test_agree_lists(void)
 
 static void test_agree_versions(void)
 {
-	struct capabilities caps;
+	struct capabilities_head head;
+	struct plugin_list none = {0};
+	struct filter filter = {0};
 
 	make_worlds(worlds);
 	worlds[2].item[0].backend.version = "1.1";
 	agree(worlds, 0, COLL_ERR_VERSION, "",
 	      "backend 'ucx' has version 1.0 on rank 0 but 1.1 on rank 2", "other plugin version");
-	is_int(capabilities_read(&caps, strdup("coll-offer\t2\t9.9.9\nwhatever"), 7),
-	       COLL_ERR_VERSION, "another libcoll");
-	has_str(error_text(), "rank 7 runs libcoll 9.9.9", "is named");
+	free(capabilities_pack(&none, &filter, "", &head));
+	is_int(capabilities_check_head(&head, 7), 0, "this libcoll");
+	head.protocol++;
+	snprintf(head.version, sizeof(head.version), "9.9.9");
+	is_int(capabilities_check_head(&head, 7), COLL_ERR_VERSION, "another libcoll");
+	has_str(error_text(), "rank 7 runs libcoll 9.9.9 (protocol 3)", "is named");
 	has_str(error_text(), coll_version_string(), "and this one");
-	capabilities_free(&caps);
+	memset(head.version, 'x', sizeof(head.version));
+	is_int(capabilities_check_head(&head, 7), COLL_ERR_VERSION, "a version without an end");
+	has_str(error_text(), "libcoll xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx (protocol", "is cut");
+	memset(&head, 0, sizeof(head));
+	is_int(capabilities_check_head(&head, 7), COLL_ERR_VERSION, "a head of zeros");
+	has_str(error_text(), "rank 7 runs libcoll ? (protocol 0)", "has no version");
 }
 
-/* ------------------------------------------------------------- texts from others -- */
+/* ------------------------------------------------------------ tables from others -- */
 
-/* Nothing that arrives can do harm: it is read, or refused as another version. */
-static void test_damaged_offers(void)
+/* The table of a rank with two plugins and a list of two names; *size bytes. */
+static char *good_table(uint32_t *size)
 {
-	static const char good[] = "coll-offer\t1\t0.1.0\nasks\tCOLL_BACKEND=tcp\nnamed\ttcp\n"
-				   "have\ttcp\t1.0\t10\t0\t1\t\nhave\tucx\t1\t5\t20\t1\tno\n";
-	const size_t len = strlen(good);
+	static struct world w;
+	static struct capabilities_head head;
+	struct filter filter;
+	char *table;
+
+	make_world(&w, "tcp,ucx");
+	refuse(&w, "ucx", COLL_ERR_PLUGIN, "no");
+	w.list.count = 2;
+	load_config(&w);
+	if (filter_parse(w.config, &filter))
+		bail_out("%s", error_text());
+	table = capabilities_pack(&w.list, &filter, "", &head);
+	if (!table)
+		bail_out("%s", error_text());
+	filter_free(&filter);
+	config_free(w.config);
+	*size = head.size;
+	return table;
+}
+
+/* In memory of exactly that size, so that a memory checker sees what is read beyond. */
+static int unpack(struct capabilities *caps, const char *table, uint32_t size, char **copy)
+{
+	*copy = malloc(size ? size : 1);
+	if (!*copy)
+		bail_out("no memory");
+	memcpy(*copy, table, size);
+	return capabilities_unpack(caps, *copy, size, 1);
+}
+
+static void test_good_table(void)
+{
 	struct capabilities caps;
-	int read = 0, refused = 0;
+	uint32_t size;
+	char *table = good_table(&size), *copy;
 
-	for (size_t i = 0; i < len * 4; i++) {
-		char *text = strdup(good);
+	is_int(unpack(&caps, table, size, &copy), 0, "the table of a rank");
+	is_int(caps.n, 2, "two backends");
+	is_str(caps.entry[0].name, "ucx", "the first");
+	is_int(caps.entry[0].code, COLL_ERR_PLUGIN, "its code");
+	is_str(caps.entry[0].reason, "no", "its reason");
+	is_str(caps.entry[1].name, "simulated", "the second");
+	is_str(caps.entry[1].version, "1.0", "its version");
+	is_int(caps.entry[1].priority, 20, "its priority");
+	ok(caps.n_named == 2 && !strcmp(caps.named[0], "tcp") && !strcmp(caps.named[1], "ucx"),
+	   "the list");
+	is_str(caps.request, "backend=tcp,ucx (application)", "as it was written");
+	capabilities_free(&caps);
+	free(copy);
+	free(table);
+}
 
-		if (i < len)
-			text[i] = '\0';
-		else
-			text[i % len] = "\t\n\x80"[i / len - 1];
-		if (capabilities_read(&caps, text, 1)) {
+/* Nothing that arrives can do harm: every byte altered, every length cut. */
+static void test_damaged_tables(void)
+{
+	static const unsigned char flips[] = {0x01, 0x10, 0x80, 0xff};
+	struct capabilities caps;
+	uint32_t size, read = 0, refused = 0, odd = 0;
+	char *table = good_table(&size), *copy;
+	const char *name;
+
+	for (uint32_t i = 0; i < 5 * size; i++) {
+		const uint32_t at = i % size, cut = i / size == 4 ? at : size;
+		const char flip = (char)(cut == size ? flips[i / size] : 0);
+
+		table[at] ^= flip;
+		if (unpack(&caps, table, cut, &copy)) {
+			odd += !strstr(error_text(), "the list of backends of rank 1 is damaged");
 			refused++;
 		} else {
-			const char *name;
-
 			select_choose(&caps, 1, &name);
 			read++;
 		}
+		table[at] ^= flip;
 		capabilities_free(&caps);
+		free(copy);
 	}
-	is_int(read + refused, (int)len * 4, "%d damaged texts: %d read, %d refused", (int)len * 4,
+	is_int(read + refused, (int)(5 * size), "%u damaged tables: %u read, %u refused", 5 * size,
 	       read, refused);
-	ok(read > 0 && refused > 0, "both happen");
-	is_int(capabilities_read(&caps, strdup(capabilities_poor), 3), 0, "text without memory");
-	is_int(caps.code, COLL_ERR_NO_MEMORY, "its code");
-	capabilities_free(&caps);
+	is_int(odd, 0, "each is refused by its message");
+	ok(read > 0 && refused > size, "both happen; each cut is refused");
+	free(table);
 }
 
-static void refused(const char *lines, const char *words)
+enum { ENTRY = 24, HEAD = 20 }; /* bytes of the table's parts */
+
+/* One number of the table replaced: refused, with the fault. */
+static void refused(uint32_t at, uint32_t number, const char *fault, const char *what)
 {
 	struct capabilities caps;
-	char *text = NULL;
+	uint32_t size;
+	char *table = good_table(&size), *copy;
 
-	if (asprintf(&text, "coll-offer\t1\t0.1.0\n%s", lines) < 0)
-		bail_out("no memory");
-	is_int(capabilities_read(&caps, text, 1), COLL_ERR_REMOTE, "%s", words);
-	has_str(error_text(), words, "names the line");
+	memcpy(table + at, &number, sizeof(number));
+	is_int(unpack(&caps, table, size, &copy), COLL_ERR_REMOTE, "%s", what);
+	has_str(error_text(), fault, "names the fault");
 	has_str(error_text(), "the list of backends of rank 1 is damaged", "and the rank");
+	capabilities_free(&caps);
+	free(copy);
+	free(table);
+}
+
+static void test_wrong_numbers(void)
+{
+	static const char counts[] = "its counts do not fit its size";
+	static const char outside[] = "a string lies outside of it";
+	struct capabilities_head head;
+	struct plugin_list none = {0};
+	struct filter filter = {0};
+	struct capabilities caps;
+	char *table, *copy;
+	uint32_t size;
+
+	refused(0, 3, counts, "one backend too many");
+	refused(0, 1, counts, "one backend too few");
+	refused(0, UINT32_MAX, counts, "four thousand million backends");
+	refused(0, 0x0aaaaaac, counts, "so many that 32 bits would overflow");
+	refused(4, 3, counts, "one name too many");
+	refused(4, 0x40000002, counts, "so many names that 32 bits would overflow");
+	refused(8, 0, counts, "no strings");
+	refused(8, UINT32_MAX, counts, "strings of 4 GiB");
+	refused(12, 100000, outside, "where the list begins");
+	refused(16, UINT32_MAX, outside, "where the directories begin");
+	for (uint32_t field = 0; field < 3; field++) {
+		refused(HEAD + 4 * field, 100000, outside, "a string of the first backend");
+		refused(HEAD + ENTRY + 4 * field, UINT32_MAX, outside, "and of the second");
+	}
+	refused(HEAD + 12, 27, "a result code does not exist", "a code beyond the last");
+	refused(HEAD + 12, UINT32_MAX, "a result code does not exist", "a negative code");
+	refused(HEAD + 20, 2, "a flag is neither 0 nor 1", "a flag");
+	refused(HEAD + 2 * ENTRY + 4, 100000, outside, "a name of the list");
+
+	table = good_table(&size);
+	table[size - 1] = 'x';
+	is_int(unpack(&caps, table, size, &copy), COLL_ERR_REMOTE, "a string without end");
+	has_str(error_text(), "its last string has no end", "is named");
 	ok(caps.n_named == 0 && caps.n == 0, "no row is filled");
 	capabilities_free(&caps);
+	free(copy);
+	free(table);
+
+	free(capabilities_pack(&none, &filter, "", &head));
+	head.size = (256 << 10) + 1;
+	is_int(capabilities_check_head(&head, 5), COLL_ERR_REMOTE, "a table that is too large");
+	has_str(error_text(), "rank 5 announces a list of backends of 262145 bytes", "is named");
 }
 
-/* A line without the fields that belong to its first word. */
-static void test_short_lines(void)
-{
-	refused("named\nnamed\n", "a line 'named' has 1 of 2 fields");
-	refused("have\nhave\nhave\n", "a line 'have' has 1 of 7 fields");
-	refused("have\ttcp\t1.0\t10\t0\t1\n", "a line 'have' has 6 of 7 fields");
-	refused("failed\t5\n", "a line 'failed' has 2 of 3 fields");
-	refused("asks", "a line 'asks' has 1 of 2 fields");
-	refused("where\n", "a line 'where' has 1 of 2 fields");
-}
-
-/* The exchange of one rank over an application's function that alters every offer alike. */
+/* The exchange of one rank over an application's function that alters every table alike. */
 static int32_t altering_exchange(void *user, const void *in, void *out, size_t len,
 				 int64_t timeout_ms)
 {
@@ -433,9 +540,9 @@ static int32_t altering_exchange(void *user, const void *in, void *out, size_t l
 	(void)user, (void)timeout_ms;
 	for (int r = 0; r < 2; r++, at += len) {
 		memcpy(at, in, len);
-		for (size_t i = 0; i + 8 <= len; i++)
-			if (!memcmp(at + i, "have\tucx", 8))
-				memcpy(at + i, "have\txyz", 8);
+		for (size_t i = 0; i + 4 <= len; i++)
+			if (!memcmp(at + i, "ucx", 4))
+				memcpy(at + i, "xyz", 4);
 	}
 	return 0;
 }
@@ -447,14 +554,61 @@ static void test_altered_name(void)
 	struct bootstrap *bootstrap;
 
 	make_world(&w, NULL);
-	load_conf(&w);
+	load_config(&w);
 	if (bootstrap_open_user(&bootstrap, altering_exchange, NULL, 0, 2, 60000))
 		bail_out("boot: %s", error_text());
 	is_int(select_agree(bootstrap, w.config, &w.list, 0, 0, &chosen), COLL_ERR_REMOTE,
 	       "a backend that this rank does not have");
-	has_str(error_text(), "agree on 'xyz', which rank 0 never offered", "is named");
+	has_str(error_text(), "agree on 'xyz', which rank 0 does not have", "is named");
 	bootstrap_close(bootstrap);
 	config_free(w.config);
+}
+
+/* The exchange of one rank that alters the first size it finds, as if a rank had another table. */
+static int32_t resizing_exchange(void *user, const void *in, void *out, size_t len,
+				 int64_t timeout_ms)
+{
+	uint32_t *number = user;
+	char *at = out;
+
+	(void)timeout_ms;
+	memcpy(at, in, len);
+	memcpy(at + len, in, len);
+	for (size_t i = 0; number[1] == 0 && i + 16 <= len; i++)
+		if (!memcmp(at + i, "libcoll", 8)) {
+			memcpy(at + number[2] * len + i + 12, &number[0], 4);
+			number[1] = 1;
+		}
+	return 0;
+}
+
+static void altered_size(uint32_t rank, uint32_t size, const char *message)
+{
+	static struct world w;
+	const struct plugin *chosen = NULL;
+	struct bootstrap *bootstrap;
+	uint32_t number[3] = {size, 1, rank};
+
+	make_world(&w, NULL);
+	load_config(&w);
+	if (bootstrap_open_user(&bootstrap, resizing_exchange, number, 0, 2, 60000))
+		bail_out("boot: %s", error_text());
+	number[1] = 0;
+	is_int(select_agree(bootstrap, w.config, &w.list, 0, 0, &chosen), COLL_ERR_REMOTE,
+	       "rank %u announces %u bytes", rank, size);
+	has_str(error_text(), message, "is told");
+	bootstrap_close(bootstrap);
+	config_free(w.config);
+}
+
+static void test_altered_size(void)
+{
+	altered_size(0, 5, "rank 0 came back as 5 instead of ");
+	altered_size(0, 0, "rank 0 came back as 0 instead of ");
+	altered_size(1, 5, "the list of backends of rank 1 is damaged: its size is impossible");
+	altered_size(1, 0, "the list of backends of rank 1 is damaged: its size is impossible");
+	altered_size(1, 64, "the list of backends of rank 1 is damaged: its counts do not fit");
+	altered_size(1, UINT32_MAX, "rank 1 announces a list of backends of 4294967295 bytes");
 }
 
 /* --------------------------------------------------------------------- after a step -- */
@@ -512,8 +666,10 @@ int main(void)
 	test_agree_errors();
 	test_agree_lists();
 	test_agree_versions();
-	test_damaged_offers();
-	test_short_lines();
+	test_good_table();
+	test_damaged_tables();
+	test_wrong_numbers();
+	test_altered_size();
 	test_altered_name();
 	test_all_ok();
 	plugin_dir_end();

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fake_backend.h - rank 0 of a communicator over a backend that a test drives by hand.
+ *
+ * The transport keeps every send that it is given until the test completes it, and messages come from other
+ * ranks when, in whichever order and in as many pieces as the test says.  The native slots note their
+ * calls and answer with the codes that the test sets.
+ */
+#ifndef TESTS_FAKE_BACKEND_H
+#define TESTS_FAKE_BACKEND_H
+
+#include "base/error.h"
+#include "base/handle.h"
+#include "exec/engine.h"
+#include "exec/native.h"
+#include "exec/queue.h"
+
+#include "../lib/tap.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#define FAKE_UNUSED __attribute__((unused))
+
+enum { FAKE_RANKS = 4, FAKE_SENDS = 4096 };
+
+/* The endpoint, and all that the test sets and sees of it. */
+struct fake {
+	coll_send_t *send[FAKE_SENDS]; /* accepted, in order; cancelled ones are NULL */
+	int sends;
+	int refuse; /* the code with which sends are refused */
+	int cancels, drops, closes, progresses;
+	uint64_t dropped; /* the last cookie */
+	/* native */
+	coll_args_t issued[FAKE_SENDS];
+	int issues, slot_code;
+	int queries, query_code, async_code, aborts;
+	int begins, ends;
+	int records, events; /* positions recorded; events that exist */
+	int passed;          /* events recorded up to this one are over */
+};
+
+/* A communicator of FAKE_RANKS ranks, of which this is rank 0. */
+struct rig {
+	struct plugin plugin;
+	struct fake fake;
+	struct context *context;
+	struct comm *comm;
+	struct bootstrap *others[FAKE_RANKS];
+};
+
+/* -------------------------------------------------------------------- the transport -- */
+
+static struct fake *fake_endpoint; /* of the next open */
+
+static int32_t fake_open(const coll_host_t *host, void **ep, coll_error_t *err)
+{
+	(void)host;
+	(void)err;
+	*ep = fake_endpoint;
+	return COLL_SUCCESS;
+}
+
+static void fake_close(void *ep, int64_t timeout_ms)
+{
+	struct fake *f = ep;
+
+	(void)timeout_ms;
+	f->closes++;
+}
+
+static int32_t fake_say(coll_error_t *err, int code)
+{
+	return code && code != COLL_IN_PROGRESS ? error_fill(err, code, "the fake says %d", code)
+						: code;
+}
+
+static int32_t fake_send(void *ep, coll_send_t *send, coll_error_t *err)
+{
+	struct fake *f = ep;
+
+	if (f->refuse)
+		return fake_say(err, f->refuse);
+	if (f->sends == FAKE_SENDS)
+		bail_out("more sends than the test can hold");
+	f->send[f->sends++] = send;
+	return COLL_SUCCESS;
+}
+
+static int32_t fake_progress(void *ep)
+{
+	struct fake *f = ep;
+
+	f->progresses++;
+	return 0;
+}
+
+static void fake_cancel(void *ep, coll_send_t *send)
+{
+	struct fake *f = ep;
+
+	f->cancels++;
+	for (int i = 0; i < f->sends; i++)
+		if (f->send[i] == send)
+			f->send[i] = NULL;
+}
+
+static void fake_drop(void *ep, uint64_t cookie)
+{
+	struct fake *f = ep;
+
+	f->drops++;
+	f->dropped = cookie;
+}
+
+/* ---------------------------------------------------------------------- native slots -- */
+
+static int32_t fake_slot(void *ep, const coll_args_t *args, coll_error_t *err)
+{
+	struct fake *f = ep;
+
+	if (f->slot_code)
+		return fake_say(err, f->slot_code);
+	f->issued[f->issues++ % FAKE_SENDS] = *args;
+	return COLL_SUCCESS;
+}
+
+static int32_t fake_query(void *ep, coll_error_t *err)
+{
+	struct fake *f = ep;
+
+	f->queries++;
+	return fake_say(err, f->query_code);
+}
+
+static int32_t fake_async_error(void *ep, coll_error_t *err)
+{
+	struct fake *f = ep;
+
+	return fake_say(err, f->async_code);
+}
+
+static void fake_abort(void *ep)
+{
+	struct fake *f = ep;
+
+	f->aborts++;
+}
+
+static int32_t fake_group_begin(void *ep, coll_error_t *err)
+{
+	struct fake *f = ep;
+
+	(void)err;
+	f->begins++;
+	return COLL_SUCCESS;
+}
+
+static int32_t fake_group_end(void *ep, coll_error_t *err)
+{
+	struct fake *f = ep;
+
+	(void)err;
+	f->ends++;
+	return COLL_SUCCESS;
+}
+
+/* An event holds the number of its last recording. */
+static int32_t fake_event_create(void *ep, void **event, coll_error_t *err)
+{
+	struct fake *f = ep;
+
+	(void)err;
+	*event = calloc(1, sizeof(int));
+	f->events += *event != NULL;
+	return *event ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
+}
+
+static void fake_event_destroy(void *ep, void *event)
+{
+	struct fake *f = ep;
+
+	f->events--;
+	free(event);
+}
+
+static int32_t fake_event_record(void *ep, void *event, coll_stream_t stream, coll_error_t *err)
+{
+	struct fake *f = ep;
+
+	(void)stream;
+	(void)err;
+	*(int *)event = ++f->records;
+	return COLL_SUCCESS;
+}
+
+static int32_t fake_event_query(void *ep, void *event, coll_error_t *err)
+{
+	const struct fake *f = ep;
+
+	(void)err;
+	return *(const int *)event <= f->passed ? COLL_SUCCESS : COLL_IN_PROGRESS;
+}
+
+/* ------------------------------------------------------------------------ the rig -- */
+
+FAKE_UNUSED static void fake_transport(struct plugin *plugin)
+{
+	plugin->transport = (coll_transport_t){.size = sizeof(coll_transport_t),
+					       .send = fake_send,
+					       .progress = fake_progress,
+					       .cancel = fake_cancel,
+					       .drop = fake_drop};
+	plugin->backend.transport = &plugin->transport;
+}
+
+FAKE_UNUSED static void fake_native(struct plugin *plugin)
+{
+	plugin->native = (coll_native_t){.size = sizeof(coll_native_t),
+					 .allreduce = fake_slot,
+					 .broadcast = fake_slot,
+					 .send = fake_slot,
+					 .recv = fake_slot,
+					 .group_begin = fake_group_begin,
+					 .group_end = fake_group_end,
+					 .query = fake_query,
+					 .async_error = fake_async_error,
+					 .abort = fake_abort,
+					 .event_create = fake_event_create,
+					 .event_destroy = fake_event_destroy,
+					 .event_record = fake_event_record,
+					 .event_query = fake_event_query};
+	plugin->backend.native = &plugin->native;
+}
+
+/* The plugin's slots are set before: see rig_new. */
+static void rig_open(struct rig *rig)
+{
+	struct context_parts parts = {.client = &comm_context_client, .device = -1};
+	struct bootstrap *bootstraps[FAKE_RANKS];
+	coll_config_t app;
+
+	rig->plugin.backend.size = sizeof(rig->plugin.backend);
+	rig->plugin.backend.name = "fake";
+	rig->plugin.backend.memory = COLL_MEM_HOST;
+	rig->plugin.backend.open = fake_open;
+	rig->plugin.backend.close = fake_close;
+	coll_config_init(&app, sizeof(app));
+	if (config_load(&app, &parts.config) || choose_compile(parts.config, &parts.selection) ||
+	    bootstrap_open_local(bootstraps, FAKE_RANKS))
+		bail_out("cannot make a context: %s", error_text());
+	parts.bootstrap = bootstraps[0];
+	memcpy(rig->others, bootstraps, sizeof(bootstraps));
+	parts.plugin = &rig->plugin;
+	fake_endpoint = &rig->fake;
+	if (context_make(&rig->context, &parts) || context_open(rig->context))
+		bail_out("cannot make a context: %s", error_text());
+	rig->context->next_context_id = 1;
+	context_enter(rig->context);
+	if (comm_new(&rig->comm, rig->context, 0, 0, FAKE_RANKS, NULL))
+		bail_out("cannot make a communicator: %s", error_text());
+}
+
+/* The lock of its context is held until rig_free. */
+FAKE_UNUSED static struct rig *rig_new(void (*slots)(struct plugin *plugin))
+{
+	struct rig *rig = calloc(1, sizeof(*rig));
+
+	if (!rig)
+		bail_out("no memory");
+	slots(&rig->plugin);
+	rig_open(rig);
+	return rig;
+}
+
+FAKE_UNUSED static void rig_free_comm(struct rig *rig, struct comm *comm)
+{
+	void *handle = comm->handle;
+
+	context_leave(rig->context);
+	if (!handle_pin(HANDLE_COMM, handle) || handle_retire(handle))
+		bail_out("a communicator has no handle");
+	comm_free(comm);
+	context_enter(rig->context);
+}
+
+FAKE_UNUSED static void rig_free(struct rig *rig)
+{
+	if (rig->comm)
+		rig_free_comm(rig, rig->comm);
+	context_leave(rig->context);
+	context_unref(rig->context, 0);
+	for (int r = 1; r < FAKE_RANKS; r++)
+		bootstrap_close(rig->others[r]);
+	free(rig);
+}
+
+/* ------------------------------------------------------------------------------ calls -- */
+
+/* A call that has passed the check of arguments. */
+FAKE_UNUSED static struct call fake_call(struct comm *comm, const coll_args_t *args)
+{
+	struct call call = call_of_library(comm, args);
+
+	if (kind_reduces(args->kind) &&
+	    redop_find(&comm->redops, "call", args->dtype, args->op, &call.redop))
+		bail_out("%s", error_text());
+	return call;
+}
+
+FAKE_UNUSED static int fake_op(struct comm *comm, const coll_args_t *args, struct op **op)
+{
+	const struct call call = fake_call(comm, args);
+
+	return op_make(comm, &call, op);
+}
+
+FAKE_UNUSED static int fake_issue(struct comm *comm, const coll_args_t *args, uint64_t group)
+{
+	struct op *op;
+	int code = fake_op(comm, args, &op);
+
+	if (!code)
+		op_enqueue(op, group);
+	return code;
+}
+
+/* --------------------------------------------------------------------------- messages -- */
+
+/* What the plugin does in progress(): a message that begins, pieces of it, its end. */
+FAKE_UNUSED static coll_sink_t fake_begin(struct rig *rig, uint32_t peer, uint64_t tag,
+					  struct signature signature, uint64_t len)
+{
+	coll_header_t header = {tag, {signature.meta[0], signature.meta[1]}, len};
+	coll_sink_t sink;
+
+	if (rig->context->host.arrive(&rig->context->host, peer, &header, &sink))
+		bail_out("the core refuses a message");
+	return sink;
+}
+
+FAKE_UNUSED static void fake_end(struct rig *rig, coll_sink_t sink, int status)
+{
+	rig->context->host.arrived(&rig->context->host, sink.cookie, status);
+}
+
+FAKE_UNUSED static void fake_message(struct rig *rig, uint32_t peer, uint64_t tag,
+				     struct signature signature, const void *bytes, uint64_t len)
+{
+	coll_sink_t sink = fake_begin(rig, peer, tag, signature, len);
+
+	if (sink.buf && len)
+		memcpy(sink.buf, bytes, len);
+	else if (len)
+		rig->context->host.data(&rig->context->host, sink.cookie, bytes, len);
+	fake_end(rig, sink, COLL_SUCCESS);
+}
+
+FAKE_UNUSED static void fake_control(struct rig *rig, uint32_t peer, const struct comm *comm,
+				     int kind, int code, const char *text)
+{
+	struct control_body *body = calloc(1, sizeof(*body) + strlen(text) + 1);
+
+	if (!body)
+		bail_out("no memory");
+	body->kind = kind;
+	body->code = code;
+	memcpy(body->text, text, strlen(text) + 1);
+	fake_message(rig, peer, comm_tag_control(comm->context_id), (struct signature){{0, 0}},
+		     body, sizeof(*body) + strlen(text) + 1);
+	free(body);
+}
+
+/* The k-th accepted send completes. */
+FAKE_UNUSED static void fake_complete(struct rig *rig, int k, int status)
+{
+	if (k >= rig->fake.sends || !rig->fake.send[k])
+		bail_out("there is no send %d", k);
+	rig->fake.send[k]->status = status;
+}
+
+/* Has anything ended the sleep of threads that wait on the context?  Takes the wake-up away. */
+FAKE_UNUSED static int fake_woken(struct rig *rig)
+{
+	struct pollfd fd = {.fd = rig->context->wake_fd, .events = POLLIN};
+	uint64_t count;
+
+	return poll(&fd, 1, 0) == 1 && read(fd.fd, &count, sizeof(count)) == sizeof(count);
+}
+
+#endif

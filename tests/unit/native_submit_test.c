@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * native_submit_test.c - operations in the hands of a backend without a transport, linked with the layers
+ * up to exec alone: the order of what is handed over, how the core learns how far the backend is, groups
+ * that hold operations back, and failures.
+ */
+#include "fake_backend.h"
+
+enum { POLL_EACH = 256, MARKERS = 16 };
+
+static int32_t in[64], out[64];
+
+static coll_args_t call(uint64_t count)
+{
+	return (coll_args_t){.size = sizeof(coll_args_t),
+			     .kind = COLL_KIND_ALLREDUCE,
+			     .dtype = COLL_INT32,
+			     .sendbuf = in,
+			     .recvbuf = out,
+			     .count = count};
+}
+
+/* Hands over one call as coll.h's functions do for a call that was checked before. */
+static int now(struct rig *rig, uint64_t count)
+{
+	const coll_args_t args = call(count);
+	struct call known = fake_call(rig->comm, &args);
+
+	known.slot = fake_slot;
+	return native_now(rig->comm, &known);
+}
+
+static void queue_call(struct rig *rig, uint64_t count, uint64_t group)
+{
+	const coll_args_t args = call(count);
+
+	if (fake_issue(rig->comm, &args, group))
+		bail_out("cannot issue: %s", error_text());
+}
+
+static int finished(const struct rig *rig)
+{
+	return (int)rig->comm->finished;
+}
+
+static void test_known_calls(void)
+{
+	struct rig *rig = rig_new(fake_native);
+	coll_args_t args = call(1);
+	const struct call *known = &rig->comm->known[COLL_KIND_ALLREDUCE];
+
+	is_int(call_compare(known, &args), CALL_OTHER, "a call is not known at first");
+	queue_call(rig, 1, 0);
+	is_int(call_compare(known, &args), CALL_SAME, "then it is");
+	args.tag = 1;
+	is_int(call_compare(known, &args), CALL_SAME_PLAN, "with another tag in part");
+	args.tag = 0;
+	args.sendbuf = out;
+	is_int(call_compare(known, &args), CALL_SAME_PLAN, "with another buffer in part");
+	args.count = 77;
+	is_int(call_compare(known, &args), CALL_ALIKE, "with another count it is like it");
+	args.op = COLL_MAX;
+	is_int(call_compare(known, &args), CALL_OTHER, "not with another operation");
+	args.op = COLL_SUM;
+	args.dtype = COLL_INT64;
+	is_int(call_compare(known, &args), CALL_OTHER, "not with another type");
+	args.dtype = COLL_INT32;
+	args.root = 1;
+	is_int(call_compare(known, &args), CALL_OTHER, "not with another root");
+	args.root = 0;
+	args.kind = COLL_KIND_BROADCAST;
+	is_int(call_compare(known, &args), CALL_OTHER, "not of another kind");
+	rig_free(rig);
+}
+
+static void test_submit(void)
+{
+	struct rig *rig = rig_new(fake_native);
+	char text[160];
+
+	rig->fake.query_code = COLL_IN_PROGRESS;
+	for (int i = 1; i <= 3; i++)
+		is_int(now(rig, (uint64_t)i), 1, "call %d is handed over at once", i);
+	is_int(rig->fake.issues, 3, "the backend has all");
+	ok(rig->fake.issued[0].count == 1 && rig->fake.issued[2].count == 3, "in their order");
+	ok(native_busy(rig->comm) && rig->comm->issued == 3 && !rig->comm->head, "none is kept");
+	is_int(native_progress(rig->comm), 0, "the backend is at it");
+	native_describe(rig->comm, text, sizeof(text));
+	is_str(text, "3 operations in the hands of backend 'fake', the last allreduce of 3 int32",
+	       "in words");
+	rig->fake.query_code = COLL_SUCCESS;
+	is_int(native_progress(rig->comm), 1, "then it has got on");
+	is_int(finished(rig), 3, "and all are done");
+	is_int(native_progress(rig->comm), 0, "with nothing under way it is not asked");
+	is_int(rig->fake.queries, 2, "so it was asked twice");
+	rig_free(rig);
+}
+
+/* A marker shows that what came before it is done, though more has followed. */
+static void test_markers(void)
+{
+	struct rig *rig = rig_new(fake_native);
+
+	rig->fake.query_code = COLL_IN_PROGRESS;
+	native_want_marker(rig->comm);
+	now(rig, 1);
+	is_int(rig->fake.records, 0, "before the first operation there is nothing to mark");
+	now(rig, 1);
+	native_want_marker(rig->comm);
+	is_int(rig->fake.records, 0, "a marker is not set before the next operation");
+	now(rig, 1);
+	now(rig, 1);
+	is_int(rig->fake.records, 1, "then it is, once");
+	native_progress(rig->comm);
+	is_int(finished(rig), 0, "the stream has not passed it");
+	rig->fake.passed = 1;
+	is_int(native_progress(rig->comm), 1, "now it has");
+	is_int(finished(rig), 2, "so the two before it are done");
+	rig->fake.query_code = COLL_SUCCESS;
+	native_progress(rig->comm);
+	is_int(finished(rig), 4, "and at last all");
+	is_int(rig->fake.events, 1, "the marker's event is kept");
+	rig_free(rig);
+}
+
+/* Markers that were not looked at before all was done say nothing of what follows. */
+static void test_old_markers(void)
+{
+	struct rig *rig = rig_new(fake_native);
+
+	rig->fake.query_code = COLL_IN_PROGRESS;
+	now(rig, 1);
+	for (int i = 0; i < 2; i++) {
+		native_want_marker(rig->comm);
+		now(rig, 1);
+	}
+	rig->fake.query_code = COLL_SUCCESS;
+	native_progress(rig->comm);
+	is_int(finished(rig), 3, "all is done");
+	rig->fake.query_code = COLL_IN_PROGRESS;
+	now(rig, 1);
+	rig->fake.passed = rig->fake.records;
+	is_int(native_progress(rig->comm), 0, "the markers before are over");
+	is_int(finished(rig), 3, "and what is done stays done");
+	rig_free(rig);
+}
+
+/* All markers are in use; then they are used again, round the ring. */
+static void test_marker_ring(void)
+{
+	struct rig *rig = rig_new(fake_native);
+	int wrong = 0, number = 0;
+
+	rig->fake.query_code = COLL_IN_PROGRESS;
+	now(rig, 1);
+	for (int i = 0; i < MARKERS + 5; i++) {
+		native_want_marker(rig->comm);
+		now(rig, 1);
+	}
+	is_int(rig->fake.records, MARKERS, "there are %d markers", MARKERS);
+	for (int i = 1; i <= 10; i++) {
+		rig->fake.passed = i;
+		native_progress(rig->comm);
+		wrong += finished(rig) != i;
+	}
+	is_int(wrong, 0, "each says how far the backend is");
+	for (int i = 0; i < 10; i++) {
+		native_want_marker(rig->comm);
+		now(rig, 1);
+	}
+	is_int(rig->fake.records, MARKERS + 10, "those passed are used again");
+	is_int(rig->fake.events, MARKERS, "with the same events");
+	rig->fake.passed = MARKERS;
+	native_progress(rig->comm);
+	is_int(finished(rig), MARKERS, "the old ones come first");
+	for (int i = 1; i <= 10; i++) {
+		rig->fake.passed = MARKERS + i;
+		native_progress(rig->comm);
+		number = finished(rig);
+		wrong += number != MARKERS + 5 + i;
+	}
+	is_int(wrong, 0, "then the new ones, of the operations behind (the last: %d)", number);
+	rig->fake.query_code = COLL_SUCCESS;
+	native_progress(rig->comm);
+	is_int(finished(rig), (int)rig->comm->issued, "and at last all");
+	rig_free(rig);
+}
+
+/* A program that never waits still learns of failures, and markers limit how little is known. */
+static void test_polled_now_and_then(void)
+{
+	struct rig *rig = rig_new(fake_native);
+
+	rig->fake.query_code = COLL_IN_PROGRESS;
+	for (int i = 0; i < POLL_EACH - 1; i++)
+		now(rig, 1);
+	is_int(rig->fake.queries, 0, "%d operations: the backend is not asked", POLL_EACH - 1);
+	now(rig, 1);
+	is_int(rig->fake.queries, 1, "one more: it is");
+	now(rig, 1);
+	is_int(rig->fake.records, 1, "and what comes next is marked off");
+	for (int i = 0; i < POLL_EACH - 2; i++)
+		now(rig, 1);
+	is_int(rig->fake.queries, 1, "then it is left alone as long");
+	now(rig, 1);
+	is_int(rig->fake.queries, 2, "before it is asked again");
+	rig->fake.async_code = COLL_ERR_REMOTE;
+	for (int i = 0; i < POLL_EACH; i++)
+		now(rig, 1);
+	is_int(rig->comm->error, COLL_ERR_REMOTE, "so a failure comes out");
+	is_str(rig->comm->error_text, "rank 0: the fake says 6", "with the backend's words");
+	is_int(rig->fake.aborts, 1, "and the backend is told to give up");
+	rig_free(rig);
+}
+
+/* While a group is open the backend may keep operations back, and is asked nothing. */
+static void test_deferred(void)
+{
+	struct rig *rig = rig_new(fake_native);
+
+	native_defer(rig->comm);
+	native_defer(rig->comm);
+	for (int i = 0; i < 2 * POLL_EACH; i++)
+		now(rig, 1);
+	native_want_marker(rig->comm);
+	now(rig, 1);
+	is_int(native_progress(rig->comm), 0, "nothing is known of the stream in a group");
+	is_int(rig->fake.queries + rig->fake.records, 0, "and nothing is asked or marked");
+	native_undefer(rig->comm);
+	is_int(native_progress(rig->comm), 0, "nor before the outer group has ended");
+	native_undefer(rig->comm);
+	is_int(native_progress(rig->comm), 1, "then it is asked");
+	is_int(finished(rig), 2 * POLL_EACH + 1, "and all is done");
+	rig_free(rig);
+}
+
+/* What an open group holds is queued, and so is all behind it. */
+static void test_group_holds(void)
+{
+	struct rig *rig = rig_new(fake_native);
+
+	queue_call(rig, 1, 0);
+	queue_progress(rig->comm);
+	is_int(rig->fake.issues, 1, "an operation without a group is handed over");
+	ok(!rig->comm->head, "and leaves the queue");
+	rig->fake.query_code = COLL_IN_PROGRESS;
+	queue_call(rig, 2, 5);
+	queue_call(rig, 3, 5);
+	queue_call(rig, 4, 0);
+	queue_progress(rig->comm);
+	is_int(rig->fake.issues, 1, "a group that is open is held, and what is behind it");
+	is_int(now(rig, 5), 0, "a call behind it must be queued");
+	op_release(rig->comm, 5);
+	queue_progress(rig->comm);
+	is_int(rig->fake.issues, 4, "it ends: all go");
+	ok(rig->fake.issued[1].count == 2 && rig->fake.issued[2].count == 3 &&
+		   rig->fake.issued[3].count == 4,
+	   "in their order");
+	is_int(finished(rig), 0, "the backend is not done with any");
+	rig->fake.query_code = COLL_SUCCESS;
+	queue_progress(rig->comm);
+	is_int(finished(rig), 4, "then all");
+	rig_free(rig);
+}
+
+/* The backend's own groups: one that was begun is ended, also after a failure. */
+static void test_backend_groups(void)
+{
+	struct rig *rig = rig_new(fake_native);
+
+	queue_native_group(rig->comm, 1);
+	is_int(rig->fake.ends, 0, "without a begin there is no end");
+	queue_native_group(rig->comm, 0);
+	comm_fail(rig->comm, 1, COLL_ERR_ABORTED, "given up");
+	queue_native_group(rig->comm, 1);
+	ok(rig->fake.begins == 1 && rig->fake.ends == 1, "what was begun is ended after a failure");
+	queue_native_group(rig->comm, 0);
+	is_int(rig->fake.begins, 1, "and nothing is begun");
+	rig_free(rig);
+}
+
+static void test_failures(int where)
+{
+	static const char *const places[] = {"a slot", "query", "async_error"};
+	struct rig *rig = rig_new(fake_native);
+
+	rig->fake.query_code = COLL_IN_PROGRESS;
+	if (where == 0)
+		rig->fake.slot_code = COLL_ERR_SYSTEM;
+	is_int(now(rig, 1), 1, "a call that %s is over", where ? "goes" : "fails");
+	if (where == 1)
+		rig->fake.query_code = COLL_ERR_SYSTEM;
+	if (where == 2)
+		rig->fake.async_code = COLL_ERR_SYSTEM;
+	queue_progress(rig->comm);
+	is_int(rig->comm->error, COLL_ERR_SYSTEM, "%s fails: so does the communicator",
+	       places[where]);
+	is_str(rig->comm->error_text, "rank 0: the fake says 2", "with its words");
+	is_int(finished(rig), 0, "the operation is not done");
+	rig_free(rig);
+}
+
+/* Without events the row of operations is complete as a whole. */
+static void no_events(struct plugin *plugin)
+{
+	fake_native(plugin);
+	plugin->native.event_create = NULL;
+	plugin->native.event_destroy = NULL;
+	plugin->native.event_record = NULL;
+	plugin->native.event_query = NULL;
+	plugin->native.async_error = NULL;
+}
+
+static void test_no_events(void)
+{
+	struct rig *rig = rig_new(no_events);
+
+	rig->fake.query_code = COLL_IN_PROGRESS;
+	now(rig, 1);
+	native_want_marker(rig->comm);
+	now(rig, 1);
+	is_int(native_progress(rig->comm), 0, "a backend without events is busy as a whole");
+	rig->fake.query_code = COLL_SUCCESS;
+	is_int(native_progress(rig->comm), 1, "or done as a whole");
+	is_int(finished(rig), 2, "with all operations");
+	rig_free(rig);
+}
+
+/* Both groups of slots: what the backend will not do itself goes over its transport. */
+static void both(struct plugin *plugin)
+{
+	fake_transport(plugin);
+	fake_native(plugin);
+}
+
+static void test_refused_by_slot(void)
+{
+	struct rig *rig = rig_new(both);
+
+	rig->fake.slot_code = COLL_ERR_UNSUPPORTED;
+	queue_call(rig, 1, 0);
+	queue_progress(rig->comm);
+	ok(!rig->comm->error && rig->fake.sends > 0,
+	   "an operation refused goes over the transport");
+	rig->comm->error = COLL_ERR_ABORTED;
+	rig->fake.slot_code = 0;
+	queue_cancel(rig->comm);
+	rig_free(rig);
+}
+
+static void test_slot_beside_transport(void)
+{
+	struct rig *rig = rig_new(both);
+
+	rig->fake.query_code = COLL_IN_PROGRESS;
+	queue_call(rig, 1, 0);
+	queue_call(rig, 2, 0);
+	queue_progress(rig->comm);
+	is_int(rig->fake.issues, 2, "operations of the backend follow one another at once");
+	is_int(finished(rig), 0, "none is done");
+	rig->fake.query_code = COLL_SUCCESS;
+	queue_progress(rig->comm);
+	is_int(finished(rig), 2, "then both");
+	rig_free(rig);
+}
+
+/* What the backend is at does not let later operations pass a group that is open. */
+static void test_slots_behind_group(void)
+{
+	struct rig *rig = rig_new(both);
+
+	rig->fake.query_code = COLL_IN_PROGRESS;
+	queue_call(rig, 1, 0);
+	queue_call(rig, 2, 5);
+	queue_call(rig, 3, 0);
+	queue_progress(rig->comm);
+	is_int(rig->fake.issues, 1, "behind an open group nothing is handed over");
+	op_release(rig->comm, 5);
+	queue_progress(rig->comm);
+	ok(rig->fake.issues == 3 && rig->fake.issued[1].count == 2, "at its end all is, in order");
+	rig->fake.query_code = COLL_SUCCESS;
+	queue_progress(rig->comm);
+	is_int(finished(rig), 3, "and done");
+	rig_free(rig);
+}
+
+int main(void)
+{
+	test_known_calls();
+	test_submit();
+	test_markers();
+	test_old_markers();
+	test_marker_ring();
+	test_polled_now_and_then();
+	test_deferred();
+	test_group_holds();
+	test_backend_groups();
+	for (int where = 0; where < 3; where++)
+		test_failures(where);
+	test_no_events();
+	test_refused_by_slot();
+	test_slot_beside_transport();
+	test_slots_behind_group();
+	return done_testing();
+}

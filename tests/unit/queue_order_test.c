@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * queue_order_test.c - the queue of a communicator, linked with the layers up to exec alone: the order of
+ * operations and groups, the barrier between many collectives, waiting for another communicator, ranks
+ * that are gone, and the wake-ups of sleeping threads.
+ */
+#include "fake_backend.h"
+
+static int32_t in[64], out[64];
+
+/* An operation with one send to rank 1, which the test completes. */
+static struct op *queue_one(struct rig *rig, struct comm *comm, uint64_t group)
+{
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_ALLREDUCE,
+				  .dtype = COLL_INT32,
+				  .sendbuf = in,
+				  .recvbuf = out,
+				  .count = 1};
+	struct op *op;
+
+	(void)rig;
+	if (fake_op(comm, &args, &op))
+		bail_out("cannot make an operation: %s", error_text());
+	sched_reset(&op->sched, 0, FAKE_RANKS, sizeof(int32_t), SIZE_MAX);
+	sched_send(&op->sched, 1, sched_slice(SCHED_SEND, 0), sizeof(int32_t), -1);
+	op->sched_ready = 1;
+	op->call.cacheable = 0;
+	op_enqueue(op, group);
+	return op;
+}
+
+/* Lets the communicator move, and tells how many sends were ever made. */
+static int moved(struct rig *rig)
+{
+	queue_progress(rig->comm);
+	return rig->fake.sends;
+}
+
+static int finished(const struct rig *rig)
+{
+	return (int)rig->comm->finished;
+}
+
+/* -------------------------------------------------------------------------- order, groups -- */
+
+static void test_one_by_one(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+
+	for (int i = 0; i < 3; i++)
+		queue_one(rig, rig->comm, 0);
+	for (int i = 0; i < 3; i++) {
+		is_int(moved(rig), i + 1, "operation %d runs alone", i + 1);
+		is_int(finished(rig), i, "those before it are done");
+		fake_complete(rig, i, COLL_SUCCESS);
+	}
+	moved(rig);
+	ok(finished(rig) == 3 && !rig->comm->head && !rig->comm->tail, "all are done");
+	rig_free(rig);
+}
+
+/* Operations of a group run together; they are done in any order, and counted in theirs. */
+static void test_group(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+
+	queue_one(rig, rig->comm, 0);
+	for (int i = 0; i < 3; i++)
+		queue_one(rig, rig->comm, 5);
+	queue_one(rig, rig->comm, 0);
+	is_int(moved(rig), 1, "the one before the group runs");
+	fake_complete(rig, 0, COLL_SUCCESS);
+	is_int(moved(rig), 1, "the group is open: nothing of it runs");
+	is_int(finished(rig), 1, "though all before it is done");
+	op_release(rig->comm, 4);
+	is_int(moved(rig), 1, "the end of another group changes nothing");
+	op_release(rig->comm, 5);
+	is_int(moved(rig), 4, "it ends: all of it runs, not what comes behind it");
+	fake_complete(rig, 3, COLL_SUCCESS);
+	is_int(moved(rig), 4, "its last operation is done: the next one waits");
+	is_int(finished(rig), 1, "and is not counted before its first");
+	fake_complete(rig, 1, COLL_SUCCESS);
+	moved(rig);
+	is_int(finished(rig), 2, "its first is done");
+	fake_complete(rig, 2, COLL_SUCCESS);
+	is_int(moved(rig), 5, "its second is done: what comes behind runs");
+	is_int(finished(rig), 4, "and all of the group is counted");
+	fake_complete(rig, 4, COLL_SUCCESS);
+	moved(rig);
+	is_int(finished(rig), 5, "then that");
+	rig_free(rig);
+}
+
+static void test_two_groups(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+
+	for (int i = 0; i < 4; i++)
+		queue_one(rig, rig->comm, 1 + (uint64_t)i / 2);
+	op_release(rig->comm, 2);
+	is_int(moved(rig), 0, "a group that has ended waits for one that is open");
+	op_release(rig->comm, 1);
+	is_int(moved(rig), 2, "groups run one after the other");
+	fake_complete(rig, 0, COLL_SUCCESS);
+	is_int(moved(rig), 2, "when half of the first is done the second waits");
+	fake_complete(rig, 1, COLL_SUCCESS);
+	is_int(moved(rig), 4, "then it runs");
+	rig_free(rig);
+}
+
+/* A wait for what the same thread's open group holds back would never end. */
+static void test_wait_in_group(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+
+	group_set_current(7);
+	queue_one(rig, rig->comm, 7);
+	is_int(comm_wait(rig->comm, 1), COLL_ERR_INVALID_USAGE, "a wait inside a group is refused");
+	has_str(error_text(), "coll_group_end", "and the sentence says what to do");
+	group_set_current(0);
+	rig_free(rig);
+}
+
+/* -------------------------------------------------------------------- numbers of collectives -- */
+
+/* So many collectives were issued before: is there a barrier in front of the next? */
+static int barrier_before(void (*slots)(struct plugin *plugin), uint32_t seq, int kind)
+{
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = kind,
+				  .dtype = COLL_INT32,
+				  .root = 1,
+				  .recvbuf = out,
+				  .sendbuf = kind == COLL_KIND_RECV ? NULL : in,
+				  .count = 1};
+	struct rig *rig = rig_new(slots);
+	const struct op *op;
+	int barrier;
+
+	rig->comm->seq = seq;
+	if (fake_issue(rig->comm, &args, 0))
+		bail_out("cannot issue: %s", error_text());
+	op = rig->comm->head;
+	barrier = op->call.args.kind == COLL_KIND_BARRIER;
+	if (rig->comm->issued != 1u + (unsigned)barrier ||
+	    rig->comm->seq != seq + (unsigned)barrier + (kind != COLL_KIND_RECV) ||
+	    (barrier && (op->seq != seq || op->next->call.args.kind != kind || op->next->next)))
+		barrier = -1;
+	rig_free(rig);
+	return barrier;
+}
+
+static void test_barriers(void)
+{
+	const uint32_t apart = TAG_SEQ_APART;
+	static const char *const names[] = {"first", "first after many", "one after that",
+					    "one before that", "first after all numbers are used"};
+	const uint32_t seq[] = {0, apart, apart + 1, apart - 1, TAG_SEQ_MASK + 1};
+
+	for (int i = 0; i < 5; i++)
+		is_int(barrier_before(fake_transport, seq[i], COLL_KIND_ALLREDUCE),
+		       i == 1 || i == 4, "the %s collective (%u before it)", names[i], seq[i]);
+	is_int(barrier_before(fake_transport, apart, COLL_KIND_RECV), 0,
+	       "receives are not numbered");
+	is_int(barrier_before(fake_native, apart, COLL_KIND_ALLREDUCE), 0,
+	       "without a transport there are no tags, and no barrier");
+}
+
+/* Tags repeat after 2^16 collectives, and tell apart all before. */
+static void test_tags(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	const struct comm *c = rig->comm;
+
+	ok(comm_tag_collective(c, 1, 2) == comm_tag_collective(c, 1 + (TAG_SEQ_MASK + 1), 2),
+	   "numbers repeat");
+	ok(comm_tag_collective(c, TAG_SEQ_MASK, TAG_MSG_MASK) < MATCH_CONTROL,
+	   "the largest number is no control message");
+	ok(!(comm_tag_collective(c, UINT32_MAX, UINT32_MAX) & (TAG_USER | MATCH_CONTROL)),
+	   "whatever the number");
+	ok(comm_tag_user(c, UINT32_MAX) != comm_tag_user(c, 0),
+	   "all 32 bits of a user's tag count");
+	rig_free(rig);
+}
+
+/* ------------------------------------------------------------- waiting for another communicator -- */
+
+static struct op *queue_await(struct comm *comm, const struct comm *other, uint64_t number)
+{
+	const coll_args_t args = {.size = sizeof(args), .kind = KIND_AWAIT};
+	struct op *op;
+
+	if (fake_op(comm, &args, &op))
+		bail_out("cannot make an operation: %s", error_text());
+	op->awaited = other->handle;
+	op->awaited_number = number;
+	op_enqueue(op, 0);
+	return op;
+}
+
+/* On the same context, or on one of its own. */
+static void test_await(int elsewhere)
+{
+	struct rig *rig = rig_new(fake_transport),
+		   *rig2 = elsewhere ? rig_new(fake_transport) : rig;
+	struct comm *other = rig2->comm;
+
+	if (!elsewhere && comm_new(&other, rig->context, 9, 0, FAKE_RANKS, NULL))
+		bail_out("cannot make a communicator");
+	queue_one(rig2, other, 0);
+	queue_one(rig2, other, 0);
+	queue_await(rig->comm, other, 2);
+	queue_one(rig, rig->comm, 0);
+	if (elsewhere)
+		context_leave(rig2->context); /* no thread is in it */
+	for (int i = 0; i < 4; i++)
+		context_progress(rig->context);
+	is_int(finished(rig), 0, "the other communicator is not that far");
+	ok(comm_context_client.awaits(rig->context), "a sleep must look at both");
+	fake_complete(rig2, 0, COLL_SUCCESS);
+	for (int i = 0; i < 4; i++)
+		context_progress(rig->context);
+	is_int((int64_t)other->finished, 1, "the other communicator is driven from here");
+	is_int(finished(rig), 0, "one of two operations there is done: still waiting");
+	fake_complete(rig2, 1, COLL_SUCCESS);
+	for (int i = 0; i < 4; i++)
+		context_progress(rig->context);
+	is_int(finished(rig), 1, "both are done: it is over");
+	is_int(rig->fake.sends, elsewhere ? 1 : 3, "and the next one runs");
+	if (elsewhere)
+		context_enter(rig2->context);
+	if (elsewhere)
+		rig_free(rig2);
+	else
+		rig_free_comm(rig, other);
+	rig_free(rig);
+}
+
+static void test_await_failure(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	struct comm *other;
+
+	if (comm_new(&other, rig->context, 9, 0, FAKE_RANKS, NULL))
+		bail_out("cannot make a communicator");
+	queue_one(rig, other, 0);
+	queue_await(rig->comm, other, 1);
+	comm_fail(other, 1, COLL_ERR_TIMEOUT, "nobody came");
+	context_progress(rig->context);
+	is_int(rig->comm->error, COLL_ERR_TIMEOUT, "the failure of the awaited is one's own");
+	is_str(rig->comm->error_text,
+	       "rank 0 waits for an event of a communicator that failed: nobody came",
+	       "and the sentence says whose it was");
+	rig_free_comm(rig, other);
+	rig_free(rig);
+}
+
+static void test_await_of_destroyed(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	struct comm *other;
+
+	if (comm_new(&other, rig->context, 9, 0, FAKE_RANKS, NULL))
+		bail_out("cannot make a communicator");
+	queue_await(rig->comm, other, 100);
+	context_progress(rig->context);
+	is_int(finished(rig), 0, "the awaited is there");
+	rig_free_comm(rig, other);
+	context_progress(rig->context);
+	is_int(finished(rig), 1, "once it is destroyed there is nothing to wait for");
+	rig_free(rig);
+}
+
+/* ------------------------------------------------------------------------- ranks that are gone -- */
+
+/* A rank says goodbye before, or while, this rank waits for a message of it. */
+static void test_gone(int before)
+{
+	struct rig *rig = rig_new(fake_transport);
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_RECV,
+				  .dtype = COLL_INT32,
+				  .root = 2,
+				  .recvbuf = out,
+				  .count = 3};
+
+	if (before)
+		fake_control(rig, 2, rig->comm, CONTROL_LEAVE, 0, "");
+	context_progress(rig->context);
+	is_int(rig->comm->error, COLL_SUCCESS, "a rank that nobody waits for may go");
+	if (fake_issue(rig->comm, &args, 0))
+		bail_out("cannot issue: %s", error_text());
+	queue_progress(rig->comm);
+	if (!before)
+		fake_control(rig, 2, rig->comm, CONTROL_LEAVE, 0, "");
+	context_progress(rig->context);
+	is_int(rig->comm->error, COLL_ERR_PEER_LOST,
+	       "it went %s the receive: the communicator fails", before ? "before" : "during");
+	has_str(rig->comm->error_text,
+		"rank 2 destroyed its communicator while rank 0 still waits for it in send of 3 "
+		"int32",
+		"and the sentence names it");
+	rig_free(rig);
+}
+
+/* One that is gone is not told anything, and another's message is still good. */
+static void test_gone_but_not_needed(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_RECV,
+				  .dtype = COLL_INT32,
+				  .root = 1,
+				  .recvbuf = out,
+				  .count = 1};
+	const int32_t value = 42;
+
+	fake_control(rig, 2, rig->comm, CONTROL_LEAVE, 0, "");
+	context_progress(rig->context);
+	fake_issue(rig->comm, &args, 0);
+	queue_progress(rig->comm);
+	fake_message(rig, 1, comm_tag_user(rig->comm, 0), rig->comm->head->call.signature, &value,
+		     sizeof(value));
+	context_progress(rig->context);
+	ok(finished(rig) == 1 && !rig->comm->error && out[0] == 42,
+	   "what other ranks send is not affected");
+	comm_send_control(rig->comm, CONTROL_PING, 0, "");
+	is_int(rig->fake.sends, 2, "only the ranks that are there are asked");
+	ok(rig->fake.send[0]->peer == 1 && rig->fake.send[1]->peer == 3, "ranks 1 and 3");
+	rig_free(rig);
+}
+
+static void test_controls(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+
+	fake_control(rig, 3, rig->comm, CONTROL_PING, 0, "");
+	context_progress(rig->context);
+	ok(rig->fake.sends == 1 && rig->fake.send[0]->peer == 3 &&
+		   ((const struct control_body *)rig->fake.send[0]->buf)->kind == CONTROL_PONG,
+	   "who asks gets an answer");
+	fake_complete(rig, 0, COLL_SUCCESS);
+	fake_control(rig, 1, rig->comm, CONTROL_PONG, 0, "");
+	context_progress(rig->context);
+	ok(rig->comm->answered[1] && !rig->comm->answered[2], "an answer is noted");
+	is_int(context_controls_pending(rig->context), 0, "the sent one is freed");
+	fake_control(rig, 1, rig->comm, CONTROL_FAIL, COLL_ERR_SYSTEM, "rank 1 has no disk");
+	context_progress(rig->context);
+	is_int(rig->comm->error, COLL_ERR_REMOTE, "another rank's failure is this one's");
+	is_str(rig->comm->error_text, "rank 1 has no disk", "with its words");
+	is_int(rig->fake.sends, 1, "which are not sent on");
+	rig_free(rig);
+}
+
+/* A control message whose text does not end, or that is too short, means nothing. */
+static void test_bad_controls(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	const struct {
+		struct control_body body;
+		char text[4];
+	} unended = {{CONTROL_FAIL, COLL_ERR_SYSTEM}, {'a', 'b', 'c', 'd'}};
+	const uint64_t tag = comm_tag_control(rig->comm->context_id);
+	const struct signature none = {{0, 0}};
+
+	fake_message(rig, 1, tag, none, &unended, sizeof(unended));
+	fake_message(rig, 1, tag, none, &unended, sizeof(unended.body));
+	fake_message(rig, 1, tag, none, &unended, 3);
+	fake_message(rig, 1, tag, none, NULL, 0);
+	context_progress(rig->context);
+	is_int(rig->comm->error, COLL_SUCCESS, "control messages that cannot be are ignored");
+	is_int((int64_t)rig->context->match.unexpected_count, 0, "and not kept");
+	rig_free(rig);
+}
+
+/* ------------------------------------------------------------------------------- wake-ups -- */
+
+static void test_wake_ups(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+
+	rig->context->sleepers = 1;
+	queue_one(rig, rig->comm, 0);
+	queue_issued(rig->comm);
+	ok(fake_woken(rig), "what is issued wakes a thread that sleeps: it may have to look again");
+	context_progress(rig->context);
+	ok(!fake_woken(rig), "while nothing is done nobody is woken");
+	fake_complete(rig, 0, COLL_SUCCESS);
+	context_progress(rig->context);
+	is_int(finished(rig), 1, "the operation is done");
+	ok(fake_woken(rig), "which wakes the sleeping thread");
+	context_progress(rig->context);
+	ok(!fake_woken(rig), "once");
+	fake_control(rig, 1, rig->comm, CONTROL_FAIL, COLL_ERR_SYSTEM, "no disk");
+	context_progress(rig->context);
+	ok(fake_woken(rig), "a failure wakes it too");
+	rig->context->sleepers = 0;
+	rig_free(rig);
+}
+
+/* Threads see by this counter that another one has moved something. */
+static void test_progress_count(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	uint64_t before;
+
+	context_progress(rig->context);
+	before = rig->context->progress_count;
+	context_progress(rig->context);
+	ok(rig->context->progress_count == before, "nothing moved: the counter stays");
+	queue_one(rig, rig->comm, 0);
+	queue_issued(rig->comm);
+	ok(rig->context->progress_count > before, "an operation began: it grows");
+	before = rig->context->progress_count;
+	fake_complete(rig, 0, COLL_SUCCESS);
+	context_progress(rig->context);
+	ok(rig->context->progress_count > before, "an operation is done: it grows");
+	rig_free(rig);
+}
+
+int main(void)
+{
+	test_one_by_one();
+	test_group();
+	test_two_groups();
+	test_wait_in_group();
+	test_barriers();
+	test_tags();
+	test_await(0);
+	test_await(1);
+	test_await_failure();
+	test_await_of_destroyed();
+	test_gone(1);
+	test_gone(0);
+	test_gone_but_not_needed();
+	test_controls();
+	test_bad_controls();
+	test_wake_ups();
+	test_progress_count();
+	return done_testing();
+}

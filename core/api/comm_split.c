@@ -1,50 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * comm_split.c - communicators made from others.  Over a transport they share the parent's endpoint: a
- * new one is no more than a number in the message tags, which the parent's rank 0 draws.  Without
- * one see comm_split_native.c.
- */
-#include "api/comm_split.h"
-#include "exec/op.h"
-#include "base/error.h"
+/* comm_split.c - coll_comm_split and coll_comm_dup, alone and in groups. */
+#include "api/derive.h"
 #include "api/group.h"
+#include "base/error.h"
 
 #include <stdlib.h>
-
-struct split {
-	struct split *next;
-	coll_comm_t parent;
-	coll_comm_t *out;
-	int native;      /* the parent has no transport: nothing is begun yet */
-	uint64_t number; /* of the operation that exchanges the votes */
-	struct split_vote own;
-	struct split_vote all[];
-};
-
-struct split **split_next(struct split *split)
-{
-	return &split->next;
-}
-
-/* An allgather over the parent, in the order of its operations. */
-static int split_exchange(struct comm *comm, struct split *split)
-{
-	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_ALLGATHER, .dtype = COLL_UINT8};
-	int code = comm_error(comm);
-
-	args.sendbuf = &split->own;
-	args.recvbuf = split->all;
-	args.count = sizeof(split->own);
-	args.flags = CALL_OF_SPLIT;
-	if (!code && split->native)
-		return COLL_SUCCESS;
-	if (!code)
-		code = group_join(comm);
-	if (!code)
-		code = op_issue(comm, &args, group_current());
-	split->number = comm->issued;
-	return code;
-}
 
 /* Does rank a of the parent come before rank b in the new communicator? */
 static int split_before(const struct split_vote *all, int a, int b)
@@ -71,48 +31,9 @@ int split_order(const struct split_vote *all, int n, int self, int *ranks, int *
 	return members;
 }
 
-int split_new_comm(struct comm *parent, uint32_t context_id, int rank, int n, const int *world,
-		   coll_comm_t *out)
-{
-	struct context *context = parent->context;
-	struct comm *made = NULL;
-	int code;
-
-	if (context_id == UINT32_MAX)
-		return error_set(COLL_ERR_UNSUPPORTED,
-				 "too many communicators were made from this one's connections: "
-				 "make a new one with a new id");
-	code = comm_new(&made, context, context_id, rank, n, world);
-	if (!code) {
-		context_ref(context);
-		*out = made->handle;
-	} else if (made) {
-		context_leave(context);
-		comm_free(made);
-		context_enter(context);
-	}
-	return code;
-}
-
-static int split_make(struct comm *comm, const struct split *split)
-{
-	int *world = calloc((size_t)comm->nranks, sizeof(*world));
-	int rank = 0, n, code = COLL_SUCCESS;
-
-	if (!world)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
-	n = split_order(split->all, comm->nranks, comm->rank, world, &rank);
-	for (int r = 0; r < n; r++)
-		world[r] = comm->to_context_rank[world[r]];
-	if (split->own.color >= 0)
-		code = split_new_comm(comm, split->all[0].context_id, rank, n, world, split->out);
-	free(world);
-	return code;
-}
-
-/* The parent is entered; on success *out is to be ended. */
-static int split_begin(struct comm *comm, int32_t color, int32_t key, coll_comm_t *newcomm,
-		       struct split **out)
+/* Makes and begins a split; the parent is entered.  The caller finishes and frees *out. */
+static int split_new(struct comm *comm, int32_t color, int32_t key, coll_comm_t *newcomm,
+		     struct split **out)
 {
 	struct split *split = calloc(1, sizeof(*split) + (size_t)comm->nranks * sizeof(split->own));
 	int code;
@@ -120,13 +41,13 @@ static int split_begin(struct comm *comm, int32_t color, int32_t key, coll_comm_
 	*out = NULL;
 	if (!split)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
+	split->derive = derive_of(comm);
 	split->parent = comm->handle;
 	split->out = newcomm;
-	split->native = !comm->context->plugin->backend.transport;
 	split->own = (struct split_vote){.color = color, .key = key};
-	if (comm->rank == 0 && !split->native)
-		split->own.context_id = comm_draw_context_id(comm->context);
-	code = split_exchange(comm, split);
+	code = comm_error(comm);
+	if (!code)
+		code = split->derive->begin(comm, split);
 	if (code)
 		free(split);
 	else
@@ -134,7 +55,6 @@ static int split_begin(struct comm *comm, int32_t color, int32_t key, coll_comm_
 	return code;
 }
 
-/* Waits for what was begun, or does all of it. */
 static int split_finish(struct split *split)
 {
 	struct comm *comm = comm_enter(split->parent, "coll_comm_split");
@@ -142,20 +62,14 @@ static int split_finish(struct split *split)
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	if (split->native) {
-		code = split_native(comm, split->own.color, split->own.key, split->out);
-	} else {
-		code = comm_wait(comm, split->number);
-		if (!code)
-			code = split_make(comm, split);
-	}
+	code = split->derive->finish(comm, split);
 	comm_leave(comm);
-	return code; /* on an error the operation that writes to the votes is cancelled */
+	return code;
 }
 
 /* ------------------------------------------------------ the splits of a group -- */
 
-/* Those of one communicator without a transport: they block, so each communicator has a thread. */
+/* The splits of one parent that block: each such parent has a thread. */
 struct split_thread {
 	pthread_t thread;
 	struct split *list, **last; /* not empty */
@@ -172,7 +86,7 @@ static void *split_thread(void *arg)
 	return NULL;
 }
 
-/* The thread for the splits of `parent`: one of n, or the next. */
+/* The thread for the splits of `parent`: one of the n there are, or a new one. */
 static struct split_thread *split_thread_of(struct split_thread *threads, int *n,
 					    coll_comm_t parent)
 {
@@ -183,7 +97,7 @@ static struct split_thread *split_thread_of(struct split_thread *threads, int *n
 	return &threads[(*n)++];
 }
 
-/* The calling thread drives the communicator from now on. */
+/* From now on the calling thread drives the context of the communicator. */
 static void split_adopt(coll_comm_t handle)
 {
 	struct comm *comm = handle ? comm_enter(handle, "coll_comm_split") : NULL;
@@ -224,14 +138,15 @@ static void split_join(struct split_thread *threads, int n, struct error_first *
 	}
 }
 
-/* Deals the list out: to a thread for each communicator without a transport, and the rest to *here. */
-static int split_deal(struct split *list, struct split_thread *threads, struct split **here)
+/* Distributes the list: splits that block to a thread for each parent, all others to *here. */
+static int split_distribute(struct split *list, struct split_thread *threads, struct split **here)
 {
 	struct split **last = here;
 	int n = 0;
 
 	for (struct split *s = list, *next; s; s = next) {
-		struct split_thread *t = s->native ? split_thread_of(threads, &n, s->parent) : NULL;
+		struct split_thread *t =
+			s->derive->blocks ? split_thread_of(threads, &n, s->parent) : NULL;
 		struct split ***end = t ? &t->last : &last;
 
 		next = s->next;
@@ -256,7 +171,7 @@ int split_end_all(struct split *list)
 		split_free_all(list);
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d splits", n);
 	}
-	n = split_deal(list, threads, &here);
+	n = split_distribute(list, threads, &here);
 	split_start(threads, n, &first);
 	for (struct split *s = here; s; s = s->next)
 		error_note(&first, split_finish(s));
@@ -285,7 +200,7 @@ coll_result_t coll_comm_split(coll_comm_t handle, int32_t color, int32_t key, co
 				 : config ? "config must be NULL"
 					  : "color must be 0 or more, or COLL_SPLIT_NOCOLOR");
 	if (!code)
-		code = split_begin(comm, color, key, newcomm, &split);
+		code = split_new(comm, color, key, newcomm, &split);
 	comm_leave(comm);
 	if (code)
 		return code;

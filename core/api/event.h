@@ -1,32 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* event.h - what the two kinds of event share. */
+/* event.h - events and their two implementations. */
 #ifndef CORE_API_EVENT_H
 #define CORE_API_EVENT_H
 
 #include "exec/comm.h"
 
+struct event_impl;
+
 struct event {
-	pthread_mutex_t lock;
+	const struct event_impl *impl;
+	pthread_mutex_t lock; /* of the fields below */
 	coll_comm_t comm; /* where it was recorded, or NULL: complete, or recorded on a stream */
 	uint64_t number;  /* the last operation before it */
-	struct context *context; /* held: its backend made `native`; or NULL */
+	struct context *context; /* event_stream: a reference; its backend made `native` */
 	void *native;
-	int on_stream; /* `native` says when it is complete */
+	int on_stream; /* event_stream: recorded on a stream, so `native` tells its state */
 };
 
-/* Are events the backend's own?  They order what runs on streams, so only without a transport. */
-int event_has_streams(const struct context *context);
+/* An implementation of events.  make to wait: the communicator is entered. */
+struct event_impl {
+	int (*make)(struct event *e, struct comm *comm);
+	/* Do the event and the communicator belong to the same backend? */
+	int (*check)(const struct event *e, const struct comm *comm);
+	/* Records the position behind all operations of the stream; NULL: of the communicator. */
+	int (*record)(struct event *e, struct comm *comm, coll_stream_t stream);
+	/* Later operations of the stream (NULL: of the communicator) wait for the event. */
+	int (*wait)(struct event *e, struct comm *comm, coll_stream_t stream);
+	/*
+	 * COLL_SUCCESS, COLL_IN_PROGRESS or an error; `wait`: blocks until the event is complete.
+	 * Unpins the handle as soon as the event itself is not needed any more.
+	 */
+	int (*ask)(coll_event_t handle, struct event *e, int wait);
+	void (*free)(struct event *e);
+};
 
-/*
- * The backend's own events (event_native.c).  The communicator is entered, except in the last two.
- */
-int event_native_make(struct event *e, struct comm *comm);
-/* Is the event of the communicator's backend? */
-int event_native_check(const struct event *e, const struct comm *comm);
-/* stream NULL: the communicator's own. */
-int event_native_record(struct event *e, struct comm *comm, coll_stream_t stream);
-int event_native_wait(struct event *e, struct comm *comm, coll_stream_t stream);
-int event_native_ask(struct event *e, int wait);
-void event_native_free(struct event *e);
+/* A position in a communicator's queue (event_queue.c). */
+extern const struct event_impl event_queue;
+/* An object of a backend that has device streams and no transport (event_stream.c). */
+extern const struct event_impl event_stream;
 
 #endif

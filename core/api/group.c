@@ -6,7 +6,7 @@
 #include "exec/queue.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "api/comm_split.h"
+#include "api/derive.h"
 
 #include <stdlib.h>
 
@@ -47,9 +47,9 @@ int group_join(struct comm *comm)
 
 void group_add_split(struct split *split)
 {
-	*split_next(split) = NULL;
+	split->next = NULL;
 	*group.last_split = split;
-	group.last_split = split_next(split);
+	group.last_split = &split->next;
 }
 
 coll_result_t coll_group_start(void)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm_split_native.c - communicators made from others where there is no transport: each has an endpoint
- * and a meeting of its own.  The parent's meeting serves to agree on who meets whom, and where.
+ * derive_native.c - communicators made from others where there is no transport: each has an endpoint and a
+ * rendezvous of its own.  The ranks agree over the parent's rendezvous on who meets whom, and where.
  */
 #include "base/error.h"
 #include "plugin/select.h"
-#include "api/comm_split.h"
+#include "api/derive.h"
 
 #include <stdlib.h>
 
-struct native_split {
+struct derive_meeting {
 	struct comm *comm;
 	struct bootstrap *meeting; /* the parent's */
 	int64_t timeout_ms;        /* for each step */
@@ -19,15 +19,14 @@ struct native_split {
 	struct context *context;
 };
 
-/* ----------------------------------------------------------------- who meets whom -- */
+/* ----------------------------------------------------------------- the meeting -- */
 
-static int native_vote(struct native_split *s)
+static int derive_native_vote(struct derive_meeting *s)
 {
 	int nranks = s->comm->nranks, code;
 
-	s->votes = calloc((size_t)nranks, sizeof(*s->votes));
 	s->members = calloc((size_t)nranks, sizeof(*s->members));
-	if (!s->votes || !s->members)
+	if (!s->members)
 		return select_all_ok(
 			s->meeting, error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks),
 			s->timeout_ms);
@@ -37,8 +36,8 @@ static int native_vote(struct native_split *s)
 	return code;
 }
 
-/* An id is a listening socket until somebody meets there. */
-static void native_drop_id(const char *id, const char *interface_name)
+/* An id is a listening socket until the ranks have met there. */
+static void derive_native_drop_id(const char *id, const char *interface_name)
 {
 	struct bootstrap *bootstrap;
 
@@ -47,7 +46,7 @@ static void native_drop_id(const char *id, const char *interface_name)
 }
 
 /* With the ids of all ranks: each colour's first rank has made one. */
-static int native_meet(struct native_split *s, char **ids, const char *interface_name)
+static int derive_native_meet(struct derive_meeting *s, char **ids, const char *interface_name)
 {
 	const char *id = ids[s->members[0]];
 	struct bootstrap *bootstrap;
@@ -63,10 +62,10 @@ static int native_meet(struct native_split *s, char **ids, const char *interface
 }
 
 /*
- * The ranks of a colour meet.  Whoever fails goes on until all know: nobody is to wait in the
- * backend for a rank that will not come.
+ * The ranks of a colour meet.  A rank that fails takes part until all ranks know: no rank may wait inside
+ * the backend for a rank that will not come.
  */
-static int native_meet_all(struct native_split *s)
+static int derive_native_meet_all(struct derive_meeting *s)
 {
 	const char *interface_name = config_string(s->comm->context->config, "interface");
 	int takes_part = s->own.color >= 0, failed = 0, code;
@@ -78,19 +77,19 @@ static int native_meet_all(struct native_split *s)
 		id[0] = '\0';
 	code = bootstrap_exchange_text(s->meeting, id, &ids, s->timeout_ms);
 	if (code) {
-		native_drop_id(id, interface_name);
+		derive_native_drop_id(id, interface_name);
 		return code;
 	}
 	if (takes_part && !failed)
-		failed = native_meet(s, ids, interface_name);
+		failed = derive_native_meet(s, ids, interface_name);
 	bootstrap_texts_free(s->meeting, ids);
 	return select_all_ok(s->meeting, failed, s->timeout_ms);
 }
 
 /* ------------------------------------------------------------------ the endpoints -- */
 
-/* A rank without a colour takes part in the backend's split all the same. */
-static int native_stand_by(struct native_split *s)
+/* A rank without a colour takes part in the backend's split too. */
+static int derive_native_no_color(struct derive_meeting *s)
 {
 	struct context *context = s->comm->context;
 	const coll_native_t *native = context->plugin->backend.native;
@@ -104,13 +103,13 @@ static int native_stand_by(struct native_split *s)
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 
-static int native_open(struct native_split *s, coll_comm_t *out)
+static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
 {
 	const struct context_making making = {.color = s->own.color, .key = s->own.key};
 	int code;
 
 	if (!s->context)
-		return native_stand_by(s);
+		return derive_native_no_color(s);
 	code = context_derive_open(s->context, &making);
 	/* Only the rank that failed tells its failure. */
 	if (code && s->context->remote.code && !s->context->told_failure)
@@ -122,14 +121,14 @@ static int native_open(struct native_split *s, coll_comm_t *out)
 	return code;
 }
 
-static int native_split(struct native_split *s, coll_comm_t *out)
+static int derive_native_split(struct derive_meeting *s, coll_comm_t *out)
 {
-	int code = native_vote(s);
+	int code = derive_native_vote(s);
 
 	if (!code)
-		code = native_meet_all(s);
+		code = derive_native_meet_all(s);
 	if (!code)
-		code = select_all_ok(s->meeting, native_open(s, out), s->timeout_ms);
+		code = select_all_ok(s->meeting, derive_native_open(s, out), s->timeout_ms);
 	if (code && *out) {
 		coll_comm_destroy(*out);
 		*out = NULL;
@@ -139,25 +138,34 @@ static int native_split(struct native_split *s, coll_comm_t *out)
 	return code;
 }
 
-int split_native(struct comm *comm, int32_t color, int32_t key, coll_comm_t *out)
+/* The split blocks, so all of it waits until the group has ended. */
+static int derive_native_begin(struct comm *comm, struct split *split)
 {
-	struct native_split s = {.comm = comm,
-				 .meeting = comm->context->bootstrap,
-				 .timeout_ms = comm->context->host.timeout_ms,
-				 .own = {.color = color, .key = key}};
-	/* It has its place among the operations of its communicator. */
+	(void)comm;
+	(void)split;
+	return COLL_SUCCESS;
+}
+
+static int derive_native_finish(struct comm *comm, struct split *split)
+{
+	struct derive_meeting s = {.comm = comm,
+				   .meeting = comm->context->bootstrap,
+				   .timeout_ms = comm->context->host.timeout_ms,
+				   .own = split->own,
+				   .votes = split->all};
+	/* A split has its place among the operations of its communicator. */
 	int code = comm_wait(comm, comm->issued);
 
 	if (!code)
-		code = native_split(&s, out);
-	free(s.votes);
+		code = derive_native_split(&s, split->out);
 	free(s.members);
 	return code;
 }
 
 /* ---------------------------------------------------------------------- survivors -- */
 
-static int native_shrink(struct native_split *s, const uint8_t *excluded, coll_comm_t *out)
+static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excluded,
+				   coll_comm_t *out)
 {
 	struct context *context = s->comm->context;
 	struct context_making making = {0};
@@ -192,9 +200,9 @@ static int native_shrink(struct native_split *s, const uint8_t *excluded, coll_c
 	return code;
 }
 
-int split_native_shrink(struct comm *comm, const uint8_t *excluded, coll_comm_t *out)
+static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, coll_comm_t *out)
 {
-	struct native_split s = {.comm = comm};
+	struct derive_meeting s = {.comm = comm};
 	int code;
 
 	if (!comm->context->plugin->backend.native->shrink)
@@ -203,9 +211,16 @@ int split_native_shrink(struct comm *comm, const uint8_t *excluded, coll_comm_t 
 				 "shrink of its own: make a new communicator with a new id",
 				 comm->context->plugin->backend.name);
 	s.members = calloc((size_t)comm->nranks, sizeof(*s.members));
-	code = native_shrink(&s, excluded, out);
+	code = derive_native_survivors(&s, excluded, out);
 	if (s.context)
 		context_unref(s.context, 0);
 	free(s.members);
 	return code;
 }
+
+const struct derive derive_native = {
+	.begin = derive_native_begin,
+	.finish = derive_native_finish,
+	.shrink = derive_native_shrink,
+	.blocks = 1,
+};

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* derive.h - communicators made from others: split, dup and shrink. */
+#ifndef CORE_API_DERIVE_H
+#define CORE_API_DERIVE_H
+
+#include "exec/comm.h"
+
+/* The arguments of a rank of the parent, which all ranks exchange. */
+struct split_vote {
+	int32_t color, key;
+	uint32_t context_id; /* rank 0's is that of the new communicators */
+};
+
+/* A call of coll_comm_split, or of coll_comm_dup. */
+struct split {
+	struct split *next; /* in the list of a group */
+	const struct derive *derive;
+	coll_comm_t parent;
+	coll_comm_t *out;
+	uint64_t number; /* derive_transport: of the operation that exchanges the votes */
+	struct split_vote own;
+	struct split_vote all[]; /* one for each rank of the parent */
+};
+
+/* A way to make communicators from others.  The parent is entered. */
+struct derive {
+	/* Begins a split: nothing of it blocks. */
+	int (*begin)(struct comm *comm, struct split *split);
+	/* Waits for the other ranks and makes the communicator. */
+	int (*finish)(struct comm *comm, struct split *split);
+	/* Makes a communicator of the ranks that are not excluded (a byte for each rank). */
+	int (*shrink)(struct comm *comm, const uint8_t *excluded, coll_comm_t *out);
+	/* finish keeps the lock of the parent: the splits of a group need a thread for each parent. */
+	int blocks;
+};
+
+/*
+ * Over a transport communicators share the parent's endpoint: a new one is no more than a context id in
+ * message tags (derive_transport.c).
+ */
+extern const struct derive derive_transport;
+/* Without a transport each communicator has an endpoint and a rendezvous of its own (derive_native.c). */
+extern const struct derive derive_native;
+
+static inline const struct derive *derive_of(const struct comm *comm)
+{
+	return comm->context->plugin->backend.transport ? &derive_transport : &derive_native;
+}
+
+/*
+ * Writes the ranks of the colour of rank `self`, in their new order, to ranks[] and returns their number;
+ * *place becomes the place of `self` among them.
+ */
+int split_order(const struct split_vote *all, int n, int self, int *ranks, int *place);
+/* Finishes and frees the splits of a group: COLL_SUCCESS or the first error. */
+int split_end_all(struct split *list);
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * derive_transport.c - communicators made from others over a transport.
+ *
+ * Split: rank 0 of the parent draws the context id of the new communicators, and all ranks exchange their
+ * votes by an allgather over the parent.
+ *
+ * Shrink: the parent may have failed, so its operations are of no use.  Each survivor sends a control
+ * message with the ranks that it excludes to the lowest survivor, the leader.  The leader alone decides,
+ * so that all survivors get the same answer: the new communicator's context id once all have sent the
+ * same list, or the rank of a survivor that has failed.
+ */
+#include "api/derive.h"
+#include "api/group.h"
+#include "base/error.h"
+#include "exec/op.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Makes a communicator of n context ranks on the parent's context; unlocks it for a moment on failure. */
+static int derive_transport_new(struct comm *parent, uint32_t context_id, int rank, int n,
+				const int *world, coll_comm_t *out)
+{
+	struct context *context = parent->context;
+	struct comm *made = NULL;
+	int code;
+
+	if (context_id == UINT32_MAX)
+		return error_set(COLL_ERR_UNSUPPORTED,
+				 "too many communicators were made from this one's connections: "
+				 "make a new one with a new id");
+	code = comm_new(&made, context, context_id, rank, n, world);
+	if (!code) {
+		context_ref(context);
+		*out = made->handle;
+	} else if (made) {
+		context_leave(context);
+		comm_free(made);
+		context_enter(context);
+	}
+	return code;
+}
+
+/* ------------------------------------------------------------------------ split -- */
+
+/* Issues an allgather of the votes over the parent, in the order of its operations. */
+static int derive_transport_begin(struct comm *comm, struct split *split)
+{
+	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_ALLGATHER, .dtype = COLL_UINT8};
+	int code;
+
+	if (comm->rank == 0)
+		split->own.context_id = comm_draw_context_id(comm->context);
+	args.sendbuf = &split->own;
+	args.recvbuf = split->all;
+	args.count = sizeof(split->own);
+	args.flags = CALL_OF_SPLIT;
+	code = group_join(comm);
+	if (!code)
+		code = op_issue(comm, &args, group_current());
+	split->number = comm->issued;
+	return code;
+}
+
+static int derive_transport_make(struct comm *comm, const struct split *split)
+{
+	int *world = calloc((size_t)comm->nranks, sizeof(*world));
+	int rank = 0, n, code = COLL_SUCCESS;
+
+	if (!world)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
+	n = split_order(split->all, comm->nranks, comm->rank, world, &rank);
+	for (int r = 0; r < n; r++)
+		world[r] = comm->to_context_rank[world[r]];
+	if (split->own.color >= 0)
+		code = derive_transport_new(comm, split->all[0].context_id, rank, n, world,
+					    split->out);
+	free(world);
+	return code;
+}
+
+/* On an error the operation that writes to the votes has been cancelled. */
+static int derive_transport_finish(struct comm *comm, struct split *split)
+{
+	int code = comm_wait(comm, split->number);
+
+	return code ? code : derive_transport_make(comm, split);
+}
+
+/* ------------------------------------------------------------------------ shrink -- */
+
+struct shrink {
+	struct comm *comm;
+	const uint8_t *excluded; /* per rank */
+	uint64_t hash;           /* of the same, never 0 */
+	int leader;
+	int aborted; /* comm->aborted when the call began */
+};
+
+/* Hashes the list of excluded ranks and finds the leader. */
+static void shrink_init(struct shrink *s)
+{
+	s->hash = SIGNATURE_HASH_BEGIN;
+	for (int r = 0; r < s->comm->nranks; r++)
+		s->hash = signature_hash(s->hash, (uint64_t)s->excluded[r] + 1);
+	s->hash |= 1;
+	while (s->excluded[s->leader])
+		s->leader++;
+}
+
+/* For the leader: a survivor that has failed or left, or -1. */
+static int shrink_missing(const struct shrink *s)
+{
+	for (int r = 0; r < s->comm->nranks; r++)
+		if (!s->excluded[r] && s->comm->peer_state[r] != PEER_ALIVE)
+			return r;
+	return -1;
+}
+
+static int shrink_agreed(const struct shrink *s)
+{
+	const struct comm *comm = s->comm;
+
+	for (int r = 0; r < comm->nranks; r++)
+		if (!s->excluded[r] && r != comm->rank && comm->shrink[r] != s->hash)
+			return 0;
+	return 1;
+}
+
+/* Has another thread aborted or destroyed the communicator meanwhile? */
+static int shrink_aborted(const struct shrink *s)
+{
+	return atomic_load(&s->comm->aborted) != s->aborted;
+}
+
+static int shrink_over(void *arg)
+{
+	const struct shrink *s = arg;
+	const struct comm *comm = s->comm;
+
+	if (!comm->context->ep || shrink_aborted(s))
+		return 1;
+	if (comm->rank == s->leader)
+		return shrink_agreed(s) || shrink_missing(s) >= 0;
+	return comm->shrunk.hash == s->hash || comm->peer_state[s->leader] != PEER_ALIVE;
+}
+
+/* "3, 5": the survivors that have not sent the leader the same list. */
+static void shrink_list_missing(const struct shrink *s, char *text, size_t size)
+{
+	size_t at = 0;
+
+	for (int r = 0; r < s->comm->nranks && at < size; r++)
+		if (!s->excluded[r] && r != s->comm->rank && s->comm->shrink[r] != s->hash)
+			at += (size_t)snprintf(text + at, size - at, "%s%d%s", at ? ", " : "", r,
+					       s->comm->shrink[r] ? " (excludes others)" : "");
+}
+
+static int shrink_timed_out(const struct shrink *s)
+{
+	char missing[256] = "";
+
+	if (s->comm->rank != s->leader)
+		return error_set(COLL_ERR_TIMEOUT,
+				 "coll_comm_shrink: rank %d, the lowest that stays, does not "
+				 "answer: all ranks that stay must call it with the same list",
+				 s->leader);
+	shrink_list_missing(s, missing, sizeof(missing));
+	return error_set(COLL_ERR_TIMEOUT,
+			 "coll_comm_shrink: not heard from rank %s: all ranks that stay must call "
+			 "it with the same list",
+			 missing);
+}
+
+static int shrink_gone_too(int rank)
+{
+	return error_set(COLL_ERR_PEER_LOST,
+			 "coll_comm_shrink: rank %d is gone too: exclude it as well", rank);
+}
+
+/* The error of a wait that ended without an answer. */
+static int shrink_broken(const struct shrink *s)
+{
+	const struct comm *comm = s->comm;
+
+	if (!comm->context->ep)
+		return error_set(COLL_ERR_ABORTED, "the endpoint of backend '%s' had to be closed",
+				 comm->context->plugin->backend.name);
+	if (shrink_aborted(s))
+		return error_set(COLL_ERR_ABORTED,
+				 "coll_comm_shrink: rank %d aborted the communicator", comm->rank);
+	return shrink_timed_out(s);
+}
+
+/* The leader's answer to all survivors: a context id, or the rank that failed. */
+static void shrink_answer(const struct shrink *s, uint32_t context_id, int lost)
+{
+	struct comm *comm = s->comm;
+	char text[40];
+
+	snprintf(text, sizeof(text), "%" PRIx64 " %d", s->hash, lost);
+	for (int r = 0; r < comm->nranks; r++) {
+		if (s->excluded[r] || r == comm->rank)
+			continue;
+		comm->shrink[r] = 0;
+		context_send_control(comm->context, comm->to_context_rank[r],
+				     comm_tag_control(comm->context_id), CONTROL_SHRUNK,
+				     (int)context_id, text);
+	}
+}
+
+static int shrink_lead(struct shrink *s, uint32_t *context_id)
+{
+	struct comm *comm = s->comm;
+	int timed_out = context_wait(comm->context, shrink_over, s, comm->context->timeout_us);
+	int broken = timed_out || !comm->context->ep || shrink_aborted(s);
+	int lost = broken ? comm->rank : shrink_agreed(s) ? -1 : shrink_missing(s);
+
+	if (!broken && lost < 0)
+		*context_id = comm_draw_context_id(comm->context);
+	if (!timed_out) /* after a timeout the others time out too */
+		shrink_answer(s, *context_id, lost);
+	if (broken)
+		return shrink_broken(s);
+	return lost < 0 ? COLL_SUCCESS : shrink_gone_too(lost);
+}
+
+static int shrink_follow(struct shrink *s, uint32_t *context_id)
+{
+	struct comm *comm = s->comm;
+	int leader = comm->to_context_rank[s->leader];
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIx64, s->hash);
+	context_send_control(comm->context, leader, comm_tag_control(comm->context_id),
+			     CONTROL_SHRINK, 0, text);
+	(void)context_wait(comm->context, shrink_over, s, comm->context->timeout_us);
+	if (comm->shrunk.hash == s->hash) {
+		comm->shrunk.hash = 0;
+		*context_id = comm->shrunk.context_id;
+		return comm->shrunk.failed_rank < 0 ? COLL_SUCCESS
+						    : shrink_gone_too(comm->shrunk.failed_rank);
+	}
+	if (comm->peer_state[s->leader] != PEER_ALIVE)
+		return shrink_gone_too(s->leader);
+	context_send_control(comm->context, leader, comm_tag_control(comm->context_id),
+			     CONTROL_SHRINK, 0, "0");
+	return shrink_broken(s);
+}
+
+static int shrink_agree(struct shrink *s, uint32_t *context_id)
+{
+	s->aborted = atomic_load(&s->comm->aborted);
+	return s->comm->rank == s->leader ? shrink_lead(s, context_id)
+					  : shrink_follow(s, context_id);
+}
+
+static int shrink_make(const struct shrink *s, uint32_t context_id, coll_comm_t *newcomm)
+{
+	struct comm *comm = s->comm;
+	int *world = calloc((size_t)comm->nranks, sizeof(*world));
+	int n = 0, rank = 0, code;
+
+	if (!world)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
+	for (int r = 0; r < comm->nranks; r++) {
+		if (s->excluded[r])
+			continue;
+		if (r == comm->rank)
+			rank = n;
+		world[n++] = comm->to_context_rank[r];
+	}
+	code = derive_transport_new(comm, context_id, rank, n, world, newcomm);
+	free(world);
+	return code;
+}
+
+static int derive_transport_shrink(struct comm *comm, const uint8_t *excluded, coll_comm_t *out)
+{
+	struct shrink s = {.comm = comm, .excluded = excluded};
+	uint32_t context_id = 0;
+	int code;
+
+	shrink_init(&s);
+	code = shrink_agree(&s, &context_id);
+	return code ? code : shrink_make(&s, context_id, out);
+}
+
+const struct derive derive_transport = {
+	.begin = derive_transport_begin,
+	.finish = derive_transport_finish,
+	.shrink = derive_transport_shrink,
+};

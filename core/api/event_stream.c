@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* event_stream.c - events that are objects of a backend with device streams. */
+#include "base/error.h"
+#include "api/event.h"
+#include "base/handle.h"
+#include "exec/queue.h"
+
+/* A waiting thread polls the event so often before it sleeps inside the backend. */
+enum { EVENT_STREAM_POLLS = 64 };
+
+static const coll_native_t *event_stream_slots(const struct event *e)
+{
+	return e->context->plugin->backend.native;
+}
+
+static int event_stream_make(struct event *e, struct comm *comm)
+{
+	struct context *context = comm->context;
+	coll_error_t err = error_blank();
+	int code = context->plugin->backend.native->event_create(context->ep, &e->native, &err);
+
+	if (code) {
+		e->impl = &event_queue; /* there is nothing of the backend's to free */
+		return error_take(code, &err);
+	}
+	e->context = context;
+	context_ref(context);
+	return COLL_SUCCESS;
+}
+
+static int event_stream_check(const struct event *e, const struct comm *comm)
+{
+	return comm->context->plugin->backend.native->event_record ==
+			       event_stream_slots(e)->event_record
+		       ? COLL_SUCCESS
+		       : COLL_ERR_INVALID_ARGUMENT;
+}
+
+/* Hands all issued operations to the backend; an error if an open group defers some. */
+static int event_stream_flush(struct comm *comm)
+{
+	queue_run(comm);
+	for (const struct op *op = comm->head; op; op = op->next)
+		if (op->state == OP_DEFERRED || op->state == OP_QUEUED)
+			return error_set(
+				COLL_ERR_INVALID_USAGE,
+				"the communicator has operations that begin with "
+				"coll_group_end: use its events before or after the group");
+	return comm_error(comm);
+}
+
+static int event_stream_record(struct event *e, struct comm *comm, coll_stream_t stream)
+{
+	coll_error_t err = error_blank();
+	int code = event_stream_flush(comm);
+
+	if (code)
+		return code;
+	pthread_mutex_lock(&e->lock);
+	code = event_stream_slots(e)->event_record(comm->context->ep, e->native, stream, &err);
+	if (!code)
+		e->on_stream = 1;
+	pthread_mutex_unlock(&e->lock);
+	return code ? error_take(code, &err) : COLL_SUCCESS;
+}
+
+static int event_stream_wait(struct event *e, struct comm *comm, coll_stream_t stream)
+{
+	coll_error_t err = error_blank();
+	int code = event_stream_flush(comm);
+
+	if (code)
+		return code;
+	pthread_mutex_lock(&e->lock);
+	if (e->on_stream)
+		code = event_stream_slots(e)->event_wait(comm->context->ep, e->native, stream,
+							 &err);
+	pthread_mutex_unlock(&e->lock);
+	return code ? error_take(code, &err) : COLL_SUCCESS;
+}
+
+struct event_stream_query {
+	struct event *event;
+	int rounds, code;
+	coll_error_t err;
+};
+
+static int event_stream_complete(void *arg)
+{
+	struct event_stream_query *q = arg;
+	struct event *e = q->event;
+	void *ep = e->context->ep;
+	coll_error_t err = error_blank();
+
+	pthread_mutex_lock(&e->lock);
+	q->code = e->on_stream ? event_stream_slots(e)->event_query(ep, e->native, &q->err)
+			       : COLL_SUCCESS;
+	/* The next query reports the same error. */
+	if (q->code == COLL_IN_PROGRESS && q->rounds++ > EVENT_STREAM_POLLS)
+		event_stream_slots(e)->event_synchronize(ep, e->native, 1, &err);
+	pthread_mutex_unlock(&e->lock);
+	return q->code != COLL_IN_PROGRESS;
+}
+
+static int event_stream_ask(coll_event_t handle, struct event *e, int wait)
+{
+	struct event_stream_query q = {.event = e, .err = error_blank()};
+	struct context *context = e->context;
+	const int64_t timeout_us = context->timeout_us;
+
+	context_enter(context);
+	context_progress(context);
+	if (!event_stream_complete(&q) && wait)
+		context_wait(context, event_stream_complete, &q, timeout_us);
+	context_leave(context);
+	handle_unpin(handle);
+	if (wait && q.code == COLL_IN_PROGRESS)
+		return error_set(COLL_ERR_TIMEOUT,
+				 "the event's stream has not reached the event after %.3g s",
+				 (double)timeout_us / 1e6);
+	return q.code && q.code != COLL_IN_PROGRESS ? error_take(q.code, &q.err) : q.code;
+}
+
+static void event_stream_free(struct event *e)
+{
+	struct context *context = e->context;
+
+	context_enter(context);
+	event_stream_slots(e)->event_destroy(context->ep, e->native);
+	context_leave(context);
+	context_unref(context, config_int(context->config, "destroy_timeout") / 1000);
+}
+
+const struct event_impl event_stream = {
+	.make = event_stream_make,
+	.check = event_stream_check,
+	.record = event_stream_record,
+	.wait = event_stream_wait,
+	.ask = event_stream_ask,
+	.free = event_stream_free,
+};

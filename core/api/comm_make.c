@@ -1,129 +1,87 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm_make.c - making communicators: meet, agree on a backend, open it. */
-#include "exec/comm.h"
-#include "device/device.h"
-#include "base/error.h"
+/*
+ * comm_make.c - the public functions that make communicators: of one rank, or of all ranks, which are then
+ * in this process.
+ */
 #include "api/comm_make.h"
+#include "base/error.h"
 #include "base/log.h"
-#include "plugin/select.h"
+#include "device/device.h"
+#include "exec/comm.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int init_rendezvous(struct bootstrap **bootstrap, const struct rendezvous *m,
-			   const struct config *config)
-{
-	int64_t timeout_ms = config_int(config, "init_timeout") / 1000;
-	const char *interface_name = config_string(config, "interface");
+/* A rank that a call makes. */
+struct init_rank {
+	struct rendezvous meeting;
+	const coll_config_t *config;
+	coll_config_t own_config; /* with the device of this rank, if config points here */
+	struct context *context;  /* until a communicator owns it */
+	pthread_t thread;
+	int started;
+	struct error_first error;
+};
 
-	*bootstrap = m->bootstrap;
-	if (m->bootstrap)
-		return COLL_SUCCESS;
-	if (m->exchange)
-		return bootstrap_open_user(bootstrap, m->exchange, m->user, m->rank, m->nranks,
-					   timeout_ms);
-	if (m->env)
-		return bootstrap_open_root(bootstrap, m->env->root,
-					   m->env->key[0] ? m->env->key : NULL, m->rank, m->nranks,
-					   interface_name, timeout_ms);
-	return bootstrap_open_id(bootstrap, m->id, m->rank, m->nranks, interface_name, timeout_ms);
+static void *init_thread(void *arg)
+{
+	struct init_rank *rank = arg;
+
+	error_note(&rank->error, comm_meet(&rank->context, &rank->meeting, rank->config));
+	return NULL;
 }
 
-/* For lack of memory this rank cannot take part in the next exchange; the other ranks are told. */
-static int init_no_memory(struct bootstrap *bootstrap, int64_t timeout_ms)
+static int init_start_all(struct init_rank *all, int nranks)
 {
-	char text[48];
-
-	snprintf(text, sizeof(text), "no memory for %d ranks", bootstrap_nranks(bootstrap));
-	return bootstrap_exchange_fail(bootstrap, COLL_ERR_NO_MEMORY, text, timeout_ms);
-}
-
-/* All tunings are not the same: takes rank 0's. */
-static int init_take_selection(struct bootstrap *bootstrap, const struct selection *own,
-			       struct selection *selection, int64_t timeout_ms)
-{
-	struct selection *all = calloc((size_t)bootstrap_nranks(bootstrap), sizeof(*all));
-	char differ[256];
-	int code;
-
-	if (!all)
-		return init_no_memory(bootstrap, timeout_ms);
-	code = bootstrap_exchange(bootstrap, own, all, sizeof(*own), timeout_ms);
-	if (!code)
-		*selection = all[0];
-	free(all);
-	if (code || !memcmp(own, selection, sizeof(*own)))
-		return code;
-	choose_differences(own, selection, differ, sizeof(differ));
-	log_warn("rank %d: %s differ from rank 0's; all ranks use rank 0's",
-		 bootstrap_rank(bootstrap), differ);
+	for (int r = 0; r < nranks; r++) {
+		if (pthread_create(&all[r].thread, NULL, init_thread, &all[r])) {
+			for (int i = r; i < nranks;
+			     i++) /* so that the started ranks do not wait for them */
+				bootstrap_close(all[i].meeting.bootstrap);
+			return error_set(COLL_ERR_SYSTEM, "cannot start a thread for rank %d", r);
+		}
+		all[r].started = 1;
+	}
 	return COLL_SUCCESS;
 }
 
-/*
- * Every rank chooses algorithms and builds schedules with rank 0's values.  *tuning: this rank's
- * own, then rank 0's.
- */
-static int init_agree_selection(struct bootstrap *bootstrap, struct selection *selection,
-				int64_t timeout_ms)
+/* The first failure, but a rank that lost another rank only knows the other's failure as a lost peer. */
+static int init_error_of_all(const struct init_rank *all, int nranks)
 {
-	int n = bootstrap_nranks(bootstrap), code, same = 1;
-	const struct selection own = *selection;
-	uint64_t brief[2] = {own.table, choose_hash(&own)}, (*all)[2];
+	int first = -1;
 
-	all = calloc((size_t)n, sizeof(*all));
-	if (!all)
-		return init_no_memory(bootstrap, timeout_ms);
-	code = bootstrap_exchange(bootstrap, brief, all, sizeof(brief), timeout_ms);
-	for (int r = 1; !code && r < n; r++) {
-		if (all[r][0] != all[0][0])
-			code = error_set(COLL_ERR_VERSION,
-					 "rank %d knows other algorithms than rank 0: all ranks "
-					 "need the same version of libcoll (rank %d has %s)",
-					 r, bootstrap_rank(bootstrap), coll_version_string());
-		same &= all[r][1] == all[0][1];
+	for (int r = 0; r < nranks; r++) {
+		int code = all[r].started ? all[r].error.code : COLL_SUCCESS;
+
+		if (code && (first < 0 || all[first].error.code == COLL_ERR_PEER_LOST))
+			first = r;
 	}
-	free(all);
-	return code || same ? code : init_take_selection(bootstrap, &own, selection, timeout_ms);
+	return first < 0 ? COLL_SUCCESS : error_raise(&all[first].error);
 }
 
-static void init_free_parts(struct context_parts *parts)
+static int init_join_all(struct init_rank *all, int nranks, int code)
 {
-	bootstrap_close(parts->bootstrap);
-	plugins_free(parts->plugins);
-	config_free(parts->config);
+	for (int r = 0; r < nranks; r++)
+		if (all[r].started)
+			pthread_join(all[r].thread, NULL);
+	return code ? code : init_error_of_all(all, nranks);
 }
 
-/*
- * All steps after the meeting.  Takes over boot, config and plugins.  A rank that fails goes on
- * taking part until everybody knows.
- */
-static int init_context(struct context **context, struct context_parts *parts, int code,
-			int together)
+/* Some engines fail if a thread that soon ends makes their first communicators: the caller opens them. */
+static int init_open_all(struct init_rank *all, int nranks)
 {
-	int64_t timeout_ms = config_int(parts->config, "init_timeout") / 1000;
-	struct bootstrap *bootstrap = parts->bootstrap;
+	struct context **contexts;
+	int code;
 
-	*context = NULL;
-	code = select_agree(bootstrap, parts->config, parts->plugins,
-			    bootstrap_in_process(bootstrap), code, &parts->plugin);
-	if (!code)
-		code = init_agree_selection(bootstrap, &parts->selection, timeout_ms);
-	if (code) {
-		init_free_parts(parts);
-		return code;
-	}
-	code = context_make(context, parts);
-	if (!code && !(together && parts->plugin->backend.open_all))
-		code = context_open(*context);
-	code = context_all_ok(*context, bootstrap, code, timeout_ms);
-	if (code && *context)
-		context_unref(*context, 0);
-	else if (code)
-		init_free_parts(parts);
-	if (code)
-		*context = NULL;
+	if (!all[0].meeting.together || !all[0].context->plugin->backend.open_all)
+		return COLL_SUCCESS; /* they are open */
+	contexts = calloc((size_t)nranks, sizeof(*contexts));
+	if (!contexts)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
+	for (int r = 0; r < nranks; r++)
+		contexts[r] = all[r].context;
+	code = context_open_all(contexts, nranks);
+	free(contexts);
 	return code;
 }
 
@@ -147,66 +105,47 @@ int init_comm(coll_comm_t *out, struct context *context)
 	return COLL_SUCCESS;
 }
 
-int init_world(coll_comm_t *out, struct context *context)
+/* Makes all n communicators or none.  Several ranks meet in a thread each: each waits for the others. */
+static int init_ranks(coll_comm_t *comms, struct init_rank *ranks, int n)
 {
-	log_info("rank %d of %d uses backend '%s' from %s", context->rank, context->nranks,
-		 context->plugin->backend.name, context->plugin->path);
-	return init_comm(out, context);
-}
-
-/* The device that the application has named, or -1. */
-static int init_device(const coll_config_t *config)
-{
-	if (!config || config->size < offsetof(coll_config_t, reserved))
-		return -1;
-	return config->device;
-}
-
-int init_begin(struct context **context, const struct rendezvous *m, const coll_config_t *config)
-{
-	struct context_parts parts = {.client = &comm_context_client};
-	struct error_first first = {0};
-	int code = config_load(config, &parts.config), met;
-
-	*context = NULL;
-	if (!parts.config) {
-		bootstrap_close(m->bootstrap);
-		return code;
-	}
-	if (!code)
-		code = choose_compile(parts.config, &parts.selection);
-	if (!code)
-		code = plugins_load(parts.config, select_wants, m->uses_cuda, &parts.plugins);
-	/* A rank with a bad configuration still meets the others, to tell them. */
-	if (code)
-		log_debug("rank %d: %s", m->rank, error_text());
-	error_note(&first, code);
-	met = init_rendezvous(&parts.bootstrap, m, parts.config);
-	if (met) {
-		plugins_free(parts.plugins);
-		config_free(parts.config);
-		return met;
-	}
-	code = error_raise(&first);
-	config_warn_unknown_env(parts.config);
-	parts.device = init_device(config);
-	return init_context(context, &parts, code, m->together);
-}
-
-static int init(coll_comm_t *out, struct rendezvous *m, const coll_config_t *config)
-{
-	struct context *context;
 	int code;
 
+	if (ranks[0].meeting.together)
+		code = init_join_all(ranks, n, init_start_all(ranks, n));
+	else
+		code = comm_meet(&ranks[0].context, &ranks[0].meeting, ranks[0].config);
+	if (!code)
+		code = init_open_all(ranks, n);
+	for (int r = 0; !code && r < n; r++) {
+		const struct context *context = ranks[r].context;
+
+		log_info("rank %d of %d uses backend '%s' from %s", context->rank, context->nranks,
+			 context->plugin->backend.name, context->plugin->path);
+		code = init_comm(&comms[r], ranks[r].context);
+		ranks[r].context = NULL;
+	}
+	for (int r = 0; code && r < n; r++) {
+		if (ranks[r].context)
+			context_unref(ranks[r].context, 0);
+		if (comms[r])
+			coll_comm_destroy(comms[r]);
+		comms[r] = NULL;
+	}
+	return code;
+}
+
+static int init_one(coll_comm_t *out, const struct rendezvous *m, const coll_config_t *config)
+{
+	struct init_rank rank = {.meeting = *m, .config = config};
+
 	*out = NULL;
-	m->uses_cuda = device_in_use() | (init_device(config) >= 0);
-	code = init_begin(&context, m, config);
-	return code ? code : init_world(out, context);
+	rank.meeting.uses_cuda = device_in_use() | (comm_meet_device(config) >= 0);
+	return init_ranks(out, &rank, 1);
 }
 
 /* ------------------------------------------------------------- public functions -- */
 
-int init_check(const char *what, const coll_comm_t *comm, int nranks, int rank)
+static int init_check(const char *what, const coll_comm_t *comm, int nranks, int rank)
 {
 	if (!comm)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: comm is NULL", what);
@@ -230,7 +169,7 @@ coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, const char 
 		*comm = NULL;
 	if (!code && !id)
 		code = error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_init_rank: id is NULL");
-	return code ? code : init(comm, &m, config);
+	return code ? code : init_one(comm, &m, config);
 }
 
 coll_result_t coll_comm_init_env(coll_comm_t *comm, const coll_config_t *config)
@@ -248,7 +187,7 @@ coll_result_t coll_comm_init_env(coll_comm_t *comm, const coll_config_t *config)
 	m.rank = launch.rank;
 	m.nranks = launch.nranks;
 	log_set_rank(launch.rank);
-	return init(comm, &m, config);
+	return init_one(comm, &m, config);
 }
 
 coll_result_t coll_comm_init_exchange(coll_comm_t *comm, int32_t nranks, int32_t rank,
@@ -263,5 +202,44 @@ coll_result_t coll_comm_init_exchange(coll_comm_t *comm, int32_t nranks, int32_t
 	if (!code && !exchange)
 		code = error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_comm_init_exchange: exchange is NULL");
-	return code ? code : init(comm, &m, config);
+	return code ? code : init_one(comm, &m, config);
+}
+
+coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks, const int32_t *devices,
+				 const coll_config_t *config)
+{
+	int code = init_check("coll_comm_init_all", comms, nranks, 0);
+	struct init_rank *all = NULL;
+	struct bootstrap **bootstraps = NULL;
+	coll_config_t own;
+	int uses_cuda;
+
+	if (!code)
+		code = config_app(config, &own);
+	if (code)
+		return code;
+	memset(comms, 0, (size_t)nranks * sizeof(*comms));
+	uses_cuda = device_in_use();
+	all = calloc((size_t)nranks, sizeof(*all));
+	bootstraps = calloc((size_t)nranks, sizeof(*bootstraps));
+	if (!all || !bootstraps)
+		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
+	if (!code)
+		code = bootstrap_open_local(bootstraps, nranks);
+	for (int r = 0; !code && r < nranks; r++) {
+		all[r].own_config = own;
+		all[r].own_config.device = devices ? devices[r] : r;
+		all[r].config = &all[r].own_config;
+		all[r].meeting =
+			(struct rendezvous){.rank = r,
+					    .nranks = nranks,
+					    .bootstrap = bootstraps[r],
+					    .uses_cuda = uses_cuda || (devices && devices[r] >= 0),
+					    .together = 1};
+	}
+	if (!code)
+		code = init_ranks(comms, all, nranks);
+	free(all);
+	free(bootstraps);
+	return code;
 }

@@ -5,6 +5,7 @@
  */
 #include "base/error.h"
 #include "plugin/select.h"
+#include "api/comm_make.h"
 #include "api/derive.h"
 
 #include <stdlib.h>

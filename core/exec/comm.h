@@ -142,8 +142,6 @@ void comm_remember(struct comm *comm, const struct signature *signature);
 int comm_new(struct comm **comm, struct context *context, uint32_t context_id, int rank, int nranks,
 	     const int *world);
 void comm_free(struct comm *comm);
-/* Makes the first communicator of an opened context; releases the context on an error (comm_make.c). */
-int init_comm(coll_comm_t *out, struct context *context);
 
 /*
  * Pins a handle's communicator and takes its context's lock.  NULL with an error if the handle is not

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* comm_meet.c - ranks meet, agree on a backend and on rank 0's options, and open the endpoint. */
+#include "api/comm_make.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "exec/comm.h"
+#include "plugin/select.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int meet_rendezvous(struct bootstrap **bootstrap, const struct rendezvous *m,
+			   const struct config *config)
+{
+	int64_t timeout_ms = config_int(config, "init_timeout") / 1000;
+	const char *interface_name = config_string(config, "interface");
+
+	*bootstrap = m->bootstrap;
+	if (m->bootstrap)
+		return COLL_SUCCESS;
+	if (m->exchange)
+		return bootstrap_open_user(bootstrap, m->exchange, m->user, m->rank, m->nranks,
+					   timeout_ms);
+	if (m->env)
+		return bootstrap_open_root(bootstrap, m->env->root,
+					   m->env->key[0] ? m->env->key : NULL, m->rank, m->nranks,
+					   interface_name, timeout_ms);
+	return bootstrap_open_id(bootstrap, m->id, m->rank, m->nranks, interface_name, timeout_ms);
+}
+
+/* For lack of memory this rank cannot take part in the next exchange; the other ranks are told. */
+static int meet_no_memory(struct bootstrap *bootstrap, int64_t timeout_ms)
+{
+	char text[48];
+
+	snprintf(text, sizeof(text), "no memory for %d ranks", bootstrap_nranks(bootstrap));
+	return bootstrap_exchange_fail(bootstrap, COLL_ERR_NO_MEMORY, text, timeout_ms);
+}
+
+/* The selections differ: takes rank 0's. */
+static int meet_take_selection(struct bootstrap *bootstrap, const struct selection *own,
+			       struct selection *selection, int64_t timeout_ms)
+{
+	struct selection *all = calloc((size_t)bootstrap_nranks(bootstrap), sizeof(*all));
+	char differ[256];
+	int code;
+
+	if (!all)
+		return meet_no_memory(bootstrap, timeout_ms);
+	code = bootstrap_exchange(bootstrap, own, all, sizeof(*own), timeout_ms);
+	if (!code)
+		*selection = all[0];
+	free(all);
+	if (code || !memcmp(own, selection, sizeof(*own)))
+		return code;
+	choose_differences(own, selection, differ, sizeof(differ));
+	log_warn("rank %d: %s differ from rank 0's; all ranks use rank 0's",
+		 bootstrap_rank(bootstrap), differ);
+	return COLL_SUCCESS;
+}
+
+/*
+ * Every rank chooses algorithms and builds schedules with rank 0's values.  *selection: this rank's
+ * own, then rank 0's.
+ */
+static int meet_agree_selection(struct bootstrap *bootstrap, struct selection *selection,
+				int64_t timeout_ms)
+{
+	int n = bootstrap_nranks(bootstrap), code, same = 1;
+	const struct selection own = *selection;
+	uint64_t brief[2] = {own.table, choose_hash(&own)}, (*all)[2];
+
+	all = calloc((size_t)n, sizeof(*all));
+	if (!all)
+		return meet_no_memory(bootstrap, timeout_ms);
+	code = bootstrap_exchange(bootstrap, brief, all, sizeof(brief), timeout_ms);
+	for (int r = 1; !code && r < n; r++) {
+		if (all[r][0] != all[0][0])
+			code = error_set(COLL_ERR_VERSION,
+					 "rank %d knows other algorithms than rank 0: all ranks "
+					 "need the same version of libcoll (rank %d has %s)",
+					 r, bootstrap_rank(bootstrap), coll_version_string());
+		same &= all[r][1] == all[0][1];
+	}
+	free(all);
+	return code || same ? code : meet_take_selection(bootstrap, &own, selection, timeout_ms);
+}
+
+static void meet_free_parts(struct context_parts *parts)
+{
+	bootstrap_close(parts->bootstrap);
+	plugins_free(parts->plugins);
+	config_free(parts->config);
+}
+
+/*
+ * All steps after the rendezvous.  Takes over the parts, also on an error.  `code` is the failure of this
+ * rank so far: a rank that has failed takes part until all ranks know.
+ */
+static int meet_context(struct context **context, struct context_parts *parts, int code,
+			int together)
+{
+	int64_t timeout_ms = config_int(parts->config, "init_timeout") / 1000;
+	struct bootstrap *bootstrap = parts->bootstrap;
+
+	*context = NULL;
+	code = select_agree(bootstrap, parts->config, parts->plugins,
+			    bootstrap_in_process(bootstrap), code, &parts->plugin);
+	if (!code)
+		code = meet_agree_selection(bootstrap, &parts->selection, timeout_ms);
+	if (code) {
+		meet_free_parts(parts);
+		return code;
+	}
+	code = context_make(context, parts);
+	if (!code && !(together && parts->plugin->backend.open_all))
+		code = context_open(*context);
+	code = context_all_ok(*context, bootstrap, code, timeout_ms);
+	if (code && *context)
+		context_unref(*context, 0);
+	else if (code)
+		meet_free_parts(parts);
+	if (code)
+		*context = NULL;
+	return code;
+}
+
+int comm_meet_device(const coll_config_t *config)
+{
+	if (!config || config->size < offsetof(coll_config_t, reserved))
+		return -1;
+	return config->device;
+}
+
+int comm_meet(struct context **context, const struct rendezvous *m, const coll_config_t *config)
+{
+	struct context_parts parts = {.client = &comm_context_client};
+	struct error_first first = {0};
+	int code = config_load(config, &parts.config), met;
+
+	*context = NULL;
+	if (!parts.config) {
+		bootstrap_close(m->bootstrap);
+		return code;
+	}
+	if (!code)
+		code = choose_compile(parts.config, &parts.selection);
+	if (!code)
+		code = plugins_load(parts.config, select_wants, m->uses_cuda, &parts.plugins);
+	/* A rank with a bad configuration still meets the others, so that they learn of its failure. */
+	if (code)
+		log_debug("rank %d: %s", m->rank, error_text());
+	error_note(&first, code);
+	met = meet_rendezvous(&parts.bootstrap, m, parts.config);
+	if (met) {
+		plugins_free(parts.plugins);
+		config_free(parts.config);
+		return met;
+	}
+	code = error_raise(&first);
+	config_warn_unknown_env(parts.config);
+	parts.device = comm_meet_device(config);
+	return meet_context(context, &parts, code, m->together);
+}

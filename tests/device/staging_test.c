@@ -184,7 +184,7 @@ static void by_operation(struct rank *r, coll_op_t made, int32_t op)
 /* Multiplied first, by a factor on the device too; and by a function of the application. */
 static void made_here(struct rank *r)
 {
-	int32_t factor = oracle_scale(r->rank);
+	int32_t factor = (int32_t)oracle_scale(oracle_format(COLL_INT32), r->rank);
 	void *there = device_new(0, 64, 0);
 	coll_op_t op[3] = {0, 0, 0};
 

@@ -12,9 +12,10 @@
 #define TESTS_GPU_H
 
 #include <coll/coll.h>
+#include "../../tools/oracle/oracle.h"
 #include "gpu_driver.h"
 
-enum { GPU_RANKS = 16, GPU_ARENA = 8 << 20 };
+enum { GPU_RANKS = 16, GPU_ARENA = 16 << 20 };
 
 struct gpu {
 	coll_comm_t comm;
@@ -53,25 +54,20 @@ int32_t gpu_total(const struct gpu *g);
 
 /* ------------------------------------------------------------ one call, verified -- */
 
-/* A collective with its counts; fields that a kind has no use for are ignored. */
+/* A collective that the oracle judges, on a stream. */
 struct gpu_call {
-	int32_t kind, dtype, op, root;
-	size_t count;
-	int in_place;
+	struct oracle_case c;
+	coll_op_t made; /* for c.op ORACLE_SCALED: the operation that the rank made */
 	coll_stream_t stream;
-	double scalar[GPU_RANKS]; /* for op >= 256: what each rank multiplies by */
-	size_t sendcounts[GPU_RANKS], senddispls[GPU_RANKS];
-	size_t recvcounts[GPU_RANKS], recvdispls[GPU_RANKS];
 };
 
 /*
- * Fills buffers, makes the call, waits for it and compares every element with what it must be:
- * bits for moves, integers, min and max; within the bound of gpu_call.c for other floats.  Returns
- * what the call returned; where that is not COLL_SUCCESS it is for the caller to judge.
+ * Fills buffers, makes the call, waits for it and compares every byte with what it must be.  Returns what
+ * the call returned; where that is not COLL_SUCCESS it is for the caller to judge.
  */
-coll_result_t gpu_try(const struct gpu *g, struct gpu_call *call);
+coll_result_t gpu_try(const struct gpu *g, const struct gpu_call *call);
 /* The same, and a call that is refused has failed. */
-void gpu_call(const struct gpu *g, struct gpu_call *call);
+void gpu_call(const struct gpu *g, const struct gpu_call *call);
 
 /* -------------------------------------------------------------------- themes -- */
 

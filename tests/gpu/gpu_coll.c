@@ -8,36 +8,28 @@
 #include <string.h>
 #include "gpu.h"
 
-static const int32_t all_types[] = {
-	COLL_INT8,   COLL_UINT8,   COLL_INT32,      COLL_UINT32,     COLL_INT64,
-	COLL_UINT64, COLL_FLOAT16, COLL_FLOAT32,    COLL_FLOAT64,    COLL_BFLOAT16,
-	COLL_INT16,  COLL_UINT16,  COLL_FLOAT8E4M3, COLL_FLOAT8E5M2,
-};
-static const int32_t all_ops[] = {COLL_SUM, COLL_PROD, COLL_MAX, COLL_MIN,
-				  COLL_AVG, COLL_BAND, COLL_BOR, COLL_BXOR};
-static const int32_t moves[] = {
-	COLL_KIND_BROADCAST, COLL_KIND_ALLGATHER, COLL_KIND_ALLTOALL,
-	COLL_KIND_GATHER,    COLL_KIND_SCATTER,   COLL_KIND_ALLGATHERV,
-	COLL_KIND_ALLTOALLV, COLL_KIND_GATHERV,   COLL_KIND_SCATTERV,
-};
-static const int32_t reductions[] = {COLL_KIND_ALLREDUCE, COLL_KIND_REDUCE,
-				     COLL_KIND_REDUCE_SCATTER, COLL_KIND_REDUCE_SCATTERV};
-
 /* LONG is more than one piece of what engines cut messages into; a stand-in cuts none. */
 enum { COUNT = 999, LONG = 100003, LONG_STANDIN = 10007 };
-
-#define ENTRIES(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 /* Root, place and stream take turns. */
 static struct gpu_call coll_call(const struct gpu *g, int32_t kind, int32_t dtype, size_t count,
 				 int turn)
 {
-	return (struct gpu_call){.kind = kind,
-				 .dtype = dtype,
-				 .count = count,
-				 .root = turn & 1 ? g->nranks - 1 : 0,
-				 .in_place = turn >> 1 & 1,
-				 .stream = turn & 4 && g->native ? g->stream : NULL};
+	const struct oracle_format *f = oracle_format(dtype);
+
+	return (struct gpu_call){
+		.c = {.kind = kind,
+		      .dtype = dtype,
+		      .count = count,
+		      .root = turn & 1 ? g->nranks - 1 : 0,
+		      .place = turn >> 1 & 1,
+		      .gaps = turn % 3 != 0,
+		      .aligned = 1,
+		      /* Of 8-bit floats, what is rounded is near anything. */
+		      .inputs = f->size > 1 ? ORACLE_ROUGH : ORACLE_EXACT,
+		      .near = 1},
+		.stream = turn & 4 && g->native ? g->stream : NULL,
+	};
 }
 
 /* All turns of one type: few elements, none, many. */
@@ -71,22 +63,19 @@ void gpu_move(struct gpu *g)
 {
 	struct gpu_call call;
 
-	for (int k = 0; k < ENTRIES(moves); k++) {
-		for (int d = 0; d < ENTRIES(all_types); d++) {
-			call = coll_call(g, moves[k], all_types[d], COUNT, d);
+	for (int k = 0; k < ORACLE_KINDS; k++) {
+		if (oracle_reduces(oracle_kinds[k]))
+			continue;
+		for (int d = 0; d < ORACLE_FORMATS; d++) {
+			call = coll_call(g, oracle_kinds[k], oracle_formats[d].dtype, COUNT, d);
 			gpu_call(g, &call);
 		}
-		gpu_report("%s of every type", coll_kind_name(moves[k]));
-		coll_counts(g, moves[k]);
+		gpu_report("%s of every type", coll_kind_name(oracle_kinds[k]));
+		coll_counts(g, oracle_kinds[k]);
 	}
 }
 
 /* --------------------------------------------------------------- reductions -- */
-
-static int coll_is_float(int32_t dtype)
-{
-	return dtype >= COLL_FLOAT16 && dtype <= COLL_FLOAT8E5M2;
-}
 
 /* What engines with reductions of their own need not have. */
 static int coll_is_extra(const struct gpu *g, int32_t dtype, int32_t op)
@@ -108,7 +97,7 @@ static void reduce_one(const struct gpu *g, int32_t kind, int32_t dtype, int32_t
 	struct gpu_call call = coll_call(g, kind, dtype, COUNT, turn);
 	coll_result_t code;
 
-	call.op = op;
+	call.c.op = op;
 	code = gpu_try(g, &call);
 	if (coll_is_extra(g, dtype, op)) {
 		gpu_refused(code, COLL_ERR_UNSUPPORTED, "", "a reduction that the backend has not");
@@ -139,44 +128,24 @@ static void reduce_nan(const struct gpu *g, int32_t op)
 	gpu_report("%s where a rank has a NaN", coll_op_name(op));
 }
 
-/* Bytes of 1.5, or 3 for integers, multiplied by rank + 1. */
-static size_t scalar_bytes(int32_t dtype, int rank, void *bytes, double *value)
-{
-	double d = (dtype == COLL_INT32 ? 3 : 1.5) * (rank + 1);
-	uint16_t half[] = {0x3e00, 0x4200, 0x4480, 0x4600}; /* 1.5, 3, 4.5, 6 in float16 */
-	float f = (float)d;
-	int32_t i = (int32_t)d;
-	size_t size = coll_dtype_size(dtype);
-
-	*value = dtype == COLL_FLOAT16 ? 1.5 * (rank % 4 + 1) : d;
-	memcpy(bytes,
-	       dtype == COLL_FLOAT64   ? (void *)&d
-	       : dtype == COLL_FLOAT32 ? (void *)&f
-	       : dtype == COLL_INT32   ? (void *)&i
-				       : (void *)&half[rank % 4],
-	       size);
-	return size;
-}
-
 static void reduce_scaled(const struct gpu *g, int32_t kind, int32_t dtype, int32_t residence,
 			  int turn)
 {
 	struct gpu_call call = coll_call(g, kind, dtype, COUNT, turn);
-	char bytes[8], *scalar = bytes;
-	size_t size;
+	const struct oracle_format *f = oracle_format(dtype);
+	char bytes[ORACLE_ELEM_MAX], *scalar = bytes;
 
-	for (int r = 0; r < g->nranks; r++)
-		scalar_bytes(dtype, r, bytes, &call.scalar[r]);
-	size = scalar_bytes(dtype, g->rank, bytes, &call.scalar[g->rank]);
+	call.c.op = ORACLE_SCALED;
+	oracle_store(f, bytes, 0, oracle_code(f, oracle_scale(f, g->rank)));
 	if (residence == COLL_SCALAR_DEVICE) {
 		scalar = g->send + GPU_ARENA - 64;
-		gpu_copy(scalar, bytes, size);
+		gpu_copy(scalar, bytes, (size_t)f->size);
 	}
-	if (!gpu_did(coll_red_op_create_pre_mul_sum(&call.op, scalar, dtype, residence, g->comm),
+	if (!gpu_did(coll_red_op_create_pre_mul_sum(&call.made, scalar, dtype, residence, g->comm),
 		     "coll_red_op_create_pre_mul_sum"))
 		return;
 	gpu_call(g, &call);
-	gpu_did(coll_red_op_destroy(call.op, g->comm), "coll_red_op_destroy");
+	gpu_did(coll_red_op_destroy(call.made, g->comm), "coll_red_op_destroy");
 }
 
 static void reduce_all_scaled(const struct gpu *g)
@@ -185,28 +154,32 @@ static void reduce_all_scaled(const struct gpu *g)
 	const char *const where[] = {"device", "host"};
 
 	for (int residence = 0; residence < 2; residence++) {
-		for (int k = 0; k < ENTRIES(reductions); k++)
-			for (int d = 0; d < ENTRIES(types); d++)
-				reduce_scaled(g, reductions[k], types[d], residence, d);
+		for (int k = 0; k < ORACLE_KINDS; k++)
+			for (int d = 0; d < 4 && oracle_reduces(oracle_kinds[k]); d++)
+				reduce_scaled(g, oracle_kinds[k], types[d], residence, d);
 		gpu_report("sums of multiplied inputs, scalar in %s memory", where[residence]);
 	}
+}
+
+/* Every type with the operation. */
+static void reduce_types(const struct gpu *g, int32_t kind, int32_t op, int *turn)
+{
+	for (int d = 0; d < ORACLE_FORMATS; d++)
+		if (oracle_op_fits(op, oracle_formats[d].dtype))
+			reduce_one(g, kind, oracle_formats[d].dtype, op, (*turn)++);
+	gpu_report("%s: %s of every type", coll_kind_name(kind), coll_op_name(op));
 }
 
 void gpu_reduce(struct gpu *g)
 {
 	int turn = 0;
 
-	for (int k = 0; k < ENTRIES(reductions); k++) {
-		const char *name = coll_kind_name(reductions[k]);
-
-		for (int o = 0; o < ENTRIES(all_ops); o++) {
-			for (int d = 0; d < ENTRIES(all_types); d++)
-				if (all_ops[o] < COLL_BAND || !coll_is_float(all_types[d]))
-					reduce_one(g, reductions[k], all_types[d], all_ops[o],
-						   turn++);
-			gpu_report("%s: %s of every type", name, coll_op_name(all_ops[o]));
-		}
-		coll_counts(g, reductions[k]);
+	for (int k = 0; k < ORACLE_KINDS; k++) {
+		if (!oracle_reduces(oracle_kinds[k]))
+			continue;
+		for (int o = 0; o < ORACLE_OPS; o++)
+			reduce_types(g, oracle_kinds[k], oracle_ops[o], &turn);
+		coll_counts(g, oracle_kinds[k]);
 	}
 	reduce_all_scaled(g);
 	reduce_nan(g, COLL_MIN);

@@ -20,7 +20,7 @@ struct nccl_case {
 static int case_make_op(const struct nccl_case *c, coll_op_t *made, void *scalar)
 {
 	const struct oracle_format *f = oracle_format(c->dtype);
-	uint64_t code = oracle_code(f, oracle_scale(c->r->rank));
+	uint64_t code = oracle_code(f, oracle_scale(f, c->r->rank));
 	int on_device = c->op == CASE_SCALED_DEVICE;
 
 	*made = c->op;

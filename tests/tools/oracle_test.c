@@ -62,7 +62,8 @@ static uint64_t in_order(const struct oracle_data *d, size_t i, int32_t from, in
 	for (int32_t k = 0; k < d->nranks; k++, rank = (rank + step) % d->nranks) {
 		x = oracle_input(d, rank, i);
 		if (d->op == ORACLE_SCALED)
-			x = oracle_reduce(f, COLL_PROD, x, oracle_code(f, oracle_scale(rank)), 1);
+			x = oracle_reduce(f, COLL_PROD, x, oracle_code(f, oracle_scale(f, rank)),
+					  1);
 		all = k ? oracle_reduce(f, op, all, x, 1) : x;
 	}
 	return d->op == COLL_AVG ? oracle_reduce(f, COLL_AVG, all, 0, d->nranks) : all;

@@ -12,7 +12,7 @@
 #endif
 #include "reduce/reduce.h"
 #include "reduce/kernels.h"
-#include "../lib/reduce_reference.h"
+#include "reduce_inputs.h"
 
 /* One element through reduce(); codes in, code out. */
 static uint64_t test_one(int dtype, int op, uint64_t a, uint64_t b)
@@ -57,22 +57,22 @@ static void test_finish(void)
 	size_t i, j, count;
 	int good;
 
-	for (i = 0; i < REF_TYPES; i++) {
-		count = sizeof(a) / (size_t)ref_types[i].size;
-		ref_fill(&ref_types[i], a, count);
+	for (i = 0; i < ORACLE_FORMATS; i++) {
+		count = sizeof(a) / (size_t)oracle_formats[i].size;
+		inputs_fill(&oracle_formats[i], a, count);
 		good = 1;
 		for (j = 0; j < 6; j++) {
 			/* a whole quotient: one step too small and the integer is 0 */
-			ref_store(&ref_types[i], a, 0, (uint64_t)n[j]);
+			oracle_store(&oracle_formats[i], a, 0, (uint64_t)n[j]);
 			memcpy(got, a, sizeof(a));
-			reduce_finish(got, count, ref_types[i].dtype, COLL_SUM, n[j]);
+			reduce_finish(got, count, oracle_formats[i].dtype, COLL_SUM, n[j]);
 			good &= memcmp(got, a, sizeof(a)) == 0;
-			reduce_finish(got, count, ref_types[i].dtype, COLL_AVG, n[j]);
-			ref_reduce(&ref_types[i], COLL_AVG, want, a, a, count, n[j]);
+			reduce_finish(got, count, oracle_formats[i].dtype, COLL_AVG, n[j]);
+			oracle_reduce_all(&oracle_formats[i], COLL_AVG, want, a, a, count, n[j]);
 			good &= memcmp(got, want, sizeof(want)) == 0;
 		}
 		ok(good, "%s: an average is divided at the end, other operations are left alone",
-		   coll_dtype_name(ref_types[i].dtype));
+		   coll_dtype_name(oracle_formats[i].dtype));
 	}
 }
 
@@ -84,10 +84,10 @@ static void test_supports(void)
 	for (dtype = -2; dtype < 300; dtype++)
 		for (op = -2; op < 300; op++) {
 			known = whole = 0;
-			for (i = 0; i < REF_TYPES; i++)
-				if (ref_types[i].dtype == dtype) {
+			for (i = 0; i < ORACLE_FORMATS; i++)
+				if (oracle_formats[i].dtype == dtype) {
 					known = 1;
-					whole = !ref_types[i].mantissa;
+					whole = !oracle_formats[i].mantissa;
 				}
 			known &= (op >= COLL_SUM && op <= COLL_AVG) ||
 				 (whole && op >= COLL_BAND && op <= COLL_BXOR);
@@ -101,8 +101,8 @@ static void test_names(void)
 	size_t i;
 	int good = 1;
 
-	for (i = 0; i < REF_TYPES; i++)
-		good &= coll_dtype_size(ref_types[i].dtype) == (size_t)ref_types[i].size;
+	for (i = 0; i < ORACLE_FORMATS; i++)
+		good &= coll_dtype_size(oracle_formats[i].dtype) == (size_t)oracle_formats[i].size;
 	ok(good, "coll_dtype_size");
 	is_int((int64_t)coll_dtype_size(12), 0, "an unknown type has no size");
 	is_str(coll_dtype_name(COLL_BFLOAT16), "bfloat16", "coll_dtype_name");
@@ -208,10 +208,10 @@ static void test_nothing(void)
 	uint64_t a[64], b[64], kept[64];
 	int wrong = 0;
 
-	for (size_t i = 0; i < REF_TYPES; i++) {
-		const int dtype = ref_types[i].dtype;
+	for (size_t i = 0; i < ORACLE_FORMATS; i++) {
+		const int dtype = oracle_formats[i].dtype;
 
-		ref_fill(&ref_types[i], a, sizeof(a) / (size_t)ref_types[i].size);
+		inputs_fill(&oracle_formats[i], a, sizeof(a) / (size_t)oracle_formats[i].size);
 		memcpy(kept, a, sizeof(a));
 		memset(b, 0x35, sizeof(b)); /* in no type the neutral element of an operation */
 		for (int op = COLL_SUM; op <= COLL_AVG; op++)
@@ -234,8 +234,8 @@ static void test_big(void)
 		skip(1, "more than 2^31 elements: COLL_TEST_BIG=1 would take 4.3 GB of memory");
 		return;
 	}
-	a = ref_alloc(count);
-	b = ref_alloc(count);
+	a = inputs_alloc(count);
+	b = inputs_alloc(count);
 	memset(a, 1, count);
 	memset(b, 2, count);
 	a[count - 1] = 5;

@@ -5,7 +5,7 @@
  */
 #include "reduce/reduce.h"
 #include "reduce/kernels.h"
-#include "../lib/reduce_reference.h"
+#include "reduce_inputs.h"
 
 static const int test_ops[] = {COLL_SUM, COLL_PROD, COLL_MIN, COLL_MAX,
 			       COLL_AVG, COLL_BAND, COLL_BOR, COLL_BXOR};
@@ -18,7 +18,7 @@ enum {
 };
 
 /* A kernel's result over whole arrays equals the reference's; tells the first that does not. */
-static int test_same(const struct ref_type *t, const struct reduce_kernels *k, int op,
+static int test_same(const struct oracle_format *t, const struct reduce_kernels *k, int op,
 		     const void *a, const void *b, const void *want, void *got, size_t count)
 {
 	size_t i, bytes = count * (size_t)t->size;
@@ -26,26 +26,27 @@ static int test_same(const struct ref_type *t, const struct reduce_kernels *k, i
 	reduce_lookup(k, t->dtype, op)(got, a, b, bytes, TEST_N);
 	if (memcmp(got, want, bytes) == 0)
 		return 1;
-	for (i = 0; ref_load(t, got, i) == ref_load(t, want, i);)
+	for (i = 0; oracle_load(t, got, i) == oracle_load(t, want, i);)
 		i++;
 	diag("%s %s(%s) of %#" PRIx64 ", %#" PRIx64 ": got %#" PRIx64 ", expected %#" PRIx64,
-	     k->isa, coll_op_name(op), coll_dtype_name(t->dtype), ref_load(t, a, i),
-	     ref_load(t, b, i), ref_load(t, got, i), ref_load(t, want, i));
+	     k->isa, coll_op_name(op), coll_dtype_name(t->dtype), oracle_load(t, a, i),
+	     oracle_load(t, b, i), oracle_load(t, got, i), oracle_load(t, want, i));
 	return 0;
 }
 
 /* Every operation of every instruction set on two arrays. */
-static void test_values(const struct ref_type *t, const void *a, const void *b, size_t count,
+static void test_values(const struct oracle_format *t, const void *a, const void *b, size_t count,
 			const char *what)
 {
-	void *want = ref_alloc(count * (size_t)t->size), *got = ref_alloc(count * (size_t)t->size);
+	void *want = inputs_alloc(count * (size_t)t->size),
+	     *got = inputs_alloc(count * (size_t)t->size);
 	const struct reduce_kernels *k;
 	int i, isa, good = 1;
 
 	for (i = 0; i < TEST_OPS; i++) {
 		if (!reduce_supports(t->dtype, test_ops[i]))
 			continue;
-		ref_reduce(t, test_ops[i], want, a, b, count, TEST_N);
+		oracle_reduce_all(t, test_ops[i], want, a, b, count, TEST_N);
 		for (isa = 0; (k = reduce_usable(isa)); isa++)
 			good &= test_same(t, k, test_ops[i], a, b, want, got, count);
 	}
@@ -54,9 +55,9 @@ static void test_values(const struct ref_type *t, const void *a, const void *b, 
 	free(got);
 }
 
-static void test_all_pairs_of_bytes(const struct ref_type *t)
+static void test_all_pairs_of_bytes(const struct oracle_format *t)
 {
-	uint8_t *a = ref_alloc(65536), *b = ref_alloc(65536);
+	uint8_t *a = inputs_alloc(65536), *b = inputs_alloc(65536);
 	int i;
 
 	for (i = 0; i < 65536; i++) {
@@ -69,29 +70,29 @@ static void test_all_pairs_of_bytes(const struct ref_type *t)
 }
 
 /* Each value with -0 shows the conversions there and back, with others the rounding. */
-static void test_all_halves(const struct ref_type *t)
+static void test_all_halves(const struct oracle_format *t)
 {
 	enum { PARTNERS = 16 };
-	uint16_t *a = ref_alloc(PARTNERS * 65536 * 2), *b = ref_alloc(PARTNERS * 65536 * 2);
+	uint16_t *a = inputs_alloc(PARTNERS * 65536 * 2), *b = inputs_alloc(PARTNERS * 65536 * 2);
 	int i, partner;
 
 	for (partner = 0; partner < PARTNERS; partner++)
 		for (i = 0; i < 65536; i++) {
 			a[partner * 65536 + i] = (uint16_t)i;
-			b[partner * 65536 + i] = partner ? (uint16_t)ref_element(t) : 0x8000;
+			b[partner * 65536 + i] = partner ? (uint16_t)inputs_element(t) : 0x8000;
 		}
 	test_values(t, a, b, PARTNERS * 65536, "all values with others");
 	free(a);
 	free(b);
 }
 
-static void test_some_pairs(const struct ref_type *t)
+static void test_some_pairs(const struct oracle_format *t)
 {
-	void *a = ref_alloc(TEST_MANY * (size_t)t->size),
-	     *b = ref_alloc(TEST_MANY * (size_t)t->size);
+	void *a = inputs_alloc(TEST_MANY * (size_t)t->size),
+	     *b = inputs_alloc(TEST_MANY * (size_t)t->size);
 
-	ref_fill(t, a, TEST_MANY);
-	ref_fill(t, b, TEST_MANY);
+	inputs_fill(t, a, TEST_MANY);
+	inputs_fill(t, b, TEST_MANY);
 	test_values(t, a, b, TEST_MANY, "random and awkward pairs");
 	free(a);
 	free(b);
@@ -101,7 +102,7 @@ static void test_some_pairs(const struct ref_type *t)
 
 /* Inputs, the result expected of them, and room for copies of them at any offset. */
 struct place {
-	const struct ref_type *t;
+	const struct oracle_format *t;
 	unsigned char *a, *b, *want, *left, *right, *dst;
 };
 
@@ -159,24 +160,24 @@ static int place_offsets(const struct place *p, reduce_fn fn)
 	return good;
 }
 
-static void test_places(const struct ref_type *t)
+static void test_places(const struct oracle_format *t)
 {
 	struct place p = {t,
-			  ref_alloc(PLACE_BYTES),
-			  ref_alloc(PLACE_BYTES),
-			  ref_alloc(PLACE_BYTES),
-			  ref_alloc(PLACE_BYTES),
-			  ref_alloc(PLACE_BYTES),
-			  ref_alloc(PLACE_BYTES)};
+			  inputs_alloc(PLACE_BYTES),
+			  inputs_alloc(PLACE_BYTES),
+			  inputs_alloc(PLACE_BYTES),
+			  inputs_alloc(PLACE_BYTES),
+			  inputs_alloc(PLACE_BYTES),
+			  inputs_alloc(PLACE_BYTES)};
 	const struct reduce_kernels *k;
 	int i, isa, counts = 1, offsets = 1;
 
-	ref_fill(t, p.a, TEST_MANY);
-	ref_fill(t, p.b, TEST_MANY);
+	inputs_fill(t, p.a, TEST_MANY);
+	inputs_fill(t, p.b, TEST_MANY);
 	for (i = 0; i < TEST_OPS; i++) {
 		if (!reduce_supports(t->dtype, test_ops[i]))
 			continue;
-		ref_reduce(t, test_ops[i], p.want, p.a, p.b, TEST_MANY, TEST_N);
+		oracle_reduce_all(t, test_ops[i], p.want, p.a, p.b, TEST_MANY, TEST_N);
 		for (isa = 0; (k = reduce_usable(isa)); isa++) {
 			counts &= place_counts(&p, reduce_lookup(k, t->dtype, test_ops[i]));
 			if (test_ops[i] == COLL_SUM)
@@ -197,13 +198,13 @@ int main(void)
 {
 	int i;
 
-	for (i = 0; i < REF_TYPES; i++) {
-		if (ref_types[i].size == 1)
-			test_all_pairs_of_bytes(&ref_types[i]);
-		else if (ref_types[i].size == 2 && ref_types[i].mantissa)
-			test_all_halves(&ref_types[i]);
-		test_some_pairs(&ref_types[i]);
-		test_places(&ref_types[i]);
+	for (i = 0; i < ORACLE_FORMATS; i++) {
+		if (oracle_formats[i].size == 1)
+			test_all_pairs_of_bytes(&oracle_formats[i]);
+		else if (oracle_formats[i].size == 2 && oracle_formats[i].mantissa)
+			test_all_halves(&oracle_formats[i]);
+		test_some_pairs(&oracle_formats[i]);
+		test_places(&oracle_formats[i]);
 	}
 	return done_testing();
 }

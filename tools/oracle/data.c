@@ -6,13 +6,16 @@
 
 enum {
 	DATA_ACTIVE = 4,     /* ranks whose factor of a product is not 1 or -1 */
-	DATA_SCALES = 3,     /* ranks multiply by 1, 2, 3, 1, ... */
+	DATA_SCALES = 3,     /* ranks multiply by 1 or 1.5, 2, 3, 1 or 1.5, ... */
 	DATA_LIMIT_BITS = 30 /* numbers beyond this show no more */
 };
 
-int oracle_scale(int32_t rank)
+double oracle_scale(const struct oracle_format *f, int32_t rank)
 {
-	return 1 + rank % DATA_SCALES;
+	/* Floats of 8 bits have no room for halves. */
+	double one = f->mantissa && f->size > 1 ? 1.5 : 1;
+
+	return rank % DATA_SCALES ? 1 + rank % DATA_SCALES : one;
 }
 
 /* ------------------------------------------------------------------- inputs -- */
@@ -37,7 +40,9 @@ static int64_t data_within(const struct oracle_format *f, uint64_t hash, int64_t
 static double data_addend(const struct oracle_format *f, const struct oracle_data *d, int32_t rank,
 			  size_t i, uint64_t hash)
 {
-	int64_t limit = data_limit(f) / (d->op == ORACLE_SCALED ? DATA_SCALES : 1);
+	/* Factors with halves take a bit more. */
+	int64_t most = d->op != ORACLE_SCALED ? 1 : f->size > 1 ? 2 * DATA_SCALES : DATA_SCALES;
+	int64_t limit = data_limit(f) / most;
 	int64_t bound = limit / d->nranks;
 
 	if (!bound && (int64_t)(((size_t)rank + i) % (size_t)d->nranks) >= limit)
@@ -127,7 +132,7 @@ static uint64_t data_operand(const struct oracle_format *f, const struct oracle_
 
 	if (d->op != ORACLE_SCALED)
 		return x;
-	return oracle_reduce(f, COLL_PROD, x, oracle_code(f, oracle_scale(rank)), 1);
+	return oracle_reduce(f, COLL_PROD, x, oracle_code(f, oracle_scale(f, rank)), 1);
 }
 
 /* T(lo, hi) of coll.h, Reproducible. */
@@ -151,7 +156,7 @@ static uint64_t data_exact(const struct oracle_format *f, const struct oracle_da
 
 	for (int32_t r = 0; r < d->nranks; r++) {
 		x = data_value(f, d, r, i, data_hash(d, r, i));
-		x *= d->op == ORACLE_SCALED ? oracle_scale(r) : 1;
+		x *= d->op == ORACLE_SCALED ? oracle_scale(f, r) : 1;
 		all = r ? oracle_fold(d->op, all, x) : x;
 	}
 	return oracle_code(f, all);
@@ -181,9 +186,9 @@ static double data_tolerance(const struct oracle_format *f, const struct oracle_
 	int scales = d->op == COLL_AVG || d->op == ORACLE_SCALED;
 	double magnitude = 0, n = d->nranks, unit = ldexp(1, -f->mantissa);
 
-	/* Halves, quarters, ... are exact. */
-	if (d->op == COLL_AVG && d->inputs != ORACLE_ROUGH && f->size > 1 &&
-	    (d->nranks & (d->nranks - 1)) == 0)
+	/* Halves, quarters, ... of whole numbers are exact. */
+	if (d->inputs != ORACLE_ROUGH && (d->nranks & (d->nranks - 1)) == 0 &&
+	    n * ldexp(1, 1 - f->bias) <= 1)
 		return 0;
 	for (int32_t r = 0; r < d->nranks && d->op != COLL_PROD; r++)
 		magnitude += fabs(oracle_value(f, data_operand(f, d, r, i)));
@@ -201,7 +206,7 @@ static long double data_precise(const struct oracle_format *f, const struct orac
 
 	for (int32_t r = 0; r < d->nranks; r++) {
 		x = oracle_value(f, data_input(f, d, r, i));
-		x *= d->op == ORACLE_SCALED ? oracle_scale(r) : 1;
+		x *= d->op == ORACLE_SCALED ? oracle_scale(f, r) : 1;
 		all = d->op == COLL_PROD ? all * x : all + x;
 	}
 	return d->op == COLL_AVG ? all / d->nranks : all;

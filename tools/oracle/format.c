@@ -115,29 +115,36 @@ uint64_t oracle_code(const struct oracle_format *f, double x)
 	return sign | (code > f->max ? f->over : code);
 }
 
+/* Of two numbers, is it x that MIN or MAX takes?  -0 is less than 0. */
+static int format_takes_first(int32_t op, double x, double y)
+{
+	int first = x < y || (x == y && signbit(x) > signbit(y));
+
+	return first == (op == COLL_MIN);
+}
+
 double oracle_fold(int32_t op, double x, double y)
 {
-	int first;
-
 	if (op == COLL_PROD)
 		return x * y;
 	if (op != COLL_MIN && op != COLL_MAX)
 		return x + y;
 	if (isnan(x) || isnan(y))
 		return NAN;
-	first = x < y || (x == y && signbit(x) > signbit(y));
-	return first == (op == COLL_MIN) ? x : y;
+	return format_takes_first(op, x, y) ? x : y;
 }
 
 /* In double even a float's product is exact and its sum good for a second rounding. */
 static uint64_t format_reduce_float(const struct oracle_format *f, int32_t op, uint64_t a,
 				    uint64_t b, int n)
 {
-	double x = oracle_value(f, a), r;
+	double x = oracle_value(f, a), y = oracle_value(f, b), r;
 
-	if (op != COLL_AVG)
-		r = oracle_fold(op, x, oracle_value(f, b));
-	else
+	/* Codes are kept: from an infinity of 8 bits there is no way back. */
+	if ((op == COLL_MIN || op == COLL_MAX) && !isnan(x) && !isnan(y))
+		return format_takes_first(op, x, y) ? a : b;
+	r = oracle_fold(op, x, y);
+	if (op == COLL_AVG)
 		r = f->mantissa == 52 ? x / n : (double)((float)x / (float)n);
 	if (f->mantissa < 23)
 		r = (double)(float)r;

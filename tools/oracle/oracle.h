@@ -96,8 +96,8 @@ struct oracle_data {
 uint64_t oracle_input(const struct oracle_data *d, int32_t rank, size_t i);
 /* ORACLE_ROUGH: combined in the order of reproducible mode (coll.h, Reproducible). */
 uint64_t oracle_result(const struct oracle_data *d, size_t i);
-/* What a rank multiplies by under ORACLE_SCALED: 1, 2 or 3. */
-int oracle_scale(int32_t rank);
+/* What a rank multiplies by under ORACLE_SCALED. */
+double oracle_scale(const struct oracle_format *f, int32_t rank);
 
 /*
  * Rows of elements 0 to n - 1.  Longer buffers repeat a row: a prime n shows data in a wrong place, unless

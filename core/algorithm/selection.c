@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* selection.c - from options to the tuning that ranks share, and from that to a choice. */
+/* selection.c - from options to the selection that ranks share, and from the selection to an algorithm. */
 #include "schedule/algo.h"
 #include "algorithm/selection.h"
 #include "config/config.h"
@@ -12,9 +12,9 @@
 #include <string.h>
 
 _Static_assert(sizeof(struct selection) == 24 + RULES_KINDS * sizeof(struct rules),
-	       "a tuning has no gaps: it is compared as bytes");
+	       "a selection has no gaps: it is compared as bytes");
 
-/* Not a secret: only to be the same everywhere. */
+/* No secret: the key must only be the same on every rank. */
 static const uint8_t choose_key[16] = "libcoll tuning";
 
 static uint64_t choose_hash_bytes(const void *bytes, size_t size)
@@ -32,7 +32,7 @@ uint64_t choose_hash(const struct selection *selection)
 	return choose_hash_bytes(selection, sizeof(*selection));
 }
 
-/* Of all that makes the number of a row mean the same to two ranks. */
+/* Equal hashes: two ranks mean the same algorithm by an id. */
 static uint64_t choose_hash_table(void)
 {
 	uint64_t part[3] = {sizeof(struct selection), RULES_MAX, 0};
@@ -63,7 +63,7 @@ static int choose_append(int kind, const char *text, struct rules *rules)
 	return error_set(COLL_ERR_INTERNAL, "rules of %s: %s", kind_name(kind), fault.text);
 }
 
-/* The user's rules, then the built-in ones for what those leave. */
+/* The user's rules, then the built-in rules for the calls that no user's rule matches. */
 static int choose_compile_kind(const struct config *config, int kind, struct rules *rules)
 {
 	char name[48];
@@ -76,18 +76,18 @@ static int choose_compile_kind(const struct config *config, int kind, struct rul
 	return code ? code : choose_append(kind, config_default(config, name), rules);
 }
 
-/* Flags that come with others. */
+/* The flags of an algorithm, and the flags that they imply. */
 static uint32_t choose_flags(const struct algo *algo)
 {
 	return algo->flags | (algo->flags & COLL_ALGORITHM_CANONICAL ? COLL_ALGORITHM_ORDERED : 0);
 }
 
 /* Did the user name an algorithm that reproducible mode cannot use? */
-static int choose_check_reproducible(const struct config *config, const struct selection *t,
+static int choose_check_reproducible(const struct config *config, const struct selection *selection,
 				     int kind)
 {
-	const struct rules *rules = &t->rules[kind - 1];
-	const uint32_t requirements = choose_requirements(t, kind);
+	const struct rules *rules = &selection->rules[kind - 1];
+	const uint32_t requirements = choose_requirements(selection, kind);
 	const struct algo *algo;
 	char name[48], known[256];
 
@@ -106,19 +106,19 @@ static int choose_check_reproducible(const struct config *config, const struct s
 	return COLL_SUCCESS;
 }
 
-int choose_compile(const struct config *config, struct selection *t)
+int choose_compile(const struct config *config, struct selection *selection)
 {
 	int code = COLL_SUCCESS;
 
-	memset(t, 0, sizeof(*t));
-	t->table = choose_hash_table();
-	t->segment = (uint64_t)config_int(config, "segment");
-	t->node_size = (int32_t)config_int(config, "node_size");
-	t->reproducible = (int32_t)config_int(config, "reproducible");
+	memset(selection, 0, sizeof(*selection));
+	selection->table = choose_hash_table();
+	selection->segment = (uint64_t)config_int(config, "segment");
+	selection->node_size = (int32_t)config_int(config, "node_size");
+	selection->reproducible = (int32_t)config_int(config, "reproducible");
 	for (int kind = 1; !code && kind <= RULES_KINDS; kind++)
-		code = choose_compile_kind(config, kind, &t->rules[kind - 1]);
+		code = choose_compile_kind(config, kind, &selection->rules[kind - 1]);
 	for (int kind = 1; !code && kind <= RULES_KINDS; kind++)
-		code = choose_check_reproducible(config, t, kind);
+		code = choose_check_reproducible(config, selection, kind);
 	return code;
 }
 
@@ -155,13 +155,13 @@ uint32_t choose_requirements(const struct selection *selection, int kind)
 	return selection->reproducible && kind_reduces(kind) ? COLL_ALGORITHM_CANONICAL : 0;
 }
 
-static int choose_can(int row, const struct call_shape *shape, uint32_t requirements)
+static int choose_can(int id, const struct call_description *call, uint32_t requirements)
 {
-	const struct algo *algo = algo_at(row);
+	const struct algo *algo = algo_at(id);
 
-	return algo && algo->kind == shape->kind &&
+	return algo && algo->kind == call->kind &&
 	       (choose_flags(algo) & requirements) == requirements &&
-	       algo_fits(algo, shape->nranks, shape->nnodes);
+	       algo_fits(algo, call->nranks, call->nnodes);
 }
 
 const struct rules *choose_rules(const struct selection *selection, int kind)
@@ -171,25 +171,26 @@ const struct rules *choose_rules(const struct selection *selection, int kind)
 	return kind >= 1 && kind <= RULES_KINDS ? &selection->rules[kind - 1] : &none;
 }
 
-int choose_rule(const struct rules *rules, const struct call_shape *shape, uint32_t requirements)
+int choose_rule(const struct rules *rules, const struct call_description *call,
+		uint32_t requirements)
 {
 	for (int i = 0; i < rules->count && i < RULES_MAX; i++)
-		if (rule_matches(&rules->rule[i], shape) &&
-		    choose_can(rules->rule[i].algorithm, shape, requirements))
+		if (rule_matches(&rules->rule[i], call) &&
+		    choose_can(rules->rule[i].algorithm, call, requirements))
 			return i;
 	return -1;
 }
 
-int choose_algorithm(const struct selection *selection, const struct call_shape *shape,
+int choose_algorithm(const struct selection *selection, const struct call_description *call,
 		     uint32_t requirements)
 {
-	const struct rules *rules = choose_rules(selection, shape->kind);
-	int i = choose_rule(rules, shape, requirements);
+	const struct rules *rules = choose_rules(selection, call->kind);
+	int i = choose_rule(rules, call, requirements);
 
 	if (i >= 0)
 		return rules->rule[i].algorithm;
 	for (i = 0; i < algo_count(); i++)
-		if (choose_can(i, shape, requirements))
+		if (choose_can(i, call, requirements))
 			return i;
 	return -1;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * selection.h - which algorithm when.  The choice is a function of a call's shape and of the tuning,
- * and both are the same on every rank.
+ * selection.h - which algorithm when.  The choice is a function of the call's description and of the
+ * selection, and both are the same on every rank.
  */
 #ifndef CORE_ALGORITHM_SELECTION_H
 #define CORE_ALGORITHM_SELECTION_H
@@ -13,7 +13,7 @@
 
 struct config;
 
-/* What shapes schedules: rank 0's, so that every rank builds the same.  Without gaps. */
+/* The options that schedules depend on: rank 0's, so that all ranks build the same.  Without gaps. */
 struct selection {
 	uint64_t table;       /* hash of the table of algorithms, which differs between versions */
 	uint64_t segment;     /* bytes */
@@ -23,25 +23,25 @@ struct selection {
 };
 
 /*
- * The options of this process.  COLL_ERR_CONFIG if they contradict each other; *tuning is made all
- * the same.
+ * The options of this process.  COLL_ERR_CONFIG if they contradict each other; *selection is
+ * made all the same.
  */
 int choose_compile(const struct config *config, struct selection *selection);
-/* A hash of all of it. */
+/* A hash of the whole selection. */
 uint64_t choose_hash(const struct selection *selection);
-/* "'segment', 'ring_algorithm'": the options in which two differ. */
+/* "'segment', 'ring_algorithm'": the options in which two selections differ. */
 void choose_differences(const struct selection *a, const struct selection *b, char *text,
 			size_t size);
 /* "allreduce_algorithm" */
 void choose_option(int kind, char name[48]);
 
-/* The flags (COLL_ALGORITHM_*) that operations of the kind need under this tuning. */
+/* The flags (COLL_ALGORITHM_*) that operations of the kind need under this selection. */
 uint32_t choose_requirements(const struct selection *selection, int kind);
 /*
- * The algorithm's row: of the first rule that matches and whose algorithm fits and has what is
- * needed, else the first of the table that fits and has it, else -1.
+ * The id of the algorithm of the first rule that matches, if that algorithm fits and has the required
+ * flags; else of the first algorithm of the table that fits and has them, else -1.
  */
-int choose_algorithm(const struct selection *selection, const struct call_shape *shape,
+int choose_algorithm(const struct selection *selection, const struct call_description *call,
 		     uint32_t requirements);
 
 /* For coll_info (selection_info.c): every rule, kind by kind, in order; as in coll.h. */
@@ -50,9 +50,10 @@ int choose_describe(const struct config *config, const struct selection *selecti
 		    coll_rule_info_t *out);
 int choose_reachable(const struct selection *selection, int index, int nranks, int nnodes,
 		     int32_t *reach, const char **why);
-/* The rules of a kind of operation; of one that has none: no rules. */
+/* The rules of a kind of operation; an empty list for a kind that has none. */
 const struct rules *choose_rules(const struct selection *selection, int kind);
-/* The first of them that matches and whose algorithm fits and has what is needed, or -1. */
-int choose_rule(const struct rules *rules, const struct call_shape *shape, uint32_t requirements);
+/* Index of the first rule that matches and whose algorithm fits and has the required flags, or -1. */
+int choose_rule(const struct rules *rules, const struct call_description *call,
+		uint32_t requirements);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* selection_info.c - the rules shown to the outside, and which of them ever count. */
+/* selection_info.c - the rules shown to the outside, and which of them calls can reach. */
 #include "schedule/algo.h"
 #include "algorithm/selection.h"
 #include "config/config.h"
@@ -70,63 +70,63 @@ int choose_describe(const struct config *config, const struct selection *selecti
 	return COLL_SUCCESS;
 }
 
-/* ----------------------------------------------------------------- who gets to a rule -- */
+/* ----------------------------------------------------------------- which rules calls reach -- */
 
-/* A question: can rule `wanted` win for calls like this? */
-struct reach {
+/* The question whether rule `wanted` decides any call like this. */
+struct reachability {
 	const struct rules *rules;
 	int wanted;
 	uint32_t requirements;
-	struct call_shape shape;
+	struct call_description call;
 };
 
 /*
  * Which rule wins changes only where a range of bytes begins or has ended, so it is enough to look
  * there.
  */
-static int reach_by_bytes(struct reach *r)
+static int reachable_by_bytes(struct reachability *r)
 {
 	for (int i = 0; i < 2 * r->rules->count; i++) {
 		const struct rule *rule = &r->rules->rule[i / 2];
 
-		r->shape.bytes = i % 2 ? rule->bytes_max + 1 : rule->bytes_min;
-		r->shape.memory = COLL_MEM_HOST;
-		if (choose_rule(r->rules, &r->shape, r->requirements) == r->wanted)
+		r->call.bytes = i % 2 ? rule->bytes_max + 1 : rule->bytes_min;
+		r->call.memory = COLL_MEM_HOST;
+		if (choose_rule(r->rules, &r->call, r->requirements) == r->wanted)
 			return 1;
-		r->shape.memory = COLL_MEM_CUDA;
-		if (choose_rule(r->rules, &r->shape, r->requirements) == r->wanted)
+		r->call.memory = COLL_MEM_CUDA;
+		if (choose_rule(r->rules, &r->call, r->requirements) == r->wanted)
 			return 1;
 	}
 	return 0;
 }
 
-static int reach_on_nodes(struct reach *r, int nnodes)
+static int reachable_on_nodes(struct reachability *r, int nnodes)
 {
-	r->shape.nnodes = nnodes;
-	return nnodes >= 1 && nnodes <= r->shape.nranks && reach_by_bytes(r);
+	r->call.nnodes = nnodes;
+	return nnodes >= 1 && nnodes <= r->call.nranks && reachable_by_bytes(r);
 }
 
 /* As with bytes: where ranges begin or have ended, and where algorithms begin to fit. */
-static int reach_on_any(struct reach *r)
+static int reachable_on_any(struct reachability *r)
 {
-	int found =
-		reach_on_nodes(r, 1) || reach_on_nodes(r, 2) || reach_on_nodes(r, r->shape.nranks);
+	int found = reachable_on_nodes(r, 1) || reachable_on_nodes(r, 2) ||
+		    reachable_on_nodes(r, r->call.nranks);
 
 	for (int i = 0; !found && i < r->rules->count; i++) {
 		const struct rule *rule = &r->rules->rule[i];
 
-		found = reach_on_nodes(r, rule->nodes_min) ||
-			(rule->nodes_max < INT32_MAX && reach_on_nodes(r, rule->nodes_max + 1));
+		found = reachable_on_nodes(r, rule->nodes_min) ||
+			(rule->nodes_max < INT32_MAX && reachable_on_nodes(r, rule->nodes_max + 1));
 	}
 	return found;
 }
 
-/* Why no call gets to it. */
-static const char *reach_why_not(const struct reach *r, int nnodes)
+/* Why no call reaches the rule. */
+static const char *reachable_why_not(const struct reachability *r, int nnodes)
 {
 	const struct rule *rule = &r->rules->rule[r->wanted];
 	const struct algo *algo = algo_at(rule->algorithm);
-	const int nranks = r->shape.nranks;
+	const int nranks = r->call.nranks;
 
 	if ((algo->flags & r->requirements & COLL_ALGORITHM_CANONICAL) !=
 	    (r->requirements & COLL_ALGORITHM_CANONICAL))
@@ -142,24 +142,24 @@ static const char *reach_why_not(const struct reach *r, int nnodes)
 	return "earlier rules take every call";
 }
 
-/* For operations with the current needs. */
-static int reach_found(struct reach *r, int nnodes)
+/* Is there such a call among the operations with the current requirements? */
+static int reachable_found(struct reachability *r, int nnodes)
 {
-	return nnodes ? reach_on_nodes(r, nnodes) : reach_on_any(r);
+	return nnodes ? reachable_on_nodes(r, nnodes) : reachable_on_any(r);
 }
 
-static void reach_answer(struct reach *r, int nnodes, int32_t *reach, const char **why)
+static void reachable_answer(struct reachability *r, int nnodes, int32_t *reach, const char **why)
 {
 	*reach = COLL_REACH_CALLS;
 	*why = "";
-	if (reach_found(r, nnodes))
+	if (reachable_found(r, nnodes))
 		return;
 	*reach = COLL_REACH_NONE;
-	*why = reach_why_not(r, nnodes);
-	if (!kind_reduces(r->shape.kind))
+	*why = reachable_why_not(r, nnodes);
+	if (!kind_reduces(r->call.kind))
 		return;
 	r->requirements |= COLL_ALGORITHM_ORDERED;
-	if (!reach_found(r, nnodes))
+	if (!reachable_found(r, nnodes))
 		return;
 	*reach = COLL_REACH_ORDERED;
 	*why = "only operations that do not commute reach the rule";
@@ -168,7 +168,7 @@ static void reach_answer(struct reach *r, int nnodes, int32_t *reach, const char
 int choose_reachable(const struct selection *selection, int index, int nranks, int nnodes,
 		     int32_t *reach, const char **why)
 {
-	struct reach r = {.shape.nranks = nranks};
+	struct reachability r = {.call.nranks = nranks};
 	int kind = choose_find(selection, index, &r.wanted);
 
 	if (kind < 0)
@@ -177,9 +177,9 @@ int choose_reachable(const struct selection *selection, int index, int nranks, i
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_info_rule_reach: expected at least 1 rank, at most as many "
 				 "nodes, and reach and why not NULL");
-	r.shape.kind = kind;
+	r.call.kind = kind;
 	r.rules = choose_rules(selection, kind);
 	r.requirements = choose_requirements(selection, kind);
-	reach_answer(&r, nnodes, reach, why);
+	reachable_answer(&r, nnodes, reach, why);
 	return COLL_SUCCESS;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* parse.c - from text to typed values, and the words for what a value may be. */
+/* parse.c - from text to typed values, and the description of the values that an option takes. */
 #include "config/config_impl.h"
 
 #include <ctype.h>

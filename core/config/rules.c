@@ -55,9 +55,9 @@ const char *rules_candidate(int kind, const struct rules_fault *fault, int i)
 {
 	if (!fault->is_name)
 		return i < CONDITIONS ? rules_conditions[i] : NULL;
-	for (int row = 0; row < algo_count(); row++)
-		if (algo_at(row)->kind == kind && !i--)
-			return algo_at(row)->name;
+	for (int id = 0; id < algo_count(); id++)
+		if (algo_at(id)->kind == kind && !i--)
+			return algo_at(id)->name;
 	return NULL;
 }
 
@@ -299,10 +299,10 @@ int rules_parse(int kind, const char *text, struct rules *rules, struct rules_fa
 	}
 }
 
-int rule_matches(const struct rule *rule, const struct call_shape *shape)
+int rule_matches(const struct rule *rule, const struct call_description *call)
 {
-	return shape->bytes >= rule->bytes_min && shape->bytes <= rule->bytes_max &&
-	       shape->nranks >= rule->ranks_min && shape->nranks <= rule->ranks_max &&
-	       shape->nnodes >= rule->nodes_min && shape->nnodes <= rule->nodes_max &&
-	       (shape->memory & rule->memory);
+	return call->bytes >= rule->bytes_min && call->bytes <= rule->bytes_max &&
+	       call->nranks >= rule->ranks_min && call->nranks <= rule->ranks_max &&
+	       call->nnodes >= rule->nodes_min && call->nnodes <= rule->nodes_max &&
+	       (call->memory & rule->memory);
 }

@@ -29,7 +29,7 @@ struct rule {
 	uint64_t bytes_min, bytes_max; /* no end: UINT64_MAX */
 	int32_t ranks_min, ranks_max;  /* no end: INT32_MAX */
 	int32_t nodes_min, nodes_max;
-	int32_t algorithm; /* row of the table */
+	int32_t algorithm; /* its id: the index in the table of algorithms */
 	uint32_t memory;   /* COLL_MEM_* bits that match */
 };
 
@@ -39,8 +39,8 @@ struct rules {
 	struct rule rule[RULES_MAX];
 };
 
-/* A call, as far as rules look at it: equal on all ranks. */
-struct call_shape {
+/* The properties of a call that rules look at; they are equal on all ranks. */
+struct call_description {
 	int kind;
 	int nranks, nnodes;
 	uint64_t bytes;
@@ -63,6 +63,6 @@ void rules_algorithms(int kind, uint32_t flags, char *text, unsigned size);
 
 /* May ranges of bytes be used for that kind? */
 int rules_take_bytes(int kind);
-int rule_matches(const struct rule *rule, const struct call_shape *shape);
+int rule_matches(const struct rule *rule, const struct call_description *call);
 
 #endif

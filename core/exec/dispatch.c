@@ -108,19 +108,19 @@ int dispatch_choose(const struct comm *comm, struct call *call)
 	uint32_t reproducible = choose_requirements(selection, a->kind);
 	uint32_t requirements = reproducible | (call->redop.ordered ? COLL_ALGORITHM_ORDERED : 0);
 	uint32_t kinds = call->memory[COLL_BUFFER_SEND] | call->memory[COLL_BUFFER_RECV];
-	struct call_shape shape = {.kind = a->kind,
-				   .nranks = comm->nranks,
-				   .nnodes = comm->nnodes,
-				   .memory = COLL_MEM_HOST};
+	struct call_description description = {.kind = a->kind,
+					       .nranks = comm->nranks,
+					       .nnodes = comm->nnodes,
+					       .memory = COLL_MEM_HOST};
 	int code = dispatch_takes(comm, call);
 
 	if (code)
 		return code;
 	call->slot = dispatch_slot(comm, call);
-	shape.bytes = dispatch_bytes(comm, a);
+	description.bytes = dispatch_bytes(comm, a);
 	if (kinds & ~(uint32_t)COLL_MEM_HOST)
-		shape.memory = kinds & COLL_MEM_CUDA ? COLL_MEM_CUDA : COLL_MEM_CUDA_MANAGED;
-	call->algorithm = choose_algorithm(selection, &shape, requirements);
+		description.memory = kinds & COLL_MEM_CUDA ? COLL_MEM_CUDA : COLL_MEM_CUDA_MANAGED;
+	call->algorithm = choose_algorithm(selection, &description, requirements);
 	if (call->slot || call->algorithm >= 0 || !comm->context->plugin->backend.transport)
 		return COLL_SUCCESS;
 	return error_set(COLL_ERR_UNSUPPORTED, "%s: this version has no algorithm for it%s",

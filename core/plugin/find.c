@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* find.c - where plugins are looked for, and which files there are candidates. */
-#include "base/error.h"
+/* find.c - the directories that are searched for plugins, and the candidate files in them. */
 #include "plugin/loader.h"
-#include "base/log.h"
 #include "plugin/plugin_impl.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,15 +37,21 @@ __attribute__((format(printf, 2, 3))) static void plugin_note(struct plugin_sear
 /* ---------------------------------------------------------------- candidates -- */
 
 /* coll_<something>.so: not README, not coll_tcp.so~, not coll_tcp.la. */
-static int plugin_wanted(const char *file)
+static int plugin_is_candidate(const struct dirent *entry)
 {
+	const char *file = entry->d_name;
 	const size_t n = strlen(file);
 
 	return n > PLUGIN_AFFIXES && !strncmp(file, plugin_prefix, sizeof(plugin_prefix) - 1) &&
 	       !strcmp(file + n - (sizeof(plugin_suffix) - 1), plugin_suffix);
 }
 
-/* A name that is too long is none. */
+/* The same order in every locale. */
+static int plugin_by_bytes(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
 static void plugin_set_name(struct plugin *plugin, const char *file)
 {
 	char name[sizeof(plugin->name)];
@@ -143,31 +148,26 @@ static int plugin_is_searched(const struct plugin_list *list, const char *dir)
 	return 0;
 }
 
-static void plugin_search_names(struct plugin_search *search, const char *dir, const char *by,
-				char **names, int n)
-{
-	int found = 0;
-
-	for (int i = 0; i < n; i++)
-		found += plugin_try(search, dir, names[i]);
-	plugin_note(search, "plugin directory '%.400s' (%.200s): %d plugin%s", dir, by, found,
-		    found == 1 ? "" : "s");
-}
-
 /* by: who named it. */
 static void plugin_search_dir(struct plugin_search *search, const char *dir, const char *by)
 {
-	char *real = realpath(dir, NULL), **names = NULL;
-	int n = 0;
+	char *real = realpath(dir, NULL);
+	struct dirent **entry = NULL;
+	int n = real ? scandir(real, &entry, plugin_is_candidate, plugin_by_bytes) : -1, found = 0;
 
-	if (!real || (n = loader_list(real, plugin_wanted, &names)) < 0) {
+	if (n < 0) {
 		search->no_memory |= errno == ENOMEM;
 		plugin_note(search, "plugin directory '%.400s' (%.200s) cannot be read: %s", dir,
 			    by, strerror(errno));
 	} else if (!plugin_is_searched(search->list, real)) {
-		plugin_search_names(search, real, by, names, n);
+		for (int i = 0; i < n; i++)
+			found += plugin_try(search, real, entry[i]->d_name);
+		plugin_note(search, "plugin directory '%.400s' (%.200s): %d plugin%s", real, by,
+			    found, found == 1 ? "" : "s");
 	}
-	loader_list_free(names, n);
+	while (n > 0)
+		free(entry[--n]);
+	free(entry);
 	free(real);
 }
 
@@ -188,7 +188,7 @@ static void plugin_search_path(struct plugin_search *search, const char *path, c
 	free(copy);
 }
 
-/* Is the running libcoll in libtool's directory of things not installed yet? */
+/* Is the running libcoll in libtool's directory of libraries that are not installed yet? */
 static int plugin_in_build_tree(char *home, size_t size)
 {
 	const char *slash;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* load.c - one plugin file: may it be trusted, does it load, does it speak our ABI? */
+/* load.c - opens one plugin file: may this process trust the file, and does its ABI fit? */
 #include "base/error.h"
 #include "plugin/loader.h"
 #include "base/log.h"
@@ -35,8 +35,8 @@ int plugin_refuse_error(struct plugin *plugin, int code)
 
 /* A file or directory that others may change. */
 struct plugin_exposed {
-	char what[4200];
-	unsigned mode; /* 0: there is none */
+	char subject[4200]; /* "the file '/x/coll_tcp.so'" */
+	unsigned mode;      /* 0: there is none */
 };
 
 static void plugin_look(struct plugin_exposed *exposed, const char *kind, const char *path)
@@ -46,7 +46,7 @@ static void plugin_look(struct plugin_exposed *exposed, const char *kind, const 
 	if (exposed->mode || stat(path, &st) || !(st.st_mode & (S_IWGRP | S_IWOTH)))
 		return;
 	exposed->mode = st.st_mode & 07777;
-	snprintf(exposed->what, sizeof(exposed->what), "the %s '%s'", kind, path);
+	snprintf(exposed->subject, sizeof(exposed->subject), "the %s '%s'", kind, path);
 }
 
 /* Looks at the file and at the directory it is in. */
@@ -61,7 +61,7 @@ static void plugin_look_at(struct plugin_exposed *exposed, const char *path)
 	plugin_look(exposed, "directory", dir);
 }
 
-/* Root and set-uid programs must not run what others wrote; anybody else is told, once a file. */
+/* Root and set-uid programs must not run code that other users can change. */
 static int plugin_check_safe(struct plugin *plugin)
 {
 	struct plugin_exposed exposed;
@@ -74,7 +74,7 @@ static int plugin_check_safe(struct plugin *plugin)
 	return plugin_refuse(plugin, COLL_ERR_PERMISSION,
 			     "refused for safety: this process is privileged and others may write "
 			     "to %.600s (mode %04o); chmod go-w it",
-			     exposed.what, exposed.mode);
+			     exposed.subject, exposed.mode);
 }
 
 static void plugin_warn_exposed(const char *path)
@@ -84,7 +84,7 @@ static void plugin_warn_exposed(const char *path)
 	plugin_look_at(&exposed, path);
 	if (exposed.mode)
 		log_warn("plugin '%s' can be changed by others: they may write to %s (mode %04o)",
-			 path, exposed.what, exposed.mode);
+			 path, exposed.subject, exposed.mode);
 }
 
 /* ------------------------------------------------------------------------ ABI -- */

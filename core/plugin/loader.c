@@ -2,17 +2,15 @@
 /*
  * loader.c - the thin layer over dlopen and libltdl.
  *
- * libltdl says "file not found" whatever is wrong and binds lazily, so every file is opened by
- * dlopen(RTLD_NOW) first, for its words and because a later eager open would no longer find an
- * undefined symbol.  libltdl is not thread-safe: it is called under one lock only.  So is dlopen,
- * for what it writes is read again here; foreign constructors, which it runs, have no way in.
+ * libltdl says "file not found" for every fault and binds lazily, so dlopen(RTLD_NOW) opens every file
+ * first: dlerror has the reason, and a later eager open would no longer find an undefined symbol.
+ * libltdl is not thread-safe: one lock covers all calls.  The same lock covers dlopen, whose dlerror
+ * is read at once; the constructors of a plugin, which dlopen runs, cannot reach the lock.
  */
 #include "plugin/loader.h"
 #include "base/error.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <ltdl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -35,11 +33,11 @@ static struct {
 /* ------------------------------------------------------------------ libltdl -- */
 /* The lock is held. */
 
-static const char *loader_words(void)
+static const char *loader_ltdl_message(void)
 {
-	const char *words = lt_dlerror();
+	const char *message = lt_dlerror();
 
-	return words ? words : "no reason given";
+	return message ? message : "no reason given";
 }
 
 static int loader_start(void)
@@ -47,7 +45,8 @@ static int loader_start(void)
 	if (loader.started)
 		return COLL_SUCCESS;
 	if (lt_dlinit())
-		return error_set(COLL_ERR_SYSTEM, "libltdl does not start: %s", loader_words());
+		return error_set(COLL_ERR_SYSTEM, "libltdl does not start: %s",
+				 loader_ltdl_message());
 	loader.started = 1;
 	return COLL_SUCCESS;
 }
@@ -90,7 +89,7 @@ static int loader_keep(const char *path, struct loader_file **out)
 	if (!file->handle) {
 		free(file);
 		return error_set(COLL_ERR_PLUGIN, "libltdl cannot open '%s': %s", path,
-				 loader_words());
+				 loader_ltdl_message());
 	}
 	file->next = loader.files;
 	loader.files = file;
@@ -100,15 +99,16 @@ static int loader_keep(const char *path, struct loader_file **out)
 
 /* ------------------------------------------------------------------- opening -- */
 
-/* dlerror's words without the path that they may begin with. */
+/* dlerror's message without the path that it may begin with. */
 static const char *loader_reason(const char *path)
 {
-	const char *words = dlerror();
+	const char *message = dlerror();
 	size_t n = strlen(path);
 
-	if (!words)
+	if (!message)
 		return "no reason given";
-	return !strncmp(words, path, n) && !strncmp(words + n, ": ", 2) ? words + n + 2 : words;
+	return !strncmp(message, path, n) && !strncmp(message + n, ": ", 2) ? message + n + 2
+									    : message;
 }
 
 static int loader_open_eagerly(const char *path)
@@ -164,60 +164,6 @@ const void *loader_symbol(struct loader_file *file, const char *name, char *else
 		return symbol;
 	snprintf(elsewhere, size, "%s", where.dli_fname);
 	return NULL;
-}
-
-/* --------------------------------------------------------------- directories -- */
-
-static int loader_by_bytes(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-void loader_list_free(char **names, int n)
-{
-	for (int i = 0; i < n; i++)
-		free(names[i]);
-	free(names);
-}
-
-static int loader_list_add(char ***names, int n, const char *name)
-{
-	char **more = realloc(*names, ((size_t)n + 1) * sizeof(*more));
-
-	if (!more)
-		return -1;
-	*names = more;
-	more[n] = strdup(name);
-	return more[n] ? 0 : -1;
-}
-
-int loader_list(const char *dir, int (*wanted)(const char *name), char ***names)
-{
-	DIR *stream = opendir(dir);
-	const struct dirent *entry;
-	int n = 0, saved;
-
-	*names = NULL;
-	if (!stream)
-		return -1;
-	while (errno = 0, (entry = readdir(stream)) != NULL) {
-		if (!wanted(entry->d_name))
-			continue;
-		if (loader_list_add(names, n, entry->d_name))
-			break;
-		n++;
-	}
-	saved = entry ? ENOMEM : errno;
-	closedir(stream);
-	if (saved) {
-		loader_list_free(*names, n);
-		*names = NULL;
-		errno = saved;
-		return -1;
-	}
-	if (n)
-		qsort(*names, (size_t)n, sizeof(**names), loader_by_bytes);
-	return n;
 }
 
 void loader_home(char *dir, size_t size)

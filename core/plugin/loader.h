@@ -14,7 +14,7 @@ struct loader_file;
 
 /*
  * Opens an absolute path.  *first becomes 1 if this process had not opened it before, else 0.
- * COLL_ERR_PLUGIN with the dynamic linker's own words.
+ * COLL_ERR_PLUGIN with the dynamic linker's own message.
  */
 int loader_open(const char *path, struct loader_file **file, int *first);
 
@@ -25,15 +25,8 @@ int loader_open(const char *path, struct loader_file **file, int *first);
 const void *loader_symbol(struct loader_file *file, const char *name, char *elsewhere, size_t size);
 
 /*
- * The names of a directory's entries that `wanted` approves, sorted by bytes, malloc'd, each to be
- * freed.  Returns their number, or -1 with errno.
- */
-int loader_list(const char *dir, int (*wanted)(const char *name), char ***names);
-void loader_list_free(char **names, int n);
-
-/*
  * COLL_ERR_PLUGIN if the file is shorter than its ELF headers say: mapping it would end in SIGBUS.
- * Files that are no ELF at all pass; the dynamic linker has words for them.
+ * Files that are no ELF at all pass; the dynamic linker has a message for them.
  */
 int loader_check_length(const char *path);
 

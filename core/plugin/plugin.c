@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Was its table taken over? */
+/* Does the core have the plugin's table? */
 static int plugin_is_loaded(const struct plugin *plugin)
 {
 	return plugin->backend.size != 0;
@@ -23,7 +23,7 @@ static int plugin_comes_before(const struct plugin *a, const struct plugin *b)
 	return strcmp(a->name, b->name) < 0;
 }
 
-/* Equals keep their order: of one name the first directory's comes first. */
+/* Stable: of several plugins with the same name the first directory's stays first. */
 static int plugin_sort(struct plugin_list *list)
 {
 	struct plugin *hold = malloc(sizeof(*hold));
@@ -40,7 +40,7 @@ static int plugin_sort(struct plugin_list *list)
 	return 0;
 }
 
-/* Once the items have their places. */
+/* The items have their final places now. */
 static void plugin_link_groups(struct plugin *plugin)
 {
 	if (plugin->backend.transport)
@@ -78,21 +78,14 @@ static int plugin_declare(struct plugin *plugin, struct config *config)
 	return COLL_SUCCESS;
 }
 
-/* The first error of all; its text is this thread's last. */
+/* Returns the first error. */
 static int plugin_declare_all(struct plugin_list *list, struct config *config)
 {
-	char text[1024] = "";
-	int first = COLL_SUCCESS;
+	struct error_first first = {0};
 
-	for (int i = 0; i < list->count; i++) {
-		int code = plugin_declare(&list->item[i], config);
-
-		if (code && !first) {
-			first = code;
-			snprintf(text, sizeof(text), "%s", error_text());
-		}
-	}
-	return first ? error_set(first, "%s", text) : COLL_SUCCESS;
+	for (int i = 0; i < list->count; i++)
+		error_note(&first, plugin_declare(&list->item[i], config));
+	return error_raise(&first);
 }
 
 static void plugin_log(const struct plugin_list *list)
@@ -118,7 +111,7 @@ const char *plugin_idle(const struct plugin_list *list, const struct plugin *plu
 	       "named a device: name the backend with COLL_BACKEND";
 }
 
-/* Probing may load a vendor's libraries: not for who has said that it will not be taken. */
+/* Probing may load a vendor's libraries, so the core does not probe a plugin that the user ruled out. */
 static void plugin_ask(const struct plugin_list *list, struct plugin *plugin,
 		       const struct config *config, plugin_wants wants)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin.h - finds plugin files, loads them for good, and says truly why one was refused.
+ * plugin.h - finds plugin files, loads them for good, and keeps the true reason why a file was refused.
  *
  * A file is opened at most once per process and never unloaded; the process-wide table of loaded
  * files is the core's only mutable global besides the log level, behind one lock that is never held
@@ -21,7 +21,7 @@ struct plugin {
 	coll_native_t native;
 	coll_option_t *options; /* backend.options points here */
 	int code;               /* COLL_SUCCESS, or why it was refused or its probe said no */
-	char reason[768];       /* the sentence for code */
+	char reason[768];       /* the message of code */
 	int32_t priority;       /* in force */
 	char priority_source[512];
 	char info[256]; /* backend->info's line once plugins_describe has asked, or "" */
@@ -31,19 +31,19 @@ struct plugin_list {
 	struct plugin *item;
 	int count;
 	int uses_cuda; /* does the application? */
-	/* Directories searched and what was wrong with them, one sentence each. */
+	/* Directories searched and their faults, one message each. */
 	char (*note)[768];
 	int note_count;
 };
 
-/* May a backend of that name be taken, as config has it?  What may not is not probed. */
+/* May a backend of that name be taken, by the option `backend`?  A plugin that may not is not probed. */
 enum { PLUGIN_RULED_OUT = 0, PLUGIN_BY_PRIORITY = 1, PLUGIN_BY_NAME = 2 };
 typedef int (*plugin_wants)(const struct config *config, const char *name);
 
 /*
  * Loads what the directories of `plugin_path` (or the built-in one) hold, declares their options in
- * config, reads priorities and probes all, or what is wanted.  uses_cuda: what of device_in_use and
- * coll_config_t.device is known.  Sorted by priority, highest first, then by name.  The list is made
+ * config, reads priorities and probes all, or those that `wants` lets pass.  uses_cuda: the
+ * application uses CUDA as far as device_in_use and coll_config_t.device show.  Sorted by priority, highest first, then by name.  The list is made
  * even when every plugin was refused; the return is an error only for lack of memory or a fault in
  * config found while declaring.
  */
@@ -53,8 +53,8 @@ void plugins_free(struct plugin_list *list);
 /* Asks every usable plugin for its `info`. */
 void plugins_describe(struct plugin_list *list, const struct config *config);
 /*
- * NULL, or the sentence why it is taken only by name here: it has no use for host memory, and the
- * application uses no other.  Then it is not even probed, since that may initialise CUDA.
+ * NULL, or the message why a plugin is taken only by name here: it cannot use host memory, and the
+ * application uses no other memory.  Then it is not even probed, since that may initialise CUDA.
  */
 const char *plugin_idle(const struct plugin_list *list, const struct plugin *plugin);
 /* The usable or refused entry of that backend name, or NULL. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin_impl.h - what the parts of plugin loading share; seen by core/plugin*.c and probe.c.
- */
+/* plugin_impl.h - shared by find.c, load.c, validate.c, probe.c and plugin.c. */
 #ifndef CORE_PLUGIN_PLUGIN_IMPL_H
 #define CORE_PLUGIN_PLUGIN_IMPL_H
 
@@ -34,8 +33,8 @@ int plugin_refuse_error(struct plugin *plugin, int code);
 /* [a-z][a-z0-9_]*, at most 31 bytes. */
 int plugin_name_ok(const char *name);
 /*
- * Copies what the plugin exports into the core's own structs and checks it; plugin->name is what
- * the file's name promises.
+ * Copies what the plugin exports into the core's own structs and checks it; plugin->name is
+ * the name in the file's name.
  */
 int plugin_take(struct plugin *plugin, const coll_backend_t *table);
 
@@ -43,7 +42,7 @@ int plugin_take(struct plugin *plugin, const coll_backend_t *table);
 
 /* Asks the plugin whether it can be used; the answer goes to code and reason. */
 void plugin_probe(struct plugin *plugin, const struct config *config);
-/* Asks for its line about itself. */
+/* Asks the plugin for the line that describes it. */
 void plugin_ask_info(struct plugin *plugin, const struct config *config);
 
 #endif

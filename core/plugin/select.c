@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* select.c - the choice of one process alone, and a sentence about every plugin. */
+/* select.c - the choice of one process alone, and a message about every plugin. */
 #include "plugin/select_impl.h"
 #include "base/error.h"
 
@@ -13,7 +13,7 @@ enum { SELECT_WHY = 768 };
 static const char select_elsewhere[] =
 	"it works only if all ranks live in one process, as coll_comm_init_all makes them";
 
-/* ----------------------------------------------------------------- the sentences -- */
+/* ------------------------------------------------------------------ the messages -- */
 
 static void select_why_chosen(const struct plugin *p, const struct filter *filter, char *why)
 {
@@ -26,7 +26,7 @@ static void select_why_chosen(const struct plugin *p, const struct filter *filte
 			 p->priority, p->priority_source);
 }
 
-/* It was named and is not the one chosen. */
+/* The plugin was named and not chosen. */
 static void select_why_named(const struct plugin *p, const struct plugin *chosen,
 			     const struct filter *filter, char *why)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* select.h - which backend: what this process would take, and what all ranks agree on. */
+/* select.h - which backend: the choice of this process alone, and the choice of all ranks together. */
 #ifndef CORE_PLUGIN_SELECT_H
 #define CORE_PLUGIN_SELECT_H
 
@@ -9,7 +9,7 @@
 /*
  * The choice of this process alone, as if all ranks were like it (used by coll_info).  in_process:
  * all ranks live in this process.  On success *chosen is the plugin; otherwise the error says
- * why.  If `why` is not NULL it has list->count entries and gets one sentence for each plugin.
+ * why none could be chosen.  If `why` is not NULL it has list->count entries and gets one message for each plugin.
  */
 int select_local(const struct config *config, const struct plugin_list *list, int in_process,
 		 const struct plugin **chosen, char (*why)[768]);
@@ -21,7 +21,7 @@ int select_local(const struct config *config, const struct plugin_list *list, in
 int select_wants(const struct config *config, const char *name);
 
 /*
- * Does `backend` exclude a name that no plugin has ("^tpc")?  Then 1 and a sentence that says so.
+ * Does `backend` exclude a name that no plugin has ("^tpc")?  Then 1 and a message about it.
  */
 int select_excludes_unknown(const struct config *config, const struct plugin_list *list, char *text,
 			    size_t size);

@@ -40,7 +40,7 @@ __attribute__((format(printf, 3, 4))) static void choose_add(char *text, size_t 
 	va_end(args);
 }
 
-/* ----------------------------------------------------------------- what is wrong -- */
+/* -------------------------------------------------------------------- the faults -- */
 
 void select_found(const char *const *names, int n, const char *name, char *text, size_t size)
 {
@@ -102,19 +102,19 @@ static int choose_objector(const struct capabilities *all, int n, const char *na
 static int choose_no_common(const struct capabilities *all, int n, int first)
 {
 	const int other = choose_objector(all, n, all[first].named[0]);
-	char one[200] = "", two[200] = "";
+	char mine[200] = "", theirs[200] = "";
 
 	for (int i = 0; i < all[first].n_named; i++)
-		choose_add(one, sizeof(one), "%s%s", i ? "," : "", all[first].named[i]);
+		choose_add(mine, sizeof(mine), "%s%s", i ? "," : "", all[first].named[i]);
 	for (int i = 0; i < all[other].n_named; i++)
-		choose_add(two, sizeof(two), "%s%s", i ? "," : "", all[other].named[i]);
+		choose_add(theirs, sizeof(theirs), "%s%s", i ? "," : "", all[other].named[i]);
 	return error_set(COLL_ERR_CONFIG,
 			 "rank %d asks for '%s', rank %d for '%s': no backend is in every rank's "
 			 "list (%s)",
-			 first, one, other, two, all[first].request);
+			 first, mine, other, theirs, all[first].request);
 }
 
-/* Can every rank use what was named? */
+/* Can every rank use the backend that was named? */
 static int choose_check_named(const struct capabilities *all, int n, int first, const char *name)
 {
 	for (int r = 0; r < n; r++) {

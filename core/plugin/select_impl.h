@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* select_impl.h - what the parts of the selection share; seen by select*.c only. */
+/* select_impl.h - shared by select*.c. */
 #ifndef CORE_PLUGIN_SELECT_IMPL_H
 #define CORE_PLUGIN_SELECT_IMPL_H
 
 #include "plugin/select.h"
 
-/* ---- select_filter.c: what `backend` asks for */
+/* ---- select_filter.c: the request in the option `backend` */
 
 struct filter {
 	int excludes; /* names are to be left out; else, if there are any, taken in this order */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* validate.c - takes over what a plugin exports, or says what its author must mend. */
+/* validate.c - copies a plugin's table into the core's structs, or says what the author must mend. */
 #include "base/error.h"
 #include "plugin/plugin_impl.h"
 
@@ -26,7 +26,7 @@ int plugin_name_ok(const char *name)
 }
 
 /* Copies min(size, own size) bytes of a size-first struct; the rest of the copy stays 0. */
-static int plugin_copy(struct plugin *plugin, const char *what, void *copy, uint64_t own,
+static int plugin_copy(struct plugin *plugin, const char *type, void *copy, uint64_t own,
 		       const void *from, uint64_t size, uint64_t least)
 {
 	if (size < least)
@@ -34,17 +34,17 @@ static int plugin_copy(struct plugin *plugin, const char *what, void *copy, uint
 			plugin, COLL_ERR_ABI,
 			"'%s': the size of its %s is %" PRIu64 ", but in ABI %d.0 it is %" PRIu64
 			" at least; set .size = sizeof(%s) and build it with this backend.h",
-			plugin->path, what, size, COLL_BACKEND_ABI_MAJOR, least, what);
+			plugin->path, type, size, COLL_BACKEND_ABI_MAJOR, least, type);
 	memcpy(copy, from, size < own ? size : own);
 	return COLL_SUCCESS;
 }
 
 /* ------------------------------------------------------------------ the groups -- */
 
-static int plugin_missing(struct plugin *plugin, const char *what)
+static int plugin_missing(struct plugin *plugin, const char *member)
 {
 	return plugin_refuse(plugin, COLL_ERR_ABI, "'%s' leaves %s empty, but it is mandatory",
-			     plugin->path, what);
+			     plugin->path, member);
 }
 
 /* Both or none. */

@@ -44,7 +44,7 @@ static void test_ranges(void)
 static void test_matches(void)
 {
 	struct rules r = parse(COLL_KIND_ALLREDUCE, "ring bytes 64-128 ranks 2-4 memory host");
-	struct call_shape s = {COLL_KIND_ALLREDUCE, 2, 1, 64, COLL_MEM_HOST};
+	struct call_description s = {COLL_KIND_ALLREDUCE, 2, 1, 64, COLL_MEM_HOST};
 
 	ok(rule_matches(&r.rule[0], &s), "the lower ends are included");
 	s.bytes = 128;
@@ -252,7 +252,7 @@ static struct selection with(const char *text, int builtin)
 static const char *chosen(const struct selection *t, int nranks, uint64_t bytes,
 			  uint32_t requirements)
 {
-	const struct call_shape s = {COLL_KIND_ALLREDUCE, nranks, 1, bytes, COLL_MEM_HOST};
+	const struct call_description s = {COLL_KIND_ALLREDUCE, nranks, 1, bytes, COLL_MEM_HOST};
 	const int row = choose_algorithm(t, &s, requirements);
 
 	return row < 0 ? "nothing" : algo_at(row)->name;
@@ -261,7 +261,7 @@ static const char *chosen(const struct selection *t, int nranks, uint64_t bytes,
 static void test_choice(void)
 {
 	struct selection t = with("recursive_doubling bytes 0-64 ranks 4-, ring ranks 2-8", 0);
-	const struct call_shape none = {99, 2, 1, 0, COLL_MEM_HOST};
+	const struct call_description none = {99, 2, 1, 0, COLL_MEM_HOST};
 
 	is_str(chosen(&t, 4, 64, 0), "recursive_doubling", "the first that matches");
 	is_str(chosen(&t, 4, 65, 0), "ring", "else the next");
@@ -379,8 +379,8 @@ static int fuzz_has(int row, uint32_t requirements)
 }
 
 /* Is it the choice that the words of rules.h and choose.h ask for? */
-static int fuzz_right(const struct selection *t, const struct call_shape *s, uint32_t requirements,
-		      int row)
+static int fuzz_right(const struct selection *t, const struct call_description *s,
+		      uint32_t requirements, int row)
 {
 	const struct rules *r = &t->rules[s->kind - 1];
 	const struct algo *a;
@@ -413,7 +413,7 @@ static void test_fuzz_choice(void)
 	char text[1024];
 
 	for (int round = 0; round < 4000; round++) {
-		struct call_shape s = {.kind = 1 + (int)fuzz_random(RULES_KINDS)};
+		struct call_description s = {.kind = 1 + (int)fuzz_random(RULES_KINDS)};
 
 		memset(&one, 0, sizeof(one));
 		memset(&other, 0, sizeof(other));
@@ -452,8 +452,8 @@ static void test_fuzz_reach(void)
 	int32_t reach;
 
 	for (int round = 0; round < 300; round++) {
-		struct call_shape s = {.kind = COLL_KIND_ALLREDUCE,
-				       .nranks = 1 + (int)fuzz_random(20)};
+		struct call_description s = {.kind = COLL_KIND_ALLREDUCE,
+					     .nranks = 1 + (int)fuzz_random(20)};
 		struct selection t = {.table = 0};
 		struct rules *r = &t.rules[s.kind - 1];
 		int seen[RULES_MAX] = {0};

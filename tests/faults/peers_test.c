@@ -208,7 +208,7 @@ static void act_parent(struct rank *r, struct report *report, int odd)
 		if (child == 0)
 			_exit(coll_allreduce(&x, &x, 1, COLL_FLOAT32, COLL_MAX, r->comm, NULL) ==
 						      COLL_ERR_INVALID_ARGUMENT &&
-					      strstr(coll_get_last_error(NULL), "forked")
+					      strstr(coll_get_last_error(NULL), "before fork")
 				      ? 0
 				      : 1);
 		waitpid(child, &status, 0);

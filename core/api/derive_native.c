@@ -46,10 +46,9 @@ static void derive_native_drop_id(const char *id, const char *interface_name)
 		bootstrap_close(bootstrap);
 }
 
-/* With the ids of all ranks: each colour's first rank has made one. */
-static int derive_native_meet(struct derive_meeting *s, char **ids, const char *interface_name)
+/* id: made by the first rank of the colour. */
+static int derive_native_meet(struct derive_meeting *s, const char *id, const char *interface_name)
 {
-	const char *id = ids[s->members[0]];
 	struct bootstrap *bootstrap;
 	int code;
 
@@ -69,22 +68,31 @@ static int derive_native_meet(struct derive_meeting *s, char **ids, const char *
 static int derive_native_meet_all(struct derive_meeting *s)
 {
 	const char *interface_name = config_string(s->comm->context->config, "interface");
-	int takes_part = s->own.color >= 0, failed = 0, code;
-	char id[COLL_UNIQUE_ID_SIZE] = "", **ids;
+	const int takes_part = s->own.color >= 0, nranks = s->comm->nranks;
+	char(*ids)[COLL_UNIQUE_ID_SIZE] = malloc((size_t)nranks * sizeof(*ids));
+	char id[COLL_UNIQUE_ID_SIZE] = "";
+	int code = COLL_SUCCESS;
 
-	if (takes_part && s->place == 0)
-		failed = bootstrap_make_id(id, sizeof(id), interface_name);
-	if (failed)
-		id[0] = '\0';
-	code = bootstrap_exchange_text(s->meeting, id, &ids, s->timeout_ms);
+	if (!ids)
+		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
+	else if (takes_part && s->place == 0)
+		code = bootstrap_make_id(id, sizeof(id), interface_name);
 	if (code) {
+		free(ids);
+		return select_all_ok(s->meeting, code, s->timeout_ms);
+	}
+	code = bootstrap_exchange(s->meeting, id, ids, sizeof(id), s->timeout_ms);
+	if (code) {
+		free(ids);
 		derive_native_drop_id(id, interface_name);
 		return code;
 	}
-	if (takes_part && !failed)
-		failed = derive_native_meet(s, ids, interface_name);
-	bootstrap_texts_free(s->meeting, ids);
-	return select_all_ok(s->meeting, failed, s->timeout_ms);
+	if (takes_part) {
+		ids[s->members[0]][COLL_UNIQUE_ID_SIZE - 1] = '\0';
+		code = derive_native_meet(s, ids[s->members[0]], interface_name);
+	}
+	free(ids);
+	return select_all_ok(s->meeting, code, s->timeout_ms);
 }
 
 /* ------------------------------------------------------------------ the endpoints -- */

@@ -12,13 +12,6 @@
 #include "bootstrap/bootstrap_impl.h"
 #include "base/error.h"
 
-/*
- * Bytes of one rank's text at most.  Every rank receives all texts, padded to the longest, so this
- * number is also the memory per rank that one wrong length can cost every rank.  The longest texts,
- * those of select_offer.c, have one line per plugin: room for 170 plugins with the longest lines.
- */
-enum { BOOTSTRAP_TEXT_LONGEST = 256 << 10 };
-
 /* ------------------------------------------------------------------ who we are -- */
 
 /* Random once per process; a fork makes a new one. */
@@ -273,114 +266,6 @@ int bootstrap_exchange_fail(struct bootstrap *bootstrap, int code, const char *t
 		return error_set(code, "%s", own);
 	told = bootstrap_exchange_kind(bootstrap, NULL, NULL, 0, &failure, timeout_ms);
 	return bootstrap->rank_failed ? told : error_set(code, "%s", own);
-}
-
-/* For lack of memory this rank cannot do its part; the other ranks are told. */
-static int bootstrap_exchange_poor(struct bootstrap *bootstrap, int64_t timeout_ms)
-{
-	char text[80];
-
-	snprintf(text, sizeof(text), "no memory for the texts of %d ranks", bootstrap->nranks);
-	return bootstrap_exchange_fail(bootstrap, COLL_ERR_NO_MEMORY, text, timeout_ms);
-}
-
-void bootstrap_texts_free(const struct bootstrap *bootstrap, char **texts)
-{
-	if (texts == NULL)
-		return;
-	for (int r = 0; r < bootstrap->nranks; r++)
-		free(texts[r]);
-	free(texts);
-}
-
-/* Cuts the padded pieces into strings. */
-static int bootstrap_split_texts(const struct bootstrap *bootstrap, const char *pieces,
-				 const uint64_t *lens, size_t width, char ***out)
-{
-	char **texts = calloc((size_t)bootstrap->nranks, sizeof(*texts));
-
-	for (int r = 0; texts != NULL && r < bootstrap->nranks; r++) {
-		texts[r] = strndup(pieces + (size_t)r * width, lens[r]);
-		if (texts[r] == NULL) {
-			bootstrap_texts_free(bootstrap, texts);
-			texts = NULL;
-		}
-	}
-	if (texts == NULL)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for the texts of %d ranks",
-				 bootstrap->nranks);
-	*out = texts;
-	return 0;
-}
-
-/* Second half of exchange_text: lens are known, width is the longest of them. */
-static int bootstrap_exchange_padded(struct bootstrap *bootstrap, const char *in,
-				     const uint64_t *lens, size_t width, char ***out,
-				     int64_t timeout_ms)
-{
-	size_t n = (size_t)bootstrap->nranks;
-	char *padded = calloc(1, width + 1);
-	char *pieces = width <= SIZE_MAX / 2 / n ? malloc(n * width + 1) : NULL;
-	int code;
-
-	if (padded == NULL || pieces == NULL) {
-		code = bootstrap_exchange_poor(bootstrap, timeout_ms);
-		goto fail;
-	}
-	memcpy(padded, in, strlen(in));
-	code = width > 0 ? bootstrap_exchange(bootstrap, padded, pieces, width, timeout_ms) : 0;
-	if (code == 0)
-		code = bootstrap_split_texts(bootstrap, pieces, lens, width, out);
-fail:
-	free(padded);
-	free(pieces);
-	return code;
-}
-
-/* The longest of the lengths that the ranks have exchanged, if none of them is impossible. */
-static int bootstrap_check_lengths(const struct bootstrap *bootstrap, const uint64_t *lens,
-				   uint64_t own, size_t *width)
-{
-	*width = 0;
-	if (lens[bootstrap->rank] != own)
-		return error_set(COLL_ERR_REMOTE,
-				 "the length of the text of rank %d came back as %llu instead of "
-				 "%llu: the exchange between the ranks altered bytes on the way",
-				 bootstrap->rank, (unsigned long long)lens[bootstrap->rank],
-				 (unsigned long long)own);
-	for (int r = 0; r < bootstrap->nranks; r++) {
-		if (lens[r] > BOOTSTRAP_TEXT_LONGEST)
-			return error_set(COLL_ERR_REMOTE,
-					 "rank %d announces a text of %llu bytes, but a text has "
-					 "at most %d: rank %d has far too many plugins, or the "
-					 "exchange between the ranks altered bytes on the way",
-					 r, (unsigned long long)lens[r], BOOTSTRAP_TEXT_LONGEST, r);
-		if (lens[r] > *width)
-			*width = (size_t)lens[r];
-	}
-	return 0;
-}
-
-int bootstrap_exchange_text(struct bootstrap *bootstrap, const char *in, char ***out,
-			    int64_t timeout_ms)
-{
-	int64_t deadline = clock_deadline(timeout_ms);
-	uint64_t len = strlen(in);
-	uint64_t *lens = calloc((size_t)bootstrap->nranks, sizeof(*lens));
-	size_t width;
-	int code;
-
-	*out = NULL;
-	if (lens == NULL)
-		return bootstrap_exchange_poor(bootstrap, timeout_ms);
-	code = bootstrap_exchange(bootstrap, &len, lens, sizeof(len), timeout_ms);
-	if (code == 0)
-		code = bootstrap_check_lengths(bootstrap, lens, len, &width);
-	if (code == 0)
-		code = bootstrap_exchange_padded(bootstrap, in, lens, width, out,
-						 clock_remaining(deadline));
-	free(lens);
-	return code;
 }
 
 void bootstrap_close(struct bootstrap *bootstrap)

@@ -88,15 +88,6 @@ int bootstrap_exchange_fail(struct bootstrap *bootstrap, int code, const char *t
 			    int64_t timeout_ms);
 /* Did the last exchange return the failure of a rank?  It did so on all ranks, and the next may work. */
 int bootstrap_rank_failed(const struct bootstrap *bootstrap);
-/*
- * The same for texts, each of a length of its own up to 256 KiB: *out is malloc'd, out[r] the
- * NUL-terminated text of rank r; free with bootstrap_texts_free.  A longer text is the same
- * COLL_ERR_REMOTE on every rank.
- */
-int bootstrap_exchange_text(struct bootstrap *bootstrap, const char *in, char ***out,
-			    int64_t timeout_ms);
-void bootstrap_texts_free(const struct bootstrap *bootstrap, char **texts);
-
 void bootstrap_close(struct bootstrap *bootstrap);
 
 /* What the launcher's environment says (launch.c). */

@@ -531,6 +531,29 @@ static void test_wrong_numbers(void)
 	has_str(error_text(), "rank 5 announces a list of backends of 262145 bytes", "is named");
 }
 
+/* Rank 1 has more plugins than a table has room for: every rank is told. */
+static void test_too_many_plugins(void)
+{
+	enum { MANY = 400 };
+	static struct plugin item[MANY];
+	static char names[MANY][32];
+
+	make_worlds(worlds);
+	for (int i = 0; i < MANY; i++) {
+		item[i] = worlds[1].item[0];
+		snprintf(names[i], sizeof(names[i]), "many%d", i);
+		memcpy(item[i].name, names[i], sizeof(names[i]));
+		item[i].backend.name = names[i];
+		item[i].code = COLL_ERR_PLUGIN;
+		memset(item[i].reason, 'x', sizeof(item[i].reason) - 1);
+	}
+	worlds[1].list.item = item;
+	worlds[1].list.count = MANY;
+	agree(worlds, 0, COLL_ERR_REMOTE, "", "rank 1 has far too many plugins", "400 plugins");
+	worlds[1].list.count = 300;
+	agree(worlds, 0, COLL_ERR_NOT_FOUND, "", "'ucx': rank 1: it is not installed", "300");
+}
+
 /* The exchange of one rank over an application's function that alters every table alike. */
 static int32_t altering_exchange(void *user, const void *in, void *out, size_t len,
 				 int64_t timeout_ms)
@@ -572,6 +595,7 @@ static int32_t resizing_exchange(void *user, const void *in, void *out, size_t l
 	char *at = out;
 
 	(void)timeout_ms;
+	number[3]++;
 	memcpy(at, in, len);
 	memcpy(at + len, in, len);
 	for (size_t i = 0; number[1] == 0 && i + 16 <= len; i++)
@@ -582,33 +606,34 @@ static int32_t resizing_exchange(void *user, const void *in, void *out, size_t l
 	return 0;
 }
 
-static void altered_size(uint32_t rank, uint32_t size, const char *message)
+static void altered_size(uint32_t rank, uint32_t size, uint32_t exchanges, const char *message)
 {
 	static struct world w;
 	const struct plugin *chosen = NULL;
 	struct bootstrap *bootstrap;
-	uint32_t number[3] = {size, 1, rank};
+	uint32_t number[4] = {size, 1, rank, 0}; /* the last counts exchanges */
 
 	make_world(&w, NULL);
 	load_config(&w);
 	if (bootstrap_open_user(&bootstrap, resizing_exchange, number, 0, 2, 60000))
 		bail_out("boot: %s", error_text());
-	number[1] = 0;
+	number[1] = number[3] = 0;
 	is_int(select_agree(bootstrap, w.config, &w.list, 0, 0, &chosen), COLL_ERR_REMOTE,
 	       "rank %u announces %u bytes", rank, size);
 	has_str(error_text(), message, "is told");
+	is_int(number[3], exchanges, "after so many exchanges");
 	bootstrap_close(bootstrap);
 	config_free(w.config);
 }
 
 static void test_altered_size(void)
 {
-	altered_size(0, 5, "rank 0 came back as 5 instead of ");
-	altered_size(0, 0, "rank 0 came back as 0 instead of ");
-	altered_size(1, 5, "the list of backends of rank 1 is damaged: its size is impossible");
-	altered_size(1, 0, "the list of backends of rank 1 is damaged: its size is impossible");
-	altered_size(1, 64, "the list of backends of rank 1 is damaged: its counts do not fit");
-	altered_size(1, UINT32_MAX, "rank 1 announces a list of backends of 4294967295 bytes");
+	altered_size(0, 5, 1, "rank 0 came back as 5 instead of ");
+	altered_size(0, 0, 1, "rank 0 came back as 0 instead of ");
+	altered_size(1, 5, 2, "the list of backends of rank 1 is damaged: its size is impossible");
+	altered_size(1, 0, 2, "the list of backends of rank 1 is damaged: its size is impossible");
+	altered_size(1, 64, 2, "the list of backends of rank 1 is damaged: its counts do not fit");
+	altered_size(1, UINT32_MAX, 1, "rank 1 announces a list of backends of 4294967295 bytes");
 }
 
 /* --------------------------------------------------------------------- after a step -- */
@@ -670,6 +695,7 @@ int main(void)
 	test_damaged_tables();
 	test_wrong_numbers();
 	test_altered_size();
+	test_too_many_plugins();
 	test_altered_name();
 	test_all_ok();
 	plugin_dir_end();

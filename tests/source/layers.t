@@ -65,8 +65,8 @@ done | sort -u)"
     none "tools see coll.h, nothing else of libcoll" \
         "$(angled $tools | grep ': coll/' | grep -v ': coll/coll\.h$' |
             grep -v '^tools/check/\(host\|static\|p2p\|fault\|native\)/[a-z0-9]*\.[ch]:[0-9]*: coll/backend\.h$')"
-    none "tests see coll.h, nothing else of libcoll" \
-        "$(angled $api_tests | grep ': coll/' | grep -v ': coll/coll\.h$' |
+    none "tests see coll.h and introspect.h, nothing else of libcoll" \
+        "$(angled $api_tests | grep ': coll/' | grep -v ': coll/\(coll\|introspect\)\.h$' |
             grep -v '^plugins/nccl/nccl\.h:[0-9]*: coll/backend\.h$')"
     none "tests of the API see no file of the core" \
         "$(quoted $api_tests | while read -r place header; do

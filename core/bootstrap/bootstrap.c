@@ -199,12 +199,23 @@ void bootstrap_key(const struct bootstrap *bootstrap, uint8_t key[BOOTSTRAP_KEY_
 	memcpy(key, bootstrap->key, BOOTSTRAP_KEY_SIZE);
 }
 
+/* A rank may have failed because another rank did: how likely does this code name the cause? */
+static int bootstrap_weight(int code)
+{
+	switch (code) {
+	case COLL_ERR_REMOTE: return 0;
+	case COLL_ERR_PEER_LOST:
+	case COLL_ERR_TIMEOUT: return 1;
+	default: return 2;
+	}
+}
+
 void bootstrap_merge_failure(struct bootstrap_failure *failure, int rank, int code,
 			     const char *text)
 {
-	int remote = code == COLL_ERR_REMOTE, known = failure->code == COLL_ERR_REMOTE;
+	int weight = bootstrap_weight(code), known = bootstrap_weight(failure->code);
 
-	if (failure->code && (remote == known ? rank >= failure->rank : remote))
+	if (failure->code && (weight == known ? rank >= failure->rank : weight < known))
 		return;
 	failure->code = code > 0 ? code : COLL_ERR_INTERNAL;
 	failure->rank = rank;

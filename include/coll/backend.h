@@ -298,7 +298,8 @@ struct coll_host {
 	 * Since minor 3: takes part in the other ranks' next exchange, of any length, with a
 	 * failure in place of bytes.  The exchange of every rank then returns `code`, with `text`
 	 * and this rank's number in the text.  If several ranks have failed, all ranks get the
-	 * failure of the lowest (one with COLL_ERR_REMOTE only if all have that code).  Returns
+	 * failure of the lowest; one that blames another rank (COLL_ERR_REMOTE, COLL_ERR_PEER_LOST,
+	 * COLL_ERR_TIMEOUT) only if there is no other.  Returns
 	 * `code`: `return host->exchange_fail(host, code, err->text, host->timeout_ms);`.
 	 *
 	 * code          A COLL_ERR_* code; open then returns it.

@@ -12,6 +12,10 @@
 #define PLUGINS_NCCL_H
 
 #include <coll/backend.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/plugin_kit.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -110,15 +114,9 @@ void nccl_version_text(int version, char *text, size_t size);
 
 /* ------------------------------------------------------------------ nccl_error.c -- */
 
-/* Fills err, unless it is NULL; returns code. */
-__attribute__((format(printf, 3, 4))) int32_t nccl_error(coll_error_t *err, int32_t code,
-							 const char *fmt, ...);
-__attribute__((format(printf, 3, 4))) void nccl_log(const coll_host_t *host, int32_t level,
-						    const char *fmt, ...);
 /* The sentence for what NCCL or the driver answered to `what`; comm may be NULL. */
 int32_t nccl_refused(coll_error_t *err, int result, const char *what, nccl_comm_t comm);
 int32_t nccl_cuda_refused(coll_error_t *err, int result, const char *what);
-int64_t nccl_now_ms(void);
 /* Short at first, then longer: for waits that ask again and again. */
 void nccl_nap(unsigned round);
 
@@ -213,7 +211,7 @@ int32_t nccl_async_error(void *ep, coll_error_t *err);
 void nccl_abort(void *ep);
 /* The abort itself; lock and context are held, no group is open. */
 void nccl_stop(struct nccl *n);
-/* Aborts NCCL's communicator, which is no more then; waits until nccl_now_ms() is `deadline`. */
+/* Aborts NCCL's communicator, which is no more then; waits until clock_now_ms() is `deadline`. */
 void nccl_abort_comm(struct nccl *n, int64_t deadline);
 
 /* ------------------------------------------------------------------ nccl_group.c -- */

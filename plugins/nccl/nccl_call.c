@@ -32,7 +32,7 @@ int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, co
 	char version[32];
 
 	if (op >= COLL_BAND && op <= COLL_BXOR)
-		return nccl_error(err, COLL_ERR_UNSUPPORTED,
+		return error_fill(err, COLL_ERR_UNSUPPORTED,
 				  "NCCL has no bitwise reductions (%s): use another operation, or "
 				  "another backend with COLL_BACKEND",
 				  op == COLL_BAND  ? "band"
@@ -41,7 +41,7 @@ int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, co
 	if (nccl_knows_type(n, dtype))
 		return COLL_SUCCESS;
 	nccl_version_text(nccl_lib.version, version, sizeof(version));
-	return nccl_error(err, COLL_ERR_UNSUPPORTED,
+	return error_fill(err, COLL_ERR_UNSUPPORTED,
 			  "NCCL %s does not reduce %s: use another type, or another backend with "
 			  "COLL_BACKEND",
 			  version,
@@ -57,7 +57,7 @@ int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, co
 int32_t nccl_takes(void *ep, const coll_args_t *args, coll_error_t *err)
 {
 	if (args->kind == COLL_KIND_RECV && args->root == COLL_ANY_SOURCE)
-		return nccl_error(err, COLL_ERR_UNSUPPORTED,
+		return error_fill(err, COLL_ERR_UNSUPPORTED,
 				  "NCCL receives from a rank that is named, not from any source");
 	return nccl_reduces(args->kind) ? nccl_check_reduction(ep, args->dtype, args->op, err)
 					: COLL_SUCCESS;

@@ -6,13 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What each rank shows the others before NCCL connects them. */
-struct nccl_card {
-	int32_t code; /* it cannot take part */
+/* What each rank tells the others before NCCL connects them. */
+struct nccl_peer_info {
 	int32_t version;
 	int32_t fp8;
 	nccl_unique_id_t id; /* rank 0's */
-	char text[504];
 };
 
 /* ------------------------------------------------------------------- one endpoint -- */
@@ -24,7 +22,7 @@ static int32_t nccl_new(const coll_host_t *host, struct nccl **out, coll_error_t
 
 	*out = n;
 	if (!n)
-		return nccl_error(err, COLL_ERR_NO_MEMORY, "no memory");
+		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory");
 	n->host = host;
 	n->rank = host->rank;
 	n->nranks = host->nranks;
@@ -72,52 +70,49 @@ static int32_t nccl_connect(struct nccl *n, nccl_unique_id_t id, coll_error_t *e
 
 /* --------------------------------------------------------------------- ranks meet -- */
 
-/* Compares the cards; what is wrong with another rank's is every rank's error. */
-static int32_t nccl_compare(uint32_t nranks, const struct nccl_card *cards, coll_error_t *err)
+/* All ranks need the same version of NCCL. */
+static int32_t nccl_compare_versions(uint32_t nranks, const struct nccl_peer_info *infos,
+				     coll_error_t *err)
 {
 	char theirs[32], first[32];
 
 	for (uint32_t r = 0; r < nranks; r++) {
-		if (cards[r].code)
-			return nccl_error(err, COLL_ERR_REMOTE, "rank %u: %s", r, cards[r].text);
-		if (cards[r].version == cards[0].version)
+		if (infos[r].version == infos[0].version)
 			continue;
-		nccl_version_text(cards[r].version, theirs, sizeof(theirs));
-		nccl_version_text(cards[0].version, first, sizeof(first));
-		return nccl_error(err, COLL_ERR_VERSION,
+		nccl_version_text(infos[r].version, theirs, sizeof(theirs));
+		nccl_version_text(infos[0].version, first, sizeof(first));
+		return error_fill(err, COLL_ERR_VERSION,
 				  "rank %u has NCCL %s and rank 0 has %s: all ranks need the same",
 				  r, theirs, first);
 	}
 	return COLL_SUCCESS;
 }
 
-/* A rank that cannot take part tells the others, which would wait for it. */
-static int32_t nccl_meet(const coll_host_t *host, struct nccl *n, int32_t code,
-			 nccl_unique_id_t *id, coll_error_t *err)
+/* `code` is what came before on this rank: the other ranks learn of a failure. */
+static int32_t nccl_exchange_infos(const coll_host_t *host, struct nccl *n, int32_t code,
+				   nccl_unique_id_t *id, coll_error_t *err)
 {
-	struct nccl_card own = {.code = code, .version = nccl_lib.version, .fp8 = n && n->fp8};
-	struct nccl_card *cards = calloc(host->nranks, sizeof(*cards));
-	coll_error_t other = {.size = sizeof(other)};
-	int32_t met;
-	int result;
+	struct nccl_peer_info own = {.version = nccl_lib.version, .fp8 = n && n->fp8};
+	struct nccl_peer_info *infos = calloc(host->nranks, sizeof(*infos));
+	int result = NCCL_SUCCESS;
 
-	if (!cards)
-		return nccl_error(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", host->nranks);
-	if (!own.code && host->rank == 0) {
+	if (!code && !infos)
+		code = error_fill(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", host->nranks);
+	if (!code && host->rank == 0)
 		result = nccl_lib.ncclGetUniqueId(&own.id);
-		if (result)
-			own.code = nccl_refused(err, result, "ncclGetUniqueId", NULL);
+	if (result)
+		code = nccl_refused(err, result, "ncclGetUniqueId", NULL);
+	if (code) {
+		free(infos);
+		return kit_exchange_fail(host, code, err);
 	}
-	if (own.code)
-		memcpy(own.text, err->text, sizeof(own.text));
-	code = own.code;
-	met = host->exchange(host, &own, cards, sizeof(own), host->timeout_ms, code ? &other : err);
+	code = host->exchange(host, &own, infos, sizeof(own), host->timeout_ms, err);
 	if (!code)
-		code = met ? met : nccl_compare(host->nranks, cards, err);
+		code = nccl_compare_versions(host->nranks, infos, err);
 	for (uint32_t r = 0; !code && r < host->nranks; r++)
-		n->fp8 &= cards[r].fp8;
-	*id = cards[0].id;
-	free(cards);
+		n->fp8 &= infos[r].fp8;
+	*id = infos[0].id;
+	free(infos);
 	return code;
 }
 
@@ -133,7 +128,7 @@ int32_t nccl_open(const coll_host_t *host, void **ep, coll_error_t *err)
 	*ep = n;
 	if (!code)
 		code = nccl_enter(n->context, &pushed, err);
-	code = nccl_meet(host, n, code, &id, err);
+	code = nccl_exchange_infos(host, n, code, &id, err);
 	if (!code) {
 		pthread_mutex_lock(&n->lock);
 		code = nccl_connect(n, id, err);
@@ -191,7 +186,7 @@ int32_t nccl_open_all(const coll_host_t *const *hosts, uint32_t count, void **ep
 	int pushed;
 
 	if (!all)
-		return nccl_error(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", count);
+		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", count);
 	code = nccl_library_open(hosts[0], err);
 	for (uint32_t i = 0; !code && i < count; i++) {
 		code = nccl_new(hosts[i], &all[i], err);
@@ -237,7 +232,7 @@ static int32_t nccl_child_settle(struct nccl *parent, struct nccl *child, const 
 	if (code || !child)
 		return code;
 	if (!child->comm)
-		return nccl_error(err, COLL_ERR_INTERNAL,
+		return error_fill(err, COLL_ERR_INTERNAL,
 				  "NCCL has made no communicator and given no reason");
 	pthread_mutex_lock(&child->lock);
 	child->unsettled = 1;
@@ -280,13 +275,13 @@ static int32_t nccl_can_shrink(const struct nccl *n, coll_error_t *err)
 
 	nccl_version_text(nccl_lib.version, version, sizeof(version));
 	if (!nccl_lib.ncclCommShrink)
-		return nccl_error(
+		return error_fill(
 			err, COLL_ERR_UNSUPPORTED,
 			"NCCL %s cannot shrink a communicator, 2.27 is the first that can: "
 			"make a new communicator with a new id",
 			version);
 	if (!n->comm)
-		return nccl_error(
+		return error_fill(
 			err, COLL_ERR_UNSUPPORTED,
 			"NCCL %s cannot shrink this communicator, which has failed or was "
 			"aborted%s: make a new communicator with a new id",
@@ -323,7 +318,7 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 {
 	struct nccl *n = ep, *child = NULL;
 	int *list = calloc((size_t)count + 1, sizeof(*list)), pushed;
-	int32_t code = list ? COLL_SUCCESS : nccl_error(err, COLL_ERR_NO_MEMORY, "no memory");
+	int32_t code = list ? COLL_SUCCESS : error_fill(err, COLL_ERR_NO_MEMORY, "no memory");
 
 	*newep = NULL;
 	pthread_mutex_lock(&n->lock);
@@ -353,16 +348,16 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 /* Lets NCCL end everything that is under way; 1 if it did in time. */
 static int nccl_finish(struct nccl *n, int64_t timeout_ms)
 {
-	int64_t deadline = nccl_now_ms() + timeout_ms;
+	int64_t deadline = clock_now_ms() + timeout_ms;
 	int result;
 
 	if (nccl_settle(n, n->host, timeout_ms, NULL) ||
-	    !nccl_device_wait(n, deadline - nccl_now_ms()))
+	    !nccl_device_wait(n, deadline - clock_now_ms()))
 		return 0;
 	result = nccl_lib.ncclCommFinalize(n->comm);
 	if (nccl_answer(n, result, "ncclCommFinalize", NULL))
 		return 0;
-	return !nccl_settle(n, n->host, deadline - nccl_now_ms(), NULL);
+	return !nccl_settle(n, n->host, deadline - clock_now_ms(), NULL);
 }
 
 static void nccl_end_comm(struct nccl *n, int64_t timeout_ms)
@@ -372,14 +367,14 @@ static void nccl_end_comm(struct nccl *n, int64_t timeout_ms)
 	pthread_mutex_lock(&n->lock);
 	finished = n->comm && !n->revoked && timeout_ms > 0 && nccl_finish(n, timeout_ms);
 	if (n->comm && !finished && timeout_ms > 0 && !n->revoked)
-		nccl_log(n->host, COLL_LOG_WARN,
-			 "rank %u: NCCL has failed or was still at work after %.3g s, and is "
-			 "aborted",
-			 n->rank, (double)timeout_ms / 1000);
+		kit_log(n->host, COLL_LOG_WARN,
+			"rank %u: NCCL has failed or was still at work after %.3g s, and is "
+			"aborted",
+			n->rank, (double)timeout_ms / 1000);
 	if (n->comm && finished)
 		nccl_lib.ncclCommDestroy(n->comm);
 	else if (n->comm)
-		nccl_abort_comm(n, nccl_now_ms() + NCCL_ABORT_MS);
+		nccl_abort_comm(n, clock_now_ms() + NCCL_ABORT_MS);
 	n->comm = NULL;
 	pthread_mutex_unlock(&n->lock);
 	if (n->stream && !finished)

@@ -51,7 +51,7 @@ static int32_t nccl_context(int ordinal, void **context, coll_error_t *err)
 	int device, result = 0;
 
 	if (ordinal >= NCCL_DEVICES)
-		return nccl_error(err, COLL_ERR_UNSUPPORTED,
+		return error_fill(err, COLL_ERR_UNSUPPORTED,
 				  "device %d: so many devices in one process are not supported",
 				  ordinal);
 	pthread_mutex_lock(&nccl_kept_lock);
@@ -112,7 +112,7 @@ static int32_t nccl_choose_device(struct nccl *n, coll_error_t *err)
 		return nccl_cuda_refused(err, result, "cuDeviceGetCount");
 	n->device = n->host->device;
 	if (n->device >= count)
-		return nccl_error(
+		return error_fill(
 			err, COLL_ERR_INVALID_ARGUMENT,
 			"rank %u is to use CUDA device %d, but there are %d, counted from "
 			"0 (CUDA_VISIBLE_DEVICES decides which are seen)",
@@ -147,7 +147,7 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err)
 	if (result && !code)
 		code = nccl_cuda_refused(err, result, "cuMemAlloc");
 	if (!code && !nccl_device_wait(n, n->host->timeout_ms)) /* so that the stream is idle */
-		code = nccl_error(err, COLL_ERR_TIMEOUT,
+		code = error_fill(err, COLL_ERR_TIMEOUT,
 				  "CUDA device %d does not complete any work", n->device);
 	nccl_leave(pushed);
 	return code;
@@ -155,10 +155,10 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err)
 
 int nccl_device_wait(const struct nccl *n, int64_t timeout_ms)
 {
-	int64_t deadline = nccl_now_ms() + timeout_ms;
+	int64_t deadline = clock_now_ms() + timeout_ms;
 	int result = nccl_cuda.cuStreamQuery(n->stream);
 
-	for (unsigned i = 0; result == CUDA_NOT_READY && nccl_now_ms() < deadline; i++) {
+	for (unsigned i = 0; result == CUDA_NOT_READY && clock_now_ms() < deadline; i++) {
 		nccl_nap(i);
 		result = nccl_cuda.cuStreamQuery(n->stream);
 	}
@@ -215,7 +215,7 @@ int32_t nccl_scratch(struct nccl *n, size_t bytes, void *stream, cuda_ptr_t *ptr
 	if (!s) {
 		s = calloc(1, sizeof(*s));
 		if (!s)
-			return nccl_error(err, COLL_ERR_NO_MEMORY, "no memory");
+			return error_fill(err, COLL_ERR_NO_MEMORY, "no memory");
 		result = nccl_cuda.cuMemAlloc(&s->ptr, bytes);
 		if (result) {
 			free(s);

@@ -10,7 +10,7 @@ int32_t nccl_event_create(void *ep, void **event, coll_error_t *err)
 	struct nccl_event *e = calloc(1, sizeof(*e));
 	int pushed, result;
 	int32_t code = e ? nccl_enter(n->context, &pushed, err)
-			 : nccl_error(err, COLL_ERR_NO_MEMORY, "no memory for an event");
+			 : error_fill(err, COLL_ERR_NO_MEMORY, "no memory for an event");
 
 	if (!code) {
 		result = nccl_cuda.cuEventCreate(&e->event, CUDA_EVENT_DISABLE_TIMING);
@@ -104,15 +104,15 @@ int32_t nccl_event_query(void *ep, void *event, coll_error_t *err)
 
 int32_t nccl_event_synchronize(void *ep, void *event, int64_t timeout_ms, coll_error_t *err)
 {
-	int64_t deadline = nccl_now_ms() + timeout_ms;
+	int64_t deadline = clock_now_ms() + timeout_ms;
 	int32_t code = nccl_event_query(ep, event, err);
 
-	for (unsigned i = 0; code == COLL_IN_PROGRESS && nccl_now_ms() < deadline; i++) {
+	for (unsigned i = 0; code == COLL_IN_PROGRESS && clock_now_ms() < deadline; i++) {
 		nccl_nap(i);
 		code = nccl_event_query(ep, event, err);
 	}
 	if (code == COLL_IN_PROGRESS)
-		return nccl_error(err, COLL_ERR_TIMEOUT,
+		return error_fill(err, COLL_ERR_TIMEOUT,
 				  "the event's stream has not reached the event after %.3g s",
 				  (double)timeout_ms / 1000);
 	return code;

@@ -92,7 +92,7 @@ static int32_t nccl_find(void *library, const char *library_name, const struct n
 		void *symbol = dlsym(library, symbols[i].name);
 
 		if (!symbol && !symbols[i].since)
-			return nccl_error(err, COLL_ERR_PLUGIN,
+			return error_fill(err, COLL_ERR_PLUGIN,
 					  "%s has no '%s': it is broken or of another kind than "
 					  "its version says; install it anew",
 					  library_name, symbols[i].name);
@@ -117,13 +117,13 @@ static int32_t nccl_check_version(struct nccl_lib *lib, void *library, const cha
 	snprintf(lib->path, sizeof(lib->path), "%s", where.dli_fname ? where.dli_fname : "?");
 	result = symbol ? lib->ncclGetVersion(&lib->version) : NCCL_INTERNAL_ERROR;
 	if (result)
-		return nccl_error(err, COLL_ERR_PLUGIN,
+		return error_fill(err, COLL_ERR_PLUGIN,
 				  "%s does not say which version of NCCL it is (%d)", lib->path,
 				  result);
 	if (lib->version >= NCCL_2_18)
 		return COLL_SUCCESS;
 	nccl_version_text(lib->version, found, sizeof(found));
-	return nccl_error(err, COLL_ERR_PLUGIN,
+	return error_fill(err, COLL_ERR_PLUGIN,
 			  "NCCL %s (%s) cannot be used: 2.18 or later is wanted; install one, or "
 			  "name one with the option nccl.library (COLL_NCCL_LIBRARY)",
 			  found, lib->path);
@@ -138,13 +138,13 @@ static int32_t nccl_load(const char *name, coll_error_t *err)
 	if (nccl_asked[0] && !strcmp(nccl_asked, name))
 		return COLL_SUCCESS;
 	if (nccl_asked[0])
-		return nccl_error(err, COLL_ERR_PLUGIN,
+		return error_fill(err, COLL_ERR_PLUGIN,
 				  "this process uses NCCL from %s (asked for as '%s') and cannot "
 				  "use '%s' beside it: name one library in nccl.library",
 				  nccl_lib.path, nccl_asked, name);
 	library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (!library)
-		return nccl_error(err, COLL_ERR_PLUGIN,
+		return error_fill(err, COLL_ERR_PLUGIN,
 				  "NCCL is not installed, or not where the loader or the option "
 				  "nccl.library looks: %s",
 				  dlerror());
@@ -175,7 +175,7 @@ static int32_t nccl_load_cuda(coll_error_t *err)
 	nccl_version_text(nccl_lib.version, version, sizeof(version));
 	library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!library)
-		return nccl_error(err, COLL_ERR_PLUGIN,
+		return error_fill(err, COLL_ERR_PLUGIN,
 				  "NCCL %s is there (%s), but no CUDA driver: %s", version,
 				  nccl_lib.path, dlerror());
 	code = nccl_find(library, "the CUDA driver (libcuda.so.1)", nccl_cuda_symbols,
@@ -200,7 +200,7 @@ static int32_t nccl_start_cuda(coll_error_t *err)
 		result = nccl_cuda.cuDeviceGetCount(&count);
 	nccl_version_text(nccl_lib.version, version, sizeof(version));
 	if (result == CUDA_NO_DEVICE || (!result && count == 0))
-		return nccl_error(err, COLL_ERR_DEVICE,
+		return error_fill(err, COLL_ERR_DEVICE,
 				  "NCCL %s and a CUDA driver are there, but no device: is one "
 				  "built in, and does CUDA_VISIBLE_DEVICES leave one?",
 				  version);

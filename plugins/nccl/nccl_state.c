@@ -9,7 +9,7 @@
 
 static int32_t nccl_aborted(coll_error_t *err)
 {
-	return nccl_error(err, COLL_ERR_ABORTED, "the communicator was aborted");
+	return error_fill(err, COLL_ERR_ABORTED, "the communicator was aborted");
 }
 
 int32_t nccl_look(struct nccl *n, coll_error_t *err)
@@ -38,12 +38,12 @@ int32_t nccl_settle(struct nccl *n, const coll_host_t *host, int64_t timeout_ms,
 
 	if (code != COLL_IN_PROGRESS)
 		return code;
-	deadline = nccl_now_ms() + timeout_ms;
+	deadline = clock_now_ms() + timeout_ms;
 	for (unsigned i = 0; code == COLL_IN_PROGRESS; i++) {
 		if (atomic_load(&n->aborted) || host->aborted(host))
 			return nccl_aborted(err);
-		if (nccl_now_ms() > deadline)
-			return nccl_error(err, COLL_ERR_TIMEOUT,
+		if (clock_now_ms() > deadline)
+			return error_fill(err, COLL_ERR_TIMEOUT,
 					  "NCCL has not connected this rank with the others within "
 					  "%.3g s (NCCL_DEBUG=INFO shows how far it came)",
 					  (double)timeout_ms / 1000);
@@ -122,15 +122,15 @@ int32_t nccl_query(void *ep, coll_error_t *err)
 int32_t nccl_sync(void *ep, int64_t timeout_ms, coll_error_t *err)
 {
 	struct nccl *n = ep;
-	int64_t deadline = nccl_now_ms() + timeout_ms;
+	int64_t deadline = clock_now_ms() + timeout_ms;
 	int32_t code = nccl_query(n, err);
 
-	for (unsigned i = 0; code == COLL_IN_PROGRESS && nccl_now_ms() < deadline; i++) {
+	for (unsigned i = 0; code == COLL_IN_PROGRESS && clock_now_ms() < deadline; i++) {
 		nccl_nap(i);
 		code = nccl_query(n, err);
 	}
 	if (code == COLL_IN_PROGRESS)
-		return nccl_error(err, COLL_ERR_TIMEOUT, "work is still under way after %.3g s",
+		return error_fill(err, COLL_ERR_TIMEOUT, "work is still under way after %.3g s",
 				  (double)timeout_ms / 1000);
 	return code;
 }
@@ -199,24 +199,24 @@ void nccl_abort_comm(struct nccl *n, int64_t deadline)
 		return;
 	}
 	pthread_detach(thread);
-	for (unsigned i = 0; !atomic_load(&e->over) && nccl_now_ms() < deadline; i++)
+	for (unsigned i = 0; !atomic_load(&e->over) && clock_now_ms() < deadline; i++)
 		nccl_nap(i);
 	if (!atomic_load(&e->over))
-		nccl_log(n->host, COLL_LOG_ERROR,
-			 "rank %u: NCCL's abort has not returned within %d ms and goes on by "
-			 "itself: "
-			 "its work may still use buffers",
-			 n->rank, NCCL_ABORT_MS);
+		kit_log(n->host, COLL_LOG_ERROR,
+			"rank %u: NCCL's abort has not returned within %d ms and goes on by "
+			"itself: "
+			"its work may still use buffers",
+			n->rank, NCCL_ABORT_MS);
 	nccl_ending_leave(e);
 }
 
 /* What has just been begun is over at once, unless a peer is waited for. */
 static int32_t nccl_look_again(struct nccl *n)
 {
-	int64_t deadline = nccl_now_ms() + NCCL_ABORT_MS / 4;
+	int64_t deadline = clock_now_ms() + NCCL_ABORT_MS / 4;
 	int32_t code = nccl_look(n, NULL);
 
-	for (unsigned i = 0; code == COLL_IN_PROGRESS && nccl_now_ms() < deadline; i++) {
+	for (unsigned i = 0; code == COLL_IN_PROGRESS && clock_now_ms() < deadline; i++) {
 		nccl_nap(i);
 		code = nccl_look(n, NULL);
 	}
@@ -234,7 +234,7 @@ static int nccl_revoke(struct nccl *n, int64_t deadline)
 	result = nccl_lib.ncclCommRevoke(n->comm, 0);
 	if (nccl_failed(result))
 		return 0;
-	for (unsigned i = 0; state == NCCL_IN_PROGRESS && nccl_now_ms() < deadline; i++) {
+	for (unsigned i = 0; state == NCCL_IN_PROGRESS && clock_now_ms() < deadline; i++) {
 		if (nccl_lib.ncclCommGetAsyncError(n->comm, &state))
 			state = NCCL_INTERNAL_ERROR;
 		if (state == NCCL_IN_PROGRESS)
@@ -243,28 +243,28 @@ static int nccl_revoke(struct nccl *n, int64_t deadline)
 	n->revoked = state == NCCL_SUCCESS;
 	if (state != NCCL_IN_PROGRESS)
 		return n->revoked;
-	nccl_log(n->host, COLL_LOG_ERROR,
-		 "rank %u: NCCL has not ended its work within %d ms of an abort: it is left to "
-		 "itself, and may still use buffers",
-		 n->rank, NCCL_ABORT_MS);
+	kit_log(n->host, COLL_LOG_ERROR,
+		"rank %u: NCCL has not ended its work within %d ms of an abort: it is left to "
+		"itself, and may still use buffers",
+		n->rank, NCCL_ABORT_MS);
 	n->comm = NULL; /* a thread of NCCL's still uses it */
 	return 1;
 }
 
 void nccl_stop(struct nccl *n)
 {
-	int64_t deadline = nccl_now_ms() + NCCL_ABORT_MS;
+	int64_t deadline = clock_now_ms() + NCCL_ABORT_MS;
 
 	if (!n->comm || n->revoked)
 		return;
 	if (!nccl_revoke(n, deadline))
 		nccl_abort_comm(n, deadline);
 	n->unsettled = 0;
-	if (!nccl_device_wait(n, deadline - nccl_now_ms()))
-		nccl_log(n->host, COLL_LOG_ERROR,
-			 "rank %u: work on CUDA device %d did not end within %d ms of an abort: it "
-			 "may still use buffers",
-			 n->rank, n->device, NCCL_ABORT_MS);
+	if (!nccl_device_wait(n, deadline - clock_now_ms()))
+		kit_log(n->host, COLL_LOG_ERROR,
+			"rank %u: work on CUDA device %d did not end within %d ms of an abort: it "
+			"may still use buffers",
+			n->rank, n->device, NCCL_ABORT_MS);
 }
 
 void nccl_abort(void *ep)
@@ -279,10 +279,10 @@ void nccl_abort(void *ep)
 	until.tv_sec += NCCL_ABORT_MS / 1000;
 	/* With `blocking = yes` a call may hold it for as long as NCCL waits for a peer. */
 	if (pthread_mutex_timedlock(&n->lock, &until)) {
-		nccl_log(n->host, COLL_LOG_ERROR,
-			 "rank %u: a call into NCCL has not returned within %d ms and cannot be "
-			 "aborted (nccl.blocking = no makes calls that can)",
-			 n->rank, NCCL_ABORT_MS);
+		kit_log(n->host, COLL_LOG_ERROR,
+			"rank %u: a call into NCCL has not returned within %d ms and cannot be "
+			"aborted (nccl.blocking = no makes calls that can)",
+			n->rank, NCCL_ABORT_MS);
 		return;
 	}
 	/* The end of a group does it, which comes at once: in this thread later, else now. */

@@ -3,46 +3,12 @@
 #include "tcp.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
-
-int32_t tcp_error(coll_error_t *err, int32_t code, const char *fmt, ...)
-{
-	va_list args;
-
-	if (!err)
-		return code;
-	err->code = code;
-	va_start(args, fmt);
-	vsnprintf(err->text, sizeof(err->text), fmt, args);
-	va_end(args);
-	return code;
-}
-
-void tcp_log(const coll_host_t *host, int32_t level, const char *fmt, ...)
-{
-	char text[512];
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	host->log(host, level, text);
-}
-
-int64_t tcp_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void tcp_free(struct tcp *t)
 {
@@ -55,8 +21,7 @@ static void tcp_free(struct tcp *t)
 			shutdown(conn->fd, SHUT_RDWR);
 			close(conn->fd);
 		}
-		if (conn->rest)
-			t->host->free(t->host, conn->rest, conn->rest_size);
+		send_rest_free(&conn->rest, t->host);
 	}
 	free(t->conn);
 	if (t->scratch)
@@ -81,19 +46,19 @@ static int32_t tcp_new(const coll_host_t *host, struct tcp **out, coll_error_t *
 
 	*out = t;
 	if (!t)
-		return tcp_error(err, COLL_ERR_NO_MEMORY, "out of memory");
+		return error_fill(err, COLL_ERR_NO_MEMORY, "out of memory");
 	t->host = host;
 	t->rank = host->rank;
 	t->nranks = host->nranks;
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (t->epoll_fd < 0)
-		return tcp_error(err, COLL_ERR_SYSTEM, "cannot make an epoll descriptor: %s",
-				 strerror(errno));
+		return error_fill(err, COLL_ERR_SYSTEM, "cannot make an epoll descriptor: %s",
+				  strerror(errno));
 	t->conn = calloc(t->nranks, sizeof(*t->conn));
 	t->scratch = host->alloc(host, TCP_SCRATCH);
 	if (!t->conn || !t->scratch)
-		return tcp_error(err, COLL_ERR_NO_MEMORY, "out of memory for %u connections",
-				 t->nranks);
+		return error_fill(err, COLL_ERR_NO_MEMORY, "out of memory for %u connections",
+				  t->nranks);
 	for (uint32_t i = 0; i < t->nranks; i++) {
 		t->conn[i].fd = -1;
 		t->conn[i].peer = i;
@@ -115,69 +80,62 @@ static int32_t tcp_reserve_descriptors(const struct tcp *t, const struct tcp_rec
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= want)
 		return COLL_SUCCESS;
 	if (limit.rlim_max < least)
-		return tcp_error(err, COLL_ERR_SYSTEM,
-				 "%u ranks need about %llu file descriptors in each process, and "
-				 "its hard limit is %llu; raise it (ulimit -Hn)",
-				 t->nranks, (unsigned long long)want,
-				 (unsigned long long)limit.rlim_max);
+		return error_fill(err, COLL_ERR_SYSTEM,
+				  "%u ranks need about %llu file descriptors in each process, and "
+				  "its hard limit is %llu; raise it (ulimit -Hn)",
+				  t->nranks, (unsigned long long)want,
+				  (unsigned long long)limit.rlim_max);
 	limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &limit))
-		tcp_log(t->host, COLL_LOG_WARN,
+		kit_log(t->host, COLL_LOG_WARN,
 			"cannot raise the limit of file descriptors to %llu: %s",
 			(unsigned long long)want, strerror(errno));
 	return COLL_SUCCESS;
 }
 
-/* Tells all ranks how this one fares and where it listens; their failures become our error. */
-static int32_t tcp_meet(const coll_host_t *host, struct tcp_record *own, int32_t code,
-			struct tcp_record *records, coll_error_t *err)
+/* Tells all ranks where this rank listens, and learns the same of them. */
+static int32_t tcp_exchange(const coll_host_t *host, const struct tcp_record *own,
+			    struct tcp_record *records, coll_error_t *err)
 {
-	coll_error_t ignored = {.size = sizeof(ignored)};
-	int32_t met;
+	int32_t code = host->exchange(host, own, records, sizeof(*own), host->timeout_ms, err);
 
-	own->code = code;
-	if (code)
-		snprintf(own->text, sizeof(own->text), "%.*s", (int)sizeof(own->text) - 1,
-			 err ? err->text : "");
-	met = host->exchange(host, own, records, sizeof(*own), host->timeout_ms,
-			     code ? &ignored : err);
-	if (code || met)
-		return code ? code : met;
-	for (uint32_t i = 0; i < host->nranks; i++) {
+	for (uint32_t i = 0; !code && i < host->nranks; i++) {
 		struct tcp_record *record = &records[i];
 
-		record->text[sizeof(record->text) - 1] = '\0';
 		record->boot_id[sizeof(record->boot_id) - 1] = '\0';
 		record->unix_name[sizeof(record->unix_name) - 1] = '\0';
 		if (record->count > TCP_ADDRESSES)
-			return tcp_error(err, COLL_ERR_INTERNAL, "rank %u sent a malformed address",
-					 i);
-		if (record->code)
-			return tcp_error(err, COLL_ERR_REMOTE, "rank %u cannot open tcp: %s", i,
-					 record->text);
+			code = error_fill(err, COLL_ERR_INTERNAL,
+					  "rank %u sent a malformed address", i);
 	}
-	return COLL_SUCCESS;
+	return code;
+}
+
+/* Makes all but the connections; the other ranks learn of a failure. */
+static int32_t tcp_prepare(const coll_host_t *host, struct tcp **t, struct tcp_listeners *listeners,
+			   struct tcp_record *records, coll_error_t *err)
+{
+	struct tcp_record own;
+	int32_t code = tcp_new(host, t, err);
+
+	memset(&own, 0, sizeof(own));
+	if (!code && !records)
+		code = error_fill(err, COLL_ERR_NO_MEMORY, "out of memory for %u addresses",
+				  host->nranks);
+	if (!code && host->nranks > 1)
+		code = tcp_listen(host, listeners, &own, err);
+	if (code)
+		return kit_exchange_fail(host, code, err);
+	return host->nranks > 1 ? tcp_exchange(host, &own, records, err) : COLL_SUCCESS;
 }
 
 static int32_t tcp_open(const coll_host_t *host, void **ep, coll_error_t *err)
 {
 	struct tcp_listeners listeners = {.count = 0};
-	struct tcp_record own, *records;
+	struct tcp_record *records = calloc(host->nranks, sizeof(*records));
 	struct tcp *t = NULL;
-	int32_t code;
+	int32_t code = tcp_prepare(host, &t, &listeners, records, err);
 
-	*ep = NULL;
-	memset(&own, 0, sizeof(own));
-	records = calloc(host->nranks, sizeof(*records));
-	if (!records)
-		return tcp_error(err, COLL_ERR_NO_MEMORY, "out of memory for %u addresses",
-				 host->nranks);
-	code = tcp_new(host, &t, err);
-	if (!code && host->nranks > 1)
-		code = tcp_listen(host, &listeners, &own, err);
-	/* Also a rank that has failed meets the others, or they would wait for it. */
-	if (host->nranks > 1)
-		code = tcp_meet(host, &own, code, records, err);
 	if (!code)
 		code = tcp_reserve_descriptors(t, records, err);
 	if (!code)
@@ -186,8 +144,7 @@ static int32_t tcp_open(const coll_host_t *host, void **ep, coll_error_t *err)
 	free(records);
 	if (code && t)
 		tcp_free(t);
-	else
-		*ep = t;
+	*ep = code ? NULL : t;
 	return code;
 }
 

@@ -12,6 +12,10 @@
 
 #include <coll/backend.h>
 
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/plugin_kit.h"
+
 #include <stddef.h>
 #include <sys/socket.h>
 
@@ -39,12 +43,10 @@ struct tcp_conn {
 	int send_errno;  /* sending failed; told in the next progress() */
 	uint32_t events; /* registered with epoll */
 
-	/* Sends not yet complete; linked by plugin[0].  `done` counts bytes of the first one. */
-	coll_send_t *first, *last;
+	/* Sends not yet complete.  `done` counts bytes of the first one. */
+	struct send_queue queue;
 	uint64_t done;
-	/* What is left of a cancelled message half on its way; goes out before `first`. */
-	uint8_t *rest;
-	uint64_t rest_size, rest_done;
+	struct send_rest rest; /* goes out before the first message */
 
 	/* The message being received, or the beginning of its header. */
 	int receiving;
@@ -84,9 +86,7 @@ struct tcp_address {
 
 /* What each rank tells all others, by host->exchange. */
 struct tcp_record {
-	int32_t code; /* of open() so far; the text belongs to it */
 	uint32_t pid;
-	char text[176];
 	char boot_id[40]; /* "" if unknown; with netns: ranks that agree share a host */
 	uint64_t netns[2];
 	char unix_name[40]; /* abstract address, "" if none */
@@ -101,7 +101,7 @@ struct tcp_listeners {
 	uint32_t count;
 };
 
-/* Opens the listening sockets and fills *record, except code and text. */
+/* Opens the listening sockets and fills *record. */
 int32_t tcp_listen(const coll_host_t *host, struct tcp_listeners *listeners,
 		   struct tcp_record *record, coll_error_t *err);
 void tcp_unlisten(struct tcp_listeners *listeners);
@@ -163,12 +163,5 @@ int32_t tcp_wait_fd(void *ep);
 int32_t tcp_arm(void *ep);
 /* Hands to the kernel what is queued, and to the network what the kernel holds. */
 void tcp_flush(struct tcp *t, int64_t timeout_ms);
-
-/* Fills *err (may be NULL) and returns `code`. */
-int32_t tcp_error(coll_error_t *err, int32_t code, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-void tcp_log(const coll_host_t *host, int32_t level, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-int64_t tcp_now_ms(void);
 
 #endif

@@ -23,7 +23,7 @@ static void tcp_set(const coll_host_t *host, int fd, int level, int name, const 
 		    socklen_t size, const char *what)
 {
 	if (setsockopt(fd, level, name, value, size))
-		tcp_log(host, COLL_LOG_DEBUG, "cannot set %s of a socket: %s", what,
+		kit_log(host, COLL_LOG_DEBUG, "cannot set %s of a socket: %s", what,
 			strerror(errno));
 }
 
@@ -83,14 +83,14 @@ static int32_t tcp_listen_on(const coll_host_t *host, struct tcp_listeners *list
 
 	tcp_address_text(address, text, sizeof(text));
 	if (fd < 0)
-		return tcp_error(err, COLL_ERR_SYSTEM, "cannot make a socket for %s: %s", text,
-				 strerror(errno));
+		return error_fill(err, COLL_ERR_SYSTEM, "cannot make a socket for %s: %s", text,
+				  strerror(errno));
 	tcp_tune(host, fd, family, local);
 	if (family == AF_INET6)
 		tcp_set_int(host, fd, IPPROTO_IPV6, IPV6_V6ONLY, 1, "IPV6_V6ONLY");
 	if (bind(fd, (struct sockaddr *)address, len) || listen(fd, 4096) ||
 	    (family != AF_UNIX && getsockname(fd, (struct sockaddr *)address, &len))) {
-		tcp_error(err, COLL_ERR_SYSTEM, "cannot listen on %s: %s", text, strerror(errno));
+		error_fill(err, COLL_ERR_SYSTEM, "cannot listen on %s: %s", text, strerror(errno));
 		close(fd);
 		return COLL_ERR_SYSTEM;
 	}
@@ -169,8 +169,8 @@ static int32_t tcp_listen_all(const coll_host_t *host, struct tcp_listeners *lis
 	char text[64];
 
 	if (getifaddrs(&list))
-		return tcp_error(err, COLL_ERR_SYSTEM, "cannot list network interfaces: %s",
-				 strerror(errno));
+		return error_fill(err, COLL_ERR_SYSTEM, "cannot list network interfaces: %s",
+				  strerror(errno));
 	for (uint32_t loopback = 0; loopback < 2; loopback++) {
 		for (struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next) {
 			if (!tcp_wanted(ifa, wanted, text, sizeof(text)) ||
@@ -181,16 +181,16 @@ static int32_t tcp_listen_all(const coll_host_t *host, struct tcp_listeners *lis
 			/* One address may be unusable (still being configured, say). */
 			if (tcp_listen_inet(host, ifa, listeners, record, err)) {
 				code = COLL_ERR_SYSTEM;
-				tcp_log(host, COLL_LOG_DEBUG, "%s", err ? err->text : text);
+				kit_log(host, COLL_LOG_DEBUG, "%s", err ? err->text : text);
 			}
 		}
 	}
 	freeifaddrs(list);
 	if (!found && wanted && *wanted)
-		return tcp_error(err, COLL_ERR_CONFIG,
-				 "no running network interface has the name or address '%s' "
-				 "(option tcp.interface; 'ip address' lists them)",
-				 wanted);
+		return error_fill(err, COLL_ERR_CONFIG,
+				  "no running network interface has the name or address '%s' "
+				  "(option tcp.interface; 'ip address' lists them)",
+				  wanted);
 	return record->count ? COLL_SUCCESS : code;
 }
 
@@ -223,8 +223,8 @@ int32_t tcp_listen(const coll_host_t *host, struct tcp_listeners *listeners,
 	record->pid = (uint32_t)getpid();
 	if (getrandom(record->nonce, sizeof(record->nonce), 0) != sizeof(record->nonce) ||
 	    getrandom(name, sizeof(name), 0) != sizeof(name))
-		return tcp_error(err, COLL_ERR_SYSTEM, "cannot get random bytes: %s",
-				 strerror(errno));
+		return error_fill(err, COLL_ERR_SYSTEM, "cannot get random bytes: %s",
+				  strerror(errno));
 	if (host->option_int(host, "unix") && record->boot_id[0]) {
 		memcpy(record->unix_name, "coll-", 5);
 		for (size_t i = 0; i < sizeof(name); i++)

@@ -49,7 +49,7 @@ static void tcp_dial_round_over(struct tcp_mesh *mesh, uint32_t peer)
 		tcp_mesh_fail(mesh, COLL_ERR_PEER_LOST, "cannot connect to rank %u: %s", peer,
 			      dial->text);
 	dial->stage = TCP_DIAL_PAUSE;
-	dial->deadline = tcp_now_ms() + TCP_PAUSE_MS;
+	dial->deadline = clock_now_ms() + TCP_PAUSE_MS;
 	dial->candidate = 0;
 	dial->refused = 0;
 }
@@ -74,7 +74,7 @@ static void tcp_dial_next(struct tcp_mesh *mesh, uint32_t peer)
 		if (dial->fd >= 0 && (!connect(dial->fd, (struct sockaddr *)&address, len) ||
 				      errno == EINPROGRESS)) {
 			dial->stage = TCP_DIAL_CONNECT;
-			dial->deadline = tcp_now_ms() + TCP_CONNECT_MS;
+			dial->deadline = clock_now_ms() + TCP_CONNECT_MS;
 			dial->got = 0;
 			tcp_mesh_epoll(mesh, EPOLL_CTL_ADD, dial->fd, EPOLLOUT,
 				       TCP_EVENT(TCP_EVENT_DIAL, peer));
@@ -107,7 +107,7 @@ static void tcp_dial_connected(struct tcp_mesh *mesh, uint32_t peer)
 		return;
 	}
 	dial->stage = TCP_DIAL_REPLY;
-	dial->deadline = tcp_now_ms() + TCP_REPLY_MS;
+	dial->deadline = clock_now_ms() + TCP_REPLY_MS;
 	/* A local listener that let us in is the right one, however long it takes. */
 	if (tcp_dial_note(mesh, peer, "connected, but no answer") == AF_UNIX)
 		dial->deadline = mesh->deadline;

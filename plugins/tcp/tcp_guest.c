@@ -70,7 +70,7 @@ void tcp_guest_event(struct tcp_mesh *mesh, struct tcp_guest *guest)
 		more = tcp_guest_ready(mesh, guest);
 	if (more >= 0)
 		return;
-	tcp_log(mesh->t->host, COLL_LOG_DEBUG, "dropped a connection that did not prove itself");
+	kit_log(mesh->t->host, COLL_LOG_DEBUG, "dropped a connection that did not prove itself");
 	tcp_guest_drop(guest);
 }
 
@@ -110,7 +110,7 @@ void tcp_guest_accept(struct tcp_mesh *mesh, int listener)
 		guest->fd = fd;
 		guest->stage = TCP_GUEST_HELLO;
 		guest->got = 0;
-		guest->deadline = tcp_now_ms() + TCP_SILENCE_MS;
+		guest->deadline = clock_now_ms() + TCP_SILENCE_MS;
 		if (tcp_mesh_epoll(mesh, EPOLL_CTL_ADD, fd, EPOLLIN,
 				   TCP_EVENT(TCP_EVENT_GUEST, guest - mesh->guest)))
 			return;

@@ -303,7 +303,7 @@ static int tcp_acknowledged(const struct tcp *t)
 
 void tcp_flush(struct tcp *t, int64_t timeout_ms)
 {
-	int64_t deadline = tcp_now_ms() + timeout_ms;
+	int64_t deadline = clock_now_ms() + timeout_ms;
 
 	/* Closing a TCP socket with unread data makes the kernel drop what it still had to send. */
 	for (;;) {
@@ -313,7 +313,7 @@ void tcp_flush(struct tcp *t, int64_t timeout_ms)
 		for (uint32_t i = 0; i < t->nranks && t->failing; i++)
 			if (t->conn[i].send_errno)
 				tcp_fail_sends(t, &t->conn[i], COLL_ERR_PEER_LOST);
-		if ((!t->sending && tcp_acknowledged(t)) || tcp_now_ms() >= deadline)
+		if ((!t->sending && tcp_acknowledged(t)) || clock_now_ms() >= deadline)
 			return;
 		poll(NULL, 0, 1);
 	}

@@ -28,7 +28,7 @@ void tcp_mesh_fail(struct tcp_mesh *mesh, int32_t code, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	mesh->code = tcp_error(mesh->err, code, "%s", text);
+	mesh->code = error_fill(mesh->err, code, "%s", text);
 }
 
 void tcp_mesh_no_descriptor(struct tcp_mesh *mesh)
@@ -139,7 +139,7 @@ static void tcp_mesh_timed_out(struct tcp_mesh *mesh)
 /* Does what time demands; returns the milliseconds until it next demands something. */
 static int tcp_mesh_timers(struct tcp_mesh *mesh)
 {
-	int64_t now = tcp_now_ms(), next = now + 100; /* to look at host->aborted */
+	int64_t now = clock_now_ms(), next = now + 100; /* to look at host->aborted */
 
 	next = tcp_dial_timers(mesh, now, next);
 	tcp_guest_timers(mesh, now);
@@ -161,7 +161,7 @@ static void tcp_mesh_left(struct tcp_mesh *mesh, uint32_t peer)
 	if (mesh->left)
 		return;
 	mesh->left = peer + 1;
-	mesh->grace = tcp_now_ms() + TCP_GRACE_MS;
+	mesh->grace = clock_now_ms() + TCP_GRACE_MS;
 }
 
 static void tcp_mesh_event(struct tcp_mesh *mesh, uint64_t data)
@@ -222,12 +222,12 @@ int32_t tcp_mesh_connect(struct tcp *t, const struct tcp_listeners *listeners,
 {
 	struct tcp_mesh mesh = {.t = t, .listeners = listeners, .records = records, .err = err};
 
-	mesh.deadline = tcp_now_ms() + t->host->timeout_ms;
+	mesh.deadline = clock_now_ms() + t->host->timeout_ms;
 	mesh.places = TCP_GUESTS + t->nranks;
 	mesh.dial = calloc(t->rank + 1, sizeof(*mesh.dial));
 	mesh.guest = calloc(mesh.places, sizeof(*mesh.guest));
 	mesh.refused = calloc(t->nranks, 1);
-	mesh.knock = tcp_now_ms() + TCP_KNOCK_MS;
+	mesh.knock = clock_now_ms() + TCP_KNOCK_MS;
 	if (!mesh.dial || !mesh.guest || !mesh.refused)
 		tcp_mesh_fail(&mesh, COLL_ERR_NO_MEMORY, "out of memory for connecting");
 	for (uint32_t i = 0; mesh.dial && i < t->rank; i++)

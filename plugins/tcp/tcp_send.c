@@ -6,11 +6,6 @@
 #include <string.h>
 #include <sys/uio.h>
 
-static coll_send_t *tcp_next(const coll_send_t *send)
-{
-	return (coll_send_t *)(uintptr_t)send->plugin[0];
-}
-
 static uint64_t tcp_size(const coll_send_t *send)
 {
 	return sizeof(send->header) + send->header.len;
@@ -18,50 +13,37 @@ static uint64_t tcp_size(const coll_send_t *send)
 
 int tcp_has_work(const struct tcp_conn *conn)
 {
-	return conn->rest || conn->first;
+	return conn->rest.bytes || conn->queue.first;
 }
 
 static void tcp_enqueue(struct tcp *t, struct tcp_conn *conn, coll_send_t *send)
 {
 	t->sending += conn->peer != t->rank && !tcp_has_work(conn);
-	send->plugin[0] = 0;
-	if (conn->first)
-		conn->last->plugin[0] = (uintptr_t)send;
-	else
-		conn->first = send;
-	conn->last = send;
+	send_queue_append(&conn->queue, send);
 }
 
 /* The first send ends with `status`; its memory is not touched afterwards. */
 static void tcp_finish_first(struct tcp_conn *conn, int32_t status)
 {
-	coll_send_t *send = conn->first;
+	coll_send_t *send = send_queue_take(&conn->queue);
 
-	conn->first = tcp_next(send);
 	conn->done = 0;
 	send->status = status;
 }
 
-static void tcp_drop_rest(struct tcp *t, struct tcp_conn *conn)
-{
-	if (conn->rest)
-		t->host->free(t->host, conn->rest, conn->rest_size);
-	conn->rest = NULL;
-}
-
 void tcp_advance(struct tcp *t, struct tcp_conn *conn, uint64_t n)
 {
-	if (conn->rest) {
-		uint64_t part = tcp_min(n, conn->rest_size - conn->rest_done);
+	if (conn->rest.bytes) {
+		uint64_t part = tcp_min(n, conn->rest.size - conn->rest.done);
 
-		conn->rest_done += part;
+		conn->rest.done += part;
 		n -= part;
-		if (conn->rest_done == conn->rest_size)
-			tcp_drop_rest(t, conn);
+		if (conn->rest.done == conn->rest.size)
+			send_rest_free(&conn->rest, t->host);
 	}
 	conn->done += n;
-	while (conn->first && conn->done >= tcp_size(conn->first)) {
-		uint64_t over = conn->done - tcp_size(conn->first);
+	while (conn->queue.first && conn->done >= tcp_size(conn->queue.first)) {
+		uint64_t over = conn->done - tcp_size(conn->queue.first);
 
 		tcp_finish_first(conn, COLL_SUCCESS);
 		conn->done = over;
@@ -86,21 +68,21 @@ static size_t tcp_gather_one(struct iovec *iov, int *n, const void *base, uint64
 
 size_t tcp_gather(const struct tcp_conn *conn, struct iovec iov[2 * TCP_GATHER + 1], int *n)
 {
-	uint64_t skip = conn->rest_done;
+	uint64_t skip = conn->rest.done;
 	size_t bytes = 0;
 	int messages = 0;
 
 	*n = 0;
-	if (conn->rest)
-		bytes = tcp_gather_one(iov, n, conn->rest, conn->rest_size, &skip, TCP_PIECE);
+	if (conn->rest.bytes)
+		bytes = tcp_gather_one(iov, n, conn->rest.bytes, conn->rest.size, &skip, TCP_PIECE);
 	skip = conn->done;
-	for (const coll_send_t *send = conn->first;
+	for (const coll_send_t *send = conn->queue.first;
 	     send && messages < TCP_GATHER && bytes < TCP_PIECE; messages++) {
 		bytes += tcp_gather_one(iov, n, &send->header, sizeof(send->header), &skip,
 					TCP_PIECE - bytes);
 		bytes += tcp_gather_one(iov, n, send->buf, send->header.len, &skip,
 					TCP_PIECE - bytes);
-		send = tcp_next(send);
+		send = send_queue_next(send);
 	}
 	return bytes;
 }
@@ -108,8 +90,8 @@ size_t tcp_gather(const struct tcp_conn *conn, struct iovec iov[2 * TCP_GATHER +
 void tcp_fail_sends(struct tcp *t, struct tcp_conn *conn, int32_t status)
 {
 	t->sending -= conn->peer != t->rank && tcp_has_work(conn);
-	tcp_drop_rest(t, conn);
-	while (conn->first)
+	send_rest_free(&conn->rest, t->host);
+	while (conn->queue.first)
 		tcp_finish_first(conn, status);
 }
 
@@ -145,11 +127,11 @@ int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err)
 	int idle;
 
 	if (send->peer >= t->nranks)
-		return tcp_error(err, COLL_ERR_INTERNAL, "there is no rank %u", send->peer);
+		return error_fill(err, COLL_ERR_INTERNAL, "there is no rank %u", send->peer);
 	conn = &t->conn[send->peer];
 	if (conn->lost)
-		return tcp_error(err, COLL_ERR_PEER_LOST, "rank %u is not connected any more",
-				 send->peer);
+		return error_fill(err, COLL_ERR_PEER_LOST, "rank %u is not connected any more",
+				  send->peer);
 	idle = !tcp_has_work(conn) && !conn->send_errno;
 	tcp_enqueue(t, conn, send);
 	if (idle && send->peer != t->rank)
@@ -162,10 +144,10 @@ int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err)
 /* The peer has the beginning of the first message and must get the rest: keeps a copy of it. */
 static void tcp_keep_rest(struct tcp *t, struct tcp_conn *conn)
 {
-	const coll_send_t *send = conn->first;
+	const coll_send_t *send = conn->queue.first;
 	uint64_t skip = conn->done, size = tcp_size(send) - skip;
 	struct iovec iov[2];
-	uint8_t *to = t->host->alloc(t->host, size);
+	uint8_t *to = send_rest_new(&conn->rest, t->host, size);
 	int n = 0;
 
 	if (!to) {
@@ -173,9 +155,6 @@ static void tcp_keep_rest(struct tcp *t, struct tcp_conn *conn)
 		tcp_break(t, conn, ENOMEM);
 		return;
 	}
-	conn->rest = to;
-	conn->rest_size = size;
-	conn->rest_done = 0;
 	tcp_gather_one(iov, &n, &send->header, sizeof(send->header), &skip, SIZE_MAX);
 	tcp_gather_one(iov, &n, send->buf, send->header.len, &skip, SIZE_MAX);
 	for (int i = 0; i < n; i++) {
@@ -188,21 +167,12 @@ void tcp_cancel(void *ep, coll_send_t *send)
 {
 	struct tcp *t = ep;
 	struct tcp_conn *conn = &t->conn[send->peer];
-	coll_send_t *before = conn->first;
 
-	if (before == send) {
+	if (conn->queue.first == send) {
 		if (conn->done)
 			tcp_keep_rest(t, conn);
-		conn->first = tcp_next(send);
 		conn->done = 0;
-	} else {
-		while (before && tcp_next(before) != send)
-			before = tcp_next(before);
-		if (!before)
-			return;
-		before->plugin[0] = send->plugin[0];
-		if (conn->last == send)
-			conn->last = before;
 	}
+	send_queue_remove(&conn->queue, send);
 	t->sending -= conn->peer != t->rank && !tcp_has_work(conn);
 }

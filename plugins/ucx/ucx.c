@@ -91,7 +91,7 @@ static int32_t ucx_new(const coll_host_t *host, struct ucx **out, coll_error_t *
 
 	*out = u;
 	if (!u)
-		return ucx_error(err, COLL_ERR_NO_MEMORY, "no memory for an endpoint");
+		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for an endpoint");
 	u->host = host;
 	u->rank = host->rank;
 	u->nranks = host->nranks;
@@ -103,7 +103,7 @@ static int32_t ucx_new(const coll_host_t *host, struct ucx **out, coll_error_t *
 	u->peer = calloc(u->nranks, sizeof(*u->peer));
 	u->record = calloc(u->nranks, sizeof(*u->record));
 	if (!u->peer || !u->record)
-		return ucx_error(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", u->nranks);
+		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", u->nranks);
 	for (uint32_t i = 0; i < u->nranks; i++) {
 		u->peer[i].rank = i;
 		u->peer[i].pidfd = -1;
@@ -136,11 +136,12 @@ static int32_t ucx_open(const coll_host_t *host, void **ep, coll_error_t *err)
 
 	before = ucx_listen(host);
 	code = ucx_new(host, &u, &own);
-	if (u && u->record && u->nranks > 1) {
-		code = ucx_meet(u, code, &own);
-		if (!code)
-			code = ucx_agree(u, ucx_open_first(u, &own), &own);
-	}
+	if (code)
+		kit_exchange_fail(host, code, &own);
+	else if (host->nranks > 1)
+		code = ucx_exchange(u, &own);
+	if (!code && host->nranks > 1)
+		code = ucx_barrier(host, ucx_open_first(u, &own), &own);
 	ucx_listen_end(before);
 	if (code && u)
 		ucx_close(u, 0);

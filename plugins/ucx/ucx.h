@@ -16,6 +16,10 @@
 
 #include <coll/backend.h>
 
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/plugin_kit.h"
+
 #include <ucp/api/ucp.h>
 #include <ucs/config/types.h>
 
@@ -114,18 +118,16 @@ struct ucx_peer {
 	uint64_t heard;      /* the turn in which its last frame came, or it failed */
 	struct ucx_peer *next_busy;
 
-	/* Sends not complete; linked by plugin[0].  `done` bytes of the first one have been given to
+	/* Sends not complete.  `done` bytes of the first one have been given to
 	 * UCX, if `begun`; the last of them perhaps in `request`, which UCX has yet to complete. */
-	coll_send_t *first, *last;
+	struct send_queue queue;
 	uint64_t done;
 	int begun;
 	void *request;
 	struct ucx_first head;
 	uint32_t offers; /* made so far */
 	struct ucx_frame pending;
-	/* What is left of a cancelled message half on its way; goes out before `first`. */
-	uint8_t *rest;
-	uint64_t rest_size, rest_done;
+	struct send_rest rest; /* goes out before the first message */
 
 	/* The message being received. */
 	int receiving;
@@ -253,22 +255,14 @@ void ucx_hear_begin(void);
 /* What UCX says at other times goes to the log of one of these. */
 void ucx_hear_for(struct ucx *u);
 void ucx_hear_end(struct ucx *u);
-/* Fills *err (may be NULL) and returns `code`. */
-int32_t ucx_error(coll_error_t *err, int32_t code, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-/* The same for what UCX refused, with the reason that it has logged since ucx_listen. */
+/* Fills *err (may be NULL) for what UCX refused, with the reason that it has logged since ucx_listen. */
 int32_t ucx_refused(coll_error_t *err, ucs_status_t status, const char *what);
-void ucx_log(const coll_host_t *host, int32_t level, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-int64_t ucx_now_ms(void);
 
 /* ------------------------------------------------------------------- ucx_meet.c -- */
 
 /* What each rank tells all others. */
 struct ucx_record {
-	int32_t code; /* of open() so far; the text belongs to it */
 	int32_t pid;
-	char text[200];
 	char boot_id[40]; /* "" if unknown; with the name space of processes: whose pids agree */
 	uint64_t pidns[2];
 	uint32_t version[2];
@@ -276,10 +270,10 @@ struct ucx_record {
 	uint32_t address_size;
 };
 
-/* Exchanges records and addresses; failures of others become this rank's error. */
-int32_t ucx_meet(struct ucx *u, int32_t code, coll_error_t *err);
-/* How open() went elsewhere. */
-int32_t ucx_agree(struct ucx *u, int32_t code, coll_error_t *err);
+/* Exchanges records and addresses. */
+int32_t ucx_exchange(struct ucx *u, coll_error_t *err);
+/* Returns when all ranks have come here; `code` is this rank's result, which the others learn. */
+int32_t ucx_barrier(const coll_host_t *host, int32_t code, coll_error_t *err);
 int ucx_same_host(const struct ucx *u, uint32_t rank);
 
 /* ------------------------------------------------------------------- ucx_peer.c -- */
@@ -322,12 +316,7 @@ extern const ucp_generic_dt_ops_t ucx_frame_ops;
 
 static inline int ucx_has_work(const struct ucx_peer *peer)
 {
-	return peer->rest || peer->first;
-}
-
-static inline coll_send_t *ucx_next(const coll_send_t *send)
-{
-	return (coll_send_t *)(uintptr_t)send->plugin[0];
+	return peer->rest.bytes || peer->queue.first;
 }
 
 int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err);

@@ -6,15 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-int64_t ucx_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---------------------------------------------------------------------- words -- */
 
@@ -59,30 +50,6 @@ void ucx_listen_end(const coll_host_t *before)
 	ucx_listener = before;
 }
 
-void ucx_log(const coll_host_t *host, int32_t level, const char *fmt, ...)
-{
-	char text[512];
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	host->log(host, level, text);
-}
-
-int32_t ucx_error(coll_error_t *err, int32_t code, const char *fmt, ...)
-{
-	va_list args;
-
-	if (!err)
-		return code;
-	err->code = code;
-	va_start(args, fmt);
-	vsnprintf(err->text, sizeof(err->text), fmt, args);
-	va_end(args);
-	return code;
-}
-
 static int32_t ucx_code(ucs_status_t status)
 {
 	switch (status) {
@@ -98,16 +65,16 @@ static int32_t ucx_code(ucs_status_t status)
 
 int32_t ucx_refused(coll_error_t *err, ucs_status_t status, const char *what)
 {
-	return ucx_error(err, ucx_code(status),
-			 "%s: %s%s%s (UCX; its variables, such as UCX_TLS and "
-			 "UCX_NET_DEVICES, choose transports)",
-			 what, ucx_lib.ucs_status_string(status), ucx_said[0] ? ": " : "",
-			 ucx_said);
+	return error_fill(err, ucx_code(status),
+			  "%s: %s%s%s (UCX; its variables, such as UCX_TLS and "
+			  "UCX_NET_DEVICES, choose transports)",
+			  what, ucx_lib.ucs_status_string(status), ucx_said[0] ? ": " : "",
+			  ucx_said);
 }
 
 static void ucx_hear_text(const coll_host_t *host, ucs_log_level_t level, const char *text)
 {
-	ucx_log(host, level <= UCS_LOG_LEVEL_WARN ? COLL_LOG_INFO : COLL_LOG_DEBUG, "UCX: %s",
+	kit_log(host, level <= UCS_LOG_LEVEL_WARN ? COLL_LOG_INFO : COLL_LOG_DEBUG, "UCX: %s",
 		text);
 }
 

@@ -91,8 +91,8 @@ static int32_t ucx_library_find(void *library, const char *name, size_t at)
 
 	memcpy((char *)&ucx_lib + at, &symbol, sizeof(symbol));
 	return symbol ? COLL_SUCCESS
-		      : ucx_error(&ucx_failure, COLL_ERR_PLUGIN, "UCX cannot be used: %s",
-				  dlerror());
+		      : error_fill(&ucx_failure, COLL_ERR_PLUGIN, "UCX cannot be used: %s",
+				   dlerror());
 }
 
 /* Later versions know what earlier ones did; what was built with a later one needs that. */
@@ -110,11 +110,11 @@ static int32_t ucx_library_version(void *library)
 	if (major == UCX_MAJOR && minor >= want)
 		return COLL_SUCCESS;
 	dladdr((void *)(uintptr_t)ucx_lib.ucp_get_version, &where);
-	return ucx_error(&ucx_failure, COLL_ERR_PLUGIN,
-			 "UCX %u.%u.%u (%s) cannot be used: %d.%u or a later %d.x is wanted, this "
-			 "plugin having been built with %d.%d; install one, or rebuild libcoll",
-			 major, minor, release, where.dli_fname, UCX_MAJOR, want, UCX_MAJOR,
-			 UCP_API_MAJOR, UCP_API_MINOR);
+	return error_fill(&ucx_failure, COLL_ERR_PLUGIN,
+			  "UCX %u.%u.%u (%s) cannot be used: %d.%u or a later %d.x is wanted, this "
+			  "plugin having been built with %d.%d; install one, or rebuild libcoll",
+			  major, minor, release, where.dli_fname, UCX_MAJOR, want, UCX_MAJOR,
+			  UCP_API_MAJOR, UCP_API_MINOR);
 }
 
 static void ucx_library_load(void)
@@ -126,7 +126,7 @@ static void ucx_library_load(void)
 	library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
 	ucx_signals_restore(&signals);
 	if (!library) {
-		ucx_error(&ucx_failure, COLL_ERR_PLUGIN, "%s", dlerror());
+		error_fill(&ucx_failure, COLL_ERR_PLUGIN, "%s", dlerror());
 		return;
 	}
 	if (ucx_library_version(library))
@@ -142,5 +142,5 @@ int32_t ucx_library_open(coll_error_t *err)
 	pthread_once(&ucx_once, ucx_library_load);
 	if (!ucx_failure.code)
 		return COLL_SUCCESS;
-	return ucx_error(err, ucx_failure.code, "%s", ucx_failure.text);
+	return error_fill(err, ucx_failure.code, "%s", ucx_failure.text);
 }

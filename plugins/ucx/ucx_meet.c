@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucx_meet.c - the ranks tell each other where their workers are, and how opening went. */
+/* ucx_meet.c - the ranks tell each other where their workers are. */
 #include "ucx.h"
 
 #include <stdio.h>
@@ -44,31 +44,18 @@ int ucx_same_host(const struct ucx *u, uint32_t rank)
 	       a->pidns[0] == b->pidns[0] && a->pidns[1] == b->pidns[1];
 }
 
-/* Everyone's record, own->code among them; the first failure of another rank is ours. */
-static int32_t ucx_records(struct ucx *u, struct ucx_record *own, int32_t code, coll_error_t *err)
+/* Everyone's record: all ranks need the same version of UCX. */
+static int32_t ucx_exchange_records(struct ucx *u, const struct ucx_record *own, coll_error_t *err)
 {
-	coll_error_t ignored = {.size = sizeof(ignored)};
 	const coll_host_t *host = u->host;
-	int32_t met;
+	int32_t code = host->exchange(host, own, u->record, sizeof(*own), host->timeout_ms, err);
 
-	own->code = code;
-	if (code)
-		snprintf(own->text, sizeof(own->text), "%.*s", (int)sizeof(own->text) - 1,
-			 err ? err->text : "");
-	met = host->exchange(host, own, u->record, sizeof(*own), host->timeout_ms,
-			     code ? &ignored : err);
-	if (code || met)
-		return code ? code : met;
-	for (uint32_t i = 0; i < u->nranks; i++) {
+	for (uint32_t i = 0; !code && i < u->nranks; i++) {
 		struct ucx_record *r = &u->record[i];
 
-		r->text[sizeof(r->text) - 1] = '\0';
 		r->boot_id[sizeof(r->boot_id) - 1] = '\0';
-		if (r->code)
-			return ucx_error(err, COLL_ERR_REMOTE, "rank %u cannot open ucx: %s", i,
-					 r->text);
 		if (r->version[0] != own->version[0] || r->version[1] != own->version[1])
-			return ucx_error(
+			code = error_fill(
 				err, COLL_ERR_VERSION,
 				"rank %u has UCX %u.%u, rank %u has %u.%u: install the same "
 				"on all hosts",
@@ -78,7 +65,7 @@ static int32_t ucx_records(struct ucx *u, struct ucx_record *own, int32_t code, 
 		if (r->address_size > u->address_size)
 			u->address_size = r->address_size;
 	}
-	return COLL_SUCCESS;
+	return code;
 }
 
 static int32_t ucx_exchange_addresses(struct ucx *u, const void *address, uint64_t size,
@@ -91,8 +78,8 @@ static int32_t ucx_exchange_addresses(struct ucx *u, const void *address, uint64
 	u->addresses = calloc(u->nranks, u->address_size);
 	if (!own || !u->addresses) {
 		free(own);
-		return ucx_error(err, COLL_ERR_NO_MEMORY, "no memory for %u UCX addresses",
-				 u->nranks);
+		error_fill(err, COLL_ERR_NO_MEMORY, "no memory for %u UCX addresses", u->nranks);
+		return kit_exchange_fail(host, COLL_ERR_NO_MEMORY, err);
 	}
 	memcpy(own, address, size);
 	code = host->exchange(host, own, u->addresses, u->address_size, host->timeout_ms, err);
@@ -100,33 +87,37 @@ static int32_t ucx_exchange_addresses(struct ucx *u, const void *address, uint64
 	return code;
 }
 
-int32_t ucx_meet(struct ucx *u, int32_t code, coll_error_t *err)
+int32_t ucx_exchange(struct ucx *u, coll_error_t *err)
 {
 	struct ucx_record own;
-	ucp_address_t *address = NULL;
-	size_t size = 0;
-	ucs_status_t status;
+	ucp_address_t *address;
+	size_t size;
+	ucs_status_t status = ucx_lib.ucp_worker_get_address(u->worker, &address, &size);
+	int32_t code;
 
-	memset(&own, 0, sizeof(own));
-	if (!code) {
-		status = ucx_lib.ucp_worker_get_address(u->worker, &address, &size);
-		if (status != UCS_OK)
-			code = ucx_refused(err, status, "cannot get the worker's address");
+	if (status != UCS_OK) {
+		code = ucx_refused(err, status, "cannot get the worker's address");
+		return kit_exchange_fail(u->host, code, err);
 	}
-	if (!code)
-		ucx_describe(u, &own, size);
-	/* Also a rank that has failed meets the others, or they would wait for it. */
-	code = ucx_records(u, &own, code, err);
+	memset(&own, 0, sizeof(own));
+	ucx_describe(u, &own, size);
+	code = ucx_exchange_records(u, &own, err);
 	if (!code)
 		code = ucx_exchange_addresses(u, address, size, err);
-	if (address)
-		ucx_lib.ucp_worker_release_address(u->worker, address);
+	ucx_lib.ucp_worker_release_address(u->worker, address);
 	return code;
 }
 
-int32_t ucx_agree(struct ucx *u, int32_t code, coll_error_t *err)
+int32_t ucx_barrier(const coll_host_t *host, int32_t code, coll_error_t *err)
 {
-	struct ucx_record own = u->record[u->rank];
+	uint8_t in = 0, *out = calloc(host->nranks, 1);
 
-	return ucx_records(u, &own, code, err);
+	if (!code && !out)
+		code = error_fill(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", host->nranks);
+	if (code)
+		kit_exchange_fail(host, code, err);
+	else
+		code = host->exchange(host, &in, out, 1, host->timeout_ms, err);
+	free(out);
+	return code;
 }

@@ -96,7 +96,7 @@ static void ucx_learn_lane(struct ucx *u, struct ucx_peer *peer)
 		peer->remote = 1;
 		peer->zcopy = u->zcopy ? u->zcopy : UCX_RDMA_ZCOPY;
 	}
-	ucx_log(u->host, COLL_LOG_DEBUG, "rank %u is reached by UCX's %s", peer->rank,
+	kit_log(u->host, COLL_LOG_DEBUG, "rank %u is reached by UCX's %s", peer->rank,
 		name[0] ? name : "(unknown transport)");
 }
 
@@ -132,8 +132,8 @@ struct ucx_peer *ucx_connect(struct ucx *u, uint32_t rank, coll_error_t *err)
 	if (peer->ep || rank == u->rank)
 		return peer;
 	if (peer->lost || peer->failure) {
-		ucx_error(err, COLL_ERR_PEER_LOST, "rank %u is not connected any more: %s", rank,
-			  peer->failure);
+		error_fill(err, COLL_ERR_PEER_LOST, "rank %u is not connected any more: %s", rank,
+			   peer->failure);
 		return NULL;
 	}
 	ucx_connect_new(u, peer, err);
@@ -239,12 +239,12 @@ static int ucx_has_said_all(const struct ucx *u, const struct ucx_peer *peer)
 
 int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_ms)
 {
-	int64_t deadline = ucx_now_ms() + timeout_ms;
+	int64_t deadline = clock_now_ms() + timeout_ms;
 	int inside = u->inside;
 
 	/* What arrives meanwhile is held back: the core may be in the midst of something. */
 	u->inside = 0;
-	while (!done(arg) && ucx_now_ms() < deadline)
+	while (!done(arg) && clock_now_ms() < deadline)
 		if (!ucx_lib.ucp_worker_progress(u->worker))
 			sched_yield();
 	u->inside = inside;
@@ -293,7 +293,7 @@ void ucx_cut(struct ucx *u, struct ucx_peer *peer)
 	peer->pending.bytes = NULL;
 	ucx_close_by_force(peer);
 	if (!ucx_await(u, ucx_is_closed, peer, UCX_CUT_MS))
-		ucx_log(u->host, COLL_LOG_ERROR,
+		kit_log(u->host, COLL_LOG_ERROR,
 			"UCX has not closed the connection to rank %u within %d ms: it may still "
 			"use buffers that are being sent or received",
 			peer->rank, UCX_CUT_MS);
@@ -428,7 +428,7 @@ static int64_t ucx_least(int64_t a, int64_t b)
 
 void ucx_peers_close(struct ucx *u, int64_t timeout_ms)
 {
-	int64_t deadline = ucx_now_ms() + timeout_ms;
+	int64_t deadline = clock_now_ms() + timeout_ms;
 
 	if (timeout_ms > 0)
 		ucx_await(u, ucx_all_sent, u, timeout_ms);
@@ -436,11 +436,11 @@ void ucx_peers_close(struct ucx *u, int64_t timeout_ms)
 		ucx_connect_host(u);
 	for (uint32_t i = 0; i < u->nranks; i++)
 		ucx_goodbye(&u->peer[i]);
-	ucx_await(u, ucx_all_told, u, timeout_ms > 0 ? deadline - ucx_now_ms() : 1);
+	ucx_await(u, ucx_all_told, u, timeout_ms > 0 ? deadline - clock_now_ms() : 1);
 	if (timeout_ms > 0) {
 		ucx_await(u, ucx_all_answered, u,
-			  ucx_least(deadline - ucx_now_ms(), UCX_LINGER_MS));
-		ucx_flush(u, deadline - ucx_now_ms());
+			  ucx_least(deadline - clock_now_ms(), UCX_LINGER_MS));
+		ucx_flush(u, deadline - clock_now_ms());
 	}
 	for (uint32_t i = 0; i < u->nranks; i++) {
 		u->peer[i].pending.bytes = NULL;
@@ -449,8 +449,7 @@ void ucx_peers_close(struct ucx *u, int64_t timeout_ms)
 	ucx_await(u, ucx_all_closed, u, UCX_CUT_MS);
 	ucx_all_flushed(u);
 	for (uint32_t i = 0; i < u->nranks; i++) {
-		if (u->peer[i].rest)
-			u->host->free(u->host, u->peer[i].rest, u->peer[i].rest_size);
+		send_rest_free(&u->peer[i].rest, u->host);
 		ucx_unwatch(u, &u->peer[i]);
 	}
 }

@@ -42,7 +42,7 @@ static void ucx_to_sink(struct ucx *u, struct ucx_peer *peer, const uint8_t *byt
 	} else if ((memory | peer->sink.memory) == COLL_MEM_HOST) {
 		memcpy(to + peer->got, bytes, n);
 	} else if (!host->copy || host->copy(host, to + peer->got, bytes, n, &err)) {
-		ucx_log(host, COLL_LOG_ERROR, "a message from rank %u cannot be copied: %s",
+		kit_log(host, COLL_LOG_ERROR, "a message from rank %u cannot be copied: %s",
 			peer->rank, err.text);
 		ucx_refuse(u, peer, "what it sent could not be copied to its place");
 	}
@@ -195,7 +195,7 @@ static struct ucx_peer *ucx_speaker(struct ucx *u, const void *header, size_t le
 		return peer;
 	}
 	if (!u->strangers++)
-		ucx_log(u->host, COLL_LOG_WARN,
+		kit_log(u->host, COLL_LOG_WARN,
 			"ignored a message from a process outside this communicator; the log does "
 			"not mention further ones");
 	return NULL;
@@ -258,19 +258,19 @@ int32_t ucx_set_handlers(struct ucx *u, coll_error_t *err)
 /* The next piece of the first message, or of what a cancelled one left. */
 static void ucx_loop_piece(struct ucx *u, struct ucx_peer *self)
 {
-	const coll_send_t *send = self->first;
-	const uint8_t *from = self->rest ? self->rest : send->buf;
-	uint64_t *at = self->rest ? &self->rest_done : &self->done;
-	uint64_t left = (self->rest ? self->rest_size : send->header.len) - *at;
+	const coll_send_t *send = self->queue.first;
+	const uint8_t *from = self->rest.bytes ? self->rest.bytes : send->buf;
+	uint64_t *at = self->rest.bytes ? &self->rest.done : &self->done;
+	uint64_t left = (self->rest.bytes ? self->rest.size : send->header.len) - *at;
 	uint64_t n = left < UCX_TURN ? left : UCX_TURN;
 
-	if (!self->rest && !self->begun) {
+	if (!self->rest.bytes && !self->begun) {
 		self->begun = 1;
 		if (ucx_begin(u, self, &send->header))
 			return;
 	}
 	ucx_deliver(u, self, from ? from + *at : NULL, n,
-		    self->rest ? COLL_MEM_HOST : send->memory);
+		    self->rest.bytes ? COLL_MEM_HOST : send->memory);
 	*at += n;
 	if (n == left)
 		ucx_frame_out(u, self);

@@ -69,46 +69,28 @@ const ucp_generic_dt_ops_t ucx_frame_ops = {
 
 /* -------------------------------------------------------------------- the queue -- */
 
-static void ucx_enqueue(struct ucx_peer *peer, coll_send_t *send)
+static coll_send_t *ucx_take_first(struct ucx_peer *peer)
 {
-	send->plugin[0] = 0;
-	if (peer->first)
-		peer->last->plugin[0] = (uintptr_t)send;
-	else
-		peer->first = send;
-	peer->last = send;
-}
-
-static void ucx_forget_first(struct ucx_peer *peer)
-{
-	peer->first = ucx_next(peer->first);
 	peer->done = 0;
 	peer->begun = 0;
+	return send_queue_take(&peer->queue);
 }
 
 /* The first send ends with `status`; its memory is not touched afterwards. */
 static void ucx_finish_first(struct ucx_peer *peer, int32_t status)
 {
-	coll_send_t *send = peer->first;
+	coll_send_t *send = ucx_take_first(peer);
 
-	ucx_forget_first(peer);
 	send->status = status;
-}
-
-static void ucx_drop_rest(struct ucx *u, struct ucx_peer *peer)
-{
-	if (peer->rest)
-		u->host->free(u->host, peer->rest, peer->rest_size);
-	peer->rest = NULL;
 }
 
 void ucx_frame_out(struct ucx *u, struct ucx_peer *peer)
 {
 	u->moved = 1;
-	if (peer->rest) {
-		if (peer->rest_done == peer->rest_size)
-			ucx_drop_rest(u, peer);
-	} else if (peer->begun && peer->done == peer->first->header.len) {
+	if (peer->rest.bytes) {
+		if (peer->rest.done == peer->rest.size)
+			send_rest_free(&peer->rest, u->host);
+	} else if (peer->begun && peer->done == peer->queue.first->header.len) {
 		ucx_finish_first(peer, COLL_SUCCESS);
 	}
 }
@@ -130,8 +112,8 @@ int ucx_frame_done(struct ucx *u, struct ucx_peer *peer)
 
 void ucx_fail_sends(struct ucx *u, struct ucx_peer *peer, int32_t status)
 {
-	ucx_drop_rest(u, peer);
-	while (peer->first)
+	send_rest_free(&peer->rest, u->host);
+	while (peer->queue.first)
 		ucx_finish_first(peer, status);
 }
 
@@ -181,19 +163,19 @@ static int ucx_issue_frame(struct ucx *u, struct ucx_peer *peer, unsigned id, co
 /* The next frame of the peer's first message, or of what is left of one; its payload's size. */
 static uint64_t ucx_push_frame(struct ucx *u, struct ucx_peer *peer)
 {
-	const coll_send_t *send = peer->first;
-	const uint8_t *from = peer->rest ? peer->rest : send->buf;
-	uint64_t at = peer->rest ? peer->rest_done : peer->done;
-	uint64_t left = (peer->rest ? peer->rest_size : send->header.len) - at;
+	const coll_send_t *send = peer->queue.first;
+	const uint8_t *from = peer->rest.bytes ? peer->rest.bytes : send->buf;
+	uint64_t at = peer->rest.bytes ? peer->rest.done : peer->done;
+	uint64_t left = (peer->rest.bytes ? peer->rest.size : send->header.len) - at;
 	uint64_t n = left < peer->frame ? left : peer->frame;
-	unsigned id = peer->rest || peer->begun ? UCX_AM_MORE : UCX_AM_FIRST;
+	unsigned id = peer->rest.bytes || peer->begun ? UCX_AM_MORE : UCX_AM_FIRST;
 
 	if (id == UCX_AM_FIRST)
 		peer->head.header = send->header;
 	if (ucx_issue_frame(u, peer, id, from ? from + at : NULL, n))
 		return 0;
-	if (peer->rest) {
-		peer->rest_done += n;
+	if (peer->rest.bytes) {
+		peer->rest.done += n;
 	} else {
 		peer->begun = 1;
 		peer->done += n;
@@ -206,18 +188,17 @@ static uint64_t ucx_push_frame(struct ucx *u, struct ucx_peer *peer)
 /* Does the first message go from memory to memory? */
 static int ucx_wants_zcopy(const struct ucx_peer *peer)
 {
-	const coll_send_t *send = peer->first;
+	const coll_send_t *send = peer->queue.first;
 
-	return !peer->rest && !peer->begun && send->header.len &&
+	return !peer->rest.bytes && !peer->begun && send->header.len &&
 	       (send->memory != COLL_MEM_HOST || send->header.len >= peer->zcopy);
 }
 
 /* Then it is only offered, and leaves the queue. */
 static void ucx_push_offer(struct ucx *u, struct ucx_peer *peer)
 {
-	coll_send_t *send = peer->first;
+	coll_send_t *send = ucx_take_first(peer);
 
-	ucx_forget_first(peer);
 	peer->head.header = send->header;
 	if (ucx_zcopy_offer(u, peer, send))
 		send->status = COLL_ERR_NO_MEMORY;
@@ -269,11 +250,11 @@ int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err)
 	int idle;
 
 	if (send->peer >= u->nranks)
-		return ucx_error(err, COLL_ERR_INTERNAL, "there is no rank %u", send->peer);
+		return error_fill(err, COLL_ERR_INTERNAL, "there is no rank %u", send->peer);
 	if (!(send->memory & u->memory))
-		return ucx_error(err, COLL_ERR_UNSUPPORTED,
-				 "UCX cannot reach this kind of memory here: it was built without "
-				 "CUDA, or finds no device; `coll info` shows its transports");
+		return error_fill(err, COLL_ERR_UNSUPPORTED,
+				  "UCX cannot reach this kind of memory here: it was built without "
+				  "CUDA, or finds no device; `coll info` shows its transports");
 	peer = &u->peer[send->peer];
 	if (!peer->ep || peer->lost) {
 		peer = ucx_connect(u, send->peer, err);
@@ -281,7 +262,7 @@ int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err)
 			return err ? err->code : COLL_ERR_SYSTEM;
 	}
 	idle = !ucx_has_work(peer) && !peer->request;
-	ucx_enqueue(peer, send);
+	send_queue_append(&peer->queue, send);
 	if (send->peer == u->rank)
 		return COLL_SUCCESS;
 	if (idle)
@@ -307,45 +288,36 @@ int32_t ucx_copy_payload(struct ucx *u, void *to, const coll_send_t *send, uint6
 /* The peer has the beginning of the first message and must get the rest: keeps a copy of it. */
 static void ucx_keep_rest(struct ucx *u, struct ucx_peer *peer)
 {
-	const coll_send_t *send = peer->first;
+	const coll_send_t *send = peer->queue.first;
 	uint64_t held = peer->request ? peer->pending.size : 0;
 	uint64_t begin = peer->done - held, size = send->header.len - begin;
 
 	if (!size)
 		return;
-	peer->rest = u->host->alloc(u->host, size);
-	if (!peer->rest) {
+	if (!send_rest_new(&peer->rest, u->host, size)) {
 		/* Then the message cannot be ended, nor another begun. */
 		peer->pending.bytes = NULL;
 		ucx_fail(u, peer, "no memory to keep a cancelled message for it");
 		return;
 	}
-	if (ucx_copy_payload(u, peer->rest, send, begin, size))
-		memset(peer->rest, 0, size); /* of a cancelled message any content will do */
-	peer->rest_size = size;
-	peer->rest_done = held;
-	peer->pending.bytes = peer->rest;
+	if (ucx_copy_payload(u, peer->rest.bytes, send, begin, size))
+		memset(peer->rest.bytes, 0, size); /* of a cancelled message any content will do */
+	peer->rest.done = held;
+	peer->pending.bytes = peer->rest.bytes;
 }
 
 void ucx_cancel(void *ep, coll_send_t *send)
 {
 	struct ucx *u = ep;
 	struct ucx_peer *peer = &u->peer[send->peer];
-	coll_send_t *before = peer->first;
 
 	if (ucx_zcopy_cancel(u, send))
 		return;
-	if (before == send) {
-		if (peer->begun && !peer->rest)
+	if (peer->queue.first == send) {
+		if (peer->begun && !peer->rest.bytes)
 			ucx_keep_rest(u, peer);
-		ucx_forget_first(peer);
-		return;
+		ucx_take_first(peer);
+	} else {
+		send_queue_remove(&peer->queue, send);
 	}
-	while (before && ucx_next(before) != send)
-		before = ucx_next(before);
-	if (!before)
-		return;
-	before->plugin[0] = send->plugin[0];
-	if (peer->last == send)
-		peer->last = before;
 }

@@ -79,10 +79,10 @@ void ucx_watch(struct ucx *u, struct ucx_peer *peer)
 	peer->pidfd = (int)syscall(SYS_pidfd_open, record->pid, 0); /* is closed on exec */
 #endif
 	if (peer->pidfd >= 0 && epoll_ctl(u->wait_fd, EPOLL_CTL_ADD, peer->pidfd, &event))
-		ucx_log(u->host, COLL_LOG_WARN, "cannot watch the process of rank %u: %s",
+		kit_log(u->host, COLL_LOG_WARN, "cannot watch the process of rank %u: %s",
 			peer->rank, strerror(errno));
 	if (peer->pidfd < 0)
-		ucx_log(u->host, COLL_LOG_DEBUG,
+		kit_log(u->host, COLL_LOG_DEBUG,
 			"the end of rank %u's process will show late: pidfd_open: %s", peer->rank,
 			strerror(errno));
 }
@@ -122,7 +122,7 @@ static int32_t ucx_wait_add(struct ucx *u, int fd, coll_error_t *err)
 
 	if (!epoll_ctl(u->wait_fd, EPOLL_CTL_ADD, fd, &event))
 		return COLL_SUCCESS;
-	return ucx_error(err, COLL_ERR_SYSTEM, "cannot watch a descriptor: %s", strerror(errno));
+	return error_fill(err, COLL_ERR_SYSTEM, "cannot watch a descriptor: %s", strerror(errno));
 }
 
 int32_t ucx_wait_open(struct ucx *u, coll_error_t *err)
@@ -137,8 +137,8 @@ int32_t ucx_wait_open(struct ucx *u, coll_error_t *err)
 	u->wait_fd = epoll_create1(EPOLL_CLOEXEC);
 	u->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (u->wait_fd < 0 || u->timer_fd < 0)
-		return ucx_error(err, COLL_ERR_SYSTEM, "cannot make a descriptor: %s",
-				 strerror(errno));
+		return error_fill(err, COLL_ERR_SYSTEM, "cannot make a descriptor: %s",
+				  strerror(errno));
 	code = ucx_wait_add(u, u->efd, err);
 	return code ? code : ucx_wait_add(u, u->timer_fd, err);
 }

@@ -39,6 +39,9 @@ enum {
 /* What the ranks of a run share, in memory that survives fork. */
 struct harness_shared {
 	atomic_uint arrived[HARNESS_EXCHANGES];
+	atomic_int gave_up[HARNESS_EXCHANGES]; /* by exchange_fail, and the failure */
+	int32_t gave_up_code[HARNESS_EXCHANGES];
+	char gave_up_text[HARNESS_EXCHANGES][520];
 	atomic_int open[HARNESS_RANKS];
 	int pid[HARNESS_RANKS];
 	int result[HARNESS_RANKS]; /* of the rank's function, 0 is good */
@@ -174,9 +177,30 @@ HARNESS_FN int32_t harness_exchange(const coll_host_t *host, const void *in, voi
 		}
 		usleep(200);
 	}
+	if (atomic_load(&shared->gave_up[turn])) {
+		snprintf(err->text, sizeof(err->text), "%s", shared->gave_up_text[turn]);
+		err->code = shared->gave_up_code[turn];
+		return err->code;
+	}
 	for (uint32_t i = 0; len && i < host->nranks; i++)
 		memcpy((uint8_t *)out + i * len, shared->area[turn][i], len);
 	return h->job->exchanged && len ? h->job->exchanged(h) : 0;
+}
+
+HARNESS_FN int32_t harness_exchange_fail(const coll_host_t *host, int32_t code, const char *text,
+					 int64_t timeout_ms)
+{
+	struct harness *h = host->core;
+	struct harness_shared *shared = h->job->shared;
+	coll_error_t err = {.size = sizeof(err)};
+
+	if (!atomic_exchange(&shared->gave_up[h->exchanges], 1)) {
+		shared->gave_up_code[h->exchanges] = code;
+		snprintf(shared->gave_up_text[h->exchanges], sizeof(shared->gave_up_text[0]),
+			 "rank %u: %s", host->rank, text);
+	}
+	harness_exchange(host, NULL, NULL, 0, timeout_ms, &err);
+	return code;
 }
 
 /* Waits for all ranks, without the plugin. */
@@ -409,7 +433,8 @@ HARNESS_FN void harness_host_init(struct harness *h, const struct harness_job *j
 				.arrive = harness_arrive,
 				.data = harness_data,
 				.arrived = harness_arrived,
-				.peer_lost = harness_peer_lost};
+				.peer_lost = harness_peer_lost,
+				.exchange_fail = harness_exchange_fail};
 }
 
 HARNESS_FN void harness_host_free(struct harness *h)

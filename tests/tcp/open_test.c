@@ -207,7 +207,8 @@ static void test_faults(void)
 	late.options = test_tcp;
 	test_bad(late, 1, COLL_ERR_TIMEOUT, "with rank 2 after", "a late rank over TCP");
 	test_bad(bad, 1, COLL_ERR_CONFIG, "'nosuch0'", "no such interface");
-	test_bad(bad, 0, COLL_ERR_REMOTE, "rank 1 cannot open tcp: ", "a rank without interface");
+	test_bad(bad, 0, COLL_ERR_CONFIG, "rank 1: ", "a rank without interface");
+	test_bad(bad, 2, COLL_ERR_CONFIG, "'nosuch0'", "a rank without interface");
 	begin = harness_now_ms();
 	test_bad((struct harness_job){.nranks = 2, .exchanged = test_die_last}, 0,
 		 COLL_ERR_PEER_LOST, "rank 1 is gone", "the last of two dies");

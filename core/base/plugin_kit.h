@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin_kit.h - helpers for the plugins of this tree, which link base as hidden static code.  The core does
+ * not use them.  Errors of plugins are filled with error_fill (error.h), clocks are in clock.h.
+ */
+#ifndef CORE_BASE_PLUGIN_KIT_H
+#define CORE_BASE_PLUGIN_KIT_H
+
+#include <coll/backend.h>
+
+/* Formats a line for host->log. */
+void kit_log(const coll_host_t *host, int32_t level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/*
+ * This rank has failed in open or split: takes part in the other ranks' next exchange with code and
+ * err->text (err may be NULL), and returns the code.  A core before ABI 1.3 has no function for that: the
+ * other ranks then see that this rank does not take part.
+ */
+int32_t kit_exchange_fail(const coll_host_t *host, int32_t code, const coll_error_t *err);
+
+/* ---- the messages that wait to be sent to one peer, linked by plugin[0] ---- */
+
+struct send_queue {
+	coll_send_t *first, *last; /* `last` means something only if `first` is not NULL */
+};
+
+static inline coll_send_t *send_queue_next(const coll_send_t *send)
+{
+	return (coll_send_t *)(uintptr_t)send->plugin[0];
+}
+
+static inline void send_queue_append(struct send_queue *queue, coll_send_t *send)
+{
+	send->plugin[0] = 0;
+	if (queue->first)
+		queue->last->plugin[0] = (uintptr_t)send;
+	else
+		queue->first = send;
+	queue->last = send;
+}
+
+/* Takes the first message out; the queue must have one. */
+static inline coll_send_t *send_queue_take(struct send_queue *queue)
+{
+	coll_send_t *send = queue->first;
+
+	queue->first = send_queue_next(send);
+	return send;
+}
+
+/* Takes a message out that may stand anywhere, or not be there. */
+void send_queue_remove(struct send_queue *queue, coll_send_t *send);
+
+/*
+ * A copy of the rest of a cancelled message, of which the peer has the beginning and must get all.  It is
+ * sent before the first message of the queue.
+ */
+struct send_rest {
+	uint8_t *bytes; /* NULL: there is none */
+	uint64_t size, done;
+};
+
+/* Memory for `size` bytes of a rest; NULL: there is none.  host->alloc makes it. */
+uint8_t *send_rest_new(struct send_rest *rest, const coll_host_t *host, uint64_t size);
+void send_rest_free(struct send_rest *rest, const coll_host_t *host);
+
+#endif

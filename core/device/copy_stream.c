@@ -6,27 +6,22 @@
  * stream management, event management).
  */
 #include "device/copy_stream.h"
-#include "device/driver.h"
+#include "device/device_impl.h"
 #include "base/error.h"
 
 #include <coll/coll.h>
 #include <stdlib.h>
 
-/* CU_STREAM_NON_BLOCKING: work on the default stream is neither waited for nor held up. */
-enum { COPY_STREAM_NON_BLOCKING = 1 };
-/* CU_EVENT_DISABLE_TIMING */
-enum { COPY_STREAM_NO_TIMING = 2 };
-
 static int copy_stream_enter(const struct copy_stream *copy_stream)
 {
-	return device_driver.context_push(copy_stream->context);
+	return cuda_driver.cuCtxPushCurrent(copy_stream->context);
 }
 
 static void copy_stream_leave(void)
 {
 	void *context;
 
-	device_driver.context_pop(&context);
+	cuda_driver.cuCtxPopCurrent(&context);
 }
 
 static void copy_stream_free(struct copy_stream *copy_stream)
@@ -35,13 +30,13 @@ static void copy_stream_free(struct copy_stream *copy_stream)
 	if (!copy_stream_enter(copy_stream)) {
 		for (int i = 0; i < COPY_STREAM_DEPTH; i++)
 			if (copy_stream->event[i])
-				device_driver.event_destroy(copy_stream->event[i]);
+				cuda_driver.cuEventDestroy(copy_stream->event[i]);
 		if (copy_stream->stream)
-			device_driver.stream_destroy(copy_stream->stream);
+			cuda_driver.cuStreamDestroy(copy_stream->stream);
 		copy_stream_leave();
 	}
 	if (copy_stream->primary >= 0)
-		device_driver.primary_release(copy_stream->primary);
+		cuda_driver.cuDevicePrimaryCtxRelease(copy_stream->primary);
 	free(copy_stream);
 }
 
@@ -51,9 +46,10 @@ static int copy_stream_make(struct copy_stream *copy_stream)
 
 	if (result)
 		return result;
-	result = device_driver.stream_create(&copy_stream->stream, COPY_STREAM_NON_BLOCKING);
+	result = cuda_driver.cuStreamCreate(&copy_stream->stream, CUDA_STREAM_NON_BLOCKING);
 	for (int i = 0; !result && i < COPY_STREAM_DEPTH; i++)
-		result = device_driver.event_create(&copy_stream->event[i], COPY_STREAM_NO_TIMING);
+		result = cuda_driver.cuEventCreate(&copy_stream->event[i],
+						   CUDA_EVENT_DISABLE_TIMING);
 	copy_stream_leave();
 	return result;
 }
@@ -65,7 +61,7 @@ static struct copy_stream *copy_stream_new(int way, void *context, int primary, 
 
 	if (!copy_stream) {
 		if (primary >= 0)
-			device_driver.primary_release(primary);
+			cuda_driver.cuDevicePrimaryCtxRelease(primary);
 		return NULL;
 	}
 	copy_stream->way = way;
@@ -103,7 +99,7 @@ int copy_stream_find(struct copy_stream **copy_streams, int way, const void *nea
 	while (copy_stream && (copy_stream->way != way || copy_stream->context != context))
 		copy_stream = copy_stream->next;
 	if (copy_stream && primary >= 0)
-		device_driver.primary_release(primary);
+		cuda_driver.cuDevicePrimaryCtxRelease(primary);
 	if (!copy_stream) {
 		copy_stream = copy_stream_new(way, context, primary, &result);
 		if (!copy_stream)
@@ -122,12 +118,12 @@ int copy_stream_start(struct copy_stream *copy_stream, const struct stream_copy 
 
 	if (result)
 		return device_copy_failed(copy->dst, copy->src, copy->n, result);
-	result = device_driver.copy((uintptr_t)copy->dst, (uintptr_t)copy->src, copy->n,
-				    copy_stream->stream);
+	result = cuda_driver.cuMemcpyAsync((uintptr_t)copy->dst, (uintptr_t)copy->src, copy->n,
+					   copy_stream->stream);
 	if (!result) {
-		result = device_driver.event_record(copy_stream->event[at], copy_stream->stream);
+		result = cuda_driver.cuEventRecord(copy_stream->event[at], copy_stream->stream);
 		if (result) /* then nobody could ask for the copy, which is under way */
-			device_driver.stream_wait(copy_stream->stream);
+			cuda_driver.cuStreamSynchronize(copy_stream->stream);
 	}
 	copy_stream_leave();
 	if (result)
@@ -142,7 +138,7 @@ int copy_stream_poll(struct copy_stream *copy_stream, struct stream_copy *copy)
 	int result = copy_stream_enter(copy_stream);
 
 	if (!result) {
-		result = device_driver.event_query(copy_stream->event[copy_stream->first]);
+		result = cuda_driver.cuEventQuery(copy_stream->event[copy_stream->first]);
 		copy_stream_leave();
 	}
 	if (result == CUDA_NOT_READY)

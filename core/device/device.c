@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * device.c - the CUDA driver, opened while the program runs.
- *
- * Names, types and numbers are those of the document "CUDA Driver API" (docs.nvidia.com,
- * cuda-driver-api: memory management, unified addressing, context management, data types).
- */
+/* device.c - kinds of memory, contexts, copies and pinned memory, by the CUDA driver. */
 #include "device/device.h"
-#include "device/driver.h"
+#include "device/device_impl.h"
 #include "base/error.h"
 #include "base/log.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -25,45 +19,8 @@ enum {
 };
 enum { TYPE_UNKNOWN = 0, TYPE_HOST = 1 };
 
-/* CU_MEMHOSTALLOC_PORTABLE: every context may use it. */
-enum { PIN_PORTABLE = 1 };
-
-/*
- * CU_STREAM_PER_THREAD.  Not the default stream and cuMemcpy, which may return before a copy to or
- * within a device is done.
- */
-#define DEVICE_STREAM ((void *)2)
-
-static const struct {
-	const char *symbol;
-	size_t at;
-} device_symbols[] = {
-	{"cuPointerGetAttributes", offsetof(struct device_driver, pointer_attributes)},
-	{"cuGetErrorName", offsetof(struct device_driver, error_name)},
-	{"cuGetErrorString", offsetof(struct device_driver, error_string)},
-	{"cuCtxGetCurrent", offsetof(struct device_driver, context_current)},
-	{"cuCtxPushCurrent_v2", offsetof(struct device_driver, context_push)},
-	{"cuCtxPopCurrent_v2", offsetof(struct device_driver, context_pop)},
-	{"cuDeviceGet", offsetof(struct device_driver, device_get)},
-	{"cuDevicePrimaryCtxRetain", offsetof(struct device_driver, primary_retain)},
-	{"cuDevicePrimaryCtxRelease_v2", offsetof(struct device_driver, primary_release)},
-	{"cuMemcpyAsync", offsetof(struct device_driver, copy)},
-	{"cuStreamSynchronize", offsetof(struct device_driver, stream_wait)},
-	{"cuStreamCreate", offsetof(struct device_driver, stream_create)},
-	{"cuStreamDestroy_v2", offsetof(struct device_driver, stream_destroy)},
-	{"cuEventCreate", offsetof(struct device_driver, event_create)},
-	{"cuEventRecord", offsetof(struct device_driver, event_record)},
-	{"cuEventQuery", offsetof(struct device_driver, event_query)},
-	{"cuEventDestroy_v2", offsetof(struct device_driver, event_destroy)},
-	{"cuMemHostAlloc", offsetof(struct device_driver, host_alloc)},
-	{"cuMemFreeHost", offsetof(struct device_driver, host_free)},
-};
-
-enum { DEVICE_SYMBOLS = sizeof(device_symbols) / sizeof(device_symbols[0]) };
-
 /* Of the process; not changed any more once device_once is over. */
 static pthread_once_t device_once = PTHREAD_ONCE_INIT;
-struct device_driver device_driver;
 static int device_found;
 static _Atomic int device_was_idle; /* when device_in_use looked */
 
@@ -71,25 +28,19 @@ static _Atomic int device_was_idle; /* when device_in_use looked */
 
 static void device_load(void)
 {
-	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	const char *why;
 
-	if (!library) {
-		log_debug("no CUDA driver, all memory counts as host memory: %s", dlerror());
-		return;
+	switch (driver_open(DRIVER_CORE, &why)) {
+	case DRIVER_FOUND: device_found = 1; break;
+	case DRIVER_ABSENT:
+		log_debug("no CUDA driver, all memory counts as host memory: %s", why);
+		break;
+	case DRIVER_INCOMPLETE:
+		log_warn(
+			"the CUDA driver (libcuda.so.1) has no '%s': it is too old, and all memory "
+			"counts as host memory",
+			why);
 	}
-	for (int i = 0; i < DEVICE_SYMBOLS; i++) {
-		void *symbol = dlsym(library, device_symbols[i].symbol);
-
-		if (!symbol) {
-			log_warn("the CUDA driver (libcuda.so.1) has no '%s': it is too old, and "
-				 "all memory counts as host memory",
-				 device_symbols[i].symbol);
-			dlclose(library);
-			return;
-		}
-		memcpy((char *)&device_driver + device_symbols[i].at, &symbol, sizeof(symbol));
-	}
-	device_found = 1;
 }
 
 int device_open(void)
@@ -108,7 +59,7 @@ int device_look(const void *ptr, struct device_place *place)
 	int result;
 
 	*place = (struct device_place){.ordinal = -1};
-	result = device_driver.pointer_attributes(4, names, values, (uintptr_t)ptr);
+	result = cuda_driver.cuPointerGetAttributes(4, names, values, (uintptr_t)ptr);
 	if (result || place->type == TYPE_UNKNOWN)
 		*place = (struct device_place){.ordinal = -1};
 	return result;
@@ -128,7 +79,7 @@ int device_in_use(void)
 
 	if (!device_open())
 		return 0;
-	if (device_absent(device_driver.context_current(&context))) {
+	if (device_absent(cuda_driver.cuCtxGetCurrent(&context))) {
 		atomic_store(&device_was_idle, 1);
 		return 0;
 	}
@@ -139,9 +90,9 @@ void device_words(int result, char *text, size_t size)
 {
 	const char *name = NULL, *words = NULL;
 
-	if (device_driver.error_name(result, &name) || !name)
+	if (cuda_driver.cuGetErrorName(result, &name) || !name)
 		name = "unknown to this driver";
-	if (device_driver.error_string(result, &words) || !words)
+	if (cuda_driver.cuGetErrorString(result, &words) || !words)
 		words = "error";
 	snprintf(text, size, "%s (%d, %s)", words, result, name);
 }
@@ -195,9 +146,9 @@ static void device_leave(struct device_guard *guard)
 	void *context;
 
 	if (guard->pushed)
-		device_driver.context_pop(&context);
+		cuda_driver.cuCtxPopCurrent(&context);
 	if (guard->primary >= 0)
-		device_driver.primary_release(guard->primary);
+		cuda_driver.cuDevicePrimaryCtxRelease(guard->primary);
 }
 
 int device_context(const void *near, void **context, int *primary)
@@ -211,9 +162,9 @@ int device_context(const void *near, void **context, int *primary)
 	*context = place.context;
 	if (*context)
 		return CUDA_OK;
-	result = device_driver.device_get(&device, place.ordinal);
+	result = cuda_driver.cuDeviceGet(&device, place.ordinal);
 	if (!result)
-		result = device_driver.primary_retain(context, device);
+		result = cuda_driver.cuDevicePrimaryCtxRetain(context, device);
 	*primary = result ? -1 : device;
 	return result;
 }
@@ -225,13 +176,13 @@ static int device_enter(struct device_guard *guard, const void *ptr)
 	int result;
 
 	*guard = (struct device_guard){.primary = -1};
-	result = device_driver.context_current(&context);
+	result = cuda_driver.cuCtxGetCurrent(&context);
 	if (result || context)
 		return result;
 	result = device_context(ptr, &context, &guard->primary);
 	if (result)
 		return result;
-	result = device_driver.context_push(context);
+	result = cuda_driver.cuCtxPushCurrent(context);
 	guard->pushed = !result;
 	if (result)
 		device_leave(guard);
@@ -283,9 +234,10 @@ int device_copy(void *dst, const void *src, size_t n)
 	if (n && !result)
 		result = device_enter(&guard, theirs);
 	if (n && !result) {
-		result = device_driver.copy((uintptr_t)dst, (uintptr_t)src, n, DEVICE_STREAM);
+		result = cuda_driver.cuMemcpyAsync((uintptr_t)dst, (uintptr_t)src, n,
+						   CUDA_PER_THREAD_STREAM);
 		if (!result)
-			result = device_driver.stream_wait(DEVICE_STREAM);
+			result = cuda_driver.cuStreamSynchronize(CUDA_PER_THREAD_STREAM);
 		device_leave(&guard);
 	}
 	return result ? device_copy_failed(dst, src, n, result) : COLL_SUCCESS;
@@ -298,7 +250,7 @@ void *device_pin(size_t bytes, const void *near)
 
 	if (device_enter(&guard, near))
 		return NULL;
-	if (device_driver.host_alloc(&ptr, bytes, PIN_PORTABLE))
+	if (cuda_driver.cuMemHostAlloc(&ptr, bytes, CUDA_PIN_PORTABLE))
 		ptr = NULL;
 	device_leave(&guard);
 	return ptr;
@@ -311,6 +263,6 @@ void device_unpin(void *ptr)
 	/* Its context may be gone, and the memory with it. */
 	if (device_enter(&guard, ptr))
 		return;
-	device_driver.host_free(ptr);
+	cuda_driver.cuMemFreeHost(ptr);
 	device_leave(&guard);
 }

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* driver.h - what device.c and copy_stream.c share: the driver's functions and words for its errors. */
+/*
+ * driver.h - the table of the CUDA driver's functions, opened at run time.
+ *
+ * libcoll, the nccl plugin, the tool `coll` and the tests on GPUs each compile driver.c and so have a
+ * table of their own; nobody needs CUDA's headers.  Names, types and numbers are those of the document
+ * "CUDA Driver API" (docs.nvidia.com, cuda-driver-api): CUcontext, CUstream and CUevent are pointers,
+ * CUdevice and CUresult are ints.
+ */
 #ifndef CORE_DEVICE_DRIVER_H
 #define CORE_DEVICE_DRIVER_H
 
 #include <stddef.h>
-#include <stdint.h>
 
-/* CUresult, as far as it matters here. */
+typedef unsigned long long cuda_ptr_t; /* CUdeviceptr */
+
+/* Values of CUresult. */
 enum {
 	CUDA_OK = 0,
 	CUDA_NOT_INITIALIZED = 3,
@@ -17,51 +25,75 @@ enum {
 	CUDA_NOT_READY = 600
 };
 
-/* CUdeviceptr; CUcontext, CUstream and CUevent are pointers, CUdevice and CUresult ints. */
-typedef unsigned long long device_ptr;
-
-struct device_driver {
-	int (*pointer_attributes)(unsigned n, const int *names, void **values, device_ptr ptr);
-	int (*error_name)(int result, const char **name);
-	int (*error_string)(int result, const char **text);
-	int (*context_current)(void **context);
-	int (*context_push)(void *context);
-	int (*context_pop)(void **context);
-	int (*device_get)(int *device, int ordinal);
-	int (*primary_retain)(void **context, int device);
-	int (*primary_release)(int device);
-	int (*copy)(device_ptr dst, device_ptr src, size_t n, void *stream);
-	int (*stream_wait)(void *stream);
-	int (*stream_create)(void **stream, unsigned flags);
-	int (*stream_destroy)(void *stream);
-	int (*event_create)(void **event, unsigned flags);
-	int (*event_record)(void *event, void *stream);
-	int (*event_query)(void *event);
-	int (*event_destroy)(void *event);
-	int (*host_alloc)(void **ptr, size_t bytes, unsigned flags);
-	int (*host_free)(void *ptr);
+/* Flags of streams, events, managed and pinned memory. */
+enum {
+	CUDA_STREAM_NON_BLOCKING =
+		1, /* it neither waits for work on the default stream nor holds it up */
+	CUDA_EVENT_DISABLE_TIMING = 2,
+	CUDA_ATTACH_GLOBAL = 1,
+	CUDA_PIN_PORTABLE = 1 /* every context may use the memory */
 };
 
-/* Not changed any more once device_open has returned. */
-extern struct device_driver device_driver;
-
-/* What the driver knows of an address. */
-struct device_place {
-	void *context; /* NULL where memory belongs to none, or is not the driver's */
-	unsigned type, managed;
-	int ordinal;
-};
-
-/* An address that is not the driver's is no error: then all values are 0.  A CUresult. */
-int device_look(const void *ptr, struct device_place *place);
 /*
- * The context of memory of a device, or where it belongs to none the primary one of its device, which
- * is then held: *primary is the device, to be released, or -1.  A CUresult.
+ * CU_STREAM_PER_THREAD: another stream in each thread.  Copies go over it, since the default stream may
+ * return before a copy to or within a device is done.
  */
-int device_context(const void *near, void **context, int *primary);
-/* "an illegal memory access was encountered (700, CUDA_ERROR_ILLEGAL_ADDRESS)" */
-void device_words(int result, char *text, size_t size);
-/* COLL_ERR_DEVICE, with a sentence. */
-int device_copy_failed(void *dst, const void *src, size_t n, int result);
+#define CUDA_PER_THREAD_STREAM ((void *)2)
+
+/* The functions return a CUresult.  A function that the driver lacks is NULL. */
+struct cuda_driver {
+	int (*cuInit)(unsigned flags);
+	int (*cuDriverGetVersion)(int *version);
+	int (*cuGetErrorName)(int result, const char **name);
+	int (*cuGetErrorString)(int result, const char **text);
+	int (*cuDeviceGetCount)(int *count);
+	int (*cuDeviceGet)(int *device, int ordinal);
+	int (*cuDeviceGetName)(char *name, int size, int device);
+	int (*cuDeviceGetAttribute)(int *value, int attribute, int device);
+	int (*cuDevicePrimaryCtxRetain)(void **context, int device);
+	int (*cuDevicePrimaryCtxRelease)(int device);
+	int (*cuCtxGetCurrent)(void **context);
+	int (*cuCtxSetCurrent)(void *context);
+	int (*cuCtxGetDevice)(int *device);
+	int (*cuCtxPushCurrent)(void *context);
+	int (*cuCtxPopCurrent)(void **context);
+	int (*cuPointerGetAttributes)(unsigned n, const int *names, void **values, cuda_ptr_t ptr);
+	int (*cuMemAlloc)(cuda_ptr_t *ptr, size_t bytes);
+	int (*cuMemAllocManaged)(cuda_ptr_t *ptr, size_t bytes, unsigned flags);
+	int (*cuMemFree)(cuda_ptr_t ptr);
+	int (*cuMemHostAlloc)(void **ptr, size_t bytes, unsigned flags);
+	int (*cuMemFreeHost)(void *ptr);
+	int (*cuMemcpyAsync)(cuda_ptr_t dst, cuda_ptr_t src, size_t bytes, void *stream);
+	int (*cuMemsetD8Async)(cuda_ptr_t dst, unsigned char value, size_t bytes, void *stream);
+	int (*cuMemsetD32Async)(cuda_ptr_t dst, unsigned value, size_t count, void *stream);
+	int (*cuStreamCreate)(void **stream, unsigned flags);
+	int (*cuStreamDestroy)(void *stream);
+	int (*cuStreamQuery)(void *stream);
+	int (*cuStreamSynchronize)(void *stream);
+	int (*cuStreamWaitEvent)(void *stream, void *event, unsigned flags);
+	int (*cuLaunchHostFunc)(void *stream, void (*fn)(void *arg), void *arg);
+	int (*cuEventCreate)(void **event, unsigned flags);
+	int (*cuEventDestroy)(void *event);
+	int (*cuEventRecord)(void *event, void *stream);
+	int (*cuEventQuery)(void *event);
+};
+
+/* Not changed any more once driver_open has found the functions that the caller needs. */
+extern struct cuda_driver cuda_driver;
+
+/* Who needs which functions of the table: see driver.c. */
+enum { DRIVER_CORE = 1, DRIVER_NCCL = 2, DRIVER_TOOLS = 4, DRIVER_TESTS = 8 };
+
+enum driver_result {
+	DRIVER_FOUND,
+	DRIVER_ABSENT, /* *why: the loader's sentence */
+	DRIVER_INCOMPLETE /* *why: the name of the first function that `user` needs and the driver lacks */
+};
+
+/*
+ * Opens libcuda.so.1, the first time, and looks for the functions.  *why stays valid until the calling
+ * thread calls it again.  Any thread.
+ */
+enum driver_result driver_open(unsigned user, const char **why);
 
 #endif

@@ -21,10 +21,10 @@ static int32_t nccl_info(const coll_host_t *host, char *buf, uint64_t size)
 		return code;
 	}
 	nccl_version_text(nccl_lib.version, version, sizeof(version));
-	nccl_cuda.cuDriverGetVersion(&driver);
-	nccl_cuda.cuDeviceGetCount(&count);
-	if (!nccl_cuda.cuDeviceGet(&device, 0))
-		nccl_cuda.cuDeviceGetName(name, sizeof(name), device);
+	cuda_driver.cuDriverGetVersion(&driver);
+	cuda_driver.cuDeviceGetCount(&count);
+	if (!cuda_driver.cuDeviceGet(&device, 0))
+		cuda_driver.cuDeviceGetName(name, sizeof(name), device);
 	snprintf(buf, size, "NCCL %s (%s), driver for CUDA %d.%d, %d device%s (%s)", version,
 		 nccl_lib.path, driver / 1000, driver % 1000 / 10, count, count == 1 ? "" : "s",
 		 name);

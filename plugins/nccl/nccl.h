@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/plugin_kit.h"
+#include "device/driver.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -75,37 +76,7 @@ struct nccl_lib {
 	char path[256]; /* where it lies */
 };
 
-/* The CUDA driver's. */
-struct nccl_cuda {
-	int (*cuInit)(unsigned flags);
-	int (*cuDriverGetVersion)(int *version);
-	int (*cuGetErrorName)(int result, const char **name);
-	int (*cuGetErrorString)(int result, const char **text);
-	int (*cuDeviceGetCount)(int *count);
-	int (*cuDeviceGet)(int *device, int ordinal);
-	int (*cuDeviceGetName)(char *name, int size, int device);
-	int (*cuDeviceGetAttribute)(int *value, int attribute, int device);
-	int (*cuDevicePrimaryCtxRetain)(void **context, int device);
-	int (*cuCtxGetCurrent)(void **context);
-	int (*cuCtxGetDevice)(int *device);
-	int (*cuCtxPushCurrent)(void *context);
-	int (*cuCtxPopCurrent)(void **context);
-	int (*cuMemAlloc)(cuda_ptr_t *ptr, size_t bytes);
-	int (*cuMemFree)(cuda_ptr_t ptr);
-	int (*cuMemcpyAsync)(cuda_ptr_t dst, cuda_ptr_t src, size_t bytes, void *stream);
-	int (*cuMemsetD8Async)(cuda_ptr_t dst, unsigned char value, size_t bytes, void *stream);
-	int (*cuStreamCreate)(void **stream, unsigned flags);
-	int (*cuStreamDestroy)(void *stream);
-	int (*cuStreamQuery)(void *stream);
-	int (*cuStreamWaitEvent)(void *stream, void *event, unsigned flags);
-	int (*cuEventCreate)(void **event, unsigned flags);
-	int (*cuEventDestroy)(void *event);
-	int (*cuEventRecord)(void *event, void *stream);
-	int (*cuEventQuery)(void *event);
-};
-
 extern struct nccl_lib nccl_lib;
-extern struct nccl_cuda nccl_cuda;
 
 /* Opens both libraries and the driver, once; which is missing, too old or without a device. */
 int32_t nccl_library_open(const coll_host_t *host, coll_error_t *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_api.h - what this plugin uses of NCCL and of the CUDA driver, declared here so that neither's
- * headers are needed to build it, and one binary serves every version of both.
+ * nccl_api.h - what this plugin uses of NCCL, declared here so that NCCL's headers are not needed to
+ * build it, and one binary serves every version.  The CUDA driver's functions are in device/driver.h.
  *
  * Names, numbers and layouts are those of nccl.h (2.18 to 2.30: they have only grown at their ends)
  * and of the document "CUDA Driver API"; tests/nccl/header_test.c holds them to the real headers
@@ -69,20 +69,6 @@ enum { NCCL_SHRINK_DEFAULT = 0, NCCL_SHRINK_ABORT = 1 };
 
 /* ---------------------------------------------------------------------------- CUDA -- */
 
-typedef unsigned long long cuda_ptr_t; /* CUdeviceptr */
-
-enum {
-	CUDA_OK = 0,
-	CUDA_NOT_INITIALIZED = 3,
-	CUDA_DEINITIALIZED = 4,
-	CUDA_NO_DEVICE = 100,
-	CUDA_NOT_READY = 600
-};
-
-enum { CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_DISABLE_TIMING = 2 };
 enum { CUDA_COMPUTE_CAPABILITY_MAJOR = 75 }; /* a CUdevice_attribute */
-
-/* CU_STREAM_PER_THREAD: another stream in each thread. */
-#define NCCL_PER_THREAD ((void *)2)
 
 #endif

@@ -90,7 +90,7 @@ static int32_t nccl_set_aside(const struct nccl_call *c, const void **send, coll
 	code = nccl_scratch(c->n, bytes, c->stream, &room, err);
 	if (code)
 		return code;
-	result = nccl_cuda.cuMemcpyAsync(room, (uintptr_t)*send, bytes, c->stream);
+	result = cuda_driver.cuMemcpyAsync(room, (uintptr_t)*send, bytes, c->stream);
 	*send = (const void *)(uintptr_t)room;
 	return result ? nccl_cuda_refused(err, result, "cuMemcpyAsync") : COLL_SUCCESS;
 }
@@ -203,7 +203,7 @@ static int32_t nccl_call_now(struct nccl_call *c, coll_error_t *err)
 static int32_t nccl_call_bridged(struct nccl_call *c, coll_error_t *err)
 {
 	struct nccl *n = c->n;
-	int32_t code = nccl_bridge(n, NCCL_PER_THREAD, n->stream, err);
+	int32_t code = nccl_bridge(n, CUDA_PER_THREAD_STREAM, n->stream, err);
 
 	c->stream = n->stream;
 	if (!code)
@@ -212,7 +212,7 @@ static int32_t nccl_call_bridged(struct nccl_call *c, coll_error_t *err)
 	if (code || nccl_group_open())
 		return code;
 	code = nccl_settle(n, n->host, n->host->timeout_ms, err);
-	return code ? code : nccl_bridge(n, n->stream, NCCL_PER_THREAD, err);
+	return code ? code : nccl_bridge(n, n->stream, CUDA_PER_THREAD_STREAM, err);
 }
 
 int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err)
@@ -229,8 +229,8 @@ int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err)
 		return code;
 	nccl_choose_type(&c);
 	nccl_range_begin(args->kind);
-	code = c.stream == NCCL_PER_THREAD && !n->blocking ? nccl_call_bridged(&c, err)
-							   : nccl_call_now(&c, err);
+	code = c.stream == CUDA_PER_THREAD_STREAM && !n->blocking ? nccl_call_bridged(&c, err)
+								  : nccl_call_now(&c, err);
 	nccl_range_end();
 	nccl_end(n, pushed);
 	return code;

@@ -14,9 +14,9 @@ int32_t nccl_enter(void *context, int *pushed, coll_error_t *err)
 
 	*pushed = 0;
 	/* A thread without a context answers with success and NULL. */
-	if (!nccl_cuda.cuCtxGetCurrent(&current) && current == context)
+	if (!cuda_driver.cuCtxGetCurrent(&current) && current == context)
 		return COLL_SUCCESS;
-	result = nccl_cuda.cuCtxPushCurrent(context);
+	result = cuda_driver.cuCtxPushCurrent(context);
 	if (result)
 		return nccl_cuda_refused(err, result, "cuCtxPushCurrent");
 	*pushed = 1;
@@ -28,7 +28,7 @@ void nccl_leave(int pushed)
 	void *context;
 
 	if (pushed)
-		nccl_cuda.cuCtxPopCurrent(&context);
+		cuda_driver.cuCtxPopCurrent(&context);
 }
 
 enum { NCCL_DEVICES = 64, NCCL_SPARES = 32 };
@@ -56,9 +56,9 @@ static int32_t nccl_context(int ordinal, void **context, coll_error_t *err)
 				  ordinal);
 	pthread_mutex_lock(&nccl_kept_lock);
 	if (!kept->context) {
-		result = nccl_cuda.cuDeviceGet(&device, ordinal);
+		result = cuda_driver.cuDeviceGet(&device, ordinal);
 		if (!result)
-			result = nccl_cuda.cuDevicePrimaryCtxRetain(&kept->context, device);
+			result = cuda_driver.cuDevicePrimaryCtxRetain(&kept->context, device);
 	}
 	*context = kept->context;
 	pthread_mutex_unlock(&nccl_kept_lock);
@@ -74,7 +74,7 @@ static int nccl_take_one(struct nccl *n)
 	if (kept->ones)
 		n->one = kept->one[--kept->ones];
 	pthread_mutex_unlock(&nccl_kept_lock);
-	return n->one ? CUDA_OK : nccl_cuda.cuMemAlloc(&n->one, 1);
+	return n->one ? CUDA_OK : cuda_driver.cuMemAlloc(&n->one, 1);
 }
 
 static void nccl_give_one(struct nccl *n)
@@ -88,7 +88,7 @@ static void nccl_give_one(struct nccl *n)
 		kept->one[kept->ones++] = n->one;
 	pthread_mutex_unlock(&nccl_kept_lock);
 	if (full)
-		nccl_cuda.cuMemFree(n->one);
+		cuda_driver.cuMemFree(n->one);
 	n->one = 0;
 }
 
@@ -97,8 +97,8 @@ static int nccl_has_fp8(int ordinal)
 {
 	int device, major = 0;
 
-	return nccl_lib.version >= NCCL_2_24 && !nccl_cuda.cuDeviceGet(&device, ordinal) &&
-	       !nccl_cuda.cuDeviceGetAttribute(&major, CUDA_COMPUTE_CAPABILITY_MAJOR, device) &&
+	return nccl_lib.version >= NCCL_2_24 && !cuda_driver.cuDeviceGet(&device, ordinal) &&
+	       !cuda_driver.cuDeviceGetAttribute(&major, CUDA_COMPUTE_CAPABILITY_MAJOR, device) &&
 	       major >= 9;
 }
 
@@ -106,7 +106,7 @@ static int nccl_has_fp8(int ordinal)
 static int32_t nccl_choose_device(struct nccl *n, coll_error_t *err)
 {
 	void *current = NULL;
-	int count = 0, result = nccl_cuda.cuDeviceGetCount(&count);
+	int count = 0, result = cuda_driver.cuDeviceGetCount(&count);
 
 	if (result)
 		return nccl_cuda_refused(err, result, "cuDeviceGetCount");
@@ -120,8 +120,8 @@ static int32_t nccl_choose_device(struct nccl *n, coll_error_t *err)
 	if (n->device >= 0)
 		return COLL_SUCCESS;
 	n->device = 0;
-	if (!nccl_cuda.cuCtxGetCurrent(&current) && current)
-		result = nccl_cuda.cuCtxGetDevice(&n->device);
+	if (!cuda_driver.cuCtxGetCurrent(&current) && current)
+		result = cuda_driver.cuCtxGetDevice(&n->device);
 	return result ? nccl_cuda_refused(err, result, "cuCtxGetDevice") : COLL_SUCCESS;
 }
 
@@ -137,13 +137,13 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err)
 	if (code)
 		return code;
 	n->fp8 = nccl_has_fp8(n->device);
-	result = nccl_cuda.cuStreamCreate(&n->stream, CUDA_STREAM_NON_BLOCKING);
+	result = cuda_driver.cuStreamCreate(&n->stream, CUDA_STREAM_NON_BLOCKING);
 	if (result)
 		code = nccl_cuda_refused(err, result, "cuStreamCreate");
 	if (!result)
 		result = nccl_take_one(n);
 	if (!result)
-		result = nccl_cuda.cuMemsetD8Async(n->one, 0, 1, n->stream);
+		result = cuda_driver.cuMemsetD8Async(n->one, 0, 1, n->stream);
 	if (result && !code)
 		code = nccl_cuda_refused(err, result, "cuMemAlloc");
 	if (!code && !nccl_device_wait(n, n->host->timeout_ms)) /* so that the stream is idle */
@@ -156,11 +156,11 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err)
 int nccl_device_wait(const struct nccl *n, int64_t timeout_ms)
 {
 	int64_t deadline = clock_now_ms() + timeout_ms;
-	int result = nccl_cuda.cuStreamQuery(n->stream);
+	int result = cuda_driver.cuStreamQuery(n->stream);
 
 	for (unsigned i = 0; result == CUDA_NOT_READY && clock_now_ms() < deadline; i++) {
 		nccl_nap(i);
-		result = nccl_cuda.cuStreamQuery(n->stream);
+		result = cuda_driver.cuStreamQuery(n->stream);
 	}
 	return result != CUDA_NOT_READY;
 }
@@ -174,16 +174,16 @@ void nccl_device_close(struct nccl *n)
 	for (struct nccl_scratch *s = n->scratch; s; s = next) {
 		next = s->next;
 		if (idle)
-			nccl_cuda.cuMemFree(s->ptr);
+			cuda_driver.cuMemFree(s->ptr);
 		free(s);
 	}
 	n->scratch = NULL;
 	if (n->one && idle)
 		nccl_give_one(n);
 	if (n->bridge)
-		nccl_cuda.cuEventDestroy(n->bridge);
+		cuda_driver.cuEventDestroy(n->bridge);
 	if (n->stream)
-		nccl_cuda.cuStreamDestroy(n->stream);
+		cuda_driver.cuStreamDestroy(n->stream);
 	n->one = 0;
 	n->bridge = NULL;
 	n->stream = NULL;
@@ -194,11 +194,11 @@ int32_t nccl_bridge(struct nccl *n, void *from, void *to, coll_error_t *err)
 	int result = CUDA_OK;
 
 	if (!n->bridge)
-		result = nccl_cuda.cuEventCreate(&n->bridge, CUDA_EVENT_DISABLE_TIMING);
+		result = cuda_driver.cuEventCreate(&n->bridge, CUDA_EVENT_DISABLE_TIMING);
 	if (!result)
-		result = nccl_cuda.cuEventRecord(n->bridge, from);
+		result = cuda_driver.cuEventRecord(n->bridge, from);
 	if (!result)
-		result = nccl_cuda.cuStreamWaitEvent(to, n->bridge, 0);
+		result = cuda_driver.cuStreamWaitEvent(to, n->bridge, 0);
 	return result ? nccl_cuda_refused(err, result, "cuEventRecord") : COLL_SUCCESS;
 }
 
@@ -216,7 +216,7 @@ int32_t nccl_scratch(struct nccl *n, size_t bytes, void *stream, cuda_ptr_t *ptr
 		s = calloc(1, sizeof(*s));
 		if (!s)
 			return error_fill(err, COLL_ERR_NO_MEMORY, "no memory");
-		result = nccl_cuda.cuMemAlloc(&s->ptr, bytes);
+		result = cuda_driver.cuMemAlloc(&s->ptr, bytes);
 		if (result) {
 			free(s);
 			return nccl_cuda_refused(err, result,

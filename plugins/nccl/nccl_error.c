@@ -30,9 +30,9 @@ int32_t nccl_cuda_refused(coll_error_t *err, int result, const char *what)
 {
 	const char *name = NULL, *text = NULL;
 
-	if (nccl_cuda.cuGetErrorName(result, &name) || !name)
+	if (cuda_driver.cuGetErrorName(result, &name) || !name)
 		name = "unknown to this driver";
-	if (nccl_cuda.cuGetErrorString(result, &text) || !text)
+	if (cuda_driver.cuGetErrorString(result, &text) || !text)
 		text = "error";
 	return error_fill(err, COLL_ERR_DEVICE, "%s: the CUDA driver says %s (%d, %s)", what, text,
 			  result, name);

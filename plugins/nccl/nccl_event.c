@@ -13,7 +13,7 @@ int32_t nccl_event_create(void *ep, void **event, coll_error_t *err)
 			 : error_fill(err, COLL_ERR_NO_MEMORY, "no memory for an event");
 
 	if (!code) {
-		result = nccl_cuda.cuEventCreate(&e->event, CUDA_EVENT_DISABLE_TIMING);
+		result = cuda_driver.cuEventCreate(&e->event, CUDA_EVENT_DISABLE_TIMING);
 		if (result)
 			code = nccl_cuda_refused(err, result, "cuEventCreate");
 		nccl_leave(pushed);
@@ -34,7 +34,7 @@ void nccl_event_destroy(void *ep, void *event)
 
 	(void)ep;
 	if (!nccl_enter(e->context, &pushed, NULL))
-		nccl_cuda.cuEventDestroy(e->event);
+		cuda_driver.cuEventDestroy(e->event);
 	nccl_leave(pushed);
 	free(e);
 }
@@ -47,10 +47,10 @@ static int nccl_event_move(const struct nccl *n, struct nccl_event *e)
 
 	if (e->context == n->context)
 		return CUDA_OK;
-	result = nccl_cuda.cuEventCreate(&moved, CUDA_EVENT_DISABLE_TIMING);
+	result = cuda_driver.cuEventCreate(&moved, CUDA_EVENT_DISABLE_TIMING);
 	if (result)
 		return result;
-	nccl_cuda.cuEventDestroy(e->event);
+	cuda_driver.cuEventDestroy(e->event);
 	e->event = moved;
 	e->context = n->context;
 	return CUDA_OK;
@@ -67,7 +67,7 @@ int32_t nccl_event_record(void *ep, void *event, coll_stream_t stream, coll_erro
 		return code;
 	result = nccl_event_move(n, e);
 	if (!result)
-		result = nccl_cuda.cuEventRecord(e->event, stream ? stream : n->stream);
+		result = cuda_driver.cuEventRecord(e->event, stream ? stream : n->stream);
 	nccl_end(n, pushed);
 	return result ? nccl_cuda_refused(err, result, "cuEventRecord") : COLL_SUCCESS;
 }
@@ -81,7 +81,7 @@ int32_t nccl_event_wait(void *ep, void *event, coll_stream_t stream, coll_error_
 
 	if (code)
 		return code;
-	result = nccl_cuda.cuStreamWaitEvent(stream ? stream : n->stream, e->event, 0);
+	result = cuda_driver.cuStreamWaitEvent(stream ? stream : n->stream, e->event, 0);
 	nccl_end(n, pushed);
 	return result ? nccl_cuda_refused(err, result, "cuStreamWaitEvent") : COLL_SUCCESS;
 }
@@ -95,7 +95,7 @@ int32_t nccl_event_query(void *ep, void *event, coll_error_t *err)
 	(void)ep;
 	if (code)
 		return code;
-	result = nccl_cuda.cuEventQuery(e->event);
+	result = cuda_driver.cuEventQuery(e->event);
 	nccl_leave(pushed);
 	if (result == CUDA_NOT_READY)
 		return COLL_IN_PROGRESS;

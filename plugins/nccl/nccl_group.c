@@ -65,7 +65,7 @@ static int32_t nccl_group_left(struct nccl *n, int result, coll_error_t *err)
 	if (!code && n->foreign)
 		code = nccl_settle(n, n->host, n->host->timeout_ms, err);
 	if (!code && n->bridged)
-		code = nccl_bridge(n, n->stream, NCCL_PER_THREAD, err);
+		code = nccl_bridge(n, n->stream, CUDA_PER_THREAD_STREAM, err);
 	if (atomic_load(&n->aborted))
 		nccl_stop(n);
 	nccl_end(n, pushed);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 struct nccl_lib nccl_lib;
-struct nccl_cuda nccl_cuda;
 
 struct nccl_symbol {
 	const char *name;
@@ -46,34 +45,6 @@ static const struct nccl_symbol nccl_symbols[] = {
 	{"ncclScatter", offsetof(struct nccl_lib, ncclScatter), NCCL_2_28},
 };
 
-static const struct nccl_symbol nccl_cuda_symbols[] = {
-	{"cuInit", offsetof(struct nccl_cuda, cuInit), 0},
-	{"cuDriverGetVersion", offsetof(struct nccl_cuda, cuDriverGetVersion), 0},
-	{"cuGetErrorName", offsetof(struct nccl_cuda, cuGetErrorName), 0},
-	{"cuGetErrorString", offsetof(struct nccl_cuda, cuGetErrorString), 0},
-	{"cuDeviceGetCount", offsetof(struct nccl_cuda, cuDeviceGetCount), 0},
-	{"cuDeviceGet", offsetof(struct nccl_cuda, cuDeviceGet), 0},
-	{"cuDeviceGetName", offsetof(struct nccl_cuda, cuDeviceGetName), 0},
-	{"cuDeviceGetAttribute", offsetof(struct nccl_cuda, cuDeviceGetAttribute), 0},
-	{"cuDevicePrimaryCtxRetain", offsetof(struct nccl_cuda, cuDevicePrimaryCtxRetain), 0},
-	{"cuCtxGetCurrent", offsetof(struct nccl_cuda, cuCtxGetCurrent), 0},
-	{"cuCtxGetDevice", offsetof(struct nccl_cuda, cuCtxGetDevice), 0},
-	{"cuCtxPushCurrent_v2", offsetof(struct nccl_cuda, cuCtxPushCurrent), 0},
-	{"cuCtxPopCurrent_v2", offsetof(struct nccl_cuda, cuCtxPopCurrent), 0},
-	{"cuMemAlloc_v2", offsetof(struct nccl_cuda, cuMemAlloc), 0},
-	{"cuMemFree_v2", offsetof(struct nccl_cuda, cuMemFree), 0},
-	{"cuMemcpyAsync", offsetof(struct nccl_cuda, cuMemcpyAsync), 0},
-	{"cuMemsetD8Async", offsetof(struct nccl_cuda, cuMemsetD8Async), 0},
-	{"cuStreamCreate", offsetof(struct nccl_cuda, cuStreamCreate), 0},
-	{"cuStreamDestroy_v2", offsetof(struct nccl_cuda, cuStreamDestroy), 0},
-	{"cuStreamQuery", offsetof(struct nccl_cuda, cuStreamQuery), 0},
-	{"cuStreamWaitEvent", offsetof(struct nccl_cuda, cuStreamWaitEvent), 0},
-	{"cuEventCreate", offsetof(struct nccl_cuda, cuEventCreate), 0},
-	{"cuEventDestroy_v2", offsetof(struct nccl_cuda, cuEventDestroy), 0},
-	{"cuEventRecord", offsetof(struct nccl_cuda, cuEventRecord), 0},
-	{"cuEventQuery", offsetof(struct nccl_cuda, cuEventQuery), 0},
-};
-
 /* What is open stays open.  What could not be opened is tried again by the next who asks. */
 static pthread_mutex_t nccl_library_lock = PTHREAD_MUTEX_INITIALIZER;
 static char nccl_asked[256]; /* the option `library` that NCCL was opened by; "" not yet */
@@ -84,19 +55,23 @@ void nccl_version_text(int version, char *text, size_t size)
 	snprintf(text, size, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
 }
 
-/* Fills table with the symbols that the library has; `library_name` is for the sentence. */
-static int32_t nccl_find(void *library, const char *library_name, const struct nccl_symbol *symbols,
-			 size_t count, void *table, coll_error_t *err)
+static int32_t nccl_lacks(coll_error_t *err, const char *library_name, const char *symbol)
 {
-	for (size_t i = 0; i < count; i++) {
-		void *symbol = dlsym(library, symbols[i].name);
+	return error_fill(err, COLL_ERR_PLUGIN,
+			  "%s has no '%s': it is broken or of another kind than its version says; "
+			  "install it anew",
+			  library_name, symbol);
+}
 
-		if (!symbol && !symbols[i].since)
-			return error_fill(err, COLL_ERR_PLUGIN,
-					  "%s has no '%s': it is broken or of another kind than "
-					  "its version says; install it anew",
-					  library_name, symbols[i].name);
-		memcpy((char *)table + symbols[i].at, &symbol, sizeof(symbol));
+/* Fills lib with the symbols that the library has. */
+static int32_t nccl_find(void *library, struct nccl_lib *lib, coll_error_t *err)
+{
+	for (size_t i = 0; i < sizeof(nccl_symbols) / sizeof(nccl_symbols[0]); i++) {
+		void *symbol = dlsym(library, nccl_symbols[i].name);
+
+		if (!symbol && !nccl_symbols[i].since)
+			return nccl_lacks(err, lib->path, nccl_symbols[i].name);
+		memcpy((char *)lib + nccl_symbols[i].at, &symbol, sizeof(symbol));
 	}
 	return COLL_SUCCESS;
 }
@@ -150,8 +125,7 @@ static int32_t nccl_load(const char *name, coll_error_t *err)
 				  dlerror());
 	code = nccl_check_version(&lib, library, name, err);
 	if (!code)
-		code = nccl_find(library, lib.path, nccl_symbols,
-				 sizeof(nccl_symbols) / sizeof(nccl_symbols[0]), &lib, err);
+		code = nccl_find(library, &lib, err);
 	if (code) {
 		dlclose(library);
 		return code;
@@ -165,26 +139,20 @@ static int32_t nccl_load(const char *name, coll_error_t *err)
 
 static int32_t nccl_load_cuda(coll_error_t *err)
 {
-	struct nccl_cuda cuda;
 	char version[32];
-	void *library;
-	int32_t code;
+	const char *why;
 
 	if (nccl_cuda_open)
 		return COLL_SUCCESS;
 	nccl_version_text(nccl_lib.version, version, sizeof(version));
-	library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-	if (!library)
+	switch (driver_open(DRIVER_NCCL, &why)) {
+	case DRIVER_ABSENT:
 		return error_fill(err, COLL_ERR_PLUGIN,
 				  "NCCL %s is there (%s), but no CUDA driver: %s", version,
-				  nccl_lib.path, dlerror());
-	code = nccl_find(library, "the CUDA driver (libcuda.so.1)", nccl_cuda_symbols,
-			 sizeof(nccl_cuda_symbols) / sizeof(nccl_cuda_symbols[0]), &cuda, err);
-	if (code) {
-		dlclose(library);
-		return code;
+				  nccl_lib.path, why);
+	case DRIVER_INCOMPLETE: return nccl_lacks(err, "the CUDA driver (libcuda.so.1)", why);
+	default: break;
 	}
-	nccl_cuda = cuda;
 	nccl_cuda_open = 1;
 	nccl_range_open();
 	return COLL_SUCCESS;
@@ -194,10 +162,10 @@ static int32_t nccl_load_cuda(coll_error_t *err)
 static int32_t nccl_start_cuda(coll_error_t *err)
 {
 	char version[32], what[80];
-	int count = 0, result = nccl_cuda.cuInit(0);
+	int count = 0, result = cuda_driver.cuInit(0);
 
 	if (!result)
-		result = nccl_cuda.cuDeviceGetCount(&count);
+		result = cuda_driver.cuDeviceGetCount(&count);
 	nccl_version_text(nccl_lib.version, version, sizeof(version));
 	if (result == CUDA_NO_DEVICE || (!result && count == 0))
 		return error_fill(err, COLL_ERR_DEVICE,

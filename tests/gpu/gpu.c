@@ -161,13 +161,13 @@ static int facts(void)
 		gpu_say("%s", why);
 		return 77;
 	}
-	gpu_must(gpu_driver.device_get(&device, 0), "cuDeviceGet");
-	gpu_must(gpu_driver.device_name(name, sizeof(name), device), "cuDeviceGetName");
-	gpu_must(gpu_driver.version(&version), "cuDriverGetVersion");
+	gpu_must(cuda_driver.cuDeviceGet(&device, 0), "cuDeviceGet");
+	gpu_must(cuda_driver.cuDeviceGetName(name, sizeof(name), device), "cuDeviceGetName");
+	gpu_must(cuda_driver.cuDriverGetVersion(&version), "cuDriverGetVersion");
 	gpu_say("fact|gpus|%d", count);
 	gpu_say("fact|gpu|%s", name);
 	gpu_say("fact|cuda|%d.%d", version / 1000, version % 1000 / 10);
-	gpu_say("fact|standin|%s", gpu_driver.standin ? "yes" : "no");
+	gpu_say("fact|standin|%s", gpu_is_standin ? "yes" : "no");
 	facts_nccl();
 	for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++)
 		if (coll_backend_available(backends[i], why, sizeof(why)))
@@ -271,7 +271,7 @@ int main(int argc, char **argv)
 	gpu_free(g.send);
 	gpu_free(g.recv);
 	free(g.host);
-	gpu_must(gpu_driver.stream_destroy(g.stream), "cuStreamDestroy");
+	gpu_must(cuda_driver.cuStreamDestroy(g.stream), "cuStreamDestroy");
 	gpu_say("end");
 	return 0;
 }

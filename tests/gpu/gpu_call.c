@@ -5,7 +5,7 @@
 static void call_wait(const struct gpu *g, const struct gpu_call *call)
 {
 	if (call->stream)
-		gpu_must(gpu_driver.stream_synchronize(call->stream), "cuStreamSynchronize");
+		gpu_must(cuda_driver.cuStreamSynchronize(call->stream), "cuStreamSynchronize");
 	else
 		gpu_did(coll_sync(g->comm), "coll_sync");
 }

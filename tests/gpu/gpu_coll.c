@@ -47,7 +47,7 @@ static void coll_turns(const struct gpu *g, int32_t kind, size_t count)
 
 static void coll_counts(const struct gpu *g, int32_t kind)
 {
-	size_t many = gpu_driver.standin ? LONG_STANDIN : LONG;
+	size_t many = gpu_is_standin ? LONG_STANDIN : LONG;
 
 	coll_turns(g, kind, 0);
 	gpu_report("%s of no elements", coll_kind_name(kind));

@@ -7,76 +7,33 @@
 #include <time.h>
 #include "gpu_driver.h"
 
-struct gpu_driver gpu_driver;
-
-/* Returns the name of the first function that is missing, or NULL. */
-static const char *driver_load(void *library)
-{
-	struct gpu_driver *d = &gpu_driver;
-	const struct {
-		const char *name;
-		void *slot;
-	} functions[] = {
-		{"cuInit", &d->init},
-		{"cuDriverGetVersion", &d->version},
-		{"cuDeviceGetCount", &d->device_count},
-		{"cuDeviceGet", &d->device_get},
-		{"cuDeviceGetName", &d->device_name},
-		{"cuDevicePrimaryCtxRetain", &d->context_retain},
-		{"cuCtxGetCurrent", &d->context_get},
-		{"cuCtxSetCurrent", &d->context_set},
-		{"cuMemAlloc_v2", &d->alloc},
-		{"cuMemAllocManaged", &d->alloc_managed},
-		{"cuMemFree_v2", &d->free},
-		{"cuMemcpyAsync", &d->copy},
-		{"cuMemsetD8Async", &d->fill},
-		{"cuMemsetD32Async", &d->fill_words},
-		{"cuStreamCreate", &d->stream_create},
-		{"cuStreamDestroy_v2", &d->stream_destroy},
-		{"cuStreamQuery", &d->stream_query},
-		{"cuStreamSynchronize", &d->stream_synchronize},
-		{"cuLaunchHostFunc", &d->launch_host},
-		{"cuGetErrorName", &d->error_name},
-	};
-	void *symbol;
-
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		symbol = dlsym(library, functions[i].name);
-		if (!symbol)
-			return functions[i].name;
-		memcpy(functions[i].slot, &symbol, sizeof(symbol));
-	}
-	return NULL;
-}
+int gpu_is_standin;
 
 static const char *driver_error(int code)
 {
 	const char *name = NULL;
 
-	return gpu_driver.error_name(code, &name) || !name ? "an unknown error" : name;
+	return cuda_driver.cuGetErrorName(code, &name) || !name ? "an unknown error" : name;
 }
 
 int gpu_driver_open(char *why, size_t size)
 {
-	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-	const char *missing;
+	const char *reason;
+	void *library;
 	int code, count = 0;
 
-	if (!library) {
-		snprintf(why, size, "%s", dlerror());
-		return 0;
+	switch (driver_open(DRIVER_TESTS, &reason)) {
+	case DRIVER_ABSENT: snprintf(why, size, "%s", reason); return 0;
+	case DRIVER_INCOMPLETE: snprintf(why, size, "libcuda.so.1 has no %s", reason); return 0;
+	default: break;
 	}
-	missing = driver_load(library);
-	if (missing) {
-		snprintf(why, size, "libcuda.so.1 has no %s", missing);
-		return 0;
-	}
-	code = gpu_driver.init(0);
+	code = cuda_driver.cuInit(0);
 	if (!code)
-		code = gpu_driver.device_count(&count);
+		code = cuda_driver.cuDeviceGetCount(&count);
 	if (code || !count)
 		snprintf(why, size, "libcuda.so.1: %s", code ? driver_error(code) : "no device");
-	gpu_driver.standin = dlsym(library, "standin_stream_do") != NULL;
+	library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); /* it is open already */
+	gpu_is_standin = library && dlsym(library, "standin_stream_do");
 	return code ? 0 : count;
 }
 
@@ -93,9 +50,10 @@ void gpu_use(int ordinal)
 	void *context;
 	int device;
 
-	gpu_must(gpu_driver.device_get(&device, ordinal), "cuDeviceGet");
-	gpu_must(gpu_driver.context_retain(&context, device), "cuDevicePrimaryCtxRetain");
-	gpu_must(gpu_driver.context_set(context), "cuCtxSetCurrent");
+	gpu_must(cuda_driver.cuDeviceGet(&device, ordinal), "cuDeviceGet");
+	gpu_must(cuda_driver.cuDevicePrimaryCtxRetain(&context, device),
+		 "cuDevicePrimaryCtxRetain");
+	gpu_must(cuda_driver.cuCtxSetCurrent(context), "cuCtxSetCurrent");
 }
 
 /* ------------------------------------------------------------- memory, streams -- */
@@ -104,8 +62,8 @@ void *gpu_alloc(size_t bytes, int managed)
 {
 	enum { ATTACH_GLOBAL = 1 };
 	unsigned long long ptr = 0;
-	int code = managed ? gpu_driver.alloc_managed(&ptr, bytes, ATTACH_GLOBAL)
-			   : gpu_driver.alloc(&ptr, bytes);
+	int code = managed ? cuda_driver.cuMemAllocManaged(&ptr, bytes, ATTACH_GLOBAL)
+			   : cuda_driver.cuMemAlloc(&ptr, bytes);
 
 	return code ? NULL : (void *)(uintptr_t)ptr;
 }
@@ -113,14 +71,14 @@ void *gpu_alloc(size_t bytes, int managed)
 void gpu_free(void *ptr)
 {
 	if (ptr)
-		gpu_must(gpu_driver.free((uintptr_t)ptr), "cuMemFree");
+		gpu_must(cuda_driver.cuMemFree((uintptr_t)ptr), "cuMemFree");
 }
 
 void *gpu_stream(void)
 {
 	void *stream;
 
-	gpu_must(gpu_driver.stream_create(&stream, GPU_STREAM_NON_BLOCKING), "cuStreamCreate");
+	gpu_must(cuda_driver.cuStreamCreate(&stream, CUDA_STREAM_NON_BLOCKING), "cuStreamCreate");
 	return stream;
 }
 
@@ -130,9 +88,9 @@ static void *copy_stream(void)
 	static _Thread_local void *stream, *context;
 	void *current = NULL;
 
-	gpu_must(gpu_driver.context_get(&current), "cuCtxGetCurrent");
+	gpu_must(cuda_driver.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
 	if (stream && context != current) {
-		gpu_must(gpu_driver.stream_destroy(stream), "cuStreamDestroy");
+		gpu_must(cuda_driver.cuStreamDestroy(stream), "cuStreamDestroy");
 		stream = NULL;
 	}
 	if (!stream)
@@ -150,9 +108,9 @@ void gpu_copy(void *dst, const void *src, size_t n)
 	void *stream = copy_stream();
 
 	if (n)
-		gpu_must(gpu_driver.copy((uintptr_t)dst, (uintptr_t)src, n, stream),
+		gpu_must(cuda_driver.cuMemcpyAsync((uintptr_t)dst, (uintptr_t)src, n, stream),
 			 "cuMemcpyAsync");
-	gpu_must(gpu_driver.stream_synchronize(stream), "cuStreamSynchronize");
+	gpu_must(cuda_driver.cuStreamSynchronize(stream), "cuStreamSynchronize");
 }
 
 /* ------------------------------------------------------------------ gates, time -- */
@@ -171,7 +129,7 @@ void gpu_gate_close(struct gpu_gate *gate, void *stream)
 {
 	gate->open = 0;
 	gate->passed = 0;
-	gpu_must(gpu_driver.launch_host(stream, gate_wait, gate), "cuLaunchHostFunc");
+	gpu_must(cuda_driver.cuLaunchHostFunc(stream, gate_wait, gate), "cuLaunchHostFunc");
 }
 
 /* Returns when the stream has passed it, so that the gate may be used again. */

@@ -103,16 +103,18 @@ static void event_back(const struct gpu *g)
 	gpu_did(coll_event_record(e[1], g->comm), "coll_event_record");
 	gpu_did(coll_stream_wait_event(g->comm, other, e[1]), "coll_stream_wait_event");
 	/* Half of the result moves to another place, and back. */
-	gpu_must(gpu_driver.copy((uintptr_t)g->send, (uintptr_t)g->recv, 2048, other), "copy");
-	gpu_must(gpu_driver.fill((uintptr_t)g->recv, 0, 2048, other), "fill");
-	gpu_must(gpu_driver.copy((uintptr_t)g->recv, (uintptr_t)g->send, 2048, other), "copy");
-	if (gpu_driver.stream_query(other) != GPU_NOT_READY)
+	gpu_must(cuda_driver.cuMemcpyAsync((uintptr_t)g->send, (uintptr_t)g->recv, 2048, other),
+		 "copy");
+	gpu_must(cuda_driver.cuMemsetD8Async((uintptr_t)g->recv, 0, 2048, other), "fill");
+	gpu_must(cuda_driver.cuMemcpyAsync((uintptr_t)g->recv, (uintptr_t)g->send, 2048, other),
+		 "copy");
+	if (cuda_driver.cuStreamQuery(other) != CUDA_NOT_READY)
 		gpu_fail("the stream did not wait for the event");
 	gpu_gate_open(&gate);
-	gpu_must(gpu_driver.stream_synchronize(other), "cuStreamSynchronize");
+	gpu_must(cuda_driver.cuStreamSynchronize(other), "cuStreamSynchronize");
 	gpu_sum_end(g, gpu_total(g), "moved by a stream that waited");
 	event_end(e, 2);
-	gpu_must(gpu_driver.stream_destroy(other), "cuStreamDestroy");
+	gpu_must(cuda_driver.cuStreamDestroy(other), "cuStreamDestroy");
 	gpu_report("a stream waits for the communicator");
 }
 
@@ -127,7 +129,7 @@ static void event_again(const struct gpu *g)
 		gpu_did(coll_event_record_on_stream(e, g->comm, g->stream), "record_on_stream");
 		gpu_did(coll_comm_wait_event(g->comm, e), "coll_comm_wait_event");
 		gpu_did(coll_event_record_on_stream(e, g->comm, idle), "record_on_stream");
-		gpu_must(gpu_driver.stream_synchronize(idle), "cuStreamSynchronize");
+		gpu_must(cuda_driver.cuStreamSynchronize(idle), "cuStreamSynchronize");
 		event_is(e, COLL_SUCCESS, "recorded again on an idle stream");
 		gpu_sum_begin(g, g->comm, NULL);
 		event_waits(g);
@@ -136,7 +138,7 @@ static void event_again(const struct gpu *g)
 		gpu_sum_end(g, gpu_total(g), "after the gate");
 		event_end(&e, 1);
 	}
-	gpu_must(gpu_driver.stream_destroy(idle), "cuStreamDestroy");
+	gpu_must(cuda_driver.cuStreamDestroy(idle), "cuStreamDestroy");
 	gpu_report("an event recorded again has moved, and who waited waits on");
 }
 
@@ -149,7 +151,8 @@ static void event_own_stream(const struct gpu *g)
 
 	if (event_make(g, &e, 1)) {
 		gpu_gate_close(&gate, g->stream);
-		gpu_must(gpu_driver.fill_words((uintptr_t)g->send, mine, 2, g->stream), "fill");
+		gpu_must(cuda_driver.cuMemsetD32Async((uintptr_t)g->send, mine, 2, g->stream),
+			 "fill");
 		gpu_did(coll_allreduce(g->send, g->recv, 2, COLL_INT32, COLL_SUM, g->comm,
 				       g->stream),
 			"coll_allreduce");

@@ -71,7 +71,7 @@ static void device_is(void *want, const char *when)
 {
 	void *context = NULL;
 
-	gpu_must(gpu_driver.context_get(&context), "cuCtxGetCurrent");
+	gpu_must(cuda_driver.cuCtxGetCurrent(&context), "cuCtxGetCurrent");
 	if (context != want)
 		gpu_fail("the context is %p, not %p, after %s", context, want, when);
 }
@@ -112,7 +112,7 @@ static void fault_device(const struct gpu *g)
 {
 	void *context;
 
-	gpu_must(gpu_driver.context_set(NULL), "cuCtxSetCurrent");
+	gpu_must(cuda_driver.cuCtxSetCurrent(NULL), "cuCtxSetCurrent");
 	device_calls(g, NULL);
 	gpu_use(g->device);
 	gpu_report("a thread without a context stays so");
@@ -121,7 +121,7 @@ static void fault_device(const struct gpu *g)
 		return;
 	}
 	gpu_use((g->device + 1) % g->devices);
-	gpu_must(gpu_driver.context_get(&context), "cuCtxGetCurrent");
+	gpu_must(cuda_driver.cuCtxGetCurrent(&context), "cuCtxGetCurrent");
 	device_calls(g, context);
 	gpu_use(g->device);
 	gpu_report("another device stays the current one");

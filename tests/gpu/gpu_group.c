@@ -16,9 +16,10 @@ static void *group_place(char *arena, int i)
 static void group_fill(const struct gpu *g, void *dst, int32_t value, size_t count)
 {
 	if (count)
-		gpu_must(gpu_driver.fill_words((uintptr_t)dst, (unsigned)value, count, g->stream),
+		gpu_must(cuda_driver.cuMemsetD32Async((uintptr_t)dst, (unsigned)value, count,
+						      g->stream),
 			 "cuMemsetD32");
-	gpu_must(gpu_driver.stream_synchronize(g->stream), "cuStreamSynchronize");
+	gpu_must(cuda_driver.cuStreamSynchronize(g->stream), "cuStreamSynchronize");
 }
 
 static int group_holds(const struct gpu *g, const void *src, int32_t want, size_t count,

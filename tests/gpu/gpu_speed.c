@@ -65,7 +65,7 @@ static struct speed_time speed_nccl(const struct speed *s)
 			gpu_fail("ncclAllReduce: %d", code);
 	}
 	called = gpu_now();
-	gpu_must(gpu_driver.stream_synchronize(s->g->stream), "cuStreamSynchronize");
+	gpu_must(cuda_driver.cuStreamSynchronize(s->g->stream), "cuStreamSynchronize");
 	return (struct speed_time){(called - begin) / s->batch, (gpu_now() - begin) / s->batch};
 }
 
@@ -80,7 +80,7 @@ static struct speed_time speed_coll(const struct speed *s)
 			gpu_fail("coll_allreduce: %s", coll_get_last_error(NULL));
 	called = gpu_now();
 	if (stream)
-		gpu_must(gpu_driver.stream_synchronize(stream), "cuStreamSynchronize");
+		gpu_must(cuda_driver.cuStreamSynchronize(stream), "cuStreamSynchronize");
 	else
 		gpu_did(coll_sync(s->g->comm), "coll_sync");
 	return (struct speed_time){(called - begin) / s->batch, (gpu_now() - begin) / s->batch};
@@ -145,7 +145,7 @@ static void speed_row(const struct speed *s, struct speed_pairs *p)
 	int q1 = p->n / 4, q2 = p->n / 2, q3 = 3 * p->n / 4;
 	char whole[120] = "-|-|-";
 
-	if (!gpu_driver.standin)
+	if (!gpu_is_standin)
 		snprintf(whole, sizeof(whole), "%.1f|%.1f|%.3f (%.3f to %.3f)",
 			 speed_sort(p->whole[0], p->n)[q2], speed_sort(p->whole[1], p->n)[q2],
 			 ratio[q2], ratio[q1], ratio[q3]);
@@ -172,7 +172,7 @@ static void speed_verify(const struct speed *s)
 static double speed_size(struct speed *s, size_t bytes)
 {
 	struct speed_pairs *p = calloc(1, sizeof(*p));
-	double begin, each, budget = s->g->small ? 0.1 : gpu_driver.standin ? 0.3 : 1.5;
+	double begin, each, budget = s->g->small ? 0.1 : gpu_is_standin ? 0.3 : 1.5;
 	int pairs;
 
 	if (!p)
@@ -226,8 +226,9 @@ static size_t speed_memory(struct speed *s, size_t bytes)
 		gpu_free(s->send);
 		gpu_free(s->recv);
 	}
-	gpu_must(gpu_driver.fill_words((uintptr_t)s->send, bits, bytes / 4, s->g->stream), "fill");
-	gpu_must(gpu_driver.stream_synchronize(s->g->stream), "cuStreamSynchronize");
+	gpu_must(cuda_driver.cuMemsetD32Async((uintptr_t)s->send, bits, bytes / 4, s->g->stream),
+		 "fill");
+	gpu_must(cuda_driver.cuStreamSynchronize(s->g->stream), "cuStreamSynchronize");
 	return bytes;
 }
 
@@ -242,7 +243,7 @@ void gpu_speed(struct gpu *g)
 		return;
 	}
 	if (speed_open(&s)) {
-		most = speed_memory(&s, gpu_driver.standin ? 1 << 12 : most);
+		most = speed_memory(&s, gpu_is_standin ? 1 << 12 : most);
 		for (size_t bytes = 8; bytes <= most && each < 1; bytes *= 8)
 			each = speed_size(&s, bytes);
 		if (each < 1) {

@@ -76,7 +76,7 @@
 	ok(__builtin_types_compatible_p(__typeof__(nccl_lib.NAME), RESULT(*) PARAMS),              \
 	   "the plugin's %s", #NAME);
 #define OWN_CUDA(NAME, RESULT, PARAMS)                                                             \
-	ok(__builtin_types_compatible_p(__typeof__(nccl_cuda.NAME), RESULT(*) PARAMS),             \
+	ok(__builtin_types_compatible_p(__typeof__(cuda_driver.NAME), RESULT(*) PARAMS),           \
 	   "the plugin's %s", #NAME);
 #define THEIRS(NAME, RESULT, PARAMS)                                                               \
 	ok(__builtin_types_compatible_p(__typeof__(&NAME), RESULT(*) PARAMS), "the header's %s",   \

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * memory.c - memory and streams of CUDA devices.
- *
- * Names, types and numbers are those of the document "CUDA Driver API" (docs.nvidia.com,
- * cuda-driver-api).
- */
+/* memory.c - memory and streams of CUDA devices. */
 #include "lib/memory.h"
-#include <dlfcn.h>
+#include "device/driver.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,63 +9,8 @@
 
 enum { MEMORY_DEVICES = 64 };
 
-/* CU_MEM_ATTACH_GLOBAL and CU_STREAM_NON_BLOCKING. */
-enum { MEMORY_ATTACH_GLOBAL = 1, MEMORY_NON_BLOCKING = 1 };
-
-/* CU_STREAM_PER_THREAD: the default stream may return before a copy to a device is done. */
-#define MEMORY_OWN_STREAM ((void *)2)
-
-/* CUdeviceptr; CUcontext and CUstream are pointers, CUdevice and CUresult ints. */
-typedef unsigned long long memory_ptr;
-
-struct memory_driver {
-	int (*init)(unsigned flags);
-	int (*error_string)(int result, const char **text);
-	int (*device_count)(int *count);
-	int (*device_get)(int *device, int ordinal);
-	int (*primary_retain)(void **context, int device);
-	int (*context_current)(void **context);
-	int (*context_push)(void *context);
-	int (*context_pop)(void **context);
-	int (*alloc)(memory_ptr *ptr, size_t bytes);
-	int (*alloc_managed)(memory_ptr *ptr, size_t bytes, unsigned flags);
-	int (*release)(memory_ptr ptr);
-	int (*copy)(memory_ptr dst, memory_ptr src, size_t n, void *stream);
-	int (*fill)(memory_ptr dst, unsigned word, size_t count, void *stream);
-	int (*stream_create)(void **stream, unsigned flags);
-	int (*stream_destroy)(void *stream);
-	int (*stream_wait)(void *stream);
-	int (*stream_call)(void *stream, void (*fn)(void *arg), void *arg);
-};
-
-static const struct {
-	const char *symbol;
-	size_t at;
-} memory_symbols[] = {
-	{"cuInit", offsetof(struct memory_driver, init)},
-	{"cuGetErrorString", offsetof(struct memory_driver, error_string)},
-	{"cuDeviceGetCount", offsetof(struct memory_driver, device_count)},
-	{"cuDeviceGet", offsetof(struct memory_driver, device_get)},
-	{"cuDevicePrimaryCtxRetain", offsetof(struct memory_driver, primary_retain)},
-	{"cuCtxGetCurrent", offsetof(struct memory_driver, context_current)},
-	{"cuCtxPushCurrent_v2", offsetof(struct memory_driver, context_push)},
-	{"cuCtxPopCurrent_v2", offsetof(struct memory_driver, context_pop)},
-	{"cuMemAlloc_v2", offsetof(struct memory_driver, alloc)},
-	{"cuMemAllocManaged", offsetof(struct memory_driver, alloc_managed)},
-	{"cuMemFree_v2", offsetof(struct memory_driver, release)},
-	{"cuMemcpyAsync", offsetof(struct memory_driver, copy)},
-	{"cuMemsetD32Async", offsetof(struct memory_driver, fill)},
-	{"cuStreamCreate", offsetof(struct memory_driver, stream_create)},
-	{"cuStreamDestroy_v2", offsetof(struct memory_driver, stream_destroy)},
-	{"cuStreamSynchronize", offsetof(struct memory_driver, stream_wait)},
-	{"cuLaunchHostFunc", offsetof(struct memory_driver, stream_call)},
-};
-
-enum { MEMORY_SYMBOLS = sizeof(memory_symbols) / sizeof(memory_symbols[0]) };
-
 /* Of the process; not changed any more once memory_once is over. */
 static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
-static struct memory_driver memory_driver;
 static int memory_count;
 static char memory_absent[200];
 
@@ -88,7 +28,7 @@ static int memory_failed(const char *what, int result)
 {
 	const char *text = NULL;
 
-	if (memory_driver.error_string(result, &text) || !text)
+	if (cuda_driver.cuGetErrorString(result, &text) || !text)
 		text = "unknown to this driver";
 	snprintf(memory_words, sizeof(memory_words), "%s: error %d of the CUDA driver: %s", what,
 		 result, text);
@@ -97,40 +37,24 @@ static int memory_failed(const char *what, int result)
 
 /* ------------------------------------------------------------------- opening -- */
 
-static int memory_find_symbols(void *library)
-{
-	for (int i = 0; i < MEMORY_SYMBOLS; i++) {
-		void *symbol = dlsym(library, memory_symbols[i].symbol);
-
-		if (!symbol) {
-			snprintf(memory_absent, sizeof(memory_absent),
-				 "the CUDA driver (libcuda.so.1) has no '%s'",
-				 memory_symbols[i].symbol);
-			return -1;
-		}
-		memcpy((char *)&memory_driver + memory_symbols[i].at, &symbol, sizeof(symbol));
-	}
-	return 0;
-}
-
 static void memory_load(void)
 {
-	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-	const char *words;
+	const char *why;
 	int result;
 
-	if (!library) {
-		words = dlerror();
-		snprintf(memory_absent, sizeof(memory_absent), "no CUDA driver: %s", words);
+	switch (driver_open(DRIVER_TOOLS, &why)) {
+	case DRIVER_ABSENT:
+		snprintf(memory_absent, sizeof(memory_absent), "no CUDA driver: %s", why);
 		return;
-	}
-	if (memory_find_symbols(library)) {
-		dlclose(library);
+	case DRIVER_INCOMPLETE:
+		snprintf(memory_absent, sizeof(memory_absent),
+			 "the CUDA driver (libcuda.so.1) has no '%s'", why);
 		return;
+	default: break;
 	}
-	result = memory_driver.init(0);
+	result = cuda_driver.cuInit(0);
 	if (!result)
-		result = memory_driver.device_count(&memory_count);
+		result = cuda_driver.cuDeviceGetCount(&memory_count);
 	if (result) {
 		memory_failed("no CUDA device can be used", result);
 		memory_count = 0;
@@ -158,9 +82,10 @@ static int memory_hold(int ordinal, void **context)
 
 	pthread_mutex_lock(&memory_lock);
 	if (!memory_primary[ordinal]) {
-		result = memory_driver.device_get(&device, ordinal);
+		result = cuda_driver.cuDeviceGet(&device, ordinal);
 		if (!result)
-			result = memory_driver.primary_retain(&memory_primary[ordinal], device);
+			result = cuda_driver.cuDevicePrimaryCtxRetain(&memory_primary[ordinal],
+								      device);
 	}
 	*context = memory_primary[ordinal];
 	pthread_mutex_unlock(&memory_lock);
@@ -181,7 +106,7 @@ int memory_enter(int device)
 	}
 	result = memory_hold(device, &context);
 	if (!result)
-		result = memory_driver.context_push(context);
+		result = cuda_driver.cuCtxPushCurrent(context);
 	return result ? memory_failed("a device's context", result) : 0;
 }
 
@@ -189,7 +114,7 @@ void memory_leave(void)
 {
 	void *context;
 
-	memory_driver.context_pop(&context);
+	cuda_driver.cuCtxPopCurrent(&context);
 }
 
 void *memory_context(void)
@@ -197,7 +122,7 @@ void *memory_context(void)
 	void *context = NULL;
 
 	if (memory_devices())
-		memory_driver.context_current(&context);
+		cuda_driver.cuCtxGetCurrent(&context);
 	return context;
 }
 
@@ -205,7 +130,7 @@ void *memory_context(void)
 
 void *memory_new(enum memory_kind kind, int device, size_t bytes)
 {
-	memory_ptr ptr = 0;
+	cuda_ptr_t ptr = 0;
 	int result;
 
 	if (kind == MEMORY_HOST) {
@@ -219,9 +144,9 @@ void *memory_new(enum memory_kind kind, int device, size_t bytes)
 	if (memory_enter(device))
 		return NULL;
 	if (kind == MEMORY_MANAGED)
-		result = memory_driver.alloc_managed(&ptr, bytes ? bytes : 1, MEMORY_ATTACH_GLOBAL);
+		result = cuda_driver.cuMemAllocManaged(&ptr, bytes ? bytes : 1, CUDA_ATTACH_GLOBAL);
 	else
-		result = memory_driver.alloc(&ptr, bytes ? bytes : 1);
+		result = cuda_driver.cuMemAlloc(&ptr, bytes ? bytes : 1);
 	memory_leave();
 	if (result)
 		memory_failed("memory of a device", result);
@@ -233,16 +158,16 @@ void memory_free(enum memory_kind kind, int device, void *ptr)
 	if (kind == MEMORY_HOST) {
 		free(ptr);
 	} else if (ptr && !memory_enter(device)) {
-		memory_driver.release((uintptr_t)ptr);
+		cuda_driver.cuMemFree((uintptr_t)ptr);
 		memory_leave();
 	}
 }
 
 int memory_copy(int device, void *dst, const void *src, size_t n)
 {
-	int code = memory_stream_copy(device, MEMORY_OWN_STREAM, dst, src, n);
+	int code = memory_stream_copy(device, CUDA_PER_THREAD_STREAM, dst, src, n);
 
-	return code ? code : memory_stream_wait(device, MEMORY_OWN_STREAM);
+	return code ? code : memory_stream_wait(device, CUDA_PER_THREAD_STREAM);
 }
 
 /* ------------------------------------------------------------------- streams -- */
@@ -254,7 +179,7 @@ void *memory_stream_new(int device)
 
 	if (memory_enter(device))
 		return NULL;
-	result = memory_driver.stream_create(&stream, MEMORY_NON_BLOCKING);
+	result = cuda_driver.cuStreamCreate(&stream, CUDA_STREAM_NON_BLOCKING);
 	memory_leave();
 	if (result)
 		memory_failed("a stream", result);
@@ -265,7 +190,7 @@ void memory_stream_free(int device, void *stream)
 {
 	if (!stream || memory_enter(device))
 		return;
-	memory_driver.stream_destroy(stream);
+	cuda_driver.cuStreamDestroy(stream);
 	memory_leave();
 }
 
@@ -275,7 +200,7 @@ int memory_stream_fill(int device, void *stream, void *dst, uint32_t word, size_
 
 	if (memory_enter(device))
 		return -1;
-	result = memory_driver.fill((uintptr_t)dst, word, count, stream);
+	result = cuda_driver.cuMemsetD32Async((uintptr_t)dst, word, count, stream);
 	memory_leave();
 	return result ? memory_failed("filling memory", result) : 0;
 }
@@ -288,7 +213,7 @@ int memory_stream_copy(int device, void *stream, void *dst, const void *src, siz
 		return 0;
 	if (memory_enter(device))
 		return -1;
-	result = memory_driver.copy((uintptr_t)dst, (uintptr_t)src, n, stream);
+	result = cuda_driver.cuMemcpyAsync((uintptr_t)dst, (uintptr_t)src, n, stream);
 	memory_leave();
 	return result ? memory_failed("a copy", result) : 0;
 }
@@ -299,7 +224,7 @@ int memory_stream_call(int device, void *stream, void (*fn)(void *arg), void *ar
 
 	if (memory_enter(device))
 		return -1;
-	result = memory_driver.stream_call(stream, fn, arg);
+	result = cuda_driver.cuLaunchHostFunc(stream, fn, arg);
 	memory_leave();
 	return result ? memory_failed("a function on a stream", result) : 0;
 }
@@ -310,7 +235,7 @@ int memory_stream_wait(int device, void *stream)
 
 	if (memory_enter(device))
 		return -1;
-	result = memory_driver.stream_wait(stream);
+	result = cuda_driver.cuStreamSynchronize(stream);
 	memory_leave();
 	return result ? memory_failed("waiting for a stream", result) : 0;
 }

@@ -55,7 +55,7 @@ static int32_t nccl_op_create(void *ep, int32_t *op, const void *scalar, int32_t
 			clash[clashes - 1] = *op;
 		result = nccl_lib.ncclRedOpCreatePreMulSum(op, (void *)(uintptr_t)scalar, dtype,
 							   residence, n->comm);
-		code = nccl_answer(n, result, "ncclRedOpCreatePreMulSum", err);
+		code = nccl_record_result(n, result, "ncclRedOpCreatePreMulSum", err);
 	} while (!code && nccl_means_bitwise(*op) && ++clashes);
 	while (clashes)
 		nccl_lib.ncclRedOpDestroy(clash[--clashes], n->comm);
@@ -72,7 +72,7 @@ static int32_t nccl_op_destroy(void *ep, int32_t op, coll_error_t *err)
 	if (code)
 		return code;
 	result = nccl_lib.ncclRedOpDestroy(op, n->comm);
-	code = nccl_answer(n, result, "ncclRedOpDestroy", err);
+	code = nccl_record_result(n, result, "ncclRedOpDestroy", err);
 	nccl_end(n, pushed);
 	return code;
 }
@@ -93,7 +93,7 @@ static int32_t nccl_mem_register(void *ep, void *ptr, uint64_t bytes, uint32_t m
 	if (code)
 		return code;
 	result = nccl_lib.ncclCommRegister(n->comm, ptr, bytes, handle);
-	code = nccl_answer(n, result, "ncclCommRegister", err);
+	code = nccl_record_result(n, result, "ncclCommRegister", err);
 	nccl_end(n, pushed);
 	return code;
 }
@@ -105,7 +105,8 @@ static void nccl_mem_deregister(void *ep, void *handle)
 
 	if (!handle || nccl_begin(n, &pushed, NULL))
 		return;
-	nccl_answer(n, nccl_lib.ncclCommDeregister(n->comm, handle), "ncclCommDeregister", NULL);
+	nccl_record_result(n, nccl_lib.ncclCommDeregister(n->comm, handle), "ncclCommDeregister",
+			   NULL);
 	nccl_end(n, pushed);
 }
 

@@ -5,8 +5,8 @@
  *
  * NCCL's communicators are non-blocking unless `blocking = yes`: what takes long is begun by one call
  * and is over when ncclCommGetAsyncError says so.  Until then NCCL refuses the next call, and what
- * was asked for may not be on its stream yet.  So each endpoint notes that it is `unsettled`, and
- * nccl_settle() comes before whatever needs the order on streams.
+ * was asked for may not be on its stream yet.  So each endpoint notes that it is `call_pending`, and
+ * nccl_wait_comm_ready() comes before every call that relies on the order of streams.
  */
 #ifndef PLUGINS_NCCL_H
 #define PLUGINS_NCCL_H
@@ -108,21 +108,21 @@ struct nccl {
 	int blocking;
 	int fp8; /* all ranks' devices and NCCL reduce float8 */
 	int device;
-	void *context;      /* the device's primary one */
-	void *stream;       /* the endpoint's own */
-	cuda_ptr_t one;     /* a byte on the device, for barriers */
-	atomic_int aborted; /* set first of all by an abort */
+	void *context;              /* the device's primary one */
+	void *stream;               /* the endpoint's own */
+	cuda_ptr_t barrier_scratch; /* a byte on the device: a barrier sums it */
+	atomic_int aborted;         /* set first of all by an abort */
 
 	/* Of what follows, and of calls into NCCL for comm. */
 	pthread_mutex_t lock;
-	nccl_comm_t comm;  /* NULL: not yet, or no more */
-	int unsettled;     /* what was begun last may not be over */
-	int revoked;       /* aborted, but kept for a shrink */
-	int in_group;      /* a thread has it in its open group */
-	int foreign;       /* and on a stream that is not its own */
-	int bridged;       /* and for the thread's default stream, over its own */
-	void *bridge;      /* the event for that, once made */
-	struct nccl *next; /* in that group */
+	nccl_comm_t comm;   /* NULL: not yet, or no more */
+	int call_pending;   /* NCCL may still be at the call begun last */
+	int revoked;        /* aborted, but kept for a shrink */
+	int in_group;       /* a thread has it in its open group */
+	int foreign;        /* and on a stream that is not its own */
+	int depends_on_own; /* the thread's default stream is to wait for the own stream */
+	void *dependency;   /* the event of nccl_stream_dependency, once made */
+	struct nccl *next;  /* in that group */
 	struct nccl_scratch *scratch;
 };
 
@@ -141,8 +141,8 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err);
 /* Waits until nothing is under way on the own stream; 1 if so. */
 int nccl_device_wait(const struct nccl *n, int64_t timeout_ms);
 void nccl_device_close(struct nccl *n);
-/* What comes later on stream `to` comes after what is on `from`. */
-int32_t nccl_bridge(struct nccl *n, void *from, void *to, coll_error_t *err);
+/* Later work on stream `to` waits for the work that is now on stream `from`. */
+int32_t nccl_stream_dependency(struct nccl *n, void *from, void *to, coll_error_t *err);
 /* Room for bytes, in the order of a stream; the lock is held. */
 int32_t nccl_scratch(struct nccl *n, size_t bytes, void *stream, cuda_ptr_t *ptr,
 		     coll_error_t *err);
@@ -159,21 +159,22 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 
 /* ------------------------------------------------------------------ nccl_state.c -- */
 
-/* Is what was begun last over?  COLL_IN_PROGRESS, or its failure.  The lock is held. */
-int32_t nccl_look(struct nccl *n, coll_error_t *err);
+/* Has NCCL ended the call begun last?  COLL_IN_PROGRESS, or the failure.  The lock is held. */
+int32_t nccl_poll_async_error(struct nccl *n, coll_error_t *err);
 /*
- * Waits until what was begun last is over, or has failed: at most timeout_ms, and until an abort of
- * host's communicator.  The lock is held, and given up while it waits.
+ * Waits until NCCL has ended the call begun last, at most timeout_ms, and until an abort of host's
+ * communicator.  The lock is held; the function gives it up while it waits.
  */
-int32_t nccl_settle(struct nccl *n, const coll_host_t *host, int64_t timeout_ms, coll_error_t *err);
+int32_t nccl_wait_comm_ready(struct nccl *n, const coll_host_t *host, int64_t timeout_ms,
+			     coll_error_t *err);
 static inline int nccl_failed(int result)
 {
 	return result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS;
 }
 
-/* Notes what a call has answered; `what` is its name.  The lock is held. */
-int32_t nccl_answer(struct nccl *n, int result, const char *what, coll_error_t *err);
-/* Takes the lock, makes the context current and settles; on a code neither is kept. */
+/* Records the result of a call to NCCL; `what` is the name of the call.  The lock is held. */
+int32_t nccl_record_result(struct nccl *n, int result, const char *what, coll_error_t *err);
+/* Takes the lock, makes the context current and waits for NCCL; after a code neither is kept. */
 int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err);
 void nccl_end(struct nccl *n, int pushed);
 int32_t nccl_query(void *ep, coll_error_t *err);
@@ -194,7 +195,7 @@ int nccl_group_open(void);
 /* Is the endpoint in it? */
 int nccl_group_has(const struct nccl *n);
 
-/* -------------------------------------------------------- nccl_call.c nccl_parts.c -- */
+/* -------------------------------------------------------- nccl_call.c nccl_grouped_p2p.c -- */
 
 /* One operation, with the lock held and the context current. */
 struct nccl_call {
@@ -217,11 +218,11 @@ int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, co
  * Made of several calls in a group; NCCL's answer.  The first three also do the v-forms, whose args
  * have arrays of counts.
  */
-int nccl_gather_parts(const struct nccl_call *c);
-int nccl_scatter_parts(const struct nccl_call *c);
-int nccl_alltoall_parts(const struct nccl_call *c, const void *send);
-int nccl_allgatherv_parts(const struct nccl_call *c);
-int nccl_reduce_scatterv_parts(const struct nccl_call *c);
+int nccl_gather_grouped_p2p(const struct nccl_call *c);
+int nccl_scatter_grouped_p2p(const struct nccl_call *c);
+int nccl_alltoall_grouped_p2p(const struct nccl_call *c, const void *send);
+int nccl_allgatherv_grouped_p2p(const struct nccl_call *c);
+int nccl_reduce_scatterv_grouped_p2p(const struct nccl_call *c);
 /* Bytes from the beginning of sendbuf to the end of the last part of an alltoall or alltoallv. */
 size_t nccl_alltoall_span(const struct nccl_call *c);
 

@@ -76,7 +76,8 @@ static void nccl_choose_type(struct nccl_call *c)
 /* ------------------------------------------------------------------------- calls -- */
 
 /* NCCL's own alltoall and its pairs of sends and receives need two buffers. */
-static int32_t nccl_set_aside(const struct nccl_call *c, const void **send, coll_error_t *err)
+static int32_t nccl_stage_in_place_input(const struct nccl_call *c, const void **send,
+					 coll_error_t *err)
 {
 	cuda_ptr_t room = 0;
 	size_t bytes;
@@ -99,7 +100,7 @@ static int32_t nccl_call_alltoall(const struct nccl_call *c, coll_error_t *err)
 {
 	const coll_args_t *a = c->args;
 	const void *send;
-	int32_t code = nccl_set_aside(c, &send, err);
+	int32_t code = nccl_stage_in_place_input(c, &send, err);
 	int result;
 
 	if (code)
@@ -108,8 +109,8 @@ static int32_t nccl_call_alltoall(const struct nccl_call *c, coll_error_t *err)
 		result = nccl_lib.ncclAlltoAll(send, a->recvbuf, a->count * c->factor, c->type,
 					       c->n->comm, c->stream);
 	else
-		result = nccl_alltoall_parts(c, send);
-	return nccl_answer(c->n, result, "alltoall", err);
+		result = nccl_alltoall_grouped_p2p(c, send);
+	return nccl_record_result(c->n, result, "alltoall", err);
 }
 
 static int nccl_call_rooted(const struct nccl_call *c, nccl_root_fn own,
@@ -122,13 +123,13 @@ static int nccl_call_rooted(const struct nccl_call *c, nccl_root_fn own,
 		   : parts(c);
 }
 
-/* NCCL's answer; *what: the name of what was called. */
+/* Returns NCCL's result; *what becomes the name of the called function. */
 static int nccl_call_other(const struct nccl_call *c, const char **what)
 {
 	const struct nccl_lib *lib = &nccl_lib;
 	const coll_args_t *a = c->args;
 	const nccl_comm_t comm = c->n->comm;
-	void *one = (void *)(uintptr_t)c->n->one;
+	void *byte = (void *)(uintptr_t)c->n->barrier_scratch;
 	const size_t count = a->count * c->factor;
 
 	switch (a->kind) {
@@ -153,19 +154,19 @@ static int nccl_call_other(const struct nccl_call *c, const char **what)
 					      c->stream);
 	case COLL_KIND_GATHER:
 		*what = "gather";
-		return nccl_call_rooted(c, lib->ncclGather, nccl_gather_parts);
+		return nccl_call_rooted(c, lib->ncclGather, nccl_gather_grouped_p2p);
 	case COLL_KIND_SCATTER:
 		*what = "scatter";
-		return nccl_call_rooted(c, lib->ncclScatter, nccl_scatter_parts);
-	case COLL_KIND_ALLGATHERV: *what = "allgatherv"; return nccl_allgatherv_parts(c);
+		return nccl_call_rooted(c, lib->ncclScatter, nccl_scatter_grouped_p2p);
+	case COLL_KIND_ALLGATHERV: *what = "allgatherv"; return nccl_allgatherv_grouped_p2p(c);
 	case COLL_KIND_REDUCE_SCATTERV:
 		*what = "reduce_scatterv";
-		return nccl_reduce_scatterv_parts(c);
-	case COLL_KIND_GATHERV: *what = "gatherv"; return nccl_gather_parts(c);
-	case COLL_KIND_SCATTERV: *what = "scatterv"; return nccl_scatter_parts(c);
+		return nccl_reduce_scatterv_grouped_p2p(c);
+	case COLL_KIND_GATHERV: *what = "gatherv"; return nccl_gather_grouped_p2p(c);
+	case COLL_KIND_SCATTERV: *what = "scatterv"; return nccl_scatter_grouped_p2p(c);
 	case COLL_KIND_BARRIER:
 		*what = "barrier";
-		return lib->ncclAllReduce(one, one, 1, NCCL_UINT8, COLL_SUM, comm, c->stream);
+		return lib->ncclAllReduce(byte, byte, 1, NCCL_UINT8, COLL_SUM, comm, c->stream);
 	case COLL_KIND_SEND:
 		*what = "ncclSend";
 		return lib->ncclSend(a->sendbuf, count, c->type, a->root, comm, c->stream);
@@ -187,7 +188,7 @@ static int32_t nccl_call_now(struct nccl_call *c, coll_error_t *err)
 		code = nccl_call_alltoall(c, err);
 	} else {
 		result = nccl_call_other(c, &what);
-		code = nccl_answer(n, result, what, err);
+		code = nccl_record_result(n, result, what, err);
 	}
 	if (code || c->stream == n->stream)
 		return code;
@@ -195,24 +196,24 @@ static int32_t nccl_call_now(struct nccl_call *c, coll_error_t *err)
 	if (nccl_group_open())
 		n->foreign = 1;
 	else
-		code = nccl_settle(n, n->host, n->host->timeout_ms, err);
+		code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
 	return code;
 }
 
 /* NCCL may launch from a thread of its own, where the thread's default stream is another one. */
-static int32_t nccl_call_bridged(struct nccl_call *c, coll_error_t *err)
+static int32_t nccl_call_own_stream(struct nccl_call *c, coll_error_t *err)
 {
 	struct nccl *n = c->n;
-	int32_t code = nccl_bridge(n, CUDA_PER_THREAD_STREAM, n->stream, err);
+	int32_t code = nccl_stream_dependency(n, CUDA_PER_THREAD_STREAM, n->stream, err);
 
 	c->stream = n->stream;
 	if (!code)
 		code = nccl_call_now(c, err);
-	n->bridged = 1;
+	n->depends_on_own = 1;
 	if (code || nccl_group_open())
 		return code;
-	code = nccl_settle(n, n->host, n->host->timeout_ms, err);
-	return code ? code : nccl_bridge(n, n->stream, CUDA_PER_THREAD_STREAM, err);
+	code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
+	return code ? code : nccl_stream_dependency(n, n->stream, CUDA_PER_THREAD_STREAM, err);
 }
 
 int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err)
@@ -229,7 +230,7 @@ int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err)
 		return code;
 	nccl_choose_type(&c);
 	nccl_range_begin(args->kind);
-	code = c.stream == CUDA_PER_THREAD_STREAM && !n->blocking ? nccl_call_bridged(&c, err)
+	code = c.stream == CUDA_PER_THREAD_STREAM && !n->blocking ? nccl_call_own_stream(&c, err)
 								  : nccl_call_now(&c, err);
 	nccl_range_end();
 	nccl_end(n, pushed);

@@ -65,7 +65,7 @@ static int32_t nccl_connect(struct nccl *n, nccl_unique_id_t id, coll_error_t *e
 	int result = nccl_lib.ncclCommInitRankConfig(&n->comm, (int)n->nranks, id, (int)n->rank,
 						     &config);
 
-	return nccl_answer(n, result, "ncclCommInitRankConfig", err);
+	return nccl_record_result(n, result, "ncclCommInitRankConfig", err);
 }
 
 /* --------------------------------------------------------------------- ranks meet -- */
@@ -133,7 +133,7 @@ int32_t nccl_open(const coll_host_t *host, void **ep, coll_error_t *err)
 		pthread_mutex_lock(&n->lock);
 		code = nccl_connect(n, id, err);
 		if (!code)
-			code = nccl_settle(n, host, host->timeout_ms, err);
+			code = nccl_wait_comm_ready(n, host, host->timeout_ms, err);
 		pthread_mutex_unlock(&n->lock);
 	}
 	nccl_leave(pushed);
@@ -169,9 +169,10 @@ static int32_t nccl_connect_all(struct nccl *const *all, uint32_t count, coll_er
 		code = nccl_refused(err, result, "ncclGroupEnd", NULL);
 	for (uint32_t i = 0; i < count; i++) {
 		pthread_mutex_lock(&all[i]->lock);
-		all[i]->unsettled = 1;
+		all[i]->call_pending = 1;
 		one = code ? code
-			   : nccl_settle(all[i], all[i]->host, all[i]->host->timeout_ms, err);
+			   : nccl_wait_comm_ready(all[i], all[i]->host, all[i]->host->timeout_ms,
+						  err);
 		pthread_mutex_unlock(&all[i]->lock);
 		code = code ? code : one;
 	}
@@ -221,22 +222,22 @@ static int32_t nccl_child(const struct nccl *parent, const coll_host_t *host, st
 }
 
 /* Waits for what was begun on the parent, then for the child. */
-static int32_t nccl_child_settle(struct nccl *parent, struct nccl *child, const coll_host_t *host,
-				 coll_error_t *err)
+static int32_t nccl_wait_child_ready(struct nccl *parent, struct nccl *child,
+				     const coll_host_t *host, coll_error_t *err)
 {
 	int32_t code;
 
-	/* NCCL answers success to a split or shrink that it has but begun. */
-	parent->unsettled = 1;
-	code = nccl_settle(parent, host, host->timeout_ms, err);
+	/* NCCL returns success for a split or shrink that it has but begun. */
+	parent->call_pending = 1;
+	code = nccl_wait_comm_ready(parent, host, host->timeout_ms, err);
 	if (code || !child)
 		return code;
 	if (!child->comm)
 		return error_fill(err, COLL_ERR_INTERNAL,
 				  "NCCL has made no communicator and given no reason");
 	pthread_mutex_lock(&child->lock);
-	child->unsettled = 1;
-	code = nccl_settle(child, host, host->timeout_ms, err);
+	child->call_pending = 1;
+	code = nccl_wait_comm_ready(child, host, host->timeout_ms, err);
 	pthread_mutex_unlock(&child->lock);
 	return code;
 }
@@ -259,11 +260,11 @@ int32_t nccl_split(void *ep, int32_t color, int32_t key, const coll_host_t *newh
 	/* A rank that cannot go on takes part without a colour, so that the others do not wait. */
 	result = nccl_lib.ncclCommSplit(n->comm, code ? NCCL_NOCOLOR : color, key,
 					child && !code ? &child->comm : &none, &config);
-	begun = nccl_answer(n, result, "ncclCommSplit", first);
+	begun = nccl_record_result(n, result, "ncclCommSplit", first);
 	if (!begun)
-		begun = nccl_child_settle(n, code ? NULL : child, host, first);
+		begun = nccl_wait_child_ready(n, code ? NULL : child, host, first);
 	/* NCCL may still write to child->comm: that must be over before the child is freed. */
-	if (n->unsettled)
+	if (n->call_pending)
 		nccl_stop(n);
 	nccl_end(n, pushed);
 	return code ? code : begun;
@@ -302,11 +303,11 @@ static int32_t nccl_shrink_to(struct nccl *n, struct nccl *child, int *list, int
 	atomic_store(&n->aborted, 0); /* from now on it means this */
 	result = count ? nccl_lib.ncclCommShrink(n->comm, list, count, &child->comm, &config, flags)
 		       : nccl_lib.ncclCommSplit(n->comm, 0, (int)n->rank, &child->comm, &config);
-	code = nccl_answer(n, result, "ncclCommShrink", err);
+	code = nccl_record_result(n, result, "ncclCommShrink", err);
 	if (!code)
-		code = nccl_child_settle(n, child, child->host, err);
+		code = nccl_wait_child_ready(n, child, child->host, err);
 	/* NCCL may still write to child->comm, as above. */
-	if (n->unsettled) {
+	if (n->call_pending) {
 		n->revoked = 0;
 		nccl_stop(n);
 	}
@@ -326,7 +327,7 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 		code = nccl_enter(n->context, &pushed, err);
 	if (!code) {
 		/* NCCL shrinks what is at rest. */
-		if (n->comm && !n->revoked && nccl_look(n, NULL))
+		if (n->comm && !n->revoked && nccl_poll_async_error(n, NULL))
 			nccl_stop(n);
 		code = nccl_can_shrink(n, err);
 		if (!code)
@@ -351,13 +352,13 @@ static int nccl_finish(struct nccl *n, int64_t timeout_ms)
 	int64_t deadline = clock_now_ms() + timeout_ms;
 	int result;
 
-	if (nccl_settle(n, n->host, timeout_ms, NULL) ||
+	if (nccl_wait_comm_ready(n, n->host, timeout_ms, NULL) ||
 	    !nccl_device_wait(n, deadline - clock_now_ms()))
 		return 0;
 	result = nccl_lib.ncclCommFinalize(n->comm);
-	if (nccl_answer(n, result, "ncclCommFinalize", NULL))
+	if (nccl_record_result(n, result, "ncclCommFinalize", NULL))
 		return 0;
-	return !nccl_settle(n, n->host, deadline - clock_now_ms(), NULL);
+	return !nccl_wait_comm_ready(n, n->host, deadline - clock_now_ms(), NULL);
 }
 
 static void nccl_end_comm(struct nccl *n, int64_t timeout_ms)

@@ -40,8 +40,8 @@ enum { NCCL_DEVICES = 64, NCCL_SPARES = 32 };
  */
 static struct nccl_kept {
 	void *context;
-	cuda_ptr_t one[NCCL_SPARES];
-	int ones;
+	cuda_ptr_t barrier_scratch[NCCL_SPARES];
+	int spares;
 } nccl_kept[NCCL_DEVICES];
 static pthread_mutex_t nccl_kept_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -66,30 +66,30 @@ static int32_t nccl_context(int ordinal, void **context, coll_error_t *err)
 }
 
 /* A byte that no other endpoint uses. */
-static int nccl_take_one(struct nccl *n)
+static int nccl_take_barrier_scratch(struct nccl *n)
 {
 	struct nccl_kept *kept = &nccl_kept[n->device];
 
 	pthread_mutex_lock(&nccl_kept_lock);
-	if (kept->ones)
-		n->one = kept->one[--kept->ones];
+	if (kept->spares)
+		n->barrier_scratch = kept->barrier_scratch[--kept->spares];
 	pthread_mutex_unlock(&nccl_kept_lock);
-	return n->one ? CUDA_OK : cuda_driver.cuMemAlloc(&n->one, 1);
+	return n->barrier_scratch ? CUDA_OK : cuda_driver.cuMemAlloc(&n->barrier_scratch, 1);
 }
 
-static void nccl_give_one(struct nccl *n)
+static void nccl_give_barrier_scratch(struct nccl *n)
 {
 	struct nccl_kept *kept = &nccl_kept[n->device];
 	int full;
 
 	pthread_mutex_lock(&nccl_kept_lock);
-	full = kept->ones == NCCL_SPARES;
+	full = kept->spares == NCCL_SPARES;
 	if (!full)
-		kept->one[kept->ones++] = n->one;
+		kept->barrier_scratch[kept->spares++] = n->barrier_scratch;
 	pthread_mutex_unlock(&nccl_kept_lock);
 	if (full)
-		cuda_driver.cuMemFree(n->one);
-	n->one = 0;
+		cuda_driver.cuMemFree(n->barrier_scratch);
+	n->barrier_scratch = 0;
 }
 
 /* Does the device reduce float8 in NCCL (its enqueue.cc: compute capability 9 and later)? */
@@ -141,9 +141,9 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err)
 	if (result)
 		code = nccl_cuda_refused(err, result, "cuStreamCreate");
 	if (!result)
-		result = nccl_take_one(n);
+		result = nccl_take_barrier_scratch(n);
 	if (!result)
-		result = cuda_driver.cuMemsetD8Async(n->one, 0, 1, n->stream);
+		result = cuda_driver.cuMemsetD8Async(n->barrier_scratch, 0, 1, n->stream);
 	if (result && !code)
 		code = nccl_cuda_refused(err, result, "cuMemAlloc");
 	if (!code && !nccl_device_wait(n, n->host->timeout_ms)) /* so that the stream is idle */
@@ -178,27 +178,27 @@ void nccl_device_close(struct nccl *n)
 		free(s);
 	}
 	n->scratch = NULL;
-	if (n->one && idle)
-		nccl_give_one(n);
-	if (n->bridge)
-		cuda_driver.cuEventDestroy(n->bridge);
+	if (n->barrier_scratch && idle)
+		nccl_give_barrier_scratch(n);
+	if (n->dependency)
+		cuda_driver.cuEventDestroy(n->dependency);
 	if (n->stream)
 		cuda_driver.cuStreamDestroy(n->stream);
-	n->one = 0;
-	n->bridge = NULL;
+	n->barrier_scratch = 0;
+	n->dependency = NULL;
 	n->stream = NULL;
 }
 
-int32_t nccl_bridge(struct nccl *n, void *from, void *to, coll_error_t *err)
+int32_t nccl_stream_dependency(struct nccl *n, void *from, void *to, coll_error_t *err)
 {
 	int result = CUDA_OK;
 
-	if (!n->bridge)
-		result = cuda_driver.cuEventCreate(&n->bridge, CUDA_EVENT_DISABLE_TIMING);
+	if (!n->dependency)
+		result = cuda_driver.cuEventCreate(&n->dependency, CUDA_EVENT_DISABLE_TIMING);
 	if (!result)
-		result = cuda_driver.cuEventRecord(n->bridge, from);
+		result = cuda_driver.cuEventRecord(n->dependency, from);
 	if (!result)
-		result = cuda_driver.cuStreamWaitEvent(to, n->bridge, 0);
+		result = cuda_driver.cuStreamWaitEvent(to, n->dependency, 0);
 	return result ? nccl_cuda_refused(err, result, "cuEventRecord") : COLL_SUCCESS;
 }
 

@@ -33,12 +33,12 @@ int32_t nccl_group_begin(void *ep, coll_error_t *err)
 	if (code)
 		return code;
 	result = nccl_lib.ncclGroupStart();
-	code = nccl_answer(n, result, "ncclGroupStart", err);
+	code = nccl_record_result(n, result, "ncclGroupStart", err);
 	if (!code) {
 		nccl_group.depth++;
 		n->in_group = 1;
 		n->foreign = 0;
-		n->bridged = 0;
+		n->depends_on_own = 0;
 		n->next = nccl_group.members;
 		nccl_group.members = n;
 	}
@@ -56,16 +56,16 @@ static int32_t nccl_group_left(struct nccl *n, int result, coll_error_t *err)
 	n->in_group = 0;
 	for (struct nccl_scratch *s = n->scratch; s; s = s->next)
 		s->in_group = 0;
-	code = n->comm ? nccl_answer(n, result, "ncclGroupEnd", err) : COLL_SUCCESS;
+	code = n->comm ? nccl_record_result(n, result, "ncclGroupEnd", err) : COLL_SUCCESS;
 	if (nccl_enter(n->context, &pushed, NULL)) {
 		pthread_mutex_unlock(&n->lock);
 		return code;
 	}
 	/* The caller goes on with its own stream. */
 	if (!code && n->foreign)
-		code = nccl_settle(n, n->host, n->host->timeout_ms, err);
-	if (!code && n->bridged)
-		code = nccl_bridge(n, n->stream, CUDA_PER_THREAD_STREAM, err);
+		code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
+	if (!code && n->depends_on_own)
+		code = nccl_stream_dependency(n, n->stream, CUDA_PER_THREAD_STREAM, err);
 	if (atomic_load(&n->aborted))
 		nccl_stop(n);
 	nccl_end(n, pushed);

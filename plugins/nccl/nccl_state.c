@@ -12,13 +12,13 @@ static int32_t nccl_aborted(coll_error_t *err)
 	return error_fill(err, COLL_ERR_ABORTED, "the communicator was aborted");
 }
 
-int32_t nccl_look(struct nccl *n, coll_error_t *err)
+int32_t nccl_poll_async_error(struct nccl *n, coll_error_t *err)
 {
 	int state = NCCL_SUCCESS, result;
 
 	if (!n->comm)
 		return nccl_aborted(err);
-	if (!n->unsettled)
+	if (!n->call_pending)
 		return COLL_SUCCESS;
 	result = nccl_lib.ncclCommGetAsyncError(n->comm, &state);
 	if (!result && state == NCCL_IN_PROGRESS)
@@ -27,13 +27,14 @@ int32_t nccl_look(struct nccl *n, coll_error_t *err)
 	if (result || state)
 		return nccl_refused(err, result ? result : state, "a call that NCCL had begun",
 				    n->comm);
-	n->unsettled = 0;
+	n->call_pending = 0;
 	return COLL_SUCCESS;
 }
 
-int32_t nccl_settle(struct nccl *n, const coll_host_t *host, int64_t timeout_ms, coll_error_t *err)
+int32_t nccl_wait_comm_ready(struct nccl *n, const coll_host_t *host, int64_t timeout_ms,
+			     coll_error_t *err)
 {
-	int32_t code = nccl_look(n, err);
+	int32_t code = nccl_poll_async_error(n, err);
 	int64_t deadline;
 
 	if (code != COLL_IN_PROGRESS)
@@ -50,15 +51,15 @@ int32_t nccl_settle(struct nccl *n, const coll_host_t *host, int64_t timeout_ms,
 		pthread_mutex_unlock(&n->lock); /* an abort may come in */
 		nccl_nap(i);
 		pthread_mutex_lock(&n->lock);
-		code = nccl_look(n, err);
+		code = nccl_poll_async_error(n, err);
 	}
 	return code;
 }
 
-int32_t nccl_answer(struct nccl *n, int result, const char *what, coll_error_t *err)
+int32_t nccl_record_result(struct nccl *n, int result, const char *what, coll_error_t *err)
 {
 	if (result == NCCL_IN_PROGRESS)
-		n->unsettled = 1;
+		n->call_pending = 1;
 	return nccl_failed(result) ? nccl_refused(err, result, what, n->comm) : COLL_SUCCESS;
 }
 
@@ -69,7 +70,7 @@ int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err)
 	pthread_mutex_lock(&n->lock);
 	code = n->revoked ? nccl_aborted(err) : nccl_enter(n->context, pushed, err);
 	if (!code) {
-		code = nccl_settle(n, n->host, n->host->timeout_ms, err);
+		code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
 		/* An abort may have come in meanwhile. */
 		if (!code && n->revoked)
 			code = nccl_aborted(err);
@@ -92,7 +93,7 @@ void nccl_end(struct nccl *n, int pushed)
 /* What the own stream says, once NCCL has put everything on it. */
 static int32_t nccl_stream_state(struct nccl *n, coll_error_t *err)
 {
-	int32_t code = n->revoked ? nccl_aborted(err) : nccl_look(n, err);
+	int32_t code = n->revoked ? nccl_aborted(err) : nccl_poll_async_error(n, err);
 	int pushed, result;
 
 	if (code)
@@ -188,7 +189,7 @@ void nccl_abort_comm(struct nccl *n, int64_t deadline)
 	pthread_t thread;
 
 	n->comm = NULL;
-	n->unsettled = 0;
+	n->call_pending = 0;
 	if (e) {
 		*e = (struct nccl_ending){.comm = comm, .context = n->context};
 		atomic_store(&e->users, 2);
@@ -211,14 +212,14 @@ void nccl_abort_comm(struct nccl *n, int64_t deadline)
 }
 
 /* What has just been begun is over at once, unless a peer is waited for. */
-static int32_t nccl_look_again(struct nccl *n)
+static int32_t nccl_poll_shortly(struct nccl *n)
 {
 	int64_t deadline = clock_now_ms() + NCCL_ABORT_MS / 4;
-	int32_t code = nccl_look(n, NULL);
+	int32_t code = nccl_poll_async_error(n, NULL);
 
 	for (unsigned i = 0; code == COLL_IN_PROGRESS && clock_now_ms() < deadline; i++) {
 		nccl_nap(i);
-		code = nccl_look(n, NULL);
+		code = nccl_poll_async_error(n, NULL);
 	}
 	return code;
 }
@@ -229,7 +230,7 @@ static int nccl_revoke(struct nccl *n, int64_t deadline)
 	int state = NCCL_IN_PROGRESS, result;
 
 	/* What is still being connected NCCL can end with the communicator only. */
-	if (!nccl_lib.ncclCommRevoke || !nccl_lib.ncclCommShrink || nccl_look_again(n))
+	if (!nccl_lib.ncclCommRevoke || !nccl_lib.ncclCommShrink || nccl_poll_shortly(n))
 		return 0;
 	result = nccl_lib.ncclCommRevoke(n->comm, 0);
 	if (nccl_failed(result))
@@ -259,7 +260,7 @@ void nccl_stop(struct nccl *n)
 		return;
 	if (!nccl_revoke(n, deadline))
 		nccl_abort_comm(n, deadline);
-	n->unsettled = 0;
+	n->call_pending = 0;
 	if (!nccl_device_wait(n, deadline - clock_now_ms()))
 		kit_log(n->host, COLL_LOG_ERROR,
 			"rank %u: work on CUDA device %d did not end within %d ms of an abort: it "

@@ -19,7 +19,7 @@ static int32_t ucx_probe(const coll_host_t *host, coll_error_t *err)
 
 static void ucx_free(struct ucx *u)
 {
-	ucx_hear_end(u);
+	ucx_log_handler_remove(u);
 	ucx_wait_close(u);
 	if (u->worker)
 		ucx_lib.ucp_worker_destroy(u->worker);
@@ -42,12 +42,12 @@ static void ucx_close(void *ep, int64_t timeout_ms)
 	struct ucx *u = ep;
 	const coll_host_t *host = u->host;
 
-	before = ucx_listen(host);
+	before = ucx_log_begin(host);
 	u->closing = 1;
 	if (u->worker && u->peer)
 		ucx_peers_close(u, timeout_ms);
 	ucx_free(u);
-	ucx_listen_end(before);
+	ucx_log_end(before);
 }
 
 /* Payload of a frame that UCX copies in one piece over any of its transports. */
@@ -97,7 +97,7 @@ static int32_t ucx_new(const coll_host_t *host, struct ucx **out, coll_error_t *
 	u->nranks = host->nranks;
 	u->wait_fd = u->timer_fd = u->efd = -1;
 	u->held_end = &u->held;
-	ucx_hear_for(u);
+	ucx_log_handler_add(u);
 	u->zcopy = (uint64_t)host->option_int(host, "zcopy");
 	u->mesh = (uint32_t)host->option_int(host, "mesh");
 	u->peer = calloc(u->nranks, sizeof(*u->peer));
@@ -124,7 +124,7 @@ static int32_t ucx_open_first(struct ucx *u, coll_error_t *err)
 	for (uint32_t i = 0; i < u->nranks; i++)
 		if (i != u->rank && ucx_same_host(u, i))
 			ucx_watch(u, ucx_know(u, i));
-	return ucx_greet(u, err);
+	return ucx_handshake(u, err);
 }
 
 static int32_t ucx_open(const coll_host_t *host, void **ep, coll_error_t *err)
@@ -134,7 +134,7 @@ static int32_t ucx_open(const coll_host_t *host, void **ep, coll_error_t *err)
 	struct ucx *u = NULL;
 	int32_t code;
 
-	before = ucx_listen(host);
+	before = ucx_log_begin(host);
 	code = ucx_new(host, &u, &own);
 	if (code)
 		kit_exchange_fail(host, code, &own);
@@ -142,7 +142,7 @@ static int32_t ucx_open(const coll_host_t *host, void **ep, coll_error_t *err)
 		code = ucx_exchange(u, &own);
 	if (!code && host->nranks > 1)
 		code = ucx_barrier(host, ucx_open_first(u, &own), &own);
-	ucx_listen_end(before);
+	ucx_log_end(before);
 	if (code && u)
 		ucx_close(u, 0);
 	*ep = code ? NULL : u;
@@ -176,9 +176,9 @@ static int32_t ucx_mem_register(void *ep, void *ptr, uint64_t bytes, uint32_t me
 	ucp_mem_h memh;
 	ucs_status_t status;
 
-	before = ucx_listen(u->host);
+	before = ucx_log_begin(u->host);
 	status = ucx_lib.ucp_mem_map(u->context, &params, &memh);
-	ucx_listen_end(before);
+	ucx_log_end(before);
 	if (status != UCS_OK)
 		return ucx_refused(err, status, "cannot register memory");
 	*handle = memh;

@@ -30,17 +30,17 @@
 #define UCX_MAJOR 1
 #define UCX_MINOR 13
 
-#define UCX_BUDGET      ((uint64_t)2 << 20)   /* received in one progress(): under a millisecond */
-#define UCX_MUCH        ((uint64_t)4096)      /* received in one look: then there may be more */
-#define UCX_TURN        ((uint64_t)256 << 10) /* sent to one peer before others have their turn */
-#define UCX_DATA        ((uint64_t)256 << 10) /* handed to host->data at once */
-#define UCX_SHM_FRAME   ((uint64_t)8192)  /* the same over shared memory, whose segments are 8256 */
-#define UCX_TCP_FRAME   ((uint64_t)60000) /* payload of a frame over TCP, whose segments are 64K */
-#define UCX_RDMA_ZCOPY  ((uint64_t)256 << 10)
-#define UCX_SHORT       64 /* up to so many bytes "at once or not" is tried */
-#define UCX_QUIET       8 /* turns without a frame, after which a peer that fails has had its say */
-#define UCX_HELLO       256 /* bytes of a hello's payload */
-#define UCX_PATIENCE_MS 100 /* for UCX to let go of the caller's memory, before it is forced */
+#define UCX_BUDGET     ((uint64_t)2 << 20)   /* received in one progress(): under a millisecond */
+#define UCX_MUCH       ((uint64_t)4096)      /* received in one look: then there may be more */
+#define UCX_TURN       ((uint64_t)256 << 10) /* sent to one peer before others have their turn */
+#define UCX_DATA       ((uint64_t)256 << 10) /* handed to host->data at once */
+#define UCX_SHM_FRAME  ((uint64_t)8192)  /* the same over shared memory, whose segments are 8256 */
+#define UCX_TCP_FRAME  ((uint64_t)60000) /* payload of a frame over TCP, whose segments are 64K */
+#define UCX_RDMA_ZCOPY ((uint64_t)256 << 10)
+#define UCX_SHORT      64 /* up to so many bytes "at once or not" is tried */
+#define UCX_QUIET      8  /* turns without a frame, after which a peer that fails has had its say */
+#define UCX_HELLO      256 /* bytes of a hello's payload */
+#define UCX_RELEASE_MS 100 /* for UCX to let go of the caller's memory, before it is forced */
 
 /* ----------------------------------------------------------------- on the wire -- */
 
@@ -99,7 +99,7 @@ struct ucx_peer {
 	int same_host;       /* it runs here: its end shows in pidfd */
 	int lost;            /* host->peer_lost was called, or will never be */
 	int refused;         /* it broke the rules: nothing more is taken from it */
-	int greeted;         /* something has come from it */
+	int heard_from;      /* something has come from it */
 	int broken;          /* UCX says so, or its process has ended: nothing gets there */
 	int told;            /* goodbye has been said to it */
 	int left;            /* it has said goodbye */
@@ -139,8 +139,8 @@ struct ucx_peer {
 /* A frame that came while no progress() was running. */
 struct ucx_held;
 
-/* What UCX calls the handler of a kind of frames with. */
-struct ucx_ear {
+/* The argument of the function that handles one kind of frames. */
+struct ucx_frame_handler {
 	struct ucx *owner;
 	unsigned id;
 };
@@ -151,7 +151,7 @@ struct ucx {
 	ucp_context_h context;
 	ucp_worker_h worker;
 	ucp_datatype_t frame_type;
-	struct ucx_ear ear[UCX_AM_END];
+	struct ucx_frame_handler frame_handler[UCX_AM_END];
 	struct ucx_peer *peer;     /* nranks */
 	struct ucx_record *record; /* nranks: what they said of themselves */
 	uint8_t *addresses;        /* nranks, of address_size each */
@@ -168,15 +168,15 @@ struct ucx {
 	uint32_t calling; /* peers that were heard for the first time and are to be connected to */
 	int shm;          /* the first connection is by shared memory */
 	uint32_t failing; /* peers with a failure to be told */
-	struct ucx *next_hearer; /* of what UCX says: see ucx_hear_for */
-	uint64_t turn;           /* counts progress() */
-	uint32_t idle;           /* of them, so many have moved nothing */
+	struct ucx *next_log_endpoint; /* of what UCX says: see ucx_log_handler_add */
+	uint64_t turn;                 /* counts progress() */
+	uint32_t idle;                 /* of them, so many have moved nothing */
 	struct ucx_peer *busy;
 	struct ucx_held *held, **held_end;
 	struct ucx_zsend *zsend;
 	struct ucx_zrecv *zrecv;
 	int wait_fd, efd, timer_fd; /* an epoll descriptor over UCX's, the timer and the pidfds */
-	int look;                   /* at the pidfds, in the next progress() */
+	int poll_peers;             /* the next progress() looks at the pidfds */
 };
 
 /* ----------------------------------------------------------------- ucx_library.c -- */
@@ -248,14 +248,14 @@ int32_t ucx_info(const coll_host_t *host, char *buf, uint64_t size);
  * Between these UCX's own messages, of this thread, go to the host's log.  The first returns whose
  * log it was before, for the second.
  */
-const coll_host_t *ucx_listen(const coll_host_t *host);
-void ucx_listen_end(const coll_host_t *before);
+const coll_host_t *ucx_log_begin(const coll_host_t *host);
+void ucx_log_end(const coll_host_t *before);
 /* Once, when the library has been opened. */
-void ucx_hear_begin(void);
-/* What UCX says at other times goes to the log of one of these. */
-void ucx_hear_for(struct ucx *u);
-void ucx_hear_end(struct ucx *u);
-/* Fills *err (may be NULL) for what UCX refused, with the reason that it has logged since ucx_listen. */
+void ucx_log_handler_install(void);
+/* UCX's messages at other times go to the log of one of these endpoints. */
+void ucx_log_handler_add(struct ucx *u);
+void ucx_log_handler_remove(struct ucx *u);
+/* Fills *err (may be NULL) for what UCX refused, with the reason that it has logged since ucx_log_begin. */
 int32_t ucx_refused(coll_error_t *err, ucs_status_t status, const char *what);
 
 /* ------------------------------------------------------------------- ucx_meet.c -- */
@@ -286,23 +286,23 @@ struct ucx_peer *ucx_know(struct ucx *u, uint32_t rank);
  * Connects to those that have spoken first.  At once, not when there is something to say: UCX 1.13
  * ends the process if a connection is made over TCP to a rank whose own one has just broken.
  */
-void ucx_call_back(struct ucx *u);
+void ucx_connect_back(struct ucx *u);
 /* To be given up in the next progress(), for a reason that stays valid. */
 void ucx_fail(struct ucx *u, struct ucx_peer *peer, const char *why);
 /* The same for what it has sent: no frame of its is taken any more. */
 void ucx_refuse(struct ucx *u, struct ucx_peer *peer, const char *why);
-/* Gives up those that have failed, once all they sent has been received. */
-void ucx_settle(struct ucx *u);
-/* Looks whether processes of peers have ended. */
-void ucx_look(struct ucx *u);
+/* Gives up failed peers, once everything that they sent has been received. */
+void ucx_reap_failed(struct ucx *u);
+/* Finds the peers whose processes have ended. */
+void ucx_poll_peers(struct ucx *u);
 /*
  * Connects to all ranks, or of very many only to the next, says hello, and waits a while until that is
  * through and the others' have come: UCX 1.13 may end the process when a rank dies in the midst of
  * being connected to, so let it happen here and not at any time.
  */
-int32_t ucx_greet(struct ucx *u, coll_error_t *err);
-/* UCX touches nothing of the caller's for this peer any more when it returns. */
-void ucx_cut(struct ucx *u, struct ucx_peer *peer);
+int32_t ucx_handshake(struct ucx *u, coll_error_t *err);
+/* Closes the endpoint by force: UCX then touches no memory of the caller for this peer any more. */
+void ucx_force_close(struct ucx *u, struct ucx_peer *peer);
 /* Is it complete?  Then it is freed, and NULL.  *status, unless NULL, gets what UCX says of it. */
 int ucx_request_done(void **request, ucs_status_t *status);
 /* Progresses until done(arg) is non-zero, at most so long; 1 if it is. */
@@ -359,7 +359,7 @@ void ucx_zcopy_accepted(struct ucx *u, struct ucx_peer *peer, uint32_t number);
 ucs_status_t ucx_zcopy_data(struct ucx *u, struct ucx_peer *peer, uint32_t number, void *desc,
 			    uint64_t len);
 /* Accepts what was offered, tells what has completed. */
-void ucx_zcopy_settle(struct ucx *u);
+void ucx_zcopy_advance(struct ucx *u);
 /* 1: it was one of these, and is let go of. */
 int ucx_zcopy_cancel(struct ucx *u, coll_send_t *send);
 int ucx_zcopy_drop(struct ucx *u, uint64_t cookie);

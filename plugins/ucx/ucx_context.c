@@ -9,45 +9,45 @@
 
 /* ---------------------------------------------------------------------- words -- */
 
-static _Thread_local const coll_host_t *ucx_listener;
-static _Thread_local char ucx_said[200]; /* UCX's last complaint since ucx_listen */
+static _Thread_local const coll_host_t *ucx_log_host;
+static _Thread_local char ucx_last_complaint[200]; /* UCX's last complaint since ucx_log_begin */
 
-/* Open endpoints: one of them hears what UCX says while no thread listens. */
-static pthread_mutex_t ucx_hearers_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ucx *ucx_hearers;
+/* Open endpoints: the log of one of them gets UCX's messages while no thread has set ucx_log_host. */
+static pthread_mutex_t ucx_log_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ucx *ucx_log_endpoints;
 
-void ucx_hear_for(struct ucx *u)
+void ucx_log_handler_add(struct ucx *u)
 {
-	pthread_mutex_lock(&ucx_hearers_lock);
-	u->next_hearer = ucx_hearers;
-	ucx_hearers = u;
-	pthread_mutex_unlock(&ucx_hearers_lock);
+	pthread_mutex_lock(&ucx_log_lock);
+	u->next_log_endpoint = ucx_log_endpoints;
+	ucx_log_endpoints = u;
+	pthread_mutex_unlock(&ucx_log_lock);
 }
 
-void ucx_hear_end(struct ucx *u)
+void ucx_log_handler_remove(struct ucx *u)
 {
-	struct ucx **at = &ucx_hearers;
+	struct ucx **at = &ucx_log_endpoints;
 
-	pthread_mutex_lock(&ucx_hearers_lock);
+	pthread_mutex_lock(&ucx_log_lock);
 	while (*at && *at != u)
-		at = &(*at)->next_hearer;
+		at = &(*at)->next_log_endpoint;
 	if (*at)
-		*at = u->next_hearer;
-	pthread_mutex_unlock(&ucx_hearers_lock);
+		*at = u->next_log_endpoint;
+	pthread_mutex_unlock(&ucx_log_lock);
 }
 
-const coll_host_t *ucx_listen(const coll_host_t *host)
+const coll_host_t *ucx_log_begin(const coll_host_t *host)
 {
-	const coll_host_t *before = ucx_listener;
+	const coll_host_t *before = ucx_log_host;
 
-	ucx_listener = host;
-	ucx_said[0] = '\0';
+	ucx_log_host = host;
+	ucx_last_complaint[0] = '\0';
 	return before;
 }
 
-void ucx_listen_end(const coll_host_t *before)
+void ucx_log_end(const coll_host_t *before)
 {
-	ucx_listener = before;
+	ucx_log_host = before;
 }
 
 static int32_t ucx_code(ucs_status_t status)
@@ -68,22 +68,23 @@ int32_t ucx_refused(coll_error_t *err, ucs_status_t status, const char *what)
 	return error_fill(err, ucx_code(status),
 			  "%s: %s%s%s (UCX; its variables, such as UCX_TLS and "
 			  "UCX_NET_DEVICES, choose transports)",
-			  what, ucx_lib.ucs_status_string(status), ucx_said[0] ? ": " : "",
-			  ucx_said);
+			  what, ucx_lib.ucs_status_string(status),
+			  ucx_last_complaint[0] ? ": " : "", ucx_last_complaint);
 }
 
-static void ucx_hear_text(const coll_host_t *host, ucs_log_level_t level, const char *text)
+static void ucx_log_text(const coll_host_t *host, ucs_log_level_t level, const char *text)
 {
 	kit_log(host, level <= UCS_LOG_LEVEL_WARN ? COLL_LOG_INFO : COLL_LOG_DEBUG, "UCX: %s",
 		text);
 }
 
 /* UCX would print; what it says belongs to the host's log, unless the user asked UCX for it. */
-static int ucx_hear(const char *file, unsigned line, const char *function, ucs_log_level_t level,
-		    const void *component, const char *message, va_list args)
+static int ucx_handle_log(const char *file, unsigned line, const char *function,
+			  ucs_log_level_t level, const void *component, const char *message,
+			  va_list args)
 {
 	char text[400];
-	int heard = 0;
+	int logged = 0;
 
 	(void)file;
 	(void)line;
@@ -93,24 +94,24 @@ static int ucx_hear(const char *file, unsigned line, const char *function, ucs_l
 		return 1;
 	vsnprintf(text, sizeof(text), message, args);
 	if (level <= UCS_LOG_LEVEL_WARN)
-		snprintf(ucx_said, sizeof(ucx_said), "%.199s", text);
-	if (ucx_listener) {
-		ucx_hear_text(ucx_listener, level, text);
+		snprintf(ucx_last_complaint, sizeof(ucx_last_complaint), "%.199s", text);
+	if (ucx_log_host) {
+		ucx_log_text(ucx_log_host, level, text);
 		return 0;
 	}
-	if (pthread_mutex_trylock(&ucx_hearers_lock))
+	if (pthread_mutex_trylock(&ucx_log_lock))
 		return 1;
-	heard = ucx_hearers != NULL;
-	if (heard)
-		ucx_hear_text(ucx_hearers->host, level, text);
-	pthread_mutex_unlock(&ucx_hearers_lock);
-	return !heard;
+	logged = ucx_log_endpoints != NULL;
+	if (logged)
+		ucx_log_text(ucx_log_endpoints->host, level, text);
+	pthread_mutex_unlock(&ucx_log_lock);
+	return !logged;
 }
 
-void ucx_hear_begin(void)
+void ucx_log_handler_install(void)
 {
 	if (!secure_getenv("UCX_LOG_LEVEL"))
-		ucx_lib.ucs_log_push_handler(ucx_hear);
+		ucx_lib.ucs_log_push_handler(ucx_handle_log);
 }
 
 /* ------------------------------------------------------------------- the context -- */
@@ -175,10 +176,10 @@ static char *ucx_context_text(ucp_context_h context)
 
 int32_t ucx_context_try(const coll_host_t *host, ucp_context_h *context, coll_error_t *err)
 {
-	const coll_host_t *before = ucx_listen(host);
+	const coll_host_t *before = ucx_log_begin(host);
 	ucs_status_t status = ucx_context_make(host, 1, 0, 0, context);
 
-	ucx_listen_end(before);
+	ucx_log_end(before);
 	return status == UCS_OK ? COLL_SUCCESS : ucx_refused(err, status, "cannot start UCX");
 }
 
@@ -203,9 +204,9 @@ int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, ucp_context_h
 	free(text);
 	ucx_lib.ucp_cleanup(*context);
 	*context = NULL;
-	before = ucx_listen(host);
+	before = ucx_log_begin(host);
 	status = ucx_context_make(host, nranks, shm, tcp, context);
-	ucx_listen_end(before);
+	ucx_log_end(before);
 	return status == UCS_OK ? COLL_SUCCESS : ucx_refused(err, status, "cannot start UCX");
 }
 

@@ -134,7 +134,7 @@ static void ucx_library_load(void)
 	for (size_t i = 0; i < sizeof(ucx_symbols) / sizeof(ucx_symbols[0]); i++)
 		if (ucx_library_find(library, ucx_symbols[i].name, ucx_symbols[i].at))
 			return;
-	ucx_hear_begin();
+	ucx_log_handler_install();
 }
 
 int32_t ucx_library_open(coll_error_t *err)

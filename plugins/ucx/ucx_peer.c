@@ -8,9 +8,10 @@
 #include <string.h>
 
 enum {
-	UCX_CUT_MS = 1000,   /* longest wait for UCX to close a connection by force */
-	UCX_LINGER_MS = 200, /* longest wait for the peers to have read everything */
-	UCX_GREET_MS = 5000  /* longest wait for the first connections, which may also come later */
+	UCX_FORCE_CLOSE_MS = 1000, /* longest wait for UCX to close a connection by force */
+	UCX_LINGER_MS = 200,       /* longest wait for the peers to have read everything */
+	UCX_HANDSHAKE_MS =
+		5000 /* longest wait for the first connections, which may also come later */
 };
 
 /* ------------------------------------------------------------------- connecting -- */
@@ -113,7 +114,7 @@ static void ucx_connect_new(struct ucx *u, struct ucx_peer *peer, coll_error_t *
 	ucs_status_t status;
 	char what[64];
 
-	before = ucx_listen(u->host);
+	before = ucx_log_begin(u->host);
 	status = ucx_lib.ucp_ep_create(u->worker, &params, &peer->ep);
 	if (status == UCS_OK) {
 		ucx_learn_lane(u, peer);
@@ -122,7 +123,7 @@ static void ucx_connect_new(struct ucx *u, struct ucx_peer *peer, coll_error_t *
 		ucx_refused(err, status, what);
 		peer->ep = NULL;
 	}
-	ucx_listen_end(before);
+	ucx_log_end(before);
 }
 
 struct ucx_peer *ucx_connect(struct ucx *u, uint32_t rank, coll_error_t *err)
@@ -146,12 +147,12 @@ static int ucx_is_met(const struct ucx *u, uint32_t rank)
 }
 
 /* Has every hello got through, this rank's and those of the others?  Or is one of them gone? */
-static int ucx_all_greeted(void *arg)
+static int ucx_all_shook_hands(void *arg)
 {
 	struct ucx *u = arg;
 	int all = 1;
 
-	ucx_look(u);
+	ucx_poll_peers(u);
 	if (u->failing)
 		return 1;
 
@@ -160,12 +161,12 @@ static int ucx_all_greeted(void *arg)
 
 		if (i == u->rank || !ucx_is_met(u, i))
 			continue;
-		all &= ucx_frame_done(u, &u->peer[i]) && u->peer[back].greeted;
+		all &= ucx_frame_done(u, &u->peer[i]) && u->peer[back].heard_from;
 	}
 	return all;
 }
 
-int32_t ucx_greet(struct ucx *u, coll_error_t *err)
+int32_t ucx_handshake(struct ucx *u, coll_error_t *err)
 {
 	static const uint8_t nothing[UCX_HELLO];
 
@@ -183,17 +184,17 @@ int32_t ucx_greet(struct ucx *u, coll_error_t *err)
 		peer->request = UCS_PTR_IS_PTR(request) ? request : NULL;
 		ucx_enlist(u, peer);
 	}
-	ucx_await(u, ucx_all_greeted, u, UCX_GREET_MS);
+	ucx_await(u, ucx_all_shook_hands, u, UCX_HANDSHAKE_MS);
 	return COLL_SUCCESS;
 }
 
-void ucx_call_back(struct ucx *u)
+void ucx_connect_back(struct ucx *u)
 {
 	u->calling = 0;
 	for (uint32_t i = 0; i < u->nranks; i++) {
 		struct ucx_peer *peer = &u->peer[i];
 
-		if (peer->greeted && !peer->ep && !peer->lost && !peer->failure)
+		if (peer->heard_from && !peer->ep && !peer->lost && !peer->failure)
 			ucx_connect(u, i, NULL);
 	}
 }
@@ -288,15 +289,15 @@ static void ucx_close_by_force(struct ucx_peer *peer)
 	peer->closing = UCS_PTR_IS_PTR(request) ? request : NULL;
 }
 
-void ucx_cut(struct ucx *u, struct ucx_peer *peer)
+void ucx_force_close(struct ucx *u, struct ucx_peer *peer)
 {
 	peer->pending.bytes = NULL;
 	ucx_close_by_force(peer);
-	if (!ucx_await(u, ucx_is_closed, peer, UCX_CUT_MS))
+	if (!ucx_await(u, ucx_is_closed, peer, UCX_FORCE_CLOSE_MS))
 		kit_log(u->host, COLL_LOG_ERROR,
 			"UCX has not closed the connection to rank %u within %d ms: it may still "
 			"use buffers that are being sent or received",
-			peer->rank, UCX_CUT_MS);
+			peer->rank, UCX_FORCE_CLOSE_MS);
 }
 
 /* Nothing more comes from or goes to this peer. */
@@ -307,7 +308,7 @@ static void ucx_lose(struct ucx *u, struct ucx_peer *peer)
 	u->failing--;
 	u->moved = 1;
 	peer->lost = 1;
-	ucx_cut(u, peer);
+	ucx_force_close(u, peer);
 	ucx_unwatch(u, peer);
 	if (peer->receiving && !peer->unwanted)
 		u->host->arrived(u->host, peer->sink.cookie, COLL_ERR_PEER_LOST);
@@ -317,7 +318,7 @@ static void ucx_lose(struct ucx *u, struct ucx_peer *peer)
 	u->host->peer_lost(u->host, peer->rank, why);
 }
 
-void ucx_settle(struct ucx *u)
+void ucx_reap_failed(struct ucx *u)
 {
 	for (uint32_t i = 0; i < u->nranks && u->failing; i++) {
 		struct ucx_peer *peer = &u->peer[i];
@@ -446,7 +447,7 @@ void ucx_peers_close(struct ucx *u, int64_t timeout_ms)
 		u->peer[i].pending.bytes = NULL;
 		ucx_close_by_force(&u->peer[i]);
 	}
-	ucx_await(u, ucx_all_closed, u, UCX_CUT_MS);
+	ucx_await(u, ucx_all_closed, u, UCX_FORCE_CLOSE_MS);
 	ucx_all_flushed(u);
 	for (uint32_t i = 0; i < u->nranks; i++) {
 		send_rest_free(&u->peer[i].rest, u->host);

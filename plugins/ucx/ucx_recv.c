@@ -3,7 +3,7 @@
  * ucx_recv.c - what arrives: active messages from others, and what this rank sends to itself.
  *
  * Handlers run inside ucp_worker_progress.  Only while ucx_progress runs may the core be told, so
- * what comes at other moments (while a connection is cut, say) is held back.
+ * what comes at other moments (while a connection is closed by force, for example) is held back.
  */
 #include "ucx.h"
 
@@ -189,8 +189,8 @@ static struct ucx_peer *ucx_speaker(struct ucx *u, const void *header, size_t le
 			peer = ucx_know(u, from.rank);
 	}
 	if (peer && peer->proof == from.proof) {
-		u->calling += !peer->greeted && !peer->ep;
-		peer->greeted = 1;
+		u->calling += !peer->heard_from && !peer->ep;
+		peer->heard_from = 1;
 		peer->heard = u->turn;
 		return peer;
 	}
@@ -205,9 +205,9 @@ static struct ucx_peer *ucx_speaker(struct ucx *u, const void *header, size_t le
 static ucs_status_t ucx_on_frame(void *arg, const void *header, size_t header_length, void *data,
 				 size_t n, const ucp_am_recv_param_t *param)
 {
-	const struct ucx_ear *ear = arg;
-	struct ucx *u = ear->owner;
-	const unsigned id = ear->id;
+	const struct ucx_frame_handler *handler = arg;
+	struct ucx *u = handler->owner;
+	const unsigned id = handler->id;
 	size_t want = ucx_header_size(id);
 	int announced = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
 	struct ucx_first first = {.header = {.tag = 0}};
@@ -241,11 +241,11 @@ int32_t ucx_set_handlers(struct ucx *u, coll_error_t *err)
 				      UCP_AM_HANDLER_PARAM_FIELD_ARG,
 			.id = id,
 			.cb = ucx_on_frame,
-			.arg = &u->ear[id],
+			.arg = &u->frame_handler[id],
 		};
 		ucs_status_t status;
 
-		u->ear[id] = (struct ucx_ear){u, id};
+		u->frame_handler[id] = (struct ucx_frame_handler){u, id};
 		status = ucx_lib.ucp_worker_set_am_recv_handler(u->worker, &param);
 		if (status != UCS_OK)
 			return ucx_refused(err, status, "cannot set a message handler");

@@ -50,18 +50,18 @@ int32_t ucx_progress(void *ep)
 		ucx_replay(u);
 	ucx_poll(u);
 	if (u->calling)
-		ucx_call_back(u);
+		ucx_connect_back(u);
 	if (u->zsend || u->zrecv)
-		ucx_zcopy_settle(u);
+		ucx_zcopy_advance(u);
 	if (u->busy)
 		ucx_send_all(u);
 	if (ucx_has_work(&u->peer[u->rank]))
 		ucx_loop_back(u);
 	u->idle = u->moved ? 0 : u->idle + 1;
-	if (u->look || u->idle % UCX_LOOK_EVERY == UCX_LOOK_EVERY - 1)
-		ucx_look(u);
+	if (u->poll_peers || u->idle % UCX_LOOK_EVERY == UCX_LOOK_EVERY - 1)
+		ucx_poll_peers(u);
 	if (u->failing)
-		ucx_settle(u);
+		ucx_reap_failed(u);
 	u->inside = 0;
 	return u->moved;
 }
@@ -97,12 +97,12 @@ void ucx_unwatch(struct ucx *u, struct ucx_peer *peer)
 	peer->pidfd = -1;
 }
 
-void ucx_look(struct ucx *u)
+void ucx_poll_peers(struct ucx *u)
 {
 	struct epoll_event events[UCX_EVENTS];
 	int n = epoll_wait(u->wait_fd, events, UCX_EVENTS, 0);
 
-	u->look = n == UCX_EVENTS;
+	u->poll_peers = n == UCX_EVENTS;
 	for (int i = 0; i < n; i++) {
 		struct ucx_peer *peer = events[i].data.ptr;
 
@@ -178,6 +178,6 @@ int32_t ucx_arm(void *ep)
 		return 1;
 	/* Setting the timer also takes away what it has told before. */
 	ucx_set_timer(u, kept ? UCX_NAP_NS : 0);
-	u->look = 1;
+	u->poll_peers = 1;
 	return 0;
 }

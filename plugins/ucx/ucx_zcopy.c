@@ -259,7 +259,7 @@ static void ucx_zcopy_end(struct ucx *u, const struct ucx_peer *gone)
 	}
 }
 
-void ucx_zcopy_settle(struct ucx *u)
+void ucx_zcopy_advance(struct ucx *u)
 {
 	for (struct ucx_zrecv *z = u->zrecv; z; z = z->next)
 		if (!z->asked)
@@ -296,10 +296,10 @@ int ucx_zcopy_sent(const struct ucx *u)
 
 static void ucx_zcopy_let_go(struct ucx *u, struct ucx_peer *peer, int (*done)(void *), void *z)
 {
-	if (ucx_await(u, done, z, UCX_PATIENCE_MS))
+	if (ucx_await(u, done, z, UCX_RELEASE_MS))
 		return;
 	ucx_fail(u, peer, "it did not take part in a transfer that was given up");
-	ucx_cut(u, peer);
+	ucx_force_close(u, peer);
 }
 
 /* Nobody has accepted it yet: from now on the copy is what was offered. */

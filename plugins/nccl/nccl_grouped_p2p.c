@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_parts.c - what NCCL has no call for, or has only since 2.28: several calls in one group. */
+/* nccl_grouped_p2p.c - operations that NCCL lacks, or lacks before 2.28, as several calls in one group. */
 #include "nccl.h"
 
 /* ------------------------------------------------------------------------- parts -- */
@@ -42,7 +42,7 @@ static int nccl_keep_part(const struct nccl_call *c, const void *from, void *to,
 }
 
 /* Ends a group; the first failure counts. */
-static int nccl_parts_end(int result)
+static int nccl_grouped_p2p_end(int result)
 {
 	int end = nccl_lib.ncclGroupEnd();
 
@@ -72,7 +72,7 @@ static size_t nccl_part_at(const struct nccl_call *c, const size_t *counts, cons
 
 /* --------------------------------------------------- with equal counts or as v-forms -- */
 
-int nccl_gather_parts(const struct nccl_call *c)
+int nccl_gather_grouped_p2p(const struct nccl_call *c)
 {
 	const coll_args_t *a = c->args;
 	uint32_t root = (uint32_t)a->root;
@@ -87,10 +87,10 @@ int nccl_gather_parts(const struct nccl_call *c)
 		result = r == root ? nccl_keep_part(c, a->sendbuf, to, count)
 				   : nccl_recv_part(c, to, count, r);
 	}
-	return nccl_parts_end(result);
+	return nccl_grouped_p2p_end(result);
 }
 
-int nccl_scatter_parts(const struct nccl_call *c)
+int nccl_scatter_grouped_p2p(const struct nccl_call *c)
 {
 	const coll_args_t *a = c->args;
 	uint32_t root = (uint32_t)a->root;
@@ -106,10 +106,10 @@ int nccl_scatter_parts(const struct nccl_call *c)
 		result = r == root ? nccl_keep_part(c, from, a->recvbuf, count)
 				   : nccl_send_part(c, from, count, r);
 	}
-	return nccl_parts_end(result);
+	return nccl_grouped_p2p_end(result);
 }
 
-int nccl_alltoall_parts(const struct nccl_call *c, const void *send)
+int nccl_alltoall_grouped_p2p(const struct nccl_call *c, const void *send)
 {
 	const coll_args_t *a = c->args;
 	int result = nccl_lib.ncclGroupStart();
@@ -124,7 +124,7 @@ int nccl_alltoall_parts(const struct nccl_call *c, const void *send)
 			result = nccl_recv_part(c, nccl_to(c, to),
 						nccl_part_count(c, a->recvcounts, r), r);
 	}
-	return nccl_parts_end(result);
+	return nccl_grouped_p2p_end(result);
 }
 
 size_t nccl_alltoall_span(const struct nccl_call *c)
@@ -142,7 +142,7 @@ size_t nccl_alltoall_span(const struct nccl_call *c)
 
 /* ----------------------------------------------------------------- v-forms only -- */
 
-int nccl_allgatherv_parts(const struct nccl_call *c)
+int nccl_allgatherv_grouped_p2p(const struct nccl_call *c)
 {
 	const coll_args_t *a = c->args;
 	int result = nccl_lib.ncclGroupStart();
@@ -155,10 +155,10 @@ int nccl_allgatherv_parts(const struct nccl_call *c)
 							a->recvcounts[r] * c->factor, c->type,
 							(int)r, c->n->comm, c->stream);
 	}
-	return nccl_parts_end(result);
+	return nccl_grouped_p2p_end(result);
 }
 
-int nccl_reduce_scatterv_parts(const struct nccl_call *c)
+int nccl_reduce_scatterv_grouped_p2p(const struct nccl_call *c)
 {
 	const coll_args_t *a = c->args;
 	int result = nccl_lib.ncclGroupStart();
@@ -171,5 +171,5 @@ int nccl_reduce_scatterv_parts(const struct nccl_call *c)
 				a->recvcounts[r], c->type, a->op, (int)r, c->n->comm, c->stream);
 		at += a->recvcounts[r];
 	}
-	return nccl_parts_end(result);
+	return nccl_grouped_p2p_end(result);
 }

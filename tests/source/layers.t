@@ -75,7 +75,7 @@ done | sort -u)"
     none "tests of the API see no file of the core" \
         "$(quoted $api_tests | while read -r place header; do
             [ ! -e "core/$header" ] || echo "$place $header"
-        done | grep -v '^plugins/nccl/nccl\.h:')"
+        done | grep -v -e '^plugins/nccl/nccl\.h:' -e '^tests/gpu/gpu_driver\.h:[0-9]*: device/driver\.h$')"
     none "the core sees no vendor's header" \
         "$(angled $core | grep -E ': (cuda|nccl|rccl|hip|uc[pst]/|ucx|rdma/|infiniband/)')"
     none "the core sees no plugin, no tool, no test" \
@@ -103,9 +103,9 @@ folders_of() {
 }
 
 none "the folders of core/ use each other in the order of core/README.md" "$(folders_of core)"
-# `coll check` seals as the core does.
+# `coll check` seals as the core does; the commands share its table of the CUDA driver's functions.
 none "the folders of tools/ use each other in the order of tools/README.md" \
-    "$(folders_of tools 'check/host/host.c:base/siphash.h')"
+    "$(folders_of tools 'check/host/host.c:base/siphash.h lib/memory.c:device/driver.h')"
 
 # example LINE: the faults of a small tree in order, with one line of input more.
 example() {

@@ -99,20 +99,15 @@ static int32_t tcp_exchange(const coll_host_t *host, const struct tcp_record *ow
 {
 	int32_t code = host->exchange(host, own, records, sizeof(*own), host->timeout_ms, err);
 
-	for (uint32_t i = 0; !code && i < host->nranks; i++) {
-		struct tcp_record *record = &records[i];
-
-		record->boot_id[sizeof(record->boot_id) - 1] = '\0';
-		record->unix_name[sizeof(record->unix_name) - 1] = '\0';
-		if (record->count > TCP_ADDRESSES)
+	for (uint32_t i = 0; !code && i < host->nranks; i++)
+		if (!tcp_check_record(&records[i]))
 			code = error_fill(err, COLL_ERR_INTERNAL,
 					  "rank %u sent a malformed address", i);
-	}
 	return code;
 }
 
 /* Makes all but the connections; the other ranks learn of a failure. */
-static int32_t tcp_prepare(const coll_host_t *host, struct tcp **t, struct tcp_listeners *listeners,
+static int32_t tcp_prepare(const coll_host_t *host, struct tcp **t, struct listeners *listeners,
 			   struct tcp_record *records, coll_error_t *err)
 {
 	struct tcp_record own;
@@ -131,7 +126,7 @@ static int32_t tcp_prepare(const coll_host_t *host, struct tcp **t, struct tcp_l
 
 static int32_t tcp_open(const coll_host_t *host, void **ep, coll_error_t *err)
 {
-	struct tcp_listeners listeners = {.count = 0};
+	struct listeners listeners = {.count = 0};
 	struct tcp_record *records = calloc(host->nranks, sizeof(*records));
 	struct tcp *t = NULL;
 	int32_t code = tcp_prepare(host, &t, &listeners, records, err);
@@ -140,7 +135,7 @@ static int32_t tcp_open(const coll_host_t *host, void **ep, coll_error_t *err)
 		code = tcp_reserve_descriptors(t, records, err);
 	if (!code)
 		code = tcp_mesh_connect(t, &listeners, records, err);
-	tcp_unlisten(&listeners);
+	listeners_close(&listeners);
 	free(records);
 	if (code && t)
 		tcp_free(t);

@@ -3,9 +3,8 @@
  * tcp.h - what the files of the tcp backend share.
  *
  * One endpoint holds one stream socket for each other rank: AF_UNIX on the same host, TCP else.
- * tcp_addr.c listens and says where; tcp_mesh.c connects everyone, with tcp_dial.c on the one end
- * and tcp_guest.c on the other; tcp_send.c and tcp_io.c move messages.  On the wire a message is
- * its 32-byte coll_header_t followed by the payload, nothing else.
+ * tcp_addr.c listens and says where; tcp_mesh.c connects everyone; tcp_send.c and tcp_io.c move messages.
+ * On the wire a message is its 32-byte coll_header_t followed by the payload, nothing else.
  */
 #ifndef TCP_H
 #define TCP_H
@@ -15,6 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/plugin_kit.h"
+#include "socket/acceptor.h"
 
 #include <stddef.h>
 #include <sys/socket.h>
@@ -27,9 +27,8 @@
 #define TCP_UNIX_BUFFER (4 << 20)         /* SO_SNDBUF of AF_UNIX sockets; the system may clip it */
 
 enum {
-	TCP_ADDRESSES = 8, /* published by a rank at most */
-	TCP_DIRECT = 1,    /* up to so many peers recv() is tried without asking epoll first */
-	TCP_GATHER = 16    /* queued messages handed to the kernel in one call */
+	TCP_DIRECT = 1, /* up to so many peers recv() is tried without asking epoll first */
+	TCP_GATHER = 16 /* queued messages handed to the kernel in one call */
 };
 
 /* ------------------------------------------------------------------ endpoint -- */
@@ -71,16 +70,12 @@ struct tcp {
 	struct tcp_conn *conn; /* nranks */
 };
 
-/* Kinds of things registered with epoll; the lower half of data.u64 is an index. */
-#define TCP_EVENT(kind, index) (((uint64_t)(kind) << 32) | (uint32_t)(index))
-enum { TCP_EVENT_CONN = 0, TCP_EVENT_LISTENER = 1, TCP_EVENT_DIAL = 2, TCP_EVENT_GUEST = 3 };
-
 /* ------------------------------------------------------------------- addresses -- */
 
 struct tcp_address {
 	uint8_t ip[16];
-	uint16_t port;  /* network order, as is ip */
-	uint8_t family; /* 4 or 6 */
+	uint16_t port;   /* network order, as is ip */
+	uint8_t ip_size; /* 4 or 16 */
 	uint8_t loopback;
 };
 
@@ -92,34 +87,28 @@ struct tcp_record {
 	char unix_name[40]; /* abstract address, "" if none */
 	uint8_t nonce[16];
 	uint32_t count;
-	struct tcp_address address[TCP_ADDRESSES];
-};
-
-/* Listening sockets of one rank while it opens. */
-struct tcp_listeners {
-	int fd[TCP_ADDRESSES + 1];
-	uint32_t count;
+	struct tcp_address address[ADDRESS_INET_MAX];
 };
 
 /* Opens the listening sockets and fills *record. */
-int32_t tcp_listen(const coll_host_t *host, struct tcp_listeners *listeners,
-		   struct tcp_record *record, coll_error_t *err);
-void tcp_unlisten(struct tcp_listeners *listeners);
+int32_t tcp_listen(const coll_host_t *host, struct listeners *listeners, struct tcp_record *record,
+		   coll_error_t *err);
+/* 0 if another rank's record cannot be right; ends its texts. */
+int tcp_check_record(struct tcp_record *record);
 int tcp_same_host(const struct tcp_record *a, const struct tcp_record *b);
-/*
- * The k-th address to try from `own` to `peer`, best first; 0 when there is none left.
- */
-socklen_t tcp_candidate(const coll_host_t *host, const struct tcp_record *own,
-			const struct tcp_record *peer, uint32_t k, struct sockaddr_storage *out);
-/* "10.0.0.7:4711" or "local socket". */
-void tcp_address_text(const struct sockaddr_storage *address, char *text, size_t size);
+/* Where `own` may reach `peer`, best first. */
+void tcp_peer_addresses(const coll_host_t *host, const struct tcp_record *own,
+			const struct tcp_record *peer, struct address_list *out);
 /* Options of a stream socket, best before it is connected.  `local`: both ends on one host. */
-void tcp_tune(const coll_host_t *host, int fd, int family, int local);
+void tcp_tune(const void *host, int fd, int family, int local);
 
 /* ------------------------------------------------------------------ the rest -- */
 
-/* Connects all ranks; on success every t->conn[] but the own has its socket, known to epoll. */
-int32_t tcp_mesh_connect(struct tcp *t, const struct tcp_listeners *listeners,
+/*
+ * Connects all ranks; on success every t->conn[] but the own has its socket, known to epoll.  Closes the
+ * listeners.
+ */
+int32_t tcp_mesh_connect(struct tcp *t, struct listeners *listeners,
 			 const struct tcp_record *records, coll_error_t *err);
 
 /* ------------------------------------------------------------------- messages -- */

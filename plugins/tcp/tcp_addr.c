@@ -5,16 +5,14 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
+
+#include "base/random.h"
 
 /* A host that vanishes is noticed after IDLE + COUNT * STEP seconds, also if nothing is sent. */
 enum { TCP_KEEP_IDLE_S = 10, TCP_KEEP_STEP_S = 5, TCP_KEEP_COUNT = 4 };
@@ -59,8 +57,9 @@ static void tcp_tune_inet(const coll_host_t *host, int fd, int local)
 	tcp_set_int(host, fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE");
 }
 
-void tcp_tune(const coll_host_t *host, int fd, int family, int local)
+void tcp_tune(const void *user, int fd, int family, int local)
 {
+	const coll_host_t *host = user;
 	int64_t sndbuf = host->option_int(host, "sndbuf");
 
 	if (!sndbuf && family == AF_UNIX)
@@ -73,124 +72,50 @@ void tcp_tune(const coll_host_t *host, int fd, int family, int local)
 
 /* ------------------------------------------------------------------ listening -- */
 
-static int32_t tcp_listen_on(const coll_host_t *host, struct tcp_listeners *listeners,
-			     struct sockaddr_storage *address, socklen_t len, int local,
-			     coll_error_t *err)
+/* Listens at the address, whose port it fills. */
+static int32_t tcp_listen_at(const coll_host_t *host, struct address *address,
+			     struct listeners *listeners, coll_error_t *err)
 {
-	int family = address->ss_family;
-	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	char text[80];
+	int fd, reason;
 
-	tcp_address_text(address, text, sizeof(text));
-	if (fd < 0)
-		return error_fill(err, COLL_ERR_SYSTEM, "cannot make a socket for %s: %s", text,
-				  strerror(errno));
-	tcp_tune(host, fd, family, local);
-	if (family == AF_INET6)
-		tcp_set_int(host, fd, IPPROTO_IPV6, IPV6_V6ONLY, 1, "IPV6_V6ONLY");
-	if (bind(fd, (struct sockaddr *)address, len) || listen(fd, 4096) ||
-	    (family != AF_UNIX && getsockname(fd, (struct sockaddr *)address, &len))) {
-		error_fill(err, COLL_ERR_SYSTEM, "cannot listen on %s: %s", text, strerror(errno));
-		close(fd);
-		return COLL_ERR_SYSTEM;
-	}
+	if (socket_listen(address, tcp_tune, host, &fd, &reason))
+		return error_fill(err, COLL_ERR_SYSTEM, "%s", error_text());
 	listeners->fd[listeners->count++] = fd;
 	return COLL_SUCCESS;
 }
 
-/* name: terminated, and shorter than a record's unix_name. */
-static socklen_t tcp_unix_address(const char *name, struct sockaddr_storage *out)
+static void tcp_publish(struct tcp_record *record, const struct address *address)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	size_t len = strlen(name);
+	struct tcp_address *out = &record->address[record->count++];
 
-	/* A leading NUL: the abstract namespace, which leaves no file behind. */
-	memcpy(address.sun_path + 1, name, len);
-	memcpy(out, &address, sizeof(address));
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
+	out->ip_size = (uint8_t)address_ip_size(address);
+	out->port = htons(address_port(address));
+	out->loopback = (uint8_t)address->loopback;
+	memcpy(out->ip, address_ip(address), out->ip_size);
 }
 
-/* Says yes to what the option `interface` means: nothing, a name, or an address. */
-static int tcp_wanted(const struct ifaddrs *ifa, const char *wanted, char *text, size_t size)
-{
-	const struct sockaddr_in6 *in6 = (const void *)ifa->ifa_addr;
-	const struct sockaddr_in *in = (const void *)ifa->ifa_addr;
-	int family = in ? in->sin_family : AF_UNSPEC;
-
-	if (family == AF_INET)
-		inet_ntop(family, &in->sin_addr, text, (socklen_t)size);
-	else if (family == AF_INET6)
-		inet_ntop(family, &in6->sin6_addr, text, (socklen_t)size);
-	else
-		return 0;
-	if ((ifa->ifa_flags & (IFF_UP | IFF_RUNNING)) != (IFF_UP | IFF_RUNNING))
-		return 0;
-	/* Such an address means nothing on another host. */
-	if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
-		return 0;
-	return !wanted || !*wanted || !strcmp(wanted, ifa->ifa_name) || !strcmp(wanted, text);
-}
-
-static int32_t tcp_listen_inet(const coll_host_t *host, const struct ifaddrs *ifa,
-			       struct tcp_listeners *listeners, struct tcp_record *record,
-			       coll_error_t *err)
-{
-	struct tcp_address *out = &record->address[record->count];
-	int family = ifa->ifa_addr->sa_family;
-	struct sockaddr_storage address = {0};
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address;
-	struct sockaddr_in *in = (struct sockaddr_in *)&address;
-	socklen_t len = family == AF_INET ? sizeof(*in) : sizeof(*in6);
-	int loopback = (ifa->ifa_flags & IFF_LOOPBACK) != 0;
-	int32_t code;
-
-	memcpy(&address, ifa->ifa_addr, len);
-	code = tcp_listen_on(host, listeners, &address, len, loopback, err);
-	if (code)
-		return code;
-	out->family = family == AF_INET ? 4 : 6;
-	out->port = family == AF_INET ? in->sin_port : in6->sin6_port;
-	out->loopback = (uint8_t)loopback;
-	if (family == AF_INET)
-		memcpy(out->ip, &in->sin_addr, 4);
-	else
-		memcpy(out->ip, &in6->sin6_addr, 16);
-	record->count++;
-	return COLL_SUCCESS;
-}
-
-/* Listens on each wanted address; loopback ones last, with one place kept for them. */
-static int32_t tcp_listen_all(const coll_host_t *host, struct tcp_listeners *listeners,
-			      struct tcp_record *record, coll_error_t *err)
+/* Listens at each address of the wanted interface, or of all. */
+static int32_t tcp_listen_inet(const coll_host_t *host, struct listeners *listeners,
+			       struct tcp_record *record, coll_error_t *err)
 {
 	const char *wanted = host->option_string(host, "interface");
-	int32_t found = 0, code = COLL_SUCCESS;
-	struct ifaddrs *list;
-	char text[64];
+	struct address_list list;
+	int32_t code = address_of_interfaces(wanted, &list);
 
-	if (getifaddrs(&list))
-		return error_fill(err, COLL_ERR_SYSTEM, "cannot list network interfaces: %s",
-				  strerror(errno));
-	for (uint32_t loopback = 0; loopback < 2; loopback++) {
-		for (struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next) {
-			if (!tcp_wanted(ifa, wanted, text, sizeof(text)) ||
-			    !(ifa->ifa_flags & IFF_LOOPBACK) != !loopback ||
-			    record->count >= TCP_ADDRESSES - 1 + loopback)
-				continue;
-			found = 1;
-			/* One address may be unusable (still being configured, say). */
-			if (tcp_listen_inet(host, ifa, listeners, record, err)) {
-				code = COLL_ERR_SYSTEM;
-				kit_log(host, COLL_LOG_DEBUG, "%s", err ? err->text : text);
-			}
+	/* A host without a network has its local sockets. */
+	if (code && (!wanted || !*wanted))
+		return COLL_SUCCESS;
+	if (code)
+		return error_fill(err, code, "option tcp.interface: %s", error_text());
+	for (int i = 0; i < list.count; i++) {
+		/* One address may be unusable (still being configured, say). */
+		if (tcp_listen_at(host, &list.item[i], listeners, err)) {
+			code = COLL_ERR_SYSTEM;
+			kit_log(host, COLL_LOG_DEBUG, "%s", error_text());
+			continue;
 		}
+		tcp_publish(record, &list.item[i]);
 	}
-	freeifaddrs(list);
-	if (!found && wanted && *wanted)
-		return error_fill(err, COLL_ERR_CONFIG,
-				  "no running network interface has the name or address '%s' "
-				  "(option tcp.interface; 'ip address' lists them)",
-				  wanted);
 	return record->count ? COLL_SUCCESS : code;
 }
 
@@ -212,39 +137,47 @@ static void tcp_identify_host(struct tcp_record *record)
 	close(fd);
 }
 
-int32_t tcp_listen(const coll_host_t *host, struct tcp_listeners *listeners,
-		   struct tcp_record *record, coll_error_t *err)
+/* Listens at a local socket with a name that nobody can guess. */
+static int32_t tcp_listen_local(const coll_host_t *host, struct listeners *listeners,
+				struct tcp_record *record, coll_error_t *err)
 {
+	struct address address;
 	uint8_t name[16];
-	struct sockaddr_storage address;
-	int32_t code;
+
+	if (random_bytes(name, sizeof(name)))
+		return error_fill(err, COLL_ERR_SYSTEM, "%s", error_text());
+	memcpy(record->unix_name, "coll-", 5);
+	for (size_t i = 0; i < sizeof(name); i++)
+		snprintf(record->unix_name + 5 + 2 * i, 3, "%02x", name[i]);
+	address_local(record->unix_name, &address);
+	return tcp_listen_at(host, &address, listeners, err);
+}
+
+int32_t tcp_listen(const coll_host_t *host, struct listeners *listeners, struct tcp_record *record,
+		   coll_error_t *err)
+{
+	int32_t code = COLL_SUCCESS;
 
 	tcp_identify_host(record);
 	record->pid = (uint32_t)getpid();
-	if (getrandom(record->nonce, sizeof(record->nonce), 0) != sizeof(record->nonce) ||
-	    getrandom(name, sizeof(name), 0) != sizeof(name))
-		return error_fill(err, COLL_ERR_SYSTEM, "cannot get random bytes: %s",
-				  strerror(errno));
-	if (host->option_int(host, "unix") && record->boot_id[0]) {
-		memcpy(record->unix_name, "coll-", 5);
-		for (size_t i = 0; i < sizeof(name); i++)
-			snprintf(record->unix_name + 5 + 2 * i, 3, "%02x", name[i]);
-		code = tcp_listen_on(host, listeners, &address,
-				     tcp_unix_address(record->unix_name, &address), 1, err);
-		if (code)
-			return code;
-	}
-	return tcp_listen_all(host, listeners, record, err);
-}
-
-void tcp_unlisten(struct tcp_listeners *listeners)
-{
-	for (uint32_t i = 0; i < listeners->count; i++)
-		close(listeners->fd[i]);
-	listeners->count = 0;
+	if (random_bytes(record->nonce, sizeof(record->nonce)))
+		return error_fill(err, COLL_ERR_SYSTEM, "%s", error_text());
+	if (host->option_int(host, "unix") && record->boot_id[0])
+		code = tcp_listen_local(host, listeners, record, err);
+	return code ? code : tcp_listen_inet(host, listeners, record, err);
 }
 
 /* ----------------------------------------------------------------- connecting -- */
+
+int tcp_check_record(struct tcp_record *record)
+{
+	record->boot_id[sizeof(record->boot_id) - 1] = '\0';
+	record->unix_name[sizeof(record->unix_name) - 1] = '\0';
+	for (uint32_t i = 0; i < record->count && record->count <= ADDRESS_INET_MAX; i++)
+		if (record->address[i].ip_size != 4 && record->address[i].ip_size != 16)
+			return 0;
+	return record->count <= ADDRESS_INET_MAX;
+}
 
 int tcp_same_host(const struct tcp_record *a, const struct tcp_record *b)
 {
@@ -252,52 +185,19 @@ int tcp_same_host(const struct tcp_record *a, const struct tcp_record *b)
 	       a->netns[1] == b->netns[1];
 }
 
-static socklen_t tcp_inet_address(const struct tcp_address *from, struct sockaddr_storage *out)
-{
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)out;
-	struct sockaddr_in *in = (struct sockaddr_in *)out;
-
-	memset(out, 0, sizeof(*out));
-	if (from->family == 4) {
-		in->sin_family = AF_INET;
-		in->sin_port = from->port;
-		memcpy(&in->sin_addr, from->ip, 4);
-		return sizeof(*in);
-	}
-	in6->sin6_family = AF_INET6;
-	in6->sin6_port = from->port;
-	memcpy(&in6->sin6_addr, from->ip, 16);
-	return sizeof(*in6);
-}
-
-socklen_t tcp_candidate(const coll_host_t *host, const struct tcp_record *own,
-			const struct tcp_record *peer, uint32_t k, struct sockaddr_storage *out)
+void tcp_peer_addresses(const coll_host_t *host, const struct tcp_record *own,
+			const struct tcp_record *peer, struct address_list *out)
 {
 	int local = tcp_same_host(own, peer);
 
-	if (local && peer->unix_name[0] && host->option_int(host, "unix") && k-- == 0)
-		return tcp_unix_address(peer->unix_name, out);
+	out->count = 0;
+	if (local && peer->unix_name[0] && host->option_int(host, "unix"))
+		address_local(peer->unix_name, &out->item[out->count++]);
 	/* Loopback addresses first, but only within the host. */
 	for (int loopback = local; loopback >= 0; loopback--)
 		for (uint32_t i = 0; i < peer->count; i++)
-			if (peer->address[i].loopback == loopback && k-- == 0)
-				return tcp_inet_address(&peer->address[i], out);
-	return 0;
-}
-
-void tcp_address_text(const struct sockaddr_storage *address, char *text, size_t size)
-{
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
-	const struct sockaddr_in *in = (const struct sockaddr_in *)address;
-	char ip[INET6_ADDRSTRLEN] = "?";
-
-	if (address->ss_family == AF_UNIX) {
-		snprintf(text, size, "a local socket");
-	} else if (address->ss_family == AF_INET) {
-		inet_ntop(AF_INET, &in->sin_addr, ip, sizeof(ip));
-		snprintf(text, size, "%s:%u", ip, ntohs(in->sin_port));
-	} else {
-		inet_ntop(AF_INET6, &in6->sin6_addr, ip, sizeof(ip));
-		snprintf(text, size, "[%s]:%u", ip, ntohs(in6->sin6_port));
-	}
+			if (peer->address[i].loopback == loopback)
+				address_set_ip(&out->item[out->count++], peer->address[i].ip,
+					       peer->address[i].ip_size,
+					       ntohs(peer->address[i].port));
 }

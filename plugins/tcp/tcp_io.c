@@ -176,7 +176,7 @@ static void tcp_receive_all(struct tcp *t)
 	n = epoll_wait(t->epoll_fd, events, TCP_EVENTS, 0);
 	/* What the budget leaves over stays ready and comes first next time. */
 	for (int i = 0; i < n && t->budget; i++)
-		tcp_receive(t, &t->conn[(uint32_t)events[i].data.u64]);
+		tcp_receive(t, &t->conn[events[i].data.u32]);
 }
 
 /* ------------------------------------------------------------------- progress -- */
@@ -261,7 +261,7 @@ int32_t tcp_arm(void *ep)
 		return 1;
 	for (uint32_t i = 0; i < t->nranks && (t->sending || t->watching); i++) {
 		struct tcp_conn *conn = &t->conn[i];
-		struct epoll_event event = {.data.u64 = TCP_EVENT(TCP_EVENT_CONN, i)};
+		struct epoll_event event = {.data.u32 = i};
 
 		event.events = EPOLLIN | (tcp_has_work(conn) ? EPOLLOUT : 0);
 		if (conn->fd < 0 || event.events == conn->events)

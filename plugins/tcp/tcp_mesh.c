@@ -2,13 +2,10 @@
 /*
  * tcp_mesh.c - connects every rank with every other.
  *
- * Rank j dials each i < j; everything is non-blocking in one epoll loop with one deadline.  Three
- * messages prove both ends to each other: dialler's hello, listener's reply, dialler's ready, each
- * carrying what only holders of host->key can compute from the listener's or dialler's nonce.  A
- * connection counts for the dialler once ready is sent, for the listener once it has come, so a
- * dialler that gave up an attempt leaves nothing that could be taken for a connection.
+ * Rank j dials each rank i < j, at all addresses that rank i listens at, with the handshake of
+ * socket/handshake.h under host->key; everything is non-blocking in one loop with one deadline.
  */
-#include "tcp_mesh.h"
+#include "tcp.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -18,7 +15,44 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-void tcp_mesh_fail(struct tcp_mesh *mesh, int32_t code, const char *fmt, ...)
+#include "socket/dial.h"
+
+enum {
+	TCP_HANDSHAKE_VERSION = 2,
+	TCP_SPARE = 32,     /* sockets that dial further addresses of peers at the same time */
+	TCP_LOOK_MS = 100,  /* between looks whether the communicator is aborted */
+	TCP_PROBE_MS = 500, /* between looks whether a silent higher rank still listens */
+	TCP_GRACE_MS = 1000 /* to find out ourselves what made a rank hang up */
+};
+
+/* A rank that this one is to be connected with. */
+struct tcp_peer {
+	int place;   /* of its connection in the poll set; -1: not in it */
+	int hung_up; /* after it was connected */
+	int refused; /* the last liveness probe found nobody */
+};
+
+struct tcp_mesh {
+	struct tcp *t;
+	const struct tcp_record *records;
+	struct handshake handshake;
+	struct acceptor acceptor; /* for the higher ranks */
+	struct dial *dials;       /* one for each lower rank */
+	struct tcp_peer *peers;   /* nranks */
+	struct poll_set polls;
+	int spare;
+	uint32_t connected;
+	uint32_t left; /* of the connected, first rank that hung up since, plus 1 */
+	int64_t grace; /* when that becomes our failure */
+	int64_t probe; /* when to probe next */
+	int64_t deadline;
+	int32_t code; /* the first failure that ends open(); its text is in err */
+	coll_error_t *err;
+};
+
+/* Notes a failure that ends open(); the first one counts. */
+__attribute__((format(printf, 3, 4))) static void tcp_mesh_fail(struct tcp_mesh *mesh, int32_t code,
+								const char *fmt, ...)
 {
 	char text[400];
 	va_list args;
@@ -31,70 +65,45 @@ void tcp_mesh_fail(struct tcp_mesh *mesh, int32_t code, const char *fmt, ...)
 	mesh->code = error_fill(mesh->err, code, "%s", text);
 }
 
-void tcp_mesh_no_descriptor(struct tcp_mesh *mesh)
+static void tcp_mesh_no_descriptor(struct tcp_mesh *mesh, const char *why)
 {
 	tcp_mesh_fail(mesh, COLL_ERR_SYSTEM,
-		      "cannot make a socket: %s; %u ranks need about %u descriptors more than are "
-		      "open now in each process (ulimit -n)",
-		      strerror(errno), mesh->t->nranks,
-		      mesh->t->nranks - mesh->joined + TCP_GUESTS);
+		      "%s; %u ranks need about %u descriptors more than are open now in each "
+		      "process (ulimit -n)",
+		      why, mesh->t->nranks,
+		      mesh->t->nranks - mesh->connected + ACCEPTOR_PENDING_MAX);
 }
 
-void tcp_mesh_mac(const struct tcp_mesh *mesh, const char *label, uint32_t from, uint32_t to,
-		  uint32_t nonce_of, uint8_t mac[TCP_MAC])
-{
-	uint8_t text[48] = {0};
+/* ------------------------------------------------------------------ handshake -- */
 
-	memcpy(text, label, strlen(label));
-	memcpy(text + 16, &from, 4);
-	memcpy(text + 20, &to, 4);
-	memcpy(text + 24, mesh->records[nonce_of].nonce, sizeof(mesh->records[nonce_of].nonce));
-	mesh->t->host->mac(mesh->t->host, text, sizeof(text), mac);
+/* The nonce that rank 0 has made for this open() keeps connections of other endpoints out. */
+static void tcp_mesh_mac(const void *user, const void *data, size_t len,
+			 uint8_t mac[HANDSHAKE_MAC_SIZE])
+{
+	const struct tcp_mesh *mesh = user;
+	uint8_t text[sizeof(mesh->records->nonce) + sizeof(struct handshake_messages)];
+
+	memcpy(text, mesh->records[0].nonce, sizeof(mesh->records->nonce));
+	memcpy(text + sizeof(mesh->records->nonce), data, len);
+	mesh->t->host->mac(mesh->t->host, text, sizeof(mesh->records->nonce) + len, mac);
 }
 
-/* Takes as long for any difference. */
-int tcp_mesh_mac_equal(const uint8_t *a, const uint8_t *b)
+static void tcp_mesh_log(const void *user, int level, const char *text)
 {
-	uint8_t differ = 0;
+	const struct tcp_mesh *mesh = user;
 
-	for (int i = 0; i < TCP_MAC; i++)
-		differ |= a[i] ^ b[i];
-	return !differ;
+	mesh->t->host->log(mesh->t->host, level, text);
 }
 
-int tcp_mesh_epoll(struct tcp_mesh *mesh, int how, int fd, uint32_t events, uint64_t data)
+static void tcp_mesh_tune(const void *user, int fd, int family, int local)
 {
-	struct epoll_event event = {.events = events, .data.u64 = data};
-
-	if (!epoll_ctl(mesh->t->epoll_fd, how, fd, &event))
-		return 0;
-	tcp_mesh_fail(mesh, COLL_ERR_SYSTEM, "epoll_ctl: %s", strerror(errno));
-	return -1;
+	tcp_tune(((const struct tcp_mesh *)user)->t->host, fd, family, local);
 }
 
-/* Reads up to `size` bytes and no more.  1: complete, 0: not yet, -1: failed, errno says how. */
-int tcp_mesh_read(int fd, void *buf, uint32_t size, uint32_t *got)
+/* From now on `fd` is the connection to `peer`. */
+static void tcp_mesh_connected(void *owner, uint32_t peer, int fd)
 {
-	ssize_t n = recv(fd, (uint8_t *)buf + *got, size - *got, MSG_DONTWAIT);
-
-	if (n == 0) {
-		errno = ECONNRESET;
-		return -1;
-	}
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -1;
-	*got += (uint32_t)n;
-	return *got == size;
-}
-
-/* The socket buffer of a new connection holds so little at once, or the connection is broken. */
-int tcp_mesh_write(int fd, const void *buf, size_t size)
-{
-	return send(fd, buf, size, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size ? 0 : -1;
-}
-
-void tcp_mesh_join(struct tcp_mesh *mesh, uint32_t peer, int fd)
-{
+	struct tcp_mesh *mesh = owner;
 	struct tcp_conn *conn = &mesh->t->conn[peer];
 	int family = AF_INET;
 	socklen_t len = sizeof(family);
@@ -104,10 +113,102 @@ void tcp_mesh_join(struct tcp_mesh *mesh, uint32_t peer, int fd)
 		 tcp_same_host(&mesh->records[mesh->t->rank], &mesh->records[peer]));
 	conn->inet = family != AF_UNIX;
 	conn->fd = fd;
-	/* The peer may send already; here only its leaving matters. */
-	conn->events = EPOLLRDHUP;
-	tcp_mesh_epoll(mesh, EPOLL_CTL_MOD, fd, EPOLLRDHUP, TCP_EVENT(TCP_EVENT_CONN, peer));
-	mesh->joined++;
+	mesh->connected++;
+}
+
+/* ----------------------------------------------------------------- liveness -- */
+
+/* 1: nobody listens at the local address of that rank; 0: somebody does, or it is not known. */
+static int tcp_mesh_is_refused(const struct tcp_mesh *mesh, uint32_t peer)
+{
+	struct address_list addresses;
+	int fd, refused = 0;
+
+	tcp_peer_addresses(mesh->t->host, &mesh->records[mesh->t->rank], &mesh->records[peer],
+			   &addresses);
+	if (!addresses.count || addresses.item[0].sa.ss_family != AF_UNIX)
+		return 0;
+	fd = socket_new(AF_UNIX);
+	if (fd < 0)
+		return 0;
+	if (socket_connect(fd, &addresses.item[0]))
+		refused = errno == ECONNREFUSED;
+	close(fd);
+	return refused;
+}
+
+/*
+ * A higher rank that died would never dial us.  Until it is connected with everyone it listens, so
+ * a local address where nobody does, twice, is a dead rank's.  (Once may be a rank whose confirm is
+ * on its way to us and that has finished since.)
+ */
+static void tcp_mesh_probe(struct tcp_mesh *mesh, int64_t now)
+{
+	if (now < mesh->probe)
+		return;
+	for (uint32_t i = mesh->t->rank + 1; i < mesh->t->nranks; i++) {
+		struct tcp_peer *peer = &mesh->peers[i];
+
+		if (mesh->t->conn[i].fd >= 0)
+			continue;
+		peer->refused = tcp_mesh_is_refused(mesh, i) ? peer->refused + 1 : 0;
+		if (peer->refused > 1)
+			tcp_mesh_fail(mesh, COLL_ERR_PEER_LOST,
+				      "rank %u is gone; it ended while ranks were connecting", i);
+	}
+	mesh->probe = now + TCP_PROBE_MS;
+}
+
+/* A connected rank hung up: likely it has failed because of another, which is the one to name. */
+static void tcp_mesh_left(struct tcp_mesh *mesh, uint32_t peer)
+{
+	mesh->peers[peer].hung_up = 1;
+	if (mesh->left)
+		return;
+	mesh->left = peer + 1;
+	mesh->grace = clock_now_ms() + TCP_GRACE_MS;
+}
+
+/* -------------------------------------------------------------------- dialling -- */
+
+static void tcp_mesh_dial_failed(struct tcp_mesh *mesh, uint32_t peer, int code)
+{
+	if (mesh->dials[peer].no_descriptor)
+		tcp_mesh_no_descriptor(mesh, error_text());
+	else
+		tcp_mesh_fail(mesh, code, "cannot connect to rank %u: %s", peer, error_text());
+}
+
+static void tcp_mesh_dial_begin(struct tcp_mesh *mesh, uint32_t peer)
+{
+	const struct tcp_record *own = &mesh->records[mesh->t->rank], *to = &mesh->records[peer];
+	struct dial *dial = &mesh->dials[peer];
+	int code;
+
+	dial->hs = &mesh->handshake;
+	dial->peer = peer;
+	dial->local = tcp_same_host(own, to);
+	dial->spare = &mesh->spare;
+	tcp_peer_addresses(mesh->t->host, own, to, &dial->addresses);
+	if (!dial->addresses.count)
+		tcp_mesh_fail(mesh, COLL_ERR_SYSTEM,
+			      "rank %u listens at no address that rank %u can reach; see the "
+			      "options tcp.interface and tcp.unix",
+			      peer, mesh->t->rank);
+	code = dial_begin(dial);
+	if (code)
+		tcp_mesh_dial_failed(mesh, peer, code);
+}
+
+static void tcp_mesh_dial_advance(struct tcp_mesh *mesh, uint32_t peer)
+{
+	struct dial *dial = &mesh->dials[peer];
+	int code = dial_advance(dial, &mesh->polls);
+
+	if (code)
+		tcp_mesh_dial_failed(mesh, peer, code);
+	else if (dial->fd >= 0)
+		tcp_mesh_connected(mesh, peer, dial->fd);
 }
 
 /* ------------------------------------------------------------------- the loop -- */
@@ -115,7 +216,7 @@ void tcp_mesh_join(struct tcp_mesh *mesh, uint32_t peer, int fd)
 static void tcp_mesh_timed_out(struct tcp_mesh *mesh)
 {
 	const struct tcp *t = mesh->t;
-	const char *why = "", *join = "";
+	const char *why = mesh->acceptor.note, *join = "";
 	char list[200] = "";
 	size_t used = 0;
 
@@ -128,21 +229,20 @@ static void tcp_mesh_timed_out(struct tcp_mesh *mesh)
 		}
 		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%u", join, i);
 		join = ", ";
-		if (i < t->rank && !*why)
-			why = mesh->dial[i].text;
+		if (i < t->rank && mesh->dials[i].note[0])
+			why = mesh->dials[i].note;
 	}
 	tcp_mesh_fail(mesh, COLL_ERR_TIMEOUT,
 		      "rank %u: not connected with rank %s after %lld ms%s%s%s", t->rank, list,
 		      (long long)t->host->timeout_ms, *why ? " (" : "", why, *why ? ")" : "");
 }
 
-/* Does what time demands; returns the milliseconds until it next demands something. */
-static int tcp_mesh_timers(struct tcp_mesh *mesh)
+/* Does what time demands. */
+static void tcp_mesh_timers(struct tcp_mesh *mesh)
 {
-	int64_t now = clock_now_ms(), next = now + 100; /* to look at host->aborted */
+	int64_t now = clock_now_ms();
 
-	next = tcp_dial_timers(mesh, now, next);
-	tcp_guest_timers(mesh, now);
+	tcp_mesh_probe(mesh, now);
 	if (mesh->deadline <= now)
 		tcp_mesh_timed_out(mesh);
 	if (mesh->left && mesh->grace <= now)
@@ -150,94 +250,124 @@ static int tcp_mesh_timers(struct tcp_mesh *mesh)
 			      "rank %u hung up while others were still connecting", mesh->left - 1);
 	if (mesh->t->host->aborted(mesh->t->host))
 		tcp_mesh_fail(mesh, COLL_ERR_ABORTED, "aborted while connecting");
-	next = mesh->deadline < next ? mesh->deadline : next;
-	return next > now ? (int)(next - now) : 0;
 }
 
-/* A connected rank hung up: likely it has failed because of another, which is the one to name. */
-static void tcp_mesh_left(struct tcp_mesh *mesh, uint32_t peer)
+/* Adds all sockets to the poll set; of a connected rank only its leaving matters yet. */
+static void tcp_mesh_prepare(struct tcp_mesh *mesh)
 {
-	epoll_ctl(mesh->t->epoll_fd, EPOLL_CTL_DEL, mesh->t->conn[peer].fd, NULL);
-	if (mesh->left)
-		return;
-	mesh->left = peer + 1;
-	mesh->grace = clock_now_ms() + TCP_GRACE_MS;
-}
+	const struct tcp *t = mesh->t;
 
-static void tcp_mesh_event(struct tcp_mesh *mesh, uint64_t data)
-{
-	uint32_t index = (uint32_t)data;
+	poll_set_begin(&mesh->polls, clock_now_ms() + TCP_LOOK_MS);
+	poll_set_wake(&mesh->polls, mesh->deadline);
+	for (uint32_t i = 0; i < t->nranks && !mesh->code; i++) {
+		int waiting = i != t->rank && t->conn[i].fd < 0, code = 0;
 
-	switch (data >> 32) {
-	case TCP_EVENT_LISTENER: tcp_guest_accept(mesh, mesh->listeners->fd[index]); break;
-	case TCP_EVENT_GUEST: tcp_guest_event(mesh, &mesh->guest[index]); break;
-	case TCP_EVENT_DIAL: tcp_dial_event(mesh, index); break;
-	default: tcp_mesh_left(mesh, index);
+		mesh->peers[i].place = -1;
+		if (waiting && i < t->rank)
+			code = dial_prepare(&mesh->dials[i], &mesh->polls);
+		else if (!waiting && i != t->rank && !mesh->peers[i].hung_up)
+			mesh->peers[i].place = poll_set_add(&mesh->polls, t->conn[i].fd, POLLRDHUP);
+		if (code)
+			tcp_mesh_dial_failed(mesh, i, code);
 	}
+	acceptor_prepare(&mesh->acceptor, &mesh->polls);
+}
+
+static void tcp_mesh_advance(struct tcp_mesh *mesh)
+{
+	const struct tcp *t = mesh->t;
+
+	for (uint32_t i = 0; i < t->nranks && !mesh->code; i++)
+		if (i < t->rank && t->conn[i].fd < 0)
+			tcp_mesh_dial_advance(mesh, i);
+		else if (poll_set_events(&mesh->polls, mesh->peers[i].place))
+			tcp_mesh_left(mesh, i);
+	if (!mesh->code && acceptor_advance(&mesh->acceptor, &mesh->polls))
+		tcp_mesh_fail(mesh, COLL_ERR_REMOTE, "%s", error_text());
+	if (mesh->acceptor.no_descriptor)
+		tcp_mesh_no_descriptor(mesh, mesh->acceptor.note);
 }
 
 static void tcp_mesh_loop(struct tcp_mesh *mesh)
 {
-	struct epoll_event events[64];
-
-	while (!mesh->code && mesh->joined < mesh->t->nranks - 1) {
-		int wait = tcp_mesh_timers(mesh);
-		int n = mesh->code ? 0 : epoll_wait(mesh->t->epoll_fd, events, 64, wait);
-
-		if (n < 0 && errno != EINTR)
-			tcp_mesh_fail(mesh, COLL_ERR_SYSTEM, "epoll_wait: %s", strerror(errno));
-		for (int i = 0; i < n && !mesh->code; i++)
-			tcp_mesh_event(mesh, events[i].data.u64);
+	while (!mesh->code && mesh->connected < mesh->t->nranks - 1) {
+		tcp_mesh_timers(mesh);
+		if (mesh->code)
+			return;
+		tcp_mesh_prepare(mesh);
+		if (mesh->code)
+			return;
+		poll_set_wait(&mesh->polls);
+		tcp_mesh_advance(mesh);
 	}
 }
 
-/* Ends all attempts and guests; connections made stay. */
-static void tcp_mesh_free(struct tcp_mesh *mesh)
+/* Registers the connections with epoll: the other ranks' messages may be seen now. */
+static void tcp_mesh_watch_all(struct tcp_mesh *mesh)
 {
-	for (uint32_t i = 0; mesh->dial && i < mesh->t->rank; i++)
-		if (mesh->dial[i].fd >= 0)
-			close(mesh->dial[i].fd);
-	for (uint32_t i = 0; mesh->guest && i < mesh->places; i++)
-		tcp_guest_drop(&mesh->guest[i]);
-	free(mesh->dial);
-	free(mesh->guest);
-	free(mesh->refused);
-}
+	struct tcp *t = mesh->t;
 
-/* The other ranks' messages may be seen now. */
-static void tcp_mesh_listen_to_all(struct tcp_mesh *mesh)
-{
-	for (uint32_t i = 0; i < mesh->t->nranks; i++) {
-		/* One that hung up is not in there any more; then progress() will tell it. */
-		epoll_ctl(mesh->t->epoll_fd, EPOLL_CTL_DEL, mesh->t->conn[i].fd, NULL);
-		mesh->t->conn[i].events = EPOLLIN;
-		if (i != mesh->t->rank)
-			tcp_mesh_epoll(mesh, EPOLL_CTL_ADD, mesh->t->conn[i].fd, EPOLLIN,
-				       TCP_EVENT(TCP_EVENT_CONN, i));
+	for (uint32_t i = 0; i < t->nranks; i++) {
+		struct epoll_event event = {.events = EPOLLIN, .data.u32 = i};
+
+		t->conn[i].events = EPOLLIN;
+		if (i != t->rank && epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, t->conn[i].fd, &event))
+			tcp_mesh_fail(mesh, COLL_ERR_SYSTEM, "epoll_ctl: %s", strerror(errno));
 	}
 }
 
-int32_t tcp_mesh_connect(struct tcp *t, const struct tcp_listeners *listeners,
+static void tcp_mesh_begin(struct tcp_mesh *mesh)
+{
+	struct tcp *t = mesh->t;
+	size_t room = 2 * (size_t)t->nranks + TCP_SPARE + acceptor_room(&mesh->handshake);
+
+	mesh->dials = calloc(t->rank + 1, sizeof(*mesh->dials));
+	mesh->peers = calloc(t->nranks, sizeof(*mesh->peers));
+	if (!mesh->dials || !mesh->peers)
+		tcp_mesh_fail(mesh, COLL_ERR_NO_MEMORY, "out of memory for connecting");
+	else if (acceptor_begin(&mesh->acceptor) || poll_set_init(&mesh->polls, room))
+		tcp_mesh_fail(mesh, COLL_ERR_NO_MEMORY, "%s", error_text());
+	for (uint32_t i = 0; i < t->rank && !mesh->code; i++)
+		tcp_mesh_dial_begin(mesh, i);
+}
+
+/* Ends all attempts and pending connections; connections made stay. */
+static void tcp_mesh_end(struct tcp_mesh *mesh)
+{
+	for (uint32_t i = 0; mesh->dials && i < mesh->t->rank; i++)
+		if (mesh->dials[i].hs)
+			dial_end(&mesh->dials[i]);
+	acceptor_end(&mesh->acceptor);
+	poll_set_free(&mesh->polls);
+	free(mesh->dials);
+	free(mesh->peers);
+}
+
+int32_t tcp_mesh_connect(struct tcp *t, struct listeners *listeners,
 			 const struct tcp_record *records, coll_error_t *err)
 {
-	struct tcp_mesh mesh = {.t = t, .listeners = listeners, .records = records, .err = err};
+	struct tcp_mesh mesh = {.t = t, .records = records, .spare = TCP_SPARE, .err = err};
 
-	mesh.deadline = clock_now_ms() + t->host->timeout_ms;
-	mesh.places = TCP_GUESTS + t->nranks;
-	mesh.dial = calloc(t->rank + 1, sizeof(*mesh.dial));
-	mesh.guest = calloc(mesh.places, sizeof(*mesh.guest));
-	mesh.refused = calloc(t->nranks, 1);
-	mesh.knock = clock_now_ms() + TCP_KNOCK_MS;
-	if (!mesh.dial || !mesh.guest || !mesh.refused)
-		tcp_mesh_fail(&mesh, COLL_ERR_NO_MEMORY, "out of memory for connecting");
-	for (uint32_t i = 0; mesh.dial && i < t->rank; i++)
-		mesh.dial[i].fd = -1;
-	for (uint32_t i = 0; i < listeners->count && !mesh.code; i++)
-		tcp_mesh_epoll(&mesh, EPOLL_CTL_ADD, listeners->fd[i], EPOLLIN,
-			       TCP_EVENT(TCP_EVENT_LISTENER, i));
+	mesh.handshake = (struct handshake){.magic = {'C', 'O', 'L', 'L', '-', 'T', 'C', 'P'},
+					    .version = TCP_HANDSHAKE_VERSION,
+					    .name = "tcp backend",
+					    .rank = t->rank,
+					    .nranks = t->nranks,
+					    .mac = tcp_mesh_mac,
+					    .log = tcp_mesh_log,
+					    .tune = tcp_mesh_tune,
+					    .user = &mesh};
+	mesh.acceptor.hs = &mesh.handshake;
+	mesh.acceptor.listeners = *listeners;
+	mesh.acceptor.connected = tcp_mesh_connected;
+	mesh.acceptor.owner = &mesh;
+	listeners->count = 0;
+	mesh.deadline = clock_deadline(t->host->timeout_ms);
+	mesh.probe = clock_now_ms() + TCP_PROBE_MS;
+	tcp_mesh_begin(&mesh);
 	tcp_mesh_loop(&mesh);
 	if (!mesh.code)
-		tcp_mesh_listen_to_all(&mesh);
-	tcp_mesh_free(&mesh);
+		tcp_mesh_watch_all(&mesh);
+	tcp_mesh_end(&mesh);
 	return mesh.code;
 }

@@ -63,8 +63,16 @@ static socklen_t test_listener(int fd, int family, struct sockaddr_storage *addr
 static void test_stranger(int kind, const struct sockaddr_storage *address, socklen_t len)
 {
 	static const char http[] = "GET / HTTP/1.1\r\nHost: example.org\r\n\r\n";
-	/* A hello whose proof is wrong. */
-	uint32_t hello[8] = {0x31544c43, 32, 1, 0, 1, 2, 3, 4};
+	/* An answer of rank 1 of 4 to rank 0's challenge, whose mac is wrong. */
+	static const struct {
+		char magic[8];
+		uint32_t version, rank, to, nranks, order, reserved;
+		uint8_t dial[8], nonce[16], mac[16];
+	} answer = {.magic = {'C', 'O', 'L', 'L', '-', 'T', 'C', 'P'},
+		    .version = 2,
+		    .rank = 1,
+		    .nranks = 4,
+		    .order = 0x01020304};
 	char noise[5000];
 	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -76,7 +84,7 @@ static void test_stranger(int kind, const struct sockaddr_storage *address, sock
 	case 0: close(fd); return;
 	case 1: send(fd, http, sizeof(http), MSG_NOSIGNAL); return;
 	case 2: send(fd, noise, sizeof(noise), MSG_NOSIGNAL); return;
-	case 3: send(fd, hello, sizeof(hello), MSG_NOSIGNAL); return;
+	case 3: send(fd, &answer, sizeof(answer), MSG_NOSIGNAL); return;
 	default: return; /* silence */
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bootstrap_impl.h - what the kinds of boot share; seen by core/boot*.c only. */
+/* bootstrap_impl.h - what the kinds of bootstrap share; for core/bootstrap/ only. */
 #ifndef CORE_BOOTSTRAP_BOOTSTRAP_IMPL_H
 #define CORE_BOOTSTRAP_BOOTSTRAP_IMPL_H
 
@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "bootstrap/bootstrap.h"
 
-/* Room for the sentence of a failure; how often a wait looks whether it is aborted. */
+/* Room for the message of a failure; time between two looks of a wait whether it is aborted. */
 enum { BOOTSTRAP_TEXT_SIZE = 1024, BOOTSTRAP_LOOK_MS = 100 };
 
 /* What a rank brings to an exchange in place of bytes, and what all ranks then take from it. */
@@ -24,9 +24,9 @@ struct bootstrap_kind {
 	 */
 	int (*exchange)(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
 			struct bootstrap_failure *failure, int64_t timeout_ms);
-	/* Frees what the kind holds; accepts a half-made boot. */
+	/* Frees what the kind holds; accepts a half-made bootstrap. */
 	void (*close)(struct bootstrap *bootstrap);
-	/* The first failed exchange spoils the boot: later ones repeat its error. */
+	/* The first failed exchange ends the bootstrap: later exchanges repeat its error. */
 	int sticky;
 };
 
@@ -46,25 +46,25 @@ struct bootstrap {
 /* Zeroed memory of `size` bytes that begins with a struct bootstrap; checks rank and nranks. */
 int bootstrap_new(struct bootstrap **bootstrap, size_t size, const struct bootstrap_kind *kind,
 		  int rank, int nranks);
-/* Tells who this process is to all, and learns who they are: the first exchange of every boot. */
+/* Exchanges the facts about each rank's process: the first exchange of every bootstrap. */
 int bootstrap_meet(struct bootstrap *bootstrap, int64_t timeout_ms);
 
 /* Facts about the calling process. */
 int bootstrap_self(struct bootstrap_peer *peer);
-/* COLL_ERR_TIMEOUT naming the ranks whose heard[] is 0; note: what else is known, or "". */
+/* COLL_ERR_TIMEOUT with the names of the ranks whose heard[] is 0; note: a remark to add, or "". */
 int bootstrap_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms, const char *note);
 
-/* "60", "0.3": seconds for messages, not more exact than is meant. */
+/* "60", "0.3": seconds for messages, with two digits at most. */
 const char *bootstrap_seconds(int64_t ms, char buf[24]);
 
-/* Is it to give up?  COLL_SUCCESS, or COLL_ERR_ABORTED with a text. */
+/* COLL_ERR_ABORTED, with a text, if the watched communicator is aborted; else COLL_SUCCESS. */
 int bootstrap_check_aborted(const struct bootstrap *bootstrap);
-/* The deadline, or when to look again. */
+/* The time at which a wait must end: the deadline, or before it to look whether it is aborted. */
 int64_t bootstrap_look(const struct bootstrap *bootstrap, int64_t deadline);
-/* What the other ranks are told of this rank's failure. */
+/* The code that the other ranks get for this rank's failure. */
 int bootstrap_remote_code(int code);
 
-/* Keeps in *failure whichever of two failures all ranks are to be told. */
+/* Keeps in *failure the one of two failures that all ranks are to get. */
 void bootstrap_merge_failure(struct bootstrap_failure *failure, int rank, int code,
 			     const char *text);
 

@@ -10,17 +10,17 @@
 enum { GIVEN_BODY = 496 };
 
 /*
- * The ranks first exchange one block each, whose size does not depend on theirs: so a rank that has failed,
- * and does not know what the others exchange, can take part.  Pieces that do not fit follow.
+ * The ranks first exchange one block each.  Its size does not depend on the pieces, so a rank that has failed,
+ * and does not know the length of the others' pieces, can take part.  Pieces that do not fit follow.
  */
 struct given_block {
-	int32_t code; /* not 0: the rank has failed, and body is its sentence */
+	int32_t code; /* not 0: the rank has failed, and body is its message */
 	uint32_t reserved;
 	uint64_t len; /* of its piece */
 	char body[GIVEN_BODY];
 };
 
-struct user_boot {
+struct user_bootstrap {
 	struct bootstrap bootstrap;
 	coll_exchange_fn exchange;
 	void *user;
@@ -30,7 +30,7 @@ struct user_boot {
 static int user_call(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
 		     int64_t timeout_ms)
 {
-	struct user_boot *u = (struct user_boot *)bootstrap;
+	struct user_bootstrap *u = (struct user_bootstrap *)bootstrap;
 	int32_t rc = u->exchange(u->user, in, out, len, timeout_ms);
 	char seconds[24];
 
@@ -44,7 +44,7 @@ static int user_call(struct bootstrap *bootstrap, const void *in, void *out, siz
 }
 
 /* Did the head of this rank's block come back as it was, and do all ranks exchange the same number of bytes? */
-static int given_check(const struct user_boot *u, const struct given_block *own,
+static int given_check(const struct user_bootstrap *u, const struct given_block *own,
 		       const struct bootstrap_failure *failure)
 {
 	int rank = u->bootstrap.rank;
@@ -68,7 +68,7 @@ static int given_check(const struct user_boot *u, const struct given_block *own,
 static int user_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
 			 struct bootstrap_failure *failure, int64_t timeout_ms)
 {
-	struct user_boot *u = (struct user_boot *)bootstrap;
+	struct user_bootstrap *u = (struct user_bootstrap *)bootstrap;
 	int64_t deadline = clock_deadline(timeout_ms);
 	struct given_block own = {.code = failure->code, .len = len};
 	int code;
@@ -99,13 +99,13 @@ static int user_exchange(struct bootstrap *bootstrap, const void *in, void *out,
 
 static void user_close(struct bootstrap *bootstrap)
 {
-	free(((struct user_boot *)bootstrap)->blocks);
+	free(((struct user_bootstrap *)bootstrap)->blocks);
 }
 
 static const struct bootstrap_kind user_kind = {
 	.exchange = user_exchange, .close = user_close, .sticky = 0};
 
-/* Rank 0 makes the key; what the others bring is not looked at. */
+/* Rank 0 makes the key; the other ranks' bytes are ignored. */
 static int user_share_key(struct bootstrap *bootstrap, int64_t timeout_ms)
 {
 	uint8_t *keys = malloc((size_t)bootstrap->nranks * BOOTSTRAP_KEY_SIZE);
@@ -127,7 +127,7 @@ int bootstrap_open_user(struct bootstrap **bootstrap, coll_exchange_fn exchange,
 			int rank, int nranks, int64_t timeout_ms)
 {
 	int64_t deadline = clock_deadline(timeout_ms);
-	struct user_boot *u;
+	struct user_bootstrap *u;
 	int code;
 
 	*bootstrap = NULL;
@@ -136,7 +136,7 @@ int bootstrap_open_user(struct bootstrap **bootstrap, coll_exchange_fn exchange,
 	code = bootstrap_new(bootstrap, sizeof(*u), &user_kind, rank, nranks);
 	if (code)
 		return code;
-	u = (struct user_boot *)*bootstrap;
+	u = (struct user_bootstrap *)*bootstrap;
 	u->exchange = exchange;
 	u->user = user;
 	u->blocks = calloc((size_t)nranks, sizeof(*u->blocks));

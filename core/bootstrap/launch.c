@@ -2,10 +2,10 @@
 /*
  * launch.c - which rank this process is, as its launcher says in the environment.
  *
- * Rank and size every launcher tells.  Where rank 0 is to be met only COLL_ROOT tells; else it is
- * worked out from what is the same on all ranks: the host from the launcher, the port (20000 to
- * 29999, below those the system gives away) from the identity of the job, which also becomes the
- * key, so that two jobs never mix.  COLL_ROOT and COLL_KEY always win.
+ * Every launcher sets rank and size.  Only COLL_ROOT names rank 0's address; without it the address follows
+ * from facts that all ranks share: the host from the launcher, the port (20000 to 29999, below the ports
+ * that the system gives out) from the identity of the job, which is also the key, so that two jobs never
+ * mix.  COLL_ROOT and COLL_KEY always win.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static int launch_number(const char *name, int64_t min, int64_t max, int *out)
 	return 0;
 }
 
-/* ------------------------------------------------------------ the meeting point -- */
+/* ------------------------------------------------------------- the rendezvous -- */
 
 static int launch_port(const char *job)
 {
@@ -106,7 +106,7 @@ static int launch_meet_torchrun(struct launch *launch)
 	return launch_derive(launch, host, job);
 }
 
-/* Do all ranks run on this host, as the number of local ranks says? */
+/* 1: all ranks run on this host, by the launcher's number of local ranks. */
 static int launch_one_host(const struct launch *launch, const char *local_size)
 {
 	const char *text = launch_get(local_size);
@@ -221,7 +221,7 @@ static int launch_meet_mpich(struct launch *launch)
 {
 	char job[64];
 
-	/* srun speaks PMI as well, and tells more. */
+	/* srun speaks PMI as well, and sets more variables. */
 	if (launch_same("PMI_RANK", "SLURM_PROCID") &&
 	    (launch_same("PMI_SIZE", "SLURM_STEP_NUM_TASKS") ||
 	     launch_same("PMI_SIZE", "SLURM_NTASKS"))) {
@@ -234,9 +234,9 @@ static int launch_meet_mpich(struct launch *launch)
 	return launch_derive(launch, "127.0.0.1", job);
 }
 
-/* -------------------------------------------------------------------- who it was -- */
+/* ------------------------------------------------------------------ the launchers -- */
 
-/* The first that applies counts: a launcher may itself have been started by a later one. */
+/* The first launcher that applies counts: it may itself have been started by one further down. */
 static const struct launcher launchers[] = {
 	{.who = "coll run",
 	 .rank = "COLL_RANK",

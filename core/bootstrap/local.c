@@ -9,18 +9,18 @@
 #include "base/error.h"
 
 /*
- * A round ends when every rank has put its piece in.  Two rounds' buffers are enough: who enters
- * round g + 1 has seen g end, so all had entered g and were done reading g - 1.
+ * A round ends when every rank has put its piece in.  Two rounds' buffers are enough: a rank that
+ * enters round g + 1 has seen round g end, so all ranks had entered g and had read g - 1.
  */
 struct local_group {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	int nranks;
-	int open; /* boots not closed yet */
+	int open; /* bootstraps that are not closed yet */
 	uint64_t round;
 	uint8_t *pieces[2];
 	size_t capacity[2];
-	size_t len; /* of a piece in this round, said by the first rank that has not failed */
+	size_t len; /* of a piece in this round, as the first rank has it that has not failed */
 	int first;  /* that rank, or -1 */
 	int arrived;
 	struct bootstrap_failure rank_failed[2]; /* of the ranks in a round */
@@ -30,7 +30,7 @@ struct local_group {
 	char failure[BOOTSTRAP_TEXT_SIZE];
 };
 
-struct local_boot {
+struct local_bootstrap {
 	struct bootstrap bootstrap;
 	struct local_group *group;
 };
@@ -77,7 +77,7 @@ static int local_fail(struct local_group *group, int code)
 	return code;
 }
 
-/* Opens the round for pieces of len bytes, or checks that len is what the first rank said. */
+/* Opens the round for pieces of len bytes, or checks that the first rank's piece has len bytes too. */
 static int local_join_round(struct local_group *group, int rank, size_t len)
 {
 	int i = (int)(group->round & 1);
@@ -114,7 +114,7 @@ static int local_check_gone(const struct local_group *group)
 	return 0;
 }
 
-/* Waits for a change until then; 1: in vain. */
+/* Waits for a change; 1: the deadline has passed. */
 static int local_wait(struct local_group *group, int64_t deadline)
 {
 	struct timespec until = {.tv_sec = (time_t)(deadline / 1000),
@@ -136,7 +136,7 @@ static int local_wait_round(const struct bootstrap *bootstrap, struct local_grou
 			code = bootstrap_check_aborted(bootstrap);
 		if (code == 0 && late)
 			code = bootstrap_timeout_error(group->here, group->nranks, timeout_ms, "");
-		/* A rank may be missing because of the failure that another rank has told of. */
+		/* A rank may be missing because of the failure that another rank has put in. */
 		if (code && failure->code)
 			code = error_set(failure->code, "%s", failure->text);
 		if (code)
@@ -201,7 +201,7 @@ static int local_round(const struct bootstrap *bootstrap, struct local_group *gr
 static int local_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
 			  struct bootstrap_failure *failure, int64_t timeout_ms)
 {
-	struct local_group *group = ((struct local_boot *)bootstrap)->group;
+	struct local_group *group = ((struct local_bootstrap *)bootstrap)->group;
 	int code;
 
 	pthread_mutex_lock(&group->lock);
@@ -212,7 +212,7 @@ static int local_exchange(struct bootstrap *bootstrap, const void *in, void *out
 
 static void local_close(struct bootstrap *bootstrap)
 {
-	struct local_group *group = ((struct local_boot *)bootstrap)->group;
+	struct local_group *group = ((struct local_bootstrap *)bootstrap)->group;
 	int last;
 
 	if (group == NULL)
@@ -233,12 +233,12 @@ static int local_make(struct bootstrap **bootstraps, struct local_group *group, 
 		      const struct bootstrap_peer *self)
 {
 	for (int r = 0; r < group->nranks; r++) {
-		int code = bootstrap_new(&bootstraps[r], sizeof(struct local_boot), &local_kind, r,
-					 group->nranks);
+		int code = bootstrap_new(&bootstraps[r], sizeof(struct local_bootstrap),
+					 &local_kind, r, group->nranks);
 
 		if (code)
 			return code;
-		((struct local_boot *)bootstraps[r])->group = group;
+		((struct local_bootstrap *)bootstraps[r])->group = group;
 		group->open++;
 		memcpy(bootstraps[r]->key, key, BOOTSTRAP_KEY_SIZE);
 		for (int p = 0; p < group->nranks; p++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shrunk.c - the survivors of a meeting: who they are is known, but they cannot exchange, since
- * a meeting ends with its first dead rank.
+ * shrunk.c - the ranks that are left of a bootstrap: they know each other, but cannot exchange, since
+ * a bootstrap ends with its first dead rank.
  */
 #include <string.h>
 #include "bootstrap/bootstrap_impl.h"

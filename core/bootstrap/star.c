@@ -127,7 +127,7 @@ static int star_new(struct star **t, int rank, int nranks, const char *interface
 	return code;
 }
 
-/* The last step of both ways to open; `code` is how far it has come. */
+/* The last step of opening by id and by address; `code`: how the steps before went. */
 static int star_finish(struct star *t, int code, int64_t deadline, struct bootstrap **bootstrap)
 {
 	if (code == 0 && t->bootstrap.rank == 0)
@@ -135,7 +135,7 @@ static int star_finish(struct star *t, int code, int64_t deadline, struct bootst
 	if (code == 0)
 		code = bootstrap_meet(&t->bootstrap, clock_remaining(deadline));
 	if (code == 0) {
-		acceptor_close(&t->acceptor); /* still open if there was nobody to wait for */
+		acceptor_close(&t->acceptor); /* a single rank waits for nobody */
 		*bootstrap = &t->bootstrap;
 	} else if (t != NULL) {
 		bootstrap_close(&t->bootstrap);
@@ -145,7 +145,7 @@ static int star_finish(struct star *t, int code, int64_t deadline, struct bootst
 
 /* ------------------------------------------------------------------------ opening -- */
 
-/* parent: whose watch counts, or NULL. */
+/* parent: an abort of its watched communicator ends this rendezvous too; or NULL. */
 static int star_open_id(struct bootstrap **bootstrap, const struct bootstrap *parent,
 			const char *id, int rank, int nranks, const char *interface_name,
 			int64_t timeout_ms)
@@ -184,7 +184,7 @@ int bootstrap_open_derived(struct bootstrap **bootstrap, const struct bootstrap 
 	return star_open_id(bootstrap, parent, id, rank, nranks, interface_name, timeout_ms);
 }
 
-/* Without a key from the user at least jobs on other ports are kept apart. */
+/* Without a key from the user, the port keeps jobs with different ports apart. */
 static void star_root_key(const char *root, const char *key, uint8_t shared[16])
 {
 	static const uint8_t label[16] = "libcoll root key";
@@ -213,7 +213,7 @@ static int star_listen_each(struct star *t, struct address_list *addrs)
 		int fd, err = 0;
 		int code = socket_listen(&addrs->item[i], NULL, NULL, &fd, &err);
 
-		/* Not an address of this host, or not one that may be used. */
+		/* The address is not one of this host's, or this host lacks the family. */
 		if (code && (err == EADDRNOTAVAIL || err == EAFNOSUPPORT))
 			continue;
 		if (code)
@@ -240,7 +240,7 @@ static int star_listen_root(struct star *t, const char *root, const char *interf
 	code = star_listen_each(t, addrs);
 	if (code || t->acceptor.listeners.count > 0)
 		return code;
-	/* The address others use may be translated on the way. */
+	/* The network may translate the address that the members use. */
 	log_info("%s is not an address of this host: listening at port %u of all interfaces", root,
 		 (unsigned)port);
 	code = socket_listen_any(port, &t->acceptor.listeners.fd[0], &port, &err);

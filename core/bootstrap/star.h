@@ -16,7 +16,7 @@
 
 enum {
 	STAR_VERSION = 2,
-	STAR_GRACE_MS = 2000 /* for rank 0 to tell who is missing */
+	STAR_GRACE_MS = 2000 /* for rank 0 to send the names of the missing ranks */
 };
 
 /* ---- the wire: frames are in the machines' own byte order, which the handshake compares ---- */
@@ -48,7 +48,7 @@ struct rank_connection {
 
 struct star {
 	struct bootstrap bootstrap;
-	uint8_t shared[BOOTSTRAP_KEY_SIZE]; /* the key that was handed round */
+	uint8_t shared[BOOTSTRAP_KEY_SIZE]; /* from the id, or from COLL_KEY */
 	struct handshake handshake;
 	uint32_t round;
 	/* members */
@@ -58,8 +58,8 @@ struct star {
 	struct acceptor acceptor;      /* until all members have arrived */
 	struct rank_connection *conns; /* [nranks], 0 unused */
 	struct poll_set polls;
-	uint8_t *heard; /* [nranks] has this round's piece come? */
-	int missing;    /* ranks whose piece has not */
+	uint8_t *heard; /* [nranks] 1: this round's piece has come */
+	int missing;    /* ranks whose piece has not come */
 	int64_t deadline, timeout_ms;
 };
 
@@ -100,7 +100,7 @@ int unique_id_parse(const char *id, uint8_t key[BOOTSTRAP_KEY_SIZE],
 		    struct address_list *addresses);
 /* Hands over the sockets that this process made for the id. */
 int unique_id_take(const uint8_t key[BOOTSTRAP_KEY_SIZE], struct listeners *listeners);
-/* Closes those that a parent process made before it forked. */
+/* Closes the sockets that a parent process made before it forked. */
 void unique_id_drop_inherited(void);
 
 #endif

@@ -71,7 +71,7 @@ static int member_timeout(const struct star *t, int64_t timeout_ms)
 			 t->bootstrap.nranks, bootstrap_seconds(timeout_ms, seconds));
 }
 
-/* Waits for rank 0; *events: what poll has found. */
+/* Waits until the connection to rank 0 is ready; *events: the events that poll found. */
 static int member_poll(const struct star *t, short wanted, int64_t deadline, int64_t timeout_ms,
 		       int *events)
 {
@@ -88,8 +88,8 @@ static int member_poll(const struct star *t, short wanted, int64_t deadline, int
 }
 
 /*
- * Sends the piece, or the failure of this rank; ends early without error if rank 0 has something to
- * say.
+ * Sends the piece, or the failure of this rank; ends early without error if rank 0 has sent
+ * something.
  */
 static int member_send(struct star *t, const void *in, size_t len, int code, int64_t timeout_ms)
 {
@@ -112,7 +112,7 @@ static int member_send(struct star *t, const void *in, size_t len, int code, int
 		if (events & POLLIN)
 			return 0;
 		n = star_write_frame(t->fd, &head, in, sent);
-		/* What rank 0 said before it went is still to be read. */
+		/* The last message of rank 0 is still to be read. */
 		if (n < 0)
 			return 0;
 		sent += (size_t)n;

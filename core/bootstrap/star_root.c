@@ -58,7 +58,7 @@ void star_root_close(struct star *t)
 
 /* ---------------------------------------------------------------------- gather -- */
 
-/* A rank has failed: makes room for its sentence.  Without memory the sentence is not kept. */
+/* A rank has failed: makes room for its message.  Without memory the message is lost, but not the code. */
 static int root_check_failed(struct star *t, int rank)
 {
 	struct rank_connection *conn = &t->conns[rank];
@@ -85,7 +85,10 @@ static int root_check_head(struct star *t, int rank, void *out, size_t len)
 		return error_set(COLL_ERR_MISMATCH,
 				 "rank %d exchanges %llu bytes where rank 0 exchanges %zu", rank,
 				 (unsigned long long)head->len, len);
-	/* Whose patience ends first decides for all: only here is it known who is missing. */
+	/*
+	 * The shortest timeout counts for all ranks: only rank 0 knows which ranks are missing, so rank 0
+	 * must be the one to give up.
+	 */
 	if (head->timeout_ms != UINT32_MAX && clock_now_ms() + head->timeout_ms < t->deadline) {
 		t->deadline = clock_now_ms() + head->timeout_ms;
 		t->timeout_ms = head->timeout_ms;
@@ -93,7 +96,7 @@ static int root_check_head(struct star *t, int rank, void *out, size_t len)
 	return head->type == STAR_FAILED ? root_check_failed(t, rank) : 0;
 }
 
-/* A rank that has sent its piece has nothing to say before it gets the table. */
+/* A rank that has sent its piece sends nothing more before it has the table. */
 static int root_recv_again(struct star *t, int rank)
 {
 	char byte;
@@ -121,8 +124,8 @@ static int root_recv_head(struct star *t, int rank, void *out, size_t len)
 }
 
 /*
- * Reads some of the piece or the sentence of a rank; -1 with errno.  A piece is thrown away where
- * rank 0 itself has failed.
+ * Reads some of the piece or the message of a rank; -1 with errno.  If rank 0 itself has failed it throws
+ * pieces away.
  */
 static ssize_t root_recv_body(struct rank_connection *conn, uint8_t *piece)
 {
@@ -137,7 +140,7 @@ static ssize_t root_recv_body(struct rank_connection *conn, uint8_t *piece)
 			   left < sizeof(thrown_away) ? left : sizeof(thrown_away));
 }
 
-/* All ranks have been heard: which of their failures is to be told? */
+/* All ranks have sent: chooses the failure that every rank gets. */
 static void root_merge_failures(struct star *t, struct bootstrap_failure *failure)
 {
 	for (int r = 1; r < t->bootstrap.nranks; r++) {
@@ -156,7 +159,7 @@ static void root_merge_failures(struct star *t, struct bootstrap_failure *failur
 	}
 }
 
-/* Reads what rank has sent of its piece; out is NULL if rank 0 itself has failed. */
+/* Reads the bytes of its piece that the rank has sent; out is NULL if rank 0 itself has failed. */
 static int root_recv(struct star *t, int rank, uint8_t *out, size_t len)
 {
 	struct rank_connection *conn = &t->conns[rank];
@@ -217,14 +220,14 @@ static int root_gather(struct star *t, const void *in, uint8_t *out, size_t len)
 		t->conns[r].head_got = t->conns[r].got = t->conns[r].sent = 0;
 	while (code == 0 && t->missing > 0)
 		code = root_turn(t, out, len);
-	/* Before anyone gets the table and may come again for another rendezvous. */
+	/* Before any rank has the table and may come again for another rendezvous. */
 	acceptor_close(&t->acceptor);
 	return code;
 }
 
 /* --------------------------------------------------------------------- scatter -- */
 
-/* Sends on to all that have not got everything, and adds them to the poll set. */
+/* Continues to send to the members that have not got everything, and adds them to the poll set. */
 static void root_send_some(struct star *t, const struct star_frame *head, const void *body,
 			   int *lost, int *lost_errno)
 {
@@ -251,7 +254,7 @@ static void root_send_some(struct star *t, const struct star_frame *head, const 
 	}
 }
 
-/* Sends everyone the table, or the failure of a rank. */
+/* Sends every member the table, or the failure of a rank. */
 static int root_scatter(struct star *t, const void *body, size_t len, int failed)
 {
 	struct star_frame head = {.type = failed ? STAR_FAILED : STAR_TABLE,
@@ -277,8 +280,8 @@ static int root_scatter(struct star *t, const void *body, size_t len, int failed
 }
 
 /*
- * Tells everyone the error of this rank.  The connections stay open until the boot is closed, so
- * that nothing overtakes the sentence.
+ * Sends every member the error of this rank.  The connections stay open until the bootstrap is closed, so
+ * that nothing overtakes the message.
  */
 static void root_send_failure(struct star *t, int code, size_t body_len)
 {
@@ -320,7 +323,7 @@ int star_root_exchange(struct star *t, const void *in, void *out, size_t len,
 	}
 	if (code == 0)
 		code = root_scatter(t, body, body_len, failure->code);
-	/* A rank may be missing because of the failure that another rank has told of. */
+	/* A rank may be missing because of the failure that another rank has sent. */
 	if (code && failure->code)
 		code = error_set(failure->code, "%s", failure->text);
 	if (code)

@@ -15,7 +15,7 @@ static const char id_prefix[] = "coll1:";
 
 struct id_entry {
 	struct id_entry *next;
-	pid_t pid; /* who listens; a forked child has only copies */
+	pid_t pid; /* the process that listens; a forked child has only copies */
 	uint8_t key[BOOTSTRAP_KEY_SIZE];
 	struct listeners listeners;
 };
@@ -32,7 +32,7 @@ static void id_free(struct id_entry *e)
 	free(e);
 }
 
-/* Takes out the entry of that key (NULL: the first one of another process); NULL if none. */
+/* Takes out the entry of that key, or for NULL the first entry of another process; NULL if there is none. */
 static struct id_entry *id_remove(const uint8_t *key)
 {
 	struct id_entry **p, *found;
@@ -163,7 +163,7 @@ static int id_print(const uint8_t key[BOOTSTRAP_KEY_SIZE], const struct address_
 
 /* ------------------------------------------------------------------------- making -- */
 
-/* Listens at every address of the chosen interface, or at all by one socket if none was chosen. */
+/* Listens at every address of the chosen interface; without a choice one socket listens at all addresses. */
 static int id_listen(struct id_entry *e, const char *interface_name, struct address_list *addrs)
 {
 	uint16_t port;

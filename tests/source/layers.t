@@ -60,11 +60,12 @@ done | sort -u)"
     none "nor does the backend outside the tree" \
         "$(angled tests/out-of-tree/*.c | grep ': coll/' | grep -v ': coll/backend\.h$')"
     none "which sees no other file at all" "$(quoted tests/out-of-tree/*.c)"
-    # Plugins of the tree link base and the table of the CUDA driver as hidden static code; the folder
-    # to copy stands on backend.h alone.
-    none "plugins see no file of another folder but base/ and device/driver.h" \
+    # Plugins of the tree link base, the sockets and the table of the CUDA driver as hidden static code; the
+    # folder to copy stands on backend.h alone.
+    none "plugins see no file of another folder but base/, socket/ and device/driver.h" \
         "$(quoted $plugins | grep ': .*/' |
-            grep -v '^plugins/\(tcp\|ucx\|nccl\)/[a-z_]*\.[ch]:[0-9]*: \(base/[a-z_]*\|device/driver\)\.h$')"
+            grep -v -e '^plugins/\(tcp\|ucx\|nccl\)/[a-z_]*\.[ch]:[0-9]*: \(base\|socket\)/[a-z_]*\.h$' \
+                -e '^plugins/nccl/[a-z_]*\.[ch]:[0-9]*: device/driver\.h$')"
     # `coll check` stands where the core stands towards a plugin, and seals as the core does.
     none "tools see coll.h, nothing else of libcoll" \
         "$(angled $tools | grep ': coll/' | grep -v ': coll/coll\.h$' |

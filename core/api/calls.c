@@ -35,10 +35,12 @@ static int call_issue(struct comm *comm, const coll_args_t *args)
 		return code;
 	}
 	op_enqueue(op, group);
-	if (!group) {
+	if (!group)
 		queue_issued(comm);
+	if (!comm->error)
+		return COLL_SUCCESS;
+	if (!group)
 		comm_flush(comm);
-	}
 	return comm_error(comm);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine.c - runs schedules: starts the steps whose predecessors are done, never waits. */
+/* engine.c - runs schedules: starts the steps whose predecessors are complete, and never blocks. */
 #include "exec/engine.h"
 #include "device/device.h"
 #include "base/error.h"
@@ -8,17 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So many sends of one operation are handed to the transport at a time. */
+/* The transport has at most so many sends of one operation at a time. */
 enum { ENGINE_SENDS = 64 };
 
 static int engine_is_recv(const struct step *step)
 {
 	return step->kind == STEP_RECV || step->kind == STEP_RECV_REDUCE;
-}
-
-static int engine_is_p2p(const struct op *op)
-{
-	return op->call.args.kind == COLL_KIND_SEND || op->call.args.kind == COLL_KIND_RECV;
 }
 
 static char *engine_at(const struct op *op, struct slice slice)
@@ -55,34 +50,34 @@ void engine_complete(struct op *op, int step)
 			engine_make_ready(op, s->edge[e].later);
 }
 
-/* A message to or from a rank has failed: usually the transport has said why. */
-static void engine_lost(struct comm *comm, int rank, int code)
+/* A message to or from a rank has failed; usually the transport has reported the cause. */
+static void engine_peer_failed(struct comm *comm, int rank, int code)
 {
-	const char *why = comm->context->failure[comm->to_context_rank[rank]];
+	const char *cause = comm->context->failure[comm->to_context_rank[rank]];
 
-	if (code == COLL_ERR_DEVICE && !why)
+	if (code == COLL_ERR_DEVICE && !cause)
 		comm_fail(comm, 0, code,
 			  "rank %d: the device failed in a message from or to rank %d, as backend "
 			  "'%s' may have logged",
 			  comm->rank, rank, comm->context->plugin->backend.name);
 	else
 		comm_fail(comm, 0, code, "rank %d was lost: %s", rank,
-			  why ? why : "a message failed");
+			  cause ? cause : "a message failed");
 }
 
 void engine_received(struct recv *recv)
 {
 	struct op *op = recv->op;
 
-	/* A mismatch, or a copy that failed, has its own words, waiting in the communicator. */
+	/* A mismatch or a failed copy has set the communicator's pending failure. */
 	if (recv->status && recv->status != COLL_ERR_MISMATCH && !recv->broken)
-		engine_lost(op->comm, op->comm->to_comm_rank[recv->peer], recv->status);
+		engine_peer_failed(op->comm, op->comm->to_comm_rank[recv->peer], recv->status);
 	if (recv->status)
 		return;
 	engine_complete(op, recv->step);
 }
 
-/* A copy to or from a device; if it fails the communicator soon does, with these words. */
+/* A copy to or from a device.  If it fails, the communicator fails when the transport has moved. */
 static int engine_copy(struct comm *comm, void *dst, const void *src, size_t n)
 {
 	int code = device_copy(dst, src, n);
@@ -102,12 +97,6 @@ int engine_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t 
 
 /* ------------------------------------------------------------------- the steps -- */
 
-static uint64_t engine_tag(const struct op *op, const struct step *step)
-{
-	return engine_is_p2p(op) ? comm_tag_user(op->comm, op->call.args.tag)
-				 : comm_tag_collective(op->comm, op->seq, step->msg);
-}
-
 static void engine_send(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
@@ -120,7 +109,7 @@ static void engine_send(struct op *op, int i)
 
 	error_clear(&err);
 	memset(send, 0, sizeof(*send));
-	send->header.tag = engine_tag(op, step);
+	send->header.tag = op->tag | (step->msg & TAG_MSG_MASK);
 	memcpy(send->header.meta, op->call.signature.meta, sizeof(send->header.meta));
 	send->header.len = step->len;
 	send->buf = step->len ? engine_at(op, step->src) : NULL;
@@ -145,7 +134,7 @@ static void engine_recv(struct op *op, int i)
 	struct comm *comm = op->comm;
 
 	memset(recv, 0, sizeof(*recv));
-	recv->tag = engine_tag(op, step);
+	recv->tag = op->tag | (step->msg & TAG_MSG_MASK);
 	memcpy(recv->meta, op->call.signature.meta, sizeof(recv->meta));
 	recv->len = step->len;
 	recv->peer = step->peer < 0 ? COLL_ANY_SOURCE : comm->to_context_rank[step->peer];
@@ -163,31 +152,23 @@ static void engine_recv(struct op *op, int i)
 	match_post(&comm->context->match, recv);
 }
 
-static int engine_move(struct op *op, const struct step *step)
-{
-	char *dst = engine_at(op, step->dst), *src = engine_at(op, step->src);
-
-	if (!step->len || dst == src)
-		return COLL_SUCCESS;
-	if ((op->where[step->dst.buf] | op->where[step->src.buf]) != COLL_MEM_HOST)
-		return engine_copy(op->comm, dst, src, step->len);
-	memcpy(dst, src, step->len);
-	return COLL_SUCCESS;
-}
-
+/* A step without a peer.  A copy that fails does not complete: the communicator fails. */
 static void engine_local(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
-	size_t count = step->len / op->sched.elem;
-	char *dst = engine_at(op, step->dst);
+	char *dst = engine_at(op, step->dst), *src = engine_at(op, step->src);
 
-	if (step->kind == STEP_COPY && engine_move(op, step))
-		return;
-	if (step->kind == STEP_REDUCE)
-		redop_apply(&op->call.redop, dst, engine_at(op, step->src),
-			    engine_at(op, step->other), count);
-	else if (step->kind == STEP_FINISH)
-		redop_finish(&op->call.redop, dst, count, op->comm->nranks);
+	if (step->kind == STEP_REDUCE) {
+		redop_apply(&op->call.redop, dst, src, engine_at(op, step->other),
+			    step->len / op->sched.elem);
+	} else if (step->kind == STEP_FINISH) {
+		redop_finish(&op->call.redop, dst, step->len / op->sched.elem, op->comm->nranks);
+	} else if (step->kind == STEP_COPY && step->len && dst != src) {
+		if ((op->where[step->dst.buf] | op->where[step->src.buf]) == COLL_MEM_HOST)
+			memcpy(dst, src, step->len);
+		else if (engine_copy(op->comm, dst, src, step->len))
+			return;
+	}
 	engine_complete(op, i);
 }
 
@@ -195,14 +176,14 @@ static void engine_local(struct op *op, int i)
 
 static int engine_reap_sends(struct op *op)
 {
-	int kept = 0, moved = 0, n = op->sending_count;
+	int in_flight = 0, moved = 0, n = op->sending_count;
 
 	for (int k = 0; k < n; k++) {
 		int i = op->sending[k];
 		int status = op->run[i].u.send.status;
 
 		if (status == COLL_IN_PROGRESS) {
-			op->sending[kept++] = i;
+			op->sending[in_flight++] = i;
 			continue;
 		}
 		moved = 1;
@@ -211,7 +192,7 @@ static int engine_reap_sends(struct op *op)
 		else
 			engine_complete(op, i);
 	}
-	op->sending_count = kept;
+	op->sending_count = in_flight;
 	return moved;
 }
 
@@ -226,7 +207,7 @@ static void engine_report_send(struct op *op)
 			  "rank %d destroyed its communicator before rank %d could send to it",
 			  peer, comm->rank);
 	else
-		engine_lost(comm, peer, op->run[i].u.send.status);
+		engine_peer_failed(comm, peer, op->run[i].u.send.status);
 }
 
 static int engine_run_ready(struct op *op)
@@ -259,7 +240,8 @@ int engine_run(struct op *op)
 
 	do {
 		again = engine_run_ready(op);
-		again |= engine_reap_sends(op);
+		if (op->sending_count)
+			again |= engine_reap_sends(op);
 		if (op->failed_send >= 0) {
 			engine_report_send(op);
 			return 1;
@@ -279,7 +261,7 @@ int engine_run(struct op *op)
 	return moved;
 }
 
-/* Inputs that are multiplied first, which lie behind the schedule's own scratch memory. */
+/* Bytes of a pre-multiplied sum's scaled input, which lies behind the schedule's own scratch memory. */
 static size_t engine_scaled_bytes(const struct op *op)
 {
 	if (!op->call.redop.premul_sum)
@@ -287,13 +269,9 @@ static size_t engine_scaled_bytes(const struct op *op)
 	return op->call.elements[COLL_BUFFER_SEND] * op->sched.elem;
 }
 
-static size_t engine_scratch(const struct op *op)
-{
-	return op->sched.scratch + engine_scaled_bytes(op);
-}
-
 int engine_room(struct op *op)
 {
+	size_t scratch = op->sched.scratch + engine_scaled_bytes(op);
 	int n = op->sched.nsteps;
 
 	if (n > op->cap_steps) {
@@ -308,11 +286,11 @@ int engine_room(struct op *op)
 		op->local = op->ready + n;
 		op->sending = op->local + n;
 	}
-	if (engine_scratch(op) > op->scratch_size) {
+	if (scratch > op->scratch_size) {
 		const coll_host_t *host = &op->comm->context->host;
 
 		host->free(host, op->scratch, op->scratch_size);
-		op->scratch_size = engine_scratch(op);
+		op->scratch_size = scratch;
 		op->scratch = host->alloc(host, op->scratch_size);
 		if (!op->scratch) {
 			op->scratch_size = 0;
@@ -341,11 +319,15 @@ void engine_begin(struct op *op)
 		char *input = op->base[SCHED_SEND];
 
 		op->base[SCHED_SEND] = (char *)op->scratch + op->sched.scratch;
-		if (!(op->call.staged & 1 << SCHED_SEND)) /* else as it comes: see staging_copy.c */
+		if (!(op->call.staged &
+		      1 << SCHED_SEND)) /* else when its copy in ends: see staging_copy.c */
 			redop_scale(&op->call.redop, op->base[SCHED_SEND], input,
 				    scaled / op->sched.elem);
 	}
-	staging_copy_begin(op);
+	if (op->call.staged)
+		staging_copy_begin(op);
+	op->tag = kind_is_p2p(op->call.args.kind) ? comm_tag_user(op->comm, op->call.args.tag)
+						  : comm_tag_collective(op->comm, op->seq, 0);
 	op->ready_head = op->ready_count = op->local_count = op->sending_count = 0;
 	op->failed_send = -1;
 	op->steps_left = s->nsteps;
@@ -357,7 +339,7 @@ void engine_begin(struct op *op)
 	}
 }
 
-/* ------------------------------------------------------------------ giving up -- */
+/* ------------------------------------------------------------------ cancelling -- */
 
 static void engine_cancel_step(struct op *op, int i)
 {

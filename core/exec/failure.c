@@ -183,7 +183,7 @@ void comm_remember(struct comm *comm, const struct signature *signature)
 	uint32_t seq = comm->seq - 1;
 
 	comm->history[seq % COMM_HISTORY] = *signature;
-	if (comm_is_ambiguous(comm))
+	if (!comm->context->match.unexpected_count || comm_is_ambiguous(comm))
 		return;
 	match_each(&comm->context->match, ~(uint64_t)TAG_MSG_MASK,
 		   comm_tag_collective(comm, seq, 0), comm_compare_unexpected, comm);

@@ -199,11 +199,6 @@ int op_make(struct comm *comm, const struct call *call, struct op **out)
 	return COLL_SUCCESS;
 }
 
-static int op_is_collective(const struct op *op)
-{
-	return op->call.args.kind <= COLL_KIND_BARRIER;
-}
-
 static void op_append(struct op *op, uint64_t group)
 {
 	struct comm *comm = op->comm;
@@ -213,7 +208,7 @@ static void op_append(struct op *op, uint64_t group)
 	op->group = group;
 	op->native = 0;
 	op->state = group ? OP_DEFERRED : OP_QUEUED;
-	if (op_is_collective(op)) {
+	if (op->call.args.kind <= COLL_KIND_BARRIER) { /* a collective */
 		op->seq = comm->seq++;
 		comm_remember(comm, &op->call.signature);
 	}
@@ -224,7 +219,7 @@ static void op_append(struct op *op, uint64_t group)
 	comm->tail = op;
 }
 
-/* A root that never waits could get any number of broadcasts ahead of the others. */
+/* Without barriers a root that never waits could get any number of broadcasts ahead of the others. */
 static void op_append_barrier(struct comm *comm, uint64_t group)
 {
 	const coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BARRIER};
@@ -242,8 +237,8 @@ void op_enqueue(struct op *op, uint64_t group)
 {
 	struct comm *comm = op->comm;
 
-	if (op_is_collective(op) && comm->seq && comm->seq % TAG_SEQ_APART == 0 &&
-	    comm->context->plugin->backend.transport)
+	if (op->call.args.kind <= COLL_KIND_BARRIER && comm->seq &&
+	    comm->seq % TAG_SEQ_APART == 0 && comm->context->plugin->backend.transport)
 		op_append_barrier(comm, group);
 	op_append(op, group);
 }

@@ -31,6 +31,7 @@ struct op {
 	uint64_t number; /* in the communicator, from 1 */
 	uint64_t group;  /* operations of one group run at the same time; 0: alone */
 	uint32_t seq;    /* collectives: number in the communicator, for tags */
+	uint64_t tag;    /* of its messages, without their index */
 	int state;       /* OP_* */
 	int native;      /* the backend's own function does it while the queue polls */
 	struct sched sched;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* queue.c - a communicator's operations in their order: which may run, which are done. */
+/* queue.c - a communicator's operations in their order: their start, their progress, their end. */
 #include "exec/queue.h"
 #include "exec/dispatch.h"
 #include "exec/engine.h"
@@ -8,7 +8,7 @@
 
 /* --------------------------------------------------------- native operations -- */
 
-/* 0: the backend will not do it, but its transport can. */
+/* 0: the backend declines the operation, but its transport can do it. */
 static int queue_try_native(struct op *op, native_fn slot, const coll_args_t *args)
 {
 	coll_error_t err = error_blank();
@@ -36,35 +36,24 @@ static int queue_start_native(struct op *op, native_fn slot)
 	return 1;
 }
 
-static void queue_complete_native(struct comm *comm)
-{
-	for (struct op *op = comm->head; op && op->state == OP_RUNNING && op->native; op = op->next)
-		op->state = OP_DONE;
-}
-
-/* Native operations are complete when the backend's stream has passed the last of them. */
+/*
+ * Operations that a backend with a transport does by its own functions are complete when the backend's
+ * stream has passed the last of them.
+ */
 static void queue_poll_native(struct comm *comm)
 {
-	const coll_backend_t *b = &comm->context->plugin->backend;
+	const coll_native_t *native = comm->context->plugin->backend.native;
 	coll_error_t err = error_blank();
-	int code = b->native->query(comm->context->ep, &err);
+	int code = native->query(comm->context->ep, &err);
 
-	if (code == COLL_IN_PROGRESS && b->native->async_error)
-		code = b->native->async_error(comm->context->ep, &err);
-	else if (code == COLL_IN_PROGRESS)
-		return;
-	else if (!code)
-		queue_complete_native(comm);
+	if (code == COLL_IN_PROGRESS)
+		code = native->async_error ? native->async_error(comm->context->ep, &err) : 0;
+	else
+		for (struct op *op = comm->head;
+		     !code && op && op->state == OP_RUNNING && op->native; op = op->next)
+			op->state = OP_DONE;
 	if (code)
 		native_fail(comm, code, &err);
-}
-
-static void queue_check_native(struct comm *comm)
-{
-	const struct op *head = comm->head;
-
-	if (head && head->native && head->state == OP_RUNNING)
-		queue_poll_native(comm);
 }
 
 void queue_check_engine(struct comm *comm)
@@ -86,7 +75,7 @@ void queue_native_group(struct comm *comm, int end)
 	coll_error_t err;
 	int code;
 
-	/* What was begun is ended, also after a failure: a group is the thread's, not the endpoint's. */
+	/* A begun group is ended also after a failure: it belongs to the thread, not to the endpoint. */
 	if (!native || !native->group_begin || !comm->context->ep)
 		return;
 	if (end ? !comm->native_groups : comm->error)
@@ -104,7 +93,7 @@ void queue_native_group(struct comm *comm, int end)
 
 /* ------------------------------------------------------------------- the queue -- */
 
-/* An operation runs only once its arrays are whole: if they cannot be made there is nothing to end. */
+/* An operation runs only once all its arrays exist, so that a failure before needs no cancellation. */
 static void queue_start(struct op *op)
 {
 	native_fn slot = op->call.slot;
@@ -135,7 +124,7 @@ static void queue_start(struct op *op)
 	op->state = OP_RUNNING;
 }
 
-/* May `op` run beside what is under way before it? */
+/* May `op` run beside the operations before it? */
 static int queue_may_start(const struct comm *comm, const struct op *op)
 {
 	const struct op *head = comm->head;
@@ -149,7 +138,7 @@ static int queue_may_start(const struct comm *comm, const struct op *op)
 	return head->native && op->call.slot != NULL;
 }
 
-/* Takes from the head what is done, or the backend's. */
+/* Takes complete and submitted operations from the head. */
 static void queue_pop_done(struct comm *comm)
 {
 	while (comm->head && comm->head->state >= OP_SUBMITTED && !comm->error) {
@@ -166,7 +155,7 @@ static void queue_pop_done(struct comm *comm)
 	}
 }
 
-/* Moves a running operation on; 1 if anything did. */
+/* Moves a running operation: 1 if anything moved. */
 static int queue_advance(struct op *op)
 {
 	int moved;
@@ -191,8 +180,8 @@ int queue_progress(struct comm *comm)
 		return 0;
 	if (comm->native)
 		moved = native_progress(comm);
-	else
-		queue_check_native(comm);
+	else if (comm->head && comm->head->native && comm->head->state == OP_RUNNING)
+		queue_poll_native(comm);
 	return moved | queue_run(comm);
 }
 
@@ -230,16 +219,16 @@ void queue_issued(struct comm *comm)
 
 	if (comm->native) {
 		context->progress_count += queue_run(comm) != 0;
-		if (comm->head) /* what the backend has needs no thread of ours */
-			context_wake_sleepers(context);
-		return;
+	} else {
+		context->progress_count += queue_progress(comm) != 0;
+		context_progress(context);
 	}
-	context->progress_count += queue_progress(comm) != 0;
-	context_progress(context);
-	context_wake_sleepers(context);
+	/* Sleeping threads must arm their descriptors anew; a backend's operations need no thread. */
+	if (context->sleepers && (comm->head || !comm->native))
+		context_wake(context);
 }
 
-/* ------------------------------------------------------------------ giving up -- */
+/* ------------------------------------------------------------------ cancelling -- */
 
 void queue_cancel(struct comm *comm)
 {

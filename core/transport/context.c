@@ -339,7 +339,8 @@ int context_lock_within(struct context *context, int64_t timeout_ms)
 void context_enter(struct context *context)
 {
 	context_lock(context);
-	wait_drive(context);
+	atomic_store_explicit(&context->progress_owner, (uintptr_t)pthread_self(),
+			      memory_order_relaxed);
 }
 
 void context_leave(struct context *context)
@@ -389,12 +390,6 @@ int context_progress(struct context *context)
 	context->sleepers_have_news = 0;
 	context->progress_count += moved != 0;
 	return moved;
-}
-
-void context_wake_sleepers(struct context *context)
-{
-	if (context->sleepers)
-		context_wake(context);
 }
 
 void context_wake(struct context *context)

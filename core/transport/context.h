@@ -171,13 +171,10 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 /* With `progress = thread`: a thread that drives this context until context_unref. */
 int wait_thread_start(struct context *context);
 void wait_thread_stop(struct context *context);
-/* After an operation was issued: sleeping threads must arm their descriptors anew. */
-void context_wake_sleepers(struct context *context);
 
-/* The list of contexts, and the mark that the calling thread drives one while it waits (wait.c). */
+/* The list of contexts (wait.c). */
 void wait_add(struct context *context);
 void wait_remove(struct context *context);
-void wait_drive(struct context *context);
 /* Around fork: the list is locked across it; in the child the contexts' descriptors are closed. */
 void wait_fork_lock(void);
 void wait_fork_unlock(void);

@@ -75,12 +75,6 @@ void wait_forked(void)
 	wait_contexts = NULL;
 }
 
-void wait_drive(struct context *context)
-{
-	atomic_store_explicit(&context->progress_owner, (uintptr_t)pthread_self(),
-			      memory_order_relaxed);
-}
-
 static int wait_is_mine(struct context *context)
 {
 	return atomic_load_explicit(&context->progress_owner, memory_order_relaxed) ==

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* calls.c - the public operations: each becomes coll_args_t, is checked, and joins the queue. */
+/* calls.c - the public operations: each fills a coll_args_t, which is checked and joins the queue. */
 #include "api/check.h"
 #include "api/group.h"
 #include "base/error.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm_query.c - ending communicators and asking them things. */
+/* comm_query.c - destroying, aborting and querying communicators. */
 #include "exec/comm.h"
 #include "device/device.h"
 #include "exec/queue.h"
@@ -12,7 +12,7 @@
 
 /* ------------------------------------------------------------------ destroying -- */
 
-/* What others do meanwhile, here or on the context, must not make it longer. */
+/* The wait ends by the deadline, whatever other communicators of the context do meanwhile. */
 enum { DESTROY_LEAST_US = 500000 };
 
 struct destroy_goal {
@@ -45,7 +45,7 @@ static int destroy_told(void *arg)
 	return !context_controls_pending(goal->comm->context) || destroy_is_late(goal);
 }
 
-/* What is left of the time to destroy in; and a moment, so that last words have their chance. */
+/* The rest of the time, but at least DESTROY_LEAST_US, so that control messages can be sent. */
 static int64_t destroy_left(int64_t deadline, int64_t timeout_us)
 {
 	int64_t left = deadline - context_now();
@@ -55,8 +55,8 @@ static int64_t destroy_left(int64_t deadline, int64_t timeout_us)
 }
 
 /*
- * Lets operations end, then says goodbye: after it our silence is no failure.  Who leaves because
- * of a failure passes its words on instead, in case they are quicker this way.
+ * Waits for the operations, then tells the other ranks that this rank leaves: from then on its silence is
+ * no failure.  After a failure the message contains that failure instead, for ranks that do not know it.
  */
 static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadline)
 {
@@ -103,7 +103,7 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	return COLL_SUCCESS;
 }
 
-/* How long an abort waits for whoever is in the backend. */
+/* An abort waits so long for a thread that is inside the backend. */
 enum { ABORT_MS = 1000 };
 
 /* A backend without a transport may be in a call that only its own abort ends. */
@@ -112,7 +112,7 @@ static int abort_native(struct comm *comm)
 	struct context *context = comm->context;
 	const coll_native_t *native = context->plugin->backend.native;
 
-	atomic_store(&context->aborted, 1); /* all of the context is this communicator's */
+	atomic_store(&context->aborted, 1); /* no other communicator uses the context */
 	if (native->abort && context->ep)
 		native->abort(context->ep);
 	context_wake(context);
@@ -132,7 +132,7 @@ coll_result_t coll_comm_abort(coll_comm_t handle)
 	if (!comm)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_abort: comm is %s",
 				 handle_trouble(handle));
-	/* Before the lock: whoever waits in there gives it up when it sees this. */
+	/* Before the lock: a waiting thread releases the lock when it sees the mark. */
 	atomic_store(&comm->aborted, 1);
 	context_wake(comm->context);
 	if (comm->context->plugin->backend.transport)
@@ -183,7 +183,7 @@ const char *coll_get_last_error(coll_comm_t handle)
 	return text;
 }
 
-/* Enters for a question whose answer goes to `out`. */
+/* Enters the communicator for a query whose result goes to `out`. */
 static struct comm *ask(coll_comm_t handle, const void *out, const char *what)
 {
 	if (!out) {
@@ -272,7 +272,7 @@ static struct register_slots register_slots(const coll_backend_t *b)
 	return (struct register_slots){b->native->mem_register, b->native->mem_deregister};
 }
 
-/* What the endpoint does not take needs no registration either. */
+/* Memory that the endpoint does not take needs no registration. */
 static int register_memory(struct context *context, void *buf, size_t bytes, void **registration)
 {
 	const struct register_slots slots = register_slots(&context->plugin->backend);

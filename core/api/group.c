@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* group.c - groups belong to a thread: their state is the only thread-local state besides errors.
- */
+/* group.c - groups: they belong to a thread, whose only other state is its last error. */
 #include "api/group.h"
 #include "exec/native.h"
 #include "exec/queue.h"
@@ -19,7 +18,7 @@ static _Atomic uint64_t group_numbers;
 static _Thread_local struct {
 	int depth;
 	int n, cap;
-	int natives; /* of the communicators, those whose backend has no transport */
+	int natives; /* members whose backend has no transport */
 	struct member *members;
 	struct split *splits, **last_split;
 } group;
@@ -63,8 +62,8 @@ coll_result_t coll_group_start(void)
 }
 
 /*
- * Starts what the group holds on one communicator; a backend of its own may merge it.  The handle
- * stays pinned until all of the group has begun: who destroys it waits so long.
+ * Starts the group's operations on one communicator, inside a group of the backend's own if it has groups.
+ * The handle stays pinned until all operations of the group have begun: coll_comm_destroy waits so long.
  */
 static int group_begin(struct member *m, uint64_t number)
 {
@@ -83,7 +82,7 @@ static int group_begin(struct member *m, uint64_t number)
 	return code;
 }
 
-static int group_finish(struct comm *comm, int settled)
+static int group_finish(struct comm *comm, int alone)
 {
 	int code;
 
@@ -91,19 +90,22 @@ static int group_finish(struct comm *comm, int settled)
 		return COLL_SUCCESS;
 	context_enter(comm->context);
 	queue_native_group(comm, 1);
-	if (settled)
+	if (alone)
 		native_undefer(comm);
 	code = comm_error(comm);
 	context_leave(comm->context);
 	return code;
 }
 
-/* The backend's groups of one thread may be one: what they hold has begun when all have ended. */
-static void group_settle(struct comm *comm, int settled)
+/*
+ * A backend may merge all groups of one thread: then their operations have begun when the last group has
+ * ended, and only now may the backend be polled.
+ */
+static void group_unpin(struct comm *comm, int alone)
 {
 	if (!comm)
 		return;
-	if (!settled) {
+	if (!alone) {
 		context_enter(comm->context);
 		native_undefer(comm);
 		context_leave(comm->context);
@@ -115,7 +117,7 @@ coll_result_t coll_group_end(void)
 {
 	struct error_first first = {0};
 	uint64_t number = group_current();
-	int settled = group.natives < 2;
+	int alone = group.natives < 2;
 
 	if (!group.depth)
 		return error_set(COLL_ERR_INVALID_USAGE,
@@ -126,9 +128,9 @@ coll_result_t coll_group_end(void)
 	for (int i = 0; i < group.n; i++)
 		error_note(&first, group_begin(&group.members[i], number));
 	for (int i = 0; i < group.n; i++)
-		error_note(&first, group_finish(group.members[i].comm, settled));
+		error_note(&first, group_finish(group.members[i].comm, alone));
 	for (int i = 0; i < group.n; i++)
-		group_settle(group.members[i].comm, settled);
+		group_unpin(group.members[i].comm, alone);
 	if (group.splits)
 		error_note(&first, split_end_all(group.splits));
 	free(group.members);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* info.c - what this process would do now: the picture behind `coll info`. */
+/* info.c - coll_info_*: the configuration, backends and algorithms that this process would use now. */
 #include "algorithm/selection.h"
 #include "device/device.h"
 #include "base/error.h"
@@ -19,9 +19,10 @@ struct coll_info {
 	struct selection selection;
 	struct plugin_list *plugins; /* NULL if there was no memory for it */
 	const struct plugin *chosen;
-	char (*why)[768];          /* for each plugin */
-	char (*description)[1024]; /* for each plugin: its own, and what its info says */
-	char unknown[768];         /* a further note, or "" */
+	char (*why)[768]; /* for each plugin */
+	char (*description)
+		[1024]; /* for each plugin: the description and the result of its info function */
+	char unknown[768]; /* a further diagnostic, or "" */
 	int code;
 	char sentence[2048];
 };
@@ -56,7 +57,7 @@ static int info_describe(struct coll_info *info)
 	return COLL_SUCCESS;
 }
 
-/* Between processes nothing can be chosen: `code` and error_text() say why. */
+/* No backend can be chosen between processes: `code` and error_text() tell the cause. */
 static void info_verdict_in_process(struct coll_info *info, int code)
 {
 	const struct plugin *chosen, *again;
@@ -77,7 +78,7 @@ static void info_verdict_in_process(struct coll_info *info, int code)
 		 chosen->name, reason);
 }
 
-/* Seen as one of several processes, as most communicators are. */
+/* As for a communicator of several processes, the usual case. */
 static void info_choose(struct coll_info *info)
 {
 	const struct plugin *within;
@@ -106,7 +107,7 @@ static void info_note_failure(int *code, char text[1024], int failure)
 	snprintf(text, 1024, "%s", error_text());
 }
 
-/* What is wrong with the configuration is the verdict, but the picture is completed. */
+/* A fault of the configuration is the status, but everything else is still collected. */
 static int info_fill(struct coll_info *info, int code, int uses_cuda)
 {
 	char text[1024];
@@ -311,7 +312,7 @@ coll_result_t coll_info_rule_reach(coll_info_t handle, int32_t index, int32_t nr
 	return code;
 }
 
-/* Notes of the configuration, then of the plugin directories, then of the choice. */
+/* Diagnostics of the configuration, then of the plugin directories, then of the choice. */
 int32_t coll_info_note_count(coll_info_t handle)
 {
 	struct coll_info *info = info_enter(handle, "coll_info_note_count");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* request.c - requests: a position in a communicator's queue, and for persistent ones what to
- * queue. */
+/* request.c - requests: a position in a communicator's queue, and a persistent request's operation. */
 #include "exec/comm.h"
 #include "api/check.h"
 #include "exec/native.h"
@@ -15,7 +14,7 @@
 struct request {
 	coll_comm_t comm;
 	uint64_t number; /* the operation; 0: not started */
-	struct op *op;   /* persistent: belongs to the communicator, and ends with it */
+	struct op *op;   /* persistent: the communicator owns it and frees it */
 };
 
 static int request_new(coll_request_t *out, const struct request *like)

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * open_test.c - while two processes make a communicator, rank 1 runs out of memory or of descriptors: both
+ * ranks get the cause, with the number of the rank.
+ */
+#include "../lib/failing_malloc.h"
+#include "../lib/ranks.h"
+
+#include <sys/syscall.h>
+
+/* What fails on rank 1. */
+enum fault { FAULT_NONE, FAULT_EVENTFD, FAULT_EPOLL, FAULT_CORE_MEMORY, FAULT_PLUGIN_MEMORY };
+
+/* What the ranks tell the test. */
+struct report {
+	_Atomic int has_id;
+	char id[COLL_UNIQUE_ID_SIZE];
+	long before_eventfd; /* allocations of libcoll on rank 1 before it makes the context's eventfd */
+	int code[2];
+	char text[2][1024];
+};
+
+static struct report *report;
+static enum fault fault;
+static int own_rank = -1;
+
+/* ---------------------------------------------------- functions of the C library, replaced -- */
+
+#pragma GCC visibility push(default)
+
+int eventfd(unsigned count, int flags);
+int epoll_create1(int flags);
+
+int eventfd(unsigned count, int flags)
+{
+	if (own_rank == 1 && !report->before_eventfd)
+		report->before_eventfd = atomic_load(&alloc.calls);
+	if (own_rank != 1 || fault != FAULT_EVENTFD)
+		return (int)syscall(SYS_eventfd2, count, flags);
+	errno = EMFILE;
+	return -1;
+}
+
+int epoll_create1(int flags)
+{
+	if (own_rank != 1 || fault != FAULT_EPOLL)
+		return (int)syscall(SYS_epoll_create1, flags);
+	errno = EMFILE;
+	return -1;
+}
+
+#pragma GCC visibility pop
+
+/* --------------------------------------------------------------------------- ranks -- */
+
+/* A rank, in a process of its own; on rank 1 the n-th allocation fails, if it is memory that fails. */
+static void rank_main(int rank, long n)
+{
+	coll_config_t config;
+	coll_comm_t comm = NULL;
+
+	own_rank = rank;
+	ranks_config(&config, "tcp");
+	if (rank == 0) {
+		coll_get_unique_id(report->id, sizeof(report->id));
+		atomic_store(&report->has_id, 1);
+	}
+	while (!atomic_load(&report->has_id))
+		ranks_sleep(0.001);
+	if (rank == 1)
+		alloc_arm(n);
+	report->code[rank] = coll_comm_init_rank(&comm, 2, report->id, rank, &config);
+	alloc_disarm();
+	snprintf(report->text[rank], sizeof(report->text[rank]), "%s",
+		 report->code[rank] ? coll_get_last_error(NULL) : "");
+	if (comm)
+		coll_comm_destroy(comm);
+	_exit(0);
+}
+
+static void run(enum fault kind, long n)
+{
+	pid_t pid[2];
+
+	fault = kind;
+	memset(report, 0, sizeof(*report));
+	alloc_find_code(kind == FAULT_PLUGIN_MEMORY ? "coll_tcp" : "libcoll.so");
+	for (int r = 0; r < 2; r++) {
+		report->code[r] = -1;
+		pid[r] = fork();
+		if (pid[r] < 0)
+			bail_out("fork: %s", strerror(errno));
+		if (!pid[r]) {
+			alarm(60);
+			rank_main(r, n);
+		}
+	}
+	for (int r = 0; r < 2; r++)
+		waitpid(pid[r], NULL, 0);
+}
+
+/* Both ranks name rank 1 and the cause. */
+static void is_cause(int code, const char *words, const char *what)
+{
+	for (int r = 0; r < 2; r++) {
+		is_int(report->code[r], code, "%s: code of rank %d", what, r);
+		ok(!strncmp(report->text[r], "rank 1: ", 8) && strstr(report->text[r], words),
+		   "%s: rank %d says '%s'", what, r, report->text[r]);
+	}
+}
+
+int main(void)
+{
+	coll_info_t info;
+	long before;
+
+	report = ranks_memory(sizeof(*report));
+	if (coll_info_create(NULL, &info)) /* loads the plugins, so that their code is known */
+		bail_out("%s", coll_get_last_error(NULL));
+	coll_info_destroy(info);
+	run(FAULT_NONE, 0);
+	is_int(report->code[0] | report->code[1], 0, "without a fault: %s%s", report->text[0],
+	       report->text[1]);
+	before = report->before_eventfd;
+	ok(before > 2, "the context's memory is allocated before its eventfd");
+	run(FAULT_EVENTFD, 0);
+	is_cause(COLL_ERR_SYSTEM, "eventfd", "no descriptor for the context");
+	run(FAULT_EPOLL, 0);
+	is_cause(COLL_ERR_SYSTEM, "epoll", "no descriptor for tcp");
+	run(FAULT_CORE_MEMORY, before - 1);
+	is_cause(COLL_ERR_NO_MEMORY, "no memory for a communicator", "no memory for the context");
+	run(FAULT_CORE_MEMORY, before);
+	is_cause(COLL_ERR_NO_MEMORY, "memory", "no memory in the context");
+	for (long n = 1; n <= 3; n++) {
+		run(FAULT_PLUGIN_MEMORY, n);
+		is_cause(COLL_ERR_NO_MEMORY, "memory", "no memory in tcp_open");
+	}
+	return done_testing();
+}

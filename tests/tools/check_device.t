@@ -76,7 +76,9 @@ spoilt() {
     local found all=device-memory,device-host,device-context,stream-order,stream-group,stream-events
     # shellcheck disable=SC2086 # flags are words
     ${TEST_CC:-cc} $TEST_CFLAGS -fPIC -fvisibility=hidden -shared -pthread -DSPOILT="$1" \
-        -I"$src/include" -o "$dir/coll_spoilt.so" "$src/tests/plugins/bad/nccl_spoilt.c" \
+        -I"$src/include" -iquote "$src/core" -o "$dir/coll_spoilt.so" \
+        "$src/tests/plugins/bad/nccl_spoilt.c" "$build/.libs/libcore_device.a" \
+        "$build/.libs/libcore_base.a" -Wl,--exclude-libs,ALL \
         >"$dir/err" 2>&1 || { none "$1: it is built" "$(cat "$dir/err")"; return; }
     kit 2 --quick --only $all,stream-event-states "$dir/coll_spoilt.so"
     found=$(sed -n 's/^not ok [0-9]* - \([a-z-]*\):.*/\1/p' "$dir/out" | xargs)

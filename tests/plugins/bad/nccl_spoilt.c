@@ -12,8 +12,8 @@
 #include "../../../plugins/nccl/nccl_error.c"
 #include "../../../plugins/nccl/nccl_event.c"
 #include "../../../plugins/nccl/nccl_group.c"
+#include "../../../plugins/nccl/nccl_grouped_p2p.c"
 #include "../../../plugins/nccl/nccl_library.c"
-#include "../../../plugins/nccl/nccl_parts.c"
 #include "../../../plugins/nccl/nccl_state.c"
 #undef coll_backend_v1
 

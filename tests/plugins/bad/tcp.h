@@ -8,8 +8,6 @@
 #define COLL_BACKEND_EXPORT BAD_FN
 #define coll_backend_v1     bad_good
 #include "../../../plugins/tcp/tcp_addr.c"
-#include "../../../plugins/tcp/tcp_dial.c"
-#include "../../../plugins/tcp/tcp_guest.c"
 #include "../../../plugins/tcp/tcp_mesh.c"
 #include "../../../plugins/tcp/tcp_io.c"
 #include "../../../plugins/tcp/tcp_send.c"

@@ -566,7 +566,7 @@ static void check_backend(const char *backend)
 		{.name = "registered memory", .act = act_register},
 		{.name = "split", .act = act_derive, .kind = DERIVE_SPLIT},
 		{.name = "dup", .act = act_derive, .kind = DERIVE_DUP},
-		{.name = "shrink", .act = act_derive, .kind = DERIVE_SHRINK, .timeout_ms = 400},
+		{.name = "shrink", .act = act_derive, .kind = DERIVE_SHRINK, .timeout_ms = 1500},
 		{.name = "destroy", .act = act_destroy},
 	};
 

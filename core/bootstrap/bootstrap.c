@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bootstrap.c - what is common to all ways to meet: exchange, exchange of text, who is who. */
+/* bootstrap.c - the part common to all kinds of bootstrap: exchange, failures, facts about each rank. */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>

@@ -50,8 +50,8 @@ int bootstrap_open_user(struct bootstrap **bootstrap, coll_exchange_fn exchange,
 int bootstrap_open_local(struct bootstrap **bootstraps, int nranks);
 
 /*
- * What is left of `parent` when only ranks[0..nranks) of it, in this order, go on: it knows its peers
- * and has a key that follows from the parent's and `number`, but cannot exchange.
+ * Makes a bootstrap of ranks[0..nranks) of `parent`, in this order, which go on without the others.  It
+ * knows its peers, and its key follows from the parent's and `number`; it cannot exchange.
  */
 int bootstrap_open_shrunk(struct bootstrap **bootstrap, const struct bootstrap *parent,
 			  const int *ranks, int rank, int nranks, uint32_t number);

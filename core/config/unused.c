@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unused.c - values that belong to no declared option: whose they may be, what was perhaps meant. */
+/* unused.c - values that belong to no declared option: their possible owner, the option perhaps meant. */
 #include "config/config_impl.h"
 #include "base/suggest.h"
 

@@ -2,8 +2,8 @@
 /*
  * copy_stream.h - copies between a device and the host that nobody waits for: a copy_stream is a stream of its own
  * in one context, for one direction, on which copies are started, and asked later whether they are
- * done, in their order.  Whoever owns a list of copy_streams serialises what is done with them.  No thread's
- * current context changes.
+ * done, in their order.  The owner of a list of copy streams serialises all calls on it.  No call
+ * changes the calling thread's current CUDA context.
  */
 #ifndef CORE_DEVICE_COPY_STREAM_H
 #define CORE_DEVICE_COPY_STREAM_H

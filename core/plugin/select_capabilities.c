@@ -203,7 +203,7 @@ static const char *capabilities_string(const struct table_head *head, const char
 	return place < head->text_size ? text + place : NULL;
 }
 
-/* What is wrong with the strings and numbers that the table leads to, or NULL. */
+/* The first fault of the strings and numbers that the table leads to, or NULL. */
 static const char *capabilities_take(struct capabilities *caps, const struct table_head *head,
 				     const char *at)
 {

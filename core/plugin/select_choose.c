@@ -128,7 +128,7 @@ static int choose_check_named(const struct capabilities *all, int n, int first, 
 	return COLL_SUCCESS;
 }
 
-/* What comes first on the lowest rank that has a list and is in all lists must be usable. */
+/* The first backend of the lowest rank with a list that stands in all lists must be usable. */
 static int choose_by_name(const struct capabilities *all, int n, int first, const char **name)
 {
 	for (int i = 0; i < all[first].n_named; i++) {

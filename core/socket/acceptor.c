@@ -214,7 +214,7 @@ static int acceptor_has_rank(const struct acceptor *a, uint32_t rank, uint64_t d
 	return 0;
 }
 
-/* What is wrong with a process that knows the key; 0: nothing. */
+/* The code that refuses a process which knows the key; 0: the process may join. */
 static int acceptor_check_rank(const struct acceptor *a, const struct handshake_answer *answer)
 {
 	const struct handshake *hs = a->hs;

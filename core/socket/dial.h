@@ -51,7 +51,7 @@ struct dial {
 	char note[DIAL_NOTE_SIZE]; /* what happened last */
 };
 
-/* Begins; the caller has zeroed *dial and set hs, peer, addresses and what it wants of local to spare. */
+/* Begins.  The caller has zeroed *dial and set hs, peer, addresses, and as needed local to spare. */
 int dial_begin(struct dial *dial);
 /*
  * Connects where it is time to, and adds the sockets to the set.  A code, with the error text: no

@@ -67,7 +67,7 @@ enum { HANDSHAKE_ACCEPTED = 1, HANDSHAKE_REFUSED = 2 };
 struct handshake_verdict {
 	uint32_t type;
 	int32_t code;                      /* COLL_ERR_* of a refusal */
-	uint8_t salt[HANDSHAKE_SALT_SIZE]; /* from the listener, for keys of what follows */
+	uint8_t salt[HANDSHAKE_SALT_SIZE]; /* from the listener, for the keys of later messages */
 	uint8_t mac[HANDSHAKE_MAC_SIZE];
 	char text[HANDSHAKE_TEXT_SIZE]; /* why the dialler is refused */
 };

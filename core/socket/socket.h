@@ -38,8 +38,8 @@ void socket_no_delay(int fd);
 int socket_is_exhausted(int err);
 
 /*
- * Move what can be moved now: the number of bytes, 0 if it would block, -1 with errno; a closed
- * connection is errno 0.
+ * Move as many bytes as the kernel takes now and return their number; 0: the call would block; -1 with
+ * errno, which is 0 for a closed connection.
  */
 ssize_t socket_read(int fd, void *buf, size_t len);
 ssize_t socket_write(int fd, const void *buf, size_t len);
@@ -65,7 +65,7 @@ int poll_set_add(struct poll_set *set, int fd, short events);
 /* The wait must end at that time or before. */
 void poll_set_wake(struct poll_set *set, int64_t time);
 void poll_set_wait(struct poll_set *set);
-/* What poll found at a place; 0 for the place -1. */
+/* The events that poll found at a place; 0 for the place -1. */
 int poll_set_events(const struct poll_set *set, int place);
 
 #endif

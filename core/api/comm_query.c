@@ -23,7 +23,7 @@ struct destroy_goal {
 
 static int destroy_is_late(const struct destroy_goal *goal)
 {
-	return context_now() >= goal->deadline;
+	return clock_now_us() >= goal->deadline;
 }
 
 static int destroy_is_idle(const struct comm *comm, uint64_t number)
@@ -48,7 +48,7 @@ static int destroy_told(void *arg)
 /* The rest of the time, but at least DESTROY_LEAST_US, so that control messages can be sent. */
 static int64_t destroy_left(int64_t deadline, int64_t timeout_us)
 {
-	int64_t left = deadline - context_now();
+	int64_t left = deadline - clock_now_us();
 	int64_t least = timeout_us < DESTROY_LEAST_US ? timeout_us : DESTROY_LEAST_US;
 
 	return left > least ? left : least;
@@ -76,7 +76,7 @@ static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadli
 	comm_send_control(comm, comm->error ? CONTROL_FAIL : CONTROL_LEAVE, comm->error,
 			  comm->error_text);
 	timeout_us = destroy_left(deadline, timeout_us);
-	goal.deadline = context_now() + timeout_us;
+	goal.deadline = clock_now_us() + timeout_us;
 	context_wait(context, destroy_told, &goal, timeout_us);
 }
 
@@ -90,7 +90,7 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 		return COLL_ERR_INVALID_ARGUMENT;
 	context = comm->context;
 	timeout_us = config_int(context->config, "destroy_timeout");
-	deadline = context_now() + timeout_us;
+	deadline = clock_now_us() + timeout_us;
 	destroy_finish(comm, timeout_us, deadline);
 	atomic_store(&comm->aborted, 1); /* ends the waits of other threads, if there are any */
 	context_wake(context);

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* clock.c - the monotonic clock in milliseconds. */
+/* clock.c - the monotonic clock. */
 #include "base/clock.h"
 
 #include <time.h>
 
-int64_t clock_now_ms(void)
+int64_t clock_now_us(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+int64_t clock_now_ms(void)
+{
+	return clock_now_us() / 1000;
 }
 
 int64_t clock_deadline(int64_t timeout_ms)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* clock.h - the monotonic clock in milliseconds, and deadlines by it. */
+/* clock.h - the monotonic clock, and deadlines by it. */
 #ifndef CORE_BASE_CLOCK_H
 #define CORE_BASE_CLOCK_H
 
 #include <stdint.h>
 
+int64_t clock_now_us(void);
 int64_t clock_now_ms(void);
 /* The time at which timeout_ms from now is over; a negative timeout counts as 0, a huge one as a year. */
 int64_t clock_deadline(int64_t timeout_ms);

@@ -193,14 +193,14 @@ static void staging_copy_abandon(struct op *op, struct copy_stream *copy_stream)
 void staging_copy_cancel(struct op *op)
 {
 	const struct timespec pause = {.tv_nsec = STAGING_POLL_US * 1000};
-	int64_t deadline = context_now() + STAGING_CANCEL_US;
+	int64_t deadline = clock_now_us() + STAGING_CANCEL_US;
 	struct copy_stream *copy_stream;
 
 	staging_copy_begin(op);
 	while ((copy_stream = staging_copy_stream(op))) {
 		if (staging_copy_reap(op->comm->context))
 			continue;
-		if (context_now() < deadline)
+		if (clock_now_us() < deadline)
 			nanosleep(&pause, NULL);
 		else
 			staging_copy_abandon(op, copy_stream);

@@ -21,14 +21,6 @@ struct control {
 	struct control_body *body;
 };
 
-int64_t context_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
 /* Do an earlier rank of the host and this rank have the same processors? */
 static int context_shares_cpus(const struct bootstrap *bootstrap, int rank)
 {

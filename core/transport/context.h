@@ -6,6 +6,7 @@
 #ifndef CORE_TRANSPORT_CONTEXT_H
 #define CORE_TRANSPORT_CONTEXT_H
 
+#include "base/clock.h"
 #include "bootstrap/bootstrap.h"
 #include "algorithm/selection.h"
 #include "transport/match.h"
@@ -195,9 +196,6 @@ void context_send_control(struct context *context, int peer, uint64_t tag, int k
 			  const char *text);
 /* Are control messages still being sent? */
 int context_controls_pending(struct context *context);
-
-/* Microseconds of the monotonic clock. */
-int64_t context_now(void);
 
 /* Fills the host table for an endpoint (host.c). */
 void host_fill(struct context *context, int device);

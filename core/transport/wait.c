@@ -239,7 +239,7 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 		}
 		if (++rounds % WAIT_SWEEP && idle < context->poll_us)
 			continue; /* a read of the clock costs more than a poll */
-		now = context_now();
+		now = clock_now_us();
 		if (!last)
 			last = now;
 		idle = now - last;

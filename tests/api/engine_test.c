@@ -39,7 +39,7 @@ static void collectives(struct rank *r)
 	float x[5], all[RANKS_MAX * 5];
 	int bad = 0;
 
-	for (int turn = 0; turn < 20; turn++) {
+	for (int round = 0; round < 20; round++) {
 		for (int i = 0; i < 5; i++)
 			x[i] = (float)(r->rank + i);
 		rank_did(r, coll_broadcast(x, x, 5, COLL_FLOAT32, 1, r->comm, NULL), "broadcast");

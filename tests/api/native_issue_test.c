@@ -391,7 +391,7 @@ static void test_group_not_asked(void)
 		atomic_store(&h[i]->done, UINT64_MAX);
 	}
 	unsetenv("COLL_PROGRESS");
-	for (int turn = 0; turn < 3000; turn++) {
+	for (int round = 0; round < 3000; round++) {
 		bad += coll_group_start() != 0;
 		bad += issue_many(comm[0], 2) + issue_many(comm[1], 2);
 		bad += coll_group_end() != 0;

@@ -9,7 +9,7 @@
 #include "../../tools/oracle/oracle.h"
 #include "../lib/ranks.h"
 
-enum { COUNT = 3, BLOCKS = 4, ROOM = COUNT * BLOCKS, SLOTS = 6 };
+enum { COUNT = 3, BLOCKS = 4, CAPACITY = COUNT * BLOCKS, SLOTS = 6 };
 
 enum form {
 	SUM,
@@ -30,7 +30,7 @@ struct call {
 	int number; /* from which the data is made */
 	int count, root;
 	size_t counts[BLOCKS];
-	int64_t in[ROOM], out[ROOM];
+	int64_t in[CAPACITY], out[CAPACITY];
 };
 
 struct play {
@@ -162,7 +162,7 @@ static void draw_call(struct play *p, struct call *c)
 	c->root = draw(p, 2);
 	for (int r = 0; r < p->r->nranks; r++)
 		c->counts[r] = (size_t)draw(p, COUNT + 1);
-	for (int i = 0; i < ROOM; i++) {
+	for (int i = 0; i < CAPACITY; i++) {
 		c->in[i] = value(c, p->r->rank, i);
 		c->out[i] = -1;
 	}
@@ -195,7 +195,7 @@ static int64_t wanted(const struct play *p, const struct call *c, int i)
 
 static int right(struct play *p, const struct call *c)
 {
-	for (int i = 0; i < ROOM; i++)
+	for (int i = 0; i < CAPACITY; i++)
 		if (c->out[i] != wanted(p, c, i))
 			return rank_fail(p->r, "call %d, form %d: element %d is %lld, not %lld",
 					 c->number, (int)c->form, i, (long long)c->out[i],

@@ -21,7 +21,7 @@
 #include <dlfcn.h>
 
 /* So many buffers side by side: more than the library remembers. */
-enum { BATCH = 1000, TURNS = 401, BUFFERS = 4096, FEW = 64, FLOATS = 256, GROUP = 50 };
+enum { BATCH = 1000, ROUNDS = 401, BUFFERS = 4096, FEW = 64, FLOATS = 256, GROUP = 50 };
 
 static struct {
 	coll_comm_t comm;
@@ -166,9 +166,9 @@ static double batch_ns(batch_fn fn, int direct)
 
 static void measure(const char *name, batch_fn fn)
 {
-	double more[TURNS], bare[TURNS];
+	double more[ROUNDS], bare[ROUNDS];
 
-	for (int i = -20; i < TURNS; i++) {
+	for (int i = -20; i < ROUNDS; i++) {
 		double d = batch_ns(fn, 1), l = batch_ns(fn, 0);
 
 		if (i < 0)
@@ -176,10 +176,11 @@ static void measure(const char *name, batch_fn fn)
 		bare[i] = d;
 		more[i] = l - d;
 	}
-	qsort(more, TURNS, sizeof(*more), bench_order);
-	qsort(bare, TURNS, sizeof(*bare), bench_order);
+	qsort(more, ROUNDS, sizeof(*more), bench_order);
+	qsort(bare, ROUNDS, sizeof(*bare), bench_order);
 	printf("%-10s %-9s %8.1f %8.1f (%.1f to %.1f)\n", bench.device ? "nulldevice" : "null",
-	       name, bare[TURNS / 2], more[TURNS / 2], more[TURNS / 20], more[TURNS - TURNS / 20]);
+	       name, bare[ROUNDS / 2], more[ROUNDS / 2], more[ROUNDS / 20],
+	       more[ROUNDS - ROUNDS / 20]);
 }
 
 /* -------------------------------------------------------------------- the backends -- */

@@ -202,7 +202,7 @@ static void one_names_a_device(struct rank *r, struct ranks_shared *shared)
 	config.device = r->rank ? -1 : 0;
 	setenv("COLL_LOG", "info", 1);
 	log_begin();
-	if (ranks_meet(r, shared, &config) && backend_is(r, r->comm, "tcp", "by both"))
+	if (ranks_init(r, shared, &config) && backend_is(r, r->comm, "tcp", "by both"))
 		rank_did(r, coll_comm_destroy(r->comm), "destroy");
 	log_end();
 	if (!log_lines(words))
@@ -214,7 +214,7 @@ static void one_names_it(struct rank *r, struct ranks_shared *shared)
 	coll_config_t config;
 
 	ranks_config(&config, r->rank ? NULL : "gpu");
-	if (ranks_meet(r, shared, &config))
+	if (ranks_init(r, shared, &config))
 		rank_fail(r, "a communicator");
 	else if (strcmp(coll_get_last_error(NULL), "rank 1 cannot use backend 'gpu': " IDLE) == 0)
 		r->failure[0] = '\0';

@@ -95,7 +95,7 @@ static struct oracle_case greatest(const struct rank *r, int in_place)
 /* The same call again, then with other buffers, in place, in host memory, and back. */
 static void repeated(struct rank *r)
 {
-	static const int turns[] = {0, 0, 1, 0, 2, 3, 0, 2, 2, 1};
+	static const int order[] = {0, 0, 1, 0, 2, 3, 0, 2, 2, 1};
 	const struct oracle_case apart = greatest(r, 0), in_place = greatest(r, 1);
 	const struct place *place[] = {&places[r->rank % 2], &places[r->rank % PLACES]};
 	const int host[] = {PLACE_HOST, PLACE_HOST};
@@ -110,8 +110,8 @@ static void repeated(struct rank *r)
 	place_free(call[2].at[ORACLE_RECV], call[2].area[ORACLE_RECV]);
 	call[2].area[ORACLE_RECV] = call[0].area[ORACLE_RECV];
 	oracle_call_place(&call[2].o, call[2].area[ORACLE_SEND], call[2].area[ORACLE_RECV]);
-	for (int i = 0; i < (int)(sizeof(turns) / sizeof(turns[0])) && !r->failure[0]; i++)
-		device_call_once(&call[turns[i]], "repeated");
+	for (int i = 0; i < (int)(sizeof(order) / sizeof(order[0])) && !r->failure[0]; i++)
+		device_call_once(&call[order[i]], "repeated");
 	call[2].area[ORACLE_RECV] = NULL;
 	for (int i = 0; i < 4; i++)
 		device_call_end(&call[i]);
@@ -137,7 +137,7 @@ static void grouped(struct rank *r)
 
 	for (int i = 0; i < OPS; i++) {
 		device_call_begin(&call[i], r, &c, places[i % PLACES].at);
-		for (int turn = 0; turn <= i; turn++)
+		for (int round = 0; round <= i; round++)
 			device_call_fill(&call[i]);
 	}
 	rank_did(r, coll_group_start(), "group");

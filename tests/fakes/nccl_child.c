@@ -29,7 +29,7 @@ struct child_wish {
 static void child_name(const struct child_job *job)
 {
 	uint64_t hash[2] = {14695981039346656037u, 1099511628211u * 31};
-	char text[MEET_NAME + 64];
+	char text[RENDEZVOUS_NAME + 64];
 	size_t i;
 	int k;
 
@@ -43,7 +43,7 @@ static void child_name(const struct child_job *job)
 }
 
 /* Ranks in the order of keys, those of one key in the order of the parent. */
-static void child_seat(const struct child_job *job, const struct child_wish *wishes)
+static void child_slot(const struct child_job *job, const struct child_wish *wishes)
 {
 	const struct nccl_comm *parent = job->job.comm;
 	nccl_comm_t child = job->child;
@@ -58,7 +58,7 @@ static void child_seat(const struct child_job *job, const struct child_wish *wis
 	}
 }
 
-static void child_seat_shrunk(const struct child_job *job)
+static void child_slot_shrunk(const struct child_job *job)
 {
 	int i;
 
@@ -72,21 +72,21 @@ static void child_seat_shrunk(const struct child_job *job)
 
 static int child_make(struct child_job *job, const struct halt *halt)
 {
-	struct child_wish mine = {job->color, job->key}, wishes[MEET_RANKS];
+	struct child_wish mine = {job->color, job->key}, wishes[RENDEZVOUS_RANKS];
 	nccl_comm_t parent = job->job.comm;
 	struct halt all = init_halt(parent, halt);
 	int code = NCCL_SUCCESS;
 
 	if (!job->shrinks)
-		code = meet_gather(parent->meet, &mine, wishes, sizeof(mine), &all);
+		code = rendezvous_gather(parent->rendezvous, &mine, wishes, sizeof(mine), &all);
 	if (code || !job->child)
 		return code;
 	if (job->shrinks)
-		child_seat_shrunk(job);
+		child_slot_shrunk(job);
 	else
-		child_seat(job, wishes);
+		child_slot(job, wishes);
 	child_name(job);
-	code = init_meet(job->child, halt);
+	code = init_rendezvous(job->child, halt);
 	comm_set(job->child, code);
 	return code;
 }

@@ -15,14 +15,14 @@ enum { COLL_CHUNK = 16384, COLL_SPINS = 50 };
 
 /* Bytes to (out) or from a peer. */
 struct move {
-	int lane, peer, out;
+	int channel, peer, out;
 	unsigned char *at;
 	size_t left;
 };
 
 /* Reductions go chunk by chunk: the peers' parts of one, in the order of ranks. */
 struct pot {
-	unsigned char *parts[MEET_RANKS];
+	unsigned char *parts[RENDEZVOUS_RANKS];
 	unsigned char *memory;
 };
 
@@ -33,9 +33,11 @@ static size_t move_some(nccl_comm_t comm, struct move *move)
 	size_t n;
 
 	if (move->out)
-		n = meet_put(comm->meet, move->lane, move->peer, move->at, move->left);
+		n = rendezvous_put(comm->rendezvous, move->channel, move->peer, move->at,
+				   move->left);
 	else
-		n = meet_take(comm->meet, move->lane, move->peer, move->at, move->left);
+		n = rendezvous_take(comm->rendezvous, move->channel, move->peer, move->at,
+				    move->left);
 	move->at += n;
 	move->left -= n;
 	return n;
@@ -71,7 +73,7 @@ static int moves_run(nccl_comm_t comm, struct move *moves, int n)
 
 	comm_halt(comm, &halt);
 	while (left) {
-		bell = meet_bell(comm->meet);
+		bell = rendezvous_bell(comm->rendezvous);
 		if (moves_step(comm, moves, n, &left))
 			idle = 0;
 		else if (halt_asked(&halt))
@@ -79,17 +81,17 @@ static int moves_run(nccl_comm_t comm, struct move *moves, int n)
 		else if (left && ++idle < COLL_SPINS)
 			sched_yield();
 		else if (left)
-			meet_sleep(comm->meet, bell);
+			rendezvous_sleep(comm->rendezvous, bell);
 	}
 	return 0;
 }
 
 /* Appends a move to moves[n], if there is anything to move. */
-static int move_add(struct move *moves, int n, int lane, int peer, int out, unsigned char *at,
+static int move_add(struct move *moves, int n, int channel, int peer, int out, unsigned char *at,
 		    size_t left)
 {
 	if (left)
-		moves[n++] = (struct move){lane, peer, out, at, left};
+		moves[n++] = (struct move){channel, peer, out, at, left};
 	return n;
 }
 
@@ -142,8 +144,8 @@ static int coll_reduce(nccl_comm_t comm, const struct op *op, unsigned char *fro
 {
 	size_t size = reduce_size(op->dtype), at, n, most = COLL_CHUNK / size;
 	int scatter = op->kind == KIND_REDUCE_SCATTER, r, moves, halted = 0;
-	struct move list[2 * MEET_RANKS];
-	unsigned char *src[MEET_RANKS], *part, *scaled = NULL;
+	struct move list[2 * RENDEZVOUS_RANKS];
+	unsigned char *src[RENDEZVOUS_RANKS], *part, *scaled = NULL;
 	struct redop redop;
 	struct pot pot;
 
@@ -165,9 +167,9 @@ static int coll_reduce(nccl_comm_t comm, const struct op *op, unsigned char *fro
 			part = from + (at + (scatter ? (size_t)r * op->count : 0)) * size;
 			src[r] = r == comm->rank ? part : pot.parts[r];
 			if (r != comm->rank && (op->kind != KIND_REDUCE || r == op->root))
-				moves = move_add(list, moves, LANE_COLL, r, 1, part, n * size);
+				moves = move_add(list, moves, CHANNEL_COLL, r, 1, part, n * size);
 			if (r != comm->rank && to)
-				moves = move_add(list, moves, LANE_COLL, r, 0, src[r], n * size);
+				moves = move_add(list, moves, CHANNEL_COLL, r, 0, src[r], n * size);
 		}
 		halted = moves_run(comm, list, moves);
 		if (to && !halted)
@@ -181,15 +183,15 @@ static int coll_reduce(nccl_comm_t comm, const struct op *op, unsigned char *fro
 static int coll_broadcast(nccl_comm_t comm, const struct op *op, unsigned char *from,
 			  unsigned char *to)
 {
-	struct move list[MEET_RANKS];
+	struct move list[RENDEZVOUS_RANKS];
 	int r, n = 0;
 
 	if (comm->rank != op->root) {
-		n = move_add(list, 0, LANE_COLL, op->root, 0, to, op->bytes);
+		n = move_add(list, 0, CHANNEL_COLL, op->root, 0, to, op->bytes);
 	} else {
 		for (r = 0; r < comm->nranks; r++)
 			if (r != comm->rank)
-				n = move_add(list, n, LANE_COLL, r, 1, from, op->bytes);
+				n = move_add(list, n, CHANNEL_COLL, r, 1, from, op->bytes);
 		memmove(to, from, op->bytes);
 	}
 	(void)moves_run(comm, list, n);
@@ -199,15 +201,15 @@ static int coll_broadcast(nccl_comm_t comm, const struct op *op, unsigned char *
 static int coll_allgather(nccl_comm_t comm, const struct op *op, unsigned char *from,
 			  unsigned char *to)
 {
-	struct move list[2 * MEET_RANKS];
+	struct move list[2 * RENDEZVOUS_RANKS];
 	int r, n = 0;
 
 	memmove(to + (size_t)comm->rank * op->bytes, from, op->bytes);
 	for (r = 0; r < comm->nranks; r++) {
 		if (r == comm->rank)
 			continue;
-		n = move_add(list, n, LANE_COLL, r, 1, from, op->bytes);
-		n = move_add(list, n, LANE_COLL, r, 0, to + (size_t)r * op->bytes, op->bytes);
+		n = move_add(list, n, CHANNEL_COLL, r, 1, from, op->bytes);
+		n = move_add(list, n, CHANNEL_COLL, r, 0, to + (size_t)r * op->bytes, op->bytes);
 	}
 	(void)moves_run(comm, list, n);
 	return CUDA_SUCCESS;
@@ -279,7 +281,7 @@ int pairs_run(nccl_comm_t comm, const struct op *ops)
 		if (!at)
 			code = CUDA_ERROR_ILLEGAL_ADDRESS;
 		else
-			n = move_add(moves, n, LANE_P2P, op->root, sends, at, op->bytes);
+			n = move_add(moves, n, CHANNEL_P2P, op->root, sends, at, op->bytes);
 	}
 	if (!code)
 		code = pairs_self(comm, ops);

@@ -39,7 +39,7 @@ struct share *share_new(void)
 		return NULL;
 	atomic_init(&share->refs, 1);
 	pthread_mutex_init(&share->lock, NULL);
-	pthread_cond_init(&share->turn, NULL);
+	pthread_cond_init(&share->next_served, NULL);
 	return share;
 }
 
@@ -48,7 +48,7 @@ void share_unref(struct share *share)
 	if (!share || atomic_fetch_sub(&share->refs, 1) != 1)
 		return;
 	pthread_mutex_destroy(&share->lock);
-	pthread_cond_destroy(&share->turn);
+	pthread_cond_destroy(&share->next_served);
 	free(share);
 }
 
@@ -160,8 +160,8 @@ static void comm_empty(struct nccl_comm *comm)
 	ops_free(comm->colls);
 	ops_free(comm->p2ps);
 	comm->colls = comm->p2ps = NULL;
-	meet_leave(comm->meet);
-	comm->meet = NULL;
+	rendezvous_leave(comm->rendezvous);
+	comm->rendezvous = NULL;
 	share_unref(comm->share);
 	share_unref(comm->parent);
 	comm->share = comm->parent = NULL;
@@ -302,7 +302,7 @@ int comm_ready(nccl_comm_t comm, const char *fn)
 /* Where blocking communicators failed to be made nothing keeps their user from using them. */
 void comm_must_be_complete(nccl_comm_t comm, const char *fn)
 {
-	if (!comm->meet)
+	if (!comm->rendezvous)
 		call_misuse("%s(%p): the communicator was never complete", fn, (void *)comm);
 }
 

@@ -122,7 +122,7 @@ static int states(struct me *me)
 	int state = -1;
 
 	if (me->rank == 0) {
-		await_turn(1);
+		await_step(1);
 		WANT(done(me, ncclRecv(at, 1, I32, 1, me->comm, me->stream)) == 0);
 	} else {
 		WANT(ncclSend(at, 1, I32, 0, me->comm, me->stream) == NCCL_IN_PROGRESS);
@@ -133,7 +133,7 @@ static int states(struct me *me)
 		WANT(ncclCommDestroy(me->comm) == NCCL_INVALID_ARGUMENT);
 		WANT(ncclGroupEnd() == NCCL_SUCCESS);
 		WANT(ncclGroupEnd() == NCCL_INVALID_USAGE);
-		atomic_store(&turn, 1);
+		atomic_store(&test_step, 1);
 		WANT(settle(me->comm, 0) == NCCL_SUCCESS);
 		WANT(ncclCommCount(me->comm, &state) == 0 && state == me->n);
 		WANT(cuStreamSynchronize(me->stream) == 0);
@@ -313,7 +313,7 @@ static void *share_main(void *arg)
 /* Rank 2 never calls, so that the others' operation hangs; those shrink and go on. */
 static int shrink(struct me *me)
 {
-	int dead = 2, rank = -1, by_revoke = atomic_load(&turn) == 100;
+	int dead = 2, rank = -1, by_revoke = atomic_load(&test_step) == 100;
 	nccl_comm_t child = NULL;
 	char *at = device_new(me, 64);
 
@@ -365,7 +365,7 @@ static void test_children(void)
 	is_int(in_threads(1, 0, share_main, NULL), 0, "splitShare shares the end");
 	setenv("STANDIN_NCCL_CONNECT", "0", 1);
 	is_int(in_threads(4, 0, rank_main, shrink), 0, "3 of 4 ranks shrink, the work hanging");
-	atomic_store(&turn, 100);
+	atomic_store(&test_step, 100);
 	is_int(in_threads(4, 0, rank_main, shrink), 0, "3 of 4 ranks revoke and shrink");
 	unsetenv("STANDIN_NCCL_CONNECT");
 }

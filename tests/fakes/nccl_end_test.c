@@ -29,16 +29,16 @@ static int muted(struct me *me)
 /* A blocked call on a blocking communicator ends when another thread aborts it. */
 static int aborted(struct me *me)
 {
-	const struct timespec nap = {0, 20000000};
+	const struct timespec delay = {0, 20000000};
 	char *at = device_new(me, 64);
 
 	shown[me->rank] = me->comm;
 	if (me->rank == 0) {
-		atomic_store(&turn, 1);
+		atomic_store(&test_step, 1);
 		WANT(ncclSend(at, 1, I32, 1, me->comm, me->stream) == NCCL_INTERNAL_ERROR);
 	} else {
-		await_turn(1);
-		nanosleep(&nap, NULL);
+		await_step(1);
+		nanosleep(&delay, NULL);
 		WANT(ncclCommAbort(shown[0]) == 0);
 		WANT(ncclCommAbort(me->comm) == 0);
 	}
@@ -91,7 +91,7 @@ static void test_aborts(void)
 	is_int(in_threads(2, 0, rank_main, muted), 0,
 	       "what one rank never does hangs, until aborted");
 	unsetenv("STANDIN_NCCL_MUTE");
-	atomic_store(&turn, 0);
+	atomic_store(&test_step, 0);
 	is_int(in_threads(2, 1, rank_main, aborted), 0, "another thread's blocked call is aborted");
 	is_int(in_threads(1, 0, bare_main, lonely), 0, "waiting for ranks is aborted");
 	setenv("STANDIN_NCCL_INIT_HANG", "1", 1);
@@ -150,7 +150,7 @@ static void *ask_other(void *arg)
 {
 	int count;
 
-	await_turn(1);
+	await_step(1);
 	usleep(20000);
 	ncclCommCount(arg, &count);
 	return NULL;
@@ -162,7 +162,7 @@ static int two_at_once(struct me *me)
 	pthread_t thread;
 
 	pthread_create(&thread, NULL, ask_other, me->comm);
-	atomic_store(&turn, 1);
+	atomic_store(&test_step, 1);
 	return ncclSend(me, 1, I32, 1, me->comm, me->stream);
 }
 

@@ -142,13 +142,13 @@ static int jobs_run(struct job *jobs, atomic_int *stop)
 {
 	atomic_int failed = 0;
 	struct halt halt = {{NULL, NULL, stop, &failed}};
-	pthread_t threads[MEET_RANKS];
-	struct job *job, *at[MEET_RANKS];
+	pthread_t threads[RENDEZVOUS_RANKS];
+	struct job *job, *at[RENDEZVOUS_RANKS];
 	int i, n = 0, code = NCCL_SUCCESS;
 
 	if (jobs && !jobs->next)
 		return jobs->run(jobs, &halt);
-	for (job = jobs; job && n < MEET_RANKS; job = job->next) {
+	for (job = jobs; job && n < RENDEZVOUS_RANKS; job = job->next) {
 		job->halt = &halt;
 		if (pthread_create(&threads[n], NULL, job_main, job)) {
 			atomic_store(&failed, 1);
@@ -172,14 +172,14 @@ static void connect_announce(nccl_comm_t comm)
 	int r;
 
 	for (r = 0; comm->colls && r < comm->nranks; r++) {
-		meet_announce(comm->meet, LANE_COLL, comm->rank, r);
-		meet_announce(comm->meet, LANE_COLL, r, comm->rank);
+		rendezvous_announce(comm->rendezvous, CHANNEL_COLL, comm->rank, r);
+		rendezvous_announce(comm->rendezvous, CHANNEL_COLL, r, comm->rank);
 	}
 	for (op = comm->p2ps; op; op = op->next)
 		if (op->kind == KIND_SEND)
-			meet_announce(comm->meet, LANE_P2P, comm->rank, op->root);
+			rendezvous_announce(comm->rendezvous, CHANNEL_P2P, comm->rank, op->root);
 		else
-			meet_announce(comm->meet, LANE_P2P, op->root, comm->rank);
+			rendezvous_announce(comm->rendezvous, CHANNEL_P2P, op->root, comm->rank);
 }
 
 static int connect_done(nccl_comm_t comm)
@@ -188,14 +188,16 @@ static int connect_done(nccl_comm_t comm)
 	int r, me = comm->rank;
 
 	for (r = 0; comm->colls && call_version() >= GROUP_RUNTIME_CONNECT && r < comm->nranks; r++)
-		if (r != me && !meet_connected(comm->meet, LANE_COLL, r, me))
+		if (r != me && !rendezvous_connected(comm->rendezvous, CHANNEL_COLL, r, me))
 			return 0;
 	for (op = comm->p2ps; op; op = op->next) {
 		if (op->root == me)
 			continue;
-		if (op->kind == KIND_SEND && !meet_connected(comm->meet, LANE_P2P, me, op->root))
+		if (op->kind == KIND_SEND &&
+		    !rendezvous_connected(comm->rendezvous, CHANNEL_P2P, me, op->root))
 			return 0;
-		if (op->kind == KIND_RECV && !meet_connected(comm->meet, LANE_P2P, op->root, me))
+		if (op->kind == KIND_RECV &&
+		    !rendezvous_connected(comm->rendezvous, CHANNEL_P2P, op->root, me))
 			return 0;
 	}
 	return 1;
@@ -215,11 +217,11 @@ static int connect_all(struct nccl_comm *comms, atomic_int *stop)
 	for (comm = comms; comm; comm = comm->group_next) {
 		comm_halt(comm, &halt);
 		halt.flag[2] = stop;
-		for (bell = meet_bell(comm->meet); !connect_done(comm);
-		     bell = meet_bell(comm->meet)) {
+		for (bell = rendezvous_bell(comm->rendezvous); !connect_done(comm);
+		     bell = rendezvous_bell(comm->rendezvous)) {
 			if (halt_asked(&halt))
 				return call_fail(NCCL_INTERNAL_ERROR, "aborted while connecting");
-			meet_sleep(comm->meet, bell);
+			rendezvous_sleep(comm->rendezvous, bell);
 		}
 	}
 	return NCCL_SUCCESS;

@@ -46,14 +46,14 @@ static int want_failed(struct me *me, int line, const char *what)
 /* What a call of a non-blocking communicator comes to. */
 static int settle(nccl_comm_t comm, int code)
 {
-	const struct timespec nap = {0, 50000};
+	const struct timespec delay = {0, 50000};
 
 	while (!code || code == NCCL_IN_PROGRESS) {
 		if (ncclCommGetAsyncError(comm, &code))
 			return -1;
 		if (code != NCCL_IN_PROGRESS)
 			return code;
-		nanosleep(&nap, NULL);
+		nanosleep(&delay, NULL);
 	}
 	return code;
 }
@@ -215,14 +215,14 @@ __attribute__((unused)) static int done(struct me *me, int code)
 }
 
 /* What ranks that are threads tell one another. */
-__attribute__((unused)) static atomic_int turn;
+__attribute__((unused)) static atomic_int test_step;
 
-__attribute__((unused)) static void await_turn(int wanted)
+__attribute__((unused)) static void await_step(int wanted)
 {
-	const struct timespec nap = {0, 200000};
+	const struct timespec delay = {0, 200000};
 
-	while (atomic_load(&turn) < wanted)
-		nanosleep(&nap, NULL);
+	while (atomic_load(&test_step) < wanted)
+		nanosleep(&delay, NULL);
 }
 
 /* The sum of the ranks, plus one each. */

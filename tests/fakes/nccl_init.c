@@ -86,10 +86,10 @@ struct halt init_halt(nccl_comm_t comm, const struct halt *halt)
 
 static int init_hang(const struct halt *halt)
 {
-	const struct timespec nap = {0, 1000000};
+	const struct timespec delay = {0, 1000000};
 
 	while (!halt_asked(halt))
-		nanosleep(&nap, NULL);
+		nanosleep(&delay, NULL);
 	return call_fail(NCCL_INTERNAL_ERROR, "aborted while the communicator was made");
 }
 
@@ -113,10 +113,10 @@ static int init_devices(nccl_comm_t comm, const struct peer *peers)
 	return found ? call_fail(NCCL_REMOTE_ERROR, "another rank has failed") : NCCL_SUCCESS;
 }
 
-int init_meet(nccl_comm_t comm, const struct halt *halt)
+int init_rendezvous(nccl_comm_t comm, const struct halt *halt)
 {
 	struct halt all = init_halt(comm, halt);
-	struct peer mine, peers[MEET_RANKS];
+	struct peer mine, peers[RENDEZVOUS_RANKS];
 	int code;
 
 	memset(&mine, 0, sizeof(mine));
@@ -124,9 +124,9 @@ int init_meet(nccl_comm_t comm, const struct halt *halt)
 	mine.device = comm->device;
 	if (call_env("STANDIN_NCCL_INIT_HANG", 0))
 		return init_hang(&all);
-	code = meet_join(comm->name, comm->nranks, comm->rank, &all, &comm->meet);
+	code = rendezvous_join(comm->name, comm->nranks, comm->rank, &all, &comm->rendezvous);
 	if (!code)
-		code = meet_gather(comm->meet, &mine, peers, sizeof(mine), &all);
+		code = rendezvous_gather(comm->rendezvous, &mine, peers, sizeof(mine), &all);
 	return code ? code : init_devices(comm, peers);
 }
 
@@ -134,7 +134,7 @@ int init_meet(nccl_comm_t comm, const struct halt *halt)
 
 static int init_run(struct job *job, const struct halt *halt)
 {
-	return init_meet(job->comm, halt);
+	return init_rendezvous(job->comm, halt);
 }
 
 static void init_done(struct job *job)
@@ -162,9 +162,9 @@ static int init_check(nccl_comm_t *out, int nranks, int rank)
 	if (nranks < 1 || rank < 0 || rank >= nranks)
 		return call_fail(NCCL_INVALID_ARGUMENT, "Invalid rank requested : %d/%d", rank,
 				 nranks);
-	if (nranks > MEET_RANKS)
+	if (nranks > RENDEZVOUS_RANKS)
 		return call_fail(NCCL_INTERNAL_ERROR, "the stand-in has room for %d ranks",
-				 MEET_RANKS);
+				 RENDEZVOUS_RANKS);
 	return NCCL_SUCCESS;
 }
 

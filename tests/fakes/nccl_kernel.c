@@ -66,7 +66,7 @@ static void gate_unref(struct gate *gate)
 	free(gate);
 }
 
-static void gate_nap(struct gate *gate)
+static void gate_sleep(struct gate *gate)
 {
 	struct timespec until;
 
@@ -95,7 +95,7 @@ static void gate_wait(struct gate *gate, const struct halt *halt)
 {
 	pthread_mutex_lock(&gate->lock);
 	while (gate->arrived < gate->expected && !halt_asked(halt))
-		gate_nap(gate);
+		gate_sleep(gate);
 	pthread_mutex_unlock(&gate->lock);
 }
 
@@ -121,10 +121,10 @@ static void gate_forget(struct gate *gate)
 /* Never comes to an end by itself. */
 static void kernel_hang(const struct halt *halt)
 {
-	const struct timespec nap = {0, 1000000};
+	const struct timespec delay = {0, 1000000};
 
 	while (!halt_asked(halt))
-		nanosleep(&nap, NULL);
+		nanosleep(&delay, NULL);
 }
 
 static int kernel_body(struct kernel *kernel, const struct halt *halt)
@@ -156,7 +156,7 @@ static int kernel_run(void *arg)
 		gate_wait(kernel->gate, &halt);
 	pthread_mutex_lock(&share->lock);
 	while (share->serving != kernel->ticket)
-		pthread_cond_wait(&share->turn, &share->lock);
+		pthread_cond_wait(&share->next_served, &share->lock);
 	pthread_mutex_unlock(&share->lock);
 	code = kernel_body(kernel, &halt);
 	if (kernel->gate)
@@ -166,7 +166,7 @@ static int kernel_run(void *arg)
 	pthread_mutex_lock(&share->lock);
 	share->serving++;
 	atomic_fetch_sub(&kernel->comm->kernels, 1);
-	pthread_cond_broadcast(&share->turn);
+	pthread_cond_broadcast(&share->next_served);
 	pthread_mutex_unlock(&share->lock);
 	share_unref(share);
 	free(kernel);
@@ -305,6 +305,6 @@ void kernel_drain(nccl_comm_t comm)
 
 	pthread_mutex_lock(&share->lock);
 	while (atomic_load(&comm->kernels))
-		pthread_cond_wait(&share->turn, &share->lock);
+		pthread_cond_wait(&share->next_served, &share->lock);
 	pthread_mutex_unlock(&share->lock);
 }

@@ -11,7 +11,7 @@
 enum { OPS_FP8_FIRST = 10, OPS_TYPES = 12 };
 
 /* An operation as its entry has it. */
-struct ask {
+struct request {
 	const char *fn;
 	nccl_comm_t comm;
 	int redop; /* ncclRedOp_t */
@@ -35,114 +35,115 @@ static int ops_pointer(const void *ptr, const struct nccl_comm *comm, const char
 	return NCCL_SUCCESS;
 }
 
-static int ops_pointers(const struct ask *ask)
+static int ops_pointers(const struct request *request)
 {
-	const struct op *op = &ask->op;
-	int at_root = ask->comm->rank == op->root, code = NCCL_SUCCESS;
+	const struct op *op = &request->op;
+	int at_root = request->comm->rank == op->root, code = NCCL_SUCCESS;
 
 	if (!call_env("NCCL_CHECK_POINTERS", 0))
 		return NCCL_SUCCESS;
 	if (op->kind == KIND_SEND && op->count)
-		return ops_pointer(op->send, ask->comm, ask->fn);
+		return ops_pointer(op->send, request->comm, request->fn);
 	if (op->kind == KIND_RECV && op->count)
-		return ops_pointer(op->recv, ask->comm, ask->fn);
+		return ops_pointer(op->recv, request->comm, request->fn);
 	if (op->kind == KIND_SEND || op->kind == KIND_RECV)
 		return NCCL_SUCCESS;
 	if (op->kind != KIND_BROADCAST || at_root)
-		code = ops_pointer(op->send, ask->comm, ask->fn);
+		code = ops_pointer(op->send, request->comm, request->fn);
 	if (!code && (op->kind != KIND_REDUCE || at_root))
-		code = ops_pointer(op->recv, ask->comm, ask->fn);
+		code = ops_pointer(op->recv, request->comm, request->fn);
 	return code;
 }
 
-static int ops_redop(struct ask *ask)
+static int ops_redop(struct request *request)
 {
-	const struct user_op *user = ask->comm->user_ops;
+	const struct user_op *user = request->comm->user_ops;
 
-	if (ask->redop >= 0 && ask->redop < NCCL_NUM_OPS) {
-		ask->op.redop.op = ask->redop;
+	if (request->redop >= 0 && request->redop < NCCL_NUM_OPS) {
+		request->op.redop.op = request->redop;
 		return NCCL_SUCCESS;
 	}
-	while (user && user->id != ask->redop)
+	while (user && user->id != request->redop)
 		user = user->next;
 	if (!user)
 		return call_fail(NCCL_INVALID_ARGUMENT,
 				 "%s : reduction operation %d unknown to this communicator",
-				 ask->fn, ask->redop);
-	if (user->dtype != ask->op.dtype)
+				 request->fn, request->redop);
+	if (user->dtype != request->op.dtype)
 		return call_fail(NCCL_INVALID_ARGUMENT,
 				 "Data type supplied to user-created ncclRedOp_t does not match "
 				 "type given to reduction operation");
-	ask->op.redop = user->redop;
+	request->op.redop = user->redop;
 	return NCCL_SUCCESS;
 }
 
-static int ops_check(struct ask *ask)
+static int ops_check(struct request *request)
 {
 	int types = call_version() >= NCCL_2_24 ? OPS_TYPES : OPS_FP8_FIRST;
 	int code;
 
-	comm_must_be_complete(ask->comm, ask->fn);
-	if (ask->comm->finalized)
-		call_misuse("%s(%p): the communicator is finalized", ask->fn, (void *)ask->comm);
-	if (ask->op.root < 0 || ask->op.root >= ask->comm->nranks)
+	comm_must_be_complete(request->comm, request->fn);
+	if (request->comm->finalized)
+		call_misuse("%s(%p): the communicator is finalized", request->fn,
+			    (void *)request->comm);
+	if (request->op.root < 0 || request->op.root >= request->comm->nranks)
 		return call_fail(NCCL_INVALID_ARGUMENT,
 				 "%s : invalid root %d (root should be in the 0..%d range)",
-				 ask->fn, ask->op.root, ask->comm->nranks);
-	if (ask->op.dtype < 0 || ask->op.dtype >= types)
-		return call_fail(NCCL_INVALID_ARGUMENT, "%s : invalid type %d", ask->fn,
-				 ask->op.dtype);
-	code = ops_redop(ask);
+				 request->fn, request->op.root, request->comm->nranks);
+	if (request->op.dtype < 0 || request->op.dtype >= types)
+		return call_fail(NCCL_INVALID_ARGUMENT, "%s : invalid type %d", request->fn,
+				 request->op.dtype);
+	code = ops_redop(request);
 	if (code)
 		return code;
-	ask->op.bytes = ask->op.count * reduce_size(ask->op.dtype);
-	return ops_pointers(ask);
+	request->op.bytes = request->op.count * reduce_size(request->op.dtype);
+	return ops_pointers(request);
 }
 
 /* One of the pairs that an operation is made of; at: as if part r were to be sent or received. */
-static int ops_pair(const struct ask *ask, int kind, const void *at, int part, int peer)
+static int ops_pair(const struct request *request, int kind, const void *at, int part, int peer)
 {
-	struct op op = ask->op;
+	struct op op = request->op;
 
 	op.kind = kind;
 	op.root = peer;
 	op.send = kind == KIND_SEND ? (const char *)at + (size_t)part * op.bytes : NULL;
 	op.recv = kind == KIND_RECV ? (char *)(uintptr_t)at + (size_t)part * op.bytes : NULL;
-	return group_add_op(ask->comm, &op);
+	return group_add_op(request->comm, &op);
 }
 
 /* Alltoall, gather and scatter are pairs to NCCL. */
-static int ops_pairs(const struct ask *ask)
+static int ops_pairs(const struct request *request)
 {
-	const struct op *op = &ask->op;
-	int r, at_root = ask->comm->rank == op->root, code = NCCL_SUCCESS;
+	const struct op *op = &request->op;
+	int r, at_root = request->comm->rank == op->root, code = NCCL_SUCCESS;
 	int kind = op->kind;
 
 	if (kind == KIND_GATHER)
-		code = ops_pair(ask, KIND_SEND, op->send, 0, op->root);
-	for (r = 0; r < ask->comm->nranks && !code; r++) {
+		code = ops_pair(request, KIND_SEND, op->send, 0, op->root);
+	for (r = 0; r < request->comm->nranks && !code; r++) {
 		if (kind == KIND_ALLTOALL || (kind == KIND_SCATTER && at_root))
-			code = ops_pair(ask, KIND_SEND, op->send, r, r);
+			code = ops_pair(request, KIND_SEND, op->send, r, r);
 		if (!code && (kind == KIND_ALLTOALL || (kind == KIND_GATHER && at_root)))
-			code = ops_pair(ask, KIND_RECV, op->recv, r, r);
+			code = ops_pair(request, KIND_RECV, op->recv, r, r);
 	}
 	if (!code && kind == KIND_SCATTER)
-		code = ops_pair(ask, KIND_RECV, op->recv, 0, op->root);
+		code = ops_pair(request, KIND_RECV, op->recv, 0, op->root);
 	return code;
 }
 
 /* A communicator of one rank does its collectives at once, not at the group's end. */
-static int ops_alone(const struct ask *ask)
+static int ops_alone(const struct request *request)
 {
-	nccl_comm_t comm = ask->comm;
+	nccl_comm_t comm = request->comm;
 	struct op *pairs = comm->p2ps;
 	int code;
 
 	comm->colls = malloc(sizeof(*comm->colls));
 	if (!comm->colls)
 		return NCCL_SYSTEM_ERROR;
-	*comm->colls = ask->op;
-	if (ask->op.kind >= KIND_ALLTOALL)
+	*comm->colls = request->op;
+	if (request->op.kind >= KIND_ALLTOALL)
 		comm->colls->kind = KIND_BROADCAST;
 	comm->p2ps = NULL;
 	code = kernel_launch(comm);
@@ -152,75 +153,75 @@ static int ops_alone(const struct ask *ask)
 	return code;
 }
 
-static int ops_add(struct ask *ask)
+static int ops_add(struct request *request)
 {
-	if (ask->op.kind >= KIND_SEND)
-		return group_add_op(ask->comm, &ask->op);
-	if (!ask->op.count)
+	if (request->op.kind >= KIND_SEND)
+		return group_add_op(request->comm, &request->op);
+	if (!request->op.count)
 		return NCCL_SUCCESS;
-	if (ask->comm->nranks == 1)
-		return ops_alone(ask);
-	if (ask->op.kind >= KIND_ALLTOALL)
-		return ops_pairs(ask);
-	return group_add_op(ask->comm, &ask->op);
+	if (request->comm->nranks == 1)
+		return ops_alone(request);
+	if (request->op.kind >= KIND_ALLTOALL)
+		return ops_pairs(request);
+	return group_add_op(request->comm, &request->op);
 }
 
-static int ops_call(struct ask ask)
+static int ops_call(struct request request)
 {
-	int fault = call_count(ask.fn), code = comm_enter(ask.comm, ask.fn), end;
+	int fault = call_count(request.fn), code = comm_enter(request.comm, request.fn), end;
 
 	if (code)
 		return group_note(code);
-	if (ask.comm->revoked) {
-		comm_leave(ask.comm);
+	if (request.comm->revoked) {
+		comm_leave(request.comm);
 		return group_note(
-			call_fail(NCCL_INVALID_USAGE, "%s: communicator was revoked", ask.fn));
+			call_fail(NCCL_INVALID_USAGE, "%s: communicator was revoked", request.fn));
 	}
 	group_start();
-	code = fault ? fault : comm_ready(ask.comm, ask.fn);
+	code = fault ? fault : comm_ready(request.comm, request.fn);
 	if (!code)
-		code = ops_check(&ask);
+		code = ops_check(&request);
 	if (!code)
-		code = ops_add(&ask);
-	if (code && !ask.comm->blocking)
-		comm_set(ask.comm, code);
+		code = ops_add(&request);
+	if (code && !request.comm->blocking)
+		comm_set(request.comm, code);
 	group_note(code);
-	end = group_end(ask.fn);
+	end = group_end(request.fn);
 	if (end && end != NCCL_IN_PROGRESS)
 		code = end;
-	else if (!ask.comm->blocking)
-		code = comm_async(ask.comm);
-	comm_leave(ask.comm);
+	else if (!request.comm->blocking)
+		code = comm_async(request.comm);
+	comm_leave(request.comm);
 	return code;
 }
 
 int ncclAllReduce(const void *sendbuf, void *recvbuf, size_t count, int dtype, int op,
 		  nccl_comm_t comm, void *stream)
 {
-	return ops_call((struct ask){"ncclAllReduce",
-				     comm,
-				     op,
-				     {.kind = KIND_ALLREDUCE,
-				      .send = sendbuf,
-				      .recv = recvbuf,
-				      .count = count,
-				      .dtype = dtype,
-				      .stream = stream}});
+	return ops_call((struct request){"ncclAllReduce",
+					 comm,
+					 op,
+					 {.kind = KIND_ALLREDUCE,
+					  .send = sendbuf,
+					  .recv = recvbuf,
+					  .count = count,
+					  .dtype = dtype,
+					  .stream = stream}});
 }
 
 int ncclBroadcast(const void *sendbuf, void *recvbuf, size_t count, int dtype, int root,
 		  nccl_comm_t comm, void *stream)
 {
-	return ops_call((struct ask){"ncclBroadcast",
-				     comm,
-				     OP_SUM,
-				     {.kind = KIND_BROADCAST,
-				      .root = root,
-				      .send = sendbuf,
-				      .recv = recvbuf,
-				      .count = count,
-				      .dtype = dtype,
-				      .stream = stream}});
+	return ops_call((struct request){"ncclBroadcast",
+					 comm,
+					 OP_SUM,
+					 {.kind = KIND_BROADCAST,
+					  .root = root,
+					  .send = sendbuf,
+					  .recv = recvbuf,
+					  .count = count,
+					  .dtype = dtype,
+					  .stream = stream}});
 }
 
 int ncclBcast(void *buf, size_t count, int dtype, int root, nccl_comm_t comm, void *stream)
@@ -232,70 +233,70 @@ int ncclBcast(void *buf, size_t count, int dtype, int root, nccl_comm_t comm, vo
 int ncclReduce(const void *sendbuf, void *recvbuf, size_t count, int dtype, int op, int root,
 	       nccl_comm_t comm, void *stream)
 {
-	return ops_call((struct ask){"ncclReduce",
-				     comm,
-				     op,
-				     {.kind = KIND_REDUCE,
-				      .root = root,
-				      .send = sendbuf,
-				      .recv = recvbuf,
-				      .count = count,
-				      .dtype = dtype,
-				      .stream = stream}});
+	return ops_call((struct request){"ncclReduce",
+					 comm,
+					 op,
+					 {.kind = KIND_REDUCE,
+					  .root = root,
+					  .send = sendbuf,
+					  .recv = recvbuf,
+					  .count = count,
+					  .dtype = dtype,
+					  .stream = stream}});
 }
 
 int ncclAllGather(const void *sendbuf, void *recvbuf, size_t sendcount, int dtype, nccl_comm_t comm,
 		  void *stream)
 {
-	return ops_call((struct ask){"ncclAllGather",
-				     comm,
-				     OP_SUM,
-				     {.kind = KIND_ALLGATHER,
-				      .send = sendbuf,
-				      .recv = recvbuf,
-				      .count = sendcount,
-				      .dtype = dtype,
-				      .stream = stream}});
+	return ops_call((struct request){"ncclAllGather",
+					 comm,
+					 OP_SUM,
+					 {.kind = KIND_ALLGATHER,
+					  .send = sendbuf,
+					  .recv = recvbuf,
+					  .count = sendcount,
+					  .dtype = dtype,
+					  .stream = stream}});
 }
 
 int ncclReduceScatter(const void *sendbuf, void *recvbuf, size_t recvcount, int dtype, int op,
 		      nccl_comm_t comm, void *stream)
 {
-	return ops_call((struct ask){"ncclReduceScatter",
-				     comm,
-				     op,
-				     {.kind = KIND_REDUCE_SCATTER,
-				      .send = sendbuf,
-				      .recv = recvbuf,
-				      .count = recvcount,
-				      .dtype = dtype,
-				      .stream = stream}});
+	return ops_call((struct request){"ncclReduceScatter",
+					 comm,
+					 op,
+					 {.kind = KIND_REDUCE_SCATTER,
+					  .send = sendbuf,
+					  .recv = recvbuf,
+					  .count = recvcount,
+					  .dtype = dtype,
+					  .stream = stream}});
 }
 
 int ncclSend(const void *sendbuf, size_t count, int dtype, int peer, nccl_comm_t comm, void *stream)
 {
-	return ops_call((struct ask){"ncclSend",
-				     comm,
-				     OP_SUM,
-				     {.kind = KIND_SEND,
-				      .root = peer,
-				      .send = sendbuf,
-				      .count = count,
-				      .dtype = dtype,
-				      .stream = stream}});
+	return ops_call((struct request){"ncclSend",
+					 comm,
+					 OP_SUM,
+					 {.kind = KIND_SEND,
+					  .root = peer,
+					  .send = sendbuf,
+					  .count = count,
+					  .dtype = dtype,
+					  .stream = stream}});
 }
 
 int ncclRecv(void *recvbuf, size_t count, int dtype, int peer, nccl_comm_t comm, void *stream)
 {
-	return ops_call((struct ask){"ncclRecv",
-				     comm,
-				     OP_SUM,
-				     {.kind = KIND_RECV,
-				      .root = peer,
-				      .recv = recvbuf,
-				      .count = count,
-				      .dtype = dtype,
-				      .stream = stream}});
+	return ops_call((struct request){"ncclRecv",
+					 comm,
+					 OP_SUM,
+					 {.kind = KIND_RECV,
+					  .root = peer,
+					  .recv = recvbuf,
+					  .count = count,
+					  .dtype = dtype,
+					  .stream = stream}});
 }
 
 #ifndef STANDIN_NCCL_OLD
@@ -303,45 +304,45 @@ int ncclRecv(void *recvbuf, size_t count, int dtype, int peer, nccl_comm_t comm,
 int ncclAlltoAll(const void *sendbuf, void *recvbuf, size_t count, int dtype, nccl_comm_t comm,
 		 void *stream)
 {
-	return ops_call((struct ask){"ncclAlltoAll",
-				     comm,
-				     OP_SUM,
-				     {.kind = KIND_ALLTOALL,
-				      .send = sendbuf,
-				      .recv = recvbuf,
-				      .count = count,
-				      .dtype = dtype,
-				      .stream = stream}});
+	return ops_call((struct request){"ncclAlltoAll",
+					 comm,
+					 OP_SUM,
+					 {.kind = KIND_ALLTOALL,
+					  .send = sendbuf,
+					  .recv = recvbuf,
+					  .count = count,
+					  .dtype = dtype,
+					  .stream = stream}});
 }
 
 int ncclGather(const void *sendbuf, void *recvbuf, size_t count, int dtype, int root,
 	       nccl_comm_t comm, void *stream)
 {
-	return ops_call((struct ask){"ncclGather",
-				     comm,
-				     OP_SUM,
-				     {.kind = KIND_GATHER,
-				      .root = root,
-				      .send = sendbuf,
-				      .recv = recvbuf,
-				      .count = count,
-				      .dtype = dtype,
-				      .stream = stream}});
+	return ops_call((struct request){"ncclGather",
+					 comm,
+					 OP_SUM,
+					 {.kind = KIND_GATHER,
+					  .root = root,
+					  .send = sendbuf,
+					  .recv = recvbuf,
+					  .count = count,
+					  .dtype = dtype,
+					  .stream = stream}});
 }
 
 int ncclScatter(const void *sendbuf, void *recvbuf, size_t count, int dtype, int root,
 		nccl_comm_t comm, void *stream)
 {
-	return ops_call((struct ask){"ncclScatter",
-				     comm,
-				     OP_SUM,
-				     {.kind = KIND_SCATTER,
-				      .root = root,
-				      .send = sendbuf,
-				      .recv = recvbuf,
-				      .count = count,
-				      .dtype = dtype,
-				      .stream = stream}});
+	return ops_call((struct request){"ncclScatter",
+					 comm,
+					 OP_SUM,
+					 {.kind = KIND_SCATTER,
+					  .root = root,
+					  .send = sendbuf,
+					  .recv = recvbuf,
+					  .count = count,
+					  .dtype = dtype,
+					  .stream = stream}});
 }
 
 #endif

@@ -3,7 +3,7 @@
  * nccl_parts.h - what the files of the stand-in for NCCL share.
  *
  *   nccl_call.c    environment, planned faults, counters, last error
- *   nccl_meet.c    ranks meet: shared memory under the unique id's name, byte rings, doorbells
+ *   nccl_rendezvous.c    ranks meet: shared memory under the unique id's name, byte rings, doorbells
  *   nccl_reduce.c  arithmetic
  *   nccl_comm.c    live and dead communicators, who is inside, what they share, results
  *   nccl_init.c    init
@@ -23,8 +23,8 @@
 
 #include "nccl.h"
 
-enum { MEET_RANKS = 16, MEET_NAME = 40 };
-enum { LANE_COLL = 0, LANE_P2P = 1, LANES = 2 };
+enum { RENDEZVOUS_RANKS = 16, RENDEZVOUS_NAME = 40 };
+enum { CHANNEL_COLL = 0, CHANNEL_P2P = 1, CHANNELS = 2 };
 
 /* ------------------------------------------------------------------ nccl_call.c -- */
 
@@ -41,7 +41,7 @@ __attribute__((noreturn, format(printf, 1, 2))) void call_misuse(const char *fmt
 /* Sleeps a random while, at most STANDIN_NCCL_DELAY_US. */
 void call_delay(void);
 
-/* ------------------------------------------------------------------ nccl_meet.c -- */
+/* ------------------------------------------------------------------ nccl_rendezvous.c -- */
 
 /* Flags that end a wait; NULL: none. */
 struct halt {
@@ -50,22 +50,25 @@ struct halt {
 
 int halt_asked(const struct halt *halt);
 
-struct meet; /* this rank's view of a meeting of ranks */
+struct rendezvous; /* this rank's view of a meeting of ranks */
 
 /* Comes to the meeting of that name and waits for the others. */
-int meet_join(const char *name, int nranks, int rank, const struct halt *halt, struct meet **out);
-void meet_leave(struct meet *meet);
+int rendezvous_join(const char *name, int nranks, int rank, const struct halt *halt,
+		    struct rendezvous **out);
+void rendezvous_leave(struct rendezvous *rendezvous);
 /* Everyone gets everyone's n bytes, at most 64 each. */
-int meet_gather(struct meet *meet, const void *mine, void *all, size_t n, const struct halt *halt);
+int rendezvous_gather(struct rendezvous *rendezvous, const void *mine, void *all, size_t n,
+		      const struct halt *halt);
 /* Moves what fits to, or what is there from, a peer; the number of bytes. */
-size_t meet_put(struct meet *meet, int lane, int peer, const void *data, size_t n);
-size_t meet_take(struct meet *meet, int lane, int peer, void *buf, size_t n);
+size_t rendezvous_put(struct rendezvous *rendezvous, int channel, int peer, const void *data,
+		      size_t n);
+size_t rendezvous_take(struct rendezvous *rendezvous, int channel, int peer, void *buf, size_t n);
 /* First use of a connection: announce it, and see whether the peer has announced its end. */
-void meet_announce(struct meet *meet, int lane, int from, int to);
-int meet_connected(struct meet *meet, int lane, int from, int to);
+void rendezvous_announce(struct rendezvous *rendezvous, int channel, int from, int to);
+int rendezvous_connected(struct rendezvous *rendezvous, int channel, int from, int to);
 /* Sleeps for up to 2 ms, unless something has happened to this rank since bell was read. */
-uint32_t meet_bell(struct meet *meet);
-void meet_sleep(struct meet *meet, uint32_t bell);
+uint32_t rendezvous_bell(struct rendezvous *rendezvous);
+void rendezvous_sleep(struct rendezvous *rendezvous, uint32_t bell);
 
 /* ---------------------------------------------------------------- nccl_reduce.c -- */
 
@@ -116,7 +119,7 @@ struct op {
 struct share {
 	atomic_int refs, abort;
 	pthread_mutex_t lock;
-	pthread_cond_t turn;
+	pthread_cond_t next_served;
 	uint64_t next, serving; /* launches run in this order, on whatever streams */
 	int running;
 };
@@ -152,8 +155,8 @@ struct nccl_comm {
 	int blocking, split_share;
 	int split_count, shrink_count;
 	int finalized, revoked;
-	char name[MEET_NAME]; /* of its meeting */
-	struct meet *meet;
+	char name[RENDEZVOUS_NAME]; /* of its meeting */
+	struct rendezvous *rendezvous;
 	struct share *share;
 	struct share *parent; /* whose abort ends the making of this one too */
 	atomic_int result;    /* as ncclCommGetAsyncError gives it */
@@ -194,7 +197,7 @@ void share_unref(struct share *share);
 /* ------------------------------------------------------------------ nccl_init.c -- */
 
 /* Meets the ranks under comm's name and looks whether they can be together. */
-int init_meet(nccl_comm_t comm, const struct halt *halt);
+int init_rendezvous(nccl_comm_t comm, const struct halt *halt);
 /* halt with what ends the making of comm. */
 struct halt init_halt(nccl_comm_t comm, const struct halt *halt);
 

@@ -86,7 +86,7 @@ __attribute__((format(printf, 2, 3))) static void fault(struct run *run, const c
 }
 
 /* A code is success, or comes with a sentence about memory that blames no rank but the failing one. */
-static int judge(struct run *run, int rank, const char *what, coll_result_t code)
+static int check_code(struct run *run, int rank, const char *what, coll_result_t code)
 {
 	const char *text = coll_get_last_error(NULL), *named = strstr(text, "rank ");
 
@@ -107,7 +107,7 @@ static int judge(struct run *run, int rank, const char *what, coll_result_t code
  */
 static int issued(struct run *run, int rank, const char *what, coll_result_t code)
 {
-	if (judge(run, rank, what, code))
+	if (check_code(run, rank, what, code))
 		return 1;
 	if (!atomic_exchange(&run->aborted, 1))
 		coll_comm_abort(run->comm[rank]);
@@ -124,14 +124,14 @@ static int make_all(struct run *run, const char *what)
 	if (run->c->timeout_ms)
 		config.init_timeout_ms = config.timeout_ms = run->c->timeout_ms;
 	memset(run->comm, 0, sizeof(run->comm));
-	return judge(run, 0, what, coll_comm_init_all(run->comm, RANKS, NULL, &config));
+	return check_code(run, 0, what, coll_comm_init_all(run->comm, RANKS, NULL, &config));
 }
 
 static void destroy_all(struct run *run)
 {
 	for (int r = 0; r < RANKS; r++)
 		if (run->comm[r])
-			judge(run, r, "destroy", coll_comm_destroy(run->comm[r]));
+			check_code(run, r, "destroy", coll_comm_destroy(run->comm[r]));
 	memset(run->comm, 0, sizeof(run->comm));
 }
 
@@ -140,14 +140,14 @@ static int sync_all(struct run *run, const char *what)
 	int good = 1;
 
 	for (int r = 0; r < RANKS; r++)
-		good &= judge(run, r, what, coll_sync(run->comm[r]));
+		good &= check_code(run, r, what, coll_sync(run->comm[r]));
 	return good;
 }
 
 /* All ranks sum their numbers; a result, if there is one, is right. */
 static void sum_all(struct run *run, const char *what)
 {
-	int good = judge(run, 0, what, coll_group_start());
+	int good = check_code(run, 0, what, coll_group_start());
 	int64_t y[RANKS];
 
 	for (int64_t r = 0; r < RANKS; r++) {
@@ -158,7 +158,7 @@ static void sum_all(struct run *run, const char *what)
 				      coll_allreduce(run->in[r], &y[r], 1, COLL_INT64, COLL_SUM,
 						     run->comm[r], NULL));
 	}
-	good &= judge(run, 0, what, coll_group_end());
+	good &= check_code(run, 0, what, coll_group_end());
 	good &= sync_all(run, what);
 	for (int r = 0; good && r < RANKS; r++)
 		if (y[r] != RANKS * (RANKS + 1) / 2)
@@ -215,26 +215,26 @@ static void act_request(struct run *run, int kind)
 	for (int r = 0; r < RANKS; r++) {
 		coll_args_t args = call_of(run, kind, r);
 
-		good &= judge(run, r, "request_init",
-			      coll_request_init(run->comm[r], &args, &request[r]));
+		good &= check_code(run, r, "request_init",
+				   coll_request_init(run->comm[r], &args, &request[r]));
 	}
 	for (int twice = 0; twice < 2; twice++) {
 		for (int r = 0; good && r < RANKS; r++)
-			good &= judge(run, r, "request_start", coll_request_start(request[r]));
+			good &= check_code(run, r, "request_start", coll_request_start(request[r]));
 		for (int r = 0; good && r < RANKS; r++)
-			good &= judge(run, r, "test", coll_test(request[r], &done));
+			good &= check_code(run, r, "test", coll_test(request[r], &done));
 		for (int r = 0; good && r < RANKS; r++)
-			good &= judge(run, r, "wait", coll_wait(request[r]));
+			good &= check_code(run, r, "wait", coll_wait(request[r]));
 	}
 	for (int r = 0; r < RANKS; r++)
 		if (request[r])
-			judge(run, r, "request_free", coll_request_free(request[r]));
+			check_code(run, r, "request_free", coll_request_free(request[r]));
 }
 
 static void act_sendrecv(struct run *run, int kind)
 {
 	(void)kind;
-	judge(run, 0, "group_start", coll_group_start());
+	check_code(run, 0, "group_start", coll_group_start());
 	for (int r = 0; r < RANKS; r++)
 		if (!issued(run, r, "recv",
 			    coll_recv(run->out[r], COUNT, COLL_INT64, COLL_ANY_SOURCE, 7,
@@ -243,7 +243,7 @@ static void act_sendrecv(struct run *run, int kind)
 			    coll_send(run->in[r], COUNT, COLL_INT64, (r + 1) % RANKS, 7,
 				      run->comm[r], NULL)))
 			break;
-	judge(run, 0, "group_end", coll_group_end());
+	check_code(run, 0, "group_end", coll_group_end());
 	sync_all(run, "sync");
 }
 
@@ -260,7 +260,8 @@ static void act_unexpected(struct run *run, int kind)
 	for (int r = 0; r < RANKS; r++) {
 		coll_result_t error;
 
-		judge(run, r, "get_async_error", coll_comm_get_async_error(run->comm[r], &error));
+		check_code(run, r, "get_async_error",
+			   coll_comm_get_async_error(run->comm[r], &error));
 	}
 	for (int r = 0; good && r < RANKS; r++)
 		good = issued(run, r, "recv",
@@ -291,13 +292,13 @@ static void act_redop(struct run *run, int kind)
 
 	(void)kind;
 	for (int r = 0; r < RANKS; r++) {
-		made[r] = judge(
+		made[r] = check_code(
 			run, r, "red_op_create_user",
 			coll_red_op_create_user(&op[r], first_operand, NULL, 0, run->comm[r]));
-		premul[r] = judge(run, r, "red_op_create_pre_mul_sum",
-				  coll_red_op_create_pre_mul_sum(&scaled[r], &two, COLL_INT64,
-								 COLL_SCALAR_HOST_IMMEDIATE,
-								 run->comm[r]));
+		premul[r] = check_code(run, r, "red_op_create_pre_mul_sum",
+				       coll_red_op_create_pre_mul_sum(&scaled[r], &two, COLL_INT64,
+								      COLL_SCALAR_HOST_IMMEDIATE,
+								      run->comm[r]));
 		good &= made[r] && premul[r];
 	}
 	for (int r = 0; good && r < RANKS; r++)
@@ -311,10 +312,11 @@ static void act_redop(struct run *run, int kind)
 	sync_all(run, "sync");
 	for (int r = 0; r < RANKS; r++) {
 		if (made[r])
-			judge(run, r, "red_op_destroy", coll_red_op_destroy(op[r], run->comm[r]));
+			check_code(run, r, "red_op_destroy",
+				   coll_red_op_destroy(op[r], run->comm[r]));
 		if (premul[r])
-			judge(run, r, "red_op_destroy",
-			      coll_red_op_destroy(scaled[r], run->comm[r]));
+			check_code(run, r, "red_op_destroy",
+				   coll_red_op_destroy(scaled[r], run->comm[r]));
 	}
 }
 
@@ -328,16 +330,16 @@ static void act_event(struct run *run, int kind)
 		good = issued(run, r, "allreduce",
 			      coll_allreduce(run->in[r], run->out[r], COUNT, COLL_INT64, COLL_SUM,
 					     run->comm[r], NULL));
-	if (!judge(run, 0, "event_create", coll_event_create(run->comm[0], &event)))
+	if (!check_code(run, 0, "event_create", coll_event_create(run->comm[0], &event)))
 		event = NULL;
-	if (event && judge(run, 0, "event_record", coll_event_record(event, run->comm[0]))) {
-		judge(run, 1, "wait_event", coll_comm_wait_event(run->comm[1], event));
-		judge(run, 0, "event_synchronize", coll_event_synchronize(event));
-		judge(run, 0, "event_query", coll_event_query(event));
+	if (event && check_code(run, 0, "event_record", coll_event_record(event, run->comm[0]))) {
+		check_code(run, 1, "wait_event", coll_comm_wait_event(run->comm[1], event));
+		check_code(run, 0, "event_synchronize", coll_event_synchronize(event));
+		check_code(run, 0, "event_query", coll_event_query(event));
 	}
 	sync_all(run, "sync");
 	if (event)
-		judge(run, 0, "event_destroy", coll_event_destroy(event));
+		check_code(run, 0, "event_destroy", coll_event_destroy(event));
 }
 
 static void act_info(struct run *run, int kind)
@@ -349,7 +351,7 @@ static void act_info(struct run *run, int kind)
 
 	(void)kind;
 	ranks_config(&config, run->c->backend);
-	if (!judge(run, 0, "info_create", coll_info_create(&config, &info)))
+	if (!check_code(run, 0, "info_create", coll_info_create(&config, &info)))
 		return;
 	code = coll_info_verdict(info, &sentence);
 	if (code && !sentence[0])
@@ -362,9 +364,9 @@ static void act_register(struct run *run, int kind)
 	void *handle = NULL;
 
 	(void)kind;
-	if (judge(run, 0, "register",
-		  coll_comm_register(run->comm[0], run->in[0], sizeof(run->in[0]), &handle)))
-		judge(run, 0, "deregister", coll_comm_deregister(run->comm[0], handle));
+	if (check_code(run, 0, "register",
+		       coll_comm_register(run->comm[0], run->in[0], sizeof(run->in[0]), &handle)))
+		check_code(run, 0, "deregister", coll_comm_deregister(run->comm[0], handle));
 }
 
 static void act_destroy(struct run *run, int kind)
@@ -392,7 +394,7 @@ static void derive_shrink(struct derive *d, coll_comm_t comm)
 		return;
 	code = coll_comm_shrink(comm, &excluded, 1, &d->out, NULL, 0);
 	if (code != COLL_ERR_TIMEOUT)
-		judge(d->run, d->rank, "shrink", code);
+		check_code(d->run, d->rank, "shrink", code);
 	else if (!strstr(coll_get_last_error(NULL), d->rank ? "rank 0" : "rank 1"))
 		fault(d->run, "shrink on rank %d: '%s'", d->rank, coll_get_last_error(NULL));
 }
@@ -425,7 +427,7 @@ static void act_derive(struct run *run, int kind)
 		pthread_join(thread[r], NULL);
 	for (int r = 0; r < RANKS; r++)
 		if (d[r].out)
-			judge(run, r, "destroy of the new one", coll_comm_destroy(d[r].out));
+			check_code(run, r, "destroy of the new one", coll_comm_destroy(d[r].out));
 }
 
 /* --------------------------------------------------------------------------- runs -- */

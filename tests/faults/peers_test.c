@@ -41,7 +41,7 @@ static pid_t pids[RANKS_MAX];
 
 enum { PHASE_STARTED = 1, PHASE_LOOPING = 2, PHASE_DONE = 3 };
 
-static void tell(struct report *report, coll_result_t code)
+static void record(struct report *report, coll_result_t code)
 {
 	report->at = ranks_now();
 	report->code = code;
@@ -63,15 +63,15 @@ static void play_rank(const struct play *play, int rank)
 		if (rank == play->odd && rank)
 			for (;;)
 				pause();
-		ranks_meet(&r, &scene->shared, &config);
-		tell(report, r.comm ? COLL_SUCCESS : 1);
+		ranks_init(&r, &scene->shared, &config);
+		record(report, r.comm ? COLL_SUCCESS : 1);
 		exit(0);
 	}
-	if (ranks_meet(&r, &scene->shared, &config)) {
+	if (ranks_init(&r, &scene->shared, &config)) {
 		play->act(&r, report, play->odd);
 		coll_comm_destroy(r.comm);
 	} else {
-		tell(report, COLL_ERR_INTERNAL);
+		record(report, COLL_ERR_INTERNAL);
 	}
 	exit(0);
 }
@@ -180,7 +180,7 @@ static void loop(struct rank *r, struct report *report, size_t count)
 			atomic_store(&report->phase, PHASE_LOOPING);
 		code = one_sum(r, x, count);
 	}
-	tell(report, code);
+	record(report, code);
 	free(x);
 }
 
@@ -376,7 +376,7 @@ static void act_count(struct rank *r, struct report *report, int odd)
 	coll_result_t code = coll_allreduce(x, x, r->rank == odd ? 101 : 100, COLL_FLOAT32,
 					    COLL_SUM, r->comm, NULL);
 
-	tell(report, code ? code : coll_barrier(r->comm));
+	record(report, code ? code : coll_barrier(r->comm));
 }
 
 static void act_dtype(struct rank *r, struct report *report, int odd)
@@ -385,7 +385,7 @@ static void act_dtype(struct rank *r, struct report *report, int odd)
 	coll_result_t code = coll_allreduce(x, x, 100, r->rank == odd ? COLL_INT32 : COLL_FLOAT32,
 					    COLL_SUM, r->comm, NULL);
 
-	tell(report, code ? code : coll_barrier(r->comm));
+	record(report, code ? code : coll_barrier(r->comm));
 }
 
 static void act_op(struct rank *r, struct report *report, int odd)
@@ -394,7 +394,7 @@ static void act_op(struct rank *r, struct report *report, int odd)
 	coll_result_t code = coll_allreduce(x, x, 100, COLL_FLOAT32,
 					    r->rank == odd ? COLL_MAX : COLL_SUM, r->comm, NULL);
 
-	tell(report, code ? code : coll_barrier(r->comm));
+	record(report, code ? code : coll_barrier(r->comm));
 }
 
 static void act_root(struct rank *r, struct report *report, int odd)
@@ -403,7 +403,7 @@ static void act_root(struct rank *r, struct report *report, int odd)
 	coll_result_t code =
 		coll_broadcast(x, x, 100, COLL_FLOAT32, r->rank == odd ? 1 : 0, r->comm, NULL);
 
-	tell(report, code ? code : coll_barrier(r->comm));
+	record(report, code ? code : coll_barrier(r->comm));
 }
 
 static void act_kind(struct rank *r, struct report *report, int odd)
@@ -413,7 +413,7 @@ static void act_kind(struct rank *r, struct report *report, int odd)
 		r->rank == odd ? coll_broadcast(x, x, 100, COLL_FLOAT32, 0, r->comm, NULL)
 			       : coll_allreduce(x, x, 100, COLL_FLOAT32, COLL_SUM, r->comm, NULL);
 
-	tell(report, code ? code : coll_barrier(r->comm));
+	record(report, code ? code : coll_barrier(r->comm));
 }
 
 static void act_large_count(struct rank *r, struct report *report, int odd)
@@ -421,7 +421,7 @@ static void act_large_count(struct rank *r, struct report *report, int odd)
 	size_t count = (1 << 20) + (r->rank == odd);
 	float *x = calloc(count, sizeof(*x));
 
-	tell(report, one_sum(r, x, count));
+	record(report, one_sum(r, x, count));
 	free(x);
 }
 
@@ -430,7 +430,7 @@ static void act_barrier(struct rank *r, struct report *report, int odd)
 {
 	float x = 0;
 
-	tell(report, r->rank == odd ? coll_barrier(r->comm) : one_sum(r, &x, 1));
+	record(report, r->rank == odd ? coll_barrier(r->comm) : one_sum(r, &x, 1));
 }
 
 /* The send and the receive of one pair differ; the others wait in a barrier. */
@@ -444,7 +444,7 @@ static void act_message(struct rank *r, struct report *report, int odd)
 		code = coll_send(x, 8, COLL_FLOAT32, 1, 5, r->comm, NULL);
 	if (r->rank == 1)
 		code = coll_recv(x, 7, COLL_FLOAT32, 0, 5, r->comm, NULL);
-	tell(report, code ? code : coll_barrier(r->comm));
+	record(report, code ? code : coll_barrier(r->comm));
 }
 
 enum { UNEXPECTED_BYTES = 256 << 20, ROOM_BYTES = 64 << 20 };
@@ -478,7 +478,7 @@ static void act_unexpected(struct rank *r, struct report *report, int odd)
 		x = calloc(UNEXPECTED_BYTES, 1);
 		code = coll_send(x, UNEXPECTED_BYTES, COLL_UINT8, odd, 5, r->comm, NULL);
 	}
-	tell(report, code ? code : coll_barrier(r->comm));
+	record(report, code ? code : coll_barrier(r->comm));
 	free(x);
 }
 

@@ -13,7 +13,7 @@ enum { COUNT = 999, LONG = 100003, LONG_STANDIN = 10007 };
 
 /* Root, place and stream take turns. */
 static struct gpu_call coll_call(const struct gpu *g, int32_t kind, int32_t dtype, size_t count,
-				 int turn)
+				 int variant)
 {
 	const struct oracle_format *f = oracle_format(dtype);
 
@@ -21,26 +21,26 @@ static struct gpu_call coll_call(const struct gpu *g, int32_t kind, int32_t dtyp
 		.c = {.kind = kind,
 		      .dtype = dtype,
 		      .count = count,
-		      .root = turn & 1 ? g->nranks - 1 : 0,
-		      .place = turn >> 1 & 1,
-		      .gaps = turn % 3 != 0,
+		      .root = variant & 1 ? g->nranks - 1 : 0,
+		      .place = variant >> 1 & 1,
+		      .gaps = variant % 3 != 0,
 		      .aligned = 1,
 		      /* Of 8-bit floats, what is rounded is near anything. */
 		      .inputs = f->size > 1 ? ORACLE_ROUGH : ORACLE_EXACT,
 		      .near = 1},
-		.stream = turn & 4 && g->native ? g->stream : NULL,
+		.stream = variant & 4 && g->native ? g->stream : NULL,
 	};
 }
 
 /* All turns of one type: few elements, none, many. */
-static void coll_turns(const struct gpu *g, int32_t kind, size_t count)
+static void coll_variants(const struct gpu *g, int32_t kind, size_t count)
 {
 	struct gpu_call call;
 
-	for (int turn = 0; turn < 8; turn++) {
-		call = coll_call(g, kind, COLL_FLOAT32, count, turn);
+	for (int variant = 0; variant < 8; variant++) {
+		call = coll_call(g, kind, COLL_FLOAT32, count, variant);
 		gpu_call(g, &call);
-		if (turn == 3 && (count > COUNT || !g->native))
+		if (variant == 3 && (count > COUNT || !g->native))
 			break;
 	}
 }
@@ -49,12 +49,12 @@ static void coll_counts(const struct gpu *g, int32_t kind)
 {
 	size_t many = gpu_is_standin ? LONG_STANDIN : LONG;
 
-	coll_turns(g, kind, 0);
+	coll_variants(g, kind, 0);
 	gpu_report("%s of no elements", coll_kind_name(kind));
-	coll_turns(g, kind, 1);
+	coll_variants(g, kind, 1);
 	gpu_report("%s of one element for each rank", coll_kind_name(kind));
 	if (!g->small) {
-		coll_turns(g, kind, many);
+		coll_variants(g, kind, many);
 		gpu_report("%s of %zu elements", coll_kind_name(kind), many);
 	}
 }
@@ -92,9 +92,9 @@ static int coll_is_fp8(int32_t dtype)
  * One combination.  An answer that names what is missing will do for what the engine need not have,
  * and for 8-bit floats, which older devices do not reduce.
  */
-static void reduce_one(const struct gpu *g, int32_t kind, int32_t dtype, int32_t op, int turn)
+static void reduce_one(const struct gpu *g, int32_t kind, int32_t dtype, int32_t op, int variant)
 {
-	struct gpu_call call = coll_call(g, kind, dtype, COUNT, turn);
+	struct gpu_call call = coll_call(g, kind, dtype, COUNT, variant);
 	coll_result_t code;
 
 	call.c.op = op;
@@ -129,9 +129,9 @@ static void reduce_nan(const struct gpu *g, int32_t op)
 }
 
 static void reduce_scaled(const struct gpu *g, int32_t kind, int32_t dtype, int32_t residence,
-			  int turn)
+			  int variant)
 {
-	struct gpu_call call = coll_call(g, kind, dtype, COUNT, turn);
+	struct gpu_call call = coll_call(g, kind, dtype, COUNT, variant);
 	const struct oracle_format *f = oracle_format(dtype);
 	char bytes[ORACLE_ELEM_MAX], *scalar = bytes;
 
@@ -162,23 +162,23 @@ static void reduce_all_scaled(const struct gpu *g)
 }
 
 /* Every type with the operation. */
-static void reduce_types(const struct gpu *g, int32_t kind, int32_t op, int *turn)
+static void reduce_types(const struct gpu *g, int32_t kind, int32_t op, int *variant)
 {
 	for (int d = 0; d < ORACLE_FORMATS; d++)
 		if (oracle_op_fits(op, oracle_formats[d].dtype))
-			reduce_one(g, kind, oracle_formats[d].dtype, op, (*turn)++);
+			reduce_one(g, kind, oracle_formats[d].dtype, op, (*variant)++);
 	gpu_report("%s: %s of every type", coll_kind_name(kind), coll_op_name(op));
 }
 
 void gpu_reduce(struct gpu *g)
 {
-	int turn = 0;
+	int variant = 0;
 
 	for (int k = 0; k < ORACLE_KINDS; k++) {
 		if (!oracle_reduces(oracle_kinds[k]))
 			continue;
 		for (int o = 0; o < ORACLE_OPS; o++)
-			reduce_types(g, oracle_kinds[k], oracle_ops[o], &turn);
+			reduce_types(g, oracle_kinds[k], oracle_ops[o], &variant);
 		coll_counts(g, oracle_kinds[k]);
 	}
 	reduce_all_scaled(g);

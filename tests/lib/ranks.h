@@ -200,7 +200,7 @@ static void ranks_run_threads(const struct ranks_job *job, struct ranks_shared *
 /* ----------------------------------------------------------------- processes -- */
 
 /* Rank 0 makes the id, the others wait for it. */
-RANKS_UNUSED static int ranks_meet(struct rank *r, struct ranks_shared *shared,
+RANKS_UNUSED static int ranks_init(struct rank *r, struct ranks_shared *shared,
 				   const coll_config_t *config)
 {
 	if (r->rank == 0) {
@@ -220,7 +220,7 @@ static void ranks_process(const struct ranks_job *job, struct ranks_shared *shar
 	coll_config_t config;
 
 	ranks_config(&config, job->backend);
-	if (ranks_meet(&r, shared, &config)) {
+	if (ranks_init(&r, shared, &config)) {
 		job->fn(&r);
 		rank_did(&r, coll_comm_destroy(r.comm), "destroy");
 	}

@@ -162,28 +162,28 @@ HARNESS_FN int32_t harness_exchange(const coll_host_t *host, const void *in, voi
 {
 	struct harness *h = host->core;
 	struct harness_shared *shared = h->job->shared;
-	uint32_t turn = h->exchanges++;
+	uint32_t step = h->exchanges++;
 	int64_t deadline = harness_now_ms() + timeout_ms;
 
-	if (len > HARNESS_RECORD || turn >= HARNESS_EXCHANGES)
+	if (len > HARNESS_RECORD || step >= HARNESS_EXCHANGES)
 		abort();
 	if (len)
-		memcpy(shared->area[turn][host->rank], in, len);
-	atomic_fetch_add(&shared->arrived[turn], 1);
-	while (atomic_load(&shared->arrived[turn]) < host->nranks) {
+		memcpy(shared->area[step][host->rank], in, len);
+	atomic_fetch_add(&shared->arrived[step], 1);
+	while (atomic_load(&shared->arrived[step]) < host->nranks) {
 		if (harness_now_ms() > deadline) {
 			snprintf(err->text, sizeof(err->text), "exchange timed out");
 			return COLL_ERR_TIMEOUT;
 		}
 		usleep(200);
 	}
-	if (atomic_load(&shared->gave_up[turn])) {
-		snprintf(err->text, sizeof(err->text), "%s", shared->gave_up_text[turn]);
-		err->code = shared->gave_up_code[turn];
+	if (atomic_load(&shared->gave_up[step])) {
+		snprintf(err->text, sizeof(err->text), "%s", shared->gave_up_text[step]);
+		err->code = shared->gave_up_code[step];
 		return err->code;
 	}
 	for (uint32_t i = 0; len && i < host->nranks; i++)
-		memcpy((uint8_t *)out + i * len, shared->area[turn][i], len);
+		memcpy((uint8_t *)out + i * len, shared->area[step][i], len);
 	return h->job->exchanged && len ? h->job->exchanged(h) : 0;
 }
 
@@ -217,14 +217,14 @@ HARNESS_FN void harness_mac(const coll_host_t *host, const void *data, uint64_t 
 {
 	const uint8_t *bytes = data;
 
-	for (uint64_t lane = 0; lane < 16; lane++) {
-		uint64_t hash = 0xcbf29ce484222325u + lane;
+	for (uint64_t byte = 0; byte < 16; byte++) {
+		uint64_t hash = 0xcbf29ce484222325u + byte;
 
 		for (uint64_t i = 0; i < 16 + len; i++) {
 			hash ^= i < 16 ? host->key[i] : bytes[i - 16];
 			hash *= 0x100000001b3u;
 		}
-		out[lane] = (uint8_t)(hash >> 32);
+		out[byte] = (uint8_t)(hash >> 32);
 	}
 }
 

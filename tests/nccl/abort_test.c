@@ -386,12 +386,12 @@ int main(int argc, char **argv)
 	setenv("COLL_DESTROY_TIMEOUT", "2s", 1);
 	nccl_hold_devices();
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
-		nccl_ok(&(struct nccl_job){tests[i].nranks, 0, MEET_ALL, tests[i].fn, NULL}, "%s",
+		nccl_ok(&(struct nccl_job){tests[i].nranks, 0, INIT_ALL, tests[i].fn, NULL}, "%s",
 			tests[i].name);
 	for (int round = 0; round < 6; round++) {
 		int destroys = round % 2;
 
-		nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, abort_race, &destroys},
+		nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, abort_race, &destroys},
 			"%d threads abort at once%s", THREADS,
 			destroys ? ", and one destroys" : "");
 	}

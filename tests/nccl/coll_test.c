@@ -65,11 +65,11 @@ static void test_collectives(int nranks)
 
 		for (int o = 0; o < COLL_OPS && oracle_reduces(plan.kind); o++) {
 			plan.op = coll_ops[o];
-			nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_each, &plan},
+			nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_each, &plan},
 				"%s, %s, every type of NCCL", name, coll_op_names[o]);
 		}
 		if (!oracle_reduces(plan.kind))
-			nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_each, &plan},
+			nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_each, &plan},
 				"%s, every type", name);
 	}
 }
@@ -385,11 +385,11 @@ static void test_old(void)
 	int (*version)(int *), found = 0;
 	void *symbol;
 
-	nccl_ok(&(struct nccl_job){3, 0, MEET_ALL, old_shrink, NULL},
+	nccl_ok(&(struct nccl_job){3, 0, INIT_ALL, old_shrink, NULL},
 		"shrink: refused, both versions are named");
-	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, old_float8, NULL}, "float8: refused");
-	nccl_ok(&(struct nccl_job){4, 0, MEET_ALL, old_split, NULL}, "split");
-	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, old_register, NULL}, "registered memory");
+	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, old_float8, NULL}, "float8: refused");
+	nccl_ok(&(struct nccl_job){4, 0, INIT_ALL, old_split, NULL}, "split");
+	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, old_register, NULL}, "registered memory");
 	symbol = nccl_symbol("ncclGetVersion");
 	memcpy(&version, &symbol, sizeof(symbol));
 	ok(!version(&found) && found == 21805, "this was NCCL 2.18.5");
@@ -399,26 +399,26 @@ static void test_old(void)
 
 static void test_refusals(void)
 {
-	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, coll_no_type, NULL},
+	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_no_type, NULL},
 		"int16 and uint16 move, but are not reduced: named, and nothing breaks");
-	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, coll_no_op, NULL},
+	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_no_op, NULL},
 		"bitwise operations: refused in a sentence");
-	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, coll_no_user_op, NULL},
+	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_no_user_op, NULL},
 		"a scaled sum of int16: refused by name");
-	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, coll_host_memory, NULL},
+	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_host_memory, NULL},
 		"host memory: refused before NCCL sees it");
-	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, coll_wrong, NULL},
+	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_wrong, NULL},
 		"wrong arguments: refused before NCCL sees them");
-	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, coll_any_source, NULL},
+	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_any_source, NULL},
 		"a receive from any source: refused");
 }
 
 static void test_messages(void)
 {
 	for (int nranks = 1; nranks <= 4; nranks++)
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_messages, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_messages, NULL},
 			"messages round a ring, tags ignored");
-	nccl_ok(&(struct nccl_job){2, 0, MEET_ALL, coll_one_way, NULL}, "one message of int16");
+	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_one_way, NULL}, "one message of int16");
 }
 
 int main(int argc, char **argv)
@@ -432,14 +432,14 @@ int main(int argc, char **argv)
 		if (!ranks_small() || nranks == 3 || nranks == 4)
 			test_collectives(nranks);
 	for (int nranks = 1; nranks <= 4; nranks += 3) {
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_empty, NULL}, "zero counts");
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_persistent, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_empty, NULL}, "zero counts");
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_persistent, NULL},
 			"persistent requests, every collective");
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_managed, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_managed, NULL},
 			"managed memory");
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_large, NULL}, "4 MiB");
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_large, NULL}, "4 MiB");
 		atomic_store(&came, 0);
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, coll_barriers, &came}, "barrier");
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_barriers, &came}, "barrier");
 	}
 	test_messages();
 	test_refusals();

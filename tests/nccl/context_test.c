@@ -189,10 +189,10 @@ int main(int argc, char **argv)
 	nccl_begin(argv, ".libs");
 	nccl_hold_devices();
 	for (int within = 0; within < 2; within++) {
-		nccl_ok(&(struct nccl_job){1, 0, MEET_ALL, keep_init, &within},
+		nccl_ok(&(struct nccl_job){1, 0, INIT_ALL, keep_init, &within},
 			"making and destroying with %s", names[within]);
 		for (int nranks = 1; nranks <= 4; nranks += 3)
-			nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, keep_all, &within},
+			nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, keep_all, &within},
 				"every call with %s", names[within]);
 	}
 	return done_testing();

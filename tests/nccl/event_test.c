@@ -205,18 +205,18 @@ int main(int argc, char **argv)
 	nccl_begin(argv, ".libs");
 	nccl_hold_devices();
 	for (int nranks = 1; nranks <= 4; nranks += 3) {
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, event_overlap, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, event_overlap, NULL},
 			"create, record_on_stream, comm_wait, record, stream_wait, query, "
 			"synchronize, destroy");
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, event_again, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, event_again, NULL},
 			"never recorded: complete; recorded again: moved");
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, event_of_thread, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, event_of_thread, NULL},
 			"an event after an operation");
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, event_across, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, event_across, NULL},
 			"an event of another communicator, which it outlives");
 	}
 	test_devices();
 	setenv("COLL_TIMEOUT", "1s", 1);
-	nccl_ok(&(struct nccl_job){1, 0, MEET_ALL, event_timeout, NULL}, "a wait has an end");
+	nccl_ok(&(struct nccl_job){1, 0, INIT_ALL, event_timeout, NULL}, "a wait has an end");
 	return done_testing();
 }

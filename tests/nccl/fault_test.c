@@ -254,18 +254,18 @@ static void test_open(void)
 
 	setenv("COLL_INIT_TIMEOUT", "5s", 1);
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
-		nccl_ok(&(struct nccl_job){1, 1, MEET_NONE, open_fails, &faults[i]},
+		nccl_ok(&(struct nccl_job){1, 1, INIT_NONE, open_fails, &faults[i]},
 			"open of %d ranks with %s=%s", faults[i].nranks, faults[i].variable,
 			faults[i].value);
 	setenv("COLL_INIT_TIMEOUT", "60s", 1);
 }
 
-static int meet(struct rank *r)
+static int init(struct rank *r)
 {
 	coll_config_t config;
 
 	nccl_config(&config, r->rank);
-	return coll_comm_init_exchange(&r->comm, r->nranks, r->rank, nccl_exchange, nccl_seat(r),
+	return coll_comm_init_exchange(&r->comm, r->nranks, r->rank, nccl_exchange, nccl_member(r),
 				       &config);
 }
 
@@ -274,7 +274,7 @@ static void id_fails(struct rank *r)
 {
 	if (r->rank == 0)
 		setenv("STANDIN_NCCL_FAULT", "ncclGetUniqueId:2@1", 1);
-	if (!meet(r) || !strstr(coll_get_last_error(NULL), "rank 0: ncclGetUniqueId: NCCL says"))
+	if (!init(r) || !strstr(coll_get_last_error(NULL), "rank 0: ncclGetUniqueId: NCCL says"))
 		rank_fail(r, "init: %s", coll_get_last_error(NULL));
 	unsetenv("STANDIN_NCCL_FAULT");
 	nothing_left(r);
@@ -286,7 +286,7 @@ static void one_fails(struct rank *r)
 {
 	if (r->rank == 1)
 		setenv("STANDIN_CUDA_STREAM", "2", 1);
-	if (!meet(r) || !strstr(coll_get_last_error(NULL), "rank 1: cuStreamCreate: the CUDA"))
+	if (!init(r) || !strstr(coll_get_last_error(NULL), "rank 1: cuStreamCreate: the CUDA"))
 		rank_fail(r, "init: %s", coll_get_last_error(NULL));
 	unsetenv("STANDIN_CUDA_STREAM");
 	nothing_left(r);
@@ -297,7 +297,7 @@ static void versions_differ(struct rank *r)
 {
 	if (r->rank == 1)
 		setenv("STANDIN_NCCL_VERSION", "22707", 1);
-	nccl_fails(r, meet(r), COLL_ERR_VERSION, "2.27.7", "init");
+	nccl_fails(r, init(r), COLL_ERR_VERSION, "2.27.7", "init");
 	nccl_fails(r, COLL_ERR_VERSION, COLL_ERR_VERSION, "2.28.9", "the other version");
 	nothing_left(r);
 }
@@ -308,7 +308,7 @@ static void init_hangs(struct rank *r)
 	double begin = ranks_now();
 
 	setenv("STANDIN_NCCL_INIT_HANG", "1", 1);
-	nccl_fails(r, meet(r), COLL_ERR_TIMEOUT, "NCCL", "init");
+	nccl_fails(r, init(r), COLL_ERR_TIMEOUT, "NCCL", "init");
 	if (ranks_now() - begin > SOON)
 		rank_fail(r, "it took %.1f s", ranks_now() - begin);
 	unsetenv("STANDIN_NCCL_INIT_HANG");
@@ -334,16 +334,16 @@ static void init_alone(struct rank *r)
 
 static void test_init(void)
 {
-	nccl_ok(&(struct nccl_job){2, 1, MEET_NONE, id_fails, NULL},
+	nccl_ok(&(struct nccl_job){2, 1, INIT_NONE, id_fails, NULL},
 		"ncclGetUniqueId fails on rank 0: all ranks hear of it");
-	nccl_ok(&(struct nccl_job){3, 1, MEET_NONE, one_fails, NULL},
+	nccl_ok(&(struct nccl_job){3, 1, INIT_NONE, one_fails, NULL},
 		"rank 1 has no stream: all ranks hear of it");
-	nccl_ok(&(struct nccl_job){2, 1, MEET_NONE, versions_differ, NULL},
+	nccl_ok(&(struct nccl_job){2, 1, INIT_NONE, versions_differ, NULL},
 		"ranks with different versions of NCCL: both are named");
 	setenv("COLL_INIT_TIMEOUT", "1s", 1);
-	nccl_ok(&(struct nccl_job){2, 1, MEET_NONE, init_hangs, NULL},
+	nccl_ok(&(struct nccl_job){2, 1, INIT_NONE, init_hangs, NULL},
 		"NCCL never connects: init_timeout");
-	nccl_ok(&(struct nccl_job){1, 1, MEET_NONE, init_alone, NULL},
+	nccl_ok(&(struct nccl_job){1, 1, INIT_NONE, init_alone, NULL},
 		"a rank never comes: init_timeout, and it is named");
 	setenv("COLL_INIT_TIMEOUT", "60s", 1);
 }
@@ -435,14 +435,14 @@ static void test_peers(void)
 
 	setenv("COLL_TIMEOUT", "1s", 1);
 	setenv("COLL_DESTROY_TIMEOUT", "1s", 1);
-	nccl_ok(&(struct nccl_job){2, 1, MEET_EXCHANGE, timeout, over},
+	nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, timeout, over},
 		"a rank does not come: timeout");
-	nccl_ok(&(struct nccl_job){2, 1, MEET_EXCHANGE, destroy_busy, NULL},
+	nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, destroy_busy, NULL},
 		"destroy with work in flight: bounded, logged");
 	for (int nranks = 2; nranks <= 4; nranks++)
-		nccl_ok(&(struct nccl_job){nranks, 1, MEET_EXCHANGE, shrink_after_death, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 1, INIT_EXCHANGE, shrink_after_death, NULL},
 			"shrink after a death");
-	nccl_ok(&(struct nccl_job){3, 1, MEET_EXCHANGE, shrink_healthy, NULL},
+	nccl_ok(&(struct nccl_job){3, 1, INIT_EXCHANGE, shrink_healthy, NULL},
 		"shrink of a communicator that is well");
 	setenv("COLL_TIMEOUT", "60s", 1);
 	setenv("COLL_DESTROY_TIMEOUT", "5s", 1);
@@ -452,14 +452,14 @@ int main(int argc, char **argv)
 {
 	(void)argc;
 	nccl_begin(argv, ".libs");
-	nccl_ok(&(struct nccl_job){1, 1, MEET_ID, async_error, NULL},
+	nccl_ok(&(struct nccl_job){1, 1, INIT_ID, async_error, NULL},
 		"an asynchronous error reaches all that wait, and every later call");
-	nccl_ok(&(struct nccl_job){1, 1, MEET_ID, async_error_polled, NULL},
+	nccl_ok(&(struct nccl_job){1, 1, INIT_ID, async_error_polled, NULL},
 		"an asynchronous error is found by polling");
-	nccl_ok(&(struct nccl_job){1, 1, MEET_ID, device_error, NULL}, "the device fails");
-	nccl_ok(&(struct nccl_job){1, 1, MEET_ID, call_fails, NULL}, "a call fails");
-	nccl_ok(&(struct nccl_job){1, 1, MEET_ID, group_fails, NULL}, "the end of a group fails");
-	nccl_ok(&(struct nccl_job){1, 1, MEET_ID, events_fail, NULL}, "an event cannot be made");
+	nccl_ok(&(struct nccl_job){1, 1, INIT_ID, device_error, NULL}, "the device fails");
+	nccl_ok(&(struct nccl_job){1, 1, INIT_ID, call_fails, NULL}, "a call fails");
+	nccl_ok(&(struct nccl_job){1, 1, INIT_ID, group_fails, NULL}, "the end of a group fails");
+	nccl_ok(&(struct nccl_job){1, 1, INIT_ID, events_fail, NULL}, "an event cannot be made");
 	test_open();
 	test_init();
 	test_peers();

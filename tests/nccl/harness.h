@@ -12,11 +12,11 @@
 
 enum { NCCL_DEVICES = 4, NCCL_SLOT = 1 << 16 };
 
-/* How ranks meet; MEET_NONE: the job's function makes the communicator, or fails to. */
-enum { MEET_ALL, MEET_ID, MEET_EXCHANGE, MEET_NONE };
+/* How ranks meet; INIT_NONE: the job's function makes the communicator, or fails to. */
+enum { INIT_ALL, INIT_ID, INIT_EXCHANGE, INIT_NONE };
 
 struct nccl_job {
-	int nranks, processes, meet;
+	int nranks, processes, init;
 	void (*fn)(struct rank *rank);
 	void *user; /* for processes: memory from ranks_memory if they are to answer in it */
 };
@@ -88,73 +88,75 @@ RANKS_UNUSED static void nccl_config(coll_config_t *config, int rank)
 /* ------------------------------------------------------------------ meeting -- */
 
 /* What ranks share, also those that are processes. */
-struct nccl_meeting {
+struct nccl_rendezvous {
 	struct ranks_shared shared;
 	_Atomic int arrived;
 	char slots[2][RANKS_MAX][NCCL_SLOT];
 };
 
-struct nccl_seat {
-	struct nccl_meeting *meeting;
+struct nccl_member {
+	struct nccl_rendezvous *rendezvous;
 	int rank, nranks, round;
 };
 
 /* An allgather of the application's own. */
 static int32_t nccl_exchange(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
 {
-	struct nccl_seat *seat = user;
-	struct nccl_meeting *m = seat->meeting;
-	char(*slots)[NCCL_SLOT] = m->slots[seat->round % 2];
+	struct nccl_member *member = user;
+	struct nccl_rendezvous *m = member->rendezvous;
+	char(*slots)[NCCL_SLOT] = m->slots[member->round % 2];
 	double deadline = ranks_now() + (double)timeout_ms / 1e3;
-	int want = ++seat->round * seat->nranks;
+	int want = ++member->round * member->nranks;
 
 	if (len > NCCL_SLOT)
 		return 1;
-	memcpy(slots[seat->rank], in, len);
+	memcpy(slots[member->rank], in, len);
 	atomic_fetch_add(&m->arrived, 1);
 	while (atomic_load(&m->arrived) < want) {
 		if (ranks_now() > deadline)
 			return 1;
 		ranks_sleep(0.0005);
 	}
-	for (int r = 0; r < seat->nranks; r++)
+	for (int r = 0; r < member->nranks; r++)
 		memcpy((char *)out + (size_t)r * len, slots[r], len);
 	return 0;
 }
 
-RANKS_UNUSED static int nccl_meet(struct rank *r, int meet, struct nccl_seat *seat)
+RANKS_UNUSED static int nccl_init_comm(struct rank *r, int init, struct nccl_member *member)
 {
 	coll_config_t config;
 
 	nccl_config(&config, r->rank);
-	if (meet == MEET_ID)
-		return ranks_meet(r, &seat->meeting->shared, &config);
-	return rank_did(
-		r,
-		coll_comm_init_exchange(&r->comm, r->nranks, r->rank, nccl_exchange, seat, &config),
-		"init_exchange");
+	if (init == INIT_ID)
+		return ranks_init(r, &member->rendezvous->shared, &config);
+	return rank_did(r,
+			coll_comm_init_exchange(&r->comm, r->nranks, r->rank, nccl_exchange, member,
+						&config),
+			"init_exchange");
 }
 
 /* ------------------------------------------------------------------- ranks -- */
 
 struct nccl_rank {
 	const struct nccl_job *job;
-	struct nccl_seat seat;
+	struct nccl_member member;
 	struct rank rank;
 	pthread_t id;
 };
 
 /* A rank's place in a meeting that its function is to begin. */
-RANKS_UNUSED static struct nccl_seat *nccl_seat(struct rank *r)
+RANKS_UNUSED static struct nccl_member *nccl_member(struct rank *r)
 {
-	return &((struct nccl_rank *)(void *)((char *)r - offsetof(struct nccl_rank, rank)))->seat;
+	return &((struct nccl_rank *)(void *)((char *)r - offsetof(struct nccl_rank, rank)))
+			->member;
 }
 
 static void nccl_one(struct nccl_rank *one)
 {
 	struct rank *r = &one->rank;
 
-	if (!r->comm && one->job->meet != MEET_NONE && !nccl_meet(r, one->job->meet, &one->seat))
+	if (!r->comm && one->job->init != INIT_NONE &&
+	    !nccl_init_comm(r, one->job->init, &one->member))
 		return;
 	one->job->fn(r);
 	if (r->comm)
@@ -173,7 +175,7 @@ static void nccl_run_threads(const struct nccl_job *job, struct nccl_rank *all)
 	coll_config_t config;
 
 	ranks_config(&config, "nccl");
-	if (job->meet == MEET_ALL && coll_comm_init_all(comms, job->nranks, NULL, &config)) {
+	if (job->init == INIT_ALL && coll_comm_init_all(comms, job->nranks, NULL, &config)) {
 		rank_fail(&all[0].rank, "init_all: %s", coll_get_last_error(NULL));
 		return;
 	}
@@ -212,18 +214,18 @@ static void nccl_run_processes(const struct nccl_job *job, struct nccl_rank *all
 	}
 }
 
-static const char *nccl_meet_name(int meet)
+static const char *nccl_init_name(int init)
 {
 	static const char *const names[] = {"init_all", "init_rank", "init_exchange", "no init"};
 
-	return names[meet];
+	return names[init];
 }
 
 /* One check: the job's function found nothing wrong on any rank. */
 __attribute__((format(printf, 2, 3))) RANKS_UNUSED static int nccl_ok(const struct nccl_job *job,
 								      const char *fmt, ...)
 {
-	struct nccl_meeting *meeting = ranks_memory(sizeof(*meeting));
+	struct nccl_rendezvous *rendezvous = ranks_memory(sizeof(*rendezvous));
 	struct nccl_rank all[RANKS_MAX];
 	char name[256];
 	va_list args;
@@ -235,8 +237,8 @@ __attribute__((format(printf, 2, 3))) RANKS_UNUSED static int nccl_ok(const stru
 	for (int r = 0; r < job->nranks; r++)
 		all[r] = (struct nccl_rank){
 			.job = job,
-			.seat = {meeting, r, job->nranks, 0},
-			.rank = {NULL, r, job->nranks, job->user, meeting->shared.failure[r]}};
+			.member = {rendezvous, r, job->nranks, 0},
+			.rank = {NULL, r, job->nranks, job->user, rendezvous->shared.failure[r]}};
 	if (job->processes)
 		nccl_run_processes(job, all);
 	else
@@ -244,11 +246,11 @@ __attribute__((format(printf, 2, 3))) RANKS_UNUSED static int nccl_ok(const stru
 	for (int r = 0; r < job->nranks; r++)
 		bad += all[r].rank.failure[0] != '\0';
 	ok(!bad, "%s (%d %s, %s)", name, job->nranks, job->processes ? "processes" : "threads",
-	   nccl_meet_name(job->meet));
+	   nccl_init_name(job->init));
 	for (int r = 0; r < job->nranks; r++)
 		if (all[r].rank.failure[0])
 			diag("rank %d: %s", r, all[r].rank.failure);
-	munmap(meeting, sizeof(*meeting));
+	munmap(rendezvous, sizeof(*rendezvous));
 	return !bad;
 }
 

@@ -25,8 +25,8 @@ static void init_works(struct rank *r)
 static void test_processes(void)
 {
 	for (int nranks = 1; nranks <= 4; nranks++) {
-		nccl_ok(&(struct nccl_job){nranks, 1, MEET_ID, init_works, NULL}, "init by id");
-		nccl_ok(&(struct nccl_job){nranks, 1, MEET_EXCHANGE, init_works, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 1, INIT_ID, init_works, NULL}, "init by id");
+		nccl_ok(&(struct nccl_job){nranks, 1, INIT_EXCHANGE, init_works, NULL},
 			"init by exchange");
 	}
 }
@@ -34,10 +34,10 @@ static void test_processes(void)
 static void test_threads(void)
 {
 	for (int nranks = 1; nranks <= 4; nranks++) {
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, init_works, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, init_works, NULL},
 			"init_all in one thread, then a thread for each rank");
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ID, init_works, NULL}, "init by id");
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_EXCHANGE, init_works, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ID, init_works, NULL}, "init by id");
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_EXCHANGE, init_works, NULL},
 			"init by exchange");
 	}
 }
@@ -270,13 +270,13 @@ static void test_split_group(void)
 static void test_derived(void)
 {
 	for (int nranks = 2; nranks <= 4; nranks++) {
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, split_works, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, split_works, NULL},
 			"split by colour and key");
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ID, split_no_color, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ID, split_no_color, NULL},
 			"split without a colour for rank 1");
 	}
-	nccl_ok(&(struct nccl_job){4, 0, MEET_EXCHANGE, split_works, NULL}, "split");
-	nccl_ok(&(struct nccl_job){4, 0, MEET_ALL, split_nested, NULL},
+	nccl_ok(&(struct nccl_job){4, 0, INIT_EXCHANGE, split_works, NULL}, "split");
+	nccl_ok(&(struct nccl_job){4, 0, INIT_ALL, split_nested, NULL},
 		"dup, split of it, split of that; parents destroyed first");
 	test_split_group();
 }
@@ -299,7 +299,7 @@ int main(int argc, char **argv)
 	if (argc > 1 && !strcmp(argv[1], "rank"))
 		return env_rank();
 	test_processes();
-	nccl_ok(&(struct nccl_job){4, 1, MEET_ID, split_works, NULL}, "split by colour and key");
+	nccl_ok(&(struct nccl_job){4, 1, INIT_ID, split_works, NULL}, "split by colour and key");
 	test_env(2);
 	test_env(4);
 	nccl_hold_devices();
@@ -307,7 +307,7 @@ int main(int argc, char **argv)
 	test_one_thread();
 	test_wrong_devices();
 	test_current_device();
-	nccl_ok(&(struct nccl_job){1, 0, MEET_ALL, current_device, NULL},
+	nccl_ok(&(struct nccl_job){1, 0, INIT_ALL, current_device, NULL},
 		"no device given: the current context's");
 	test_derived();
 	return done_testing();

@@ -276,26 +276,26 @@ int main(int argc, char **argv)
 	nccl_begin(argv, ".libs");
 	nccl_hold_devices();
 	for (int nranks = 1; nranks <= 4; nranks += 3) {
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, own_stream, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, own_stream, NULL},
 			"own stream: non-blocking, dedicated");
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, callers_stream, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, callers_stream, NULL},
 			"the caller's stream: in its order, without waiting");
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, order_after_call, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, order_after_call, NULL},
 			"the caller's stream: what comes after the call comes after the operation");
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, many_streams, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, many_streams, NULL},
 			"several streams, NULL is the communicator's own");
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, group_of_tensors, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, group_of_tensors, NULL},
 			"a group of %d tensors", TENSORS);
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, group_of_kinds, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, group_of_kinds, NULL},
 			"a group of collectives and messages, nested");
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, native_handle, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, native_handle, NULL},
 			"native handle: ncclCommCount and ncclCommUserRank take it");
-		nccl_ok(&(struct nccl_job){nranks, 0, MEET_ALL, registered, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, registered, NULL},
 			"registered memory");
 	}
 	test_group_of_communicators();
 	pthread_barrier_init(&late, NULL, 3);
-	nccl_ok(&(struct nccl_job){3, 0, MEET_ALL, overlap, &late},
+	nccl_ok(&(struct nccl_job){3, 0, INIT_ALL, overlap, &late},
 		"overlap of communication and computing");
 	return done_testing();
 }

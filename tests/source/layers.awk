@@ -84,18 +84,18 @@ function may_use(user, used) {
 }
 
 # A symbol that several object files define may come from any of them.
-function check_use(user, symbol,    count, files, i, stranger) {
-	stranger = ""
+function check_use(user, symbol,    count, files, i, outsider) {
+	outsider = ""
 	count = split(definers[symbol], files, " ")
 	for (i = 1; i <= count; i++) {
 		if (!has_source(files[i]))
 			continue
 		if (may_use(folder_of(user), folder_of(files[i])))
 			return
-		stranger = files[i]
+		outsider = files[i]
 	}
-	if (stranger != "")
-		fault(user " -> " stranger ": " symbol)
+	if (outsider != "")
+		fault(user " -> " outsider ": " symbol)
 }
 
 function has_source(file) {

@@ -13,7 +13,7 @@ static int test_fds_before;
 static const char *const test_tcp[] = {"unix", "no", NULL};
 static const char *const test_nowhere[] = {"interface", "nosuch0", NULL};
 
-enum { TEST_STRANGERS = 100, TEST_FDS = 1024 };
+enum { TEST_UNKNOWN_PEERS = 100, TEST_FDS = 1024 };
 
 static int test_fds(void)
 {
@@ -60,7 +60,7 @@ static socklen_t test_listener(int fd, int family, struct sockaddr_storage *addr
 	return size;
 }
 
-static void test_stranger(int kind, const struct sockaddr_storage *address, socklen_t len)
+static void test_unknown_peer(int kind, const struct sockaddr_storage *address, socklen_t len)
 {
 	static const char http[] = "GET / HTTP/1.1\r\nHost: example.org\r\n\r\n";
 	/* An answer of rank 1 of 4 to rank 0's challenge, whose mac is wrong. */
@@ -90,7 +90,7 @@ static void test_stranger(int kind, const struct sockaddr_storage *address, sock
 }
 
 /* Rank 0, before it looks at its listeners: a hundred strangers on each. */
-static int test_invite_strangers(struct harness *h)
+static int test_invite_unknown_peers(struct harness *h)
 {
 	struct sockaddr_storage address;
 	socklen_t len;
@@ -98,8 +98,9 @@ static int test_invite_strangers(struct harness *h)
 	if (h->host.rank != 0)
 		return 0;
 	for (int fd = 0; fd < 64; fd++)
-		for (int i = 0; (len = test_listener(fd, 0, &address)) && i < TEST_STRANGERS; i++)
-			test_stranger(i, &address, len);
+		for (int i = 0; (len = test_listener(fd, 0, &address)) && i < TEST_UNKNOWN_PEERS;
+		     i++)
+			test_unknown_peer(i, &address, len);
 	return 0;
 }
 
@@ -238,8 +239,8 @@ int main(void)
 	if (!test_backend)
 		bail_out("cannot load the tcp plugin");
 	test_fds_before = test_fds();
-	test_good(4, NULL, test_invite_strangers, "strangers at all addresses");
-	test_good(4, test_tcp, test_invite_strangers, "strangers at TCP addresses");
+	test_good(4, NULL, test_invite_unknown_peers, "unknown peers at all addresses");
+	test_good(4, test_tcp, test_invite_unknown_peers, "unknown peers at TCP addresses");
 	test_good(3, NULL, test_deafen, "TCP where the local address does not work");
 	test_good(12, NULL, test_few_descriptors, "a soft limit of 24 descriptors is raised");
 	test_faults();

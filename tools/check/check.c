@@ -290,18 +290,18 @@ static void check_group(const struct check_line *line, int group, struct check_s
 /* A rank of a plugin for devices has one of its own, unless the user wants it otherwise. */
 static void check_look(struct check_options *o)
 {
-	const struct check_survey *survey = &o->survey;
+	const struct check_traits *traits = &o->traits;
 
-	check_survey(o);
-	if (!survey->device_only)
+	check_traits(o);
+	if (!traits->device_only)
 		return;
 	printf("# it takes memory of CUDA devices only; ");
-	if (!survey->devices) {
-		check_print_text(survey->why);
+	if (!traits->devices) {
+		check_print_text(traits->why);
 	} else {
-		printf("there %s %d", survey->devices == 1 ? "is" : "are", survey->devices);
-		if (!o->ranks_said && o->ranks_max > survey->devices) {
-			o->ranks_max = survey->devices;
+		printf("there %s %d", traits->devices == 1 ? "is" : "are", traits->devices);
+		if (!o->ranks_said && o->ranks_max > traits->devices) {
+			o->ranks_max = traits->devices;
 			printf(", so no more ranks than that; --ranks lets processes share them");
 		}
 	}

@@ -9,7 +9,7 @@
 
 static const struct {
 	uint32_t bit;
-	const char *word, *sentence;
+	const char *word, *message;
 } info_flags[] = {
 	{COLL_ALGORITHM_ORDERED, "ordered", "keeps the operands in rank order"},
 	{COLL_ALGORITHM_CANONICAL, "canonical", "reproducible"},
@@ -139,7 +139,7 @@ static void info_print_algorithm(const coll_algorithm_info_t *a)
 	printf("    %-20s %s", a->name, a->description);
 	for (size_t i = 0; i < INFO_FLAGS; i++)
 		if (a->flags & info_flags[i].bit) {
-			printf("%s%s", before, info_flags[i].sentence);
+			printf("%s%s", before, info_flags[i].message);
 			before = "; ";
 			any = 1;
 		}
@@ -262,7 +262,7 @@ static void info_json_all(coll_info_t info, int32_t nranks, int32_t nnodes)
 
 int info_algorithms(coll_info_t info, int32_t nranks, int32_t nnodes, int as_json)
 {
-	const char *sentence;
+	const char *message;
 
 	if (as_json) {
 		info_json_all(info, nranks, nnodes);
@@ -271,9 +271,9 @@ int info_algorithms(coll_info_t info, int32_t nranks, int32_t nnodes, int as_jso
 		info_print_algorithms();
 	}
 	/* That no backend can be used has no bearing on the table. */
-	if (coll_info_verdict(info, &sentence) != COLL_ERR_CONFIG)
+	if (coll_info_verdict(info, &message) != COLL_ERR_CONFIG)
 		return 0;
 	fflush(stdout);
-	fprintf(stderr, "coll info: %s\n", sentence);
+	fprintf(stderr, "coll info: %s\n", message);
 	return 1;
 }

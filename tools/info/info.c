@@ -131,8 +131,8 @@ static void info_print(coll_info_t info)
 	const struct info_style *style = info_choose_style();
 	coll_backend_info_t b;
 	coll_option_info_t o;
-	const char *sentence;
-	int code = coll_info_verdict(info, &sentence);
+	const char *message;
+	int code = coll_info_verdict(info, &message);
 
 	printf("%slibcoll%s %s\n\n", style->bold, style->end, coll_version_string());
 	printf("%sBackends%s\n", style->bold, style->end);
@@ -154,7 +154,7 @@ static void info_print(coll_info_t info)
 		putchar('\n');
 	}
 	printf("\n%sVerdict%s\n  %s", style->bold, style->end, code ? style->bad : style->good);
-	info_put(sentence);
+	info_put(message);
 	printf("%s\n", style->end);
 }
 
@@ -199,8 +199,8 @@ static void info_json(coll_info_t info)
 	struct json json = {.out = stdout};
 	coll_backend_info_t b;
 	coll_option_info_t o;
-	const char *sentence;
-	int code = coll_info_verdict(info, &sentence);
+	const char *message;
+	int code = coll_info_verdict(info, &message);
 
 	json_object(&json, NULL);
 	json_string(&json, "version", coll_version_string());
@@ -221,7 +221,7 @@ static void info_json(coll_info_t info)
 	json_object(&json, "verdict");
 	json_bool(&json, "ok", code == COLL_SUCCESS);
 	json_int(&json, "code", code);
-	json_string(&json, "sentence", sentence);
+	json_string(&json, "sentence", message);
 	json_object_end(&json);
 	json_object_end(&json);
 }
@@ -282,14 +282,14 @@ struct info_request {
 static int info_show(const struct info_request *request)
 {
 	coll_info_t info;
-	const char *sentence;
+	const char *message;
 	int status;
 
 	if (coll_info_create(NULL, &info) != COLL_SUCCESS) {
 		fprintf(stderr, "coll info: %s\n", coll_get_last_error(NULL));
 		return 1;
 	}
-	status = coll_info_verdict(info, &sentence) == COLL_SUCCESS ? 0 : 1;
+	status = coll_info_verdict(info, &message) == COLL_SUCCESS ? 0 : 1;
 	if (request->algorithms)
 		status = info_algorithms(info, (int32_t)request->nranks, (int32_t)request->nnodes,
 					 request->json);

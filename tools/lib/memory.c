@@ -17,11 +17,11 @@ static char memory_absent[200];
 static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *memory_primary[MEMORY_DEVICES];
 
-static _Thread_local char memory_words[300];
+static _Thread_local char memory_error_text[300];
 
 const char *memory_error(void)
 {
-	return memory_words;
+	return memory_error_text;
 }
 
 static int memory_failed(const char *what, int result)
@@ -30,8 +30,8 @@ static int memory_failed(const char *what, int result)
 
 	if (cuda_driver.cuGetErrorString(result, &text) || !text)
 		text = "unknown to this driver";
-	snprintf(memory_words, sizeof(memory_words), "%s: error %d of the CUDA driver: %s", what,
-		 result, text);
+	snprintf(memory_error_text, sizeof(memory_error_text),
+		 "%s: error %d of the CUDA driver: %s", what, result, text);
 	return -1;
 }
 
@@ -58,7 +58,7 @@ static void memory_load(void)
 	if (result) {
 		memory_failed("no CUDA device can be used", result);
 		memory_count = 0;
-		snprintf(memory_absent, sizeof(memory_absent), "%.190s", memory_words);
+		snprintf(memory_absent, sizeof(memory_absent), "%.190s", memory_error_text);
 	} else if (memory_count == 0) {
 		snprintf(memory_absent, sizeof(memory_absent), "there is no CUDA device");
 	}
@@ -70,7 +70,7 @@ int memory_devices(void)
 {
 	pthread_once(&memory_once, memory_load);
 	if (!memory_count)
-		snprintf(memory_words, sizeof(memory_words), "%s", memory_absent);
+		snprintf(memory_error_text, sizeof(memory_error_text), "%s", memory_absent);
 	return memory_count;
 }
 
@@ -100,7 +100,7 @@ int memory_enter(int device)
 	if (!memory_devices())
 		return -1;
 	if (device < 0 || device >= memory_count) {
-		snprintf(memory_words, sizeof(memory_words),
+		snprintf(memory_error_text, sizeof(memory_error_text),
 			 "there is no CUDA device %d, only %d of them", device, memory_count);
 		return -1;
 	}
@@ -137,8 +137,8 @@ void *memory_new(enum memory_kind kind, int device, size_t bytes)
 		void *host = malloc(bytes ? bytes : 1);
 
 		if (!host)
-			snprintf(memory_words, sizeof(memory_words), "no memory for %zu bytes",
-				 bytes);
+			snprintf(memory_error_text, sizeof(memory_error_text),
+				 "no memory for %zu bytes", bytes);
 		return host;
 	}
 	if (memory_enter(device))

@@ -76,9 +76,9 @@ int perf_buffers_open(struct perf_buffers *b, const struct perf_options *o, coll
 	b->send = memory_new(b->kind, b->device, bytes);
 	b->recv = memory_new(b->kind, b->device, bytes);
 	b->share = takes_host ? NULL : memory_new(b->kind, b->device, PERF_SHARE_MAX);
-	b->stage = b->kind == MEMORY_CUDA ? malloc(bytes) : NULL;
+	b->staging = b->kind == MEMORY_CUDA ? malloc(bytes) : NULL;
 	if (b->send != NULL && b->recv != NULL && (b->share != NULL || takes_host) &&
-	    (b->stage != NULL || b->kind != MEMORY_CUDA))
+	    (b->staging != NULL || b->kind != MEMORY_CUDA))
 		return 0;
 	fprintf(stderr,
 		"coll perf: no memory (%s) for two buffers of %llu bytes: %s; -e sets the "
@@ -92,7 +92,7 @@ void perf_buffers_close(struct perf_buffers *b)
 	memory_free(b->kind, b->device, b->send);
 	memory_free(b->kind, b->device, b->recv);
 	memory_free(b->kind, b->device, b->share);
-	free(b->stage);
+	free(b->staging);
 }
 
 void perf_copy(const struct perf_buffers *b, void *dst, const void *src, size_t n)

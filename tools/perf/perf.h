@@ -78,8 +78,8 @@ struct perf_buffers {
 	enum memory_kind kind;
 	int device;
 	char *send, *recv;
-	char *stage; /* host memory as long as one of them; NULL if the host may touch these */
-	char *share; /* PERF_SHARE_MAX bytes of the same kind; NULL if host memory will do */
+	char *staging; /* host memory as long as one of them; NULL if the host may touch these */
+	char *share;   /* PERF_SHARE_MAX bytes of the same kind; NULL if host memory will do */
 };
 
 const char *perf_memory_name(int kind);
@@ -133,7 +133,7 @@ void perf_report_progress(const struct perf_report *report, const struct perf_ca
 void perf_report_row(struct perf_report *report, const struct perf_case *c,
 		     const struct perf_row *row);
 /* What the backend does not do. */
-void perf_report_skipped(struct perf_report *report, const char *sentence);
+void perf_report_skipped(struct perf_report *report, const char *message);
 /* error: the sentence that ended the run, or NULL. */
 void perf_report_end(struct perf_report *report, const char *error);
 

@@ -210,18 +210,18 @@ void perf_report_row(struct perf_report *report, const struct perf_case *c,
 	fflush(stdout);
 }
 
-void perf_report_skipped(struct perf_report *report, const char *sentence)
+void perf_report_skipped(struct perf_report *report, const char *message)
 {
 	/* What holds for the collective is said once, not for each type. */
-	if (report->quiet || strncmp(report->skipped, sentence, sizeof(report->skipped) - 1) == 0)
+	if (report->quiet || strncmp(report->skipped, message, sizeof(report->skipped) - 1) == 0)
 		return;
-	snprintf(report->skipped, sizeof(report->skipped), "%s", sentence);
+	snprintf(report->skipped, sizeof(report->skipped), "%s", message);
 	report_clear(report);
 	/* The other formats have no place for it in between. */
 	if (report->format == PERF_TABLE)
-		printf("#\n# skipped: %s\n", sentence);
+		printf("#\n# skipped: %s\n", message);
 	else
-		fprintf(stderr, "coll perf: skipped: %s\n", sentence);
+		fprintf(stderr, "coll perf: skipped: %s\n", message);
 }
 
 void perf_report_end(struct perf_report *report, const char *error)

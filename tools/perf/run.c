@@ -60,13 +60,13 @@ static void run_fill(const struct perf_case *c, const struct perf_buffers *b, in
 	size_t in = run_elements(c, c->kind->send_parts),
 	       out = run_elements(c, c->kind->recv_parts);
 	const struct oracle_data data = run_data(c);
-	char *to = b->stage ? b->stage : recv;
+	char *to = b->staging ? b->staging : recv;
 
 	if (!in_place || c->kind->recv_parts) {
 		memset(to, RUN_UNWRITTEN, out * width);
 		perf_copy(b, recv, to, out * width);
 	}
-	to = b->stage ? b->stage : send;
+	to = b->staging ? b->staging : send;
 	oracle_input_row(&data, c->rank, RUN_ROW, row);
 	oracle_tile(to, row, RUN_ROW, width, 0, in);
 	perf_copy(b, send, to, in * width);
@@ -100,9 +100,9 @@ static int64_t run_count_wrong(const struct perf_case *c, const struct perf_buff
 
 	if (!run_receives(c))
 		return 0;
-	if (b->stage) {
-		perf_copy(b, b->stage, recv, (size_t)parts * c->count * width);
-		recv = b->stage;
+	if (b->staging) {
+		perf_copy(b, b->staging, recv, (size_t)parts * c->count * width);
+		recv = b->staging;
 	}
 	for (int p = 0; p < parts; p++) {
 		if (c->kind->reduces)

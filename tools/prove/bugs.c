@@ -45,8 +45,9 @@ static void bug_wait(struct prove *p, int rank, int i, int on)
 	int cap = 0;
 	int32_t *after = prove_grow(NULL, &cap, (int)s->after_count + 1, sizeof(*after));
 
-	p->spare = prove_grow(p->spare, &p->cap_spares, p->spares + 1, sizeof(*p->spare));
-	p->spare[p->spares++] = after;
+	p->mutant_arrays = prove_grow(p->mutant_arrays, &p->cap_mutant_arrays,
+				      p->nmutant_arrays + 1, sizeof(*p->mutant_arrays));
+	p->mutant_arrays[p->nmutant_arrays++] = after;
 	if (s->after_count)
 		memcpy(after, s->after, s->after_count * sizeof(*after));
 	after[s->after_count++] = on;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "prove/prove.h"
 
-void prove_room(struct prove *p, int nranks)
+void prove_reserve(struct prove *p, int nranks)
 {
 	int actors = nranks > 2 ? nranks : 2, cap = p->cap_ranks;
 	size_t n = (size_t)actors;
@@ -119,7 +119,7 @@ static void build_links(struct prove *p)
 
 int prove_build(struct prove *p)
 {
-	prove_room(p, p->c->nranks);
+	prove_reserve(p, p->c->nranks);
 	prove_spec_nodes(p);
 	prove_spec_counts(p);
 	build_ranks(p);
@@ -141,8 +141,8 @@ void prove_unbuild(struct prove *p)
 		coll_schedule_destroy(p->rank[i].schedule);
 		p->rank[i].schedule = NULL;
 	}
-	while (p->spares > 0)
-		free(p->spare[--p->spares]);
+	while (p->nmutant_arrays > 0)
+		free(p->mutant_arrays[--p->nmutant_arrays]);
 }
 
 /* ---------------------------------------------------------------- messages -- */

@@ -173,7 +173,7 @@ int prove_cases(struct prove *p, const struct prove_plan *plan, const coll_algor
 	struct prove_case c = {.algorithm = plan->algorithm, .info = info, .flags = info->flags};
 
 	memset(&p->totals, 0, sizeof(p->totals));
-	prove_room(p, plan->nranks);
+	prove_reserve(p, plan->nranks);
 	c.nranks = plan->nranks;
 	begin = (uint64_t)plan->nranks * 7;
 	period = all / case_common(s.roots, s.rest);

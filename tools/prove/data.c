@@ -218,7 +218,7 @@ static void data_wrong(struct prove *p, const struct prove_rank *r, uint64_t at,
 		return;
 	if (run->node >= 0)
 		prove_expr_text(&p->expr, run->node, have, sizeof(have));
-	if (want->leaf == PROVE_REDUCED)
+	if (want->symbol == PROVE_REDUCED)
 		prove_fail(
 			p, PROVE_RESULT,
 			"rank %d, output byte %llu: expected byte %llu of all ranks combined, got "
@@ -230,7 +230,7 @@ static void data_wrong(struct prove *p, const struct prove_rank *r, uint64_t at,
 			   "rank %d, output byte %llu: expected byte %llu of rank %d's input, got "
 			   "byte "
 			   "%llu of %s",
-			   r->rank, byte, (unsigned long long)index, want->leaf,
+			   r->rank, byte, (unsigned long long)index, want->symbol,
 			   (unsigned long long)(run->index + (at - run->at)), have);
 }
 
@@ -267,9 +267,9 @@ static void data_check(struct prove *p, int actor, const struct prove_extent *ou
 		uint64_t until = run[1].at < end ? run[1].at : end;
 
 		if (run->node < 0 || run->index + (at - run->at) != index ||
-		    (out->leaf >= 0 && run->node != out->leaf))
+		    (out->symbol >= 0 && run->node != out->symbol))
 			data_wrong(p, r, at, out, index, run);
-		else if (out->leaf < 0 && prove_expr_check(p, actor, index, run->node) &&
+		else if (out->symbol < 0 && prove_expr_check(p, actor, index, run->node) &&
 			 p->c->info->kind == COLL_KIND_ALLREDUCE && actor)
 			data_same(p, r, at, until, run);
 		at = until;

@@ -20,7 +20,7 @@ static uint32_t expr_hash(const struct prove_expr *e, int32_t left, int32_t righ
 	return (uint32_t)(h >> 32) & (e->buckets - 1);
 }
 
-static int32_t expr_append(struct prove_expr *e, int32_t left, int32_t right, uint32_t leaves)
+static int32_t expr_append(struct prove_expr *e, int32_t left, int32_t right, uint32_t symbols)
 {
 	uint32_t known = 0;
 
@@ -29,7 +29,7 @@ static int32_t expr_append(struct prove_expr *e, int32_t left, int32_t right, ui
 		known |= e->node[left].known & EXPR_FINISHED;
 	}
 	e->node = prove_grow(e->node, &e->cap, e->n + 1, sizeof(*e->node));
-	e->node[e->n] = (struct prove_node){left, right, leaves, known};
+	e->node[e->n] = (struct prove_node){left, right, symbols, known};
 	return e->n++;
 }
 
@@ -49,7 +49,7 @@ static void expr_rehash(struct prove_expr *e)
 	}
 }
 
-static int32_t expr_keep(struct prove_expr *e, int32_t left, int32_t right, uint32_t leaves)
+static int32_t expr_keep(struct prove_expr *e, int32_t left, int32_t right, uint32_t symbols)
 {
 	uint32_t at = expr_hash(e, left, right);
 
@@ -59,7 +59,7 @@ static int32_t expr_keep(struct prove_expr *e, int32_t left, int32_t right, uint
 		if (node->left == left && node->right == right)
 			return e->bucket[at];
 	}
-	e->bucket[at] = expr_append(e, left, right, leaves);
+	e->bucket[at] = expr_append(e, left, right, symbols);
 	at = (uint32_t)e->bucket[at];
 	if ((uint32_t)e->n * 2 > e->buckets) {
 		e->buckets *= 2;
@@ -70,15 +70,15 @@ static int32_t expr_keep(struct prove_expr *e, int32_t left, int32_t right, uint
 
 int32_t prove_expr_pair(struct prove_expr *e, int32_t left, int32_t right)
 {
-	uint32_t leaves;
+	uint32_t symbols;
 
 	if (left == e->last_left && right == e->last_right)
 		return e->last;
-	leaves = e->node[left].leaves + e->node[right].leaves;
+	symbols = e->node[left].symbols + e->node[right].symbols;
 	/* More than once each is wrong anyway: the number need only not wrap around. */
-	if (leaves > (uint32_t)e->nranks + 1)
-		leaves = (uint32_t)e->nranks + 1;
-	e->last = expr_keep(e, left, right, leaves);
+	if (symbols > (uint32_t)e->nranks + 1)
+		symbols = (uint32_t)e->nranks + 1;
+	e->last = expr_keep(e, left, right, symbols);
 	e->last_left = left;
 	e->last_right = right;
 	return e->last;
@@ -86,7 +86,7 @@ int32_t prove_expr_pair(struct prove_expr *e, int32_t left, int32_t right)
 
 int32_t prove_expr_finish(struct prove_expr *e, int32_t node)
 {
-	return expr_keep(e, node, -1, e->node[node].leaves);
+	return expr_keep(e, node, -1, e->node[node].symbols);
 }
 
 /* T(low, high) = T(low, low + p) op T(low + p, high), p the largest power of two below high - low.
@@ -138,12 +138,12 @@ void prove_expr_free(struct prove_expr *e)
 
 /* ------------------------------------------------------------------- words -- */
 
-struct expr_words {
+struct expr_text {
 	char *text;
 	size_t size, n;
 };
 
-static void expr_put(struct expr_words *w, const char *text)
+static void expr_put(struct expr_text *w, const char *text)
 {
 	size_t n = strlen(text);
 
@@ -157,7 +157,7 @@ static void expr_put(struct expr_words *w, const char *text)
 	w->n += n;
 }
 
-static void expr_print(const struct prove_expr *e, int32_t node, struct expr_words *w)
+static void expr_print(const struct prove_expr *e, int32_t node, struct expr_text *w)
 {
 	const struct prove_node *x = &e->node[node];
 	char text[16];
@@ -180,7 +180,7 @@ static void expr_print(const struct prove_expr *e, int32_t node, struct expr_wor
 
 void prove_expr_text(const struct prove_expr *e, int32_t node, char *text, size_t size)
 {
-	struct expr_words w = {text, size, 0};
+	struct expr_text w = {text, size, 0};
 
 	text[0] = '\0';
 	expr_print(e, node, &w);
@@ -191,9 +191,9 @@ void prove_expr_text(const struct prove_expr *e, int32_t node, char *text, size_
 /* From left to right: every rank once (EXPR_COMPLETE), in rank order (EXPR_ORDERED)? */
 static uint32_t expr_walk(struct prove_expr *e, int32_t node)
 {
-	int depth = 0, leaves = 0, ordered = 1;
+	int depth = 0, symbols = 0, ordered = 1;
 
-	if (e->node[node].leaves != (uint32_t)e->nranks)
+	if (e->node[node].symbols != (uint32_t)e->nranks)
 		return 0;
 	memset(e->seen, 0, (size_t)e->nranks);
 	e->stack[depth++] = node;
@@ -205,7 +205,7 @@ static uint32_t expr_walk(struct prove_expr *e, int32_t node)
 			if (e->seen[at])
 				return 0;
 			e->seen[at] = 1;
-			ordered &= at == leaves++;
+			ordered &= at == symbols++;
 			continue;
 		}
 		e->stack[depth++] = x->right;

@@ -48,7 +48,7 @@ struct prove_case {
 struct prove_extent {
 	uint64_t at, len;
 	uint64_t index; /* which bytes of the inputs: offset in the send buffer */
-	int32_t leaf;   /* whose, or PROVE_REDUCED: of all ranks together */
+	int32_t symbol; /* whose, or PROVE_REDUCED: of all ranks together */
 };
 
 enum { PROVE_REDUCED = -1 };
@@ -112,7 +112,7 @@ struct prove_pieces {
 /* leaf: left = right = -1; finished: right = -1; else a pair. */
 struct prove_node {
 	int32_t left, right;
-	uint32_t leaves;
+	uint32_t symbols;
 	uint32_t known; /* bits: what has been shown of it */
 };
 
@@ -167,8 +167,8 @@ struct prove {
 	int32_t *order, *stack; /* steps: as completed; still to be looked at */
 	int ordered, clock, depth;
 	uint32_t search;
-	int32_t **spare; /* arrays that mutants made */
-	int spares, cap_spares;
+	int32_t **mutant_arrays; /* arrays that mutants made */
+	int nmutant_arrays, cap_mutant_arrays;
 	struct prove_expr expr;
 	struct prove_pieces a, b, sum;
 	struct prove_link *reader;
@@ -212,7 +212,7 @@ void prove_spec_rank(struct prove *p, int actor);
 void prove_spec_args(const struct prove *p, int actor, coll_schedule_args_t *args);
 
 /* build.c: the schedules of all ranks; messages (check 5).  Fails by prove_fail. */
-void prove_room(struct prove *p, int nranks);
+void prove_reserve(struct prove *p, int nranks);
 int prove_build(struct prove *p);
 /* Returns 0 if every message has two ends that fit. */
 int prove_match(struct prove *p);

@@ -9,7 +9,7 @@
  */
 #include "prove/prove.h"
 
-enum { RUN_IDLE = 0, RUN_STARTED, RUN_WAITING, RUN_ENABLED, RUN_FLYING };
+enum { RUN_IDLE = 0, RUN_STARTED, RUN_WAITING, RUN_ENABLED, RUN_IN_FLIGHT };
 
 static int run_is_recv(const coll_step_t *s)
 {
@@ -129,7 +129,7 @@ struct bounded {
 
 static void bounded_fly(struct prove *p, struct bounded *b, int step)
 {
-	p->event[step].state = RUN_FLYING;
+	p->event[step].state = RUN_IN_FLIGHT;
 	p->event[step].next = b->ready;
 	b->ready = step;
 }

@@ -249,7 +249,7 @@ static void spec_place(const struct prove *p, struct prove_rank *r, size_t own)
 /* ----------------------------------------------------------------- outputs -- */
 
 static void spec_out(const struct prove *p, struct prove_rank *r, size_t at, size_t len,
-		     int32_t leaf, size_t index)
+		     int32_t symbol, size_t index)
 {
 	uint64_t elem = p->c->elem;
 
@@ -257,7 +257,7 @@ static void spec_out(const struct prove *p, struct prove_rank *r, size_t at, siz
 		return;
 	r->out = prove_grow(r->out, &r->cap_outs, r->outs + 1, sizeof(*r->out));
 	r->out[r->outs++] = (struct prove_extent){r->base[COLL_BUFFER_RECV] + at * elem, len * elem,
-						  index * elem, leaf};
+						  index * elem, symbol};
 }
 
 static int spec_compare(const void *a, const void *b)

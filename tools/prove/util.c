@@ -135,7 +135,7 @@ void prove_free(struct prove *p)
 	free(p->slot);
 	free(p->order);
 	free(p->stack);
-	free(p->spare);
+	free(p->mutant_arrays);
 	free(p->a.piece);
 	free(p->b.piece);
 	free(p->sum.piece);

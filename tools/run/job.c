@@ -131,13 +131,13 @@ static void job_fill_poll(const struct run_job *job, struct pollfd *set)
 	set[JOB_POLL_SIGNAL] = (struct pollfd){.fd = job->signal_fd, .events = POLLIN};
 	for (int i = 0; i < 2; i++)
 		set[JOB_POLL_OUT + i] = (struct pollfd){
-			.fd = job->sink[i].used ? job->sink[i].fd : -1, .events = POLLOUT};
+			.fd = job->writer[i].used ? job->writer[i].fd : -1, .events = POLLOUT};
 	set[JOB_POLL_FROM] =
 		(struct pollfd){.fd = run_input_wants(input) ? input->from : -1, .events = POLLIN};
 	set[JOB_POLL_TO] = (struct pollfd){.fd = input->used ? input->to : -1, .events = POLLOUT};
 	for (int i = 0; i < 2 * job->started; i++) {
 		const struct run_stream *stream = &job->rank[i / 2].stream[i % 2];
-		int wanted = run_sink_has_room(&job->sink[i % 2]);
+		int wanted = run_writer_has_space(&job->writer[i % 2]);
 
 		set[JOB_POLL_RANKS + i] =
 			(struct pollfd){.fd = wanted ? stream->fd : -1, .events = POLLIN};
@@ -148,17 +148,17 @@ static void job_serve_poll(struct run_job *job, const struct pollfd *set)
 {
 	for (int i = 0; i < 2; i++)
 		if (set[JOB_POLL_OUT + i].revents)
-			run_sink_flush(&job->sink[i]);
+			run_writer_flush(&job->writer[i]);
 	if (set[JOB_POLL_FROM].revents)
 		run_input_read(&job->input);
 	if (set[JOB_POLL_TO].revents && job->input.used)
 		run_input_write(&job->input);
 	for (int i = 0; i < 2 * job->started; i++) {
-		struct run_sink *sink = &job->sink[i % 2];
+		struct run_writer *writer = &job->writer[i % 2];
 
-		if (set[JOB_POLL_RANKS + i].revents && run_sink_has_room(sink))
+		if (set[JOB_POLL_RANKS + i].revents && run_writer_has_space(writer))
 			run_stream_read(&job->rank[i / 2].stream[i % 2], job_prefix(job, i / 2),
-					sink);
+					writer);
 	}
 	if (set[JOB_POLL_SIGNAL].revents)
 		job_read_signals(job);
@@ -168,7 +168,7 @@ static void job_close_streams(struct run_job *job)
 {
 	for (int i = 0; i < 2 * job->started; i++)
 		run_stream_close(&job->rank[i / 2].stream[i % 2], job_prefix(job, i / 2),
-				 &job->sink[i % 2]);
+				 &job->writer[i % 2]);
 }
 
 /* Runs until all processes of the job have ended. */
@@ -194,7 +194,7 @@ static int job_has_output(const struct run_job *job)
 
 	for (int i = 0; i < 2 * job->started; i++)
 		open += job->rank[i / 2].stream[i % 2].fd >= 0;
-	return open > 0 || job->sink[0].used > 0 || job->sink[1].used > 0;
+	return open > 0 || job->writer[0].used > 0 || job->writer[1].used > 0;
 }
 
 /*
@@ -237,14 +237,14 @@ static int job_take_signals(struct run_job *job)
 static int job_open(struct run_job *job, const struct run_options *options)
 {
 	*job = (struct run_job){.options = options,
-				.guard_fd = -1,
+				.watchdog_fd = -1,
 				.exec_fd = {-1, -1},
 				.port_fd = -1,
 				.signal_fd = -1,
 				.input = {.from = -1, .to = -1}};
 	job->rank = calloc((size_t)options->nranks, sizeof(*job->rank));
-	if (job->rank == NULL || run_sink_open(&job->sink[0], STDOUT_FILENO) ||
-	    run_sink_open(&job->sink[1], STDERR_FILENO)) {
+	if (job->rank == NULL || run_writer_open(&job->writer[0], STDOUT_FILENO) ||
+	    run_writer_open(&job->writer[1], STDERR_FILENO)) {
 		fprintf(stderr, "coll run: no memory for %d ranks\n", options->nranks);
 		return -1;
 	}
@@ -265,8 +265,8 @@ static void job_close(struct run_job *job)
 	run_input_close(&job->input);
 	if (job->signal_fd >= 0)
 		close(job->signal_fd);
-	free(job->sink[0].data);
-	free(job->sink[1].data);
+	free(job->writer[0].data);
+	free(job->writer[1].data);
 	free(job->rank);
 }
 
@@ -298,9 +298,9 @@ int run_job(const struct run_options *options)
 		job_loop(&job, set);
 		job_drain(&job, set);
 		status = job.status;
-		if (status == 0 && job.sink[0].failed && job.sink[0].failed != EPIPE) {
+		if (status == 0 && job.writer[0].failed && job.writer[0].failed != EPIPE) {
 			fprintf(stderr, "coll run: cannot write to standard output: %s\n",
-				strerror(job.sink[0].failed));
+				strerror(job.writer[0].failed));
 			status = 1;
 		}
 	}

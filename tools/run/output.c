@@ -11,64 +11,65 @@
 
 /* ------------------------------------------------------------------- sink -- */
 
-int run_sink_open(struct run_sink *sink, int fd)
+int run_writer_open(struct run_writer *writer, int fd)
 {
-	*sink = (struct run_sink){.fd = fd, .data = malloc(RUN_SINK_SIZE)};
-	return sink->data == NULL ? -1 : 0;
+	*writer = (struct run_writer){.fd = fd, .data = malloc(RUN_WRITER_SIZE)};
+	return writer->data == NULL ? -1 : 0;
 }
 
-int run_sink_has_room(const struct run_sink *sink)
+int run_writer_has_space(const struct run_writer *writer)
 {
-	return RUN_SINK_SIZE - sink->used >= RUN_SINK_ROOM;
+	return RUN_WRITER_SIZE - writer->used >= RUN_WRITER_SPACE;
 }
 
-void run_sink_put(struct run_sink *sink, const char *data, size_t len)
+void run_writer_put(struct run_writer *writer, const char *data, size_t len)
 {
-	if (sink->failed || len > RUN_SINK_SIZE - sink->used)
+	if (writer->failed || len > RUN_WRITER_SIZE - writer->used)
 		return;
-	if (sink->start + sink->used + len > RUN_SINK_SIZE) {
-		memmove(sink->data, sink->data + sink->start, sink->used);
-		sink->start = 0;
+	if (writer->start + writer->used + len > RUN_WRITER_SIZE) {
+		memmove(writer->data, writer->data + writer->start, writer->used);
+		writer->start = 0;
 	}
-	memcpy(sink->data + sink->start + sink->used, data, len);
-	sink->used += len;
+	memcpy(writer->data + writer->start + writer->used, data, len);
+	writer->used += len;
 }
 
-void run_sink_flush(struct run_sink *sink)
+void run_writer_flush(struct run_writer *writer)
 {
 	/* poll() said that PIPE_BUF bytes go without blocking; O_NONBLOCK would be set for all
 	 * who share our output, our shell among them. */
-	size_t len = sink->used < PIPE_BUF ? sink->used : PIPE_BUF;
-	ssize_t n = write(sink->fd, sink->data + sink->start, len);
+	size_t len = writer->used < PIPE_BUF ? writer->used : PIPE_BUF;
+	ssize_t n = write(writer->fd, writer->data + writer->start, len);
 
 	if (n < 0 && errno != EINTR && errno != EAGAIN) {
-		sink->failed = errno;
-		sink->used = 0;
+		writer->failed = errno;
+		writer->used = 0;
 	}
 	if (n > 0) {
-		sink->start += (size_t)n;
-		sink->used -= (size_t)n;
+		writer->start += (size_t)n;
+		writer->used -= (size_t)n;
 	}
-	if (sink->used == 0)
-		sink->start = 0;
+	if (writer->used == 0)
+		writer->start = 0;
 }
 
 /* ----------------------------------------------------------------- stream -- */
 
 /* The begun line and then len bytes. */
-static void stream_pass(struct run_stream *stream, int rank, struct run_sink *sink,
+static void stream_pass(struct run_stream *stream, int rank, struct run_writer *writer,
 			const char *data, size_t len)
 {
 	char prefix[16];
 
 	if (rank >= 0)
-		run_sink_put(sink, prefix, (size_t)snprintf(prefix, sizeof(prefix), "[%d] ", rank));
-	run_sink_put(sink, stream->line, stream->used);
-	run_sink_put(sink, data, len);
+		run_writer_put(writer, prefix,
+			       (size_t)snprintf(prefix, sizeof(prefix), "[%d] ", rank));
+	run_writer_put(writer, stream->line, stream->used);
+	run_writer_put(writer, data, len);
 	stream->used = 0;
 }
 
-static void stream_take(struct run_stream *stream, int rank, struct run_sink *sink,
+static void stream_take(struct run_stream *stream, int rank, struct run_writer *writer,
 			const char *data, size_t len)
 {
 	while (len > 0) {
@@ -77,11 +78,11 @@ static void stream_take(struct run_stream *stream, int rank, struct run_sink *si
 
 		if (newline == NULL && n > RUN_LINE_MAX - stream->used) {
 			/* Without prefixes bytes pass unchanged, whatever their number. */
-			stream_pass(stream, rank, sink, "\n", rank >= 0);
+			stream_pass(stream, rank, writer, "\n", rank >= 0);
 			continue;
 		}
 		if (newline != NULL) {
-			stream_pass(stream, rank, sink, data, n);
+			stream_pass(stream, rank, writer, data, n);
 		} else {
 			memcpy(stream->line + stream->used, data, n);
 			stream->used += n;
@@ -91,12 +92,12 @@ static void stream_take(struct run_stream *stream, int rank, struct run_sink *si
 	}
 }
 
-void run_stream_read(struct run_stream *stream, int rank, struct run_sink *sink)
+void run_stream_read(struct run_stream *stream, int rank, struct run_writer *writer)
 {
 	char data[RUN_READ_MAX];
 	ssize_t n;
 
-	if (sink->failed) {
+	if (writer->failed) {
 		/* Nobody reads ours: the rank shall learn it as if it wrote there itself. */
 		close(stream->fd);
 		stream->fd = -1;
@@ -104,17 +105,17 @@ void run_stream_read(struct run_stream *stream, int rank, struct run_sink *sink)
 	}
 	n = read(stream->fd, data, sizeof(data));
 	if (n > 0)
-		stream_take(stream, rank, sink, data, (size_t)n);
+		stream_take(stream, rank, writer, data, (size_t)n);
 	else if (n == 0 || (errno != EINTR && errno != EAGAIN))
-		run_stream_close(stream, rank, sink);
+		run_stream_close(stream, rank, writer);
 }
 
-void run_stream_close(struct run_stream *stream, int rank, struct run_sink *sink)
+void run_stream_close(struct run_stream *stream, int rank, struct run_writer *writer)
 {
 	if (stream->fd < 0)
 		return;
 	if (stream->used > 0)
-		stream_pass(stream, rank, sink, "\n", rank >= 0);
+		stream_pass(stream, rank, writer, "\n", rank >= 0);
 	close(stream->fd);
 	stream->fd = -1;
 }

@@ -17,10 +17,10 @@ extern const struct tool_command tool_run;
 
 enum {
 	RUN_MAX_RANKS = 1024,
-	RUN_LINE_MAX = 16384,     /* a longer line is passed on in pieces */
-	RUN_READ_MAX = 4096,      /* read from a rank at once */
-	RUN_SINK_SIZE = 1 << 18,  /* output under way to whoever reads ours */
-	RUN_SINK_ROOM = 64 * 1024 /* more than one read can grow to with prefixes */
+	RUN_LINE_MAX = 16384,        /* a longer line is passed on in pieces */
+	RUN_READ_MAX = 4096,         /* read from a rank at once */
+	RUN_WRITER_SIZE = 1 << 18,   /* output under way to whoever reads ours */
+	RUN_WRITER_SPACE = 64 * 1024 /* more than one read can grow to with prefixes */
 };
 
 struct run_options {
@@ -37,11 +37,11 @@ struct run_options {
 };
 
 /* Bytes on their way to one of our own outputs; never blocks. */
-struct run_sink {
+struct run_writer {
 	int fd;
 	int failed; /* errno of the write that failed; what follows is dropped */
 	size_t start, used;
-	char *data; /* RUN_SINK_SIZE */
+	char *data; /* RUN_WRITER_SIZE */
 };
 
 /* One output of one rank; fd is -1 when it has ended. */
@@ -77,11 +77,11 @@ struct run_job {
 	enum run_stage stage;
 	int64_t deadline;   /* of the stage, ms; 0: none */
 	int64_t timeout_at; /* 0: none */
-	struct run_sink sink[2];
+	struct run_writer writer[2];
 	struct run_input input;
 	/* for spawn.c */
-	pid_t guard;
-	int guard_fd;      /* the guard kills the job when this closes */
+	pid_t watchdog;
+	int watchdog_fd;   /* the guard kills the job when this closes */
 	int exec_fd[2];    /* errno of an exec that failed */
 	int port_fd;       /* keeps the port of COLL_ROOT */
 	char root[64];     /* COLL_ROOT */
@@ -122,15 +122,15 @@ void run_terminate(struct run_job *job);
 void run_kill(struct run_job *job);
 
 /* output.c */
-int run_sink_open(struct run_sink *sink, int fd);
-int run_sink_has_room(const struct run_sink *sink);
-void run_sink_put(struct run_sink *sink, const char *data, size_t len);
+int run_writer_open(struct run_writer *writer, int fd);
+int run_writer_has_space(const struct run_writer *writer);
+void run_writer_put(struct run_writer *writer, const char *data, size_t len);
 /* Writes what can be written now. */
-void run_sink_flush(struct run_sink *sink);
+void run_writer_flush(struct run_writer *writer);
 /* Passes on what the stream has now; rank < 0: no prefix. */
-void run_stream_read(struct run_stream *stream, int rank, struct run_sink *sink);
+void run_stream_read(struct run_stream *stream, int rank, struct run_writer *writer);
 /* Passes on a last line without end and closes. */
-void run_stream_close(struct run_stream *stream, int rank, struct run_sink *sink);
+void run_stream_close(struct run_stream *stream, int rank, struct run_writer *writer);
 
 /*
  * A rank is in a background process group, where reading from the terminal would stop it: so there

@@ -63,7 +63,7 @@ static int spawn_make_key(struct run_job *job)
  * launcher died by SIGKILL or a fault: then whole process groups must go, since the death signal
  * of a rank does not reach the processes that the rank began.
  */
-__attribute__((noreturn)) static void guard_watch(int fd)
+__attribute__((noreturn)) static void watchdog_run(int fd)
 {
 	pid_t ranks[RUN_MAX_RANKS], pid;
 	int n = 0;
@@ -77,7 +77,7 @@ __attribute__((noreturn)) static void guard_watch(int fd)
 }
 
 /* The guard holds nothing of ours open but its pipe: who reads our output must see its end. */
-static void guard_close_others(int fd)
+static void watchdog_close_others(int fd)
 {
 	int null = open("/dev/null", O_RDWR);
 	long most = sysconf(_SC_OPEN_MAX);
@@ -89,23 +89,23 @@ static void guard_close_others(int fd)
 			close(i);
 }
 
-static int spawn_guard(struct run_job *job)
+static int spawn_watchdog(struct run_job *job)
 {
 	int ends[2];
 
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return spawn_error("cannot make a pipe");
-	job->guard = fork();
-	if (job->guard == 0) {
+	job->watchdog = fork();
+	if (job->watchdog == 0) {
 		/* A session of its own, so that what ends ours does not end it. */
 		setsid();
-		prctl(PR_SET_NAME, "coll-guard");
-		guard_close_others(ends[0]);
-		guard_watch(ends[0]);
+		prctl(PR_SET_NAME, "coll-watchdog");
+		watchdog_close_others(ends[0]);
+		watchdog_run(ends[0]);
 	}
 	close(ends[0]);
-	job->guard_fd = ends[1];
-	return job->guard < 0 ? spawn_error("cannot start a process") : 0;
+	job->watchdog_fd = ends[1];
+	return job->watchdog < 0 ? spawn_error("cannot start a process") : 0;
 }
 
 /* ------------------------------------------------------------------- rank -- */
@@ -225,7 +225,7 @@ int run_spawn(struct run_job *job, int r)
 	/* Also here: a signal to the group may come before the child has run at all. */
 	setpgid(pid, pid);
 	rank->pid = pid;
-	if (write(job->guard_fd, &pid, sizeof(pid)) != (ssize_t)sizeof(pid))
+	if (write(job->watchdog_fd, &pid, sizeof(pid)) != (ssize_t)sizeof(pid))
 		return spawn_error("the guard process is gone");
 	return 0;
 }
@@ -255,7 +255,7 @@ int run_prepare(struct run_job *job)
 	/* Processes that outlive the rank that began them become ours, not init's. */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		return spawn_error("cannot become the reaper of the job's processes");
-	if (spawn_reserve_port(job) || spawn_make_key(job) || spawn_guard(job))
+	if (spawn_reserve_port(job) || spawn_make_key(job) || spawn_watchdog(job))
 		return -1;
 	if (pipe2(job->exec_fd, O_CLOEXEC | O_NONBLOCK) != 0)
 		return spawn_error("cannot make a pipe");
@@ -265,11 +265,11 @@ int run_prepare(struct run_job *job)
 
 void run_unprepare(struct run_job *job)
 {
-	if (job->guard > 0) {
-		kill(job->guard, SIGKILL);
-		waitpid(job->guard, NULL, 0);
+	if (job->watchdog > 0) {
+		kill(job->watchdog, SIGKILL);
+		waitpid(job->watchdog, NULL, 0);
 	}
-	spawn_close(job->guard_fd);
+	spawn_close(job->watchdog_fd);
 	spawn_close(job->exec_fd[0]);
 	spawn_close(job->exec_fd[1]);
 	spawn_close(job->port_fd);

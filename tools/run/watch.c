@@ -19,8 +19,8 @@ static void watch_vsay(struct run_job *job, const char *fmt, va_list args)
 	if (n > (int)sizeof(text) - 2)
 		n = (int)sizeof(text) - 2;
 	text[n] = '\n';
-	run_sink_put(&job->sink[1], "coll run: ", 10);
-	run_sink_put(&job->sink[1], text, (size_t)n + 1);
+	run_writer_put(&job->writer[1], "coll run: ", 10);
+	run_writer_put(&job->writer[1], text, (size_t)n + 1);
 }
 
 void run_say(struct run_job *job, const char *fmt, ...)
@@ -53,7 +53,7 @@ void run_signal_groups(struct run_job *job, int signo)
 
 static int watch_is_known(const struct run_job *job, pid_t pid)
 {
-	if (pid == job->guard)
+	if (pid == job->watchdog)
 		return 1;
 	for (int r = 0; r < job->started; r++)
 		if (job->rank[r].pid == pid)

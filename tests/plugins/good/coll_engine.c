@@ -179,7 +179,7 @@ static int32_t engine_join(struct engine *e, coll_error_t *err)
 }
 
 /* Waits until all ranks are there; the lock is held, and given up meanwhile. */
-static int32_t engine_meet(struct engine *e, coll_error_t *err)
+static int32_t engine_rendezvous(struct engine *e, coll_error_t *err)
 {
 	const struct timespec moment = {.tv_nsec = 1000000};
 	int32_t code = engine_join(e, err);
@@ -224,7 +224,7 @@ static int32_t engine_make(const coll_host_t *host, const char *how, void **ep, 
 	if (!e)
 		return engine_error(err, COLL_ERR_NO_MEMORY, "no memory for an endpoint");
 	pthread_mutex_lock(&engine_lock);
-	code = engine_meet(e, err);
+	code = engine_rendezvous(e, err);
 	pthread_mutex_unlock(&engine_lock);
 	if (!code && host->option_int(host, "refuse") == (int64_t)host->nranks && !host->rank)
 		code = engine_error(err, COLL_ERR_DEVICE, "told to refuse so many ranks");

@@ -26,7 +26,7 @@ int api_fail(struct api_rank *r, const char *fmt, ...)
 
 int api_may_lack(const struct api_rank *r)
 {
-	return r->c->options->survey.bare;
+	return r->c->options->traits.bare;
 }
 
 int api_pass_over(struct api_rank *r, coll_result_t code)
@@ -80,14 +80,14 @@ int api_answered(struct api_rank *r, coll_result_t code, coll_result_t wanted, c
 
 /* ------------------------------------------------------------------ meeting -- */
 
-int api_meet(struct api_rank *r)
+int api_kit_barrier(struct api_rank *r)
 {
-	return !check_barrier(r->c, r->slot, &r->turn);
+	return !check_barrier(r->c, r->slot, &r->step);
 }
 
 int api_await(struct api_rank *r, int index, long long value)
 {
-	int64_t deadline = tool_now_ms() + r->c->patience_ms;
+	int64_t deadline = tool_now_ms() + r->c->timeout_ms;
 
 	while (atomic_load(&r->c->shared->number[index]) < value) {
 		if (check_failed(r->c))
@@ -115,12 +115,12 @@ void api_configure(const struct api_rank *r, coll_config_t *config)
 	coll_config_init(config, sizeof(*config));
 	config->plugin_path = r->c->options->dir;
 	config->backend = r->c->options->name;
-	config->timeout_ms = plan->timeout_ms ? plan->timeout_ms : r->c->patience_ms;
+	config->timeout_ms = plan->timeout_ms ? plan->timeout_ms : r->c->timeout_ms;
 	/* Who has no transport hears of another's failure by waiting in vain. */
 	if (plan->flags & API_ROUGH && api_may_lack(r) && !plan->timeout_ms)
 		config->timeout_ms /= API_IMPATIENCE;
 	config->device = r->device;
-	config->init_timeout_ms = r->c->patience_ms;
+	config->init_timeout_ms = r->c->timeout_ms;
 	config->options = plan->options;
 }
 
@@ -131,7 +131,7 @@ int api_join(struct api_rank *r, coll_comm_t *comm)
 
 	if (!r->rank && !api_did(r, coll_get_unique_id(mine, sizeof(mine)), "coll_get_unique_id"))
 		return 0;
-	if (check_exchange(r->c, r->slot, &r->turn, mine, id, sizeof(mine), r->c->patience_ms))
+	if (check_exchange(r->c, r->slot, &r->step, mine, id, sizeof(mine), r->c->timeout_ms))
 		return api_fail(r, "the other ranks did not come to fetch the id");
 	api_configure(r, &config);
 	check_slot(r->c, r->slot, "coll_comm_init_rank");
@@ -167,7 +167,7 @@ int api_derive(struct api_rank *derived, const struct api_rank *r, coll_comm_t c
 
 int api_works(struct api_rank *r)
 {
-	int32_t *x = api_room(r, sizeof(*x)), all = (1 << r->nranks) - 1;
+	int32_t *x = api_buffer(r, sizeof(*x)), all = (1 << r->nranks) - 1;
 
 	*x = 1 << r->rank;
 	if (!api_did(r, coll_allreduce(x, x, 1, COLL_INT32, COLL_SUM, r->comm, NULL),
@@ -215,7 +215,7 @@ static void api_rank_run(struct check_case *c, int rank)
 	else if (!(plan->flags & API_NO_COMM) && !api_join(&r, &r.comm))
 		return;
 	check_slot(c, rank, NULL);
-	api_rooms_make(&r);
+	api_arena_make(&r);
 	plan->rank(&r);
 	/* Who gave up may have left its group open. */
 	while (coll_group_end() != COLL_ERR_INVALID_USAGE)
@@ -224,7 +224,7 @@ static void api_rank_run(struct check_case *c, int rank)
 		check_skip(c, "%s", r.lacks);
 	if (r.comm)
 		api_rank_end(&r);
-	api_rooms_free(&r);
+	api_arena_free(&r);
 }
 
 /* Threads get their communicators from one call or, when they are odd in number, meet by an id. */

@@ -15,18 +15,18 @@
 
 /* ----------------------------------------------------------- ranks (api.c) -- */
 
-struct api_rooms;
+struct api_arena;
 
 /* One rank in one check. */
 struct api_rank {
 	coll_comm_t comm; /* NULL with API_NO_COMM */
 	int32_t rank, nranks;
 	int32_t slot; /* as what it was started: `comm` may be replaced by a derived one */
-	unsigned turn;
+	unsigned step;
 	struct check_case *c;
 	int device;              /* or -1 */
 	enum memory_kind memory; /* that all buffers are of */
-	struct api_rooms *rooms;
+	struct api_arena *arena;
 	void *context;   /* the thread's current context, which no call may change */
 	int patient;     /* pass over what a backend without transport does not support */
 	char lacks[200]; /* and remember what that was */
@@ -73,7 +73,7 @@ int api_answered(struct api_rank *r, coll_result_t code, coll_result_t wanted, c
 /* Is that what a backend need not support?  Then notes it, and makes the communicator good again. */
 int api_pass_over(struct api_rank *r, coll_result_t code);
 /* All ranks come here before one goes on, without the library; 0 if one of them does not. */
-int api_meet(struct api_rank *r);
+int api_kit_barrier(struct api_rank *r);
 /* Waits until shared number `index` has reached value; 0 if it does not. */
 int api_await(struct api_rank *r, int index, long long value);
 void api_sleep_ms(int ms);
@@ -89,19 +89,19 @@ int api_derive(struct api_rank *derived, const struct api_rank *r, coll_comm_t c
 /* An allreduce of one number on r->comm gives the right one: it works. */
 int api_works(struct api_rank *r);
 
-/* --------------------------------------------------------- rooms (room.c) -- */
+/* --------------------------------------------------------- arena (arena.c) -- */
 
 /*
  * Zeroed memory of a kind that the backend takes and that the host may touch, until the rank ends.
  * Never NULL: without memory the process ends.
  */
-void *api_room(struct api_rank *r, size_t bytes);
+void *api_buffer(struct api_rank *r, size_t bytes);
 /* The same for the buffers of another rank of this process. */
-void *api_room_of(struct api_rank *r, int32_t rank, size_t bytes);
+void *api_buffer_of(struct api_rank *r, int32_t rank, size_t bytes);
 /* One that is freed by its owner, not zeroed; NULL and a failed check if there is none. */
 void *api_memory(struct api_rank *r, size_t bytes);
-void api_rooms_make(struct api_rank *r);
-void api_rooms_free(struct api_rank *r);
+void api_arena_make(struct api_rank *r);
+void api_arena_free(struct api_rank *r);
 
 /* -------------------------------------------------------- calls (call.c) -- */
 

@@ -60,15 +60,15 @@ static void coll_random(struct api_rank *r)
 
 static void coll_barriers(struct api_rank *r)
 {
-	atomic_llong *come = &r->c->shared->number[0];
+	atomic_llong *entered = &r->c->shared->number[0];
 
 	for (int round = 1; round <= 20; round++) {
 		if (r->rank == round % r->nranks)
 			api_sleep_ms(1);
-		atomic_fetch_add(come, 1);
+		atomic_fetch_add(entered, 1);
 		if (!api_did(r, coll_barrier(r->comm), "coll_barrier"))
 			return;
-		if (atomic_load(come) < (long long)round * r->nranks)
+		if (atomic_load(entered) < (long long)round * r->nranks)
 			api_fail(r, "left barrier %d before all had come", round);
 		if (!api_did(r, coll_barrier(r->comm), "coll_barrier"))
 			return;
@@ -79,7 +79,7 @@ static void coll_barriers(struct api_rank *r)
 static void coll_queue(struct api_rank *r)
 {
 	enum { N = 100 };
-	int32_t *x = api_room(r, N * sizeof(*x)), sum = r->nranks * (r->nranks - 1) / 2;
+	int32_t *x = api_buffer(r, N * sizeof(*x)), sum = r->nranks * (r->nranks - 1) / 2;
 	int good = 1;
 
 	for (int i = 0; i < N && good; i++) {

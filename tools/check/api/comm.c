@@ -110,7 +110,7 @@ static void comm_dup(struct api_rank *r)
 {
 	struct api_rank twin;
 	coll_comm_t comm;
-	int32_t *x = api_room(r, 2 * sizeof(*x));
+	int32_t *x = api_buffer(r, 2 * sizeof(*x));
 	int good = 1;
 
 	if (!api_did(r, coll_comm_dup(r->comm, &comm), "coll_comm_dup"))
@@ -147,7 +147,7 @@ static void comm_shrink(struct api_rank *r)
 	    api_did(r, coll_comm_shrink(r->comm, gone, listed, &rest, NULL, 0), "coll_comm_shrink"))
 		comm_expect(r, rest, r->nranks - listed, r->rank - (listed == 2));
 	/* Who is left out stays until the others are through. */
-	api_meet(r);
+	api_kit_barrier(r);
 }
 
 /* The last rank has died; that is noticed, and the others go on without it. */
@@ -157,7 +157,7 @@ static void comm_shrink_dead(struct api_rank *r)
 	coll_comm_t rest;
 	coll_result_t code;
 
-	if (!api_works(r) || !api_meet(r))
+	if (!api_works(r) || !api_kit_barrier(r))
 		return;
 	if (r->rank == dead) {
 		check_dies(r->c, r->slot);

@@ -74,7 +74,7 @@ static void device_host_refused(struct api_rank *r)
 
 /* ------------------------------------------------------------------------- streams -- */
 
-static void device_nap(void *ms)
+static void device_sleep(void *ms)
 {
 	api_sleep_ms(*(int *)ms);
 }
@@ -82,10 +82,10 @@ static void device_nap(void *ms)
 /* Fills x on the stream; now and then late, so that who does not wait for it is seen. */
 static int device_fill(struct api_rank *r, void *stream, int32_t *x, int round)
 {
-	int *ms = api_room(r, sizeof(*ms));
+	int *ms = api_buffer(r, sizeof(*ms));
 
 	*ms = 3 * (r->rank + 1);
-	return (round % 4 || device_did(r, memory_stream_call(r->device, stream, device_nap, ms),
+	return (round % 4 || device_did(r, memory_stream_call(r->device, stream, device_sleep, ms),
 					"work on a stream")) &&
 	       device_did(r,
 			  memory_stream_fill(r->device, stream, x, (uint32_t)(r->rank + round),
@@ -125,8 +125,8 @@ static int device_verify(struct api_rank *r, const int32_t *out)
 
 static void device_stream_order(struct api_rank *r)
 {
-	int32_t *x = api_room(r, DEVICE_COUNT * sizeof(*x));
-	int32_t *out = api_room(r, (size_t)DEVICE_ROUNDS * DEVICE_COUNT * sizeof(*out));
+	int32_t *x = api_buffer(r, DEVICE_COUNT * sizeof(*x));
+	int32_t *out = api_buffer(r, (size_t)DEVICE_ROUNDS * DEVICE_COUNT * sizeof(*out));
 	void *stream = device_stream(r);
 	int good = stream != NULL;
 
@@ -140,7 +140,7 @@ static void device_stream_order(struct api_rank *r)
 /* Operations of a group go where each was told to. */
 static void device_stream_group(struct api_rank *r)
 {
-	int32_t *x = api_room(r, 3 * sizeof(*x)), n = r->nranks, right = (r->rank + 1) % n;
+	int32_t *x = api_buffer(r, 3 * sizeof(*x)), n = r->nranks, right = (r->rank + 1) % n;
 	int32_t left = (r->rank + n - 1) % n;
 	void *stream = device_stream(r);
 	int good = stream != NULL;
@@ -191,8 +191,8 @@ static int device_loop(struct api_rank *r, void *stream, coll_event_t event, int
 
 static void device_events(struct api_rank *r)
 {
-	int32_t *x = api_room(r, DEVICE_COUNT * sizeof(*x));
-	int32_t *out = api_room(r, (size_t)DEVICE_ROUNDS * DEVICE_COUNT * sizeof(*out));
+	int32_t *x = api_buffer(r, DEVICE_COUNT * sizeof(*x));
+	int32_t *out = api_buffer(r, (size_t)DEVICE_ROUNDS * DEVICE_COUNT * sizeof(*out));
 	void *stream = device_stream(r);
 	coll_event_t event = NULL;
 	int good = stream && api_did(r, coll_event_create(r->comm, &event), "coll_event_create");
@@ -209,14 +209,14 @@ static void device_events(struct api_rank *r)
 /* Work that ends when it is told to, or by itself before a watchdog bites. */
 struct device_gate {
 	atomic_int open;
-	int64_t patience_ms;
+	int64_t timeout_ms;
 };
 
 static void device_wait_gate(void *arg)
 {
 	struct device_gate *gate = arg;
 
-	for (int64_t ms = 0; !atomic_load(&gate->open) && ms < gate->patience_ms; ms++)
+	for (int64_t ms = 0; !atomic_load(&gate->open) && ms < gate->timeout_ms; ms++)
 		api_sleep_ms(1);
 }
 
@@ -244,7 +244,7 @@ static int device_gated(struct api_rank *r, void *stream, coll_event_t event,
 
 static void device_event_states(struct api_rank *r)
 {
-	struct device_gate gate = {.patience_ms = r->c->patience_ms / 2};
+	struct device_gate gate = {.timeout_ms = r->c->timeout_ms / 2};
 	void *stream = device_stream(r);
 	coll_event_t event = NULL;
 
@@ -276,17 +276,18 @@ static void device_life(struct api_rank *r)
 	    !api_did(&again, coll_comm_get_async_error(again.comm, &error),
 		     "coll_comm_get_async_error") ||
 	    !api_did(&again, coll_comm_split(again.comm, 0, 0, &part, NULL), "coll_comm_split") ||
-	    !api_did(&again, coll_comm_destroy(part), "coll_comm_destroy") || !api_meet(&again))
+	    !api_did(&again, coll_comm_destroy(part), "coll_comm_destroy") ||
+	    !api_kit_barrier(&again))
 		return;
 	api_did(&again, coll_comm_abort(again.comm), "coll_comm_abort");
 	api_did(&again, coll_comm_destroy(again.comm), "coll_comm_destroy");
-	r->turn = again.turn;
+	r->step = again.step;
 }
 
 /* Without a current context, and with one of another device where there is another. */
 static void device_context(struct api_rank *r)
 {
-	int other = (r->device + 1) % r->c->options->survey.devices;
+	int other = (r->device + 1) % r->c->options->traits.devices;
 
 	device_life(r);
 	if (check_failed(r->c) || !device_did(r, memory_enter(other), "a context"))

@@ -19,7 +19,7 @@ static int event_is(struct api_rank *r, int32_t x, const char *when)
 
 static int event_positions(struct api_rank *r, coll_event_t event)
 {
-	int32_t *x = api_room(r, sizeof(*x)), *y = api_room(r, sizeof(*y));
+	int32_t *x = api_buffer(r, sizeof(*x)), *y = api_buffer(r, sizeof(*y));
 	coll_result_t state;
 
 	*x = *y = 1;
@@ -57,7 +57,7 @@ static void event_order(struct api_rank *r)
 /* An event is not complete before the work ahead of it: the last rank is late. */
 static int event_late(struct api_rank *r, coll_event_t event)
 {
-	int32_t *x = api_room(r, sizeof(*x));
+	int32_t *x = api_buffer(r, sizeof(*x));
 	int late = r->rank == r->nranks - 1;
 
 	*x = 1;
@@ -88,7 +88,7 @@ static void event_not_early(struct api_rank *r)
 /* What one communicator issues after the event of another begins after it: it reads its result. */
 static int event_chain(struct api_rank *r, coll_comm_t other, coll_event_t event)
 {
-	int32_t *x = api_room(r, sizeof(*x)), *y = api_room(r, sizeof(*y));
+	int32_t *x = api_buffer(r, sizeof(*x)), *y = api_buffer(r, sizeof(*y));
 
 	*x = 1;
 	if (!event_sum(r, x) ||
@@ -122,7 +122,7 @@ static void event_across(struct api_rank *r)
 
 static int event_poll(struct api_rank *r, coll_request_t request)
 {
-	int64_t deadline = tool_now_ms() + r->c->patience_ms;
+	int64_t deadline = tool_now_ms() + r->c->timeout_ms;
 	int32_t done = 0;
 
 	while (!done) {
@@ -137,7 +137,7 @@ static int event_poll(struct api_rank *r, coll_request_t request)
 
 static void event_requests(struct api_rank *r)
 {
-	int32_t *x = api_room(r, 2 * sizeof(*x));
+	int32_t *x = api_buffer(r, 2 * sizeof(*x));
 	coll_request_t request[2];
 
 	for (int i = 0; i < 20; i++) {
@@ -162,7 +162,7 @@ static void event_requests(struct api_rank *r)
 /* Freeing a request does not end its operation; starting one twice is refused. */
 static void event_request_states(struct api_rank *r)
 {
-	int32_t *x = api_room(r, sizeof(*x)), late = r->rank == r->nranks - 1;
+	int32_t *x = api_buffer(r, sizeof(*x)), late = r->rank == r->nranks - 1;
 	coll_args_t args = {.size = sizeof(args),
 			    .kind = COLL_KIND_ALLREDUCE,
 			    .dtype = COLL_INT32,
@@ -236,8 +236,8 @@ static void event_persistent(struct api_rank *r)
 /* Several prepared requests under way at once, also messages. */
 static void event_several(struct api_rank *r)
 {
-	int32_t *out = api_room(r, sizeof(*out)), *in = api_room(r, sizeof(*in));
-	int32_t *x = api_room(r, sizeof(*x)), left = (r->rank + r->nranks - 1) % r->nranks;
+	int32_t *out = api_buffer(r, sizeof(*out)), *in = api_buffer(r, sizeof(*in));
+	int32_t *x = api_buffer(r, sizeof(*x)), left = (r->rank + r->nranks - 1) % r->nranks;
 	coll_args_t args[3] = {
 		{.kind = COLL_KIND_SEND, .root = (r->rank + 1) % r->nranks, .sendbuf = out},
 		{.kind = COLL_KIND_RECV, .root = left, .recvbuf = in},

@@ -38,7 +38,7 @@ static int fault_named(struct api_rank *r, coll_result_t code, coll_result_t wan
 /* What failed once stays so. */
 static int fault_stays(struct api_rank *r, coll_result_t code)
 {
-	float *x = api_room(r, sizeof(*x));
+	float *x = api_buffer(r, sizeof(*x));
 	coll_result_t state = COLL_SUCCESS;
 
 	if (!api_did(r, coll_comm_get_async_error(r->comm, &state), "coll_comm_get_async_error"))
@@ -54,7 +54,7 @@ static int fault_stays(struct api_rank *r, coll_result_t code)
 static void fault_loop(struct api_rank *r, size_t count)
 {
 	int32_t last = r->nranks - 1;
-	float *x = api_room(r, count * sizeof(*x));
+	float *x = api_buffer(r, count * sizeof(*x));
 	coll_result_t code = COLL_SUCCESS;
 
 	for (int i = 0; !code; i++) {
@@ -89,7 +89,7 @@ static void fault_leaves(struct api_rank *r)
 		api_did(r, coll_comm_destroy(r->comm), "coll_comm_destroy");
 		r->comm = NULL;
 	}
-	api_meet(r);
+	api_kit_barrier(r);
 	if (!r->comm)
 		return;
 	code = coll_barrier(r->comm);
@@ -103,12 +103,12 @@ static void fault_timeout(struct api_rank *r)
 {
 	int32_t last = r->nranks - 1;
 	atomic_llong *named = &r->c->shared->number[0];
-	float *x = api_room(r, sizeof(*x));
+	float *x = api_buffer(r, sizeof(*x));
 	coll_result_t code;
 	char who[24];
 
 	snprintf(who, sizeof(who), "rank %d", last);
-	if (!api_works(r) || !api_meet(r))
+	if (!api_works(r) || !api_kit_barrier(r))
 		return;
 	if (r->rank != last) {
 		code = fault_sum(r, x, 1);
@@ -117,7 +117,7 @@ static void fault_timeout(struct api_rank *r)
 				 code ? coll_get_last_error(NULL) : "");
 		atomic_fetch_add(named, strstr(coll_get_last_error(NULL), who) != NULL);
 	}
-	if (api_meet(r) && !r->rank && !atomic_load(named) && !api_may_lack(r))
+	if (api_kit_barrier(r) && !r->rank && !atomic_load(named) && !api_may_lack(r))
 		api_fail(r, "no rank's text names the silent rank %d: %s", last,
 			 coll_get_last_error(NULL));
 }
@@ -133,7 +133,7 @@ struct fault_waiter {
 static void *fault_wait(void *arg)
 {
 	struct fault_waiter *w = arg;
-	float *x = api_room(w->r, sizeof(*x));
+	float *x = api_buffer(w->r, sizeof(*x));
 
 	w->code = coll_allreduce(x, x, 1, COLL_FLOAT32, COLL_MAX, w->r->comm, NULL);
 	atomic_fetch_add(&w->r->c->shared->number[0], 1);
@@ -147,7 +147,7 @@ static void *fault_wait(void *arg)
 static void fault_abort_waiting(struct api_rank *r)
 {
 	struct fault_waiter w = {.r = r};
-	float *x = api_room(r, sizeof(*x));
+	float *x = api_buffer(r, sizeof(*x));
 	pthread_t thread;
 	int64_t begun;
 
@@ -174,8 +174,8 @@ static void fault_abort_waiting(struct api_rank *r)
 /* The peers hear of it though they wait for nothing; of an engine's, by waiting in vain. */
 static void fault_abort_heard(struct api_rank *r)
 {
-	int64_t deadline = tool_now_ms() + r->c->patience_ms;
-	float *x = api_room(r, sizeof(*x));
+	int64_t deadline = tool_now_ms() + r->c->timeout_ms;
+	float *x = api_buffer(r, sizeof(*x));
 	coll_result_t code = COLL_SUCCESS;
 
 	if (api_may_lack(r)) {
@@ -202,14 +202,14 @@ static void fault_abort(struct api_rank *r)
 		fault_abort_waiting(r);
 	else
 		fault_abort_heard(r);
-	api_meet(r);
+	api_kit_barrier(r);
 }
 
 /* Before anything was done, and with much of everything queued. */
 static void fault_abort_states(struct api_rank *r)
 {
 	enum { N = 1 << 16 };
-	float *x = api_room(r, N * 8 * sizeof(*x));
+	float *x = api_buffer(r, N * 8 * sizeof(*x));
 
 	for (int round = 0; round < 2; round++) {
 		if (!api_join(r, &r->comm))
@@ -233,11 +233,11 @@ static void fault_abort_states(struct api_rank *r)
 static void fault_destroy_busy(struct api_rank *r)
 {
 	enum { N = 1 << 18 };
-	float *x = api_room(r, N * sizeof(*x));
+	float *x = api_buffer(r, N * sizeof(*x));
 	int64_t begun = tool_now_ms();
 	coll_result_t code;
 
-	if (!api_works(r) || !api_meet(r))
+	if (!api_works(r) || !api_kit_barrier(r))
 		return;
 	if (!r->rank) {
 		api_did(r, coll_allreduce(x, x, N, COLL_FLOAT32, COLL_SUM, r->comm, NULL),
@@ -249,7 +249,7 @@ static void fault_destroy_busy(struct api_rank *r)
 			api_fail(r, "coll_comm_destroy took %lld ms with destroy_timeout = 300ms",
 				 (long long)(tool_now_ms() - begun));
 	}
-	api_meet(r);
+	api_kit_barrier(r);
 	if (r->comm) {
 		code = coll_barrier(r->comm);
 		/* An engine may take what rank 0 had sent already for its part in a few. */
@@ -271,7 +271,7 @@ struct fault_mismatch {
 static int fault_mismatch_one(struct api_rank *r, const struct fault_mismatch *m)
 {
 	coll_args_t args = r->rank == r->nranks - 1 ? m->odd : m->mine;
-	float *x = api_room(r, 128 * sizeof(*x));
+	float *x = api_buffer(r, 128 * sizeof(*x));
 	coll_result_t code;
 	int good;
 
@@ -284,7 +284,7 @@ static int fault_mismatch_one(struct api_rank *r, const struct fault_mismatch *m
 			    "ranks call different things") &&
 	       api_answered(r, code, COLL_ERR_MISMATCH, m->word[1], "ranks call different things");
 	/* Nobody leaves before all have heard. */
-	good = api_meet(r) && good;
+	good = api_kit_barrier(r) && good;
 	coll_comm_destroy(r->comm);
 	r->comm = NULL;
 	return good;
@@ -316,7 +316,7 @@ static void fault_mismatch(struct api_rank *r)
 /* The receive of a message has another count than its send. */
 static void fault_message(struct api_rank *r)
 {
-	float *x = api_room(r, 8 * sizeof(*x));
+	float *x = api_buffer(r, 8 * sizeof(*x));
 	coll_result_t code = COLL_SUCCESS;
 
 	if (r->rank == 0)
@@ -325,7 +325,7 @@ static void fault_message(struct api_rank *r)
 		code = coll_recv(x, 7, COLL_FLOAT32, 0, 5, r->comm, NULL);
 	code = code ? code : coll_barrier(r->comm);
 	api_answered(r, code, COLL_ERR_MISMATCH, "7 float32", "a receive of another count");
-	api_meet(r);
+	api_kit_barrier(r);
 }
 
 /* ------------------------------------------------------------------ the table -- */

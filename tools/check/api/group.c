@@ -71,7 +71,7 @@ static void group_tensors(struct api_rank *r)
 static void group_two_comms(struct api_rank *r)
 {
 	coll_comm_t comm[2] = {r->comm, NULL};
-	int32_t *x = api_room(r, 2 * sizeof(*x));
+	int32_t *x = api_buffer(r, 2 * sizeof(*x));
 	int good;
 
 	good = api_did(r, coll_comm_dup(r->comm, &comm[1]), "coll_comm_dup");
@@ -105,7 +105,7 @@ static int group_drive(struct api_rank *r, const coll_comm_t *comms, int32_t n, 
 
 	for (int32_t i = 0; i < n; i++) {
 		api_did(r, coll_comm_device(comms[i], &device), "coll_comm_device");
-		x[i] = api_room_of(r, device < 0 ? i : device, sizeof(*x[i]));
+		x[i] = api_buffer_of(r, device < 0 ? i : device, sizeof(*x[i]));
 		sum += *x[i] = salt + i;
 	}
 	good = api_did(r, coll_group_start(), "coll_group_start");

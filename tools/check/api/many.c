@@ -94,7 +94,7 @@ static void many_makers(struct api_rank *r)
 	int good;
 
 	for (int32_t i = 0; i < r->nranks; i++)
-		x[i] = api_room_of(r, i, sizeof(*x[i]));
+		x[i] = api_buffer_of(r, i, sizeof(*x[i]));
 
 	for (int round = 0; round < 3; round++) {
 		if (!api_join_all(r, comms))
@@ -157,7 +157,7 @@ static void many_thread_matrix(struct api_rank *r)
 static void many_thread_alone(struct api_rank *r)
 {
 	enum { N = 16 << 20 };
-	unsigned char *x = api_room(r, N);
+	unsigned char *x = api_buffer(r, N);
 
 	if (r->rank == 0 &&
 	    api_did(r, coll_send(x, N, COLL_UINT8, 1, 1, r->comm, NULL), "coll_send") &&

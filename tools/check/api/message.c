@@ -51,7 +51,7 @@ static void message_ring(struct api_rank *r)
 	static const size_t sizes[] = {0, 1, 7, 1000, 65537, (1 << 20) + 3, (4 << 20) + 3};
 	int32_t right = (r->rank + 1) % r->nranks, left = (r->rank + r->nranks - 1) % r->nranks;
 	int last = r->c->quick ? 5 : 7, good = 1;
-	unsigned char *x = api_room(r, sizes[last - 1]), *y = api_room(r, sizes[last - 1] + 1);
+	unsigned char *x = api_buffer(r, sizes[last - 1]), *y = api_buffer(r, sizes[last - 1] + 1);
 
 	for (int i = 0; i < last && good; i++) {
 		message_fill(x, r->rank, sizes[i]);
@@ -70,7 +70,7 @@ static void message_ping_pong(struct api_rank *r)
 {
 	int32_t peer = r->rank ^ 1;
 	enum { N = 1000 };
-	unsigned char *x = api_room(r, N), *y = api_room(r, N);
+	unsigned char *x = api_buffer(r, N), *y = api_buffer(r, N);
 	int good = 1;
 
 	message_fill(x, r->rank, N);
@@ -87,7 +87,7 @@ static void message_ping_pong(struct api_rank *r)
 static void message_self(struct api_rank *r)
 {
 	static const size_t sizes[] = {0, 1, 5000, 300001};
-	unsigned char *x = api_room(r, sizes[3]), *y = api_room(r, sizes[3]);
+	unsigned char *x = api_buffer(r, sizes[3]), *y = api_buffer(r, sizes[3]);
 	int good = 1;
 
 	for (int i = 0; i < 4 && good; i++) {
@@ -103,8 +103,8 @@ static void message_self(struct api_rank *r)
 /* Everybody to everybody, in one group, beside a collective. */
 static void message_all_pairs(struct api_rank *r)
 {
-	int32_t *out = api_room(r, CHECK_RANKS * sizeof(*out));
-	int32_t *in = api_room(r, CHECK_RANKS * sizeof(*in)), *sum = api_room(r, sizeof(*sum));
+	int32_t *out = api_buffer(r, CHECK_RANKS * sizeof(*out));
+	int32_t *in = api_buffer(r, CHECK_RANKS * sizeof(*in)), *sum = api_buffer(r, sizeof(*sum));
 	int good = 1;
 
 	*sum = r->rank;
@@ -132,8 +132,8 @@ static void message_tags(struct api_rank *r)
 {
 	enum { TAGS = 5, EACH = 8 };
 	static const uint32_t tags[TAGS] = {0, 1, 0x7fffffff, 0x80000000, 0xffffffff};
-	int32_t(*out)[EACH] = api_room(r, TAGS * sizeof(*out));
-	int32_t(*in)[EACH] = api_room(r, TAGS * sizeof(*in)), peer = r->rank ^ 1;
+	int32_t(*out)[EACH] = api_buffer(r, TAGS * sizeof(*out));
+	int32_t(*in)[EACH] = api_buffer(r, TAGS * sizeof(*in)), peer = r->rank ^ 1;
 	int good = 1;
 
 	if (peer >= r->nranks)
@@ -162,7 +162,7 @@ static void message_order(struct api_rank *r)
 	enum { N = 64, LONG = 70001 };
 	static const size_t sizes[4] = {1, LONG, 0, 300};
 	int32_t right = (r->rank + 1) % r->nranks, left = (r->rank + r->nranks - 1) % r->nranks;
-	unsigned char *x = api_room(r, LONG), *y = api_room(r, (size_t)N * LONG);
+	unsigned char *x = api_buffer(r, LONG), *y = api_buffer(r, (size_t)N * LONG);
 	int good = 1;
 
 	message_fill(x, r->rank, LONG);
@@ -184,7 +184,7 @@ static void message_order(struct api_rank *r)
 static void message_any_source(struct api_rank *r)
 {
 	enum { EACH = 20 };
-	int32_t *x = api_room(r, sizeof(*x)), next[CHECK_RANKS] = {0};
+	int32_t *x = api_buffer(r, sizeof(*x)), next[CHECK_RANKS] = {0};
 
 	for (int i = 0; i < EACH && r->rank; i++) {
 		*x = r->rank * 1000 + i;

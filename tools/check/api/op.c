@@ -126,7 +126,7 @@ static int op_calls(struct api_rank *r, coll_op_t op, size_t count, op_reference
 	for (int32_t i = 0; i < r->nranks; i++)
 		length += counts[i] = count + (size_t)i;
 	length += (size_t)r->nranks * count + 1;
-	x = api_room(r, 2 * length * sizeof(*x));
+	x = api_buffer(r, 2 * length * sizeof(*x));
 	for (int k = 0; k < OP_KINDS && good; k++)
 		for (int32_t root = 0; root < r->nranks && good; root++) {
 			coll_args_t args = {.size = sizeof(args),
@@ -149,7 +149,7 @@ static void op_user(struct api_rank *r, coll_user_op_fn fn, int32_t commutative,
 {
 	static const size_t counts[] = {0, 1, 7, OP_COUNT};
 	atomic_llong *calls = &r->c->shared->number[r->slot];
-	uint64_t *x = api_room(r, sizeof(*x));
+	uint64_t *x = api_buffer(r, sizeof(*x));
 	coll_op_t op;
 	int good = 1;
 
@@ -183,7 +183,7 @@ static int op_scaled_sum(struct api_rank *r, int32_t dtype, coll_op_t op)
 {
 	enum { N = 20 };
 	const struct oracle_format *f = oracle_format(dtype);
-	unsigned char *x = api_room(r, (size_t)N * ORACLE_ELEM_MAX);
+	unsigned char *x = api_buffer(r, (size_t)N * ORACLE_ELEM_MAX);
 	coll_result_t code;
 
 	for (size_t i = 0; i < N; i++)
@@ -206,7 +206,7 @@ static int op_scaled_sum(struct api_rank *r, int32_t dtype, coll_op_t op)
 static int op_scaled_type(struct api_rank *r, int32_t dtype, int32_t residence)
 {
 	const struct oracle_format *f = oracle_format(dtype);
-	unsigned char *scalar = api_room(r, ORACLE_ELEM_MAX);
+	unsigned char *scalar = api_buffer(r, ORACLE_ELEM_MAX);
 	coll_result_t code;
 	coll_op_t op;
 	int good;
@@ -233,8 +233,8 @@ static void op_scaled(struct api_rank *r)
 /* An operation belongs to its communicator and its data type. */
 static void op_scaled_misuse(struct api_rank *r)
 {
-	float three = 3, *x = api_room(r, sizeof(*x));
-	int32_t *i = api_room(r, sizeof(*i));
+	float three = 3, *x = api_buffer(r, sizeof(*x));
+	int32_t *i = api_buffer(r, sizeof(*i));
 	coll_op_t op;
 
 	if (!api_did(r,

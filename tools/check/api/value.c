@@ -20,7 +20,7 @@ static int value_reduce(struct api_rank *r, void *x, size_t count, int32_t dtype
 /* An engine has not all types; whether it has this one, all ranks find alike. */
 static int value_has(struct api_rank *r, int32_t dtype)
 {
-	unsigned char *x = api_room(r, ORACLE_ELEM_MAX);
+	unsigned char *x = api_buffer(r, ORACLE_ELEM_MAX);
 	coll_result_t code = coll_allreduce(x, x, 1, dtype, COLL_MAX, r->comm, NULL);
 
 	code = code ? code : coll_sync(r->comm);
@@ -44,7 +44,7 @@ static int value_nan_lost(struct api_rank *r, int32_t dtype, int32_t op, int32_t
 static int value_nan_one(struct api_rank *r, int32_t dtype, int32_t op)
 {
 	const struct oracle_format *f = oracle_format(dtype);
-	unsigned char *x = api_room(r, (size_t)VALUE_ELEMENTS * ORACLE_ELEM_MAX);
+	unsigned char *x = api_buffer(r, (size_t)VALUE_ELEMENTS * ORACLE_ELEM_MAX);
 	size_t n = (size_t)r->nranks;
 	uint64_t wanted = oracle_code(f, op == COLL_MIN ? -2 : (n > 4 ? 4 : r->nranks) - 3);
 
@@ -79,9 +79,9 @@ static void value_nan(struct api_rank *r)
 /* One divided by the number of ranks is rounded once. */
 static void value_average(struct api_rank *r)
 {
-	float *f = api_room(r, sizeof(*f));
-	double *d = api_room(r, sizeof(*d));
-	int32_t *i = api_room(r, sizeof(*i));
+	float *f = api_buffer(r, sizeof(*f));
+	double *d = api_buffer(r, sizeof(*d));
+	int32_t *i = api_buffer(r, sizeof(*i));
 
 	*f = r->rank == 0;
 	*d = r->rank == 0;
@@ -131,7 +131,7 @@ static int value_agree(struct api_rank *r, uint64_t mine, const char *what)
 {
 	uint64_t all[CHECK_RANKS];
 
-	if (check_exchange(r->c, r->slot, &r->turn, &mine, all, sizeof(mine), r->c->patience_ms))
+	if (check_exchange(r->c, r->slot, &r->step, &mine, all, sizeof(mine), r->c->timeout_ms))
 		return api_fail(r, "the other ranks did not come to compare results");
 	for (int32_t i = 0; i < r->nranks; i++)
 		if (all[i] != mine)
@@ -167,7 +167,7 @@ static int value_same_type(struct api_rank *r, int32_t dtype, unsigned char *x)
 
 static void value_same_bits(struct api_rank *r)
 {
-	unsigned char *x = api_room(r, (size_t)VALUE_LONG * ORACLE_ELEM_MAX);
+	unsigned char *x = api_buffer(r, (size_t)VALUE_LONG * ORACLE_ELEM_MAX);
 	int good = 1;
 
 	for (int t = 0; t < VALUE_FLOATS && good; t++)
@@ -242,7 +242,7 @@ static int value_is_tree(struct api_rank *r, const float *x)
 static void value_reproducible(struct api_rank *r)
 {
 	size_t bytes = VALUE_LONG * sizeof(float) * 2;
-	float *x = api_room(r, bytes), *y = api_room(r, bytes);
+	float *x = api_buffer(r, bytes), *y = api_buffer(r, bytes);
 	struct api_rank twin;
 	coll_comm_t comm;
 

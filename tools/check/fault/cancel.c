@@ -46,8 +46,8 @@ static void cancel_sender(struct check_ep *ep)
 	cancel_one(ep, &send[0]);
 	munmap(send, 4096);
 	munmap(buf, CANCEL_LEN);
-	if (check_barrier(ep->c, ep->rank, &ep->turn) || check_wait_send(ep, &third) ||
-	    check_meet(ep))
+	if (check_barrier(ep->c, ep->rank, &ep->step) || check_wait_send(ep, &third) ||
+	    check_progress_barrier(ep))
 		return;
 	free(small);
 }
@@ -55,7 +55,7 @@ static void cancel_sender(struct check_ep *ep)
 /* A long message may take longer than a short one that was sent after it. */
 static void cancel_await_whole(struct check_ep *ep)
 {
-	int64_t deadline = tool_now_ms() + ep->c->patience_ms;
+	int64_t deadline = tool_now_ms() + ep->c->timeout_ms;
 	unsigned idle = 0;
 	int half = 1;
 
@@ -72,7 +72,7 @@ static void cancel_receiver(struct check_ep *ep)
 {
 	const struct check_arrival *a;
 
-	if (check_barrier(ep->c, ep->rank, &ep->turn))
+	if (check_barrier(ep->c, ep->rank, &ep->step))
 		return;
 	a = check_recv(ep, 0, 3);
 	if (!a)
@@ -80,7 +80,7 @@ static void cancel_receiver(struct check_ep *ep)
 	if (a->header.len != CANCEL_SMALL || check_differs(a->buf, CANCEL_SMALL, 3) != CANCEL_SMALL)
 		check_fail(ep->c, "rank 1: the message after a cancelled one differs");
 	cancel_await_whole(ep);
-	if (check_meet(ep))
+	if (check_progress_barrier(ep))
 		return;
 	for (a = ep->arrivals; a; a = a->next)
 		if (a->header.tag != 3 && (a->ends != 1 || a->status))
@@ -142,7 +142,7 @@ static void cancel_drop_receiver(struct check_ep *ep)
 		return;
 	if (check_differs(a->buf, CANCEL_SMALL, 3) != CANCEL_SMALL)
 		check_fail(ep->c, "rank 1: the message after a dropped one differs");
-	if (check_meet(ep))
+	if (check_progress_barrier(ep))
 		return;
 	for (uint64_t i = 0; half && i < half->header.len; i++)
 		if (half->buf[i] != 0xa5) {
@@ -166,7 +166,7 @@ static void cancel_drop_rank(struct check_ep *ep)
 	small = check_payload(CANCEL_SMALL, 3);
 	if (check_send(ep, &send[0], 1, 1, buf, CANCEL_LEN) ||
 	    check_send(ep, &send[1], 1, 2, small, CANCEL_SMALL) || check_wait_send(ep, &send[0]) ||
-	    check_wait_send(ep, &send[1]) || check_meet(ep))
+	    check_wait_send(ep, &send[1]) || check_progress_barrier(ep))
 		return;
 	free(buf);
 	free(small);

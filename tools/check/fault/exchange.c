@@ -33,7 +33,7 @@ static void exchange_open(struct check_ep *ep)
 {
 	int64_t begin = tool_now_ms(), took;
 
-	ep->manner.timeout_ms = EXCHANGE_TIMEOUT_MS;
+	ep->open_mode.timeout_ms = EXCHANGE_TIMEOUT_MS;
 	check_ep_open(ep);
 	took = tool_now_ms() - begin;
 	if (took > EXCHANGE_TIMEOUT_MS + EXCHANGE_SLACK_MS)
@@ -47,7 +47,7 @@ static void exchange_count_rank(struct check_case *c, int rank)
 	struct check_ep *ep = check_ep_new(c, rank, 0);
 
 	if (!check_open(ep)) {
-		check_barrier(c, rank, &ep->turn);
+		check_barrier(c, rank, &ep->step);
 		check_close(ep, 0);
 	}
 	if (rank == 0)
@@ -61,7 +61,7 @@ static void exchange_count_rank(struct check_case *c, int rank)
 struct exchange_plan {
 	int call;
 	int one; /* only rank 0's, so that the others wait in vain; else everybody's */
-	unsigned turn;
+	unsigned step;
 };
 
 static void exchange_fail_rank(struct check_case *c, int rank)
@@ -69,11 +69,11 @@ static void exchange_fail_rank(struct check_case *c, int rank)
 	const struct exchange_plan *plan = c->user;
 	struct check_ep *ep = check_ep_new(c, rank, 0);
 
-	ep->turn = plan->turn;
+	ep->step = plan->step;
 	if (!plan->one || rank == 0) {
-		ep->manner.fail_exchange = plan->call;
-		ep->manner.fail_code = COLL_ERR_REMOTE;
-		ep->manner.fail_after = !plan->one;
+		ep->open_mode.fail_exchange = plan->call;
+		ep->open_mode.fail_code = COLL_ERR_REMOTE;
+		ep->open_mode.fail_after = !plan->one;
 	}
 	exchange_open(ep);
 	if (!ep->code)
@@ -92,13 +92,13 @@ static void exchange_fail_call(struct check_case *c, struct exchange_plan *plan)
 	do {
 		atomic_store(early, 0);
 		check_ranks(c, exchange_fail_rank);
-		plan->turn += CHECK_TURNS / 2 / EXCHANGE_CALLS / EXCHANGE_TRIES;
+		plan->step += CHECK_STEPS / 2 / EXCHANGE_CALLS / EXCHANGE_TRIES;
 	} while (atomic_load(early) && --again);
 }
 
 static void exchange_fail(struct check_case *c, int one)
 {
-	struct exchange_plan plan = {.one = one, .turn = CHECK_TURNS / 2};
+	struct exchange_plan plan = {.one = one, .step = CHECK_STEPS / 2};
 	int needed;
 
 	check_ranks(c, exchange_count_rank);
@@ -125,10 +125,10 @@ static void exchange_text_rank(struct check_case *c, int rank)
 {
 	struct check_ep *ep = check_ep_new(c, rank, 0);
 
-	ep->manner.fail_exchange = 1;
-	ep->manner.fail_code = COLL_ERR_REMOTE;
-	ep->manner.fail_after = 1;
-	ep->manner.timeout_ms = EXCHANGE_TIMEOUT_MS;
+	ep->open_mode.fail_exchange = 1;
+	ep->open_mode.fail_code = COLL_ERR_REMOTE;
+	ep->open_mode.fail_after = 1;
+	ep->open_mode.timeout_ms = EXCHANGE_TIMEOUT_MS;
 	if (check_ep_open(ep))
 		exchange_check_text(ep);
 	else if (!ep->exchanges)
@@ -146,16 +146,16 @@ static void exchange_text(struct check_case *c)
 
 static void exchange_then_open(struct check_case *c)
 {
-	struct exchange_plan plan = {.call = 1, .turn = 0};
+	struct exchange_plan plan = {.call = 1, .step = 0};
 
 	c->user = &plan;
 	check_ranks(c, exchange_fail_rank);
 	c->user = NULL;
 	if (check_failed(c) || c->processes)
 		return;
-	for (int turn = 0; turn < CHECK_TURNS; turn++) {
-		atomic_store(&c->shared->come[turn], 0);
-		atomic_store(&c->shared->gave_up[turn], 0);
+	for (int step = 0; step < CHECK_STEPS; step++) {
+		atomic_store(&c->shared->entered[step], 0);
+		atomic_store(&c->shared->gave_up[step], 0);
 	}
 	check_ranks(c, exchange_count_rank);
 }
@@ -193,11 +193,11 @@ static void exchange_abort_rank(struct check_case *c, int rank)
 	atomic_llong *through = &c->shared->number[EXCHANGE_THROUGH];
 	int64_t begin = tool_now_ms(), deadline;
 
-	ep->turn = CHECK_TURNS / 2;
-	ep->manner.timeout_ms = 3 * c->options->timeout_ms;
+	ep->step = CHECK_STEPS / 2;
+	ep->open_mode.timeout_ms = 3 * c->options->timeout_ms;
 	if (rank == c->nranks - 1) {
-		ep->manner.hold_exchange = (int)atomic_load(&c->shared->number[EXCHANGE_NEEDED]);
-		ep->manner.timeout_ms = EXCHANGE_TIMEOUT_MS;
+		ep->open_mode.hold_exchange = (int)atomic_load(&c->shared->number[EXCHANGE_NEEDED]);
+		ep->open_mode.timeout_ms = EXCHANGE_TIMEOUT_MS;
 	} else {
 		atomic_store(&ep->aborted, 1);
 	}
@@ -207,7 +207,7 @@ static void exchange_abort_rank(struct check_case *c, int rank)
 			   (long long)(tool_now_ms() - begin));
 	if (atomic_fetch_add(through, 1) + 1 == c->nranks - 1)
 		atomic_store(&c->shared->number[CHECK_HELD], 1);
-	deadline = tool_now_ms() + c->patience_ms;
+	deadline = tool_now_ms() + c->timeout_ms;
 	while (atomic_load(through) < c->nranks && tool_now_ms() < deadline)
 		usleep(1000);
 	check_close(ep, 0);

@@ -25,7 +25,7 @@ static int limits_talk(struct check_ep *ep, uint64_t tag)
 	return check_send(ep, &send, (uint32_t)((ep->rank + 1) % ep->nranks), tag, buf,
 			  sizeof(buf)) ||
 	       !check_recv(ep, (uint32_t)((ep->rank + ep->nranks - 1) % ep->nranks), tag) ||
-	       check_wait_send(ep, &send) || check_meet(ep);
+	       check_wait_send(ep, &send) || check_progress_barrier(ep);
 }
 
 static void limits_talk_rank(struct check_ep *ep)
@@ -64,7 +64,7 @@ static void limits_in_child(struct check_ep *ep, const struct check_watch *befor
 			break;
 		}
 	/* Ends with the kit at the latest. */
-	for (int64_t end = tool_now_ms() + ep->c->patience_ms; stay && tool_now_ms() < end;)
+	for (int64_t end = tool_now_ms() + ep->c->timeout_ms; stay && tool_now_ms() < end;)
 		usleep(10000);
 	_exit(0);
 }
@@ -126,7 +126,7 @@ static void limits_exit_rank(struct check_case *c, int rank)
 	limits_open[rank] = ep;
 	if (check_open(ep) || (c->nranks > 1 && limits_talk(ep, 1)))
 		return;
-	check_barrier(c, rank, &ep->turn);
+	check_barrier(c, rank, &ep->step);
 	if (!c->processes)
 		return;
 	check_slot(c, rank, "exit");

@@ -23,23 +23,24 @@ static void lost_linger(struct check_ep *ep)
 /* A barrier that makes progress: a send may complete only while its receiver makes progress. */
 static void lost_barrier(struct check_ep *ep)
 {
-	int64_t deadline = tool_now_ms() + 2 * ep->c->patience_ms;
-	unsigned turn = ep->turn++, idle = 0;
+	int64_t deadline = tool_now_ms() + 2 * ep->c->timeout_ms;
+	unsigned step = ep->step++, idle = 0;
 
-	check_come(ep->c, ep->rank, turn, NULL, 0);
-	while (!check_all_here(ep->c, turn) && !check_failed(ep->c) && tool_now_ms() < deadline) {
+	check_exchange_begin(ep->c, ep->rank, step, NULL, 0);
+	while (!check_exchange_done(ep->c, step) && !check_failed(ep->c) &&
+	       tool_now_ms() < deadline) {
 		check_progress(ep);
 		check_pause(&idle);
 	}
-	if (!check_all_here(ep->c, turn))
+	if (!check_exchange_done(ep->c, step))
 		check_fail(ep->c, "rank %d waited %lld s for the other ranks", ep->rank,
-			   2 * (long long)ep->c->patience_ms / 1000);
+			   2 * (long long)ep->c->timeout_ms / 1000);
 }
 
 /* Until the send has a status of whichever kind. */
 static void lost_await_send(struct check_ep *ep, const coll_send_t *send)
 {
-	int64_t deadline = tool_now_ms() + ep->c->patience_ms;
+	int64_t deadline = tool_now_ms() + ep->c->timeout_ms;
 	unsigned idle = 0;
 
 	while (send->status == COLL_IN_PROGRESS && tool_now_ms() < deadline) {
@@ -48,20 +49,20 @@ static void lost_await_send(struct check_ep *ep, const coll_send_t *send)
 	}
 	if (send->status == COLL_IN_PROGRESS)
 		check_fail(ep->c, "rank %d: a send to a rank that is gone got no status in %lld s",
-			   ep->rank, (long long)ep->c->patience_ms / 1000);
+			   ep->rank, (long long)ep->c->timeout_ms / 1000);
 }
 
 static void lost_expect(struct check_ep *ep, uint32_t gone)
 {
 	if (check_await_lost(ep, gone))
 		check_fail(ep->c, "rank %d: peer_lost was not told of rank %u in %lld s", ep->rank,
-			   gone, (long long)ep->c->patience_ms / 1000);
+			   gone, (long long)ep->c->timeout_ms / 1000);
 }
 
 /* ------------------------------------------------------------------ leaving -- */
 
 /* Everybody sends to the rank that will leave: who never spoke to it need not hear of its end. */
-static int lost_meet(struct check_ep *ep, uint32_t gone)
+static int lost_kit_barrier(struct check_ep *ep, uint32_t gone)
 {
 	coll_send_t send;
 	uint8_t buf[16] = {0};
@@ -80,13 +81,13 @@ static void lost_close_rank(struct check_case *c, int rank)
 {
 	struct check_ep *ep = check_ep_new(c, rank, 0);
 	uint32_t gone = (uint32_t)c->nranks - 1;
-	int bad = check_open(ep) || lost_meet(ep, gone) || check_barrier(c, rank, &ep->turn);
+	int bad = check_open(ep) || lost_kit_barrier(ep, gone) || check_barrier(c, rank, &ep->step);
 
 	if (rank == (int)gone)
 		check_close(ep, 1000);
 	if (!bad && rank != (int)gone)
 		lost_expect(ep, gone);
-	check_barrier(c, rank, &ep->turn);
+	check_barrier(c, rank, &ep->step);
 	check_close(ep, 0);
 	check_ep_free(ep);
 }
@@ -103,11 +104,11 @@ static void lost_once_rank(struct check_case *c, int rank)
 	coll_error_t err = {.size = sizeof(err)};
 	coll_send_t send[3];
 	uint8_t buf[100] = {0};
-	int bad = check_open(ep) || check_barrier(c, rank, &ep->turn);
+	int bad = check_open(ep) || check_barrier(c, rank, &ep->step);
 
 	if (rank == (int)gone)
 		check_close(ep, 0);
-	check_barrier(c, rank, &ep->turn);
+	check_barrier(c, rank, &ep->step);
 	for (int k = 0; !bad && rank != (int)gone && k < 3; k++) {
 		check_send_fill(&send[k], gone, (uint64_t)k + 1, buf, sizeof(buf));
 		if (check_send_raw(ep, &send[k], &err))
@@ -121,7 +122,7 @@ static void lost_once_rank(struct check_case *c, int rank)
 		else if (ep->lost[r] && r != (int)gone)
 			check_fail(c, "rank %d: peer_lost was told of rank %d, which is well", rank,
 				   r);
-	check_barrier(c, rank, &ep->turn);
+	check_barrier(c, rank, &ep->step);
 	check_close(ep, 0);
 	check_ep_free(ep);
 }
@@ -141,7 +142,7 @@ static void lost_send_rank(struct check_case *c, int rank)
 	uint8_t *buf = check_payload(LOST_LEN, 1);
 	int survives = rank != (int)gone, sent[2] = {0, 0};
 
-	if (check_open(ep) || check_barrier(c, rank, &ep->turn)) {
+	if (check_open(ep) || check_barrier(c, rank, &ep->step)) {
 		check_ep_free(ep);
 		return;
 	}
@@ -150,10 +151,10 @@ static void lost_send_rank(struct check_case *c, int rank)
 		check_send_fill(&send[0], gone, 1, buf, LOST_LEN);
 		sent[0] = !check_send_raw(ep, &send[0], &err);
 	}
-	check_barrier(c, rank, &ep->turn);
+	check_barrier(c, rank, &ep->step);
 	if (!survives)
 		check_close(ep, 0);
-	check_barrier(c, rank, &ep->turn);
+	check_barrier(c, rank, &ep->step);
 	if (survives) {
 		check_send_fill(&send[1], gone, 2, buf, LOST_LEN);
 		sent[1] = !check_send_raw(ep, &send[1], &err);
@@ -161,7 +162,7 @@ static void lost_send_rank(struct check_case *c, int rank)
 	for (int k = 0; k < 2; k++)
 		if (sent[k])
 			lost_await_send(ep, &send[k]);
-	check_barrier(c, rank, &ep->turn);
+	check_barrier(c, rank, &ep->step);
 	check_close(ep, 0);
 	check_ep_free(ep);
 	free(buf);
@@ -193,7 +194,7 @@ static void lost_dies_rank(struct check_case *c, int rank)
 	coll_send_t *send = check_memory(CHECK_RANKS * sizeof(*send));
 	uint8_t *buf = check_payload(LOST_LEN, 1);
 
-	if (check_open(ep) || check_barrier(c, rank, &ep->turn)) {
+	if (check_open(ep) || check_barrier(c, rank, &ep->step)) {
 		check_ep_free(ep);
 		return;
 	}
@@ -233,8 +234,8 @@ static void lost_refuse_rank(struct check_case *c, int rank)
 	uint8_t *buf = check_payload(100000, 1);
 	int sent[3] = {0, 0, 0};
 
-	ep->manner.refuse_peer = rank == 0 ? 2 : 0;
-	if (check_open(ep) || check_barrier(c, rank, &ep->turn)) {
+	ep->open_mode.refuse_peer = rank == 0 ? 2 : 0;
+	if (check_open(ep) || check_barrier(c, rank, &ep->step)) {
 		check_ep_free(ep);
 		return;
 	}

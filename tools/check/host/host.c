@@ -9,7 +9,7 @@
 #include "check/host/host.h"
 #include "lib/tool.h"
 
-enum { HOST_NAP_US = 200, HOST_WORLD_TURNS = CHECK_TURNS / 4 };
+enum { HOST_SLEEP_US = 200, HOST_WORLD_STEPS = CHECK_STEPS / 4 };
 
 static struct check_ep *host_ep(const coll_host_t *host)
 {
@@ -68,10 +68,10 @@ static int32_t host_exchange_error(coll_error_t *err, int32_t code, const char *
 
 static void host_hold(const struct check_ep *ep)
 {
-	int64_t deadline = tool_now_ms() + ep->c->patience_ms;
+	int64_t deadline = tool_now_ms() + ep->c->timeout_ms;
 
 	while (!atomic_load(&ep->c->shared->number[CHECK_HELD]) && tool_now_ms() < deadline)
-		usleep(HOST_NAP_US);
+		usleep(HOST_SLEEP_US);
 }
 
 static int32_t host_exchange(const coll_host_t *host, const void *in, void *out, uint64_t len,
@@ -80,17 +80,19 @@ static int32_t host_exchange(const coll_host_t *host, const void *in, void *out,
 	struct check_ep *ep = host_ep(host);
 	int call = (int)++ep->exchanges;
 
-	if (call == ep->manner.fail_exchange && !ep->manner.fail_after)
-		return host_exchange_error(err, ep->manner.fail_code, "the kit failed an exchange");
-	if (check_exchange(ep->c, ep->rank, &ep->turn, in, out, len, timeout_ms))
+	if (call == ep->open_mode.fail_exchange && !ep->open_mode.fail_after)
+		return host_exchange_error(err, ep->open_mode.fail_code,
+					   "the kit failed an exchange");
+	if (check_exchange(ep->c, ep->rank, &ep->step, in, out, len, timeout_ms))
 		return host_exchange_error(err, COLL_ERR_TIMEOUT,
 					   "other ranks were not heard from");
-	if (atomic_load(&ep->c->shared->gave_up[ep->turn - 1]))
+	if (atomic_load(&ep->c->shared->gave_up[ep->step - 1]))
 		return host_exchange_error(err, COLL_ERR_REMOTE, "another rank has failed");
-	if (call == ep->manner.hold_exchange)
+	if (call == ep->open_mode.hold_exchange)
 		host_hold(ep);
-	if (call == ep->manner.fail_exchange)
-		return host_exchange_error(err, ep->manner.fail_code, "the kit failed an exchange");
+	if (call == ep->open_mode.fail_exchange)
+		return host_exchange_error(err, ep->open_mode.fail_code,
+					   "the kit failed an exchange");
 	return COLL_SUCCESS;
 }
 
@@ -101,9 +103,9 @@ static int32_t host_exchange_fail(const coll_host_t *host, int32_t code, const c
 
 	(void)text;
 	ep->exchanges++;
-	if (ep->turn < CHECK_TURNS)
-		atomic_store(&ep->c->shared->gave_up[ep->turn], ep->rank + 1);
-	check_exchange(ep->c, ep->rank, &ep->turn, NULL, NULL, 0, timeout_ms);
+	if (ep->step < CHECK_STEPS)
+		atomic_store(&ep->c->shared->gave_up[ep->step], ep->rank + 1);
+	check_exchange(ep->c, ep->rank, &ep->step, NULL, NULL, 0, timeout_ms);
 	return code;
 }
 
@@ -162,7 +164,7 @@ static int32_t host_arrive(const coll_host_t *host, uint32_t peer, const coll_he
 		return COLL_ERR_INTERNAL;
 	}
 	ep->arrived_count++;
-	if (ep->manner.refuse_peer == (int)peer + 1) {
+	if (ep->open_mode.refuse_peer == (int)peer + 1) {
 		memset(sink, 0, sizeof(*sink));
 		return COLL_ERR_INTERNAL;
 	}
@@ -178,7 +180,7 @@ static int32_t host_arrive(const coll_host_t *host, uint32_t peer, const coll_he
 	a->buf = a->memory + CHECK_GUARD;
 	a->peer = peer;
 	a->header = *header;
-	a->by_data = ep->manner.by_data;
+	a->by_data = ep->open_mode.by_data;
 	a->status = COLL_IN_PROGRESS;
 	*ep->arrivals_end = a;
 	ep->arrivals_end = &a->next;
@@ -260,7 +262,7 @@ struct check_ep *check_ep_new(struct check_case *c, int rank, int world)
 	ep->t = &ep->plugin->transport;
 	ep->rank = rank;
 	ep->nranks = c->nranks;
-	ep->turn = (unsigned)world * HOST_WORLD_TURNS;
+	ep->step = (unsigned)world * HOST_WORLD_STEPS;
 	ep->arrivals_end = &ep->arrivals;
 	ep->err.size = sizeof(ep->err);
 	ep->host = (coll_host_t){.size = sizeof(ep->host),
@@ -268,7 +270,7 @@ struct check_ep *check_ep_new(struct check_case *c, int rank, int world)
 				 .rank = (uint32_t)rank,
 				 .nranks = (uint32_t)c->nranks,
 				 .device = check_device(c, rank),
-				 .timeout_ms = c->patience_ms,
+				 .timeout_ms = c->timeout_ms,
 				 .core = ep,
 				 .log = host_log,
 				 .option_string = host_option_string,
@@ -292,8 +294,8 @@ struct check_ep *check_ep_new(struct check_case *c, int rank, int world)
 
 int32_t check_ep_open(struct check_ep *ep)
 {
-	if (ep->manner.timeout_ms)
-		ep->host.timeout_ms = ep->manner.timeout_ms;
+	if (ep->open_mode.timeout_ms)
+		ep->host.timeout_ms = ep->open_mode.timeout_ms;
 	check_slot(ep->c, ep->rank, "open");
 	ep->code = ep->plugin->backend.open(&ep->host, &ep->ep, &ep->err);
 	check_slot(ep->c, ep->rank, NULL);
@@ -346,8 +348,8 @@ static void host_rank(struct check_case *c, int rank)
 
 	if (!check_open(ep)) {
 		job->fn(ep);
-		check_meet(ep);
-		check_close(ep, c->patience_ms);
+		check_progress_barrier(ep);
+		check_close(ep, c->timeout_ms);
 	}
 	check_ep_free(ep);
 }

@@ -35,7 +35,7 @@ int check_option_value(const coll_option_t *option, const char *text, int64_t *v
 /* Skips the check if the plugin has not what it needs, or cannot be used here. */
 void check_needs(struct check_case *c);
 /* Fills options->survey, in a process of its own. */
-void check_survey(struct check_options *options);
+void check_traits(struct check_options *options);
 
 /* ------------------------------------------------------------------ endpoints -- */
 
@@ -55,7 +55,7 @@ struct check_arrival {
 };
 
 /* How an endpoint's host behaves; all 0: well. */
-struct check_manner {
+struct check_open_mode {
 	int by_data;        /* sinks have no buffer */
 	int refuse_peer;    /* rank + 1: its messages are answered with a code */
 	int fail_exchange;  /* the n-th call fails, at once, without taking part; n from 1 */
@@ -90,9 +90,9 @@ struct check_ep {
 	const coll_transport_t *t;
 	void *ep;
 	int rank, nranks;
-	unsigned turn;      /* of check_exchange */
+	unsigned step;      /* of check_exchange */
 	unsigned exchanges; /* calls of host->exchange */
-	struct check_manner manner;
+	struct check_open_mode open_mode;
 	struct check_seen seen;
 	atomic_int aborted;
 	int32_t code; /* of open */
@@ -140,7 +140,7 @@ int check_wait_send(struct check_ep *ep, const coll_send_t *send);
 struct check_arrival *check_recv(struct check_ep *ep, uint32_t peer, uint64_t tag);
 struct check_arrival *check_find(const struct check_ep *ep, uint32_t peer, uint64_t tag);
 /* Progress until all ranks have come here, then as long as others still need it. 0 or -1. */
-int check_meet(struct check_ep *ep);
+int check_progress_barrier(struct check_ep *ep);
 /* Progress until peer_lost was told of `peer`.  0 or -1, without failing the check. */
 int check_await_lost(struct check_ep *ep, uint32_t peer);
 

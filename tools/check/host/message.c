@@ -7,7 +7,7 @@
 #include "check/host/host.h"
 #include "lib/tool.h"
 
-enum { MESSAGE_NAP_US = 100, MESSAGE_YIELDS = 50 };
+enum { MESSAGE_SLEEP_US = 100, MESSAGE_YIELDS = 50 };
 
 /* ------------------------------------------------------------------ payloads -- */
 
@@ -109,7 +109,7 @@ void check_pause(unsigned *idle)
 	if (++*idle < MESSAGE_YIELDS)
 		sched_yield();
 	else
-		usleep(MESSAGE_NAP_US);
+		usleep(MESSAGE_SLEEP_US);
 }
 
 /* ------------------------------------------------------------------ waiting -- */
@@ -126,7 +126,7 @@ static int message_step(struct check_ep *ep, int64_t deadline, unsigned *idle)
 
 int check_wait_send(struct check_ep *ep, const coll_send_t *send)
 {
-	int64_t deadline = tool_now_ms() + ep->c->patience_ms;
+	int64_t deadline = tool_now_ms() + ep->c->timeout_ms;
 	unsigned idle = 0;
 
 	while (send->status == COLL_IN_PROGRESS)
@@ -135,7 +135,7 @@ int check_wait_send(struct check_ep *ep, const coll_send_t *send)
 				   "rank %d: a send of %llu bytes to rank %u got no status in %lld "
 				   "s",
 				   ep->rank, (unsigned long long)send->header.len, send->peer,
-				   (long long)ep->c->patience_ms / 1000);
+				   (long long)ep->c->timeout_ms / 1000);
 			return -1;
 		}
 	if (!send->status)
@@ -156,7 +156,7 @@ struct check_arrival *check_find(const struct check_ep *ep, uint32_t peer, uint6
 
 struct check_arrival *check_recv(struct check_ep *ep, uint32_t peer, uint64_t tag)
 {
-	int64_t deadline = tool_now_ms() + ep->c->patience_ms;
+	int64_t deadline = tool_now_ms() + ep->c->timeout_ms;
 	struct check_arrival *a = NULL;
 	uint64_t looked = UINT64_MAX;
 	unsigned idle = 0;
@@ -172,7 +172,7 @@ struct check_arrival *check_recv(struct check_ep *ep, uint32_t peer, uint64_t ta
 				ep->c,
 				"rank %d: a message from rank %u %s in %lld s (%d others came%s%s)",
 				ep->rank, peer, a ? "was not completed" : "did not come",
-				(long long)ep->c->patience_ms / 1000, (int)ep->arrived_count,
+				(long long)ep->c->timeout_ms / 1000, (int)ep->arrived_count,
 				ep->lost[peer] ? "; peer_lost: " : "", ep->lost_text[peer]);
 			return NULL;
 		}
@@ -184,16 +184,16 @@ struct check_arrival *check_recv(struct check_ep *ep, uint32_t peer, uint64_t ta
 	return NULL;
 }
 
-int check_meet(struct check_ep *ep)
+int check_progress_barrier(struct check_ep *ep)
 {
-	int64_t deadline = tool_now_ms() + ep->c->patience_ms;
-	unsigned turn = ep->turn++, idle = 0;
+	int64_t deadline = tool_now_ms() + ep->c->timeout_ms;
+	unsigned step = ep->step++, idle = 0;
 
-	check_come(ep->c, ep->rank, turn, NULL, 0);
-	while (!check_all_here(ep->c, turn))
+	check_exchange_begin(ep->c, ep->rank, step, NULL, 0);
+	while (!check_exchange_done(ep->c, step))
 		if (message_step(ep, deadline, &idle)) {
 			check_fail(ep->c, "rank %d waited %lld s for the other ranks", ep->rank,
-				   (long long)ep->c->patience_ms / 1000);
+				   (long long)ep->c->timeout_ms / 1000);
 			return -1;
 		}
 	return 0;
@@ -201,7 +201,7 @@ int check_meet(struct check_ep *ep)
 
 int check_await_lost(struct check_ep *ep, uint32_t peer)
 {
-	int64_t deadline = tool_now_ms() + ep->c->patience_ms;
+	int64_t deadline = tool_now_ms() + ep->c->timeout_ms;
 	unsigned idle = 0;
 
 	while (!ep->lost[peer])

@@ -7,27 +7,27 @@
 
 int check_device(const struct check_case *c, int rank)
 {
-	int devices = c->options->survey.devices;
+	int devices = c->options->traits.devices;
 
 	return devices ? rank % devices : -1;
 }
 
 int check_few_devices(const struct check_case *c)
 {
-	const struct check_survey *survey = &c->options->survey;
+	const struct check_traits *traits = &c->options->traits;
 
-	return survey->devices && c->nranks > survey->devices;
+	return traits->devices && c->nranks > traits->devices;
 }
 
 void check_device_needs(struct check_case *c)
 {
-	const struct check_survey *survey = &c->options->survey;
+	const struct check_traits *traits = &c->options->traits;
 
-	if (c->check->needs & CHECK_DEVICES && !survey->device_only)
+	if (c->check->needs & CHECK_DEVICES && !traits->device_only)
 		check_skip(c, "the plugin takes host memory");
-	else if (survey->device_only && !survey->devices && c->check->group == CHECK_API)
-		check_skip(c, "the plugin takes memory of devices only: %s", survey->why);
-	else if (survey->device_only && !survey->managed && c->check->group == CHECK_API &&
+	else if (traits->device_only && !traits->devices && c->check->group == CHECK_API)
+		check_skip(c, "the plugin takes memory of devices only: %s", traits->why);
+	else if (traits->device_only && !traits->managed && c->check->group == CHECK_API &&
 		 (!(c->check->needs & CHECK_DEVICES) || c->check->needs & CHECK_MANAGED))
 		check_skip(c, "the buffers of this check are managed memory, which the plugin does "
 			      "not take");
@@ -35,7 +35,7 @@ void check_device_needs(struct check_case *c)
 		check_skip(c,
 			   "%d ranks need as many devices, there %s %d; processes share them if "
 			   "--ranks says so",
-			   c->nranks, survey->devices == 1 ? "is" : "are", survey->devices);
+			   c->nranks, traits->devices == 1 ? "is" : "are", traits->devices);
 }
 
 /* What the driver begins in a process is not what the plugin leaves behind there. */
@@ -46,7 +46,7 @@ static void device_begin(int device)
 
 void check_device_begin(struct check_case *c, int rank)
 {
-	int devices = c->options->survey.devices;
+	int devices = c->options->traits.devices;
 	char name[40];
 
 	if (!devices)

@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CHECK_RANKS = 16, CHECK_TEXT = 600, CHECK_TURNS = 512, CHECK_RECORD = 4096 };
+enum { CHECK_RANKS = 16, CHECK_TEXT = 600, CHECK_STEPS = 512, CHECK_RECORD = 4096 };
 
 /*
  * Groups run in this order.  When a check failed, the groups after its own are skipped (unless
@@ -86,8 +86,8 @@ struct check {
 	const void *plan; /* the check's own, for a `run` that several share */
 };
 
-/* What was seen before the first check (host/survey.c). */
-struct check_survey {
+/* What was seen before the first check (host/traits.c). */
+struct check_traits {
 	int bare;        /* it has no transport group: what it lacks nobody does in its place */
 	int device_only; /* it takes memory of CUDA devices, but no host memory */
 	int managed;     /* then: managed memory among it */
@@ -104,7 +104,7 @@ struct check_options {
 	int quick, all;
 	int64_t timeout_ms;      /* of one case: what takes longer has hung */
 	const char *const *keys; /* of --option key=value: "key", "value", ..., NULL */
-	struct check_survey survey;
+	struct check_traits traits;
 	/* Called before each case, in its process: skips the check if the plugin cannot do it. */
 	void (*needs)(struct check_case *c);
 };
@@ -133,9 +133,9 @@ struct check_shared {
 	atomic_int crash_rank; /* rank + 1 of the thread that crashed */
 	atomic_int dying[CHECK_RANKS];
 	/* Turns of check_exchange: how many ranks have come, what they brought. */
-	atomic_uint come[CHECK_TURNS];
-	uint8_t brought[CHECK_TURNS][CHECK_RANKS][CHECK_RECORD];
-	atomic_int gave_up[CHECK_TURNS]; /* rank + 1 that called exchange_fail in this turn */
+	atomic_uint entered[CHECK_STEPS];
+	uint8_t contributed[CHECK_STEPS][CHECK_RANKS][CHECK_RECORD];
+	atomic_int gave_up[CHECK_STEPS]; /* rank + 1 that called exchange_fail in this turn */
 	/* What was seen beside, see below. */
 	atomic_int traced[CHECK_TRACES];
 	char trace[CHECK_TRACES][CHECK_TEXT];
@@ -153,7 +153,7 @@ struct check_case {
 	int processes; /* the ranks are processes, else threads */
 	int quick;
 	/* How long a check may wait for one thing before it says so: less than the watchdog. */
-	int64_t patience_ms;
+	int64_t timeout_ms;
 	void *user; /* the check's own; set before check_ranks */
 };
 
@@ -183,13 +183,14 @@ int check_crashing_rank(void);
  * of this rank; begin with 0.  0, or -1 when the others did not come in time (not yet a failure of
  * the check).
  */
-int check_exchange(struct check_case *c, int rank, unsigned *turn, const void *in, void *out,
+int check_exchange(struct check_case *c, int rank, unsigned *step, const void *in, void *out,
 		   size_t len, int64_t timeout_ms);
 /* Its two halves, for who has something to do in between. */
-void check_come(struct check_case *c, int rank, unsigned turn, const void *in, size_t len);
-int check_all_here(const struct check_case *c, unsigned turn);
+void check_exchange_begin(struct check_case *c, int rank, unsigned step, const void *in,
+			  size_t len);
+int check_exchange_done(const struct check_case *c, unsigned step);
 /* The same with the case's patience; fails the check when somebody does not come. */
-int check_barrier(struct check_case *c, int rank, unsigned *turn);
+int check_barrier(struct check_case *c, int rank, unsigned *step);
 
 /* ------------------------------------------------------------------ devices -- */
 

@@ -14,7 +14,7 @@
 #include "check/kit/trace.h"
 #include "lib/tool.h"
 
-enum { RANK_NAP_US = 100 };
+enum { RANK_SLEEP_US = 100 };
 
 /* Which rank this thread is, plus 1; for the sentence about a crash. */
 static _Thread_local int rank_own;
@@ -72,48 +72,48 @@ int check_crashing_rank(void)
 
 /* ------------------------------------------------------------------ meeting -- */
 
-void check_come(struct check_case *c, int rank, unsigned turn, const void *in, size_t len)
+void check_exchange_begin(struct check_case *c, int rank, unsigned step, const void *in, size_t len)
 {
-	if (turn >= CHECK_TURNS || len > CHECK_RECORD) {
+	if (step >= CHECK_STEPS || len > CHECK_RECORD) {
 		check_fail(c,
 			   "host->exchange was called more than %d times, or with more than %d "
 			   "bytes",
-			   CHECK_TURNS, CHECK_RECORD);
+			   CHECK_STEPS, CHECK_RECORD);
 		return;
 	}
 	if (len)
-		memcpy(c->shared->brought[turn][rank], in, len);
-	atomic_fetch_add(&c->shared->come[turn], 1);
+		memcpy(c->shared->contributed[step][rank], in, len);
+	atomic_fetch_add(&c->shared->entered[step], 1);
 }
 
-int check_all_here(const struct check_case *c, unsigned turn)
+int check_exchange_done(const struct check_case *c, unsigned step)
 {
-	return turn < CHECK_TURNS && atomic_load(&c->shared->come[turn]) >= (unsigned)c->nranks;
+	return step < CHECK_STEPS && atomic_load(&c->shared->entered[step]) >= (unsigned)c->nranks;
 }
 
-int check_exchange(struct check_case *c, int rank, unsigned *turn, const void *in, void *out,
+int check_exchange(struct check_case *c, int rank, unsigned *step, const void *in, void *out,
 		   size_t len, int64_t timeout_ms)
 {
 	int64_t deadline = tool_now_ms() + timeout_ms;
-	unsigned now = (*turn)++;
+	unsigned now = (*step)++;
 
-	check_come(c, rank, now, in, len);
-	while (!check_all_here(c, now)) {
+	check_exchange_begin(c, rank, now, in, len);
+	while (!check_exchange_done(c, now)) {
 		if (tool_now_ms() > deadline || check_failed(c))
 			return -1;
-		usleep(RANK_NAP_US);
+		usleep(RANK_SLEEP_US);
 	}
 	for (int r = 0; len && r < c->nranks; r++)
-		memcpy((char *)out + (size_t)r * len, c->shared->brought[now][r], len);
+		memcpy((char *)out + (size_t)r * len, c->shared->contributed[now][r], len);
 	return 0;
 }
 
-int check_barrier(struct check_case *c, int rank, unsigned *turn)
+int check_barrier(struct check_case *c, int rank, unsigned *step)
 {
-	if (!check_exchange(c, rank, turn, NULL, NULL, 0, c->patience_ms))
+	if (!check_exchange(c, rank, step, NULL, NULL, 0, c->timeout_ms))
 		return 0;
 	check_fail(c, "rank %d waited %lld s for the other ranks", rank,
-		   (long long)c->patience_ms / 1000);
+		   (long long)c->timeout_ms / 1000);
 	return -1;
 }
 

@@ -14,7 +14,7 @@
 #include "check/kit/trace.h"
 #include "lib/tool.h"
 
-enum { RUN_NAP_US = 500, RUN_OUTPUT = 16384 };
+enum { RUN_SLEEP_US = 500, RUN_OUTPUT = 16384 };
 
 /* A case in the making and its process. */
 struct run {
@@ -116,7 +116,7 @@ static void run_watch(struct run *run)
 			run->hung = 1;
 			break;
 		}
-		usleep(RUN_NAP_US);
+		usleep(RUN_SLEEP_US);
 	}
 	/* Not yet waited for, so that the number is still its own. */
 	kill(-run->pid, SIGKILL);
@@ -149,7 +149,7 @@ static const char *run_where(const struct check_shared *shared, int only, char *
 }
 
 /* Was it a failure, and how to say it?  Texts of the check itself say it best. */
-static int run_judge(const struct run *run, char *text, size_t size)
+static int run_conclude(const struct run *run, char *text, size_t size)
 {
 	struct check_shared *shared = run->c.shared;
 	int crashed = WIFSIGNALED(run->status) && !run->hung;
@@ -208,7 +208,7 @@ static void run_report(struct run *run, struct check_result *result)
 
 	result->cases++;
 	result->calls += atomic_load(&run->c.shared->calls);
-	if (run_judge(run, text, sizeof(text))) {
+	if (run_conclude(run, text, sizeof(text))) {
 		result->verdict = CHECK_NOT_PASSED;
 		snprintf(result->text, sizeof(result->text), "%s%s",
 			 run_case_name(&run->c, name, sizeof(name)), text);
@@ -274,7 +274,7 @@ void check_run(const struct check *check, const struct check_options *options,
 						 .nranks = n,
 						 .processes = processes,
 						 .quick = options->quick,
-						 .patience_ms = options->timeout_ms / 2}};
+						 .timeout_ms = options->timeout_ms / 2}};
 			if (run_one(&run, result) || result->verdict != CHECK_PASSED)
 				break;
 		}

@@ -14,7 +14,7 @@
 #include "lib/tool.h"
 
 /* A thread that was joined is listed by the kernel for a moment longer. */
-enum { TRACE_PATIENCE_MS = 2000, TRACE_NAP_US = 2000 };
+enum { TRACE_TIMEOUT_MS = 2000, TRACE_SLEEP_US = 2000 };
 
 int check_count_threads(void)
 {
@@ -126,7 +126,7 @@ void check_watch_begin(struct check_watch *watch)
 
 void check_watch_end(struct check_case *c, const struct check_watch *watch)
 {
-	int64_t deadline = tool_now_ms() + TRACE_PATIENCE_MS;
+	int64_t deadline = tool_now_ms() + TRACE_TIMEOUT_MS;
 	int status, threads = check_count_threads();
 	pid_t child;
 
@@ -134,7 +134,7 @@ void check_watch_end(struct check_case *c, const struct check_watch *watch)
 		return; /* then things lie about for other reasons */
 	while (threads > watch->threads && tool_now_ms() < deadline &&
 	       !*check_traced(CHECK_LASTING_THREADS)) { /* seen before: no need to be sure */
-		usleep(TRACE_NAP_US);
+		usleep(TRACE_SLEEP_US);
 		threads = check_count_threads();
 	}
 	if (threads > watch->threads)

@@ -162,7 +162,7 @@ static void native_split_as(struct check_ep *ep, int32_t colour, int world)
 	} else {
 		native_expect(ep, "query of what split made", n->query(made->ep, &err), &err);
 	}
-	check_barrier(ep->c, ep->rank, &ep->turn);
+	check_barrier(ep->c, ep->rank, &ep->step);
 	check_close(made, 1000);
 	check_ep_free(made);
 }

@@ -52,7 +52,7 @@ static void close_sending_rank(struct check_case *c, int rank)
 		check_ep_free(ep);
 		return;
 	}
-	check_barrier(c, rank, &ep->turn);
+	check_barrier(c, rank, &ep->step);
 	if (leaves) {
 		close_start_sends(ep, send, buf);
 		check_progress(ep);
@@ -60,15 +60,15 @@ static void close_sending_rank(struct check_case *c, int rank)
 	}
 	for (int i = 0; !leaves && i < CLOSE_AFTER / 3; i++)
 		check_progress(ep);
-	check_barrier(c, rank, &ep->turn);
+	check_barrier(c, rank, &ep->step);
 	if (leaves) {
 		munmap(send, size);
 		munmap(buf, close_len);
 	}
-	check_barrier(c, rank, &ep->turn);
+	check_barrier(c, rank, &ep->step);
 	for (int i = 0; !leaves && i < CLOSE_AFTER; i++)
 		check_progress(ep);
-	check_barrier(c, rank, &ep->turn);
+	check_barrier(c, rank, &ep->step);
 	check_close(ep, 0);
 	check_ep_free(ep);
 }
@@ -88,20 +88,20 @@ static void close_receiving_rank(struct check_case *c, int rank)
 	uint8_t *buf = check_payload(close_len, 1);
 	int leaves = rank == c->nranks - 1, bad = check_open(ep);
 
-	bad = bad || check_barrier(c, rank, &ep->turn);
+	bad = bad || check_barrier(c, rank, &ep->step);
 	for (int k = 0; !bad && !leaves && k < CLOSE_SENDS; k++)
 		bad = check_send(ep, &send[k], (uint32_t)c->nranks - 1, (uint64_t)k + 1, buf,
 				 close_len);
-	bad = check_barrier(c, rank, &ep->turn) || bad;
+	bad = check_barrier(c, rank, &ep->step) || bad;
 	for (int i = 0; !bad && i < (leaves ? 5 : CLOSE_AFTER); i++)
 		check_progress(ep);
 	if (leaves)
 		close_in_time(ep, 0);
-	check_barrier(c, rank, &ep->turn);
+	check_barrier(c, rank, &ep->step);
 	for (int i = 0; !bad && !leaves && i < CLOSE_AFTER; i++)
 		check_progress(ep);
 	close_in_time(ep, 0);
-	check_barrier(c, rank, &ep->turn);
+	check_barrier(c, rank, &ep->step);
 	check_ep_free(ep);
 	free(buf);
 	free(send);
@@ -117,13 +117,13 @@ static void close_receiving(struct check_case *c)
 static void close_last_rank(struct check_case *c, int rank)
 {
 	struct check_ep *ep = check_ep_new(c, rank, 0);
-	int bad = check_open(ep) || check_barrier(c, rank, &ep->turn);
+	int bad = check_open(ep) || check_barrier(c, rank, &ep->step);
 
 	/* One after the other, the first before all others. */
-	for (int turn = 0; !bad && turn < c->nranks; turn++) {
-		if (turn == rank)
+	for (int closing = 0; !bad && closing < c->nranks; closing++) {
+		if (closing == rank)
 			close_in_time(ep, 1000);
-		bad = check_barrier(c, rank, &ep->turn);
+		bad = check_barrier(c, rank, &ep->step);
 	}
 	check_ep_free(ep);
 }
@@ -143,22 +143,22 @@ static void close_hands_over_rank(struct check_case *c, int rank)
 	coll_send_t send[COUNT];
 	uint8_t *buf = check_payload(LEN, 1);
 	const struct check_arrival *a;
-	int bad = check_open(ep) || check_barrier(c, rank, &ep->turn);
+	int bad = check_open(ep) || check_barrier(c, rank, &ep->step);
 
 	if (!bad && rank == 0) {
 		for (int k = 0; k < COUNT && !bad; k++)
 			bad = check_send(ep, &send[k], 1, (uint64_t)k + 1, buf, LEN) ||
 			      check_wait_send(ep, &send[k]);
-		check_close(ep, c->patience_ms / 2);
+		check_close(ep, c->timeout_ms / 2);
 	}
-	bad = check_barrier(c, rank, &ep->turn) || bad;
+	bad = check_barrier(c, rank, &ep->step) || bad;
 	for (int k = 0; k < COUNT && !bad && rank == 1; k++) {
 		a = check_recv(ep, 0, (uint64_t)k + 1);
 		bad = !a;
 		if (a && check_differs(a->buf, LEN, 1) != LEN)
 			check_fail(c, "rank 1: a message of a rank that has closed differs");
 	}
-	check_barrier(c, rank, &ep->turn);
+	check_barrier(c, rank, &ep->step);
 	check_close(ep, 0);
 	check_ep_free(ep);
 	free(buf);

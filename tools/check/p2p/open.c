@@ -23,8 +23,8 @@ static void open_pointer_rank(struct check_case *c, int rank)
 
 	if (!check_open(ep) && !ep->ep)
 		check_fail(c, "rank %d: open returned 0 but left *ep NULL", rank);
-	check_barrier(c, rank, &ep->turn);
-	check_close(ep, c->patience_ms);
+	check_barrier(c, rank, &ep->step);
+	check_close(ep, c->timeout_ms);
 	check_ep_free(ep);
 }
 
@@ -39,7 +39,7 @@ static void open_close_now_rank(struct check_case *c, int rank)
 	int64_t took;
 
 	if (!check_open(ep)) {
-		check_barrier(c, rank, &ep->turn);
+		check_barrier(c, rank, &ep->step);
 		took = check_close(ep, 0);
 		if (took > OPEN_SLACK_MS)
 			check_fail(c, "rank %d: close with timeout 0 took %lld ms", rank,
@@ -60,12 +60,12 @@ static void open_again_rank(struct check_case *c, int rank)
 	for (int i = 0; i < OPEN_CYCLES && !check_failed(c); i++) {
 		struct check_ep *ep = check_ep_new(c, rank, 0);
 
-		ep->turn = (unsigned)(i * (CHECK_TURNS / OPEN_CYCLES));
+		ep->step = (unsigned)(i * (CHECK_STEPS / OPEN_CYCLES));
 		if (!check_open(ep)) {
-			check_barrier(c, rank, &ep->turn);
-			check_close(ep, c->patience_ms);
+			check_barrier(c, rank, &ep->step);
+			check_close(ep, c->timeout_ms);
 		}
-		check_barrier(c, rank, &ep->turn);
+		check_barrier(c, rank, &ep->step);
 		check_ep_free(ep);
 	}
 }
@@ -83,8 +83,8 @@ static void open_host_rank(struct check_case *c, int rank)
 	coll_host_t before = ep->host;
 
 	if (!check_open(ep)) {
-		check_meet(ep);
-		check_close(ep, c->patience_ms);
+		check_progress_barrier(ep);
+		check_close(ep, c->timeout_ms);
 	}
 	if (memcmp(&before, &ep->host, sizeof(before)) != 0)
 		check_fail(c, "rank %d: the plugin has written to its coll_host_t", rank);
@@ -122,8 +122,8 @@ static void *open_world(void *arg)
 	struct check_ep *ep = check_ep_new(w->c, w->rank, w->world);
 
 	if (!check_open(ep)) {
-		check_barrier(w->c, w->rank, &ep->turn);
-		check_close(ep, w->c->patience_ms);
+		check_barrier(w->c, w->rank, &ep->step);
+		check_close(ep, w->c->timeout_ms);
 	}
 	check_ep_free(ep);
 	return NULL;
@@ -164,7 +164,7 @@ static void open_memory_rank(struct check_ep *ep)
 			   "rank %d: memory returned 0x%x; it must be some of the bits of the "
 			   "table's memory, 0x%x",
 			   ep->rank, own, most);
-	if (check_exchange(ep->c, ep->rank, &ep->turn, &own, all, sizeof(own), ep->c->patience_ms))
+	if (check_exchange(ep->c, ep->rank, &ep->step, &own, all, sizeof(own), ep->c->timeout_ms))
 		return;
 	for (int r = 0; r < ep->nranks; r++)
 		if (all[r] != own)

@@ -40,7 +40,7 @@ static void progress_haste_rank(struct check_ep *ep)
 	for (uint64_t k = 0; k < 4; k++)
 		if (!check_recv(ep, progress_before(ep), k + 1) || check_wait_send(ep, &send[k]))
 			return;
-	if (check_meet(ep))
+	if (check_progress_barrier(ep))
 		return;
 	begin = tool_now_ms();
 	for (int i = 0; i < PROGRESS_IDLE; i++)
@@ -51,7 +51,7 @@ static void progress_haste_rank(struct check_ep *ep)
 	if (ep->seen.slowest_us > (int64_t)PROGRESS_BOUND_MS * 1000)
 		check_fail(ep->c, "rank %d: one call took %lld ms", ep->rank,
 			   (long long)ep->seen.slowest_us / 1000);
-	if (check_meet(ep))
+	if (check_progress_barrier(ep))
 		return;
 	free(buf);
 	free(send);
@@ -71,7 +71,7 @@ static void progress_answer_rank(struct check_ep *ep)
 	coll_send_t send;
 	int moved = 0, within = 0, answer = 1, odd = 0;
 	uint64_t came;
-	int64_t deadline = tool_now_ms() + ep->c->patience_ms;
+	int64_t deadline = tool_now_ms() + ep->c->timeout_ms;
 
 	if (check_send(ep, &send, progress_next(ep), 1, buf, sizeof(buf)))
 		return;
@@ -82,7 +82,8 @@ static void progress_answer_rank(struct check_ep *ep)
 		moved |= answer != 0 && ep->arrived_count > came;
 		odd |= answer != 0 && answer != 1;
 	}
-	if (!check_recv(ep, progress_before(ep), 1) || check_wait_send(ep, &send) || check_meet(ep))
+	if (!check_recv(ep, progress_before(ep), 1) || check_wait_send(ep, &send) ||
+	    check_progress_barrier(ep))
 		return;
 	for (int i = 0; i < 1000 && answer; i++) {
 		answer = check_progress(ep);
@@ -97,7 +98,7 @@ static void progress_answer_rank(struct check_ep *ep)
 	if (answer)
 		check_fail(ep->c, "rank %d: progress goes on to return 1 with nothing to do",
 			   ep->rank);
-	check_meet(ep);
+	check_progress_barrier(ep);
 }
 
 static void progress_answer(struct check_case *c)
@@ -107,7 +108,7 @@ static void progress_answer(struct check_case *c)
 
 /* ------------------------------------------------------------------ threads -- */
 
-struct progress_turn {
+struct progress_step {
 	struct check_ep *ep;
 	uint64_t tag;
 	int open, close;
@@ -117,25 +118,25 @@ struct progress_turn {
 /* One exchange of messages with the neighbours, in whichever thread. */
 static void *progress_thread(void *arg)
 {
-	struct progress_turn *turn = arg;
-	struct check_ep *ep = turn->ep;
+	struct progress_step *step = arg;
+	struct check_ep *ep = step->ep;
 	uint64_t len = 100000;
-	uint8_t *buf = check_payload(len, turn->tag);
+	uint8_t *buf = check_payload(len, step->tag);
 	const struct check_arrival *a;
 	coll_send_t send;
 
-	if (turn->open && check_open(ep)) {
-		turn->bad = 1;
+	if (step->open && check_open(ep)) {
+		step->bad = 1;
 		return NULL;
 	}
-	turn->bad = check_send(ep, &send, progress_next(ep), turn->tag, buf, len);
-	a = turn->bad ? NULL : check_recv(ep, progress_before(ep), turn->tag);
-	turn->bad = !a || check_wait_send(ep, &send) || check_meet(ep);
-	if (!turn->bad && check_differs(a->buf, len, turn->tag) != len)
+	step->bad = check_send(ep, &send, progress_next(ep), step->tag, buf, len);
+	a = step->bad ? NULL : check_recv(ep, progress_before(ep), step->tag);
+	step->bad = !a || check_wait_send(ep, &send) || check_progress_barrier(ep);
+	if (!step->bad && check_differs(a->buf, len, step->tag) != len)
 		check_fail(ep->c, "rank %d: a message differs when threads change", ep->rank);
-	if (turn->close)
-		check_close(ep, ep->c->patience_ms);
-	if (!turn->bad)
+	if (step->close)
+		check_close(ep, ep->c->timeout_ms);
+	if (!step->bad)
 		free(buf);
 	return NULL;
 }
@@ -143,14 +144,14 @@ static void *progress_thread(void *arg)
 static void progress_threads_rank(struct check_case *c, int rank)
 {
 	struct check_ep *ep = check_ep_new(c, rank, 0);
-	struct progress_turn turn = {.ep = ep};
+	struct progress_step step = {.ep = ep};
 	pthread_t thread;
 
-	for (int i = 0; i < PROGRESS_THREADS && !turn.bad; i++) {
-		turn.tag = (uint64_t)i + 1;
-		turn.open = i == 0;
-		turn.close = i == PROGRESS_THREADS - 1;
-		if (pthread_create(&thread, NULL, progress_thread, &turn))
+	for (int i = 0; i < PROGRESS_THREADS && !step.bad; i++) {
+		step.tag = (uint64_t)i + 1;
+		step.open = i == 0;
+		step.close = i == PROGRESS_THREADS - 1;
+		if (pthread_create(&thread, NULL, progress_thread, &step))
 			break;
 		pthread_join(thread, NULL);
 	}
@@ -165,21 +166,21 @@ static void progress_threads(struct check_case *c)
 
 static void progress_worlds_rank(struct check_case *c, int rank)
 {
-	struct progress_turn turn[PROGRESS_WORLDS];
+	struct progress_step step[PROGRESS_WORLDS];
 	pthread_t thread[PROGRESS_WORLDS];
 	int n = 0;
 
 	for (; n < PROGRESS_WORLDS; n++) {
-		turn[n] = (struct progress_turn){.ep = check_ep_new(c, rank, n),
+		step[n] = (struct progress_step){.ep = check_ep_new(c, rank, n),
 						 .tag = (uint64_t)n + 1,
 						 .open = 1,
 						 .close = 1};
-		if (pthread_create(&thread[n], NULL, progress_thread, &turn[n]))
+		if (pthread_create(&thread[n], NULL, progress_thread, &step[n]))
 			break;
 	}
 	while (n > 0) {
 		pthread_join(thread[--n], NULL);
-		check_ep_free(turn[n].ep);
+		check_ep_free(step[n].ep);
 	}
 }
 

@@ -27,22 +27,22 @@ static int receive_traffic(struct check_ep *ep)
 		if (check_wait_send(ep, &send[k]))
 			return -1;
 	/* What comes too late or twice comes now. */
-	if (check_meet(ep))
+	if (check_progress_barrier(ep))
 		return -1;
 	for (int i = 0; i < 200; i++)
 		check_progress(ep);
 	free(buf);
 	free(send);
-	return check_meet(ep);
+	return check_progress_barrier(ep);
 }
 
 /* ------------------------------------------------------------------ data -- */
 
 static void receive_data_rank(struct check_ep *ep)
 {
-	ep->manner.by_data = 1;
+	ep->open_mode.by_data = 1;
 	/* Nobody sends before all have said so. */
-	if (check_meet(ep) || receive_traffic(ep))
+	if (check_progress_barrier(ep) || receive_traffic(ep))
 		return;
 	if (ep->seen.over || ep->seen.under)
 		check_fail(ep->c, "rank %d: host->data was given %s than the message has bytes",
@@ -136,7 +136,7 @@ static void receive_complete_rank(struct check_ep *ep)
 	}
 	for (int k = 0; k < 4; k++)
 		check_wait_send(ep, &send[k]);
-	if (check_meet(ep))
+	if (check_progress_barrier(ep))
 		return;
 	free(buf);
 	free(send);

@@ -84,7 +84,7 @@ static int send_end(struct check_ep *ep, const struct send_plan *plan, const str
 	for (int i = 0; i < plan->count * (plan->last - plan->first + 1); i++)
 		if (check_wait_send(ep, &out[i].send))
 			return -1;
-	return check_meet(ep);
+	return check_progress_barrier(ep);
 }
 
 static void send_verify(struct check_ep *ep, const struct send_plan *plan)
@@ -258,7 +258,7 @@ static void send_order_rank(struct check_ep *ep)
 			if (check_wait_send(ep, &send[done++]))
 				return;
 	}
-	if (check_meet(ep))
+	if (check_progress_barrier(ep))
 		return;
 	send_check_order(ep, from, count);
 	free(buf);
@@ -309,7 +309,7 @@ static void send_header_rank(struct check_ep *ep)
 	for (int i = 0; i < SEND_HEADERS; i++)
 		check_wait_send(ep, &send[i]);
 	check_wait_send(ep, &last);
-	check_meet(ep);
+	check_progress_barrier(ep);
 	for (int i = 0; i < SEND_HEADERS; i++)
 		if (!send_header_came(ep, &send_headers[i], from))
 			check_fail(ep->c,

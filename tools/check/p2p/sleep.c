@@ -29,7 +29,7 @@ static int sleep_once(struct check_ep *ep, int fd, int64_t timeout_ms, int *slep
 /* Waits for a message by sleeping only.  0, or -1 when the sleep went on although it had come. */
 static int sleep_for(struct check_ep *ep, int fd, uint32_t from, uint64_t tag)
 {
-	int64_t deadline = tool_now_ms() + ep->c->patience_ms, left;
+	int64_t deadline = tool_now_ms() + ep->c->timeout_ms, left;
 	const struct check_arrival *a;
 	int slept = 0;
 
@@ -77,7 +77,7 @@ static void sleep_rank(struct check_ep *ep)
 				   ep->rank);
 			return;
 		}
-		if (check_meet(ep))
+		if (check_progress_barrier(ep))
 			return;
 	}
 }
@@ -106,7 +106,7 @@ static void sleep_same_rank(struct check_ep *ep)
 			return;
 		}
 	}
-	check_meet(ep);
+	check_progress_barrier(ep);
 }
 
 static void sleep_same(struct check_case *c)
@@ -119,13 +119,13 @@ static void sleep_idle_rank(struct check_ep *ep)
 {
 	int slept = 0, fd = ep->t->wait_fd(ep->ep);
 
-	check_meet(ep);
+	check_progress_barrier(ep);
 	for (int i = 0; i < 200 && !slept; i++)
 		sleep_once(ep, fd, 5, &slept);
 	if (!slept)
 		check_fail(ep->c, "rank %d: arm goes on to return 1 although nothing is pending",
 			   ep->rank);
-	check_meet(ep);
+	check_progress_barrier(ep);
 }
 
 static void sleep_idle(struct check_case *c)
@@ -159,7 +159,7 @@ static void sleep_register_rank(struct check_ep *ep)
 	if (check_send(ep, &send, next, 1, buf, LEN))
 		return;
 	a = check_recv(ep, before, 1);
-	if (!a || check_wait_send(ep, &send) || check_meet(ep))
+	if (!a || check_wait_send(ep, &send) || check_progress_barrier(ep))
 		return;
 	if (check_differs(a->buf, LEN, 3) != LEN)
 		check_fail(ep->c, "rank %d: a message from registered memory differs", ep->rank);

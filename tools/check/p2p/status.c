@@ -37,7 +37,7 @@ static void status_reuse_rank(struct check_ep *ep)
 	coll_send_t *send = check_memory(STATUS_SIZES * sizeof(*send));
 	uint8_t *buf[STATUS_SIZES];
 	int left = STATUS_SIZES;
-	int64_t deadline = tool_now_ms() + ep->c->patience_ms;
+	int64_t deadline = tool_now_ms() + ep->c->timeout_ms;
 	unsigned idle = 0;
 
 	for (int k = 0; k < STATUS_SIZES; k++) {
@@ -60,7 +60,7 @@ static void status_reuse_rank(struct check_ep *ep)
 	if (left)
 		check_fail(ep->c, "rank %d: %d of %d sends got no status", ep->rank, left,
 			   STATUS_SIZES);
-	if (status_receive(ep, STATUS_SIZES) || check_meet(ep))
+	if (status_receive(ep, STATUS_SIZES) || check_progress_barrier(ep))
 		return;
 	for (int k = 0; k < STATUS_SIZES; k++) {
 		const struct check_arrival *a = check_find(ep, status_before(ep), (uint64_t)k + 1);
@@ -104,7 +104,7 @@ static void status_final_rank(struct check_ep *ep)
 		send[k].status = COLL_ERR_TIMEOUT;
 		memset(send[k].plugin, 0xee, sizeof(send[k].plugin));
 	}
-	if (check_meet(ep))
+	if (check_progress_barrier(ep))
 		return;
 	for (int i = 0; i < 200; i++)
 		check_progress(ep);
@@ -156,7 +156,7 @@ static void status_untouched_rank(struct check_ep *ep)
 	}
 	if (check_differs(buf, status_sizes[STATUS_SIZES - 1], 1) != status_sizes[STATUS_SIZES - 1])
 		check_fail(ep->c, "rank %d: sending changed the buffer that was sent", ep->rank);
-	if (check_meet(ep))
+	if (check_progress_barrier(ep))
 		return;
 	free(buf);
 	free(send);
@@ -181,14 +181,14 @@ static void status_room_rank(struct check_ep *ep)
 		bad = check_send(ep, &send[k], status_next(ep), (uint64_t)k + 1, buf,
 				 k < count ? 200 : bulk);
 	/* The kit itself meets here, without progress. */
-	if (bad || check_barrier(ep->c, ep->rank, &ep->turn))
+	if (bad || check_barrier(ep->c, ep->rank, &ep->step))
 		return;
 	if (!check_recv(ep, status_before(ep), (uint64_t)count + STATUS_BULK))
 		return;
 	for (int k = 0; k < count + STATUS_BULK; k++)
 		if (check_wait_send(ep, &send[k]))
 			return;
-	if (check_meet(ep))
+	if (check_progress_barrier(ep))
 		return;
 	free(buf);
 	free(send);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* survey.c - which memory and how many devices a plugin works with, seen before the first check. */
+/* traits.c - which memory and how many devices a plugin works with, seen before the first check. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 #include "lib/memory.h"
 
 /* In a process of its own: it loads the plugin and opens the driver. */
-__attribute__((noreturn)) static void survey_child(struct check_survey *survey,
+__attribute__((noreturn)) static void traits_child(struct check_traits *traits,
 						   const struct check_options *options)
 {
 	const struct check_case c = {.options = options};
@@ -23,31 +23,31 @@ __attribute__((noreturn)) static void survey_child(struct check_survey *survey,
 	plugin = check_plugin(&c, &text);
 	if (!plugin)
 		_exit(0);
-	survey->bare = !plugin->backend.transport;
+	traits->bare = !plugin->backend.transport;
 	if (plugin->backend.memory & COLL_MEM_HOST)
 		_exit(0);
-	survey->managed = !!(plugin->backend.memory & COLL_MEM_CUDA_MANAGED);
-	survey->devices = memory_devices();
-	snprintf(survey->why, sizeof(survey->why), "%s", memory_error());
-	survey->device_only = !!(plugin->backend.memory & (COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED));
+	traits->managed = !!(plugin->backend.memory & COLL_MEM_CUDA_MANAGED);
+	traits->devices = memory_devices();
+	snprintf(traits->why, sizeof(traits->why), "%s", memory_error());
+	traits->device_only = !!(plugin->backend.memory & (COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED));
 	_exit(0);
 }
 
 /* A plugin that cannot even be looked at keeps the zeros: the checks themselves will say why. */
-void check_survey(struct check_options *options)
+void check_traits(struct check_options *options)
 {
-	struct check_survey *survey = mmap(NULL, sizeof(*survey), PROT_READ | PROT_WRITE,
+	struct check_traits *traits = mmap(NULL, sizeof(*traits), PROT_READ | PROT_WRITE,
 					   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t pid;
 
-	if (survey == MAP_FAILED)
+	if (traits == MAP_FAILED)
 		return;
 	fflush(NULL);
 	pid = fork();
 	if (pid == 0)
-		survey_child(survey, options);
+		traits_child(traits, options);
 	while (pid > 0 && waitpid(pid, NULL, 0) < 0)
 		continue;
-	options->survey = *survey;
-	munmap(survey, sizeof(*survey));
+	options->traits = *traits;
+	munmap(traits, sizeof(*traits));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bootstrap_strangers_test.c - who connects to rank 0 without the key gets nothing, and the
+ * bootstrap_unknown_peers_test.c - who connects to rank 0 without the key gets nothing, and the
  * job goes on; who has the key but talks nonsense is an error, never a crash or a hang.
  */
 #include <sys/resource.h>
@@ -106,19 +106,19 @@ static int right_answer(int fd, int rank, int nranks, struct handshake_messages 
 /* All of them must still be dropped or ignored when the real ranks come. */
 static int held[512], nheld;
 
-static void strangers_connect_and_close(void)
+static void unknown_connect_and_close(void)
 {
 	for (int i = 0; i < 300; i++)
 		close(connect_to_root());
 }
 
-static void strangers_silent(void)
+static void unknown_silent(void)
 {
 	for (int i = 0; i < 20; i++)
 		held[nheld++] = connect_to_root();
 }
 
-static void strangers_http(void)
+static void unknown_http(void)
 {
 	static const char get[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	static const char tls[] = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
@@ -129,7 +129,7 @@ static void strangers_http(void)
 	}
 }
 
-static void strangers_random(void)
+static void unknown_random(void)
 {
 	uint8_t noise[4096];
 	uint32_t x = 12345;
@@ -143,7 +143,7 @@ static void strangers_random(void)
 	}
 }
 
-static void strangers_right_magic(void)
+static void unknown_right_magic(void)
 {
 	struct handshake_answer answer = {.version = STAR_VERSION, .rank = 1, .nranks = 4};
 
@@ -156,14 +156,14 @@ static void strangers_right_magic(void)
 	held[nheld++] = connect_and_send(&answer, sizeof(answer));
 }
 
-static void strangers_many(void)
+static void unknown_many(void)
 {
 	for (int i = 0; i < 300; i++)
 		held[nheld++] = connect_to_root();
 }
 
 /* A right answer that stops early. */
-static void strangers_cut(void)
+static void unknown_cut(void)
 {
 	for (size_t len = 0; len < sizeof(struct handshake_answer); len++) {
 		struct handshake_messages m;
@@ -176,7 +176,7 @@ static void strangers_cut(void)
 }
 
 /* A right answer with one bit wrong must never be welcomed; nor may one be used twice. */
-static void strangers_flip(void)
+static void unknown_flip(void)
 {
 	int welcomed = 0, told = 0;
 
@@ -208,7 +208,7 @@ static void *drip(void *arg)
 	return NULL;
 }
 
-static void test_strangers(const char *what, void (*attack)(void), rlim_t files)
+static void test_unknown_peers(const char *what, void (*attack)(void), rlim_t files)
 {
 	struct rank_args args = {
 		.root = root, .nranks = 4, .timeout_ms = LONG_MS, .work = check_meeting};
@@ -401,15 +401,15 @@ static void test_impostor(void)
 int main(void)
 {
 	signal(SIGPIPE, SIG_IGN);
-	test_strangers("connect and close", strangers_connect_and_close, 0);
-	test_strangers("silence", strangers_silent, 0);
-	test_strangers("other protocols", strangers_http, 0);
-	test_strangers("noise", strangers_random, 0);
-	test_strangers("the right magic", strangers_right_magic, 0);
-	test_strangers("300 at once", strangers_many, 0);
-	test_strangers("300 at once, 40 descriptors", strangers_many, 40);
-	test_strangers("cut answers", strangers_cut, 0);
-	test_strangers("answers with a wrong bit", strangers_flip, 0);
+	test_unknown_peers("connect and close", unknown_connect_and_close, 0);
+	test_unknown_peers("silence", unknown_silent, 0);
+	test_unknown_peers("other protocols", unknown_http, 0);
+	test_unknown_peers("noise", unknown_random, 0);
+	test_unknown_peers("the right magic", unknown_right_magic, 0);
+	test_unknown_peers("300 at once", unknown_many, 0);
+	test_unknown_peers("300 at once, 40 descriptors", unknown_many, 40);
+	test_unknown_peers("cut answers", unknown_cut, 0);
+	test_unknown_peers("answers with a wrong bit", unknown_flip, 0);
 	test_drip();
 	test_insider();
 	test_unconfirmed();

@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 {
 	int status = main_dispatch(argc, argv);
 
-	/* Output that did not reach its file is a failure, whatever else went well. */
+	/* Output that did not reach its file counts as a failure, even if the command succeeded. */
 	errno = 0;
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		fprintf(stderr, "coll: cannot write to standard output: %s\n", strerror(errno));

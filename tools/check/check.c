@@ -50,7 +50,7 @@ static const struct option check_long[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* What has failed so far. */
+/* The checks that have failed so far. */
 struct check_broken {
 	const struct check *check[CHECK_ONLY_MAX];
 	int count;
@@ -148,7 +148,7 @@ static int check_set(struct check_line *line, int option, char **argv)
 	}
 }
 
-/* Where the plugin lies and how it calls itself. */
+/* The plugin's absolute path, its directory, and the name that the file gives it. */
 static int check_set_path(struct check_line *line, const char *given)
 {
 	struct check_options *o = &line->options;
@@ -194,7 +194,10 @@ static int check_read_line(struct check_line *line, int argc, char **argv)
 
 /* ------------------------------------------------------------------ the report -- */
 
-/* Text of others: on one line, without what TAP reads as a directive. */
+/*
+ * Prints text of plugins and of the system on one line, without characters that TAP reads as a
+ * directive.
+ */
 static void check_print_text(const char *text)
 {
 	for (; *text; text++)
@@ -234,7 +237,7 @@ static int check_wanted(const struct check_line *line, const struct check *check
 	return !line->only_count;
 }
 
-/* The check that failed and on which this one rests, or NULL. */
+/* Returns the failed check on which this check rests, or NULL. */
 static const struct check *check_rests_on(const struct check_line *line, const struct check *check,
 					  const struct check_broken *broken)
 {
@@ -245,7 +248,7 @@ static const struct check *check_rests_on(const struct check_line *line, const s
 	return NULL;
 }
 
-/* Runs it, unless something stands against it. */
+/* Runs the check unless the plugin, the options or an earlier failure rule it out. */
 static void check_one(const struct check_line *line, const struct check *check,
 		      const struct check_broken *broken, struct check_result *result)
 {
@@ -287,7 +290,7 @@ static void check_group(const struct check_line *line, int group, struct check_s
 		}
 }
 
-/* A rank of a plugin for devices has one of its own, unless the user wants it otherwise. */
+/* Each rank of a plugin for devices gets a device of its own, unless the user set --ranks. */
 static void check_look(struct check_options *o)
 {
 	const struct check_traits *traits = &o->traits;

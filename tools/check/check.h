@@ -8,7 +8,7 @@
 struct tool_command;
 extern const struct tool_command tool_check;
 
-/* All tables of checks; ends with NULL. */
+/* All tables of checks; the array ends with NULL. */
 extern const struct check *const check_lists[];
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* list.c - all tables of checks, in the order in which they run within their group. */
+/* list.c - all tables of checks, in the order in which the checks run within their group. */
 #include <stddef.h>
 #include "check/api/api.h"
 #include "check/check.h"

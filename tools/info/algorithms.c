@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* algorithms.c - `coll info --algorithms`: which algorithms there are, and which is taken when. */
+/* algorithms.c - `coll info --algorithms`: the algorithms, and the rules that choose among them. */
 #include <coll/coll.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ enum { INFO_FLAGS = sizeof(info_flags) / sizeof(info_flags[0]) };
 
 static const char *const info_reach[] = {"none", "calls", "ordered"};
 
-/* One rule and what it comes to on the ranks asked for. */
+/* One rule, and whether it matches any call with the given numbers of ranks and nodes. */
 struct info_rule {
 	coll_rule_info_t rule;
 	int32_t reach; /* -1: nobody asked */
@@ -51,7 +51,7 @@ static int info_get_algorithm(int32_t i, coll_algorithm_info_t *out)
 
 /* ------------------------------------------------------------------------ as text -- */
 
-/* "64K", as a user would write it. */
+/* Writes "64K" for 65536, the form that a user types. */
 static const char *info_amount(uint64_t bytes, char text[32])
 {
 	static const char units[] = "\0KMG";
@@ -65,7 +65,7 @@ static const char *info_amount(uint64_t bytes, char text[32])
 	return text;
 }
 
-/* "4 to 8 ranks"; min and max as the words to print. */
+/* Writes "4 to 8 ranks"; min and max are the texts to print. */
 static void info_range(char *line, size_t size, const char *min, const char *max, const char *what)
 {
 	size_t len = strlen(line);
@@ -90,7 +90,7 @@ static void info_count_range(char *line, size_t size, int32_t min, int32_t max, 
 	info_range(line, size, min > 1 ? low : NULL, max < INT32_MAX ? high : NULL, what);
 }
 
-/* "64K to 1M bytes, 4 ranks or more" */
+/* Writes "64K to 1M bytes, 4 ranks or more". */
 static void info_conditions(const coll_rule_info_t *r, char *line, size_t size)
 {
 	char low[32], high[32];
@@ -270,7 +270,7 @@ int info_algorithms(coll_info_t info, int32_t nranks, int32_t nnodes, int as_jso
 		info_print_rules(info, nranks, nnodes);
 		info_print_algorithms();
 	}
-	/* That no backend can be used has no bearing on the table. */
+	/* The table is right even if no backend can be used. */
 	if (coll_info_verdict(info, &message) != COLL_ERR_CONFIG)
 		return 0;
 	fflush(stdout);

@@ -115,7 +115,7 @@ static void info_print_option(const coll_option_info_t *o, const struct info_sty
 	printf("  %s%-24s%s ", by_default ? "" : style->bold, o->name,
 	       by_default ? "" : style->end);
 	info_put(len ? o->value : "(unset)");
-	/* "300s" and "64K" have theirs. */
+	/* Values such as "300s" and "64K" already have a unit. */
 	if (len && o->unit[0] && o->value[len - 1] >= '0' && o->value[len - 1] <= '9')
 		printf(" %s", o->unit);
 	if (!by_default) {
@@ -248,7 +248,7 @@ static int info_no_option(coll_info_t info, const char *name)
 	return 1;
 }
 
-/* names: those asked for, ended by NULL. */
+/* names: the options that the user asked for, ended by NULL. */
 static int info_some_options(coll_info_t info, char **names, int as_json)
 {
 	struct json json = {.out = stdout};
@@ -271,9 +271,9 @@ static int info_some_options(coll_info_t info, char **names, int as_json)
 	return 0;
 }
 
-/* What the command line asks for. */
+/* The request of the command line. */
 struct info_request {
-	char **names; /* options, ended by NULL */
+	char **names; /* names of options, ended by NULL */
 	int count;
 	int json, algorithms;
 	int64_t nranks, nnodes; /* 0: not said */
@@ -303,7 +303,7 @@ static int info_show(const struct info_request *request)
 	return status;
 }
 
-/* One option of the command line; 0, or the exit status. */
+/* Reads one option of the command line; returns 0, or the exit status. */
 static int info_take(struct info_request *request, int c, char **argv, const struct option *known)
 {
 	switch (c) {
@@ -324,7 +324,7 @@ static int info_take(struct info_request *request, int c, char **argv, const str
 	}
 }
 
-/* Do the options fit each other? */
+/* Rejects options that exclude each other; returns 0, or the exit status. */
 static int info_check(const struct info_request *request, char **words)
 {
 	if (request->algorithms && (request->count > 0 || words[0] != NULL))

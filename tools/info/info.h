@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* info.h - what the parts of `coll info` share. */
+/* info.h - declarations that the parts of `coll info` share. */
 #ifndef TOOLS_INFO_H
 #define TOOLS_INFO_H
 
@@ -8,18 +8,21 @@
 struct tool_command;
 extern const struct tool_command tool_info;
 
-/* Escape sequences, or "" where colour is not wanted. */
+/* Terminal escape sequences, or "" if the output has no colour. */
 struct info_style {
 	const char *bold, *good, *bad, *end;
 };
 const struct info_style *info_choose_style(void);
 
-/* Prints text from plugins and files: nothing in it may steer the terminal. */
+/*
+ * Prints text from plugins and files, with control characters replaced, so that the text cannot
+ * steer the terminal.
+ */
 void info_put(const char *text);
 
 /*
- * `coll info --algorithms`: the rules, with what they come to on so many ranks and nodes if nranks
- * is not 0, and the algorithms.  Returns the exit status.
+ * `coll info --algorithms`: prints the rules and the algorithms.  If nranks is not 0, each rule
+ * also says whether any call on that many ranks and nodes can match it.  Returns the exit status.
  */
 int info_algorithms(coll_info_t info, int32_t nranks, int32_t nnodes, int as_json);
 

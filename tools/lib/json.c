@@ -6,8 +6,8 @@
 #include "lib/json.h"
 
 /*
- * Length of the UTF-8 sequence that begins at s, or 0 if none does.  Overlong forms, surrogates and
- * what lies beyond U+10FFFF are none (RFC 3629 section 4).
+ * Length of the UTF-8 sequence that begins at s, or 0 if there is none.  Overlong forms, surrogates
+ * and code points beyond U+10FFFF are invalid (RFC 3629 section 4).
  */
 static size_t json_utf8(const unsigned char *s)
 {
@@ -56,7 +56,7 @@ static void json_quote(FILE *out, const char *text)
 	fputc('"', out);
 }
 
-/* What stands before a value: comma, new line, indentation, key. */
+/* Writes the separators before a value: comma, new line, indentation, key. */
 static void json_next(struct json *json, const char *key)
 {
 	if (json->depth > 0)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* json.h - writes one JSON document, indented; well-formed whatever bytes its strings hold. */
+/*
+ * json.h - writes one JSON document, indented; the document is well-formed whatever bytes its
+ * strings hold.
+ */
 #ifndef TOOLS_JSON_H
 #define TOOLS_JSON_H
 
@@ -8,11 +11,11 @@
 
 enum { JSON_DEPTH_MAX = 8 };
 
-/* Begin with {.out = stdout}. */
+/* Initialise with {.out = stdout}. */
 struct json {
 	FILE *out;
 	int depth;
-	int filled[JSON_DEPTH_MAX]; /* has this level a member already? */
+	int filled[JSON_DEPTH_MAX]; /* 1 if this level already has a member */
 };
 
 /* key is NULL for the document itself and inside arrays. */
@@ -21,10 +24,12 @@ void json_object_end(struct json *json);
 void json_array(struct json *json, const char *key);
 void json_array_end(struct json *json);
 
-/* Control characters are escaped; bytes that are not UTF-8 become U+FFFD.  NULL is null. */
+/*
+ * Escapes control characters, replaces bytes that are not UTF-8 by U+FFFD, and writes NULL as null.
+ */
 void json_string(struct json *json, const char *key, const char *value);
 void json_int(struct json *json, const char *key, int64_t value);
-/* What is not finite is null. */
+/* Writes null for infinities and NaN. */
 void json_number(struct json *json, const char *key, double value);
 void json_bool(struct json *json, const char *key, int value);
 void json_null(struct json *json, const char *key);

@@ -9,7 +9,7 @@
 
 enum { MEMORY_DEVICES = 64 };
 
-/* Of the process; not changed any more once memory_once is over. */
+/* Shared by all threads; constant once memory_once has run. */
 static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
 static int memory_count;
 static char memory_absent[200];

@@ -28,7 +28,10 @@ static size_t tool_min(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Insertions, deletions, replacements and swaps of neighbours that lead from a to b. */
+/*
+ * Edit distance: the number of insertions, deletions, replacements and swaps of neighbours that
+ * lead from a to b.
+ */
 static size_t tool_distance(const char *a, const char *b)
 {
 	size_t d[TOOL_WORD_MAX + 1][TOOL_WORD_MAX + 1], m = strlen(a), n = strlen(b);
@@ -54,7 +57,10 @@ const char *tool_did_you_mean(const char *word, const char *const *names)
 	static char text[64];
 	size_t best = 3;
 
-	/* Most of a short word must be right for it to be a slip of the fingers. */
+	/*
+	 * A suggestion must share most letters with the word; else the word is no slip of the
+	 * fingers.
+	 */
 	if (strlen(word) < 5)
 		best = strlen(word) < 3 ? 1 : 2;
 	text[0] = '\0';

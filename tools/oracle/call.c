@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * call.c - one rank's part in a collective call: its buffers with guards around them, its arguments, and
- * what must be in every byte afterwards.
+ * call.c - one rank's part in a collective call: its buffers with guards around them, its
+ * arguments, and the expected value of every byte afterwards.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static int call_alltoall(int32_t kind)
 	return kind == COLL_KIND_ALLTOALL || kind == COLL_KIND_ALLTOALLV;
 }
 
-/* A buffer is one block for each destination. */
+/* Does the buffer have one block for each destination? */
 static int call_scatters(int32_t kind)
 {
 	return kind == COLL_KIND_SCATTER || kind == COLL_KIND_SCATTERV ||
@@ -42,16 +42,19 @@ static int call_scatters(int32_t kind)
 
 /* ------------------------------------------------------------------- layout -- */
 
-/* Elements that go from one rank to another.  In place both ways must be equal. */
+/*
+ * Number of elements that rank `from` sends to rank `to`.  In place the number must be the same in
+ * both directions.
+ */
 static size_t call_block(const struct oracle_case *c, int32_t from, int32_t to)
 {
-	int32_t turn = call_scatters(c->kind) ? to : from;
+	int32_t form = call_scatters(c->kind) ? to : from;
 
 	if (!oracle_varies(c->kind))
 		return c->count;
 	if (c->kind == COLL_KIND_ALLTOALLV)
-		turn = c->place == ORACLE_APART ? from + 2 * to : from + to;
-	switch (turn % 4) {
+		form = c->place == ORACLE_APART ? from + 2 * to : from + to;
+	switch (form % 4) {
 	case 0: return c->count;
 	case 1: return 0;
 	case 2: return 3 * c->count;
@@ -59,7 +62,10 @@ static size_t call_block(const struct oracle_case *c, int32_t from, int32_t to)
 	}
 }
 
-/* The blocks that a rank sends, or those that it receives; with gaps the last rank's comes first. */
+/*
+ * The blocks that a rank sends, or those that a rank receives; with gaps the last rank's block
+ * comes first.
+ */
 static void call_blocks(const struct oracle_call *call, int32_t rank, int receives,
 			struct oracle_blocks *b)
 {
@@ -76,7 +82,7 @@ static void call_blocks(const struct oracle_call *call, int32_t rank, int receiv
 	}
 }
 
-/* Only one block. */
+/* A buffer of one block. */
 static void call_single(struct oracle_blocks *b, size_t count)
 {
 	*b = (struct oracle_blocks){.len = count};
@@ -87,7 +93,9 @@ static void call_part(struct oracle_call *call, size_t at, size_t count, int32_t
 	call->part[call->parts++] = (struct oracle_part){at, count, first, row};
 }
 
-/* Rank i's part of the received data comes from its place in rank i's send buffer. */
+/*
+ * The part of the received data from rank i comes from this rank's block in rank i's send buffer.
+ */
 static void call_plan_alltoall(struct oracle_call *call)
 {
 	struct oracle_blocks theirs;
@@ -124,7 +132,7 @@ static void call_plan_gather(struct oracle_call *call)
 		call_part(call, call->recv.displ[i], call->recv.count[i], i, 0);
 }
 
-/* The lengths of the buffers, and what the receive buffer will hold. */
+/* Determines the lengths of the buffers and the expected parts of the receive buffer. */
 static void call_plan(struct oracle_call *call)
 {
 	int32_t kind = call->c.kind, on_root = call->rank == call->c.root;
@@ -174,7 +182,7 @@ static void call_arguments(struct oracle_call *call)
 
 /* ------------------------------------------------------------------ buffers -- */
 
-/* In place there is one buffer, on a rank that uses both. */
+/* Does this rank have a single buffer?  It does in place, if the rank both sends and receives. */
 static int call_shared(const struct oracle_call *call)
 {
 	return call->c.place == ORACLE_IN_PLACE && call->send.len && call->recv.len;
@@ -189,7 +197,10 @@ static void call_sizes(struct oracle_call *call)
 	call->bytes[ORACLE_RECV] = around + (call_shared(call) && send > recv ? send : recv);
 }
 
-/* One period of the rows that this rank needs: its own, and those that it receives. */
+/*
+ * Computes one period of each row that this rank needs: its own input and the rows that it
+ * receives.
+ */
 static int call_rows(struct oracle_call *call)
 {
 	size_t row = CALL_PERIOD * call->elem, longest = call->send.len, n;
@@ -217,7 +228,7 @@ static const unsigned char *call_row(const struct oracle_call *call, int32_t row
 	return call->rows + (size_t)(row < 0 ? call->nranks : row) * CALL_PERIOD * call->elem;
 }
 
-/* The same on all ranks, wherever their buffers are, and another for another call. */
+/* The seed is the same on all ranks, wherever their buffers lie, and differs between calls. */
 static uint64_t call_seed(const struct oracle_case *c)
 {
 	return oracle_mix(oracle_mix(c->seed, (uint64_t)c->kind << 8 | (uint64_t)c->root),
@@ -241,7 +252,9 @@ int oracle_call_begin(struct oracle_call *call, const struct oracle_case *c, int
 					  .near = c->near,
 					  .seed = call_seed(c)};
 	call_plan(call);
-	/* Each rank may do as it likes; the counts are those of all. */
+	/*
+	 * Each rank chooses by itself whether it is in place; the counts are the same on all ranks.
+	 */
 	if (c->place == ORACLE_ODD_IN_PLACE)
 		call->c.place = rank % 2 ? ORACLE_IN_PLACE : ORACLE_APART;
 	call_arguments(call);
@@ -262,7 +275,7 @@ void oracle_call_end(struct oracle_call *call)
 	call->rows = NULL;
 }
 
-/* A buffer that only root uses may be anything elsewhere, NULL among them. */
+/* A buffer that only the root uses may be any pointer on the other ranks, NULL included. */
 static void call_hide_unused(struct oracle_call *call)
 {
 	int32_t kind = call->c.kind;
@@ -294,13 +307,16 @@ void oracle_call_place(struct oracle_call *call, void *send_area, void *recv_are
 
 /* --------------------------------------------------------- before and after -- */
 
-/* Bytes [at, at + len) of an area.  What is put beside them is passed over. */
+/* Bytes [at, at + len) of an area; functions that write to the window drop bytes outside of it. */
 struct call_window {
 	unsigned char *bytes;
 	size_t at, len;
 };
 
-/* Clips [*at, *at + *len) to the window; *skipped is what fell off at the beginning. */
+/*
+ * Clips [*at, *at + *len) to the window; *skipped is the number of bytes clipped off at the
+ * beginning.
+ */
 static unsigned char *call_clip(const struct call_window *w, size_t at, size_t *len,
 				size_t *skipped)
 {
@@ -331,7 +347,7 @@ static void call_put_bytes(const struct call_window *w, size_t at, size_t len,
 		memcpy(to, from + skipped, len);
 }
 
-/* Elements first, first + 1, ... of a repeated row. */
+/* Writes elements first, first + 1, ... of a repeated row. */
 static void call_put_row(const struct call_window *w, size_t at, size_t count,
 			 const struct oracle_call *call, int32_t row, size_t first)
 {
@@ -343,7 +359,7 @@ static void call_put_row(const struct call_window *w, size_t at, size_t count,
 			    first * call->elem + skipped, len);
 }
 
-/* What the area holds before the call. */
+/* Writes the bytes that the area must hold before the call. */
 static void call_put_before(const struct call_window *w, const struct oracle_call *call, int area)
 {
 	size_t begin = ORACLE_GUARD + call->shift, len = call->bytes[area] - begin - ORACLE_GUARD;
@@ -366,7 +382,7 @@ void oracle_call_fill(const struct oracle_call *call, int area, void *bytes)
 		call_put_before(&all, call, area);
 }
 
-/* Where the received data lie in their area. */
+/* Offset of the received data in their area. */
 static size_t call_received(const struct oracle_call *call)
 {
 	size_t own = call_shared(call) && call->send.len >= call->recv.len ? call->own : 0;
@@ -374,7 +390,10 @@ static size_t call_received(const struct oracle_call *call)
 	return ORACLE_GUARD + call->shift + own * call->elem;
 }
 
-/* How many elements of a part are right from its beginning, though not in every bit. */
+/*
+ * Number of elements from the beginning of a part whose values are near enough, though not bit for
+ * bit equal.
+ */
 static size_t call_right(const struct oracle_call *call, const struct oracle_part *p,
 			 const unsigned char *got)
 {
@@ -386,8 +405,8 @@ static size_t call_right(const struct oracle_call *call, const struct oracle_par
 }
 
 /*
- * What the area must hold after the call.  Right results are taken over from `got`; so is what an in-place
- * reduce_scatter leaves beside its result.
+ * Writes the bytes that the area must hold after the call.  Copies from `got` the results that are
+ * near enough, and the bytes that an in-place reduce_scatter leaves beside its result.
  */
 static void call_put_after(const struct call_window *w, const struct oracle_call *call, int area,
 			   const unsigned char *got, size_t right)
@@ -409,7 +428,10 @@ static void call_put_after(const struct call_window *w, const struct oracle_call
 	}
 }
 
-/* What it means that byte `at` of an area is wrong; also where it lies in the buffer. */
+/*
+ * Describes the fault of which byte `at` of an area is a sign, and sets *at to the byte's place in
+ * the buffer.
+ */
 static const char *call_fault(const struct oracle_call *call, int area, size_t *at)
 {
 	size_t begin = ORACLE_GUARD + call->shift, end = call->bytes[area] - ORACLE_GUARD;
@@ -442,7 +464,7 @@ static void call_say(const struct oracle_call *call, int area, size_t at, char t
 		 (unsigned long long)c->seed);
 }
 
-/* Are the window's bytes as they must be?  If not, *at is the first that is not. */
+/* Does the window hold the expected bytes?  If not, *at is the first wrong byte. */
 static int call_window_good(const struct oracle_call *call, int area, const unsigned char *got,
 			    size_t right, size_t *at)
 {
@@ -461,7 +483,7 @@ static int call_window_good(const struct oracle_call *call, int area, const unsi
 int oracle_call_check(const struct oracle_call *call, int area, const void *bytes,
 		      char text[ORACLE_TEXT])
 {
-	/* There is one part at most that is a result. */
+	/* At most one part is a result of a reduction. */
 	int judged = area == ORACLE_SEND || !call->parts || call->part[0].row >= 0;
 	size_t right = 0, at, wrong;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cases.c - which calls to make: a table for each kind, and random calls from a seed. */
+/* cases.c - series of calls: a table for each kind, and random calls from a seed. */
 #include "oracle/oracle.h"
 
 enum { CASES_FEW = 9, CASES_PIECES = 5003 };
@@ -14,7 +14,7 @@ const int32_t oracle_kinds[ORACLE_KINDS] = {
 
 int oracle_types(const struct oracle_case *like, int32_t nranks, oracle_try_fn try, void *user)
 {
-	int ops = oracle_reduces(like->kind) ? ORACLE_OPS : 1, turn = nranks;
+	int ops = oracle_reduces(like->kind) ? ORACLE_OPS : 1, variant = nranks;
 	struct oracle_case c = *like;
 
 	for (int t = 0; t < ORACLE_FORMATS; t++)
@@ -23,8 +23,8 @@ int oracle_types(const struct oracle_case *like, int32_t nranks, oracle_try_fn t
 			c.op = oracle_ops[op];
 			if (!oracle_op_fits(c.op, c.dtype))
 				continue;
-			c.root = turn % nranks;
-			c.gaps = turn++ % 2;
+			c.root = variant % nranks;
+			c.gaps = variant++ % 2;
 			for (int place = 0; place < 2; place++) {
 				c.place = place;
 				if (!try(user, &c))
@@ -66,14 +66,14 @@ int oracle_table(const struct oracle_case *like, int32_t nranks, oracle_try_fn t
 		if (!oracle_places(&c, nranks, try, user))
 			return 0;
 	}
-	/* Several pieces, the last of them short. */
+	/* Several pieces of a pipelined transfer, the last piece shorter. */
 	c.count = CASES_PIECES;
 	c.dtype = COLL_INT16;
 	c.op = COLL_SUM;
 	return oracle_places(&c, nranks, try, user);
 }
 
-/* Numbers from a seed, one after the other. */
+/* Returns the next random number and advances the seed. */
 static uint64_t cases_draw(uint64_t *state, uint64_t below)
 {
 	*state = oracle_mix(*state, 1);
@@ -93,7 +93,10 @@ void oracle_random(struct oracle_case *c, uint64_t seed, int32_t nranks, size_t 
 	c->root = (int32_t)cases_draw(&state, (uint64_t)nranks);
 	c->place = cases_draw(&state, 3);
 	c->gaps = (int)cases_draw(&state, 2);
-	/* Short counts are as frequent as long ones.  A v-form's largest block has three times the count. */
+	/*
+	 * Short counts are as frequent as long counts.  The largest block of a v-form has three
+	 * times the count.
+	 */
 	most /= 3 * (size_t)nranks * (size_t)oracle_format(c->dtype)->size;
 	while (most >> bits)
 		bits++;

@@ -5,14 +5,14 @@
 #include "oracle/oracle.h"
 
 enum {
-	DATA_ACTIVE = 4,     /* ranks whose factor of a product is not 1 or -1 */
-	DATA_SCALES = 3,     /* ranks multiply by 1 or 1.5, 2, 3, 1 or 1.5, ... */
-	DATA_LIMIT_BITS = 30 /* numbers beyond this show no more */
+	DATA_ACTIVE = 4,     /* number of ranks whose factor in a product is not 1 or -1 */
+	DATA_SCALES = 3,     /* period of the ranks' scales: 1 or 1.5, 2, 3, 1 or 1.5, ... */
+	DATA_LIMIT_BITS = 30 /* larger numbers would find no further faults */
 };
 
 double oracle_scale(const struct oracle_format *f, int32_t rank)
 {
-	/* Floats of 8 bits have no room for halves. */
+	/* Halves need more mantissa than floats of 8 bits have. */
 	double one = f->mantissa && f->size > 1 ? 1.5 : 1;
 
 	return rank % DATA_SCALES ? 1 + rank % DATA_SCALES : one;
@@ -20,7 +20,7 @@ double oracle_scale(const struct oracle_format *f, int32_t rank)
 
 /* ------------------------------------------------------------------- inputs -- */
 
-/* Whole numbers up to this are exact in the type. */
+/* All whole numbers up to this limit are exact in the type. */
 static int64_t data_limit(const struct oracle_format *f)
 {
 	int bits = f->mantissa ? f->mantissa + 1 : 8 * f->size - f->is_signed;
@@ -36,11 +36,14 @@ static int64_t data_within(const struct oracle_format *f, uint64_t hash, int64_t
 	return (int64_t)((hash >> 32) * values >> 32) - (f->is_signed ? bound : 0);
 }
 
-/* The sum of all ranks stays within the limit; with very many ranks some bring 0. */
+/*
+ * Bounds the addends so that the sum of all ranks stays within the limit; with very many ranks some
+ * ranks add 0.
+ */
 static double data_addend(const struct oracle_format *f, const struct oracle_data *d, int32_t rank,
 			  size_t i, uint64_t hash)
 {
-	/* Factors with halves take a bit more. */
+	/* A scale of 1.5 needs one bit more. */
 	int64_t most = d->op != ORACLE_SCALED ? 1 : f->size > 1 ? 2 * DATA_SCALES : DATA_SCALES;
 	int64_t limit = data_limit(f) / most;
 	int64_t bound = limit / d->nranks;
@@ -50,7 +53,7 @@ static double data_addend(const struct oracle_format *f, const struct oracle_dat
 	return (double)data_within(f, hash, bound ? bound : 1);
 }
 
-/* Powers of two, of which few differ from one. */
+/* Factors are powers of two, and few of them differ from one. */
 static double data_factor(const struct oracle_data *d, int32_t rank, size_t i, uint64_t hash)
 {
 	static const double factors[] = {2, 0.5, -2, -0.5, 1, -1, 2, 0.5};
@@ -72,7 +75,7 @@ static double data_special(uint64_t hash)
 	}
 }
 
-/* Exponents around that of one, so that sums are rounded at many places and nothing overflows. */
+/* Exponents near that of one, so that a sum is rounded at many places and never overflows. */
 static uint64_t data_rough(const struct oracle_format *f, const struct oracle_data *d,
 			   uint64_t hash)
 {
@@ -84,7 +87,7 @@ static uint64_t data_rough(const struct oracle_format *f, const struct oracle_da
 	return (hash >> 63 ? oracle_sign(f) : 0) | exponent << f->mantissa | mantissa;
 }
 
-/* The input of a rank as a number, but for ORACLE_ROUGH. */
+/* The input of a rank as a number; not for ORACLE_ROUGH. */
 static double data_value(const struct oracle_format *f, const struct oracle_data *d, int32_t rank,
 			 size_t i, uint64_t hash)
 {
@@ -107,12 +110,15 @@ static uint64_t data_input(const struct oracle_format *f, const struct oracle_da
 {
 	uint64_t hash = data_hash(d, rank, i);
 
-	/* Bits that are only moved may be those of no number. */
+	/* Without a reduction the elements may be any bits, also those of no number. */
 	if (d->op == ORACLE_MOVE)
 		return hash & oracle_mask(f);
 	if (f->mantissa && d->inputs == ORACLE_ROUGH)
 		return data_rough(f, d, hash);
-	/* Integers may wrap around, but not before they are divided; and odd factors lose no bits. */
+	/*
+	 * Integer sums may wrap around, but not before a division; odd factors keep a product from
+	 * losing bits.
+	 */
 	if (f->mantissa || d->op == COLL_AVG)
 		return oracle_code(f, data_value(f, d, rank, i, hash));
 	return (d->op == COLL_PROD ? hash | 1 : hash) & oracle_mask(f);
@@ -135,7 +141,7 @@ static uint64_t data_operand(const struct oracle_format *f, const struct oracle_
 	return oracle_reduce(f, COLL_PROD, x, oracle_code(f, oracle_scale(f, rank)), 1);
 }
 
-/* T(lo, hi) of coll.h, Reproducible. */
+/* The grouping T(lo, hi) of coll.h, Reproducible. */
 static uint64_t data_tree(const struct oracle_format *f, const struct oracle_data *d, int32_t lo,
 			  int32_t hi, size_t i)
 {
@@ -149,7 +155,7 @@ static uint64_t data_tree(const struct oracle_format *f, const struct oracle_dat
 			     1);
 }
 
-/* Floats that are exact in any order need be rounded to the type but once, at the end. */
+/* Inputs that are exact in any order are rounded to the type only once, at the end. */
 static uint64_t data_exact(const struct oracle_format *f, const struct oracle_data *d, size_t i)
 {
 	double all = 0, x;
@@ -176,9 +182,9 @@ uint64_t oracle_result(const struct oracle_data *d, size_t i)
 }
 
 /*
- * How far element i may lie from `exact` where the result need only be near: each of n - 1 operations
- * rounds by half a unit of the sum of the magnitudes at most.  A factor of each input, which may be rounded
- * itself, rounds twice.  Below the least normal number the unit stays the same.
+ * Bound of |element i - exact| where the result need only be near: each of n - 1 operations rounds
+ * by at most half a unit of the sum of the magnitudes.  A factor of each input may itself be
+ * rounded, so it counts twice.  Below the least normal number the unit stays the same.
  */
 static double data_tolerance(const struct oracle_format *f, const struct oracle_data *d, size_t i,
 			     double exact)
@@ -198,7 +204,7 @@ static double data_tolerance(const struct oracle_format *f, const struct oracle_
 	       n * unit * ldexp(1, 1 - f->bias);
 }
 
-/* The sum, the product or the average, with more bits than any type has. */
+/* The sum, the product or the average, computed with more bits than any type has. */
 static long double data_precise(const struct oracle_format *f, const struct oracle_data *d,
 				size_t i)
 {
@@ -254,7 +260,7 @@ void oracle_tile(void *dst, const void *row, size_t n, size_t elem, size_t first
 	}
 }
 
-/* Elements `from`.. of got against elements `at`.. of the row. */
+/* Compares the elements of got from `from` on with the elements of the row from `at` on. */
 static size_t data_wrong(const struct oracle_data *d, const void *got, const void *row, size_t from,
 			 size_t at, size_t count, size_t *first_wrong)
 {

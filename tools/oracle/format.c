@@ -110,12 +110,15 @@ uint64_t oracle_code(const struct oracle_format *f, double x)
 	steps = rint(ldexp(fabs(x), f->mantissa - exponent));
 	if (steps < format_one(f))
 		return sign | (uint64_t)steps;
-	/* steps may be twice as many as in format_one: then the exponent carries */
+	/*
+	 * rounding may give twice the steps of format_one: then the addition carries into the
+	 * exponent
+	 */
 	code = ((uint64_t)(exponent + f->bias) << f->mantissa) + (uint64_t)(steps - format_one(f));
 	return sign | (code > f->max ? f->over : code);
 }
 
-/* Of two numbers, is it x that MIN or MAX takes?  -0 is less than 0. */
+/* Do MIN or MAX take x?  -0 counts as less than 0. */
 static int format_takes_first(int32_t op, double x, double y)
 {
 	int first = x < y || (x == y && signbit(x) > signbit(y));
@@ -134,13 +137,18 @@ double oracle_fold(int32_t op, double x, double y)
 	return format_takes_first(op, x, y) ? x : y;
 }
 
-/* In double even a float's product is exact and its sum good for a second rounding. */
+/*
+ * In double the product of two floats is exact, and a sum is precise enough for a second rounding.
+ */
 static uint64_t format_reduce_float(const struct oracle_format *f, int32_t op, uint64_t a,
 				    uint64_t b, int n)
 {
 	double x = oracle_value(f, a), y = oracle_value(f, b), r;
 
-	/* Codes are kept: from an infinity of 8 bits there is no way back. */
+	/*
+	 * Returns the code unchanged, because an infinity of an 8-bit float has no way back from a
+	 * double.
+	 */
 	if ((op == COLL_MIN || op == COLL_MAX) && !isnan(x) && !isnan(y))
 		return format_takes_first(op, x, y) ? a : b;
 	r = oracle_fold(op, x, y);
@@ -155,7 +163,7 @@ static uint64_t format_reduce_float(const struct oracle_format *f, int32_t op, u
 
 static int64_t format_signed(const struct oracle_format *f, uint64_t code)
 {
-	/* -2^63 is not made by subtraction */
+	/* a subtraction never gives -2^63 */
 	if (code < oracle_sign(f))
 		return (int64_t)code;
 	return -(int64_t)(oracle_mask(f) - code) - 1;

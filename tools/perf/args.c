@@ -25,7 +25,7 @@ const char perf_help[] =
 	"  -c, --check yes|no    compare each result with the right result (default yes)\n"
 	"  -t, --in-process N    N ranks as threads of this process\n"
 	"  -m, --memory KIND     host, cuda or managed (default: host if the backend takes it,\n"
-	"                        else cuda); each rank has a device in turn\n"
+	"                        else cuda); ranks take the devices round robin\n"
 	"  -i, --issue           also print how long a call takes to return, in nanoseconds\n"
 	"      --json            print one JSON document\n"
 	"      --csv             print comma-separated values\n"
@@ -67,7 +67,7 @@ enum {
 	ARGS_OPS = sizeof(args_ops) / sizeof(args_ops[0])
 };
 
-/* The options while they are read; steps become sizes at the end. */
+/* The options during parsing; steps become sizes at the end. */
 struct args_state {
 	struct perf_options *options;
 	uint64_t least, most;

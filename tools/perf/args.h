@@ -9,7 +9,10 @@ enum { PERF_ARGS_GO = -1 };
 
 extern const char perf_help[];
 
-/* PERF_ARGS_GO, or the exit status: help was shown or a message.  Free options->size always. */
+/*
+ * Returns PERF_ARGS_GO, or the exit status after printing help or an error.  The caller must always
+ * free options->size.
+ */
 int perf_args(struct perf_options *options, int argc, char **argv);
 
 #endif

@@ -45,7 +45,7 @@ static coll_result_t kind_scatter(const struct perf_case *c, const void *send, v
 	return coll_scatter(send, recv, c->count, c->dtype, c->root, c->comm, NULL);
 }
 
-/* To the next rank, from the one before. */
+/* Sends to the next rank and receives from the rank before. */
 static coll_result_t kind_sendrecv(const struct perf_case *c, const void *send, void *recv)
 {
 	int32_t next = (c->rank + 1) % c->nranks, before = (c->rank + c->nranks - 1) % c->nranks;
@@ -114,7 +114,10 @@ const struct perf_kind *perf_find_kind(const char *name)
 	return NULL;
 }
 
-/* The formulas of nccl-tests, doc/PERFORMANCE.md; gather and scatter as in its source. */
+/*
+ * The formulas are those of nccl-tests, doc/PERFORMANCE.md; for gather and scatter those of its
+ * source.
+ */
 double perf_bus_factor(const struct perf_kind *kind, int nranks)
 {
 	double n = nranks;

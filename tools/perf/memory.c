@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory.c - which memory is measured, on which device, and the buffers in it. */
+/* memory.c - chooses the kind of memory and the device to measure, and allocates the buffers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ const char *perf_memory_name(int kind)
 	return memory_names[kind];
 }
 
-/* Does the backend take host memory?  NULL: the one that would be chosen. */
+/* Does the backend take host memory?  NULL: the backend that the library would choose. */
 static int memory_takes_host(const char *name)
 {
 	coll_backend_info_t backend = {.size = sizeof(backend)};

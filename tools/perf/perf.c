@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* perf.c - `coll perf`: its command line, and the order of work of one rank. */
+/* perf.c - `coll perf`: the command, and the sequence of measurements on one rank. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,14 +14,14 @@ struct perf_worker {
 	const struct perf_options *options;
 	coll_comm_t comm;
 	int status;
-	int broken; /* a call failed: nothing more can be done together */
+	int broken; /* a call failed: the ranks can make no further call together */
 	pthread_t thread;
 	struct perf_report report;
 	struct perf_buffers buffers;
 	size_t skipped;
 };
 
-/* Room for the largest case: a part for each rank is at least one element of 8 bytes. */
+/* The size of the largest case: each rank's part has at least one element of 8 bytes. */
 static int perf_open_buffers(struct perf_worker *w, int nranks)
 {
 	uint64_t bytes = (uint64_t)nranks * 8;
@@ -44,7 +44,10 @@ static int perf_call_failed(struct perf_worker *w, const struct perf_case *c)
 	return -1;
 }
 
-/* All sizes of one collective, type and operation.  0, or -1 after a message. */
+/*
+ * Measures all sizes of one collective, type and operation.  Returns 0, or -1 after printing an
+ * error.
+ */
 static int perf_sizes(struct perf_worker *w, struct perf_case *c)
 {
 	const struct perf_options *o = w->options;
@@ -55,7 +58,7 @@ static int perf_sizes(struct perf_worker *w, struct perf_case *c)
 		coll_result_t code;
 
 		perf_set_size(c, o->size[i]);
-		/* Where every rank has a part, small sizes are rounded up to the same one. */
+		/* If every rank has a part, several small sizes are rounded up to the same size. */
 		if (c->size == before)
 			continue;
 		before = c->size;
@@ -100,13 +103,16 @@ static int perf_all_kinds(struct perf_worker *w, struct perf_case *c)
 			return -1;
 	}
 	perf_report_end(&w->report, NULL);
-	/* A rank that leaves with a failure may end rank 0: not before it has printed all. */
+	/*
+	 * A rank that exits with a failure may end rank 0, so it waits until rank 0 has printed
+	 * everything.
+	 */
 	if (coll_barrier(w->comm) != COLL_SUCCESS)
 		w->broken = 1;
 	return w->broken || w->report.wrong || (w->skipped && !w->options->several) ? -1 : 0;
 }
 
-/* The whole work of one rank; returns the exit status. */
+/* Runs all measurements of one rank; returns the exit status. */
 static int perf_rank(struct perf_worker *w)
 {
 	struct perf_case c = {.comm = w->comm, .root = w->options->root};
@@ -156,7 +162,7 @@ static void *perf_thread(void *arg)
 	struct perf_worker *w = arg;
 
 	w->status = perf_rank(w);
-	/* The others must not wait for a rank that gave up. */
+	/* Aborts, so that the other ranks do not wait for a rank that failed. */
 	if (w->broken)
 		coll_comm_abort(w->comm);
 	return NULL;
@@ -183,7 +189,7 @@ static int perf_run_threads(struct perf_worker *w, int n)
 	return status;
 }
 
-/* Each rank on a device of its own, as far as there are so many. */
+/* Gives each rank a device of its own, as far as there are enough devices. */
 static coll_result_t perf_init_all(coll_comm_t *comms, int n, int devices)
 {
 	int32_t device[PERF_RANKS_MAX];

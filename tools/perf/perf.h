@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * perf.h - the parts of `coll perf`: options and order of work (perf.c), the collectives
- * (kind.c), their memory (memory.c), one measurement (run.c), what is printed (report.c).
+ * perf.h - the parts of `coll perf`: the command and the sequence of measurements (perf.c), the
+ * collectives (kind.c), their memory (memory.c), one measurement (run.c), the output (report.c).
  */
 #ifndef TOOLS_PERF_H
 #define TOOLS_PERF_H
@@ -13,7 +13,7 @@
 struct tool_command;
 extern const struct tool_command tool_perf;
 
-/* How far an amount of data at the API differs from what each link must carry. */
+/* The ratio between the bytes of the call and the bytes that each link must carry. */
 enum perf_factor { PERF_FACTOR_ONE, PERF_FACTOR_PART, PERF_FACTOR_TWICE };
 
 struct perf_case;
@@ -23,7 +23,7 @@ struct perf_kind {
 	int reduces;    /* takes an operation */
 	int rooted;     /* takes a root */
 	int in_place;   /* has an in-place form */
-	int send_parts; /* sendbuf holds count elements for each rank, or only count */
+	int send_parts; /* 1: sendbuf holds count elements for each rank; 0: count elements */
 	int recv_parts;
 	int no_data; /* barrier */
 	enum perf_factor factor;
@@ -33,10 +33,10 @@ struct perf_kind {
 /* The collectives, ended by a NULL name. */
 extern const struct perf_kind perf_kinds[];
 const struct perf_kind *perf_find_kind(const char *name);
-/* Bus bandwidth over algorithm bandwidth. */
+/* Bus bandwidth divided by algorithm bandwidth. */
 double perf_bus_factor(const struct perf_kind *kind, int nranks);
 
-/* One row: what each rank calls. */
+/* One row of the output: the call that each rank makes. */
 struct perf_case {
 	const struct perf_kind *kind;
 	coll_comm_t comm;
@@ -51,7 +51,7 @@ enum { PERF_KINDS_MAX = 16, PERF_DTYPES_MAX = 16, PERF_OPS_MAX = 8, PERF_RANKS_M
 
 enum perf_format { PERF_TABLE, PERF_JSON, PERF_CSV };
 
-/* Beside the kinds of memory: host memory if the backend takes it, else a device's. */
+/* In addition to enum memory_kind: host memory if the backend takes it, else device memory. */
 enum { PERF_MEMORY_ANY = -1 };
 
 struct perf_options {
@@ -63,10 +63,11 @@ struct perf_options {
 	uint64_t *size;
 	size_t sizes;
 	int iters, warmup, root, check;
-	int in_process; /* ranks as threads of this process; 0: from the environment */
-	int several;    /* "all" was asked for somewhere: what is unsupported is passed over */
-	int memory;     /* an enum memory_kind, or PERF_MEMORY_ANY */
-	int issue;      /* also tell how long a call takes to return */
+	int in_process; /* number of ranks as threads of this process; 0: from the environment */
+	/* the user asked for "all" collectives, types or operations: skip unsupported ones */
+	int several;
+	int memory; /* an enum memory_kind, or PERF_MEMORY_ANY */
+	int issue;  /* also measure how long a call takes to return */
 	enum perf_format format;
 };
 
@@ -78,50 +79,56 @@ struct perf_buffers {
 	enum memory_kind kind;
 	int device;
 	char *send, *recv;
-	char *staging; /* host memory as long as one of them; NULL if the host may touch these */
-	char *share;   /* PERF_SHARE_MAX bytes of the same kind; NULL if host memory will do */
+	/* host memory as long as one buffer; NULL if the host may touch the buffers */
+	char *staging;
+	/* PERF_SHARE_MAX bytes of the same kind of memory; NULL if host memory will do */
+	char *share;
 };
 
 const char *perf_memory_name(int kind);
-/* Which of its host's ranks this process is, as its launcher says; 0 if none does. */
+/* The local rank of this process as its launcher says; 0 if no launcher does. */
 int perf_local_rank(void);
-/* How many devices ranks are spread over; 0: none is needed.  -1 after a message. */
+/*
+ * Number of devices over which the ranks are spread; 0: no device is needed.  Returns -1 after
+ * printing an error.
+ */
 int perf_devices(const struct perf_options *options, int *devices);
-/* 0, or -1 after a message.  Always followed by perf_buffers_close. */
+/* Returns 0, or -1 after printing an error.  The caller must call perf_buffers_close afterwards. */
 int perf_buffers_open(struct perf_buffers *buffers, const struct perf_options *options,
 		      coll_comm_t comm, uint64_t bytes);
 void perf_buffers_close(struct perf_buffers *buffers);
-/* Between the buffers and host memory; ends the program if that fails. */
+/* Copies between the buffers and host memory; ends the program on failure. */
 void perf_copy(const struct perf_buffers *buffers, void *dst, const void *src, size_t n);
 
 /* ------------------------------------------------------------ run.c -- */
 
 struct perf_times {
-	double mean, min, median; /* microseconds for one call, each that of the slowest rank */
-	double issue; /* median of the nanoseconds until it returns, before it is done */
+	double mean, min, median; /* microseconds of each call, on the slowest rank */
+	/* median of the nanoseconds until the call returns, before the operation is complete */
+	double issue;
 };
 
 struct perf_row {
 	struct perf_times times[2]; /* out of place, in place */
-	int64_t wrong[2];           /* on all ranks; -1: not checked */
-	int in_place;               /* is there a second one? */
+	int64_t wrong[2];           /* wrong elements on all ranks; -1: not checked */
+	int in_place;               /* 1 if the collective has an in-place form */
 };
 
-/* Sets count and size for about `bytes` in the larger buffer. */
+/* Sets count and size so that the larger buffer has about `bytes` bytes. */
 void perf_set_size(struct perf_case *c, uint64_t bytes);
-/* COLL_SUCCESS, or what a call returned; coll_get_last_error then has the sentence. */
+/* Returns COLL_SUCCESS, or the code of a failed call; then coll_get_last_error has the message. */
 coll_result_t perf_run_row(const struct perf_case *c, const struct perf_options *options,
 			   const struct perf_buffers *buffers, struct perf_row *row);
 
 /* --------------------------------------------------------- report.c -- */
 
-/* Only rank 0 prints; the others' reports do nothing. */
+/* Only rank 0 prints; on the other ranks a report does nothing. */
 struct perf_report {
 	enum perf_format format;
 	int quiet, progress, issue;
 	struct json json;
-	const struct perf_kind *kind; /* whose table heading was printed */
-	char skipped[512];            /* the sentence printed last */
+	const struct perf_kind *kind; /* the collective whose table heading was printed last */
+	char skipped[512];            /* the last message about a skipped case */
 	double bus_sum;
 	int bus_count;
 	int64_t wrong;
@@ -132,9 +139,9 @@ void perf_report_begin(struct perf_report *report, const struct perf_options *op
 void perf_report_progress(const struct perf_report *report, const struct perf_case *c);
 void perf_report_row(struct perf_report *report, const struct perf_case *c,
 		     const struct perf_row *row);
-/* What the backend does not do. */
+/* Reports a case that the backend does not support. */
 void perf_report_skipped(struct perf_report *report, const char *message);
-/* error: the sentence that ended the run, or NULL. */
+/* error: the message that ended the run, or NULL. */
 void perf_report_end(struct perf_report *report, const char *error);
 
 #endif

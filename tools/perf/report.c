@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report.c - rows as nccl-tests prints them, as JSON or as CSV. */
+/* report.c - prints rows in the format of nccl-tests, as JSON or as CSV. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,12 +212,12 @@ void perf_report_row(struct perf_report *report, const struct perf_case *c,
 
 void perf_report_skipped(struct perf_report *report, const char *message)
 {
-	/* What holds for the collective is said once, not for each type. */
+	/* A message about the whole collective is printed once, not again for each type. */
 	if (report->quiet || strncmp(report->skipped, message, sizeof(report->skipped) - 1) == 0)
 		return;
 	snprintf(report->skipped, sizeof(report->skipped), "%s", message);
 	report_clear(report);
-	/* The other formats have no place for it in between. */
+	/* JSON and CSV have no place for a message between rows. */
 	if (report->format == PERF_TABLE)
 		printf("#\n# skipped: %s\n", message);
 	else

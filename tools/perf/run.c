@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run.c - one row: check the result of a call, then time some. */
+/* run.c - one row: verifies the result of a call, then times several calls. */
 #include <stdlib.h>
 #include <string.h>
 #include "perf/perf.h"
 #include "lib/tool.h"
 #include "oracle/oracle.h"
 
-/* What a receive buffer holds before the call: a result that was never written is seen. */
+/* The bytes of a receive buffer before the call; a result that was never written keeps them. */
 enum { RUN_UNWRITTEN = 0x5a };
 
-/* Buffers repeat a row of so many elements. */
+/* Number of elements in a row; longer buffers repeat the row. */
 enum { RUN_ROW = 4093 };
 
-/* The backend may be an engine, which may divide before it adds. */
+/* The backend may be a vendor's engine, which may divide before it adds. */
 static struct oracle_data run_data(const struct perf_case *c)
 {
 	return (struct oracle_data){.dtype = c->dtype,
@@ -32,13 +32,13 @@ void perf_set_size(struct perf_case *c, uint64_t bytes)
 	c->size = c->count * width * parts;
 }
 
-/* Elements of a buffer. */
+/* Number of elements in a buffer. */
 static size_t run_elements(const struct perf_case *c, int parts)
 {
 	return parts ? c->count * (size_t)c->nranks : c->count;
 }
 
-/* The buffers of a call; in place both lie in one. */
+/* The buffers of a call; in place both are one. */
 static void run_place(const struct perf_case *c, const struct perf_buffers *buffers, int in_place,
 		      char **send, char **recv)
 {
@@ -80,7 +80,7 @@ static int run_receives(const struct perf_case *c)
 	return !c->kind->no_data && (!only_root || c->rank == c->root);
 }
 
-/* Whose input stands in part p of the receive buffer. */
+/* The rank whose input stands in part p of the receive buffer. */
 static int run_source(const struct perf_case *c, int p)
 {
 	if (c->kind->recv_parts)
@@ -92,7 +92,9 @@ static int64_t run_count_wrong(const struct perf_case *c, const struct perf_buff
 			       const char *recv, void *row)
 {
 	size_t width = coll_dtype_size(c->dtype);
-	/* Senders with a part for each rank send us the part that begins here. */
+	/*
+	 * If the senders have a part for each rank, this rank receives the part that begins here.
+	 */
 	size_t first = c->kind->send_parts ? (size_t)c->rank * c->count : 0;
 	int parts = c->kind->recv_parts ? c->nranks : 1;
 	const struct oracle_data data = run_data(c);
@@ -196,7 +198,9 @@ static coll_result_t run_allreduce(const struct perf_case *c, const struct perf_
 	return code;
 }
 
-/* Wrong elements of all ranks together, and the times of the slowest. */
+/*
+ * Combines the results of all ranks: the sum of wrong elements, and the times of the slowest rank.
+ */
 static coll_result_t run_share(const struct perf_case *c, const struct perf_buffers *b,
 			       struct perf_row *row)
 {
@@ -206,7 +210,7 @@ static coll_result_t run_share(const struct perf_case *c, const struct perf_buff
 	if (c->nranks == 1)
 		return COLL_SUCCESS;
 	code = run_allreduce(c, b, own.wrong, row->wrong, 2, COLL_INT64, COLL_SUM);
-	/* A sum that is wrong itself must not hide what this rank saw. */
+	/* If the sum itself is wrong, the faults that this rank found must still show. */
 	for (int i = 0; i < 2; i++)
 		if (row->wrong[i] < own.wrong[i])
 			row->wrong[i] = own.wrong[i];
@@ -216,7 +220,7 @@ static coll_result_t run_share(const struct perf_case *c, const struct perf_buff
 				     COLL_MAX);
 	if (code != COLL_ERR_UNSUPPORTED)
 		return code;
-	/* Then this rank's own figures must do. */
+	/* Without such an allreduce this rank's own figures must do. */
 	*row = own;
 	return COLL_SUCCESS;
 }

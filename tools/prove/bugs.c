@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bugs.c - bugs to plant in good schedules.  Each changes the steps of one rank (a few those
- * of all) before they are executed; what it changed is said in p->planted.
+ * bugs.c - bugs to plant in good schedules.  Each bug changes the steps of one rank (a few change
+ * the steps of all ranks) before they run, and describes its change in p->planted.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,7 +11,10 @@
 
 enum { BUG_ANY = -1 };
 
-/* The nth step of a kind of a rank, from 0 on, or -1.  waits: only steps that wait for others. */
+/*
+ * Index of the nth step of a kind of a rank, from 0 on, or -1.  waits: counts only steps that wait
+ * for others.
+ */
 static int bug_find(const struct prove *p, int rank, int kind, int nth, int waits)
 {
 	const struct prove_rank *r = &p->rank[rank];
@@ -38,7 +41,7 @@ __attribute__((format(printf, 4, 5))) static int bug_planted(struct prove *p, in
 	return 1;
 }
 
-/* Step i waits for step `on` too. */
+/* Makes step i wait for step `on` too. */
 static void bug_wait(struct prove *p, int rank, int i, int on)
 {
 	coll_step_t *s = &p->rank[rank].step[i];
@@ -54,7 +57,10 @@ static void bug_wait(struct prove *p, int rank, int i, int on)
 	s->after = after;
 }
 
-/* Appends a copy of step i that comes right after it; what waited for i waits for the copy. */
+/*
+ * Appends a copy of step i that runs right after step i; the steps that waited for step i now wait
+ * for the copy.
+ */
 static int bug_repeat(struct prove *p, int rank, int i)
 {
 	struct prove_rank *r = &p->rank[rank];
@@ -74,7 +80,7 @@ static int bug_repeat(struct prove *p, int rank, int i)
 	return copy;
 }
 
-/* The step does nothing; the order that it gave stays. */
+/* Removes the effect of a step but keeps its place in the order. */
 static void bug_erase(struct prove *p, int rank, int i)
 {
 	coll_step_t *s = &p->rank[rank].step[i];
@@ -123,7 +129,7 @@ static int bug_shared_scratch(struct prove *p)
 	return bug_planted(p, 1, 0, "all rounds use the same scratch memory");
 }
 
-/* In a ring nobody would begin. */
+/* In a ring no rank would begin. */
 static int bug_cyclic_wait(struct prove *p)
 {
 	int found = 0;
@@ -150,7 +156,7 @@ static int bug_self_wait(struct prove *p)
 	return bug_planted(p, 0, last > 0 ? 0 : -1, "the first step waits for the last");
 }
 
-/* More sends are in flight than a rank may have before the first can complete. */
+/* Makes a rank have more sends in flight than its limit before the first can complete. */
 static int bug_late_receives(struct prove *p)
 {
 	int last = p->rank[1].nsteps - 1;
@@ -280,7 +286,9 @@ static int bug_double_reduction(struct prove *p)
 		return 0;
 	copy = bug_repeat(p, 1, i);
 	s = &p->rank[1].step[copy];
-	/* Its own part has been combined: now the result takes its place. */
+	/*
+	 * The rank's own part is combined already, so the copy combines the result again.
+	 */
 	if (s->src_buffer == COLL_BUFFER_SCRATCH) {
 		s->other_buffer = s->dst_buffer;
 		s->other = s->dst;
@@ -368,7 +376,7 @@ static int bug_nothing(struct prove *p)
 	return 1;
 }
 
-/* kind, algorithm, check, ranks, count; what is not said is 0. */
+/* Members in order: kind, algorithm, check, ranks, count; the rest is 0. */
 const struct prove_mutant prove_mutants[] = {
 	{"early-send", "allreduce", "ring", PROVE_RACE, 4, 9, .plant = bug_early_send},
 	{"early-receive", "allreduce", "ring", PROVE_RACE, 4, 9, .plant = bug_early_receive,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build.c - the schedules of all ranks of a case; which send meets which receive. */
+/* build.c - builds the schedules of all ranks of a case, and matches sends with receives. */
 #include <stdlib.h>
 #include <string.h>
 #include "prove/prove.h"
@@ -98,7 +98,7 @@ static void build_number(struct prove *p)
 		}
 }
 
-/* Which steps wait for which: from earlier to later. */
+/* Links each step to the later steps that wait for it. */
 static void build_links(struct prove *p)
 {
 	p->nlinks = 0;
@@ -152,7 +152,7 @@ static int match_is_message(const coll_step_t *s)
 	return s->kind <= COLL_STEP_RECV_REDUCE;
 }
 
-/* The number of a pair of ranks: first who sends. */
+/* The number of a pair of ranks; the sender comes first. */
 static int match_pair(const struct prove *p, int g, const coll_step_t *s)
 {
 	int rank = p->rank[p->event[g].owner].rank, n = p->c->nranks;
@@ -160,7 +160,7 @@ static int match_pair(const struct prove *p, int g, const coll_step_t *s)
 	return s->kind == COLL_STEP_SEND ? rank * n + s->peer : s->peer * n + rank;
 }
 
-/* Counts the sends of each pair; then pair[i] is where its slots begin. */
+/* Counts the sends of each pair; afterwards pair[i] is the first slot of pair i. */
 static int match_count(struct prove *p)
 {
 	int n = p->c->nranks, sum = 0;
@@ -238,7 +238,10 @@ static void match_recvs(struct prove *p)
 	}
 }
 
-/* The formula: of root, with the counts of all ranks; of both rows for SEND and RECV. */
+/*
+ * Compares the messages with the formula of the algorithm: the formula of the root, with the counts
+ * of all ranks; for SEND and RECV those of both rows.
+ */
 static void match_cost(struct prove *p, uint64_t messages, uint64_t bytes)
 {
 	int kind = p->c->info->kind, actors = prove_kind_pairs(kind) ? 2 : 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* case.c - one case from schedules to verdict; which cases there are of an algorithm. */
+/* case.c - runs one case from schedules to verdict, and enumerates the cases of an algorithm. */
 #include <string.h>
 #include "prove/prove.h"
 
@@ -26,11 +26,11 @@ void prove_one(struct prove *p, const struct prove_case *c)
 
 /* -------------------------------------------------------------------- cases -- */
 
-/* How many values each property of a case has. */
+/* Number of values of each property of a case. */
 struct case_space {
-	uint64_t roots; /* or pairs of ranks */
+	uint64_t roots; /* or number of pairs of ranks */
 	int counts, forms, cuts, averages, layouts, vectors, gaps;
-	uint64_t rest; /* product of all but roots */
+	uint64_t rest; /* product of all numbers but roots */
 };
 
 static struct case_space case_space_of(const struct prove_plan *plan,
@@ -56,7 +56,7 @@ static struct case_space case_space_of(const struct prove_plan *plan,
 	return s;
 }
 
-/* The next digit of a number in a mixed base. */
+/* Returns the next digit of a number in a mixed base. */
 static int case_digit(uint64_t *number, int base)
 {
 	int digit = (int)(*number % (uint64_t)base);
@@ -65,7 +65,10 @@ static int case_digit(uint64_t *number, int base)
 	return digit;
 }
 
-/* Is `count` that of a block for each rank?  If not, an algorithm may cut it into such blocks. */
+/*
+ * Does the call give a count for each rank's block?  If not, an algorithm may cut the whole into
+ * such blocks.
+ */
 static int case_has_blocks(int kind)
 {
 	return kind != COLL_KIND_ALLREDUCE && kind != COLL_KIND_BROADCAST &&
@@ -73,8 +76,8 @@ static int case_has_blocks(int kind)
 }
 
 /*
- * Pieces so long that a block has two or three or, if it is no rank's, the whole has four.  Few
- * ranks can also have more pieces of a block than sends in flight.
+ * The length of a piece, such that a block has two or three pieces or, without blocks, the whole
+ * has four.  With few ranks a block can also have more pieces than a rank has sends in flight.
  */
 static uint64_t case_segment(const struct prove_case *c, int cut)
 {
@@ -89,7 +92,7 @@ static uint64_t case_segment(const struct prove_case *c, int cut)
 	return c->count / pieces + 1;
 }
 
-/* The number-th combination of everything but the root. */
+/* Fills a case with combination `number` of all properties but the root. */
 static void case_fill(struct prove_case *c, const struct prove_plan *plan,
 		      const struct case_space *s, uint64_t number)
 {
@@ -118,7 +121,7 @@ static uint64_t case_common(uint64_t a, uint64_t b)
 	return a;
 }
 
-/* A stride that visits all of `rest` numbers, and whose first ones are spread evenly. */
+/* A stride that visits all of `rest` numbers, with the first visits spread evenly. */
 static uint64_t case_stride(uint64_t rest)
 {
 	uint64_t stride = rest * 618 / 1000 + 1;
@@ -143,7 +146,10 @@ static int case_layout_fits(const struct prove *p, const struct prove_case *c)
 	return nodes > 1 && nodes < c->nranks;
 }
 
-/* A layout that leaves nothing to do makes room for the next one. */
+/*
+ * Does the algorithm support the case?  Replaces a layout that the algorithm rules out by the next
+ * layout.
+ */
 static int case_fits(struct prove *p, struct prove_case *c)
 {
 	if (c->flags & COLL_ALGORITHM_POWER_OF_TWO && c->nranks & (c->nranks - 1))
@@ -178,7 +184,7 @@ int prove_cases(struct prove *p, const struct prove_plan *plan, const coll_algor
 	begin = (uint64_t)plan->nranks * 7;
 	period = all / case_common(s.roots, s.rest);
 	for (i = 0; i < all && (i < least || case_cost(p) < plan->budget); i++) {
-		/* All roots in turn; after a period, against other combinations. */
+		/* Visits all roots in order; the second pass meets other combinations. */
 		uint64_t root = (i + i / period + begin) % s.roots;
 
 		case_fill(&c, plan, &s, (i % s.rest) * stride % s.rest);

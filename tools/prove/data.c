@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * data.c - what the steps do to the memory of the ranks, and whether the outputs are what
- * they must be.
+ * data.c - applies the steps to the ranks' symbolic memory, and compares the outputs with their
+ * specification.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 static const char *const data_buffers[] = {"send buffer", "receive buffer", "scratch memory"};
 
-/* The address of len bytes of a buffer, or -1 after a complaint. */
+/* The address of len bytes of a buffer; reports a range outside of the buffer and returns -1. */
 static int64_t data_place(struct prove *p, int step, uint32_t buffer, uint64_t off, uint64_t len)
 {
 	const struct prove_rank *r = &p->rank[p->event[step].owner];
@@ -30,7 +30,7 @@ static int64_t data_place(struct prove *p, int step, uint32_t buffer, uint64_t o
 	return (int64_t)(r->base[buffer] + off);
 }
 
-/* The output that holds address `at`, or the first one after it. */
+/* Index of the output extent that holds address `at`, or of the first extent after it. */
 static int data_extent(const struct prove_rank *r, uint64_t at)
 {
 	int low = 0, high = r->outs;
@@ -59,7 +59,7 @@ static int data_is_output(const struct prove_rank *r, uint64_t at, uint64_t len)
 	return 1;
 }
 
-/* Where a step may write: scratch memory and what it is to produce. */
+/* A step may write to scratch memory and to output bytes. */
 static int64_t data_target(struct prove *p, int step, const coll_step_t *s)
 {
 	const struct prove_rank *r = &p->rank[p->event[step].owner];
@@ -75,7 +75,7 @@ static int64_t data_target(struct prove *p, int step, const coll_step_t *s)
 	return -1;
 }
 
-/* A step may work in place, but not on bytes that overlap otherwise. */
+/* Source and destination of a step may be equal, but must not overlap otherwise. */
 static void data_overlap(struct prove *p, int step, int64_t dst, int64_t src, uint64_t len)
 {
 	uint64_t distance = (uint64_t)(dst < src ? src - dst : dst - src);
@@ -86,7 +86,7 @@ static void data_overlap(struct prove *p, int step, int64_t dst, int64_t src, ui
 
 /* ------------------------------------------------------------------- steps -- */
 
-/* sum = a op b, byte by byte of the same index. */
+/* sum = a op b, combining bytes of the same index. */
 static void data_combine(struct prove *p, int step, const struct prove_pieces *a,
 			 const struct prove_pieces *b)
 {
@@ -127,7 +127,7 @@ static void data_copy(struct prove *p, int step, const coll_step_t *s)
 		return;
 	dst = data_target(p, step, s);
 	src = data_place(p, step, s->src_buffer, s->src, s->bytes);
-	/* A copy onto itself touches nothing. */
+	/* A copy onto itself touches no memory. */
 	if (dst < 0 || src < 0 || dst == src)
 		return;
 	data_overlap(p, step, dst, src, s->bytes);
@@ -168,7 +168,7 @@ static void data_finish(struct prove *p, int step, const coll_step_t *s)
 	prove_memory_write(p, step, (uint64_t)dst, &p->sum);
 }
 
-/* A message, when its receive completes. */
+/* Moves the data of a message when its receive completes. */
 static void data_receive(struct prove *p, int step, const coll_step_t *s)
 {
 	int mate = p->event[step].mate;
@@ -196,7 +196,7 @@ static void data_step(struct prove *p, int step)
 	const coll_step_t *s = prove_step(p, step);
 
 	switch (s->kind) {
-	case COLL_STEP_SEND: break; /* read when it is received */
+	case COLL_STEP_SEND: break; /* the receive reads the memory */
 	case COLL_STEP_RECV:
 	case COLL_STEP_RECV_REDUCE: data_receive(p, step, s); break;
 	case COLL_STEP_REDUCE: data_reduce(p, step, s); break;
@@ -234,7 +234,7 @@ static void data_wrong(struct prove *p, const struct prove_rank *r, uint64_t at,
 			   (unsigned long long)(run->index + (at - run->at)), have);
 }
 
-/* An allreduce gives every rank the same: what rank 0 has of that index. */
+/* An allreduce must give every rank the expression that rank 0 has at the same index. */
 static void data_same(struct prove *p, const struct prove_rank *r, uint64_t at, uint64_t end,
 		      const struct prove_run *run)
 {
@@ -293,8 +293,8 @@ void prove_data(struct prove *p)
 /* ----------------------------------------------------------------- barrier -- */
 
 /*
- * Nobody leaves before everybody has entered: of each step, which ranks have certainly entered
- * when it is complete.
+ * No rank may leave a barrier before all ranks have entered.  `heard` holds for each step the ranks
+ * that have certainly entered when the step is complete.
  */
 static void barrier_step(struct prove *p, uint8_t *heard, size_t n, int step)
 {
@@ -332,7 +332,10 @@ void prove_barrier(struct prove *p)
 	uint8_t *heard = prove_grow(NULL, &cap, p->nsteps + 1, n);
 
 	memset(heard, 0, n * (size_t)p->nsteps);
-	/* A send that is complete has started, and so has all before it; no more is certain. */
+	/*
+	 * When a send completes, that send and all steps before it have started; nothing else is
+	 * certain.
+	 */
 	for (int k = 0; k < p->ordered; k++)
 		barrier_step(p, heard, n, p->order[k]);
 	for (int i = 0; i < p->nactors; i++)

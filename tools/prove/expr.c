@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * expr.c - expressions over the ranks' inputs, each kept once: equal expressions, left and
- * right included, have equal numbers on all ranks.
+ * expr.c - expressions over the ranks' inputs, each stored once: equal expressions, with equal left
+ * and right operands, have equal numbers on all ranks.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,10 @@ int32_t prove_expr_pair(struct prove_expr *e, int32_t left, int32_t right)
 	if (left == e->last_left && right == e->last_right)
 		return e->last;
 	symbols = e->node[left].symbols + e->node[right].symbols;
-	/* More than once each is wrong anyway: the number need only not wrap around. */
+	/*
+	 * More symbols than ranks are wrong in any case, so the number is clipped to keep it from
+	 * wrapping around.
+	 */
 	if (symbols > (uint32_t)e->nranks + 1)
 		symbols = (uint32_t)e->nranks + 1;
 	e->last = expr_keep(e, left, right, symbols);
@@ -147,7 +150,7 @@ static void expr_put(struct expr_text *w, const char *text)
 {
 	size_t n = strlen(text);
 
-	if (w->n + n + 4 > w->size) { /* no room: the rest is dots */
+	if (w->n + n + 4 > w->size) { /* no space left: the rest becomes dots */
 		if (w->n + 4 <= w->size)
 			memcpy(w->text + w->n, "...", 4);
 		w->n = w->size;
@@ -188,7 +191,10 @@ void prove_expr_text(const struct prove_expr *e, int32_t node, char *text, size_
 
 /* ------------------------------------------------------------------- truth -- */
 
-/* From left to right: every rank once (EXPR_COMPLETE), in rank order (EXPR_ORDERED)? */
+/*
+ * Reading from left to right: does the expression have every rank once (EXPR_COMPLETE), in rank
+ * order (EXPR_ORDERED)?
+ */
 static uint32_t expr_walk(struct prove_expr *e, int32_t node)
 {
 	int depth = 0, symbols = 0, ordered = 1;

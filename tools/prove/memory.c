@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.c - a rank's memory, byte by byte but written down as runs: stretches that hold
- * consecutive bytes of one expression, were written by one step and read by the same ones since.
+ * memory.c - the symbolic memory of a rank as runs.  A run is a stretch of consecutive bytes of one
+ * expression, last written by one step and since then read by the same steps.
  *
- * Accesses come in the order in which the steps completed.  Each must be ordered after the last
- * write of its bytes, and a write also after the reads since: then, one after another, all that
- * touch the same bytes are ordered.
+ * Accesses come in the order in which the steps completed.  Each access must be ordered after the
+ * last write of its bytes, and a write also after the reads since then.  By induction all accesses
+ * to the same bytes are then ordered.
  */
 #include <string.h>
 #include "prove/prove.h"
@@ -38,7 +38,7 @@ int prove_memory_find(const struct prove_rank *r, uint64_t at)
 	return low;
 }
 
-/* Makes room for `more` runs before run i. */
+/* Makes space for `more` runs before run i. */
 static void memory_open(struct prove_rank *r, int i, int more)
 {
 	r->run = prove_grow(r->run, &r->cap_runs, r->runs + more, sizeof(*r->run));
@@ -46,7 +46,7 @@ static void memory_open(struct prove_rank *r, int i, int more)
 	r->runs += more;
 }
 
-/* The run that begins exactly at `at`; made if there is none. */
+/* Index of the run that begins exactly at `at`; splits a run if there is none. */
 static int memory_split(struct prove_rank *r, uint64_t at)
 {
 	int i = prove_memory_find(r, at);
@@ -119,7 +119,7 @@ static void memory_after_readers(struct prove *p, int step, const struct prove_r
 
 /* ---------------------------------------------------------------- accesses -- */
 
-/* Lists are never changed, only lengthened at their head: runs that were one share them. */
+/* Lists only grow at their head, so the two halves of a run can share their list. */
 static void memory_add_reader(struct prove *p, int step, struct prove_run *run)
 {
 	p->reader = prove_grow(p->reader, &p->cap_readers, p->nreaders + 1, sizeof(*p->reader));

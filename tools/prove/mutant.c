@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mutant.c - the proof of the prover: each bug is planted in a schedule that was proven just
- * before, and must be caught, by the check that fits.
+ * mutant.c - tests the prover: plants each bug in a schedule that was proven just before, and
+ * expects the fitting check to fail.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static const char *mutant_expected(const struct prove_mutant *m)
 	return m->check < PROVE_CHECKS ? prove_check_names[m->check] : "none";
 }
 
-/* The row of the table, or -1. */
+/* Index of the algorithm in the table, or -1. */
 static int mutant_algorithm(const char *kind, const char *name, coll_algorithm_info_t *info)
 {
 	for (int i = 0; i < coll_algorithm_count(); i++) {
@@ -26,7 +26,7 @@ static int mutant_algorithm(const char *kind, const char *name, coll_algorithm_i
 	return -1;
 }
 
-/* Returns NULL if the mutant was caught as it must be, else what went wrong. */
+/* Returns NULL if the expected check caught the mutant, else a description of the fault. */
 static const char *mutant_try(struct prove *p, const struct prove_mutant *m)
 {
 	coll_algorithm_info_t info, other;

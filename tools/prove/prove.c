@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* prove.c - `coll prove`: its command line, the work among threads, the table. */
+/* prove.c - `coll prove`: its command line, the threads that share the work, the table. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum { PROVE_RANKS_MAX = 1024, PROVE_JOBS_MAX = 64, PROVE_RANKS = 64 };
 
-/* How many steps of work a row of the table may be for a number of ranks; see prove_cases. */
+/* Budget of steps for an algorithm with one number of ranks; see prove_cases. */
 enum { PROVE_BUDGET = 150000, PROVE_BUDGET_QUICK = 4000, PROVE_ALL_RANKS = 6 };
 
 static const uint64_t prove_counts[] = {0, 1, 2, 3, 7, 8, 64, 97, 127, 255, 256, 1000, 1024};
@@ -25,7 +25,7 @@ struct prove_work {
 	const char *algorithm, *mutant;
 	int mutants;
 	pthread_mutex_t lock;
-	int next; /* item: a row and a number of ranks */
+	int next; /* next item of work: an algorithm with a number of ranks */
 };
 
 static const char prove_help[] =
@@ -95,7 +95,9 @@ static void prove_keep(struct prove_row *row, const struct prove *p, int nranks,
 	memcpy(row->text, p->text, sizeof(row->text));
 }
 
-/* The largest numbers of ranks come first, so that the threads end at the same time. */
+/*
+ * The threads take the largest numbers of ranks first, so that they finish at about the same time.
+ */
 static int prove_take(struct prove_work *w, int *index, int *nranks)
 {
 	int items = w->rows * (w->last_ranks - w->first_ranks + 1), item;
@@ -112,14 +114,14 @@ static int prove_take(struct prove_work *w, int *index, int *nranks)
 	return 0;
 }
 
-/* Few ranks are cheap: there every combination is tried. */
+/* Few ranks are cheap, so every combination is proven. */
 static uint64_t prove_budget(const struct prove_work *w, const struct prove_row *row, int nranks)
 {
 	if (w->quick)
 		return PROVE_BUDGET_QUICK;
 	if (nranks <= PROVE_ALL_RANKS)
 		return UINT64_MAX;
-	if (prove_kind_pairs(row->info.kind)) /* a single message: all pairs, no more */
+	if (prove_kind_pairs(row->info.kind)) /* a single message: all pairs of ranks suffice */
 		return 0;
 	return PROVE_BUDGET / 4 + (uint64_t)PROVE_BUDGET * (uint64_t)nranks / PROVE_RANKS;
 }
@@ -241,7 +243,7 @@ static const struct option prove_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* 0, or -1 if the value is wrong. */
+/* Reads one option; returns 0, or -1 if the value is wrong. */
 static int prove_set(struct prove_work *w, int option, const char *value)
 {
 	int64_t number;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * race.c - what is certain to happen before what.  Of each step there are two events, start
- * and completion.  A step starts after those that it waits for are complete; it completes after it
- * has started; a receive completes after the matching send has started.  A send may complete before
- * its receive is posted (small messages do), so nothing more is certain.
+ * race.c - the events that certainly happen before another event.  Each step has two events, start
+ * and completion.  A step starts after the steps that it waits for are complete; it completes after
+ * it has started; a receive completes after the matching send has started.  A send may complete
+ * before its receive is posted (small messages do), so no other order is certain.
  *
- * A receive touches memory only when both it and the matching send have started.
+ * A receive touches memory only after both it and the matching send have started.
  */
 #include "prove/prove.h"
 
-/* The stack holds steps that have started: so has all that made them start. */
+/* Pushes a step that has started; then the steps that made it start have started too. */
 static void race_push(struct prove *p, int step)
 {
 	if (p->event[step].seen == p->search)
@@ -18,7 +18,7 @@ static void race_push(struct prove *p, int step)
 	p->stack[p->depth++] = step;
 }
 
-/* The send that a receive waits for, or -1. */
+/* The send that matches a receive, or -1. */
 static int race_send_of(const struct prove *p, int step)
 {
 	const coll_step_t *s = prove_step(p, step);
@@ -28,8 +28,8 @@ static int race_send_of(const struct prove *p, int step)
 }
 
 /*
- * Backwards from a start, through the steps of one rank.  What was done earlier than `earlier` in
- * the one execution that is known cannot come after it.
+ * Searches backwards from the start of a step, through the steps of one rank.  Steps that completed
+ * before `earlier` in the one known execution cannot depend on it, so the search skips them.
  */
 static int race_locally(struct prove *p, int earlier, int start)
 {
@@ -53,7 +53,7 @@ static int race_locally(struct prove *p, int earlier, int start)
 	return 0;
 }
 
-/* The same through all ranks. */
+/* The same search through the steps of all ranks. */
 static int race_globally(struct prove *p, int earlier, int start)
 {
 	p->search++;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run.c - runs the schedules of all ranks over a transport that keeps nothing: a send
- * completes only together with its receive, once that has been posted.
+ * run.c - runs the schedules of all ranks over a transport that buffers nothing: a send completes
+ * only together with its receive, after that receive has been posted.
  *
- * A step once possible stays possible until it is done, so every execution that goes on as long as
- * it can completes the same steps: one proves all.  With a bound on the sends in flight this is
- * no longer so; prove_bounded() lets the transport choose as badly as it can.
+ * A step that can run stays able to run until it is done.  So all executions that run as long as
+ * they can complete the same steps, and one execution proves them all.  A bound on the sends in
+ * flight breaks this property; prove_bounded() therefore lets the transport choose as badly as it
+ * can.
  */
 #include "prove/prove.h"
 
@@ -42,7 +43,7 @@ static void run_complete(struct prove *p, int step)
 			run_push(p, p->link[k].to);
 }
 
-/* The first step that could start but never ends, else the first that never starts. */
+/* The first step that could start but never ends, else the first step that never starts. */
 static int run_stuck(const struct prove *p)
 {
 	int waits = -1;
@@ -58,7 +59,7 @@ static int run_stuck(const struct prove *p)
 	return waits;
 }
 
-/* The first step not done among those that `step` waits for. */
+/* The first step that is not done among the steps that `step` waits for. */
 static int run_waits_for(const struct prove *p, int step)
 {
 	const coll_step_t *s = prove_step(p, step);
@@ -117,10 +118,10 @@ int prove_run(struct prove *p)
 /* ---------------------------------------------------- few sends in flight -- */
 
 /*
- * Each rank hands at most `limit` sends to the transport at a time, in whatever order is worst:
- * a send whose receive is not posted yet takes a free place before one that could complete, and
- * what could complete does so only when nothing else can happen.  Lists of a rank: `waiting` for a
- * place, `blocked` are those of them whose receive is posted.
+ * Each rank hands at most `limit` sends to the transport at a time, in the worst order: a send
+ * whose receive is not posted yet takes a free place before a send that could complete, and a send
+ * that could complete does so only when nothing else can happen.  Each rank has two lists of sends:
+ * `waiting` holds those that wait for a place, `blocked` those of them whose receive is posted.
  */
 struct bounded {
 	int limit, done;
@@ -156,7 +157,8 @@ static void bounded_send(struct prove *p, struct bounded *b, int step)
 		bounded_block(p, r, step);
 	} else {
 		p->event[step].state = RUN_WAITING;
-		p->event[step].left = r->waiting; /* nothing is left to wait for: free for a list */
+		/* the step waits for nothing any more, so `left` can link the list */
+		p->event[step].left = r->waiting;
 		r->waiting = step;
 	}
 }
@@ -172,7 +174,7 @@ static void bounded_recv(struct prove *p, struct bounded *b, int step)
 		bounded_block(p, &p->rank[p->event[mate].owner], mate);
 }
 
-/* A place has become free. */
+/* A place in flight has become free: gives it to the next send. */
 static void bounded_refill(struct prove *p, struct bounded *b, struct prove_rank *r)
 {
 	int step;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * spec.c - what each collective means, independently of how it is done: which buffers a rank
- * has, where they overlap in place, and which inputs every output byte is made of.
+ * spec.c - the meaning of each collective, independent of its algorithms: the buffers of a rank,
+ * their overlap in place, and the inputs of every output byte.
  *
- * The forms with one count are those with a count for each rank where all are equal.
+ * A form with one count is handled as a form with a count for each rank, all of them equal.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ int prove_kind_vector(int kind)
 	return kind >= COLL_KIND_ALLGATHERV && kind <= COLL_KIND_SCATTERV;
 }
 
-/* Only a root can be in place where the others have one buffer. */
+/* Only the root can be in place if the other ranks have a single buffer. */
 int prove_kind_forms(int kind)
 {
 	if (kind == COLL_KIND_BARRIER || prove_kind_pairs(kind))
@@ -42,7 +42,10 @@ int prove_kind_forms(int kind)
 
 /* ------------------------------------------------------------------ counts -- */
 
-/* Elements from rank i to rank j, where that matters; symmetric, as in place demands. */
+/*
+ * Number of elements from rank i to rank j, for the kinds where both matter; symmetric, as in place
+ * requires.
+ */
 static size_t spec_between(const struct prove_case *c, int i, int j)
 {
 	size_t most = c->count;
@@ -55,7 +58,7 @@ static size_t spec_between(const struct prove_case *c, int i, int j)
 	}
 }
 
-/* Elements of rank i. */
+/* Number of elements of rank i. */
 static size_t spec_of(const struct prove_case *c, int i)
 {
 	size_t most = c->count;
@@ -172,7 +175,7 @@ static size_t spec_end(const struct prove_case *c, const size_t *counts, const s
 	return end;
 }
 
-/* Elements before rank r's. */
+/* Number of elements before those of rank r. */
 static size_t spec_before(const struct prove *p, int rank)
 {
 	size_t at = 0;
@@ -182,8 +185,10 @@ static size_t spec_before(const struct prove *p, int rank)
 	return at;
 }
 
-/* Sizes of the send and receive buffers in elements, and where this rank's own part lies in the
- * larger of them. */
+/*
+ * Sizes of the send and receive buffers in elements, and the offset of this rank's own part in the
+ * larger buffer.
+ */
 static void spec_sizes(const struct prove *p, int rank, size_t *send, size_t *recv, size_t *own)
 {
 	const struct prove_case *c = p->c;
@@ -267,7 +272,7 @@ static int spec_compare(const void *a, const void *b)
 	return (x->at > y->at) - (x->at < y->at);
 }
 
-/* A part from every rank. */
+/* Adds a part from every rank. */
 static void spec_out_each(const struct prove *p, struct prove_rank *r, int actor)
 {
 	size_t n = (size_t)p->c->nranks;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table.c - what was proven, as a table or as JSON. */
+/* table.c - prints the results, as a table or as JSON. */
 #include <stdio.h>
 #include <string.h>
 #include "lib/json.h"

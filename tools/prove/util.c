@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* util.c - memory of the prover, and the sentences in which it speaks. */
+/* util.c - memory of the prover, and its messages. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

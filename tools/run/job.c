@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job.c - the life of a job: one loop over signals, output and clocks.
+ * job.c - the life of a job: one loop over signals, output and timers.
  *
- * Ranks that have exited are left unreaped until the end, so that their numbers, which are those of
- * their process groups too, cannot come to mean anybody else.
+ * The launcher reaps ranks only at the end.  Until then no other process can get a rank's process
+ * id, which is also the id of its process group.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,9 +17,9 @@
 #include "lib/tool.h"
 
 enum {
-	JOB_LINGER_MS = 1000,    /* for what ranks left behind, to end by itself */
-	JOB_INPUT_MS = 200,      /* between two tries to read the terminal */
-	JOB_LOOK_MS = 50,        /* between two looks at what is left */
+	JOB_LINGER_MS = 1000, /* time for processes that ranks left behind, to end by themselves */
+	JOB_INPUT_MS = 200,   /* time between two attempts to read the terminal */
+	JOB_LOOK_MS = 50,     /* time between two checks for processes left behind */
 	JOB_TIMEOUT_STATUS = 124 /* as timeout(1) */
 };
 
@@ -40,7 +40,7 @@ static void job_forward(struct run_job *job, int signo)
 		raise(SIGSTOP);
 	if (signo != SIGINT && signo != SIGTERM && signo != SIGHUP)
 		return;
-	/* The ranks decide what the first one means; who asks again wants an end. */
+	/* The ranks decide how to respond to the first signal; a second signal ends the job. */
 	if (++job->interrupts == 1)
 		return;
 	run_fail(job, 128 + signo, "ending the job: signal %d (%s) came again", signo,
@@ -72,7 +72,7 @@ static int job_is_over(const struct run_job *job)
 	return job->alive == 0 && job->leftovers == 0;
 }
 
-/* What is due now.  Returns 0, or -1 if there is nothing more to wait for. */
+/* Does all work that is due now.  Returns 0, or -1 if there is nothing left to wait for. */
 static int job_tick(struct run_job *job)
 {
 	int64_t now = tool_now_ms();
@@ -111,7 +111,7 @@ static int job_wait_ms(const struct run_job *job)
 		next = job->deadline - now;
 	if (job->timeout_at && job->stage == RUN_RUNNING && job->timeout_at - now < next)
 		next = job->timeout_at - now;
-	/* Nobody tells us when the shell puts us into the foreground. */
+	/* No signal tells the launcher that the shell has put it into the foreground. */
 	if (job->input.from >= 0 && !run_input_wants(&job->input) && next > JOB_INPUT_MS)
 		next = JOB_INPUT_MS;
 	if (next == INT32_MAX)
@@ -121,7 +121,7 @@ static int job_wait_ms(const struct run_job *job)
 
 /* -------------------------------------------------------------------- loop -- */
 
-/* Places in the poll set; ranks' streams follow. */
+/* Indexes in the poll set; the ranks' streams follow. */
 enum { JOB_POLL_SIGNAL, JOB_POLL_OUT, JOB_POLL_ERR, JOB_POLL_FROM, JOB_POLL_TO, JOB_POLL_RANKS };
 
 static void job_fill_poll(const struct run_job *job, struct pollfd *set)
@@ -198,8 +198,8 @@ static int job_has_output(const struct run_job *job)
 }
 
 /*
- * Passes on what the pipes still hold.  Nobody is left to write, so each ends; how long our reader
- * takes is up to the user, whose signals are heard.
+ * Passes on the rest of the pipes' contents.  All writers have ended, so each pipe reaches its end;
+ * the launcher still handles signals, because its reader may be slow.
  */
 static void job_drain(struct run_job *job, struct pollfd *set)
 {
@@ -224,7 +224,7 @@ static int job_take_signals(struct run_job *job)
 	sigaddset(&mask, SIGCHLD);
 	for (int i = 0; i < JOB_FORWARDED; i++)
 		sigaddset(&mask, job_forwarded[i]);
-	/* With SIGCHLD ignored, as a parent may have left it, exit statuses would be lost. */
+	/* If the parent had SIGCHLD ignored, the kernel would discard exit statuses. */
 	signal(SIGCHLD, SIG_DFL);
 	sigaction(SIGPIPE, NULL, &old);
 	job->sigpipe_ignored = old.sa_handler == SIG_IGN;

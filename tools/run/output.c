@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* output.c - what ranks print, line by line with their number; what rank 0 reads. */
+/* output.c - the output of ranks, line by line with their number; the input of rank 0. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "run/run.h"
 
-/* ------------------------------------------------------------------- sink -- */
+/* ------------------------------------------------------------------- writer -- */
 
 int run_writer_open(struct run_writer *writer, int fd)
 {
@@ -36,8 +36,10 @@ void run_writer_put(struct run_writer *writer, const char *data, size_t len)
 
 void run_writer_flush(struct run_writer *writer)
 {
-	/* poll() said that PIPE_BUF bytes go without blocking; O_NONBLOCK would be set for all
-	 * who share our output, our shell among them. */
+	/*
+	 * poll() said that PIPE_BUF bytes go without blocking.  O_NONBLOCK would change the open
+	 * file for all processes that share it, the user's shell among them.
+	 */
 	size_t len = writer->used < PIPE_BUF ? writer->used : PIPE_BUF;
 	ssize_t n = write(writer->fd, writer->data + writer->start, len);
 
@@ -55,7 +57,7 @@ void run_writer_flush(struct run_writer *writer)
 
 /* ----------------------------------------------------------------- stream -- */
 
-/* The begun line and then len bytes. */
+/* Writes the unfinished line and then len bytes. */
 static void stream_pass(struct run_stream *stream, int rank, struct run_writer *writer,
 			const char *data, size_t len)
 {
@@ -98,7 +100,10 @@ void run_stream_read(struct run_stream *stream, int rank, struct run_writer *wri
 	ssize_t n;
 
 	if (writer->failed) {
-		/* Nobody reads ours: the rank shall learn it as if it wrote there itself. */
+		/*
+		 * The reader of our output has gone: closing the pipe tells the rank, as if it
+		 * wrote there itself.
+		 */
 		close(stream->fd);
 		stream->fd = -1;
 		return;

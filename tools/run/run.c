@@ -17,7 +17,7 @@ static const char run_help[] =
 	"  -n, --ranks N          number of ranks, 1 to 1024\n"
 	"  -b, --backend LIST     backends to use, as COLL_BACKEND\n"
 	"  -e, --env NAME=VALUE   set this variable for every rank; may be repeated\n"
-	"      --bind-to WHAT     core: bind each rank to a core, in turn; none (default)\n"
+	"      --bind-to WHAT     core: bind each rank to a core, round robin; none (default)\n"
 	"      --stdin WHO        0: rank 0 reads standard input (default); none: no rank does\n"
 	"      --no-prefix        do not begin lines of output with their rank\n"
 	"      --grace SECONDS    time from SIGTERM to SIGKILL at the end of a job (default 5)\n"
@@ -60,7 +60,7 @@ static int run_set_env(struct run_options *o, char *text)
 	return 0;
 }
 
-/* One of two words; *value becomes 1 for the first. */
+/* Parses one of two words; *value becomes 1 for the first. */
 static int run_set_word(const char *option, const char *text, const char *one, const char *zero,
 			int *value)
 {
@@ -92,7 +92,7 @@ static int run_set(struct run_options *o, int c, char **argv)
 	}
 }
 
-/* Our own pipes must not get the numbers of standard files that the caller closed. */
+/* Keeps our own pipes from getting the numbers of standard descriptors that the caller closed. */
 static void run_fill_standard_files(void)
 {
 	int fd;
@@ -123,7 +123,7 @@ static int run_main(int argc, char **argv)
 	o.env = calloc((size_t)argc, sizeof(*o.env));
 	if (o.env == NULL)
 		return 1;
-	/* '+': what follows the program's name is the program's. */
+	/* '+': arguments after the program's name belong to the program. */
 	while (status == 0 && (c = getopt_long(argc, argv, "+:n:b:e:h", run_known, NULL)) != -1) {
 		if (c == 'h') {
 			fputs(run_help, stdout);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run.h - the parts of `coll run`: options (run.c), starting processes (spawn.c), the job's
- * life (job.c), its output and input (output.c).
+ * run.h - the parts of `coll run`: options (run.c), starting processes (spawn.c), the job's life
+ * (job.c), its processes (watch.c), its output and input (output.c).
  */
 #ifndef TOOLS_RUN_H
 #define TOOLS_RUN_H
@@ -17,29 +17,29 @@ extern const struct tool_command tool_run;
 
 enum {
 	RUN_MAX_RANKS = 1024,
-	RUN_LINE_MAX = 16384,        /* a longer line is passed on in pieces */
-	RUN_READ_MAX = 4096,         /* read from a rank at once */
-	RUN_WRITER_SIZE = 1 << 18,   /* output under way to whoever reads ours */
-	RUN_WRITER_SPACE = 64 * 1024 /* more than one read can grow to with prefixes */
+	RUN_LINE_MAX = 16384,        /* longer lines are passed on in pieces */
+	RUN_READ_MAX = 4096,         /* bytes of one read from a rank */
+	RUN_WRITER_SIZE = 1 << 18,   /* buffered output for the reader of our output */
+	RUN_WRITER_SPACE = 64 * 1024 /* more bytes than one read can become with prefixes */
 };
 
 struct run_options {
 	int nranks;
 	int prefix; /* put "[rank] " before each line */
 	int input;  /* rank 0 reads our standard input */
-	int bind;   /* one core for each rank, in turn */
+	int bind;   /* bind each rank to a core, round robin */
 	int64_t grace_ms;
 	int64_t timeout_ms; /* 0: none */
 	const char *backend;
-	char **env; /* "NAME=value", env_count of them */
+	char **env; /* env_count strings "NAME=value" */
 	int env_count;
 	char **argv; /* the program and its arguments */
 };
 
-/* Bytes on their way to one of our own outputs; never blocks. */
+/* Bytes on their way to one of our own outputs; a write never blocks. */
 struct run_writer {
 	int fd;
-	int failed; /* errno of the write that failed; what follows is dropped */
+	int failed; /* errno of the write that failed; later bytes are dropped */
 	size_t start, used;
 	char *data; /* RUN_WRITER_SIZE */
 };
@@ -48,10 +48,10 @@ struct run_writer {
 struct run_stream {
 	int fd;
 	size_t used;
-	char line[RUN_LINE_MAX]; /* begun, not ended yet */
+	char line[RUN_LINE_MAX]; /* bytes of the unfinished line */
 };
 
-/* Standard input for rank 0 where it cannot have ours: see run_input_open. */
+/* Standard input for rank 0 if rank 0 cannot inherit ours: see run_input_open. */
 struct run_input {
 	int from, to; /* -1: closed */
 	size_t start, used;
@@ -59,7 +59,7 @@ struct run_input {
 };
 
 struct run_rank {
-	pid_t pid; /* leads a process group of the same number; 0: not started */
+	pid_t pid; /* process id and process group of the rank; 0: not started */
 	int exited;
 	struct run_stream stream[2]; /* stdout, stderr */
 };
@@ -70,23 +70,23 @@ struct run_job {
 	const struct run_options *options;
 	struct run_rank *rank;
 	int started, alive;
-	int leftovers;  /* processes that outlived the rank that began them */
-	int failed;     /* status is decided */
-	int status;     /* the exit status to be */
+	int leftovers;  /* number of processes that outlived the rank that began them */
+	int failed;     /* 1: the exit status is decided */
+	int status;     /* the exit status */
 	int interrupts; /* SIGINT, SIGTERM, SIGHUP seen */
 	enum run_stage stage;
-	int64_t deadline;   /* of the stage, ms; 0: none */
+	int64_t deadline;   /* end of the stage, ms; 0: none */
 	int64_t timeout_at; /* 0: none */
 	struct run_writer writer[2];
 	struct run_input input;
-	/* for spawn.c */
+	/* used by spawn.c */
 	pid_t watchdog;
-	int watchdog_fd;   /* the guard kills the job when this closes */
-	int exec_fd[2];    /* errno of an exec that failed */
-	int port_fd;       /* keeps the port of COLL_ROOT */
+	int watchdog_fd;   /* the watchdog kills the job when this pipe closes */
+	int exec_fd[2];    /* a child writes errno here if its exec fails */
+	int port_fd;       /* socket that reserves the port of COLL_ROOT */
 	char root[64];     /* COLL_ROOT */
 	char key[33];      /* COLL_KEY */
-	sigset_t old_mask; /* what the ranks get back */
+	sigset_t old_mask; /* settings that the launcher changes and each rank gets back */
 	struct rlimit files;
 	int sigpipe_ignored;
 	int signal_fd;
@@ -95,29 +95,36 @@ struct run_job {
 /* job.c: runs the job to its end; returns the exit status. */
 int run_job(const struct run_options *options);
 
-/* spawn.c: port, key, guard.  0, or -1 with a line on stderr. */
+/*
+ * spawn.c: reserves the port, makes the key, starts the watchdog.  Returns 0, or -1 after a line on
+ * stderr.
+ */
 int run_prepare(struct run_job *job);
-/* Starts rank r.  0, or -1 with a line on stderr. */
+/* Starts rank r.  Returns 0, or -1 after a line on stderr. */
 int run_spawn(struct run_job *job, int r);
-/* If a rank could not run the program: the errno, else 0. */
+/* Returns the errno if a rank could not execute the program, else 0. */
 int run_exec_error(struct run_job *job);
-/* Ends the guard and closes what run_prepare opened; accepts half-prepared jobs. */
+/* Ends the watchdog and closes the descriptors of run_prepare; accepts half-prepared jobs. */
 void run_unprepare(struct run_job *job);
 
-/* watch.c.  A line on stderr, among the ranks' own. */
+/* watch.c: prints a line on stderr, between the lines of the ranks. */
 __attribute__((format(printf, 2, 3))) void run_say(struct run_job *job, const char *fmt, ...);
-/* Decides the exit status, once, and says why. */
+/* Decides the exit status, once, and prints the reason. */
 __attribute__((format(printf, 3, 4))) void run_fail(struct run_job *job, int status,
 						    const char *fmt, ...);
 void run_signal_groups(struct run_job *job, int signo);
 /*
- * Looks at our children that are neither ranks nor the guard: processes that lost their parent and
- * came to us.  Reaps the dead, sends signo (if not 0) to the living, and counts those.
+ * Checks the children that are neither ranks nor the watchdog: orphans that the kernel gave to the
+ * launcher.  Reaps the dead, sends signo (if not 0) to the living, and returns the number of the
+ * living.
  */
 void run_look_at_leftovers(struct run_job *job, int signo);
-/* Notes which ranks have exited; the first failure decides the status and ends the job. */
+/* Records the ranks that have exited; the first failure decides the status and ends the job. */
 void run_look_at_ranks(struct run_job *job);
-/* SIGTERM to every process of the job, then, after the grace, SIGKILL by run_kill. */
+/*
+ * Sends SIGTERM to every process of the job and, after the grace period, calls run_kill, which
+ * sends SIGKILL.
+ */
 void run_terminate(struct run_job *job);
 void run_kill(struct run_job *job);
 
@@ -125,20 +132,21 @@ void run_kill(struct run_job *job);
 int run_writer_open(struct run_writer *writer, int fd);
 int run_writer_has_space(const struct run_writer *writer);
 void run_writer_put(struct run_writer *writer, const char *data, size_t len);
-/* Writes what can be written now. */
+/* Writes as many bytes as the reader takes now. */
 void run_writer_flush(struct run_writer *writer);
-/* Passes on what the stream has now; rank < 0: no prefix. */
+/* Passes on the bytes that the stream has now; rank < 0: no prefix. */
 void run_stream_read(struct run_stream *stream, int rank, struct run_writer *writer);
-/* Passes on a last line without end and closes. */
+/* Passes on a last line without end and closes the stream. */
 void run_stream_close(struct run_stream *stream, int rank, struct run_writer *writer);
 
 /*
- * A rank is in a background process group, where reading from the terminal would stop it: so there
- * rank 0 gets a pipe (its end for reading is the result) and the launcher fills it.  Any other
- * kind of standard input is simply inherited.  Returns the descriptor for rank 0, or -1.
+ * A rank is in a background process group, where a read from the terminal would stop it.  So if
+ * standard input is a terminal, rank 0 gets a pipe that the launcher fills; the result is the
+ * pipe's read end.  Rank 0 inherits any other kind of standard input.  Returns the descriptor for
+ * rank 0, or -1.
  */
 int run_input_open(struct run_input *input);
-/* Would reading the terminal be allowed now, and is there room? */
+/* May the launcher read the terminal now, and has the pipe space? */
 int run_input_wants(const struct run_input *input);
 void run_input_read(struct run_input *input);
 void run_input_write(struct run_input *input);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spawn.c - what a job needs before it starts, and the start of one rank. */
+/* spawn.c - prepares a job and starts its ranks. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,9 +24,9 @@ static int spawn_error(const char *what)
 /* ----------------------------------------------------------- root and key -- */
 
 /*
- * The socket stays bound, without listening, as long as the job lives: the kernel then gives the
- * port to nobody who asks for any port, while rank 0, which like us sets SO_REUSEADDR, may bind
- * and listen there.
+ * The socket stays bound for the life of the job, without listening.  So the kernel gives the port
+ * to no process that asks for any port, while rank 0, which like the launcher sets SO_REUSEADDR,
+ * can bind and listen there.
  */
 static int spawn_reserve_port(struct run_job *job)
 {
@@ -56,12 +56,13 @@ static int spawn_make_key(struct run_job *job)
 	return 0;
 }
 
-/* ------------------------------------------------------------------ guard -- */
+/* ------------------------------------------------------------------ watchdog -- */
 
 /*
- * Reads the ranks' process ids.  The pipe closes without the guard having been killed only if the
- * launcher died by SIGKILL or a fault: then whole process groups must go, since the death signal
- * of a rank does not reach the processes that the rank began.
+ * Reads the ranks' process ids until the pipe closes.  The launcher kills the watchdog before it
+ * closes the pipe, so if the watchdog still runs then, the launcher died by SIGKILL or a fault.
+ * The watchdog then kills whole process groups, because the death signal of a rank does not reach
+ * the processes that the rank started.
  */
 __attribute__((noreturn)) static void watchdog_run(int fd)
 {
@@ -76,7 +77,10 @@ __attribute__((noreturn)) static void watchdog_run(int fd)
 	_exit(0);
 }
 
-/* The guard holds nothing of ours open but its pipe: who reads our output must see its end. */
+/*
+ * The watchdog keeps only its pipe open: an inherited output would keep the reader of our output
+ * from seeing its end.
+ */
 static void watchdog_close_others(int fd)
 {
 	int null = open("/dev/null", O_RDWR);
@@ -97,7 +101,10 @@ static int spawn_watchdog(struct run_job *job)
 		return spawn_error("cannot make a pipe");
 	job->watchdog = fork();
 	if (job->watchdog == 0) {
-		/* A session of its own, so that what ends ours does not end it. */
+		/*
+		 * The watchdog gets a session of its own, so that a signal that ends the launcher's
+		 * session spares it.
+		 */
 		setsid();
 		prctl(PR_SET_NAME, "coll-watchdog");
 		watchdog_close_others(ends[0]);
@@ -151,7 +158,7 @@ static void child_environment(const struct run_job *job, int r)
 		putenv(o->env[i]);
 }
 
-/* In the new process.  input: descriptor for standard input, or -1: none. */
+/* Runs in the new process.  input: descriptor for standard input, or -1: none. */
 __attribute__((noreturn)) static void child_run(const struct run_job *job, int r, pid_t launcher,
 						int input, const int *outputs)
 {
@@ -159,7 +166,7 @@ __attribute__((noreturn)) static void child_run(const struct run_job *job, int r
 	int error;
 
 	setpgid(0, 0);
-	/* If the launcher is gone already, nobody would send the signal. */
+	/* If the launcher has already died, no death signal will come. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != launcher)
 		_exit(1);
 	if (input < 0)
@@ -180,7 +187,9 @@ __attribute__((noreturn)) static void child_run(const struct run_job *job, int r
 	_exit(error == ENOENT ? 127 : 126);
 }
 
-/* Pipes for both outputs: read ends to the rank's streams, write ends to outputs. */
+/*
+ * Makes pipes for both outputs: the read ends go to the rank's streams, the write ends to outputs.
+ */
 static int spawn_pipes(struct run_rank *rank, int outputs[2])
 {
 	for (int i = 0; i < 2; i++) {
@@ -188,7 +197,7 @@ static int spawn_pipes(struct run_rank *rank, int outputs[2])
 
 		if (pipe2(ends, O_CLOEXEC) != 0)
 			return spawn_error("cannot make a pipe");
-		/* The other end stays as programs expect it: blocking. */
+		/* The rank's end stays blocking, as programs expect. */
 		fcntl(ends[0], F_SETFL, O_NONBLOCK);
 		rank->stream[i].fd = ends[0];
 		outputs[i] = ends[1];
@@ -222,11 +231,14 @@ int run_spawn(struct run_job *job, int r)
 	spawn_close(input);
 	if (pid < 0)
 		return -1;
-	/* Also here: a signal to the group may come before the child has run at all. */
+	/*
+	 * The parent sets the group too: a signal to the group may come before the child has run at
+	 * all.
+	 */
 	setpgid(pid, pid);
 	rank->pid = pid;
 	if (write(job->watchdog_fd, &pid, sizeof(pid)) != (ssize_t)sizeof(pid))
-		return spawn_error("the guard process is gone");
+		return spawn_error("the watchdog process has ended: cannot start a rank");
 	return 0;
 }
 
@@ -239,7 +251,7 @@ int run_exec_error(struct run_job *job)
 
 /* ------------------------------------------------------------ preparation -- */
 
-/* Two pipes a rank are more than the usual 1024 descriptors allow. */
+/* Two pipes for each rank need more than the usual limit of 1024 descriptors. */
 static void spawn_raise_files(struct run_job *job)
 {
 	struct rlimit more;
@@ -252,7 +264,10 @@ static void spawn_raise_files(struct run_job *job)
 
 int run_prepare(struct run_job *job)
 {
-	/* Processes that outlive the rank that began them become ours, not init's. */
+	/*
+	 * Processes that outlive the rank that started them become the launcher's children, not
+	 * init's.
+	 */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		return spawn_error("cannot become the reaper of the job's processes");
 	if (spawn_reserve_port(job) || spawn_make_key(job) || spawn_watchdog(job))

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* watch.c - which processes of the job live, how ranks ended, and ending all of them. */
+/*
+ * watch.c - finds the living processes of the job, records how ranks ended, and ends all of them.
+ */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +11,7 @@
 #include "run/run.h"
 #include "lib/tool.h"
 
-enum { WATCH_KILL_MS = 10000 /* for the kernel to end what was killed */ };
+enum { WATCH_KILL_MS = 10000 /* time that the kernel gets to end killed processes */ };
 
 static void watch_vsay(struct run_job *job, const char *fmt, va_list args)
 {
@@ -90,7 +92,7 @@ void run_terminate(struct run_job *job)
 	job->deadline = tool_now_ms() + job->options->grace_ms;
 	run_signal_groups(job, SIGTERM);
 	run_look_at_leftovers(job, SIGTERM);
-	/* Who is stopped does not hear SIGTERM before going on. */
+	/* A stopped process gets SIGTERM only after SIGCONT. */
 	run_signal_groups(job, SIGCONT);
 }
 
@@ -146,8 +148,10 @@ void run_look_at_ranks(struct run_job *job)
 		job->alive--;
 		if (r == 0)
 			run_input_close(&job->input);
-		/* Of several, one killed by a signal is the likelier cause: the others noticed its
-		 * death and gave up. */
+		/*
+		 * Of several failures, a rank killed by a signal is the likelier cause: the other
+		 * ranks noticed its death and gave up.
+		 */
 		if (watch_is_status_failure(&info) &&
 		    (failed < 0 || (first.si_code == CLD_EXITED && info.si_code != CLD_EXITED))) {
 			failed = r;

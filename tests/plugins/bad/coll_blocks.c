@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fails: send-room */
+/* fails: send-space */
 /* coll_blocks.c - send waits while its queue is full. */
 #include "uds.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* api.c - ranks with communicators over the plugin under test, for the checks of coll.h. */
+/*
+ * api.c - ranks with communicators over the plugin under test, for the checks that go through
+ * coll.h.
+ */
 #include "check/api/api.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +10,7 @@
 #include <time.h>
 #include "lib/tool.h"
 
-/* How much shorter than the patience of a check is a wait that is to end in vain. */
+/* Waits that are to time out take the timeout of the check divided by this number. */
 enum { API_IMPATIENCE = 10 };
 
 /* ------------------------------------------------------------------ speaking -- */
@@ -36,7 +39,7 @@ int api_pass_over(struct api_rank *r, coll_result_t code)
 	if (code != COLL_ERR_UNSUPPORTED || !api_may_lack(r))
 		return 0;
 	snprintf(r->lacks, sizeof(r->lacks), "%s", coll_get_last_error(NULL));
-	/* An engine that finds out late fails the communicator, on all ranks. */
+	/* An engine may detect an error late; then the communicator fails on all ranks. */
 	if (coll_comm_get_async_error(r->comm, &error) || !error)
 		return 1;
 	coll_comm_destroy(r->comm);
@@ -44,7 +47,7 @@ int api_pass_over(struct api_rank *r, coll_result_t code)
 	return api_join(r, &r->comm);
 }
 
-/* The calling thread's context is its own business. */
+/* A call must leave the calling thread's current context as it was. */
 static int api_same_context(struct api_rank *r, const char *what)
 {
 	if (r->device < 0 || memory_context() == r->context)
@@ -78,7 +81,7 @@ int api_answered(struct api_rank *r, coll_result_t code, coll_result_t wanted, c
 			code ? text : "");
 }
 
-/* ------------------------------------------------------------------ meeting -- */
+/* ------------------------------------------------------------------ barrier -- */
 
 int api_kit_barrier(struct api_rank *r)
 {
@@ -116,7 +119,10 @@ void api_configure(const struct api_rank *r, coll_config_t *config)
 	config->plugin_path = r->c->options->dir;
 	config->backend = r->c->options->name;
 	config->timeout_ms = plan->timeout_ms ? plan->timeout_ms : r->c->timeout_ms;
-	/* Who has no transport hears of another's failure by waiting in vain. */
+	/*
+	 * A rank of a backend without transport notices the failure of a peer by its own timeout
+	 * only.
+	 */
 	if (plan->flags & API_ROUGH && api_may_lack(r) && !plan->timeout_ms)
 		config->timeout_ms /= API_IMPATIENCE;
 	config->device = r->device;
@@ -217,7 +223,7 @@ static void api_rank_run(struct check_case *c, int rank)
 	check_slot(c, rank, NULL);
 	api_arena_make(&r);
 	plan->rank(&r);
-	/* Who gave up may have left its group open. */
+	/* A rank that gave up may have left its group open. */
 	while (coll_group_end() != COLL_ERR_INVALID_USAGE)
 		continue;
 	if (r.lacks[0] && !atomic_load(&c->shared->calls))
@@ -227,7 +233,10 @@ static void api_rank_run(struct check_case *c, int rank)
 	api_arena_free(&r);
 }
 
-/* Threads get their communicators from one call or, when they are odd in number, meet by an id. */
+/*
+ * Threads get their communicators from coll_comm_init_all or, if their number is odd, from a unique
+ * id.
+ */
 void api_run(struct check_case *c)
 {
 	const struct api_plan *plan = c->check->plan;

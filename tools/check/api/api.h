@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * api.h - the parts of `coll check` that go through coll.h: how ranks are started and what
- * they found (api.c), one call (call.c), and the checks, a table for each theme.
+ * api.h - the parts of `coll check` that go through coll.h: ranks and their results (api.c),
+ * buffers (arena.c), one call (call.c), and the checks, a table for each theme.
  */
 #ifndef TOOLS_CHECK_API_H
 #define TOOLS_CHECK_API_H
@@ -21,33 +21,35 @@ struct api_arena;
 struct api_rank {
 	coll_comm_t comm; /* NULL with API_NO_COMM */
 	int32_t rank, nranks;
-	int32_t slot; /* as what it was started: `comm` may be replaced by a derived one */
+	/* the rank in the check; `comm` may be a derived communicator with other ranks */
+	int32_t slot;
 	unsigned step;
 	struct check_case *c;
 	int device;              /* or -1 */
-	enum memory_kind memory; /* that all buffers are of */
+	enum memory_kind memory; /* the kind of memory of all buffers */
 	struct api_arena *arena;
-	void *context;   /* the thread's current context, which no call may change */
-	int patient;     /* pass over what a backend without transport does not support */
-	char lacks[200]; /* and remember what that was */
+	void *context;   /* the thread's current context when the rank started */
+	int tolerant;    /* bear errors about functions that a backend without transport lacks */
+	char lacks[200]; /* the error text of the first such function */
 };
 
 /* Bits of api_plan.flags. */
 enum {
 	API_NO_COMM = 1 << 0, /* the check makes its communicators itself */
-	API_ROUGH = 1 << 1    /* errors are wanted: the result of destroy does not matter */
+	API_ROUGH = 1 << 1 /* the check provokes errors, so the result of destroy does not matter */
 };
 
-/* What struct check.plan points to in the rows of the tables below. */
+/* The type of struct check.plan in the tables below. */
 struct api_plan {
-	void (*rank)(struct api_rank *r); /* called for each rank at once */
+	/* called once on each rank, on all ranks at the same time */
+	void (*rank)(struct api_rank *r);
 	unsigned flags;
-	int64_t timeout_ms;         /* of the communicators; 0: as long as the kit is patient */
+	int64_t timeout_ms;         /* timeout of the communicators; 0: the timeout of the case */
 	const char *const *options; /* further options of the communicators, or NULL */
-	int32_t kind;               /* the check's own: a kind of collective */
+	int32_t kind;               /* for the check's own use: a kind of collective */
 };
 
-/* The `run` of every row. */
+/* The function `run` of every row in the tables below. */
 void api_run(struct check_case *c);
 
 extern const struct check check_api_coll[];
@@ -61,65 +63,76 @@ extern const struct check check_api_fault[];
 extern const struct check check_api_op[];
 extern const struct check check_api_device[];
 
-/* Fails the check with a sentence about this rank.  Returns 0, for use in conditions. */
+/* Fails the check with a message about this rank.  Returns 0, for use in conditions. */
 __attribute__((format(printf, 2, 3))) int api_fail(struct api_rank *r, const char *fmt, ...);
-/* A backend with a transport group has everything: the core does what it does not. */
+/*
+ * May the backend lack functions?  Only without a transport group: over a transport the core
+ * provides each missing function.
+ */
 int api_may_lack(const struct api_rank *r);
-/* Did a call succeed?  What a backend without transport does not support skips the check. */
+/*
+ * Did the call succeed?  If a backend without transport does not support the call, skips the check.
+ */
 int api_did(struct api_rank *r, coll_result_t code, const char *what);
-/* Did it answer `wanted`, with this word in its text?  word may be NULL. */
+/* Did the call return `wanted`, and does the error text contain `word`?  word may be NULL. */
 int api_answered(struct api_rank *r, coll_result_t code, coll_result_t wanted, const char *word,
 		 const char *what);
-/* Is that what a backend need not support?  Then notes it, and makes the communicator good again. */
+/*
+ * Is the error about a function that the backend may lack?  Then stores its text and resets the
+ * communicator.
+ */
 int api_pass_over(struct api_rank *r, coll_result_t code);
-/* All ranks come here before one goes on, without the library; 0 if one of them does not. */
+/* A barrier of all ranks that does not use the library; returns 0 if a rank does not come. */
 int api_kit_barrier(struct api_rank *r);
-/* Waits until shared number `index` has reached value; 0 if it does not. */
+/* Waits until shared number `index` has reached value; returns 0 after the timeout. */
 int api_await(struct api_rank *r, int index, long long value);
 void api_sleep_ms(int ms);
 
-/* A configuration that can choose nothing but the plugin. */
+/* Fills a configuration under which the library can choose only the plugin under test. */
 void api_configure(const struct api_rank *r, coll_config_t *config);
-/* Makes *comm as rank r->rank of r->nranks by an id that rank 0 makes. */
+/* Makes *comm as rank r->rank of r->nranks, from a unique id that rank 0 makes. */
 int api_join(struct api_rank *r, coll_comm_t *comm);
 /* Makes all r->nranks communicators in this process. */
 int api_join_all(struct api_rank *r, coll_comm_t *comms);
-/* r with another communicator. */
+/* Returns a copy of r with another communicator. */
 int api_derive(struct api_rank *derived, const struct api_rank *r, coll_comm_t comm);
-/* An allreduce of one number on r->comm gives the right one: it works. */
+/* Does an allreduce of one number on r->comm give the right result? */
 int api_works(struct api_rank *r);
 
 /* --------------------------------------------------------- arena (arena.c) -- */
 
 /*
- * Zeroed memory of a kind that the backend takes and that the host may touch, until the rank ends.
- * Never NULL: without memory the process ends.
+ * Returns zeroed memory, of a kind that the backend takes and the host may touch.  The memory lives
+ * until the rank ends.  Never NULL: without memory the process ends.
  */
 void *api_buffer(struct api_rank *r, size_t bytes);
 /* The same for the buffers of another rank of this process. */
 void *api_buffer_of(struct api_rank *r, int32_t rank, size_t bytes);
-/* One that is freed by its owner, not zeroed; NULL and a failed check if there is none. */
+/* Memory that the caller frees, not zeroed.  Returns NULL and fails the check if there is none. */
 void *api_memory(struct api_rank *r, size_t bytes);
 void api_arena_make(struct api_rank *r);
 void api_arena_free(struct api_rank *r);
 
 /* -------------------------------------------------------- calls (call.c) -- */
 
-/* One rank's part in a collective call that the oracle judges. */
+/* One rank's part in a collective call whose result the oracle checks. */
 struct api_call {
 	struct api_rank *r;
 	struct oracle_call o;
 	void *area[ORACLE_AREAS];
 };
 
-/* Makes buffers and arguments.  Always followed by api_call_free. */
+/*
+ * Makes buffers and arguments.  The caller must call api_call_free afterwards, also after a
+ * failure.
+ */
 int api_call_make(struct api_call *call, struct api_rank *r, const struct oracle_case *c);
-/* Fills the buffers; again before each further start. */
+/* Fills the buffers; the caller repeats this before each further start. */
 void api_call_fill(struct api_call *call);
-/* Is everything as it must be, guards, gaps and send buffers included? */
+/* Has every byte its expected value, guards, gaps and send buffers included? */
 int api_call_verify(struct api_call *call);
 void api_call_free(struct api_call *call);
-/* All of it, and coll_sync. */
+/* Makes the call from start to end: buffers, call, coll_sync, verification. */
 int api_call_run(struct api_rank *r, const struct oracle_case *c);
 
 #endif

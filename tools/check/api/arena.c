@@ -7,18 +7,18 @@
 #include <unistd.h>
 #include "check/api/api.h"
 
-/* Small rooms of devices lie together: a driver gives no less than a page or more. */
+/* Small buffers on a device share one allocation: a driver allocates at least a page. */
 enum { ARENA_PIECE = 1 << 18, ARENA_SMALL = 1 << 14, ARENA_ALIGN = 64 };
 
 struct block {
 	struct block *next;
 	enum memory_kind kind;
 	int device;
-	size_t used; /* by small rooms; ARENA_PIECE: it is one of its own */
+	size_t used; /* bytes used by small buffers; ARENA_PIECE: the block is one large buffer */
 	unsigned char *memory;
 };
 
-/* Of one rank, for all its threads. */
+/* The buffers of one rank, shared by all its threads. */
 struct api_arena {
 	pthread_mutex_t lock;
 	struct block *first;
@@ -48,7 +48,10 @@ static struct block *arena_add(struct api_arena *arena, enum memory_kind kind, i
 	return block;
 }
 
-/* Host memory is in pieces of its own, so that a sanitizer sees who writes beyond one. */
+/*
+ * Each buffer in host memory is an allocation of its own, so that a sanitizer sees writes beyond
+ * its end.
+ */
 static void *arena_get(struct api_arena *arena, enum memory_kind kind, int device, size_t bytes)
 {
 	size_t rounded = (bytes / ARENA_ALIGN + 1) * ARENA_ALIGN;

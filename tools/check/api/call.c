@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* call.c - one collective call on one rank, from its buffers to the look at every byte afterwards. */
+/* call.c - one collective call on one rank: makes its buffers, calls, and verifies every byte. */
 #include "check/api/api.h"
 
 int api_call_make(struct api_call *call, struct api_rank *r, const struct oracle_case *c)
@@ -7,7 +7,7 @@ int api_call_make(struct api_call *call, struct api_rank *r, const struct oracle
 	struct oracle_case like = *c;
 
 	*call = (struct api_call){.r = r};
-	/* An engine may divide before it adds. */
+	/* A vendor's engine may divide before it adds. */
 	like.near = api_may_lack(r);
 	if (oracle_call_begin(&call->o, &like, r->rank, r->nranks))
 		return api_fail(r, "the kit has no memory");
@@ -52,7 +52,7 @@ static int call_do(struct api_rank *r, struct api_call *call)
 	api_call_fill(call);
 	code = oracle_issue(&call->o.args, r->comm, NULL);
 	code = code ? code : coll_sync(r->comm);
-	if (r->patient && code == COLL_ERR_UNSUPPORTED)
+	if (r->tolerant && code == COLL_ERR_UNSUPPORTED)
 		return api_pass_over(r, code);
 	return api_did(r, code, coll_kind_name(call->o.c.kind)) && api_call_verify(call);
 }

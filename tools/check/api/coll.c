@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll.c - every collective against the reference: all types with all operations, counts
- * from 0 to what is cut into pieces, every root, in place and not, with gaps and without.
+ * coll.c - compares every collective with the oracle: all types with all operations, counts from 0
+ * to several pieces, every root, in place and out of place, with and without gaps.
  */
 #include "check/api/api.h"
 
@@ -17,9 +17,9 @@ static void coll_kind(struct api_rank *r)
 	const struct api_plan *plan = r->c->check->plan;
 	struct oracle_case c = {.kind = plan->kind};
 
-	r->patient = api_may_lack(r);
-	/* An engine may lose a NaN: value-nan says so. */
-	c.inputs = r->patient ? ORACLE_EXACT : ORACLE_SPECIAL;
+	r->tolerant = api_may_lack(r);
+	/* A vendor's engine may lose a NaN; the check value-nan reports that. */
+	c.inputs = r->tolerant ? ORACLE_EXACT : ORACLE_SPECIAL;
 	if (!oracle_table(&c, r->nranks, coll_try, r) || r->c->quick)
 		return;
 	c.root = r->nranks - 1;
@@ -28,7 +28,7 @@ static void coll_kind(struct api_rank *r)
 	api_call_run(r, &c);
 }
 
-/* A send that is larger than any buffer on the way. */
+/* The send is larger than any buffer between the two ranks. */
 static void coll_large(struct api_rank *r)
 {
 	struct oracle_case c = {.dtype = COLL_FLOAT32, .op = COLL_SUM, .count = (5 << 18) + 7};
@@ -44,15 +44,15 @@ static void coll_large(struct api_rank *r)
 	}
 }
 
-/* Beyond the table: one kind follows on another, and no two calls are alike. */
+/* Random calls beyond the table: the kinds alternate, and no two calls are alike. */
 static void coll_random(struct api_rank *r)
 {
 	struct oracle_case c;
 
-	r->patient = api_may_lack(r);
+	r->tolerant = api_may_lack(r);
 	for (uint64_t seed = 1; seed <= COLL_RANDOM; seed++) {
 		oracle_random(&c, seed, r->nranks, COLL_RANDOM_BYTES);
-		c.inputs = r->patient ? ORACLE_EXACT : c.inputs;
+		c.inputs = r->tolerant ? ORACLE_EXACT : c.inputs;
 		if (!api_call_run(r, &c))
 			return;
 	}
@@ -75,7 +75,7 @@ static void coll_barriers(struct api_rank *r)
 	}
 }
 
-/* Many operations are issued before the first is waited for. */
+/* Many operations are issued before the rank waits for the first. */
 static void coll_queue(struct api_rank *r)
 {
 	enum { N = 100 };

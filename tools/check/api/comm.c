@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm.c - derived communicators: split, dup, shrink; and what a communicator says. */
+/*
+ * comm.c - derived communicators (split, dup, shrink), and the properties that a communicator
+ * reports.
+ */
 #include "check/api/api.h"
 #include <signal.h>
 #include <string.h>
 
-/* Is it what `comm` should be, and does it work?  Destroys it. */
+/* Has `comm` the expected rank and size, and does an allreduce work?  Destroys the communicator. */
 static int comm_expect(struct api_rank *r, coll_comm_t comm, int32_t nranks, int32_t rank)
 {
 	struct api_rank derived;
@@ -36,7 +39,7 @@ static void comm_facts(struct api_rank *r)
 
 /* ------------------------------------------------------------------------- split -- */
 
-/* Odd and even ranks, in reverse order. */
+/* Splits odd from even ranks, in reverse order. */
 static void comm_split(struct api_rank *r)
 {
 	int32_t mates = (r->nranks + 1 - r->rank % 2) / 2;
@@ -48,7 +51,7 @@ static void comm_split(struct api_rank *r)
 		api_works(r);
 }
 
-/* Equal keys: the old order; colours need not be small. */
+/* With equal keys the ranks keep their order; colours may be large. */
 static void comm_split_ties(struct api_rank *r)
 {
 	coll_comm_t all;
@@ -74,7 +77,10 @@ static void comm_split_no_colour(struct api_rank *r)
 	api_works(r);
 }
 
-/* Without its highest rank, again and again; what it came from may be destroyed at once. */
+/*
+ * Splits off the highest rank, again and again; each parent may be destroyed as soon as its child
+ * exists.
+ */
 static void comm_nested(struct api_rank *r)
 {
 	struct api_rank now = *r, next;
@@ -105,7 +111,7 @@ static void comm_nested(struct api_rank *r)
 
 /* ------------------------------------------------------------------- dup, shrink -- */
 
-/* Operations on the two do not meet, in whichever order each rank issues them. */
+/* Operations on the two communicators do not meet, in whichever order each rank issues them. */
 static void comm_dup(struct api_rank *r)
 {
 	struct api_rank twin;
@@ -146,11 +152,11 @@ static void comm_shrink(struct api_rank *r)
 	if (!excluded &&
 	    api_did(r, coll_comm_shrink(r->comm, gone, listed, &rest, NULL, 0), "coll_comm_shrink"))
 		comm_expect(r, rest, r->nranks - listed, r->rank - (listed == 2));
-	/* Who is left out stays until the others are through. */
+	/* The rank that is left out waits until the others have finished. */
 	api_kit_barrier(r);
 }
 
-/* The last rank has died; that is noticed, and the others go on without it. */
+/* The last rank dies; the others notice, shrink and go on without it. */
 static void comm_shrink_dead(struct api_rank *r)
 {
 	int32_t dead = r->nranks - 1;

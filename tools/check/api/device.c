@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.c - backends that take memory of devices only: memory that the host cannot touch,
- * the caller's streams, events between these and the communicator's, the thread's current context.
+ * device.c - backends that take device memory only: memory that the host cannot touch, the caller's
+ * streams, events between the caller's streams and the communicator's, the thread's current
+ * context.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ static int device_did(struct api_rank *r, int code, const char *what)
 	return !code || api_fail(r, "the kit itself: %s: %s", what, memory_error());
 }
 
-/* Streams are for backends that have events on them and no transport. */
+/* Only backends with events on streams and without transport take the caller's streams. */
 static void *device_stream(struct api_rank *r)
 {
 	void *stream;
@@ -31,7 +32,7 @@ static void *device_stream(struct api_rank *r)
 
 /* ------------------------------------------------------------- what memory is taken -- */
 
-/* An allreduce of memory that only the device may touch, its data brought and fetched by copies. */
+/* An allreduce on memory that only the device may touch; the check copies the data in and out. */
 static void device_memory(struct api_rank *r)
 {
 	enum { BYTES = DEVICE_COUNT * sizeof(float) };
@@ -55,7 +56,7 @@ static void device_memory(struct api_rank *r)
 	free(own);
 }
 
-/* Refused at the call, in words, and nothing is the worse for it. */
+/* The call refuses the memory with a message, and the communicator still works. */
 static void device_host_refused(struct api_rank *r)
 {
 	float mine[16] = {0}, *x = memory_new(MEMORY_CUDA, r->device, sizeof(mine));
@@ -79,7 +80,10 @@ static void device_sleep(void *ms)
 	api_sleep_ms(*(int *)ms);
 }
 
-/* Fills x on the stream; now and then late, so that who does not wait for it is seen. */
+/*
+ * Fills x on the stream; some fills are late, so that an operation that does not wait for the
+ * stream gets wrong data.
+ */
 static int device_fill(struct api_rank *r, void *stream, int32_t *x, int round)
 {
 	int *ms = api_buffer(r, sizeof(*ms));
@@ -93,7 +97,7 @@ static int device_fill(struct api_rank *r, void *stream, int32_t *x, int round)
 			  "filling memory");
 }
 
-/* Filled, summed and copied on one stream; the host waits for none of it. */
+/* One stream fills, sums and copies; the host waits for none of these operations. */
 static int device_chain(struct api_rank *r, void *stream, int32_t *x, int32_t *out, int round)
 {
 	const size_t bytes = DEVICE_COUNT * sizeof(*x);
@@ -108,7 +112,7 @@ static int device_chain(struct api_rank *r, void *stream, int32_t *x, int32_t *o
 	       device_did(r, memory_stream_copy(r->device, stream, out, x, bytes), "a copy");
 }
 
-/* What device_chain and device_loop leave in the rounds' parts of out. */
+/* Verifies the results that device_chain and device_loop leave in `out`, round by round. */
 static int device_verify(struct api_rank *r, const int32_t *out)
 {
 	int32_t n = r->nranks;
@@ -137,7 +141,7 @@ static void device_stream_order(struct api_rank *r)
 	memory_stream_free(r->device, stream);
 }
 
-/* Operations of a group go where each was told to. */
+/* Each operation of a group runs on the stream that its call names. */
 static void device_stream_group(struct api_rank *r)
 {
 	int32_t *x = api_buffer(r, 3 * sizeof(*x)), n = r->nranks, right = (r->rank + 1) % n;
@@ -171,7 +175,7 @@ static void device_stream_group(struct api_rank *r)
 
 /* -------------------------------------------------------------------------- events -- */
 
-/* The same on two streams: the caller's, which fills and copies, and the communicator's. */
+/* The same on two streams: the caller's stream fills and copies, the communicator's stream sums. */
 static int device_loop(struct api_rank *r, void *stream, coll_event_t event, int32_t *x,
 		       int32_t *out, int round)
 {
@@ -206,7 +210,10 @@ static void device_events(struct api_rank *r)
 	memory_stream_free(r->device, stream);
 }
 
-/* Work that ends when it is told to, or by itself before a watchdog bites. */
+/*
+ * A host function on the stream that ends when the check releases it, or by itself before a
+ * watchdog fires.
+ */
 struct device_gate {
 	atomic_int open;
 	int64_t timeout_ms;
@@ -259,7 +266,9 @@ static void device_event_states(struct api_rank *r)
 
 /* ------------------------------------------------------------------------- context -- */
 
-/* A life of a communicator; api_did looks at the context after every call. */
+/*
+ * Makes, uses and destroys a communicator; api_did verifies the current context after every call.
+ */
 static void device_life(struct api_rank *r)
 {
 	struct api_rank again = *r;
@@ -284,7 +293,7 @@ static void device_life(struct api_rank *r)
 	r->step = again.step;
 }
 
-/* Without a current context, and with one of another device where there is another. */
+/* Runs once without a current context, and once with that of another device if there is one. */
 static void device_context(struct api_rank *r)
 {
 	int other = (r->device + 1) % r->c->options->traits.devices;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* event.c - events and requests: what is complete when. */
+/* event.c - events and requests: which work must be complete when they are. */
 #include "check/api/api.h"
 #include <sched.h>
 #include "lib/tool.h"
@@ -54,7 +54,7 @@ static void event_order(struct api_rank *r)
 	api_did(r, coll_event_destroy(event), "coll_event_destroy");
 }
 
-/* An event is not complete before the work ahead of it: the last rank is late. */
+/* An event must not complete before the work ahead of it; the last rank starts that work late. */
 static int event_late(struct api_rank *r, coll_event_t event)
 {
 	int32_t *x = api_buffer(r, sizeof(*x));
@@ -68,7 +68,7 @@ static int event_late(struct api_rank *r, coll_event_t event)
 	if (!late && coll_event_query(event) != COLL_IN_PROGRESS)
 		return api_fail(r, "an event is complete before the work ahead of it");
 	atomic_fetch_add(&r->c->shared->number[0], 1);
-	/* For the thread to wait is to block it. */
+	/* Without a stream the calling thread itself waits for the event. */
 	return api_did(r, coll_stream_wait_event(r->comm, NULL, event), "coll_stream_wait_event") &&
 	       event_is(r, *x, "after coll_stream_wait_event");
 }
@@ -77,7 +77,9 @@ static void event_not_early(struct api_rank *r)
 {
 	coll_event_t event;
 
-	/* The first call of an engine may wait for the others: it connects to them. */
+	/*
+	 * The first call of a vendor's engine may block, because the engine connects to its peers.
+	 */
 	if ((api_may_lack(r) && !api_works(r)) ||
 	    !api_did(r, coll_event_create(r->comm, &event), "coll_event_create"))
 		return;
@@ -85,7 +87,10 @@ static void event_not_early(struct api_rank *r)
 	api_did(r, coll_event_destroy(event), "coll_event_destroy");
 }
 
-/* What one communicator issues after the event of another begins after it: it reads its result. */
+/*
+ * An operation issued after coll_comm_wait_event reads the result of the other communicator's
+ * operation.
+ */
 static int event_chain(struct api_rank *r, coll_comm_t other, coll_event_t event)
 {
 	int32_t *x = api_buffer(r, sizeof(*x)), *y = api_buffer(r, sizeof(*y));
@@ -159,7 +164,7 @@ static void event_requests(struct api_rank *r)
 	}
 }
 
-/* Freeing a request does not end its operation; starting one twice is refused. */
+/* Freeing a request does not end its operation; the library refuses to start a running request. */
 static void event_request_states(struct api_rank *r)
 {
 	int32_t *x = api_buffer(r, sizeof(*x)), late = r->rank == r->nranks - 1;
@@ -213,7 +218,7 @@ static int event_restart(struct api_rank *r, struct api_call *call)
 	return api_did(r, coll_request_free(request), "coll_request_free") && good;
 }
 
-/* Every kind, prepared once and started many times. */
+/* Prepares a request of every kind once and starts it many times. */
 static void event_persistent(struct api_rank *r)
 {
 	struct api_call call;
@@ -233,7 +238,7 @@ static void event_persistent(struct api_rank *r)
 	}
 }
 
-/* Several prepared requests under way at once, also messages. */
+/* Several prepared requests run at once, sends and receives among them. */
 static void event_several(struct api_rank *r)
 {
 	int32_t *out = api_buffer(r, sizeof(*out)), *in = api_buffer(r, sizeof(*in));

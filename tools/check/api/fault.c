@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fault.c - what ranks get when another one dies, leaves, is silent, aborts or calls
- * something else: the right code and a sentence with its number, never a hang or wrong data.
+ * fault.c - a peer dies, leaves, stays silent, aborts or makes another call: every other rank must
+ * get the right error code and a text with that peer's number, and must neither hang nor get wrong
+ * data.
  */
 #include "check/api/api.h"
 #include <pthread.h>
@@ -19,7 +20,7 @@ static coll_result_t fault_sum(const struct api_rank *r, float *x, size_t count)
 	return code ? code : coll_sync(r->comm);
 }
 
-/* One of two codes, and the text names the rank at fault. */
+/* Does the call return one of the two codes, with a text that names the rank at fault? */
 static int fault_named(struct api_rank *r, coll_result_t code, coll_result_t wanted, int32_t rank)
 {
 	const char *text = coll_get_last_error(NULL);
@@ -28,14 +29,14 @@ static int fault_named(struct api_rank *r, coll_result_t code, coll_result_t wan
 	snprintf(who, sizeof(who), "rank %d", rank);
 	if ((code == wanted || code == COLL_ERR_REMOTE) && strstr(text, who))
 		return 1;
-	/* An engine may know no more than that the others do not answer. */
+	/* A vendor's engine may only know that its peers do not answer. */
 	if (code && api_may_lack(r))
 		return 1;
 	return api_fail(r, "expected error %d or %d with '%s', got %d: %s", wanted, COLL_ERR_REMOTE,
 			who, code, code ? text : "");
 }
 
-/* What failed once stays so. */
+/* A communicator that has failed stays failed. */
 static int fault_stays(struct api_rank *r, coll_result_t code)
 {
 	float *x = api_buffer(r, sizeof(*x));
@@ -143,7 +144,7 @@ static void *fault_wait(void *arg)
 	return NULL;
 }
 
-/* Rank 0 waits in one thread and aborts in another. */
+/* On rank 0 one thread waits while another thread aborts. */
 static void fault_abort_waiting(struct api_rank *r)
 {
 	struct fault_waiter w = {.r = r};
@@ -171,7 +172,10 @@ static void fault_abort_waiting(struct api_rank *r)
 			     "an operation after abort");
 }
 
-/* The peers hear of it though they wait for nothing; of an engine's, by waiting in vain. */
+/*
+ * The peers learn of the abort without waiting for anything; those of a vendor's engine learn of it
+ * by their timeout.
+ */
 static void fault_abort_heard(struct api_rank *r)
 {
 	int64_t deadline = tool_now_ms() + r->c->timeout_ms;
@@ -179,7 +183,7 @@ static void fault_abort_heard(struct api_rank *r)
 	coll_result_t code = COLL_SUCCESS;
 
 	if (api_may_lack(r)) {
-		/* Rank 0's part of the first may have come before it aborted. */
+		/* Rank 0's part of the first operation may have arrived before rank 0 aborted. */
 		if (api_await(r, FAULT_ABORTED, 1) && !fault_sum(r, x, 1) && !fault_sum(r, x, 1))
 			api_fail(r, "an allreduce succeeds without rank 0, which has aborted");
 		return;
@@ -205,7 +209,10 @@ static void fault_abort(struct api_rank *r)
 	api_kit_barrier(r);
 }
 
-/* Before anything was done, and with much of everything queued. */
+/*
+ * Rank 0 aborts a fresh communicator, then a communicator with many queued operations of several
+ * kinds.
+ */
 static void fault_abort_states(struct api_rank *r)
 {
 	enum { N = 1 << 16 };
@@ -215,7 +222,7 @@ static void fault_abort_states(struct api_rank *r)
 		if (!api_join(r, &r->comm))
 			break;
 		for (int i = 0; i < 8 && round; i++) {
-			/* An operation may be refused, once a peer has aborted. */
+			/* The library may refuse an operation after a peer has aborted. */
 			coll_allreduce(x + i * N, x + i * N, N, COLL_FLOAT32, COLL_SUM, r->comm,
 				       NULL);
 			coll_recv(x, 1, COLL_FLOAT32, r->rank, 77, r->comm, NULL);
@@ -229,7 +236,9 @@ static void fault_abort_states(struct api_rank *r)
 
 /* ---------------------------------------------------------------------- destroy -- */
 
-/* Operations that nobody else issues are under way; the wait for them is bounded. */
+/*
+ * Rank 0 aborts operations that no other rank has issued; the wait for them ends in bounded time.
+ */
 static void fault_destroy_busy(struct api_rank *r)
 {
 	enum { N = 1 << 18 };
@@ -252,7 +261,10 @@ static void fault_destroy_busy(struct api_rank *r)
 	api_kit_barrier(r);
 	if (r->comm) {
 		code = coll_barrier(r->comm);
-		/* An engine may take what rank 0 had sent already for its part in a few. */
+		/*
+		 * A vendor's engine may complete a few operations with data that rank 0 had already
+		 * sent.
+		 */
 		for (int i = 0; i < FAULT_LATE && !code && api_may_lack(r); i++)
 			code = fault_sum(r, x, N);
 		if (!code)
@@ -263,11 +275,14 @@ static void fault_destroy_busy(struct api_rank *r)
 /* --------------------------------------------------------------------- mismatch -- */
 
 struct fault_mismatch {
-	coll_args_t mine, odd; /* what the last rank calls, and the others */
-	const char *word[2];   /* both are in every rank's text */
+	coll_args_t mine, odd; /* the call of the last rank, and the call of the other ranks */
+	const char *word[2];   /* two words that every rank's error text must contain */
 };
 
-/* Some ranks may be through before the fault shows: not so with the barrier that follows. */
+/*
+ * Some ranks may complete the call before the mismatch shows, but none completes the barrier that
+ * follows.
+ */
 static int fault_mismatch_one(struct api_rank *r, const struct fault_mismatch *m)
 {
 	coll_args_t args = r->rank == r->nranks - 1 ? m->odd : m->mine;
@@ -283,7 +298,7 @@ static int fault_mismatch_one(struct api_rank *r, const struct fault_mismatch *m
 	good = api_answered(r, code, COLL_ERR_MISMATCH, m->word[0],
 			    "ranks call different things") &&
 	       api_answered(r, code, COLL_ERR_MISMATCH, m->word[1], "ranks call different things");
-	/* Nobody leaves before all have heard. */
+	/* No rank leaves before all ranks have their error. */
 	good = api_kit_barrier(r) && good;
 	coll_comm_destroy(r->comm);
 	r->comm = NULL;
@@ -313,7 +328,7 @@ static void fault_mismatch(struct api_rank *r)
 			return;
 }
 
-/* The receive of a message has another count than its send. */
+/* The receive expects another count than the send has. */
 static void fault_message(struct api_rank *r)
 {
 	float *x = api_buffer(r, 8 * sizeof(*x));

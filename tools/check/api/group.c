@@ -14,7 +14,7 @@ static struct oracle_case group_tensor(const struct api_rank *r, int i)
 
 	int32_t kind = kinds[i % 8], dtype = oracle_formats[i % ORACLE_FORMATS].dtype;
 
-	/* Of these types not every engine has sums. */
+	/* Not every vendor's engine sums these types. */
 	if (api_may_lack(r) && oracle_reduces(kind) && coll_dtype_size(dtype) < 4)
 		dtype = COLL_INT32;
 	return (struct oracle_case){.kind = kind,
@@ -25,7 +25,7 @@ static struct oracle_case group_tensor(const struct api_rank *r, int i)
 				    .count = (size_t)(i * i * 13 % 3001)};
 }
 
-/* Makes, batches, waits for and verifies many tensors at once. */
+/* Makes many tensors, issues them as one group, waits, and verifies all results. */
 static int group_batch(struct api_rank *r, struct api_call *call, int n)
 {
 	int made = 0, good = 1;
@@ -40,7 +40,7 @@ static int group_batch(struct api_rank *r, struct api_call *call, int n)
 	}
 	good = good && api_did(r, coll_group_start(), "coll_group_start");
 	for (int i = 0; i < made && good; i++) {
-		/* Groups within groups change nothing. */
+		/* A group within a group changes nothing: the outermost end issues the calls. */
 		if (i % 5 == 0)
 			coll_group_start();
 		good = api_did(r, oracle_issue(&call[i].o.args, r->comm, NULL),
@@ -49,7 +49,7 @@ static int group_batch(struct api_rank *r, struct api_call *call, int n)
 			coll_group_end();
 	}
 	good = api_did(r, coll_group_end(), "coll_group_end") && good;
-	/* What was issued runs, also if a call after it was refused. */
+	/* Calls issued before a refused call of the same group still run. */
 	good = api_did(r, coll_sync(r->comm), "coll_sync") && good;
 	for (int i = 0; i < made; i++) {
 		good = good && api_call_verify(&call[i]);
@@ -67,7 +67,7 @@ static void group_tensors(struct api_rank *r)
 	free(call);
 }
 
-/* Operations of one group on two communicators, which each rank names in another order. */
+/* One group has operations on two communicators; the ranks issue them in different orders. */
 static void group_two_comms(struct api_rank *r)
 {
 	coll_comm_t comm[2] = {r->comm, NULL};
@@ -114,7 +114,7 @@ static int group_drive(struct api_rank *r, const coll_comm_t *comms, int32_t n, 
 			       coll_allreduce(x[i], x[i], 1, COLL_INT32, COLL_SUM, comms[i], NULL),
 			       "coll_allreduce");
 	good = api_did(r, coll_group_end(), "coll_group_end") && good;
-	/* Any order of waiting will do. */
+	/* The thread may wait for the ranks in any order. */
 	for (int32_t i = n - 1; i >= 0 && good; i--)
 		good = api_did(r, coll_sync(comms[i]), "coll_sync");
 	for (int32_t i = 0; i < n && good; i++)
@@ -123,7 +123,7 @@ static int group_drive(struct api_rank *r, const coll_comm_t *comms, int32_t n, 
 	return good;
 }
 
-/* Even ranks and odd ones, split in one group by the one thread. */
+/* One thread splits even from odd ranks, all in one group. */
 static int group_split(struct api_rank *r, const coll_comm_t *comms)
 {
 	coll_comm_t half[CHECK_RANKS] = {NULL}, even[CHECK_RANKS] = {NULL};

@@ -30,7 +30,7 @@ static int many_start(struct api_rank *r, struct many_thread *t, void *(*fn)(voi
 	return !pthread_create(&t->id, NULL, fn, t) || api_fail(r, "the kit cannot start a thread");
 }
 
-/* Each rank has several threads with a communicator each. */
+/* Each rank has several threads, each with a communicator of its own. */
 static void many_comms(struct api_rank *r)
 {
 	struct many_thread t[MANY_THREADS];
@@ -84,9 +84,9 @@ static void many_shared(struct api_rank *r)
 		pthread_join(t[i].id, NULL);
 }
 
-/* ------------------------------------------------------------ made at the same time -- */
+/* ---------------------------------------------------- communicators made at the same time -- */
 
-/* Every rank of the check makes a group of its own in this process. */
+/* Every rank of the check makes a whole job of its own within its process. */
 static void many_makers(struct api_rank *r)
 {
 	coll_comm_t comms[CHECK_RANKS];
@@ -118,7 +118,7 @@ static void many_makers(struct api_rank *r)
 	}
 }
 
-/* Made, used once and destroyed, again and again. */
+/* Makes a communicator, uses it once and destroys it, again and again. */
 static void many_lives(struct api_rank *r)
 {
 	struct api_rank again = *r;
@@ -134,12 +134,12 @@ static void many_lives(struct api_rank *r)
 
 static const char *const many_thread_options[] = {"progress=thread", "segment=4K", NULL};
 
-/* Calls for one endpoint then come from two threads in turn. */
+/* Calls for one endpoint then come from two threads alternately. */
 static void many_thread_matrix(struct api_rank *r)
 {
 	int good = 1;
 
-	r->patient = api_may_lack(r);
+	r->tolerant = api_may_lack(r);
 	for (int32_t kind = COLL_KIND_ALLREDUCE; kind <= COLL_KIND_SCATTERV && good; kind++)
 		for (size_t count = 0; count < 4000 && good; count = count * 5 + 1) {
 			struct oracle_case c = {.kind = kind,
@@ -153,7 +153,10 @@ static void many_thread_matrix(struct api_rank *r)
 		}
 }
 
-/* Rank 0 calls nothing more until rank 1 has received what no buffer on the way can hold. */
+/*
+ * Rank 0 makes no further call until rank 1 has received a message larger than any buffer on the
+ * way.
+ */
 static void many_thread_alone(struct api_rank *r)
 {
 	enum { N = 16 << 20 };

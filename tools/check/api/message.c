@@ -45,7 +45,7 @@ static int message_group_sync(struct api_rank *r)
 
 /* ------------------------------------------------------------------- exchange -- */
 
-/* To the right and from the left, with one rank to itself. */
+/* Each rank sends to the right and receives from the left; a rank also sends to itself. */
 static void message_ring(struct api_rank *r)
 {
 	static const size_t sizes[] = {0, 1, 7, 1000, 65537, (1 << 20) + 3, (4 << 20) + 3};
@@ -65,7 +65,7 @@ static void message_ring(struct api_rank *r)
 	}
 }
 
-/* Without a group: who has the lower rank sends first. */
+/* The calls are not in a group, so of each pair the lower rank sends first. */
 static void message_ping_pong(struct api_rank *r)
 {
 	int32_t peer = r->rank ^ 1;
@@ -100,7 +100,7 @@ static void message_self(struct api_rank *r)
 	}
 }
 
-/* Everybody to everybody, in one group, beside a collective. */
+/* Every rank sends to every rank in one group, together with a collective. */
 static void message_all_pairs(struct api_rank *r)
 {
 	int32_t *out = api_buffer(r, CHECK_RANKS * sizeof(*out));
@@ -127,7 +127,10 @@ static void message_all_pairs(struct api_rank *r)
 
 /* --------------------------------------------------------------- tags and order -- */
 
-/* Tags choose the message, those of one tag stay in order; received in another order. */
+/*
+ * Tags choose the message, and messages of one tag stay in order; the receiver takes the tags in
+ * another order.
+ */
 static void message_tags(struct api_rank *r)
 {
 	enum { TAGS = 5, EACH = 8 };
@@ -156,7 +159,7 @@ static void message_tags(struct api_rank *r)
 					 in[t][k], peer * 1000 + t * 10 + k);
 }
 
-/* Short ones overtake long ones of another tag, never of their own. */
+/* A short message may overtake a long message of another tag, but none of its own tag. */
 static void message_order(struct api_rank *r)
 {
 	enum { N = 64, LONG = 70001 };
@@ -180,7 +183,7 @@ static void message_order(struct api_rank *r)
 				good = api_fail(r, "byte %zu of message %d is wrong", k, i);
 }
 
-/* Rank 0 takes what comes first; each sender's messages stay in order. */
+/* Rank 0 receives from any source; each sender's messages stay in order. */
 static void message_any_source(struct api_rank *r)
 {
 	enum { EACH = 20 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op.c - operations of the application's own, and the sum of scaled values, in every
+ * op.c - reductions with the application's own functions and with pre-multiplied sums, in every
  * collective that reduces.
  */
 #include "check/api/api.h"
@@ -13,8 +13,8 @@ static const int32_t op_kinds[] = {COLL_KIND_ALLREDUCE, COLL_KIND_REDUCE, COLL_K
 enum { OP_KINDS = sizeof(op_kinds) / sizeof(op_kinds[0]) };
 
 /*
- * The elements are maps x -> a * x + b modulo 2^32, a in the upper half: left after right.
- * Associative, not commutative.
+ * Each element is a map x -> a * x + b modulo 2^32, with a in the upper half; the operation applies
+ * the right map after the left. Associative, not commutative.
  */
 static uint64_t op_compose(uint64_t left, uint64_t right)
 {
@@ -23,7 +23,7 @@ static uint64_t op_compose(uint64_t left, uint64_t right)
 	return (uint64_t)(a * (uint32_t)(right >> 32)) << 32 | (uint32_t)(a * (uint32_t)right + b);
 }
 
-/* Folds whole arrays; memory need not be aligned. */
+/* Folds whole arrays; the elements may be unaligned. */
 static void op_fold(uint64_t (*fold)(uint64_t x, uint64_t y), atomic_llong *calls, const char *left,
 		    char *inout, size_t count, coll_dtype_t dtype)
 {
@@ -43,7 +43,7 @@ static void op_maps(void *user, const void *left, void *inout, size_t count, col
 	op_fold(op_compose, user, left, inout, count, dtype);
 }
 
-/* Commutative: the greatest of the lower halves, the least of the upper ones. */
+/* Commutative: the maximum of the lower halves and the minimum of the upper halves. */
 static uint64_t op_extremes(uint64_t x, uint64_t y)
 {
 	uint64_t least = x >> 32 < y >> 32 ? x >> 32 : y >> 32;
@@ -57,9 +57,9 @@ static void op_both_ends(void *user, const void *left, void *inout, size_t count
 	op_fold(op_extremes, user, left, inout, count, dtype);
 }
 
-/* ----------------------------------------------------------------- all the calls -- */
+/* ----------------------------------------------------------- all reducing collectives -- */
 
-/* What an operation gives for element i of all ranks' inputs. */
+/* Returns the expected result for element i of all ranks' inputs. */
 typedef uint64_t (*op_reference_fn)(int32_t nranks, size_t i);
 
 static uint64_t op_input(int32_t rank, size_t i)
@@ -116,7 +116,7 @@ static int op_call(struct api_rank *r, coll_args_t *args, size_t length, uint64_
 	return 1;
 }
 
-/* Every reducing collective, every root. */
+/* Runs every reducing collective with every root. */
 static int op_calls(struct api_rank *r, coll_op_t op, size_t count, op_reference_fn wanted)
 {
 	size_t counts[CHECK_RANKS], length = 0;
@@ -178,7 +178,10 @@ static void op_in_order(struct api_rank *r)
 
 /* ------------------------------------------------------------------ scaled sums -- */
 
-/* Twenty ones of the first two ranks, threefold: so that all types hold the sum. */
+/*
+ * The scalar is 3; ranks 0 and 1 put in ones and the other ranks zeros, so that every type holds
+ * the sum.
+ */
 static int op_scaled_sum(struct api_rank *r, int32_t dtype, coll_op_t op)
 {
 	enum { N = 20 };
@@ -202,7 +205,7 @@ static int op_scaled_sum(struct api_rank *r, int32_t dtype, coll_op_t op)
 	return 1;
 }
 
-/* With COLL_SCALAR_DEVICE the scalar is read late. */
+/* With COLL_SCALAR_DEVICE the library reads the scalar only when the operation runs. */
 static int op_scaled_type(struct api_rank *r, int32_t dtype, int32_t residence)
 {
 	const struct oracle_format *f = oracle_format(dtype);
@@ -230,7 +233,7 @@ static void op_scaled(struct api_rank *r)
 			return;
 }
 
-/* An operation belongs to its communicator and its data type. */
+/* A created operation is valid for its own communicator and data type only. */
 static void op_scaled_misuse(struct api_rank *r)
 {
 	float three = 3, *x = api_buffer(r, sizeof(*x));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * value.c - what the reductions promise beyond exact sums: NaN, quotients, equal bits on
- * all ranks, and in reproducible mode equal bits whatever way the data took.
+ * value.c - promises of reductions beyond exact sums: NaN, quotients, the same bits on all ranks,
+ * and in reproducible mode the same bits whichever algorithm ran.
  */
 #include "check/api/api.h"
 #include <string.h>
@@ -17,7 +17,7 @@ static int value_reduce(struct api_rank *r, void *x, size_t count, int32_t dtype
 	       api_did(r, coll_sync(r->comm), "coll_sync");
 }
 
-/* An engine has not all types; whether it has this one, all ranks find alike. */
+/* A vendor's engine may lack a type; all ranks get the same answer. */
 static int value_has(struct api_rank *r, int32_t dtype)
 {
 	unsigned char *x = api_buffer(r, ORACLE_ELEM_MAX);
@@ -29,7 +29,7 @@ static int value_has(struct api_rank *r, int32_t dtype)
 
 /* ------------------------------------------------------------------------ NaN -- */
 
-/* An engine's arithmetic is beyond its plugin. */
+/* The plugin cannot change the arithmetic of a vendor's engine. */
 static int value_nan_lost(struct api_rank *r, int32_t dtype, int32_t op, int32_t rank)
 {
 	if (!api_may_lack(r))
@@ -40,7 +40,7 @@ static int value_nan_lost(struct api_rank *r, int32_t dtype, int32_t op, int32_t
 	return 0;
 }
 
-/* Element k is NaN on rank k, a number on the others. */
+/* Element k is NaN on rank k and a number on the other ranks. */
 static int value_nan_one(struct api_rank *r, int32_t dtype, int32_t op)
 {
 	const struct oracle_format *f = oracle_format(dtype);
@@ -76,7 +76,7 @@ static void value_nan(struct api_rank *r)
 
 /* ------------------------------------------------------------------- averages -- */
 
-/* One divided by the number of ranks is rounded once. */
+/* The average of a one and zeros is 1 / nranks, rounded once. */
 static void value_average(struct api_rank *r)
 {
 	float *f = api_buffer(r, sizeof(*f));
@@ -110,7 +110,7 @@ static uint64_t value_hash(uint64_t hash, const void *data, size_t bytes)
 	return hash;
 }
 
-/* Numbers whose sums and products are rounded. */
+/* Inputs whose sums and products must be rounded. */
 static struct oracle_data value_rough(const struct api_rank *r, int32_t dtype, int32_t op)
 {
 	return (struct oracle_data){
@@ -126,7 +126,7 @@ static void value_fill(const struct api_rank *r, unsigned char *x, int32_t dtype
 		oracle_store(oracle_format(dtype), x, i, oracle_input(&d, r->rank, first + i));
 }
 
-/* Do all ranks have the same number? */
+/* Have all ranks the same number? */
 static int value_agree(struct api_rank *r, uint64_t mine, const char *what)
 {
 	uint64_t all[CHECK_RANKS];
@@ -177,7 +177,7 @@ static void value_same_bits(struct api_rank *r)
 
 /* --------------------------------------------------------------- reproducible -- */
 
-/* The same elements again by another call; y has room for what it takes and gives. */
+/* Reduces the same elements by another call; y has space for the input and the output. */
 static int value_again(struct api_rank *r, const float *wanted, size_t first, size_t count,
 		       int32_t kind, float *y)
 {
@@ -223,7 +223,7 @@ static int value_all_ways(struct api_rank *r, const float *wanted, float *y)
 	return good;
 }
 
-/* In the grouping that coll.h prescribes. */
+/* The expected result has the grouping that coll.h prescribes. */
 static int value_is_tree(struct api_rank *r, const float *x)
 {
 	const struct oracle_data d = value_rough(r, COLL_FLOAT32, COLL_SUM);

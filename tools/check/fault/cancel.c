@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cancel.c - giving up: cancel on the sender's side, drop on the receiver's. */
+/* cancel.c - cancel on the sender's side and drop on the receiver's side. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,8 +28,8 @@ static void cancel_one(struct check_ep *ep, coll_send_t *send)
 }
 
 /*
- * Rank 0 sends two long messages and a short one, and cancels the long ones; rank 1 looks only
- * after that.  The memory of what was cancelled is gone by then.
+ * Rank 0 sends two long messages and a short one, and cancels the long ones; rank 1 makes progress
+ * only after that.  By then rank 0 has freed the memory of the cancelled messages.
  */
 static void cancel_sender(struct check_ep *ep)
 {
@@ -52,7 +52,7 @@ static void cancel_sender(struct check_ep *ep)
 	free(small);
 }
 
-/* A long message may take longer than a short one that was sent after it. */
+/* A long message may arrive after a short message that was sent later. */
 static void cancel_await_whole(struct check_ep *ep)
 {
 	int64_t deadline = tool_now_ms() + ep->c->timeout_ms;
@@ -107,7 +107,7 @@ static void cancel_send(struct check_case *c)
 
 /* ------------------------------------------------------------------ drop -- */
 
-/* Until a message is announced and not complete. */
+/* Makes progress until a message is announced and not yet complete. */
 static struct check_arrival *cancel_half(struct check_ep *ep)
 {
 	unsigned idle = 0;
@@ -146,7 +146,7 @@ static void cancel_drop_receiver(struct check_ep *ep)
 		return;
 	for (uint64_t i = 0; half && i < half->header.len; i++)
 		if (half->buf[i] != 0xa5) {
-			check_fail(ep->c, "rank 1: the sink was written to after drop");
+			check_fail(ep->c, "rank 1: the receive buffer was written to after drop");
 			return;
 		}
 	if (ep->seen.after_drop)

@@ -9,15 +9,15 @@
 enum { EXCHANGE_TIMEOUT_MS = 500, EXCHANGE_SLACK_MS = 5000, EXCHANGE_CALLS = 6 };
 
 /*
- * Numbers of the case: exchanges that an undisturbed open makes; ranks that are through; ranks that
- * gave up, on a busy machine, before they came to the exchange in question.
+ * Indexes into the case's numbers: exchanges that an undisturbed open makes; ranks that have
+ * finished; ranks that timed out, on a busy machine, before they reached the exchange in question.
  */
 enum { EXCHANGE_NEEDED = 0, EXCHANGE_THROUGH = 1, EXCHANGE_EARLY = 2 };
 
-/* So often such a run is made again. */
+/* Number of attempts for a run in which a rank timed out too early. */
 enum { EXCHANGE_TRIES = 5 };
 
-/* A code goes with its text. */
+/* An error code needs a text. */
 static void exchange_check_text(const struct check_ep *ep)
 {
 	if (!memchr(ep->err.text, 0, sizeof(ep->err.text)) || !ep->err.text[0])
@@ -28,7 +28,10 @@ static void exchange_check_text(const struct check_ep *ep)
 			   ep->code, ep->err.code);
 }
 
-/* Opens as its manner says, in time, and closes what is there; the result is in ep->code. */
+/*
+ * Opens with the endpoint's open mode within its timeout, and closes if open succeeded; the result
+ * is in ep->code.
+ */
 static void exchange_open(struct check_ep *ep)
 {
 	int64_t begin = tool_now_ms(), took;
@@ -57,10 +60,13 @@ static void exchange_count_rank(struct check_case *c, int rank)
 
 /* ------------------------------------------------------------------ failures -- */
 
-/* How the exchanges of a run fail: which one, and whose. */
+/* Which exchange of a run fails, and on which ranks. */
 struct exchange_plan {
 	int call;
-	int one; /* only rank 0's, so that the others wait in vain; else everybody's */
+	/*
+	 * only rank 0's exchange fails, and the others time out; else every rank's exchange fails
+	 */
+	int one;
 	unsigned step;
 };
 
@@ -142,7 +148,7 @@ static void exchange_text(struct check_case *c)
 	check_ranks(c, exchange_text_rank);
 }
 
-/* ------------------------------------------------------------------ later is better -- */
+/* -------------------------------------------------------- the second try succeeds -- */
 
 static void exchange_then_open(struct check_case *c)
 {
@@ -160,7 +166,7 @@ static void exchange_then_open(struct check_case *c)
 	check_ranks(c, exchange_count_rank);
 }
 
-/* ------------------------------------------------------------------ a rank that does not come -- */
+/* -------------------------------------------------------- a rank that does not open -- */
 
 /* The last rank never opens. */
 static void exchange_absent_rank(struct check_case *c, int rank)
@@ -184,8 +190,8 @@ static void exchange_absent(struct check_case *c)
 /* ------------------------------------------------------------------ abort -- */
 
 /*
- * The last rank stays in its last exchange; the others may have to wait for it in open, until they
- * are aborted.
+ * The last rank stays in its last exchange; the others may wait for it in open until the host
+ * aborts them.
  */
 static void exchange_abort_rank(struct check_case *c, int rank)
 {

@@ -6,8 +6,9 @@
 #include "check/kit/kit.h"
 
 extern const struct check check_exchange_checks[]; /* host->exchange fails or takes too long */
-extern const struct check check_lost_checks[];     /* peers that leave or die, messages refused */
-extern const struct check check_cancel_checks[];   /* cancel, drop */
-extern const struct check check_limits_checks[];   /* fork, exit, what is left behind */
+/* peers that leave or die, messages that the host refuses */
+extern const struct check check_lost_checks[];
+extern const struct check check_cancel_checks[]; /* cancel, drop */
+extern const struct check check_limits_checks[]; /* fork, exit, things left in the process */
 
 #endif

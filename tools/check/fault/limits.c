@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* limits.c - fork, the end of the process, and what a plugin must not do or leave behind. */
+/*
+ * limits.c - fork, the end of the process, and things that a plugin must not do or leave in a
+ * process.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -11,10 +14,10 @@
 #include "check/kit/trace.h"
 #include "lib/tool.h"
 
-/* An endpoint that is not closed, kept so that a leak checker finds it. */
+/* An endpoint that stays open; this pointer keeps leak checkers from reporting it. */
 static struct check_ep *limits_open[CHECK_RANKS];
 
-/* One message to the next rank and one from the rank before; 0 or -1. */
+/* Sends one message to the next rank and receives one from the rank before; returns 0 or -1. */
 static int limits_talk(struct check_ep *ep, uint64_t tag)
 {
 	static const uint8_t buf[3000];
@@ -30,7 +33,7 @@ static int limits_talk(struct check_ep *ep, uint64_t tag)
 
 static void limits_talk_rank(struct check_ep *ep)
 {
-	/* Alone there may be no way to talk to oneself. */
+	/* A single rank may have no connection to itself. */
 	if (ep->nranks > 1)
 		limits_talk(ep, 1);
 }
@@ -42,7 +45,10 @@ static void limits_traces(struct check_case *c)
 
 /* ------------------------------------------------------------------ fork -- */
 
-/* In the child: what open had opened is closed now, and nothing else. */
+/*
+ * In the child: verifies that the plugin closed the descriptors that open had opened, and no
+ * others.
+ */
 static void limits_in_child(struct check_ep *ep, const struct check_watch *before, int stay)
 {
 	struct check_watch after;
@@ -63,7 +69,7 @@ static void limits_in_child(struct check_ep *ep, const struct check_watch *befor
 				   ep->rank, fd);
 			break;
 		}
-	/* Ends with the kit at the latest. */
+	/* The helper process ends when the kit does, at the latest. */
 	for (int64_t end = tool_now_ms() + ep->c->timeout_ms; stay && tool_now_ms() < end;)
 		usleep(10000);
 	_exit(0);
@@ -100,7 +106,7 @@ static void limits_forked_rank(struct check_case *c, int rank)
 		check_ep_free(ep);
 		return;
 	}
-	/* A child that lives on does not hide the death of its parent. */
+	/* A child that lives on must not hide the death of its parent. */
 	if (rank == (int)last && !limits_fork(ep, &before, 1)) {
 		check_dies(c, rank);
 		kill(getpid(), SIGKILL);

@@ -9,7 +9,7 @@
 
 enum { LOST_LEN = 6 << 20, LOST_AFTER = 300 };
 
-/* Progress for a while, so that what must not come has its chance. */
+/* Makes progress for a while, so that a forbidden late message has time to show. */
 static void lost_linger(struct check_ep *ep)
 {
 	unsigned idle = 0;
@@ -37,7 +37,7 @@ static void lost_barrier(struct check_ep *ep)
 			   2 * (long long)ep->c->timeout_ms / 1000);
 }
 
-/* Until the send has a status of whichever kind. */
+/* Makes progress until the send has a final status of any value. */
 static void lost_await_send(struct check_ep *ep, const coll_send_t *send)
 {
 	int64_t deadline = tool_now_ms() + ep->c->timeout_ms;
@@ -61,7 +61,10 @@ static void lost_expect(struct check_ep *ep, uint32_t gone)
 
 /* ------------------------------------------------------------------ leaving -- */
 
-/* Everybody sends to the rank that will leave: who never spoke to it need not hear of its end. */
+/*
+ * All ranks send to the rank that will leave: a rank that never sent to it need not learn of its
+ * end.
+ */
 static int lost_kit_barrier(struct check_ep *ep, uint32_t gone)
 {
 	coll_send_t send;
@@ -76,7 +79,7 @@ static int lost_kit_barrier(struct check_ep *ep, uint32_t gone)
 	return bad;
 }
 
-/* The last rank leaves; survivors hear it and go on with each other. */
+/* The last rank leaves; the survivors learn of it and continue to communicate. */
 static void lost_close_rank(struct check_case *c, int rank)
 {
 	struct check_ep *ep = check_ep_new(c, rank, 0);
@@ -132,7 +135,7 @@ static void lost_once(struct check_case *c)
 	check_ranks(c, lost_once_rank);
 }
 
-/* A send to who is gone ends: refused, or with a status. */
+/* A send to a rank that has left ends: send refuses it, or sets its status. */
 static void lost_send_rank(struct check_case *c, int rank)
 {
 	struct check_ep *ep = check_ep_new(c, rank, 0);
@@ -146,7 +149,7 @@ static void lost_send_rank(struct check_case *c, int rank)
 		check_ep_free(ep);
 		return;
 	}
-	/* One is under way when the peer leaves, one comes later. */
+	/* One send is under way when the peer leaves, another follows later. */
 	if (survives) {
 		check_send_fill(&send[0], gone, 1, buf, LOST_LEN);
 		sent[0] = !check_send_raw(ep, &send[0], &err);
@@ -176,7 +179,7 @@ static void lost_send(struct check_case *c)
 
 /* ------------------------------------------------------------------ dying -- */
 
-/* Whatever was announced from the dead comes to an end, once. */
+/* Every message announced from the dead rank is completed exactly once. */
 static void lost_check_arrivals(struct check_ep *ep)
 {
 	for (const struct check_arrival *a = ep->arrivals; a; a = a->next)
@@ -225,7 +228,10 @@ static void lost_dies(struct check_case *c)
 
 /* ------------------------------------------------------------------ refusing -- */
 
-/* Rank 0 refuses the first message of rank 1: nothing else comes of it, nor from that rank. */
+/*
+ * Rank 0 refuses the first message of rank 1; the plugin must deliver nothing more of it nor from
+ * that rank.
+ */
 static void lost_refuse_rank(struct check_case *c, int rank)
 {
 	struct check_ep *ep = check_ep_new(c, rank, 0);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host.c - the functions that a plugin gets from the kit; they record what it does with them. */
+/*
+ * host.c - the host functions that the kit gives to a plugin; they record how the plugin uses them.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,7 +136,7 @@ static void host_free(const coll_host_t *host, void *ptr, uint64_t bytes)
 	free(ptr);
 }
 
-/* The kit has no arithmetic: a transport has no use for it, and what is native has its own. */
+/* The kit has no reductions: a transport does not need them, and a native engine has its own. */
 static int32_t host_reduce(const coll_host_t *host, void *dst, const void *left, const void *right,
 			   uint64_t count, int32_t dtype, int32_t op)
 {
@@ -169,7 +171,7 @@ static int32_t host_arrive(const coll_host_t *host, uint32_t peer, const coll_he
 		return COLL_ERR_INTERNAL;
 	}
 	if (header->len > (uint64_t)1 << 32)
-		return COLL_ERR_NO_MEMORY; /* not a length that any check sends */
+		return COLL_ERR_NO_MEMORY; /* a length that no check sends */
 	a = check_memory(sizeof(*a));
 	a->memory = malloc(header->len + 2 * CHECK_GUARD);
 	if (!a->memory) {
@@ -286,7 +288,10 @@ struct check_ep *check_ep_new(struct check_case *c, int rank, int world)
 				 .peer_lost = host_peer_lost,
 				 .reduce = host_reduce,
 				 .exchange_fail = host_exchange_fail};
-	/* The same on all ranks, another for each communicator, here and in kits that run beside. */
+	/*
+	 * The id is the same on all ranks and differs between communicators, also from those of
+	 * kits that run at the same time.
+	 */
 	for (int i = 0; i < 16; i++)
 		ep->host.key[i] = (uint8_t)((i * 37 + world * 101 + 11) ^ (getpgrp() >> i % 4 * 8));
 	return ep;

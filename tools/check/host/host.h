@@ -14,72 +14,80 @@
 
 /* ------------------------------------------------------------------ the plugin -- */
 
-/* What the loaded file exports, copied as the core does: what it lacks reads as 0. */
+/*
+ * The backend that the loaded file exports, copied as the core copies it: members that it lacks
+ * read as 0.
+ */
 struct check_plugin {
-	const coll_backend_t *own; /* the plugin's */
+	const coll_backend_t *own; /* the plugin's own constant */
 	coll_backend_t backend;
 	coll_transport_t transport;
 	coll_native_t native;
 };
 
-/* Loads it once in this process, for good.  NULL: *text says why not. */
+/*
+ * Loads the plugin once in this process, for good.  Returns NULL after a failure; *text says why.
+ */
 const struct check_plugin *check_plugin(const struct check_case *c, const char **text);
 
-/* The option's declaration, or NULL. */
+/* Returns the declaration of the option, or NULL. */
 const coll_option_t *check_option_find(const struct check_plugin *plugin, const char *key);
-/* What the user would have said: --option, else the default, else NULL. */
+/* Returns the value of an option as text: from --option, else the default, else NULL. */
 const char *check_option_text(const struct check_case *c, const coll_option_t *option);
-/* Reads a value as the core does; 0, or -1 if it is not of the option's type or out of range. */
+/*
+ * Parses a value as the core does; returns 0, or -1 if the value has a wrong type or is out of
+ * range.
+ */
 int check_option_value(const coll_option_t *option, const char *text, int64_t *value);
 
-/* Skips the check if the plugin has not what it needs, or cannot be used here. */
+/* Skips the check if the plugin lacks a part that the check needs, or cannot be used here. */
 void check_needs(struct check_case *c);
-/* Fills options->survey, in a process of its own. */
+/* Fills options->traits, in a process of its own. */
 void check_traits(struct check_options *options);
 
 /* ------------------------------------------------------------------ endpoints -- */
 
-enum { CHECK_GUARD = 64 }; /* bytes on both sides of a sink */
+enum { CHECK_GUARD = 64 }; /* guard bytes on both sides of a receive buffer */
 
 /* A message that the plugin has announced; kept until the rank ends. */
 struct check_arrival {
-	struct check_arrival *next; /* in the order in which they were announced */
+	struct check_arrival *next; /* in the order of the announcements */
 	uint32_t peer;
 	coll_header_t header;
 	uint8_t *memory, *buf; /* buf lies between two guards in memory */
-	uint64_t got;          /* by host->data */
-	int by_data;           /* the sink had no buffer */
-	int dropped;           /* transport->drop was called: nothing may come any more */
+	uint64_t got;          /* bytes delivered by host->data */
+	int by_data;           /* the host gave no buffer, so the plugin must call host->data */
+	int dropped;           /* transport->drop was called: no byte may come any more */
 	int32_t status;        /* COLL_IN_PROGRESS until arrived */
-	int ends;              /* how often arrived was called */
+	int ends;              /* number of calls of host->arrived */
 };
 
-/* How an endpoint's host behaves; all 0: well. */
+/* How an endpoint's host behaves during and after open; all 0: without faults. */
 struct check_open_mode {
-	int by_data;        /* sinks have no buffer */
-	int refuse_peer;    /* rank + 1: its messages are answered with a code */
-	int fail_exchange;  /* the n-th call fails, at once, without taking part; n from 1 */
-	int fail_code;      /* with this code */
-	int fail_after;     /* ... after having taken part, on every rank */
-	int hold_exchange;  /* the n-th call returns only when number[CHECK_HELD] is set */
-	int64_t timeout_ms; /* of open; 0: the case's patience */
+	int by_data;       /* receive descriptors have no buffer */
+	int refuse_peer;   /* rank + 1: the host refuses messages of this rank with an error code */
+	int fail_exchange; /* the n-th exchange fails at once, without taking part; n from 1 */
+	int fail_code;     /* the code of that failure */
+	int fail_after;    /* the failing exchange first takes part, on every rank */
+	int hold_exchange; /* the n-th exchange returns only when number[CHECK_HELD] is set */
+	int64_t timeout_ms; /* timeout of open; 0: the timeout of the case */
 };
 
 enum { CHECK_HELD = 63 };
 
-/* What the plugin did that no host likes, seen by the host's functions. */
+/* Violations of the contract that the host's functions have recorded. */
 struct check_seen {
-	int outside; /* a receiving function called outside of progress */
+	int outside; /* calls of a receiving function outside of progress */
 	const char *outside_name;
-	int cookie; /* a cookie that names no arrival */
-	int twice;  /* arrived for an arrival that was complete */
+	int cookie; /* calls with a cookie that names no arrival */
+	int twice;  /* arrived called for an arrival that was already complete */
 	int over;   /* data beyond len, or for an arrival that is complete */
-	int under;  /* arrived with success before all was there by data */
+	int under;  /* arrived reported success before host->data had delivered all bytes */
 	int after_drop;
 	int lost_twice;
 	int bad_peer;
-	int logged_badly;   /* host->log with a text that is no finished line */
-	int64_t slowest_us; /* the longest call of progress */
+	int logged_badly;   /* host->log called with a text that is no finished line */
+	int64_t slowest_us; /* duration of the longest call of progress */
 };
 
 /* One rank's endpoint of one communicator. */
@@ -90,8 +98,8 @@ struct check_ep {
 	const coll_transport_t *t;
 	void *ep;
 	int rank, nranks;
-	unsigned step;      /* of check_exchange */
-	unsigned exchanges; /* calls of host->exchange */
+	unsigned step;      /* step of check_exchange */
+	unsigned exchanges; /* number of calls of host->exchange */
 	struct check_open_mode open_mode;
 	struct check_seen seen;
 	atomic_int aborted;
@@ -106,49 +114,64 @@ struct check_ep {
 };
 
 /*
- * A rank's endpoint, not yet open; change ep->manner before check_open.  `world` tells communicators
- * of one case apart: 0, 1, ...
+ * Makes a rank's endpoint, not yet open; set ep->open_mode before check_open.  `world` numbers the
+ * communicators of one case: 0, 1, ...
  */
 struct check_ep *check_ep_new(struct check_case *c, int rank, int world);
-/* Calls open and nothing else; returns its code. */
+/* Calls the plugin's open and nothing else; returns its code. */
 int32_t check_ep_open(struct check_ep *ep);
-/* The same, and fails the check if it fails; closes what is left then. 0 or -1. */
+/* Opens the endpoint.  If open fails, fails the check and closes the endpoint.  Returns 0 or -1. */
 int check_open(struct check_ep *ep);
-/* Calls close, if there is something to close.  Returns the milliseconds it took. */
+/* Closes the endpoint if it is open.  Returns the duration in milliseconds. */
 int64_t check_close(struct check_ep *ep, int64_t timeout_ms);
 void check_ep_free(struct check_ep *ep);
 
-/* open, fn, a meeting of all ranks, close: for each rank of the case. */
+/* For each rank of the case: opens, calls fn, waits for all ranks, closes. */
 void check_endpoints(struct check_case *c, void (*fn)(struct check_ep *ep));
 
 /* ------------------------------------------------------------------ messages -- */
 
-/* Fills the send and hands it to the plugin; fails the check if it is refused.  0 or -1. */
+/*
+ * Fills the send and hands it to the plugin; fails the check if the plugin refuses it.  Returns 0
+ * or -1.
+ */
 int check_send(struct check_ep *ep, coll_send_t *send, uint32_t peer, uint64_t tag, const void *buf,
 	       uint64_t len);
-/* Fills it only. */
+/* Fills the send without handing it to the plugin. */
 void check_send_fill(coll_send_t *send, uint32_t peer, uint64_t tag, const void *buf, uint64_t len);
-/* Calls the plugin's send as it is. */
+/* Hands a filled send to the plugin and returns the plugin's code. */
 int32_t check_send_raw(struct check_ep *ep, coll_send_t *send, coll_error_t *err);
 int check_progress(struct check_ep *ep);
-/* Nothing moved: lets others work. */
+/* Called when progress moved nothing: lets other processes run. */
 void check_pause(unsigned *idle);
 
-/* Makes progress until *status is final; fails the check after the case's patience.  0 or -1. */
+/*
+ * Makes progress until the send's status is final; fails the check after the timeout of the case.
+ * Returns 0 or -1.
+ */
 int check_wait_send(struct check_ep *ep, const coll_send_t *send);
-/* Makes progress until a message from peer with that tag is complete; NULL after the patience. */
+/*
+ * Makes progress until a message from peer with that tag is complete; returns NULL after the
+ * timeout.
+ */
 struct check_arrival *check_recv(struct check_ep *ep, uint32_t peer, uint64_t tag);
 struct check_arrival *check_find(const struct check_ep *ep, uint32_t peer, uint64_t tag);
-/* Progress until all ranks have come here, then as long as others still need it. 0 or -1. */
+/*
+ * Makes progress until all ranks have entered, and as long as another rank still needs it.  Returns
+ * 0 or -1.
+ */
 int check_progress_barrier(struct check_ep *ep);
-/* Progress until peer_lost was told of `peer`.  0 or -1, without failing the check. */
+/*
+ * Makes progress until the plugin has reported `peer` as lost.  Returns 0 or -1, without failing
+ * the check.
+ */
 int check_await_lost(struct check_ep *ep, uint32_t peer);
 
-/* Bytes that tell where they come from and where they belong. */
+/* Fills a buffer with bytes that depend on the seed and the offset. */
 void check_fill(uint8_t *buf, uint64_t len, uint64_t seed);
-/* The first byte that is not as filled, or len. */
+/* Returns the offset of the first byte that check_fill would not have written, or len. */
 uint64_t check_differs(const uint8_t *buf, uint64_t len, uint64_t seed);
-/* A new filled buffer (malloc); ends the process if there is no memory. */
+/* Returns a new filled buffer (malloc); ends the process if there is no memory. */
 uint8_t *check_payload(uint64_t len, uint64_t seed);
 void *check_memory(size_t size);
 

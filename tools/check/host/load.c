@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* load.c - loads the plugin as the core does, and what its options say. */
+/* load.c - loads the plugin as the core does, and reads its options. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 static struct check_plugin load_plugin;
 static char load_text[400];
 
-/* min(size, own size) bytes; the rest of the copy is 0. */
+/* Copies min(size, the plugin's size) bytes; the rest of the copy is 0. */
 static void load_copy(void *copy, size_t own, const void *from, uint64_t size)
 {
 	memcpy(copy, from, size < own ? (size_t)size : own);
@@ -174,7 +174,10 @@ static void load_probe(struct check_case *c)
 	check_ep_free(ep);
 }
 
-/* What probe begins in a process, such as a vendor's library, its children might not bear. */
+/*
+ * Calls probe in a process of its own, because probe may initialise a vendor's library, which
+ * forked children cannot use.
+ */
 static void load_probe_apart(struct check_case *c)
 {
 	int status = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* message.c - sends, receives and waits of one rank, with patience and never longer. */
+/* message.c - sends, receives and waits of one rank, each with a timeout. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +91,7 @@ int check_progress(struct check_ep *ep)
 	int moved;
 
 	if (!ep->t->progress)
-		return 0; /* a native plugin moves by itself */
+		return 0; /* a native plugin needs no progress calls */
 	ep->thread = pthread_self();
 	ep->progressing = 1;
 	check_slot(ep->c, ep->rank, "progress");
@@ -114,7 +114,7 @@ void check_pause(unsigned *idle)
 
 /* ------------------------------------------------------------------ waiting -- */
 
-/* One step of a wait; -1 when it has lasted too long or the check has failed elsewhere. */
+/* One step of a wait; returns -1 after the timeout, or if the check has failed on another rank. */
 static int message_step(struct check_ep *ep, int64_t deadline, unsigned *idle)
 {
 	if (check_progress(ep))

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* traits.c - which memory and how many devices a plugin works with, seen before the first check. */
+/*
+ * traits.c - determines before the first check which memory a plugin takes and how many devices
+ * there are.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -8,7 +11,7 @@
 #include "check/host/host.h"
 #include "lib/memory.h"
 
-/* In a process of its own: it loads the plugin and opens the driver. */
+/* Runs in a process of its own, because it loads the plugin and opens the driver. */
 __attribute__((noreturn)) static void traits_child(struct check_traits *traits,
 						   const struct check_options *options)
 {
@@ -33,7 +36,7 @@ __attribute__((noreturn)) static void traits_child(struct check_traits *traits,
 	_exit(0);
 }
 
-/* A plugin that cannot even be looked at keeps the zeros: the checks themselves will say why. */
+/* If the plugin cannot be loaded, the traits stay zero: the checks report the reason. */
 void check_traits(struct check_options *options)
 {
 	struct check_traits *traits = mmap(NULL, sizeof(*traits), PROT_READ | PROT_WRITE,

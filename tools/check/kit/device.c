@@ -38,7 +38,10 @@ void check_device_needs(struct check_case *c)
 			   c->nranks, traits->devices == 1 ? "is" : "are", traits->devices);
 }
 
-/* What the driver begins in a process is not what the plugin leaves behind there. */
+/*
+ * Initialises the driver now, so that its threads and descriptors do not count as left by the
+ * plugin.
+ */
 static void device_begin(int device)
 {
 	memory_free(MEMORY_CUDA, device, memory_new(MEMORY_CUDA, device, 1));
@@ -51,7 +54,9 @@ void check_device_begin(struct check_case *c, int rank)
 
 	if (!devices)
 		return;
-	/* NCCL refuses two ranks on one device of a host, unless they say they are on two hosts. */
+	/*
+	 * NCCL refuses two ranks on one device of a host; a host id for each rank gets around that.
+	 */
 	if (c->processes && check_few_devices(c)) {
 		snprintf(name, sizeof(name), "coll-check-%d", rank);
 		setenv("NCCL_HOSTID", name, 1);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kit.h - the frame of `coll check`: what a check is, how it speaks, who else runs beside it.
+ * kit.h - the frame of `coll check`: the description of a check, its messages, its ranks.
  *
  * A check holds a plugin to one promise of backend.h.  It runs in a process of its own, once for
- * each number of ranks and each way of having ranks (a "case"), so that whatever the plugin does,
- * crash, hang or exit, is a sentence in the report and never the end of the kit.  What it and the
- * plugin print is captured.  A check says nothing if all is well; check_fail() and check_skip()
- * may be called from any rank, and the first sentence stands.
+ * each number of ranks, with threads and with processes (a "case").  So a plugin that crashes,
+ * hangs or exits gets a message in the report and does not end the kit.  The kit captures the
+ * output of the check and of the plugin.  A check that passes prints nothing.  Any rank may call
+ * check_fail() and check_skip(); the first message stays.
  *
- * A check of one's own is a row in a table that ends with an empty row; the tables are listed in
- * check/list.c:
+ * To add a check, add a row to a table that ends with an empty row; check/list.c lists the tables:
  *
  *   const struct check check_mine_checks[] = {
  *           {.name = "order", .says = "messages to one peer arrive in the order sent",
@@ -18,9 +17,9 @@
  *           {.name = NULL},
  *   };
  *
- * One fault, one check: a check looks at what its promise says and bears everything else (it matches
- * messages by tag where it is not about order, keeps buffers until all have arrived where it is not
- * about buffers, ...).
+ * One fault fails one check: a check tests its own promise and tolerates every other fault.  For
+ * example, only the checks about order depend on the order of messages, and only the checks about
+ * buffers reuse a buffer before all messages have arrived.
  */
 #ifndef TOOLS_CHECK_KIT_H
 #define TOOLS_CHECK_KIT_H
@@ -32,20 +31,20 @@
 enum { CHECK_RANKS = 16, CHECK_TEXT = 600, CHECK_STEPS = 512, CHECK_RECORD = 4096 };
 
 /*
- * Groups run in this order.  When a check failed, the groups after its own are skipped (unless
- * --all): they rest on it and would only repeat the fault in other words.
+ * Groups run in this order.  When a check fails, the kit skips the groups after its own (unless
+ * --all), because they depend on it and would only report the same fault again.
  */
 enum check_group {
-	CHECK_FILE,     /* the file and what it exports, before anything in it runs */
+	CHECK_FILE,     /* the file and its exported symbols, before any of its code runs */
 	CHECK_TABLE,    /* coll_backend_v1 and probe */
 	CHECK_ENDPOINT, /* open and close */
-	CHECK_MESSAGES, /* send and progress when nothing goes wrong */
-	CHECK_FAULTS,   /* lost peers, refusals, cancelling, failing exchanges */
+	CHECK_MESSAGES, /* send and progress without faults */
+	CHECK_FAULTS,   /* lost peers, refused messages, cancelled sends, failed exchanges */
 	CHECK_NATIVE_GROUP,
 	CHECK_API /* the core on top of the plugin, through coll.h */
 };
 
-/* What a plugin must have for a check to make sense; a check is skipped if it has not. */
+/* The parts of a plugin that a check needs; a check is skipped if the plugin lacks one of them. */
 enum check_need {
 	CHECK_NOTHING = 0,
 	CHECK_TRANSPORT = 1,
@@ -57,62 +56,67 @@ enum check_need {
 	CHECK_EVENTS = 64,   /* native->event_* */
 	CHECK_SPLIT = 128,   /* native->split */
 	CHECK_MEMORY = 256,  /* transport->memory */
-	CHECK_DEVICES = 512, /* memory of devices, and no host memory */
-	CHECK_MANAGED = 1024 /* managed memory, where CHECK_DEVICES is needed too */
+	CHECK_DEVICES = 512, /* the plugin takes device memory and no host memory */
+	CHECK_MANAGED = 1024 /* beside CHECK_DEVICES: the plugin takes managed memory */
 };
 
-/* What the ranks of a check may be. */
+/* How the ranks of a check run. */
 enum check_way {
-	CHECK_ALONE = 0,     /* no ranks: one case, in one process */
-	CHECK_THREADS = 1,   /* threads of one process */
-	CHECK_PROCESSES = 2, /* processes; skipped for COLL_BACKEND_IN_PROCESS */
-	CHECK_EITHER = 3     /* a case of each */
+	CHECK_ALONE = 0,     /* no ranks: one case in one process */
+	CHECK_THREADS = 1,   /* ranks are threads of one process */
+	CHECK_PROCESSES = 2, /* ranks are processes; skipped for COLL_BACKEND_IN_PROCESS */
+	CHECK_EITHER = 3     /* one case with threads and one with processes */
 };
 
 struct check_case;
 
 struct check {
 	const char *name;    /* short, for --only: lower case, '-' between words */
-	const char *says;    /* what is true when it passes; no full stop */
-	const char *promise; /* where it is promised: "Blocking", "coll_transport_t.send" */
+	const char *says;    /* the statement that holds if the check passes; no full stop */
+	const char *promise; /* the place of the promise: "Blocking", "coll_transport_t.send" */
 	enum check_group group;
-	const char *rests; /* a check before it of the same group: if that fails, skip this one */
-	unsigned needs;    /* CHECK_TRANSPORT | ... */
-	unsigned ways;     /* CHECK_THREADS | ... */
-	int ranks_min, ranks_max; /* 0: no limit of its own; --ranks is cut to it */
-	int slow;                 /* not with --quick */
-	int trace;                /* also fails if this was seen: an enum check_trace, plus 1 */
+	/* an earlier check of the same group: if that check fails, the kit skips this one */
+	const char *rests;
+	unsigned needs;           /* CHECK_TRANSPORT | ... */
+	unsigned ways;            /* CHECK_THREADS | ... */
+	int ranks_min, ranks_max; /* 0: no limit; the kit clips --ranks to the limits */
+	int slow;                 /* skipped with --quick */
+	/* an enum check_trace plus 1: the check also fails if any case left this trace */
+	int trace;
 	void (*run)(struct check_case *c);
-	const void *plan; /* the check's own, for a `run` that several share */
+	const void *plan; /* data of the check, for a `run` that several checks share */
 };
 
-/* What was seen before the first check (host/traits.c). */
+/* Properties of the plugin that the kit determines before the first check (host/traits.c). */
 struct check_traits {
-	int bare;        /* it has no transport group: what it lacks nobody does in its place */
-	int device_only; /* it takes memory of CUDA devices, but no host memory */
-	int managed;     /* then: managed memory among it */
-	int devices;     /* then: how many there are */
-	char why[200];   /* ... or why there are none */
+	int bare; /* the plugin has no transport group: nothing replaces a function that it lacks */
+	int device_only; /* the plugin takes memory of CUDA devices and no host memory */
+	int managed;     /* with device_only: the plugin takes managed memory too */
+	int devices;     /* with device_only: number of devices */
+	char why[200];   /* ... or the reason why there are none */
 };
 
-/* The command line, the survey, and the host of the plugin. */
+/* The command line, the plugin's traits, and the test whether the plugin can do a check. */
 struct check_options {
-	const char *path; /* of the plugin, absolute */
+	const char *path; /* absolute path of the plugin */
 	char dir[4096];   /* its directory */
-	char name[32];    /* <name> of coll_<name>.so; "" if the file is not called so */
+	char name[32];    /* <name> of coll_<name>.so; "" if the file has no such name */
 	int ranks_min, ranks_max, ranks_said;
 	int quick, all;
-	int64_t timeout_ms;      /* of one case: what takes longer has hung */
-	const char *const *keys; /* of --option key=value: "key", "value", ..., NULL */
+	int64_t timeout_ms;      /* limit for one case; a case that takes longer counts as hung */
+	const char *const *keys; /* --option key=value as "key", "value", ..., NULL */
 	struct check_traits traits;
-	/* Called before each case, in its process: skips the check if the plugin cannot do it. */
+	/*
+	 * The kit calls this before each case, in the case's process; skips the check if the plugin
+	 * cannot do it.
+	 */
 	void (*needs)(struct check_case *c);
 };
 
 /*
- * What runs beside: each case looks at what the plugin printed and left; the checks "quiet",
- * "descriptors", "lasting-threads", "signals" and "children" report what was seen in any case of any
- * check.
+ * Traces that every case looks for: output of the plugin and things that it left in the process.
+ * The checks "quiet", "descriptors", "lasting-threads", "signals" and "children" report the traces
+ * of all cases of all checks.
  */
 enum check_trace {
 	CHECK_PRINTED,
@@ -123,43 +127,53 @@ enum check_trace {
 	CHECK_TRACES
 };
 
-/* What the processes of a case share. */
+/* Memory that the processes of a case share. */
 struct check_shared {
-	atomic_int failed, skipped; /* 1: being written, 2: text is there */
+	atomic_int failed, skipped; /* 1: a rank writes the text, 2: the text is complete */
 	char text[CHECK_TEXT], skip[CHECK_TEXT];
-	/* What was going on, for the sentence about a crash or a hang; static texts. */
+	/*
+	 * The slot that each rank is in, named in the message about a crash or a hang; static
+	 * texts.
+	 */
 	atomic_uintptr_t slot[CHECK_RANKS];
 	atomic_int finished;   /* the check's function has returned */
 	atomic_int crash_rank; /* rank + 1 of the thread that crashed */
 	atomic_int dying[CHECK_RANKS];
-	/* Turns of check_exchange: how many ranks have come, what they brought. */
+	/* For each step of check_exchange: how many ranks have entered, and their records. */
 	atomic_uint entered[CHECK_STEPS];
 	uint8_t contributed[CHECK_STEPS][CHECK_RANKS][CHECK_RECORD];
-	atomic_int gave_up[CHECK_STEPS]; /* rank + 1 that called exchange_fail in this turn */
-	/* What was seen beside, see below. */
+	/* rank + 1 of the rank that called exchange_fail in this step */
+	atomic_int gave_up[CHECK_STEPS];
+	/* Traces of the case, see enum check_trace. */
 	atomic_int traced[CHECK_TRACES];
 	char trace[CHECK_TRACES][CHECK_TEXT];
-	atomic_llong calls; /* of collectives that were verified */
-	/* The check's own; zero at the beginning of each case. */
+	atomic_llong calls; /* number of collectives that were verified */
+	/* For the check's own use; zero at the beginning of each case. */
 	atomic_llong number[64];
 };
 
-/* One run of a check; the same for all its ranks. */
+/* One run of a check; all ranks share it. */
 struct check_case {
 	const struct check *check;
 	const struct check_options *options;
 	struct check_shared *shared;
-	int nranks;    /* 0 if the check has none */
-	int processes; /* the ranks are processes, else threads */
+	int nranks;    /* 0 if the check has no ranks */
+	int processes; /* 1: the ranks are processes; 0: threads */
 	int quick;
-	/* How long a check may wait for one thing before it says so: less than the watchdog. */
+	/*
+	 * How long a check may wait for one event before it fails; shorter than the limit for the
+	 * case.
+	 */
 	int64_t timeout_ms;
-	void *user; /* the check's own; set before check_ranks */
+	void *user; /* for the check's own use; set before check_ranks */
 };
 
 /* ------------------------------------------------------------------ speaking -- */
 
-/* Each says what was expected and what came; from any thread or process of the case. */
+/*
+ * The message says what was expected and what happened.  Any thread or process of the case may call
+ * these.
+ */
 __attribute__((format(printf, 2, 3))) void check_fail(struct check_case *c, const char *fmt, ...);
 __attribute__((format(printf, 2, 3))) void check_skip(struct check_case *c, const char *fmt, ...);
 int check_failed(const struct check_case *c);
@@ -167,61 +181,68 @@ int check_failed(const struct check_case *c);
 /* ------------------------------------------------------------------ ranks -- */
 
 /*
- * Calls fn for each rank at once, in threads or processes as the case says, and returns when all
- * have ended.  A rank that dies (a process) fails the check, unless it said check_dies() before.
+ * Calls fn for each rank at once, in threads or processes as the case demands, and returns when all
+ * ranks have ended.  A rank's process that dies fails the check, unless the rank called
+ * check_dies() before.
  */
 void check_ranks(struct check_case *c, void (*fn)(struct check_case *c, int rank));
 void check_dies(struct check_case *c, int rank);
 
-/* What `rank` is in now ("open"), named if it crashes or hangs there; NULL: nothing special. */
+/*
+ * Names the plugin's slot that `rank` is in ("open"), for the message about a crash or a hang;
+ * NULL: none.
+ */
 void check_slot(struct check_case *c, int rank, const char *slot);
-/* The rank that the calling thread spoke of last in check_slot, plus 1; 0: none. */
+/* The rank that the calling thread last named in check_slot, plus 1; 0: none. */
 int check_crashing_rank(void);
 
 /*
- * Allgather of len <= CHECK_RECORD bytes and barrier, without the plugin.  `turn` counts the calls
- * of this rank; begin with 0.  0, or -1 when the others did not come in time (not yet a failure of
- * the check).
+ * An allgather of len <= CHECK_RECORD bytes and a barrier, without the plugin.  `step` counts the
+ * calls of this rank; begin with 0.  Returns 0, or -1 if a rank did not enter in time; that alone
+ * does not fail the check.
  */
 int check_exchange(struct check_case *c, int rank, unsigned *step, const void *in, void *out,
 		   size_t len, int64_t timeout_ms);
-/* Its two halves, for who has something to do in between. */
+/* The two halves of check_exchange, for callers that work between them. */
 void check_exchange_begin(struct check_case *c, int rank, unsigned step, const void *in,
 			  size_t len);
 int check_exchange_done(const struct check_case *c, unsigned step);
-/* The same with the case's patience; fails the check when somebody does not come. */
+/* A barrier with the timeout of the case; fails the check if a rank does not enter in time. */
 int check_barrier(struct check_case *c, int rank, unsigned *step);
 
 /* ------------------------------------------------------------------ devices -- */
 
-/* The device of a rank, where the plugin takes memory of devices only; else -1. */
+/* The device of a rank if the plugin takes device memory only; else -1. */
 int check_device(const struct check_case *c, int rank);
-/* Must ranks share devices? */
+/* Are there more ranks than devices? */
 int check_few_devices(const struct check_case *c);
-/* Skips the check if there are no such devices as it needs. */
+/* Skips the check if the devices that it needs are missing. */
 void check_device_needs(struct check_case *c);
-/* Where ranks begin: in a rank's process, or once in that of all threads. */
+/*
+ * Prepares the device of a rank: each rank's process calls this, or the one process of all threads
+ * once.
+ */
 void check_device_begin(struct check_case *c, int rank);
 
 /* ------------------------------------------------------------------ the frame -- */
 
-/* What became of a check. */
+/* The result of a check. */
 enum check_verdict { CHECK_PASSED, CHECK_NOT_PASSED, CHECK_SKIPPED };
 
 struct check_result {
 	enum check_verdict verdict;
 	int cases, skipped;
-	long long calls;             /* of collectives that were verified on all ranks */
-	char text[CHECK_TEXT + 200]; /* why not passed, why skipped */
+	long long calls;             /* number of collectives that were verified on all ranks */
+	char text[CHECK_TEXT + 200]; /* the reason for a failure or a skip */
 	char skip[CHECK_TEXT];
-	char output[16384]; /* what the case that failed printed */
+	char output[16384]; /* output of the failed case */
 };
 
 /* Runs all cases of one check (run.c). */
 void check_run(const struct check *check, const struct check_options *options,
 	       struct check_result *result);
 
-/* "" or where it was first seen in this run of the kit, and what. */
+/* Returns "", or the first trace of this kind in this run of the kit, and the case that left it. */
 const char *check_traced(enum check_trace trace);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rank.c - the ranks of a case: threads or processes, their words, and where they meet. */
+/*
+ * rank.c - the ranks of a case: threads or processes, their messages, and their exchange of
+ * records.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,7 +19,7 @@
 
 enum { RANK_SLEEP_US = 100 };
 
-/* Which rank this thread is, plus 1; for the sentence about a crash. */
+/* The rank of this thread plus 1, for the message about a crash. */
 static _Thread_local int rank_own;
 
 /* ------------------------------------------------------------------ speaking -- */
@@ -70,7 +73,7 @@ int check_crashing_rank(void)
 	return rank_own;
 }
 
-/* ------------------------------------------------------------------ meeting -- */
+/* ------------------------------------------------------------------ exchange -- */
 
 void check_exchange_begin(struct check_case *c, int rank, unsigned step, const void *in, size_t len)
 {
@@ -165,7 +168,7 @@ __attribute__((noreturn)) static void rank_process(struct check_case *c,
 	check_watch_begin(&watch);
 	check_slot(c, rank, NULL);
 	fn(c, rank);
-	/* The core may keep what it likes. */
+	/* The core may keep memory and threads for its whole life. */
 	if (c->check->group != CHECK_API)
 		check_watch_end(c, &watch);
 	check_slot(c, rank, "exit");

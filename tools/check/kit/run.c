@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run.c - runs each case of a check in a process of its own and judges how that ended. */
+/* run.c - runs each case of a check in a process of its own and decides how that process ended. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 
 enum { RUN_SLEEP_US = 500, RUN_OUTPUT = 16384 };
 
-/* A case in the making and its process. */
+/* A running case and its process. */
 struct run {
 	struct check_case c;
 	pid_t pid;
@@ -36,7 +36,10 @@ const char *check_traced(enum check_trace trace)
 
 /* ------------------------------------------------------------------ the child -- */
 
-/* Says who it was; then the signal comes again, and ends the process as it would have. */
+/*
+ * Records the rank that crashed.  Then the signal comes again with its default action and ends the
+ * process.
+ */
 static void run_crashed(int number)
 {
 	(void)number;
@@ -49,13 +52,13 @@ static void run_catch_crashes(struct check_shared *shared)
 	struct sigaction action = {.sa_handler = run_crashed, .sa_flags = SA_RESETHAND}, old;
 
 	run_crash_shared = shared;
-	/* A sanitizer's own handler says more. */
+	/* A sanitizer's own signal handler says more than this one. */
 	for (int i = 0; i < 5; i++)
 		if (!sigaction(numbers[i], NULL, &old) && old.sa_handler == SIG_DFL)
 			sigaction(numbers[i], &action, NULL);
 }
 
-/* libcoll is to find the plugin, by name, and nothing else. */
+/* Lets libcoll find the plugin under test by name, and no other plugin. */
 static void run_environment(const struct check_options *options)
 {
 	char name[128];
@@ -90,7 +93,7 @@ __attribute__((noreturn)) static void run_child(struct run *run)
 			check_device_begin(c, 0);
 		check_watch_begin(&watch);
 		c->check->run(c);
-		/* The core may keep what it likes. */
+		/* The core may keep memory and threads for its whole life. */
 		if (c->check->group != CHECK_API)
 			check_watch_end(c, &watch);
 	}
@@ -101,7 +104,7 @@ __attribute__((noreturn)) static void run_child(struct run *run)
 
 /* ------------------------------------------------------------------ the parent -- */
 
-/* Until the child has ended or its time is over; then all its processes end. */
+/* Waits until the child has ended or its time is over, then kills all processes of its group. */
 static void run_watch(struct run *run)
 {
 	int64_t deadline = tool_now_ms() + run->c.options->timeout_ms;
@@ -118,7 +121,7 @@ static void run_watch(struct run *run)
 		}
 		usleep(RUN_SLEEP_US);
 	}
-	/* Not yet waited for, so that the number is still its own. */
+	/* The kit has not yet reaped the child, so the process id still belongs to it. */
 	kill(-run->pid, SIGKILL);
 	kill(run->pid, SIGKILL);
 	while (waitpid(run->pid, &run->status, 0) < 0 && errno == EINTR)
@@ -133,7 +136,7 @@ static void run_read_output(struct run *run)
 	close(run->output_fd);
 }
 
-/* "rank 1 in close", of a rank that is somewhere; "" if nobody is. */
+/* Writes "rank 1 in close" for a rank that is in a slot; "" if there is none. */
 static const char *run_where(const struct check_shared *shared, int only, char *text, size_t size)
 {
 	text[0] = '\0';
@@ -148,7 +151,10 @@ static const char *run_where(const struct check_shared *shared, int only, char *
 	return text;
 }
 
-/* Was it a failure, and how to say it?  Texts of the check itself say it best. */
+/*
+ * Decides whether the case failed, and with which message: a message of the check itself comes
+ * first.
+ */
 static int run_conclude(const struct run *run, char *text, size_t size)
 {
 	struct check_shared *shared = run->c.shared;
@@ -257,7 +263,7 @@ void check_run(const struct check *check, const struct check_options *options,
 	if (check->ranks_max && check->ranks_max < high)
 		high = check->ranks_max;
 	if (high < low && check->ranks_min > high)
-		high = low; /* it cannot do with fewer */
+		high = low; /* the check needs more ranks */
 	if (high < low)
 		low = high;
 	if (check->ways == CHECK_ALONE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* trace.c - what a plugin leaves behind in a process that used it. */
+/* trace.c - the traces that a plugin leaves in a process that used it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "check/kit/trace.h"
 #include "lib/tool.h"
 
-/* A thread that was joined is listed by the kernel for a moment longer. */
+/* The kernel still lists a joined thread for a moment. */
 enum { TRACE_TIMEOUT_MS = 2000, TRACE_SLEEP_US = 2000 };
 
 int check_count_threads(void)
@@ -116,7 +116,10 @@ void check_watch_begin(struct check_watch *watch)
 {
 	pthread_t thread;
 
-	/* With the first thread a sanitizer starts a helper, which is not the plugin's. */
+	/*
+	 * A sanitizer starts a helper thread with the first thread; the plugin is not to blame for
+	 * it.
+	 */
 	if (!pthread_create(&thread, NULL, trace_nothing, NULL))
 		pthread_join(thread, NULL);
 	trace_fds(watch->fd);
@@ -131,9 +134,10 @@ void check_watch_end(struct check_case *c, const struct check_watch *watch)
 	pid_t child;
 
 	if (check_failed(c))
-		return; /* then things lie about for other reasons */
+		return; /* a failed or skipped case leaves traces for other reasons */
 	while (threads > watch->threads && tool_now_ms() < deadline &&
-	       !*check_traced(CHECK_LASTING_THREADS)) { /* seen before: no need to be sure */
+	       /* the trace was seen before: waiting to be sure is needless */
+	       !*check_traced(CHECK_LASTING_THREADS)) {
 		usleep(TRACE_SLEEP_US);
 		threads = check_count_threads();
 	}

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* trace.h - what a process has before and after: descriptors, threads, signals, children. */
+/*
+ * trace.h - the descriptors, threads, signal handlers and children of a process, before and after a
+ * case.
+ */
 #ifndef TOOLS_CHECK_TRACE_H
 #define TOOLS_CHECK_TRACE_H
 
@@ -14,15 +17,15 @@ struct check_watch {
 	void (*handler[CHECK_WATCHED_SIGNALS])(int);
 };
 
-/* How many threads this process has. */
+/* Number of threads of this process. */
 int check_count_threads(void);
-/* How many descriptors below CHECK_WATCHED_FDS are open. */
+/* Number of open descriptors below CHECK_WATCHED_FDS. */
 int check_count_fds(void);
 
 void check_watch_begin(struct check_watch *watch);
-/* Notes in the case's traces what is there now and was not at the beginning. */
+/* Records in the case's traces the items that exist now and did not exist at the beginning. */
 void check_watch_end(struct check_case *c, const struct check_watch *watch);
-/* The first sentence of each kind stands. */
+/* Records a trace; the first message of each kind stays. */
 __attribute__((format(printf, 3, 4))) void check_trace(struct check_case *c, enum check_trace trace,
 						       const char *fmt, ...);
 

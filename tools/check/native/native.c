@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* native.c - the native group by itself; its collectives are checked through coll.h. */
+/* native.c - the native group without libcoll; the checks through coll.h cover its collectives. */
 #include <pthread.h>
 #include <string.h>
 #include "check/host/host.h"
@@ -90,7 +90,7 @@ static void native_abort_rank(struct check_ep *ep)
 	check_slot(ep->c, ep->rank, "abort");
 	if (pthread_create(&thread, NULL, native_abort_thread, ep))
 		return;
-	/* Any code will do; what matters is that it comes. */
+	/* Query may return any code; the check is that abort returns. */
 	n->query(ep->ep, &err);
 	n->abort(ep->ep);
 	pthread_join(thread, NULL);
@@ -135,7 +135,7 @@ static void native_events(struct check_case *c)
 
 /* ------------------------------------------------------------------ split -- */
 
-/* All ranks in one colour, or this one in none. */
+/* Splits all ranks into one colour, or leaves this rank out. */
 static void native_split_as(struct check_ep *ep, int32_t colour, int world)
 {
 	struct check_ep *made = check_ep_new(ep->c, ep->rank, world);

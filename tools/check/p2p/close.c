@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* close.c - close in every state: with sends under way, arrivals half done, peers gone. */
+/*
+ * close.c - close in every state: with sends under way, with incomplete arrivals, after peers have
+ * left.
+ */
 #include <stdlib.h>
 #include <sys/mman.h>
 #include "check/host/host.h"
@@ -10,7 +13,7 @@ enum { CLOSE_SLACK_MS = 5000, CLOSE_SENDS = 6, CLOSE_AFTER = 300 };
 
 static const uint64_t close_len = 8 << 20;
 
-/* Memory whose use after close is a crash, not a chance. */
+/* Memory whose use after close crashes for certain. */
 static void *close_map(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -37,8 +40,8 @@ static void close_start_sends(struct check_ep *ep, coll_send_t *send, const uint
 }
 
 /*
- * The last rank closes with sends under way and takes their memory away; the others go on and get
- * what comes.
+ * The last rank closes with sends under way and unmaps their memory; the others go on and may
+ * receive some of the messages.
  */
 static void close_sending_rank(struct check_case *c, int rank)
 {
@@ -80,7 +83,7 @@ static void close_sending(struct check_case *c)
 
 /* ------------------------------------------------------------------ arrivals -- */
 
-/* The last rank closes while messages to it are half there; its buffers go away with it. */
+/* The last rank closes while messages to it are incomplete, and unmaps its receive buffers. */
 static void close_receiving_rank(struct check_case *c, int rank)
 {
 	struct check_ep *ep = check_ep_new(c, rank, 0);
@@ -112,14 +115,14 @@ static void close_receiving(struct check_case *c)
 	check_ranks(c, close_receiving_rank);
 }
 
-/* ------------------------------------------------------------------ the others are gone -- */
+/* ------------------------------------------------------- close after the others have left -- */
 
 static void close_last_rank(struct check_case *c, int rank)
 {
 	struct check_ep *ep = check_ep_new(c, rank, 0);
 	int bad = check_open(ep) || check_barrier(c, rank, &ep->step);
 
-	/* One after the other, the first before all others. */
+	/* The ranks close one after the other. */
 	for (int closing = 0; !bad && closing < c->nranks; closing++) {
 		if (closing == rank)
 			close_in_time(ep, 1000);
@@ -135,7 +138,9 @@ static void close_last(struct check_case *c)
 
 /* ------------------------------------------------------------------ hand over -- */
 
-/* What was accepted is handed over in close; the receiver looks only when the sender is gone. */
+/*
+ * Close delivers every accepted send; the receiver makes progress only after the sender has closed.
+ */
 static void close_hands_over_rank(struct check_case *c, int rank)
 {
 	enum { COUNT = 10, LEN = 500 };

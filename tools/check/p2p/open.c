@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* open.c - open and close when nothing goes wrong. */
+/* open.c - open and close without faults. */
 #include <pthread.h>
 #include <string.h>
 #include "check/host/host.h"
@@ -53,7 +53,7 @@ static void open_close_now(struct check_case *c)
 	check_ranks(c, open_close_now_rank);
 }
 
-/* ------------------------------------------------------------------ again and again -- */
+/* ---------------------------------------------------------------- repeated open and close -- */
 
 static void open_again_rank(struct check_case *c, int rank)
 {
@@ -110,7 +110,7 @@ static void open_log(struct check_case *c)
 
 /* ------------------------------------------------------------------ at once -- */
 
-/* One rank's part in one of several communicators that are opened at the same time. */
+/* One rank's part in one of several communicators that open at the same time. */
 struct open_world {
 	struct check_case *c;
 	int rank, world;

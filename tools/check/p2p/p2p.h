@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* p2p.h - checks of messages between endpoints when nothing goes wrong. */
+/* p2p.h - checks of messages between endpoints without faults. */
 #ifndef TOOLS_CHECK_P2P_H
 #define TOOLS_CHECK_P2P_H
 
 #include "check/kit/kit.h"
 
-extern const struct check check_open_checks[];     /* open and close when all is well */
-extern const struct check check_send_checks[];     /* what is sent arrives */
+extern const struct check check_open_checks[];     /* open and close without faults */
+extern const struct check check_send_checks[];     /* every message sent arrives */
 extern const struct check check_status_checks[];   /* the sender's side of a message */
 extern const struct check check_receive_checks[];  /* the receiver's side of a message */
 extern const struct check check_progress_checks[]; /* progress, threads, several endpoints */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* progress.c - progress: its answer, its haste; changing threads, several endpoints. */
+/* progress.c - the result and the duration of progress; changing threads; several endpoints. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,9 +8,9 @@
 #include "lib/tool.h"
 
 enum {
-	PROGRESS_BOUND_MS = 2000, /* where a millisecond is promised, on a machine that is busy */
+	PROGRESS_BOUND_MS = 2000, /* bound for a promised millisecond, on a busy machine */
 	PROGRESS_IDLE = 100,
-	PROGRESS_IDLE_MS = 4000, /* for all of them */
+	PROGRESS_IDLE_MS = 4000, /* bound for all idle calls together */
 	PROGRESS_THREADS = 6,
 	PROGRESS_WORLDS = 3
 };
@@ -64,7 +64,7 @@ static void progress_haste(struct check_case *c)
 
 /* ------------------------------------------------------------------ answer -- */
 
-/* After a message has come and gone, it says 1 where something moved, and 0 in the end. */
+/* During a message progress returns 1 at least once; afterwards it returns 0. */
 static void progress_answer_rank(struct check_ep *ep)
 {
 	uint8_t buf[100] = {0};
@@ -115,7 +115,7 @@ struct progress_step {
 	int bad;
 };
 
-/* One exchange of messages with the neighbours, in whichever thread. */
+/* Exchanges one message with each neighbour, in the calling thread. */
 static void *progress_thread(void *arg)
 {
 	struct progress_step *step = arg;

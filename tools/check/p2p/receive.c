@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* receive.c - the receiver's side: arrive, data, arrived, and where bytes are written. */
+/*
+ * receive.c - the receiver's side: arrive, data and arrived, and the bytes that the plugin writes.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include "check/host/host.h"
@@ -9,7 +11,7 @@ enum { RECEIVE_SIZES = 7 };
 
 static const uint64_t receive_sizes[RECEIVE_SIZES] = {1, 7, 300, 5000, 70001, 262144, 1500003};
 
-/* Every rank sends all sizes to the next one; tags 1..RECEIVE_SIZES. */
+/* Every rank sends messages of all sizes to the next rank, with tags 1..RECEIVE_SIZES. */
 static int receive_traffic(struct check_ep *ep)
 {
 	uint32_t to = (uint32_t)((ep->rank + 1) % ep->nranks);
@@ -26,7 +28,7 @@ static int receive_traffic(struct check_ep *ep)
 	for (int k = 0; k < RECEIVE_SIZES; k++)
 		if (check_wait_send(ep, &send[k]))
 			return -1;
-	/* What comes too late or twice comes now. */
+	/* Makes progress for a while, so that a late or second completion has time to show. */
 	if (check_progress_barrier(ep))
 		return -1;
 	for (int i = 0; i < 200; i++)
@@ -41,7 +43,7 @@ static int receive_traffic(struct check_ep *ep)
 static void receive_data_rank(struct check_ep *ep)
 {
 	ep->open_mode.by_data = 1;
-	/* Nobody sends before all have said so. */
+	/* No rank sends before all ranks have set their open mode. */
 	if (check_progress_barrier(ep) || receive_traffic(ep))
 		return;
 	if (ep->seen.over || ep->seen.under)
@@ -109,7 +111,7 @@ static void receive_once(struct check_case *c)
 	check_endpoints(c, receive_once_rank);
 }
 
-/* All bytes are there when arrived is called, not some time later. */
+/* All bytes must be in the buffer when the plugin calls arrived. */
 static void receive_complete_rank(struct check_ep *ep)
 {
 	uint32_t to = (uint32_t)((ep->rank + 1) % ep->nranks);

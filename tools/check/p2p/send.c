@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* send.c - what is sent arrives: whole, in order, of any size, from anyone to anyone. */
+/* send.c - every message sent arrives: complete, in order, of any size, between any two ranks. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +14,13 @@ enum {
 	SEND_ORDER_LONG = 50000
 };
 
-/* Tells messages apart: who to whom, which one. */
+/* A tag that is unique for sender, receiver and message. */
 static uint64_t send_seed(int from, int to, uint64_t which)
 {
 	return ((uint64_t)from << 56) ^ ((uint64_t)to << 48) ^ (which + 1);
 }
 
-/* Is the message whole? */
+/* Has the message its expected length and bytes? */
 static int send_is_whole(struct check_ep *ep, const struct check_arrival *a, uint64_t len,
 			 uint64_t seed)
 {
@@ -42,13 +42,16 @@ static int send_is_whole(struct check_ep *ep, const struct check_arrival *a, uin
 	return 0;
 }
 
-/* Sends count messages to each of the peers from..to of the ring, then receives as many. */
+/*
+ * Sends count messages to each of the peers at distances from..to in the ring, then receives as
+ * many.
+ */
 struct send_plan {
 	const uint64_t *sizes;
 	int count;
-	int first, last; /* distances in the ring of ranks; 0 is oneself */
-	int shift;       /* by so many bytes the buffers are off alignment */
-	uint64_t tag;    /* of the first message */
+	int first, last; /* distances in the ring of ranks; 0 is the rank itself */
+	int shift;       /* number of bytes by which the buffers are off alignment */
+	uint64_t tag;    /* number of the first message */
 };
 
 struct send_out {
@@ -73,7 +76,7 @@ static int send_start(struct check_ep *ep, const struct send_plan *plan, struct 
 	return 0;
 }
 
-/* All that was sent has come, and all that was to be sent is away. */
+/* Waits until all expected messages have arrived and all sends are complete. */
 static int send_end(struct check_ep *ep, const struct send_plan *plan, const struct send_out *out)
 {
 	for (int d = plan->first; d <= plan->last; d++)
@@ -100,7 +103,7 @@ static void send_verify(struct check_ep *ep, const struct send_plan *plan)
 		}
 }
 
-/* Buffers stay until all ranks have all messages. */
+/* The buffers stay until all ranks have all messages. */
 static void send_run(struct check_ep *ep, const struct send_plan *plan)
 {
 	int n = plan->count * (plan->last - plan->first + 1);
@@ -108,7 +111,7 @@ static void send_run(struct check_ep *ep, const struct send_plan *plan)
 
 	if (!send_start(ep, plan, out) && !send_end(ep, plan, out))
 		send_verify(ep, plan);
-	/* After a failure the plugin may still hold them. */
+	/* After a failure the plugin may still use the buffers. */
 	for (int i = 0; i < n && !check_failed(ep->c); i++)
 		free(out[i].memory);
 	if (!check_failed(ep->c))
@@ -211,7 +214,7 @@ static void send_large(struct check_case *c)
 
 /* ------------------------------------------------------------------ order -- */
 
-/* The messages of one peer are announced in the order of their tags. */
+/* The plugin must announce the messages of one peer in the order of their tags. */
 static void send_check_order(struct check_ep *ep, uint32_t peer, uint64_t count)
 {
 	uint64_t next = 0;
@@ -235,8 +238,8 @@ static void send_check_order(struct check_ep *ep, uint32_t peer, uint64_t count)
 }
 
 /*
- * Short and long ones mixed: those that take different ways must not overtake one another.  In
- * batches, each of which comes before the next one goes.
+ * Mixes short and long messages, which a plugin may send by different protocols: none may overtake
+ * another.  Each batch completes before the next batch begins.
  */
 static void send_order_rank(struct check_ep *ep)
 {
@@ -249,7 +252,7 @@ static void send_order_rank(struct check_ep *ep)
 	for (uint64_t i = 0; i < count; i++) {
 		len = i % 97 == 5 ? SEND_ORDER_LONG : i % 31 == 3 ? 3000 : 1 + i % 65;
 		if (check_send(ep, &send[i], to, i, buf, len))
-			return; /* the plugin may still hold the sends */
+			return; /* the plugin may still use the sends */
 		if ((i + 1) % SEND_ORDER_BATCH && i + 1 < count)
 			continue;
 		if (!check_recv(ep, from, i))

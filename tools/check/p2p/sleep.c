@@ -9,7 +9,10 @@
 
 enum { SLEEP_ROUNDS = 10 };
 
-/* As the core does: progress until nothing moves, arm, poll.  1: woken or not asleep at all. */
+/*
+ * Sleeps as the core does: progress until nothing moves, arm, poll.  Returns 1 if it woke or arm
+ * refused the sleep.
+ */
 static int sleep_once(struct check_ep *ep, int fd, int64_t timeout_ms, int *slept)
 {
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};
@@ -26,7 +29,10 @@ static int sleep_once(struct check_ep *ep, int fd, int64_t timeout_ms, int *slep
 	return poll(&pfd, 1, (int)timeout_ms) > 0;
 }
 
-/* Waits for a message by sleeping only.  0, or -1 when the sleep went on although it had come. */
+/*
+ * Waits for a message by sleeping only.  Returns 0, or -1 if the sleep continued although the
+ * message had come.
+ */
 static int sleep_for(struct check_ep *ep, int fd, uint32_t from, uint64_t tag)
 {
 	int64_t deadline = tool_now_ms() + ep->c->timeout_ms, left;
@@ -45,7 +51,7 @@ static int sleep_for(struct check_ep *ep, int fd, uint32_t from, uint64_t tag)
 	}
 }
 
-/* Rank by rank sends to all the others, who sleep. */
+/* Each rank in order sends to all other ranks, which sleep. */
 static void sleep_rank(struct check_ep *ep)
 {
 	int32_t fd = ep->t->wait_fd(ep->ep);
@@ -61,7 +67,7 @@ static void sleep_rank(struct check_ep *ep)
 		int sender = round % ep->nranks;
 
 		if (ep->rank == sender) {
-			poll(NULL, 0, 20); /* the others are asleep by then, most likely */
+			poll(NULL, 0, 20); /* by then the other ranks most likely sleep */
 			for (int r = 0; r < ep->nranks; r++)
 				if (r != sender &&
 				    check_send(ep, &send[r], (uint32_t)r, (uint64_t)round + 1, buf,
@@ -114,7 +120,7 @@ static void sleep_same(struct check_case *c)
 	check_endpoints(c, sleep_same_rank);
 }
 
-/* With nothing under way, arm lets the core sleep. */
+/* With nothing under way, arm allows the sleep. */
 static void sleep_idle_rank(struct check_ep *ep)
 {
 	int slept = 0, fd = ep->t->wait_fd(ep->ep);

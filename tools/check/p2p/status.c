@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* status.c - the sender's side: what send takes, when status is set, whose the memory is. */
+/*
+ * status.c - the sender's side: which messages send accepts, when the plugin sets the status, and
+ * who owns the memory.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include "check/host/host.h"
@@ -20,7 +23,7 @@ static uint32_t status_before(const struct check_ep *ep)
 	return (uint32_t)((ep->rank + ep->nranks - 1) % ep->nranks);
 }
 
-/* Receives tags 1..count from the rank before; 0 or -1. */
+/* Receives tags 1..count from the rank before; returns 0 or -1. */
 static int status_receive(struct check_ep *ep, int count)
 {
 	for (int k = 0; k < count; k++)
@@ -31,7 +34,9 @@ static int status_receive(struct check_ep *ep, int count)
 
 /* ------------------------------------------------------------------ reuse -- */
 
-/* Each buffer is overwritten as soon as its status allows it; the receivers come late. */
+/*
+ * The sender overwrites each buffer as soon as its status allows; the receivers make progress late.
+ */
 static void status_reuse_rank(struct check_ep *ep)
 {
 	coll_send_t *send = check_memory(STATUS_SIZES * sizeof(*send));
@@ -99,7 +104,7 @@ static void status_final_rank(struct check_ep *ep)
 	for (int k = 0; k < STATUS_SIZES; k++) {
 		if (check_wait_send(ep, &send[k]))
 			return;
-		/* From here on it is the core's again. */
+		/* From the final status on, the send belongs to the core again. */
 		first[k] = send[k].status;
 		send[k].status = COLL_ERR_TIMEOUT;
 		memset(send[k].plugin, 0xee, sizeof(send[k].plugin));
@@ -167,10 +172,13 @@ static void status_untouched(struct check_case *c)
 	check_endpoints(c, status_untouched_rank);
 }
 
-/* ------------------------------------------------------------------ room -- */
+/* ------------------------------------------------------------------ buffer space -- */
 
-/* Far more than any buffer holds, both ways, and nobody makes progress until all is handed over. */
-static void status_room_rank(struct check_ep *ep)
+/*
+ * Each rank sends far more than any buffer holds, and no rank makes progress before all sends are
+ * submitted.
+ */
+static void status_space_rank(struct check_ep *ep)
 {
 	int count = ep->c->quick ? STATUS_BURST_QUICK : STATUS_BURST, bad = 0;
 	uint64_t bulk = 4 << 20;
@@ -180,7 +188,7 @@ static void status_room_rank(struct check_ep *ep)
 	for (int k = 0; k < count + STATUS_BULK && !bad; k++)
 		bad = check_send(ep, &send[k], status_next(ep), (uint64_t)k + 1, buf,
 				 k < count ? 200 : bulk);
-	/* The kit itself meets here, without progress. */
+	/* This barrier makes no progress. */
 	if (bad || check_barrier(ep->c, ep->rank, &ep->step))
 		return;
 	if (!check_recv(ep, status_before(ep), (uint64_t)count + STATUS_BULK))
@@ -194,21 +202,21 @@ static void status_room_rank(struct check_ep *ep)
 	free(send);
 }
 
-static void status_room(struct check_case *c)
+static void status_space(struct check_case *c)
 {
-	check_endpoints(c, status_room_rank);
+	check_endpoints(c, status_space_rank);
 }
 
 const struct check check_status_checks[] = {
-	{.name = "send-room",
-	 .says = "send neither blocks nor refuses for want of room",
+	{.name = "send-space",
+	 .says = "send neither blocks nor refuses for lack of buffer space",
 	 .promise = "coll_transport_t.send",
 	 .group = CHECK_MESSAGES,
 	 .needs = CHECK_TRANSPORT,
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 3,
-	 .run = status_room},
+	 .run = status_space},
 	{.name = "status",
 	 .says = "status is set when the buffer may be reused, and not before",
 	 .promise = "coll_send_t.status",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* elf.c - reads the dynamic part of an ELF file; nothing in the file is believed unchecked. */
+/* elf.c - reads the dynamic part of an ELF file and checks every offset and size in it. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 enum { ELF_CLASS_HERE = sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32 };
 
-/* n things of a size at an offset, or NULL if they are not all in the file. */
+/* Returns n items of a size at an offset, or NULL if they do not all lie within the file. */
 static const void *elf_at(const struct check_elf *elf, uint64_t offset, uint64_t n, uint64_t size)
 {
 	if (offset > elf->size || (size && n > (elf->size - offset) / size))
@@ -99,7 +99,7 @@ static void elf_each_symbol(const struct check_elf *elf, const ElfW(Shdr) * sect
 	for (uint64_t i = 1; symbol && i < n; i++) {
 		const char *name = elf_string(elf, strings, symbol[i].st_name);
 
-		/* The fields are the same in both classes. */
+		/* Both ELF classes have fields of the same names. */
 		if (*name && ELF64_ST_BIND(symbol[i].st_info) != STB_LOCAL)
 			see(user, name, symbol[i].st_shndx != SHN_UNDEF,
 			    ELF64_ST_BIND(symbol[i].st_info) == STB_GLOBAL);

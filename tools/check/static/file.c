@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* file.c - the file: its name, what it exports and needs, and that loading it does nothing. */
+/*
+ * file.c - the plugin's file: its name, the symbols that it exports and needs; loading it has no
+ * effect.
+ */
 #include <coll/backend.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -9,17 +12,18 @@
 #include "check/static/static.h"
 #include "check/kit/trace.h"
 
-/* Names that compilers and linkers add by themselves. */
+/* Names that compilers and linkers export by themselves. */
 static int file_is_reserved(const char *name)
 {
 	return name[0] == '_';
 }
 
 struct file_found {
-	int symbol;       /* the one that must be there is */
-	char other[200];  /* what else is exported */
-	char coll[200];   /* symbols of libcoll, or libcoll itself */
-	int instrumented; /* built for a sanitizer or for coverage, which add code of their own */
+	int symbol;      /* coll_backend_v1 is exported */
+	char other[200]; /* other exported symbols */
+	char coll[200];  /* symbols of libcoll, or libcoll itself, that the file needs */
+	/* built for a sanitizer or for coverage, which export symbols of their own */
+	int instrumented;
 };
 
 static void file_note(char *text, size_t size, const char *name)
@@ -55,7 +59,7 @@ static void file_library(void *user, const char *name, int defined, int global)
 		file_note(found->coll, sizeof(found->coll), name);
 }
 
-/* 0, or -1 when the check has failed for it. */
+/* Reads the file; returns 0, or -1 after failing the check. */
 static int file_look(struct check_case *c, struct file_found *found, struct check_elf *elf)
 {
 	char text[200];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* probe.c - probe and info: cheap, without lasting effect, the same answer each time. */
+/* probe.c - probe and info are cheap, leave nothing behind, and give the same result each time. */
 #include <pthread.h>
 #include <string.h>
 #include "check/host/host.h"
@@ -11,7 +11,10 @@ enum { PROBE_THREADS = 4, PROBE_TIMES = 20, PROBE_BOUND_MS = 5000 };
 
 static const char probe_poison = 0x5a;
 
-/* As in a program before there are ranks: what open has and probe has not is not there. */
+/*
+ * Makes the host of a program that has no ranks yet: host functions that only open may call are
+ * NULL.
+ */
 static struct check_ep *probe_host(struct check_case *c)
 {
 	struct check_ep *ep = check_ep_new(c, 0, 0);

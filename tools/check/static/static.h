@@ -5,9 +5,9 @@
 
 #include "check/kit/kit.h"
 
-extern const struct check check_file_checks[];    /* what the file exports and needs */
+extern const struct check check_file_checks[];    /* exported and needed symbols of the file */
 extern const struct check check_table_checks[];   /* coll_backend_v1 and its groups */
-extern const struct check check_options_checks[]; /* the options it declares */
+extern const struct check check_options_checks[]; /* the options that the plugin declares */
 extern const struct check check_probe_checks[];   /* probe and info */
 
 #endif

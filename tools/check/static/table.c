@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table.c - coll_backend_v1: sizes, mandatory slots, what goes in pairs, strings. */
+/* table.c - coll_backend_v1: sizes, mandatory slots, slots that go in pairs, strings. */
 #include <stdio.h>
 #include <string.h>
 #include "check/host/host.h"
@@ -33,7 +33,10 @@ static void table_sizes(struct check_case *c)
 	if (backend->native)
 		table_size(c, "coll_native_t", backend->native->size,
 			   offsetof(coll_native_t, handle) + sizeof(void (*)(void)));
-	/* What a newer minor adds lies behind what this kit knows; an older one cannot be larger. */
+	/*
+	 * A newer minor adds members behind those that this kit knows; a struct of an older minor
+	 * cannot be larger.
+	 */
 	if (backend->abi_minor <= COLL_BACKEND_ABI_MINOR && own->size > sizeof(coll_backend_t))
 		check_fail(c, "abi_minor is %u but the struct is larger than in that minor",
 			   backend->abi_minor);
@@ -78,7 +81,7 @@ static void table_mandatory(struct check_case *c)
 		check_fail(c, "native->query is NULL");
 }
 
-/* Both or none. */
+/* A plugin has both slots of a pair or neither. */
 static void table_pair(struct check_case *c, int a, int b, const char *name_a, const char *name_b)
 {
 	if (!a != !b)
@@ -113,7 +116,7 @@ static void table_bits(struct check_case *c)
 	const uint32_t kinds = COLL_MEM_HOST | COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED;
 	const uint32_t flags = COLL_BACKEND_IN_PROCESS | COLL_BACKEND_BY_NAME;
 
-	/* A newer minor may know more of them. */
+	/* A newer minor may define more bits. */
 	if (!(backend->memory & kinds) ||
 	    (backend->abi_minor <= COLL_BACKEND_ABI_MINOR && backend->memory & ~kinds))
 		check_fail(c, "memory is 0x%x, not COLL_MEM_* bits", backend->memory);

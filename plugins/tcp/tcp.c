@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tcp.c - the tcp backend: what it offers, how an endpoint is made and ended. */
+/* tcp.c - the tcp backend: its table and its options; opening and closing an endpoint. */
 #include "tcp.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@ static void tcp_free(struct tcp *t)
 		struct tcp_conn *conn = &t->conn[i];
 
 		if (conn->fd >= 0) {
-			/* A forked child may hold the socket too; the peer is to see the end now.
-			 */
+			/* A forked child may hold the socket too: only shutdown() ends the stream for
+			 * the peer now. */
 			shutdown(conn->fd, SHUT_RDWR);
 			close(conn->fd);
 		}
@@ -66,12 +66,12 @@ static int32_t tcp_new(const coll_host_t *host, struct tcp **out, coll_error_t *
 	return COLL_SUCCESS;
 }
 
-/* Sees to it that descriptors suffice; ranks that are threads of one process share the limit. */
+/* Raises the limit of descriptors if needed.  Ranks that are threads of one process share the limit. */
 static int32_t tcp_reserve_descriptors(const struct tcp *t, const struct tcp_record *records,
 				       coll_error_t *err)
 {
 	const struct tcp_record *own = &records[t->rank];
-	rlim_t here = 0, want, least = (rlim_t)t->epoll_fd + t->nranks + 16;
+	rlim_t here = 0, before, want, least = (rlim_t)t->epoll_fd + t->nranks + 16;
 	struct rlimit limit;
 
 	for (uint32_t i = 0; i < t->nranks; i++)
@@ -85,15 +85,17 @@ static int32_t tcp_reserve_descriptors(const struct tcp *t, const struct tcp_rec
 				  "its hard limit is %llu; raise it (ulimit -Hn)",
 				  t->nranks, (unsigned long long)want,
 				  (unsigned long long)limit.rlim_max);
+	before = limit.rlim_cur;
 	limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &limit))
 		kit_log(t->host, COLL_LOG_WARN,
-			"cannot raise the limit of file descriptors to %llu: %s",
-			(unsigned long long)want, strerror(errno));
+			"cannot raise the limit of file descriptors from %llu to %llu: %s; "
+			"connecting may fail, raise the limit before the start (ulimit -n)",
+			(unsigned long long)before, (unsigned long long)want, strerror(errno));
 	return COLL_SUCCESS;
 }
 
-/* Tells all ranks where this rank listens, and learns the same of them. */
+/* Exchanges the addresses at which the ranks listen. */
 static int32_t tcp_exchange(const coll_host_t *host, const struct tcp_record *own,
 			    struct tcp_record *records, coll_error_t *err)
 {
@@ -102,11 +104,13 @@ static int32_t tcp_exchange(const coll_host_t *host, const struct tcp_record *ow
 	for (uint32_t i = 0; !code && i < host->nranks; i++)
 		if (!tcp_check_record(&records[i]))
 			code = error_fill(err, COLL_ERR_INTERNAL,
-					  "rank %u sent a malformed address", i);
+					  "rank %u sent a malformed address record: all ranks need "
+					  "the same version of the tcp backend",
+					  i);
 	return code;
 }
 
-/* Makes all but the connections; the other ranks learn of a failure. */
+/* Makes everything but the connections.  A failure of this rank fails the exchange of all ranks. */
 static int32_t tcp_prepare(const coll_host_t *host, struct tcp **t, struct listeners *listeners,
 			   struct tcp_record *records, coll_error_t *err)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp.h - what the files of the tcp backend share.
+ * tcp.h - types and functions that the files of the tcp backend share.
  *
- * One endpoint holds one stream socket for each other rank: AF_UNIX on the same host, TCP else.
- * tcp_addr.c listens and says where; tcp_mesh.c connects everyone; tcp_send.c and tcp_io.c move messages.
+ * One endpoint holds one stream socket for each other rank: AF_UNIX on the same host, TCP otherwise.
+ * tcp_addr.c listens and describes the addresses; tcp_mesh.c connects every rank with every other rank;
+ * tcp_send.c and tcp_io.c move messages.
  * On the wire a message is its 32-byte coll_header_t followed by the payload, nothing else.
  */
 #ifndef TCP_H
@@ -19,37 +20,38 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-/* Found by measurement, see README.md. */
-#define TCP_SCRATCH     ((size_t)256 << 10) /* received at once for host->data; fits the cache */
-#define TCP_FIRST       ((size_t)32 << 10)  /* received at once while no message is under way */
-#define TCP_PIECE       ((size_t)1 << 20)   /* moved at once to or from a large buffer */
-#define TCP_BUDGET      ((size_t)4 << 20) /* moved in one progress(), about a millisecond's worth */
-#define TCP_UNIX_BUFFER (4 << 20)         /* SO_SNDBUF of AF_UNIX sockets; the system may clip it */
+/* README.md has the measurements behind these sizes. */
+#define TCP_SCRATCH     ((size_t)256 << 10) /* one receive for host->data; fits into the cache */
+#define TCP_FIRST       ((size_t)32 << 10)  /* one receive while no message is under way */
+#define TCP_PIECE       ((size_t)1 << 20)   /* one send or receive of a large buffer */
+#define TCP_BUDGET      ((size_t)4 << 20)   /* bytes of one progress(): about a millisecond */
+#define TCP_UNIX_BUFFER (4 << 20) /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
 
 enum {
-	TCP_DIRECT = 1, /* up to so many peers recv() is tried without asking epoll first */
-	TCP_GATHER = 16 /* queued messages handed to the kernel in one call */
+	TCP_DIRECT =
+		1, /* with at most this many peers progress() calls recvmsg() without asking epoll */
+	TCP_GATHER = 16 /* most queued messages in one sendmsg() */
 };
 
 /* ------------------------------------------------------------------ endpoint -- */
 
-/* The stream to and from one rank; for the own rank there is no socket behind it. */
+/* The stream to and from one rank.  The own rank has no socket: its messages pass through memory. */
 struct tcp_conn {
-	int fd; /* -1: own rank, or not there any more */
+	int fd; /* -1: the own rank, or a closed connection */
 	uint32_t peer;
-	int inet;        /* TCP, not AF_UNIX */
+	int inet;        /* the socket is TCP, not AF_UNIX */
 	int lost;        /* host->peer_lost was called */
-	int send_errno;  /* sending failed; told in the next progress() */
-	uint32_t events; /* registered with epoll */
+	int send_errno;  /* why sending failed; the next progress() reports the peer as lost */
+	uint32_t events; /* the events that epoll watches */
 
-	/* Sends not yet complete.  `done` counts bytes of the first one. */
+	/* Incomplete sends.  `done` counts the sent bytes of the first one. */
 	struct send_queue queue;
 	uint64_t done;
-	struct send_rest rest; /* goes out before the first message */
+	struct send_rest rest; /* is sent before the first message */
 
-	/* The message being received, or the beginning of its header. */
+	/* The message that is being received, or the beginning of its header. */
 	int receiving;
-	int unwanted; /* the core has dropped what is being received */
+	int dropped; /* the core has dropped this message: its payload is discarded */
 	coll_sink_t sink;
 	uint64_t got, len;
 	uint32_t header_got;
@@ -60,29 +62,29 @@ struct tcp {
 	const coll_host_t *host;
 	uint32_t rank, nranks;
 	int epoll_fd;
-	uint32_t turn;     /* whose turn it is to be served first */
-	uint32_t sending;  /* connections with something left to send, the own one not counted */
-	uint32_t failing;  /* connections whose send_errno is not told yet */
-	uint32_t watching; /* connections registered for EPOLLOUT */
-	size_t budget;     /* bytes this progress() may still move */
-	int moved;         /* has it moved any? */
-	uint8_t *scratch;  /* TCP_SCRATCH bytes */
-	struct tcp_conn *conn; /* nranks */
+	uint32_t next_peer; /* round robin: the peer that the next progress() begins with */
+	uint32_t sending;   /* other ranks' connections with bytes left to send */
+	uint32_t failing;   /* connections with a send_errno that progress() has not reported yet */
+	uint32_t write_watches; /* connections registered for EPOLLOUT */
+	size_t budget;          /* bytes that this progress() may still move */
+	int moved;              /* this progress() has moved bytes */
+	uint8_t *scratch;       /* TCP_SCRATCH bytes */
+	struct tcp_conn *conn;  /* nranks */
 };
 
 /* ------------------------------------------------------------------- addresses -- */
 
 struct tcp_address {
 	uint8_t ip[16];
-	uint16_t port;   /* network order, as is ip */
+	uint16_t port;   /* network byte order, like ip */
 	uint8_t ip_size; /* 4 or 16 */
 	uint8_t loopback;
 };
 
-/* What each rank tells all others, by host->exchange. */
+/* A rank sends this record to all other ranks by host->exchange. */
 struct tcp_record {
 	uint32_t pid;
-	char boot_id[40]; /* "" if unknown; with netns: ranks that agree share a host */
+	char boot_id[40]; /* "" if unknown.  Ranks with equal boot_id and netns share a host. */
 	uint64_t netns[2];
 	char unix_name[40]; /* abstract address, "" if none */
 	uint8_t nonce[16];
@@ -90,23 +92,26 @@ struct tcp_record {
 	struct tcp_address address[ADDRESS_INET_MAX];
 };
 
-/* Opens the listening sockets and fills *record. */
+/* Opens the listening sockets and fills *record with their addresses. */
 int32_t tcp_listen(const coll_host_t *host, struct listeners *listeners, struct tcp_record *record,
 		   coll_error_t *err);
-/* 0 if another rank's record cannot be right; ends its texts. */
+/* Returns 0 if another rank's record is malformed.  Terminates the strings of the record. */
 int tcp_check_record(struct tcp_record *record);
 int tcp_same_host(const struct tcp_record *a, const struct tcp_record *b);
-/* Where `own` may reach `peer`, best first. */
+/* Fills *out with the addresses at which `own` may reach `peer`, best first. */
 void tcp_peer_addresses(const coll_host_t *host, const struct tcp_record *own,
 			const struct tcp_record *peer, struct address_list *out);
-/* Options of a stream socket, best before it is connected.  `local`: both ends on one host. */
+/*
+ * Sets the options of a stream socket; buffer sizes count in full only before it is connected.  `local`:
+ * both ends are on one host.
+ */
 void tcp_tune(const void *host, int fd, int family, int local);
 
-/* ------------------------------------------------------------------ the rest -- */
+/* ---------------------------------------------------------------- connections -- */
 
 /*
- * Connects all ranks; on success every t->conn[] but the own has its socket, known to epoll.  Closes the
- * listeners.
+ * Connects this rank with all other ranks.  On success every t->conn[] but the own has its socket, which
+ * epoll watches.  Closes the listeners.
  */
 int32_t tcp_mesh_connect(struct tcp *t, struct listeners *listeners,
 			 const struct tcp_record *records, coll_error_t *err);
@@ -120,14 +125,17 @@ static inline size_t tcp_min(uint64_t a, uint64_t b)
 	return (size_t)(a < b ? a : b);
 }
 
-/* n bytes of this progress() are used up. */
+/* Subtracts n moved bytes from the budget of this progress(). */
 static inline void tcp_spend(struct tcp *t, size_t n)
 {
 	t->budget -= tcp_min(n, t->budget);
 	t->moved = 1;
 }
 
-/* Sending no longer works.  What the peer sent is still to be read; progress() tells the end. */
+/*
+ * Notes that sending to the peer failed.  progress() first reads everything that the peer has sent, then
+ * reports the peer as lost.
+ */
 static inline void tcp_break(struct tcp *t, struct tcp_conn *conn, int error)
 {
 	t->failing += !conn->send_errno;
@@ -135,11 +143,11 @@ static inline void tcp_break(struct tcp *t, struct tcp_conn *conn, int error)
 }
 
 int tcp_has_work(const struct tcp_conn *conn);
-/* What goes out next, at most TCP_PIECE bytes; returns how many. */
+/* Points iov[0..*n) to the bytes to send next, at most TCP_PIECE; returns their number. */
 size_t tcp_gather(const struct tcp_conn *conn, struct iovec iov[2 * TCP_GATHER + 1], int *n);
-/* n bytes of what tcp_gather gave are out. */
+/* Completes the sends whose bytes are among the n that the kernel took. */
 void tcp_advance(struct tcp *t, struct tcp_conn *conn, uint64_t n);
-/* One call into the kernel; 1 if it took all that was offered. */
+/* Calls sendmsg() once; returns 1 if the kernel took all bytes of tcp_gather. */
 int tcp_push(struct tcp *t, struct tcp_conn *conn);
 void tcp_fail_sends(struct tcp *t, struct tcp_conn *conn, int32_t status);
 
@@ -150,7 +158,7 @@ void tcp_cancel(void *ep, coll_send_t *send);
 int32_t tcp_progress(void *ep);
 int32_t tcp_wait_fd(void *ep);
 int32_t tcp_arm(void *ep);
-/* Hands to the kernel what is queued, and to the network what the kernel holds. */
+/* Sends the queues, then waits until the peers' kernels have acknowledged all bytes. */
 void tcp_flush(struct tcp *t, int64_t timeout_ms);
 
 #endif

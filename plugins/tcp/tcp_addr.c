@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tcp_addr.c - where a rank listens, which address suits a peer, options of sockets. */
+/* tcp_addr.c - opens the listening sockets, orders the addresses of a peer, sets socket options. */
 #include "tcp.h"
 
 #include <arpa/inet.h>
@@ -14,14 +14,15 @@
 
 #include "base/random.h"
 
-/* A host that vanishes is noticed after IDLE + COUNT * STEP seconds, also if nothing is sent. */
+/* TCP reports a vanished host after IDLE + COUNT * STEP seconds, also while no rank sends. */
 enum { TCP_KEEP_IDLE_S = 10, TCP_KEEP_STEP_S = 5, TCP_KEEP_COUNT = 4 };
 
 static void tcp_set(const coll_host_t *host, int fd, int level, int name, const void *value,
 		    socklen_t size, const char *what)
 {
 	if (setsockopt(fd, level, name, value, size))
-		kit_log(host, COLL_LOG_DEBUG, "cannot set %s of a socket: %s", what,
+		kit_log(host, COLL_LOG_DEBUG,
+			"cannot set %s of a socket: %s; the socket keeps the system's value", what,
 			strerror(errno));
 }
 
@@ -39,7 +40,7 @@ static void tcp_tune_inet(const coll_host_t *host, int fd, int local)
 	int64_t rcvbuf = host->option_int(host, "rcvbuf");
 	int64_t user_timeout = host->option_int(host, "user_timeout");
 
-	/* Within a host nothing is ever congested, and bbr would still pace. */
+	/* The loopback device is never congested; bbr would slow it down by pacing. */
 	if ((!congestion || !*congestion) && local)
 		congestion = "reno";
 	if (congestion && *congestion)
@@ -72,7 +73,7 @@ void tcp_tune(const void *user, int fd, int family, int local)
 
 /* ------------------------------------------------------------------ listening -- */
 
-/* Listens at the address, whose port it fills. */
+/* Listens at the address and fills in its port. */
 static int32_t tcp_listen_at(const coll_host_t *host, struct address *address,
 			     struct listeners *listeners, coll_error_t *err)
 {
@@ -94,7 +95,7 @@ static void tcp_publish(struct tcp_record *record, const struct address *address
 	memcpy(out->ip, address_ip(address), out->ip_size);
 }
 
-/* Listens at each address of the wanted interface, or of all. */
+/* Listens at each address of the interface that the option names, or of all interfaces. */
 static int32_t tcp_listen_inet(const coll_host_t *host, struct listeners *listeners,
 			       struct tcp_record *record, coll_error_t *err)
 {
@@ -102,13 +103,13 @@ static int32_t tcp_listen_inet(const coll_host_t *host, struct listeners *listen
 	struct address_list list;
 	int32_t code = address_of_interfaces(wanted, &list);
 
-	/* A host without a network has its local sockets. */
+	/* Ranks on a host without a network connect through local sockets. */
 	if (code && (!wanted || !*wanted))
 		return COLL_SUCCESS;
 	if (code)
 		return error_fill(err, code, "option tcp.interface: %s", error_text());
 	for (int i = 0; i < list.count; i++) {
-		/* One address may be unusable (still being configured, say). */
+		/* The kernel refuses an address that is still being configured: the others suffice. */
 		if (tcp_listen_at(host, &list.item[i], listeners, err)) {
 			code = COLL_ERR_SYSTEM;
 			kit_log(host, COLL_LOG_DEBUG, "%s", error_text());
@@ -124,7 +125,7 @@ static void tcp_identify_host(struct tcp_record *record)
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 	struct stat netns;
 
-	/* Without both the rank shares a host with nobody, which is only slower. */
+	/* Without both facts the rank passes for alone on its host: TCP works, but is slower. */
 	if (fd < 0)
 		return;
 	if (!stat("/proc/self/ns/net", &netns) &&
@@ -137,7 +138,7 @@ static void tcp_identify_host(struct tcp_record *record)
 	close(fd);
 }
 
-/* Listens at a local socket with a name that nobody can guess. */
+/* Listens at a local socket with a random name, which no other user can guess. */
 static int32_t tcp_listen_local(const coll_host_t *host, struct listeners *listeners,
 				struct tcp_record *record, coll_error_t *err)
 {
@@ -193,7 +194,7 @@ void tcp_peer_addresses(const coll_host_t *host, const struct tcp_record *own,
 	out->count = 0;
 	if (local && peer->unix_name[0] && host->option_int(host, "unix"))
 		address_local(peer->unix_name, &out->item[out->count++]);
-	/* Loopback addresses first, but only within the host. */
+	/* Within the host loopback addresses come first; between hosts they are left out. */
 	for (int loopback = local; loopback >= 0; loopback--)
 		for (uint32_t i = 0; i < peer->count; i++)
 			if (peer->address[i].loopback == loopback)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tcp_io.c - receiving, progress, sleeping, and the end of a peer. */
+/* tcp_io.c - receives messages, makes progress, prepares sleep, and reports lost peers. */
 #include "tcp.h"
 
 #include <errno.h>
@@ -15,25 +15,25 @@
 
 enum { TCP_EVENTS = 64 };
 
-/* Nothing more comes from or goes to this peer. */
+/* Ends the connection, its receive and its sends, and reports the peer to the core. */
 static void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why)
 {
 	const coll_host_t *host = t->host;
 
 	t->failing -= conn->send_errno != 0;
-	t->watching -= (conn->events & EPOLLOUT) != 0;
+	t->write_watches -= (conn->events & EPOLLOUT) != 0;
 	t->moved = 1;
 	conn->lost = 1;
 	conn->send_errno = 0;
 	conn->events = 0;
 	if (conn->fd >= 0) {
-		/* A forked child may hold it too, then closing alone would end nothing. */
+		/* A forked child may hold the socket too: then close() alone would not end the stream. */
 		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
 		shutdown(conn->fd, SHUT_RDWR);
 		close(conn->fd);
 	}
 	conn->fd = -1;
-	if (conn->receiving && !conn->unwanted)
+	if (conn->receiving && !conn->dropped)
 		host->arrived(host, conn->sink.cookie, COLL_ERR_PEER_LOST);
 	conn->receiving = 0;
 	tcp_fail_sends(t, conn, COLL_ERR_PEER_LOST);
@@ -42,7 +42,7 @@ static void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why)
 
 /* ------------------------------------------------------------------ receiving -- */
 
-/* n more bytes of the payload have been delivered. */
+/* Counts n delivered bytes of the payload; completes the receive after the last. */
 static void tcp_delivered(struct tcp *t, struct tcp_conn *conn, size_t n)
 {
 	conn->got += n;
@@ -50,7 +50,7 @@ static void tcp_delivered(struct tcp *t, struct tcp_conn *conn, size_t n)
 		return;
 	conn->receiving = 0;
 	conn->header_got = 0;
-	if (!conn->unwanted)
+	if (!conn->dropped)
 		t->host->arrived(t->host, conn->sink.cookie, COLL_SUCCESS);
 }
 
@@ -64,11 +64,14 @@ void tcp_drop(void *ep, uint64_t cookie)
 		if (!conn->receiving || conn->sink.cookie != cookie)
 			continue;
 		conn->sink.buf = NULL;
-		conn->unwanted = 1;
+		conn->dropped = 1;
 	}
 }
 
-/* Adds to the header; when it is complete the message begins.  Returns the bytes used, or -1. */
+/*
+ * Adds bytes to the header.  A complete header begins the message.  Returns the number of bytes used, or
+ * -1 if the peer was lost.
+ */
 static ssize_t tcp_take_header(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n)
 {
 	size_t take = tcp_min(n, sizeof(conn->header) - conn->header_got);
@@ -85,7 +88,7 @@ static ssize_t tcp_take_header(struct tcp *t, struct tcp_conn *conn, const uint8
 		return -1;
 	}
 	conn->receiving = 1;
-	conn->unwanted = 0;
+	conn->dropped = 0;
 	conn->got = 0;
 	conn->len = header.len;
 	if (!header.len)
@@ -93,7 +96,7 @@ static ssize_t tcp_take_header(struct tcp *t, struct tcp_conn *conn, const uint8
 	return (ssize_t)take;
 }
 
-/* The next n bytes of the stream, in memory of ours.  -1: the peer was lost over them. */
+/* Handles the next n bytes of the stream.  Returns -1 if they cost the connection. */
 static int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n)
 {
 	while (n) {
@@ -107,7 +110,7 @@ static int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, 
 			used = (ssize_t)tcp_min(tcp_min(n, TCP_SCRATCH), conn->len - conn->got);
 			if (conn->sink.buf)
 				memcpy((uint8_t *)conn->sink.buf + conn->got, bytes, (size_t)used);
-			else if (!conn->unwanted)
+			else if (!conn->dropped)
 				t->host->data(t->host, conn->sink.cookie, bytes, (uint64_t)used);
 			tcp_delivered(t, conn, (size_t)used);
 		}
@@ -118,8 +121,8 @@ static int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, 
 }
 
 /*
- * One call into the kernel.  A payload with a buffer goes straight there; what follows it, or
- * comes without, goes to the scratch.  1 if all that was asked for came.
+ * Calls recvmsg() once.  The payload of a message goes straight into its receive buffer; all other bytes go
+ * to the scratch memory.  Returns 1 if the kernel filled both, so that more bytes may be waiting.
  */
 static int tcp_pull(struct tcp *t, struct tcp_conn *conn)
 {
@@ -152,7 +155,7 @@ static int tcp_pull(struct tcp *t, struct tcp_conn *conn)
 	return (size_t)n == direct + extra;
 }
 
-/* What there is from one peer, but not more than its share. */
+/* Receives from one peer, at most its share of the budget. */
 static void tcp_receive(struct tcp *t, struct tcp_conn *conn)
 {
 	size_t begin = t->budget;
@@ -170,18 +173,18 @@ static void tcp_receive_all(struct tcp *t)
 
 	if (t->nranks <= TCP_DIRECT + 1) {
 		for (uint32_t i = 0; i < t->nranks && t->budget; i++)
-			tcp_receive(t, &t->conn[(t->turn + i) % t->nranks]);
+			tcp_receive(t, &t->conn[(t->next_peer + i) % t->nranks]);
 		return;
 	}
 	n = epoll_wait(t->epoll_fd, events, TCP_EVENTS, 0);
-	/* What the budget leaves over stays ready and comes first next time. */
+	/* A peer beyond the budget stays ready, and epoll returns it first next time. */
 	for (int i = 0; i < n && t->budget; i++)
 		tcp_receive(t, &t->conn[events[i].data.u32]);
 }
 
 /* ------------------------------------------------------------------- progress -- */
 
-/* Messages to the own rank take the same way as all others, without the kernel. */
+/* Messages to the own rank pass the same functions as all others, but not the kernel. */
 static void tcp_loop_back(struct tcp *t)
 {
 	struct tcp_conn *conn = &t->conn[t->rank];
@@ -202,7 +205,7 @@ static void tcp_loop_back(struct tcp *t)
 static void tcp_send_all(struct tcp *t)
 {
 	for (uint32_t i = 0; i < t->nranks && t->sending && t->budget; i++) {
-		struct tcp_conn *conn = &t->conn[(t->turn + i) % t->nranks];
+		struct tcp_conn *conn = &t->conn[(t->next_peer + i) % t->nranks];
 		size_t begin = t->budget;
 
 		if (conn->fd < 0 || !tcp_has_work(conn) || conn->send_errno)
@@ -213,8 +216,8 @@ static void tcp_send_all(struct tcp *t)
 	}
 }
 
-/* Peers to whom sending failed: lost, once all they sent is read. */
-static void tcp_settle(struct tcp *t)
+/* Reports the peers to which sending failed, each after its last bytes were read. */
+static void tcp_reap_failed(struct tcp *t)
 {
 	for (uint32_t i = 0; i < t->nranks && t->failing; i++) {
 		struct tcp_conn *conn = &t->conn[i];
@@ -235,12 +238,12 @@ int32_t tcp_progress(void *ep)
 	t->budget = TCP_BUDGET;
 	t->moved = 0;
 	if (t->failing)
-		tcp_settle(t);
+		tcp_reap_failed(t);
 	tcp_receive_all(t);
 	if (t->sending)
 		tcp_send_all(t);
 	tcp_loop_back(t);
-	t->turn = t->turn + 1 < t->nranks ? t->turn + 1 : 0;
+	t->next_peer = t->next_peer + 1 < t->nranks ? t->next_peer + 1 : 0;
 	return t->moved;
 }
 
@@ -259,7 +262,7 @@ int32_t tcp_arm(void *ep)
 
 	if (t->failing || tcp_has_work(&t->conn[t->rank]))
 		return 1;
-	for (uint32_t i = 0; i < t->nranks && (t->sending || t->watching); i++) {
+	for (uint32_t i = 0; i < t->nranks && (t->sending || t->write_watches); i++) {
 		struct tcp_conn *conn = &t->conn[i];
 		struct epoll_event event = {.data.u32 = i};
 
@@ -268,7 +271,7 @@ int32_t tcp_arm(void *ep)
 			continue;
 		if (epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, conn->fd, &event))
 			return 1;
-		t->watching += event.events & EPOLLOUT ? 1 : -1;
+		t->write_watches += event.events & EPOLLOUT ? 1 : -1;
 		conn->events = event.events;
 	}
 	return 0;
@@ -276,7 +279,7 @@ int32_t tcp_arm(void *ep)
 
 /* -------------------------------------------------------------------- closing -- */
 
-/* Does the kernel still hold bytes of a TCP socket that it can deliver? */
+/* Does the kernel still hold bytes that the TCP socket can deliver? */
 static int tcp_is_delivering(int fd)
 {
 	struct tcp_info info = {.tcpi_state = TCP_ESTABLISHED};
@@ -289,7 +292,7 @@ static int tcp_is_delivering(int fd)
 	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) || info.tcpi_state != TCP_CLOSE;
 }
 
-/* Has the kernel of the peer's host all that was sent? */
+/* Have the kernels of all peers acknowledged all sent bytes? */
 static int tcp_acknowledged(const struct tcp *t)
 {
 	for (uint32_t i = 0; i < t->nranks; i++) {
@@ -305,7 +308,7 @@ void tcp_flush(struct tcp *t, int64_t timeout_ms)
 {
 	int64_t deadline = clock_now_ms() + timeout_ms;
 
-	/* Closing a TCP socket with unread data makes the kernel drop what it still had to send. */
+	/* The kernel drops unsent bytes of a TCP socket that is closed with unread data. */
 	for (;;) {
 		t->budget = TCP_BUDGET;
 		if (t->sending)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp_mesh.c - connects every rank with every other.
+ * tcp_mesh.c - connects every rank with every other rank.
  *
- * Rank j dials each rank i < j, at all addresses that rank i listens at, with the handshake of
- * socket/handshake.h under host->key; everything is non-blocking in one loop with one deadline.
+ * Rank j dials each rank i < j at all addresses of rank i, with the handshake of socket/handshake.h under
+ * host->key.  All sockets are non-blocking, in one loop with one deadline.
  */
 #include "tcp.h"
 
@@ -19,38 +19,40 @@
 
 enum {
 	TCP_HANDSHAKE_VERSION = 2,
-	TCP_SPARE = 32,     /* sockets that dial further addresses of peers at the same time */
-	TCP_LOOK_MS = 100,  /* between looks whether the communicator is aborted */
-	TCP_PROBE_MS = 500, /* between looks whether a silent higher rank still listens */
-	TCP_GRACE_MS = 1000 /* to find out ourselves what made a rank hang up */
+	TCP_EXTRA_SOCKETS = 32,  /* most sockets for further addresses of peers at a time */
+	TCP_ABORT_POLL_MS = 100, /* interval of checks for an abort of the communicator */
+	TCP_PROBE_MS =
+		500, /* interval of liveness probes of higher ranks that have not dialled yet */
+	TCP_GRACE_MS =
+		1000 /* after a rank hung up: time to find the failed rank that made it do so */
 };
 
-/* A rank that this one is to be connected with. */
+/* The state of the connection to one rank. */
 struct tcp_peer {
-	int place;   /* of its connection in the poll set; -1: not in it */
-	int hung_up; /* after it was connected */
-	int refused; /* the last liveness probe found nobody */
+	int poll_index; /* of the connection in the poll set; -1: not in the set */
+	int hung_up;    /* the rank closed the finished connection */
+	int refused;    /* liveness probes in a row that found no listener */
 };
 
 struct tcp_mesh {
 	struct tcp *t;
 	const struct tcp_record *records;
 	struct handshake handshake;
-	struct acceptor acceptor; /* for the higher ranks */
+	struct acceptor acceptor; /* accepts the higher ranks */
 	struct dial *dials;       /* one for each lower rank */
 	struct tcp_peer *peers;   /* nranks */
 	struct poll_set polls;
 	int spare;
 	uint32_t connected;
-	uint32_t left; /* of the connected, first rank that hung up since, plus 1 */
-	int64_t grace; /* when that becomes our failure */
-	int64_t probe; /* when to probe next */
+	uint32_t hung_up_rank; /* 1 + the first connected rank that hung up; 0: none */
+	int64_t grace;         /* when the hang-up becomes the failure of this rank */
+	int64_t probe;         /* time of the next liveness probes */
 	int64_t deadline;
-	int32_t code; /* the first failure that ends open(); its text is in err */
+	int32_t code; /* the first failure; open() returns it, with the text in err */
 	coll_error_t *err;
 };
 
-/* Notes a failure that ends open(); the first one counts. */
+/* Notes a failure that ends open().  The first failure stays. */
 __attribute__((format(printf, 3, 4))) static void tcp_mesh_fail(struct tcp_mesh *mesh, int32_t code,
 								const char *fmt, ...)
 {
@@ -76,7 +78,7 @@ static void tcp_mesh_no_descriptor(struct tcp_mesh *mesh, const char *why)
 
 /* ------------------------------------------------------------------ handshake -- */
 
-/* The nonce that rank 0 has made for this open() keeps connections of other endpoints out. */
+/* The proof covers a nonce of rank 0 for this open(): connections of other endpoints fail the handshake. */
 static void tcp_mesh_mac(const void *user, const void *data, size_t len,
 			 uint8_t mac[HANDSHAKE_MAC_SIZE])
 {
@@ -100,7 +102,7 @@ static void tcp_mesh_tune(const void *user, int fd, int family, int local)
 	tcp_tune(((const struct tcp_mesh *)user)->t->host, fd, family, local);
 }
 
-/* From now on `fd` is the connection to `peer`. */
+/* Takes `fd` as the connection to `peer`. */
 static void tcp_mesh_connected(void *owner, uint32_t peer, int fd)
 {
 	struct tcp_mesh *mesh = owner;
@@ -118,7 +120,7 @@ static void tcp_mesh_connected(void *owner, uint32_t peer, int fd)
 
 /* ----------------------------------------------------------------- liveness -- */
 
-/* 1: nobody listens at the local address of that rank; 0: somebody does, or it is not known. */
+/* Returns 1 if no process listens at the local address of the rank; 0 if one does, or if unknown. */
 static int tcp_mesh_is_refused(const struct tcp_mesh *mesh, uint32_t peer)
 {
 	struct address_list addresses;
@@ -138,9 +140,9 @@ static int tcp_mesh_is_refused(const struct tcp_mesh *mesh, uint32_t peer)
 }
 
 /*
- * A higher rank that died would never dial us.  Until it is connected with everyone it listens, so
- * a local address where nobody does, twice, is a dead rank's.  (Once may be a rank whose confirm is
- * on its way to us and that has finished since.)
+ * A higher rank that died never dials this rank.  A rank listens until it is connected with all ranks,
+ * so two probes that find no listener mean a dead rank.  (One such probe may mean a rank that has
+ * finished and whose confirm is still on its way.)
  */
 static void tcp_mesh_probe(struct tcp_mesh *mesh, int64_t now)
 {
@@ -154,18 +156,21 @@ static void tcp_mesh_probe(struct tcp_mesh *mesh, int64_t now)
 		peer->refused = tcp_mesh_is_refused(mesh, i) ? peer->refused + 1 : 0;
 		if (peer->refused > 1)
 			tcp_mesh_fail(mesh, COLL_ERR_PEER_LOST,
-				      "rank %u is gone; it ended while ranks were connecting", i);
+				      "rank %u is gone: it ended while the ranks were connecting; "
+				      "read its "
+				      "own messages",
+				      i);
 	}
 	mesh->probe = now + TCP_PROBE_MS;
 }
 
-/* A connected rank hung up: likely it has failed because of another, which is the one to name. */
-static void tcp_mesh_left(struct tcp_mesh *mesh, uint32_t peer)
+/* A connected rank hung up, likely because another rank failed.  That rank is the one to name. */
+static void tcp_mesh_hung_up(struct tcp_mesh *mesh, uint32_t peer)
 {
 	mesh->peers[peer].hung_up = 1;
-	if (mesh->left)
+	if (mesh->hung_up_rank)
 		return;
-	mesh->left = peer + 1;
+	mesh->hung_up_rank = peer + 1;
 	mesh->grace = clock_now_ms() + TCP_GRACE_MS;
 }
 
@@ -237,7 +242,7 @@ static void tcp_mesh_timed_out(struct tcp_mesh *mesh)
 		      (long long)t->host->timeout_ms, *why ? " (" : "", why, *why ? ")" : "");
 }
 
-/* Does what time demands. */
+/* Probes the silent ranks, and checks the deadlines and the abort. */
 static void tcp_mesh_timers(struct tcp_mesh *mesh)
 {
 	int64_t now = clock_now_ms();
@@ -245,28 +250,31 @@ static void tcp_mesh_timers(struct tcp_mesh *mesh)
 	tcp_mesh_probe(mesh, now);
 	if (mesh->deadline <= now)
 		tcp_mesh_timed_out(mesh);
-	if (mesh->left && mesh->grace <= now)
+	if (mesh->hung_up_rank && mesh->grace <= now)
 		tcp_mesh_fail(mesh, COLL_ERR_PEER_LOST,
-			      "rank %u hung up while others were still connecting", mesh->left - 1);
+			      "rank %u hung up while the ranks were still connecting: read its own "
+			      "messages",
+			      mesh->hung_up_rank - 1);
 	if (mesh->t->host->aborted(mesh->t->host))
 		tcp_mesh_fail(mesh, COLL_ERR_ABORTED, "aborted while connecting");
 }
 
-/* Adds all sockets to the poll set; of a connected rank only its leaving matters yet. */
+/* Adds all sockets to the poll set.  From a connected rank only its hang-up matters yet. */
 static void tcp_mesh_prepare(struct tcp_mesh *mesh)
 {
 	const struct tcp *t = mesh->t;
 
-	poll_set_begin(&mesh->polls, clock_now_ms() + TCP_LOOK_MS);
+	poll_set_begin(&mesh->polls, clock_now_ms() + TCP_ABORT_POLL_MS);
 	poll_set_wake(&mesh->polls, mesh->deadline);
 	for (uint32_t i = 0; i < t->nranks && !mesh->code; i++) {
 		int waiting = i != t->rank && t->conn[i].fd < 0, code = 0;
 
-		mesh->peers[i].place = -1;
+		mesh->peers[i].poll_index = -1;
 		if (waiting && i < t->rank)
 			code = dial_prepare(&mesh->dials[i], &mesh->polls);
 		else if (!waiting && i != t->rank && !mesh->peers[i].hung_up)
-			mesh->peers[i].place = poll_set_add(&mesh->polls, t->conn[i].fd, POLLRDHUP);
+			mesh->peers[i].poll_index =
+				poll_set_add(&mesh->polls, t->conn[i].fd, POLLRDHUP);
 		if (code)
 			tcp_mesh_dial_failed(mesh, i, code);
 	}
@@ -280,8 +288,8 @@ static void tcp_mesh_advance(struct tcp_mesh *mesh)
 	for (uint32_t i = 0; i < t->nranks && !mesh->code; i++)
 		if (i < t->rank && t->conn[i].fd < 0)
 			tcp_mesh_dial_advance(mesh, i);
-		else if (poll_set_events(&mesh->polls, mesh->peers[i].place))
-			tcp_mesh_left(mesh, i);
+		else if (poll_set_events(&mesh->polls, mesh->peers[i].poll_index))
+			tcp_mesh_hung_up(mesh, i);
 	if (!mesh->code && acceptor_advance(&mesh->acceptor, &mesh->polls))
 		tcp_mesh_fail(mesh, COLL_ERR_REMOTE, "%s", error_text());
 	if (mesh->acceptor.no_descriptor)
@@ -302,7 +310,7 @@ static void tcp_mesh_loop(struct tcp_mesh *mesh)
 	}
 }
 
-/* Registers the connections with epoll: the other ranks' messages may be seen now. */
+/* Registers the connections with epoll.  Messages count only once all ranks are connected. */
 static void tcp_mesh_watch_all(struct tcp_mesh *mesh)
 {
 	struct tcp *t = mesh->t;
@@ -312,26 +320,30 @@ static void tcp_mesh_watch_all(struct tcp_mesh *mesh)
 
 		t->conn[i].events = EPOLLIN;
 		if (i != t->rank && epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, t->conn[i].fd, &event))
-			tcp_mesh_fail(mesh, COLL_ERR_SYSTEM, "epoll_ctl: %s", strerror(errno));
+			tcp_mesh_fail(mesh, COLL_ERR_SYSTEM,
+				      "cannot watch the connection to rank %u: epoll_ctl: %s", i,
+				      strerror(errno));
 	}
 }
 
 static void tcp_mesh_begin(struct tcp_mesh *mesh)
 {
 	struct tcp *t = mesh->t;
-	size_t room = 2 * (size_t)t->nranks + TCP_SPARE + acceptor_room(&mesh->handshake);
+	size_t capacity =
+		2 * (size_t)t->nranks + TCP_EXTRA_SOCKETS + acceptor_room(&mesh->handshake);
 
 	mesh->dials = calloc(t->rank + 1, sizeof(*mesh->dials));
 	mesh->peers = calloc(t->nranks, sizeof(*mesh->peers));
 	if (!mesh->dials || !mesh->peers)
-		tcp_mesh_fail(mesh, COLL_ERR_NO_MEMORY, "out of memory for connecting");
-	else if (acceptor_begin(&mesh->acceptor) || poll_set_init(&mesh->polls, room))
+		tcp_mesh_fail(mesh, COLL_ERR_NO_MEMORY,
+			      "out of memory for the connections to %u ranks", t->nranks);
+	else if (acceptor_begin(&mesh->acceptor) || poll_set_init(&mesh->polls, capacity))
 		tcp_mesh_fail(mesh, COLL_ERR_NO_MEMORY, "%s", error_text());
 	for (uint32_t i = 0; i < t->rank && !mesh->code; i++)
 		tcp_mesh_dial_begin(mesh, i);
 }
 
-/* Ends all attempts and pending connections; connections made stay. */
+/* Ends all attempts and pending connections.  Finished connections stay. */
 static void tcp_mesh_end(struct tcp_mesh *mesh)
 {
 	for (uint32_t i = 0; mesh->dials && i < mesh->t->rank; i++)
@@ -346,7 +358,7 @@ static void tcp_mesh_end(struct tcp_mesh *mesh)
 int32_t tcp_mesh_connect(struct tcp *t, struct listeners *listeners,
 			 const struct tcp_record *records, coll_error_t *err)
 {
-	struct tcp_mesh mesh = {.t = t, .records = records, .spare = TCP_SPARE, .err = err};
+	struct tcp_mesh mesh = {.t = t, .records = records, .spare = TCP_EXTRA_SOCKETS, .err = err};
 
 	mesh.handshake = (struct handshake){.magic = {'C', 'O', 'L', 'L', '-', 'T', 'C', 'P'},
 					    .version = TCP_HANDSHAKE_VERSION,

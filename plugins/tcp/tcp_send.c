@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tcp_send.c - the queue of each connection and the way out of it into the kernel. */
+/* tcp_send.c - queues the messages of each connection and sends them. */
 #include "tcp.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static void tcp_enqueue(struct tcp *t, struct tcp_conn *conn, coll_send_t *send)
 	send_queue_append(&conn->queue, send);
 }
 
-/* The first send ends with `status`; its memory is not touched afterwards. */
+/* Ends the first send with `status`: from then on the core may reuse its memory. */
 static void tcp_finish_first(struct tcp_conn *conn, int32_t status)
 {
 	coll_send_t *send = send_queue_take(&conn->queue);
@@ -50,12 +50,12 @@ void tcp_advance(struct tcp *t, struct tcp_conn *conn, uint64_t n)
 	}
 }
 
-/* Adds one piece of memory, skipping its first *skip bytes; returns its bytes. */
+/* Adds one piece of memory without its first *skip bytes, at most `limit` bytes; returns their number. */
 static size_t tcp_gather_one(struct iovec *iov, int *n, const void *base, uint64_t size,
-			     uint64_t *skip, size_t room)
+			     uint64_t *skip, size_t limit)
 {
 	uint64_t skipped = *skip < size ? *skip : size;
-	size_t take = tcp_min(size - skipped, room);
+	size_t take = tcp_min(size - skipped, limit);
 
 	*skip -= skipped;
 	if (!take)
@@ -127,11 +127,13 @@ int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err)
 	int idle;
 
 	if (send->peer >= t->nranks)
-		return error_fill(err, COLL_ERR_INTERNAL, "there is no rank %u", send->peer);
+		return error_fill(err, COLL_ERR_INTERNAL,
+				  "a message for rank %u, but the communicator has %u ranks",
+				  send->peer, t->nranks);
 	conn = &t->conn[send->peer];
 	if (conn->lost)
-		return error_fill(err, COLL_ERR_PEER_LOST, "rank %u is not connected any more",
-				  send->peer);
+		return error_fill(err, COLL_ERR_PEER_LOST,
+				  "the connection to rank %u has been lost", send->peer);
 	idle = !tcp_has_work(conn) && !conn->send_errno;
 	tcp_enqueue(t, conn, send);
 	if (idle && send->peer != t->rank)
@@ -141,7 +143,7 @@ int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err)
 
 /* -------------------------------------------------------------------- cancelling -- */
 
-/* The peer has the beginning of the first message and must get the rest: keeps a copy of it. */
+/* The peer has the beginning of the first message and must get the rest, so this copies the rest. */
 static void tcp_keep_rest(struct tcp *t, struct tcp_conn *conn)
 {
 	const coll_send_t *send = conn->queue.first;
@@ -151,7 +153,7 @@ static void tcp_keep_rest(struct tcp *t, struct tcp_conn *conn)
 	int n = 0;
 
 	if (!to) {
-		/* Then the stream is worth nothing any more. */
+		/* Without the rest the next header in the stream could not be found. */
 		tcp_break(t, conn, ENOMEM);
 		return;
 	}

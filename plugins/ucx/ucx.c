@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucx.c - the ucx backend: what it offers, how an endpoint is made and ended. */
+/* ucx.c - the ucx backend: its table and its options; opening and closing an endpoint. */
 #include "ucx.h"
 
 #include <stdlib.h>
@@ -23,13 +23,13 @@ static void ucx_free(struct ucx *u)
 	ucx_wait_close(u);
 	if (u->worker)
 		ucx_lib.ucp_worker_destroy(u->worker);
-	/* Frames that UCX could not be rid of before end with the worker, and with their type. */
+	/* UCX completes its last frames while it destroys the worker: until then it needs their type. */
 	if (u->frame_type)
 		ucx_lib.ucp_dt_destroy(u->frame_type);
 	if (u->context)
 		ucx_lib.ucp_cleanup(u->context);
 	ucx_zcopy_free(u);
-	ucx_forget_held(u);
+	ucx_free_deferred(u);
 	free(u->addresses);
 	free(u->record);
 	free(u->peer);
@@ -50,17 +50,17 @@ static void ucx_close(void *ep, int64_t timeout_ms)
 	ucx_log_end(before);
 }
 
-/* Payload of a frame that UCX copies in one piece over any of its transports. */
+/* The most payload bytes of a frame that UCX sends in one piece over any of its transports. */
 static uint64_t ucx_packed_size(ucp_worker_h worker)
 {
 	ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER};
-	uint64_t least = 2048, room = 0;
+	uint64_t least = 2048, payload = 0;
 
-	/* The longest header is what still fits into one piece together with UCX's own. */
+	/* UCX's longest header is the space that UCX's own header leaves in one piece. */
 	if (ucx_lib.ucp_worker_query(worker, &attr) == UCS_OK &&
-	    attr.max_am_header > sizeof(struct ucx_first))
-		room = (attr.max_am_header - sizeof(struct ucx_first)) / 64 * 64;
-	return room > least ? room : least;
+	    attr.max_am_header > sizeof(struct ucx_message_head))
+		payload = (attr.max_am_header - sizeof(struct ucx_message_head)) / 64 * 64;
+	return payload > least ? payload : least;
 }
 
 static int32_t ucx_open_worker(struct ucx *u, coll_error_t *err)
@@ -96,7 +96,7 @@ static int32_t ucx_new(const coll_host_t *host, struct ucx **out, coll_error_t *
 	u->rank = host->rank;
 	u->nranks = host->nranks;
 	u->wait_fd = u->timer_fd = u->efd = -1;
-	u->held_end = &u->held;
+	u->deferred_end = &u->deferred;
 	ucx_log_handler_add(u);
 	u->zcopy = (uint64_t)host->option_int(host, "zcopy");
 	u->mesh = (uint32_t)host->option_int(host, "mesh");
@@ -118,12 +118,12 @@ static int32_t ucx_new(const coll_host_t *host, struct ucx **out, coll_error_t *
 	return code ? code : ucx_wait_open(u, err);
 }
 
-/* Connects, so that transports that cannot meet are found now. */
+/* Connects now, so that open() fails if the transports of two ranks do not fit. */
 static int32_t ucx_open_first(struct ucx *u, coll_error_t *err)
 {
 	for (uint32_t i = 0; i < u->nranks; i++)
 		if (i != u->rank && ucx_same_host(u, i))
-			ucx_watch(u, ucx_know(u, i));
+			ucx_watch(u, ucx_peer_get(u, i));
 	return ucx_handshake(u, err);
 }
 
@@ -160,7 +160,7 @@ static uint32_t ucx_memory(void *ep)
 	return u->memory;
 }
 
-/* Registers with UCX, whose cache of registrations then knows it. */
+/* Registers the memory with UCX, which keeps it in its cache of registrations. */
 static int32_t ucx_mem_register(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
 				coll_error_t *err)
 {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx.h - what the files of the ucx backend share.
+ * ucx.h - types and functions that the files of the ucx backend share.
  *
- * One endpoint is one UCP context and worker, with a UCP endpoint to each rank that is spoken to,
- * made when it first is.  ucx_library.c finds UCX, ucx_context.c configures it, ucx_meet.c tells the
- * ranks each other's addresses; ucx_peer.c connects, and sees a peer's end; ucx_send.c and ucx_recv.c move
- * messages in frames, ucx_zcopy.c those that go from memory to memory; ucx_wait.c progresses and
- * sleeps.
+ * One endpoint is one UCP context and worker, and a UCP endpoint for each rank that this rank sends to, made
+ * at the first message. ucx_library.c opens UCX, ucx_context.c configures it, ucx_exchange.c exchanges the
+ * addresses of the ranks, ucx_peer.c connects ranks and reports failed ones. ucx_send.c and ucx_recv.c move
+ * messages in frames, ucx_zcopy.c moves long messages without frames; ucx_wait.c has progress and sleep.
  *
- * Messages are UCP active messages, whose handler sees the header before it must say where the
- * payload goes, which is what host->arrive wants; README.md has the figures.
+ * Messages are UCP active messages, because host->arrive needs the header before it names a buffer for the
+ * payload, and a handler of active messages sees the header first.  README.md has measurements.
  */
 #ifndef UCX_H
 #define UCX_H
@@ -26,32 +25,34 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-/* What the plugin needs of UCX. */
+/* The oldest version of UCX that the plugin can use. */
 #define UCX_MAJOR 1
 #define UCX_MINOR 13
 
-#define UCX_BUDGET     ((uint64_t)2 << 20)   /* received in one progress(): under a millisecond */
-#define UCX_MUCH       ((uint64_t)4096)      /* received in one look: then there may be more */
-#define UCX_TURN       ((uint64_t)256 << 10) /* sent to one peer before others have their turn */
-#define UCX_DATA       ((uint64_t)256 << 10) /* handed to host->data at once */
-#define UCX_SHM_FRAME  ((uint64_t)8192)  /* the same over shared memory, whose segments are 8256 */
-#define UCX_TCP_FRAME  ((uint64_t)60000) /* payload of a frame over TCP, whose segments are 64K */
-#define UCX_RDMA_ZCOPY ((uint64_t)256 << 10)
-#define UCX_SHORT      64 /* up to so many bytes "at once or not" is tried */
-#define UCX_QUIET      8  /* turns without a frame, after which a peer that fails has had its say */
-#define UCX_HELLO      256 /* bytes of a hello's payload */
-#define UCX_RELEASE_MS 100 /* for UCX to let go of the caller's memory, before it is forced */
+#define UCX_BUDGET     ((uint64_t)2 << 20)   /* bytes received by one progress(): under 1 ms */
+#define UCX_POLL_AGAIN ((uint64_t)4096)      /* progress() polls again after this many bytes */
+#define UCX_SEND_SHARE ((uint64_t)256 << 10) /* bytes sent to one peer before the next peer */
+#define UCX_DATA_PIECE ((uint64_t)256 << 10) /* bytes of one host->data() */
+#define UCX_SHM_FRAME  ((uint64_t)8192)      /* payload; shared memory has segments of 8256 bytes */
+#define UCX_TCP_FRAME  ((uint64_t)60000)     /* payload of a frame; TCP has segments of 64 KiB */
+#define UCX_RDMA_ZCOPY ((uint64_t)256 << 10) /* over RDMA: the default of the option zcopy */
+/* Up to this many bytes ucx_issue first asks UCX for immediate completion. */
+#define UCX_SHORT 64
+/* Calls of progress() without a frame, after which all frames of a failed peer have come. */
+#define UCX_QUIET_CALLS 8
+#define UCX_HELLO       256 /* bytes of a hello's payload; UCX_AM_HELLO says why */
+#define UCX_RELEASE_MS  100 /* longest wait for a transfer to end before its connection is closed */
 
 /* ----------------------------------------------------------------- on the wire -- */
 
 /*
- * Identifiers of active messages.  A hello has a payload that says nothing: UCX makes the whole
- * connection only for what is longer than a line of its queue.
+ * Identifiers of active messages.  The payload of a hello has no meaning: UCX makes the whole connection only
+ * for a message that is longer than an entry of its queue.
  */
 enum {
 	UCX_AM_FIRST = 1,
 	UCX_AM_MORE = 2,
-	UCX_AM_OFFER = 3, /* as FIRST, of a message that is to go from memory to memory */
+	UCX_AM_OFFER = 3, /* begins a message without frames */
 	UCX_AM_ACCEPT = 4,
 	UCX_AM_DATA = 5,
 	UCX_AM_HELLO = 6,
@@ -59,30 +60,30 @@ enum {
 	UCX_AM_END = 8
 };
 
-/* Who speaks: `proof` only who has the communicator's key can know. */
-struct ucx_from {
+/* The sender of a frame.  Only ranks that have the communicator's key can compute `proof`. */
+struct ucx_sender {
 	uint64_t proof;
 	uint32_t rank;
-	uint32_t number; /* of an offer */
+	uint32_t number; /* the number of the offer, in OFFER, ACCEPT and DATA */
 };
 
-/* The header of UCX_AM_FIRST and OFFER; the others have a ucx_from only. */
-struct ucx_first {
-	struct ucx_from from;
+/* The header of UCX_AM_FIRST and OFFER.  The header of all other frames is a ucx_sender. */
+struct ucx_message_head {
+	struct ucx_sender from;
 	coll_header_t header;
 };
 
 static inline size_t ucx_header_size(unsigned id)
 {
-	return id == UCX_AM_FIRST || id == UCX_AM_OFFER ? sizeof(struct ucx_first)
-							: sizeof(struct ucx_from);
+	return id == UCX_AM_FIRST || id == UCX_AM_OFFER ? sizeof(struct ucx_message_head)
+							: sizeof(struct ucx_sender);
 }
 
 /* -------------------------------------------------------------------- endpoint -- */
 
-/* Where UCX finds a frame that it copies; it may have moved since UCX was told of the frame. */
+/* The bytes of a frame that UCX has accepted but not copied yet.  A cancel points them at a copy. */
 struct ucx_frame {
-	const uint8_t *bytes; /* NULL: nobody wants it any more */
+	const uint8_t *bytes; /* NULL: the frame was given up, UCX sends zeros */
 	uint64_t size;
 };
 
@@ -91,53 +92,55 @@ struct ucx_zrecv;
 
 struct ucx;
 
-/* A rank and the way to it. */
+/* A rank, its connection, its sends and its receive. */
 struct ucx_peer {
 	struct ucx *owner;
 	uint32_t rank;
-	int known;           /* the rest is filled */
-	int same_host;       /* it runs here: its end shows in pidfd */
-	int lost;            /* host->peer_lost was called, or will never be */
-	int refused;         /* it broke the rules: nothing more is taken from it */
-	int heard_from;      /* something has come from it */
-	int broken;          /* UCX says so, or its process has ended: nothing gets there */
-	int told;            /* goodbye has been said to it */
-	int left;            /* it has said goodbye */
-	int remote;          /* it is reached by something else than shared memory and TCP */
-	int busy;            /* in the list of those with something to send */
-	int pidfd;           /* or -1 */
-	ucp_ep_h ep;         /* NULL: not made yet, or closed */
-	void *closing;       /* the request that closes it */
-	void *bye;           /* the request that says goodbye */
-	void *flush;         /* the request that hands all to the network */
-	const char *failure; /* why it is to be given up: told in the next progress() */
-	char text[160];      /* room for that */
-	uint64_t frame;      /* most bytes of payload in a frame */
-	uint64_t zcopy;      /* longer messages go from memory to memory */
-	uint64_t proof;      /* what it proves itself with */
-	uint64_t heard;      /* the turn in which its last frame came, or it failed */
+	int described;    /* ucx_peer_get has filled the members below */
+	int same_host;    /* it runs on this host */
+	int lost;         /* host->peer_lost was called, or will never be */
+	int refused;      /* it broke the protocol: its frames are ignored */
+	int seen;         /* a valid frame has come from it */
+	int broken;       /* UCX reported an error, or its process has ended: no frame reaches it */
+	int bye_sent;     /* this rank has sent it a goodbye */
+	int bye_received; /* its goodbye has come */
+	int remote;       /* the transport to it is neither shared memory nor TCP */
+	int busy;         /* in the list u->busy */
+	int pidfd;        /* readable once its process has ended; -1: none */
+	ucp_ep_h ep;      /* NULL: not made yet, or closed */
+	void *closing;    /* the request that closes `ep` */
+	void *bye;        /* the request of the goodbye */
+	void *flush;      /* the request that flushes `ep` */
+	const char *failure; /* why it failed, for host->peer_lost; NULL: it has not */
+	char text[160];      /* memory for a composed `failure` */
+	uint64_t frame;      /* most payload bytes of a frame to it */
+	uint64_t zcopy;      /* messages of this length and longer are offered, not framed */
+	uint64_t proof;      /* the proof that its frames must carry */
+	uint64_t last_seen;  /* the value of u->calls when its last frame came, or when it failed */
 	struct ucx_peer *next_busy;
 
-	/* Sends not complete.  `done` bytes of the first one have been given to
-	 * UCX, if `begun`; the last of them perhaps in `request`, which UCX has yet to complete. */
+	/*
+	 * Incomplete sends.  If `begun`, UCX has accepted `done` bytes of the first one.  `request` is the
+	 * last of their frames, or NULL if UCX has completed it.
+	 */
 	struct send_queue queue;
 	uint64_t done;
 	int begun;
 	void *request;
-	struct ucx_first head;
-	uint32_t offers; /* made so far */
+	struct ucx_message_head head;
+	uint32_t offers; /* number of offers to it so far */
 	struct ucx_frame pending;
-	struct send_rest rest; /* goes out before the first message */
+	struct send_rest rest; /* is sent before the first message */
 
-	/* The message being received. */
+	/* The message that is being received. */
 	int receiving;
-	int unwanted; /* the core has dropped it */
+	int dropped; /* the core has dropped this message: its payload is discarded */
 	coll_sink_t sink;
 	uint64_t got, len;
 };
 
-/* A frame that came while no progress() was running. */
-struct ucx_held;
+/* A frame that came while no progress() was running; the next one handles it. */
+struct ucx_deferred;
 
 /* The argument of the function that handles one kind of frames. */
 struct ucx_frame_handler {
@@ -153,45 +156,48 @@ struct ucx {
 	ucp_datatype_t frame_type;
 	struct ucx_frame_handler frame_handler[UCX_AM_END];
 	struct ucx_peer *peer;     /* nranks */
-	struct ucx_record *record; /* nranks: what they said of themselves */
-	uint8_t *addresses;        /* nranks, of address_size each */
+	struct ucx_record *record; /* nranks: the exchanged records */
+	uint8_t *addresses;        /* nranks UCX addresses of address_size bytes each */
 	uint64_t address_size;
-	uint32_t memory;    /* COLL_MEM_* bits that all ranks can do */
-	uint64_t packed;    /* payload of a frame that UCX copies in one piece */
-	uint64_t zcopy;     /* the option */
-	uint32_t mesh;      /* the option */
-	int inside;         /* in progress(): arrivals may be told */
-	int closing;        /* arrivals are dropped */
-	int moved;          /* has this progress() moved a message? */
-	uint64_t received;  /* bytes in this progress() */
-	uint32_t strangers; /* messages without the right proof */
-	uint32_t calling; /* peers that were heard for the first time and are to be connected to */
-	int shm;          /* the first connection is by shared memory */
-	uint32_t failing; /* peers with a failure to be told */
-	struct ucx *next_log_endpoint; /* of what UCX says: see ucx_log_handler_add */
-	uint64_t turn;                 /* counts progress() */
-	uint32_t idle;                 /* of them, so many have moved nothing */
+	uint32_t memory;     /* COLL_MEM_* bits that UCX reaches on all ranks */
+	uint64_t packed;     /* most payload bytes that UCX sends in one piece over any transport */
+	uint64_t zcopy;      /* the option zcopy */
+	uint32_t mesh;       /* the option mesh */
+	int inside;          /* progress() is running: the core may be called */
+	int closing;         /* close() is running: frames are ignored */
+	int moved;           /* this progress() has moved a message */
+	uint64_t received;   /* bytes that this progress() has received */
+	uint32_t unverified; /* frames without the right proof */
+	uint32_t connect_back; /* peers that sent a first frame and have no endpoint yet */
+	int shm;               /* at least one peer is reached by shared memory */
+	uint32_t failing;      /* peers with a failure that progress() has not reported yet */
+	struct ucx *next_log_endpoint; /* see ucx_log_handler_add */
+	uint64_t calls;                /* number of calls of progress() */
+	uint32_t idle;                 /* number of the last calls in a row that moved nothing */
 	struct ucx_peer *busy;
-	struct ucx_held *held, **held_end;
+	struct ucx_deferred *deferred, **deferred_end;
 	struct ucx_zsend *zsend;
 	struct ucx_zrecv *zrecv;
-	int wait_fd, efd, timer_fd; /* an epoll descriptor over UCX's, the timer and the pidfds */
-	int poll_peers;             /* the next progress() looks at the pidfds */
+	int efd; /* the descriptor of the UCP worker */
+	int timer_fd;
+	int wait_fd;    /* epoll over efd, timer_fd and the pidfds */
+	int poll_peers; /* the next progress() polls the pidfds */
 };
 
 /* ----------------------------------------------------------------- ucx_library.c -- */
 
 /*
- * How UCX hands its messages on: 0 ends that, 1 lets it print them.  Its own header for this,
- * ucs/debug/log_def.h, wants extensions of the language.
+ * UCX calls a handler of this type for each of its log messages.  The handler returns 0 if it has handled the
+ * message, or 1 to let UCX print it.  The type is declared here because UCX's header, ucs/debug/log_def.h,
+ * needs extensions of C.
  */
 typedef int (*ucx_log_handler)(const char *file, unsigned line, const char *function,
 			       ucs_log_level_t level, const void *component, const char *message,
 			       va_list args);
 
 /*
- * UCX's functions, found when the library is opened in probe(): so nobody who uses another backend
- * loads UCX.
+ * UCX's functions. probe() opens the library and looks them up, so that a program on another backend does not
+ * load UCX.
  */
 struct ucx_lib {
 	__typeof__(ucp_am_recv_data_nbx) *ucp_am_recv_data_nbx;
@@ -229,85 +235,92 @@ struct ucx_lib {
 };
 extern struct ucx_lib ucx_lib;
 
-/* Opens UCX if it is there and new enough. */
+/* Opens UCX; an error if it is missing or too old. */
 int32_t ucx_library_open(coll_error_t *err);
 
 /* ----------------------------------------------------------------- ucx_context.c -- */
 
-/* A context that shows whether UCX starts, and what it has; no ranks meet over it. */
+/* Makes a context for one rank: it shows whether UCX starts, and which transports it has. */
 int32_t ucx_context_try(const coll_host_t *host, ucp_context_h *context, coll_error_t *err);
-/* A context as options and UCX_* variables want it. */
+/* Makes a context with the settings of the options and of the UCX_* variables. */
 int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, ucp_context_h *context,
 			 coll_error_t *err);
-/* Kinds of memory it can move, as COLL_MEM_* bits. */
+/* The COLL_MEM_* bits of the memory that the context can move. */
 uint32_t ucx_context_memory(ucp_context_h context);
-/* UCX's name for one of those bits. */
+/* UCX's memory type for one COLL_MEM_* bit. */
 ucs_memory_type_t ucx_memory_type(uint32_t memory);
 int32_t ucx_info(const coll_host_t *host, char *buf, uint64_t size);
 /*
- * Between these UCX's own messages, of this thread, go to the host's log.  The first returns whose
- * log it was before, for the second.
+ * Between these two calls UCX's log messages of this thread go to the log of `host`. ucx_log_begin returns the
+ * host whose log it was before, to be passed to ucx_log_end.
  */
 const coll_host_t *ucx_log_begin(const coll_host_t *host);
 void ucx_log_end(const coll_host_t *before);
-/* Once, when the library has been opened. */
+/* Makes UCX call the log handler; called once, after the library was opened. */
 void ucx_log_handler_install(void);
-/* UCX's messages at other times go to the log of one of these endpoints. */
+/* UCX's messages at all other times go to the log of one of the added endpoints. */
 void ucx_log_handler_add(struct ucx *u);
 void ucx_log_handler_remove(struct ucx *u);
-/* Fills *err (may be NULL) for what UCX refused, with the reason that it has logged since ucx_log_begin. */
+/*
+ * Fills *err (may be NULL) with the text `what`, UCX's status and the warning that UCX has logged since
+ * ucx_log_begin.  Returns the code.
+ */
 int32_t ucx_refused(coll_error_t *err, ucs_status_t status, const char *what);
 
-/* ------------------------------------------------------------------- ucx_meet.c -- */
+/* ------------------------------------------------------------------- ucx_exchange.c -- */
 
-/* What each rank tells all others. */
+/* A rank sends this record to all other ranks. */
 struct ucx_record {
 	int32_t pid;
-	char boot_id[40]; /* "" if unknown; with the name space of processes: whose pids agree */
+	char boot_id
+		[40]; /* "" if unknown.  Equal boot_id and pidns: pids mean the same processes */
 	uint64_t pidns[2];
 	uint32_t version[2];
 	uint32_t memory;
 	uint32_t address_size;
 };
 
-/* Exchanges records and addresses. */
+/* Exchanges the records and the addresses of all ranks. */
 int32_t ucx_exchange(struct ucx *u, coll_error_t *err);
-/* Returns when all ranks have come here; `code` is this rank's result, which the others learn. */
+/* Returns when all ranks have called it.  A `code` that is not 0 fails the call on all ranks. */
 int32_t ucx_barrier(const coll_host_t *host, int32_t code, coll_error_t *err);
 int ucx_same_host(const struct ucx *u, uint32_t rank);
 
 /* ------------------------------------------------------------------- ucx_peer.c -- */
 
-/* The peer, ready to be sent to; NULL with *err if there is no way to it. */
+/* Returns the peer with a UCP endpoint; NULL with *err if UCX cannot reach it. */
 struct ucx_peer *ucx_connect(struct ucx *u, uint32_t rank, coll_error_t *err);
-/* What can be known of a peer without a connection. */
-struct ucx_peer *ucx_know(struct ucx *u, uint32_t rank);
+/* Returns the peer, with the members that need no connection filled. */
+struct ucx_peer *ucx_peer_get(struct ucx *u, uint32_t rank);
 /*
- * Connects to those that have spoken first.  At once, not when there is something to say: UCX 1.13
- * ends the process if a connection is made over TCP to a rank whose own one has just broken.
+ * Connects to the peers that sent a first frame.  This must not wait for the first message to them: UCX 1.13
+ * ends the process if it connects over TCP to a rank whose connection has just broken.
  */
 void ucx_connect_back(struct ucx *u);
-/* To be given up in the next progress(), for a reason that stays valid. */
+/* Marks the peer as failed: progress() gives it up.  `why` must stay valid. */
 void ucx_fail(struct ucx *u, struct ucx_peer *peer, const char *why);
-/* The same for what it has sent: no frame of its is taken any more. */
+/* ucx_fail for a fault in the peer's frames: further frames of the peer are ignored. */
 void ucx_refuse(struct ucx *u, struct ucx_peer *peer, const char *why);
-/* Gives up failed peers, once everything that they sent has been received. */
+/* Gives up failed peers, each after its last frame was received. */
 void ucx_reap_failed(struct ucx *u);
-/* Finds the peers whose processes have ended. */
+/* Marks the peers whose processes have ended as failed. */
 void ucx_poll_peers(struct ucx *u);
 /*
- * Connects to all ranks, or of very many only to the next, says hello, and waits a while until that is
- * through and the others' have come: UCX 1.13 may end the process when a rank dies in the midst of
- * being connected to, so let it happen here and not at any time.
+ * Connects to all ranks, or, with more than `mesh` ranks, to the next rank; sends a hello to each and waits a
+ * while for the hellos of the others.  UCX 1.13 may end the process if a rank dies while another rank connects
+ * to it: so the connections are made here, and not in the midst of work.
  */
 int32_t ucx_handshake(struct ucx *u, coll_error_t *err);
-/* Closes the endpoint by force: UCX then touches no memory of the caller for this peer any more. */
+/* Closes the endpoint by force, and waits until UCX uses no memory of the caller for this peer. */
 void ucx_force_close(struct ucx *u, struct ucx_peer *peer);
-/* Is it complete?  Then it is freed, and NULL.  *status, unless NULL, gets what UCX says of it. */
+/*
+ * Returns 1 if the request is complete (then it is freed and *request is NULL) or NULL. *status, unless NULL,
+ * gets the status of the request.
+ */
 int ucx_request_done(void **request, ucs_status_t *status);
-/* Progresses until done(arg) is non-zero, at most so long; 1 if it is. */
+/* Drives UCX until done(arg) is not 0, at most timeout_ms.  Returns the last done(arg). */
 int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_ms);
-/* Says goodbye, hands everything to the network and closes all connections. */
+/* Sends all queues and the goodbyes, flushes and closes all connections, at most timeout_ms. */
 void ucx_peers_close(struct ucx *u, int64_t timeout_ms);
 
 /* ------------------------------------------------------------------- ucx_send.c -- */
@@ -323,51 +336,51 @@ int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err);
 void ucx_cancel(void *ep, coll_send_t *send);
 /* Copies n bytes of a send's payload to host memory. */
 int32_t ucx_copy_payload(struct ucx *u, void *to, const coll_send_t *send, uint64_t at, uint64_t n);
-/* Hands a frame to UCX: NULL, a request, or an error in a pointer. */
+/* Hands a frame to UCX.  Returns NULL, a request, or an error in a pointer (UCS_PTR_IS_ERR). */
 void *ucx_issue(struct ucx *u, struct ucx_peer *peer, unsigned id, const void *bytes, uint64_t n);
-/* Its frame, or its messages, are looked after from now on. */
+/* Adds a peer with a frame or messages to u->busy, which ucx_send_all serves. */
 void ucx_enlist(struct ucx *u, struct ucx_peer *peer);
-/* Sends what can be sent to the peers that have something. */
+/* Sends as many frames as UCX takes to the peers in u->busy. */
 void ucx_send_all(struct ucx *u);
 void ucx_fail_sends(struct ucx *u, struct ucx_peer *peer, int32_t status);
-/* UCX has the last frame: ends the message that it ends. */
+/* UCX has copied the last issued frame: completes the message if that frame was its last. */
 void ucx_frame_out(struct ucx *u, struct ucx_peer *peer);
-/* Is the peer's frame out of UCX's hands?  Looks at its request. */
+/* Returns 1 if UCX has completed the peer's frame; handles the completion. */
 int ucx_frame_done(struct ucx *u, struct ucx_peer *peer);
 
 /* ------------------------------------------------------------------- ucx_recv.c -- */
 
-/* Has all kinds of frames handled. */
+/* Registers the handler of each kind of frame with UCX. */
 int32_t ucx_set_handlers(struct ucx *u, coll_error_t *err);
 void ucx_drop(void *ep, uint64_t cookie);
-/* Gives the next n bytes of a message to the core, in pieces that suit caches. */
+/* Passes the next n bytes of a message to host->data, in pieces that fit into the cache. */
 void ucx_hand_over(struct ucx *u, uint64_t cookie, const uint8_t *bytes, uint64_t n);
-/* Frames that came between calls of progress(). */
+/* Handles the deferred frames. */
 void ucx_replay(struct ucx *u);
-void ucx_forget_held(struct ucx *u);
-/* Messages to the own rank. */
+void ucx_free_deferred(struct ucx *u);
+/* Delivers the messages to the own rank. */
 void ucx_loop_back(struct ucx *u);
 
 /* ------------------------------------------------------------------ ucx_zcopy.c -- */
 
-/* Takes note of the offer that the peer's next frame makes (0), which peer->head then names. */
+/* Notes the send as offered and puts the number of the offer into peer->head; 0, or an error code. */
 int ucx_zcopy_offer(struct ucx *u, struct ucx_peer *peer, coll_send_t *send);
-/* What comes of offers, with their numbers. */
+/* Handle an OFFER, an ACCEPT and a DATA frame; `number` is the number of the offer. */
 void ucx_zcopy_offered(struct ucx *u, struct ucx_peer *peer, uint32_t number,
 		       const coll_header_t *header);
 void ucx_zcopy_accepted(struct ucx *u, struct ucx_peer *peer, uint32_t number);
 ucs_status_t ucx_zcopy_data(struct ucx *u, struct ucx_peer *peer, uint32_t number, void *desc,
 			    uint64_t len);
-/* Accepts what was offered, tells what has completed. */
+/* Accepts the offers of the peers and completes the transfers that have ended. */
 void ucx_zcopy_advance(struct ucx *u);
-/* 1: it was one of these, and is let go of. */
+/* Return 1 if the send, or the receive of that cookie, was one without frames, and give it up. */
 int ucx_zcopy_cancel(struct ucx *u, coll_send_t *send);
 int ucx_zcopy_drop(struct ucx *u, uint64_t cookie);
-/* Ends those of one peer whose connection is closed. */
+/* Ends the transfers of a peer whose connection is closed. */
 void ucx_zcopy_fail(struct ucx *u, const struct ucx_peer *peer);
-/* Is anything under way to or from the peer? */
+/* Does UCX still move a message to or from the peer? */
 int ucx_zcopy_pending(const struct ucx *u, const struct ucx_peer *peer);
-/* Is everything sent that can be? */
+/* Are all offered messages sent, but for those to failed peers? */
 int ucx_zcopy_sent(const struct ucx *u);
 void ucx_zcopy_free(struct ucx *u);
 
@@ -378,7 +391,7 @@ int32_t ucx_wait_fd(void *ep);
 int32_t ucx_arm(void *ep);
 int32_t ucx_wait_open(struct ucx *u, coll_error_t *err);
 void ucx_wait_close(struct ucx *u);
-/* The wait descriptor becomes readable when the process ends. */
+/* From now on the wait descriptor becomes readable when the peer's process ends. */
 void ucx_watch(struct ucx *u, struct ucx_peer *peer);
 void ucx_unwatch(struct ucx *u, struct ucx_peer *peer);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucx_context.c - UCX's configuration, its words, and what it can use here. */
+/* ucx_context.c - UCX's configuration, its log messages, and its transports on this host. */
 #include "ucx.h"
 
 #include <pthread.h>
@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---------------------------------------------------------------------- words -- */
+/* ----------------------------------------------------------------- log messages -- */
 
 static _Thread_local const coll_host_t *ucx_log_host;
-static _Thread_local char ucx_last_complaint[200]; /* UCX's last complaint since ucx_log_begin */
+static _Thread_local char
+	ucx_last_warning[200]; /* UCX's last warning or error since ucx_log_begin */
 
-/* Open endpoints: the log of one of them gets UCX's messages while no thread has set ucx_log_host. */
+/* The open endpoints.  A message of UCX's in a thread without ucx_log_host goes to the log of one of them. */
 static pthread_mutex_t ucx_log_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ucx *ucx_log_endpoints;
 
@@ -41,7 +42,7 @@ const coll_host_t *ucx_log_begin(const coll_host_t *host)
 	const coll_host_t *before = ucx_log_host;
 
 	ucx_log_host = host;
-	ucx_last_complaint[0] = '\0';
+	ucx_last_warning[0] = '\0';
 	return before;
 }
 
@@ -68,8 +69,8 @@ int32_t ucx_refused(coll_error_t *err, ucs_status_t status, const char *what)
 	return error_fill(err, ucx_code(status),
 			  "%s: %s%s%s (UCX; its variables, such as UCX_TLS and "
 			  "UCX_NET_DEVICES, choose transports)",
-			  what, ucx_lib.ucs_status_string(status),
-			  ucx_last_complaint[0] ? ": " : "", ucx_last_complaint);
+			  what, ucx_lib.ucs_status_string(status), ucx_last_warning[0] ? ": " : "",
+			  ucx_last_warning);
 }
 
 static void ucx_log_text(const coll_host_t *host, ucs_log_level_t level, const char *text)
@@ -78,7 +79,7 @@ static void ucx_log_text(const coll_host_t *host, ucs_log_level_t level, const c
 		text);
 }
 
-/* UCX would print; what it says belongs to the host's log, unless the user asked UCX for it. */
+/* Passes UCX's messages to the host's log.  UCX prints them itself if the user set UCX_LOG_LEVEL. */
 static int ucx_handle_log(const char *file, unsigned line, const char *function,
 			  ucs_log_level_t level, const void *component, const char *message,
 			  va_list args)
@@ -94,7 +95,7 @@ static int ucx_handle_log(const char *file, unsigned line, const char *function,
 		return 1;
 	vsnprintf(text, sizeof(text), message, args);
 	if (level <= UCS_LOG_LEVEL_WARN)
-		snprintf(ucx_last_complaint, sizeof(ucx_last_complaint), "%.199s", text);
+		snprintf(ucx_last_warning, sizeof(ucx_last_warning), "%.199s", text);
 	if (ucx_log_host) {
 		ucx_log_text(ucx_log_host, level, text);
 		return 0;
@@ -116,14 +117,14 @@ void ucx_log_handler_install(void)
 
 /* ------------------------------------------------------------------- the context -- */
 
-/* A setting of UCX's, unless the user has made it. */
+/* Changes a setting of UCX's, unless the user has set its variable. */
 static void ucx_set(ucp_config_t *config, const char *variable, const char *key, const char *value)
 {
 	if (!secure_getenv(variable))
 		ucx_lib.ucp_config_modify(config, key, value);
 }
 
-/* Shared memory reports dead peers and TCP takes long frames only when asked to. */
+/* By default UCX's shared memory does not report dead peers, and its TCP takes only short frames. */
 static void ucx_configure(const coll_host_t *host, ucp_config_t *config, int shm, int tcp)
 {
 	int64_t alive_us = host->option_int(host, "keepalive");
@@ -135,7 +136,10 @@ static void ucx_configure(const coll_host_t *host, ucp_config_t *config, int shm
 	ucx_set(config, "UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", alive_us ? text : "inf");
 	if (shm)
 		ucx_set(config, "UCX_MM_ERROR_HANDLING", "MM_ERROR_HANDLING", "y");
-	/* Not longer than what is received at once; before 1.17 the keys of transports have no prefix. */
+	/*
+	 * A sent segment must fit into a receive segment, whose default is 64K.  Before UCX 1.17 the keys of
+	 * transports have no prefix.
+	 */
 	if (tcp && !secure_getenv("UCX_TCP_RX_SEG_SIZE"))
 		ucx_set(config, "UCX_TCP_TX_SEG_SIZE",
 			minor < 17 ? "TX_SEG_SIZE" : "TCP_TX_SEG_SIZE", "64k");
@@ -160,7 +164,7 @@ static ucs_status_t ucx_context_make(const coll_host_t *host, uint32_t nranks, i
 	return status;
 }
 
-/* What UCX prints of a context; to be freed.  NULL: no memory. */
+/* Returns UCX's description of the context, to be freed; NULL: no memory. */
 static char *ucx_context_text(ucp_context_h context)
 {
 	char *text = NULL;
@@ -183,7 +187,10 @@ int32_t ucx_context_try(const coll_host_t *host, ucp_context_h *context, coll_er
 	return status == UCS_OK ? COLL_SUCCESS : ucx_refused(err, status, "cannot start UCX");
 }
 
-/* A setting for a transport that is not used is warned of by UCX: so first see which there are. */
+/*
+ * UCX warns of a setting for a transport that it does not use.  So a first context shows the transports, and
+ * a second one is made with their settings.
+ */
 int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, ucp_context_h *context,
 			 coll_error_t *err)
 {
@@ -233,7 +240,7 @@ ucs_memory_type_t ucx_memory_type(uint32_t memory)
 
 /* -------------------------------------------------------------- for `coll info` -- */
 
-/* Appends " name" unless it is there already. */
+/* Appends " NAME" to the list unless the list has the name. */
 static void ucx_info_add(char *list, size_t size, const char *name, size_t len)
 {
 	size_t used = strlen(list);
@@ -250,7 +257,7 @@ static int ucx_info_is_cuda(const char *name)
 	return !strncmp(name, "cuda_", 5) || !strncmp(name, "gdr_", 4);
 }
 
-/* The transports in the lines "resource N : ... flags -- tcp/eth0" of UCX's print. */
+/* Lists the transports in the lines "resource N : ... flags -- tcp/eth0" of UCX's description. */
 static void ucx_info_transports(char *text, int cuda, char *list, size_t size)
 {
 	char *save = NULL;

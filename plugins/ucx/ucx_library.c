@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucx_library.c - opens UCX when it is first asked for, and no earlier. */
+/* ucx_library.c - opens UCX, when the core first probes the backend and not earlier. */
 #include "ucx.h"
 
 #include <dlfcn.h>
@@ -52,7 +52,7 @@ static const struct ucx_symbol {
 	{"ucs_status_string", offsetof(struct ucx_lib, ucs_status_string)},
 };
 
-/* How opening went, for all who ask. */
+/* The result of the one attempt to open UCX. */
 static pthread_once_t ucx_once = PTHREAD_ONCE_INIT;
 static coll_error_t ucx_failure;
 
@@ -69,7 +69,10 @@ static void ucx_signals_note(struct ucx_signals *s)
 		s->known[i] = !sigaction(i, NULL, &s->action[i]);
 }
 
-/* UCX handles signals from the moment it is loaded, to print backtraces: not a library's business. */
+/*
+ * UCX installs signal handlers when it is loaded, to print backtraces.  This restores the application's
+ * handlers, unless the user has asked UCX for its own.
+ */
 static void ucx_signals_restore(const struct ucx_signals *s)
 {
 	struct sigaction now;
@@ -91,14 +94,19 @@ static int32_t ucx_library_find(void *library, const char *name, size_t at)
 
 	memcpy((char *)&ucx_lib + at, &symbol, sizeof(symbol));
 	return symbol ? COLL_SUCCESS
-		      : error_fill(&ucx_failure, COLL_ERR_PLUGIN, "UCX cannot be used: %s",
+		      : error_fill(&ucx_failure, COLL_ERR_PLUGIN,
+				   "UCX cannot be used: %s; it is older than its version says, or "
+				   "broken: install it again",
 				   dlerror());
 }
 
-/* Later versions know what earlier ones did; what was built with a later one needs that. */
+/*
+ * UCX 1.x is backward compatible: a library as new as the headers of the build, or newer, will do.  An older
+ * library lacks functions or fields that the plugin was built with.
+ */
 static int32_t ucx_library_version(void *library)
 {
-	const unsigned want = UCP_API_MINOR > UCX_MINOR ? UCP_API_MINOR : UCX_MINOR;
+	const unsigned needed = UCP_API_MINOR > UCX_MINOR ? UCP_API_MINOR : UCX_MINOR;
 	unsigned major, minor, release;
 	Dl_info where = {.dli_fname = "libucp.so.0"};
 	int32_t code = ucx_library_find(library, "ucp_get_version",
@@ -107,14 +115,15 @@ static int32_t ucx_library_version(void *library)
 	if (code)
 		return code;
 	ucx_lib.ucp_get_version(&major, &minor, &release);
-	if (major == UCX_MAJOR && minor >= want)
+	if (major == UCX_MAJOR && minor >= needed)
 		return COLL_SUCCESS;
 	dladdr((void *)(uintptr_t)ucx_lib.ucp_get_version, &where);
 	return error_fill(&ucx_failure, COLL_ERR_PLUGIN,
-			  "UCX %u.%u.%u (%s) cannot be used: %d.%u or a later %d.x is wanted, this "
-			  "plugin having been built with %d.%d; install one, or rebuild libcoll",
-			  major, minor, release, where.dli_fname, UCX_MAJOR, want, UCX_MAJOR,
-			  UCP_API_MAJOR, UCP_API_MINOR);
+			  "UCX %u.%u.%u (%s) cannot be used: this plugin was built with %d.%d and "
+			  "needs %d.%u "
+			  "or a later %d.x; install one, or rebuild libcoll with this UCX",
+			  major, minor, release, where.dli_fname, UCP_API_MAJOR, UCP_API_MINOR,
+			  UCX_MAJOR, needed, UCX_MAJOR);
 }
 
 static void ucx_library_load(void)
@@ -126,7 +135,8 @@ static void ucx_library_load(void)
 	library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
 	ucx_signals_restore(&signals);
 	if (!library) {
-		error_fill(&ucx_failure, COLL_ERR_PLUGIN, "%s", dlerror());
+		error_fill(&ucx_failure, COLL_ERR_PLUGIN,
+			   "UCX is not installed, or not where the loader looks: %s", dlerror());
 		return;
 	}
 	if (ucx_library_version(library))

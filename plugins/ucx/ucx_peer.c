@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucx_peer.c - connections: made when first needed, given up when they fail, closed at the end. */
+/* ucx_peer.c - makes connections when they are first needed, gives up failed ones, closes all in the end. */
 #include "ucx.h"
 
 #include <sched.h>
@@ -8,36 +8,35 @@
 #include <string.h>
 
 enum {
-	UCX_FORCE_CLOSE_MS = 1000, /* longest wait for UCX to close a connection by force */
-	UCX_LINGER_MS = 200,       /* longest wait for the peers to have read everything */
-	UCX_HANDSHAKE_MS =
-		5000 /* longest wait for the first connections, which may also come later */
+	UCX_FORCE_CLOSE_MS = 1000, /* longest wait for a forced close */
+	UCX_LINGER_MS = 200,       /* longest wait at the close for the goodbyes of TCP peers */
+	UCX_HANDSHAKE_MS = 5000    /* longest wait for the hellos; later ones do no harm */
 };
 
 /* ------------------------------------------------------------------- connecting -- */
 
-/* What `from` shows to `to`. */
+/* The proof in the frames of rank `from` to rank `to`. */
 static uint64_t ucx_proof(const struct ucx *u, uint32_t from, uint32_t to)
 {
 	const struct {
 		char purpose[8];
 		uint32_t from, to;
-	} words = {"ucx", from, to};
+	} message = {"ucx", from, to};
 	uint8_t mac[16];
 	uint64_t proof;
 
-	u->host->mac(u->host, &words, sizeof(words), mac);
+	u->host->mac(u->host, &message, sizeof(message), mac);
 	memcpy(&proof, mac, sizeof(proof));
 	return proof;
 }
 
-struct ucx_peer *ucx_know(struct ucx *u, uint32_t rank)
+struct ucx_peer *ucx_peer_get(struct ucx *u, uint32_t rank)
 {
 	struct ucx_peer *peer = &u->peer[rank];
 
-	if (peer->known)
+	if (peer->described)
 		return peer;
-	peer->known = 1;
+	peer->described = 1;
 	peer->owner = u;
 	peer->same_host = ucx_same_host(u, rank);
 	peer->proof = ucx_proof(u, rank, u->rank);
@@ -48,7 +47,7 @@ struct ucx_peer *ucx_know(struct ucx *u, uint32_t rank)
 	return peer;
 }
 
-/* UCX has found the connection broken. */
+/* UCX calls this when a connection is broken. */
 static void ucx_on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
 	struct ucx_peer *peer = arg;
@@ -61,15 +60,15 @@ static void ucx_on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 	ucx_fail(peer->owner, peer, peer->text);
 }
 
-/* Has the user given UCX's queues in shared memory other segments than those of 8K and a bit? */
+/* Has the user changed the segments of UCX's shared memory, by default 8256 bytes long? */
 static int ucx_segments_set(void)
 {
 	return secure_getenv("UCX_MM_SEG_SIZE") || secure_getenv("UCX_POSIX_SEG_SIZE") ||
 	       secure_getenv("UCX_SYSV_SEG_SIZE") || secure_getenv("UCX_XPMEM_SEG_SIZE");
 }
 
-/* How messages to the peer are cut, by the transport that carries them: "lane[0]: 3:tcp/eth0 ... am" */
-static void ucx_learn_lane(struct ucx *u, struct ucx_peer *peer)
+/* Finds the transport of active messages in UCX's line "lane[0]: 3:tcp/eth0 ... am"; it sets the frame size. */
+static void ucx_learn_transport(struct ucx *u, struct ucx_peer *peer)
 {
 	char *text = NULL, *save = NULL, name[32] = "";
 	size_t size = 0;
@@ -117,9 +116,9 @@ static void ucx_connect_new(struct ucx *u, struct ucx_peer *peer, coll_error_t *
 	before = ucx_log_begin(u->host);
 	status = ucx_lib.ucp_ep_create(u->worker, &params, &peer->ep);
 	if (status == UCS_OK) {
-		ucx_learn_lane(u, peer);
+		ucx_learn_transport(u, peer);
 	} else {
-		snprintf(what, sizeof(what), "there is no way to rank %u", peer->rank);
+		snprintf(what, sizeof(what), "UCX cannot reach rank %u", peer->rank);
 		ucx_refused(err, status, what);
 		peer->ep = NULL;
 	}
@@ -128,25 +127,25 @@ static void ucx_connect_new(struct ucx *u, struct ucx_peer *peer, coll_error_t *
 
 struct ucx_peer *ucx_connect(struct ucx *u, uint32_t rank, coll_error_t *err)
 {
-	struct ucx_peer *peer = ucx_know(u, rank);
+	struct ucx_peer *peer = ucx_peer_get(u, rank);
 
 	if (peer->ep || rank == u->rank)
 		return peer;
 	if (peer->lost || peer->failure) {
-		error_fill(err, COLL_ERR_PEER_LOST, "rank %u is not connected any more: %s", rank,
-			   peer->failure);
+		error_fill(err, COLL_ERR_PEER_LOST, "the connection to rank %u has been lost: %s",
+			   rank, peer->failure);
 		return NULL;
 	}
 	ucx_connect_new(u, peer, err);
 	return peer->ep ? peer : NULL;
 }
 
-static int ucx_is_met(const struct ucx *u, uint32_t rank)
+static int ucx_meshes_with(const struct ucx *u, uint32_t rank)
 {
 	return u->nranks <= u->mesh || rank == (u->rank + 1) % u->nranks;
 }
 
-/* Has every hello got through, this rank's and those of the others?  Or is one of them gone? */
+/* Is every hello of this rank sent and every hello to it received, or has a peer failed? */
 static int ucx_all_shook_hands(void *arg)
 {
 	struct ucx *u = arg;
@@ -159,9 +158,9 @@ static int ucx_all_shook_hands(void *arg)
 	for (uint32_t i = 0; i < u->nranks; i++) {
 		uint32_t back = (2 * u->rank + u->nranks - i) % u->nranks;
 
-		if (i == u->rank || !ucx_is_met(u, i))
+		if (i == u->rank || !ucx_meshes_with(u, i))
 			continue;
-		all &= ucx_frame_done(u, &u->peer[i]) && u->peer[back].heard_from;
+		all &= ucx_frame_done(u, &u->peer[i]) && u->peer[back].seen;
 	}
 	return all;
 }
@@ -175,7 +174,7 @@ int32_t ucx_handshake(struct ucx *u, coll_error_t *err)
 		struct ucx_peer *peer;
 		void *request;
 
-		if (!ucx_is_met(u, rank))
+		if (!ucx_meshes_with(u, rank))
 			continue;
 		peer = ucx_connect(u, rank, err);
 		if (!peer)
@@ -190,11 +189,11 @@ int32_t ucx_handshake(struct ucx *u, coll_error_t *err)
 
 void ucx_connect_back(struct ucx *u)
 {
-	u->calling = 0;
+	u->connect_back = 0;
 	for (uint32_t i = 0; i < u->nranks; i++) {
 		struct ucx_peer *peer = &u->peer[i];
 
-		if (peer->heard_from && !peer->ep && !peer->lost && !peer->failure)
+		if (peer->seen && !peer->ep && !peer->lost && !peer->failure)
 			ucx_connect(u, i, NULL);
 	}
 }
@@ -222,7 +221,7 @@ void ucx_fail(struct ucx *u, struct ucx_peer *peer, const char *why)
 	if (peer->lost || peer->failure)
 		return;
 	peer->failure = why;
-	peer->heard = u->turn;
+	peer->last_seen = u->calls;
 	u->failing++;
 }
 
@@ -232,10 +231,10 @@ void ucx_refuse(struct ucx *u, struct ucx_peer *peer, const char *why)
 	ucx_fail(u, peer, why);
 }
 
-/* All that a peer sent before it failed is to be received first, be it still in UCX's queues. */
-static int ucx_has_said_all(const struct ucx *u, const struct ucx_peer *peer)
+/* A failed peer is given up only after its last frames, which may still be in UCX's queues. */
+static int ucx_all_received(const struct ucx *u, const struct ucx_peer *peer)
 {
-	return peer->refused || (u->turn - peer->heard > UCX_QUIET && !u->held);
+	return peer->refused || (u->calls - peer->last_seen > UCX_QUIET_CALLS && !u->deferred);
 }
 
 int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_ms)
@@ -243,7 +242,7 @@ int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_
 	int64_t deadline = clock_now_ms() + timeout_ms;
 	int inside = u->inside;
 
-	/* What arrives meanwhile is held back: the core may be in the midst of something. */
+	/* Frames that arrive meanwhile are deferred: the core may be in a call that must not be re-entered. */
 	u->inside = 0;
 	while (!done(arg) && clock_now_ms() < deadline)
 		if (!ucx_lib.ucp_worker_progress(u->worker))
@@ -260,22 +259,22 @@ static int ucx_is_closed(void *arg)
 	return closed & ucx_frame_done(peer->owner, peer) && !ucx_zcopy_pending(peer->owner, peer);
 }
 
-/* Tells the peer that nothing more will come; whom that does not reach sees the connection end. */
-static void ucx_goodbye(struct ucx_peer *peer)
+/* Tells the peer that this rank closes.  If the goodbye is lost, the peer sees the connection break. */
+static void ucx_send_bye(struct ucx_peer *peer)
 {
 	const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
 					   .flags = UCP_AM_SEND_FLAG_EAGER};
 	void *answer;
 
-	if (!peer->ep || peer->told || peer->broken)
+	if (!peer->ep || peer->bye_sent || peer->broken)
 		return;
-	peer->told = 1;
+	peer->bye_sent = 1;
 	answer = ucx_lib.ucp_am_send_nbx(peer->ep, UCX_AM_BYE, &peer->head.from,
 					 sizeof(peer->head.from), NULL, 0, &param);
 	peer->bye = UCS_PTR_IS_PTR(answer) ? answer : NULL;
 }
 
-static void ucx_close_by_force(struct ucx_peer *peer)
+static void ucx_begin_close(struct ucx_peer *peer)
 {
 	const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
 					   .flags = UCP_EP_CLOSE_FLAG_FORCE};
@@ -283,7 +282,7 @@ static void ucx_close_by_force(struct ucx_peer *peer)
 
 	if (!peer->ep)
 		return;
-	ucx_goodbye(peer);
+	ucx_send_bye(peer);
 	request = ucx_lib.ucp_ep_close_nbx(peer->ep, &force);
 	peer->ep = NULL;
 	peer->closing = UCS_PTR_IS_PTR(request) ? request : NULL;
@@ -292,7 +291,7 @@ static void ucx_close_by_force(struct ucx_peer *peer)
 void ucx_force_close(struct ucx *u, struct ucx_peer *peer)
 {
 	peer->pending.bytes = NULL;
-	ucx_close_by_force(peer);
+	ucx_begin_close(peer);
 	if (!ucx_await(u, ucx_is_closed, peer, UCX_FORCE_CLOSE_MS))
 		kit_log(u->host, COLL_LOG_ERROR,
 			"UCX has not closed the connection to rank %u within %d ms: it may still "
@@ -300,7 +299,7 @@ void ucx_force_close(struct ucx *u, struct ucx_peer *peer)
 			peer->rank, UCX_FORCE_CLOSE_MS);
 }
 
-/* Nothing more comes from or goes to this peer. */
+/* Closes the connection to a failed peer, ends its messages and reports it to the core. */
 static void ucx_lose(struct ucx *u, struct ucx_peer *peer)
 {
 	const char *why = peer->failure;
@@ -310,7 +309,7 @@ static void ucx_lose(struct ucx *u, struct ucx_peer *peer)
 	peer->lost = 1;
 	ucx_force_close(u, peer);
 	ucx_unwatch(u, peer);
-	if (peer->receiving && !peer->unwanted)
+	if (peer->receiving && !peer->dropped)
 		u->host->arrived(u->host, peer->sink.cookie, COLL_ERR_PEER_LOST);
 	peer->receiving = 0;
 	ucx_zcopy_fail(u, peer);
@@ -323,7 +322,7 @@ void ucx_reap_failed(struct ucx *u)
 	for (uint32_t i = 0; i < u->nranks && u->failing; i++) {
 		struct ucx_peer *peer = &u->peer[i];
 
-		if (peer->failure && !peer->lost && ucx_has_said_all(u, peer))
+		if (peer->failure && !peer->lost && ucx_all_received(u, peer))
 			ucx_lose(u, peer);
 	}
 }
@@ -342,42 +341,42 @@ static int ucx_all_sent(void *arg)
 }
 
 /*
- * All on this host are told of the end, also those never spoken to, since to connect to them costs
- * little.  Others that wait for this rank have their timeout.
+ * Connects to all ranks of this host, also to those without messages, so that all of them get a goodbye: within
+ * a host a connection is cheap.  Ranks on other hosts that wait for this rank have their timeout.
  */
 static void ucx_connect_host(struct ucx *u)
 {
 	for (uint32_t i = 0; i < u->nranks; i++) {
-		struct ucx_peer *peer = i == u->rank ? NULL : ucx_know(u, i);
+		struct ucx_peer *peer = i == u->rank ? NULL : ucx_peer_get(u, i);
 
 		if (peer && peer->same_host && !peer->lost && !peer->failure)
 			ucx_connect(u, i, NULL);
 	}
 }
 
-static int ucx_all_told(void *arg)
+static int ucx_all_byes_sent(void *arg)
 {
 	struct ucx *u = arg;
-	int left = 0;
+	int pending = 0;
 
 	for (uint32_t i = 0; i < u->nranks; i++)
-		left |= !ucx_request_done(&u->peer[i].bye, NULL);
-	return !left;
+		pending |= !ucx_request_done(&u->peer[i].bye, NULL);
+	return !pending;
 }
 
 /*
- * Closing a TCP connection with unread data makes the kernel throw away what the peer has not read
- * yet.  A goodbye from the peer says that it has read everything, and is the last that it sends.
+ * If a TCP connection is closed with unread data, the kernel drops the data that the peer has not read yet.  The
+ * peer's goodbye is its last frame, and says that the peer has read everything.
  */
-static int ucx_all_answered(void *arg)
+static int ucx_all_byes_received(void *arg)
 {
 	struct ucx *u = arg;
 
 	for (uint32_t i = 0; i < u->nranks; i++) {
 		const struct ucx_peer *peer = &u->peer[i];
 
-		if (peer->ep && peer->told && peer->frame == UCX_TCP_FRAME && !peer->left &&
-		    !peer->broken)
+		if (peer->ep && peer->bye_sent && peer->frame == UCX_TCP_FRAME &&
+		    !peer->bye_received && !peer->broken)
 			return 0;
 	}
 	return 1;
@@ -386,26 +385,26 @@ static int ucx_all_answered(void *arg)
 static int ucx_all_flushed(void *arg)
 {
 	struct ucx *u = arg;
-	int left = 0;
+	int pending = 0;
 
 	for (uint32_t i = 0; i < u->nranks; i++)
-		left |= !ucx_request_done(&u->peer[i].flush, NULL);
-	return !left;
+		pending |= !ucx_request_done(&u->peer[i].flush, NULL);
+	return !pending;
 }
 
 static int ucx_all_closed(void *arg)
 {
 	struct ucx *u = arg;
-	int left = 0;
+	int pending = 0;
 
 	for (uint32_t i = 0; i < u->nranks; i++)
-		left |= u->peer[i].known && !ucx_is_closed(&u->peer[i]);
-	return !left;
+		pending |= u->peer[i].described && !ucx_is_closed(&u->peer[i]);
+	return !pending;
 }
 
 /*
- * Over shared memory and TCP a goodbye that was accepted has everything before it in the peer's memory
- * or in the kernel's; to flush would wait there for the peer to look.
+ * Only for other transports than shared memory and TCP: there all data before an accepted goodbye is in the
+ * peer's memory or in the kernel, and a flush would wait until the peer makes progress.
  */
 static void ucx_flush(struct ucx *u, int64_t timeout_ms)
 {
@@ -436,16 +435,16 @@ void ucx_peers_close(struct ucx *u, int64_t timeout_ms)
 	if (u->shm)
 		ucx_connect_host(u);
 	for (uint32_t i = 0; i < u->nranks; i++)
-		ucx_goodbye(&u->peer[i]);
-	ucx_await(u, ucx_all_told, u, timeout_ms > 0 ? deadline - clock_now_ms() : 1);
+		ucx_send_bye(&u->peer[i]);
+	ucx_await(u, ucx_all_byes_sent, u, timeout_ms > 0 ? deadline - clock_now_ms() : 1);
 	if (timeout_ms > 0) {
-		ucx_await(u, ucx_all_answered, u,
+		ucx_await(u, ucx_all_byes_received, u,
 			  ucx_least(deadline - clock_now_ms(), UCX_LINGER_MS));
 		ucx_flush(u, deadline - clock_now_ms());
 	}
 	for (uint32_t i = 0; i < u->nranks; i++) {
 		u->peer[i].pending.bytes = NULL;
-		ucx_close_by_force(&u->peer[i]);
+		ucx_begin_close(&u->peer[i]);
 	}
 	ucx_await(u, ucx_all_closed, u, UCX_FORCE_CLOSE_MS);
 	ucx_all_flushed(u);

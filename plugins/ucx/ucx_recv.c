@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx_recv.c - what arrives: active messages from others, and what this rank sends to itself.
+ * ucx_recv.c - receives active messages from other ranks, and messages of this rank to itself.
  *
- * Handlers run inside ucp_worker_progress.  Only while ucx_progress runs may the core be told, so
- * what comes at other moments (while a connection is closed by force, for example) is held back.
+ * UCX calls the handlers inside ucp_worker_progress.  The plugin may call the core only while ucx_progress runs,
+ * so it defers frames that come at other moments (while it closes a connection by force, for example).
  */
 #include "ucx.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct ucx_held {
-	struct ucx_held *next;
-	struct ucx_first first; /* header only with UCX_AM_FIRST and OFFER */
+struct ucx_deferred {
+	struct ucx_deferred *next;
+	struct ucx_message_head first; /* its header is set for UCX_AM_FIRST and OFFER only */
 	unsigned id;
 	uint64_t len;
 	uint8_t bytes[];
@@ -23,7 +23,7 @@ struct ucx_held {
 void ucx_hand_over(struct ucx *u, uint64_t cookie, const uint8_t *bytes, uint64_t n)
 {
 	for (uint64_t at = 0, part; at < n; at += part) {
-		part = n - at < UCX_DATA ? n - at : UCX_DATA;
+		part = n - at < UCX_DATA_PIECE ? n - at : UCX_DATA_PIECE;
 		u->host->data(u->host, cookie, bytes + at, part);
 	}
 }
@@ -35,16 +35,17 @@ static void ucx_to_sink(struct ucx *u, struct ucx_peer *peer, const uint8_t *byt
 	uint8_t *to = peer->sink.buf;
 	coll_error_t err = {.size = sizeof(err)};
 
-	if (!n || peer->unwanted)
+	if (!n || peer->dropped)
 		return;
 	if (!to) {
 		ucx_hand_over(u, peer->sink.cookie, bytes, n);
 	} else if ((memory | peer->sink.memory) == COLL_MEM_HOST) {
 		memcpy(to + peer->got, bytes, n);
 	} else if (!host->copy || host->copy(host, to + peer->got, bytes, n, &err)) {
-		kit_log(host, COLL_LOG_ERROR, "a message from rank %u cannot be copied: %s",
+		kit_log(host, COLL_LOG_ERROR,
+			"cannot copy a message from rank %u into its receive buffer: %s",
 			peer->rank, err.text);
-		ucx_refuse(u, peer, "what it sent could not be copied to its place");
+		ucx_refuse(u, peer, "its message could not be copied into the receive buffer");
 	}
 }
 
@@ -54,7 +55,7 @@ static void ucx_deliver(struct ucx *u, struct ucx_peer *peer, const void *bytes,
 	u->moved = 1;
 	u->received += n;
 	if (n > peer->len - peer->got) {
-		ucx_refuse(u, peer, "it sent more than it had announced");
+		ucx_refuse(u, peer, "it sent more bytes than its message has");
 		return;
 	}
 	ucx_to_sink(u, peer, bytes, n, memory);
@@ -62,15 +63,15 @@ static void ucx_deliver(struct ucx *u, struct ucx_peer *peer, const void *bytes,
 	if (peer->got < peer->len || peer->refused)
 		return;
 	peer->receiving = 0;
-	if (!peer->unwanted)
+	if (!peer->dropped)
 		u->host->arrived(u->host, peer->sink.cookie, COLL_SUCCESS);
 }
 
-/* A message begins: 0 if the core takes it. */
+/* Begins a message; 0 if the core accepts it. */
 static int ucx_begin(struct ucx *u, struct ucx_peer *peer, const coll_header_t *header)
 {
 	if (peer->receiving) {
-		ucx_refuse(u, peer, "it began a message before the one before was complete");
+		ucx_refuse(u, peer, "it began a message before its last message was complete");
 		return -1;
 	}
 	memset(&peer->sink, 0, sizeof(peer->sink));
@@ -79,7 +80,7 @@ static int ucx_begin(struct ucx *u, struct ucx_peer *peer, const coll_header_t *
 		return -1;
 	}
 	peer->receiving = 1;
-	peer->unwanted = 0;
+	peer->dropped = 0;
 	peer->got = 0;
 	peer->len = header->len;
 	return 0;
@@ -97,7 +98,7 @@ void ucx_drop(void *ep, uint64_t cookie)
 		if (!peer->receiving || peer->sink.cookie != cookie)
 			continue;
 		peer->sink.buf = NULL;
-		peer->unwanted = 1;
+		peer->dropped = 1;
 	}
 }
 
@@ -115,30 +116,31 @@ static void ucx_take_more(struct ucx *u, struct ucx_peer *peer, const void *data
 	if (peer->receiving && n)
 		ucx_deliver(u, peer, data, n, COLL_MEM_HOST);
 	else
-		ucx_refuse(u, peer, "it went on with a message that it had not begun");
+		ucx_refuse(u, peer, "it continued a message that it had not begun");
 }
 
-/* ----------------------------------------------------------------- holding back -- */
+/* -------------------------------------------------------------- deferred frames -- */
 
-static void ucx_hold(struct ucx *u, unsigned id, const struct ucx_first *first, const void *data,
-		     uint64_t n)
+static void ucx_defer(struct ucx *u, unsigned id, const struct ucx_message_head *first,
+		      const void *data, uint64_t n)
 {
-	struct ucx_held *held = malloc(sizeof(*held) + n);
+	struct ucx_deferred *deferred = malloc(sizeof(*deferred) + n);
 
-	if (!held) {
-		ucx_refuse(u, &u->peer[first->from.rank], "no memory for what it sent");
+	if (!deferred) {
+		ucx_refuse(u, &u->peer[first->from.rank],
+			   "this rank has no memory for its message");
 		return;
 	}
-	*held = (struct ucx_held){.first = *first, .id = id, .len = n};
+	*deferred = (struct ucx_deferred){.first = *first, .id = id, .len = n};
 	if (n)
-		memcpy(held->bytes, data, n);
-	*u->held_end = held;
-	u->held_end = &held->next;
+		memcpy(deferred->bytes, data, n);
+	*u->deferred_end = deferred;
+	u->deferred_end = &deferred->next;
 }
 
-/* What the core may have to be told of. */
+/* Handles a frame that may call the core. */
 static void ucx_take(struct ucx *u, struct ucx_peer *peer, unsigned id,
-		     const struct ucx_first *first, const void *data, uint64_t n)
+		     const struct ucx_message_head *first, const void *data, uint64_t n)
 {
 	switch (id) {
 	case UCX_AM_FIRST: ucx_take_first(u, peer, &first->header, data, n); break;
@@ -150,58 +152,61 @@ static void ucx_take(struct ucx *u, struct ucx_peer *peer, unsigned id,
 
 void ucx_replay(struct ucx *u)
 {
-	struct ucx_held *next;
+	struct ucx_deferred *next;
 
-	for (struct ucx_held *held = u->held; held; held = next) {
-		struct ucx_peer *peer = &u->peer[held->first.from.rank];
+	for (struct ucx_deferred *deferred = u->deferred; deferred; deferred = next) {
+		struct ucx_peer *peer = &u->peer[deferred->first.from.rank];
 
-		next = held->next;
-		peer->heard = u->turn;
+		next = deferred->next;
+		peer->last_seen = u->calls;
 		if (!peer->lost && !peer->refused)
-			ucx_take(u, peer, held->id, &held->first, held->bytes, held->len);
-		free(held);
+			ucx_take(u, peer, deferred->id, &deferred->first, deferred->bytes,
+				 deferred->len);
+		free(deferred);
 	}
-	u->held = NULL;
-	u->held_end = &u->held;
+	u->deferred = NULL;
+	u->deferred_end = &u->deferred;
 }
 
-void ucx_forget_held(struct ucx *u)
+void ucx_free_deferred(struct ucx *u)
 {
-	struct ucx_held *next;
+	struct ucx_deferred *next;
 
-	for (struct ucx_held *held = u->held; held; held = next) {
-		next = held->next;
-		free(held);
+	for (struct ucx_deferred *deferred = u->deferred; deferred; deferred = next) {
+		next = deferred->next;
+		free(deferred);
 	}
 }
 
 /* --------------------------------------------------------------------- handlers -- */
 
-/* Who sent it, if the header is as it should be and proves it. */
-static struct ucx_peer *ucx_speaker(struct ucx *u, const void *header, size_t length, size_t want)
+/* Returns the sender of a frame; NULL if the header is malformed or the proof is wrong. */
+static struct ucx_peer *ucx_find_sender(struct ucx *u, const void *header, size_t length,
+					size_t want)
 {
-	struct ucx_from from;
+	struct ucx_sender from;
 	struct ucx_peer *peer = NULL;
 
 	if (length == want) {
 		memcpy(&from, header, sizeof(from));
 		if (from.rank < u->nranks && from.rank != u->rank)
-			peer = ucx_know(u, from.rank);
+			peer = ucx_peer_get(u, from.rank);
 	}
 	if (peer && peer->proof == from.proof) {
-		u->calling += !peer->heard_from && !peer->ep;
-		peer->heard_from = 1;
-		peer->heard = u->turn;
+		u->connect_back += !peer->seen && !peer->ep;
+		peer->seen = 1;
+		peer->last_seen = u->calls;
 		return peer;
 	}
-	if (!u->strangers++)
+	if (!u->unverified++)
 		kit_log(u->host, COLL_LOG_WARN,
-			"ignored a message from a process outside this communicator; the log does "
-			"not mention further ones");
+			"ignored a message from a process outside this communicator (rank %u gets "
+			"no further warnings); UCX_NET_DEVICES can choose a private network",
+			u->rank);
 	return NULL;
 }
 
-/* A frame of whichever kind.  With UCP_AM_RECV_ATTR_FLAG_RNDV data is UCX's to fetch it by. */
+/* UCX calls this for each frame.  With UCP_AM_RECV_ATTR_FLAG_RNDV `data` is UCX's descriptor of the data. */
 static ucs_status_t ucx_on_frame(void *arg, const void *header, size_t header_length, void *data,
 				 size_t n, const ucp_am_recv_param_t *param)
 {
@@ -210,12 +215,12 @@ static ucs_status_t ucx_on_frame(void *arg, const void *header, size_t header_le
 	const unsigned id = handler->id;
 	size_t want = ucx_header_size(id);
 	int announced = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
-	struct ucx_first first = {.header = {.tag = 0}};
-	struct ucx_peer *peer = ucx_speaker(u, header, header_length, want);
+	struct ucx_message_head first = {.header = {.tag = 0}};
+	struct ucx_peer *peer = ucx_find_sender(u, header, header_length, want);
 
 	if (!peer || peer->lost || peer->refused || id == UCX_AM_HELLO)
 		return UCS_OK;
-	peer->left |= id == UCX_AM_BYE;
+	peer->bye_received |= id == UCX_AM_BYE;
 	if (u->closing && id != UCX_AM_ACCEPT)
 		return UCS_OK;
 	memcpy(&first, header, want);
@@ -228,7 +233,7 @@ static ucs_status_t ucx_on_frame(void *arg, const void *header, size_t header_le
 	else if (u->inside)
 		ucx_take(u, peer, id, &first, data, n);
 	else
-		ucx_hold(u, id, &first, data, n);
+		ucx_defer(u, id, &first, data, n);
 	return UCS_OK;
 }
 
@@ -248,21 +253,22 @@ int32_t ucx_set_handlers(struct ucx *u, coll_error_t *err)
 		u->frame_handler[id] = (struct ucx_frame_handler){u, id};
 		status = ucx_lib.ucp_worker_set_am_recv_handler(u->worker, &param);
 		if (status != UCS_OK)
-			return ucx_refused(err, status, "cannot set a message handler");
+			return ucx_refused(err, status,
+					   "cannot register a handler of active messages");
 	}
 	return COLL_SUCCESS;
 }
 
 /* ----------------------------------------------------------------- to the own rank -- */
 
-/* The next piece of the first message, or of what a cancelled one left. */
+/* Delivers the next piece of the first message, or of the rest of a cancelled message. */
 static void ucx_loop_piece(struct ucx *u, struct ucx_peer *self)
 {
 	const coll_send_t *send = self->queue.first;
 	const uint8_t *from = self->rest.bytes ? self->rest.bytes : send->buf;
 	uint64_t *at = self->rest.bytes ? &self->rest.done : &self->done;
 	uint64_t left = (self->rest.bytes ? self->rest.size : send->header.len) - *at;
-	uint64_t n = left < UCX_TURN ? left : UCX_TURN;
+	uint64_t n = left < UCX_SEND_SHARE ? left : UCX_SEND_SHARE;
 
 	if (!self->rest.bytes && !self->begun) {
 		self->begun = 1;

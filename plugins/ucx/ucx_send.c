@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx_send.c - the queue of each peer and the way out of it into UCX.
+ * ucx_send.c - queues the messages of each peer and hands them to UCX.
  *
- * A message is cut into frames that UCX copies in one piece, and at most one frame of a peer is in
- * UCX's hands uncopied.  UCX finds the bytes of that one through ucx_frame_ops at the moment it
- * copies them: so a send can be cancelled at any time, by pointing to a copy.
+ * The plugin cuts a message into frames that UCX sends in one piece.  At most one frame of a peer waits in UCX
+ * without being copied.  UCX reads the bytes of this frame through ucx_frame_ops at the moment it copies them:
+ * so a send can be cancelled at any time, by pointing the frame at a copy.
  */
 #include "ucx.h"
 
@@ -32,10 +32,10 @@ static size_t ucx_frame_size(void *state)
 	return ((const struct ucx_frame *)state)->size;
 }
 
-static size_t ucx_frame_pack(void *state, size_t offset, void *dest, size_t room)
+static size_t ucx_frame_pack(void *state, size_t offset, void *dest, size_t space)
 {
 	const struct ucx_frame *frame = state;
-	size_t n = frame->size - offset < room ? frame->size - offset : room;
+	size_t n = frame->size - offset < space ? frame->size - offset : space;
 
 	if (frame->bytes)
 		memcpy(dest, frame->bytes + offset, n);
@@ -50,7 +50,7 @@ static ucs_status_t ucx_frame_unpack(void *state, size_t offset, const void *src
 	(void)offset;
 	(void)src;
 	(void)n;
-	return UCS_ERR_UNSUPPORTED; /* frames are never received as such */
+	return UCS_ERR_UNSUPPORTED; /* UCX only sends frames: active messages are received as bytes */
 }
 
 static void ucx_frame_finish(void *state)
@@ -76,7 +76,7 @@ static coll_send_t *ucx_take_first(struct ucx_peer *peer)
 	return send_queue_take(&peer->queue);
 }
 
-/* The first send ends with `status`; its memory is not touched afterwards. */
+/* Ends the first send with `status`: from then on the core may reuse its memory. */
 static void ucx_finish_first(struct ucx_peer *peer, int32_t status)
 {
 	coll_send_t *send = ucx_take_first(peer);
@@ -144,7 +144,7 @@ void *ucx_issue(struct ucx *u, struct ucx_peer *peer, unsigned id, const void *b
 	return ucx_lib.ucp_am_send_nbx(peer->ep, id, &peer->head, head, &peer->pending, 1, &param);
 }
 
-/* As ucx_issue; 1: the peer has failed instead. */
+/* Calls ucx_issue; if UCX refuses the frame, fails the peer and returns 1. */
 static int ucx_issue_frame(struct ucx *u, struct ucx_peer *peer, unsigned id, const void *bytes,
 			   uint64_t n)
 {
@@ -160,7 +160,7 @@ static int ucx_issue_frame(struct ucx *u, struct ucx_peer *peer, unsigned id, co
 	return 1;
 }
 
-/* The next frame of the peer's first message, or of what is left of one; its payload's size. */
+/* Sends the next frame of the rest of a cancelled message, else of the first one; returns its payload bytes. */
 static uint64_t ucx_push_frame(struct ucx *u, struct ucx_peer *peer)
 {
 	const coll_send_t *send = peer->queue.first;
@@ -185,7 +185,7 @@ static uint64_t ucx_push_frame(struct ucx *u, struct ucx_peer *peer)
 	return n;
 }
 
-/* Does the first message go from memory to memory? */
+/* Is the first message one to offer, instead of sending it in frames? */
 static int ucx_wants_zcopy(const struct ucx_peer *peer)
 {
 	const coll_send_t *send = peer->queue.first;
@@ -194,7 +194,7 @@ static int ucx_wants_zcopy(const struct ucx_peer *peer)
 	       (send->memory != COLL_MEM_HOST || send->header.len >= peer->zcopy);
 }
 
-/* Then it is only offered, and leaves the queue. */
+/* Takes the first message out of the queue and offers it. */
 static void ucx_push_offer(struct ucx *u, struct ucx_peer *peer)
 {
 	coll_send_t *send = ucx_take_first(peer);
@@ -210,7 +210,7 @@ static void ucx_push(struct ucx *u, struct ucx_peer *peer)
 {
 	uint64_t sent = 0;
 
-	while (ucx_has_work(peer) && !peer->request && !peer->failure && sent < UCX_TURN) {
+	while (ucx_has_work(peer) && !peer->request && !peer->failure && sent < UCX_SEND_SHARE) {
 		if (ucx_wants_zcopy(peer))
 			ucx_push_offer(u, peer);
 		else
@@ -250,7 +250,9 @@ int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err)
 	int idle;
 
 	if (send->peer >= u->nranks)
-		return error_fill(err, COLL_ERR_INTERNAL, "there is no rank %u", send->peer);
+		return error_fill(err, COLL_ERR_INTERNAL,
+				  "a message for rank %u, but the communicator has %u ranks",
+				  send->peer, u->nranks);
 	if (!(send->memory & u->memory))
 		return error_fill(err, COLL_ERR_UNSUPPORTED,
 				  "UCX cannot reach this kind of memory here: it was built without "
@@ -285,24 +287,26 @@ int32_t ucx_copy_payload(struct ucx *u, void *to, const coll_send_t *send, uint6
 	return COLL_SUCCESS;
 }
 
-/* The peer has the beginning of the first message and must get the rest: keeps a copy of it. */
+/* The peer has the beginning of the first message and must get the rest, so this copies the rest. */
 static void ucx_keep_rest(struct ucx *u, struct ucx_peer *peer)
 {
 	const coll_send_t *send = peer->queue.first;
-	uint64_t held = peer->request ? peer->pending.size : 0;
-	uint64_t begin = peer->done - held, size = send->header.len - begin;
+	uint64_t unsent = peer->request ? peer->pending.size : 0;
+	uint64_t begin = peer->done - unsent, size = send->header.len - begin;
 
 	if (!size)
 		return;
 	if (!send_rest_new(&peer->rest, u->host, size)) {
-		/* Then the message cannot be ended, nor another begun. */
+		/* Without the rest this message cannot end, and no other message can begin. */
 		peer->pending.bytes = NULL;
-		ucx_fail(u, peer, "no memory to keep a cancelled message for it");
+		ucx_fail(u, peer,
+			 "this rank has no memory for the rest of a cancelled message to it");
 		return;
 	}
 	if (ucx_copy_payload(u, peer->rest.bytes, send, begin, size))
-		memset(peer->rest.bytes, 0, size); /* of a cancelled message any content will do */
-	peer->rest.done = held;
+		memset(peer->rest.bytes, 0,
+		       size); /* the content of a cancelled message does not matter, its length does */
+	peer->rest.done = unsent;
 	peer->pending.bytes = peer->rest.bytes;
 }
 

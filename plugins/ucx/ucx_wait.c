@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx_wait.c - progress, and sleeping until there is something to do.
+ * ucx_wait.c - progress, and the descriptor to sleep on.
  *
- * The descriptor to sleep on is an epoll descriptor over three kinds of things: UCX's own
- * descriptor; a timer, because UCX does not tell when a full queue has room again; and a descriptor
- * for each process of another rank on this host, which tells its end at once (shared memory would
- * not, and UCX asks only now and then).
+ * The descriptor is an epoll descriptor over three kinds of descriptors: UCX's own; a timer, because UCX does
+ * not signal when a full queue has space again; and one for the process of each other rank on this host,
+ * which shows the end of the process at once.  (Shared memory does not show it, and UCX polls only now and
+ * then.)
  */
 #include "ucx.h"
 
@@ -17,15 +17,15 @@
 #include <unistd.h>
 
 enum {
-	UCX_LOOK_EVERY = 512,    /* idle calls of progress() */
-	UCX_EVENTS = 16,         /* ends of processes seen at once */
-	UCX_NAP_NS = 500 * 1000, /* longest sleep while something is kept for want of room */
-	UCX_ROUNDS = 64          /* of UCX's in one progress() */
+	UCX_POLL_PEERS_EVERY = 512, /* calls of progress() that moved nothing */
+	UCX_EVENTS = 16,            /* ended processes that one epoll_wait() returns */
+	UCX_RETRY_NS = 500 * 1000,  /* longest sleep while UCX's queue to a peer is full */
+	UCX_ROUNDS = 64             /* most calls of ucp_worker_progress() in one progress() */
 };
 
 /* --------------------------------------------------------------------- progress -- */
 
-/* As long as much comes.  A look that finds nothing costs a call into the kernel over TCP. */
+/* Polls UCX again only after many bytes: over TCP a poll that finds none costs a system call. */
 static void ucx_poll(struct ucx *u)
 {
 	uint64_t before;
@@ -34,7 +34,7 @@ static void ucx_poll(struct ucx *u)
 	do {
 		before = u->received;
 		ucx_lib.ucp_worker_progress(u->worker);
-	} while (u->received - before >= UCX_MUCH && u->received < UCX_BUDGET &&
+	} while (u->received - before >= UCX_POLL_AGAIN && u->received < UCX_BUDGET &&
 		 ++round < UCX_ROUNDS);
 }
 
@@ -42,14 +42,14 @@ int32_t ucx_progress(void *ep)
 {
 	struct ucx *u = ep;
 
-	u->turn++;
+	u->calls++;
 	u->moved = 0;
 	u->received = 0;
 	u->inside = 1;
-	if (u->held)
+	if (u->deferred)
 		ucx_replay(u);
 	ucx_poll(u);
-	if (u->calling)
+	if (u->connect_back)
 		ucx_connect_back(u);
 	if (u->zsend || u->zrecv)
 		ucx_zcopy_advance(u);
@@ -58,7 +58,7 @@ int32_t ucx_progress(void *ep)
 	if (ucx_has_work(&u->peer[u->rank]))
 		ucx_loop_back(u);
 	u->idle = u->moved ? 0 : u->idle + 1;
-	if (u->poll_peers || u->idle % UCX_LOOK_EVERY == UCX_LOOK_EVERY - 1)
+	if (u->poll_peers || u->idle % UCX_POLL_PEERS_EVERY == UCX_POLL_PEERS_EVERY - 1)
 		ucx_poll_peers(u);
 	if (u->failing)
 		ucx_reap_failed(u);
@@ -76,22 +76,26 @@ void ucx_watch(struct ucx *u, struct ucx_peer *peer)
 	if (peer->pidfd >= 0 || record->pid == u->record[u->rank].pid)
 		return;
 #ifdef SYS_pidfd_open
-	peer->pidfd = (int)syscall(SYS_pidfd_open, record->pid, 0); /* is closed on exec */
+	peer->pidfd =
+		(int)syscall(SYS_pidfd_open, record->pid, 0); /* the kernel sets close-on-exec */
 #endif
 	if (peer->pidfd >= 0 && epoll_ctl(u->wait_fd, EPOLL_CTL_ADD, peer->pidfd, &event))
-		kit_log(u->host, COLL_LOG_WARN, "cannot watch the process of rank %u: %s",
+		kit_log(u->host, COLL_LOG_WARN,
+			"cannot watch the process of rank %u, whose end will show late: epoll_ctl: "
+			"%s",
 			peer->rank, strerror(errno));
 	if (peer->pidfd < 0)
 		kit_log(u->host, COLL_LOG_DEBUG,
-			"the end of rank %u's process will show late: pidfd_open: %s", peer->rank,
-			strerror(errno));
+			"cannot watch the process of rank %u, whose end will show late: "
+			"pidfd_open: %s",
+			peer->rank, strerror(errno));
 }
 
 void ucx_unwatch(struct ucx *u, struct ucx_peer *peer)
 {
 	if (peer->pidfd < 0)
 		return;
-	/* A forked child may hold the descriptor: closing it does not take it out. */
+	/* A forked child may hold the descriptor: then close() alone does not remove it from epoll. */
 	epoll_ctl(u->wait_fd, EPOLL_CTL_DEL, peer->pidfd, NULL);
 	close(peer->pidfd);
 	peer->pidfd = -1;
@@ -110,7 +114,7 @@ void ucx_poll_peers(struct ucx *u)
 			continue;
 		ucx_unwatch(u, peer);
 		peer->broken = 1;
-		ucx_fail(u, ucx_know(u, peer->rank), "its process has ended");
+		ucx_fail(u, ucx_peer_get(u, peer->rank), "its process has ended");
 	}
 }
 
@@ -122,7 +126,8 @@ static int32_t ucx_wait_add(struct ucx *u, int fd, coll_error_t *err)
 
 	if (!epoll_ctl(u->wait_fd, EPOLL_CTL_ADD, fd, &event))
 		return COLL_SUCCESS;
-	return error_fill(err, COLL_ERR_SYSTEM, "cannot watch a descriptor: %s", strerror(errno));
+	return error_fill(err, COLL_ERR_SYSTEM, "cannot add a descriptor to wait on: epoll_ctl: %s",
+			  strerror(errno));
 }
 
 int32_t ucx_wait_open(struct ucx *u, coll_error_t *err)
@@ -137,8 +142,10 @@ int32_t ucx_wait_open(struct ucx *u, coll_error_t *err)
 	u->wait_fd = epoll_create1(EPOLL_CLOEXEC);
 	u->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (u->wait_fd < 0 || u->timer_fd < 0)
-		return error_fill(err, COLL_ERR_SYSTEM, "cannot make a descriptor: %s",
-				  strerror(errno));
+		return error_fill(
+			err, COLL_ERR_SYSTEM,
+			"cannot make a descriptor to wait on: %s (ulimit -n limits their number)",
+			strerror(errno));
 	code = ucx_wait_add(u, u->efd, err);
 	return code ? code : ucx_wait_add(u, u->timer_fd, err);
 }
@@ -168,16 +175,16 @@ static void ucx_set_timer(struct ucx *u, long ns)
 int32_t ucx_arm(void *ep)
 {
 	struct ucx *u = ep;
-	int kept = u->busy || u->zsend || u->zrecv;
+	int sending = u->busy || u->zsend || u->zrecv;
 	ucs_status_t status;
 
-	if (u->held || u->failing || ucx_has_work(&u->peer[u->rank]))
+	if (u->deferred || u->failing || ucx_has_work(&u->peer[u->rank]))
 		return 1;
 	status = ucx_lib.ucp_worker_arm(u->worker);
-	if (status != UCS_OK && !kept)
+	if (status != UCS_OK && !sending)
 		return 1;
-	/* Setting the timer also takes away what it has told before. */
-	ucx_set_timer(u, kept ? UCX_NAP_NS : 0);
+	/* Setting the timer also clears an earlier expiration. */
+	ucx_set_timer(u, sending ? UCX_RETRY_NS : 0);
 	u->poll_peers = 1;
 	return 0;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx_zcopy.c - messages that go from memory to memory: over RDMA without a copy, and from and to a
- * GPU.  The sender offers one; once the receiver has accepted it, UCX's rendezvous moves it.
+ * ucx_zcopy.c - messages without frames, which UCX moves from memory to memory: over RDMA without a copy, and
+ * from and to a GPU.  The sender offers a message; once the receiver has accepted it, UCX's rendezvous moves it.
  *
- * Until then a message that is given up is copied and sent from the copy.  While the rendezvous is
- * under way UCX uses the caller's memory and cannot be told to stop: giving up then waits a moment
- * for it, and if that does not help ends the connection, which does.
+ * A message that is cancelled before it is accepted is copied, and sent from the copy.  During the rendezvous UCX
+ * uses the caller's memory, and no call stops it.  So a cancel then waits a moment for the rendezvous to end,
+ * and after that closes the connection, which ends it.
  */
 #include "ucx.h"
 
@@ -15,9 +15,9 @@
 struct ucx_zsend {
 	struct ucx_zsend *next;
 	struct ucx_peer *peer;
-	struct ucx_from from; /* number: which of the offers to the peer */
-	coll_send_t *send;    /* NULL once cancelled */
-	uint8_t *copy;        /* what is sent then */
+	struct ucx_sender from; /* the header of DATA, with the number of the offer */
+	coll_send_t *send;      /* NULL once cancelled */
+	uint8_t *copy;          /* the payload of a cancelled send; NULL: none */
 	uint64_t len;
 	int accepted;
 	void *request; /* NULL once complete */
@@ -27,19 +27,19 @@ struct ucx_zsend {
 struct ucx_zrecv {
 	struct ucx_zrecv *next;
 	struct ucx_peer *peer;
-	struct ucx_from from; /* number: which of the peer's offers */
+	struct ucx_sender from; /* the header of ACCEPT, with the number of the peer's offer */
 	coll_sink_t sink;
 	uint64_t len;
-	int unwanted;
-	int asked;        /* the acceptance has been given to UCX */
-	void *asking;     /* which may still hold it */
-	int fetching;     /* the data has been announced */
-	uint8_t *staging; /* of the host's, if the core wants the data handed to it */
-	void *request;    /* NULL once complete */
+	int dropped;
+	int accepted;         /* the ACCEPT was handed to UCX */
+	void *accept_request; /* of the ACCEPT; NULL once complete */
+	int fetching;         /* DATA has come: UCX fetches the payload */
+	uint8_t *staging;     /* memory for the payload if the receive has no buffer */
+	void *request;        /* NULL once complete */
 	ucs_status_t status;
 };
 
-/* What a call that starts something has answered. */
+/* Splits the result of a UCX call that starts a transfer into request and status. */
 static void ucx_request_begin(void *answer, void **request, ucs_status_t *status)
 {
 	*request = UCS_PTR_IS_PTR(answer) ? answer : NULL;
@@ -65,7 +65,7 @@ int ucx_zcopy_offer(struct ucx *u, struct ucx_peer *peer, coll_send_t *send)
 	return COLL_SUCCESS;
 }
 
-/* The receiver is ready. */
+/* The receiver has accepted an offer: starts the rendezvous. */
 void ucx_zcopy_accepted(struct ucx *u, struct ucx_peer *peer, uint32_t number)
 {
 	ucp_request_param_t param = {
@@ -76,11 +76,11 @@ void ucx_zcopy_accepted(struct ucx *u, struct ucx_peer *peer, uint32_t number)
 	struct ucx_zsend *z = u->zsend;
 
 	if (peer->failure)
-		return; /* and what it was offered may not be there any more */
+		return; /* its offers may have been given up */
 	while (z && (z->peer != peer || z->from.number != number || z->accepted))
 		z = z->next;
 	if (!z || !peer->ep) {
-		ucx_refuse(u, peer, "it accepted a message that it was not offered");
+		ucx_refuse(u, peer, "it accepted a message that this rank had not offered");
 		return;
 	}
 	z->accepted = 1;
@@ -99,7 +99,8 @@ void ucx_zcopy_offered(struct ucx *u, struct ucx_peer *peer, uint32_t number,
 
 	if (!z || peer->receiving || !header->len) {
 		ucx_refuse(u, peer,
-			   z ? "it offered an invalid message" : "no memory for what it sent");
+			   z ? "it offered an invalid message"
+			     : "this rank has no memory for its message");
 		free(z);
 		return;
 	}
@@ -124,19 +125,19 @@ static void ucx_zcopy_accept(struct ucx *u, struct ucx_zrecv *z)
 					   .flags = UCP_AM_SEND_FLAG_EAGER};
 	ucs_status_t status;
 
-	z->asked = 1;
+	z->accepted = 1;
 	if (!ucx_connect(u, z->peer->rank, NULL)) {
 		ucx_fail(u, z->peer, "UCX has no endpoint for it");
 		return;
 	}
 	ucx_request_begin(ucx_lib.ucp_am_send_nbx(z->peer->ep, UCX_AM_ACCEPT, &z->from,
 						  sizeof(z->from), NULL, 0, &param),
-			  &z->asking, &status);
+			  &z->accept_request, &status);
 	if (UCS_STATUS_IS_ERR(status))
 		ucx_fail(u, z->peer, "UCX could not send to it");
 }
 
-/* The data of an offer that was accepted can be fetched.  What the handler is to answer UCX. */
+/* UCX can fetch the data of an accepted offer.  Returns the handler's result for UCX. */
 ucs_status_t ucx_zcopy_data(struct ucx *u, struct ucx_peer *peer, uint32_t number, void *desc,
 			    uint64_t len)
 {
@@ -152,7 +153,7 @@ ucs_status_t ucx_zcopy_data(struct ucx *u, struct ucx_peer *peer, uint32_t numbe
 	}
 	z->fetching = 1;
 	z->status = UCS_OK;
-	if (z->unwanted)
+	if (z->dropped)
 		return UCS_OK;
 	if (!z->sink.buf)
 		z->staging = u->host->alloc(u->host, len);
@@ -180,7 +181,7 @@ static int ucx_zrecv_done(void *arg)
 {
 	struct ucx_zrecv *z = arg;
 
-	return ucx_request_done(&z->asking, NULL) && z->fetching &&
+	return ucx_request_done(&z->accept_request, NULL) && z->fetching &&
 	       ucx_request_done(&z->request, &z->status);
 }
 
@@ -203,9 +204,9 @@ static void ucx_zrecv_end(struct ucx *u, struct ucx_zrecv *z)
 	const coll_host_t *host = u->host;
 	int32_t status = z->status == UCS_OK ? COLL_SUCCESS : COLL_ERR_PEER_LOST;
 
-	if (z->staging && !z->unwanted && !status)
+	if (z->staging && !z->dropped && !status)
 		ucx_hand_over(u, z->sink.cookie, z->staging, z->len);
-	if (!z->unwanted)
+	if (!z->dropped)
 		host->arrived(host, z->sink.cookie, status);
 	if (status)
 		ucx_fail(u, z->peer, "UCX could not fetch from it");
@@ -213,11 +214,14 @@ static void ucx_zrecv_end(struct ucx *u, struct ucx_zrecv *z)
 		host->free(host, z->staging, z->len);
 	u->moved = 1;
 	u->received += z->len;
-	z->peer->heard = u->turn;
+	z->peer->last_seen = u->calls;
 	free(z);
 }
 
-/* Its connection is closed, but UCX has not let go of it: it stays until UCX does, or is ended. */
+/*
+ * After its connection was closed: does UCX still use the transfer?  Then the core gets its status now, and the
+ * struct stays until UCX has completed it or the endpoint is freed.
+ */
 static int ucx_zsend_is_stuck(struct ucx_zsend *z)
 {
 	if (!z->request)
@@ -230,19 +234,19 @@ static int ucx_zsend_is_stuck(struct ucx_zsend *z)
 
 static int ucx_zrecv_is_stuck(struct ucx *u, struct ucx_zrecv *z)
 {
-	if (!z->request && !z->asking)
+	if (!z->request && !z->accept_request)
 		return 0;
-	if (!z->unwanted)
+	if (!z->dropped)
 		u->host->arrived(u->host, z->sink.cookie, COLL_ERR_PEER_LOST);
-	z->unwanted = z->fetching = 1;
+	z->dropped = z->fetching = 1;
 	return 1;
 }
 
-/* Ends what is complete, and what belongs to the peer `gone` complete or not. */
-static void ucx_zcopy_end(struct ucx *u, const struct ucx_peer *gone)
+/* Ends all complete transfers, and all transfers of `closed_peer`. */
+static void ucx_zcopy_end(struct ucx *u, const struct ucx_peer *closed_peer)
 {
 	for (struct ucx_zsend **at = &u->zsend, *z; (z = *at);) {
-		if (!ucx_zsend_done(z) && (z->peer != gone || ucx_zsend_is_stuck(z))) {
+		if (!ucx_zsend_done(z) && (z->peer != closed_peer || ucx_zsend_is_stuck(z))) {
 			at = &z->next;
 			continue;
 		}
@@ -250,7 +254,7 @@ static void ucx_zcopy_end(struct ucx *u, const struct ucx_peer *gone)
 		ucx_zsend_end(u, z);
 	}
 	for (struct ucx_zrecv **at = &u->zrecv, *z; (z = *at);) {
-		if (!ucx_zrecv_done(z) && (z->peer != gone || ucx_zrecv_is_stuck(u, z))) {
+		if (!ucx_zrecv_done(z) && (z->peer != closed_peer || ucx_zrecv_is_stuck(u, z))) {
 			at = &z->next;
 			continue;
 		}
@@ -262,7 +266,7 @@ static void ucx_zcopy_end(struct ucx *u, const struct ucx_peer *gone)
 void ucx_zcopy_advance(struct ucx *u)
 {
 	for (struct ucx_zrecv *z = u->zrecv; z; z = z->next)
-		if (!z->asked)
+		if (!z->accepted)
 			ucx_zcopy_accept(u, z);
 	ucx_zcopy_end(u, NULL);
 }
@@ -280,7 +284,7 @@ int ucx_zcopy_pending(const struct ucx *u, const struct ucx_peer *peer)
 		pending |= z->peer == peer && !ucx_request_done(&z->request, &z->status);
 	for (struct ucx_zrecv *z = u->zrecv; z; z = z->next)
 		pending |= z->peer == peer && (!ucx_request_done(&z->request, &z->status) ||
-					       !ucx_request_done(&z->asking, NULL));
+					       !ucx_request_done(&z->accept_request, NULL));
 	return pending;
 }
 
@@ -294,20 +298,22 @@ int ucx_zcopy_sent(const struct ucx *u)
 
 /* -------------------------------------------------------------------- giving up -- */
 
-static void ucx_zcopy_let_go(struct ucx *u, struct ucx_peer *peer, int (*done)(void *), void *z)
+/* Waits for a transfer that is given up; if it does not end soon, closes the connection. */
+static void ucx_zcopy_end_or_close(struct ucx *u, struct ucx_peer *peer, int (*done)(void *),
+				   void *z)
 {
 	if (ucx_await(u, done, z, UCX_RELEASE_MS))
 		return;
-	ucx_fail(u, peer, "it did not take part in a transfer that was given up");
+	ucx_fail(u, peer, "a cancelled transfer with it did not end in time");
 	ucx_force_close(u, peer);
 }
 
-/* Nobody has accepted it yet: from now on the copy is what was offered. */
-static void ucx_zcopy_keep(struct ucx *u, struct ucx_zsend *z, const coll_send_t *send)
+/* Copies the payload of a cancelled send that the peer has not accepted yet: the copy is sent instead. */
+static void ucx_zcopy_copy(struct ucx *u, struct ucx_zsend *z, const coll_send_t *send)
 {
 	z->copy = u->host->alloc(u->host, z->len);
 	if (!z->copy || ucx_copy_payload(u, z->copy, send, 0, z->len))
-		ucx_fail(u, z->peer, "a message that it was offered could not be kept");
+		ucx_fail(u, z->peer, "this rank could not copy a cancelled message to it");
 }
 
 int ucx_zcopy_cancel(struct ucx *u, coll_send_t *send)
@@ -319,9 +325,9 @@ int ucx_zcopy_cancel(struct ucx *u, coll_send_t *send)
 	if (!z)
 		return 0;
 	if (!z->accepted)
-		ucx_zcopy_keep(u, z, send);
+		ucx_zcopy_copy(u, z, send);
 	else
-		ucx_zcopy_let_go(u, z->peer, ucx_zsend_done, z);
+		ucx_zcopy_end_or_close(u, z->peer, ucx_zsend_done, z);
 	z->send = NULL;
 	return 1;
 }
@@ -330,13 +336,13 @@ int ucx_zcopy_drop(struct ucx *u, uint64_t cookie)
 {
 	struct ucx_zrecv *z = u->zrecv;
 
-	while (z && (z->unwanted || z->sink.cookie != cookie))
+	while (z && (z->dropped || z->sink.cookie != cookie))
 		z = z->next;
 	if (!z)
 		return 0;
-	z->unwanted = 1;
+	z->dropped = 1;
 	if (z->fetching && !z->staging)
-		ucx_zcopy_let_go(u, z->peer, ucx_zrecv_done, z);
+		ucx_zcopy_end_or_close(u, z->peer, ucx_zrecv_done, z);
 	return 1;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucx_meet.c - the ranks tell each other where their workers are. */
+/* ucx_exchange.c - the ranks exchange the addresses of their UCX workers. */
 #include "ucx.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ int ucx_same_host(const struct ucx *u, uint32_t rank)
 	       a->pidns[0] == b->pidns[0] && a->pidns[1] == b->pidns[1];
 }
 
-/* Everyone's record: all ranks need the same version of UCX. */
+/* Exchanges the records and checks that all ranks have the same version of UCX. */
 static int32_t ucx_exchange_records(struct ucx *u, const struct ucx_record *own, coll_error_t *err)
 {
 	const coll_host_t *host = u->host;
@@ -96,7 +96,7 @@ int32_t ucx_exchange(struct ucx *u, coll_error_t *err)
 	int32_t code;
 
 	if (status != UCS_OK) {
-		code = ucx_refused(err, status, "cannot get the worker's address");
+		code = ucx_refused(err, status, "cannot get the address of the UCX worker");
 		return kit_exchange_fail(u->host, code, err);
 	}
 	memset(&own, 0, sizeof(own));

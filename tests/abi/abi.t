@@ -12,7 +12,7 @@ trap 'rm -rf "$scratch"' EXIT
 
 [ "$(getconf LONG_BIT)" = 64 ] || skip_all "the frozen tables are those of 64-bit machines"
 
-# compare FACTS: sentences, one a line.
+# compare FACTS: prints the differences as sentences, one a line.
 compare() {
     awk -f "$abi/compare.awk" "$abi"/layout-*.txt kind=found "$1"
 }
@@ -37,7 +37,7 @@ compare "$scratch/facts" >"$scratch/standing"
 none "everything released is where and what it was" "$(grep -v ' is new, ' "$scratch/standing")"
 none "everything is in the tables" "$(grep ' is new, ' "$scratch/standing")"
 
-# AddressSanitizer gives each global variable a twin, which is not ours.
+# AddressSanitizer adds an indicator symbol for each global variable; ignore these symbols.
 nm -D --defined-only "$libs/libcoll.so" |
     awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | grep -v '^__odr_asan' |
     sort >"$scratch/exported"
@@ -49,7 +49,7 @@ none "every symbol exported is in the tables" "$(comm -13 "$scratch/symbols" "$s
 
 # -------------------------------------------------------------- the frozen header --
 
-# What tests/plugins/frozen is built against must be what was frozen, and whole structs of it.
+# The declarations that tests/plugins/frozen uses must equal the frozen ones, as whole structs.
 check "the frozen header is understood" "$abi/facts" "$src/tests/plugins" frozen/backend_v1_0.h
 "$abi/facts" "$src/tests/plugins" frozen/backend_v1_0.h | grep -v '^struct ' >"$scratch/frozen"
 sed -n 's/^field \([^.]*\)\..*/field \1./p' "$scratch/frozen" | sort -u >"$scratch/structs"
@@ -60,7 +60,8 @@ none "with whole structs" "$(grep -vxFf "$scratch/frozen" "$scratch/layout")"
 
 # ------------------------------------------------------------- changes to be seen --
 
-# planted WHAT HEADER SED SENTENCES: after that edit of a copy the comparison says just this more.
+# planted CHANGE HEADER SED SENTENCES: edits a copy of the header; the comparison must print exactly
+# these further sentences.
 planted() {
     what=$1
     header=$2
@@ -128,21 +129,21 @@ check "coll info shows who needs a newer libcoll, with both versions" \
 
 # ----------------------------------------------------------------- a second opinion --
 
-# libabigail compares the backend.h of today with that of 1.0.  Its exit status cannot tell an added
-# slot from moved ones, so the checks read its report.
+# libabigail compares today's backend.h with that of 1.0.  Its exit status does not distinguish an
+# added slot from moved slots, so the checks read its report.
 library() {
     printf '#include <%s>\nCOLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1;\n' "$3" |
         ${TEST_CC:-cc} -x c -g -shared -fPIC -I"$2" -o "$scratch/$1" -
 }
 
-# abidiff_against LIBRARY: the report on old.so and LIBRARY; fails if there is none.
+# abidiff_against LIBRARY: prints the report on old.so and LIBRARY; fails if there is none.
 abidiff_against() {
     status=0
     abidiff "$scratch/old.so" "$scratch/$1" >"$scratch/report" 2>&1 || status=$?
-    [ $((status & 3)) -eq 0 ] # bits: an error, wrong usage
+    [ $((status & 3)) -eq 0 ] # bits of the exit status: an error, wrong usage
 }
 
-# harm: the lines about slots that moved or are gone.
+# harm: prints the lines about moved or removed slots.
 harm() {
     grep -E 'offset changed|data member deletion|[1-9][0-9]* Removed' "$scratch/report"
 }

@@ -7,13 +7,14 @@
 include=${top_srcdir:-.}/include
 libs=${top_builddir:-.}/.libs
 
-# AddressSanitizer gives each global variable a twin, which is not ours.
+# AddressSanitizer adds an indicator symbol for each global variable; ignore these symbols.
 defined() {
     nm -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | sed 's/@.*//; /^__odr_asan\./d' |
         sort
 }
 
-# One declaration a line, the attributes gone, then the word before the first parenthesis.
+# Puts one declaration on each line without attributes, then takes the word before the first
+# parenthesis.
 declared() {
     echo '#include <coll/coll.h>' | ${TEST_CC:-cc} -I"$include" -E -P - | tr '\n' ' ' |
         tr ';' '\n' | sed -n 's/^.*__attribute__((visibility("default")))//p' |

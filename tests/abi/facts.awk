@@ -13,8 +13,8 @@ END {
     print "\treturn failed;\n}"
 }
 
-# Structs that say nothing of their own size, and yet may grow: option_size of coll_backend_t is
-# the stride of options, and sends are made by the core, never by a plugin.
+# Structs that may grow although they have no member for their own size: option_size of
+# coll_backend_t is the stride of options, and only the core makes sends, never a plugin.
 function may_grow(name, first) {
     return first == "size" || name == "coll_option_t" || name == "coll_send_t"
 }
@@ -36,7 +36,7 @@ function print_helpers() {
     print "\tend = 0;\n}"
 }
 
-# `__attribute__((...))`, whatever is in the parentheses.
+# Removes `__attribute__((...))`, with any text in the parentheses.
 function without_attributes(t,    out, i, depth) {
     out = ""
     while ((i = index(t, "__attribute__"))) {
@@ -54,7 +54,7 @@ function without_attributes(t,    out, i, depth) {
     return out t
 }
 
-# Declarations end with a ';' outside of braces.
+# A declaration ends with a ';' outside of braces.
 function each_declaration(t,    part, n, i, depth, decl) {
     n = split(t, part, ";")
     decl = ""
@@ -107,7 +107,7 @@ function struct(d,    tag, name, item, n, i, first) {
         may_grow(name, first)
 }
 
-# `int64_t min, max` or `int32_t (*send)(void *ep, ...)`.
+# Splits `int64_t min, max` or `int32_t (*send)(void *ep, ...)` into members.
 function fields(tag, name, d,    item, n, i, base, at) {
     if (d ~ /\(/) {
         at = d
@@ -149,7 +149,7 @@ function named(what, d,    name) {
     printf "\tputs(\"%s %s %s\");\n", what, name, type_of(d)
 }
 
-# A declaration without the names in it, spaced in one way.
+# Prints a declaration without its names, with uniform spaces.
 function type_of(d,    head, list, item, n, i) {
     list = ""
     if (d ~ /\(.*\)$/) {
@@ -170,7 +170,7 @@ function type_of(d,    head, list, item, n, i) {
     return spaced(head list)
 }
 
-# A lone word is a type: `void`.
+# A single word is a type: `void`.
 function unnamed(d, lone,    array) {
     array = ""
     if (match(d, / *\[[^]]*\]$/)) {

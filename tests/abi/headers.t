@@ -25,7 +25,7 @@ for header in coll/coll.h coll/introspect.h coll/backend.h; do
     compile "$header" c++ c++17 clang++
 done
 
-# includes HEADER: the lines with which it includes others, and not those of examples in comments.
+# includes HEADER: prints its include directives, without those of examples in comments.
 includes() {
     grep '^#include' "${top_srcdir:-.}/include/coll/$1"
 }

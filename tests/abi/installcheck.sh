@@ -16,16 +16,16 @@ if [ -z "$root" ] && [ ! -e "$libdir/pkgconfig/coll.pc" ]; then
     check "it installs" "${MAKE:-make}" -s -C "${top_builddir:-.}" install DESTDIR="$root"
 fi
 
-# Paths in coll.pc are without DESTDIR; with a sysroot pkg-config puts it before them.
+# Paths in coll.pc do not contain DESTDIR; with a sysroot pkg-config puts DESTDIR before them.
 pkg() {
     env PKG_CONFIG_PATH="$root$libdir/pkgconfig" \
         ${root:+PKG_CONFIG_SYSROOT_DIR="$root"} "${PKG_CONFIG:-pkg-config}" "$@" coll
 }
 
-# An installed program with an installed library, whatever the system's paths are.
+# Runs an installed program with the installed library, whatever the system's paths are.
 LD_LIBRARY_PATH=$root$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
-# The built-in directories are those without DESTDIR.
+# The built-in directories do not contain DESTDIR.
 if [ -n "$root" ]; then
     COLL_PLUGIN_PATH=$root$plugindir
     COLL_SYSCONFDIR=$root$sysconfdir
@@ -134,9 +134,10 @@ done
 check "coll runs" "$root$bindir/coll" --version
 check "coll.conf is there" test -f "$root$sysconfdir/coll.conf"
 
-# ---- somebody else's backend, from its sources to training ----
+# ---- a backend of a third party, from its sources to training ----
 
-# Under a DESTDIR it goes where the others are; beside an installation that is in use, elsewhere.
+# Under a DESTDIR the backend goes to the other plugins; beside an installation in use it goes
+# elsewhere.
 own=$root
 if [ -z "$own" ]; then
     own=$scratch/own
@@ -168,7 +169,7 @@ build_digits() {
         "$tree/tests/examples/digits.c" -pthread $(pkg --cflags --libs) -lm
 }
 check "the training example builds" build_digits
-# trains NAME BACKEND COMMAND...: the example learns, over this backend.
+# trains NAME BACKEND COMMAND...: checks that the example learns over this backend.
 trains() {
     name=$1 backend=$2
     shift 2
@@ -194,7 +195,7 @@ check "nothing is left behind" test "$before" = "$(listing)"
 # shellcheck disable=SC2086 # a command line
 trains "then training is as before" "$usual" $run4 "$scratch/digits"
 
-# ---- plugins/README.md, as a newcomer follows it ----
+# ---- the steps of plugins/README.md ----
 
 awk '/^```sh$/ { on = 1; next } /^```$/ { on = 0 } on' "$tree/plugins/README.md" \
     >"$scratch/steps.sh"

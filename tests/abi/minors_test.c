@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * minors_test.c - plugins from other times, in this libcoll: one built against the frozen header of
- * ABI 1.0, one of a newer minor whose structs have all grown, one that asks for more than there is.
+ * minors_test.c - plugins of other ABI versions in this libcoll: a plugin built against the frozen
+ * header of ABI 1.0, a plugin of a newer minor whose structs have all grown, and a plugin that
+ * demands a newer core.
  */
 #include "../lib/ranks.h"
 
@@ -20,7 +21,7 @@ static int64_t value(int rank, int i)
 	return (int64_t)(rank + 1) * (i % 101 + 1);
 }
 
-/* out[i] must be `factor` times what rank 0 has there. */
+/* out[i] must be `factor` times rank 0's element. */
 static int holds(struct rank *r, const int64_t *out, int first, int n, int64_t factor,
 		 const char *what)
 {
@@ -66,7 +67,7 @@ static int moves(struct rank *r, struct memory *m)
 	return 1;
 }
 
-/* Both neighbours at once, with messages that come early. */
+/* Exchanges messages with both neighbours at once; the messages come before their receives. */
 static int exchanges(struct rank *r, struct memory *m)
 {
 	int next = (r->rank + 1) % r->nranks, previous = (r->rank + r->nranks - 1) % r->nranks;
@@ -118,7 +119,7 @@ static void test_works(const char *backend)
 			 "collectives, messages, a split");
 }
 
-/* ---------------------------------------------------------------- what is said -- */
+/* ------------------------------------------------------------ reports on plugins -- */
 
 static coll_backend_info_t find(coll_info_t info, const char *name)
 {
@@ -168,7 +169,7 @@ static void test_newer(void)
 	test_works("newer");
 }
 
-/* The same words in the picture, in the answer to a question and in the error. */
+/* coll_info_t, coll_backend_available and the error of a call must have the same text. */
 static void test_demanding(void)
 {
 	static const char words[] = "needs a libcoll with backend ABI 1.12, but this one has 1.3; "
@@ -200,7 +201,7 @@ int main(void)
 
 	if (!top)
 		top = ".";
-	alarm(300); /* what hangs must end */
+	alarm(300); /* the alarm ends a test that hangs */
 	snprintf(path, sizeof(path), "%s/tests/plugins/frozen/.libs:%s/tests/plugins/.libs", top,
 		 top);
 	setenv("COLL_PLUGIN_PATH", path, 1);

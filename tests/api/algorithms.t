@@ -98,7 +98,7 @@ is "--ranks alone: 2" $? 2
 
 # ------------------------------------------------------------------------- use
 
-# Rank 0's rules count, and those that have others are told.
+# All ranks use rank 0's rules, and the library warns ranks that have other rules.
 cat >"$dir/differ" <<'END'
 #!/bin/sh
 [ "$COLL_RANK" = 0 ] || export COLL_ALLREDUCE_ALGORITHM=ring COLL_SEGMENT=4K
@@ -111,7 +111,7 @@ has "one is told" "$dir/out" \
     "rank 1: 'segment', 'allreduce_algorithm' differ from rank 0's; all ranks use rank 0's"
 has "so is the other" "$dir/out" 'rank 2: '
 
-# COLL_<KIND>_ALGORITHM=NAME for every algorithm that `coll perf` has a collective for.
+# Runs COLL_<KIND>_ALGORITHM=NAME for every algorithm whose collective `coll perf` has.
 use() {
     env "COLL_$(echo "$1" | tr '[:lower:]' '[:upper:]')_ALGORITHM=$2" COLL_NODE_SIZE=2 \
         timeout 120 "$coll" perf -t 4 -s 0,8,1K,300K -n 1 -w 0 "$1"

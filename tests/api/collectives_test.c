@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collectives_test.c - allreduce, broadcast, reduce, allgather and reduce_scatter against the oracle:
- * rank counts, every data type and operation, counts from 0 to over 16 MiB, in place and not, every root,
- * buffers of any alignment with guards around them; and calls of all kinds drawn from a seed.
+ * collectives_test.c - compares allreduce, broadcast, reduce, allgather and reduce_scatter with the
+ * oracle: rank counts, every data type and operation, counts from 0 to over 16 MiB, in place and
+ * out of place, every root, buffers of any alignment with guards around them; also random calls of
+ * all kinds.
  *
- * TEST_LEVEL=small takes fewer of each; TEST_BIG=1 adds more than 2^31 elements, which takes 4.5 GiB
- * of memory.  TEST_SEED=N makes drawn calls only, first the one that a failure called "seed N".
+ * TEST_LEVEL=small makes fewer calls; TEST_BIG=1 adds calls with more than 2^31 elements, which
+ * take 4.5 GiB of memory.  TEST_SEED=N makes random calls only, beginning with the call that a
+ * failure named "seed N".
  */
 #include <inttypes.h>
 #include "../lib/calls.h"
@@ -16,12 +18,15 @@ struct test {
 	int kind;
 	int small, only_drawn;
 	uint64_t seed;
-	uint64_t hash[RANKS_MAX]; /* of inexact results */
+	uint64_t hash[RANKS_MAX]; /* bound for inexact results */
 };
 
 /* ------------------------------------------------------------- sets of calls -- */
 
-/* Is a count worth the time with every type and operation, or with one operation for each type? */
+/*
+ * Is the test for this count short enough for every type with every operation, or for one operation
+ * of each type?
+ */
 static int is_costly(const struct test *test, int nranks, size_t count)
 {
 	return count >= COSTLY &&
@@ -39,7 +44,7 @@ static int try_type(void *user, const struct oracle_case *c)
 {
 	struct rank *r = user;
 
-	/* What is bitwise takes the way of the sum. */
+	/* Bitwise operations move data as the sum does, so the sum stands for them. */
 	if (oracle_reduces(c->kind) && c->count >= COSTLY &&
 	    (c->op >= COLL_BAND || (is_costly(r->user, r->nranks, c->count) && !is_chosen(c))))
 		return 1;
@@ -71,7 +76,7 @@ static int every_root(struct rank *r)
 	return oracle_places(&c, r->nranks, calls_try, r);
 }
 
-/* Over 16 MiB, all ranks' parts together where they are gathered or scattered by many. */
+/* Over 16 MiB; for collectives that gather or scatter, the parts of all ranks together. */
 static int large(struct rank *r)
 {
 	const struct test *test = r->user;
@@ -99,7 +104,7 @@ static void run_kind(struct rank *r)
 		large(r);
 }
 
-/* Beyond the table.  Each call is drawn from a seed of its own, which its failure names. */
+/* Random calls beyond the table.  Each call has a seed of its own, which a failure names. */
 static void run_drawn(struct rank *r)
 {
 	const struct test *test = r->user;
@@ -114,7 +119,7 @@ static void run_drawn(struct rank *r)
 
 /* ------------------------------------------------------------------ inexact sums -- */
 
-/* On rank 0 each element is near the exact sum; that it has the same bits elsewhere is a check of its own. */
+/* On rank 0 each element is near the exact sum; another check compares the bits of all ranks. */
 static int inexact_check(struct rank *r, const struct oracle_data *d, const float *got,
 			 size_t count)
 {
@@ -191,7 +196,7 @@ static void run_barrier(struct rank *r)
 	}
 }
 
-/* Many operations are issued before the first is waited for. */
+/* Issues many operations before it waits for the first. */
 static void run_queue(struct rank *r)
 {
 	enum { N = 100 };
@@ -215,7 +220,7 @@ static void run_queue(struct rank *r)
 			rank_fail(r, "operation %d of the queue gave %d", i, x[i]);
 }
 
-/* More elements than 31 bits count. */
+/* More elements than a 31-bit count holds. */
 static void run_huge(struct rank *r)
 {
 	const struct oracle_data d = {COLL_INT8, COLL_SUM, r->nranks, .near = 0};

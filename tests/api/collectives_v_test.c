@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collectives_v_test.c - the collectives that only move data, with equal counts and with one for
- * each pair of ranks: every algorithm, every root, with gaps between blocks and without, in place and
- * not, on 1 to 9 ranks.  After each call all memory is compared, so that nothing beside the blocks
- * may have changed.
+ * collectives_v_test.c - the collectives that only move data, with equal counts and with a count
+ * for each pair of ranks: every algorithm, every root, with and without gaps between blocks, in
+ * place and out of place, on 1 to 9 ranks.  After each call the test compares all memory, so that a
+ * write beside the blocks shows.
  */
 #include "../lib/calls.h"
 
@@ -80,7 +80,7 @@ int main(void)
 {
 	const int most = ranks_small() ? 5 : NRANKS_MAX;
 
-	alarm(900); /* what hangs must end */
+	alarm(900); /* the alarm ends a test that hangs */
 	setenv("COLL_SEGMENT", "4K", 1);
 	for (int n = 1; n <= most; n++)
 		test_backend("simulated", 0, n);

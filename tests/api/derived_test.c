@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * derived_test.c - communicators made from communicators: split to any depth, dup, shrink past dead
- * ranks; batches of many calls; one thread that drives, and splits for, all ranks; waiting for an
- * event of another communicator.
+ * derived_test.c - derived communicators: split to any depth, dup, shrink after ranks have died;
+ * batches of many calls; one thread that drives all ranks and splits for them; a wait for an event
+ * of another communicator.
  */
 #include "../lib/ranks.h"
 
@@ -10,7 +10,7 @@
 
 /* ------------------------------------------------------------------------ helpers -- */
 
-/* Sockets that this process has open. */
+/* Number of open sockets of this process. */
 static int sockets(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -36,8 +36,8 @@ static int sockets(void)
 enum { DEPTH = 16 };
 
 /*
- * Halves until every rank is alone; each level is made from the one before.  `parents_first` is in
- * which order they are then destroyed.
+ * Splits into halves until each part has one rank, each level from the level before.
+ * `parents_first` selects the order of destruction.
  */
 static void run_halves(struct rank *r, int parents_first)
 {
@@ -58,7 +58,10 @@ static void run_halves(struct rank *r, int parents_first)
 		       sums_to(r, level[depth], r->rank, (int64_t)n * first + n * (n - 1) / 2,
 			       "a part");
 	}
-	/* All of them still work, in any order; at each level all ranks of a part do the same. */
+	/*
+	 * All communicators still work, in any order; at each level all ranks of a part use the
+	 * same order.
+	 */
 	good = good && sums_to(r, r->comm, 1, r->nranks, "the whole afterwards");
 	for (int i = 1; i <= depth; i++)
 		rank_did(r, coll_comm_destroy(level[parents_first ? i : depth + 1 - i]), "destroy");
@@ -76,7 +79,7 @@ static void run_parents_first(struct rank *r)
 	run_halves(r, 1);
 }
 
-/* Colours far apart, keys that turn the order round, some without colour, equal keys. */
+/* Colours far apart, keys that reverse the order, ranks without colour, equal keys. */
 static void run_colours(struct rank *r)
 {
 	static const int colours[] = {INT32_MAX, 0, COLL_SPLIT_NOCOLOR};
@@ -98,7 +101,7 @@ static void run_colours(struct rank *r)
 	rank_did(r, coll_comm_destroy(part), "destroy");
 }
 
-/* The parts work at the same time as the whole, and on the same connections. */
+/* The parts work at the same time as the whole communicator, over the same connections. */
 static void run_beside(struct rank *r)
 {
 	coll_comm_t half = NULL, twin = NULL;
@@ -108,7 +111,7 @@ static void run_beside(struct rank *r)
 	if (!rank_did(r, coll_comm_split(r->comm, r->rank % 2, 0, &half, NULL), "split") ||
 	    !rank_did(r, coll_comm_dup(r->comm, &twin), "dup"))
 		return;
-	/* In another order on odd ranks: communicators are independent. */
+	/* Odd ranks call in another order, because communicators are independent. */
 	for (int i = 0; i < 3; i++) {
 		coll_comm_t comms[] = {r->comm, half, twin};
 		int c = r->rank % 2 ? 2 - i : i;
@@ -150,13 +153,13 @@ static void run_shrink(struct rank *r)
 			}
 		}
 	}
-	/* Nobody has failed: the whole goes on. */
+	/* No rank has failed: shrink returns all ranks. */
 	sums_to(r, r->comm, 1, r->nranks, "all of them");
 	if (rest)
 		rank_did(r, coll_comm_destroy(rest), "destroy");
 }
 
-/* A rank dies without a word; the others notice, leave it out and go on. */
+/* A rank dies; the others notice, shrink without it and go on. */
 static void run_death(struct rank *r)
 {
 	int32_t dead = 1;
@@ -181,7 +184,7 @@ static void run_death(struct rank *r)
 
 enum { TENSORS = 40, LONGEST = 3000 };
 
-/* Many tensors of different sizes in one batch. */
+/* Sums many tensors of different sizes in one batch. */
 static void run_tensors(struct rank *r)
 {
 	int32_t(*x)[LONGEST] = calloc(TENSORS, sizeof(*x));
@@ -214,7 +217,10 @@ static void run_tensors(struct rank *r)
 	free(x);
 }
 
-/* Everybody with everybody at once, long messages that need the receiver. */
+/*
+ * Every rank exchanges long messages with every rank at once; each message needs its receiver's
+ * progress.
+ */
 static void run_exchange(struct rank *r)
 {
 	enum { N = 50000 };
@@ -244,8 +250,8 @@ static void run_exchange(struct rank *r)
 /* ------------------------------------------------------------------------- events -- */
 
 /*
- * Rank 0 makes its part in `twin` wait for a sum on the whole that the others join late; so on no
- * rank can twin's sum be complete before they do.
+ * Rank 0 makes `twin` wait for a sum on the whole communicator, which the other ranks join late.
+ * So on no rank can the sum of twin be complete before they join.
  */
 static void run_wait_event(struct rank *r)
 {
@@ -277,7 +283,7 @@ static void run_wait_event(struct rank *r)
 	rank_did(r, coll_sync(r->comm), "sync");
 	if (y != r->nranks || z != r->nranks)
 		rank_fail(r, "sums are %d and %d", (int)y, (int)z);
-	/* An event outlives the communicator that it was recorded on. */
+	/* An event stays valid after the communicator on which it was recorded is destroyed. */
 	rank_did(r, coll_comm_destroy(twin), "destroy");
 	rank_did(r, coll_event_query(last), "event_query");
 	rank_did(r, coll_event_destroy(last), "event_destroy");
@@ -286,7 +292,7 @@ static void run_wait_event(struct rank *r)
 
 /* ------------------------------------------------------------ one thread, all ranks -- */
 
-/* A sum over each of these communicators, all in one batch. */
+/* Computes a sum over each of these communicators, all in one batch. */
 static int drive(coll_comm_t *comms, int n, const int64_t *want)
 {
 	int64_t x[RANKS_MAX], y[RANKS_MAX] = {0};
@@ -320,7 +326,7 @@ static void *worker(void *arg)
 	return NULL;
 }
 
-/* The halves go to a thread for each rank. */
+/* Each rank's half goes to a thread of its own. */
 static int hand_out(coll_comm_t *halves, int n)
 {
 	struct worker w[RANKS_MAX];
@@ -406,7 +412,7 @@ int main(void)
 {
 	static const char *const progress[] = {"caller", "thread"};
 
-	alarm(900); /* what hangs must end */
+	alarm(900); /* the alarm ends a test that hangs */
 	for (int i = 0; i < 2; i++) {
 		setenv("COLL_PROGRESS", progress[i], 1);
 		for (int n = 2; n <= 7; n += 1 + ranks_small()) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_test.c - backends without a transport, with several ranks: collectives, split, dup, shrink,
- * events on streams, failures.  'engine' has all native slots, 'bare' only what it must, 'together'
- * opens the endpoints of all ranks in one call.
+ * engine_test.c - backends without a transport, with several ranks: collectives, split, dup,
+ * shrink, events on streams, failures.  'engine' has all native slots, 'bare' has the mandatory
+ * slots only, 'together' opens the endpoints of all ranks in one call.
  */
 #include "../lib/plugin_dir.h"
 #include "../plugins/good/coll_engine.h"
@@ -63,7 +63,7 @@ static void split(struct rank *r)
 	int mine = r->rank % 2, n = (r->nranks + 1 - mine) / 2;
 	coll_comm_t half, none, deep;
 
-	/* Of each colour the last one first. */
+	/* Within each colour the ranks are in reverse order. */
 	if (!rank_did(r, coll_comm_split(r->comm, mine, -r->rank, &half, NULL), "split") ||
 	    !is_rank(r, half, n - 1 - r->rank / 2, n))
 		return;
@@ -71,14 +71,17 @@ static void split(struct rank *r)
 		rank_fail(r, "made by %s, not by %s", handle_of(half)->made, want);
 	sums_to(r, half, 1, n, "in the half");
 	sums_to(r, r->comm, 1, r->nranks, "in the parent");
-	/* A communicator of one, made from one made from another, which goes before it. */
+	/*
+	 * Makes a communicator of one rank from a derived communicator, and destroys its parent
+	 * first.
+	 */
 	if (!rank_did(r, coll_comm_split(half, r->rank, 0, &deep, NULL), "nested split"))
 		return;
 	rank_did(r, coll_comm_destroy(half), "destroy half");
 	if (is_rank(r, deep, 0, 1))
 		sums_to(r, deep, 7, 7, "alone");
 	rank_did(r, coll_comm_destroy(deep), "destroy deep");
-	/* One rank stays out. */
+	/* One rank has no colour. */
 	rank_did(r,
 		 coll_comm_split(r->comm, r->rank ? 3 : COLL_SPLIT_NOCOLOR, r->rank, &none, NULL),
 		 "split without rank 0");
@@ -92,7 +95,7 @@ static void split(struct rank *r)
 	rank_did(r, coll_comm_destroy(none), "destroy");
 }
 
-/* What is under way goes first, and is not mixed up with what comes after. */
+/* The split waits for operations under way and does not mix them up with later operations. */
 static void dup_behind(struct rank *r)
 {
 	int64_t x = 1, y = 0;
@@ -239,7 +242,7 @@ static void test_one_thread(const char *backend)
 	close_all(comms, ALL);
 }
 
-/* From how many ranks on opening fails; NULL: it does not. */
+/* Makes open fail from this number of ranks on; NULL: open succeeds. */
 static void set_refuse(const char *backend, const char *nranks)
 {
 	const char *name = !strcmp(backend, "bare")     ? "COLL_BARE_REFUSE"
@@ -254,7 +257,9 @@ static void set_refuse(const char *backend, const char *nranks)
 
 /* ------------------------------------------------------------- opened in one call -- */
 
-/* Which function made the endpoints, for which devices, and in this thread? */
+/*
+ * Which function of the backend made the endpoints, for which devices, and did this thread call it?
+ */
 static void test_made(const char *backend, const char *how, int here)
 {
 	const int32_t devices[ALL] = {5, 3, 4};
@@ -311,7 +316,7 @@ static coll_result_t add(int64_t *x, int64_t *y, coll_comm_t comm, coll_stream_t
 	return coll_allreduce(x, y, 1, COLL_INT64, COLL_SUM, comm, stream);
 }
 
-/* A chain over three streams of rank 0: each call takes what the one before it made. */
+/* A chain over three streams of rank 0: each call reads the result of the call before. */
 static void test_event_chain(coll_comm_t *comms)
 {
 	const struct engine_handle *h = handle_of(comms[0]);
@@ -345,7 +350,7 @@ static void test_event_chain(coll_comm_t *comms)
 	       0, "destroyed");
 }
 
-/* The calling thread is a stream too. */
+/* Without a stream the calling thread waits. */
 static void test_event_thread(coll_comm_t *comms)
 {
 	int64_t x = 1, y[2] = {0, 0};
@@ -388,7 +393,7 @@ static void test_event_misuse(coll_comm_t *comms)
 	add(&x, &x, comms[1], NULL);
 	is_int(coll_sync(comms[0]) + coll_sync(comms[1]), 0, "which does no harm");
 	is_int(coll_event_destroy(plain) + coll_comm_destroy(bare), 0, "destroyed");
-	/* It outlives its communicator. */
+	/* The event outlives its communicator. */
 	is_int(coll_event_record(event, comms[0]), 0, "recorded");
 	close_all(comms, 2);
 	is_int(coll_event_query(event), 0, "an event without its communicator");
@@ -409,7 +414,7 @@ static void test_events(void)
 
 struct waiter {
 	coll_comm_t comm;
-	coll_event_t event; /* to wait for, or NULL: sync */
+	coll_event_t event; /* the event to wait for, or NULL: coll_sync */
 	coll_result_t code;
 	_Atomic int waits;
 };
@@ -423,7 +428,7 @@ static void *wait_for_it(void *arg)
 	return NULL;
 }
 
-/* A call that the other rank never makes is waited for in another thread, and aborted. */
+/* One thread waits for a call that the other rank never makes; another thread aborts the wait. */
 static void test_abort(const char *backend, int on_event)
 {
 	struct waiter w = {.code = -1};
@@ -506,7 +511,7 @@ static void *open_it(void *arg)
 	return NULL;
 }
 
-/* As open_all, but the ranks meet as those of several processes do. */
+/* Makes the communicators as processes do, by a unique id. */
 static void open_each(coll_comm_t comms[2])
 {
 	char id[COLL_UNIQUE_ID_SIZE];
@@ -525,7 +530,7 @@ static void open_each(coll_comm_t comms[2])
 	}
 }
 
-/* A split that the other rank does not make. */
+/* Aborts a split that the other rank does not make. */
 static void test_abort_split(int rank, int each)
 {
 	coll_comm_t comms[2];
@@ -542,7 +547,7 @@ static void test_abort_split(int rank, int each)
 	close_all(comms, 2);
 }
 
-/* Both have begun, and one waits for the other inside the backend. */
+/* Both ranks have begun the split, and one waits for the other inside the backend. */
 static void test_abort_backend(void)
 {
 	coll_comm_t comms[2];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* info_test.c - what an application learns about backends and options without any peer. */
+/*
+ * info_test.c - the information about backends and options that an application gets without any
+ * peer.
+ */
 #include "../lib/plugin_dir.h"
 
 static coll_info_t make(const char *path, const char *backend)
@@ -98,7 +101,7 @@ static void test_named(void)
 	coll_info_destroy(info);
 }
 
-/* The real plugins that are always built. */
+/* The plugins that every build contains. */
 static void test_in_process(void)
 {
 	const char *top = getenv("top_builddir");

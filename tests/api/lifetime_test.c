@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lifetime_test.c - what outlives what: communicators destroyed while requests, events, operations
- * and other threads' calls are under way; waits that could never end; ranks far ahead of others.
+ * lifetime_test.c - lifetimes: communicators destroyed while requests, events, operations and other
+ * threads' calls are under way; waits that could never end; ranks far ahead of others.
  */
 #include "../lib/ranks.h"
 
-/* Did a call fail, with this code? */
+/* Did the call fail with this code? */
 static int gets(struct rank *r, coll_result_t code, coll_result_t want, const char *what)
 {
 	return code == want ||
@@ -21,7 +21,10 @@ static int gets_float(struct rank *r, float have, float want, const char *what)
 
 enum { FLOATS = 1 << 16 };
 
-/* Both requests are under way when the operation is destroyed, one is freed, then the whole dies. */
+/*
+ * Both requests are under way when the rank destroys the operation, frees one request, and then
+ * destroys the communicator.
+ */
 static void run_objects(struct rank *r)
 {
 	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_ALLREDUCE, .count = FLOATS};
@@ -79,7 +82,7 @@ static void *call_until_refused(void *arg)
 	return NULL;
 }
 
-/* The other thread never stops calling: destroy ends nevertheless, and so do the calls. */
+/* The other thread never stops calling; nevertheless destroy returns, and so do the calls. */
 static void run_destroy_in_use(struct rank *r)
 {
 	double begin;
@@ -107,7 +110,7 @@ static void *abort_soon(void *arg)
 	return NULL;
 }
 
-/* Only rank 0 shrinks: it waits for the others until another thread aborts. */
+/* Only rank 0 shrinks: it waits for the other ranks until another thread aborts. */
 static void run_abort_shrink(struct rank *r)
 {
 	double begin = ranks_now();
@@ -130,7 +133,10 @@ static void run_abort_shrink(struct rank *r)
 
 /* ------------------------------------------------------------------------- groups -- */
 
-/* A wait for what begins only at the end of the group is refused, and does no harm. */
+/*
+ * The library refuses to wait for an operation that begins only at the end of the group; the
+ * operation is unharmed.
+ */
 static void run_wait_in_group(struct rank *r)
 {
 	coll_request_t request;
@@ -156,7 +162,7 @@ static void run_wait_in_group(struct rank *r)
 	coll_event_destroy(event);
 }
 
-/* Of two errors the text is that of the one whose code is returned. */
+/* After two errors the error text belongs to the code that the call returns. */
 static void test_group_text(void)
 {
 	coll_comm_t comms[2];
@@ -184,7 +190,10 @@ static void test_group_text(void)
 
 enum { AHEAD = 70000 };
 
-/* Rank 0 issues more broadcasts, of two kinds in turn, than tags have numbers, before others call. */
+/*
+ * Rank 0 issues more broadcasts, alternating between two kinds, than tags have numbers, before
+ * other ranks call.
+ */
 static void run_ahead(struct rank *r)
 {
 	int32_t *x = calloc(AHEAD, sizeof(*x));
@@ -249,7 +258,7 @@ int main(void)
 {
 	static const char *const progress[] = {"caller", "thread"};
 
-	alarm(600); /* what hangs must end */
+	alarm(600); /* the alarm ends a test that hangs */
 	setenv("COLL_DESTROY_TIMEOUT", "500ms", 1);
 	setenv("COLL_TIMEOUT", "120s", 1);
 	setenv("COLL_LOG", "error", 1);

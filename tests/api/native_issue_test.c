@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * native_issue_test.c - many operations in the hands of a backend without a transport: nothing is
- * kept for each, nothing is asked at each, nothing is complete before it is, and what is wrong is
- * found all the same.  The backends do nothing but count (plugins/coll_null.c).
+ * native_issue_test.c - many operations submitted to a backend without a transport: the library
+ * keeps no memory and polls no completion for each single operation, reports no operation complete
+ * too early, and still detects every wrong argument.  The backends only count calls
+ * (plugins/coll_null.c).
  */
 #include "../fakes/cuda.h"
 #include "../lib/plugin_dir.h"
@@ -24,7 +25,7 @@ static struct null_handle *handle_of(coll_comm_t comm)
 	return handle;
 }
 
-/* Nothing is complete until a test says so. */
+/* The backend completes no operation until a test sets `done`. */
 static struct null_handle *open_null(coll_comm_t *comm, const char *backend)
 {
 	struct null_handle *h;
@@ -104,7 +105,10 @@ static void test_many(void)
 	close_null(comm);
 }
 
-/* More requests than positions that are told apart: late at most, never early, and never for ever. */
+/*
+ * More requests than the completion positions that the library distinguishes: a request may
+ * complete late, but not early, and not never.
+ */
 static void test_requests(void)
 {
 	enum { REQUESTS = 60 };
@@ -308,7 +312,7 @@ static void test_timeout(void)
 	close_null(comm);
 }
 
-/* What was right once does not hide what is wrong now. */
+/* A call that once was right does not hide a wrong argument now. */
 static void test_arguments(void)
 {
 	coll_comm_t comm;
@@ -350,7 +354,7 @@ static void *issue_one(void *arg)
 	return NULL;
 }
 
-/* An open group holds back what other threads issue behind it. */
+/* An open group holds back the operations that other threads issue after it. */
 static void test_group_order(void)
 {
 	coll_request_t request;
@@ -378,7 +382,10 @@ static void test_group_order(void)
 	close_null(comm);
 }
 
-/* Before a group has ended on all its communicators the backend may not have begun any of it. */
+/*
+ * Until a group has ended on all its communicators, the backend may not have begun any of its
+ * operations.
+ */
 static void test_group_not_asked(void)
 {
 	struct null_handle *h[2];

@@ -10,7 +10,10 @@ static coll_comm_t open_native(int nranks, coll_result_t *code)
 	return comms[0];
 }
 
-/* Each operation takes what the one before it made: only in order does the first value arrive. */
+/*
+ * Each operation reads the result of the operation before: the first value arrives only if they run
+ * in order.
+ */
 static void test_order(coll_comm_t comm)
 {
 	float x[10] = {42};
@@ -61,7 +64,10 @@ static void test_refusal(coll_comm_t comm)
 	is_int(error, COLL_ERR_UNSUPPORTED, "is the same");
 }
 
-/* How the backend reduces is not known: in reproducible mode the library would have to. */
+/*
+ * The order in which the backend reduces is unknown, so in reproducible mode the library would have
+ * to reduce.
+ */
 static void test_reproducible(void)
 {
 	coll_result_t code;
@@ -80,7 +86,7 @@ static void test_reproducible(void)
 	is_int(coll_comm_destroy(comm), 0, "destroy");
 }
 
-/* The plugin's engine begins nothing before the end of the group it was told of. */
+/* The plugin's engine begins no operation of a group before group_end. */
 static void test_group(coll_comm_t comm)
 {
 	float x[3] = {7, 0, 0};

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * overlap_test.c - reductions move while the caller computes: with `progress = thread` without any
- * call into the library, else with an event asked about between slices of the computation.
+ * call into the library, else with a query of an event between slices of the computation.
  *
  * The early rank issues allreduce A and B with an event after each, and then computes.  A cannot
- * begin until it does, since the late rank issues its part only then; nor can B until the early
- * rank has found A's reduction done and has computed a slice since.  So the order of what happens
- * there is fixed, whatever the speed:
+ * begin before this computation, since the late rank issues its part only then.  B cannot begin
+ * until the early rank has seen the reduction of A complete and has computed one more slice.  So
+ * the order of events on the early rank is fixed, whatever the speed:
  *
  *   computing begins < A is reduced < a slice is computed < B is reduced < computing ends
  *
- * An operation of the test's own notes who reduced, and when.  Where nothing moves the test gives
- * up after a minute.
+ * An operation of the test records which thread reduced, and when.  If nothing moves, the test
+ * fails after a minute.
  */
 #include "../lib/ranks.h"
 
@@ -19,16 +19,17 @@ enum { RANKS = 2, LATE = 1, COUNT = RANKS * 50000, SLICE = 20000 };
 
 static const double LONGEST = 60;
 
-/* What the early rank shows to the late one. */
+/* Flags that the early rank shows to the late rank. */
 struct shared {
 	_Atomic int computing, first_done;
 };
 
-/* What a reduction has noted on one rank. */
+/* The record of one reduction on one rank. */
 struct note {
-	_Atomic int64_t begin, end; /* of its first and last piece, in ns */
+	_Atomic int64_t begin, end; /* times of its first and last piece, in ns */
 	_Atomic int64_t elements;
-	_Atomic int pieces, foreign; /* foreign: in another thread than the rank's */
+	/* foreign: number of pieces reduced in another thread than the rank's */
+	_Atomic int pieces, foreign;
 	pthread_t rank_thread;
 };
 
@@ -40,7 +41,7 @@ struct overlap {
 	coll_event_t event[2];
 	int64_t *in, *out[2];
 	int64_t begin, end;             /* computing */
-	int64_t slice_begin, slice_end; /* the one that both reductions lie around */
+	int64_t slice_begin, slice_end; /* the slice between the two reductions */
 	int slices;
 	volatile double product;
 };
@@ -88,7 +89,7 @@ static int query(struct overlap *o, int i, coll_result_t *state)
 	return rank_did(o->r, *state, "event_query");
 }
 
-/* Only where nobody else drives the communicator. */
+/* Makes progress if no progress thread does. */
 static int drive(struct overlap *o)
 {
 	coll_result_t state;
@@ -106,7 +107,7 @@ static void compute_slice(struct overlap *o)
 	o->slices++;
 }
 
-/* Computes until the condition holds; 0 if it does not within a minute. */
+/* Computes until the condition holds; returns 0 if it does not within a minute. */
 static int compute_until(struct overlap *o, int (*condition)(struct overlap *o), const char *what)
 {
 	double deadline = ranks_now() + LONGEST;
@@ -134,7 +135,9 @@ static int other_has_first(struct overlap *o)
 	return atomic_load(&o->shared->first_done);
 }
 
-/* Where the caller may ask, the first event must be complete as well, and the second not. */
+/*
+ * If the caller queries events, the first event must be complete as well, and the second must not.
+ */
 static int first_done(struct overlap *o)
 {
 	coll_result_t first, second;
@@ -196,7 +199,7 @@ static int late_rank(struct overlap *o)
 	       issue(o, 1) && compute_until(o, second_done, "the second reduction");
 }
 
-/* The order that the head of this file tells. */
+/* Verifies the order of events that the head of this file gives. */
 static int in_order(struct overlap *o)
 {
 	const int64_t at[] = {
@@ -285,7 +288,7 @@ static void work(struct rank *r)
 		     1e-6 * (double)(o->note[1].begin - o->begin),
 		     1e-6 * (double)(o->note[1].end - o->begin));
 	if (r->failure[0])
-		coll_comm_abort(r->comm); /* nothing may touch the buffers any more */
+		coll_comm_abort(r->comm); /* so that no operation touches the buffers any more */
 	for (int i = 0; i < 2; i++) {
 		rank_did(r, coll_event_destroy(o->event[i]), "event_destroy");
 		rank_did(r, coll_red_op_destroy(o->op[i], r->comm), "red_op_destroy");
@@ -311,7 +314,7 @@ int main(void)
 	static const char thread[] = "reduces while the caller computes, without a call";
 	static const char caller[] = "reduces between slices, when asked about an event";
 
-	alarm(600); /* what hangs must end */
+	alarm(600); /* the alarm ends a test that hangs */
 	setenv("COLL_ALLREDUCE_ALGORITHM", "ring", 1);
 	test("simulated", 0, "thread", thread);
 	test("tcp", 0, "thread", thread);

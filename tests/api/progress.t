@@ -8,11 +8,11 @@ trap 'rm -rf "$dir"' EXIT
 COLL_PROGRESS=thread TEST_LEVEL=small
 export COLL_PROGRESS TEST_LEVEL
 
-# Sanitizers make the collectives of all types and sizes long.
+# Under sanitizers the collectives of all types and sizes take too long.
 names="api/sendrecv api/threads faults/peers"
 [ -n "${TEST_SANITIZE:-}" ] || names="$names api/collectives"
 
-# All at once: most of each is waiting.
+# All programs run at once, because each mostly waits.
 for name in $names; do
     collect "${name#*/}" "${top_builddir:-.}/tests/${name}_test" &
 done

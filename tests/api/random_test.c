@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * random_test.c - random programs: collectives of every kind, type, operation, count and place, messages
- * with tags and from any source, groups, persistent requests, split and duplicated communicators, over
- * random algorithms, segments and nodes.  Every byte of every buffer is compared with the oracle's.
+ * random_test.c - random programs: collectives of every kind, type, operation, count and place,
+ * messages with tags and from any source, groups, persistent requests, split and duplicated
+ * communicators, over random algorithms, segments and nodes.  The test compares every byte of every
+ * buffer with the oracle's.
  *
- *   random_test [--seed S] [--case C] [--backend B]    one case of a seed; without --case as many as usual
+ *   random_test [--seed S] [--case C] [--backend B]    one case of a seed; without --case the usual number
  *
- * The environment: TEST_RANDOM_SECONDS=N runs new seeds for N seconds, of which some are over ucx.
+ * The environment: TEST_RANDOM_SECONDS=N runs new seeds for N seconds, some of them over ucx.
  */
 #include "../../tools/oracle/oracle.h"
 #include "../lib/ranks.h"
@@ -15,16 +16,16 @@
 
 enum {
 	RANDOM_RANKS = 9,
-	COMMS = 4,   /* of a rank: the first, and those derived from it */
-	BATCH = 4,   /* calls in a group */
-	STEPS = 10,  /* of a program */
-	CASES = 100, /* of a seed */
+	COMMS = 4,   /* communicators of a rank: the first, and those derived from it */
+	BATCH = 4,   /* most calls in a group */
+	STEPS = 10,  /* most steps of a program */
+	CASES = 100, /* programs of a seed */
 	SEEDS = 5,
 	OPTIONS = 20,
-	MESSAGE = 5000 /* elements of a message at most */
+	MESSAGE = 5000 /* most elements of a message */
 };
 
-/* Random numbers that all ranks draw alike. */
+/* Random numbers, the same sequence on all ranks. */
 struct draw {
 	uint64_t state;
 };
@@ -35,7 +36,7 @@ static uint64_t draw(struct draw *d, uint64_t below)
 	return (d->state >> 16) % below;
 }
 
-/* What all ranks know of a case. */
+/* The description of a case, the same on all ranks. */
 struct program {
 	uint64_t seed;
 	int number;
@@ -47,10 +48,10 @@ struct program {
 	size_t most; /* bytes of a buffer */
 };
 
-/* A communicator: which ranks of the first one are in it, in its order. */
+/* A communicator: the ranks of the first communicator that are in it, in its order. */
 struct group {
 	coll_comm_t comm;
-	int n, rank; /* this rank's place, or -1 */
+	int n, rank; /* this rank's rank in it, or -1 */
 	int member[RANDOM_RANKS];
 };
 
@@ -61,7 +62,11 @@ struct player {
 	struct draw d;
 	struct group group[COMMS];
 	int ngroups;
-	uint32_t messages; /* so far: each has a tag of its own, since ranks run ahead of others */
+	/*
+	 * number of messages so far: each message has a tag of its own, because ranks run ahead of
+	 * others
+	 */
+	uint32_t messages;
 };
 
 /* ------------------------------------------------------------------------- programs -- */
@@ -75,7 +80,7 @@ static void add_option(struct program *p, const char *name, const char *value)
 	p->option[++p->noptions] = NULL;
 }
 
-/* Of some kinds the algorithm that every call uses, where it fits. */
+/* Sets for some kinds an algorithm that every call uses if it fits. */
 static void choose_algorithms(struct program *p, struct draw *d)
 {
 	coll_algorithm_info_t info = {.size = sizeof(info)};
@@ -95,7 +100,7 @@ static void choose_algorithms(struct program *p, struct draw *d)
 	}
 }
 
-/* backend: NULL: as drawn. */
+/* backend: overrides the random choice; NULL: keeps it. */
 static void make_program(struct program *p, uint64_t seed, int number, const char *backend)
 {
 	static const char *const backends[] = {"tcp", "simulated"};
@@ -166,7 +171,7 @@ static void part_end(struct part *part)
 	oracle_call_end(&part->call);
 }
 
-/* A group of which the rank is, or any; all ranks draw alike. */
+/* Draws a group, of which this rank may not be a member; all ranks draw the same group. */
 static const struct group *draw_group(struct player *y)
 {
 	return &y->group[draw(&y->d, (uint64_t)y->ngroups)];
@@ -180,7 +185,7 @@ static void draw_call(struct player *y, const struct group *g, struct oracle_cas
 	c->aligned = (int)draw(&y->d, 2);
 }
 
-/* One to BATCH calls on any communicators, alone or as a group. */
+/* Makes one to BATCH calls on any communicators, alone or as a group. */
 static int play_collectives(struct player *y)
 {
 	struct part *part = calloc(BATCH, sizeof(*part));
@@ -214,7 +219,7 @@ static int play_collectives(struct player *y)
 	return good;
 }
 
-/* A persistent request, started again and again with other data. */
+/* Starts a persistent request several times with different data. */
 static int play_request(struct player *y)
 {
 	const struct group *g = draw_group(y);
@@ -246,7 +251,7 @@ static int play_request(struct player *y)
 
 /* --------------------------------------------------------------------- point to point -- */
 
-/* Element i of message k from a rank. */
+/* Element i of message k of a rank. */
 static int32_t message_element(const struct player *y, int from, int k, size_t i)
 {
 	return (int32_t)oracle_mix(y->p->seed * 31 + (uint64_t)from * 7 + (uint64_t)k, i);
@@ -272,7 +277,7 @@ static int mail_issue(struct player *y, const struct group *g, struct mail *m, i
 			"recv");
 }
 
-/* Each rank sends to the one d places on; sends and receives of the group in any order. */
+/* Each rank sends to the rank d places on; the group has its sends and receives in any order. */
 static int play_mail(struct player *y)
 {
 	const struct group *g = draw_group(y);
@@ -290,7 +295,8 @@ static int play_mail(struct player *y)
 		mail[k].any = (int)draw(&y->d, 2);
 		mail[k].tag = y->messages++ | (uint32_t)draw(&y->d, 2) << 31;
 	}
-	for (int k = 0; k < 2 * n; k++) { /* a random permutation, inside out */
+	/* a random permutation, built by the inside-out shuffle */
+	for (int k = 0; k < 2 * n; k++) {
 		int at = (int)draw(&y->d, (uint64_t)k + 1);
 
 		order[k] = order[at];
@@ -315,7 +321,7 @@ static int play_mail(struct player *y)
 		for (size_t i = 0; good && i <= mail[k].count; i++) {
 			int32_t want = i < mail[k].count
 					       ? message_element(y, mail[k].from, k, i)
-					       : 0; /* behind the end nothing is written */
+					       : 0; /* bytes beyond the end must be unchanged */
 
 			if (mail[k].recv[i] != want)
 				good = rank_fail(y->r,
@@ -332,7 +338,7 @@ static int play_mail(struct player *y)
 
 /* ----------------------------------------------------------------------- communicators -- */
 
-/* Who is in the part of colour `color`: by key, then by rank. */
+/* The ranks of the part of colour `color`, by key, then by rank. */
 static void derive_members(const struct group *from, const int *color, const int *key, int mine,
 			   struct group *to)
 {
@@ -354,8 +360,9 @@ static void derive_members(const struct group *from, const int *color, const int
 }
 
 /*
- * Splits a communicator.  Ranks of other colours have other communicators in the same place: what they
- * then draw they must draw alike, so a place is kept only where all of its communicators are equal.
+ * Splits a communicator.  Ranks of other colours get other communicators in the same slot.  All
+ * ranks must draw the same numbers for a slot, so the test keeps a slot only if all of its
+ * communicators have the same size.
  */
 static int play_split(struct player *y)
 {
@@ -415,7 +422,7 @@ static void *play_thread(void *arg)
 	struct rank *r = arg;
 
 	play(r);
-	if (r->failure[0]) /* the others need not wait for it */
+	if (r->failure[0]) /* the other ranks need not wait for this rank */
 		coll_comm_abort(r->comm);
 	return NULL;
 }
@@ -431,7 +438,7 @@ static void describe(const struct program *p)
 	diag("%d ranks,%s", p->nranks, text);
 }
 
-/* Threads are the ranks: 1 if nothing is wrong. */
+/* Runs the ranks as threads; returns 1 if nothing is wrong. */
 static int run_program(const struct program *p)
 {
 	static char failure[RANDOM_RANKS][RANKS_TEXT];
@@ -470,7 +477,7 @@ static int run_program(const struct program *p)
 	return good;
 }
 
-/* Cases first to first + n - 1 of a seed. */
+/* Runs cases first to first + n - 1 of a seed. */
 static void run_seed(uint64_t seed, int first, int n, const char *backend)
 {
 	struct program p;

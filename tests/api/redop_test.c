@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * redop_test.c - reductions by every algorithm, with operations made at run time: functions of the
- * application's, one of which does not commute, and sums of scaled inputs.  All values are integers, so
- * that there is one right result.
+ * redop_test.c - reductions by every algorithm with operations made at run time: two functions of
+ * the application, one of them not commutative, and sums of scaled inputs.  All values are
+ * integers, so that only one result is right.
  */
 #include "../lib/ranks.h"
 
@@ -12,7 +12,10 @@ enum { NRANKS_MAX = 9, LENGTH = 6000 };
 
 /* ------------------------------------------------------------------- operations -- */
 
-/* The two halves of an element are a map x -> ax + b; left's comes first.  Does not commute. */
+/*
+ * The two halves of an element are a map x -> ax + b; the left operand's map is applied first.
+ * Does not commute.
+ */
 static uint64_t then(uint64_t left, uint64_t right)
 {
 	uint32_t a = (uint32_t)(left >> 32), b = (uint32_t)left;
@@ -79,12 +82,12 @@ struct run {
 	int kind, operation;
 	coll_op_t op[OPERATIONS];
 	struct function function[2];
-	uint64_t late; /* the scalar that is read when the operation begins */
+	uint64_t late; /* the scalar that the library reads when the operation begins */
 	uint64_t *in, *out;
 	uint64_t *want[OPERATIONS];
 };
 
-/* The op values differ from communicator to communicator, but all are above the built-in ones. */
+/* Op values differ between communicators, but all are above the built-in values. */
 static int make_operations(struct run *run)
 {
 	coll_comm_t comm = run->r->comm;
@@ -179,7 +182,7 @@ static int whole(struct run *run, size_t count, int root, int in_place)
 	return r->rank != root || is_wanted(run, out, 0, count);
 }
 
-/* Even parts, or uneven ones of which some are empty. */
+/* Even parts, or uneven parts of which some are empty. */
 static int parts(struct run *run, size_t count, int in_place)
 {
 	struct rank *r = run->r;
@@ -230,7 +233,7 @@ static void work(struct rank *r)
 	end(&run);
 }
 
-/* A request goes on with an operation that is destroyed. */
+/* A request keeps working after its operation is destroyed. */
 static void persistent(struct rank *r)
 {
 	struct run run;
@@ -303,7 +306,7 @@ int main(void)
 {
 	const int most = ranks_small() ? 5 : NRANKS_MAX;
 
-	alarm(900); /* what hangs must end */
+	alarm(900); /* the alarm ends a test that hangs */
 	setenv("COLL_SEGMENT", "4K", 1);
 	setenv("COLL_NODE_SIZE", "2", 1);
 	for (int n = 1; n <= most; n++)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * repeat_test.c - calls that are made again and again, with the same arguments or with some of them
- * changed: each does what it was called for, not what the one before it did.
+ * repeat_test.c - repeated calls, with the same arguments or with some of them changed: each call
+ * must do its own work, not that of the call before.
  *
- * All ranks make the same bursts of calls, drawn from a few forms on a few buffers, so that many
- * calls repeat an earlier one in part or wholly, and know what must come out.
+ * All ranks make the same bursts of calls.  A burst draws from a few forms on a few buffers, so
+ * that many calls repeat an earlier call in part or wholly, and every rank can compute the expected
+ * result.
  */
 #include "../../tools/oracle/oracle.h"
 #include "../lib/ranks.h"
@@ -15,11 +16,11 @@ enum form {
 	SUM,
 	SUM_IN_PLACE,
 	LARGEST,
-	OWN, /* sum or largest, under one number */
+	OWN, /* sum or maximum, under one op value */
 	BROADCAST,
 	REDUCE,
 	GATHER_ALL,
-	GATHER_ALL_V, /* one array of counts, which changes */
+	GATHER_ALL_V, /* uses one array of counts, whose values change */
 	RING,
 	BARRIER,
 	FORMS
@@ -27,7 +28,7 @@ enum form {
 
 struct call {
 	enum form form;
-	int number; /* from which the data is made */
+	int number; /* seed of the data */
 	int count, root;
 	size_t counts[BLOCKS];
 	int64_t in[CAPACITY], out[CAPACITY];
@@ -37,7 +38,7 @@ struct play {
 	struct rank *r;
 	struct call call[SLOTS];
 	size_t counts[BLOCKS];
-	uint32_t random; /* the same on all ranks */
+	uint32_t random; /* seed, the same on all ranks */
 	int calls;
 	coll_op_t own;
 	int own_is_sum;
@@ -93,7 +94,7 @@ static void larger(void *user, const void *left, void *inout, size_t count, coll
 		b[i] = a[i] > b[i] ? a[i] : b[i];
 }
 
-/* The same number for another operation. */
+/* Gives another operation the same op value. */
 static int change_own(struct play *p)
 {
 	coll_op_t before = p->own;
@@ -170,7 +171,7 @@ static void draw_call(struct play *p, struct call *c)
 
 /* ------------------------------------------------------------------------ results -- */
 
-/* What out[i] must be; -1: not written. */
+/* The expected value of out[i]; -1: not written. */
 static int64_t wanted(const struct play *p, const struct call *c, int i)
 {
 	int me = p->r->rank, n = p->r->nranks, in = i < c->count;
@@ -217,7 +218,7 @@ static int burst(struct play *p)
 	return good;
 }
 
-/* The same call is refused as before, and as well when it once was right. */
+/* The library refuses a wrong call again, and also if the same call was right before. */
 static int refusals(struct play *p)
 {
 	coll_comm_t comm = p->r->comm;

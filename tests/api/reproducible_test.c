@@ -32,7 +32,7 @@ static void make_inputs(void)
 		oracle_input_row(&d, r, LENGTH, input[r]);
 }
 
-/* The compiler must not keep more precision than a float has. */
+/* Keeps the compiler from computing with more precision than a float has. */
 static float sum(float a, float b)
 {
 	volatile float s = a + b;
@@ -40,7 +40,7 @@ static float sum(float a, float b)
 	return s;
 }
 
-/* How many elements would have been different in the order from the last rank to the first. */
+/* Number of elements that would differ if the ranks were added from the last to the first. */
 static int make_expected(int nranks)
 {
 	const struct oracle_data sums = data_of(COLL_SUM, nranks),
@@ -61,7 +61,7 @@ static int make_expected(int nranks)
 
 /* ------------------------------------------------------------------------- calls -- */
 
-/* What ranks leave for the test: a hash over the bits of all their allreduces. */
+/* Results that ranks leave for the test: a hash over the bits of all their allreduces. */
 struct answer {
 	uint64_t hash[RANKS_MAX];
 };
@@ -144,7 +144,7 @@ static int check_reduce_scatter(struct run *run, size_t count, coll_op_t op, int
 	       is_expected(run, op, out, first, n, "reduce_scatter");
 }
 
-/* Uneven parts, every third one empty. */
+/* Uneven parts; every third part is empty. */
 static int check_reduce_scatterv(struct run *run, size_t count, coll_op_t op)
 {
 	size_t counts[NRANKS_MAX], first = 0, left = count;
@@ -186,7 +186,7 @@ static void end(struct run *run)
 	free(run->out);
 }
 
-/* Everything that reduces. */
+/* Runs every collective that reduces. */
 static void reproduce(struct rank *r)
 {
 	struct run run;
@@ -205,7 +205,7 @@ static void reproduce(struct rank *r)
 	end(&run);
 }
 
-/* Any order will do, as long as it is everybody's. */
+/* Any order of addition is right, as long as all ranks have the same. */
 static void agree(struct rank *r)
 {
 	struct run run;
@@ -220,7 +220,7 @@ static void agree(struct rank *r)
 
 /* ----------------------------------------------------------------------- options -- */
 
-/* What is tried of one option, the others being as they are by default. */
+/* The values to test of one option; the other options keep their defaults. */
 struct variant {
 	const char *variable, *value;
 };
@@ -232,7 +232,7 @@ enum { SEGMENTS = sizeof(segments) / sizeof(segments[0]) };
 static struct variant variants[64];
 static int nvariants;
 
-/* Algorithms of a kind, as many as have these flags. */
+/* Lists the algorithms of a kind that have these flags. */
 static void add_algorithms(int32_t kind, const char *variable, uint32_t flags)
 {
 	coll_algorithm_info_t a = {.size = sizeof(a)};
@@ -282,7 +282,7 @@ static void is_hash(const struct answer *answer, int nranks, uint64_t want, cons
 		diag("rank %d: %016" PRIx64, r, answer->hash[r]);
 }
 
-/* One backend; *hash is what all must have, or 0 if this is the first. */
+/* Tests one backend; *hash is the hash that every backend must give, or 0 before the first. */
 static void test_backend(const char *backend, int processes, int nranks, uint64_t *hash)
 {
 	struct answer *answer = ranks_memory(sizeof(*answer));
@@ -316,7 +316,7 @@ static void test_reproducible(int nranks)
 	}
 }
 
-/* Without reproducible mode, whichever the algorithm. */
+/* Without reproducible mode, with every algorithm. */
 static void test_agreement(const char *backend, int nranks)
 {
 	struct answer *answer = ranks_memory(sizeof(*answer));
@@ -335,7 +335,7 @@ int main(void)
 {
 	const int most = ranks_small() ? 5 : NRANKS_MAX;
 
-	alarm(900); /* what hangs must end */
+	alarm(900); /* the alarm ends a test that hangs */
 	make_inputs();
 	setenv("COLL_REPRODUCIBLE", "yes", 1);
 	make_variants(COLL_ALGORITHM_CANONICAL);

@@ -8,24 +8,24 @@ build=${top_builddir:-.}
 hello=$build/tests/examples/hello
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
-# Nothing of this machine's own configuration.
+# Keeps this machine's configuration out of the test.
 export COLL_SYSCONFDIR="$scratch/etc" XDG_CONFIG_HOME="$scratch/home"
 mkdir -p "$scratch/etc/coll.conf.d" "$scratch/home/coll"
 unset COLL_BACKEND COLL_CONFIG
-# Nor of what else was built.
+# Keeps other plugins of the build tree out of the test.
 only_backends "$scratch/plugins" tcp simulated
 
-# The backend that `coll info` marks as its choice.
+# chosen: prints the backend that `coll info` marks as its choice.
 chosen() {
     "$build/coll" info | sed -n 's/^  \* \([^ ]*\) .*/\1/p'
 }
 
-# info_is WANT NAME: the choice that `coll info` shows.
+# info_is WANT NAME: checks the choice that `coll info` shows.
 info_is() {
     check "$2: coll info chooses $1" test "$(chosen)" = "$1"
 }
 
-# One process per rank, as `coll run` starts them.
+# Each rank is a process, started by `coll run`.
 run() {
     "$build/coll" run --timeout 60 --no-prefix -n 3 -- "$hello" >"$scratch/out" 2>&1
 }
@@ -35,7 +35,7 @@ run_is() {
         "[ \$(grep -c 'sum of all ranks is 3, backend $1\$' '$scratch/out') -eq 3 ] ||
             { cat '$scratch/out'; false; }"
 }
-# run_fails NAME TEXT...: every rank says each text.
+# run_fails NAME TEXT...: checks that every rank prints each text.
 run_fails() {
     name=$1
     shift
@@ -115,7 +115,8 @@ check "only rank 1 names nosuch: it is named" sh -c \
     "grep -q nosuch '$scratch/out' || { cat '$scratch/out'; false; }"
 check "only rank 1 names nosuch: at once, not at a timeout ($took s)" test $took -lt 20
 
-# Started by hand, so that nobody ends rank 0 before it has spoken.
+# The script starts the ranks itself, so that no launcher ends rank 0 before it has printed its
+# error.
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0));
 print(s.getsockname()[1])' 2>/dev/null)
 if [ -n "$port" ]; then

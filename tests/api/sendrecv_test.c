@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sendrecv_test.c - send and receive: rings, tags, order, any source, to oneself, groups of many;
- * requests, persistent requests and events.
+ * sendrecv_test.c - send and receive: rings, tags, order, any source, messages to the own rank,
+ * groups of many calls; requests, persistent requests and events.
  */
 #include "../lib/ranks.h"
 
@@ -46,7 +46,7 @@ static int grouped(struct rank *r)
 	return rank_did(r, coll_group_end(), "group_end") && synced(r);
 }
 
-/* To the right and from the left, with one rank to itself. */
+/* Each rank sends to the right and receives from the left; a single rank sends to itself. */
 static void run_ring(struct rank *r)
 {
 	static const size_t sizes[] = {0, 1, 7, 1000, 65537, 300000, LARGE};
@@ -68,7 +68,7 @@ static void run_ring(struct rank *r)
 	free(y);
 }
 
-/* Without a group: the parity of the rank decides who sends first. */
+/* The calls are not in a group, so the parity of the rank decides which rank sends first. */
 static void run_ping_pong(struct rank *r)
 {
 	int peer = r->rank ^ 1;
@@ -92,7 +92,10 @@ static void run_ping_pong(struct rank *r)
 	}
 }
 
-/* Tags choose the message; messages of one tag stay in order.  Received in another order. */
+/*
+ * Tags choose the message, and messages of one tag stay in order; the receiver takes the tags in
+ * another order.
+ */
 static void run_tags(struct rank *r)
 {
 	enum { TAGS = 5, EACH = 4 };
@@ -124,7 +127,7 @@ static void run_tags(struct rank *r)
 				rank_fail(r, "message %d of tag %d is %d", k, t, in[t][k]);
 }
 
-/* Rank 0 takes one number of each other rank, whoever comes first. */
+/* Rank 0 receives one number from each other rank, in the order of arrival. */
 static void run_any_source(struct rank *r)
 {
 	int32_t x = 1 << r->rank, sum = 0;
@@ -156,7 +159,7 @@ static void run_self(struct rank *r)
 		check(r, y, r->rank, sizeof(y));
 }
 
-/* Everybody to everybody, in one group, beside a collective. */
+/* Every rank sends to every rank in one group, together with a collective. */
 static void run_all_pairs(struct rank *r)
 {
 	int32_t out[RANKS_MAX], in[RANKS_MAX], sum = r->rank;
@@ -260,7 +263,7 @@ static void run_split(struct rank *r)
 	coll_comm_t half, twin;
 	int32_t n, me, x = 1, y = 1, expected = (r->nranks + 1 - r->rank % 2) / 2;
 
-	/* Odd and even ranks, in reverse order. */
+	/* Splits odd from even ranks, in reverse order. */
 	if (!rank_did(r, coll_comm_split(r->comm, r->rank % 2, -r->rank, &half, NULL), "split") ||
 	    !rank_did(r, coll_comm_count(half, &n), "count") ||
 	    !rank_did(r, coll_comm_user_rank(half, &me), "user_rank"))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * threads_test.c - several communicators, threads and backends in one process; one thread that
- * drives many ranks; aborting a wait from another thread.
+ * drives many ranks; an abort from another thread than the waiting one.
  */
 #include "../lib/ranks.h"
 
@@ -13,7 +13,7 @@ struct maker {
 	pthread_t id;
 	const char *backend;
 	int number;
-	char text[RANKS_TEXT]; /* what went wrong */
+	char text[RANKS_TEXT]; /* text of the first fault */
 };
 
 /* One thread drives all ranks of its own group. */
@@ -100,7 +100,7 @@ static void test_one_thread(const char *backend, int nranks)
 		good = good && !coll_allreduce(x + r * 100000, x + r * 100000, 100000, COLL_FLOAT32,
 					       COLL_MAX, comms[r], NULL);
 	coll_group_end();
-	/* Any order of waiting will do. */
+	/* The thread may wait for the ranks in any order. */
 	for (int r = nranks - 1; r >= 0; r--)
 		good = good && !coll_sync(comms[r]);
 	for (int i = 0; i < nranks * 100000; i++)
@@ -121,7 +121,7 @@ struct sharer {
 	_Atomic int *bad;
 };
 
-/* Questions may be asked at any time. */
+/* Any thread may query a communicator at any time. */
 static void *ask(void *arg)
 {
 	struct sharer *s = arg;
@@ -176,7 +176,7 @@ static void run_two(struct rank *r)
 	if (!rank_did(r, coll_comm_dup(r->comm, &twin), "dup"))
 		return;
 	for (int i = 0; i < 50; i++) {
-		/* The order between different communicators is nobody's business. */
+		/* Ranks may use different communicators in different orders. */
 		coll_comm_t first = r->rank % 2 ? twin : r->comm;
 		coll_comm_t second = r->rank % 2 ? r->comm : twin;
 		int32_t *x = r->rank % 2 ? b : a, *y = r->rank % 2 ? a : b;
@@ -222,7 +222,7 @@ static void *wait_for_ever(void *arg)
 	return NULL;
 }
 
-/* Rank 1 never calls; rank 0 waits for it, until a third thread aborts. */
+/* Rank 1 never calls; rank 0 waits for it until a third thread aborts. */
 static void test_abort(const char *backend)
 {
 	struct waiter w = {.waiting = 0};

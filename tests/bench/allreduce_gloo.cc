@@ -15,7 +15,7 @@
 #include <gloo/transport/tcp/device.h>
 #include "bench.h"
 
-/* Chooses among overloads. */
+/* Selects one overload of the function. */
 typedef void (*reduce_fn)(void *, const void *, const void *, size_t);
 
 static std::shared_ptr<gloo::rendezvous::Context> context;

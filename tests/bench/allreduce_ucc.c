@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * allreduce_ucc.c - the same loop as allreduce_coll.c over UCC, whose ranks meet over this
- * library's tcp backend.  coll run -n 2 ...
+ * allreduce_ucc.c - the same loop as allreduce_coll.c over UCC, whose ranks exchange addresses over
+ * this library's tcp backend.  coll run -n 2 ...
  */
 #include <coll/coll.h>
 #include <ucc/api/ucc.h>
@@ -28,7 +28,7 @@ static void check(ucc_status_t status, const char *what)
 	exit(1);
 }
 
-/* It must not block: ranks that wait here owe others progress of UCX. */
+/* The exchange must not block, because peers may need this rank's UCX progress meanwhile. */
 static ucc_status_t oob_allgather(void *in, void *out, size_t size, void *user, void **request)
 {
 	coll_request_t issued;

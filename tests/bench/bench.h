@@ -20,13 +20,13 @@
 
 enum { BENCH_WARM = 3, BENCH_LEAST = 5, BENCH_MOST = 50 };
 
-#define BENCH_SAMPLE_US 1000.0   /* a sample takes at least this long, */
-#define BENCH_SIZE_US   200000.0 /* and all of a size about this */
+#define BENCH_SAMPLE_US 1000.0   /* minimum time of a sample */
+#define BENCH_SIZE_US   200000.0 /* approximate time of all samples of a size */
 
 struct bench_program {
 	int rank, nranks;
 	void (*allreduce)(const float *in, float *out, size_t count); /* sum; blocks */
-	double (*slowest)(double took); /* the largest over all ranks; blocks */
+	double (*slowest)(double took); /* the maximum over all ranks; blocks */
 };
 
 static inline double bench_now(void)
@@ -37,7 +37,7 @@ static inline double bench_now(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* The next of the sizes, or 0 at their end. */
+/* Returns the next size, or 0 after the last. */
 static inline size_t bench_next_size(const char **sizes)
 {
 	char *end;
@@ -62,7 +62,7 @@ static inline size_t bench_largest(const char *sizes)
 	return most;
 }
 
-/* All pages are touched before the clock starts. */
+/* Touches all pages before the clock starts. */
 static inline float *bench_buffer(size_t bytes, float value)
 {
 	float *x = (float *)aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);

@@ -20,7 +20,7 @@
 #include <coll/coll.h>
 #include <dlfcn.h>
 
-/* So many buffers side by side: more than the library remembers. */
+/* BUFFERS: more buffers than the library remembers. */
 enum { BATCH = 1000, ROUNDS = 401, BUFFERS = 4096, FEW = 64, FLOATS = 256, GROUP = 50 };
 
 static struct {
@@ -28,7 +28,7 @@ static struct {
 	void *ep;
 	const coll_backend_t *backend;
 	float *buffers;
-	int device; /* its buffers are on a device */
+	int device; /* 1: its buffers are on a device */
 } bench;
 
 static void check(int code, const char *what)
@@ -73,7 +73,7 @@ static void sync_slot(void)
 	check(bench.backend->native->query(bench.ep, &err), "query");
 }
 
-/* One batch, by the library or by the slots themselves. */
+/* Runs one batch of calls, of the library or of the slots themselves. */
 typedef void (*batch_fn)(int calls, int direct);
 
 static void same(int calls, int direct)
@@ -94,7 +94,7 @@ static void rotating(int calls, int direct)
 		direct ? slot(i % FEW, NULL) : library(i % FEW, NULL);
 }
 
-/* Each is seen for the first time, or the first in a long time. */
+/* The library sees each buffer for the first time, or for the first time in a long while. */
 static void fresh(int calls, int direct)
 {
 	static int last;
@@ -130,7 +130,7 @@ static void synced(int calls, int direct)
 	}
 }
 
-/* Nothing is complete before the end of the batch. */
+/* The backend completes no operation before the end of the batch. */
 static void deep(int calls, int direct)
 {
 	struct null_handle *h = bench.ep;
@@ -185,7 +185,7 @@ static void measure(const char *name, batch_fn fn)
 
 /* -------------------------------------------------------------------- the backends -- */
 
-/* There is no context against the driver: it may not be there. */
+/* The benchmark does not link against the driver, because there may be none. */
 static void *driver(const char *name)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);

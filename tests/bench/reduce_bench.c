@@ -15,7 +15,7 @@ static const int bench_dtypes[] = {COLL_INT8,       COLL_UINT8,     COLL_INT16, 
 				   COLL_INT32,      COLL_UINT32,    COLL_INT64,   COLL_UINT64,
 				   COLL_FLOAT16,    COLL_BFLOAT16,  COLL_FLOAT32, COLL_FLOAT64,
 				   COLL_FLOAT8E4M3, COLL_FLOAT8E5M2};
-/* COLL_AVG is the division alone. */
+/* COLL_AVG measures the division alone. */
 static const int bench_ops[] = {COLL_SUM, COLL_PROD, COLL_MIN, COLL_AVG, COLL_BXOR};
 
 static double bench_now(void)
@@ -26,7 +26,7 @@ static double bench_now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Best of three runs of about 5 ms. */
+/* Returns the best of three runs of about 5 ms. */
 static double bench_rate(reduce_fn fn, unsigned char *a, unsigned char *b, size_t bytes)
 {
 	double best = 0, rate, start, time;

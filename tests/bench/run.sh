@@ -42,7 +42,7 @@ native) sizes= ;;
 esac
 export BENCH_SIZES=${BENCH_SIZES:-$sizes}
 
-# build NAME COMMAND...: compiles a program, or says why it is left out.
+# build NAME COMMAND...: compiles a program, or prints why the comparison leaves it out.
 build() {
     local name=$1
     shift
@@ -98,7 +98,8 @@ if [ "$what" = native ]; then
 fi
 build_c coll "$cc" "${ours[@]}" || exit 1
 
-# Programs in the order of their turns, and which peer is held against which of ours.
+# The programs in the order in which they run, and the pairs of a peer and our program that the
+# tables compare.
 if [ "$what" = tcp ]; then
     programs="tcp tcp-only"
     pairs=
@@ -118,7 +119,7 @@ for pair in $pairs; do
     case " $programs " in *" ${pair#*/} "*) chosen="${chosen:-} $pair" ;; esac
 done
 
-# one PROGRAM RANKS: one turn; prints "bytes microseconds" lines.
+# one PROGRAM RANKS: runs the program once; prints "bytes microseconds" lines.
 one() {
     local bind=none more=
     if [ "$2" -le "$(nproc)" ]; then
@@ -128,7 +129,7 @@ one() {
     fi
     local run="$build/coll run --no-prefix --timeout 600 --bind-to $bind -n $2"
     local mpi="mpirun --allow-run-as-root --bind-to $bind $more -n $2"
-    # Without these two Open MPI takes UCX for InfiniBand and the like only.
+    # Without these two settings Open MPI uses UCX only for InfiniBand and similar networks.
     local over_ucx="--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any"
     case $1 in
     *-tcp) local -x UCX_TLS=tcp,self ;;
@@ -165,7 +166,7 @@ quiet() {
     done
 }
 
-# table RANKS FILE: of lines "program turn bytes microseconds".
+# table RANKS FILE: prints the table for lines "program turn bytes microseconds".
 table() {
     awk -v programs="$programs" -v pairs="${chosen:-}" -v ranks="$1" '
     function sort(list, n,    i, j, t) {
@@ -178,7 +179,7 @@ table() {
     function bytes(x) {
         return x < 1024 ? x : x < 1048576 ? x / 1024 "K" : x / 1048576 "M"
     }
-    # Median and spread of a / b over the turns in which both ran (b "": of a).
+    # Prints the median and spread of a / b over the turns in which both ran (b "": of a).
     function cell(a, b, size, mark,    list, n, t) {
         n = 0
         for (t = 1; t <= turns; t++)

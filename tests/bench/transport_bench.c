@@ -22,10 +22,10 @@ struct bench_variant {
 struct bench_case {
 	const char *name, *unit;
 	uint32_t nranks;
-	uint64_t size; /* of a message */
-	int count;     /* messages under way at once, each way; 0: one after the other */
+	uint64_t size; /* bytes of a message */
+	int count;     /* messages in flight in each direction; 0: one after the other */
 	int times;
-	int add; /* the receiver adds */
+	int add; /* the receiver adds the message to its buffer */
 };
 
 static const struct bench_case bench_cases[] = {
@@ -49,7 +49,7 @@ static double bench_now(void)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* One message to and fro, `times` times. */
+/* Sends one message back and forth, `times` times. */
 static void bench_ping_pong(struct harness *h, const struct bench_case *c, uint8_t *out,
 			    uint8_t *in)
 {
@@ -68,7 +68,7 @@ static void bench_ping_pong(struct harness *h, const struct bench_case *c, uint8
 	}
 }
 
-/* `count` messages to each other rank and from it, all at once, `times` times. */
+/* Exchanges `count` messages with each other rank, all at once, `times` times. */
 static void bench_flow(struct harness *h, const struct bench_case *c, uint8_t *out, uint8_t *in)
 {
 	int others = (int)h->host.nranks - 1, n = c->count * others;
@@ -105,7 +105,7 @@ static int bench_rank(struct harness *h)
 
 	memset(out, 1, total);
 	memset(in, 2, total);
-	/* The first time warms up. */
+	/* The first round is a warm-up. */
 	for (int i = 0; i < 2; i++) {
 		harness_barrier(h);
 		begin = bench_now();
@@ -175,7 +175,7 @@ static void bench_all(const struct bench_variant *variant, int variants, int rou
 	}
 }
 
-/* Cuts "plugin.so:key=value:..." up, in place. */
+/* Splits "plugin.so:key=value:..." in place. */
 static void bench_parse(struct bench_variant *variant, char *text)
 {
 	int n = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * choice_test.c - a backend that takes memory of devices only, of the highest priority: who
- * gets it unasked and who does not, that looking at it does no harm, and what is said.
+ * choice_test.c - a backend of the highest priority that takes device memory only: which programs
+ * get it by default, that probing it has no side effects, and the messages about it.
  *
- * Each case is a process of its own: whether it uses CUDA is a matter of its whole life.
+ * Each case is a process of its own, because a process either uses CUDA for its whole life or does
+ * not.
  */
 #include "../lib/device_harness.h"
 #include "../lib/plugin_dir.h"
@@ -49,7 +50,7 @@ static int backend_is(struct rank *r, coll_comm_t comm, const char *want, const 
 	       (!strcmp(name, want) || rank_fail(r, "%s: %s, not %s", what, name, want));
 }
 
-/* All ranks of this process get that backend. */
+/* Do all ranks of this process get that backend? */
 static void gets(struct rank *r, const int32_t *devices, const char *want, const char *what)
 {
 	coll_comm_t comms[PAIR];
@@ -78,7 +79,7 @@ static int32_t exchange_alone(void *user, const void *in, void *out, size_t len,
 	return 0;
 }
 
-/* ------------------------------------------------------------------- who gets it -- */
+/* ------------------------------------------------------------- which programs get it -- */
 
 static void nothing_said(struct rank *r)
 {
@@ -121,7 +122,7 @@ static void cuda_used(struct rank *r)
 	gets(r, NULL, "gpu", "and again");
 }
 
-/* That a probe has initialised the driver does not mean that the application uses it. */
+/* A driver initialised by a probe does not mean that the application uses CUDA. */
 static void named(struct rank *r)
 {
 	setenv("COLL_BACKEND", "gpu", 1);
@@ -134,7 +135,7 @@ static void named(struct rank *r)
 	gets(r, NULL, "gpu", "with a context");
 }
 
-/* ------------------------------------------------------------------ what is said -- */
+/* -------------------------------------------------------------------- messages -- */
 
 static void asked(struct rank *r)
 {
@@ -190,7 +191,7 @@ static void nothing_else(struct rank *r)
 		rank_fail(r, "%d (%s)", code, coll_get_last_error(NULL));
 }
 
-/* -------------------------------------------------------- ranks that are not alike -- */
+/* ------------------------------------------------------ ranks with different devices -- */
 
 static void one_names_a_device(struct rank *r, struct ranks_shared *shared)
 {

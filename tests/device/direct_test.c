@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * direct_test.c - backends that take memory of devices: a transport, whose messages must say
- * what memory they are in, and collectives of the backend's own.
+ * direct_test.c - backends that take device memory: a transport whose messages name the kind of
+ * their memory, and native collectives.
  */
 #include "../lib/device_harness.h"
 
@@ -15,7 +15,7 @@ static void refused_by_native(struct rank *r)
 	device_free(0, there);
 }
 
-/* Its own collectives get device pointers as they are. */
+/* Native collectives get device pointers unchanged. */
 static void on_device(struct rank *r)
 {
 	float x[4] = {1, 2, 3, 4}, *there = device_new(0, BYTES, 0);
@@ -37,7 +37,10 @@ static void on_device(struct rank *r)
 	device_free(0, there);
 }
 
-/* What they will not do goes over the transport, by host memory; or is refused there. */
+/*
+ * Operations that the native group lacks go over the transport by host memory, or the transport
+ * refuses them.
+ */
 static void declined(struct rank *r)
 {
 	double x[4] = {1, 2, 3, 4}, *there = device_new(0, BYTES, 0);
@@ -58,7 +61,7 @@ static void declined(struct rank *r)
 	device_free(0, there);
 }
 
-/* Without a transport it is the engine that registers; its handles tell kind and number. */
+/* Without a transport the native group registers memory; its handles encode kind and number. */
 static void registers_native(struct rank *r)
 {
 	char *there = device_new(0, BYTES, 0), here[8];
@@ -82,7 +85,7 @@ static void registers_native(struct rank *r)
 	device_free(0, there);
 }
 
-/* With one it is the transport, and this one has nothing to do. */
+/* With a transport the transport registers memory, and this transport has nothing to register. */
 static void registers_nothing(struct rank *r)
 {
 	char here[8];
@@ -120,7 +123,10 @@ static int32_t exchange_alone(void *user, const void *in, void *out, size_t len,
 	return 0;
 }
 
-/* The device of a communicator that was asked for `device`, or -2; then of its twin. */
+/*
+ * Returns the device of a communicator made with `device`, then of its duplicate; -2 after a
+ * failure.
+ */
 static void device_of(const char *backend, int device, int32_t found[2])
 {
 	coll_comm_t comm, twin = NULL;
@@ -175,7 +181,10 @@ static void registers(struct rank *r)
 	char *there = device_new(1, BYTES, 0), here[8];
 	void *handle[2] = {NULL, NULL};
 
-	/* Its handles are the kinds that it was told: COLL_MEM_HOST and COLL_MEM_CUDA. */
+	/*
+	 * The transport's handles are the kinds that the core passed: COLL_MEM_HOST and
+	 * COLL_MEM_CUDA.
+	 */
 	if (rank_did(r, coll_comm_register(r->comm, here, 8, &handle[0]), "register") &&
 	    rank_did(r, coll_comm_register(r->comm, there, 8, &handle[1]), "register") &&
 	    (handle[0] != (void *)1 || handle[1] != (void *)2))

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fault_test.c - a driver that fails: every rank gets an error in its words, and nothing hangs.
+ * fault_test.c - a driver that fails: every rank gets an error with the driver's text, and no rank
+ * hangs.
  */
 #include "../lib/device_harness.h"
 
 struct trouble {
 	pthread_barrier_t ready;
-	int kind, after; /* copies that still succeed */
+	int kind, after; /* number of copies that still succeed */
 	const char *words;
 };
 
-/* All ranks must learn of it, in the driver's words, soon. */
+/* All ranks must soon get the error, with the driver's text. */
 static void fails(struct rank *r)
 {
 	struct trouble *t = r->user;
@@ -34,7 +35,7 @@ static void fails(struct rank *r)
 		code = coll_request_start(request);
 	if (!code)
 		code = coll_sync(r->comm);
-	if (!code) /* its own part was done before another rank failed */
+	if (!code) /* the rank's own part was complete before another rank failed */
 		code = coll_barrier(r->comm);
 	text = coll_get_last_error(NULL);
 	if ((code != COLL_ERR_DEVICE && code != COLL_ERR_REMOTE) || !strstr(text, t->words))
@@ -58,7 +59,7 @@ static void test_failure(const char *backend, int kind, int after, const char *w
 	pthread_barrier_destroy(&t.ready);
 }
 
-/* The driver cannot even say what memory it is. */
+/* The driver fails even to tell the kind of memory. */
 static void blind(struct rank *r)
 {
 	char *there = device_new(0, BYTES, 0);
@@ -80,7 +81,10 @@ static void test_failures(void)
 	log_begin();
 	test_failure("device", COLL_KIND_BROADCAST, 0, words, "a send's copy fails");
 	test_failure("device", COLL_KIND_GATHER, 0, words, "a copy between buffers fails");
-	/* The backend's copy, which has no words, or the core's, if the message came early. */
+	/*
+	 * The failing copy is the backend's, which has no text, or the core's, if the message came
+	 * early.
+	 */
 	test_failure("device", COLL_KIND_BROADCAST, 1, "device", "a later copy fails");
 	test_failure("device", COLL_KIND_BROADCAST, 2, "device", "a receive's copy fails");
 	setenv("COLL_DEVICE_BY_DATA", "yes", 1);

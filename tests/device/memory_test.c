@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory_test.c - memory of devices where the backend does not take it: what is refused and in which
- * words, and the way through host memory with its warnings.
+ * memory_test.c - device memory with a backend that does not take it: the refusals and their texts,
+ * and the path through host memory with its warnings.
  */
 #include "../lib/device_harness.h"
 
@@ -39,7 +39,7 @@ static void test_warnings(void)
 	unsetenv("STANDIN_CUDA_PIN");
 }
 
-/* Memory that a call does not use may be anything. */
+/* A call accepts any memory in a buffer that it does not use. */
 static void unused(struct rank *r)
 {
 	void *there = device_new(0, BYTES, 0);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * staging_fault_test.c - operations that are given up while their copies are under way: the driver fails,
- * somebody aborts, a rank dies, a device does not end.  Every rank learns why, soon, and when a call has
- * said so nothing touches the buffers any more.
+ * staging_fault_test.c - operations that fail while their copies are under way: the driver fails, a
+ * rank aborts, a rank dies, a device does not end its work.  Every rank soon learns the cause, and
+ * after a call has returned the error no copy touches the buffers.
  */
 #include "staging_harness.h"
 
-/* Buffers of this rank after a failure: are they left alone? */
+/* Verifies that this rank's buffers do not change after a failure. */
 struct remains {
 	int32_t *send, *recv;
 	size_t bytes;
@@ -45,7 +45,7 @@ struct trouble {
 	int kind, result, after, counts;
 };
 
-/* What `after` counts: copies, pieces of work on streams, or calls of this process. */
+/* The unit of `after`: copies, work on streams, or calls of this process. */
 enum { COPIES, WORKS, CALLS };
 
 static void inject(struct rank *r, struct trouble *t)
@@ -91,7 +91,7 @@ static void fails(struct rank *r)
 		code = coll_request_start(request);
 	if (!code)
 		code = coll_wait(request);
-	if (!code) /* its own part was done before another rank failed */
+	if (!code) /* the rank's own part was complete before another rank failed */
 		code = coll_barrier(r->comm);
 	text = coll_get_last_error(NULL);
 	if ((code != COLL_ERR_DEVICE && code != COLL_ERR_REMOTE) || !strstr(text, "rank ") ||
@@ -101,7 +101,7 @@ static void fails(struct rank *r)
 	if (ranks_now() - begin > 60)
 		rank_fail(r, "it took too long");
 	inject_end(r, t);
-	if (t->counts != WORKS) /* else the device is of no use any more */
+	if (t->counts != WORKS) /* work that failed leaves the device unusable */
 		remains_end(r, &m);
 	rank_did(r, coll_request_free(request), "request_free");
 	oracle_call_end(&c);
@@ -122,7 +122,10 @@ static void test_copies(const char *backend)
 
 	for (int k = 0; k < 3; k++)
 		for (int i = 0; i < (int)(sizeof(after) / sizeof(after[0])); i++)
-			/* A broadcast makes 6 copies in and 12 out, an alltoallv about as many. */
+			/*
+			 * A broadcast makes 6 copies in and 12 out; an alltoallv makes about as
+			 * many.
+			 */
 			if (after[i] < 20 - 6 * k)
 				test_failure(backend,
 					     (struct trouble){.variable = "STANDIN_CUDA_COPY",
@@ -219,7 +222,7 @@ static void test_killed(void)
 		diag("%s", shared->failure[0]);
 }
 
-/* ------------------------------------------------------------- a device does not end -- */
+/* ------------------------------------------------------ a device does not end its work -- */
 
 static void hangs(struct rank *r)
 {
@@ -236,7 +239,7 @@ static void hangs(struct rank *r)
 		rank_fail(r, "it took %g s", ranks_now() - begin);
 }
 
-/* In a process of its own, which ends with its device as it is. */
+/* Runs in a process of its own, because the device stays busy until the process ends. */
 static void test_alone(const struct ranks_job *job, const char *logged, const char *what)
 {
 	int status = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * staging_harness.h - staged operations of several chunks: calls whose counts lie around the longest
- * copy, which is COLL_SEGMENT = 4K here.
+ * staging_harness.h - staged operations of several chunks: the counts lie around the longest copy,
+ * which is COLL_SEGMENT = 4K here.
  */
 #ifndef TESTS_STAGING_HARNESS_H
 #define TESTS_STAGING_HARNESS_H
@@ -10,7 +10,7 @@
 
 enum { CHUNK = 1024, MOST = 5 * CHUNK + 7, STAGE_RANKS = 7 };
 
-/* Where the two buffers of a call are. */
+/* The kinds of memory of a call's two buffers. */
 struct place {
 	const char *name;
 	int at[ORACLE_AREAS];
@@ -25,7 +25,7 @@ static const struct place places[] = {
 };
 enum { PLACES = sizeof(places) / sizeof(places[0]) };
 
-/* A call of a kind, from or to the last rank where it has a root. */
+/* A call of a kind; a rooted kind has the last rank as its root. */
 RANKS_UNUSED static struct oracle_case stage_case(const struct rank *r, int kind, int in_place,
 						  size_t count)
 {

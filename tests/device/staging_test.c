@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * staging_test.c - operations staged through host memory in chunks: every collective leaves the right
- * bytes, whatever lies where; schedules are used again; copies in, copies out
+ * staging_test.c - operations staged through host memory in chunks: every collective gives the
+ * right bytes for every combination of memory kinds; schedules are reused; copies in, copies out
  * and messages overlap.
  */
 #include "staging_harness.h"
@@ -57,7 +57,7 @@ static void one_kind(struct rank *r)
 		every_size(r, &places[0], *kind, in_place);
 }
 
-/* By a rule each is taken wherever it fits: 7 ranks and 4, on nodes of 2. */
+/* Rules select each algorithm wherever it fits: 7 ranks and 4 ranks, on nodes of 2. */
 static void test_algorithms(void)
 {
 	setenv("COLL_NODE_SIZE", "2", 1);
@@ -82,7 +82,7 @@ static void test_algorithms(void)
 	unsetenv("COLL_NODE_SIZE");
 }
 
-/* ------------------------------------------------------------- used more than once -- */
+/* ---------------------------------------------------------------- reused schedules -- */
 
 static struct oracle_case greatest(const struct rank *r, int in_place)
 {
@@ -92,7 +92,9 @@ static struct oracle_case greatest(const struct rank *r, int in_place)
 	return c;
 }
 
-/* The same call again, then with other buffers, in place, in host memory, and back. */
+/*
+ * Repeats the call, then uses other buffers, in place, in host memory, and the first buffers again.
+ */
 static void repeated(struct rank *r)
 {
 	static const int order[] = {0, 0, 1, 0, 2, 3, 0, 2, 2, 1};
@@ -106,7 +108,7 @@ static void repeated(struct rank *r)
 	device_call_begin(&call[2], r, place[0]->at[0] == place[0]->at[1] ? &in_place : &apart,
 			  place[0]->at);
 	device_call_begin(&call[3], r, &apart, host);
-	/* In place it is the receive buffer of the first, which is as long. */
+	/* In place the call uses the receive buffer of the first call, which is as long. */
 	place_free(call[2].at[ORACLE_RECV], call[2].area[ORACLE_RECV]);
 	call[2].area[ORACLE_RECV] = call[0].area[ORACLE_RECV];
 	oracle_call_place(&call[2].o, call[2].area[ORACLE_SEND], call[2].area[ORACLE_RECV]);
@@ -117,7 +119,7 @@ static void repeated(struct rank *r)
 		device_call_end(&call[i]);
 }
 
-/* A request started again and again. */
+/* Starts a persistent request several times. */
 static void persistent(struct rank *r)
 {
 	for (int k = 0; k < ORACLE_KINDS; k++) {
@@ -128,7 +130,7 @@ static void persistent(struct rank *r)
 	}
 }
 
-/* Many at once share the lanes. */
+/* Many operations at once share the copy streams. */
 static void grouped(struct rank *r)
 {
 	enum { OPS = 7 };
@@ -151,7 +153,7 @@ static void grouped(struct rank *r)
 	}
 }
 
-/* ------------------------------------------------------------- operations made here -- */
+/* -------------------------------------------------------------- created operations -- */
 
 static void at_least(void *user, const void *in, void *inout, size_t n, coll_dtype_t dtype)
 {
@@ -164,7 +166,7 @@ static void at_least(void *user, const void *in, void *inout, size_t n, coll_dty
 		y[i] = x[i] > y[i] ? x[i] : y[i];
 }
 
-/* Every reduction by an operation that was made; the oracle knows it as `op`. */
+/* Runs every reduction with a created operation that equals `op` for the oracle. */
 static void by_operation(struct rank *r, coll_op_t made, int32_t op)
 {
 	for (int k = 0; k < ORACLE_KINDS; k++)
@@ -181,7 +183,9 @@ static void by_operation(struct rank *r, coll_op_t made, int32_t op)
 		}
 }
 
-/* Multiplied first, by a factor on the device too; and by a function of the application. */
+/*
+ * Pre-multiplied sums, with the factor in host or device memory, and a function of the application.
+ */
 static void made_here(struct rank *r)
 {
 	int32_t factor = (int32_t)oracle_scale(oracle_format(COLL_INT32), r->rank);
@@ -204,9 +208,9 @@ static void made_here(struct rank *r)
 	device_free(0, there);
 }
 
-/* ------------------------------------------------------------- nothing in vain -- */
+/* -------------------------------------------------------------- number of copies -- */
 
-/* How many copies a call makes on all ranks together: of MOST elements there are 6. */
+/* Number of copies that a call makes on all ranks together: MOST elements take 6. */
 struct tally {
 	int kind, in_place, nranks;
 	unsigned long copies;
@@ -258,7 +262,7 @@ static void test_copies(void)
 
 /* ------------------------------------------------------------------------- gaps -- */
 
-/* Blocks in pieces of memory of their own: a copy over the gap between them cannot be. */
+/* The blocks lie in separate allocations, so that a copy across the gap between them fails. */
 static void far_apart(struct rank *r)
 {
 	char *piece[2] = {device_new(0, 65536, 0), device_new(0, 65536, 0)}, found[8];
@@ -297,9 +301,9 @@ static int32_t device_word(const int32_t *there)
 }
 
 /*
- * Each copy takes 40 ms, in order, so all of them in one direction about 4 s.  When the first chunk of
- * the result is on the device the last of the input cannot have left it: what is written there then
- * is in the result.  (No application may do that.)
+ * Each copy takes 40 ms, and copies run in order, so all copies in one direction take about 4 s.
+ * When the first chunk of the result is on the device, the last chunk of the input has not left it
+ * yet, so a change of the input at that moment shows in the result.  (No application may do that.)
  */
 static void overlap(struct rank *r)
 {
@@ -336,7 +340,7 @@ static void overlap(struct rank *r)
 	device_free(0, recv);
 }
 
-/* The context that a thread works in is the same after each call. */
+/* The calling thread has the same current context after each call. */
 static void with_context(struct rank *r)
 {
 	const struct oracle_case like = greatest(r, 0);

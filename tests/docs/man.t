@@ -7,14 +7,14 @@ coll=${top_builddir:-.}/coll
 page=${top_srcdir:-.}/tools/coll.1
 completion=${top_srcdir:-.}/tools/coll.bash-completion
 
-# Each list: one option a line, sorted.
+# Each list has one option a line, sorted.
 
-# Options stand at the beginning of a line, "  -n, --ranks N"; what follows is prose.
+# Options stand at the beginning of a line, "  -n, --ranks N"; the rest of the line is prose.
 help_options() {
     sed -nE 's/^ +((-[A-Za-z], )?--[a-z-]+|-[A-Za-z]).*/\1/p' | tr -s ', ' '\n' | sort
 }
 
-# Options are the line after .TP, in the section whose heading is $1.
+# Options are the lines after .TP, in the section with heading $1.
 man_options() {
     awk -v wanted="$1" '
         /^\.S[HS] / { heading = substr($0, 5); gsub(/"/, "", heading)
@@ -25,7 +25,7 @@ man_options() {
         tr -d ' "' | sort
 }
 
-# What the completion offers after the words.
+# completed WORDS: prints the words that the completion offers next.
 completion_options() {
     (
         # shellcheck source=/dev/null
@@ -61,7 +61,7 @@ for command in $commands; do
         grep -qE "^\.B coll (.* )?$command( |$)" "$page"
 done
 
-# Every option that help shows is one that the command knows: it does not end as an unknown one.
+# The command must accept every option that its help shows, and not reject it as unknown.
 for command in $commands; do
     for option in $("$coll" "$command" --help | help_options); do
         none "coll $command knows $option" \

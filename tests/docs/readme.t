@@ -24,7 +24,7 @@ check "it runs on four ranks" test $? -eq 0
 check "and each prints the sum" \
     sh -c "test \$(grep -c '^the sum over all ranks is 4$' '$scratch/out') -eq 4"
 
-# The example stands in the first comment, each line after " *   "; its last line is "}".
+# The example is in the first comment, on lines that begin with " *   "; its last line is "}".
 awk '/^ \*   #include/ { on = 1 } on { print substr($0, 6) } /^ \*   \}$/ { exit }' \
     "$src/include/coll/coll.h" >"$scratch/example.c"
 check "coll.h has a program" test -s "$scratch/example.c"

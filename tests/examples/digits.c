@@ -4,10 +4,10 @@
  *
  *   coll run -n 4 digits        one process per rank
  *   digits --in-process 4       all ranks are threads of this process
- *   digits --data DIR ...       where the two files of tests/examples/data are
+ *   digits --data DIR ...       the directory of the two files in examples/data
  *
- * Every rank holds the same network and works out the gradient on its share of each batch; one
- * allreduce adds up the gradients.  So all take the same steps, equal to the last bit.
+ * Every rank holds the same network and computes the gradient on its share of each batch; one
+ * allreduce adds up the gradients.  So all ranks take the same steps, equal to the last bit.
  */
 #include <coll/coll.h>
 #include <math.h>
@@ -29,7 +29,7 @@ enum { WEIGHTS = sizeof(struct network) / sizeof(float) };
 
 static unsigned char images[DIGITS][PIXELS], labels[DIGITS];
 
-/* A call of the library that fails has left a sentence. */
+/* Prints the library's message about the failed call and ends the program. */
 static void check(int failed, const char *what)
 {
 	if (!failed)
@@ -38,7 +38,7 @@ static void check(int failed, const char *what)
 	exit(1);
 }
 
-/* Reads what follows the header of an idx file. */
+/* Reads the data after the header of an idx file. */
 static void read_file(const char *dir, const char *name, long header, void *data, size_t size)
 {
 	char path[4096];
@@ -50,7 +50,7 @@ static void read_file(const char *dir, const char *name, long header, void *data
 	fclose(file);
 }
 
-/* What the network makes of a picture: the hidden layer, and the probability of each digit. */
+/* The network's result for a picture: the hidden layer, and the probability of each digit. */
 static void forward(const struct network *net, int i, float *hidden, float *prob)
 {
 	float sum = 0;
@@ -121,7 +121,10 @@ static void train(struct network *net, coll_comm_t comm, int rank, int nranks)
 	}
 }
 
-/* How many digits that no rank was trained on, of this rank's share of them, are read right. */
+/*
+ * Returns how many digits of this rank's share of the test digits the network reads right; no rank
+ * was trained on them.
+ */
 static int32_t count_right(const struct network *net, int rank, int nranks)
 {
 	float hidden[HIDDEN], prob[CLASSES];

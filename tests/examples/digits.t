@@ -9,7 +9,7 @@ data=${top_srcdir:-.}/tests/examples/data
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 
-# run NAME RANKS BACKEND COMMAND...: one run, whose line is kept in $scratch/NAME.
+# run NAME RANKS BACKEND COMMAND...: makes one run and keeps its output line in $scratch/NAME.
 run() {
     name=$1 ranks=$2 backend=$3
     shift 3
@@ -20,7 +20,7 @@ run() {
         "$scratch/$name"
 }
 
-# Training is slow where every access to memory is watched.
+# Tools that watch every memory access make training slow.
 case ${TEST_SANITIZE-} in
 *thread*) counts="1 2" ;;
 *) counts="1 2 4" ;;
@@ -50,12 +50,12 @@ weights() {
 
 first=$(accuracy "$scratch/1 threads over simulated")
 for file in "$scratch"/*; do
-    # Gradients are added in another order: one digit of 400 may be read otherwise.
+    # Another order of addition may change the result for one digit of 400.
     check "$(basename "$file"): accuracy $(accuracy "$file")" awk -v a="$(accuracy "$file")" \
         -v b="$first" 'BEGIN { exit !(a >= 0.9 && a - b < 0.0051 && b - a < 0.0051) }'
 done
 
-# What is added in which order depends on the number of ranks, not on the backend.
+# The order of addition depends on the number of ranks, not on the backend.
 for n in $counts; do
     for backend in $real; do
         for other in "$n processes over $backend" "$n threads over $backend"; do
@@ -66,7 +66,7 @@ for n in $counts; do
 done
 
 check "no data, no success" sh -c "! '$build/tests/examples/digits' --data /nonexistent"
-# With nothing said it is the one that `coll info` chooses.
+# Without a choice by the user the program takes the backend that `coll info` chooses.
 usual=$("$build/coll" info | sed -n 's/^  \* \([^ ]*\) .*/\1/p')
 check "hello" sh -c "'$build/coll' run --no-prefix -n 3 -- '$build/tests/examples/hello' |
     grep -c 'the sum of all ranks is 3, backend $usual\$' | grep -qx 3"

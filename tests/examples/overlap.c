@@ -26,7 +26,7 @@ enum { LAYERS = 8, STEPS = 4, WORK = 16, MAX_RANKS = 64 };
 
 typedef unsigned long long device_ptr; /* CUdeviceptr */
 
-/* What is used of libcuda.so.1; all of it NULL where there is none. */
+/* The functions of libcuda.so.1 that the program uses; all NULL without the library. */
 static struct {
 	int (*init)(unsigned flags);
 	int (*device_count)(int *count);
@@ -45,8 +45,9 @@ static struct {
 /* One rank. */
 struct trainer {
 	coll_comm_t comm;
-	int on_device;        /* else all is in host memory, and the calling thread computes */
-	coll_stream_t stream; /* where the device computes */
+	/* 1: buffers on a device; 0: buffers in host memory, and the calling thread computes */
+	int on_device;
+	coll_stream_t stream; /* the stream of the computation */
 	int32_t rank, nranks;
 	size_t count; /* floats of a layer */
 	float *gradient[LAYERS], *weights[LAYERS], *scratch[2], *host;
@@ -55,7 +56,7 @@ struct trainer {
 
 static size_t kib = 256;
 
-/* A call that fails has left a sentence, if it is one of the library's. */
+/* Prints the message of a failed call, for calls of the library the library's message. */
 static void check(int failed, const char *what)
 {
 	if (!failed)
@@ -105,7 +106,7 @@ static int open_cuda(void)
 	return cuda.init(0) || cuda.device_count(&count) ? 0 : count;
 }
 
-/* Does what was chosen work on device streams? */
+/* Does the chosen backend work on device streams? */
 static int has_streams(const char *backend)
 {
 	coll_backend_info_t about = {.size = sizeof(about)};
@@ -120,7 +121,7 @@ static int has_streams(const char *backend)
 	return has;
 }
 
-/* ------------------------------------------- memory and work, there or here -- */
+/* ------------------------------------ memory and computation, on the device or the host -- */
 
 static float *new_buffer(const struct trainer *t)
 {
@@ -163,7 +164,7 @@ static void copy(const struct trainer *t, float *dst, const float *src)
 		memcpy(dst, src, bytes);
 }
 
-/* Returns when everything that this rank computes is there. */
+/* Returns when this rank's computation is complete. */
 static void finish(const struct trainer *t)
 {
 	check(t->on_device && cuda.stream_synchronize(t->stream), "waiting for the stream");
@@ -171,7 +172,7 @@ static void finish(const struct trainer *t)
 
 /* -------------------------------------------------------------- training -- */
 
-/* Small whole numbers: their sum is exact in any order. */
+/* Small whole numbers, whose sum is exact in any order. */
 static float gradient_value(int step, int layer, int rank)
 {
 	return (float)(100 * step + 10 * layer + rank + 1);
@@ -185,7 +186,7 @@ static void compute(const struct trainer *t, int step, int layer)
 	copy(t, t->gradient[layer], t->scratch[WORK % 2]);
 }
 
-/* Enqueues: the layer's gradient, once computed, is added up over all ranks. */
+/* Enqueues the sum over all ranks of the layer's gradient, to run once the gradient is computed. */
 static void add_up(const struct trainer *t, int layer)
 {
 	float *g = t->gradient[layer];
@@ -297,7 +298,7 @@ static void *run_rank(void *arg)
 	if (has_streams(backend))
 		use_device(&t);
 	prepare(&t);
-	/* The first of each kind warms up. */
+	/* The first step of each kind is a warm-up. */
 	for (int step = 0; step < 2 + 2 * STEPS; step++) {
 		double time = train(&t, step, step % 2);
 
@@ -335,7 +336,7 @@ int main(int argc, char **argv)
 	check(nranks > MAX_RANKS, "taking more than 64 ranks");
 	coll_config_init(&config, sizeof(config));
 	config.options = options;
-	/* One GPU for each process of a machine, as long as there are enough. */
+	/* Gives each process of a machine a GPU of its own, as far as there are enough. */
 	config.device = devices && local ? atoi(local) % devices : -1;
 	if (in_process)
 		check(coll_comm_init_all(comms, (int32_t)nranks, NULL, &config),

@@ -11,7 +11,8 @@ fakes=$build/tests/fakes/.libs
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 
-# run NAME RANKS BACKEND MEMORY COMMAND...: one run, which says what it found.
+# run NAME RANKS BACKEND MEMORY COMMAND...: makes one run and checks the backend and the memory that
+# it reports.
 run() {
     name=$1 ranks=$2 backend=$3 memory=$4
     shift 4
@@ -22,7 +23,7 @@ run() {
     is "$name: and nothing else is said" "$(wc -l <"$scratch/out")" 1
 }
 
-# both BACKEND MEMORY OPTION...: as processes and as threads.
+# both BACKEND MEMORY OPTION...: runs the ranks as processes and as threads.
 both() {
     backend=$1 memory=$2
     shift 2
@@ -38,14 +39,14 @@ if can ucx; then both ucx host; fi
 for n in 1 2 4; do
     run "$n threads over simulated" $n simulated host "$overlap" --in-process $n
 done
-# A length that no piece of a message divides.
+# A gradient length that is no multiple of any piece of a message.
 run "4 threads over tcp, 1027 KiB" 4 tcp host "$overlap" --in-process 4 --kib 1027
 
 LD_LIBRARY_PATH=$fakes${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 STANDIN_CUDA_DEVICES=4
 export LD_LIBRARY_PATH STANDIN_CUDA_DEVICES
 if can nccl; then both nccl device --kib 32; fi
-# A driver alone changes nothing for other backends.
+# A CUDA driver alone does not change the behaviour of other backends.
 run "2 processes over tcp where there are devices" 2 tcp host \
     "$build/coll" run --no-prefix -n 2 -- "$overlap"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory_test.c - every allocation of libcoll and its plugins fails in turn.
+ * memory_test.c - every allocation of libcoll and its plugins fails, one after the other.
  *
- * A case (making communicators, one kind of operation, ...) runs again and again; in the n-th run the n-th
- * allocation fails, until a run passes without so many.  Each run must end in time, with success or with a
- * sentence about memory that blames no rank but the failing one; all blocks must be freed; and the
- * process must be able to make communicators and to sum afterwards.  Children do the runs, so that a
- * crash or a hang is a failed check.
+ * A case (making communicators, one kind of operation, ...) runs repeatedly; in the n-th run the
+ * n-th allocation fails, until a run makes fewer allocations than that.  Each run must end in time,
+ * with success or with a message about memory that blames no rank but the failing one; it must free
+ * all blocks; and afterwards the process must be able to make communicators and to sum.  Child
+ * processes do the runs, so that a crash or a hang is a failed check.
  *
  *   memory_test [BACKEND [CASE [N]]]    one backend; one case; its N-th allocation, in this process
  */
@@ -20,7 +20,7 @@
 
 #include "../lib/tap.h"
 
-/* Its allocator is needed before this program could look it up. */
+/* The dynamic loader allocates before this program could look up the replaced function. */
 int main(void)
 {
 	skip_all("ThreadSanitizer does not let a program replace the allocator");
@@ -33,13 +33,13 @@ int main(void)
 
 enum {
 	RANKS = 3,
-	COUNT = 40, /* elements a rank gives */
+	COUNT = 40, /* number of elements of a rank */
 	WORKERS = 2,
-	FAULTS = 4, /* so many are shown of a case */
-	RUN_S = 20  /* a run that takes longer hangs */
+	FAULTS = 4, /* number of faults printed for a case */
+	RUN_S = 20  /* a run that takes longer counts as hung */
 };
 
-/* What the children tell the parent. */
+/* Results that the children write for the parent. */
 struct report {
 	_Atomic long run[WORKERS]; /* being done */
 	_Atomic int finished[WORKERS];
@@ -53,9 +53,9 @@ struct memory_case;
 struct run {
 	const struct memory_case *c;
 	struct report *report;
-	long n; /* the allocation that fails */
+	long n; /* number of the allocation that fails */
 	coll_comm_t comm[RANKS];
-	int failing;         /* the rank whose allocation fails, or -1: not known */
+	int failing;         /* the rank whose allocation fails, or -1: unknown */
 	_Atomic int aborted; /* a call has failed, and its rank has aborted its communicator */
 	int64_t in[RANKS][RANKS * COUNT], out[RANKS][RANKS * COUNT];
 };
@@ -65,9 +65,9 @@ struct memory_case {
 	const char *backend;
 	void (*act)(struct run *run, int kind);
 	int kind;
-	int begins;     /* makes the communicators itself */
+	int begins;     /* the case makes the communicators itself */
 	int core;       /* only the library's own allocations fail, not the plugins' */
-	int timeout_ms; /* of its waits; 0: the default of this test */
+	int timeout_ms; /* timeout of the waits; 0: the default of this test */
 };
 
 __attribute__((format(printf, 2, 3))) static void fault(struct run *run, const char *fmt, ...)
@@ -85,7 +85,10 @@ __attribute__((format(printf, 2, 3))) static void fault(struct run *run, const c
 	va_end(args);
 }
 
-/* A code is success, or comes with a sentence about memory that blames no rank but the failing one. */
+/*
+ * Verifies a code: success, or an error with a message about memory that blames no rank but the
+ * failing one.
+ */
 static int check_code(struct run *run, int rank, const char *what, coll_result_t code)
 {
 	const char *text = coll_get_last_error(NULL), *named = strstr(text, "rank ");
@@ -102,8 +105,8 @@ static int check_code(struct run *run, int rank, const char *what, coll_result_t
 }
 
 /*
- * The same for a call that other ranks make too: a program that sees it fail on one rank aborts there,
- * so that the others do not wait for it.
+ * The same for a call that all ranks make: the rank on which the call fails aborts its
+ * communicator, so that the other ranks do not wait for it.
  */
 static int issued(struct run *run, int rank, const char *what, coll_result_t code)
 {
@@ -144,7 +147,7 @@ static int sync_all(struct run *run, const char *what)
 	return good;
 }
 
-/* All ranks sum their numbers; a result, if there is one, is right. */
+/* All ranks sum their numbers; a call that succeeds must give the right sum. */
 static void sum_all(struct run *run, const char *what)
 {
 	int good = check_code(run, 0, what, coll_group_start());
@@ -174,7 +177,7 @@ static void act_init(struct run *run, int kind)
 		sum_all(run, "the first sum");
 }
 
-/* Arguments of a kind that fit all ranks; arrays are the case's. */
+/* Arguments of a kind that fit all ranks; the arrays belong to the case. */
 static coll_args_t call_of(struct run *run, int kind, int r)
 {
 	static const size_t counts[RANKS] = {COUNT, COUNT, COUNT};
@@ -206,7 +209,7 @@ static coll_args_t call_of(struct run *run, int kind, int r)
 	return a;
 }
 
-/* A persistent request of each rank, started twice. */
+/* Each rank starts a persistent request twice. */
 static void act_request(struct run *run, int kind)
 {
 	coll_request_t request[RANKS] = {0};
@@ -375,7 +378,7 @@ static void act_destroy(struct run *run, int kind)
 	destroy_all(run);
 }
 
-/* Calls that wait for all ranks have a thread each. */
+/* A call that waits for all ranks runs in a thread for each rank. */
 struct derive {
 	struct run *run;
 	int rank, kind;
@@ -384,7 +387,10 @@ struct derive {
 
 enum { DERIVE_SPLIT, DERIVE_DUP, DERIVE_SHRINK };
 
-/* An abort of the old communicator does not end it: the other rank hears that one does not answer. */
+/*
+ * An abort of the old communicator does not end the shrink, so the other rank waits for its
+ * timeout.
+ */
 static void derive_shrink(struct derive *d, coll_comm_t comm)
 {
 	const int32_t excluded = RANKS - 1;
@@ -432,7 +438,7 @@ static void act_derive(struct run *run, int kind)
 
 /* --------------------------------------------------------------------------- runs -- */
 
-/* The run itself: 0 when it had fewer allocations than would make it fail. */
+/* Makes one run; returns 0 if it made fewer allocations than the number that should fail. */
 static int run_once(struct run *run)
 {
 	long before;
@@ -459,7 +465,7 @@ static int run_once(struct run *run)
 	return hit;
 }
 
-/* The runs of one child: every WORKERS-th. */
+/* Makes the runs of one child: every WORKERS-th run. */
 static void run_some(const struct memory_case *c, struct report *report, int worker, long n)
 {
 	struct run *run = calloc(1, sizeof(*run));
@@ -469,7 +475,7 @@ static void run_some(const struct memory_case *c, struct report *report, int wor
 	run->c = c;
 	run->report = report;
 	run->failing = -1;
-	run_once(run); /* so that all that is made once is there */
+	run_once(run); /* for the allocations that a process makes only once */
 	run_once(run);
 	for (run->n = n;; run->n += WORKERS) {
 		atomic_store(&report->run[worker], run->n);
@@ -494,7 +500,9 @@ static pid_t start(const struct memory_case *c, struct report *report, int worke
 	return pid;
 }
 
-/* A child that ends early has crashed or hung in its run; another goes on behind that. */
+/*
+ * A child that ends early has crashed or hung in its run; a new child continues with the next run.
+ */
 static void check_case(const struct memory_case *c)
 {
 	struct report *report = ranks_memory(sizeof(*report));
@@ -526,7 +534,7 @@ static void check_case(const struct memory_case *c)
 	munmap(report, sizeof(*report));
 }
 
-/* What the program is asked for; NULL or 0: everything. */
+/* The case that the command line names; NULL or 0: all. */
 static struct {
 	const char *backend, *name;
 	long n;

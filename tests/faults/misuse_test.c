@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * misuse_test.c - wrong arguments and wrong order: the right code, a sentence that names the
- * argument, and a communicator that still works afterwards.
+ * misuse_test.c - wrong arguments and calls in the wrong order: each gives the right code and a
+ * message that names the argument, and the communicator still works afterwards.
  */
 #include <string.h>
 #include "../lib/ranks.h"
 
 static coll_comm_t comms[2];
 
-/* The call failed with `code`, and its text holds every word of the list. */
+/* Did the call fail with `code`, and does the error text hold every word of the list? */
 static void refused(coll_result_t got, coll_result_t code, const char *words, const char *what)
 {
 	const char *text = coll_get_last_error(NULL);
@@ -297,7 +297,7 @@ static void test_arrays(void)
 		COLL_ERR_INVALID_ARGUMENT, "sendcounts is NULL", "root without counts");
 }
 
-/* Operations made at run time. */
+/* Operations created at run time. */
 static void test_own_operations(void)
 {
 	float x[4] = {0}, y[4] = {0}, two = 2;

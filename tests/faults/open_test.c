@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * open_test.c - while two processes make a communicator, rank 1 runs out of memory or of descriptors: both
- * ranks get the cause, with the number of the rank.
+ * open_test.c - while two processes make a communicator, rank 1 runs out of memory or of
+ * descriptors: both ranks get an error with the cause and the number of the rank.
  */
 #include "../lib/failing_malloc.h"
 #include "../lib/ranks.h"
 
 #include <sys/syscall.h>
 
-/* What fails on rank 1. */
+/* The resource that rank 1 lacks. */
 enum fault { FAULT_NONE, FAULT_EVENTFD, FAULT_EPOLL, FAULT_CORE_MEMORY, FAULT_PLUGIN_MEMORY };
 
-/* What the ranks tell the test. */
+/* Results that the ranks write for the test. */
 struct report {
 	_Atomic int has_id;
 	char id[COLL_UNIQUE_ID_SIZE];
-	long before_eventfd; /* allocations of libcoll on rank 1 before it makes the context's eventfd */
+	/* number of allocations of libcoll on rank 1 before it makes the context's eventfd */
+	long before_eventfd;
 	int code[2];
 	char text[2][1024];
 };
@@ -53,7 +54,10 @@ int epoll_create1(int flags)
 
 /* --------------------------------------------------------------------------- ranks -- */
 
-/* A rank, in a process of its own; on rank 1 the n-th allocation fails, if it is memory that fails. */
+/*
+ * Runs a rank in a process of its own; on rank 1 the n-th allocation fails if memory is the
+ * resource.
+ */
 static void rank_main(int rank, long n)
 {
 	coll_config_t config;
@@ -99,7 +103,7 @@ static void run(enum fault kind, long n)
 		waitpid(pid[r], NULL, 0);
 }
 
-/* Both ranks name rank 1 and the cause. */
+/* The error texts of both ranks must name rank 1 and the cause. */
 static void is_cause(int code, const char *words, const char *what)
 {
 	for (int r = 0; r < 2; r++) {
@@ -115,7 +119,8 @@ int main(void)
 	long before;
 
 	report = ranks_memory(sizeof(*report));
-	if (coll_info_create(NULL, &info)) /* loads the plugins, so that their code is known */
+	/* loads the plugins, so that their code addresses are known */
+	if (coll_info_create(NULL, &info))
 		bail_out("%s", coll_get_last_error(NULL));
 	coll_info_destroy(info);
 	run(FAULT_NONE, 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peers_test.c - what ranks get when another rank dies, stops, never comes, leaves, or calls
- * something else: a code and a sentence with its number, in time, on every rank.
+ * peers_test.c - a rank dies, stops, never comes, leaves, or makes another call: every other rank
+ * gets in time an error code and a message with the number of that rank.
  *
- * Each rank is a process of its own, started and ended by its number here.  Without arguments over
- * tcp and ucx, else over the backends that they name.
+ * Each rank is a process, started and ended by its number.  Without arguments the test runs over
+ * tcp and ucx, else over the backends that the arguments name.
  */
 #include "../lib/ranks.h"
 
@@ -12,11 +12,11 @@
 
 enum { NRANKS = 4, FAR_MS = 60000, NEAR_MS = 3000 };
 
-/* What one rank tells the test. */
+/* The result of one rank. */
 struct report {
-	_Atomic int phase; /* how far it has come */
+	_Atomic int phase; /* number of steps that the rank has made */
 	coll_result_t code;
-	double at; /* when the code came */
+	double at; /* time at which the rank got the code */
 	char text[RANKS_TEXT];
 };
 
@@ -27,7 +27,10 @@ struct scene {
 	_Atomic pid_t child;
 };
 
-/* One scene: what each rank does once it has a communicator, and who is the odd one out. */
+/*
+ * One scene: the action of each rank once it has a communicator, and the rank that acts differently
+ * (`odd`).
+ */
 struct play {
 	const char *name;
 	int nranks, odd;
@@ -59,7 +62,7 @@ static void play_rank(const struct play *play, int rank)
 	config.timeout_ms = play->timeout_ms;
 	config.init_timeout_ms = play->init_timeout_ms;
 	atomic_store(&report->phase, PHASE_STARTED);
-	if (!play->act) { /* the play is the start itself */
+	if (!play->act) { /* the action is the start itself */
 		if (rank == play->odd && rank)
 			for (;;)
 				pause();
@@ -99,7 +102,7 @@ static void wait_for_phase(const struct play *play, int rank, int phase)
 		diag("%s: rank %d does not get to phase %d", play->name, rank, phase);
 }
 
-/* Waits for all ranks but `odd`; then ends that one. */
+/* Waits for all ranks but `odd`, then ends `odd`. */
 static void play_end(const struct play *play)
 {
 	double deadline = ranks_now() + 120;
@@ -115,7 +118,7 @@ static void play_end(const struct play *play)
 	ok(!hung, "%s, %s: no rank hangs", backend, play->name);
 }
 
-/* Every rank but `odd` got one of two codes and a sentence with these words. */
+/* Every rank but `odd` must get one of two codes and a message with these words. */
 static void play_expect(const struct play *play, coll_result_t code, coll_result_t or_code,
 			const char *word, const char *too)
 {
@@ -161,7 +164,7 @@ static double last_report(const struct play *play)
 	return last;
 }
 
-/* -------------------------------------------------------------- what ranks do -- */
+/* -------------------------------------------------------------- actions of ranks -- */
 
 static coll_result_t one_sum(struct rank *r, float *x, size_t count)
 {
@@ -196,7 +199,7 @@ static void act_large(struct rank *r, struct report *report, int odd)
 	loop(r, report, 1 << 20);
 }
 
-/* The odd one has a child that outlives it, and that may not use its communicator. */
+/* `odd` has a child that outlives it and may not use its communicator. */
 static void act_parent(struct rank *r, struct report *report, int odd)
 {
 	float x = 0;
@@ -224,7 +227,7 @@ static void act_parent(struct rank *r, struct report *report, int odd)
 	loop(r, report, 1024);
 }
 
-/* The odd one ends without destroying anything. */
+/* `odd` ends without destroying its communicator. */
 static void act_exit(struct rank *r, struct report *report, int odd)
 {
 	float x = 0;
@@ -236,7 +239,7 @@ static void act_exit(struct rank *r, struct report *report, int odd)
 	loop(r, report, 1);
 }
 
-/* The odd one destroys its communicator while the others go on. */
+/* `odd` destroys its communicator while the other ranks go on. */
 static void act_leave(struct rank *r, struct report *report, int odd)
 {
 	float x = 0;
@@ -300,8 +303,10 @@ static void test_stop(void)
 	stopped = ranks_now();
 	kill(pids[1], SIGSTOP);
 	play_end(&play);
-	/* Who waits for rank 1 itself times out; who waits for that one hears of it, or times out
-	 * too. */
+	/*
+	 * A rank that waits for rank 1 times out; a rank that waits for such a rank gets its error,
+	 * or times out too.
+	 */
 	play_expect(&play, COLL_ERR_TIMEOUT, COLL_ERR_REMOTE, "rank ", "");
 	took = last_report(&play) - stopped;
 	ok(took > 1 && took < 30, "%s: at about the timeout of 3 s (%.3f s)", play.name, took);
@@ -312,7 +317,7 @@ static void test_stop(void)
 	}
 }
 
-/* The others are there, this one is alive but never calls. */
+/* All ranks have a communicator, and `odd` is alive but never calls. */
 static void test_missing(int odd)
 {
 	struct play play = {"a rank is missing at the start", 3, odd, NULL, FAR_MS, NEAR_MS};
@@ -327,7 +332,7 @@ static void test_missing(int odd)
 			   play.name, r, scene->shared.failure[r]);
 }
 
-/* This one dies while the others wait for rank 2, who comes late. */
+/* `odd` dies while the other ranks wait for rank 2, which comes late. */
 static void test_kill_at_start(void)
 {
 	struct play play = {"a rank is killed at the start", 3, 2, NULL, FAR_MS, NEAR_MS};
@@ -367,8 +372,10 @@ static void test_leaving(void)
 
 /* ------------------------------------------------------------------- mismatch -- */
 
-/* Some ranks may be through with the operation itself before a mismatch shows: not so with the
- * barrier that follows. */
+/*
+ * Some ranks may complete the operation before a mismatch shows, but none completes the barrier
+ * that follows.
+ */
 
 static void act_count(struct rank *r, struct report *report, int odd)
 {
@@ -425,7 +432,7 @@ static void act_large_count(struct rank *r, struct report *report, int odd)
 	free(x);
 }
 
-/* One rank calls barrier where the others reduce. */
+/* `odd` calls barrier while the other ranks reduce. */
 static void act_barrier(struct rank *r, struct report *report, int odd)
 {
 	float x = 0;
@@ -433,7 +440,7 @@ static void act_barrier(struct rank *r, struct report *report, int odd)
 	record(report, r->rank == odd ? coll_barrier(r->comm) : one_sum(r, &x, 1));
 }
 
-/* The send and the receive of one pair differ; the others wait in a barrier. */
+/* The send and the receive of one pair differ; the other ranks wait in a barrier. */
 static void act_message(struct rank *r, struct report *report, int odd)
 {
 	float x[8] = {0};
@@ -466,7 +473,7 @@ static int limit_memory(void)
 	return setrlimit(RLIMIT_AS, &limit);
 }
 
-/* Rank 0 sends what `odd` does not wait for and has no memory for. */
+/* Rank 0 sends a message that `odd` has not posted a receive for and has no memory for. */
 static void act_unexpected(struct rank *r, struct report *report, int odd)
 {
 	coll_result_t code = COLL_SUCCESS;
@@ -511,7 +518,7 @@ static void test_mismatch(const char *name, int odd,
 	char who[16];
 
 	snprintf(who, sizeof(who), "rank %d", odd);
-	/* `odd` acts differently but is watched like the others. */
+	/* `odd` acts differently, and the test expects of it the same as of the other ranks. */
 	play.odd = odd;
 	play_start(&play);
 	play.odd = -1;

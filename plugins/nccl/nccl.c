@@ -49,7 +49,7 @@ static int32_t nccl_op_create(void *ep, int32_t *op, const void *scalar, int32_t
 		code = nccl_begin(n, &pushed, err);
 	if (code)
 		return code;
-	/* NCCL's numbers are scattered: three of them mean something else here. */
+	/* NCCL may return a number that is a bitwise operation in coll.h: takes the next one, then frees these. */
 	do {
 		if (clashes)
 			clash[clashes - 1] = *op;
@@ -88,7 +88,7 @@ static int32_t nccl_mem_register(void *ep, void *ptr, uint64_t bytes, uint32_t m
 
 	*handle = NULL;
 	if (!nccl_lib.ncclCommRegister || memory != COLL_MEM_CUDA)
-		return COLL_SUCCESS; /* it makes nothing possible that is not without it */
+		return COLL_SUCCESS; /* registration only saves time, so it may do nothing */
 	code = nccl_begin(n, &pushed, err);
 	if (code)
 		return code;

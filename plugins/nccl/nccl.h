@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl.h - the inside of the nccl plugin: one endpoint is one NCCL communicator with a stream of its
- * own on one CUDA device.
+ * nccl.h - types and functions that the files of the nccl backend share.  One endpoint is one NCCL
+ * communicator with a stream of its own on one CUDA device.
  *
- * NCCL's communicators are non-blocking unless `blocking = yes`: what takes long is begun by one call
- * and is over when ncclCommGetAsyncError says so.  Until then NCCL refuses the next call, and what
- * was asked for may not be on its stream yet.  So each endpoint notes that it is `call_pending`, and
- * nccl_wait_comm_ready() comes before every call that relies on the order of streams.
+ * NCCL's communicators are non-blocking unless `blocking = yes`: a call begins its work and returns, and the
+ * work is complete when ncclCommGetAsyncError says so.  Until then NCCL refuses the next call, and the work
+ * of the call may not be on its stream yet.  So the endpoint notes `call_pending`, and every call that relies
+ * on the order of streams comes after nccl_wait_comm_ready().
  */
 #ifndef PLUGINS_NCCL_H
 #define PLUGINS_NCCL_H
@@ -32,7 +32,7 @@ typedef int (*nccl_all_fn)(const void *send, void *recv, size_t count, int type,
 typedef int (*nccl_root_fn)(const void *send, void *recv, size_t count, int type, int root,
 			    nccl_comm_t comm, void *stream);
 
-/* NCCL's functions; of those that came after 2.18 what the library that was found has. */
+/* NCCL's functions.  Those that came after 2.18 are NULL if the library lacks them. */
 struct nccl_lib {
 	int (*ncclGetVersion)(int *version);
 	int (*ncclGetUniqueId)(nccl_unique_id_t *id);
@@ -63,7 +63,7 @@ struct nccl_lib {
 			void *stream);
 	int (*ncclGroupStart)(void);
 	int (*ncclGroupEnd)(void);
-	/* NULL where the library is too old. */
+	/* NULL in a library that is too old. */
 	int (*ncclCommRegister)(nccl_comm_t comm, void *ptr, size_t bytes, void **handle);
 	int (*ncclCommDeregister)(nccl_comm_t comm, void *handle);
 	int (*ncclCommShrink)(nccl_comm_t comm, int *exclude, int n, nccl_comm_t *newcomm,
@@ -73,77 +73,77 @@ struct nccl_lib {
 	nccl_root_fn ncclGather;
 	nccl_root_fn ncclScatter;
 	int version;
-	char path[256]; /* where it lies */
+	char path[256]; /* the file of the library */
 };
 
 extern struct nccl_lib nccl_lib;
 
-/* Opens both libraries and the driver, once; which is missing, too old or without a device. */
+/* Opens NCCL and the CUDA driver; an error if one is missing or too old, or if there is no device. */
 int32_t nccl_library_open(const coll_host_t *host, coll_error_t *err);
 /* "2.28.9" */
 void nccl_version_text(int version, char *text, size_t size);
 
 /* ------------------------------------------------------------------ nccl_error.c -- */
 
-/* The sentence for what NCCL or the driver answered to `what`; comm may be NULL. */
+/* Fills *err with the text of a failed call, `what`, to NCCL or to the driver; comm may be NULL. */
 int32_t nccl_refused(coll_error_t *err, int result, const char *what, nccl_comm_t comm);
 int32_t nccl_cuda_refused(coll_error_t *err, int result, const char *what);
-/* Short at first, then longer: for waits that ask again and again. */
-void nccl_nap(unsigned round);
+/* Yields or sleeps between two polls: longer with each round. */
+void nccl_backoff(unsigned round);
 
 /* --------------------------------------------------------------------- endpoint -- */
 
-/* Device memory that an operation needs besides the caller's; its stream's order protects it. */
+/* Device memory for operations in place, which follow one another in the order of its stream. */
 struct nccl_scratch {
 	struct nccl_scratch *next;
 	cuda_ptr_t ptr;
 	size_t bytes;
 	void *stream;
-	int in_group; /* what the open group does with it has not begun */
+	int in_group; /* an operation of the open group uses it */
 };
 
 struct nccl {
 	const coll_host_t *host;
 	uint32_t rank, nranks;
 	int blocking;
-	int fp8; /* all ranks' devices and NCCL reduce float8 */
+	int fp8; /* NCCL and the devices of all ranks reduce float8 */
 	int device;
-	void *context;              /* the device's primary one */
-	void *stream;               /* the endpoint's own */
-	cuda_ptr_t barrier_scratch; /* a byte on the device: a barrier sums it */
-	atomic_int aborted;         /* set first of all by an abort */
+	void *context;              /* the device's primary context */
+	void *stream;               /* the endpoint's own stream */
+	cuda_ptr_t barrier_scratch; /* a byte on the device, which a barrier sums */
+	atomic_int aborted;         /* an abort sets it before it takes the lock */
 
-	/* Of what follows, and of calls into NCCL for comm. */
+	/* Protects the members below, and calls into NCCL for comm. */
 	pthread_mutex_t lock;
-	nccl_comm_t comm;   /* NULL: not yet, or no more */
-	int call_pending;   /* NCCL may still be at the call begun last */
-	int revoked;        /* aborted, but kept for a shrink */
-	int in_group;       /* a thread has it in its open group */
-	int foreign;        /* and on a stream that is not its own */
-	int depends_on_own; /* the thread's default stream is to wait for the own stream */
-	void *dependency;   /* the event of nccl_stream_dependency, once made */
-	struct nccl *next;  /* in that group */
+	nccl_comm_t comm;     /* NULL: not made yet, or aborted */
+	int call_pending;     /* NCCL may not have completed the last call */
+	int revoked;          /* aborted, but usable for a shrink */
+	int in_group;         /* the endpoint is in the open group of a thread */
+	int on_caller_stream; /* the group has work on a stream of the caller's */
+	int depends_on_own;   /* at the group's end the per-thread stream waits for `stream` */
+	void *dependency;     /* the event of nccl_stream_dependency; NULL: not made yet */
+	struct nccl *next;    /* the next endpoint of the group */
 	struct nccl_scratch *scratch;
 };
 
 struct nccl_event {
 	void *event;
-	void *context; /* that it was made in, and can be recorded in */
+	void *context; /* of `event`: only there it can be recorded */
 };
 
 /* ----------------------------------------------------------------- nccl_device.c -- */
 
-/* Makes a context current; *pushed is for nccl_leave(). */
+/* Makes a context current.  The caller passes *pushed to nccl_leave(). */
 int32_t nccl_enter(void *context, int *pushed, coll_error_t *err);
 void nccl_leave(int pushed);
-/* Which device the endpoint is on, and its context, stream and byte. */
+/* Chooses the endpoint's device; makes its context, stream and barrier_scratch. */
 int32_t nccl_device_open(struct nccl *n, coll_error_t *err);
-/* Waits until nothing is under way on the own stream; 1 if so. */
+/* Waits at most timeout_ms until the own stream is idle; returns 1 if it is. */
 int nccl_device_wait(const struct nccl *n, int64_t timeout_ms);
 void nccl_device_close(struct nccl *n);
 /* Later work on stream `to` waits for the work that is now on stream `from`. */
 int32_t nccl_stream_dependency(struct nccl *n, void *from, void *to, coll_error_t *err);
-/* Room for bytes, in the order of a stream; the lock is held. */
+/* Device memory for work on `stream`, valid in the order of the stream.  The lock is held. */
 int32_t nccl_scratch(struct nccl *n, size_t bytes, void *stream, cuda_ptr_t *ptr,
 		     coll_error_t *err);
 
@@ -159,11 +159,11 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 
 /* ------------------------------------------------------------------ nccl_state.c -- */
 
-/* Has NCCL ended the call begun last?  COLL_IN_PROGRESS, or the failure.  The lock is held. */
+/* COLL_SUCCESS if NCCL has completed the last call, COLL_IN_PROGRESS, or its failure.  The lock is held. */
 int32_t nccl_poll_async_error(struct nccl *n, coll_error_t *err);
 /*
- * Waits until NCCL has ended the call begun last, at most timeout_ms, and until an abort of host's
- * communicator.  The lock is held; the function gives it up while it waits.
+ * Waits until NCCL has completed the last call, at most timeout_ms; an abort of host's communicator ends the
+ * wait.  The lock is held; the function releases it while it waits.
  */
 int32_t nccl_wait_comm_ready(struct nccl *n, const coll_host_t *host, int64_t timeout_ms,
 			     coll_error_t *err);
@@ -174,25 +174,28 @@ static inline int nccl_failed(int result)
 
 /* Records the result of a call to NCCL; `what` is the name of the call.  The lock is held. */
 int32_t nccl_record_result(struct nccl *n, int result, const char *what, coll_error_t *err);
-/* Takes the lock, makes the context current and waits for NCCL; after a code neither is kept. */
+/*
+ * Takes the lock, makes the context current and waits for NCCL.  On an error it releases the lock and restores
+ * the context.
+ */
 int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err);
 void nccl_end(struct nccl *n, int pushed);
 int32_t nccl_query(void *ep, coll_error_t *err);
 int32_t nccl_sync(void *ep, int64_t timeout_ms, coll_error_t *err);
 int32_t nccl_async_error(void *ep, coll_error_t *err);
 void nccl_abort(void *ep);
-/* The abort itself; lock and context are held, no group is open. */
+/* Aborts the endpoint.  The lock is held, the context is current, no group is open. */
 void nccl_stop(struct nccl *n);
-/* Aborts NCCL's communicator, which is no more then; waits until clock_now_ms() is `deadline`. */
+/* Aborts NCCL's communicator and sets n->comm to NULL; waits for the abort until the time `deadline`. */
 void nccl_abort_comm(struct nccl *n, int64_t deadline);
 
 /* ------------------------------------------------------------------ nccl_group.c -- */
 
 int32_t nccl_group_begin(void *ep, coll_error_t *err);
 int32_t nccl_group_end(void *ep, coll_error_t *err);
-/* Has the calling thread a group open? */
+/* Does the calling thread have an open group? */
 int nccl_group_open(void);
-/* Is the endpoint in it? */
+/* Is the endpoint in the calling thread's open group? */
 int nccl_group_has(const struct nccl *n);
 
 /* -------------------------------------------------------- nccl_call.c nccl_grouped_p2p.c -- */
@@ -203,20 +206,20 @@ struct nccl_call {
 	const coll_args_t *args;
 	void *stream;
 	int type;      /* ncclDataType_t */
-	size_t factor; /* elements of it for one of the caller's */
-	size_t size;   /* bytes of the caller's elements */
+	size_t factor; /* elements of `type` in one element of the caller's */
+	size_t size;   /* bytes of one element of the caller's */
 };
 
 int32_t nccl_takes(void *ep, const coll_args_t *args, coll_error_t *err);
-/* What each slot of an operation in coll_native_t does. */
+/* The function in each slot of coll_native_t that is an operation. */
 int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err);
 
-/* COLL_ERR_UNSUPPORTED with a sentence for what NCCL does not reduce. */
+/* COLL_ERR_UNSUPPORTED with a message if NCCL does not reduce the type or lacks the operation. */
 int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, coll_error_t *err);
 
 /*
- * Made of several calls in a group; NCCL's answer.  The first three also do the v-forms, whose args
- * have arrays of counts.
+ * Operations made of several calls in one NCCL group; they return NCCL's result.  The first three also serve
+ * the v-forms, whose args have arrays of counts.
  */
 int nccl_gather_grouped_p2p(const struct nccl_call *c);
 int nccl_scatter_grouped_p2p(const struct nccl_call *c);

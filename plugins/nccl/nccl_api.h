@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_api.h - what this plugin uses of NCCL, declared here so that NCCL's headers are not needed to
- * build it, and one binary serves every version.  The CUDA driver's functions are in device/driver.h.
+ * nccl_api.h - the declarations of NCCL that the plugin uses.  With them the build needs no header of NCCL's,
+ * and one binary serves every version.  The CUDA driver's functions are in device/driver.h.
  *
- * Names, numbers and layouts are those of nccl.h (2.18 to 2.30: they have only grown at their ends)
- * and of the document "CUDA Driver API"; tests/nccl/header_test.c holds them to the real headers
- * where these are installed.  ncclRedOp_t, ncclDataType_t, ncclResult_t and CUresult are ints,
- * handles are pointers.
+ * Names, numbers and layouts are those of nccl.h (from 2.18 to 2.30 it only added to the ends of structs and
+ * enums) and of the document "CUDA Driver API".  tests/nccl/header_test.c compares them with the real headers,
+ * if these are installed.  ncclRedOp_t, ncclDataType_t, ncclResult_t and CUresult are ints, handles are
+ * pointers.
  */
 #ifndef NCCL_API_H
 #define NCCL_API_H
@@ -19,7 +19,7 @@
 
 /* Versions are 10000 * major + 100 * minor + patch. */
 enum {
-	NCCL_2_18 = 21800, /* split; the least that is wanted */
+	NCCL_2_18 = 21800, /* split; the oldest version that the plugin can use */
 	NCCL_2_19 = 21900, /* registered buffers */
 	NCCL_2_24 = 22400, /* fp8 */
 	NCCL_2_27 = 22700, /* shrink */
@@ -37,7 +37,7 @@ enum {
 	NCCL_IN_PROGRESS = 7
 };
 
-/* ncclDataType_t 0 to 11, ncclRedOp_t 0 to 4 and ncclScalarResidence_t are coll.h's numbers. */
+/* ncclDataType_t 0 to 11, ncclRedOp_t 0 to 4 and ncclScalarResidence_t have the same numbers as in coll.h. */
 enum { NCCL_NUM_OPS = 5 };
 
 typedef struct nccl_comm *nccl_comm_t;
@@ -47,19 +47,19 @@ typedef struct nccl_unique_id {
 } nccl_unique_id_t;
 
 /*
- * The beginning of ncclConfig_t, as it has been since 2.18.  NCCL reads `size` bytes of it and takes
- * the rest, and what came after `version`, as not said.
+ * The beginning of ncclConfig_t, unchanged since 2.18.  NCCL reads `size` bytes and uses its defaults for all
+ * later members.
  */
 typedef struct nccl_config {
 	size_t size;
 	unsigned magic;   /* NCCL_CONFIG_MAGIC */
-	unsigned version; /* of the header that this layout is from: NCCL_2_18 */
+	unsigned version; /* the version of the header with this layout: NCCL_2_18 */
 	int blocking;     /* 0: calls return NCCL_IN_PROGRESS where they would wait */
 	int cga_cluster_size;
 	int min_ctas;
 	int max_ctas;
 	const char *net_name;
-	int split_share; /* 1: what is split shares its parent's resources */
+	int split_share; /* 1: a split communicator shares its parent's resources */
 } nccl_config_t;
 
 enum { NCCL_CONFIG_MAGIC = (int)0xcafebeef, NCCL_UNDEF = INT_MIN };

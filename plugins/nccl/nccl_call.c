@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_call.c - every operation: types and operators that NCCL knows, its streams, its calls. */
+/* nccl_call.c - turns every operation into calls of NCCL: types, reductions, streams. */
 #include "nccl.h"
 #include "nccl_range.h"
 
@@ -58,12 +58,14 @@ int32_t nccl_takes(void *ep, const coll_args_t *args, coll_error_t *err)
 {
 	if (args->kind == COLL_KIND_RECV && args->root == COLL_ANY_SOURCE)
 		return error_fill(err, COLL_ERR_UNSUPPORTED,
-				  "NCCL receives from a rank that is named, not from any source");
+				  "NCCL cannot receive from any source (COLL_ANY_SOURCE): name a "
+				  "rank, or use "
+				  "another backend with COLL_BACKEND");
 	return nccl_reduces(args->kind) ? nccl_check_reduction(ep, args->dtype, args->op, err)
 					: COLL_SUCCESS;
 }
 
-/* What only moves may go as bytes. */
+/* An operation that only moves data moves types that NCCL lacks as bytes. */
 static void nccl_choose_type(struct nccl_call *c)
 {
 	const int32_t dtype = c->args->dtype;
@@ -75,11 +77,11 @@ static void nccl_choose_type(struct nccl_call *c)
 
 /* ------------------------------------------------------------------------- calls -- */
 
-/* NCCL's own alltoall and its pairs of sends and receives need two buffers. */
+/* ncclAlltoAll and pairs of sends and receives need two buffers: copies the input of a call in place. */
 static int32_t nccl_stage_in_place_input(const struct nccl_call *c, const void **send,
 					 coll_error_t *err)
 {
-	cuda_ptr_t room = 0;
+	cuda_ptr_t scratch = 0;
 	size_t bytes;
 	int32_t code;
 	int result;
@@ -88,11 +90,11 @@ static int32_t nccl_stage_in_place_input(const struct nccl_call *c, const void *
 	bytes = *send == c->args->recvbuf ? nccl_alltoall_span(c) : 0;
 	if (!bytes)
 		return COLL_SUCCESS;
-	code = nccl_scratch(c->n, bytes, c->stream, &room, err);
+	code = nccl_scratch(c->n, bytes, c->stream, &scratch, err);
 	if (code)
 		return code;
-	result = cuda_driver.cuMemcpyAsync(room, (uintptr_t)*send, bytes, c->stream);
-	*send = (const void *)(uintptr_t)room;
+	result = cuda_driver.cuMemcpyAsync(scratch, (uintptr_t)*send, bytes, c->stream);
+	*send = (const void *)(uintptr_t)scratch;
 	return result ? nccl_cuda_refused(err, result, "cuMemcpyAsync") : COLL_SUCCESS;
 }
 
@@ -114,13 +116,13 @@ static int32_t nccl_call_alltoall(const struct nccl_call *c, coll_error_t *err)
 }
 
 static int nccl_call_rooted(const struct nccl_call *c, nccl_root_fn own,
-			    int (*parts)(const struct nccl_call *c))
+			    int (*grouped)(const struct nccl_call *c))
 {
 	const coll_args_t *a = c->args;
 
 	return own ? own(a->sendbuf, a->recvbuf, a->count * c->factor, c->type, a->root, c->n->comm,
 			 c->stream)
-		   : parts(c);
+		   : grouped(c);
 }
 
 /* Returns NCCL's result; *what becomes the name of the called function. */
@@ -192,15 +194,18 @@ static int32_t nccl_call_now(struct nccl_call *c, coll_error_t *err)
 	}
 	if (code || c->stream == n->stream)
 		return code;
-	/* The caller goes on with its own stream: what it enqueues must come after this. */
+	/* The caller's next work on its own stream must follow this operation. */
 	if (nccl_group_open())
-		n->foreign = 1;
+		n->on_caller_stream = 1;
 	else
 		code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
 	return code;
 }
 
-/* NCCL may launch from a thread of its own, where the thread's default stream is another one. */
+/*
+ * Runs a call on the per-thread default stream over the own stream: NCCL may launch in a thread of its own,
+ * whose per-thread stream is another one.
+ */
 static int32_t nccl_call_own_stream(struct nccl_call *c, coll_error_t *err)
 {
 	struct nccl *n = c->n;

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_comm.c - making endpoints: for one rank, for all of a process, from others; and their end. */
+/* nccl_comm.c - makes endpoints (for one rank, for all ranks of a process, from a parent), and closes them. */
 #include "nccl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What each rank tells the others before NCCL connects them. */
+/* A rank sends this record to all other ranks before NCCL connects them. */
 struct nccl_peer_info {
 	int32_t version;
 	int32_t fp8;
-	nccl_unique_id_t id; /* rank 0's */
+	nccl_unique_id_t id; /* valid in rank 0's record */
 };
 
 /* ------------------------------------------------------------------- one endpoint -- */
 
-/* All but the communicator.  *out may be half-made. */
+/* Makes an endpoint without NCCL's communicator.  On an error *out may be half-made. */
 static int32_t nccl_new(const coll_host_t *host, struct nccl **out, coll_error_t *err)
 {
 	struct nccl *n = calloc(1, sizeof(*n));
 
 	*out = n;
 	if (!n)
-		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory");
+		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for an endpoint");
 	n->host = host;
 	n->rank = host->rank;
 	n->nranks = host->nranks;
-	/* Before 2.27 what NCCL has begun is known to the thread that began it only. */
+	/* Before 2.27 only the thread that began a call can ask NCCL whether it is complete. */
 	n->blocking = host->option_int(host, "blocking") != 0 || nccl_lib.version < NCCL_2_27;
 	pthread_mutex_init(&n->lock, NULL);
 	return nccl_device_open(n, err);
@@ -58,7 +58,7 @@ static nccl_config_t nccl_config(const struct nccl *n)
 	};
 }
 
-/* Begins the communicator; the context is current. */
+/* Begins to make NCCL's communicator.  The context is current. */
 static int32_t nccl_connect(struct nccl *n, nccl_unique_id_t id, coll_error_t *err)
 {
 	nccl_config_t config = nccl_config(n);
@@ -70,7 +70,7 @@ static int32_t nccl_connect(struct nccl *n, nccl_unique_id_t id, coll_error_t *e
 
 /* --------------------------------------------------------------------- ranks meet -- */
 
-/* All ranks need the same version of NCCL. */
+/* Checks that all ranks have the same version of NCCL. */
 static int32_t nccl_compare_versions(uint32_t nranks, const struct nccl_peer_info *infos,
 				     coll_error_t *err)
 {
@@ -81,14 +81,15 @@ static int32_t nccl_compare_versions(uint32_t nranks, const struct nccl_peer_inf
 			continue;
 		nccl_version_text(infos[r].version, theirs, sizeof(theirs));
 		nccl_version_text(infos[0].version, first, sizeof(first));
-		return error_fill(err, COLL_ERR_VERSION,
-				  "rank %u has NCCL %s and rank 0 has %s: all ranks need the same",
-				  r, theirs, first);
+		return error_fill(
+			err, COLL_ERR_VERSION,
+			"rank %u has NCCL %s and rank 0 has %s: install the same on all hosts", r,
+			theirs, first);
 	}
 	return COLL_SUCCESS;
 }
 
-/* `code` is what came before on this rank: the other ranks learn of a failure. */
+/* `code` is the result of this rank so far.  A failure fails the exchange of all ranks. */
 static int32_t nccl_exchange_infos(const coll_host_t *host, struct nccl *n, int32_t code,
 				   nccl_unique_id_t *id, coll_error_t *err)
 {
@@ -205,9 +206,9 @@ int32_t nccl_open_all(const coll_host_t *const *hosts, uint32_t count, void **ep
 
 /* -------------------------------------------------------------------- from others -- */
 
-/* An endpoint on the parent's device, which is the current one meanwhile. */
-static int32_t nccl_child(const struct nccl *parent, const coll_host_t *host, struct nccl **out,
-			  coll_error_t *err)
+/* Makes an endpoint on the parent's device: a current context decides the device. */
+static int32_t nccl_new_child(const struct nccl *parent, const coll_host_t *host, struct nccl **out,
+			      coll_error_t *err)
 {
 	int pushed;
 	int32_t code = nccl_enter(parent->context, &pushed, err);
@@ -221,20 +222,22 @@ static int32_t nccl_child(const struct nccl *parent, const coll_host_t *host, st
 	return code;
 }
 
-/* Waits for what was begun on the parent, then for the child. */
+/* Waits until NCCL has completed the call on the parent, then until the child is connected. */
 static int32_t nccl_wait_child_ready(struct nccl *parent, struct nccl *child,
 				     const coll_host_t *host, coll_error_t *err)
 {
 	int32_t code;
 
-	/* NCCL returns success for a split or shrink that it has but begun. */
+	/* NCCL returns success for a split or shrink that it has only begun. */
 	parent->call_pending = 1;
 	code = nccl_wait_comm_ready(parent, host, host->timeout_ms, err);
 	if (code || !child)
 		return code;
 	if (!child->comm)
-		return error_fill(err, COLL_ERR_INTERNAL,
-				  "NCCL has made no communicator and given no reason");
+		return error_fill(
+			err, COLL_ERR_INTERNAL,
+			"NCCL has made no communicator and given no reason (NCCL_DEBUG=WARN may "
+			"show more)");
 	pthread_mutex_lock(&child->lock);
 	child->call_pending = 1;
 	code = nccl_wait_comm_ready(child, host, host->timeout_ms, err);
@@ -249,7 +252,7 @@ int32_t nccl_split(void *ep, int32_t color, int32_t key, const coll_host_t *newh
 	const coll_host_t *host = newhost ? newhost : n->host;
 	nccl_config_t config = nccl_config(n);
 	nccl_comm_t none = NULL;
-	int32_t code = newhost ? nccl_child(n, newhost, &child, err) : COLL_SUCCESS, begun;
+	int32_t code = newhost ? nccl_new_child(n, newhost, &child, err) : COLL_SUCCESS, begun;
 	coll_error_t *first = code ? NULL : err;
 	int pushed, result;
 
@@ -257,13 +260,13 @@ int32_t nccl_split(void *ep, int32_t color, int32_t key, const coll_host_t *newh
 	begun = nccl_begin(n, &pushed, first);
 	if (begun)
 		return code ? code : begun;
-	/* A rank that cannot go on takes part without a colour, so that the others do not wait. */
+	/* A rank that has failed takes part without a colour: otherwise the other ranks would wait for it. */
 	result = nccl_lib.ncclCommSplit(n->comm, code ? NCCL_NOCOLOR : color, key,
 					child && !code ? &child->comm : &none, &config);
 	begun = nccl_record_result(n, result, "ncclCommSplit", first);
 	if (!begun)
 		begun = nccl_wait_child_ready(n, code ? NULL : child, host, first);
-	/* NCCL may still write to child->comm: that must be over before the child is freed. */
+	/* NCCL may still write to child->comm, so its work must end before the child is freed. */
 	if (n->call_pending)
 		nccl_stop(n);
 	nccl_end(n, pushed);
@@ -300,13 +303,13 @@ static int32_t nccl_shrink_to(struct nccl *n, struct nccl *child, int *list, int
 	int flags = n->revoked ? NCCL_SHRINK_DEFAULT : NCCL_SHRINK_ABORT, result;
 	int32_t code;
 
-	atomic_store(&n->aborted, 0); /* from now on it means this */
+	atomic_store(&n->aborted, 0); /* from here on only an abort of this shrink sets it */
 	result = count ? nccl_lib.ncclCommShrink(n->comm, list, count, &child->comm, &config, flags)
 		       : nccl_lib.ncclCommSplit(n->comm, 0, (int)n->rank, &child->comm, &config);
 	code = nccl_record_result(n, result, "ncclCommShrink", err);
 	if (!code)
 		code = nccl_wait_child_ready(n, child, child->host, err);
-	/* NCCL may still write to child->comm, as above. */
+	/* NCCL may still write to child->comm, as in nccl_split. */
 	if (n->call_pending) {
 		n->revoked = 0;
 		nccl_stop(n);
@@ -319,19 +322,20 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 {
 	struct nccl *n = ep, *child = NULL;
 	int *list = calloc((size_t)count + 1, sizeof(*list)), pushed;
-	int32_t code = list ? COLL_SUCCESS : error_fill(err, COLL_ERR_NO_MEMORY, "no memory");
+	int32_t code = list ? COLL_SUCCESS
+			    : error_fill(err, COLL_ERR_NO_MEMORY, "no memory for %d ranks", count);
 
 	*newep = NULL;
 	pthread_mutex_lock(&n->lock);
 	if (!code)
 		code = nccl_enter(n->context, &pushed, err);
 	if (!code) {
-		/* NCCL shrinks what is at rest. */
+		/* NCCL shrinks only a communicator without pending calls. */
 		if (n->comm && !n->revoked && nccl_poll_async_error(n, NULL))
 			nccl_stop(n);
 		code = nccl_can_shrink(n, err);
 		if (!code)
-			code = nccl_child(n, newhost, &child, err);
+			code = nccl_new_child(n, newhost, &child, err);
 		*newep = child;
 		for (int32_t i = 0; !code && i < count; i++)
 			list[i] = exclude[i];
@@ -346,7 +350,7 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 
 /* --------------------------------------------------------------------- their end -- */
 
-/* Lets NCCL end everything that is under way; 1 if it did in time. */
+/* Waits for all work and finalizes the communicator; 1 if NCCL completed both in time. */
 static int nccl_finish(struct nccl *n, int64_t timeout_ms)
 {
 	int64_t deadline = clock_now_ms() + timeout_ms;
@@ -369,8 +373,8 @@ static void nccl_end_comm(struct nccl *n, int64_t timeout_ms)
 	finished = n->comm && !n->revoked && timeout_ms > 0 && nccl_finish(n, timeout_ms);
 	if (n->comm && !finished && timeout_ms > 0 && !n->revoked)
 		kit_log(n->host, COLL_LOG_WARN,
-			"rank %u: NCCL has failed or was still at work after %.3g s, and is "
-			"aborted",
+			"rank %u: NCCL has failed, or did not finish within %.3g s "
+			"(destroy_timeout): its communicator is aborted",
 			n->rank, (double)timeout_ms / 1000);
 	if (n->comm && finished)
 		nccl_lib.ncclCommDestroy(n->comm);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_device.c - the endpoint's device: its context, its stream, and memory of its own there. */
+/* nccl_device.c - the endpoint's device: its context, its stream, and the endpoint's memory on it. */
 #include "nccl.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ int32_t nccl_enter(void *context, int *pushed, coll_error_t *err)
 	int result;
 
 	*pushed = 0;
-	/* A thread without a context answers with success and NULL. */
+	/* In a thread without a context the driver returns success and NULL. */
 	if (!cuda_driver.cuCtxGetCurrent(&current) && current == context)
 		return COLL_SUCCESS;
 	result = cuda_driver.cuCtxPushCurrent(context);
@@ -31,68 +31,69 @@ void nccl_leave(int pushed)
 		cuda_driver.cuCtxPopCurrent(&context);
 }
 
-enum { NCCL_DEVICES = 64, NCCL_SPARES = 32 };
+enum { NCCL_DEVICES = 64, NCCL_CACHED = 32 };
 
 /*
- * What a process keeps of a device until it ends.  The context, as the CUDA runtime inside NCCL
- * keeps it too: what NCCL frees in threads of its own, after a communicator's end, needs it.  And the
- * bytes of former endpoints: to free memory waits for all work on the device, whoever's it is.
+ * The parts of a device that the process keeps until it ends.  The context: threads of NCCL's that free
+ * memory after a communicator's end need it, and the CUDA runtime inside NCCL keeps it too.  The
+ * barrier_scratch of former endpoints: cuMemFree would wait for all work on the device.
  */
-static struct nccl_kept {
+static struct nccl_device_cache {
 	void *context;
-	cuda_ptr_t barrier_scratch[NCCL_SPARES];
-	int spares;
-} nccl_kept[NCCL_DEVICES];
-static pthread_mutex_t nccl_kept_lock = PTHREAD_MUTEX_INITIALIZER;
+	cuda_ptr_t barrier_scratch[NCCL_CACHED];
+	int cached;
+} nccl_device_cache[NCCL_DEVICES];
+static pthread_mutex_t nccl_device_cache_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int32_t nccl_context(int ordinal, void **context, coll_error_t *err)
 {
-	struct nccl_kept *kept = &nccl_kept[ordinal % NCCL_DEVICES];
+	struct nccl_device_cache *cache = &nccl_device_cache[ordinal % NCCL_DEVICES];
 	int device, result = 0;
 
 	if (ordinal >= NCCL_DEVICES)
 		return error_fill(err, COLL_ERR_UNSUPPORTED,
-				  "device %d: so many devices in one process are not supported",
-				  ordinal);
-	pthread_mutex_lock(&nccl_kept_lock);
-	if (!kept->context) {
+				  "CUDA device %d cannot be used: this plugin supports devices "
+				  "0 to %d; choose one with CUDA_VISIBLE_DEVICES",
+				  ordinal, NCCL_DEVICES - 1);
+	pthread_mutex_lock(&nccl_device_cache_lock);
+	if (!cache->context) {
 		result = cuda_driver.cuDeviceGet(&device, ordinal);
 		if (!result)
-			result = cuda_driver.cuDevicePrimaryCtxRetain(&kept->context, device);
+			result = cuda_driver.cuDevicePrimaryCtxRetain(&cache->context, device);
 	}
-	*context = kept->context;
-	pthread_mutex_unlock(&nccl_kept_lock);
+	*context = cache->context;
+	pthread_mutex_unlock(&nccl_device_cache_lock);
 	return result ? nccl_cuda_refused(err, result, "cuDevicePrimaryCtxRetain") : COLL_SUCCESS;
 }
 
-/* A byte that no other endpoint uses. */
-static int nccl_take_barrier_scratch(struct nccl *n)
+/* Takes a byte of a former endpoint, or allocates one. */
+static int nccl_barrier_scratch_alloc(struct nccl *n)
 {
-	struct nccl_kept *kept = &nccl_kept[n->device];
+	struct nccl_device_cache *cache = &nccl_device_cache[n->device];
 
-	pthread_mutex_lock(&nccl_kept_lock);
-	if (kept->spares)
-		n->barrier_scratch = kept->barrier_scratch[--kept->spares];
-	pthread_mutex_unlock(&nccl_kept_lock);
+	pthread_mutex_lock(&nccl_device_cache_lock);
+	if (cache->cached)
+		n->barrier_scratch = cache->barrier_scratch[--cache->cached];
+	pthread_mutex_unlock(&nccl_device_cache_lock);
 	return n->barrier_scratch ? CUDA_OK : cuda_driver.cuMemAlloc(&n->barrier_scratch, 1);
 }
 
-static void nccl_give_barrier_scratch(struct nccl *n)
+static void nccl_barrier_scratch_free(struct nccl *n)
 {
-	struct nccl_kept *kept = &nccl_kept[n->device];
+	struct nccl_device_cache *cache = &nccl_device_cache[n->device];
 	int full;
 
-	pthread_mutex_lock(&nccl_kept_lock);
-	full = kept->spares == NCCL_SPARES;
+	pthread_mutex_lock(&nccl_device_cache_lock);
+	full = cache->cached == NCCL_CACHED;
 	if (!full)
-		kept->barrier_scratch[kept->spares++] = n->barrier_scratch;
-	pthread_mutex_unlock(&nccl_kept_lock);
+		cache->barrier_scratch[cache->cached++] = n->barrier_scratch;
+	pthread_mutex_unlock(&nccl_device_cache_lock);
 	if (full)
 		cuda_driver.cuMemFree(n->barrier_scratch);
 	n->barrier_scratch = 0;
 }
 
-/* Does the device reduce float8 in NCCL (its enqueue.cc: compute capability 9 and later)? */
+/* Does NCCL reduce float8 on the device?  (NCCL's enqueue.cc: from compute capability 9 on.) */
 static int nccl_has_fp8(int ordinal)
 {
 	int device, major = 0;
@@ -102,7 +103,7 @@ static int nccl_has_fp8(int ordinal)
 	       major >= 9;
 }
 
-/* The one the application named, else the calling thread's, else the first. */
+/* Chooses the device that the application named, else the calling thread's, else device 0. */
 static int32_t nccl_choose_device(struct nccl *n, coll_error_t *err)
 {
 	void *current = NULL;
@@ -141,14 +142,17 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err)
 	if (result)
 		code = nccl_cuda_refused(err, result, "cuStreamCreate");
 	if (!result)
-		result = nccl_take_barrier_scratch(n);
+		result = nccl_barrier_scratch_alloc(n);
 	if (!result)
 		result = cuda_driver.cuMemsetD8Async(n->barrier_scratch, 0, 1, n->stream);
 	if (result && !code)
 		code = nccl_cuda_refused(err, result, "cuMemAlloc");
-	if (!code && !nccl_device_wait(n, n->host->timeout_ms)) /* so that the stream is idle */
+	/* open() returns with an idle stream. */
+	if (!code && !nccl_device_wait(n, n->host->timeout_ms))
 		code = error_fill(err, COLL_ERR_TIMEOUT,
-				  "CUDA device %d does not complete any work", n->device);
+				  "CUDA device %d has not completed a memset within %.3g s: "
+				  "other work may keep it busy",
+				  n->device, (double)n->host->timeout_ms / 1000);
 	nccl_leave(pushed);
 	return code;
 }
@@ -159,7 +163,7 @@ int nccl_device_wait(const struct nccl *n, int64_t timeout_ms)
 	int result = cuda_driver.cuStreamQuery(n->stream);
 
 	for (unsigned i = 0; result == CUDA_NOT_READY && clock_now_ms() < deadline; i++) {
-		nccl_nap(i);
+		nccl_backoff(i);
 		result = cuda_driver.cuStreamQuery(n->stream);
 	}
 	return result != CUDA_NOT_READY;
@@ -168,7 +172,7 @@ int nccl_device_wait(const struct nccl *n, int64_t timeout_ms)
 void nccl_device_close(struct nccl *n)
 {
 	struct nccl_scratch *next;
-	/* To free memory waits for all work on the device, which may never end. */
+	/* cuMemFree waits for all work on the device, which may never end. */
 	int idle = !n->stream || nccl_device_wait(n, 0);
 
 	for (struct nccl_scratch *s = n->scratch; s; s = next) {
@@ -179,7 +183,7 @@ void nccl_device_close(struct nccl *n)
 	}
 	n->scratch = NULL;
 	if (n->barrier_scratch && idle)
-		nccl_give_barrier_scratch(n);
+		nccl_barrier_scratch_free(n);
 	if (n->dependency)
 		cuda_driver.cuEventDestroy(n->dependency);
 	if (n->stream)
@@ -209,13 +213,14 @@ int32_t nccl_scratch(struct nccl *n, size_t bytes, void *stream, cuda_ptr_t *ptr
 	struct nccl_scratch *s = n->scratch;
 	int result;
 
-	/* What comes later on a stream may use again what is in use before it. */
+	/* Later work on a stream may reuse memory of earlier work: it runs after that work. */
 	while (s && (s->stream != stream || s->bytes < bytes || s->in_group))
 		s = s->next;
 	if (!s) {
 		s = calloc(1, sizeof(*s));
 		if (!s)
-			return error_fill(err, COLL_ERR_NO_MEMORY, "no memory");
+			return error_fill(err, COLL_ERR_NO_MEMORY,
+					  "no memory for an alltoall in place");
 		result = cuda_driver.cuMemAlloc(&s->ptr, bytes);
 		if (result) {
 			free(s);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_error.c - sentences, log lines and short waits. */
+/* nccl_error.c - the messages of errors of NCCL and of the driver, and the pause between two polls. */
 #include "nccl.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <time.h>
 
-enum { NCCL_YIELDS = 64, NCCL_NAP_US = 20, NCCL_NAP_MOST_US = 1000 };
+enum { NCCL_YIELDS = 64, NCCL_SLEEP_US = 20, NCCL_SLEEP_MAX_US = 1000 };
 
-/* ncclResult_t 1 to 6 are coll.h's numbers. */
+/* ncclResult_t 1 to 6 have the same numbers as in coll.h. */
 static int32_t nccl_code(int result)
 {
 	return result >= NCCL_UNHANDLED_CUDA_ERROR && result <= NCCL_REMOTE_ERROR
@@ -18,11 +18,11 @@ static int32_t nccl_code(int result)
 
 int32_t nccl_refused(coll_error_t *err, int result, const char *what, nccl_comm_t comm)
 {
-	const char *words = nccl_lib.ncclGetErrorString(result);
+	const char *text = nccl_lib.ncclGetErrorString(result);
 	const char *last = nccl_lib.ncclGetLastError(comm);
 
 	return error_fill(err, nccl_code(result), "%s: NCCL says %s%s%s (NCCL_DEBUG=WARN has more)",
-			  what, words ? words : "that it failed", last && last[0] ? ": " : "",
+			  what, text ? text : "that it failed", last && last[0] ? ": " : "",
 			  last ? last : "");
 }
 
@@ -38,11 +38,11 @@ int32_t nccl_cuda_refused(coll_error_t *err, int result, const char *what)
 			  result, name);
 }
 
-void nccl_nap(unsigned round)
+void nccl_backoff(unsigned round)
 {
-	unsigned us = round < NCCL_YIELDS ? 0 : (round - NCCL_YIELDS + 1) * NCCL_NAP_US;
-	struct timespec t = {.tv_nsec =
-				     1000 * (long)(us < NCCL_NAP_MOST_US ? us : NCCL_NAP_MOST_US)};
+	unsigned us = round < NCCL_YIELDS ? 0 : (round - NCCL_YIELDS + 1) * NCCL_SLEEP_US;
+	struct timespec t = {.tv_nsec = 1000 *
+					(long)(us < NCCL_SLEEP_MAX_US ? us : NCCL_SLEEP_MAX_US)};
 
 	if (us)
 		nanosleep(&t, NULL);

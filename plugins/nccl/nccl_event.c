@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_event.c - events on the CUDA driver's streams, timing disabled. */
+/* nccl_event.c - CUDA events without timing. */
 #include "nccl.h"
 
 #include <stdlib.h>
@@ -39,7 +39,10 @@ void nccl_event_destroy(void *ep, void *event)
 	free(e);
 }
 
-/* An event can be recorded in its own context only.  Whoever waits for the old one keeps it. */
+/*
+ * Replaces an event of another context, because an event can be recorded in its own context only.  Streams that
+ * wait for the old event still do.
+ */
 static int nccl_event_move(const struct nccl *n, struct nccl_event *e)
 {
 	void *moved = NULL;
@@ -108,7 +111,7 @@ int32_t nccl_event_synchronize(void *ep, void *event, int64_t timeout_ms, coll_e
 	int32_t code = nccl_event_query(ep, event, err);
 
 	for (unsigned i = 0; code == COLL_IN_PROGRESS && clock_now_ms() < deadline; i++) {
-		nccl_nap(i);
+		nccl_backoff(i);
 		code = nccl_event_query(ep, event, err);
 	}
 	if (code == COLL_IN_PROGRESS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_group.c - a thread's open group: NCCL begins what is in it when the outermost of its ends
- * comes, on all endpoints at once.
+ * nccl_group.c - a thread's open group.  NCCL begins the calls of a group at its outermost ncclGroupEnd, on all
+ * endpoints at once.
  */
 #include "nccl.h"
 
@@ -37,7 +37,7 @@ int32_t nccl_group_begin(void *ep, coll_error_t *err)
 	if (!code) {
 		nccl_group.depth++;
 		n->in_group = 1;
-		n->foreign = 0;
+		n->on_caller_stream = 0;
 		n->depends_on_own = 0;
 		n->next = nccl_group.members;
 		nccl_group.members = n;
@@ -46,8 +46,8 @@ int32_t nccl_group_begin(void *ep, coll_error_t *err)
 	return code;
 }
 
-/* The group has begun, or failed to: what that means for one endpoint. */
-static int32_t nccl_group_left(struct nccl *n, int result, coll_error_t *err)
+/* Ends the group for one endpoint; `result` is that of ncclGroupEnd. */
+static int32_t nccl_group_ended(struct nccl *n, int result, coll_error_t *err)
 {
 	int pushed;
 	int32_t code;
@@ -61,8 +61,8 @@ static int32_t nccl_group_left(struct nccl *n, int result, coll_error_t *err)
 		pthread_mutex_unlock(&n->lock);
 		return code;
 	}
-	/* The caller goes on with its own stream. */
-	if (!code && n->foreign)
+	/* The caller's next work on its own stream must follow the group. */
+	if (!code && n->on_caller_stream)
 		code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
 	if (!code && n->depends_on_own)
 		code = nccl_stream_dependency(n, n->stream, CUDA_PER_THREAD_STREAM, err);
@@ -78,7 +78,7 @@ int32_t nccl_group_end(void *ep, coll_error_t *err)
 	int32_t code = COLL_SUCCESS, one;
 	int pushed = 0, entered, result;
 
-	if (!nccl_group.depth) /* its beginning failed */
+	if (!nccl_group.depth) /* ncclGroupStart failed */
 		return COLL_SUCCESS;
 	entered = !nccl_enter(n->context, &pushed, NULL);
 	result = nccl_lib.ncclGroupEnd();
@@ -88,7 +88,7 @@ int32_t nccl_group_end(void *ep, coll_error_t *err)
 		return COLL_SUCCESS;
 	for (n = nccl_group.members, nccl_group.members = NULL; n; n = next) {
 		next = n->next;
-		one = nccl_group_left(n, result, code ? NULL : err);
+		one = nccl_group_ended(n, result, code ? NULL : err);
 		code = code ? code : one;
 	}
 	return code;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_grouped_p2p.c - operations that NCCL lacks, or lacks before 2.28, as several calls in one group. */
+/* nccl_grouped_p2p.c - makes operations that NCCL lacks (some only before 2.28) of several calls in a group. */
 #include "nccl.h"
 
 /* ------------------------------------------------------------------------- parts -- */
@@ -29,8 +29,8 @@ static int nccl_recv_part(const struct nccl_call *c, void *to, size_t count, uin
 	return nccl_lib.ncclRecv(to, count * c->factor, c->type, (int)peer, c->n->comm, c->stream);
 }
 
-/* Both ends of a part that stays on this rank; in place there is nothing to do. */
-static int nccl_keep_part(const struct nccl_call *c, const void *from, void *to, size_t count)
+/* Copies the part that stays on this rank, by a send and a receive; in place nothing is copied. */
+static int nccl_copy_own_part(const struct nccl_call *c, const void *from, void *to, size_t count)
 {
 	int result = NCCL_SUCCESS;
 
@@ -41,7 +41,7 @@ static int nccl_keep_part(const struct nccl_call *c, const void *from, void *to,
 	return result;
 }
 
-/* Ends a group; the first failure counts. */
+/* Ends a group.  The first failure stays. */
 static int nccl_grouped_p2p_end(int result)
 {
 	int end = nccl_lib.ncclGroupEnd();
@@ -49,13 +49,13 @@ static int nccl_grouped_p2p_end(int result)
 	return nccl_failed(result) ? result : end;
 }
 
-/* The part of each rank: `count` elements of the call, or in the v-forms what its arrays say. */
+/* Elements of the part of rank r: the call's count, or in the v-forms that of its array. */
 static size_t nccl_part_count(const struct nccl_call *c, const size_t *counts, uint32_t r)
 {
 	return counts ? counts[r] : c->args->count;
 }
 
-/* Where it begins: without displacements parts follow one another. */
+/* The first element of the part of rank r.  Without displacements the parts follow one another. */
 static size_t nccl_part_at(const struct nccl_call *c, const size_t *counts, const size_t *displs,
 			   uint32_t r)
 {
@@ -84,7 +84,7 @@ int nccl_gather_grouped_p2p(const struct nccl_call *c)
 		void *to = nccl_to(c, nccl_part_at(c, a->recvcounts, a->recvdispls, r));
 		size_t count = nccl_part_count(c, a->recvcounts, r);
 
-		result = r == root ? nccl_keep_part(c, a->sendbuf, to, count)
+		result = r == root ? nccl_copy_own_part(c, a->sendbuf, to, count)
 				   : nccl_recv_part(c, to, count, r);
 	}
 	return nccl_grouped_p2p_end(result);
@@ -103,7 +103,7 @@ int nccl_scatter_grouped_p2p(const struct nccl_call *c)
 		const void *from = nccl_from(c, a->sendbuf, at);
 		size_t count = nccl_part_count(c, a->sendcounts, r);
 
-		result = r == root ? nccl_keep_part(c, from, a->recvbuf, count)
+		result = r == root ? nccl_copy_own_part(c, from, a->recvbuf, count)
 				   : nccl_send_part(c, from, count, r);
 	}
 	return nccl_grouped_p2p_end(result);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_library.c - opens NCCL and the CUDA driver when they are first asked for, and no earlier. */
+/* nccl_library.c - opens NCCL and the CUDA driver, when the core first probes the backend and not earlier. */
 #include "nccl.h"
 #include "nccl_range.h"
 
@@ -12,7 +12,7 @@ struct nccl_lib nccl_lib;
 struct nccl_symbol {
 	const char *name;
 	size_t at;
-	int since; /* the version of NCCL that brought it; 0: wanted */
+	int since; /* the first version of NCCL that has it; 0: required */
 };
 
 static const struct nccl_symbol nccl_symbols[] = {
@@ -45,9 +45,10 @@ static const struct nccl_symbol nccl_symbols[] = {
 	{"ncclScatter", offsetof(struct nccl_lib, ncclScatter), NCCL_2_28},
 };
 
-/* What is open stays open.  What could not be opened is tried again by the next who asks. */
+/* An opened library stays open.  After a failure the next call tries again. */
 static pthread_mutex_t nccl_library_lock = PTHREAD_MUTEX_INITIALIZER;
-static char nccl_asked[256]; /* the option `library` that NCCL was opened by; "" not yet */
+/* The value of the option `library` that NCCL was opened with; "": not open. */
+static char nccl_library_name[256];
 static int nccl_cuda_open;
 
 void nccl_version_text(int version, char *text, size_t size)
@@ -55,22 +56,22 @@ void nccl_version_text(int version, char *text, size_t size)
 	snprintf(text, size, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
 }
 
-static int32_t nccl_lacks(coll_error_t *err, const char *library_name, const char *symbol)
+static int32_t nccl_missing_symbol(coll_error_t *err, const char *library_name, const char *symbol)
 {
 	return error_fill(err, COLL_ERR_PLUGIN,
-			  "%s has no '%s': it is broken or of another kind than its version says; "
-			  "install it anew",
+			  "%s has no '%s': it is broken, or older than its version says; "
+			  "install it again",
 			  library_name, symbol);
 }
 
-/* Fills lib with the symbols that the library has. */
+/* Looks up NCCL's functions in the library. */
 static int32_t nccl_find(void *library, struct nccl_lib *lib, coll_error_t *err)
 {
 	for (size_t i = 0; i < sizeof(nccl_symbols) / sizeof(nccl_symbols[0]); i++) {
 		void *symbol = dlsym(library, nccl_symbols[i].name);
 
 		if (!symbol && !nccl_symbols[i].since)
-			return nccl_lacks(err, lib->path, nccl_symbols[i].name);
+			return nccl_missing_symbol(err, lib->path, nccl_symbols[i].name);
 		memcpy((char *)lib + nccl_symbols[i].at, &symbol, sizeof(symbol));
 	}
 	return COLL_SUCCESS;
@@ -92,14 +93,16 @@ static int32_t nccl_check_version(struct nccl_lib *lib, void *library, const cha
 	snprintf(lib->path, sizeof(lib->path), "%s", where.dli_fname ? where.dli_fname : "?");
 	result = symbol ? lib->ncclGetVersion(&lib->version) : NCCL_INTERNAL_ERROR;
 	if (result)
-		return error_fill(err, COLL_ERR_PLUGIN,
-				  "%s does not say which version of NCCL it is (%d)", lib->path,
-				  result);
+		return error_fill(
+			err, COLL_ERR_PLUGIN,
+			"%s cannot be used: ncclGetVersion is missing or failed (%d); install NCCL "
+			"2.18 or later",
+			lib->path, result);
 	if (lib->version >= NCCL_2_18)
 		return COLL_SUCCESS;
 	nccl_version_text(lib->version, found, sizeof(found));
 	return error_fill(err, COLL_ERR_PLUGIN,
-			  "NCCL %s (%s) cannot be used: 2.18 or later is wanted; install one, or "
+			  "NCCL %s (%s) cannot be used: 2.18 or later is needed; install one, or "
 			  "name one with the option nccl.library (COLL_NCCL_LIBRARY)",
 			  found, lib->path);
 }
@@ -110,13 +113,13 @@ static int32_t nccl_load(const char *name, coll_error_t *err)
 	void *library;
 	int32_t code;
 
-	if (nccl_asked[0] && !strcmp(nccl_asked, name))
+	if (nccl_library_name[0] && !strcmp(nccl_library_name, name))
 		return COLL_SUCCESS;
-	if (nccl_asked[0])
+	if (nccl_library_name[0])
 		return error_fill(err, COLL_ERR_PLUGIN,
 				  "this process uses NCCL from %s (asked for as '%s') and cannot "
 				  "use '%s' beside it: name one library in nccl.library",
-				  nccl_lib.path, nccl_asked, name);
+				  nccl_lib.path, nccl_library_name, name);
 	library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (!library)
 		return error_fill(err, COLL_ERR_PLUGIN,
@@ -131,7 +134,7 @@ static int32_t nccl_load(const char *name, coll_error_t *err)
 		return code;
 	}
 	nccl_lib = lib;
-	snprintf(nccl_asked, sizeof(nccl_asked), "%s", name);
+	snprintf(nccl_library_name, sizeof(nccl_library_name), "%s", name);
 	return COLL_SUCCESS;
 }
 
@@ -148,9 +151,10 @@ static int32_t nccl_load_cuda(coll_error_t *err)
 	switch (driver_open(DRIVER_NCCL, &why)) {
 	case DRIVER_ABSENT:
 		return error_fill(err, COLL_ERR_PLUGIN,
-				  "NCCL %s is there (%s), but no CUDA driver: %s", version,
+				  "NCCL %s is installed (%s), but no CUDA driver is: %s", version,
 				  nccl_lib.path, why);
-	case DRIVER_INCOMPLETE: return nccl_lacks(err, "the CUDA driver (libcuda.so.1)", why);
+	case DRIVER_INCOMPLETE:
+		return nccl_missing_symbol(err, "the CUDA driver (libcuda.so.1)", why);
 	default: break;
 	}
 	nccl_cuda_open = 1;
@@ -158,23 +162,25 @@ static int32_t nccl_load_cuda(coll_error_t *err)
 	return COLL_SUCCESS;
 }
 
-/* cuInit makes no context; what it does, the first call of the application would do. */
+/* cuInit makes no context, and the first CUDA call of the application would call it anyway. */
 static int32_t nccl_start_cuda(coll_error_t *err)
 {
-	char version[32], what[80];
+	char version[32], what[96];
 	int count = 0, result = cuda_driver.cuInit(0);
 
 	if (!result)
 		result = cuda_driver.cuDeviceGetCount(&count);
 	nccl_version_text(nccl_lib.version, version, sizeof(version));
 	if (result == CUDA_NO_DEVICE || (!result && count == 0))
-		return error_fill(err, COLL_ERR_DEVICE,
-				  "NCCL %s and a CUDA driver are there, but no device: is one "
-				  "built in, and does CUDA_VISIBLE_DEVICES leave one?",
-				  version);
+		return error_fill(
+			err, COLL_ERR_DEVICE,
+			"NCCL %s and a CUDA driver are installed, but there is no CUDA device; "
+			"check nvidia-smi and CUDA_VISIBLE_DEVICES",
+			version);
 	if (!result)
 		return COLL_SUCCESS;
-	snprintf(what, sizeof(what), "NCCL %s is there, but CUDA cannot be used: cuInit", version);
+	snprintf(what, sizeof(what), "NCCL %s is installed, but CUDA cannot be used: cuInit",
+		 version);
 	return nccl_cuda_refused(err, result, what);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_range.h - a range around each call for profilers, by NVTX (headers only, of the CUDA toolkit),
- * where the plugin was built with them.
+ * nccl_range.h - marks each call as an NVTX range for profilers, if the build found NVTX's headers in the CUDA
+ * toolkit.
  */
 #ifndef PLUGINS_NCCL_RANGE_H
 #define PLUGINS_NCCL_RANGE_H
@@ -36,7 +36,7 @@ static inline const char *nccl_range_name(int32_t kind)
 	return names[kind];
 }
 
-/* Else the first ranges of two threads would race to do it. */
+/* Without this call the first ranges of two threads would race to initialize NVTX. */
 static inline void nccl_range_open(void)
 {
 	nvtxInitialize(NULL);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_state.c - what has been begun: is it over, has it failed, and its end by force. */
+/* nccl_state.c - waits for pending calls and for completion, reports failures, and aborts. */
 #include "nccl.h"
 
 #include <stdlib.h>
 #include <time.h>
 
-/* ---------------------------------------------------------------------- settling -- */
+/* ----------------------------------------------------------------- pending calls -- */
 
 static int32_t nccl_aborted(coll_error_t *err)
 {
@@ -23,7 +23,7 @@ int32_t nccl_poll_async_error(struct nccl *n, coll_error_t *err)
 	result = nccl_lib.ncclCommGetAsyncError(n->comm, &state);
 	if (!result && state == NCCL_IN_PROGRESS)
 		return COLL_IN_PROGRESS;
-	/* A failure stays for all who ask. */
+	/* call_pending stays 1, so that every later call sees the failure too. */
 	if (result || state)
 		return nccl_refused(err, result ? result : state, "a call that NCCL had begun",
 				    n->comm);
@@ -48,8 +48,8 @@ int32_t nccl_wait_comm_ready(struct nccl *n, const coll_host_t *host, int64_t ti
 					  "NCCL has not connected this rank with the others within "
 					  "%.3g s (NCCL_DEBUG=INFO shows how far it came)",
 					  (double)timeout_ms / 1000);
-		pthread_mutex_unlock(&n->lock); /* an abort may come in */
-		nccl_nap(i);
+		pthread_mutex_unlock(&n->lock); /* an abort may take it */
+		nccl_backoff(i);
 		pthread_mutex_lock(&n->lock);
 		code = nccl_poll_async_error(n, err);
 	}
@@ -71,7 +71,7 @@ int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err)
 	code = n->revoked ? nccl_aborted(err) : nccl_enter(n->context, pushed, err);
 	if (!code) {
 		code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
-		/* An abort may have come in meanwhile. */
+		/* The wait releases the lock, so an abort may have revoked the endpoint. */
 		if (!code && n->revoked)
 			code = nccl_aborted(err);
 		if (code)
@@ -90,7 +90,7 @@ void nccl_end(struct nccl *n, int pushed)
 
 /* -------------------------------------------------------------------- completion -- */
 
-/* What the own stream says, once NCCL has put everything on it. */
+/* The state of the own stream, once NCCL has put all work on it. */
 static int32_t nccl_stream_state(struct nccl *n, coll_error_t *err)
 {
 	int32_t code = n->revoked ? nccl_aborted(err) : nccl_poll_async_error(n, err);
@@ -127,11 +127,12 @@ int32_t nccl_sync(void *ep, int64_t timeout_ms, coll_error_t *err)
 	int32_t code = nccl_query(n, err);
 
 	for (unsigned i = 0; code == COLL_IN_PROGRESS && clock_now_ms() < deadline; i++) {
-		nccl_nap(i);
+		nccl_backoff(i);
 		code = nccl_query(n, err);
 	}
 	if (code == COLL_IN_PROGRESS)
-		return error_fill(err, COLL_ERR_TIMEOUT, "work is still under way after %.3g s",
+		return error_fill(err, COLL_ERR_TIMEOUT,
+				  "work on the communicator's stream has not ended after %.3g s",
 				  (double)timeout_ms / 1000);
 	return code;
 }
@@ -155,81 +156,83 @@ int32_t nccl_async_error(void *ep, coll_error_t *err)
 
 /* ------------------------------------------------------------------------- abort -- */
 
-/* ncclCommAbort in a thread of its own: it waits for work that others put on streams before ours. */
-struct nccl_ending {
+/*
+ * Runs ncclCommAbort in a thread of its own, because ncclCommAbort waits for work that others put on the
+ * streams before this communicator's work.
+ */
+struct nccl_aborter {
 	nccl_comm_t comm;
 	void *context;
-	atomic_int over;
-	atomic_int users; /* the thread, and who waits for it */
+	atomic_int done;
+	atomic_int refs; /* of the thread, and of the caller that waits for it */
 };
 
-static void nccl_ending_leave(struct nccl_ending *e)
+static void nccl_aborter_unref(struct nccl_aborter *e)
 {
-	if (atomic_fetch_sub(&e->users, 1) == 1)
+	if (atomic_fetch_sub(&e->refs, 1) == 1)
 		free(e);
 }
 
-static void *nccl_ending_run(void *arg)
+static void *nccl_aborter_run(void *arg)
 {
-	struct nccl_ending *e = arg;
+	struct nccl_aborter *e = arg;
 	int pushed = 0;
 
 	nccl_enter(e->context, &pushed, NULL);
 	nccl_lib.ncclCommAbort(e->comm);
 	nccl_leave(pushed);
-	atomic_store(&e->over, 1);
-	nccl_ending_leave(e);
+	atomic_store(&e->done, 1);
+	nccl_aborter_unref(e);
 	return NULL;
 }
 
 void nccl_abort_comm(struct nccl *n, int64_t deadline)
 {
-	struct nccl_ending *e = calloc(1, sizeof(*e));
+	struct nccl_aborter *e = calloc(1, sizeof(*e));
 	nccl_comm_t comm = n->comm;
 	pthread_t thread;
 
 	n->comm = NULL;
 	n->call_pending = 0;
 	if (e) {
-		*e = (struct nccl_ending){.comm = comm, .context = n->context};
-		atomic_store(&e->users, 2);
+		*e = (struct nccl_aborter){.comm = comm, .context = n->context};
+		atomic_store(&e->refs, 2);
 	}
-	if (!e || pthread_create(&thread, NULL, nccl_ending_run, e)) {
+	if (!e || pthread_create(&thread, NULL, nccl_aborter_run, e)) {
 		free(e);
 		nccl_lib.ncclCommAbort(comm);
 		return;
 	}
 	pthread_detach(thread);
-	for (unsigned i = 0; !atomic_load(&e->over) && clock_now_ms() < deadline; i++)
-		nccl_nap(i);
-	if (!atomic_load(&e->over))
+	for (unsigned i = 0; !atomic_load(&e->done) && clock_now_ms() < deadline; i++)
+		nccl_backoff(i);
+	if (!atomic_load(&e->done))
 		kit_log(n->host, COLL_LOG_ERROR,
-			"rank %u: NCCL's abort has not returned within %d ms and goes on by "
-			"itself: "
-			"its work may still use buffers",
+			"rank %u: NCCL's abort has not returned within %d ms and goes on in the "
+			"background: do not reuse the buffers of pending calls",
 			n->rank, NCCL_ABORT_MS);
-	nccl_ending_leave(e);
+	nccl_aborter_unref(e);
 }
 
-/* What has just been begun is over at once, unless a peer is waited for. */
+/* Polls the last call for a moment: it completes soon unless it waits for a peer. */
 static int32_t nccl_poll_shortly(struct nccl *n)
 {
 	int64_t deadline = clock_now_ms() + NCCL_ABORT_MS / 4;
 	int32_t code = nccl_poll_async_error(n, NULL);
 
 	for (unsigned i = 0; code == COLL_IN_PROGRESS && clock_now_ms() < deadline; i++) {
-		nccl_nap(i);
+		nccl_backoff(i);
 		code = nccl_poll_async_error(n, NULL);
 	}
 	return code;
 }
 
-/* Ends what is under way but keeps the communicator for a shrink; 0: it could not be tried. */
+/* Ends all work but keeps the communicator for a shrink.  Returns 0 if the caller must abort it instead. */
 static int nccl_revoke(struct nccl *n, int64_t deadline)
 {
 	int state = NCCL_IN_PROGRESS, result;
 
-	/* What is still being connected NCCL can end with the communicator only. */
+	/* A communicator that is still connecting cannot be revoked, only aborted. */
 	if (!nccl_lib.ncclCommRevoke || !nccl_lib.ncclCommShrink || nccl_poll_shortly(n))
 		return 0;
 	result = nccl_lib.ncclCommRevoke(n->comm, 0);
@@ -239,16 +242,16 @@ static int nccl_revoke(struct nccl *n, int64_t deadline)
 		if (nccl_lib.ncclCommGetAsyncError(n->comm, &state))
 			state = NCCL_INTERNAL_ERROR;
 		if (state == NCCL_IN_PROGRESS)
-			nccl_nap(i);
+			nccl_backoff(i);
 	}
 	n->revoked = state == NCCL_SUCCESS;
 	if (state != NCCL_IN_PROGRESS)
 		return n->revoked;
 	kit_log(n->host, COLL_LOG_ERROR,
-		"rank %u: NCCL has not ended its work within %d ms of an abort: it is left to "
-		"itself, and may still use buffers",
+		"rank %u: NCCL has not ended its work within %d ms of an abort and goes on in the "
+		"background: do not reuse the buffers of pending calls",
 		n->rank, NCCL_ABORT_MS);
-	n->comm = NULL; /* a thread of NCCL's still uses it */
+	n->comm = NULL; /* never freed: a thread of NCCL's still uses it */
 	return 1;
 }
 
@@ -263,14 +266,14 @@ void nccl_stop(struct nccl *n)
 	n->call_pending = 0;
 	if (!nccl_device_wait(n, deadline - clock_now_ms()))
 		kit_log(n->host, COLL_LOG_ERROR,
-			"rank %u: work on CUDA device %d did not end within %d ms of an abort: it "
-			"may still use buffers",
+			"rank %u: work on CUDA device %d did not end within %d ms of an abort: "
+			"do not reuse the buffers of pending calls",
 			n->rank, n->device, NCCL_ABORT_MS);
 }
 
 void nccl_abort(void *ep)
 {
-	const struct timespec moment = {.tv_nsec = 1000000};
+	const struct timespec pause = {.tv_nsec = 1000000};
 	struct nccl *n = ep;
 	struct timespec until;
 	int pushed;
@@ -278,18 +281,18 @@ void nccl_abort(void *ep)
 	atomic_store(&n->aborted, 1);
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += NCCL_ABORT_MS / 1000;
-	/* With `blocking = yes` a call may hold it for as long as NCCL waits for a peer. */
+	/* With `blocking = yes` a call holds the lock for as long as NCCL waits for a peer. */
 	if (pthread_mutex_timedlock(&n->lock, &until)) {
 		kit_log(n->host, COLL_LOG_ERROR,
 			"rank %u: a call into NCCL has not returned within %d ms and cannot be "
-			"aborted (nccl.blocking = no makes calls that can)",
+			"aborted (with nccl.blocking = no calls can be aborted)",
 			n->rank, NCCL_ABORT_MS);
 		return;
 	}
-	/* The end of a group does it, which comes at once: in this thread later, else now. */
+	/* The end of an open group aborts the endpoint.  A group of another thread ends soon: waits for it. */
 	for (unsigned i = 0; n->in_group && !nccl_group_has(n) && i < NCCL_ABORT_MS; i++) {
 		pthread_mutex_unlock(&n->lock);
-		nanosleep(&moment, NULL);
+		nanosleep(&pause, NULL);
 		pthread_mutex_lock(&n->lock);
 	}
 	if (!n->in_group && !nccl_enter(n->context, &pushed, NULL)) {

@@ -74,7 +74,7 @@ if ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1 ' ||
 else
     # shellcheck disable=SC2086
     stub whole.so 22809 $calls
-    why "no driver: NCCL is there" "NCCL 2.28.9 is there ($dir/whole.so), but no CUDA driver" \
+    why "no driver: NCCL is there" "NCCL 2.28.9 is installed ($dir/whole.so), but no CUDA driver is" \
         COLL_NCCL_LIBRARY="$dir/whole.so"
     why "no driver: it is named" \
         "libcuda.so.1: cannot open shared object file: No such file or directory" \
@@ -88,7 +88,7 @@ else
         ;;
     *)
         check "no driver: the real NCCL says its version, and that there is none" sh -c \
-            "printf '%s\n' \"\$1\" | grep -qE '^NCCL [2-9]\.[0-9]+\.[0-9]+ is there \(/.*libnccl\.so.*\), but no CUDA driver: libcuda\.so\.1: '" \
+            "printf '%s\n' \"\$1\" | grep -qE '^NCCL [2-9]\.[0-9]+\.[0-9]+ is installed \(/.*libnccl\.so.*\), but no CUDA driver is: libcuda\.so\.1: '" \
             sh "$reason"
         ;;
     esac
@@ -119,12 +119,12 @@ why "a library without what is needed" "$dir/none.so has no 'ncclGetUniqueId'" \
 stub lacking.so 22809 $(printf '%s\n' $calls | grep -v '^ncclGroupEnd$')
 why "a library without one function" "$dir/lacking.so has no 'ncclGroupEnd'" \
     COLL_NCCL_LIBRARY="$dir/lacking.so"
-why "another library altogether" "does not say which version of NCCL it is" \
+why "another library altogether" "cannot be used: ncclGetVersion is missing" \
     COLL_NCCL_LIBRARY=libm.so.6
 # shellcheck disable=SC2086
 stub old.so 21703 $calls
 why "too old: both versions are named" \
-    "NCCL 2.17.3 ($dir/old.so) cannot be used: 2.18 or later is wanted" \
+    "NCCL 2.17.3 ($dir/old.so) cannot be used: 2.18 or later is needed" \
     COLL_NCCL_LIBRARY="$dir/old.so"
 echo "no library" >"$dir/text.so"
 why "not a library" "$dir/text.so: " COLL_NCCL_LIBRARY="$dir/text.so"
@@ -139,12 +139,12 @@ has "stand-ins: with the facts" "$dir/out" \
 has "stand-ins: it takes device memory, and has streams" "$dir/out" \
     'can +native, cuda-memory, streams'
 why "stand-ins: too old" "NCCL 2.17.3 ($fakes/.libs/libnccl.so.2" STANDIN_NCCL_VERSION=21703
-why "stand-ins: too old, what is wanted" "2.18 or later is wanted" STANDIN_NCCL_VERSION=21703
-why "stand-ins: no device" "NCCL 2.28.9 and a CUDA driver are there, but no device" \
+why "stand-ins: too old, the needed version" "2.18 or later is needed" STANDIN_NCCL_VERSION=21703
+why "stand-ins: no device" "NCCL 2.28.9 and a CUDA driver are installed, but there is no CUDA device" \
     STANDIN_CUDA_INIT=100
 why "stand-ins: no device" "CUDA_VISIBLE_DEVICES" STANDIN_CUDA_DEVICES=0
 why "stand-ins: the driver does not fit" \
-    "NCCL 2.28.9 is there, but CUDA cannot be used: cuInit: the CUDA driver says " \
+    "NCCL 2.28.9 is installed, but CUDA cannot be used: cuInit: the CUDA driver says " \
     STANDIN_CUDA_INIT=803
 why "stand-ins: the driver's own name for it" "(803, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)" \
     STANDIN_CUDA_INIT=803
@@ -154,7 +154,7 @@ available() {
     env "$@" "$build/tests/nccl/init_test" available 2>&1
 }
 is "coll_backend_available: yes" "$(available A=)" "0"
-check "coll_backend_available: no device" sh -c 'case $1 in 1*"but no device"*) ;; *) false;; esac' \
+check "coll_backend_available: no device" sh -c 'case $1 in 1*"but there is no CUDA device"*) ;; *) false;; esac' \
     sh "$(available STANDIN_CUDA_INIT=100)"
 check "coll_backend_available: version" sh -c \
     'case $1 in 20*"2.17.3"*"2.18 or later"*) ;; *) false;; esac' \

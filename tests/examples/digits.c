@@ -5,6 +5,7 @@
  *   coll run -n 4 digits        one process per rank
  *   digits --in-process 4       all ranks are threads of this process
  *   digits --data DIR ...       the directory of the two files in examples/data
+ *   digits --steps 20 ...       a shorter training, of fewer batches
  *
  * Every rank holds the same network and computes the gradient on its share of each batch; one
  * allreduce adds up the gradients.  So all ranks take the same steps, equal to the last bit.
@@ -28,6 +29,7 @@ struct network {
 enum { WEIGHTS = sizeof(struct network) / sizeof(float) };
 
 static unsigned char images[DIGITS][PIXELS], labels[DIGITS];
+static int steps = STEPS;
 
 /* Prints the library's message about the failed call and ends the program. */
 static void check(int failed, const char *what)
@@ -106,7 +108,7 @@ static void train(struct network *net, coll_comm_t comm, int rank, int nranks)
 		random = random * 1664525 + 1013904223;
 		w[i] = ((float)(random >> 8) / (1 << 24) - 0.5f) * 0.3f;
 	}
-	for (int step = 0; step < STEPS; step++) {
+	for (int step = 0; step < steps; step++) {
 		memset(&grad, 0, sizeof(grad));
 		for (int i = BATCH * rank / nranks; i < BATCH * (rank + 1) / nranks; i++)
 			backward(net, step * BATCH % TRAIN + i, &grad);
@@ -181,12 +183,18 @@ static void *run_rank(void *arg)
 
 int main(int argc, char **argv)
 {
-	const char *data = argc > 2 && !strcmp(argv[1], "--data") ? argv[2] : DIGITS_DATA;
-	int in_process = argc > 2 && !strcmp(argv[argc - 2], "--in-process");
-	int nthreads = in_process ? atoi(argv[argc - 1]) : 1;
+	const char *data = DIGITS_DATA;
+	int in_process = 0, nthreads = 1;
 	coll_comm_t comms[MAX_RANKS];
 	pthread_t threads[MAX_RANKS];
 
+	for (int i = 1; i + 1 < argc; i += 2)
+		if (!strcmp(argv[i], "--data"))
+			data = argv[i + 1];
+		else if (!strcmp(argv[i], "--steps"))
+			steps = atoi(argv[i + 1]);
+		else if (!strcmp(argv[i], "--in-process"))
+			in_process = nthreads = atoi(argv[i + 1]);
 	check(nthreads < 1 || nthreads > MAX_RANKS, "--in-process RANKS (1 to 64)");
 	read_file(data, "digits-images.idx3-ubyte", 16, images, sizeof(images));
 	read_file(data, "digits-labels.idx1-ubyte", 8, labels, sizeof(labels));

@@ -14,7 +14,7 @@
 
 /* A rank that a call makes. */
 struct init_rank {
-	struct rendezvous meeting;
+	struct rendezvous rendezvous;
 	const coll_config_t *config;
 	coll_config_t own_config; /* with the device of this rank, if config points here */
 	struct context *context;  /* until a communicator owns it */
@@ -27,7 +27,7 @@ static void *init_thread(void *arg)
 {
 	struct init_rank *rank = arg;
 
-	error_note(&rank->error, comm_meet(&rank->context, &rank->meeting, rank->config));
+	error_note(&rank->error, comm_rendezvous(&rank->context, &rank->rendezvous, rank->config));
 	return NULL;
 }
 
@@ -37,7 +37,7 @@ static int init_start_all(struct init_rank *all, int nranks)
 		if (pthread_create(&all[r].thread, NULL, init_thread, &all[r])) {
 			for (int i = r; i < nranks;
 			     i++) /* so that the started ranks do not wait for them */
-				bootstrap_close(all[i].meeting.bootstrap);
+				bootstrap_close(all[i].rendezvous.bootstrap);
 			return error_set(COLL_ERR_SYSTEM, "cannot start a thread for rank %d", r);
 		}
 		all[r].started = 1;
@@ -73,7 +73,7 @@ static int init_open_all(struct init_rank *all, int nranks)
 	struct context **contexts;
 	int code;
 
-	if (!all[0].meeting.together || !all[0].context->plugin->backend.open_all)
+	if (!all[0].rendezvous.together || !all[0].context->plugin->backend.open_all)
 		return COLL_SUCCESS; /* they are open */
 	contexts = calloc((size_t)nranks, sizeof(*contexts));
 	if (!contexts)
@@ -110,10 +110,10 @@ static int init_ranks(coll_comm_t *comms, struct init_rank *ranks, int n)
 {
 	int code;
 
-	if (ranks[0].meeting.together)
+	if (ranks[0].rendezvous.together)
 		code = init_join_all(ranks, n, init_start_all(ranks, n));
 	else
-		code = comm_meet(&ranks[0].context, &ranks[0].meeting, ranks[0].config);
+		code = comm_rendezvous(&ranks[0].context, &ranks[0].rendezvous, ranks[0].config);
 	if (!code)
 		code = init_open_all(ranks, n);
 	for (int r = 0; !code && r < n; r++) {
@@ -136,10 +136,10 @@ static int init_ranks(coll_comm_t *comms, struct init_rank *ranks, int n)
 
 static int init_one(coll_comm_t *out, const struct rendezvous *m, const coll_config_t *config)
 {
-	struct init_rank rank = {.meeting = *m, .config = config};
+	struct init_rank rank = {.rendezvous = *m, .config = config};
 
 	*out = NULL;
-	rank.meeting.uses_cuda = device_in_use() | (comm_meet_device(config) >= 0);
+	rank.rendezvous.uses_cuda = device_in_use() | (comm_config_device(config) >= 0);
 	return init_ranks(out, &rank, 1);
 }
 
@@ -230,7 +230,7 @@ coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks, const int32
 		all[r].own_config = own;
 		all[r].own_config.device = devices ? devices[r] : r;
 		all[r].config = &all[r].own_config;
-		all[r].meeting =
+		all[r].rendezvous =
 			(struct rendezvous){.rank = r,
 					    .nranks = nranks,
 					    .bootstrap = bootstraps[r],

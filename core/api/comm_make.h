@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm_make.h - the meeting of ranks that make a communicator (comm_meet.c). */
+/* comm_make.h - the rendezvous of the ranks that make a communicator (comm_rendezvous.c). */
 #ifndef CORE_API_COMM_MAKE_H
 #define CORE_API_COMM_MAKE_H
 
 #include "transport/context.h"
 
-/* The way in which one rank meets the others. */
+/* The way of one rank to the rendezvous with the other ranks. */
 struct rendezvous {
 	int rank, nranks;
 	const char *id;            /* from coll_get_unique_id, or */
@@ -18,13 +18,14 @@ struct rendezvous {
 };
 
 /* The device that the application has named in its configuration, or -1. */
-int comm_meet_device(const coll_config_t *config);
+int comm_config_device(const coll_config_t *config);
 /*
  * Meets the other ranks, agrees with them on a backend and opens its endpoint.  With m->together and a
  * backend that has open_all, the caller opens all endpoints.  Collective: all ranks succeed or fail.
  * Takes over m->bootstrap.  On an error *context is NULL.
  */
-int comm_meet(struct context **context, const struct rendezvous *m, const coll_config_t *config);
+int comm_rendezvous(struct context **context, const struct rendezvous *m,
+		    const coll_config_t *config);
 /* Makes the first communicator of an opened context; releases the context on an error (comm_make.c). */
 int init_comm(coll_comm_t *out, struct context *context);
 

@@ -184,7 +184,7 @@ const char *coll_get_last_error(coll_comm_t handle)
 }
 
 /* Enters the communicator for a query whose result goes to `out`. */
-static struct comm *ask(coll_comm_t handle, const void *out, const char *what)
+static struct comm *comm_query_enter(coll_comm_t handle, const void *out, const char *what)
 {
 	if (!out) {
 		error_set(COLL_ERR_INVALID_ARGUMENT, "%s: the output pointer is NULL", what);
@@ -195,7 +195,7 @@ static struct comm *ask(coll_comm_t handle, const void *out, const char *what)
 
 coll_result_t coll_comm_count(coll_comm_t handle, int32_t *nranks)
 {
-	struct comm *comm = ask(handle, nranks, "coll_comm_count");
+	struct comm *comm = comm_query_enter(handle, nranks, "coll_comm_count");
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
@@ -206,7 +206,7 @@ coll_result_t coll_comm_count(coll_comm_t handle, int32_t *nranks)
 
 coll_result_t coll_comm_user_rank(coll_comm_t handle, int32_t *rank)
 {
-	struct comm *comm = ask(handle, rank, "coll_comm_user_rank");
+	struct comm *comm = comm_query_enter(handle, rank, "coll_comm_user_rank");
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
@@ -217,7 +217,7 @@ coll_result_t coll_comm_user_rank(coll_comm_t handle, int32_t *rank)
 
 coll_result_t coll_comm_device(coll_comm_t handle, int32_t *device)
 {
-	struct comm *comm = ask(handle, device, "coll_comm_device");
+	struct comm *comm = comm_query_enter(handle, device, "coll_comm_device");
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
@@ -228,7 +228,7 @@ coll_result_t coll_comm_device(coll_comm_t handle, int32_t *device)
 
 coll_result_t coll_comm_backend(coll_comm_t handle, const char **name)
 {
-	struct comm *comm = ask(handle, name, "coll_comm_backend");
+	struct comm *comm = comm_query_enter(handle, name, "coll_comm_backend");
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
@@ -239,7 +239,7 @@ coll_result_t coll_comm_backend(coll_comm_t handle, const char **name)
 
 coll_result_t coll_comm_native_handle(coll_comm_t handle, void **native)
 {
-	struct comm *comm = ask(handle, native, "coll_comm_native_handle");
+	struct comm *comm = comm_query_enter(handle, native, "coll_comm_native_handle");
 	const coll_native_t *n;
 	int code = COLL_SUCCESS;
 
@@ -294,7 +294,7 @@ static int register_memory(struct context *context, void *buf, size_t bytes, voi
 
 coll_result_t coll_comm_register(coll_comm_t handle, void *buf, size_t bytes, void **registration)
 {
-	struct comm *comm = ask(handle, registration, "coll_comm_register");
+	struct comm *comm = comm_query_enter(handle, registration, "coll_comm_register");
 	int code;
 
 	if (!comm)

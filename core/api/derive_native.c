@@ -12,15 +12,15 @@
 
 struct derive_meeting {
 	struct comm *comm;
-	struct bootstrap *meeting; /* the parent's */
-	int64_t timeout_ms;        /* for each step */
+	struct bootstrap *bootstrap; /* the parent's */
+	int64_t timeout_ms;          /* for each step */
 	struct split_vote own, *votes;
 	int *members; /* ranks of the parent that have this colour, in the new order */
 	int n, place; /* how many; this rank's place among them */
 	struct context *context;
 };
 
-/* ----------------------------------------------------------------- the meeting -- */
+/* -------------------------------------------------------------- the rendezvous -- */
 
 static int derive_native_vote(struct derive_meeting *s)
 {
@@ -28,10 +28,11 @@ static int derive_native_vote(struct derive_meeting *s)
 
 	s->members = calloc((size_t)nranks, sizeof(*s->members));
 	if (!s->members)
-		return select_all_ok(
-			s->meeting, error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks),
+		return bootstrap_all_ok(
+			s->bootstrap,
+			error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks),
 			s->timeout_ms);
-	code = bootstrap_exchange(s->meeting, &s->own, s->votes, sizeof(s->own), s->timeout_ms);
+	code = bootstrap_exchange(s->bootstrap, &s->own, s->votes, sizeof(s->own), s->timeout_ms);
 	if (!code)
 		s->n = split_order(s->votes, nranks, s->comm->rank, s->members, &s->place);
 	return code;
@@ -56,7 +57,7 @@ static int derive_native_meet(struct derive_meeting *s, const char *id, const ch
 		return error_set(COLL_ERR_REMOTE,
 				 "rank %d could not make an id for the new communicator",
 				 s->members[0]);
-	code = bootstrap_open_derived(&bootstrap, s->meeting, id, s->place, s->n, interface_name,
+	code = bootstrap_open_derived(&bootstrap, s->bootstrap, id, s->place, s->n, interface_name,
 				      s->timeout_ms);
 	return code ? code : context_derive(&s->context, s->comm->context, bootstrap);
 }
@@ -79,9 +80,9 @@ static int derive_native_meet_all(struct derive_meeting *s)
 		code = bootstrap_make_id(id, sizeof(id), interface_name);
 	if (code) {
 		free(ids);
-		return select_all_ok(s->meeting, code, s->timeout_ms);
+		return bootstrap_all_ok(s->bootstrap, code, s->timeout_ms);
 	}
-	code = bootstrap_exchange(s->meeting, id, ids, sizeof(id), s->timeout_ms);
+	code = bootstrap_exchange(s->bootstrap, id, ids, sizeof(id), s->timeout_ms);
 	if (code) {
 		free(ids);
 		derive_native_drop_id(id, interface_name);
@@ -92,7 +93,7 @@ static int derive_native_meet_all(struct derive_meeting *s)
 		code = derive_native_meet(s, ids[s->members[0]], interface_name);
 	}
 	free(ids);
-	return select_all_ok(s->meeting, code, s->timeout_ms);
+	return bootstrap_all_ok(s->bootstrap, code, s->timeout_ms);
 }
 
 /* ------------------------------------------------------------------ the endpoints -- */
@@ -137,7 +138,7 @@ static int derive_native_split(struct derive_meeting *s, coll_comm_t *out)
 	if (!code)
 		code = derive_native_meet_all(s);
 	if (!code)
-		code = select_all_ok(s->meeting, derive_native_open(s, out), s->timeout_ms);
+		code = bootstrap_all_ok(s->bootstrap, derive_native_open(s, out), s->timeout_ms);
 	if (code && *out) {
 		coll_comm_destroy(*out);
 		*out = NULL;
@@ -158,7 +159,7 @@ static int derive_native_begin(struct comm *comm, struct split *split)
 static int derive_native_finish(struct comm *comm, struct split *split)
 {
 	struct derive_meeting s = {.comm = comm,
-				   .meeting = comm->context->bootstrap,
+				   .bootstrap = comm->context->bootstrap,
 				   .timeout_ms = comm->context->host.timeout_ms,
 				   .own = split->own,
 				   .votes = split->all};

@@ -161,21 +161,21 @@ coll_result_t coll_event_record_on_stream(coll_event_t event, coll_comm_t handle
 	return code;
 }
 
-static int event_ask(coll_event_t event, const char *what, int wait)
+static int event_poll(coll_event_t event, const char *what, int wait)
 {
 	struct event *e = event_pin(event, what);
 
-	return e ? e->impl->ask(event, e, wait) : COLL_ERR_INVALID_ARGUMENT;
+	return e ? e->impl->poll(event, e, wait) : COLL_ERR_INVALID_ARGUMENT;
 }
 
 coll_result_t coll_event_query(coll_event_t event)
 {
-	return event_ask(event, "coll_event_query", 0);
+	return event_poll(event, "coll_event_query", 0);
 }
 
 coll_result_t coll_event_synchronize(coll_event_t event)
 {
-	return event_ask(event, "coll_event_synchronize", 1);
+	return event_poll(event, "coll_event_synchronize", 1);
 }
 
 coll_result_t coll_stream_wait_event(coll_comm_t handle, coll_stream_t stream, coll_event_t event)
@@ -190,7 +190,7 @@ coll_result_t coll_stream_wait_event(coll_comm_t handle, coll_stream_t stream, c
 	if (!code && stream)
 		code = e->impl->wait(e, comm, stream);
 	event_leave(event, comm);
-	return code || stream ? code : event_ask(event, "coll_stream_wait_event", 1);
+	return code || stream ? code : event_poll(event, "coll_stream_wait_event", 1);
 }
 
 coll_result_t coll_comm_wait_event(coll_comm_t handle, coll_event_t event)

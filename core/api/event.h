@@ -30,7 +30,7 @@ struct event_impl {
 	 * COLL_SUCCESS, COLL_IN_PROGRESS or an error; `wait`: blocks until the event is complete.
 	 * Unpins the handle as soon as the event itself is not needed any more.
 	 */
-	int (*ask)(coll_event_t handle, struct event *e, int wait);
+	int (*poll)(coll_event_t handle, struct event *e, int wait);
 	void (*free)(struct event *e);
 };
 

@@ -62,7 +62,7 @@ static int event_queue_wait(struct event *e, struct comm *comm, coll_stream_t st
 	return COLL_SUCCESS;
 }
 
-static int event_queue_ask(coll_event_t event, struct event *e, int wait)
+static int event_queue_poll(coll_event_t event, struct event *e, int wait)
 {
 	coll_comm_t handle;
 	struct comm *comm;
@@ -97,6 +97,6 @@ const struct event_impl event_queue = {
 	.check = event_queue_check,
 	.record = event_queue_record,
 	.wait = event_queue_wait,
-	.ask = event_queue_ask,
+	.poll = event_queue_poll,
 	.free = event_queue_free,
 };

@@ -102,7 +102,7 @@ static int event_stream_complete(void *arg)
 	return q->code != COLL_IN_PROGRESS;
 }
 
-static int event_stream_ask(coll_event_t handle, struct event *e, int wait)
+static int event_stream_poll(coll_event_t handle, struct event *e, int wait)
 {
 	struct event_stream_query q = {.event = e, .err = error_blank()};
 	struct context *context = e->context;
@@ -136,6 +136,6 @@ const struct event_impl event_stream = {
 	.check = event_stream_check,
 	.record = event_stream_record,
 	.wait = event_stream_wait,
-	.ask = event_stream_ask,
+	.poll = event_stream_poll,
 	.free = event_stream_free,
 };

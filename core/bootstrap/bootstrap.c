@@ -222,6 +222,12 @@ void bootstrap_merge_failure(struct bootstrap_failure *failure, int rank, int co
 	snprintf(failure->text, sizeof(failure->text), "%s", text);
 }
 
+int bootstrap_all_ok(struct bootstrap *bootstrap, int code, int64_t timeout_ms)
+{
+	return code ? bootstrap_exchange_fail(bootstrap, code, error_text(), timeout_ms)
+		    : bootstrap_exchange(bootstrap, NULL, NULL, 0, timeout_ms);
+}
+
 int bootstrap_rank_failed(const struct bootstrap *bootstrap)
 {
 	return bootstrap->rank_failed;

@@ -86,6 +86,11 @@ int bootstrap_exchange(struct bootstrap *bootstrap, const void *in, void *out, s
  */
 int bootstrap_exchange_fail(struct bootstrap *bootstrap, int code, const char *text,
 			    int64_t timeout_ms);
+/*
+ * Collective: every rank passes the result of a step (code, and error_text() if it failed).  All ranks return
+ * success, or the failure of the lowest failed rank with its number in the text.
+ */
+int bootstrap_all_ok(struct bootstrap *bootstrap, int code, int64_t timeout_ms);
 /* Did the last exchange return the failure of a rank?  It did so on all ranks, and the next may work. */
 int bootstrap_rank_failed(const struct bootstrap *bootstrap);
 void bootstrap_close(struct bootstrap *bootstrap);

@@ -37,8 +37,8 @@ struct star_frame {
 
 /* Rank 0's end of a member. */
 struct rank_connection {
-	int fd;    /* -1: not arrived, or lost */
-	int place; /* in the poll set of this turn; -1: not in it */
+	int fd;         /* -1: not arrived, or lost */
+	int poll_index; /* in the poll set of this turn; -1: not in it */
 	char address[ADDRESS_TEXT_SIZE];
 	struct star_frame head; /* being received */
 	size_t head_got, got;

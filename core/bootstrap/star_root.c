@@ -39,7 +39,7 @@ int star_root_init(struct star *t)
 		t->conns[r].fd = -1;
 	code = acceptor_begin(&t->acceptor);
 	if (code == 0)
-		code = poll_set_init(&t->polls, n + acceptor_room(&t->handshake));
+		code = poll_set_init(&t->polls, n + acceptor_poll_size(&t->handshake));
 	return code ? code : random_bytes(t->acceptor.salt, sizeof(t->acceptor.salt));
 }
 
@@ -191,13 +191,13 @@ static int root_turn(struct star *t, uint8_t *out, size_t len)
 
 	poll_set_begin(&t->polls, bootstrap_look(&t->bootstrap, t->deadline));
 	for (int r = 1; r < t->bootstrap.nranks; r++)
-		t->conns[r].place =
+		t->conns[r].poll_index =
 			t->conns[r].fd < 0 ? -1 : poll_set_add(&t->polls, t->conns[r].fd, POLLIN);
 	acceptor_prepare(&t->acceptor, &t->polls);
 	poll_set_wait(&t->polls);
 	code = bootstrap_check_aborted(&t->bootstrap);
 	for (int r = 1; code == 0 && r < t->bootstrap.nranks; r++)
-		if (poll_set_events(&t->polls, t->conns[r].place))
+		if (poll_set_events(&t->polls, t->conns[r].poll_index))
 			code = root_recv(t, r, out, len);
 	if (code == 0)
 		code = acceptor_advance(&t->acceptor, &t->polls);

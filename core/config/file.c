@@ -21,9 +21,9 @@
 
 enum {
 	FILE_SIZE = 1 << 20,
-	FILE_FAULTS = 20,    /* then the rest of the file is left */
-	FILE_OPTIONS = 1024, /* in one file */
-	FILE_SECTION = 31    /* characters of a backend's name */
+	FILE_MAX_DIAGNOSTICS = 20, /* then the rest of the file is left */
+	FILE_OPTIONS = 1024,       /* in one file */
+	FILE_SECTION = 31          /* characters of a backend's name */
 };
 
 static const char file_too_large[] = "it is larger than 1 MiB";
@@ -38,11 +38,11 @@ struct config_file {
 	int line;    /* number of the current line, from 1 */
 	int pending; /* the current line should yield a value and has not yet */
 	int first;   /* index of the file's first value */
-	int faults;
+	int diagnostics;
 };
 
-__attribute__((format(printf, 2, 3))) static void file_fault(struct config_file *file,
-							     const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void file_diagnose(struct config_file *file,
+								const char *fmt, ...)
 {
 	char text[256];
 	va_list args;
@@ -50,7 +50,7 @@ __attribute__((format(printf, 2, 3))) static void file_fault(struct config_file 
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	file->faults++;
+	file->diagnostics++;
 	config_report(file->config, COLL_ERR_CONFIG, "%s:%d: %s", file->path, file->line, text);
 }
 
@@ -78,37 +78,37 @@ static const char *file_read_heading(struct config_file *file, const char *line)
 }
 
 /*
- * The next line without blanks before it; returns its length, which is `room` if the line is cut, or
+ * The next line without blanks before it; returns its length, which is `limit` if the line is cut, or
  * -1 at the end of the file and where reading fails.
  */
-static int file_read_line(struct config_file *file, char *out, int room)
+static int file_read_line(struct config_file *file, char *out, int limit)
 {
 	int c, len = 0;
 
 	while ((c = getc_unlocked(file->stream)) != EOF && file->size++ < FILE_SIZE && c != '\n')
-		if (len < room && (len || (c != ' ' && c != '\t')))
+		if (len < limit && (len || (c != ' ' && c != '\t')))
 			out[len++] = (char)c;
 	if ((c == EOF && !len) || file->size > FILE_SIZE)
 		return -1;
 	file->line++;
-	return len - (len && len < room && out[len - 1] == '\r');
+	return len - (len && len < limit && out[len - 1] == '\r');
 }
 
 /* Is the line an option, which libinih can split? */
-static int file_is_option(struct config_file *file, const char *line, int len, int room)
+static int file_is_option(struct config_file *file, const char *line, int len, int limit)
 {
 	const char *wrong;
 
 	for (int i = 0; i < len; i++)
 		if (((unsigned char)line[i] < ' ' && line[i] != '\t') || line[i] == 0x7f) {
-			file_fault(file, "control character 0x%02x; expected plain text",
-				   (unsigned char)line[i]);
+			file_diagnose(file, "control character 0x%02x; expected plain text",
+				      (unsigned char)line[i]);
 			return 0;
 		}
 	if (!len || line[0] == ';' || line[0] == '#')
 		return 0;
-	if (len == room) {
-		file_fault(file, "the line is longer than %d characters", room - 1);
+	if (len == limit) {
+		file_diagnose(file, "the line is longer than %d characters", limit - 1);
 		return 0;
 	}
 	if (line[0] != '[')
@@ -116,7 +116,7 @@ static int file_is_option(struct config_file *file, const char *line, int len, i
 	wrong = file_read_heading(file, line);
 	file->skip = wrong != NULL;
 	if (wrong)
-		file_fault(file, "%s", wrong);
+		file_diagnose(file, "%s", wrong);
 	return 0;
 }
 
@@ -124,23 +124,23 @@ static int file_is_option(struct config_file *file, const char *line, int len, i
 static char *file_next_line(char *out, int size, void *user)
 {
 	struct config_file *file = user;
-	const int room = size - 1; /* for a '\n' and the NUL */
+	const int limit = size - 1; /* for a '\n' and the NUL */
 	int len;
 
 	if (file->pending)
-		file_fault(file, "expected 'key = value', '[section]' or a comment");
+		file_diagnose(file, "expected 'key = value', '[section]' or a comment");
 	file->pending = 0;
-	if (file->faults >= FILE_FAULTS) {
+	if (file->diagnostics >= FILE_MAX_DIAGNOSTICS) {
 		config_report(file->config, CONFIG_NOTE,
 			      "%s: not read beyond line %d: too many faults", file->path,
 			      file->line);
 		return NULL;
 	}
-	len = file_read_line(file, out, room);
+	len = file_read_line(file, out, limit);
 	if (len < 0)
 		return NULL;
 	out[len] = '\0';
-	file->pending = file_is_option(file, out, len, room);
+	file->pending = file_is_option(file, out, len, limit);
 	memcpy(out + (file->pending ? len : 0), "\n", 2);
 	return out;
 }
@@ -173,8 +173,8 @@ static int file_take_value(void *user, const char *section, const char *key, con
 		return 1;
 	file->pending = 0;
 	if (config->nvalues - file->first >= FILE_OPTIONS) {
-		file_fault(file, "more than %d options in one file", FILE_OPTIONS);
-		file->faults = FILE_FAULTS;
+		file_diagnose(file, "more than %d options in one file", FILE_OPTIONS);
+		file->diagnostics = FILE_MAX_DIAGNOSTICS;
 		return 1;
 	}
 	if (!value[0]) {

@@ -181,11 +181,11 @@ void config_expected(const coll_option_t *spec, const char *choices, char *text,
 struct config_shown config_show(const char *value)
 {
 	struct config_shown shown;
-	const int room = (int)sizeof(shown.text) - 4;
+	const int limit = (int)sizeof(shown.text) - 4;
 	char *at;
 
-	snprintf(shown.text, sizeof(shown.text), "%.*s%s", room, value,
-		 strlen(value) > (size_t)room ? "..." : "");
+	snprintf(shown.text, sizeof(shown.text), "%.*s%s", limit, value,
+		 strlen(value) > (size_t)limit ? "..." : "");
 	for (at = shown.text; *at; at++)
 		if ((unsigned char)*at < ' ' || *at == 0x7f)
 			*at = '?';

@@ -122,14 +122,14 @@ static int config_begins_unused_section(const struct config *config,
 
 void config_report_unused(struct config *config)
 {
-	int kept = 0;
+	int remaining = 0;
 
 	for (int i = 0; i < config->ndiagnostics; i++)
 		if (config->diagnostic[i].code >= 0)
-			config->diagnostic[kept++] = config->diagnostic[i];
+			config->diagnostic[remaining++] = config->diagnostic[i];
 		else
 			free(config->diagnostic[i].text);
-	config->ndiagnostics = kept;
+	config->ndiagnostics = remaining;
 	for (int i = 0; i < config->nvalues; i++) {
 		const struct config_value *value = &config->value[i];
 

@@ -32,8 +32,9 @@ int await_check(struct op *op)
 		state = await_state(op, other, 0);
 	} else if (!pthread_mutex_trylock(&other->context->lock)) {
 		context_progress(other->context);
-		state = await_state(op, other, op->awaited_moves != other->context->progress_count);
-		op->awaited_moves = other->context->progress_count;
+		state = await_state(op, other,
+				    op->awaited_progress_count != other->context->progress_count);
+		op->awaited_progress_count = other->context->progress_count;
 		pthread_mutex_unlock(&other->context->lock);
 	}
 	handle_unpin(op->awaited);

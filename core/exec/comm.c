@@ -111,12 +111,12 @@ static int comm_remote_code(int code)
 static void comm_remote_failure(struct comm *comm, int peer, const struct control_body *body,
 				size_t len)
 {
-	int room = (int)(len - sizeof(*body));
+	int text_size = (int)(len - sizeof(*body));
 
-	if (!strncmp(body->text, "rank ", 5) && room > 5)
-		comm_fail(comm, 1, comm_remote_code(body->code), "%.*s", room, body->text);
+	if (!strncmp(body->text, "rank ", 5) && text_size > 5)
+		comm_fail(comm, 1, comm_remote_code(body->code), "%.*s", text_size, body->text);
 	else
-		comm_fail(comm, 1, comm_remote_code(body->code), "rank %d: %.*s", peer, room,
+		comm_fail(comm, 1, comm_remote_code(body->code), "rank %d: %.*s", peer, text_size,
 			  body->text);
 }
 
@@ -232,7 +232,7 @@ static void comm_list_ranks(const struct comm *comm, const uint8_t *marks, int m
 /* ------------------------------------------------------------ making, entering -- */
 
 int comm_new(struct comm **out, struct context *context, uint32_t context_id, int rank, int nranks,
-	     const int *world)
+	     const int *to_context_rank)
 {
 	struct comm *comm = calloc(1, sizeof(*comm));
 
@@ -260,7 +260,7 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	for (int r = 0; r < context->nranks; r++)
 		comm->to_comm_rank[r] = -1;
 	for (int r = 0; r < nranks; r++) {
-		comm->to_context_rank[r] = world ? world[r] : r;
+		comm->to_context_rank[r] = to_context_rank ? to_context_rank[r] : r;
 		comm->to_comm_rank[comm->to_context_rank[r]] = r;
 		comm->node[r] = context->node[comm->to_context_rank[r]];
 	}

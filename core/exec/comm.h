@@ -136,11 +136,11 @@ void comm_note_freed(struct context *context, uint32_t context_id);
 void comm_remember(struct comm *comm, const struct signature *signature);
 
 /*
- * Makes a communicator on an opened context.  world: its nranks context ranks, copied; NULL: all.  On an
+ * Makes a communicator on an opened context.  to_context_rank: the nranks context ranks of its ranks, copied; NULL: all.  On an
  * error the caller frees *comm unless it is NULL.  The lock is held; comm_free takes it itself.
  */
 int comm_new(struct comm **comm, struct context *context, uint32_t context_id, int rank, int nranks,
-	     const int *world);
+	     const int *to_context_rank);
 void comm_free(struct comm *comm);
 
 /*

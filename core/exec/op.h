@@ -54,9 +54,9 @@ struct op {
 	size_t *arrays; /* v-forms: four of nranks entries, to which call.args points */
 	int persistent; /* belongs to a persistent request: other calls do not reuse it */
 	struct op *persistent_next;
-	coll_comm_t awaited;     /* KIND_AWAIT: the communicator, and */
-	uint64_t awaited_number; /* the operation there that must be done */
-	uint64_t awaited_moves;  /* progress_count of its context at the last look */
+	coll_comm_t awaited;             /* KIND_AWAIT: the communicator, and */
+	uint64_t awaited_number;         /* the operation there that must be done */
+	uint64_t awaited_progress_count; /* progress_count of its context at the last look */
 };
 
 /* The context's lock is held in all of these. */

@@ -39,10 +39,4 @@ int select_agree(struct bootstrap *bootstrap, const struct config *config,
 		 const struct plugin_list *list, int in_process, int local_code,
 		 const struct plugin **chosen);
 
-/*
- * Collective: every rank brings the result of a step (code, and error_text() if it failed); all
- * return success, or the failure of the lowest failed rank with its number in the text.
- */
-int select_all_ok(struct bootstrap *bootstrap, int code, int64_t timeout_ms);
-
 #endif

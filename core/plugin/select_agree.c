@@ -158,11 +158,3 @@ int select_agree(struct bootstrap *bootstrap, const struct config *config,
 	free(a.own_table);
 	return code;
 }
-
-/* ---------------------------------------------------------------- after a step -- */
-
-int select_all_ok(struct bootstrap *bootstrap, int code, int64_t timeout_ms)
-{
-	return code ? bootstrap_exchange_fail(bootstrap, code, error_text(), timeout_ms)
-		    : bootstrap_exchange(bootstrap, NULL, NULL, 0, timeout_ms);
-}

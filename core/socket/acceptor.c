@@ -34,14 +34,14 @@ static int acceptor_proven_max(const struct handshake *hs)
 	return (int)hs->nranks + ACCEPTOR_PROVEN_SPARE;
 }
 
-size_t acceptor_room(const struct handshake *hs)
+size_t acceptor_poll_size(const struct handshake *hs)
 {
 	return (size_t)ADDRESS_MAX + ACCEPTOR_PENDING_MAX + (size_t)acceptor_proven_max(hs);
 }
 
 int acceptor_begin(struct acceptor *a)
 {
-	a->pending = calloc(acceptor_room(a->hs), sizeof(*a->pending));
+	a->pending = calloc(acceptor_poll_size(a->hs), sizeof(*a->pending));
 	a->dials = calloc(a->hs->nranks, sizeof(*a->dials));
 	if (a->pending == NULL || a->dials == NULL)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory to accept %u ranks", a->hs->nranks);
@@ -138,7 +138,7 @@ static void acceptor_challenge(struct acceptor *a, int fd)
 
 	memset(p, 0, sizeof(*p));
 	p->fd = fd;
-	p->place = -1;
+	p->poll_index = -1;
 	p->since = clock_now_ms();
 	memcpy(challenge->magic, a->hs->magic, sizeof(challenge->magic));
 	challenge->version = htole32(a->hs->version);
@@ -351,9 +351,9 @@ void acceptor_prepare(struct acceptor *a, struct poll_set *set)
 	int oldest = acceptor_oldest(a);
 
 	for (int i = 0; i < a->listeners.count; i++)
-		a->place[i] = accepting ? poll_set_add(set, a->listeners.fd[i], POLLIN) : -1;
+		a->poll_index[i] = accepting ? poll_set_add(set, a->listeners.fd[i], POLLIN) : -1;
 	for (int i = 0; i < a->npending; i++)
-		a->pending[i].place = poll_set_add(set, a->pending[i].fd, POLLIN);
+		a->pending[i].poll_index = poll_set_add(set, a->pending[i].fd, POLLIN);
 	if (oldest < a->npending)
 		poll_set_wake(set, a->pending[oldest].since + ACCEPTOR_LIFE_MS);
 	if (a->listeners.count > 0 && !accepting)
@@ -378,9 +378,9 @@ int acceptor_advance(struct acceptor *a, const struct poll_set *set)
 
 	/* Backwards, since a connection that is made or dropped leaves the list. */
 	for (int i = a->npending - 1; code == 0 && i >= 0; i--) {
-		if (!poll_set_events(set, a->pending[i].place))
+		if (!poll_set_events(set, a->pending[i].poll_index))
 			continue;
-		a->pending[i].place = -1;
+		a->pending[i].poll_index = -1;
 		if (a->pending[i].proven)
 			acceptor_recv_confirm(a, i);
 		else
@@ -388,7 +388,7 @@ int acceptor_advance(struct acceptor *a, const struct poll_set *set)
 	}
 	acceptor_sweep(a);
 	for (int i = 0; code == 0 && i < a->listeners.count; i++)
-		if (poll_set_events(set, a->place[i]))
+		if (poll_set_events(set, a->poll_index[i]))
 			acceptor_accept(a, a->listeners.fd[i]);
 	return code;
 }

@@ -27,8 +27,8 @@ void listeners_close(struct listeners *listeners);
 
 struct pending_connection {
 	int fd;
-	int place;  /* in the poll set of this turn; -1: not in it */
-	int proven; /* the answer was right; the confirm is still to come */
+	int poll_index; /* in the poll set of this turn; -1: not in it */
+	int proven;     /* the answer was right; the confirm is still to come */
 	int64_t since;
 	uint32_t rank; /* proven: whose it is */
 	size_t got;    /* bytes of the message that is being received */
@@ -43,7 +43,7 @@ struct acceptor {
 	void (*connected)(void *owner, uint32_t rank, int fd);
 	void *owner;
 
-	int place[ADDRESS_MAX];             /* of the listeners in the poll set */
+	int poll_index[ADDRESS_MAX];        /* of the listeners in the poll set */
 	struct pending_connection *pending; /* oldest first */
 	int npending, nproven;
 	uint64_t *dials; /* [nranks] the dialler that each rank's connection came from; 0: none */
@@ -56,7 +56,7 @@ struct acceptor {
 /* The caller has zeroed *acceptor and set the members from hs to owner.  It may do without listeners yet. */
 int acceptor_begin(struct acceptor *acceptor);
 /* Descriptors that the acceptor adds to a set at most. */
-size_t acceptor_room(const struct handshake *hs);
+size_t acceptor_poll_size(const struct handshake *hs);
 void acceptor_prepare(struct acceptor *acceptor, struct poll_set *set);
 /* A code, with the error text: a rank of the job came that can never fit. */
 int acceptor_advance(struct acceptor *acceptor, const struct poll_set *set);

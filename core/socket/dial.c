@@ -29,7 +29,7 @@ int dial_begin(struct dial *dial)
 	dial->fd = -1;
 	for (int i = 0; i < dial->addresses.count; i++) {
 		dial->attempts[i].fd = -1;
-		dial->attempts[i].place = -1;
+		dial->attempts[i].poll_index = -1;
 		dial->attempts[i].start = now + (int64_t)i * DIAL_HEAD_START_MS;
 	}
 	return random_bytes(&dial->id, sizeof(dial->id));
@@ -45,9 +45,9 @@ static void dial_close(struct dial *dial, struct dial_attempt *y)
 	if (y->fd >= 0)
 		close(y->fd);
 	y->fd = -1;
-	y->place = -1;
-	if (y->extra && dial->spare)
-		++*dial->spare;
+	y->poll_index = -1;
+	if (y->extra && dial->extra_sockets)
+		++*dial->extra_sockets;
 	y->extra = 0;
 }
 
@@ -162,7 +162,7 @@ static int dial_start(struct dial *dial, struct dial_attempt *y)
 	const struct address *address = dial_address(dial, y);
 	int family = address->sa.ss_family, open = dial_count_open(dial);
 
-	if (open > 0 && dial->spare && *dial->spare <= 0) {
+	if (open > 0 && dial->extra_sockets && *dial->extra_sockets <= 0) {
 		y->start = clock_now_ms() + DIAL_SPARE_PAUSE_MS;
 		return 0;
 	}
@@ -170,8 +170,8 @@ static int dial_start(struct dial *dial, struct dial_attempt *y)
 	if (y->fd < 0)
 		return dial_no_socket(dial, y, errno, open);
 	y->extra = open > 0;
-	if (y->extra && dial->spare)
-		--*dial->spare;
+	if (y->extra && dial->extra_sockets)
+		--*dial->extra_sockets;
 	if (dial->hs->tune)
 		dial->hs->tune(dial->hs->user, y->fd, family, dial->local);
 	if (socket_connect(y->fd, address) < 0) {
@@ -344,14 +344,14 @@ int dial_prepare(struct dial *dial, struct poll_set *set)
 		struct dial_attempt *y = &dial->attempts[i];
 
 		left += y->state != DIAL_OUT;
-		y->place = -1;
+		y->poll_index = -1;
 		if (y->state == DIAL_IDLE)
 			poll_set_wake(set, y->start);
 		if (y->state == DIAL_CONNECTING)
 			poll_set_wake(set, y->start + DIAL_CONNECT_MS);
 		if (y->fd >= 0)
-			y->place = poll_set_add(set, y->fd,
-						y->state == DIAL_CONNECTING ? POLLOUT : POLLIN);
+			y->poll_index = poll_set_add(
+				set, y->fd, y->state == DIAL_CONNECTING ? POLLOUT : POLLIN);
 	}
 	if (code == 0 && left == 0)
 		code = error_set(dial->code ? dial->code : COLL_ERR_PEER_LOST, "%s", dial->note);
@@ -365,9 +365,9 @@ int dial_advance(struct dial *dial, const struct poll_set *set)
 	for (int i = 0; code == 0 && dial->fd < 0 && i < dial->addresses.count; i++) {
 		struct dial_attempt *y = &dial->attempts[i];
 
-		if (!poll_set_events(set, y->place))
+		if (!poll_set_events(set, y->poll_index))
 			continue;
-		y->place = -1;
+		y->poll_index = -1;
 		switch (y->state) {
 		case DIAL_CONNECTING: dial_connected(dial, y); break;
 		case DIAL_CHALLENGE: code = dial_recv_challenge(dial, y); break;

@@ -22,13 +22,13 @@ enum dial_state { DIAL_IDLE, DIAL_CONNECTING, DIAL_CHALLENGE, DIAL_VERDICT, DIAL
 struct dial_attempt {
 	enum dial_state state;
 	int fd;
-	int place;     /* in the poll set of this turn; -1: not in it */
-	int extra;     /* counts against dial->spare */
-	int64_t start; /* IDLE: when to connect; CONNECTING: when connecting began */
-	int pause_ms;  /* before the next try */
-	int tries;     /* that came to nothing */
-	int refusals;  /* in a row: nobody listened */
-	size_t got;    /* bytes of the message that is being received */
+	int poll_index; /* in the poll set of this turn; -1: not in it */
+	int extra;      /* counts against dial->extra_sockets */
+	int64_t start;  /* IDLE: when to connect; CONNECTING: when connecting began */
+	int pause_ms;   /* before the next try */
+	int tries;      /* that came to nothing */
+	int refusals;   /* in a row: nobody listened */
+	size_t got;     /* bytes of the message that is being received */
 	struct handshake_messages messages;
 };
 
@@ -37,9 +37,9 @@ struct dial {
 	uint32_t peer;
 	struct address_list addresses; /* best first */
 	int local;                     /* the peer is on this host */
-	int named;  /* the user has said where the peer is: nobody else is to be found there */
-	int retry;  /* the peer may not be listening yet */
-	int *spare; /* sockets that all dials together may open beyond one each; NULL: any number */
+	int named; /* the user has said where the peer is: nobody else is to be found there */
+	int retry; /* the peer may not be listening yet */
+	int *extra_sockets; /* sockets that all dials together may open beyond one each; NULL: any number */
 	uint64_t id;
 	struct dial_attempt attempts[ADDRESS_MAX];
 	int code;          /* of the failure that ended an address for good */

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "device/copy_stream.h"
 #include "base/log.h"
-#include "plugin/select.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -190,7 +189,7 @@ int context_all_ok(const struct context *context, struct bootstrap *bootstrap, i
 	/* The plugins have learned it from one another, and exchange no more. */
 	if (context && context->remote.code)
 		return error_raise(&context->remote);
-	return select_all_ok(bootstrap, code, timeout_ms);
+	return bootstrap_all_ok(bootstrap, code, timeout_ms);
 }
 
 int context_open_all(struct context *const *contexts, int n)

@@ -42,7 +42,7 @@ struct tcp_mesh {
 	struct dial *dials;       /* one for each lower rank */
 	struct tcp_peer *peers;   /* nranks */
 	struct poll_set polls;
-	int spare;
+	int extra_sockets;
 	uint32_t connected;
 	uint32_t hung_up_rank; /* 1 + the first connected rank that hung up; 0: none */
 	int64_t grace;         /* when the hang-up becomes the failure of this rank */
@@ -193,7 +193,7 @@ static void tcp_mesh_dial_begin(struct tcp_mesh *mesh, uint32_t peer)
 	dial->hs = &mesh->handshake;
 	dial->peer = peer;
 	dial->local = tcp_same_host(own, to);
-	dial->spare = &mesh->spare;
+	dial->extra_sockets = &mesh->extra_sockets;
 	tcp_peer_addresses(mesh->t->host, own, to, &dial->addresses);
 	if (!dial->addresses.count)
 		tcp_mesh_fail(mesh, COLL_ERR_SYSTEM,
@@ -330,7 +330,7 @@ static void tcp_mesh_begin(struct tcp_mesh *mesh)
 {
 	struct tcp *t = mesh->t;
 	size_t capacity =
-		2 * (size_t)t->nranks + TCP_EXTRA_SOCKETS + acceptor_room(&mesh->handshake);
+		2 * (size_t)t->nranks + TCP_EXTRA_SOCKETS + acceptor_poll_size(&mesh->handshake);
 
 	mesh->dials = calloc(t->rank + 1, sizeof(*mesh->dials));
 	mesh->peers = calloc(t->nranks, sizeof(*mesh->peers));
@@ -358,7 +358,8 @@ static void tcp_mesh_end(struct tcp_mesh *mesh)
 int32_t tcp_mesh_connect(struct tcp *t, struct listeners *listeners,
 			 const struct tcp_record *records, coll_error_t *err)
 {
-	struct tcp_mesh mesh = {.t = t, .records = records, .spare = TCP_EXTRA_SOCKETS, .err = err};
+	struct tcp_mesh mesh = {
+		.t = t, .records = records, .extra_sockets = TCP_EXTRA_SOCKETS, .err = err};
 
 	mesh.handshake = (struct handshake){.magic = {'C', 'O', 'L', 'L', '-', 'T', 'C', 'P'},
 					    .version = TCP_HANDSHAKE_VERSION,

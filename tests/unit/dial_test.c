@@ -140,7 +140,7 @@ static int64_t meet(struct dial *dial, struct site *const *sites, int n, int *co
 	for (int i = dial->addresses.count; i < n; i++)
 		dial->addresses.item[dial->addresses.count++] = sites[i]->address;
 	*code = dial_begin(dial);
-	if (poll_set_init(&set, ADDRESS_MAX + (size_t)n * acceptor_room(&hs)))
+	if (poll_set_init(&set, ADDRESS_MAX + (size_t)n * acceptor_poll_size(&hs)))
 		bail_out("%s", error_text());
 	/* Also served a while after the dialler is done, which ends its other attempts then. */
 	for (int64_t end = begin + LONG_MS; *code == 0 && clock_now_ms() < end;) {
@@ -328,7 +328,7 @@ static void test_all_lead_there(int spare)
 {
 	struct site good;
 	struct site *const sites[] = {&good};
-	struct dial dial = {.spare = &spare};
+	struct dial dial = {.extra_sockets = &spare};
 	const int before = spare;
 	uint16_t port;
 	int code, err;

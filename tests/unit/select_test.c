@@ -644,7 +644,7 @@ static void *all_ok_rank(void *arg)
 
 	if (w->local_code)
 		error_set(w->local_code, "%s", w->local_text);
-	w->code = select_all_ok(w->bootstrap, w->local_code, 60000);
+	w->code = bootstrap_all_ok(w->bootstrap, w->local_code, 60000);
 	snprintf(w->text, sizeof(w->text), "%s", w->code ? error_text() : "");
 	return NULL;
 }

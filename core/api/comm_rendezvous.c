@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm_meet.c - ranks meet, agree on a backend and on rank 0's options, and open the endpoint. */
+/* comm_rendezvous.c - the ranks agree on a backend and on rank 0's options, and open the endpoint. */
 #include "api/comm_make.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int meet_rendezvous(struct bootstrap **bootstrap, const struct rendezvous *m,
-			   const struct config *config)
+static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rendezvous *m,
+				const struct config *config)
 {
 	int64_t timeout_ms = config_int(config, "init_timeout") / 1000;
 	const char *interface_name = config_string(config, "interface");
@@ -30,7 +30,7 @@ static int meet_rendezvous(struct bootstrap **bootstrap, const struct rendezvous
 }
 
 /* For lack of memory this rank cannot take part in the next exchange; the other ranks are told. */
-static int meet_no_memory(struct bootstrap *bootstrap, int64_t timeout_ms)
+static int rendezvous_no_memory(struct bootstrap *bootstrap, int64_t timeout_ms)
 {
 	char text[48];
 
@@ -39,15 +39,15 @@ static int meet_no_memory(struct bootstrap *bootstrap, int64_t timeout_ms)
 }
 
 /* The selections differ: takes rank 0's. */
-static int meet_take_selection(struct bootstrap *bootstrap, const struct selection *own,
-			       struct selection *selection, int64_t timeout_ms)
+static int rendezvous_take_selection(struct bootstrap *bootstrap, const struct selection *own,
+				     struct selection *selection, int64_t timeout_ms)
 {
 	struct selection *all = calloc((size_t)bootstrap_nranks(bootstrap), sizeof(*all));
 	char differ[256];
 	int code;
 
 	if (!all)
-		return meet_no_memory(bootstrap, timeout_ms);
+		return rendezvous_no_memory(bootstrap, timeout_ms);
 	code = bootstrap_exchange(bootstrap, own, all, sizeof(*own), timeout_ms);
 	if (!code)
 		*selection = all[0];
@@ -64,8 +64,8 @@ static int meet_take_selection(struct bootstrap *bootstrap, const struct selecti
  * Every rank chooses algorithms and builds schedules with rank 0's values.  *selection: this rank's
  * own, then rank 0's.
  */
-static int meet_agree_selection(struct bootstrap *bootstrap, struct selection *selection,
-				int64_t timeout_ms)
+static int rendezvous_agree_selection(struct bootstrap *bootstrap, struct selection *selection,
+				      int64_t timeout_ms)
 {
 	int n = bootstrap_nranks(bootstrap), code, same = 1;
 	const struct selection own = *selection;
@@ -73,7 +73,7 @@ static int meet_agree_selection(struct bootstrap *bootstrap, struct selection *s
 
 	all = calloc((size_t)n, sizeof(*all));
 	if (!all)
-		return meet_no_memory(bootstrap, timeout_ms);
+		return rendezvous_no_memory(bootstrap, timeout_ms);
 	code = bootstrap_exchange(bootstrap, brief, all, sizeof(brief), timeout_ms);
 	for (int r = 1; !code && r < n; r++) {
 		if (all[r][0] != all[0][0])
@@ -84,10 +84,11 @@ static int meet_agree_selection(struct bootstrap *bootstrap, struct selection *s
 		same &= all[r][1] == all[0][1];
 	}
 	free(all);
-	return code || same ? code : meet_take_selection(bootstrap, &own, selection, timeout_ms);
+	return code || same ? code
+			    : rendezvous_take_selection(bootstrap, &own, selection, timeout_ms);
 }
 
-static void meet_free_parts(struct context_parts *parts)
+static void rendezvous_free_parts(struct context_parts *parts)
 {
 	bootstrap_close(parts->bootstrap);
 	plugins_free(parts->plugins);
@@ -98,8 +99,8 @@ static void meet_free_parts(struct context_parts *parts)
  * All steps after the rendezvous.  Takes over the parts, also on an error.  `code` is the failure of this
  * rank so far: a rank that has failed takes part until all ranks know.
  */
-static int meet_context(struct context **context, struct context_parts *parts, int code,
-			int together)
+static int rendezvous_context(struct context **context, struct context_parts *parts, int code,
+			      int together)
 {
 	int64_t timeout_ms = config_int(parts->config, "init_timeout") / 1000;
 	struct bootstrap *bootstrap = parts->bootstrap;
@@ -108,9 +109,9 @@ static int meet_context(struct context **context, struct context_parts *parts, i
 	code = select_agree(bootstrap, parts->config, parts->plugins,
 			    bootstrap_in_process(bootstrap), code, &parts->plugin);
 	if (!code)
-		code = meet_agree_selection(bootstrap, &parts->selection, timeout_ms);
+		code = rendezvous_agree_selection(bootstrap, &parts->selection, timeout_ms);
 	if (code) {
-		meet_free_parts(parts);
+		rendezvous_free_parts(parts);
 		return code;
 	}
 	code = context_make(context, parts);
@@ -120,20 +121,21 @@ static int meet_context(struct context **context, struct context_parts *parts, i
 	if (code && *context)
 		context_unref(*context, 0);
 	else if (code)
-		meet_free_parts(parts);
+		rendezvous_free_parts(parts);
 	if (code)
 		*context = NULL;
 	return code;
 }
 
-int comm_meet_device(const coll_config_t *config)
+int comm_config_device(const coll_config_t *config)
 {
 	if (!config || config->size < offsetof(coll_config_t, reserved))
 		return -1;
 	return config->device;
 }
 
-int comm_meet(struct context **context, const struct rendezvous *m, const coll_config_t *config)
+int comm_rendezvous(struct context **context, const struct rendezvous *m,
+		    const coll_config_t *config)
 {
 	struct context_parts parts = {.client = &comm_context_client};
 	struct error_first first = {0};
@@ -152,7 +154,7 @@ int comm_meet(struct context **context, const struct rendezvous *m, const coll_c
 	if (code)
 		log_debug("rank %d: %s", m->rank, error_text());
 	error_note(&first, code);
-	met = meet_rendezvous(&parts.bootstrap, m, parts.config);
+	met = rendezvous_bootstrap(&parts.bootstrap, m, parts.config);
 	if (met) {
 		plugins_free(parts.plugins);
 		config_free(parts.config);
@@ -160,6 +162,6 @@ int comm_meet(struct context **context, const struct rendezvous *m, const coll_c
 	}
 	code = error_raise(&first);
 	config_warn_unknown_env(parts.config);
-	parts.device = comm_meet_device(config);
-	return meet_context(context, &parts, code, m->together);
+	parts.device = comm_config_device(config);
+	return rendezvous_context(context, &parts, code, m->together);
 }

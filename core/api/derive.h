@@ -18,6 +18,7 @@ struct split {
 	coll_comm_t parent;
 	coll_comm_t *out;
 	uint64_t number; /* derive_transport: of the operation that exchanges the votes */
+	uint32_t seq;    /* derive_transport: of the same among the parent's collectives */
 	struct split_vote own;
 	struct split_vote all[]; /* one for each rank of the parent */
 };

@@ -3,7 +3,9 @@
  * derive_transport.c - communicators made from others over a transport.
  *
  * Split: rank 0 of the parent draws the context id of the new communicators, and all ranks exchange their
- * votes by an allgather over the parent.
+ * votes by an allgather over the parent.  A rank that dies during it may have sent its vote to some ranks
+ * and not to others.  A rank whose split fails therefore says so to all ranks of the parent, and each new
+ * communicator that contains this rank fails, instead of waiting for it.
  *
  * Shrink: the parent may have failed, so its operations are of no use.  Each survivor sends a control
  * message with the ranks that it excludes to the lowest survivor, the leader.  The leader alone decides,
@@ -19,9 +21,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Makes a communicator of n context ranks on the parent's context; unlocks it for a moment on failure. */
+/*
+ * Makes a communicator of n context ranks on the parent's context; unlocks it for a moment on failure.
+ * birth: see struct comm.
+ */
 static int derive_transport_new(struct comm *parent, uint32_t context_id, int rank, int n,
-				const int *world, coll_comm_t *out)
+				const int *world, uint64_t birth, coll_comm_t *out)
 {
 	struct context *context = parent->context;
 	struct comm *made = NULL;
@@ -34,6 +39,7 @@ static int derive_transport_new(struct comm *parent, uint32_t context_id, int ra
 	code = comm_new(&made, context, context_id, rank, n, world);
 	if (!code) {
 		context_ref(context);
+		made->birth = birth;
 		*out = made->handle;
 	} else if (made) {
 		context_leave(context);
@@ -61,6 +67,7 @@ static int derive_transport_begin(struct comm *comm, struct split *split)
 	if (!code)
 		code = op_issue(comm, &args, group_current());
 	split->number = comm->issued;
+	split->seq = comm->seq - 1;
 	return code;
 }
 
@@ -76,6 +83,7 @@ static int derive_transport_make(struct comm *comm, const struct split *split)
 		world[r] = comm->to_context_rank[world[r]];
 	if (split->own.color >= 0)
 		code = derive_transport_new(comm, split->all[0].context_id, rank, n, world,
+					    comm_tag_birth(comm->context_id, split->seq),
 					    split->out);
 	free(world);
 	return code;
@@ -86,7 +94,13 @@ static int derive_transport_finish(struct comm *comm, struct split *split)
 {
 	int code = comm_wait(comm, split->number);
 
-	return code ? code : derive_transport_make(comm, split);
+	if (!code)
+		code = derive_transport_make(comm, split);
+	if (code) {
+		comm_send_unmade(comm, split->seq, code, error_text());
+		comm_flush(comm);
+	}
+	return code;
 }
 
 /* ------------------------------------------------------------------------ shrink -- */
@@ -234,9 +248,11 @@ static int shrink_follow(struct shrink *s, uint32_t *context_id)
 	char text[24];
 
 	snprintf(text, sizeof(text), "%" PRIx64, s->hash);
+	comm->shrunk.awaited = s->hash;
 	context_send_control(comm->context, leader, comm_tag_control(comm->context_id),
 			     CONTROL_SHRINK, 0, text);
 	(void)context_wait(comm->context, shrink_over, s, comm->context->timeout_us);
+	comm->shrunk.awaited = 0;
 	if (comm->shrunk.hash == s->hash) {
 		comm->shrunk.hash = 0;
 		*context_id = comm->shrunk.context_id;
@@ -263,8 +279,11 @@ static int shrink_make(const struct shrink *s, uint32_t context_id, coll_comm_t 
 	int *world = calloc((size_t)comm->nranks, sizeof(*world));
 	int n = 0, rank = 0, code;
 
-	if (!world)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
+	if (!world) {
+		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
+		comm_refuse(comm, context_id, code, error_text());
+		return code;
+	}
 	for (int r = 0; r < comm->nranks; r++) {
 		if (s->excluded[r])
 			continue;
@@ -272,8 +291,10 @@ static int shrink_make(const struct shrink *s, uint32_t context_id, coll_comm_t 
 			rank = n;
 		world[n++] = comm->to_context_rank[r];
 	}
-	code = derive_transport_new(comm, context_id, rank, n, world, newcomm);
+	code = derive_transport_new(comm, context_id, rank, n, world, 0, newcomm);
 	free(world);
+	if (code)
+		comm_refuse(comm, context_id, code, error_text());
 	return code;
 }
 

@@ -52,12 +52,13 @@ uint32_t comm_draw_context_id(struct context *context)
 
 /* ------------------------------------------------------------------ failing -- */
 
-void comm_send_control(struct comm *comm, int kind, int code, const char *text)
+const char *comm_rank_name(const struct comm *comm, int rank, struct rank_name *name)
 {
-	for (int r = 0; r < comm->nranks; r++)
-		if (r != comm->rank && comm->peer_state[r] != PEER_LEFT)
-			context_send_control(comm->context, comm->to_context_rank[r],
-					     comm_tag_control(comm->context_id), kind, code, text);
+	int world = comm->to_context_rank[rank];
+
+	snprintf(name->text, sizeof(name->text),
+		 world == rank ? "rank %d" : "rank %d (world rank %d)", rank, world);
+	return name->text;
 }
 
 void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
@@ -99,79 +100,6 @@ int comm_error(const struct comm *comm)
 	return comm->error ? error_set(comm->error, "%s", comm->error_text) : COLL_SUCCESS;
 }
 
-/* The code for another rank's failure: a mismatch or a lost peer is this rank's failure as well. */
-static int comm_remote_code(int code)
-{
-	if (code == COLL_ERR_MISMATCH || code == COLL_ERR_PEER_LOST)
-		return code;
-	return COLL_ERR_REMOTE;
-}
-
-/* "rank 2: ", unless the text itself begins with a rank. */
-static void comm_remote_failure(struct comm *comm, int peer, const struct control_body *body,
-				size_t len)
-{
-	int text_size = (int)(len - sizeof(*body));
-
-	if (!strncmp(body->text, "rank ", 5) && text_size > 5)
-		comm_fail(comm, 1, comm_remote_code(body->code), "%.*s", text_size, body->text);
-	else
-		comm_fail(comm, 1, comm_remote_code(body->code), "rank %d: %.*s", peer, text_size,
-			  body->text);
-}
-
-static void comm_take_control(struct comm *comm, const struct unexpected *e)
-{
-	uint64_t tag = comm_tag_control(comm->context_id);
-	const struct control_body *body = (const void *)e->data;
-	int peer = comm->to_comm_rank[e->peer];
-
-	if (e->header.len <= sizeof(*body) || e->data[e->header.len - 1] || peer < 0)
-		return; /* malformed: the text has no end */
-	if (body->kind == CONTROL_LEAVE && comm->peer_state[peer] != PEER_LEFT) {
-		comm->peer_state[peer] = PEER_LEFT;
-		comm->nleft++;
-		comm_check_left(comm);
-	} else if (body->kind == CONTROL_FAIL) {
-		comm_remote_failure(comm, peer, body, e->header.len);
-	} else if (body->kind == CONTROL_PING) {
-		context_send_control(comm->context, (int)e->peer, tag, CONTROL_PONG, 0, "");
-	} else if (body->kind == CONTROL_PONG) {
-		comm->answered[peer] = 1;
-	} else if (body->kind == CONTROL_SHRINK) {
-		comm->shrink[peer] = strtoull(body->text, NULL, 16);
-	} else if (body->kind == CONTROL_SHRUNK) {
-		char *rest;
-
-		comm->shrunk.hash = strtoull(body->text, &rest, 16);
-		comm->shrunk.failed_rank = (int)strtol(rest, NULL, 10);
-		comm->shrunk.context_id = (uint32_t)body->code;
-	}
-}
-
-void comm_check(struct comm *comm)
-{
-	uint64_t tag = comm_tag_control(comm->context_id);
-	struct context *context = comm->context;
-	struct unexpected *e;
-
-	while ((e = match_take(&context->match, tag))) {
-		comm_take_control(comm, e);
-		free(e);
-	}
-	if (comm->pending_code)
-		comm_fail(comm, 0, comm->pending_code, "%s", comm->pending_text);
-	for (int r = 0; r < comm->nranks; r++) {
-		const char *failure = context->failure[comm->to_context_rank[r]];
-
-		if (!failure || comm->peer_state[r] == PEER_LEFT)
-			continue;
-		comm->peer_state[r] = PEER_FAILED;
-		if (!comm->leaving)
-			comm_fail(comm, 0, COLL_ERR_PEER_LOST, "rank %d was lost: %s", r, failure);
-	}
-}
-
 /* ------------------------------------------------------------ ranks waited for -- */
 
 /* Does the engine run its schedule? */
@@ -202,15 +130,16 @@ void comm_check_left(struct comm *comm)
 {
 	uint8_t *from = calloc((size_t)comm->nranks, 1);
 	char what[160] = "";
+	struct rank_name name;
 
 	if (from && comm_mark_waiting(comm, from))
 		for (int r = 0; r < comm->nranks; r++)
 			if (from[r] && comm->peer_state[r] == PEER_LEFT) {
 				signature_describe(&comm->head->call.signature, what, sizeof(what));
 				comm_fail(comm, 0, COLL_ERR_PEER_LOST,
-					  "rank %d destroyed its communicator while rank %d still "
-					  "waits for it in %s",
-					  r, comm->rank, what);
+					  "%s destroyed its communicator while rank %d still waits "
+					  "for it in %s",
+					  comm_rank_name(comm, r, &name), comm->rank, what);
 				break;
 			}
 	free(from);

@@ -47,13 +47,21 @@ struct comm {
 	uint64_t steps;      /* steps ever completed: grows while operations move */
 	uint64_t *shrink;    /* per rank: the hash it has sent to this rank; 0: none */
 	struct {
-		uint64_t hash; /* of the list of excluded ranks; 0: no answer */
+		uint64_t
+			awaited; /* of the list of excluded ranks that this rank asks for; 0: none */
+		uint64_t hash;   /* the same of the answer; 0: no answer */
 		uint32_t context_id;
 		int failed_rank; /* the rank that prevents the new communicator, or -1 */
 	} shrunk;                /* the leader's last answer */
-	int native_groups;       /* groups of the backend's own that are to be ended */
-	int leaving;             /* is being destroyed: a peer that leaves now is no failure */
-	struct comm *next;       /* on the context */
+	uint64_t birth;    /* tag of messages about ranks that could not make it too; 0: none */
+	int native_groups; /* groups of the backend's own that are to be ended */
+	int leaving;       /* is being destroyed: a peer that leaves now is no failure */
+	struct comm *next; /* on the context */
+};
+
+/* Memory for comm_rank_name. */
+struct rank_name {
+	char text[48];
 };
 
 /* Control messages. */
@@ -63,7 +71,8 @@ enum {
 	CONTROL_PING = 3,
 	CONTROL_PONG = 4,
 	CONTROL_SHRINK = 5, /* to the leader: hash of the excluded ranks; 0: the sender gives up */
-	CONTROL_SHRUNK = 6  /* from the leader: hash, failed rank or -1; code is the context id */
+	CONTROL_SHRUNK = 6, /* from the leader: hash, failed rank or -1; code is the context id */
+	CONTROL_UNMADE = 7  /* the sender could not make its communicator of a split: see birth */
 };
 
 /*
@@ -91,6 +100,12 @@ enum {
 uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg);
 uint64_t comm_tag_user(const struct comm *comm, uint32_t tag);
 uint64_t comm_tag_control(uint32_t context_id);
+/*
+ * For messages about the communicators that the split with number `seq` makes of a parent.  The new
+ * communicators take them, also when the parent is gone.
+ */
+uint64_t comm_tag_birth(uint32_t parent_context_id, uint32_t seq);
+int comm_tag_is_birth(uint64_t tag);
 
 /*
  * Sets the communicator's asynchronous error (the first one stays), ends its operations and tells
@@ -117,6 +132,18 @@ void comm_set_pending(struct comm *comm, int code, const char *text);
 /* Sends a control message to all other ranks that have not left.  The lock is held. */
 void comm_send_control(struct comm *comm, int kind, int code, const char *text);
 
+/*
+ * Tells the ranks of the parent that this rank could not make its communicator of the split with this
+ * number: each communicator of that split that contains this rank fails.  The lock is held.
+ */
+void comm_send_unmade(struct comm *parent, uint32_t seq, int code, const char *text);
+
+/*
+ * The same for a new communicator whose context id all know: it fails on each rank of the parent that
+ * makes it.  The lock is held.
+ */
+void comm_refuse(struct comm *parent, uint32_t context_id, int code, const char *text);
+
 /* After the transport has moved: handles control messages and failed peers.  The lock is held. */
 void comm_check(struct comm *comm);
 /* Fails the communicator if a running operation needs data from a rank that has left. */
@@ -131,6 +158,9 @@ void comm_mismatch(struct context *context, const struct recv *recv, uint32_t pe
 
 /* A communicator was freed: messages with its context id are dropped from now on. */
 void comm_note_freed(struct context *context, uint32_t context_id);
+
+/* "rank 1", or "rank 1 (world rank 3)" where the communicator numbers the rank in its own way. */
+const char *comm_rank_name(const struct comm *comm, int rank, struct rank_name *name);
 
 /* Notes the signature of the newest collective (comm->seq - 1) and compares messages that came for it. */
 void comm_remember(struct comm *comm, const struct signature *signature);

@@ -54,6 +54,7 @@ void engine_complete(struct op *op, int step)
 static void engine_peer_failed(struct comm *comm, int rank, int code)
 {
 	const char *cause = comm->context->failure[comm->to_context_rank[rank]];
+	struct rank_name name;
 
 	if (code == COLL_ERR_DEVICE && !cause)
 		comm_fail(comm, 0, code,
@@ -61,7 +62,7 @@ static void engine_peer_failed(struct comm *comm, int rank, int code)
 			  "'%s' may have logged",
 			  comm->rank, rank, comm->context->plugin->backend.name);
 	else
-		comm_fail(comm, 0, code, "rank %d was lost: %s", rank,
+		comm_fail(comm, 0, code, "%s was lost: %s", comm_rank_name(comm, rank, &name),
 			  cause ? cause : "a message failed");
 }
 

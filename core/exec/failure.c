@@ -150,7 +150,7 @@ int comm_check_unexpected(struct context *context, uint32_t peer, const coll_hea
 	uint32_t seq = (uint32_t)(h->tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK;
 	int age;
 
-	if (!comm)
+	if (!comm && !comm_tag_is_birth(h->tag))
 		return comm_was_freed(context, (uint32_t)(h->tag >> TAG_CONTEXT_SHIFT));
 	if (h->tag & MATCH_CONTROL)
 		return 0;

@@ -485,6 +485,9 @@ enum { COLL_SPLIT_NOCOLOR = -1 };
  * Blocks    Until all ranks of `comm` have called it: the call is collective.  In a group the call
  *           returns at once, and coll_group_end() blocks and fills in *newcomm; so one thread can
  *           split for all ranks of coll_comm_init_all().
+ * Errors    COLL_ERR_PEER_LOST: a rank has died, and the text has its number.  Some ranks may have
+ *           succeeded by then.  Their new communicator fails at once if one of its ranks could not
+ *           make it, so that no rank waits there for another.
  *
  * A backend without a transport makes new connections instead, for which the ranks meet as they did
  * for the first communicator.  Then the call waits for the operations before it, and each step

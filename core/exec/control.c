@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* control.c - control messages: how ranks tell each other of failures, of leaving and of new communicators. */
+#include "exec/comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A control tag of the parent whose lower bits, 0 in its others, are the number of the split and a 1. */
+uint64_t comm_tag_birth(uint32_t parent_context_id, uint32_t seq)
+{
+	return comm_tag_control(parent_context_id) | (uint64_t)seq << 1 | 1;
+}
+
+int comm_tag_is_birth(uint64_t tag)
+{
+	return tag & MATCH_CONTROL && tag & 1;
+}
+
+/* ------------------------------------------------------------------ sending -- */
+
+void comm_send_control(struct comm *comm, int kind, int code, const char *text)
+{
+	for (int r = 0; r < comm->nranks; r++)
+		if (r != comm->rank && comm->peer_state[r] != PEER_LEFT)
+			context_send_control(comm->context, comm->to_context_rank[r],
+					     comm_tag_control(comm->context_id), kind, code, text);
+}
+
+/* To every rank: one that has left the parent may still use the new communicator. */
+static void comm_send_parent(struct comm *parent, uint64_t tag, int kind, int code,
+			     const char *text)
+{
+	for (int r = 0; r < parent->nranks; r++)
+		if (r != parent->rank)
+			context_send_control(parent->context, parent->to_context_rank[r], tag, kind,
+					     code, text);
+}
+
+void comm_send_unmade(struct comm *parent, uint32_t seq, int code, const char *text)
+{
+	comm_send_parent(parent, comm_tag_birth(parent->context_id, seq), CONTROL_UNMADE, code,
+			 text);
+}
+
+void comm_refuse(struct comm *parent, uint32_t context_id, int code, const char *text)
+{
+	comm_send_parent(parent, comm_tag_control(context_id), CONTROL_UNMADE, code, text);
+}
+
+/* ------------------------------------------------------------------ taking -- */
+
+/* The code for another rank's failure: a mismatch or a lost peer is this rank's failure as well. */
+static int comm_remote_code(int code)
+{
+	if (code == COLL_ERR_MISMATCH || code == COLL_ERR_PEER_LOST)
+		return code;
+	return COLL_ERR_REMOTE;
+}
+
+/* "rank 2: ", unless the text itself begins with a rank. */
+static void comm_remote_failure(struct comm *comm, int peer, const struct control_body *body,
+				size_t len)
+{
+	int text_size = (int)(len - sizeof(*body));
+
+	if (!strncmp(body->text, "rank ", 5) && text_size > 5)
+		comm_fail(comm, 1, comm_remote_code(body->code), "%.*s", text_size, body->text);
+	else
+		comm_fail(comm, 1, comm_remote_code(body->code), "rank %d: %.*s", peer, text_size,
+			  body->text);
+}
+
+/* A rank without its part of this communicator would never answer here. */
+static void comm_take_unmade(struct comm *comm, const struct unexpected *e)
+{
+	const struct control_body *body = (const void *)e->data;
+	int peer = comm->to_comm_rank[e->peer];
+	struct rank_name name;
+
+	if (e->header.len <= sizeof(*body) || e->data[e->header.len - 1] || peer < 0)
+		return;
+	comm_fail(comm, 1, comm_remote_code(body->code),
+		  "%s could not make this communicator: in its parent, %.*s",
+		  comm_rank_name(comm, peer, &name), (int)(e->header.len - sizeof(*body)),
+		  body->text);
+}
+
+/* The leader's answer; this rank may have given up before. */
+static void comm_take_shrunk(struct comm *comm, const struct control_body *body)
+{
+	char *rest;
+
+	comm->shrunk.hash = strtoull(body->text, &rest, 16);
+	comm->shrunk.failed_rank = (int)strtol(rest, NULL, 10);
+	comm->shrunk.context_id = (uint32_t)body->code;
+	if (comm->shrunk.awaited == comm->shrunk.hash)
+		return;
+	comm->shrunk.hash = 0;
+	if (comm->shrunk.failed_rank < 0)
+		comm_refuse(comm, comm->shrunk.context_id, COLL_ERR_TIMEOUT,
+			    "coll_comm_shrink has timed out");
+}
+
+static void comm_take_control(struct comm *comm, const struct unexpected *e)
+{
+	uint64_t tag = comm_tag_control(comm->context_id);
+	const struct control_body *body = (const void *)e->data;
+	int peer = comm->to_comm_rank[e->peer];
+
+	if (e->header.len <= sizeof(*body) || e->data[e->header.len - 1] || peer < 0)
+		return; /* malformed: the text has no end */
+	if (body->kind == CONTROL_LEAVE && comm->peer_state[peer] != PEER_LEFT) {
+		comm->peer_state[peer] = PEER_LEFT;
+		comm->nleft++;
+		comm_check_left(comm);
+	} else if (body->kind == CONTROL_FAIL) {
+		comm_remote_failure(comm, peer, body, e->header.len);
+	} else if (body->kind == CONTROL_PING) {
+		context_send_control(comm->context, (int)e->peer, tag, CONTROL_PONG, 0, "");
+	} else if (body->kind == CONTROL_PONG) {
+		comm->answered[peer] = 1;
+	} else if (body->kind == CONTROL_SHRINK) {
+		comm->shrink[peer] = strtoull(body->text, NULL, 16);
+	} else if (body->kind == CONTROL_SHRUNK) {
+		comm_take_shrunk(comm, body);
+	} else if (body->kind == CONTROL_UNMADE) {
+		comm_take_unmade(comm, e);
+	}
+}
+
+void comm_check(struct comm *comm)
+{
+	uint64_t tag = comm_tag_control(comm->context_id);
+	struct context *context = comm->context;
+	struct unexpected *e;
+	struct rank_name name;
+
+	while ((e = match_take(&context->match, tag))) {
+		comm_take_control(comm, e);
+		free(e);
+	}
+	while (comm->birth && (e = match_take(&context->match, comm->birth))) {
+		comm_take_unmade(comm, e);
+		free(e);
+	}
+	if (comm->pending_code)
+		comm_fail(comm, 0, comm->pending_code, "%s", comm->pending_text);
+	for (int r = 0; r < comm->nranks; r++) {
+		const char *failure = context->failure[comm->to_context_rank[r]];
+
+		if (!failure || comm->peer_state[r] == PEER_LEFT)
+			continue;
+		comm->peer_state[r] = PEER_FAILED;
+		if (!comm->leaving)
+			comm_fail(comm, 0, COLL_ERR_PEER_LOST, "%s was lost: %s",
+				  comm_rank_name(comm, r, &name), failure);
+	}
+}

@@ -90,7 +90,7 @@ void ring_allreduce_cost(const struct work *w, int nranks, size_t elem, struct c
 
 /*
  * A receive that waits for scratch memory waits for sends of this rank.  This many segments at a time,
- * with at most two sends each, stay within the 64 sends of a rank that may be under way.
+ * with at most two sends from scratch memory each, stay within the 64 sends of a rank that may be under way.
  */
 enum { RING_WINDOW = 32 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* calls.h - a rank makes a collective call in host memory, and the oracle judges it. */
+/* calls.h - a rank makes a collective call in host memory, and the oracle checks the result. */
 #ifndef TESTS_CALLS_H
 #define TESTS_CALLS_H
 
@@ -15,7 +15,7 @@ RANKS_UNUSED static void *calls_memory(size_t bytes)
 	return p;
 }
 
-/* Makes the call, waits for it, and looks at every byte.  An oracle_try_fn; user is the rank. */
+/* Makes the call, waits for it, and verifies every byte.  An oracle_try_fn; user is the rank. */
 RANKS_UNUSED static int calls_try(void *user, const struct oracle_case *c)
 {
 	struct rank *r = user;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device_harness.h - memory of CUDA devices in tests, by a stand-in for the driver (fakes/cuda.c)
- * whose device memory crashes whoever touches it.
+ * device_harness.h - memory of CUDA devices in tests, by a stand-in for the driver (fakes/cuda.c);
+ * a host access to its device memory crashes.
  */
 #ifndef TESTS_DEVICE_HARNESS_H
 #define TESTS_DEVICE_HARNESS_H
@@ -14,14 +14,14 @@
 
 enum { COUNT = 700, BYTES = 65536, NRANKS = 5 };
 
-/* Where the buffers of a call are. */
+/* The kinds of memory of a call's buffers. */
 enum { ON_DEVICE, SEND_ON_DEVICE, RECV_ON_DEVICE, MANAGED, WHERES };
 RANKS_UNUSED static const char *const where_names[] = {"on the device", "sendbuf on the device",
 						       "recvbuf on the device", "managed"};
 
 /* -------------------------------------------------------------------- the device -- */
 
-/* A context for a moment: the library is called by threads that have none. */
+/* Makes a context current for a moment, because threads that call the library have none. */
 RANKS_UNUSED static void context_begin(int device)
 {
 	void *context = NULL;
@@ -67,7 +67,10 @@ RANKS_UNUSED static void device_move(int device, void *dst, const void *src, siz
 
 /* --------------------------------------------------------------------- places -- */
 
-/* Where a buffer is: the number of a device, PLACE_MANAGED more for managed memory, or the host. */
+/*
+ * The place of a buffer: the number of a device, plus PLACE_MANAGED for managed memory, or the
+ * host.
+ */
 enum { PLACE_HOST = -1, PLACE_MANAGED = 16 };
 
 RANKS_UNUSED static void *place_new(int at, size_t bytes)
@@ -90,7 +93,7 @@ RANKS_UNUSED static void place_free(int at, void *ptr)
 		device_free(at % PLACE_MANAGED, ptr);
 }
 
-/* The bytes of a buffer, wherever it is. */
+/* Copies the bytes of a buffer to the host, wherever the buffer is. */
 RANKS_UNUSED static void place_set(int at, void *ptr, const void *bytes, size_t n)
 {
 	if (at == PLACE_HOST)
@@ -109,7 +112,7 @@ RANKS_UNUSED static void place_get(int at, void *bytes, const void *ptr, size_t 
 
 /* ---------------------------------------------------------------------- the calls -- */
 
-/* A rank's part in a call that the oracle judges, with its two buffers in places of their own. */
+/* A rank's part in a call that the oracle checks, with its two buffers in places of their own. */
 struct device_call {
 	struct rank *r;
 	struct oracle_call o;
@@ -135,7 +138,7 @@ RANKS_UNUSED static void device_call_end(struct device_call *c)
 	oracle_call_end(&c->o);
 }
 
-/* Other data than before in all buffers. */
+/* Fills all buffers with other data than before. */
 RANKS_UNUSED static void device_call_fill(struct device_call *c)
 {
 	for (int i = 0; i < ORACLE_AREAS; i++) {
@@ -165,7 +168,7 @@ RANKS_UNUSED static int device_call_check(const struct device_call *c, const cha
 	return good;
 }
 
-/* Fills, calls, waits, looks. */
+/* Fills the buffers, calls, waits and verifies. */
 RANKS_UNUSED static int device_call_once(struct device_call *c, const char *what)
 {
 	const char *name = coll_kind_name(c->o.c.kind);
@@ -175,7 +178,7 @@ RANKS_UNUSED static int device_call_once(struct device_call *c, const char *what
 	       rank_did(c->r, coll_sync(c->r->comm), name) && device_call_check(c, what);
 }
 
-/* The same so many times, by one persistent request. */
+/* The same several times, by one persistent request. */
 RANKS_UNUSED static int device_call_request(struct device_call *c, int times, const char *what)
 {
 	coll_request_t request;
@@ -190,7 +193,10 @@ RANKS_UNUSED static int device_call_request(struct device_call *c, int times, co
 	return good && rank_did(c->r, coll_request_free(request), "request_free");
 }
 
-/* One call from making its buffers to looking at them, by a request that is started so many times. */
+/*
+ * Makes the buffers of a call, starts it several times by a persistent request, and verifies the
+ * results.
+ */
 RANKS_UNUSED static int device_call_try(struct rank *r, const struct oracle_case *like,
 					const int *at, int times, const char *what)
 {
@@ -203,7 +209,7 @@ RANKS_UNUSED static int device_call_try(struct rank *r, const struct oracle_case
 	return good;
 }
 
-/* ---------------------------------------------------------------- what is logged -- */
+/* ---------------------------------------------------------------- log lines -- */
 
 static int log_file = -1, log_stderr = -1;
 
@@ -217,7 +223,7 @@ RANKS_UNUSED static void log_begin(void)
 		bail_out("cannot redirect stderr");
 }
 
-/* How many lines hold a text. */
+/* Number of log lines that contain a text. */
 RANKS_UNUSED static int log_lines(const char *piece)
 {
 	char *text, *line, *rest;
@@ -239,9 +245,12 @@ RANKS_UNUSED static void log_end(void)
 	close(log_stderr);
 }
 
-/* ------------------------------------------------------------- all calls in turn -- */
+/* ---------------------------------------------------------------- series of calls -- */
 
-/* Where buffers are, and which calls are made: collectives that reduce, that move, messages. */
+/*
+ * The places of the buffers, and the calls: collectives that reduce, collectives that move data,
+ * messages.
+ */
 struct plan {
 	int where, reductions, moves, point;
 };
@@ -264,7 +273,7 @@ RANKS_UNUSED static int send_and_recv(struct rank *r)
 	return good && (found[63] == 'a' + before || rank_fail(r, "recv: %c", found[63]));
 }
 
-/* A collective with both buffers where `where` says, started three times. */
+/* Starts a collective three times with both buffers in the places of `where`. */
 RANKS_UNUSED static int try_call(struct rank *r, int kind, int in_place, int where)
 {
 	const struct oracle_case c = {.kind = kind,
@@ -304,7 +313,7 @@ RANKS_UNUSED static void every_call(struct rank *r)
 
 /* ------------------------------------------------------------------- refusals -- */
 
-/* Is a call refused, with these words? */
+/* Does the call fail with an error text that contains these words? */
 RANKS_UNUSED static int refused(struct rank *r, int code, const char *words)
 {
 	const char *text = coll_get_last_error(NULL);
@@ -331,7 +340,7 @@ RANKS_UNUSED static void device_begin(void)
 	setenv("COLL_TIMEOUT", "20s", 1);
 }
 
-/* The application uses CUDA, and holds its devices all the time. */
+/* The application uses CUDA and retains its devices all the time. */
 RANKS_UNUSED static void device_init(void)
 {
 	void *context;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failing_malloc.h - the allocator of a test program that fails a chosen allocation of libcoll and its
- * plugins, and counts the blocks that they hold.  The functions replace those of the C library in the whole
- * program; allocations of all other callers (UCX, the C library itself) go through untouched.
+ * failing_malloc.h - an allocator for test programs that makes a chosen allocation of libcoll and
+ * its plugins fail, and counts the blocks that they hold.  The functions replace those of the C
+ * library in the whole program; allocations of all other callers (UCX, the C library itself) are
+ * unaffected.
  *
- * Include it in one file of the program, and call alloc_find_code() when all plugins are loaded.
+ * Include this header in one file of the program, and call alloc_find_code() when all plugins are
+ * loaded.
  */
 #ifndef TESTS_FAILING_MALLOC_H
 #define TESTS_FAILING_MALLOC_H
@@ -26,18 +28,19 @@ enum { ALLOC_CODES = 16, ALLOC_BLOCKS = 1 << 16, ALLOC_EARLY = 1 << 14 };
 static struct {
 	struct {
 		uintptr_t begin, end;
-	} code[ALLOC_CODES]; /* where the watched libraries lie */
+	} code[ALLOC_CODES]; /* address ranges of the watched libraries */
 	int ncodes;
 	const char
 		*only; /* a part of the file name of the watched libraries; NULL: all of libcoll */
 	_Atomic int armed;
-	_Atomic long calls;   /* allocations of watched libraries since alloc_arm */
-	_Atomic long fail_at; /* the call that fails */
-	_Atomic int hit;      /* it has failed */
+	_Atomic long calls;   /* number of allocations of watched libraries since alloc_arm */
+	_Atomic long fail_at; /* number of the allocation that fails */
+	_Atomic int hit;      /* 1: that allocation has failed */
 	atomic_flag lock;
-	void *block[ALLOC_BLOCKS]; /* held by watched libraries: a hash table */
+	void *block[ALLOC_BLOCKS]; /* hash table of the blocks that watched libraries hold */
 	long blocks;
-	char early[ALLOC_EARLY]; /* for allocations inside the look-up of the real functions */
+	/* memory for allocations during the look-up of the real functions */
+	char early[ALLOC_EARLY];
 	size_t early_used;
 } alloc = {.lock = ATOMIC_FLAG_INIT};
 
@@ -119,7 +122,7 @@ static int alloc_watched(const void *caller)
 	return 0;
 }
 
-/* Is this the call that is to fail? */
+/* Is this the allocation that must fail? */
 static int alloc_fails(int watched)
 {
 	if (!watched || !atomic_load(&alloc.armed))
@@ -131,7 +134,7 @@ static int alloc_fails(int watched)
 	return 1;
 }
 
-/* The n-th allocation of the watched libraries from now on fails; 0: none. */
+/* Makes the n-th allocation of the watched libraries from now on fail; 0: none. */
 static void alloc_arm(long n)
 {
 	atomic_store(&alloc.calls, 0);
@@ -165,7 +168,7 @@ static int alloc_add_code(struct dl_phdr_info *info, size_t size, void *user)
 	return 0;
 }
 
-/* Watches libcoll and the plugins loaded so far, or of these the files whose name holds `only`. */
+/* Watches libcoll and the plugins loaded so far, or only those whose file name contains `only`. */
 static void alloc_find_code(const char *only)
 {
 	alloc.only = only;
@@ -201,7 +204,7 @@ static void *alloc_early(size_t n)
 	return alloc.early_used <= ALLOC_EARLY ? p : NULL;
 }
 
-/* The libraries are to find them, in a program built to hide its functions. */
+/* Exports the functions to the libraries from a program that is built to hide its functions. */
 #pragma GCC visibility push(default)
 
 void *malloc(size_t n)
@@ -282,7 +285,7 @@ char *strndup(const char *text, size_t most)
 	return alloc_note(copy, watched);
 }
 
-/* What the C library allocates for these is not counted among the blocks. */
+/* Blocks that the C library allocates inside these functions do not count. */
 
 FILE *open_memstream(char **text, size_t *size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin_dir.h - directories with chosen plugins in them, for the tests of finding and loading. */
+/* plugin_dir.h - directories with chosen plugins, for the tests of finding and loading plugins. */
 #ifndef TESTS_PLUGIN_DIR_H
 #define TESTS_PLUGIN_DIR_H
 
@@ -12,7 +12,7 @@
 
 static char dir[64];
 
-/* The path of something in the test's own directory. */
+/* The path of a file in the test's own directory. */
 static const char *at(const char *name)
 {
 	static char path[8][512];
@@ -31,7 +31,7 @@ static void put(const char *name, const void *bytes, size_t len)
 		bail_out("cannot write %s", at(name));
 }
 
-/* A file's content. */
+/* Writes a file with this content. */
 static char *slurp(const char *path, size_t *len)
 {
 	FILE *f = fopen(path, "r");
@@ -48,7 +48,7 @@ static char *slurp(const char *path, size_t *len)
 	return bytes;
 }
 
-/* Where the build has put a plugin made for the tests ("coll_good.so"). */
+/* The path of a plugin that the build made for the tests ("coll_good.so"). */
 static const char *built(const char *file)
 {
 	static char path[512];
@@ -67,7 +67,9 @@ __attribute__((unused)) static void place_file(const char *path, const char *as)
 	free(bytes);
 }
 
-/* Copies one of them, the first `part` percent of its bytes, to a name here. */
+/*
+ * Copies such a plugin, the first `part` percent of its bytes, to a name in the test's directory.
+ */
 static void place_part(const char *file, const char *as, int part)
 {
 	size_t len;
@@ -96,7 +98,7 @@ static void plugin_dir_begin(void)
 	snprintf(dir, sizeof(dir), "%.30s/coll-plugin-XXXXXX", tmp ? tmp : "/tmp");
 	if (!mkdtemp(dir))
 		bail_out("cannot make a directory like %s", dir);
-	/* Messages show real paths. */
+	/* Messages show real paths, so the directory's name must be one. */
 	if (realpath(dir, real) && strlen(real) < sizeof(dir))
 		strcpy(dir, real);
 	umask(022);
@@ -104,7 +106,7 @@ static void plugin_dir_begin(void)
 	unsetenv("COLL_BACKEND");
 	setenv("XDG_CONFIG_HOME", at("no-config"), 1);
 	setenv("COLL_SYSCONFDIR", at("no-config"), 1);
-	/* Far more than anything here takes: what hangs must end. */
+	/* The alarm ends a test that hangs; no test takes nearly as long. */
 	alarm(300);
 }
 

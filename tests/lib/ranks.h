@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ranks.h - runs a function on every rank of a communicator, the ranks being threads of this
- * process or processes of their own; and how the tests talk about what ranks found.
+ * ranks.h - runs a function on every rank of a communicator, with ranks as threads of this process
+ * or as processes; and reports the ranks' results as checks.
  */
 #ifndef TESTS_RANKS_H
 #define TESTS_RANKS_H
@@ -27,13 +27,13 @@ enum { RANKS_MAX = 16 };
 struct rank {
 	coll_comm_t comm;
 	int rank, nranks;
-	void *user;    /* of the job */
-	char *failure; /* first thing that went wrong on this rank, "" if nothing did */
+	void *user;    /* user data of the job */
+	char *failure; /* the first fault on this rank, or "" */
 };
 
 enum { RANKS_TEXT = 600 };
 
-/* What ranks that are processes share with the test. */
+/* Memory that ranks in processes share with the test. */
 struct ranks_shared {
 	_Atomic int has_id;
 	char id[COLL_UNIQUE_ID_SIZE];
@@ -45,7 +45,7 @@ struct ranks_job {
 	int nranks;
 	int processes;
 	void (*fn)(struct rank *rank);
-	void *user; /* for processes: memory from ranks_memory if they are to answer in it */
+	void *user; /* for processes: memory from ranks_memory if the ranks write results to it */
 };
 
 RANKS_UNUSED static double ranks_now(void)
@@ -63,7 +63,7 @@ RANKS_UNUSED static void ranks_sleep(double seconds)
 	nanosleep(&t, NULL);
 }
 
-/* Is the suite to save time, because it runs under a sanitizer or was asked to? */
+/* Must the suite save time, because it runs under a sanitizer or the user asked for it? */
 RANKS_UNUSED static int ranks_small(void)
 {
 	const char *level = getenv("TEST_LEVEL"), *sanitize = getenv("TEST_SANITIZE");
@@ -73,7 +73,7 @@ RANKS_UNUSED static int ranks_small(void)
 	return sanitize && sanitize[0];
 }
 
-/* Zeroed memory that children of this process share with it; never freed. */
+/* Returns zeroed memory that children of this process share with it; never freed. */
 RANKS_UNUSED static void *ranks_memory(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -83,7 +83,7 @@ RANKS_UNUSED static void *ranks_memory(size_t size)
 	return p;
 }
 
-/* Remembers the first failure of a rank.  Returns 0, for use in conditions. */
+/* Records the first failure of a rank.  Returns 0, for use in conditions. */
 __attribute__((format(printf, 2, 3))) RANKS_UNUSED static int rank_fail(struct rank *r,
 									const char *fmt, ...)
 {
@@ -97,7 +97,7 @@ __attribute__((format(printf, 2, 3))) RANKS_UNUSED static int rank_fail(struct r
 	return 0;
 }
 
-/* Did a call succeed? */
+/* Did the call succeed? */
 RANKS_UNUSED static int rank_did(struct rank *r, coll_result_t code, const char *what)
 {
 	if (code == COLL_SUCCESS)
@@ -130,8 +130,8 @@ RANKS_UNUSED static int is_rank(struct rank *r, coll_comm_t comm, int rank, int 
 }
 
 /*
- * Can the backend be used here?  If not, a skipped check says why.  Asked in a child, so that this
- * process has loaded nothing when it forks ranks.
+ * Can the backend be used here?  If not, a skipped check says why.  A child process finds out, so
+ * that this process has loaded nothing when it forks ranks.
  */
 RANKS_UNUSED static int ranks_can(const char *backend)
 {
@@ -199,7 +199,9 @@ static void ranks_run_threads(const struct ranks_job *job, struct ranks_shared *
 
 /* ----------------------------------------------------------------- processes -- */
 
-/* Rank 0 makes the id, the others wait for it. */
+/*
+ * Makes the communicator of each rank; rank 0 makes the unique id, and the other ranks wait for it.
+ */
 RANKS_UNUSED static int ranks_init(struct rank *r, struct ranks_shared *shared,
 				   const coll_config_t *config)
 {
@@ -227,7 +229,9 @@ static void ranks_process(const struct ranks_job *job, struct ranks_shared *shar
 	exit(0);
 }
 
-/* Waits for a child that this test started, at most until `deadline`; 0: it had to be killed. */
+/*
+ * Waits for a child that this test started until `deadline`; returns 0 if it had to kill the child.
+ */
 RANKS_UNUSED static int ranks_reap(pid_t pid, double deadline, int *status)
 {
 	while (waitpid(pid, status, WNOHANG) == 0) {
@@ -264,7 +268,7 @@ static void ranks_run_processes(const struct ranks_job *job, struct ranks_shared
 	}
 }
 
-/* One check: the job's function found nothing wrong on any rank. */
+/* Makes one check: the job's function found no fault on any rank. */
 __attribute__((format(printf, 2, 3))) RANKS_UNUSED static int ranks_ok(const struct ranks_job *job,
 								       const char *fmt, ...)
 {

@@ -31,7 +31,7 @@ static struct {
 	int planned, run, failed;
 } tap = {PTHREAD_MUTEX_INITIALIZER, 0, 0, 0};
 
-/* Everything goes to stdout at once, so that nothing is lost or doubled by fork or abort. */
+/* Each line goes to stdout at once, so that a fork or an abort neither loses nor repeats it. */
 __attribute__((unused)) static void tap_vprint(const char *prefix, const char *fmt, va_list args)
 {
 	char text[1024];
@@ -56,7 +56,7 @@ __attribute__((unused)) static void plan(int n)
 	fflush(stdout);
 }
 
-/* A remark for the log. */
+/* Prints a diagnostic line for the log. */
 TAP_FORMAT(1) static void diag(const char *fmt, ...)
 {
 	va_list args;
@@ -68,7 +68,7 @@ TAP_FORMAT(1) static void diag(const char *fmt, ...)
 	va_end(args);
 }
 
-/* One check, named by fmt. */
+/* Reports one check, named by fmt. */
 TAP_FORMAT(2) static int ok(int cond, const char *fmt, ...)
 {
 	char prefix[32];
@@ -85,7 +85,7 @@ TAP_FORMAT(2) static int ok(int cond, const char *fmt, ...)
 	return cond;
 }
 
-/* Integers are equal; shows both if not. */
+/* Checks that two integers are equal; shows both if not. */
 TAP_FORMAT(3) static int is_int(int64_t got, int64_t want, const char *fmt, ...)
 {
 	char name[512];
@@ -100,7 +100,7 @@ TAP_FORMAT(3) static int is_int(int64_t got, int64_t want, const char *fmt, ...)
 	return 0;
 }
 
-/* Strings are equal, NULL only to NULL; shows both if not. */
+/* Checks that two strings are equal, NULL only to NULL; shows both if not. */
 TAP_FORMAT(3) static int is_str(const char *got, const char *want, const char *fmt, ...)
 {
 	char name[512];
@@ -116,7 +116,7 @@ TAP_FORMAT(3) static int is_str(const char *got, const char *want, const char *f
 	return 0;
 }
 
-/* Text contains a piece; shows both if not. */
+/* Checks that a text contains a piece; shows both if not. */
 TAP_FORMAT(3) static int has_str(const char *text, const char *piece, const char *fmt, ...)
 {
 	char name[512];
@@ -132,7 +132,7 @@ TAP_FORMAT(3) static int has_str(const char *text, const char *piece, const char
 	return 0;
 }
 
-/* n checks that cannot be made here, and why. */
+/* Reports n checks that cannot run here, and the reason. */
 TAP_FORMAT(2) static void skip(int n, const char *fmt, ...)
 {
 	char prefix[48], reason[512];
@@ -150,7 +150,7 @@ TAP_FORMAT(2) static void skip(int n, const char *fmt, ...)
 	pthread_mutex_unlock(&tap.lock);
 }
 
-/* The whole file cannot run here: ends the program as a skipped test. */
+/* Ends the program as a skipped test: no check of the file can run here. */
 __attribute__((noreturn)) TAP_FORMAT(1) static void skip_all(const char *fmt, ...)
 {
 	va_list args;
@@ -161,7 +161,7 @@ __attribute__((noreturn)) TAP_FORMAT(1) static void skip_all(const char *fmt, ..
 	exit(0);
 }
 
-/* Nothing further makes sense: ends the program as a failed test. */
+/* Ends the program as a failed test: the remaining checks would be meaningless. */
 __attribute__((noreturn)) TAP_FORMAT(1) static void bail_out(const char *fmt, ...)
 {
 	va_list args;
@@ -172,7 +172,10 @@ __attribute__((noreturn)) TAP_FORMAT(1) static void bail_out(const char *fmt, ..
 	exit(255);
 }
 
-/* Closes the plan; what main returns: 0 if every check held and their number is right. */
+/*
+ * Prints the plan.  Returns the exit status for main: 0 if every check held and their number is
+ * right.
+ */
 __attribute__((unused)) static int done_testing(void)
 {
 	if (!tap.planned)

@@ -88,7 +88,7 @@ only_backends() {
 
 can() {
     tap_output=$(COLL_BACKEND=$1 "${top_builddir:-.}/coll" info 2>&1) && return
-    # The last line is the verdict.
+    # The last line says whether the checks held.
     skip "$1" "$(printf '%s\n' "$tap_output" | tail -n 1 | sed 's/^ *//')"
     return 1
 }

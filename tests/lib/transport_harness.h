@@ -2,9 +2,10 @@
 /*
  * transport_harness.h - runs the transport group of a plugin without libcoll.
  *
- * harness_run() makes N ranks, as processes or as threads, gives each a coll_host_t of its own,
- * opens the plugin on all of them and calls a function per rank.  Messages are matched by sender
- * and tag; a receive takes its payload in place or, as a reduction would, by host->data.
+ * harness_run() makes N ranks, as processes or as threads, gives each rank a coll_host_t of its
+ * own, opens the plugin on all of them and calls a function on each rank.  The harness matches
+ * messages by sender and tag; a receive takes its payload in place or, as a reduction would, by
+ * host->data.
  */
 #ifndef TESTS_TRANSPORT_HARNESS_H
 #define TESTS_TRANSPORT_HARNESS_H
@@ -31,38 +32,39 @@
 
 enum {
 	HARNESS_RANKS = 16,      /* at most */
-	HARNESS_EXCHANGES = 32,  /* at most, in one run */
-	HARNESS_RECORD = 1024,   /* bytes a rank may give to an exchange */
-	HARNESS_WAIT_MS = 120000 /* a wait that takes longer has hung */
+	HARNESS_EXCHANGES = 32,  /* most exchanges in one run */
+	HARNESS_RECORD = 1024,   /* most bytes of a rank in an exchange */
+	HARNESS_WAIT_MS = 120000 /* a wait that takes longer counts as hung */
 };
 
-/* What the ranks of a run share, in memory that survives fork. */
+/* Memory that the ranks of a run share; it survives fork. */
 struct harness_shared {
 	atomic_uint arrived[HARNESS_EXCHANGES];
-	atomic_int gave_up[HARNESS_EXCHANGES]; /* by exchange_fail, and the failure */
+	/* 1: a rank called exchange_fail; then the failure */
+	atomic_int gave_up[HARNESS_EXCHANGES];
 	int32_t gave_up_code[HARNESS_EXCHANGES];
 	char gave_up_text[HARNESS_EXCHANGES][520];
 	atomic_int open[HARNESS_RANKS];
 	int pid[HARNESS_RANKS];
-	int result[HARNESS_RANKS]; /* of the rank's function, 0 is good */
+	int result[HARNESS_RANKS]; /* results of the ranks' functions; 0 is good */
 	char text[HARNESS_RANKS][504];
 	double number[HARNESS_RANKS]; /* for benchmarks */
 	uint8_t area[HARNESS_EXCHANGES][HARNESS_RANKS][HARNESS_RECORD];
 };
 
-/* A receive that was asked for. */
+/* A posted receive. */
 struct harness_recv {
 	uint32_t peer;
 	uint64_t tag;
 	uint8_t *buf;
-	uint64_t size; /* room in buf */
-	int add;       /* add the bytes to buf instead of storing them; without buf: drop them */
+	uint64_t size; /* size of buf */
+	int add;       /* 1: add the bytes to buf instead of storing them; without buf: drop them */
 	int32_t status;
-	uint64_t len; /* of the message */
+	uint64_t len; /* length of the message */
 	struct harness_recv *next;
 };
 
-/* A message on its way in, or one that nobody asked for yet (then it owns buf). */
+/* An arriving message, or an unexpected message (which owns its buf). */
 struct harness_arrival {
 	struct harness_recv *recv;
 	uint32_t peer;
@@ -81,13 +83,13 @@ struct harness_job {
 	uint32_t nranks;
 	int threads;
 	const char *const *options; /* "key", "value", ..., NULL */
-	uint32_t options_of;        /* only of this rank; 0: of all */
+	uint32_t options_of;        /* the rank that gets the options; 0: all ranks */
 	harness_fn run;             /* after open */
-	harness_fn exchanged;       /* inside open, after the exchange; may be NULL */
+	harness_fn exchanged;       /* called inside open, after the exchange; may be NULL */
 	int64_t timeout_ms;         /* of open */
-	int open_may_fail;          /* run is called then, too, with h->ep NULL */
+	int open_may_fail; /* code that open must return; then run is called with h->ep NULL */
 	void *user;
-	struct harness_shared *shared; /* filled by harness_run; harness_job_free ends it */
+	struct harness_shared *shared; /* filled by harness_run; harness_job_free frees it */
 };
 
 struct harness {
@@ -99,12 +101,12 @@ struct harness {
 	coll_error_t open_error;
 	uint32_t exchanges;
 	struct harness_recv *recvs;
-	struct harness_arrival *early;   /* complete or not, nobody asked for them */
-	struct harness_arrival *flowing; /* into a harness_recv */
+	struct harness_arrival *early;   /* unexpected messages, complete or not */
+	struct harness_arrival *flowing; /* messages on their way into a harness_recv */
 	int lost[HARNESS_RANKS];
 	char lost_text[HARNESS_RANKS][80];
-	int aborting;         /* what host->aborted answers */
-	uint32_t refuse_peer; /* messages from it are answered with a code; 0: nobody's */
+	int aborting;         /* the result of host->aborted */
+	uint32_t refuse_peer; /* code with which the host refuses messages of this peer; 0: none */
 };
 
 HARNESS_FN int64_t harness_now_ms(void)
@@ -115,7 +117,7 @@ HARNESS_FN int64_t harness_now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Ends the rank's function with a text: return harness_fail(h, ...). */
+/* Ends the rank's function with a message: return harness_fail(h, ...). */
 __attribute__((unused, format(printf, 2, 3))) static int harness_fail(struct harness *h,
 								      const char *fmt, ...)
 {
@@ -203,7 +205,7 @@ HARNESS_FN int32_t harness_exchange_fail(const coll_host_t *host, int32_t code, 
 	return code;
 }
 
-/* Waits for all ranks, without the plugin. */
+/* A barrier of all ranks without the plugin. */
 HARNESS_FN int harness_barrier(struct harness *h)
 {
 	coll_error_t err;
@@ -211,7 +213,7 @@ HARNESS_FN int harness_barrier(struct harness *h)
 	return harness_exchange(&h->host, NULL, NULL, 0, HARNESS_WAIT_MS, &err);
 }
 
-/* Keyed like the real one, strong enough for a test. */
+/* A keyed hash like the core's, strong enough for a test. */
 HARNESS_FN void harness_mac(const coll_host_t *host, const void *data, uint64_t len,
 			    uint8_t out[16])
 {
@@ -326,7 +328,7 @@ HARNESS_FN void harness_peer_lost(const coll_host_t *host, uint32_t peer, const 
 
 /* ------------------------------------------------------------------ messages -- */
 
-/* Starts a send; the tag should be new for each message on its way to one peer. */
+/* Starts a send; the tag should be unique among the messages on their way to one peer. */
 HARNESS_FN int32_t harness_send(struct harness *h, coll_send_t *send, uint32_t peer, uint64_t tag,
 				const void *buf, uint64_t len)
 {
@@ -353,7 +355,7 @@ HARNESS_FN void harness_recv_take(struct harness_recv *r, const struct harness_a
 		memcpy(r->buf, a->buf, a->len);
 }
 
-/* Starts a receive into r, whose peer, tag, buf, size and add are set. */
+/* Starts the receive r; the caller has set its peer, tag, buf, size and add. */
 HARNESS_FN void harness_recv(struct harness *h, struct harness_recv *r)
 {
 	struct harness_arrival **at = &h->early, *a;
@@ -368,7 +370,7 @@ HARNESS_FN void harness_recv(struct harness *h, struct harness_recv *r)
 		h->recvs = r;
 		return;
 	}
-	/* The beginning is here already: take the rest in the same way. */
+	/* The first bytes are already here: handles the remaining bytes in the same way. */
 	while (a->status == COLL_IN_PROGRESS && harness_now_ms() < deadline)
 		h->transport->progress(h->ep);
 	for (at = &h->early; *at != a;)
@@ -379,7 +381,7 @@ HARNESS_FN void harness_recv(struct harness *h, struct harness_recv *r)
 	free(a);
 }
 
-/* Makes progress until *status says something else than COLL_IN_PROGRESS; sleeps as the core. */
+/* Makes progress until *status is not COLL_IN_PROGRESS; sleeps as the core does. */
 HARNESS_FN int32_t harness_wait(struct harness *h, const int32_t *status)
 {
 	int64_t deadline = harness_now_ms() + HARNESS_WAIT_MS;
@@ -452,7 +454,7 @@ HARNESS_FN void harness_host_free(struct harness *h)
 	}
 }
 
-/* One rank from open to close. */
+/* Runs one rank from open to close. */
 HARNESS_FN int harness_rank(const struct harness_job *job, uint32_t rank)
 {
 	struct harness *h = malloc(sizeof(*h));
@@ -512,7 +514,9 @@ HARNESS_FN void harness_run_processes(struct harness_job *job)
 			abort();
 		if (!pid[i]) {
 			job->shared->pid[i] = getpid();
-			/* exit, not _exit: leak checkers report there. */
+			/*
+			 * Calls exit and not _exit, because leak checkers report in exit handlers.
+			 */
 			exit(harness_rank(job, i) != 0);
 		}
 	}
@@ -528,7 +532,7 @@ HARNESS_FN void harness_run_processes(struct harness_job *job)
 	}
 }
 
-/* Runs a job; returns how many ranks failed.  job->shared stays for the caller to look at. */
+/* Runs a job; returns how many ranks failed.  The caller may read job->shared afterwards. */
 HARNESS_FN int harness_run(struct harness_job *job)
 {
 	int failed = 0;
@@ -552,7 +556,9 @@ HARNESS_FN void harness_job_free(struct harness_job *job)
 	job->shared = NULL;
 }
 
-/* Opens coll_<name>.so of the build tree (or the file $HARNESS_PLUGIN); NULL with words on stderr.
+/*
+ * Opens coll_<name>.so of the build tree (or the file $HARNESS_PLUGIN); returns NULL after printing
+ * an error.
  */
 HARNESS_FN const coll_backend_t *harness_load(const char *name)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * abort_test.c - the nccl backend's communicators aborted: while threads wait, while work hangs,
- * twice, by several threads at once, against destroy, and after it.
+ * abort_test.c - aborts communicators of the nccl backend: while threads wait, while work hangs,
+ * twice, by several threads at once, during destroy, and after it.
  *
- * What hangs here waits for a rank that never makes the call.
+ * An operation hangs here because one rank never makes the call.
  */
 #include "harness.h"
 
-/* Far above the second that an abort may take, far below the timeouts. */
+/* A bound far above the second that an abort may take, and far below the timeouts. */
 enum { SOON = 20, THREADS = 4 };
 
 struct hand {
 	pthread_t id;
 	coll_comm_t comm;
-	pthread_barrier_t *together; /* or NULL: after a moment */
+	pthread_barrier_t *together; /* gate to wait for, or NULL: a short time */
 	int code;
 };
 
@@ -35,7 +35,7 @@ static void hand_start(struct hand *h)
 		bail_out("cannot start a thread");
 }
 
-/* An operation that the other ranks do not take part in. */
+/* An operation in which the other ranks do not take part. */
 static void hang(struct rank *r, int64_t *there, void *stream)
 {
 	rank_did(r, coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, stream), "call");
@@ -47,7 +47,7 @@ static void in_time(struct rank *r, double begin, const char *what)
 		rank_fail(r, "%s took %.1f s", what, ranks_now() - begin);
 }
 
-/* Everything that may be called on it says so. */
+/* Every further call on the communicator must report the abort. */
 static void is_aborted(struct rank *r, int64_t *there)
 {
 	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BARRIER};
@@ -91,7 +91,7 @@ static void gone(struct rank *r)
 	r->comm = NULL;
 }
 
-/* ------------------------------------------------------------------ while one waits -- */
+/* --------------------------------------------------------- abort while a thread waits -- */
 
 static void abort_sync(struct rank *r)
 {
@@ -113,7 +113,7 @@ static void abort_sync(struct rank *r)
 	}
 	is_aborted(r, there);
 	rank_did(r, coll_comm_abort(r->comm), "abort again");
-	/* Nothing touches it any more. */
+	/* Verifies that no operation touches the buffer any more. */
 	device_free(r->rank, there);
 	gone(r);
 }
@@ -137,7 +137,7 @@ static void abort_request(struct rank *r)
 	device_free(r->rank, there);
 }
 
-/* In a barrier, which nobody else comes to. */
+/* Aborts a barrier that no other rank calls. */
 static void abort_barrier(struct rank *r)
 {
 	struct hand h = {.comm = r->comm};
@@ -152,7 +152,7 @@ static void abort_barrier(struct rank *r)
 	gone(r);
 }
 
-/* While one waits for an event: it ends, one way or the other. */
+/* Aborts while a thread waits for an event: the wait ends, with success or with an error. */
 static void abort_event(struct rank *r)
 {
 	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
@@ -177,7 +177,9 @@ static void abort_event(struct rank *r)
 	device_free(r->rank, there);
 }
 
-/* NCCL connects ranks when they first need it, and some calls wait for that. */
+/*
+ * NCCL connects ranks when they first need the connection, and some calls wait for the connection.
+ */
 static void abort_first(struct rank *r)
 {
 	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
@@ -200,7 +202,7 @@ static void abort_first(struct rank *r)
 	device_free(r->rank, there);
 }
 
-/* In an open group: the group's end says so, and the thread's next group is none the worse. */
+/* Aborts in an open group: the group's end returns the error, and the thread's next group works. */
 static void abort_group(struct rank *r)
 {
 	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
@@ -225,7 +227,7 @@ static void abort_group(struct rank *r)
 	device_free(r->rank, there);
 }
 
-/* Work on the caller's stream is ended as well: the stream is free again. */
+/* The abort also ends work on the caller's stream, so that the stream is free again. */
 static void abort_stream(struct rank *r)
 {
 	void *stream = nccl_stream(r->rank);
@@ -243,9 +245,9 @@ static void abort_stream(struct rank *r)
 	device_free(r->rank, there);
 }
 
-/* ------------------------------------------------------------------ several at once -- */
+/* --------------------------------------------------------------- concurrent aborts -- */
 
-/* Rank 0's communicator is aborted by several threads, one of which destroys it meanwhile. */
+/* Several threads abort rank 0's communicator, and one of them destroys it meanwhile. */
 static void abort_race(struct rank *r)
 {
 	struct hand hands[THREADS];
@@ -281,7 +283,7 @@ static void abort_race(struct rank *r)
 	device_free(r->rank, there);
 }
 
-/* Another thread never stops calling. */
+/* Another thread calls without a pause. */
 static void *call_until_refused(void *arg)
 {
 	struct rank *r = arg;
@@ -327,7 +329,7 @@ static void destroy_in_use(struct rank *r)
 
 /* ------------------------------------------------------------------------ afterwards -- */
 
-/* All ranks abort, and shrink what they had to a new one. */
+/* All ranks abort, and then shrink the communicator to a new one. */
 static void shrink_aborted(struct rank *r)
 {
 	const int32_t without = 1;
@@ -347,7 +349,7 @@ static void shrink_aborted(struct rank *r)
 	device_free(r->rank, there);
 }
 
-/* A communicator that was split from it goes on. */
+/* A communicator split from the aborted communicator goes on. */
 static void abort_parent(struct rank *r)
 {
 	coll_comm_t dup = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* case.h - one call of a collective on device memory, by itself or by a persistent request. */
+/* case.h - one call of a collective on device memory, directly or by a persistent request. */
 #ifndef TESTS_NCCL_CASE_H
 #define TESTS_NCCL_CASE_H
 
@@ -7,7 +7,10 @@
 
 enum { CASE_COUNT = 30 };
 
-/* Beside those of coll.h: sums of what ranks scale first, by a factor in either memory. */
+/*
+ * In addition to the operations of coll.h: sums of scaled inputs, with the factor in host or device
+ * memory.
+ */
 enum { CASE_SCALED_HOST = ORACLE_SCALED, CASE_SCALED_DEVICE };
 
 struct nccl_case {
@@ -16,7 +19,7 @@ struct nccl_case {
 	size_t count;
 };
 
-/* Makes the operation, where it is one that has to be made. */
+/* Makes the operation if it is not a built-in one. */
 static int case_make_op(const struct nccl_case *c, coll_op_t *made, void *scalar)
 {
 	const struct oracle_format *f = oracle_format(c->dtype);
@@ -35,7 +38,7 @@ static int case_make_op(const struct nccl_case *c, coll_op_t *made, void *scalar
 			"red_op_create");
 }
 
-/* One case, from making its buffers to looking at them. */
+/* Runs one case: makes the buffers, calls, and verifies them. */
 RANKS_UNUSED static int case_holds(struct nccl_case c)
 {
 	int device = c.r->rank % NCCL_DEVICES, good;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll_test.c - every collective of the nccl backend on device memory, in each type, with each
- * operation and from each root; what NCCL cannot do is refused in a sentence.
+ * coll_test.c - every collective of the nccl backend on device memory, with each type, operation
+ * and root; the backend refuses with a message what NCCL cannot do.
  *
- *   nccl_coll_test [FOLDERS]   with the stand-ins in these folders of tests/fakes
+ *   nccl_coll_test [FOLDERS]   with the stand-ins in these folders of fakes
  */
 #include "case.h"
 
@@ -21,7 +21,7 @@ static const char *const coll_op_names[] = {"sum",
 
 static int coll_old; /* NCCL is 2.18.5 */
 
-/* NCCL's types are 0 to 11; the last two came with 2.24. */
+/* NCCL's types are 0 to 11; NCCL 2.24 added the last two. */
 static int coll_is_own(int dtype)
 {
 	return dtype <= (coll_old ? COLL_BFLOAT16 : COLL_FLOAT8E5M2);
@@ -33,7 +33,7 @@ struct coll_plan {
 	int kind, op, count, persistent;
 };
 
-/* Each type, in place and not, from each root. */
+/* Each type, in place and out of place, from each root. */
 static void coll_each(struct rank *r)
 {
 	const struct coll_plan *plan = r->user;
@@ -74,7 +74,7 @@ static void test_collectives(int nranks)
 	}
 }
 
-/* No elements at all, every collective. */
+/* Every collective without any elements. */
 static void coll_empty(struct rank *r)
 {
 	for (int k = 0; k < ORACLE_KINDS; k++)
@@ -100,7 +100,7 @@ static void coll_persistent(struct rank *r)
 						      .count = CASE_COUNT});
 }
 
-/* Managed memory, which NCCL takes as well. */
+/* Managed memory, which NCCL takes too. */
 static void coll_managed(struct rank *r)
 {
 	int device = r->rank % NCCL_DEVICES;
@@ -138,7 +138,7 @@ static void coll_large(struct rank *r)
 	free(x);
 }
 
-/* The barrier: nobody leaves before the last has come. */
+/* No rank leaves the barrier before the last rank has entered. */
 static void coll_barriers(struct rank *r)
 {
 	_Atomic int *came = r->user;
@@ -152,9 +152,9 @@ static void coll_barriers(struct rank *r)
 	}
 }
 
-/* -------------------------------------------------------------------- what is not -- */
+/* -------------------------------------------------------------------- refused calls -- */
 
-/* Is a call refused, in words that hold a name, and the backend's? */
+/* Does the call fail with an error text that contains a name and the backend's name? */
 static void coll_refused(struct rank *r, int code, const char *name, const char *what)
 {
 	const char *text;
@@ -232,7 +232,7 @@ static void coll_host_memory(struct rank *r)
 	device_free(r->rank, there);
 }
 
-/* What is wrong with a call is found before NCCL sees it. */
+/* The library finds wrong arguments before NCCL sees the call. */
 static void coll_wrong(struct rank *r)
 {
 	int64_t *there = device_new(r->rank, 64, 0);
@@ -258,7 +258,10 @@ static void coll_wrong(struct rank *r)
 
 /* -------------------------------------------------------------------- messages -- */
 
-/* To the next rank; from the one before.  NCCL matches by order, so tags need not agree. */
+/*
+ * Each rank sends to the next rank and receives from the rank before.  NCCL matches by order, so
+ * tags need not agree.
+ */
 static void coll_messages(struct rank *r)
 {
 	int next = (r->rank + 1) % r->nranks, before = (r->rank + r->nranks - 1) % r->nranks;
@@ -283,7 +286,7 @@ static void coll_messages(struct rank *r)
 	device_free(r->rank, there);
 }
 
-/* Without a group: one sends, the other receives. */
+/* Without a group one rank sends and the other receives. */
 static void coll_one_way(struct rank *r)
 {
 	int16_t x[2] = {(int16_t)(r->rank + 1), 0}, y[2], *there = device_new(r->rank, 64, 0);
@@ -315,7 +318,7 @@ static void coll_any_source(struct rank *r)
 
 /* ------------------------------------------------------------------- NCCL 2.18 -- */
 
-/* How often one of NCCL's functions was called; -1: this NCCL has no such function. */
+/* Number of calls of one of NCCL's functions; -1: this NCCL has no such function. */
 static long calls_of(const char *function)
 {
 	void *symbol = nccl_symbol("standin_nccl_calls");
@@ -325,7 +328,10 @@ static long calls_of(const char *function)
 	return calls(function);
 }
 
-/* What newer versions bring is used where it is there, and made of messages where it is not. */
+/*
+ * The plugin uses functions of newer NCCL versions if they exist, and composes them of messages if
+ * not.
+ */
 static void test_newest(void)
 {
 	static const char *const names[] = {"ncclAlltoAll", "ncclGather", "ncclScatter"};
@@ -369,7 +375,7 @@ static void old_split(struct rank *r)
 	}
 }
 
-/* Registering does nothing there, and succeeds. */
+/* Registering has no effect in that NCCL, and succeeds. */
 static void old_register(struct rank *r)
 {
 	char *there = device_new(r->rank, 64, 0);
@@ -395,7 +401,7 @@ static void test_old(void)
 	ok(!version(&found) && found == 21805, "this was NCCL 2.18.5");
 }
 
-/* ------------------------------------------------------------------------- all of it -- */
+/* -------------------------------------------------------------------- main -- */
 
 static void test_refusals(void)
 {

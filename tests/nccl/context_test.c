@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * context_test.c - the CUDA context of a thread is the application's: whatever it is, it is the
- * same after every call of the library, also when there is none; and nothing stays held.
+ * context_test.c - the CUDA context of a thread belongs to the application: every call of the
+ * library leaves it unchanged, also when there is none, and no context stays retained.
  */
 #include "harness.h"
 
-/* The context that the thread has. */
+/* The current context of the thread. */
 static void *context_now(void)
 {
 	void *context = NULL;
@@ -15,14 +15,14 @@ static void *context_now(void)
 	return context;
 }
 
-/* What the calls of this thread are to leave as it is. */
+/* The context that the calls of this thread must leave unchanged. */
 struct watch {
 	struct rank *r;
 	void *context;
 	int calls;
 };
 
-/* Did a call succeed, and leave the context alone? */
+/* Did the call succeed and leave the context unchanged? */
 static int kept(struct watch *w, int code, const char *what)
 {
 	void *now = context_now();
@@ -146,14 +146,14 @@ static void keep_all(struct rank *r)
 	r->comm = NULL;
 	if (within)
 		context_end(other);
-	/* Nor was something left below it. */
+	/* Verifies that the call left no context below the current one. */
 	if (context_now() || !cuCtxPopCurrent_v2(&popped))
 		rank_fail(r, "the thread has a context that it had not");
 	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
 	device_free(r->rank, at);
 }
 
-/* Making communicators, in each way, in a thread that has a context or none. */
+/* Makes communicators in each way, in a thread with a context and in a thread without. */
 static void keep_init(struct rank *r)
 {
 	int within = *(const int *)r->user;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * event_test.c - events between the communicator's stream and the application's: the pattern of
- * a backward pass, events that cross communicators and devices, and what is not complete yet.
+ * event_test.c - events between the communicator's stream and the application's: the pattern of a
+ * backward pass, events across communicators and devices, and events that must not be complete yet.
  */
 #include "harness.h"
 
@@ -23,8 +23,9 @@ static void copy_async(struct rank *r, int device, void *to, const void *from, v
 }
 
 /*
- * The seven calls: the gradient is made on the compute stream, the communicator waits for it on its
- * own, and the compute stream waits for the sum.  The gate makes sure that nothing is early.
+ * The seven calls of a backward pass: the compute stream computes the gradient, the communicator's
+ * stream waits for it, and the compute stream waits for the sum.  The gate makes sure that no step
+ * runs too early.
  */
 static void event_overlap(struct rank *r)
 {
@@ -61,7 +62,10 @@ static void event_overlap(struct rank *r)
 	device_free(r->rank, there);
 }
 
-/* Never recorded: complete, and nobody waits.  Recorded again: the old position stays waited for. */
+/*
+ * An event never recorded is complete, and a wait for it returns.  After a second recording,
+ * earlier waits still wait for the first position.
+ */
 static void event_again(struct rank *r)
 {
 	void *first = nccl_stream(r->rank), *second = nccl_stream(r->rank);
@@ -88,7 +92,7 @@ static void event_again(struct rank *r)
 	nccl_stream_do(r->rank, second, cuStreamDestroy_v2);
 }
 
-/* As another stream NULL is the calling thread. */
+/* NULL as the other stream stands for the calling thread. */
 static void event_of_thread(struct rank *r)
 {
 	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
@@ -105,7 +109,9 @@ static void event_of_thread(struct rank *r)
 	device_free(r->rank, there);
 }
 
-/* An event of one communicator, for which another one's stream waits; and it outlives its own. */
+/*
+ * The stream of another communicator waits for an event, and the event outlives its communicator.
+ */
 static void event_across(struct rank *r)
 {
 	void *compute = nccl_stream(r->rank);
@@ -139,8 +145,10 @@ static void event_across(struct rank *r)
 	device_free(r->rank, there);
 }
 
-/* One thread, two communicators of one rank each on two devices: an event of the first holds the
- * second back. */
+/*
+ * One thread has two communicators of one rank each on two devices: an event of the first holds the
+ * second back.
+ */
 static void test_devices(void)
 {
 	coll_comm_t comms[2][1];
@@ -176,7 +184,7 @@ static void test_devices(void)
 	device_free(1, there);
 }
 
-/* A wait for an event has an end. */
+/* A wait for an event ends after the timeout. */
 static void event_timeout(struct rank *r)
 {
 	void *compute = nccl_stream(r->rank);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fault_test.c - NCCL, the driver and peers that fail: every call that waits gets a sentence with
- * the vendor's words, within its bound, and nothing stays behind.
+ * fault_test.c - NCCL, the driver or peers fail: every waiting call gets an error with the vendor's
+ * text within its bound, and nothing is left behind.
  *
- * Ranks are processes throughout, so that each begins with the stand-ins as new.
+ * All ranks are processes, so that each begins with fresh stand-ins.
  */
 #include "harness.h"
 
-/* Calls that are to end: far above what they take. */
+/* Bound for calls that must end: far above the time that they take. */
 enum { SOON = 30 };
 
-/* --------------------------------------------------------------- what is left over -- */
+/* ------------------------------------------------------------------- left-overs -- */
 
-/* After the last communicator's end nothing of the library's is left in NCCL or the driver. */
+/* After the end of the last communicator NCCL and the driver hold no object of the library. */
 static void nothing_left(struct rank *r)
 {
 	void *symbol = nccl_symbol("standin_nccl_comms");
@@ -36,7 +36,7 @@ static void destroy(struct rank *r)
 	nothing_left(r);
 }
 
-/* A fresh communicator of one rank works, whatever has failed before. */
+/* A fresh communicator of one rank works after any failure. */
 static void begin_anew(struct rank *r)
 {
 	coll_config_t config;
@@ -49,13 +49,13 @@ static void begin_anew(struct rank *r)
 	destroy(r);
 }
 
-/* An allreduce of one number in place, on the communicator's stream. */
+/* Issues an allreduce of one number in place, on the communicator's stream. */
 static int call(struct rank *r, int64_t *there)
 {
 	return coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
 }
 
-/* Of a call and its completion the first that fails. */
+/* Returns the first error of a call and its completion. */
 static int call_and_sync(struct rank *r, int64_t *there)
 {
 	int code = call(r, there);
@@ -68,7 +68,7 @@ static int call_and_sync(struct rank *r, int64_t *there)
 struct waiter {
 	pthread_t id;
 	coll_comm_t comm;
-	coll_request_t request; /* or NULL: coll_sync */
+	coll_request_t request; /* the event to wait for, or NULL: coll_sync */
 	int code;
 	char text[RANKS_TEXT];
 };
@@ -82,7 +82,7 @@ static void *wait_for_it(void *arg)
 	return NULL;
 }
 
-/* Two threads wait for the operation in two ways. */
+/* Two threads wait for the operation, one by coll_sync and one by an event. */
 static void wait_twice(struct rank *r, const char *words)
 {
 	struct waiter waiters[2] = {{.comm = r->comm}, {.comm = r->comm}};
@@ -99,7 +99,7 @@ static void wait_twice(struct rank *r, const char *words)
 	coll_request_free(waiters[1].request);
 }
 
-/* NCCL fails while threads wait: each gets NCCL's words, and so does every later call. */
+/* NCCL fails while threads wait: each gets NCCL's text, and so does every later call. */
 static void async_error(struct rank *r)
 {
 	static const char words[] = "NCCL says";
@@ -110,7 +110,7 @@ static void async_error(struct rank *r)
 
 	rank_did(r, coll_event_create(r->comm, &event), "event");
 	setenv("STANDIN_NCCL_ASYNC", "6@1", 1);
-	if (call(r, there)) /* it may be known at once */
+	if (call(r, there)) /* the call may return the error at once */
 		nccl_fails(r, COLL_ERR_REMOTE, COLL_ERR_REMOTE, words, "call");
 	wait_twice(r, words);
 	nccl_fails(r, coll_sync(r->comm), COLL_ERR_REMOTE, words, "sync");
@@ -130,7 +130,7 @@ static void async_error(struct rank *r)
 	begin_anew(r);
 }
 
-/* It is found by asking alone, without waiting. */
+/* A query alone finds the failure, without waiting. */
 static void async_error_polled(struct rank *r)
 {
 	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
@@ -138,7 +138,7 @@ static void async_error_polled(struct rank *r)
 	coll_result_t error = 0;
 
 	setenv("STANDIN_NCCL_ASYNC", "2@1", 1);
-	(void)!call(r, there); /* may know already */
+	(void)!call(r, there); /* the call may know the failure already */
 	while (!error && ranks_now() < deadline) {
 		rank_did(r, coll_comm_get_async_error(r->comm, &error), "get_async_error");
 		ranks_sleep(0.001);
@@ -150,7 +150,7 @@ static void async_error_polled(struct rank *r)
 	device_free(r->rank, there);
 }
 
-/* The device fails: the driver's words. */
+/* The device fails: the error has the driver's text. */
 static void device_error(struct rank *r)
 {
 	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
@@ -166,7 +166,7 @@ static void device_error(struct rank *r)
 	standin_heal(r->rank);
 }
 
-/* A call that NCCL refuses at once. */
+/* NCCL refuses a call at once. */
 static void call_fails(struct rank *r)
 {
 	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
@@ -179,7 +179,7 @@ static void call_fails(struct rank *r)
 	begin_anew(r);
 }
 
-/* What is at the end of a group fails there. */
+/* A call that is deferred to the end of a group fails there. */
 static void group_fails(struct rank *r)
 {
 	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
@@ -210,14 +210,14 @@ static void events_fail(struct rank *r)
 	destroy(r);
 }
 
-/* --------------------------------------------------------------- in making it -- */
+/* ------------------------------------------------------- failures of open -- */
 
 struct fault {
 	const char *variable, *value, *words;
 	int nranks, code; /* 0: any */
 };
 
-/* A call that fails in open: the words come up, and no rank stays waiting. */
+/* A call of NCCL fails in open: every rank gets the text, and no rank keeps waiting. */
 static void open_fails(struct rank *r)
 {
 	const struct fault *f = r->user;
@@ -269,7 +269,7 @@ static int init(struct rank *r)
 				       &config);
 }
 
-/* ncclGetUniqueId fails on rank 0: every rank hears of it. */
+/* ncclGetUniqueId fails on rank 0: every rank gets the error. */
 static void id_fails(struct rank *r)
 {
 	if (r->rank == 0)
@@ -281,7 +281,7 @@ static void id_fails(struct rank *r)
 	begin_anew(r);
 }
 
-/* One rank cannot have a stream: the others do not wait for it in NCCL. */
+/* One rank cannot create a stream: the other ranks do not wait for it in NCCL. */
 static void one_fails(struct rank *r)
 {
 	if (r->rank == 1)
@@ -316,7 +316,7 @@ static void init_hangs(struct rank *r)
 	begin_anew(r);
 }
 
-/* A rank never comes. */
+/* One rank never joins. */
 static void init_alone(struct rank *r)
 {
 	char id[COLL_UNIQUE_ID_SIZE];
@@ -371,7 +371,10 @@ static void timeout(struct rank *r)
 	begin_anew(r);
 }
 
-/* The end of a communicator whose work never ends: bounded, said, and the process goes on. */
+/*
+ * The work of a communicator never ends: destroy returns within its bound and reports this, and the
+ * process goes on.
+ */
 static void destroy_busy(struct rank *r)
 {
 	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
@@ -388,7 +391,7 @@ static void destroy_busy(struct rank *r)
 	begin_anew(r);
 }
 
-/* The process of the last rank dies; the others go on without it. */
+/* The process of the last rank dies; the other ranks go on without it. */
 static void shrink_after_death(struct rank *r)
 {
 	const int32_t dead = r->nranks - 1;

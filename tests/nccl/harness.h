@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * harness.h - the nccl backend over stand-ins for NCCL and the CUDA driver (fakes/): ranks that
- * are threads or processes, each on a device of its own, and meet in each way there is.
+ * harness.h - the nccl backend over stand-ins for NCCL and the CUDA driver (fakes/): ranks are
+ * threads or processes, each on a device of its own, and their communicator is made in every
+ * possible way.
  */
 #ifndef TESTS_NCCL_HARNESS_H
 #define TESTS_NCCL_HARNESS_H
@@ -12,20 +13,20 @@
 
 enum { NCCL_DEVICES = 4, NCCL_SLOT = 1 << 16 };
 
-/* How ranks meet; INIT_NONE: the job's function makes the communicator, or fails to. */
+/* How a job makes its communicators; INIT_NONE: the job's function does so itself. */
 enum { INIT_ALL, INIT_ID, INIT_EXCHANGE, INIT_NONE };
 
 struct nccl_job {
 	int nranks, processes, init;
 	void (*fn)(struct rank *rank);
-	void *user; /* for processes: memory from ranks_memory if they are to answer in it */
+	void *user; /* for processes: memory from ranks_memory if the ranks write results to it */
 };
 
 /* ---------------------------------------------------------------------- beginning -- */
 
 /*
- * The loader reads LD_LIBRARY_PATH when a program begins, so the program begins again, with the
- * stand-ins' directories in it: `folders`, separated by ':', relative to tests/fakes.
+ * The loader reads LD_LIBRARY_PATH only when a program starts, so the program executes itself again
+ * with the stand-ins' directories in it: `folders`, separated by ':', relative to fakes.
  */
 RANKS_UNUSED static void nccl_find_stand_ins(char **argv, const char *folders)
 {
@@ -60,7 +61,7 @@ RANKS_UNUSED static void nccl_begin(char **argv, const char *folders)
 	setenv("COLL_INIT_TIMEOUT", "60s", 0);
 }
 
-/* The application uses CUDA, and holds its devices all the time. */
+/* The application uses CUDA and retains its devices all the time. */
 RANKS_UNUSED static void nccl_hold_devices(void)
 {
 	void *context;
@@ -87,7 +88,7 @@ RANKS_UNUSED static void nccl_config(coll_config_t *config, int rank)
 
 /* ------------------------------------------------------------------ meeting -- */
 
-/* What ranks share, also those that are processes. */
+/* Memory that the ranks share, as threads or processes. */
 struct nccl_rendezvous {
 	struct ranks_shared shared;
 	_Atomic int arrived;
@@ -99,7 +100,7 @@ struct nccl_member {
 	int rank, nranks, round;
 };
 
-/* An allgather of the application's own. */
+/* The application's allgather. */
 static int32_t nccl_exchange(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)
 {
 	struct nccl_member *member = user;
@@ -144,7 +145,7 @@ struct nccl_rank {
 	pthread_t id;
 };
 
-/* A rank's place in a meeting that its function is to begin. */
+/* A rank's part in a rendezvous that the job's function starts. */
 RANKS_UNUSED static struct nccl_member *nccl_member(struct rank *r)
 {
 	return &((struct nccl_rank *)(void *)((char *)r - offsetof(struct nccl_rank, rank)))
@@ -188,7 +189,7 @@ static void nccl_run_threads(const struct nccl_job *job, struct nccl_rank *all)
 		pthread_join(all[r].id, NULL);
 }
 
-/* This process has not used CUDA yet: else its children could not. */
+/* This process must not have used CUDA before, or its children could not use it. */
 static void nccl_run_processes(const struct nccl_job *job, struct nccl_rank *all)
 {
 	double deadline = ranks_now() + 300;
@@ -221,7 +222,7 @@ static const char *nccl_init_name(int init)
 	return names[init];
 }
 
-/* One check: the job's function found nothing wrong on any rank. */
+/* Makes one check: the job's function found no fault on any rank. */
 __attribute__((format(printf, 2, 3))) RANKS_UNUSED static int nccl_ok(const struct nccl_job *job,
 								      const char *fmt, ...)
 {
@@ -256,7 +257,7 @@ __attribute__((format(printf, 2, 3))) RANKS_UNUSED static int nccl_ok(const stru
 
 /* ------------------------------------------------------------ values on a device -- */
 
-/* A device's memory with an int64 or several in it. */
+/* Device memory with one or more int64 in it. */
 RANKS_UNUSED static int64_t *nccl_new(int device, const int64_t *values, int n)
 {
 	int64_t *there = device_new(device, (size_t)n * sizeof(*values), 0);
@@ -273,7 +274,7 @@ RANKS_UNUSED static int64_t nccl_value(int device, const int64_t *there)
 	return x;
 }
 
-/* Is the sum of `x` over the communicator, whose buffers are on `device`, `want`? */
+/* Is the sum of `x` over the communicator, with buffers on `device`, equal to `want`? */
 RANKS_UNUSED static int nccl_sums(struct rank *r, coll_comm_t comm, int device, int64_t x,
 				  int64_t want, const char *what)
 {
@@ -288,7 +289,7 @@ RANKS_UNUSED static int nccl_sums(struct rank *r, coll_comm_t comm, int device, 
 					       (long long)y, (long long)want));
 }
 
-/* The communicator of the job, over which ranks 0, 1, ... sum 1, 2, ... */
+/* Makes the communicator of the job, over which ranks 0, 1, ... sum 1, 2, ... */
 RANKS_UNUSED static int nccl_works(struct rank *r)
 {
 	return is_rank(r, r->comm, r->rank, r->nranks) &&
@@ -296,7 +297,7 @@ RANKS_UNUSED static int nccl_works(struct rank *r)
 			 "allreduce");
 }
 
-/* Did a call fail, with this code and these words? */
+/* Did the call fail with this code and a text with these words? */
 RANKS_UNUSED static int nccl_fails(struct rank *r, coll_result_t code, coll_result_t want,
 				   const char *words, const char *what)
 {
@@ -308,7 +309,7 @@ RANKS_UNUSED static int nccl_fails(struct rank *r, coll_result_t code, coll_resu
 
 /* ----------------------------------------------------------------- streams, gates -- */
 
-/* Work on a stream that does not end before it is let go. */
+/* Work on a stream that does not end before the test opens its gate. */
 struct nccl_gate {
 	_Atomic int open, reached;
 };
@@ -349,7 +350,7 @@ RANKS_UNUSED static void *nccl_stream(int device)
 	return stream;
 }
 
-/* 0 or the driver's code, of a stream as a whole. */
+/* Returns 0 or the driver's code for a whole stream. */
 RANKS_UNUSED static int nccl_stream_do(int device, void *stream, int (*call)(void *stream))
 {
 	int result;
@@ -360,7 +361,7 @@ RANKS_UNUSED static int nccl_stream_do(int device, void *stream, int (*call)(voi
 	return result;
 }
 
-/* A function of the NCCL that the plugin has opened. */
+/* Looks up a function of the NCCL that the plugin has opened. */
 RANKS_UNUSED static void *nccl_symbol(const char *name)
 {
 	void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD), *symbol;

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * header_test.c - the nccl plugin declares by itself what it uses of NCCL and of the CUDA driver:
- * where their headers are installed its numbers, layouts and calls are held to theirs.
+ * header_test.c - the nccl plugin declares the parts of NCCL and of the CUDA driver that it uses.
+ * Where the vendors' headers are installed, this test compares numbers, layouts and functions with
+ * them.
  *
- * They come last: their macros have names of the plugin's.
+ * The vendors' headers are included last, because their macros collide with the plugin's names.
  */
 #include "../../plugins/nccl/nccl.h"
 #include "../lib/tap.h"
 
-/* All calls that the plugin makes; the types that it has its own of are named by the user. */
+/*
+ * All functions that the plugin calls; the user of this list names the types that the plugin
+ * declares itself.
+ */
 #define NCCL_CALLS(X, RESULT, ID, COMM, CONFIG, TYPE, OP, RESIDENCE, STREAM)                       \
 	X(ncclGetVersion, RESULT, (int *))                                                         \
 	X(ncclGetUniqueId, RESULT, (ID *))                                                         \
@@ -32,7 +36,7 @@
 	X(ncclGroupStart, RESULT, (void))                                                          \
 	X(ncclGroupEnd, RESULT, (void))
 
-/* What came after 2.18, by the version that brought it. */
+/* Functions added after 2.18, by the version that added them. */
 #define NCCL_CALLS_21900(X, RESULT, COMM)                                                          \
 	X(ncclCommRegister, RESULT, (COMM, void *, size_t, void **))                               \
 	X(ncclCommDeregister, RESULT, (COMM, void *))
@@ -44,7 +48,9 @@
 	X(ncclGather, RESULT, (const void *, void *, size_t, TYPE, int, COMM, STREAM))             \
 	X(ncclScatter, RESULT, (const void *, void *, size_t, TYPE, int, COMM, STREAM))
 
-/* Names that cuda.h makes others of are loaded under those: cuMemAlloc is cuMemAlloc_v2. */
+/*
+ * The plugin loads functions that cuda.h renames by their real names: cuMemAlloc is cuMemAlloc_v2.
+ */
 #define CUDA_CALLS(X, RESULT, CONTEXT, STREAM, EVENT, PTR)                                         \
 	X(cuInit, RESULT, (unsigned))                                                              \
 	X(cuDriverGetVersion, RESULT, (int *))                                                     \
@@ -71,7 +77,7 @@
 	X(cuEventRecord, RESULT, (EVENT, STREAM))                                                  \
 	X(cuEventQuery, RESULT, (EVENT))
 
-/* The plugin's declaration, and the header's, of a call. */
+/* Compares the plugin's declaration of a function with the header's. */
 #define OWN_NCCL(NAME, RESULT, PARAMS)                                                             \
 	ok(__builtin_types_compatible_p(__typeof__(nccl_lib.NAME), RESULT(*) PARAMS),              \
 	   "the plugin's %s", #NAME);
@@ -82,7 +88,7 @@
 	ok(__builtin_types_compatible_p(__typeof__(&NAME), RESULT(*) PARAMS), "the header's %s",   \
 	   #NAME);
 
-/* Numbers whose names the header's macros take. */
+/* Constants whose names the header's macros would replace. */
 static const int own_shrink[] = {NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT};
 
 static void test_own(void)
@@ -119,7 +125,7 @@ static void test_nccl_numbers(void)
 #endif
 }
 
-/* coll.h's numbers, which the plugin hands on as they are. */
+/* Constants of coll.h that the plugin passes to NCCL unchanged. */
 static void test_nccl_types(void)
 {
 	static const int pairs[][2] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * init_test.c - making communicators over NCCL: by id, by the application's own exchange, from
- * the environment, all ranks of a process at once; ranks that are threads or processes; on which
- * device; communicators made from others.
+ * init_test.c - making communicators over NCCL: by id, by the application's own exchange, from the
+ * environment, all ranks of a process at once; with ranks as threads or processes; on which device;
+ * and derived communicators.
  */
 #include "harness.h"
 
@@ -21,7 +21,7 @@ static void init_works(struct rank *r)
 	rank_did(r, coll_barrier(r->comm), "barrier");
 }
 
-/* Processes first: what uses CUDA must not fork. */
+/* Tests with processes come first, because a process that uses CUDA must not fork. */
 static void test_processes(void)
 {
 	for (int nranks = 1; nranks <= 4; nranks++) {
@@ -44,7 +44,7 @@ static void test_threads(void)
 
 /* ------------------------------------------------------------------- environment -- */
 
-/* A rank that `coll run` has started: says so if all is well. */
+/* A rank started by `coll run`: prints a line if all is well. */
 static int env_rank(void)
 {
 	char failure[RANKS_TEXT] = "";
@@ -149,7 +149,10 @@ static void test_wrong_devices(void)
 	has_str(coll_get_last_error(NULL), "NCCL", "in its words: %s", coll_get_last_error(NULL));
 }
 
-/* Without a device in the configuration: that of the thread's context, else the first. */
+/*
+ * Without a device in the configuration the rank gets the device of the thread's context, else the
+ * first device.
+ */
 static void test_current_device(void)
 {
 	coll_config_t config;
@@ -195,7 +198,7 @@ static void split_works(struct rank *r)
 	int64_t sum = 0;
 	coll_comm_t half = NULL;
 
-	/* The key turns the order round. */
+	/* The keys reverse the order. */
 	if (!rank_did(r, coll_comm_split(r->comm, odd, -r->rank, &half, NULL), "split"))
 		return;
 	for (int p = odd; p < r->nranks; p += 2)
@@ -233,7 +236,7 @@ static void split_nested(struct rank *r)
 	    !rank_did(r, coll_comm_split(half, r->rank, 0, &one, NULL), "split of the half"))
 		return;
 	nccl_sums(r, dup, r->rank, 1, r->nranks, "dup");
-	/* What it was made from may go first. */
+	/* The parent may be destroyed first. */
 	rank_did(r, coll_comm_destroy(dup), "destroy the dup");
 	nccl_sums(r, half, r->rank, 1, 2, "half");
 	rank_did(r, coll_comm_destroy(half), "destroy the half");
@@ -281,7 +284,10 @@ static void test_derived(void)
 	test_split_group();
 }
 
-/* What coll_backend_available says, for scripts: the code, and the reason if there is one. */
+/*
+ * Prints the result of coll_backend_available for scripts: the code, and the reason if there is
+ * one.
+ */
 static int available(void)
 {
 	char reason[512] = "";

@@ -13,14 +13,15 @@ trap 'rm -rf "$dir"' EXIT
 export XDG_CONFIG_HOME="$dir/home" COLL_SYSCONFDIR="$dir/no-config"
 only_backends "$dir/plugins" nccl simulated tcp
 
-# info VARIABLE=VALUE...: `coll info`, and the reason why nccl is not usable.
+# info VARIABLE=VALUE...: runs `coll info`, and prints the reason why nccl is not usable.
 info() {
     status=0
     env "$@" timeout 120 "$coll" info >"$dir/out" 2>"$dir/err" </dev/null || status=$?
     reason=$(sed -n '/^ .* nccl /,/^ *choice/s/^ *why not *//p' "$dir/out")
 }
 
-# why NAME TEXT VARIABLE=VALUE...: nccl is not usable, and the reason holds the text.
+# why NAME TEXT VARIABLE=VALUE...: checks that nccl is not usable, and that the reason contains the
+# text.
 why() {
     name=$1 text=$2
     shift 2
@@ -29,7 +30,7 @@ why() {
         { echo \"reason: \$1\"; cat '$dir/out' '$dir/err'; false; }" sh "$reason" "$text"
 }
 
-# program NAME COMMAND...: a test program, as one check; shows what failed in it.
+# program NAME COMMAND...: runs a test program as one check; prints its failed checks.
 program() {
     name=$1 status=0
     shift
@@ -38,7 +39,7 @@ program() {
 $(grep -v '^ok ' "$dir/out")"
 }
 
-# ------------------------------------------------------------------ what it is linked with
+# ------------------------------------------------------------ libraries that the plugin links
 
 readelf -d "$plugin" >"$dir/dynamic"
 none "linked with nothing of CUDA's or NCCL's" \
@@ -51,7 +52,7 @@ is "one symbol is exported" "$(nm -D --defined-only "$plugin" | sed 's/.* //' | 
 
 # ------------------------------------------------------- without a driver, without NCCL
 
-# stub FILE VERSION NAME...: a library with these functions that does nothing.
+# stub FILE VERSION NAME...: builds a library with these functions, which do nothing.
 stub() {
     file=$1 version=$2
     shift 2
@@ -64,7 +65,7 @@ stub() {
     ${TEST_CC:-cc} -shared -fPIC -w -o "$dir/$file" "$dir/stub.c"
 }
 
-# All that any version of NCCL has to have.
+# Functions that every version of NCCL must have.
 calls=$(sed -n 's/^[[:space:]]*{"\(nccl[A-Za-z]*\)", .*, 0},$/\1/p' \
     "${top_srcdir:-.}/plugins/nccl/nccl_library.c")
 
@@ -110,7 +111,7 @@ printf '[nccl]\nlibrary = /nonexistent/by-file.so\n' >"$dir/home/coll/coll.conf"
 why "no NCCL where coll.conf says" "/nonexistent/by-file.so" A=
 rm "$dir/home/coll/coll.conf"
 
-# ------------------------------------------------------------ an NCCL that is not right
+# ------------------------------------------------------------ unusable versions of NCCL
 
 stub none.so 22809
 why "a library without what is needed" "$dir/none.so has no 'ncclGetUniqueId'" \
@@ -149,7 +150,7 @@ why "stand-ins: the driver does not fit" \
 why "stand-ins: the driver's own name for it" "(803, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)" \
     STANDIN_CUDA_INIT=803
 
-# The same answers from coll_backend_available().
+# coll_backend_available() must give the same answers.
 available() {
     env "$@" "$build/tests/nccl/init_test" available 2>&1
 }
@@ -163,7 +164,7 @@ check "coll_backend_available: library" sh -c \
     'case $1 in 20*"/nonexistent"*) ;; *) false;; esac' \
     sh "$(available COLL_NCCL_LIBRARY=/nonexistent)"
 
-# A program with its data in host memory.
+# A program whose data is in host memory.
 status=0
 COLL_BACKEND=nccl timeout 60 "$build/tests/examples/hello" >"$dir/out" 2>&1 || status=$?
 check "host memory: refused" test $status -ne 0

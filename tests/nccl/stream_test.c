@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stream_test.c - on which stream the nccl backend works and in which order; groups; what the
- * application gets to see of NCCL and of the thread's CUDA context.
+ * stream_test.c - the stream on which the nccl backend works, and the order of its work; groups;
+ * the parts of NCCL and of the thread's CUDA context that the application can see.
  */
 #include "harness.h"
 
 enum { TENSORS = 40, ELEMENTS = 1000 };
 
-/* An allreduce of one number on a stream, whose input is put there by the same stream. */
+/* Runs an allreduce of one number on a stream; the same stream writes the input first. */
 static int stream_allreduce(struct rank *r, int64_t *there, void *stream)
 {
 	return rank_did(r, coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, stream),
@@ -17,8 +17,8 @@ static int stream_allreduce(struct rank *r, int64_t *there, void *stream)
 /* ------------------------------------------------------------------ own stream -- */
 
 /*
- * The default stream of the device is busy until the gate opens, and makes every stream wait that
- * was not created as non-blocking.
+ * Blocks the default stream of the device until the gate opens.  Every stream that was not created
+ * as non-blocking then waits.
  */
 static void own_stream(struct rank *r)
 {
@@ -37,7 +37,10 @@ static void own_stream(struct rank *r)
 
 /* ------------------------------------------------------------- the caller's stream -- */
 
-/* Work before the gate, the operation behind it: the call returns, nothing has happened. */
+/*
+ * The gate blocks the stream ahead of the operation: the call returns, and the operation has not
+ * run.
+ */
 static void callers_stream(struct rank *r)
 {
 	void *stream = nccl_stream(r->rank);
@@ -62,7 +65,7 @@ static void callers_stream(struct rank *r)
 	device_free(r->rank, there);
 }
 
-/* A copy issued on the same stream right after the call finds the result. */
+/* A copy issued on the same stream right after the call reads the result. */
 static void order_after_call(struct rank *r)
 {
 	void *stream = nccl_stream(r->rank);
@@ -86,7 +89,7 @@ static void order_after_call(struct rank *r)
 	device_free(r->rank, copy);
 }
 
-/* Several streams of the caller's in turn, and the own one. */
+/* Alternates between several streams of the caller and the communicator's own. */
 static void many_streams(struct rank *r)
 {
 	void *streams[4] = {NULL, nccl_stream(r->rank), nccl_stream(r->rank), NULL};
@@ -140,7 +143,7 @@ static void group_of_tensors(struct rank *r)
 		rank_fail(r, "%d elements are wrong", bad);
 }
 
-/* Collectives of several kinds, messages and an inner group in one batch. */
+/* One batch with collectives of several kinds, messages and an inner group. */
 static void group_of_kinds(struct rank *r)
 {
 	int next = (r->rank + 1) % r->nranks, before = (r->rank + r->nranks - 1) % r->nranks;
@@ -164,7 +167,7 @@ static void group_of_kinds(struct rank *r)
 	device_free(r->rank, at);
 }
 
-/* One thread holds 4 ranks of two communicators each: everything in one group. */
+/* One thread holds 4 ranks of two communicators each, and issues all calls in one group. */
 static void test_group_of_communicators(void)
 {
 	coll_comm_t comms[2][4];
@@ -197,7 +200,10 @@ static void test_group_of_communicators(void)
 
 /* --------------------------------------------------------------------------- overlap -- */
 
-/* Communication goes on while the caller's stream computes, and computing while it waits. */
+/*
+ * Communication continues while the caller's stream computes, and the stream computes while
+ * communication waits.
+ */
 static void overlap(struct rank *r)
 {
 	void *compute = nccl_stream(r->rank);
@@ -213,7 +219,7 @@ static void overlap(struct rank *r)
 		rank_fail(r, "the stream was not computing");
 	nccl_open(&gate);
 	nccl_stream_do(r->rank, compute, cuStreamSynchronize);
-	/* The other way round: rank 0 comes late to the allreduce. */
+	/* The reverse: rank 0 calls the allreduce late. */
 	if (r->rank == 0)
 		pthread_barrier_wait(late);
 	stream_allreduce(r, there, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll_uds.c - a whole backend: the ranks of one host, over a Unix socket from each to each. */
+/* coll_uds.c - a whole backend: the ranks of one host, over a Unix socket between each two ranks. */
 #define _GNU_SOURCE
 #include <coll/backend.h>
 #include <errno.h>
@@ -9,27 +9,27 @@
 #include <unistd.h>
 
 enum { UDS_BEGIN = -(int)sizeof(coll_header_t), UDS_FLAGS = SOCK_NONBLOCK | SOCK_CLOEXEC };
-struct uds_way { /* to and from one rank, maybe the own; an endpoint is an array of them */
+struct uds_way { /* to and from one rank; an endpoint is an array of these */
 	const coll_host_t *host;
 	uint32_t rank;
-	int out, door, in, lost; /* sockets: we send on `out`; `in` is who has come to the door */
-	int64_t sent, got; /* how far the message is; before 0 lies its header, then the payload */
-	uint64_t first, *end; /* queue of sends: each one's plugin[0] is the address of the next */
-	coll_header_t header; /* of the message that arrives, ... */
-	coll_sink_t sink;     /* ... and where it goes */
+	int out, listener, in, lost; /* sockets: `out` sends, `in` receives */
+	int64_t sent, got;           /* bytes so far: below 0 of the header, then of the payload */
+	uint64_t first, *end;        /* queue of sends, linked by plugin[0] */
+	coll_header_t header;        /* the arriving message, ... */
+	coll_sink_t sink;            /* ... and its receive descriptor */
 };
 
-static int uds_push(struct uds_way *way) /* sends what goes now; 1 if anything did */
+static int uds_push(struct uds_way *way) /* sends the bytes that go now; 1 if any */
 {
 	coll_send_t *s = (coll_send_t *)(uintptr_t)way->first;
 	uint64_t left = (way->sent < 0 ? 0 : s->header.len) - (uint64_t)way->sent;
 	const char *from = way->sent < 0 ? (const char *)(&s->header + 1) : s->buf;
 	ssize_t n = send(way->out, from + way->sent, left, MSG_NOSIGNAL);
 
-	if (n < 0 && (errno == EAGAIN || !way->lost)) /* what it sent comes first: see uds_pull */
+	if (n < 0 && (errno == EAGAIN || !way->lost)) /* first receive the rest: see uds_pull */
 		return 0;
 	way->sent += n;
-	if (n < 0 || way->sent == (int64_t)s->header.len) { /* over: the core's again */
+	if (n < 0 || way->sent == (int64_t)s->header.len) { /* complete: the core owns it */
 		way->first = s->plugin[0];
 		way->sent = UDS_BEGIN;
 		s->status = n < 0 ? COLL_ERR_PEER_LOST : COLL_SUCCESS;
@@ -41,15 +41,15 @@ static int32_t uds_send(void *ep, coll_send_t *send, coll_error_t *err)
 {
 	struct uds_way *way = (struct uds_way *)ep + send->peer;
 
-	(void)err; /* nothing is refused: if the rank is gone, uds_push says so in the status */
+	(void)err; /* never refuses: if the rank has left, uds_push sets the status */
 	*(way->first ? way->end : &way->first) = (uintptr_t)send;
 	way->end = &send->plugin[0];
 	while (way->first && uds_push(way))
-		; /* progress goes on with what does not go now */
+		; /* progress sends the rest */
 	return COLL_SUCCESS;
 }
 
-static int uds_pull(struct uds_way *way) /* receives what is there; 1 if anything was */
+static int uds_pull(struct uds_way *way) /* receives the bytes there; 1 if any */
 {
 	const coll_host_t *h = way->host;
 	char piece[65536], *to = way->got < 0 ? (char *)(&way->header + 1) : way->sink.buf;
@@ -82,14 +82,14 @@ static int32_t uds_progress(void *ep)
 	int moved = 0;
 
 	for (struct uds_way *way = ep, *end = way + way->host->nranks; way < end; way++) {
-		way->in = way->in < 0 ? accept4(way->door, NULL, NULL, UDS_FLAGS) : way->in;
+		way->in = way->in < 0 ? accept4(way->listener, NULL, NULL, UDS_FLAGS) : way->in;
 		moved |= way->first && uds_push(way);
 		moved |= way->in >= 0 && !way->lost && uds_pull(way);
 	}
 	return moved;
 }
 
-/* One end of the way between two ranks, under an abstract name.  Not 0: see errno. */
+/* One end of a connection, under an abstract name.  Not 0: see errno. */
 static int uds_socket(const coll_host_t *host, uint32_t from, uint32_t to, int *fd, int listens)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -109,9 +109,9 @@ static int32_t uds_open(const coll_host_t *host, void **ep, coll_error_t *err)
 
 	for (uint32_t r = 0; way && r < host->nranks; r++) {
 		way[r] = (struct uds_way){host, r, -1, -1, -1, 0, UDS_BEGIN, UDS_BEGIN, .first = 0};
-		error = uds_socket(host, r, host->rank, &way[r].door, 1) ? errno : error;
+		error = uds_socket(host, r, host->rank, &way[r].listener, 1) ? errno : error;
 	}
-	/* Nobody connects before all listen, and nobody waits for one that cannot. */
+	/* All ranks listen before any connects; a rank that cannot listen tells the others. */
 	code = host->exchange(host, &error, errors, sizeof(error), host->timeout_ms, err);
 	for (uint32_t r = 0; r < host->nranks && !code; r++)
 		if ((errno = errors[r]) || uds_socket(host, host->rank, r, &way[r].out, 0)) {
@@ -125,10 +125,10 @@ static void uds_close(void *ep, int64_t timeout_ms)
 {
 	struct uds_way *way = ep;
 
-	(void)timeout_ms; /* what the kernel has not taken is dropped */
+	(void)timeout_ms; /* bytes that the kernel has not taken are lost */
 	for (uint32_t r = 0; r < way->host->nranks; r++) {
 		close(way[r].out);
-		close(way[r].door);
+		close(way[r].listener);
 		close(way[r].in);
 	}
 	way->host->free(way->host, way, way->host->nranks * sizeof(*way));

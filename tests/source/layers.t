@@ -17,8 +17,8 @@ angled() {
         sed 's/:[[:space:]]*#[[:space:]]*include[[:space:]]*<\([^>]*\)>.*/: \1/'
 }
 
-# read_code FILE...: their lines with comments gone and continued lines joined, in $scratch/code; and the
-# same with "FILE: " before each line in $scratch/where.
+# read_code FILE...: writes the lines without comments, with continued lines joined, to
+# $scratch/code, and the same with "FILE: " before each line to $scratch/where.
 read_code() {
     awk '
         FNR == 1 { skip = 0 }
@@ -32,7 +32,8 @@ read_code() {
     sed 's/^[^ ]*: //' "$scratch/where" >"$scratch/code"
 }
 
-# code_with PATTERN FOLDERS: "FILE: LINE" of the code in these folders (a pattern) that matches.
+# code_with PATTERN FOLDERS: prints "FILE: LINE" for each line of code in these folders (a pattern)
+# that matches.
 code_with() {
     grep -nE "$1" "$scratch/code" | cut -d: -f1 >"$scratch/hits"
     awk 'FILENAME != ARGV[2] { hit[$1]; next } FNR in hit' "$scratch/hits" "$scratch/where" |
@@ -43,8 +44,8 @@ sources=$(find core plugins tools -name '*.[ch]' | sort)
 core=$(find core -name '*.[ch]' | sort)
 plugins=$(find plugins -name '*.[ch]' | sort)
 tools=$(find tools -name '*.[ch]' | sort)
-# Test plugins and tests of a transport by itself stand on the plugin's side of backend.h; unit
-# tests and the bench of the reduction kernels look into the core.
+# Test plugins and transport tests without libcoll stand on the plugin's side of backend.h; unit
+# tests and the benchmark of the reduction kernels include headers of the core.
 api_tests=$(find tests -name '*.c' ! -path 'tests/unit/*' ! -name 'reduce_bench.c' ! -name 'native_overhead.c' \
     ! -path 'tests/plugins/*' ! -path 'tests/out-of-tree/*' -exec grep -L '"[./]*lib/transport_harness.h"' {} + | sort)
 # shellcheck disable=SC2086 # a list of files
@@ -60,13 +61,14 @@ done | sort -u)"
     none "nor does the backend outside the tree" \
         "$(angled tests/out-of-tree/*.c | grep ': coll/' | grep -v ': coll/backend\.h$')"
     none "which sees no other file at all" "$(quoted tests/out-of-tree/*.c)"
-    # Plugins of the tree link base, the sockets and the table of the CUDA driver as hidden static code; the
-    # folder to copy stands on backend.h alone.
+    # Plugins of the tree link base, the sockets and the table of the CUDA driver as hidden static
+    # code; the backend that authors copy uses backend.h alone.
     none "plugins see no file of another folder but base/, socket/ and device/driver.h" \
         "$(quoted $plugins | grep ': .*/' |
             grep -v -e '^plugins/\(tcp\|ucx\|nccl\)/[a-z_]*\.[ch]:[0-9]*: \(base\|socket\)/[a-z_]*\.h$' \
                 -e '^plugins/nccl/[a-z_]*\.[ch]:[0-9]*: device/driver\.h$')"
-    # `coll check` stands where the core stands towards a plugin, and seals as the core does.
+    # `coll check` takes the core's side towards a plugin, and computes keyed hashes as the core
+    # does.
     none "tools see coll.h, nothing else of libcoll" \
         "$(angled $tools | grep ': coll/' | grep -v ': coll/coll\.h$' |
             grep -v '^tools/check/\(host\|static\|p2p\|fault\|native\)/[a-z0-9]*\.[ch]:[0-9]*: coll/backend\.h$')"
@@ -104,11 +106,13 @@ folders_of() {
 }
 
 none "the folders of core/ use each other in the order of core/README.md" "$(folders_of core)"
-# `coll check` seals as the core does; the commands share its table of the CUDA driver's functions.
+# `coll check` computes keyed hashes as the core does; the commands share the core's table of the
+# CUDA driver's functions.
 none "the folders of tools/ use each other in the order of tools/README.md" \
     "$(folders_of tools 'check/host/host.c:base/siphash.h lib/memory.c:device/driver.h')"
 
-# example LINE: the faults of a small tree in order, with one line of input more.
+# example LINE: prints the faults of a small tree in the right order, with one further line of
+# input.
 example() {
     {
         for file in base/log left/sum right/copy top/call; do
@@ -147,7 +151,7 @@ read_code $sources
 {
     none "nothing runs before main or at exit" \
         "$(code_with 'constructor|destructor|init_array|atexit' 'core|plugins|tools' | grep -v -E '^[^:]*: +\*')"
-    # UCX has variables of its own, which its plugin must not override.
+    # UCX has environment variables of its own, which the ucx plugin must not override.
     none "the environment is read with secure_getenv only, and in the core only" \
         "$(code_with '(^|[^_a-z])getenv *\(' 'core|plugins'
             code_with 'getenv' plugins | grep -v '^plugins/ucx/.*[^_a-z]secure_getenv(')"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* open_test.c - ranks of the tcp plugin find each other, among strangers, or say why not. */
+/*
+ * open_test.c - ranks of the tcp plugin connect to each other although unknown peers connect too,
+ * or report why they cannot.
+ */
 #include "../lib/tap.h"
 #include "../lib/transport_harness.h"
 
@@ -24,7 +27,7 @@ static int test_fds(void)
 	return count;
 }
 
-/* Every rank sends a word to every other. */
+/* Every rank sends a word to every other rank. */
 static int test_words(struct harness *h)
 {
 	uint64_t in[HARNESS_RANKS], out[HARNESS_RANKS];
@@ -45,7 +48,7 @@ static int test_words(struct harness *h)
 	return harness_barrier(h);
 }
 
-/* ------------------------------------------------------------------ strangers -- */
+/* -------------------------------------------------------------- unknown peers -- */
 
 /* Is it a listening socket of the given family (0: any)?  Fills its address. */
 static socklen_t test_listener(int fd, int family, struct sockaddr_storage *address)
@@ -63,7 +66,7 @@ static socklen_t test_listener(int fd, int family, struct sockaddr_storage *addr
 static void test_unknown_peer(int kind, const struct sockaddr_storage *address, socklen_t len)
 {
 	static const char http[] = "GET / HTTP/1.1\r\nHost: example.org\r\n\r\n";
-	/* An answer of rank 1 of 4 to rank 0's challenge, whose mac is wrong. */
+	/* Sends an answer of rank 1 of 4 to rank 0's challenge with a wrong mac. */
 	static const struct {
 		char magic[8];
 		uint32_t version, rank, to, nranks, order, reserved;
@@ -89,7 +92,7 @@ static void test_unknown_peer(int kind, const struct sockaddr_storage *address, 
 	}
 }
 
-/* Rank 0, before it looks at its listeners: a hundred strangers on each. */
+/* Connects a hundred unknown peers to each listener of rank 0 before rank 0 accepts connections. */
 static int test_invite_unknown_peers(struct harness *h)
 {
 	struct sockaddr_storage address;
@@ -135,7 +138,7 @@ static int test_abort_soon(struct harness *h)
 	return 0;
 }
 
-/* Nobody gets in by the local address of rank 0. */
+/* Lets no connection through to the local address of rank 0. */
 static int test_deafen(struct harness *h)
 {
 	struct sockaddr_storage address;
@@ -164,7 +167,7 @@ static int test_too_few_descriptors(struct harness *h)
 	return setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* After an open that failed: keeps code and text, and looks for what was left behind. */
+/* Keeps code and text of a failed open, and verifies that open left nothing behind. */
 static int test_keep_error(struct harness *h)
 {
 	int fds = test_fds();
@@ -193,7 +196,7 @@ static void test_good(uint32_t nranks, const char *const *options, harness_fn ex
 	harness_job_free(&job);
 }
 
-/* A run in which opening fails on rank `rank` (and others) with that code and piece of text. */
+/* Makes a run in which open fails on rank `rank` (and others) with that code and piece of text. */
 static void test_bad(struct harness_job job, uint32_t rank, int32_t code, const char *piece,
 		     const char *name)
 {
@@ -221,7 +224,10 @@ static void test_faults(void)
 	begin = harness_now_ms();
 	test_bad((struct harness_job){.nranks = 2, .exchanged = test_die_last}, 0,
 		 COLL_ERR_PEER_LOST, "rank 1 is gone", "the last of two dies");
-	/* Whoever notices first hangs up, so the others may name that rank. */
+	/*
+	 * The first rank that notices closes its connections, so the other ranks may name that
+	 * rank.
+	 */
 	test_bad((struct harness_job){.nranks = 4, .exchanged = test_die_last}, 0,
 		 COLL_ERR_PEER_LOST, "rank", "the last of four dies");
 	test_bad((struct harness_job){.nranks = 3, .exchanged = test_die_first}, 2,

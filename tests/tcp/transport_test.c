@@ -38,7 +38,7 @@ static uint64_t test_check(const uint8_t *buf, uint32_t from, uint32_t to, uint6
 	return len;
 }
 
-/* Runs a job and makes one check of it, with the words of the first rank that failed. */
+/* Runs a job and reports it as one check, with the message of the first rank that failed. */
 static void test_run(struct harness_job *job, const char *name)
 {
 	int failed;
@@ -72,7 +72,7 @@ static void test_pair_start(struct harness *h, struct test_pair *pair, uint32_t 
 		struct harness_recv *r = &pair->recv[k];
 		uint64_t tag = (uint64_t)k + 1, len = test_sizes[k];
 
-		/* Every second payload is taken by host->data, onto ones. */
+		/* The receiver adds every second payload by host->data to a buffer of ones. */
 		pair->in[k] = malloc(len + 1);
 		memset(pair->in[k], 1, len + 1);
 		*r = (struct harness_recv){
@@ -108,7 +108,7 @@ static int test_pair_end(struct harness *h, struct test_pair *pair, uint32_t pee
 	return result;
 }
 
-/* Every rank to every rank, also itself, all at once. */
+/* Every rank sends to every rank at once, also to itself. */
 static int test_all_to_all(struct harness *h)
 {
 	struct test_pair *pairs = calloc(h->host.nranks, sizeof(*pairs));
@@ -203,7 +203,9 @@ static int test_order(struct harness *h)
 
 	if (h->host.rank == 0)
 		return test_order_sender(h) || harness_barrier(h);
-	/* Nobody asks for them, so they pile up, the latest first. */
+	/*
+	 * No receive is posted yet, so messages pile up; the receives then come in reverse order.
+	 */
 	while (harness_now_ms() < deadline &&
 	       !(h->early && h->early->tag == TEST_MANY - 1 && !h->early->status))
 		h->transport->progress(h->ep);
@@ -216,7 +218,7 @@ static int test_order(struct harness *h)
 	return harness_barrier(h);
 }
 
-/* Both directions at once, far more than sockets hold, in many messages. */
+/* Sends many messages in both directions at once, far more bytes than sockets hold. */
 static int test_both_ways(struct harness *h)
 {
 	enum { COUNT = 4 };
@@ -246,7 +248,9 @@ static int test_both_ways(struct harness *h)
 	return harness_barrier(h);
 }
 
-/* One message of more than 4 GiB; its memory is one page of zeros, and nobody keeps it. */
+/*
+ * Sends one message of more than 4 GiB; its memory is one page of zeros, and the receiver drops it.
+ */
 static int test_huge(struct harness *h)
 {
 	uint64_t len = ((uint64_t)4 << 30) + 5;
@@ -292,7 +296,7 @@ static void test_order_and_flow(void)
 
 /* ---------------------------------------------------------------- cancelling -- */
 
-/* Rank 1 reads nothing until rank 0 has cancelled a message half on its way and one behind it. */
+/* Rank 1 reads nothing until rank 0 has cancelled a half-sent message and the message behind it. */
 static int test_cancel_sender(struct harness *h)
 {
 	uint64_t len = (uint64_t)16 << 20;
@@ -351,7 +355,7 @@ static int test_wait_lost(struct harness *h, uint32_t peer)
 	return h->lost[peer] ? 0 : harness_fail(h, "the loss of rank %u was not told", peer);
 }
 
-/* Rank 1 is killed while it sends and is sent to; 0 and 2 learn it and go on. */
+/* Rank 1 is killed while it sends and receives; ranks 0 and 2 learn of it and go on. */
 static int test_kill(struct harness *h)
 {
 	uint64_t len = (uint64_t)64 << 20;
@@ -384,7 +388,7 @@ static int test_kill(struct harness *h)
 	return result;
 }
 
-/* Rank 1 is killed, and is not counted as failed for it. */
+/* Rank 1 is killed, which does not count as its failure. */
 static void test_run_kill(const char *const *options, const char *name)
 {
 	struct harness_job job = {.backend = test_backend, .nranks = 3, .run = test_kill};
@@ -397,7 +401,7 @@ static void test_run_kill(const char *const *options, const char *name)
 	harness_job_free(&job);
 }
 
-/* Rank 1 leaves after a send that is complete: its message comes first, then the loss. */
+/* Rank 1 closes after a complete send: its message arrives first, then the loss is reported. */
 static int test_leave(struct harness *h)
 {
 	uint64_t len = 100000;
@@ -415,7 +419,7 @@ static int test_leave(struct harness *h)
 		return result;
 	}
 	usleep(300000);
-	/* Sending to it fails, which must not hide what it sent. */
+	/* Sends to rank 1 fail, which must not hide the messages that rank 1 sent. */
 	for (int i = 0; i < 3; i++)
 		harness_send(h, &send[i], 1, 5, out, 0);
 	harness_recv(h, &recv);

@@ -8,12 +8,12 @@ coll=$build/coll
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 
-# Sanitizers take their time.
+# Sanitizers slow the checks down.
 patience=20
 level=
 [ -z "$TEST_SANITIZE" ] || { patience=60 level=--quick; }
 
-# run NAME ARG...: `coll check ARG...`, for `take NAME`.
+# run NAME ARG...: runs `coll check ARG...`; `take NAME` reads the output.
 run() {
     local name=$1
     shift
@@ -30,7 +30,7 @@ is() {
         [ "$2" = "$3" ] || tail -n 5 "$dir/err")"
 }
 
-# What is wrong with the report as TAP.
+# Prints the faults of the report as TAP.
 tap_faults() {
     awk '
         NR == 1 && $0 != "TAP version 13" { print "first line: " $0 }
@@ -55,7 +55,7 @@ usable="tcp simulated"
 if can ucx; then usable="$usable ucx"; fi
 own=$build/tests/plugins/.libs
 
-# Two at a time: half of a run over tcp or simulated is waiting, one over ucx is computing.
+# Two runs at a time: half of a run over tcp or simulated is waiting, a run over ucx is computing.
 {
     for name in tcp simulated; do
         run $name $level --timeout $patience "$build/.libs/coll_$name.so"
@@ -64,7 +64,7 @@ own=$build/tests/plugins/.libs
 {
     [ "$usable" = "tcp simulated" ] ||
         run ucx $level --timeout $patience "$build/.libs/coll_ucx.so"
-    # With collectives of their own and no transport: for these many checks have nothing to say.
+    # Backends with native collectives and no transport: many checks skip them.
     for name in engine bare; do
         run $name --quick --timeout $patience "$own/coll_$name.so"
     done
@@ -99,7 +99,7 @@ kit --list
 is "--list: status 0" $status 0
 none "--list: one check a line, each name once" "$(awk '{ print $1 }' "$dir/out" | sort | uniq -d)"
 none "--list: each names its promise" "$(grep -v '\[[^]]*\]$' "$dir/out")"
-# What a check rests on can be found in the header.
+# The promise of each check can be found in the header.
 none "--list: promises are in the headers" "$(
     sed 's/.*\[\(.*\)\]$/\1/' "$dir/out" | sort -u | tr -d ' ' | sed 's/\.\.\./,/' |
         tr ',' '\n' | sort -u | while IFS=. read -r head tail; do
@@ -122,7 +122,7 @@ is "no file: status 2" $status 2
 kit --ranks 3-2 "$build/.libs/coll_tcp.so"
 is "ranks backwards: status 2" $status 2
 
-# ------------------------------------------------------------------ what is no plugin
+# ------------------------------------------------------------------ files that are no plugins
 
 echo text >"$dir/coll_text.so"
 kit "$dir/coll_text.so"

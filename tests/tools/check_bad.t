@@ -11,7 +11,7 @@ build=${top_builddir:-.}
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 
-# judge NAME...: builds each plugin and notes in $scratch/NAME which checks it does not pass.
+# judge NAME...: builds each plugin and writes to $scratch/NAME the checks that it does not pass.
 judge() {
     for name in "$@"; do
         # shellcheck disable=SC2086 # flags are words
@@ -29,8 +29,7 @@ judge() {
 names=$(for file in "$src"/tests/plugins/bad/coll_*.c; do basename "$file" .c | sed 's/^coll_//'; done)
 check "there is a dozen of them" test "$(echo "$names" | wc -l)" -ge 12
 
-# Four at a time: most of a run is waiting.
-# shellcheck disable=SC2046 # names are words
+# Four runs at a time, because most of a run is waiting.
 for turn in 0 1 2 3; do
     judge $(echo "$names" | awk "NR % 4 == $turn") &
 done

@@ -13,12 +13,12 @@ trap 'rm -rf "$dir"' EXIT
 
 [ -e "$nccl" ] || skip_all "built without the backend nccl"
 
-# Sanitizers take their time.
+# Sanitizers slow the checks down.
 patience=20
 level=--ranks=1-4
 [ -z "$TEST_SANITIZE" ] || { patience=60 level="--quick --ranks=1-3"; }
 
-# run NAME DEVICES OPTION... PLUGIN: `coll check`, for `take NAME`.
+# run NAME DEVICES OPTION... PLUGIN: runs `coll check`; `take NAME` reads the output.
 run() {
     local name=$1 devices=$2
     shift 2
@@ -38,8 +38,7 @@ passes() {
     none "$1: nothing on standard error" "$(cat "$dir/err")"
 }
 
-# The longest run, which waits most of the time, while the others are made.
-# shellcheck disable=SC2086 # options are words
+# The longest run mostly waits, so it goes on beside the other runs.
 run whole 4 $level "$nccl" &
 
 # ------------------------------------------------------------------ how many ranks
@@ -54,7 +53,7 @@ passes "unless the user says so"
 has "then processes share devices" "$dir/out" '^ok 2 - coll-broadcast: [^#]*$'
 has "threads do not" "$dir/out" '^ok 3 - group-one-thread: .*# SKIP 3 ranks need as many devices'
 
-# ------------------------------------------------------------------ what is not there
+# ------------------------------------------------------------------ missing devices
 
 kit 0 --quick "$nccl"
 passes "without a device"
@@ -69,9 +68,9 @@ has "host memory it does not" "$dir/out" '^ok [0-9]+ - device-host: [^#]*$'
 has "what the kit would verify in place is passed over" "$dir/out" \
     '^ok 1 - coll-allreduce: .*# SKIP .* managed memory'
 
-# ------------------------------------------------------------------ what is spoilt
+# ------------------------------------------------------------------ spoilt plugins
 
-# spoilt FAULT CHECKS: with this fault in it, nccl does not pass these checks (a pattern), and all others.
+# spoilt FAULT CHECKS: with this fault, nccl fails these checks (a pattern) and passes all others.
 spoilt() {
     local found all=device-memory,device-host,device-context,stream-order,stream-group,stream-events
     # shellcheck disable=SC2086 # flags are words
@@ -93,13 +92,13 @@ else
     spoilt CONTEXT "device-memory device-host device-context stream-order stream-group stream-events \
 stream-event-states"
     spoilt STREAM "stream-order stream-group"
-    # The other check sees it only when the device is slow.
+    # The other check finds the fault only if the device is slow.
     spoilt RECORD "stream-events( stream-event-states)?"
     spoilt WAIT "stream-events"
     spoilt QUERY "stream-event-states"
 fi
 
-# ------------------------------------------------------------------ all of it
+# ------------------------------------------------------------------ the unspoilt plugin
 
 wait
 take whole

@@ -7,7 +7,7 @@ coll=${top_builddir:-.}/coll
 dir=$(cd "$(mktemp -d)" && pwd -P) || exit 1
 trap 'rm -rf "$dir"' EXIT
 export XDG_CONFIG_HOME=$dir/no-config
-# Which one is chosen does not depend on what else was built.
+# The choice must not depend on other plugins of the build tree.
 only_backends "$dir/tcp-simulated" tcp simulated
 plugins=$COLL_PLUGIN_PATH
 
@@ -16,7 +16,7 @@ info() {
     status=$?
 }
 
-# Prints what the Python expression says of the document d.
+# Prints the value of a Python expression over the document d.
 json() {
     python3 -c 'import json, sys
 d = json.load(open(sys.argv[1], encoding="utf-8"))
@@ -95,7 +95,7 @@ if command -v python3 >/dev/null; then
     mkdir "$dir/$odd"
     cp "$dir/plugins/coll_text.so" "$dir/$odd/"
     COLL_PLUGIN_PATH=$dir/$odd info --json
-    # The path comes out with each byte that is not UTF-8 replaced.
+    # In the output each byte of the path that is not UTF-8 is replaced.
     is "JSON: well-formed for any bytes" \
         "$(json 'ascii([o["value"] for o in d["options"] if o["name"] == "plugin_path"][0]
             .rsplit("/", 1)[1])')" \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oracle_test.c - the oracle itself: exact inputs are exact in any order, rounded ones are not; every byte
- * of a call's buffers is looked at; a seed draws the same call again.
+ * oracle_test.c - tests the oracle itself: exact inputs are exact in any order, rounded inputs are
+ * not; the oracle checks every byte of a call's buffers; a seed draws the same call again.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static int is_there_and_back(const struct oracle_format *f, uint64_t code)
 {
 	double x = oracle_value(f, code);
 
-	/* Types of 8 bits have no way from an infinity. */
+	/* An infinity of an 8-bit type cannot be converted back. */
 	return isnan(x) || (isinf(x) && f->size == 1) || oracle_code(f, x) == code;
 }
 
@@ -52,7 +52,7 @@ static void test_formats(void)
 
 /* ---------------------------------------------------------------------- data -- */
 
-/* Ranks from, from + step, ... one after the other: each step rounded to the type. */
+/* Reduces ranks from, from + step, ... in this order, rounding each step to the type. */
 static uint64_t in_order(const struct oracle_data *d, size_t i, int32_t from, int32_t step)
 {
 	const struct oracle_format *f = oracle_format(d->dtype);
@@ -69,7 +69,7 @@ static uint64_t in_order(const struct oracle_data *d, size_t i, int32_t from, in
 	return d->op == COLL_AVG ? oracle_reduce(f, COLL_AVG, all, 0, d->nranks) : all;
 }
 
-/* How many elements change with the order of the ranks. */
+/* Number of elements that change with the order of the ranks. */
 static int changing(const struct oracle_data *d)
 {
 	int n = 0;
@@ -84,7 +84,7 @@ static int changing(const struct oracle_data *d)
 	return n;
 }
 
-/* Each rank puts in different elements, or else a rank that is forgotten would not show. */
+/* Each rank has different elements, so that a forgotten rank shows. */
 static int is_varied(const struct oracle_data *d)
 {
 	for (int32_t r = 0; r < d->nranks; r++) {
@@ -137,7 +137,7 @@ static void test_rough(void)
 	is_int(same, 0, "each order of rough inputs gives other bits");
 }
 
-/* One element in another order, and as far off as no order is. */
+/* Changes one element to the result of another order, and further off than any order gives. */
 static void near_one(const struct oracle_format *f, const struct oracle_data *d, int *far,
 		     int *blind)
 {
@@ -175,7 +175,7 @@ struct pair {
 	unsigned char *area[ORACLE_AREAS];
 };
 
-/* What a right call leaves: taken from the parts, element by element. */
+/* Writes the result of a right call, taken from the parts, element by element. */
 static void carry_out(struct pair *p)
 {
 	const struct oracle_call *c = &p->call;
@@ -202,7 +202,7 @@ static int accepts(struct pair *p)
 	return good;
 }
 
-/* An in-place reduce_scatter may leave anything beside its result. */
+/* An in-place reduce_scatter may leave any bytes beside its result. */
 static int is_free(const struct oracle_call *c, int area, size_t at)
 {
 	const unsigned char *byte = (const unsigned char *)c->args.sendbuf, *recv = c->args.recvbuf;
@@ -216,7 +216,7 @@ static int is_free(const struct oracle_call *c, int area, size_t at)
 	       (byte < recv || byte >= recv + c->recv.len * c->elem);
 }
 
-/* How many bytes could be changed unseen. */
+/* Number of bytes whose change the oracle does not notice. */
 static int unseen(struct pair *p)
 {
 	int n = 0;
@@ -272,7 +272,7 @@ static void test_calls(int32_t kind)
 	ok(!look.blind, "%s: every byte is looked at", coll_kind_name(kind));
 }
 
-/* What goes from one rank to another is as long where it is received. */
+/* The number of elements sent from one rank to another equals the number received. */
 static void test_blocks(void)
 {
 	int bad = 0;

@@ -103,7 +103,7 @@ fi
 
 # ------------------------------------------------------------ memory of devices
 
-# Over stand-ins for the CUDA driver, and for NCCL where its backend was built.
+# Runs over stand-ins for the CUDA driver, and for NCCL if its backend was built.
 fakes=${top_builddir:-.}/tests/fakes/.libs
 on_devices() {
     LD_LIBRARY_PATH=$fakes STANDIN_CUDA_DEVICES=$1 "${@:2}"
@@ -149,7 +149,7 @@ unset COLL_BACKEND
 
 # --------------------------------------------------------------- wrong results
 
-# A library in between that spoils one element of one rank.
+# A library between program and libcoll that spoils one element of one rank.
 cat >"$dir/spoil.c" <<'END'
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -7,7 +7,7 @@ coll=${top_builddir:-.}/coll
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 
-# Sanitizers make it many times slower.
+# Sanitizers make the prover many times slower.
 level=
 least=64
 if [ -n "${TEST_SANITIZE:-}" ]; then
@@ -30,7 +30,7 @@ has() {
         { echo "no '$2' in:"; cat "$dir/out" "$dir/err"; })"
 }
 
-# json NAME EXPRESSION: one check: the Python expression finds nothing wrong in the document d.
+# json NAME EXPRESSION: makes one check: the Python expression finds no fault in the document d.
 json() {
     if ! command -v python3 >/dev/null; then
         skip "$1" "no python3 to read JSON with"

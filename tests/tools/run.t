@@ -8,7 +8,7 @@ coll=${top_builddir:-.}/coll
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 
-# Runs a job: status in $status, its output in the files out and err.
+# Runs a job: the status goes to $status, the output to the files out and err.
 job() {
     timeout 120 "$coll" run "$@" >"$dir/out" 2>"$dir/err" </dev/null
     status=$?
@@ -28,7 +28,7 @@ wait_lines() {
     return 1
 }
 
-# Waits until none of the processes listed in the file lives.
+# Waits until all processes listed in the file have ended.
 all_gone() {
     local i pid alive
     for ((i = 0; i < 400; i++)); do
@@ -89,7 +89,8 @@ head -c 300000 /dev/urandom >"$dir/random"
 job --no-prefix -n 1 cat "$dir/random"
 check "without prefix all bytes pass unchanged" cmp "$dir/random" "$dir/out"
 job -n 1 cat "$dir/random"
-# The prefix of lines, and pieces of lines, goes; so may the end of line that was added at the end.
+# Removes the prefix of lines and of pieces of lines, and the end of line that may be added at the
+# end.
 LC_ALL=C sed 's/^\[0\] //' "$dir/out" >"$dir/stripped"
 check "with prefix too" cmp -n 300000 "$dir/random" "$dir/stripped"
 

@@ -13,7 +13,7 @@ export XDG_CONFIG_HOME=$dir/no-config COLL_SYSCONFDIR=$dir/no-config
 
 [ -e "$plugin" ] || skip_all "the ucx backend was not built"
 
-# Sanitizers take their time.
+# Sanitizers slow the checks down.
 patience=20
 level=
 [ -z "$TEST_SANITIZE" ] || { patience=60 level=--quick; }
@@ -23,7 +23,7 @@ info() {
     status=$?
 }
 
-# hello COUNT: so many processes say their sum.
+# hello COUNT: runs COUNT processes that print their sum.
 hello() {
     timeout 120 "$coll" run --no-prefix -n "$1" -- "$build/tests/examples/hello" \
         >"$dir/out" 2>"$dir/err" </dev/null
@@ -32,8 +32,8 @@ hello() {
 
 # ------------------------------------------------------ a library that is not there
 
-# Copies the plugin such that it finds libraries only where LD_LIBRARY_PATH says: it gets the flag
-# of `ld -z nodefaultlib`, and loses the path that it was linked with.
+# Copies the plugin such that it finds libraries only in LD_LIBRARY_PATH: the copy gets the flag of
+# `ld -z nodefaultlib`, and loses the path that it was linked with.
 cat >"$dir/lonely.py" <<'END'
 import struct, sys
 
@@ -49,7 +49,7 @@ for i in range(count):
         tag, value = struct.unpack_from("<QQ", data, entry)
         if tag == 0x6FFFFFFB:  # DT_FLAGS_1: DF_1_NODEFLIB
             struct.pack_into("<Q", data, entry + 8, value | 0x800)
-        if tag in (15, 29):  # DT_RPATH, DT_RUNPATH: a tag that means nothing
+        if tag in (15, 29):  # DT_RPATH and DT_RUNPATH become a tag without meaning
             struct.pack_into("<Q", data, entry, 0x6FFFF000)
 open(sys.argv[2], "wb").write(data)
 END
@@ -136,7 +136,8 @@ test_words() {
     has "UCX_LOG_LEVEL is the user's" "$dir/out" 'UCX +INFO'
 }
 
-# A rank that ends makes `coll run` send SIGTERM to the others, which here stay to say their error.
+# If a rank ends, `coll run` sends SIGTERM to the other ranks; here these stay until they have
+# printed their error.
 test_no_way() {
     local r
 
@@ -155,7 +156,7 @@ test_no_way
 
 # -------------------------------------------------------- transports and options
 
-# kit NAME OPTION...: a run of `coll check`, for kit_passes NAME.
+# kit NAME OPTION...: runs `coll check`, for kit_passes NAME.
 kit() {
     local name=$1
 
@@ -173,7 +174,7 @@ kit_passes() {
     tail -n 1 "$dir/out"
 }
 
-# own NAME PROGRAM: a run of this program of tests/, for own_passes NAME PROGRAM.
+# own NAME PROGRAM: runs this program of tests/, for own_passes NAME PROGRAM.
 own() {
     TEST_LEVEL=small collect "$1" timeout 900 "$build/tests/$2" ucx
 }
@@ -185,7 +186,7 @@ own_passes() {
     grep '^# .*median' "$dir/out"
 }
 
-# Two at a time: much of a run is waiting.
+# Two runs at a time, because much of a run is waiting.
 {
     UCX_TLS=tcp,self kit "UCX_TLS=tcp,self"
     level=--quick
@@ -193,8 +194,7 @@ own_passes() {
     [ -n "$TEST_SANITIZE" ] || UCX_TLS=tcp,self own "tcp,self" api/collectives_test
 } &
 {
-    # Ranks of one host talk through shared memory unless told otherwise, so tools/check.t has had
-    # more of them do so.
+    # Ranks of one host use shared memory by default, so tools/check.t has more runs over it.
     level=${level:---ranks=1-3}
     UCX_TLS=shm,self kit "UCX_TLS=shm,self"
     level=--quick
@@ -214,7 +214,7 @@ fi
 
 # ------------------------------------------------------------------ ranks that die
 
-# What lies in shared memory and nobody has mapped.
+# Lists shared memory that no process has mapped.
 unused() {
     local file
 
@@ -225,7 +225,7 @@ unused() {
 }
 
 unused | sort >"$dir/before"
-# All at once: most of each is waiting.
+# All runs at once, because each mostly waits.
 COLL_UCX_ZCOPY=64K own "zcopy=64K" faults/peers_test &
 UCX_TLS=tcp,self own "UCX_TLS=tcp,self" faults/peers_test &
 [ -n "$TEST_SANITIZE" ] || UCX_TLS=shm,self own "UCX_TLS=shm,self" faults/peers_test &

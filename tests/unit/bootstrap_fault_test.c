@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bootstrap_fault_test.c - ranks that are missing, wrong or dying: errors for all, never a hang. */
+/*
+ * bootstrap_fault_test.c - ranks that are missing, wrong or dying: every other rank gets an error,
+ * and none hangs.
+ */
 #include "bootstrap/star.h"
 #include "base/error.h"
 #include "bootstrap_harness.h"
@@ -125,7 +128,7 @@ static void test_death_later(int victim)
 	}
 }
 
-/* A rank that dies when it has been let in, before it has said anything. */
+/* A rank dies after the root has accepted it, before it has sent anything. */
 static pid_t arrive_and_die(const char *id, int rank, int nranks)
 {
 	struct star *t = calloc(1, sizeof(*t));
@@ -162,7 +165,7 @@ static void test_death_at_start(void)
 	result = rank_run(&args, 0);
 	is_int(result.code, COLL_ERR_PEER_LOST, "rank 2 dies while rank 3 is awaited");
 	has_str(result.text, "rank 2 (", "it is named");
-	/* Told, or, if it was too slow to be let in, left before a closed door. */
+	/* The rank gets the error or, if it was too slow to be accepted, finds the port closed. */
 	result = rank_collect(one);
 	is_int(result.code, COLL_ERR_PEER_LOST, "rank 1 gets an error as well");
 	waitpid(two, NULL, 0);
@@ -251,7 +254,7 @@ static void test_other_key(void)
 	has_str(result.text, "turned away 127.0.0.1:", "and says who came");
 }
 
-/* Rank 1 brings more than rank 0. */
+/* Rank 1 exchanges more bytes than rank 0. */
 static int work_lengths(struct bootstrap *bootstrap, void *arg)
 {
 	char in[9] = "", out[27];

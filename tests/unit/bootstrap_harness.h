@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include "../lib/tap.h"
 
-/* Long enough for a loaded machine; nothing waits for it when all is well. */
+/* Long enough for a loaded machine; no test waits so long if all is well. */
 enum { LONG_MS = 60000, TEXT = 1024 };
 
 struct rank_args {
@@ -27,7 +27,7 @@ struct rank_args {
 	const char *interface_name;
 	int nranks;
 	int64_t timeout_ms;
-	/* What to do with the bootstrap; NULL: nothing.  A code is the rank's result. */
+	/* Uses the bootstrap; NULL: no use.  The returned code is the rank's result. */
 	int (*work)(struct bootstrap *bootstrap, void *arg);
 	void *arg;
 };
@@ -87,7 +87,7 @@ __attribute__((unused)) static struct rank_child rank_spawn(const struct rank_ar
 	return child;
 }
 
-/* The child's result; code -1 if it died without one. */
+/* Returns the child's result; code -1 if it died without one. */
 __attribute__((unused)) static struct rank_result rank_collect(struct rank_child child)
 {
 	struct rank_result result = {.code = -1};
@@ -100,9 +100,9 @@ __attribute__((unused)) static struct rank_result rank_collect(struct rank_child
 	return result;
 }
 
-enum { LONG_PIECE = 1000 }; /* more than a block of the caller's exchange holds */
+enum { LONG_PIECE = 1000 }; /* more bytes than a block of the caller's exchange holds */
 
-/* Every rank can check this: a few exchanges, the key, who is who. */
+/* Checks on every rank: several exchanges, the key, the numbers of the ranks. */
 __attribute__((unused)) static int check_meeting(struct bootstrap *bootstrap, void *arg)
 {
 	int n = bootstrap_nranks(bootstrap), me = bootstrap_rank(bootstrap), code, bad = 0;
@@ -137,7 +137,7 @@ __attribute__((unused)) static int check_meeting(struct bootstrap *bootstrap, vo
 	return code;
 }
 
-/* A port that is free now, outside the range from which the system gives them away. */
+/* A free port outside the range from which the system chooses ports. */
 __attribute__((unused)) static int free_port(void)
 {
 	struct timespec now;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bootstrap_rank_failed_test.c - a rank takes part in an exchange with a failure: every rank gets its code, its
- * number and its text, whatever the others exchange, and the next exchange works.
+ * bootstrap_rank_failed_test.c - a rank enters an exchange with a failure: every rank gets its
+ * code, its number and its text, whatever the other ranks exchange, and the next exchange works.
  */
 #include "bootstrap/star.h"
 #include "base/error.h"
@@ -11,12 +11,12 @@
 
 enum { RANKS = 4 };
 
-/* Which ranks fail, with which codes, and the answer that all ranks must get. */
+/* The ranks that fail, their codes, and the result that all ranks must get. */
 struct plan {
 	const char *name;
 	int code[RANKS]; /* 0: the rank exchanges bytes */
 	int answer, told;
-	size_t len; /* of the others' pieces */
+	size_t len; /* bytes of the other ranks' pieces */
 	int long_text;
 };
 
@@ -44,7 +44,7 @@ static const struct plan plans[] = {
 	{"one with more words than there is room for", {0, COLL_ERR_ABI}, COLL_ERR_ABI, 1, 9, 1},
 };
 
-/* The exchange in question; 0 if this rank gets the answer that it must get. */
+/* Makes the exchange; returns 0 if this rank gets the expected result. */
 static int fail_once(struct bootstrap *b, const struct plan *plan)
 {
 	int rank = bootstrap_rank(b), code;
@@ -109,7 +109,10 @@ static void test_star(const struct plan *plan)
 	}
 }
 
-/* The others have lost a rank that has not come, and know of a failure: that is told. */
+/*
+ * The other ranks have lost a rank that has not come, and know of a failure: they must report the
+ * failure.
+ */
 static int work_missing(struct bootstrap *b, void *arg)
 {
 	char in[8] = "", out[8 * RANKS];
@@ -213,7 +216,7 @@ static void test_alone(void)
 
 int main(void)
 {
-	alarm(300); /* what hangs must end */
+	alarm(300); /* the alarm ends a test that hangs */
 	for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
 		test_star(&plans[i]);
 		test_threads(&plans[i], 0, "in memory");

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bootstrap_test.c - ranks meet and exchange: in memory, over TCP, over the caller's function. */
+/*
+ * bootstrap_test.c - ranks find each other and exchange: in memory, over TCP, over the caller's
+ * function.
+ */
 #include "bootstrap/star.h"
 #include "base/error.h"
 #include "bootstrap_harness.h"
@@ -116,7 +119,7 @@ static void test_local_mismatch(void)
 
 /* -------------------------------------------------------------------- over TCP -- */
 
-/* Rank 0 is this process (it has made the id), the others are children. */
+/* Rank 0 is this process, which has made the id; the other ranks are children. */
 static int run_all(const struct rank_args *args)
 {
 	struct rank_child children[64];
@@ -172,7 +175,7 @@ static void test_root(const char *host, int n, const char *key)
 	is_int(run_all(&args), 0, "and once more at the same port");
 }
 
-/* Its address is in /etc/hosts, which a container may lack. */
+/* The host's own address is in /etc/hosts, which a container may lack. */
 static int have_localhost(void)
 {
 	struct addrinfo *list;
@@ -312,7 +315,7 @@ static void test_user_failing(void)
 	ok(bootstrap == NULL, "and there is no boot");
 }
 
-/* Answers for two ranks.  Byte 8 of a block holds the length of the piece in it. */
+/* Plays both ranks' blocks.  Byte 8 of a block holds the length of the piece in it. */
 enum { BLOCK = 512 };
 
 struct liar {
@@ -331,7 +334,7 @@ static int32_t liar_exchange(void *user, const void *in, void *out, size_t len, 
 	return 0;
 }
 
-/* An application's function that puts the ranks in another order, or alters the head of a block. */
+/* An application's function that swaps the ranks, or alters the head of a block. */
 static void test_altered_head(void)
 {
 	struct liar liar = {.lying = 0};
@@ -359,7 +362,7 @@ static void *abort_soon(void *arg)
 	return NULL;
 }
 
-/* A rank that nobody meets is aborted by another thread. */
+/* Another thread aborts a rank that waits for peers in vain. */
 static void test_watch(int rank)
 {
 	char id[COLL_UNIQUE_ID_SIZE];

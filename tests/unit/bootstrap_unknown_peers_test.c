@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bootstrap_unknown_peers_test.c - who connects to rank 0 without the key gets nothing, and the
- * job goes on; who has the key but talks nonsense is an error, never a crash or a hang.
+ * bootstrap_unknown_peers_test.c - a peer without the key that connects to rank 0 gets nothing, and
+ * the job goes on; a peer that has the key but sends nonsense causes an error, never a crash or a
+ * hang.
  */
 #include <sys/resource.h>
 #include "bootstrap/star.h"
@@ -20,7 +21,7 @@ static void new_root(void)
 	snprintf(root, sizeof(root), "127.0.0.1:%d", port);
 }
 
-/* Connects as soon as somebody listens. */
+/* Connects as soon as a process listens. */
 static int connect_to_root(void)
 {
 	for (int i = 0; i < LONG_MS / 10; i++) {
@@ -46,7 +47,7 @@ static int connect_and_send(const void *data, size_t len)
 	return fd;
 }
 
-/* Reads until `len` bytes have come, the other end closes, or a long time has passed. */
+/* Reads until `len` bytes have come, the other end closes, or the time is over. */
 static size_t receive(int fd, void *buf, size_t len)
 {
 	size_t got = 0;
@@ -82,7 +83,7 @@ static const struct handshake handshake = {.magic = {'C', 'O', 'L', 'L', 'B', 'O
 					   .version = STAR_VERSION,
 					   .mac = root_mac};
 
-/* Takes the challenge and makes the right answer of `rank`. */
+/* Reads the challenge and computes the right answer of `rank`. */
 static int right_answer(int fd, int rank, int nranks, struct handshake_messages *messages)
 {
 	struct handshake_answer *answer = &messages->answer;
@@ -103,7 +104,7 @@ static int right_answer(int fd, int rank, int nranks, struct handshake_messages 
 
 /* ---------------------------------------------------------------------- without a key -- */
 
-/* All of them must still be dropped or ignored when the real ranks come. */
+/* Rank 0 must drop or ignore all these peers before or after the real ranks come. */
 static int held[512], nheld;
 
 static void unknown_connect_and_close(void)
@@ -162,7 +163,7 @@ static void unknown_many(void)
 		held[nheld++] = connect_to_root();
 }
 
-/* A right answer that stops early. */
+/* Sends a right answer that stops early. */
 static void unknown_cut(void)
 {
 	for (size_t len = 0; len < sizeof(struct handshake_answer); len++) {
@@ -175,7 +176,7 @@ static void unknown_cut(void)
 	}
 }
 
-/* A right answer with one bit wrong must never be welcomed; nor may one be used twice. */
+/* Rank 0 must never accept a right answer with one bit wrong, nor the same answer twice. */
 static void unknown_flip(void)
 {
 	int welcomed = 0, told = 0;
@@ -237,7 +238,7 @@ static void test_unknown_peers(const char *what, void (*attack)(void), rlim_t fi
 		close(held[--nheld]);
 }
 
-/* It gets two seconds, however busy it looks. */
+/* The peer gets two seconds, however busy it looks. */
 static void test_drip(void)
 {
 	struct rank_args args = {.root = root, .nranks = 2, .timeout_ms = LONG_MS};
@@ -261,7 +262,7 @@ static void test_drip(void)
 
 /* ------------------------------------------------------------------------ with the key -- */
 
-/* Rank 1 of 2 proves itself up to its confirm, which has wrong bits if `flip` is not 0. */
+/* Rank 1 of 2 proves its key up to its confirm, which has wrong bits if `flip` is not 0. */
 static int prove_rank_1(uint8_t flip)
 {
 	struct handshake_messages m;
@@ -280,7 +281,7 @@ static int prove_rank_1(uint8_t flip)
 	return fd;
 }
 
-/* As rank 1 of 2, let in rightly, sends data and hangs up; rank 0's result. */
+/* Connects rightly as rank 1 of 2, sends data and closes; returns rank 0's result. */
 static struct rank_result insider(const void *data, size_t len)
 {
 	struct rank_args args = {.root = root, .nranks = 2, .timeout_ms = LONG_MS};
@@ -298,7 +299,7 @@ static struct rank_result insider(const void *data, size_t len)
 	return rank_collect(zero);
 }
 
-/* An attempt of rank 1 that ends before its confirm, or with a wrong one, is no connection. */
+/* An attempt of rank 1 that ends before its confirm, or with a wrong confirm, is no connection. */
 static void test_unconfirmed(void)
 {
 	struct rank_args args = {.root = root, .nranks = 2, .timeout_ms = LONG_MS};
@@ -346,7 +347,7 @@ static void test_insider(void)
 	is_int(wrong, 0, "a wrong byte in a piece's head is an error, whichever it is");
 }
 
-/* A rank 0 that is none: says data to rank 1 and hangs up; rank 1's result. */
+/* Plays a false rank 0 that sends data to rank 1 and closes; returns rank 1's result. */
 static struct rank_result impostor(const void *data, size_t len)
 {
 	struct rank_args args = {.root = root, .nranks = 2, .timeout_ms = 100};
@@ -392,7 +393,7 @@ static void test_impostor(void)
 		wrong += impostor(&m, len).code == 0;
 	for (uint32_t type = 0; type < 4; type++) {
 		m.verdict.type = type;
-		memset(m.verdict.text, 'x', sizeof(m.verdict.text)); /* it has no end */
+		memset(m.verdict.text, 'x', sizeof(m.verdict.text)); /* the text has no end */
 		wrong += impostor(&m, sizeof(m)).code == 0;
 	}
 	is_int(wrong, 0, "a rank 0 without the key leads to an error");

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* choose_test.c - rules as text and as data, and the choice they make; from inside the core. */
+/*
+ * choose_test.c - parses rules as text and as data, and tests the choices that they make; links the
+ * core.
+ */
 #include "config_dir.h"
 #include "schedule/algo.h"
 #include "algorithm/selection.h"
@@ -116,7 +119,7 @@ static void test_refused(void)
 	}
 }
 
-/* Bytes may not decide where ranks may call with different counts. */
+/* Rules must not depend on bytes if ranks may call with different counts. */
 static void test_bytes_refused(void)
 {
 	static const int kinds[] = {COLL_KIND_ALLTOALLV, COLL_KIND_GATHERV, COLL_KIND_SCATTERV};
@@ -233,7 +236,7 @@ static void test_differences(void)
 
 /* ------------------------------------------------------------------------ choice -- */
 
-/* A tuning with these rules for allreduce, and then the built-in ones if `builtin`. */
+/* Makes a selection with these rules for allreduce, followed by the built-in rules if `builtin`. */
 static struct selection with(const char *text, int builtin)
 {
 	struct config *config;
@@ -346,7 +349,7 @@ static void fuzz_range(char *text, size_t size, const char *name, int sizes)
 	fuzz_add(text, size, range);
 }
 
-/* Rules for the kind, right ones. */
+/* Draws valid rules for the kind. */
 static void fuzz_rules(int kind, char *text, size_t size)
 {
 	int row[64], rows = 0;
@@ -378,7 +381,7 @@ static int fuzz_has(int row, uint32_t requirements)
 	return (flags & requirements) == requirements;
 }
 
-/* Is it the choice that the words of rules.h and choose.h ask for? */
+/* Does the choice agree with the definition in rules.h and choose.h? */
 static int fuzz_right(const struct selection *t, const struct call_description *s,
 		      uint32_t requirements, int row)
 {
@@ -442,7 +445,7 @@ static void test_fuzz_choice(void)
 	ok(found > 1000, "%d of them found an algorithm", found);
 }
 
-/* A rule is reached on so many ranks exactly if some call chooses it. */
+/* A rule is reachable on a number of ranks exactly if some call chooses it. */
 static void test_fuzz_reach(void)
 {
 	int missed = 0, invented = 0;

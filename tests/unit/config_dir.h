@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* config_dir.h - a directory with configuration files of its own, for the tests of core/config. */
+/* config_dir.h - a directory with configuration files, for the tests of core/config. */
 #ifndef TESTS_CONF_DIR_H
 #define TESTS_CONF_DIR_H
 
@@ -42,7 +42,7 @@ static void make_dir(const char *name)
 		bail_out("cannot make %s", at(name));
 }
 
-/* Loads, expecting a code. */
+/* Loads the configuration and expects a code. */
 static struct config *load(const coll_config_t *app, int want, const char *what)
 {
 	struct config *config;
@@ -93,7 +93,7 @@ static void config_dir_begin(void)
 	unsetenv("COLL_PLUGIN_PATH");
 	setenv("HOME", at("home"), 1);
 	setenv("COLL_SYSCONFDIR", at("sys"), 1);
-	/* Far more than anything here takes: what hangs must end. */
+	/* The alarm ends a test that hangs; no test takes nearly as long. */
 	alarm(300);
 }
 

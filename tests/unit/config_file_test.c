@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* config_file_test.c - configuration files: what is read, what is refused and where. */
+/*
+ * config_file_test.c - configuration files: the accepted values, and the errors with their places.
+ */
 #include "config_dir.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
 
-/* Loads a user's file of that content and expects a fault whose text has `piece`. */
+/* Loads a user's file with this content and expects an error whose text has `piece`. */
 static void refuse(const char *text, const char *piece)
 {
 	struct config *config;
@@ -108,7 +110,7 @@ static void test_refused_lines(void)
 	unsetenv("COLL_CONFIG");
 }
 
-/* A wrong line among good ones is reported with its own number. */
+/* The error of a wrong line among good lines has the number of that line. */
 static void test_line_numbers(void)
 {
 	char text[2048], want[64];
@@ -200,7 +202,10 @@ struct sample {
 	char section[32], key[64], value[256];
 };
 
-/* The commented options of conf/coll.conf; also writes them, no longer commented, to sample.conf */
+/*
+ * Reads the commented options of conf/coll.conf; also writes them, no longer commented, to
+ * sample.conf.
+ */
 static int read_samples(struct sample *sample, int room)
 {
 	const char *top = getenv("top_srcdir");
@@ -231,7 +236,7 @@ static int read_samples(struct sample *sample, int room)
 	return n;
 }
 
-/* Is the option in the sample file, with the right default?  Takes it out. */
+/* Is the option in the sample file, with the right default?  Removes the option. */
 static void in_sample(struct sample *sample, int n, const char *section, const char *key,
 		      const char *fallback)
 {
@@ -322,7 +327,7 @@ static size_t fuzz_mutate(char *text, size_t len, size_t room)
 		n = n < len - pos ? n : len - pos;
 		memmove(text + pos, text + pos + n, len - pos - n);
 		return len - n;
-	case 2: /* repeat what follows */
+	case 2: /* repeat the following text */
 		n = n < len - pos ? n : len - pos;
 		if (len + n > room)
 			return len;

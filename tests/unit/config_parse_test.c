@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* config_parse_test.c - typed values, declarations, the application's struct. */
+/* config_parse_test.c - typed values, declarations of options, the application's struct. */
 #include "config_dir.h"
 
 struct value {

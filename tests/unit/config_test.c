@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* config_test.c - where options come from, who wins, what is refused; from inside the core. */
+/* config_test.c - the sources of options, their precedence, and the errors; links the core. */
 #include "config_dir.h"
 #include "base/log.h"
 
@@ -272,7 +272,9 @@ static void test_describe(void)
 
 /* ------------------------------------------------------------------- set-uid -- */
 
-/* What the copy of this program does that runs as another user: 0 if the environment was ignored */
+/*
+ * Runs in a copy of this program as another user: returns 0 if the library ignored the environment.
+ */
 static int secure_child(void)
 {
 	struct config *config;

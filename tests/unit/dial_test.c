@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dial_test.c - a rank with several addresses is reached by the first that leads to it, whatever the
- * others do: swallow packets, accept and say nothing, begin a handshake and stop, belong to
- * another job.  Dialler and listeners share one loop here.
+ * dial_test.c - a rank with several addresses is reached by the first address that leads to it,
+ * whatever happens at the other addresses: packets vanish, a listener accepts and stays silent,
+ * begins a handshake and stops, or belongs to another job.  Dialler and listeners share one loop
+ * here.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -20,16 +21,16 @@
 
 enum { LONG_MS = 30000, QUICK_MS = 900, NRANKS = 4, EXTRA = 16 };
 
-/* One listening address and what its owner does. */
+/* One listening address and the behaviour of its owner. */
 struct site {
 	struct handshake hs;
 	struct acceptor acceptor;
 	struct address address;
 	uint8_t key[16];
-	int fd;                 /* the connection of rank 3, -1: none yet */
-	int connected;          /* how often a rank was connected */
-	int held[EXTRA], nheld; /* sockets that fill its queue */
-	int64_t deaf_until;     /* its owner is busy elsewhere until then */
+	int fd;                 /* the connection of rank 3; -1: none yet */
+	int connected;          /* number of times that a rank was connected */
+	int held[EXTRA], nheld; /* sockets that fill its listen queue */
+	int64_t deaf_until;     /* time until which its owner is busy */
 };
 
 static const uint8_t job_key[16] = "the key of a job";
@@ -69,7 +70,7 @@ static void site_handshake(struct handshake *hs, uint32_t rank, const void *key)
 				 .user = key};
 }
 
-/* A socket that listens on the loopback, or a local one of that name. */
+/* Makes a socket that listens on the loopback device, or a local socket of that name. */
 static int site_listen(struct site *site, const char *local)
 {
 	static const uint8_t loopback[4] = {127, 0, 0, 1};
@@ -100,7 +101,7 @@ static void site_open(struct site *site, const char *local, const uint8_t key[16
 		bail_out("%s", error_text());
 }
 
-/* Its queue is full, so the system answers nobody: packets to it vanish. */
+/* Fills the listen queue, so that the kernel answers no connection: packets vanish. */
 static int site_swallow(struct site *site)
 {
 	int fd = site_listen(site, NULL), vanished = 0;
@@ -126,7 +127,10 @@ static void site_close(struct site *site)
 		close(site->held[--site->nheld]);
 }
 
-/* Rank 3 dials rank 1 at the addresses of the sites, which are served meanwhile; milliseconds it took. */
+/*
+ * Rank 3 dials rank 1 at the addresses of the sites, which are served meanwhile; returns the
+ * milliseconds that it took.
+ */
 static int64_t meet(struct dial *dial, struct site *const *sites, int n, int *code)
 {
 	static struct handshake hs;
@@ -142,7 +146,10 @@ static int64_t meet(struct dial *dial, struct site *const *sites, int n, int *co
 	*code = dial_begin(dial);
 	if (poll_set_init(&set, ADDRESS_MAX + (size_t)n * acceptor_poll_size(&hs)))
 		bail_out("%s", error_text());
-	/* Also served a while after the dialler is done, which ends its other attempts then. */
+	/*
+	 * Serves the sites for a while after the dialler has finished, because the dialler then
+	 * closes its other attempts.
+	 */
 	for (int64_t end = begin + LONG_MS; *code == 0 && clock_now_ms() < end;) {
 		poll_set_begin(&set, end);
 		if (dial->fd < 0)
@@ -197,7 +204,7 @@ static void test_swallow(void)
 	site_close(&good);
 }
 
-/* As test_swallow, but through the bootstrap: an id whose first address leads nowhere. */
+/* As test_swallow, but through the bootstrap: the first address of the id leads nowhere. */
 static void *run_rank_0(void *id)
 {
 	struct bootstrap *bootstrap;
@@ -224,7 +231,7 @@ static void test_swallow_id(void)
 	address_format(&bad.address, text);
 	if (bootstrap_make_id(id, sizeof(id), "lo"))
 		bail_out("%s", error_text());
-	/* "coll1:" and 32 digits are followed by the addresses. */
+	/* The addresses follow "coll1:" and 32 digits. */
 	snprintf(other, sizeof(other), "%.38s:%s,%.200s", id, text, id + 39);
 	begin = clock_now_ms();
 	pthread_create(&thread, NULL, run_rank_0, id);
@@ -238,7 +245,7 @@ static void test_swallow_id(void)
 	site_close(&bad);
 }
 
-/* Accepts, and perhaps begins a handshake, but never ends it. */
+/* The listener accepts, and perhaps begins a handshake, but never ends it. */
 static void *say_challenge(void *arg)
 {
 	struct site *site = arg;
@@ -323,7 +330,7 @@ static void test_nobody(void)
 	ok(ms < QUICK_MS, "at once: %d ms", (int)ms);
 }
 
-/* All addresses lead to the peer, which is busy for so long that several are dialled. */
+/* All addresses lead to the peer, which is busy so long that the dialler tries several. */
 static void test_all_lead_there(int spare)
 {
 	struct site good;
@@ -353,7 +360,7 @@ static void test_all_lead_there(int spare)
 	site_close(&good);
 }
 
-/* A local socket is preferred, however long its owner takes. */
+/* The dialler prefers a local socket, however long its owner takes. */
 static void test_local_first(void)
 {
 	struct site local, inet;

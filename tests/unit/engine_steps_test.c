@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_steps_test.c - the engine that runs schedules, linked with the layers up to exec alone and driven
- * through a transport that the test plays: long lists of steps, sends that fail or stay under way,
- * messages that come early, in pieces or wrong, operations given up in each state.
+ * engine_steps_test.c - the engine that runs schedules, linked with the layers up to exec alone,
+ * over a transport that the test plays: long lists of steps, sends that fail or stay under way,
+ * messages that come early, in pieces or wrong, operations cancelled in each state.
  */
 #include "fake_backend.h"
 
@@ -19,7 +19,10 @@ static coll_args_t reduction(const void *in, void *out, uint64_t count)
 			     .count = count};
 }
 
-/* An operation whose schedule is the test's own: it is empty, to be filled before the op is queued. */
+/*
+ * Makes an operation with an empty schedule; the test fills the schedule before it queues the
+ * operation.
+ */
 static struct op *own_op(struct rig *rig, const void *in, void *out, uint64_t count)
 {
 	const coll_args_t args = reduction(in, out, count);
@@ -46,8 +49,8 @@ static uint64_t tag_of(const struct rig *rig, const struct op *op, uint32_t msg)
 /* -------------------------------------------------------------------- long lists of steps -- */
 
 /*
- * Many sends are ready at once, few are under way: each goes once, in order, as others complete.
- * first_done: the order in which the test completes them.
+ * Many sends are ready at once, and few may be under way: each send starts once, in order, as
+ * others complete. first_done: the order in which the test completes them.
  */
 static void test_many_sends(int first_done)
 {
@@ -67,7 +70,7 @@ static void test_many_sends(int first_done)
 		most = under_way > most ? under_way : most;
 		if (first_done) {
 			fake_complete(rig, done++, COLL_SUCCESS);
-		} else { /* all that are under way, the last first */
+		} else { /* all sends under way, the last first */
 			for (int k = rig->fake.sends - 1; k >= done; k--)
 				fake_complete(rig, k, COLL_SUCCESS);
 			done = rig->fake.sends;
@@ -84,7 +87,7 @@ static void test_many_sends(int first_done)
 	rig_free(rig);
 }
 
-/* Which elements were sent, as their addresses say: each once, to the right rank. */
+/* Verifies by their addresses that each element was sent once, to the right rank. */
 static void test_ring_of_ready_steps(void)
 {
 	enum { SENDS = 100, LATER = 150 };
@@ -94,7 +97,10 @@ static void test_ring_of_ready_steps(void)
 	struct op *op = own_op(rig, in, out, SENDS + LATER);
 	int wrong = 0;
 
-	/* Steps become ready while others are: the list goes round its array more than once. */
+	/*
+	 * Steps become ready while others are ready: the list wraps around its array more than
+	 * once.
+	 */
 	for (int i = 0; i < SENDS; i++)
 		sched_send(&op->sched, 1 + i % 3, at(SCHED_SEND, i), ELEM, -1);
 	for (int i = 0; i < LATER; i++)
@@ -124,7 +130,7 @@ static void test_ring_of_ready_steps(void)
 	rig_free(rig);
 }
 
-/* A step starts when the last of those it waits for is complete, whatever their order. */
+/* A step starts when the last of the steps that it waits for is complete, whatever their order. */
 static void test_dependencies(int last)
 {
 	int32_t in[4] = {0}, out[4] = {0};
@@ -154,7 +160,7 @@ static void test_dependencies(int last)
 	rig_free(rig);
 }
 
-/* receive and add, multiply nothing, copy, reduce, send on: the values that leave are right. */
+/* Receive and add, multiply nothing, copy, reduce, send on: the values sent must be right. */
 static void test_local_steps(void)
 {
 	int32_t in[2] = {5, 7}, out[2] = {0}, incoming[2] = {100, 200};
@@ -184,7 +190,7 @@ static void test_local_steps(void)
 	rig_free(rig);
 }
 
-/* Many local steps and few sends: the sends are started first, and the local steps all run. */
+/* Many local steps and few sends: the sends start first, and all local steps run. */
 static void test_many_local_steps(void)
 {
 	enum { STEPS = 200 };
@@ -316,7 +322,7 @@ static void test_failed_receive(void)
 
 /* ------------------------------------------------------------------------------ giving up -- */
 
-/* An operation with a step in each state is cancelled. */
+/* Cancels an operation with a step in each state. */
 static void test_cancel(void)
 {
 	static int32_t in[100], out[100];
@@ -330,7 +336,7 @@ static void test_cancel(void)
 	sched_send(&op->sched, 2, at(SCHED_SEND, 1), ELEM, -1);         /* complete */
 	sched_send(&op->sched, 3, at(SCHED_SEND, 2), ELEM, first);      /* not ready */
 	sched_recv(&op->sched, 1, at(SCHED_RECV, 0), ELEM, -1);         /* posted */
-	sched_recv(&op->sched, 2, at(SCHED_RECV, 1), ELEM, -1);         /* on its way */
+	sched_recv(&op->sched, 2, at(SCHED_RECV, 1), ELEM, -1);         /* the send is under way */
 	sched_recv(&op->sched, 3, at(SCHED_RECV, 2), ELEM, -1);         /* began early */
 	early = fake_begin(rig, 3, comm_tag_collective(rig->comm, 0, 0), op->call.signature, ELEM);
 	op_enqueue(op, 0);
@@ -365,7 +371,9 @@ static void blunt_transport(struct plugin *plugin)
 	plugin->transport.drop = NULL;
 }
 
-/* A send that is complete, though the core has not looked yet, is no longer the transport's. */
+/*
+ * A complete send does not belong to the transport any more, even if the core has not looked yet.
+ */
 static void test_cancel_complete(void)
 {
 	struct op *op;
@@ -379,7 +387,7 @@ static void test_cancel_complete(void)
 	rig_free(rig);
 }
 
-/* Without cancel and drop the endpoint is closed, and every communicator on it fails. */
+/* Without cancel and drop the core closes the endpoint, and every communicator on it fails. */
 static void test_cancel_by_closing(int receives)
 {
 	static int32_t in[4], out[4];
@@ -407,7 +415,7 @@ static void test_cancel_by_closing(int receives)
 	rig_free(rig);
 }
 
-/* Posted receives and complete sends need no transport to be given up. */
+/* The core cancels posted receives and complete sends without the transport. */
 static void test_cancel_quietly(void)
 {
 	static int32_t in[4], out[4];
@@ -432,7 +440,7 @@ static struct signature another_count(const struct op *op)
 	return (struct signature){{op->call.signature.meta[0], op->call.signature.meta[1] + 1}};
 }
 
-/* The other call comes before, while, or after this rank makes its own. */
+/* The peer's different call comes before, while, or after this rank makes its own. */
 static void test_mismatch(int when)
 {
 	static const char *const times[] = {"early", "in time", "late"};
@@ -460,7 +468,10 @@ static void test_mismatch(int when)
 	rig_free(rig);
 }
 
-/* Far ahead, or with much under way, a number may mean another collective: nothing is said then. */
+/*
+ * Far ahead, or with many operations under way, a number may mean another collective: then no
+ * mismatch is reported.
+ */
 static void test_ambiguous(void)
 {
 	static int32_t in[4], out[4];
@@ -487,7 +498,7 @@ static void test_ambiguous(void)
 	rig_free(rig);
 }
 
-/* The last collectives are remembered, older ones are not judged. */
+/* The core remembers the last collectives, and does not compare older ones. */
 static void test_history(void)
 {
 	static int32_t in[4], out[4];

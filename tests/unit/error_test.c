@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* error_test.c - error texts, result codes, version, log lines; from inside the core. */
+/* error_test.c - error texts, result codes, version, log lines; links the core. */
 #include "base/error.h"
 #include "base/log.h"
 
@@ -83,7 +83,7 @@ static void test_codes(void)
 	ok(coll_version_number() > 0, "version number %d", coll_version_number());
 }
 
-/* What fn writes to stderr. */
+/* Captures the output of fn on stderr. */
 static const char *captured(void (*fn)(void))
 {
 	static char text[8192];

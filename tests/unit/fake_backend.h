@@ -2,9 +2,9 @@
 /*
  * fake_backend.h - rank 0 of a communicator over a backend that a test drives by hand.
  *
- * The transport keeps every send that it is given until the test completes it, and messages come from other
- * ranks when, in whichever order and in as many pieces as the test says.  The native slots note their
- * calls and answer with the codes that the test sets.
+ * The transport keeps every send until the test completes it.  Messages come from other ranks at
+ * the time, in the order and in the pieces that the test chooses.  The native slots record their
+ * calls and return the codes that the test sets.
  */
 #ifndef TESTS_FAKE_BACKEND_H
 #define TESTS_FAKE_BACKEND_H
@@ -24,11 +24,11 @@
 
 enum { FAKE_RANKS = 4, FAKE_SENDS = 4096 };
 
-/* The endpoint, and all that the test sets and sees of it. */
+/* The endpoint, and all values that the test sets and reads. */
 struct fake {
-	coll_send_t *send[FAKE_SENDS]; /* accepted, in order; cancelled ones are NULL */
+	coll_send_t *send[FAKE_SENDS]; /* accepted sends, in order; cancelled sends are NULL */
 	int sends;
-	int refuse; /* the code with which sends are refused */
+	int refuse; /* the code with which send refuses; 0: accepts */
 	int cancels, drops, closes, progresses;
 	uint64_t dropped; /* the last cookie */
 	/* native */
@@ -36,8 +36,8 @@ struct fake {
 	int issues, slot_code;
 	int queries, query_code, async_code, aborts;
 	int begins, ends;
-	int records, events; /* positions recorded; events that exist */
-	int passed;          /* events recorded up to this one are over */
+	int records, events; /* number of positions recorded; number of events that exist */
+	int passed;          /* events recorded up to this number are complete */
 };
 
 /* A communicator of FAKE_RANKS ranks, of which this is rank 0. */
@@ -51,7 +51,7 @@ struct rig {
 
 /* -------------------------------------------------------------------- the transport -- */
 
-static struct fake *fake_endpoint; /* of the next open */
+static struct fake *fake_endpoint; /* properties of the next open */
 
 static int32_t fake_open(const coll_host_t *host, void **ep, coll_error_t *err)
 {
@@ -233,7 +233,7 @@ FAKE_UNUSED static void fake_native(struct plugin *plugin)
 	plugin->backend.native = &plugin->native;
 }
 
-/* The plugin's slots are set before: see rig_new. */
+/* The test sets the plugin's slots before: see rig_new. */
 static void rig_open(struct rig *rig)
 {
 	struct context_parts parts = {.client = &comm_context_client, .device = -1};
@@ -261,7 +261,7 @@ static void rig_open(struct rig *rig)
 		bail_out("cannot make a communicator: %s", error_text());
 }
 
-/* The lock of its context is held until rig_free. */
+/* The caller holds the lock of the context until rig_free. */
 FAKE_UNUSED static struct rig *rig_new(void (*slots)(struct plugin *plugin))
 {
 	struct rig *rig = calloc(1, sizeof(*rig));
@@ -297,7 +297,7 @@ FAKE_UNUSED static void rig_free(struct rig *rig)
 
 /* ------------------------------------------------------------------------------ calls -- */
 
-/* A call that has passed the check of arguments. */
+/* Makes a call that has passed the check of arguments. */
 FAKE_UNUSED static struct call fake_call(struct comm *comm, const coll_args_t *args)
 {
 	struct call call = call_of_library(comm, args);
@@ -327,7 +327,7 @@ FAKE_UNUSED static int fake_issue(struct comm *comm, const coll_args_t *args, ui
 
 /* --------------------------------------------------------------------------- messages -- */
 
-/* What the plugin does in progress(): a message that begins, pieces of it, its end. */
+/* Plays the plugin's progress(): announces a message, delivers pieces of it, ends it. */
 FAKE_UNUSED static coll_sink_t fake_begin(struct rig *rig, uint32_t peer, uint64_t tag,
 					  struct signature signature, uint64_t len)
 {
@@ -371,7 +371,7 @@ FAKE_UNUSED static void fake_control(struct rig *rig, uint32_t peer, const struc
 	free(body);
 }
 
-/* The k-th accepted send completes. */
+/* Completes the k-th accepted send. */
 FAKE_UNUSED static void fake_complete(struct rig *rig, int k, int status)
 {
 	if (k >= rig->fake.sends || !rig->fake.send[k])
@@ -379,7 +379,7 @@ FAKE_UNUSED static void fake_complete(struct rig *rig, int k, int status)
 	rig->fake.send[k]->status = status;
 }
 
-/* Has anything ended the sleep of threads that wait on the context?  Takes the wake-up away. */
+/* Has the core woken the threads that sleep on the context?  Clears the wake-up. */
 FAKE_UNUSED static int fake_woken(struct rig *rig)
 {
 	struct pollfd fd = {.fd = rig->context->wake_fd, .events = POLLIN};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * launch_test.c - rank, size and meeting point from what launchers set; with the arguments
- * "as-rank N" it is one of the ranks that mpirun starts.
+ * launch_test.c - rank, size and rendezvous address from the variables that launchers set; with the
+ * arguments "as-rank N" it is one of the ranks that mpirun starts.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "../lib/tap.h"
 
-/* Every variable that launch.c looks at. */
+/* Every variable that launch.c reads. */
 static const char *const variables[] = {"COLL_RANK",
 					"COLL_WORLD_SIZE",
 					"COLL_LOCAL_RANK",
@@ -92,10 +92,10 @@ static const struct good goods[] = {
 	 "Slurm", 5, 8, -1, "rack2n10:", "slurm 77.1"},
 	{"SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NODELIST=a,b",
 	 "Slurm", 1, 2, -1, "a:", NULL},
-	/* A batch script is not a step: there it is one process. */
+	/* A batch script is not a job step: a program in it is a single process. */
 	{"SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_JOB_ID=77 SLURM_JOB_NODELIST=n1", "none", 0, 1, -1,
 	 "", ""},
-	/* srun with PMI: the hosts are known; mpiexec inside an allocation: they are not. */
+	/* srun with PMI: the hosts are known; mpiexec inside an allocation: they are unknown. */
 	{"PMI_RANK=1 PMI_SIZE=2 SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_JOB_ID=7 SLURM_STEP_ID=0 "
 	 "SLURM_STEP_NODELIST=n[1-2]",
 	 "Slurm", 1, 2, -1, "n1:", "slurm 7.0"},
@@ -163,7 +163,7 @@ static void test_bad(const struct bad *b)
 	has_str(error_text(), b->text, "the error names what is wrong");
 }
 
-/* Two ranks of one job derive the same; two jobs do not. */
+/* Two ranks of one job derive the same address; two jobs derive different ones. */
 static void test_same(void)
 {
 	struct launch a, b, c;
@@ -194,7 +194,7 @@ static void test_long(void)
 	is_int(launch_detect(&l), COLL_ERR_CONFIG, "a key of 599 characters");
 }
 
-/* ------------------------------------------------------------------ the real thing -- */
+/* ---------------------------------------------------------------- real launchers -- */
 
 static int as_rank(int nranks)
 {
@@ -218,7 +218,7 @@ static int as_rank(int nranks)
 	return 0;
 }
 
-/* `arguments` holds a launcher and its options; 127: it is not here. */
+/* `arguments` holds a launcher and its options; returns 127 if the launcher is not installed. */
 static void test_launcher(const char *self, const char *launcher, const char *who)
 {
 	char command[8192];
@@ -251,7 +251,7 @@ int main(int argc, char **argv)
 	test_same();
 	test_long();
 	self[n > 0 ? n : 0] = '\0';
-	/* A file of another name, as libtool's wrapper would give, is not a program to start. */
+	/* A file of another name, as libtool's wrapper would give, is no program to start. */
 	if (n > 0) {
 		test_launcher(self, "mpirun", "Open MPI");
 		test_launcher(self, "mpiexec.hydra", "HYDRA");

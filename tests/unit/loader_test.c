@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* loader_test.c - what is found in plugin directories, what is refused, and in which words. */
+/*
+ * loader_test.c - the plugins that the loader finds in directories, and its refusals with their
+ * texts.
+ */
 #include "base/error.h"
 #include "plugin/loader.h"
 #include "base/log.h"
@@ -16,7 +19,7 @@ struct found {
 	int code;
 };
 
-/* Loads what the directories, separated by ':', hold. */
+/* Loads the plugins in the directories, which are separated by ':'. */
 static struct found find(const char *path)
 {
 	struct found found = {0};
@@ -48,7 +51,10 @@ static int has_note(const struct found *found, const char *a, const char *b)
 	return 0;
 }
 
-/* The one plugin of a directory is refused with this code, and words that hold both pieces. */
+/*
+ * The loader refuses the one plugin of a directory with this code, and a text that contains both
+ * pieces.
+ */
 static void refused(const char *in, int code, const char *a, const char *b)
 {
 	struct found found = find(at(in));
@@ -64,7 +70,7 @@ static void refused(const char *in, int code, const char *a, const char *b)
 	done(&found);
 }
 
-/* A directory with one plugin of a given file and name. */
+/* Makes a directory with one plugin of a given file and name. */
 static void refused_file(const char *in, const char *file, const char *as, int code, const char *a,
 			 const char *b)
 {
@@ -199,7 +205,7 @@ static void test_bad_files(void)
 	static const char text[] = "This is not a shared object, whatever its name says; and it is "
 				   "longer than the header of one.";
 
-	/* The dependency must be missing before anything else has loaded it. */
+	/* The dependency must be missing before another plugin has loaded it. */
 	refused_file("gone", "coll_indirect.so", "coll_indirect.so", COLL_ERR_PLUGIN,
 		     "libpart.so: cannot open shared object file", at("gone/coll_indirect.so"));
 	make_dir("elsewhere");
@@ -226,7 +232,7 @@ static void test_bad_files(void)
 		at("dangling/coll_dangling.so"));
 }
 
-/* Wherever a file is cut off it is refused, and does not take the process down. */
+/* The loader refuses a truncated file, wherever it ends, and the process survives. */
 static void test_truncated(void)
 {
 	size_t len, step;
@@ -355,7 +361,7 @@ static void make_table(void)
 				 .close = fake_close};
 }
 
-/* Takes the table over; words: in the reason, NULL if it must be accepted. */
+/* Validates the table; words: expected in the reason, NULL if the table must be accepted. */
 static void take(const char *words, const char *what)
 {
 	struct plugin *p = calloc(1, sizeof(*p));
@@ -485,7 +491,7 @@ static void test_directories(void)
 	done(&found);
 }
 
-/* Root reads everything, so it takes another user. */
+/* Root can read every file, so the test runs as another user. */
 static void test_unreadable(void)
 {
 	const int root = geteuid() == 0;

@@ -10,9 +10,9 @@
 
 enum { RANKS = 4, LENGTH = 20 };
 
-/* What match has told its client. */
+/* The calls that match has made to its client. */
 static struct {
-	int drop; /* the answer to unexpected messages */
+	int drop; /* the client's answer to unexpected messages */
 	int mismatches;
 	uint32_t mismatch_peer;
 	const struct recv *mismatch_recv;
@@ -101,7 +101,7 @@ static uint64_t announce(struct match *m, uint32_t peer, uint64_t tag, coll_sink
 	return sink->cookie;
 }
 
-/* A whole message, all of whose bytes are `c`; written in place where match names a place. */
+/* Delivers a whole message whose bytes are all `c`; in place if match gives a buffer. */
 static void message(struct match *m, uint32_t peer, uint64_t tag, char c)
 {
 	char bytes[LENGTH];
@@ -116,7 +116,7 @@ static void message(struct match *m, uint32_t peer, uint64_t tag, char c)
 	match_arrived(m, sink.cookie, COLL_SUCCESS);
 }
 
-/* The next completed receive is this one, and holds `c` everywhere. */
+/* The next completed receive must be this one, with `c` in every byte. */
 static int done_with(struct match *m, struct box *box, char c)
 {
 	struct recv *recv = match_next_done(m);
@@ -162,7 +162,10 @@ static void test_order(int posted_first)
 	match_free(&m);
 }
 
-/* More tags than there are chains: some share one, in the middle of which things are taken out. */
+/*
+ * There are more tags than hash chains, so chains are shared, and entries are removed from their
+ * middle.
+ */
 static void test_shared_chains(void)
 {
 	enum { TAGS = 3 * MATCH_BUCKETS };
@@ -173,7 +176,7 @@ static void test_shared_chains(void)
 	begin(&m);
 	for (int i = 0; i < TAGS; i++)
 		message(&m, 0, (uint64_t)i, (char)('a' + i % 26));
-	for (int i = 0; i < TAGS; i++) { /* each third, then the rest backwards */
+	for (int i = 0; i < TAGS; i++) { /* every third, then the rest backwards */
 		int tag = i < TAGS / 3 ? 3 * i : TAGS - 1 - (i - TAGS / 3);
 
 		if (i >= TAGS / 3 && tag % 3 == 0)
@@ -196,7 +199,7 @@ static void test_shared_chains(void)
 
 /* --------------------------------------------------------------------- in pieces -- */
 
-/* A sum on the way in, cut into pieces of every size; swapped: what comes is the left operand. */
+/* A sum on arrival, in pieces of every size; swapped: the arriving data is the left operand. */
 static void test_pieces(int kept, int swapped)
 {
 	const int32_t in[5] = {1, -2, 300000, 4, 5}, own[5] = {10, 20, 30, 40, 50};
@@ -219,13 +222,13 @@ static void test_pieces(int kept, int swapped)
 		if (!kept)
 			match_post(&m, &recv);
 		announce(&m, 0, 3, &sink);
-		wrong += !kept && sink.buf; /* nobody may write there */
+		wrong += !kept && sink.buf; /* nothing may write there */
 		for (uint64_t at = 0; at < LENGTH; at += piece) {
 			uint64_t n = LENGTH - at < piece ? LENGTH - at : piece;
 
 			match_data(&m, sink.cookie, (const char *)in + at, n);
 			if (kept && at == 0)
-				match_post(&m, &recv); /* in the middle of it */
+				match_post(&m, &recv); /* in the middle of the message */
 		}
 		match_arrived(&m, sink.cookie, COLL_SUCCESS);
 		wrong += match_next_done(&m) != &recv;
@@ -280,7 +283,7 @@ static void see_too_much(void *user, const struct unexpected *e)
 	*(int *)user += e->got > e->header.len;
 }
 
-/* A plugin that hands over more than it has announced writes nothing beyond. */
+/* A plugin that delivers more bytes than it announced writes nothing beyond the buffer. */
 static void test_too_much(int kept)
 {
 	char bytes[2 * LENGTH];
@@ -306,7 +309,7 @@ static void test_too_much(int kept)
 	match_free(&m);
 }
 
-/* Memory of a device is written by the client; its failure is the receive's. */
+/* The client writes device memory; if the client fails, the receive fails. */
 static void test_device(void)
 {
 	struct box box;
@@ -334,7 +337,7 @@ static void test_device(void)
 
 /* ------------------------------------------------------------------ mismatches -- */
 
-/* meta or length differ; the receive is posted before, in the middle of, or after the message. */
+/* meta or length differ; the receive is posted before, during, or after the message. */
 static void test_mismatch(int differs, int when)
 {
 	static const char *const times[] = {"before", "within", "after"};
@@ -473,7 +476,7 @@ static void test_forget(void)
 	match_free(&m);
 }
 
-/* No chain is left out. */
+/* Every hash chain is used. */
 static void test_all_chains(void)
 {
 	struct match m;
@@ -496,7 +499,7 @@ static void test_all_chains(void)
 	match_free(&m);
 }
 
-/* Control messages are taken out, in order, and only when they are complete. */
+/* The client takes control messages out in order, and only complete ones. */
 static void test_take(void)
 {
 	const uint64_t tag = MATCH_CONTROL | 5;
@@ -544,7 +547,8 @@ enum { STEPS = 20000, LIVE = 40, TAGS = 3 };
 
 /* A message of the model. */
 struct letter {
-	int used, peer, tag, complete, claimed; /* claimed: by the receive of that number + 1 */
+	/* claimed: number + 1 of the receive that matches this message */
+	int used, peer, tag, complete, claimed;
 	uint64_t cookie;
 	int number;
 };
@@ -571,7 +575,9 @@ static int model_fits(const struct wanted *w, const struct letter *l)
 	return w->tag == l->tag && (w->peer == COLL_ANY_SOURCE || w->peer == l->peer);
 }
 
-/* The oldest free partner; the order of the numbers is the order of arrival and of posting. */
+/*
+ * Returns the oldest free partner; the order of the numbers is the order of arrival and of posting.
+ */
 static int model_oldest_letter(const struct wanted *w)
 {
 	int found = -1;
@@ -668,7 +674,7 @@ static int random_check(struct match *m)
 		if (l)
 			l->used = 0;
 	}
-	for (int i = 0; i < LIVE; i++) /* none is missing */
+	for (int i = 0; i < LIVE; i++) /* no receive is missing */
 		wrong += wanted[i].used && wanted[i].letter >= 0 &&
 			 letters[wanted[i].letter].complete;
 	return wrong;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* match_test.c - who sent what a receive from any source got; messages that nobody wants. */
+/* match_test.c - the sender that a receive from any source reports; messages without a receive. */
 #include "exec/comm.h"
 
 #include "../lib/tap.h"
@@ -16,7 +16,7 @@ static int keep_all(struct context *context, uint32_t peer, const coll_header_t 
 	return 0;
 }
 
-/* The message begins before (early) or after the receive is posted; its sender then fails. */
+/* The message begins before (early) or after the receive is posted; then its sender fails. */
 static void test_any_source(int unexpected)
 {
 	coll_header_t header = {.tag = 5, .len = LENGTH};
@@ -41,7 +41,7 @@ static void test_any_source(int unexpected)
 	match_free(&m);
 }
 
-/* However many communicators were freed since, what comes for one of them is dropped. */
+/* Match drops messages for a freed communicator, however many communicators were freed since. */
 static void test_freed(void)
 {
 	struct context *context = calloc(1, sizeof(*context));
@@ -69,10 +69,10 @@ static void test_freed(void)
 	free(context);
 }
 
-/* No machine has so much memory, and no allocator is asked for more than it may be asked for. */
+/* No machine has so much memory, yet the size is within the limit of an allocator. */
 #define TOO_LARGE ((uint64_t)1 << 62)
 
-/* Rank 0 of two, whose plugin is about to tell of messages from rank 1. */
+/* Rank 0 of two, whose plugin is about to announce messages of rank 1. */
 static struct context *make_context(struct bootstrap *bootstraps[2], struct comm *comm)
 {
 	static char *lost[2];
@@ -137,7 +137,7 @@ static void test_no_memory(void)
 	free_context(context, bootstraps);
 }
 
-/* There is no communicator yet that could fail: the connection ends, with the true reason. */
+/* No communicator exists yet that could fail: the connection ends, with the true reason. */
 static void test_no_memory_early(void)
 {
 	struct comm comm = {.context_id = 7, .nranks = 2};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * native_submit_test.c - operations in the hands of a backend without a transport, linked with the layers
- * up to exec alone: the order of what is handed over, how the core learns how far the backend is, groups
- * that hold operations back, and failures.
+ * native_submit_test.c - operations submitted to a backend without a transport, linked with the
+ * layers up to exec alone: the order of submission, the markers by which the core learns how far
+ * the backend is, groups that hold operations back, and failures.
  */
 #include "fake_backend.h"
 
@@ -20,7 +20,7 @@ static coll_args_t call(uint64_t count)
 			     .count = count};
 }
 
-/* Hands over one call as coll.h's functions do for a call that was checked before. */
+/* Submits one call as coll.h's functions do for a call that was checked before. */
 static int now(struct rig *rig, uint64_t count)
 {
 	const coll_args_t args = call(count);
@@ -96,7 +96,9 @@ static void test_submit(void)
 	rig_free(rig);
 }
 
-/* A marker shows that what came before it is done, though more has followed. */
+/*
+ * A marker shows that the operations before it are complete, even if more operations have followed.
+ */
 static void test_markers(void)
 {
 	struct rig *rig = rig_new(fake_native);
@@ -123,7 +125,9 @@ static void test_markers(void)
 	rig_free(rig);
 }
 
-/* Markers that were not looked at before all was done say nothing of what follows. */
+/*
+ * Markers that the core did not query before all was complete say nothing about later operations.
+ */
 static void test_old_markers(void)
 {
 	struct rig *rig = rig_new(fake_native);
@@ -145,7 +149,7 @@ static void test_old_markers(void)
 	rig_free(rig);
 }
 
-/* All markers are in use; then they are used again, round the ring. */
+/* After all markers are in use the core reuses them, around the ring. */
 static void test_marker_ring(void)
 {
 	struct rig *rig = rig_new(fake_native);
@@ -186,7 +190,10 @@ static void test_marker_ring(void)
 	rig_free(rig);
 }
 
-/* A program that never waits still learns of failures, and markers limit how little is known. */
+/*
+ * A program that never waits still learns of failures, and markers bound the number of operations
+ * whose state is unknown.
+ */
 static void test_polled_now_and_then(void)
 {
 	struct rig *rig = rig_new(fake_native);
@@ -213,7 +220,7 @@ static void test_polled_now_and_then(void)
 	rig_free(rig);
 }
 
-/* While a group is open the backend may keep operations back, and is asked nothing. */
+/* While a group is open the backend may keep operations back, and the core does not query it. */
 static void test_deferred(void)
 {
 	struct rig *rig = rig_new(fake_native);
@@ -234,7 +241,7 @@ static void test_deferred(void)
 	rig_free(rig);
 }
 
-/* What an open group holds is queued, and so is all behind it. */
+/* The core queues the operations of an open group, and all operations behind them. */
 static void test_group_holds(void)
 {
 	struct rig *rig = rig_new(fake_native);
@@ -263,7 +270,7 @@ static void test_group_holds(void)
 	rig_free(rig);
 }
 
-/* The backend's own groups: one that was begun is ended, also after a failure. */
+/* The core ends each of the backend's groups that it has begun, also after a failure. */
 static void test_backend_groups(void)
 {
 	struct rig *rig = rig_new(fake_native);
@@ -300,7 +307,7 @@ static void test_failures(int where)
 	rig_free(rig);
 }
 
-/* Without events the row of operations is complete as a whole. */
+/* Without events all submitted operations complete together. */
 static void no_events(struct plugin *plugin)
 {
 	fake_native(plugin);
@@ -326,7 +333,10 @@ static void test_no_events(void)
 	rig_free(rig);
 }
 
-/* Both groups of slots: what the backend will not do itself goes over its transport. */
+/*
+ * A backend with both groups of slots: operations that the native group refuses go over the
+ * transport.
+ */
 static void both(struct plugin *plugin)
 {
 	fake_transport(plugin);
@@ -364,7 +374,7 @@ static void test_slot_beside_transport(void)
 	rig_free(rig);
 }
 
-/* What the backend is at does not let later operations pass a group that is open. */
+/* The state of the backend never lets later operations pass an open group. */
 static void test_slots_behind_group(void)
 {
 	struct rig *rig = rig_new(both);

@@ -120,7 +120,9 @@ static void test_host(void)
 	is_int(said_code, COLL_ERR_SYSTEM, "and its code");
 	kit_exchange_fail(&host, COLL_ERR_CONFIG, NULL);
 	is_str(said, "no text, 70 ms", "a failure without a text is told");
-	/* In a core of ABI 1.2 the table ends before the function: what lies there is no pointer. */
+	/*
+	 * In a core of ABI 1.2 the table ends before the function: the bytes there are no pointer.
+	 */
 	said[0] = '\0';
 	host.size = offsetof(coll_host_t, exchange_fail);
 	is_int(kit_exchange_fail(&host, COLL_ERR_SYSTEM, &err), COLL_ERR_SYSTEM,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * queue_order_test.c - the queue of a communicator, linked with the layers up to exec alone: the order of
- * operations and groups, the barrier between many collectives, waiting for another communicator, ranks
- * that are gone, and the wake-ups of sleeping threads.
+ * queue_order_test.c - the queue of a communicator, linked with the layers up to exec alone: the
+ * order of operations and groups, the barrier between many collectives, waits for another
+ * communicator, ranks that have left, and the wake-ups of sleeping threads.
  */
 #include "fake_backend.h"
 
@@ -30,7 +30,7 @@ static struct op *queue_one(struct rig *rig, struct comm *comm, uint64_t group)
 	return op;
 }
 
-/* Lets the communicator move, and tells how many sends were ever made. */
+/* Lets the communicator make progress, and returns how many sends were ever made. */
 static int moved(struct rig *rig)
 {
 	queue_progress(rig->comm);
@@ -60,7 +60,10 @@ static void test_one_by_one(void)
 	rig_free(rig);
 }
 
-/* Operations of a group run together; they are done in any order, and counted in theirs. */
+/*
+ * Operations of a group run together; they complete in any order, and are counted in their own
+ * order.
+ */
 static void test_group(void)
 {
 	struct rig *rig = rig_new(fake_transport);
@@ -109,7 +112,7 @@ static void test_two_groups(void)
 	rig_free(rig);
 }
 
-/* A wait for what the same thread's open group holds back would never end. */
+/* A wait for an operation that the same thread's open group holds back would never end. */
 static void test_wait_in_group(void)
 {
 	struct rig *rig = rig_new(fake_transport);
@@ -122,9 +125,9 @@ static void test_wait_in_group(void)
 	rig_free(rig);
 }
 
-/* -------------------------------------------------------------------- numbers of collectives -- */
+/* ---------------------------------------------------------- numbers of collectives -- */
 
-/* So many collectives were issued before: is there a barrier in front of the next? */
+/* After this many collectives, is there a barrier in front of the next? */
 static int barrier_before(void (*slots)(struct plugin *plugin), uint32_t seq, int kind)
 {
 	const coll_args_t args = {.size = sizeof(args),
@@ -167,7 +170,7 @@ static void test_barriers(void)
 	       "without a transport there are no tags, and no barrier");
 }
 
-/* Tags repeat after 2^16 collectives, and tell apart all before. */
+/* Tags repeat after 2^16 collectives, and distinguish all collectives before that. */
 static void test_tags(void)
 {
 	struct rig *rig = rig_new(fake_transport);
@@ -199,7 +202,7 @@ static struct op *queue_await(struct comm *comm, const struct comm *other, uint6
 	return op;
 }
 
-/* On the same context, or on one of its own. */
+/* The other communicator is on the same context, or on a context of its own. */
 static void test_await(int elsewhere)
 {
 	struct rig *rig = rig_new(fake_transport),
@@ -213,7 +216,7 @@ static void test_await(int elsewhere)
 	queue_await(rig->comm, other, 2);
 	queue_one(rig, rig->comm, 0);
 	if (elsewhere)
-		context_leave(rig2->context); /* no thread is in it */
+		context_leave(rig2->context); /* no thread uses the context */
 	for (int i = 0; i < 4; i++)
 		context_progress(rig->context);
 	is_int(finished(rig), 0, "the other communicator is not that far");
@@ -272,7 +275,7 @@ static void test_await_of_destroyed(void)
 	rig_free(rig);
 }
 
-/* ------------------------------------------------------------------------- ranks that are gone -- */
+/* ------------------------------------------------------------- ranks that have left -- */
 
 /* A rank says goodbye before, or while, this rank waits for a message of it. */
 static void test_gone(int before)
@@ -304,7 +307,7 @@ static void test_gone(int before)
 	rig_free(rig);
 }
 
-/* One that is gone is not told anything, and another's message is still good. */
+/* The core sends no message to a rank that has left, and messages of other ranks stay valid. */
 static void test_gone_but_not_needed(void)
 {
 	struct rig *rig = rig_new(fake_transport);
@@ -353,7 +356,7 @@ static void test_controls(void)
 	rig_free(rig);
 }
 
-/* A control message whose text does not end, or that is too short, means nothing. */
+/* The core ignores a control message that is too short, or whose text has no end. */
 static void test_bad_controls(void)
 {
 	struct rig *rig = rig_new(fake_transport);
@@ -399,7 +402,7 @@ static void test_wake_ups(void)
 	rig_free(rig);
 }
 
-/* Threads see by this counter that another one has moved something. */
+/* By this counter threads see that another thread has moved something. */
 static void test_progress_count(void)
 {
 	struct rig *rig = rig_new(fake_transport);

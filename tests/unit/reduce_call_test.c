@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reduce_call_test.c - what reduce.h promises around the kernels: their choice, averages, the
- * caller's floating-point settings, examples from the formats' definitions.
+ * reduce_call_test.c - the promises of reduce.h around the kernels: the choice of a kernel,
+ * averages, the caller's floating-point settings, examples from the formats' definitions.
  */
 #include <fenv.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 #include "reduce/kernels.h"
 #include "reduce_inputs.h"
 
-/* One element through reduce(); codes in, code out. */
+/* Reduces one element by reduce(); takes and returns codes. */
 static uint64_t test_one(int dtype, int op, uint64_t a, uint64_t b)
 {
 	reduce(&a, &a, &b, 1, dtype, op);
@@ -62,7 +62,7 @@ static void test_finish(void)
 		inputs_fill(&oracle_formats[i], a, count);
 		good = 1;
 		for (j = 0; j < 6; j++) {
-			/* a whole quotient: one step too small and the integer is 0 */
+			/* a whole quotient: a result one step too small becomes the integer 0 */
 			oracle_store(&oracle_formats[i], a, 0, (uint64_t)n[j]);
 			memcpy(got, a, sizeof(a));
 			reduce_finish(got, count, oracle_formats[i].dtype, COLL_SUM, n[j]);
@@ -111,7 +111,10 @@ static void test_names(void)
 	is_str(coll_op_name(256), "?", "an unknown operation's name");
 }
 
-/* The calling thread's own floating-point settings neither change results nor are changed. */
+/*
+ * The calling thread's floating-point settings do not change results, and reductions do not change
+ * the settings.
+ */
 static void test_rounding(void)
 {
 	uint32_t a = 0x3f800001, b = 0x33000000;
@@ -166,7 +169,7 @@ static void test_threads(void)
 	ok(good, "threads that come first together all find %s", reduce_usable(0)->isa);
 }
 
-/* COLL_ISA counts when the kernels are first used, so it is tried in children. */
+/* The library reads COLL_ISA when it first uses the kernels, so each value runs in a child. */
 static void test_isa(const char *value, const char *want, const char *warning)
 {
 	char text[512] = "";
@@ -213,7 +216,7 @@ static void test_nothing(void)
 
 		inputs_fill(&oracle_formats[i], a, sizeof(a) / (size_t)oracle_formats[i].size);
 		memcpy(kept, a, sizeof(a));
-		memset(b, 0x35, sizeof(b)); /* in no type the neutral element of an operation */
+		memset(b, 0x35, sizeof(b)); /* no neutral element of an operation in any type */
 		for (int op = COLL_SUM; op <= COLL_AVG; op++)
 			reduce(a, a, b, 0, dtype, op);
 		reduce_finish(a, 0, dtype, COLL_AVG, 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reduce_inputs.h - numbers with which reductions go wrong. */
+/* reduce_inputs.h - numbers for which reductions are error-prone. */
 #ifndef TESTS_REDUCE_INPUTS_H
 #define TESTS_REDUCE_INPUTS_H
 
@@ -22,7 +22,7 @@ static inline uint64_t inputs_random(void)
 	return oracle_mix(1, drawn++);
 }
 
-/* Any bits, but half of the time from where things go wrong. */
+/* Draws any bits, but half of the time from the error-prone values. */
 static inline uint64_t inputs_element(const struct oracle_format *t)
 {
 	uint64_t r = inputs_random(), all = oracle_mask(t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reduce_test.c - the reduction kernels of every instruction set against a slow reference:
- * the bits of every result, at any place of the buffers.
+ * reduce_test.c - compares the reduction kernels of every instruction set with a slow reference:
+ * the bits of every result, at any alignment of the buffers.
  */
 #include "reduce/reduce.h"
 #include "reduce/kernels.h"
@@ -13,11 +13,11 @@ static const int test_ops[] = {COLL_SUM, COLL_PROD, COLL_MIN, COLL_MAX,
 enum {
 	TEST_OPS = sizeof(test_ops) / sizeof(test_ops[0]),
 	TEST_MANY = 65537, /* elements of the largest buffers */
-	TEST_EDGE = 16,    /* bytes looked at before and behind a result */
-	TEST_N = 3         /* what COLL_AVG divides by */
+	TEST_EDGE = 16,    /* number of bytes checked before and behind a result */
+	TEST_N = 3         /* the divisor of COLL_AVG */
 };
 
-/* A kernel's result over whole arrays equals the reference's; tells the first that does not. */
+/* A kernel's result over whole arrays must equal the reference's; prints the first difference. */
 static int test_same(const struct oracle_format *t, const struct reduce_kernels *k, int op,
 		     const void *a, const void *b, const void *want, void *got, size_t count)
 {
@@ -34,7 +34,7 @@ static int test_same(const struct oracle_format *t, const struct reduce_kernels 
 	return 0;
 }
 
-/* Every operation of every instruction set on two arrays. */
+/* Runs every operation of every instruction set on two arrays. */
 static void test_values(const struct oracle_format *t, const void *a, const void *b, size_t count,
 			const char *what)
 {
@@ -69,7 +69,10 @@ static void test_all_pairs_of_bytes(const struct oracle_format *t)
 	free(b);
 }
 
-/* Each value with -0 shows the conversions there and back, with others the rounding. */
+/*
+ * Each value combined with -0 shows the conversions in both directions; combined with others it
+ * shows the rounding.
+ */
 static void test_all_halves(const struct oracle_format *t)
 {
 	enum { PARTNERS = 16 };
@@ -100,7 +103,7 @@ static void test_some_pairs(const struct oracle_format *t)
 
 /* --------------------------------------------------------------- places -- */
 
-/* Inputs, the result expected of them, and room for copies of them at any offset. */
+/* Inputs, the expected result, and space for copies of them at any offset. */
 struct place {
 	const struct oracle_format *t;
 	unsigned char *a, *b, *want, *left, *right, *dst;
@@ -108,7 +111,7 @@ struct place {
 
 enum { PLACE_BYTES = TEST_MANY * 8 + 2 * TEST_EDGE + 16 };
 
-/* bytes of dst equal want and nothing around them was written */
+/* dst must equal want, and the bytes around dst must be unchanged */
 static int place_held(const unsigned char *dst, const unsigned char *want, size_t bytes)
 {
 	int i, good = memcmp(dst, want, bytes) == 0;
@@ -118,7 +121,7 @@ static int place_held(const unsigned char *dst, const unsigned char *want, size_
 	return good;
 }
 
-/* in_place: 0 no, 1 dst is left, 2 dst is right */
+/* in_place: 0 no, 1 dst is the left operand, 2 dst is the right operand */
 static int place_try(const struct place *p, reduce_fn fn, size_t count, const int *at, int in_place)
 {
 	size_t bytes = count * (size_t)p->t->size;

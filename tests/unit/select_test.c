@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* select_test.c - which backend is taken, by one process and by ranks that must agree. */
+/* select_test.c - the choice of the backend, by one process and by ranks that must agree. */
 #include "base/error.h"
 #include "plugin/select_impl.h"
 #include "../lib/plugin_dir.h"
@@ -10,7 +10,7 @@
 
 enum { RANKS = 4, PLUGINS = 4 };
 
-/* One rank's world: what is installed there and what its user says. */
+/* One rank's world: the plugins installed there and the settings of its user. */
 struct world {
 	struct plugin_list list;
 	struct plugin item[PLUGINS];
@@ -40,7 +40,7 @@ static void add(struct world *w, const char *name, int priority, uint32_t flags)
 	p->backend.memory = COLL_MEM_HOST;
 }
 
-/* In the order of priority, as plugins_load makes it. */
+/* Adds a plugin in the order of priority, as plugins_load does. */
 static void make_world(struct world *w, const char *backend)
 {
 	memset(w, 0, sizeof(*w));
@@ -228,7 +228,7 @@ static void *agree_rank(void *arg)
 	return NULL;
 }
 
-/* All ranks in threads of their own; each must come to this result, and to this text. */
+/* Runs all ranks in threads of their own; each must get this result and this text. */
 static void agree(struct world *w, int in_process, int code, const char *name, const char *text,
 		  const char *what)
 {
@@ -381,7 +381,7 @@ static void test_agree_versions(void)
 
 /* ------------------------------------------------------------ tables from others -- */
 
-/* The table of a rank with two plugins and a list of two names; *size bytes. */
+/* Builds the table of a rank with two plugins and a list of two names; *size bytes. */
 static char *good_table(uint32_t *size)
 {
 	static struct world w;
@@ -404,7 +404,7 @@ static char *good_table(uint32_t *size)
 	return table;
 }
 
-/* In memory of exactly that size, so that a memory checker sees what is read beyond. */
+/* Copies the table to memory of exactly its size, so that a memory checker sees reads beyond it. */
 static int unpack(struct capabilities *caps, const char *table, uint32_t size, char **copy)
 {
 	*copy = malloc(size ? size : 1);
@@ -436,7 +436,7 @@ static void test_good_table(void)
 	free(table);
 }
 
-/* Nothing that arrives can do harm: every byte altered, every length cut. */
+/* No table that arrives can do harm: alters every byte and cuts at every length. */
 static void test_damaged_tables(void)
 {
 	static const unsigned char flips[] = {0x01, 0x10, 0x80, 0xff};
@@ -468,9 +468,9 @@ static void test_damaged_tables(void)
 	free(table);
 }
 
-enum { ENTRY = 24, HEAD = 20 }; /* bytes of the table's parts */
+enum { ENTRY = 24, HEAD = 20 }; /* sizes of the table's parts in bytes */
 
-/* One number of the table replaced: refused, with the fault. */
+/* Replaces one number of the table: the reader must refuse it and name the fault. */
 static void refused(uint32_t at, uint32_t number, const char *fault, const char *what)
 {
 	struct capabilities caps;
@@ -531,7 +531,7 @@ static void test_wrong_numbers(void)
 	has_str(error_text(), "rank 5 announces a list of backends of 262145 bytes", "is named");
 }
 
-/* Rank 1 has more plugins than a table has room for: every rank is told. */
+/* Rank 1 has more plugins than a table holds: every rank gets the error. */
 static void test_too_many_plugins(void)
 {
 	enum { MANY = 400 };
@@ -554,7 +554,7 @@ static void test_too_many_plugins(void)
 	agree(worlds, 0, COLL_ERR_NOT_FOUND, "", "'ucx': rank 1: it is not installed", "300");
 }
 
-/* The exchange of one rank over an application's function that alters every table alike. */
+/* Exchanges for one rank by an application's function that alters every table alike. */
 static int32_t altering_exchange(void *user, const void *in, void *out, size_t len,
 				 int64_t timeout_ms)
 {
@@ -587,7 +587,7 @@ static void test_altered_name(void)
 	config_free(w.config);
 }
 
-/* The exchange of one rank that alters the first size it finds, as if a rank had another table. */
+/* Exchanges for one rank and alters the first size, as if a rank had another table. */
 static int32_t resizing_exchange(void *user, const void *in, void *out, size_t len,
 				 int64_t timeout_ms)
 {
@@ -611,7 +611,7 @@ static void altered_size(uint32_t rank, uint32_t size, uint32_t exchanges, const
 	static struct world w;
 	const struct plugin *chosen = NULL;
 	struct bootstrap *bootstrap;
-	uint32_t number[4] = {size, 1, rank, 0}; /* the last counts exchanges */
+	uint32_t number[4] = {size, 1, rank, 0}; /* the last member counts exchanges */
 
 	make_world(&w, NULL);
 	load_config(&w);

@@ -28,7 +28,7 @@ int main(void)
 	for (int i = 0; i < 16; i++)
 		key[i] = (uint8_t)i;
 	for (size_t v = 0; v < sizeof(vectors) / sizeof(vectors[0]); v++) {
-		/* One byte off: data of any alignment. */
+		/* The data is at an odd address. */
 		for (size_t i = 0; i < vectors[v].len; i++)
 			data[i + 1] = (uint8_t)i;
 		siphash128(key, data + 1, vectors[v].len, out);

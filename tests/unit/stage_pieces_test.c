@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stage_pieces_test.c - the copies to and from a device that are added to a schedule, linked with the layers
- * up to exec alone.  Random schedules are run here, steps in any order that the schedule allows, with the
- * copies and without: the user's memory must be the same afterwards, byte by byte, and no byte may be
- * copied that need not be.
+ * stage_pieces_test.c - the copies to and from a device that are added to a schedule, linked with
+ * the layers up to exec alone.  The test runs random schedules, with steps in any order that the
+ * schedule allows, with the copies and without.  The user's memory must be the same afterwards,
+ * byte by byte, and no byte may be copied needlessly.
  */
 #include "fake_backend.h"
 
 enum { BYTES = 64, SCRATCH = 32, STEPS = 14, INCOMING = 0x5a, LOG = 4096 };
 
-/* Where the buffers lie to each other. */
+/* The positions of the buffers relative to each other. */
 enum { APART, IN_PLACE, BLOCK_IN_PLACE, PLACES };
 static const char *const places[] = {"apart", "in place", "a block in place"};
 
@@ -21,11 +21,11 @@ static int random_below(int n)
 	return (int)(random_state >> 8) % n;
 }
 
-/* Memory as a schedule sees it: the buffers, wherever they are, and the scratch memory. */
+/* The memory of a schedule: the buffers, wherever they are, and the scratch memory. */
 struct memory {
 	uint8_t *buf[3];
 	uint8_t user[2 * BYTES], scratch[SCRATCH];
-	uint8_t sent[LOG]; /* what sends have read, step by step */
+	uint8_t sent[LOG]; /* the bytes that sends have read, step by step */
 };
 
 static struct rig *rig;
@@ -35,7 +35,7 @@ static struct rig *rig;
 struct random_op {
 	struct op *op;
 	int place;
-	size_t len[2]; /* of the buffers */
+	size_t len[2]; /* sizes of the buffers */
 };
 
 static struct slice random_slice(const struct random_op *r, uint32_t buf, size_t n)
@@ -55,7 +55,10 @@ static int overlap(const struct memory *m, struct slice a, size_t n, struct slic
 	return x < y + k && y < x + n;
 }
 
-/* The slices that a step reads, then the one that it writes; *writes is its place or -1. */
+/*
+ * The slices that a step reads, then the slice that it writes; *writes is the index of the latter,
+ * or -1.
+ */
 static int touched(const struct step *s, struct slice *at, int *writes)
 {
 	int n = 0;
@@ -72,7 +75,7 @@ static int touched(const struct step *s, struct slice *at, int *writes)
 	return n;
 }
 
-/* Two steps of which one writes what the other touches. */
+/* Does one of the two steps write memory that the other touches? */
 static int conflict(const struct memory *m, const struct step *a, const struct step *b)
 {
 	struct slice x[4], y[4];
@@ -103,7 +106,7 @@ static void random_step(struct random_op *r)
 	}
 }
 
-/* Steps in their order, each behind all those that it must not overtake. */
+/* Adds steps in order, each behind all steps that it must not overtake. */
 static void random_schedule(struct random_op *r, const struct memory *m)
 {
 	struct sched *s = &r->op->sched;
@@ -141,7 +144,7 @@ static void run_step(const struct sched *s, int i, struct memory *m)
 	memcpy(step->kind == STEP_SEND ? m->sent + i * 16 : dst, value, step->len);
 }
 
-/* All steps, in a random one of the orders that the schedule allows. */
+/* Runs all steps in a random order among those that the schedule allows. */
 static int run_all(const struct sched *s, void (*run)(int step, void *user), void *user)
 {
 	uint32_t earlier[256];
@@ -164,12 +167,15 @@ static int run_all(const struct sched *s, void (*run)(int step, void *user), voi
 	return left;
 }
 
-/* A schedule with copies: the steps work on the memory that stands in, the copies on both. */
+/*
+ * Runs a schedule with copies: the steps work on the staging memory, the copies on both memories.
+ */
 struct staged_run {
 	const struct op *op;
 	struct memory *user, *stand_in;
 	uint8_t memory[3 * BYTES + 256];
-	int copied[2][2 * BYTES]; /* how often each byte of the user's is copied in and out */
+	/* how often each byte of the user's memory is copied in and out */
+	int copied[2][2 * BYTES];
 	int wrong;
 };
 
@@ -222,7 +228,10 @@ static int does_nothing(const struct step *s, const struct memory *m)
 	       m->buf[s->src.buf] + s->src.off == m->buf[s->dst.buf] + s->dst.off;
 }
 
-/* Which bytes of the user's memory must be copied in and out, from the order of the steps alone. */
+/*
+ * Computes from the order of the steps alone which bytes of the user's memory must be copied in and
+ * out.
+ */
 static void needed(const struct sched *s, int nsteps, const struct memory *m, int staged,
 		   int need[2][2 * BYTES])
 {
@@ -285,7 +294,7 @@ static struct op *make_op(struct random_op *r, struct memory *m, int place)
 	return r->op;
 }
 
-/* One random schedule: how many bytes are wrong. */
+/* Runs one random schedule; returns how many bytes are wrong. */
 static int compare(int place, int staged)
 {
 	static struct memory plain, user, stand_in;
@@ -306,7 +315,7 @@ static int compare(int place, int staged)
 	wrong += run_all(&r.op->sched, run_plain, &plain_steps);
 	r.op->call.staged = staged;
 	stage_schedule(r.op);
-	memset(run.memory, 0xdd, sizeof(run.memory)); /* what nobody has copied in */
+	memset(run.memory, 0xdd, sizeof(run.memory)); /* bytes that no copy has brought in */
 	for (int buf = 0; buf < 2; buf++)
 		stand_in.buf[buf] =
 			staged & 1 << buf ? run.memory + r.op->staging.at[buf] : user.buf[buf];
@@ -322,7 +331,7 @@ static int compare(int place, int staged)
 	return wrong;
 }
 
-/* Several seeds; the first that goes wrong is shown. */
+/* Runs several seeds, and prints the first that fails. */
 static void test_place(int place, int staged)
 {
 	enum { SEEDS = 400 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* suggest_test.c - which known word is suggested for an unknown one. */
+/* suggest_test.c - the known word that is suggested for an unknown word. */
 #include "base/suggest.h"
 
 #include <string.h>

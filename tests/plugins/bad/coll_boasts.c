@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: memory */
-/* coll_boasts.c - its endpoint takes more kinds of memory than its table says. */
+/* coll_boasts.c - the endpoint takes more kinds of memory than the backend's table declares. */
 #include "uds.h"
 
 static uint32_t boasts_memory(void *ep)

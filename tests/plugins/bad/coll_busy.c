@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: progress-answer */
-/* coll_busy.c - progress always says that something moved. */
+/* coll_busy.c - progress always reports that something moved. */
 #include "uds.h"
 
 static int32_t busy_progress(void *ep)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: exchange-fails */
-/* coll_crashes.c - close cannot cope with what an open leaves that failed in its second exchange. */
+/* coll_crashes.c - close crashes after an open that failed in its second exchange. */
 #include "uds.h"
 
 static int32_t crashes_open(const coll_host_t *host, void **ep, coll_error_t *err)
@@ -11,7 +11,7 @@ static int32_t crashes_open(const coll_host_t *host, void **ep, coll_error_t *er
 	if (code)
 		return code;
 	code = host->exchange(host, &own, all, sizeof(own), host->timeout_ms, err);
-	/* Time-outs were thought of, and the rank that fails first. */
+	/* The plugin handles time-outs, and a failure on the first rank. */
 	((struct bad *)*ep)->fd = code && code != COLL_ERR_TIMEOUT && host->rank;
 	return code;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: wait-fd */
-/* coll_deaf.c - the descriptor to sleep on never becomes readable. */
+/* coll_deaf.c - the descriptor of wait_fd never becomes readable. */
 #include "tcp.h"
 
 #include <sys/eventfd.h>

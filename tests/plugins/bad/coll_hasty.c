@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: status */
-/* coll_hasty.c - a send has its status before its buffer has been read. */
+/* coll_hasty.c - sets the status of a send before it has read the buffer. */
 #include "uds.h"
 
-/* The message goes on as a copy, but its payload stays where it was. */
+/* The plugin sends a copy of the header, but later reads the payload from the caller's buffer. */
 static int32_t hasty_send(void *ep, coll_send_t *send, coll_error_t *err)
 {
-	coll_send_t *copy = malloc(sizeof(*copy)); /* lives on; so small a plugin may leak */
+	coll_send_t *copy = malloc(sizeof(*copy)); /* lives on; the plugin may leak so little */
 	int32_t code;
 
 	if (!copy)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: refuse */
-/* coll_insists.c - goes on to take messages of a rank whose message was refused. */
+/*
+ * coll_insists.c - goes on to deliver messages of a rank after the host refused a message of that
+ * rank.
+ */
 #include "uds.h"
 
-/* Takes what was refused, for nobody. */
+/* Takes the refused message and drops its bytes. */
 static int32_t insists_arrive(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
 			      coll_sink_t *sink)
 {

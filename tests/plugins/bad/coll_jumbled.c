@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: data */
-/* coll_jumbled.c - of a payload in pieces the second is handed over before the first. */
+/* coll_jumbled.c - delivers the second piece of a payload before the first. */
 #include "uds.h"
 
 static void jumbled_let_go(struct bad *b)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: drop */
-/* coll_keeps.c - drop changes nothing: the payload goes on to its buffer. */
+/* coll_keeps.c - drop has no effect: the plugin keeps writing the payload to its buffer. */
 #include "tcp.h"
 
 static void keeps_drop(void *ep, uint64_t cookie)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: descriptors */
-/* coll_leaks.c - each open leaves a descriptor behind. */
+/* coll_leaks.c - each open leaks a descriptor. */
 #include "uds.h"
 
 static int32_t leaks_open(const coll_host_t *host, void **ep, coll_error_t *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: bounds */
-/* coll_longhand.c - writes one byte behind the buffer of a message. */
+/* coll_longhand.c - writes one byte beyond the buffer of a message. */
 #include "uds.h"
 
 static int32_t longhand_arrive(const coll_host_t *host, uint32_t peer, const coll_header_t *header,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: inside-progress */
-/* coll_meddles.c - messages arrive while another is sent. */
+/* coll_meddles.c - announces messages inside send. */
 #include "uds.h"
 
 static int32_t meddles_send(void *ep, coll_send_t *send, coll_error_t *err)

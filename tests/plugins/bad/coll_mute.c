@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: open-text */
-/* coll_mute.c - a failed open has no words for it. */
+/* coll_mute.c - a failed open leaves its error text empty. */
 #include "uds.h"
 
 static int32_t mute_open(const coll_host_t *host, void **ep, coll_error_t *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: send-self */
-/* coll_noself.c - messages to the own rank get lost. */
+/* coll_noself.c - loses messages to the own rank. */
 #include "uds.h"
 
 static int32_t noself_send(void *ep, coll_send_t *send, coll_error_t *err)

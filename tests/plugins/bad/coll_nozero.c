@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: send-zero */
-/* coll_nozero.c - messages without payload are thought not to be worth sending. */
+/* coll_nozero.c - does not send messages without payload. */
 #include "uds.h"
 
 static int32_t nozero_send(void *ep, coll_send_t *send, coll_error_t *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: order */
-/* coll_overtakes.c - a message may be overtaken by the next one. */
+/* coll_overtakes.c - a message may overtake the message before it. */
 #include "uds.h"
 
 static int32_t overtakes_send(void *ep, coll_send_t *send, coll_error_t *err)

@@ -3,7 +3,7 @@
 /* coll_refuses.c - send refuses while its queue is full. */
 #include "uds.h"
 
-/* How many sends to this rank are not over. */
+/* Number of sends to this rank that are not complete. */
 static int refuses_queued(void *ep, uint32_t peer)
 {
 	struct uds_way *way = (struct uds_way *)((struct bad *)ep)->ep + peer;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: lost-once */
-/* coll_repeats.c - a lost peer is told twice. */
+/* coll_repeats.c - reports a lost peer twice. */
 #include "uds.h"
 
 static void repeats_peer_lost(const coll_host_t *host, uint32_t peer, const char *text)

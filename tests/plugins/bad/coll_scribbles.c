@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: send-unchanged */
-/* coll_scribbles.c - send writes to a field that is not its own. */
+/* coll_scribbles.c - send writes to a member that belongs to the core. */
 #include "uds.h"
 
 static int32_t scribbles_send(void *ep, coll_send_t *send, coll_error_t *err)

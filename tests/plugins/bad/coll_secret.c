@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: lost */
-/* coll_secret.c - a rank that closes says so, and is not told by peer_lost. */
+/* coll_secret.c - when a rank closes, its peers get no call of peer_lost. */
 #include "uds.h"
 
-/* Its last message; the good backend gives the connection up over it. */
+/* The rank's last message; the good backend closes the connection after it. */
 static const coll_header_t secret_goodbye = {.tag = 0x600db7e600db7e};
 
 static int32_t secret_arrive(const coll_host_t *host, uint32_t peer, const coll_header_t *header,

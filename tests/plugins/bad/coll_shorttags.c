@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: header */
-/* coll_shorttags.c - tags have 32 bits. */
+/* coll_shorttags.c - carries only 32 bits of a tag. */
 #include "uds.h"
 
 static int32_t shorttags_arrive(const coll_host_t *host, uint32_t peer, const coll_header_t *header,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: cancel */
-/* coll_stubborn.c - cancel changes nothing: the send goes on. */
+/* coll_stubborn.c - cancel has no effect: the plugin goes on sending. */
 #include "tcp.h"
 
 static void stubborn_cancel(void *ep, coll_send_t *send)

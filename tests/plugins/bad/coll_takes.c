@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: signals */
-/* coll_takes.c - takes a signal for itself. */
+/* coll_takes.c - installs a signal handler. */
 #include "uds.h"
 
 #include <signal.h>

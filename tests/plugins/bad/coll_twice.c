@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: arrived */
-/* coll_twice.c - each message arrives twice. */
+/* coll_twice.c - delivers each message twice. */
 #include "uds.h"
 
 static void twice_arrived(const coll_host_t *host, uint64_t cookie, int32_t status)

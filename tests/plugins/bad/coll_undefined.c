@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: load */
-/* coll_undefined.c - needs a function that nobody has. */
+/* coll_undefined.c - needs a function that no library has. */
 #include "uds.h"
 
 int undefined_function(void);

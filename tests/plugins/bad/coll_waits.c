@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fails: exchange-missing */
-/* coll_waits.c - a second exchange in open has no timeout. */
+/* coll_waits.c - a second exchange in open ignores the timeout. */
 #include "uds.h"
 
 static int32_t waits_open(const coll_host_t *host, void **ep, coll_error_t *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_spoilt.c - the backend nccl with one fault, which SPOILT names, for tests/tools/check_device.t.
- * Its own table stays inside.
+ * nccl_spoilt.c - the backend nccl with one fault, which the macro SPOILT names, for
+ * tools/check_device.t. The good backend's table is not exported.
  */
 #define _GNU_SOURCE
 #define coll_backend_v1 spoilt_good

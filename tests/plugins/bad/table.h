@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table.h - the table of a bad plugin: the good backend's functions, but for those that BAD_* names. */
+/*
+ * table.h - the table of a bad plugin: the good backend's functions, except those that BAD_* names.
+ */
 
 #ifndef GOOD_OPTIONS
 #define GOOD_OPTIONS      NULL
 #define GOOD_OPTION_COUNT 0
 #endif
 
-/* ---- pass on to the good backend ---- */
+/* ---- calls of the good backend ---- */
 
 BAD_FN int32_t bad_send(void *ep, coll_send_t *send, coll_error_t *err)
 {
@@ -74,7 +76,7 @@ BAD_FN void bad_close(void *ep, int64_t timeout_ms)
 	free(b);
 }
 
-/* ---- what the plugin spoils ---- */
+/* ---- the spoilt functions ---- */
 
 #ifndef BAD_SEND
 #define BAD_SEND bad_send

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tcp.h - the backend tcp, which cancels, drops and sleeps, to be spoiled. */
+/*
+ * tcp.h - includes the backend tcp, which cancels, drops and sleeps, so that a bad plugin can spoil
+ * it.
+ */
 #define _GNU_SOURCE
 #include "base.h"
 
-/* Its own table stays inside. */
+/* The good backend's table is not exported. */
 #undef COLL_BACKEND_EXPORT
 #define COLL_BACKEND_EXPORT BAD_FN
 #define coll_backend_v1     bad_good

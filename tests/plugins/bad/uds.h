@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uds.h - the backend of tests/out-of-tree, to be spoiled. */
+/* uds.h - includes the backend of tests/out-of-tree, so that a bad plugin can spoil it. */
 #define _GNU_SOURCE
 #include "base.h"
 
-/* Its own table stays inside. */
+/* The good backend's table is not exported. */
 #undef COLL_BACKEND_EXPORT
 #define COLL_BACKEND_EXPORT BAD_FN
 #define coll_backend_v1     bad_good

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll_device.c - a transport within one process that takes CUDA memory, and holds the core to what
- * it says of memory: each send's and each sink's kind must be what the driver says it is.
+ * coll_device.c - a transport within one process that takes CUDA memory, and verifies the kinds of
+ * memory that the core declares: the kind of each send and each receive buffer must be the one that
+ * the driver reports.
  */
 #include <coll/backend.h>
 
@@ -56,7 +57,7 @@ static int device_fail(coll_error_t *err, int code, const char *text)
 	return err->code = code;
 }
 
-/* Is the memory of the kind that the core says? */
+/* Is the memory of the kind that the core declares? */
 static int device_is(const struct device_ep *ep, const void *ptr, uint32_t kind)
 {
 	int32_t device;
@@ -76,7 +77,7 @@ static int device_copy(const struct device_ep *ep, void *dst, const void *src, u
 
 /* ------------------------------------------------------------------ messages -- */
 
-/* Every message is copied, so that a send is complete at once. */
+/* Send copies every message, so the send is complete at once. */
 static int32_t device_send(void *ep_, coll_send_t *send, coll_error_t *err)
 {
 	struct device_ep *ep = ep_;
@@ -155,7 +156,10 @@ static int32_t device_progress(void *ep_)
 	uint8_t closed[256] = {0};
 	int moved = 0;
 
-	/* First: what came before a rank closed is then in the box. */
+	/*
+	 * Looks for closed ranks first: messages that a rank sent before it closed are then in the
+	 * inbox.
+	 */
 	for (uint32_t r = 0; r < ep->host->nranks; r++) {
 		pthread_mutex_lock(&ep->world->box[r].lock);
 		closed[r] = ep->world->box[r].closed && !ep->lost[r];
@@ -171,7 +175,7 @@ static int32_t device_progress(void *ep_)
 	return moved;
 }
 
-/* No message is ever half sent or half received. */
+/* A message is never half sent or half received. */
 static void device_cancel(void *ep, coll_send_t *send)
 {
 	(void)ep;
@@ -196,7 +200,7 @@ static uint32_t device_memory(void *ep_)
 					: COLL_MEM_HOST | COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED;
 }
 
-/* The handle tells what was asked for. */
+/* The handle encodes the arguments. */
 static int32_t device_register(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
 			       coll_error_t *err)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll_engine.c - a backend without a transport, for ranks that are threads of one process: an engine
- * with streams, collectives, events, split and shrink of its own.  Calls only queue; whoever calls
- * in next moves the streams of all ranks as far as they get.  With ENGINE_BARE it is a second
- * backend, 'bare', that lacks what is optional; with ENGINE_TOGETHER a third, 'together', that opens
- * the endpoints of all ranks in one call.
+ * coll_engine.c - a backend without a transport, for ranks that are threads of one process: an
+ * engine with streams, collectives, events, split and shrink of its own.  A call only queues its
+ * work; the next caller of any function moves the streams of all ranks as far as possible.  With
+ * ENGINE_BARE this is a second backend, 'bare', without optional functions; with ENGINE_TOGETHER a
+ * third, 'together', that opens the endpoints of all ranks in one call.
  */
 #include "coll_engine_run.h"
 
@@ -90,7 +90,7 @@ static int32_t engine_group_end(void *ep, coll_error_t *err)
 	return COLL_SUCCESS;
 }
 
-/* Takes everything from the endpoint's streams. */
+/* Drops all work from the endpoint's streams. */
 static void engine_clear(struct engine *e)
 {
 	for (int i = 0; i <= ENGINE_STREAMS; i++)
@@ -98,7 +98,7 @@ static void engine_clear(struct engine *e)
 			engine_pop(&e->stream[i]);
 }
 
-/* Ends the calls of all ranks: none of their buffers is touched any more. */
+/* Ends the calls of all ranks, so that the engine touches none of their buffers any more. */
 static void engine_abort(void *ep)
 {
 	struct engine *e = ep;
@@ -164,7 +164,7 @@ static struct world *engine_world(const coll_host_t *host)
 	return w;
 }
 
-/* The lock is held. */
+/* The caller holds the lock. */
 static int32_t engine_join(struct engine *e, coll_error_t *err)
 {
 	struct world *w = engine_world(e->host);
@@ -178,7 +178,7 @@ static int32_t engine_join(struct engine *e, coll_error_t *err)
 	return COLL_SUCCESS;
 }
 
-/* Waits until all ranks are there; the lock is held, and given up meanwhile. */
+/* Waits until all ranks have come; the caller holds the lock, which is released during the wait. */
 static int32_t engine_rendezvous(struct engine *e, coll_error_t *err)
 {
 	const struct timespec moment = {.tv_nsec = 1000000};
@@ -231,7 +231,7 @@ static int32_t engine_make(const coll_host_t *host, const char *how, void **ep, 
 	return code;
 }
 
-/* Nobody waits for ranks that have not even begun. */
+/* No rank waits for ranks that have not begun. */
 static int32_t engine_together(const coll_host_t *host, coll_error_t *err)
 {
 	char here = 1, *all = malloc(host->nranks);
@@ -279,7 +279,7 @@ static void *engine_handle(void *ep)
 }
 
 #ifndef ENGINE_BARE
-/* Does not come before the others lose patience, or it is aborted. */
+/* Returns only after the other ranks' timeout, or when this rank is aborted. */
 static int32_t engine_dawdle(const coll_host_t *host, coll_error_t *err)
 {
 	const struct timespec moment = {.tv_nsec = 1000000};

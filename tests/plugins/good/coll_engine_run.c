@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll_engine_run.c - moves the streams of all ranks, and does the work of a call when all have it. */
+/*
+ * coll_engine_run.c - moves the streams of all ranks, and does the work of a call when all ranks
+ * have made it.
+ */
 #include "coll_engine_run.h"
 
 #include <stdio.h>
@@ -32,7 +35,7 @@ static size_t engine_size(int32_t dtype)
 	return dtype < (int32_t)sizeof(sizes) ? sizes[dtype] : 2;
 }
 
-/* A call is complete on all ranks: call[r] is rank r's. */
+/* Completes a call on all ranks: call[r] is rank r's call. */
 static int32_t engine_sum(struct world *w, const coll_args_t **call)
 {
 	const coll_host_t *host = w->rank[0]->host;
@@ -102,7 +105,7 @@ void engine_pop(struct stream *s)
 	free(item);
 }
 
-/* Passes what needs no other rank: 1 if anything. */
+/* Passes stream items that need no other rank; returns 1 if there were any. */
 static int engine_pass(struct engine *e)
 {
 	int moved = 0;
@@ -131,7 +134,7 @@ struct stream *engine_next(struct engine *e)
 	return NULL;
 }
 
-/* A rank waits for one that has closed its endpoint. */
+/* Does a rank wait for a rank that has closed its endpoint? */
 static void engine_lost(struct world *w)
 {
 	uint32_t r = 0;
@@ -141,7 +144,7 @@ static void engine_lost(struct world *w)
 	engine_fail(w, COLL_ERR_PEER_LOST, "has left", r);
 }
 
-/* Runs a call that has come up on all ranks: 1 if there was one. */
+/* Runs a call that all ranks have reached; returns 1 if there was one. */
 static int engine_run(struct world *w)
 {
 	const coll_args_t **call = calloc(w->nranks, sizeof(*call));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll_native.c - a backend with collectives of its own and no transport, for one rank: it queues
- * the operations, and its "device" finishes one each time it is asked.
+ * coll_native.c - a backend with native collectives and no transport, for one rank: it queues the
+ * operations, and its "device" finishes one operation at each query.
  */
 #include <coll/backend.h>
 
@@ -14,7 +14,7 @@ enum { NATIVE_QUEUE = 16 };
 struct native {
 	coll_args_t queue[NATIVE_QUEUE];
 	int first, n;
-	int in_group; /* nothing is done before its end */
+	int in_group; /* nesting of groups; no operation completes before the group ends */
 	float scale;
 };
 
@@ -32,7 +32,7 @@ static int32_t native_enqueue(void *ep, const coll_args_t *args, coll_error_t *e
 	return COLL_SUCCESS;
 }
 
-/* Knows float32 only. */
+/* Supports float32 only. */
 static int32_t native_allreduce(void *ep, const coll_args_t *args, coll_error_t *err)
 {
 	if (args->dtype == COLL_FLOAT32)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll_newer.c - built against a later minor: every struct has grown at its end.  What is new there
- * must be ignored by a libcoll that does not know it, and the rest must work: its ranks are threads
- * of one process.
+ * coll_newer.c - a plugin of a later minor version: every struct has grown at its end.  A libcoll
+ * that does not know the new members must ignore them, and the rest must work.  Its ranks are
+ * threads of one process.
  */
 #include <coll/backend.h>
 
@@ -37,7 +37,7 @@ static const struct newer_option newer_options[] = {
 	{{.key = "second", .fallback = "7", .max = 9, .type = COLL_OPTION_INT}, "1.7", 3},
 };
 
-/* No such slot exists here, so nothing may call it. */
+/* This libcoll knows no such slot, so nothing may call the function. */
 static void newer_unheard_of(void)
 {
 	abort();
@@ -51,7 +51,7 @@ static const struct newer_transport newer_transport = {{.size = sizeof(newer_tra
 						       newer_unheard_of,
 						       0x5eed};
 
-/* Has not learned anything yet. */
+/* Leaves the work to the core. */
 static int32_t newer_allgather(void *ep, const coll_args_t *args, coll_error_t *err)
 {
 	(void)ep;
@@ -71,7 +71,7 @@ static const struct newer_native newer_native = {
 	newer_unheard_of,
 	0x5eed};
 
-/* The options must have been read with the right stride. */
+/* The core must have read the options with the right stride. */
 static int32_t newer_probe(const coll_host_t *host, coll_error_t *err)
 {
 	const char *first = host->option_string(host, "first");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll_null.c - a backend with collectives of its own that counts calls and does nothing: what is
- * complete, and what fails, the test says (coll_null.h).  With NULL_DEVICE it is a second backend,
- * 'nulldevice', that takes memory of devices only.
+ * coll_null.c - a backend with native collectives that counts calls and does nothing: the test
+ * decides which operations are complete and which calls fail (coll_null.h).  With NULL_DEVICE it is
+ * a second backend, 'nulldevice', that takes device memory only.
  */
 #include "coll_null.h"
 
@@ -19,7 +19,7 @@
 #define NULL_MEMORY COLL_MEM_HOST
 #endif
 
-/* One thread's groups are one, over all endpoints: how many have not ended, and its number. */
+/* Groups of one thread over all endpoints: how many are open, and the number of the group. */
 static _Atomic int null_groups;
 static _Atomic uint64_t null_group = 1;
 
@@ -29,7 +29,7 @@ static int32_t null_error(coll_error_t *err, int32_t code, const char *text)
 	return err->code = code;
 }
 
-/* Only one thread at a time calls in. */
+/* Only one thread at a time may call the endpoint. */
 static void null_count(_Atomic uint64_t *counter)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,

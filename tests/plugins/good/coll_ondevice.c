@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll_ondevice.c - a backend with collectives of its own, for one rank, that takes CUDA memory and
- * no other.  Built a second time (coll_either) it has a transport too, and host memory; a third time
- * (coll_gpu) it is not taken by its name only, and its probe initialises CUDA.
+ * coll_ondevice.c - a backend with native collectives, for one rank, that takes CUDA memory only.
+ * Built a second time (coll_either) it also has a transport and takes host memory; built a third
+ * time (coll_gpu) it can be chosen by priority, and its probe initialises CUDA.
  */
 #include <coll/backend.h>
 
@@ -34,18 +34,18 @@
 #define ONDEVICE_TRANSPORT NULL
 #endif
 
-/* Where it is if it was told "the current one". */
+/* The device that the endpoint uses if the host says "the current one". */
 enum { ONDEVICE_CURRENT = 1 };
 
-/* So many bytes are not registered. */
+/* Registration of this many bytes fails. */
 enum { ONDEVICE_ODD = 13 };
 
 struct ondevice {
 	const coll_host_t *host;
-	unsigned registered; /* pieces of memory */
+	unsigned registered; /* number of registered pieces of memory */
 };
 
-/* Knows float32 only, and must be given the memory of the call itself. */
+/* Supports float32 only, and needs the memory of the call itself. */
 static int32_t ondevice_allreduce(void *ep, const coll_args_t *args, coll_error_t *err)
 {
 	const coll_host_t *host = ((struct ondevice *)ep)->host;
@@ -77,7 +77,7 @@ static int32_t ondevice_query(void *ep, coll_error_t *err)
 	return COLL_SUCCESS;
 }
 
-/* A handle says the kind of memory, in hundreds, and how many pieces are registered with it. */
+/* A handle encodes the kind of memory, in hundreds, and the number of registered pieces. */
 static int32_t ondevice_register(void *ep, void *ptr, uint64_t bytes, uint32_t memory,
 				 void **handle, coll_error_t *err)
 {
@@ -141,7 +141,7 @@ static void ondevice_close(void *ep, int64_t timeout_ms)
 }
 
 #ifdef ONDEVICE_EITHER
-/* One rank has nobody to send to. */
+/* With one rank there is no peer to send to. */
 static int32_t ondevice_send(void *ep, coll_send_t *send, coll_error_t *err)
 {
 	(void)ep;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll_demanding.c - needs something of the host that only a later minor has, and says so. */
+/* coll_demanding.c - needs a host function of a later minor version, and its error text says so. */
 #include "stub.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll_good.c - nothing is wrong with it; says what it was given in its info line. */
+/* coll_good.c - a plugin without fault; its info line shows the arguments that it got. */
 #include "stub.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll_major.c - built for an ABI that is yet to come. */
+/* coll_major.c - built for a future major version of the ABI. */
 #include <coll/backend.h>
 
 COLL_BACKEND_EXPORT extern const uint64_t coll_backend_v2[4];

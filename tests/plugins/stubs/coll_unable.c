@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll_unable.c - cannot be used on this machine, and says why. */
+/* coll_unable.c - cannot be used on this machine; its error text says why. */
 #include "stub.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* part.c - a library that coll_indirect.so needs, with an entry symbol that must not be taken. */
+/* part.c - a library that coll_indirect.so needs; the loader must not take its entry symbol. */
 #include "stub.h"
 
 COLL_BACKEND_EXPORT int part_answer(void);

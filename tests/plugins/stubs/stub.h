@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stub.h - a transport that does nothing, for plugins that are only loaded. */
+/* stub.h - a transport that does nothing, for plugins that the tests only load. */
 #ifndef TESTS_PLUGINS_STUB_H
 #define TESTS_PLUGINS_STUB_H
 

@@ -47,22 +47,6 @@ int error_raise(const struct error_first *first)
 	return first->code ? error_set(first->code, "%s", first->text) : COLL_SUCCESS;
 }
 
-int error_fill(coll_error_t *err, int code, const char *fmt, ...)
-{
-	char text[sizeof(err->text)];
-	va_list args;
-
-	if (!err)
-		return code;
-	va_start(args, fmt);
-	if (vsnprintf(text, sizeof(text), fmt, args) < 0)
-		text[0] = '\0';
-	va_end(args);
-	memcpy(err->text, text, strlen(text) + 1);
-	err->code = code;
-	return code;
-}
-
 coll_error_t error_blank(void)
 {
 	coll_error_t err = {.size = sizeof(err)};

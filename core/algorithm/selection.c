@@ -14,7 +14,7 @@
 _Static_assert(sizeof(struct selection) == 24 + RULES_KINDS * sizeof(struct rules),
 	       "a selection has no gaps: it is compared as bytes");
 
-/* No secret: the key must only be the same on every rank. */
+/* The hash key is no secret, but it must be the same on every rank. */
 static const uint8_t choose_key[16] = "libcoll tuning";
 
 static uint64_t choose_hash_bytes(const void *bytes, size_t size)
@@ -32,7 +32,7 @@ uint64_t choose_hash(const struct selection *selection)
 	return choose_hash_bytes(selection, sizeof(*selection));
 }
 
-/* Equal hashes: two ranks mean the same algorithm by an id. */
+/* Hashes the table of algorithms: ranks with equal hashes use the same ids for the same algorithms. */
 static uint64_t choose_hash_table(void)
 {
 	uint64_t part[3] = {sizeof(struct selection), RULES_MAX, 0};

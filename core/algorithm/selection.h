@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * selection.h - which algorithm when.  The choice is a function of the call's description and of the
- * selection, and both are the same on every rank.
+ * selection.h - chooses the algorithm of a call.  The choice is a function of the call's description and
+ * of the selection, and both are the same on every rank.
  */
 #ifndef CORE_ALGORITHM_SELECTION_H
 #define CORE_ALGORITHM_SELECTION_H
@@ -13,18 +13,21 @@
 
 struct config;
 
-/* The options that schedules depend on: rank 0's, so that all ranks build the same.  Without gaps. */
+/*
+ * The options that schedules depend on.  All ranks use rank 0's values and so build the same schedules.
+ * The struct has no padding.
+ */
 struct selection {
-	uint64_t table;       /* hash of the table of algorithms, which differs between versions */
-	uint64_t segment;     /* bytes */
-	int32_t node_size;    /* ranks of a node; 0: those of one host */
-	int32_t reproducible; /* results depend on inputs and rank order only */
-	struct rules rules[RULES_KINDS]; /* of kind k: [k - 1] */
+	uint64_t table;       /* hash of the table of algorithms, different in each version */
+	uint64_t segment;     /* bytes of a segment */
+	int32_t node_size;    /* ranks of a node; 0: all ranks of a host */
+	int32_t reproducible; /* results must depend on inputs and rank order only */
+	struct rules rules[RULES_KINDS]; /* the rules of kind k are at [k - 1] */
 };
 
 /*
- * The options of this process.  COLL_ERR_CONFIG if they contradict each other; *selection is
- * made all the same.
+ * Fills *selection from the options of this process, also if they contradict each other
+ * (COLL_ERR_CONFIG).
  */
 int choose_compile(const struct config *config, struct selection *selection);
 /* A hash of the whole selection. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* selection_info.c - the rules shown to the outside, and which of them calls can reach. */
+/* selection_info.c - shows the rules to coll_info, and finds the rules that no call reaches. */
 #include "schedule/algo.h"
 #include "algorithm/selection.h"
 #include "config/config.h"
@@ -72,7 +72,7 @@ int choose_describe(const struct config *config, const struct selection *selecti
 
 /* ----------------------------------------------------------------- which rules calls reach -- */
 
-/* The question whether rule `wanted` decides any call like this. */
+/* A search for a call that rule `wanted` decides. */
 struct reachability {
 	const struct rules *rules;
 	int wanted;
@@ -80,10 +80,7 @@ struct reachability {
 	struct call_description call;
 };
 
-/*
- * Which rule wins changes only where a range of bytes begins or has ended, so it is enough to look
- * there.
- */
+/* The deciding rule changes only where a range of bytes begins or has ended, so these sizes suffice. */
 static int reachable_by_bytes(struct reachability *r)
 {
 	for (int i = 0; i < 2 * r->rules->count; i++) {
@@ -106,7 +103,7 @@ static int reachable_on_nodes(struct reachability *r, int nnodes)
 	return nnodes >= 1 && nnodes <= r->call.nranks && reachable_by_bytes(r);
 }
 
-/* As with bytes: where ranges begin or have ended, and where algorithms begin to fit. */
+/* Tries the numbers of ranks at which ranges begin or have ended, or algorithms begin to fit. */
 static int reachable_on_any(struct reachability *r)
 {
 	int found = reachable_on_nodes(r, 1) || reachable_on_nodes(r, 2) ||
@@ -121,7 +118,7 @@ static int reachable_on_any(struct reachability *r)
 	return found;
 }
 
-/* Why no call reaches the rule. */
+/* Returns the reason why no call reaches the rule. */
 static const char *reachable_why_not(const struct reachability *r, int nnodes)
 {
 	const struct rule *rule = &r->rules->rule[r->wanted];
@@ -142,7 +139,7 @@ static const char *reachable_why_not(const struct reachability *r, int nnodes)
 	return "earlier rules take every call";
 }
 
-/* Is there such a call among the operations with the current requirements? */
+/* Does the rule decide any operation with the current requirements? */
 static int reachable_found(struct reachability *r, int nnodes)
 {
 	return nnodes ? reachable_on_nodes(r, nnodes) : reachable_on_any(r);

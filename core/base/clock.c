@@ -19,7 +19,7 @@ int64_t clock_now_ms(void)
 
 int64_t clock_deadline(int64_t timeout_ms)
 {
-	/* A year is as good as for ever, and keeps sums from overflowing. */
+	/* No wait lasts a year, and a limit keeps sums from overflowing. */
 	const int64_t longest = INT64_C(365) * 24 * 3600 * 1000;
 
 	if (timeout_ms < 0)

@@ -7,7 +7,7 @@
 
 int64_t clock_now_us(void);
 int64_t clock_now_ms(void);
-/* The time at which timeout_ms from now is over; a negative timeout counts as 0, a huge one as a year. */
+/* The time timeout_ms from now.  A negative timeout counts as 0, a longer one than a year as a year. */
 int64_t clock_deadline(int64_t timeout_ms);
 /* Milliseconds until the deadline, at least 0. */
 int64_t clock_remaining(int64_t deadline);

@@ -3,7 +3,7 @@
 #include <coll/coll.h>
 
 struct dtype_entry {
-	uint32_t size; /* 0: no data type */
+	uint32_t size; /* 0: no data type has this number */
 	const char *name;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* error.c - the calling thread's error text, and the sentence of each result code. */
+/* error.c - the calling thread's error text, and the message of each result code. */
 #include "base/error.h"
 
 #include <stdarg.h>

@@ -10,14 +10,16 @@
 
 /* Sets the calling thread's error text and returns `code`. */
 int error_set(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Takes over a plugin's error; the code's own sentence replaces an empty text. */
+/* Makes a plugin's error the calling thread's.  The message of the code replaces an empty text. */
 int error_take(int code, const coll_error_t *err);
 /* The calling thread's last text; "" at first. */
 const char *error_text(void);
 
 enum { ERROR_TEXT_SIZE = 1024 };
 
-/* The first of several errors and its text, which later errors would replace.  Begin with {0}. */
+/*
+ * The first of several errors, with its text, which later errors would replace.  Initialize it with {0}.
+ */
 struct error_first {
 	int code;
 	char text[ERROR_TEXT_SIZE];

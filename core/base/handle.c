@@ -16,13 +16,13 @@ enum { SLOTS_PER_CHUNK = 256, MAX_CHUNKS = 4096, PIN_BITS = 24 };
 struct slot {
 	_Atomic uint64_t state;
 	void *object;
-	uint32_t next_free; /* number plus one */
+	uint32_t next_free; /* number of the slot plus one */
 };
 
 static pthread_mutex_t handle_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct slot *_Atomic handle_chunks[MAX_CHUNKS];
 static uint32_t handle_used, handle_free;
-static int handle_in_child; /* set before there is a second thread */
+static int handle_in_child; /* constant once there is a second thread */
 
 static const uint64_t HANDLE_PINS = (1u << PIN_BITS) - 1;
 

@@ -12,21 +12,24 @@ enum { HANDLE_COMM = 1, HANDLE_REQUEST = 2, HANDLE_EVENT = 3, HANDLE_INFO = 4 };
 
 /* A new handle for the object; NULL if memory has run out. */
 void *handle_new(int type, void *object);
-/* The object, kept from being retired until handle_unpin; NULL if the handle is not valid. */
+/*
+ * Returns the object and pins it: it is not retired before handle_unpin.  NULL if the handle is not
+ * valid.
+ */
 void *handle_pin(int type, void *handle);
 void handle_unpin(void *handle);
 /*
- * Makes the handle invalid, then waits until nobody but the caller has it pinned.  The caller has
- * it pinned once, which this ends.  Returns 0, or -1 if another thread was quicker.
+ * Makes the handle invalid, waits until only the caller has it pinned, and ends the one pin of the
+ * caller.  Returns 0, or -1 if another thread has retired the handle.
  */
 int handle_retire(void *handle);
 
-/* Why handle_pin refused a handle: "NULL", "not valid: ...". */
+/* The reason why handle_pin refused a handle: "NULL", "not valid: ...". */
 const char *handle_trouble(const void *handle);
 
 /*
- * Around fork: the table is locked across it.  In the child every handle becomes invalid, since its
- * object belongs to the parent.
+ * Called around fork: the table stays locked across it.  In the child every handle becomes invalid,
+ * because its object belongs to the parent.
  */
 void handle_fork_lock(void);
 void handle_fork_unlock(void);

@@ -47,7 +47,7 @@ static const char *log_name(int level)
 	}
 }
 
-/* A reader of stderr that has gone must not end the program by SIGPIPE. */
+/* SIGPIPE must not end the program if the reader of stderr has closed the pipe. */
 static void log_write(const char *line, size_t len)
 {
 	const struct timespec now = {0, 0};

@@ -13,9 +13,9 @@ void kit_log(const coll_host_t *host, int32_t level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /*
- * This rank has failed in open or split: takes part in the other ranks' next exchange with code and
- * err->text (err may be NULL), and returns the code.  A core before ABI 1.3 has no function for that: the
- * other ranks then see that this rank does not take part.
+ * For a rank that has failed in open or split: takes part in the other ranks' next exchange with code and
+ * err->text (err may be NULL), and returns the code.  A core before ABI 1.3 has no function for this:
+ * then the other ranks' exchange ends because this rank does not take part.
  */
 int32_t kit_exchange_fail(const coll_host_t *host, int32_t code, const coll_error_t *err);
 
@@ -40,7 +40,7 @@ static inline void send_queue_append(struct send_queue *queue, coll_send_t *send
 	queue->last = send;
 }
 
-/* Takes the first message out; the queue must have one. */
+/* Takes the first message out; the queue must not be empty. */
 static inline coll_send_t *send_queue_take(struct send_queue *queue)
 {
 	coll_send_t *send = queue->first;
@@ -49,7 +49,7 @@ static inline coll_send_t *send_queue_take(struct send_queue *queue)
 	return send;
 }
 
-/* Takes a message out that may stand anywhere, or not be there. */
+/* Takes a message out of the queue, if it is in the queue. */
 void send_queue_remove(struct send_queue *queue, coll_send_t *send);
 
 /*
@@ -57,11 +57,11 @@ void send_queue_remove(struct send_queue *queue, coll_send_t *send);
  * sent before the first message of the queue.
  */
 struct send_rest {
-	uint8_t *bytes; /* NULL: there is none */
+	uint8_t *bytes; /* NULL: no rest */
 	uint64_t size, done;
 };
 
-/* Memory for `size` bytes of a rest; NULL: there is none.  host->alloc makes it. */
+/* Allocates `size` bytes for a rest by host->alloc; NULL: no memory. */
 uint8_t *send_rest_new(struct send_rest *rest, const coll_host_t *host, uint64_t size);
 void send_rest_free(struct send_rest *rest, const coll_host_t *host);
 

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Fills out[0..len) with bytes that nobody can guess. */
+/* Fills out[0..len) with random bytes of the system's generator. */
 int random_bytes(void *out, size_t len);
 
 #endif

@@ -165,7 +165,7 @@ int bootstrap_meet(struct bootstrap *bootstrap, int64_t timeout_ms)
 	if (code)
 		return code;
 	code = bootstrap_exchange(bootstrap, &self, bootstrap->peers, sizeof(self), timeout_ms);
-	for (int r = 0; r < bootstrap->nranks; r++) /* other processes wrote these */
+	for (int r = 0; r < bootstrap->nranks; r++) /* other processes wrote these strings */
 		bootstrap->peers[r].host[sizeof(self.host) - 1] = '\0';
 	return code;
 }
@@ -199,7 +199,7 @@ void bootstrap_key(const struct bootstrap *bootstrap, uint8_t key[BOOTSTRAP_KEY_
 	memcpy(key, bootstrap->key, BOOTSTRAP_KEY_SIZE);
 }
 
-/* A rank may have failed because another rank did: how likely does this code name the cause? */
+/* A rank may have failed because another rank did: ranks the codes by how likely they name the cause. */
 static int bootstrap_weight(int code)
 {
 	switch (code) {
@@ -233,7 +233,7 @@ int bootstrap_rank_failed(const struct bootstrap *bootstrap)
 	return bootstrap->rank_failed;
 }
 
-/* The exchange of this bootstrap's kind; the failure of a rank becomes the result. */
+/* Calls the exchange of this bootstrap's kind and turns the failure of a rank into the result. */
 static int bootstrap_exchange_kind(struct bootstrap *bootstrap, const void *in, void *out,
 				   size_t len, struct bootstrap_failure *failure,
 				   int64_t timeout_ms)

@@ -15,28 +15,28 @@ enum { BOOTSTRAP_KEY_SIZE = 16 };
 
 struct bootstrap;
 
-/* What every rank tells about itself when the meeting begins. */
+/* The facts about its process that every rank sends to all ranks when the rendezvous begins. */
 struct bootstrap_peer {
 	uint8_t process[16]; /* random, one per process */
 	char host[64];       /* host name, for messages */
 	int32_t pid;
-	uint16_t cpus;      /* how many processors it may run on; 0: not known */
-	uint16_t first_cpu; /* the first of them */
+	uint16_t cpus;      /* number of processors that it may run on; 0: unknown */
+	uint16_t first_cpu; /* the first of these processors */
 };
 
 /* The id's text is "coll1:<32 hex digits>:<address>[,<address>...]", each address host:port. */
 int bootstrap_make_id(char *id, size_t size, const char *interface_name);
 
 /*
- * Meets the others.  Each blocks at most timeout_ms (two seconds more while rank 0 is asked who is
- * missing) and names the ranks not heard from.  On error *boot is NULL.  Rank 0 of an id must be in
- * the process that made it.
+ * Opens the rendezvous with the other ranks.  Each function blocks at most timeout_ms (and two seconds
+ * more while it asks rank 0 for the missing ranks); the error names the missing ranks.  On an error
+ * *bootstrap is NULL.  Rank 0 of an id must be in the process that made the id.
  */
 int bootstrap_open_id(struct bootstrap **bootstrap, const char *id, int rank, int nranks,
 		      const char *interface_name, int64_t timeout_ms);
 /*
- * The same for some of the ranks of `parent`, which have the id from one of them; what bootstrap_watch
- * makes of the parent counts here too.
+ * bootstrap_open_id for some ranks of `parent`, one of which made the id.  An abort that the parent
+ * watches (bootstrap_watch) ends waits here too.
  */
 int bootstrap_open_derived(struct bootstrap **bootstrap, const struct bootstrap *parent,
 			   const char *id, int rank, int nranks, const char *interface_name,
@@ -46,19 +46,19 @@ int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const ch
 			int nranks, const char *interface_name, int64_t timeout_ms);
 int bootstrap_open_user(struct bootstrap **bootstrap, coll_exchange_fn exchange, void *user,
 			int rank, int nranks, int64_t timeout_ms);
-/* n boots for n threads of this process, made at once. */
+/* Makes nranks bootstraps for nranks threads of this process. */
 int bootstrap_open_local(struct bootstrap **bootstraps, int nranks);
 
 /*
- * Makes a bootstrap of ranks[0..nranks) of `parent`, in this order, which go on without the others.  It
- * knows its peers, and its key follows from the parent's and `number`; it cannot exchange.
+ * Makes a bootstrap of ranks[0..nranks) of `parent`, in this order, after other ranks have failed.  It
+ * knows its peers, and its key follows from the parent's key and `number`, but it cannot exchange.
  */
 int bootstrap_open_shrunk(struct bootstrap **bootstrap, const struct bootstrap *parent,
 			  const int *ranks, int rank, int nranks, uint32_t number);
 
 /*
- * From now on the waits of this rank in it end with COLL_ERR_ABORTED a moment after *aborted is not 0
- * any more, except in a function of the application's.  Others see it as a rank that is lost, or as
+ * From now on this rank's waits in the bootstrap end with COLL_ERR_ABORTED soon after *aborted becomes
+ * non-zero, except inside a function of the application's.  The other ranks see a lost rank, or
  * COLL_ERR_REMOTE.
  */
 void bootstrap_watch(struct bootstrap *bootstrap, const _Atomic int *aborted);
@@ -69,12 +69,12 @@ int bootstrap_nranks(const struct bootstrap *bootstrap);
 const struct bootstrap_peer *bootstrap_peer(const struct bootstrap *bootstrap, int rank);
 /* Do all ranks live in this process? */
 int bootstrap_in_process(const struct bootstrap *bootstrap);
-/* Secret of this meeting, equal on all ranks. */
+/* The secret key of this bootstrap, equal on all ranks. */
 void bootstrap_key(const struct bootstrap *bootstrap, uint8_t key[BOOTSTRAP_KEY_SIZE]);
 
 /*
- * Allgather of len bytes (equal on all ranks).  Collective, blocks at most timeout_ms.  A rank
- * found dead is COLL_ERR_PEER_LOST with its number, on every rank.
+ * Collective: an allgather of len bytes (equal on all ranks); blocks at most timeout_ms.  If a rank has
+ * died, every rank returns COLL_ERR_PEER_LOST with the number of that rank.
  */
 int bootstrap_exchange(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
 		       int64_t timeout_ms);
@@ -91,13 +91,16 @@ int bootstrap_exchange_fail(struct bootstrap *bootstrap, int code, const char *t
  * success, or the failure of the lowest failed rank with its number in the text.
  */
 int bootstrap_all_ok(struct bootstrap *bootstrap, int code, int64_t timeout_ms);
-/* Did the last exchange return the failure of a rank?  It did so on all ranks, and the next may work. */
+/*
+ * Did the last exchange return the failure of a rank?  All ranks got the failure, and the next exchange
+ * may work.
+ */
 int bootstrap_rank_failed(const struct bootstrap *bootstrap);
 void bootstrap_close(struct bootstrap *bootstrap);
 
-/* What the launcher's environment says (launch.c). */
+/* The facts in the launcher's environment (launch.c). */
 struct launch {
-	int rank, nranks, local_rank; /* local_rank -1: not said */
+	int rank, nranks, local_rank; /* local_rank -1: unknown */
 	char root[300];               /* host:port, "" for one rank */
 	char key[256];                /* "" if none */
 	const char *who; /* "coll run", "torchrun", "Open MPI", "MPICH", "Slurm", "none" */

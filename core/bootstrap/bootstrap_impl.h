@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bootstrap_impl.h - what the kinds of bootstrap share; for core/bootstrap/ only. */
+/* bootstrap_impl.h - the common part of the kinds of bootstrap; for core/bootstrap/ only. */
 #ifndef CORE_BOOTSTRAP_BOOTSTRAP_IMPL_H
 #define CORE_BOOTSTRAP_BOOTSTRAP_IMPL_H
 
@@ -7,10 +7,10 @@
 #include "base/random.h"
 #include "bootstrap/bootstrap.h"
 
-/* Room for the message of a failure; time between two looks of a wait whether it is aborted. */
+/* Bytes of the message of a failure; interval in which a wait checks for an abort. */
 enum { BOOTSTRAP_TEXT_SIZE = 1024, BOOTSTRAP_LOOK_MS = 100 };
 
-/* What a rank brings to an exchange in place of bytes, and what all ranks then take from it. */
+/* The failure that a rank passes to an exchange in place of bytes, and that all ranks then return. */
 struct bootstrap_failure {
 	int code; /* COLL_SUCCESS: no rank has failed */
 	int rank;
@@ -19,12 +19,12 @@ struct bootstrap_failure {
 
 struct bootstrap_kind {
 	/*
-	 * *failure: this rank's; then in, out and len mean nothing.  If the exchange works, *failure
-	 * becomes the failure of all ranks, the same on each.
+	 * *failure: the failure of this rank; then in, out and len are not used.  If the exchange works,
+	 * *failure becomes the failure that all ranks return.
 	 */
 	int (*exchange)(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
 			struct bootstrap_failure *failure, int64_t timeout_ms);
-	/* Frees what the kind holds; accepts a half-made bootstrap. */
+	/* Frees the kind's own parts; accepts a half-made bootstrap. */
 	void (*close)(struct bootstrap *bootstrap);
 	/* The first failed exchange ends the bootstrap: later exchanges repeat its error. */
 	int sticky;
@@ -34,10 +34,10 @@ struct bootstrap_kind {
 struct bootstrap {
 	const struct bootstrap_kind *kind;
 	int rank, nranks;
-	struct bootstrap_peer *peers; /* nranks */
+	struct bootstrap_peer *peers; /* the facts about nranks processes */
 	uint8_t key[BOOTSTRAP_KEY_SIZE];
-	const _Atomic int *aborted; /* not 0: its waits must end; or NULL */
-	int watched; /* the rank that is aborted then: in the parent, if it has one */
+	const _Atomic int *aborted; /* non-zero: the waits must end; or NULL */
+	int watched; /* the rank in the text of the abort: the number in the parent, if there is one */
 	int failed;
 	char failure[BOOTSTRAP_TEXT_SIZE];
 	int rank_failed; /* the last exchange returned the failure of a rank */
@@ -51,7 +51,7 @@ int bootstrap_meet(struct bootstrap *bootstrap, int64_t timeout_ms);
 
 /* Facts about the calling process. */
 int bootstrap_self(struct bootstrap_peer *peer);
-/* COLL_ERR_TIMEOUT with the names of the ranks whose heard[] is 0; note: a remark to add, or "". */
+/* COLL_ERR_TIMEOUT with the names of the ranks whose heard[] is 0.  note: text to append, or "". */
 int bootstrap_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms, const char *note);
 
 /* "60", "0.3": seconds for messages, with two digits at most. */
@@ -59,12 +59,12 @@ const char *bootstrap_seconds(int64_t ms, char buf[24]);
 
 /* COLL_ERR_ABORTED, with a text, if the watched communicator is aborted; else COLL_SUCCESS. */
 int bootstrap_check_aborted(const struct bootstrap *bootstrap);
-/* The time at which a wait must end: the deadline, or before it to look whether it is aborted. */
+/* The end of a wait: the deadline, or earlier, so that the caller checks for an abort. */
 int64_t bootstrap_look(const struct bootstrap *bootstrap, int64_t deadline);
 /* The code that the other ranks get for this rank's failure. */
 int bootstrap_remote_code(int code);
 
-/* Keeps in *failure the one of two failures that all ranks are to get. */
+/* Keeps in *failure that of two failures which all ranks return. */
 void bootstrap_merge_failure(struct bootstrap_failure *failure, int rank, int code,
 			     const char *text);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* given.c - the ranks meet over an allgather that the application brought along. */
+/* given.c - the bootstrap over the application's own allgather. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@ enum { GIVEN_BODY = 496 };
  * and does not know the length of the others' pieces, can take part.  Pieces that do not fit follow.
  */
 struct given_block {
-	int32_t code; /* not 0: the rank has failed, and body is its message */
+	int32_t code; /* non-zero: the rank has failed, and body is its message */
 	uint32_t reserved;
-	uint64_t len; /* of its piece */
+	uint64_t len; /* length of the piece */
 	char body[GIVEN_BODY];
 };
 
@@ -43,7 +43,9 @@ static int user_call(struct bootstrap *bootstrap, const void *in, void *out, siz
 	return 0;
 }
 
-/* Did the head of this rank's block come back as it was, and do all ranks exchange the same number of bytes? */
+/*
+ * Did the head of this rank's block return unchanged, and do all ranks exchange the same number of bytes?
+ */
 static int given_check(const struct user_bootstrap *u, const struct given_block *own,
 		       const struct bootstrap_failure *failure)
 {

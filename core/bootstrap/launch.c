@@ -17,9 +17,9 @@
 
 struct launcher {
 	const char *who;
-	const char *rank, *size, *size_too; /* variables; size_too: when size is not set */
+	const char *rank, *size, *size_too; /* variables; size_too replaces an unset size */
 	const char *local_rank;
-	const char *only_if, *only_if_too; /* one of them must be set, unless both are NULL */
+	const char *only_if, *only_if_too; /* at least one must be set, unless both are NULL */
 	int (*meet)(struct launch *launch);
 };
 
@@ -106,7 +106,7 @@ static int launch_meet_torchrun(struct launch *launch)
 	return launch_derive(launch, host, job);
 }
 
-/* 1: all ranks run on this host, by the launcher's number of local ranks. */
+/* Returns 1 if all ranks run on this host, by the launcher's number of local ranks. */
 static int launch_one_host(const struct launch *launch, const char *local_size)
 {
 	const char *text = launch_get(local_size);
@@ -129,7 +129,7 @@ static int launch_meet_openmpi(struct launch *launch)
 	return launch_derive(launch, "127.0.0.1", job);
 }
 
-/* The parent of a process, and its own name; 0 if not known. */
+/* Returns the parent of a process, with the name of the process; 0 if unknown. */
 static int launch_parent(int pid, char name[32])
 {
 	char path[64], line[512];
@@ -141,7 +141,7 @@ static int launch_parent(int pid, char name[32])
 	file = fopen(path, "re");
 	if (file == NULL)
 		return 0;
-	if (fgets(line, sizeof(line), file) != NULL) { /* 42 (name) S 41 ... */
+	if (fgets(line, sizeof(line), file) != NULL) { /* the line: 42 (name) S 41 ... */
 		char *open = strchr(line, '('), *close = strrchr(line, ')');
 
 		if (open != NULL && close != NULL && sscanf(close, ") %*c %d", &parent) == 1)
@@ -172,7 +172,7 @@ static int launch_slurm_host(const char *variable, char host[256])
 	const char *p = launch_get(variable);
 	size_t n = 0;
 
-	/* The first of "node[03-07,9],other", "rack[1-2]node[1-4]". */
+	/* The first host of a list such as "node[03-07,9],other" or "rack[1-2]node[1-4]". */
 	while (p != NULL && *p != '\0' && *p != ',' && n < 255) {
 		const char *bracket = *p == '[' ? strchr(p, ']') : NULL;
 		size_t len = bracket != NULL ? strcspn(p + 1, "-,]") : 1;
@@ -236,7 +236,7 @@ static int launch_meet_mpich(struct launch *launch)
 
 /* ------------------------------------------------------------------ the launchers -- */
 
-/* The first launcher that applies counts: it may itself have been started by one further down. */
+/* The first launcher that applies counts.  A launcher further down may have started it. */
 static const struct launcher launchers[] = {
 	{.who = "coll run",
 	 .rank = "COLL_RANK",
@@ -258,7 +258,10 @@ static const struct launcher launchers[] = {
 	 .size = "PMI_SIZE",
 	 .local_rank = "MPI_LOCALRANKID",
 	 .meet = launch_meet_mpich},
-	/* Also set in batch scripts and shells of an allocation, where only a step has ranks. */
+	/*
+	 * Slurm sets the variables in batch scripts and shells of an allocation too, but only a step has
+	 * ranks.
+	 */
 	{.who = "Slurm",
 	 .rank = "SLURM_PROCID",
 	 .size = "SLURM_STEP_NUM_TASKS",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* local.c - the ranks of one process meet in memory. */
+/* local.c - the bootstrap of ranks in one process, through memory. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,8 +9,9 @@
 #include "base/error.h"
 
 /*
- * A round ends when every rank has put its piece in.  Two rounds' buffers are enough: a rank that
- * enters round g + 1 has seen round g end, so all ranks had entered g and had read g - 1.
+ * A round ends when every rank has stored its piece.  Buffers for two rounds are enough: a rank enters
+ * round g + 1 after round g has ended, that is, after all ranks have entered g and so have read round g -
+ * 1.
  */
 struct local_group {
 	pthread_mutex_t lock;
@@ -20,12 +21,12 @@ struct local_group {
 	uint64_t round;
 	uint8_t *pieces[2];
 	size_t capacity[2];
-	size_t len; /* of a piece in this round, as the first rank has it that has not failed */
-	int first;  /* that rank, or -1 */
+	size_t len; /* length of a piece in this round: that of the first rank without a failure */
+	int first;  /* the rank that set the length, or -1 */
 	int arrived;
-	struct bootstrap_failure rank_failed[2]; /* of the ranks in a round */
-	uint8_t *here;                           /* [nranks] has entered this round */
-	uint8_t *gone;                           /* [nranks] closed */
+	struct bootstrap_failure rank_failed[2]; /* the failure of the ranks in a round */
+	uint8_t *here;                           /* [nranks] 1: the rank has entered this round */
+	uint8_t *gone;                           /* [nranks] 1: the rank has closed its bootstrap */
 	int failed;
 	char failure[BOOTSTRAP_TEXT_SIZE];
 };
@@ -102,7 +103,7 @@ static int local_join_round(struct local_group *group, int rank, size_t len)
 	return 0;
 }
 
-/* A rank that has closed and is not in this round will never come. */
+/* A closed rank that is not in this round will never enter it. */
 static int local_check_gone(const struct local_group *group)
 {
 	for (int r = 0; r < group->nranks; r++)
@@ -266,7 +267,7 @@ int bootstrap_open_local(struct bootstrap **bootstraps, int nranks)
 	group = local_group_new(nranks);
 	if (group == NULL)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
-	group->open = 1; /* held until all are made */
+	group->open = 1; /* locked until all bootstraps are made */
 	code = local_make(bootstraps, group, key, &self);
 	for (int r = 0; code && r < nranks; r++) {
 		bootstrap_close(bootstraps[r]);

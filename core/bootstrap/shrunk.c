@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shrunk.c - the ranks that are left of a bootstrap: they know each other, but cannot exchange, since
- * a bootstrap ends with its first dead rank.
+ * shrunk.c - the bootstrap of the survivors of another bootstrap.  It has facts about its ranks, but
+ * cannot exchange, because a bootstrap ends with its first dead rank.
  */
 #include <string.h>
 #include "bootstrap/bootstrap_impl.h"

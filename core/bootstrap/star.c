@@ -119,7 +119,7 @@ static int star_new(struct star **t, int rank, int nranks, const char *interface
 		return code;
 	(*t)->fd = -1;
 	star_set_handshake(*t);
-	/* A wrong interface is an error on every rank, not only where it would be used. */
+	/* A wrong interface is an error on every rank, also on ranks that do not use it. */
 	if (interface_name != NULL && interface_name[0] != '\0')
 		code = address_of_interfaces(interface_name, &unused);
 	if (code == 0 && rank == 0 && nranks > 1)
@@ -127,7 +127,7 @@ static int star_new(struct star **t, int rank, int nranks, const char *interface
 	return code;
 }
 
-/* The last step of opening by id and by address; `code`: how the steps before went. */
+/* The last step of opening by id and by address.  `code` is the result of the earlier steps. */
 static int star_finish(struct star *t, int code, int64_t deadline, struct bootstrap **bootstrap)
 {
 	if (code == 0 && t->bootstrap.rank == 0)
@@ -135,7 +135,7 @@ static int star_finish(struct star *t, int code, int64_t deadline, struct bootst
 	if (code == 0)
 		code = bootstrap_meet(&t->bootstrap, clock_remaining(deadline));
 	if (code == 0) {
-		acceptor_close(&t->acceptor); /* a single rank waits for nobody */
+		acceptor_close(&t->acceptor); /* a single rank needs no connection */
 		*bootstrap = &t->bootstrap;
 	} else if (t != NULL) {
 		bootstrap_close(&t->bootstrap);
@@ -196,7 +196,7 @@ static void star_root_key(const char *root, const char *key, uint8_t shared[16])
 	siphash128(label, text, strlen(text), shared);
 }
 
-/* Adds to the error of a failed listen() the way out that only the user of COLL_ROOT has. */
+/* Adds to the error of a failed listen() the remedy that only a user of COLL_ROOT has. */
 static int star_listen_error(int code, int err)
 {
 	if (err != EADDRINUSE)

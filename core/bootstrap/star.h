@@ -16,7 +16,7 @@
 
 enum {
 	STAR_VERSION = 2,
-	STAR_GRACE_MS = 2000 /* for rank 0 to send the names of the missing ranks */
+	STAR_GRACE_MS = 2000 /* extra wait of a member for the names of the missing ranks */
 };
 
 /* ---- the wire: frames are in the machines' own byte order, which the handshake compares ---- */
@@ -30,19 +30,19 @@ enum { STAR_PIECE = 1, STAR_TABLE = 2, STAR_FAILURE = 3, STAR_FAILED = 4 };
 struct star_frame {
 	uint32_t type;
 	uint32_t round;
-	uint64_t len;        /* of the bytes that follow */
-	uint32_t timeout_ms; /* to rank 0: how long the rank will wait; UINT32_MAX: longer */
+	uint64_t len;        /* number of the bytes that follow */
+	uint32_t timeout_ms; /* to rank 0: the timeout of the rank; UINT32_MAX: a longer one */
 	int32_t code;        /* FAILED and FAILURE; a message follows */
 };
 
-/* Rank 0's end of a member. */
+/* Rank 0's connection to a member. */
 struct rank_connection {
-	int fd;         /* -1: not arrived, or lost */
-	int poll_index; /* in the poll set of this turn; -1: not in it */
+	int fd;         /* -1: not connected yet, or lost */
+	int poll_index; /* in the poll set; -1: not in the set */
 	char address[ADDRESS_TEXT_SIZE];
-	struct star_frame head; /* being received */
+	struct star_frame head; /* the message that is being received */
 	size_t head_got, got;
-	size_t sent;  /* of this round's table with its head */
+	size_t sent;  /* bytes sent of this round's table and its head */
 	char *failed; /* BOOTSTRAP_TEXT_SIZE bytes for the message of a FAILED; or NULL */
 };
 
@@ -55,11 +55,11 @@ struct star {
 	int fd;
 	char root_address[ADDRESS_TEXT_SIZE];
 	/* rank 0 */
-	struct acceptor acceptor;      /* until all members have arrived */
-	struct rank_connection *conns; /* [nranks], 0 unused */
+	struct acceptor acceptor;      /* until all members are connected */
+	struct rank_connection *conns; /* [nranks]; entry 0 is unused */
 	struct poll_set polls;
-	uint8_t *heard; /* [nranks] 1: this round's piece has come */
-	int missing;    /* ranks whose piece has not come */
+	uint8_t *heard; /* [nranks] 1: the rank's piece of this round has come */
+	int missing;    /* number of ranks whose piece has not come */
 	int64_t deadline, timeout_ms;
 };
 
@@ -89,7 +89,7 @@ int star_member_exchange(struct star *t, const void *in, void *out, size_t len,
 
 /* Memory for all ranks. */
 int star_root_init(struct star *t);
-/* Rank 0's exchange; while it has listeners it also lets members in. */
+/* Rank 0's exchange.  While rank 0 has listeners it also accepts members. */
 int star_root_exchange(struct star *t, const void *in, void *out, size_t len,
 		       struct bootstrap_failure *failure, int64_t timeout_ms);
 void star_root_close(struct star *t);
@@ -98,7 +98,7 @@ void star_root_close(struct star *t);
 
 int unique_id_parse(const char *id, uint8_t key[BOOTSTRAP_KEY_SIZE],
 		    struct address_list *addresses);
-/* Hands over the sockets that this process made for the id. */
+/* Hands over the listening sockets that this process made for the id. */
 int unique_id_take(const uint8_t key[BOOTSTRAP_KEY_SIZE], struct listeners *listeners);
 /* Closes the sockets that a parent process made before it forked. */
 void unique_id_drop_inherited(void);

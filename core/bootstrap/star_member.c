@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* star_member.c - a member's way to rank 0, and its half of an exchange. */
+/* star_member.c - connects a member to rank 0; the member's half of an exchange. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -112,7 +112,7 @@ static int member_send(struct star *t, const void *in, size_t len, int code, int
 		if (events & POLLIN)
 			return 0;
 		n = star_write_frame(t->fd, &head, in, sent);
-		/* The last message of rank 0 is still to be read. */
+		/* No error yet: rank 0's last message, which is still unread, has the reason. */
 		if (n < 0)
 			return 0;
 		sent += (size_t)n;
@@ -139,7 +139,7 @@ static int member_read(struct star *t, void *buf, size_t len, int64_t deadline, 
 	return 0;
 }
 
-/* Rank 0 says why there is no table. */
+/* Rank 0 has sent a failure in place of the table. */
 static int member_failure(struct star *t, const struct star_frame *head,
 			  struct bootstrap_failure *failure, int64_t deadline, int64_t timeout_ms)
 {
@@ -191,7 +191,7 @@ int star_member_exchange(struct star *t, const void *in, void *out, size_t len,
 {
 	int code = member_run_round(t, in, out, len, failure, timeout_ms);
 
-	/* Rank 0 learns at once, and through it all the others. */
+	/* Rank 0 learns of the failure at once, and all other ranks through rank 0. */
 	if (code)
 		shutdown(t->fd, SHUT_RDWR);
 	return code;

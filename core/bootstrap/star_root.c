@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* star_root.c - rank 0 in the middle of the star: gathers pieces, hands round the table. */
+/* star_root.c - rank 0's half of an exchange: it gathers the pieces and sends the table of all pieces. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 
-/* A member has proved itself. */
+/* Takes the connection of a member that has proved the key. */
 static void root_connected(void *owner, uint32_t rank, int fd)
 {
 	struct rank_connection *conn = &((struct star *)owner)->conns[rank];
@@ -58,7 +58,10 @@ void star_root_close(struct star *t)
 
 /* ---------------------------------------------------------------------- gather -- */
 
-/* A rank has failed: makes room for its message.  Without memory the message is lost, but not the code. */
+/*
+ * A rank has failed: allocates memory for its message.  Without memory the message is lost, but not the
+ * code.
+ */
 static int root_check_failed(struct star *t, int rank)
 {
 	struct rank_connection *conn = &t->conns[rank];
@@ -159,7 +162,7 @@ static void root_merge_failures(struct star *t, struct bootstrap_failure *failur
 	}
 }
 
-/* Reads the bytes of its piece that the rank has sent; out is NULL if rank 0 itself has failed. */
+/* Reads the bytes that the rank has sent of its piece.  out is NULL if rank 0 itself has failed. */
 static int root_recv(struct star *t, int rank, uint8_t *out, size_t len)
 {
 	struct rank_connection *conn = &t->conns[rank];
@@ -184,8 +187,8 @@ static int root_recv(struct star *t, int rank, uint8_t *out, size_t len)
 	return 0;
 }
 
-/* One turn of rank 0's loop. */
-static int root_turn(struct star *t, uint8_t *out, size_t len)
+/* One step of rank 0's loop: polls, then handles all events. */
+static int root_step(struct star *t, uint8_t *out, size_t len)
 {
 	int code;
 
@@ -219,8 +222,11 @@ static int root_gather(struct star *t, const void *in, uint8_t *out, size_t len)
 	for (int r = 1; r < t->bootstrap.nranks; r++)
 		t->conns[r].head_got = t->conns[r].got = t->conns[r].sent = 0;
 	while (code == 0 && t->missing > 0)
-		code = root_turn(t, out, len);
-	/* Before any rank has the table and may come again for another rendezvous. */
+		code = root_step(t, out, len);
+	/*
+	 * Closes the listeners before any rank has the table: with it a rank may begin another
+	 * rendezvous.
+	 */
 	acceptor_close(&t->acceptor);
 	return code;
 }

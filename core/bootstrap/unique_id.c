@@ -15,12 +15,12 @@ static const char id_prefix[] = "coll1:";
 
 struct id_entry {
 	struct id_entry *next;
-	pid_t pid; /* the process that listens; a forked child has only copies */
+	pid_t pid; /* the process that owns the sockets; a forked child has only copies */
 	uint8_t key[BOOTSTRAP_KEY_SIZE];
 	struct listeners listeners;
 };
 
-/* An id's sockets have no other owner between coll_get_unique_id and coll_comm_init_rank. */
+/* The list owns an id's sockets between coll_get_unique_id and coll_comm_init_rank. */
 static pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct id_entry *id_entries;
 
@@ -32,7 +32,9 @@ static void id_free(struct id_entry *e)
 	free(e);
 }
 
-/* Takes out the entry of that key, or for NULL the first entry of another process; NULL if there is none. */
+/*
+ * Takes out the entry of that key, or for NULL the first entry of another process; NULL: no such entry.
+ */
 static struct id_entry *id_remove(const uint8_t *key)
 {
 	struct id_entry **p, *found;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* application.c - the application's struct: made, and read whatever size it has. */
+/* application.c - initializes the application's struct, and reads a struct of any version's size. */
 #include "config/config.h"
 #include "base/error.h"
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Every version's struct is a multiple of 8 bytes; none will be larger than this. */
+/* The size of every version's struct is a multiple of 8 bytes, and at most this. */
 enum { CONFIG_APP_SMALLEST = 16, CONFIG_APP_LARGEST = 4096 };
 
 static int config_app_size_ok(uint64_t size)

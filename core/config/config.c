@@ -14,7 +14,7 @@
 
 /* ------------------------------------------------------------------ the lists -- */
 
-/* `array` with room for one more than `count` items, or NULL (the old one stays valid). */
+/* Returns `array` grown for one more than `count` items, or NULL; then the old array stays valid. */
 static void *config_grow(struct config *config, void *array, int count, size_t item)
 {
 	void *more = array;
@@ -62,7 +62,7 @@ void config_report(struct config *config, int code, const char *fmt, ...)
 			(struct config_diagnostic){.code = code, .text = text};
 }
 
-/* The first fault that was not returned yet, as this thread's error. */
+/* Makes the first fault that was not returned yet this thread's error. */
 static int config_status(struct config *config)
 {
 	const struct config_diagnostic *first = NULL;
@@ -126,7 +126,7 @@ static int config_check_rules(int kind, const char *value, char *why, size_t siz
 	return -1;
 }
 
-/* 0 and *number, or -1 and why the value cannot be the option's. */
+/* Returns 0 and *number, or -1 and in `why` the reason why the option cannot have the value. */
 static int config_check(const struct config_declared *declared, const char *value, int64_t *number,
 			char *why, size_t size)
 {
@@ -137,7 +137,7 @@ static int config_check(const struct config_declared *declared, const char *valu
 	return declared->rules ? config_check_rules(declared->rules, value, why, size) : 0;
 }
 
-/* The error of the plugin's author in the declaration itself, or NULL. */
+/* Returns the fault of the declaration itself, which the plugin's author must mend, or NULL. */
 static const char *config_check_declared(const struct config_declared *declared, int64_t *number)
 {
 	const coll_option_t *spec = &declared->spec;
@@ -285,7 +285,7 @@ int config_load(const coll_config_t *app, struct config **out)
 	if (!config)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the configuration");
 	config_collect(config, app);
-	/* Nothing is declared of an incomplete list: half of a value must not come into force. */
+	/* An incomplete list of values declares no option: otherwise an older value would be in force. */
 	if (!config->oom) {
 		for (int i = 0; i < config_core_count; i++)
 			config_declare_option(config, "", &config_core_options[i]);

@@ -38,16 +38,16 @@ int config_priority(struct config *config, const char *section, int32_t *priorit
  */
 const char *config_string(const struct config *config, const char *name);
 int64_t config_int(const struct config *config, const char *name);
-/* Was a value given by anyone, that is, is it not the default?  Unknown names: 0. */
+/* Did any source give a value, so that the default is not in force?  Unknown names: 0. */
 int config_is_set(const struct config *config, const char *name);
-/* Its default, or NULL. */
+/* The default of the option, or NULL. */
 const char *config_default(const struct config *config, const char *name);
-/* Who set it: "default", "application", "COLL_TIMEOUT", "/etc/coll.conf:12". */
+/* The source of the value: "default", "application", "COLL_TIMEOUT", "/etc/coll.conf:12". */
 const char *config_source(const struct config *config, const char *name);
 
 /*
- * The same for a key that a backend declared, as its plugin may ask: NULL or 0 if it did not declare
- * it, or with another type.
+ * The value of a key that a backend declared, for its plugin.  NULL or 0 if the backend did not declare
+ * the key, or declared it with another type.
  */
 const char *config_backend_string(const struct config *config, const coll_backend_t *backend,
 				  const char *key);
@@ -61,8 +61,8 @@ int config_describe(const struct config *config, int index, coll_option_info_t *
 int config_diagnostic_count(const struct config *config);
 const char *config_diagnostic(const struct config *config, int index);
 /*
- * Logs the COLL_ variables that belong to no declared option, once per process: to be called when
- * every backend is declared.
+ * Logs the COLL_ variables that belong to no declared option, once per process.  Call it after the
+ * options of every backend are declared.
  */
 void config_warn_unknown_env(const struct config *config);
 

@@ -8,16 +8,16 @@
 /* Files have numbers from SOURCE_FILE on. */
 enum { SOURCE_ENVIRONMENT, SOURCE_APPLICATION, SOURCE_FILE };
 
-/* A value as somebody wrote it. */
+/* A value with its source, as it was written. */
 struct config_value {
 	int source;
-	char *name;  /* "timeout", "tcp.interface"; SOURCE_ENVIRONMENT: the variable's */
+	char *name; /* "timeout", "tcp.interface"; for SOURCE_ENVIRONMENT the name of the variable */
 	char *text;  /* not empty, no blanks around it */
 	char *place; /* "/etc/coll.conf:12", "COLL_TIMEOUT", "application" */
 	int used;    /* the value belongs to a declared option */
 };
 
-/* An option as its owner declares it; a backend's has `spec` only. */
+/* An option as its owner declares it.  A backend's option has only `spec`. */
 struct config_declared {
 	coll_option_t spec;
 	const char *choices; /* STRING: the allowed words, separated by '|', or NULL */
@@ -29,27 +29,27 @@ struct config_option {
 	char *name;     /* "timeout", "tcp.interface" */
 	char *variable; /* "COLL_TIMEOUT", "COLL_TCP_INTERFACE" */
 	struct config_declared declared;
-	int is_priority;    /* the option that marks a declared section */
-	const char *value;  /* in force: spec.fallback, or the text of a given value */
+	int is_priority;    /* not a real option: it marks a declared section */
+	const char *value;  /* the value in force: spec.fallback, or the text of a given value */
 	const char *source; /* NULL: the default */
 	int64_t number;     /* value as a number; of a choice: its index */
 };
 
-/* A diagnostic that is no fault has one of these as its code. */
+/* The codes of diagnostics that are no faults. */
 enum {
 	CONFIG_NOTE = 0,
-	CONFIG_UNUSED = -1,         /* a value of a section that nobody has declared yet */
-	CONFIG_UNUSED_VARIABLE = -2 /* a variable of an option that nobody has declared yet */
+	CONFIG_UNUSED = -1,         /* a value of a section that is not declared yet */
+	CONFIG_UNUSED_VARIABLE = -2 /* a variable of an option that is not declared yet */
 };
 
 struct config_diagnostic {
 	int code;     /* a fault's result code, else CONFIG_* */
-	int returned; /* config_load or config_declare has considered it */
+	int returned; /* config_load or config_declare has returned it or passed over it */
 	char *text;   /* place first: "/etc/coll.conf:12: ..." */
 };
 
 struct config {
-	struct config_value *value; /* in rising precedence */
+	struct config_value *value; /* the values, in rising precedence */
 	int nvalues;
 	struct config_option *option;
 	int noptions;
@@ -68,8 +68,8 @@ char *config_text(struct config *config, const char *fmt, ...)
 void config_report(struct config *config, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
- * Appends a value above all earlier ones.  Takes name and place over; blanks around text go, and an
- * empty text is the same as no value.
+ * Appends a value with a higher precedence than all earlier ones.  Takes name and place over.  Removes
+ * blanks around the text; an empty text is the same as no value.
  */
 void config_add_value(struct config *config, int source, char *name, const char *text, char *place);
 /* The declared option of that full name, or NULL. */
@@ -79,7 +79,7 @@ struct config_option *config_find(const struct config *config, const char *name)
 
 /* Reads all sources in rising precedence. */
 void config_collect(struct config *config, const coll_config_t *app);
-/* Variables that begin with COLL_ and are not options. */
+/* The names of variables that begin with COLL_ but are no options. */
 extern const char *const config_reserved[];
 
 /* ---- file.c */

@@ -21,8 +21,8 @@
 
 enum {
 	FILE_SIZE = 1 << 20,
-	FILE_MAX_DIAGNOSTICS = 20, /* then the rest of the file is left */
-	FILE_OPTIONS = 1024,       /* in one file */
+	FILE_MAX_DIAGNOSTICS = 20, /* with so many diagnostics the rest of the file is not read */
+	FILE_OPTIONS = 1024,       /* most options of one file */
 	FILE_SECTION = 31          /* characters of a backend's name */
 };
 
@@ -34,10 +34,10 @@ struct config_file {
 	FILE *stream;
 	int size; /* bytes read */
 	char section[FILE_SECTION + 1];
-	int skip;    /* in a section whose heading is wrong */
+	int skip;    /* the current section has a malformed heading */
 	int line;    /* number of the current line, from 1 */
-	int pending; /* the current line should yield a value and has not yet */
-	int first;   /* index of the file's first value */
+	int pending; /* libinih has not yet passed the value of the current line */
+	int first;   /* index of the file's first value in the list */
 	int diagnostics;
 };
 
@@ -78,8 +78,8 @@ static const char *file_read_heading(struct config_file *file, const char *line)
 }
 
 /*
- * The next line without blanks before it; returns its length, which is `limit` if the line is cut, or
- * -1 at the end of the file and where reading fails.
+ * Reads the next line without its leading blanks.  Returns its length, `limit` if the line is longer, or
+ * -1 at the end of the file and after a read error.
  */
 static int file_read_line(struct config_file *file, char *out, int limit)
 {
@@ -120,11 +120,11 @@ static int file_is_option(struct config_file *file, const char *line, int len, i
 	return 0;
 }
 
-/* libinih's reader.  A line that is no option becomes an empty line. */
+/* The reader that libinih calls.  A line that is no option becomes an empty line. */
 static char *file_next_line(char *out, int size, void *user)
 {
 	struct config_file *file = user;
-	const int limit = size - 1; /* for a '\n' and the NUL */
+	const int limit = size - 1; /* space for '\n' and the NUL */
 	int len;
 
 	if (file->pending)
@@ -147,7 +147,7 @@ static char *file_next_line(char *out, int size, void *user)
 
 /* ---------------------------------------------------------------------- values -- */
 
-/* A second value for an option in one file replaces the first; that is worth a note. */
+/* A second value for an option in one file replaces the first, with a diagnostic. */
 static void file_note_double(const struct config_file *file, const char *name, const char *key)
 {
 	struct config *config = file->config;
@@ -161,14 +161,14 @@ static void file_note_double(const struct config_file *file, const char *name, c
 		}
 }
 
-/* libinih's handler. */
+/* The function that libinih calls for each option. */
 static int file_take_value(void *user, const char *section, const char *key, const char *value)
 {
 	struct config_file *file = user;
 	struct config *config = file->config;
 	char *name;
 
-	(void)section; /* libinih sees no headings */
+	(void)section; /* libinih gets no headings */
 	if (!value || !key[0])
 		return 1;
 	file->pending = 0;
@@ -194,7 +194,7 @@ static int file_take_value(void *user, const char *section, const char *key, con
 
 /* ----------------------------------------------------------------------- files -- */
 
-/* Why an opened file cannot be a configuration file, or NULL. */
+/* Returns the reason why an opened file cannot be a configuration file, or NULL. */
 static const char *file_check_kind(int fd)
 {
 	struct stat st;
@@ -213,7 +213,7 @@ static const char *file_check_kind(int fd)
 	return NULL;
 }
 
-/* Can nothing be seen at that path?  A home that another user owns is as good as none. */
+/* Does the path lead to no file?  A home directory that another user owns counts as missing. */
 static int file_absent(const char *path)
 {
 	struct stat st;

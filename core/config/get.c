@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* get.c - reads the values in force and the diagnostics; changes nothing. */
+/* get.c - read access to the values in force and to the diagnostics. */
 #include "config/config_impl.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -53,7 +53,7 @@ int config_count(const struct config *config)
 	return n;
 }
 
-/* The index-th option that is no priority, or NULL. */
+/* The index-th option, priorities not counted, or NULL. */
 static const struct config_option *config_at(const struct config *config, int index)
 {
 	for (int i = 0; index >= 0 && i < config->noptions; i++)

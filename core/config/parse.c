@@ -26,7 +26,7 @@ static const struct config_unit *config_units(const coll_option_t *spec)
 	return spec->type == COLL_OPTION_DURATION ? config_time_units : config_size_units;
 }
 
-/* Digits to *number; returns their end, or NULL if there are none or too many. */
+/* Reads digits into *number; returns the end of the digits, or NULL if there are none or too many. */
 static const char *config_parse_digits(const char *text, int64_t *number)
 {
 	int64_t sum = 0;
@@ -51,7 +51,7 @@ static int config_parse_amount(const char *text, const struct config_unit *unit,
 	if (text && *text == '.') {
 		start = text + 1;
 		text = config_parse_digits(start, &fraction);
-		/* More digits than these cannot give a whole number of any use. */
+		/* More digits of the fraction never give a whole number. */
 		if (!text || text - start > 9)
 			return -1;
 		for (; start < text; start++)
@@ -131,7 +131,7 @@ int config_parse(const coll_option_t *spec, const char *choices, const char *val
 	return 0;
 }
 
-/* The shortest way to write a number with one of the units. */
+/* Writes a number with the unit that makes the text shortest. */
 static void config_print_amount(int64_t number, const struct config_unit *unit, char *text,
 				size_t size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rules.c - from the text of rules to data, and does one match a call. */
+/* rules.c - parses the text of rules, and matches a rule with a call. */
 #include "config/rules.h"
 #include "base/kind.h"
 #include "schedule/algo.h"
@@ -23,9 +23,9 @@ struct word {
 };
 
 struct reader {
-	const char *at; /* what is left of the text */
+	const char *at; /* the rest of the text */
 	int kind;
-	int number; /* of the rule at hand, from 1 */
+	int number; /* number of the current rule, from 1 */
 	struct rules_fault *fault;
 };
 
@@ -68,7 +68,7 @@ static int rules_is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* The next word, empty at a comma and at the end. */
+/* Reads the next word, which is empty at a comma and at the end. */
 static struct word rules_word(struct reader *r)
 {
 	struct word word;
@@ -87,7 +87,7 @@ static int rules_word_is(struct word word, const char *text)
 	return strlen(text) == word.len && !memcmp(word.at, text, word.len);
 }
 
-/* "rule 2: 'ringg' <what>", or "rule 2 <what>" for an empty word. */
+/* Fills *fault with "rule 2: 'ringg' <message>", or "rule 2 <message>" for an empty word. */
 static int rules_wrong(struct reader *r, struct word word, const char *what)
 {
 	char shown[sizeof(r->fault->word)];
@@ -103,7 +103,7 @@ static int rules_wrong(struct reader *r, struct word word, const char *what)
 	return -1;
 }
 
-/* The same for a word that should be one of those known. */
+/* Fills *fault for a word that is not one of the known words. */
 static int rules_unknown(struct reader *r, struct word word, int is_name, const char *what)
 {
 	snprintf(r->fault->word, sizeof(r->fault->word), "%.*s", (int)word.len, word.at);
@@ -136,7 +136,7 @@ static const char *rules_number(const char *at, const char *end, int sizes, uint
 	return at;
 }
 
-/* A-B, A-, -B or A; what is not said stays as it is. */
+/* Parses A-B, A-, -B or A.  A missing end of the range leaves its variable unchanged. */
 static int rules_range(struct word word, int sizes, uint64_t *min, uint64_t *max)
 {
 	const char *at = word.at, *end = word.at + word.len;
@@ -188,7 +188,7 @@ static int rules_memory(struct word word, struct rule *rule)
 	return 0;
 }
 
-/* The word behind a condition's name. */
+/* Reads the word after a condition's name. */
 static int rules_value(struct reader *r, int condition, struct rule *rule)
 {
 	const struct word word = rules_word(r);
@@ -295,7 +295,7 @@ int rules_parse(int kind, const char *text, struct rules *rules, struct rules_fa
 		rules->count++;
 		if (!*r.at)
 			return 0;
-		r.at++; /* the comma */
+		r.at++; /* skips the comma */
 	}
 }
 

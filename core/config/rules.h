@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-/* In one text, and in one list. */
+/* The most rules in one text, and in one list. */
 enum { RULES_GIVEN_MAX = 16, RULES_MAX = 24 };
 
 /* Kinds that have rules: 1 to RULES_KINDS, COLL_KIND_ALLREDUCE to COLL_KIND_BARRIER. */
@@ -26,8 +26,8 @@ enum { RULES_KINDS = 14 };
 
 /* Plain data without gaps: it travels between ranks and is compared as bytes. */
 struct rule {
-	uint64_t bytes_min, bytes_max; /* no end: UINT64_MAX */
-	int32_t ranks_min, ranks_max;  /* no end: INT32_MAX */
+	uint64_t bytes_min, bytes_max; /* without an end: UINT64_MAX */
+	int32_t ranks_min, ranks_max;  /* without an end: INT32_MAX */
 	int32_t nodes_min, nodes_max;
 	int32_t algorithm; /* its id: the index in the table of algorithms */
 	uint32_t memory;   /* COLL_MEM_* bits that match */
@@ -35,7 +35,7 @@ struct rule {
 
 struct rules {
 	int32_t count;
-	int32_t given; /* so many of them are the user's; then the built-in ones */
+	int32_t given; /* the first `given` rules are the user's, all others are built in */
 	struct rule rule[RULES_MAX];
 };
 
@@ -47,16 +47,16 @@ struct call_description {
 	uint32_t memory; /* one COLL_MEM_* bit */
 };
 
-/* What is wrong with a text. */
+/* The fault of a text of rules. */
 struct rules_fault {
 	char text[512];
-	char word[64]; /* the word that nobody knows, or "" */
-	int is_name;   /* it should be an algorithm's, else a condition's */
+	char word[64]; /* the unknown word, or "" */
+	int is_name;   /* the word stands for an algorithm; 0: for a condition */
 };
 
-/* Appends the rules of a text for that kind.  On -1 *fault says why, and *rules is half-made. */
+/* Appends the rules of a text for that kind.  Returns 0, or -1 with *fault and half-made *rules. */
 int rules_parse(int kind, const char *text, struct rules *rules, struct rules_fault *fault);
-/* The words that could be meant instead of fault->word: the i-th, or NULL. */
+/* The i-th known word that could stand in place of fault->word, or NULL. */
 const char *rules_candidate(int kind, const struct rules_fault *fault, int i);
 /* "ring, gather_reduce": the kind's algorithms that have all these flags. */
 void rules_algorithms(int kind, uint32_t flags, char *text, unsigned size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sources.c - where values come from: files, environment, application, in rising precedence. */
+/* sources.c - reads values from files, environment and application, in rising precedence. */
 #include "config/config_impl.h"
 #include "base/error.h"
 
@@ -33,13 +33,13 @@ static int config_is_file_name(const struct dirent *entry)
 	return entry->d_name[0] != '.' && len > 5 && strcmp(entry->d_name + len - 5, ".conf") == 0;
 }
 
-/* By bytes, so that the order is the same in every locale. */
+/* Compares bytes, so that the order is the same in every locale. */
 static int config_by_name(const struct dirent **a, const struct dirent **b)
 {
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* Takes path over, which is NULL for lack of memory. */
+/* Reads the file at path, and frees path.  path is NULL if its caller found no memory. */
 static void config_read_path(struct config *config, char *path, int needed)
 {
 	if (path)
@@ -82,7 +82,7 @@ static void config_collect_user(struct config *config, const coll_config_t *app)
 								    : config_env("COLL_CONFIG");
 	const char *xdg = config_env("XDG_CONFIG_HOME"), *home = config_env("HOME");
 
-	/* The XDG base directory specification: relative paths are to be ignored. */
+	/* The XDG base directory specification demands that relative paths are ignored. */
 	if (named)
 		config_read_file(config, named, 1);
 	else if (xdg && xdg[0] == '/')
@@ -126,7 +126,7 @@ static void config_collect_env(struct config *config)
 
 /* ------------------------------------------------------------- application -- */
 
-/* len: of the name. */
+/* len: the length of the name. */
 static void config_add_app(struct config *config, const char *name, size_t len, const char *text)
 {
 	config_add_value(config, SOURCE_APPLICATION, config_text(config, "%.*s", (int)len, name),
@@ -148,7 +148,7 @@ static void config_app_timeout(struct config *config, const char *name, int64_t 
 		config_app_string(config, name, text);
 }
 
-/* "key=value" or "backend.key=value". */
+/* Adds the value in a text of the application, "key=value" or "backend.key=value". */
 static void config_app_option(struct config *config, const char *text)
 {
 	const char *equals = strchr(text, '='), *end = equals;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unused.c - values that belong to no declared option: their possible owner, the option perhaps meant. */
+/* unused.c - diagnostics of values that belong to no declared option, with a similar declared name. */
 #include "config/config_impl.h"
 #include "base/suggest.h"
 
@@ -102,7 +102,7 @@ static void config_report_section(struct config *config, const struct config_val
 		      suggest_text(&guess));
 }
 
-/* Is the value the first that its source gives for a section nobody has declared? */
+/* Is the value the first one of its source for an undeclared section? */
 static int config_begins_unused_section(const struct config *config,
 					const struct config_value *value)
 {

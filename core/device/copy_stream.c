@@ -26,7 +26,7 @@ static void copy_stream_leave(void)
 
 static void copy_stream_free(struct copy_stream *copy_stream)
 {
-	/* The context may be gone, and all that was made in it. */
+	/* The application may have destroyed the context, and with it the stream and the events. */
 	if (!copy_stream_enter(copy_stream)) {
 		for (int i = 0; i < COPY_STREAM_DEPTH; i++)
 			if (copy_stream->event[i])
@@ -54,7 +54,10 @@ static int copy_stream_make(struct copy_stream *copy_stream)
 	return result;
 }
 
-/* A copy_stream of a context, which is held if `primary` is its device. */
+/*
+ * Makes the copy stream of a context.  `primary`: the device whose primary context it releases in the
+ * end, or -1.
+ */
 static struct copy_stream *copy_stream_new(int way, void *context, int primary, int *result)
 {
 	struct copy_stream *copy_stream = calloc(1, sizeof(*copy_stream));
@@ -122,7 +125,7 @@ int copy_stream_start(struct copy_stream *copy_stream, const struct stream_copy 
 					   copy_stream->stream);
 	if (!result) {
 		result = cuda_driver.cuEventRecord(copy_stream->event[at], copy_stream->stream);
-		if (result) /* then nobody could ask for the copy, which is under way */
+		if (result) /* without an event the copy, which has begun, could not be polled */
 			cuda_driver.cuStreamSynchronize(copy_stream->stream);
 	}
 	copy_stream_leave();

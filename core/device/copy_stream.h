@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * copy_stream.h - copies between a device and the host that nobody waits for: a copy_stream is a stream of its own
- * in one context, for one direction, on which copies are started, and asked later whether they are
- * done, in their order.  The owner of a list of copy streams serialises all calls on it.  No call
- * changes the calling thread's current CUDA context.
+ * copy_stream.h - copies between a device and the host that run beside the calling thread.  A copy stream
+ * is a CUDA stream of its own, for one context and one direction: the owner starts copies on it and polls
+ * them in their order.  The owner of a list of copy streams serialises all calls on it.  No call changes
+ * the calling thread's current CUDA context.
  */
 #ifndef CORE_DEVICE_COPY_STREAM_H
 #define CORE_DEVICE_COPY_STREAM_H
@@ -11,10 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* From a device, to a device. */
+/* The direction of a copy: from a device, to a device. */
 enum { COPY_STREAM_IN, COPY_STREAM_OUT, COPY_STREAMS };
 
-/* So many copies are under way on a copy_stream: enough to keep a device busy, few to be waited for. */
+/* Most copies in flight on a copy stream: enough to keep a device busy, and few to wait for. */
 enum { COPY_STREAM_DEPTH = 16 };
 
 struct copy_stream {
@@ -26,27 +26,36 @@ struct copy_stream {
 	void *event[COPY_STREAM_DEPTH];
 	struct stream_copy {
 		void *owner;
-		int step; /* for the owner */
+		int step; /* the owner of the copy */
 		void *dst;
 		const void *src;
 		size_t n;
-	} copy[COPY_STREAM_DEPTH]; /* a ring */
+	} copy[COPY_STREAM_DEPTH]; /* the copies in flight, in a ring */
 	int first, count;
 };
 
-/* The copy_stream for memory of a device, made if the list has none.  A code, with a sentence. */
+/*
+ * Returns the copy stream for the memory of a device, and makes it if the list has none.  The return is a
+ * code, with a message.
+ */
 int copy_stream_find(struct copy_stream **copy_streams, int way, const void *near,
 		     struct copy_stream **copy_stream);
-/* Starts one; not if the copy_stream is full.  COLL_ERR_DEVICE, with a sentence, if nothing was started. */
+/*
+ * Starts a copy; the copy stream must not be full.  COLL_ERR_DEVICE, with a message, if the copy was not
+ * started.
+ */
 int copy_stream_start(struct copy_stream *copy_stream, const struct stream_copy *copy);
 /*
- * Is the oldest copy over?  COLL_IN_PROGRESS, else *copy is that one and no longer on the copy_stream:
- * COLL_SUCCESS or COLL_ERR_DEVICE, with a sentence.  Not if the copy_stream is empty.
+ * Polls the oldest copy; the copy stream must not be empty.  COLL_IN_PROGRESS, or COLL_SUCCESS or
+ * COLL_ERR_DEVICE (with a message): then *copy is the copy, which has left the copy stream.
  */
 int copy_stream_poll(struct copy_stream *copy_stream, struct stream_copy *copy);
-/* Takes it out of the list, with a device that does not end its copies: nothing of it is freed. */
+/*
+ * Takes the copy stream of a device that does not end its copies out of the list, and frees nothing of
+ * it.
+ */
 void copy_stream_abandon(struct copy_stream **copy_streams, struct copy_stream *copy_stream);
-/* Frees copy_streams on which nothing is under way. */
+/* Frees copy streams without copies in flight. */
 void copy_streams_free(struct copy_stream **copy_streams);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* CUpointer_attribute and CUmemorytype. */
+/* Values of CUpointer_attribute and of CUmemorytype. */
 enum {
 	ATTRIBUTE_CONTEXT = 1,
 	ATTRIBUTE_MEMORY_TYPE = 2,
@@ -19,10 +19,10 @@ enum {
 };
 enum { TYPE_UNKNOWN = 0, TYPE_HOST = 1 };
 
-/* Of the process; not changed any more once device_once is over. */
+/* The state of the process; device_once makes its last change. */
 static pthread_once_t device_once = PTHREAD_ONCE_INIT;
 static int device_found;
-static _Atomic int device_was_idle; /* when device_in_use looked */
+static _Atomic int device_was_idle; /* the last result of device_in_use */
 
 /* ------------------------------------------------------------------- opening -- */
 
@@ -65,7 +65,7 @@ int device_look(const void *ptr, struct device_place *place)
 	return result;
 }
 
-/* Can there be no memory of any device in this process? */
+/* Can this process have no device memory at all? */
 static int device_absent(int result)
 {
 	return result == CUDA_NOT_INITIALIZED || result == CUDA_DEINITIALIZED ||
@@ -207,7 +207,10 @@ int device_copy_failed(void *dst, const void *src, size_t n, int result)
 			 n, from, to, words);
 }
 
-/* Is it surely host memory?  *result: why the driver cannot say. */
+/*
+ * Is the address certainly host memory?  *result: the error of the driver if it does not know the
+ * address.
+ */
 static int device_is_host(const void *ptr, int *result)
 {
 	struct device_place place;
@@ -260,7 +263,7 @@ void device_unpin(void *ptr)
 {
 	struct device_guard guard;
 
-	/* Its context may be gone, and the memory with it. */
+	/* The application may have destroyed the context, and the memory with it. */
 	if (device_enter(&guard, ptr))
 		return;
 	cuda_driver.cuMemFreeHost(ptr);

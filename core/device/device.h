@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.h - memory of CUDA devices, by the driver's own API, which is looked for and opened when
- * the program runs.  A process that has not initialised CUDA itself has host memory only: nothing
- * here initialises it or makes a context for it.  Any thread.
+ * device.h - memory of CUDA devices, by the driver's API, which the library opens at run time.  A process
+ * that has not initialised CUDA itself has host memory only: no function here initialises CUDA or makes a
+ * context.  Any thread may call the functions.
  */
 #ifndef CORE_DEVICE_DEVICE_H
 #define CORE_DEVICE_DEVICE_H
@@ -10,29 +10,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Opens the driver, the first time it is called; 1 if there is one. */
+/* Opens the driver at the first call; returns 1 if there is a driver. */
 int device_open(void);
 
 /*
- * Does the application use CUDA, that is, has it initialised the driver?  Plugins may do so too, in
- * probe or open: if the driver was not ready at an earlier call, that it now is proves nothing, and
- * only a context that is current to the calling thread does.  Call it before any plugin's function.
+ * Does the application use CUDA, that is, has it initialised the driver?  Plugins may initialise the
+ * driver too, in probe or open, so the first call must come before any plugin's function.  If the driver
+ * was not ready then, only a context that is current to the calling thread proves use by the application.
  */
 int device_in_use(void);
 
-/* The rest may be called only where there is a driver. */
+/* The functions below may be called only if there is a driver. */
 
 /*
- * Kind of memory at ptr, one COLL_MEM_* bit, and the ordinal of its device, or -1.  0: the driver
- * fails; the error's text says how.
+ * Returns the kind of memory at ptr, one COLL_MEM_* bit, and in *device the ordinal of its device, or -1.
+ * 0: the driver fails, with an error text.
  */
 uint32_t device_kind(const void *ptr, int *device);
 /*
- * Copies n bytes between memory of any kinds and waits until they are there.  COLL_ERR_DEVICE if
- * the driver fails.  The thread's current context is afterwards what it was before.
+ * Copies n bytes between memory of any kinds and waits until the copy is complete.  COLL_ERR_DEVICE if
+ * the driver fails.  The thread keeps its current context.
  */
 int device_copy(void *dst, const void *src, size_t n);
-/* Host memory that the device of `near` reaches directly, or NULL if the driver has none. */
+/* Allocates host memory that the device of `near` reaches directly; NULL if the driver has none. */
 void *device_pin(size_t bytes, const void *near);
 void device_unpin(void *ptr);
 /* "CUDA memory of device 0" */

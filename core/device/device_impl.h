@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device_impl.h - what device.c and copy_stream.c share. */
+/* device_impl.h - functions and types that device.c and copy_stream.c share. */
 #ifndef CORE_DEVICE_DEVICE_IMPL_H
 #define CORE_DEVICE_DEVICE_IMPL_H
 
@@ -8,23 +8,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the driver knows of an address. */
+/* The driver's attributes of an address. */
 struct device_place {
-	void *context; /* NULL where memory belongs to none, or is not the driver's */
+	void *context; /* NULL: memory without a context, or unknown to the driver */
 	unsigned type, managed;
 	int ordinal;
 };
 
-/* An address that is not the driver's is no error: then all values are 0.  A CUresult. */
+/* Returns a CUresult.  An address that the driver does not know is no error: then all values are 0. */
 int device_look(const void *ptr, struct device_place *place);
 /*
- * The context of memory of a device, or where it belongs to none the primary one of its device, which
- * is then held: *primary is the device, to be released, or -1.  A CUresult.
+ * Returns a CUresult and the context of device memory.  Memory without a context gets the primary context
+ * of its device, which is retained: then *primary is the device, for the caller to release; else -1.
  */
 int device_context(const void *near, void **context, int *primary);
 /* "an illegal memory access was encountered (700, CUDA_ERROR_ILLEGAL_ADDRESS)" */
 void device_words(int result, char *text, size_t size);
-/* COLL_ERR_DEVICE, with a sentence. */
+/* Returns COLL_ERR_DEVICE, with a message. */
 int device_copy_failed(void *dst, const void *src, size_t n, int result);
 
 #endif

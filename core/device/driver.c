@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* driver.c - the CUDA driver's functions, and who needs them. */
+/* driver.c - opens the CUDA driver and looks up the functions that each user needs. */
 #include "device/driver.h"
 
 #include <dlfcn.h>
@@ -77,7 +77,7 @@ static const struct {
 enum { DRIVER_FUNCTIONS = sizeof(driver_functions) / sizeof(driver_functions[0]) };
 
 static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
-static void *driver_library; /* NULL: not found yet; the next caller tries again */
+static void *driver_library; /* NULL: not open yet; the next caller tries again */
 
 /* The lock is held. */
 static void driver_load(void)

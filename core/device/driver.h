@@ -78,21 +78,21 @@ struct cuda_driver {
 	int (*cuEventQuery)(void *event);
 };
 
-/* Not changed any more once driver_open has found the functions that the caller needs. */
+/* Constant once driver_open has found the functions that the caller needs. */
 extern struct cuda_driver cuda_driver;
 
-/* Who needs which functions of the table: see driver.c. */
+/* The users of the table; driver.c lists the functions that each of them needs. */
 enum { DRIVER_CORE = 1, DRIVER_NCCL = 2, DRIVER_TOOLS = 4, DRIVER_TESTS = 8 };
 
 enum driver_result {
 	DRIVER_FOUND,
-	DRIVER_ABSENT, /* *why: the loader's sentence */
+	DRIVER_ABSENT, /* *why: the loader's message */
 	DRIVER_INCOMPLETE /* *why: the name of the first function that `user` needs and the driver lacks */
 };
 
 /*
- * Opens libcuda.so.1, the first time, and looks for the functions.  *why stays valid until the calling
- * thread calls it again.  Any thread.
+ * Opens libcuda.so.1 at the first call, and looks for the functions.  *why stays valid until the calling
+ * thread calls the function again.  Any thread may call it.
  */
 enum driver_result driver_open(unsigned user, const char **why);
 

@@ -36,7 +36,7 @@ __attribute__((format(printf, 2, 3))) static void plugin_note(struct plugin_sear
 
 /* ---------------------------------------------------------------- candidates -- */
 
-/* coll_<something>.so: not README, not coll_tcp.so~, not coll_tcp.la. */
+/* Accepts coll_<something>.so, but not README, coll_tcp.so~ or coll_tcp.la. */
 static int plugin_is_candidate(const struct dirent *entry)
 {
 	const char *file = entry->d_name;
@@ -46,7 +46,7 @@ static int plugin_is_candidate(const struct dirent *entry)
 	       !strcmp(file + n - (sizeof(plugin_suffix) - 1), plugin_suffix);
 }
 
-/* The same order in every locale. */
+/* Compares bytes, so that the order is the same in every locale. */
 static int plugin_by_bytes(const struct dirent **a, const struct dirent **b)
 {
 	return strcmp((*a)->d_name, (*b)->d_name);
@@ -65,7 +65,7 @@ static void plugin_set_name(struct plugin *plugin, const char *file)
 		memcpy(plugin->name, name, sizeof(name));
 }
 
-/* Zeroed, at the end of the list; NULL for lack of memory. */
+/* Appends a zeroed item to the list; NULL: no memory. */
 static struct plugin *plugin_new_item(struct plugin_search *search)
 {
 	struct plugin_list *list = search->list;
@@ -110,7 +110,7 @@ static void plugin_evaluate(struct plugin_search *search, struct plugin *plugin,
 		plugin_load(plugin);
 }
 
-/* Returns 1 if it is a candidate, not a directory or the like. */
+/* Returns 1 if the file is a candidate: not a directory or another special file. */
 static int plugin_try(struct plugin_search *search, const char *dir, const char *file)
 {
 	struct plugin *plugin = plugin_new_item(search);
@@ -148,7 +148,7 @@ static int plugin_is_searched(const struct plugin_list *list, const char *dir)
 	return 0;
 }
 
-/* by: who named it. */
+/* by: the option or variable that named the directory. */
 static void plugin_search_dir(struct plugin_search *search, const char *dir, const char *by)
 {
 	char *real = realpath(dir, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* load.c - opens one plugin file: may this process trust the file, and does its ABI fit? */
+/* load.c - opens one plugin file, if this process may trust the file and its ABI fits. */
 #include "base/error.h"
 #include "plugin/loader.h"
 #include "base/log.h"
@@ -33,10 +33,10 @@ int plugin_refuse_error(struct plugin *plugin, int code)
 
 /* ---------------------------------------------------------------- permissions -- */
 
-/* A file or directory that others may change. */
+/* A file or directory, with the users that may change it. */
 struct plugin_exposed {
 	char subject[4200]; /* "the file '/x/coll_tcp.so'" */
-	unsigned mode;      /* 0: there is none */
+	unsigned mode;      /* 0: the file does not exist */
 };
 
 static void plugin_look(struct plugin_exposed *exposed, const char *kind, const char *path)
@@ -89,7 +89,7 @@ static void plugin_warn_exposed(const char *path)
 
 /* ------------------------------------------------------------------------ ABI -- */
 
-/* The ABI major that the file was built for, or -1. */
+/* Returns the ABI major that the file was built for, or -1. */
 static int plugin_other_major(struct loader_file *file)
 {
 	char name[] = "coll_backend_v0", elsewhere[8];

@@ -27,7 +27,7 @@ struct loader_file {
 static struct {
 	pthread_mutex_t lock;
 	struct loader_file *files;
-	int started; /* lt_dlinit was called */
+	int started; /* 1 after lt_dlinit */
 } loader = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ------------------------------------------------------------------ libltdl -- */

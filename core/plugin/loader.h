@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A file that is open, for good. */
+/* An opened file, which is never closed. */
 struct loader_file;
 
 /*
@@ -30,7 +30,7 @@ const void *loader_symbol(struct loader_file *file, const char *name, char *else
  */
 int loader_check_length(const char *path);
 
-/* The directory that holds the running libcoll (or the program it is linked into), or "". */
+/* The directory of the running libcoll, or of the program that it is linked into; or "". */
 void loader_home(char *dir, size_t size);
 
 #endif

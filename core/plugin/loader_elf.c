@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* loader_elf.c - is a shared object complete? */
+/* loader_elf.c - checks that the file of a shared object is complete. */
 #include "plugin/loader.h"
 #include "base/error.h"
 
@@ -17,7 +17,7 @@ enum {
 	LOADER_DATA = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB
 };
 
-/* Whole or not at all; -1 at the end of the file too. */
+/* Reads all bytes; -1 on an error and at the end of the file. */
 static int loader_read(int fd, void *out, size_t n, uint64_t offset)
 {
 	ssize_t got;
@@ -30,7 +30,7 @@ static int loader_read(int fd, void *out, size_t n, uint64_t offset)
 	return got == (ssize_t)n ? 0 : -1;
 }
 
-/* The end of start + length, or UINT64_MAX if there is no such number. */
+/* Returns start + length, or UINT64_MAX if the sum does not fit. */
 static uint64_t loader_end(uint64_t start, uint64_t length)
 {
 	uint64_t end;
@@ -38,7 +38,7 @@ static uint64_t loader_end(uint64_t start, uint64_t length)
 	return __builtin_add_overflow(start, length, &end) ? UINT64_MAX : end;
 }
 
-/* How long the file must be for everything that its headers point to. */
+/* Returns the length that the file needs for all parts that its headers name. */
 static uint64_t loader_needed(int fd, const ElfW(Ehdr) * head)
 {
 	uint64_t need = loader_end(head->e_shoff, (uint64_t)head->e_shnum * head->e_shentsize);

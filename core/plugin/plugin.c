@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Does the core have the plugin's table? */
+/* Has the core taken the plugin's table over? */
 static int plugin_is_loaded(const struct plugin *plugin)
 {
 	return plugin->backend.size != 0;
@@ -40,7 +40,7 @@ static int plugin_sort(struct plugin_list *list)
 	return 0;
 }
 
-/* The items have their final places now. */
+/* Points the tables of an item at its own copies, once the item is in its final place. */
 static void plugin_link_groups(struct plugin *plugin)
 {
 	if (plugin->backend.transport)
@@ -64,7 +64,7 @@ static void plugin_set_priority(struct plugin *plugin, struct config *config)
 		 config_source(config, name));
 }
 
-/* A user's wrong value is everybody's error; a plugin's wrong declaration only its own. */
+/* A user's wrong value fails the whole list; a plugin's wrong declaration refuses only this plugin. */
 static int plugin_declare(struct plugin *plugin, struct config *config)
 {
 	int code;

@@ -13,44 +13,46 @@
 
 struct plugin {
 	char path[4096];
-	char name[32]; /* as the file's name says it; "" if that holds no valid name */
-	/* Copies in the core's own sizes; what the plugin lacks is NULL.  backend.transport and
-	 * backend.native point to the copies below, or are NULL. */
+	char name[32]; /* the name in the file's name; "" if this is no valid name */
+	/*
+	 * Copies in the core's own sizes.  A slot that the plugin lacks is NULL.  backend.transport and
+	 * backend.native point to the copies below, or are NULL.
+	 */
 	coll_backend_t backend;
 	coll_transport_t transport;
 	coll_native_t native;
 	coll_option_t *options; /* backend.options points here */
-	int code;               /* COLL_SUCCESS, or why it was refused or its probe said no */
+	int code;               /* COLL_SUCCESS, or the code of its refusal or of its probe */
 	char reason[768];       /* the message of code */
-	int32_t priority;       /* in force */
+	int32_t priority;       /* the priority in force */
 	char priority_source[512];
-	char info[256]; /* backend->info's line once plugins_describe has asked, or "" */
+	char info[256]; /* the line of backend->info, after plugins_describe; or "" */
 };
 
 struct plugin_list {
 	struct plugin *item;
 	int count;
-	int uses_cuda; /* does the application? */
+	int uses_cuda; /* 1: the application uses CUDA */
 	/* Directories searched and their faults, one message each. */
 	char (*note)[768];
 	int note_count;
 };
 
-/* May a backend of that name be taken, by the option `backend`?  A plugin that may not is not probed. */
+/* Does the option `backend` allow a backend of that name?  The core does not probe other plugins. */
 enum { PLUGIN_RULED_OUT = 0, PLUGIN_BY_PRIORITY = 1, PLUGIN_BY_NAME = 2 };
 typedef int (*plugin_wants)(const struct config *config, const char *name);
 
 /*
- * Loads what the directories of `plugin_path` (or the built-in one) hold, declares their options in
- * config, reads priorities and probes all, or those that `wants` lets pass.  uses_cuda: the
- * application uses CUDA as far as device_in_use and coll_config_t.device show.  Sorted by priority, highest first, then by name.  The list is made
- * even when every plugin was refused; the return is an error only for lack of memory or a fault in
- * config found while declaring.
+ * Loads the plugins in the directories of `plugin_path` (or in the built-in one), declares their options
+ * in config, reads their priorities and probes those that `wants` allows.  uses_cuda: the application
+ * uses CUDA as far as device_in_use and coll_config_t.device show.  The list is sorted by priority,
+ * highest first, then by name.  It is made even if every plugin was refused; the return is an error only
+ * for lack of memory or for a fault in config found while declaring.
  */
 int plugins_load(struct config *config, plugin_wants wants, int uses_cuda,
 		 struct plugin_list **list);
 void plugins_free(struct plugin_list *list);
-/* Asks every usable plugin for its `info`. */
+/* Calls the `info` function of every usable plugin. */
 void plugins_describe(struct plugin_list *list, const struct config *config);
 /*
  * NULL, or the message why a plugin is taken only by name here: it cannot use host memory, and the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* probe.c - the small table of functions that a plugin gets before there are any ranks. */
+/* probe.c - calls probe and info of plugins, with the host table of a plugin without ranks. */
 #include "base/error.h"
 #include "base/log.h"
 #include "plugin/plugin_impl.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* select.c - the choice of one process alone, and a message about every plugin. */
+/* select.c - chooses a backend for one process alone, with a message about every plugin. */
 #include "plugin/select_impl.h"
 #include "base/error.h"
 
@@ -26,7 +26,7 @@ static void select_why_chosen(const struct plugin *p, const struct filter *filte
 			 p->priority, p->priority_source);
 }
 
-/* The plugin was named and not chosen. */
+/* Returns the reason why a named plugin was not chosen. */
 static void select_why_named(const struct plugin *p, const struct plugin *chosen,
 			     const struct filter *filter, char *why)
 {

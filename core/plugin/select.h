@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* select.h - which backend: the choice of this process alone, and the choice of all ranks together. */
+/* select.h - chooses the backend: for this process alone, or for all ranks together. */
 #ifndef CORE_PLUGIN_SELECT_H
 #define CORE_PLUGIN_SELECT_H
 
@@ -15,25 +15,23 @@ int select_local(const struct config *config, const struct plugin_list *list, in
 		 const struct plugin **chosen, char (*why)[768]);
 
 /*
- * May a backend of that name be taken here?  PLUGIN_RULED_OUT if `backend` lists others, or leaves it
- * out.
+ * Does the option `backend` allow a backend of that name?  PLUGIN_RULED_OUT if it lists others, or
+ * excludes the name.
  */
 int select_wants(const struct config *config, const char *name);
 
-/*
- * Does `backend` exclude a name that no plugin has ("^tpc")?  Then 1 and a message about it.
- */
+/* Returns 1 and a message if the option `backend` excludes a name that no plugin has ("^tpc"). */
 int select_excludes_unknown(const struct config *config, const struct plugin_list *list, char *text,
 			    size_t size);
 
-/* "backend 'x' does not exist; ..." with those that do, as COLL_ERR_NOT_FOUND. */
+/* Returns COLL_ERR_NOT_FOUND with "backend 'x' does not exist; ..." and the existing names. */
 int select_unknown(const struct plugin_list *list, const char *name);
 
 /*
- * Collective over boot: the best backend usable on every rank.  local_code/error_text(): if this
- * rank has already failed (bad config, say), it takes part so that the others learn it: pass the
- * code, else COLL_SUCCESS.  Every rank returns the same backend, or an error that names rank and
- * reason.  A backend that any rank named and cannot use is an error on all ranks.
+ * Collective over the bootstrap: chooses the best backend that every rank can use.  local_code is
+ * COLL_SUCCESS, or, with error_text(), the earlier failure of this rank (a bad configuration, say), which
+ * takes part so that all ranks learn of the failure.  Every rank returns the same backend, or an error
+ * that names rank and reason.  A backend that any rank named and cannot use is an error on all ranks.
  */
 int select_agree(struct bootstrap *bootstrap, const struct config *config,
 		 const struct plugin_list *list, int in_process, int local_code,

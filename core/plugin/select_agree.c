@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* select_agree.c - all ranks tell their capabilities and come to the same choice. */
+/* select_agree.c - the ranks exchange their capabilities and make the same choice. */
 #include "plugin/select_impl.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who lives elsewhere, if anybody does: for backends that keep all ranks in one process. */
+/* Names a rank in another process, if there is one: for backends that keep all ranks in one process. */
 static void agree_elsewhere(const struct bootstrap *bootstrap, int in_process, char *text,
 			    size_t size)
 {
@@ -32,17 +32,17 @@ static void agree_elsewhere(const struct bootstrap *bootstrap, int in_process, c
 		r, (int)other->pid, other->host, (int)first->pid, first->host);
 }
 
-/* What the ranks have told each other. */
+/* The exchanged capabilities of all ranks. */
 struct agreement {
 	struct bootstrap *bootstrap;
 	int64_t deadline;
 	struct capabilities_head own, *heads; /* of all ranks */
-	char *own_table, *tables;             /* width bytes of each rank */
+	char *own_table, *tables;             /* `width` bytes of each rank */
 	size_t width;
 	struct capabilities *caps; /* of all ranks */
 };
 
-/* This rank's capabilities. */
+/* Packs this rank's capabilities. */
 static int agree_pack(struct agreement *a, const struct config *config,
 		      const struct plugin_list *list, int in_process)
 {
@@ -62,7 +62,7 @@ static int agree_pack(struct agreement *a, const struct config *config,
 	return code;
 }
 
-/* The other ranks learn of the failure in the exchange that they are in. */
+/* Passes the failure to the exchange in which the other ranks are. */
 static int agree_fail(struct agreement *a, int code, const char *text)
 {
 	return bootstrap_exchange_fail(a->bootstrap, code, text, clock_remaining(a->deadline));
@@ -93,7 +93,7 @@ static int agree_exchange_heads(struct agreement *a)
 	return code;
 }
 
-/* All tables have the size of the largest, padded. */
+/* Exchanges the tables, each padded to the size of the largest. */
 static int agree_exchange_tables(struct agreement *a)
 {
 	const size_t n = (size_t)bootstrap_nranks(a->bootstrap);

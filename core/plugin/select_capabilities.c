@@ -14,17 +14,17 @@
 #include <string.h>
 
 enum {
-	/* To be raised with anything that ranks must have in common, message headers included. */
+	/* Increase it with every change that all ranks must share, also in message headers. */
 	CAPABILITIES_PROTOCOL = 2,
-	CAPABILITIES_LONGEST = 700,      /* string; there are thousands of ranks */
-	CAPABILITIES_LARGEST = 256 << 10 /* table */
+	CAPABILITIES_LONGEST = 700,      /* bytes of a string: there may be thousands of ranks */
+	CAPABILITIES_LARGEST = 256 << 10 /* bytes of a table */
 };
 
 static const char capabilities_magic[8] = "libcoll";
 
 struct table_head {
 	uint32_t n_entries, n_named;
-	uint32_t text_size; /* of all strings */
+	uint32_t text_size; /* bytes of all strings */
 	uint32_t request, searched;
 };
 
@@ -35,14 +35,14 @@ struct table_entry {
 
 /* ------------------------------------------------------------------- packing -- */
 
-/* Without control characters, which would spoil messages. */
+/* Copies a string without control characters, which would garble messages. */
 static void capabilities_write(FILE *text, const char *string)
 {
 	for (int i = 0; string[i] && i < CAPABILITIES_LONGEST; i++)
 		putc((unsigned char)string[i] < ' ' || string[i] == 0x7f ? ' ' : string[i], text);
 }
 
-/* Returns the place of the string. */
+/* Appends a string and returns its place. */
 static uint32_t capabilities_put(FILE *text, const char *string)
 {
 	const long place = ftell(text);
@@ -52,7 +52,7 @@ static uint32_t capabilities_put(FILE *text, const char *string)
 	return (uint32_t)place;
 }
 
-/* COLL_SUCCESS, or why this rank cannot use a plugin. */
+/* Returns COLL_SUCCESS, or the code and message why this rank cannot use a plugin. */
 static int capabilities_check(const struct plugin_list *list, const struct plugin *plugin,
 			      const struct filter *filter, const char *elsewhere, char *reason,
 			      size_t size)
@@ -99,7 +99,7 @@ static void capabilities_fill(FILE *text, struct table_head *head, struct table_
 			      uint32_t *named, const struct plugin_list *list,
 			      const struct filter *filter, const char *elsewhere)
 {
-	/* Of several plugins with the same name only the first counts. */
+	/* Among plugins with the same name only the first counts. */
 	for (int i = 0; i < list->count; i++)
 		if (plugins_find(list, list->item[i].name) == &list->item[i])
 			entries[head->n_entries++] =
@@ -115,7 +115,7 @@ static void capabilities_fill(FILE *text, struct table_head *head, struct table_
 	putc('\0', text);
 }
 
-/* The parts in one piece. */
+/* Joins the parts to one table. */
 static void *capabilities_join(const struct table_head *head, const struct table_entry *entries,
 			       const uint32_t *named, const char *text, size_t *size)
 {
@@ -196,14 +196,14 @@ static int capabilities_damaged(int rank, const char *fault)
 			 rank, fault);
 }
 
-/* The string at that place, or NULL if it would lie outside. */
+/* Returns the string at that place, or NULL if it lies outside the table. */
 static const char *capabilities_string(const struct table_head *head, const char *text,
 				       uint32_t place)
 {
 	return place < head->text_size ? text + place : NULL;
 }
 
-/* The first fault of the strings and numbers that the table leads to, or NULL. */
+/* Returns the first fault of the strings and numbers in the table, or NULL. */
 static const char *capabilities_take(struct capabilities *caps, const struct table_head *head,
 				     const char *at)
 {

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "rank 3: ", or "" where there is only one. */
+/* Returns "rank 3: ", or "" if there is only one rank. */
 struct choose_rank {
 	char text[24];
 };
@@ -90,7 +90,7 @@ static int choose_names(const struct capabilities *caps, const char *name)
 	return 0;
 }
 
-/* The first rank that has a list without this name, or -1. */
+/* Returns the first rank whose list lacks the name, or -1. */
 static int choose_objector(const struct capabilities *all, int n, const char *name)
 {
 	for (int r = 0; r < n; r++)
@@ -144,7 +144,7 @@ static int choose_by_name(const struct capabilities *all, int n, int first, cons
 
 /* ------------------------------------------------------------------ by priority -- */
 
-/* The first rank that cannot take it unasked, or -1. */
+/* Returns the first rank that does not take the backend without a list, or -1. */
 static int choose_unable(const struct capabilities *all, int n, const char *name)
 {
 	for (int r = 0; r < n; r++) {
@@ -156,7 +156,7 @@ static int choose_unable(const struct capabilities *all, int n, const char *name
 	return -1;
 }
 
-/* Why that rank does not take it unasked. */
+/* Returns the reason why that rank does not take the backend without a list. */
 static const char *choose_reason(const struct capabilities *caps, const char *name)
 {
 	const struct capability *entry = capabilities_find(caps, name);

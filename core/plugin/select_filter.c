@@ -39,7 +39,7 @@ int filter_has(const struct filter *filter, const char *name)
 	return 0;
 }
 
-/* One entry between commas; nothing but blanks is nothing. */
+/* Adds one entry between commas; an entry of blanks is left out. */
 static int filter_add(struct filter *filter, char *entry)
 {
 	const int excluded = *(entry = select_trim(entry)) == '^';
@@ -97,7 +97,7 @@ int select_wants(const struct config *config, const char *name)
 	struct filter filter;
 	int wants = PLUGIN_BY_PRIORITY;
 
-	/* A list that is wrong is everybody's error, told elsewhere. */
+	/* A malformed list is an error of select_agree or select_local, so this allows all names. */
 	if (!filter_parse(config, &filter) && filter.n) {
 		if (filter_has(&filter, name) == filter.excludes)
 			wants = PLUGIN_RULED_OUT;

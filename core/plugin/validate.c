@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* validate.c - copies a plugin's table into the core's structs, or says what the author must mend. */
+/* validate.c - checks a plugin's table and copies it into the core's structs. */
 #include "base/error.h"
 #include "plugin/plugin_impl.h"
 
@@ -47,7 +47,7 @@ static int plugin_missing(struct plugin *plugin, const char *member)
 			     plugin->path, member);
 }
 
-/* Both or none. */
+/* Both slots must be set, or neither. */
 static int plugin_half(struct plugin *plugin, int a, int b, const char *name_a, const char *name_b)
 {
 	if (!a == !b)
@@ -157,7 +157,7 @@ static int plugin_check_options(struct plugin *plugin, const coll_backend_t *own
 	return COLL_SUCCESS;
 }
 
-/* Into an array with our own stride. */
+/* Copies the options into an array of the core's own struct size. */
 static int plugin_take_options(struct plugin *plugin, coll_backend_t *own)
 {
 	const size_t stride = own->option_size;

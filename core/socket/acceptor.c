@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* acceptor.c - pending connections, until they prove themselves or are dropped. */
+/* acceptor.c - pending connections, until their other ends prove the key or are dropped. */
 #include "socket/acceptor.h"
 
 #include <endian.h>
@@ -14,10 +14,11 @@
 #include "base/random.h"
 
 enum {
-	ACCEPTOR_LIFE_MS = 2000, /* of a connection that proves nothing */
-	ACCEPTOR_MIN_MS = 20,    /* before it is dropped to make room for another */
-	ACCEPTOR_PAUSE_MS = 50,  /* after accept() has failed for want of descriptors */
-	ACCEPTOR_BURST = 16, /* accepted in a turn, so that a flood does not keep ranks waiting */
+	ACCEPTOR_LIFE_MS = 2000, /* most time that a connection may stay without a proof */
+	ACCEPTOR_MIN_MS = 20,    /* least time of a connection before a new one may replace it */
+	ACCEPTOR_PAUSE_MS = 50,  /* pause after accept() failed for lack of descriptors */
+	ACCEPTOR_BURST =
+		16, /* most accepts of one acceptor_advance(): a flood must not delay ranks */
 	ACCEPTOR_PROVEN_SPARE = 16
 };
 
@@ -28,7 +29,7 @@ void listeners_close(struct listeners *listeners)
 	listeners->count = 0;
 }
 
-/* Connections that may have proved themselves and not yet been confirmed. */
+/* Most connections that have proved the key and wait for their confirm. */
 static int acceptor_proven_max(const struct handshake *hs)
 {
 	return (int)hs->nranks + ACCEPTOR_PROVEN_SPARE;
@@ -48,7 +49,7 @@ int acceptor_begin(struct acceptor *a)
 	return 0;
 }
 
-/* Takes connection i off the list; its descriptor is the caller's. */
+/* Takes connection i off the list.  The caller owns its descriptor. */
 static void acceptor_forget(struct acceptor *a, int i)
 {
 	a->npending--;
@@ -57,8 +58,10 @@ static void acceptor_forget(struct acceptor *a, int i)
 		(size_t)(a->npending - i) * sizeof(a->pending[0]));
 }
 
-/* stranger: the other end is no rank of this job, as far as is known. */
-static void acceptor_drop(struct acceptor *a, int i, const char *why, int stranger)
+/*
+ * Logs and closes a pending connection.  unproven: its other end has not proved to be a rank of this job.
+ */
+static void acceptor_drop(struct acceptor *a, int i, const char *why, int unproven)
 {
 	char address[ADDRESS_TEXT_SIZE];
 
@@ -66,7 +69,7 @@ static void acceptor_drop(struct acceptor *a, int i, const char *why, int strang
 	handshake_log(a->hs, COLL_LOG_DEBUG, "connection from %s dropped: %s", address, why);
 	close(a->pending[i].fd);
 	acceptor_forget(a, i);
-	a->turned_away += stranger;
+	a->turned_away += unproven;
 }
 
 void acceptor_close(struct acceptor *a)
@@ -93,7 +96,7 @@ void acceptor_end(struct acceptor *a)
 
 /* ------------------------------------------------------------------ accepting -- */
 
-/* The oldest connection that has proved nothing; npending: there is none. */
+/* Returns the index of the oldest connection without a proof; npending: there is none. */
 static int acceptor_oldest(const struct acceptor *a)
 {
 	int i = 0;
@@ -103,7 +106,7 @@ static int acceptor_oldest(const struct acceptor *a)
 	return i;
 }
 
-/* Drops the one that has been silent longest, unless it has hardly had time to speak. */
+/* Drops the oldest connection without a proof, unless it is too young to have sent one. */
 static int acceptor_drop_oldest(struct acceptor *a, const char *why)
 {
 	int oldest = acceptor_oldest(a);
@@ -117,7 +120,7 @@ static int acceptor_drop_oldest(struct acceptor *a, const char *why)
 	return 1;
 }
 
-/* No descriptor is left.  Has one been won back? */
+/* No descriptor is left: drops a connection; returns 1 if that freed a descriptor. */
 static int acceptor_out_of_files(struct acceptor *a, int err)
 {
 	char why[SOCKET_WHY_SIZE];
@@ -149,7 +152,7 @@ static void acceptor_challenge(struct acceptor *a, int fd)
 		acceptor_drop(a, a->npending - 1, "it cannot be written to", 1);
 }
 
-/* Accepts one; 0: nobody is there, or there is no room just now. */
+/* Accepts one connection; 0: none is waiting, or the list is full for the moment. */
 static int acceptor_accept_one(struct acceptor *a, int listener)
 {
 	int fd;
@@ -176,7 +179,7 @@ static void acceptor_accept(struct acceptor *a, int listener)
 
 /* ------------------------------------------------------------------ the proof -- */
 
-/* Sends the verdict; -1 if the other end does not take it. */
+/* Sends the verdict; -1 if the socket does not take all of it. */
 static int acceptor_send(struct acceptor *a, struct pending_connection *p, uint32_t type, int code,
 			 const char *text)
 {
@@ -191,7 +194,7 @@ static int acceptor_send(struct acceptor *a, struct pending_connection *p, uint3
 	return socket_write(p->fd, verdict, sizeof(*verdict)) == sizeof(*verdict) ? 0 : -1;
 }
 
-/* Turns connection i away with the calling thread's error as the reason. */
+/* Refuses connection i; the calling thread's error is the reason. */
 static void acceptor_refuse(struct acceptor *a, int i, int code)
 {
 	char address[ADDRESS_TEXT_SIZE];
@@ -232,7 +235,7 @@ static int acceptor_check_rank(const struct acceptor *a, const struct handshake_
 		return error_set(COLL_ERR_INVALID_USAGE,
 				 "rank %u wants to reach rank %u, but this is rank %u", rank,
 				 le32toh(answer->to), hs->rank);
-	/* The higher rank dials. */
+	/* The higher rank of two dials, so a lower rank must not come. */
 	if (rank >= nranks || rank <= hs->rank || acceptor_has_rank(a, rank, answer->dial))
 		return error_set(COLL_ERR_INVALID_USAGE,
 				 "rank %u of %u is there already: give each process a rank of its "
@@ -249,7 +252,7 @@ static void acceptor_prove(struct acceptor *a, int i, uint32_t rank)
 		acceptor_drop(a, i, "its rank is connected", 0);
 		return;
 	}
-	/* The dialler comes again. */
+	/* The dialler tries again later, so this only delays its rank. */
 	if (a->nproven == acceptor_proven_max(a->hs)) {
 		acceptor_drop(a, i, "too many ranks are connecting", 0);
 		return;
@@ -264,7 +267,7 @@ static void acceptor_prove(struct acceptor *a, int i, uint32_t rank)
 	a->nproven++;
 }
 
-/* Connection i has sent its whole answer. */
+/* Checks the complete answer of connection i and sends the verdict. */
 static int acceptor_check(struct acceptor *a, int i)
 {
 	const struct handshake_messages *messages = &a->pending[i].messages;
@@ -285,7 +288,7 @@ static int acceptor_check(struct acceptor *a, int i)
 		return 0;
 	}
 	acceptor_refuse(a, i, code);
-	/* A second rank 3 is one too many; another number of ranks can never come right. */
+	/* A second process with a rank is one too many, so the rendezvous goes on.  Other faults stay. */
 	return code == COLL_ERR_INVALID_USAGE ? 0 : code;
 }
 
@@ -360,7 +363,7 @@ void acceptor_prepare(struct acceptor *a, struct poll_set *set)
 		poll_set_wake(set, a->accept_after);
 }
 
-/* Drops those that have stayed too long without a proof. */
+/* Drops connections that have stayed too long without a proof. */
 static void acceptor_sweep(struct acceptor *a)
 {
 	int oldest = acceptor_oldest(a);
@@ -376,7 +379,7 @@ int acceptor_advance(struct acceptor *a, const struct poll_set *set)
 {
 	int code = 0;
 
-	/* Backwards, since a connection that is made or dropped leaves the list. */
+	/* Backwards, because a connection that is complete or dropped leaves the list. */
 	for (int i = a->npending - 1; code == 0 && i >= 0; i--) {
 		if (!poll_set_events(set, a->pending[i].poll_index))
 			continue;

@@ -13,11 +13,11 @@
 #include "socket/handshake.h"
 
 enum {
-	ACCEPTOR_PENDING_MAX = 64, /* connections that have not proved anything yet */
+	ACCEPTOR_PENDING_MAX = 64, /* most connections without a proof */
 	ACCEPTOR_NOTE_SIZE = 300
 };
 
-/* Sockets that listen. */
+/* Listening sockets. */
 struct listeners {
 	int fd[ADDRESS_MAX];
 	int count;
@@ -27,42 +27,42 @@ void listeners_close(struct listeners *listeners);
 
 struct pending_connection {
 	int fd;
-	int poll_index; /* in the poll set of this turn; -1: not in it */
-	int proven;     /* the answer was right; the confirm is still to come */
+	int poll_index; /* in the poll set; -1: not in the set */
+	int proven;     /* the other end has proved the key; its confirm has not come yet */
 	int64_t since;
-	uint32_t rank; /* proven: whose it is */
-	size_t got;    /* bytes of the message that is being received */
+	uint32_t rank; /* the rank of the other end, once proven */
+	size_t got;    /* bytes received of the current message */
 	struct handshake_messages messages;
 };
 
 struct acceptor {
 	const struct handshake *hs;
 	struct listeners listeners;
-	uint8_t salt[HANDSHAKE_SALT_SIZE]; /* for all that are accepted */
-	/* `fd` is the connection to `rank` from now on. */
+	uint8_t salt[HANDSHAKE_SALT_SIZE]; /* sent to every accepted connection */
+	/* Called for each accepted connection: `fd` is the connection to `rank`. */
 	void (*connected)(void *owner, uint32_t rank, int fd);
 	void *owner;
 
-	int poll_index[ADDRESS_MAX];        /* of the listeners in the poll set */
+	int poll_index[ADDRESS_MAX];        /* poll_index of each listener */
 	struct pending_connection *pending; /* oldest first */
 	int npending, nproven;
-	uint64_t *dials; /* [nranks] the dialler that each rank's connection came from; 0: none */
+	uint64_t *dials; /* [nranks] the id of the dialler of each rank's connection; 0: none */
 	int64_t accept_after;
 	int turned_away, wrong_keys;
-	int no_descriptor; /* errno of an accept() that found no descriptor, and nobody to drop for one */
-	char note[ACCEPTOR_NOTE_SIZE]; /* about the last one that was turned away */
+	int no_descriptor; /* errno of an accept() without descriptor, while no connection could be dropped; 0: none */
+	char note[ACCEPTOR_NOTE_SIZE]; /* the reason for the last refused connection */
 };
 
-/* The caller has zeroed *acceptor and set the members from hs to owner.  It may do without listeners yet. */
+/* The caller has zeroed *acceptor and set the members from hs to owner.  Listeners may be added later. */
 int acceptor_begin(struct acceptor *acceptor);
-/* Descriptors that the acceptor adds to a set at most. */
+/* The most descriptors that the acceptor adds to a poll set. */
 size_t acceptor_poll_size(const struct handshake *hs);
 void acceptor_prepare(struct acceptor *acceptor, struct poll_set *set);
-/* A code, with the error text: a rank of the job came that can never fit. */
+/* Returns a code, with the error text, if a rank of the job came that can never fit. */
 int acceptor_advance(struct acceptor *acceptor, const struct poll_set *set);
 /* Closes the listeners and drops all pending connections.  Accepts an acceptor of zeros. */
 void acceptor_close(struct acceptor *acceptor);
-/* acceptor_close, and frees the memory. */
+/* Calls acceptor_close and frees the memory. */
 void acceptor_end(struct acceptor *acceptor);
 
 #endif

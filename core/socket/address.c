@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* address.c - addresses: of this host's interfaces, of names, as text. */
+/* address.c - addresses of this host's interfaces and of host names, and their texts. */
 #include "socket/address.h"
 
 #include <arpa/inet.h>
@@ -148,7 +148,7 @@ static void address_add(struct address_list *out, const struct sockaddr *sa, uin
 {
 	struct address *addr = &out->item[out->count];
 
-	for (int i = 0; i < out->count; i++) /* the resolver may say one thing twice */
+	for (int i = 0; i < out->count; i++) /* the resolver may return an address twice */
 		if (out->item[i].sa.ss_family == sa->sa_family &&
 		    memcmp(address_sa_ip(&out->item[i].sa), address_sa_ip(sa),
 			   address_sa_ip_size(sa)) == 0)
@@ -206,8 +206,8 @@ int address_resolve(const char *text, const char *what, struct address_list *out
 /* ----------------------------------------------------------------- interfaces -- */
 
 /*
- * Order of use: IPv4, IPv6, then loopback; -1: not usable.  Link-local IPv6 is not: it means
- * something else on every host.
+ * Order of use: IPv4, IPv6, then loopback; -1: not usable.  A link-local IPv6 address is not usable,
+ * because it means another host in every network.
  */
 static int address_class(const struct ifaddrs *i)
 {
@@ -235,7 +235,7 @@ static void address_ip_text(const struct ifaddrs *i, char buf[INET6_ADDRSTRLEN])
 		buf[0] = '\0';
 }
 
-/* Without a name: an interface that runs, since nobody is reached through one without a carrier. */
+/* Without a name only interfaces that run count: without a carrier they reach no host. */
 static int address_is_called(const struct ifaddrs *i, const char *name)
 {
 	char ip[INET6_ADDRSTRLEN];
@@ -270,7 +270,7 @@ static int address_no_interface(const struct ifaddrs *list, const char *name)
 
 int address_of_interfaces(const char *name, struct address_list *out)
 {
-	/* Others leave room for two loopbacks, so that a host can always reach itself. */
+	/* The list keeps space for two loopback addresses, so that a host can always reach itself. */
 	static const int room[4] = {ADDRESS_INET_MAX - 2, ADDRESS_INET_MAX - 2,
 				    ADDRESS_INET_MAX - 1, ADDRESS_INET_MAX};
 	struct ifaddrs *list = NULL;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* address.h - addresses of sockets: of this host's interfaces, of host names, as text. */
+/*
+ * address.h - addresses of sockets: those of this host's interfaces and of host names, and their texts.
+ */
 #ifndef CORE_SOCKET_ADDRESS_H
 #define CORE_SOCKET_ADDRESS_H
 
@@ -8,15 +10,15 @@
 #include <sys/socket.h>
 
 enum {
-	ADDRESS_INET_MAX = 8, /* IP addresses in a list */
-	ADDRESS_MAX = 9,      /* the same and one local (AF_UNIX) socket */
+	ADDRESS_INET_MAX = 8, /* most IP addresses in a list */
+	ADDRESS_MAX = 9,      /* and one local (AF_UNIX) socket */
 	ADDRESS_TEXT_SIZE = 64
 };
 
 struct address {
 	struct sockaddr_storage sa;
 	socklen_t len;
-	int loopback; /* of a loopback interface: of use within its host only */
+	int loopback; /* a loopback interface has it: usable within its host only */
 };
 
 struct address_list {
@@ -32,7 +34,7 @@ struct address_list {
 int address_of_interfaces(const char *name, struct address_list *out);
 /* "1.2.3.4:80" or "[::1]:80", numbers only; `what` begins the error text. */
 int address_parse(const char *text, const char *what, struct address *out);
-/* The same with a host name; may block as long as the system's resolver does. */
+/* Like the function above, but also accepts a host name; blocks as long as the system's resolver. */
 int address_resolve(const char *text, const char *what, struct address_list *out);
 /* The local socket of that name in the abstract namespace, which leaves no file behind. */
 void address_local(const char *name, struct address *out);
@@ -42,13 +44,13 @@ void address_format(const struct address *address, char text[ADDRESS_TEXT_SIZE])
 /* Address of the other end of fd, or "?". */
 void address_format_peer(int fd, char text[ADDRESS_TEXT_SIZE]);
 
-/* For IP addresses. */
+/* The functions below are for IP addresses. */
 uint16_t address_port(const struct address *address);
 void address_set_port(struct address *address, uint16_t port);
-/* The 4 or 16 bytes of the IP address, in network order. */
+/* The 4 or 16 bytes of the IP address, in network byte order. */
 size_t address_ip_size(const struct address *address);
 const void *address_ip(const struct address *address);
-/* An address of these bytes (4: IPv4, 16: IPv6). */
+/* Makes an address of 4 (IPv4) or 16 bytes (IPv6). */
 void address_set_ip(struct address *address, const void *ip, size_t size, uint16_t port);
 
 #endif

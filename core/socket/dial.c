@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dial.c - the attempts to reach one rank. */
+/* dial.c - attempts to connect to one rank, at all its addresses. */
 #include "socket/dial.h"
 
 #include <endian.h>
@@ -14,12 +14,12 @@
 #include "base/random.h"
 
 enum {
-	DIAL_HEAD_START_MS = 50,    /* of an address over the next one */
-	DIAL_SILENCE_MS = 1000,     /* the same once it accepts connections but says nothing yet */
-	DIAL_CONNECT_MS = 3000,     /* then connecting begins anew */
-	DIAL_LONGEST_PAUSE_MS = 50, /* between two tries of one address */
-	DIAL_SPARE_PAUSE_MS = 20,   /* until it is seen again whether a socket may be opened */
-	DIAL_TRIES = 3              /* of an address that ought to be listening already */
+	DIAL_HEAD_START_MS = 50, /* head start of an address over the next one */
+	DIAL_SILENCE_MS = 1000, /* head start of an address that accepts but has sent nothing yet */
+	DIAL_CONNECT_MS = 3000, /* longest time of a connect() before the attempt begins again */
+	DIAL_LONGEST_PAUSE_MS = 50, /* pause between two tries of one address */
+	DIAL_SPARE_PAUSE_MS = 20,   /* pause of an attempt that may not open a socket yet */
+	DIAL_TRIES = 3              /* refusals in a row after which a listening peer has ended */
 };
 
 int dial_begin(struct dial *dial)
@@ -57,7 +57,10 @@ void dial_end(struct dial *dial)
 		dial_close(dial, &dial->attempts[i]);
 }
 
-/* Addresses that were not tried yet: the first is dialled after delay_ms, the others one after the other. */
+/*
+ * Schedules the addresses that were not tried yet: the first after delay_ms, the others one after
+ * another.
+ */
 static void dial_reschedule(struct dial *dial, int64_t delay_ms, int earlier)
 {
 	int64_t start = clock_now_ms() + delay_ms;
@@ -73,7 +76,7 @@ static void dial_reschedule(struct dial *dial, int64_t delay_ms, int earlier)
 	}
 }
 
-/* The address cannot be tried again: `code` and dial->note say why. */
+/* Ends the attempts at an address for good; `code` and dial->note have the reason. */
 static void dial_give_up(struct dial *dial, struct dial_attempt *y, int code)
 {
 	dial_close(dial, y);
@@ -101,7 +104,7 @@ __attribute__((format(printf, 3, 4))) static void dial_note(struct dial *dial,
 	va_end(args);
 }
 
-/* The attempt has come to nothing; refused: nobody listens there. */
+/* Ends a failed attempt and schedules the next one.  refused: no process listens at the address. */
 static void dial_retry(struct dial *dial, struct dial_attempt *y, const char *why, int refused)
 {
 	dial_close(dial, y);
@@ -138,7 +141,7 @@ static int dial_count_open(const struct dial *dial)
 	return open;
 }
 
-/* There is no socket for this attempt: it waits if another one is under way. */
+/* There is no socket for this attempt: it waits while another attempt has one. */
 static int dial_no_socket(struct dial *dial, struct dial_attempt *y, int err, int open)
 {
 	char address[ADDRESS_TEXT_SIZE], why[SOCKET_WHY_SIZE];
@@ -175,7 +178,7 @@ static int dial_start(struct dial *dial, struct dial_attempt *y)
 	if (dial->hs->tune)
 		dial->hs->tune(dial->hs->user, y->fd, family, dial->local);
 	if (socket_connect(y->fd, address) < 0) {
-		/* EAGAIN: somebody listens, and its queue is full. */
+		/* EAGAIN: the listener's queue is full. */
 		dial_retry_errno(dial, y, errno, errno != EAGAIN);
 		return 0;
 	}
@@ -185,7 +188,7 @@ static int dial_start(struct dial *dial, struct dial_attempt *y)
 	return 0;
 }
 
-/* A socket may get connected to itself if its own port happens to be the one it looks for. */
+/* A socket connects to itself if the system gives it the port that it dials. */
 static int dial_is_own_echo(int fd)
 {
 	struct sockaddr_storage a, b;
@@ -208,7 +211,10 @@ static void dial_connected(struct dial *dial, struct dial_attempt *y)
 	}
 	y->state = DIAL_CHALLENGE;
 	dial_note(dial, y, " accepts connections, but nobody answers");
-	/* Behind a local socket is the peer, which is quickest reached there, however long it takes. */
+	/*
+	 * A local socket that accepts belongs to the peer and is the fastest way to it: no other address
+	 * starts.
+	 */
 	if (dial_address(dial, y)->sa.ss_family == AF_UNIX)
 		dial_reschedule(dial, INT32_MAX, 0);
 	else
@@ -237,13 +243,13 @@ static int dial_answer(struct dial *dial, struct dial_attempt *y)
 	handshake_seal(hs, &y->messages, HANDSHAKE_ANSWER, answer->mac);
 	y->state = DIAL_VERDICT;
 	y->got = 0;
-	/* The buffer of a new connection holds so little at once, or the connection is broken. */
+	/* A new connection takes so few bytes at once, unless it is broken. */
 	if (socket_write(y->fd, answer, sizeof(*answer)) != sizeof(*answer))
 		dial_retry_errno(dial, y, errno, 0);
 	return 0;
 }
 
-/* Bytes of the challenge have come. */
+/* Receives the challenge and sends the answer. */
 static int dial_recv_challenge(struct dial *dial, struct dial_attempt *y)
 {
 	const struct handshake *hs = dial->hs;
@@ -274,14 +280,14 @@ static int dial_recv_challenge(struct dial *dial, struct dial_attempt *y)
 	}
 	if (y->got < sizeof(*challenge))
 		return 0;
-	/* The peer has been there: if it stops listening, it is gone. */
+	/* The peer listens: if it refuses a later attempt, it has ended. */
 	dial->retry = 0;
 	y->refusals = 0;
 	y->pause_ms = 0;
 	return dial_answer(dial, y);
 }
 
-/* The listener knows the key and accepts: this attempt becomes the connection. */
+/* The listener has proved the key and accepts: this attempt becomes the connection. */
 static void dial_confirm(struct dial *dial, struct dial_attempt *y)
 {
 	struct handshake_confirm *confirm = &y->messages.confirm;

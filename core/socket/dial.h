@@ -18,17 +18,17 @@ enum { DIAL_NOTE_SIZE = 320 };
 
 enum dial_state { DIAL_IDLE, DIAL_CONNECTING, DIAL_CHALLENGE, DIAL_VERDICT, DIAL_OUT };
 
-/* The attempt at one address. */
+/* The attempt to connect to one address. */
 struct dial_attempt {
 	enum dial_state state;
 	int fd;
-	int poll_index; /* in the poll set of this turn; -1: not in it */
-	int extra;      /* counts against dial->extra_sockets */
+	int poll_index; /* in the poll set; -1: not in the set */
+	int extra;      /* the socket counts against dial->extra_sockets */
 	int64_t start;  /* IDLE: when to connect; CONNECTING: when connecting began */
-	int pause_ms;   /* before the next try */
-	int tries;      /* that came to nothing */
-	int refusals;   /* in a row: nobody listened */
-	size_t got;     /* bytes of the message that is being received */
+	int pause_ms;   /* pause before the next try */
+	int tries;      /* number of failed tries */
+	int refusals;   /* number of refused tries in a row */
+	size_t got;     /* bytes received of the current message */
 	struct handshake_messages messages;
 };
 
@@ -37,30 +37,33 @@ struct dial {
 	uint32_t peer;
 	struct address_list addresses; /* best first */
 	int local;                     /* the peer is on this host */
-	int named; /* the user has said where the peer is: nobody else is to be found there */
+	int named; /* the user named the address: only the peer may listen there */
 	int retry; /* the peer may not be listening yet */
-	int *extra_sockets; /* sockets that all dials together may open beyond one each; NULL: any number */
+	int *extra_sockets; /* more sockets than one each that all dials together may still open; NULL: any number */
 	uint64_t id;
 	struct dial_attempt attempts[ADDRESS_MAX];
-	int code;          /* of the failure that ended an address for good */
-	int no_descriptor; /* the failure was that of socket() */
+	int code;          /* the code of the failure that ended an address for good */
+	int no_descriptor; /* the failure: socket() found no descriptor */
 
 	int fd;                       /* the connection; -1: none yet */
-	char text[ADDRESS_TEXT_SIZE]; /* its address */
+	char text[ADDRESS_TEXT_SIZE]; /* the address of the connection */
 	uint8_t salt[HANDSHAKE_SALT_SIZE];
-	char note[DIAL_NOTE_SIZE]; /* what happened last */
+	char note[DIAL_NOTE_SIZE]; /* the last event, for messages */
 };
 
-/* Begins.  The caller has zeroed *dial and set hs, peer, addresses, and as needed local to spare. */
+/*
+ * Begins.  The caller has zeroed *dial and set hs, peer and addresses, and local to extra_sockets as
+ * needed.
+ */
 int dial_begin(struct dial *dial);
 /*
- * Connects where it is time to, and adds the sockets to the set.  A code, with the error text: no
- * address leads to the peer.
+ * Starts the attempts that are due and adds the sockets to the set.  Returns a code, with the error text,
+ * if no address leads to the peer.
  */
 int dial_prepare(struct dial *dial, struct poll_set *set);
-/* Does what the set found; codes as for dial_prepare. */
+/* Handles the events of the set; returns codes like dial_prepare. */
 int dial_advance(struct dial *dial, const struct poll_set *set);
-/* Ends all attempts; dial->fd stays the caller's. */
+/* Ends all attempts.  The caller keeps dial->fd. */
 void dial_end(struct dial *dial);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* handshake.c - the seals of the handshake's messages. */
+/* handshake.c - computes and checks the macs of the handshake's messages. */
 #include "socket/handshake.h"
 
 #include <endian.h>
@@ -32,7 +32,7 @@ void handshake_seal(const struct handshake *hs, const struct handshake_messages 
 	};
 	struct handshake_messages copy = *messages;
 
-	/* A letter in the mac's own place keeps the seal of one message from fitting another. */
+	/* Each message has a letter of its own in place of its mac, so no mac fits another message. */
 	memset(handshake_mac_of(&copy, step), "AVC"[step], HANDSHAKE_MAC_SIZE);
 	hs->mac(hs->user, &copy, end[step], mac);
 }

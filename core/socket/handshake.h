@@ -28,23 +28,23 @@ enum {
 	HANDSHAKE_BYTE_ORDER = 0x01020304
 };
 
-/* What both ends of every connection of a job agree on; the functions get `user`. */
+/* The parameters of all handshakes of a job.  The functions get `user`. */
 struct handshake {
-	char magic[8]; /* of the protocol that is spoken once the connection is made */
+	char magic[8]; /* the name of the protocol above the handshake */
 	uint32_t version;
-	const char *name; /* of that protocol, for messages */
+	const char *name; /* the name of that protocol for messages */
 	uint32_t rank, nranks;
-	/* Seals data under the job's key. */
+	/* Computes the mac of data under the job's key. */
 	void (*mac)(const void *user, const void *data, size_t len,
 		    uint8_t mac[HANDSHAKE_MAC_SIZE]);
 	void (*log)(const void *user, int level, const char *text);
-	socket_tune_fn tune; /* for sockets that connect; may be NULL */
+	socket_tune_fn tune; /* sets options of sockets that connect; may be NULL */
 	const void *user;
 };
 
 struct handshake_challenge {
 	char magic[8];
-	uint32_t version; /* magic and version stay where they are in every version */
+	uint32_t version; /* magic and version have the same place in every version */
 	uint32_t rank;
 	uint8_t nonce[16];
 };
@@ -52,10 +52,10 @@ struct handshake_challenge {
 struct handshake_answer {
 	char magic[8];
 	uint32_t version;
-	uint32_t rank; /* of the dialler */
-	uint32_t to;   /* the rank that it wants to reach */
+	uint32_t rank; /* the rank of the dialler */
+	uint32_t to;   /* the rank that it dials */
 	uint32_t nranks;
-	uint32_t order; /* HANDSHAKE_BYTE_ORDER, the only number that is not converted */
+	uint32_t order; /* HANDSHAKE_BYTE_ORDER, the only number in native byte order */
 	uint32_t reserved;
 	uint64_t dial; /* random; equal in all attempts of one dialler */
 	uint8_t nonce[16];
@@ -66,8 +66,8 @@ enum { HANDSHAKE_ACCEPTED = 1, HANDSHAKE_REFUSED = 2 };
 
 struct handshake_verdict {
 	uint32_t type;
-	int32_t code;                      /* COLL_ERR_* of a refusal */
-	uint8_t salt[HANDSHAKE_SALT_SIZE]; /* from the listener, for the keys of later messages */
+	int32_t code;                      /* the COLL_ERR_* of a refusal, or 0 */
+	uint8_t salt[HANDSHAKE_SALT_SIZE]; /* the listener's part of the keys of later messages */
 	uint8_t mac[HANDSHAKE_MAC_SIZE];
 	char text[HANDSHAKE_TEXT_SIZE]; /* why the dialler is refused */
 };
@@ -76,7 +76,7 @@ struct handshake_confirm {
 	uint8_t mac[HANDSHAKE_MAC_SIZE];
 };
 
-/* All messages of one connection, in their order. */
+/* The messages of one connection, in their order. */
 struct handshake_messages {
 	struct handshake_challenge challenge;
 	struct handshake_answer answer;
@@ -84,19 +84,19 @@ struct handshake_messages {
 	struct handshake_confirm confirm;
 };
 
-/* The message that a mac is of. */
+/* Selects a message of the handshake. */
 enum handshake_step { HANDSHAKE_ANSWER, HANDSHAKE_VERDICT, HANDSHAKE_CONFIRM };
 
-/* Computes the mac of a message and of those before it. */
+/* Computes the mac of a message and of all messages before it. */
 void handshake_seal(const struct handshake *hs, const struct handshake_messages *messages,
 		    enum handshake_step step, uint8_t mac[HANDSHAKE_MAC_SIZE]);
 /* Is the mac in that message the right one? */
 int handshake_is_sealed(const struct handshake *hs, const struct handshake_messages *messages,
 			enum handshake_step step);
 
-/* Is the beginning of a challenge or an answer, `got` bytes so far, of this protocol? */
+/* Do the first `got` bytes of a challenge or an answer belong to this protocol? */
 int handshake_has_magic(const struct handshake *hs, const void *message, size_t got);
-/* The version in it, once it has come; until then this end's. */
+/* The version in a challenge or an answer; while it has not come, this end's version. */
 uint32_t handshake_version(const struct handshake *hs, const void *message, size_t got);
 
 /* Logs at a level of backend.h. */

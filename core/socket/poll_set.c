@@ -6,13 +6,13 @@
 #include "base/error.h"
 #include "socket/socket.h"
 
-int poll_set_init(struct poll_set *set, size_t room)
+int poll_set_init(struct poll_set *set, size_t capacity)
 {
-	set->fds = calloc(room, sizeof(*set->fds));
+	set->fds = calloc(capacity, sizeof(*set->fds));
 	set->count = 0;
-	set->room = (int)room;
+	set->capacity = (int)capacity;
 	if (set->fds == NULL)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory to wait for %zu sockets", room);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory to wait for %zu sockets", capacity);
 	return 0;
 }
 
@@ -30,7 +30,7 @@ void poll_set_begin(struct poll_set *set, int64_t wake)
 
 int poll_set_add(struct poll_set *set, int fd, short events)
 {
-	if (set->count == set->room)
+	if (set->count == set->capacity)
 		return -1;
 	set->fds[set->count] = (struct pollfd){.fd = fd, .events = events};
 	return set->count++;
@@ -47,12 +47,12 @@ void poll_set_wait(struct poll_set *set)
 	int64_t left = clock_remaining(set->wake);
 	int n = poll(set->fds, (nfds_t)set->count, left > 60000 ? 60000 : (int)left);
 
-	/* A failed poll (EINTR) is a turn in which nothing has happened. */
+	/* A failed poll (EINTR) counts as a poll without events. */
 	for (int i = 0; n < 0 && i < set->count; i++)
 		set->fds[i].revents = 0;
 }
 
-int poll_set_events(const struct poll_set *set, int place)
+int poll_set_events(const struct poll_set *set, int index)
 {
-	return place < 0 ? 0 : set->fds[place].revents;
+	return index < 0 ? 0 : set->fds[index].revents;
 }

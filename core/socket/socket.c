@@ -82,7 +82,7 @@ int socket_listen_any(uint16_t port, int *fd, uint16_t *bound, int *err)
 	}
 	if (*fd >= 0)
 		close(*fd);
-	/* No IPv6 here: IPv4 alone, whose error then counts. */
+	/* Without IPv6 the socket listens at IPv4 alone, and its error counts. */
 	address_set_ip(&address, any, sizeof(struct in_addr), port);
 	code = socket_listen(&address, NULL, NULL, fd, err);
 	*bound = address_port(&address);
@@ -111,7 +111,7 @@ int socket_connect_result(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0 ? errno : err;
 }
 
-/* The common end of read and write: what n and errno mean. */
+/* Turns the result n of a read or write, and errno, into the result of socket_recv and socket_send. */
 static ssize_t socket_moved(ssize_t n)
 {
 	if (n >= 0)

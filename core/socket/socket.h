@@ -16,7 +16,7 @@ enum { SOCKET_WHY_SIZE = 128 };
 
 /* A socket that is not connected; -1 with errno. */
 int socket_new(int family);
-/* Starts connecting.  0: under way or connected; -1 with errno. */
+/* Starts a connect.  0: it has begun or is complete; -1 with errno. */
 int socket_connect(int fd, const struct address *address);
 /* After the socket has become writable: 0, or the errno of the failed connect. */
 int socket_connect_result(int fd);
@@ -30,11 +30,11 @@ typedef void (*socket_tune_fn)(const void *user, int fd, int family, int local);
  */
 int socket_listen(struct address *address, socket_tune_fn tune, const void *user, int *fd,
 		  int *err);
-/* Listens at any IP address, IPv6 and IPv4, port as given or, for 0, from the system. */
+/* Listens at all IPv6 and IPv4 addresses of the host.  Port 0: the system chooses the port. */
 int socket_listen_any(uint16_t port, int *fd, uint16_t *bound, int *err);
-/* Small messages go out at once. */
+/* Sets TCP_NODELAY: small messages are sent at once. */
 void socket_no_delay(int fd);
-/* accept() failed for want of descriptors or memory, which may pass. */
+/* Did accept() fail for lack of descriptors or memory?  A later accept() may work. */
 int socket_is_exhausted(int err);
 
 /*
@@ -45,27 +45,27 @@ ssize_t socket_read(int fd, void *buf, size_t len);
 ssize_t socket_write(int fd, const void *buf, size_t len);
 /* "Connection reset by peer"; for 0 "the connection was closed". */
 const char *socket_why(int err, char buf[SOCKET_WHY_SIZE]);
-/* poll until `deadline` for one descriptor: revents, 0 at the deadline. */
+/* Polls one descriptor until `deadline`: returns revents, or 0 at the deadline. */
 int socket_poll(int fd, short events, int64_t deadline);
 
-/* ---- several descriptors: each user adds its own in every turn, and remembers their places ---- */
+/* ---- several descriptors: before each wait every user adds its own, and remembers their indices ---- */
 
 struct poll_set {
 	struct pollfd *fds;
-	int count, room;
-	int64_t wake; /* the wait ends then, if not before */
+	int count, capacity;
+	int64_t wake; /* the latest end of the wait */
 };
 
-/* Room for so many descriptors; poll_set_free accepts a set of zeros. */
-int poll_set_init(struct poll_set *set, size_t room);
+/* Makes a set for that many descriptors.  poll_set_free accepts a set of zeros. */
+int poll_set_init(struct poll_set *set, size_t capacity);
 void poll_set_free(struct poll_set *set);
 void poll_set_begin(struct poll_set *set, int64_t wake);
-/* The place of the descriptor in this turn. */
+/* Adds a descriptor and returns its index in the set. */
 int poll_set_add(struct poll_set *set, int fd, short events);
-/* The wait must end at that time or before. */
+/* The next wait ends at that time, or earlier. */
 void poll_set_wake(struct poll_set *set, int64_t time);
 void poll_set_wait(struct poll_set *set);
-/* The events that poll found at a place; 0 for the place -1. */
-int poll_set_events(const struct poll_set *set, int place);
+/* The events of the descriptor at that index; 0 for the index -1. */
+int poll_set_events(const struct poll_set *set, int index);
 
 #endif

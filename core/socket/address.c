@@ -271,7 +271,7 @@ static int address_no_interface(const struct ifaddrs *list, const char *name)
 int address_of_interfaces(const char *name, struct address_list *out)
 {
 	/* The list keeps space for two loopback addresses, so that a host can always reach itself. */
-	static const int room[4] = {ADDRESS_INET_MAX - 2, ADDRESS_INET_MAX - 2,
+	static const int limit[4] = {ADDRESS_INET_MAX - 2, ADDRESS_INET_MAX - 2,
 				    ADDRESS_INET_MAX - 1, ADDRESS_INET_MAX};
 	struct ifaddrs *list = NULL;
 	int code = 0;
@@ -282,7 +282,7 @@ int address_of_interfaces(const char *name, struct address_list *out)
 				 strerror(errno));
 	for (int class = 0; class < 4; class ++)
 		for (const struct ifaddrs *i = list; i != NULL; i = i->ifa_next)
-			if (address_class(i) == class && out->count < room[class] &&
+			if (address_class(i) == class && out->count < limit[class] &&
 			    address_is_called(i, name))
 				address_add(out, i->ifa_addr, 0,
 					    (i->ifa_flags & IFF_LOOPBACK) != 0);

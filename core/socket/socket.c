@@ -138,7 +138,7 @@ ssize_t socket_write(int fd, const void *buf, size_t len)
 int socket_poll(int fd, short events, int64_t deadline)
 {
 	struct pollfd one;
-	struct poll_set set = {.fds = &one, .room = 1};
+	struct poll_set set = {.fds = &one, .capacity = 1};
 	int place;
 
 	do {

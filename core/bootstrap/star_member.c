@@ -20,7 +20,7 @@ static int member_not_connected(const struct star *t, int code)
 static int member_dial(struct star *t, struct dial *dial, int64_t deadline, int64_t timeout_ms)
 {
 	struct pollfd fds[ADDRESS_MAX];
-	struct poll_set set = {.fds = fds, .room = ADDRESS_MAX};
+	struct poll_set set = {.fds = fds, .capacity = ADDRESS_MAX};
 	char seconds[24];
 	int code = dial_begin(dial);
 

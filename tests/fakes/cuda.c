@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cuda.c - a stand-in for the CUDA driver (libcuda.so.1), so that what the library does with device
- * memory and streams is tested where there is no device.  Built for tests only.
+ * cuda.c - a stand-in for the CUDA driver (libcuda.so.1), so that tests of device memory and
+ * streams need no device.  Built for tests only.
  *
- * It behaves as the document "CUDA Driver API" says, and worse where that allows it: device memory
- * cannot be touched from outside (whoever tries crashes), work on streams is done later by threads
- * of their own, a freed piece of memory is not waited for, and a context that is broken stays so.
+ * The stand-in behaves as the document "CUDA Driver API" says, in the worst way that the document
+ * allows: a host access to device memory crashes, threads do the work on streams later, freeing
+ * memory does not wait for work that uses it, and a broken context stays broken.
  *
  * This file: the process, devices and contexts.
  */
@@ -22,16 +22,16 @@ enum { STANDIN_DEEP = 16, STANDIN_VERSION = 13000 };
 pthread_mutex_t standin_lock = PTHREAD_MUTEX_INITIALIZER;
 unsigned long standin_clock;
 
-/* Without the lock, which nobody may ever unlock in a child. */
-static atomic_int standin_process; /* that has called cuInit */
-static int standin_count;          /* of devices; not changed after cuInit */
+/* Read without the lock, because in a child the lock may stay locked for ever. */
+static atomic_int standin_process; /* the process that has called cuInit */
+static int standin_count;          /* number of devices; constant after cuInit */
 
 static struct standin_context standin_primary[STANDIN_DEVICES];
 
 static _Thread_local struct standin_context *standin_stack[STANDIN_DEEP];
 static _Thread_local int standin_depth;
 
-/* The number in an environment variable, or 0; *after: what follows an '@'. */
+/* The number in an environment variable, or 0; *after: the number that follows an '@'. */
 int standin_fault(const char *name, unsigned long *after)
 {
 	const char *text = getenv(name), *at = text ? strchr(text, '@') : NULL;
@@ -40,7 +40,7 @@ int standin_fault(const char *name, unsigned long *after)
 	return text ? atoi(text) : 0;
 }
 
-/* How a call is to fail before which there were `before` of its kind, or 0. */
+/* The code with which a call must fail that has `before` calls of its kind before it, or 0. */
 int standin_injected(const char *name, unsigned long before)
 {
 	unsigned long after;
@@ -81,7 +81,7 @@ int cuInit(unsigned flags)
 	return code;
 }
 
-/* A child of a process that uses CUDA cannot use it, nor can what runs on a stream. */
+/* A child of a process that uses CUDA cannot use CUDA, nor can a function that runs on a stream. */
 int standin_process_ok(void)
 {
 	if (standin_worker)
@@ -177,7 +177,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 
 /* ------------------------------------------------------------------ contexts -- */
 
-/* If 0, the calling thread has a context, and the lock. */
+/* After a return of 0 the calling thread has a current context and holds the lock. */
 int standin_begin(struct standin_context **context)
 {
 	int code = standin_process_ok();
@@ -189,7 +189,7 @@ int standin_begin(struct standin_context **context)
 	return (*context)->refs ? CUDA_SUCCESS : standin_leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
-/* And the context is not broken. */
+/* The same, and the context is not broken. */
 int standin_enter(struct standin_context **context)
 {
 	int code = standin_begin(context);
@@ -292,7 +292,7 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
 	return standin_leave(CUDA_SUCCESS);
 }
 
-/* The last one takes all memory, streams and events of the context with it. */
+/* The last release ends the context with all its memory, streams and events. */
 int cuDevicePrimaryCtxRelease_v2(int device)
 {
 	struct standin_context *context;
@@ -324,7 +324,7 @@ int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 	return standin_leave(CUDA_SUCCESS);
 }
 
-/* ----------------------------------------------------------- what tests may ask -- */
+/* --------------------------------------------------------------- queries by tests -- */
 
 int standin_held(int device)
 {

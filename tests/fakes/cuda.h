@@ -104,7 +104,7 @@ enum {
 #define CU_STREAM_PER_THREAD ((void *)2)
 #define STANDIN_API          __attribute__((visibility("default")))
 
-/* The process, and what it finds. */
+/* The process and its devices. */
 STANDIN_API int cuInit(unsigned flags);
 STANDIN_API int cuDriverGetVersion(int *version);
 STANDIN_API int cuGetErrorName(int result, const char **name);
@@ -155,22 +155,23 @@ STANDIN_API int cuEventSynchronize(void *event);
 STANDIN_API int cuEventDestroy_v2(void *event);
 
 /*
- * For stand-ins of libraries that bring kernels.  standin_stream_do has fn run on the stream's own
- * thread, in the stream's order, as a kernel would; the stream's context must be current.  What fn
- * returns, if not 0, breaks the context.  fn is called in every case, so that it can free arg; but
- * where the context is broken or gone by then, standin_touch finds nothing for it.  fn must not call
+ * For stand-ins of libraries with kernels.  standin_stream_do runs fn on the stream's own thread,
+ * in the stream's order, as a kernel would run; the stream's context must be current.  A result of
+ * fn other than 0 breaks the context.  The stream calls fn in every case, so that fn can free arg;
+ * but if the context is broken or has ended by then, standin_touch returns NULL.  fn must not call
  * the driver.
  *
- * standin_touch says where memory of a device, managed or pinned memory can be touched; NULL where
- * not all of ptr[0..n) is one piece of such memory.  fn may use the place until it returns.
+ * standin_touch returns the address at which fn can access device, managed or pinned memory; NULL
+ * if ptr[0..n) does not lie within one piece of such memory.  fn may use the address until it
+ * returns.
  */
 STANDIN_API int standin_stream_do(void *stream, int (*fn)(void *arg), void *arg);
 STANDIN_API void *standin_touch(const void *ptr, size_t n);
 
 /*
- * What tests may ask: copies and pieces of work ever given to streams, live pieces of pinned memory,
- * holders of a context, live streams and events made by cuStreamCreate and cuEventCreate, contexts
- * on the calling thread's stack.
+ * Counters for tests: copies and pieces of work ever queued on streams, live pieces of pinned
+ * memory, holders of a context, live streams and events made by cuStreamCreate and cuEventCreate,
+ * contexts on the calling thread's stack.
  */
 STANDIN_API unsigned long standin_copies(void);
 STANDIN_API unsigned long standin_works(void);
@@ -180,7 +181,7 @@ STANDIN_API int standin_streams(void);
 STANDIN_API int standin_events(void);
 STANDIN_API int standin_contexts_pushed(void);
 
-/* A device's context that is broken is as new: what no driver can, and tests need to go on. */
+/* Repairs a device's broken context, which no driver can do; tests need it to go on. */
 STANDIN_API void standin_heal(int device);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cuda_copy.c - copying and setting memory by the stand-in driver.  What the document says may be
- * asynchronous is: memory that is not pinned too.
+ * cuda_copy.c - copies and sets memory in the stand-in driver.  Every copy that the document allows
+ * to be asynchronous is asynchronous, also a copy of memory that is not pinned.
  */
 #include "cuda_impl.h"
 
 #include <string.h>
 
-/* Of what both ends of a copy may be. */
+/* The kinds of memory that each end of a copy may have. */
 enum { ON_HOST = 1, ON_DEVICE = 2, ON_EITHER = 3 };
 
 static unsigned long standin_copied;
@@ -15,8 +15,8 @@ static unsigned long standin_copied;
 /* ------------------------------------------------------------- by a stream's thread -- */
 
 /*
- * Where ptr[0..n) can be touched, if it is still in the memory that it was in when the call was made.
- * Memory that is not the driver's is the program's.
+ * Returns the address at which the stream's thread can access ptr[0..n), if the memory is still the
+ * one of the call.  Memory that the driver does not know belongs to the program.
  */
 static char *standin_reach(const void *ptr, unsigned long id, size_t n)
 {
@@ -61,7 +61,9 @@ static int standin_run_set(const struct standin_task *task)
 
 /* -------------------------------------------------------------------- the calls -- */
 
-/* What an end of a copy is: ON_EITHER for managed memory, 0 if not all of it is there. */
+/*
+ * The kind of memory at one end of a copy: ON_EITHER for managed memory, 0 if not all bytes exist.
+ */
 static int standin_end_of(const void *ptr, size_t n)
 {
 	const struct standin_memory *m = standin_memory_find(ptr);
@@ -73,7 +75,10 @@ static int standin_end_of(const void *ptr, size_t n)
 	return m->managed ? ON_EITHER : m->type == CU_MEMORYTYPE_HOST ? ON_HOST : ON_DEVICE;
 }
 
-/* A copy whose ends must be as `dst_wanted` and `src_wanted`; *ends: both, ored. */
+/*
+ * Makes a copy whose ends must be of the kinds `dst_wanted` and `src_wanted`; *ends: both kinds,
+ * ored.
+ */
 static int standin_copy(const struct standin_task *task, int dst_wanted, int src_wanted,
 			struct standin_stream *stream, int *ends)
 {
@@ -90,7 +95,7 @@ static int standin_copy(const struct standin_task *task, int dst_wanted, int src
 	return standin_stream_give(stream, &copy, NULL);
 }
 
-/* A copy from host to host is over when the call is. */
+/* A copy from host to host is complete when the call returns. */
 static int standin_copy_async(const struct standin_task *task, int dst, int src, void *handle)
 {
 	struct standin_context *context;
@@ -129,7 +134,7 @@ int cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t n, void *stream)
 	return standin_copy_async(&task, ON_HOST, ON_DEVICE, stream);
 }
 
-/* On the default stream.  Within devices it may not be over when the call is. */
+/* Copies on the default stream.  A copy within devices may be incomplete when the call returns. */
 int cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t n)
 {
 	const struct standin_task task = {
@@ -148,7 +153,7 @@ int cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t n)
 	return standin_leave(code);
 }
 
-/* n: how many times a value of `width` bytes is set. */
+/* n: number of values of `width` bytes to set. */
 static int standin_set(CUdeviceptr dst, unsigned value, unsigned width, size_t n, void *handle)
 {
 	struct standin_task task = {.run = standin_run_set, .dst = (char *)(uintptr_t)dst};
@@ -183,7 +188,7 @@ int cuMemsetD32Async(CUdeviceptr dst, unsigned value, size_t n, void *stream)
 	return standin_set(dst, value, 4, n, stream);
 }
 
-/* ----------------------------------------------------------- what tests may ask -- */
+/* --------------------------------------------------------------- queries by tests -- */
 
 unsigned long standin_copies(void)
 {

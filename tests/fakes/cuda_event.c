@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cuda_event.c - the stand-in driver's events, and functions that streams run.  An event is a point
- * of a stream, so that whoever waits for it is not affected by what becomes of the event.
+ * cuda_event.c - the stand-in driver's events, and functions that streams run.  An event is a
+ * position in a stream, so a wait for the position is not affected by a later recording or
+ * destruction of the event.
  */
 #include "cuda_impl.h"
 
@@ -10,7 +11,7 @@
 struct standin_event {
 	struct standin_event *next;
 	struct standin_context *context;
-	struct standin_point at; /* no stream: not recorded yet */
+	struct standin_point at; /* NULL: not recorded yet */
 };
 
 static struct standin_event *standin_event_list;
@@ -70,7 +71,7 @@ static struct standin_event **standin_event_find(const void *handle)
 	return at;
 }
 
-/* Also in a broken context, which the result then says. */
+/* Destroys the event also in a broken context; the result then has the context's code. */
 int cuEventDestroy_v2(void *event)
 {
 	struct standin_context *context;
@@ -114,7 +115,7 @@ int cuEventRecord(void *event, void *stream)
 	return standin_leave(CUDA_SUCCESS);
 }
 
-/* Needs no current context. */
+/* This function needs no current context. */
 int cuEventQuery(void *event)
 {
 	const struct standin_event *e;
@@ -151,7 +152,7 @@ int cuEventSynchronize(void *event)
 	return standin_leave(code);
 }
 
-/* Both may be of other contexts than the current. */
+/* Stream and event may belong to other contexts than the current one. */
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
 	const struct standin_task nothing = {.run = NULL};
@@ -220,7 +221,7 @@ int standin_stream_do(void *stream, int (*fn)(void *arg), void *arg)
 	return standin_launch(stream, &task);
 }
 
-/* ----------------------------------------------------------- what tests may ask -- */
+/* --------------------------------------------------------------- queries by tests -- */
 
 int standin_events(void)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cuda_fault_test.c - the stand-in for the CUDA driver fails as it is told to, and as the document
- * says: errors that pass, and errors that break a context.
+ * cuda_fault_test.c - the stand-in for the CUDA driver fails when the test tells it to, and in the
+ * way that the document describes: errors after which work continues, and errors that break a
+ * context.
  */
 #include "cuda_harness.h"
 
@@ -63,7 +64,7 @@ static void test_passing(void)
 	cuMemFree_v2(other);
 }
 
-/* What was given before its context broke finds nothing, but is called. */
+/* A function queued before its context broke is called, but cannot access memory. */
 struct look {
 	sem_t over;
 	CUdeviceptr ptr;
@@ -124,7 +125,7 @@ static void test_broken(void)
 	is_int(noted, 0, "functions were not called");
 }
 
-/* Holds on to what it found, which is freed meanwhile. */
+/* Keeps using memory that another thread frees meanwhile. */
 static int writes(void *arg)
 {
 	CUdeviceptr *ptr = arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cuda_harness.h - what the tests of the stand-in for the CUDA driver (fakes/cuda.h) share: gates
- * that hold a stream up, memory with something in it, and children.
+ * cuda_harness.h - helpers for the tests of the stand-in for the CUDA driver (fakes/cuda.c): gates
+ * that block a stream, filled memory, and child processes.
  */
 #ifndef TESTS_STANDIN_HARNESS_H
 #define TESTS_STANDIN_HARNESS_H
@@ -25,7 +25,7 @@ enum { BYTES = 4096 };
 
 /* ------------------------------------------------------------------------ gates -- */
 
-/* A stream that comes to a gate stays there until it is opened. */
+/* A stream that reaches a gate waits until the test opens the gate. */
 struct gate {
 	sem_t reached, opened;
 };
@@ -39,7 +39,7 @@ STANDIN_UNUSED static struct gate gate_new(void)
 	return g;
 }
 
-/* 0, or -1 if it takes a minute. */
+/* Waits for the condition; returns 0, or -1 after a minute. */
 STANDIN_UNUSED static int gate_wait(sem_t *sem)
 {
 	struct timespec end;
@@ -60,7 +60,7 @@ STANDIN_UNUSED static int gate_kernel(void *arg)
 	return gate_wait(&g->opened) ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
 }
 
-/* Returns when the stream is there. */
+/* Returns when the stream has reached the gate. */
 STANDIN_UNUSED static void gate_close(struct gate *g, void *stream)
 {
 	*g = gate_new();
@@ -103,7 +103,7 @@ STANDIN_UNUSED static CUdeviceptr memory_new(int fill)
 	return ptr;
 }
 
-/* What all its bytes are, or -1; waits for the default stream only. */
+/* Returns the value of all bytes, or -1 if they differ; waits for the default stream only. */
 STANDIN_UNUSED static int memory_is(CUdeviceptr ptr)
 {
 	unsigned char bytes[BYTES];
@@ -116,7 +116,7 @@ STANDIN_UNUSED static int memory_is(CUdeviceptr ptr)
 	return bytes[0];
 }
 
-/* As the stand-in sees it, whatever streams do. */
+/* Reads the memory through the stand-in, without waiting for streams. */
 STANDIN_UNUSED static int memory_peek(CUdeviceptr ptr)
 {
 	const unsigned char *there = standin_touch((void *)(uintptr_t)ptr, BYTES);
@@ -144,7 +144,7 @@ STANDIN_UNUSED static void *event_new(void)
 	return event;
 }
 
-/* Time for what must not happen. */
+/* Waits a moment, so that a forbidden event has time to happen. */
 STANDIN_UNUSED static void settle(void)
 {
 	usleep(20000);
@@ -152,7 +152,7 @@ STANDIN_UNUSED static void settle(void)
 
 /* --------------------------------------------------------------------- children -- */
 
-/* The exit status of a child that does something quietly; 256 and the signal if that ends it. */
+/* Runs fn in a quiet child; returns its exit status, or 256 plus the signal that ended it. */
 STANDIN_UNUSED static int child(int (*fn)(void *arg), void *arg)
 {
 	pid_t pid = fork();

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * cuda_memory.c - the stand-in driver's memory, and what it knows of pointers.
- */
+/* cuda_memory.c - the stand-in driver's memory, and its answers about pointers. */
 #include "cuda_impl.h"
 
 #include <stdlib.h>
@@ -9,12 +7,12 @@
 #include <unistd.h>
 
 static struct standin_memory *standin_memories;
-static struct standin_memory *standin_graves; /* freed, but perhaps in use by work that runs */
+static struct standin_memory *standin_graves; /* freed memory that running work may still use */
 static unsigned long standin_ids;
 
 /* --------------------------------------------------------- beginning and ending -- */
 
-/* Maps memory; `hidden`: its owner cannot touch it. */
+/* Maps memory; `hidden`: the program cannot access it. */
 static int standin_map(struct standin_memory *m, int hidden)
 {
 	int fd = memfd_create("device memory", MFD_CLOEXEC);
@@ -60,7 +58,7 @@ static int standin_alloc(void **ptr, size_t bytes, unsigned type, unsigned manag
 	return standin_leave(CUDA_SUCCESS);
 }
 
-/* Work that runs since before it was freed may still use it. */
+/* Work that was running when the memory was freed may still use it. */
 void standin_memory_reap(void)
 {
 	unsigned long oldest = standin_graves ? standin_stream_oldest() : 0;
@@ -100,7 +98,7 @@ void standin_memory_end(struct standin_context *context)
 	standin_memory_reap();
 }
 
-/* Also in a broken context, which the result then says. */
+/* Frees also in a broken context; the result then has the context's code. */
 static int standin_free(const void *ptr, int host)
 {
 	struct standin_memory **at = &standin_memories;
@@ -161,7 +159,7 @@ int cuMemFreeHost(void *ptr)
 
 /* ------------------------------------------------------------------- pointers -- */
 
-/* NULL: not the driver's. */
+/* Returns NULL if the driver does not know the memory. */
 struct standin_memory *standin_memory_find(const void *ptr)
 {
 	struct standin_memory *m = standin_memories;
@@ -179,7 +177,10 @@ unsigned long standin_memory_id(const void *ptr)
 	return m ? m->id : 0;
 }
 
-/* Where the stand-in may touch ptr[0..n), which begins in m; NULL: not all of it is there. */
+/*
+ * The address at which the stand-in may access ptr[0..n), which begins in m; NULL if not all bytes
+ * exist.
+ */
 char *standin_memory_inside(const struct standin_memory *m, const void *ptr, size_t n)
 {
 	size_t at = (size_t)((const char *)ptr - m->base);
@@ -187,7 +188,7 @@ char *standin_memory_inside(const struct standin_memory *m, const void *ptr, siz
 	return n <= m->bytes - at ? m->inside + at : NULL;
 }
 
-/* Nothing is there for what runs when its context is lost. */
+/* Work whose context is lost finds no memory. */
 void *standin_touch(const void *ptr, size_t n)
 {
 	const struct standin_memory *m;
@@ -225,7 +226,7 @@ static int standin_attribute(const struct standin_memory *m, int name, void *val
 	return CUDA_SUCCESS;
 }
 
-/* Needs no current context; but if one is, it may have something to say. */
+/* Needs no current context, but returns the code of a broken current context. */
 static int standin_look(void)
 {
 	int fault = standin_injected("STANDIN_CUDA_LOOK", 0), code = standin_process_ok();
@@ -254,7 +255,7 @@ int cuPointerGetAttribute(void *value, int name, CUdeviceptr ptr)
 	return standin_leave(standin_attribute(m, name, value, at));
 }
 
-/* A pointer that is not the driver's is no error. */
+/* A pointer that the driver does not know is no error. */
 int cuPointerGetAttributes(unsigned n, const int *names, void **values, CUdeviceptr ptr)
 {
 	const void *at = (const void *)(uintptr_t)ptr;
@@ -269,7 +270,7 @@ int cuPointerGetAttributes(unsigned n, const int *names, void **values, CUdevice
 	return standin_leave(code);
 }
 
-/* ----------------------------------------------------------- what tests may ask -- */
+/* --------------------------------------------------------------- queries by tests -- */
 
 int standin_pinned(void)
 {

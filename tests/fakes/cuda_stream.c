@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cuda_stream.c - the stand-in driver's streams: those that programs make, the default stream of each
- * context, and the default stream that each thread has in each context.
+ * cuda_stream.c - the stand-in driver's streams: streams that programs create, the default stream
+ * of each context, and the default stream of each thread in each context.
  */
 #include "cuda_impl.h"
 
@@ -13,7 +13,7 @@ static unsigned long standin_worked, standin_created;
 static unsigned standin_random = 1;
 
 static pthread_once_t standin_key_once = PTHREAD_ONCE_INIT;
-static pthread_key_t standin_key; /* for the end of threads that have streams */
+static pthread_key_t standin_key; /* runs at the end of threads that have streams */
 static _Thread_local struct standin_stream *standin_mine[STANDIN_DEVICES];
 
 /* ---------------------------------------------------------- beginning and ending -- */
@@ -52,7 +52,7 @@ void standin_stream_unref(struct standin_stream *stream)
 	free(stream);
 }
 
-/* The handle's end.  Its thread ends when all is done. */
+/* Ends the handle.  The stream's thread ends when all queued work is done. */
 static void standin_stream_leave(struct standin_stream *stream)
 {
 	stream->gone = 1;
@@ -60,7 +60,7 @@ static void standin_stream_leave(struct standin_stream *stream)
 	standin_stream_unref(stream);
 }
 
-/* The context's end: what is still to be done is dropped. */
+/* Ends the stream with its context and drops the work still queued. */
 void standin_streams_end(struct standin_context *context)
 {
 	struct standin_stream *next;
@@ -71,7 +71,7 @@ void standin_streams_end(struct standin_context *context)
 		if (s->context != context || s->dead)
 			continue;
 		s->dead = 1;
-		/* A thread's own is its thread's to leave. */
+		/* A thread's own stream stays until the thread ends. */
 		if (!s->gone && !s->owned)
 			standin_stream_leave(s);
 	}
@@ -137,14 +137,14 @@ int standin_stream_find(void *handle, struct standin_context *context,
 	return s ? s->context->broken : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* ----------------------------------------------------------------- giving it work -- */
+/* ----------------------------------------------------------------- queueing work -- */
 
 static int standin_pending(const struct standin_stream *stream)
 {
 	return stream->given != stream->done;
 }
 
-/* Must what is given to a stream now wait for the other, as the default stream's rules say? */
+/* Must work queued on one stream now wait for the other, by the rules of the default stream? */
 static int standin_implied(const struct standin_stream *stream, const struct standin_stream *other)
 {
 	const struct standin_stream *legacy = stream->context->legacy;
@@ -170,7 +170,7 @@ static size_t standin_implied_all(const struct standin_stream *stream, struct st
 	return n;
 }
 
-/* One in four takes a moment. */
+/* One piece of work in four takes a moment. */
 static void standin_inject(struct standin_task *task)
 {
 	const char *text = getenv("STANDIN_CUDA_DELAY_US");
@@ -183,7 +183,9 @@ static void standin_inject(struct standin_task *task)
 		task->delay_us = (unsigned)strtoul(text, NULL, 10);
 }
 
-/* Appends a copy of a task, to be done after a point of some stream too, if that is given. */
+/*
+ * Queues a copy of a task; the task also waits for a position in a stream, if the caller gives one.
+ */
 int standin_stream_give(struct standin_stream *stream, const struct standin_task *task,
 			const struct standin_point *after)
 {
@@ -211,9 +213,9 @@ int standin_stream_give(struct standin_stream *stream, const struct standin_task
 	return CUDA_SUCCESS;
 }
 
-/* ------------------------------------------------------------------ waiting for it -- */
+/* --------------------------------------------------------------- waiting for streams -- */
 
-/* What went wrong with the stream up to a ticket, once. */
+/* Returns the error of the stream up to a ticket, and returns it only once. */
 int standin_stream_error(struct standin_stream *stream, unsigned long ticket)
 {
 	int code = stream->error_at <= ticket ? stream->error : CUDA_SUCCESS;
@@ -247,7 +249,7 @@ void standin_streams_wake(struct standin_context *context)
 			pthread_cond_broadcast(&s->changed);
 }
 
-/* Tickets that were given later are not waited for. */
+/* Does not wait for work that is queued after the call. */
 int standin_streams_await(struct standin_context *context)
 {
 	unsigned long now = standin_clock;
@@ -269,7 +271,7 @@ int standin_streams_await(struct standin_context *context)
 	return code;
 }
 
-/* Since when the oldest of the running pieces of work runs. */
+/* The time at which the oldest running piece of work began. */
 unsigned long standin_stream_oldest(void)
 {
 	unsigned long oldest = standin_clock + 1;
@@ -303,7 +305,7 @@ int cuStreamCreate(void **stream, unsigned flags)
 	return standin_leave(CUDA_SUCCESS);
 }
 
-/* Also in a broken context, which the result then says. */
+/* Destroys the stream also in a broken context; the result then has the context's code. */
 int cuStreamDestroy_v2(void *stream)
 {
 	struct standin_stream *s = NULL;
@@ -343,7 +345,7 @@ int cuStreamQuery(void *stream)
 	return standin_leave(standin_stream_error(s, s->given));
 }
 
-/* What the default stream implies is waited for by a piece of work that does nothing. */
+/* An empty piece of work waits for the streams that the default stream implies. */
 int cuStreamSynchronize(void *stream)
 {
 	const struct standin_task nothing = {.run = NULL};
@@ -357,7 +359,7 @@ int cuStreamSynchronize(void *stream)
 	return standin_leave(code ? code : standin_stream_await(s, s->given));
 }
 
-/* ----------------------------------------------------------- what tests may ask -- */
+/* --------------------------------------------------------------- queries by tests -- */
 
 unsigned long standin_works(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cuda_stream_test.c - the stand-in for the CUDA driver keeps what the document promises: streams
- * and events.
+ * cuda_stream_test.c - the streams and events of the stand-in for the CUDA driver keep the promises
+ * of the document.
  */
 #include "cuda_harness.h"
 
@@ -80,7 +80,7 @@ static void test_parallel(void)
 	cuStreamDestroy_v2(b);
 }
 
-/* Who does not wait must find out sooner or later. */
+/* A program that does not wait must see incomplete data sooner or later. */
 static void test_late(void)
 {
 	void *stream = stream_new(CU_STREAM_NON_BLOCKING);
@@ -147,7 +147,7 @@ static void test_default(void)
 	cuMemFree_v2(ptr);
 }
 
-/* A thread's own stream is not another's, and outlives it. */
+/* A thread's own stream differs from other threads' streams, and outlives the thread. */
 static void *one_thread(void *ptr)
 {
 	context_push(0);
@@ -236,7 +236,7 @@ static void test_events(void)
 	cuMemFree_v2(ptr);
 }
 
-/* What may be of another context than the current one, and what may not. */
+/* Objects that may belong to another context than the current one, and objects that may not. */
 static void test_across(void)
 {
 	void *stream = stream_new(0), *event = event_new(), *there, *there_event;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cuda_test.c - the stand-in for the CUDA driver keeps what the document promises: process,
- * devices, contexts and memory.
+ * cuda_test.c - the process, devices, contexts and memory of the stand-in for the CUDA driver keep
+ * the promises of the document.
  */
 #include "cuda_harness.h"
 
@@ -21,7 +21,7 @@ static int how_init(void *arg)
 	return cuDeviceGetCount(&count) ? 255 : count;
 }
 
-/* What exit finds: a thread at work, work waiting, and memory, streams and events alive. */
+/* The process exits with a thread at work, queued work, and live memory, streams and events. */
 static int leaves_all(void *arg)
 {
 	static struct gate gate;
@@ -252,7 +252,7 @@ static void test_pointers(void)
 	cuMemFree_v2(ptr);
 }
 
-/* Everything that a context has ends with it, also where work is under way. */
+/* A context ends with all its objects, also while work is under way. */
 static void test_reset(void)
 {
 	struct gate gate;

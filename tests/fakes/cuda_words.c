@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * cuda_words.c - the stand-in driver's results in words.
- */
+/* cuda_words.c - texts for the stand-in driver's result codes. */
 #include "cuda.h"
 
 static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cuda_worker.c - the stand-in driver's threads: each stream that is given work has one, which does
- * it in order, later, and at the same time as those of other streams.
+ * cuda_worker.c - the stand-in driver's threads: each stream with work has a thread, which does the
+ * work in order, later than the call, and concurrently with other streams.
  */
 #include "cuda_impl.h"
 
@@ -12,7 +12,10 @@
 
 _Thread_local struct standin_stream *standin_worker;
 
-/* From now on every call that needs the context says `code`, and nobody waits for it any more. */
+/*
+ * Breaks a context: every call that needs it returns `code` from now on, and no thread waits for it
+ * any more.
+ */
 void standin_context_break(struct standin_context *context, int code)
 {
 	if (context->broken)
@@ -34,7 +37,7 @@ static void standin_task_wait(struct standin_task *task)
 	}
 }
 
-/* The time that work takes, so that who does not wait for it sees that it is not done. */
+/* Lets the work take its time, so that a program that does not wait sees incomplete data. */
 static void standin_task_delay(struct standin_stream *stream, const struct standin_task *task)
 {
 	struct timespec end;
@@ -63,7 +66,7 @@ static int standin_task_run(struct standin_stream *stream, const struct standin_
 	return code;
 }
 
-/* It stays in the queue until it is done. */
+/* The task stays in the queue until it is done. */
 static void standin_task_do(struct standin_stream *stream, struct standin_task *task)
 {
 	int code;
@@ -109,7 +112,10 @@ static void *standin_worker_main(void *arg)
 	return NULL;
 }
 
-/* Signals are for the program's own threads, but for those that a thread causes itself. */
+/*
+ * The program's own threads handle signals; only signals that this thread causes itself stay
+ * unblocked.
+ */
 static int standin_worker_create(struct standin_stream *stream)
 {
 	static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};

@@ -74,9 +74,9 @@ NCCL_API int ncclGroupEnd(void);
 NCCL_API int ncclMemAlloc(void **ptr, size_t size);
 NCCL_API int ncclMemFree(void *ptr);
 
-/* Communicators of this process that were made and neither destroyed nor aborted. */
+/* Number of communicators of this process that are neither destroyed nor aborted. */
 NCCL_API int standin_nccl_comms(void);
-/* How often a function was called in this process, by its name. */
+/* Number of calls of a function in this process, by the function's name. */
 NCCL_API long standin_nccl_calls(const char *function);
 
 #endif

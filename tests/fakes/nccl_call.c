@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_call.c - what every call passes: the environment, planned faults, counters, the last error. */
+/*
+ * nccl_call.c - services for every call: the environment, planned faults, counters, the last error.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +38,7 @@ int call_version(void)
 	return (int)call_env("STANDIN_NCCL_VERSION", CALL_VERSION);
 }
 
-/* The result that the n-th call of fn is to fail with, from "function:result@n[,...]". */
+/* The result with which the n-th call of fn must fail, from "function:result@n[,...]". */
 static int call_planned(const char *fn, long n)
 {
 	const char *at = getenv("STANDIN_NCCL_FAULT");
@@ -162,7 +164,7 @@ const char *ncclGetErrorString(int result)
 	return texts[result];
 }
 
-/* As in NCCL the text is the process's last one, whatever the communicator. */
+/* As in NCCL, the text is the last error of the process, whatever the communicator. */
 const char *ncclGetLastError(nccl_comm_t comm)
 {
 	static _Thread_local char text[CALL_TEXT];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_child.c - communicators made from one that is there.  The new handle is stored when all is
- * over, also where it failed: as in NCCL it is then the caller's to abort.
+ * nccl_child.c - communicators made from other communicators.  The new handle is stored at the end,
+ * also after a failure: as in NCCL the caller must then abort it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,18 +14,21 @@ struct child_job {
 	struct job job; /* comm is the parent */
 	nccl_comm_t child, *out;
 	int color, key;
-	int shrinks, nth;  /* of its kind */
+	int shrinks, nth;  /* number of this split or shrink among those of the parent */
 	unsigned excluded; /* bits of ranks */
 };
 
-/* What ranks tell one another for a split. */
+/* The record that each rank contributes to a split. */
 struct child_wish {
 	int color, key;
 };
 
 /* ----------------------------------------------------------------------- the job -- */
 
-/* The same on all ranks of the child, and of no other one of this parent. */
+/*
+ * A name that is the same on all ranks of the child, and differs between the children of this
+ * parent.
+ */
 static void child_name(const struct child_job *job)
 {
 	uint64_t hash[2] = {14695981039346656037u, 1099511628211u * 31};
@@ -42,7 +45,7 @@ static void child_name(const struct child_job *job)
 		 (unsigned long long)hash[0], (unsigned long long)hash[1]);
 }
 
-/* Ranks in the order of keys, those of one key in the order of the parent. */
+/* Orders the ranks by key, and ranks of equal keys as in the parent. */
 static void child_slot(const struct child_job *job, const struct child_wish *wishes)
 {
 	const struct nccl_comm *parent = job->job.comm;
@@ -116,7 +119,7 @@ static void child_done(struct job *job)
 
 /* ------------------------------------------------------------------------- entries -- */
 
-/* The child, which shares its parent's abort flag, or listens to it while it is made. */
+/* Makes the child; it shares its parent's abort flag, or obeys it until it is complete. */
 static int child_new(nccl_comm_t parent, const nccl_config_t *config, int shares,
 		     nccl_comm_t *child)
 {
@@ -165,7 +168,10 @@ static int child_add(nccl_comm_t comm, nccl_comm_t *out, const nccl_config_t *co
 	return group_add_job(&job->job);
 }
 
-/* What both have in common: with a non-blocking parent they return success, not in-progress. */
+/*
+ * The common part of split and shrink: with a non-blocking parent they return success, not
+ * in-progress.
+ */
 static int child_finish(nccl_comm_t comm, int code, const char *fn)
 {
 	int end;
@@ -212,7 +218,7 @@ static int shrink_excluded(const struct nccl_comm *comm, const int *exclude, int
 	return NCCL_SUCCESS;
 }
 
-/* Ends what runs, so that the parent can be used for what follows. */
+/* Ends the running operations, so that the parent is usable afterwards. */
 static void shrink_end_work(nccl_comm_t comm)
 {
 	atomic_store(&comm->share->abort, 1);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_coll.c - the operations themselves, as they run on a stream's thread: plain exchanges over the
- * meeting's byte rings, with reductions in the order of ranks, so that all ranks get the same bits.
- * Memory is touched through standin_touch only; what is not a device's fails as a kernel would.
+ * nccl_coll.c - the operations, run on a stream's thread: plain exchanges over the byte rings of
+ * the rendezvous, with reductions in the order of ranks, so that all ranks get the same bits.  The
+ * operations access memory through standin_touch only; an operation on memory of no device fails as
+ * a kernel would.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -13,14 +14,14 @@
 
 enum { COLL_CHUNK = 16384, COLL_SPINS = 50 };
 
-/* Bytes to (out) or from a peer. */
+/* A transfer of bytes to (out) or from a peer. */
 struct move {
 	int channel, peer, out;
 	unsigned char *at;
 	size_t left;
 };
 
-/* Reductions go chunk by chunk: the peers' parts of one, in the order of ranks. */
+/* A reduction proceeds chunk by chunk: holds the peers' parts of a chunk, in the order of ranks. */
 struct pot {
 	unsigned char *parts[RENDEZVOUS_RANKS];
 	unsigned char *memory;
@@ -43,7 +44,10 @@ static size_t move_some(nccl_comm_t comm, struct move *move)
 	return n;
 }
 
-/* One look at all; those with one peer in one direction go in their order. */
+/*
+ * Advances all transfers as far as possible; transfers with the same peer and direction stay in
+ * order.
+ */
 static int moves_step(nccl_comm_t comm, struct move *moves, int n, int *left)
 {
 	unsigned busy[2] = {0, 0};
@@ -64,7 +68,7 @@ static int moves_step(nccl_comm_t comm, struct move *moves, int n, int *left)
 	return moved;
 }
 
-/* 0, or 1 where the communicator was aborted before all were done. */
+/* Returns 0, or 1 if the communicator was aborted before all transfers were done. */
 static int moves_run(nccl_comm_t comm, struct move *moves, int n)
 {
 	struct halt halt;
@@ -86,7 +90,7 @@ static int moves_run(nccl_comm_t comm, struct move *moves, int n)
 	return 0;
 }
 
-/* Appends a move to moves[n], if there is anything to move. */
+/* Appends a transfer to moves[n] if it has bytes. */
 static int move_add(struct move *moves, int n, int channel, int peer, int out, unsigned char *at,
 		    size_t left)
 {
@@ -123,7 +127,7 @@ static int coll_scalar(const struct op *op, struct redop *redop)
 	return CUDA_SUCCESS;
 }
 
-/* A rank's own inputs, multiplied by its own scalar; then they are added up. */
+/* Multiplies a rank's own input by its scalar, before the sum. */
 static unsigned char *coll_scaled(const unsigned char *from, size_t count, int dtype,
 				  struct redop *redop)
 {
@@ -136,8 +140,8 @@ static unsigned char *coll_scaled(const unsigned char *from, size_t count, int d
 }
 
 /*
- * Allreduce, reduce and reduce-scatter: for each chunk, who has the result gets everybody's part.  to
- * is where the own result goes, NULL on a rank that has none.
+ * Allreduce, reduce and reduce-scatter: each rank that has a result gets all ranks' parts of each
+ * chunk.  to is the address of the own result; NULL on a rank without result.
  */
 static int coll_reduce(nccl_comm_t comm, const struct op *op, unsigned char *from,
 		       unsigned char *to)
@@ -237,7 +241,7 @@ int coll_run(nccl_comm_t comm, const struct op *op)
 
 /* ------------------------------------------------------------------------- pairs -- */
 
-/* The k-th send to oneself goes to the k-th receive. */
+/* The k-th send to the own rank matches the k-th receive. */
 static int pairs_self(nccl_comm_t comm, const struct op *ops)
 {
 	const struct op *send, *recv = ops;

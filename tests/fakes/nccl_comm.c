@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_comm.c - communicators as objects: which live and which are dead, who is inside a call for one,
- * their configuration, their state, and what those split with splitShare have together.  What would
- * crash or corrupt NCCL ends the program here, with a word about it.
+ * nccl_comm.c - communicators as objects: which are alive and which are dead, which threads are
+ * inside a call, their configuration, their state, and the data shared by splitShare.  Misuse that
+ * would crash or corrupt NCCL ends the program here with a message.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 #include "cuda.h"
 #include "nccl_parts.h"
 
-/* The dead keep their addresses, so that a use of one is seen for what it is. */
+/* Dead communicators keep their addresses, so that a later use can be detected. */
 static struct {
 	pthread_mutex_t lock;
-	pthread_cond_t left; /* somebody has left a call */
+	pthread_cond_t left; /* signalled when a thread has left a call */
 	struct nccl_comm *living, *dead;
 } registry = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, NULL};
 
@@ -89,7 +89,7 @@ static int config_check(const nccl_config_t *config)
 	return NCCL_SUCCESS;
 }
 
-/* Takes of the caller's struct as much as it says it has; NULL: nothing said. */
+/* Reads as many bytes of the caller's struct as its size member says; NULL: the defaults. */
 int config_read(struct nccl_comm *comm, const nccl_config_t *config)
 {
 	nccl_config_t seen = {.blocking = NCCL_UNDEF,
@@ -184,7 +184,7 @@ void comm_free(nccl_comm_t comm, const char *fn)
 	pthread_mutex_unlock(&registry.lock);
 }
 
-/* ---------------------------------------------------------------- who is inside -- */
+/* --------------------------------------------------------------- threads inside calls -- */
 
 static int comm_listed(const struct nccl_comm *list, const struct nccl_comm *comm)
 {
@@ -194,7 +194,7 @@ static int comm_listed(const struct nccl_comm *list, const struct nccl_comm *com
 	return 0;
 }
 
-/* Under the registry's lock. */
+/* The caller holds the registry's lock. */
 static void comm_must_live(nccl_comm_t comm, const char *fn)
 {
 	if (comm_listed(registry.living, comm))
@@ -241,8 +241,8 @@ void comm_leave_ending(nccl_comm_t comm)
 }
 
 /*
- * Aborting is what ends another thread's blocked call on a blocking communicator; calls for others
- * return at once, and NCCL would free under their feet what they use.
+ * An abort ends another thread's blocked call on a blocking communicator.  Calls on other
+ * communicators return at once, so there NCCL would free memory that another thread uses.
  */
 void comm_enter_abort(nccl_comm_t comm, const char *fn, int ends)
 {
@@ -299,7 +299,7 @@ int comm_ready(nccl_comm_t comm, const char *fn)
 	return result;
 }
 
-/* Where blocking communicators failed to be made nothing keeps their user from using them. */
+/* NCCL does not stop a user from using a blocking communicator whose creation failed. */
 void comm_must_be_complete(nccl_comm_t comm, const char *fn)
 {
 	if (!comm->rendezvous)
@@ -307,8 +307,8 @@ void comm_must_be_complete(nccl_comm_t comm, const char *fn)
 }
 
 /*
- * A watchdog may ask while another thread is inside a call for a blocking communicator; for others
- * this is the call that takes over what a group's end has left.
+ * A watchdog may call this while another thread is inside a call on a blocking communicator; for
+ * other communicators this call takes over the result of a group's end.
  */
 int ncclCommGetAsyncError(nccl_comm_t comm, int *result)
 {
@@ -332,7 +332,7 @@ int ncclCommGetAsyncError(nccl_comm_t comm, int *result)
 	return NCCL_SUCCESS;
 }
 
-/* What is asked of a communicator that is ready. */
+/* Queries that need a ready communicator. */
 static int comm_ask(nccl_comm_t comm, const char *fn, int *out, int which)
 {
 	int code = call_count(fn);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_comm_test.c - the stand-in for NCCL by itself, its communicators: how they are made and
- * settle, what is made from them, and what the old library lacks.
+ * nccl_comm_test.c - the communicators of the stand-in for NCCL, without libcoll: how they are made
+ * and become ready, communicators derived from them, and the functions that the old library lacks.
  */
 #include <dlfcn.h>
 
@@ -113,8 +113,8 @@ static void test_alone(void)
 /* ------------------------------------------------------------------------ states -- */
 
 /*
- * The first use of a connection waits for the peer to come to it too.  Until then the communicator
- * is in progress and refuses everything; and what it refuses it takes amiss.
+ * The first use of a connection waits until the peer uses it too.  Until then the communicator is
+ * in progress and refuses every call; a refused destroy leaves a group open.
  */
 static int states(struct me *me)
 {
@@ -129,7 +129,7 @@ static int states(struct me *me)
 		WANT(ncclCommGetAsyncError(me->comm, &state) == 0 && state == NCCL_IN_PROGRESS);
 		WANT(ncclCommCount(me->comm, &state) == NCCL_INVALID_ARGUMENT);
 		WANT(ncclCommUserRank(me->comm, &state) == NCCL_INVALID_ARGUMENT);
-		/* NCCL leaves a group open where this fails. */
+		/* After a failure here NCCL leaves the group open. */
 		WANT(ncclCommDestroy(me->comm) == NCCL_INVALID_ARGUMENT);
 		WANT(ncclGroupEnd() == NCCL_SUCCESS);
 		WANT(ncclGroupEnd() == NCCL_INVALID_USAGE);
@@ -148,7 +148,7 @@ static int states(struct me *me)
 	return 0;
 }
 
-/* Finalize goes on by itself; a second one, and mixed groups, are refused. */
+/* Finalize proceeds by itself; NCCL refuses a second finalize, and mixed groups. */
 static int finalize(struct me *me)
 {
 	nccl_config_t with = config(1);
@@ -205,7 +205,7 @@ static int arguments(struct me *me)
 	return 0;
 }
 
-/* Memory that is no device's is found out by the kernel. */
+/* The kernel detects memory of no device. */
 static int host_pointer(struct me *me)
 {
 	int host = 0, code;
@@ -236,7 +236,7 @@ static int refused(struct me *me)
 	return 0;
 }
 
-/* Two ranks on device 0, which they may be on two hosts only. */
+/* Two ranks use device 0, which NCCL allows only on two hosts. */
 static void *twins_main(void *arg)
 {
 	struct me *me = arg;
@@ -268,7 +268,7 @@ static int split(struct me *me)
 	nccl_comm_t child = me->comm, grandchild = NULL;
 	int rank = -1, count = -1, color = me->rank % 2;
 
-	/* Success, also where the communicator is in progress. */
+	/* Accepts success, also if the communicator is in progress. */
 	WANT(ncclCommSplit(me->comm, color, -me->rank, &child, NULL) == NCCL_SUCCESS);
 	WANT(settle(me->comm, 0) == NCCL_SUCCESS);
 	WANT(child != NULL && settle(child, 0) == NCCL_SUCCESS);
@@ -284,7 +284,7 @@ static int split(struct me *me)
 	return 0;
 }
 
-/* Those that share with their parent end with it. */
+/* Communicators that share with their parent end with it. */
 static void *share_main(void *arg)
 {
 	struct me *me = arg;
@@ -310,7 +310,7 @@ static void *share_main(void *arg)
 	return NULL;
 }
 
-/* Rank 2 never calls, so that the others' operation hangs; those shrink and go on. */
+/* Rank 2 never calls, so the other ranks' operation hangs; these ranks shrink and go on. */
 static int shrink(struct me *me)
 {
 	int dead = 2, rank = -1, by_revoke = atomic_load(&test_step) == 100;
@@ -341,7 +341,7 @@ static int shrink(struct me *me)
 	return 0;
 }
 
-/* The same where the third rank's process has gone. */
+/* The same with a third rank whose process has ended. */
 static int shrink_gone(struct me *me)
 {
 	if (me->rank == 2)
@@ -349,7 +349,7 @@ static int shrink_gone(struct me *me)
 	return shrink(me);
 }
 
-/* Before anything else, for a process with threads is not to be forked. */
+/* This test runs first, because a process with threads must not fork. */
 static void test_gone(void)
 {
 	setenv("STANDIN_NCCL_CONNECT", "0", 1);

@@ -43,7 +43,10 @@ static int end_add(nccl_comm_t comm, const char *fn, int (*run)(struct job *, co
 	return group_add_job(&job->job);
 }
 
-/* Launches what was added, or failed to be: what the caller hears, who then leaves. */
+/*
+ * Launches the operations of the group, or reports that one could not be added; then leaves the
+ * communicator.
+ */
 static int end_begun(nccl_comm_t comm, const char *fn, int code)
 {
 	int end;
@@ -78,7 +81,7 @@ int ncclCommFinalize(nccl_comm_t comm)
 	return end_begun(comm, "ncclCommFinalize", code);
 }
 
-/* Where it fails NCCL leaves the group open that it has begun, and nothing is launched any more. */
+/* After a failure NCCL leaves the group that it began open, and launches nothing any more. */
 int ncclCommDestroy(nccl_comm_t comm)
 {
 	int code = call_count("ncclCommDestroy");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_end_test.c - the stand-in for NCCL by itself, how communicators fail and end: aborts,
- * planned failures, and that what would crash NCCL is told.
+ * nccl_end_test.c - how communicators of the stand-in for NCCL fail and end: aborts, planned
+ * failures, and messages for misuse that would crash NCCL.
  */
 #include <signal.h>
 #include <sys/resource.h>
@@ -12,7 +12,7 @@ static nccl_comm_t shown[RANKS];
 
 /* --------------------------------------------------------------------- abort, faults -- */
 
-/* Rank 1's operations never happen. */
+/* Rank 1's operations never run. */
 static int muted(struct me *me)
 {
 	char *at = device_new(me, 64);
@@ -26,7 +26,7 @@ static int muted(struct me *me)
 	return 0;
 }
 
-/* A blocked call on a blocking communicator ends when another thread aborts it. */
+/* An abort by another thread ends a blocked call on a blocking communicator. */
 static int aborted(struct me *me)
 {
 	const struct timespec delay = {0, 20000000};
@@ -47,7 +47,7 @@ static int aborted(struct me *me)
 	return 0;
 }
 
-/* The other rank never comes. */
+/* The other rank never joins. */
 static int lonely(struct me *me)
 {
 	nccl_config_t with = config(0);
@@ -60,7 +60,7 @@ static int lonely(struct me *me)
 	return 0;
 }
 
-/* The second call of this and the third launch fail. */
+/* The second call of this function and the third launch fail. */
 static int faults(struct me *me)
 {
 	char *at = device_new(me, 64);
@@ -100,7 +100,7 @@ static void test_aborts(void)
 	is_int(standin_nccl_comms(), 0, "no communicator is left");
 }
 
-/* Before anything else: the counters are the process's. */
+/* This test runs first, because the counters belong to the process. */
 static void test_faults(void)
 {
 	setenv("STANDIN_NCCL_FAULT", "ncclAllReduce:2@2,ncclSend:1@1", 1);
@@ -156,7 +156,7 @@ static void *ask_other(void *arg)
 	return NULL;
 }
 
-/* This one is blocked in the call: rank 1 never comes to it. */
+/* The rank is blocked in the call, because rank 1 never makes it. */
 static int two_at_once(struct me *me)
 {
 	pthread_t thread;
@@ -205,7 +205,7 @@ int main(void)
 {
 	alarm(900);
 	setenv("STANDIN_CUDA_DEVICES", "8", 1);
-	/* Those with processes first: a process with threads is not to be forked. */
+	/* Tests with processes run first, because a process with threads must not fork. */
 	test_faults();
 	test_misuse();
 	test_aborts();

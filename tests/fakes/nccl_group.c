@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_group.c - groups.  Every call is a group of its own or part of one; the outermost end does
- * what was gathered: the jobs at the same time, then first uses of connections, then the launches.
- * With non-blocking communicators that goes on in a thread, which the next call that finds the
- * communicator ready takes in.
+ * nccl_group.c - groups.  Every call is a group of its own or part of a group.  The outermost end
+ * does the gathered work: the jobs at the same time, then first uses of connections, then the
+ * launches.  With non-blocking communicators a thread does this work, and the next call that finds
+ * the communicator ready collects the result.
  */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "nccl_parts.h"
 
-enum { GROUP_RUNTIME_CONNECT = 22200 }; /* since then collectives connect at their first use */
+/* first version in which collectives connect at their first use */
+enum { GROUP_RUNTIME_CONNECT = 22200 };
 enum { LAUNCH_LOOSE, LAUNCH_JOINING, LAUNCH_JOINED };
 
 struct work {
@@ -26,8 +27,8 @@ struct launch {
 
 static _Thread_local struct {
 	int depth, error;
-	int decided, blocking; /* by the first communicator */
-	int destroys;          /* which makes the group a blocking one */
+	int decided, blocking; /* as the first communicator of the group determines */
+	int destroys;          /* a blocking group */
 	struct work work;
 } group;
 
@@ -137,7 +138,7 @@ static void *job_main(void *arg)
 	return NULL;
 }
 
-/* At the same time, for they wait for one another; the failure of one ends all. */
+/* Runs the jobs at the same time, because they wait for each other; the failure of one ends all. */
 static int jobs_run(struct job *jobs, atomic_int *stop)
 {
 	atomic_int failed = 0;
@@ -203,7 +204,10 @@ static int connect_done(nccl_comm_t comm)
 	return 1;
 }
 
-/* The first use of a connection waits for the peer's, on the host: as NCCL sets it up then. */
+/*
+ * The first use of a connection waits on the host for the peer, because NCCL sets the connection up
+ * then.
+ */
 static int connect_all(struct nccl_comm *comms, atomic_int *stop)
 {
 	struct nccl_comm *comm;
@@ -229,7 +233,9 @@ static int connect_all(struct nccl_comm *comms, atomic_int *stop)
 
 /* --------------------------------------------------------------------- the work -- */
 
-/* Nothing of a communicator is touched after its state is set: its user may free it then. */
+/*
+ * Once the state of a communicator is set, its user may free it, so nothing touches it afterwards.
+ */
 static void work_settle(struct work *work, int code)
 {
 	struct nccl_comm *comm, *next;

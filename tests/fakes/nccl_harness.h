@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_harness.h - ranks for the tests of the stand-in for NCCL: as threads or as processes, each with
- * a device, a stream and mostly a communicator of its own.
+ * nccl_harness.h - ranks for the tests of the stand-in for NCCL: threads or processes, each with a
+ * device, a stream and usually a communicator of its own.
  */
 #ifndef TESTS_STANDIN_NCCL_H
 #define TESTS_STANDIN_NCCL_H
@@ -23,7 +23,7 @@ enum { RANKS = 4 };
 enum { I8 = 0, I32 = 2, F16 = 6, F32 = 7, F64 = 8, BF16 = 9, E4M3 = 10, E5M2 = 11 };
 enum { SUM, PROD, MAX, MIN, AVG, OPS };
 
-/* One rank: a thread, a process, or what one thread has for it. */
+/* One rank: a thread, a process, or the data of a rank that one thread drives. */
 struct me {
 	int rank, n, bad, blocking;
 	nccl_unique_id_t id;
@@ -43,7 +43,7 @@ static int want_failed(struct me *me, int line, const char *what)
 
 /* ------------------------------------------------------------------------- ranks -- */
 
-/* What a call of a non-blocking communicator comes to. */
+/* Waits for the final result of a call on a non-blocking communicator. */
 static int settle(nccl_comm_t comm, int code)
 {
 	const struct timespec delay = {0, 50000};
@@ -97,7 +97,7 @@ static int init(struct me *me)
 	return me->blocking ? code : settle(me->comm, code);
 }
 
-/* A body with a device, a stream and a communicator, which it may have ended itself. */
+/* Runs a body with a device, a stream and a communicator, which the body may end itself. */
 __attribute__((unused)) static void *rank_main(void *arg)
 {
 	struct me *me = arg;
@@ -141,7 +141,7 @@ static void us_new(struct me *us, int n, int blocking, int (*body)(struct me *))
 	}
 }
 
-/* The number of ranks that something was wrong for. */
+/* Returns the number of ranks with a fault. */
 __attribute__((unused)) static int in_threads(int n, int blocking, void *(*start)(void *),
 					      int (*body)(struct me *))
 {
@@ -214,7 +214,7 @@ __attribute__((unused)) static int done(struct me *me, int code)
 	return cuStreamSynchronize(me->stream);
 }
 
-/* What ranks that are threads tell one another. */
+/* A step counter by which ranks in threads wait for each other. */
 __attribute__((unused)) static atomic_int test_step;
 
 __attribute__((unused)) static void await_step(int wanted)
@@ -225,7 +225,7 @@ __attribute__((unused)) static void await_step(int wanted)
 		nanosleep(&delay, NULL);
 }
 
-/* The sum of the ranks, plus one each. */
+/* The sum of all ranks' numbers, each its rank plus one. */
 __attribute__((unused)) static int sum(struct me *me, nccl_comm_t comm, int rank)
 {
 	int x = rank + 1, code;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_init.c - communicators are made: unique ids, ranks that meet, one device for each of them. */
+/*
+ * nccl_init.c - makes communicators: unique ids, the rendezvous of the ranks, one device for each
+ * rank.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +15,7 @@
 
 static const char init_magic[] = "stand-in";
 
-/* What ranks tell one another. */
+/* The record that each rank contributes. */
 struct peer {
 	uint64_t host;
 	int device;
@@ -53,7 +56,7 @@ static int id_name(const nccl_unique_id_t *id, char *name)
 
 /* ------------------------------------------------------------------------ meeting -- */
 
-/* NCCL_HOSTID tells hosts apart, and a process looks at it once. */
+/* NCCL_HOSTID distinguishes hosts; a process reads it only once. */
 static uint64_t init_host(void)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -93,7 +96,7 @@ static int init_hang(const struct halt *halt)
 	return call_fail(NCCL_INTERNAL_ERROR, "aborted while the communicator was made");
 }
 
-/* A rank that shares its device fails of that, the others of its failure. */
+/* A rank that shares its device fails because of that, the other ranks because of its failure. */
 static int init_devices(nccl_comm_t comm, const struct peer *peers)
 {
 	int i, j, found = 0;
@@ -168,7 +171,7 @@ static int init_check(nccl_comm_t *out, int nranks, int rank)
 	return NCCL_SUCCESS;
 }
 
-/* *out is set when the communicator is there to be asked, or aborted: before it is complete. */
+/* *out is set as soon as the communicator can be queried or aborted, before it is complete. */
 static int init_add(nccl_comm_t *out, int nranks, const nccl_unique_id_t *id, int rank,
 		    const nccl_config_t *config)
 {
@@ -254,7 +257,10 @@ static int init_list(int ndev, const int *devices)
 	return NCCL_SUCCESS;
 }
 
-/* The primary context is held until the communicator is freed; NCCL holds it to the very end. */
+/*
+ * The communicator retains the primary context until it is freed; NCCL retains it until the process
+ * ends.
+ */
 static int init_one_of_all(nccl_comm_t *comm, int ndev, const nccl_unique_id_t *id, int rank,
 			   int device)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_kernel.c - what runs on streams: one piece of work for all that a group has for a communicator.
- * It is on the first of the streams used; the others wait for it, and it for them.  Launches of
- * one communicator run in their order, whatever streams they are on.
+ * nccl_kernel.c - the work on streams: one piece of work for all operations of a group on a
+ * communicator.  The work runs on the first stream that the operations use; it waits for the other
+ * streams, and they wait for it.  Launches of a communicator run in order, whatever their streams.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -12,7 +12,7 @@
 
 enum { KERNEL_STREAMS = 8 };
 
-/* Where other streams wait for the launch. */
+/* A position where another stream waits for the launch. */
 struct gate {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
@@ -77,7 +77,7 @@ static void gate_sleep(struct gate *gate)
 	pthread_cond_timedwait(&gate->moved, &gate->lock, &until);
 }
 
-/* On one of the other streams. */
+/* Runs on one of the other streams. */
 static int gate_run(void *arg)
 {
 	struct gate *gate = arg;
@@ -107,7 +107,7 @@ static void gate_open(struct gate *gate)
 	gate_unref(gate);
 }
 
-/* A stream that was to wait could not be told to. */
+/* A stream that should wait could not be made to wait. */
 static void gate_forget(struct gate *gate)
 {
 	pthread_mutex_lock(&gate->lock);
@@ -118,7 +118,7 @@ static void gate_forget(struct gate *gate)
 
 /* ----------------------------------------------------------------------- kernels -- */
 
-/* Never comes to an end by itself. */
+/* A launch that never ends by itself. */
 static void kernel_hang(const struct halt *halt)
 {
 	const struct timespec delay = {0, 1000000};
@@ -173,7 +173,7 @@ static int kernel_run(void *arg)
 	return code;
 }
 
-/* The streams of ops, each once, added to list[0..n). */
+/* Adds the streams of the operations, each once, to list[0..n). */
 static int kernel_streams(const struct op *ops, void **list, int n)
 {
 	int i;
@@ -234,7 +234,9 @@ static struct kernel *kernel_new(nccl_comm_t comm, int streams)
 	return kernel;
 }
 
-/* Takes comm's operations over once the stream has it; the turns are those of the enqueuing. */
+/*
+ * Takes over comm's operations once they are on the stream; launches run in the order of this call.
+ */
 static int kernel_enqueue(struct kernel *kernel, void *stream)
 {
 	nccl_comm_t comm = kernel->comm;

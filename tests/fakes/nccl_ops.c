@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_ops.c - the operations' entries: they look at what they are given as NCCL does, and add it to
- * the group, which is one of their own if none is open.
+ * nccl_ops.c - the entry functions of the operations: they check their arguments as NCCL does, and
+ * add the operation to the open group, or to a group of its own.
  */
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 
 enum { OPS_FP8_FIRST = 10, OPS_TYPES = 12 };
 
-/* An operation as its entry has it. */
+/* An operation as its entry function received it. */
 struct request {
 	const char *fn;
 	nccl_comm_t comm;
@@ -100,7 +100,7 @@ static int ops_check(struct request *request)
 	return ops_pointers(request);
 }
 
-/* One of the pairs that an operation is made of; at: as if part r were to be sent or received. */
+/* Adds one send or receive of an operation composed of pairs; at: the address of part r. */
 static int ops_pair(const struct request *request, int kind, const void *at, int part, int peer)
 {
 	struct op op = request->op;
@@ -112,7 +112,7 @@ static int ops_pair(const struct request *request, int kind, const void *at, int
 	return group_add_op(request->comm, &op);
 }
 
-/* Alltoall, gather and scatter are pairs to NCCL. */
+/* NCCL composes alltoall, gather and scatter of sends and receives. */
 static int ops_pairs(const struct request *request)
 {
 	const struct op *op = &request->op;
@@ -132,7 +132,7 @@ static int ops_pairs(const struct request *request)
 	return code;
 }
 
-/* A communicator of one rank does its collectives at once, not at the group's end. */
+/* A communicator of one rank runs its collectives at once, not at the group's end. */
 static int ops_alone(const struct request *request)
 {
 	nccl_comm_t comm = request->comm;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_own.c - what a user makes for a communicator: reductions, registered buffers; and memory. */
+/*
+ * nccl_own.c - objects that a user makes for a communicator: reductions, registered buffers; and
+ * memory.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +28,7 @@ static int redop_new(nccl_comm_t comm, int *op, const void *scalar, int dtype, i
 	user = calloc(1, sizeof(*user));
 	if (!user)
 		return NCCL_SYSTEM_ERROR;
-	/* NCCL's numbers are scattered, and may not be taken for anything else. */
+	/* Scattered numbers, as NCCL's are, so that a handle cannot be taken for another object. */
 	user->id = OWN_FIRST + comm->user_op_next++;
 	user->dtype = dtype;
 	user->redop.op = OP_PREMUL;

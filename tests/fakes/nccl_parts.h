@@ -30,15 +30,15 @@ enum { CHANNEL_COLL = 0, CHANNEL_P2P = 1, CHANNELS = 2 };
 
 int call_version(void);
 long call_env(const char *name, long fallback);
-/* Counts a call of fn; the result it is to fail with, or 0. */
+/* Counts a call of fn; returns the result with which it must fail, or 0. */
 int call_count(const char *fn);
-/* What the n-th launch of this process is to fail with, or 0. */
+/* Returns the result with which the n-th launch of this process must fail, or 0. */
 int call_async_fault(void);
-/* Notes the text for ncclGetLastError and returns code. */
+/* Records the text for ncclGetLastError and returns code. */
 __attribute__((format(printf, 2, 3))) int call_fail(int code, const char *fmt, ...);
-/* The caller has done what crashes NCCL. */
+/* Ends the program, because the caller's misuse would crash NCCL. */
 __attribute__((noreturn, format(printf, 1, 2))) void call_misuse(const char *fmt, ...);
-/* Sleeps a random while, at most STANDIN_NCCL_DELAY_US. */
+/* Sleeps for a random time, at most STANDIN_NCCL_DELAY_US. */
 void call_delay(void);
 
 /* ------------------------------------------------------------------ nccl_rendezvous.c -- */
@@ -50,34 +50,40 @@ struct halt {
 
 int halt_asked(const struct halt *halt);
 
-struct rendezvous; /* this rank's view of a meeting of ranks */
+struct rendezvous; /* this rank's view of a rendezvous of ranks */
 
-/* Comes to the meeting of that name and waits for the others. */
+/* Joins the rendezvous of that name and waits for the other ranks. */
 int rendezvous_join(const char *name, int nranks, int rank, const struct halt *halt,
 		    struct rendezvous **out);
 void rendezvous_leave(struct rendezvous *rendezvous);
-/* Everyone gets everyone's n bytes, at most 64 each. */
+/* An allgather of n bytes, at most 64, from each rank. */
 int rendezvous_gather(struct rendezvous *rendezvous, const void *mine, void *all, size_t n,
 		      const struct halt *halt);
-/* Moves what fits to, or what is there from, a peer; the number of bytes. */
+/*
+ * Writes as many bytes as fit to a peer, or reads the bytes from a peer; returns the number of
+ * bytes.
+ */
 size_t rendezvous_put(struct rendezvous *rendezvous, int channel, int peer, const void *data,
 		      size_t n);
 size_t rendezvous_take(struct rendezvous *rendezvous, int channel, int peer, void *buf, size_t n);
-/* First use of a connection: announce it, and see whether the peer has announced its end. */
+/*
+ * First use of a connection: announces this rank's end, and checks whether the peer has announced
+ * its own.
+ */
 void rendezvous_announce(struct rendezvous *rendezvous, int channel, int from, int to);
 int rendezvous_connected(struct rendezvous *rendezvous, int channel, int from, int to);
-/* Sleeps for up to 2 ms, unless something has happened to this rank since bell was read. */
+/* Sleeps for up to 2 ms, unless a peer has rung this rank's bell since the caller read it. */
 uint32_t rendezvous_bell(struct rendezvous *rendezvous);
 void rendezvous_sleep(struct rendezvous *rendezvous, uint32_t bell);
 
 /* ---------------------------------------------------------------- nccl_reduce.c -- */
 
-/* A reduction as the kernel sees it. */
+/* A reduction for the kernel. */
 struct redop {
 	int op;                /* 0 to 4: sum prod max min avg; 5: sum of scalar * x */
-	int on_device;         /* the scalar is read when the operation runs */
+	int on_device;         /* the kernel reads the scalar when the operation runs */
 	const void *pointer;   /* there */
-	unsigned char bits[8]; /* the scalar itself */
+	unsigned char bits[8]; /* value of the scalar */
 };
 enum { OP_SUM, OP_PROD, OP_MAX, OP_MIN, OP_AVG, OP_PREMUL };
 
@@ -85,7 +91,7 @@ size_t reduce_size(int dtype);
 /* dst[i] = op's scalar * src[i] */
 void reduce_scale(void *dst, const unsigned char *src, size_t count, int dtype,
 		  const struct redop *op);
-/* dst[i] = src[0][i] op src[1][i] ... op src[n-1][i]; dst may be one of them. */
+/* dst[i] = src[0][i] op src[1][i] ... op src[n-1][i]; dst may be one of the sources. */
 void reduce_block(void *dst, unsigned char *const src[], int n, size_t count, int dtype,
 		  const struct redop *op);
 
@@ -104,18 +110,18 @@ enum {
 	KIND_RECV
 };
 
-/* One operation, as called and as run. */
+/* One operation, with its arguments and its state. */
 struct op {
 	struct op *next;
-	int kind, dtype, root; /* root: or peer */
+	int kind, dtype, root; /* root: the root or the peer */
 	const void *send;
 	void *recv;
-	size_t count, bytes; /* bytes: of count elements */
+	size_t count, bytes; /* bytes: size of count elements */
 	struct redop redop;
 	void *stream;
 };
 
-/* What a communicator and those split from it with splitShare have together. */
+/* The data shared by a communicator and the communicators split from it with splitShare. */
 struct share {
 	atomic_int refs, abort;
 	pthread_mutex_t lock;
@@ -124,7 +130,7 @@ struct share {
 	int running;
 };
 
-/* A group's end that goes on in a thread of its own; see nccl_group.c. */
+/* A group's end that a thread of its own completes; see nccl_group.c. */
 struct launch;
 
 struct user_op {
@@ -141,50 +147,51 @@ struct registration {
 };
 
 struct nccl_comm {
-	struct nccl_comm *next; /* of the living, or of the dead */
-	const char *ended;      /* the function that ended it */
-	/* Guarded by the registry's lock. */
+	struct nccl_comm *next; /* next communicator in the list of the living or of the dead */
+	const char *ended;      /* the function that ended the communicator */
+	/* The registry's lock guards these members. */
 	pthread_t inside;
 	int depth;
 	const char *inside_of;
-	int aborting; /* or being destroyed */
+	int aborting; /* destroyed, or being destroyed */
 
 	int rank, nranks, device;
 	void *context;
-	int retained; /* the context is this communicator's to release */
+	int retained; /* this communicator must release the context */
 	int blocking, split_share;
 	int split_count, shrink_count;
 	int finalized, revoked;
-	char name[RENDEZVOUS_NAME]; /* of its meeting */
+	char name[RENDEZVOUS_NAME]; /* name of its rendezvous */
 	struct rendezvous *rendezvous;
 	struct share *share;
-	struct share *parent; /* whose abort ends the making of this one too */
-	atomic_int result;    /* as ncclCommGetAsyncError gives it */
-	atomic_int failed;    /* what was found later, by a launch that ran */
-	atomic_int kernels;   /* launched and not over */
+	struct share *parent; /* parent whose abort also ends the creation of this communicator */
+	atomic_int result;    /* the result of ncclCommGetAsyncError */
+	atomic_int failed;    /* error of a launch that has run */
+	atomic_int kernels;   /* number of launches under way */
 	struct user_op *user_ops;
 	int user_op_next;
 	struct registration *registrations;
 
-	/* The group that it is in, of one thread. */
+	/* The group that the communicator is in; a group belongs to one thread. */
 	struct nccl_comm *group_next;
 	int grouped;
 	pthread_t group_thread;
 	struct op *colls, *p2ps;
-	struct launch *launch; /* of its last group's end, until somebody has taken it in */
+	/* thread of its last group's end, until a call has collected its result */
+	struct launch *launch;
 };
 
-/* A new communicator of this thread's current context, among the living. */
+/* Makes a communicator of this thread's current context and adds it to the living. */
 int comm_new(nccl_comm_t *out, const nccl_config_t *config, const struct nccl_comm *parent);
 void comm_free(nccl_comm_t comm, const char *fn);
-/* Every entry for comm is between these two; NULL is NCCL_INVALID_ARGUMENT. */
+/* Every entry function for comm calls both; NULL is NCCL_INVALID_ARGUMENT. */
 int comm_enter(nccl_comm_t comm, const char *fn);
 void comm_leave(nccl_comm_t comm);
-/* Nobody may come after this. */
+/* No call may enter the communicator afterwards. */
 void comm_leave_ending(nccl_comm_t comm);
-/* The same where everything is to end at once; waits until blocked calls have left. */
+/* The same for an abort: waits until blocked calls have left. */
 void comm_enter_abort(nccl_comm_t comm, const char *fn, int ends);
-/* NCCL's condition for nearly every call: what came before is settled. */
+/* NCCL's condition for nearly every call: earlier operations are no longer in progress. */
 int comm_ready(nccl_comm_t comm, const char *fn);
 void comm_must_be_complete(nccl_comm_t comm, const char *fn);
 int comm_async(nccl_comm_t comm);
@@ -196,19 +203,20 @@ void share_unref(struct share *share);
 
 /* ------------------------------------------------------------------ nccl_init.c -- */
 
-/* Meets the ranks under comm's name and looks whether they can be together. */
+/* Lets the ranks meet under comm's name, and checks whether they can form a communicator. */
 int init_rendezvous(nccl_comm_t comm, const struct halt *halt);
-/* halt with what ends the making of comm. */
+/* Fills halt with the flags that end the creation of comm. */
 struct halt init_halt(nccl_comm_t comm, const struct halt *halt);
 
 /* ----------------------------------------------------------------- nccl_group.c -- */
 
-/* Something besides operations that a group does when it ends. */
+/* Work other than operations that a group does at its end. */
 struct job {
 	struct job *next;
 	int (*run)(struct job *job, const struct halt *halt);
-	void (*done)(struct job *job); /* afterwards, run or not; frees job */
-	nccl_comm_t comm;              /* whose state says how it goes */
+	/* called afterwards, whether the job has run or not; frees job */
+	void (*done)(struct job *job);
+	nccl_comm_t comm; /* communicator whose state shows the job's result */
 	int destroys;
 	int result;
 	const struct halt *halt;
@@ -216,24 +224,24 @@ struct job {
 
 int group_start(void);
 int group_end(const char *fn);
-/* Notes an error for the end of the group that is open. */
+/* Records an error for the end of the open group. */
 int group_note(int code);
 int group_add_job(struct job *job);
 int group_add_op(nccl_comm_t comm, const struct op *op);
-/* Waits for comm's launch to be over; stop: asks it to end. */
+/* Waits for the end of comm's launch; stop: asks it to end. */
 void group_join(nccl_comm_t comm, int stop);
 
 /* ---------------------------------------------------------------- nccl_kernel.c -- */
 
-/* Enqueues comm's operations on their streams and takes them over. */
+/* Queues comm's operations on their streams and takes the operations over. */
 int kernel_launch(nccl_comm_t comm);
-/* Waits until nothing of comm is on streams. */
+/* Waits until no work of comm is on streams. */
 void kernel_drain(nccl_comm_t comm);
 void ops_free(struct op *ops);
 
 /* ------------------------------------------------------------------ nccl_coll.c -- */
 
-/* Runs a collective, or all pairs of a launch at once: a CUresult. */
+/* Runs a collective, or all sends and receives of a launch at once; returns a CUresult. */
 int coll_run(nccl_comm_t comm, const struct op *op);
 int pairs_run(nccl_comm_t comm, const struct op *ops);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_reduce.c - arithmetic: every type and operation element by element, in the order of ranks, with
- * a rounding after each step.  A double holds sums and products of two f32, f16, bf16 or fp8 well
- * enough that rounding it to the type is what the type's own arithmetic gives.
+ * nccl_reduce.c - arithmetic: reduces element by element for every type and operation, in the order
+ * of ranks, rounding after each step.  A double represents sums and products of two f32, f16, bf16
+ * or fp8 well enough that rounding it to the type gives the result of the type's own arithmetic.
  */
 #include <math.h>
 #include <string.h>
@@ -12,13 +12,13 @@
 /* ncclDataType_t */
 enum { T_I8, T_U8, T_I32, T_U32, T_I64, T_U64, T_F16, T_F32, T_F64, T_BF16, T_E4M3, T_E5M2 };
 
-/* Floating point of at most 16 bits. */
+/* A floating-point format of at most 16 bits. */
 struct small {
-	int mantissa, bias; /* bits, and what the exponent is stored with */
+	int mantissa, bias; /* number of bits, and the bias of the exponent */
 	unsigned bytes;
 	unsigned sign;    /* its bit */
 	unsigned largest; /* code of the largest finite number */
-	unsigned over;    /* what is too large becomes this */
+	unsigned over;    /* code of the result of an overflow */
 	unsigned nan;
 };
 
@@ -77,7 +77,7 @@ static double small_decode(unsigned code, const struct small *type)
 	return code & type->sign ? -value : value;
 }
 
-/* Rounds to nearest even; a carry out of the mantissa runs into the exponent, as it should. */
+/* Rounds to nearest even; a carry out of the mantissa correctly increments the exponent. */
 static unsigned small_encode(double value, const struct small *type)
 {
 	unsigned sign = signbit(value) ? type->sign : 0;
@@ -169,7 +169,7 @@ static union number reduce_two(union number a, union number b, int dtype, int op
 	return reduce_round(reduce_ints(a, b, dtype, op), dtype);
 }
 
-/* NCCL's mean: floats are multiplied by 1/n first, integers divided at the end. */
+/* NCCL's mean: multiplies floats by 1/n first, divides integers at the end. */
 static union number reduce_part(int n, int dtype)
 {
 	union number part;
@@ -199,7 +199,7 @@ void reduce_scale(void *dst, const unsigned char *src, size_t count, int dtype,
 	}
 }
 
-/* What is asked for most, without the general way's calls for each element. */
+/* A fast path for the most frequent cases, without function calls for each element. */
 static void reduce_sum_f32(unsigned char *dst, unsigned char *const src[], int n, size_t count)
 {
 	size_t i;

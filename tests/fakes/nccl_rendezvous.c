@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_rendezvous.c - how the ranks of a communicator meet and move bytes, be they threads or processes: a
- * file under /dev/shm with the meeting's name, which has a byte ring for each pair of ranks.  It is
- * of one size whatever the number of ranks, so that nobody can cut it under another, and sparse.  The
- * last to come takes its name away.
+ * nccl_rendezvous.c - the ranks of a communicator, threads or processes, find each other and
+ * exchange bytes through a file under /dev/shm with the name of the rendezvous.  The file has a
+ * byte ring for each pair of ranks.  It is sparse, and its size does not depend on the number of
+ * ranks, so that no rank can truncate it under another.  The ranks unlink the file when all have
+ * come.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,10 +21,10 @@
 
 enum { RENDEZVOUS_RING = 32768, RENDEZVOUS_NOTE = 64, RENDEZVOUS_SLEEP_MS = 2 };
 
-/* Bytes from one rank to another; what was ever written, and of that read. */
+/* Bytes from one rank to another, with the numbers of bytes ever written and ever read. */
 struct rendezvous_ring {
 	_Atomic uint64_t in, out;
-	_Atomic uint32_t announced[2]; /* the sender, the receiver will use it */
+	_Atomic uint32_t announced[2]; /* flags: the sender, the receiver has announced its use */
 	unsigned char data[RENDEZVOUS_RING];
 };
 
@@ -41,7 +42,7 @@ struct rendezvous_memory {
 struct rendezvous {
 	struct rendezvous_memory *memory;
 	int rank, nranks;
-	uint32_t notes; /* gatherings so far */
+	uint32_t notes; /* number of gatherings so far */
 	char path[RENDEZVOUS_NAME + 32];
 };
 
@@ -98,7 +99,7 @@ static int rendezvous_open(struct rendezvous *rendezvous)
 	return NCCL_SUCCESS;
 }
 
-/* Takes the rank's seat; one mistake of anybody is the failure of all. */
+/* Takes the rank's slot; a mistake of any rank makes all ranks fail. */
 static int rendezvous_take_slot(struct rendezvous *rendezvous)
 {
 	uint32_t none = 0;
@@ -155,7 +156,7 @@ int rendezvous_join(const char *name, int nranks, int rank, const struct halt *h
 		code = rendezvous_take_slot(rendezvous);
 	if (!code)
 		code = rendezvous_wait_all(rendezvous, halt);
-	/* All of them take the name away: the last to come may be one that dies before it does. */
+	/* All ranks unlink the name, because the last to come may die before it does. */
 	unlink(rendezvous->path);
 	if (code)
 		rendezvous_leave(rendezvous);
@@ -172,8 +173,8 @@ void rendezvous_leave(struct rendezvous *rendezvous)
 }
 
 /*
- * Two notes in turn are enough: nobody writes its next but one before all have written their next,
- * and so have read this one.
+ * Two alternating notes suffice: no rank writes its next note but one before all ranks have written
+ * their next note, and so have read this one.
  */
 int rendezvous_gather(struct rendezvous *rendezvous, const void *mine, void *all, size_t n,
 		      const struct halt *halt)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_test.c - the stand-in for NCCL by itself, its operations: what the backend's tests are
- * built on does what NCCL's documentation says, with ranks as threads and as processes.
+ * nccl_test.c - the operations of the stand-in for NCCL, on which the backend's tests rest: they do
+ * what NCCL's documentation says, with ranks as threads and as processes.
  */
 #include "nccl_harness.h"
 
@@ -9,7 +9,7 @@ enum { COUNT = 3000 };
 
 /* ------------------------------------------------------------------------ values -- */
 
-/* Element i of rank r: small enough to be exact in what is tested with it. */
+/* Element i of rank r: small enough that every tested result is exact. */
 static int value(int r, size_t i)
 {
 	return (int)((i + 3 * (size_t)r) % 251) - 100;
@@ -41,7 +41,7 @@ static int reference(int n, int op, size_t i)
 	return (int)(op == AVG ? x / n : x);
 }
 
-/* What one of the reductions has left at to, against the plain reference from element first on. */
+/* Compares the result of a reduction at `to` with a plain reference, from element first on. */
 static void check_result(struct me *me, const void *to, size_t first, size_t count, int op,
 			 int line)
 {
@@ -56,7 +56,7 @@ static void check_result(struct me *me, const void *to, size_t first, size_t cou
 	free(host);
 }
 
-/* from, and to beside it or, in place, of it. */
+/* The buffer `from`, and `to` beside it or, in place, within it. */
 static void check_reductions(struct me *me, size_t count, int in_place)
 {
 	size_t total = count * (size_t)me->n, mine = (size_t)me->rank * count;
@@ -162,7 +162,10 @@ static void test_collectives(void)
 
 /* ------------------------------------------------------------------------ groups -- */
 
-/* Every rank to every rank at once, itself too, several times, larger than any buffer. */
+/*
+ * Every rank sends to every rank at once, also to itself, several times, more bytes than any buffer
+ * holds.
+ */
 static int pairs(struct me *me)
 {
 	enum { N = 50000, TIMES = 2 };
@@ -203,7 +206,7 @@ static int pairs(struct me *me)
 	return 0;
 }
 
-/* A ring of single sends and receives, without groups: even ranks send first. */
+/* A ring of single sends and receives without groups: even ranks send first. */
 static int ring(struct me *me)
 {
 	int next = (me->rank + 1) % me->n, last = (me->rank + me->n - 1) % me->n, got = -1, k;
@@ -221,7 +224,7 @@ static int ring(struct me *me)
 	return 0;
 }
 
-/* Operations of one group on two streams: each stream waits for all of it. */
+/* The operations of one group are on two streams: each stream waits for all of them. */
 static int streams(struct me *me)
 {
 	void *other;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_types_test.c - the stand-in for NCCL by itself, its arithmetic: every type with every
- * operation, and the bits of sums at the edges of the small floating types.
+ * nccl_types_test.c - the arithmetic of the stand-in for NCCL: every type with every operation, and
+ * the bits of sums at the limits of the small floating-point types.
  */
 #include <math.h>
 
@@ -25,7 +25,7 @@ static void type_put(void *at, int dtype, int two)
 		memcpy(at, two ? &twos[dtype] : &ones[dtype], sizes[dtype]);
 }
 
-/* A float of so many bits of mantissa, with the bias of its exponent. */
+/* A float format with this many bits of mantissa and this bias of the exponent. */
 static double type_small(uint64_t code, int mantissa, int bias)
 {
 	uint64_t one = 1u << mantissa;
@@ -54,7 +54,7 @@ static double type_get(const void *at, int dtype)
 	}
 }
 
-/* Rank 0 has 1, the others 2. */
+/* Rank 0 has 1, the other ranks have 2. */
 static double type_wanted(int n, int op, int dtype)
 {
 	double sum = 2.0 * n - 1;
@@ -83,7 +83,7 @@ static int types(struct me *me)
 			copy(me, host, at, 8);
 			WANT(type_get(host, dtype) == type_wanted(me->n, op, dtype));
 		}
-		/* The scalar 2, once on the host and once on the device. */
+		/* The scalar is 2, once in host memory and once in device memory. */
 		for (op = 0; op < 2; op++) {
 			type_put(host, dtype, 1);
 			copy(me, at + 32, host, 8);
@@ -150,7 +150,7 @@ static int bits(struct me *me)
 	return 0;
 }
 
-/* Not exact in any type: all ranks have the same bits all the same. */
+/* The sum is exact in no type, but all ranks have the same bits. */
 static int same(struct me *me)
 {
 	enum { N = 1000 };

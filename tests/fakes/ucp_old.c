@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucp_old.c - in the place of libucp.so.0: a UCX that is too old, and says no more than that. */
+/* ucp_old.c - a stand-in for libucp.so.0 whose version is too old; it has no other function. */
 
 void ucp_get_version(unsigned *major, unsigned *minor, unsigned *release);
 

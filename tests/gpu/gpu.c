@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gpu.c - one rank of the tests on GPUs:  gpu THEME...  makes a communicator of the environment
- * (`coll run`) and runs these themes on it;  gpu facts  says what there is, or why nothing can be run.
+ * gpu.c - one rank of the tests on GPUs.
+ *
+ *   gpu THEME...   makes a communicator from the environment (`coll run`) and runs these themes on it
+ *   gpu facts      prints the hardware and software found, or why no test can run
  */
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -14,7 +16,7 @@ static char gpu_failure[600];
 
 /* ---------------------------------------------------------------- saying it -- */
 
-/* One write for each line, so that nothing is lost if the process dies. */
+/* Prints each line by a single write, so that no line is lost if the process dies. */
 static void gpu_line(const char *kind, const char *fmt, va_list args)
 {
 	char text[1200];
@@ -135,7 +137,7 @@ int gpu_sums(const struct gpu *g, coll_comm_t comm, int32_t want, const char *wh
 
 /* ------------------------------------------------------------------- facts -- */
 
-/* NCCL's own answer, if that is a library at all. */
+/* Asks NCCL itself for its version, if the library is an NCCL. */
 static void facts_nccl(void)
 {
 	void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL), *symbol;
@@ -149,7 +151,7 @@ static void facts_nccl(void)
 		gpu_say("fact|nccl|%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
 }
 
-/* Exit status 0, or 77 with the reason why there is nothing to be run. */
+/* Returns exit status 0, or 77 with the reason why no test can run. */
 static int facts(void)
 {
 	char why[300], name[200] = "?";
@@ -180,7 +182,7 @@ static int facts(void)
 static const struct theme {
 	const char *name;
 	void (*run)(struct gpu *g);
-	int timeout_ms; /* of every wait */
+	int timeout_ms; /* timeout of every wait */
 } themes[] = {
 	{"move", gpu_move, 20000},   {"reduce", gpu_reduce, 20000}, {"group", gpu_group, 20000},
 	{"event", gpu_event, 20000}, {"derive", gpu_derive, 20000}, {"fault", gpu_fault, 4000},
@@ -196,7 +198,7 @@ static const struct theme *theme_named(const char *name)
 	exit(2);
 }
 
-/* Does it have device streams? */
+/* Does the backend have device streams? */
 static int gpu_is_native(const char *backend)
 {
 	coll_backend_info_t about = {.size = sizeof(about)};

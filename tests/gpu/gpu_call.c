@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_call.c - one collective on device memory, which the oracle judges. */
+/* gpu_call.c - one collective on device memory, whose result the oracle checks. */
 #include "gpu.h"
 
 static void call_wait(const struct gpu *g, const struct gpu_call *call)
@@ -10,7 +10,7 @@ static void call_wait(const struct gpu *g, const struct gpu_call *call)
 		gpu_did(coll_sync(g->comm), "coll_sync");
 }
 
-/* The areas are the beginnings of the rank's device memory. */
+/* The areas begin where the rank's device memory begins. */
 static char *call_area(const struct gpu *g, int area)
 {
 	return area == ORACLE_SEND ? g->send : g->recv;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gpu_coll.c - every collective with every data type and operation, in place and not, from every kind
- * of root, on the communicator's stream and on the program's own.
+ * gpu_coll.c - every collective with every data type and operation, in place and out of place, from
+ * every kind of root, on the communicator's stream and on the program's own.
  */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 #include "gpu.h"
 
-/* LONG is more than one piece of what engines cut messages into; a stand-in cuts none. */
+/* LONG is longer than the pieces into which engines cut messages; a stand-in does not cut. */
 enum { COUNT = 999, LONG = 100003, LONG_STANDIN = 10007 };
 
-/* Root, place and stream take turns. */
+/* Root, place and stream alternate with the variant. */
 static struct gpu_call coll_call(const struct gpu *g, int32_t kind, int32_t dtype, size_t count,
 				 int variant)
 {
@@ -25,14 +25,14 @@ static struct gpu_call coll_call(const struct gpu *g, int32_t kind, int32_t dtyp
 		      .place = variant >> 1 & 1,
 		      .gaps = variant % 3 != 0,
 		      .aligned = 1,
-		      /* Of 8-bit floats, what is rounded is near anything. */
+		      /* Rounding errors of 8-bit floats are too large for a comparison. */
 		      .inputs = f->size > 1 ? ORACLE_ROUGH : ORACLE_EXACT,
 		      .near = 1},
 		.stream = variant & 4 && g->native ? g->stream : NULL,
 	};
 }
 
-/* All turns of one type: few elements, none, many. */
+/* All variants of one type: few elements, none, many. */
 static void coll_variants(const struct gpu *g, int32_t kind, size_t count)
 {
 	struct gpu_call call;
@@ -77,7 +77,7 @@ void gpu_move(struct gpu *g)
 
 /* --------------------------------------------------------------- reductions -- */
 
-/* What engines with reductions of their own need not have. */
+/* Combinations that vendors' engines need not support. */
 static int coll_is_extra(const struct gpu *g, int32_t dtype, int32_t op)
 {
 	return g->native && (dtype == COLL_INT16 || dtype == COLL_UINT16 || op >= COLL_BAND);
@@ -89,8 +89,8 @@ static int coll_is_fp8(int32_t dtype)
 }
 
 /*
- * One combination.  An answer that names what is missing will do for what the engine need not have,
- * and for 8-bit floats, which older devices do not reduce.
+ * Runs one combination.  An error text that names the missing part is right for combinations that
+ * the engine need not support, and for 8-bit floats, which older devices do not reduce.
  */
 static void reduce_one(const struct gpu *g, int32_t kind, int32_t dtype, int32_t op, int variant)
 {
@@ -110,7 +110,7 @@ static void reduce_one(const struct gpu *g, int32_t kind, int32_t dtype, int32_t
 	}
 }
 
-/* Which number comes out if one rank's is none?  The library promises none. */
+/* Prints the result of MIN and MAX if one rank has NaN; the library makes no promise about it. */
 static void reduce_nan(const struct gpu *g, int32_t op)
 {
 	float x = g->rank ? (float)g->rank : NAN;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_derive.c - communicators made of communicators: dup, split, shrink. */
+/* gpu_derive.c - derived communicators: dup, split, shrink. */
 #include "gpu.h"
 
 static int derive_is(coll_comm_t comm, int32_t rank, int32_t nranks)
@@ -12,7 +12,7 @@ static int derive_is(coll_comm_t comm, int32_t rank, int32_t nranks)
 		gpu_fail("rank %d of %d, not %d of %d", r, n, rank, nranks));
 }
 
-/* The first is gone when the second, made of it, is used. */
+/* The rank destroys the first duplicate before it uses the second, which was made from it. */
 static void derive_dup(const struct gpu *g)
 {
 	coll_comm_t one, two;
@@ -29,7 +29,7 @@ static void derive_dup(const struct gpu *g)
 	gpu_report("dup, and dup of that");
 }
 
-/* Odd and even ranks, in reverse order. */
+/* Splits odd from even ranks, in reverse order. */
 static void derive_split(const struct gpu *g)
 {
 	int color = g->rank % 2, size = (g->nranks + 1 - color) / 2, want = 0;
@@ -61,7 +61,7 @@ static void derive_nobody(const struct gpu *g)
 	gpu_report("split that leaves a rank out");
 }
 
-/* On a copy, since what is shrunk was only half used. */
+/* Shrinks a duplicate, because only some ranks use a communicator that is shrunk. */
 static void derive_shrink(const struct gpu *g)
 {
 	int32_t last = g->nranks - 1;
@@ -84,7 +84,7 @@ static void derive_shrink(const struct gpu *g)
 	gpu_report("shrink");
 }
 
-/* Both copies at once, from one group. */
+/* Uses both duplicates at once, in one group. */
 static void derive_together(const struct gpu *g)
 {
 	int32_t mine = g->rank + 1, sums[2] = {0, 0};

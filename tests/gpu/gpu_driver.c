@@ -32,7 +32,7 @@ int gpu_driver_open(char *why, size_t size)
 		code = cuda_driver.cuDeviceGetCount(&count);
 	if (code || !count)
 		snprintf(why, size, "libcuda.so.1: %s", code ? driver_error(code) : "no device");
-	library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); /* it is open already */
+	library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); /* the driver is already open */
 	gpu_is_standin = library && dlsym(library, "standin_stream_do");
 	return code ? 0 : count;
 }
@@ -82,7 +82,7 @@ void *gpu_stream(void)
 	return stream;
 }
 
-/* A stream for copies in the context that is current. */
+/* Makes a stream for copies in the current context. */
 static void *copy_stream(void)
 {
 	static _Thread_local void *stream, *context;
@@ -100,8 +100,8 @@ static void *copy_stream(void)
 }
 
 /*
- * By a stream, since the plain call may come back before pageable memory has arrived, and another
- * stream would not wait for the rest.
+ * Copies on a stream, since the plain call may return before pageable memory has arrived, and
+ * another stream would not wait for the rest.
  */
 void gpu_copy(void *dst, const void *src, size_t n)
 {
@@ -132,7 +132,7 @@ void gpu_gate_close(struct gpu_gate *gate, void *stream)
 	gpu_must(cuda_driver.cuLaunchHostFunc(stream, gate_wait, gate), "cuLaunchHostFunc");
 }
 
-/* Returns when the stream has passed it, so that the gate may be used again. */
+/* Returns when the stream has passed the gate, so that the gate may be reused. */
 void gpu_gate_open(struct gpu_gate *gate)
 {
 	double deadline = gpu_now() + 30;

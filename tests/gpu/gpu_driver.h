@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gpu_driver.h - memory, streams and gates for the tests on GPUs, by the CUDA driver, which is opened at
- * run time: no toolkit is needed to build them.
+ * gpu_driver.h - memory, streams and gates for the tests on GPUs.  The tests open the CUDA driver
+ * at run time, so building them needs no toolkit.
  */
 #ifndef TESTS_GPU_DRIVER_H
 #define TESTS_GPU_DRIVER_H
@@ -20,17 +20,17 @@ void gpu_use(int ordinal);
 /* Ends the program if a call of the driver failed. */
 void gpu_must(int code, const char *what);
 
-/* Memory of the current device; managed: that hosts reach too.  NULL if there is not so much. */
+/*
+ * Allocates memory on the current device; managed: memory that hosts can access too.  NULL if there
+ * is not enough.
+ */
 void *gpu_alloc(size_t bytes, int managed);
 void gpu_free(void *ptr);
 void *gpu_stream(void);
-/* Between any memory; blocks until it is done. */
+/* Copies between any kinds of memory; blocks until the copy is complete. */
 void gpu_copy(void *dst, const void *src, size_t n);
 
-/*
- * A gate keeps everything that comes after it on a stream from beginning until it is opened, or 20 s
- * have passed.
- */
+/* A gate blocks all later work on its stream until the test opens it, or 20 s have passed. */
 struct gpu_gate {
 	_Atomic int open;
 	_Atomic int passed;

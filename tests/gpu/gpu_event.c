@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gpu_event.c - order between the communicator's stream and the program's own, by events.  A gate on
- * the program's stream holds back what must wait, so that it is seen to wait.
+ * gpu_event.c - order between the communicator's stream and the program's own stream, by events.  A
+ * gate blocks the program's stream, so that work which fails to wait shows.
  */
 #include "gpu.h"
 
@@ -29,7 +29,7 @@ static void event_end(coll_event_t *events, int n)
 		gpu_did(coll_event_destroy(events[i]), "coll_event_destroy");
 }
 
-/* Is the operation issued last still under way? */
+/* Is the last issued operation still under way? */
 static void event_waits(const struct gpu *g)
 {
 	coll_request_t request;
@@ -102,7 +102,7 @@ static void event_back(const struct gpu *g)
 	gpu_sum_begin(g, g->comm, NULL);
 	gpu_did(coll_event_record(e[1], g->comm), "coll_event_record");
 	gpu_did(coll_stream_wait_event(g->comm, other, e[1]), "coll_stream_wait_event");
-	/* Half of the result moves to another place, and back. */
+	/* Copies half of the result to another place, and back. */
 	gpu_must(cuda_driver.cuMemcpyAsync((uintptr_t)g->send, (uintptr_t)g->recv, 2048, other),
 		 "copy");
 	gpu_must(cuda_driver.cuMemsetD8Async((uintptr_t)g->recv, 0, 2048, other), "fill");
@@ -118,7 +118,7 @@ static void event_back(const struct gpu *g)
 	gpu_report("a stream waits for the communicator");
 }
 
-/* Recording again moves the event, not those who wait for it already. */
+/* Recording an event again moves the event, but not earlier waits for it. */
 static void event_again(const struct gpu *g)
 {
 	void *idle = gpu_stream();
@@ -142,7 +142,7 @@ static void event_again(const struct gpu *g)
 	gpu_report("an event recorded again has moved, and who waited waits on");
 }
 
-/* Filled, added up, moved: all in one stream of the program's, with nobody waiting in between. */
+/* The program's stream fills, sums and copies; the host waits only at the end. */
 static void event_own_stream(const struct gpu *g)
 {
 	int32_t sums[2] = {0, 0};
@@ -174,7 +174,7 @@ static void event_most(const struct gpu *g, coll_comm_t comm)
 		"coll_allreduce");
 }
 
-/* One communicator's event orders another's work. */
+/* An event of one communicator orders the work of another. */
 static void event_across(const struct gpu *g)
 {
 	coll_comm_t other;

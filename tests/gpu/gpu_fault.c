@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gpu_fault.c - what goes wrong: memory of the wrong kind, a device changed under the program, a rank
- * that does not come, an abort, an end with work under way, a rank that dies.  Nothing may hang.
+ * gpu_fault.c - faults: memory of the wrong kind, a device changed under the program, a rank that
+ * does not come, an abort, an end with work under way, a rank that dies.  No call may hang.
  */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "gpu.h"
 
-/* A promise in seconds is held to with this much more, for a machine with more to do than this. */
+/* Tolerance for promises in seconds, on a busy machine. */
 static const double slack = 4;
 
-/* Did what began then take at most so long? */
+/* Did the work that began at `then` take at most this long? */
 static void fault_within(double begin, double seconds, const char *what)
 {
 	double took = gpu_now() - begin;
@@ -20,7 +20,7 @@ static void fault_within(double begin, double seconds, const char *what)
 		gpu_fail("%s took %.1f s, not %.1f s at most", what, took, seconds);
 }
 
-/* Makes a communicator on which rank 0 never calls anything; the others begin an allreduce. */
+/* Makes a communicator on which rank 0 makes no call; the other ranks begin an allreduce. */
 static int fault_stuck(const struct gpu *g, coll_comm_t *comm)
 {
 	if (!gpu_did(coll_comm_dup(g->comm, comm), "coll_comm_dup"))
@@ -76,7 +76,7 @@ static void device_is(void *want, const char *when)
 		gpu_fail("the context is %p, not %p, after %s", context, want, when);
 }
 
-/* Every kind of call, with `context` current, which is not the communicator's. */
+/* Makes every kind of call with the current context `context`, which is not the communicator's. */
 static void device_calls(const struct gpu *g, void *context)
 {
 	coll_comm_t copy;
@@ -238,7 +238,7 @@ void gpu_fault(struct gpu *g)
 
 /* ---------------------------------------------------------------------- death -- */
 
-/* The last rank dies, without a word, while the others wait for it. */
+/* The last rank dies while the other ranks wait for it. */
 void gpu_death(struct gpu *g)
 {
 	const char *name = "the others hear of a rank that died, or time out";

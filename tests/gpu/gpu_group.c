@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * gpu_group.c - messages between two ranks, and many operations at once: groups of tensors, of
- * different collectives, within one another; a chain of calls that nobody waits for.
+ * different collectives, nested groups; a chain of calls without a wait between them.
  */
 #include <stdio.h>
 #include "gpu.h"
@@ -47,7 +47,7 @@ static int32_t message_value(int from, int to)
 	return 1000 + 100 * from + to;
 }
 
-/* Every rank sends to every rank, itself too; `count` may be 0. */
+/* Every rank sends to every rank, also to itself; `count` may be 0. */
 static void message_all(const struct gpu *g, size_t count)
 {
 	char name[60];
@@ -74,7 +74,7 @@ static void message_all(const struct gpu *g, size_t count)
 	gpu_report("messages of %zu elements between all ranks", count);
 }
 
-/* Without a group: even ranks send first. */
+/* Without a group even ranks send first. */
 static void message_pair(const struct gpu *g)
 {
 	int peer = g->rank ^ 1;
@@ -102,7 +102,7 @@ static void message_pair(const struct gpu *g)
 
 /* ------------------------------------------------------------------- groups -- */
 
-/* Sizes differ; the last has no elements. */
+/* The sizes differ; the last tensor has no elements. */
 static size_t tensor_count(int i)
 {
 	return (size_t)(TENSORS - 1 - i) * WORDS / TENSORS;
@@ -163,7 +163,7 @@ static void group_mixed(const struct gpu *g)
 	gpu_report("different collectives in a group");
 }
 
-/* Each takes the result of the one before. */
+/* Each operation reads the result of the operation before. */
 static void group_chain(const struct gpu *g)
 {
 	char *from = g->send, *to = g->recv, *swap;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gpu_many.c - all GPUs of the machine in one process: communicators made at once, driven by one
- * thread in groups, then by a thread each.
+ * gpu_many.c - all GPUs of the machine in one process: makes all communicators at once, and drives
+ * them by one thread in groups, then by a thread each.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { MANY_BYTES = 1 << 16 };
 
-/* One device, as gpu.c's rank is: what it says goes into the one check under way. */
+/* One device, as a rank of gpu.c; its faults go into the current check. */
 struct many {
 	coll_comm_t comm;
 	int32_t *send, *recv;
@@ -78,7 +78,7 @@ static void many_threads(struct many *m, int n)
 	gpu_report("%d devices of one process, a thread for each", n);
 }
 
-/* One thread splits for all ranks, then adds up over the halves. */
+/* One thread splits for all ranks, then sums over the halves. */
 static void many_split(struct many *m, int n)
 {
 	coll_comm_t halves[GPU_RANKS] = {NULL};

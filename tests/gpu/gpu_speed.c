@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gpu_speed.c - what coll_allreduce costs above a bare ncclAllReduce on the same communicator and
- * stream: the time until the calls have returned, and until their work is done.
+ * gpu_speed.c - the cost of coll_allreduce beyond a bare ncclAllReduce on the same communicator and
+ * stream: the time until the calls return, and until their work is complete.
  *
- * Both take turns: a batch of the one, a batch of the other, whose times make a pair; shown are
- * medians, and of the pairs' differences and ratios the quartiles too.  On a non-blocking communicator
- * NCCL takes the next call only when it has finished with the last one, so a program that calls it
- * directly must ask until then: that is part of its time.
+ * Batches of the two alternate, and the times of two batches make a pair.  The program prints
+ * medians, and for the pairs' differences and ratios also the quartiles.  On a non-blocking
+ * communicator NCCL accepts the next call only when it has finished the last one, so a program that
+ * calls NCCL directly must poll until then: this is part of its time.
  */
 #include <dlfcn.h>
 #include <sched.h>
@@ -26,7 +26,7 @@ struct speed {
 	float *send, *recv;
 	size_t count;
 	int batch;  /* calls */
-	int stream; /* the library's calls are on the program's stream too */
+	int stream; /* 1: the library's calls use the program's stream too */
 };
 
 /* Seconds of a call, the mean over a batch. */
@@ -43,7 +43,8 @@ static void speed_settle(const struct speed *s)
 	for (int i = 1; state == NCCL_IN_PROGRESS; i++) {
 		gpu_must(s->async_error(s->native, &state), "ncclCommGetAsyncError");
 		if (i % 100 == 0)
-			sched_yield(); /* the thread that it waits for may want this processor */
+			/* the thread that this thread waits for may need the processor */
+			sched_yield();
 	}
 	if (state)
 		gpu_fail("ncclAllReduce failed: %d", state);
@@ -95,14 +96,14 @@ static int speed_order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Sorts; then the quartiles are at n / 4, n / 2 and 3 n / 4. */
+/* Sorts the values; then the quartiles are at n / 4, n / 2 and 3 n / 4. */
 static const double *speed_sort(double *values, int n)
 {
 	qsort(values, (size_t)n, sizeof(*values), speed_order);
 	return values;
 }
 
-/* All ranks must do the same: the largest of their values. */
+/* The maximum over all ranks, so that all ranks decide alike. */
 static double speed_agree(const struct gpu *g, double value)
 {
 	gpu_copy(g->send, &value, sizeof(value));
@@ -138,7 +139,10 @@ static void speed_pair(const struct speed *s, struct speed_pairs *p)
 	p->ratio[i] = coll.whole / nccl.whole;
 }
 
-/* A row of the table: times of a call, in ns until it returns and in us until its work is done. */
+/*
+ * Prints a row of the table: times of a call, in ns until it returns and in us until its work is
+ * complete.
+ */
 static void speed_row(const struct speed *s, struct speed_pairs *p)
 {
 	const double *more = speed_sort(p->more, p->n), *ratio = speed_sort(p->ratio, p->n);
@@ -168,7 +172,7 @@ static void speed_verify(const struct speed *s)
 			 (double)got[1], (double)want);
 }
 
-/* One size.  Returns how many seconds a pair takes. */
+/* Measures one size.  Returns the seconds that a pair takes. */
 static double speed_size(struct speed *s, size_t bytes)
 {
 	struct speed_pairs *p = calloc(1, sizeof(*p));
@@ -211,7 +215,7 @@ static int speed_open(struct speed *s)
 	return 1;
 }
 
-/* As much as all ranks get, of at most `bytes`. */
+/* The largest size, at most `bytes`, that all ranks can allocate. */
 static size_t speed_memory(struct speed *s, size_t bytes)
 {
 	float mine = (float)s->g->rank + 1;

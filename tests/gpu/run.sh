@@ -44,8 +44,9 @@ standin=$(fact standin)
 
 # ----------------------------------------------------------------------------- one run
 
-# Several ranks on one GPU.  NCCL takes ranks on one device for a mistake if they seem to be on one
-# host; NCCL_HOSTID makes each a host of its own, for which they must not share a process or memory.
+# Several ranks on one GPU.  NCCL refuses ranks on one device if they seem to be on one host;
+# NCCL_HOSTID makes each rank a host of its own, which requires that the ranks share no process or
+# memory.
 share() {
     export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
     export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES%%,*} NCCL_NVLS_ENABLE=0
@@ -62,7 +63,7 @@ share() {
 # shellcheck disable=SC2016 # for the rank's own shell
 as_hosts='NCCL_HOSTID=coll-r$COLL_RANK exec "$0" "$@"'
 
-# start PLACE RANKS PROGRAM ARG...: output in $dir/out and $dir/err.  PLACE: own, shared,
+# start PLACE RANKS PROGRAM ARG...: writes output to $dir/out and $dir/err.  PLACE: own, shared,
 # shared-by-nccl.
 start() (
     place=$1 n=$2
@@ -73,7 +74,7 @@ start() (
         >"$dir/out" 2>"$dir/err" </dev/null
 )
 
-# run NAME PLACE RANKS THEME...: the checks of these themes.
+# run NAME PLACE RANKS THEME...: runs the checks of these themes.
 run() {
     local name=$1 place=$2 n=$3 checks=0 failed=0 skipped=0 begin=$SECONDS status verdict what text
 
@@ -100,7 +101,7 @@ run() {
     sed -n "s/^\[[0-9]*\] row|/$name|$n|$place|/p" "$dir/out" >>"$dir/rows"
 }
 
-# The example that computes while gradients are added up.
+# The example that computes while it sums gradients.
 run_overlap() {
     local name=$1 place=$2 n=$3 kib=16384 status
 
@@ -129,7 +130,7 @@ nccl() {
     unset COLL_BACKEND
 }
 
-# Device memory over a backend that does not take it.
+# Device memory over a backend that takes host memory only.
 staging() {
     local backend=$1 n=$2 place=$3 theme
 
@@ -143,7 +144,7 @@ staging() {
     unset COLL_BACKEND COLL_ENABLE_GPU_FALLBACK
 }
 
-# UCX takes device memory itself if it was built so; reductions are not its own.
+# UCX built with CUDA takes device memory itself, except in reductions.
 direct() {
     if [ -n "$(fact no_ucx)" ]; then
         skip "ucx, device memory without staging" "$(fact no_ucx)"
@@ -172,7 +173,7 @@ for n in $ranks; do
     done
     [ -n "$quick" ] || direct "$n" $place
 done
-# Two ranks on one GPU, by either way, also where there are more.
+# Two ranks on one GPU, in both ways, also on machines with several GPUs.
 if [ -z "$(fact no_nccl)" ]; then
     [ "$gpus" -lt 2 ] || COLL_BACKEND=nccl run nccl shared 2 group event derive
     if fact nccl | awk -F. '{ exit !($1 > 2 || $2 >= 30) }'; then
@@ -184,7 +185,7 @@ fi
 
 # ------------------------------------------------------------------------------ results
 
-# cells FILE: its lines as rows of a table.
+# cells FILE: prints the lines as rows of a table.
 cells() {
     sed 's/|/ | /g; s/^/| /; s/$/ |/' "$1"
 }

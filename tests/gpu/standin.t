@@ -6,11 +6,12 @@ build=$(cd "${top_builddir:-.}" && pwd) || exit 1
 fakes=$(mktemp -d) || exit 1
 trap 'rm -rf "$fakes"' EXIT
 
-# These two only: the stand-in for an old UCX, which lies beside them, would be in the way.
+# A directory with these two only: the stand-in for an old UCX, which is beside them, would
+# interfere.
 ln -s "$build/tests/fakes/.libs/libcuda.so.1" "$build/tests/fakes/.libs/libnccl.so.2" "$fakes/"
 export LD_LIBRARY_PATH=$fakes${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export STANDIN_CUDA_DEVICES=4 GPU_RESULTS=
-# The limit is for hangs: this machine may have much else to do.
+# The limit catches hangs; it is long because the machine may be busy.
 export GPU_LIMIT=300
 [ -z "${TEST_SANITIZE-}" ] || export GPU_QUICK=1
 bash "${top_srcdir:-.}/tests/gpu/run.sh"

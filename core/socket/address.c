@@ -272,7 +272,7 @@ int address_of_interfaces(const char *name, struct address_list *out)
 {
 	/* The list keeps space for two loopback addresses, so that a host can always reach itself. */
 	static const int limit[4] = {ADDRESS_INET_MAX - 2, ADDRESS_INET_MAX - 2,
-				    ADDRESS_INET_MAX - 1, ADDRESS_INET_MAX};
+				     ADDRESS_INET_MAX - 1, ADDRESS_INET_MAX};
 	struct ifaddrs *list = NULL;
 	int code = 0;
 

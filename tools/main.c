@@ -63,7 +63,7 @@ static int main_command_help(int argc, char **argv)
 	const struct tool_command *command;
 
 	if (argc > 2)
-		return tool_usage("", "help takes one command, not %d", argc - 1);
+		return tool_usage("", "help takes one command, got %d", argc - 1);
 	if (argc < 2 || strcmp(argv[1], "help") == 0) {
 		main_help(stdout);
 		return 0;

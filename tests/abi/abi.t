@@ -120,7 +120,7 @@ planted "a new struct" backend.h \
     "coll_extra_t.size is new, not yet in the table: run tests/abi/update
 coll_extra_t is new, not yet in the table: run tests/abi/update"
 
-# ------------------------------------------------------------ what an operator sees --
+# ------------------------------------------------------------ the output of coll info --
 
 COLL_PLUGIN_PATH=${top_builddir:-.}/tests/plugins/.libs "${top_builddir:-.}/coll" info \
     >"$scratch/info"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * native_overhead.c - what coll_allreduce costs beyond the backend's own slot, in nanoseconds of the
+ * native_overhead.c - the cost of coll_allreduce beyond the backend's own slot, in nanoseconds of the
  * calling thread, with backends that do nothing (tests/plugins/good/coll_null.c).
  *
  *   make bench BENCH=native
  *
  *   native_overhead DIRECTORY                 all cases, as a table; DIRECTORY has the two plugins
- *   native_overhead DIRECTORY CASE [CALLS]    one of them, so many calls, for callgrind
+ *   native_overhead DIRECTORY CASE [CALLS]    one case, CALLS calls, for callgrind
  *
- * Where the loader finds a CUDA driver, the backend is 'nulldevice' and the buffers are a device's.
+ * If the loader finds a CUDA driver, the backend is 'nulldevice' and the buffers are device memory.
  *
- * Batches of calls of the library and of the slot itself take turns; a figure is the median of the
- * differences, and the range in which nine tenths of them lie.
+ * Batches of calls of the library and of the slot itself alternate.  A figure is the median of the
+ * differences, and the range that holds nine tenths of them.
  */
 #include "../plugins/good/coll_null.h"
 #include "bench.h"

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * overlap.c - gradients are added up while others are still being computed, one source for GPUs and
- * CPUs.
+ * overlap.c - sums gradients while it still computes others; one source for GPUs and CPUs.
  *
  *   coll run -n 4 overlap            one process per rank
  *   overlap --in-process 4           all ranks are threads of this process
  *   overlap --kib 65536 ...          KiB of each layer's gradient
  *
- * A step computes its layers one after another.  As soon as one is ready, an event lets the
- * communicator's own stream begin to add it up; another event tells when the sums may be used.  On a
- * backend with device streams all is enqueued without waiting: buffers are device memory, and what
- * stands for computing is a chain of copies on a stream of the program's own, by the CUDA driver,
- * so that nothing of CUDA is needed to build this.  Elsewhere buffers are host memory and the
- * calling thread computes while a thread of the library moves data.
+ * A step computes its layers one after another.  As soon as a layer's gradient is ready, an event
+ * lets the communicator's own stream begin to sum it; another event tells when the program may use
+ * the sums.  On a backend with device streams the program enqueues all work without waiting: buffers
+ * are device memory, and a chain of copies on a stream of the program's own stands for the
+ * computation.  The program opens the CUDA driver at run time, so building it needs no part of CUDA.
+ * On other backends buffers are host memory, and the calling thread computes while a thread of the
+ * library moves data.
  */
 #include <coll/coll.h>
 #include <dlfcn.h>

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cuda.h - the part of the CUDA driver's interface that the stand-in has: names and numbers are those
- * of the document "CUDA Driver API".  CUresult, CUdevice and all enums are ints here, all handles
+ * cuda.h - the part of the CUDA driver's interface that the stand-in has, with the names and numbers of
+ * the document "CUDA Driver API".  CUresult, CUdevice and all enums are ints here, all handles are
  * pointers.
  *
- * What may be injected, by environment variables that the call in question reads:
+ * Environment variables inject faults; each call reads its own variable:
  *
  *   STANDIN_CUDA_INIT=100      cuInit fails with this CUresult: no device (3, 803, 804, ...)
- *   STANDIN_CUDA_VERSION=11040 what cuDriverGetVersion says (13000)
+ *   STANDIN_CUDA_VERSION=11040 the version that cuDriverGetVersion returns (13000)
  *   STANDIN_CUDA_DEVICES=4     devices that cuInit finds (2; at most 16; 0 is CUresult 100)
- *   STANDIN_CUDA_DELAY_US=500  every piece of work on a stream takes so long (0 to 200, at random,
- *                              and not while somebody waits for it)
- *   STANDIN_CUDA_COPY=700@5    copies from the sixth on fail with CUresult 700, which whoever waits
- *                              for the stream learns; the context stays usable
+ *   STANDIN_CUDA_DELAY_US=500  duration of each piece of work on a stream (0 to 200, at random,
+ *                              and shorter while a thread waits for it)
+ *   STANDIN_CUDA_COPY=700@5    copies from the sixth on fail with CUresult 700, which waits for
+ *                              the stream return; the context stays usable
  *   STANDIN_CUDA_WORK=700@5    the sixth piece of work on streams fails, and with it its context:
  *                              all calls that need the context return 700 from then on
  *   STANDIN_CUDA_STREAM=2@5    cuStreamCreate fails from the sixth call on

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl.h - what the stand-in for NCCL exports: names, numbers and meanings are those of NVIDIA's
- * nccl.h, with plain ints for its enums; at the end what only tests may ask.
+ * nccl.h - the functions that the stand-in for NCCL exports, with the names, numbers and meanings of
+ * NVIDIA's nccl.h and plain ints for its enums; at the end the queries for tests only.
  *
- * From the environment, read at each use:
- *   STANDIN_NCCL_VERSION=22809       what ncclGetVersion says, and what goes with it
- *   STANDIN_NCCL_DELAY_US=300        a non-blocking communicator settles this late, at most
+ * Environment variables, read at each use:
+ *   STANDIN_NCCL_VERSION=22809       the version of ncclGetVersion, and its set of functions
+ *   STANDIN_NCCL_DELAY_US=300        most time until a non-blocking communicator is ready
  *   STANDIN_NCCL_FAULT=ncclAllReduce:3@4[,...]   the 4th call of that function fails with 3
  *   STANDIN_NCCL_ASYNC=6@2           the 2nd launch fails with 6 while it runs, and hangs
  *   STANDIN_NCCL_INIT_HANG=1         no communicator is ever complete
- *   STANDIN_NCCL_MUTE=1              what rank 1 enqueues never happens
+ *   STANDIN_NCCL_MUTE=1              operations of rank 1 never run
  *   STANDIN_NCCL_CONNECT=0           first uses of a connection do not wait for the peer
  *   NCCL_HOSTID, NCCL_CHECK_POINTERS, NCCL_COMM_BLOCKING   as in NCCL
  */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_parts.h - what the files of the stand-in for NCCL share.
+ * nccl_parts.h - declarations that the files of the stand-in for NCCL share.
  *
- *   nccl_call.c    environment, planned faults, counters, last error
- *   nccl_rendezvous.c    ranks meet: shared memory under the unique id's name, byte rings, doorbells
- *   nccl_reduce.c  arithmetic
- *   nccl_comm.c    live and dead communicators, who is inside, what they share, results
- *   nccl_init.c    init
- *   nccl_child.c   split and shrink
- *   nccl_end.c     finalize, destroy, abort
- *   nccl_group.c   groups, blocking and not
- *   nccl_kernel.c  what runs on streams
- *   nccl_coll.c    the operations themselves
- *   nccl_ops.c     their entries
- *   nccl_own.c     reductions, registered and other memory of the user's own
+ *   nccl_call.c        environment, planned faults, counters, last error
+ *   nccl_rendezvous.c  shared memory under the unique id's name, byte rings, doorbells
+ *   nccl_reduce.c      arithmetic
+ *   nccl_comm.c        live and dead communicators, threads inside calls, shared data, results
+ *   nccl_init.c        init
+ *   nccl_child.c       split and shrink
+ *   nccl_end.c         finalize, destroy, abort
+ *   nccl_group.c       groups, blocking and non-blocking
+ *   nccl_kernel.c      work on streams
+ *   nccl_coll.c        the operations themselves
+ *   nccl_ops.c         the entry functions of the operations
+ *   nccl_own.c         reductions that the user creates, registered and other memory
  */
 #ifndef TESTS_FAKES_NCCL_PARTS_H
 #define TESTS_FAKES_NCCL_PARTS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_test.c - the operations of the stand-in for NCCL, on which the backend's tests rest: they do
- * what NCCL's documentation says, with ranks as threads and as processes.
+ * nccl_test.c - the operations of the stand-in for NCCL, on which the backend's tests rest: they
+ * follow NCCL's documentation, with ranks as threads and as processes.
  */
 #include "nccl_harness.h"
 

@@ -132,7 +132,7 @@ static void rank_process(const char *backend, int rank, int victim, int sends)
 
 /* ----------------------------------------------------------------------- trials -- */
 
-/* Diagnoses what is wrong with a survivor's report; 1: nothing. */
+/* Diagnoses the fault in a survivor's report; returns 1 if there is none. */
 static int report_is_right(int rank, int victim)
 {
 	const struct report *report = &scene->report[rank];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gpu.h - tests on GPUs: what the themes share.
+ * gpu.h - tests on GPUs: declarations that the themes share.
  *
- * Every rank is a process of its own (run.sh starts them with `coll run`) and says what it found, a
- * line for each check; run.sh puts the ranks' lines together.
+ * Every rank is a process of its own (run.sh starts them with `coll run`) and prints a line for each
+ * check; run.sh combines the ranks' lines.
  *
  *   ok|NAME             not ok|NAME|WHAT            skip|NAME|REASON
  *   note|TEXT           fact|NAME|VALUE             row|TABLE|CELL|...          end

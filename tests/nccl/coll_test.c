@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * coll_test.c - every collective of the nccl backend on device memory, with each type, operation
- * and root; the backend refuses with a message what NCCL cannot do.
+ * and root; the backend refuses with a message the calls that NCCL lacks.
  *
  *   nccl_coll_test [FOLDERS]   with the stand-ins in these folders of fakes
  */

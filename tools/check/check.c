@@ -188,7 +188,7 @@ static int check_read_line(struct check_line *line, int argc, char **argv)
 	if (line->list && optind == argc)
 		return 0;
 	if (argc - optind != 1)
-		return tool_usage("check", "it takes one plugin file, not %d", argc - optind);
+		return tool_usage("check", "expected one plugin file, got %d", argc - optind);
 	return check_set_path(line, argv[optind]);
 }
 

@@ -153,7 +153,7 @@ static void info_print_rules(coll_info_t info, int32_t nranks, int32_t nnodes)
 	int32_t kind = 0;
 
 	printf("%sRules%s (the first rule decides that matches a call and whose algorithm can be "
-	       "used;\nin parentheses: who set it, else the default)\n",
+	       "used;\nin parentheses: the source of the setting, else the default)\n",
 	       style->bold, style->end);
 	if (nranks && nnodes)
 		printf("On %" PRId32 " ranks on %" PRId32 " nodes:\n", nranks, nnodes);

@@ -12,7 +12,7 @@
 static const char info_help[] =
 	"Usage: coll info [OPTION]... [NAME]...\n"
 	"Shows the decisions that a program with libcoll would take here and now: the\n"
-	"backends found or refused and why, every option with its value and who set it, and\n"
+	"backends found or refused and why, every option with its value and its source, and\n"
 	"the chosen backend.  Needs no peer.\n"
 	"\n"
 	"  -a, --algorithms   show instead how the library composes collectives: the\n"
@@ -141,8 +141,8 @@ static void info_print(coll_info_t info)
 	for (int32_t i = 0; i < coll_info_backend_count(info); i++)
 		if (info_get_backend(info, i, &b) == COLL_SUCCESS)
 			info_print_backend(&b, style);
-	printf("\n%sOptions%s (in parentheses: who set it; else the default)\n", style->bold,
-	       style->end);
+	printf("\n%sOptions%s (in parentheses: the source of the value; else the default)\n",
+	       style->bold, style->end);
 	for (int32_t i = 0; i < coll_info_option_count(info); i++)
 		if (info_get_option(info, i, &o) == COLL_SUCCESS)
 			info_print_option(&o, style);

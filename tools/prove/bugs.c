@@ -219,7 +219,7 @@ static int bug_needless_message(struct prove *p)
 static int bug_lost_message(struct prove *p)
 {
 	p->rank[1].nsteps = 0;
-	return bug_planted(p, p->rank[1].rank, 0, "does not receive what it sends to itself");
+	return bug_planted(p, p->rank[1].rank, 0, "does not receive its message to itself");
 }
 
 static int bug_exchanged_receives(struct prove *p)
@@ -361,7 +361,7 @@ static int bug_reads_nothing(struct prove *p)
 		p->rank[1].step[i].src_buffer = COLL_BUFFER_RECV;
 		p->rank[1].step[i].src = 0;
 	}
-	return bug_planted(p, 1, i, "sends what is not there yet");
+	return bug_planted(p, 1, i, "sends data that has not arrived yet");
 }
 
 static int bug_false_claim(struct prove *p)

@@ -171,7 +171,8 @@ static int match_count(struct prove *p)
 		const coll_step_t *s = prove_step(p, g);
 
 		if (match_is_message(s) && (s->peer < 0 || s->peer >= n)) {
-			prove_fail_step(p, PROVE_MESSAGES, g, "has no rank %d to talk to", s->peer);
+			prove_fail_step(p, PROVE_MESSAGES, g, "names rank %d, which does not exist",
+					s->peer);
 			return -1;
 		}
 		if (s->kind == COLL_STEP_SEND)
@@ -200,10 +201,10 @@ static void match_sends(struct prove *p)
 		pair = match_pair(p, g, s);
 		at = p->pair[pair] + (int)s->message;
 		if (s->message >= (uint32_t)p->c->nranks * 0x10000u || at >= p->pair[pair + 1])
-			prove_fail_step(
-				p, PROVE_MESSAGES, g,
-				"leaves out a number: there are only %d messages to rank %d",
-				p->pair[pair + 1] - p->pair[pair], s->peer);
+			prove_fail_step(p, PROVE_MESSAGES, g,
+					"skips the number of a message: there are only %d messages "
+					"to rank %d",
+					p->pair[pair + 1] - p->pair[pair], s->peer);
 		else if (p->slot[at] >= 0)
 			prove_fail_step(p, PROVE_MESSAGES, g, "repeats the number of a message");
 		else
@@ -283,7 +284,8 @@ int prove_match(struct prove *p)
 		messages++;
 		bytes += s->bytes;
 		if (p->event[g].mate < 0)
-			prove_fail_step(p, PROVE_MESSAGES, g, "sends what nobody receives");
+			prove_fail_step(p, PROVE_MESSAGES, g,
+					"sends a message that no rank receives");
 	}
 	p->totals.messages += messages;
 	sound = !(p->failed & 1u << PROVE_MESSAGES);

@@ -212,7 +212,7 @@ static void data_wrong(struct prove *p, const struct prove_rank *r, uint64_t at,
 		       const struct prove_extent *want, uint64_t index, const struct prove_run *run)
 {
 	unsigned long long byte = at - r->base[COLL_BUFFER_RECV];
-	char have[256] = "what was there before";
+	char have[256] = "the old content";
 
 	if (run->node == PROVE_BAD)
 		return;

@@ -144,7 +144,7 @@ void prove_memory_read(struct prove *p, int step, uint64_t at, uint64_t len,
 
 		if (run->node == PROVE_UNSET)
 			prove_fail_step(p, PROVE_RESULT, step,
-					"reads memory that nothing has been written to");
+					"reads memory that no step has written");
 		memory_after_writer(p, step, run, "reads");
 		memory_add_reader(p, step, run);
 		prove_pieces_add(out, run->at - at, run->index, run->node);

@@ -82,7 +82,8 @@ static void run_report(struct prove *p)
 		return;
 	}
 	if (mate < 0) {
-		prove_fail_step(p, PROVE_DEADLOCK, step, "never completes: nobody answers");
+		prove_fail_step(p, PROVE_DEADLOCK, step,
+				"never completes: no rank has the matching step");
 		return;
 	}
 	prove_step_text(p, mate, text, sizeof(text));

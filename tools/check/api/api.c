@@ -96,7 +96,7 @@ int api_await(struct api_rank *r, int index, long long value)
 		if (check_failed(r->c))
 			return 0;
 		if (tool_now_ms() > deadline)
-			return api_fail(r, "waited in vain for another rank");
+			return api_fail(r, "another rank did not reach the barrier in time");
 		api_sleep_ms(1);
 	}
 	return 1;

@@ -21,7 +21,7 @@ static void *device_stream(struct api_rank *r)
 	void *stream;
 
 	if (!api_may_lack(r)) {
-		check_skip(r->c, "the plugin has a transport group, which knows no streams");
+		check_skip(r->c, "the plugin has a transport group, so it takes no streams");
 		return NULL;
 	}
 	stream = memory_stream_new(r->device);
@@ -30,7 +30,7 @@ static void *device_stream(struct api_rank *r)
 	return stream;
 }
 
-/* ------------------------------------------------------------- what memory is taken -- */
+/* ------------------------------------------------------------- accepted kinds of memory -- */
 
 /* An allreduce on memory that only the device may touch; the check copies the data in and out. */
 static void device_memory(struct api_rank *r)

@@ -134,7 +134,7 @@ static int event_poll(struct api_rank *r, coll_request_t request)
 		if (!api_did(r, coll_test(request, &done), "coll_test"))
 			return 0;
 		if (!done && tool_now_ms() > deadline)
-			return api_fail(r, "coll_test never says that it is done");
+			return api_fail(r, "coll_test never reports the request as complete");
 		sched_yield();
 	}
 	return 1;
@@ -156,7 +156,7 @@ static void event_requests(struct api_rank *r)
 		if (!event_poll(r, request[0]) || !event_is(r, x[0], "after coll_test") ||
 		    !api_did(r, coll_wait(request[1]), "coll_wait") ||
 		    !event_is(r, x[1], "after coll_wait") ||
-		    !api_did(r, coll_wait(request[0]), "coll_wait for what is complete"))
+		    !api_did(r, coll_wait(request[0]), "coll_wait on a complete request"))
 			return;
 		for (int k = 0; k < 2; k++)
 			if (!api_did(r, coll_request_free(request[k]), "coll_request_free"))
@@ -188,7 +188,8 @@ static void event_request_states(struct api_rank *r)
 				  "starting a request under way"))
 			return;
 		if (done)
-			api_fail(r, "coll_test says done before the last rank has begun");
+			api_fail(r, "coll_test reports the request as complete before the last "
+				    "rank has begun");
 	}
 	atomic_fetch_add(&r->c->shared->number[0], 1);
 	if (api_did(r, coll_request_free(request), "coll_request_free while under way") &&

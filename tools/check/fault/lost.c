@@ -55,8 +55,8 @@ static void lost_await_send(struct check_ep *ep, const coll_send_t *send)
 static void lost_expect(struct check_ep *ep, uint32_t gone)
 {
 	if (check_await_lost(ep, gone))
-		check_fail(ep->c, "rank %d: peer_lost was not told of rank %u in %lld s", ep->rank,
-			   gone, (long long)ep->c->timeout_ms / 1000);
+		check_fail(ep->c, "rank %d: peer_lost was not called for rank %u in %lld s",
+			   ep->rank, gone, (long long)ep->c->timeout_ms / 1000);
 }
 
 /* ------------------------------------------------------------------ leaving -- */
@@ -120,11 +120,11 @@ static void lost_once_rank(struct check_case *c, int rank)
 	}
 	for (int r = 0; r < c->nranks; r++)
 		if (ep->lost[r] > 1)
-			check_fail(c, "rank %d: peer_lost was told %d times of rank %d", rank,
+			check_fail(c, "rank %d: peer_lost was called %d times for rank %d", rank,
 				   ep->lost[r], r);
 		else if (ep->lost[r] && r != (int)gone)
-			check_fail(c, "rank %d: peer_lost was told of rank %d, which is well", rank,
-				   r);
+			check_fail(c, "rank %d: peer_lost was called for rank %d, which is alive",
+				   rank, r);
 	check_barrier(c, rank, &ep->step);
 	check_close(ep, 0);
 	check_ep_free(ep);
@@ -185,8 +185,8 @@ static void lost_check_arrivals(struct check_ep *ep)
 	for (const struct check_arrival *a = ep->arrivals; a; a = a->next)
 		if (a->ends != 1)
 			check_fail(ep->c,
-				   "rank %d: peer_lost was told, but arrived was called %d times "
-				   "for a message of %llu bytes from the dead",
+				   "rank %d: peer_lost was called, but arrived was called %d times "
+				   "for a message of %llu bytes from the dead rank",
 				   ep->rank, a->ends, (unsigned long long)a->header.len);
 }
 

@@ -171,8 +171,8 @@ struct check_case {
 /* ------------------------------------------------------------------ speaking -- */
 
 /*
- * The message says what was expected and what happened.  Any thread or process of the case may call
- * these.
+ * The message gives the expected and the observed behaviour.  Any thread or process of the case may
+ * call these.
  */
 __attribute__((format(printf, 2, 3))) void check_fail(struct check_case *c, const char *fmt, ...);
 __attribute__((format(printf, 2, 3))) void check_skip(struct check_case *c, const char *fmt, ...);

@@ -160,7 +160,8 @@ static void native_split_as(struct check_ep *ep, int32_t colour, int world)
 	} else if (!made->ep) {
 		check_fail(ep->c, "rank %d: split gave no endpoint", ep->rank);
 	} else {
-		native_expect(ep, "query of what split made", n->query(made->ep, &err), &err);
+		native_expect(ep, "query of the endpoint that split made", n->query(made->ep, &err),
+			      &err);
 	}
 	check_barrier(ep->c, ep->rank, &ep->step);
 	check_close(made, 1000);

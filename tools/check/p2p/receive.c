@@ -170,7 +170,7 @@ static void receive_peer_rank(struct check_ep *ep)
 	if (receive_traffic(ep))
 		return;
 	if (ep->seen.bad_peer)
-		check_fail(ep->c, "rank %d: a message was announced from a rank that is none",
+		check_fail(ep->c, "rank %d: a message was announced with an invalid rank",
 			   ep->rank);
 	for (const struct check_arrival *a = ep->arrivals; a; a = a->next)
 		if (a->peer != from)
@@ -179,7 +179,8 @@ static void receive_peer_rank(struct check_ep *ep)
 				   ep->rank, from, a->peer);
 	for (int r = 0; r < ep->nranks; r++)
 		if (ep->lost[r])
-			check_fail(ep->c, "rank %d: peer_lost was told of rank %d, which is well",
+			check_fail(ep->c,
+				   "rank %d: peer_lost was called for rank %d, which is alive",
 				   ep->rank, r);
 }
 

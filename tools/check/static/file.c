@@ -88,12 +88,16 @@ static void file_exports(struct check_case *c)
 	if (file_look(c, &found, &elf))
 		return;
 	if (!found.symbol)
-		check_fail(c, "it does not export %s", COLL_BACKEND_SYMBOL);
+		check_fail(
+			c,
+			"the file does not export %s; declare the backend with COLL_BACKEND_EXPORT",
+			COLL_BACKEND_SYMBOL);
 	else if (found.other[0])
-		check_fail(c,
-			   "it exports more than %s: %s; declare functions static or build with "
-			   "-fvisibility=hidden",
-			   COLL_BACKEND_SYMBOL, found.other);
+		check_fail(
+			c,
+			"the file exports more than %s: %s; declare functions static or build with "
+			"-fvisibility=hidden",
+			COLL_BACKEND_SYMBOL, found.other);
 	check_elf_close(&elf);
 }
 
@@ -105,7 +109,9 @@ static void file_alone(struct check_case *c)
 	if (file_look(c, &found, &elf))
 		return;
 	if (found.coll[0])
-		check_fail(c, "it needs %s, but must find all of the core in coll_host_t",
+		check_fail(c,
+			   "the file needs %s, but a plugin must reach the core through "
+			   "coll_host_t only",
 			   found.coll);
 	check_elf_close(&elf);
 }
@@ -118,10 +124,12 @@ static void file_idle(struct check_case *c)
 	if (file_look(c, &found, &elf))
 		return;
 	if (found.instrumented)
-		check_skip(c, "it is built for a sanitizer or for coverage, which add their own");
+		check_skip(c, "the file is built for a sanitizer or for coverage, which export "
+			      "symbols of their own");
 	else if (elf.starters > 1)
 		check_fail(c,
-			   "loading it runs %d functions besides the compiler's own: do the work "
+			   "loading the file runs %d functions besides the compiler's own: do the "
+			   "work "
 			   "in probe or open",
 			   elf.starters - 1);
 	check_elf_close(&elf);
@@ -135,11 +143,11 @@ static void file_load(struct check_case *c)
 	if (!handle)
 		check_fail(c, "%s", dlerror());
 	else if (!dlsym(handle, COLL_BACKEND_SYMBOL))
-		check_fail(c, "it has no symbol %s", COLL_BACKEND_SYMBOL);
+		check_fail(c, "the loaded file has no symbol %s", COLL_BACKEND_SYMBOL);
 	else if (check_count_threads() > threads)
-		check_fail(c, "loading it starts threads");
+		check_fail(c, "loading the file starts threads: start them in open");
 	else if (check_count_fds() > fds)
-		check_fail(c, "loading it opens descriptors");
+		check_fail(c, "loading the file opens descriptors: open them in open");
 }
 
 const struct check check_file_checks[] = {
@@ -149,22 +157,22 @@ const struct check check_file_checks[] = {
 	 .group = CHECK_FILE,
 	 .run = file_name},
 	{.name = "exports",
-	 .says = "it exports " COLL_BACKEND_SYMBOL " and nothing else",
+	 .says = "the file exports " COLL_BACKEND_SYMBOL " and nothing else",
 	 .promise = COLL_BACKEND_SYMBOL,
 	 .group = CHECK_FILE,
 	 .run = file_exports},
 	{.name = "alone",
-	 .says = "it links nothing of libcoll",
+	 .says = "the file needs no symbol of libcoll",
 	 .promise = "coll_host_t",
 	 .group = CHECK_FILE,
 	 .run = file_alone},
 	{.name = "load-idle",
-	 .says = "no code of its own runs when it is loaded",
+	 .says = "loading the file runs no code of the plugin",
 	 .promise = "Limits",
 	 .group = CHECK_FILE,
 	 .run = file_idle},
 	{.name = "load",
-	 .says = "it loads with all symbols resolved at once",
+	 .says = "the file loads with all symbols resolved at once",
 	 .promise = COLL_BACKEND_SYMBOL,
 	 .group = CHECK_FILE,
 	 .run = file_load},

@@ -26,10 +26,10 @@ static void options_one(struct check_case *c, const coll_option_t *option)
 	int64_t value;
 
 	if (!option->key || !options_key_ok(option->key))
-		check_fail(
-			c,
-			"an option is called '%s': lower case, '_' between words, not 'priority'",
-			option->key ? option->key : "(NULL)");
+		check_fail(c,
+			   "an option is called '%s'; expected lower case, '_' between words, and "
+			   "not 'priority'",
+			   option->key ? option->key : "(NULL)");
 	else if (option->type < COLL_OPTION_STRING || option->type > COLL_OPTION_DURATION)
 		check_fail(c, "option '%s' has type %d, not COLL_OPTION_*", option->key,
 			   option->type);
@@ -40,8 +40,8 @@ static void options_one(struct check_case *c, const coll_option_t *option)
 			   option->key);
 	else if (option->type > COLL_OPTION_STRING && option->type != COLL_OPTION_BOOL &&
 		 option->min > option->max)
-		check_fail(c, "option '%s' allows nothing: min is %lld, max is %lld", option->key,
-			   (long long)option->min, (long long)option->max);
+		check_fail(c, "option '%s' has an empty range: min is %lld, max is %lld",
+			   option->key, (long long)option->min, (long long)option->max);
 	else if (option->fallback && check_option_value(option, option->fallback, &value))
 		check_fail(c, "the default '%s' of option '%s' is not of its type or range",
 			   option->fallback, option->key);
@@ -57,7 +57,7 @@ static void options_form(struct check_case *c)
 		return;
 	}
 	if (backend->option_count > OPTIONS_MOST) {
-		check_fail(c, "option_count is %u; at most %d are believed", backend->option_count,
+		check_fail(c, "option_count is %u; expected at most %d", backend->option_count,
 			   OPTIONS_MOST);
 		return;
 	}
@@ -92,12 +92,12 @@ static void options_given(struct check_case *c)
 
 const struct check check_options_checks[] = {
 	{.name = "options",
-	 .says = "its options are well formed, and their defaults valid",
+	 .says = "the options are well formed, and their defaults valid",
 	 .promise = "coll_option_t",
 	 .group = CHECK_TABLE,
 	 .run = options_form},
 	{.name = "options-given",
-	 .says = "it declares the options given to the kit",
+	 .says = "the plugin declares the options given to the kit",
 	 .promise = "coll_backend_t.options",
 	 .group = CHECK_TABLE,
 	 .run = options_given},

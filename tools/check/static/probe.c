@@ -57,7 +57,7 @@ static void probe_answer(struct check_case *c)
 	code = probe_call(ep, &first);
 	for (int i = 0; i < PROBE_TIMES; i++)
 		if (probe_call(ep, &again) != code)
-			check_fail(c, "it answered %d first and another code later", code);
+			check_fail(c, "probe returned %d first and another code later", code);
 	check_slot(c, 0, NULL);
 	if (code && (first.code != code || !memchr(first.text, 0, sizeof(first.text))))
 		check_fail(c, "probe returned %d but filled no reason in *err (code %d)", code,
@@ -113,7 +113,7 @@ static void probe_threads(struct check_case *c)
 		pthread_join(thread[--n], NULL);
 	check_slot(c, 0, NULL);
 	if (atomic_load(&c->shared->number[0]) == 3)
-		check_fail(c, "probe said yes in one thread and no in another");
+		check_fail(c, "probe returned 0 in one thread and an error in another");
 }
 
 static void probe_info(struct check_case *c)
@@ -148,7 +148,7 @@ static void probe_info(struct check_case *c)
 
 const struct check check_probe_checks[] = {
 	{.name = "probe",
-	 .says = "probe gives the same answer each time, and a reason with a no",
+	 .says = "probe returns the same code each time, and a reason when it refuses",
 	 .promise = "coll_backend_t.probe",
 	 .group = CHECK_TABLE,
 	 .run = probe_answer},

@@ -15,8 +15,8 @@ static const struct check_plugin *table_plugin(struct check_case *c)
 static void table_size(struct check_case *c, const char *what, uint64_t size, uint64_t least)
 {
 	if (size < least || size % sizeof(void *))
-		check_fail(c, "the size of its %s is %llu; it must be sizeof(%s), %llu", what,
-			   (unsigned long long)size, what, (unsigned long long)least);
+		check_fail(c, "the size of the plugin's %s is %llu; it must be sizeof(%s), %llu",
+			   what, (unsigned long long)size, what, (unsigned long long)least);
 }
 
 static void table_sizes(struct check_case *c)
@@ -55,8 +55,8 @@ static void table_name(struct check_case *c)
 	else if (n < 1 || n > 31 || name[0] < 'a' || name[0] > 'z' ||
 		 strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != n)
 		check_fail(c,
-			   "name is '%.40s': it is made of a-z, 0-9 and '_', begins with a letter "
-			   "and has at most 31 bytes",
+			   "name is '%.40s': expected a-z, 0-9 and '_', a letter first, "
+			   "and at most 31 bytes",
 			   name);
 	else if (strcmp(name, c->options->name) != 0)
 		check_fail(c, "name is '%s' but the file is coll_%s.so", name, c->options->name);
@@ -85,7 +85,7 @@ static void table_mandatory(struct check_case *c)
 static void table_pair(struct check_case *c, int a, int b, const char *name_a, const char *name_b)
 {
 	if (!a != !b)
-		check_fail(c, "%s is there but %s is not: both or none", a ? name_a : name_b,
+		check_fail(c, "%s is set but %s is NULL: set both or none", a ? name_a : name_b,
 			   a ? name_b : name_a);
 }
 
@@ -106,7 +106,7 @@ static void table_pairs(struct check_case *c)
 	table_pair(c, n->mem_register != NULL, n->mem_deregister != NULL, "native->mem_register",
 		   "native->mem_deregister");
 	if (events && events != 6)
-		check_fail(c, "%d of the 6 native->event_* functions are there: all or none",
+		check_fail(c, "%d of the 6 native->event_* functions are set: set all or none",
 			   events);
 }
 
@@ -145,17 +145,17 @@ const struct check check_table_checks[] = {
 	 .group = CHECK_TABLE,
 	 .run = table_sizes},
 	{.name = "name",
-	 .says = "its name is well formed and that of the file",
+	 .says = "the name is well formed and equals that of the file",
 	 .promise = "coll_backend_t.name",
 	 .group = CHECK_TABLE,
 	 .run = table_name},
 	{.name = "mandatory",
-	 .says = "all mandatory functions are there",
+	 .says = "no mandatory function is NULL",
 	 .promise = "coll_backend_t",
 	 .group = CHECK_TABLE,
 	 .run = table_mandatory},
 	{.name = "pairs",
-	 .says = "functions that belong together are all there or all missing",
+	 .says = "functions that belong together are all set or all NULL",
 	 .promise = "coll_transport_t, coll_native_t",
 	 .group = CHECK_TABLE,
 	 .run = table_pairs},

@@ -8,12 +8,12 @@
 /* The way of one rank to the rendezvous with the other ranks. */
 struct rendezvous {
 	int rank, nranks;
-	const char *id;            /* from coll_get_unique_id, or */
-	const struct launch *env;  /* from the environment, or */
-	coll_exchange_fn exchange; /* by the caller's own function, or */
+	const char *id;            /* the id from coll_get_unique_id, or */
+	const struct launch *env;  /* the environment of a launcher, or */
+	coll_exchange_fn exchange; /* the application's own allgather, or */
 	void *user;
-	struct bootstrap *bootstrap; /* the ranks have met */
-	int uses_cuda; /* the application does: device_in_use, or it has named a device */
+	struct bootstrap *bootstrap; /* a bootstrap that is already open */
+	int uses_cuda; /* 1: the application uses CUDA (device_in_use) or has named a device */
 	int together;  /* one call makes all ranks: it also calls open_all, if the backend has it */
 };
 

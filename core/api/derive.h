@@ -23,7 +23,7 @@ struct split {
 	struct split_vote all[]; /* one for each rank of the parent */
 };
 
-/* A way to make communicators from others.  The parent is entered. */
+/* An implementation of making communicators from others.  The parent is entered. */
 struct derive {
 	/* Begins a split: nothing of it blocks. */
 	int (*begin)(struct comm *comm, struct split *split);

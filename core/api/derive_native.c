@@ -12,8 +12,8 @@
 
 struct derive_meeting {
 	struct comm *comm;
-	struct bootstrap *bootstrap; /* the parent's */
-	int64_t timeout_ms;          /* for each step */
+	struct bootstrap *bootstrap; /* the parent's bootstrap */
+	int64_t timeout_ms;          /* timeout of each step */
 	struct split_vote own, *votes;
 	int *members; /* ranks of the parent that have this colour, in the new order */
 	int n, place; /* how many; this rank's place among them */
@@ -121,7 +121,7 @@ static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
 	if (!s->context)
 		return derive_native_no_color(s);
 	code = context_derive_open(s->context, &making);
-	/* Only the rank that failed tells its failure. */
+	/* Only the rank that failed passes its failure on. */
 	if (code && s->context->remote.code && !s->context->told_failure)
 		code = COLL_ERR_REMOTE;
 	if (code)

@@ -108,7 +108,7 @@ static int derive_transport_finish(struct comm *comm, struct split *split)
 struct shrink {
 	struct comm *comm;
 	const uint8_t *excluded; /* per rank */
-	uint64_t hash;           /* of the same, never 0 */
+	uint64_t hash;           /* the hash of the list of excluded ranks, never 0 */
 	int leader;
 	int aborted; /* comm->aborted when the call began */
 };

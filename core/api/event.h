@@ -10,8 +10,9 @@ struct event_impl;
 struct event {
 	const struct event_impl *impl;
 	pthread_mutex_t lock; /* of the fields below */
-	coll_comm_t comm; /* where it was recorded, or NULL: complete, or recorded on a stream */
-	uint64_t number;  /* the last operation before it */
+	coll_comm_t
+		comm; /* the communicator where it was recorded; NULL: complete, or recorded on a stream */
+	uint64_t number;         /* the last operation before it */
 	struct context *context; /* event_stream: a reference; its backend made `native` */
 	void *native;
 	int on_stream; /* event_stream: recorded on a stream, so `native` tells its state */

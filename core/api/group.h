@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* group.h - what the calling thread has put between coll_group_start and coll_group_end. */
+/*
+ * group.h - the operations and splits of the calling thread between coll_group_start and coll_group_end.
+ */
 #ifndef CORE_API_GROUP_H
 #define CORE_API_GROUP_H
 

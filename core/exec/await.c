@@ -7,7 +7,7 @@
 #include "exec/op.h"
 #include "base/handle.h"
 
-/* The state of the other communicator, whose context's lock is held. */
+/* The state of the other communicator.  The lock of its context is held. */
 static int await_state(struct op *op, const struct comm *other, int moved)
 {
 	if (other->finished >= op->awaited_number)
@@ -26,7 +26,7 @@ int await_check(struct op *op)
 	struct comm *other = handle_pin(HANDLE_COMM, op->awaited);
 	int state = AWAIT_IDLE;
 
-	if (!other) /* it was destroyed */
+	if (!other) /* the other communicator was destroyed */
 		return AWAIT_DONE;
 	if (other->context == context) {
 		state = await_state(op, other, 0);

@@ -25,19 +25,19 @@ typedef int32_t (*native_fn)(void *ep, const coll_args_t *args, coll_error_t *er
 
 struct call {
 	coll_args_t args;
-	/* From the check. */
-	const struct kind *kind; /* NULL: KIND_AWAIT */
-	size_t elements[2];      /* that this rank uses of the send and of the receive buffer */
-	struct redop redop;      /* blank where nothing is reduced */
-	int known;               /* an earlier call differs by stream, buffers and count at most */
-	/* From op_make. */
+	/* The check sets the members from here on. */
+	const struct kind *kind; /* NULL for KIND_AWAIT */
+	size_t elements[2]; /* elements that this rank uses of the send and of the receive buffer */
+	struct redop redop; /* zeroed if the kind reduces no data */
+	int known;          /* an earlier call differs at most by stream, buffers and count */
+	/* op_make sets the members from here on. */
 	uint32_t memory[2];         /* kinds of memory of both buffers; 0: not used here */
 	int staged;                 /* bit 1 << buffer: this buffer is staged; see staging.h */
 	int in_place;               /* the buffers overlap as coll.h allows */
 	int cacheable;              /* call_compare may find it equal to a later call */
 	int algorithm;              /* index in the table of algorithms, or -1 */
-	native_fn slot;             /* the backend's function that does all of it, or NULL */
-	struct signature signature; /* for messages */
+	native_fn slot;             /* the backend's function for the whole call, or NULL */
+	struct signature signature; /* the name of the call for messages */
 };
 
 /* How much a call has in common with an earlier one that passed all checks. */

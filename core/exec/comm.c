@@ -102,7 +102,7 @@ int comm_error(const struct comm *comm)
 
 /* ------------------------------------------------------------ ranks waited for -- */
 
-/* Does the engine run its schedule? */
+/* Does the engine run the operation's schedule? */
 static int comm_op_runs(const struct op *op)
 {
 	return op->state == OP_RUNNING && !op->native && op->call.args.kind != KIND_AWAIT;
@@ -145,7 +145,7 @@ void comm_check_left(struct comm *comm)
 	free(from);
 }
 
-/* "rank 1, 4": those whose mark is `mark`, this rank excepted. */
+/* Writes "rank 1, 4": the other ranks whose entry in marks[] is `mark`. */
 static void comm_list_ranks(const struct comm *comm, const uint8_t *marks, int mark, char *text,
 			    size_t size)
 {
@@ -196,7 +196,7 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	comm->nnodes = algo_nodes(comm->node, nranks);
 	comm->next = context->comms;
 	context->comms = comm;
-	context->pending_events = 1; /* messages for it may have come already */
+	context->pending_events = 1; /* messages for the new communicator may have come already */
 	return COLL_SUCCESS;
 }
 

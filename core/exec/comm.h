@@ -13,29 +13,29 @@ struct native;
 /* A rank of the communicator as this rank sees it. */
 enum peer_state {
 	PEER_ALIVE,
-	PEER_LEFT,  /* has destroyed its communicator, and said so */
+	PEER_LEFT,  /* has destroyed its communicator, and told this rank */
 	PEER_FAILED /* the transport has lost the connection to it: see context->failure */
 };
 
 struct comm {
 	coll_comm_t handle;
 	struct context *context;
-	struct native *native; /* of a backend without a transport: see native.h; else NULL */
+	struct native *native; /* for a backend without a transport (native.h); else NULL */
 	uint32_t context_id;
 	int rank, nranks;
 	int *to_context_rank; /* rank here -> rank on the context */
 	int *to_comm_rank;    /* rank on the context -> rank here, or -1 */
 	int *node;            /* rank here -> number of its node */
 	int nnodes;
-	struct op *head, *tail; /* in order of issue */
-	struct op *op_cache;    /* finished ones, for their memory */
-	struct op *persistent;  /* those of persistent requests */
+	struct op *head, *tail; /* the queue, in order of issue */
+	struct op *op_cache;    /* finished operations, whose memory is reused */
+	struct op *persistent;  /* operations of persistent requests */
 	struct redop_table redops;
-	struct call known[COLL_KIND_RECV + 1];  /* per kind: the last that passed all checks */
+	struct call known[COLL_KIND_RECV + 1];  /* per kind: the last call that passed all checks */
 	uint64_t issued;                        /* operations ever issued */
 	uint64_t finished;                      /* all operations up to this number are done */
 	uint32_t seq;                           /* collectives ever issued */
-	struct signature history[COMM_HISTORY]; /* of the last collectives, by seq */
+	struct signature history[COMM_HISTORY]; /* signatures of the last collectives, by seq */
 	int error;
 	char error_text[768];
 	int pending_code; /* a failure seen where the transport may not be called; see comm_check */
@@ -54,9 +54,9 @@ struct comm {
 		int failed_rank; /* the rank that prevents the new communicator, or -1 */
 	} shrunk;                /* the leader's last answer */
 	uint64_t birth;    /* tag of messages about ranks that could not make it too; 0: none */
-	int native_groups; /* groups of the backend's own that are to be ended */
-	int leaving;       /* is being destroyed: a peer that leaves now is no failure */
-	struct comm *next; /* on the context */
+	int native_groups; /* groups of the backend's own that have not ended yet */
+	int leaving;       /* coll_comm_destroy has begun: a peer that leaves is no failure */
+	struct comm *next; /* its id on the context */
 };
 
 /* Memory for comm_rank_name. */

@@ -18,7 +18,7 @@ enum {
 
 /* A completion marker: a backend's event behind operation `number`. */
 struct native_marker {
-	void *event; /* made when first needed, and used again */
+	void *event; /* made at first use, and reused */
 	uint64_t number;
 };
 
@@ -29,7 +29,7 @@ struct native {
 	int marker_wanted;                       /* a marker goes before the next operation */
 	uintptr_t seen[NATIVE_SETS][NATIVE_SET]; /* the newest first; 0: none */
 	struct native_marker marker[NATIVE_MARKERS];
-	unsigned first_marker, markers; /* a ring, in order */
+	unsigned first_marker, markers; /* the markers in order, in a ring */
 	struct {
 		int32_t kind, dtype;
 		uint64_t count;
@@ -183,7 +183,7 @@ static void native_poll_markers(struct comm *comm)
 		const struct native_marker *marker = &n->marker[n->first_marker];
 
 		if (native_slots(comm)->event_query(comm->context->ep, marker->event, &err))
-			return; /* not yet; async_error reports a failure */
+			return; /* not complete; async_error reports a failure */
 		comm->finished = marker->number;
 		n->first_marker = (n->first_marker + 1) % NATIVE_MARKERS;
 		n->markers--;

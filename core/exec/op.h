@@ -16,7 +16,7 @@ enum { OP_IDLE, OP_DEFERRED, OP_QUEUED, OP_RUNNING, OP_SUBMITTED, OP_DONE };
 
 /* The state of one step while its operation runs. */
 struct run {
-	uint32_t earlier; /* steps it still waits for */
+	uint32_t earlier; /* number of steps that this step still waits for */
 	union {
 		coll_send_t send;
 		struct recv recv;
@@ -28,16 +28,16 @@ struct op {
 	struct op *next;
 	struct comm *comm;
 	struct call call;
-	uint64_t number; /* in the communicator, from 1 */
+	uint64_t number; /* number of the operation in the communicator, from 1 */
 	uint64_t group;  /* operations of one group run at the same time; 0: alone */
 	uint32_t seq;    /* collectives: number in the communicator, for tags */
-	uint64_t tag;    /* of its messages, without their index */
+	uint64_t tag;    /* tag of its messages, without their index */
 	int state;       /* OP_* */
 	int native;      /* the backend's own function does it while the queue polls */
 	struct sched sched;
 	int sched_ready; /* the schedule belongs to this call */
-	struct run *run; /* one for each step */
-	int cap_steps;   /* room of run, ready, local and sending */
+	struct run *run; /* the states of the steps */
+	int cap_steps;   /* capacity of run, ready, local and sending */
 	int32_t *ready;  /* a ring buffer of the steps that may start */
 	int ready_head, ready_count;
 	int32_t *local; /* steps without a peer that may run: after all others have started */
@@ -70,9 +70,9 @@ int op_make(struct comm *comm, const struct call *call, struct op **op);
 struct op *op_again(struct comm *comm, const coll_args_t *args);
 /* Appends an idle operation to the queue; group 0: it starts when its turn comes. */
 void op_enqueue(struct op *op, uint64_t group);
-/* Both for a call of the library's own. */
+/* Makes and enqueues a call of the library's own. */
 int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group);
-/* Keeps the operation and its schedule for a persistent request, and ends that. */
+/* Keeps the operation and its schedule for a persistent request; the second function ends this. */
 void op_make_persistent(struct op *op);
 void op_end_persistent(struct op *op);
 /* The operation is out of the queue: later calls may reuse it. */

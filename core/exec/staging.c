@@ -145,7 +145,7 @@ int staging_look(struct op *op)
 		code = staging_look_at(op, STAGING_SCALAR, (uintptr_t)op->call.redop.scalar);
 	if (op->call.staged & 1 << STAGING_SCALAR) {
 		op->staging.scalar = op->call.redop.scalar;
-		op->call.redop.scalar = NULL; /* staging_begin copies it to redop.value */
+		op->call.redop.scalar = NULL; /* staging_begin copies the factor to redop.value */
 	}
 	return code;
 }

@@ -19,16 +19,19 @@ struct op;
  */
 struct staging {
 	char *memory;
-	size_t size; /* of the memory; 0: none */
+	size_t size; /* size of the memory; 0: none */
 	size_t need; /* bytes that this call needs */
 	int pinned;
-	size_t at[2];       /* where in the memory the buffers would begin: modulo 2^N */
-	char *base[2];      /* the same as addresses: they replace the user's in steps */
-	uintptr_t user[2];  /* plus an offset in the memory: the address of the user's byte */
+	size_t at[2];  /* where in the memory the buffers would begin: modulo 2^N */
+	char *base[2]; /* the beginnings as addresses, which replace the user's in steps */
+	uintptr_t user
+		[2]; /* base of the user's buffer: an offset in the memory added to it gives the user's byte */
 	uintptr_t near[2];  /* address of the first byte used */
 	const void *scalar; /* the factor of the operation, on the device */
 	struct copy_stream *copy_stream[COPY_STREAMS];
-	/* Queues of copies that wait for room on their stream, linked by run.u.next; -1: empty. */
+	/*
+	 * Queues of copies that wait for a free place on their stream, linked by run.u.next; -1: empty.
+	 */
 	int first[COPY_STREAMS], last[COPY_STREAMS];
 };
 
@@ -49,7 +52,9 @@ void stage_schedule(struct op *op);
 void staging_copy_begin(struct op *op);
 /* Appends a copy, of which all earlier steps are complete, to its queue. */
 void staging_copy_ready(struct op *op, int step);
-/* Starts queued copies as far as their streams have room and completes ended ones: 1 if any moved. */
+/*
+ * Starts queued copies while their streams have free places, and completes ended copies: 1 if any moved.
+ */
 int staging_copy_run(struct op *op);
 /* Waits, for a bounded time, until no copy of the operation is in flight. */
 void staging_copy_cancel(struct op *op);

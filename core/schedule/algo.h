@@ -21,23 +21,24 @@
 #include <coll/coll.h>
 
 /*
- * The collective to build, as this rank was called.  Counts are the collective's own, in
- * elements of s->elem bytes.  Arrays have s->nranks entries.  Where counts are not NULL
- * their displacements are not NULL either: the caller fills in those that the user did not give.
+ * The collective to build, with the arguments of this rank's call.  Counts are those of the collective,
+ * in elements of s->elem bytes.  Arrays have s->nranks entries.  Counts that are not NULL have
+ * displacements: the caller fills in those that the user left out.
  */
 struct work {
 	int kind; /* COLL_KIND_* */
-	int root; /* or peer */
+	int root; /* the root, or the peer of a send or recv */
 	size_t count;
 	int in_place;             /* the buffers overlap as coll.h allows for this kind */
-	const size_t *sendcounts; /* scatterv on root, alltoallv */
+	const size_t *sendcounts; /* set for scatterv on the root, and for alltoallv */
 	const size_t *senddispls;
-	const size_t *recvcounts; /* allgatherv, reduce_scatterv, alltoallv, gatherv on root */
-	const size_t *recvdispls; /* not reduce_scatterv: there blocks follow one another */
+	const size_t *
+		recvcounts; /* set for allgatherv, reduce_scatterv and alltoallv, and for gatherv on the root */
+	const size_t *recvdispls; /* not set for reduce_scatterv, whose blocks follow one another */
 	const int *node; /* per rank: ranks of one node have equal numbers; NULL: all differ */
 };
 
-/* Sums over all ranks, for messages that are not cut into segments. */
+/* An algorithm's costs: sums over all ranks, for messages that are not cut into segments. */
 struct cost {
 	uint64_t messages, bytes;
 };
@@ -138,7 +139,7 @@ struct algo {
 ALGO_TABLE(ALGO_DECLARE)
 #undef ALGO_DECLARE
 
-/* The table's rows, 0 <= i < algo_count(); NULL beyond. */
+/* The i-th row of the table; NULL from algo_count() on. */
 int algo_count(void);
 const struct algo *algo_at(int i);
 /* The row with that name and kind, or -1. */
@@ -147,7 +148,7 @@ int algo_find(int kind, const char *name);
 int algo_nodes(const int *node, int nranks);
 /* Can nranks ranks on nnodes nodes use the algorithm? */
 int algo_fits(const struct algo *algo, int nranks, int nnodes);
-/* Appends this rank's steps to the empty schedule; with one rank, a copy. */
+/* Appends this rank's steps to the empty schedule; for a single rank, a copy. */
 void algo_build(const struct algo *algo, struct sched *s, const struct work *w);
 
 #endif

@@ -43,7 +43,7 @@ void ring_pass(struct sched *s, const struct blocks *b, int mine, struct slice o
 	}
 }
 
-/* Also allgatherv. */
+/* This builder also serves allgatherv. */
 void ring_allgather(struct sched *s, const struct work *w)
 {
 	struct blocks b = blocks_of(s, w->count, w->recvcounts, w->recvdispls);
@@ -54,7 +54,7 @@ void ring_allgather(struct sched *s, const struct work *w)
 	ring_pass(s, &b, s->rank, own, -1);
 }
 
-/* Every block travels n - 1 times, alone. */
+/* Every block travels n - 1 times, in messages of its own. */
 void ring_allgather_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
 	uint64_t n = (uint64_t)nranks;
@@ -92,7 +92,7 @@ void double_allgather(struct sched *s, const struct work *w)
 	}
 }
 
-/* As Bruck's, of which it is the case without a rest. */
+/* The cost of Bruck's allgather for a power of two ranks. */
 void double_allgather_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
 	bruck_allgather_cost(w, nranks, elem, c);
@@ -115,7 +115,7 @@ int bruck_collect(struct sched *s, size_t held, size_t len)
 	return sched_join(s, first);
 }
 
-/* The blocks gather in scratch and are put into their places at the end. */
+/* The blocks gather in scratch; the last steps copy them to their places. */
 void bruck_allgather(struct sched *s, const struct work *w)
 {
 	size_t len = w->count * s->elem, n = (size_t)s->nranks, rank = (size_t)s->rank;

@@ -4,8 +4,8 @@
 #include "schedule/segment.h"
 
 /*
- * In place a block must leave its place before another comes there: the send's is kept in scratch, a
- * copy and a send for each piece.
+ * In place an outgoing block must leave its place before the incoming block arrives there: a copy to
+ * scratch and a send for each piece.
  */
 static void pairwise_send(struct sched *s, const struct work *w, const struct blocks *out, int to)
 {
@@ -26,7 +26,7 @@ static void pairwise_send(struct sched *s, const struct work *w, const struct bl
 	}
 }
 
-/* copied: in place, the first step of the copies whose bytes go to that rank. */
+/* copied: in place, the first step of the copies for that rank. */
 static void pairwise_recv(struct sched *s, const struct work *w, const struct blocks *in, int from,
 			  int copied)
 {
@@ -56,7 +56,7 @@ void pairwise_alltoall(struct sched *s, const struct work *w)
 		pairwise_send(s, w, &out, ring_rank(s, d));
 	copied = s->nsteps;
 	for (int d = 1; d < s->nranks; d++) {
-		int from = ring_rank(s, -d); /* it is also nranks - d ahead */
+		int from = ring_rank(s, -d); /* the same rank is nranks - d places ahead */
 
 		copied -= 2 * segment_count(s, w->kind, blocks_len(s, &out, from));
 		pairwise_recv(s, w, &in, from, copied);
@@ -84,20 +84,20 @@ void pairwise_alltoall_cost(const struct work *w, int nranks, size_t elem, struc
  * into one message, in the order of i.
  */
 struct bruck {
-	size_t len;    /* of a block */
+	size_t len;    /* bytes of a block */
 	size_t in[32]; /* offset in scratch of the blocks that each round received */
-	int got[32];   /* and the step */
-	int before;    /* the last send; in place it waits for all earlier sends */
+	int got[32];   /* the steps that received them */
+	int before;    /* the last send; in place each send waits for all earlier sends */
 };
 
-/* The highest set bit: 2^k, and *round becomes k. */
+/* Returns the highest set bit, 2^k; *round becomes k. */
 static int bruck_top(int bits, int *round)
 {
 	*round = 31 - __builtin_clz((unsigned int)bits);
 	return 1 << *round;
 }
 
-/* How many i < end have bit d: as many blocks are ahead of block `end` in the round of distance d. */
+/* The number of i < end with bit d: the blocks before block `end` in the message of distance d. */
 static size_t bruck_count(int end, int d)
 {
 	int rest = end % (2 * d) - d;

@@ -28,7 +28,7 @@ void chain_broadcast(struct sched *s, const struct work *w)
 	broadcast_root_copy(s, w, len);
 }
 
-/* Every rank but the root receives all once. */
+/* Every rank but the root receives all data once. */
 void chain_broadcast_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
 	tree_broadcast_cost(w, nranks, elem, c);
@@ -42,7 +42,7 @@ static size_t broadcast_subtree(const struct sched *s, const struct blocks *b, i
 	return blocks_off(s, b, last) + blocks_len(s, b, last) - blocks_off(s, b, distance);
 }
 
-/* Down a binomial tree, each rank getting the blocks of its subtree: the first is its own. */
+/* Sends down a binomial tree: each rank gets the blocks of its subtree, its own block first. */
 static void broadcast_scatter(struct sched *s, const struct blocks *b, int root)
 {
 	int distance = tree_distance(s, root), reach = tree_reach(s, distance), got = -1;

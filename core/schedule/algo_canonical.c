@@ -11,7 +11,10 @@
 #include "schedule/algo.h"
 #include "schedule/segment.h"
 
-/* The collected data: rank r's in slot (r - first) mod nranks, there once step got + r * each is. */
+/*
+ * The collected data.  The data of rank r lies in slot (r - first) mod nranks, and is complete after step
+ * got + r * each.
+ */
 struct canonical {
 	size_t scratch, stride; /* bytes of a slot */
 	size_t off, len;        /* offset, within each slot, of the data to reduce now */
@@ -26,7 +29,7 @@ static struct slice canonical_slot(const struct sched *s, const struct canonical
 	return sched_slice(SCHED_SCRATCH, c->scratch + (size_t)slot * c->stride + c->off);
 }
 
-/* T(lo, hi), to dst. */
+/* Reduces T(lo, hi) into dst; returns the last step. */
 static int canonical_reduce(struct sched *s, const struct canonical *c, int lo, int hi,
 			    struct slice dst)
 {
@@ -46,7 +49,7 @@ static int canonical_reduce(struct sched *s, const struct canonical *c, int lo, 
 
 /* ------------------------------------------------------------------------ short -- */
 
-/* After an allgather by Bruck every rank reduces everything. */
+/* After Bruck's allgather every rank reduces all data. */
 void canonical_gather_allreduce(struct sched *s, const struct work *w)
 {
 	struct canonical c = {.len = w->count * s->elem, .first = s->rank};
@@ -65,7 +68,7 @@ void canonical_gather_allreduce_cost(const struct work *w, int nranks, size_t el
 
 /* ------------------------------------------------------------------------- long -- */
 
-/* Segment g of this rank's block, which is `own` long, from everybody, reduced to dst. */
+/* Collects segment g of this rank's block, of `own` bytes, from all ranks and reduces it into dst. */
 static void canonical_segment(struct sched *s, struct canonical *c, struct slice own, size_t len,
 			      int g, struct slice dst)
 {
@@ -85,7 +88,7 @@ static void canonical_segment(struct sched *s, struct canonical *c, struct slice
 	sched_finish(s, dst, c->len, done);
 }
 
-/* Every rank sends each other its block, beginning with its neighbour's. */
+/* Every rank sends each other rank the block of that rank, its neighbour's first. */
 static void canonical_collect(struct sched *s, const struct blocks *b, struct slice dst)
 {
 	size_t len = blocks_len(s, b, s->rank);
@@ -107,7 +110,7 @@ static void canonical_collect(struct sched *s, const struct blocks *b, struct sl
 	}
 }
 
-/* Also reduce_scatterv. */
+/* This builder also serves reduce_scatterv. */
 void canonical_reduce_scatter(struct sched *s, const struct work *w)
 {
 	struct blocks b = blocks_of(s, w->count, w->recvcounts, NULL);

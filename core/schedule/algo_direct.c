@@ -18,7 +18,7 @@ void direct_send_cost(const struct work *w, int nranks, size_t elem, struct cost
 	*c = (struct cost){1, w->count * elem};
 }
 
-/* A receive sends nothing. */
+/* A receive costs no message: the send counts it. */
 void direct_recv_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
 	(void)w;

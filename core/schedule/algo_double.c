@@ -7,8 +7,8 @@
 #include "schedule/segment.h"
 
 /*
- * One round.  The partner's data goes to scratch, since it may come while this rank's data is still
- * being read.  Both partners put the lower rank's data on the left, so both get the same bits.
+ * Appends one round.  The partner's data goes to scratch, because it may arrive while this rank's data is
+ * still being read.  Both partners put the lower rank's data on the left, so both get the same bits.
  */
 static int double_round(struct sched *s, const struct fold *f, int distance, struct slice own,
 			struct slice incoming, size_t len, int ready, int free)
@@ -30,7 +30,7 @@ static int double_rounds(struct sched *s, const struct fold *f, struct slice own
 			 int ready)
 {
 	size_t scratch = sched_scratch(s, 2 * len);
-	int before = -1; /* the reduction that last read the scratch half now to be written */
+	int before = -1; /* the last reduction that read the scratch half of this round */
 	int half = 0;
 
 	for (int distance = 1; distance < f->power; distance *= 2) {

@@ -9,7 +9,7 @@ static void gather_own(struct sched *s, const struct blocks *b)
 		   sched_slice(SCHED_SEND, 0), blocks_len(s, b, s->rank), -1);
 }
 
-/* Also gatherv. */
+/* This builder also serves gatherv. */
 void linear_gather(struct sched *s, const struct work *w)
 {
 	struct blocks b = blocks_of(s, w->count, w->recvcounts, w->recvdispls);

@@ -14,7 +14,7 @@ struct halving {
 };
 
 struct span {
-	size_t off, len; /* bytes */
+	size_t off, len; /* bytes of the data */
 };
 
 static void halving_begin(struct sched *s, struct halving *h, struct slice sum, size_t len)
@@ -24,7 +24,7 @@ static void halving_begin(struct sched *s, struct halving *h, struct slice sum, 
 	h->sum = sum;
 }
 
-/* Returns the step that sends.  The lower rank's data stay on the left. */
+/* Appends a round; returns the step that sends.  The lower rank's data stay on the left. */
 static int halving_round(struct sched *s, struct halving *h, int distance, struct span give,
 			 struct span keep)
 {
@@ -89,7 +89,7 @@ static void halving_spread(struct sched *s, const struct halving *h, size_t coun
 		int partner = fold_real_rank(&h->fold, h->fold.rank ^ distance);
 		int out = sched_send(s, partner, sched_slice(SCHED_RECV, own.off), own.len, ready);
 
-		sched_after(s, out, before); /* and so after every step before that step */
+		sched_after(s, out, before); /* and so after all steps that precede it */
 		before = out;
 		ready = sched_recv(s, partner, sched_slice(SCHED_RECV, other.off), other.len,
 				   *--sent);
@@ -173,11 +173,11 @@ void halving_reduce_scatter(struct sched *s, const struct work *w)
 	sum.off += own.off;
 	h.ready = sched_finish(s, sum, own.len, h.ready);
 	fold_return(s, &h.fold, sum, len, h.ready);
-	sum.off += own.len - len; /* the second of two blocks, if the first was the neighbour's */
+	sum.off += own.len - len; /* the second of two blocks, if the first is the neighbour's */
 	sched_copy(s, sched_slice(SCHED_RECV, 0), sum, len, h.ready);
 }
 
-/* As the first half above; a rank that takes no part gets its block back. */
+/* The first half above, after which a rank that takes no part gets its block back. */
 void halving_reduce_scatter_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
 	uint64_t n = (uint64_t)nranks, power = (uint64_t)fold_power(nranks);

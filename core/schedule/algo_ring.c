@@ -107,8 +107,8 @@ static struct slice ring_held(const struct sched *s, const struct ring_room *roo
 }
 
 /*
- * As the first half of an allreduce, but partial sums may not be kept in the caller's buffer: they
- * alternate between two scratch blocks.
+ * The first half of an allreduce, but partial sums must not lie in the caller's buffer: they alternate
+ * between two scratch blocks.
  */
 static void ring_collect_segment(struct sched *s, const struct blocks *b, int g,
 				 const struct ring_room *room, int after)
@@ -144,7 +144,7 @@ static void ring_collect(struct sched *s, const struct blocks *b, const struct r
 	}
 }
 
-/* Also reduce_scatterv. */
+/* This builder also serves reduce_scatterv. */
 void ring_reduce_scatter(struct sched *s, const struct work *w)
 {
 	struct blocks b = blocks_of(s, w->count, w->recvcounts, NULL);

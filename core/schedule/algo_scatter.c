@@ -10,7 +10,7 @@ static void scatter_own(struct sched *s, const struct blocks *b)
 		   -1);
 }
 
-/* Also scatterv. */
+/* This builder also serves scatterv. */
 void linear_scatter(struct sched *s, const struct work *w)
 {
 	struct blocks b = blocks_of(s, w->count, w->sendcounts, w->senddispls);
@@ -63,7 +63,7 @@ static void scatter_root(struct sched *s, int root, size_t len)
 	}
 }
 
-/* An inner rank's part: its own block comes first in what it is sent. */
+/* An inner rank's part: the message for its subtree begins with its own block. */
 static void scatter_inner(struct sched *s, int root, int distance, size_t len)
 {
 	int size = tree_size(s, distance), reach = tree_reach(s, distance);
@@ -97,7 +97,7 @@ void tree_scatter(struct sched *s, const struct work *w)
 	}
 }
 
-/* The same messages as in a gather, the other way. */
+/* The messages of a gather, in the other direction. */
 void tree_scatter_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
 	tree_gather_cost(w, nranks, elem, c);

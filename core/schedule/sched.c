@@ -14,7 +14,7 @@ void sched_reset(struct sched *s, int rank, int nranks, size_t elem, size_t segm
 		free(counters);
 		counters = calloc(2 * (size_t)nranks, sizeof(*counters));
 	} else {
-		/* Only the peers that were used: a schedule has few of many ranks. */
+		/* Resets only the counters of used peers: a schedule uses few of many ranks. */
 		for (int i = 0; i < s->nsteps; i++)
 			if (s->step[i].peer >= 0)
 				memset(&counters[2 * s->step[i].peer], 0, 2 * sizeof(*counters));
@@ -80,7 +80,7 @@ void sched_after(struct sched *s, int step, int earlier)
 	s->step[step].earlier++;
 }
 
-/* A slice of a phase as one of the whole schedule. */
+/* Turns a slice of a phase into a slice of the whole schedule. */
 static struct slice sched_place(const struct sched_part *part, struct slice slice)
 {
 	struct slice base = slice.buf == SCHED_SEND ? part->send : part->recv;
@@ -110,7 +110,7 @@ static uint32_t sched_next_message(struct sched *s, int peer, int way)
 	return s->messages && peer >= 0 ? s->messages[2 * peer + way]++ : 0;
 }
 
-/* A place in the group as a rank of the communicator. */
+/* Turns a place in the group into a rank of the communicator. */
 static int sched_peer(const struct sched *s, int peer)
 {
 	return s->part.ranks && peer >= 0 ? s->part.ranks[peer] : peer;
@@ -243,7 +243,7 @@ size_t sched_segment_len(const struct sched *s, size_t len, int i)
 size_t sched_block_off(const struct sched *s, size_t count, int b)
 {
 	size_t n = (size_t)s->nranks;
-	size_t longer = count % n; /* the first blocks hold one element more */
+	size_t longer = count % n; /* the first blocks have one element more */
 
 	return ((size_t)b * (count / n) + ((size_t)b < longer ? (size_t)b : longer)) * s->elem;
 }

@@ -65,11 +65,11 @@ struct sched_part {
 };
 
 struct sched {
-	int rank, nranks; /* inside sched_enter: of the group */
+	int rank, nranks; /* inside sched_enter: those of the group */
 	size_t elem;    /* bytes of an element; all lengths are multiples, except of raw messages */
 	size_t segment; /* longer pieces are to be cut into segments of this many bytes, at least
 			   one element; SIZE_MAX: nothing is cut */
-	size_t scratch; /* bytes of scratch memory wanted; see sched_scratch */
+	size_t scratch; /* bytes of scratch memory; see sched_scratch */
 	int finish; /* the operation has a last step (average): else sched_finish adds nothing */
 	int error;  /* COLL_SUCCESS, or the first error while building */
 	int nsteps, nedges;
@@ -77,7 +77,7 @@ struct sched {
 	struct sched_edge *edge;
 	int cap_steps, cap_edges;
 	uint32_t *messages; /* counters: to peer p at [2p], from p at [2p + 1] */
-	int peers;          /* that `messages` has room for: ranks of the whole communicator */
+	int peers;          /* number of ranks in `messages`: those of the whole communicator */
 	struct sched_part part;
 };
 

@@ -8,11 +8,11 @@
 
 struct coll_schedule {
 	struct sched sched;
-	int32_t *after; /* for all steps, one after another */
+	int32_t *after; /* the entries of all steps, one after another */
 	size_t *first;  /* index of each step's first entry; one more than there are steps */
 };
 
-/* Copies as much of a struct as its owner knows. */
+/* Copies as much of a struct as the caller's size allows. */
 static coll_result_t schedule_answer(void *out, const void *full, size_t known)
 {
 	uint64_t size;

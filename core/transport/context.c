@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A control message on its way. */
+/* A control message that is being sent. */
 struct control {
 	struct control *next;
 	coll_send_t send;
@@ -151,7 +151,7 @@ static void context_ask_device(struct context *context)
 		context->device = native->device(context->ep);
 }
 
-/* The endpoint is open. */
+/* Reads the properties of the opened endpoint. */
 static void context_begin(struct context *context)
 {
 	context_ask_memory(context);
@@ -186,7 +186,9 @@ int context_open(struct context *context)
 int context_all_ok(const struct context *context, struct bootstrap *bootstrap, int code,
 		   int64_t timeout_ms)
 {
-	/* The plugins have learned it from one another, and exchange no more. */
+	/*
+	 * The plugins of all ranks know the failure from an exchange, so no further exchange is needed.
+	 */
 	if (context && context->remote.code)
 		return error_raise(&context->remote);
 	return bootstrap_all_ok(bootstrap, code, timeout_ms);
@@ -388,7 +390,7 @@ void context_wake(struct context *context)
 	uint64_t one = 1;
 	ssize_t n = write(context->wake_fd, &one, sizeof(one));
 
-	(void)n; /* if the counter is full a wake-up is already due */
+	(void)n; /* a full counter means that a wake-up is already due */
 }
 
 void context_send_control(struct context *context, int peer, uint64_t tag, int kind, int code,
@@ -418,7 +420,7 @@ void context_send_control(struct context *context, int peer, uint64_t tag, int k
 	n->next = context->controls;
 	context->controls = n;
 	if (t->send(context->ep, &n->send, &err))
-		n->send.status = COLL_ERR_PEER_LOST; /* reaped with the others */
+		n->send.status = COLL_ERR_PEER_LOST; /* freed with all sent ones */
 }
 
 int context_controls_pending(struct context *context)

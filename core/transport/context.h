@@ -60,39 +60,40 @@ struct context {
 	pthread_mutex_t lock;
 	const struct context_client *client;
 	_Atomic int refs;
-	struct context *parent; /* from which it was split, and whose config it uses; or NULL */
+	struct context *
+		parent; /* the context from which it was split, and whose config it uses; or NULL */
 	const struct plugin *plugin;
 	struct plugin_list *plugins; /* NULL if it has a parent */
 	struct config *config;
 	struct bootstrap *bootstrap;
 	coll_host_t host;
-	void *ep; /* NULL once closed */
+	void *ep; /* the endpoint; NULL once closed */
 	int rank, nranks;
-	int wake_fd;             /* written to end the sleeps of all threads */
+	int wake_fd;             /* an eventfd, written to end the sleeps of all threads */
 	int sleepers;            /* threads that sleep on this context */
 	int sleepers_have_news;  /* an operation is complete, or a communicator has failed */
 	uint64_t progress_count; /* counts the calls, of any thread, that moved anything */
-	pthread_t thread;        /* the library's own, if has_progress_thread */
+	pthread_t thread;        /* the library's own thread, if has_progress_thread */
 	int has_progress_thread;
 	_Atomic int lock_waiters; /* threads that wait for the lock */
-	_Atomic int stop;         /* tells the thread to end */
+	_Atomic int stop;         /* tells the progress thread to end */
 	_Atomic int aborted;
 	_Atomic int constructing; /* not open yet: an abort of its parent aborts it too */
 	_Atomic uintptr_t
 		progress_owner; /* the thread that last entered: it drives this context while it waits for others */
 	int64_t poll_us, yield_us, timeout_us;
-	struct selection selection; /* rank 0's */
+	struct selection selection; /* rank 0's selection */
 	struct match match;
 	struct comm *comms;
 	uint32_t
 		next_context_id; /* counts the communicators drawn here: see comm_draw_context_id */
-	int32_t device;          /* that the endpoint is on, or was asked for; or -1 */
+	int32_t device;          /* the device of the endpoint, or the one asked for; -1: none */
 	uint32_t memory;         /* kinds that the endpoint takes: COLL_MEM_* bits */
 	int devices;             /* there is a CUDA driver: a buffer may be device memory */
 	int classify;            /* the memory kinds of buffers must be looked up */
 	int fallback;            /* buffers that the endpoint does not take are staged */
-	struct copy_stream *copy_streams; /* to and from devices */
-	int copies_pending;               /* copies under way on them */
+	struct copy_stream *copy_streams; /* copy streams to and from devices */
+	int copies_pending;               /* copies in flight on the copy streams */
 	uint8_t *freed[CONTEXT_FREED];    /* a bit for each context id: see comm_note_freed */
 	int *node;                        /* per rank: number of its node */
 	struct control *controls;         /* control messages being sent */
@@ -100,7 +101,7 @@ struct context {
 	int refused;               /* a rank whose message was refused for lack of memory, or -1 */
 	uint64_t refused_len;      /* bytes of that message */
 	struct error_first remote; /* the failure of a rank that ended its plugin's exchanges */
-	int told_failure;          /* this rank's plugin has told one with host->exchange_fail */
+	int told_failure;   /* this rank's plugin has passed a failure to host->exchange_fail */
 	int pending_events; /* a peer has failed or a message did not match: see context_progress */
 	struct context *next; /* in the list of all contexts */
 };
@@ -128,7 +129,7 @@ int context_open(struct context *context);
  */
 int context_all_ok(const struct context *context, struct bootstrap *bootstrap, int code,
 		   int64_t timeout_ms);
-/* Those of all n ranks at once, in rank order, where the backend has open_all. */
+/* Opens the endpoints of all n ranks at once, in rank order, if the backend has open_all. */
 int context_open_all(struct context *const *contexts, int n);
 /*
  * Without a transport each communicator has a context of its own, and one made from another's holds
@@ -138,7 +139,7 @@ int context_open_all(struct context *const *contexts, int n);
  */
 struct context_making {
 	int32_t color, key;
-	const int32_t *exclude; /* for shrink, else NULL */
+	const int32_t *exclude; /* for a shrink, else NULL */
 	int32_t n;
 };
 int context_derive(struct context **context, struct context *parent, struct bootstrap *bootstrap);

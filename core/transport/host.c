@@ -134,7 +134,7 @@ static void host_peer_lost(const coll_host_t *host, uint32_t peer, const char *t
 	if (peer >= host->nranks || context->failure[peer])
 		return;
 	if (context->refused ==
-	    (int)peer) { /* the plugin does not know the cause and names the peer */
+	    (int)peer) { /* a plugin that does not know the cause names the peer */
 		snprintf(refusal, sizeof(refusal),
 			 "rank %d had no memory for a message of %llu bytes from it, and ended the "
 			 "connection",

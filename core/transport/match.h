@@ -20,23 +20,23 @@ struct match;
  * of completed receives or withdrawn.
  */
 struct recv {
-	struct recv *next; /* in a chain, or in the list of completed receives */
+	struct recv *next; /* next in its list, or in the list of completed receives */
 	struct unexpected
 		*unexpected; /* the partial message for it that began before it was posted */
 	uint64_t tag;
-	uint64_t meta[2]; /* the sender's header must have the same */
+	uint64_t meta[2]; /* the sender's header must have the same signature */
 	uint64_t len;
 	int32_t peer; /* rank on the context, or COLL_ANY_SOURCE */
 	int32_t state;
-	int32_t status; /* once done */
-	int32_t step;   /* for the owner */
-	struct op *op;  /* for the owner; NULL: a control message */
+	int32_t status; /* valid once done */
+	int32_t step;   /* the owner's step */
+	struct op *op;  /* the owner's operation; NULL: a control message */
 	char *dst;
 	const char *own; /* not NULL: dst = own op incoming */
 	const struct redop *redop;
 	int32_t swapped; /* incoming op own */
 	uint32_t elem;
-	uint64_t got;     /* bytes so far */
+	uint64_t got;     /* bytes received so far */
 	uint8_t carry[8]; /* the bytes of an element that has come in part */
 	uint32_t device;  /* kind of memory at dst if it is device memory; else 0 */
 	int32_t broken;   /* the code of a failed copy to device memory, whose message is set */
@@ -47,10 +47,10 @@ enum { RECV_IDLE = 0, RECV_POSTED, RECV_FILLING, RECV_DONE };
 /* A message that came before its receive was posted. */
 struct unexpected {
 	struct unexpected *next;
-	struct recv *recv; /* posted meanwhile, or NULL */
+	struct recv *recv; /* the receive posted meanwhile, or NULL */
 	coll_header_t header;
 	uint32_t peer;
-	int32_t complete; /* all bytes have come */
+	int32_t complete; /* 1: all bytes have come */
 	int32_t dropped;  /* it has no receive: free it when its last byte has come */
 	uint64_t got;
 	char data[];

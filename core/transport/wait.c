@@ -232,7 +232,7 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 	while (!done(arg)) {
 		context_progress(context);
 		wait_yield_lock(context);
-		if (context->progress_count != moves) { /* by this thread or another */
+		if (context->progress_count != moves) { /* any thread may have moved it */
 			moves = context->progress_count;
 			last = idle = 0;
 			continue;

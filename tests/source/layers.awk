@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# layers.awk - names every call and every #include that goes against the order of a tree's folders.
+# layers.awk - names every call and every #include that goes against the order of a tree's folders, and every
+# declaration of a function or variable that another folder defines.
 #
-#   { nm -A OBJECT...; grep -H '#.*include' SOURCE...; } |
+#   { nm -A OBJECT...; grep -H '#.*include' SOURCE...; grep -HE '^[A-Za-z_].*\(|^[[:space:]]*extern ' SOURCE...; } |
 #       awk -v root=core -v order='base <- reduce, schedule <- config' -f layers.awk
 #
 # The paths begin with the root.  Input may mix the lines of both commands in any order.
@@ -72,6 +73,18 @@ function may_use(user, used) {
 	next
 }
 
+# path:declaration, on its first line.  A caller would see no header, and an unused inline function leaves no
+# call in the object files: only the declaration itself shows.
+/^[^: ]*[.][ch]:/ {
+	file = substr($0, 1, index($0, ":") - 1)
+	text = substr($0, length(file) + 2)
+	sub("^([.]/)?" root "/", "", file)
+	gsub(/__attribute__\(\([a-z_]+(\([^)]*\))?\)\) */, "", text)
+	if (text !~ /^(static|typedef)[ \t]/ && match(text, /[A-Za-z_0-9]+[ \t]*[[(;=]/))
+		declares[file " " substr(text, RSTART, RLENGTH)] = 1
+	next
+}
+
 # path:address type symbol, as nm -A prints it
 /^[^ ]*[.]o:/ && NF >= 3 {
 	file = object_name(substr($1, 1, index($1, ".o:") + 1))
@@ -96,6 +109,20 @@ function check_use(user, symbol,    count, files, i, outsider) {
 	}
 	if (outsider != "")
 		fault(user " -> " outsider ": " symbol)
+}
+
+function check_declaration(file, symbol,    count, files, i, outsider) {
+	outsider = ""
+	count = split(definers[symbol], files, " ")
+	for (i = 1; i <= count; i++) {
+		if (!has_source(files[i]))
+			continue
+		if (folder_of(files[i]) == folder_of(file))
+			return
+		outsider = files[i]
+	}
+	if (outsider != "")
+		fault(file " -> " outsider ": declares " symbol "; include the header of its folder")
 }
 
 function has_source(file) {
@@ -133,6 +160,10 @@ END {
 		split(use, part, " ")
 		if (has_source(part[1]))
 			check_use(part[1], part[2])
+	}
+	for (line in declares) {
+		split(line, part, "[^A-Za-z_0-9./]+")
+		check_declaration(part[1], part[2])
 	}
 	for (line in includes) {
 		split(line, part, " ")

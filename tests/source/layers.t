@@ -101,6 +101,7 @@ folders_of() {
         grep '^    .*<-' "$1/README.md"
         find "$1" -name '*.[ch]' | sed 's/$/:#include <>/' # also those that include nothing
         grep -rH --include='*.[ch]' '^[[:space:]]*#[[:space:]]*include' "$1"
+        grep -rHE --include='*.[ch]' '^[A-Za-z_].*\(|^[[:space:]]*extern ' "$1"
         (cd "${top_builddir:-.}" && find "$1" -name '*.o' -exec nm -A {} + 2>/dev/null)
     } | awk -v root="$1" -v except="${2:-}" -f tests/source/layers.awk
 }
@@ -137,12 +138,47 @@ is "so is an #include upwards" "$(example 'root/base/log.c:#include "left/sum_im
     "base/log.c -> left/sum_impl.h: #include"
 is "so is an #include of what belongs to a folder" "$(example 'root/top/call.c:#include "left/sum_impl.h"')" \
     "top/call.c -> left/sum_impl.h: an _impl.h stays within its folder"
+is "so is an extern declaration of another folder's function" \
+    "$(example 'root/base/log.h:extern int call(void *);')" \
+    "base/log.h -> top/call.o: declares call; include the header of its folder"
+is "so is an indented one" "$(example 'root/base/log.h:	extern int call(void *);')" \
+    "base/log.h -> top/call.o: declares call; include the header of its folder"
+is "so is one without extern" "$(example 'root/base/log.h:__attribute__((format(printf, 1, 2))) int *call(')" \
+    "base/log.h -> top/call.o: declares call; include the header of its folder"
+is "so is a variable" "$(example 'root/top/call.c:extern const struct x *sum[];')" \
+    "top/call.c -> left/sum.o: declares sum; include the header of its folder"
+is "a folder declares its own functions" "$(example 'root/left/sum_impl.h:extern int sum(int a);')" ""
 is "so is an #include without its folder" "$(example 'root/left/sum.c:#include "sum_impl.h"')" \
     "left/sum.c -> sum_impl.h: not a header of root/; the name begins with its folder"
 is "so is a folder that the order lacks" "$(example 'root/new/x.h:#include <stdio.h>')" \
     "root/new/x.h: the order does not name the folder new"
 is "so is a source that was not built" "$(example 'root/left/x.c:#include <stdio.h>')" \
     "root/left/x.c: no object file; build first"
+
+# ---- the proof by linking ----
+# Three layers: "base <- left <- top", where base calls a function of top, and so left and top cannot link either.
+prove_example() {
+    cc="${TEST_CC:-cc} ${TEST_CFLAGS:-} -fPIC"
+    mkdir "$scratch/libs"
+    echo 'int call(void); int log_it(void); int log_it(void) { return call(); }' >"$scratch/base.c"
+    echo 'int sum(void); int sum(void) { return 1; }' >"$scratch/left.c"
+    echo 'int call(void); int call(void) { return 1; }' >"$scratch/top.c"
+    for layer in base left top; do
+        $cc -c "$scratch/$layer.c" -o "$scratch/$layer.o" &&
+            ar rc "$scratch/libs/libcore_$layer.a" "$scratch/$layer.o" || return
+    done
+    echo '    base <- left <- top' >"$scratch/README.md"
+    CC="${TEST_CC:-cc}" CFLAGS="${TEST_CFLAGS:-}" LIBS='' sh core/prove_layers "$scratch/README.md" "$scratch/libs"
+}
+if [ -z "${TEST_SANITIZE:-}" ]; then
+    prove_example >"$scratch/proof" 2>&1
+    has "a layer that calls upwards does not link; the folder that it calls is named" "$scratch/proof" \
+        "undefined reference to .call', which top/ defines"
+    is "the first such layer ends the proof" "$(grep -c '^layer' "$scratch/proof")" 1
+    has "which points to the test that names both files" "$scratch/proof" 'sh tests/source/layers\.t'
+else
+    skip "a layer that calls upwards does not link" "sanitizers leave symbols undefined"
+fi
 
 # ---- how it reads ----
 # shellcheck disable=SC2086 # a list of files

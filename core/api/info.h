@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* info.h - the object behind a coll_info_t: info.c makes it, info_read.c has the functions that read it. */
+#ifndef CORE_API_INFO_H
+#define CORE_API_INFO_H
+
+#include "algorithm/selection.h"
+#include "plugin/select.h"
+
+struct coll_info {
+	struct config *config;
+	struct selection selection;
+	struct plugin_list *plugins; /* NULL if there was no memory for it */
+	const struct plugin *chosen;
+	char (*why)[768]; /* for each plugin */
+	char (*description)
+		[1024]; /* for each plugin: the description and the result of its info function */
+	char unknown[768]; /* a further diagnostic, or "" */
+	int code;
+	char sentence[2048];
+};
+
+#endif

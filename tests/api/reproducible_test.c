@@ -4,9 +4,9 @@
  *
  *   T(lo, hi) = T(lo, lo + p) + T(lo + p, hi), p the greatest power of two below hi - lo,
  *
- * and T(r, r + 1) is rank r's input: whichever backend, algorithm, segment, placement of ranks on
- * nodes, in place or not.  The inputs are such that any other order gives other bits.  And in every
- * mode all ranks of an allreduce get the same bits.
+ * and T(r, r + 1) is rank r's input.  This holds for every backend, algorithm, segment and placement
+ * of ranks on nodes, in place and out of place.  With the inputs of this test any other order gives
+ * other bits.  The test also checks that in every mode all ranks of an allreduce get the same bits.
  */
 #include "../../tools/oracle/oracle.h"
 #include "../lib/ranks.h"

@@ -4,11 +4,12 @@
  *
  *   BENCH_SIZES="8 1K 1M" program        (in bytes; default: 1M to 128M, doubling)
  *
- * A program says how its library sums floats and how it finds the largest of a number over the
- * ranks; bench_all() does the rest.  A sample is a batch of calls, each waited for, one after the
- * other, long enough that neither the clock nor how the ranks came to it counts: the slowest
- * rank's mean.  Rank 0 prints a line "bytes microseconds" for each size, the median of the
- * samples.  run.sh runs the programs in turn and compares.
+ * A program provides two functions: a sum of floats and the maximum of a number over the ranks, by
+ * its library.  bench_all() does the rest.  A sample is a batch of calls, each complete before the
+ * next begins.  The batch is so long that neither the clock's resolution nor the ranks' different
+ * starts matter.  The sample's value is the mean of the slowest rank.  Rank 0 prints a line "bytes
+ * microseconds" for each size, with the median of the samples.  run.sh runs the programs one after
+ * the other and compares them.
  */
 #ifndef TESTS_BENCH_H
 #define TESTS_BENCH_H

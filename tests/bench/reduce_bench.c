@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reduce_bench.c - how fast the reduction kernels are: GB/s of results for each data type,
+ * reduce_bench.c - the speed of the reduction kernels: GB/s of results for each data type,
  * operation and instruction set.  Not a test.
  *
  *   reduce_bench [bytes of a buffer, default 65536]

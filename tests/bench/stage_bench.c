@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stage_bench.c - how long an allreduce of device memory takes that is staged through the host, over
- * the tests' stand-in for the CUDA driver: its copies are memcpys of other threads, not DMA.
+ * stage_bench.c - times an allreduce of device memory that is staged through the host, over the
+ * tests' stand-in for the CUDA driver, whose copies are memcpys by other threads, not DMA.
  *
  *   make check TESTS=tests/device/staging_test && cc -O2 -D_GNU_SOURCE -I$SRC/include \
  *       $SRC/tests/bench/stage_bench.c -o stage_bench -L.libs -lcoll -Ltests/fakes/.libs -lcuda -lpthread
  *   LD_LIBRARY_PATH=.libs:tests/fakes/.libs COLL_PLUGIN_PATH=.libs ./stage_bench MiB times [backend [host]]
  *
- * prints the median, the least and the most at rank 0 of two processes in ms; with a fourth argument
- * for host memory.
+ * The program prints median, minimum and maximum of rank 0 of two processes in ms; with a fourth
+ * argument for host memory.
  */
 #include "../lib/device_harness.h"
 

@@ -4,10 +4,10 @@
  *
  *   transport_bench [-r rounds] [-c text] [plugin.so[:key=value]...] ...
  *
- * Each argument is a variant, measured in turn in each round between two processes; shown are
- * medians and, as the machine may be shared, their ratio to the first variant.  Without arguments:
- * the tcp plugin of the build tree, over local sockets and over TCP.  -c takes only the cases whose
- * name has that text in it.
+ * Each argument is a variant.  Each round measures every variant once between two processes.  The
+ * program prints medians and, because the machine may be shared, their ratios to the first variant.  Without arguments:
+ * the tcp plugin of the build tree, over local sockets and over TCP.  -c selects the cases whose name
+ * contains that text.
  */
 #include "../lib/transport_harness.h"
 

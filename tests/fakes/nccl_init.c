@@ -54,7 +54,7 @@ static int id_name(const nccl_unique_id_t *id, char *name)
 	return NCCL_SUCCESS;
 }
 
-/* ------------------------------------------------------------------------ meeting -- */
+/* ------------------------------------------------------------------------ rendezvous -- */
 
 /* NCCL_HOSTID distinguishes hosts; a process reads it only once. */
 static uint64_t init_host(void)

@@ -3,8 +3,9 @@
  * split_test.c - a rank dies during coll_comm_split: every survivor gets an error that names it, in the
  * split or in the new communicator, and the survivors make a communicator of their own by shrink.
  *
- * Over tcp the death is placed: the victim pauses after so many messages, and ends.  After two of them one
- * rank has all votes and another one has not.  Over any backend: a rank is killed at a random moment of a loop of splits.
+ * Over tcp the test places the death: the victim pauses after a given number of messages, and ends.  After
+ * two messages one rank has all votes and another rank has not.  Over any backend the test kills a rank at a
+ * random moment of a loop of splits.
  */
 #include "../lib/ranks.h"
 
@@ -20,7 +21,7 @@ struct report {
 	char text[RANKS_TEXT];
 	coll_result_t shrink_code;
 	char shrink_text[RANKS_TEXT];
-	int64_t sum; /* over the survivors of their ranks plus one */
+	int64_t sum; /* sum over the survivors, each adding its rank plus one */
 };
 
 struct scene {
@@ -34,7 +35,7 @@ static struct scene *scene;
 
 /* ------------------------------------------------------------ the placed death -- */
 
-/* The process ends a moment after so many messages have gone out; 0: never. */
+/* Number of messages after which the process ends, a moment later; 0: it never ends. */
 static int sends_to_live;
 
 static void count_send(void)

@@ -86,7 +86,7 @@ RANKS_UNUSED static void nccl_config(coll_config_t *config, int rank)
 	config->device = rank % NCCL_DEVICES;
 }
 
-/* ------------------------------------------------------------------ meeting -- */
+/* ------------------------------------------------------------------ rendezvous -- */
 
 /* Memory that the ranks share, as threads or processes. */
 struct nccl_rendezvous {

@@ -9,9 +9,9 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 
 # Sanitizers slow the checks down.
-patience=20
+limit=20
 level=
-[ -z "$TEST_SANITIZE" ] || { patience=60 level=--quick; }
+[ -z "$TEST_SANITIZE" ] || { limit=60 level=--quick; }
 
 # run NAME ARG...: runs `coll check ARG...`; `take NAME` reads the output.
 run() {
@@ -58,17 +58,17 @@ own=$build/tests/plugins/.libs
 # Two runs at a time: half of a run over tcp or simulated is waiting, a run over ucx is computing.
 {
     for name in tcp simulated; do
-        run $name $level --timeout $patience "$build/.libs/coll_$name.so"
+        run $name $level --timeout $limit "$build/.libs/coll_$name.so"
     done
 } &
 {
     [ "$usable" = "tcp simulated" ] ||
-        run ucx $level --timeout $patience "$build/.libs/coll_ucx.so"
+        run ucx $level --timeout $limit "$build/.libs/coll_ucx.so"
     # Backends with native collectives and no transport: many checks skip them.
     for name in engine bare; do
-        run $name --quick --timeout $patience "$own/coll_$name.so"
+        run $name --quick --timeout $limit "$own/coll_$name.so"
     done
-    run loopback --quick --timeout $patience --option interface=lo --option unix=no \
+    run loopback --quick --timeout $limit --option interface=lo --option unix=no \
         "$build/.libs/coll_tcp.so"
 } &
 wait

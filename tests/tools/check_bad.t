@@ -11,8 +11,8 @@ build=${top_builddir:-.}
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 
-# judge NAME...: builds each plugin and writes to $scratch/NAME the checks that it does not pass.
-judge() {
+# failures_of NAME...: builds each plugin and writes to $scratch/NAME the checks that it does not pass.
+failures_of() {
     for name in "$@"; do
         # shellcheck disable=SC2086 # flags are words
         ${TEST_CC:-cc} $TEST_CFLAGS -fPIC -fvisibility=hidden -shared -pthread -I"$src/include" \
@@ -30,8 +30,8 @@ names=$(for file in "$src"/tests/plugins/bad/coll_*.c; do basename "$file" .c | 
 check "there is a dozen of them" test "$(echo "$names" | wc -l)" -ge 12
 
 # Four runs at a time, because most of a run is waiting.
-for turn in 0 1 2 3; do
-    judge $(echo "$names" | awk "NR % 4 == $turn") &
+for share in 0 1 2 3; do
+    failures_of $(echo "$names" | awk "NR % 4 == $share") &
 done
 wait
 

@@ -14,16 +14,16 @@ trap 'rm -rf "$dir"' EXIT
 [ -e "$nccl" ] || skip_all "built without the backend nccl"
 
 # Sanitizers slow the checks down.
-patience=20
+limit=20
 level=--ranks=1-4
-[ -z "$TEST_SANITIZE" ] || { patience=60 level="--quick --ranks=1-3"; }
+[ -z "$TEST_SANITIZE" ] || { limit=60 level="--quick --ranks=1-3"; }
 
 # run NAME DEVICES OPTION... PLUGIN: runs `coll check`; `take NAME` reads the output.
 run() {
     local name=$1 devices=$2
     shift 2
     LD_LIBRARY_PATH=$fakes STANDIN_CUDA_DEVICES=$devices collect "$name" \
-        timeout 900 "$build/coll" check --timeout $patience "$@"
+        timeout 900 "$build/coll" check --timeout $limit "$@"
 }
 
 # kit DEVICES OPTION... PLUGIN

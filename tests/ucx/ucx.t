@@ -14,9 +14,9 @@ export XDG_CONFIG_HOME=$dir/no-config COLL_SYSCONFDIR=$dir/no-config
 [ -e "$plugin" ] || skip_all "the ucx backend was not built"
 
 # Sanitizers slow the checks down.
-patience=20
+limit=20
 level=
-[ -z "$TEST_SANITIZE" ] || { patience=60 level=--quick; }
+[ -z "$TEST_SANITIZE" ] || { limit=60 level=--quick; }
 
 info() {
     timeout 60 "$coll" info >"$dir/out" 2>"$dir/err" </dev/null
@@ -162,7 +162,7 @@ kit() {
 
     shift
     # shellcheck disable=SC2086 # empty or one word
-    collect "$name" timeout 900 "$coll" check $level --timeout $patience "$@" "$plugin"
+    collect "$name" timeout 900 "$coll" check $level --timeout $limit "$@" "$plugin"
 }
 
 kit_passes() {

@@ -382,7 +382,7 @@ static void test_watch(int rank)
 	ok(bootstrap == NULL && clock_now_ms() - begin < LONG_MS / 2,
 	   "long before its time is out");
 	code = bootstrap_exchange(parents[rank], &rank, parents, 0, LONG_MS);
-	is_int(code, COLL_ERR_ABORTED, "its first meeting is over too");
+	is_int(code, COLL_ERR_ABORTED, "its first rendezvous is over too");
 	code = bootstrap_exchange(parents[!rank], &rank, parents, 0, LONG_MS);
 	is_int(code, COLL_ERR_REMOTE, "and the other rank there");
 	ok(strstr(error_text(), rank ? "rank 1 aborted" : "rank 0 aborted") != NULL, "is told: %s",

@@ -484,16 +484,16 @@ int oracle_call_check(const struct oracle_call *call, int area, const void *byte
 		      char text[ORACLE_TEXT])
 {
 	/* At most one part is a result of a reduction. */
-	int judged = area == ORACLE_SEND || !call->parts || call->part[0].row >= 0;
+	int checked = area == ORACLE_SEND || !call->parts || call->part[0].row >= 0;
 	size_t right = 0, at, wrong;
 
 	for (at = 0; at < call->bytes[area]; at += CALL_WINDOW) {
 		wrong = at;
 		if (call_window_good(call, area, bytes, right, &wrong))
 			continue;
-		if (!judged) {
+		if (!checked) {
 			right = call_right(call, &call->part[0], bytes);
-			judged = 1;
+			checked = 1;
 			wrong = at;
 			if (call_window_good(call, area, bytes, right, &wrong))
 				continue;

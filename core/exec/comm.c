@@ -4,6 +4,7 @@
 #include "schedule/algo.h"
 #include "exec/native.h"
 #include "exec/queue.h"
+#include "exec/stall.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/log.h"
@@ -98,64 +99,6 @@ void comm_flush(struct comm *comm)
 int comm_error(const struct comm *comm)
 {
 	return comm->error ? error_set(comm->error, "%s", comm->error_text) : COLL_SUCCESS;
-}
-
-/* ------------------------------------------------------------ ranks waited for -- */
-
-/* Does the engine run the operation's schedule? */
-static int comm_op_runs(const struct op *op)
-{
-	return op->state == OP_RUNNING && !op->native && op->call.args.kind != KIND_AWAIT;
-}
-
-/* Marks in `from` (nranks bytes) the ranks from which a posted receive still waits. */
-static int comm_mark_waiting(const struct comm *comm, uint8_t *from)
-{
-	int any = 0;
-
-	for (const struct op *op = comm->head; op; op = op->next)
-		for (int i = 0; comm_op_runs(op) && i < op->sched.nsteps; i++) {
-			const struct step *step = &op->sched.step[i];
-
-			if ((step->kind != STEP_RECV && step->kind != STEP_RECV_REDUCE) ||
-			    op->run[i].u.recv.state != RECV_POSTED || step->peer < 0)
-				continue;
-			from[step->peer] = 1;
-			any = 1;
-		}
-	return any;
-}
-
-void comm_check_left(struct comm *comm)
-{
-	uint8_t *from = calloc((size_t)comm->nranks, 1);
-	char what[160] = "";
-	struct rank_name name;
-
-	if (from && comm_mark_waiting(comm, from))
-		for (int r = 0; r < comm->nranks; r++)
-			if (from[r] && comm->peer_state[r] == PEER_LEFT) {
-				signature_describe(&comm->head->call.signature, what, sizeof(what));
-				comm_fail(comm, 0, COLL_ERR_PEER_LOST,
-					  "%s destroyed its communicator while rank %d still waits "
-					  "for it in %s",
-					  comm_rank_name(comm, r, &name), comm->rank, what);
-				break;
-			}
-	free(from);
-}
-
-/* Writes "rank 1, 4": the other ranks whose entry in marks[] is `mark`. */
-static void comm_list_ranks(const struct comm *comm, const uint8_t *marks, int mark, char *text,
-			    size_t size)
-{
-	size_t at = 0;
-
-	snprintf(text, size, "none");
-	for (int r = 0; r < comm->nranks && at < size; r++)
-		if (marks[r] == mark && r != comm->rank)
-			at += (size_t)snprintf(text + at, size - at, "%s%d", at ? ", " : "rank ",
-					       r);
 }
 
 /* ------------------------------------------------------------ making, entering -- */
@@ -299,41 +242,6 @@ static int comm_reached(void *arg)
 	return comm->finished >= goal->number || comm->error || atomic_load(&comm->aborted);
 }
 
-/* Without a transport no rank learns which other ranks have called. */
-static void comm_time_out_native(struct comm *comm, int64_t timeout_us)
-{
-	char what[160];
-
-	native_describe(comm, what, sizeof(what));
-	comm_fail(
-		comm, 0, COLL_ERR_TIMEOUT,
-		"rank %d: %s: nothing has moved for %.3g s; the backend does not tell which ranks "
-		"are missing or gone: read the messages of the other ranks",
-		comm->rank, what, (double)timeout_us / 1e6);
-}
-
-/*
- * Names the ranks that do not answer: a rank that is stopped, or that is busy elsewhere before its
- * call, does not answer.
- */
-static void comm_time_out(struct comm *comm, int64_t timeout_us)
-{
-	char silent[256], awaited[256] = "none", what[160];
-	uint8_t *from = calloc((size_t)comm->nranks, 1);
-
-	if (from && comm_mark_waiting(comm, from))
-		comm_list_ranks(comm, from, 1, awaited, sizeof(awaited));
-	free(from);
-	comm_list_ranks(comm, comm->answered, 0, silent, sizeof(silent));
-	signature_describe(&comm->head->call.signature, what, sizeof(what));
-	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
-		  "rank %d: %s: nothing has moved for %.3g s; not heard from: %s; still needs data "
-		  "from: %s%s",
-		  comm->rank, what, (double)timeout_us / 1e6, silent, awaited,
-		  comm->context->copies_pending ? "; copies to or from a device are still under way"
-						: "");
-}
-
 static _Thread_local uint64_t comm_group;
 
 uint64_t group_current(void)
@@ -373,9 +281,9 @@ int comm_wait(struct comm *comm, uint64_t number)
 		if (context_wait(comm->context, comm_reached, &goal, ping) &&
 		    steps == comm->steps && comm->finished < number) {
 			if (native_busy(comm))
-				comm_time_out_native(comm, timeout);
+				stall_time_out_native(comm, timeout);
 			else
-				comm_time_out(comm, timeout);
+				stall_time_out(comm, timeout);
 			break;
 		}
 	}

@@ -146,8 +146,6 @@ void comm_refuse(struct comm *parent, uint32_t context_id, int code, const char 
 
 /* After the transport has moved: handles control messages and failed peers.  The lock is held. */
 void comm_check(struct comm *comm);
-/* Fails the communicator if a running operation needs data from a rank that has left. */
-void comm_check_left(struct comm *comm);
 
 /* See struct context_client. */
 extern const struct context_client comm_context_client;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* control.c - control messages: how ranks tell each other of failures, of leaving and of new communicators. */
-#include "exec/comm.h"
+#include "exec/stall.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,7 +113,7 @@ static void comm_take_control(struct comm *comm, const struct unexpected *e)
 	if (body->kind == CONTROL_LEAVE && comm->peer_state[peer] != PEER_LEFT) {
 		comm->peer_state[peer] = PEER_LEFT;
 		comm->nleft++;
-		comm_check_left(comm);
+		stall_check_left(comm);
 	} else if (body->kind == CONTROL_FAIL) {
 		comm_remote_failure(comm, peer, body, e->header.len);
 	} else if (body->kind == CONTROL_PING) {

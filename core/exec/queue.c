@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* queue.c - a communicator's operations in their order: their start, their progress, their end. */
 #include "exec/queue.h"
+#include "exec/stall.h"
 #include "exec/dispatch.h"
 #include "exec/engine.h"
 #include "exec/native.h"
@@ -124,6 +125,23 @@ static void queue_start(struct op *op)
 	op->state = OP_RUNNING;
 }
 
+/*
+ * The operations of a group run beside each other, also beside the barriers that op_enqueue has put between
+ * them.  A collective waits until the one that is TAG_SEQ_APART before it has ended, so that the barriers
+ * do their work.
+ */
+static int queue_is_ahead(const struct comm *comm, const struct op *op)
+{
+	const struct op *oldest = comm->head;
+
+	if (op->number - oldest->number < TAG_SEQ_APART || op->call.args.kind > COLL_KIND_BARRIER)
+		return 0;
+	while (oldest != op &&
+	       (oldest->state == OP_DONE || oldest->call.args.kind > COLL_KIND_BARRIER))
+		oldest = oldest->next;
+	return op->seq - oldest->seq >= TAG_SEQ_APART;
+}
+
 /* May `op` run beside the operations before it? */
 static int queue_may_start(const struct comm *comm, const struct op *op)
 {
@@ -133,8 +151,10 @@ static int queue_may_start(const struct comm *comm, const struct op *op)
 		return 0;
 	if (op == head && native_busy(comm))
 		return op->call.args.kind != KIND_AWAIT;
-	if (op == head || (op->group && op->group == head->group))
+	if (op == head)
 		return 1;
+	if (op->group && op->group == head->group)
+		return comm->native || !queue_is_ahead(comm, op);
 	return head->native && op->call.slot != NULL;
 }
 
@@ -209,7 +229,7 @@ int queue_run(struct comm *comm)
 	}
 	queue_pop_done(comm);
 	if (comm->nleft && comm->head)
-		comm_check_left(comm);
+		stall_check_left(comm);
 	return moved;
 }
 

@@ -12,8 +12,16 @@
 
 #include <stdio.h>
 
-/* Operations made at run time have different numbers on different ranks: only their sort is compared. */
-enum { SIGNATURE_PRE_MUL_SUM = 256, SIGNATURE_USER = 257 };
+/*
+ * Values of the operation beyond the built-in ones.  Pre-multiplied sums may differ from rank to rank.  The
+ * application's own operations have their number on the communicator in the lower bits.
+ */
+enum {
+	SIGNATURE_PRE_MUL_SUM = 256,
+	SIGNATURE_USER = 1 << 15,
+	SIGNATURE_ORDERED = 1 << 14,
+	SIGNATURE_USER_NUMBER = SIGNATURE_ORDERED - 1
+};
 
 enum { SIGNATURE_ROOT_MASK = 0xffffff };
 
@@ -48,7 +56,8 @@ static uint64_t signature_redop(const struct call *call)
 	if (!kind_reduces(call->args.kind))
 		return 0;
 	if (call->redop.fn)
-		return SIGNATURE_USER;
+		return SIGNATURE_USER | (call->redop.ordered ? SIGNATURE_ORDERED : 0) |
+		       (call->redop.number & SIGNATURE_USER_NUMBER);
 	return call->redop.premul_sum ? SIGNATURE_PRE_MUL_SUM : (uint64_t)call->redop.op;
 }
 
@@ -59,7 +68,8 @@ struct signature signature_of(const struct comm *comm, const struct call *call)
 	uint64_t kind = (uint64_t)(p2p ? COLL_KIND_SEND : a->kind);
 	uint64_t algorithm = p2p ? 0 : (uint64_t)(call->algorithm + 1);
 	uint64_t root = kind_has_root(a->kind) ? (uint64_t)a->root & SIGNATURE_ROOT_MASK : 0;
-	uint64_t dtype = a->kind == COLL_KIND_BARRIER ? 0 : (uint64_t)(a->dtype & 0xff);
+	int typed = a->kind != COLL_KIND_BARRIER && !(p2p && a->count == 0);
+	uint64_t dtype = typed ? (uint64_t)(a->dtype & 0xff) : 0;
 
 	if (a->flags & CALL_OF_SPLIT)
 		kind = KIND_SPLIT;
@@ -68,11 +78,15 @@ struct signature signature_of(const struct comm *comm, const struct call *call)
 		 signature_count(comm, a)}};
 }
 
-static const char *signature_redop_name(int op)
+static void signature_redop_name(int op, char *text, size_t size)
 {
-	return op == SIGNATURE_PRE_MUL_SUM ? "pre-multiplied sum"
-	       : op == SIGNATURE_USER      ? "user's operation"
-					   : coll_op_name(op);
+	if (op & SIGNATURE_USER)
+		snprintf(text, size, " (the application's operation number %d, %s)",
+			 op & SIGNATURE_USER_NUMBER,
+			 op & SIGNATURE_ORDERED ? "not commutative" : "commutative");
+	else
+		snprintf(text, size, " (%s)",
+			 op == SIGNATURE_PRE_MUL_SUM ? "pre-multiplied sum" : coll_op_name(op));
 }
 
 /* Kinds that have no further properties. */
@@ -89,14 +103,18 @@ void signature_describe(const struct signature *signature, char *text, size_t si
 	int dtype = (int)(signature->meta[0] >> 8 & 0xff);
 	int op = (int)(signature->meta[0] >> 16 & 0xffff);
 	int root = (int)(signature->meta[0] >> 40);
-	char reduction[48] = "", from[32] = "", count[40] = "";
+	char reduction[72] = "", from[32] = "", count[40] = "";
 
 	if (kind == COLL_KIND_BARRIER || !kind_is_valid(kind)) {
 		snprintf(text, size, "%s", signature_plain_name(kind));
 		return;
 	}
+	if (kind_is_p2p(kind) && !signature->meta[1]) {
+		snprintf(text, size, "%s of 0 elements", kind_name(kind));
+		return;
+	}
 	if (kind_reduces(kind))
-		snprintf(reduction, sizeof(reduction), " (%s)", signature_redop_name(op));
+		signature_redop_name(op, reduction, sizeof(reduction));
 	if (kind_has_root(kind))
 		snprintf(from, sizeof(from), " with root %d", root);
 	if (kind == COLL_KIND_ALLGATHERV || kind == COLL_KIND_REDUCE_SCATTERV)
@@ -106,6 +124,22 @@ void signature_describe(const struct signature *signature, char *text, size_t si
 		snprintf(count, sizeof(count), "%llu ", (unsigned long long)signature->meta[1]);
 	snprintf(text, size, "%s of %s%s%s%s", kind_name(kind), count, coll_dtype_name(dtype),
 		 reduction, from);
+}
+
+void call_describe(const struct call *call, char *text, size_t size)
+{
+	const coll_args_t *a = &call->args;
+	const char *way = a->kind == COLL_KIND_RECV ? "from" : "to";
+	char peer[32] = "any rank";
+
+	if (!kind_is_p2p(a->kind)) {
+		signature_describe(&call->signature, text, size);
+		return;
+	}
+	if (a->root != COLL_ANY_SOURCE)
+		snprintf(peer, sizeof(peer), "rank %d", a->root);
+	snprintf(text, size, "%s of %zu %s %s %s with tag %u", call->kind->name, a->count,
+		 coll_dtype_name(a->dtype), way, peer, a->tag);
 }
 
 const char *signature_algorithm(const struct signature *signature)

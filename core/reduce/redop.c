@@ -128,6 +128,8 @@ int redop_add(struct redop_table *table, const struct redop *redop)
 		return -1;
 	}
 	*made = *redop;
+	if (made->fn)
+		made->number = ++table->numbers;
 	table->made[place] = made;
 	return REDOP_FIRST + place;
 }

@@ -13,6 +13,7 @@ struct redop {
 	int32_t op;         /* the built-in operation; not used if fn is set */
 	coll_user_op_fn fn; /* the application's, or NULL */
 	void *user;
+	uint32_t number;    /* the application's: it is the communicator's so many-th */
 	int ordered;        /* does not commute: operands must come in rank order */
 	int premul_sum;     /* inputs are multiplied by the scalar first */
 	int made;           /* the backend has an operation of its own for it */
@@ -25,6 +26,7 @@ struct redop {
 struct redop_table {
 	struct redop **made; /* NULL: destroyed */
 	int n;
+	uint32_t numbers; /* of the application's functions, ever added */
 };
 
 /*

@@ -664,7 +664,7 @@ enum { COLL_ANY_SOURCE = -1 };
  * receive must put the pair between coll_group_start() and coll_group_end().
  *
  * count     The same on both sides.
- * dtype     The same on both sides.
+ * dtype     The same on both sides; a message of no elements has no type.
  * peer      0 to nranks - 1; the own rank is allowed.
  * tag       Any value.
  * Errors    COLL_ERR_MISMATCH fails the communicator if count or dtype differ.
@@ -890,6 +890,8 @@ typedef void (*coll_user_op_fn)(void *user, const void *left, void *inout, size_
  *
  * op           Becomes the operation, valid on this communicator until coll_red_op_destroy().
  * commutative  0: the library passes the operands in rank order.
+ * Order        All ranks of the communicator make the same operations in the same order, so that
+ *              the library can tell when ranks reduce with different ones (COLL_ERR_MISMATCH).
  * Errors       COLL_ERR_UNSUPPORTED: the backend reduces by itself and has no transport.
  */
 COLL_API coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn, void *user,

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mismatch_test.c - ranks that call different things: which differences are errors, the code, and both calls
+ * in the text.
+ *
+ * The ranks are threads.  Arguments: the backends; without any, simulated and tcp.
+ */
+#include "../lib/ranks.h"
+
+enum { MANY = 70000 };
+
+static const char *backend;
+
+/* Each rank's error; "" after success. */
+struct outcome {
+	coll_result_t code[RANKS_MAX];
+	char text[RANKS_MAX][RANKS_TEXT];
+};
+
+static void note(struct rank *r, coll_result_t code)
+{
+	struct outcome *outcome = r->user;
+
+	outcome->code[r->rank] = code;
+	snprintf(outcome->text[r->rank], RANKS_TEXT, "%s", code ? coll_get_last_error(NULL) : "");
+}
+
+/* Runs a function on n ranks that communicate with a timeout of a second. */
+static void run(int n, void (*fn)(struct rank *r), struct outcome *outcome)
+{
+	struct ranks_job job = {backend, n, 0, fn, outcome};
+
+	memset(outcome, 0, sizeof(*outcome));
+	setenv("COLL_TIMEOUT", "1s", 1);
+	ranks_ok(&job, "ends");
+	unsetenv("COLL_TIMEOUT");
+}
+
+/* On one rank at least the code and a text with both words; no rank has another code than `or_code`. */
+static void expect(const struct outcome *outcome, int n, coll_result_t code, coll_result_t or_code,
+		   const char *word, const char *too, const char *what)
+{
+	int found = 0, others = 0;
+
+	for (int r = 0; r < n; r++) {
+		found += outcome->code[r] == code && strstr(outcome->text[r], word) &&
+			 strstr(outcome->text[r], too);
+		others += outcome->code[r] != code && outcome->code[r] != or_code;
+	}
+	if (!ok(found && !others, "%s: %s", backend, what))
+		for (int r = 0; r < n; r++)
+			diag("rank %d: %d %s", r, outcome->code[r], outcome->text[r]);
+}
+
+/* ------------------------------------------------------------ the application's operations -- */
+
+static void add(void *user, const void *left, void *inout, size_t count, coll_dtype_t dtype)
+{
+	const int32_t *a = left;
+	int32_t *b = inout;
+
+	(void)user;
+	(void)dtype;
+	for (size_t i = 0; i < count; i++)
+		b[i] += a[i];
+}
+
+/* Rank 0 makes its operation twice if `second`, and one that is ordered if `ordered`. */
+static void own_operation(struct rank *r, int second, int ordered)
+{
+	int32_t x = 1, y = 0;
+	coll_op_t op = -1;
+	coll_result_t code = COLL_SUCCESS;
+
+	for (int i = 0; !code && i <= (second && r->rank == 0); i++)
+		code = coll_red_op_create_user(&op, add, NULL, !(ordered && r->rank == 0), r->comm);
+	if (!code)
+		code = coll_allreduce(&x, &y, 1, COLL_INT32, op, r->comm, NULL);
+	if (!code)
+		code = coll_sync(r->comm);
+	if (!code && y != r->nranks)
+		rank_fail(r, "the sum is %d", y);
+	note(r, code);
+}
+
+static void same_operation(struct rank *r)
+{
+	own_operation(r, 0, 0);
+}
+
+static void second_operation(struct rank *r)
+{
+	own_operation(r, 1, 0);
+}
+
+static void ordered_operation(struct rank *r)
+{
+	own_operation(r, 0, 1);
+}
+
+static void test_operations(void)
+{
+	struct outcome outcome;
+
+	run(2, same_operation, &outcome);
+	expect(&outcome, 2, COLL_SUCCESS, COLL_SUCCESS, "", "", "the same operation: no error");
+	run(2, second_operation, &outcome);
+	expect(&outcome, 2, COLL_ERR_MISMATCH, COLL_ERR_MISMATCH, "operation number 1, commutative",
+	       "operation number 2, commutative", "operations made as first and as second");
+	run(2, ordered_operation, &outcome);
+	expect(&outcome, 2, COLL_ERR_MISMATCH, COLL_ERR_MISMATCH, "number 1, commutative",
+	       "number 1, not commutative", "a commutative and an ordered operation");
+}
+
+/* ------------------------------------------------------------------------------ messages -- */
+
+/* Rank 0 sends n int32 with tag 5; rank 1 receives as many float64 with that tag, or another. */
+static void message(struct rank *r, size_t n, uint32_t tag)
+{
+	double x[4] = {0};
+	coll_result_t code = r->rank == 0 ? coll_send(x, n, COLL_INT32, 1, 5, r->comm, NULL)
+					  : coll_recv(x, n, n ? COLL_INT32 : COLL_FLOAT64, 0, tag,
+						      r->comm, NULL);
+
+	if (!code)
+		code = coll_sync(r->comm);
+	note(r, code);
+}
+
+static void empty_message(struct rank *r)
+{
+	message(r, 0, 5);
+}
+
+static void other_tag(struct rank *r)
+{
+	message(r, 4, 6);
+}
+
+static void recv_from_anybody(struct rank *r)
+{
+	int32_t x[4];
+	coll_result_t code =
+		coll_recv(x, 4, COLL_INT32, COLL_ANY_SOURCE, 7 + (uint32_t)r->rank, r->comm, NULL);
+
+	if (!code)
+		code = coll_sync(r->comm);
+	note(r, code);
+}
+
+static void test_messages(void)
+{
+	struct outcome outcome;
+
+	run(2, empty_message, &outcome);
+	expect(&outcome, 2, COLL_SUCCESS, COLL_SUCCESS, "", "",
+	       "a message of no elements has no type");
+	run(2, other_tag, &outcome);
+	expect(&outcome, 2, COLL_ERR_PEER_LOST, COLL_SUCCESS,
+	       "recv of 4 int32 from rank 0 with tag 6",
+	       "rank 0 has called send of 4 int32 with tag 5, for which nothing waits here",
+	       "a message with another tag");
+	run(2, recv_from_anybody, &outcome);
+	expect(&outcome, 2, COLL_ERR_TIMEOUT, COLL_ERR_REMOTE, "recv of 4 int32 from any rank with",
+	       "still needs data from: any rank", "a message from anybody that never comes");
+}
+
+/* ----------------------------------------------------------------------------- long groups -- */
+
+/* More collectives in one group than their numbers in tags can tell apart. */
+static void long_group(struct rank *r)
+{
+	static int64_t x = 1;
+	int64_t *y = calloc(MANY, sizeof(*y));
+	coll_result_t code = y ? coll_group_start() : COLL_ERR_NO_MEMORY;
+
+	for (int i = 0; !code && i < MANY; i++)
+		code = coll_allreduce(&x, y + i, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
+	if (!code)
+		code = coll_group_end();
+	if (!code)
+		code = coll_sync(r->comm);
+	for (int i = 0; !code && i < MANY; i++)
+		if (y[i] != r->nranks)
+			rank_fail(r, "sum %d is %lld", i, (long long)y[i]);
+	note(r, code);
+	free(y);
+}
+
+/* A message that comes late on one side of so many collectives, and first on the other. */
+static void message_across(struct rank *r)
+{
+	int32_t x[2] = {r->rank, -1}, y;
+	coll_result_t code = coll_group_start();
+
+	if (!code && r->rank == 1)
+		code = coll_recv(x + 1, 1, COLL_INT32, 0, 3, r->comm, NULL);
+	for (int i = 0; !code && i < MANY / 2; i++)
+		code = coll_allreduce(x, &y, 1, COLL_INT32, COLL_MAX, r->comm, NULL);
+	if (!code && r->rank == 0)
+		code = coll_send(x, 1, COLL_INT32, 1, 3, r->comm, NULL);
+	if (!code)
+		code = coll_group_end();
+	if (!code)
+		code = coll_sync(r->comm);
+	if (!code && r->rank == 1 && x[1])
+		rank_fail(r, "the message is %d", x[1]);
+	note(r, code);
+}
+
+static void test_groups(void)
+{
+	struct outcome outcome;
+	char name[80];
+
+	snprintf(name, sizeof(name), "%d collectives in one group", MANY);
+	run(3, long_group, &outcome);
+	expect(&outcome, 3, COLL_SUCCESS, COLL_SUCCESS, "", "", name);
+	snprintf(name, sizeof(name), "a message before and after %d collectives", MANY / 2);
+	run(2, message_across, &outcome);
+	expect(&outcome, 2, COLL_SUCCESS, COLL_SUCCESS, "", "", name);
+}
+
+int main(int argc, char **argv)
+{
+	const char *const usual[] = {"simulated", "tcp"};
+	int n = argc > 1 ? argc - 1 : 2;
+
+	for (int i = 0; i < n; i++) {
+		backend = argc > 1 ? argv[i + 1] : usual[i];
+		if (!ranks_can(backend))
+			continue;
+		test_operations();
+		test_messages();
+		test_groups();
+	}
+	return done_testing();
+}

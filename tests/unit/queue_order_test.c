@@ -301,8 +301,8 @@ static void test_gone(int before)
 	is_int(rig->comm->error, COLL_ERR_PEER_LOST,
 	       "it went %s the receive: the communicator fails", before ? "before" : "during");
 	has_str(rig->comm->error_text,
-		"rank 2 destroyed its communicator while rank 0 still waits for it in send of 3 "
-		"int32",
+		"rank 2 destroyed its communicator while rank 0 still waits for it in recv of 3 "
+		"int32 from rank 2 with tag 0",
 		"and the sentence names it");
 	rig_free(rig);
 }

@@ -161,7 +161,7 @@ int comm_rendezvous(struct context **context, const struct rendezvous *m,
 		return met;
 	}
 	code = error_raise(&first);
-	config_warn_unknown_env(parts.config);
+	config_warn_unused(parts.config);
 	parts.device = comm_config_device(config);
 	return rendezvous_context(context, &parts, code, m->together);
 }

@@ -62,8 +62,7 @@ void config_report(struct config *config, int code, const char *fmt, ...)
 			(struct config_diagnostic){.code = code, .text = text};
 }
 
-/* Makes the first fault that was not returned yet this thread's error. */
-static int config_status(struct config *config)
+int config_status(struct config *config)
 {
 	const struct config_diagnostic *first = NULL;
 
@@ -291,6 +290,8 @@ int config_load(const coll_config_t *app, struct config **out)
 			config_declare_option(config, "", &config_core_options[i]);
 		config_report_unknown(config, "");
 		config_report_unused(config);
+		if (config->too_many)
+			config_report(config, COLL_ERR_CONFIG, "%s", config->too_many);
 	}
 	code = config_status(config);
 	if (config->oom) {
@@ -320,6 +321,7 @@ void config_free(struct config *config)
 	}
 	for (int i = 0; i < config->ndiagnostics; i++)
 		free(config->diagnostic[i].text);
+	free(config->too_many);
 	free(config->value);
 	free(config->option);
 	free(config->diagnostic);

@@ -32,6 +32,12 @@ int config_declare(struct config *config, const char *section, const coll_option
 int config_priority(struct config *config, const char *section, int32_t *priority);
 
 /*
+ * To be called when every backend that was found has declared its options, or its priority at least.
+ * A section that no backend has is COLL_ERR_CONFIG if its name is like a known name, else a warning.
+ */
+int config_check_sections(struct config *config);
+
+/*
  * Values in force.  The name is "timeout" or "tcp.interface" and must have been declared.  The
  * string belongs to config.  Durations are in microseconds, sizes in bytes, booleans 0 or 1.
  * config_string: NULL if unset without default.
@@ -61,10 +67,10 @@ int config_describe(const struct config *config, int index, coll_option_info_t *
 int config_diagnostic_count(const struct config *config);
 const char *config_diagnostic(const struct config *config, int index);
 /*
- * Logs the COLL_ variables that belong to no declared option, once per process.  Call it after the
- * options of every backend are declared.
+ * Logs the COLL_ variables and the sections that belong to no declared option, once per process: to be
+ * called after config_check_sections.
  */
-void config_warn_unknown_env(const struct config *config);
+void config_warn_unused(const struct config *config);
 
 /*
  * The application's struct (NULL: all defaults), of whatever size, as today's.  A size that

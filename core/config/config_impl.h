@@ -5,6 +5,9 @@
 
 #include "config/config.h"
 
+/* No wait lasts longer than a year. */
+enum { CONFIG_LONGEST_SECONDS = 366 * 24 * 60 * 60 };
+
 /* Files have numbers from SOURCE_FILE on. */
 enum { SOURCE_ENVIRONMENT, SOURCE_APPLICATION, SOURCE_FILE };
 
@@ -38,8 +41,10 @@ struct config_option {
 /* The codes of diagnostics that are no faults. */
 enum {
 	CONFIG_NOTE = 0,
-	CONFIG_UNUSED = -1,         /* a value of a section that is not declared yet */
-	CONFIG_UNUSED_VARIABLE = -2 /* a variable of an option that is not declared yet */
+	CONFIG_UNUSED = -1,          /* a value of a section that is not declared yet */
+	CONFIG_UNUSED_VARIABLE = -2, /* a variable of an option that is not declared yet */
+	CONFIG_UNUSED_OWN =
+		-3 /* a value for a backend of the library that is not here: no warning */
 };
 
 struct config_diagnostic {
@@ -56,7 +61,8 @@ struct config {
 	struct config_diagnostic *diagnostic;
 	int ndiagnostics;
 	int nfiles;
-	int oom; /* memory ran out: the lists are not complete */
+	char *too_many; /* a file has too many options: reported after the faults of the options */
+	int oom;        /* memory ran out: the lists are not complete */
 };
 
 /* ---- config.c */
@@ -72,6 +78,8 @@ void config_report(struct config *config, int code, const char *fmt, ...)
  * blanks around the text; an empty text is the same as no value.
  */
 void config_add_value(struct config *config, int source, char *name, const char *text, char *place);
+/* Makes the first fault that was not returned yet this thread's error. */
+int config_status(struct config *config);
 /* The declared option of that full name, or NULL. */
 struct config_option *config_find(const struct config *config, const char *name);
 

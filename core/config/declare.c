@@ -4,8 +4,7 @@
 
 enum { MS = 1000, S = 1000000 };
 
-/* Nothing waits longer than a year. */
-#define CONFIG_LONGEST (INT64_C(366) * 24 * 60 * 60 * S)
+#define CONFIG_LONGEST (INT64_C(1) * CONFIG_LONGEST_SECONDS * S)
 #define CONFIG_RULES_HELP                                                                          \
 	"algorithms and when, the first that matches: NAME [bytes A-B] [ranks A-B] [nodes A-B] "   \
 	"[memory host|cuda], NAME ..."

@@ -108,7 +108,11 @@ static int file_is_option(struct config_file *file, const char *line, int len, i
 	if (!len || line[0] == ';' || line[0] == '#')
 		return 0;
 	if (len == limit) {
-		file_diagnose(file, "the line is longer than %d characters", limit - 1);
+		file_diagnose(
+			file,
+			"the line is longer than %d characters; shorten it, or set the option by "
+			"its environment variable, which has no such limit",
+			limit - 1);
 		return 0;
 	}
 	if (line[0] != '[')
@@ -173,7 +177,10 @@ static int file_take_value(void *user, const char *section, const char *key, con
 		return 1;
 	file->pending = 0;
 	if (config->nvalues - file->first >= FILE_OPTIONS) {
-		file_diagnose(file, "more than %d options in one file", FILE_OPTIONS);
+		if (!config->too_many)
+			config->too_many =
+				config_text(config, "%s:%d: more than %d options in one file",
+					    file->path, file->line, FILE_OPTIONS);
 		file->diagnostics = FILE_MAX_DIAGNOSTICS;
 		return 1;
 	}

@@ -99,13 +99,15 @@ const char *config_diagnostic(const struct config *config, int index)
 	return index >= 0 && index < config->ndiagnostics ? config->diagnostic[index].text : NULL;
 }
 
-void config_warn_unknown_env(const struct config *config)
+void config_warn_unused(const struct config *config)
 {
 	static atomic_flag warned = ATOMIC_FLAG_INIT;
 	int first = 1;
 
 	for (int i = 0; i < config->ndiagnostics; i++) {
-		if (config->diagnostic[i].code != CONFIG_UNUSED_VARIABLE)
+		const int code = config->diagnostic[i].code;
+
+		if (code != CONFIG_UNUSED && code != CONFIG_UNUSED_VARIABLE)
 			continue;
 		if (first && atomic_flag_test_and_set(&warned))
 			return;

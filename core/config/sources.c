@@ -141,11 +141,19 @@ static void config_app_string(struct config *config, const char *name, const cha
 
 static void config_app_timeout(struct config *config, const char *name, int64_t ms)
 {
+	const int64_t longest = INT64_C(1000) * CONFIG_LONGEST_SECONDS;
 	char text[32];
 
+	if (ms == -1)
+		return;
 	snprintf(text, sizeof(text), "%" PRId64 "ms", ms);
-	if (ms != -1)
+	if (ms >= 1 && ms <= longest)
 		config_app_string(config, name, text);
+	else
+		config_report(config, COLL_ERR_CONFIG,
+			      "coll_config_t.%s_ms is %" PRId64 ": expected 1 to %" PRId64
+			      " milliseconds, or -1 for the value of the option '%s'",
+			      name, ms, longest, name);
 }
 
 /* Adds the value in a text of the application, "key=value" or "backend.key=value". */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* The length of a name's section: 3 for "tcp.interface", 0 for "timeout". */
 static size_t config_section_length(const char *name)
@@ -87,19 +88,67 @@ static struct config_section config_section(const char *name)
 	return section;
 }
 
+/* The library's own backends: a file may have sections for them also where this build lacks them. */
+static const char *const config_own_backends[] = {"nccl", "simulated", "tcp", "ucx", NULL};
+
+static int config_is_own_backend(const char *section)
+{
+	for (int i = 0; config_own_backends[i]; i++)
+		if (strcmp(section, config_own_backends[i]) == 0)
+			return 1;
+	return 0;
+}
+
+static void config_suggest_section(const struct config *config, struct suggestion *guess,
+				   const char *section)
+{
+	suggest_begin(guess, section, 0);
+	for (int i = 0; i < config->noptions; i++)
+		if (config->option[i].is_priority)
+			suggest_try(guess, config_section(config->option[i].name).text);
+	for (int i = 0; config_own_backends[i]; i++)
+		suggest_try(guess, config_own_backends[i]);
+}
+
+/* Reports a section that no backend has declared so far. */
 static void config_report_section(struct config *config, const struct config_value *value)
+{
+	const struct config_section section = config_section(value->name);
+	const int code = config_is_own_backend(section.text) ? CONFIG_UNUSED_OWN : CONFIG_UNUSED;
+	struct suggestion guess;
+
+	config_suggest_section(config, &guess, section.text);
+	config_report(config, code,
+		      "%s: there is no backend '%s' here; its options are not checked%s",
+		      config_place(value).text, config_show(section.text).text,
+		      code == CONFIG_UNUSED ? suggest_text(&guess) : "");
+}
+
+/*
+ * Reports a section that no backend has although all have declared theirs.  A name like a known one is
+ * a typing error; any other may belong to a plugin of another host.
+ */
+static void config_check_section(struct config *config, const struct config_value *value)
 {
 	const struct config_section section = config_section(value->name);
 	struct suggestion guess;
 
-	suggest_begin(&guess, section.text, 0);
-	for (int i = 0; i < config->noptions; i++)
-		if (config->option[i].is_priority)
-			suggest_try(&guess, config_section(config->option[i].name).text);
-	config_report(config, CONFIG_UNUSED,
-		      "%s: there is no backend '%s' here; its options are not checked%s",
-		      config_place(value).text, config_show(section.text).text,
-		      suggest_text(&guess));
+	config_suggest_section(config, &guess, section.text);
+	if (strcasecmp(section.text, "coll") == 0)
+		config_report(config, COLL_ERR_CONFIG,
+			      "%s: unknown option '%s': there is no backend '%s'; options of the "
+			      "library %s",
+			      config_place(value).text, config_show(value->name).text, section.text,
+			      value->source == SOURCE_APPLICATION
+				      ? "have no backend's name before them"
+				      : "go above the first section");
+	else if (guess.best[0] && !config_is_own_backend(section.text))
+		config_report(config, COLL_ERR_CONFIG,
+			      "%s: unknown option '%s': there is no backend '%s' here%s",
+			      config_place(value).text, config_show(value->name).text,
+			      config_show(section.text).text, suggest_text(&guess));
+	else
+		config_report_section(config, value);
 }
 
 /* Is the value the first one of its source for an undeclared section? */
@@ -120,7 +169,7 @@ static int config_begins_unused_section(const struct config *config,
 	return 1;
 }
 
-void config_report_unused(struct config *config)
+static void config_drop_unused(struct config *config)
 {
 	int remaining = 0;
 
@@ -130,6 +179,13 @@ void config_report_unused(struct config *config)
 		else
 			free(config->diagnostic[i].text);
 	config->ndiagnostics = remaining;
+}
+
+static void config_review_unused(struct config *config,
+				 void (*report_section)(struct config *config,
+							const struct config_value *value))
+{
+	config_drop_unused(config);
 	for (int i = 0; i < config->nvalues; i++) {
 		const struct config_value *value = &config->value[i];
 
@@ -138,6 +194,17 @@ void config_report_unused(struct config *config)
 		if (value->source == SOURCE_ENVIRONMENT)
 			config_report_variable(config, value->name);
 		else if (config_begins_unused_section(config, value))
-			config_report_section(config, value);
+			report_section(config, value);
 	}
+}
+
+void config_report_unused(struct config *config)
+{
+	config_review_unused(config, config_report_section);
+}
+
+int config_check_sections(struct config *config)
+{
+	config_review_unused(config, config_check_section);
+	return config_status(config);
 }

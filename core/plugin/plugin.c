@@ -67,10 +67,15 @@ static void plugin_set_priority(struct plugin *plugin, struct config *config)
 /* A user's wrong value fails the whole list; a plugin's wrong declaration refuses only this plugin. */
 static int plugin_declare(struct plugin *plugin, struct config *config)
 {
+	int32_t priority;
 	int code;
 
-	if (!plugin_is_loaded(plugin))
+	/* The section of a plugin that cannot be loaded is a known one. */
+	if (!plugin_is_loaded(plugin)) {
+		if (plugin->name[0])
+			config_priority(config, plugin->name, &priority);
 		return COLL_SUCCESS;
+	}
 	code = config_declare(config, plugin->name, plugin->options, plugin->backend.option_count);
 	if (code != COLL_ERR_PLUGIN)
 		return code;
@@ -85,6 +90,7 @@ static int plugin_declare_all(struct plugin_list *list, struct config *config)
 
 	for (int i = 0; i < list->count; i++)
 		error_note(&first, plugin_declare(&list->item[i], config));
+	error_note(&first, config_check_sections(config));
 	return error_raise(&first);
 }
 

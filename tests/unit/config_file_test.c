@@ -89,7 +89,8 @@ static void test_refused_lines(void)
 		bail_out("memory");
 	memset(big, 'x', (1 << 20) + 1);
 	big[300] = '\0';
-	refuse(big, "user.conf:1: the line is longer than ");
+	refuse(big, "user.conf:1: the line is longer than 198 characters; shorten it, or set the "
+		    "option by its environment variable");
 	big[300] = 'x';
 	put_bytes("big.conf", big, (1 << 20) + 1);
 	setenv("COLL_CONFIG", at("big.conf"), 1);
@@ -108,6 +109,28 @@ static void test_refused_lines(void)
 	config_free(config);
 	free(big);
 	unsetenv("COLL_CONFIG");
+}
+
+/* A file with too many options tells of its first wrong option, and of their number. */
+static void test_many_options(void)
+{
+	static const char line[] = "timeout = 3s\n";
+	char *text = malloc(1100 * sizeof(line));
+	struct config *config;
+	size_t used = 0;
+
+	if (!text)
+		bail_out("memory");
+	for (int i = 0; i < 1025; i++)
+		used += (size_t)sprintf(text + used, "%s", i == 6 ? "tmeout = 3s\n" : line);
+	refuse(text, "user.conf:7: unknown option 'tmeout'; did you mean 'timeout'?");
+	setenv("COLL_CONFIG", at("user.conf"), 1);
+	config = load(NULL, COLL_ERR_CONFIG, "1025 options, one of them wrong");
+	ok(has_note(config, "user.conf:1025: more than 1024 options in one file"), "noted");
+	config_free(config);
+	memcpy(strstr(text, "tmeout = 3s"), "poll = 30us", strlen("poll = 30us"));
+	refuse(text, "user.conf:1025: more than 1024 options in one file");
+	free(text);
 }
 
 /* The error of a wrong line among good lines has the number of that line. */
@@ -374,6 +397,7 @@ int main(void)
 	config_dir_begin();
 	test_lines();
 	test_refused_lines();
+	test_many_options();
 	test_line_numbers();
 	test_refused_files();
 	test_sample();

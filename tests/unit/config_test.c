@@ -142,6 +142,51 @@ static void test_sections(void)
 	unsetenv("COLL_CONFIG");
 }
 
+/* Loads, declares `net` as the only backend, and expects this code of config_check_sections. */
+static void check_sections(const coll_config_t *app, const char *file, int code, const char *piece)
+{
+	struct config *config;
+
+	put("user.conf", file);
+	setenv("COLL_CONFIG", at("user.conf"), 1);
+	config = load(app, 0, file);
+	is_int(declare_net(config), 0, "declared");
+	is_int(config_check_sections(config), code, "the sections are checked: '%s'", piece);
+	if (code)
+		has_str(error_text(), piece, "the text");
+	ok(!piece[0] || has_note(config, piece), "the diagnostic");
+	config_free(config);
+	unsetenv("COLL_CONFIG");
+}
+
+static void test_wrong_sections(void)
+{
+	const char *options[2] = {"nte.lanes=3", NULL};
+	coll_config_t app;
+
+	check_sections(NULL, "[net]\nlanes = 3\n", 0, "");
+	check_sections(NULL, "\n[nte]\nlanes = 3\n", COLL_ERR_CONFIG,
+		       "user.conf:3: unknown option 'nte.lanes': there is no backend 'nte' here; "
+		       "did you mean 'net'?");
+	check_sections(NULL, "[NET]\nlanes = 3\n", COLL_ERR_CONFIG, "did you mean 'net'?");
+	check_sections(NULL, "[tpc]\ninterface = lo\n", COLL_ERR_CONFIG, "did you mean 'tcp'?");
+	check_sections(NULL, "[coll]\ntimeout = 3s\n", COLL_ERR_CONFIG,
+		       "user.conf:2: unknown option 'coll.timeout': there is no backend 'coll'; "
+		       "options of the library go above the first section");
+	check_sections(NULL, "[tcp]\nunix = no\n", 0, "there is no backend 'tcp' here");
+	check_sections(NULL, "[elsewhere]\nx = y\n", 0,
+		       "user.conf:2: there is no backend 'elsewhere' here");
+	coll_config_init(&app, sizeof(app));
+	app.options = options;
+	check_sections(&app, "", COLL_ERR_CONFIG,
+		       "application option 'nte.lanes=3': unknown option 'nte.lanes': there is no "
+		       "backend 'nte' here; did you mean 'net'?");
+	options[0] = "coll.timeout=3s";
+	check_sections(&app, "", COLL_ERR_CONFIG,
+		       "there is no backend 'coll'; options of the library have no backend's name "
+		       "before them");
+}
+
 static void test_application(void)
 {
 	static const char *const bad[][3] = {
@@ -173,10 +218,11 @@ static void test_application(void)
 	options[0] = NULL;
 	app.timeout_ms = -7;
 	config = load(&app, COLL_ERR_CONFIG, "negative timeout");
-	has_str(error_text(), "'timeout=-7ms'", "named");
+	has_str(error_text(), "coll_config_t.timeout_ms is -7: expected 1 to 31622400000", "named");
 	config_free(config);
 	app.timeout_ms = INT64_MAX;
 	config = load(&app, COLL_ERR_CONFIG, "timeout without end");
+	has_str(error_text(), "coll_config_t.timeout_ms is 9223372036854775807: expected", "named");
 	config_free(config);
 }
 
@@ -191,7 +237,7 @@ static int lines_on_stderr(const struct config *config)
 	if (pipe(fd) || dup2(fd[1], 2) < 0)
 		bail_out("cannot redirect stderr");
 	close(fd[1]);
-	config_warn_unknown_env(config);
+	config_warn_unused(config);
 	dup2(saved, 2);
 	close(saved);
 	while ((n = read(fd[0], text, sizeof(text))) > 0)
@@ -205,6 +251,8 @@ static void test_environment(void)
 {
 	struct config *config;
 
+	put("user.conf", "[elsewhere]\nx = y\nz = y\n[tcp]\nunix = no\n");
+	setenv("COLL_CONFIG", at("user.conf"), 1);
 	setenv("COLL_TMEOUT", "1", 1);
 	setenv("COLL_NET_LANS", "1", 1);
 	setenv("COLL_NET_BUFFER", " 1K ", 1);
@@ -221,7 +269,7 @@ static void test_environment(void)
 	   "with a guess");
 	ok(has_note(config, "did you mean 'COLL_NET_LANES'?"), "with a backend's, once declared");
 	is_int(config_int(config, "net.buffer"), 1024, "blanks around a value");
-	is_int(lines_on_stderr(config), 2, "warned of both");
+	is_int(lines_on_stderr(config), 3, "warned of both, and once of the unknown section");
 	is_int(lines_on_stderr(config), 0, "once");
 	ok(!config_diagnostic(config, -1) &&
 		   !config_diagnostic(config, config_diagnostic_count(config)),
@@ -232,6 +280,7 @@ static void test_environment(void)
 	has_str(error_text(), "COLL_LOG: option 'log' has the value 'loud?and ?[1mbold'", "named");
 	is_int(log_level(), COLL_LOG_WARN, "the default is in force");
 	config_free(config);
+	unsetenv("COLL_CONFIG");
 	unsetenv("COLL_TMEOUT");
 	unsetenv("COLL_NET_LANS");
 	unsetenv("COLL_NET_BUFFER");
@@ -323,6 +372,7 @@ int main(int argc, char **argv)
 	test_precedence();
 	test_priority();
 	test_sections();
+	test_wrong_sections();
 	test_application();
 	test_environment();
 	test_describe();

@@ -8,6 +8,7 @@
 #include "base/handle.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 /* Events of a backend order the work of its streams, so only a backend without a transport has them. */
 static const struct event_impl *event_impl_of(const struct comm *comm)
@@ -40,7 +41,7 @@ static int event_check(const struct event *e, const struct comm *comm, coll_stre
 			"thread",
 			backend);
 	if (e->impl == impl && !impl->check(e, comm))
-		return impl == &event_stream ? comm_error(comm) : COLL_SUCCESS;
+		return COLL_SUCCESS;
 	return error_set(
 		COLL_ERR_INVALID_ARGUMENT,
 		"the event was not made with a communicator of backend '%s', and events of "
@@ -70,9 +71,43 @@ static void event_leave(coll_event_t event, struct comm *comm)
 	handle_unpin(event);
 }
 
+void event_note(struct event *e, const struct comm *comm)
+{
+	struct outcome *before = e->outcome;
+
+	e->outcome = comm ? outcome_ref(comm->outcome) : NULL;
+	e->number = comm ? comm->issued : 0;
+	if (comm && comm->error)
+		e->number = OUTCOME_NEVER;
+	outcome_unref(before);
+}
+
+struct outcome *event_outcome_of(struct event *e, uint64_t *number)
+{
+	struct outcome *outcome;
+
+	pthread_mutex_lock(&e->lock);
+	outcome = outcome_ref(e->outcome);
+	*number = e->number;
+	pthread_mutex_unlock(&e->lock);
+	return outcome;
+}
+
+int event_outcome(const struct outcome *outcome, uint64_t number, int wait)
+{
+	int code = outcome_result(outcome, number);
+
+	while (wait && code == COLL_IN_PROGRESS) {
+		nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+		code = outcome_result(outcome, number);
+	}
+	return code;
+}
+
 static void event_free(struct event *e)
 {
 	e->impl->free(e);
+	outcome_unref(e->outcome);
 	pthread_mutex_destroy(&e->lock);
 	free(e);
 }
@@ -137,8 +172,7 @@ coll_result_t coll_event_record(coll_event_t event, coll_comm_t handle)
 static void event_record_thread(struct event *e)
 {
 	pthread_mutex_lock(&e->lock);
-	e->comm = NULL;
-	e->number = 0;
+	event_note(e, NULL);
 	e->on_stream = 0;
 	pthread_mutex_unlock(&e->lock);
 }
@@ -153,6 +187,8 @@ coll_result_t coll_event_record_on_stream(coll_event_t event, coll_comm_t handle
 	if (!e)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = event_check(e, comm, stream);
+	if (!code && !stream)
+		code = comm_error(comm);
 	if (!code && stream)
 		code = e->impl->record(e, comm, stream);
 	else if (!code)
@@ -187,6 +223,8 @@ coll_result_t coll_stream_wait_event(coll_comm_t handle, coll_stream_t stream, c
 	if (!e)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = event_check(e, comm, stream);
+	if (!code && !stream)
+		code = comm_error(comm);
 	if (!code && stream)
 		code = e->impl->wait(e, comm, stream);
 	event_leave(event, comm);

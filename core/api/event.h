@@ -9,9 +9,8 @@ struct event_impl;
 
 struct event {
 	const struct event_impl *impl;
-	pthread_mutex_t lock; /* of the fields below */
-	coll_comm_t
-		comm; /* the communicator where it was recorded; NULL: complete, or recorded on a stream */
+	pthread_mutex_t lock;    /* of the fields below */
+	struct outcome *outcome; /* of the communicator that recorded it, a reference; or NULL */
 	uint64_t number;         /* the last operation before it */
 	struct context *context; /* event_stream: a reference; its backend made `native` */
 	void *native;
@@ -39,5 +38,18 @@ struct event_impl {
 extern const struct event_impl event_queue;
 /* An object of a backend that has device streams and no transport (event_stream.c). */
 extern const struct event_impl event_stream;
+
+/*
+ * Notes that the event is behind all operations of the communicator; comm NULL: behind none.  The event's
+ * lock is held.
+ */
+void event_note(struct event *e, const struct comm *comm);
+/* Returns a reference and the number of the last operation before the event; NULL: none was noted. */
+struct outcome *event_outcome_of(struct event *e, uint64_t *number);
+/*
+ * The result of operation `number` of a communicator whose handle is not valid any more.  Between the
+ * end of the handle and its outcome lies a moment: COLL_IN_PROGRESS, unless `wait`.
+ */
+int event_outcome(const struct outcome *outcome, uint64_t number, int wait);
 
 #endif

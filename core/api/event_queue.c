@@ -22,18 +22,9 @@ static int event_queue_record(struct event *e, struct comm *comm, coll_stream_t 
 {
 	(void)stream;
 	pthread_mutex_lock(&e->lock);
-	e->comm = comm->handle;
-	e->number = comm->issued;
+	event_note(e, comm);
 	pthread_mutex_unlock(&e->lock);
-	return COLL_SUCCESS;
-}
-
-static void event_queue_get(struct event *e, coll_comm_t *comm, uint64_t *number)
-{
-	pthread_mutex_lock(&e->lock);
-	*comm = e->comm;
-	*number = e->number;
-	pthread_mutex_unlock(&e->lock);
+	return comm_error(comm);
 }
 
 /* Issues an operation that waits for the position, unless it is in the same queue. */
@@ -41,20 +32,22 @@ static int event_queue_wait(struct event *e, struct comm *comm, coll_stream_t st
 {
 	const coll_args_t args = {.size = sizeof(args), .kind = KIND_AWAIT};
 	const struct call call = call_of_library(comm, &args);
-	coll_comm_t recorded;
+	int code = comm_error(comm);
+	struct outcome *recorded;
 	uint64_t number;
 	struct op *op;
-	int code;
 
 	(void)stream;
-	event_queue_get(e, &recorded, &number);
-	if (!recorded || recorded == comm->handle)
-		return COLL_SUCCESS;
-	code = comm_error(comm);
-	if (!code)
-		code = op_make(comm, &call, &op);
-	if (code)
+	recorded = code ? NULL : event_outcome_of(e, &number);
+	if (!recorded || recorded == comm->outcome) {
+		outcome_unref(recorded);
 		return code;
+	}
+	code = op_make(comm, &call, &op);
+	if (code) {
+		outcome_unref(recorded);
+		return code;
+	}
 	op->awaited = recorded;
 	op->awaited_number = number;
 	op_enqueue(op, 0);
@@ -62,28 +55,36 @@ static int event_queue_wait(struct event *e, struct comm *comm, coll_stream_t st
 	return COLL_SUCCESS;
 }
 
+static int event_queue_poll_comm(struct comm *comm, uint64_t number, int wait)
+{
+	int code = COLL_IN_PROGRESS;
+
+	context_enter(comm->context);
+	context_progress(comm->context);
+	if (wait && comm->finished < number)
+		code = comm_wait(comm, number);
+	if (comm->finished >= number)
+		code = COLL_SUCCESS;
+	else if (comm->error)
+		code = comm_error(comm);
+	comm_leave(comm);
+	return code;
+}
+
 static int event_queue_poll(coll_event_t event, struct event *e, int wait)
 {
-	coll_comm_t handle;
-	struct comm *comm;
 	uint64_t number;
-	int code;
+	struct outcome *outcome = event_outcome_of(e, &number);
+	struct comm *comm;
+	int code = COLL_SUCCESS;
 
-	event_queue_get(e, &handle, &number);
 	handle_unpin(event);
-	comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
-	if (!comm) /* never recorded, or the communicator was destroyed */
-		return COLL_SUCCESS;
-	context_enter(comm->context);
-	if (wait) {
-		code = comm_wait(comm, number);
-	} else {
-		context_progress(comm->context);
-		code = comm->finished >= number ? COLL_SUCCESS : COLL_IN_PROGRESS;
-		if (comm->error && code)
-			code = comm_error(comm);
-	}
-	comm_leave(comm);
+	if (!outcome)
+		return code;
+	comm = handle_pin(HANDLE_COMM, outcome->comm);
+	code = comm ? event_queue_poll_comm(comm, number, wait)
+		    : event_outcome(outcome, number, wait);
+	outcome_unref(outcome);
 	return code;
 }
 

@@ -54,14 +54,39 @@ static int event_stream_record(struct event *e, struct comm *comm, coll_stream_t
 	coll_error_t err = error_blank();
 	int code = event_stream_flush(comm);
 
-	if (code)
+	if (code && !comm->error)
 		return code;
 	pthread_mutex_lock(&e->lock);
-	code = event_stream_slots(e)->event_record(comm->context->ep, e->native, stream, &err);
-	if (!code)
-		e->on_stream = 1;
+	if (comm->error) {
+		e->on_stream = 0;
+		event_note(e, comm);
+	} else {
+		code = event_stream_slots(e)->event_record(comm->context->ep, e->native, stream,
+							   &err);
+		if (!code) {
+			e->on_stream = 1;
+			event_note(e, stream ? NULL : comm);
+		}
+	}
 	pthread_mutex_unlock(&e->lock);
+	if (comm->error)
+		return comm_error(comm);
 	return code ? error_take(code, &err) : COLL_SUCCESS;
+}
+
+/* The communicator waits for operations that a destroyed communicator has dropped: it fails too. */
+static int event_stream_check_outcome(struct event *e, struct comm *comm)
+{
+	uint64_t number;
+	struct outcome *outcome = event_outcome_of(e, &number);
+	int code = outcome ? outcome_result(outcome, number) : COLL_SUCCESS;
+
+	if (code && code != COLL_IN_PROGRESS)
+		comm_fail(comm, 0, code,
+			  "rank %d waits for an event of a communicator that failed: %s",
+			  comm->rank, outcome->error_text);
+	outcome_unref(outcome);
+	return comm_error(comm);
 }
 
 static int event_stream_wait(struct event *e, struct comm *comm, coll_stream_t stream)
@@ -69,6 +94,8 @@ static int event_stream_wait(struct event *e, struct comm *comm, coll_stream_t s
 	coll_error_t err = error_blank();
 	int code = event_stream_flush(comm);
 
+	if (!code && !stream)
+		code = event_stream_check_outcome(e, comm);
 	if (code)
 		return code;
 	pthread_mutex_lock(&e->lock);
@@ -102,6 +129,39 @@ static int event_stream_complete(void *arg)
 	return q->code != COLL_IN_PROGRESS;
 }
 
+/*
+ * The stream has passed the event.  It does so also after the backend has dropped the operations before
+ * the event, so the communicator that recorded the event is asked.
+ */
+static int event_stream_result(struct event *e, int wait)
+{
+	uint64_t number;
+	struct outcome *outcome = event_outcome_of(e, &number);
+	struct comm *comm;
+	int code = COLL_SUCCESS;
+
+	if (!outcome)
+		return code;
+	comm = handle_pin(HANDLE_COMM, outcome->comm);
+	if (comm) {
+		context_enter(comm->context);
+		if (atomic_load(&comm->aborted) && comm->finished < number)
+			comm_fail(comm, comm->leaving, COLL_ERR_ABORTED,
+				  "rank %d aborted the communicator", comm->rank);
+		if (comm->finished < number)
+			code = comm_error(comm);
+		comm_leave(comm);
+	} else {
+		code = event_outcome(outcome, number, wait);
+	}
+	pthread_mutex_lock(&e->lock);
+	if (!code && e->outcome == outcome && e->number == number)
+		event_note(e, NULL); /* a later failure does not change the result */
+	pthread_mutex_unlock(&e->lock);
+	outcome_unref(outcome);
+	return code;
+}
+
 static int event_stream_poll(coll_event_t handle, struct event *e, int wait)
 {
 	struct event_stream_query q = {.event = e, .err = error_blank()};
@@ -113,12 +173,16 @@ static int event_stream_poll(coll_event_t handle, struct event *e, int wait)
 	if (!event_stream_complete(&q) && wait)
 		context_wait(context, event_stream_complete, &q, timeout_us);
 	context_leave(context);
+	if (!q.code)
+		q.code = event_stream_result(e, wait);
+	else if (q.code != COLL_IN_PROGRESS)
+		error_take(q.code, &q.err);
 	handle_unpin(handle);
 	if (wait && q.code == COLL_IN_PROGRESS)
 		return error_set(COLL_ERR_TIMEOUT,
 				 "the event's stream has not reached the event after %.3g s",
 				 (double)timeout_us / 1e6);
-	return q.code && q.code != COLL_IN_PROGRESS ? error_take(q.code, &q.err) : q.code;
+	return q.code;
 }
 
 static void event_stream_free(struct event *e)

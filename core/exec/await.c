@@ -7,27 +7,50 @@
 #include "exec/op.h"
 #include "base/handle.h"
 
+static int await_done(struct op *op)
+{
+	outcome_unref(op->awaited);
+	op->awaited = NULL;
+	return AWAIT_DONE;
+}
+
+static int await_failed(struct op *op, int code, const char *text)
+{
+	comm_fail(op->comm, 0, code, "rank %d waits for an event of a communicator that failed: %s",
+		  op->comm->rank, text);
+	return AWAIT_MOVED;
+}
+
 /* The state of the other communicator.  The lock of its context is held. */
 static int await_state(struct op *op, const struct comm *other, int moved)
 {
 	if (other->finished >= op->awaited_number)
-		return AWAIT_DONE;
-	if (!other->error)
-		return moved ? AWAIT_MOVED : AWAIT_IDLE;
-	comm_fail(op->comm, 0, other->error,
-		  "rank %d waits for an event of a communicator that failed: %s", op->comm->rank,
-		  other->error_text);
-	return AWAIT_MOVED;
+		return await_done(op);
+	if (other->error)
+		return await_failed(op, other->error, other->error_text);
+	return moved ? AWAIT_MOVED : AWAIT_IDLE;
+}
+
+/* The other communicator was destroyed, or another thread is about to free it. */
+static int await_outcome(struct op *op)
+{
+	const struct outcome *outcome = op->awaited;
+	int code = outcome_result(outcome, op->awaited_number);
+
+	if (code == COLL_IN_PROGRESS)
+		return AWAIT_IDLE;
+	return code ? await_failed(op, code, outcome->error_text) : await_done(op);
 }
 
 int await_check(struct op *op)
 {
 	struct context *context = op->comm->context;
-	struct comm *other = handle_pin(HANDLE_COMM, op->awaited);
+	const coll_comm_t handle = op->awaited->comm;
+	struct comm *other = handle_pin(HANDLE_COMM, handle);
 	int state = AWAIT_IDLE;
 
-	if (!other) /* the other communicator was destroyed */
-		return AWAIT_DONE;
+	if (!other)
+		return await_outcome(op);
 	if (other->context == context) {
 		state = await_state(op, other, 0);
 	} else if (!pthread_mutex_trylock(&other->context->lock)) {
@@ -37,6 +60,6 @@ int await_check(struct op *op)
 		op->awaited_progress_count = other->context->progress_count;
 		pthread_mutex_unlock(&other->context->lock);
 	}
-	handle_unpin(op->awaited);
+	handle_unpin(handle);
 	return state;
 }

@@ -124,7 +124,9 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	if (comm->to_context_rank && comm->to_comm_rank && comm->peer_state && comm->answered &&
 	    comm->node && comm->shrink)
 		comm->handle = handle_new(HANDLE_COMM, comm);
-	if (!comm->handle)
+	if (comm->handle)
+		comm->outcome = outcome_new(comm->handle);
+	if (!comm->outcome)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator of %d ranks",
 				 nranks);
 	if (!context->plugin->backend.transport && native_new(&comm->native))
@@ -191,7 +193,10 @@ void comm_free(struct comm *comm)
 	match_forget(&context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context_id);
 	comm_note_freed(context, comm->context_id);
 	native_free(comm);
+	if (comm->outcome)
+		outcome_end(comm->outcome, comm);
 	pthread_mutex_unlock(&context->lock);
+	outcome_unref(comm->outcome);
 	comm_drop_persistent(comm);
 	comm_free_ops(comm->head);
 	comm_free_ops(comm->op_cache);

@@ -5,6 +5,7 @@
 
 #include "transport/context.h"
 #include "exec/call.h"
+#include "exec/outcome.h"
 
 enum { COMM_HISTORY = 32 };
 
@@ -31,6 +32,7 @@ struct comm {
 	struct op *op_cache;    /* finished operations, whose memory is reused */
 	struct op *persistent;  /* operations of persistent requests */
 	struct redop_table redops;
+	struct outcome *outcome;                /* for events: it outlives the communicator */
 	struct call known[COLL_KIND_RECV + 1];  /* per kind: the last call that passed all checks */
 	uint64_t issued;                        /* operations ever issued */
 	uint64_t finished;                      /* all operations up to this number are done */

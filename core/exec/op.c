@@ -21,6 +21,7 @@ void op_free(struct op *op)
 
 	host->free(host, op->scratch, op->scratch_size);
 	staging_free(op);
+	outcome_unref(op->awaited);
 	sched_free(&op->sched);
 	free(op->run);
 	free(op->ready);
@@ -177,7 +178,6 @@ int op_make(struct comm *comm, const struct call *call, struct op **out)
 	op->comm = comm;
 	op->state = OP_IDLE;
 	op->persistent = 0;
-	op->awaited = NULL;
 	if (call_compare(&op->call, &call->args) >= CALL_SAME_PLAN) {
 		op->call.args = call->args;
 		op_drop_unused(comm, &op->call.args);

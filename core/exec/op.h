@@ -54,7 +54,7 @@ struct op {
 	size_t *arrays; /* v-forms: four of nranks entries, to which call.args points */
 	int persistent; /* belongs to a persistent request: other calls do not reuse it */
 	struct op *persistent_next;
-	coll_comm_t awaited;             /* KIND_AWAIT: the communicator, and */
+	struct outcome *awaited;         /* KIND_AWAIT: a reference, for the communicator, and */
 	uint64_t awaited_number;         /* the operation there that must be done */
 	uint64_t awaited_progress_count; /* progress_count of its context at the last look */
 };

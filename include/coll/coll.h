@@ -818,7 +818,10 @@ COLL_API coll_result_t coll_event_create(coll_comm_t comm, coll_event_t *event);
 /* Destroys an event. */
 COLL_API coll_result_t coll_event_destroy(coll_event_t event);
 
-/* Records an event at the end of the communicator's own stream. */
+/*
+ * Records an event at the end of the communicator's own stream.
+ * Errors    The communicator's asynchronous error, which the event then has too.
+ */
 COLL_API coll_result_t coll_event_record(coll_event_t event, coll_comm_t comm);
 
 /* Records an event at the end of another stream. */
@@ -827,7 +830,8 @@ COLL_API coll_result_t coll_event_record_on_stream(coll_event_t event, coll_comm
 
 /*
  * Makes later operations of the communicator's own stream begin after the event.  Does not block.
- * If another communicator recorded the event and fails, this communicator fails too.
+ * If another communicator recorded the event and fails, this communicator fails too; with device
+ * streams it does so only if the other one was destroyed before this call.
  */
 COLL_API coll_result_t coll_comm_wait_event(coll_comm_t comm, coll_event_t event);
 
@@ -841,7 +845,8 @@ COLL_API coll_result_t coll_stream_wait_event(coll_comm_t comm, coll_stream_t st
 /*
  * Tells whether an event is complete.  Makes progress and does not block.
  * Returns   COLL_SUCCESS if the event is complete, COLL_IN_PROGRESS if not, or the error of the
- *           work before it.
+ *           work before it, also after the communicator is destroyed.  An event recorded on a
+ *           stream of the program tells only how far that stream is.
  */
 COLL_API coll_result_t coll_event_query(coll_event_t event);
 

@@ -152,7 +152,7 @@ static void abort_barrier(struct rank *r)
 	gone(r);
 }
 
-/* Aborts while a thread waits for an event: the wait ends, with success or with an error. */
+/* Aborts while a thread waits for an event: the wait ends with the error, which the event keeps. */
 static void abort_event(struct rank *r)
 {
 	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
@@ -167,12 +167,17 @@ static void abort_event(struct rank *r)
 		rank_did(r, coll_event_record(event, r->comm), "record");
 		begin = ranks_now();
 		hand_start(&h);
-		(void)!coll_event_synchronize(event);
+		nccl_fails(r, coll_event_synchronize(event), COLL_ERR_ABORTED, "abort",
+			   "event_synchronize");
 		in_time(r, begin, "event_synchronize");
 		pthread_join(h.id, NULL);
+		nccl_fails(r, coll_event_query(event), COLL_ERR_ABORTED, "abort", "event_query");
 	}
 	rank_did(r, coll_comm_abort(r->comm), "abort");
 	gone(r);
+	if (r->rank == 0)
+		nccl_fails(r, coll_event_query(event), COLL_ERR_ABORTED, "abort",
+			   "event_query after destroy");
 	rank_did(r, coll_event_destroy(event), "event_destroy");
 	device_free(r->rank, there);
 }
@@ -363,6 +368,33 @@ static void abort_parent(struct rank *r)
 	rank_did(r, coll_comm_destroy(dup), "destroy the dup");
 }
 
+/* The dup waits for work that the abort dropped. */
+static void abort_awaited(struct rank *r)
+{
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	coll_event_t event;
+	coll_comm_t dup = NULL;
+
+	nccl_works(r);
+	if (!rank_did(r, coll_comm_dup(r->comm, &dup), "dup"))
+		return;
+	rank_did(r, coll_event_create(dup, &event), "event");
+	if (r->rank == 0) {
+		hang(r, there, NULL);
+		rank_did(r, coll_event_record(event, r->comm), "record");
+	}
+	rank_did(r, coll_comm_abort(r->comm), "abort");
+	gone(r);
+	if (r->rank == 0) {
+		nccl_fails(r, coll_comm_wait_event(dup, event), COLL_ERR_ABORTED,
+			   "waits for an event of a communicator that failed", "wait_event");
+		nccl_fails(r, coll_sync(dup), COLL_ERR_ABORTED, "waits for an event", "sync");
+	}
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+	rank_did(r, coll_comm_destroy(dup), "destroy the dup");
+	device_free(r->rank, there);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -380,6 +412,7 @@ int main(int argc, char **argv)
 		{abort_in_use, "abort while another thread calls", 2},
 		{destroy_in_use, "destroy while another thread calls", 2},
 		{shrink_aborted, "shrink after an abort", 3},
+		{abort_awaited, "a communicator that waits for aborted work fails too", 2},
 		{abort_parent, "what was split from an aborted one goes on", 3},
 	};
 

@@ -196,7 +196,7 @@ static struct op *queue_await(struct comm *comm, const struct comm *other, uint6
 
 	if (fake_op(comm, &args, &op))
 		bail_out("cannot make an operation: %s", error_text());
-	op->awaited = other->handle;
+	op->awaited = outcome_ref(other->outcome);
 	op->awaited_number = number;
 	op_enqueue(op, 0);
 	return op;
@@ -266,12 +266,22 @@ static void test_await_of_destroyed(void)
 
 	if (comm_new(&other, rig->context, 9, 0, FAKE_RANKS, NULL))
 		bail_out("cannot make a communicator");
-	queue_await(rig->comm, other, 100);
+	queue_one(rig, other, 0);
+	queue_one(rig, other, 0);
+	queue_await(rig->comm, other, 1);
+	queue_await(rig->comm, other, 2);
 	context_progress(rig->context);
-	is_int(finished(rig), 0, "the awaited is there");
+	is_int(finished(rig), 0, "the other communicator is not that far");
+	fake_complete(rig, 0, COLL_SUCCESS);
+	queue_progress(other);
 	rig_free_comm(rig, other);
 	context_progress(rig->context);
-	is_int(finished(rig), 1, "once it is destroyed there is nothing to wait for");
+	is_int(finished(rig), 1, "an operation that was complete at the destroy is complete");
+	is_int(rig->comm->error, COLL_ERR_ABORTED, "and one that was not is a failure");
+	is_str(rig->comm->error_text,
+	       "rank 0 waits for an event of a communicator that failed: rank 0 destroyed the "
+	       "communicator",
+	       "with the sentence of the destroyed communicator");
 	rig_free(rig);
 }
 

@@ -37,7 +37,7 @@ static int check_root(const struct kind *k, const struct comm *comm, const coll_
 			 k->name, what, a->root, comm->nranks - 1);
 }
 
-/* Also notes how much of the buffers the call uses. */
+/* Checks the buffers and notes how many elements the call uses. */
 static int check_buffers(const struct comm *comm, struct call *call)
 {
 	const struct kind *k = call->kind;

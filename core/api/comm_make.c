@@ -16,8 +16,9 @@
 struct init_rank {
 	struct rendezvous rendezvous;
 	const coll_config_t *config;
-	coll_config_t own_config; /* with the device of this rank, if config points here */
-	struct context *context;  /* until a communicator owns it */
+	coll_config_t
+		own_config;      /* a copy with the device of this rank, if `config` points to it */
+	struct context *context; /* owned by this struct until a communicator owns it */
 	pthread_t thread;
 	int started;
 	struct error_first error;
@@ -74,7 +75,7 @@ static int init_open_all(struct init_rank *all, int nranks)
 	int code;
 
 	if (!all[0].rendezvous.together || !all[0].context->plugin->backend.open_all)
-		return COLL_SUCCESS; /* they are open */
+		return COLL_SUCCESS; /* the endpoints are open */
 	contexts = calloc((size_t)nranks, sizeof(*contexts));
 	if (!contexts)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);

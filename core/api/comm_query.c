@@ -17,7 +17,7 @@ enum { DESTROY_LEAST_US = 500000 };
 
 struct destroy_goal {
 	struct comm *comm;
-	uint64_t number; /* the last operation issued before */
+	uint64_t number; /* the last operation issued before the call */
 	int64_t deadline;
 };
 

@@ -72,7 +72,7 @@ static int split_finish(struct split *split)
 /* The splits of one parent that block: each such parent has a thread. */
 struct split_thread {
 	pthread_t thread;
-	struct split *list, **last; /* not empty */
+	struct split *list, **last; /* the list is not empty */
 	int started;
 	struct error_first error;
 };

@@ -20,7 +20,7 @@ static int event_stream_make(struct event *e, struct comm *comm)
 	int code = context->plugin->backend.native->event_create(context->ep, &e->native, &err);
 
 	if (code) {
-		e->impl = &event_queue; /* there is nothing of the backend's to free */
+		e->impl = &event_queue; /* the backend made no object to free */
 		return error_take(code, &err);
 	}
 	e->context = context;

@@ -101,7 +101,7 @@ static int info_fill(struct coll_info *info, int code, int uses_cuda)
 	snprintf(text, sizeof(text), "%s", error_text());
 	info_note_failure(&code, text, choose_compile(info->config, &info->selection));
 	loaded = plugins_load(info->config, NULL, uses_cuda, &info->plugins);
-	if (!info->plugins || loaded == COLL_ERR_NO_MEMORY) /* options may lack their values */
+	if (!info->plugins || loaded == COLL_ERR_NO_MEMORY) /* options may lack values */
 		return loaded;
 	info_note_failure(&code, text, loaded);
 	loaded = info_describe(info);

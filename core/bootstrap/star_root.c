@@ -302,7 +302,7 @@ static void root_send_failure(struct star *t, int code, size_t body_len)
 		struct rank_connection *conn = &t->conns[r];
 		int midway = conn->sent > 0 && conn->sent < sizeof(head) + body_len;
 
-		/* A kilobyte fits into the socket's buffer, or the rank is not reading. */
+		/* A socket's buffer has space for a kilobyte, unless the rank does not read. */
 		if (conn->fd < 0)
 			continue;
 		if (midway || star_write_frame(conn->fd, &head, text, 0) < (ssize_t)sizeof(head))

@@ -113,7 +113,7 @@ static int rules_unknown(struct reader *r, struct word word, int is_name, const 
 
 /* ------------------------------------------------------------------------ ranges -- */
 
-/* Digits, with K, M or G behind them if `sizes`; returns their end, or NULL. */
+/* Reads digits, with K, M or G after them if `sizes`; returns their end, or NULL. */
 static const char *rules_number(const char *at, const char *end, int sizes, uint64_t *number)
 {
 	static const char units[] = "KMG";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dispatch.c - who does an operation: the backend's own function, or an algorithm over its transport. */
+/* dispatch.c - chooses between the backend's own function and an algorithm over its transport. */
 #include "exec/dispatch.h"
 #include "base/error.h"
 #include "exec/op.h"

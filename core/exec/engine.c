@@ -226,7 +226,7 @@ static int engine_run_ready(struct op *op)
 		} else if (op->sending_count < ENGINE_SENDS) {
 			engine_send(op, i);
 		} else {
-			engine_make_ready(op, i); /* later: behind the others */
+			engine_make_ready(op, i); /* again later, after the other ready steps */
 			continue;
 		}
 		moved = 1;
@@ -320,8 +320,8 @@ void engine_begin(struct op *op)
 		char *input = op->base[SCHED_SEND];
 
 		op->base[SCHED_SEND] = (char *)op->scratch + op->sched.scratch;
-		if (!(op->call.staged &
-		      1 << SCHED_SEND)) /* else when its copy in ends: see staging_copy.c */
+		/* A staged input is scaled when its copy in ends: see staging_copy.c. */
+		if (!(op->call.staged & 1 << SCHED_SEND))
 			redop_scale(&op->call.redop, op->base[SCHED_SEND], input,
 				    scaled / op->sched.elem);
 	}

@@ -42,7 +42,7 @@ size_t extent_elements(const struct comm *comm, const coll_args_t *a, int receiv
 	return a->count;
 }
 
-/* Where the block of rank `block` begins, in elements. */
+/* Returns the beginning of the block of rank `block`, in elements. */
 static size_t extent_displ(const size_t *counts, const size_t *displs, int block)
 {
 	size_t at = 0;
@@ -54,7 +54,7 @@ static size_t extent_displ(const size_t *counts, const size_t *displs, int block
 	return at;
 }
 
-/* The place within the larger buffer that belongs to this rank, in bytes. */
+/* Returns the offset of this rank's part in the larger buffer, in bytes. */
 static size_t extent_own_part(const struct comm *comm, const coll_args_t *a)
 {
 	size_t elem = coll_dtype_size(a->dtype);

@@ -12,8 +12,8 @@ enum {
 	/* The cache of buffer addresses: so many sets, each of a cache line. */
 	NATIVE_SETS = 64,
 	NATIVE_SET = 8,
-	NATIVE_MARKERS = 16,   /* completion markers in flight */
-	NATIVE_POLL_EACH = 256 /* operations between two polls in a program that never waits */
+	NATIVE_MARKERS = 16,   /* most completion markers in flight */
+	NATIVE_POLL_EACH = 256 /* operations after which a program that never waits polls */
 };
 
 /* A completion marker: a backend's event behind operation `number`. */
@@ -68,14 +68,14 @@ void native_fail(struct comm *comm, int code, const coll_error_t *err)
 
 static uintptr_t *native_set(struct native *n, uintptr_t address)
 {
-	const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15); /* spreads bits upwards */
+	const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15); /* spreads the address bits */
 	uint64_t hash = (uint64_t)address * odd;
 
 	hash = (hash ^ hash >> 32) * odd;
 	return n->seen[hash >> 32 & (NATIVE_SETS - 1)];
 }
 
-/* Is the memory of a kind that the backend takes?  The cache holds addresses of buffers, not ranges. */
+/* Is the memory of a kind that the backend takes?  The cache has addresses of buffers, not ranges. */
 static int native_takes_at(struct comm *comm, const void *ptr)
 {
 	uintptr_t address = (uintptr_t)ptr, *set = native_set(comm->native, address);

@@ -132,7 +132,7 @@ static int op_locate(struct op *op)
 	return code;
 }
 
-/* Completes the call: where its buffers are, and by whom and how it is done. */
+/* Completes the description of the call: memory kinds, backend function or algorithm, signature. */
 static int op_plan(struct op *op)
 {
 	struct call *call = &op->call;
@@ -208,7 +208,7 @@ static void op_append(struct op *op, uint64_t group)
 	op->group = group;
 	op->native = 0;
 	op->state = group ? OP_DEFERRED : OP_QUEUED;
-	if (op->call.args.kind <= COLL_KIND_BARRIER) { /* a collective */
+	if (op->call.args.kind <= COLL_KIND_BARRIER) { /* the operation is a collective */
 		op->seq = comm->seq++;
 		comm_remember(comm, &op->call.signature);
 	}

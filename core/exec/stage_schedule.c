@@ -100,7 +100,9 @@ static int stage_compare_cuts(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* The begins and ends of all ranges, and cuts between them so that no cell is longer than a copy. */
+/*
+ * Lists the begins and ends of all ranges, and cuts between them so that no cell is longer than a copy.
+ */
 static size_t stage_all_cuts(const struct stage_schedule *w, size_t *cuts)
 {
 	struct stage_range range[STAGE_RANGES];
@@ -144,7 +146,7 @@ static int stage_cut(struct stage_schedule *w)
 	return COLL_SUCCESS;
 }
 
-/* The cell that begins at a cut. */
+/* Returns the cell that begins at a cut. */
 static struct stage_cell *stage_find(const struct stage_schedule *w, size_t begin)
 {
 	const size_t *cut = bsearch(&begin, w->cuts, w->ncuts, sizeof(begin), stage_compare_cuts);

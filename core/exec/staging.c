@@ -17,7 +17,7 @@ enum { STAGING_ALIGN = 64 };
 
 /* ------------------------------------------------------- the used parts of buffers -- */
 
-/* The i-th block of a buffer that this rank uses, in bytes; returns 0 if there is no i-th. */
+/* Finds the i-th block of a buffer that this rank uses, in bytes; returns 0 if there is none. */
 static int staging_block(const struct op *op, int buf, int i, size_t *off, size_t *len)
 {
 	const coll_args_t *a = &op->call.args;
@@ -37,7 +37,7 @@ static int staging_block(const struct op *op, int buf, int i, size_t *off, size_
 	return 1;
 }
 
-/* The addresses of the first byte used and of the byte behind the last. */
+/* Finds the address of the first used byte, and the address after the last. */
 struct staging_span {
 	uintptr_t begin, end;
 };

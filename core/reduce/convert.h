@@ -7,8 +7,8 @@
  * reinterpret bits, comparisons give lanes of all ones or all zeros.
  *
  * Widening is exact.  Narrowing rounds to nearest, ties to even, and keeps subnormals:
- *   f16, bf16    what is too large becomes infinity
- *   fp8          what is too large, infinity included, becomes the largest finite value of its
+ *   f16, bf16    a value that is too large becomes infinity
+ *   fp8          a value that is too large, infinity included, becomes the largest finite value of its
  *                sign: +-448 (e4m3), +-57344 (e5m2), as CUDA's __NV_SATFINITE and NCCL have it
  *   any NaN      the type's one positive quiet NaN
  * The formats: IEEE 754-2019; OCP 8-bit Floating Point Specification (OFP8) 1.0.
@@ -44,13 +44,13 @@ typedef uint32_t half_u32 __attribute__((vector_size(VEC_BYTES / 2)));
 enum {
 	CONVERT_F32_INF = 0x7f800000,
 	CONVERT_F32_NAN = 0x7fc00000,
-	CONVERT_F32_ONE = 0x00800000 /* one step of the exponent */
+	CONVERT_F32_ONE = 0x00800000 /* one step of the exponent, as a number */
 };
 
 /* A small binary float: how wide it is and where its exponent stands. */
 struct convert_format {
 	int32_t width, mantissa, bias;
-	int32_t max; /* magnitude that everything larger becomes */
+	int32_t max; /* magnitude that replaces every larger one */
 	int32_t nan; /* the positive quiet NaN */
 };
 

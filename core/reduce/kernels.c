@@ -52,7 +52,7 @@ VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size
 	memcpy(d, a, bytes);
 }
 
-/* The function `name`: expr is what becomes of the vectors a and b (and the number n). */
+/* Defines the function `name`, which computes expr from the vectors a and b (and the number n). */
 #define KERNEL(name, vec, expr)                                                                    \
 	VEC_INLINE void name##_step(void *dst, const void *left, const void *right, int n)         \
 	{                                                                                          \
@@ -118,7 +118,7 @@ VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size
 	KERNEL(name##_prod, vec, name##_tidy((a * b)))                                             \
 	KERNEL(name##_divide, vec, name##_tidy(a / (scalar)n))
 
-/* Computed in f32; what narrows also tidies NaNs. */
+/* Computes in f32.  The narrowing also replaces NaNs by the positive quiet NaN. */
 #define NARROW(name, vec)                                                                          \
 	KERNEL(name##_sum, vec,                                                                    \
 	       convert_to_##name(convert_from_##name(a) + convert_from_##name(b)))                 \

@@ -26,7 +26,7 @@ enum {
 	REDUCE_OPS
 };
 
-/* NULL where there is no such operation. */
+/* NULL: the type has no such operation. */
 struct reduce_kernels {
 	const char *isa;
 	reduce_fn fn[REDUCE_DTYPES][REDUCE_OPS];

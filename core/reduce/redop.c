@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* User functions get copies of the data in pieces of this many bytes, aligned so. */
+/* User functions get copies of the data in pieces of this many bytes, with this alignment. */
 enum { REDOP_PIECE = 8192, REDOP_ALIGN = 16 };
 
 /*
@@ -100,7 +100,7 @@ int redop_find(const struct redop_table *table, const char *what, int dtype, int
 	return COLL_SUCCESS;
 }
 
-/* The index of a free place in the table, or -1. */
+/* Returns the index of a free place in the table, or -1. */
 static int redop_place(struct redop_table *table)
 {
 	struct redop **bigger;

@@ -11,14 +11,14 @@
 struct redop {
 	int32_t dtype;
 	int32_t op;         /* the built-in operation; not used if fn is set */
-	coll_user_op_fn fn; /* the application's, or NULL */
+	coll_user_op_fn fn; /* the application's function, or NULL */
 	void *user;
-	uint32_t number;    /* the application's: it is the communicator's so many-th */
+	uint32_t number;    /* counts the application's operations on the communicator, from 1 */
 	int ordered;        /* does not commute: operands must come in rank order */
 	int premul_sum;     /* inputs are multiplied by the scalar first */
 	int made;           /* the backend has an operation of its own for it */
 	int32_t native;     /* the number of the backend's operation */
-	const void *scalar; /* read when the operation begins; NULL: it is in `value` */
+	const void *scalar; /* address, read when the operation begins; NULL: see `value` */
 	uint8_t value[8];
 };
 
@@ -30,14 +30,14 @@ struct redop_table {
 };
 
 /*
- * The operation of number `op` for that type, built-in or from the table, to *redop.
- * COLL_ERR_INVALID_ARGUMENT with a sentence that begins with `what` if there is none.
+ * Copies the operation of number `op` for that type, built-in or from the table, to *redop.  If there is
+ * none it returns COLL_ERR_INVALID_ARGUMENT with a message that begins with `what`.
  */
 int redop_find(const struct redop_table *table, const char *what, int dtype, int op,
 	       struct redop *redop);
 /* Copies *redop into the table and returns its number; -1 if memory or numbers have run out. */
 int redop_add(struct redop_table *table, const struct redop *redop);
-/* The operation of that number in the table, or NULL. */
+/* Returns the operation of that number in the table, or NULL. */
 struct redop *redop_made(const struct redop_table *table, int op);
 /* Removes the operation of that number; operations under way have copies of it. */
 void redop_remove(struct redop_table *table, int op);
@@ -46,7 +46,7 @@ void redop_free_all(struct redop_table *table);
 /* dst[i] = left[i] op right[i]; as reduce(). */
 void redop_apply(const struct redop *redop, void *dst, const void *left, const void *right,
 		 size_t count);
-/* The last step over nranks inputs, in place. */
+/* Applies the last step over nranks inputs, in place. */
 void redop_finish(const struct redop *redop, void *dst, size_t count, int nranks);
 /* dst[i] = scalar * src[i]. */
 void redop_scale(const struct redop *redop, void *dst, const void *src, size_t count);

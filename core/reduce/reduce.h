@@ -12,10 +12,13 @@
  */
 void reduce(void *dst, const void *left, const void *right, size_t count, int dtype, int op);
 
-/* Last step of an operation over nranks inputs, in place: COLL_AVG divides, others do nothing. */
+/*
+ * Applies the last step of an operation over nranks inputs, in place: COLL_AVG divides, other operations
+ * have no last step.
+ */
 void reduce_finish(void *dst, size_t count, int dtype, int op, int nranks);
 
-/* Is there a kernel?  Bitwise operations exist for integers only. */
+/* Is there a kernel for the type and the operation?  Bitwise operations exist for integers only. */
 int reduce_supports(int dtype, int op);
 
 /* "avx512", "avx2", "generic": the instruction set in use (COLL_ISA=... chooses a lower set, for tests). */

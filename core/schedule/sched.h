@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sched.h - a schedule: what one rank does in one operation, as data.
+ * sched.h - a schedule: the steps of one rank in one operation, as data.
  *
  * Algorithms (algo_*.c) only append steps and say which earlier step each waits for.  Memory is
  * named by slices, never by pointers, so the same schedule can be run by the engine, checked
- * symbolically or drawn.  Nothing here fails visibly: the first error (lack of memory) sticks in
+ * symbolically or drawn.  No function here returns an error: the first error (lack of memory) sticks in
  * sched->error, and further calls do nothing.
  */
 #ifndef CORE_SCHEDULE_SCHED_H
@@ -126,13 +126,13 @@ size_t sched_scratch(struct sched *s, size_t bytes);
 int sched_join(struct sched *s, int first);
 
 /*
- * Cutting len bytes into segments: how many (at least 1), where the i-th begins, how long it is.
- * Segments past the end are empty.
+ * Cut len bytes into segments: return their number (at least 1), the beginning and the length of the
+ * i-th.  Segments past the end are empty.
  */
 int sched_segments(const struct sched *s, size_t len);
 size_t sched_segment_off(const struct sched *s, size_t len, int i);
 size_t sched_segment_len(const struct sched *s, size_t len, int i);
-/* Cutting `count` elements into nranks near-equal blocks: where block b begins, in bytes. */
+/* Cuts `count` elements into nranks near-equal blocks: returns the beginning of block b, in bytes. */
 size_t sched_block_off(const struct sched *s, size_t count, int b);
 size_t sched_block_len(const struct sched *s, size_t count, int b);
 

@@ -11,7 +11,7 @@
  * has come.  A dialler may therefore have several attempts under way and confirm the first that
  * is accepted; an attempt that it gives up is never taken for a connection.
  *
- * Every message has a fixed size: nothing is allocated by what the wire says.  Numbers are little-endian.
+ * Every message has a fixed size: no length from the wire decides an allocation.  Numbers are little-endian.
  */
 #ifndef CORE_SOCKET_HANDSHAKE_H
 #define CORE_SOCKET_HANDSHAKE_H

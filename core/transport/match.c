@@ -62,7 +62,7 @@ struct recv *match_next_done(struct match *m)
 	return recv;
 }
 
-/* Hands the next n bytes of a message to a receive. */
+/* Passes the next n bytes of a message to a receive. */
 static void match_fill(const struct match *m, struct recv *recv, const char *bytes, uint64_t n)
 {
 	uint64_t carried = recv->own ? recv->got % recv->elem : 0;
@@ -71,7 +71,7 @@ static void match_fill(const struct match *m, struct recv *recv, const char *byt
 
 	if (n > recv->len - recv->got)
 		n = recv->len - recv->got;
-	if (!n) /* an empty message has no buffer */
+	if (!n) /* an empty message has no buffer to copy */
 		return;
 	recv->got += n;
 	if (recv->device) {
@@ -88,7 +88,7 @@ static void match_fill(const struct match *m, struct recv *recv, const char *byt
 		uint64_t used = carried ? recv->elem - carried : whole * recv->elem;
 		const char *incoming = bytes;
 
-		if (carried || !whole) { /* an element that comes in several pieces */
+		if (carried || !whole) { /* collects an element that arrives in several pieces */
 			used = used && used < n ? used : n;
 			memcpy(recv->carry + carried, bytes, used);
 			if (carried + used < recv->elem)
@@ -251,7 +251,7 @@ static void match_forget_bucket(struct match *m, struct unexpected **at, uint64_
 	}
 }
 
-/* The first list from `bucket` on that is not empty, or MATCH_BUCKETS. */
+/* Returns the first list from `bucket` on that is not empty, or MATCH_BUCKETS. */
 static int match_next_unexpected(const struct match *m, int bucket)
 {
 	if (!m->unexpected_count)

@@ -15,6 +15,7 @@ static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rende
 {
 	int64_t timeout_ms = config_int(config, "init_timeout") / 1000;
 	const char *interface_name = config_string(config, "interface");
+	int code;
 
 	*bootstrap = m->bootstrap;
 	if (m->bootstrap)
@@ -22,6 +23,9 @@ static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rende
 	if (m->exchange)
 		return bootstrap_open_user(bootstrap, m->exchange, m->user, m->rank, m->nranks,
 					   timeout_ms);
+	code = bootstrap_check_interface(config);
+	if (code)
+		return code;
 	if (m->env)
 		return bootstrap_open_root(bootstrap, m->env->root,
 					   m->env->key[0] ? m->env->key : NULL, m->rank, m->nranks,

@@ -183,10 +183,11 @@ int split_end_all(struct split *list)
 
 /* ------------------------------------------------------------- public functions -- */
 
-coll_result_t coll_comm_split(coll_comm_t handle, int32_t color, int32_t key, coll_comm_t *newcomm,
-			      const coll_config_t *config)
+/* function: the public function that was called, for messages. */
+static int split_call(coll_comm_t handle, int32_t color, int32_t key, coll_comm_t *newcomm,
+		      const coll_config_t *config, const char *function)
 {
-	struct comm *comm = comm_enter(handle, "coll_comm_split");
+	struct comm *comm = comm_enter(handle, function);
 	struct split *split = NULL;
 	int code = COLL_SUCCESS;
 
@@ -195,7 +196,7 @@ coll_result_t coll_comm_split(coll_comm_t handle, int32_t color, int32_t key, co
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	if (!newcomm || config || (color < 0 && color != COLL_SPLIT_NOCOLOR))
-		code = error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_split: %s",
+		code = error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %s", function,
 				 !newcomm ? "newcomm is NULL"
 				 : config ? "config must be NULL"
 					  : "color must be 0 or more, or COLL_SPLIT_NOCOLOR");
@@ -213,7 +214,13 @@ coll_result_t coll_comm_split(coll_comm_t handle, int32_t color, int32_t key, co
 	return code;
 }
 
+coll_result_t coll_comm_split(coll_comm_t handle, int32_t color, int32_t key, coll_comm_t *newcomm,
+			      const coll_config_t *config)
+{
+	return split_call(handle, color, key, newcomm, config, "coll_comm_split");
+}
+
 coll_result_t coll_comm_dup(coll_comm_t handle, coll_comm_t *newcomm)
 {
-	return coll_comm_split(handle, 0, 0, newcomm, NULL);
+	return split_call(handle, 0, 0, newcomm, NULL, "coll_comm_dup");
 }

@@ -38,7 +38,7 @@ static int derive_native_vote(struct derive_meeting *s)
 	return code;
 }
 
-/* An id is a listening socket until the ranks have met there. */
+/* Closes the listening socket of an id that this rank made, if the ranks will not meet there. */
 static void derive_native_drop_id(const char *id, const char *interface_name)
 {
 	struct bootstrap *bootstrap;

@@ -24,6 +24,13 @@ struct bootstrap_peer {
 	uint16_t first_cpu; /* the first of these processors */
 };
 
+struct config;
+/*
+ * Returns COLL_ERR_CONFIG if this host has no interface of the name that the option `interface` gives;
+ * the text says who set the option.
+ */
+int bootstrap_check_interface(const struct config *config);
+
 /* The id's text is "coll1:<32 hex digits>:<address>[,<address>...]", each address host:port. */
 int bootstrap_make_id(char *id, size_t size, const char *interface_name);
 

@@ -23,6 +23,10 @@ struct id_entry {
 /* The list owns an id's sockets between coll_get_unique_id and coll_comm_init_rank. */
 static pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct id_entry *id_entries;
+/* The ids used last, so that the error of a second use can tell the cause. */
+enum { ID_USED = 64 };
+static uint8_t id_used[ID_USED][BOOTSTRAP_KEY_SIZE];
+static unsigned id_used_count;
 
 static void id_free(struct id_entry *e)
 {
@@ -59,16 +63,40 @@ void unique_id_drop_inherited(void)
 		id_free(e);
 }
 
+static void id_note_used(const uint8_t key[BOOTSTRAP_KEY_SIZE])
+{
+	pthread_mutex_lock(&id_lock);
+	memcpy(id_used[id_used_count++ % ID_USED], key, BOOTSTRAP_KEY_SIZE);
+	pthread_mutex_unlock(&id_lock);
+}
+
+static int id_was_used(const uint8_t key[BOOTSTRAP_KEY_SIZE])
+{
+	int used = 0;
+
+	pthread_mutex_lock(&id_lock);
+	for (unsigned i = 0; i < ID_USED && i < id_used_count; i++)
+		used |= memcmp(id_used[i], key, BOOTSTRAP_KEY_SIZE) == 0;
+	pthread_mutex_unlock(&id_lock);
+	return used;
+}
+
 int unique_id_take(const uint8_t key[BOOTSTRAP_KEY_SIZE], struct listeners *listeners)
 {
 	struct id_entry *e = id_remove(key);
 
+	if (e == NULL && id_was_used(key))
+		return error_set(COLL_ERR_INVALID_USAGE,
+				 "this unique id was used already, in process %d: call "
+				 "coll_get_unique_id once for each communicator",
+				 (int)getpid());
 	if (e == NULL)
 		return error_set(COLL_ERR_INVALID_USAGE,
 				 "rank 0 must be in the process that made the unique id, once "
 				 "for each id: this is process %d, which has no such id",
 				 (int)getpid());
 	*listeners = e->listeners;
+	id_note_used(key);
 	free(e);
 	return 0;
 }
@@ -213,6 +241,21 @@ int bootstrap_make_id(char *id, size_t size, const char *interface_name)
 	return 0;
 }
 
+int bootstrap_check_interface(const struct config *config)
+{
+	const char *name = config_string(config, "interface");
+	struct address_list addresses;
+	int code;
+
+	if (name == NULL || name[0] == '\0')
+		return COLL_SUCCESS;
+	code = address_of_interfaces(name, &addresses);
+	if (code == COLL_SUCCESS)
+		return COLL_SUCCESS;
+	return error_set(code, "option 'interface', set by %s: %s",
+			 config_source(config, "interface"), error_text());
+}
+
 COLL_API coll_result_t coll_get_unique_id(char *id, size_t size)
 {
 	struct config *config = NULL;
@@ -221,6 +264,8 @@ COLL_API coll_result_t coll_get_unique_id(char *id, size_t size)
 	if (id == NULL)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "id is NULL");
 	code = config_load(NULL, &config);
+	if (code == 0)
+		code = bootstrap_check_interface(config);
 	if (code == 0)
 		code = bootstrap_make_id(id, size, config_string(config, "interface"));
 	config_free(config);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* declare.c - the core's own options.  conf/coll.conf lists the same; a test compares them. */
+/*
+ * declare.c - the core's own options.  conf/coll.conf lists the same; tests/unit/config_file_test compares
+ * them.
+ */
 #include "config/config_impl.h"
 
 enum { MS = 1000, S = 1000000 };

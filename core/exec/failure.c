@@ -56,7 +56,12 @@ static void comm_report_mismatch(struct comm *comm, uint32_t peer, uint64_t tag,
 
 	signature_describe(&a, their_call, sizeof(their_call));
 	signature_describe(&b, our_call, sizeof(our_call));
-	if (!strcmp(their_call, our_call) && !(tag & TAG_USER))
+	if (theirs[0] == ours[0] && !strcmp(their_call, our_call))
+		snprintf(text, sizeof(text),
+			 "rank %d called %s as collective number %u with other counts than rank "
+			 "%d: all ranks must give the same counts",
+			 comm->to_comm_rank[peer], their_call, seq + 1, comm->rank);
+	else if (!strcmp(their_call, our_call) && !(tag & TAG_USER))
 		snprintf(text, sizeof(text),
 			 "rank %d does %s by algorithm %s, but rank %d by %s: all ranks must use "
 			 "the same version and tables, and where a rule asks for it memory of one "

@@ -92,7 +92,7 @@ static void signature_redop_name(int op, char *text, size_t size)
 /* Kinds that have no further properties. */
 static const char *signature_plain_name(int kind)
 {
-	return kind == KIND_SPLIT   ? "comm_split"
+	return kind == KIND_SPLIT   ? "comm_split or comm_dup"
 	       : kind == KIND_AWAIT ? "the wait for another communicator's event"
 				    : kind_name(kind);
 }
@@ -117,10 +117,7 @@ void signature_describe(const struct signature *signature, char *text, size_t si
 		signature_redop_name(op, reduction, sizeof(reduction));
 	if (kind_has_root(kind))
 		snprintf(from, sizeof(from), " with root %d", root);
-	if (kind == COLL_KIND_ALLGATHERV || kind == COLL_KIND_REDUCE_SCATTERV)
-		snprintf(count, sizeof(count), "(counts %08x) ",
-			 (unsigned)(signature->meta[1] ^ signature->meta[1] >> 32));
-	else if (kind < COLL_KIND_ALLGATHERV || kind > COLL_KIND_SCATTERV)
+	if (kind < COLL_KIND_ALLGATHERV || kind > COLL_KIND_SCATTERV)
 		snprintf(count, sizeof(count), "%llu ", (unsigned long long)signature->meta[1]);
 	snprintf(text, size, "%s of %s%s%s%s", kind_name(kind), count, coll_dtype_name(dtype),
 		 reduction, from);

@@ -174,10 +174,12 @@ static void plugin_search_dir(struct plugin_search *search, const char *dir, con
 static void plugin_search_path(struct plugin_search *search, const char *path, const char *by)
 {
 	char *copy = strdup(path), *rest = copy, *dir;
+	int named = 0;
 
 	if (!copy)
 		search->no_memory = 1;
-	while ((dir = strsep(&rest, ":")) != NULL)
+	while ((dir = strsep(&rest, ":")) != NULL) {
+		named |= dir[0];
 		if (dir[0] == '/' || (dir[0] && !getauxval(AT_SECURE)))
 			plugin_search_dir(search, dir, by);
 		else if (dir[0])
@@ -185,6 +187,9 @@ static void plugin_search_path(struct plugin_search *search, const char *path, c
 				    "plugin directory '%.400s' (%.200s) is not searched: a set-uid "
 				    "program takes absolute paths only",
 				    dir, by);
+	}
+	if (copy && !named)
+		plugin_note(search, "plugin_path '%.400s' (%.200s) names no directory", path, by);
 	free(copy);
 }
 

@@ -106,7 +106,7 @@ struct context {
 	struct context *next; /* in the list of all contexts */
 };
 
-/* The parts of a context. */
+/* The arguments of context_open: the objects that the new context takes over. */
 struct context_parts {
 	const struct context_client *client;
 	struct bootstrap *bootstrap;

@@ -91,8 +91,11 @@
  *                threads that share a communicator must agree on one order among themselves.
  *                Different communicators are independent.
  * Order          A communicator executes its operations in the order in which they were issued.
- *                All ranks must issue the same collectives in the same order.  If they do not, they
- *                get COLL_ERR_MISMATCH, and the text names both calls and both ranks.
+ *                All ranks must issue the same collectives in the same order.  If they do not, the
+ *                rank that notices gets COLL_ERR_MISMATCH, and so does every rank whose operation is
+ *                not complete yet; the text names both calls and both ranks.  A rank whose part was
+ *                complete before (a root that has sent, the sender of a message) may return success;
+ *                its next operation fails.
  * Engines        A backend without a transport (nccl) carries no messages of the library, so three
  *                services are missing with it.  The library does not compare the calls of the
  *                ranks: calls that differ hang or give wrong data, as the engine has it.  The text
@@ -667,7 +670,8 @@ enum { COLL_ANY_SOURCE = -1 };
  * dtype     The same on both sides; a message of no elements has no type.
  * peer      0 to nranks - 1; the own rank is allowed.
  * tag       Any value.
- * Errors    COLL_ERR_MISMATCH fails the communicator if count or dtype differ.
+ * Errors    COLL_ERR_MISMATCH fails the communicator if count or dtype differ.  The receiver
+ *           notices; the send may be complete before, and return success.
  */
 COLL_API coll_result_t coll_send(const void *sendbuf, size_t count, coll_dtype_t dtype,
 				 int32_t peer, uint32_t tag, coll_comm_t comm,

@@ -405,6 +405,24 @@ static void act_op(struct rank *r, struct report *report, int odd)
 	record(report, code ? code : coll_barrier(r->comm));
 }
 
+static void act_counts(struct rank *r, struct report *report, int odd)
+{
+	const size_t counts[NRANKS] = {1, 2, r->rank == odd ? 1 : 2};
+	float x[4] = {0}, all[4 * NRANKS] = {0};
+	coll_result_t code =
+		coll_allgatherv(x, counts[r->rank], all, counts, NULL, COLL_FLOAT32, r->comm, NULL);
+
+	record(report, code ? code : coll_barrier(r->comm));
+}
+
+static void act_dup(struct rank *r, struct report *report, int odd)
+{
+	coll_comm_t copy;
+	float x = 0;
+
+	record(report, r->rank == odd ? coll_comm_dup(r->comm, &copy) : one_sum(r, &x, 1));
+}
+
 static void act_root(struct rank *r, struct report *report, int odd)
 {
 	float x[128] = {0};
@@ -547,6 +565,9 @@ static void test_backend(const char *name)
 	test_mismatch("different operations", 0, act_op, "max", "sum");
 	test_mismatch("different roots", 3, act_root, "root 1", "root 0");
 	test_mismatch("different collectives", 2, act_kind, "broadcast", "allreduce");
+	test_mismatch("different counts of allgatherv", 1, act_counts, "allgatherv of float32",
+		      "with other counts than rank");
+	test_mismatch("a dup against a sum", 1, act_dup, "comm_split or comm_dup", "allreduce");
 	test_mismatch("different large counts", 2, act_large_count, "1048577", "1048576");
 	test_mismatch("a barrier against a sum", 1, act_barrier, "barrier", "allreduce");
 	test_mismatch("a receive of another count", 1, act_message, "8 float32", "7 float32");

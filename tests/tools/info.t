@@ -66,6 +66,10 @@ COLL_PLUGIN_PATH=$dir/absent info
 is "a plugin directory that is not there: status 1" $status 1
 has "is named" "$dir/out" "$dir/absent"
 
+COLL_PLUGIN_PATH=: info
+is "a plugin path without a directory: status 1" $status 1
+has "says so" "$dir/out" "plugin_path ':' \(COLL_PLUGIN_PATH\) names no directory"
+
 COLL_TIMEOUT=soon info
 is "a bad value: status 1" $status 1
 has "names the variable" "$dir/out" 'COLL_TIMEOUT'

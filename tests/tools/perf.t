@@ -187,6 +187,10 @@ else
         "$(awk -F, 'NR > 1 { print $13 }' "$dir/out" | xargs)" "1 1"
 fi
 
+perf -t 2 -b 3 -e 3
+is "a size between two elements: status 0" $status 0
+has "the rounding is told" "$dir/err" "3 bytes are no whole number of float32: sizes are rounded"
+
 # ------------------------------------------------------------------- failures
 
 COLL_BACKEND=nosuch perf -t 2 -s 8
@@ -203,6 +207,9 @@ wrong() {
 wrong "an unknown collective" "no collective 'allredcue', did you mean 'allreduce'?" allredcue
 wrong "an unknown type" "no data type 'float23', did you mean 'float32'?" -d float23
 wrong "an unknown operation" "no operation 'summ', did you mean 'sum'?" -o summ
+wrong "a word unlike any collective" "no collective 'nosuch'; expected one of all, allreduce, broadcast, " nosuch
+wrong "a word unlike any type" "no data type 'nosuch'; expected one of all, int8, " -d nosuch
+wrong "a word unlike any operation" "no operation 'nosuch'; expected one of all, sum, prod, max, min, avg, " -o nosuch
 wrong "an unknown option" "no option '--itres', did you mean '--iters'?" --itres 3
 wrong "a bad size" "--maxbytes 1T: expected a size" -e 1T
 wrong "a bad list" "--sizes 8x: expected a size" --sizes 8,8x

@@ -257,6 +257,8 @@ wrong "too many ranks" "-n 1025" -n 1025 true
 wrong "not a number" "-n 2x" -n 2x true
 wrong "no -n" "the number of ranks is missing" true
 wrong "no program" "the program is missing" -n 2
+wrong "two numbers of ranks" "the number of ranks is given twice: -n 2 and -n 3" -n 2 -n 3 true
+wrong "no backend" "--backend is empty: expected names of backends" -n 2 --backend "" true
 wrong "a misspelt option" "no option '--tiemout', did you mean '--timeout'?" --tiemout 3 true
 wrong "an unknown letter" "no option '-q'" -q true
 wrong "a missing value" "option '--env' needs a value" --env

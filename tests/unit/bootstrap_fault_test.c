@@ -345,6 +345,7 @@ static void test_id_of_others(void)
 	bootstrap_close(bootstrap);
 	is_int(bootstrap_open_id(&bootstrap, id, 0, 1, NULL, LONG_MS), COLL_ERR_INVALID_USAGE,
 	       "but only once");
+	has_str(error_text(), "this unique id was used already", "is told");
 }
 
 static void test_port_busy(void)

@@ -75,6 +75,20 @@ const char *tool_did_you_mean(const char *word, const char *const *names)
 	return text;
 }
 
+const char *tool_expected(const char *word, const char *const *names)
+{
+	static char text[512];
+	const char *guess = tool_did_you_mean(word, names);
+	size_t used = 0;
+
+	if (guess[0] != '\0')
+		return guess;
+	for (size_t i = 0; names[i] != NULL && used < sizeof(text); i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+					 i > 0 ? ", " : "; expected one of ", names[i]);
+	return text;
+}
+
 static int tool_unknown_long(const char *command, const char *given, const struct option *known)
 {
 	const char *names[TOOL_OPTIONS_MAX];

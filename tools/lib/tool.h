@@ -26,6 +26,8 @@ int tool_bad_option(const char *command, int answer, char **argv, const struct o
 
 /* Returns ", did you mean 'x'?" with the name nearest to word, or "".  names ends with NULL. */
 const char *tool_did_you_mean(const char *word, const char *const *names);
+/* The same, but "; expected one of a, b, c" if no name is near to the word. */
+const char *tool_expected(const char *word, const char *const *names);
 
 /* Each parser returns 0, or -1 if the text has a wrong form or its value is out of range. */
 int tool_parse_int(const char *text, int64_t min, int64_t max, int64_t *value);

@@ -138,8 +138,7 @@ static int args_dtype(struct perf_options *o, const char *text)
 			o->dtype[o->dtypes++] = args_dtypes[i];
 	}
 	if (o->dtypes == 0)
-		return tool_usage("perf", "no data type '%s'%s", text,
-				  tool_did_you_mean(text, names));
+		return tool_usage("perf", "no data type '%s'%s", text, tool_expected(text, names));
 	return 0;
 }
 
@@ -155,8 +154,7 @@ static int args_op(struct perf_options *o, const char *text)
 			o->op[o->ops++] = args_ops[i];
 	}
 	if (o->ops == 0)
-		return tool_usage("perf", "no operation '%s'%s", text,
-				  tool_did_you_mean(text, names));
+		return tool_usage("perf", "no operation '%s'%s", text, tool_expected(text, names));
 	return 0;
 }
 
@@ -220,7 +218,7 @@ static int args_collective(struct perf_options *o, int argc, char **argv)
 	for (const struct perf_kind *kind = perf_kinds; kind->name != NULL; kind++)
 		names[n++] = kind->name;
 	return tool_usage("perf", "no collective '%s'%s", argv[optind],
-			  tool_did_you_mean(argv[optind], names));
+			  tool_expected(argv[optind], names));
 }
 
 int perf_args(struct perf_options *o, int argc, char **argv)

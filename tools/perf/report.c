@@ -34,6 +34,22 @@ static const char *report_dtype(const struct perf_case *c)
 	return c->kind->no_data ? "none" : coll_dtype_name(c->dtype);
 }
 
+/* The table shows other sizes than the user asked for if elements do not divide them. */
+static void report_rounding(const struct perf_options *o)
+{
+	if (o->kind != NULL && o->kind->no_data)
+		return;
+	for (int t = 0; t < o->dtypes; t++)
+		for (size_t s = 0; s < o->sizes; s++)
+			if (o->size[s] % coll_dtype_size(o->dtype[t]) != 0) {
+				fprintf(stderr,
+					"coll perf: %" PRIu64 " bytes are no whole number of %s: "
+					"sizes are rounded to whole elements, at least one\n",
+					o->size[s], coll_dtype_name(o->dtype[t]));
+				return;
+			}
+}
+
 void perf_report_begin(struct perf_report *report, const struct perf_options *o,
 		       const struct perf_case *c, int memory)
 {
@@ -45,6 +61,7 @@ void perf_report_begin(struct perf_report *report, const struct perf_options *o,
 				       .json = {.out = stdout}};
 	if (report->quiet)
 		return;
+	report_rounding(o);
 	coll_comm_backend(c->comm, &backend);
 	report->progress = isatty(STDERR_FILENO) && term != NULL && strcmp(term, "dumb") != 0;
 	if (report->format == PERF_JSON) {

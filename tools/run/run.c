@@ -48,7 +48,19 @@ static int run_set_ranks(struct run_options *o, const char *text)
 	if (tool_parse_int(text, 1, RUN_MAX_RANKS, &n) != 0)
 		return tool_usage("run", "-n %s: expected a number of ranks from 1 to %d", text,
 				  RUN_MAX_RANKS);
+	if (o->nranks != 0)
+		return tool_usage("run", "the number of ranks is given twice: -n %d and -n %s",
+				  o->nranks, text);
 	o->nranks = (int)n;
+	return 0;
+}
+
+static int run_set_backend(struct run_options *o, const char *text)
+{
+	if (text[0] == '\0')
+		return tool_usage("run",
+				  "--backend is empty: expected names of backends, such as tcp");
+	o->backend = text;
 	return 0;
 }
 
@@ -82,7 +94,7 @@ static int run_set(struct run_options *o, int c, char **argv)
 	switch (c) {
 	case 'n': return run_set_ranks(o, optarg);
 	case 'e': return run_set_env(o, optarg);
-	case 'b': o->backend = optarg; return 0;
+	case 'b': return run_set_backend(o, optarg);
 	case RUN_OPT_NO_PREFIX: o->prefix = 0; return 0;
 	case RUN_OPT_BIND: return run_set_word("bind-to", optarg, "core", "none", &o->bind);
 	case RUN_OPT_STDIN: return run_set_word("stdin", optarg, "0", "none", &o->input);

@@ -134,7 +134,7 @@ static void many_lives(struct api_rank *r)
 
 static const char *const many_thread_options[] = {"progress=thread", "segment=4K", NULL};
 
-/* Calls for one endpoint then come from two threads alternately. */
+/* Runs all collectives while the progress thread and the calling thread call the plugin for one endpoint. */
 static void many_thread_matrix(struct api_rank *r)
 {
 	int good = 1;

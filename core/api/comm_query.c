@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm_query.c - destroying, aborting and querying communicators. */
 #include "exec/comm.h"
-#include "device/device.h"
 #include "exec/queue.h"
+#include "exec/registration.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/log.h"
@@ -257,41 +257,6 @@ coll_result_t coll_comm_native_handle(coll_comm_t handle, void **native)
 
 /* --------------------------------------------------------------------- memory -- */
 
-/* Both, or both NULL. */
-struct register_slots {
-	int32_t (*add)(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
-		       coll_error_t *err);
-	void (*remove)(void *ep, void *handle);
-};
-
-static struct register_slots register_slots(const coll_backend_t *b)
-{
-	if (b->transport)
-		return (struct register_slots){b->transport->mem_register,
-					       b->transport->mem_deregister};
-	return (struct register_slots){b->native->mem_register, b->native->mem_deregister};
-}
-
-/* Memory that the endpoint does not take needs no registration. */
-static int register_memory(struct context *context, void *buf, size_t bytes, void **registration)
-{
-	const struct register_slots slots = register_slots(&context->plugin->backend);
-	coll_error_t err = error_blank();
-	uint32_t kind = COLL_MEM_HOST;
-	int code, device;
-
-	if (!slots.add || !context->ep)
-		return COLL_SUCCESS;
-	if (context->devices)
-		kind = device_kind(buf, &device);
-	if (!kind)
-		return COLL_ERR_DEVICE;
-	if (!(kind & context->memory))
-		return COLL_SUCCESS;
-	code = slots.add(context->ep, buf, bytes, kind, registration, &err);
-	return code ? error_take(code, &err) : COLL_SUCCESS;
-}
-
 coll_result_t coll_comm_register(coll_comm_t handle, void *buf, size_t bytes, void **registration)
 {
 	struct comm *comm = comm_query_enter(handle, registration, "coll_comm_register");
@@ -299,8 +264,7 @@ coll_result_t coll_comm_register(coll_comm_t handle, void *buf, size_t bytes, vo
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	*registration = NULL;
-	code = register_memory(comm->context, buf, bytes, registration);
+	code = registration_add(comm, buf, bytes, registration);
 	comm_leave(comm);
 	return code;
 }
@@ -308,13 +272,11 @@ coll_result_t coll_comm_register(coll_comm_t handle, void *buf, size_t bytes, vo
 coll_result_t coll_comm_deregister(coll_comm_t handle, void *registration)
 {
 	struct comm *comm = comm_enter(handle, "coll_comm_deregister");
-	struct register_slots slots;
+	int code;
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	slots = register_slots(&comm->context->plugin->backend);
-	if (registration && slots.remove && comm->context->ep)
-		slots.remove(comm->context->ep, registration);
+	code = registration_remove(comm, registration);
 	comm_leave(comm);
-	return COLL_SUCCESS;
+	return code;
 }

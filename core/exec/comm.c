@@ -4,6 +4,7 @@
 #include "schedule/algo.h"
 #include "exec/native.h"
 #include "exec/queue.h"
+#include "exec/registration.h"
 #include "exec/stall.h"
 #include "base/error.h"
 #include "base/handle.h"
@@ -193,6 +194,7 @@ void comm_free(struct comm *comm)
 	match_forget(&context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context_id);
 	comm_note_freed(context, comm->context_id);
 	native_free(comm);
+	registration_remove_all(comm);
 	if (comm->outcome)
 		outcome_end(comm->outcome, comm);
 	pthread_mutex_unlock(&context->lock);

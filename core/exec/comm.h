@@ -10,6 +10,7 @@
 enum { COMM_HISTORY = 32 };
 
 struct native;
+struct registration;
 
 /* A rank of the communicator as this rank sees it. */
 enum peer_state {
@@ -32,6 +33,7 @@ struct comm {
 	struct op *op_cache;    /* finished operations, whose memory is reused */
 	struct op *persistent;  /* operations of persistent requests */
 	struct redop_table redops;
+	struct registration *registrations;
 	struct outcome *outcome;                /* for events: it outlives the communicator */
 	struct call known[COLL_KIND_RECV + 1];  /* per kind: the last call that passed all checks */
 	uint64_t issued;                        /* operations ever issued */

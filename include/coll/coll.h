@@ -919,8 +919,9 @@ COLL_API coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t comm);
  * hardware.  Correctness never needs it; the call succeeds and does nothing where a backend has
  * nothing to do.
  *
- * buf       `bytes` bytes.
- * handle    Becomes the registration, for coll_comm_deregister(); may become NULL.
+ * buf       `bytes` bytes; not NULL unless `bytes` is 0.
+ * handle    Becomes the registration, for coll_comm_deregister() with the same communicator; becomes
+ *           NULL if `bytes` is 0.  The registrations of a communicator end with it.
  */
 COLL_API coll_result_t coll_comm_register(coll_comm_t comm, void *buf, size_t bytes, void **handle);
 

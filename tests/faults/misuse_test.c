@@ -145,6 +145,37 @@ static void test_nothing(void)
 	ok(good, "count 0 with NULL buffers succeeds: %s", coll_get_last_error(NULL));
 }
 
+static void test_registrations(void)
+{
+	const coll_result_t arg = COLL_ERR_INVALID_ARGUMENT;
+	static char buffer[8192];
+	void *handle = buffer, *other = NULL;
+
+	refused(coll_comm_register(comms[0], NULL, 8, &handle), arg, "buf|NULL|8",
+		"registration of NULL");
+	ok(handle == NULL, "without a handle");
+	refused(coll_comm_register(comms[0], buffer, SIZE_MAX, &handle), arg, "bytes|large",
+		"registration of all memory");
+	refused(coll_comm_register(comms[0], buffer, 8, NULL), arg, "NULL",
+		"registration without a place for the handle");
+	is_int(coll_comm_register(comms[0], buffer, 0, &handle), 0, "registration of no bytes");
+	is_int(coll_comm_deregister(comms[0], handle), 0, "and its end");
+	is_int(coll_comm_register(comms[0], buffer, sizeof(buffer), &handle), 0, "registration: %s",
+	       coll_get_last_error(NULL));
+	is_int(coll_comm_register(comms[0], buffer, sizeof(buffer), &other), 0,
+	       "the same memory again");
+	refused(coll_comm_deregister(comms[1], handle), arg, "another communicator",
+		"deregister with the other communicator");
+	is_int(coll_comm_deregister(comms[0], handle), 0, "deregister");
+	refused(coll_comm_deregister(comms[0], handle), arg, "handle|destroyed",
+		"deregister again");
+	refused(coll_comm_deregister(comms[0], buffer), arg, "handle|never made",
+		"deregister of an address");
+	refused(coll_comm_deregister(comms[0], comms[0]), arg, "handle",
+		"deregister of a communicator");
+	ok(other != handle && other, "a second registration is left to the destroy");
+}
+
 static void test_answers(void)
 {
 	const coll_result_t arg = COLL_ERR_INVALID_ARGUMENT;
@@ -361,6 +392,7 @@ static void test_backend(const char *backend)
 	test_buffers();
 	works("wrong buffers");
 	test_nothing();
+	test_registrations();
 	test_answers();
 	test_arrays();
 	test_own_operations();

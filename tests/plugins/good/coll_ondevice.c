@@ -85,8 +85,9 @@ static int32_t ondevice_register(void *ep, void *ptr, uint64_t bytes, uint32_t m
 
 	(void)ptr;
 	if (bytes == ONDEVICE_ODD) {
-		snprintf(err->text, sizeof(err->text), "%u bytes cannot be registered",
-			 (unsigned)bytes);
+		snprintf(err->text, sizeof(err->text),
+			 "%u bytes of memory of kind %u cannot be registered beside %u pieces",
+			 (unsigned)bytes, (unsigned)memory, on->registered);
 		return err->code = COLL_ERR_DEVICE;
 	}
 	on->registered++;
@@ -96,8 +97,8 @@ static int32_t ondevice_register(void *ep, void *ptr, uint64_t bytes, uint32_t m
 
 static void ondevice_deregister(void *ep, void *handle)
 {
-	(void)handle;
-	((struct ondevice *)ep)->registered--;
+	if ((uintptr_t)handle / 100 == COLL_MEM_CUDA)
+		((struct ondevice *)ep)->registered--;
 }
 
 static int32_t ondevice_device(void *ep)

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* registration.c - memory that the program has registered with a communicator. */
+#include "exec/registration.h"
+#include "base/error.h"
+#include "base/handle.h"
+#include "device/device.h"
+#include "exec/comm.h"
+
+#include <stdlib.h>
+
+struct registration {
+	struct registration *next; /* of the communicator */
+	struct comm *comm;
+	void *handle;
+	void *of_backend; /* the backend's own handle, or NULL */
+};
+
+/* Both, or both NULL. */
+struct registration_slots {
+	int32_t (*add)(void *ep, void *ptr, uint64_t bytes, uint32_t memory, void **handle,
+		       coll_error_t *err);
+	void (*remove)(void *ep, void *handle);
+};
+
+static struct registration_slots registration_slots(const struct comm *comm)
+{
+	const coll_backend_t *b = &comm->context->plugin->backend;
+
+	if (b->transport)
+		return (struct registration_slots){b->transport->mem_register,
+						   b->transport->mem_deregister};
+	return (struct registration_slots){b->native->mem_register, b->native->mem_deregister};
+}
+
+/* Memory that the endpoint does not take needs no registration with the backend. */
+static int registration_begin(struct registration *r, void *buf, size_t bytes)
+{
+	const struct registration_slots slots = registration_slots(r->comm);
+	const struct context *context = r->comm->context;
+	coll_error_t err = error_blank();
+	uint32_t kind = COLL_MEM_HOST;
+	int code, device;
+
+	if (!slots.add || !context->ep)
+		return COLL_SUCCESS;
+	if (context->devices)
+		kind = device_kind(buf, &device);
+	if (!kind)
+		return COLL_ERR_DEVICE;
+	if (!(kind & context->memory))
+		return COLL_SUCCESS;
+	code = slots.add(context->ep, buf, bytes, kind, &r->of_backend, &err);
+	return code ? error_take(code, &err) : COLL_SUCCESS;
+}
+
+static void registration_end(struct registration *r)
+{
+	const struct registration_slots slots = registration_slots(r->comm);
+
+	if (r->of_backend && slots.remove && r->comm->context->ep)
+		slots.remove(r->comm->context->ep, r->of_backend);
+	free(r);
+}
+
+static int registration_check(const void *buf, size_t bytes)
+{
+	if (!buf)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_comm_register: buf is NULL, bytes is %zu", bytes);
+	if (bytes > PTRDIFF_MAX || (uintptr_t)buf > UINTPTR_MAX - bytes)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_comm_register: bytes is %zu: a buffer at buf cannot be so "
+				 "large; pass the bytes of the buffer",
+				 bytes);
+	return COLL_SUCCESS;
+}
+
+int registration_add(struct comm *comm, void *buf, size_t bytes, void **handle)
+{
+	struct registration *r;
+	int code;
+
+	*handle = NULL;
+	if (!bytes)
+		return COLL_SUCCESS;
+	code = registration_check(buf, bytes);
+	if (code)
+		return code;
+	r = calloc(1, sizeof(*r));
+	if (r) {
+		r->comm = comm;
+		r->handle = handle_new(HANDLE_REGISTRATION, r);
+	}
+	if (!r || !r->handle) {
+		free(r);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a registration");
+	}
+	code = registration_begin(r, buf, bytes);
+	if (code) {
+		handle_pin(HANDLE_REGISTRATION, r->handle);
+		handle_retire(r->handle);
+		free(r);
+		return code;
+	}
+	r->next = comm->registrations;
+	comm->registrations = r;
+	*handle = r->handle;
+	return COLL_SUCCESS;
+}
+
+int registration_remove(struct comm *comm, void *handle)
+{
+	struct registration *r, **at;
+
+	if (!handle)
+		return COLL_SUCCESS;
+	r = handle_pin(HANDLE_REGISTRATION, handle);
+	if (!r)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_deregister: handle is %s",
+				 handle_trouble(handle));
+	if (r->comm != comm) {
+		handle_unpin(handle);
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_comm_deregister: handle is a registration of another "
+				 "communicator: pass the communicator that registered the memory");
+	}
+	for (at = &comm->registrations; *at != r; at = &(*at)->next)
+		;
+	*at = r->next;
+	/* Only threads that have another communicator's lock can have it pinned now, for a moment. */
+	handle_retire(handle);
+	registration_end(r);
+	return COLL_SUCCESS;
+}
+
+void registration_remove_all(struct comm *comm)
+{
+	while (comm->registrations)
+		registration_remove(comm, comm->registrations->handle);
+}

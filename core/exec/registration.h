@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * registration.h - memory that the program has registered with a communicator.  The program has a handle
+ * of the library for each registration, on every backend.
+ */
+#ifndef CORE_EXEC_REGISTRATION_H
+#define CORE_EXEC_REGISTRATION_H
+
+#include <stddef.h>
+
+struct comm;
+
+/* The lock of the communicator's context is held in all of these. */
+
+/* Registers memory; *handle becomes its handle, or NULL if there is nothing to register. */
+int registration_add(struct comm *comm, void *buf, size_t bytes, void **handle);
+/* Ends a registration; NULL is allowed. */
+int registration_remove(struct comm *comm, void *handle);
+/* Ends all registrations of the communicator. */
+void registration_remove_all(struct comm *comm);
+
+#endif

@@ -174,6 +174,14 @@ printf '\n\ntimeout = soon\n' >"$scratch/other.conf"
 run_fails "a bad value" 'other.conf:3' soon
 printf 'timeout\n' >"$scratch/other.conf"
 run_fails "a bad line" 'other.conf:1'
+printf '[tpc]\ninterface = lo\n' >"$scratch/other.conf"
+run_fails "a misspelt section" 'other.conf:2' "did you mean 'tcp'"
+printf '[coll]\ntimeout = 3s\n' >"$scratch/other.conf"
+run_fails "a section for the library" 'other.conf:2' 'go above the first section'
+printf '[elsewhere]\nx = y\nz = y\n[nccl]\nblocking = yes\n' >"$scratch/other.conf"
+run_is tcp "sections of backends that are not here"
+is "a warning in each of 3 processes, and none about nccl" "$(grep -c 'warn: .*not checked' "$scratch/out")" 3
+has "it names file and line" "$scratch/out" "other\.conf:2: there is no backend 'elsewhere' here"
 COLL_CONFIG=$scratch/absent.conf
 run_fails "a named file that is not there" absent.conf
 

@@ -8,7 +8,13 @@
 
 #include <stdint.h>
 
-enum { HANDLE_COMM = 1, HANDLE_REQUEST = 2, HANDLE_EVENT = 3, HANDLE_INFO = 4, HANDLE_REGISTRATION = 5 };
+enum {
+	HANDLE_COMM = 1,
+	HANDLE_REQUEST = 2,
+	HANDLE_EVENT = 3,
+	HANDLE_INFO = 4,
+	HANDLE_REGISTRATION = 5
+};
 
 /* A new handle for the object; NULL if memory has run out. */
 void *handle_new(int type, void *object);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "api/group.h"
 #include "base/handle.h"
+#include "base/kind.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,22 @@ static void request_leave(coll_request_t handle, struct comm *comm)
 	handle_unpin(handle);
 }
 
+/* The program may leave anything in a field that the kind does not use. */
+static void request_drop_unused(coll_args_t *a)
+{
+	if (!kind_is_valid(a->kind))
+		return;
+	if (!kind_reduces(a->kind))
+		a->op = 0;
+	if (!kind_has_root(a->kind) && !kind_is_p2p(a->kind))
+		a->root = 0;
+	if (!kind_is_p2p(a->kind))
+		a->tag = 0;
+	if (a->kind == COLL_KIND_REDUCE_SCATTERV)
+		a->recvdispls = NULL;
+	a->scalar = NULL; /* coll_red_op_create_pre_mul_sum has taken the scalar */
+}
+
 /* Checks and makes the operation; the communicator is entered. */
 static int request_prepare(struct comm *comm, const coll_args_t *args, struct op **op)
 {
@@ -63,7 +80,12 @@ static int request_prepare(struct comm *comm, const coll_args_t *args, struct op
 
 	memcpy(&full, args, args->size < sizeof(full) ? args->size : sizeof(full));
 	full.size = sizeof(full);
-	full.flags = 0;
+	if (full.flags)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_request_init: args->flags is %#x, but no flag has a meaning "
+				 "yet: set it to 0",
+				 (unsigned)full.flags);
+	request_drop_unused(&full);
 	code = comm_error(comm);
 	if (!code)
 		code = check_call(comm, &full, &call);

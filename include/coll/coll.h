@@ -739,7 +739,7 @@ COLL_API const char *coll_kind_name(int32_t kind);
 
 /*
  * The arguments of any operation: coll_request_init() takes them, and the native slots of a backend
- * receive them.  A field that a kind does not use is 0.
+ * receive them.  The library ignores a field that a kind does not use.
  */
 typedef struct coll_args {
 	uint64_t size;  /* sizeof(coll_args_t) of the program that filled the struct */
@@ -748,7 +748,7 @@ typedef struct coll_args {
 	int32_t op;     /* COLL_SUM ... */
 	int32_t root;   /* root, or the peer of SEND and RECV */
 	uint32_t tag;   /* SEND and RECV */
-	uint32_t flags; /* 0 */
+	uint32_t flags; /* 0: other values are invalid arguments */
 	const void *sendbuf;
 	void *recvbuf;
 	uint64_t count;           /* the count argument of the collective, in elements */
@@ -757,7 +757,7 @@ typedef struct coll_args {
 	const size_t *recvcounts;
 	const size_t *recvdispls;
 	coll_stream_t stream;
-	const void *scalar; /* pre-multiplied sum: one element of dtype in host memory */
+	const void *scalar; /* ignored: coll_red_op_create_pre_mul_sum() takes the scalar */
 } coll_args_t;
 
 /*

@@ -176,6 +176,45 @@ static void test_registrations(void)
 	ok(other != handle && other, "a second registration is left to the destroy");
 }
 
+static void test_request_fields(void)
+{
+	const size_t counts[2] = {1, 1}, same[2] = {0, 0};
+	int32_t x[2] = {1, 2}, y[2] = {0, 0};
+	coll_request_t request[2] = {NULL, NULL};
+	coll_args_t args = {.size = sizeof(args),
+			    .kind = COLL_KIND_REDUCE_SCATTERV,
+			    .dtype = COLL_INT32,
+			    .root = 77,
+			    .tag = 5,
+			    .flags = 1,
+			    .sendbuf = x,
+			    .recvcounts = counts};
+
+	refused(coll_request_init(comms[0], &args, &request[0]), COLL_ERR_INVALID_ARGUMENT,
+		"flags|0x1", "flag 1");
+	args.flags = 0xffffffff;
+	refused(coll_request_init(comms[0], &args, &request[0]), COLL_ERR_INVALID_ARGUMENT,
+		"flags|0xffffffff", "all flags");
+	args.flags = 0;
+	args.recvdispls = same;
+	args.sendcounts = args.senddispls = same;
+	args.scalar = x;
+	coll_group_start();
+	for (int i = 0; i < 2; i++) {
+		args.recvbuf = &y[i];
+		args.root = 77 + i;
+		args.tag = (uint32_t)i;
+		is_int(coll_request_init(comms[i], &args, &request[i]), 0,
+		       "unused fields are ignored: %s", coll_get_last_error(NULL));
+		coll_request_start(request[i]);
+	}
+	coll_group_end();
+	ok(!coll_wait(request[0]) && !coll_wait(request[1]) && y[0] == 2 && y[1] == 4,
+	   "and the operation is right: %s", coll_get_last_error(NULL));
+	for (int i = 0; i < 2; i++)
+		coll_request_free(request[i]);
+}
+
 static void test_answers(void)
 {
 	const coll_result_t arg = COLL_ERR_INVALID_ARGUMENT;
@@ -393,6 +432,7 @@ static void test_backend(const char *backend)
 	works("wrong buffers");
 	test_nothing();
 	test_registrations();
+	test_request_fields();
 	test_answers();
 	test_arrays();
 	test_own_operations();

@@ -78,6 +78,8 @@ static int schedule_check(const coll_schedule_args_t *a, const struct algo *algo
 		return schedule_wrong("root must be 0 to nranks - 1");
 	if (a->elem < 1 || a->count > PTRDIFF_MAX / a->elem / (uint64_t)a->nranks)
 		return schedule_wrong("elem is 0, or count does not fit into memory");
+	if (a->in_place != 0 && a->in_place != 1)
+		return schedule_wrong("in_place must be 0 or 1");
 	if (!algo_fits(algo, a->nranks, algo_nodes(a->nodes, a->nranks)))
 		return schedule_wrong("the algorithm is not for so many ranks and nodes");
 	return schedule_check_arrays(a, algo->kind);

@@ -215,6 +215,25 @@ static void test_request_fields(void)
 		coll_request_free(request[i]);
 }
 
+static void test_schedules(void)
+{
+	coll_schedule_args_t args = {.size = sizeof(args), .nranks = 2, .count = 1, .elem = 4};
+	coll_schedule_t schedule = NULL;
+
+	for (int32_t in_place = 0; in_place <= 1; in_place++) {
+		args.in_place = in_place;
+		is_int(coll_schedule_create(&args, &schedule), 0, "a schedule, in_place %d",
+		       in_place);
+		coll_schedule_destroy(schedule);
+	}
+	args.in_place = 7;
+	refused(coll_schedule_create(&args, &schedule), COLL_ERR_INVALID_ARGUMENT,
+		"in_place|0 or 1", "a schedule, in_place 7");
+	args.in_place = -1;
+	refused(coll_schedule_create(&args, &schedule), COLL_ERR_INVALID_ARGUMENT,
+		"in_place|0 or 1", "a schedule, in_place -1");
+}
+
 static void test_answers(void)
 {
 	const coll_result_t arg = COLL_ERR_INVALID_ARGUMENT;
@@ -446,6 +465,7 @@ static void test_backend(const char *backend)
 int main(void)
 {
 	alarm(600);
+	test_schedules();
 	test_comm_argument(NULL, "NULL");
 	test_comm_argument((coll_comm_t)(uintptr_t)12345, "no handle at all");
 	test_backend("simulated");

@@ -3,6 +3,7 @@
 #include "api/event.h"
 #include "base/handle.h"
 #include "exec/queue.h"
+#include "exec/stall.h"
 
 static int event_queue_make(struct event *e, struct comm *comm)
 {
@@ -63,6 +64,8 @@ static int event_queue_poll_comm(struct comm *comm, uint64_t number, int wait)
 	context_progress(comm->context);
 	if (wait && comm->finished < number)
 		code = comm_wait(comm, number);
+	if (!wait && comm->finished < number)
+		stall_poll(comm);
 	if (comm->finished >= number)
 		code = COLL_SUCCESS;
 	else if (comm->error)

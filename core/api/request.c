@@ -4,6 +4,7 @@
 #include "api/check.h"
 #include "exec/native.h"
 #include "exec/queue.h"
+#include "exec/stall.h"
 #include "base/error.h"
 #include "api/group.h"
 #include "base/handle.h"
@@ -179,6 +180,8 @@ coll_result_t coll_test(coll_request_t request, int32_t *done)
 	if (!r)
 		return COLL_ERR_INVALID_ARGUMENT;
 	context_progress(comm->context);
+	if (comm->finished < r->number)
+		stall_poll(comm);
 	code = comm->finished >= r->number ? COLL_SUCCESS : comm_error(comm);
 	if (done)
 		*done = comm->finished >= r->number;

@@ -15,9 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So long before its timeout a wait asks the other ranks for an answer. */
-enum { COMM_PING_US = 100000 };
-
 /*
  * The longest wait for the control messages about a failure: the process may not call again for long.
  * An abort must be over within a second.
@@ -120,10 +117,11 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	comm->to_comm_rank = calloc((size_t)context->nranks, sizeof(*comm->to_comm_rank));
 	comm->peer_state = calloc((size_t)nranks, 1);
 	comm->answered = calloc((size_t)nranks, 1);
+	comm->heard = calloc((size_t)nranks, sizeof(*comm->heard));
 	comm->node = calloc((size_t)nranks, sizeof(*comm->node));
 	comm->shrink = calloc((size_t)nranks, sizeof(*comm->shrink));
 	if (comm->to_context_rank && comm->to_comm_rank && comm->peer_state && comm->answered &&
-	    comm->node && comm->shrink)
+	    comm->heard && comm->node && comm->shrink)
 		comm->handle = handle_new(HANDLE_COMM, comm);
 	if (comm->handle)
 		comm->outcome = outcome_new(comm->handle);
@@ -209,6 +207,8 @@ void comm_free(struct comm *comm)
 	free(comm->to_comm_rank);
 	free(comm->peer_state);
 	free(comm->answered);
+	free(comm->heard);
+	free(comm->positions);
 	free(comm->shrink);
 	free(comm);
 }
@@ -273,27 +273,18 @@ static int comm_is_deferred(const struct comm *comm, uint64_t number)
 int comm_wait(struct comm *comm, uint64_t number)
 {
 	struct comm_goal goal = {comm, number};
-	int64_t timeout = comm->context->timeout_us;
-	int64_t ping = timeout / 4 < COMM_PING_US ? timeout / 4 : COMM_PING_US;
-	uint64_t steps;
+	struct stall stall;
+	int64_t slice;
 
 	if (comm_is_deferred(comm, number))
 		return error_set(
 			COLL_ERR_INVALID_USAGE,
 			"a wait inside a group would never end: call coll_group_end first");
-	while (context_wait(comm->context, comm_reached, &goal, timeout - ping)) {
-		steps = comm->steps;
-		memset(comm->answered, 0, (size_t)comm->nranks);
-		comm_send_control(comm, CONTROL_PING, 0, "");
-		if (context_wait(comm->context, comm_reached, &goal, ping) &&
-		    steps == comm->steps && comm->finished < number) {
-			if (native_busy(comm))
-				stall_time_out_native(comm, timeout);
-			else
-				stall_time_out(comm, timeout);
-			break;
-		}
-	}
+	stall_begin(&stall);
+	do
+		slice = stall_slice(&stall, comm);
+	while (context_wait(comm->context, comm_reached, &goal, slice) &&
+	       !stall_step(&stall, comm, slice));
 	if (atomic_load(&comm->aborted) && comm->finished < number)
 		comm_fail(comm, comm->leaving, COLL_ERR_ABORTED, "rank %d aborted the communicator",
 			  comm->rank);

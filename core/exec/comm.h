@@ -11,6 +11,19 @@ enum { COMM_HISTORY = 32 };
 
 struct native;
 struct registration;
+struct position;
+
+/*
+ * A wait for operations, and the time since they last moved.  While the answers to a question are awaited
+ * (`asked`), messages do not count as movement.
+ */
+struct stall {
+	int64_t since_us, next_us; /* idle since then; the next question after so long */
+	int64_t asked_us;          /* when the others were asked; 0: no answers are awaited */
+	uint64_t steps, finished, moves;
+	int64_t polled_us; /* for calls that poll: the last look at the clock, */
+	int polls_left;    /* and the calls until the next one */
+};
 
 /* A rank of the communicator as this rank sees it. */
 enum peer_state {
@@ -47,9 +60,12 @@ struct comm {
 	_Atomic int aborted;
 	uint8_t *peer_state; /* per rank: enum peer_state */
 	int nleft;           /* ranks in state PEER_LEFT */
-	uint8_t *answered;   /* per rank: has answered the last CONTROL_PING */
-	uint64_t steps;      /* steps ever completed: grows while operations move */
-	uint64_t *shrink;    /* per rank: the hash it has sent to this rank; 0: none */
+	uint8_t *answered;   /* per rank: has answered the last CONTROL_WHERE */
+	uint64_t *heard;     /* per rank: the last operation of which a message came: see stall.h */
+	struct position *positions; /* per rank: the last one heard of; NULL: none */
+	struct stall polled;        /* of waits by coll_test and coll_event_query */
+	uint64_t steps;             /* steps ever completed: grows while operations move */
+	uint64_t *shrink;           /* per rank: the hash it has sent to this rank; 0: none */
 	struct {
 		uint64_t
 			awaited; /* of the list of excluded ranks that this rank asks for; 0: none */
@@ -71,12 +87,12 @@ struct rank_name {
 /* Control messages. */
 enum {
 	CONTROL_FAIL = 1,
-	CONTROL_LEAVE = 2, /* the sender destroys its communicator */
-	CONTROL_PING = 3,
-	CONTROL_PONG = 4,
+	CONTROL_LEAVE = 2,  /* the sender destroys its communicator */
 	CONTROL_SHRINK = 5, /* to the leader: hash of the excluded ranks; 0: the sender gives up */
 	CONTROL_SHRUNK = 6, /* from the leader: hash, failed rank or -1; code is the context id */
-	CONTROL_UNMADE = 7  /* the sender could not make its communicator of a split: see birth */
+	CONTROL_UNMADE = 7, /* the sender could not make its communicator of a split: see birth */
+	CONTROL_WHERE = 8,  /* asks for CONTROL_HERE, and carries the sender's struct position */
+	CONTROL_HERE = 9    /* the sender's struct position */
 };
 
 /*
@@ -164,6 +180,8 @@ void comm_note_freed(struct context *context, uint32_t context_id);
 /* "rank 1", or "rank 1 (world rank 3)" where the communicator numbers the rank in its own way. */
 const char *comm_rank_name(const struct comm *comm, int rank, struct rank_name *name);
 
+/* Fails the communicator soon if collective `seq` of that rank, by its signature, is another one here. */
+void comm_compare(struct comm *comm, int rank, uint32_t seq, const uint64_t *meta);
 /* Notes the signature of the newest collective (comm->seq - 1) and compares messages that came for it. */
 void comm_remember(struct comm *comm, const struct signature *signature);
 

@@ -102,11 +102,27 @@ static void comm_take_shrunk(struct comm *comm, const struct control_body *body)
 			    "coll_comm_shrink has timed out");
 }
 
+/* A position in a message whose length is right: 1; a text, or nothing that is known: 0. */
+static int comm_take_position(struct comm *comm, int peer, const struct control_body *body,
+			      uint64_t len)
+{
+	struct position position;
+
+	if (len != sizeof(*body) + sizeof(position) ||
+	    (body->kind != CONTROL_WHERE && body->kind != CONTROL_HERE))
+		return 0;
+	memcpy(&position, body->text, sizeof(position));
+	stall_take_position(comm, peer, &position, body->kind == CONTROL_WHERE);
+	return 1;
+}
+
 static void comm_take_control(struct comm *comm, const struct unexpected *e)
 {
-	uint64_t tag = comm_tag_control(comm->context_id);
 	const struct control_body *body = (const void *)e->data;
 	int peer = comm->to_comm_rank[e->peer];
+
+	if (peer >= 0 && comm_take_position(comm, peer, body, e->header.len))
+		return;
 
 	if (e->header.len <= sizeof(*body) || e->data[e->header.len - 1] || peer < 0)
 		return; /* malformed: the text has no end */
@@ -116,10 +132,6 @@ static void comm_take_control(struct comm *comm, const struct unexpected *e)
 		stall_check_left(comm);
 	} else if (body->kind == CONTROL_FAIL) {
 		comm_remote_failure(comm, peer, body, e->header.len);
-	} else if (body->kind == CONTROL_PING) {
-		context_send_control(comm->context, (int)e->peer, tag, CONTROL_PONG, 0, "");
-	} else if (body->kind == CONTROL_PONG) {
-		comm->answered[peer] = 1;
 	} else if (body->kind == CONTROL_SHRINK) {
 		comm->shrink[peer] = strtoull(body->text, NULL, 16);
 	} else if (body->kind == CONTROL_SHRUNK) {

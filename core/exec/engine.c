@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* engine.c - runs schedules: starts the steps whose predecessors are complete, and never blocks. */
 #include "exec/engine.h"
+#include "exec/stall.h"
 #include "device/device.h"
 #include "base/error.h"
 
@@ -75,6 +76,7 @@ void engine_received(struct recv *recv)
 		engine_peer_failed(op->comm, op->comm->to_comm_rank[recv->peer], recv->status);
 	if (recv->status)
 		return;
+	stall_hear(op->comm, op->comm->to_comm_rank[recv->peer], op->call.args.kind, op->seq);
 	engine_complete(op, recv->step);
 }
 

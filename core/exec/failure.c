@@ -173,6 +173,19 @@ int comm_check_unexpected(struct context *context, uint32_t peer, const coll_hea
 	return 1;
 }
 
+void comm_compare(struct comm *comm, int rank, uint32_t seq, const uint64_t *meta)
+{
+	int age = comm_age(comm, seq);
+	const struct signature *ours;
+
+	if (age < 0 || age >= COMM_HISTORY || comm->error || comm->pending_code)
+		return;
+	ours = &comm->history[(comm->seq - 1 - (uint32_t)age) % COMM_HISTORY];
+	if (memcmp(ours->meta, meta, sizeof(ours->meta)))
+		comm_report_mismatch(comm, (uint32_t)comm->to_context_rank[rank],
+				     comm_tag_collective(comm, seq, 0), meta, ours->meta);
+}
+
 static void comm_compare_unexpected(void *user, const struct unexpected *e)
 {
 	struct comm *comm = user;

@@ -1,15 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stall.h - operations that wait for ranks from which nothing comes.  The lock is held in all functions. */
+/*
+ * stall.h - operations that wait for ranks from which nothing comes.  After `stall_after` without progress a
+ * waiting rank asks all others where they are.  Calls that cannot meet fail the communicator; else a
+ * warning names the ranks that are behind, and after `timeout` the communicator fails.
+ *
+ * The lock is held in all functions.
+ */
 #ifndef CORE_EXEC_STALL_H
 #define CORE_EXEC_STALL_H
 
 #include "exec/comm.h"
 
+struct op;
+
+/* Where a rank is: its oldest operation that is not finished. */
+struct position {
+	uint64_t meta[2];     /* its signature */
+	uint32_t collectives; /* issued so far */
+	uint32_t seq;         /* the operation's number, if it is a collective */
+	int32_t kind;         /* COLL_KIND_*, or -1: the rank has no operation */
+	int32_t peer;         /* of a send or recv */
+	uint32_t tag;
+	uint32_t unused;
+};
+
+/* A wait begins: the rest is set when it has lasted for a slice. */
+static inline void stall_begin(struct stall *stall)
+{
+	stall->since_us = 0;
+	stall->asked_us = 0;
+}
+/* How long the wait may last until stall_step is called. */
+int64_t stall_slice(struct stall *stall, const struct comm *comm);
+/*
+ * Nothing has moved for idle_us, as far as the caller knows.  Asks, warns, or fails the communicator after
+ * its timeout: 1.
+ */
+int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us);
+/* For calls that poll: the same from time to time. */
+void stall_poll(struct comm *comm);
+
+/* CONTROL_WHERE and CONTROL_HERE: compares the peer's position with this rank's calls. */
+void stall_take_position(struct comm *comm, int peer, const struct position *position, int asks);
+/* Notes that a message of an operation has come from a rank. */
+static inline void stall_hear(struct comm *comm, int rank, int kind, uint32_t seq)
+{
+	comm->heard[rank] = (uint64_t)(kind + 1) << 32 | seq;
+}
+
 /* Fails the communicator if a running operation needs data from a rank that has left. */
 void stall_check_left(struct comm *comm);
-/* Fails the communicator because nothing has moved for so long; the text names the ranks that are missing. */
-void stall_time_out(struct comm *comm, int64_t timeout_us);
-/* The same for a backend without a transport, where no rank learns which other ranks have called. */
-void stall_time_out_native(struct comm *comm, int64_t timeout_us);
 
 #endif

@@ -111,6 +111,7 @@ static int context_prepare(struct context *context, const struct context_parts *
 		context_oversubscribed(parts->bootstrap) ? 0 : config_int(parts->config, "poll");
 	context->yield_us = config_int(parts->config, "yield");
 	context->timeout_us = config_int(parts->config, "timeout");
+	context->stall_us = config_int(parts->config, "stall_after");
 	context->fallback = config_int(parts->config, "enable_gpu_fallback") != 0;
 	context->devices = device_open();
 	context->failure = calloc((size_t)context->nranks, sizeof(*context->failure));
@@ -393,12 +394,11 @@ void context_wake(struct context *context)
 	(void)n; /* a full counter means that a wake-up is already due */
 }
 
-void context_send_control(struct context *context, int peer, uint64_t tag, int kind, int code,
-			  const char *text)
+static void context_send_body(struct context *context, int peer, uint64_t tag,
+			      const struct control_body *body, const void *bytes, size_t len)
 {
 	const coll_transport_t *t = context->plugin->backend.transport;
 	struct control *n = calloc(1, sizeof(*n));
-	size_t len = strlen(text) + 1;
 	coll_error_t err = error_blank();
 
 	if (n)
@@ -408,9 +408,8 @@ void context_send_control(struct context *context, int peer, uint64_t tag, int k
 		free(n);
 		return;
 	}
-	n->body->kind = kind;
-	n->body->code = code;
-	memcpy(n->body->text, text, len);
+	*n->body = *body;
+	memcpy(n->body->text, bytes, len);
 	n->send.header.tag = tag;
 	n->send.header.len = sizeof(*n->body) + len;
 	n->send.buf = n->body;
@@ -420,7 +419,23 @@ void context_send_control(struct context *context, int peer, uint64_t tag, int k
 	n->next = context->controls;
 	context->controls = n;
 	if (t->send(context->ep, &n->send, &err))
-		n->send.status = COLL_ERR_PEER_LOST; /* freed with all sent ones */
+		n->send.status = COLL_ERR_PEER_LOST; /* reaped with the others */
+}
+
+void context_send_control(struct context *context, int peer, uint64_t tag, int kind, int code,
+			  const char *text)
+{
+	const struct control_body body = {.kind = kind, .code = code};
+
+	context_send_body(context, peer, tag, &body, text, strlen(text) + 1);
+}
+
+void context_send_struct(struct context *context, int peer, uint64_t tag, int kind,
+			 const void *bytes, size_t len)
+{
+	const struct control_body body = {.kind = kind};
+
+	context_send_body(context, peer, tag, &body, bytes, len);
 }
 
 int context_controls_pending(struct context *context)

@@ -81,7 +81,7 @@ struct context {
 	_Atomic int constructing; /* not open yet: an abort of its parent aborts it too */
 	_Atomic uintptr_t
 		progress_owner; /* the thread that last entered: it drives this context while it waits for others */
-	int64_t poll_us, yield_us, timeout_us;
+	int64_t poll_us, yield_us, timeout_us, stall_us;
 	struct selection selection; /* rank 0's selection */
 	struct match match;
 	struct comm *comms;
@@ -195,6 +195,9 @@ struct control_body {
  */
 void context_send_control(struct context *context, int peer, uint64_t tag, int kind, int code,
 			  const char *text);
+/* The same with a struct instead of a text. */
+void context_send_struct(struct context *context, int peer, uint64_t tag, int kind,
+			 const void *bytes, size_t len);
 /* Are control messages still being sent? */
 int context_controls_pending(struct context *context);
 

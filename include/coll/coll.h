@@ -80,7 +80,10 @@
  *
  * Blocking       A function waits for other ranks or for data only if its comment says "Blocks".
  *                Every such wait ends after a timeout without progress (`timeout`, `init_timeout`
- *                or `destroy_timeout` of coll_config_t or coll.conf).
+ *                or `destroy_timeout` of coll_config_t or coll.conf).  So do coll_test() and
+ *                coll_event_query() in a loop.  Long before, after `stall_after` (2 s), a waiting
+ *                rank asks the others where they are: calls that can never meet become
+ *                COLL_ERR_MISMATCH, else a warning line names the ranks that are behind.
  *                A backend may have to connect to a peer before it can take more work: with nccl a
  *                call after the first call between two ranks waits for the peer, at most
  *                init_timeout, and until an abort.

@@ -221,6 +221,160 @@ static void test_groups(void)
 	expect(&outcome, 2, COLL_SUCCESS, COLL_SUCCESS, "", "", name);
 }
 
+/* --------------------------------------------------------------- ranks that wait for each other */
+
+static void other_roots(struct rank *r)
+{
+	int32_t x = r->rank;
+	coll_result_t code = coll_broadcast(&x, &x, 1, COLL_INT32, r->rank == 0, r->comm, NULL);
+
+	note(r, code ? code : coll_sync(r->comm));
+}
+
+static void both_roots(struct rank *r)
+{
+	int32_t x = r->rank, y;
+	coll_result_t code = coll_reduce(&x, &y, 1, COLL_INT32, COLL_SUM, r->rank, r->comm, NULL);
+
+	note(r, code ? code : coll_sync(r->comm));
+}
+
+/* Rank 0 scatters from rank 1, which gathers. */
+static void other_kind(struct rank *r)
+{
+	int32_t x[2] = {0}, y[2];
+	coll_result_t code = r->rank == 0 ? coll_scatter(x, y, 1, COLL_INT32, 1, r->comm, NULL)
+					  : coll_gather(x, y, 1, COLL_INT32, 1, r->comm, NULL);
+
+	note(r, code ? code : coll_sync(r->comm));
+}
+
+/* Rank 0 only polls. */
+static void poll_other_roots(struct rank *r)
+{
+	int32_t x = r->rank, done = 0;
+	coll_request_t request = NULL;
+	coll_result_t code = coll_broadcast(&x, &x, 1, COLL_INT32, r->rank == 0, r->comm, NULL);
+
+	if (!code)
+		code = coll_get_request(r->comm, &request);
+	while (!code && !done)
+		code = coll_test(request, &done);
+	note(r, code);
+	coll_request_free(request);
+}
+
+/* Nobody else calls: the time limit holds for rank 0, which only polls. */
+static void poll_alone(struct rank *r)
+{
+	int32_t x = 1, done = 0;
+	coll_request_t request = NULL;
+	coll_result_t code = COLL_SUCCESS;
+
+	if (r->rank) {
+		ranks_sleep(2.5);
+		note(r, COLL_SUCCESS);
+		return;
+	}
+	code = coll_allreduce(&x, &x, 1, COLL_INT32, COLL_SUM, r->comm, NULL);
+	if (!code)
+		code = coll_get_request(r->comm, &request);
+	while (!code && !done) {
+		code = coll_test(request, &done);
+		ranks_sleep(0.001);
+	}
+	note(r, code);
+	coll_request_free(request);
+}
+
+/* A run with a long timeout; the ranks ask each other after 0.2 s. */
+static void run_long(int n, void (*fn)(struct rank *r), struct outcome *outcome)
+{
+	struct ranks_job job = {backend, n, 0, fn, outcome};
+	double begin = ranks_now();
+
+	memset(outcome, 0, sizeof(*outcome));
+	setenv("COLL_STALL_AFTER", "0.2s", 1);
+	ranks_ok(&job, "ends");
+	unsetenv("COLL_STALL_AFTER");
+	ok(ranks_now() - begin < 30, "%s: long before the timeout", backend);
+}
+
+static void test_waits(void)
+{
+	struct outcome outcome;
+
+	run_long(3, other_roots, &outcome);
+	expect(&outcome, 3, COLL_ERR_MISMATCH, COLL_SUCCESS, "broadcast of 1 int32 with root 0",
+	       "broadcast of 1 int32 with root 1", "broadcasts with different roots");
+	run_long(2, both_roots, &outcome);
+	expect(&outcome, 2, COLL_ERR_MISMATCH, COLL_ERR_MISMATCH,
+	       "reduce of 1 int32 (sum) with root 0", "reduce of 1 int32 (sum) with root 1",
+	       "each rank believes that it is the root");
+	run_long(2, other_kind, &outcome);
+	expect(&outcome, 2, COLL_ERR_MISMATCH, COLL_ERR_MISMATCH, "scatter of 1 int32 with root 1",
+	       "gather of 1 int32 with root 1", "a scatter and a gather");
+	run_long(3, poll_other_roots, &outcome);
+	expect(&outcome, 3, COLL_ERR_MISMATCH, COLL_SUCCESS, "broadcast of 1 int32 with root 0",
+	       "broadcast of 1 int32 with root 1", "different roots, and ranks that poll");
+	run(2, poll_alone, &outcome);
+	expect(&outcome, 2, COLL_ERR_TIMEOUT, COLL_SUCCESS, "nothing has moved",
+	       "not heard from: rank 1", "a rank that polls alone");
+}
+
+/* ------------------------------------------------------------------------------- warnings -- */
+
+/* Rank 1 comes late to the second allreduce. */
+static void late(struct rank *r)
+{
+	int32_t x = 1, y;
+	coll_result_t code = coll_allreduce(&x, &y, 1, COLL_INT32, COLL_SUM, r->comm, NULL);
+
+	if (!code)
+		code = coll_sync(r->comm);
+	if (r->rank == 1)
+		ranks_sleep(1.3);
+	if (!code)
+		code = coll_allreduce(&x, &y, 1, COLL_INT32, COLL_SUM, r->comm, NULL);
+	note(r, code ? code : coll_sync(r->comm));
+}
+
+static int count_words(const char *text, const char *word)
+{
+	int n = 0;
+
+	for (const char *at = text; (at = strstr(at, word)); at++)
+		n++;
+	return n;
+}
+
+static void test_warnings(void)
+{
+	static char text[1 << 16];
+	struct outcome outcome;
+	FILE *file = tmpfile();
+	int saved = dup(2), n;
+	size_t len;
+
+	if (!file || saved < 0 || dup2(fileno(file), 2) < 0)
+		bail_out("cannot redirect stderr");
+	run_long(2, late, &outcome);
+	dup2(saved, 2);
+	close(saved);
+	rewind(file);
+	len = fread(text, 1, sizeof(text) - 1, file);
+	text[len] = '\0';
+	fclose(file);
+	expect(&outcome, 2, COLL_SUCCESS, COLL_SUCCESS, "", "", "a late rank is no error");
+	ok(strstr(text, "rank 0 waits in allreduce of 1 int32 (sum), and nothing has moved for") &&
+		   strstr(text, "rank 1 does not answer, and was last heard of in allreduce as "
+				"collective number 1"),
+	   "%s: a warning says who is behind, and at which call", backend);
+	n = count_words(text, "rank 0 waits in");
+	if (!ok(n >= 1 && n <= 4, "%s: the warning is repeated sparsely: %d times", backend, n))
+		diag("%s", text);
+}
+
 int main(int argc, char **argv)
 {
 	const char *const usual[] = {"simulated", "tcp"};
@@ -233,6 +387,8 @@ int main(int argc, char **argv)
 		test_operations();
 		test_messages();
 		test_groups();
+		test_waits();
+		test_warnings();
 	}
 	return done_testing();
 }

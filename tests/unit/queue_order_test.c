@@ -6,6 +6,8 @@
  */
 #include "fake_backend.h"
 
+#include "exec/stall.h"
+
 static int32_t in[64], out[64];
 
 /* An operation with one send to rank 1, which the test completes. */
@@ -338,23 +340,38 @@ static void test_gone_but_not_needed(void)
 	context_progress(rig->context);
 	ok(finished(rig) == 1 && !rig->comm->error && out[0] == 42,
 	   "what other ranks send is not affected");
-	comm_send_control(rig->comm, CONTROL_PING, 0, "");
-	is_int(rig->fake.sends, 2, "only the ranks that are there are asked");
+	comm_send_control(rig->comm, CONTROL_FAIL, 0, "");
+	is_int(rig->fake.sends, 2, "only the ranks that are there are told");
 	ok(rig->fake.send[0]->peer == 1 && rig->fake.send[1]->peer == 3, "ranks 1 and 3");
 	rig_free(rig);
 }
 
+/* A control message with the first len bytes of a position. */
+static void fake_position(struct rig *rig, uint32_t peer, int kind, const struct position *position,
+			  size_t len)
+{
+	char bytes[sizeof(struct control_body) + sizeof(*position)];
+	struct control_body *body = (void *)bytes;
+
+	*body = (struct control_body){.kind = kind};
+	memcpy(body->text, position, len);
+	fake_message(rig, peer, comm_tag_control(rig->comm->context_id), (struct signature){{0, 0}},
+		     bytes, sizeof(*body) + len);
+}
+
 static void test_controls(void)
 {
+	const struct position idle = {.kind = -1};
 	struct rig *rig = rig_new(fake_transport);
 
-	fake_control(rig, 3, rig->comm, CONTROL_PING, 0, "");
+	fake_position(rig, 3, CONTROL_WHERE, &idle, sizeof(idle));
 	context_progress(rig->context);
 	ok(rig->fake.sends == 1 && rig->fake.send[0]->peer == 3 &&
-		   ((const struct control_body *)rig->fake.send[0]->buf)->kind == CONTROL_PONG,
+		   ((const struct control_body *)rig->fake.send[0]->buf)->kind == CONTROL_HERE,
 	   "who asks gets an answer");
 	fake_complete(rig, 0, COLL_SUCCESS);
-	fake_control(rig, 1, rig->comm, CONTROL_PONG, 0, "");
+	fake_position(rig, 1, CONTROL_HERE, &idle, sizeof(idle));
+	fake_position(rig, 2, CONTROL_HERE, &idle, sizeof(idle) - 1);
 	context_progress(rig->context);
 	ok(rig->comm->answered[1] && !rig->comm->answered[2], "an answer is noted");
 	is_int(context_controls_pending(rig->context), 0, "the sent one is freed");

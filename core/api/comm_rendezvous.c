@@ -99,6 +99,65 @@ static void rendezvous_free_parts(struct context_parts *parts)
 	config_free(parts->config);
 }
 
+/* Makes a context of the chosen backend and opens it: on all ranks or on none. */
+static int rendezvous_open(struct context **context, const struct context_parts *parts,
+			   int together)
+{
+	int64_t timeout_ms = config_int(parts->config, "init_timeout") / 1000;
+	struct error_first first = {0};
+	int code = context_make(context, parts);
+
+	if (!code && !(together && parts->plugin->backend.open_all))
+		code = context_open(*context);
+	error_note(&first, context_all_ok(*context, parts->bootstrap, code, timeout_ms));
+	if (!first.code)
+		return COLL_SUCCESS;
+	if (*context)
+		context_withdraw(*context);
+	*context = NULL;
+	return error_raise(&first);
+}
+
+/*
+ * Does the failed open of a backend leave another backend to try?  All ranks know the failure from the same
+ * exchange, so all come to the same answer.  A wrong option stays an error: a warning would hide it.
+ */
+static int rendezvous_may_go_on(const struct context_parts *parts, int by_name, int code)
+{
+	return !by_name && code != COLL_ERR_CONFIG && code != COLL_ERR_ABORTED &&
+	       bootstrap_rank_failed(parts->bootstrap);
+}
+
+/*
+ * Chooses a backend and opens it.  One that was chosen by priority and that some rank cannot open is given
+ * up by all ranks, and the next one is opened.  `code`: see rendezvous_context.
+ */
+static int rendezvous_choose_and_open(struct context **context, struct context_parts *parts,
+				      int code, int together)
+{
+	int by_name;
+
+	for (;;) {
+		code = select_agree(parts->bootstrap, parts->config, parts->plugins,
+				    bootstrap_in_process(parts->bootstrap), code, &parts->plugin,
+				    &by_name);
+		if (!code)
+			code = rendezvous_agree_selection(
+				parts->bootstrap, &parts->selection,
+				config_int(parts->config, "init_timeout") / 1000);
+		if (code)
+			return code;
+		code = rendezvous_open(context, parts, together);
+		if (!code || !rendezvous_may_go_on(parts, by_name, code))
+			return code;
+		select_give_up(parts->plugins, parts->plugin, code);
+		if (bootstrap_rank(parts->bootstrap) == 0)
+			log_warn("backend '%s' is given up: %s; all ranks take the next one",
+				 parts->plugin->backend.name, parts->plugin->reason);
+		code = COLL_SUCCESS;
+	}
+}
+
 /*
  * All steps after the rendezvous.  Takes over the parts, also on an error.  `code` is the failure of this
  * rank so far: a rank that has failed takes part until all ranks know.
@@ -106,28 +165,10 @@ static void rendezvous_free_parts(struct context_parts *parts)
 static int rendezvous_context(struct context **context, struct context_parts *parts, int code,
 			      int together)
 {
-	int64_t timeout_ms = config_int(parts->config, "init_timeout") / 1000;
-	struct bootstrap *bootstrap = parts->bootstrap;
-
 	*context = NULL;
-	code = select_agree(bootstrap, parts->config, parts->plugins,
-			    bootstrap_in_process(bootstrap), code, &parts->plugin);
-	if (!code)
-		code = rendezvous_agree_selection(bootstrap, &parts->selection, timeout_ms);
-	if (code) {
-		rendezvous_free_parts(parts);
-		return code;
-	}
-	code = context_make(context, parts);
-	if (!code && !(together && parts->plugin->backend.open_all))
-		code = context_open(*context);
-	code = context_all_ok(*context, bootstrap, code, timeout_ms);
-	if (code && *context)
-		context_unref(*context, 0);
-	else if (code)
-		rendezvous_free_parts(parts);
+	code = rendezvous_choose_and_open(context, parts, code, together);
 	if (code)
-		*context = NULL;
+		rendezvous_free_parts(parts);
 	return code;
 }
 

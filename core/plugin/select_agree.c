@@ -112,7 +112,7 @@ static int agree_exchange_tables(struct agreement *a)
 }
 
 static int agree_choose(struct agreement *a, const struct plugin_list *list,
-			const struct plugin **chosen)
+			const struct plugin **chosen, int *by_name)
 {
 	const int n = bootstrap_nranks(a->bootstrap);
 	struct error_first first = {0};
@@ -126,6 +126,8 @@ static int agree_choose(struct agreement *a, const struct plugin_list *list,
 		error_note(&first, select_choose(a->caps, n, &name));
 	if (first.code)
 		return error_raise(&first);
+	for (int r = 0; r < n; r++)
+		*by_name |= a->caps[r].n_named > 0;
 	*chosen = plugins_find(list, name);
 	if (*chosen)
 		return COLL_SUCCESS;
@@ -137,7 +139,7 @@ static int agree_choose(struct agreement *a, const struct plugin_list *list,
 
 int select_agree(struct bootstrap *bootstrap, const struct config *config,
 		 const struct plugin_list *list, int in_process, int local_code,
-		 const struct plugin **chosen)
+		 const struct plugin **chosen, int *by_name)
 {
 	struct agreement a = {.bootstrap = bootstrap,
 			      .deadline =
@@ -145,11 +147,12 @@ int select_agree(struct bootstrap *bootstrap, const struct config *config,
 	int code = local_code ? local_code : agree_pack(&a, config, list, in_process);
 
 	*chosen = NULL;
+	*by_name = 0;
 	code = code ? agree_fail(&a, code, error_text()) : agree_exchange_heads(&a);
 	if (!code)
 		code = agree_exchange_tables(&a);
 	if (!code)
-		code = agree_choose(&a, list, chosen);
+		code = agree_choose(&a, list, chosen, by_name);
 	for (int r = 0; a.caps && r < bootstrap_nranks(bootstrap); r++)
 		capabilities_free(&a.caps[r]);
 	free(a.caps);
@@ -157,4 +160,13 @@ int select_agree(struct bootstrap *bootstrap, const struct config *config,
 	free(a.tables);
 	free(a.own_table);
 	return code;
+}
+
+void select_give_up(struct plugin_list *list, const struct plugin *chosen, int code)
+{
+	struct plugin *plugin = &list->item[chosen - list->item];
+
+	plugin->code = code;
+	snprintf(plugin->reason, sizeof(plugin->reason), "it could not be opened: %.700s",
+		 error_text());
 }

@@ -299,6 +299,17 @@ void context_unref(struct context *context, int64_t timeout_ms)
 		context_unref(parent, timeout_ms);
 }
 
+void context_withdraw(struct context *context)
+{
+	wait_remove(context);
+	context_close_endpoint(context, 0);
+	bootstrap_watch(context->bootstrap, NULL);
+	context->bootstrap = NULL;
+	context->plugins = NULL;
+	context->config = NULL;
+	context_unref(context, 0);
+}
+
 void context_shut(struct context *context)
 {
 	if (!context->ep)

@@ -144,6 +144,12 @@ struct context_making {
 };
 int context_derive(struct context **context, struct context *parent, struct bootstrap *bootstrap);
 int context_derive_open(struct context *context, const struct context_making *making);
+/*
+ * Frees a context whose open has failed on some rank.  The bootstrap, the plugins and the configuration go
+ * back to the caller, who may open another backend with them.
+ */
+void context_withdraw(struct context *context);
+
 /* Communicators and events hold references; the last unref closes the endpoint within timeout_ms. */
 void context_ref(struct context *context);
 void context_unref(struct context *context, int64_t timeout_ms);

@@ -218,11 +218,12 @@ static void *agree_rank(void *arg)
 {
 	struct world *w = arg;
 	const struct plugin *chosen;
+	int by_name;
 
 	if (w->local_code)
 		error_set(w->local_code, "%s", w->local_text);
 	w->code = select_agree(w->bootstrap, w->config, w->local_code ? NULL : &w->list,
-			       w->in_process, w->local_code, &chosen);
+			       w->in_process, w->local_code, &chosen, &by_name);
 	snprintf(w->name, sizeof(w->name), "%s", chosen ? chosen->name : "");
 	snprintf(w->text, sizeof(w->text), "%s", w->code ? error_text() : "");
 	return NULL;
@@ -574,13 +575,14 @@ static void test_altered_name(void)
 {
 	static struct world w;
 	const struct plugin *chosen = NULL;
+	int by_name;
 	struct bootstrap *bootstrap;
 
 	make_world(&w, NULL);
 	load_config(&w);
 	if (bootstrap_open_user(&bootstrap, altering_exchange, NULL, 0, 2, 60000))
 		bail_out("boot: %s", error_text());
-	is_int(select_agree(bootstrap, w.config, &w.list, 0, 0, &chosen), COLL_ERR_REMOTE,
+	is_int(select_agree(bootstrap, w.config, &w.list, 0, 0, &chosen, &by_name), COLL_ERR_REMOTE,
 	       "a backend that this rank does not have");
 	has_str(error_text(), "agree on 'xyz', which rank 0 does not have", "is named");
 	bootstrap_close(bootstrap);
@@ -610,6 +612,7 @@ static void altered_size(uint32_t rank, uint32_t size, uint32_t exchanges, const
 {
 	static struct world w;
 	const struct plugin *chosen = NULL;
+	int by_name;
 	struct bootstrap *bootstrap;
 	uint32_t number[4] = {size, 1, rank, 0}; /* the last member counts exchanges */
 
@@ -618,7 +621,7 @@ static void altered_size(uint32_t rank, uint32_t size, uint32_t exchanges, const
 	if (bootstrap_open_user(&bootstrap, resizing_exchange, number, 0, 2, 60000))
 		bail_out("boot: %s", error_text());
 	number[1] = number[3] = 0;
-	is_int(select_agree(bootstrap, w.config, &w.list, 0, 0, &chosen), COLL_ERR_REMOTE,
+	is_int(select_agree(bootstrap, w.config, &w.list, 0, 0, &chosen, &by_name), COLL_ERR_REMOTE,
 	       "rank %u announces %u bytes", rank, size);
 	has_str(error_text(), message, "is told");
 	is_int(number[3], exchanges, "after so many exchanges");

@@ -149,6 +149,10 @@ static void ucx_library_load(void)
 
 int32_t ucx_library_open(coll_error_t *err)
 {
+	int32_t code = ucx_resources_check(err);
+
+	if (code)
+		return code;
 	pthread_once(&ucx_once, ucx_library_load);
 	if (!ucx_failure.code)
 		return COLL_SUCCESS;

@@ -136,6 +136,28 @@ test_words() {
     has "UCX_LOG_LEVEL is the user's" "$dir/out" 'UCX +INFO'
 }
 
+# few_descriptors COMMAND: runs it in two ranks with small limits on open files, and counts the aborts.
+few_descriptors() {
+    local n aborts=0
+
+    for n in 6 8 10 14 18 22; do
+        timeout 60 "$coll" run --no-prefix -n 2 -- sh -c "ulimit -n $n; exec $1" \
+            >"$dir/few.$n" 2>&1
+        grep -q 'killed by signal' "$dir/few.$n" && aborts=$((aborts + 1))
+    done
+    echo "$aborts"
+}
+
+test_resources() {
+    if [ -n "$TEST_SANITIZE" ]; then
+        skip "few descriptors" "the sanitizer needs some itself"
+        return
+    fi
+    is "few descriptors: UCX aborts no process" "$(few_descriptors "$build/tests/examples/hello")" 0
+    has "few descriptors: the error says how many and what to do" "$dir/few.10" \
+        'rank 0 .*UCX needs [0-9]+ file descriptors.* its 10: raise the limit \(ulimit -n\)'
+}
+
 # If a rank ends, `coll run` sends SIGTERM to the other ranks; here these stay until they have
 # printed their error.
 test_no_way() {
@@ -152,6 +174,7 @@ test_no_way() {
 }
 
 test_words
+test_resources
 test_no_way
 
 # -------------------------------------------------------- transports and options

@@ -10,12 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* failed: this rank has failed already, and only tells the others. */
 static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rendezvous *m,
-				const struct config *config)
+				const struct config *config, int failed)
 {
 	int64_t timeout_ms = config_int(config, "init_timeout") / 1000;
-	const char *interface_name = config_string(config, "interface");
-	int code;
+	/* Only rank 0 listens, so another rank can tell of an interface that its host does not have. */
+	const char *interface_name =
+		failed && m->rank > 0 ? NULL : config_string(config, "interface");
 
 	*bootstrap = m->bootstrap;
 	if (m->bootstrap)
@@ -23,9 +25,6 @@ static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rende
 	if (m->exchange)
 		return bootstrap_open_user(bootstrap, m->exchange, m->user, m->rank, m->nranks,
 					   timeout_ms);
-	code = bootstrap_check_interface(config);
-	if (code)
-		return code;
 	if (m->env)
 		return bootstrap_open_root(bootstrap, m->env->root,
 					   m->env->key[0] ? m->env->key : NULL, m->rank, m->nranks,
@@ -195,15 +194,17 @@ int comm_rendezvous(struct context **context, const struct rendezvous *m,
 		code = choose_compile(parts.config, &parts.selection);
 	if (!code)
 		code = plugins_load(parts.config, select_wants, m->uses_cuda, &parts.plugins);
+	if (!code && !m->bootstrap && !m->exchange)
+		code = bootstrap_check_interface(parts.config);
 	/* A rank with a bad configuration still meets the others, so that they learn of its failure. */
 	if (code)
 		log_debug("rank %d: %s", m->rank, error_text());
 	error_note(&first, code);
-	met = rendezvous_bootstrap(&parts.bootstrap, m, parts.config);
+	met = rendezvous_bootstrap(&parts.bootstrap, m, parts.config, code);
 	if (met) {
 		plugins_free(parts.plugins);
 		config_free(parts.config);
-		return met;
+		return code ? error_raise(&first) : met;
 	}
 	code = error_raise(&first);
 	config_warn_unused(parts.config);

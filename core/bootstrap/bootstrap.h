@@ -37,7 +37,8 @@ int bootstrap_make_id(char *id, size_t size, const char *interface_name);
 /*
  * Opens the rendezvous with the other ranks.  Each function blocks at most timeout_ms (and two seconds
  * more while it asks rank 0 for the missing ranks); the error names the missing ranks.  On an error
- * *bootstrap is NULL.  Rank 0 of an id must be in the process that made the id.
+ * *bootstrap is NULL.  Rank 0 of an id must be in the process that made the id.  If the rendezvous fails
+ * while ranks are missing, rank 0 stays in the call for two seconds at most and tells them the failure.
  */
 int bootstrap_open_id(struct bootstrap **bootstrap, const char *id, int rank, int nranks,
 		      const char *interface_name, int64_t timeout_ms);

@@ -151,21 +151,29 @@ static int star_open_id(struct bootstrap **bootstrap, const struct bootstrap *pa
 			int64_t timeout_ms)
 {
 	int64_t deadline = clock_deadline(timeout_ms);
+	struct listeners listeners = {.count = 0};
+	uint8_t key[BOOTSTRAP_KEY_SIZE];
 	struct address_list addrs;
-	struct star *t;
+	struct star *t = NULL;
 	int code;
 
 	*bootstrap = NULL;
 	unique_id_drop_inherited();
-	code = star_new(&t, rank, nranks, interface_name);
-	if (code == 0 && parent != NULL) {
+	code = unique_id_parse(id, key, &addrs);
+	if (code == 0 && rank == 0)
+		code = unique_id_take(key, &listeners);
+	if (code == 0)
+		code = star_new(&t, rank, nranks, interface_name);
+	if (t == NULL) { /* no member shall wait at a port where rank 0 will not answer */
+		listeners_close(&listeners);
+		return code;
+	}
+	memcpy(t->shared, key, sizeof(key));
+	t->acceptor.listeners = listeners;
+	if (parent != NULL) {
 		t->bootstrap.aborted = parent->aborted;
 		t->bootstrap.watched = parent->watched;
 	}
-	if (code == 0)
-		code = unique_id_parse(id, t->shared, &addrs);
-	if (code == 0 && rank == 0)
-		code = unique_id_take(t->shared, &t->acceptor.listeners);
 	if (code == 0 && rank > 0)
 		code = star_connect(t, &addrs, 0, deadline, timeout_ms);
 	return star_finish(t, code, deadline, bootstrap);

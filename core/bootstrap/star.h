@@ -5,7 +5,8 @@
  * Members connect to rank 0 with the handshake of socket/handshake.h.  Then, for every exchange, each
  * member sends a piece to rank 0, and rank 0 sends the table of all pieces to each member.  A member that
  * has failed sends its code and a message in place of the piece, and every rank gets them in place of the
- * table.  If something goes wrong rank 0 sends every member a failure.
+ * table.  If something goes wrong rank 0 sends every member a failure.  Rank 0's first exchange then stays in
+ * the call for two seconds at most, so that members which connect late get the failure too.
  */
 #ifndef CORE_BOOTSTRAP_STAR_H
 #define CORE_BOOTSTRAP_STAR_H
@@ -43,6 +44,7 @@ struct rank_connection {
 	struct star_frame head; /* the message that is being received */
 	size_t head_got, got;
 	size_t sent;  /* bytes sent of this round's table and its head */
+	int told;     /* the FAILURE has been sent */
 	char *failed; /* BOOTSTRAP_TEXT_SIZE bytes for the message of a FAILED; or NULL */
 };
 

@@ -13,7 +13,8 @@ static int member_not_connected(const struct star *t, int code)
 {
 	return error_set(code, "rank %d cannot meet rank 0: %s%s", t->bootstrap.rank, error_text(),
 			 code == COLL_ERR_PEER_LOST
-				 ? " (rank 0 has ended, or all its ranks are there already)"
+				 ? " (rank 0 has ended, all its ranks are there already, or the "
+				   "job has already failed: read the messages of the other ranks)"
 				 : "");
 }
 
@@ -36,7 +37,9 @@ static int member_dial(struct star *t, struct dial *dial, int64_t deadline, int6
 		}
 		if (code == 0 && dial->fd < 0 && clock_remaining(deadline) == 0)
 			return error_set(COLL_ERR_TIMEOUT,
-					 "rank 0 of %d has not been heard from after %s s; %s",
+					 "rank 0 of %d has not been heard from after %s s; %s "
+					 "(rank 0 has not started yet, or the job has already "
+					 "failed: read the messages of the other ranks)",
 					 t->bootstrap.nranks,
 					 bootstrap_seconds(timeout_ms, seconds), dial->note);
 	}

@@ -10,6 +10,9 @@
 #include "base/error.h"
 #include "base/log.h"
 
+/* The time after a failure in which rank 0 still tells it to members that connect late. */
+enum { ROOT_LATE_MS = 2000 };
+
 /* Takes the connection of a member that has proved the key. */
 static void root_connected(void *owner, uint32_t rank, int fd)
 {
@@ -225,9 +228,10 @@ static int root_gather(struct star *t, const void *in, uint8_t *out, size_t len)
 		code = root_step(t, out, len);
 	/*
 	 * Closes the listeners before any rank has the table: with it a rank may begin another
-	 * rendezvous.
+	 * rendezvous.  After a failure members may still come: star_root_exchange tells them.
 	 */
-	acceptor_close(&t->acceptor);
+	if (code == 0)
+		acceptor_close(&t->acceptor);
 	return code;
 }
 
@@ -286,12 +290,11 @@ static int root_scatter(struct star *t, const void *body, size_t len, int failed
 }
 
 /*
- * Sends every member the error of this rank.  The connections stay open until the bootstrap is closed, so
- * that nothing overtakes the message.
+ * Sends the error to every connected member that has not got it.  The connections stay open until the
+ * bootstrap is closed, so that nothing overtakes the message.
  */
-static void root_send_failure(struct star *t, int code, size_t body_len)
+static void root_send_failure(struct star *t, int code, const char *text, size_t body_len)
 {
-	const char *text = error_text();
 	size_t len = strnlen(text, BOOTSTRAP_TEXT_SIZE - 1);
 	struct star_frame head = {.type = STAR_FAILURE,
 				  .round = t->round,
@@ -302,13 +305,59 @@ static void root_send_failure(struct star *t, int code, size_t body_len)
 		struct rank_connection *conn = &t->conns[r];
 		int midway = conn->sent > 0 && conn->sent < sizeof(head) + body_len;
 
-		/* A socket's buffer has space for a kilobyte, unless the rank does not read. */
-		if (conn->fd < 0)
+		if (conn->fd < 0 || conn->told)
 			continue;
+		conn->told = 1;
+		/* A socket's buffer has space for a kilobyte, unless the rank does not read. */
 		if (midway || star_write_frame(conn->fd, &head, text, 0) < (ssize_t)sizeof(head))
 			log_debug("rank %d could not be told: %s", r, text);
 		shutdown(conn->fd, SHUT_WR);
 	}
+}
+
+static int root_count_absent(const struct star *t)
+{
+	int absent = 0;
+
+	for (int r = 1; r < t->bootstrap.nranks; r++)
+		absent += t->conns[r].fd < 0;
+	return absent;
+}
+
+/*
+ * The rendezvous has failed before all members were connected.  Waits a short time for the others and
+ * tells them why: a member that finds the port closed cannot know whether rank 0 will still come.
+ */
+static void root_tell_late(struct star *t, int code, const char *text)
+{
+	int64_t end = clock_deadline(ROOT_LATE_MS);
+
+	if (end > t->deadline)
+		end = t->deadline;
+	while (root_count_absent(t) > 0 && clock_remaining(end) > 0) {
+		poll_set_begin(&t->polls, bootstrap_look(&t->bootstrap, end));
+		acceptor_prepare(&t->acceptor, &t->polls);
+		poll_set_wait(&t->polls);
+		if (bootstrap_check_aborted(&t->bootstrap))
+			return;
+		/* A member that can never fit is told its own fault; the others are still awaited. */
+		if (acceptor_advance(&t->acceptor, &t->polls) != 0)
+			log_debug("a late rank was turned away: %s", error_text());
+		root_send_failure(t, code, text, 0);
+	}
+}
+
+/* Ends the rendezvous: tells all members the error of this rank, and returns it. */
+static int root_fail(struct star *t, int code, size_t body_len)
+{
+	char text[BOOTSTRAP_TEXT_SIZE];
+
+	snprintf(text, sizeof(text), "%s", error_text());
+	root_send_failure(t, code, text, body_len);
+	if (t->acceptor.listeners.count > 0 && code != COLL_ERR_ABORTED)
+		root_tell_late(t, code, text);
+	acceptor_close(&t->acceptor);
+	return error_set(code, "%s", text);
 }
 
 int star_root_exchange(struct star *t, const void *in, void *out, size_t len,
@@ -332,7 +381,5 @@ int star_root_exchange(struct star *t, const void *in, void *out, size_t len,
 	/* A rank may be missing because of the failure that another rank has sent. */
 	if (code && failure->code)
 		code = error_set(failure->code, "%s", failure->text);
-	if (code)
-		root_send_failure(t, code, body_len);
-	return code;
+	return code ? root_fail(t, code, body_len) : 0;
 }

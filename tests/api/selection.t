@@ -184,5 +184,15 @@ is "a warning in each of 3 processes, and none about nccl" "$(grep -c 'warn: .*n
 has "it names file and line" "$scratch/out" "other\.conf:2: there is no backend 'elsewhere' here"
 COLL_CONFIG=$scratch/absent.conf
 run_fails "a named file that is not there" absent.conf
+unset COLL_CONFIG COLL_BACKEND
+
+# ---- a rank that fails before the rendezvous ----
+status=0
+"$build/coll" run --timeout 20 --no-prefix -n 3 -- sh -c \
+    'trap "" TERM; [ "$COLL_RANK" != 1 ] || export COLL_INTERFACE=nosuch0; exec "$0"' "$hello" \
+    >"$scratch/out" 2>&1 || status=$?
+check "rank 1 has no such interface: the run fails" test $status -ne 0
+is "all 3 ranks hear of rank 1's interface" \
+    "$(grep -c "^rank 1: option 'interface', set by COLL_INTERFACE" "$scratch/out")" 3
 
 done_testing

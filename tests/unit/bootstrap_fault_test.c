@@ -54,6 +54,8 @@ static void test_no_root(void)
 	has_str(result.text,
 		"rank 0 of 2 has not been heard from after 0.3 s; 127.0.0.1:", "it is named");
 	has_str(result.text, "Connection refused", "and the reason");
+	has_str(result.text, "rank 0 has not started yet, or the job has already failed",
+		"and what the rank cannot know");
 
 	snprintf(id, sizeof(id), "coll1:00112233445566778899aabbccddeeff:%s", root);
 	args = (struct rank_args){.id = id, .nranks = 2, .timeout_ms = LONG_MS};
@@ -169,6 +171,87 @@ static void test_death_at_start(void)
 	result = rank_collect(one);
 	is_int(result.code, COLL_ERR_PEER_LOST, "rank 1 gets an error as well");
 	waitpid(two, NULL, 0);
+}
+
+/* Milliseconds since `start`. */
+static int64_t since(int64_t start)
+{
+	return clock_now_ms() - start;
+}
+
+/*
+ * Rank 2 believes in another number of ranks while ranks 3 and 4 are still to come.  Rank 3 comes while
+ * rank 0's call has not returned, rank 4 after it.
+ */
+static void test_late_after_failure(void)
+{
+	static const char words[] = "the number of ranks differs: 4 on rank 2, 5 on rank 0";
+	struct rank_child zero, one, two;
+	struct rank_result result;
+	char root[64];
+	struct rank_args args = root_args(root, 5, LONG_MS);
+	int64_t start;
+
+	zero = rank_spawn(&args, 0);
+	one = rank_spawn(&args, 1);
+	args.nranks = 4;
+	two = rank_spawn(&args, 2);
+	args.nranks = 5;
+	is_int(rank_collect(two).code, COLL_ERR_INVALID_ARGUMENT, "rank 2 does not fit");
+	start = clock_now_ms();
+	result = rank_collect(rank_spawn(&args, 3));
+	is_int(result.code, COLL_ERR_INVALID_ARGUMENT, "rank 3, which comes late, gets the error");
+	has_str(result.text, words, "rank 3 hears of rank 2");
+	result = rank_collect(one);
+	is_int(result.code, COLL_ERR_INVALID_ARGUMENT, "rank 1 gets the error");
+	has_str(result.text, words, "rank 1 hears of rank 2");
+	result = rank_collect(zero);
+	is_int(result.code, COLL_ERR_INVALID_ARGUMENT, "rank 0 gets the error");
+	has_str(result.text, words, "rank 0 hears of rank 2");
+	ok(since(start) < LONG_MS / 4, "nobody waits for rank 4 for long: %d ms",
+	   (int)since(start));
+	args.timeout_ms = 300;
+	result = rank_collect(rank_spawn(&args, 4));
+	is_int(result.code, COLL_ERR_TIMEOUT, "no port is open after rank 0's call");
+	has_str(result.text, "rank 0 has not started yet, or the job has already failed",
+		"rank 4 is told that the job may have failed");
+}
+
+/* All members are connected when one dies: rank 0 waits for nobody. */
+static void test_death_with_all_present(void)
+{
+	struct rank_child children[4];
+	struct rank_result result;
+	char root[64];
+	struct rank_args args = root_args(root, 3, LONG_MS);
+	int victim = 2;
+	int64_t start = clock_now_ms();
+
+	args.work = work_die;
+	args.arg = &victim;
+	for (int r = 0; r < 3; r++)
+		children[r] = rank_spawn(&args, r);
+	for (int r = 0; r < 3; r++)
+		result = rank_collect(children[r]);
+	(void)result;
+	ok(since(start) < 1500, "with all ranks present nobody waits: %d ms", (int)since(start));
+}
+
+/* Rank 0 of an id fails before it serves the port: the members do not wait for it. */
+static void test_root_fails_before_serving(void)
+{
+	struct rank_child one;
+	struct rank_result result;
+	struct bootstrap *bootstrap;
+	char id[COLL_UNIQUE_ID_SIZE];
+	struct rank_args args = {.id = id, .nranks = 2, .timeout_ms = 20000};
+
+	bootstrap_make_id(id, sizeof(id), NULL);
+	one = rank_spawn(&args, 1);
+	is_int(bootstrap_open_id(&bootstrap, id, 0, 2, "nosuch0", LONG_MS), COLL_ERR_CONFIG,
+	       "rank 0's interface does not exist");
+	result = rank_collect(one);
+	is_int(result.code, COLL_ERR_PEER_LOST, "rank 1 does not wait for rank 0");
 }
 
 static void test_death_of_root_at_start(void)
@@ -376,6 +459,9 @@ int main(void)
 	test_death_later(0);
 	test_death_later(2);
 	test_death_at_start();
+	test_late_after_failure();
+	test_death_with_all_present();
+	test_root_fails_before_serving();
 	test_death_of_root_at_start();
 	test_duplicate();
 	test_other_size();

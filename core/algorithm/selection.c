@@ -82,30 +82,6 @@ static uint32_t choose_flags(const struct algo *algo)
 	return algo->flags | (algo->flags & COLL_ALGORITHM_CANONICAL ? COLL_ALGORITHM_ORDERED : 0);
 }
 
-/* Did the user name an algorithm that reproducible mode cannot use? */
-static int choose_check_reproducible(const struct config *config, const struct selection *selection,
-				     int kind)
-{
-	const struct rules *rules = &selection->rules[kind - 1];
-	const uint32_t requirements = choose_requirements(selection, kind);
-	const struct algo *algo;
-	char name[48], known[256];
-
-	for (int i = 0; i < rules->given; i++) {
-		algo = algo_at(rules->rule[i].algorithm);
-		if ((choose_flags(algo) & requirements) == requirements)
-			continue;
-		choose_option(kind, name);
-		rules_algorithms(kind, COLL_ALGORITHM_CANONICAL, known, sizeof(known));
-		return error_set(COLL_ERR_CONFIG,
-				 "%s: option '%s' names '%s', whose results are not reproducible, "
-				 "but %s sets 'reproducible = yes': name one of %s, or none",
-				 config_source(config, name), name, algo->name,
-				 config_source(config, "reproducible"), known);
-	}
-	return COLL_SUCCESS;
-}
-
 int choose_compile(const struct config *config, struct selection *selection)
 {
 	int code = COLL_SUCCESS;
@@ -117,8 +93,6 @@ int choose_compile(const struct config *config, struct selection *selection)
 	selection->reproducible = (int32_t)config_int(config, "reproducible");
 	for (int kind = 1; !code && kind <= RULES_KINDS; kind++)
 		code = choose_compile_kind(config, kind, &selection->rules[kind - 1]);
-	for (int kind = 1; !code && kind <= RULES_KINDS; kind++)
-		code = choose_check_reproducible(config, selection, kind);
 	return code;
 }
 

@@ -26,8 +26,8 @@ struct selection {
 };
 
 /*
- * Fills *selection from the options of this process, also if they contradict each other
- * (COLL_ERR_CONFIG).
+ * Fills *selection from the options of this process.  Rules of algorithms that `reproducible` cannot use
+ * are kept: choose_rule passes over them.
  */
 int choose_compile(const struct config *config, struct selection *selection);
 /* A hash of the whole selection. */

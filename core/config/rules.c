@@ -35,7 +35,8 @@ int rules_take_bytes(int kind)
 	       kind != COLL_KIND_SCATTERV && kind != COLL_KIND_BARRIER;
 }
 
-void rules_algorithms(int kind, uint32_t flags, char *text, unsigned size)
+/* "ring, gather_reduce": the algorithms of a kind. */
+static void rules_algorithms(int kind, char *text, size_t size)
 {
 	const struct algo *algo;
 	size_t len = 0;
@@ -43,7 +44,7 @@ void rules_algorithms(int kind, uint32_t flags, char *text, unsigned size)
 	text[0] = '\0';
 	for (int i = 0; i < algo_count() && len < size; i++) {
 		algo = algo_at(i);
-		if (algo->kind == kind && (algo->flags & flags) == flags)
+		if (algo->kind == kind)
 			len += (size_t)snprintf(text + len, size - len, "%s%s", len ? ", " : "",
 						algo->name);
 	}
@@ -251,7 +252,7 @@ static int rules_name(struct reader *r, int32_t *algorithm)
 	*algorithm = word.len < sizeof(name) ? algo_find(r->kind, name) : -1;
 	if (*algorithm >= 0)
 		return 0;
-	rules_algorithms(r->kind, 0, known, sizeof(known));
+	rules_algorithms(r->kind, known, sizeof(known));
 	snprintf(what, sizeof(what), "%s of %s: expected one of %s",
 		 word.len ? "is no algorithm" : "lacks the name of an algorithm",
 		 kind_name(r->kind), known);

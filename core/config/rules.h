@@ -58,8 +58,6 @@ struct rules_fault {
 int rules_parse(int kind, const char *text, struct rules *rules, struct rules_fault *fault);
 /* The i-th known word that could stand in place of fault->word, or NULL. */
 const char *rules_candidate(int kind, const struct rules_fault *fault, int i);
-/* "ring, gather_reduce": the kind's algorithms that have all these flags. */
-void rules_algorithms(int kind, uint32_t flags, char *text, unsigned size);
 
 /* May ranges of bytes be used for that kind? */
 int rules_take_bytes(int kind);

@@ -47,6 +47,19 @@ COLL_ALLREDUCE_ALGORITHM='two_level' info --ranks 4 --nodes 1
 has "an algorithm for several nodes on one" "$dir/out" 'two_level .*never: there must be several'
 COLL_REPRODUCIBLE=yes info --ranks 4
 has "reproducible mode passes others over" "$dir/out" 'ring .*never: its results are not repro'
+COLL_REPRODUCIBLE=yes COLL_REDUCE_ALGORITHM=binomial info --ranks 4
+is "also an algorithm that the user names: status 0" $status 0
+has "with its reason" "$dir/out" \
+    'binomial +every call  \(COLL_REDUCE_ALGORITHM\).*never: its results are not repro'
+none "and it is no fault" "$(cat "$dir/err")"
+sed 's/^#\([a-z_]*_algorithm = .\)/\1/; s/^#reproducible = no$/reproducible = yes/' \
+    "${top_srcdir:-.}/conf/coll.conf" >"$dir/coll.conf"
+is "coll.conf with its own rules and reproducible mode: all lines" \
+    "$(grep -cE '^([a-z_]*_algorithm = .*|reproducible = yes)$' "$dir/coll.conf")" 15
+COLL_CONFIG=$dir/coll.conf info
+is "is no error" $status 0
+COLL_CONFIG=$dir/coll.conf timeout 60 "$coll" perf -t 2 -s 64 allreduce >"$dir/out" 2>&1
+is "and makes a communicator" $? 0
 
 # ------------------------------------------------------------------------ JSON
 
@@ -80,9 +93,6 @@ has "says where, what and what not" "$dir/err" \
 has "and the built-in rules stay" "$dir/out" '^     1  .*64K bytes$'
 COLL_ALLTOALLV_ALGORITHM='pairwise bytes 4K-' info
 has "bytes where counts differ" "$dir/err" "'bytes' cannot be used: ranks call this collective"
-COLL_REPRODUCIBLE=yes COLL_REDUCE_ALGORITHM=binomial info
-is "reproducible and an algorithm that is not: status 1" $status 1
-has "said" "$dir/err" "names 'binomial', whose results are not reproducible, but COLL_REPRODUCIBLE"
 COLL_ALLREDUCE_ALGORITHM=rinng timeout 60 "$coll" perf -t 2 -e 64 allreduce >"$dir/out" 2>&1
 is "no communicator with a bad rule" $? 1
 has "and it says why" "$dir/out" "'rinng' is no algorithm"

@@ -8,10 +8,15 @@
  *
  * Widening is exact.  Narrowing rounds to nearest, ties to even, and keeps subnormals:
  *   f16, bf16    a value that is too large becomes infinity
- *   fp8          a value that is too large, infinity included, becomes the largest finite value of its
- *                sign: +-448 (e4m3), +-57344 (e5m2), as CUDA's __NV_SATFINITE and NCCL have it
+ *   fp8          a finite value that is too large becomes the largest finite value of its sign: +-448
+ *                (e4m3), +-57344 (e5m2), as with CUDA's __NV_SATFINITE, on which the constructors of
+ *                __nv_fp8_e4m3 and __nv_fp8_e5m2 rely (CUDA Math API), and so NCCL
+ *   infinity     infinity; e4m3, which has none: +-448
  *   any NaN      the type's one positive quiet NaN
- * The formats: IEEE 754-2019; OCP 8-bit Floating Point Specification (OFP8) 1.0.
+ * Only an infinite operand makes an infinite e5m2 result.  CUDA's __NV_SATFINITE turns e5m2 infinities
+ * into +-57344 too, which would hide that an input had overflowed.
+ * The formats: IEEE 754-2019; OCP 8-bit Floating Point Specification (OFP8) 1.0, in which e5m2 has
+ * infinities and e4m3 has none.
  */
 #ifndef CORE_REDUCE_CONVERT_H
 #define CORE_REDUCE_CONVERT_H
@@ -50,13 +55,14 @@ enum {
 /* A small binary float: how wide it is and where its exponent stands. */
 struct convert_format {
 	int32_t width, mantissa, bias;
-	int32_t max; /* magnitude that replaces every larger one */
+	int32_t max; /* magnitude that replaces every larger finite one */
+	int32_t inf; /* magnitude that replaces infinity */
 	int32_t nan; /* the positive quiet NaN */
 };
 
-static const struct convert_format convert_f16 = {16, 10, 15, 0x7c00, 0x7e00};
-static const struct convert_format convert_e4m3 = {8, 3, 7, 0x7e, 0x7f};
-static const struct convert_format convert_e5m2 = {8, 2, 15, 0x7b, 0x7e};
+static const struct convert_format convert_f16 = {16, 10, 15, 0x7c00, 0x7c00, 0x7e00};
+static const struct convert_format convert_e4m3 = {8, 3, 7, 0x7e, 0x7e, 0x7f};
+static const struct convert_format convert_e5m2 = {8, 2, 15, 0x7b, 0x7c, 0x7e};
 
 /* Lanes of `yes` where mask is set, of `no` elsewhere. */
 VEC_INLINE vec_i32 convert_select(vec_i32 mask, vec_i32 yes, vec_i32 no)
@@ -167,6 +173,8 @@ VEC_INLINE vec_i32 convert_narrow(vec_f32 x, struct convert_format f)
 
 	y = convert_select(magnitude < (128 - f.bias) * CONVERT_F32_ONE, tiny, normal);
 	y = convert_select(y > max, max, y);
+	if (f.inf != f.max)
+		y = convert_select(magnitude == CONVERT_F32_INF, convert_fill(f.inf), y);
 	y |= (vec_i32)((vec_u32)bits >> 31 << (f.width - 1));
 	return convert_select(magnitude > CONVERT_F32_INF, convert_fill(f.nan), y);
 }

@@ -228,7 +228,11 @@ typedef int32_t coll_op_t;
  * coll_red_op_create_* made.
  *
  * Integers wrap around (two's complement).  MIN and MAX return a NaN if any input is a NaN.  The
- * library computes f16, bf16 and fp8 in f32 and rounds to nearest even after each step.  AVG is SUM
+ * library computes f16, bf16 and fp8 in f32 and rounds to nearest even after each step.  A finite
+ * result beyond the range of f16 or bf16 becomes an infinity; beyond the range of fp8 it becomes the
+ * largest finite value, 448 (e4m3) or 57344 (e5m2), as with CUDA's __NV_SATFINITE.  Infinities of the
+ * inputs stay infinities, in e5m2 too; e4m3 has none (OCP 8-bit Floating Point Specification 1.0).
+ * AVG is SUM
  * divided by the number of ranks at the end (integers: towards zero).  Every rank receives the same
  * bits.  A backend that reduces by itself (nccl) rounds in its own way, and its MIN and MAX may
  * lose a NaN.

@@ -36,6 +36,14 @@ static void test_examples(void)
 	       "float8e4m3: 448 + 448 stays 448");
 	is_int((int64_t)test_one(COLL_FLOAT8E5M2, COLL_SUM, 0x7b, 0x7b), 0x7b,
 	       "float8e5m2: 57344 + 57344 stays 57344");
+	is_int((int64_t)test_one(COLL_FLOAT8E5M2, COLL_SUM, 0x7c, 0x3c), 0x7c,
+	       "float8e5m2: infinity + 1 is infinity");
+	is_int((int64_t)test_one(COLL_FLOAT8E5M2, COLL_SUM, 0xfc, 0x7b), 0xfc,
+	       "float8e5m2: -infinity + 57344 is -infinity");
+	is_int((int64_t)test_one(COLL_FLOAT8E5M2, COLL_SUM, 0x7c, 0xfc), 0x7e,
+	       "float8e5m2: infinity - infinity is NaN");
+	is_int((int64_t)test_one(COLL_FLOAT8E5M2, COLL_PROD, 0x7b, 0x7b), 0x7b,
+	       "float8e5m2: 57344 * 57344 stays 57344");
 	is_int((int64_t)test_one(COLL_FLOAT8E5M2, COLL_MAX, 0x7c, 0x3c), 0x7c,
 	       "float8e5m2: the larger of infinity and 1 is infinity");
 	is_int((int64_t)test_one(COLL_FLOAT32, COLL_MIN, 0x80000000, 0), 0x80000000,

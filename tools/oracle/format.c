@@ -104,7 +104,7 @@ uint64_t oracle_code(const struct oracle_format *f, double x)
 	if (x == 0)
 		return sign;
 	if (isinf(x))
-		return sign | f->over;
+		return sign | f->inf;
 	exponent = ilogb(x);
 	exponent = exponent < 1 - f->bias ? 1 - f->bias : exponent;
 	steps = rint(ldexp(fabs(x), f->mantissa - exponent));
@@ -145,12 +145,6 @@ static uint64_t format_reduce_float(const struct oracle_format *f, int32_t op, u
 {
 	double x = oracle_value(f, a), y = oracle_value(f, b), r;
 
-	/*
-	 * Returns the code unchanged, because an infinity of an 8-bit float has no way back from a
-	 * double.
-	 */
-	if ((op == COLL_MIN || op == COLL_MAX) && !isnan(x) && !isnan(y))
-		return format_takes_first(op, x, y) ? a : b;
 	r = oracle_fold(op, x, y);
 	if (op == COLL_AVG)
 		r = f->mantissa == 52 ? x / n : (double)((float)x / (float)n);

@@ -31,8 +31,8 @@ struct oracle_format {
 	 */
 	int mantissa, bias;
 	/*
-	 * Floats: codes of the largest finite number, of the result of an overflow, of the last
-	 * value that is not NaN, and of NaN.
+	 * Floats: codes of the largest finite number, of the result of an overflow, of infinity
+	 * (e4m3, which has none: of the largest number), and of NaN.
 	 */
 	uint64_t max, over, inf, nan;
 };

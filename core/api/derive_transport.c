@@ -34,8 +34,10 @@ static int derive_transport_new(struct comm *parent, uint32_t context_id, int ra
 
 	if (context_id == UINT32_MAX)
 		return error_set(COLL_ERR_UNSUPPORTED,
-				 "too many communicators were made from this one's connections: "
-				 "make a new one with a new id");
+				 "a rank has made %" PRIu32 " communicators on the connections of "
+				 "these %d ranks, and cannot make more: make a communicator with a "
+				 "new id",
+				 comm_most_context_ids(context), context->nranks);
 	code = comm_new(&made, context, context_id, rank, n, world);
 	if (!code) {
 		context_ref(context);

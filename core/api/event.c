@@ -137,7 +137,7 @@ coll_result_t coll_event_create(coll_comm_t handle, coll_event_t *event)
 		return COLL_SUCCESS;
 	if (e)
 		event_free(e);
-	return code ? code : error_set(COLL_ERR_NO_MEMORY, "no memory for an event");
+	return code ? code : handle_none("an event");
 }
 
 coll_result_t coll_event_destroy(coll_event_t event)

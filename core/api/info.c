@@ -138,7 +138,7 @@ coll_result_t coll_info_create(const coll_config_t *config, coll_info_t *out)
 	if (!code)
 		*out = handle_new(HANDLE_INFO, info);
 	if (!code && !*out)
-		code = error_set(COLL_ERR_NO_MEMORY, "no memory for a coll_info_t");
+		code = handle_none("a coll_info_t");
 	if (code)
 		info_free(info);
 	return code;

@@ -30,7 +30,7 @@ static int request_new(coll_request_t *out, const struct request *like)
 			return COLL_SUCCESS;
 	}
 	free(r);
-	return error_set(COLL_ERR_NO_MEMORY, "no memory for a request");
+	return handle_none("a request");
 }
 
 /* Pins the request and enters its communicator. */

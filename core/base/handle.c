@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* handle.c - the table of slots behind handles. */
 #include "base/handle.h"
+#include "base/error.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
-enum { SLOTS_PER_CHUNK = 256, MAX_CHUNKS = 4096, PIN_BITS = 24 };
+enum { SLOTS_PER_CHUNK = 256, MAX_CHUNKS = HANDLE_MOST / SLOTS_PER_CHUNK, PIN_BITS = 24 };
 
 /*
  * state: generation (32 bits), type (8 bits; 0: free or retired), pins (24 bits).  A handle is the
@@ -40,7 +41,7 @@ static struct slot *handle_slot(uint32_t number)
 {
 	struct slot *chunk;
 
-	if (number >= SLOTS_PER_CHUNK * (uint32_t)MAX_CHUNKS)
+	if (number >= HANDLE_MOST)
 		return NULL;
 	chunk = atomic_load(&handle_chunks[number / SLOTS_PER_CHUNK]);
 	return chunk ? &chunk[number % SLOTS_PER_CHUNK] : NULL;
@@ -57,7 +58,7 @@ static uint32_t handle_take_slot(void)
 		return number - 1;
 	}
 	number = handle_used;
-	if (number >= SLOTS_PER_CHUNK * (uint32_t)MAX_CHUNKS)
+	if (number >= HANDLE_MOST)
 		return UINT32_MAX;
 	if (number % SLOTS_PER_CHUNK == 0) {
 		chunk = calloc(SLOTS_PER_CHUNK, sizeof(*chunk));
@@ -84,6 +85,23 @@ void *handle_new(int type, void *object)
 	slot->object = object;
 	atomic_store(&slot->state, handle_state(generation, type));
 	return (void *)(uintptr_t)((uint64_t)generation << 32 | (number + 1));
+}
+
+int handle_none(const char *what)
+{
+	int full;
+
+	pthread_mutex_lock(&handle_lock);
+	full = handle_used == HANDLE_MOST && !handle_free;
+	pthread_mutex_unlock(&handle_lock);
+	if (full)
+		return error_set(
+			COLL_ERR_NO_MEMORY,
+			"no handle for %s: the process has %d communicators, requests, "
+			"events and other objects with handles, and cannot have more: destroy "
+			"or free those that are not needed",
+			what, HANDLE_MOST);
+	return error_set(COLL_ERR_NO_MEMORY, "no memory for %s", what);
 }
 
 void *handle_pin(int type, void *handle)

@@ -16,8 +16,16 @@ enum {
 	HANDLE_REGISTRATION = 5
 };
 
-/* A new handle for the object; NULL if memory has run out. */
+/* At most so many objects have handles at a time. */
+enum { HANDLE_MOST = 1 << 20 };
+
+/* A new handle for the object; NULL if memory has run out or HANDLE_MOST handles are valid. */
 void *handle_new(int type, void *object);
+/*
+ * Sets and returns the error of an object that could not be made, because malloc or handle_new has
+ * returned NULL.  what: "a request".
+ */
+int handle_none(const char *what);
 /*
  * Returns the object and pins it: it is not retired before handle_unpin.  NULL if the handle is not
  * valid.

@@ -37,14 +37,29 @@ uint64_t comm_tag_control(uint32_t context_id)
 	return (uint64_t)context_id << TAG_CONTEXT_SHIFT | MATCH_CONTROL;
 }
 
-/* The upper bits are the drawing rank's number on the context, the lower ones count. */
-uint32_t comm_draw_context_id(struct context *context)
+/* Bits that count the communicators of one rank: those that the rank's number on the context leaves. */
+static int comm_context_id_bits(const struct context *context)
 {
 	int bits = TAG_CONTEXT_BITS;
 
 	for (int n = context->nranks - 1; n; n /= 2)
 		bits--;
-	if (bits < 1 || context->next_context_id >> bits)
+	return bits;
+}
+
+uint32_t comm_most_context_ids(const struct context *context)
+{
+	int bits = comm_context_id_bits(context);
+
+	return bits < 1 ? 0 : (uint32_t)1 << bits;
+}
+
+/* The upper bits are the drawing rank's number on the context, the lower ones count. */
+uint32_t comm_draw_context_id(struct context *context)
+{
+	int bits = comm_context_id_bits(context);
+
+	if (context->next_context_id >= comm_most_context_ids(context))
 		return UINT32_MAX;
 	return (uint32_t)context->rank << bits | context->next_context_id++;
 }
@@ -126,8 +141,7 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	if (comm->handle)
 		comm->outcome = outcome_new(comm->handle);
 	if (!comm->outcome)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator of %d ranks",
-				 nranks);
+		return handle_none("a communicator");
 	if (!context->plugin->backend.transport && native_new(&comm->native))
 		return COLL_ERR_NO_MEMORY;
 	for (int r = 0; r < context->nranks; r++)

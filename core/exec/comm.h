@@ -139,6 +139,8 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
  * space of its own.  UINT32_MAX: all ids are used up.
  */
 uint32_t comm_draw_context_id(struct context *context);
+/* The ids that each rank of the context can draw: 2^(26 - ceil(log2 nranks)). */
+uint32_t comm_most_context_ids(const struct context *context);
 
 /* Waits, for a bounded time, until the control messages about a failure have been sent. */
 void comm_flush(struct comm *comm);

@@ -93,7 +93,7 @@ int registration_add(struct comm *comm, void *buf, size_t bytes, void **handle)
 	}
 	if (!r || !r->handle) {
 		free(r);
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for a registration");
+		return handle_none("a registration");
 	}
 	code = registration_begin(r, buf, bytes);
 	if (code) {

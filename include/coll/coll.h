@@ -262,6 +262,10 @@ COLL_API const char *coll_op_name(coll_op_t op);
 /*
  * A handle is a value, not an address.  After its object is destroyed it stays safe to pass to any
  * function, which then returns COLL_ERR_INVALID_ARGUMENT.
+ *
+ * A process can have 1,048,576 (2^20) objects with handles at a time: communicators, requests,
+ * events, registrations and coll_info_t together.  A call that would make one more returns
+ * COLL_ERR_NO_MEMORY; once the program has destroyed or freed an object, the call succeeds again.
  */
 typedef struct coll_comm *coll_comm_t;
 typedef struct coll_request *coll_request_t;
@@ -497,7 +501,13 @@ enum { COLL_SPLIT_NOCOLOR = -1 };
  *           split for all ranks of coll_comm_init_all().
  * Errors    COLL_ERR_PEER_LOST: a rank has died, and the text has its number.  Some ranks may have
  *           succeeded by then.  Their new communicator fails at once if one of its ranks could not
- *           make it, so that no rank waits there for another.
+ *           make it, so that no rank waits there for another.  COLL_ERR_UNSUPPORTED: the
+ *           connections cannot have more communicators; make one with a new id.
+ *
+ * With a transport, each split, dup and shrink takes a number that is never used again on the same
+ * connections, not even after destroy.  Rank 0 of `comm` (shrink: of the new communicator) takes it
+ * from a supply of its own of 2^(26 - ceil(log2 n)) numbers, where n is the number of ranks of the
+ * first communicator on these connections: 33,554,432 for 2 ranks, 65,536 for 1024 ranks.
  *
  * A backend without a transport makes new connections instead, for which the ranks meet as they did
  * for the first communicator.  Then the call waits for the operations before it, and each step

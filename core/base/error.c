@@ -2,6 +2,7 @@
 /* error.c - the calling thread's error text, and the message of each result code. */
 #include "base/error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,6 +60,11 @@ void error_clear(coll_error_t *err)
 	err->size = sizeof(*err);
 	err->code = COLL_SUCCESS;
 	err->text[0] = '\0';
+}
+
+const char *error_remedy(int err)
+{
+	return err == EMFILE ? "; raise this process's limit of open files (ulimit -n)" : "";
 }
 
 const char *coll_error_string(coll_result_t result)

@@ -12,6 +12,8 @@
 int error_set(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Makes a plugin's error the calling thread's.  The message of the code replaces an empty text. */
 int error_take(int code, const coll_error_t *err);
+/* The remedy to add to the message of a failed system call: how to get more descriptors, or "". */
+const char *error_remedy(int err);
 /* The calling thread's last text; "" at first. */
 const char *error_text(void);
 

@@ -274,12 +274,16 @@ int address_of_interfaces(const char *name, struct address_list *out)
 	static const int limit[4] = {ADDRESS_INET_MAX - 2, ADDRESS_INET_MAX - 2,
 				     ADDRESS_INET_MAX - 1, ADDRESS_INET_MAX};
 	struct ifaddrs *list = NULL;
-	int code = 0;
+	int code = 0, err;
 
 	out->count = 0;
-	if (getifaddrs(&list) < 0)
-		return error_set(COLL_ERR_SYSTEM, "cannot list the network interfaces: %s",
-				 strerror(errno));
+	if (getifaddrs(&list) < 0) {
+		err = errno;
+		error_set(COLL_ERR_SYSTEM, "cannot list the network interfaces: %s%s",
+			  strerror(err), error_remedy(err));
+		errno = err;
+		return COLL_ERR_SYSTEM;
+	}
 	for (int class = 0; class < 4; class ++)
 		for (const struct ifaddrs *i = list; i != NULL; i = i->ifa_next)
 			if (address_class(i) == class && out->count < limit[class] &&
@@ -289,5 +293,6 @@ int address_of_interfaces(const char *name, struct address_list *out)
 	if (out->count == 0)
 		code = address_no_interface(list, name);
 	freeifaddrs(list);
+	errno = 0;
 	return code;
 }

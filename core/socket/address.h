@@ -29,7 +29,8 @@ struct address_list {
 /*
  * IP addresses of this host that others can use, port 0: of the interface or address `name`, or, if
  * it is NULL or "", of all interfaces that run, loopback last.  A name that does not exist is an
- * error that lists those that do.
+ * error that lists those that do.  errno is set: to the reason why the system does not list its
+ * interfaces, or to 0.
  */
 int address_of_interfaces(const char *name, struct address_list *out);
 /* "1.2.3.4:80" or "[::1]:80", numbers only; `what` begins the error text. */

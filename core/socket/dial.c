@@ -156,8 +156,8 @@ static int dial_no_socket(struct dial *dial, struct dial_attempt *y, int err, in
 	}
 	dial->no_descriptor = 1;
 	address_format(dial_address(dial, y), address);
-	return error_set(COLL_ERR_SYSTEM, "cannot make a socket to reach rank %u at %s: %s",
-			 dial->peer, address, socket_why(err, why));
+	return error_set(COLL_ERR_SYSTEM, "cannot make a socket to reach rank %u at %s: %s%s",
+			 dial->peer, address, socket_why(err, why), error_remedy(err));
 }
 
 static int dial_start(struct dial *dial, struct dial_attempt *y)

@@ -44,7 +44,8 @@ static int socket_listen_error(const struct address *address, int err)
 	char text[ADDRESS_TEXT_SIZE], why[SOCKET_WHY_SIZE];
 
 	address_format(address, text);
-	return error_set(COLL_ERR_SYSTEM, "cannot listen at %s: %s", text, socket_why(err, why));
+	return error_set(COLL_ERR_SYSTEM, "cannot listen at %s: %s%s", text, socket_why(err, why),
+			 error_remedy(err));
 }
 
 int socket_listen(struct address *address, socket_tune_fn tune, const void *user, int *fd, int *err)

@@ -95,6 +95,7 @@ static void context_free(struct context *context)
 static int context_prepare(struct context *context, const struct context_parts *parts)
 {
 	const struct context_client *client = parts->client;
+	int failed;
 
 	pthread_mutex_init(&context->lock, NULL);
 	context->client = client;
@@ -116,6 +117,7 @@ static int context_prepare(struct context *context, const struct context_parts *
 	context->devices = device_open();
 	context->failure = calloc((size_t)context->nranks, sizeof(*context->failure));
 	context->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	failed = errno;
 	match_init(&context->match);
 	context->match.check_unexpected = client->check_unexpected;
 	context->match.mismatch = client->mismatch;
@@ -127,7 +129,8 @@ static int context_prepare(struct context *context, const struct context_parts *
 	if (!context->failure || !context->node)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", context->nranks);
 	if (context->wake_fd < 0)
-		return error_set(COLL_ERR_SYSTEM, "cannot make an eventfd: %s", strerror(errno));
+		return error_set(COLL_ERR_SYSTEM, "cannot make an eventfd: %s%s", strerror(failed),
+				 error_remedy(failed));
 	return COLL_SUCCESS;
 }
 

@@ -52,8 +52,8 @@ static int32_t tcp_new(const coll_host_t *host, struct tcp **out, coll_error_t *
 	t->nranks = host->nranks;
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (t->epoll_fd < 0)
-		return error_fill(err, COLL_ERR_SYSTEM, "cannot make an epoll descriptor: %s",
-				  strerror(errno));
+		return error_fill(err, COLL_ERR_SYSTEM, "cannot make an epoll descriptor: %s%s",
+				  strerror(errno), error_remedy(errno));
 	t->conn = calloc(t->nranks, sizeof(*t->conn));
 	t->scratch = host->alloc(host, TCP_SCRATCH);
 	if (!t->conn || !t->scratch)
@@ -66,17 +66,13 @@ static int32_t tcp_new(const coll_host_t *host, struct tcp **out, coll_error_t *
 	return COLL_SUCCESS;
 }
 
-/* Raises the limit of descriptors if needed.  Ranks that are threads of one process share the limit. */
-static int32_t tcp_reserve_descriptors(const struct tcp *t, const struct tcp_record *records,
-				       coll_error_t *err)
+/* Raises the limit of descriptors if needed.  `here` ranks are threads of this process and share the limit. */
+static int32_t tcp_raise_limit(const struct tcp *t, rlim_t here, coll_error_t *err)
 {
-	const struct tcp_record *own = &records[t->rank];
-	rlim_t here = 0, before, want, least = (rlim_t)t->epoll_fd + t->nranks + 16;
+	rlim_t before, want, least = (rlim_t)t->epoll_fd + t->nranks + 16;
 	struct rlimit limit;
 
-	for (uint32_t i = 0; i < t->nranks; i++)
-		here += records[i].pid == own->pid && tcp_same_host(&records[i], own);
-	want = (rlim_t)t->epoll_fd + (here ? here : 1) * (t->nranks + 16) + 128;
+	want = (rlim_t)t->epoll_fd + here * (t->nranks + 16) + 128;
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= want)
 		return COLL_SUCCESS;
 	if (limit.rlim_max < least)
@@ -93,6 +89,18 @@ static int32_t tcp_reserve_descriptors(const struct tcp *t, const struct tcp_rec
 			"connecting may fail, raise the limit before the start (ulimit -n)",
 			(unsigned long long)before, (unsigned long long)want, strerror(errno));
 	return COLL_SUCCESS;
+}
+
+/* Raises the limit for all ranks of this process. */
+static int32_t tcp_raise_limit_for_all(const struct tcp *t, const struct tcp_record *records,
+				       coll_error_t *err)
+{
+	const struct tcp_record *own = &records[t->rank];
+	rlim_t here = 0;
+
+	for (uint32_t i = 0; i < t->nranks; i++)
+		here += records[i].pid == own->pid && tcp_same_host(&records[i], own);
+	return tcp_raise_limit(t, here ? here : 1, err);
 }
 
 /* Exchanges the addresses at which the ranks listen. */
@@ -121,6 +129,9 @@ static int32_t tcp_prepare(const coll_host_t *host, struct tcp **t, struct liste
 	if (!code && !records)
 		code = error_fill(err, COLL_ERR_NO_MEMORY, "out of memory for %u addresses",
 				  host->nranks);
+	/* Before the exchange, so that all ranks learn of a limit that is too low. */
+	if (!code)
+		code = tcp_raise_limit(*t, 1, err);
 	if (!code && host->nranks > 1)
 		code = tcp_listen(host, listeners, &own, err);
 	if (code)
@@ -136,7 +147,7 @@ static int32_t tcp_open(const coll_host_t *host, void **ep, coll_error_t *err)
 	int32_t code = tcp_prepare(host, &t, &listeners, records, err);
 
 	if (!code)
-		code = tcp_reserve_descriptors(t, records, err);
+		code = tcp_raise_limit_for_all(t, records, err);
 	if (!code)
 		code = tcp_mesh_connect(t, &listeners, records, err);
 	listeners_close(&listeners);

@@ -73,14 +73,16 @@ void tcp_tune(const void *user, int fd, int family, int local)
 
 /* ------------------------------------------------------------------ listening -- */
 
-/* Listens at the address and fills in its port. */
+/* Listens at the address and fills in its port.  *exhausted: the failure is a lack of descriptors. */
 static int32_t tcp_listen_at(const coll_host_t *host, struct address *address,
-			     struct listeners *listeners, coll_error_t *err)
+			     struct listeners *listeners, int *exhausted, coll_error_t *err)
 {
 	int fd, reason;
 
-	if (socket_listen(address, tcp_tune, host, &fd, &reason))
+	if (socket_listen(address, tcp_tune, host, &fd, &reason)) {
+		*exhausted = socket_is_exhausted(reason);
 		return error_fill(err, COLL_ERR_SYSTEM, "%s", error_text());
+	}
 	listeners->fd[listeners->count++] = fd;
 	return COLL_SUCCESS;
 }
@@ -102,16 +104,20 @@ static int32_t tcp_listen_inet(const coll_host_t *host, struct listeners *listen
 	const char *wanted = host->option_string(host, "interface");
 	struct address_list list;
 	int32_t code = address_of_interfaces(wanted, &list);
+	int exhausted = socket_is_exhausted(errno);
 
 	/* Ranks on a host without a network connect through local sockets. */
-	if (code && (!wanted || !*wanted))
+	if (code && (!wanted || !*wanted) && !exhausted)
 		return COLL_SUCCESS;
 	if (code)
-		return error_fill(err, code, "option tcp.interface: %s", error_text());
+		return error_fill(err, code, "%s%s",
+				  exhausted ? "" : "option tcp.interface: ", error_text());
 	for (int i = 0; i < list.count; i++) {
 		/* The kernel refuses an address that is still being configured: the others suffice. */
-		if (tcp_listen_at(host, &list.item[i], listeners, err)) {
+		if (tcp_listen_at(host, &list.item[i], listeners, &exhausted, err)) {
 			code = COLL_ERR_SYSTEM;
+			if (exhausted)
+				return code;
 			kit_log(host, COLL_LOG_DEBUG, "%s", error_text());
 			continue;
 		}
@@ -120,14 +126,19 @@ static int32_t tcp_listen_inet(const coll_host_t *host, struct listeners *listen
 	return record->count ? COLL_SUCCESS : code;
 }
 
-static void tcp_identify_host(struct tcp_record *record)
+static int32_t tcp_identify_host(struct tcp_record *record, coll_error_t *err)
 {
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	static const char path[] = "/proc/sys/kernel/random/boot_id";
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat netns;
 
+	/* The next descriptors, for sockets, would fail as well. */
+	if (fd < 0 && socket_is_exhausted(errno))
+		return error_fill(err, COLL_ERR_SYSTEM, "cannot open %s: %s%s", path,
+				  strerror(errno), error_remedy(errno));
 	/* Without both facts the rank passes for alone on its host: TCP works, but is slower. */
 	if (fd < 0)
-		return;
+		return COLL_SUCCESS;
 	if (!stat("/proc/self/ns/net", &netns) &&
 	    read(fd, record->boot_id, sizeof(record->boot_id) - 1) < 36)
 		record->boot_id[0] = '\0';
@@ -136,6 +147,7 @@ static void tcp_identify_host(struct tcp_record *record)
 		record->netns[1] = (uint64_t)netns.st_ino;
 	}
 	close(fd);
+	return COLL_SUCCESS;
 }
 
 /* Listens at a local socket with a random name, which no other user can guess. */
@@ -144,6 +156,7 @@ static int32_t tcp_listen_local(const coll_host_t *host, struct listeners *liste
 {
 	struct address address;
 	uint8_t name[16];
+	int exhausted;
 
 	if (random_bytes(name, sizeof(name)))
 		return error_fill(err, COLL_ERR_SYSTEM, "%s", error_text());
@@ -151,15 +164,16 @@ static int32_t tcp_listen_local(const coll_host_t *host, struct listeners *liste
 	for (size_t i = 0; i < sizeof(name); i++)
 		snprintf(record->unix_name + 5 + 2 * i, 3, "%02x", name[i]);
 	address_local(record->unix_name, &address);
-	return tcp_listen_at(host, &address, listeners, err);
+	return tcp_listen_at(host, &address, listeners, &exhausted, err);
 }
 
 int32_t tcp_listen(const coll_host_t *host, struct listeners *listeners, struct tcp_record *record,
 		   coll_error_t *err)
 {
-	int32_t code = COLL_SUCCESS;
+	int32_t code = tcp_identify_host(record, err);
 
-	tcp_identify_host(record);
+	if (code)
+		return code;
 	record->pid = (uint32_t)getpid();
 	if (random_bytes(record->nonce, sizeof(record->nonce)))
 		return error_fill(err, COLL_ERR_SYSTEM, "%s", error_text());

@@ -71,7 +71,7 @@ static void tcp_mesh_no_descriptor(struct tcp_mesh *mesh, const char *why)
 {
 	tcp_mesh_fail(mesh, COLL_ERR_SYSTEM,
 		      "%s; %u ranks need about %u descriptors more than are open now in each "
-		      "process (ulimit -n)",
+		      "process",
 		      why, mesh->t->nranks,
 		      mesh->t->nranks - mesh->connected + ACCEPTOR_PENDING_MAX);
 }

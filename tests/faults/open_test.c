@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * open_test.c - while two processes make a communicator, rank 1 runs out of memory or of
+ * open_test.c - while two processes make a communicator over tcp, rank 1 runs out of memory or of
  * descriptors: both ranks get an error with the cause and the number of the rank.
  */
 #include "../lib/failing_malloc.h"
 #include "../lib/ranks.h"
 
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 /* The resource that rank 1 lacks. */
-enum fault { FAULT_NONE, FAULT_EVENTFD, FAULT_EPOLL, FAULT_CORE_MEMORY, FAULT_PLUGIN_MEMORY };
+enum fault {
+	FAULT_NONE,
+	FAULT_EVENTFD,
+	FAULT_EPOLL,
+	FAULT_CORE_MEMORY,
+	FAULT_PLUGIN_MEMORY,
+	FAULT_SOFT_LIMIT, /* of open files, which a process may raise */
+	FAULT_HARD_LIMIT
+};
 
 /* Results that the ranks write for the test. */
 struct report {
@@ -54,6 +63,21 @@ int epoll_create1(int flags)
 
 /* --------------------------------------------------------------------------- ranks -- */
 
+/* Leaves this process n free descriptors. */
+static void limit_files(long n)
+{
+	struct rlimit limit;
+	int next = dup(0);
+
+	close(next);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = (rlim_t)(next + n);
+	if (fault == FAULT_HARD_LIMIT)
+		limit.rlim_max = limit.rlim_cur;
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		bail_out("setrlimit: %s", strerror(errno));
+}
+
 /*
  * Runs a rank in a process of its own; on rank 1 the n-th allocation fails if memory is the
  * resource.
@@ -71,7 +95,9 @@ static void rank_main(int rank, long n)
 	}
 	while (!atomic_load(&report->has_id))
 		ranks_sleep(0.001);
-	if (rank == 1)
+	if (rank == 1 && fault >= FAULT_SOFT_LIMIT)
+		limit_files(n);
+	else if (rank == 1)
 		alloc_arm(n);
 	report->code[rank] = coll_comm_init_rank(&comm, 2, report->id, rank, &config);
 	alloc_disarm();
@@ -113,6 +139,31 @@ static void is_cause(int code, const char *words, const char *what)
 	}
 }
 
+/*
+ * Rank 1 has few free descriptors: both ranks succeed, or both name rank 1 and the limit soon.  With one
+ * free descriptor rank 1 can meet rank 0 and do nothing else.
+ */
+static void test_limit(enum fault kind, const char *what)
+{
+	static const int free_files[] = {1, 2, 3, 4, 5, 6, 8, 12, 16, 20, 24, 40};
+	int failed = 0, good = 0;
+
+	for (size_t i = 0; i < sizeof(free_files) / sizeof(free_files[0]); i++) {
+		double start = ranks_now();
+
+		run(kind, free_files[i]);
+		if (report->code[0] || report->code[1]) {
+			failed++;
+			is_cause(COLL_ERR_SYSTEM, "limit", what);
+		} else {
+			good++;
+		}
+		ok(ranks_now() - start < 10, "%s, %d free descriptors: %.1f s", what, free_files[i],
+		   ranks_now() - start);
+	}
+	ok(failed && good, "%s: %d starts fail, %d succeed", what, failed, good);
+}
+
 int main(void)
 {
 	coll_info_t info;
@@ -140,5 +191,10 @@ int main(void)
 		run(FAULT_PLUGIN_MEMORY, n);
 		is_cause(COLL_ERR_NO_MEMORY, "memory", "no memory in tcp_open");
 	}
+	test_limit(FAULT_SOFT_LIMIT, "a soft limit, local sockets");
+	test_limit(FAULT_HARD_LIMIT, "a hard limit, local sockets");
+	setenv("COLL_TCP_UNIX", "no", 1);
+	test_limit(FAULT_SOFT_LIMIT, "a soft limit, TCP");
+	test_limit(FAULT_HARD_LIMIT, "a hard limit, TCP");
 	return done_testing();
 }

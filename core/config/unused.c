@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -124,6 +125,30 @@ static void config_report_section(struct config *config, const struct config_val
 		      code == CONFIG_UNUSED ? suggest_text(&guess) : "");
 }
 
+/* Counts the letter of this index (a is 0, A too). */
+static int config_count_letter(const char *word, int letter)
+{
+	int n = 0;
+
+	for (; *word; word++)
+		n += tolower((unsigned char)*word) == 'a' + letter;
+	return n;
+}
+
+/*
+ * Is a section the known name with a typing error?  Names of three letters are near to many others ("ucc" to
+ * "ucx"), so they must have the same letters.
+ */
+static int config_is_misspelt(const char *section, const char *known)
+{
+	if (!known[0] || config_is_own_backend(section))
+		return 0;
+	for (int i = 0; i < 26 && strlen(section) <= 3; i++)
+		if (config_count_letter(section, i) != config_count_letter(known, i))
+			return 0;
+	return 1;
+}
+
 /*
  * Reports a section that no backend has although all have declared theirs.  A name like a known one is
  * a typing error; any other may belong to a plugin of another host.
@@ -142,7 +167,7 @@ static void config_check_section(struct config *config, const struct config_valu
 			      value->source == SOURCE_APPLICATION
 				      ? "have no backend's name before them"
 				      : "go above the first section");
-	else if (guess.best[0] && !config_is_own_backend(section.text))
+	else if (config_is_misspelt(section.text, guess.best))
 		config_report(config, COLL_ERR_CONFIG,
 			      "%s: unknown option '%s': there is no backend '%s' here%s",
 			      config_place(value).text, config_show(value->name).text,

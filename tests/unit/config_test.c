@@ -170,6 +170,7 @@ static void test_wrong_sections(void)
 		       "did you mean 'net'?");
 	check_sections(NULL, "[NET]\nlanes = 3\n", COLL_ERR_CONFIG, "did you mean 'net'?");
 	check_sections(NULL, "[tpc]\ninterface = lo\n", COLL_ERR_CONFIG, "did you mean 'tcp'?");
+	check_sections(NULL, "[ucc]\nmode = a\n", COLL_SUCCESS, "there is no backend 'ucc' here");
 	check_sections(NULL, "[coll]\ntimeout = 3s\n", COLL_ERR_CONFIG,
 		       "user.conf:2: unknown option 'coll.timeout': there is no backend 'coll'; "
 		       "options of the library go above the first section");

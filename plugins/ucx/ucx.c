@@ -87,7 +87,6 @@ static int32_t ucx_open_worker(struct ucx *u, coll_error_t *err)
 static int32_t ucx_new(const coll_host_t *host, struct ucx **out, coll_error_t *err)
 {
 	struct ucx *u = calloc(1, sizeof(*u));
-	int32_t code;
 
 	*out = u;
 	if (!u)
@@ -108,9 +107,14 @@ static int32_t ucx_new(const coll_host_t *host, struct ucx **out, coll_error_t *
 		u->peer[i].rank = i;
 		u->peer[i].pidfd = -1;
 	}
-	code = ucx_library_open(err);
-	if (!code)
-		code = ucx_context_open(host, u->nranks, &u->context, err);
+	return ucx_library_open(err);
+}
+
+/* Makes the context and the worker, once it is known where the ranks are. */
+static int32_t ucx_start(struct ucx *u, coll_error_t *err)
+{
+	int32_t code = ucx_context_open(u->host, u->nranks, ucx_one_host(u), &u->context, err);
+
 	if (code)
 		return code;
 	u->memory = ucx_context_memory(u->context);
@@ -138,8 +142,15 @@ static int32_t ucx_open(const coll_host_t *host, void **ep, coll_error_t *err)
 	code = ucx_new(host, &u, &own);
 	if (code)
 		kit_exchange_fail(host, code, &own);
-	else if (host->nranks > 1)
-		code = ucx_exchange(u, &own);
+	else
+		code = ucx_exchange_records(u, &own);
+	if (!code) {
+		code = ucx_start(u, &own);
+		if (code)
+			kit_exchange_fail(host, code, &own);
+		else if (host->nranks > 1)
+			code = ucx_exchange_addresses(u, &own);
+	}
 	if (!code && host->nranks > 1)
 		code = ucx_barrier(host, ucx_open_first(u, &own), &own);
 	ucx_log_end(before);
@@ -230,7 +241,7 @@ COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.size = sizeof(coll_backend_t),
 	.abi_minor = COLL_BACKEND_ABI_MINOR,
 	.name = "ucx",
-	.version = "1.0",
+	.version = "1.1",
 	.description = "RDMA, shared memory and TCP by UCX's own choice",
 	.priority = 50,
 	.memory = COLL_MEM_HOST | COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED,

@@ -244,9 +244,12 @@ int32_t ucx_resources_check(coll_error_t *err);
 
 /* Makes a context for one rank: it shows whether UCX starts, and which transports it has. */
 int32_t ucx_context_try(const coll_host_t *host, ucp_context_h *context, coll_error_t *err);
-/* Makes a context with the settings of the options and of the UCX_* variables. */
-int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, ucp_context_h *context,
-			 coll_error_t *err);
+/*
+ * Makes a context with the settings of the options and of the UCX_* variables.  one_host: all ranks share one
+ * host, so that UCX opens no port.
+ */
+int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, int one_host,
+			 ucp_context_h *context, coll_error_t *err);
 /* The COLL_MEM_* bits of the memory that the context can move. */
 uint32_t ucx_context_memory(ucp_context_h context);
 /* UCX's memory type for one COLL_MEM_* bit. */
@@ -272,18 +275,29 @@ int32_t ucx_refused(coll_error_t *err, ucs_status_t status, const char *what);
 /* ------------------------------------------------------------------- ucx_exchange.c -- */
 
 /* A rank sends this record to all other ranks. */
-struct ucx_record {
-	int32_t pid;
-	char boot_id
-		[40]; /* "" if unknown.  Equal boot_id and pidns: pids mean the same processes */
-	uint64_t pidns[2];
-	uint32_t version[2];
-	uint32_t memory;
-	uint32_t address_size;
+/* A namespace of the kernel: device and inode of its file; 0: unknown. */
+struct ucx_namespace {
+	uint64_t device, inode;
 };
 
-/* Exchanges the records and the addresses of all ranks. */
-int32_t ucx_exchange(struct ucx *u, coll_error_t *err);
+struct ucx_record {
+	int32_t pid;
+	char boot_id[40];           /* "" if unknown */
+	struct ucx_namespace pidns; /* equal boot_id and pidns: pids mean the same processes */
+	/* Equal too: both ranks see the same shared memory, POSIX's and System V's. */
+	struct ucx_namespace mntns, ipcns;
+	uint32_t version[2];
+};
+
+/*
+ * Exchanges the records of all ranks, before UCX has opened anything, and checks that the ranks have the
+ * same version of UCX.
+ */
+int32_t ucx_exchange_records(struct ucx *u, coll_error_t *err);
+/* Exchanges the addresses of all ranks. */
+int32_t ucx_exchange_addresses(struct ucx *u, coll_error_t *err);
+/* After the records: do all ranks share one host and its shared memory? */
+int ucx_one_host(const struct ucx *u);
 /* Returns when all ranks have called it.  A `code` that is not 0 fails the call on all ranks. */
 int32_t ucx_barrier(const coll_host_t *host, int32_t code, coll_error_t *err);
 int ucx_same_host(const struct ucx *u, uint32_t rank);

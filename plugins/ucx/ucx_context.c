@@ -117,6 +117,12 @@ void ucx_log_handler_install(void)
 
 /* ------------------------------------------------------------------- the context -- */
 
+/* Facts about the transports that UCX uses here. */
+struct ucx_transports {
+	int one_host; /* all ranks share one host: no port is needed */
+	int shm, tcp; /* UCX has this transport */
+};
+
 /* Changes a setting of UCX's, unless the user has set its variable. */
 static void ucx_set(ucp_config_t *config, const char *variable, const char *key, const char *value)
 {
@@ -125,7 +131,8 @@ static void ucx_set(ucp_config_t *config, const char *variable, const char *key,
 }
 
 /* By default UCX's shared memory does not report dead peers, and its TCP takes only short frames. */
-static void ucx_configure(const coll_host_t *host, ucp_config_t *config, int shm, int tcp)
+static void ucx_configure(const coll_host_t *host, ucp_config_t *config,
+			  const struct ucx_transports *use)
 {
 	int64_t alive_us = host->option_int(host, "keepalive");
 	unsigned major, minor, release;
@@ -134,19 +141,22 @@ static void ucx_configure(const coll_host_t *host, ucp_config_t *config, int shm
 	ucx_lib.ucp_get_version(&major, &minor, &release);
 	snprintf(text, sizeof(text), "%lldus", (long long)alive_us);
 	ucx_set(config, "UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", alive_us ? text : "inf");
-	if (shm)
+	/* With TCP, UCX listens on every address of the host as long as the worker lives. */
+	if (use->one_host)
+		ucx_set(config, "UCX_TLS", "TLS", "^tcp");
+	if (use->shm)
 		ucx_set(config, "UCX_MM_ERROR_HANDLING", "MM_ERROR_HANDLING", "y");
 	/*
 	 * A sent segment must fit into a receive segment, whose default is 64K.  Before UCX 1.17 the keys of
 	 * transports have no prefix.
 	 */
-	if (tcp && !secure_getenv("UCX_TCP_RX_SEG_SIZE"))
+	if (use->tcp && !secure_getenv("UCX_TCP_RX_SEG_SIZE"))
 		ucx_set(config, "UCX_TCP_TX_SEG_SIZE",
 			minor < 17 ? "TX_SEG_SIZE" : "TCP_TX_SEG_SIZE", "64k");
 }
 
-static ucs_status_t ucx_context_make(const coll_host_t *host, uint32_t nranks, int shm, int tcp,
-				     ucp_context_h *context)
+static ucs_status_t ucx_context_make(const coll_host_t *host, uint32_t nranks,
+				     const struct ucx_transports *use, ucp_context_h *context)
 {
 	const ucp_params_t params = {
 		.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
@@ -158,7 +168,7 @@ static ucs_status_t ucx_context_make(const coll_host_t *host, uint32_t nranks, i
 
 	if (status != UCS_OK)
 		return status;
-	ucx_configure(host, config, shm, tcp);
+	ucx_configure(host, config, use);
 	status = ucx_lib.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, context);
 	ucx_lib.ucp_config_release(config);
 	return status;
@@ -178,43 +188,47 @@ static char *ucx_context_text(ucp_context_h context)
 	return text;
 }
 
-int32_t ucx_context_try(const coll_host_t *host, ucp_context_h *context, coll_error_t *err)
+static int32_t ucx_context_make_logged(const coll_host_t *host, uint32_t nranks,
+				       const struct ucx_transports *use, ucp_context_h *context,
+				       coll_error_t *err)
 {
 	const coll_host_t *before = ucx_log_begin(host);
-	ucs_status_t status = ucx_context_make(host, 1, 0, 0, context);
+	ucs_status_t status = ucx_context_make(host, nranks, use, context);
 
 	ucx_log_end(before);
-	return status == UCS_OK ? COLL_SUCCESS : ucx_refused(err, status, "cannot start UCX");
+	if (status == UCS_OK)
+		return COLL_SUCCESS;
+	*context = NULL;
+	return ucx_refused(err, status, "cannot start UCX");
+}
+
+int32_t ucx_context_try(const coll_host_t *host, ucp_context_h *context, coll_error_t *err)
+{
+	const struct ucx_transports use = {0};
+
+	return ucx_context_make_logged(host, 1, &use, context, err);
 }
 
 /*
  * UCX warns of a setting for a transport that it does not use.  So a first context shows the transports, and
  * a second one is made with their settings.
  */
-int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, ucp_context_h *context,
-			 coll_error_t *err)
+int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, int one_host,
+			 ucp_context_h *context, coll_error_t *err)
 {
-	const coll_host_t *before;
-	int shm, tcp;
+	struct ucx_transports use = {.one_host = one_host};
+	int32_t code = ucx_context_make_logged(host, 1, &use, context, err);
 	char *text;
-	ucs_status_t status;
-	int32_t code = ucx_context_try(host, context, err);
 
-	if (code) {
-		*context = NULL;
+	if (code)
 		return code;
-	}
 	text = ucx_context_text(*context);
-	shm = text &&
-	      (strstr(text, "- posix/") || strstr(text, "- sysv/") || strstr(text, "- xpmem/"));
-	tcp = text && strstr(text, "- tcp/");
+	use.shm = text &&
+		  (strstr(text, "- posix/") || strstr(text, "- sysv/") || strstr(text, "- xpmem/"));
+	use.tcp = text && strstr(text, "- tcp/");
 	free(text);
 	ucx_lib.ucp_cleanup(*context);
-	*context = NULL;
-	before = ucx_log_begin(host);
-	status = ucx_context_make(host, nranks, shm, tcp, context);
-	ucx_log_end(before);
-	return status == UCS_OK ? COLL_SUCCESS : ucx_refused(err, status, "cannot start UCX");
+	return ucx_context_make_logged(host, nranks, &use, context, err);
 }
 
 uint32_t ucx_context_memory(ucp_context_h context)

@@ -20,56 +20,107 @@ static void ucx_read_boot_id(char *text, size_t size)
 	text[strcspn(text, "\n")] = '\0';
 }
 
-static void ucx_describe(struct ucx *u, struct ucx_record *own, uint64_t address_size)
+static void ucx_read_namespace(const char *file, struct ucx_namespace *ns)
 {
-	unsigned release;
 	struct stat st;
 
+	if (stat(file, &st))
+		return;
+	ns->device = st.st_dev;
+	ns->inode = st.st_ino;
+}
+
+static void ucx_describe(struct ucx_record *own)
+{
+	unsigned release;
+
+	memset(own, 0, sizeof(*own));
 	own->pid = getpid();
 	ucx_read_boot_id(own->boot_id, sizeof(own->boot_id));
-	if (!stat("/proc/self/ns/pid", &st)) {
-		own->pidns[0] = st.st_dev;
-		own->pidns[1] = st.st_ino;
-	}
+	ucx_read_namespace("/proc/self/ns/pid", &own->pidns);
+	ucx_read_namespace("/proc/self/ns/mnt", &own->mntns);
+	ucx_read_namespace("/proc/self/ns/ipc", &own->ipcns);
 	ucx_lib.ucp_get_version(&own->version[0], &own->version[1], &release);
-	own->memory = u->memory;
-	own->address_size = (uint32_t)address_size;
+}
+
+static int ucx_same_namespace(const struct ucx_namespace *a, const struct ucx_namespace *b)
+{
+	return a->inode && a->inode == b->inode && a->device == b->device;
 }
 
 int ucx_same_host(const struct ucx *u, uint32_t rank)
 {
 	const struct ucx_record *a = &u->record[u->rank], *b = &u->record[rank];
 
-	return a->boot_id[0] && !strcmp(a->boot_id, b->boot_id) && a->pidns[1] &&
-	       a->pidns[0] == b->pidns[0] && a->pidns[1] == b->pidns[1];
+	return a->boot_id[0] && !strcmp(a->boot_id, b->boot_id) &&
+	       ucx_same_namespace(&a->pidns, &b->pidns);
 }
 
-/* Exchanges the records and checks that all ranks have the same version of UCX. */
-static int32_t ucx_exchange_records(struct ucx *u, const struct ucx_record *own, coll_error_t *err)
+int ucx_one_host(const struct ucx *u)
+{
+	const struct ucx_record *own = &u->record[u->rank];
+
+	for (uint32_t i = 0; i < u->nranks; i++)
+		if (!ucx_same_host(u, i) || !ucx_same_namespace(&own->mntns, &u->record[i].mntns) ||
+		    !ucx_same_namespace(&own->ipcns, &u->record[i].ipcns))
+			return 0;
+	return 1;
+}
+
+int32_t ucx_exchange_records(struct ucx *u, coll_error_t *err)
 {
 	const coll_host_t *host = u->host;
-	int32_t code = host->exchange(host, own, u->record, sizeof(*own), host->timeout_ms, err);
+	struct ucx_record own;
+	int32_t code = COLL_SUCCESS;
 
+	ucx_describe(&own);
+	u->record[u->rank] = own;
+	if (u->nranks > 1)
+		code = host->exchange(host, &own, u->record, sizeof(own), host->timeout_ms, err);
 	for (uint32_t i = 0; !code && i < u->nranks; i++) {
 		struct ucx_record *r = &u->record[i];
 
 		r->boot_id[sizeof(r->boot_id) - 1] = '\0';
-		if (r->version[0] != own->version[0] || r->version[1] != own->version[1])
+		if (r->version[0] != own.version[0] || r->version[1] != own.version[1])
 			code = error_fill(
 				err, COLL_ERR_VERSION,
 				"rank %u has UCX %u.%u, rank %u has %u.%u: install the same "
 				"on all hosts",
-				i, r->version[0], r->version[1], u->rank, own->version[0],
-				own->version[1]);
-		u->memory &= r->memory;
-		if (r->address_size > u->address_size)
-			u->address_size = r->address_size;
+				i, r->version[0], r->version[1], u->rank, own.version[0],
+				own.version[1]);
 	}
 	return code;
 }
 
-static int32_t ucx_exchange_addresses(struct ucx *u, const void *address, uint64_t size,
-				      coll_error_t *err)
+/* A rank's kinds of memory and the length of its address. */
+struct ucx_facts {
+	uint32_t memory, address_size;
+};
+
+/* Takes the kinds of memory that all ranks have, and the length of the longest address. */
+static int32_t ucx_exchange_facts(struct ucx *u, uint64_t size, coll_error_t *err)
+{
+	const coll_host_t *host = u->host;
+	const struct ucx_facts own = {u->memory, (uint32_t)size};
+	struct ucx_facts *all = calloc(u->nranks, sizeof(*all));
+	int32_t code;
+
+	if (!all) {
+		error_fill(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", u->nranks);
+		return kit_exchange_fail(host, COLL_ERR_NO_MEMORY, err);
+	}
+	code = host->exchange(host, &own, all, sizeof(own), host->timeout_ms, err);
+	for (uint32_t i = 0; !code && i < u->nranks; i++) {
+		u->memory &= all[i].memory;
+		if (all[i].address_size > u->address_size)
+			u->address_size = all[i].address_size;
+	}
+	free(all);
+	return code;
+}
+
+static int32_t ucx_exchange_bytes(struct ucx *u, const void *address, uint64_t size,
+				  coll_error_t *err)
 {
 	const coll_host_t *host = u->host;
 	uint8_t *own = calloc(1, u->address_size);
@@ -87,9 +138,8 @@ static int32_t ucx_exchange_addresses(struct ucx *u, const void *address, uint64
 	return code;
 }
 
-int32_t ucx_exchange(struct ucx *u, coll_error_t *err)
+int32_t ucx_exchange_addresses(struct ucx *u, coll_error_t *err)
 {
-	struct ucx_record own;
 	ucp_address_t *address;
 	size_t size;
 	ucs_status_t status = ucx_lib.ucp_worker_get_address(u->worker, &address, &size);
@@ -99,11 +149,9 @@ int32_t ucx_exchange(struct ucx *u, coll_error_t *err)
 		code = ucx_refused(err, status, "cannot get the address of the UCX worker");
 		return kit_exchange_fail(u->host, code, err);
 	}
-	memset(&own, 0, sizeof(own));
-	ucx_describe(u, &own, size);
-	code = ucx_exchange_records(u, &own, err);
+	code = ucx_exchange_facts(u, size, err);
 	if (!code)
-		code = ucx_exchange_addresses(u, address, size, err);
+		code = ucx_exchange_bytes(u, address, size, err);
 	ucx_lib.ucp_worker_release_address(u->worker, address);
 	return code;
 }

@@ -158,6 +158,45 @@ test_resources() {
         'rank 0 .*UCX needs [0-9]+ file descriptors.* its 10: raise the limit \(ulimit -n\)'
 }
 
+# listening PID...: counts the TCP sockets on which the processes listen.
+listening() {
+    local pid inode n=0
+
+    for pid; do
+        for inode in $(awk '$4 == "0A" { print $10 }' "/proc/$pid/net/tcp" "/proc/$pid/net/tcp6"); do
+            ls -l "/proc/$pid/fd" 2>/dev/null | grep -q "socket:\[$inode\]" && n=$((n + 1))
+        done
+    done
+    echo "$n"
+}
+
+# ports: runs two ranks that work for a while, and prints how many ports they have open meanwhile.
+ports() {
+    local job ranks tries=0
+
+    : >"$dir/pids"
+    "$coll" run --no-prefix -n 2 -- sh -c 'echo $$ >>"$1"; exec "$2" perf -n 100000000 -s 8 allreduce' \
+        sh "$dir/pids" "$coll" >"$dir/out" 2>&1 &
+    job=$!
+    while [ "$(wc -l <"$dir/pids")" -lt 2 ] ||
+        ! grep -q . "$dir/out"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 300 ] || break
+        sleep 0.1
+    done
+    ranks=$(cat "$dir/pids")
+    listening $ranks
+    kill $ranks 2>/dev/null
+    wait "$job"
+    rm -f "$dir/pids"
+}
+
+test_ports() {
+    is "all ranks on one host: no port is open while they work" "$(ports)" 0
+    [ "$(UCX_TLS=tcp,self ports)" -gt 0 ]
+    check "with UCX_TLS=tcp,self UCX listens, and the count sees it" [ $? -eq 0 ]
+}
+
 # If a rank ends, `coll run` sends SIGTERM to the other ranks; here these stay until they have
 # printed their error.
 test_no_way() {
@@ -175,6 +214,7 @@ test_no_way() {
 
 test_words
 test_resources
+test_ports
 test_no_way
 
 # -------------------------------------------------------- transports and options

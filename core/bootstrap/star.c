@@ -258,6 +258,25 @@ static int star_listen_root(struct star *t, const char *root, const char *interf
 	return 0;
 }
 
+/* Without a key from the user, every process that reaches a listening socket can join. */
+static void star_warn_open(const struct listeners *listeners)
+{
+	char text[ADDRESS_TEXT_SIZE];
+	struct address address;
+
+	for (int i = 0; i < listeners->count; i++) {
+		address.len = sizeof(address.sa);
+		if (getsockname(listeners->fd[i], (struct sockaddr *)&address.sa, &address.len) ||
+		    address_is_loopback(&address))
+			continue;
+		address_format(&address, text);
+		log_warn("rank 0 listens at %s and COLL_KEY is not set: anyone who reaches this "
+			 "port may join the job; set COLL_KEY to the same secret text on all ranks",
+			 text);
+		return;
+	}
+}
+
 int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const char *key, int rank,
 			int nranks, const char *interface_name, int64_t timeout_ms)
 {
@@ -275,6 +294,8 @@ int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const ch
 		star_root_key(root, key, t->shared);
 	if (code == 0 && nranks > 1 && rank == 0)
 		code = star_listen_root(t, root, interface_name, &addrs);
+	if (code == 0 && (key == NULL || key[0] == '\0'))
+		star_warn_open(&t->acceptor.listeners);
 	if (code == 0 && rank > 0)
 		code = star_connect(t, &addrs, 1, deadline, timeout_ms);
 	return star_finish(t, code, deadline, bootstrap);

@@ -7,6 +7,8 @@
  * for the continuation of the line before, and ignores text after a heading.
  */
 #include "config/config_impl.h"
+#include "base/error.h"
+#include "base/trust.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -220,6 +222,29 @@ static const char *file_check_kind(int fd)
 	return NULL;
 }
 
+/*
+ * Every file may name plugins to load, so nobody but root and the user may be able to change the file.
+ * Returns why the opened file must not be read, or NULL.
+ */
+static const char *file_check_trust(struct config *config, const char *path, int fd)
+{
+	struct trust trust;
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return strerror(errno);
+	if (!S_ISREG(st.st_mode))
+		return NULL; /* /dev/null */
+	if (trust_check(path, 0, &trust))
+		return error_text();
+	if (st.st_dev != trust.file.st_dev || st.st_ino != trust.file.st_ino)
+		return "another file took its place meanwhile: try again";
+	if (trust.note[0] && !trust.by_group)
+		config_report(config, CONFIG_NOTE, "%s: read because of COLL_TRUST: %s", path,
+			      trust.note);
+	return NULL;
+}
+
 /* Does the path lead to no file?  A home directory that another user owns counts as missing. */
 static int file_absent(const char *path)
 {
@@ -259,6 +284,8 @@ void config_read_file(struct config *config, const char *path, int needed)
 		config_report(config, CONFIG_NOTE, "%s: not there", path);
 		return;
 	}
+	if (!wrong)
+		wrong = file_check_trust(config, path, fd);
 	if (!wrong) {
 		stream = fdopen(fd, "r");
 		if (stream)

@@ -17,8 +17,7 @@ static const char plugin_prefix[] = "coll_", plugin_suffix[] = ".so";
 
 enum { PLUGIN_AFFIXES = sizeof(plugin_prefix) - 1 + sizeof(plugin_suffix) - 1 };
 
-__attribute__((format(printf, 2, 3))) static void plugin_note(struct plugin_search *search,
-							      const char *fmt, ...)
+void plugin_note(struct plugin_search *search, const char *fmt, ...)
 {
 	struct plugin_list *list = search->list;
 	void *more = realloc(list->note, ((size_t)list->note_count + 1) * sizeof(*list->note));
@@ -107,7 +106,7 @@ static void plugin_evaluate(struct plugin_search *search, struct plugin *plugin,
 			      "first",
 			      plugin->path, earlier->path);
 	else
-		plugin_load(plugin);
+		plugin_load(search, plugin);
 }
 
 /* Returns 1 if the file is a candidate: not a directory or another special file. */

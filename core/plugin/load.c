@@ -3,15 +3,11 @@
 #include "base/error.h"
 #include "plugin/loader.h"
 #include "base/log.h"
+#include "base/trust.h"
 #include "plugin/plugin_impl.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/auxv.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { PLUGIN_MAJORS = 10 };
 
@@ -33,58 +29,21 @@ int plugin_refuse_error(struct plugin *plugin, int code)
 
 /* ---------------------------------------------------------------- permissions -- */
 
-/* A file or directory, with the users that may change it. */
-struct plugin_exposed {
-	char subject[4200]; /* "the file '/x/coll_tcp.so'" */
-	unsigned mode;      /* 0: the file does not exist */
-};
-
-static void plugin_look(struct plugin_exposed *exposed, const char *kind, const char *path)
+/* Nobody may run code that other users can change. */
+static int plugin_check_safe(struct plugin_search *search, struct plugin *plugin,
+			     struct trust *trust)
 {
-	struct stat st;
+	const int code = trust_check(plugin->path, 1, trust);
 
-	if (exposed->mode || stat(path, &st) || !(st.st_mode & (S_IWGRP | S_IWOTH)))
-		return;
-	exposed->mode = st.st_mode & 07777;
-	snprintf(exposed->subject, sizeof(exposed->subject), "the %s '%s'", kind, path);
-}
-
-/* Looks at the file and at the directory it is in. */
-static void plugin_look_at(struct plugin_exposed *exposed, const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	char dir[4096];
-
-	exposed->mode = 0;
-	plugin_look(exposed, "file", path);
-	snprintf(dir, sizeof(dir), "%.*s", slash > path ? (int)(slash - path) : 1, path);
-	plugin_look(exposed, "directory", dir);
-}
-
-/* Root and set-uid programs must not run code that other users can change. */
-static int plugin_check_safe(struct plugin *plugin)
-{
-	struct plugin_exposed exposed;
-
-	if (geteuid() != 0 && !getauxval(AT_SECURE))
-		return COLL_SUCCESS;
-	plugin_look_at(&exposed, plugin->path);
-	if (!exposed.mode)
-		return COLL_SUCCESS;
-	return plugin_refuse(plugin, COLL_ERR_PERMISSION,
-			     "refused for safety: this process is privileged and others may write "
-			     "to %.600s (mode %04o); chmod go-w it",
-			     exposed.subject, exposed.mode);
-}
-
-static void plugin_warn_exposed(const char *path)
-{
-	struct plugin_exposed exposed;
-
-	plugin_look_at(&exposed, path);
-	if (exposed.mode)
-		log_warn("plugin '%s' can be changed by others: they may write to %s (mode %04o)",
-			 path, exposed.subject, exposed.mode);
+	if (code)
+		return plugin_refuse_error(plugin, code);
+	if (trust->note[0] && !trust->by_group) {
+		log_info("plugin '%s' is loaded because of COLL_TRUST: %s", plugin->path,
+			 trust->note);
+		plugin_note(search, "plugin '%.300s' is loaded because of COLL_TRUST: %.400s",
+			    plugin->path, trust->note);
+	}
+	return COLL_SUCCESS;
 }
 
 /* ------------------------------------------------------------------------ ABI -- */
@@ -126,22 +85,23 @@ static int plugin_refuse_symbol(struct plugin *plugin, struct loader_file *file,
 			     plugin->path, COLL_BACKEND_SYMBOL);
 }
 
-void plugin_load(struct plugin *plugin)
+void plugin_load(struct plugin_search *search, struct plugin *plugin)
 {
 	const coll_backend_t *table;
 	struct loader_file *file;
+	struct trust trust;
 	char elsewhere[512];
 	int code, first;
 
-	if (plugin_check_safe(plugin))
+	if (plugin_check_safe(search, plugin, &trust))
 		return;
 	code = loader_open(plugin->path, &file, &first);
 	if (code) {
 		plugin_refuse_error(plugin, code);
 		return;
 	}
-	if (first)
-		plugin_warn_exposed(plugin->path);
+	if (first && trust.by_group)
+		log_warn("plugin '%s' can be changed by a group: %s", plugin->path, trust.note);
 	table = loader_symbol(file, COLL_BACKEND_SYMBOL, elsewhere, sizeof(elsewhere));
 	if (table)
 		plugin_take(plugin, table);

@@ -16,11 +16,14 @@ struct plugin_search {
 
 /* Searches all directories: appends an item for each candidate file, and notes about the directories. */
 void plugin_find_all(struct plugin_search *search);
+/* Appends a note for coll_info. */
+void plugin_note(struct plugin_search *search, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* ---- load.c */
 
 /* Opens plugin->path and takes the table over, or refuses the plugin. */
-void plugin_load(struct plugin *plugin);
+void plugin_load(struct plugin_search *search, struct plugin *plugin);
 
 /* Marks the plugin as refused; returns code. */
 int plugin_refuse(struct plugin *plugin, int code, const char *fmt, ...)

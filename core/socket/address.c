@@ -55,6 +55,17 @@ size_t address_ip_size(const struct address *address)
 	return address_sa_ip_size((const struct sockaddr *)&address->sa);
 }
 
+int address_is_loopback(const struct address *address)
+{
+	const struct in6_addr *ip = address_ip(address);
+	uint8_t ipv4[4];
+
+	if (address_ip_size(address) == sizeof(*ip) && !IN6_IS_ADDR_V4MAPPED(ip))
+		return IN6_IS_ADDR_LOOPBACK(ip);
+	memcpy(ipv4, (const uint8_t *)address_ip(address) + address_ip_size(address) - 4, 4);
+	return ipv4[0] == 127;
+}
+
 void address_set_ip(struct address *address, const void *ip, size_t size, uint16_t port)
 {
 	memset(address, 0, sizeof(*address));

@@ -50,6 +50,8 @@ uint16_t address_port(const struct address *address);
 void address_set_port(struct address *address, uint16_t port);
 /* The 4 or 16 bytes of the IP address, in network byte order. */
 size_t address_ip_size(const struct address *address);
+/* Is it an address like 127.0.0.1 or ::1, which only this host reaches? */
+int address_is_loopback(const struct address *address);
 const void *address_ip(const struct address *address);
 /* Makes an address of 4 (IPv4) or 16 bytes (IPv6). */
 void address_set_ip(struct address *address, const void *ip, size_t size, uint16_t port);

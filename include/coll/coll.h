@@ -35,7 +35,9 @@
  *
  *   cc example.c $(pkg-config --cflags --libs coll) -o example && coll run -n 4 ./example
  *
- * COLL_BACKEND or coll.conf chooses the backend when the program starts.
+ * COLL_BACKEND or coll.conf chooses the backend when the program starts.  The library takes a plugin
+ * or a configuration file only if nobody but root and the user can change it, or if the
+ * environment variable COLL_TRUST names its directory tree.
  *
  *
  * LIFETIME
@@ -381,7 +383,8 @@ COLL_API coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, co
  * run` sets, else the variables of torchrun, Open MPI, MPICH (PMI) or Slurm.  Without any of them
  * the communicator has one rank.
  * COLL_KEY (any text) must be the same on all ranks.  Without it only an identifier that is not
- * secret keeps other processes out.
+ * secret keeps other processes out; if COLL_ROOT is set and rank 0 listens at an address beyond
+ * loopback, rank 0 logs a warning.
  * The rendezvous address serves one communicator at a time: threads of one process must not call
  * this function at the same time.
  * Blocks    As coll_comm_init_rank.

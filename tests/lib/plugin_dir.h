@@ -104,6 +104,7 @@ static void plugin_dir_begin(void)
 	umask(022);
 	unsetenv("COLL_PLUGIN_PATH");
 	unsetenv("COLL_BACKEND");
+	unsetenv("COLL_TRUST");
 	setenv("XDG_CONFIG_HOME", at("no-config"), 1);
 	setenv("COLL_SYSCONFDIR", at("no-config"), 1);
 	/* The alarm ends a test that hangs; no test takes nearly as long. */

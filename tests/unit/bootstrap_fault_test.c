@@ -450,6 +450,38 @@ static void test_port_busy(void)
 	close(fd);
 }
 
+/* Opens rank 0 of two ranks, in vain; returns the warnings about a missing COLL_KEY on stderr. */
+static int warnings_of(const char *host, const char *key)
+{
+	struct bootstrap *bootstrap;
+	int fd[2], saved = dup(2), count = 0;
+	char root[64], text[4096];
+	ssize_t n;
+
+	snprintf(root, sizeof(root), "%s:%d", host, free_port());
+	if (pipe(fd) || saved < 0 || dup2(fd[1], 2) < 0)
+		bail_out("cannot redirect stderr");
+	close(fd[1]);
+	is_int(bootstrap_open_root(&bootstrap, root, key, 0, 2, NULL, 1), COLL_ERR_TIMEOUT,
+	       "rank 1 never comes to %s", root);
+	dup2(saved, 2);
+	close(saved);
+	n = read(fd[0], text, sizeof(text) - 1);
+	close(fd[0]);
+	text[n > 0 ? n : 0] = '\0';
+	for (const char *at = text; (at = strstr(at, "COLL_KEY is not set: anyone")); at++)
+		count++;
+	return count;
+}
+
+static void test_open_door(void)
+{
+	is_int(warnings_of("0.0.0.0", NULL), 1, "all addresses, no key: one warning");
+	is_int(warnings_of("0.0.0.0", ""), 1, "an empty key is none");
+	is_int(warnings_of("0.0.0.0", "secret"), 0, "a key: no warning");
+	is_int(warnings_of("127.0.0.1", NULL), 0, "loopback only: no warning");
+}
+
 int main(void)
 {
 	test_missing_at_start();
@@ -470,5 +502,6 @@ int main(void)
 	test_arguments();
 	test_id_of_others();
 	test_port_busy();
+	test_open_door();
 	return done_testing();
 }

@@ -84,6 +84,7 @@ static void config_dir_begin(void)
 	snprintf(dir, sizeof(dir), "%.30s/coll-conf-XXXXXX", tmp ? tmp : "/tmp");
 	if (!mkdtemp(dir))
 		bail_out("cannot make a directory like %s", dir);
+	umask(022);
 	make_dir("sys");
 	make_dir("sys/coll.conf.d");
 	make_dir("home");
@@ -91,6 +92,7 @@ static void config_dir_begin(void)
 	make_dir("home/.config/coll");
 	unsetenv("XDG_CONFIG_HOME");
 	unsetenv("COLL_PLUGIN_PATH");
+	unsetenv("COLL_TRUST");
 	setenv("HOME", at("home"), 1);
 	setenv("COLL_SYSCONFDIR", at("sys"), 1);
 	/* The alarm ends a test that hangs; no test takes nearly as long. */

@@ -219,6 +219,55 @@ static void test_refused_files(void)
 	unsetenv("COLL_CONFIG");
 }
 
+/* A file may name plugins, so others must not be able to change the file. */
+static void test_changeable_files(void)
+{
+	struct config *config;
+
+	put("user.conf", "");
+	chmod(at("user.conf"), 0666);
+	refuse("poll = 3us\n", "user.conf: cannot read this configuration file: refused for "
+			       "safety: others may write to the file");
+	has_str(error_text(), "mode 0666", "the mode, too");
+	unlink(at("user.conf"));
+	chmod(at("home"), 0777);
+	put("home/.config/coll/coll.conf", "poll = 3us\n");
+	config = load(NULL, COLL_ERR_CONFIG, "a home directory that all may write");
+	has_str(error_text(),
+		"home/.config/coll/coll.conf: cannot read this configuration file: "
+		"refused for safety: others may write to the directory",
+		"said");
+	config_free(config);
+	setenv("COLL_TRUST", at("home"), 1);
+	config = load(NULL, 0, "COLL_TRUST names the tree");
+	is_int(config_int(config, "poll"), 3, "then it is read");
+	ok(has_note(config, "coll.conf: read because of COLL_TRUST: others may write"), "noted");
+	config_free(config);
+	unsetenv("COLL_TRUST");
+	unlink(at("home/.config/coll/coll.conf"));
+	config = load(NULL, 0, "no file in such a directory");
+	config_free(config);
+	chmod(at("home"), 0755);
+	put("sys/coll.conf.d/50-x.conf", "poll = 3us\n");
+	chmod(at("sys/coll.conf.d"), 0777);
+	config = load(NULL, COLL_ERR_CONFIG, "a coll.conf.d that all may write");
+	has_str(error_text(), "50-x.conf: cannot read", "names the file");
+	config_free(config);
+	chmod(at("sys/coll.conf.d"), 0755);
+	config = load(NULL, 0, "put right");
+	config_free(config);
+	if (geteuid() != 0) {
+		skip(2, "files of other users need root");
+	} else {
+		if (chown(at("sys/coll.conf.d/50-x.conf"), 65534, (gid_t)-1))
+			bail_out("chown");
+		config = load(NULL, COLL_ERR_CONFIG, "a system file of another user");
+		has_str(error_text(), "another user owns the file", "said");
+		config_free(config);
+	}
+	unlink(at("sys/coll.conf.d/50-x.conf"));
+}
+
 /* ----------------------------------------------------------------- coll.conf -- */
 
 struct sample {
@@ -400,6 +449,7 @@ int main(void)
 	test_many_options();
 	test_line_numbers();
 	test_refused_files();
+	test_changeable_files();
 	test_sample();
 	test_fuzz();
 	config_dir_end();

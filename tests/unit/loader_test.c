@@ -515,24 +515,79 @@ static void test_unreadable(void)
 	chmod(at("closed"), 0755);
 }
 
+static void own(const char *name, int owner)
+{
+	if (lchown(at(name), (uid_t)owner, (gid_t)-1))
+		bail_out("chown %s", at(name));
+}
+
 static void test_permissions(void)
 {
 	struct found found;
 
-	make_dir("open");
-	place("coll_good.so", "open/coll_good.so");
+	make_dir("above");
+	make_dir("above/open");
+	place("coll_good.so", "above/open/coll_good.so");
+	chmod(at("above/open/coll_good.so"), 0757);
+	refused("above/open", COLL_ERR_PERMISSION, "others may write to the file",
+		at("above/open/coll_good.so"));
+	chmod(at("above/open/coll_good.so"), 0755);
+	chmod(at("above/open"), 01777);
+	refused("above/open", COLL_ERR_PERMISSION, "others may write to the directory",
+		"mode 1777");
+	chmod(at("above/open"), 0755);
+	chmod(at("above"), 0777);
+	refused("above/open", COLL_ERR_PERMISSION, "others may write to the directory",
+		at("above"));
+	chmod(at("above"), 01777);
+	found = find(at("above/open"));
+	is_int(found.list->item[0].code, 0, "below a sticky directory it loads");
+	done(&found);
+	chmod(at("above"), 0755);
+
+	make_dir("public");
+	chmod(at("public"), 0777);
+	place("coll_newer.so", "public/libnewer.so");
+	make_dir("linked");
+	if (symlink("../public/libnewer.so", at("linked/coll_newer.so")))
+		bail_out("symlink");
+	refused("linked", COLL_ERR_PERMISSION, "others may write to the directory", at("public"));
+	setenv("COLL_TRUST", at("public"), 1);
+	found = find(at("linked"));
+	is_int(found.list->item[0].code, 0, "COLL_TRUST opens the link's directory (%s)",
+	       found.list->item[0].reason);
+	ok(has_note(&found, at("linked/coll_newer.so"), "because of COLL_TRUST"), "with a note");
+	done(&found);
+	unsetenv("COLL_TRUST");
+}
+
+static void test_other_owner(void)
+{
+	struct found found;
+
 	if (geteuid() != 0) {
-		skip(11, "not root");
+		skip(1, "files of other users need root");
 		return;
 	}
-	chmod(at("open/coll_good.so"), 0775);
-	refused("open", COLL_ERR_PERMISSION, "others may write to the file",
-		at("open/coll_good.so"));
-	chmod(at("open/coll_good.so"), 0755);
-	chmod(at("open"), 01777);
-	refused("open", COLL_ERR_PERMISSION, "others may write to the directory", "mode 1777");
-	chmod(at("open"), 0755);
-	found = find(at("open"));
+	chmod(at("above/open/coll_good.so"), 0775);
+	refused("above/open", COLL_ERR_PERMISSION, "others may write to the file", "mode 0775");
+	chmod(at("above/open/coll_good.so"), 0755);
+	own("above/open/coll_good.so", 65534);
+	refused("above/open", COLL_ERR_PERMISSION, "another user owns the file", "owner 65534");
+	own("above/open/coll_good.so", 0);
+	own("above/open", 65534);
+	refused("above/open", COLL_ERR_PERMISSION, "another user owns the directory",
+		at("above/open"));
+	own("above/open", 0);
+	own("above", 65534);
+	refused("above/open", COLL_ERR_PERMISSION, "another user owns the directory", at("above"));
+	setenv("COLL_TRUST", at("above"), 1);
+	found = find(at("above/open"));
+	is_int(found.list->item[0].code, 0, "COLL_TRUST takes a tree of another user");
+	done(&found);
+	unsetenv("COLL_TRUST");
+	own("above", 0);
+	found = find(at("above/open"));
 	is_int(found.list->item[0].code, 0, "put right it loads");
 	done(&found);
 }
@@ -597,6 +652,7 @@ int main(void)
 	test_directories();
 	test_unreadable();
 	test_permissions();
+	test_other_owner();
 	test_threads();
 	plugin_dir_end();
 	return done_testing();

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* trust.c - follows a path from the root, link by link, and judges the owner and the mode of each step. */
+#include "base/trust.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+enum { TRUST_LINKS = 40 };
+
+struct trust_walk {
+	struct trust *trust;
+	int is_plugin;
+	int links;
+	char at[2 * PATH_MAX]; /* the part that was judged, without links; "": the root directory */
+	char rest[PATH_MAX];   /* the names that follow */
+};
+
+/* ---------------------------------------------------------------------- owners -- */
+
+static int trust_is_secure(void)
+{
+	return getauxval(AT_SECURE) != 0;
+}
+
+static int trust_is_privileged(void)
+{
+	return geteuid() == 0 || trust_is_secure();
+}
+
+static int trust_owns(uid_t uid, const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && st.st_uid == uid;
+}
+
+/* Does the user own the file of the running libcoll? */
+static int trust_owns_library(uid_t uid)
+{
+	static const char here;
+	Dl_info where;
+
+	return dladdr(&here, &where) && where.dli_fname && trust_owns(uid, where.dli_fname);
+}
+
+static int trust_is_owner(uid_t uid)
+{
+	if (uid == 0)
+		return 1;
+	if (uid == geteuid())
+		return !trust_is_secure() || getuid() != uid;
+	return !trust_is_privileged() && (trust_owns(uid, "/") || trust_owns_library(uid));
+}
+
+/* Returns the bits of the mode that let others write. */
+static mode_t trust_others(const struct stat *st, int sticky_is_safe)
+{
+	if (S_ISLNK(st->st_mode))
+		return 0;
+	if (S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX) && sticky_is_safe)
+		return 0;
+	return st->st_mode & (S_IWOTH | S_IWGRP);
+}
+
+/* ------------------------------------------------------------------ COLL_TRUST -- */
+
+/* Is the path the tree itself, or below it?  Both are without links. */
+static int trust_is_below(const char *path, const char *tree)
+{
+	const size_t len = strcmp(tree, "/") == 0 ? 0 : strlen(tree);
+
+	return !strncmp(path, tree, len) && (path[len] == '/' || path[len] == '\0');
+}
+
+static void trust_warn_once(const char *tree)
+{
+	static atomic_int warned;
+
+	if (!atomic_exchange(&warned, 1))
+		log_warn("COLL_TRUST names '%s', which is no absolute path: libcoll passes it over",
+			 tree);
+}
+
+static int trust_in_tree(const char *path, const char *tree)
+{
+	char *real;
+	int in_tree;
+
+	if (tree[0] != '/') {
+		trust_warn_once(tree);
+		return 0;
+	}
+	real = realpath(tree, NULL);
+	in_tree = real && (trust_is_below(path, real) || trust_is_below(real, path));
+	free(real);
+	return in_tree;
+}
+
+/* Does COLL_TRUST name a tree that holds the path, or that the path leads to? */
+static int trust_is_named(const char *path)
+{
+	const char *list = secure_getenv("COLL_TRUST");
+	char *copy = list ? strdup(list) : NULL, *rest = copy, *tree;
+	int named = 0;
+
+	while (!named && (tree = strsep(&rest, ":")) != NULL)
+		named = tree[0] && trust_in_tree(path, tree);
+	free(copy);
+	return named;
+}
+
+/* -------------------------------------------------------------------- judgement -- */
+
+/* "another user owns the file '/x' (owner 1000, mode 0644)" */
+static void trust_describe(char text[TRUST_NOTE_SIZE], const char *path, const struct stat *st)
+{
+	const char *kind = S_ISDIR(st->st_mode)   ? "directory"
+			   : S_ISLNK(st->st_mode) ? "symbolic link"
+						  : "file";
+
+	snprintf(text, TRUST_NOTE_SIZE, "%s the %s '%.400s' (owner %u, mode %04o)",
+		 trust_is_owner(st->st_uid) ? "others may write to" : "another user owns", kind,
+		 path, (unsigned)st->st_uid, (unsigned)st->st_mode & 07777);
+}
+
+static int trust_refuse(const char *path, const struct stat *st)
+{
+	char fault[TRUST_NOTE_SIZE], owner[64];
+
+	trust_describe(fault, path, st);
+	snprintf(owner, sizeof(owner), geteuid() ? "root or user %u" : "root", (unsigned)geteuid());
+	return error_set(
+		COLL_ERR_PERMISSION,
+		"refused for safety: %s; %s must own the path and nobody else may write to "
+		"it: use chown or chmod go-w%s",
+		fault, owner,
+		trust_is_secure() ? ""
+				  : ", or name the tree in COLL_TRUST if you trust "
+				    "all who can change it");
+}
+
+/* Keeps the first note. */
+static void trust_note(struct trust *trust, const char *path, const struct stat *st, int by_group)
+{
+	if (trust->note[0])
+		return;
+	trust_describe(trust->note, path, st);
+	trust->by_group = by_group;
+}
+
+/* in_place: the step is the file, or the directory that holds the file. */
+static int trust_judge(struct trust_walk *walk, const char *path, const struct stat *st,
+		       int in_place)
+{
+	const int sticky_is_safe = !(in_place && walk->is_plugin);
+	const mode_t others = trust_others(st, sticky_is_safe);
+	const int group_only = !(others & S_IWOTH) && !trust_is_privileged();
+
+	if (trust_is_owner(st->st_uid) && (!others || group_only)) {
+		if (others && in_place && st->st_gid != st->st_uid)
+			trust_note(walk->trust, path, st, 1);
+		return COLL_SUCCESS;
+	}
+	if (!trust_is_named(walk->at))
+		return trust_refuse(path, st);
+	trust_note(walk->trust, path, st, 0);
+	return COLL_SUCCESS;
+}
+
+/* -------------------------------------------------------------------- the walk -- */
+
+static int trust_fail(const char *path, int err)
+{
+	return error_set(COLL_ERR_PERMISSION,
+			 "refused for safety: the owner of '%.400s' cannot be checked: %s", path,
+			 strerror(err));
+}
+
+static int trust_begin(struct trust_walk *walk, const char *path)
+{
+	char cwd[PATH_MAX] = "";
+
+	if (path[0] != '/' && !getcwd(cwd, sizeof(cwd)))
+		return trust_fail(".", errno);
+	if ((size_t)snprintf(walk->rest, sizeof(walk->rest), "%s/%s", cwd, path) >=
+	    sizeof(walk->rest))
+		return trust_fail(path, ENAMETOOLONG);
+	return COLL_SUCCESS;
+}
+
+static void trust_leave(struct trust_walk *walk)
+{
+	char *slash = strrchr(walk->at, '/');
+
+	if (slash)
+		*slash = '\0';
+}
+
+/* The walk has come to a link: the link's target comes before the names that follow. */
+static int trust_follow(struct trust_walk *walk)
+{
+	char target[PATH_MAX], rest[PATH_MAX];
+	const ssize_t n = readlink(walk->at, target, sizeof(target));
+
+	if (n < 0 || n == sizeof(target))
+		return trust_fail(walk->at, n < 0 ? errno : ENAMETOOLONG);
+	if (++walk->links > TRUST_LINKS)
+		return trust_fail(walk->at, ELOOP);
+	if ((size_t)snprintf(rest, sizeof(rest), "%.*s/%s", (int)n, target, walk->rest) >=
+	    sizeof(rest))
+		return trust_fail(walk->at, ENAMETOOLONG);
+	strcpy(walk->rest, rest);
+	if (target[0] == '/')
+		walk->at[0] = '\0';
+	else
+		trust_leave(walk);
+	return COLL_SUCCESS;
+}
+
+static int trust_look(struct trust_walk *walk, int in_place)
+{
+	struct stat *st = &walk->trust->file;
+	const char *path = walk->at[0] ? walk->at : "/";
+	int code;
+
+	if (lstat(path, st))
+		return trust_fail(path, errno);
+	code = trust_judge(walk, path, st, in_place);
+	return !code && S_ISLNK(st->st_mode) ? trust_follow(walk) : code;
+}
+
+/* Takes the next name from `rest`.  Returns 1 if `at` is the name's path now, 0 for "." and "..". */
+static int trust_take_name(struct trust_walk *walk)
+{
+	const char *name = walk->rest + strspn(walk->rest, "/");
+	const size_t len = strcspn(name, "/"), used = strlen(walk->at);
+	const int up = len == 2 && !strncmp(name, "..", len), stay = len == 1 && name[0] == '.';
+
+	if (up)
+		trust_leave(walk);
+	else if (!stay)
+		snprintf(walk->at + used, sizeof(walk->at) - used, "/%.*s", (int)len, name);
+	memmove(walk->rest, name + len, strlen(name + len) + 1);
+	return !up && !stay;
+}
+
+/* Is there no more than one name left? */
+static int trust_at_last(const struct trust_walk *walk)
+{
+	const char *name = walk->rest + strspn(walk->rest, "/");
+
+	name += strcspn(name, "/");
+	return name[strspn(name, "/")] == '\0';
+}
+
+int trust_check(const char *path, int is_plugin, struct trust *trust)
+{
+	struct trust_walk walk = {.trust = trust, .is_plugin = is_plugin};
+	int code;
+
+	memset(trust, 0, sizeof(*trust));
+	code = trust_begin(&walk, path);
+	if (!code)
+		code = trust_look(&walk, 0);
+	while (!code && walk.rest[strspn(walk.rest, "/")]) {
+		const int last = trust_at_last(&walk);
+
+		/* The rule for the file's own directory is a stricter one. */
+		if (last)
+			code = trust_look(&walk, 1);
+		if (!code && trust_take_name(&walk))
+			code = trust_look(&walk, last);
+	}
+	return code;
+}

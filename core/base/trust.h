@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * trust.h - may this process use a file?  Only if nobody can change the file but root and the user.
+ *
+ * The rule: root or the effective user owns every directory from "/" to the file, every symbolic link
+ * on the way and the file, and nobody else may write to these directories and to the file (a group
+ * neither).  A sticky directory like /tmp may be writable: its users cannot replace the entries of
+ * others.  The directory of a plugin may not even be sticky, since the dynamic linker may search it
+ * for libraries.  A set-gid program does not count as its user: only root's files are good for it.
+ *
+ * For a process that is neither root nor set-uid or set-gid, two more owners are good: the owner of the
+ * running libcoll, who controls the process anyway, and the owner of "/", which is not 0 in a user
+ * namespace without root.  Groups may write, since a umask of 002 is common; a note says so, unless the
+ * group has the number of the owner, as private groups have.
+ *
+ * The environment variable COLL_TRUST, "/home/ci/src:/opt/x", names trees that others control and that the
+ * user trusts.  The rule does not hold for these trees and for the directories above them.  A
+ * set-uid or set-gid program ignores the variable.
+ *
+ * If the rule holds for a path, users outside the rule can replace nothing on it, so the file may be opened
+ * by its path afterwards: a race needs a step of root or of the user (chmod, chown, mv) in between.
+ *
+ * Not protected: the libraries that a plugin depends on or opens itself; access lists of NFSv4 (those of
+ * POSIX show as the rights of the group); file systems that lie about owners; a descriptor that the
+ * former owner of a file still has open for writing; in a user namespace, owners without a number there,
+ * who all look alike; processes with capabilities, but without user 0.
+ */
+#ifndef CORE_BASE_TRUST_H
+#define CORE_BASE_TRUST_H
+
+#include <sys/stat.h>
+
+enum { TRUST_NOTE_SIZE = 600 };
+
+struct trust {
+	struct stat file; /* the file at the end of all links */
+	/* "", or the first owner or mode that was let pass: by COLL_TRUST, or because a group may write. */
+	char note[TRUST_NOTE_SIZE];
+	int by_group; /* the note is about a group, and about the file or its directory */
+};
+
+/*
+ * Judges the path to an existing file.  is_plugin: the stricter rule for the file's directory.
+ * COLL_ERR_PERMISSION: the text names the first fault, the rule and the remedies.
+ */
+int trust_check(const char *path, int is_plugin, struct trust *trust);
+
+#endif

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * trust_test.c - which files a process may use: owners and modes of every step of a path, links,
+ * COLL_TRUST; as root, as an ordinary user, and in a set-uid or set-gid program.
+ */
+#include "base/trust.h"
+#include "base/error.h"
+#include "../lib/plugin_dir.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+enum { USER = 65534, OTHER = 65533 };
+
+/* ---------------------------------------------------------------------- helpers -- */
+
+static struct trust trust;
+
+static void own(const char *name, int owner)
+{
+	if (lchown(at(name), (uid_t)owner, (gid_t)-1))
+		bail_out("chown %s", at(name));
+}
+
+static void mode(const char *name, int bits)
+{
+	if (chmod(at(name), (mode_t)bits))
+		bail_out("chmod %s", at(name));
+}
+
+static void make_link(const char *target, const char *name)
+{
+	if (symlink(target, at(name)))
+		bail_out("symlink %s", at(name));
+}
+
+/* The file is good for data and for a plugin. */
+static void good(const char *name, const char *what)
+{
+	is_int(trust_check(at(name), 0, &trust), 0, "%s (%s)", what, error_text());
+	is_int(trust_check(at(name), 1, &trust), 0, "%s: a plugin (%s)", what, error_text());
+}
+
+/* Neither data nor a plugin; the text of both has the pieces. */
+static void bad(const char *name, const char *a, const char *b, const char *what)
+{
+	for (int is_plugin = 0; is_plugin < 2; is_plugin++) {
+		is_int(trust_check(at(name), is_plugin, &trust), COLL_ERR_PERMISSION, "%s", what);
+		has_str(error_text(), a, "%s: the fault", what);
+		has_str(error_text(), b, "%s: the place", what);
+	}
+	diag("%s", error_text());
+}
+
+/* "'PATH' (owner N, mode MODE)" */
+static const char *place_of(const char *name, int owner, const char *bits)
+{
+	static char text[600];
+
+	snprintf(text, sizeof(text), "'%s' (owner %d, mode %s)", at(name), owner, bits);
+	return text;
+}
+
+static void make_tree(void)
+{
+	mode("", 0755);
+	make_dir("a");
+	make_dir("a/b");
+	put("a/b/file", "x", 1);
+	make_dir("open");
+	mode("open", 0777);
+	put("open/file", "x", 1);
+	make_dir("sticky");
+	mode("sticky", 01777);
+	put("sticky/file", "x", 1);
+	make_dir("sticky/c");
+	put("sticky/c/file", "x", 1);
+}
+
+/* --------------------------------------------------------- any user: modes and links -- */
+
+static void test_modes(void)
+{
+	const int me = (int)geteuid();
+
+	good("a/b/file", "a file that only its owner writes");
+	is_str(trust.note, "", "without a note");
+	mode("a/b/file", 0666);
+	bad("a/b/file", "others may write to the file", place_of("a/b/file", me, "0666"),
+	    "a file that all may write");
+	has_str(error_text(), "nobody else may write", "says what was expected");
+	has_str(error_text(), "chmod go-w", "and what to do");
+	has_str(error_text(), "COLL_TRUST", "or to set");
+	mode("a/b/file", 0644);
+	mode("a/b", 0757);
+	bad("a/b/file", "others may write to the directory", place_of("a/b", me, "0757"),
+	    "its directory");
+	mode("a/b", 0755);
+	mode("a", 0777);
+	bad("a/b/file", "others may write to the directory", place_of("a", me, "0777"),
+	    "the directory above");
+	mode("a", 0755);
+	good("sticky/c/file", "below a sticky directory");
+	is_int(trust_check(at("sticky/file"), 0, &trust), 0, "data in a sticky directory");
+	is_int(trust_check(at("sticky/file"), 1, &trust), COLL_ERR_PERMISSION,
+	       "but no plugin in one");
+	has_str(error_text(), place_of("sticky", me, "1777"), "which is named");
+}
+
+static void test_links(void)
+{
+	make_link("a/b/file", "link");
+	good("link", "a link to a good file");
+	make_link("../../link", "a/b/again");
+	good("a/b/again", "a link to a link, with '..'");
+	make_link(at("a"), "absolute");
+	good("absolute/b/../b/./file", "an absolute link to a directory, with '..' and '.'");
+	good("a//b///file", "repeated slashes");
+	make_link("open/file", "into");
+	bad("into", "others may write to the directory", at("open"),
+	    "a link into a directory that all may write");
+	make_link(at("a/b/file"), "open/out");
+	bad("open/out", "others may write to the directory", at("open"),
+	    "a link in such a directory");
+	make_link("open/out", "through");
+	bad("through", "others may write to the directory", at("open"),
+	    "a link through such a one");
+	make_link("loop", "loop");
+	bad("loop", "cannot be checked: Too many levels", at("loop"), "a link to itself");
+	bad("nosuch", "cannot be checked: No such file", at("nosuch"), "a file that is not there");
+}
+
+static void test_relative(void)
+{
+	if (chdir(at("a/b")))
+		bail_out("chdir");
+	is_int(trust_check("file", 1, &trust), 0, "a relative path");
+	is_int(trust_check("../../open/file", 0, &trust), COLL_ERR_PERMISSION,
+	       "a relative path upwards");
+	mode("a", 0777);
+	is_int(trust_check("./file", 0, &trust), COLL_ERR_PERMISSION,
+	       "the directories above the current one count");
+	mode("a", 0755);
+	if (chdir("/"))
+		bail_out("chdir");
+}
+
+static void test_opt_in(void)
+{
+	char list[600];
+
+	mode("a/b", 0777);
+	setenv("COLL_TRUST", at("a"), 1);
+	good("a/b/file", "COLL_TRUST names the tree");
+	has_str(trust.note, place_of("a/b", (int)geteuid(), "0777"), "a note names the fault");
+	ok(!trust.by_group, "which is no group");
+	setenv("COLL_TRUST", at("a/b"), 1);
+	mode("a", 0777);
+	good("a/b/file", "the directories above the tree count no more");
+	mode("a", 0755);
+	snprintf(list, sizeof(list), "%s:%s::%s/", at("nosuch"), at("open"), at("absolute"));
+	setenv("COLL_TRUST", list, 1);
+	good("a/b/file", "a tree by a link, in a list");
+	good("into", "the other tree of the list");
+	setenv("COLL_TRUST", at("a/b/fil"), 1);
+	bad("a/b/file", "others may write", at("a/b"), "the beginning of a name is no tree");
+	setenv("COLL_TRUST", at("open"), 1);
+	bad("a/b/file", "others may write", at("a/b"), "another tree");
+	bad("a/b/../../open/../a/b/file", "others may write", at("a/b"), "a way through the tree");
+	if (chdir(dir))
+		bail_out("chdir");
+	setenv("COLL_TRUST", "a", 1);
+	bad("a/b/file", "others may write", at("a/b"), "a relative tree");
+	if (chdir("/"))
+		bail_out("chdir");
+	setenv("COLL_TRUST", "/", 1);
+	good("a/b/file", "everything");
+	unsetenv("COLL_TRUST");
+	mode("a/b", 0755);
+}
+
+/* ---------------------------------------------------------------------- as root -- */
+
+static void test_owners(void)
+{
+	own("a/b/file", USER);
+	bad("a/b/file", "another user owns the file", place_of("a/b/file", USER, "0644"),
+	    "root: a user's file");
+	has_str(error_text(), "; root must own the path", "says who should own it");
+	has_str(error_text(), "chown", "and what to do");
+	setenv("COLL_TRUST", at("a"), 1);
+	good("a/b/file", "root: COLL_TRUST takes the user's file");
+	unsetenv("COLL_TRUST");
+	own("a/b/file", 0);
+	own("a/b", USER);
+	bad("a/b/file", "another user owns the directory", place_of("a/b", USER, "0755"),
+	    "root: a user's directory");
+	own("a/b", 0);
+	own("a", USER);
+	bad("a/b/file", "another user owns the directory", place_of("a", USER, "0755"),
+	    "root: a user's directory further up");
+	own("a", 0);
+	own("sticky", USER);
+	bad("sticky/c/file", "another user owns the directory", place_of("sticky", USER, "1777"),
+	    "root: a user's sticky directory");
+	own("sticky", 0);
+	make_link(at("a/b/file"), "sticky/theirs");
+	own("sticky/theirs", USER);
+	is_int(trust_check(at("sticky/theirs"), 0, &trust), COLL_ERR_PERMISSION,
+	       "root: a user's link in a sticky directory");
+	has_str(error_text(), "another user owns the symbolic link", "is named");
+	mode("a/b/file", 0664);
+	bad("a/b/file", "others may write to the file", place_of("a/b/file", 0, "0664"),
+	    "root: a group may write");
+	mode("a/b/file", 0644);
+}
+
+/* ------------------------------------------------------------- as an ordinary user -- */
+
+static void test_user(void)
+{
+	if (seteuid(USER))
+		bail_out("seteuid");
+	good("a/b/file", "user: root's file");
+	if (seteuid(0))
+		bail_out("seteuid");
+	own("a", USER);
+	own("a/b", USER);
+	own("a/b/file", USER);
+	mode("a/b/file", 0664);
+	if (seteuid(USER))
+		bail_out("seteuid");
+	good("a/b/file", "user: the own file, which a group may write");
+	has_str(trust.note, place_of("a/b/file", USER, "0664"), "a note names it");
+	ok(trust.by_group, "as a group's");
+	if (seteuid(0) || chown(at("a/b/file"), USER, USER) || chmod(at("a/b/file"), 0664) ||
+	    seteuid(USER))
+		bail_out("chown");
+	good("a/b/file", "user: a private group may write");
+	is_str(trust.note, "", "without a note");
+	if (seteuid(0))
+		bail_out("seteuid");
+	own("a/b", OTHER);
+	if (seteuid(USER))
+		bail_out("seteuid");
+	bad("a/b/file", "another user owns the directory", place_of("a/b", OTHER, "0755"),
+	    "user: another user's directory");
+	has_str(error_text(), "; root or user 65534 must own", "says who should own it");
+	if (seteuid(0))
+		bail_out("seteuid");
+}
+
+/* ------------------------------------------------ copies of this program, run by a user -- */
+
+/*
+ * trust_test PATH WANT secure|plain: exits with 0 if the judgement of the path is the wanted code, and with
+ * 77 if the program should be set-uid or set-gid and is not.
+ */
+static int child(const char *path, const char *want, const char *secure)
+{
+	if (strcmp(secure, "secure") == 0 && !getauxval(AT_SECURE))
+		return 77;
+	return trust_check(path, 1, &trust) != atoi(want);
+}
+
+/* Runs a copy of this program, of that owner and mode, as USER. */
+static void as_user(int owner, int bits, const char *file, int want, const char *what)
+{
+	const char *secure = bits & 06000 ? "secure" : "plain";
+	char code[16];
+	pid_t pid;
+	int status;
+
+	place_file("/proc/self/exe", "copy");
+	own("copy", owner);
+	mode("copy", bits);
+	snprintf(code, sizeof(code), "%d", want);
+	pid = fork();
+	if (!pid) {
+		if (setgid(USER) || setuid(USER))
+			_exit(99);
+		execl(at("copy"), at("copy"), at(file), code, secure, (char *)NULL);
+		_exit(errno == EACCES ? 77 : 98);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		bail_out("no child");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip(1, "%s is no place for programs of other users, or for set-uid ones", dir);
+	else
+		is_int(status, 0, "%s", what);
+	unlink(at("copy"));
+}
+
+static void test_programs(void)
+{
+	make_dir("p");
+	put("p/root", "x", 1);
+	put("p/user", "x", 1);
+	own("p/user", USER);
+	put("p/other", "x", 1);
+	own("p/other", OTHER);
+	as_user(0, 0755, "p/user", 0, "user: the own file");
+	as_user(0, 0755, "p/other", COLL_ERR_PERMISSION, "user: another user's file is refused");
+	as_user(OTHER, 0755, "p/other", 0, "user: a file of the owner of libcoll");
+	as_user(OTHER, 04755, "p/other", 0, "set-uid: a file of the effective user");
+	as_user(OTHER, 04755, "p/root", 0, "set-uid: root's file");
+	as_user(OTHER, 04755, "p/user", COLL_ERR_PERMISSION,
+		"set-uid: a file of the caller is refused");
+	as_user(0, 02755, "p/root", 0, "set-gid: root's file");
+	as_user(0, 02755, "p/user", COLL_ERR_PERMISSION,
+		"set-gid: a file of the caller is refused");
+	setenv("COLL_TRUST", dir, 1);
+	as_user(0, 0755, "p/other", 0, "user: COLL_TRUST takes another user's file");
+	as_user(0, 02755, "p/user", COLL_ERR_PERMISSION, "set-gid: COLL_TRUST is ignored");
+	unsetenv("COLL_TRUST");
+}
+
+/* In a user namespace that has a number for this user only, root's files seem to belong to nobody. */
+static int in_namespace(void)
+{
+	char map[64];
+	int fd;
+
+	if (setgid(OTHER) || setuid(OTHER) || prctl(PR_SET_DUMPABLE, 1) || unshare(CLONE_NEWUSER))
+		return 77;
+	snprintf(map, sizeof(map), "%d %d 1", OTHER, OTHER);
+	fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, map, strlen(map)) < 0)
+		return 77;
+	return trust_check(at("p/root"), 1, &trust);
+}
+
+static void test_namespace(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		_exit(in_namespace());
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		bail_out("no child");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip(1, "no user namespaces here");
+	else
+		is_int(status, 0, "a user namespace without root: root's file");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 3)
+		_exit(child(argv[1], argv[2], argv[3]));
+	plugin_dir_begin();
+	make_tree();
+	test_modes();
+	test_links();
+	test_relative();
+	test_opt_in();
+	if (geteuid() == 0) {
+		test_owners();
+		test_user();
+		test_programs();
+		test_namespace();
+	} else {
+		skip(1, "files of other users need root");
+	}
+	plugin_dir_end();
+	return done_testing();
+}

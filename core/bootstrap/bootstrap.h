@@ -108,12 +108,16 @@ void bootstrap_close(struct bootstrap *bootstrap);
 
 /* The facts in the launcher's environment (launch.c). */
 struct launch {
-	int rank, nranks, local_rank; /* local_rank -1: unknown */
+	int rank, nranks;
+	int local_rank, local_nranks; /* among the ranks on this host; -1: unknown */
 	char root[300];               /* host:port, "" for one rank */
 	char key[256];                /* "" if none */
-	const char *who; /* "coll run", "torchrun", "Open MPI", "MPICH", "Slurm", "none" */
+	const char *who;              /* "coll run", "torchrun", ..., "none" */
 };
-/* Reads the environment; half-set or contradictory variables are an error that names them. */
+/*
+ * Reads the environment; half-set or contradictory variables, and a launcher that is recognised but does not
+ * give rank and number of ranks, are an error that names the variables.
+ */
 int launch_detect(struct launch *launch);
 
 #endif

@@ -2,33 +2,40 @@
 /*
  * launch.c - which rank this process is, as its launcher says in the environment.
  *
- * Every launcher sets rank and size.  Only COLL_ROOT names rank 0's address; without it the address follows
- * from facts that all ranks share: the host from the launcher, the port (20000 to 29999, below the ports
- * that the system gives out) from the identity of the job, which is also the key, so that two jobs never
- * mix.  COLL_ROOT and COLL_KEY always win.
+ * Every launcher sets rank and size; launch_root.c finds the place where the ranks meet.  COLL_ROOT and
+ * COLL_KEY always win.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include "bootstrap/bootstrap.h"
+#include "bootstrap/launch_impl.h"
 #include "base/error.h"
 
 struct launcher {
 	const char *who;
 	const char *rank, *size, *size_too; /* variables; size_too replaces an unset size */
-	const char *local_rank;
+	const char *local_rank, *local_size;
 	const char *only_if, *only_if_too; /* at least one must be set, unless both are NULL */
+	/* This launcher has started another one further down in the table, which started the process. */
+	int (*passed_over)(void);
+	/* The number of ranks on this host, where no variable holds it; -1: unknown. */
+	int (*count_local)(const struct launch *launch);
 	int (*meet)(struct launch *launch);
 };
 
-/* An empty variable counts as unset. */
-static const char *launch_get(const char *name)
+const char *launch_get(const char *name)
 {
 	const char *value = name != NULL ? secure_getenv(name) : NULL;
 
 	return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+int launch_same(const char *a, const char *b)
+{
+	a = launch_get(a);
+	b = launch_get(b);
+	return a != NULL && b != NULL && strcmp(a, b) == 0;
 }
 
 static int launch_number(const char *name, int64_t min, int64_t max, int *out)
@@ -48,193 +55,64 @@ static int launch_number(const char *name, int64_t min, int64_t max, int *out)
 	return 0;
 }
 
-/* ------------------------------------------------------------- the rendezvous -- */
-
-static int launch_port(const char *job)
-{
-	static const uint8_t label[16] = "libcoll job port";
-	uint8_t hash[16];
-
-	siphash128(label, job, strlen(job), hash);
-	return 20000 + (hash[0] | hash[1] << 8 | hash[2] << 16) % 10000;
-}
-
-/* Rank 0 is on `host`; `job` is the same on all its ranks and on no other job's. */
-static int launch_derive(struct launch *launch, const char *host, const char *job)
-{
-	int bare_ipv6 = strchr(host, ':') != NULL && host[0] != '[';
-
-	snprintf(launch->key, sizeof(launch->key), "%s", job);
-	snprintf(launch->root, sizeof(launch->root), "%s%.200s%s:%d", bare_ipv6 ? "[" : "", host,
-		 bare_ipv6 ? "]" : "", launch_port(job));
-	return 0;
-}
-
-static int launch_ask_root(const struct launch *launch, const char *why)
-{
-	return error_set(COLL_ERR_CONFIG,
-			 "%s has started this process as rank %d of %d, but %s: set COLL_ROOT to "
-			 "host:port of rank 0 on all ranks",
-			 launch->who, launch->rank, launch->nranks, why);
-}
-
-static int launch_meet_coll(struct launch *launch)
-{
-	return error_set(COLL_ERR_CONFIG,
-			 "COLL_RANK is %d and COLL_WORLD_SIZE is %d, but COLL_ROOT (host:port of "
-			 "rank 0) is not set",
-			 launch->rank, launch->nranks);
-}
-
-/* torchrun's own store listens at MASTER_PORT, so another port is needed. */
-static int launch_meet_torchrun(struct launch *launch)
-{
-	const char *host = launch_get("MASTER_ADDR"), *port = launch_get("MASTER_PORT");
-	const char *run = launch_get("TORCHELASTIC_RUN_ID");
-	const char *restart = launch_get("TORCHELASTIC_RESTART_COUNT");
-	char job[256];
-
-	if (host == NULL || port == NULL)
-		return error_set(COLL_ERR_CONFIG,
-				 "RANK is %d and WORLD_SIZE is %d, but %s is not set: set "
-				 "MASTER_ADDR and MASTER_PORT (torchrun does), or COLL_ROOT to "
-				 "host:port of rank 0",
-				 launch->rank, launch->nranks,
-				 host == NULL ? "MASTER_ADDR" : "MASTER_PORT");
-	snprintf(job, sizeof(job), "torchrun %.100s %.8s %.80s %.20s", host, port, run ? run : "",
-		 restart ? restart : "");
-	return launch_derive(launch, host, job);
-}
-
-/* Returns 1 if all ranks run on this host, by the launcher's number of local ranks. */
-static int launch_one_host(const struct launch *launch, const char *local_size)
-{
-	const char *text = launch_get(local_size);
-
-	return text != NULL && atoi(text) == launch->nranks;
-}
-
-static int launch_meet_openmpi(struct launch *launch)
-{
-	const char *id = launch_get("PMIX_NAMESPACE");
-	char job[256];
-
-	if (!launch_one_host(launch, "OMPI_COMM_WORLD_LOCAL_SIZE"))
-		return launch_ask_root(launch, "on several hosts it does not say where rank 0 is");
-	if (id == NULL)
-		id = launch_get("OMPI_MCA_ess_base_jobid");
-	if (id == NULL)
-		return launch_ask_root(launch, "PMIX_NAMESPACE does not say which job this is");
-	snprintf(job, sizeof(job), "openmpi %.200s", id);
-	return launch_derive(launch, "127.0.0.1", job);
-}
-
-/* Returns the parent of a process, with the name of the process; 0 if unknown. */
-static int launch_parent(int pid, char name[32])
-{
-	char path[64], line[512];
-	int parent = 0;
-	FILE *file;
-
-	name[0] = '\0';
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	file = fopen(path, "re");
-	if (file == NULL)
-		return 0;
-	if (fgets(line, sizeof(line), file) != NULL) { /* the line: 42 (name) S 41 ... */
-		char *open = strchr(line, '('), *close = strrchr(line, ')');
-
-		if (open != NULL && close != NULL && sscanf(close, ") %*c %d", &parent) == 1)
-			snprintf(name, 32, "%.*s", (int)(close - open - 1), open + 1);
-	}
-	fclose(file);
-	return parent;
-}
-
-/* All ranks of a host descend from one hydra_pmi_proxy; shells may be in between. */
-static int launch_hydra_proxy(void)
-{
-	int pid = (int)getppid();
-
-	for (int i = 0; i < 16 && pid > 1; i++) {
-		char name[32];
-		int parent = launch_parent(pid, name);
-
-		if (strncmp(name, "hydra_pmi_proxy", 15) == 0)
-			return pid;
-		pid = parent;
-	}
-	return (int)getppid();
-}
-
-static int launch_slurm_host(const char *variable, char host[256])
-{
-	const char *p = launch_get(variable);
-	size_t n = 0;
-
-	/* The first host of a list such as "node[03-07,9],other" or "rack[1-2]node[1-4]". */
-	while (p != NULL && *p != '\0' && *p != ',' && n < 255) {
-		const char *bracket = *p == '[' ? strchr(p, ']') : NULL;
-		size_t len = bracket != NULL ? strcspn(p + 1, "-,]") : 1;
-
-		if ((*p == '[' && bracket == NULL) || n + len > 255)
-			return error_set(COLL_ERR_CONFIG,
-					 "%s is '%.100s', which is not a list of hosts: set "
-					 "COLL_ROOT to host:port of rank 0",
-					 variable, launch_get(variable));
-		memcpy(host + n, bracket != NULL ? p + 1 : p, len);
-		n += len;
-		p = (bracket != NULL ? bracket : p) + 1;
-	}
-	host[n] = '\0';
-	return 0;
-}
-
-static int launch_meet_slurm(struct launch *launch)
-{
-	const char *nodes =
-		launch_get("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
-	const char *id = launch_get("SLURM_JOB_ID"), *step = launch_get("SLURM_STEP_ID");
-	char host[256], job[256];
-	int code = launch_slurm_host(nodes, host);
-
-	if (code)
-		return code;
-	if (host[0] == '\0')
-		return launch_ask_root(launch, "neither SLURM_STEP_NODELIST nor "
-					       "SLURM_JOB_NODELIST says on which hosts");
-	if (id == NULL)
-		return launch_ask_root(launch, "SLURM_JOB_ID does not say which job this is");
-	snprintf(job, sizeof(job), "slurm %.100s.%.100s", id, step ? step : "0");
-	return launch_derive(launch, host, job);
-}
-
-/* Are two variables set and equal? */
-static int launch_same(const char *a, const char *b)
-{
-	a = launch_get(a);
-	b = launch_get(b);
-	return a != NULL && b != NULL && strcmp(a, b) == 0;
-}
-
-static int launch_meet_mpich(struct launch *launch)
-{
-	char job[64];
-
-	/* srun speaks PMI as well, and sets more variables. */
-	if (launch_same("PMI_RANK", "SLURM_PROCID") &&
-	    (launch_same("PMI_SIZE", "SLURM_STEP_NUM_TASKS") ||
-	     launch_same("PMI_SIZE", "SLURM_NTASKS"))) {
-		launch->who = "Slurm";
-		return launch_meet_slurm(launch);
-	}
-	if (!launch_one_host(launch, "MPI_LOCALNRANKS"))
-		return launch_ask_root(launch, "on several hosts it does not say where rank 0 is");
-	snprintf(job, sizeof(job), "mpich %ld %d", (long)getuid(), launch_hydra_proxy());
-	return launch_derive(launch, "127.0.0.1", job);
-}
-
 /* ------------------------------------------------------------------ the launchers -- */
+
+static int launch_in_slurm_step(void)
+{
+	return launch_get("SLURM_STEP_ID") || launch_get("SLURM_STEPID");
+}
+
+/* srun speaks PMI as well, and sets more variables.  An mpiexec in a step sets other numbers. */
+static int launch_is_srun(void)
+{
+	return launch_in_slurm_step() && launch_same("PMI_RANK", "SLURM_PROCID") &&
+	       (launch_same("PMI_SIZE", "SLURM_STEP_NUM_TASKS") ||
+		launch_same("PMI_SIZE", "SLURM_NTASKS"));
+}
+
+/* Flux speaks PMI as well.  An mpiexec in a task of Flux sets other numbers. */
+static int launch_is_in_flux(void)
+{
+	return launch_get("PMI_RANK") && (!launch_same("PMI_RANK", "FLUX_TASK_RANK") ||
+					  !launch_same("PMI_SIZE", "FLUX_JOB_SIZE"));
+}
+
+/* PALS sets PMI_RANK and PMI_SIZE itself. */
+static int launch_is_in_pals(void)
+{
+	return launch_get("PMI_RANK") && !launch_same("PMI_RANK", "PALS_RANKID");
+}
+
+static int launch_count_flux(const struct launch *launch)
+{
+	const char *nodes = launch_get("FLUX_JOB_NNODES");
+
+	return nodes != NULL && strcmp(nodes, "1") == 0 ? launch->nranks : -1;
+}
+
+/* The entry of this node in a list such as "4(x2),3": number of tasks (times number of nodes). */
+static int launch_count_slurm(const struct launch *launch)
+{
+	const char *step = launch_get("SLURM_STEP_TASKS_PER_NODE");
+	const char *p = step != NULL ? step : launch_get("SLURM_TASKS_PER_NODE");
+	const char *node = launch_get("SLURM_NODEID");
+	long at = node != NULL ? strtol(node, NULL, 10) : -1;
+
+	while (p != NULL && at >= 0) {
+		char *end;
+		long tasks = strtol(p, &end, 10), nodes = 1;
+
+		if (end == p)
+			break;
+		if (strncmp(end, "(x", 2) == 0)
+			nodes = strtol(end + 2, &end, 10);
+		if (at < nodes)
+			return tasks > 0 && tasks <= launch->nranks ? (int)tasks : -1;
+		at -= nodes;
+		p = strchr(end, ',') != NULL ? strchr(end, ',') + 1 : NULL;
+	}
+	return -1;
+}
 
 /* The first launcher that applies counts.  A launcher further down may have started it. */
 static const struct launcher launchers[] = {
@@ -242,22 +120,49 @@ static const struct launcher launchers[] = {
 	 .rank = "COLL_RANK",
 	 .size = "COLL_WORLD_SIZE",
 	 .local_rank = "COLL_LOCAL_RANK",
+	 .local_size = "COLL_LOCAL_WORLD_SIZE",
 	 .meet = launch_meet_coll},
 	{.who = "torchrun",
 	 .rank = "RANK",
 	 .size = "WORLD_SIZE",
 	 .local_rank = "LOCAL_RANK",
+	 .local_size = "LOCAL_WORLD_SIZE",
 	 .meet = launch_meet_torchrun},
 	{.who = "Open MPI",
 	 .rank = "OMPI_COMM_WORLD_RANK",
 	 .size = "OMPI_COMM_WORLD_SIZE",
 	 .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
+	 .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE",
 	 .meet = launch_meet_openmpi},
+	{.who = "Flux",
+	 .rank = "FLUX_TASK_RANK",
+	 .size = "FLUX_JOB_SIZE",
+	 .local_rank = "FLUX_TASK_LOCAL_ID",
+	 .only_if = "FLUX_TASK_RANK",
+	 .passed_over = launch_is_in_flux,
+	 .count_local = launch_count_flux,
+	 .meet = launch_meet_flux},
+	{.who = "PALS",
+	 .rank = "PALS_RANKID",
+	 .size = "PMI_SIZE",
+	 .local_rank = "PALS_LOCAL_RANKID",
+	 .local_size = "PALS_LOCAL_SIZE",
+	 .only_if = "PALS_RANKID",
+	 .passed_over = launch_is_in_pals,
+	 .meet = launch_meet_pals},
 	{.who = "MPICH",
 	 .rank = "PMI_RANK",
 	 .size = "PMI_SIZE",
 	 .local_rank = "MPI_LOCALRANKID",
+	 .local_size = "MPI_LOCALNRANKS",
+	 .passed_over = launch_is_srun,
 	 .meet = launch_meet_mpich},
+	{.who = "MVAPICH",
+	 .rank = "MV2_COMM_WORLD_RANK",
+	 .size = "MV2_COMM_WORLD_SIZE",
+	 .local_rank = "MV2_COMM_WORLD_LOCAL_RANK",
+	 .local_size = "MV2_COMM_WORLD_LOCAL_SIZE",
+	 .meet = launch_meet_mvapich},
 	/*
 	 * Slurm sets the variables in batch scripts and shells of an allocation too, but only a step has
 	 * ranks.
@@ -269,12 +174,15 @@ static const struct launcher launchers[] = {
 	 .local_rank = "SLURM_LOCALID",
 	 .only_if = "SLURM_STEP_ID",
 	 .only_if_too = "SLURM_STEPID",
+	 .count_local = launch_count_slurm,
 	 .meet = launch_meet_slurm},
 };
 
 static int launch_applies(const struct launcher *l)
 {
 	if (l->only_if != NULL && !launch_get(l->only_if) && !launch_get(l->only_if_too))
+		return 0;
+	if (l->passed_over != NULL && l->passed_over())
 		return 0;
 	return launch_get(l->rank) || launch_get(l->size);
 }
@@ -300,6 +208,10 @@ static int launch_read_ranks(const struct launcher *l, struct launch *launch)
 				 l->rank, launch->rank, size, launch->nranks);
 	if (code == 0 && launch_get(l->local_rank))
 		code = launch_number(l->local_rank, 0, launch->nranks - 1, &launch->local_rank);
+	if (code == 0 && launch_get(l->local_size))
+		code = launch_number(l->local_size, 1, launch->nranks, &launch->local_nranks);
+	if (code == 0 && l->count_local != NULL)
+		launch->local_nranks = l->count_local(launch);
 	return code;
 }
 
@@ -325,13 +237,32 @@ static int launch_find_root(const struct launcher *l, struct launch *launch)
 	return code;
 }
 
+/* No launcher that is understood has started this process. */
+static int launch_alone(void)
+{
+	if (launch_get("COLL_ROOT"))
+		return error_set(COLL_ERR_CONFIG,
+				 "COLL_ROOT is set, but no launcher's variables are: set COLL_RANK "
+				 "and COLL_WORLD_SIZE too");
+	if (launch_get("PMIX_RANK"))
+		return error_set(
+			COLL_ERR_CONFIG,
+			"PMIX_RANK is %.40s, so a PMIx launcher has started this process, "
+			"but its variables do not say how many ranks there are: set "
+			"COLL_RANK, COLL_WORLD_SIZE and COLL_ROOT (host:port of rank 0) on "
+			"all ranks, or COLL_RANK=0 and COLL_WORLD_SIZE=1 for a process on "
+			"its own",
+			launch_get("PMIX_RANK"));
+	return 0;
+}
+
 int launch_detect(struct launch *launch)
 {
 	int code;
 
 	memset(launch, 0, sizeof(*launch));
 	launch->nranks = 1;
-	launch->local_rank = -1;
+	launch->local_rank = launch->local_nranks = -1;
 	launch->who = "none";
 	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
 		if (!launch_applies(&launchers[i]))
@@ -340,9 +271,5 @@ int launch_detect(struct launch *launch)
 		code = launch_read_ranks(&launchers[i], launch);
 		return code ? code : launch_find_root(&launchers[i], launch);
 	}
-	if (launch_get("COLL_ROOT"))
-		return error_set(COLL_ERR_CONFIG,
-				 "COLL_ROOT is set, but no launcher's variables are: set COLL_RANK "
-				 "and COLL_WORLD_SIZE too");
-	return 0;
+	return launch_alone();
 }

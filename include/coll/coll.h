@@ -380,8 +380,10 @@ COLL_API coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, co
  * from the environment.
  *
  * The library reads COLL_RANK, COLL_WORLD_SIZE and COLL_ROOT (host:port of rank 0), which `coll
- * run` sets, else the variables of torchrun, Open MPI, MPICH (PMI) or Slurm.  Without any of them
- * the communicator has one rank.
+ * run` sets, else the variables of torchrun, Open MPI, Flux, PALS, MPICH (PMI), MVAPICH or Slurm
+ * (Flux, PALS and MVAPICH: untried).  Without any of them the communicator has one rank.
+ * Launchers that do not say where rank 0 is (Open MPI, Flux, PALS, MPICH, MVAPICH) need COLL_ROOT
+ * on several hosts.  PMIX_RANK without any other launcher's variable is an error.
  * COLL_KEY (any text) must be the same on all ranks.  Without it only an identifier that is not
  * secret keeps other processes out; if COLL_ROOT is set and rank 0 listens at an address beyond
  * loopback, rank 0 logs a warning.

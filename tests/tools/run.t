@@ -45,11 +45,11 @@ all_gone() {
 
 # ---------------------------------------------------------------- environment
 
-job -n 3 sh -c 'echo $COLL_RANK $COLL_LOCAL_RANK $COLL_WORLD_SIZE'
+job -n 3 sh -c 'echo $COLL_RANK $COLL_LOCAL_RANK $COLL_WORLD_SIZE $COLL_LOCAL_WORLD_SIZE'
 is "success is status 0" $status 0
-is "each rank has its numbers" "$(sort "$dir/out")" "[0] 0 0 3
-[1] 1 1 3
-[2] 2 2 3"
+is "each rank has its numbers" "$(sort "$dir/out")" "[0] 0 0 3 3
+[1] 1 1 3 3
+[2] 2 2 3 3"
 
 job --no-prefix -n 2 sh -c 'echo $COLL_ROOT $COLL_KEY'
 is "ranks share one root and key" "$(sort -u "$dir/out" | wc -l)" 1

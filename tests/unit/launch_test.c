@@ -26,6 +26,26 @@ static const char *const variables[] = {"COLL_RANK",
 					"OMPI_COMM_WORLD_SIZE",
 					"OMPI_COMM_WORLD_LOCAL_RANK",
 					"OMPI_COMM_WORLD_LOCAL_SIZE",
+					"LOCAL_WORLD_SIZE",
+					"COLL_LOCAL_WORLD_SIZE",
+					"FLUX_TASK_RANK",
+					"FLUX_JOB_SIZE",
+					"FLUX_TASK_LOCAL_ID",
+					"FLUX_JOB_NNODES",
+					"FLUX_JOB_ID",
+					"PALS_RANKID",
+					"PALS_LOCAL_RANKID",
+					"PALS_LOCAL_SIZE",
+					"PALS_APID",
+					"MV2_COMM_WORLD_RANK",
+					"MV2_COMM_WORLD_SIZE",
+					"MV2_COMM_WORLD_LOCAL_RANK",
+					"MV2_COMM_WORLD_LOCAL_SIZE",
+					"MPIRUN_ID",
+					"SLURM_NODEID",
+					"SLURM_TASKS_PER_NODE",
+					"SLURM_STEP_TASKS_PER_NODE",
+					"PMIX_RANK",
 					"PMIX_NAMESPACE",
 					"OMPI_MCA_ess_base_jobid",
 					"PMI_RANK",
@@ -92,6 +112,29 @@ static const struct good goods[] = {
 	 "Slurm", 5, 8, -1, "rack2n10:", "slurm 77.1"},
 	{"SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NODELIST=a,b",
 	 "Slurm", 1, 2, -1, "a:", NULL},
+	/* Flux sets the variables of PMI too. */
+	{"FLUX_TASK_RANK=3 FLUX_JOB_SIZE=4 FLUX_TASK_LOCAL_ID=1 FLUX_JOB_NNODES=2 FLUX_JOB_ID=f1 "
+	 "PMI_RANK=3 PMI_SIZE=4 COLL_ROOT=a:1",
+	 "Flux", 3, 4, 1, "a:1", ""},
+	{"FLUX_TASK_RANK=3 FLUX_JOB_SIZE=4 FLUX_TASK_LOCAL_ID=3 FLUX_JOB_NNODES=1 FLUX_JOB_ID=f1",
+	 "Flux", 3, 4, 3, "127.0.0.1:", "flux f1"},
+	{"FLUX_TASK_RANK=0 FLUX_JOB_SIZE=1 FLUX_JOB_NNODES=1 FLUX_JOB_ID=f1 PMI_RANK=1 PMI_SIZE=2 "
+	 "MPI_LOCALNRANKS=2",
+	 "MPICH", 1, 2, -1, "127.0.0.1:", NULL},
+	/* PALS gives the number of ranks in the variable of PMI only. */
+	{"PALS_RANKID=1 PALS_LOCAL_RANKID=0 PALS_LOCAL_SIZE=1 PALS_APID=u PMI_RANK=1 PMI_SIZE=2 "
+	 "COLL_ROOT=a:1",
+	 "PALS", 1, 2, 0, "a:1", ""},
+	{"PALS_RANKID=1 PALS_LOCAL_RANKID=1 PALS_LOCAL_SIZE=2 PALS_APID=u PMI_RANK=1 PMI_SIZE=2",
+	 "PALS", 1, 2, 1, "127.0.0.1:", "pals u"},
+	{"PALS_RANKID=0 PALS_APID=u PMI_RANK=1 PMI_SIZE=2 MPI_LOCALNRANKS=2", "MPICH", 1, 2, -1,
+	 "127.0.0.1:", NULL},
+	{"MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_SIZE=4 MV2_COMM_WORLD_LOCAL_RANK=1 "
+	 "MV2_COMM_WORLD_LOCAL_SIZE=2 COLL_ROOT=a:1",
+	 "MVAPICH", 1, 4, 1, "a:1", ""},
+	{"MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_SIZE=2 MV2_COMM_WORLD_LOCAL_SIZE=2 MPIRUN_ID=77",
+	 "MVAPICH", 1, 2, -1, "127.0.0.1:", "mvapich 77"},
+	{"PMIX_RANK=1 COLL_RANK=0 COLL_WORLD_SIZE=1", "coll run", 0, 1, -1, "", ""},
 	/* A batch script is not a job step: a program in it is a single process. */
 	{"SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_JOB_ID=77 SLURM_JOB_NODELIST=n1", "none", 0, 1, -1,
 	 "", ""},
@@ -105,6 +148,48 @@ static const struct good goods[] = {
 	 "SLURM_STEP_ID=0",
 	 "torchrun", 1, 2, -1, "h:", NULL},
 };
+
+/* The number of ranks on this host. */
+struct local {
+	const char *environment;
+	int nranks; /* -1: unknown */
+};
+
+static const struct local locals[] = {
+	{"COLL_RANK=2 COLL_WORLD_SIZE=4 COLL_ROOT=a:1", -1},
+	{"COLL_RANK=2 COLL_WORLD_SIZE=4 COLL_LOCAL_WORLD_SIZE=3 COLL_ROOT=a:1", 3},
+	{"RANK=1 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 COLL_ROOT=a:1", 2},
+	{"OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=2 "
+	 "COLL_ROOT=a:1",
+	 2},
+	{"PMI_RANK=3 PMI_SIZE=4 MPI_LOCALNRANKS=3 COLL_ROOT=a:1", 3},
+	{"FLUX_TASK_RANK=3 FLUX_JOB_SIZE=4 FLUX_JOB_NNODES=2 COLL_ROOT=a:1", -1},
+	{"FLUX_TASK_RANK=3 FLUX_JOB_SIZE=4 FLUX_JOB_NNODES=1 COLL_ROOT=a:1", 4},
+	{"PALS_RANKID=1 PMI_SIZE=4 PALS_LOCAL_SIZE=2 COLL_ROOT=a:1", 2},
+	{"MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_SIZE=4 MV2_COMM_WORLD_LOCAL_SIZE=2 COLL_ROOT=a:1",
+	 2},
+	{"SLURM_PROCID=5 SLURM_NTASKS=13 SLURM_STEP_ID=0 SLURM_NODEID=1 "
+	 "SLURM_STEP_TASKS_PER_NODE=4(x2),3,2 SLURM_TASKS_PER_NODE=9 COLL_ROOT=a:1",
+	 4},
+	{"SLURM_PROCID=5 SLURM_NTASKS=13 SLURM_STEP_ID=0 SLURM_NODEID=2 "
+	 "SLURM_TASKS_PER_NODE=4(x2),3,2 COLL_ROOT=a:1",
+	 3},
+	{"SLURM_PROCID=5 SLURM_NTASKS=13 SLURM_STEP_ID=0 SLURM_NODEID=4 "
+	 "SLURM_TASKS_PER_NODE=4(x2),3,2 COLL_ROOT=a:1",
+	 -1},
+	{"SLURM_PROCID=5 SLURM_NTASKS=13 SLURM_STEP_ID=0 SLURM_NODEID=0 SLURM_TASKS_PER_NODE=x "
+	 "COLL_ROOT=a:1",
+	 -1},
+};
+
+static void test_local(const struct local *l)
+{
+	struct launch launch;
+
+	environment(l->environment);
+	is_int(launch_detect(&launch), 0, "%s", l->environment);
+	is_int(launch.local_nranks, l->nranks, "ranks on this host");
+}
 
 static void test_good(const struct good *g)
 {
@@ -148,6 +233,21 @@ static const struct bad bads[] = {
 	{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE is not"},
 	{"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=2", "COLL_ROOT"},
 	{"PMI_RANK=0 PMI_SIZE=4 MPI_LOCALNRANKS=2", "COLL_ROOT"},
+	{"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2",
+	 "PMIX_NAMESPACE does not say which job this is"},
+	{"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=3",
+	 "OMPI_COMM_WORLD_LOCAL_SIZE is '3', but must be a number from 1 to 2"},
+	/* Launchers that are recognised but not understood: no rank runs alone. */
+	{"PMIX_RANK=1", "PMIX_RANK is 1, so a PMIx launcher has started this process"},
+	{"FLUX_TASK_RANK=1", "FLUX_TASK_RANK is set, but FLUX_JOB_SIZE is not"},
+	{"PALS_RANKID=1", "PALS_RANKID is set, but PMI_SIZE is not"},
+	{"MV2_COMM_WORLD_RANK=1", "MV2_COMM_WORLD_RANK is set, but MV2_COMM_WORLD_SIZE is not"},
+	{"FLUX_TASK_RANK=1 FLUX_JOB_SIZE=4 FLUX_JOB_NNODES=2 FLUX_JOB_ID=f1",
+	 "Flux has started this process as rank 1 of 4, but on several hosts it does not say where "
+	 "rank 0 is: set COLL_ROOT"},
+	{"FLUX_TASK_RANK=1 FLUX_JOB_SIZE=4 FLUX_JOB_NNODES=1", "FLUX_JOB_ID does not say"},
+	{"PALS_RANKID=1 PMI_RANK=1 PMI_SIZE=4 PALS_LOCAL_SIZE=2 PALS_APID=u", "COLL_ROOT"},
+	{"MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_SIZE=4 MV2_COMM_WORLD_LOCAL_SIZE=2", "COLL_ROOT"},
 	{"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_ID=0", "SLURM_JOB_NODELIST"},
 	{"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_JOB_NODELIST=n[1",
 	 "SLURM_JOB_NODELIST is 'n[1'"},
@@ -246,6 +346,8 @@ int main(int argc, char **argv)
 		return as_rank(atoi(argv[2]));
 	for (size_t i = 0; i < sizeof(goods) / sizeof(goods[0]); i++)
 		test_good(&goods[i]);
+	for (size_t i = 0; i < sizeof(locals) / sizeof(locals[0]); i++)
+		test_local(&locals[i]);
 	for (size_t i = 0; i < sizeof(bads) / sizeof(bads[0]); i++)
 		test_bad(&bads[i]);
 	test_same();

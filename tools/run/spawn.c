@@ -150,6 +150,7 @@ static void child_environment(const struct run_job *job, int r)
 	child_set_int("COLL_RANK", r);
 	child_set_int("COLL_WORLD_SIZE", o->nranks);
 	child_set_int("COLL_LOCAL_RANK", r);
+	child_set_int("COLL_LOCAL_WORLD_SIZE", o->nranks);
 	setenv("COLL_ROOT", job->root, 1);
 	setenv("COLL_KEY", job->key, 1);
 	if (o->backend != NULL)

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * launch_impl.h - the table of launchers (launch.c) and where the ranks of each meet (launch_root.c); for
+ * core/bootstrap/ only.
+ */
+#ifndef CORE_BOOTSTRAP_LAUNCH_IMPL_H
+#define CORE_BOOTSTRAP_LAUNCH_IMPL_H
+
+#include "bootstrap/bootstrap.h"
+
+/* The value of an environment variable; NULL if it is unset or empty, or if name is NULL. */
+const char *launch_get(const char *name);
+/* Are two variables set and equal? */
+int launch_same(const char *a, const char *b);
+
+/* Each fills launch->root and launch->key, or returns an error that asks for COLL_ROOT. */
+int launch_meet_coll(struct launch *launch);
+int launch_meet_torchrun(struct launch *launch);
+int launch_meet_openmpi(struct launch *launch);
+int launch_meet_flux(struct launch *launch);
+int launch_meet_pals(struct launch *launch);
+int launch_meet_mpich(struct launch *launch);
+int launch_meet_mvapich(struct launch *launch);
+int launch_meet_slurm(struct launch *launch);
+
+#endif

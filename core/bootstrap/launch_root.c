@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * launch_root.c - where the ranks of a launcher meet.
+ *
+ * Only COLL_ROOT names rank 0's address; without it the address follows from facts that all ranks share:
+ * the host from the launcher, the port (20000 to 29999, below the ports that the system gives out) from the
+ * identity of the job, which is also the key, so that two jobs never mix.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "bootstrap/launch_impl.h"
+#include "base/error.h"
+
+static int launch_port(const char *job)
+{
+	static const uint8_t label[16] = "libcoll job port";
+	uint8_t hash[16];
+
+	siphash128(label, job, strlen(job), hash);
+	return 20000 + (hash[0] | hash[1] << 8 | hash[2] << 16) % 10000;
+}
+
+/* Rank 0 is on `host`; `job` is the same on all its ranks and on no other job's. */
+static int launch_derive(struct launch *launch, const char *host, const char *job)
+{
+	int bare_ipv6 = strchr(host, ':') != NULL && host[0] != '[';
+
+	snprintf(launch->key, sizeof(launch->key), "%s", job);
+	snprintf(launch->root, sizeof(launch->root), "%s%.200s%s:%d", bare_ipv6 ? "[" : "", host,
+		 bare_ipv6 ? "]" : "", launch_port(job));
+	return 0;
+}
+
+static int launch_ask_root(const struct launch *launch, const char *why)
+{
+	return error_set(COLL_ERR_CONFIG,
+			 "%s has started this process as rank %d of %d, but %s: set COLL_ROOT to "
+			 "host:port of rank 0 on all ranks",
+			 launch->who, launch->rank, launch->nranks, why);
+}
+
+int launch_meet_coll(struct launch *launch)
+{
+	return error_set(COLL_ERR_CONFIG,
+			 "COLL_RANK is %d and COLL_WORLD_SIZE is %d, but COLL_ROOT (host:port of "
+			 "rank 0) is not set",
+			 launch->rank, launch->nranks);
+}
+
+/* torchrun's own store listens at MASTER_PORT, so another port is needed. */
+int launch_meet_torchrun(struct launch *launch)
+{
+	const char *host = launch_get("MASTER_ADDR"), *port = launch_get("MASTER_PORT");
+	const char *run = launch_get("TORCHELASTIC_RUN_ID");
+	const char *restart = launch_get("TORCHELASTIC_RESTART_COUNT");
+	char job[256];
+
+	if (host == NULL || port == NULL)
+		return error_set(COLL_ERR_CONFIG,
+				 "RANK is %d and WORLD_SIZE is %d, but %s is not set: set "
+				 "MASTER_ADDR and MASTER_PORT (torchrun does), or COLL_ROOT to "
+				 "host:port of rank 0",
+				 launch->rank, launch->nranks,
+				 host == NULL ? "MASTER_ADDR" : "MASTER_PORT");
+	snprintf(job, sizeof(job), "torchrun %.100s %.8s %.80s %.20s", host, port, run ? run : "",
+		 restart ? restart : "");
+	return launch_derive(launch, host, job);
+}
+
+/* For launchers that do not say where rank 0 is: the ranks meet on this host, if all ranks are on it. */
+static int launch_meet_here(struct launch *launch, const char *job)
+{
+	if (launch->local_nranks != launch->nranks)
+		return launch_ask_root(launch, "on several hosts it does not say where rank 0 is");
+	return launch_derive(launch, "127.0.0.1", job);
+}
+
+/* The same, where a variable holds the identity of the job. */
+static int launch_meet_job(struct launch *launch, const char *label, const char *variable)
+{
+	const char *id = launch_get(variable);
+	char job[256], why[100];
+
+	snprintf(why, sizeof(why), "%s does not say which job this is", variable);
+	snprintf(job, sizeof(job), "%s %.200s", label, id ? id : "");
+	if (id == NULL && launch->local_nranks == launch->nranks)
+		return launch_ask_root(launch, why);
+	return launch_meet_here(launch, job);
+}
+
+int launch_meet_openmpi(struct launch *launch)
+{
+	int by_namespace = launch_get("PMIX_NAMESPACE") || !launch_get("OMPI_MCA_ess_base_jobid");
+
+	return launch_meet_job(launch, "openmpi",
+			       by_namespace ? "PMIX_NAMESPACE" : "OMPI_MCA_ess_base_jobid");
+}
+
+int launch_meet_flux(struct launch *launch)
+{
+	return launch_meet_job(launch, "flux", "FLUX_JOB_ID");
+}
+
+int launch_meet_pals(struct launch *launch)
+{
+	return launch_meet_job(launch, "pals", "PALS_APID");
+}
+
+/* mpirun_rsh: the number of its process, on the host from which it was started. */
+int launch_meet_mvapich(struct launch *launch)
+{
+	return launch_meet_job(launch, "mvapich", "MPIRUN_ID");
+}
+
+/* Returns the parent of a process, with the name of the process; 0 if unknown. */
+static int launch_parent(int pid, char name[32])
+{
+	char path[64], line[512];
+	int parent = 0;
+	FILE *file;
+
+	name[0] = '\0';
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "re");
+	if (file == NULL)
+		return 0;
+	if (fgets(line, sizeof(line), file) != NULL) { /* the line: 42 (name) S 41 ... */
+		char *open = strchr(line, '('), *close = strrchr(line, ')');
+
+		if (open != NULL && close != NULL && sscanf(close, ") %*c %d", &parent) == 1)
+			snprintf(name, 32, "%.*s", (int)(close - open - 1), open + 1);
+	}
+	fclose(file);
+	return parent;
+}
+
+/* All ranks of a host descend from one hydra_pmi_proxy; shells may be in between. */
+static int launch_hydra_proxy(void)
+{
+	int pid = (int)getppid();
+
+	for (int i = 0; i < 16 && pid > 1; i++) {
+		char name[32];
+		int parent = launch_parent(pid, name);
+
+		if (strncmp(name, "hydra_pmi_proxy", 15) == 0)
+			return pid;
+		pid = parent;
+	}
+	return (int)getppid();
+}
+
+static int launch_slurm_host(const char *variable, char host[256])
+{
+	const char *p = launch_get(variable);
+	size_t n = 0;
+
+	/* The first host of a list such as "node[03-07,9],other" or "rack[1-2]node[1-4]". */
+	while (p != NULL && *p != '\0' && *p != ',' && n < 255) {
+		const char *bracket = *p == '[' ? strchr(p, ']') : NULL;
+		size_t len = bracket != NULL ? strcspn(p + 1, "-,]") : 1;
+
+		if ((*p == '[' && bracket == NULL) || n + len > 255)
+			return error_set(COLL_ERR_CONFIG,
+					 "%s is '%.100s', which is not a list of hosts: set "
+					 "COLL_ROOT to host:port of rank 0",
+					 variable, launch_get(variable));
+		memcpy(host + n, bracket != NULL ? p + 1 : p, len);
+		n += len;
+		p = (bracket != NULL ? bracket : p) + 1;
+	}
+	host[n] = '\0';
+	return 0;
+}
+
+int launch_meet_slurm(struct launch *launch)
+{
+	const char *nodes =
+		launch_get("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
+	const char *id = launch_get("SLURM_JOB_ID"), *step = launch_get("SLURM_STEP_ID");
+	char host[256], job[256];
+	int code = launch_slurm_host(nodes, host);
+
+	if (code)
+		return code;
+	if (host[0] == '\0')
+		return launch_ask_root(launch, "neither SLURM_STEP_NODELIST nor "
+					       "SLURM_JOB_NODELIST says on which hosts");
+	if (id == NULL)
+		return launch_ask_root(launch, "SLURM_JOB_ID does not say which job this is");
+	snprintf(job, sizeof(job), "slurm %.100s.%.100s", id, step ? step : "0");
+	return launch_derive(launch, host, job);
+}
+
+int launch_meet_mpich(struct launch *launch)
+{
+	char job[64];
+
+	snprintf(job, sizeof(job), "mpich %ld %d", (long)getuid(), launch_hydra_proxy());
+	return launch_meet_here(launch, job);
+}

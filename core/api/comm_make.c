@@ -191,6 +191,27 @@ coll_result_t coll_comm_init_env(coll_comm_t *comm, const coll_config_t *config)
 	return init_one(comm, &m, config);
 }
 
+coll_result_t coll_get_launch_info(int32_t *rank, int32_t *nranks, int32_t *local_rank,
+				   int32_t *local_nranks)
+{
+	struct launch launch;
+	int code = launch_detect_ranks(&launch);
+	int alone = launch.nranks == 1;
+
+	if (code)
+		return code;
+	if (rank)
+		*rank = launch.rank;
+	if (nranks)
+		*nranks = launch.nranks;
+	/* A single rank needs no launcher to know its place on its host. */
+	if (local_rank)
+		*local_rank = alone ? 0 : launch.local_rank;
+	if (local_nranks)
+		*local_nranks = alone ? 1 : launch.local_nranks;
+	return COLL_SUCCESS;
+}
+
 coll_result_t coll_comm_init_exchange(coll_comm_t *comm, int32_t nranks, int32_t rank,
 				      coll_exchange_fn exchange, void *user,
 				      const coll_config_t *config)

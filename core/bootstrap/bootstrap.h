@@ -119,5 +119,7 @@ struct launch {
  * give rank and number of ranks, are an error that names the variables.
  */
 int launch_detect(struct launch *launch);
+/* The same without root and key: these may be unset. */
+int launch_detect_ranks(struct launch *launch);
 
 #endif

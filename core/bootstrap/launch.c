@@ -256,20 +256,30 @@ static int launch_alone(void)
 	return 0;
 }
 
-int launch_detect(struct launch *launch)
+/* The launcher that has started this process; NULL: none. */
+static const struct launcher *launch_find(void)
 {
-	int code;
+	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
+		if (launch_applies(&launchers[i]))
+			return &launchers[i];
+	return NULL;
+}
+
+int launch_detect_ranks(struct launch *launch)
+{
+	const struct launcher *l = launch_find();
 
 	memset(launch, 0, sizeof(*launch));
 	launch->nranks = 1;
 	launch->local_rank = launch->local_nranks = -1;
-	launch->who = "none";
-	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
-		if (!launch_applies(&launchers[i]))
-			continue;
-		launch->who = launchers[i].who;
-		code = launch_read_ranks(&launchers[i], launch);
-		return code ? code : launch_find_root(&launchers[i], launch);
-	}
-	return launch_alone();
+	launch->who = l != NULL ? l->who : "none";
+	return l != NULL ? launch_read_ranks(l, launch) : launch_alone();
+}
+
+int launch_detect(struct launch *launch)
+{
+	const struct launcher *l = launch_find();
+	int code = launch_detect_ranks(launch);
+
+	return code || l == NULL ? code : launch_find_root(l, launch);
 }

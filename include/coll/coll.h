@@ -394,6 +394,22 @@ COLL_API coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, co
 COLL_API coll_result_t coll_comm_init_env(coll_comm_t *comm, const coll_config_t *config);
 
 /*
+ * Tells this process's place among the processes of its launcher, before there is a communicator:
+ * for example to choose the device for coll_config_t.device.
+ *
+ * rank, nranks   The rank and the number of ranks that coll_comm_init_env() would take.
+ * local_rank     The number of this process among the ranks on its host, from 0; -1 if the
+ *                launcher does not tell it.
+ * local_nranks   Number of ranks on this host; -1 if the launcher does not tell it.
+ *
+ * Each pointer may be NULL.  The library reads the same variables as coll_comm_init_env(), except
+ * for the rendezvous address.  Without a launcher the process is rank 0 of 1 on its host.
+ * Errors    COLL_ERR_CONFIG as coll_comm_init_env(); then nothing is written.
+ */
+COLL_API coll_result_t coll_get_launch_info(int32_t *rank, int32_t *nranks, int32_t *local_rank,
+					    int32_t *local_nranks);
+
+/*
  * An allgather of bytes among all ranks, supplied by the caller (over MPI, a key-value store, ...).
  *
  * user         The pointer given to coll_comm_init_exchange().

@@ -210,6 +210,35 @@ static void test_good(const struct good *g)
 		is_str(l.key, g->key, "its key");
 }
 
+/* coll_get_launch_info: needs no rendezvous address, and knows the place of a process on its own. */
+static void test_info(void)
+{
+	int32_t rank = -2, nranks = -2, local_rank = -2, local_nranks = -2;
+
+	environment("");
+	is_int(coll_get_launch_info(&rank, &nranks, &local_rank, &local_nranks), 0, "no launcher");
+	ok(rank == 0 && nranks == 1 && local_rank == 0 && local_nranks == 1,
+	   "rank 0 of 1 on its host");
+	environment("COLL_RANK=5 COLL_WORLD_SIZE=8 COLL_LOCAL_RANK=1 COLL_LOCAL_WORLD_SIZE=4");
+	is_int(coll_get_launch_info(&rank, &nranks, &local_rank, &local_nranks), 0,
+	       "no rendezvous address");
+	ok(rank == 5 && nranks == 8 && local_rank == 1 && local_nranks == 4,
+	   "rank %d of %d, local rank %d of %d", rank, nranks, local_rank, local_nranks);
+	environment("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2");
+	is_int(coll_get_launch_info(NULL, NULL, &local_rank, &local_nranks), 0,
+	       "a launcher that tells rank and size only");
+	ok(local_rank == -1 && local_nranks == -1, "the local rank is unknown");
+	is_int(coll_get_launch_info(NULL, NULL, NULL, NULL), 0, "no pointers");
+	environment("RANK=1");
+	rank = -2;
+	is_int(coll_get_launch_info(&rank, &nranks, NULL, NULL), COLL_ERR_CONFIG, "half set");
+	is_int(rank, -2, "an error writes nothing");
+	environment("PMIX_RANK=1");
+	is_int(coll_get_launch_info(&rank, &nranks, NULL, NULL), COLL_ERR_CONFIG,
+	       "a launcher that is not understood");
+	has_str(coll_get_last_error(NULL), "PMIX_RANK", "the error names its variable");
+}
+
 struct bad {
 	const char *environment, *text;
 };
@@ -350,6 +379,7 @@ int main(int argc, char **argv)
 		test_local(&locals[i]);
 	for (size_t i = 0; i < sizeof(bads) / sizeof(bads[0]); i++)
 		test_bad(&bads[i]);
+	test_info();
 	test_same();
 	test_long();
 	self[n > 0 ? n : 0] = '\0';

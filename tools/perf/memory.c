@@ -32,17 +32,11 @@ static int memory_takes_host(const char *name)
 
 int perf_local_rank(void)
 {
-	static const char *const names[] = {"COLL_LOCAL_RANK", "LOCAL_RANK",
-					    "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-					    "SLURM_LOCALID"};
+	int32_t local = -1;
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const char *text = getenv(names[i]);
-
-		if (text != NULL && text[0] != '\0')
-			return atoi(text) > 0 ? atoi(text) : 0;
-	}
-	return 0;
+	/* A launcher that is not understood is an error of coll_comm_init_env, which names it. */
+	coll_get_launch_info(NULL, NULL, &local, NULL);
+	return local > 0 ? local : 0;
 }
 
 int perf_devices(const struct perf_options *o, int *devices)

@@ -165,8 +165,11 @@ static void test_opt_in(void)
 	setenv("COLL_TRUST", list, 1);
 	good("a/b/file", "a tree by a link, in a list");
 	good("into", "the other tree of the list");
-	setenv("COLL_TRUST", at("a/b/fil"), 1);
-	bad("a/b/file", "others may write", at("a/b"), "the beginning of a name is no tree");
+	make_dir("a/bb");
+	put("a/bb/file", "x", 1);
+	mode("a/bb", 0777);
+	setenv("COLL_TRUST", at("a/b"), 1);
+	bad("a/bb/file", "others may write", at("a/bb"), "a tree whose name only begins so");
 	setenv("COLL_TRUST", at("open"), 1);
 	bad("a/b/file", "others may write", at("a/b"), "another tree");
 	bad("a/b/../../open/../a/b/file", "others may write", at("a/b"), "a way through the tree");
@@ -255,21 +258,36 @@ static void test_user(void)
 
 /* ------------------------------------------------ copies of this program, run by a user -- */
 
-/*
- * trust_test PATH WANT secure|plain: exits with 0 if the judgement of the path is the wanted code, and with
- * 77 if the program should be set-uid or set-gid and is not.
- */
-static int child(const char *path, const char *want, const char *secure)
+/* Enters a user namespace that has a number for the user only, so that root's files seem to be nobody's. */
+static int enter_namespace(void)
 {
-	if (strcmp(secure, "secure") == 0 && !getauxval(AT_SECURE))
+	char map[64];
+	int fd;
+
+	snprintf(map, sizeof(map), "%d %d 1", (int)getuid(), (int)getuid());
+	if (prctl(PR_SET_DUMPABLE, 1) || unshare(CLONE_NEWUSER))
+		return -1;
+	fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
+	return fd < 0 || write(fd, map, strlen(map)) < 0 ? -1 : 0;
+}
+
+/*
+ * trust_test PATH WANT plain|secure|namespace: exits with 0 if the judgement of the path is the wanted code,
+ * and with 77 if the program should be set-uid or set-gid, or in a user namespace, and cannot be.
+ */
+static int child(const char *path, const char *want, const char *manner)
+{
+	if (strcmp(manner, "secure") == 0 && !getauxval(AT_SECURE))
+		return 77;
+	if (strcmp(manner, "namespace") == 0 && enter_namespace())
 		return 77;
 	return trust_check(path, 1, &trust) != atoi(want);
 }
 
-/* Runs a copy of this program, of that owner and mode, as USER. */
-static void as_user(int owner, int bits, const char *file, int want, const char *what)
+/* Runs a copy of this program, of that owner and mode, as a user. */
+static void run_copy(const char *manner, int user, int owner, int bits, const char *file, int want,
+		     const char *what)
 {
-	const char *secure = bits & 06000 ? "secure" : "plain";
 	char code[16];
 	pid_t pid;
 	int status;
@@ -280,18 +298,24 @@ static void as_user(int owner, int bits, const char *file, int want, const char 
 	snprintf(code, sizeof(code), "%d", want);
 	pid = fork();
 	if (!pid) {
-		if (setgid(USER) || setuid(USER))
+		if (setgid((gid_t)user) || setuid((uid_t)user))
 			_exit(99);
-		execl(at("copy"), at("copy"), at(file), code, secure, (char *)NULL);
+		execl(at("copy"), at("copy"), at(file), code, manner, (char *)NULL);
 		_exit(errno == EACCES ? 77 : 98);
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
 		bail_out("no child");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		skip(1, "%s is no place for programs of other users, or for set-uid ones", dir);
+		skip(1, "no programs of other users, set-uid ones or user namespaces here (%s)",
+		     dir);
 	else
 		is_int(status, 0, "%s", what);
 	unlink(at("copy"));
+}
+
+static void as_user(int owner, int bits, const char *file, int want, const char *what)
+{
+	run_copy(bits & 06000 ? "secure" : "plain", USER, owner, bits, file, want, what);
 }
 
 static void test_programs(void)
@@ -305,6 +329,8 @@ static void test_programs(void)
 	as_user(0, 0755, "p/user", 0, "user: the own file");
 	as_user(0, 0755, "p/other", COLL_ERR_PERMISSION, "user: another user's file is refused");
 	as_user(OTHER, 0755, "p/other", 0, "user: a file of the owner of libcoll");
+	run_copy("plain", 0, OTHER, 0755, "p/other", COLL_ERR_PERMISSION,
+		 "root: a file of the owner of libcoll is refused");
 	as_user(OTHER, 04755, "p/other", 0, "set-uid: a file of the effective user");
 	as_user(OTHER, 04755, "p/root", 0, "set-uid: root's file");
 	as_user(OTHER, 04755, "p/user", COLL_ERR_PERMISSION,
@@ -312,40 +338,39 @@ static void test_programs(void)
 	as_user(0, 02755, "p/root", 0, "set-gid: root's file");
 	as_user(0, 02755, "p/user", COLL_ERR_PERMISSION,
 		"set-gid: a file of the caller is refused");
+	run_copy("namespace", OTHER, OTHER, 0755, "p/root", 0,
+		 "a user namespace without root: root's file");
+	mode("p/root", 0664);
+	as_user(0, 0755, "p/root", 0, "user: a group may write");
+	as_user(0, 02755, "p/root", COLL_ERR_PERMISSION, "set-gid: no group may write");
+	mode("p/root", 0644);
 	setenv("COLL_TRUST", dir, 1);
 	as_user(0, 0755, "p/other", 0, "user: COLL_TRUST takes another user's file");
 	as_user(0, 02755, "p/user", COLL_ERR_PERMISSION, "set-gid: COLL_TRUST is ignored");
 	unsetenv("COLL_TRUST");
 }
 
-/* In a user namespace that has a number for this user only, root's files seem to belong to nobody. */
-static int in_namespace(void)
+/* The root directory counts as every other. */
+static void test_root_directory(void)
 {
-	char map[64];
-	int fd;
-
-	if (setgid(OTHER) || setuid(OTHER) || prctl(PR_SET_DUMPABLE, 1) || unshare(CLONE_NEWUSER))
-		return 77;
-	snprintf(map, sizeof(map), "%d %d 1", OTHER, OTHER);
-	fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, map, strlen(map)) < 0)
-		return 77;
-	return trust_check(at("p/root"), 1, &trust);
-}
-
-static void test_namespace(void)
-{
-	pid_t pid = fork();
+	pid_t pid;
 	int status;
 
-	if (!pid)
-		_exit(in_namespace());
+	make_dir("open/d");
+	put("open/d/file", "x", 1);
+	pid = fork();
+	if (!pid) {
+		if (chroot(at("open")) || chdir("/"))
+			_exit(77);
+		_exit(trust_check("/d/file", 0, &trust) != COLL_ERR_PERMISSION ||
+		      !strstr(error_text(), "the directory '/' (owner 0, mode 0777)"));
+	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
 		bail_out("no child");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		skip(1, "no user namespaces here");
+		skip(1, "no chroot here");
 	else
-		is_int(status, 0, "a user namespace without root: root's file");
+		is_int(status, 0, "root: a root directory that all may write is refused");
 }
 
 int main(int argc, char **argv)
@@ -362,7 +387,7 @@ int main(int argc, char **argv)
 		test_owners();
 		test_user();
 		test_programs();
-		test_namespace();
+		test_root_directory();
 	} else {
 		skip(1, "files of other users need root");
 	}

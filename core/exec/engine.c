@@ -272,7 +272,7 @@ static size_t engine_scaled_bytes(const struct op *op)
 	return op->call.elements[COLL_BUFFER_SEND] * op->sched.elem;
 }
 
-int engine_room(struct op *op)
+int engine_reserve(struct op *op)
 {
 	size_t scratch = op->sched.scratch + engine_scaled_bytes(op);
 	int n = op->sched.nsteps;

@@ -8,7 +8,7 @@
 /* The context's lock is held in all of these. */
 
 /* Allocates the arrays and the scratch memory for an operation's schedule. */
-int engine_room(struct op *op);
+int engine_reserve(struct op *op);
 /* Makes the first steps of an operation ready. */
 void engine_begin(struct op *op);
 /* A step is complete: makes ready the steps that waited for it alone. */

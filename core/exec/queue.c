@@ -110,7 +110,7 @@ static void queue_start(struct op *op)
 		code = dispatch_build(op);
 	op->sched_ready = !code;
 	if (!code)
-		code = engine_room(op);
+		code = engine_reserve(op);
 	if (code) {
 		comm_fail(op->comm, 0, code, "rank %d: no memory for the schedule", op->comm->rank);
 		return;

@@ -61,7 +61,7 @@ static int filter_add(struct filter *filter, char *entry)
 int filter_parse(const struct config *config, struct filter *filter)
 {
 	const char *value = config_string(config, "backend");
-	size_t room = 1;
+	size_t capacity = 1;
 	char *rest, *entry;
 	int code = COLL_SUCCESS;
 
@@ -70,9 +70,9 @@ int filter_parse(const struct config *config, struct filter *filter)
 		return COLL_SUCCESS;
 	filter_note_request(filter, value, config_source(config, "backend"));
 	for (const char *at = value; *at; at++)
-		room += *at == ',';
+		capacity += *at == ',';
 	filter->memory = rest = strdup(value);
-	filter->name = calloc(room, sizeof(*filter->name));
+	filter->name = calloc(capacity, sizeof(*filter->name));
 	if (!rest || !filter->name)
 		code = error_set(COLL_ERR_NO_MEMORY, "no memory to read %s", filter->request);
 	while (!code && (entry = strsep(&rest, ",")) != NULL)

@@ -95,15 +95,16 @@ void ring_allreduce_cost(const struct work *w, int nranks, size_t elem, struct c
 enum { RING_WINDOW = 32 };
 
 /* The destination of this rank's own block, and scratch for two blocks on their way to others. */
-struct ring_room {
+struct ring_buffers {
 	struct slice own;
 	size_t scratch, longest;
 };
 
-static struct slice ring_held(const struct sched *s, const struct ring_room *room, int half, int g)
+static struct slice ring_held(const struct sched *s, const struct ring_buffers *buffers, int half,
+			      int g)
 {
-	return sched_slice(SCHED_SCRATCH, room->scratch + (size_t)half * room->longest +
-						  sched_segment_off(s, room->longest, g));
+	return sched_slice(SCHED_SCRATCH, buffers->scratch + (size_t)half * buffers->longest +
+						  sched_segment_off(s, buffers->longest, g));
 }
 
 /*
@@ -111,9 +112,9 @@ static struct slice ring_held(const struct sched *s, const struct ring_room *roo
  * between two scratch blocks.
  */
 static void ring_collect_segment(struct sched *s, const struct blocks *b, int g,
-				 const struct ring_room *room, int after)
+				 const struct ring_buffers *buffers, int after)
 {
-	struct slice held = ring_part(s, SCHED_SEND, b, ring_rank(s, -1), g), own = room->own;
+	struct slice held = ring_part(s, SCHED_SEND, b, ring_rank(s, -1), g), own = buffers->own;
 	int last = s->nranks - 2, ready = after, sent = after;
 
 	own.off += sched_segment_off(s, blocks_len(s, b, s->rank), g);
@@ -122,7 +123,7 @@ static void ring_collect_segment(struct sched *s, const struct blocks *b, int g,
 		int sending =
 			sched_send(s, ring_rank(s, 1), held, ring_part_len(s, b, out, g), ready);
 
-		held = round < last ? ring_held(s, room, round % 2, g) : own;
+		held = round < last ? ring_held(s, buffers, round % 2, g) : own;
 		ready = sched_recv_reduce(s, ring_rank(s, -1), held,
 					  ring_part(s, SCHED_SEND, b, in, g), 0,
 					  ring_part_len(s, b, in, g), round > 1 ? sent : after);
@@ -131,16 +132,17 @@ static void ring_collect_segment(struct sched *s, const struct blocks *b, int g,
 	sched_finish(s, own, ring_part_len(s, b, s->rank, g), ready);
 }
 
-static void ring_collect(struct sched *s, const struct blocks *b, const struct ring_room *room)
+static void ring_collect(struct sched *s, const struct blocks *b,
+			 const struct ring_buffers *buffers)
 {
-	int segments = sched_segments(s, room->longest), first = s->nsteps, after = -1;
+	int segments = sched_segments(s, buffers->longest), first = s->nsteps, after = -1;
 
 	for (int g = 0; g < segments; g++) {
 		if (g && g % RING_WINDOW == 0) {
 			after = sched_join(s, first);
 			first = s->nsteps;
 		}
-		ring_collect_segment(s, b, g, room, after);
+		ring_collect_segment(s, b, g, buffers, after);
 	}
 }
 
@@ -148,10 +150,11 @@ static void ring_collect(struct sched *s, const struct blocks *b, const struct r
 void ring_reduce_scatter(struct sched *s, const struct work *w)
 {
 	struct blocks b = blocks_of(s, w->count, w->recvcounts, NULL);
-	struct ring_room room = {.own = sched_slice(SCHED_RECV, 0), .longest = ring_longest(s, &b)};
+	struct ring_buffers buffers = {.own = sched_slice(SCHED_RECV, 0),
+				       .longest = ring_longest(s, &b)};
 
-	room.scratch = sched_scratch(s, s->nranks > 2 ? 2 * room.longest : 0);
-	ring_collect(s, &b, &room);
+	buffers.scratch = sched_scratch(s, s->nranks > 2 ? 2 * buffers.longest : 0);
+	ring_collect(s, &b, &buffers);
 }
 
 /* Each block makes n - 1 hops. */
@@ -167,17 +170,17 @@ void ring_reduce_scatter_cost(const struct work *w, int nranks, size_t elem, str
 void ring_reduce(struct sched *s, const struct work *w)
 {
 	struct blocks b = {.total = w->count};
-	struct ring_room room = {.longest = ring_longest(s, &b)};
+	struct ring_buffers buffers = {.longest = ring_longest(s, &b)};
 	int first = s->nsteps, done;
 
-	room.scratch = sched_scratch(s, 2 * room.longest);
-	room.own = sched_slice(SCHED_RECV, blocks_off(s, &b, s->rank));
+	buffers.scratch = sched_scratch(s, 2 * buffers.longest);
+	buffers.own = sched_slice(SCHED_RECV, blocks_off(s, &b, s->rank));
 	if (s->rank != w->root)
-		room.own = sched_slice(SCHED_SCRATCH, sched_scratch(s, room.longest));
-	ring_collect(s, &b, &room);
+		buffers.own = sched_slice(SCHED_SCRATCH, sched_scratch(s, buffers.longest));
+	ring_collect(s, &b, &buffers);
 	done = sched_join(s, first);
 	if (s->rank != w->root)
-		segment_send(s, w->kind, w->root, room.own, blocks_len(s, &b, s->rank), done);
+		segment_send(s, w->kind, w->root, buffers.own, blocks_len(s, &b, s->rank), done);
 	for (int r = 0; s->rank == w->root && r < s->nranks; r++)
 		if (r != w->root)
 			segment_recv(s, w->kind, r, sched_slice(SCHED_RECV, blocks_off(s, &b, r)),

@@ -233,6 +233,12 @@ int bootstrap_rank_failed(const struct bootstrap *bootstrap)
 	return bootstrap->rank_failed;
 }
 
+int bootstrap_failure_waits(struct bootstrap *bootstrap)
+{
+	return bootstrap->kind->failure_waits && !bootstrap->failed &&
+	       bootstrap->kind->failure_waits(bootstrap);
+}
+
 /* Calls the exchange of this bootstrap's kind and turns the failure of a rank into the result. */
 static int bootstrap_exchange_kind(struct bootstrap *bootstrap, const void *in, void *out,
 				   size_t len, struct bootstrap_failure *failure,

@@ -24,6 +24,7 @@ struct bootstrap_kind {
 	 */
 	int (*exchange)(struct bootstrap *bootstrap, const void *in, void *out, size_t len,
 			struct bootstrap_failure *failure, int64_t timeout_ms);
+	int (*failure_waits)(struct bootstrap *bootstrap); /* NULL: it cannot see that */
 	/* Frees the kind's own parts; accepts a half-made bootstrap. */
 	void (*close)(struct bootstrap *bootstrap);
 	/* The first failed exchange ends the bootstrap: later exchanges repeat its error. */

@@ -96,6 +96,12 @@ static int star_exchange(struct bootstrap *bootstrap, const void *in, void *out,
 				    : star_member_exchange(t, in, out, len, failure, timeout_ms);
 }
 
+static int star_failure_waits(struct bootstrap *bootstrap)
+{
+	return bootstrap->rank == 0 && bootstrap->nranks > 1 &&
+	       star_root_failure_waits((struct star *)bootstrap);
+}
+
 static void star_close(struct bootstrap *bootstrap)
 {
 	struct star *t = (struct star *)bootstrap;
@@ -105,8 +111,10 @@ static void star_close(struct bootstrap *bootstrap)
 	star_root_close(t);
 }
 
-static const struct bootstrap_kind star_kind = {
-	.exchange = star_exchange, .close = star_close, .sticky = 1};
+static const struct bootstrap_kind star_kind = {.exchange = star_exchange,
+						.failure_waits = star_failure_waits,
+						.close = star_close,
+						.sticky = 1};
 
 static int star_new(struct star **t, int rank, int nranks, const char *interface_name)
 {

@@ -62,6 +62,7 @@ struct star {
 	struct poll_set polls;
 	uint8_t *heard; /* [nranks] 1: the rank's piece of this round has come */
 	int missing;    /* number of ranks whose piece has not come */
+	int64_t looked; /* when star_root_failure_waits last looked at the connections */
 	int64_t deadline, timeout_ms;
 };
 
@@ -94,6 +95,8 @@ int star_root_init(struct star *t);
 /* Rank 0's exchange.  While rank 0 has listeners it also accepts members. */
 int star_root_exchange(struct star *t, const void *in, void *out, size_t len,
 		       struct bootstrap_failure *failure, int64_t timeout_ms);
+/* Between exchanges: has a member sent a failure, or closed its connection? */
+int star_root_failure_waits(struct star *t);
 void star_root_close(struct star *t);
 
 /* ---- unique_id.c ---- */

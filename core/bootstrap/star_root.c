@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include "bootstrap/star.h"
 #include "base/error.h"
@@ -360,6 +361,24 @@ static int root_fail(struct star *t, int code, size_t body_len)
 	return error_set(code, "%s", text);
 }
 
+/* Between exchanges every member's next bytes are the head of a frame. */
+int star_root_failure_waits(struct star *t)
+{
+	int64_t now = clock_now_ms();
+
+	if (now - t->looked < BOOTSTRAP_LOOK_MS)
+		return 0;
+	t->looked = now;
+	for (int r = 1; r < t->bootstrap.nranks; r++) {
+		struct star_frame head;
+		ssize_t n = recv(t->conns[r].fd, &head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
+
+		if (n == 0 || (n == (ssize_t)sizeof(head) && head.type == STAR_FAILED))
+			return 1;
+	}
+	return 0;
+}
+
 int star_root_exchange(struct star *t, const void *in, void *out, size_t len,
 		       struct bootstrap_failure *failure, int64_t timeout_ms)
 {
@@ -378,8 +397,11 @@ int star_root_exchange(struct star *t, const void *in, void *out, size_t len,
 	}
 	if (code == 0)
 		code = root_scatter(t, body, body_len, failure->code);
-	/* A rank may be missing because of the failure that another rank has sent. */
-	if (code && failure->code)
+	/*
+	 * A rank may be missing because of the failure that another rank has sent.  But if ranks only
+	 * know that another one failed, the missing rank is the one.
+	 */
+	if (code && failure->code && failure->code != COLL_ERR_REMOTE)
 		code = error_set(failure->code, "%s", failure->text);
 	return code ? root_fail(t, code, body_len) : 0;
 }

@@ -179,8 +179,16 @@ int context_make(struct context **out, const struct context_parts *parts)
 int context_open(struct context *context)
 {
 	coll_error_t err = error_blank();
-	int code = context->plugin->backend.open(&context->host, &context->ep, &err);
+	int code;
 
+	context->opener = pthread_self();
+	atomic_store(&context->opening, 1);
+	code = context->plugin->backend.open(&context->host, &context->ep, &err);
+	atomic_store(&context->opening, 0);
+	if (code == COLL_ERR_ABORTED && atomic_load(&context->given_up) &&
+	    !atomic_load(&context->aborted))
+		return error_set(COLL_ERR_REMOTE, "another rank failed while the ranks were "
+						  "connecting");
 	if (code)
 		return error_take(code, &err);
 	context_begin(context);

@@ -78,6 +78,9 @@ struct context {
 	_Atomic int lock_waiters; /* threads that wait for the lock */
 	_Atomic int stop;         /* tells the progress thread to end */
 	_Atomic int aborted;
+	_Atomic int opening;  /* the plugin's open runs, on the thread `opener` */
+	_Atomic int given_up; /* while it ran, the plugin was told that another rank has failed */
+	pthread_t opener;
 	_Atomic int constructing; /* not open yet: an abort of its parent aborts it too */
 	_Atomic uintptr_t
 		progress_owner; /* the thread that last entered: it drives this context while it waits for others */

@@ -80,12 +80,24 @@ static void host_mac(const coll_host_t *host, const void *data, uint64_t len, ui
 	siphash128(host->key, data, len, out);
 }
 
+/* While the plugin connects the ranks: another rank has failed, so that it will never be connected. */
+static int host_other_failed(struct context *context)
+{
+	/* Another thread must not look at the connections on which this one may run an exchange. */
+	if (!atomic_load(&context->opening) || !pthread_equal(context->opener, pthread_self()))
+		return 0;
+	if (!atomic_load(&context->given_up) && bootstrap_failure_waits(context->bootstrap))
+		atomic_store(&context->given_up, 1);
+	return atomic_load(&context->given_up);
+}
+
 static int32_t host_aborted(const coll_host_t *host)
 {
-	const struct context *context = host_context(host);
+	struct context *context = host_context(host);
 
 	return atomic_load(&context->aborted) ||
-	       (atomic_load(&context->constructing) && atomic_load(&context->parent->aborted));
+	       (atomic_load(&context->constructing) && atomic_load(&context->parent->aborted)) ||
+	       host_other_failed(context);
 }
 
 static void *host_alloc(const coll_host_t *host, uint64_t bytes)

@@ -226,8 +226,8 @@ struct coll_host {
 
 	/*
 	 * Returns non-zero once a thread aborts the communicator (within split and shrink also the
-	 * communicator from which the new communicator is made).  Code that blocks must then end.
-	 * Any thread.
+	 * communicator from which the new communicator is made), and within open, on its thread,
+	 * once another rank is known to have failed.  Code that blocks must then end.  Any thread.
 	 */
 	int32_t (*aborted)(const coll_host_t *host);
 

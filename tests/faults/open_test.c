@@ -194,6 +194,15 @@ int main(void)
 	test_limit(FAULT_SOFT_LIMIT, "a soft limit, local sockets");
 	test_limit(FAULT_HARD_LIMIT, "a hard limit, local sockets");
 	setenv("COLL_TCP_UNIX", "no", 1);
+	/* Over TCP rank 0 waits for rank 1's connection and cannot see that rank 1 has given up. */
+	for (long n = 4; n <= 7; n++) {
+		double start = ranks_now();
+
+		run(FAULT_PLUGIN_MEMORY, n);
+		is_cause(COLL_ERR_NO_MEMORY, "memory", "no memory while the ranks connect");
+		ok(ranks_now() - start < 10, "rank 0 hears of it after %.1f s",
+		   ranks_now() - start);
+	}
 	test_limit(FAULT_SOFT_LIMIT, "a soft limit, TCP");
 	test_limit(FAULT_HARD_LIMIT, "a hard limit, TCP");
 	return done_testing();

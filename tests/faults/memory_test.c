@@ -10,13 +10,9 @@
  *
  *   memory_test [BACKEND [CASE [N]]]    one backend; one case; its N-th allocation, in this process
  */
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define __SANITIZE_THREAD__ 1
-#endif
-#endif
+#include "../lib/thread_sanitizer.h"
 
-#ifdef __SANITIZE_THREAD__
+#ifdef TESTS_THREAD_SANITIZER
 
 #include "../lib/tap.h"
 

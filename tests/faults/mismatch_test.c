@@ -25,15 +25,21 @@ static void note(struct rank *r, coll_result_t code)
 	snprintf(outcome->text[r->rank], RANKS_TEXT, "%s", code ? coll_get_last_error(NULL) : "");
 }
 
-/* Runs a function on n ranks that communicate with a timeout of a second. */
-static void run(int n, void (*fn)(struct rank *r), struct outcome *outcome)
+/* Runs a function on n ranks that communicate with this timeout; NULL: the default. */
+static void run_for(const char *timeout, int n, void (*fn)(struct rank *r), struct outcome *outcome)
 {
 	struct ranks_job job = {backend, n, 0, fn, outcome};
 
 	memset(outcome, 0, sizeof(*outcome));
-	setenv("COLL_TIMEOUT", "1s", 1);
+	if (timeout)
+		setenv("COLL_TIMEOUT", timeout, 1);
 	ranks_ok(&job, "ends");
 	unsetenv("COLL_TIMEOUT");
+}
+
+static void run(int n, void (*fn)(struct rank *r), struct outcome *outcome)
+{
+	run_for("1s", n, fn, outcome);
 }
 
 /* On one rank at least the code and a text with both words; no rank has another code than `or_code`. */
@@ -214,10 +220,10 @@ static void test_groups(void)
 	char name[80];
 
 	snprintf(name, sizeof(name), "%d collectives in one group", MANY);
-	run(3, long_group, &outcome);
+	run_for(NULL, 3, long_group, &outcome);
 	expect(&outcome, 3, COLL_SUCCESS, COLL_SUCCESS, "", "", name);
 	snprintf(name, sizeof(name), "a message before and after %d collectives", MANY / 2);
-	run(2, message_across, &outcome);
+	run_for(NULL, 2, message_across, &outcome);
 	expect(&outcome, 2, COLL_SUCCESS, COLL_SUCCESS, "", "", name);
 }
 

@@ -148,7 +148,8 @@ int dispatch_build(struct op *op)
 	w.recvdispls = a->recvdispls;
 	w.node = comm->node;
 	sched_reset(s, comm->rank, comm->nranks, elem, comm->context->selection.segment);
-	s->finish = op->call.kind->reduces && a->op == COLL_AVG;
+	s->finish = op->call.kind->reduces && redop_divides_result(&op->call.redop);
+	s->scale = op->call.kind->reduces && redop_divides_inputs(&op->call.redop);
 	algo_build(algo, s, &w);
 	if (op->call.staged)
 		stage_schedule(op);

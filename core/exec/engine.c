@@ -150,9 +150,26 @@ static void engine_recv(struct op *op, int i)
 		recv->own = engine_at(op, step->src);
 		recv->redop = &op->call.redop;
 		recv->swapped = step->swapped;
+		if (sched_scales(&op->sched, step->src))
+			recv->divisor = comm->nranks;
 		recv->elem = (uint32_t)op->sched.elem;
 	}
 	match_post(&comm->context->match, recv);
+}
+
+static void engine_reduce(struct op *op, const struct step *step)
+{
+	char *dst = engine_at(op, step->dst), *src = engine_at(op, step->src);
+	char *other = engine_at(op, step->other);
+	const struct redop *redop = &op->call.redop;
+	size_t count = step->len / op->sched.elem;
+
+	if (sched_scales(&op->sched, step->src))
+		redop_apply_divided(redop, dst, src, other, count, op->comm->nranks);
+	else if (sched_scales(&op->sched, step->other))
+		redop_apply_divided(redop, dst, other, src, count, op->comm->nranks);
+	else
+		redop_apply(redop, dst, src, other, count);
 }
 
 /* A step without a peer.  A copy that fails does not complete: the communicator fails. */
@@ -162,10 +179,12 @@ static void engine_local(struct op *op, int i)
 	char *dst = engine_at(op, step->dst), *src = engine_at(op, step->src);
 
 	if (step->kind == STEP_REDUCE) {
-		redop_apply(&op->call.redop, dst, src, engine_at(op, step->other),
-			    step->len / op->sched.elem);
+		engine_reduce(op, step);
 	} else if (step->kind == STEP_FINISH) {
 		redop_finish(&op->call.redop, dst, step->len / op->sched.elem, op->comm->nranks);
+	} else if (step->kind == STEP_COPY && step->len && sched_scales(&op->sched, step->src)) {
+		redop_divide(&op->call.redop, dst, src, step->len / op->sched.elem,
+			     op->comm->nranks);
 	} else if (step->kind == STEP_COPY && step->len && dst != src) {
 		if ((op->where[step->dst.buf] | op->where[step->src.buf]) == COLL_MEM_HOST)
 			memcpy(dst, src, step->len);

@@ -85,8 +85,9 @@ static int stage_ranges(const struct op *op, int i, struct stage_range *range)
 	default: n = stage_add(op, range, n, step->src, len, 0); break;
 	}
 	n = stage_add(op, range, n, step->dst, len, 1);
-	/* A copy in place does nothing. */
-	if (step->kind == STEP_COPY && n == 2 && range[0].begin == range[1].begin)
+	/* A copy in place does nothing, unless it scales. */
+	if (step->kind == STEP_COPY && n == 2 && range[0].begin == range[1].begin &&
+	    !sched_scales(&op->sched, step->src))
 		return 0;
 	return n;
 }

@@ -179,6 +179,28 @@ VEC_INLINE vec_i32 convert_narrow(vec_f32 x, struct convert_format f)
 	return convert_select(magnitude > CONVERT_F32_INF, convert_fill(f.nan), y);
 }
 
+/*
+ * Rounds x to a value of f, as convert_narrow and a widening would, but stays in f32.  f has
+ * max < inf or no infinity.
+ */
+VEC_INLINE vec_f32 convert_round(vec_f32 x, struct convert_format f)
+{
+	const int32_t shift = 23 - f.mantissa;
+	vec_i32 magnitude = (vec_i32)x & INT32_MAX;
+	vec_u32 even = ((vec_u32)magnitude >> shift) & 1;
+	vec_u32 sum = (vec_u32)magnitude + ((1u << (shift - 1)) - 1) + even;
+	vec_i32 normal = (vec_i32)(sum >> shift << shift);
+	vec_f32 magic = (vec_f32)convert_fill((127 + 24 - f.bias - f.mantissa) * CONVERT_F32_ONE);
+	vec_i32 tiny = (vec_i32)((vec_f32)magnitude + magic - magic);
+	vec_i32 max = convert_fill((f.max << shift) + (127 - f.bias) * CONVERT_F32_ONE);
+	vec_i32 special = magnitude >= CONVERT_F32_INF + (f.inf == f.max);
+	vec_i32 y = convert_select(magnitude < (128 - f.bias) * CONVERT_F32_ONE, tiny, normal);
+
+	y = convert_select(y > max, max, y);
+	y = convert_select(special, magnitude, y);
+	return (vec_f32)(y | ((vec_i32)x & INT32_MIN));
+}
+
 VEC_INLINE vec_f32 convert_from_bf16(half_u16 x)
 {
 	return (vec_f32)((vec_u32)convert_from_u16(x) << 16);
@@ -191,6 +213,17 @@ VEC_INLINE half_u16 convert_to_bf16(vec_f32 x)
 
 	y = convert_select(x != x, convert_fill(CONVERT_F32_NAN), y);
 	return convert_to_u16((vec_i32)((vec_u32)y >> 16));
+}
+
+/*
+ * convert_round_NAME(x) is convert_from_NAME(convert_to_NAME(x)), but for the bits of a NaN.  x is a
+ * quotient of a value of the type, so a NaN has no bits beyond the type's and survives the rounding.
+ */
+VEC_INLINE vec_f32 convert_round_bf16(vec_f32 x)
+{
+	vec_u32 bits = (vec_u32)x;
+
+	return (vec_f32)((bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000);
 }
 
 VEC_INLINE vec_f32 convert_from_f16(half_u16 x)
@@ -218,6 +251,17 @@ VEC_INLINE half_u16 convert_to_f16(vec_f32 x)
 #endif
 }
 
+VEC_INLINE vec_f32 convert_round_f16(vec_f32 x)
+{
+#if VEC_BYTES == 64
+	return (vec_f32)_mm512_cvtph_ps(_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT));
+#elif VEC_BYTES == 32
+	return (vec_f32)_mm256_cvtph_ps(_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT));
+#else
+	return convert_widen_ieee(convert_narrow(x, convert_f16), convert_f16);
+#endif
+}
+
 VEC_INLINE vec_f32 convert_from_e4m3(quarter_u8 x)
 {
 	vec_i32 bits = convert_from_u8(x);
@@ -231,6 +275,16 @@ VEC_INLINE vec_f32 convert_from_e4m3(quarter_u8 x)
 VEC_INLINE quarter_u8 convert_to_e4m3(vec_f32 x)
 {
 	return convert_to_u8(convert_narrow(x, convert_e4m3));
+}
+
+VEC_INLINE vec_f32 convert_round_e4m3(vec_f32 x)
+{
+	return convert_round(x, convert_e4m3);
+}
+
+VEC_INLINE vec_f32 convert_round_e5m2(vec_f32 x)
+{
+	return convert_round(x, convert_e5m2);
 }
 
 VEC_INLINE vec_f32 convert_from_e5m2(quarter_u8 x)

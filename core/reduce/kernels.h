@@ -10,7 +10,8 @@
 
 /*
  * dst = left op right over `bytes` bytes, whole elements.  Any alignment; dst may equal left or
- * right.  Division ignores right and divides by n > 0, the others ignore n.
+ * right.  Division ignores right and divides by n > 0; the scaled sum divides left by n, rounds to the
+ * type and adds right; the others ignore n.
  */
 typedef void (*reduce_fn)(void *dst, const void *left, const void *right, size_t bytes, int n);
 
@@ -19,10 +20,11 @@ enum {
 	REDUCE_INT16 = 12,
 	REDUCE_UINT16,
 	REDUCE_DTYPES,
-	REDUCE_DIVIDE = COLL_AVG, /* the division that turns a sum into an average */
+	REDUCE_DIVIDE = COLL_AVG, /* the division of averages */
 	REDUCE_BAND,
 	REDUCE_BOR,
 	REDUCE_BXOR,
+	REDUCE_SCALED_SUM, /* floats only */
 	REDUCE_OPS
 };
 
@@ -41,5 +43,7 @@ const struct reduce_kernels *reduce_usable(int i);
 
 /* The kernel of a public dtype and op (COLL_AVG: REDUCE_DIVIDE), NULL if there is none. */
 reduce_fn reduce_lookup(const struct reduce_kernels *kernels, int dtype, int op);
+/* The kernel of averages that divides one input and adds it; NULL: the type is an integer. */
+reduce_fn reduce_lookup_scaled_sum(const struct reduce_kernels *kernels, int dtype);
 
 #endif

@@ -44,10 +44,35 @@ void redop_apply(const struct redop *redop, void *dst, const void *left, const v
 		reduce(dst, left, right, count, redop->dtype, redop->op);
 }
 
-void redop_finish(const struct redop *redop, void *dst, size_t count, int nranks)
+static int redop_is_average(const struct redop *redop)
 {
-	if (!redop->fn)
-		reduce_finish(dst, count, redop->dtype, redop->op, nranks);
+	return !redop->fn && !redop->premul_sum && redop->op == COLL_AVG;
+}
+
+int redop_divides_inputs(const struct redop *redop)
+{
+	return redop_is_average(redop) && reduce_is_floating(redop->dtype);
+}
+
+int redop_divides_result(const struct redop *redop)
+{
+	return redop_is_average(redop) && !reduce_is_floating(redop->dtype);
+}
+
+void redop_finish(const struct redop *redop, void *dst, size_t count, int n)
+{
+	reduce_divide(dst, dst, count, redop->dtype, n);
+}
+
+void redop_divide(const struct redop *redop, void *dst, const void *input, size_t count, int n)
+{
+	reduce_divide(dst, input, count, redop->dtype, n);
+}
+
+void redop_apply_divided(const struct redop *redop, void *dst, const void *input, const void *sum,
+			 size_t count, int n)
+{
+	reduce_scaled_sum(dst, input, sum, count, redop->dtype, n);
 }
 
 void redop_scale(const struct redop *redop, void *dst, const void *src, size_t count)

@@ -46,8 +46,17 @@ void redop_free_all(struct redop_table *table);
 /* dst[i] = left[i] op right[i]; as reduce(). */
 void redop_apply(const struct redop *redop, void *dst, const void *left, const void *right,
 		 size_t count);
-/* Applies the last step over nranks inputs, in place. */
-void redop_finish(const struct redop *redop, void *dst, size_t count, int nranks);
+/*
+ * An average of integers divides the sum: redop_finish, in place.  An average of floats divides each
+ * input by the number of ranks before it is added, so that no sum overflows: redop_divide copies an
+ * input, redop_apply_divided adds an input to what was added before (dst[i] = input[i] / n + sum[i]).
+ */
+int redop_divides_inputs(const struct redop *redop);
+int redop_divides_result(const struct redop *redop);
+void redop_finish(const struct redop *redop, void *dst, size_t count, int n);
+void redop_divide(const struct redop *redop, void *dst, const void *input, size_t count, int n);
+void redop_apply_divided(const struct redop *redop, void *dst, const void *input, const void *sum,
+			 size_t count, int n);
 /* dst[i] = scalar * src[i]. */
 void redop_scale(const struct redop *redop, void *dst, const void *src, size_t count);
 

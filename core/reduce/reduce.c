@@ -72,15 +72,24 @@ static const struct reduce_kernels *reduce_kernels(void)
 	return reduce_chosen;
 }
 
+static int reduce_row(int dtype)
+{
+	return dtype < COLL_INT16 ? dtype : dtype - COLL_INT16 + REDUCE_INT16;
+}
+
 reduce_fn reduce_lookup(const struct reduce_kernels *kernels, int dtype, int op)
 {
-	int row = dtype < COLL_INT16 ? dtype : dtype - COLL_INT16 + REDUCE_INT16;
 	int column = op < COLL_BAND ? op : op - COLL_BAND + REDUCE_BAND;
 
 	if (!coll_dtype_size(dtype) || op < 0 || (op > COLL_AVG && op < COLL_BAND) ||
 	    op > COLL_BXOR)
 		return NULL;
-	return kernels->fn[row][column];
+	return kernels->fn[reduce_row(dtype)][column];
+}
+
+reduce_fn reduce_lookup_scaled_sum(const struct reduce_kernels *kernels, int dtype)
+{
+	return coll_dtype_size(dtype) ? kernels->fn[reduce_row(dtype)][REDUCE_SCALED_SUM] : NULL;
 }
 
 /*
@@ -116,17 +125,29 @@ void reduce(void *dst, const void *left, const void *right, size_t count, int dt
 	reduce_call(fn, dst, left, right, count * coll_dtype_size(dtype), 1);
 }
 
-void reduce_finish(void *dst, size_t count, int dtype, int op, int nranks)
+void reduce_divide(void *dst, const void *src, size_t count, int dtype, int n)
 {
 	reduce_fn fn = reduce_lookup(reduce_kernels(), dtype, COLL_AVG);
 
-	if (op == COLL_AVG)
-		reduce_call(fn, dst, dst, dst, count * coll_dtype_size(dtype), nranks);
+	reduce_call(fn, dst, src, src, count * coll_dtype_size(dtype), n);
+}
+
+void reduce_scaled_sum(void *dst, const void *left, const void *right, size_t count, int dtype,
+		       int n)
+{
+	reduce_fn fn = reduce_lookup_scaled_sum(reduce_kernels(), dtype);
+
+	reduce_call(fn, dst, left, right, count * coll_dtype_size(dtype), n);
 }
 
 int reduce_supports(int dtype, int op)
 {
 	return reduce_lookup(&reduce_generic, dtype, op) != NULL;
+}
+
+int reduce_is_floating(int dtype)
+{
+	return reduce_lookup_scaled_sum(&reduce_generic, dtype) != NULL;
 }
 
 const char *reduce_isa(void)

@@ -7,19 +7,23 @@
 
 /*
  * dst[i] = left[i] op right[i].  dst may equal left or right, not overlap them otherwise.  Any
- * alignment, any count.  COLL_AVG counts as COLL_SUM here (see reduce_finish).  dtype and op must
- * have passed reduce_supports.
+ * alignment, any count.  COLL_AVG counts as COLL_SUM here: the caller divides.  dtype and op must have
+ * passed reduce_supports.
  */
 void reduce(void *dst, const void *left, const void *right, size_t count, int dtype, int op);
 
+/* dst[i] = src[i] / n, rounded to the type; integers towards zero.  n > 0.  dst may equal src. */
+void reduce_divide(void *dst, const void *src, size_t count, int dtype, int n);
 /*
- * Applies the last step of an operation over nranks inputs, in place: COLL_AVG divides, other operations
- * have no last step.
+ * dst[i] = left[i] / n + right[i] of a floating type, the quotient rounded to the type as by reduce_divide.
+ * dst may equal left or right.
  */
-void reduce_finish(void *dst, size_t count, int dtype, int op, int nranks);
+void reduce_scaled_sum(void *dst, const void *left, const void *right, size_t count, int dtype,
+		       int n);
 
 /* Is there a kernel for the type and the operation?  Bitwise operations exist for integers only. */
 int reduce_supports(int dtype, int op);
+int reduce_is_floating(int dtype);
 
 /* "avx512", "avx2", "generic": the instruction set in use (COLL_ISA=... chooses a lower set, for tests). */
 const char *reduce_isa(void);

@@ -148,7 +148,10 @@ int algo_find(int kind, const char *name);
 int algo_nodes(const int *node, int nranks);
 /* Can nranks ranks on nnodes nodes use the algorithm? */
 int algo_fits(const struct algo *algo, int nranks, int nnodes);
-/* Appends this rank's steps to the empty schedule; for a single rank, a copy. */
+/*
+ * Appends this rank's steps to the empty schedule, whose `finish` and `scale` are set; for a single rank, a
+ * copy.
+ */
 void algo_build(const struct algo *algo, struct sched *s, const struct work *w);
 
 #endif

@@ -70,4 +70,5 @@ void algo_build(const struct algo *algo, struct sched *s, const struct work *w)
 		algo->build(s, w);
 	else if (w->kind != COLL_KIND_BARRIER)
 		algo_alone(s, w);
+	sched_scale_sends(s);
 }

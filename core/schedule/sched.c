@@ -31,6 +31,7 @@ void sched_reset(struct sched *s, int rank, int nranks, size_t elem, size_t segm
 	s->scratch = 0;
 	s->error = counters ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
 	s->finish = 0;
+	s->scale = 0;
 	s->nsteps = 0;
 	s->nedges = 0;
 }
@@ -165,6 +166,57 @@ int sched_finish(struct sched *s, struct slice dst, size_t len, int after)
 	struct step step = {.kind = STEP_FINISH, .peer = -1, .dst = dst, .len = len};
 
 	return s->finish ? sched_add(s, step, after) : after;
+}
+
+int sched_scales(const struct sched *s, struct slice src)
+{
+	return s->scale && src.buf == SCHED_SEND;
+}
+
+/* Moves the steps from number `first` on, which wait for nothing yet, to the front. */
+static void sched_move_to_front(struct sched *s, int first)
+{
+	int n = s->nsteps - first;
+	struct step *moved = malloc(((size_t)n + 1) * sizeof(*moved));
+
+	if (!moved) {
+		s->error = COLL_ERR_NO_MEMORY;
+		return;
+	}
+	memcpy(moved, s->step + first, (size_t)n * sizeof(*moved));
+	memmove(s->step + n, s->step, (size_t)first * sizeof(*moved));
+	memcpy(s->step, moved, (size_t)n * sizeof(*moved));
+	free(moved);
+	for (int e = 0; e < s->nedges; e++)
+		s->edge[e].later += n;
+}
+
+/*
+ * The copies come first, so that steps may still run in their order in the schedule.  Among them the first
+ * send's copy is the last, because the engine takes ready steps without a peer last to first.
+ */
+void sched_scale_sends(struct sched *s)
+{
+	int nsteps = s->nsteps, copies;
+
+	for (int i = nsteps - 1; i >= 0 && !s->error; i--) {
+		const struct step step = s->step[i];
+
+		if (step.kind == STEP_SEND && step.len && sched_scales(s, step.src))
+			sched_copy(s, sched_slice(SCHED_SCRATCH, sched_scratch(s, step.len)),
+				   step.src, step.len, -1);
+	}
+	copies = s->nsteps - nsteps;
+	if (!s->error && copies)
+		sched_move_to_front(s, nsteps);
+	for (int i = s->nsteps - 1, copy = 0; i >= copies && !s->error; i--) {
+		struct step *step = &s->step[i];
+
+		if (step->kind != STEP_SEND || !step->len || !sched_scales(s, step->src))
+			continue;
+		step->src = s->step[copy].dst;
+		sched_after(s, i, copy++);
+	}
 }
 
 int sched_staging_copy(struct sched *s, int kind, uint32_t part, size_t off, size_t len)

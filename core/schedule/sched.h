@@ -32,7 +32,7 @@ enum {
 	STEP_RECV_REDUCE = COLL_STEP_RECV_REDUCE, /* dst = src op incoming, or incoming op src */
 	STEP_REDUCE = COLL_STEP_REDUCE,           /* dst = src op other */
 	STEP_COPY = COLL_STEP_COPY,               /* dst = src */
-	STEP_FINISH = COLL_STEP_FINISH, /* last step of the reduction at dst (average: divide) */
+	STEP_FINISH = COLL_STEP_FINISH,           /* last step of the reduction at dst: divide */
 	/* Appended by stage_schedule.c for staged device buffers, never by an algorithm. */
 	STEP_COPY_IN = 64, /* from the device buffer to its staging memory */
 	STEP_COPY_OUT = 65 /* from staging memory to the device buffer */
@@ -70,7 +70,9 @@ struct sched {
 	size_t segment; /* longer pieces are to be cut into segments of this many bytes, at least
 			   one element; SIZE_MAX: nothing is cut */
 	size_t scratch; /* bytes of scratch memory; see sched_scratch */
-	int finish; /* the operation has a last step (average): else sched_finish adds nothing */
+	int finish; /* the reduction has a last step (average of integers): else sched_finish adds
+		       nothing */
+	int scale;  /* the inputs are scaled (average of floats): see sched_scale_sends */
 	int error;  /* COLL_SUCCESS, or the first error while building */
 	int nsteps, nedges;
 	struct step *step;
@@ -102,6 +104,15 @@ int sched_reduce(struct sched *s, struct slice dst, struct slice a, struct slice
 int sched_copy(struct sched *s, struct slice dst, struct slice src, size_t len, int after);
 /* Appends the last step of a reduction; returns `after` itself if the operation has none. */
 int sched_finish(struct sched *s, struct slice dst, size_t len, int after);
+/*
+ * With s->scale every input is scaled exactly once, when it is first read: a step that copies or reduces
+ * scales what it reads from SCHED_SEND, and at most one operand of a reduction lies there.  A message
+ * cannot be scaled on its way: this function makes each send from SCHED_SEND wait for a scaled copy in
+ * scratch memory and send that.  It is called once, when all other steps have been appended.
+ */
+void sched_scale_sends(struct sched *s);
+/* Does a step scale what it reads at `src`? */
+int sched_scales(const struct sched *s, struct slice src);
 /*
  * A STEP_COPY_IN or STEP_COPY_OUT of len bytes at offset `off` of the operation's staging memory.
  * part: the device buffer for which these bytes stand.

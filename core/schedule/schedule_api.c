@@ -80,6 +80,8 @@ static int schedule_check(const coll_schedule_args_t *a, const struct algo *algo
 		return schedule_wrong("elem is 0, or count does not fit into memory");
 	if (a->in_place != 0 && a->in_place != 1)
 		return schedule_wrong("in_place must be 0 or 1");
+	if (a->average < 0 || a->average > 2)
+		return schedule_wrong("average must be 0, 1 or 2");
 	if (!algo_fits(algo, a->nranks, algo_nodes(a->nodes, a->nranks)))
 		return schedule_wrong("the algorithm is not for so many ranks and nodes");
 	return schedule_check_arrays(a, algo->kind);
@@ -147,7 +149,8 @@ coll_result_t coll_schedule_create(const coll_schedule_args_t *args, coll_schedu
 	if (made) {
 		sched_reset(&made->sched, a.rank, a.nranks, a.elem,
 			    a.segment ? a.segment : SIZE_MAX);
-		made->sched.finish = a.average;
+		made->sched.finish = a.average == 1;
+		made->sched.scale = a.average == 2;
 		algo_build(algo_at(a.algorithm), &made->sched, &w);
 	}
 	if (made && !made->sched.error && !schedule_turn(made)) {

@@ -62,12 +62,25 @@ struct recv *match_next_done(struct match *m)
 	return recv;
 }
 
+/* Reduces `count` elements, beginning at byte `at` of a receive's buffer. */
+static void match_reduce(const struct recv *recv, uint64_t at, const char *incoming, uint64_t count)
+{
+	const char *own = recv->own + at;
+	char *dst = recv->dst + at;
+
+	if (recv->divisor)
+		redop_apply_divided(recv->redop, dst, own, incoming, count, recv->divisor);
+	else if (recv->swapped)
+		redop_apply(recv->redop, dst, incoming, own, count);
+	else
+		redop_apply(recv->redop, dst, own, incoming, count);
+}
+
 /* Passes the next n bytes of a message to a receive. */
 static void match_fill(const struct match *m, struct recv *recv, const char *bytes, uint64_t n)
 {
 	uint64_t carried = recv->own ? recv->got % recv->elem : 0;
 	uint64_t at = recv->got - carried;
-	const char *left, *right;
 
 	if (n > recv->len - recv->got)
 		n = recv->len - recv->got;
@@ -95,9 +108,7 @@ static void match_fill(const struct match *m, struct recv *recv, const char *byt
 				return;
 			incoming = (const char *)recv->carry;
 		}
-		left = recv->swapped ? incoming : recv->own + at;
-		right = recv->swapped ? recv->own + at : incoming;
-		redop_apply(recv->redop, recv->dst + at, left, right, whole);
+		match_reduce(recv, at, incoming, whole);
 		at += whole * recv->elem;
 		bytes += used;
 		n -= used;

@@ -35,6 +35,7 @@ struct recv {
 	const char *own; /* not NULL: dst = own op incoming */
 	const struct redop *redop;
 	int32_t swapped; /* incoming op own */
+	int32_t divisor; /* not 0: own is an input of an average, divided by this before it is added */
 	uint32_t elem;
 	uint64_t got;     /* bytes received so far */
 	uint8_t carry[8]; /* the bytes of an element that has come in part */

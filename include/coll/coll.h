@@ -146,7 +146,8 @@
  * Reproducible   With the option `reproducible = yes` the result of a reduction depends, bit for
  *                bit, on its inputs and their rank order only: not on the backend, the algorithm,
  *                the sizes of pieces or the placement of ranks.  The inputs x0, x1, ... are
- *                combined as T(0, nranks), where T(a, b) is x_a if b == a + 1 and else
+ *                combined as T(0, nranks), where T(a, b) is x_a if b == a + 1 (AVG of floating
+ *                types: x_a / nranks, rounded to the type) and else
  *                T(a, a + p) op T(a + p, b) with p the largest power of two below b - a.
  *                The price: a short reduction needs scratch memory as large as all its inputs at a
  *                rank, a long reduction as large as the buffer, and a long reduction takes more and
@@ -234,10 +235,13 @@ typedef int32_t coll_op_t;
  * result beyond the range of f16 or bf16 becomes an infinity; beyond the range of fp8 it becomes the
  * largest finite value, 448 (e4m3) or 57344 (e5m2), as with CUDA's __NV_SATFINITE.  Infinities of the
  * inputs stay infinities, in e5m2 too; e4m3 has none (OCP 8-bit Floating Point Specification 1.0).
- * AVG is SUM
- * divided by the number of ranks at the end (integers: towards zero).  Every rank receives the same
- * bits.  A backend that reduces by itself (nccl) rounds in its own way, and its MIN and MAX may
- * lose a NaN.
+ * AVG of floating types divides each input by the number of ranks, in f32 (f64: in f64), rounds the
+ * quotient to the type and adds the quotients, as NCCL does.  So the sum does not overflow, but small
+ * inputs underflow: quotients below the least normal number of the type lose bits or become 0.  The
+ * f16 input 2^-24 counts as 0 on 2 ranks and more; so does the e4m3 input 2^-9.  AVG of integers is
+ * SUM, which wraps around, divided by the number of ranks at the end, towards zero.  Every rank
+ * receives the same bits.  A backend that reduces by itself (nccl) rounds in its own way, and its MIN
+ * and MAX may lose a NaN.
  */
 enum {
 	COLL_SUM = 0,

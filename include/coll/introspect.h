@@ -63,16 +63,22 @@ COLL_API coll_result_t coll_algorithm(int32_t index, coll_algorithm_info_t *out)
 
 /* One rank's part in one collective: the input of coll_schedule_create and coll_schedule_cost. */
 typedef struct coll_schedule_args {
-	uint64_t size;        /* sizeof(coll_schedule_args_t) */
-	int32_t algorithm;    /* its index; its kind is the kind of the collective */
-	int32_t nranks;       /* ranks of the communicator, at least 1 */
-	int32_t rank;         /* the rank whose schedule is made, 0 to nranks - 1 */
-	int32_t root;         /* root, or the peer of SEND and RECV: 0 to nranks - 1 */
-	uint64_t count;       /* the count argument of the call, in elements */
-	uint64_t elem;        /* bytes of one element, at least 1 */
-	uint64_t segment;     /* bytes; the schedule cuts longer messages into segments; 0: never */
-	int32_t in_place;     /* 1: the buffers overlap as the call allows (coll.h, In place) */
-	int32_t average;      /* 1: the reduction ends with a last step (COLL_AVG) */
+	uint64_t size;     /* sizeof(coll_schedule_args_t) */
+	int32_t algorithm; /* its index; its kind is the kind of the collective */
+	int32_t nranks;    /* ranks of the communicator, at least 1 */
+	int32_t rank;      /* the rank whose schedule is made, 0 to nranks - 1 */
+	int32_t root;      /* root, or the peer of SEND and RECV: 0 to nranks - 1 */
+	uint64_t count;    /* the count argument of the call, in elements */
+	uint64_t elem;     /* bytes of one element, at least 1 */
+	uint64_t segment;  /* bytes; the schedule cuts longer messages into segments; 0: never */
+	int32_t in_place;  /* 1: the buffers overlap as the call allows (coll.h, In place) */
+	/*
+	 * 1: the reduction ends with a last step, which divides (COLL_AVG of integers).
+	 * 2: each input is scaled, divided by nranks, when it is first read (COLL_AVG of floats): a
+	 * COLL_STEP_COPY, _REDUCE or _RECV_REDUCE scales what it reads from COLL_BUFFER_SEND, at
+	 * most one operand of a reduction lies there, and no step sends from there.
+	 */
+	int32_t average;
 	const int32_t *nodes; /* for each rank the number of its node; NULL: all differ */
 	/* The v-forms: the arrays of the call.  The displacements must not be NULL here. */
 	const size_t *sendcounts;
@@ -89,7 +95,7 @@ enum {
 	COLL_STEP_RECV_REDUCE = 2,
 	COLL_STEP_REDUCE = 3, /* reduces: dst = src op other */
 	COLL_STEP_COPY = 4,   /* copies: dst = src; a copy of 0 bytes is only a point of order */
-	COLL_STEP_FINISH = 5  /* does the last step of the reduction at dst, in place (COLL_AVG) */
+	COLL_STEP_FINISH = 5  /* does the last step of the reduction at dst, in place */
 };
 
 /* Values of coll_step_t.dst_buffer, src_buffer and other_buffer. */

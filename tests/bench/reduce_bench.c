@@ -15,8 +15,9 @@ static const int bench_dtypes[] = {COLL_INT8,       COLL_UINT8,     COLL_INT16, 
 				   COLL_INT32,      COLL_UINT32,    COLL_INT64,   COLL_UINT64,
 				   COLL_FLOAT16,    COLL_BFLOAT16,  COLL_FLOAT32, COLL_FLOAT64,
 				   COLL_FLOAT8E4M3, COLL_FLOAT8E5M2};
-/* COLL_AVG measures the division alone. */
-static const int bench_ops[] = {COLL_SUM, COLL_PROD, COLL_MIN, COLL_AVG, COLL_BXOR};
+/* COLL_AVG measures the division alone, BENCH_SCALED the sum with one divided input. */
+enum { BENCH_SCALED = -1 };
+static const int bench_ops[] = {COLL_SUM, COLL_PROD, COLL_MIN, COLL_AVG, BENCH_SCALED, COLL_BXOR};
 
 static double bench_now(void)
 {
@@ -55,7 +56,8 @@ static void bench_row(const struct reduce_kernels *kernels, int dtype, unsigned 
 
 	printf("%-8s %-10s", kernels->isa, coll_dtype_name(dtype));
 	for (i = 0; i < sizeof(bench_ops) / sizeof(bench_ops[0]); i++) {
-		fn = reduce_lookup(kernels, dtype, bench_ops[i]);
+		fn = bench_ops[i] == BENCH_SCALED ? reduce_lookup_scaled_sum(kernels, dtype)
+						  : reduce_lookup(kernels, dtype, bench_ops[i]);
 		if (fn)
 			printf(" %7.1f", bench_rate(fn, a, b, bytes));
 		else
@@ -83,7 +85,9 @@ int main(int argc, char **argv)
 	memset(b, 0x31, bytes);
 	printf("GB/s of results, buffers of %zu bytes, in place\n%-19s", bytes, "");
 	for (i = 0; i < sizeof(bench_ops) / sizeof(bench_ops[0]); i++)
-		printf(" %7s", bench_ops[i] == COLL_AVG ? "divide" : coll_op_name(bench_ops[i]));
+		printf(" %7s", bench_ops[i] == COLL_AVG       ? "divide"
+			       : bench_ops[i] == BENCH_SCALED ? "scaled"
+							      : coll_op_name(bench_ops[i]));
 	printf("\n");
 	for (isa = 0; (kernels = reduce_usable(isa)); isa++)
 		for (i = 0; i < sizeof(bench_dtypes) / sizeof(bench_dtypes[0]); i++)

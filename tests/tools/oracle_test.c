@@ -64,9 +64,12 @@ static uint64_t in_order(const struct oracle_data *d, size_t i, int32_t from, in
 		if (d->op == ORACLE_SCALED)
 			x = oracle_reduce(f, COLL_PROD, x, oracle_code(f, oracle_scale(f, rank)),
 					  1);
+		if (d->op == COLL_AVG && f->mantissa)
+			x = oracle_reduce(f, COLL_AVG, x, 0, d->nranks);
 		all = k ? oracle_reduce(f, op, all, x, 1) : x;
 	}
-	return d->op == COLL_AVG ? oracle_reduce(f, COLL_AVG, all, 0, d->nranks) : all;
+	return d->op == COLL_AVG && !f->mantissa ? oracle_reduce(f, COLL_AVG, all, 0, d->nranks)
+						 : all;
 }
 
 /* Number of elements that change with the order of the ranks. */

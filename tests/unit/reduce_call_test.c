@@ -21,6 +21,19 @@ static uint64_t test_one(int dtype, int op, uint64_t a, uint64_t b)
 	return a;
 }
 
+/* x / 2 + y, and x / 2, of float16. */
+static uint64_t test_scaled_one(int dtype, uint64_t x, uint64_t y)
+{
+	reduce_scaled_sum(&x, &x, &y, 1, dtype, 2);
+	return x;
+}
+
+static uint64_t test_scaled_zero(uint64_t x)
+{
+	reduce_divide(&x, &x, 1, COLL_FLOAT16, 2);
+	return x;
+}
+
 static void test_examples(void)
 {
 	is_int((int64_t)test_one(COLL_INT8, COLL_SUM, 127, 1), 128, "int8: 127 + 1 wraps to -128");
@@ -58,7 +71,7 @@ static void test_examples(void)
 	is_int((int64_t)test_one(COLL_INT32, COLL_AVG, 3, 4), 7, "an average is summed up first");
 }
 
-static void test_finish(void)
+static void test_divide(void)
 {
 	static const int n[] = {1, 2, 49, 10000, 70000, INT32_MAX};
 	uint64_t a[64], got[64], want[64];
@@ -73,15 +86,52 @@ static void test_finish(void)
 			/* a whole quotient: a result one step too small becomes the integer 0 */
 			oracle_store(&oracle_formats[i], a, 0, (uint64_t)n[j]);
 			memcpy(got, a, sizeof(a));
-			reduce_finish(got, count, oracle_formats[i].dtype, COLL_SUM, n[j]);
-			good &= memcmp(got, a, sizeof(a)) == 0;
-			reduce_finish(got, count, oracle_formats[i].dtype, COLL_AVG, n[j]);
+			reduce_divide(got, got, count, oracle_formats[i].dtype, n[j]);
 			oracle_reduce_all(&oracle_formats[i], COLL_AVG, want, a, a, count, n[j]);
 			good &= memcmp(got, want, sizeof(want)) == 0;
+			memset(got, 0, sizeof(got));
+			reduce_divide(got, a, count, oracle_formats[i].dtype, n[j]);
+			good &= memcmp(got, want, sizeof(want)) == 0;
 		}
-		ok(good, "%s: an average is divided at the end, other operations are left alone",
+		ok(good, "%s: division, in place and out of place",
 		   coll_dtype_name(oracle_formats[i].dtype));
+		is_int(reduce_is_floating(oracle_formats[i].dtype), oracle_formats[i].mantissa != 0,
+		       "%s: floating or not", coll_dtype_name(oracle_formats[i].dtype));
 	}
+}
+
+/* left / n is rounded to the type before right is added, on every instruction set. */
+static void test_scaled_sum(void)
+{
+	enum { N = 3, MANY = 4099 };
+	static uint64_t a[MANY], b[MANY], got[MANY], want[MANY];
+	const struct reduce_kernels *k;
+
+	for (size_t i = 0; i < ORACLE_FORMATS; i++) {
+		const struct oracle_format *f = &oracle_formats[i];
+		size_t bytes = MANY * (size_t)f->size;
+		int good = 1;
+
+		if (!f->mantissa)
+			continue;
+		inputs_fill(f, a, MANY);
+		inputs_fill(f, b, MANY);
+		oracle_reduce_all(f, COLL_AVG, want, a, a, MANY, N);
+		oracle_reduce_all(f, COLL_SUM, want, want, b, MANY, 1);
+		for (int isa = 0; (k = reduce_usable(isa)); isa++) {
+			reduce_lookup_scaled_sum(k, f->dtype)(got, a, b, bytes, N);
+			good &= memcmp(got, want, bytes) == 0;
+		}
+		memcpy(got, b, bytes);
+		reduce_scaled_sum(got, a, got, MANY, f->dtype, N);
+		good &= memcmp(got, want, bytes) == 0;
+		memcpy(got, a, bytes);
+		reduce_scaled_sum(got, got, b, MANY, f->dtype, N);
+		good &= memcmp(got, want, bytes) == 0;
+		ok(good, "%s: a scaled sum rounds twice, in place too", coll_dtype_name(f->dtype));
+	}
+	is_int((int64_t)test_scaled_one(COLL_FLOAT16, 0x78e2, test_scaled_zero(0x78e2)), 0x78e2,
+	       "float16: the average of 40000 and 40000 is 40000");
 }
 
 static void test_supports(void)
@@ -227,13 +277,14 @@ static void test_nothing(void)
 		memset(b, 0x35, sizeof(b)); /* no neutral element of an operation in any type */
 		for (int op = COLL_SUM; op <= COLL_AVG; op++)
 			reduce(a, a, b, 0, dtype, op);
-		reduce_finish(a, 0, dtype, COLL_AVG, 2);
+		reduce_divide(a, a, 0, dtype, 2);
 		wrong += memcmp(a, kept, sizeof(a)) != 0;
 	}
 	is_int(wrong, 0, "no elements: no type's result is written");
 	/* A kernel that reads or writes here ends the program. */
 	reduce(NULL, NULL, NULL, 0, COLL_FLOAT32, COLL_SUM);
-	reduce_finish(NULL, 0, COLL_FLOAT16, COLL_AVG, 2);
+	reduce_divide(NULL, NULL, 0, COLL_FLOAT16, 2);
+	reduce_scaled_sum(NULL, NULL, NULL, 0, COLL_FLOAT16, 2);
 }
 
 static void test_big(void)
@@ -263,7 +314,8 @@ int main(void)
 	test_choice();
 	test_threads();
 	test_examples();
-	test_finish();
+	test_divide();
+	test_scaled_sum();
 	test_supports();
 	test_names();
 	test_rounding();

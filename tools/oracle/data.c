@@ -5,6 +5,7 @@
 #include "oracle/oracle.h"
 
 enum {
+	DATA_ROUNDED = 2,    /* number of ranks whose input is not 0 where quotients are rounded */
 	DATA_ACTIVE = 4,     /* number of ranks whose factor in a product is not 1 or -1 */
 	DATA_SCALES = 3,     /* period of the ranks' scales: 1 or 1.5, 2, 3, 1 or 1.5, ... */
 	DATA_LIMIT_BITS = 30 /* larger numbers would find no further faults */
@@ -36,9 +37,16 @@ static int64_t data_within(const struct oracle_format *f, uint64_t hash, int64_t
 	return (int64_t)((hash >> 32) * values >> 32) - (f->is_signed ? bound : 0);
 }
 
+/* Does the operation divide each input, and not the sum? */
+static int data_divides(const struct oracle_format *f, const struct oracle_data *d)
+{
+	return f->mantissa && d->op == COLL_AVG;
+}
+
 /*
  * Bounds the addends so that the sum of all ranks stays within the limit; with very many ranks some
- * ranks add 0.
+ * ranks add 0.  An input that is divided by nranks is an addend times nranks; where the type does not
+ * have such numbers, the quotient is rounded, and only two equal ones are exact in any order.
  */
 static double data_addend(const struct oracle_format *f, const struct oracle_data *d, int32_t rank,
 			  size_t i, uint64_t hash)
@@ -47,10 +55,13 @@ static double data_addend(const struct oracle_format *f, const struct oracle_dat
 	int64_t most = d->op != ORACLE_SCALED ? 1 : f->size > 1 ? 2 * DATA_SCALES : DATA_SCALES;
 	int64_t limit = data_limit(f) / most;
 	int64_t bound = limit / d->nranks;
+	double times = data_divides(f, d) ? d->nranks : 1;
 
+	if (!bound && oracle_value(f, oracle_code(f, times)) != times)
+		limit = DATA_ROUNDED;
 	if (!bound && (int64_t)(((size_t)rank + i) % (size_t)d->nranks) >= limit)
 		return 0;
-	return (double)data_within(f, hash, bound ? bound : 1);
+	return times * (double)data_within(f, hash, bound ? bound : 1);
 }
 
 /* Factors are powers of two, and few of them differ from one. */
@@ -136,6 +147,8 @@ static uint64_t data_operand(const struct oracle_format *f, const struct oracle_
 {
 	uint64_t x = data_input(f, d, rank, i);
 
+	if (data_divides(f, d))
+		return oracle_reduce(f, COLL_AVG, x, 0, d->nranks);
 	if (d->op != ORACLE_SCALED)
 		return x;
 	return oracle_reduce(f, COLL_PROD, x, oracle_code(f, oracle_scale(f, rank)), 1);
@@ -155,7 +168,10 @@ static uint64_t data_tree(const struct oracle_format *f, const struct oracle_dat
 			     1);
 }
 
-/* Inputs that are exact in any order are rounded to the type only once, at the end. */
+/*
+ * Inputs that are exact in any order are rounded to the type only once, at the end; those that are
+ * divided also when they are divided.
+ */
 static uint64_t data_exact(const struct oracle_format *f, const struct oracle_data *d, size_t i)
 {
 	double all = 0, x;
@@ -163,6 +179,8 @@ static uint64_t data_exact(const struct oracle_format *f, const struct oracle_da
 	for (int32_t r = 0; r < d->nranks; r++) {
 		x = data_value(f, d, r, i, data_hash(d, r, i));
 		x *= d->op == ORACLE_SCALED ? oracle_scale(f, r) : 1;
+		if (data_divides(f, d))
+			x = oracle_value(f, data_operand(f, d, r, i));
 		all = r ? oracle_fold(d->op, all, x) : x;
 	}
 	return oracle_code(f, all);
@@ -173,7 +191,8 @@ static uint64_t data_result(const struct oracle_format *f, const struct oracle_d
 	int exact = f->mantissa && d->inputs != ORACLE_ROUGH;
 	uint64_t all = exact ? data_exact(f, d, i) : data_tree(f, d, 0, d->nranks, i);
 
-	return d->op == COLL_AVG ? oracle_reduce(f, COLL_AVG, all, 0, d->nranks) : all;
+	return d->op == COLL_AVG && !f->mantissa ? oracle_reduce(f, COLL_AVG, all, 0, d->nranks)
+						 : all;
 }
 
 uint64_t oracle_result(const struct oracle_data *d, size_t i)
@@ -199,7 +218,6 @@ static double data_tolerance(const struct oracle_format *f, const struct oracle_
 	for (int32_t r = 0; r < d->nranks && d->op != COLL_PROD; r++)
 		magnitude += fabs(oracle_value(f, data_operand(f, d, r, i)));
 	magnitude = d->op == COLL_PROD ? fabs(exact) : magnitude;
-	magnitude /= d->op == COLL_AVG ? n : 1;
 	return expm1((n - 1 + 2 * scales) * unit / 2) * magnitude +
 	       n * unit * ldexp(1, 1 - f->bias);
 }

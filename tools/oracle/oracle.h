@@ -95,7 +95,7 @@ struct oracle_data {
 	enum oracle_inputs inputs;
 	/*
 	 * If set, averages, and the sums and products of ORACLE_ROUGH, need only be near: a
-	 * vendor's engine may divide the inputs instead of the sum, and may add in any order.
+	 * vendor's engine may multiply the inputs by 1 / nranks, and may add in any order.
 	 */
 	int near;
 	uint64_t seed; /* another seed gives other data for the same call */

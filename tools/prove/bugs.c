@@ -343,6 +343,32 @@ static int bug_two_finishes(struct prove *p)
 	return bug_planted(p, 1, i, "the average is divided twice");
 }
 
+/* A message straight from the send buffer. */
+static int bug_sends_raw(struct prove *p)
+{
+	int i = bug_find(p, 1, COLL_STEP_SEND, 0, 0);
+	coll_step_t *s = &p->rank[1].step[i < 0 ? 0 : i];
+
+	if (i >= 0) {
+		s->src_buffer = COLL_BUFFER_SEND;
+		s->src = 0;
+	}
+	return bug_planted(p, 1, i, "an input is sent without having been scaled");
+}
+
+/* In place the partial sum lies where the input was. */
+static int bug_scales_sum(struct prove *p)
+{
+	int i = bug_find(p, 1, COLL_STEP_REDUCE, 1, 0);
+	coll_step_t *s = &p->rank[1].step[i < 0 ? 0 : i];
+
+	if (i >= 0 && s->src_buffer == COLL_BUFFER_RECV)
+		s->src_buffer = COLL_BUFFER_SEND;
+	else if (i >= 0)
+		s->other_buffer = COLL_BUFFER_SEND;
+	return bug_planted(p, 1, i, "a partial sum is scaled like an input");
+}
+
 static int bug_writes_input(struct prove *p)
 {
 	int i = bug_find(p, 1, COLL_STEP_RECV_REDUCE, 0, 0);
@@ -420,9 +446,14 @@ const struct prove_mutant prove_mutants[] = {
 	 .claims = COLL_ALGORITHM_ORDERED},
 	{"claims-grouping", "allreduce", "recursive_doubling", PROVE_ORDER, 5, 9,
 	 .plant = bug_false_claim, .claims = COLL_ALGORITHM_CANONICAL},
-	{"no-finish", "allreduce", "ring", PROVE_ORDER, 4, 9, .plant = bug_no_finish, .average = 1},
+	{"no-finish", "allreduce", "ring", PROVE_ORDER, 4, 9, .plant = bug_no_finish,
+	 .average = PROVE_FINISHED},
 	{"two-finishes", "allreduce", "recursive_doubling", PROVE_ORDER, 4, 9,
-	 .plant = bug_two_finishes, .average = 1},
+	 .plant = bug_two_finishes, .average = PROVE_FINISHED},
+	{"sends-raw", "allreduce", "recursive_doubling", PROVE_ORDER, 4, 9, .plant = bug_sends_raw,
+	 .average = PROVE_SCALED},
+	{"scales-sum", "allreduce", "recursive_doubling", PROVE_ORDER, 4, 9,
+	 .plant = bug_scales_sum, .form = PROVE_IN_PLACE, .average = PROVE_SCALED},
 	{"nothing", "allreduce", "ring", PROVE_CHECKS, 4, 9, .plant = bug_nothing},
 	{.name = NULL},
 };

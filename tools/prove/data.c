@@ -119,6 +119,28 @@ static void data_combine(struct prove *p, int step, const struct prove_pieces *a
 		prove_fail_step(p, PROVE_RESULT, step, "combines a part of an element");
 }
 
+/* In an average of floats a step that copies or reduces scales what it reads from the send buffer. */
+static int data_scales(const struct prove *p, uint32_t buffer)
+{
+	return p->c->average == PROVE_SCALED && buffer == COLL_BUFFER_SEND;
+}
+
+static void data_divide(struct prove *p, struct prove_pieces *pieces)
+{
+	for (int i = 0; i < pieces->n; i++)
+		if (pieces->piece[i].node >= 0)
+			pieces->piece[i].node = prove_expr_divide(&p->expr, pieces->piece[i].node);
+}
+
+/* Reads an operand, or the source of a copy, and scales it if it is an input that is to be scaled. */
+static void data_read(struct prove *p, int step, int64_t at, uint32_t buffer, uint64_t len,
+		      struct prove_pieces *out)
+{
+	prove_memory_read(p, step, (uint64_t)at, len, out);
+	if (data_scales(p, buffer))
+		data_divide(p, out);
+}
+
 static void data_copy(struct prove *p, int step, const coll_step_t *s)
 {
 	int64_t dst, src;
@@ -127,11 +149,11 @@ static void data_copy(struct prove *p, int step, const coll_step_t *s)
 		return;
 	dst = data_target(p, step, s);
 	src = data_place(p, step, s->src_buffer, s->src, s->bytes);
-	/* A copy onto itself touches no memory. */
-	if (dst < 0 || src < 0 || dst == src)
+	/* A copy onto itself touches no memory, unless it scales. */
+	if (dst < 0 || src < 0 || (dst == src && !data_scales(p, s->src_buffer)))
 		return;
 	data_overlap(p, step, dst, src, s->bytes);
-	prove_memory_read(p, step, (uint64_t)src, s->bytes, &p->a);
+	data_read(p, step, src, s->src_buffer, s->bytes, &p->a);
 	prove_memory_write(p, step, (uint64_t)dst, &p->a);
 }
 
@@ -145,8 +167,11 @@ static void data_reduce(struct prove *p, int step, const coll_step_t *s)
 		return;
 	data_overlap(p, step, dst, a, s->bytes);
 	data_overlap(p, step, dst, b, s->bytes);
-	prove_memory_read(p, step, (uint64_t)a, s->bytes, &p->a);
-	prove_memory_read(p, step, (uint64_t)b, s->bytes, &p->b);
+	if (data_scales(p, s->src_buffer) && data_scales(p, s->other_buffer))
+		prove_fail_step(p, PROVE_RESULT, step,
+				"scales both operands, where a step can scale one");
+	data_read(p, step, a, s->src_buffer, s->bytes, &p->a);
+	data_read(p, step, b, s->other_buffer, s->bytes, &p->b);
 	data_combine(p, step, &p->a, &p->b);
 	prove_memory_write(p, step, (uint64_t)dst, &p->sum);
 }
@@ -158,14 +183,8 @@ static void data_finish(struct prove *p, int step, const coll_step_t *s)
 	if (dst < 0)
 		return;
 	prove_memory_read(p, step, (uint64_t)dst, s->bytes, &p->a);
-	p->sum.n = 0;
-	p->sum.len = s->bytes;
-	for (int i = 0; i < p->a.n; i++)
-		prove_pieces_add(&p->sum, p->a.piece[i].off, p->a.piece[i].index,
-				 p->a.piece[i].node < 0
-					 ? PROVE_BAD
-					 : prove_expr_finish(&p->expr, p->a.piece[i].node));
-	prove_memory_write(p, step, (uint64_t)dst, &p->sum);
+	data_divide(p, &p->a);
+	prove_memory_write(p, step, (uint64_t)dst, &p->a);
 }
 
 /* Moves the data of a message when its receive completes. */
@@ -186,7 +205,7 @@ static void data_receive(struct prove *p, int step, const coll_step_t *s)
 		return;
 	}
 	data_overlap(p, step, dst, own, s->bytes);
-	prove_memory_read(p, step, (uint64_t)own, s->bytes, &p->a);
+	data_read(p, step, own, s->src_buffer, s->bytes, &p->a);
 	data_combine(p, step, s->swapped ? &p->b : &p->a, s->swapped ? &p->a : &p->b);
 	prove_memory_write(p, step, (uint64_t)dst, &p->sum);
 }

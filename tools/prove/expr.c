@@ -10,8 +10,37 @@
 
 enum { EXPR_NODES_MAX = 1 << 20 };
 
-/* Bits of prove_node.known. */
-enum { EXPR_COMPLETE = 1 << 0, EXPR_ORDERED = 1 << 1, EXPR_FINISHED = 1 << 2 };
+/* Bits of prove_node.known: the first three once the expression was walked, the others always. */
+enum {
+	EXPR_WALKED = 1 << 0,
+	EXPR_COMPLETE = 1 << 1,
+	EXPR_ORDERED = 1 << 2,
+	EXPR_DIVIDED = 1 << 3, /* something in it is divided that is not an input */
+	EXPR_SCALED = 1 << 4,  /* it has an input that is divided */
+	EXPR_RAW = 1 << 5      /* it has an input that is not */
+};
+
+static int expr_is_symbol(const struct prove_expr *e, int32_t node)
+{
+	return e->node[node].left < 0;
+}
+
+static int expr_is_division(const struct prove_expr *e, int32_t node)
+{
+	return e->node[node].left >= 0 && e->node[node].right < 0;
+}
+
+static uint32_t expr_known(const struct prove_expr *e, int32_t left, int32_t right)
+{
+	const uint32_t always = EXPR_DIVIDED | EXPR_SCALED | EXPR_RAW;
+
+	if (left < 0)
+		return EXPR_RAW;
+	if (right >= 0)
+		return (e->node[left].known | e->node[right].known) & always;
+	return expr_is_symbol(e, left) ? EXPR_SCALED
+				       : (e->node[left].known & always) | EXPR_DIVIDED;
+}
 
 static uint32_t expr_hash(const struct prove_expr *e, int32_t left, int32_t right)
 {
@@ -22,12 +51,8 @@ static uint32_t expr_hash(const struct prove_expr *e, int32_t left, int32_t righ
 
 static int32_t expr_append(struct prove_expr *e, int32_t left, int32_t right, uint32_t symbols)
 {
-	uint32_t known = 0;
+	uint32_t known = expr_known(e, left, right);
 
-	if (left >= 0) {
-		known = right < 0 ? EXPR_FINISHED : e->node[right].known & EXPR_FINISHED;
-		known |= e->node[left].known & EXPR_FINISHED;
-	}
 	e->node = prove_grow(e->node, &e->cap, e->n + 1, sizeof(*e->node));
 	e->node[e->n] = (struct prove_node){left, right, symbols, known};
 	return e->n++;
@@ -87,24 +112,24 @@ int32_t prove_expr_pair(struct prove_expr *e, int32_t left, int32_t right)
 	return e->last;
 }
 
-int32_t prove_expr_finish(struct prove_expr *e, int32_t node)
+int32_t prove_expr_divide(struct prove_expr *e, int32_t node)
 {
 	return expr_keep(e, node, -1, e->node[node].symbols);
 }
 
 /* T(low, high) = T(low, low + p) op T(low + p, high), p the largest power of two below high - low.
  */
-static int32_t expr_canonical(struct prove_expr *e, int low, int high)
+static int32_t expr_canonical(struct prove_expr *e, int low, int high, int scaled)
 {
 	int half = 1;
 	int32_t left, right;
 
 	if (high - low == 1)
-		return low;
+		return scaled ? prove_expr_divide(e, low) : low;
 	while (half * 2 < high - low)
 		half *= 2;
-	left = expr_canonical(e, low, low + half);
-	right = expr_canonical(e, low + half, high);
+	left = expr_canonical(e, low, low + half, scaled);
+	right = expr_canonical(e, low + half, high, scaled);
 	return prove_expr_pair(e, left, right);
 }
 
@@ -128,7 +153,8 @@ void prove_expr_begin(struct prove_expr *e, int nranks)
 	e->stack = prove_grow(NULL, &cap, nranks + 2, sizeof(*e->stack));
 	cap = 0;
 	e->seen = prove_grow(NULL, &cap, nranks, 1);
-	e->canonical = expr_canonical(e, 0, nranks);
+	e->canonical = expr_canonical(e, 0, nranks, 0);
+	e->canonical_scaled = expr_canonical(e, 0, nranks, 1);
 }
 
 void prove_expr_free(struct prove_expr *e)
@@ -172,7 +198,7 @@ static void expr_print(const struct prove_expr *e, int32_t node, struct expr_tex
 		expr_put(w, text);
 		return;
 	}
-	expr_put(w, x->right < 0 ? "finish(" : "(");
+	expr_put(w, x->right < 0 ? "divided(" : "(");
 	expr_print(e, x->left, w);
 	if (x->right >= 0) {
 		expr_put(w, " ");
@@ -193,23 +219,27 @@ void prove_expr_text(const struct prove_expr *e, int32_t node, char *text, size_
 
 /*
  * Reading from left to right: does the expression have every rank once (EXPR_COMPLETE), in rank
- * order (EXPR_ORDERED)?
+ * order (EXPR_ORDERED)?  Inputs may be scaled; nothing else in the expression is divided.
  */
 static uint32_t expr_walk(struct prove_expr *e, int32_t node)
 {
 	int depth = 0, symbols = 0, ordered = 1;
 
 	if (e->node[node].symbols != (uint32_t)e->nranks)
-		return 0;
+		return EXPR_WALKED;
 	memset(e->seen, 0, (size_t)e->nranks);
 	e->stack[depth++] = node;
 	while (depth > 0) {
 		int32_t at = e->stack[--depth];
 		const struct prove_node *x = &e->node[at];
 
+		if (expr_is_division(e, at)) {
+			e->stack[depth++] = x->left;
+			continue;
+		}
 		if (x->left < 0) {
 			if (e->seen[at])
-				return 0;
+				return EXPR_WALKED;
 			e->seen[at] = 1;
 			ordered &= at == symbols++;
 			continue;
@@ -217,7 +247,7 @@ static uint32_t expr_walk(struct prove_expr *e, int32_t node)
 		e->stack[depth++] = x->right;
 		e->stack[depth++] = x->left;
 	}
-	return EXPR_COMPLETE | (ordered ? EXPR_ORDERED : 0u);
+	return EXPR_WALKED | EXPR_COMPLETE | (ordered ? EXPR_ORDERED : 0u);
 }
 
 static void expr_wrong(struct prove *p, int check, int actor, uint64_t index, int32_t node,
@@ -230,28 +260,49 @@ static void expr_wrong(struct prove *p, int check, int actor, uint64_t index, in
 		   p->rank[actor].rank, (unsigned long long)index, expected, text);
 }
 
+/*
+ * Is the expression divided where the case wants it?  Returns the sum in it, or -1 with the fault in
+ * *expected.
+ */
+static int32_t expr_sum(const struct prove *p, int32_t node, const char **expected)
+{
+	const struct prove_expr *e = &p->expr;
+	uint32_t unwanted = EXPR_DIVIDED | EXPR_SCALED;
+	int32_t sum = node;
+
+	*expected = "no division";
+	if (p->c->average == PROVE_SCALED) {
+		*expected = "every input divided once, and no sum";
+		unwanted = EXPR_DIVIDED | EXPR_RAW;
+	} else if (p->c->average == PROVE_FINISHED) {
+		*expected = "one division, at the end";
+		sum = expr_is_division(e, node) ? e->node[node].left : -1;
+	}
+	return sum >= 0 && !(e->node[sum].known & unwanted) ? sum : -1;
+}
+
 int prove_expr_check(struct prove *p, int actor, uint64_t index, int32_t node)
 {
 	struct prove_expr *e = &p->expr;
-	int finished = e->node[node].left >= 0 && e->node[node].right < 0;
-	int32_t sum = finished ? e->node[node].left : node;
+	int32_t canonical = p->c->average == PROVE_SCALED ? e->canonical_scaled : e->canonical;
+	const char *expected;
+	int32_t sum = expr_sum(p, node, &expected);
 	char want[256];
 
-	if (finished != !!p->c->average || e->node[sum].known & EXPR_FINISHED) {
-		expr_wrong(p, PROVE_ORDER, actor, index, node,
-			   p->c->average ? "one finish, at the end" : "no finish");
+	if (sum < 0) {
+		expr_wrong(p, PROVE_ORDER, actor, index, node, expected);
 		return 0;
 	}
-	if (!e->node[sum].known)
-		e->node[sum].known = expr_walk(e, sum);
+	if (!(e->node[sum].known & EXPR_WALKED))
+		e->node[sum].known |= expr_walk(e, sum);
 	if (!(e->node[sum].known & EXPR_COMPLETE)) {
 		expr_wrong(p, PROVE_RESULT, actor, index, node, "every rank once");
 		return 0;
 	}
 	if (p->c->flags & COLL_ALGORITHM_ORDERED && !(e->node[sum].known & EXPR_ORDERED))
 		expr_wrong(p, PROVE_ORDER, actor, index, node, "the ranks in order");
-	if (p->c->flags & COLL_ALGORITHM_CANONICAL && sum != e->canonical) {
-		prove_expr_text(e, e->canonical, want, sizeof(want));
+	if (p->c->flags & COLL_ALGORITHM_CANONICAL && sum != canonical) {
+		prove_expr_text(e, canonical, want, sizeof(want));
 		expr_wrong(p, PROVE_ORDER, actor, index, node, want);
 	}
 	return 1;

@@ -30,6 +30,9 @@ enum { PROVE_OUT_OF_PLACE = 0, PROVE_IN_PLACE = 1, PROVE_MIXED = 2 };
 /* The forms of counts of the v-forms. */
 enum { PROVE_EQUAL = 0, PROVE_RAGGED = 1, PROVE_ZEROS = 2, PROVE_ONE = 3, PROVE_VECTORS = 4 };
 
+/* Averages, as in coll_schedule_args_t: of integers, whose sums are finished; of floats, whose inputs are scaled. */
+enum { PROVE_NO_AVERAGE = 0, PROVE_FINISHED = 1, PROVE_SCALED = 2, PROVE_AVERAGES = 3 };
+
 enum { PROVE_TEXT_MAX = 1024 };
 
 struct prove_case {
@@ -40,8 +43,9 @@ struct prove_case {
 	int root; /* SEND, RECV: who sends */
 	int peer; /* SEND, RECV: who receives */
 	uint64_t count, elem, segment;
-	int form, average;
-	int layout; /* layout of ranks on nodes, from 1 on; 0: each rank on a node of its own */
+	int form;
+	int average; /* PROVE_NO_AVERAGE, ... */
+	int layout;  /* layout of ranks on nodes, from 1 on; 0: each rank on a node of its own */
 	/* v-forms: the form of counts; 1 if displacements are permuted, with gaps */
 	int vector, gaps;
 };
@@ -113,7 +117,8 @@ struct prove_pieces {
 	uint64_t len;
 };
 
-/* A symbol has left = right = -1; a finished average has right = -1; any other node is a pair. */
+/* A symbol has left = right = -1; a division (of a sum or of an input) has right = -1; any other node is a
+ * pair. */
 struct prove_node {
 	int32_t left, right;
 	uint32_t symbols;
@@ -126,7 +131,8 @@ struct prove_expr {
 	int32_t *bucket;
 	uint32_t buckets; /* a power of two */
 	int nranks;
-	int32_t canonical;
+	int32_t canonical,
+		canonical_scaled; /* reproducible mode's grouping of inputs, of scaled inputs */
 	int32_t last_left, last_right, last;
 	int32_t *stack;
 	uint8_t *seen;
@@ -255,11 +261,12 @@ int prove_before(struct prove *p, int earlier, int later);
 void prove_expr_begin(struct prove_expr *e, int nranks);
 void prove_expr_free(struct prove_expr *e);
 int32_t prove_expr_pair(struct prove_expr *e, int32_t left, int32_t right);
-int32_t prove_expr_finish(struct prove_expr *e, int32_t node);
+int32_t prove_expr_divide(struct prove_expr *e, int32_t node);
 void prove_expr_text(const struct prove_expr *e, int32_t node, char *text, size_t size);
 /*
- * Verifies that an expression has every rank once, in the claimed order and grouping, and finished
- * if it is an average.  Faults go to prove_fail; the return value is 0 then.
+ * Verifies that an expression has every rank once, in the claimed order and grouping; that an average
+ * of integers is finished once, at the end; that an average of floats scales every input once, before
+ * it is added; that nothing else is divided.  Faults go to prove_fail; the return value is 0 then.
  */
 int prove_expr_check(struct prove *p, int actor, uint64_t index, int32_t node);
 

@@ -74,7 +74,10 @@ void prove_case_text(const struct prove_case *c, char *text, size_t size)
 				      (unsigned long long)c->segment);
 	if (c->layout)
 		n += (size_t)snprintf(text + n, size - n, ", layout of nodes %d", c->layout);
-	snprintf(text + n, size - n, "%s", c->average ? ", average" : "");
+	snprintf(text + n, size - n, "%s",
+		 c->average == PROVE_FINISHED ? ", average"
+		 : c->average == PROVE_SCALED ? ", average of scaled inputs"
+					      : "");
 }
 
 static void prove_fail_text(struct prove *p, int check, const char *text)

@@ -119,7 +119,8 @@ static int abort_native(struct comm *comm)
 	if (context_lock_within(context, ABORT_MS))
 		return COLL_SUCCESS;
 	return error_set(COLL_ERR_TIMEOUT,
-			 "coll_comm_abort: a call into backend '%s' has not returned within %d ms; "
+			 "coll_comm_abort timed out: a call into backend '%s' has not returned "
+			 "within %d ms; "
 			 "the abort takes effect when it does",
 			 context->plugin->backend.name, ABORT_MS);
 }

@@ -179,15 +179,17 @@ static int shrink_timed_out(const struct shrink *s)
 	char missing[256] = "";
 
 	if (s->comm->rank != s->leader)
-		return error_set(COLL_ERR_TIMEOUT,
-				 "coll_comm_shrink: rank %d, the lowest that stays, does not "
-				 "answer: all ranks that stay must call it with the same list",
-				 s->leader);
+		return error_set(
+			COLL_ERR_TIMEOUT,
+			"coll_comm_shrink timed out: rank %d, the lowest that stays, does not "
+			"answer: all ranks that stay must call it with the same list",
+			s->leader);
 	shrink_list_missing(s, missing, sizeof(missing));
-	return error_set(COLL_ERR_TIMEOUT,
-			 "coll_comm_shrink: not heard from rank %s: all ranks that stay must call "
-			 "it with the same list",
-			 missing);
+	return error_set(
+		COLL_ERR_TIMEOUT,
+		"coll_comm_shrink timed out: not heard from rank %s: all ranks that stay must call "
+		"it with the same list",
+		missing);
 }
 
 static int shrink_gone_too(int rank)

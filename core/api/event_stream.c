@@ -179,9 +179,10 @@ static int event_stream_poll(coll_event_t handle, struct event *e, int wait)
 		error_take(q.code, &q.err);
 	handle_unpin(handle);
 	if (wait && q.code == COLL_IN_PROGRESS)
-		return error_set(COLL_ERR_TIMEOUT,
-				 "the event's stream has not reached the event after %.3g s",
-				 (double)timeout_us / 1e6);
+		return error_set(
+			COLL_ERR_TIMEOUT,
+			"timed out: the event's stream has not reached the event after %.3g s",
+			(double)timeout_us / 1e6);
 	return q.code;
 }
 

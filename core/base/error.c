@@ -78,7 +78,7 @@ const char *coll_error_string(coll_result_t result)
 	case COLL_ERR_INVALID_USAGE: return "the call is not allowed in this state";
 	case COLL_ERR_REMOTE: return "another rank failed";
 	case COLL_IN_PROGRESS: return "not yet complete";
-	case COLL_ERR_TIMEOUT: return "a timeout has passed";
+	case COLL_ERR_TIMEOUT: return "timed out";
 	case COLL_ERR_UNSUPPORTED: return "not supported";
 	case COLL_ERR_NO_MEMORY: return "out of memory";
 	case COLL_ERR_CONFIG: return "an option is wrong";

@@ -95,10 +95,10 @@ int bootstrap_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms
 	char list[256], seconds[24];
 	int missing = bootstrap_list_missing(list, sizeof(list), heard, nranks);
 
-	return error_set(COLL_ERR_TIMEOUT, "%s %s of %d %s not been heard from after %s s%s%s",
-			 missing == 1 ? "rank" : "ranks", list, nranks,
-			 missing == 1 ? "has" : "have", bootstrap_seconds(timeout_ms, seconds),
-			 note[0] ? "; " : "", note);
+	return error_set(
+		COLL_ERR_TIMEOUT, "timed out: %s %s of %d %s not been heard from after %s s%s%s",
+		missing == 1 ? "rank" : "ranks", list, nranks, missing == 1 ? "has" : "have",
+		bootstrap_seconds(timeout_ms, seconds), note[0] ? "; " : "", note);
 }
 
 /* ------------------------------------------------------------------- giving up -- */

@@ -36,12 +36,13 @@ static int member_dial(struct star *t, struct dial *dial, int64_t deadline, int6
 			code = dial_advance(dial, &set);
 		}
 		if (code == 0 && dial->fd < 0 && clock_remaining(deadline) == 0)
-			return error_set(COLL_ERR_TIMEOUT,
-					 "rank 0 of %d has not been heard from after %s s; %s "
-					 "(rank 0 has not started yet, or the job has already "
-					 "failed: read the messages of the other ranks)",
-					 t->bootstrap.nranks,
-					 bootstrap_seconds(timeout_ms, seconds), dial->note);
+			return error_set(
+				COLL_ERR_TIMEOUT,
+				"timed out: rank 0 of %d has not been heard from after %s s; %s "
+				"(rank 0 has not started yet, or the job has already "
+				"failed: read the messages of the other ranks)",
+				t->bootstrap.nranks, bootstrap_seconds(timeout_ms, seconds),
+				dial->note);
 	}
 	return code ? member_not_connected(t, code) : 0;
 }
@@ -68,10 +69,11 @@ static int member_timeout(const struct star *t, int64_t timeout_ms)
 {
 	char seconds[24];
 
-	return error_set(COLL_ERR_TIMEOUT,
-			 "rank 0 of %d has not been heard from after %s s (rank 0 would know "
-			 "which other ranks are missing)",
-			 t->bootstrap.nranks, bootstrap_seconds(timeout_ms, seconds));
+	return error_set(
+		COLL_ERR_TIMEOUT,
+		"timed out: rank 0 of %d has not been heard from after %s s (rank 0 would know "
+		"which other ranks are missing)",
+		t->bootstrap.nranks, bootstrap_seconds(timeout_ms, seconds));
 }
 
 /* Waits until the connection to rank 0 is ready; *events: the events that poll found. */

@@ -258,11 +258,10 @@ static void stall_time_out_native(struct comm *comm, int64_t timeout_us)
 	char what[160];
 
 	native_describe(comm, what, sizeof(what));
-	comm_fail(
-		comm, 0, COLL_ERR_TIMEOUT,
-		"rank %d: %s: nothing has moved for %.3g s; the backend does not tell which ranks "
-		"are missing or gone: read the messages of the other ranks",
-		comm->rank, what, (double)timeout_us / 1e6);
+	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
+		  "rank %d: %s timed out: nothing has moved for %.3g s; the backend does not tell "
+		  "which ranks are missing or gone: read the messages of the other ranks",
+		  comm->rank, what, (double)timeout_us / 1e6);
 }
 
 /*
@@ -284,7 +283,8 @@ static void stall_time_out(struct comm *comm, int64_t timeout_us)
 	stall_list_ranks(comm, comm->answered, 0, silent, sizeof(silent));
 	call_describe(&comm->head->call, what, sizeof(what));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
-		  "rank %d: %s: nothing has moved for %.3g s; not heard from: %s; still needs data "
+		  "rank %d: %s timed out: nothing has moved for %.3g s; not heard from: %s; still "
+		  "needs data "
 		  "from: %s%s%s",
 		  comm->rank, what, (double)timeout_us / 1e6, silent, awaited,
 		  comm->context->copies_pending ? "; copies to or from a device are still under way"

@@ -188,7 +188,7 @@ enum {
 	COLL_ERR_INVALID_USAGE = 5,    /* the call is not allowed in this state */
 	COLL_ERR_REMOTE = 6,       /* another rank failed; the text holds its number and message */
 	COLL_IN_PROGRESS = 7,      /* not an error: not yet complete */
-	COLL_ERR_TIMEOUT = 8,      /* the text names the ranks not heard from */
+	COLL_ERR_TIMEOUT = 8,      /* "timed out"; the text names the ranks not heard from */
 	COLL_ERR_UNSUPPORTED = 16, /* the text says what to do instead */
 	COLL_ERR_NO_MEMORY = 17,   /* an allocation of memory failed */
 	COLL_ERR_CONFIG = 18,      /* an option is wrong; the text names file:line or variable */

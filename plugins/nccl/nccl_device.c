@@ -149,10 +149,11 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err)
 		code = nccl_cuda_refused(err, result, "cuMemAlloc");
 	/* open() returns with an idle stream. */
 	if (!code && !nccl_device_wait(n, n->host->timeout_ms))
-		code = error_fill(err, COLL_ERR_TIMEOUT,
-				  "CUDA device %d has not completed a memset within %.3g s: "
-				  "other work may keep it busy",
-				  n->device, (double)n->host->timeout_ms / 1000);
+		code = error_fill(
+			err, COLL_ERR_TIMEOUT,
+			"timed out: CUDA device %d has not completed a memset within %.3g s: "
+			"other work may keep it busy",
+			n->device, (double)n->host->timeout_ms / 1000);
 	nccl_leave(pushed);
 	return code;
 }

@@ -115,8 +115,9 @@ int32_t nccl_event_synchronize(void *ep, void *event, int64_t timeout_ms, coll_e
 		code = nccl_event_query(ep, event, err);
 	}
 	if (code == COLL_IN_PROGRESS)
-		return error_fill(err, COLL_ERR_TIMEOUT,
-				  "the event's stream has not reached the event after %.3g s",
-				  (double)timeout_ms / 1000);
+		return error_fill(
+			err, COLL_ERR_TIMEOUT,
+			"timed out: the event's stream has not reached the event after %.3g s",
+			(double)timeout_ms / 1000);
 	return code;
 }

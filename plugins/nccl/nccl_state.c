@@ -45,7 +45,8 @@ int32_t nccl_wait_comm_ready(struct nccl *n, const coll_host_t *host, int64_t ti
 			return nccl_aborted(err);
 		if (clock_now_ms() > deadline)
 			return error_fill(err, COLL_ERR_TIMEOUT,
-					  "NCCL has not connected this rank with the others within "
+					  "timed out: NCCL has not connected this rank with the "
+					  "others within "
 					  "%.3g s (NCCL_DEBUG=INFO shows how far it came)",
 					  (double)timeout_ms / 1000);
 		pthread_mutex_unlock(&n->lock); /* an abort may take it */
@@ -131,9 +132,10 @@ int32_t nccl_sync(void *ep, int64_t timeout_ms, coll_error_t *err)
 		code = nccl_query(n, err);
 	}
 	if (code == COLL_IN_PROGRESS)
-		return error_fill(err, COLL_ERR_TIMEOUT,
-				  "work on the communicator's stream has not ended after %.3g s",
-				  (double)timeout_ms / 1000);
+		return error_fill(
+			err, COLL_ERR_TIMEOUT,
+			"timed out: work on the communicator's stream has not ended after %.3g s",
+			(double)timeout_ms / 1000);
 	return code;
 }
 

@@ -238,8 +238,8 @@ static void tcp_mesh_timed_out(struct tcp_mesh *mesh)
 			why = mesh->dials[i].note;
 	}
 	tcp_mesh_fail(mesh, COLL_ERR_TIMEOUT,
-		      "rank %u: not connected with rank %s after %lld ms%s%s%s", t->rank, list,
-		      (long long)t->host->timeout_ms, *why ? " (" : "", why, *why ? ")" : "");
+		      "rank %u timed out: not connected with rank %s after %lld ms%s%s%s", t->rank,
+		      list, (long long)t->host->timeout_ms, *why ? " (" : "", why, *why ? ")" : "");
 }
 
 /* Probes the silent ranks, and checks the deadlines and the abort. */

@@ -135,7 +135,7 @@ static void split_alone(struct rank *r)
 	if (r->rank == 1)
 		return;
 	is_code(r, coll_comm_split(r->comm, 0, 0, &half, NULL), COLL_ERR_TIMEOUT,
-		"rank 1 of 3 has not been heard from", "one does not split");
+		"timed out: rank 1 of 3 has not been heard from", "one does not split");
 	atomic_fetch_add(&alone_done, 1);
 }
 
@@ -578,6 +578,7 @@ static void test_timeout(void)
 	is_int(coll_event_record(event, comms[0]), 0, "behind a call that nobody else makes");
 	is_int(coll_event_synchronize(event), COLL_ERR_TIMEOUT, "is waited for so long: %s",
 	       coll_get_last_error(NULL));
+	has_str(coll_get_last_error(NULL), "timed out", "the text says so");
 	is_int(coll_sync(comms[0]), COLL_ERR_TIMEOUT, "and so is the call: %s",
 	       coll_get_last_error(NULL));
 	is_int(coll_event_destroy(event), 0, "destroyed");

@@ -324,7 +324,7 @@ static void test_waits(void)
 	expect(&outcome, 3, COLL_ERR_MISMATCH, COLL_SUCCESS, "broadcast of 1 int32 with root 0",
 	       "broadcast of 1 int32 with root 1", "different roots, and ranks that poll");
 	run(2, poll_alone, &outcome);
-	expect(&outcome, 2, COLL_ERR_TIMEOUT, COLL_SUCCESS, "nothing has moved",
+	expect(&outcome, 2, COLL_ERR_TIMEOUT, COLL_SUCCESS, "timed out: nothing has moved",
 	       "not heard from: rank 1", "a rank that polls alone");
 }
 

@@ -215,9 +215,11 @@ static void test_faults(void)
 	struct harness_job bad = {.nranks = 3, .options = test_nowhere, .options_of = 1};
 	int64_t begin;
 
-	test_bad(late, 0, COLL_ERR_TIMEOUT, "with rank 2 after", "a late rank");
+	test_bad(late, 0, COLL_ERR_TIMEOUT, "timed out: not connected with rank 2 after",
+		 "a late rank");
 	late.options = test_tcp;
-	test_bad(late, 1, COLL_ERR_TIMEOUT, "with rank 2 after", "a late rank over TCP");
+	test_bad(late, 1, COLL_ERR_TIMEOUT, "timed out: not connected with rank 2 after",
+		 "a late rank over TCP");
 	test_bad(bad, 1, COLL_ERR_CONFIG, "'nosuch0'", "no such interface");
 	test_bad(bad, 0, COLL_ERR_CONFIG, "rank 1: ", "a rank without interface");
 	test_bad(bad, 2, COLL_ERR_CONFIG, "'nosuch0'", "a rank without interface");

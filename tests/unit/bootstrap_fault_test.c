@@ -37,7 +37,8 @@ static void test_missing_at_start(void)
 	for (int i = 0; there[i] >= 0; i++) {
 		is_int(results[i].code, COLL_ERR_TIMEOUT, "rank %d does not wait for ever",
 		       there[i]);
-		has_str(results[i].text, "ranks 2, 5-7 of 8 have not been heard from after",
+		has_str(results[i].text,
+			"timed out: ranks 2, 5-7 of 8 have not been heard from after",
 			"it knows who is missing");
 	}
 }
@@ -52,7 +53,8 @@ static void test_no_root(void)
 	run_some(&args, there, &result);
 	is_int(result.code, COLL_ERR_TIMEOUT, "no rank 0");
 	has_str(result.text,
-		"rank 0 of 2 has not been heard from after 0.3 s; 127.0.0.1:", "it is named");
+		"timed out: rank 0 of 2 has not been heard from after 0.3 s; 127.0.0.1:",
+		"it is named");
 	has_str(result.text, "Connection refused", "and the reason");
 	has_str(result.text, "rank 0 has not started yet, or the job has already failed",
 		"and what the rank cannot know");

@@ -73,7 +73,7 @@ static void test_local_timeout(void)
 	pthread_create(&one.thread, NULL, local_exchange_once, &one);
 	pthread_join(one.thread, NULL);
 	is_int(one.code, COLL_ERR_TIMEOUT, "a rank alone in memory times out");
-	is_str(one.text, "ranks 0, 2-7 of 8 have not been heard from after 0.3 s",
+	is_str(one.text, "timed out: ranks 0, 2-7 of 8 have not been heard from after 0.3 s",
 	       "the others are named");
 	is_int(bootstrap_exchange(bootstraps[0], &in, out, sizeof(in), LONG_MS), COLL_ERR_TIMEOUT,
 	       "a latecomer gets the same error");

@@ -134,12 +134,15 @@ static int rendezvous_may_go_on(const struct context_parts *parts, int by_name, 
 static int rendezvous_choose_and_open(struct context **context, struct context_parts *parts,
 				      int code, int together)
 {
-	int by_name;
+	int by_name, open_code = COLL_SUCCESS;
 
 	for (;;) {
 		code = select_agree(parts->bootstrap, parts->config, parts->plugins,
 				    bootstrap_in_process(parts->bootstrap), code, &parts->plugin,
 				    &by_name);
+		/* No other backend is left: the failed open is the cause. */
+		if (code == COLL_ERR_NOT_FOUND && open_code)
+			code = error_set(open_code, "%s", error_text());
 		if (!code)
 			code = rendezvous_agree_selection(
 				parts->bootstrap, &parts->selection,
@@ -150,6 +153,7 @@ static int rendezvous_choose_and_open(struct context **context, struct context_p
 		if (!code || !rendezvous_may_go_on(parts, by_name, code))
 			return code;
 		select_give_up(parts->plugins, parts->plugin, code);
+		open_code = code;
 		if (bootstrap_rank(parts->bootstrap) == 0)
 			log_warn("backend '%s' is given up: %s; all ranks take the next one",
 				 parts->plugin->backend.name, parts->plugin->reason);

@@ -152,6 +152,7 @@ static void engine_recv(struct op *op, int i)
 		recv->swapped = step->swapped;
 		if (sched_scales(&op->sched, step->src))
 			recv->divisor = comm->nranks;
+		recv->unscaled = step->unscaled;
 		recv->elem = (uint32_t)op->sched.elem;
 	}
 	match_post(&comm->context->match, recv);

@@ -117,7 +117,8 @@ VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size
 	KERNEL(name##_sum, vec, name##_tidy(a + b))                                                \
 	KERNEL(name##_prod, vec, name##_tidy((a * b)))                                             \
 	KERNEL(name##_divide, vec, name##_tidy(a / (scalar)n))                                     \
-	KERNEL(name##_scaled_sum, vec, name##_tidy(a / (scalar)n + b))
+	KERNEL(name##_scaled_sum, vec, name##_tidy(a / (scalar)n + b))                             \
+	KERNEL(name##_scaled_pair, vec, name##_tidy(a / (scalar)n + b / (scalar)n))
 
 /* Computes in f32.  The narrowing also replaces NaNs by the positive quiet NaN. */
 #define NARROW(name, vec)                                                                          \
@@ -128,7 +129,10 @@ VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size
 	KERNEL(name##_divide, vec, convert_to_##name(convert_from_##name(a) / (float)n))           \
 	KERNEL(name##_scaled_sum, vec,                                                             \
 	       convert_to_##name(convert_round_##name(convert_from_##name(a) / (float)n) +         \
-				 convert_from_##name(b)))
+				 convert_from_##name(b)))                                          \
+	KERNEL(name##_scaled_pair, vec,                                                            \
+	       convert_to_##name(convert_round_##name(convert_from_##name(a) / (float)n) +         \
+				 convert_round_##name(convert_from_##name(b) / (float)n)))
 
 /* Whole quotients come out exactly: the type divided in has bits enough to tell k from k - 1/n. */
 VEC_INLINE vec_i32 kernel_divide(vec_i32 x, int n)
@@ -181,6 +185,7 @@ WIDE(f64, vec_f64, vec_u64, double)
 		[COLL_SUM] = name##_sum, [COLL_PROD] = name##_prod, [COLL_MAX] = name##_max,       \
 		[COLL_MIN] = name##_min, [REDUCE_DIVIDE] = name##_divide,                          \
 		[REDUCE_SCALED_SUM] = name##_scaled_sum,                                           \
+		[REDUCE_SCALED_PAIR] = name##_scaled_pair,                                         \
 	}
 
 #define INTEGER_ROW(name)                                                                          \

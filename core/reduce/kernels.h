@@ -11,7 +11,7 @@
 /*
  * dst = left op right over `bytes` bytes, whole elements.  Any alignment; dst may equal left or
  * right.  Division ignores right and divides by n > 0; the scaled sum divides left by n, rounds to the
- * type and adds right; the others ignore n.
+ * type and adds right; the scaled pair does so with both; the others ignore n.
  */
 typedef void (*reduce_fn)(void *dst, const void *left, const void *right, size_t bytes, int n);
 
@@ -25,6 +25,7 @@ enum {
 	REDUCE_BOR,
 	REDUCE_BXOR,
 	REDUCE_SCALED_SUM, /* floats only */
+	REDUCE_SCALED_PAIR,
 	REDUCE_OPS
 };
 
@@ -43,7 +44,8 @@ const struct reduce_kernels *reduce_usable(int i);
 
 /* The kernel of a public dtype and op (COLL_AVG: REDUCE_DIVIDE), NULL if there is none. */
 reduce_fn reduce_lookup(const struct reduce_kernels *kernels, int dtype, int op);
-/* The kernel of averages that divides one input and adds it; NULL: the type is an integer. */
+/* The kernels of averages that divide left, or both operands, and add; NULL: the type is an integer. */
 reduce_fn reduce_lookup_scaled_sum(const struct reduce_kernels *kernels, int dtype);
+reduce_fn reduce_lookup_scaled_pair(const struct reduce_kernels *kernels, int dtype);
 
 #endif

@@ -75,6 +75,12 @@ void redop_apply_divided(const struct redop *redop, void *dst, const void *input
 	reduce_scaled_sum(dst, input, sum, count, redop->dtype, n);
 }
 
+void redop_apply_pair(const struct redop *redop, void *dst, const void *a, const void *b,
+		      size_t count, int n)
+{
+	reduce_scaled_pair(dst, a, b, count, redop->dtype, n);
+}
+
 void redop_scale(const struct redop *redop, void *dst, const void *src, size_t count)
 {
 	_Alignas(REDOP_ALIGN) char factor[REDOP_PIECE];

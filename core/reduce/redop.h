@@ -49,7 +49,8 @@ void redop_apply(const struct redop *redop, void *dst, const void *left, const v
 /*
  * An average of integers divides the sum: redop_finish, in place.  An average of floats divides each
  * input by the number of ranks before it is added, so that no sum overflows: redop_divide copies an
- * input, redop_apply_divided adds an input to what was added before (dst[i] = input[i] / n + sum[i]).
+ * input, redop_apply_divided adds an input to what was added before (dst[i] = input[i] / n + sum[i]),
+ * redop_apply_pair adds two inputs.
  */
 int redop_divides_inputs(const struct redop *redop);
 int redop_divides_result(const struct redop *redop);
@@ -57,6 +58,8 @@ void redop_finish(const struct redop *redop, void *dst, size_t count, int n);
 void redop_divide(const struct redop *redop, void *dst, const void *input, size_t count, int n);
 void redop_apply_divided(const struct redop *redop, void *dst, const void *input, const void *sum,
 			 size_t count, int n);
+void redop_apply_pair(const struct redop *redop, void *dst, const void *a, const void *b,
+		      size_t count, int n);
 /* dst[i] = scalar * src[i]. */
 void redop_scale(const struct redop *redop, void *dst, const void *src, size_t count);
 

@@ -92,6 +92,11 @@ reduce_fn reduce_lookup_scaled_sum(const struct reduce_kernels *kernels, int dty
 	return coll_dtype_size(dtype) ? kernels->fn[reduce_row(dtype)][REDUCE_SCALED_SUM] : NULL;
 }
 
+reduce_fn reduce_lookup_scaled_pair(const struct reduce_kernels *kernels, int dtype)
+{
+	return coll_dtype_size(dtype) ? kernels->fn[reduce_row(dtype)][REDUCE_SCALED_PAIR] : NULL;
+}
+
 /*
  * The application may have changed rounding or subnormals in one rank's thread and not in another's.
  * The kernels run with the standard settings; afterwards the thread's own settings are restored.
@@ -136,6 +141,14 @@ void reduce_scaled_sum(void *dst, const void *left, const void *right, size_t co
 		       int n)
 {
 	reduce_fn fn = reduce_lookup_scaled_sum(reduce_kernels(), dtype);
+
+	reduce_call(fn, dst, left, right, count * coll_dtype_size(dtype), n);
+}
+
+void reduce_scaled_pair(void *dst, const void *left, const void *right, size_t count, int dtype,
+			int n)
+{
+	reduce_fn fn = reduce_lookup_scaled_pair(reduce_kernels(), dtype);
 
 	reduce_call(fn, dst, left, right, count * coll_dtype_size(dtype), n);
 }

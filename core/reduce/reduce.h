@@ -20,6 +20,9 @@ void reduce_divide(void *dst, const void *src, size_t count, int dtype, int n);
  */
 void reduce_scaled_sum(void *dst, const void *left, const void *right, size_t count, int dtype,
 		       int n);
+/* dst[i] = left[i] / n + right[i] / n, likewise. */
+void reduce_scaled_pair(void *dst, const void *left, const void *right, size_t count, int dtype,
+			int n);
 
 /* Is there a kernel for the type and the operation?  Bitwise operations exist for integers only. */
 int reduce_supports(int dtype, int op);

@@ -40,12 +40,16 @@ static int ring_sum(struct sched *s, const struct blocks *b, int g)
 	for (int round = 0; round < s->nranks - 1; round++) {
 		int out = ring_rank(s, -round - 1), in = ring_rank(s, -round - 2);
 		struct slice own = ring_part(s, SCHED_SEND, b, in, g);
+		int sent = sched_send(s, ring_rank(s, 1),
+				      ring_part(s, round ? SCHED_RECV : SCHED_SEND, b, out, g),
+				      ring_part_len(s, b, out, g), ready);
 
-		sched_send(s, ring_rank(s, 1),
-			   ring_part(s, round ? SCHED_RECV : SCHED_SEND, b, out, g),
-			   ring_part_len(s, b, out, g), ready);
 		ready = sched_recv_reduce(s, ring_rank(s, -1), ring_part(s, SCHED_RECV, b, in, g),
 					  own, 0, ring_part_len(s, b, in, g), -1);
+		if (!round) {
+			sched_unscaled(s, sent);
+			sched_unscaled(s, ready);
+		}
 	}
 	return sched_finish(s, ring_part(s, SCHED_RECV, b, s->rank, g),
 			    ring_part_len(s, b, s->rank, g), ready);
@@ -127,6 +131,10 @@ static void ring_collect_segment(struct sched *s, const struct blocks *b, int g,
 		ready = sched_recv_reduce(s, ring_rank(s, -1), held,
 					  ring_part(s, SCHED_SEND, b, in, g), 0,
 					  ring_part_len(s, b, in, g), round > 1 ? sent : after);
+		if (!round) {
+			sched_unscaled(s, sending);
+			sched_unscaled(s, ready);
+		}
 		sent = sending;
 	}
 	sched_finish(s, own, ring_part_len(s, b, s->rank, g), ready);

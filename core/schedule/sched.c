@@ -173,6 +173,13 @@ int sched_scales(const struct sched *s, struct slice src)
 	return s->scale && src.buf == SCHED_SEND;
 }
 
+void sched_unscaled(struct sched *s, int step)
+{
+	/* In a phase of another builder one rank's input may be the other rank's sum. */
+	if (step >= 0)
+		s->step[step].unscaled = !s->part.ranks && sched_scales(s, s->step[step].src);
+}
+
 /* Moves the steps from number `first` on, which wait for nothing yet, to the front. */
 static void sched_move_to_front(struct sched *s, int first)
 {
@@ -202,7 +209,8 @@ void sched_scale_sends(struct sched *s)
 	for (int i = nsteps - 1; i >= 0 && !s->error; i--) {
 		const struct step step = s->step[i];
 
-		if (step.kind == STEP_SEND && step.len && sched_scales(s, step.src))
+		if (step.kind == STEP_SEND && step.len && !step.unscaled &&
+		    sched_scales(s, step.src))
 			sched_copy(s, sched_slice(SCHED_SCRATCH, sched_scratch(s, step.len)),
 				   step.src, step.len, -1);
 	}
@@ -212,7 +220,8 @@ void sched_scale_sends(struct sched *s)
 	for (int i = s->nsteps - 1, copy = 0; i >= copies && !s->error; i--) {
 		struct step *step = &s->step[i];
 
-		if (step->kind != STEP_SEND || !step->len || !sched_scales(s, step->src))
+		if (step->kind != STEP_SEND || !step->len || step->unscaled ||
+		    !sched_scales(s, step->src))
 			continue;
 		step->src = s->step[copy].dst;
 		sched_after(s, i, copy++);

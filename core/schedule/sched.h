@@ -46,6 +46,7 @@ struct step {
 	uint32_t earlier; /* number of steps this one waits for */
 	int32_t edge;     /* first edge to a step that waits for this one, or -1 */
 	int32_t swapped; /* reductions: the left operand is the incoming one (STEP_REDUCE: other) */
+	int32_t unscaled; /* the message is an input that its receiver scales: see sched_unscaled */
 	struct slice dst, src, other;
 	size_t len; /* bytes */
 };
@@ -111,6 +112,12 @@ int sched_finish(struct sched *s, struct slice dst, size_t len, int after);
  * scratch memory and send that.  It is called once, when all other steps have been appended.
  */
 void sched_scale_sends(struct sched *s);
+/*
+ * Saves that copy: the message of a send from SCHED_SEND, or of a receive that reduces it with another
+ * input, goes as it is, and the receive scales both.  Both ranks must mark their step.  Within a phase
+ * (sched_enter) nothing is saved.
+ */
+void sched_unscaled(struct sched *s, int step);
 /* Does a step scale what it reads at `src`? */
 int sched_scales(const struct sched *s, struct slice src);
 /*

@@ -198,6 +198,7 @@ coll_result_t coll_schedule_step(coll_schedule_t schedule, int32_t index, coll_s
 	full.peer = step->peer;
 	full.message = step->msg;
 	full.swapped = step->swapped;
+	full.unscaled = step->unscaled;
 	full.dst_buffer = step->dst.buf;
 	full.src_buffer = step->src.buf;
 	full.other_buffer = step->other.buf;

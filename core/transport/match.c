@@ -68,7 +68,9 @@ static void match_reduce(const struct recv *recv, uint64_t at, const char *incom
 	const char *own = recv->own + at;
 	char *dst = recv->dst + at;
 
-	if (recv->divisor)
+	if (recv->unscaled)
+		redop_apply_pair(recv->redop, dst, own, incoming, count, recv->divisor);
+	else if (recv->divisor)
 		redop_apply_divided(recv->redop, dst, own, incoming, count, recv->divisor);
 	else if (recv->swapped)
 		redop_apply(recv->redop, dst, incoming, own, count);

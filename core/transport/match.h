@@ -34,7 +34,8 @@ struct recv {
 	char *dst;
 	const char *own; /* not NULL: dst = own op incoming */
 	const struct redop *redop;
-	int32_t swapped; /* incoming op own */
+	int32_t swapped;  /* incoming op own */
+	int32_t unscaled; /* the message is an input too, and divided likewise */
 	int32_t divisor; /* not 0: own is an input of an average, divided by this before it is added */
 	uint32_t elem;
 	uint64_t got;     /* bytes received so far */

@@ -76,7 +76,8 @@ typedef struct coll_schedule_args {
 	 * 1: the reduction ends with a last step, which divides (COLL_AVG of integers).
 	 * 2: each input is scaled, divided by nranks, when it is first read (COLL_AVG of floats): a
 	 * COLL_STEP_COPY, _REDUCE or _RECV_REDUCE scales what it reads from COLL_BUFFER_SEND, at
-	 * most one operand of a reduction lies there, and no step sends from there.
+	 * most one operand of a reduction lies there, and no step sends from there but those that
+	 * are marked `unscaled`.
 	 */
 	int32_t average;
 	const int32_t *nodes; /* for each rank the number of its node; NULL: all differ */
@@ -116,6 +117,12 @@ typedef struct coll_step {
 	uint64_t bytes;           /* length of the step's data */
 	/* Indexes of the steps that must be complete before this step; the schedule's memory. */
 	const int32_t *after;
+	/*
+	 * 1: the message is an input as it is, and the COLL_STEP_RECV_REDUCE that receives it scales
+	 * it as well; both steps of the message are marked.
+	 */
+	int32_t unscaled;
+	int32_t reserved;
 } coll_step_t;
 
 /* A schedule is a pointer, not a checked handle: never use it after coll_schedule_destroy(). */

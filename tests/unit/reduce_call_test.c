@@ -129,6 +129,18 @@ static void test_scaled_sum(void)
 		reduce_scaled_sum(got, got, b, MANY, f->dtype, N);
 		good &= memcmp(got, want, bytes) == 0;
 		ok(good, "%s: a scaled sum rounds twice, in place too", coll_dtype_name(f->dtype));
+		good = 1;
+		oracle_reduce_all(f, COLL_AVG, want, a, a, MANY, N);
+		oracle_reduce_all(f, COLL_AVG, got, b, b, MANY, N);
+		oracle_reduce_all(f, COLL_SUM, want, want, got, MANY, 1);
+		for (int isa = 0; (k = reduce_usable(isa)); isa++) {
+			reduce_lookup_scaled_pair(k, f->dtype)(got, a, b, bytes, N);
+			good &= memcmp(got, want, bytes) == 0;
+		}
+		memcpy(got, a, bytes);
+		reduce_scaled_pair(got, got, b, MANY, f->dtype, N);
+		good &= memcmp(got, want, bytes) == 0;
+		ok(good, "%s: so does a scaled pair", coll_dtype_name(f->dtype));
 	}
 	is_int((int64_t)test_scaled_one(COLL_FLOAT16, 0x78e2, test_scaled_zero(0x78e2)), 0x78e2,
 	       "float16: the average of 40000 and 40000 is 40000");

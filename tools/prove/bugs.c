@@ -356,6 +356,15 @@ static int bug_sends_raw(struct prove *p)
 	return bug_planted(p, 1, i, "an input is sent without having been scaled");
 }
 
+static int bug_trusts_message(struct prove *p)
+{
+	int i = bug_find(p, 1, COLL_STEP_RECV_REDUCE, 0, 0);
+
+	if (i >= 0)
+		p->rank[1].step[i].unscaled = 0;
+	return bug_planted(p, 1, i, "an unscaled input is taken for a scaled one");
+}
+
 /* In place the partial sum lies where the input was. */
 static int bug_scales_sum(struct prove *p)
 {
@@ -451,6 +460,8 @@ const struct prove_mutant prove_mutants[] = {
 	{"two-finishes", "allreduce", "recursive_doubling", PROVE_ORDER, 4, 9,
 	 .plant = bug_two_finishes, .average = PROVE_FINISHED},
 	{"sends-raw", "allreduce", "recursive_doubling", PROVE_ORDER, 4, 9, .plant = bug_sends_raw,
+	 .average = PROVE_SCALED},
+	{"trusts-message", "allreduce", "ring", PROVE_ORDER, 4, 9, .plant = bug_trusts_message,
 	 .average = PROVE_SCALED},
 	{"scales-sum", "allreduce", "recursive_doubling", PROVE_ORDER, 4, 9,
 	 .plant = bug_scales_sum, .form = PROVE_IN_PLACE, .average = PROVE_SCALED},

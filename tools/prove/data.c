@@ -206,6 +206,8 @@ static void data_receive(struct prove *p, int step, const coll_step_t *s)
 	}
 	data_overlap(p, step, dst, own, s->bytes);
 	data_read(p, step, own, s->src_buffer, s->bytes, &p->a);
+	if (s->unscaled && p->c->average == PROVE_SCALED)
+		data_divide(p, &p->b);
 	data_combine(p, step, s->swapped ? &p->b : &p->a, s->swapped ? &p->a : &p->b);
 	prove_memory_write(p, step, (uint64_t)dst, &p->sum);
 }

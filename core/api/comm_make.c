@@ -16,9 +16,8 @@
 struct init_rank {
 	struct rendezvous rendezvous;
 	const coll_config_t *config;
-	coll_config_t
-		own_config;      /* a copy with the device of this rank, if `config` points to it */
-	struct context *context; /* owned by this struct until a communicator owns it */
+	coll_config_t own_config; /* `config` may point to it: a copy with this rank's device */
+	struct context *context;  /* owned by this struct until a communicator owns it */
 	pthread_t thread;
 	int started;
 	struct error_first error;

@@ -98,6 +98,12 @@ static void rendezvous_free_parts(struct context_parts *parts)
 	config_free(parts->config);
 }
 
+static int rendezvous_choose(struct context_parts *parts, int code, int *by_name)
+{
+	return select_agree(parts->bootstrap, parts->config, parts->plugins,
+			    bootstrap_in_process(parts->bootstrap), code, &parts->plugin, by_name);
+}
+
 /* Makes a context of the chosen backend and opens it: on all ranks or on none. */
 static int rendezvous_open(struct context **context, const struct context_parts *parts,
 			   int together)
@@ -127,6 +133,19 @@ static int rendezvous_may_go_on(const struct context_parts *parts, int by_name, 
 	       bootstrap_rank_failed(parts->bootstrap);
 }
 
+/* A rank cannot open the chosen backend: chooses another.  If none is left, the failed open is the cause. */
+static int rendezvous_choose_again(struct context_parts *parts, int open_code, int *by_name)
+{
+	int code;
+
+	select_give_up(parts->plugins, parts->plugin, open_code);
+	if (bootstrap_rank(parts->bootstrap) == 0)
+		log_warn("backend '%s' is given up: %s; all ranks take the next one",
+			 parts->plugin->backend.name, parts->plugin->reason);
+	code = rendezvous_choose(parts, COLL_SUCCESS, by_name);
+	return code == COLL_ERR_NOT_FOUND ? error_set(open_code, "%s", error_text()) : code;
+}
+
 /*
  * Chooses a backend and opens it.  One that was chosen by priority and that some rank cannot open is given
  * up by all ranks, and the next one is opened.  `code`: see rendezvous_context.
@@ -134,31 +153,19 @@ static int rendezvous_may_go_on(const struct context_parts *parts, int by_name, 
 static int rendezvous_choose_and_open(struct context **context, struct context_parts *parts,
 				      int code, int together)
 {
-	int by_name, open_code = COLL_SUCCESS;
+	int by_name, open_code;
 
-	for (;;) {
-		code = select_agree(parts->bootstrap, parts->config, parts->plugins,
-				    bootstrap_in_process(parts->bootstrap), code, &parts->plugin,
-				    &by_name);
-		/* No other backend is left: the failed open is the cause. */
-		if (code == COLL_ERR_NOT_FOUND && open_code)
-			code = error_set(open_code, "%s", error_text());
-		if (!code)
-			code = rendezvous_agree_selection(
-				parts->bootstrap, &parts->selection,
-				config_int(parts->config, "init_timeout") / 1000);
-		if (code)
-			return code;
-		code = rendezvous_open(context, parts, together);
-		if (!code || !rendezvous_may_go_on(parts, by_name, code))
-			return code;
-		select_give_up(parts->plugins, parts->plugin, code);
-		open_code = code;
-		if (bootstrap_rank(parts->bootstrap) == 0)
-			log_warn("backend '%s' is given up: %s; all ranks take the next one",
-				 parts->plugin->backend.name, parts->plugin->reason);
-		code = COLL_SUCCESS;
+	code = rendezvous_choose(parts, code, &by_name);
+	if (!code)
+		code = rendezvous_agree_selection(parts->bootstrap, &parts->selection,
+						  config_int(parts->config, "init_timeout") / 1000);
+	while (!code) {
+		open_code = rendezvous_open(context, parts, together);
+		if (!open_code || !rendezvous_may_go_on(parts, by_name, open_code))
+			return open_code;
+		code = rendezvous_choose_again(parts, open_code, &by_name);
 	}
+	return code;
 }
 
 /*

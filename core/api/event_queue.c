@@ -62,9 +62,9 @@ static int event_queue_poll_comm(struct comm *comm, uint64_t number, int wait)
 
 	context_enter(comm->context);
 	context_progress(comm->context);
-	if (wait && comm->finished < number)
+	if (comm->finished < number && wait)
 		code = comm_wait(comm, number);
-	if (!wait && comm->finished < number)
+	else if (comm->finished < number)
 		stall_poll(comm);
 	if (comm->finished >= number)
 		code = COLL_SUCCESS;

@@ -145,9 +145,7 @@ static int event_stream_result(struct event *e, int wait)
 	comm = handle_pin(HANDLE_COMM, outcome->comm);
 	if (comm) {
 		context_enter(comm->context);
-		if (atomic_load(&comm->aborted) && comm->finished < number)
-			comm_fail(comm, comm->leaving, COLL_ERR_ABORTED,
-				  "rank %d aborted the communicator", comm->rank);
+		comm_check_aborted(comm, number);
 		if (comm->finished < number)
 			code = comm_error(comm);
 		comm_leave(comm);

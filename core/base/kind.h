@@ -3,6 +3,8 @@
 #ifndef CORE_BASE_KIND_H
 #define CORE_BASE_KIND_H
 
+#include <coll/coll.h>
+
 #include <stdint.h>
 
 /* Blocks of `count` elements that a buffer holds: none, one, or one per rank. */
@@ -27,5 +29,10 @@ int kind_reduces(int kind);
 int kind_is_v(int kind);
 /* Send or receive. */
 int kind_is_p2p(int kind);
+/* Do all ranks take part? */
+static inline int kind_is_collective(int kind)
+{
+	return (uint32_t)kind <= COLL_KIND_BARRIER;
+}
 
 #endif

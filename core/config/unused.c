@@ -143,7 +143,9 @@ static int config_is_misspelt(const char *section, const char *known)
 {
 	if (!known[0] || config_is_own_backend(section))
 		return 0;
-	for (int i = 0; i < 26 && strlen(section) <= 3; i++)
+	if (strlen(section) > 3)
+		return 1;
+	for (int i = 0; i < 26; i++)
 		if (config_count_letter(section, i) != config_count_letter(known, i))
 			return 0;
 	return 1;

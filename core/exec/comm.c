@@ -284,6 +284,13 @@ static int comm_is_deferred(const struct comm *comm, uint64_t number)
 	return 0;
 }
 
+void comm_check_aborted(struct comm *comm, uint64_t number)
+{
+	if (atomic_load(&comm->aborted) && comm->finished < number)
+		comm_fail(comm, comm->leaving, COLL_ERR_ABORTED, "rank %d aborted the communicator",
+			  comm->rank);
+}
+
 int comm_wait(struct comm *comm, uint64_t number)
 {
 	struct comm_goal goal = {comm, number};
@@ -299,9 +306,7 @@ int comm_wait(struct comm *comm, uint64_t number)
 		slice = stall_slice(&stall, comm);
 	while (context_wait(comm->context, comm_reached, &goal, slice) &&
 	       !stall_step(&stall, comm, slice));
-	if (atomic_load(&comm->aborted) && comm->finished < number)
-		comm_fail(comm, comm->leaving, COLL_ERR_ABORTED, "rank %d aborted the communicator",
-			  comm->rank);
+	comm_check_aborted(comm, number);
 	comm_flush(comm);
 	return comm_error(comm);
 }

@@ -14,8 +14,8 @@ struct registration;
 struct position;
 
 /*
- * A wait for operations, and the time since they last moved.  While the answers to a question are awaited
- * (`asked`), messages do not count as movement.
+ * A wait for operations, and the time since they last moved.  While this rank awaits answers (asked_us),
+ * messages do not count as movement.
  */
 struct stall {
 	int64_t since_us, next_us; /* idle since then; the next question after so long */
@@ -67,16 +67,15 @@ struct comm {
 	uint64_t steps;             /* steps ever completed: grows while operations move */
 	uint64_t *shrink;           /* per rank: the hash it has sent to this rank; 0: none */
 	struct {
-		uint64_t
-			awaited; /* of the list of excluded ranks that this rank asks for; 0: none */
-		uint64_t hash;   /* the same of the answer; 0: no answer */
+		/* Hashes of lists of excluded ranks: of this rank's question, of the answer; 0: none. */
+		uint64_t awaited, hash;
 		uint32_t context_id;
 		int failed_rank; /* the rank that prevents the new communicator, or -1 */
 	} shrunk;                /* the leader's last answer */
 	uint64_t birth;    /* tag of messages about ranks that could not make it too; 0: none */
 	int native_groups; /* groups of the backend's own that have not ended yet */
 	int leaving;       /* coll_comm_destroy has begun: a peer that leaves is no failure */
-	struct comm *next; /* its id on the context */
+	struct comm *next; /* the next communicator of the context */
 };
 
 /* Memory for comm_rank_name. */
@@ -188,8 +187,9 @@ void comm_compare(struct comm *comm, int rank, uint32_t seq, const uint64_t *met
 void comm_remember(struct comm *comm, const struct signature *signature);
 
 /*
- * Makes a communicator on an opened context.  to_context_rank: the nranks context ranks of its ranks, copied; NULL: all.  On an
- * error the caller frees *comm unless it is NULL.  The lock is held; comm_free takes it itself.
+ * Makes a communicator on an opened context.  to_context_rank: the context ranks of its nranks ranks,
+ * copied; NULL: all.  On an error the caller frees *comm unless it is NULL.  The lock is held; comm_free
+ * takes it itself.
  */
 int comm_new(struct comm **comm, struct context *context, uint32_t context_id, int rank, int nranks,
 	     const int *to_context_rank);
@@ -209,6 +209,8 @@ void group_set_current(uint64_t number);
 /* Makes the communicator's error this thread's error; 0: the communicator has not failed. */
 int comm_error(const struct comm *comm);
 
+/* Fails the communicator if another thread has aborted it before operation `number` was done. */
+void comm_check_aborted(struct comm *comm, uint64_t number);
 /* Waits until operation `number` is done; the lock is held. */
 int comm_wait(struct comm *comm, uint64_t number);
 

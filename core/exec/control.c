@@ -19,33 +19,31 @@ int comm_tag_is_birth(uint64_t tag)
 
 /* ------------------------------------------------------------------ sending -- */
 
-void comm_send_control(struct comm *comm, int kind, int code, const char *text)
-{
-	for (int r = 0; r < comm->nranks; r++)
-		if (r != comm->rank && comm->peer_state[r] != PEER_LEFT)
-			context_send_control(comm->context, comm->to_context_rank[r],
-					     comm_tag_control(comm->context_id), kind, code, text);
-}
-
-/* To every rank: one that has left the parent may still use the new communicator. */
-static void comm_send_parent(struct comm *parent, uint64_t tag, int kind, int code,
+/* left_too: also to ranks that have left the communicator. */
+static void comm_send_others(struct comm *comm, int left_too, uint64_t tag, int kind, int code,
 			     const char *text)
 {
-	for (int r = 0; r < parent->nranks; r++)
-		if (r != parent->rank)
-			context_send_control(parent->context, parent->to_context_rank[r], tag, kind,
+	for (int r = 0; r < comm->nranks; r++)
+		if (r != comm->rank && (left_too || comm->peer_state[r] != PEER_LEFT))
+			context_send_control(comm->context, comm->to_context_rank[r], tag, kind,
 					     code, text);
 }
 
+void comm_send_control(struct comm *comm, int kind, int code, const char *text)
+{
+	comm_send_others(comm, 0, comm_tag_control(comm->context_id), kind, code, text);
+}
+
+/* A rank that has left the parent may still use the new communicator. */
 void comm_send_unmade(struct comm *parent, uint32_t seq, int code, const char *text)
 {
-	comm_send_parent(parent, comm_tag_birth(parent->context_id, seq), CONTROL_UNMADE, code,
+	comm_send_others(parent, 1, comm_tag_birth(parent->context_id, seq), CONTROL_UNMADE, code,
 			 text);
 }
 
 void comm_refuse(struct comm *parent, uint32_t context_id, int code, const char *text)
 {
-	comm_send_parent(parent, comm_tag_control(context_id), CONTROL_UNMADE, code, text);
+	comm_send_others(parent, 1, comm_tag_control(context_id), CONTROL_UNMADE, code, text);
 }
 
 /* ------------------------------------------------------------------ taking -- */
@@ -59,31 +57,22 @@ static int comm_remote_code(int code)
 }
 
 /* "rank 2: ", unless the text itself begins with a rank. */
-static void comm_remote_failure(struct comm *comm, int peer, const struct control_body *body,
-				size_t len)
+static void comm_remote_failure(struct comm *comm, int peer, const struct control_body *body)
 {
-	int text_size = (int)(len - sizeof(*body));
-
-	if (!strncmp(body->text, "rank ", 5) && text_size > 5)
-		comm_fail(comm, 1, comm_remote_code(body->code), "%.*s", text_size, body->text);
+	if (!strncmp(body->text, "rank ", 5))
+		comm_fail(comm, 1, comm_remote_code(body->code), "%s", body->text);
 	else
-		comm_fail(comm, 1, comm_remote_code(body->code), "rank %d: %.*s", peer, text_size,
-			  body->text);
+		comm_fail(comm, 1, comm_remote_code(body->code), "rank %d: %s", peer, body->text);
 }
 
 /* A rank without its part of this communicator would never answer here. */
-static void comm_take_unmade(struct comm *comm, const struct unexpected *e)
+static void comm_take_unmade(struct comm *comm, int peer, const struct control_body *body)
 {
-	const struct control_body *body = (const void *)e->data;
-	int peer = comm->to_comm_rank[e->peer];
 	struct rank_name name;
 
-	if (e->header.len <= sizeof(*body) || e->data[e->header.len - 1] || peer < 0)
-		return;
 	comm_fail(comm, 1, comm_remote_code(body->code),
-		  "%s could not make this communicator: in its parent, %.*s",
-		  comm_rank_name(comm, peer, &name), (int)(e->header.len - sizeof(*body)),
-		  body->text);
+		  "%s could not make this communicator: in its parent, %s",
+		  comm_rank_name(comm, peer, &name), body->text);
 }
 
 /* The leader's answer; this rank may have given up before. */
@@ -102,60 +91,65 @@ static void comm_take_shrunk(struct comm *comm, const struct control_body *body)
 			    "coll_comm_shrink has timed out");
 }
 
-/* A position in a message whose length is right: 1; a text, or nothing that is known: 0. */
-static int comm_take_position(struct comm *comm, int peer, const struct control_body *body,
-			      uint64_t len)
+static void comm_take_position(struct comm *comm, int peer, const struct control_body *body)
 {
 	struct position position;
 
-	if (len != sizeof(*body) + sizeof(position) ||
-	    (body->kind != CONTROL_WHERE && body->kind != CONTROL_HERE))
-		return 0;
 	memcpy(&position, body->text, sizeof(position));
 	stall_take_position(comm, peer, &position, body->kind == CONTROL_WHERE);
-	return 1;
 }
 
-static void comm_take_control(struct comm *comm, const struct unexpected *e)
+static void comm_take_text(struct comm *comm, int peer, const struct control_body *body)
 {
-	const struct control_body *body = (const void *)e->data;
-	int peer = comm->to_comm_rank[e->peer];
-
-	if (peer >= 0 && comm_take_position(comm, peer, body, e->header.len))
-		return;
-
-	if (e->header.len <= sizeof(*body) || e->data[e->header.len - 1] || peer < 0)
-		return; /* malformed: the text has no end */
 	if (body->kind == CONTROL_LEAVE && comm->peer_state[peer] != PEER_LEFT) {
 		comm->peer_state[peer] = PEER_LEFT;
 		comm->nleft++;
 		stall_check_left(comm);
 	} else if (body->kind == CONTROL_FAIL) {
-		comm_remote_failure(comm, peer, body, e->header.len);
+		comm_remote_failure(comm, peer, body);
 	} else if (body->kind == CONTROL_SHRINK) {
 		comm->shrink[peer] = strtoull(body->text, NULL, 16);
 	} else if (body->kind == CONTROL_SHRUNK) {
 		comm_take_shrunk(comm, body);
 	} else if (body->kind == CONTROL_UNMADE) {
-		comm_take_unmade(comm, e);
+		comm_take_unmade(comm, peer, body);
+	}
+}
+
+/* A malformed message is dropped: one that is too short, or a text that has no end. */
+static void comm_take_control(struct comm *comm, const struct unexpected *e)
+{
+	const struct control_body *body = (const void *)e->data;
+	int peer = comm->to_comm_rank[e->peer];
+
+	if (e->header.len <= sizeof(*body) || peer < 0)
+		return;
+	if (body->kind != CONTROL_WHERE && body->kind != CONTROL_HERE) {
+		if (!e->data[e->header.len - 1])
+			comm_take_text(comm, peer, body);
+	} else if (e->header.len == sizeof(*body) + sizeof(struct position)) {
+		comm_take_position(comm, peer, body);
+	}
+}
+
+static void comm_take_controls(struct comm *comm, uint64_t tag)
+{
+	struct unexpected *e;
+
+	while ((e = match_take(&comm->context->match, tag))) {
+		comm_take_control(comm, e);
+		free(e);
 	}
 }
 
 void comm_check(struct comm *comm)
 {
-	uint64_t tag = comm_tag_control(comm->context_id);
 	struct context *context = comm->context;
-	struct unexpected *e;
 	struct rank_name name;
 
-	while ((e = match_take(&context->match, tag))) {
-		comm_take_control(comm, e);
-		free(e);
-	}
-	while (comm->birth && (e = match_take(&context->match, comm->birth))) {
-		comm_take_unmade(comm, e);
-		free(e);
-	}
+	comm_take_controls(comm, comm_tag_control(comm->context_id));
+	if (comm->birth)
+		comm_take_controls(comm, comm->birth);
 	if (comm->pending_code)
 		comm_fail(comm, 0, comm->pending_code, "%s", comm->pending_text);
 	for (int r = 0; r < comm->nranks; r++) {

@@ -182,7 +182,8 @@ static void engine_local(struct op *op, int i)
 	if (step->kind == STEP_REDUCE) {
 		engine_reduce(op, step);
 	} else if (step->kind == STEP_FINISH) {
-		redop_finish(&op->call.redop, dst, step->len / op->sched.elem, op->comm->nranks);
+		redop_divide(&op->call.redop, dst, dst, step->len / op->sched.elem,
+			     op->comm->nranks);
 	} else if (step->kind == STEP_COPY && step->len && sched_scales(&op->sched, step->src)) {
 		redop_divide(&op->call.redop, dst, src, step->len / op->sched.elem,
 			     op->comm->nranks);

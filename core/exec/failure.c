@@ -148,12 +148,26 @@ static int comm_age(const struct comm *comm, uint32_t seq)
 	return d > TAG_SEQ_MASK / 2 || comm_is_ambiguous(comm) ? -1 : (int)d;
 }
 
+/* Compares another rank's signature of collective `seq` with this rank's, if it is known: 1 if they differ. */
+static int comm_differs(struct comm *comm, uint32_t peer, uint32_t seq, uint64_t tag,
+			const uint64_t *theirs)
+{
+	int age = comm_age(comm, seq);
+	const struct signature *ours;
+
+	if (age < 0 || age >= COMM_HISTORY)
+		return 0;
+	ours = &comm->history[(comm->seq - 1 - (uint32_t)age) % COMM_HISTORY];
+	if (!memcmp(ours->meta, theirs, sizeof(ours->meta)))
+		return 0;
+	comm_report_mismatch(comm, peer, tag, theirs, ours->meta);
+	return 1;
+}
+
 int comm_check_unexpected(struct context *context, uint32_t peer, const coll_header_t *h)
 {
 	struct comm *comm = comm_of_tag(context, h->tag);
-	const struct signature *ours;
 	uint32_t seq = (uint32_t)(h->tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK;
-	int age;
 
 	if (!comm && !comm_tag_is_birth(h->tag))
 		return comm_was_freed(context, (uint32_t)(h->tag >> TAG_CONTEXT_SHIFT));
@@ -161,29 +175,14 @@ int comm_check_unexpected(struct context *context, uint32_t peer, const coll_hea
 		return 0;
 	if (comm->error || comm->pending_code || comm->to_comm_rank[peer] < 0)
 		return 1;
-	if (h->tag & TAG_USER)
-		return 0;
-	age = comm_age(comm, seq);
-	if (age < 0 || age >= COMM_HISTORY)
-		return 0;
-	ours = &comm->history[(comm->seq - 1 - (uint32_t)age) % COMM_HISTORY];
-	if (!memcmp(ours->meta, h->meta, sizeof(h->meta)))
-		return 0;
-	comm_report_mismatch(comm, peer, h->tag, h->meta, ours->meta);
-	return 1;
+	return !(h->tag & TAG_USER) && comm_differs(comm, peer, seq, h->tag, h->meta);
 }
 
 void comm_compare(struct comm *comm, int rank, uint32_t seq, const uint64_t *meta)
 {
-	int age = comm_age(comm, seq);
-	const struct signature *ours;
-
-	if (age < 0 || age >= COMM_HISTORY || comm->error || comm->pending_code)
-		return;
-	ours = &comm->history[(comm->seq - 1 - (uint32_t)age) % COMM_HISTORY];
-	if (memcmp(ours->meta, meta, sizeof(ours->meta)))
-		comm_report_mismatch(comm, (uint32_t)comm->to_context_rank[rank],
-				     comm_tag_collective(comm, seq, 0), meta, ours->meta);
+	if (!comm->error && !comm->pending_code)
+		(void)comm_differs(comm, (uint32_t)comm->to_context_rank[rank], seq,
+				   comm_tag_collective(comm, seq, 0), meta);
 }
 
 static void comm_compare_unexpected(void *user, const struct unexpected *e)

@@ -208,7 +208,7 @@ static void op_append(struct op *op, uint64_t group)
 	op->group = group;
 	op->native = 0;
 	op->state = group ? OP_DEFERRED : OP_QUEUED;
-	if (op->call.args.kind <= COLL_KIND_BARRIER) { /* the operation is a collective */
+	if (kind_is_collective(op->call.args.kind)) {
 		op->seq = comm->seq++;
 		comm_remember(comm, &op->call.signature);
 	}
@@ -237,8 +237,8 @@ void op_enqueue(struct op *op, uint64_t group)
 {
 	struct comm *comm = op->comm;
 
-	if (op->call.args.kind <= COLL_KIND_BARRIER && comm->seq &&
-	    comm->seq % TAG_SEQ_APART == 0 && comm->context->plugin->backend.transport)
+	if (kind_is_collective(op->call.args.kind) && comm->seq && comm->seq % TAG_SEQ_APART == 0 &&
+	    comm->context->plugin->backend.transport)
 		op_append_barrier(comm, group);
 	op_append(op, group);
 }

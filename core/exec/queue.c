@@ -134,10 +134,10 @@ static int queue_is_ahead(const struct comm *comm, const struct op *op)
 {
 	const struct op *oldest = comm->head;
 
-	if (op->number - oldest->number < TAG_SEQ_APART || op->call.args.kind > COLL_KIND_BARRIER)
+	if (op->number - oldest->number < TAG_SEQ_APART || !kind_is_collective(op->call.args.kind))
 		return 0;
 	while (oldest != op &&
-	       (oldest->state == OP_DONE || oldest->call.args.kind > COLL_KIND_BARRIER))
+	       (oldest->state == OP_DONE || !kind_is_collective(oldest->call.args.kind)))
 		oldest = oldest->next;
 	return op->seq - oldest->seq >= TAG_SEQ_APART;
 }

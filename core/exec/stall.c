@@ -157,7 +157,7 @@ void stall_take_position(struct comm *comm, int peer, const struct position *pos
 		comm->positions = calloc((size_t)comm->nranks, sizeof(*comm->positions));
 	if (comm->positions)
 		comm->positions[peer] = *position;
-	if (position->kind >= 0 && position->kind <= COLL_KIND_BARRIER)
+	if (kind_is_collective(position->kind))
 		comm_compare(comm, peer, position->seq, position->meta);
 }
 
@@ -168,7 +168,7 @@ static void stall_describe_heard(uint64_t heard, char *text, size_t size)
 {
 	int kind = (int)(heard >> 32) - 1;
 
-	if (kind <= COLL_KIND_BARRIER)
+	if (kind_is_collective(kind))
 		snprintf(text, size, "%s as collective number %llu", kind_name(kind),
 			 (unsigned long long)(heard & UINT32_MAX) + 1);
 	else
@@ -186,7 +186,7 @@ static void stall_describe_position(const struct position *p, char *text, size_t
 		return;
 	}
 	signature_describe(&signature, call, sizeof(call));
-	if (p->kind <= COLL_KIND_BARRIER)
+	if (kind_is_collective(p->kind))
 		snprintf(text, size, "waits in %s as collective number %u", call, p->seq + 1);
 	else if (p->kind == COLL_KIND_RECV && p->peer < 0)
 		snprintf(text, size, "waits in recv from any rank with tag %u", p->tag);
@@ -220,7 +220,7 @@ static int stall_is_here(const struct comm *comm, int rank)
 	const struct op *op = comm->head;
 
 	return rank == comm->rank || (comm->answered[rank] && p && p->kind == op->call.args.kind &&
-				      p->kind <= COLL_KIND_BARRIER && p->seq == op->seq);
+				      kind_is_collective(p->kind) && p->seq == op->seq);
 }
 
 /* The ranks that are elsewhere, those that do not answer first. */
@@ -284,8 +284,7 @@ static void stall_time_out(struct comm *comm, int64_t timeout_us)
 	call_describe(&comm->head->call, what, sizeof(what));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
 		  "rank %d: %s timed out: nothing has moved for %.3g s; not heard from: %s; still "
-		  "needs data "
-		  "from: %s%s%s",
+		  "needs data from: %s%s%s",
 		  comm->rank, what, (double)timeout_us / 1e6, silent, awaited,
 		  comm->context->copies_pending ? "; copies to or from a device are still under way"
 						: "",

@@ -9,7 +9,8 @@
 /*
  * The choice of this process alone, as if all ranks were like it (used by coll_info).  in_process:
  * all ranks live in this process.  On success *chosen is the plugin; otherwise the error says
- * why none could be chosen.  If `why` is not NULL it has list->count entries and gets one message for each plugin.
+ * why none could be chosen.  If `why` is not NULL it has list->count entries and gets one message for each
+ * plugin.
  */
 int select_local(const struct config *config, const struct plugin_list *list, int in_process,
 		 const struct plugin **chosen, char (*why)[768]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* select_agree.c - the ranks exchange their capabilities and make the same choice. */
+#include "plugin/plugin_impl.h"
 #include "plugin/select_impl.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -164,9 +165,6 @@ int select_agree(struct bootstrap *bootstrap, const struct config *config,
 
 void select_give_up(struct plugin_list *list, const struct plugin *chosen, int code)
 {
-	struct plugin *plugin = &list->item[chosen - list->item];
-
-	plugin->code = code;
-	snprintf(plugin->reason, sizeof(plugin->reason), "it could not be opened: %.700s",
-		 error_text());
+	plugin_refuse(&list->item[chosen - list->item], code, "it could not be opened: %.700s",
+		      error_text());
 }

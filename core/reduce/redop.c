@@ -59,14 +59,9 @@ int redop_divides_result(const struct redop *redop)
 	return redop_is_average(redop) && !reduce_is_floating(redop->dtype);
 }
 
-void redop_finish(const struct redop *redop, void *dst, size_t count, int n)
+void redop_divide(const struct redop *redop, void *dst, const void *src, size_t count, int n)
 {
-	reduce_divide(dst, dst, count, redop->dtype, n);
-}
-
-void redop_divide(const struct redop *redop, void *dst, const void *input, size_t count, int n)
-{
-	reduce_divide(dst, input, count, redop->dtype, n);
+	reduce_divide(dst, src, count, redop->dtype, n);
 }
 
 void redop_apply_divided(const struct redop *redop, void *dst, const void *input, const void *sum,

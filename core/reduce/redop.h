@@ -47,15 +47,14 @@ void redop_free_all(struct redop_table *table);
 void redop_apply(const struct redop *redop, void *dst, const void *left, const void *right,
 		 size_t count);
 /*
- * An average of integers divides the sum: redop_finish, in place.  An average of floats divides each
- * input by the number of ranks before it is added, so that no sum overflows: redop_divide copies an
- * input, redop_apply_divided adds an input to what was added before (dst[i] = input[i] / n + sum[i]),
+ * An average of integers divides the sum in place (redop_divide).  An average of floats divides each input
+ * by the number of ranks before the input is added, so that no sum overflows: redop_divide makes a divided
+ * copy of an input, redop_apply_divided adds an input to a sum (dst[i] = input[i] / n + sum[i]), and
  * redop_apply_pair adds two inputs.
  */
 int redop_divides_inputs(const struct redop *redop);
 int redop_divides_result(const struct redop *redop);
-void redop_finish(const struct redop *redop, void *dst, size_t count, int n);
-void redop_divide(const struct redop *redop, void *dst, const void *input, size_t count, int n);
+void redop_divide(const struct redop *redop, void *dst, const void *src, size_t count, int n);
 void redop_apply_divided(const struct redop *redop, void *dst, const void *input, const void *sum,
 			 size_t count, int n);
 void redop_apply_pair(const struct redop *redop, void *dst, const void *a, const void *b,

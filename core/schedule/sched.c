@@ -198,6 +198,13 @@ static void sched_move_to_front(struct sched *s, int first)
 		s->edge[e].later += n;
 }
 
+/* Does the step send an input that must be scaled before? */
+static int sched_sends_input(const struct sched *s, const struct step *step)
+{
+	return step->kind == STEP_SEND && step->len && !step->unscaled &&
+	       sched_scales(s, step->src);
+}
+
 /*
  * The copies come first, so that steps may still run in their order in the schedule.  Among them the first
  * send's copy is the last, because the engine takes ready steps without a peer last to first.
@@ -209,8 +216,7 @@ void sched_scale_sends(struct sched *s)
 	for (int i = nsteps - 1; i >= 0 && !s->error; i--) {
 		const struct step step = s->step[i];
 
-		if (step.kind == STEP_SEND && step.len && !step.unscaled &&
-		    sched_scales(s, step.src))
+		if (sched_sends_input(s, &step))
 			sched_copy(s, sched_slice(SCHED_SCRATCH, sched_scratch(s, step.len)),
 				   step.src, step.len, -1);
 	}
@@ -220,8 +226,7 @@ void sched_scale_sends(struct sched *s)
 	for (int i = s->nsteps - 1, copy = 0; i >= copies && !s->error; i--) {
 		struct step *step = &s->step[i];
 
-		if (step->kind != STEP_SEND || !step->len || step->unscaled ||
-		    !sched_scales(s, step->src))
+		if (!sched_sends_input(s, step))
 			continue;
 		step->src = s->step[copy].dst;
 		sched_after(s, i, copy++);

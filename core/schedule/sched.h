@@ -106,10 +106,11 @@ int sched_copy(struct sched *s, struct slice dst, struct slice src, size_t len, 
 /* Appends the last step of a reduction; returns `after` itself if the operation has none. */
 int sched_finish(struct sched *s, struct slice dst, size_t len, int after);
 /*
- * With s->scale every input is scaled exactly once, when it is first read: a step that copies or reduces
- * scales what it reads from SCHED_SEND, and at most one operand of a reduction lies there.  A message
- * cannot be scaled on its way: this function makes each send from SCHED_SEND wait for a scaled copy in
- * scratch memory and send that.  It is called once, when all other steps have been appended.
+ * With s->scale every input is scaled exactly once, when a step first reads it: a step that copies or
+ * reduces scales the elements that it reads from SCHED_SEND, and at most one operand of a reduction lies
+ * there.  A message cannot be scaled on its way: this function makes each send from SCHED_SEND wait for a
+ * scaled copy in scratch memory and send the copy.  It is called once, when all other steps have been
+ * appended.
  */
 void sched_scale_sends(struct sched *s);
 /*
@@ -118,7 +119,7 @@ void sched_scale_sends(struct sched *s);
  * (sched_enter) nothing is saved.
  */
 void sched_unscaled(struct sched *s, int step);
-/* Does a step scale what it reads at `src`? */
+/* Does a step scale the elements that it reads at `src`? */
 int sched_scales(const struct sched *s, struct slice src);
 /*
  * A STEP_COPY_IN or STEP_COPY_OUT of len bytes at offset `off` of the operation's staging memory.

@@ -60,8 +60,7 @@ struct context {
 	pthread_mutex_t lock;
 	const struct context_client *client;
 	_Atomic int refs;
-	struct context *
-		parent; /* the context from which it was split, and whose config it uses; or NULL */
+	struct context *parent; /* this context was split from it and uses its config; or NULL */
 	const struct plugin *plugin;
 	struct plugin_list *plugins; /* NULL if it has a parent */
 	struct config *config;
@@ -88,13 +87,12 @@ struct context {
 	struct selection selection; /* rank 0's selection */
 	struct match match;
 	struct comm *comms;
-	uint32_t
-		next_context_id; /* counts the communicators drawn here: see comm_draw_context_id */
-	int32_t device;          /* the device of the endpoint, or the one asked for; -1: none */
-	uint32_t memory;         /* kinds that the endpoint takes: COLL_MEM_* bits */
-	int devices;             /* there is a CUDA driver: a buffer may be device memory */
-	int classify;            /* the memory kinds of buffers must be looked up */
-	int fallback;            /* buffers that the endpoint does not take are staged */
+	uint32_t next_context_id; /* counts the ids drawn here: see comm_draw_context_id */
+	int32_t device;           /* the device of the endpoint, or the one asked for; -1: none */
+	uint32_t memory;          /* kinds that the endpoint takes: COLL_MEM_* bits */
+	int devices;              /* there is a CUDA driver: a buffer may be device memory */
+	int classify;             /* the memory kinds of buffers must be looked up */
+	int fallback;             /* buffers that the endpoint does not take are staged */
 	struct copy_stream *copy_streams; /* copy streams to and from devices */
 	int copies_pending;               /* copies in flight on the copy streams */
 	uint8_t *freed[CONTEXT_FREED];    /* a bit for each context id: see comm_note_freed */

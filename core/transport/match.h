@@ -20,9 +20,8 @@ struct match;
  * of completed receives or withdrawn.
  */
 struct recv {
-	struct recv *next; /* next in its list, or in the list of completed receives */
-	struct unexpected
-		*unexpected; /* the partial message for it that began before it was posted */
+	struct recv *next;             /* next in its list, or in the list of completed receives */
+	struct unexpected *unexpected; /* its partial message, which began before it was posted */
 	uint64_t tag;
 	uint64_t meta[2]; /* the sender's header must have the same signature */
 	uint64_t len;

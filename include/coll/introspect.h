@@ -75,9 +75,9 @@ typedef struct coll_schedule_args {
 	/*
 	 * 1: the reduction ends with a last step, which divides (COLL_AVG of integers).
 	 * 2: each input is scaled, divided by nranks, when it is first read (COLL_AVG of floats): a
-	 * COLL_STEP_COPY, _REDUCE or _RECV_REDUCE scales what it reads from COLL_BUFFER_SEND, at
-	 * most one operand of a reduction lies there, and no step sends from there but those that
-	 * are marked `unscaled`.
+	 * COLL_STEP_COPY, _REDUCE or _RECV_REDUCE scales the elements that it reads from
+	 * COLL_BUFFER_SEND, at most one operand of a reduction lies there, and no step sends from
+	 * there but those that are marked `unscaled`.
 	 */
 	int32_t average;
 	const int32_t *nodes; /* for each rank the number of its node; NULL: all differ */

@@ -84,8 +84,9 @@ struct tcp_address {
 /* A rank sends this record to all other ranks by host->exchange. */
 struct tcp_record {
 	uint32_t pid;
-	char boot_id[40]; /* "" if unknown.  Ranks with equal boot_id and netns share a host. */
-	uint64_t netns[2];
+	/* Ranks with equal boot_id and netns share a host; "": unknown. */
+	char boot_id[KIT_BOOT_ID_SIZE];
+	struct kit_namespace netns;
 	char unix_name[40]; /* abstract address, "" if none */
 	uint8_t nonce[16];
 	uint32_t count;

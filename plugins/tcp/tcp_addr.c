@@ -4,12 +4,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/random.h"
@@ -128,25 +126,16 @@ static int32_t tcp_listen_inet(const coll_host_t *host, struct listeners *listen
 
 static int32_t tcp_identify_host(struct tcp_record *record, coll_error_t *err)
 {
-	static const char path[] = "/proc/sys/kernel/random/boot_id";
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat netns;
+	int reason = kit_read_boot_id(record->boot_id);
 
 	/* The next descriptors, for sockets, would fail as well. */
-	if (fd < 0 && socket_is_exhausted(errno))
-		return error_fill(err, COLL_ERR_SYSTEM, "cannot open %s: %s%s", path,
-				  strerror(errno), error_remedy(errno));
+	if (socket_is_exhausted(reason))
+		return error_fill(err, COLL_ERR_SYSTEM, "cannot open %s: %s%s", KIT_BOOT_ID_FILE,
+				  strerror(reason), error_remedy(reason));
 	/* Without both facts the rank passes for alone on its host: TCP works, but is slower. */
-	if (fd < 0)
-		return COLL_SUCCESS;
-	if (!stat("/proc/self/ns/net", &netns) &&
-	    read(fd, record->boot_id, sizeof(record->boot_id) - 1) < 36)
+	kit_read_namespace("/proc/self/ns/net", &record->netns);
+	if (!record->netns.inode)
 		record->boot_id[0] = '\0';
-	if (record->boot_id[0]) {
-		record->netns[0] = (uint64_t)netns.st_dev;
-		record->netns[1] = (uint64_t)netns.st_ino;
-	}
-	close(fd);
 	return COLL_SUCCESS;
 }
 
@@ -196,8 +185,8 @@ int tcp_check_record(struct tcp_record *record)
 
 int tcp_same_host(const struct tcp_record *a, const struct tcp_record *b)
 {
-	return a->boot_id[0] && !strcmp(a->boot_id, b->boot_id) && a->netns[0] == b->netns[0] &&
-	       a->netns[1] == b->netns[1];
+	return a->boot_id[0] && !strcmp(a->boot_id, b->boot_id) &&
+	       kit_same_namespace(&a->netns, &b->netns);
 }
 
 void tcp_peer_addresses(const coll_host_t *host, const struct tcp_record *own,

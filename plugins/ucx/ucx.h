@@ -275,17 +275,12 @@ int32_t ucx_refused(coll_error_t *err, ucs_status_t status, const char *what);
 /* ------------------------------------------------------------------- ucx_exchange.c -- */
 
 /* A rank sends this record to all other ranks. */
-/* A namespace of the kernel: device and inode of its file; 0: unknown. */
-struct ucx_namespace {
-	uint64_t device, inode;
-};
-
 struct ucx_record {
 	int32_t pid;
-	char boot_id[40];           /* "" if unknown */
-	struct ucx_namespace pidns; /* equal boot_id and pidns: pids mean the same processes */
+	char boot_id[KIT_BOOT_ID_SIZE]; /* "" if unknown */
+	struct kit_namespace pidns;     /* equal boot_id and pidns: pids mean the same processes */
 	/* Equal too: both ranks see the same shared memory, POSIX's and System V's. */
-	struct ucx_namespace mntns, ipcns;
+	struct kit_namespace mntns, ipcns;
 	uint32_t version[2];
 };
 

@@ -5,30 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-static void ucx_read_boot_id(char *text, size_t size)
-{
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-	if (!file)
-		return;
-	if (!fgets(text, (int)size, file))
-		text[0] = '\0';
-	fclose(file);
-	text[strcspn(text, "\n")] = '\0';
-}
-
-static void ucx_read_namespace(const char *file, struct ucx_namespace *ns)
-{
-	struct stat st;
-
-	if (stat(file, &st))
-		return;
-	ns->device = st.st_dev;
-	ns->inode = st.st_ino;
-}
 
 static void ucx_describe(struct ucx_record *own)
 {
@@ -36,16 +13,11 @@ static void ucx_describe(struct ucx_record *own)
 
 	memset(own, 0, sizeof(*own));
 	own->pid = getpid();
-	ucx_read_boot_id(own->boot_id, sizeof(own->boot_id));
-	ucx_read_namespace("/proc/self/ns/pid", &own->pidns);
-	ucx_read_namespace("/proc/self/ns/mnt", &own->mntns);
-	ucx_read_namespace("/proc/self/ns/ipc", &own->ipcns);
+	(void)kit_read_boot_id(own->boot_id);
+	kit_read_namespace("/proc/self/ns/pid", &own->pidns);
+	kit_read_namespace("/proc/self/ns/mnt", &own->mntns);
+	kit_read_namespace("/proc/self/ns/ipc", &own->ipcns);
 	ucx_lib.ucp_get_version(&own->version[0], &own->version[1], &release);
-}
-
-static int ucx_same_namespace(const struct ucx_namespace *a, const struct ucx_namespace *b)
-{
-	return a->inode && a->inode == b->inode && a->device == b->device;
 }
 
 int ucx_same_host(const struct ucx *u, uint32_t rank)
@@ -53,7 +25,7 @@ int ucx_same_host(const struct ucx *u, uint32_t rank)
 	const struct ucx_record *a = &u->record[u->rank], *b = &u->record[rank];
 
 	return a->boot_id[0] && !strcmp(a->boot_id, b->boot_id) &&
-	       ucx_same_namespace(&a->pidns, &b->pidns);
+	       kit_same_namespace(&a->pidns, &b->pidns);
 }
 
 int ucx_one_host(const struct ucx *u)
@@ -61,8 +33,8 @@ int ucx_one_host(const struct ucx *u)
 	const struct ucx_record *own = &u->record[u->rank];
 
 	for (uint32_t i = 0; i < u->nranks; i++)
-		if (!ucx_same_host(u, i) || !ucx_same_namespace(&own->mntns, &u->record[i].mntns) ||
-		    !ucx_same_namespace(&own->ipcns, &u->record[i].ipcns))
+		if (!ucx_same_host(u, i) || !kit_same_namespace(&own->mntns, &u->record[i].mntns) ||
+		    !kit_same_namespace(&own->ipcns, &u->record[i].ipcns))
 			return 0;
 	return 1;
 }

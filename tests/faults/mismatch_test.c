@@ -25,6 +25,12 @@ static void note(struct rank *r, coll_result_t code)
 	snprintf(outcome->text[r->rank], RANKS_TEXT, "%s", code ? coll_get_last_error(NULL) : "");
 }
 
+/* Waits for the operations if the call succeeded, and notes the result. */
+static void note_sync(struct rank *r, coll_result_t code)
+{
+	note(r, code ? code : coll_sync(r->comm));
+}
+
 /* Runs a function on n ranks that communicate with this timeout; NULL: the default. */
 static void run_for(const char *timeout, int n, void (*fn)(struct rank *r), struct outcome *outcome)
 {
@@ -128,9 +134,7 @@ static void message(struct rank *r, size_t n, uint32_t tag)
 					  : coll_recv(x, n, n ? COLL_INT32 : COLL_FLOAT64, 0, tag,
 						      r->comm, NULL);
 
-	if (!code)
-		code = coll_sync(r->comm);
-	note(r, code);
+	note_sync(r, code);
 }
 
 static void empty_message(struct rank *r)
@@ -149,9 +153,7 @@ static void recv_from_anybody(struct rank *r)
 	coll_result_t code =
 		coll_recv(x, 4, COLL_INT32, COLL_ANY_SOURCE, 7 + (uint32_t)r->rank, r->comm, NULL);
 
-	if (!code)
-		code = coll_sync(r->comm);
-	note(r, code);
+	note_sync(r, code);
 }
 
 static void test_messages(void)
@@ -234,7 +236,7 @@ static void other_roots(struct rank *r)
 	int32_t x = r->rank;
 	coll_result_t code = coll_broadcast(&x, &x, 1, COLL_INT32, r->rank == 0, r->comm, NULL);
 
-	note(r, code ? code : coll_sync(r->comm));
+	note_sync(r, code);
 }
 
 static void both_roots(struct rank *r)
@@ -242,7 +244,7 @@ static void both_roots(struct rank *r)
 	int32_t x = r->rank, y;
 	coll_result_t code = coll_reduce(&x, &y, 1, COLL_INT32, COLL_SUM, r->rank, r->comm, NULL);
 
-	note(r, code ? code : coll_sync(r->comm));
+	note_sync(r, code);
 }
 
 /* Rank 0 scatters from rank 1, which gathers. */
@@ -252,7 +254,7 @@ static void other_kind(struct rank *r)
 	coll_result_t code = r->rank == 0 ? coll_scatter(x, y, 1, COLL_INT32, 1, r->comm, NULL)
 					  : coll_gather(x, y, 1, COLL_INT32, 1, r->comm, NULL);
 
-	note(r, code ? code : coll_sync(r->comm));
+	note_sync(r, code);
 }
 
 /* Rank 0 only polls. */
@@ -342,7 +344,7 @@ static void late(struct rank *r)
 		ranks_sleep(1.3);
 	if (!code)
 		code = coll_allreduce(&x, &y, 1, COLL_INT32, COLL_SUM, r->comm, NULL);
-	note(r, code ? code : coll_sync(r->comm));
+	note_sync(r, code);
 }
 
 static int count_words(const char *text, const char *word)

@@ -119,7 +119,7 @@ static void data_combine(struct prove *p, int step, const struct prove_pieces *a
 		prove_fail_step(p, PROVE_RESULT, step, "combines a part of an element");
 }
 
-/* In an average of floats a step that copies or reduces scales what it reads from the send buffer. */
+/* In an average of floats a step that copies or reduces scales the elements it reads from the send buffer. */
 static int data_scales(const struct prove *p, uint32_t buffer)
 {
 	return p->c->average == PROVE_SCALED && buffer == COLL_BUFFER_SEND;

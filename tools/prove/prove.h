@@ -30,7 +30,10 @@ enum { PROVE_OUT_OF_PLACE = 0, PROVE_IN_PLACE = 1, PROVE_MIXED = 2 };
 /* The forms of counts of the v-forms. */
 enum { PROVE_EQUAL = 0, PROVE_RAGGED = 1, PROVE_ZEROS = 2, PROVE_ONE = 3, PROVE_VECTORS = 4 };
 
-/* Averages, as in coll_schedule_args_t: of integers, whose sums are finished; of floats, whose inputs are scaled. */
+/*
+ * Averages, as in coll_schedule_args_t: of integers, whose sums are finished; of floats, whose inputs are
+ * scaled.
+ */
 enum { PROVE_NO_AVERAGE = 0, PROVE_FINISHED = 1, PROVE_SCALED = 2, PROVE_AVERAGES = 3 };
 
 enum { PROVE_TEXT_MAX = 1024 };

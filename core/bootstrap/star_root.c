@@ -15,10 +15,12 @@
 enum { ROOT_LATE_MS = 2000 };
 
 /* Takes the connection of a member that has proved the key. */
-static void root_connected(void *owner, uint32_t rank, int fd)
+static void root_connected(void *owner, uint32_t rank, int fd,
+			   const uint8_t key[HANDSHAKE_KEY_SIZE])
 {
 	struct rank_connection *conn = &((struct star *)owner)->conns[rank];
 
+	(void)key;
 	conn->fd = fd;
 	socket_no_delay(fd);
 	address_format_peer(fd, conn->address);

@@ -325,6 +325,7 @@ static void acceptor_recv_confirm(struct acceptor *a, int i)
 	struct handshake_confirm *confirm = &p->messages.confirm;
 	ssize_t n = socket_read(p->fd, (char *)confirm + p->got, sizeof(*confirm) - p->got);
 	uint32_t rank = p->rank;
+	uint8_t key[HANDSHAKE_KEY_SIZE];
 	char address[ADDRESS_TEXT_SIZE];
 	int fd = p->fd;
 
@@ -340,10 +341,11 @@ static void acceptor_recv_confirm(struct acceptor *a, int i)
 		return;
 	}
 	a->dials[rank] = p->messages.answer.dial ? p->messages.answer.dial : 1;
+	handshake_session_key(a->hs, &p->messages, key);
 	acceptor_forget(a, i);
 	address_format_peer(fd, address);
 	handshake_log(a->hs, COLL_LOG_DEBUG, "rank %u has arrived from %s", rank, address);
-	a->connected(a->owner, rank, fd);
+	a->connected(a->owner, rank, fd, key);
 }
 
 /* ------------------------------------------------------------------ the turns -- */

@@ -39,8 +39,9 @@ struct acceptor {
 	const struct handshake *hs;
 	struct listeners listeners;
 	uint8_t salt[HANDSHAKE_SALT_SIZE]; /* sent to every accepted connection */
-	/* Called for each accepted connection: `fd` is the connection to `rank`. */
-	void (*connected)(void *owner, uint32_t rank, int fd);
+	/* Called for each accepted connection: `fd` is the connection to `rank`, `key` its session key. */
+	void (*connected)(void *owner, uint32_t rank, int fd,
+			  const uint8_t key[HANDSHAKE_KEY_SIZE]);
 	void *owner;
 
 	int poll_index[ADDRESS_MAX];        /* poll_index of each listener */

@@ -298,6 +298,7 @@ static void dial_confirm(struct dial *dial, struct dial_attempt *y)
 		return;
 	}
 	memcpy(dial->salt, y->messages.verdict.salt, sizeof(dial->salt));
+	handshake_session_key(dial->hs, &y->messages, dial->key);
 	address_format(dial_address(dial, y), dial->text);
 	dial->fd = y->fd;
 	y->fd = -1;

@@ -48,7 +48,8 @@ struct dial {
 	int fd;                       /* the connection; -1: none yet */
 	char text[ADDRESS_TEXT_SIZE]; /* the address of the connection */
 	uint8_t salt[HANDSHAKE_SALT_SIZE];
-	char note[DIAL_NOTE_SIZE]; /* the last event, for messages */
+	uint8_t key[HANDSHAKE_KEY_SIZE]; /* the session key of the connection */
+	char note[DIAL_NOTE_SIZE];       /* the last event, for messages */
 };
 
 /*

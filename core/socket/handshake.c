@@ -37,6 +37,16 @@ void handshake_seal(const struct handshake *hs, const struct handshake_messages 
 	hs->mac(hs->user, &copy, end[step], mac);
 }
 
+void handshake_session_key(const struct handshake *hs, const struct handshake_messages *messages,
+			   uint8_t key[HANDSHAKE_KEY_SIZE])
+{
+	struct handshake_messages copy = *messages;
+
+	/* The letter differs from those of the macs, which everybody on the path can read. */
+	memset(copy.confirm.mac, 'S', sizeof(copy.confirm.mac));
+	hs->mac(hs->user, &copy, sizeof(copy), key);
+}
+
 int handshake_is_sealed(const struct handshake *hs, const struct handshake_messages *messages,
 			enum handshake_step step)
 {

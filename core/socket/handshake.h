@@ -11,6 +11,9 @@
  * has come.  A dialler may therefore have several attempts under way and confirm the first that
  * is accepted; an attempt that it gives up is never taken for a connection.
  *
+ * Both ends then have a session key: a mac of all four messages, so of both nonces.  No other connection has
+ * the same.
+ *
  * Every message has a fixed size: no length from the wire decides an allocation.  Numbers are little-endian.
  */
 #ifndef CORE_SOCKET_HANDSHAKE_H
@@ -24,6 +27,7 @@
 enum {
 	HANDSHAKE_MAC_SIZE = 16,
 	HANDSHAKE_SALT_SIZE = 16,
+	HANDSHAKE_KEY_SIZE = HANDSHAKE_MAC_SIZE,
 	HANDSHAKE_TEXT_SIZE = 256,
 	HANDSHAKE_BYTE_ORDER = 0x01020304
 };
@@ -93,6 +97,10 @@ void handshake_seal(const struct handshake *hs, const struct handshake_messages 
 /* Is the mac in that message the right one? */
 int handshake_is_sealed(const struct handshake *hs, const struct handshake_messages *messages,
 			enum handshake_step step);
+
+/* Computes the key of this connection from its complete messages. */
+void handshake_session_key(const struct handshake *hs, const struct handshake_messages *messages,
+			   uint8_t key[HANDSHAKE_KEY_SIZE]);
 
 /* Do the first `got` bytes of a challenge or an answer belong to this protocol? */
 int handshake_has_magic(const struct handshake *hs, const void *message, size_t got);

@@ -156,6 +156,11 @@ int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err);
 void tcp_drop(void *ep, uint64_t cookie);
 void tcp_forked(void *ep);
 void tcp_cancel(void *ep, coll_send_t *send);
+/*
+ * Handles the next n bytes of the stream from conn's peer.  Returns -1 if they cost the connection.  It calls
+ * no function of the system unless it loses the peer.
+ */
+int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n);
 int32_t tcp_progress(void *ep);
 int32_t tcp_wait_fd(void *ep);
 int32_t tcp_arm(void *ep);

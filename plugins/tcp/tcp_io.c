@@ -96,8 +96,7 @@ static ssize_t tcp_take_header(struct tcp *t, struct tcp_conn *conn, const uint8
 	return (ssize_t)take;
 }
 
-/* Handles the next n bytes of the stream.  Returns -1 if they cost the connection. */
-static int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n)
+int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n)
 {
 	while (n) {
 		ssize_t used;

@@ -103,13 +103,15 @@ static void tcp_mesh_tune(const void *user, int fd, int family, int local)
 }
 
 /* Takes `fd` as the connection to `peer`. */
-static void tcp_mesh_connected(void *owner, uint32_t peer, int fd)
+static void tcp_mesh_connected(void *owner, uint32_t peer, int fd,
+			       const uint8_t key[HANDSHAKE_KEY_SIZE])
 {
 	struct tcp_mesh *mesh = owner;
 	struct tcp_conn *conn = &mesh->t->conn[peer];
 	int family = AF_INET;
 	socklen_t len = sizeof(family);
 
+	(void)key;
 	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
 	tcp_tune(mesh->t->host, fd, family,
 		 tcp_same_host(&mesh->records[mesh->t->rank], &mesh->records[peer]));
@@ -213,7 +215,7 @@ static void tcp_mesh_dial_advance(struct tcp_mesh *mesh, uint32_t peer)
 	if (code)
 		tcp_mesh_dial_failed(mesh, peer, code);
 	else if (dial->fd >= 0)
-		tcp_mesh_connected(mesh, peer, dial->fd);
+		tcp_mesh_connected(mesh, peer, dial->fd, dial->key);
 }
 
 /* ------------------------------------------------------------------- the loop -- */

@@ -27,10 +27,11 @@ struct site {
 	struct acceptor acceptor;
 	struct address address;
 	uint8_t key[16];
-	int fd;                 /* the connection of rank 3; -1: none yet */
-	int connected;          /* number of times that a rank was connected */
-	int held[EXTRA], nheld; /* sockets that fill its listen queue */
-	int64_t deaf_until;     /* time until which its owner is busy */
+	int fd;                              /* the connection of rank 3; -1: none yet */
+	uint8_t session[HANDSHAKE_KEY_SIZE]; /* the session key of that connection */
+	int connected;                       /* number of times that a rank was connected */
+	int held[EXTRA], nheld;              /* sockets that fill its listen queue */
+	int64_t deaf_until;                  /* time until which its owner is busy */
 };
 
 static const uint8_t job_key[16] = "the key of a job";
@@ -47,9 +48,12 @@ static void site_log(const void *user, int level, const char *text)
 	diag("%s", text);
 }
 
-static void site_connected(void *owner, uint32_t rank, int fd)
+static void site_connected(void *owner, uint32_t rank, int fd,
+			   const uint8_t key[HANDSHAKE_KEY_SIZE])
 {
 	struct site *site = owner;
+
+	memcpy(site->session, key, sizeof(site->session));
 
 	site->connected++;
 	is_int(rank, 3, "rank 3 is connected");
@@ -311,6 +315,34 @@ static void test_other_job(void)
 	site_close(&good);
 }
 
+/* Both ends of a connection have the same session key; two connections under one job key have different ones. */
+static void test_session_key(void)
+{
+	static const uint8_t zero[HANDSHAKE_KEY_SIZE];
+	struct dial dials[2] = {{0}, {0}};
+	struct site site[2];
+	int code, equal = 0;
+
+	for (int i = 0; i < 2; i++) {
+		struct site *const sites[] = {&site[i]};
+
+		site_open(&site[i], NULL, job_key);
+		meet(&dials[i], sites, 1, &code);
+		equal += code == 0 && !memcmp(dials[i].key, site[i].session, sizeof(zero));
+	}
+	is_int(equal, 2, "both ends of a connection have the same session key");
+	ok(memcmp(dials[0].key, dials[1].key, sizeof(zero)) != 0 &&
+		   memcmp(dials[0].key, zero, sizeof(zero)) != 0,
+	   "two connections have different ones");
+	for (int i = 0; i < 2; i++) {
+		ok(memcmp(dials[i].key, dials[i].attempts[0].messages.confirm.mac, sizeof(zero)) !=
+			   0,
+		   "and no mac on the wire is the key");
+		close(dials[i].fd);
+		site_close(&site[i]);
+	}
+}
+
 static void test_nobody(void)
 {
 	struct site gone[3];
@@ -394,6 +426,7 @@ int main(void)
 	test_silence(0);
 	test_silence(1);
 	test_other_job();
+	test_session_key();
 	test_nobody();
 	test_all_lead_there(0);
 	test_all_lead_there(8);

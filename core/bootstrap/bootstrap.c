@@ -199,6 +199,11 @@ void bootstrap_key(const struct bootstrap *bootstrap, uint8_t key[BOOTSTRAP_KEY_
 	memcpy(key, bootstrap->key, BOOTSTRAP_KEY_SIZE);
 }
 
+int bootstrap_key_is_secret(const struct bootstrap *bootstrap)
+{
+	return bootstrap->key_is_secret;
+}
+
 /* A rank may have failed because another rank did: ranks the codes by how likely they name the cause. */
 static int bootstrap_weight(int code)
 {

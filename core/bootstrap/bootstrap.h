@@ -49,9 +49,13 @@ int bootstrap_open_id(struct bootstrap **bootstrap, const char *id, int rank, in
 int bootstrap_open_derived(struct bootstrap **bootstrap, const struct bootstrap *parent,
 			   const char *id, int rank, int nranks, const char *interface_name,
 			   int64_t timeout_ms);
-/* root: "host:port" (IPv6: "[::1]:4000"); key: any text, or NULL. */
-int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const char *key, int rank,
-			int nranks, const char *interface_name, int64_t timeout_ms);
+/*
+ * root: "host:port" (IPv6: "[::1]:4000"); key: any text, or NULL; key_is_secret: only the user's ranks know
+ * the key.
+ */
+int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const char *key,
+			int key_is_secret, int rank, int nranks, const char *interface_name,
+			int64_t timeout_ms);
 int bootstrap_open_user(struct bootstrap **bootstrap, coll_exchange_fn exchange, void *user,
 			int rank, int nranks, int64_t timeout_ms);
 /* Makes nranks bootstraps for nranks threads of this process. */
@@ -77,8 +81,13 @@ int bootstrap_nranks(const struct bootstrap *bootstrap);
 const struct bootstrap_peer *bootstrap_peer(const struct bootstrap *bootstrap, int rank);
 /* Do all ranks live in this process? */
 int bootstrap_in_process(const struct bootstrap *bootstrap);
-/* The secret key of this bootstrap, equal on all ranks. */
+/* The key of this bootstrap, equal on all ranks. */
 void bootstrap_key(const struct bootstrap *bootstrap, uint8_t key[BOOTSTRAP_KEY_SIZE]);
+/*
+ * Can only the ranks know the key?  Not if it follows from the address or the launcher's job alone.  A
+ * bootstrap made from a parent is as secret as the parent.
+ */
+int bootstrap_key_is_secret(const struct bootstrap *bootstrap);
 
 /*
  * Collective: an allgather of len bytes (equal on all ranks); blocks at most timeout_ms.  If a rank has
@@ -117,6 +126,7 @@ struct launch {
 	int local_rank, local_nranks; /* among the ranks on this host; -1: unknown */
 	char root[300];               /* host:port, "" for one rank */
 	char key[256];                /* "" if none */
+	int key_is_secret;            /* the key is COLL_KEY, not the identity of the job */
 	const char *who;              /* "coll run", "torchrun", ..., "none" */
 };
 /*

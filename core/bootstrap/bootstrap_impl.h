@@ -37,6 +37,7 @@ struct bootstrap {
 	int rank, nranks;
 	struct bootstrap_peer *peers; /* the facts about nranks processes */
 	uint8_t key[BOOTSTRAP_KEY_SIZE];
+	int key_is_secret;
 	const _Atomic int *aborted; /* non-zero: the waits must end; or NULL */
 	int watched; /* the rank in the text of the abort: the number in the parent, if there is one */
 	int failed;

@@ -121,6 +121,7 @@ static int user_share_key(struct bootstrap *bootstrap, int64_t timeout_ms)
 		code = bootstrap_exchange(bootstrap, mine, keys, sizeof(mine), timeout_ms);
 	if (code == 0)
 		memcpy(bootstrap->key, keys, BOOTSTRAP_KEY_SIZE);
+	bootstrap->key_is_secret = code == 0;
 	free(keys);
 	return code;
 }

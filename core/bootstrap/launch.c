@@ -234,6 +234,7 @@ static int launch_find_root(const struct launcher *l, struct launch *launch)
 		code = l->meet(launch);
 	if (key != NULL)
 		strcpy(launch->key, key);
+	launch->key_is_secret = key != NULL;
 	return code;
 }
 

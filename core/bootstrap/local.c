@@ -242,6 +242,7 @@ static int local_make(struct bootstrap **bootstraps, struct local_group *group, 
 		((struct local_bootstrap *)bootstraps[r])->group = group;
 		group->open++;
 		memcpy(bootstraps[r]->key, key, BOOTSTRAP_KEY_SIZE);
+		bootstraps[r]->key_is_secret = 1;
 		for (int p = 0; p < group->nranks; p++)
 			bootstraps[r]->peers[p] = *self;
 	}

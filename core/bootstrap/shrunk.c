@@ -43,5 +43,6 @@ int bootstrap_open_shrunk(struct bootstrap **bootstrap, const struct bootstrap *
 	siphash128(parent->key, bytes, (size_t)nranks * sizeof(*ranks), named);
 	memcpy(named + 16, &number, sizeof(number));
 	siphash128(parent->key, named, sizeof(named), (*bootstrap)->key);
+	(*bootstrap)->key_is_secret = parent->key_is_secret;
 	return COLL_SUCCESS;
 }

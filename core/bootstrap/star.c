@@ -177,8 +177,12 @@ static int star_open_id(struct bootstrap **bootstrap, const struct bootstrap *pa
 		return code;
 	}
 	memcpy(t->shared, key, sizeof(key));
+	t->bootstrap.key_is_secret = 1;
 	t->acceptor.listeners = listeners;
 	if (parent != NULL) {
+		/* The id has travelled among the parent's ranks, where others may have read it. */
+		siphash128(parent->key, key, sizeof(key), t->shared);
+		t->bootstrap.key_is_secret = parent->key_is_secret;
 		t->bootstrap.aborted = parent->aborted;
 		t->bootstrap.watched = parent->watched;
 	}
@@ -285,8 +289,9 @@ static void star_warn_open(const struct listeners *listeners)
 	}
 }
 
-int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const char *key, int rank,
-			int nranks, const char *interface_name, int64_t timeout_ms)
+int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const char *key,
+			int key_is_secret, int rank, int nranks, const char *interface_name,
+			int64_t timeout_ms)
 {
 	int64_t deadline = clock_deadline(timeout_ms);
 	struct address_list addrs;
@@ -298,8 +303,10 @@ int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const ch
 	code = star_new(&t, rank, nranks, interface_name);
 	if (code == 0 && nranks > 1)
 		code = address_resolve(root, "rendezvous address (COLL_ROOT)", &addrs);
-	if (code == 0)
+	if (code == 0) {
 		star_root_key(root, key, t->shared);
+		t->bootstrap.key_is_secret = key_is_secret;
+	}
 	if (code == 0 && nranks > 1 && rank == 0)
 		code = star_listen_root(t, root, interface_name, &addrs);
 	if (code == 0 && (key == NULL || key[0] == '\0'))

@@ -210,6 +210,7 @@ void host_fill(struct context *context, int device)
 		.peer_lost = host_peer_lost,
 		.reduce = host_reduce,
 		.exchange_fail = host_exchange_fail,
+		.key_is_secret = (uint32_t)bootstrap_key_is_secret(context->bootstrap),
 	};
 	if (context->devices) {
 		context->host.memory_kind = host_memory_kind;

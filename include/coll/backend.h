@@ -68,7 +68,7 @@ extern "C" {
 
 /* The major is part of the symbol's name.  The minor counts additions to the structs. */
 #define COLL_BACKEND_ABI_MAJOR 1
-#define COLL_BACKEND_ABI_MINOR 3
+#define COLL_BACKEND_ABI_MINOR 4
 #define COLL_BACKEND_SYMBOL    "coll_backend_v1"
 
 /* The text of a returned code.  The caller of a function owns the struct; the function fills it. */
@@ -179,8 +179,9 @@ struct coll_host {
 	int32_t device;     /* CUDA device ordinal for this rank, -1: the current device */
 	int64_t timeout_ms; /* longest time to spend in open; every wait in open must obey it */
 	/*
-	 * A secret that exactly the ranks of this communicator share; it is equal on all of them.
-	 * The ranks prove with it who they are (see mac).  The plugin must never send it.
+	 * A key that the ranks of this communicator share; it is equal on all of them.  The ranks
+	 * prove with it who they are (see mac).  key_is_secret tells whether others can know it.
+	 * The plugin must never send it.
 	 */
 	uint8_t key[16];
 	void *core; /* for the core's own use */
@@ -312,6 +313,13 @@ struct coll_host {
 	 */
 	int32_t (*exchange_fail)(const coll_host_t *host, int32_t code, const char *text,
 				 int64_t timeout_ms);
+
+	/*
+	 * Since minor 4: 1 if only the ranks can know `key`.  0: the user gave no secret (COLL_ROOT
+	 * without COLL_KEY), and others can compute the key; or the core is older.
+	 */
+	uint32_t key_is_secret;
+	uint32_t reserved; /* 0 */
 };
 
 /* ---------------------------------------------------------------- transport -- */

@@ -125,7 +125,7 @@ coll_extra_t is new, not yet in the table: run tests/abi/update"
 COLL_PLUGIN_PATH=${top_builddir:-.}/tests/plugins/.libs "${top_builddir:-.}/coll" info \
     >"$scratch/info"
 check "coll info shows who needs a newer libcoll, with both versions" \
-    grep -q 'why not .*backend ABI 1\.12, but this one has 1\.3' "$scratch/info"
+    grep -q 'why not .*backend ABI 1\.13, but this one has 1\.4' "$scratch/info"
 
 # ----------------------------------------------------------------- a second opinion --
 

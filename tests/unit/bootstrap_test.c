@@ -137,10 +137,13 @@ static int run_all(const struct rank_args *args)
 	return failed;
 }
 
+/* arg: not NULL if only the ranks know the key. */
 static int work_in_process(struct bootstrap *bootstrap, void *arg)
 {
-	int code = check_meeting(bootstrap, arg);
+	int code = check_meeting(bootstrap, NULL);
 
+	if (code == 0 && bootstrap_key_is_secret(bootstrap) != (arg != NULL))
+		code = error_set(COLL_ERR_INTERNAL, "wrong about who may know the key");
 	if (code == 0 && bootstrap_in_process(bootstrap) != (bootstrap_nranks(bootstrap) == 1))
 		code = error_set(COLL_ERR_INTERNAL, "wrong about who shares a process");
 	return code;
@@ -153,6 +156,7 @@ static void test_id(int n, const char *interface_name)
 				 .nranks = n,
 				 .timeout_ms = LONG_MS,
 				 .work = work_in_process,
+				 .arg = id,
 				 .interface_name = interface_name};
 
 	if (!ok(bootstrap_make_id(id, sizeof(id), interface_name) == 0, "an id%s%s",
@@ -168,7 +172,8 @@ static void test_root(const char *host, int n, const char *key)
 				 .nranks = n,
 				 .key = key,
 				 .timeout_ms = LONG_MS,
-				 .work = work_in_process};
+				 .work = work_in_process,
+				 .arg = (void *)(uintptr_t)key};
 
 	snprintf(root, sizeof(root), "%s:%d", host, free_port());
 	is_int(run_all(&args), 0, "%d processes meet at %s", n, host);
@@ -394,6 +399,63 @@ static void test_watch(int rank)
 		bootstrap_close(bootstrap);
 }
 
+/* ------------------------------------------------------------------- secrets -- */
+
+static void test_children_secret(const char *key)
+{
+	struct bootstrap *parent, *child;
+	char id[COLL_UNIQUE_ID_SIZE];
+	const int ranks[] = {0};
+
+	if (bootstrap_open_root(&parent, "", key, key != NULL, 0, 1, NULL, LONG_MS) ||
+	    bootstrap_open_shrunk(&child, parent, ranks, 0, 1, 1))
+		bail_out("%s", error_text());
+	is_int(bootstrap_key_is_secret(child), key != NULL,
+	       "the key of survivors is as secret as their parent's");
+	bootstrap_close(child);
+	if (bootstrap_make_id(id, sizeof(id), NULL) ||
+	    bootstrap_open_derived(&child, parent, id, 0, 1, NULL, LONG_MS))
+		bail_out("%s", error_text());
+	is_int(bootstrap_key_is_secret(child), key != NULL, "and so is that of a split");
+	bootstrap_close(child);
+	bootstrap_close(parent);
+}
+
+static void test_secrets(void)
+{
+	struct bootstrap *local, *user;
+
+	test_children_secret(NULL);
+	test_children_secret("a key");
+	if (bootstrap_open_local(&local, 1) ||
+	    bootstrap_open_user(&user, user_fn, local, 0, 1, LONG_MS))
+		bail_out("%s", error_text());
+	ok(bootstrap_key_is_secret(local) && bootstrap_key_is_secret(user),
+	   "threads, and ranks that the application lets meet, have a secret");
+	bootstrap_close(user);
+	bootstrap_close(local);
+}
+
+/* The id of a split travels among the parent's ranks: who has read the id must not be able to join. */
+static void test_derived_from_id(void)
+{
+	struct bootstrap *parents[2], *bootstrap = NULL;
+	char id[COLL_UNIQUE_ID_SIZE];
+	struct rank_args args = {.id = id, .nranks = 2, .timeout_ms = LONG_MS};
+	struct rank_child child;
+	struct rank_result result;
+
+	if (bootstrap_open_local(parents, 2) || bootstrap_make_id(id, sizeof(id), NULL))
+		bail_out("%s", error_text());
+	child = rank_spawn(&args, 1);
+	is_int(bootstrap_open_derived(&bootstrap, parents[0], id, 0, 2, NULL, 1500),
+	       COLL_ERR_TIMEOUT, "rank 0 of a split takes no rank that has the id only");
+	result = rank_collect(child);
+	ok(result.code && strstr(result.text, "key"), "such a rank is told: %s", result.text);
+	bootstrap_close(parents[0]);
+	bootstrap_close(parents[1]);
+}
+
 int main(void)
 {
 	static const int sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16};
@@ -427,5 +489,7 @@ int main(void)
 	test_local_mismatch();
 	test_watch(0);
 	test_watch(1);
+	test_secrets();
+	test_derived_from_id();
 	return done_testing();
 }

@@ -208,6 +208,8 @@ static void test_good(const struct good *g)
 	   "root '%s'", l.root);
 	if (g->key != NULL)
 		is_str(l.key, g->key, "its key");
+	is_int(l.key_is_secret, l.nranks > 1 && strstr(g->environment, "COLL_KEY="),
+	       "only COLL_KEY makes the key a secret");
 }
 
 /* coll_get_launch_info: needs no rendezvous address, and knows the place of a process on its own. */
@@ -332,8 +334,8 @@ static int as_rank(int nranks)
 	int sum = 0, all[64], code = launch_detect(&l);
 
 	if (code == 0)
-		code = bootstrap_open_root(&bootstrap, l.root, l.key, l.rank, l.nranks, NULL,
-					   60000);
+		code = bootstrap_open_root(&bootstrap, l.root, l.key, l.key_is_secret, l.rank,
+					   l.nranks, NULL, 60000);
 	if (code == 0) {
 		code = bootstrap_exchange(bootstrap, &l.rank, all, sizeof(int), 60000);
 		for (int r = 0; code == 0 && r < nranks; r++)

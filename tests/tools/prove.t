@@ -48,6 +48,8 @@ is "every algorithm is proven" "$status" 0
 json "each says so" '[a for a in d["algorithms"] if a["verdict"] != "proven"]'
 json "each was tried up to the most ranks that it is for" \
     '[a for a in d["algorithms"] if a["ranks_to"] < '$least' - 1 or a["cases"] < 10]'
+json "each with messages longer than any length from which a builder goes another way" \
+    '[a for a in d["algorithms"] if a["bytes_to"] < 262144 and a["collective"] != "barrier"]'
 if [ -n "$level" ]; then
     skip "few ranks: every combination" "too long under a sanitizer"
 else
@@ -80,6 +82,16 @@ prove --algorithm allreduce/ring --ranks 3-5 --count 7
 is "one algorithm, some ranks, one count" "$status" 0
 has "as a table" '^allreduce/ring +3-5 +[0-9]+ +[0-9]+ +[0-9]+ +1  proven$'
 none "with nothing else in it" "$(grep -E '^[a-z_]+/' "$dir/out" | grep -v '^allreduce/ring ')"
+# messages COUNT: prints the number of messages of two_level on 12 ranks.
+messages() {
+    prove --algorithm allreduce/two_level --ranks 12 --count "$1"
+    awk '$1 == "allreduce/two_level" && $NF == "proven" { print $5 / $3 }' "$dir/out"
+}
+short=$(messages 65535)
+long=$(messages 65536)
+none "two_level is proven on both sides of 64 KiB, where its leaders begin to use a ring" "$(
+    [ -n "$short" ] && [ -n "$long" ] && [ "$short" != "$long" ] ||
+        echo "messages a case: '$short' of 65535 bytes, '$long' of 65536")"
 prove --algorithm broadcast --ranks 4
 has "all algorithms of a collective" '^broadcast/binomial +4-4 '
 prove --algorithm allgather/recursive_doubling --ranks 3

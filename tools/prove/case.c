@@ -3,13 +3,18 @@
 #include <string.h>
 #include "prove/prove.h"
 
-enum { CASE_CUTS = 3, CASE_LAYOUTS = 5, CASE_ELEM = 4, CASE_MANY_CUTS_RANKS = 5 };
+enum { CASE_CUTS = 3, CASE_LAYOUTS = 5, CASE_MANY_CUTS_RANKS = 5 };
+
+/* Bytes of an element.  With the last a few elements are as long as a long message. */
+enum { CASE_ELEM = 4, CASE_LONG_ELEM = 64 << 10 };
 
 void prove_one(struct prove *p, const struct prove_case *c)
 {
 	p->c = c;
 	p->failed = 0;
 	p->totals.cases++;
+	if (c->count * c->elem > p->totals.longest)
+		p->totals.longest = c->count * c->elem;
 	if (prove_build(p) == 0) {
 		int sound = prove_match(p) == 0, complete = prove_run(p) == 0;
 
@@ -101,10 +106,10 @@ static void case_fill(struct prove_case *c, const struct prove_plan *plan,
 	c->count = s->counts > 1 || plan->ncounts == 1
 			   ? plan->counts[case_digit(&number, s->counts)]
 			   : 0;
+	c->layout = s->layouts > 1 ? 1 + case_digit(&number, s->layouts) : 0;
 	c->form = case_digit(&number, s->forms);
 	cut = case_digit(&number, s->cuts);
 	c->average = case_digit(&number, s->averages);
-	c->layout = s->layouts > 1 ? 1 + case_digit(&number, s->layouts) : 0;
 	c->vector = case_digit(&number, s->vectors);
 	c->gaps = case_digit(&number, s->gaps);
 	c->segment = case_segment(c, cut);
@@ -166,6 +171,13 @@ static int case_fits(struct prove *p, struct prove_case *c)
 	return 0;
 }
 
+static uint64_t case_elem(uint64_t i)
+{
+	if (i % 16 == 3)
+		return CASE_LONG_ELEM;
+	return i % 8 == 7 ? CASE_ELEM : 1;
+}
+
 static uint64_t case_cost(const struct prove *p)
 {
 	return p->totals.steps + 16 * p->totals.cases * (uint64_t)p->nactors;
@@ -175,7 +187,9 @@ int prove_cases(struct prove *p, const struct prove_plan *plan, const coll_algor
 {
 	struct case_space s = case_space_of(plan, info);
 	uint64_t stride = case_stride(s.rest), all = s.roots * s.rest, period, begin, i;
-	uint64_t least = s.roots > (uint64_t)s.counts ? s.roots : (uint64_t)s.counts;
+	/* Counts and layouts are the first digits of a combination, so that all their pairs come first. */
+	uint64_t pairs = (uint64_t)s.counts * (uint64_t)s.layouts;
+	uint64_t least = s.roots > pairs ? s.roots : pairs;
 	struct prove_case c = {.algorithm = plan->algorithm, .info = info, .flags = info->flags};
 
 	memset(&p->totals, 0, sizeof(p->totals));
@@ -190,7 +204,7 @@ int prove_cases(struct prove *p, const struct prove_plan *plan, const coll_algor
 		case_fill(&c, plan, &s, (i % s.rest) * stride % s.rest);
 		c.root = (int)(root % (uint64_t)plan->nranks);
 		c.peer = (int)(root / (uint64_t)plan->nranks);
-		c.elem = i % 8 == 7 ? CASE_ELEM : 1;
+		c.elem = case_elem(i);
 		c.segment *= c.elem;
 		if (!case_fits(p, &c))
 			continue;

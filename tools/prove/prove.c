@@ -13,7 +13,9 @@ enum { PROVE_RANKS_MAX = 1024, PROVE_JOBS_MAX = 64, PROVE_RANKS = 64 };
 /* Budget of steps for an algorithm with one number of ranks; see prove_cases. */
 enum { PROVE_BUDGET = 150000, PROVE_BUDGET_QUICK = 4000, PROVE_ALL_RANKS = 6 };
 
-static const uint64_t prove_counts[] = {0, 1, 2, 3, 7, 8, 64, 97, 127, 255, 256, 1000, 1024};
+/* A builder that goes another way from some length on is proven on both: see LEVEL_LONG of algo_level.c. */
+static const uint64_t prove_counts[] = {0,   1,   2,   3,    7,    8,     64,    97,
+					127, 255, 256, 1000, 1024, 65535, 65536, 100003};
 
 enum { PROVE_COUNTS = sizeof(prove_counts) / sizeof(prove_counts[0]) };
 
@@ -41,7 +43,7 @@ static const char prove_help[] =
 	"\n"
 	"  -a, --algorithm NAME  prove only NAME: a collective, or COLLECTIVE/ALGORITHM\n"
 	"  -r, --ranks A-B       numbers of ranks, default 1-64\n"
-	"  -c, --count N         try only this count; default 13 counts from 0 to 1024\n"
+	"  -c, --count N         try only this count; default 16 counts from 0 to 100003\n"
 	"  -q, --quick           try fewer numbers of ranks and fewer cases of each\n"
 	"  -j, --jobs N          number of threads; default one for each processor\n"
 	"      --mutants         plant bugs instead, and show which check catches each bug\n"
@@ -78,6 +80,8 @@ static void prove_keep(struct prove_row *row, const struct prove *p, int nranks,
 	row->totals.elements += p->totals.elements;
 	row->totals.messages += p->totals.messages;
 	row->totals.steps += p->totals.steps;
+	if (p->totals.longest > row->totals.longest)
+		row->totals.longest = p->totals.longest;
 	if (p->totals.sends > row->totals.sends)
 		row->totals.sends = p->totals.sends;
 	if (!p->totals.cases)

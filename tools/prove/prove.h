@@ -159,7 +159,8 @@ struct prove_mutant {
 
 struct prove_totals {
 	uint64_t cases, elements, messages, steps;
-	int sends; /* least number of sends in flight with which all steps complete */
+	uint64_t longest; /* the largest count of a case, in bytes */
+	int sends;        /* least number of sends in flight with which all steps complete */
 };
 
 struct prove {

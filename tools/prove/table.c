@@ -40,8 +40,9 @@ static void table_print_notes(const struct prove_totals *sum, int proven, int fa
 	else if (sampled)
 		printf("A sample of the combinations of root, count, place, pieces and so on:\n");
 	if (sampled)
-		printf("every root, every count and each of the others occur for every number of "
-		       "ranks.\n");
+		printf("every root, every count, every layout of nodes with each count, and each "
+		       "of\n"
+		       "the others occur for every number of ranks.\n");
 }
 
 static int table_print(const struct prove_row *row, int rows)
@@ -78,6 +79,7 @@ static void table_json_row(struct json *json, const struct prove_row *row)
 	json_int(json, "cases", (int64_t)row->totals.cases);
 	json_int(json, "elements", (int64_t)row->totals.elements);
 	json_int(json, "messages", (int64_t)row->totals.messages);
+	json_int(json, "bytes_to", (int64_t)row->totals.longest);
 	json_int(json, "sends", row->totals.sends);
 	json_string(json, "verdict", table_verdict(row));
 	json_object(json, "failures");

@@ -167,6 +167,7 @@ int bootstrap_meet(struct bootstrap *bootstrap, int64_t timeout_ms)
 	code = bootstrap_exchange(bootstrap, &self, bootstrap->peers, sizeof(self), timeout_ms);
 	for (int r = 0; r < bootstrap->nranks; r++) /* other processes wrote these strings */
 		bootstrap->peers[r].host[sizeof(self.host) - 1] = '\0';
+	bootstrap->met = code == 0;
 	return code;
 }
 

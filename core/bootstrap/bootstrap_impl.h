@@ -36,6 +36,7 @@ struct bootstrap {
 	const struct bootstrap_kind *kind;
 	int rank, nranks;
 	struct bootstrap_peer *peers; /* the facts about nranks processes */
+	int met;                      /* `peers` is complete */
 	uint8_t key[BOOTSTRAP_KEY_SIZE];
 	int key_is_secret;
 	const _Atomic int *aborted; /* non-zero: the waits must end; or NULL */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* star.c - the bootstrap over TCP: from a unique id or a root address to an open star; its frames. */
+/* star.c - the bootstrap over TCP: from a unique id or a root address to an open star; its keys. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,13 +14,25 @@ int star_lost_error(const struct star *t, int rank, int err)
 	const struct bootstrap_peer *peer = &t->bootstrap.peers[rank];
 	char who[96], why[SOCKET_WHY_SIZE];
 
-	if (peer->host[0] != '\0')
+	if (t->bootstrap.met)
 		snprintf(who, sizeof(who), "pid %d on %s", (int)peer->pid, peer->host);
 	else
 		snprintf(who, sizeof(who), "%s",
 			 t->bootstrap.rank == 0 ? t->conns[rank].address : t->root_address);
 	return error_set(COLL_ERR_PEER_LOST, "rank %d (%s) was lost during the rendezvous: %s",
 			 rank, who, socket_why(err, why));
+}
+
+int star_forged_error(const struct star *t, int rank)
+{
+	return error_set(
+		COLL_ERR_PEER_LOST,
+		"rank %d (%s) was lost during the rendezvous: a message from it in round "
+		"%u has the wrong MAC, so bytes of the connection were changed, dropped, "
+		"repeated or reordered on the way; look for a proxy, a faulty device or an "
+		"attacker between the hosts of rank %d and rank %d",
+		rank, t->bootstrap.rank == 0 ? t->conns[rank].address : t->root_address, t->round,
+		rank, t->bootstrap.rank);
 }
 
 ssize_t star_write_frame(int fd, const struct star_frame *head, const void *body, size_t offset)
@@ -73,14 +85,20 @@ void star_set_handshake(struct star *t)
 					  .user = t};
 }
 
-void star_derive_key(struct star *t, const uint8_t salt[HANDSHAKE_SALT_SIZE])
+static void star_derive(const struct star *t, const char label[16],
+			const uint8_t salt[HANDSHAKE_SALT_SIZE], uint8_t key[BOOTSTRAP_KEY_SIZE])
 {
-	static const uint8_t label[] = "libcoll meeting";
-	uint8_t text[sizeof(label) + HANDSHAKE_SALT_SIZE];
+	uint8_t text[16 + HANDSHAKE_SALT_SIZE];
 
-	memcpy(text, label, sizeof(label));
-	memcpy(text + sizeof(label), salt, HANDSHAKE_SALT_SIZE);
-	siphash128(t->shared, text, sizeof(text), t->bootstrap.key);
+	memcpy(text, label, 16);
+	memcpy(text + 16, salt, HANDSHAKE_SALT_SIZE);
+	siphash128(t->shared, text, sizeof(text), key);
+}
+
+void star_derive_keys(struct star *t, const uint8_t salt[HANDSHAKE_SALT_SIZE])
+{
+	star_derive(t, "libcoll meeting", salt, t->bootstrap.key);
+	star_derive(t, "libcoll bodies ", salt, t->body_key);
 }
 
 /* ---------------------------------------------------------------------------- kind -- */
@@ -139,7 +157,7 @@ static int star_new(struct star **t, int rank, int nranks, const char *interface
 static int star_finish(struct star *t, int code, int64_t deadline, struct bootstrap **bootstrap)
 {
 	if (code == 0 && t->bootstrap.rank == 0)
-		star_derive_key(t, t->acceptor.salt);
+		star_derive_keys(t, t->acceptor.salt);
 	if (code == 0)
 		code = bootstrap_meet(&t->bootstrap, clock_remaining(deadline));
 	if (code == 0) {

@@ -12,28 +12,13 @@
 #define CORE_BOOTSTRAP_STAR_H
 
 #include "bootstrap/bootstrap_impl.h"
+#include "bootstrap/star_frame.h"
 #include "socket/acceptor.h"
 #include "socket/dial.h"
 
 enum {
-	STAR_VERSION = 2,
+	STAR_VERSION = 3,
 	STAR_GRACE_MS = 2000 /* extra wait of a member for the names of the missing ranks */
-};
-
-/* ---- the wire: frames are in the machines' own byte order, which the handshake compares ---- */
-
-/*
- * PIECE and FAILED go to rank 0, TABLE and FAILED come from it.  FAILED stands where a piece or a table
- * would: a rank has failed, and the next round may follow.  FAILURE: rank 0 cannot go on.
- */
-enum { STAR_PIECE = 1, STAR_TABLE = 2, STAR_FAILURE = 3, STAR_FAILED = 4 };
-
-struct star_frame {
-	uint32_t type;
-	uint32_t round;
-	uint64_t len;        /* number of the bytes that follow */
-	uint32_t timeout_ms; /* to rank 0: the timeout of the rank; UINT32_MAX: a longer one */
-	int32_t code;        /* FAILED and FAILURE; a message follows */
 };
 
 /* Rank 0's connection to a member. */
@@ -41,26 +26,29 @@ struct rank_connection {
 	int fd;         /* -1: not connected yet, or lost */
 	int poll_index; /* in the poll set; -1: not in the set */
 	char address[ADDRESS_TEXT_SIZE];
-	struct star_frame head; /* the message that is being received */
-	size_t head_got, got;
-	size_t sent;  /* bytes sent of this round's table and its head */
-	int told;     /* the FAILURE has been sent */
+	struct star_stream stream;
+	struct star_frame answer; /* the head of this round's table or failure, for this member */
+	size_t sent;              /* bytes sent of it and of its body */
+	int told;                 /* the FAILURE has been sent */
 	char *failed; /* BOOTSTRAP_TEXT_SIZE bytes for the message of a FAILED; or NULL */
 };
 
 struct star {
 	struct bootstrap bootstrap;
-	uint8_t shared[BOOTSTRAP_KEY_SIZE]; /* from the id, or from COLL_KEY */
+	uint8_t shared[BOOTSTRAP_KEY_SIZE];   /* from the id, or from COLL_KEY */
+	uint8_t body_key[BOOTSTRAP_KEY_SIZE]; /* for the bodies of frames */
 	struct handshake handshake;
 	uint32_t round;
 	/* members */
 	int fd;
+	struct star_stream stream;
 	char root_address[ADDRESS_TEXT_SIZE];
 	/* rank 0 */
 	struct acceptor acceptor;      /* until all members are connected */
 	struct rank_connection *conns; /* [nranks]; entry 0 is unused */
 	struct poll_set polls;
 	uint8_t *heard; /* [nranks] 1: the rank's piece of this round has come */
+	int failed;     /* rank 0 itself has failed: it throws pieces away */
 	int missing;    /* number of ranks whose piece has not come */
 	int64_t looked; /* when star_root_failure_waits last looked at the connections */
 	int64_t deadline, timeout_ms;
@@ -70,10 +58,12 @@ struct star {
 
 /* Fills t->handshake for t's rank and number of ranks. */
 void star_set_handshake(struct star *t);
-/* Makes the bootstrap's own key from the shared one and rank 0's salt. */
-void star_derive_key(struct star *t, const uint8_t salt[HANDSHAKE_SALT_SIZE]);
+/* Makes the bootstrap's own key, and that of the bodies, from the shared one and rank 0's salt. */
+void star_derive_keys(struct star *t, const uint8_t salt[HANDSHAKE_SALT_SIZE]);
 /* COLL_ERR_PEER_LOST about `rank`, whose connection failed with errno err. */
 int star_lost_error(const struct star *t, int rank, int err);
+/* COLL_ERR_PEER_LOST about the connection with `rank`: a mac is wrong. */
+int star_forged_error(const struct star *t, int rank);
 /*
  * Writes as much of head and body as can be written, from offset on: bytes moved, 0 if it would block, -1
  * with errno.

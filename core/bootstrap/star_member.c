@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* star_member.c - connects a member to rank 0; the member's half of an exchange. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "bootstrap/star.h"
 
 /* ------------------------------------------------------------------ connecting -- */
@@ -59,7 +61,8 @@ int star_connect(struct star *t, const struct address_list *addresses, int retry
 	if (code)
 		return code;
 	memcpy(t->root_address, dial.text, sizeof(dial.text));
-	star_derive_key(t, dial.salt);
+	star_derive_keys(t, dial.salt);
+	star_stream_init(&t->stream, 0, dial.key, t->body_key);
 	return 0;
 }
 
@@ -107,6 +110,8 @@ static int member_send(struct star *t, const void *in, size_t len, int code, int
 	int64_t deadline = clock_deadline(timeout_ms);
 	size_t sent = 0;
 
+	star_seal_body(t->body_key, &head, in);
+	star_seal(&t->stream, &head);
 	while (sent < sizeof(head) + len) {
 		int events;
 		int ended = member_poll(t, POLLIN | POLLOUT, deadline, timeout_ms, &events);
@@ -122,40 +127,79 @@ static int member_send(struct star *t, const void *in, size_t len, int code, int
 			return 0;
 		sent += (size_t)n;
 	}
+	t->stream.sent++;
 	return 0;
 }
 
-static int member_read(struct star *t, void *buf, size_t len, int64_t deadline, int64_t timeout_ms)
+/*
+ * Reads bytes of rank 0's frame.  Returns STAR_MORE and a code if the connection or the time has ended.
+ */
+static enum star_event member_read(struct star *t, int64_t deadline, int64_t timeout_ms, int *code)
 {
-	size_t got = 0;
+	size_t room;
+	void *at = star_stream_space(&t->stream, NULL, 0, &room);
+	int events;
+	ssize_t n;
 
-	while (got < len) {
-		int events;
-		int code = member_poll(t, POLLIN, deadline, timeout_ms, &events);
-		ssize_t n;
+	*code = member_poll(t, POLLIN, deadline, timeout_ms, &events);
+	if (*code)
+		return STAR_MORE;
+	n = socket_read(t->fd, at, room);
+	if (n < 0) {
+		*code = star_lost_error(t, 0, errno);
+		return STAR_MORE;
+	}
+	return star_stream_take(&t->stream, (size_t)n);
+}
 
+/*
+ * Tells rank 0 the error of this rank in place of the next piece, if the message fits into the socket's buffer:
+ * rank 0 would only see a connection that ends.
+ */
+static void member_tell(struct star *t, int code)
+{
+	char text[BOOTSTRAP_TEXT_SIZE];
+	struct star_frame head = {
+		.type = STAR_FAILED, .round = t->round + 1, .timeout_ms = UINT32_MAX, .code = code};
+
+	head.len = (uint64_t)snprintf(text, sizeof(text), "rank %d: %.*s", t->bootstrap.rank,
+				      BOOTSTRAP_TEXT_SIZE - 32, error_text());
+	star_seal_body(t->body_key, &head, text);
+	star_seal(&t->stream, &head);
+	if (star_write_frame(t->fd, &head, text, 0) < (ssize_t)sizeof(head))
+		log_debug("rank 0 could not be told: %s", text);
+}
+
+/* Receives rank 0's frame, whose body is the table or the message of a failure. */
+static int member_recv(struct star *t, void *out, size_t total, char *message, int64_t deadline,
+		       int64_t timeout_ms)
+{
+	enum star_event event = STAR_MORE;
+	int code = 0;
+
+	star_stream_next(&t->stream);
+	while (event == STAR_MORE) {
+		event = member_read(t, deadline, timeout_ms, &code);
 		if (code)
 			return code;
-		n = socket_read(t->fd, (char *)buf + got, len - got);
-		if (n < 0)
-			return star_lost_error(t, 0, errno);
-		got += (size_t)n;
+		if (event != STAR_HEAD)
+			continue;
+		code = star_check_table(&t->stream.head, t->round, total);
+		if (code)
+			break;
+		t->stream.body = t->stream.head.type == STAR_TABLE ? out : (void *)message;
+		event = star_stream_take(&t->stream, 0);
 	}
-	return 0;
+	if (event == STAR_FORGED)
+		code = star_forged_error(t, 0);
+	if (code)
+		member_tell(t, code);
+	return code;
 }
 
-/* Rank 0 has sent a failure in place of the table. */
-static int member_failure(struct star *t, const struct star_frame *head,
-			  struct bootstrap_failure *failure, int64_t deadline, int64_t timeout_ms)
+/* Rank 0 has sent a failure, whose message is in failure->text, in place of the table. */
+static int member_failure(const struct star_frame *head, struct bootstrap_failure *failure)
 {
-	int code;
-
-	if (head->len >= sizeof(failure->text))
-		return error_set(COLL_ERR_INTERNAL, "rank 0 broke the bootstrap's protocol: its "
-						    "error has no end");
-	code = member_read(t, failure->text, (size_t)head->len, deadline, timeout_ms);
-	if (code)
-		return code;
 	failure->text[head->len] = '\0';
 	failure->code = head->code > 0 ? head->code : COLL_ERR_REMOTE;
 	return head->type == STAR_FAILED ? COLL_SUCCESS
@@ -166,8 +210,6 @@ static int member_run_round(struct star *t, const void *in, void *out, size_t le
 			    struct bootstrap_failure *failure, int64_t timeout_ms)
 {
 	int64_t deadline = clock_deadline(timeout_ms) + STAR_GRACE_MS;
-	size_t total = (size_t)t->bootstrap.nranks * len;
-	struct star_frame head;
 	int code;
 
 	t->round++;
@@ -177,18 +219,11 @@ static int member_run_round(struct star *t, const void *in, void *out, size_t le
 	else
 		code = member_send(t, in, len, COLL_SUCCESS, timeout_ms);
 	if (code == 0)
-		code = member_read(t, &head, sizeof(head), deadline, timeout_ms);
-	if (code)
+		code = member_recv(t, out, (size_t)t->bootstrap.nranks * len, failure->text,
+				   deadline, timeout_ms);
+	if (code || t->stream.head.type == STAR_TABLE)
 		return code;
-	if (head.type == STAR_FAILURE || (head.type == STAR_FAILED && head.round == t->round))
-		return member_failure(t, &head, failure, deadline, timeout_ms);
-	if (head.type != STAR_TABLE || head.round != t->round || head.len != total)
-		return error_set(COLL_ERR_INTERNAL,
-				 "rank 0 broke the bootstrap's protocol: frame %u of round %u, "
-				 "%llu bytes, where the table of round %u, %zu bytes, was expected",
-				 head.type, head.round, (unsigned long long)head.len, t->round,
-				 total);
-	return member_read(t, out, total, deadline, timeout_ms);
+	return member_failure(&t->stream.head, failure);
 }
 
 int star_member_exchange(struct star *t, const void *in, void *out, size_t len,

@@ -18,10 +18,11 @@ enum { ROOT_LATE_MS = 2000 };
 static void root_connected(void *owner, uint32_t rank, int fd,
 			   const uint8_t key[HANDSHAKE_KEY_SIZE])
 {
-	struct rank_connection *conn = &((struct star *)owner)->conns[rank];
+	struct star *t = owner;
+	struct rank_connection *conn = &t->conns[rank];
 
-	(void)key;
 	conn->fd = fd;
+	star_stream_init(&conn->stream, 1, key, t->body_key);
 	socket_no_delay(fd);
 	address_format_peer(fd, conn->address);
 }
@@ -64,36 +65,15 @@ void star_root_close(struct star *t)
 
 /* ---------------------------------------------------------------------- gather -- */
 
-/*
- * A rank has failed: allocates memory for its message.  Without memory the message is lost, but not the
- * code.
- */
-static int root_check_failed(struct star *t, int rank)
+/* Checks the head of a rank's frame and chooses the memory for the body. */
+static int root_take_head(struct star *t, int rank, uint8_t *out, size_t len)
 {
 	struct rank_connection *conn = &t->conns[rank];
+	const struct star_frame *head = &conn->stream.head;
+	int code = star_check_piece(head, rank, t->round, len, t->failed);
 
-	if (conn->head.len >= BOOTSTRAP_TEXT_SIZE)
-		return error_set(COLL_ERR_INTERNAL,
-				 "rank %d broke the bootstrap's protocol: its error has no end",
-				 rank);
-	if (conn->failed == NULL)
-		conn->failed = malloc(BOOTSTRAP_TEXT_SIZE);
-	return 0;
-}
-
-static int root_check_head(struct star *t, int rank, void *out, size_t len)
-{
-	const struct star_frame *head = &t->conns[rank].head;
-
-	if ((head->type != STAR_PIECE && head->type != STAR_FAILED) || head->round != t->round)
-		return error_set(COLL_ERR_INTERNAL,
-				 "rank %d broke the bootstrap's protocol: frame %u of round %u "
-				 "in round %u",
-				 rank, head->type, head->round, t->round);
-	if (head->type == STAR_PIECE && out != NULL && head->len != len)
-		return error_set(COLL_ERR_MISMATCH,
-				 "rank %d exchanges %llu bytes where rank 0 exchanges %zu", rank,
-				 (unsigned long long)head->len, len);
+	if (code)
+		return code;
 	/*
 	 * The shortest timeout counts for all ranks: only rank 0 knows which ranks are missing, so rank 0
 	 * must be the one to give up.
@@ -102,7 +82,14 @@ static int root_check_head(struct star *t, int rank, void *out, size_t len)
 		t->deadline = clock_now_ms() + head->timeout_ms;
 		t->timeout_ms = head->timeout_ms;
 	}
-	return head->type == STAR_FAILED ? root_check_failed(t, rank) : 0;
+	conn->stream.body = len > 0 && !t->failed ? out + (size_t)rank * len : NULL;
+	if (head->type == STAR_FAILED) {
+		/* Without memory the message is lost, but not the code. */
+		if (conn->failed == NULL)
+			conn->failed = malloc(BOOTSTRAP_TEXT_SIZE);
+		conn->stream.body = (uint8_t *)conn->failed;
+	}
+	return COLL_SUCCESS;
 }
 
 /* A rank that has sent its piece sends nothing more before it has the table. */
@@ -113,40 +100,7 @@ static int root_recv_again(struct star *t, int rank)
 
 	if (n < 0)
 		return star_lost_error(t, rank, errno);
-	if (n > 0)
-		return error_set(COLL_ERR_INTERNAL,
-				 "rank %d broke the bootstrap's protocol: it speaks out of turn",
-				 rank);
-	return 0;
-}
-
-static int root_recv_head(struct star *t, int rank, void *out, size_t len)
-{
-	struct rank_connection *conn = &t->conns[rank];
-	ssize_t n = socket_read(conn->fd, (char *)&conn->head + conn->head_got,
-				sizeof(conn->head) - conn->head_got);
-
-	if (n < 0)
-		return star_lost_error(t, rank, errno);
-	conn->head_got += (size_t)n;
-	return conn->head_got == sizeof(conn->head) ? root_check_head(t, rank, out, len) : 0;
-}
-
-/*
- * Reads some of the piece or the message of a rank; -1 with errno.  If rank 0 itself has failed it throws
- * pieces away.
- */
-static ssize_t root_recv_body(struct rank_connection *conn, uint8_t *piece)
-{
-	char thrown_away[4096];
-	size_t left = (size_t)conn->head.len - conn->got;
-
-	if (conn->head.type == STAR_FAILED)
-		piece = (uint8_t *)conn->failed;
-	if (piece != NULL)
-		return socket_read(conn->fd, piece + conn->got, left);
-	return socket_read(conn->fd, thrown_away,
-			   left < sizeof(thrown_away) ? left : sizeof(thrown_away));
+	return n > 0 ? star_forged_error(t, rank) : 0;
 }
 
 /* All ranks have sent: chooses the failure that every rank gets. */
@@ -156,41 +110,47 @@ static void root_merge_failures(struct star *t, struct bootstrap_failure *failur
 		struct rank_connection *conn = &t->conns[r];
 		char failed[32];
 
-		if (!t->heard[r] || conn->head.type != STAR_FAILED)
+		if (!t->heard[r] || conn->stream.head.type != STAR_FAILED)
 			continue;
 		if (conn->failed != NULL)
-			conn->failed[conn->head.len] = '\0';
+			conn->failed[conn->stream.head.len] = '\0';
 		snprintf(failed, sizeof(failed), "rank %d failed", r);
-		bootstrap_merge_failure(failure, r, conn->head.code,
+		bootstrap_merge_failure(failure, r, conn->stream.head.code,
 					conn->failed != NULL ? conn->failed : failed);
 		free(conn->failed);
 		conn->failed = NULL;
 	}
 }
 
-/* Reads the bytes that the rank has sent of its piece.  out is NULL if rank 0 itself has failed. */
+/* Reads the bytes that the rank has sent of its frame. */
 static int root_recv(struct star *t, int rank, uint8_t *out, size_t len)
 {
 	struct rank_connection *conn = &t->conns[rank];
-	ssize_t n = 0;
-	int code = 0;
+	enum star_event event;
+	uint8_t scrap[4096];
+	size_t room;
+	ssize_t n;
+	void *at;
 
 	if (t->heard[rank])
 		return root_recv_again(t, rank);
-	if (conn->head_got < sizeof(conn->head))
-		code = root_recv_head(t, rank, out, len);
-	if (code || conn->head_got < sizeof(conn->head))
-		return code;
-	if (conn->got < conn->head.len)
-		n = root_recv_body(conn, out != NULL ? out + (size_t)rank * len : NULL);
+	at = star_stream_space(&conn->stream, scrap, sizeof(scrap), &room);
+	n = socket_read(conn->fd, at, room);
 	if (n < 0)
 		return star_lost_error(t, rank, errno);
-	conn->got += (size_t)n;
-	if (conn->got == conn->head.len) {
+	event = star_stream_take(&conn->stream, (size_t)n);
+	if (event == STAR_HEAD) {
+		int code = root_take_head(t, rank, out, len);
+
+		if (code)
+			return code;
+		event = star_stream_take(&conn->stream, 0);
+	}
+	if (event == STAR_WHOLE) {
 		t->heard[rank] = 1;
 		t->missing--;
 	}
-	return 0;
+	return event == STAR_FORGED ? star_forged_error(t, rank) : 0;
 }
 
 /* One step of rank 0's loop: polls, then handles all events. */
@@ -220,13 +180,15 @@ static int root_gather(struct star *t, const void *in, uint8_t *out, size_t len)
 {
 	int code = 0;
 
-	if (out != NULL && len > 0)
+	if (len > 0 && !t->failed)
 		memmove(out, in, len);
 	memset(t->heard, 0, (size_t)t->bootstrap.nranks);
 	t->heard[0] = 1;
 	t->missing = t->bootstrap.nranks - 1;
-	for (int r = 1; r < t->bootstrap.nranks; r++)
-		t->conns[r].head_got = t->conns[r].got = t->conns[r].sent = 0;
+	for (int r = 1; r < t->bootstrap.nranks; r++) {
+		star_stream_next(&t->conns[r].stream);
+		t->conns[r].sent = 0;
+	}
 	while (code == 0 && t->missing > 0)
 		code = root_step(t, out, len);
 	/*
@@ -241,10 +203,9 @@ static int root_gather(struct star *t, const void *in, uint8_t *out, size_t len)
 /* --------------------------------------------------------------------- scatter -- */
 
 /* Continues to send to the members that have not got everything, and adds them to the poll set. */
-static void root_send_some(struct star *t, const struct star_frame *head, const void *body,
-			   int *lost, int *lost_errno)
+static void root_send_some(struct star *t, const void *body, size_t len, int *lost, int *lost_errno)
 {
-	size_t total = sizeof(*head) + (size_t)head->len;
+	size_t total = sizeof(struct star_frame) + len;
 
 	for (int r = 1; r < t->bootstrap.nranks; r++) {
 		struct rank_connection *conn = &t->conns[r];
@@ -252,7 +213,7 @@ static void root_send_some(struct star *t, const struct star_frame *head, const 
 
 		if (conn->fd < 0 || conn->sent == total)
 			continue;
-		n = star_write_frame(conn->fd, head, body, conn->sent);
+		n = star_write_frame(conn->fd, &conn->answer, body, conn->sent);
 		if (n < 0) {
 			*lost = r;
 			*lost_errno = errno;
@@ -262,6 +223,7 @@ static void root_send_some(struct star *t, const struct star_frame *head, const 
 		}
 		conn->sent += (size_t)n;
 		t->heard[r] = conn->sent == total;
+		conn->stream.sent += conn->sent == total;
 		if (conn->sent < total)
 			poll_set_add(&t->polls, conn->fd, POLLOUT);
 	}
@@ -276,11 +238,16 @@ static int root_scatter(struct star *t, const void *body, size_t len, int failed
 				  .code = failed};
 	int lost = 0, lost_errno = 0;
 
+	star_seal_body(t->body_key, &head, body);
+	for (int r = 1; r < t->bootstrap.nranks; r++) {
+		t->conns[r].answer = head;
+		star_seal(&t->conns[r].stream, &t->conns[r].answer);
+	}
 	for (;;) {
 		int code = bootstrap_check_aborted(&t->bootstrap);
 
 		poll_set_begin(&t->polls, bootstrap_look(&t->bootstrap, t->deadline));
-		root_send_some(t, &head, body, &lost, &lost_errno);
+		root_send_some(t, body, len, &lost, &lost_errno);
 		if (t->polls.count == 0)
 			return lost ? star_lost_error(t, lost, lost_errno) : 0;
 		if (code)
@@ -304,6 +271,7 @@ static void root_send_failure(struct star *t, int code, const char *text, size_t
 				  .len = len,
 				  .code = bootstrap_remote_code(code)};
 
+	star_seal_body(t->body_key, &head, text);
 	for (int r = 1; r < t->bootstrap.nranks; r++) {
 		struct rank_connection *conn = &t->conns[r];
 		int midway = conn->sent > 0 && conn->sent < sizeof(head) + body_len;
@@ -311,6 +279,7 @@ static void root_send_failure(struct star *t, int code, const char *text, size_t
 		if (conn->fd < 0 || conn->told)
 			continue;
 		conn->told = 1;
+		star_seal(&conn->stream, &head);
 		/* A socket's buffer has space for a kilobyte, unless the rank does not read. */
 		if (midway || star_write_frame(conn->fd, &head, text, 0) < (ssize_t)sizeof(head))
 			log_debug("rank %d could not be told: %s", r, text);
@@ -363,7 +332,10 @@ static int root_fail(struct star *t, int code, size_t body_len)
 	return error_set(code, "%s", text);
 }
 
-/* Between exchanges every member's next bytes are the head of a frame. */
+/*
+ * Between exchanges every member's next bytes are the head of a frame.  The next exchange reports a wrong
+ * mac.
+ */
 int star_root_failure_waits(struct star *t)
 {
 	int64_t now = clock_now_ms();
@@ -375,7 +347,10 @@ int star_root_failure_waits(struct star *t)
 		struct star_frame head;
 		ssize_t n = recv(t->conns[r].fd, &head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
 
-		if (n == 0 || (n == (ssize_t)sizeof(head) && head.type == STAR_FAILED))
+		if (n == 0)
+			return 1;
+		if (n == (ssize_t)sizeof(head) &&
+		    (!star_is_sealed(&t->conns[r].stream, &head) || head.type == STAR_FAILED))
 			return 1;
 	}
 	return 0;
@@ -391,7 +366,8 @@ int star_root_exchange(struct star *t, const void *in, void *out, size_t len,
 	t->round++;
 	t->timeout_ms = timeout_ms;
 	t->deadline = clock_deadline(timeout_ms);
-	code = root_gather(t, in, failure->code ? NULL : out, len);
+	t->failed = failure->code != COLL_SUCCESS;
+	code = root_gather(t, in, out, len);
 	root_merge_failures(t, failure);
 	if (failure->code) {
 		body = failure->text;

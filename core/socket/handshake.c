@@ -47,19 +47,23 @@ void handshake_session_key(const struct handshake *hs, const struct handshake_me
 	hs->mac(hs->user, &copy, sizeof(copy), key);
 }
 
+int handshake_same_mac(const uint8_t a[HANDSHAKE_MAC_SIZE], const uint8_t b[HANDSHAKE_MAC_SIZE])
+{
+	unsigned differs = 0;
+
+	for (int i = 0; i < HANDSHAKE_MAC_SIZE; i++)
+		differs |= (unsigned)(a[i] ^ b[i]);
+	return differs == 0;
+}
+
 int handshake_is_sealed(const struct handshake *hs, const struct handshake_messages *messages,
 			enum handshake_step step)
 {
 	struct handshake_messages copy = *messages;
-	const uint8_t *found = handshake_mac_of(&copy, step);
 	uint8_t mac[HANDSHAKE_MAC_SIZE];
-	unsigned differs = 0;
 
 	handshake_seal(hs, messages, step, mac);
-	/* The comparison takes the same time wherever the macs differ. */
-	for (int i = 0; i < HANDSHAKE_MAC_SIZE; i++)
-		differs |= (unsigned)(mac[i] ^ found[i]);
-	return differs == 0;
+	return handshake_same_mac(mac, handshake_mac_of(&copy, step));
 }
 
 int handshake_has_magic(const struct handshake *hs, const void *message, size_t got)

@@ -98,6 +98,8 @@ void handshake_seal(const struct handshake *hs, const struct handshake_messages 
 int handshake_is_sealed(const struct handshake *hs, const struct handshake_messages *messages,
 			enum handshake_step step);
 
+/* Are two macs equal?  Takes the same time wherever they differ. */
+int handshake_same_mac(const uint8_t a[HANDSHAKE_MAC_SIZE], const uint8_t b[HANDSHAKE_MAC_SIZE]);
 /* Computes the key of this connection from its complete messages. */
 void handshake_session_key(const struct handshake *hs, const struct handshake_messages *messages,
 			   uint8_t key[HANDSHAKE_KEY_SIZE]);

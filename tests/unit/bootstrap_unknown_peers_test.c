@@ -262,10 +262,14 @@ static void test_drip(void)
 
 /* ------------------------------------------------------------------------ with the key -- */
 
+/* Rank 1 of 2, with the keys of its frames. */
+static struct star rank_1;
+
 /* Rank 1 of 2 proves its key up to its confirm, which has wrong bits if `flip` is not 0. */
 static int prove_rank_1(uint8_t flip)
 {
 	struct handshake_messages m;
+	uint8_t session[HANDSHAKE_KEY_SIZE];
 	int fd = connect_to_root();
 
 	if (right_answer(fd, 1, 2, &m) != 0 ||
@@ -278,11 +282,24 @@ static int prove_rank_1(uint8_t flip)
 	m.confirm.mac[3] ^= flip;
 	if (send(fd, &m.confirm, sizeof(m.confirm), MSG_NOSIGNAL) < 0)
 		diag("the confirm is not taken");
+	memset(&rank_1, 0, sizeof(rank_1));
+	root_key(rank_1.shared);
+	star_derive_keys(&rank_1, m.verdict.salt);
+	handshake_session_key(&handshake, &m, session);
+	star_stream_init(&rank_1.stream, 0, session, rank_1.body_key);
 	return fd;
 }
 
-/* Connects rightly as rank 1 of 2, sends data and closes; returns rank 0's result. */
-static struct rank_result insider(const void *data, size_t len)
+struct piece {
+	struct star_frame head;
+	struct bootstrap_peer peer;
+};
+
+/*
+ * Connects rightly as rank 1 of 2, seals the piece, sends its first `len` bytes and closes; returns rank 0's
+ * result.  tamper: flips bits of that byte after the piece is sealed; -1: none.
+ */
+static struct rank_result insider(struct piece piece, size_t len, int tamper)
 {
 	struct rank_args args = {.root = root, .nranks = 2, .timeout_ms = LONG_MS};
 	struct rank_child zero;
@@ -291,8 +308,12 @@ static struct rank_result insider(const void *data, size_t len)
 	new_root();
 	zero = rank_spawn(&args, 0);
 	fd = prove_rank_1(0);
+	siphash128(rank_1.body_key, &piece.peer, sizeof(piece.peer), piece.head.body_mac);
+	star_seal(&rank_1.stream, &piece.head);
+	if (tamper >= 0)
+		((uint8_t *)&piece)[tamper] ^= 0x81;
 	if (len > 0)
-		send(fd, data, len, MSG_NOSIGNAL);
+		send(fd, &piece, len, MSG_NOSIGNAL);
 	shutdown(fd, SHUT_WR);
 	receive(fd, (char[256]){0}, 256);
 	close(fd);
@@ -323,28 +344,68 @@ static void test_unconfirmed(void)
 	is_int(rank_collect(one).code, 0, "which comes later");
 }
 
-static void test_insider(void)
+static const struct piece right_piece = {.head = {.type = STAR_PIECE,
+						  .round = 1,
+						  .len = sizeof(struct bootstrap_peer),
+						  .timeout_ms = LONG_MS}};
+
+/* Rank 1 has the key, but its bytes stop or are changed on the way. */
+static void test_changed(void)
 {
-	struct {
-		struct star_frame head;
-		struct bootstrap_peer peer;
-	} m = {.head = {.type = STAR_PIECE,
-			.round = 1,
-			.len = sizeof(struct bootstrap_peer),
-			.timeout_ms = LONG_MS}};
+	struct rank_result result;
 	int wrong = 0;
 
-	is_int(insider(&m, sizeof(m)).code, 0, "a right piece");
-	for (size_t len = 0; len < sizeof(m); len += 3)
-		wrong += insider(&m, len).code != COLL_ERR_PEER_LOST;
+	is_int(insider(right_piece, sizeof(right_piece), -1).code, 0, "a right piece");
+	for (size_t len = 0; len < sizeof(right_piece); len += 3)
+		wrong += insider(right_piece, len, -1).code != COLL_ERR_PEER_LOST;
 	is_int(wrong, 0, "a piece that stops early is a lost rank, wherever it stops");
 	wrong = 0;
-	for (size_t i = 0; i < offsetof(struct star_frame, timeout_ms); i++) {
-		((uint8_t *)&m)[i] ^= 0x81;
-		wrong += insider(&m, sizeof(m)).code == 0;
-		((uint8_t *)&m)[i] ^= 0x81;
+	for (int i = 0; i < (int)sizeof(right_piece); i++) {
+		result = insider(right_piece, sizeof(right_piece), i);
+		wrong += result.code != COLL_ERR_PEER_LOST ||
+			 !strstr(result.text, "has the wrong MAC");
 	}
-	is_int(wrong, 0, "a wrong byte in a piece's head is an error, whichever it is");
+	is_int(wrong, 0, "a changed byte in a piece is an error, whichever it is");
+}
+
+/* Rank 1 has the key and seals a wrong head. */
+static void test_insider(void)
+{
+	static const uint64_t lengths[] = {0,
+					   1,
+					   sizeof(struct bootstrap_peer) - 1,
+					   sizeof(struct bootstrap_peer) + 1,
+					   1 << 20,
+					   UINT64_C(1) << 32,
+					   (UINT64_C(1) << 32) + sizeof(struct bootstrap_peer),
+					   UINT64_C(1) << 62,
+					   UINT64_MAX};
+	struct piece m = right_piece;
+	struct rank_result result;
+	int wrong = 0;
+
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		m.head.len = lengths[i];
+		result = insider(m, sizeof(m), -1);
+		wrong += result.code != COLL_ERR_MISMATCH ||
+			 !strstr(result.text, "where rank 0 exchanges 88");
+	}
+	is_int(wrong, 0, "a sealed piece of another length is an error, whichever it is");
+	m.head.type = STAR_FAILED;
+	result = insider(m, sizeof(m), -1);
+	is_int(result.code, COLL_ERR_INTERNAL, "a sealed failure with a message of 2^64 bytes");
+	has_str(result.text, "its error has 18446744073709551615 bytes, but 1023 are the most",
+		"the text has both numbers");
+	m.head.len = 1023;
+	result = insider(m, sizeof(m), -1);
+	is_int(result.code, COLL_ERR_PEER_LOST, "a failure whose message stops early");
+	wrong = 0;
+	for (size_t i = 0; i < offsetof(struct star_frame, timeout_ms); i++) {
+		m = right_piece;
+		((uint8_t *)&m)[i] ^= 0x81;
+		wrong += insider(m, sizeof(m), -1).code == 0;
+	}
+	is_int(wrong, 0, "a wrong byte in a sealed head is an error, whichever it is");
 }
 
 /* Plays a false rank 0 that sends data to rank 1 and closes; returns rank 1's result. */
@@ -386,7 +447,7 @@ static void test_impostor(void)
 	m.challenge.version = STAR_VERSION + 1;
 	result = impostor(&m, sizeof(m.challenge));
 	is_int(result.code, COLL_ERR_UNSUPPORTED, "a rank 0 of another version");
-	has_str(result.text, "speaks bootstrap protocol 3, but this rank's speaks 2",
+	has_str(result.text, "speaks bootstrap protocol 4, but this rank's speaks 3",
 		"both are named");
 	m.challenge.version = STAR_VERSION;
 	for (size_t len = 0; len <= sizeof(m); len += 5)
@@ -412,6 +473,7 @@ int main(void)
 	test_unknown_peers("cut answers", unknown_cut, 0);
 	test_unknown_peers("answers with a wrong bit", unknown_flip, 0);
 	test_drip();
+	test_changed();
 	test_insider();
 	test_unconfirmed();
 	test_impostor();

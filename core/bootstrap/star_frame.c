@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* star_frame.c - seals, receives and checks the frames of the bootstrap over TCP. */
+#include <string.h>
+#include "bootstrap/star_frame.h"
+#include "bootstrap/bootstrap_impl.h"
+#include "base/error.h"
+
+/* The bytes under the mac of a head. */
+struct star_sealed {
+	char label[8];
+	uint32_t from_root;
+	uint32_t reserved;
+	uint64_t number; /* of the frame in its direction */
+	struct star_frame head;
+};
+
+_Static_assert(sizeof(struct star_frame) == 24 + 2 * HANDSHAKE_MAC_SIZE &&
+		       sizeof(struct star_sealed) == 24 + sizeof(struct star_frame),
+	       "frames have no gaps");
+
+void star_stream_init(struct star_stream *stream, int is_root,
+		      const uint8_t key[HANDSHAKE_KEY_SIZE], const uint8_t *body_key)
+{
+	memcpy(stream->key, key, sizeof(stream->key));
+	stream->body_key = body_key;
+	stream->is_root = (uint32_t)is_root;
+}
+
+/* ---------------------------------------------------------------------- sealing -- */
+
+static void star_head_mac(const struct star_stream *stream, const struct star_frame *head,
+			  uint32_t from_root, uint64_t number, uint8_t mac[HANDSHAKE_MAC_SIZE])
+{
+	struct star_sealed sealed = {.label = {'f', 'r', 'a', 'm', 'e'},
+				     .from_root = from_root,
+				     .number = number,
+				     .head = *head};
+
+	memset(sealed.head.mac, 0, sizeof(sealed.head.mac));
+	siphash128(stream->key, &sealed, sizeof(sealed), mac);
+}
+
+void star_seal_body(const uint8_t *body_key, struct star_frame *head, const void *body)
+{
+	siphash128(body_key, body, (size_t)head->len, head->body_mac);
+}
+
+void star_seal(const struct star_stream *stream, struct star_frame *head)
+{
+	star_head_mac(stream, head, stream->is_root, stream->sent, head->mac);
+}
+
+int star_is_sealed(const struct star_stream *stream, const struct star_frame *head)
+{
+	uint8_t mac[HANDSHAKE_MAC_SIZE];
+
+	star_head_mac(stream, head, !stream->is_root, stream->taken, mac);
+	return handshake_same_mac(mac, head->mac);
+}
+
+/* -------------------------------------------------------------------- receiving -- */
+
+void star_stream_next(struct star_stream *stream)
+{
+	stream->head_got = 0;
+	stream->got = 0;
+	stream->body = NULL;
+}
+
+void *star_stream_space(struct star_stream *stream, void *scrap, size_t scrap_size, size_t *size)
+{
+	uint64_t left = stream->head.len - stream->got;
+
+	if (stream->head_got < sizeof(stream->head)) {
+		*size = sizeof(stream->head) - stream->head_got;
+		return (char *)&stream->head + stream->head_got;
+	}
+	if (stream->body != NULL) {
+		*size = (size_t)left;
+		return stream->body + stream->got;
+	}
+	*size = left < scrap_size ? (size_t)left : scrap_size;
+	return scrap;
+}
+
+static int star_body_is_sealed(const struct star_stream *stream)
+{
+	uint8_t mac[HANDSHAKE_MAC_SIZE];
+
+	if (stream->body == NULL && stream->head.len > 0)
+		return 1; /* it was thrown away */
+	siphash128(stream->body_key, stream->body, (size_t)stream->head.len, mac);
+	return handshake_same_mac(mac, stream->head.body_mac);
+}
+
+enum star_event star_stream_take(struct star_stream *stream, size_t n)
+{
+	if (stream->head_got < sizeof(stream->head)) {
+		stream->head_got += n;
+		if (stream->head_got < sizeof(stream->head))
+			return STAR_MORE;
+		return star_is_sealed(stream, &stream->head) ? STAR_HEAD : STAR_FORGED;
+	}
+	stream->got += n;
+	if (stream->got < stream->head.len)
+		return STAR_MORE;
+	if (!star_body_is_sealed(stream))
+		return STAR_FORGED;
+	stream->taken++;
+	return STAR_WHOLE;
+}
+
+/* --------------------------------------------------------------------- checking -- */
+
+/* A failure's message must fit into the memory of a struct bootstrap_failure, with its NUL. */
+static int star_check_message(const struct star_frame *head, int rank)
+{
+	if (head->len < BOOTSTRAP_TEXT_SIZE)
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_INTERNAL,
+			 "rank %d broke the bootstrap's protocol: its error has %llu bytes, but %d "
+			 "are the most",
+			 rank, (unsigned long long)head->len, BOOTSTRAP_TEXT_SIZE - 1);
+}
+
+int star_check_piece(const struct star_frame *head, int rank, uint32_t round, size_t len,
+		     int any_len)
+{
+	if ((head->type != STAR_PIECE && head->type != STAR_FAILED) || head->round != round)
+		return error_set(COLL_ERR_INTERNAL,
+				 "rank %d broke the bootstrap's protocol: frame %u of round %u "
+				 "in round %u",
+				 rank, head->type, head->round, round);
+	if (head->type == STAR_FAILED)
+		return star_check_message(head, rank);
+	if (!any_len && head->len != len)
+		return error_set(COLL_ERR_MISMATCH,
+				 "rank %d exchanges %llu bytes where rank 0 exchanges %zu", rank,
+				 (unsigned long long)head->len, len);
+	return COLL_SUCCESS;
+}
+
+int star_check_table(const struct star_frame *head, uint32_t round, size_t len)
+{
+	if (head->type == STAR_FAILURE || (head->type == STAR_FAILED && head->round == round))
+		return star_check_message(head, 0);
+	if (head->type != STAR_TABLE || head->round != round || head->len != len)
+		return error_set(COLL_ERR_INTERNAL,
+				 "rank 0 broke the bootstrap's protocol: frame %u of round %u, "
+				 "%llu bytes, where the table of round %u, %zu bytes, was expected",
+				 head->type, head->round, (unsigned long long)head->len, round,
+				 len);
+	return COLL_SUCCESS;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * star_frame.h - the frames of the bootstrap over TCP as bytes: sealed, received and checked; no function here
+ * calls the system.
+ *
+ * A frame is a head and a body of head.len bytes, in the machines' own byte order, which the handshake
+ * compares.  The head carries two macs.  `mac` is computed under the key of the connection and covers the
+ * head, the direction and the number of the frame in its direction: a frame that was changed, dropped,
+ * repeated, reordered or sent on another connection has the wrong mac.  `body_mac` is computed under a key
+ * that all ranks share, so that rank 0 computes it once for the table that it sends to all.
+ */
+#ifndef CORE_BOOTSTRAP_STAR_FRAME_H
+#define CORE_BOOTSTRAP_STAR_FRAME_H
+
+#include "socket/handshake.h"
+
+/*
+ * PIECE and FAILED go to rank 0, TABLE and FAILED come from it.  FAILED stands where a piece or a table
+ * would: a rank has failed, and the next round may follow.  FAILURE: rank 0 cannot go on.
+ */
+enum { STAR_PIECE = 1, STAR_TABLE = 2, STAR_FAILURE = 3, STAR_FAILED = 4 };
+
+struct star_frame {
+	uint32_t type;
+	uint32_t round;
+	uint64_t len;        /* number of the bytes that follow */
+	uint32_t timeout_ms; /* to rank 0: the timeout of the rank; UINT32_MAX: a longer one */
+	int32_t code;        /* FAILED and FAILURE; a message follows */
+	uint8_t body_mac[HANDSHAKE_MAC_SIZE];
+	uint8_t mac[HANDSHAKE_MAC_SIZE];
+};
+
+/* The frames of one connection: how many were exchanged, and the one that is being received. */
+struct star_stream {
+	uint8_t key[HANDSHAKE_KEY_SIZE]; /* the session key of the connection */
+	const uint8_t *body_key;
+	uint32_t is_root;
+	uint64_t sent, taken; /* complete frames in each direction */
+	struct star_frame head;
+	size_t head_got;
+	uint64_t got;
+	uint8_t *body; /* memory for head.len bytes; NULL: the body is thrown away */
+};
+
+/* Fills a zeroed stream.  is_root: this end is rank 0's.  body_key must live as long as the stream. */
+void star_stream_init(struct star_stream *stream, int is_root,
+		      const uint8_t key[HANDSHAKE_KEY_SIZE], const uint8_t *body_key);
+
+/* Fills head->body_mac: once for all connections that send the body. */
+void star_seal_body(const uint8_t *body_key, struct star_frame *head, const void *body);
+/* Fills head->mac for the next frame to send.  The caller counts stream->sent up when all is sent. */
+void star_seal(const struct star_stream *stream, struct star_frame *head);
+/* Is this the head of the next frame to receive? */
+int star_is_sealed(const struct star_stream *stream, const struct star_frame *head);
+
+/* Forgets the received frame: the next byte is the first of a head. */
+void star_stream_next(struct star_stream *stream);
+/* The memory for the next bytes and its size.  scrap: memory for bytes that are thrown away. */
+void *star_stream_space(struct star_stream *stream, void *scrap, size_t scrap_size, size_t *size);
+
+enum star_event {
+	STAR_MORE, /* the frame is not complete */
+	/*
+	 * The head is complete and has the right mac.  The caller checks it, sets stream->body and calls
+	 * star_stream_take(stream, 0): a body may be empty.
+	 */
+	STAR_HEAD,
+	STAR_WHOLE, /* so has the body, unless it was thrown away */
+	STAR_FORGED /* a mac is wrong */
+};
+/* Takes n bytes that were written to the memory of star_stream_space. */
+enum star_event star_stream_take(struct star_stream *stream, size_t n);
+
+/*
+ * Checks an authentic head from `rank` in that round: COLL_SUCCESS if it is a piece of len bytes or a failure.
+ * any_len: pieces are thrown away, whatever their length.
+ */
+int star_check_piece(const struct star_frame *head, int rank, uint32_t round, size_t len,
+		     int any_len);
+/* Checks an authentic head from rank 0: COLL_SUCCESS if it is a table of len bytes or a failure. */
+int star_check_table(const struct star_frame *head, uint32_t round, size_t len);
+#endif

@@ -4,12 +4,22 @@
 
 #include <time.h>
 
-int64_t clock_now_us(void)
+static int64_t clock_read_us(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+int64_t clock_now_us(void)
+{
+	return clock_read_us(CLOCK_MONOTONIC);
+}
+
+int64_t clock_tick_us(void)
+{
+	return clock_read_us(CLOCK_MONOTONIC_COARSE);
 }
 
 int64_t clock_now_ms(void)

@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 int64_t clock_now_us(void);
+/* The same clock as of the kernel's last tick, 1 to 10 ms ago at most: a read costs 5 ns and not 25. */
+int64_t clock_tick_us(void);
 int64_t clock_now_ms(void);
 /* The time timeout_ms from now.  A negative timeout counts as 0, a longer one than a year as a year. */
 int64_t clock_deadline(int64_t timeout_ms);

@@ -19,6 +19,7 @@ enum { TRUST_LINKS = 40 };
 struct trust_walk {
 	struct trust *trust;
 	int is_plugin;
+	int links_only;
 	int links;
 	char at[2 * PATH_MAX]; /* the part that was judged, without links; "": the root directory */
 	char rest[PATH_MAX];   /* the names that follow */
@@ -165,6 +166,8 @@ static int trust_judge(struct trust_walk *walk, const char *path, const struct s
 	const mode_t others = trust_others(st, sticky_is_safe);
 	const int group_only = !(others & S_IWOTH) && !trust_is_privileged();
 
+	if (walk->links_only && !S_ISLNK(st->st_mode))
+		return COLL_SUCCESS;
 	if (trust_is_owner(st->st_uid) && (!others || group_only)) {
 		if (others && in_place && st->st_gid != st->st_uid)
 			trust_note(walk->trust, path, st, 1);
@@ -262,23 +265,37 @@ static int trust_at_last(const struct trust_walk *walk)
 	return name[strspn(name, "/")] == '\0';
 }
 
-int trust_check(const char *path, int is_plugin, struct trust *trust)
+static int trust_go(struct trust_walk *walk, const char *path)
 {
-	struct trust_walk walk = {.trust = trust, .is_plugin = is_plugin};
 	int code;
 
-	memset(trust, 0, sizeof(*trust));
-	code = trust_begin(&walk, path);
+	memset(walk->trust, 0, sizeof(*walk->trust));
+	code = trust_begin(walk, path);
 	if (!code)
-		code = trust_look(&walk, 0);
-	while (!code && walk.rest[strspn(walk.rest, "/")]) {
-		const int last = trust_at_last(&walk);
+		code = trust_look(walk, 0);
+	while (!code && walk->rest[strspn(walk->rest, "/")]) {
+		const int last = trust_at_last(walk);
 
 		/* The rule for the file's own directory is a stricter one. */
 		if (last)
-			code = trust_look(&walk, 1);
-		if (!code && trust_take_name(&walk))
-			code = trust_look(&walk, last);
+			code = trust_look(walk, 1);
+		if (!code && trust_take_name(walk))
+			code = trust_look(walk, last);
 	}
 	return code;
+}
+
+int trust_check(const char *path, int is_plugin, struct trust *trust)
+{
+	struct trust_walk walk = {.trust = trust, .is_plugin = is_plugin};
+
+	return trust_go(&walk, path);
+}
+
+int trust_check_links(const char *path)
+{
+	struct trust trust;
+	struct trust_walk walk = {.trust = &trust, .links_only = 1};
+
+	return trust_go(&walk, path);
 }

@@ -44,5 +44,10 @@ struct trust {
  * COLL_ERR_PERMISSION: the text names the first fault, the rule and the remedies.
  */
 int trust_check(const char *path, int is_plugin, struct trust *trust);
+/*
+ * The same rule for the symbolic links on the way only: for a directory that may be another user's, but to
+ * which no link of another user may lead.
+ */
+int trust_check_links(const char *path);
 
 #endif

@@ -54,6 +54,7 @@ int await_check(struct op *op)
 	if (other->context == context) {
 		state = await_state(op, other, 0);
 	} else if (!pthread_mutex_trylock(&other->context->lock)) {
+		other->context->now_is_recent = 0;
 		context_progress(other->context);
 		state = await_state(op, other,
 				    op->awaited_progress_count != other->context->progress_count);

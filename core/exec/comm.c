@@ -94,6 +94,7 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 		comm_send_control(comm, CONTROL_FAIL, code, comm->error_text);
 	queue_cancel(comm);
 	context_wake(comm->context);
+	recorder_report(comm, !quiet && code != COLL_ERR_ABORTED);
 }
 
 static int comm_controls_sent(void *arg)
@@ -152,6 +153,8 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 		comm->node[r] = context->node[comm->to_context_rank[r]];
 	}
 	comm->nnodes = algo_nodes(comm->node, nranks);
+	if (!context->comms)
+		recorder_check_dump(comm);
 	comm->next = context->comms;
 	context->comms = comm;
 	context->pending_events = 1; /* messages for the new communicator may have come already */

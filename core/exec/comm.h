@@ -6,6 +6,7 @@
 #include "transport/context.h"
 #include "exec/call.h"
 #include "exec/outcome.h"
+#include "exec/recorder.h"
 
 enum { COMM_HISTORY = 32 };
 
@@ -76,6 +77,7 @@ struct comm {
 	int native_groups; /* groups of the backend's own that have not ended yet */
 	int leaving;       /* coll_comm_destroy has begun: a peer that leaves is no failure */
 	struct comm *next; /* the next communicator of the context */
+	struct recorder recorder;
 };
 
 /* Memory for comm_rank_name. */

@@ -114,6 +114,8 @@ int native_now(struct comm *comm, const struct call *call)
 	    (comm->context->classify && !native_takes(comm, call)))
 		return 0;
 	comm->issued++;
+	recorder_issue(&comm->recorder, comm->issued, call, signature_of(comm, call), 0,
+		       context_now(comm->context));
 	native_submit(comm, comm->issued, call->slot, &call->args);
 	return 1;
 }
@@ -155,6 +157,7 @@ int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll
 		return 0;
 	}
 	n->submitted = number;
+	recorder_start(&comm->recorder, number, context_now(comm->context));
 	n->last.kind = args->kind;
 	n->last.dtype = args->dtype;
 	n->last.count = args->count;
@@ -214,6 +217,7 @@ int native_progress(struct comm *comm)
 		native_fail(comm, code, &err);
 	if (comm->finished == before)
 		return 0;
+	recorder_end_all(&comm->recorder, before, comm->finished, context_now(comm->context));
 	comm->context->sleepers_have_news = 1;
 	return 1;
 }

@@ -212,6 +212,8 @@ static void op_append(struct op *op, uint64_t group)
 		op->seq = comm->seq++;
 		comm_remember(comm, &op->call.signature);
 	}
+	recorder_issue(&comm->recorder, op->number, &op->call, op->call.signature, op->seq,
+		       context_now(comm->context));
 	if (comm->tail)
 		comm->tail->next = op;
 	else

@@ -7,6 +7,18 @@
 #include "exec/native.h"
 #include "base/error.h"
 
+static void queue_begin(struct op *op)
+{
+	op->state = OP_RUNNING;
+	recorder_start(&op->comm->recorder, op->number, context_now(op->comm->context));
+}
+
+static void queue_end(struct op *op)
+{
+	op->state = OP_DONE;
+	recorder_end(&op->comm->recorder, op->number, context_now(op->comm->context));
+}
+
 /* --------------------------------------------------------- native operations -- */
 
 /* 0: the backend declines the operation, but its transport can do it. */
@@ -20,7 +32,8 @@ static int queue_try_native(struct op *op, native_fn slot, const coll_args_t *ar
 	if (code)
 		native_fail(op->comm, code, &err);
 	op->native = !code;
-	op->state = code ? op->state : OP_RUNNING;
+	if (!code)
+		queue_begin(op);
 	return 1;
 }
 
@@ -52,7 +65,7 @@ static void queue_poll_native(struct comm *comm)
 	else
 		for (struct op *op = comm->head;
 		     !code && op && op->state == OP_RUNNING && op->native; op = op->next)
-			op->state = OP_DONE;
+			queue_end(op);
 	if (code)
 		native_fail(comm, code, &err);
 }
@@ -101,7 +114,7 @@ static void queue_start(struct op *op)
 	int code = COLL_SUCCESS;
 
 	if (op->call.args.kind == KIND_AWAIT) {
-		op->state = OP_RUNNING;
+		queue_begin(op);
 		return;
 	}
 	if (slot && queue_start_native(op, slot))
@@ -122,7 +135,7 @@ static void queue_start(struct op *op)
 		return;
 	}
 	engine_begin(op);
-	op->state = OP_RUNNING;
+	queue_begin(op);
 }
 
 /*
@@ -183,12 +196,12 @@ static int queue_advance(struct op *op)
 	if (op->call.args.kind == KIND_AWAIT) {
 		moved = await_check(op);
 		if (moved == AWAIT_DONE)
-			op->state = OP_DONE;
+			queue_end(op);
 		return moved != AWAIT_IDLE;
 	}
 	moved = engine_run(op);
 	if (!op->comm->error && !op->steps_left)
-		op->state = OP_DONE;
+		queue_end(op);
 	return moved;
 }
 

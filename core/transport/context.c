@@ -355,6 +355,7 @@ int context_lock_within(struct context *context, int64_t timeout_ms)
 void context_enter(struct context *context)
 {
 	context_lock(context);
+	context->now_is_recent = 0;
 	atomic_store_explicit(&context->progress_owner, (uintptr_t)pthread_self(),
 			      memory_order_relaxed);
 }

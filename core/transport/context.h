@@ -84,6 +84,8 @@ struct context {
 	_Atomic uintptr_t
 		progress_owner; /* the thread that last entered: it drives this context while it waits for others */
 	int64_t poll_us, yield_us, timeout_us, stall_us;
+	int64_t now_us;             /* see context_now */
+	int now_is_recent;          /* now_us was read in this call, or in this round of a wait */
 	struct selection selection; /* rank 0's selection */
 	struct match match;
 	struct comm *comms;
@@ -164,6 +166,22 @@ int context_lock_within(struct context *context, int64_t timeout_ms);
 /* The same, and notes that the calling thread drives this context. */
 void context_enter(struct context *context);
 void context_leave(struct context *context);
+
+/*
+ * The time for the record of an operation: monotonic, and at most a tick of the kernel old.  The clock is
+ * read once a call or once in a few rounds of a wait.
+ */
+static inline int64_t context_now(struct context *context)
+{
+	if (!context->now_is_recent) {
+		int64_t now = clock_tick_us();
+
+		if (now > context->now_us)
+			context->now_us = now;
+		context->now_is_recent = 1;
+	}
+	return context->now_us;
+}
 
 /* Moves messages and operations without blocking: 1 if any moved.  The lock is held. */
 int context_progress(struct context *context);

@@ -90,6 +90,7 @@ static int wait_sweep(struct context *context)
 	for (struct context *l = wait_contexts; l; l = l->next) {
 		if (l == context || !wait_is_mine(l) || pthread_mutex_trylock(&l->lock))
 			continue;
+		l->now_is_recent = 0;
 		moved |= context_progress(l);
 		pthread_mutex_unlock(&l->lock);
 	}
@@ -240,6 +241,8 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 		if (++rounds % WAIT_SWEEP && idle < context->poll_us)
 			continue; /* a read of the clock costs more than a poll */
 		now = clock_now_us();
+		context->now_us = now;
+		context->now_is_recent = 1;
 		if (!last)
 			last = now;
 		idle = now - last;
@@ -247,6 +250,7 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 			continue;
 		if (idle >= timeout_us)
 			return done(arg) ? COLL_SUCCESS : COLL_ERR_TIMEOUT;
+		context->now_is_recent = idle < context->poll_us;
 		wait_pause(context, idle, timeout_us - idle, done == wait_stopped);
 	}
 	return COLL_SUCCESS;

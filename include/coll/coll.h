@@ -76,6 +76,10 @@
  * communicator: the failure becomes its asynchronous error (coll_comm_get_async_error), its
  * operations end, and every later operation on it returns that error.  The program can then only
  * abort it, destroy it, or make a communicator of the surviving ranks with coll_comm_shrink().
+ * The library records the last 64 operations of each communicator.  When a communicator fails, it
+ * logs those that are not done.  With the option `dump` (COLL_DUMP=directory) each rank also writes
+ * all of them to a new file: kind, type, count, bytes, root or peer, state, and the times at which
+ * they were issued, started and ended, in steps of the kernel's tick (1 to 10 ms).
  *
  *
  * CONVENTIONS, valid for every function unless the function's comment says otherwise

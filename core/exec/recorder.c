@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* recorder.c - notes the operations of a communicator, and logs those that a failure has left undone. */
+#include "exec/recorder.h"
+#include "exec/comm.h"
+#include "base/log.h"
+
+#include <stdio.h>
+
+/* The log line names so many operations at most: the oldest hold up the others. */
+enum { RECORDER_NAMED = 3 };
+
+void recorder_end_all(struct recorder *recorder, uint64_t before, uint64_t number, int64_t now_us)
+{
+	if (number - before > RECORDER_SIZE)
+		before = number - RECORDER_SIZE;
+	while (before < number)
+		recorder_end(recorder, ++before, now_us);
+}
+
+/* -------------------------------------------------------------------------- in words -- */
+
+void recorder_describe(const struct recorded *op, char *text, size_t size)
+{
+	const struct call call = {
+		.args = {.kind = op->kind,
+			 .dtype = (coll_dtype_t)(op->meta[0] >> 8 & 0xff),
+			 .count = (size_t)op->count,
+			 .root = op->peer,
+			 .tag = op->seq_or_tag},
+		.kind = kind_is_valid(op->kind) ? kind_at(op->kind) : NULL,
+		.signature = {{op->meta[0], op->meta[1]}},
+	};
+
+	call_describe(&call, text, size);
+}
+
+/* " number 7, allreduce of 10 float32 (sum), running for 3.2 s;".  The text has room for five of them. */
+static size_t recorder_name(struct recorder *recorder, uint64_t number, int64_t now, char *text,
+			    size_t size)
+{
+	const struct recorded *op = recorder_find(recorder, number);
+	const int64_t since = op->ended_us     ? op->ended_us
+			      : op->started_us ? op->started_us
+					       : op->issued_us;
+	char what[160];
+
+	recorder_describe(op, what, sizeof(what));
+	return (size_t)snprintf(text, size, " number %llu, %s, %s %.3g s%s",
+				(unsigned long long)number, what,
+				op->ended_us     ? "done"
+				: op->started_us ? "running for"
+						 : "issued",
+				(double)(now > since ? now - since : 0) / 1e6,
+				op->started_us && !op->ended_us ? ";" : " ago;");
+}
+
+static void recorder_log(struct comm *comm, int loud)
+{
+	struct recorder *recorder = &comm->recorder;
+	const int64_t now = clock_now_us();
+	const uint64_t newest = recorder->issued;
+	const uint64_t before = newest < RECORDER_SIZE ? 0 : newest - RECORDER_SIZE;
+	uint64_t undone = 0, done = 0;
+	char text[800] = "";
+	size_t at = 0;
+
+	for (uint64_t n = before + 1; n <= newest; n++)
+		if (recorder_find(recorder, n)->ended_us)
+			done = n;
+		else if (undone++ < RECORDER_NAMED)
+			at += recorder_name(recorder, n, now, text + at, sizeof(text) - at);
+	if (!undone)
+		return;
+	if (undone > RECORDER_NAMED)
+		at += (size_t)snprintf(text + at, sizeof(text) - at, " ...;");
+	if (done) {
+		at += (size_t)snprintf(text + at, sizeof(text) - at, " the last that is done:");
+		at += recorder_name(recorder, done, now, text + at, sizeof(text) - at);
+	}
+	text[at - 1] = '\0';
+	(loud ? log_warn : log_info)("rank %d: %llu of the last %llu operations of the failed "
+				     "communicator are not done:%s",
+				     comm->rank, (unsigned long long)undone,
+				     (unsigned long long)(newest - before), text);
+}
+
+void recorder_report(struct comm *comm, int loud)
+{
+	const char *directory = config_string(comm->context->config, "dump");
+	char saved[ERROR_TEXT_SIZE]; /* the call that has found the failure may have its own */
+
+	if (!comm->recorder.issued)
+		return;
+	recorder_log(comm, loud);
+	if (!directory || !directory[0])
+		return;
+	snprintf(saved, sizeof(saved), "%s", error_text());
+	recorder_dump(comm, directory, loud);
+	error_set(COLL_SUCCESS, "%s", saved);
+}

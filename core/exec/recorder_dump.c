@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * recorder_dump.c - the file with the last operations of a failed communicator: one line each, for tools that
+ * compare the files of all ranks.
+ */
+#include "exec/recorder.h"
+#include "exec/comm.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/trust.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	DUMP_NAMES = 32, /* names that are tried for one file */
+	DUMP_NAME_SIZE = 128,
+	DUMP_SIZE = 32 << 10
+};
+
+/* ---------------------------------------------------------------------- the directory -- */
+
+/* A link of another user could lead to any directory of this user. */
+static int dump_open_directory(const char *path)
+{
+	int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || faccessat(fd, ".", W_OK | X_OK, AT_EACCESS))
+		error_set(COLL_ERR_SYSTEM, "%s", strerror(errno));
+	else if (!trust_check_links(path))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+void recorder_check_dump(struct comm *comm)
+{
+	const char *path = config_string(comm->context->config, "dump");
+	int fd;
+
+	if (!path || !path[0])
+		return;
+	fd = dump_open_directory(path);
+	if (fd < 0)
+		log_warn(
+			"the last operations of a failed communicator cannot be written to the "
+			"directory '%s' (option dump, set by %s): %s; make it a directory in which "
+			"this user may make files",
+			path, config_source(comm->context->config, "dump"), error_text());
+	else
+		close(fd);
+}
+
+/* ------------------------------------------------------------------------- the name -- */
+
+/* Equal on all ranks of a job, unlike those of other jobs, and without use to find out the job's key. */
+static uint64_t dump_number(const struct context *context)
+{
+	const struct bootstrap_peer *first = bootstrap_peer(context->bootstrap, 0);
+	uint8_t key[BOOTSTRAP_KEY_SIZE], mac[16];
+	uint64_t number;
+
+	bootstrap_key(context->bootstrap, key);
+	siphash128(key, first->process, sizeof(first->process), mac);
+	memcpy(&number, mac, sizeof(number));
+	return number;
+}
+
+static uint64_t dump_job(const struct context *context)
+{
+	while (context->parent)
+		context = context->parent;
+	return dump_number(context);
+}
+
+/* A communicator with a context of its own is told from others by that, the others by their context ids. */
+static void dump_comm_id(const struct comm *comm, char text[32])
+{
+	if (comm->context->parent)
+		snprintf(text, 32, "%08llx",
+			 (unsigned long long)dump_number(comm->context) & 0xffffffff);
+	else
+		snprintf(text, 32, "%u", comm->context_id);
+}
+
+/* Makes a new file.  A program that makes communicator after communicator may use a name again. */
+static int dump_open(const struct comm *comm, int directory, char name[DUMP_NAME_SIZE])
+{
+	const unsigned long long job = (unsigned long long)dump_job(comm->context);
+	char id[32], again[16] = "";
+	int fd = -1;
+
+	dump_comm_id(comm, id);
+	for (int n = 1; fd < 0 && n <= DUMP_NAMES; n++) {
+		if (n > 1)
+			snprintf(again, sizeof(again), "-%d", n);
+		snprintf(name, DUMP_NAME_SIZE, "coll-%016llx-comm-%s-rank-%d-pid-%ld%s.txt", job,
+			 id, comm->rank, (long)getpid(), again);
+		fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			    0600);
+		if (fd < 0 && errno != EEXIST)
+			break;
+	}
+	return fd;
+}
+
+/* ------------------------------------------------------------------------ the text -- */
+
+struct dump {
+	char text[DUMP_SIZE];
+	size_t used;
+	int64_t offset_us; /* from the monotonic clock to the time of day */
+};
+
+__attribute__((format(printf, 2, 3))) static void dump_add(struct dump *dump, const char *fmt, ...)
+{
+	const size_t room = sizeof(dump->text) - dump->used;
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(dump->text + dump->used, room, fmt, args);
+	va_end(args);
+	if (n > 0)
+		dump->used += (size_t)n < room ? (size_t)n : room - 1;
+}
+
+static void dump_add_time(struct dump *dump, int64_t us)
+{
+	const int64_t at = us + dump->offset_us;
+
+	if (us)
+		dump_add(dump, " %lld.%03lld", (long long)(at / 1000000),
+			 (long long)(at / 1000 % 1000));
+	else
+		dump_add(dump, " -");
+}
+
+static void dump_add_number(struct dump *dump, int known, long long number)
+{
+	if (known)
+		dump_add(dump, " %lld", number);
+	else
+		dump_add(dump, " -");
+}
+
+static const char *dump_state(const struct comm *comm, const struct recorded *op)
+{
+	return op->ended_us     ? "done"
+	       : op->started_us ? comm->native ? "submitted" : "running"
+				: "queued";
+}
+
+static void dump_add_op(struct dump *dump, const struct comm *comm, uint64_t number,
+			const struct recorded *op)
+{
+	const int dtype = (int)(op->meta[0] >> 8 & 0xff), redop = (int)(op->meta[0] >> 16 & 0xffff);
+	const size_t size = coll_dtype_size(dtype);
+	const int p2p = kind_is_p2p(op->kind);
+	char what[160];
+
+	recorder_describe(op, what, sizeof(what));
+	dump_add(dump, "%llu", (unsigned long long)number);
+	dump_add_number(dump, kind_is_collective(op->kind) && !comm->native, op->seq_or_tag + 1LL);
+	dump_add(dump, " %s %s", kind_is_valid(op->kind) ? kind_name(op->kind) : "await",
+		 size ? coll_dtype_name(dtype) : "-");
+	dump_add_number(dump, kind_reduces(op->kind), redop);
+	dump_add(dump, " %llu %llu", (unsigned long long)op->count,
+		 (unsigned long long)(op->count * size));
+	dump_add_number(dump, p2p || kind_has_root(op->kind), op->peer);
+	dump_add_number(dump, p2p, op->seq_or_tag);
+	dump_add(dump, " %s", dump_state(comm, op));
+	dump_add_time(dump, op->issued_us);
+	dump_add_time(dump, op->started_us);
+	dump_add_time(dump, op->ended_us);
+	dump_add(dump, " %s\n", what);
+}
+
+static void dump_add_head(struct dump *dump, const struct comm *comm)
+{
+	const struct context *context = comm->context;
+	char id[32];
+	size_t from;
+
+	dump_comm_id(comm, id);
+	dump_add(dump,
+		 "# libcoll %s: the last operations of a communicator that failed\n"
+		 "# job %016llx communicator %s rank %d ranks %d world_rank %d host %s pid %ld "
+		 "backend %s\n",
+		 coll_version_string(), (unsigned long long)dump_job(context), id, comm->rank,
+		 comm->nranks, comm->to_context_rank[comm->rank],
+		 bootstrap_peer(context->bootstrap, context->rank)->host, (long)getpid(),
+		 context->plugin->backend.name);
+	dump_add(dump, "# failed");
+	dump_add_time(dump, clock_now_us());
+	dump_add(dump, " code %d text ", comm->error);
+	from = dump->used;
+	dump_add(dump, "%s", comm->error_text);
+	for (; from < dump->used; from++)
+		if ((unsigned char)dump->text[from] < ' ')
+			dump->text[from] = ' ';
+	dump_add(dump, "\n"
+		       "# times in seconds since 1970, in steps of the kernel's tick; -: not yet, "
+		       "not known, or not of this kind\n"
+		       "# number collective kind dtype op count bytes root_or_peer tag state "
+		       "issued started ended description\n");
+}
+
+static void dump_fill(struct dump *dump, struct comm *comm)
+{
+	const uint64_t newest = comm->recorder.issued;
+	const uint64_t before = newest < RECORDER_SIZE ? 0 : newest - RECORDER_SIZE;
+	struct timespec day;
+
+	clock_gettime(CLOCK_REALTIME, &day);
+	dump->offset_us = (int64_t)day.tv_sec * 1000000 + day.tv_nsec / 1000 - clock_now_us();
+	dump_add_head(dump, comm);
+	for (uint64_t n = before + 1; n <= newest; n++)
+		dump_add_op(dump, comm, n, recorder_find(&comm->recorder, n));
+}
+
+/* -------------------------------------------------------------------------- the file -- */
+
+static int dump_write(int fd, const struct dump *dump)
+{
+	size_t done = 0;
+
+	while (done < dump->used) {
+		ssize_t n = write(fd, dump->text + done, dump->used - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_set(COLL_ERR_SYSTEM, "%s", strerror(errno));
+		done += (size_t)n;
+	}
+	return COLL_SUCCESS;
+}
+
+static int dump_make(struct comm *comm, int directory, char name[DUMP_NAME_SIZE])
+{
+	struct dump *dump = calloc(1, sizeof(*dump));
+	int fd, code;
+
+	if (!dump)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory");
+	fd = dump_open(comm, directory, name);
+	if (fd < 0) {
+		free(dump);
+		return error_set(COLL_ERR_SYSTEM, "%s", strerror(errno));
+	}
+	dump_fill(dump, comm);
+	code = dump_write(fd, dump);
+	if (close(fd) && !code)
+		code = error_set(COLL_ERR_SYSTEM, "%s", strerror(errno));
+	free(dump);
+	return code;
+}
+
+void recorder_dump(struct comm *comm, const char *path, int loud)
+{
+	char name[DUMP_NAME_SIZE] = "";
+	int directory = dump_open_directory(path);
+
+	if (directory < 0)
+		return; /* recorder_check_dump has warned */
+	if (dump_make(comm, directory, name))
+		log_warn("rank %d cannot write its last operations to '%s/%s': %s", comm->rank,
+			 path, name, error_text());
+	else
+		(loud ? log_warn : log_info)("rank %d has written its last operations to '%s/%s'",
+					     comm->rank, path, name);
+	close(directory);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * recorder_test.c - the last operations of a communicator that fails: the warning, and the file that the
+ * option `dump` asks for.
+ *
+ * Arguments: the backends; without any, simulated and tcp.
+ */
+#include "../lib/ranks.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+enum { SIZE = 64, CALLS = 70, LINES = 80, USER = 4711 };
+
+static const char *backend;
+static char dir[] = "/tmp/coll-recorder-XXXXXX";
+static _Atomic int over; /* rank 0 has its error */
+
+/* ----------------------------------------------------------------------- the files -- */
+
+/* One file of a rank: its lines, "" after the last. */
+struct dump {
+	char name[256], line[LINES][400];
+	int lines, ops;
+	mode_t mode;
+};
+
+static struct dump dump;
+
+static const char *at(const char *name)
+{
+	static char path[600];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return path;
+}
+
+/* The number of files in the directory with both words in their names; dump.name is one of these. */
+static int files(const char *word, const char *too)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	int n = 0;
+
+	if (!d)
+		bail_out("no directory %s", dir);
+	while ((e = readdir(d)))
+		if (e->d_name[0] != '.' && strstr(e->d_name, word) && strstr(e->d_name, too)) {
+			snprintf(dump.name, sizeof(dump.name), "%s", e->d_name);
+			n++;
+		}
+	closedir(d);
+	return n;
+}
+
+static void remove_files(void)
+{
+	while (files("", ""))
+		if (remove(at(dump.name)))
+			bail_out("cannot remove %s", dump.name);
+}
+
+/* Reads the one file of a rank and this communicator. */
+static int read_dump(const char *rank, const char *comm)
+{
+	struct stat st = {0};
+	FILE *file;
+
+	memset(&dump, 0, sizeof(dump));
+	if (!is_int(files(rank, comm), 1, "%s: one file of%s and communicator%s", backend, rank,
+		    comm))
+		return 0;
+	file = fopen(at(dump.name), "r");
+	if (!file || fstat(fileno(file), &st))
+		bail_out("cannot read %s", dump.name);
+	dump.mode = st.st_mode;
+	while (dump.lines < LINES && fgets(dump.line[dump.lines], sizeof(dump.line[0]), file))
+		dump.ops += dump.line[dump.lines++][0] != '#';
+	fclose(file);
+	return 1;
+}
+
+/* The line of an operation by its place from the end: 0 is the newest. */
+static const char *line_of(int back)
+{
+	return dump.lines > back ? dump.line[dump.lines - 1 - back] : "";
+}
+
+/* ----------------------------------------------------------------------- the log -- */
+
+static char text[1 << 16];
+static int saved_stderr;
+static FILE *log_file;
+
+static void capture(void)
+{
+	log_file = tmpfile();
+	saved_stderr = dup(2);
+	if (!log_file || saved_stderr < 0 || dup2(fileno(log_file), 2) < 0)
+		bail_out("cannot redirect stderr");
+}
+
+static void captured(void)
+{
+	size_t len;
+
+	dup2(saved_stderr, 2);
+	close(saved_stderr);
+	rewind(log_file);
+	len = fread(text, 1, sizeof(text) - 1, log_file);
+	text[len] = '\0';
+	fclose(log_file);
+}
+
+static int count(const char *word)
+{
+	int n = 0;
+
+	for (const char *p = text; (p = strstr(p, word)); p++)
+		n++;
+	return n;
+}
+
+/* --------------------------------------------------------------------- a missing call -- */
+
+/* Rank 1 does not make the last call. */
+static void missing_call(struct rank *r)
+{
+	int32_t x[3] = {1, 2, 3}, y[3];
+	double deadline = ranks_now() + 60;
+
+	for (int i = 0; i < CALLS; i++)
+		if (!rank_did(r, coll_allreduce(x, y, 3, COLL_INT32, COLL_SUM, r->comm, NULL),
+			      "allreduce") ||
+		    !rank_did(r, coll_sync(r->comm), "sync"))
+			return;
+	if (r->rank == 0) {
+		if (coll_broadcast(x, x, 2, COLL_INT32, 1, r->comm, NULL) ||
+		    coll_sync(r->comm) != COLL_ERR_TIMEOUT)
+			rank_fail(r, "no timeout");
+		atomic_store(&over, 1);
+	}
+	while (!atomic_load(&over) && ranks_now() < deadline)
+		ranks_sleep(0.01);
+}
+
+/* Are the three times of a line within the test, and in their order? */
+static int has_times(const char *line, double from, double until)
+{
+	double issued = 0, started = 0, ended = 0;
+	int n = sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %*s %*s done %lf %lf %lf", &issued,
+		       &started, &ended);
+
+	return n == 3 && from - 0.02 <= issued && issued <= started && started <= ended &&
+	       ended <= until;
+}
+
+static double day(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void test_missing_call(void)
+{
+	struct ranks_job job = {backend, 2, 0, missing_call, NULL};
+	double from = day();
+	int done = 0;
+
+	atomic_store(&over, 0);
+	setenv("COLL_TIMEOUT", "500ms", 1);
+	setenv("COLL_DUMP", dir, 1);
+	capture();
+	ranks_ok(&job, "a call is missing");
+	captured();
+	ok(strstr(text, "rank 0: 1 of the last 64 operations of the failed communicator are not "
+			"done: number 71, broadcast of 2 int32 with root 1, running for") &&
+		   strstr(text,
+			  "the last that is done: number 70, allreduce of 3 int32 (sum), done"),
+	   "%s: a warning names the calls", backend);
+	ok(count("rank 0 has written its last operations to '/tmp/coll-recorder-") == 1,
+	   "%s: and the file", backend);
+	if (!read_dump("-rank-0-", "-comm-0-"))
+		return;
+	is_int(dump.mode & 07777, 0600, "%s: a file of this user only", backend);
+	is_int(dump.ops, SIZE, "%s: the last 64 operations", backend);
+	for (int back = 1; back < SIZE; back++)
+		done += strstr(line_of(back), " allreduce int32 0 3 12 - - done ") &&
+			has_times(line_of(back), from, day()) &&
+			atoi(line_of(back)) == CALLS + 1 - back;
+	if (!is_int(done, SIZE - 1, "%s: those that are done, with their times", backend))
+		diag("%s", line_of(1));
+	if (!ok(!strncmp(line_of(0), "71 71 broadcast int32 - 2 8 1 - running ", 40) &&
+			strstr(line_of(0), " - broadcast of 2 int32 with root 1"),
+		"%s: the one that is not", backend))
+		diag("%s", line_of(0));
+	ok(strstr(dump.line[1], " rank 0 ranks 2 world_rank 0 ") && strstr(dump.line[1], backend) &&
+		   strstr(dump.line[2], " code 8 text ") != NULL &&
+		   strstr(dump.line[2], "broadcast of 2 int32 with root 1 timed out"),
+	   "%s: rank, backend and error", backend);
+	remove_files();
+	unsetenv("COLL_TIMEOUT");
+}
+
+/* ---------------------------------------------------------------------- a dead peer -- */
+
+static void dead_peer(struct rank *r)
+{
+	char c[3] = "";
+
+	if (r->rank == 1)
+		_exit(0);
+	if (coll_recv(c, 3, COLL_INT8, 1, 9, r->comm, NULL) == COLL_SUCCESS)
+		coll_sync(r->comm);
+	coll_result_t code = COLL_SUCCESS;
+
+	coll_comm_get_async_error(r->comm, &code);
+	if (code != COLL_ERR_PEER_LOST)
+		rank_fail(r, "the error is %d, not a lost rank", code);
+}
+
+static void test_dead_peer(void)
+{
+	struct ranks_job job = {backend, 2, 1, dead_peer, NULL};
+
+	if (!strcmp(backend, "simulated"))
+		return;
+	capture();
+	ranks_ok(&job, "a rank dies");
+	captured();
+	ok(0 < count("rank 0: 1 of the last 1 operations of the failed communicator are not "
+		     "done: number 1, recv of 3 int8 from rank 1 with tag 9, running for"),
+	   "%s: a warning names the receive", backend);
+	if (read_dump("-rank-0-", "-comm-0-"))
+		ok(dump.ops == 1 && !strncmp(line_of(0), "1 - recv int8 - 3 3 1 9 running ", 32) &&
+			   strstr(dump.line[2], "rank 1 was lost"),
+		   "%s: the file too: %s", backend, line_of(0));
+	remove_files();
+}
+
+/* ------------------------------------------------------------------ two communicators -- */
+
+/* The child fails with operations in a group; the parent goes on, and fails later. */
+static void two(struct rank *r)
+{
+	coll_comm_t child = NULL;
+	char c = 0, x = 1, y = 0;
+
+	if (!rank_did(r, coll_comm_split(r->comm, 0, 0, &child, NULL), "split"))
+		return;
+	for (int i = 0; i < 2; i++)
+		if (!rank_did(r, coll_recv(&c, 1, COLL_INT8, !r->rank, (uint32_t)i, child, NULL),
+			      "recv"))
+			return;
+	if (sums_to(r, r->comm, 1, 2, "before the abort"))
+		coll_comm_abort(child);
+	if (coll_allreduce(&x, &y, 1, COLL_INT8, COLL_SUM, r->comm, NULL) || coll_sync(r->comm) ||
+	    y != 2)
+		rank_fail(r, "the parent: %s", coll_get_last_error(NULL));
+	coll_comm_destroy(child);
+}
+
+static void test_two(void)
+{
+	struct ranks_job job = {backend, 2, 0, two, NULL};
+
+	capture();
+	ranks_ok(&job, "one communicator of two fails");
+	captured();
+	is_int(files("", ""), 2, "%s: a file for each rank of one communicator", backend);
+	is_int(files("-comm-0-", ""), 0, "%s: which is not the parent", backend);
+	is_int(count("not done"), 0, "%s: no warning about an abort", backend);
+	if (read_dump("-rank-1-", ""))
+		ok(dump.ops == 2 && strstr(line_of(1), " running ") &&
+			   strstr(line_of(0), " queued "),
+		   "%s: a running and a queued operation: %s", backend, line_of(0));
+	remove_files();
+}
+
+/* ------------------------------------------------------------- names and directories -- */
+
+/* A communicator of one rank fails with an operation that is not done. */
+static void fail_alone(const char *dump_dir, const char *what)
+{
+	coll_comm_t comm = NULL;
+	char c;
+
+	setenv("COLL_DUMP", dump_dir, 1);
+	capture();
+	if (coll_comm_init_env(&comm, NULL) || coll_recv(&c, 1, COLL_INT8, -1, 1, comm, NULL) ||
+	    coll_comm_abort(comm))
+		diag("%s", coll_get_last_error(NULL));
+	coll_comm_destroy(comm);
+	captured();
+	ok(comm != NULL, "%s: the communicator is made", what);
+}
+
+static void expect_warning(const char *path, const char *reason, const char *what)
+{
+	fail_alone(path, what);
+	if (!ok(count("warn") == 1 && strstr(text, path) && strstr(text, reason), "%s: one warning",
+		what))
+		diag("%s", text);
+	is_int(files("coll-", ""), 0, "%s: no file", what);
+}
+
+/* A link of another user must not lead this user's files elsewhere. */
+static void test_links(void)
+{
+	char link[600];
+
+	snprintf(link, sizeof(link), "%s", at("link"));
+	if (symlink(".", link))
+		bail_out("cannot make a link");
+	fail_alone(link, "a link of this user");
+	is_int(files("coll-", ""), 1, "is followed");
+	if (lchown(link, USER, USER)) {
+		skip(2, "only root can give a link away");
+	} else {
+		remove(at(dump.name));
+		expect_warning(link, "another user owns the symbolic link",
+			       "a link of another user");
+	}
+	remove_files();
+}
+
+static void test_directories(void)
+{
+	setenv("COLL_RANK", "0", 1);
+	setenv("COLL_WORLD_SIZE", "1", 1);
+	setenv("COLL_BACKEND", backend, 1);
+	fail_alone(dir, "a directory");
+	fail_alone(dir, "the same again");
+	is_int(files("-rank-0-", ""), 2, "no file is replaced");
+	remove_files();
+	expect_warning(at("nosuch"), "(option dump, set by COLL_DUMP): No such file or directory",
+		       "no directory");
+	expect_warning("/dev/null", "Not a directory", "a file");
+	expect_warning("/proc/self/fd", "cannot", "a directory without files");
+	fail_alone("", "an empty option");
+	is_str(text, "", "is no directory, and no error");
+	test_links();
+}
+
+int main(int argc, char **argv)
+{
+	const char *const usual[] = {"simulated", "tcp"};
+	int n = argc > 1 ? argc - 1 : 2;
+
+	if (!mkdtemp(dir))
+		bail_out("cannot make a directory");
+	for (int i = 0; i < n; i++) {
+		backend = argc > 1 ? argv[i + 1] : usual[i];
+		if (!ranks_can(backend))
+			continue;
+		test_missing_call();
+		test_dead_peer();
+		test_two();
+	}
+	test_directories();
+	rmdir(dir);
+	return done_testing();
+}

@@ -294,6 +294,9 @@ int bootstrap_exchange_fail(struct bootstrap *bootstrap, int code, const char *t
 	if (bootstrap->nranks == 1 || bootstrap->failed)
 		return error_set(code, "%s", own);
 	told = bootstrap_exchange_kind(bootstrap, NULL, NULL, 0, &failure, timeout_ms);
+	/* The rank only knows that another one failed: the exchange may name that one. */
+	if (!bootstrap->rank_failed && told && code == COLL_ERR_REMOTE)
+		return told;
 	return bootstrap->rank_failed ? told : error_set(code, "%s", own);
 }
 

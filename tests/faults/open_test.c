@@ -20,7 +20,9 @@ int main(void)
 #include "../lib/failing_malloc.h"
 #include "../lib/ranks.h"
 
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 /* The resource that rank 1 lacks. */
@@ -31,7 +33,8 @@ enum fault {
 	FAULT_CORE_MEMORY,
 	FAULT_PLUGIN_MEMORY,
 	FAULT_SOFT_LIMIT, /* of open files, which a process may raise */
-	FAULT_HARD_LIMIT
+	FAULT_HARD_LIMIT,
+	FAULT_DEATH /* rank 1 dies when the tcp backend connects it to rank 0 */
 };
 
 /* Results that the ranks write for the test. */
@@ -47,6 +50,7 @@ struct report {
 static struct report *report;
 static enum fault fault;
 static int own_rank = -1;
+static int has_epoll; /* the tcp backend has begun to open its endpoint */
 
 /* ---------------------------------------------------- functions of the C library, replaced -- */
 
@@ -54,6 +58,7 @@ static int own_rank = -1;
 
 int eventfd(unsigned count, int flags);
 int epoll_create1(int flags);
+int connect(int fd, const struct sockaddr *address, socklen_t len);
 
 int eventfd(unsigned count, int flags)
 {
@@ -67,10 +72,18 @@ int eventfd(unsigned count, int flags)
 
 int epoll_create1(int flags)
 {
+	has_epoll = 1;
 	if (own_rank != 1 || fault != FAULT_EPOLL)
 		return (int)syscall(SYS_epoll_create1, flags);
 	errno = EMFILE;
 	return -1;
+}
+
+int connect(int fd, const struct sockaddr *address, socklen_t len)
+{
+	if (own_rank == 1 && fault == FAULT_DEATH && has_epoll)
+		raise(SIGKILL);
+	return (int)syscall(SYS_connect, fd, address, len);
 }
 
 #pragma GCC visibility pop
@@ -109,7 +122,7 @@ static void rank_main(int rank, long n)
 	}
 	while (!atomic_load(&report->has_id))
 		ranks_sleep(0.001);
-	if (rank == 1 && fault >= FAULT_SOFT_LIMIT)
+	if (rank == 1 && (fault == FAULT_SOFT_LIMIT || fault == FAULT_HARD_LIMIT))
 		limit_files(n);
 	else if (rank == 1)
 		alloc_arm(n);
@@ -178,6 +191,18 @@ static void test_limit(enum fault kind, const char *what)
 	ok(failed && good, "%s: %d starts fail, %d succeed", what, failed, good);
 }
 
+/* Rank 1 dies while rank 0 waits for its connection. */
+static void test_death(void)
+{
+	double start = ranks_now();
+
+	run(FAULT_DEATH, 0);
+	is_int(report->code[1], -1, "rank 1 has died");
+	is_int(report->code[0], COLL_ERR_PEER_LOST, "a death while the ranks connect over TCP");
+	ok(strstr(report->text[0], "rank 1 (") != NULL, "rank 0 says '%s'", report->text[0]);
+	ok(ranks_now() - start < 10, "rank 0 hears of it after %.1f s", ranks_now() - start);
+}
+
 int main(void)
 {
 	coll_info_t info;
@@ -217,6 +242,7 @@ int main(void)
 		ok(ranks_now() - start < 10, "rank 0 hears of it after %.1f s",
 		   ranks_now() - start);
 	}
+	test_death();
 	test_limit(FAULT_SOFT_LIMIT, "a soft limit, TCP");
 	test_limit(FAULT_HARD_LIMIT, "a hard limit, TCP");
 	return done_testing();

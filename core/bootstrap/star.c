@@ -261,20 +261,38 @@ static int star_listen_each(struct star *t, struct address_list *addrs)
 	return 0;
 }
 
-/* Rank 0 listens at the addresses of root, or of the interface, and at no others. */
+/* Replaces root's addresses with the interface's; loopback addresses stay, which no other host reaches. */
+static int star_take_interface(const char *interface_name, struct address_list *addrs)
+{
+	const struct address_list root = *addrs;
+	int code = address_of_interfaces(interface_name, addrs);
+
+	if (code)
+		return code;
+	for (int i = 0; i < addrs->count; i++)
+		address_set_port(&addrs->item[i], address_port(&root.item[0]));
+	for (int i = 0; i < root.count && addrs->count < ADDRESS_MAX; i++)
+		if (address_is_loopback(&root.item[i]) &&
+		    !address_list_has(addrs, (const struct sockaddr *)&root.item[i].sa))
+			addrs->item[addrs->count++] = root.item[i];
+	return 0;
+}
+
+/*
+ * Rank 0 listens at the addresses of root, or of the interface, and at no others.  Launchers on one host name
+ * a loopback address as root, whatever the interface is.
+ */
 static int star_listen_root(struct star *t, const char *root, const char *interface_name,
 			    struct address_list *addrs)
 {
-	uint16_t port = address_port(&addrs->item[0]);
-	int code, err;
+	uint16_t port;
+	int code = 0, err;
 
-	if (interface_name != NULL && interface_name[0] != '\0') {
-		code = address_of_interfaces(interface_name, addrs);
-		if (code)
-			return code;
-		for (int i = 0; i < addrs->count; i++)
-			address_set_port(&addrs->item[i], port);
-	}
+	if (interface_name != NULL && interface_name[0] != '\0')
+		code = star_take_interface(interface_name, addrs);
+	if (code)
+		return code;
+	port = address_port(&addrs->item[0]);
 	code = star_listen_each(t, addrs);
 	if (code || t->acceptor.listeners.count > 0)
 		return code;

@@ -181,6 +181,19 @@ static void config_apply(struct config *config, struct config_option *option)
 	}
 }
 
+/* Without a value of its own a backend's option `interface` has the value of the core's. */
+static void config_follow(const struct config *config, struct config_option *option)
+{
+	const struct config_option *core = config_find(config, "interface");
+
+	if (!core || core == option || option->source || !core->source ||
+	    strcmp(option->declared.spec.key, "interface") ||
+	    option->declared.spec.type != COLL_OPTION_STRING)
+		return;
+	option->value = core->value;
+	option->source = core->source;
+}
+
 /* COLL_<SECTION>_<KEY> */
 static char *config_variable(struct config *config, const char *name)
 {
@@ -220,6 +233,7 @@ static struct config_option *config_add_option(struct config *config, const char
 					 .value = declared->spec.fallback,
 					 .number = number};
 	config_apply(config, option);
+	config_follow(config, option);
 	return option;
 }
 

@@ -154,16 +154,23 @@ static int address_split(const char *text, const char *what, struct address_text
 	return 0;
 }
 
+int address_list_has(const struct address_list *list, const struct sockaddr *sa)
+{
+	for (int i = 0; i < list->count; i++)
+		if (list->item[i].sa.ss_family == sa->sa_family &&
+		    memcmp(address_sa_ip(&list->item[i].sa), address_sa_ip(sa),
+			   address_sa_ip_size(sa)) == 0)
+			return 1;
+	return 0;
+}
+
 static void address_add(struct address_list *out, const struct sockaddr *sa, uint16_t port,
 			int loopback)
 {
 	struct address *addr = &out->item[out->count];
 
-	for (int i = 0; i < out->count; i++) /* the resolver may return an address twice */
-		if (out->item[i].sa.ss_family == sa->sa_family &&
-		    memcmp(address_sa_ip(&out->item[i].sa), address_sa_ip(sa),
-			   address_sa_ip_size(sa)) == 0)
-			return;
+	if (address_list_has(out, sa)) /* the resolver may return an address twice */
+		return;
 	if (out->count == ADDRESS_INET_MAX ||
 	    (sa->sa_family != AF_INET && sa->sa_family != AF_INET6))
 		return;

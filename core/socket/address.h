@@ -53,6 +53,8 @@ size_t address_ip_size(const struct address *address);
 /* Is it an address like 127.0.0.1 or ::1, which only this host reaches? */
 int address_is_loopback(const struct address *address);
 const void *address_ip(const struct address *address);
+/* Has the list this IP address, with any port? */
+int address_list_has(const struct address_list *list, const struct sockaddr *sa);
 /* Makes an address of 4 (IPv4) or 16 bytes (IPv6). */
 void address_set_ip(struct address *address, const void *ip, size_t size, uint16_t port);
 

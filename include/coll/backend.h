@@ -105,7 +105,8 @@ enum {
  * One option of the backend: the user sets `key` in section [name] of coll.conf, or the environment
  * variable COLL_<NAME>_<KEY>.  Because the backend declares its options, `coll info` can list them
  * and the core finds wrong values before open.  The key "priority" exists for every backend; the
- * plugin does not declare it.
+ * plugin does not declare it.  A STRING option with the key "interface" has the value of the core's
+ * option `interface` unless the user sets it.
  */
 typedef struct coll_option {
 	const char *key;      /* lower case, '_' between words */

@@ -204,6 +204,10 @@ static void ucx_mem_deregister(void *ep, void *handle)
 }
 
 static const coll_option_t ucx_options[] = {
+	{.key = "interface",
+	 .unit = "",
+	 .help = "network interface or address for TCP; unset: the option `interface`, or else all",
+	 .type = COLL_OPTION_STRING},
 	{.key = "keepalive",
 	 .fallback = "2s",
 	 .unit = "seconds",
@@ -241,7 +245,7 @@ COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.size = sizeof(coll_backend_t),
 	.abi_minor = COLL_BACKEND_ABI_MINOR,
 	.name = "ucx",
-	.version = "1.1",
+	.version = "1.2",
 	.description = "RDMA, shared memory and TCP by UCX's own choice",
 	.priority = 50,
 	.memory = COLL_MEM_HOST | COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED,

@@ -3,8 +3,8 @@
  * ucx.h - types and functions that the files of the ucx backend share.
  *
  * One endpoint is one UCP context and worker, and a UCP endpoint for each rank that this rank sends to, made
- * at the first message. ucx_library.c opens UCX, ucx_context.c configures it, ucx_exchange.c exchanges the
- * addresses of the ranks, ucx_peer.c connects ranks and reports failed ones. ucx_send.c and ucx_recv.c move
+ * at the first message. ucx_library.c opens UCX, ucx_context.c configures it, ucx_devices.c finds the network
+ * devices for it, ucx_exchange.c exchanges the addresses of the ranks, ucx_peer.c connects ranks and reports failed ones. ucx_send.c and ucx_recv.c move
  * messages in frames, ucx_zcopy.c moves long messages without frames; ucx_wait.c has progress and sleep.
  *
  * Messages are UCP active messages, because host->arrive needs the header before it names a buffer for the
@@ -271,6 +271,23 @@ void ucx_log_handler_remove(struct ucx *u);
  * ucx_log_begin.  Returns the code.
  */
 int32_t ucx_refused(coll_error_t *err, ucs_status_t status, const char *what);
+
+/* -------------------------------------------------------------------- ucx_devices.c -- */
+
+enum { UCX_INTERFACE_SIZE = 16, UCX_DEVICES_SIZE = 1024 };
+
+/*
+ * Fills in the name of the network interface that the option `interface` names, or whose address it is; "" if
+ * the option is unset.
+ */
+int32_t ucx_find_interface(const coll_host_t *host, char name[UCX_INTERFACE_SIZE],
+			   coll_error_t *err);
+/*
+ * Lists the network devices that UCX shall use, separated by commas: the interface for TCP, and every RDMA
+ * port in UCX's description of a context.
+ */
+void ucx_list_devices(const char *description, const char *interface_name,
+		      char list[UCX_DEVICES_SIZE]);
 
 /* ------------------------------------------------------------------- ucx_exchange.c -- */
 

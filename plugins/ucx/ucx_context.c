@@ -121,6 +121,8 @@ void ucx_log_handler_install(void)
 struct ucx_transports {
 	int one_host; /* all ranks share one host: no port is needed */
 	int shm, tcp; /* UCX has this transport */
+	char devices
+		[UCX_DEVICES_SIZE]; /* the network devices to use, separated by commas; "": all */
 };
 
 /* Changes a setting of UCX's, unless the user has set its variable. */
@@ -144,6 +146,8 @@ static void ucx_configure(const coll_host_t *host, ucp_config_t *config,
 	/* With TCP, UCX listens on every address of the host as long as the worker lives. */
 	if (use->one_host)
 		ucx_set(config, "UCX_TLS", "TLS", "^tcp");
+	else if (use->devices[0])
+		ucx_set(config, "UCX_NET_DEVICES", "NET_DEVICES", use->devices);
 	if (use->shm)
 		ucx_set(config, "UCX_MM_ERROR_HANDLING", "MM_ERROR_HANDLING", "y");
 	/*
@@ -217,15 +221,20 @@ int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, int one_host,
 			 ucp_context_h *context, coll_error_t *err)
 {
 	struct ucx_transports use = {.one_host = one_host};
-	int32_t code = ucx_context_make_logged(host, 1, &use, context, err);
+	char interface_name[UCX_INTERFACE_SIZE];
+	int32_t code = ucx_find_interface(host, interface_name, err);
 	char *text;
 
+	if (!code)
+		code = ucx_context_make_logged(host, 1, &use, context, err);
 	if (code)
 		return code;
 	text = ucx_context_text(*context);
 	use.shm = text &&
 		  (strstr(text, "- posix/") || strstr(text, "- sysv/") || strstr(text, "- xpmem/"));
 	use.tcp = text && strstr(text, "- tcp/");
+	if (text && interface_name[0])
+		ucx_list_devices(text, interface_name, use.devices);
 	free(text);
 	ucx_lib.ucp_cleanup(*context);
 	return ucx_context_make_logged(host, nranks, &use, context, err);

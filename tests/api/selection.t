@@ -195,4 +195,15 @@ check "rank 1 has no such interface: the run fails" test $status -ne 0
 is "all 3 ranks hear of rank 1's interface" \
     "$(grep -c "^rank 1: option 'interface', set by COLL_INTERFACE" "$scratch/out")" 3
 
+# ---- an interface without the loopback address at which the launcher lets the ranks meet ----
+status=0
+unshare -n sh -c 'ip link set lo up && ip addr add 10.83.0.1/32 dev lo || exit 77
+    COLL_INTERFACE=10.83.0.1 "$1" run --timeout 20 --no-prefix -n 2 -- "$2"' \
+    sh "$build/coll" "$hello" >"$scratch/out" 2>&1 || status=$?
+if [ $status -eq 77 ] || grep -q '^unshare:' "$scratch/out"; then
+    skip "an interface other than the loopback one: ranks on one host meet" "no network namespaces here"
+else
+    is "an interface other than the loopback one: ranks on one host meet" "$status" 0
+fi
+
 done_testing

@@ -175,11 +175,11 @@ ports() {
     local job ranks tries=0
 
     : >"$dir/pids"
-    "$coll" run --no-prefix -n 2 -- sh -c 'echo $$ >>"$1"; exec "$2" perf -n 100000000 -s 8 allreduce' \
+    : >"$dir/out"
+    COLL_LOG=info "$coll" run --timeout 120 --no-prefix -n 2 -- sh -c 'echo $$ >>"$1"; exec "$2" perf -n 100000000 -s 8 allreduce' \
         sh "$dir/pids" "$coll" >"$dir/out" 2>&1 &
     job=$!
-    while [ "$(wc -l <"$dir/pids")" -lt 2 ] ||
-        ! grep -q . "$dir/out"; do
+    while [ "$(grep -c "uses backend 'ucx'" "$dir/out")" -lt 2 ]; do
         tries=$((tries + 1))
         [ "$tries" -lt 300 ] || break
         sleep 0.1
@@ -195,6 +195,60 @@ test_ports() {
     is "all ranks on one host: no port is open while they work" "$(ports)" 0
     [ "$(UCX_TLS=tcp,self ports)" -gt 0 ]
     check "with UCX_TLS=tcp,self UCX listens, and the count sees it" [ $? -eq 0 ]
+}
+
+# In a network namespace with two more interfaces, the ranks in different mount namespaces, so that UCX does
+# not take them for ranks of one host.  Prints the addresses on which the ranks listen, each once.
+cat >"$dir/addresses.sh" <<'END'
+mount -t sysfs none /sys && ip link set lo up && ip link add coll0 type veth peer name coll1 &&
+    ip addr add 10.83.0.1/24 dev coll0 && ip addr add 10.83.1.1/24 dev coll1 &&
+    ip link set coll0 up && ip link set coll1 up || exit 77
+COLL_LOG=info "$coll" run --timeout 120 --no-prefix -n 2 -- sh -c 'echo $$ >>"$1"
+    [ "$COLL_RANK" -eq 0 ] || set -- "$@" unshare -m
+    shift && exec "$@" "$coll" perf -n 100000000 -s 8 allreduce' sh "$pids" >"$out" 2>&1 &
+job=$!
+tries=0
+while [ "$(grep -c "uses backend 'ucx'" "$out")" -lt 2 ]; do
+    tries=$((tries + 1))
+    [ "$tries" -lt 300 ] || break
+    sleep 0.1
+done
+awk '$4 == "0A" { print substr($2, 1, 8) }' /proc/net/tcp | sort -u | tr '\n' ' '
+kill $(cat "$pids") 2>/dev/null
+wait "$job"
+exit 0
+END
+
+# addresses VARIABLE=VALUE...
+addresses() {
+    : >"$dir/pids"
+    : >"$dir/out"
+    env "$@" coll="$coll" pids="$dir/pids" out="$dir/out" unshare -nm sh "$dir/addresses.sh" 2>"$dir/err"
+}
+
+# The kernel prints 127.0.0.1, 10.83.0.1 and 10.83.1.1 in hexadecimal digits, the last byte first.
+test_interface() {
+    local all
+
+    if ! all=$(addresses COLL_BACKEND=ucx); then
+        skip "interface: the addresses of UCX" "no network namespaces here: $(head -n 1 "$dir/err")"
+        return
+    fi
+    check "without a choice UCX listens on several addresses ($all)" [ "${#all}" -gt 9 ]
+    is "interface: UCX listens on that interface alone" \
+        "$(addresses COLL_BACKEND=ucx COLL_INTERFACE=coll0)" "0100530A "
+    is "interface: its address will do" \
+        "$(addresses COLL_BACKEND=ucx COLL_INTERFACE=10.83.1.1)" "0101530A "
+    is "ucx.interface: it counts more" \
+        "$(addresses COLL_BACKEND=ucx COLL_INTERFACE=coll0 COLL_UCX_INTERFACE=coll1)" "0101530A "
+    is "ucx.interface: UCX_NET_DEVICES counts most" \
+        "$(addresses COLL_BACKEND=ucx COLL_UCX_INTERFACE=coll1 UCX_NET_DEVICES=lo)" "0100007F "
+}
+
+test_wrong_interface() {
+    COLL_UCX_INTERFACE=nosuch0 hello 2
+    check "ucx.interface: the run fails without that interface" [ "$status" -ne 0 ]
+    has "ucx.interface: the error names it" "$dir/err" "option ucx.interface: .* 'nosuch0'"
 }
 
 # If a rank ends, `coll run` sends SIGTERM to the other ranks; here these stay until they have
@@ -215,6 +269,8 @@ test_no_way() {
 test_words
 test_resources
 test_ports
+test_interface
+test_wrong_interface
 test_no_way
 
 # -------------------------------------------------------- transports and options

@@ -159,6 +159,29 @@ static void check_sections(const coll_config_t *app, const char *file, int code,
 	unsetenv("COLL_CONFIG");
 }
 
+/* A backend's option `interface`, with the core's option set, or its own, or both. */
+static void check_interface(const char *text, const char *want, const char *source)
+{
+	struct config *config;
+
+	put("user.conf", text);
+	setenv("COLL_CONFIG", at("user.conf"), 1);
+	config = load(NULL, 0, "a file");
+	is_int(declare_net(config), 0, "declared");
+	is_str(config_string(config, "net.interface"), want, "the value");
+	is_str(config_source(config, "net.interface"), source, "its source");
+	config_free(config);
+	unsetenv("COLL_CONFIG");
+}
+
+static void test_interface(void)
+{
+	check_interface("", "", "default");
+	check_interface("interface = lo\n", "lo", at("user.conf:1"));
+	check_interface("[net]\ninterface = eth0\n", "eth0", at("user.conf:2"));
+	check_interface("interface = lo\n[net]\ninterface = eth0\n", "eth0", at("user.conf:3"));
+}
+
 static void test_wrong_sections(void)
 {
 	const char *options[2] = {"nte.lanes=3", NULL};
@@ -373,6 +396,7 @@ int main(int argc, char **argv)
 	test_precedence();
 	test_priority();
 	test_sections();
+	test_interface();
 	test_wrong_sections();
 	test_application();
 	test_environment();

@@ -45,6 +45,39 @@ ini.h libinih-dev
 END
 }
 
+# Sets as_root to the command before those that root must run; status 1: this user may not.
+find_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        as_root=env
+    else
+        command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null || return 1
+        as_root="sudo -n env"
+    fi
+}
+
+install_packages() {
+    $as_root apt-get update -q &&
+        # shellcheck disable=SC2086 # one word a package
+        $as_root DEBIAN_FRONTEND=noninteractive \
+            apt-get install -q -y --no-install-recommends $packages
+}
+
+# Prints the Debian packages that the build can do without, and this machine lacks.
+missing_optional() {
+    echo "#include <sodium.h>" | ${CC:-gcc} -E - >/dev/null 2>&1 || echo libsodium-dev
+}
+
+# Without these the build lacks an option.  Does nothing where it may not install packages.
+install_optional() {
+    packages=$(missing_optional | tr '\n' ' ' | sed 's/ $//')
+    [ -n "$packages" ] || return 0
+    if command -v apt-get >/dev/null 2>&1 && find_root; then
+        say "installing $packages, which the build can do without"
+        install_packages || say "$packages could not be installed"
+    fi
+    [ -z "$(missing_optional)" ] || say "without $packages: messages between hosts cannot be protected (option tcp.security)"
+}
+
 # Leaves with status 0 only if everything is there afterwards.
 install_missing() {
     lacking=$(missing)
@@ -54,21 +87,11 @@ install_missing() {
 
     command -v apt-get >/dev/null 2>&1 ||
         fail "missing: ${things}- install them (Debian names: $packages) and run me again"
-    if [ "$(id -u)" -eq 0 ]; then
-        as_root=env
-    elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
-        as_root="sudo -n env"
-    else
-        fail "missing: ${things}- may not install packages; as root run
+    find_root || fail "missing: ${things}- may not install packages; as root run
     apt-get update && apt-get install -y --no-install-recommends $packages
 and then me again"
-    fi
-
     say "installing $packages"
-    $as_root apt-get update -q
-    # shellcheck disable=SC2086 # one word a package
-    $as_root DEBIAN_FRONTEND=noninteractive \
-        apt-get install -q -y --no-install-recommends $packages
+    install_packages
     lacking=$(missing)
     [ -z "$lacking" ] || fail "still missing after the installation: $lacking"
 }
@@ -82,6 +105,7 @@ bootstrap() {
 
 quickstart() {
     install_missing
+    install_optional
     say "making configure"
     bootstrap
     say "configuring"

@@ -22,6 +22,7 @@ static void tcp_free(struct tcp *t)
 			close(conn->fd);
 		}
 		send_rest_free(&conn->rest, t->host);
+		tcp_records_free(conn);
 	}
 	free(t->conn);
 	if (t->scratch)
@@ -129,6 +130,8 @@ static int32_t tcp_prepare(const coll_host_t *host, struct tcp **t, struct liste
 	if (!code && !records)
 		code = error_fill(err, COLL_ERR_NO_MEMORY, "out of memory for %u addresses",
 				  host->nranks);
+	if (!code)
+		code = tcp_security_read(host, &own, err);
 	/* Before the exchange, so that all ranks learn of a limit that is too low. */
 	if (!code)
 		code = tcp_raise_limit(*t, 1, err);
@@ -146,6 +149,8 @@ static int32_t tcp_open(const coll_host_t *host, void **ep, coll_error_t *err)
 	struct tcp *t = NULL;
 	int32_t code = tcp_prepare(host, &t, &listeners, records, err);
 
+	if (!code)
+		code = tcp_security_agree(t, records, err);
 	if (!code)
 		code = tcp_raise_limit_for_all(t, records, err);
 	if (!code)
@@ -169,6 +174,12 @@ static const coll_option_t tcp_options[] = {
 	 .unit = "",
 	 .help = "use local sockets between ranks on one host",
 	 .type = COLL_OPTION_BOOL},
+	{.key = "security",
+	 .fallback = "none",
+	 .unit = "",
+	 .help = "protection of messages between hosts: none, integrity (against changes) or "
+		 "encrypt",
+	 .type = COLL_OPTION_STRING},
 	{.key = "congestion",
 	 .fallback = "",
 	 .unit = "",
@@ -209,7 +220,7 @@ COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.size = sizeof(coll_backend_t),
 	.abi_minor = COLL_BACKEND_ABI_MINOR,
 	.name = "tcp",
-	.version = "1.0",
+	.version = "1.1",
 	.description = "TCP between hosts, local sockets within one; works anywhere",
 	.priority = 10,
 	.memory = COLL_MEM_HOST,
@@ -219,4 +230,5 @@ COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.transport = &tcp_transport,
 	.open = tcp_open,
 	.close = tcp_close,
+	.info = tcp_info,
 };

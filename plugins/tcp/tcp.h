@@ -4,8 +4,9 @@
  *
  * One endpoint holds one stream socket for each other rank: AF_UNIX on the same host, TCP otherwise.
  * tcp_addr.c listens and describes the addresses; tcp_mesh.c connects every rank with every other rank;
- * tcp_send.c and tcp_io.c move messages.
- * On the wire a message is its 32-byte coll_header_t followed by the payload, nothing else.
+ * tcp_send.c and tcp_io.c move messages.  tcp_security.c reads the option tcp.security, tcp_record.c protects
+ * the streams with tcp_cipher.c.
+ * In the stream a message is its 32-byte coll_header_t followed by the payload, nothing else.
  */
 #ifndef TCP_H
 #define TCP_H
@@ -16,6 +17,7 @@
 #include "base/error.h"
 #include "base/plugin_kit.h"
 #include "socket/acceptor.h"
+#include "tcp_cipher.h"
 
 #include <stddef.h>
 #include <sys/socket.h>
@@ -48,6 +50,9 @@ struct tcp_conn {
 	struct send_queue queue;
 	uint64_t done;
 	struct send_rest rest; /* is sent before the first message */
+	struct tcp_records
+		*records; /* under tcp.security; NULL: the stream itself is on the wire */
+	size_t sealed;    /* bytes of a sealed record that are still to be sent */
 
 	/* The message that is being received, or the beginning of its header. */
 	int receiving;
@@ -65,11 +70,13 @@ struct tcp {
 	uint32_t next_peer; /* round robin: the peer that the next progress() begins with */
 	uint32_t sending;   /* other ranks' connections with bytes left to send */
 	uint32_t failing;   /* connections with a send_errno that progress() has not reported yet */
-	uint32_t write_watches; /* connections registered for EPOLLOUT */
-	size_t budget;          /* bytes that this progress() may still move */
-	int moved;              /* this progress() has moved bytes */
-	uint8_t *scratch;       /* TCP_SCRATCH bytes */
-	struct tcp_conn *conn;  /* nranks */
+	uint32_t write_watches;     /* connections registered for EPOLLOUT */
+	size_t budget;              /* bytes that this progress() may still move */
+	int moved;                  /* this progress() has moved bytes */
+	enum tcp_security security; /* of the TCP connections; agreed by the ranks */
+	int aes;                    /* all ranks' processors have AES-256-GCM */
+	uint8_t *scratch;           /* TCP_SCRATCH bytes */
+	struct tcp_conn *conn;      /* nranks */
 };
 
 /* ------------------------------------------------------------------- addresses -- */
@@ -89,6 +96,8 @@ struct tcp_record {
 	struct kit_namespace netns;
 	char unix_name[40]; /* abstract address, "" if none */
 	uint8_t nonce[16];
+	uint8_t security; /* enum tcp_security */
+	uint8_t has_aes;
 	uint32_t count;
 	struct tcp_address address[ADDRESS_INET_MAX];
 };
@@ -143,6 +152,13 @@ static inline void tcp_break(struct tcp *t, struct tcp_conn *conn, int error)
 	conn->send_errno = error;
 }
 
+/* Ends the connection, its receive and its sends, and reports the peer to the core. */
+void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why);
+/* The same for a failed or ended stream.  error: 0 for its end. */
+void tcp_end(struct tcp *t, struct tcp_conn *conn, int error);
+/* Counts n delivered bytes of the payload; completes the receive after the last. */
+void tcp_delivered(struct tcp *t, struct tcp_conn *conn, size_t n);
+
 int tcp_has_work(const struct tcp_conn *conn);
 /* Points iov[0..*n) to the bytes to send next, at most TCP_PIECE; returns their number. */
 size_t tcp_gather(const struct tcp_conn *conn, struct iovec iov[2 * TCP_GATHER + 1], int *n);
@@ -151,6 +167,26 @@ void tcp_advance(struct tcp *t, struct tcp_conn *conn, uint64_t n);
 /* Calls sendmsg() once; returns 1 if the kernel took all bytes of tcp_gather. */
 int tcp_push(struct tcp *t, struct tcp_conn *conn);
 void tcp_fail_sends(struct tcp *t, struct tcp_conn *conn, int32_t status);
+
+/* ------------------------------------------------------------------- security -- */
+
+/* Reads the option into the record of this rank; refuses a value that cannot be honoured. */
+int32_t tcp_security_read(const coll_host_t *host, struct tcp_record *record, coll_error_t *err);
+/* Compares the ranks' values; all ranks come to the same result. */
+int32_t tcp_security_agree(struct tcp *t, const struct tcp_record *records, coll_error_t *err);
+int32_t tcp_info(const coll_host_t *host, char *buf, uint64_t size);
+
+/* From now on conn's stream is cut into records, under keys that follow from the session key. */
+int32_t tcp_records_new(const struct tcp *t, struct tcp_conn *conn,
+			const uint8_t session[TCP_SESSION_KEY]);
+void tcp_records_free(struct tcp_conn *conn);
+/* Does the stream of the peer end within a record? */
+int tcp_records_cut(const struct tcp_conn *conn);
+/* tcp_push and the receiving of bytes, for a connection with records. */
+int tcp_records_push(struct tcp *t, struct tcp_conn *conn);
+int tcp_records_pull(struct tcp *t, struct tcp_conn *conn);
+
+/* -------------------------------------------------------------------- slots -- */
 
 int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err);
 void tcp_drop(void *ep, uint64_t cookie);

@@ -15,8 +15,7 @@
 
 enum { TCP_EVENTS = 64 };
 
-/* Ends the connection, its receive and its sends, and reports the peer to the core. */
-static void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why)
+void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why)
 {
 	const coll_host_t *host = t->host;
 
@@ -40,10 +39,19 @@ static void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why)
 	host->peer_lost(host, conn->peer, why);
 }
 
+void tcp_end(struct tcp *t, struct tcp_conn *conn, int error)
+{
+	const char *closed =
+		tcp_records_cut(conn)
+			? "its stream was cut off within a record (option tcp.security)"
+			: "connection closed";
+
+	tcp_lose(t, conn, error ? strerror(error) : closed);
+}
+
 /* ------------------------------------------------------------------ receiving -- */
 
-/* Counts n delivered bytes of the payload; completes the receive after the last. */
-static void tcp_delivered(struct tcp *t, struct tcp_conn *conn, size_t n)
+void tcp_delivered(struct tcp *t, struct tcp_conn *conn, size_t n)
 {
 	conn->got += n;
 	if (conn->got < conn->len)
@@ -132,6 +140,8 @@ static int tcp_pull(struct tcp *t, struct tcp_conn *conn)
 	size_t extra = left == direct ? TCP_FIRST : direct ? 0 : TCP_SCRATCH;
 	ssize_t n;
 
+	if (conn->records)
+		return tcp_records_pull(t, conn);
 	if (direct)
 		iov[msg.msg_iovlen++] =
 			(struct iovec){(uint8_t *)conn->sink.buf + conn->got, direct};
@@ -143,7 +153,7 @@ static int tcp_pull(struct tcp *t, struct tcp_conn *conn)
 	if (n < 0 && errno == EAGAIN)
 		return 0;
 	if (n <= 0) {
-		tcp_lose(t, conn, n ? strerror(errno) : "connection closed");
+		tcp_end(t, conn, n ? errno : 0);
 		return 0;
 	}
 	tcp_spend(t, (size_t)n);

@@ -18,7 +18,7 @@
 #include "socket/dial.h"
 
 enum {
-	TCP_HANDSHAKE_VERSION = 2,
+	TCP_HANDSHAKE_VERSION = 3,
 	TCP_EXTRA_SOCKETS = 32,  /* most sockets for further addresses of peers at a time */
 	TCP_ABORT_POLL_MS = 100, /* interval of checks for an abort of the communicator */
 	TCP_PROBE_MS =
@@ -37,6 +37,7 @@ struct tcp_peer {
 struct tcp_mesh {
 	struct tcp *t;
 	const struct tcp_record *records;
+	uint8_t records_mac[HANDSHAKE_MAC_SIZE]; /* of all ranks' records */
 	struct handshake handshake;
 	struct acceptor acceptor; /* accepts the higher ranks */
 	struct dial *dials;       /* one for each lower rank */
@@ -78,16 +79,19 @@ static void tcp_mesh_no_descriptor(struct tcp_mesh *mesh, const char *why)
 
 /* ------------------------------------------------------------------ handshake -- */
 
-/* The proof covers a nonce of rank 0 for this open(): connections of other endpoints fail the handshake. */
+/*
+ * The proof covers the records of all ranks.  Connections of other endpoints fail the handshake, for each
+ * record has a nonce; so do connections of ranks that have got different records.
+ */
 static void tcp_mesh_mac(const void *user, const void *data, size_t len,
 			 uint8_t mac[HANDSHAKE_MAC_SIZE])
 {
 	const struct tcp_mesh *mesh = user;
-	uint8_t text[sizeof(mesh->records->nonce) + sizeof(struct handshake_messages)];
+	uint8_t text[sizeof(mesh->records_mac) + sizeof(struct handshake_messages)];
 
-	memcpy(text, mesh->records[0].nonce, sizeof(mesh->records->nonce));
-	memcpy(text + sizeof(mesh->records->nonce), data, len);
-	mesh->t->host->mac(mesh->t->host, text, sizeof(mesh->records->nonce) + len, mac);
+	memcpy(text, mesh->records_mac, sizeof(mesh->records_mac));
+	memcpy(text + sizeof(mesh->records_mac), data, len);
+	mesh->t->host->mac(mesh->t->host, text, sizeof(mesh->records_mac) + len, mac);
 }
 
 static void tcp_mesh_log(const void *user, int level, const char *text)
@@ -111,13 +115,17 @@ static void tcp_mesh_connected(void *owner, uint32_t peer, int fd,
 	int family = AF_INET;
 	socklen_t len = sizeof(family);
 
-	(void)key;
 	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
 	tcp_tune(mesh->t->host, fd, family,
 		 tcp_same_host(&mesh->records[mesh->t->rank], &mesh->records[peer]));
 	conn->inet = family != AF_UNIX;
 	conn->fd = fd;
 	mesh->connected++;
+	/* Within the host only root and the same user can read or change the messages. */
+	if (conn->inet && mesh->t->security != TCP_SECURITY_NONE &&
+	    tcp_records_new(mesh->t, conn, key))
+		tcp_mesh_fail(mesh, COLL_ERR_NO_MEMORY,
+			      "out of memory for the protection of the messages to rank %u", peer);
 }
 
 /* ----------------------------------------------------------------- liveness -- */
@@ -377,6 +385,7 @@ int32_t tcp_mesh_connect(struct tcp *t, struct listeners *listeners,
 	mesh.acceptor.connected = tcp_mesh_connected;
 	mesh.acceptor.owner = &mesh;
 	listeners->count = 0;
+	t->host->mac(t->host, records, t->nranks * sizeof(*records), mesh.records_mac);
 	mesh.deadline = clock_deadline(t->host->timeout_ms);
 	mesh.probe = clock_now_ms() + TCP_PROBE_MS;
 	tcp_mesh_begin(&mesh);

@@ -13,7 +13,7 @@ static uint64_t tcp_size(const coll_send_t *send)
 
 int tcp_has_work(const struct tcp_conn *conn)
 {
-	return conn->rest.bytes || conn->queue.first;
+	return conn->rest.bytes || conn->queue.first || conn->sealed;
 }
 
 static void tcp_enqueue(struct tcp *t, struct tcp_conn *conn, coll_send_t *send)
@@ -91,6 +91,7 @@ void tcp_fail_sends(struct tcp *t, struct tcp_conn *conn, int32_t status)
 {
 	t->sending -= conn->peer != t->rank && tcp_has_work(conn);
 	send_rest_free(&conn->rest, t->host);
+	conn->sealed = 0;
 	while (conn->queue.first)
 		tcp_finish_first(conn, status);
 }
@@ -105,6 +106,8 @@ int tcp_push(struct tcp *t, struct tcp_conn *conn)
 	ssize_t sent;
 	int n;
 
+	if (conn->records)
+		return tcp_records_push(t, conn);
 	offered = tcp_gather(conn, iov, &n);
 	msg.msg_iovlen = (size_t)n;
 	do {

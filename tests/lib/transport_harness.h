@@ -436,7 +436,8 @@ HARNESS_FN void harness_host_init(struct harness *h, const struct harness_job *j
 				.data = harness_data,
 				.arrived = harness_arrived,
 				.peer_lost = harness_peer_lost,
-				.exchange_fail = harness_exchange_fail};
+				.exchange_fail = harness_exchange_fail,
+				.key_is_secret = 1};
 }
 
 HARNESS_FN void harness_host_free(struct harness *h)

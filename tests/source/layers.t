@@ -74,11 +74,11 @@ done | sort -u)"
             grep -v '^tools/check/\(host\|static\|p2p\|fault\|native\)/[a-z0-9]*\.[ch]:[0-9]*: coll/backend\.h$')"
     none "tests see coll.h and introspect.h, nothing else of libcoll" \
         "$(angled $api_tests | grep ': coll/' | grep -v ': coll/\(coll\|introspect\)\.h$' |
-            grep -v '^plugins/nccl/nccl\.h:[0-9]*: coll/backend\.h$')"
+            grep -v '^plugins/\(nccl/nccl\|tcp/tcp\)\.h:[0-9]*: coll/backend\.h$')"
     none "tests of the API see no file of the core" \
         "$(quoted $api_tests | while read -r place header; do
             [ ! -e "core/$header" ] || echo "$place $header"
-        done | grep -v -e '^plugins/nccl/nccl\.h:' -e '^tests/gpu/gpu_driver\.h:[0-9]*: device/driver\.h$')"
+        done | grep -v -e '^plugins/\(nccl/nccl\|tcp/tcp\)\.h:' -e '^tests/gpu/gpu_driver\.h:[0-9]*: device/driver\.h$')"
     none "the core sees no vendor's header" \
         "$(angled $core | grep -E ': (cuda|nccl|rccl|hip|uc[pst]/|ucx|rdma/|infiniband/)')"
     none "the core sees no plugin, no tool, no test" \

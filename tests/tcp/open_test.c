@@ -72,7 +72,7 @@ static void test_unknown_peer(int kind, const struct sockaddr_storage *address, 
 		uint32_t version, rank, to, nranks, order, reserved;
 		uint8_t dial[8], nonce[16], mac[16];
 	} answer = {.magic = {'C', 'O', 'L', 'L', '-', 'T', 'C', 'P'},
-		    .version = 2,
+		    .version = 3,
 		    .rank = 1,
 		    .nranks = 4,
 		    .order = 0x01020304};

@@ -54,6 +54,7 @@ tap_faults() {
 usable="tcp simulated"
 if can ucx; then usable="$usable ucx"; fi
 own=$build/tests/plugins/.libs
+sodium=$("$coll" info | sed -n '/^ *tcp /,/what/s/.*(\(libsodium [0-9.]*\).*/\1/p')
 
 # Two runs at a time: half of a run over tcp or simulated is waiting, a run over ucx is computing.
 {
@@ -70,6 +71,12 @@ own=$build/tests/plugins/.libs
     done
     run loopback --quick --timeout $limit --option interface=lo --option unix=no \
         "$build/.libs/coll_tcp.so"
+} &
+{
+    [ -z "$sodium" ] || for name in integrity encrypt; do
+        run $name --quick --timeout $limit --option interface=lo --option unix=no \
+            --option security=$name "$build/.libs/coll_tcp.so"
+    done
 } &
 wait
 
@@ -92,6 +99,16 @@ done
 take loopback
 is "tcp over the loopback interface passes" "$status" 0
 none "nothing fails there" "$(grep -A 30 '^not ok' "$dir/out")"
+
+for name in integrity encrypt; do
+    if [ -z "$sodium" ]; then
+        skip "tcp with security = $name" "the backend is built without libsodium"
+        continue
+    fi
+    take $name
+    is "tcp with security = $name passes" "$status" 0
+    none "nothing fails there" "$(grep -A 30 '^not ok' "$dir/out")"
+done
 
 # ------------------------------------------------------------------ the command line
 

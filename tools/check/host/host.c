@@ -287,7 +287,8 @@ struct check_ep *check_ep_new(struct check_case *c, int rank, int world)
 				 .arrived = host_arrived,
 				 .peer_lost = host_peer_lost,
 				 .reduce = host_reduce,
-				 .exchange_fail = host_exchange_fail};
+				 .exchange_fail = host_exchange_fail,
+				 .key_is_secret = 1};
 	/*
 	 * The id is the same on all ranks and differs between communicators, also from those of
 	 * kits that run at the same time.

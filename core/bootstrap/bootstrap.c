@@ -225,7 +225,11 @@ void bootstrap_merge_failure(struct bootstrap_failure *failure, int rank, int co
 		return;
 	failure->code = code > 0 ? code : COLL_ERR_INTERNAL;
 	failure->rank = rank;
-	snprintf(failure->text, sizeof(failure->text), "%s", text);
+	if (text[0] != '\0')
+		snprintf(failure->text, sizeof(failure->text), "%s", text);
+	else
+		snprintf(failure->text, sizeof(failure->text), "rank %d failed: it sent no message",
+			 rank);
 }
 
 int bootstrap_all_ok(struct bootstrap *bootstrap, int code, int64_t timeout_ms)

@@ -67,7 +67,7 @@ int64_t bootstrap_look(const struct bootstrap *bootstrap, int64_t deadline);
 /* The code that the other ranks get for this rank's failure. */
 int bootstrap_remote_code(int code);
 
-/* Keeps in *failure that of two failures which all ranks return. */
+/* Keeps in *failure that of two failures which all ranks return.  text: "" if there is none. */
 void bootstrap_merge_failure(struct bootstrap_failure *failure, int rank, int code,
 			     const char *text);
 

@@ -201,6 +201,8 @@ static int member_recv(struct star *t, void *out, size_t total, char *message, i
 static int member_failure(const struct star_frame *head, struct bootstrap_failure *failure)
 {
 	failure->text[head->len] = '\0';
+	if (failure->text[0] == '\0')
+		snprintf(failure->text, sizeof(failure->text), "rank 0 failed: it sent no message");
 	failure->code = head->code > 0 ? head->code : COLL_ERR_REMOTE;
 	return head->type == STAR_FAILED ? COLL_SUCCESS
 					 : error_set(failure->code, "%s", failure->text);

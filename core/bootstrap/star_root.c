@@ -108,15 +108,13 @@ static void root_merge_failures(struct star *t, struct bootstrap_failure *failur
 {
 	for (int r = 1; r < t->bootstrap.nranks; r++) {
 		struct rank_connection *conn = &t->conns[r];
-		char failed[32];
 
 		if (!t->heard[r] || conn->stream.head.type != STAR_FAILED)
 			continue;
 		if (conn->failed != NULL)
 			conn->failed[conn->stream.head.len] = '\0';
-		snprintf(failed, sizeof(failed), "rank %d failed", r);
 		bootstrap_merge_failure(failure, r, conn->stream.head.code,
-					conn->failed != NULL ? conn->failed : failed);
+					conn->failed != NULL ? conn->failed : "");
 		free(conn->failed);
 		conn->failed = NULL;
 	}

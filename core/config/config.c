@@ -289,6 +289,16 @@ int config_declare(struct config *config, const char *section, const coll_option
 
 /* ------------------------------------------------------------ load and free -- */
 
+void config_declare_core(struct config *config)
+{
+	for (int i = 0; i < config_core_count; i++)
+		config_declare_option(config, "", &config_core_options[i]);
+	config_report_unknown(config, "");
+	config_report_unused(config);
+	if (config->too_many)
+		config_report(config, COLL_ERR_CONFIG, "%s", config->too_many);
+}
+
 int config_load(const coll_config_t *app, struct config **out)
 {
 	struct config *config = calloc(1, sizeof(*config));
@@ -299,14 +309,8 @@ int config_load(const coll_config_t *app, struct config **out)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the configuration");
 	config_collect(config, app);
 	/* An incomplete list of values declares no option: otherwise an older value would be in force. */
-	if (!config->oom) {
-		for (int i = 0; i < config_core_count; i++)
-			config_declare_option(config, "", &config_core_options[i]);
-		config_report_unknown(config, "");
-		config_report_unused(config);
-		if (config->too_many)
-			config_report(config, COLL_ERR_CONFIG, "%s", config->too_many);
-	}
+	if (!config->oom)
+		config_declare_core(config);
 	code = config_status(config);
 	if (config->oom) {
 		config_free(config);

@@ -5,6 +5,8 @@
 
 #include "config/config.h"
 
+#include <stdio.h>
+
 /* No wait lasts longer than a year. */
 enum { CONFIG_LONGEST_SECONDS = 366 * 24 * 60 * 60 };
 
@@ -67,6 +69,8 @@ struct config {
 
 /* ---- config.c */
 
+/* Declares the core's options, after all values were collected. */
+void config_declare_core(struct config *config);
 /* Formatted text on the heap; NULL sets config->oom. */
 char *config_text(struct config *config, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -97,6 +101,8 @@ extern const char *const config_reserved[];
  * exists and cannot be read is always a fault.
  */
 void config_read_file(struct config *config, const char *path, int needed);
+/* Reads the bytes of a file.  Returns why they cannot be read to their end, or NULL. */
+const char *config_read_stream(struct config *config, const char *path, FILE *stream);
 
 /* ---- parse.c */
 

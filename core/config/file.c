@@ -255,8 +255,7 @@ static int file_absent(const char *path)
 	return errno == EACCES && stat(path, &st) != 0;
 }
 
-/* Returns why the file cannot be read to its end, or NULL. */
-static const char *file_parse(struct config *config, const char *path, FILE *stream)
+const char *config_read_stream(struct config *config, const char *path, FILE *stream)
 {
 	struct config_file file = {
 		.config = config, .path = path, .stream = stream, .first = config->nvalues};
@@ -289,7 +288,7 @@ void config_read_file(struct config *config, const char *path, int needed)
 	if (!wrong) {
 		stream = fdopen(fd, "r");
 		if (stream)
-			wrong = file_parse(config, path, stream);
+			wrong = config_read_stream(config, path, stream);
 		else
 			config->oom = 1;
 	}

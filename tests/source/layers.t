@@ -46,7 +46,7 @@ plugins=$(find plugins -name '*.[ch]' | sort)
 tools=$(find tools -name '*.[ch]' | sort)
 # Test plugins and transport tests without libcoll stand on the plugin's side of backend.h; unit
 # tests and the benchmark of the reduction kernels include headers of the core.
-api_tests=$(find tests -name '*.c' ! -path 'tests/unit/*' ! -name 'reduce_bench.c' ! -name 'native_overhead.c' \
+api_tests=$(find tests -name '*.c' ! -path 'tests/unit/*' ! -path 'tests/fuzz/*' ! -name 'reduce_bench.c' ! -name 'native_overhead.c' \
     ! -path 'tests/plugins/*' ! -path 'tests/out-of-tree/*' -exec grep -L '"[./]*lib/transport_harness.h"' {} + | sort)
 # shellcheck disable=SC2086 # a list of files
 api_tests="$api_tests $(quoted $api_tests | while IFS=': ' read -r file line header; do

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tcp_fuzz.c - the stream of one peer of the tcp backend, and the messages that the core takes from it; the
+ * records in which the ranks exchange their addresses.
+ *
+ * Input: operations, each a byte: receives that are posted, withdrawn or dropped, and pieces of the stream.
+ */
+#include "fuzz.h"
+#include "tcp.h"
+#include "transport/match.h"
+
+const char *const fuzz_name = "tcp";
+const long fuzz_runs = 100000;
+
+enum { RECEIVES = 8, LENGTH_MOST = 512, TAGS = 4, PEER = 1 };
+
+static struct {
+	struct match match;
+	struct recv recv[RECEIVES];
+	char *memory[RECEIVES], *own[RECEIVES];
+	int lost;
+} core;
+
+/* ---------------------------------------------------------------- the core's side -- */
+
+static int keep_all(struct context *context, uint32_t peer, const coll_header_t *header)
+{
+	(void)context;
+	(void)peer;
+	return header->tag > TAGS; /* no communicator has this tag */
+}
+
+static int no_memory(struct context *context, uint32_t peer, const coll_header_t *header)
+{
+	(void)context;
+	(void)peer;
+	(void)header;
+	return COLL_ERR_NO_MEMORY;
+}
+
+static void mismatch(struct context *context, const struct recv *recv, uint32_t peer,
+		     const coll_header_t *header)
+{
+	(void)context;
+	(void)peer;
+	fuzz_promise(recv->len != header->len || recv->meta[0] != header->meta[0] ||
+			     recv->meta[1] != header->meta[1],
+		     "a mismatch is one");
+}
+
+static int32_t host_arrive(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
+			   coll_sink_t *sink)
+{
+	(void)host;
+	/* The core would allocate a long message, as it must; the fuzzer has less memory than a rank. */
+	if (header->len > LENGTH_MOST)
+		return COLL_ERR_NO_MEMORY;
+	return match_arrive(&core.match, peer, header, sink);
+}
+
+static void host_data(const coll_host_t *host, uint64_t cookie, const void *bytes, uint64_t n)
+{
+	(void)host;
+	match_data(&core.match, cookie, bytes, n);
+}
+
+static void host_arrived(const coll_host_t *host, uint64_t cookie, int32_t status)
+{
+	(void)host;
+	match_arrived(&core.match, cookie, status);
+}
+
+static void host_peer_lost(const coll_host_t *host, uint32_t peer, const char *text)
+{
+	(void)host;
+	fuzz_promise(peer == PEER && text && *text, "a lost peer has a reason");
+	fuzz_promise(!core.lost, "a peer is lost once");
+	core.lost = 1;
+}
+
+static const char *host_option_string(const coll_host_t *host, const char *key)
+{
+	(void)host;
+	(void)key;
+	return "";
+}
+
+static int64_t host_option_int(const coll_host_t *host, const char *key)
+{
+	(void)host;
+	(void)key;
+	return 1;
+}
+
+/* ------------------------------------------------------------------ the operations -- */
+
+static void post(struct fuzz_input *in)
+{
+	static const struct redop sum = {.dtype = COLL_INT64, .op = COLL_SUM};
+	unsigned i = fuzz_up_to(in, RECEIVES - 1), len = fuzz_byte(in), reduces = fuzz_up_to(in, 1);
+	unsigned tag = fuzz_up_to(in, TAGS), any = fuzz_up_to(in, 1);
+	struct recv *recv = &core.recv[i];
+
+	if (recv->state != RECV_IDLE)
+		return;
+	free(core.memory[i]);
+	free(core.own[i]);
+	len -= reduces ? len % 8 : 0;
+	core.memory[i] = fuzz_memory(len);
+	core.own[i] = fuzz_memory(len);
+	*recv = (struct recv){.tag = tag,
+			      .len = len,
+			      .peer = any ? COLL_ANY_SOURCE : PEER,
+			      .dst = core.memory[i],
+			      .own = reduces ? core.own[i] : NULL,
+			      .redop = &sum,
+			      .elem = 8};
+	match_post(&core.match, recv);
+}
+
+static void withdraw(struct tcp *t, struct fuzz_input *in)
+{
+	struct recv *recv = &core.recv[fuzz_up_to(in, RECEIVES - 1)];
+	uint64_t cookie;
+
+	if (recv->state == RECV_IDLE)
+		return;
+	cookie = match_withdraw(&core.match, recv);
+	if (cookie)
+		tcp_drop(t, cookie);
+}
+
+static void reap(void)
+{
+	struct recv *recv;
+
+	while ((recv = match_next_done(&core.match)) != NULL) {
+		fuzz_promise(recv->state == RECV_DONE, "a receive in the list has ended");
+		recv->state = RECV_IDLE;
+	}
+}
+
+/* A header that some receive may wait for, and the first bytes of its message. */
+static int feed_message(struct tcp *t, struct fuzz_input *in)
+{
+	coll_header_t header = {.tag = fuzz_up_to(in, TAGS + 1)};
+	uint8_t bytes[sizeof(header) + 256];
+
+	header.len = fuzz_byte(in);
+	header.meta[0] = fuzz_byte(in) == 255;
+	memcpy(bytes, &header, sizeof(header));
+	fuzz_take(in, bytes + sizeof(header), (size_t)header.len);
+	return tcp_feed(t, &t->conn[PEER], bytes, sizeof(header) + (size_t)header.len);
+}
+
+static int feed_bytes(struct tcp *t, struct fuzz_input *in)
+{
+	size_t n = 1 + fuzz_byte(in);
+	uint8_t *bytes = fuzz_copy(in, n);
+	int end = tcp_feed(t, &t->conn[PEER], bytes, n);
+
+	free(bytes);
+	return end;
+}
+
+static void check_record(const coll_host_t *host, struct fuzz_input in)
+{
+	struct tcp_record *record = fuzz_copy(&in, sizeof(*record)), own = *record;
+	struct address_list addresses;
+
+	if (tcp_check_record(record) && tcp_check_record(&own)) {
+		tcp_peer_addresses(host, &own, record, &addresses);
+		fuzz_promise(addresses.count <= ADDRESS_MAX, "the addresses fit");
+	}
+	free(record);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static uint8_t scratch[TCP_SCRATCH];
+	const coll_host_t host = {.size = sizeof(host),
+				  .nranks = 2,
+				  .option_string = host_option_string,
+				  .option_int = host_option_int,
+				  .arrive = host_arrive,
+				  .data = host_data,
+				  .arrived = host_arrived,
+				  .peer_lost = host_peer_lost};
+	struct tcp_conn conns[2] = {{.fd = -1}, {.fd = -1, .peer = PEER}};
+	struct tcp t = {
+		.host = &host, .nranks = 2, .epoll_fd = -1, .scratch = scratch, .conn = conns};
+	struct fuzz_input in = {data, size};
+	int end = 0;
+
+	check_record(&host, in);
+	memset(&core, 0, sizeof(core));
+	match_init(&core.match);
+	core.match.check_unexpected = keep_all;
+	core.match.no_memory = no_memory;
+	core.match.mismatch = mismatch;
+	while (in.left > 0 && !end) {
+		switch (fuzz_up_to(&in, 7)) {
+		case 0: withdraw(&t, &in); break;
+		case 1: match_forget(&core.match, TAGS - 1, fuzz_up_to(&in, TAGS - 1)); break;
+		case 2:
+		case 3: post(&in); break;
+		case 4:
+		case 5: end = feed_bytes(&t, &in); break;
+		default: end = feed_message(&t, &in); break;
+		}
+		reap();
+	}
+	fuzz_promise(core.lost == (end != 0), "an invalid message costs the connection");
+	match_free(&core.match);
+	for (int i = 0; i < RECEIVES; i++) {
+		free(core.memory[i]);
+		free(core.own[i]);
+	}
+	return 0;
+}

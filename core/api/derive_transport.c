@@ -160,7 +160,7 @@ static int shrink_over(void *arg)
 		return 1;
 	if (comm->rank == s->leader)
 		return shrink_agreed(s) || shrink_missing(s) >= 0;
-	return comm->shrunk.hash == s->hash || comm->peer_state[s->leader] != PEER_ALIVE;
+	return comm->shrunk.hash == s->hash || shrink_missing(s) >= 0;
 }
 
 /* "3, 5": the survivors that have not sent the leader the same list. */
@@ -222,7 +222,8 @@ static void shrink_answer(const struct shrink *s, uint32_t context_id, int lost)
 	for (int r = 0; r < comm->nranks; r++) {
 		if (s->excluded[r] || r == comm->rank)
 			continue;
-		comm->shrink[r] = 0;
+		if (comm->shrink[r] == s->hash) /* else the rank is in its next shrink already */
+			comm->shrink[r] = 0;
 		context_send_control(comm->context, comm->to_context_rank[r],
 				     comm_tag_control(comm->context_id), CONTROL_SHRUNK,
 				     (int)context_id, text);
@@ -248,7 +249,7 @@ static int shrink_lead(struct shrink *s, uint32_t *context_id)
 static int shrink_follow(struct shrink *s, uint32_t *context_id)
 {
 	struct comm *comm = s->comm;
-	int leader = comm->to_context_rank[s->leader];
+	int leader = comm->to_context_rank[s->leader], lost;
 	char text[24];
 
 	snprintf(text, sizeof(text), "%" PRIx64, s->hash);
@@ -263,11 +264,14 @@ static int shrink_follow(struct shrink *s, uint32_t *context_id)
 		return comm->shrunk.failed_rank < 0 ? COLL_SUCCESS
 						    : shrink_gone_too(comm->shrunk.failed_rank);
 	}
-	if (comm->peer_state[s->leader] != PEER_ALIVE)
-		return shrink_gone_too(s->leader);
+	/*
+	 * The leader may have heard of a lost rank in its last communicator, and may never make this call.  A
+	 * late answer is refused, so that no rank waits for this one.
+	 */
+	lost = shrink_missing(s);
 	context_send_control(comm->context, leader, comm_tag_control(comm->context_id),
 			     CONTROL_SHRINK, 0, "0");
-	return shrink_broken(s);
+	return lost < 0 || shrink_aborted(s) ? shrink_broken(s) : shrink_gone_too(lost);
 }
 
 static int shrink_agree(struct shrink *s, uint32_t *context_id)

@@ -88,7 +88,7 @@ static void comm_take_shrunk(struct comm *comm, const struct control_body *body)
 	comm->shrunk.hash = 0;
 	if (comm->shrunk.failed_rank < 0)
 		comm_refuse(comm, comm->shrunk.context_id, COLL_ERR_TIMEOUT,
-			    "coll_comm_shrink has timed out");
+			    "coll_comm_shrink has ended without the answer");
 }
 
 static void comm_take_position(struct comm *comm, int peer, const struct control_body *body)

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# results.sh - the campaign of deaths and strangers, and its results as tables:
+#
+#   make check-faults                            everything
+#   FAULTS_TRIALS=100 make check-faults          deaths a row; default 1000
+#   FAULTS_STRANGERS=1000 make check-faults      strangers a row; default 100000
+#   FAULTS_SCENES="kill init" make check-faults  these rows only, beside the rows of earlier runs
+#   FAULTS_BACKENDS=tcp make check-faults        these backends only: tcp tcp-sockets ucx ucx-ports simulated
+#
+# Writes tests/faults/RESULTS.md of the build tree.  The exit status is 1 if there was a miss.
+set -u
+build=${top_builddir:-.}
+campaign=$build/tests/faults/campaign
+rows=$build/tests/faults/campaign.rows
+misses=$build/tests/faults/campaign.misses
+trials=${FAULTS_TRIALS:-1000}
+strangers=${FAULTS_STRANGERS:-100000}
+scenes=${FAULTS_SCENES:-kill survive split dup shrink init destroy abort strangers-start strangers-run}
+wanted=${FAULTS_BACKENDS:-tcp tcp-sockets ucx ucx-ports simulated}
+seed=${FAULTS_SEED:-20261122}
+commit=$(git -C "${top_srcdir:-.}" rev-parse --short HEAD 2>/dev/null || echo unknown)
+status=0
+
+touch "$rows" "$misses"
+out=$(mktemp) || exit 1
+trap 'rm -f "$out"' EXIT
+
+# Can the scene run on the backend?
+fits() {
+    case $2:$1 in
+    strangers-*:simulated) return 1 ;; # no ports
+    strangers-*:*) ;;
+    *:ucx-ports) return 1 ;;
+    abort:*) ;;
+    *:simulated) return 1 ;; # its ranks are threads of one process
+    esac
+}
+
+run() {
+    local backend=$1 scene=$2 n=$trials
+
+    [ "${scene#strangers}" = "$scene" ] || n=$strangers
+    echo "$scene on $backend: $n" >&2
+    "$campaign" -s "$seed" "$backend" "$scene" "$n" >"$out" 2>/dev/null || status=1
+    sed -i "/^[^|]*|$scene|$backend|/d" "$rows" "$misses"
+    sed -n "s/^row|\(.*\)/row|\1|$commit/p" "$out" >>"$rows"
+    grep '^miss|' "$out" >>"$misses"
+}
+
+for scene in $scenes; do
+    for backend in $wanted; do
+        if fits "$backend" "$scene"; then
+            run "$backend" "$scene"
+        fi
+    done
+done
+
+promise() {
+    case $1 in
+    kill) echo "killed in 4 KiB allreduces: an error that names the dead rank" ;;
+    survive) echo "the same; then the survivors shrink, and add" ;;
+    split) echo "killed in split: an error in the split or the new communicator; then shrink" ;;
+    dup) echo "killed in dup: the same" ;;
+    shrink) echo "killed in shrink: an error in the shrink or the new communicator; then shrink" ;;
+    init) echo "killed in init: an error, at the latest after \`init_timeout\` (4 s here)" ;;
+    destroy) echo "killed in destroy: it returns, at the latest after \`destroy_timeout\` (5 s)" ;;
+    abort) echo "a rank aborts in 4 KiB allreduces (ranks are threads): an error that names it" ;;
+    strangers-start) echo "while the job starts" ;;
+    strangers-run) echo "while the job runs" ;;
+    esac
+}
+
+# cells SCENE: prints the rows of a scene as rows of a table.
+cells() {
+    local name backend rest
+
+    grep "^row|$1|" "$rows" | while IFS='|' read -r _ name backend rest; do
+        echo "| $backend | $(promise "$name") | ${rest//|/ | } |"
+    done
+}
+
+results() {
+    echo "# Faults: promises and measurements"
+    echo
+    echo "Written by \`make check-faults\` (tests/faults/results.sh), which kills ranks by SIGKILL at random"
+    echo "moments, and lets strangers connect to every listening port. 4 ranks, each a process."
+    echo "Machine: $(nproc) cores, $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(uname -sr | sed 's/-.*//')," \
+        "$(date -u +%Y-%m-%d). libcoll $("$build/coll" --version | sed 's/^[^0-9]*//')," \
+        "UCX $(pkg-config --modversion ucx 2>/dev/null || echo none). Seed $seed."
+    echo
+    echo "tcp: AF_UNIX sockets, as between ranks of one host; tcp-sockets: TCP (\`COLL_TCP_UNIX=no\`); ucx: UCX's"
+    echo "choice, shared memory here; ucx-ports: \`UCX_TLS=tcp,self\`. Times are milliseconds from the death to"
+    echo "the return of a survivor's call. A hang is a rank that still waits 20 s after the death. A miss is a"
+    echo "hang, an error that comes too late or does not name the dead rank (of init: a rank), or a wrong sum."
+    echo
+    echo "| backend | promise | deaths | survivors | median | 99.9 % | maximum | hangs | misses | commit |"
+    echo "|---|---|---|---|---|---|---|---|---|---|"
+    for scene in kill survive split dup shrink init destroy abort; do
+        cells $scene
+    done
+    echo
+    echo "Strangers of 12 kinds: connections that close, reset, stay silent, or send a byte, random bytes, zeros,"
+    echo "HTTP, TLS, the rank's own first message, or that message with one byte changed. A miss is a rank that"
+    echo "fails. Where a job has no port, no stranger can connect."
+    echo
+    echo "| backend | when | strangers | connected | ports | seconds | misses | commit |"
+    echo "|---|---|---|---|---|---|---|---|"
+    cells strangers-start
+    cells strangers-run
+    if [ -s "$misses" ]; then
+        echo
+        echo "## Misses"
+        echo
+        echo "The first of each kind."
+        echo
+        awk -F'|' '{ k = $2 FS $3 FS $6; gsub(/[0-9.]+/, "N", k) } !seen[k]++' "$misses" | sed 's/^miss|/- /; s/|/, /g'
+    fi
+}
+
+results >"$build/tests/faults/RESULTS.md.new" && mv "$build/tests/faults/RESULTS.md.new" "$build/tests/faults/RESULTS.md"
+cat "$build/tests/faults/RESULTS.md"
+exit $status

@@ -26,9 +26,7 @@ static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rende
 		return bootstrap_open_user(bootstrap, m->exchange, m->user, m->rank, m->nranks,
 					   timeout_ms);
 	if (m->env)
-		return bootstrap_open_root(
-			bootstrap, m->env->root, m->env->key[0] ? m->env->key : NULL,
-			m->env->key_is_secret, m->rank, m->nranks, interface_name, timeout_ms);
+		return bootstrap_open_launch(bootstrap, m->env, interface_name, timeout_ms);
 	return bootstrap_open_id(bootstrap, m->id, m->rank, m->nranks, interface_name, timeout_ms);
 }
 

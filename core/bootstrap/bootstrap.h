@@ -125,10 +125,11 @@ void bootstrap_close(struct bootstrap *bootstrap);
 struct launch {
 	int rank, nranks;
 	int local_rank, local_nranks; /* among the ranks on this host; -1: unknown */
-	char root[300];               /* host:port, "" for one rank */
-	char key[256];                /* "" if none */
-	int key_is_secret;            /* the key is COLL_KEY, not the identity of the job */
-	const char *who;              /* "coll run", "torchrun", ..., "none" */
+	int by_pmix;       /* the ranks meet through PMIx: no root and no key are needed */
+	char root[300];    /* host:port, "" for one rank */
+	char key[256];     /* "" if none */
+	int key_is_secret; /* the key is COLL_KEY, not the identity of the job */
+	const char *who;   /* "coll run", "torchrun", ..., "none" */
 };
 /*
  * Reads the environment; half-set or contradictory variables, and a launcher that is recognised but does not
@@ -137,5 +138,11 @@ struct launch {
 int launch_detect(struct launch *launch);
 /* The same without root and key: these may be unset. */
 int launch_detect_ranks(struct launch *launch);
+/*
+ * Opens the rendezvous of the ranks that the launcher has started; blocks as bootstrap_open_root, through PMIx
+ * for timeout_ms more, until rank 0 has stored its address.
+ */
+int bootstrap_open_launch(struct bootstrap **bootstrap, const struct launch *launch,
+			  const char *interface_name, int64_t timeout_ms);
 
 #endif

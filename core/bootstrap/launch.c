@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bootstrap/launch_impl.h"
+#include "bootstrap/pmix.h"
 #include "base/error.h"
 
 struct launcher {
@@ -19,6 +20,8 @@ struct launcher {
 	const char *only_if, *only_if_too; /* at least one must be set, unless both are NULL */
 	/* This launcher has started another one further down in the table, which started the process. */
 	int (*passed_over)(void);
+	/* Asks the launcher for the numbers that no variable holds: all but the rank. */
+	int (*ask)(struct launch *launch);
 	/* The number of ranks on this host, where no variable holds it; -1: unknown. */
 	int (*count_local)(const struct launch *launch);
 	int (*meet)(struct launch *launch);
@@ -88,6 +91,29 @@ static int launch_count_flux(const struct launch *launch)
 	const char *nodes = launch_get("FLUX_JOB_NNODES");
 
 	return nodes != NULL && strcmp(nodes, "1") == 0 ? launch->nranks : -1;
+}
+
+/* The numbers that PMIx's library knows; without the library nobody knows them. */
+static int launch_ask_pmix(struct launch *launch)
+{
+	struct pmix_job job;
+	char why[400];
+
+	if (!launch_get("PMIX_NAMESPACE"))
+		snprintf(why, sizeof(why), "PMIX_NAMESPACE is not set");
+	else if (!pmix_read_job(&job)) {
+		launch->nranks = job.nranks;
+		launch->local_rank = job.local_rank;
+		launch->local_nranks = job.local_nranks;
+		return COLL_SUCCESS;
+	} else
+		snprintf(why, sizeof(why), "%.390s", error_text());
+	return error_set(COLL_ERR_CONFIG,
+			 "PMIX_RANK is %.40s, so a PMIx launcher has started this process, but it "
+			 "cannot be asked how many ranks there are (%s): set COLL_RANK, "
+			 "COLL_WORLD_SIZE and COLL_ROOT (host:port of rank 0) on all ranks, or "
+			 "COLL_RANK=0 and COLL_WORLD_SIZE=1 for a process on its own",
+			 launch_get("PMIX_RANK"), why);
 }
 
 /* The entry of this node in a list such as "4(x2),3": number of tasks (times number of nodes). */
@@ -176,6 +202,8 @@ static const struct launcher launchers[] = {
 	 .only_if_too = "SLURM_STEPID",
 	 .count_local = launch_count_slurm,
 	 .meet = launch_meet_slurm},
+	/* prterun, and every other launcher that speaks PMIx. */
+	{.who = "PMIx", .rank = "PMIX_RANK", .ask = launch_ask_pmix, .meet = launch_meet_pmix},
 };
 
 static int launch_applies(const struct launcher *l)
@@ -187,18 +215,28 @@ static int launch_applies(const struct launcher *l)
 	return launch_get(l->rank) || launch_get(l->size);
 }
 
-static int launch_read_ranks(const struct launcher *l, struct launch *launch)
+/* Reads, or asks for, the number of ranks; *size becomes its name for messages. */
+static int launch_read_size(const struct launcher *l, struct launch *launch, const char **size)
 {
-	const char *size = launch_get(l->size) || l->size_too == NULL ? l->size : l->size_too;
-	int code;
-
-	if (!launch_get(l->rank) || !launch_get(size))
+	*size = launch_get(l->size) || l->size_too == NULL ? l->size : l->size_too;
+	if (l->ask != NULL) {
+		*size = "the number of ranks";
+		return l->ask(launch);
+	}
+	if (!launch_get(l->rank) || !launch_get(*size))
 		return error_set(COLL_ERR_CONFIG,
 				 "environment variable %s is set, but %s is not: set both, or "
 				 "neither (%s sets both)",
-				 launch_get(size) ? size : l->rank,
-				 launch_get(size) ? l->rank : size, l->who);
-	code = launch_number(size, 1, INT32_MAX, &launch->nranks);
+				 launch_get(*size) ? *size : l->rank,
+				 launch_get(*size) ? l->rank : *size, l->who);
+	return launch_number(*size, 1, INT32_MAX, &launch->nranks);
+}
+
+static int launch_read_ranks(const struct launcher *l, struct launch *launch)
+{
+	const char *size;
+	int code = launch_read_size(l, launch, &size);
+
 	if (code == 0)
 		code = launch_number(l->rank, 0, INT32_MAX, &launch->rank);
 	if (code == 0 && launch->rank >= launch->nranks)
@@ -245,15 +283,6 @@ static int launch_alone(void)
 		return error_set(COLL_ERR_CONFIG,
 				 "COLL_ROOT is set, but no launcher's variables are: set COLL_RANK "
 				 "and COLL_WORLD_SIZE too");
-	if (launch_get("PMIX_RANK"))
-		return error_set(
-			COLL_ERR_CONFIG,
-			"PMIX_RANK is %.40s, so a PMIx launcher has started this process, "
-			"but its variables do not say how many ranks there are: set "
-			"COLL_RANK, COLL_WORLD_SIZE and COLL_ROOT (host:port of rank 0) on "
-			"all ranks, or COLL_RANK=0 and COLL_WORLD_SIZE=1 for a process on "
-			"its own",
-			launch_get("PMIX_RANK"));
 	return 0;
 }
 

@@ -17,6 +17,7 @@ int launch_same(const char *a, const char *b);
 int launch_meet_coll(struct launch *launch);
 int launch_meet_torchrun(struct launch *launch);
 int launch_meet_openmpi(struct launch *launch);
+int launch_meet_pmix(struct launch *launch);
 int launch_meet_flux(struct launch *launch);
 int launch_meet_pals(struct launch *launch);
 int launch_meet_mpich(struct launch *launch);

@@ -2,7 +2,8 @@
 /*
  * launch_root.c - where the ranks of a launcher meet.
  *
- * Only COLL_ROOT names rank 0's address; without it the address follows from facts that all ranks share:
+ * Only COLL_ROOT names rank 0's address.  PMIx passes it on (launch_open.c).  Without either the address follows
+ * from facts that all ranks share:
  * the host from the launcher, the port (20000 to 29999, below the ports that the system gives out) from the
  * identity of the job, which is also the key, so that two jobs never mix.
  */
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "bootstrap/launch_impl.h"
+#include "bootstrap/pmix.h"
 #include "base/error.h"
 
 static int launch_port(const char *job)
@@ -89,10 +91,18 @@ static int launch_meet_job(struct launch *launch, const char *label, const char 
 	return launch_meet_here(launch, job);
 }
 
+int launch_meet_pmix(struct launch *launch)
+{
+	launch->by_pmix = 1;
+	return COLL_SUCCESS;
+}
+
 int launch_meet_openmpi(struct launch *launch)
 {
 	int by_namespace = launch_get("PMIX_NAMESPACE") || !launch_get("OMPI_MCA_ess_base_jobid");
 
+	if (pmix_is_launcher() && launch->local_nranks != launch->nranks)
+		return launch_meet_pmix(launch);
 	return launch_meet_job(launch, "openmpi",
 			       by_namespace ? "PMIX_NAMESPACE" : "OMPI_MCA_ess_base_jobid");
 }

@@ -389,9 +389,12 @@ COLL_API coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, co
  *
  * The library reads COLL_RANK, COLL_WORLD_SIZE and COLL_ROOT (host:port of rank 0), which `coll
  * run` sets, else the variables of torchrun, Open MPI, Flux, PALS, MPICH (PMI), MVAPICH or Slurm
- * (Flux, PALS and MVAPICH: untried).  Without any of them the communicator has one rank.
- * Launchers that do not say where rank 0 is (Open MPI, Flux, PALS, MPICH, MVAPICH) need COLL_ROOT
- * on several hosts.  PMIX_RANK without any other launcher's variable is an error.
+ * (Flux, PALS and MVAPICH: untried), or asks a launcher that speaks PMIx (prterun) through its
+ * library, libpmix.so.2.  Without any of them the communicator has one rank.
+ * Through PMIx rank 0 also tells the other ranks where it is: with Open MPI on several hosts, and
+ * with launchers that set PMIx's variables only.  Other launchers that do not say where rank 0 is
+ * (Flux, PALS, MPICH, MVAPICH) need COLL_ROOT on several hosts.  A launcher that speaks PMIx where
+ * the library is missing is an error.
  * COLL_KEY (any text) must be the same on all ranks.  Without it only an identifier that is not
  * secret keeps other processes out; if COLL_ROOT is set and rank 0 listens at an address beyond
  * loopback, rank 0 logs a warning.

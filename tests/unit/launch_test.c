@@ -3,6 +3,7 @@
  * launch_test.c - rank, size and rendezvous address from the variables that launchers set; with the
  * arguments "as-rank N" it is one of the ranks that mpirun starts.
  */
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "bootstrap/bootstrap.h"
@@ -270,6 +271,8 @@ static const struct bad bads[] = {
 	 "OMPI_COMM_WORLD_LOCAL_SIZE is '3', but must be a number from 1 to 2"},
 	/* Launchers that are recognised but not understood: no rank runs alone. */
 	{"PMIX_RANK=1", "PMIX_RANK is 1, so a PMIx launcher has started this process"},
+	{"PMIX_RANK=1", "(PMIX_NAMESPACE is not set)"},
+	{"PMIX_RANK=1 PMIX_NAMESPACE=nobody", "(PMIx: cannot reach the launcher's daemon"},
 	{"FLUX_TASK_RANK=1", "FLUX_TASK_RANK is set, but FLUX_JOB_SIZE is not"},
 	{"PALS_RANKID=1", "PALS_RANKID is set, but PMI_SIZE is not"},
 	{"MV2_COMM_WORLD_RANK=1", "MV2_COMM_WORLD_RANK is set, but MV2_COMM_WORLD_SIZE is not"},
@@ -333,15 +336,18 @@ static int as_rank(int nranks)
 	struct bootstrap *bootstrap;
 	int sum = 0, all[64], code = launch_detect(&l);
 
-	if (code == 0)
-		code = bootstrap_open_root(&bootstrap, l.root, l.key, l.key_is_secret, l.rank,
-					   l.nranks, NULL, 60000);
-	if (code == 0) {
-		code = bootstrap_exchange(bootstrap, &l.rank, all, sizeof(int), 60000);
+	/* Twice: a job may make several communicators. */
+	for (int i = 0; i < 2 && code == 0; i++) {
+		sum = 0;
+		code = bootstrap_open_launch(&bootstrap, &l, NULL, 60000);
+		if (code == 0)
+			code = bootstrap_exchange(bootstrap, &l.rank, all, sizeof(int), 60000);
 		for (int r = 0; code == 0 && r < nranks; r++)
 			sum += all[r];
 		bootstrap_close(bootstrap);
 	}
+	if (code == 0 && getenv("TEST_BY_PMIX") && !l.by_pmix)
+		code = error_set(COLL_ERR_INTERNAL, "the ranks did not meet through PMIx");
 	if (code || l.nranks != nranks || sum != nranks * (nranks - 1) / 2) {
 		fprintf(stderr, "rank %d of %d, sum %d: %s\n", l.rank, l.nranks, sum, error_text());
 		return 1;
@@ -368,6 +374,42 @@ static void test_launcher(const char *self, const char *launcher, const char *wh
 	is_int(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0, "three ranks by %s", who);
 }
 
+/*
+ * Starts a command on another host: here, under another name of the host.  mpirun calls it as it would call
+ * ssh.
+ */
+static const char agent[] = "#!/bin/sh\n"
+			    "host=$1\n"
+			    "shift\n"
+			    "exec unshare -u sh -c 'hostname \"$1\"; shift; exec sh -c \"$*\"' sh "
+			    "\"$host\" \"$@\"\n";
+
+/* Open MPI's mpirun with one rank on each of three "hosts"; `before` comes before the program. */
+static void test_hosts(const char *self, const char *before, const char *name)
+{
+	char path[] = "/tmp/coll-launch-XXXXXX", command[8192];
+	int fd, status;
+
+	if (system("mpirun --version 2>/dev/null | grep -q 'Open MPI' && unshare -u true "
+		   "2>/dev/null") != 0) {
+		skip(1, "no mpirun that is Open MPI, or no names for hosts");
+		return;
+	}
+	fd = mkstemp(path);
+	if (fd < 0 || write(fd, agent, sizeof(agent) - 1) < 0 || fchmod(fd, 0700) || close(fd))
+		bail_out("cannot write %s", path);
+	environment("");
+	/* PMIx's library keeps memory until the process ends. */
+	snprintf(command, sizeof(command),
+		 "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 TEST_BY_PMIX=1 timeout 100 mpirun "
+		 "--allow-run-as-root --mca plm_rsh_agent %s --mca plm rsh --host "
+		 "hosta:1,hostb:1,hostc:1 -n 3 sh -c '%s %s as-rank 3; exit $?' >&2",
+		 path, before, self);
+	status = system(command);
+	is_int(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0, "%s", name);
+	unlink(path);
+}
+
 int main(int argc, char **argv)
 {
 	char self[4096];
@@ -389,8 +431,13 @@ int main(int argc, char **argv)
 	if (n > 0) {
 		test_launcher(self, "mpirun", "Open MPI");
 		test_launcher(self, "mpiexec.hydra", "HYDRA");
+		test_hosts(self, "", "three hosts by Open MPI, which meet through PMIx");
+		test_hosts(self,
+			   "env -u OMPI_COMM_WORLD_RANK -u OMPI_COMM_WORLD_SIZE -u "
+			   "OMPI_COMM_WORLD_LOCAL_RANK -u OMPI_COMM_WORLD_LOCAL_SIZE",
+			   "three hosts by a launcher that sets PMIx's variables only");
 	} else {
-		skip(2, "/proc is not mounted");
+		skip(4, "/proc is not mounted");
 	}
 	return done_testing();
 }

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pmix.c - the key-value store of a PMIx launcher. */
+#include "bootstrap/pmix.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "bootstrap/bootstrap_impl.h"
+#include "bootstrap/launch_impl.h"
+#include "bootstrap/pmix_abi.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char pmix_library[] = "libpmix.so.2";
+
+static struct pmix_abi_functions pmix_lib;
+static pthread_mutex_t pmix_lock = PTHREAD_MUTEX_INITIALIZER; /* for the three below */
+static int pmix_is_open;
+static struct pmix_abi_proc pmix_self;
+static struct pmix_job pmix_job; /* nranks 0: not known yet */
+
+int pmix_is_launcher(void)
+{
+	return launch_get("PMIX_RANK") && launch_get("PMIX_NAMESPACE");
+}
+
+/* ------------------------------------------------------------------ the library -- */
+
+static const struct {
+	const char *symbol;
+	size_t at;
+} pmix_functions[] = {
+	{"PMIx_Init", offsetof(struct pmix_abi_functions, PMIx_Init)},
+	{"PMIx_Finalize", offsetof(struct pmix_abi_functions, PMIx_Finalize)},
+	{"PMIx_Put", offsetof(struct pmix_abi_functions, PMIx_Put)},
+	{"PMIx_Commit", offsetof(struct pmix_abi_functions, PMIx_Commit)},
+	{"PMIx_Fence_nb", offsetof(struct pmix_abi_functions, PMIx_Fence_nb)},
+	{"PMIx_Get", offsetof(struct pmix_abi_functions, PMIx_Get)},
+	{"PMIx_Get_nb", offsetof(struct pmix_abi_functions, PMIx_Get_nb)},
+	{"PMIx_Error_string", offsetof(struct pmix_abi_functions, PMIx_Error_string)},
+};
+
+static int pmix_load(void)
+{
+	void *library = dlopen(pmix_library, RTLD_NOW | RTLD_LOCAL);
+
+	if (!library)
+		return error_set(COLL_ERR_UNSUPPORTED, "cannot open PMIx's library: %s", dlerror());
+	for (size_t i = 0; i < sizeof(pmix_functions) / sizeof(pmix_functions[0]); i++) {
+		void *function = dlsym(library, pmix_functions[i].symbol);
+
+		if (!function) {
+			dlclose(library);
+			return error_set(COLL_ERR_UNSUPPORTED, "%s has no function %s",
+					 pmix_library, pmix_functions[i].symbol);
+		}
+		memcpy((char *)&pmix_lib + pmix_functions[i].at, &function, sizeof(function));
+	}
+	pmix_is_open = 1;
+	return COLL_SUCCESS;
+}
+
+static int pmix_refused(const char *what, int status)
+{
+	return error_set(COLL_ERR_SYSTEM, "PMIx: %s: %s", what, pmix_lib.PMIx_Error_string(status));
+}
+
+int pmix_begin(void)
+{
+	struct pmix_abi_proc self;
+	int code = COLL_SUCCESS, status;
+
+	pthread_mutex_lock(&pmix_lock);
+	if (!pmix_is_open)
+		code = pmix_load();
+	if (!code) {
+		memset(&self, 0, sizeof(self));
+		status = pmix_lib.PMIx_Init(&self, NULL, 0);
+		if (status == PMIX_ABI_SUCCESS)
+			pmix_self = self;
+		else
+			code = pmix_refused("cannot reach the launcher's daemon on this host",
+					    status);
+	}
+	pthread_mutex_unlock(&pmix_lock);
+	return code;
+}
+
+void pmix_end(void)
+{
+	pmix_lib.PMIx_Finalize(NULL, 0);
+}
+
+/* ------------------------------------------------------------- the numbers of the job -- */
+
+/* A number about this process, or about its job; -1: PMIx does not know it. */
+static int pmix_number(uint32_t rank, const char *key)
+{
+	struct pmix_abi_proc proc = pmix_self;
+	struct pmix_abi_value *value = NULL;
+	int number = -1;
+
+	proc.rank = rank;
+	if (pmix_lib.PMIx_Get(&proc, key, NULL, 0, &value) != PMIX_ABI_SUCCESS || !value)
+		return -1;
+	if (value->type == PMIX_ABI_UINT32 && value->data.uint32 <= INT32_MAX)
+		number = (int)value->data.uint32;
+	else if (value->type == PMIX_ABI_UINT16)
+		number = value->data.uint16;
+	free(value);
+	return number;
+}
+
+int pmix_read_job(struct pmix_job *job)
+{
+	int known, code;
+
+	pthread_mutex_lock(&pmix_lock);
+	*job = pmix_job;
+	known = pmix_job.nranks > 0;
+	pthread_mutex_unlock(&pmix_lock);
+	if (known)
+		return COLL_SUCCESS;
+	code = pmix_begin();
+	if (code)
+		return code;
+	job->nranks = pmix_number(PMIX_ABI_RANK_WILDCARD, PMIX_ABI_JOB_SIZE);
+	job->local_nranks = pmix_number(PMIX_ABI_RANK_WILDCARD, PMIX_ABI_LOCAL_SIZE);
+	job->local_rank = pmix_number(pmix_self.rank, PMIX_ABI_LOCAL_RANK);
+	pmix_end();
+	if (job->nranks < 1)
+		return error_set(COLL_ERR_SYSTEM, "PMIx: the launcher does not say how many ranks "
+						  "its job has");
+	pthread_mutex_lock(&pmix_lock);
+	pmix_job = *job;
+	pthread_mutex_unlock(&pmix_lock);
+	return COLL_SUCCESS;
+}
+
+/* ------------------------------------------------------------------- put and get -- */
+
+int pmix_put(const char *key, const char *text)
+{
+	struct pmix_abi_value value = {.type = PMIX_ABI_STRING};
+	char *copy = strdup(text);
+	int status;
+
+	if (!copy)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a text of %zu bytes",
+				 strlen(text));
+	value.data.string = copy; /* PMIx copies it */
+	status = pmix_lib.PMIx_Put(PMIX_ABI_GLOBAL, key, &value);
+	free(copy);
+	if (status == PMIX_ABI_SUCCESS)
+		status = pmix_lib.PMIx_Commit();
+	return status == PMIX_ABI_SUCCESS ? COLL_SUCCESS
+					  : pmix_refused("cannot store rank 0's address", status);
+}
+
+/*
+ * The answer to one question.  A thread of PMIx fills it, maybe after the asker has given up: the last of the
+ * two frees it.
+ */
+struct pmix_answer {
+	pthread_mutex_t lock;
+	pthread_cond_t is_there;
+	int done, given_up;
+	int status;
+	char text[1024];
+};
+
+static void pmix_answer_free(struct pmix_answer *answer)
+{
+	pthread_cond_destroy(&answer->is_there);
+	pthread_mutex_destroy(&answer->lock);
+	free(answer);
+}
+
+static struct pmix_answer *pmix_answer_new(void)
+{
+	struct pmix_answer *answer = calloc(1, sizeof(*answer));
+	pthread_condattr_t attributes;
+
+	if (!answer)
+		return NULL;
+	pthread_mutex_init(&answer->lock, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&answer->is_there, &attributes);
+	pthread_condattr_destroy(&attributes);
+	return answer;
+}
+
+static void pmix_answer_set(struct pmix_answer *answer, int status, const char *text)
+{
+	int given_up;
+
+	pthread_mutex_lock(&answer->lock);
+	answer->status = status;
+	snprintf(answer->text, sizeof(answer->text), "%s", text);
+	answer->done = 1;
+	given_up = answer->given_up;
+	pthread_cond_signal(&answer->is_there);
+	pthread_mutex_unlock(&answer->lock);
+	if (given_up)
+		pmix_answer_free(answer);
+}
+
+static void pmix_fence_done(int status, void *user)
+{
+	pmix_answer_set(user, status, "");
+}
+
+static void pmix_get_done(int status, struct pmix_abi_value *value, void *user)
+{
+	int has_text = status == PMIX_ABI_SUCCESS && value && value->type == PMIX_ABI_STRING &&
+		       value->data.string;
+
+	pmix_answer_set(user, status, has_text ? value->data.string : "");
+}
+
+/* Returns 1 if the answer does not come in time: then the answer is no longer the asker's. */
+static int pmix_answer_wait(struct pmix_answer *answer, int64_t timeout_ms)
+{
+	struct timespec until;
+	int64_t ns;
+	int given_up;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	ns = until.tv_nsec + timeout_ms % 1000 * 1000000;
+	until.tv_sec += (time_t)(timeout_ms / 1000 + ns / 1000000000);
+	until.tv_nsec = (long)(ns % 1000000000);
+	pthread_mutex_lock(&answer->lock);
+	while (!answer->done &&
+	       pthread_cond_timedwait(&answer->is_there, &answer->lock, &until) == 0)
+		;
+	given_up = answer->given_up = !answer->done;
+	pthread_mutex_unlock(&answer->lock);
+	return given_up;
+}
+
+/*
+ * The end of a question: `status` is that of asking, and the answer may still have to come.  Returns the
+ * answer's text in `text` unless that is NULL.
+ */
+static int pmix_finish(struct pmix_answer *answer, int status, char *text, size_t size,
+		       int64_t timeout_ms)
+{
+	char seconds[24];
+	int code = COLL_SUCCESS;
+
+	if (status == PMIX_ABI_SUCCESS && pmix_answer_wait(answer, timeout_ms))
+		return error_set(COLL_ERR_TIMEOUT,
+				 "timed out after %s s: not all ranks of the launcher's job have "
+				 "met through PMIx; is each of them in coll_comm_init_env?",
+				 bootstrap_seconds(timeout_ms, seconds));
+	if (status == PMIX_ABI_SUCCESS)
+		status = answer->status;
+	if (status != PMIX_ABI_SUCCESS)
+		code = pmix_refused("cannot get rank 0's address", status);
+	else if (text)
+		snprintf(text, size, "%s", answer->text);
+	pmix_answer_free(answer);
+	return code;
+}
+
+int pmix_fence(int64_t timeout_ms)
+{
+	struct pmix_answer *answer = pmix_answer_new();
+	static const struct pmix_abi_info collect = {
+		.key = PMIX_ABI_COLLECT_DATA, .value = {.type = PMIX_ABI_BOOL, .data.flag = 1}};
+
+	if (!answer)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for rank 0's address");
+	return pmix_finish(answer,
+			   pmix_lib.PMIx_Fence_nb(NULL, 0, &collect, 1, pmix_fence_done, answer),
+			   NULL, 0, timeout_ms);
+}
+
+int pmix_get(const char *key, char *text, size_t size, int64_t timeout_ms)
+{
+	struct pmix_answer *answer = pmix_answer_new();
+	struct pmix_abi_proc root = pmix_self;
+
+	if (!answer)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for rank 0's address");
+	root.rank = 0;
+	return pmix_finish(answer, pmix_lib.PMIx_Get_nb(&root, key, NULL, 0, pmix_get_done, answer),
+			   text, size, timeout_ms);
+}

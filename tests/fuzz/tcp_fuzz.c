@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp_fuzz.c - the stream of one peer of the tcp backend, and the messages that the core takes from it; the
- * records in which the ranks exchange their addresses.
+ * tcp_fuzz.c - the stream of one peer of the tcp backend, and the messages that the core takes from it, with and
+ * without option tcp.security; the records in which the ranks exchange their addresses.
  *
- * Input: operations, each a byte: receives that are posted, withdrawn or dropped, and pieces of the stream.
+ * The cipher is one of this file: a tag is wrong if its first byte is 255.  So the fuzzer reaches the code
+ * behind the tags.
+ *
+ * Input: whether the stream is cut into sealed records; then operations, each a byte: receives that are posted,
+ * withdrawn or dropped, and pieces of the stream.
  */
 #include "fuzz.h"
+#include <unistd.h>
 #include "tcp.h"
 #include "transport/match.h"
 
 const char *const fuzz_name = "tcp";
-const long fuzz_runs = 100000;
+const long fuzz_runs = 60000;
 
 enum { RECEIVES = 8, LENGTH_MOST = 512, TAGS = 4, PEER = 1 };
 
@@ -19,7 +24,42 @@ static struct {
 	struct recv recv[RECEIVES];
 	char *memory[RECEIVES], *own[RECEIVES];
 	int lost;
+	int fd; /* the peer's end of a sealed stream; -1: the stream is not sealed */
 } core;
+
+/* --------------------------------------------------------------------- the cipher -- */
+
+struct tcp_cipher {
+	int unused;
+};
+
+struct tcp_cipher *tcp_cipher_new(const struct tcp_cipher_kind *kind,
+				  const uint8_t session[TCP_SESSION_KEY])
+{
+	(void)kind;
+	(void)session;
+	return fuzz_memory(sizeof(struct tcp_cipher));
+}
+
+void tcp_cipher_free(struct tcp_cipher *cipher)
+{
+	free(cipher);
+}
+
+void tcp_cipher_seal(struct tcp_cipher *cipher, uint8_t *bytes, size_t n)
+{
+	(void)cipher;
+	memset(bytes + n, 0, TCP_TAG);
+}
+
+int tcp_cipher_open(struct tcp_cipher *cipher, uint8_t *out, const uint8_t *bytes, size_t n)
+{
+	(void)cipher;
+	if (bytes[n] == 255)
+		return 0;
+	memmove(out, bytes, n);
+	return 1;
+}
 
 /* ---------------------------------------------------------------- the core's side -- */
 
@@ -140,8 +180,50 @@ static void reap(void)
 	}
 }
 
+enum { HEAD = 64, INLINE = 56, OTHER_LENGTHS = 1, WRONG_HEAD = 2, WRONG_BODY = 4, CUT = 8 };
+
+/* Passes n bytes of the stream on, in a sealed record with the faults that the input asks for. */
+static void pass_sealed(struct tcp *t, struct fuzz_input *in, const uint8_t *bytes, size_t n)
+{
+	uint8_t record[HEAD + TCP_TAG + 512 + TCP_TAG] = {0};
+	unsigned faults = fuzz_byte(in);
+	uint32_t lengths[2] = {n > INLINE ? (uint32_t)n - INLINE : 0,
+			       n > INLINE ? INLINE : (uint32_t)n};
+	size_t size = HEAD + TCP_TAG + (lengths[0] ? lengths[0] + TCP_TAG : 0);
+
+	memcpy(record + sizeof(lengths), bytes, lengths[1]);
+	memcpy(record + HEAD + TCP_TAG, bytes + lengths[1], lengths[0]);
+	if (faults & WRONG_HEAD)
+		record[HEAD] = 255;
+	if (faults & WRONG_BODY && lengths[0])
+		record[HEAD + TCP_TAG + lengths[0]] = 255;
+	if (faults & OTHER_LENGTHS)
+		fuzz_take(in, &lengths[fuzz_up_to(in, 1)], 1 + fuzz_up_to(in, 3));
+	memcpy(record, lengths, sizeof(lengths));
+	if (faults & CUT)
+		size = fuzz_byte(in) % size;
+	if (write(core.fd, record, size) != (ssize_t)size)
+		exit(2);
+	tcp_records_pull(t, &t->conn[PEER]);
+	if (faults & WRONG_HEAD && !(faults & CUT) && !t->conn[PEER].lost)
+		fuzz_promise(tcp_records_cut(&t->conn[PEER]),
+			     "a record with a wrong tag is not used");
+}
+
+static void pass(struct tcp *t, struct fuzz_input *in, const uint8_t *bytes, size_t n)
+{
+	int end;
+
+	if (core.fd >= 0) {
+		pass_sealed(t, in, bytes, n);
+		return;
+	}
+	end = tcp_feed(t, &t->conn[PEER], bytes, n);
+	fuzz_promise(core.lost == (end != 0), "an invalid message costs the connection");
+}
+
 /* A header that some receive may wait for, and the first bytes of its message. */
-static int feed_message(struct tcp *t, struct fuzz_input *in)
+static void pass_message(struct tcp *t, struct fuzz_input *in)
 {
 	coll_header_t header = {.tag = fuzz_up_to(in, TAGS + 1)};
 	uint8_t bytes[sizeof(header) + 256];
@@ -150,17 +232,16 @@ static int feed_message(struct tcp *t, struct fuzz_input *in)
 	header.meta[0] = fuzz_byte(in) == 255;
 	memcpy(bytes, &header, sizeof(header));
 	fuzz_take(in, bytes + sizeof(header), (size_t)header.len);
-	return tcp_feed(t, &t->conn[PEER], bytes, sizeof(header) + (size_t)header.len);
+	pass(t, in, bytes, sizeof(header) + (size_t)header.len);
 }
 
-static int feed_bytes(struct tcp *t, struct fuzz_input *in)
+static void pass_bytes(struct tcp *t, struct fuzz_input *in)
 {
 	size_t n = 1 + fuzz_byte(in);
 	uint8_t *bytes = fuzz_copy(in, n);
-	int end = tcp_feed(t, &t->conn[PEER], bytes, n);
 
+	pass(t, in, bytes, n);
 	free(bytes);
-	return end;
 }
 
 static void check_record(const coll_host_t *host, struct fuzz_input in)
@@ -173,6 +254,48 @@ static void check_record(const coll_host_t *host, struct fuzz_input in)
 		fuzz_promise(addresses.count <= ADDRESS_MAX, "the addresses fit");
 	}
 	free(record);
+}
+
+/* The peer's connection: a socket with sealed records, or none. */
+static void open_stream(struct tcp *t, int sealed)
+{
+	static const uint8_t session[TCP_SESSION_KEY];
+	int fds[2];
+
+	core.fd = -1;
+	if (!sealed)
+		return;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) ||
+	    tcp_records_new(t, &t->conn[PEER], session))
+		exit(2);
+	t->conn[PEER].fd = fds[0];
+	core.fd = fds[1];
+}
+
+static void close_stream(struct tcp *t)
+{
+	if (core.fd < 0)
+		return;
+	close(core.fd);
+	if (!core.lost)
+		tcp_records_pull(t, &t->conn[PEER]);
+	fuzz_promise(core.lost, "the end of the stream is a lost peer");
+	reap();
+	tcp_records_free(&t->conn[PEER]);
+}
+
+static void operate(struct tcp *t, struct fuzz_input *in)
+{
+	switch (fuzz_up_to(in, 7)) {
+	case 0: withdraw(t, in); break;
+	case 1: match_forget(&core.match, TAGS - 1, fuzz_up_to(in, TAGS - 1)); break;
+	case 2:
+	case 3: post(in); break;
+	case 4:
+	case 5: pass_bytes(t, in); break;
+	default: pass_message(t, in); break;
+	}
+	reap();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -190,27 +313,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct tcp t = {
 		.host = &host, .nranks = 2, .epoll_fd = -1, .scratch = scratch, .conn = conns};
 	struct fuzz_input in = {data, size};
-	int end = 0;
 
-	check_record(&host, in);
 	memset(&core, 0, sizeof(core));
+	open_stream(&t, (int)fuzz_up_to(&in, 1));
+	check_record(&host, in);
 	match_init(&core.match);
 	core.match.check_unexpected = keep_all;
 	core.match.no_memory = no_memory;
 	core.match.mismatch = mismatch;
-	while (in.left > 0 && !end) {
-		switch (fuzz_up_to(&in, 7)) {
-		case 0: withdraw(&t, &in); break;
-		case 1: match_forget(&core.match, TAGS - 1, fuzz_up_to(&in, TAGS - 1)); break;
-		case 2:
-		case 3: post(&in); break;
-		case 4:
-		case 5: end = feed_bytes(&t, &in); break;
-		default: end = feed_message(&t, &in); break;
-		}
-		reap();
-	}
-	fuzz_promise(core.lost == (end != 0), "an invalid message costs the connection");
+	while (in.left > 0 && !core.lost)
+		operate(&t, &in);
+	close_stream(&t);
 	match_free(&core.match);
 	for (int i = 0; i < RECEIVES; i++) {
 		free(core.memory[i]);

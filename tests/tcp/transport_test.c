@@ -3,6 +3,7 @@
 #include "../lib/tap.h"
 #include "../lib/transport_harness.h"
 
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 
@@ -343,6 +344,80 @@ static int test_cancel(struct harness *h)
 	return harness_barrier(h);
 }
 
+/*
+ * Rank 1 gives up a receive whose message is half there.  The rest of that message touches nothing, and the
+ * message behind it arrives.
+ */
+static int test_drop(struct harness *h)
+{
+	uint64_t len = (uint64_t)16 << 20;
+	uint8_t *buf = h->host.rank ? calloc(1, len) : test_payload(0, 1, 0, len), word[8] = {0};
+	struct harness_recv first = {.peer = 0, .tag = 1, .buf = buf, .size = len};
+	struct harness_recv second = {.peer = 0, .tag = 2, .buf = word, .size = 8};
+	int64_t deadline = harness_now_ms() + 20000;
+	coll_send_t send[2];
+	uint64_t left = 0;
+	int code = 0;
+
+	if (h->host.rank == 0) {
+		code = harness_send(h, &send[0], 1, 1, buf, len) |
+		       harness_send(h, &send[1], 1, 2, buf, 8);
+		code |= harness_wait(h, &send[0].status) | harness_wait(h, &send[1].status);
+		free(buf);
+		return harness_barrier(h) || code ? harness_fail(h, "code %d", code) : 0;
+	}
+	harness_recv(h, &first);
+	harness_recv(h, &second);
+	while (!h->flowing && harness_now_ms() < deadline)
+		h->transport->progress(h->ep);
+	if (!h->flowing)
+		return harness_fail(h, "the first message did not begin, or came whole");
+	h->transport->drop(h->ep, (uintptr_t)h->flowing);
+	memset(buf, 0xee, len);
+	code = harness_wait(h, &second.status);
+	while (left < len && buf[left] == 0xee)
+		left++;
+	free(h->flowing); /* no one tells of its end */
+	h->flowing = NULL;
+	free(buf);
+	if (code || memcmp(word, &(uint8_t){test_byte(0, 1, 0, 0)}, 1) || left != len)
+		return harness_fail(h, "code %d, byte %llu was written after the drop", code,
+				    (unsigned long long)left);
+	return harness_barrier(h);
+}
+
+/*
+ * Rank 0 sleeps on the plugin's descriptor, and nothing else, while rank 1 begins to read: room to write must
+ * wake it.
+ */
+static int test_wake_to_write(struct harness *h)
+{
+	uint64_t len = (uint64_t)64 << 20;
+	uint8_t *buf = calloc(1, len);
+	struct harness_recv recv = {.peer = 0, .tag = 1, .buf = buf, .size = len};
+	coll_send_t send;
+	int code = 0;
+
+	if (h->host.rank == 1) {
+		usleep(300000);
+		harness_recv(h, &recv);
+		code = harness_wait(h, &recv.status);
+		free(buf);
+		return harness_barrier(h) || code ? harness_fail(h, "code %d", code) : 0;
+	}
+	code = harness_send(h, &send, 1, 1, buf, len);
+	while (!code && send.status == COLL_IN_PROGRESS) {
+		struct pollfd p = {.fd = h->transport->wait_fd(h->ep), .events = POLLIN};
+
+		if (h->transport->progress(h->ep) || h->transport->arm(h->ep))
+			continue;
+		if (poll(&p, 1, 20000) == 0)
+			code = harness_fail(h, "slept 20 s, though rank 1 was reading");
+	}
+	free(buf);
+	return harness_barrier(h) || code;
+}
+
 /* ------------------------------------------------------------- the end of peers -- */
 
 /* Makes progress until a peer is lost. */
@@ -504,6 +579,11 @@ static void test_end_of_peers(void)
 			job.options = inet ? test_tcp4 : NULL;
 			job.run = test_cancel;
 			test_run(&job, inet ? "cancel over TCP" : "cancel over local sockets");
+			job.run = test_drop;
+			test_run(&job, inet ? "drop over TCP" : "drop over local sockets");
+			job.run = test_wake_to_write;
+			test_run(&job, inet ? "sleep until there is room, TCP"
+					    : "sleep until there is room, local sockets");
 			job.run = test_leave;
 			test_run(&job, inet ? "leaving over TCP" : "leaving over local sockets");
 			job.run = test_refuse;

@@ -315,6 +315,29 @@ static void test_other_job(void)
 	site_close(&good);
 }
 
+/* A mac of which any byte is wrong is no proof. */
+static void test_seal(void)
+{
+	struct handshake_messages messages = {.challenge = {.rank = 1}};
+	struct handshake hs;
+	uint8_t *const macs[] = {messages.answer.mac, messages.verdict.mac, messages.confirm.mac};
+
+	site_handshake(&hs, 3, job_key);
+	for (int step = HANDSHAKE_ANSWER; step <= HANDSHAKE_CONFIRM; step++) {
+		int taken = 0;
+
+		handshake_seal(&hs, &messages, (enum handshake_step)step, macs[step]);
+		ok(handshake_is_sealed(&hs, &messages, (enum handshake_step)step),
+		   "the mac of message %d is right", step);
+		for (int i = 0; i < HANDSHAKE_MAC_SIZE; i++) {
+			macs[step][i] ^= 1;
+			taken += handshake_is_sealed(&hs, &messages, (enum handshake_step)step);
+			macs[step][i] ^= 1;
+		}
+		is_int(taken, 0, "message %d: no mac with a wrong byte is", step);
+	}
+}
+
 /* Both ends of a connection have the same session key; two connections under one job key have different ones. */
 static void test_session_key(void)
 {
@@ -427,6 +450,7 @@ int main(void)
 	test_silence(1);
 	test_other_job();
 	test_session_key();
+	test_seal();
 	test_nobody();
 	test_all_lead_there(0);
 	test_all_lead_there(8);

@@ -172,6 +172,53 @@ static void test_barriers(void)
 	       "without a transport there are no tags, and no barrier");
 }
 
+/* The sends that run if a group has a collective, and another that comes so many numbers later. */
+static int beside_each_other(uint32_t seq, int *after_the_first)
+{
+	struct rig *rig = rig_new(fake_transport);
+	int sends;
+
+	queue_one(rig, rig->comm, 1);
+	rig->comm->issued = TAG_SEQ_APART; /* as if those between had been issued, and were done */
+	rig->comm->seq = seq;
+	queue_one(rig, rig->comm, 1);
+	op_release(rig->comm, 1);
+	sends = moved(rig);
+	fake_complete(rig, 0, COLL_SUCCESS);
+	*after_the_first = moved(rig);
+	rig_free(rig);
+	return sends;
+}
+
+/* Else a rank could be so far ahead of another that the numbers in tags repeat. */
+static void test_apart(void)
+{
+	int then;
+
+	is_int(beside_each_other(TAG_SEQ_APART - 1, &then), 2,
+	       "collectives of a group that are close to each other run beside each other");
+	is_int(beside_each_other(TAG_SEQ_APART + 1, &then), 1,
+	       "one that is far ahead of another waits for it");
+	is_int(then, 2, "until the other has ended");
+}
+
+/* Ranks that name different roots have different signatures, whichever bits of the roots differ. */
+static void test_signatures_of_roots(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	struct call call = {.args = {.kind = COLL_KIND_BROADCAST, .dtype = COLL_INT32, .count = 1}};
+	const struct signature zero = signature_of(rig->comm, &call);
+
+	for (int bit = 0; bit < 24; bit++) {
+		struct signature other;
+
+		call.args.root = 1 << bit;
+		other = signature_of(rig->comm, &call);
+		ok(other.meta[0] != zero.meta[0], "roots 0 and %d differ", call.args.root);
+	}
+	rig_free(rig);
+}
+
 /* Tags repeat after 2^16 collectives, and distinguish all collectives before that. */
 static void test_tags(void)
 {
@@ -456,6 +503,8 @@ int main(void)
 	test_two_groups();
 	test_wait_in_group();
 	test_barriers();
+	test_apart();
+	test_signatures_of_roots();
 	test_tags();
 	test_await(0);
 	test_await(1);

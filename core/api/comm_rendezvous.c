@@ -145,6 +145,30 @@ static int rendezvous_choose_again(struct context_parts *parts, int open_code, i
 }
 
 /*
+ * The user asked one backend to protect messages (option `security`), but the ranks use another backend, which
+ * does not: that must not happen in silence.
+ */
+static void rendezvous_warn_unprotected(const struct context_parts *parts)
+{
+	const coll_backend_t *used = &parts->plugin->backend;
+
+	if (bootstrap_rank(parts->bootstrap) != 0 || bootstrap_in_process(parts->bootstrap))
+		return;
+	for (int i = 0; i < parts->plugins->count; i++) {
+		const coll_backend_t *b = &parts->plugins->item[i].backend;
+		const char *value = parts->plugins->item[i].code
+					    ? NULL
+					    : config_backend_string(parts->config, b, "security");
+
+		if (value && value[0] && strcmp(value, "none") && strcmp(b->name, used->name))
+			log_warn("option %s.security is %s, but the ranks use backend '%s', which "
+				 "does not protect messages: set backend = %s, or %s.security = "
+				 "none",
+				 b->name, value, used->name, b->name, b->name);
+	}
+}
+
+/*
  * Chooses a backend and opens it.  One that was chosen by priority and that some rank cannot open is given
  * up by all ranks, and the next one is opened.  `code`: see rendezvous_context.
  */
@@ -177,6 +201,8 @@ static int rendezvous_context(struct context **context, struct context_parts *pa
 	code = rendezvous_choose_and_open(context, parts, code, together);
 	if (code)
 		rendezvous_free_parts(parts);
+	else
+		rendezvous_warn_unprotected(parts);
 	return code;
 }
 

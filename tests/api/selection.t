@@ -206,4 +206,22 @@ else
     is "an interface other than the loopback one: ranks on one host meet" "$status" 0
 fi
 
+# ---- messages that the user wants protected, over a backend that does not protect them ----
+if [ -e "$build/.libs/coll_ucx.so" ]; then
+    only_backends "$scratch/both" tcp ucx
+fi
+if can ucx; then
+    COLL_TCP_SECURITY=encrypt COLL_UCX_PRIORITY=200
+    export COLL_TCP_SECURITY COLL_UCX_PRIORITY
+    run_is ucx "tcp.security"
+    is "a warning of rank 0 says that ucx does not protect messages" "$(grep -c \
+        "warn: option tcp.security is encrypt, but the ranks use backend 'ucx', which does not protect" \
+        "$scratch/out")" 1
+    COLL_BACKEND=ucx
+    export COLL_BACKEND
+    run_is ucx "tcp.security, ucx by name"
+    none "no warning if the user named the backend" "$(grep protect "$scratch/out")"
+    unset COLL_BACKEND COLL_TCP_SECURITY COLL_UCX_PRIORITY
+fi
+
 done_testing

@@ -6,6 +6,7 @@
  * 128-bit variant that its authors added: v1 ^= 0xee at the start, v2 ^= 0xee before the first
  * half, v1 ^= 0xdd before the second.
  */
+#include <endian.h>
 #include <string.h>
 #include "base/siphash.h"
 
@@ -16,11 +17,10 @@ static uint64_t sip_rotate(uint64_t x, int bits)
 
 static uint64_t sip_load(const uint8_t *p)
 {
-	uint64_t x = 0;
+	uint64_t x;
 
-	for (int i = 0; i < 8; i++)
-		x |= (uint64_t)p[i] << (8 * i);
-	return x;
+	memcpy(&x, p, sizeof(x));
+	return le64toh(x);
 }
 
 static void sip_store(uint8_t *p, uint64_t x)
@@ -29,52 +29,63 @@ static void sip_store(uint8_t *p, uint64_t x)
 		p[i] = (uint8_t)(x >> (8 * i));
 }
 
-static void sip_rounds(uint64_t v[4], int n)
+/* The state, by value: the compiler then keeps it in registers. */
+struct sip {
+	uint64_t a, b, c, d;
+};
+
+static inline struct sip sip_round(struct sip v)
 {
-	while (n-- > 0) {
-		v[0] += v[1];
-		v[2] += v[3];
-		v[1] = sip_rotate(v[1], 13) ^ v[0];
-		v[3] = sip_rotate(v[3], 16) ^ v[2];
-		v[0] = sip_rotate(v[0], 32);
-		v[2] += v[1];
-		v[0] += v[3];
-		v[1] = sip_rotate(v[1], 17) ^ v[2];
-		v[3] = sip_rotate(v[3], 21) ^ v[0];
-		v[2] = sip_rotate(v[2], 32);
-	}
+	v.a += v.b;
+	v.c += v.d;
+	v.b = sip_rotate(v.b, 13) ^ v.a;
+	v.d = sip_rotate(v.d, 16) ^ v.c;
+	v.a = sip_rotate(v.a, 32);
+	v.c += v.b;
+	v.a += v.d;
+	v.b = sip_rotate(v.b, 17) ^ v.c;
+	v.d = sip_rotate(v.d, 21) ^ v.a;
+	v.c = sip_rotate(v.c, 32);
+	return v;
 }
 
-static void sip_word(uint64_t v[4], uint64_t word)
+static inline struct sip sip_word(struct sip v, uint64_t word)
 {
-	v[3] ^= word;
-	sip_rounds(v, 2);
-	v[0] ^= word;
+	v.d ^= word;
+	v = sip_round(sip_round(v));
+	v.a ^= word;
+	return v;
 }
 
-static uint64_t sip_finish(uint64_t v[4])
+static struct sip sip_finish(struct sip v)
 {
-	sip_rounds(v, 4);
-	return v[0] ^ v[1] ^ v[2] ^ v[3];
+	return sip_round(sip_round(sip_round(sip_round(v))));
+}
+
+static uint64_t sip_output(struct sip v)
+{
+	return v.a ^ v.b ^ v.c ^ v.d;
 }
 
 void siphash128(const uint8_t key[16], const void *data, size_t len, uint8_t out[16])
 {
 	uint64_t k0 = sip_load(key), k1 = sip_load(key + 8);
-	uint64_t v[4] = {k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d ^ 0xee,
-			 k0 ^ 0x6c7967656e657261, k1 ^ 0x7465646279746573};
+	struct sip v = {k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d ^ 0xee,
+			k0 ^ 0x6c7967656e657261, k1 ^ 0x7465646279746573};
 	const uint8_t *p = data;
 	uint8_t tail[8] = {0};
 	size_t whole = len - len % 8;
 
 	for (size_t i = 0; i < whole; i += 8)
-		sip_word(v, sip_load(p + i));
+		v = sip_word(v, sip_load(p + i));
 	if (len > whole)
 		memcpy(tail, p + whole, len - whole);
 	tail[7] = (uint8_t)len;
-	sip_word(v, sip_load(tail));
-	v[2] ^= 0xee;
-	sip_store(out, sip_finish(v));
-	v[1] ^= 0xdd;
-	sip_store(out + 8, sip_finish(v));
+	v = sip_word(v, sip_load(tail));
+	v.c ^= 0xee;
+	v = sip_finish(v);
+	sip_store(out, sip_output(v));
+	v.b ^= 0xdd;
+	v = sip_finish(v);
+	sip_store(out + 8, sip_output(v));
 }

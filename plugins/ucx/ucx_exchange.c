@@ -7,6 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Most bytes of a UCX address: the addresses of all ranks must fit into memory.  1,000 bytes are usual. */
+enum { UCX_ADDRESS_MOST = 64 << 10 };
+
 static void ucx_describe(struct ucx_record *own)
 {
 	unsigned release;
@@ -69,11 +72,25 @@ struct ucx_facts {
 	uint32_t memory, address_size;
 };
 
+/* Every rank checks the same bytes and comes to the same result. */
+static int32_t ucx_check_facts(const struct ucx *u, const struct ucx_facts *all, coll_error_t *err)
+{
+	for (uint32_t i = 0; i < u->nranks; i++)
+		if (!all[i].address_size || all[i].address_size > UCX_ADDRESS_MOST)
+			return error_fill(err, COLL_ERR_INTERNAL,
+					  "rank %u announces a UCX address of %u bytes, but an "
+					  "address has 1 to %d: report the devices of that rank's "
+					  "host, or mend the exchange between the ranks, which "
+					  "altered bytes on the way",
+					  i, all[i].address_size, UCX_ADDRESS_MOST);
+	return COLL_SUCCESS;
+}
+
 /* Takes the kinds of memory that all ranks have, and the length of the longest address. */
 static int32_t ucx_exchange_facts(struct ucx *u, uint64_t size, coll_error_t *err)
 {
 	const coll_host_t *host = u->host;
-	const struct ucx_facts own = {u->memory, (uint32_t)size};
+	const struct ucx_facts own = {u->memory, size < UINT32_MAX ? (uint32_t)size : UINT32_MAX};
 	struct ucx_facts *all = calloc(u->nranks, sizeof(*all));
 	int32_t code;
 
@@ -82,6 +99,9 @@ static int32_t ucx_exchange_facts(struct ucx *u, uint64_t size, coll_error_t *er
 		return kit_exchange_fail(host, COLL_ERR_NO_MEMORY, err);
 	}
 	code = host->exchange(host, &own, all, sizeof(own), host->timeout_ms, err);
+	if (!code)
+		code = ucx_check_facts(u, all, err);
+	u->address_size = own.address_size;
 	for (uint32_t i = 0; !code && i < u->nranks; i++) {
 		u->memory &= all[i].memory;
 		if (all[i].address_size > u->address_size)

@@ -338,7 +338,7 @@ int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const ch
 	unique_id_drop_inherited();
 	code = star_new(&t, rank, nranks, interface_name);
 	if (code == 0 && nranks > 1)
-		code = address_resolve(root, "rendezvous address (COLL_ROOT)", &addrs);
+		code = address_resolve(root, "rendezvous address (COLL_ROOT)", timeout_ms, &addrs);
 	if (code == 0) {
 		star_root_key(root, key, t->shared);
 		t->bootstrap.key_is_secret = key_is_secret;

@@ -6,7 +6,6 @@
 #include <ifaddrs.h>
 #include <errno.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include <sys/un.h>
 
 #include "base/error.h"
+#include "socket/resolve.h"
 
 uint16_t address_port(const struct address *addr)
 {
@@ -117,7 +117,7 @@ void address_format_peer(int fd, char buf[ADDRESS_TEXT_SIZE])
 /* ------------------------------------------------------------ text to address -- */
 
 struct address_text {
-	char host[256];
+	char host[RESOLVE_HOST_SIZE];
 	uint16_t port;
 };
 
@@ -183,7 +183,22 @@ static void address_add(struct address_list *out, const struct sockaddr *sa, uin
 	out->count++;
 }
 
-static int address_lookup(const char *text, const char *what, int flags, struct address_list *out)
+static int address_fail(const char *text, const char *what, const char *host, int rc,
+			int64_t timeout_ms)
+{
+	if (rc == RESOLVE_TIMED_OUT)
+		return error_set(
+			COLL_ERR_TIMEOUT,
+			"%s '%.100s': the name server has not answered within %.3g s: give "
+			"the address of the host '%.100s' instead of its name, or check "
+			"/etc/resolv.conf",
+			what, text, (double)timeout_ms / 1e3, host);
+	return error_set(COLL_ERR_SYSTEM, "%s '%.100s': cannot find the host '%.100s': %s", what,
+			 text, host, rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+}
+
+static int address_lookup(const char *text, const char *what, int flags, int64_t timeout_ms,
+			  struct address_list *out)
 {
 	struct addrinfo hints = {.ai_flags = flags, .ai_socktype = SOCK_STREAM}, *list = NULL;
 	struct address_text t;
@@ -192,11 +207,9 @@ static int address_lookup(const char *text, const char *what, int flags, struct 
 	out->count = 0;
 	if (rc)
 		return rc;
-	rc = getaddrinfo(t.host, NULL, &hints, &list);
+	rc = resolve(t.host, &hints, timeout_ms, &list);
 	if (rc != 0)
-		return error_set(COLL_ERR_SYSTEM, "%s '%.100s': cannot find the host '%.100s': %s",
-				 what, text, t.host,
-				 rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+		return address_fail(text, what, t.host, rc, timeout_ms);
 	for (struct addrinfo *a = list; a != NULL; a = a->ai_next)
 		address_add(out, a->ai_addr, t.port, 0);
 	freeaddrinfo(list);
@@ -209,16 +222,17 @@ static int address_lookup(const char *text, const char *what, int flags, struct 
 int address_parse(const char *text, const char *what, struct address *out)
 {
 	struct address_list list;
-	int code = address_lookup(text, what, AI_NUMERICHOST, &list);
+	int code = address_lookup(text, what, AI_NUMERICHOST, 0, &list);
 
 	if (code == 0)
 		*out = list.item[0];
 	return code;
 }
 
-int address_resolve(const char *text, const char *what, struct address_list *out)
+int address_resolve(const char *text, const char *what, int64_t timeout_ms,
+		    struct address_list *out)
 {
-	return address_lookup(text, what, 0, out);
+	return address_lookup(text, what, 0, timeout_ms, out);
 }
 
 /* ----------------------------------------------------------------- interfaces -- */

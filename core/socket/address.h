@@ -35,8 +35,9 @@ struct address_list {
 int address_of_interfaces(const char *name, struct address_list *out);
 /* "1.2.3.4:80" or "[::1]:80", numbers only; `what` begins the error text. */
 int address_parse(const char *text, const char *what, struct address *out);
-/* Like the function above, but also accepts a host name; blocks as long as the system's resolver. */
-int address_resolve(const char *text, const char *what, struct address_list *out);
+/* Like the function above, but also accepts a host name; blocks at most timeout_ms. */
+int address_resolve(const char *text, const char *what, int64_t timeout_ms,
+		    struct address_list *out);
 /* The local socket of that name in the abstract namespace, which leaves no file behind. */
 void address_local(const char *name, struct address *out);
 

@@ -76,6 +76,9 @@
  * communicator: the failure becomes its asynchronous error (coll_comm_get_async_error), its
  * operations end, and every later operation on it returns that error.  The program can then only
  * abort it, destroy it, or make a communicator of the surviving ranks with coll_comm_shrink().
+ * The library notices a lost rank while a call on the communicator, or the thread of
+ * `progress = thread`, moves data.  A program that makes no call hears of it at its next call, for
+ * which coll_comm_get_async_error suffices.
  * The library records the last 64 operations of each communicator.  When a communicator fails, it
  * logs those that are not done.  With the option `dump` (COLL_DUMP=directory) each rank also writes
  * all of them to a new file: kind, type, count, bytes, root or peer, state, and the times at which

@@ -169,6 +169,7 @@ struct ucx {
 	uint64_t received;   /* bytes that this progress() has received */
 	uint32_t unverified; /* frames without the right proof */
 	uint32_t connect_back; /* peers that sent a first frame and have no endpoint yet */
+	uint32_t new_peers;    /* peers that sent a first frame since the last ucx_probe_accepted */
 	int shm;               /* at least one peer is reached by shared memory */
 	uint32_t failing;      /* peers with a failure that progress() has not reported yet */
 	struct ucx *next_log_endpoint; /* see ucx_log_handler_add */
@@ -411,6 +412,14 @@ int ucx_zcopy_pending(const struct ucx *u, const struct ucx_peer *peer);
 /* Are all offered messages sent, but for those to failed peers? */
 int ucx_zcopy_sent(const struct ucx *u);
 void ucx_zcopy_free(struct ucx *u);
+
+/* ------------------------------------------------------------------ ucx_probe.c -- */
+
+/* Unanswered probes of the kernel, `keepalive` apart, until a silent TCP connection is broken. */
+enum { UCX_PROBES = 9 };
+
+/* Gives the TCP connections that UCX has accepted the kernel's probes, as those have that it has made. */
+void ucx_probe_accepted(struct ucx *u);
 
 /* ------------------------------------------------------------------- ucx_wait.c -- */
 

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* ----------------------------------------------------------------- log messages -- */
 
@@ -121,6 +123,7 @@ void ucx_log_handler_install(void)
 struct ucx_transports {
 	int one_host; /* all ranks share one host: no port is needed */
 	int shm, tcp; /* UCX has this transport */
+	int rdma;     /* one of the transports of InfiniBand and RoCE */
 	char devices
 		[UCX_DEVICES_SIZE]; /* the network devices to use, separated by commas; "": all */
 };
@@ -132,17 +135,50 @@ static void ucx_set(ucp_config_t *config, const char *variable, const char *key,
 		ucx_lib.ucp_config_modify(config, key, value);
 }
 
+/* Can ranks of one host see the ends of each other's processes? */
+static int ucx_sees_processes(void)
+{
+	int fd = -1;
+
+#ifdef SYS_pidfd_open
+	fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+#endif
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/*
+ * UCX's own probes are data.  Over TCP, a probe that nobody acknowledges is sent again for a quarter of an hour,
+ * and the kernel, which then waits for the acknowledgement, sends no probes of its own.  So with TCP between the
+ * hosts the kernel probes alone.
+ */
+static void ucx_configure_keepalive(const coll_host_t *host, ucp_config_t *config,
+				    const struct ucx_transports *use, unsigned minor)
+{
+	int64_t alive_us = host->option_int(host, "keepalive");
+	int by_kernel = use->tcp && !use->rdma && ucx_sees_processes();
+	char text[32] = "inf", count[8];
+
+	snprintf(count, sizeof(count), "%d", UCX_PROBES);
+	if (alive_us)
+		snprintf(text, sizeof(text), "%lldus", (long long)alive_us);
+	ucx_set(config, "UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", by_kernel ? "inf" : text);
+	if (!use->tcp)
+		return;
+	ucx_set(config, "UCX_TCP_KEEPIDLE", minor < 17 ? "KEEPIDLE" : "TCP_KEEPIDLE", text);
+	ucx_set(config, "UCX_TCP_KEEPINTVL", minor < 17 ? "KEEPINTVL" : "TCP_KEEPINTVL", text);
+	ucx_set(config, "UCX_TCP_KEEPCNT", minor < 17 ? "KEEPCNT" : "TCP_KEEPCNT", count);
+}
+
 /* By default UCX's shared memory does not report dead peers, and its TCP takes only short frames. */
 static void ucx_configure(const coll_host_t *host, ucp_config_t *config,
 			  const struct ucx_transports *use)
 {
-	int64_t alive_us = host->option_int(host, "keepalive");
 	unsigned major, minor, release;
-	char text[32];
 
 	ucx_lib.ucp_get_version(&major, &minor, &release);
-	snprintf(text, sizeof(text), "%lldus", (long long)alive_us);
-	ucx_set(config, "UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", alive_us ? text : "inf");
+	ucx_configure_keepalive(host, config, use, minor);
 	/* With TCP, UCX listens on every address of the host as long as the worker lives. */
 	if (use->one_host)
 		ucx_set(config, "UCX_TLS", "TLS", "^tcp");
@@ -233,6 +269,7 @@ int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, int one_host,
 	use.shm = text &&
 		  (strstr(text, "- posix/") || strstr(text, "- sysv/") || strstr(text, "- xpmem/"));
 	use.tcp = text && strstr(text, "- tcp/");
+	use.rdma = text && (strstr(text, "- rc") || strstr(text, "- dc") || strstr(text, "- ud"));
 	if (text && interface_name[0])
 		ucx_list_devices(text, interface_name, use.devices);
 	free(text);

@@ -184,6 +184,7 @@ int32_t ucx_handshake(struct ucx *u, coll_error_t *err)
 		ucx_enlist(u, peer);
 	}
 	ucx_await(u, ucx_all_shook_hands, u, UCX_HANDSHAKE_MS);
+	ucx_probe_accepted(u);
 	return COLL_SUCCESS;
 }
 

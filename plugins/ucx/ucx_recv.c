@@ -194,6 +194,7 @@ static struct ucx_peer *ucx_find_sender(struct ucx *u, const void *header, size_
 	}
 	if (peer && peer->proof == from.proof) {
 		u->connect_back += !peer->seen && !peer->ep;
+		u->new_peers += !peer->seen;
 		peer->seen = 1;
 		peer->last_seen = u->calls;
 		return peer;

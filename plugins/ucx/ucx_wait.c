@@ -18,6 +18,7 @@
 
 enum {
 	UCX_POLL_PEERS_EVERY = 512, /* calls of progress() that moved nothing */
+	UCX_PROBE_AFTER = 64,       /* such calls, until new connections get their probes */
 	UCX_EVENTS = 16,            /* ended processes that one epoll_wait() returns */
 	UCX_RETRY_NS = 500 * 1000,  /* longest sleep while UCX's queue to a peer is full */
 	UCX_ROUNDS = 64             /* most calls of ucp_worker_progress() in one progress() */
@@ -58,6 +59,8 @@ int32_t ucx_progress(void *ep)
 	if (ucx_has_work(&u->peer[u->rank]))
 		ucx_loop_back(u);
 	u->idle = u->moved ? 0 : u->idle + 1;
+	if (u->new_peers && u->idle >= UCX_PROBE_AFTER)
+		ucx_probe_accepted(u);
 	if (u->poll_peers || u->idle % UCX_POLL_PEERS_EVERY == UCX_POLL_PEERS_EVERY - 1)
 		ucx_poll_peers(u);
 	if (u->failing)

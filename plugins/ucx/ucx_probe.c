@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ucx_probe.c - the kernel's probes on the TCP connections that UCX has accepted.  UCX asks for them only where it
+ * has connected.
+ *
+ * UCX shows none of its sockets, but the kernel lists the descriptors that an epoll descriptor watches:
+ * /proc/self/fdinfo has them for UCX's own descriptor and for those nested in it.
+ */
+#include "ucx.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+enum { UCX_PROBE_DEPTH = 4 }; /* epoll descriptors within each other */
+
+/* Does nothing to a descriptor that is no TCP socket. */
+static int ucx_probe_socket(int fd, int every_s)
+{
+	int protocol = 0, on = 1, count = UCX_PROBES;
+	socklen_t len = sizeof(protocol);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) || protocol != IPPROTO_TCP)
+		return 0;
+	return !setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &every_s, sizeof(every_s)) &&
+	       !setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof(every_s)) &&
+	       !setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count)) &&
+	       !setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+}
+
+/* Descriptors that are no epoll descriptors have no lines "tfd: NUMBER". */
+static int ucx_probe_watched(int epoll_fd, int every_s, int depth)
+{
+	char path[48], line[200];
+	int n = 0, fd;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", epoll_fd);
+	file = depth ? fopen(path, "re") : NULL;
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "tfd: %d", &fd) == 1)
+			n += ucx_probe_socket(fd, every_s)
+				     ? 1
+				     : ucx_probe_watched(fd, every_s, depth - 1);
+	if (file)
+		fclose(file);
+	return n;
+}
+
+void ucx_probe_accepted(struct ucx *u)
+{
+	int64_t alive_us = u->host->option_int(u->host, "keepalive");
+	int every_s = (int)((alive_us + 999999) / 1000000);
+	int n;
+
+	u->new_peers = 0;
+	if (!every_s || u->efd < 0 || secure_getenv("UCX_TCP_KEEPIDLE"))
+		return;
+	n = ucx_probe_watched(u->efd, every_s, UCX_PROBE_DEPTH);
+	kit_log(u->host, COLL_LOG_DEBUG, "the kernel probes %d of UCX's connections", n);
+}

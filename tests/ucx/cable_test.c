@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cable_test.c - ranks whose communicator is idle hear of a cut cable between their hosts: a rank that polls within
+ * ten intervals of the option `keepalive`, a rank that makes no call at its next call.
+ *
+ * The hosts are two network namespaces.  Where the test may not make them, or has no ip(8), it is skipped.
+ */
+#include "../lib/ranks.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+
+enum { HEARS_S = 40, CALL_S = 20, NRANKS = 2 };
+
+struct scene {
+	_Atomic int ready, wired[NRANKS], up, cut; /* steps that the ranks have made */
+	_Atomic int told[NRANKS];
+	_Atomic int skipped;
+	coll_result_t code[NRANKS];
+	double took[NRANKS];
+	char text[NRANKS][RANKS_TEXT];
+};
+
+static struct scene *scene;
+
+static int until(_Atomic int *mark, int n, double seconds)
+{
+	double deadline = ranks_now() + seconds;
+
+	while (atomic_load(mark) < n && ranks_now() < deadline)
+		ranks_sleep(0.01);
+	return atomic_load(mark) >= n;
+}
+
+static int ip(const char *command)
+{
+	char line[200];
+
+	snprintf(line, sizeof(line), "PATH=$PATH:/sbin:/usr/sbin; ip %s >/dev/null 2>&1", command);
+	return system(line);
+}
+
+/* A namespace with its own devices in /sys, where UCX looks for them. */
+static int new_host(void)
+{
+	return unshare(CLONE_NEWNET | CLONE_NEWNS) ||
+	       mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	       mount("none", "/sys", "sysfs", 0, NULL) || ip("link set lo up");
+}
+
+/* Gives rank's end of the cable its address, and waits until the kernel says that the cable is in. */
+static int wire(int rank)
+{
+	double deadline = ranks_now() + 20;
+	char command[100], state[8] = "";
+	int fd;
+
+	snprintf(command, sizeof(command), "addr add 10.83.2.%d/24 dev coll%d", rank + 1, rank);
+	if (ip(command))
+		return -1;
+	snprintf(command, sizeof(command), "link set coll%d up", rank);
+	if (ip(command))
+		return -1;
+	atomic_store(&scene->wired[rank], 1);
+	snprintf(command, sizeof(command), "/sys/class/net/coll%d/operstate", rank);
+	while (strncmp(state, "up", 2) && ranks_now() < deadline) {
+		fd = open(command, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 || read(fd, state, sizeof(state) - 1) < 0)
+			state[0] = '\0';
+		if (fd >= 0)
+			close(fd);
+		ranks_sleep(0.02);
+	}
+	return strncmp(state, "up", 2);
+}
+
+/* ------------------------------------------------------------------------- the ranks -- */
+
+static void begin(struct rank *r)
+{
+	static const char *const name[] = {"0", "1"};
+	coll_config_t config;
+
+	setenv("UCX_TLS", "tcp,self", 1);
+	setenv("COLL_UCX_KEEPALIVE", "1s", 1);
+	setenv("COLL_STALL_AFTER", "0", 1);
+	setenv("COLL_ROOT", "10.83.2.1:4711", 1);
+	setenv("COLL_KEY", "cable", 1);
+	setenv("COLL_WORLD_SIZE", "2", 1);
+	setenv("COLL_RANK", name[r->rank], 1);
+	ranks_config(&config, "ucx");
+	if (rank_did(r, coll_comm_init_env(&r->comm, &config), "init"))
+		sums_to(r, r->comm, 1, NRANKS, "allreduce");
+	atomic_fetch_add(&scene->up, 1);
+}
+
+static void note(struct rank *r, coll_result_t code, double from)
+{
+	scene->code[r->rank] = code;
+	scene->took[r->rank] = ranks_now() - from;
+	snprintf(scene->text[r->rank], RANKS_TEXT, "%s", coll_get_last_error(NULL));
+}
+
+static void poll_errors(struct rank *r)
+{
+	double from = ranks_now();
+	coll_result_t code = COLL_SUCCESS;
+
+	while (!code && ranks_now() < from + HEARS_S) {
+		ranks_sleep(0.02);
+		if (coll_comm_get_async_error(r->comm, &code))
+			code = COLL_ERR_INTERNAL;
+	}
+	note(r, code, from);
+	if (code && coll_barrier(r->comm) == code)
+		snprintf(scene->text[0], RANKS_TEXT, "%s", coll_get_last_error(NULL));
+}
+
+static void call_late(struct rank *r)
+{
+	int32_t x = 1, y;
+	coll_result_t code;
+	double from;
+
+	until(&scene->told[0], 1, HEARS_S + 10);
+	ranks_sleep(4); /* the other rank may have begun to probe earlier */
+	from = ranks_now();
+	code = coll_allreduce(&x, &y, 1, COLL_INT32, COLL_SUM, r->comm, NULL);
+	note(r, code ? code : coll_sync(r->comm), from);
+}
+
+static void run_rank(int rank)
+{
+	struct rank r = {NULL, rank, NRANKS, NULL, scene->text[rank]};
+
+	begin(&r);
+	if (!until(&scene->up, NRANKS, 60) || r.failure[0])
+		exit(1);
+	if (rank == 0) {
+		ranks_sleep(1); /* an idle communicator has no data on its way */
+		ip("link set coll0 down");
+		poll_errors(&r);
+	} else {
+		call_late(&r);
+	}
+	atomic_store(&scene->told[rank], 1);
+	/* The end of a process would show: both were on one host. */
+	until(&scene->told[!rank], 1, 60);
+	exit(0);
+}
+
+static void rank_one(void)
+{
+	if (new_host())
+		exit(2);
+	atomic_store(&scene->ready, 1);
+	if (!until(&scene->wired[0], 1, 20) || wire(1))
+		exit(2);
+	run_rank(1);
+}
+
+/* Rank 0, in whose namespace the cable is made. */
+static void rank_zero(void)
+{
+	char command[100];
+	pid_t other;
+	int status = 0;
+
+	if (new_host()) {
+		atomic_store(&scene->skipped, 1);
+		exit(0);
+	}
+	other = fork();
+	if (other == 0)
+		rank_one();
+	snprintf(command, sizeof(command), "link add coll0 type veth peer name coll1 netns %d",
+		 (int)other);
+	if (other < 0 || !until(&scene->ready, 1, 20) || ip(command) || wire(0)) {
+		atomic_store(&scene->skipped, 1);
+		if (other > 0)
+			ranks_reap(other, ranks_now(), &status);
+		exit(0);
+	}
+	run_rank(0);
+}
+
+int main(void)
+{
+	pid_t pid;
+	int status;
+
+	scene = ranks_memory(sizeof(*scene));
+	if (!ranks_can("ucx"))
+		return done_testing();
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		rank_zero();
+	if (pid < 0 || !ranks_reap(pid, ranks_now() + 200, &status))
+		bail_out("the ranks hang");
+	if (atomic_load(&scene->skipped)) {
+		skip(1, "no network namespaces with a cable between them");
+		return done_testing();
+	}
+	ok(scene->code[0] == COLL_ERR_PEER_LOST && strstr(scene->text[0], "rank 1 was lost"),
+	   "a rank that polls hears of it: %d after %.1f s, %s", scene->code[0], scene->took[0],
+	   scene->text[0]);
+	ok(scene->code[1] == COLL_ERR_PEER_LOST && strstr(scene->text[1], "rank 0 was lost") &&
+		   scene->took[1] < CALL_S,
+	   "a rank that makes no call hears of it at its next: %d after %.1f s, %s", scene->code[1],
+	   scene->took[1], scene->text[1]);
+	return done_testing();
+}

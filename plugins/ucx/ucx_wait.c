@@ -184,10 +184,11 @@ int32_t ucx_arm(void *ep)
 	if (u->deferred || u->failing || ucx_has_work(&u->peer[u->rank]))
 		return 1;
 	status = ucx_lib.ucp_worker_arm(u->worker);
+	/* A rank that died in the middle of a frame may keep UCX busy for ever: see README.md. */
+	u->poll_peers = 1;
 	if (status != UCS_OK && !sending)
 		return 1;
 	/* Setting the timer also clears an earlier expiration. */
 	ucx_set_timer(u, sending ? UCX_RETRY_NS : 0);
-	u->poll_peers = 1;
 	return 0;
 }

@@ -169,11 +169,12 @@ static void act_shrink(struct rank *r, struct trial *trial, struct report *repor
 /* The time of a report is that of the return from destroy. */
 static void act_destroy(struct rank *r, struct trial *trial, struct report *report)
 {
-	coll_result_t code;
+	coll_result_t code = COLL_SUCCESS;
 
 	if (!campaign_init(r, trial, report))
 		return;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 20 && !code;
+	     i++) { /* long enough for the death to be aimed at the end */
 		code = scene_use(r->comm, NRANKS, report);
 		if (!code)
 			scene_looped(report);
@@ -211,7 +212,7 @@ const struct scene campaign_scenes[] = {
 	{.name = "destroy",
 	 .act = act_destroy,
 	 .phase = PHASE_LOOPING,
-	 .delay = 0.003,
+	 .delay = 0.002,
 	 .limit_ms = 9000,
 	 .may_succeed = 1},
 	{.name = "abort",

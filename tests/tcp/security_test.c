@@ -339,7 +339,7 @@ static void test_not_built_in(void)
 /* Does `coll info` say that the backend has libsodium? */
 static int has_sodium(void)
 {
-	coll_backend_info_t b;
+	coll_backend_info_t b = {.size = sizeof(b)};
 	coll_info_t info;
 	int found = 0;
 

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "../lib/tap.h"
 
-enum { NRANKS = 3, ROUNDS = 4, LONG_MS = 60000, SHORT_MS = 300, PIECE = 8, BUFFER = 4096 };
+enum { NRANKS = 3, ROUNDS = 4, LONG_MS = 60000, SHORT_MS = 1000, PIECE = 8, BUFFER = 4096 };
 
 /* The direction of a frame. */
 enum { TO_ROOT, FROM_ROOT };
@@ -41,8 +41,8 @@ static struct attack {
 	int direction;
 	int frame; /* its number in its direction, from 0: the round */
 	uint64_t at;
-	int64_t timeout_ms;
-	size_t seen; /* bytes of the attacked frame; 0: it never came */
+	int64_t timeout_ms; /* of the attacked exchange and of those after it */
+	size_t seen;        /* bytes of the attacked frame; 0: it never came */
 } attack;
 
 /* ----------------------------------------------------------------------- the relay -- */
@@ -263,17 +263,18 @@ static int rank_exchange(struct bootstrap *bootstrap, int round, int *wrong)
 {
 	int me = bootstrap_rank(bootstrap), code;
 	int32_t in[3] = {me, round, 0}, out[3 * NRANKS] = {0};
+	int64_t timeout_ms = round < attack.frame ? LONG_MS : attack.timeout_ms;
 	size_t len = PIECE;
 
 	if (round == 1 && me == 1 && attack.fault == MEMBER_FAILS)
 		return bootstrap_exchange_fail(bootstrap, COLL_ERR_CONFIG, "a fault of rank 1",
-					       attack.timeout_ms);
+					       timeout_ms);
 	if (round == 1 && me == 2 && attack.fault == OTHER_FAILS)
 		return bootstrap_exchange_fail(bootstrap, COLL_ERR_CONFIG, "a fault of rank 2",
-					       attack.timeout_ms);
+					       timeout_ms);
 	if (round == 1 && me == 2 && attack.fault == LENGTHS_DIFFER)
 		len++;
-	code = bootstrap_exchange(bootstrap, in, out, len, attack.timeout_ms);
+	code = bootstrap_exchange(bootstrap, in, out, len, timeout_ms);
 	for (int r = 0; code == 0 && r < NRANKS; r++)
 		*wrong += out[2 * r] != r || out[2 * r + 1] != round;
 	return code;

@@ -22,12 +22,12 @@ else
     skip "ucx" "it cannot be used here"
 fi
 for backend in $backends; do
-    for scene in kill init destroy; do
+    for scene in init destroy; do
         try "$backend" $scene $trials
     done
 done
-# On ucx a survivor may hang after the death: RESULTS.md.
-for scene in survive split dup shrink; do
+# On ucx one survivor in 1000 names another that has ended, and a shrink after the death may hang: RESULTS.md.
+for scene in kill survive split dup shrink; do
     try tcp $scene $trials
     try tcp-sockets $scene $trials
 done

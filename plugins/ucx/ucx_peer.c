@@ -355,13 +355,21 @@ static void ucx_connect_host(struct ucx *u)
 	}
 }
 
+/*
+ * A peer that has said goodbye reads no more: the goodbye to it may never find space in its queue.  If it is a
+ * thread of this process, no end of a process shows that either.
+ */
 static int ucx_all_byes_sent(void *arg)
 {
 	struct ucx *u = arg;
 	int pending = 0;
 
-	for (uint32_t i = 0; i < u->nranks; i++)
-		pending |= !ucx_request_done(&u->peer[i].bye, NULL);
+	for (uint32_t i = 0; i < u->nranks; i++) {
+		struct ucx_peer *peer = &u->peer[i];
+
+		pending |=
+			!ucx_request_done(&peer->bye, NULL) && !peer->bye_received && !peer->broken;
+	}
 	return !pending;
 }
 

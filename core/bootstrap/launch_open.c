@@ -60,15 +60,13 @@ static int launch_open_pmix(struct bootstrap **bootstrap, const struct launch *l
 	int code;
 
 	snprintf(key, sizeof(key), "coll.id.%u", atomic_fetch_add(&calls, 1));
-	if (pmix_begin())
+	if (pmix_connect())
 		return launch_no_pmix(launch);
 	code = launch->rank == 0 ? launch_store_id(key, interface_name, id, timeout_ms)
 				 : launch_fetch_id(key, id, timeout_ms);
 	if (!code)
 		code = bootstrap_open_id(bootstrap, id, launch->rank, launch->nranks,
 					 interface_name, timeout_ms);
-	/* Only now: a daemon may forget the texts of a rank that has left. */
-	pmix_end();
 	return code;
 }
 

@@ -14,12 +14,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char pmix_library[] = "libpmix.so.2";
 
 static struct pmix_abi_functions pmix_lib;
-static pthread_mutex_t pmix_lock = PTHREAD_MUTEX_INITIALIZER; /* for the three below */
+static pthread_mutex_t pmix_lock = PTHREAD_MUTEX_INITIALIZER; /* for the variables below */
 static int pmix_is_open;
+static pid_t pmix_pid; /* the process that is connected; 0: none */
 static struct pmix_abi_proc pmix_self;
 static struct pmix_job pmix_job; /* nranks 0: not known yet */
 
@@ -69,30 +71,44 @@ static int pmix_refused(const char *what, int status)
 	return error_set(COLL_ERR_SYSTEM, "PMIx: %s: %s", what, pmix_lib.PMIx_Error_string(status));
 }
 
-int pmix_begin(void)
+/* A launcher takes a process that ends without this call for one that failed; a forked child is no rank. */
+static void pmix_finalize(void)
+{
+	if (pmix_pid == getpid())
+		pmix_lib.PMIx_Finalize(NULL, 0);
+}
+
+/* The caller holds the lock. */
+static int pmix_init(void)
 {
 	struct pmix_abi_proc self;
-	int code = COLL_SUCCESS, status;
+	int status;
+
+	memset(&self, 0, sizeof(self));
+	status = pmix_lib.PMIx_Init(&self, NULL, 0);
+	if (status != PMIX_ABI_SUCCESS)
+		return pmix_refused("cannot reach the launcher's daemon on this host", status);
+	pmix_self = self;
+	pmix_pid = getpid();
+	if (atexit(pmix_finalize))
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a function that runs at exit");
+	return COLL_SUCCESS;
+}
+
+int pmix_connect(void)
+{
+	int code = COLL_SUCCESS;
 
 	pthread_mutex_lock(&pmix_lock);
 	if (!pmix_is_open)
 		code = pmix_load();
-	if (!code) {
-		memset(&self, 0, sizeof(self));
-		status = pmix_lib.PMIx_Init(&self, NULL, 0);
-		if (status == PMIX_ABI_SUCCESS)
-			pmix_self = self;
-		else
-			code = pmix_refused("cannot reach the launcher's daemon on this host",
-					    status);
-	}
+	if (!code && pmix_pid && pmix_pid != getpid())
+		code = error_set(COLL_ERR_UNSUPPORTED,
+				 "PMIx: this process is a forked child of a rank, and no rank");
+	else if (!code && !pmix_pid)
+		code = pmix_init();
 	pthread_mutex_unlock(&pmix_lock);
 	return code;
-}
-
-void pmix_end(void)
-{
-	pmix_lib.PMIx_Finalize(NULL, 0);
 }
 
 /* ------------------------------------------------------------- the numbers of the job -- */
@@ -125,13 +141,12 @@ int pmix_read_job(struct pmix_job *job)
 	pthread_mutex_unlock(&pmix_lock);
 	if (known)
 		return COLL_SUCCESS;
-	code = pmix_begin();
+	code = pmix_connect();
 	if (code)
 		return code;
 	job->nranks = pmix_number(PMIX_ABI_RANK_WILDCARD, PMIX_ABI_JOB_SIZE);
 	job->local_nranks = pmix_number(PMIX_ABI_RANK_WILDCARD, PMIX_ABI_LOCAL_SIZE);
 	job->local_rank = pmix_number(pmix_self.rank, PMIX_ABI_LOCAL_RANK);
-	pmix_end();
 	if (job->nranks < 1)
 		return error_set(COLL_ERR_SYSTEM, "PMIx: the launcher does not say how many ranks "
 						  "its job has");

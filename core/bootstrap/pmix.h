@@ -20,15 +20,15 @@ struct pmix_job {
 /* Did a PMIx launcher start this process?  Its variables say so. */
 int pmix_is_launcher(void);
 /*
- * Connects to the launcher's daemon on this host; pmix_end must follow.  COLL_ERR_UNSUPPORTED: there is no
- * library; COLL_ERR_SYSTEM: the daemon does not answer.
+ * Connects to the launcher's daemon on this host, until the process ends with exit().  (Open MPI 4's daemon loses
+ * messages of a process that connects a second time: 3 of 12 jobs of three hosts hung.)  COLL_ERR_UNSUPPORTED:
+ * there is no library; COLL_ERR_SYSTEM: the daemon does not answer.
  */
-int pmix_begin(void);
-void pmix_end(void);
-/* Asks for the numbers; the first answer holds for the life of the process.  Needs no pmix_begin. */
+int pmix_connect(void);
+/* Connects, and asks for the numbers. */
 int pmix_read_job(struct pmix_job *job);
 
-/* The functions below are for use between pmix_begin and pmix_end. */
+/* The functions below are for use after pmix_connect. */
 
 /* Stores a text of this rank. */
 int pmix_put(const char *key, const char *text);

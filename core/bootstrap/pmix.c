@@ -71,7 +71,10 @@ static int pmix_refused(const char *what, int status)
 	return error_set(COLL_ERR_SYSTEM, "PMIx: %s: %s", what, pmix_lib.PMIx_Error_string(status));
 }
 
-/* A launcher takes a process that ends without this call for one that failed; a forked child is no rank. */
+/*
+ * Runs at exit: a launcher takes a process that ends without this call for one that failed.  A forked child is no
+ * rank.
+ */
 static void pmix_finalize(void)
 {
 	if (pmix_pid == getpid())

@@ -56,9 +56,14 @@ has "threads do not" "$dir/out" '^ok 3 - group-one-thread: .*# SKIP 3 ranks need
 # ------------------------------------------------------------------ missing devices
 
 kit 0 --quick "$nccl"
-passes "without a device"
+is "without a device: a status of its own, for nothing was tried" $status 3
+none "without a device: nothing fails" "$(grep -A 12 '^not ok' "$dir/out")"
+has "without a device: the last line says why" "$dir/out" \
+    '^# the backend was not tried, no endpoint was opened: .*no CUDA device'
 has "the collectives are passed over" "$dir/out" \
     '^ok [0-9]+ - coll-allreduce: .*# SKIP the plugin takes memory of devices only: no CUDA device'
+kit 0 --only file-name,exports "$nccl"
+passes "checks that need no device, without a device"
 
 ondevice=$build/tests/plugins/.libs/coll_ondevice.so
 kit 1 --only coll-allreduce,device-memory,device-host,device-context "$ondevice"

@@ -17,6 +17,8 @@ enum {
 	CHECK_QUICK_RANKS = 2
 };
 
+enum { CHECK_STATUS_FAILED = 1, CHECK_STATUS_UNTRIED = 3 };
+
 static const char check_help[] =
 	"Usage: coll check [OPTION]... PLUGIN.so\n"
 	"Holds a backend plugin to the promises of <coll/backend.h> and <coll/coll.h>.\n"
@@ -35,8 +37,8 @@ static const char check_help[] =
 	"  -t, --timeout SECONDS  time after which a check counts as hung (default 20)\n"
 	"  -h, --help             show this help and exit\n"
 	"\n"
-	"Exit status: 0 if all checks passed, 1 if a check failed, 2 if the command line is\n"
-	"wrong.\n";
+	"Exit status: 0 if no check failed, 1 if a check failed, 2 if the command line is\n"
+	"wrong, 3 if no check could open an endpoint, for example for want of devices.\n";
 
 static const struct option check_long[] = {
 	{"ranks", required_argument, NULL, 'r'},
@@ -267,8 +269,24 @@ static void check_one(const struct check_line *line, const struct check *check,
 struct check_sum {
 	int total, passed, skipped, cases;
 	long long calls;
+	int opening, opened;        /* checks that open an endpoint: wanted, and not skipped */
+	char why[CHECK_TEXT + 200]; /* the first reason to skip one of them */
 	struct check_broken broken;
 };
+
+static void check_count(struct check_sum *sum, int group, const struct check_result *result)
+{
+	sum->passed += result->verdict == CHECK_PASSED;
+	sum->skipped += result->verdict == CHECK_SKIPPED;
+	sum->cases += result->cases;
+	sum->calls += result->calls;
+	if (group < CHECK_ENDPOINT)
+		return;
+	sum->opening++;
+	sum->opened += result->verdict != CHECK_SKIPPED;
+	if (result->verdict == CHECK_SKIPPED && !sum->why[0])
+		snprintf(sum->why, sizeof(sum->why), "%s", result->text);
+}
 
 static void check_group(const struct check_line *line, int group, struct check_sum *sum)
 {
@@ -280,10 +298,7 @@ static void check_group(const struct check_line *line, int group, struct check_s
 				continue;
 			check_one(line, check, &sum->broken, &result);
 			check_print(++sum->total, check, &result);
-			sum->passed += result.verdict == CHECK_PASSED;
-			sum->skipped += result.verdict == CHECK_SKIPPED;
-			sum->cases += result.cases;
-			sum->calls += result.calls;
+			check_count(sum, group, &result);
 			if (result.verdict == CHECK_NOT_PASSED &&
 			    sum->broken.count < CHECK_ONLY_MAX)
 				sum->broken.check[sum->broken.count++] = check;
@@ -325,7 +340,14 @@ static int check_report(struct check_line *line)
 	       "verified; %.1f s\n",
 	       sum.total, sum.cases, sum.passed, sum.total - sum.passed - sum.skipped, sum.skipped,
 	       sum.calls, (double)(tool_now_ms() - begin) / 1000);
-	return sum.broken.count ? 1 : 0;
+	if (sum.broken.count)
+		return CHECK_STATUS_FAILED;
+	if (!sum.opening || sum.opened)
+		return 0;
+	printf("# the backend was not tried, no endpoint was opened: ");
+	check_print_text(sum.why);
+	putchar('\n');
+	return CHECK_STATUS_UNTRIED;
 }
 
 static void check_print_list(void)

@@ -12,7 +12,10 @@
 #define coll_backend_v1     bad_good
 #include "../../../plugins/tcp/tcp_addr.c"
 #include "../../../plugins/tcp/tcp_mesh.c"
+#include "../../../plugins/tcp/tcp_cipher_none.c"
 #include "../../../plugins/tcp/tcp_io.c"
+#include "../../../plugins/tcp/tcp_record.c"
+#include "../../../plugins/tcp/tcp_security.c"
 #include "../../../plugins/tcp/tcp_send.c"
 #include "../../../plugins/tcp/tcp.c"
 #undef coll_backend_v1

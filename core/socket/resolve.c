@@ -117,11 +117,18 @@ static int resolve_wait(struct resolve *r, int64_t timeout_ms, struct addrinfo *
 int resolve(const char *host, const struct addrinfo *hints, int64_t timeout_ms,
 	    struct addrinfo **list)
 {
+	struct addrinfo numeric = *hints;
 	struct resolve *r;
 	int rc, done, err;
 
 	*list = NULL;
-	r = hints->ai_flags & AI_NUMERICHOST ? NULL : resolve_new(host, hints);
+	numeric.ai_flags |= AI_NUMERICHOST;
+	rc = getaddrinfo(host, NULL, &numeric, list);
+	/* An address needs no name server, and a thread might not run before a short timeout. */
+	if (!rc || hints->ai_flags & AI_NUMERICHOST)
+		return rc;
+	*list = NULL;
+	r = resolve_new(host, hints);
 	if (r && resolve_start(r)) {
 		r->users--;
 		resolve_unref(r);

@@ -2,6 +2,7 @@
 /* clock.c - the monotonic clock. */
 #include "base/clock.h"
 
+#include <errno.h>
 #include <time.h>
 
 static int64_t clock_read_us(clockid_t clock)
@@ -42,4 +43,22 @@ int64_t clock_remaining(int64_t deadline)
 	int64_t now = clock_now_ms();
 
 	return deadline > now ? deadline - now : 0;
+}
+
+void clock_cond_init(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+int clock_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadline)
+{
+	const struct timespec until = {.tv_sec = (time_t)(deadline / 1000),
+				       .tv_nsec = (long)(deadline % 1000) * 1000000};
+
+	return pthread_cond_timedwait(cond, lock, &until) == ETIMEDOUT;
 }

@@ -3,6 +3,7 @@
 #ifndef CORE_BASE_CLOCK_H
 #define CORE_BASE_CLOCK_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 int64_t clock_now_us(void);
@@ -13,5 +14,10 @@ int64_t clock_now_ms(void);
 int64_t clock_deadline(int64_t timeout_ms);
 /* Milliseconds until the deadline, at least 0. */
 int64_t clock_remaining(int64_t deadline);
+
+/* Makes a condition variable for clock_cond_wait. */
+void clock_cond_init(pthread_cond_t *cond);
+/* Waits for a signal, with the lock held, until the deadline of clock_deadline: 1 if it has passed. */
+int clock_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadline);
 
 #endif

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* local.c - the bootstrap of ranks in one process, through memory. */
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "bootstrap/bootstrap_impl.h"
 #include "base/error.h"
 
@@ -50,15 +48,11 @@ static void local_group_free(struct local_group *group)
 static struct local_group *local_group_new(int nranks)
 {
 	struct local_group *group = calloc(1, sizeof(*group));
-	pthread_condattr_t attr;
 
 	if (group == NULL)
 		return NULL;
 	pthread_mutex_init(&group->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&group->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	clock_cond_init(&group->changed);
 	group->nranks = nranks;
 	group->here = calloc((size_t)nranks, 1);
 	group->gone = calloc((size_t)nranks, 1);
@@ -115,15 +109,6 @@ static int local_check_gone(const struct local_group *group)
 	return 0;
 }
 
-/* Waits for a change; 1: the deadline has passed. */
-static int local_wait(struct local_group *group, int64_t deadline)
-{
-	struct timespec until = {.tv_sec = (time_t)(deadline / 1000),
-				 .tv_nsec = (long)(deadline % 1000) * 1000000};
-
-	return pthread_cond_timedwait(&group->changed, &group->lock, &until) == ETIMEDOUT;
-}
-
 static int local_wait_round(const struct bootstrap *bootstrap, struct local_group *group,
 			    uint64_t round, int64_t timeout_ms)
 {
@@ -142,7 +127,8 @@ static int local_wait_round(const struct bootstrap *bootstrap, struct local_grou
 			code = error_set(failure->code, "%s", failure->text);
 		if (code)
 			return local_fail(group, code);
-		late = local_wait(group, bootstrap_look(bootstrap, deadline)) &&
+		late = clock_cond_wait(&group->changed, &group->lock,
+				       bootstrap_look(bootstrap, deadline)) &&
 		       !clock_remaining(deadline);
 	}
 	if (group->round == round)

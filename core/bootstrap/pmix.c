@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pmix.c - the key-value store of a PMIx launcher. */
 #include "bootstrap/pmix.h"
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/late.h"
 #include "bootstrap/bootstrap_impl.h"
 #include "bootstrap/launch_impl.h"
 #include "bootstrap/pmix_abi.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +21,6 @@ static pthread_mutex_t pmix_lock = PTHREAD_MUTEX_INITIALIZER; /* for the variabl
 static int pmix_is_open;
 static pid_t pmix_pid; /* the process that is connected; 0: none */
 static struct pmix_abi_proc pmix_self;
-static struct pmix_job pmix_job; /* nranks 0: not known yet */
 
 int pmix_is_launcher(void)
 {
@@ -136,27 +133,17 @@ static int pmix_number(uint32_t rank, const char *key)
 
 int pmix_read_job(struct pmix_job *job)
 {
-	int known, code;
+	int code = pmix_connect();
 
-	pthread_mutex_lock(&pmix_lock);
-	*job = pmix_job;
-	known = pmix_job.nranks > 0;
-	pthread_mutex_unlock(&pmix_lock);
-	if (known)
-		return COLL_SUCCESS;
-	code = pmix_connect();
 	if (code)
 		return code;
 	job->nranks = pmix_number(PMIX_ABI_RANK_WILDCARD, PMIX_ABI_JOB_SIZE);
 	job->local_nranks = pmix_number(PMIX_ABI_RANK_WILDCARD, PMIX_ABI_LOCAL_SIZE);
 	job->local_rank = pmix_number(pmix_self.rank, PMIX_ABI_LOCAL_RANK);
-	if (job->nranks < 1)
-		return error_set(COLL_ERR_SYSTEM, "PMIx: the launcher does not say how many ranks "
-						  "its job has");
-	pthread_mutex_lock(&pmix_lock);
-	pmix_job = *job;
-	pthread_mutex_unlock(&pmix_lock);
-	return COLL_SUCCESS;
+	return job->nranks > 0
+		       ? COLL_SUCCESS
+		       : error_set(COLL_ERR_SYSTEM,
+				   "PMIx: the launcher does not say how many ranks its job has");
 }
 
 /* ------------------------------------------------------------------- put and get -- */
@@ -179,58 +166,39 @@ int pmix_put(const char *key, const char *text)
 					  : pmix_refused("cannot store rank 0's address", status);
 }
 
-/*
- * The answer to one question.  A thread of PMIx fills it, maybe after the asker has given up: the last of the
- * two frees it.
- */
+/* The answer to one question, from a thread of PMIx. */
 struct pmix_answer {
-	pthread_mutex_t lock;
-	pthread_cond_t is_there;
-	int done, given_up;
+	struct late late;
 	int status;
 	char text[1024];
 };
 
-static void pmix_answer_free(struct pmix_answer *answer)
+static void pmix_answer_leave(struct pmix_answer *answer)
 {
-	pthread_cond_destroy(&answer->is_there);
-	pthread_mutex_destroy(&answer->lock);
-	free(answer);
+	if (late_leave(&answer->late))
+		free(answer);
 }
 
 static struct pmix_answer *pmix_answer_new(void)
 {
 	struct pmix_answer *answer = calloc(1, sizeof(*answer));
-	pthread_condattr_t attributes;
 
-	if (!answer)
-		return NULL;
-	pthread_mutex_init(&answer->lock, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&answer->is_there, &attributes);
-	pthread_condattr_destroy(&attributes);
+	if (answer)
+		late_init(&answer->late);
 	return answer;
 }
 
-static void pmix_answer_set(struct pmix_answer *answer, int status, const char *text)
+static void pmix_answer_give(struct pmix_answer *answer, int status, const char *text)
 {
-	int given_up;
-
-	pthread_mutex_lock(&answer->lock);
 	answer->status = status;
 	snprintf(answer->text, sizeof(answer->text), "%s", text);
-	answer->done = 1;
-	given_up = answer->given_up;
-	pthread_cond_signal(&answer->is_there);
-	pthread_mutex_unlock(&answer->lock);
-	if (given_up)
-		pmix_answer_free(answer);
+	late_give(&answer->late);
+	pmix_answer_leave(answer);
 }
 
 static void pmix_fence_done(int status, void *user)
 {
-	pmix_answer_set(user, status, "");
+	pmix_answer_give(user, status, "");
 }
 
 static void pmix_get_done(int status, struct pmix_abi_value *value, void *user)
@@ -238,27 +206,7 @@ static void pmix_get_done(int status, struct pmix_abi_value *value, void *user)
 	int has_text = status == PMIX_ABI_SUCCESS && value && value->type == PMIX_ABI_STRING &&
 		       value->data.string;
 
-	pmix_answer_set(user, status, has_text ? value->data.string : "");
-}
-
-/* Returns 1 if the answer does not come in time: then the answer is no longer the asker's. */
-static int pmix_answer_wait(struct pmix_answer *answer, int64_t timeout_ms)
-{
-	struct timespec until;
-	int64_t ns;
-	int given_up;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	ns = until.tv_nsec + timeout_ms % 1000 * 1000000;
-	until.tv_sec += (time_t)(timeout_ms / 1000 + ns / 1000000000);
-	until.tv_nsec = (long)(ns % 1000000000);
-	pthread_mutex_lock(&answer->lock);
-	while (!answer->done &&
-	       pthread_cond_timedwait(&answer->is_there, &answer->lock, &until) == 0)
-		;
-	given_up = answer->given_up = !answer->done;
-	pthread_mutex_unlock(&answer->lock);
-	return given_up;
+	pmix_answer_give(user, status, has_text ? value->data.string : "");
 }
 
 /*
@@ -271,18 +219,18 @@ static int pmix_finish(struct pmix_answer *answer, int status, char *text, size_
 	char seconds[24];
 	int code = COLL_SUCCESS;
 
-	if (status == PMIX_ABI_SUCCESS && pmix_answer_wait(answer, timeout_ms))
-		return error_set(COLL_ERR_TIMEOUT,
+	if (status != PMIX_ABI_SUCCESS)
+		pmix_answer_give(answer, status, ""); /* PMIx will not */
+	if (!late_wait(&answer->late, timeout_ms))
+		code = error_set(COLL_ERR_TIMEOUT,
 				 "timed out after %s s: not all ranks of the launcher's job have "
 				 "met through PMIx; is each of them in coll_comm_init_env?",
 				 bootstrap_seconds(timeout_ms, seconds));
-	if (status == PMIX_ABI_SUCCESS)
-		status = answer->status;
-	if (status != PMIX_ABI_SUCCESS)
-		code = pmix_refused("cannot get rank 0's address", status);
+	else if (answer->status != PMIX_ABI_SUCCESS)
+		code = pmix_refused("cannot get rank 0's address", answer->status);
 	else if (text)
 		snprintf(text, size, "%s", answer->text);
-	pmix_answer_free(answer);
+	pmix_answer_leave(answer);
 	return code;
 }
 

@@ -152,10 +152,12 @@ static inline void tcp_break(struct tcp *t, struct tcp_conn *conn, int error)
 	conn->send_errno = error;
 }
 
+/* sendmsg() without waiting: the number of bytes that the kernel took.  A failure breaks the connection. */
+size_t tcp_sendmsg(struct tcp *t, struct tcp_conn *conn, const struct msghdr *msg);
+/* recvmsg() without waiting: the number of bytes; 0: none are there, or the connection has ended. */
+size_t tcp_recvmsg(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg);
 /* Ends the connection, its receive and its sends, and reports the peer to the core. */
 void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why);
-/* The same for a failed or ended stream.  error: 0 for its end. */
-void tcp_end(struct tcp *t, struct tcp_conn *conn, int error);
 /* Counts n delivered bytes of the payload; completes the receive after the last. */
 void tcp_delivered(struct tcp *t, struct tcp_conn *conn, size_t n);
 

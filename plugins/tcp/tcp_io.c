@@ -39,7 +39,8 @@ void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why)
 	host->peer_lost(host, conn->peer, why);
 }
 
-void tcp_end(struct tcp *t, struct tcp_conn *conn, int error)
+/* The stream has failed or ended.  error: 0 for its end. */
+static void tcp_end(struct tcp *t, struct tcp_conn *conn, int error)
 {
 	const char *closed =
 		tcp_records_cut(conn)
@@ -50,6 +51,23 @@ void tcp_end(struct tcp *t, struct tcp_conn *conn, int error)
 }
 
 /* ------------------------------------------------------------------ receiving -- */
+
+size_t tcp_recvmsg(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)
+{
+	ssize_t n;
+
+	do {
+		n = recvmsg(conn->fd, msg, MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return 0;
+	if (n <= 0) {
+		tcp_end(t, conn, n ? errno : 0);
+		return 0;
+	}
+	tcp_spend(t, (size_t)n);
+	return (size_t)n;
+}
 
 void tcp_delivered(struct tcp *t, struct tcp_conn *conn, size_t n)
 {
@@ -138,7 +156,7 @@ static int tcp_pull(struct tcp *t, struct tcp_conn *conn)
 	uint64_t left = conn->receiving ? conn->len - conn->got : 0;
 	size_t direct = conn->receiving && conn->sink.buf ? tcp_min(left, TCP_PIECE) : 0;
 	size_t extra = left == direct ? TCP_FIRST : direct ? 0 : TCP_SCRATCH;
-	ssize_t n;
+	size_t n;
 
 	if (conn->records)
 		return tcp_records_pull(t, conn);
@@ -147,21 +165,14 @@ static int tcp_pull(struct tcp *t, struct tcp_conn *conn)
 			(struct iovec){(uint8_t *)conn->sink.buf + conn->got, direct};
 	if (extra)
 		iov[msg.msg_iovlen++] = (struct iovec){t->scratch, extra};
-	do {
-		n = recvmsg(conn->fd, &msg, MSG_DONTWAIT);
-	} while (n < 0 && errno == EINTR);
-	if (n < 0 && errno == EAGAIN)
+	n = tcp_recvmsg(t, conn, &msg);
+	if (!n)
 		return 0;
-	if (n <= 0) {
-		tcp_end(t, conn, n ? errno : 0);
-		return 0;
-	}
-	tcp_spend(t, (size_t)n);
 	if (direct)
-		tcp_delivered(t, conn, tcp_min((uint64_t)n, direct));
-	if ((size_t)n > direct && tcp_feed(t, conn, t->scratch, (size_t)n - direct))
+		tcp_delivered(t, conn, tcp_min(n, direct));
+	if (n > direct && tcp_feed(t, conn, t->scratch, n - direct))
 		return 0;
-	return (size_t)n == direct + extra;
+	return n == direct + extra;
 }
 
 /* Receives from one peer, at most its share of the budget. */

@@ -12,7 +12,6 @@
 #include "tcp.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -118,22 +117,19 @@ static void tcp_records_seal(struct tcp *t, struct tcp_conn *conn)
 int tcp_records_push(struct tcp *t, struct tcp_conn *conn)
 {
 	struct tcp_records *r = conn->records;
-	ssize_t sent;
+	struct iovec iov;
+	const struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	size_t sent;
 
 	if (!conn->sealed)
 		tcp_records_seal(t, conn);
-	do {
-		sent = send(conn->fd, r->sealed + r->sealed_done, conn->sealed,
-			    MSG_NOSIGNAL | MSG_DONTWAIT);
-	} while (sent < 0 && errno == EINTR);
-	if (sent < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM)
-		tcp_break(t, conn, errno);
-	if (sent <= 0)
+	iov = (struct iovec){r->sealed + r->sealed_done, conn->sealed};
+	sent = tcp_sendmsg(t, conn, &msg);
+	if (!sent)
 		return 0;
-	r->sealed_done += (size_t)sent;
-	conn->sealed -= (size_t)sent;
+	r->sealed_done += sent;
+	conn->sealed -= sent;
 	t->sending -= !tcp_has_work(conn);
-	tcp_spend(t, (size_t)sent);
 	return !conn->sealed;
 }
 
@@ -210,19 +206,11 @@ int tcp_records_pull(struct tcp *t, struct tcp_conn *conn)
 	size_t rest = r->got ? tcp_records_next(r) - r->got : 0, first;
 	struct iovec iov[2] = {{r->partial + r->got, rest}, {t->scratch, TCP_SCRATCH}};
 	struct msghdr msg = {.msg_iov = iov + !rest, .msg_iovlen = rest ? 2 : 1};
-	ssize_t n;
+	size_t n = tcp_recvmsg(t, conn, &msg);
 
-	do {
-		n = recvmsg(conn->fd, &msg, MSG_DONTWAIT);
-	} while (n < 0 && errno == EINTR);
-	if (n < 0 && errno == EAGAIN)
+	if (!n)
 		return 0;
-	if (n <= 0) {
-		tcp_end(t, conn, n ? errno : 0);
-		return 0;
-	}
-	tcp_spend(t, (size_t)n);
-	first = tcp_min((uint64_t)n, rest);
+	first = tcp_min(n, rest);
 	r->got += first;
 	if (first < rest)
 		return 0;
@@ -231,7 +219,7 @@ int tcp_records_pull(struct tcp *t, struct tcp_conn *conn)
 		if (tcp_records_take(t, conn, r->partial))
 			return 0;
 	}
-	if (tcp_records_feed(t, conn, t->scratch, (size_t)n - first))
+	if (tcp_records_feed(t, conn, t->scratch, n - first))
 		return 0;
-	return (size_t)n == rest + TCP_SCRATCH;
+	return n == rest + TCP_SCRATCH;
 }

@@ -98,29 +98,38 @@ void tcp_fail_sends(struct tcp *t, struct tcp_conn *conn, int32_t status)
 
 /* -------------------------------------------------------------------- sending -- */
 
+size_t tcp_sendmsg(struct tcp *t, struct tcp_conn *conn, const struct msghdr *msg)
+{
+	ssize_t sent;
+
+	do {
+		sent = sendmsg(conn->fd, msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	} while (sent < 0 && errno == EINTR);
+	if (sent < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM)
+		tcp_break(t, conn, errno);
+	if (sent <= 0)
+		return 0;
+	tcp_spend(t, (size_t)sent);
+	return (size_t)sent;
+}
+
 int tcp_push(struct tcp *t, struct tcp_conn *conn)
 {
 	struct iovec iov[2 * TCP_GATHER + 1];
 	struct msghdr msg = {.msg_iov = iov};
-	size_t offered;
-	ssize_t sent;
+	size_t offered, sent;
 	int n;
 
 	if (conn->records)
 		return tcp_records_push(t, conn);
 	offered = tcp_gather(conn, iov, &n);
 	msg.msg_iovlen = (size_t)n;
-	do {
-		sent = sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-	} while (sent < 0 && errno == EINTR);
-	if (sent < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM)
-		tcp_break(t, conn, errno);
-	if (sent <= 0)
+	sent = tcp_sendmsg(t, conn, &msg);
+	if (!sent)
 		return 0;
-	tcp_advance(t, conn, (uint64_t)sent);
+	tcp_advance(t, conn, sent);
 	t->sending -= !tcp_has_work(conn);
-	tcp_spend(t, (size_t)sent);
-	return (size_t)sent == offered;
+	return sent == offered;
 }
 
 int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err)

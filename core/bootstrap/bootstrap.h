@@ -122,10 +122,12 @@ int bootstrap_failure_waits(struct bootstrap *bootstrap);
 void bootstrap_close(struct bootstrap *bootstrap);
 
 /* The facts in the launcher's environment (launch.c). */
+struct launch_store;
 struct launch {
 	int rank, nranks;
 	int local_rank, local_nranks; /* among the ranks on this host; -1: unknown */
-	int by_pmix;       /* the ranks meet through PMIx: no root and no key are needed */
+	/* The ranks meet through the launcher's store, without root and key; NULL: at root. */
+	const struct launch_store *store;
 	char root[300];    /* host:port, "" for one rank */
 	char key[256];     /* "" if none */
 	int key_is_secret; /* the key is COLL_KEY, not the identity of the job */
@@ -139,8 +141,8 @@ int launch_detect(struct launch *launch);
 /* The same without root and key: these may be unset. */
 int launch_detect_ranks(struct launch *launch);
 /*
- * Opens the rendezvous of the ranks that the launcher has started; blocks as bootstrap_open_root, through PMIx
- * for timeout_ms more, until rank 0 has stored its address.
+ * Opens the rendezvous of the ranks that the launcher has started; blocks as bootstrap_open_root, through a
+ * launcher's store for timeout_ms more, until rank 0 has stored its address.
  */
 int bootstrap_open_launch(struct bootstrap **bootstrap, const struct launch *launch,
 			  const char *interface_name, int64_t timeout_ms);

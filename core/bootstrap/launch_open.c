@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * launch_open.c - opens the rendezvous of a launcher's ranks: at an address that all ranks know, or through
- * PMIx, where rank 0 stores a unique id for the others.
+ * the launcher's store, where rank 0 puts a unique id for the others.
  */
 #include "base/error.h"
+#include "bootstrap/bootstrap_impl.h"
 #include "bootstrap/launch_impl.h"
-#include "bootstrap/pmix.h"
+#include "bootstrap/launch_store.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,8 +15,9 @@
 /* The text that rank 0 stores: a unique id, or this mark and the reason why there is none. */
 static const char launch_failed_mark = '!';
 
-static int launch_store_id(const char *key, const char *interface_name,
-			   char id[COLL_UNIQUE_ID_SIZE], int64_t timeout_ms)
+static int launch_store_id(const struct launch_store *store, const char *key,
+			   const char *interface_name, char id[COLL_UNIQUE_ID_SIZE],
+			   int64_t timeout_ms)
 {
 	char text[COLL_UNIQUE_ID_SIZE];
 	struct error_first first = {0};
@@ -23,47 +25,60 @@ static int launch_store_id(const char *key, const char *interface_name,
 
 	error_note(&first, code);
 	snprintf(text, sizeof(text), "%c%.480s", launch_failed_mark, error_text());
-	error_note(&first, pmix_put(key, code ? text : id));
-	error_note(&first, pmix_fence(timeout_ms));
+	error_note(&first, store->put(key, code ? text : id));
+	error_note(&first, store->fence(timeout_ms));
 	return error_raise(&first);
 }
 
-static int launch_fetch_id(const char *key, char id[COLL_UNIQUE_ID_SIZE], int64_t timeout_ms)
+static int launch_fetch_id(const struct launch_store *store, const char *key,
+			   char id[COLL_UNIQUE_ID_SIZE], int64_t timeout_ms)
 {
-	int code = pmix_fence(timeout_ms);
+	int code = store->fence(timeout_ms);
 
 	if (!code)
-		code = pmix_get(key, id, COLL_UNIQUE_ID_SIZE, timeout_ms);
+		code = store->get(key, id, COLL_UNIQUE_ID_SIZE, timeout_ms);
 
 	if (!code && id[0] == launch_failed_mark)
 		code = error_set(COLL_ERR_REMOTE, "rank 0: %s", id + 1);
 	return code;
 }
 
-static int launch_no_pmix(const struct launch *launch)
+static int launch_no_store(const struct launch *launch)
 {
 	char why[400];
 
 	snprintf(why, sizeof(why), "%s", error_text());
 	return error_set(COLL_ERR_CONFIG,
-			 "%s has started this process as rank %d of %d, and only PMIx knows where "
+			 "%s has started this process as rank %d of %d, and only %s knows where "
 			 "rank 0 is (%s): set COLL_ROOT to host:port of rank 0 on all ranks",
-			 launch->who, launch->rank, launch->nranks, why);
+			 launch->who, launch->rank, launch->nranks, launch->store->name, why);
+}
+
+int launch_store_timed_out(const struct launch_store *store, int64_t timeout_ms)
+{
+	char seconds[24];
+
+	return error_set(
+		COLL_ERR_TIMEOUT,
+		"timed out after %s s: not all ranks of the launcher's job have met through "
+		"%s; is each of them in coll_comm_init_env?",
+		bootstrap_seconds(timeout_ms, seconds), store->name);
 }
 
 /* All ranks count their calls, so that each call has a key of its own. */
-static int launch_open_pmix(struct bootstrap **bootstrap, const struct launch *launch,
-			    const char *interface_name, int64_t timeout_ms)
+static int launch_open_store(struct bootstrap **bootstrap, const struct launch *launch,
+			     const char *interface_name, int64_t timeout_ms)
 {
 	static _Atomic unsigned calls;
 	char key[32], id[COLL_UNIQUE_ID_SIZE];
 	int code;
 
 	snprintf(key, sizeof(key), "coll.id.%u", atomic_fetch_add(&calls, 1));
-	if (pmix_connect())
-		return launch_no_pmix(launch);
-	code = launch->rank == 0 ? launch_store_id(key, interface_name, id, timeout_ms)
-				 : launch_fetch_id(key, id, timeout_ms);
+	if (launch->store->connect())
+		return launch_no_store(launch);
+	code = launch->rank == 0
+		       ? launch_store_id(launch->store, key, interface_name, id, timeout_ms)
+		       : launch_fetch_id(launch->store, key, id, timeout_ms);
 	if (!code)
 		code = bootstrap_open_id(bootstrap, id, launch->rank, launch->nranks,
 					 interface_name, timeout_ms);
@@ -74,8 +89,8 @@ int bootstrap_open_launch(struct bootstrap **bootstrap, const struct launch *lau
 			  const char *interface_name, int64_t timeout_ms)
 {
 	*bootstrap = NULL;
-	if (launch->by_pmix)
-		return launch_open_pmix(bootstrap, launch, interface_name, timeout_ms);
+	if (launch->store)
+		return launch_open_store(bootstrap, launch, interface_name, timeout_ms);
 	return bootstrap_open_root(bootstrap, launch->root, launch->key[0] ? launch->key : NULL,
 				   launch->key_is_secret, launch->rank, launch->nranks,
 				   interface_name, timeout_ms);

@@ -2,8 +2,8 @@
 /*
  * launch_root.c - where the ranks of a launcher meet.
  *
- * Only COLL_ROOT names rank 0's address.  PMIx passes it on (launch_open.c).  Without either the address follows
- * from facts that all ranks share:
+ * Only COLL_ROOT names rank 0's address.  A launcher's store, of PMIx or PMI, passes it on (launch_open.c).  Without
+ * either the address follows from facts that all ranks share:
  * the host from the launcher, the port (20000 to 29999, below the ports that the system gives out) from the
  * identity of the job, which is also the key, so that two jobs never mix.
  */
@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "bootstrap/launch_impl.h"
+#include "bootstrap/pmi.h"
 #include "bootstrap/pmix.h"
 #include "base/error.h"
 
@@ -70,9 +71,16 @@ int launch_meet_torchrun(struct launch *launch)
 	return launch_derive(launch, host, job);
 }
 
-/* For launchers that do not say where rank 0 is: the ranks meet on this host, if all ranks are on it. */
+/*
+ * For launchers that do not say where rank 0 is: the ranks meet on this host, if all ranks are on it, or through the
+ * launcher's store.
+ */
 static int launch_meet_here(struct launch *launch, const char *job)
 {
+	if (launch->local_nranks != launch->nranks && pmi_is_launcher()) {
+		launch->store = &pmi_store;
+		return COLL_SUCCESS;
+	}
 	if (launch->local_nranks != launch->nranks)
 		return launch_ask_root(launch, "on several hosts it does not say where rank 0 is");
 	return launch_derive(launch, "127.0.0.1", job);
@@ -93,7 +101,7 @@ static int launch_meet_job(struct launch *launch, const char *label, const char 
 
 int launch_meet_pmix(struct launch *launch)
 {
-	launch->by_pmix = 1;
+	launch->store = &pmix_store;
 	return COLL_SUCCESS;
 }
 

@@ -395,10 +395,12 @@ COLL_API coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, co
  * (Flux, PALS and MVAPICH: untried), or asks a launcher that speaks PMIx (prterun) through its
  * library, libpmix.so.2.  Without any of them the communicator has one rank.
  * Through PMIx rank 0 also tells the other ranks where it is: with Open MPI on several hosts, and
- * with launchers that set PMIx's variables only.  Other launchers that do not say where rank 0 is
- * (Flux, PALS, MPICH, MVAPICH) need COLL_ROOT on several hosts.  A launcher that speaks PMIx where
- * the library is missing is an error.  A process that used PMIx must end by exit() or by returning
- * from main, as an MPI program must call MPI_Finalize: else the launcher takes it for failed.
+ * with launchers that set PMIx's variables only.  Through PMI's key-value store it does so with
+ * launchers that set PMI_FD: MPICH on several hosts (others: untried).  Flux, PALS and MVAPICH
+ * without PMI_FD do not say where rank 0 is and need COLL_ROOT on several hosts.  A launcher that
+ * speaks PMIx where the library is missing is an error.  A process that used PMIx must end by
+ * exit() or by returning from main, as an MPI program must call MPI_Finalize: else the launcher
+ * takes it for failed.
  * COLL_KEY (any text) must be the same on all ranks.  Without it only an identifier that is not
  * secret keeps other processes out; if COLL_ROOT is set and rank 0 listens at an address beyond
  * loopback, rank 0 logs a warning.

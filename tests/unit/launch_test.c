@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "bootstrap/bootstrap.h"
+#include "bootstrap/launch_store.h"
 #include "base/error.h"
 #include "../lib/tap.h"
 #include "../lib/thread_sanitizer.h"
@@ -51,6 +52,7 @@ static const char *const variables[] = {"COLL_RANK",
 					"PMIX_NAMESPACE",
 					"OMPI_MCA_ess_base_jobid",
 					"PMI_RANK",
+					"PMI_FD",
 					"PMI_SIZE",
 					"MPI_LOCALRANKID",
 					"MPI_LOCALNRANKS",
@@ -367,8 +369,10 @@ static int as_rank(int nranks)
 			sum += all[r];
 		bootstrap_close(bootstrap);
 	}
-	if (code == 0 && getenv("TEST_BY_PMIX") && !l.by_pmix)
-		code = error_set(COLL_ERR_INTERNAL, "the ranks did not meet through PMIx");
+	if (code == 0 && getenv("TEST_STORE") &&
+	    (!l.store || strcmp(l.store->name, getenv("TEST_STORE")) != 0))
+		code = error_set(COLL_ERR_INTERNAL, "the ranks did not meet through %s",
+				 getenv("TEST_STORE"));
 	if (code || l.nranks != nranks || sum != nranks * (nranks - 1) / 2) {
 		fprintf(stderr, "rank %d of %d, sum %d: %s\n", l.rank, l.nranks, sum, error_text());
 		return 1;
@@ -402,32 +406,42 @@ static void test_launcher(const char *self, const char *launcher, const char *wh
  * ssh.
  */
 static const char agent[] = "#!/bin/sh\n"
+			    "while [ \"${1#-}\" != \"$1\" ]; do shift; done\n"
 			    "host=$1\n"
 			    "shift\n"
 			    "exec unshare -u sh -c 'hostname \"$1\"; shift; exec sh -c \"$*\"' sh "
 			    "\"$host\" \"$@\"\n";
 
-/* Open MPI's mpirun with one rank on each of three "hosts"; `before` comes before the program. */
-static void test_hosts(const char *self, const char *before, const char *name)
+/* A launcher with options: %s is the name of the agent. */
+static const char openmpi[] =
+	"TEST_STORE=PMIx timeout 100 mpirun --allow-run-as-root --mca plm rsh "
+	"--mca plm_rsh_agent %s --host hosta:1,hostb:1,hostc:1";
+static const char hydra[] =
+	"TEST_STORE=PMI timeout 100 mpiexec.hydra -launcher ssh -launcher-exec %s "
+	"-hosts hosta,hostb,hostc";
+
+/* A launcher with one rank on each of three "hosts"; `before` comes before the program. */
+static void test_hosts(const char *self, const char *launcher, const char *before, const char *name)
 {
-	char path[] = "/tmp/coll-launch-XXXXXX", command[8192];
+	char path[] = "/tmp/coll-launch-XXXXXX", command[8192], start[512];
 	int fd, status;
 
-	if (system("mpirun --version 2>/dev/null | grep -q 'Open MPI' && unshare -u true "
-		   "2>/dev/null") != 0) {
-		skip(1, "no mpirun that is Open MPI, or no names for hosts");
+	if (system(launcher == openmpi ? "mpirun --version 2>/dev/null | grep -q 'Open MPI'"
+				       : "mpiexec.hydra --version 2>/dev/null | grep -q HYDRA") ||
+	    system("unshare -u true 2>/dev/null")) {
+		skip(1, "%s: no such launcher, or no names for hosts", name);
 		return;
 	}
 	fd = mkstemp(path);
 	if (fd < 0 || write(fd, agent, sizeof(agent) - 1) < 0 || fchmod(fd, 0700) || close(fd))
 		bail_out("cannot write %s", path);
 	environment("");
+	snprintf(start, sizeof(start), launcher, path);
 	/* PMIx's library keeps memory until the process ends. */
 	snprintf(command, sizeof(command),
-		 "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 TEST_BY_PMIX=1 timeout 100 mpirun "
-		 "--allow-run-as-root --mca plm_rsh_agent %s --mca plm rsh --host "
-		 "hosta:1,hostb:1,hostc:1 -n 3 sh -c '%s %s as-rank 3; exit $?' >&2",
-		 path, before, self);
+		 "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 %s -n 3 sh -c '%s %s as-rank 3; exit "
+		 "$?' >&2",
+		 start, before, self);
 	status = system(command);
 	is_int(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0, "%s", name);
 	unlink(path);
@@ -458,16 +472,17 @@ int main(int argc, char **argv)
 		test_launcher(self, "mpirun", "Open MPI");
 		test_launcher(self, "mpiexec.hydra", "HYDRA");
 #ifdef TESTS_THREAD_SANITIZER
-		skip(2, "ThreadSanitizer does not see the locks of PMIx's library");
+		skip(3, "ThreadSanitizer does not see the locks of PMIx's library");
 #else
-		test_hosts(self, "", "three hosts by Open MPI, which meet through PMIx");
-		test_hosts(self,
+		test_hosts(self, openmpi, "", "three hosts by Open MPI, which meet through PMIx");
+		test_hosts(self, hydra, "", "three hosts by MPICH, which meet through PMI");
+		test_hosts(self, openmpi,
 			   "env -u OMPI_COMM_WORLD_RANK -u OMPI_COMM_WORLD_SIZE -u "
 			   "OMPI_COMM_WORLD_LOCAL_RANK -u OMPI_COMM_WORLD_LOCAL_SIZE",
 			   "three hosts by a launcher that sets PMIx's variables only");
 #endif
 	} else {
-		skip(4, "/proc is not mounted");
+		skip(5, "/proc is not mounted");
 	}
 	return done_testing();
 }

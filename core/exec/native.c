@@ -110,13 +110,16 @@ int native_takes(struct comm *comm, const struct call *call)
 
 int native_now(struct comm *comm, const struct call *call)
 {
+	struct recorded op, *place;
+
 	if (!comm->native || comm->head || !call->slot ||
 	    (comm->context->classify && !native_takes(comm, call)))
 		return 0;
-	comm->issued++;
-	recorder_issue(&comm->recorder, comm->issued, call, signature_of(comm, call), 0,
-		       context_now(comm->context));
-	native_submit(comm, comm->issued, call->slot, &call->args);
+	op = recorder_of(call, signature_of(comm, call));
+	op.issued_us = context_now(comm->context);
+	place = recorder_add(&comm->recorder, ++comm->issued, &op);
+	if (native_submit(comm, comm->issued, call->slot, &call->args))
+		place->started_us = op.issued_us;
 	return 1;
 }
 
@@ -157,7 +160,6 @@ int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll
 		return 0;
 	}
 	n->submitted = number;
-	recorder_start(&comm->recorder, number, context_now(comm->context));
 	n->last.kind = args->kind;
 	n->last.dtype = args->dtype;
 	n->last.count = args->count;
@@ -217,7 +219,7 @@ int native_progress(struct comm *comm)
 		native_fail(comm, code, &err);
 	if (comm->finished == before)
 		return 0;
-	recorder_end_all(&comm->recorder, before, comm->finished, context_now(comm->context));
+	recorder_end_all(comm, before);
 	comm->context->sleepers_have_news = 1;
 	return 1;
 }

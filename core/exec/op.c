@@ -193,6 +193,7 @@ int op_make(struct comm *comm, const struct call *call, struct op **out)
 		op_retire(op);
 		return code;
 	}
+	op->record = recorder_of(&op->call, op->call.signature);
 	if (!call->known && op->call.cacheable && !kind_is_v(call->args.kind) && call->kind)
 		comm->known[call->args.kind] = op->call;
 	*out = op;
@@ -209,11 +210,11 @@ static void op_append(struct op *op, uint64_t group)
 	op->native = 0;
 	op->state = group ? OP_DEFERRED : OP_QUEUED;
 	if (kind_is_collective(op->call.args.kind)) {
-		op->seq = comm->seq++;
+		op->seq = op->record.seq_or_tag = comm->seq++;
 		comm_remember(comm, &op->call.signature);
 	}
-	recorder_issue(&comm->recorder, op->number, &op->call, op->call.signature, op->seq,
-		       context_now(comm->context));
+	op->record.issued_us = context_now(comm->context);
+	op->record.started_us = op->record.ended_us = 0;
 	if (comm->tail)
 		comm->tail->next = op;
 	else

@@ -10,14 +10,14 @@
 static void queue_begin(struct op *op)
 {
 	op->state = OP_RUNNING;
-	recorder_start(&op->comm->recorder, op->number, context_now(op->comm->context));
+	op->record.started_us = context_now(op->comm->context);
 }
 
 static void queue_end(struct op *op)
 {
 	op->state = OP_DONE;
 	/* The time of the last reading: short operations would feel one more. */
-	recorder_end(&op->comm->recorder, op->number, op->comm->context->now_us);
+	op->record.ended_us = op->comm->context->now_us;
 }
 
 /* --------------------------------------------------------- native operations -- */
@@ -46,8 +46,10 @@ static int queue_start_native(struct op *op, native_fn slot)
 		args.op = op->call.redop.native;
 	if (!op->comm->native)
 		return queue_try_native(op, slot, &args);
-	if (native_submit(op->comm, op->number, slot, &args))
+	if (native_submit(op->comm, op->number, slot, &args)) {
 		op->state = OP_SUBMITTED;
+		op->record.started_us = context_now(op->comm->context);
+	}
 	return 1;
 }
 
@@ -172,7 +174,7 @@ static int queue_may_start(const struct comm *comm, const struct op *op)
 	return head->native && op->call.slot != NULL;
 }
 
-/* Takes complete and submitted operations from the head. */
+/* Takes complete and submitted operations from the head, up to the first that is neither. */
 static void queue_pop_done(struct comm *comm)
 {
 	while (comm->head && comm->head->state >= OP_SUBMITTED && !comm->error) {
@@ -185,6 +187,7 @@ static void queue_pop_done(struct comm *comm)
 			comm->finished = op->number;
 			comm->context->sleepers_have_news = 1;
 		}
+		recorder_add(&comm->recorder, op->number, &op->record);
 		op_retire(op);
 	}
 }
@@ -225,7 +228,6 @@ int queue_run(struct comm *comm)
 
 	if (comm->error)
 		return 0;
-	queue_pop_done(comm);
 	for (struct op *op = comm->head; op && !comm->error;) {
 		if (op->state == OP_QUEUED && !queue_may_start(comm, op))
 			break;
@@ -238,10 +240,9 @@ int queue_run(struct comm *comm)
 		if (!comm->error && op->state == OP_RUNNING && !op->native)
 			moved |= queue_advance(op);
 		op = op->next;
-		if (!op || op->state == OP_QUEUED)
+		if (!op || op->state <= OP_QUEUED)
 			queue_pop_done(comm);
 	}
-	queue_pop_done(comm);
 	if (comm->nleft && comm->head)
 		stall_check_left(comm);
 	return moved;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* recorder.c - notes the operations of a communicator, and logs those that a failure has left undone. */
 #include "exec/recorder.h"
-#include "exec/comm.h"
+#include "exec/op.h"
 #include "base/log.h"
 
 #include <stdio.h>
@@ -9,12 +9,35 @@
 /* The log line names so many operations at most: the oldest hold up the others. */
 enum { RECORDER_NAMED = 3 };
 
-void recorder_end_all(struct recorder *recorder, uint64_t before, uint64_t number, int64_t now_us)
+void recorder_end_all(struct comm *comm, uint64_t before)
 {
-	if (number - before > RECORDER_SIZE)
-		before = number - RECORDER_SIZE;
-	while (before < number)
-		recorder_end(recorder, ++before, now_us);
+	struct recorder *recorder = &comm->recorder;
+	const int64_t now = context_now(comm->context);
+
+	for (struct op *op = comm->head; op; op = op->next)
+		if (op->number > before && op->number <= comm->finished)
+			op->record.ended_us = now;
+	if (before < recorder_before(comm))
+		before = recorder_before(comm);
+	while (before++ < comm->finished && before <= recorder->newest)
+		recorder->op[before % RECORDER_SIZE].ended_us = now;
+}
+
+uint64_t recorder_before(const struct comm *comm)
+{
+	return comm->issued < RECORDER_SIZE ? 0 : comm->issued - RECORDER_SIZE;
+}
+
+const struct recorded *recorder_find(const struct comm *comm, uint64_t number)
+{
+	if (number <= recorder_before(comm))
+		return NULL;
+	if (number <= comm->recorder.newest)
+		return &comm->recorder.op[number % RECORDER_SIZE];
+	for (const struct op *op = comm->head; op; op = op->next)
+		if (op->number == number)
+			return &op->record;
+	return NULL;
 }
 
 /* -------------------------------------------------------------------------- in words -- */
@@ -35,10 +58,9 @@ void recorder_describe(const struct recorded *op, char *text, size_t size)
 }
 
 /* " number 7, allreduce of 10 float32 (sum), running for 3.2 s;".  The text has room for five of them. */
-static size_t recorder_name(struct recorder *recorder, uint64_t number, int64_t now, char *text,
+static size_t recorder_name(const struct recorded *op, uint64_t number, int64_t now, char *text,
 			    size_t size)
 {
-	const struct recorded *op = recorder_find(recorder, number);
 	const int64_t since = op->ended_us     ? op->ended_us
 			      : op->started_us ? op->started_us
 					       : op->issued_us;
@@ -56,26 +78,26 @@ static size_t recorder_name(struct recorder *recorder, uint64_t number, int64_t 
 
 static void recorder_log(struct comm *comm, int loud)
 {
-	struct recorder *recorder = &comm->recorder;
 	const int64_t now = clock_now_us();
-	const uint64_t newest = recorder->issued;
-	const uint64_t before = newest < RECORDER_SIZE ? 0 : newest - RECORDER_SIZE;
+	const uint64_t newest = comm->issued, before = recorder_before(comm);
+	const struct recorded *op;
 	uint64_t undone = 0, done = 0;
 	char text[800] = "";
 	size_t at = 0;
 
-	for (uint64_t n = before + 1; n <= newest; n++)
-		if (recorder_find(recorder, n)->ended_us)
+	for (uint64_t n = before + 1; (op = recorder_find(comm, n)); n++)
+		if (op->ended_us)
 			done = n;
 		else if (undone++ < RECORDER_NAMED)
-			at += recorder_name(recorder, n, now, text + at, sizeof(text) - at);
+			at += recorder_name(op, n, now, text + at, sizeof(text) - at);
 	if (!undone)
 		return;
 	if (undone > RECORDER_NAMED)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, " ...;");
 	if (done) {
 		at += (size_t)snprintf(text + at, sizeof(text) - at, " the last that is done:");
-		at += recorder_name(recorder, done, now, text + at, sizeof(text) - at);
+		at += recorder_name(recorder_find(comm, done), done, now, text + at,
+				    sizeof(text) - at);
 	}
 	text[at - 1] = '\0';
 	(loud ? log_warn : log_info)("rank %d: %llu of the last %llu operations of the failed "
@@ -89,7 +111,7 @@ void recorder_report(struct comm *comm, int loud)
 	const char *directory = config_string(comm->context->config, "dump");
 	char saved[ERROR_TEXT_SIZE]; /* the call that has found the failure may have its own */
 
-	if (!comm->recorder.issued)
+	if (!comm->issued)
 		return;
 	recorder_log(comm, loud);
 	if (!directory || !directory[0])

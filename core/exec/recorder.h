@@ -16,7 +16,7 @@ struct comm;
 
 enum { RECORDER_SIZE = 64 };
 
-/* One operation; its number in the communicator follows from its place in the ring. */
+/* One operation. */
 struct recorded {
 	uint64_t meta[2]; /* its signature */
 	uint64_t count; /* elements; v-forms: those that this rank sends, else those it receives */
@@ -27,61 +27,46 @@ struct recorded {
 	int32_t kind;
 };
 
+/*
+ * The operations that have left the queue.  Those in the queue carry their records (struct op), so that an
+ * operation is written here once, when it leaves.
+ */
 struct recorder {
-	uint64_t issued; /* number of the newest operation; the first has number 1 */
+	uint64_t newest; /* number of the newest operation here; the first has number 1 */
 	struct recorded op[RECORDER_SIZE]; /* operation `number` is at number % RECORDER_SIZE */
 };
 
-/*
- * Operation comm->issued was issued; seq: its number if it is a collective.  The times are those of
- * context_now.
- */
-static inline void recorder_issue(struct recorder *recorder, uint64_t number,
-				  const struct call *call, struct signature signature, uint32_t seq,
-				  int64_t now_us)
+/* The record of a call that is not issued yet. */
+static inline struct recorded recorder_of(const struct call *call, struct signature signature)
 {
-	struct recorded *op = &recorder->op[number % RECORDER_SIZE];
 	const coll_args_t *a = &call->args;
+	struct recorded op = {.count = a->count, .kind = a->kind, .peer = a->root};
 
-	recorder->issued = number;
-	memcpy(op->meta, signature.meta, sizeof(op->meta));
-	op->count = a->count;
+	memcpy(op.meta, signature.meta, sizeof(op.meta));
 	if (a->sendcounts || a->recvcounts)
-		op->count = call->elements[!call->elements[COLL_BUFFER_SEND]];
-	op->issued_us = now_us;
-	op->started_us = op->ended_us = 0;
-	op->kind = a->kind;
-	op->peer = a->root;
-	op->seq_or_tag = kind_is_collective(a->kind) ? seq : a->tag;
+		op.count = call->elements[!call->elements[COLL_BUFFER_SEND]];
+	if (!kind_is_collective(a->kind))
+		op.seq_or_tag = a->tag;
+	return op;
 }
 
-/* Operation `number`, or NULL if it was never issued or another has taken its place. */
-static inline struct recorded *recorder_find(struct recorder *recorder, uint64_t number)
+/* Operation `number` follows the newest one here. */
+static inline struct recorded *recorder_add(struct recorder *recorder, uint64_t number,
+					    const struct recorded *op)
 {
-	if (!number || recorder->issued - number >= RECORDER_SIZE)
-		return NULL;
-	return &recorder->op[number % RECORDER_SIZE];
+	struct recorded *place = &recorder->op[number % RECORDER_SIZE];
+
+	recorder->newest = number;
+	*place = *op;
+	return place;
 }
 
-/* The engine runs the operation, or the backend has it. */
-static inline void recorder_start(struct recorder *recorder, uint64_t number, int64_t now_us)
-{
-	struct recorded *op = recorder_find(recorder, number);
-
-	if (op)
-		op->started_us = now_us;
-}
-
-static inline void recorder_end(struct recorder *recorder, uint64_t number, int64_t now_us)
-{
-	struct recorded *op = recorder_find(recorder, number);
-
-	if (op)
-		op->ended_us = now_us;
-}
-
-/* Operations that the backend ends together: those after number `before` up to `number`. */
-void recorder_end_all(struct recorder *recorder, uint64_t before, uint64_t number, int64_t now_us);
+/* The last operations are those after this number. */
+uint64_t recorder_before(const struct comm *comm);
+/* Operation `number`, or NULL if it was never issued or is not one of the last. */
+const struct recorded *recorder_find(const struct comm *comm, uint64_t number);
+/* The backend has ended the operations after number `before` up to comm->finished. */
+void recorder_end_all(struct comm *comm, uint64_t before);
 /* Writes "allreduce of 10 float32 (sum)" or "recv of 4 int32 from rank 2 with tag 7". */
 void recorder_describe(const struct recorded *op, char *text, size_t size);
 

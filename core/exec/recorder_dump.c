@@ -214,15 +214,14 @@ static void dump_add_head(struct dump *dump, const struct comm *comm)
 
 static void dump_fill(struct dump *dump, struct comm *comm)
 {
-	const uint64_t newest = comm->recorder.issued;
-	const uint64_t before = newest < RECORDER_SIZE ? 0 : newest - RECORDER_SIZE;
+	const struct recorded *op;
 	struct timespec day;
 
 	clock_gettime(CLOCK_REALTIME, &day);
 	dump->offset_us = (int64_t)day.tv_sec * 1000000 + day.tv_nsec / 1000 - clock_now_us();
 	dump_add_head(dump, comm);
-	for (uint64_t n = before + 1; n <= newest; n++)
-		dump_add_op(dump, comm, n, recorder_find(&comm->recorder, n));
+	for (uint64_t n = recorder_before(comm) + 1; (op = recorder_find(comm, n)); n++)
+		dump_add_op(dump, comm, n, op);
 }
 
 /* -------------------------------------------------------------------------- the file -- */

@@ -50,18 +50,6 @@ static void match_finish(struct match *m, struct recv *recv, int status)
 	m->done_end = &recv->next;
 }
 
-struct recv *match_next_done(struct match *m)
-{
-	struct recv *recv = m->done;
-
-	if (recv) {
-		m->done = recv->next;
-		if (!m->done)
-			m->done_end = &m->done;
-	}
-	return recv;
-}
-
 /* Reduces `count` elements, beginning at byte `at` of a receive's buffer. */
 static void match_reduce(const struct recv *recv, uint64_t at, const char *incoming, uint64_t count)
 {
@@ -78,10 +66,16 @@ static void match_reduce(const struct recv *recv, uint64_t at, const char *incom
 		redop_apply(recv->redop, dst, own, incoming, count);
 }
 
+/* The whole elements in n bytes: the size of each type is a power of two, and a division takes long. */
+static uint64_t match_elements(const struct recv *recv, uint64_t n)
+{
+	return n >> __builtin_ctz(recv->elem);
+}
+
 /* Passes the next n bytes of a message to a receive. */
 static void match_fill(const struct match *m, struct recv *recv, const char *bytes, uint64_t n)
 {
-	uint64_t carried = recv->own ? recv->got % recv->elem : 0;
+	uint64_t carried = recv->own ? recv->got & (recv->elem - 1) : 0;
 	uint64_t at = recv->got - carried;
 
 	if (n > recv->len - recv->got)
@@ -99,7 +93,7 @@ static void match_fill(const struct match *m, struct recv *recv, const char *byt
 		return;
 	}
 	while (n) {
-		uint64_t whole = carried ? 1 : n / recv->elem;
+		uint64_t whole = carried ? 1 : match_elements(recv, n);
 		uint64_t used = carried ? recv->elem - carried : whole * recv->elem;
 		const char *incoming = bytes;
 

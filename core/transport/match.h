@@ -93,7 +93,17 @@ void match_post(struct match *m, struct recv *recv);
  */
 uint64_t match_withdraw(struct match *m, struct recv *recv);
 /* The next completed receive, or NULL. */
-struct recv *match_next_done(struct match *m);
+static inline struct recv *match_next_done(struct match *m)
+{
+	struct recv *recv = m->done;
+
+	if (recv) {
+		m->done = recv->next;
+		if (!m->done)
+			m->done_end = &m->done;
+	}
+	return recv;
+}
 /* Drops all unexpected messages whose tag equals `tag` in the bits of `mask`. */
 void match_forget(struct match *m, uint64_t mask, uint64_t tag);
 /* Calls see() for every unexpected message, complete or not, whose tag equals `tag` so. */

@@ -31,11 +31,13 @@ struct sim_queue {
 /* The part of a rank that the other ranks may use; freed with the group. */
 struct sim_box {
 	pthread_mutex_t lock;
-	struct sim_queue inbox;     /* messages to this rank */
-	struct sim_queue done;      /* sends of this rank that a receiver has finished */
-	const coll_send_t *current; /* the message that this rank is copying; never dereferenced */
-	uint32_t current_from;      /* the rank whose memory `current` lies in, or SIM_NOBODY */
-	int asleep;                 /* the rank sleeps on the descriptor */
+	struct sim_queue inbox; /* messages to this rank */
+	struct sim_queue done;  /* sends of this rank that a receiver has finished */
+	_Atomic int filled; /* a queue has a message: the owner reads it before it takes the lock */
+	/* The message in another rank's memory that this rank is copying; never dereferenced. */
+	const coll_send_t *current;
+	uint32_t current_from; /* that rank */
+	int asleep;            /* the rank sleeps on the descriptor */
 	int event_fd;
 	int closed;
 };
@@ -65,9 +67,6 @@ enum { SIM_OPEN, SIM_CLOSED, SIM_REPORTED };
 
 /* The uses of the words of send->plugin. */
 enum { SIM_NEXT, SIM_FROM, SIM_FAILED, SIM_EAGER };
-
-/* The `current_from` of a copy, which lies in the memory of no rank. */
-static const uint32_t SIM_NOBODY = UINT32_MAX;
 
 static void sim_push(struct sim_queue *q, coll_send_t *send)
 {
@@ -150,6 +149,7 @@ static int32_t sim_send(void *ep_, coll_send_t *send, coll_error_t *err)
 	pthread_mutex_lock(&to->lock);
 	closed = to->closed || ep->closed[send->peer] == SIM_REPORTED;
 	if (!closed) {
+		atomic_store_explicit(&to->filled, 1, memory_order_relaxed);
 		sim_push(&to->inbox, send->header.len <= SIM_EAGER_MAX ? sim_copy(send) : send);
 		sim_wake(to);
 	}
@@ -212,6 +212,7 @@ static void sim_return_send(struct sim_ep *ep, coll_send_t *send, int failed)
 	pthread_mutex_lock(&sender->lock);
 	send->plugin[SIM_FAILED] = (uint64_t)failed;
 	sim_push(&sender->done, send);
+	atomic_store_explicit(&sender->filled, 1, memory_order_relaxed);
 	sim_wake(sender);
 	pthread_mutex_unlock(&sender->lock);
 }
@@ -227,7 +228,7 @@ static void sim_receive(struct sim_ep *ep, coll_send_t *send)
 {
 	const coll_host_t *host = ep->host;
 	uint32_t from = (uint32_t)send->plugin[SIM_FROM];
-	int lost = ep->closed[from] == SIM_REPORTED;
+	int lost = ep->closed[from] == SIM_REPORTED, eager = send->plugin[SIM_EAGER] != 0;
 	coll_sink_t sink;
 
 	if (!lost && host->arrive(host, from, &send->header, &sink)) {
@@ -241,6 +242,8 @@ static void sim_receive(struct sim_ep *ep, coll_send_t *send)
 		host->arrived(host, sink.cookie, COLL_SUCCESS);
 	}
 	sim_return_send(ep, send, lost);
+	if (eager)
+		return;
 	pthread_mutex_lock(&ep->box->lock);
 	ep->box->current = NULL;
 	pthread_mutex_unlock(&ep->box->lock);
@@ -278,32 +281,35 @@ static int32_t sim_progress(void *ep_)
 	struct sim_box *box = ep->box;
 	uint64_t bytes = 0;
 	coll_send_t *send;
-	int moved = 0;
+	int moved = 0, more = 1;
 
 	if (ep->close_count_seen != atomic_load(&ep->group->close_count)) {
 		sim_note_closed(ep);
 		ep->has_closed_peers = 1;
+	} else if (!atomic_load_explicit(&box->filled, memory_order_relaxed)) {
+		more = 0;
 	}
-	do {
+	while (more && bytes < SIM_BUDGET) {
 		pthread_mutex_lock(&box->lock);
 		while ((send = sim_pop(&box->done))) {
 			send->status = send->plugin[SIM_FAILED] ? COLL_ERR_PEER_LOST : COLL_SUCCESS;
 			moved = 1;
 		}
 		send = sim_pop(&box->inbox);
-		box->current = send;
-		if (send)
-			box->current_from = send->plugin[SIM_EAGER]
-						    ? SIM_NOBODY
-						    : (uint32_t)send->plugin[SIM_FROM];
+		more = box->inbox.first != NULL;
+		atomic_store_explicit(&box->filled, more, memory_order_relaxed);
+		if (send && !send->plugin[SIM_EAGER]) {
+			box->current = send;
+			box->current_from = (uint32_t)send->plugin[SIM_FROM];
+		}
 		pthread_mutex_unlock(&box->lock);
 		if (send) {
 			bytes += send->header.len;
 			moved = 1;
 			sim_receive(ep, send);
 		}
-	} while (send && bytes < SIM_BUDGET);
-	if (!send && ep->has_closed_peers)
+	}
+	if (!more && ep->has_closed_peers)
 		moved |= sim_report_closed(ep);
 	return moved;
 }

@@ -279,6 +279,70 @@ static void test_two(void)
 	remove_files();
 }
 
+/* --------------------------------------------------------------------- in the queue -- */
+
+/* Two receives in a group; only the second one's message comes. */
+static void beside(struct rank *r)
+{
+	coll_result_t code = COLL_SUCCESS;
+	double deadline = ranks_now() + 60;
+	volatile char first = 0, second = 0;
+	char c = 1;
+
+	if (r->rank == 1 && coll_send(&c, 1, COLL_INT8, 0, 2, r->comm, NULL))
+		rank_fail(r, "send: %s", coll_get_last_error(NULL));
+	if (r->rank == 0) {
+		coll_group_start();
+		coll_recv((char *)&first, 1, COLL_INT8, 1, 1, r->comm, NULL);
+		coll_recv((char *)&second, 1, COLL_INT8, 1, 2, r->comm, NULL);
+		coll_group_end();
+	}
+	while (r->rank == 0 && !second && ranks_now() < deadline)
+		coll_comm_get_async_error(r->comm, &code);
+	if (r->rank == 0)
+		coll_comm_abort(r->comm);
+	while (r->rank == 1 && !code && ranks_now() < deadline)
+		coll_comm_get_async_error(r->comm, &code);
+}
+
+static void test_beside(void)
+{
+	struct ranks_job job = {backend, 2, 0, beside, NULL};
+
+	capture();
+	ranks_ok(&job, "the second of two operations is done");
+	captured();
+	if (read_dump("-rank-0-", "") &&
+	    !ok(dump.ops == 2 && !strncmp(line_of(1), "1 - recv int8 - 1 1 1 1 running ", 32) &&
+			!strncmp(line_of(0), "2 - recv int8 - 1 1 1 2 done ", 29),
+		"%s: it is done, and the first still runs", backend))
+		diag("%s%s", line_of(1), line_of(0));
+	remove_files();
+}
+
+/* More operations wait than the recorder has room for. */
+static void test_long_queue(void)
+{
+	coll_comm_t comm = NULL;
+	char c;
+
+	capture();
+	if (coll_comm_init_env(&comm, NULL))
+		diag("%s", coll_get_last_error(NULL));
+	for (int i = 1; i <= CALLS; i++)
+		coll_recv(&c, 1, COLL_INT8, -1, (uint32_t)i, comm, NULL);
+	coll_comm_abort(comm);
+	coll_comm_destroy(comm);
+	captured();
+	if (read_dump("-rank-0-", "") &&
+	    !ok(dump.ops == SIZE &&
+			!strncmp(line_of(SIZE - 1), "7 - recv int8 - 1 1 -1 7 queued ", 32) &&
+			!strncmp(line_of(0), "70 - recv int8 - 1 1 -1 70 queued ", 34),
+		"the last 64 of %d operations in the queue", CALLS))
+		diag("%s%s", line_of(SIZE - 1), line_of(0));
+	remove_files();
+}
+
 /* ------------------------------------------------------------- names and directories -- */
 
 /* A communicator of one rank fails with an operation that is not done. */
@@ -339,6 +403,8 @@ static void test_directories(void)
 		       "no directory");
 	expect_warning("/dev/null", "Not a directory", "a file");
 	expect_warning("/proc/self/fd", "cannot", "a directory without files");
+	setenv("COLL_DUMP", dir, 1);
+	test_long_queue();
 	fail_alone("", "an empty option");
 	is_str(text, "", "is no directory, and no error");
 	test_links();
@@ -358,6 +424,7 @@ int main(int argc, char **argv)
 		test_missing_call();
 		test_dead_peer();
 		test_two();
+		test_beside();
 	}
 	test_directories();
 	rmdir(dir);

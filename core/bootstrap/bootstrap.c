@@ -47,12 +47,17 @@ static void bootstrap_cpus(struct bootstrap_peer *peer)
 
 int bootstrap_self(struct bootstrap_peer *peer)
 {
+	int code;
+
 	memset(peer, 0, sizeof(*peer));
 	if (gethostname(peer->host, sizeof(peer->host) - 1) < 0 || peer->host[0] == '\0')
 		strcpy(peer->host, "unnamed host");
 	peer->pid = (int32_t)getpid();
 	bootstrap_cpus(peer);
-	return bootstrap_process_id(peer->process);
+	code = bootstrap_process_id(peer->process);
+	if (code == 0)
+		bootstrap_read_things(peer);
+	return code;
 }
 
 /* ---------------------------------------------------------------------- errors -- */

@@ -11,7 +11,7 @@
 #include <coll/coll.h>
 #include "base/siphash.h"
 
-enum { BOOTSTRAP_KEY_SIZE = 16 };
+enum { BOOTSTRAP_KEY_SIZE = 16, BOOTSTRAP_THINGS = 4 };
 
 struct bootstrap;
 
@@ -22,6 +22,11 @@ struct bootstrap_peer {
 	int32_t pid;
 	uint16_t cpus;      /* number of processors that it may run on; 0: unknown */
 	uint16_t first_cpu; /* the first of these processors */
+	/*
+	 * Hashes of the host and of namespaces: processes with an equal hash share the thing.  The bits
+	 * COLL_SHARES_* of backend.h name the things, in this order from COLL_SHARES_HOST on.
+	 */
+	uint64_t thing[BOOTSTRAP_THINGS];
 };
 
 struct config;
@@ -79,6 +84,8 @@ int bootstrap_rank(const struct bootstrap *bootstrap);
 int bootstrap_nranks(const struct bootstrap *bootstrap);
 /* Facts about a rank, known after open. */
 const struct bootstrap_peer *bootstrap_peer(const struct bootstrap *bootstrap, int rank);
+/* The things that two ranks share, as bits COLL_SHARES_* of backend.h; all of them if a is b. */
+uint8_t bootstrap_shares(const struct bootstrap *bootstrap, int a, int b);
 /* Do all ranks live in this process? */
 int bootstrap_in_process(const struct bootstrap *bootstrap);
 /* The key of this bootstrap, equal on all ranks. */

@@ -54,6 +54,8 @@ int bootstrap_meet(struct bootstrap *bootstrap, int64_t timeout_ms);
 
 /* Facts about the calling process. */
 int bootstrap_self(struct bootstrap_peer *peer);
+/* Fills in the hashes of the things that the calling process may share with others (shares.c). */
+void bootstrap_read_things(struct bootstrap_peer *peer);
 /* COLL_ERR_TIMEOUT with the names of the ranks whose heard[] is 0.  note: text to append, or "". */
 int bootstrap_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms, const char *note);
 

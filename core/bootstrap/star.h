@@ -17,7 +17,7 @@
 #include "socket/dial.h"
 
 enum {
-	STAR_VERSION = 3,
+	STAR_VERSION = 4,
 	STAR_GRACE_MS = 2000 /* extra wait of a member for the names of the missing ranks */
 };
 

@@ -20,6 +20,11 @@ struct control {
 	struct control_body *body;
 };
 
+static int context_same_host(const struct bootstrap *bootstrap, int a, int b)
+{
+	return bootstrap_shares(bootstrap, a, b) & COLL_SHARES_HOST;
+}
+
 /* Do an earlier rank of the host and this rank have the same processors? */
 static int context_shares_cpus(const struct bootstrap *bootstrap, int rank)
 {
@@ -28,7 +33,8 @@ static int context_shares_cpus(const struct bootstrap *bootstrap, int rank)
 	for (int r = 0; r < rank; r++) {
 		const struct bootstrap_peer *b = bootstrap_peer(bootstrap, r);
 
-		if (a->cpus == b->cpus && a->first_cpu == b->first_cpu && !strcmp(a->host, b->host))
+		if (a->cpus == b->cpus && a->first_cpu == b->first_cpu &&
+		    context_same_host(bootstrap, rank, r))
 			return 1;
 	}
 	return 0;
@@ -40,18 +46,15 @@ static int context_shares_cpus(const struct bootstrap *bootstrap, int rank)
  */
 static int context_oversubscribed(const struct bootstrap *bootstrap)
 {
-	const struct bootstrap_peer *own = bootstrap_peer(bootstrap, bootstrap_rank(bootstrap));
-	int ranks = 0, cpus = 0;
+	int own = bootstrap_rank(bootstrap), ranks = 0, cpus = 0;
 
 	for (int r = 0; r < bootstrap_nranks(bootstrap); r++) {
-		const struct bootstrap_peer *peer = bootstrap_peer(bootstrap, r);
-
-		if (strcmp(peer->host, own->host))
+		if (!context_same_host(bootstrap, r, own))
 			continue;
 		ranks++;
-		cpus += context_shares_cpus(bootstrap, r) ? 0 : peer->cpus;
+		cpus += context_shares_cpus(bootstrap, r) ? 0 : bootstrap_peer(bootstrap, r)->cpus;
 	}
-	return own->cpus && ranks > cpus;
+	return bootstrap_peer(bootstrap, own)->cpus && ranks > cpus;
 }
 
 /* Ranks of one host form a node, or `node_size` consecutive ones; numbered by their first rank. */
@@ -60,10 +63,9 @@ static void context_number_nodes(struct context *context)
 	int size = (int)context->selection.node_size;
 
 	for (int r = 0; r < context->nranks; r++) {
-		const char *host = bootstrap_peer(context->bootstrap, r)->host;
 		int first = size ? r - r % size : 0;
 
-		while (!size && strcmp(bootstrap_peer(context->bootstrap, first)->host, host))
+		while (!size && !context_same_host(context->bootstrap, first, r))
 			first++;
 		context->node[r] = first;
 	}
@@ -80,6 +82,7 @@ static void context_free(struct context *context)
 		free(context->failure[r]);
 	free(context->failure);
 	free(context->node);
+	free(context->shares);
 	bootstrap_close(context->bootstrap);
 	if (!context->parent) {
 		plugins_free(context->plugins);
@@ -124,9 +127,10 @@ static int context_prepare(struct context *context, const struct context_parts *
 	context->match.no_memory = client->no_memory;
 	context->match.fill = client->fill;
 	context->match.context = context;
-	host_fill(context, parts->device);
 	context->node = calloc((size_t)context->nranks, sizeof(*context->node));
-	if (!context->failure || !context->node)
+	context->shares = calloc((size_t)context->nranks, sizeof(*context->shares));
+	host_fill(context, parts->device);
+	if (!context->failure || !context->node || !context->shares)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", context->nranks);
 	if (context->wake_fd < 0)
 		return error_set(COLL_ERR_SYSTEM, "cannot make an eventfd: %s%s", strerror(failed),

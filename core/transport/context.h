@@ -99,6 +99,7 @@ struct context {
 	int copies_pending;               /* copies in flight on the copy streams */
 	uint8_t *freed[CONTEXT_FREED];    /* a bit for each context id: see comm_note_freed */
 	int *node;                        /* per rank: number of its node */
+	uint8_t *shares;                  /* per rank: the same as host.shares */
 	struct control *controls;         /* control messages being sent */
 	char **failure;                   /* per rank: why it cannot be reached any more, or NULL */
 	int refused;               /* a rank whose message was refused for lack of memory, or -1 */

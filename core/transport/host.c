@@ -211,7 +211,10 @@ void host_fill(struct context *context, int device)
 		.reduce = host_reduce,
 		.exchange_fail = host_exchange_fail,
 		.key_is_secret = (uint32_t)bootstrap_key_is_secret(context->bootstrap),
+		.shares = context->shares,
 	};
+	for (int r = 0; context->shares && r < context->nranks; r++)
+		context->shares[r] = bootstrap_shares(context->bootstrap, context->rank, r);
 	if (context->devices) {
 		context->host.memory_kind = host_memory_kind;
 		context->host.copy = host_copy;

@@ -166,6 +166,28 @@ typedef struct coll_sink {
 /* --------------------------------------------------------------------- host -- */
 
 /*
+ * Things that two ranks can share, as bits of host->shares.  The core finds out before open.  Two ranks
+ * that share a thing with the same third rank share it with each other, so all ranks get the same answer
+ * to the question whether all of them share a thing.  Where a rank cannot find out, its process shares the
+ * thing with no other process.
+ */
+enum {
+	/* The process: both ranks are threads of it. */
+	COLL_SHARES_PROCESS = 1,
+	/* The running kernel, and so the memory of the host: a memfd works for both. */
+	COLL_SHARES_HOST = 2,
+	/*
+	 * The kernel and the network namespace: abstract Unix sockets and the loopback device reach the
+	 * other rank, and a Unix socket can hand over descriptors.
+	 */
+	COLL_SHARES_NETWORK = 4,
+	/* The kernel and the PID namespace: a process id means the same process to both. */
+	COLL_SHARES_PIDS = 8,
+	/* The kernel, the mount and the IPC namespace: both see shared memory by its name. */
+	COLL_SHARES_SHM = 16
+};
+
+/*
  * The core's functions and facts for a plugin.  The core makes a table for each probe, valid until
  * probe returns, and a table for each endpoint, valid from the call of open until close has
  * returned.  Functions marked "any thread" may be called by any thread of the plugin, all others
@@ -321,6 +343,14 @@ struct coll_host {
 	 */
 	uint32_t key_is_secret;
 	uint32_t reserved; /* 0 */
+
+	/*
+	 * Since minor 4: for each rank the things that it shares with this rank, nranks bytes of
+	 * COLL_SHARES_* bits; the own byte has all bits.  Valid as long as the table.  NULL in probe,
+	 * and missing in an older core (host->size is too small): the plugin then connects the ranks
+	 * as ranks that share nothing.
+	 */
+	const uint8_t *shares;
 };
 
 /* ---------------------------------------------------------------- transport -- */

@@ -6,66 +6,17 @@
  * The test gets a name server of its own, on 127.0.0.1 in a network namespace, and an /etc/resolv.conf of its
  * own by a mount; where it may not make namespaces, it is skipped.
  */
+#include "../lib/namespaces.h"
 #include "../lib/ranks.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
-#include <fcntl.h>
-#include <net/if.h>
 #include <netinet/in.h>
-#include <sched.h>
-#include <sys/ioctl.h>
-#include <sys/mount.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 
 /* The resolver's patience (30 s, twice), the library's, and a bound between the two. */
 enum { PATIENCE_MS = 700, LATE_S = 20 };
 
 #define NAME "no-such-host.example"
-
-static int write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	int bad = fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text);
-
-	if (fd >= 0)
-		close(fd);
-	return bad;
-}
-
-/* A user without rights becomes root of a user namespace. */
-static int enter_namespaces(void)
-{
-	int flags = CLONE_NEWNS | CLONE_NEWNET;
-	unsigned uid = geteuid(), gid = getegid();
-	char map[64];
-
-	if (!uid)
-		return unshare(flags);
-	if (unshare(flags | CLONE_NEWUSER) || write_text("/proc/self/setgroups", "deny"))
-		return -1;
-	snprintf(map, sizeof(map), "0 %u 1", uid);
-	if (write_text("/proc/self/uid_map", map))
-		return -1;
-	snprintf(map, sizeof(map), "0 %u 1", gid);
-	return write_text("/proc/self/gid_map", map);
-}
-
-/* Puts a file with this text in the place of `path`. */
-static int replace(const char *path, const char *text)
-{
-	char name[] = "/tmp/coll-name-server-XXXXXX";
-	int fd = mkstemp(name);
-	int bad = fd < 0 || write_text(name, text) || fchmod(fd, 0644) ||
-		  mount(name, path, NULL, MS_BIND, NULL);
-
-	if (fd >= 0) {
-		close(fd);
-		unlink(name);
-	}
-	return bad;
-}
 
 /* Returns the name server's socket, or -1. */
 static int begin_server(void)
@@ -73,18 +24,18 @@ static int begin_server(void)
 	struct sockaddr_in local = {.sin_family = AF_INET,
 				    .sin_port = htons(53),
 				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
 	int fd;
 
-	if (enter_namespaces() || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
-	    replace("/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:30 attempts:2\n"))
+	if (namespaces_enter(CLONE_NEWNS | CLONE_NEWNET) || namespaces_hide_mounts() ||
+	    namespaces_loopback() ||
+	    namespaces_replace("/etc/resolv.conf",
+			       "nameserver 127.0.0.1\noptions timeout:30 attempts:2\n"))
 		return -1;
 	if (!access("/etc/nsswitch.conf", F_OK) &&
-	    replace("/etc/nsswitch.conf", "hosts: files dns\n"))
+	    namespaces_replace("/etc/nsswitch.conf", "hosts: files dns\n"))
 		return -1;
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &lo) ||
-	    bind(fd, (struct sockaddr *)&local, sizeof(local)))
+	if (fd < 0 || bind(fd, (struct sockaddr *)&local, sizeof(local)))
 		return -1;
 	return fd;
 }

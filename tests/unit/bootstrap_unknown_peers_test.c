@@ -388,7 +388,7 @@ static void test_insider(void)
 		m.head.len = lengths[i];
 		result = insider(m, sizeof(m), -1);
 		wrong += result.code != COLL_ERR_MISMATCH ||
-			 !strstr(result.text, "where rank 0 exchanges 88");
+			 !strstr(result.text, "where rank 0 exchanges 120");
 	}
 	is_int(wrong, 0, "a sealed piece of another length is an error, whichever it is");
 	m.head.type = STAR_FAILED;
@@ -447,7 +447,7 @@ static void test_impostor(void)
 	m.challenge.version = STAR_VERSION + 1;
 	result = impostor(&m, sizeof(m.challenge));
 	is_int(result.code, COLL_ERR_UNSUPPORTED, "a rank 0 of another version");
-	has_str(result.text, "speaks bootstrap protocol 4, but this rank's speaks 3",
+	has_str(result.text, "speaks bootstrap protocol 5, but this rank's speaks 4",
 		"both are named");
 	m.challenge.version = STAR_VERSION;
 	for (size_t len = 0; len <= sizeof(m); len += 5)

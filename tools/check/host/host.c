@@ -12,6 +12,7 @@
 #include "lib/tool.h"
 
 enum { HOST_SLEEP_US = 200, HOST_WORLD_STEPS = CHECK_STEPS / 4 };
+enum { HOST_SHARES = COLL_SHARES_HOST | COLL_SHARES_NETWORK | COLL_SHARES_PIDS | COLL_SHARES_SHM };
 
 static struct check_ep *host_ep(const coll_host_t *host)
 {
@@ -288,7 +289,12 @@ struct check_ep *check_ep_new(struct check_case *c, int rank, int world)
 				 .peer_lost = host_peer_lost,
 				 .reduce = host_reduce,
 				 .exchange_fail = host_exchange_fail,
-				 .key_is_secret = 1};
+				 .key_is_secret = 1,
+				 .shares = ep->shares};
+	/* All ranks are on this host. */
+	memset(ep->shares, HOST_SHARES | (c->processes ? 0 : COLL_SHARES_PROCESS),
+	       sizeof(ep->shares));
+	ep->shares[rank] |= COLL_SHARES_PROCESS;
 	/*
 	 * The id is the same on all ranks and differs between communicators, also from those of
 	 * kits that run at the same time.

@@ -93,6 +93,7 @@ struct check_seen {
 /* One rank's endpoint of one communicator. */
 struct check_ep {
 	coll_host_t host;
+	uint8_t shares[CHECK_RANKS]; /* host.shares */
 	struct check_case *c;
 	const struct check_plugin *plugin;
 	const coll_transport_t *t;

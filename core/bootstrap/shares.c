@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* shares.c - which things two ranks share: the process, the host, namespaces of the kernel. */
+#include "bootstrap/bootstrap_impl.h"
+#include "base/siphash.h"
+
+#include <coll/backend.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SHARES_BOOT_ID "/proc/sys/kernel/random/boot_id"
+
+enum { SHARES_UUID = 36, SHARES_LINK = 40, SHARES_LINKS = 2 };
+
+/* A thing of the host, and the namespaces in which two processes must be to share it. */
+static const struct shares_thing {
+	uint8_t bit;
+	const char *namespace[SHARES_LINKS];
+} shares_things[BOOTSTRAP_THINGS] = {
+	{COLL_SHARES_HOST, {NULL, NULL}},
+	{COLL_SHARES_NETWORK, {"/proc/self/ns/net", NULL}},
+	{COLL_SHARES_PIDS, {"/proc/self/ns/pid", NULL}},
+	{COLL_SHARES_SHM, {"/proc/self/ns/mnt", "/proc/self/ns/ipc"}},
+};
+
+/* What two processes have in common if they share a thing; no bytes are left uninitialised. */
+struct shares_facts {
+	char boot_id[SHARES_UUID]; /* of the running kernel */
+	char link[SHARES_LINKS][SHARES_LINK];
+	uint8_t process[16]; /* all 0, unless the other facts are unknown */
+};
+
+static int shares_read_boot_id(char boot_id[SHARES_UUID])
+{
+	int fd = open(SHARES_BOOT_ID, O_RDONLY | O_CLOEXEC), whole;
+
+	if (fd < 0)
+		return 0;
+	whole = read(fd, boot_id, SHARES_UUID) == SHARES_UUID;
+	close(fd);
+	return whole;
+}
+
+/* Reads the names of the namespaces, such as "net:[4026531840]".  Returns 0 if one cannot be read. */
+static int shares_read_links(struct shares_facts *facts, const struct shares_thing *thing)
+{
+	for (int i = 0; i < SHARES_LINKS; i++)
+		if (thing->namespace[i] &&
+		    readlink(thing->namespace[i], facts -> link[i], SHARES_LINK) <= 0)
+			return 0;
+	return 1;
+}
+
+/* A process without readable facts shares the thing with no other process. */
+static uint64_t shares_hash(const struct bootstrap_peer *peer, const char *boot_id,
+			    const struct shares_thing *thing)
+{
+	static const uint8_t key[16] = "libcoll shares";
+	struct shares_facts facts;
+	uint8_t hash[16];
+	uint64_t first;
+
+	memset(&facts, 0, sizeof(facts));
+	if (!boot_id || !shares_read_links(&facts, thing)) {
+		memset(&facts, 0, sizeof(facts));
+		memcpy(facts.process, peer->process, sizeof(facts.process));
+	} else {
+		memcpy(facts.boot_id, boot_id, sizeof(facts.boot_id));
+	}
+	siphash128(key, &facts, sizeof(facts), hash);
+	memcpy(&first, hash, sizeof(first));
+	return first;
+}
+
+void bootstrap_read_things(struct bootstrap_peer *peer)
+{
+	char boot_id[SHARES_UUID];
+	int known = shares_read_boot_id(boot_id);
+
+	for (int i = 0; i < BOOTSTRAP_THINGS; i++)
+		peer->thing[i] = shares_hash(peer, known ? boot_id : NULL, &shares_things[i]);
+}
+
+uint8_t bootstrap_shares(const struct bootstrap *bootstrap, int a, int b)
+{
+	const struct bootstrap_peer *p = &bootstrap->peers[a], *q = &bootstrap->peers[b];
+	uint8_t bits = memcmp(p->process, q->process, sizeof(p->process)) ? 0 : COLL_SHARES_PROCESS;
+
+	for (int i = 0; i < BOOTSTRAP_THINGS; i++)
+		bits |= p->thing[i] == q->thing[i] ? shares_things[i].bit : 0;
+	return bits;
+}

@@ -21,8 +21,10 @@ static void ucx_free(struct ucx *u)
 {
 	ucx_log_handler_remove(u);
 	ucx_wait_close(u);
+	ucx_enter(u);
 	if (u->worker)
 		ucx_lib.ucp_worker_destroy(u->worker);
+	ucx_leave(u);
 	/* UCX completes its last frames while it destroys the worker: until then it needs their type. */
 	if (u->frame_type)
 		ucx_lib.ucp_dt_destroy(u->frame_type);
@@ -30,6 +32,7 @@ static void ucx_free(struct ucx *u)
 		ucx_lib.ucp_cleanup(u->context);
 	ucx_zcopy_free(u);
 	ucx_free_deferred(u);
+	ucx_calls_close(u);
 	free(u->addresses);
 	free(u->record);
 	free(u->peer);
@@ -44,8 +47,10 @@ static void ucx_close(void *ep, int64_t timeout_ms)
 
 	before = ucx_log_begin(host);
 	u->closing = 1;
+	ucx_enter(u);
 	if (u->worker && u->peer)
 		ucx_peers_close(u, timeout_ms);
+	ucx_leave(u);
 	ucx_free(u);
 	ucx_log_end(before);
 }
@@ -95,6 +100,7 @@ static int32_t ucx_new(const coll_host_t *host, struct ucx **out, coll_error_t *
 	u->rank = host->rank;
 	u->nranks = host->nranks;
 	u->wait_fd = u->timer_fd = u->efd = -1;
+	ucx_calls_open(u);
 	u->deferred_end = &u->deferred;
 	ucx_log_handler_add(u);
 	u->zcopy = (uint64_t)host->option_int(host, "zcopy");
@@ -125,10 +131,16 @@ static int32_t ucx_start(struct ucx *u, coll_error_t *err)
 /* Connects now, so that open() fails if the transports of two ranks do not fit. */
 static int32_t ucx_open_first(struct ucx *u, coll_error_t *err)
 {
+	int32_t code;
+
 	for (uint32_t i = 0; i < u->nranks; i++)
 		if (i != u->rank && ucx_same_host(u, i))
 			ucx_watch(u, ucx_peer_get(u, i));
-	return ucx_handshake(u, err);
+	ucx_calls_map_all(u);
+	ucx_enter(u);
+	code = ucx_handshake(u, err);
+	ucx_leave(u);
+	return code;
 }
 
 static int32_t ucx_open(const coll_host_t *host, void **ep, coll_error_t *err)
@@ -156,6 +168,8 @@ static int32_t ucx_open(const coll_host_t *host, void **ep, coll_error_t *err)
 	ucx_log_end(before);
 	if (code && u)
 		ucx_close(u, 0);
+	else if (u)
+		ucx_calls_unpublish(u);
 	*ep = code ? NULL : u;
 	if (code && err) {
 		own.size = err->size;
@@ -245,7 +259,7 @@ COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.size = sizeof(coll_backend_t),
 	.abi_minor = COLL_BACKEND_ABI_MINOR,
 	.name = "ucx",
-	.version = "1.2",
+	.version = "1.3",
 	.description = "RDMA, shared memory and TCP by UCX's own choice",
 	.priority = 50,
 	.memory = COLL_MEM_HOST | COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED,

@@ -23,6 +23,7 @@
 #include <ucs/config/types.h>
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 /* The oldest version of UCX that the plugin can use. */
@@ -57,7 +58,8 @@ enum {
 	UCX_AM_DATA = 5,
 	UCX_AM_HELLO = 6,
 	UCX_AM_BYE = 7,
-	UCX_AM_END = 8
+	UCX_AM_EMPTY = 8, /* fills the slot of a rank that died: see ucx_gap.c */
+	UCX_AM_END = 9
 };
 
 /* The sender of a frame.  Only ranks that have the communicator's key can compute `proof`. */
@@ -107,10 +109,14 @@ struct ucx_peer {
 	int remote;       /* the transport to it is neither shared memory nor TCP */
 	int busy;         /* in the list u->busy */
 	int pidfd;        /* readable once its process has ended; -1: none */
-	ucp_ep_h ep;      /* NULL: not made yet, or closed */
-	void *closing;    /* the request that closes `ep` */
-	void *bye;        /* the request of the goodbye */
-	void *flush;      /* the request that flushes `ep` */
+	/* Its calls of UCX, as in struct ucx; NULL: not readable. */
+	const _Atomic uint64_t *calls_of_ucx;
+	uint64_t calls_then; /* ... when the gap was found */
+	int may_fill;        /* it may still fill a slot that was claimed then */
+	ucp_ep_h ep;         /* NULL: not made yet, or closed */
+	void *closing;       /* the request that closes `ep` */
+	void *bye;           /* the request of the goodbye */
+	void *flush;         /* the request that flushes `ep` */
 	const char *failure; /* why it failed, for host->peer_lost; NULL: it has not */
 	char text[160];      /* memory for a composed `failure` */
 	uint64_t frame;      /* most payload bytes of a frame to it */
@@ -148,6 +154,24 @@ struct ucx_frame_handler {
 	unsigned id;
 };
 
+/* A receive queue of this endpoint in shared memory. */
+struct ucx_queue {
+	struct ucx_queue_head *head;
+	uint64_t slots;
+	uint64_t claimed; /* number of slots that were claimed when the gap was looked for */
+};
+
+enum ucx_gap {
+	UCX_GAP_NONE,
+	UCX_GAP_EXPECTED, /* a rank of this host has died */
+	UCX_GAP_OPEN      /* at least one claimed slot was not filled then */
+};
+
+enum {
+	UCX_QUEUES = 4, /* UCX has one for POSIX's and one for System V's shared memory */
+	UCX_CALLS_SIZE = 4096
+};
+
 struct ucx {
 	const coll_host_t *host;
 	uint32_t rank, nranks;
@@ -183,6 +207,16 @@ struct ucx {
 	int timer_fd;
 	int wait_fd;    /* epoll over efd, timer_fd and the pidfds */
 	int poll_peers; /* the next progress() polls the pidfds */
+
+	/* Odd while this rank is inside UCX and may write into the queues of others; it only grows. */
+	uint64_t calls_count;
+	int calls_depth;
+	int calls_fd; /* a copy of calls_count in shared memory, for the ranks of this host; -1 */
+	_Atomic uint64_t *calls_of_ucx;  /* the copy */
+	_Atomic uint64_t calls_unshared; /* in place of the copy, if there is no shared memory */
+	enum ucx_gap gap;
+	struct ucx_queue queue[UCX_QUEUES];
+	int queues;
 };
 
 /* ----------------------------------------------------------------- ucx_library.c -- */
@@ -300,6 +334,7 @@ struct ucx_record {
 	/* Equal too: both ranks see the same shared memory, POSIX's and System V's. */
 	struct kit_namespace mntns, ipcns;
 	uint32_t version[2];
+	int32_t calls_fd; /* its descriptor of its calls_of_ucx; -1: none */
 };
 
 /*
@@ -314,6 +349,8 @@ int ucx_one_host(const struct ucx *u);
 /* Returns when all ranks have called it.  A `code` that is not 0 fails the call on all ranks. */
 int32_t ucx_barrier(const coll_host_t *host, int32_t code, coll_error_t *err);
 int ucx_same_host(const struct ucx *u, uint32_t rank);
+/* Can the rank reach the shared memory of this rank? */
+int ucx_may_share_memory(const struct ucx *u, uint32_t rank);
 
 /* ------------------------------------------------------------------- ucx_peer.c -- */
 
@@ -413,6 +450,42 @@ int ucx_zcopy_pending(const struct ucx *u, const struct ucx_peer *peer);
 int ucx_zcopy_sent(const struct ucx *u);
 void ucx_zcopy_free(struct ucx *u);
 
+/* -------------------------------------------------------------------- ucx_gap.c -- */
+
+/* Makes the memory with the number of this rank's calls of UCX. */
+void ucx_calls_open(struct ucx *u);
+/* After the records: maps the numbers of the other ranks of this host. */
+void ucx_calls_map_all(struct ucx *u);
+/* Closes the descriptor, once all ranks have mapped the memory. */
+void ucx_calls_unpublish(struct ucx *u);
+void ucx_calls_close(struct ucx *u);
+
+/* Each call of UCX that may send is between these two; they nest. */
+static inline void ucx_enter(struct ucx *u)
+{
+	/* UCX claims a slot by an atomic operation, which no earlier store passes. */
+	if (!u->calls_depth++)
+		atomic_store_explicit(u->calls_of_ucx, ++u->calls_count, memory_order_relaxed);
+}
+
+static inline void ucx_leave(struct ucx *u)
+{
+	if (!--u->calls_depth)
+		atomic_store_explicit(u->calls_of_ucx, ++u->calls_count, memory_order_release);
+}
+
+/* Between calls of UCX, in a function that makes many. */
+static inline void ucx_reenter(struct ucx *u)
+{
+	u->calls_count += 2;
+	atomic_store_explicit(u->calls_of_ucx, u->calls_count, memory_order_release);
+}
+
+/* A rank of this host has died: the receive queue may have a gap. */
+void ucx_gap_expect(struct ucx *u);
+/* Looks for the gap and closes it, once no living rank can be about to fill it. */
+void ucx_gap_advance(struct ucx *u);
+
 /* ------------------------------------------------------------------ ucx_probe.c -- */
 
 /* Unanswered probes of the kernel, `keepalive` apart, until a silent TCP connection is broken. */
@@ -420,6 +493,11 @@ enum { UCX_PROBES = 9 };
 
 /* Gives the TCP connections that UCX has accepted the kernel's probes, as those have that it has made. */
 void ucx_probe_accepted(struct ucx *u);
+/*
+ * Calls visit for each descriptor that an epoll descriptor watches, also for those of nested epoll descriptors.
+ * Returns the sum of the results, of which each is 0 or more.
+ */
+int ucx_each_watched(int epoll_fd, int (*visit)(int fd, void *arg), void *arg);
 
 /* ------------------------------------------------------------------- ucx_wait.c -- */
 

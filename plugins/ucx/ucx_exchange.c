@@ -10,12 +10,13 @@
 /* Most bytes of a UCX address: the addresses of all ranks must fit into memory.  1,000 bytes are usual. */
 enum { UCX_ADDRESS_MOST = 64 << 10 };
 
-static void ucx_describe(struct ucx_record *own)
+static void ucx_describe(const struct ucx *u, struct ucx_record *own)
 {
 	unsigned release;
 
 	memset(own, 0, sizeof(*own));
 	own->pid = getpid();
+	own->calls_fd = u->calls_fd;
 	(void)kit_read_boot_id(own->boot_id);
 	kit_read_namespace("/proc/self/ns/pid", &own->pidns);
 	kit_read_namespace("/proc/self/ns/mnt", &own->mntns);
@@ -29,6 +30,16 @@ int ucx_same_host(const struct ucx *u, uint32_t rank)
 
 	return a->boot_id[0] && !strcmp(a->boot_id, b->boot_id) &&
 	       kit_same_namespace(&a->pidns, &b->pidns);
+}
+
+int ucx_may_share_memory(const struct ucx *u, uint32_t rank)
+{
+	const struct ucx_record *a = &u->record[u->rank], *b = &u->record[rank];
+
+	return a->boot_id[0] && !strcmp(a->boot_id, b->boot_id) &&
+	       (kit_same_namespace(&a->pidns, &b->pidns) ||
+		kit_same_namespace(&a->mntns, &b->mntns) ||
+		kit_same_namespace(&a->ipcns, &b->ipcns));
 }
 
 int ucx_one_host(const struct ucx *u)
@@ -48,7 +59,7 @@ int32_t ucx_exchange_records(struct ucx *u, coll_error_t *err)
 	struct ucx_record own;
 	int32_t code = COLL_SUCCESS;
 
-	ucx_describe(&own);
+	ucx_describe(u, &own);
 	u->record[u->rank] = own;
 	if (u->nranks > 1)
 		code = host->exchange(host, &own, u->record, sizeof(own), host->timeout_ms, err);

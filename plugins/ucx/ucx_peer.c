@@ -54,6 +54,8 @@ static void ucx_on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 
 	(void)ep;
 	peer->broken = 1;
+	if (peer->same_host)
+		ucx_gap_expect(peer->owner);
 	if (peer->failure)
 		return;
 	snprintf(peer->text, sizeof(peer->text), "UCX: %s", ucx_lib.ucs_status_string(status));
@@ -245,9 +247,15 @@ int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_
 
 	/* Frames that arrive meanwhile are deferred: the core may be in a call that must not be re-entered. */
 	u->inside = 0;
-	while (!done(arg) && clock_now_ms() < deadline)
+	ucx_enter(u);
+	while (!done(arg) && clock_now_ms() < deadline) {
+		ucx_reenter(u);
+		if (u->gap)
+			ucx_gap_advance(u);
 		if (!ucx_lib.ucp_worker_progress(u->worker))
 			sched_yield();
+	}
+	ucx_leave(u);
 	u->inside = inside;
 	return done(arg);
 }
@@ -291,6 +299,7 @@ static void ucx_begin_close(struct ucx_peer *peer)
 
 void ucx_force_close(struct ucx *u, struct ucx_peer *peer)
 {
+	ucx_enter(u);
 	peer->pending.bytes = NULL;
 	ucx_begin_close(peer);
 	if (!ucx_await(u, ucx_is_closed, peer, UCX_FORCE_CLOSE_MS))
@@ -298,6 +307,7 @@ void ucx_force_close(struct ucx *u, struct ucx_peer *peer)
 			"UCX has not closed the connection to rank %u within %d ms: it may still "
 			"use buffers that are being sent or received",
 			peer->rank, UCX_FORCE_CLOSE_MS);
+	ucx_leave(u);
 }
 
 /* Closes the connection to a failed peer, ends its messages and reports it to the core. */

@@ -17,21 +17,22 @@
 enum { UCX_PROBE_DEPTH = 4 }; /* epoll descriptors within each other */
 
 /* Does nothing to a descriptor that is no TCP socket. */
-static int ucx_probe_socket(int fd, int every_s)
+static int ucx_probe_socket(int fd, void *arg)
 {
+	const int *every_s = arg;
 	int protocol = 0, on = 1, count = UCX_PROBES;
 	socklen_t len = sizeof(protocol);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) || protocol != IPPROTO_TCP)
 		return 0;
-	return !setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &every_s, sizeof(every_s)) &&
-	       !setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof(every_s)) &&
+	return !setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, every_s, sizeof(*every_s)) &&
+	       !setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, every_s, sizeof(*every_s)) &&
 	       !setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count)) &&
 	       !setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
 /* Descriptors that are no epoll descriptors have no lines "tfd: NUMBER". */
-static int ucx_probe_watched(int epoll_fd, int every_s, int depth)
+static int ucx_watched(int epoll_fd, int (*visit)(int fd, void *arg), void *arg, int depth)
 {
 	char path[48], line[200];
 	int n = 0, fd;
@@ -41,12 +42,15 @@ static int ucx_probe_watched(int epoll_fd, int every_s, int depth)
 	file = depth ? fopen(path, "re") : NULL;
 	while (file && fgets(line, sizeof(line), file))
 		if (sscanf(line, "tfd: %d", &fd) == 1)
-			n += ucx_probe_socket(fd, every_s)
-				     ? 1
-				     : ucx_probe_watched(fd, every_s, depth - 1);
+			n += visit(fd, arg) + ucx_watched(fd, visit, arg, depth - 1);
 	if (file)
 		fclose(file);
 	return n;
+}
+
+int ucx_each_watched(int epoll_fd, int (*visit)(int fd, void *arg), void *arg)
+{
+	return ucx_watched(epoll_fd, visit, arg, UCX_PROBE_DEPTH);
 }
 
 void ucx_probe_accepted(struct ucx *u)
@@ -58,6 +62,6 @@ void ucx_probe_accepted(struct ucx *u)
 	u->new_peers = 0;
 	if (!every_s || u->efd < 0 || secure_getenv("UCX_TCP_KEEPIDLE"))
 		return;
-	n = ucx_probe_watched(u->efd, every_s, UCX_PROBE_DEPTH);
+	n = ucx_each_watched(u->efd, ucx_probe_socket, &every_s);
 	kit_log(u->host, COLL_LOG_DEBUG, "the kernel probes %d of UCX's connections", n);
 }

@@ -217,8 +217,11 @@ static ucs_status_t ucx_on_frame(void *arg, const void *header, size_t header_le
 	size_t want = ucx_header_size(id);
 	int announced = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
 	struct ucx_message_head first = {.header = {.tag = 0}};
-	struct ucx_peer *peer = ucx_find_sender(u, header, header_length, want);
+	struct ucx_peer *peer;
 
+	if (id == UCX_AM_EMPTY)
+		return UCS_OK;
+	peer = ucx_find_sender(u, header, header_length, want);
 	if (!peer || peer->lost || peer->refused || id == UCX_AM_HELLO)
 		return UCS_OK;
 	peer->bye_received |= id == UCX_AM_BYE;

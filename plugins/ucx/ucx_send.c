@@ -243,9 +243,8 @@ void ucx_send_all(struct ucx *u)
 	}
 }
 
-int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err)
+static int32_t ucx_send_inside(struct ucx *u, coll_send_t *send, coll_error_t *err)
 {
-	struct ucx *u = ep;
 	struct ucx_peer *peer;
 	int idle;
 
@@ -271,6 +270,17 @@ int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err)
 		ucx_push(u, peer);
 	ucx_enlist(u, peer);
 	return COLL_SUCCESS;
+}
+
+int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err)
+{
+	struct ucx *u = ep;
+	int32_t code;
+
+	ucx_enter(u);
+	code = ucx_send_inside(u, send, err);
+	ucx_leave(u);
+	return code;
 }
 
 /* -------------------------------------------------------------------- cancelling -- */

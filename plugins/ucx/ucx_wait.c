@@ -47,6 +47,7 @@ int32_t ucx_progress(void *ep)
 	u->moved = 0;
 	u->received = 0;
 	u->inside = 1;
+	ucx_enter(u);
 	if (u->deferred)
 		ucx_replay(u);
 	ucx_poll(u);
@@ -63,8 +64,11 @@ int32_t ucx_progress(void *ep)
 		ucx_probe_accepted(u);
 	if (u->poll_peers || u->idle % UCX_POLL_PEERS_EVERY == UCX_POLL_PEERS_EVERY - 1)
 		ucx_poll_peers(u);
+	if (u->gap)
+		ucx_gap_advance(u);
 	if (u->failing)
 		ucx_reap_failed(u);
+	ucx_leave(u);
 	u->inside = 0;
 	return u->moved;
 }
@@ -117,6 +121,7 @@ void ucx_poll_peers(struct ucx *u)
 			continue;
 		ucx_unwatch(u, peer);
 		peer->broken = 1;
+		ucx_gap_expect(u);
 		ucx_fail(u, ucx_peer_get(u, peer->rank), "its process has ended");
 	}
 }
@@ -178,13 +183,13 @@ static void ucx_set_timer(struct ucx *u, long ns)
 int32_t ucx_arm(void *ep)
 {
 	struct ucx *u = ep;
-	int sending = u->busy || u->zsend || u->zrecv;
+	int sending = u->busy || u->zsend || u->zrecv || u->gap;
 	ucs_status_t status;
 
 	if (u->deferred || u->failing || ucx_has_work(&u->peer[u->rank]))
 		return 1;
 	status = ucx_lib.ucp_worker_arm(u->worker);
-	/* A rank that died in the middle of a frame may keep UCX busy for ever: see README.md. */
+	/* A rank that died in the middle of a frame keeps UCX busy until ucx_gap.c has closed the gap. */
 	u->poll_peers = 1;
 	if (status != UCS_OK && !sending)
 		return 1;

@@ -164,6 +164,7 @@ static void frame(uint32_t rank, uint64_t proof, uint64_t tag, char letter, size
 static void test_proof(struct ucx *u, const coll_host_t *host)
 {
 	const size_t size = sizeof(struct ucx_message_head);
+	const ucp_am_recv_param_t none = {.recv_attr = 0};
 
 	begin(u, host);
 	u->inside = 1;
@@ -178,6 +179,8 @@ static void test_proof(struct ucx *u, const coll_host_t *host)
 	       "no frame with another proof, of no rank, of this rank or of another size does");
 	is_int(warnings, 1, "one warning says so");
 	is_int(refused, 0, "and the rank whose name they bore is not refused");
+	on_frame(frame_arg[UCX_AM_EMPTY], NULL, 0, NULL, 0, &none);
+	is_int(warnings, 1, "an empty frame in place of a dead rank's is passed over");
 	frame(PEER, PROOF + PEER, 7, 'g', size);
 	is_str(arrived, "1a.7g.", "the rank's next frame arrives");
 }

@@ -26,7 +26,7 @@ static char *engine_at(const struct op *op, struct slice slice)
 
 static void engine_make_ready(struct op *op, int step)
 {
-	int at = op->ready_head + op->ready_count;
+	int at = op->ready_sends_head + op->ready_sends_count;
 
 	if (op->sched.step[step].kind >= STEP_COPY_IN) {
 		staging_copy_ready(op, step);
@@ -36,8 +36,12 @@ static void engine_make_ready(struct op *op, int step)
 		op->local[op->local_count++] = step;
 		return;
 	}
-	op->ready[at < op->cap_steps ? at : at - op->cap_steps] = step;
-	op->ready_count++;
+	if (engine_is_recv(&op->sched.step[step])) {
+		op->ready[op->ready_count++] = step;
+		return;
+	}
+	op->ready_sends[at < op->cap_steps ? at : at - op->cap_steps] = step;
+	op->ready_sends_count++;
 }
 
 void engine_complete(struct op *op, int step)
@@ -236,24 +240,20 @@ static void engine_report_send(struct op *op)
 
 static int engine_run_ready(struct op *op)
 {
-	int moved = 0;
+	int moved = op->ready_count > 0;
 
-	for (int n = op->ready_count; n > 0 && !op->comm->error; n--) {
-		int i = op->ready[op->ready_head];
+	while (op->ready_sends_count && op->sending_count < ENGINE_SENDS && !op->comm->error) {
+		int i = op->ready_sends[op->ready_sends_head];
 
-		if (++op->ready_head == op->cap_steps)
-			op->ready_head = 0;
-		op->ready_count--;
-		if (engine_is_recv(&op->sched.step[i])) {
-			engine_recv(op, i);
-		} else if (op->sending_count < ENGINE_SENDS) {
-			engine_send(op, i);
-		} else {
-			engine_make_ready(op, i); /* again later, after the other ready steps */
-			continue;
-		}
+		if (++op->ready_sends_head == op->cap_steps)
+			op->ready_sends_head = 0;
+		op->ready_sends_count--;
+		engine_send(op, i);
 		moved = 1;
 	}
+	for (int k = 0; k < op->ready_count && !op->comm->error; k++)
+		engine_recv(op, op->ready[k]);
+	op->ready_count = 0;
 	return moved;
 }
 
@@ -303,11 +303,12 @@ int engine_reserve(struct op *op)
 		free(op->ready);
 		op->cap_steps = 0;
 		op->run = malloc((size_t)n * sizeof(*op->run));
-		op->ready = malloc(3 * (size_t)n * sizeof(*op->ready));
+		op->ready = malloc(4 * (size_t)n * sizeof(*op->ready));
 		if (!op->run || !op->ready)
 			return COLL_ERR_NO_MEMORY;
 		op->cap_steps = n;
-		op->local = op->ready + n;
+		op->ready_sends = op->ready + n;
+		op->local = op->ready_sends + n;
 		op->sending = op->local + n;
 	}
 	if (scratch > op->scratch_size) {
@@ -352,7 +353,8 @@ void engine_begin(struct op *op)
 		staging_copy_begin(op);
 	op->tag = kind_is_p2p(op->call.args.kind) ? comm_tag_user(op->comm, op->call.args.tag)
 						  : comm_tag_collective(op->comm, op->seq, 0);
-	op->ready_head = op->ready_count = op->local_count = op->sending_count = 0;
+	op->ready_count = op->ready_sends_head = op->ready_sends_count = 0;
+	op->local_count = op->sending_count = 0;
 	op->failed_send = -1;
 	op->steps_left = s->nsteps;
 	for (int i = 0; i < s->nsteps; i++) {

@@ -38,9 +38,11 @@ struct op {
 	struct sched sched;
 	int sched_ready; /* the schedule belongs to this call */
 	struct run *run; /* the states of the steps */
-	int cap_steps;   /* capacity of run, ready, local and sending */
-	int32_t *ready;  /* a ring buffer of the steps that may start */
-	int ready_head, ready_count;
+	int cap_steps;   /* capacity of run, ready, ready_sends, local and sending */
+	int32_t *ready;  /* the receives that may start */
+	int ready_count;
+	int32_t *ready_sends; /* a ring buffer of the sends that may start */
+	int ready_sends_head, ready_sends_count;
 	int32_t *local; /* steps without a peer that may run: after all others have started */
 	int local_count;
 	int32_t *sending; /* steps whose send is in flight */

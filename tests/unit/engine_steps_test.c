@@ -87,6 +87,28 @@ static void test_many_sends(int first_done)
 	rig_free(rig);
 }
 
+/* A poll does not walk the sends that wait until others are complete; a receive behind them is posted. */
+static void test_waiting_sends(void)
+{
+	enum { SENDS = 300 };
+	static int32_t in[SENDS], out[SENDS];
+	struct rig *rig = rig_new(fake_transport);
+	struct op *op = own_op(rig, in, out, SENDS);
+	int head, i;
+
+	for (i = 0; i < SENDS; i++)
+		sched_send(&op->sched, 1, at(SCHED_SEND, i), ELEM, -1);
+	i = sched_recv(&op->sched, 1, at(SCHED_RECV, 0), ELEM, -1);
+	op_enqueue(op, 0);
+	queue_progress(rig->comm);
+	head = op->ready_sends_head;
+	is_int(op->run[i].u.recv.state, RECV_POSTED, "a receive does not wait for room for sends");
+	queue_progress(rig->comm);
+	is_int(op->ready_sends_head, head, "a poll leaves %d waiting sends alone",
+	       op->ready_sends_count);
+	rig_free(rig);
+}
+
 /* Verifies by their addresses that each element was sent once, to the right rank. */
 static void test_ring_of_ready_steps(void)
 {
@@ -530,6 +552,7 @@ int main(void)
 {
 	test_many_sends(1);
 	test_many_sends(0);
+	test_waiting_sends();
 	test_ring_of_ready_steps();
 	for (int last = 0; last < 3; last++)
 		test_dependencies(last);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm_query.c - destroying, aborting and querying communicators. */
-#include "exec/comm.h"
+#include "exec/compare.h"
 #include "exec/queue.h"
 #include "exec/registration.h"
 #include "base/error.h"
@@ -73,6 +73,8 @@ static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadli
 			  comm->rank);
 	}
 	comm->leaving = 1;
+	if (!comm->error)
+		compare_leave(comm);
 	comm_send_control(comm, comm->error ? CONTROL_FAIL : CONTROL_LEAVE, comm->error,
 			  comm->error_text);
 	timeout_us = destroy_left(deadline, timeout_us);
@@ -246,7 +248,7 @@ coll_result_t coll_comm_native_handle(coll_comm_t handle, void **native)
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	n = comm->context->plugin->backend.native;
+	n = comm_native(comm);
 	*native = n && n->handle ? n->handle(comm->context->ep) : NULL;
 	if (!*native)
 		code = error_set(COLL_ERR_UNSUPPORTED,

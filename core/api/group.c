@@ -18,7 +18,7 @@ static _Atomic uint64_t group_numbers;
 static _Thread_local struct {
 	int depth;
 	int n, cap;
-	int natives; /* members whose backend has no transport */
+	int natives; /* members whose backend has functions of its own */
 	struct member *members;
 	struct split *splits, **last_split;
 } group;
@@ -40,7 +40,7 @@ int group_join(struct comm *comm)
 		group.cap += 16;
 	}
 	group.members[group.n++] = (struct member){.handle = comm->handle};
-	group.natives += comm->native != NULL;
+	group.natives += comm_native(comm) != NULL;
 	return COLL_SUCCESS;
 }
 

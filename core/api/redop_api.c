@@ -10,13 +10,13 @@ static int redop_api_make_native(struct comm *comm, const char *what, struct red
 				 const void *scalar, int32_t residence)
 {
 	const coll_backend_t *b = &comm->context->plugin->backend;
+	const coll_native_t *native = comm_native(comm);
 	coll_error_t err = error_blank();
 	int code;
 
-	if (redop->premul_sum && b->native && b->native->op_create_pre_mul_sum &&
-	    comm->context->ep) {
-		code = b->native->op_create_pre_mul_sum(comm->context->ep, &redop->native, scalar,
-							redop->dtype, residence, &err);
+	if (redop->premul_sum && native && native->op_create_pre_mul_sum && comm->context->ep) {
+		code = native->op_create_pre_mul_sum(comm->context->ep, &redop->native, scalar,
+						     redop->dtype, residence, &err);
 		redop->made = !code;
 		return code ? error_take(code, &err) : COLL_SUCCESS;
 	}

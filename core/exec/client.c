@@ -27,10 +27,11 @@ static void client_shut(struct context *context)
 			  context->plugin->backend.name);
 }
 
+/* The transport's descriptor does not wake a thread for either of them. */
 static int client_awaits(const struct context *context)
 {
 	for (const struct comm *c = context->comms; c; c = c->next)
-		if (c->head && c->head->call.args.kind == KIND_AWAIT)
+		if (c->head && (c->head->call.args.kind == KIND_AWAIT || c->head->native))
 			return 1;
 	return 0;
 }

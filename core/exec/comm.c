@@ -2,6 +2,7 @@
 /* comm.c - communicators: their failure, which every rank learns of; making, entering, waiting. */
 #include "exec/comm.h"
 #include "schedule/algo.h"
+#include "exec/compare.h"
 #include "exec/native.h"
 #include "exec/queue.h"
 #include "exec/registration.h"
@@ -145,6 +146,9 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 		return handle_none("a communicator");
 	if (!context->plugin->backend.transport && native_new(&comm->native))
 		return COLL_ERR_NO_MEMORY;
+	comm->derived = context->comms != NULL;
+	if (comm_native(comm) && !comm->native && nranks > 1 && compare_new(comm))
+		return COLL_ERR_NO_MEMORY;
 	for (int r = 0; r < context->nranks; r++)
 		comm->to_comm_rank[r] = -1;
 	for (int r = 0; r < nranks; r++) {
@@ -209,6 +213,7 @@ void comm_free(struct comm *comm)
 	match_forget(&context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context_id);
 	comm_note_freed(context, comm->context_id);
 	native_free(comm);
+	compare_free(comm);
 	registration_remove_all(comm);
 	if (comm->outcome)
 		outcome_end(comm->outcome, comm);

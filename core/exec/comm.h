@@ -10,6 +10,7 @@
 
 enum { COMM_HISTORY = 32 };
 
+struct compare;
 struct native;
 struct registration;
 struct position;
@@ -26,6 +27,13 @@ struct stall {
 	int polls_left;    /* and the calls until the next one */
 };
 
+/* The collectives of a rank, compared by compare.h. */
+struct hashes {
+	uint32_t number; /* of collectives issued */
+	uint32_t unused;
+	uint64_t hash, mark; /* of all of them; of those up to the last multiple of COMPARE_EVERY */
+};
+
 /* A rank of the communicator as this rank sees it. */
 enum peer_state {
 	PEER_ALIVE,
@@ -36,7 +44,10 @@ enum peer_state {
 struct comm {
 	coll_comm_t handle;
 	struct context *context;
-	struct native *native; /* for a backend without a transport (native.h); else NULL */
+	struct native *native;   /* for a backend without a transport (native.h); else NULL */
+	struct compare *compare; /* for a backend with a transport and own functions; else NULL */
+	int derived;  /* shares the endpoint of the communicator from which it was made */
+	int deferred; /* see native_defer */
 	uint32_t context_id;
 	int rank, nranks;
 	int *to_context_rank; /* rank here -> rank on the context */
@@ -88,12 +99,14 @@ struct rank_name {
 /* Control messages. */
 enum {
 	CONTROL_FAIL = 1,
-	CONTROL_LEAVE = 2,  /* the sender destroys its communicator */
-	CONTROL_SHRINK = 5, /* to the leader: hash of the excluded ranks; 0: the sender gives up */
-	CONTROL_SHRUNK = 6, /* from the leader: hash, failed rank or -1; code is the context id */
-	CONTROL_UNMADE = 7, /* the sender could not make its communicator of a split: see birth */
-	CONTROL_WHERE = 8,  /* asks for CONTROL_HERE, and carries the sender's struct position */
-	CONTROL_HERE = 9    /* the sender's struct position */
+	CONTROL_LEAVE = 2,   /* the sender destroys its communicator */
+	CONTROL_SHRINK = 5,  /* to the leader: hash of the excluded ranks; 0: the sender gives up */
+	CONTROL_SHRUNK = 6,  /* from the leader: hash, failed rank or -1; code is the context id */
+	CONTROL_UNMADE = 7,  /* the sender could not make its communicator of a split: see birth */
+	CONTROL_WHERE = 8,   /* asks for CONTROL_HERE, and carries the sender's struct position */
+	CONTROL_HERE = 9,    /* the sender's struct position */
+	CONTROL_HASHES = 10, /* the sender's struct hashes */
+	CONTROL_CALLS = 11   /* the sender's calls differ from the receiver's: see compare.c */
 };
 
 /*
@@ -185,8 +198,20 @@ const char *comm_rank_name(const struct comm *comm, int rank, struct rank_name *
 
 /* Fails the communicator soon if collective `seq` of that rank, by its signature, is another one here. */
 void comm_compare(struct comm *comm, int rank, uint32_t seq, const uint64_t *meta);
+/* Fails the communicator soon: that rank's collective `seq`, by its signature, is another one than ours. */
+void comm_report_call(struct comm *comm, int rank, uint32_t seq, const uint64_t *theirs,
+		      const uint64_t *ours);
 /* Notes the signature of the newest collective (comm->seq - 1) and compares messages that came for it. */
 void comm_remember(struct comm *comm, const struct signature *signature);
+
+/*
+ * The backend's own functions, or NULL.  They work on all ranks of an endpoint and in one order, so the
+ * communicators that share it over a transport leave them to the first.
+ */
+static inline const coll_native_t *comm_native(const struct comm *comm)
+{
+	return comm->derived ? NULL : comm->context->plugin->backend.native;
+}
 
 /*
  * Makes a communicator on an opened context.  to_context_rank: the context ranks of its nranks ranks,

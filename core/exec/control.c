@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* control.c - control messages: how ranks tell each other of failures, of leaving and of new communicators. */
+#include "exec/compare.h"
 #include "exec/stall.h"
 
 #include <stdio.h>
@@ -91,19 +92,12 @@ static void comm_take_shrunk(struct comm *comm, const struct control_body *body)
 			    "coll_comm_shrink has ended without the answer");
 }
 
-static void comm_take_position(struct comm *comm, int peer, const struct control_body *body)
-{
-	struct position position;
-
-	memcpy(&position, body->text, sizeof(position));
-	stall_take_position(comm, peer, &position, body->kind == CONTROL_WHERE);
-}
-
 static void comm_take_text(struct comm *comm, int peer, const struct control_body *body)
 {
 	if (body->kind == CONTROL_LEAVE && comm->peer_state[peer] != PEER_LEFT) {
 		comm->peer_state[peer] = PEER_LEFT;
 		comm->nleft++;
+		compare_left(comm, peer);
 		stall_check_left(comm);
 	} else if (body->kind == CONTROL_FAIL) {
 		comm_remote_failure(comm, peer, body);
@@ -116,20 +110,39 @@ static void comm_take_text(struct comm *comm, int peer, const struct control_bod
 	}
 }
 
+/* Messages of a fixed length. */
+static void comm_take_struct(struct comm *comm, int peer, const struct control_body *body,
+			     size_t len)
+{
+	struct position position;
+	struct hashes hashes;
+
+	if ((body->kind == CONTROL_WHERE || body->kind == CONTROL_HERE) &&
+	    len == sizeof(position)) {
+		memcpy(&position, body->text, sizeof(position));
+		stall_take_position(comm, peer, &position, body->kind == CONTROL_WHERE);
+	} else if (body->kind == CONTROL_HASHES && len == sizeof(hashes)) {
+		memcpy(&hashes, body->text, sizeof(hashes));
+		compare_take(comm, peer, &hashes);
+	}
+}
+
 /* A malformed message is dropped: one that is too short, or a text that has no end. */
 static void comm_take_control(struct comm *comm, const struct unexpected *e)
 {
 	const struct control_body *body = (const void *)e->data;
 	int peer = comm->to_comm_rank[e->peer];
+	size_t len;
 
 	if (e->header.len <= sizeof(*body) || peer < 0)
 		return;
-	if (body->kind != CONTROL_WHERE && body->kind != CONTROL_HERE) {
-		if (!e->data[e->header.len - 1])
-			comm_take_text(comm, peer, body);
-	} else if (e->header.len == sizeof(*body) + sizeof(struct position)) {
-		comm_take_position(comm, peer, body);
-	}
+	len = (size_t)e->header.len - sizeof(*body);
+	if (body->kind == CONTROL_CALLS)
+		compare_take_calls(comm, peer, body->text, len);
+	else if (body->kind >= CONTROL_WHERE)
+		comm_take_struct(comm, peer, body, len);
+	else if (!body->text[len - 1])
+		comm_take_text(comm, peer, body);
 }
 
 static void comm_take_controls(struct comm *comm, uint64_t tag)

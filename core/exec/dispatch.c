@@ -35,7 +35,7 @@ native_fn dispatch_native(const struct comm *comm, int kind)
 	/* A backend does not say how its own reduction groups the operands. */
 	if (choose_requirements(&comm->context->selection, kind))
 		return NULL;
-	return dispatch_kind_slot(comm->context->plugin->backend.native, kind);
+	return dispatch_kind_slot(comm_native(comm), kind);
 }
 
 /* A backend that has made its own version of an operation knows it by its own number. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* failure.c - messages that do not match the call of this rank: the check and the error text. */
-#include "exec/comm.h"
+#include "exec/compare.h"
+#include "exec/op.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,12 +47,10 @@ void comm_set_pending(struct comm *comm, int code, const char *text)
 	comm->context->pending_events = 1;
 }
 
-/* theirs: the signature in a message of `peer`; ours: the signature that this rank expected. */
-static void comm_report_mismatch(struct comm *comm, uint32_t peer, uint64_t tag,
-				 const uint64_t *theirs, const uint64_t *ours)
+void comm_report_call(struct comm *comm, int rank, uint32_t seq, const uint64_t *theirs,
+		      const uint64_t *ours)
 {
 	struct signature a = {{theirs[0], theirs[1]}}, b = {{ours[0], ours[1]}};
-	uint32_t seq = (uint32_t)(tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK;
 	char their_call[160], our_call[160], text[512];
 
 	signature_describe(&a, their_call, sizeof(their_call));
@@ -60,26 +59,35 @@ static void comm_report_mismatch(struct comm *comm, uint32_t peer, uint64_t tag,
 		snprintf(text, sizeof(text),
 			 "rank %d called %s as collective number %u with other counts than rank "
 			 "%d: all ranks must give the same counts",
-			 comm->to_comm_rank[peer], their_call, seq + 1, comm->rank);
-	else if (!strcmp(their_call, our_call) && !(tag & TAG_USER))
+			 rank, their_call, seq + 1, comm->rank);
+	else if (!strcmp(their_call, our_call))
 		snprintf(text, sizeof(text),
 			 "rank %d does %s by algorithm %s, but rank %d by %s: all ranks must use "
 			 "the same version and tables, and where a rule asks for it memory of one "
 			 "kind",
-			 comm->to_comm_rank[peer], their_call, signature_algorithm(&a), comm->rank,
+			 rank, their_call, signature_algorithm(&a), comm->rank,
 			 signature_algorithm(&b));
-	else if (tag & TAG_USER)
-		snprintf(text, sizeof(text),
-			 "rank %d called %s with tag %u, but rank %d called the recv for a %s: "
-			 "count "
-			 "and type must be equal",
-			 comm->to_comm_rank[peer], their_call, (unsigned)(uint32_t)tag, comm->rank,
-			 our_call);
 	else
 		snprintf(text, sizeof(text),
 			 "rank %d called %s as collective number %u, but rank %d called %s: all "
 			 "ranks must make the same calls in the same order",
-			 comm->to_comm_rank[peer], their_call, seq + 1, comm->rank, our_call);
+			 rank, their_call, seq + 1, comm->rank, our_call);
+	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
+}
+
+/* theirs: the signature in a message of `rank`; ours: the signature that this rank's recv expected. */
+static void comm_report_message(struct comm *comm, int rank, uint64_t tag, const uint64_t *theirs,
+				const uint64_t *ours)
+{
+	struct signature a = {{theirs[0], theirs[1]}}, b = {{ours[0], ours[1]}};
+	char their_call[160], our_call[160], text[512];
+
+	signature_describe(&a, their_call, sizeof(their_call));
+	signature_describe(&b, our_call, sizeof(our_call));
+	snprintf(text, sizeof(text),
+		 "rank %d called %s with tag %u, but rank %d called the recv for a %s: count and "
+		 "type must be equal",
+		 rank, their_call, (unsigned)(uint32_t)tag, comm->rank, our_call);
 	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
 }
 
@@ -105,10 +113,16 @@ void comm_mismatch(struct context *context, const struct recv *recv, uint32_t pe
 	struct comm *comm = comm_of_tag(context, header->tag);
 	int same = !memcmp(recv->meta, header->meta, sizeof(recv->meta));
 
-	if (comm && same && !(header->tag & TAG_USER))
+	if (!comm)
+		return;
+	if (header->tag & TAG_USER)
+		comm_report_message(comm, comm->to_comm_rank[peer], header->tag, header->meta,
+				    recv->meta);
+	else if (same)
 		comm_report_lengths(comm, recv, peer, header);
-	else if (comm)
-		comm_report_mismatch(comm, peer, header->tag, header->meta, recv->meta);
+	else
+		comm_report_call(comm, comm->to_comm_rank[peer], recv->op->seq, header->meta,
+				 recv->meta);
 }
 
 /*
@@ -149,18 +163,18 @@ static int comm_age(const struct comm *comm, uint32_t seq)
 }
 
 /* Compares another rank's signature of collective `seq` with this rank's, if it is known: 1 if they differ. */
-static int comm_differs(struct comm *comm, uint32_t peer, uint32_t seq, uint64_t tag,
-			const uint64_t *theirs)
+static int comm_differs(struct comm *comm, int rank, uint32_t seq, const uint64_t *theirs)
 {
 	int age = comm_age(comm, seq);
 	const struct signature *ours;
 
 	if (age < 0 || age >= COMM_HISTORY)
 		return 0;
-	ours = &comm->history[(comm->seq - 1 - (uint32_t)age) % COMM_HISTORY];
+	seq = comm->seq - 1 - (uint32_t)age;
+	ours = &comm->history[seq % COMM_HISTORY];
 	if (!memcmp(ours->meta, theirs, sizeof(ours->meta)))
 		return 0;
-	comm_report_mismatch(comm, peer, tag, theirs, ours->meta);
+	comm_report_call(comm, rank, seq, theirs, ours->meta);
 	return 1;
 }
 
@@ -175,23 +189,24 @@ int comm_check_unexpected(struct context *context, uint32_t peer, const coll_hea
 		return 0;
 	if (comm->error || comm->pending_code || comm->to_comm_rank[peer] < 0)
 		return 1;
-	return !(h->tag & TAG_USER) && comm_differs(comm, peer, seq, h->tag, h->meta);
+	return !(h->tag & TAG_USER) && comm_differs(comm, comm->to_comm_rank[peer], seq, h->meta);
 }
 
 void comm_compare(struct comm *comm, int rank, uint32_t seq, const uint64_t *meta)
 {
 	if (!comm->error && !comm->pending_code)
-		(void)comm_differs(comm, (uint32_t)comm->to_context_rank[rank], seq,
-				   comm_tag_collective(comm, seq, 0), meta);
+		(void)comm_differs(comm, rank, seq, meta);
 }
 
 static void comm_compare_unexpected(void *user, const struct unexpected *e)
 {
 	struct comm *comm = user;
-	const struct signature *ours = &comm->history[(comm->seq - 1) % COMM_HISTORY];
+	const uint32_t seq = comm->seq - 1;
+	const struct signature *ours = &comm->history[seq % COMM_HISTORY];
 
 	if (memcmp(e->header.meta, ours->meta, sizeof(ours->meta)))
-		comm_report_mismatch(comm, e->peer, e->header.tag, e->header.meta, ours->meta);
+		comm_report_call(comm, comm->to_comm_rank[e->peer], seq, e->header.meta,
+				 ours->meta);
 }
 
 /* Messages for the newest collective that came before it was issued must have the same signature. */
@@ -200,6 +215,7 @@ void comm_remember(struct comm *comm, const struct signature *signature)
 	uint32_t seq = comm->seq - 1;
 
 	comm->history[seq % COMM_HISTORY] = *signature;
+	compare_note(comm, signature);
 	if (!comm->context->match.unexpected_count || comm_is_ambiguous(comm))
 		return;
 	match_each(&comm->context->match, ~(uint64_t)TAG_MSG_MASK,

@@ -24,9 +24,8 @@ struct native_marker {
 
 struct native {
 	uint64_t submitted; /* all operations up to this one are handed over or complete */
-	int deferred;
-	int unpolled;                            /* operations handed over since the last poll */
-	int marker_wanted;                       /* a marker goes before the next operation */
+	int unpolled;       /* operations handed over since the last poll */
+	int marker_wanted;  /* a marker goes before the next operation */
 	uintptr_t seen[NATIVE_SETS][NATIVE_SET]; /* the newest first; 0: none */
 	struct native_marker marker[NATIVE_MARKERS];
 	unsigned first_marker, markers; /* the markers in order, in a ring */
@@ -152,7 +151,7 @@ int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll
 	int code;
 
 	error_clear(&err);
-	if (n->marker_wanted && !n->deferred)
+	if (n->marker_wanted && !comm->deferred)
 		native_add_marker(comm);
 	code = slot(comm->context->ep, args, &err);
 	if (code) {
@@ -163,7 +162,7 @@ int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll
 	n->last.kind = args->kind;
 	n->last.dtype = args->dtype;
 	n->last.count = args->count;
-	if (++n->unpolled >= NATIVE_POLL_EACH && !n->deferred) {
+	if (++n->unpolled >= NATIVE_POLL_EACH && !comm->deferred) {
 		native_progress(comm);
 		n->marker_wanted = native_busy(comm);
 	}
@@ -203,7 +202,7 @@ int native_progress(struct comm *comm)
 	coll_error_t err;
 	int code;
 
-	if (!native_busy(comm) || n->deferred)
+	if (!native_busy(comm) || comm->deferred)
 		return 0;
 	error_clear(&err);
 	n->unpolled = 0;
@@ -232,14 +231,12 @@ void native_want_marker(struct comm *comm)
 
 void native_defer(struct comm *comm)
 {
-	if (comm->native)
-		comm->native->deferred++;
+	comm->deferred++;
 }
 
 void native_undefer(struct comm *comm)
 {
-	if (comm->native)
-		comm->native->deferred--;
+	comm->deferred--;
 }
 
 void native_describe(const struct comm *comm, char *text, size_t size)

@@ -207,7 +207,7 @@ static void op_append(struct op *op, uint64_t group)
 	op->next = NULL;
 	op->number = ++comm->issued;
 	op->group = group;
-	op->native = 0;
+	op->native = op->declined = 0;
 	op->state = group ? OP_DEFERRED : OP_QUEUED;
 	if (kind_is_collective(op->call.args.kind)) {
 		op->seq = op->record.seq_or_tag = comm->seq++;

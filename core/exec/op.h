@@ -28,12 +28,13 @@ struct op {
 	struct op *next;
 	struct comm *comm;
 	struct call call;
-	uint64_t number;        /* number of the operation in the communicator, from 1 */
-	uint64_t group;         /* operations of one group run at the same time; 0: alone */
-	uint32_t seq;           /* collectives: number in the communicator, for tags */
-	uint64_t tag;           /* tag of its messages, without their index */
-	int state;              /* OP_* */
-	int native;             /* the backend's own function does it while the queue polls */
+	uint64_t number; /* number of the operation in the communicator, from 1 */
+	uint64_t group;  /* operations of one group run at the same time; 0: alone */
+	uint32_t seq;    /* collectives: number in the communicator, for tags */
+	uint64_t tag;    /* tag of its messages, without their index */
+	int state;       /* OP_* */
+	int native;      /* the backend's own function does it while the queue polls */
+	int declined;    /* the backend's own function has refused it: the transport does it */
 	struct recorded record; /* for the recorder, when the operation leaves the queue */
 	struct sched sched;
 	int sched_ready; /* the schedule belongs to this call */

@@ -28,7 +28,8 @@ static int queue_try_native(struct op *op, native_fn slot, const coll_args_t *ar
 	coll_error_t err = error_blank();
 	int code = slot(op->comm->context->ep, args, &err);
 
-	if (code == COLL_ERR_UNSUPPORTED)
+	op->declined = code == COLL_ERR_UNSUPPORTED;
+	if (op->declined)
 		return 0;
 	if (code)
 		native_fail(op->comm, code, &err);
@@ -59,7 +60,7 @@ static int queue_start_native(struct op *op, native_fn slot)
  */
 static void queue_poll_native(struct comm *comm)
 {
-	const coll_native_t *native = comm->context->plugin->backend.native;
+	const coll_native_t *native = comm_native(comm);
 	coll_error_t err = error_blank();
 	int code = native->query(comm->context->ep, &err);
 
@@ -75,7 +76,7 @@ static void queue_poll_native(struct comm *comm)
 
 void queue_check_engine(struct comm *comm)
 {
-	const coll_native_t *native = comm->context->plugin->backend.native;
+	const coll_native_t *native = comm_native(comm);
 	coll_error_t err = error_blank();
 	int code;
 
@@ -88,7 +89,7 @@ void queue_check_engine(struct comm *comm)
 
 void queue_native_group(struct comm *comm, int end)
 {
-	const coll_native_t *native = comm->context->plugin->backend.native;
+	const coll_native_t *native = comm_native(comm);
 	coll_error_t err;
 	int code;
 
@@ -110,6 +111,12 @@ void queue_native_group(struct comm *comm, int end)
 
 /* ------------------------------------------------------------------- the queue -- */
 
+/* May `op` run beside the oldest operation because both are of one group? */
+static int queue_in_group(const struct comm *comm, const struct op *op)
+{
+	return op->group && op->group == comm->head->group;
+}
+
 /* An operation runs only once all its arrays exist, so that a failure before needs no cancellation. */
 static void queue_start(struct op *op)
 {
@@ -120,8 +127,10 @@ static void queue_start(struct op *op)
 		queue_begin(op);
 		return;
 	}
-	if (slot && queue_start_native(op, slot))
+	if (slot && !op->declined && queue_start_native(op, slot))
 		return;
+	if (op != op->comm->head && !queue_in_group(op->comm, op))
+		return; /* the transport does not wait for the backend's stream: the queue does */
 	if (!op->sched_ready)
 		code = dispatch_build(op);
 	op->sched_ready = !code;
@@ -169,9 +178,9 @@ static int queue_may_start(const struct comm *comm, const struct op *op)
 		return op->call.args.kind != KIND_AWAIT;
 	if (op == head)
 		return 1;
-	if (op->group && op->group == head->group)
+	if (queue_in_group(comm, op))
 		return comm->native || !queue_is_ahead(comm, op);
-	return head->native && op->call.slot != NULL;
+	return head->native && op->call.slot && !op->declined;
 }
 
 /* Takes complete and submitted operations from the head, up to the first that is neither. */
@@ -217,7 +226,8 @@ int queue_progress(struct comm *comm)
 		return 0;
 	if (comm->native)
 		moved = native_progress(comm);
-	else if (comm->head && comm->head->native && comm->head->state == OP_RUNNING)
+	else if (comm->head && comm->head->native && comm->head->state == OP_RUNNING &&
+		 !comm->deferred)
 		queue_poll_native(comm);
 	return moved | queue_run(comm);
 }
@@ -237,6 +247,8 @@ int queue_run(struct comm *comm)
 			queue_start(op);
 			moved = 1;
 		}
+		if (op->state == OP_QUEUED)
+			break;
 		if (!comm->error && op->state == OP_RUNNING && !op->native)
 			moved |= queue_advance(op);
 		op = op->next;
@@ -267,7 +279,7 @@ void queue_issued(struct comm *comm)
 
 void queue_cancel(struct comm *comm)
 {
-	const coll_native_t *native = comm->context->plugin->backend.native;
+	const coll_native_t *native = comm_native(comm);
 
 	if (native && native->abort && comm->context->ep)
 		native->abort(comm->context->ep);

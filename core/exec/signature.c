@@ -25,11 +25,6 @@ enum {
 
 enum { SIGNATURE_ROOT_MASK = 0xffffff };
 
-uint64_t signature_hash(uint64_t hash, uint64_t word)
-{
-	return (hash ^ word) * 0x100000001b3u;
-}
-
 static uint64_t signature_hash_counts(const size_t *counts, int n)
 {
 	uint64_t hash = SIGNATURE_HASH_BEGIN;

@@ -16,6 +16,9 @@ struct signature {
 	uint64_t meta[2];
 };
 
+/* The bits of the algorithm in meta[0]. */
+#define SIGNATURE_ALGORITHM ((uint64_t)0xff << 32)
+
 /* The signature of a call whose algorithm is known. */
 struct signature signature_of(const struct comm *comm, const struct call *call);
 /* Writes "allreduce of 10 float32 (sum)". */
@@ -25,6 +28,9 @@ const char *signature_algorithm(const struct signature *signature);
 
 /* Fowler, Noll and Vo's FNV-1a over 64-bit words: the hash with one more word. */
 #define SIGNATURE_HASH_BEGIN 0xcbf29ce484222325u
-uint64_t signature_hash(uint64_t hash, uint64_t word);
+static inline uint64_t signature_hash(uint64_t hash, uint64_t word)
+{
+	return (hash ^ word) * 0x100000001b3u;
+}
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stall.c - operations that do not move: the ranks for which they wait, and the error texts about them. */
 #include "exec/stall.h"
+#include "exec/compare.h"
 #include "exec/native.h"
 #include "exec/op.h"
 #include "base/clock.h"
@@ -16,12 +17,26 @@ static int stall_runs(const struct op *op)
 	return op->state == OP_RUNNING && !op->native && op->call.args.kind != KIND_AWAIT;
 }
 
-/* Marks in `from` (nranks bytes) the ranks from which a posted receive still waits. */
+/* The backend's own function waits for ranks that have not called it: marks them in `from`. */
+static int stall_mark_callers(const struct comm *comm, const struct op *op, uint8_t *from)
+{
+	int any = 0;
+
+	if (op->state != OP_RUNNING || !op->native || !kind_is_collective(op->call.args.kind))
+		return 0;
+	for (int r = 0; r < comm->nranks; r++)
+		if (compare_lacks(comm, r, op->seq))
+			any = from[r] = 1;
+	return any;
+}
+
+/* Marks in `from` (nranks bytes) the ranks for which an operation still waits. */
 static int stall_mark_awaited(const struct comm *comm, uint8_t *from)
 {
 	int any = 0;
 
-	for (const struct op *op = comm->head; op; op = op->next)
+	for (const struct op *op = comm->head; op; op = op->next) {
+		any |= stall_mark_callers(comm, op, from);
 		for (int i = 0; stall_runs(op) && i < op->sched.nsteps; i++) {
 			const struct step *step = &op->sched.step[i];
 
@@ -31,6 +46,7 @@ static int stall_mark_awaited(const struct comm *comm, uint8_t *from)
 			from[step->peer] = 1;
 			any = 1;
 		}
+	}
 	return any;
 }
 
@@ -118,7 +134,7 @@ enum { STALL_POLLS = 64, STALL_FAST_US = 10000, STALL_NO_POLL_US = 10000000 };
 static struct position stall_position(const struct comm *comm)
 {
 	const struct op *op = comm->head;
-	struct position p = {.collectives = comm->seq, .kind = -1};
+	struct position p = {.hashes = compare_hashes(comm), .kind = -1};
 
 	if (!op || op->call.args.kind == KIND_AWAIT)
 		return p;
@@ -157,7 +173,9 @@ void stall_take_position(struct comm *comm, int peer, const struct position *pos
 		comm->positions = calloc((size_t)comm->nranks, sizeof(*comm->positions));
 	if (comm->positions)
 		comm->positions[peer] = *position;
-	if (kind_is_collective(position->kind))
+	if (comm->compare)
+		compare_take(comm, peer, &position->hashes);
+	else if (kind_is_collective(position->kind))
 		comm_compare(comm, peer, position->seq, position->meta);
 }
 
@@ -182,7 +200,8 @@ static void stall_describe_position(const struct position *p, char *text, size_t
 	char call[160];
 
 	if (p->kind < 0) {
-		snprintf(text, size, "has called %u collectives and waits in none", p->collectives);
+		snprintf(text, size, "has called %u collectives and waits in none",
+			 p->hashes.number);
 		return;
 	}
 	signature_describe(&signature, call, sizeof(call));

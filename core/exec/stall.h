@@ -16,12 +16,11 @@ struct op;
 /* Where a rank is: its oldest operation that is not finished. */
 struct position {
 	uint64_t meta[2];     /* its signature */
-	uint32_t collectives; /* issued so far */
+	struct hashes hashes; /* of its collectives */
 	uint32_t seq;         /* the operation's number, if it is a collective */
 	int32_t kind;         /* COLL_KIND_*, or -1: the rank has no operation */
 	int32_t peer;         /* of a send or recv */
 	uint32_t tag;
-	uint32_t unused;
 };
 
 /* A wait begins: the rest is set when it has lasted for a slice. */

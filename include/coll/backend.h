@@ -445,7 +445,15 @@ typedef struct coll_transport {
  * checked the arguments: types, root, NULL buffers, in-place overlap, kind of memory.  The buffers
  * stay valid until the stream has executed the operation.  args and its arrays are valid during the
  * call only.  If a slot returns COLL_ERR_UNSUPPORTED (for this dtype, this op), the core does the
- * operation over the transport group, if the backend has one.
+ * operation over the transport group, if the backend has one; it begins when the operations before
+ * it are complete.
+ *
+ * For a backend with a transport the core calls these slots for the communicator for which it
+ * called open.  Communicators that are split or duplicated from it share ep and use the transport.
+ * The core compares the calls of the ranks over the transport, also those that the slots execute:
+ * it hashes the signatures of all collectives, and compares the hashes every 1,024 collectives, when
+ * a rank stalls, and when a rank leaves.  For a backend without a transport the core sends nothing,
+ * so it compares nothing: calls that differ hang or give wrong data, as the engine has it.
  */
 typedef struct coll_native {
 	uint64_t size;

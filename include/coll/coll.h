@@ -108,6 +108,10 @@
  *                not complete yet; the text names both calls and both ranks.  A rank whose part was
  *                complete before (a root that has sent, the sender of a message) may return success;
  *                its next operation fails.
+ *                Where a backend with a transport executes collectives by functions of its own, the
+ *                ranks compare hashes of their calls: every 1,024 collectives, when a rank stalls, and
+ *                when one destroys its communicator.  Operations that end meanwhile may have given
+ *                wrong data.
  * Engines        A backend without a transport (nccl) carries no messages of the library, so three
  *                services are missing with it.  The library does not compare the calls of the
  *                ranks: calls that differ hang or give wrong data, as the engine has it.  The text

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * compare.h - compares the calls of the ranks where a backend with a transport also has functions of its own.
+ * Operations of the engine carry no signature, so each rank hashes the signatures of all its collectives.  The
+ * ranks compare hashes every COMPARE_EVERY collectives, each rank with the rank before it, and all ranks
+ * when one of them stalls.
+ *
+ * The lock is held in all functions.
+ */
+#ifndef CORE_EXEC_COMPARE_H
+#define CORE_EXEC_COMPARE_H
+
+#include "exec/comm.h"
+
+enum {
+	/* A message costs some microseconds: spread over so many collectives, some nanoseconds each. */
+	COMPARE_EVERY = 1024,
+	/* The signatures kept: those since the last comparison, for a rank that is as far ahead again. */
+	COMPARE_CALLS = 2 * COMPARE_EVERY,
+	/* No two ranks are more than TAG_SEQ_APART collectives apart. */
+	COMPARE_MARKS = 2 * TAG_SEQ_APART / COMPARE_EVERY
+};
+
+struct compare {
+	uint64_t hash;                /* of all collectives up to comm->seq */
+	uint64_t mark[COMPARE_MARKS]; /* its values at the last multiples of COMPARE_EVERY */
+	struct signature call[COMPARE_CALLS]; /* by number, without algorithms */
+	struct hashes held; /* of a rank that is ahead, until this rank is there; */
+	int held_rank;      /* -1: none */
+	int64_t differ_us;  /* when a difference was found; 0: none */
+	int differ_rank;
+	uint32_t differ_number;
+	uint32_t number[]; /* per rank: the collectives that it had issued when last heard of */
+};
+
+/* A communicator whose backend has both groups of functions; `compare` stays NULL for all others. */
+int compare_new(struct comm *comm);
+void compare_free(struct comm *comm);
+
+/* Every COMPARE_EVERY collectives: tells the next rank. */
+void compare_mark(struct comm *comm);
+
+/* The algorithm of an operation is no part of the call: the ranks' engines do not run it. */
+static inline struct signature compare_call(const struct signature *signature)
+{
+	return (struct signature){{signature->meta[0] & ~SIGNATURE_ALGORITHM, signature->meta[1]}};
+}
+
+/* The newest collective (comm->seq - 1) was issued. */
+static inline void compare_note(struct comm *comm, const struct signature *signature)
+{
+	struct compare *c = comm->compare;
+	const struct signature call = compare_call(signature);
+
+	if (!c)
+		return;
+	c->call[(comm->seq - 1) % COMPARE_CALLS] = call;
+	c->hash = signature_hash(signature_hash(c->hash, call.meta[0]), call.meta[1]);
+	if (comm->seq % COMPARE_EVERY == 0)
+		compare_mark(comm);
+}
+
+/* This rank's hashes, for CONTROL_HASHES and positions. */
+struct hashes compare_hashes(const struct comm *comm);
+/* Another rank's: compares those of a number that both ranks have reached. */
+void compare_take(struct comm *comm, int rank, const struct hashes *theirs);
+/* CONTROL_CALLS: the calls of a rank that has found a difference. */
+void compare_take_calls(struct comm *comm, int rank, const void *bytes, size_t len);
+/* Has the rank not issued collective `seq`, as far as this rank knows?  Of a rank that has left it knows all. */
+int compare_lacks(const struct comm *comm, int rank, uint32_t seq);
+/* This rank leaves the communicator: tells all ranks how far it has come. */
+void compare_leave(struct comm *comm);
+/* A rank has left the communicator: it names no calls any more. */
+void compare_left(struct comm *comm, int rank);
+
+#endif

@@ -2,14 +2,9 @@
 /* plugin_kit.c - helpers for the plugins of this tree. */
 #include "base/plugin_kit.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 void kit_log(const coll_host_t *host, int32_t level, const char *fmt, ...)
 {
@@ -29,33 +24,19 @@ int32_t kit_exchange_fail(const coll_host_t *host, int32_t code, const coll_erro
 	return code;
 }
 
-int kit_read_boot_id(char text[KIT_BOOT_ID_SIZE])
+int kit_shares(const coll_host_t *host, uint32_t rank, uint8_t things)
 {
-	int fd = open(KIT_BOOT_ID_FILE, O_RDONLY | O_CLOEXEC);
-
-	memset(text, 0, KIT_BOOT_ID_SIZE);
-	if (fd < 0)
-		return errno;
-	if (read(fd, text, KIT_BOOT_ID_SIZE - 1) < 36) /* a UUID */
-		text[0] = '\0';
-	close(fd);
-	return 0;
+	if (host->size < offsetof(coll_host_t, shares) + sizeof(host->shares) || !host->shares)
+		return rank == host->rank;
+	return (host->shares[rank] & things) == things;
 }
 
-void kit_read_namespace(const char *file, struct kit_namespace *ns)
+int kit_all_share(const coll_host_t *host, uint8_t things)
 {
-	struct stat st;
-
-	*ns = (struct kit_namespace){0, 0};
-	if (stat(file, &st))
-		return;
-	ns->device = st.st_dev;
-	ns->inode = st.st_ino;
-}
-
-int kit_same_namespace(const struct kit_namespace *a, const struct kit_namespace *b)
-{
-	return a->inode && a->inode == b->inode && a->device == b->device;
+	for (uint32_t r = 0; r < host->nranks; r++)
+		if (!kit_shares(host, r, things))
+			return 0;
+	return 1;
 }
 
 void send_queue_remove(struct send_queue *queue, coll_send_t *send)

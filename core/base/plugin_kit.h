@@ -19,25 +19,13 @@ void kit_log(const coll_host_t *host, int32_t level, const char *fmt, ...)
  */
 int32_t kit_exchange_fail(const coll_host_t *host, int32_t code, const coll_error_t *err);
 
-/* ---- where this process runs, for plugins that ask which ranks share a host ---- */
-
-#define KIT_BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
-enum { KIT_BOOT_ID_SIZE = 40 };
-
 /*
- * Reads the text that all processes of a running kernel share; "" if the text cannot be read.  Returns 0, or
- * the errno of a failed open.
+ * Does the rank share all these things (COLL_SHARES_* bits) with this rank?  In a core before ABI 1.4 no other
+ * rank does.
  */
-int kit_read_boot_id(char text[KIT_BOOT_ID_SIZE]);
-
-/* A namespace of the kernel: device and inode of its file in /proc/self/ns; 0: unknown. */
-struct kit_namespace {
-	uint64_t device, inode;
-};
-
-void kit_read_namespace(const char *file, struct kit_namespace *ns);
-/* Are both known, and equal? */
-int kit_same_namespace(const struct kit_namespace *a, const struct kit_namespace *b);
+int kit_shares(const coll_host_t *host, uint32_t rank, uint8_t things);
+/* Do all ranks share them?  All ranks get the same answer. */
+int kit_all_share(const coll_host_t *host, uint8_t things);
 
 /* ---- the messages that wait to be sent to one peer, linked by plugin[0] ---- */
 

@@ -11,7 +11,7 @@
 #include <coll/coll.h>
 #include "base/siphash.h"
 
-enum { BOOTSTRAP_KEY_SIZE = 16, BOOTSTRAP_THINGS = 4 };
+enum { BOOTSTRAP_KEY_SIZE = 16, BOOTSTRAP_THINGS = 5 };
 
 struct bootstrap;
 

@@ -10,24 +10,25 @@
 
 #define SHARES_BOOT_ID "/proc/sys/kernel/random/boot_id"
 
-enum { SHARES_UUID = 36, SHARES_LINK = 40, SHARES_LINKS = 2 };
+enum { SHARES_UUID = 36, SHARES_LINK = 40 };
 
-/* A thing of the host, and the namespaces in which two processes must be to share it. */
+/* A thing of the host, and the namespace in which two processes must be to share it. */
 static const struct shares_thing {
 	uint8_t bit;
-	const char *namespace[SHARES_LINKS];
+	const char *namespace;
 } shares_things[BOOTSTRAP_THINGS] = {
-	{COLL_SHARES_HOST, {NULL, NULL}},
-	{COLL_SHARES_NETWORK, {"/proc/self/ns/net", NULL}},
-	{COLL_SHARES_PIDS, {"/proc/self/ns/pid", NULL}},
-	{COLL_SHARES_SHM, {"/proc/self/ns/mnt", "/proc/self/ns/ipc"}},
+	{COLL_SHARES_HOST, NULL},
+	{COLL_SHARES_NETWORK, "/proc/self/ns/net"},
+	{COLL_SHARES_PIDS, "/proc/self/ns/pid"},
+	{COLL_SHARES_FILES, "/proc/self/ns/mnt"},
+	{COLL_SHARES_IPC, "/proc/self/ns/ipc"},
 };
 
 /* What two processes have in common if they share a thing; no bytes are left uninitialised. */
 struct shares_facts {
 	char boot_id[SHARES_UUID]; /* of the running kernel */
-	char link[SHARES_LINKS][SHARES_LINK];
-	uint8_t process[16]; /* all 0, unless the other facts are unknown */
+	char link[SHARES_LINK];    /* the name of the namespace, such as "net:[4026531840]" */
+	uint8_t process[16];       /* all 0, unless the other facts are unknown */
 };
 
 static int shares_read_boot_id(char boot_id[SHARES_UUID])
@@ -41,16 +42,6 @@ static int shares_read_boot_id(char boot_id[SHARES_UUID])
 	return whole;
 }
 
-/* Reads the names of the namespaces, such as "net:[4026531840]".  Returns 0 if one cannot be read. */
-static int shares_read_links(struct shares_facts *facts, const struct shares_thing *thing)
-{
-	for (int i = 0; i < SHARES_LINKS; i++)
-		if (thing->namespace[i] &&
-		    readlink(thing->namespace[i], facts -> link[i], SHARES_LINK) <= 0)
-			return 0;
-	return 1;
-}
-
 /* A process without readable facts shares the thing with no other process. */
 static uint64_t shares_hash(const struct bootstrap_peer *peer, const char *boot_id,
 			    const struct shares_thing *thing)
@@ -61,7 +52,8 @@ static uint64_t shares_hash(const struct bootstrap_peer *peer, const char *boot_
 	uint64_t first;
 
 	memset(&facts, 0, sizeof(facts));
-	if (!boot_id || !shares_read_links(&facts, thing)) {
+	if (!boot_id ||
+	    (thing->namespace && readlink(thing->namespace, facts.link, sizeof(facts.link)) <= 0)) {
 		memset(&facts, 0, sizeof(facts));
 		memcpy(facts.process, peer->process, sizeof(facts.process));
 	} else {

@@ -183,8 +183,10 @@ enum {
 	COLL_SHARES_NETWORK = 4,
 	/* The kernel and the PID namespace: a process id means the same process to both. */
 	COLL_SHARES_PIDS = 8,
-	/* The kernel, the mount and the IPC namespace: both see shared memory by its name. */
-	COLL_SHARES_SHM = 16
+	/* The kernel and the mount namespace: a path means the same file to both, also in /dev/shm. */
+	COLL_SHARES_FILES = 16,
+	/* The kernel and the IPC namespace: an id means the same System V shared memory to both. */
+	COLL_SHARES_IPC = 32
 };
 
 /*

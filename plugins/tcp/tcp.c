@@ -93,15 +93,13 @@ static int32_t tcp_raise_limit(const struct tcp *t, rlim_t here, coll_error_t *e
 }
 
 /* Raises the limit for all ranks of this process. */
-static int32_t tcp_raise_limit_for_all(const struct tcp *t, const struct tcp_record *records,
-				       coll_error_t *err)
+static int32_t tcp_raise_limit_for_all(const struct tcp *t, coll_error_t *err)
 {
-	const struct tcp_record *own = &records[t->rank];
 	rlim_t here = 0;
 
 	for (uint32_t i = 0; i < t->nranks; i++)
-		here += records[i].pid == own->pid && tcp_same_host(&records[i], own);
-	return tcp_raise_limit(t, here ? here : 1, err);
+		here += (rlim_t)kit_shares(t->host, i, COLL_SHARES_PROCESS);
+	return tcp_raise_limit(t, here, err);
 }
 
 /* Exchanges the addresses at which the ranks listen. */
@@ -152,7 +150,7 @@ static int32_t tcp_open(const coll_host_t *host, void **ep, coll_error_t *err)
 	if (!code)
 		code = tcp_security_agree(t, records, err);
 	if (!code)
-		code = tcp_raise_limit_for_all(t, records, err);
+		code = tcp_raise_limit_for_all(t, err);
 	if (!code)
 		code = tcp_mesh_connect(t, &listeners, records, err);
 	listeners_close(&listeners);
@@ -220,7 +218,7 @@ COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.size = sizeof(coll_backend_t),
 	.abi_minor = COLL_BACKEND_ABI_MINOR,
 	.name = "tcp",
-	.version = "1.1",
+	.version = "1.2",
 	.description = "TCP between hosts, local sockets within one; works anywhere",
 	.priority = 10,
 	.memory = COLL_MEM_HOST,

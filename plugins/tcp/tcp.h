@@ -90,10 +90,6 @@ struct tcp_address {
 
 /* A rank sends this record to all other ranks by host->exchange. */
 struct tcp_record {
-	uint32_t pid;
-	/* Ranks with equal boot_id and netns share a host; "": unknown. */
-	char boot_id[KIT_BOOT_ID_SIZE];
-	struct kit_namespace netns;
 	char unix_name[40]; /* abstract address, "" if none */
 	uint8_t nonce[16];
 	uint8_t security; /* enum tcp_security */
@@ -102,15 +98,22 @@ struct tcp_record {
 	struct tcp_address address[ADDRESS_INET_MAX];
 };
 
-/* Opens the listening sockets and fills *record with their addresses. */
+/*
+ * Opens the listening sockets and fills *record with their addresses.  If local sockets reach all ranks, this
+ * rank opens no port.
+ */
 int32_t tcp_listen(const coll_host_t *host, struct listeners *listeners, struct tcp_record *record,
 		   coll_error_t *err);
 /* Returns 0 if another rank's record is malformed.  Terminates the strings of the record. */
 int tcp_check_record(struct tcp_record *record);
-int tcp_same_host(const struct tcp_record *a, const struct tcp_record *b);
-/* Fills *out with the addresses at which `own` may reach `peer`, best first. */
-void tcp_peer_addresses(const coll_host_t *host, const struct tcp_record *own,
-			const struct tcp_record *peer, struct address_list *out);
+/* Does the rank run on this host, where local sockets and the loopback device reach it? */
+static inline int tcp_is_local(const coll_host_t *host, uint32_t rank)
+{
+	return kit_shares(host, rank, COLL_SHARES_NETWORK);
+}
+/* Fills *out with the addresses at which this rank may reach `peer`, best first; record: the peer's. */
+void tcp_peer_addresses(const coll_host_t *host, uint32_t peer, const struct tcp_record *record,
+			struct address_list *out);
 /*
  * Sets the options of a stream socket; buffer sizes count in full only before it is connected.  `local`:
  * both ends are on one host.

@@ -8,7 +8,6 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/random.h"
 
@@ -124,21 +123,6 @@ static int32_t tcp_listen_inet(const coll_host_t *host, struct listeners *listen
 	return record->count ? COLL_SUCCESS : code;
 }
 
-static int32_t tcp_identify_host(struct tcp_record *record, coll_error_t *err)
-{
-	int reason = kit_read_boot_id(record->boot_id);
-
-	/* The next descriptors, for sockets, would fail as well. */
-	if (socket_is_exhausted(reason))
-		return error_fill(err, COLL_ERR_SYSTEM, "cannot open %s: %s%s", KIT_BOOT_ID_FILE,
-				  strerror(reason), error_remedy(reason));
-	/* Without both facts the rank passes for alone on its host: TCP works, but is slower. */
-	kit_read_namespace("/proc/self/ns/net", &record->netns);
-	if (!record->netns.inode)
-		record->boot_id[0] = '\0';
-	return COLL_SUCCESS;
-}
-
 /* Listens at a local socket with a random name, which no other user can guess. */
 static int32_t tcp_listen_local(const coll_host_t *host, struct listeners *listeners,
 				struct tcp_record *record, coll_error_t *err)
@@ -156,26 +140,37 @@ static int32_t tcp_listen_local(const coll_host_t *host, struct listeners *liste
 	return tcp_listen_at(host, &address, listeners, &exhausted, err);
 }
 
+/* No rank will connect to a port; but a wrong interface is an error all the same. */
+static int32_t tcp_check_interface(const coll_host_t *host, coll_error_t *err)
+{
+	const char *wanted = host->option_string(host, "interface");
+	struct address_list list;
+	int32_t code = wanted && *wanted ? address_of_interfaces(wanted, &list) : COLL_SUCCESS;
+
+	return code ? error_fill(err, code, "option tcp.interface: %s", error_text()) : code;
+}
+
 int32_t tcp_listen(const coll_host_t *host, struct listeners *listeners, struct tcp_record *record,
 		   coll_error_t *err)
 {
-	int32_t code = tcp_identify_host(record, err);
+	int use_local = host->option_int(host, "unix") != 0;
+	int32_t code = COLL_SUCCESS;
 
-	if (code)
-		return code;
-	record->pid = (uint32_t)getpid();
 	if (random_bytes(record->nonce, sizeof(record->nonce)))
 		return error_fill(err, COLL_ERR_SYSTEM, "%s", error_text());
-	if (host->option_int(host, "unix") && record->boot_id[0])
+	if (use_local)
 		code = tcp_listen_local(host, listeners, record, err);
-	return code ? code : tcp_listen_inet(host, listeners, record, err);
+	if (code)
+		return code;
+	return use_local && kit_all_share(host, COLL_SHARES_NETWORK)
+		       ? tcp_check_interface(host, err)
+		       : tcp_listen_inet(host, listeners, record, err);
 }
 
 /* ----------------------------------------------------------------- connecting -- */
 
 int tcp_check_record(struct tcp_record *record)
 {
-	record->boot_id[sizeof(record->boot_id) - 1] = '\0';
 	record->unix_name[sizeof(record->unix_name) - 1] = '\0';
 	for (uint32_t i = 0; i < record->count && record->count <= ADDRESS_INET_MAX; i++)
 		if (record->address[i].ip_size != 4 && record->address[i].ip_size != 16)
@@ -183,25 +178,20 @@ int tcp_check_record(struct tcp_record *record)
 	return record->count <= ADDRESS_INET_MAX;
 }
 
-int tcp_same_host(const struct tcp_record *a, const struct tcp_record *b)
+void tcp_peer_addresses(const coll_host_t *host, uint32_t peer, const struct tcp_record *record,
+			struct address_list *out)
 {
-	return a->boot_id[0] && !strcmp(a->boot_id, b->boot_id) &&
-	       kit_same_namespace(&a->netns, &b->netns);
-}
-
-void tcp_peer_addresses(const coll_host_t *host, const struct tcp_record *own,
-			const struct tcp_record *peer, struct address_list *out)
-{
-	int local = tcp_same_host(own, peer);
+	int local = tcp_is_local(host, peer);
 
 	out->count = 0;
-	if (local && peer->unix_name[0] && host->option_int(host, "unix"))
-		address_local(peer->unix_name, &out->item[out->count++]);
+	/* A rank that listens at a local socket alone is reached there, whatever the option `unix` is here. */
+	if (local && record->unix_name[0] && (host->option_int(host, "unix") || !record->count))
+		address_local(record->unix_name, &out->item[out->count++]);
 	/* Within the host loopback addresses come first; between hosts they are left out. */
 	for (int loopback = local; loopback >= 0; loopback--)
-		for (uint32_t i = 0; i < peer->count; i++)
-			if (peer->address[i].loopback == loopback)
-				address_set_ip(&out->item[out->count++], peer->address[i].ip,
-					       peer->address[i].ip_size,
-					       ntohs(peer->address[i].port));
+		for (uint32_t i = 0; i < record->count; i++)
+			if (record->address[i].loopback == loopback)
+				address_set_ip(&out->item[out->count++], record->address[i].ip,
+					       record->address[i].ip_size,
+					       ntohs(record->address[i].port));
 }

@@ -116,8 +116,7 @@ static void tcp_mesh_connected(void *owner, uint32_t peer, int fd,
 	socklen_t len = sizeof(family);
 
 	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
-	tcp_tune(mesh->t->host, fd, family,
-		 tcp_same_host(&mesh->records[mesh->t->rank], &mesh->records[peer]));
+	tcp_tune(mesh->t->host, fd, family, tcp_is_local(mesh->t->host, peer));
 	conn->inet = family != AF_UNIX;
 	conn->fd = fd;
 	mesh->connected++;
@@ -136,8 +135,7 @@ static int tcp_mesh_is_refused(const struct tcp_mesh *mesh, uint32_t peer)
 	struct address_list addresses;
 	int fd, refused = 0;
 
-	tcp_peer_addresses(mesh->t->host, &mesh->records[mesh->t->rank], &mesh->records[peer],
-			   &addresses);
+	tcp_peer_addresses(mesh->t->host, peer, &mesh->records[peer], &addresses);
 	if (!addresses.count || addresses.item[0].sa.ss_family != AF_UNIX)
 		return 0;
 	fd = socket_new(AF_UNIX);
@@ -196,15 +194,14 @@ static void tcp_mesh_dial_failed(struct tcp_mesh *mesh, uint32_t peer, int code)
 
 static void tcp_mesh_dial_begin(struct tcp_mesh *mesh, uint32_t peer)
 {
-	const struct tcp_record *own = &mesh->records[mesh->t->rank], *to = &mesh->records[peer];
 	struct dial *dial = &mesh->dials[peer];
 	int code;
 
 	dial->hs = &mesh->handshake;
 	dial->peer = peer;
-	dial->local = tcp_same_host(own, to);
+	dial->local = tcp_is_local(mesh->t->host, peer);
 	dial->extra_sockets = &mesh->extra_sockets;
-	tcp_peer_addresses(mesh->t->host, own, to, &dial->addresses);
+	tcp_peer_addresses(mesh->t->host, peer, &mesh->records[peer], &dial->addresses);
 	if (!dial->addresses.count)
 		tcp_mesh_fail(mesh, COLL_ERR_SYSTEM,
 			      "rank %u listens at no address that rank %u can reach; see the "

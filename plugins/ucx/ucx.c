@@ -116,10 +116,13 @@ static int32_t ucx_new(const coll_host_t *host, struct ucx **out, coll_error_t *
 	return ucx_library_open(err);
 }
 
-/* Makes the context and the worker, once it is known where the ranks are. */
+/* Makes the context and the worker. */
 static int32_t ucx_start(struct ucx *u, coll_error_t *err)
 {
-	int32_t code = ucx_context_open(u->host, u->nranks, ucx_one_host(u), &u->context, err);
+	/* UCX's transports within a host need them. */
+	const uint8_t needs = COLL_SHARES_PIDS | COLL_SHARES_FILES | COLL_SHARES_IPC;
+	int one_host = kit_all_share(u->host, needs);
+	int32_t code = ucx_context_open(u->host, u->nranks, one_host, &u->context, err);
 
 	if (code)
 		return code;
@@ -134,7 +137,7 @@ static int32_t ucx_open_first(struct ucx *u, coll_error_t *err)
 	int32_t code;
 
 	for (uint32_t i = 0; i < u->nranks; i++)
-		if (i != u->rank && ucx_same_host(u, i))
+		if (i != u->rank && kit_shares(u->host, i, COLL_SHARES_PIDS))
 			ucx_watch(u, ucx_peer_get(u, i));
 	ucx_calls_map_all(u);
 	ucx_enter(u);
@@ -152,17 +155,12 @@ static int32_t ucx_open(const coll_host_t *host, void **ep, coll_error_t *err)
 
 	before = ucx_log_begin(host);
 	code = ucx_new(host, &u, &own);
+	if (!code)
+		code = ucx_start(u, &own);
 	if (code)
 		kit_exchange_fail(host, code, &own);
-	else
-		code = ucx_exchange_records(u, &own);
-	if (!code) {
-		code = ucx_start(u, &own);
-		if (code)
-			kit_exchange_fail(host, code, &own);
-		else if (host->nranks > 1)
-			code = ucx_exchange_addresses(u, &own);
-	}
+	else if (host->nranks > 1)
+		code = ucx_exchange(u, &own);
 	if (!code && host->nranks > 1)
 		code = ucx_barrier(host, ucx_open_first(u, &own), &own);
 	ucx_log_end(before);

@@ -329,26 +329,19 @@ void ucx_list_devices(const char *description, const char *interface_name,
 /* A rank sends this record to all other ranks. */
 struct ucx_record {
 	int32_t pid;
-	char boot_id[KIT_BOOT_ID_SIZE]; /* "" if unknown */
-	struct kit_namespace pidns;     /* equal boot_id and pidns: pids mean the same processes */
-	/* Equal too: both ranks see the same shared memory, POSIX's and System V's. */
-	struct kit_namespace mntns, ipcns;
 	uint32_t version[2];
 	int32_t calls_fd; /* its descriptor of its calls_of_ucx; -1: none */
+	uint32_t memory;  /* COLL_MEM_* bits */
+	uint32_t address_size;
 };
 
 /*
- * Exchanges the records of all ranks, before UCX has opened anything, and checks that the ranks have the
- * same version of UCX.
+ * Exchanges the records and the addresses of all ranks, and checks that the ranks have the same version of
+ * UCX.  u->memory becomes the kinds of memory that all ranks have.
  */
-int32_t ucx_exchange_records(struct ucx *u, coll_error_t *err);
-/* Exchanges the addresses of all ranks. */
-int32_t ucx_exchange_addresses(struct ucx *u, coll_error_t *err);
-/* After the records: do all ranks share one host and its shared memory? */
-int ucx_one_host(const struct ucx *u);
+int32_t ucx_exchange(struct ucx *u, coll_error_t *err);
 /* Returns when all ranks have called it.  A `code` that is not 0 fails the call on all ranks. */
 int32_t ucx_barrier(const coll_host_t *host, int32_t code, coll_error_t *err);
-int ucx_same_host(const struct ucx *u, uint32_t rank);
 /* Can the rank reach the shared memory of this rank? */
 int ucx_may_share_memory(const struct ucx *u, uint32_t rank);
 

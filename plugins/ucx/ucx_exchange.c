@@ -10,115 +10,62 @@
 /* Most bytes of a UCX address: the addresses of all ranks must fit into memory.  1,000 bytes are usual. */
 enum { UCX_ADDRESS_MOST = 64 << 10 };
 
-static void ucx_describe(const struct ucx *u, struct ucx_record *own)
+int ucx_may_share_memory(const struct ucx *u, uint32_t rank)
+{
+	return kit_shares(u->host, rank, COLL_SHARES_PIDS) ||
+	       kit_shares(u->host, rank, COLL_SHARES_FILES) ||
+	       kit_shares(u->host, rank, COLL_SHARES_IPC);
+}
+
+static void ucx_describe(const struct ucx *u, uint64_t size, struct ucx_record *own)
 {
 	unsigned release;
 
 	memset(own, 0, sizeof(*own));
 	own->pid = getpid();
 	own->calls_fd = u->calls_fd;
-	(void)kit_read_boot_id(own->boot_id);
-	kit_read_namespace("/proc/self/ns/pid", &own->pidns);
-	kit_read_namespace("/proc/self/ns/mnt", &own->mntns);
-	kit_read_namespace("/proc/self/ns/ipc", &own->ipcns);
 	ucx_lib.ucp_get_version(&own->version[0], &own->version[1], &release);
+	own->memory = u->memory;
+	own->address_size = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
 }
 
-int ucx_same_host(const struct ucx *u, uint32_t rank)
+static int32_t ucx_check_record(const struct ucx *u, uint32_t rank, const struct ucx_record *own,
+				coll_error_t *err)
 {
-	const struct ucx_record *a = &u->record[u->rank], *b = &u->record[rank];
+	const struct ucx_record *r = &u->record[rank];
 
-	return a->boot_id[0] && !strcmp(a->boot_id, b->boot_id) &&
-	       kit_same_namespace(&a->pidns, &b->pidns);
-}
-
-int ucx_may_share_memory(const struct ucx *u, uint32_t rank)
-{
-	const struct ucx_record *a = &u->record[u->rank], *b = &u->record[rank];
-
-	return a->boot_id[0] && !strcmp(a->boot_id, b->boot_id) &&
-	       (kit_same_namespace(&a->pidns, &b->pidns) ||
-		kit_same_namespace(&a->mntns, &b->mntns) ||
-		kit_same_namespace(&a->ipcns, &b->ipcns));
-}
-
-int ucx_one_host(const struct ucx *u)
-{
-	const struct ucx_record *own = &u->record[u->rank];
-
-	for (uint32_t i = 0; i < u->nranks; i++)
-		if (!ucx_same_host(u, i) || !kit_same_namespace(&own->mntns, &u->record[i].mntns) ||
-		    !kit_same_namespace(&own->ipcns, &u->record[i].ipcns))
-			return 0;
-	return 1;
-}
-
-int32_t ucx_exchange_records(struct ucx *u, coll_error_t *err)
-{
-	const coll_host_t *host = u->host;
-	struct ucx_record own;
-	int32_t code = COLL_SUCCESS;
-
-	ucx_describe(u, &own);
-	u->record[u->rank] = own;
-	if (u->nranks > 1)
-		code = host->exchange(host, &own, u->record, sizeof(own), host->timeout_ms, err);
-	for (uint32_t i = 0; !code && i < u->nranks; i++) {
-		struct ucx_record *r = &u->record[i];
-
-		r->boot_id[sizeof(r->boot_id) - 1] = '\0';
-		if (r->version[0] != own.version[0] || r->version[1] != own.version[1])
-			code = error_fill(
-				err, COLL_ERR_VERSION,
-				"rank %u has UCX %u.%u, rank %u has %u.%u: install the same "
-				"on all hosts",
-				i, r->version[0], r->version[1], u->rank, own.version[0],
-				own.version[1]);
-	}
-	return code;
-}
-
-/* A rank's kinds of memory and the length of its address. */
-struct ucx_facts {
-	uint32_t memory, address_size;
-};
-
-/* Every rank checks the same bytes and comes to the same result. */
-static int32_t ucx_check_facts(const struct ucx *u, const struct ucx_facts *all, coll_error_t *err)
-{
-	for (uint32_t i = 0; i < u->nranks; i++)
-		if (!all[i].address_size || all[i].address_size > UCX_ADDRESS_MOST)
-			return error_fill(err, COLL_ERR_INTERNAL,
-					  "rank %u announces a UCX address of %u bytes, but an "
-					  "address has 1 to %d: report the devices of that rank's "
-					  "host, or mend the exchange between the ranks, which "
-					  "altered bytes on the way",
-					  i, all[i].address_size, UCX_ADDRESS_MOST);
+	if (r->version[0] != own->version[0] || r->version[1] != own->version[1])
+		return error_fill(err, COLL_ERR_VERSION,
+				  "rank %u has UCX %u.%u, rank %u has %u.%u: install the same on "
+				  "all hosts",
+				  rank, r->version[0], r->version[1], u->rank, own->version[0],
+				  own->version[1]);
+	if (!r->address_size || r->address_size > UCX_ADDRESS_MOST)
+		return error_fill(
+			err, COLL_ERR_INTERNAL,
+			"rank %u announces a UCX address of %u bytes, but an address "
+			"has 1 to %d: report the devices of that rank's host, or mend the "
+			"exchange between the ranks, which altered bytes on the way",
+			rank, r->address_size, UCX_ADDRESS_MOST);
 	return COLL_SUCCESS;
 }
 
 /* Takes the kinds of memory that all ranks have, and the length of the longest address. */
-static int32_t ucx_exchange_facts(struct ucx *u, uint64_t size, coll_error_t *err)
+static int32_t ucx_exchange_records(struct ucx *u, uint64_t size, coll_error_t *err)
 {
 	const coll_host_t *host = u->host;
-	const struct ucx_facts own = {u->memory, size < UINT32_MAX ? (uint32_t)size : UINT32_MAX};
-	struct ucx_facts *all = calloc(u->nranks, sizeof(*all));
+	struct ucx_record own;
 	int32_t code;
 
-	if (!all) {
-		error_fill(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", u->nranks);
-		return kit_exchange_fail(host, COLL_ERR_NO_MEMORY, err);
-	}
-	code = host->exchange(host, &own, all, sizeof(own), host->timeout_ms, err);
-	if (!code)
-		code = ucx_check_facts(u, all, err);
+	ucx_describe(u, size, &own);
+	code = host->exchange(host, &own, u->record, sizeof(own), host->timeout_ms, err);
 	u->address_size = own.address_size;
 	for (uint32_t i = 0; !code && i < u->nranks; i++) {
-		u->memory &= all[i].memory;
-		if (all[i].address_size > u->address_size)
-			u->address_size = all[i].address_size;
+		code = ucx_check_record(u, i, &own, err);
+		u->memory &= u->record[i].memory;
+		if (u->record[i].address_size > u->address_size)
+			u->address_size = u->record[i].address_size;
 	}
-	free(all);
 	return code;
 }
 
@@ -141,7 +88,7 @@ static int32_t ucx_exchange_bytes(struct ucx *u, const void *address, uint64_t s
 	return code;
 }
 
-int32_t ucx_exchange_addresses(struct ucx *u, coll_error_t *err)
+int32_t ucx_exchange(struct ucx *u, coll_error_t *err)
 {
 	ucp_address_t *address;
 	size_t size;
@@ -152,7 +99,7 @@ int32_t ucx_exchange_addresses(struct ucx *u, coll_error_t *err)
 		code = ucx_refused(err, status, "cannot get the address of the UCX worker");
 		return kit_exchange_fail(u->host, code, err);
 	}
-	code = ucx_exchange_facts(u, size, err);
+	code = ucx_exchange_records(u, size, err);
 	if (!code)
 		code = ucx_exchange_bytes(u, address, size, err);
 	ucx_lib.ucp_worker_release_address(u->worker, address);

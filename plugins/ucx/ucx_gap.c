@@ -77,7 +77,7 @@ static void ucx_calls_map(struct ucx *u, struct ucx_peer *peer)
 void ucx_calls_map_all(struct ucx *u)
 {
 	for (uint32_t i = 0; i < u->nranks; i++)
-		if (i != u->rank && ucx_same_host(u, i))
+		if (i != u->rank && kit_shares(u->host, i, COLL_SHARES_PIDS))
 			ucx_calls_map(u, &u->peer[i]);
 }
 

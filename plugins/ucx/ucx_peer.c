@@ -38,7 +38,7 @@ struct ucx_peer *ucx_peer_get(struct ucx *u, uint32_t rank)
 		return peer;
 	peer->described = 1;
 	peer->owner = u;
-	peer->same_host = ucx_same_host(u, rank);
+	peer->same_host = kit_shares(u->host, rank, COLL_SHARES_PIDS);
 	peer->proof = ucx_proof(u, rank, u->rank);
 	peer->head.from.rank = u->rank;
 	peer->head.from.proof = ucx_proof(u, u->rank, rank);

@@ -80,7 +80,7 @@ void ucx_watch(struct ucx *u, struct ucx_peer *peer)
 	const struct ucx_record *record = &u->record[peer->rank];
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = peer};
 
-	if (peer->pidfd >= 0 || record->pid == u->record[u->rank].pid)
+	if (peer->pidfd >= 0 || kit_shares(u->host, peer->rank, COLL_SHARES_PROCESS))
 		return;
 #ifdef SYS_pidfd_open
 	peer->pidfd =

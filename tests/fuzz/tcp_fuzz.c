@@ -247,11 +247,11 @@ static void pass_bytes(struct tcp *t, struct fuzz_input *in)
 
 static void check_record(const coll_host_t *host, struct fuzz_input in)
 {
-	struct tcp_record *record = fuzz_copy(&in, sizeof(*record)), own = *record;
+	struct tcp_record *record = fuzz_copy(&in, sizeof(*record));
 	struct address_list addresses;
 
-	if (tcp_check_record(record) && tcp_check_record(&own)) {
-		tcp_peer_addresses(host, &own, record, &addresses);
+	for (uint32_t peer = 0; tcp_check_record(record) && peer <= PEER; peer++) {
+		tcp_peer_addresses(host, peer, record, &addresses);
 		fuzz_promise(addresses.count <= ADDRESS_MAX, "the addresses fit");
 	}
 	free(record);

@@ -20,6 +20,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,8 @@ struct harness_job {
 	int threads;
 	const char *const *options; /* "key", "value", ..., NULL */
 	uint32_t options_of;        /* the rank that gets the options; 0: all ranks */
+	uint32_t apart;             /* the rank that shares nothing with the others; 0: none */
+	int old_core;               /* 1: a core before ABI 1.4, without host->shares */
 	harness_fn run;             /* after open */
 	harness_fn exchanged;       /* called inside open, after the exchange; may be NULL */
 	int64_t timeout_ms;         /* of open */
@@ -94,6 +97,7 @@ struct harness_job {
 
 struct harness {
 	coll_host_t host;
+	uint8_t shares[HARNESS_RANKS]; /* host.shares */
 	const struct harness_job *job;
 	const coll_transport_t *transport;
 	void *ep;
@@ -411,6 +415,19 @@ HARNESS_FN int32_t harness_wait(struct harness *h, const int32_t *status)
 
 /* ---------------------------------------------------------------------- runs -- */
 
+/* Ranks are on one host, except for the rank that is apart. */
+HARNESS_FN uint8_t harness_shares(const struct harness_job *job, uint32_t a, uint32_t b)
+{
+	uint8_t host = COLL_SHARES_HOST | COLL_SHARES_NETWORK | COLL_SHARES_PIDS |
+		       COLL_SHARES_FILES | COLL_SHARES_IPC;
+
+	if (a == b)
+		return host | COLL_SHARES_PROCESS;
+	if (job->apart && (a == job->apart || b == job->apart))
+		return 0;
+	return host | (job->threads ? COLL_SHARES_PROCESS : 0);
+}
+
 HARNESS_FN void harness_host_init(struct harness *h, const struct harness_job *job, uint32_t rank)
 {
 	memset(h, 0, sizeof(*h));
@@ -437,7 +454,12 @@ HARNESS_FN void harness_host_init(struct harness *h, const struct harness_job *j
 				.arrived = harness_arrived,
 				.peer_lost = harness_peer_lost,
 				.exchange_fail = harness_exchange_fail,
-				.key_is_secret = 1};
+				.key_is_secret = 1,
+				.shares = h->shares};
+	if (job->old_core)
+		h->host.size = offsetof(coll_host_t, shares);
+	for (uint32_t r = 0; r < job->nranks; r++)
+		h->shares[r] = harness_shares(job, rank, r);
 }
 
 HARNESS_FN void harness_host_free(struct harness *h)

@@ -7,6 +7,8 @@
 #include "../lib/transport_harness.h"
 
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -149,6 +151,49 @@ static int test_deafen(struct harness *h)
 	return 0;
 }
 
+/* ------------------------------------------------------------------------ ports -- */
+
+static int test_ports(void)
+{
+	struct sockaddr_storage address;
+	int ports = 0;
+
+	for (int fd = 0; fd < 64; fd++)
+		ports += test_listener(fd, AF_INET, &address) ||
+			 test_listener(fd, AF_INET6, &address);
+	return ports;
+}
+
+/* The listening sockets are open while the ranks exchange their addresses. */
+static int test_no_port(struct harness *h)
+{
+	int ports = test_ports();
+
+	return ports ? harness_fail(h, "%d ports are open", ports) : 0;
+}
+
+static int test_some_port(struct harness *h)
+{
+	return test_ports() ? 0 : harness_fail(h, "no port is open");
+}
+
+/* Ranks that share nothing leave loopback addresses out. */
+static int test_has_network(void)
+{
+	struct ifaddrs *list;
+	int found = 0;
+
+	if (getifaddrs(&list))
+		return 0;
+	for (const struct ifaddrs *i = list; i; i = i->ifa_next)
+		found |= i->ifa_addr && i->ifa_addr->sa_family == AF_INET &&
+			 (i->ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP;
+	freeifaddrs(list);
+	return found;
+}
+
+/* ----------------------------------------------------------------- faults, again -- */
+
 static int test_few_descriptors(struct harness *h)
 {
 	struct rlimit limit;
@@ -181,19 +226,44 @@ static int test_keep_error(struct harness *h)
 
 /* ----------------------------------------------------------------------- runs -- */
 
-static void test_good(uint32_t nranks, const char *const *options, harness_fn exchanged,
-		      const char *name)
+static void test_run(struct harness_job job, const char *name)
 {
-	struct harness_job job = {.backend = test_backend, .nranks = nranks};
-
-	job.options = options;
-	job.exchanged = exchanged;
+	job.backend = test_backend;
 	job.run = test_words;
 	ok(!harness_run(&job), "%s", name);
-	for (uint32_t i = 0; i < nranks; i++)
+	for (uint32_t i = 0; i < job.nranks; i++)
 		if (job.shared->result[i])
 			diag("rank %u: %d %s", i, job.shared->result[i], job.shared->text[i]);
 	harness_job_free(&job);
+}
+
+static void test_good(uint32_t nranks, const char *const *options, harness_fn exchanged,
+		      const char *name)
+{
+	struct harness_job job = {.nranks = nranks, .options = options, .exchanged = exchanged};
+
+	test_run(job, name);
+}
+
+/* Who shares the host, as the core says, decides over local sockets and ports. */
+static void test_shares(void)
+{
+	struct harness_job job = {.nranks = 3, .exchanged = test_no_port};
+
+	test_run(job, "all ranks on one host: no port");
+	job.exchanged = test_some_port;
+	job.options = test_tcp;
+	test_run(job, "all ranks on one host without local sockets: ports");
+	if (!test_has_network()) {
+		skip(3, "no network but the loopback device");
+		return;
+	}
+	job = (struct harness_job){.nranks = 3, .exchanged = test_some_port, .apart = 2};
+	test_run(job, "a rank on another host: ports");
+	job.exchanged = test_deafen;
+	test_run(job, "TCP where the local address does not work");
+	job = (struct harness_job){.nranks = 3, .exchanged = test_some_port, .old_core = 1};
+	test_run(job, "a core that does not say who shares a host: ports");
 }
 
 /* Makes a run in which open fails on rank `rank` (and others) with that code and piece of text. */
@@ -249,7 +319,7 @@ int main(void)
 	test_fds_before = test_fds();
 	test_good(4, NULL, test_invite_unknown_peers, "unknown peers at all addresses");
 	test_good(4, test_tcp, test_invite_unknown_peers, "unknown peers at TCP addresses");
-	test_good(3, NULL, test_deafen, "TCP where the local address does not work");
+	test_shares();
 	test_good(12, NULL, test_few_descriptors, "a soft limit of 24 descriptors is raised");
 	test_faults();
 	return done_testing();

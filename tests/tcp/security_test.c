@@ -76,7 +76,7 @@ static void alter(const struct place *p, uint8_t *out, size_t len)
 			records[r]->has_aes = 0;
 	}
 	if (p->run->forge && p->rank == 1)
-		records[0]->pid++;
+		records[0]->nonce[0]++;
 }
 
 static int32_t exchange(void *user, const void *in, void *out, size_t len, int64_t timeout_ms)

@@ -388,7 +388,7 @@ static void test_insider(void)
 		m.head.len = lengths[i];
 		result = insider(m, sizeof(m), -1);
 		wrong += result.code != COLL_ERR_MISMATCH ||
-			 !strstr(result.text, "where rank 0 exchanges 120");
+			 !strstr(result.text, "where rank 0 exchanges 128");
 	}
 	is_int(wrong, 0, "a sealed piece of another length is an error, whichever it is");
 	m.head.type = STAR_FAILED;

@@ -130,10 +130,31 @@ static void test_host(void)
 	is_str(said, "", "and nothing is called");
 }
 
+static void test_shares(void)
+{
+	const uint8_t shares[3] = {COLL_SHARES_HOST | COLL_SHARES_PIDS,
+				   COLL_SHARES_HOST | COLL_SHARES_PIDS | COLL_SHARES_FILES,
+				   COLL_SHARES_HOST};
+	coll_host_t host = {.size = sizeof(host), .rank = 1, .nranks = 3, .shares = shares};
+
+	is_int(kit_shares(&host, 0, COLL_SHARES_PIDS), 1, "a rank shares a thing");
+	is_int(kit_shares(&host, 0, COLL_SHARES_PIDS | COLL_SHARES_FILES), 0, "but not both");
+	is_int(kit_all_share(&host, COLL_SHARES_HOST), 1, "all ranks share the host");
+	is_int(kit_all_share(&host, COLL_SHARES_PIDS), 0, "but not all the PIDs");
+	/* In a core of ABI 1.3 the table ends before the array. */
+	host.size = offsetof(coll_host_t, shares);
+	is_int(kit_shares(&host, 0, COLL_SHARES_HOST), 0, "an older core: no rank shares anything");
+	is_int(kit_shares(&host, 1, COLL_SHARES_HOST), 1, "except with itself");
+	host.size = sizeof(host);
+	host.shares = NULL;
+	is_int(kit_all_share(&host, COLL_SHARES_HOST), 0, "no array: the same");
+}
+
 int main(void)
 {
 	test_queue();
 	test_rest();
 	test_host();
+	test_shares();
 	return done_testing();
 }

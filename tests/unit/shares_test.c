@@ -9,16 +9,17 @@
 
 #include <coll/backend.h>
 
-enum { NRANKS = 5, ROUNDS = 64, PIECE = 32 << 10, WAIT_S = 60, ALL = 31, EXCLUDED = 1 };
+enum { NRANKS = 5, ROUNDS = 64, PIECE = 32 << 10, WAIT_S = 60, ALL = 63, EXCLUDED = 1 };
 
 /* The number of the process, host, network, ... of each rank. */
 static const struct {
-	int process, host, network, pids, shm;
+	int process, host, network, pids, files, ipc;
 } place[NRANKS] = {
-	{0, 0, 0, 0, 0}, {1, 0, 0, 0, 1}, /* another IPC namespace, another name of the host */
-	{2, 0, 1, 0, 0},                  /* another network namespace */
-	{3, 0, 1, 1, 0},                  /* the same network as rank 2, another PID namespace */
-	{4, 1, 2, 2, 2},                  /* another kernel */
+	{0, 0, 0, 0, 0, 0},
+	{1, 0, 0, 0, 0, 1}, /* another IPC namespace, another name of the host */
+	{2, 0, 1, 0, 0, 0}, /* another network namespace */
+	{3, 0, 1, 1, 0, 0}, /* the same network as rank 2, another PID namespace */
+	{4, 1, 2, 2, 1, 2}, /* another kernel */
 };
 
 static struct scene {
@@ -111,7 +112,8 @@ static uint8_t expected(int a, int b)
 			 (place[a].host == place[b].host ? COLL_SHARES_HOST : 0) |
 			 (place[a].network == place[b].network ? COLL_SHARES_NETWORK : 0) |
 			 (place[a].pids == place[b].pids ? COLL_SHARES_PIDS : 0) |
-			 (place[a].shm == place[b].shm ? COLL_SHARES_SHM : 0));
+			 (place[a].files == place[b].files ? COLL_SHARES_FILES : 0) |
+			 (place[a].ipc == place[b].ipc ? COLL_SHARES_IPC : 0));
 }
 
 /* member: the first ranks of the n members of `handle`. */

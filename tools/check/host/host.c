@@ -12,7 +12,10 @@
 #include "lib/tool.h"
 
 enum { HOST_SLEEP_US = 200, HOST_WORLD_STEPS = CHECK_STEPS / 4 };
-enum { HOST_SHARES = COLL_SHARES_HOST | COLL_SHARES_NETWORK | COLL_SHARES_PIDS | COLL_SHARES_SHM };
+enum {
+	HOST_SHARES = COLL_SHARES_HOST | COLL_SHARES_NETWORK | COLL_SHARES_PIDS |
+		      COLL_SHARES_FILES | COLL_SHARES_IPC
+};
 
 static struct check_ep *host_ep(const coll_host_t *host)
 {

@@ -12,11 +12,18 @@ static void client_check(struct context *context)
 
 static int client_advance(struct context *context)
 {
+	struct comm **at = &context->busy, *c;
 	int moved = 0;
 
-	for (struct comm *c = context->comms; c; c = c->next)
-		if (c->finished < c->issued)
-			moved |= queue_progress(c);
+	while ((c = *at)) {
+		if (c->finished == c->issued) {
+			*at = c->next_busy;
+			c->busy = 0;
+			continue;
+		}
+		moved |= queue_progress(c);
+		at = &c->next_busy;
+	}
 	return moved;
 }
 
@@ -30,7 +37,7 @@ static void client_shut(struct context *context)
 /* The transport's descriptor does not wake a thread for either of them. */
 static int client_awaits(const struct context *context)
 {
-	for (const struct comm *c = context->comms; c; c = c->next)
+	for (const struct comm *c = context->busy; c; c = c->next_busy)
 		if (c->head && (c->head->call.args.kind == KIND_AWAIT || c->head->native))
 			return 1;
 	return 0;

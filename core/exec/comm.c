@@ -210,6 +210,11 @@ void comm_free(struct comm *comm)
 			*at = comm->next;
 			break;
 		}
+	for (struct comm **at = &context->busy; *at; at = &(*at)->next_busy)
+		if (*at == comm) {
+			*at = comm->next_busy;
+			break;
+		}
 	match_forget(&context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context_id);
 	comm_note_freed(context, comm->context_id);
 	native_free(comm);

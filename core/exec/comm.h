@@ -88,8 +88,21 @@ struct comm {
 	int native_groups; /* groups of the backend's own that have not ended yet */
 	int leaving;       /* coll_comm_destroy has begun: a peer that leaves is no failure */
 	struct comm *next; /* the next communicator of the context */
+	int busy;          /* in the context's list of busy communicators */
+	struct comm *next_busy;
 	struct recorder recorder;
 };
+
+/* Counts an operation, and returns its number: context_progress moves the communicator until all are done. */
+static inline uint64_t comm_count(struct comm *comm)
+{
+	if (!comm->busy) {
+		comm->busy = 1;
+		comm->next_busy = comm->context->busy;
+		comm->context->busy = comm;
+	}
+	return ++comm->issued;
+}
 
 /* Memory for comm_rank_name. */
 struct rank_name {

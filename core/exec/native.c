@@ -116,7 +116,7 @@ int native_now(struct comm *comm, const struct call *call)
 		return 0;
 	op = recorder_of(call, signature_of(comm, call));
 	op.issued_us = context_now(comm->context);
-	place = recorder_add(&comm->recorder, ++comm->issued, &op);
+	place = recorder_add(&comm->recorder, comm_count(comm), &op);
 	if (native_submit(comm, comm->issued, call->slot, &call->args))
 		place->started_us = op.issued_us;
 	return 1;

@@ -205,7 +205,7 @@ static void op_append(struct op *op, uint64_t group)
 	struct comm *comm = op->comm;
 
 	op->next = NULL;
-	op->number = ++comm->issued;
+	op->number = comm_count(comm);
 	op->group = group;
 	op->native = op->declined = 0;
 	op->state = group ? OP_DEFERRED : OP_QUEUED;

@@ -89,6 +89,8 @@ struct context {
 	struct selection selection; /* rank 0's selection */
 	struct match match;
 	struct comm *comms;
+	struct comm
+		*busy; /* those with operations that are not done, and some that were done last */
 	uint32_t next_context_id; /* counts the ids drawn here: see comm_draw_context_id */
 	int32_t device;           /* the device of the endpoint, or the one asked for; -1: none */
 	uint32_t memory;          /* kinds that the endpoint takes: COLL_MEM_* bits */

@@ -496,6 +496,44 @@ static void test_progress_count(void)
 	rig_free(rig);
 }
 
+static int busy_comms(const struct rig *rig)
+{
+	int n = 0;
+
+	for (const struct comm *c = rig->context->busy; c; c = c->next_busy)
+		n++;
+	return n;
+}
+
+/* Progress walks the communicators that have work, and no idle ones. */
+static void test_busy(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	struct comm *other[2];
+
+	for (int i = 0; i < 2; i++)
+		if (comm_new(&other[i], rig->context, 9 + (uint32_t)i, 0, FAKE_RANKS, NULL))
+			bail_out("cannot make a communicator");
+	is_int(busy_comms(rig), 0, "idle communicators are not walked");
+	queue_one(rig, other[0], 0);
+	queue_one(rig, rig->comm, 0);
+	queue_one(rig, other[0], 0);
+	is_int(busy_comms(rig), 2, "each with an operation is, once");
+	context_progress(rig->context);
+	is_int(rig->fake.sends, 2, "the first operation of both starts");
+	fake_complete(rig, 0, COLL_SUCCESS);
+	fake_complete(rig, 1, COLL_SUCCESS);
+	context_progress(rig->context);
+	context_progress(rig->context);
+	is_int(busy_comms(rig), 1, "one whose operations are done is idle again");
+	ok(rig->context->busy == other[0], "the other has one operation left");
+	queue_one(rig, other[1], 0);
+	rig_free_comm(rig, other[1]);
+	rig_free_comm(rig, other[0]);
+	is_int(busy_comms(rig), 0, "a destroyed communicator is not walked");
+	rig_free(rig);
+}
+
 int main(void)
 {
 	test_one_by_one();
@@ -517,5 +555,6 @@ int main(void)
 	test_bad_controls();
 	test_wake_ups();
 	test_progress_count();
+	test_busy();
 	return done_testing();
 }

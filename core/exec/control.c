@@ -155,24 +155,35 @@ static void comm_take_controls(struct comm *comm, uint64_t tag)
 	}
 }
 
-void comm_check(struct comm *comm)
+/* Names all ranks that are found lost at once: the one whose end made the others end may be any of them. */
+static void comm_check_lost(struct comm *comm)
 {
 	struct context *context = comm->context;
+	char text[ERROR_TEXT_SIZE] = "";
 	struct rank_name name;
+	size_t n = 0;
 
-	comm_take_controls(comm, comm_tag_control(comm->context_id));
-	if (comm->birth)
-		comm_take_controls(comm, comm->birth);
-	if (comm->pending_code)
-		comm_fail(comm, 0, comm->pending_code, "%s", comm->pending_text);
 	for (int r = 0; r < comm->nranks; r++) {
 		const char *failure = context->failure[comm->to_context_rank[r]];
 
 		if (!failure || comm->peer_state[r] == PEER_LEFT)
 			continue;
 		comm->peer_state[r] = PEER_FAILED;
-		if (!comm->leaving)
-			comm_fail(comm, 0, COLL_ERR_PEER_LOST, "%s was lost: %s",
-				  comm_rank_name(comm, r, &name), failure);
+		if (n < sizeof(text))
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s was lost: %s",
+					      n ? "; " : "", comm_rank_name(comm, r, &name),
+					      failure);
 	}
+	if (n && !comm->leaving)
+		comm_fail(comm, 0, COLL_ERR_PEER_LOST, "%s", text);
+}
+
+void comm_check(struct comm *comm)
+{
+	comm_take_controls(comm, comm_tag_control(comm->context_id));
+	if (comm->birth)
+		comm_take_controls(comm, comm->birth);
+	if (comm->pending_code)
+		comm_fail(comm, 0, comm->pending_code, "%s", comm->pending_text);
+	comm_check_lost(comm);
 }

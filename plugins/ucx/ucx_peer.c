@@ -328,14 +328,18 @@ static void ucx_lose(struct ucx *u, struct ucx_peer *peer)
 	u->host->peer_lost(u->host, peer->rank, why);
 }
 
+/* Peers that fail one after another are reported together, so that the core names the first among them. */
 void ucx_reap_failed(struct ucx *u)
 {
-	for (uint32_t i = 0; i < u->nranks && u->failing; i++) {
-		struct ucx_peer *peer = &u->peer[i];
+	for (uint32_t i = 0; i < u->nranks; i++) {
+		const struct ucx_peer *peer = &u->peer[i];
 
-		if (peer->failure && !peer->lost && ucx_all_received(u, peer))
-			ucx_lose(u, peer);
+		if (peer->failure && !peer->lost && !ucx_all_received(u, peer))
+			return;
 	}
+	for (uint32_t i = 0; i < u->nranks && u->failing; i++)
+		if (u->peer[i].failure && !u->peer[i].lost)
+			ucx_lose(u, &u->peer[i]);
 }
 
 /* ---------------------------------------------------------------------- closing -- */

@@ -8,6 +8,7 @@
 #include "base/siphash.h"
 
 #include <coll/backend.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,6 +94,41 @@ int choose_compile(const struct config *config, struct selection *selection)
 	selection->reproducible = (int32_t)config_int(config, "reproducible");
 	for (int kind = 1; !code && kind <= RULES_KINDS; kind++)
 		code = choose_compile_kind(config, kind, &selection->rules[kind - 1]);
+	return code;
+}
+
+static int choose_check_number(const struct config *config, const char *name, int64_t number)
+{
+	int64_t min, max;
+
+	if (config_allows(config, name, number, &min, &max))
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_REMOTE,
+			 "rank 0's option '%s' came as %" PRId64 ", but goes from %" PRId64
+			 " to %" PRId64 ": the exchange between the ranks altered bytes on the way",
+			 name, number, min, max);
+}
+
+int choose_check(const struct config *config, const struct selection *selection)
+{
+	/* A number beyond all bounds stays one. */
+	int64_t segment = selection->segment < INT64_MAX ? (int64_t)selection->segment : INT64_MAX;
+	int code = choose_check_number(config, "segment", segment);
+
+	if (!code)
+		code = choose_check_number(config, "node_size", selection->node_size);
+	for (int kind = 1; !code && kind <= RULES_KINDS; kind++) {
+		const struct rules *rules = &selection->rules[kind - 1];
+
+		if (rules->count < 0 || rules->count > RULES_MAX || rules->given < 0 ||
+		    rules->given > rules->count)
+			code = error_set(COLL_ERR_REMOTE,
+					 "rank 0's rules for %s came as %d, %d of them the user's, "
+					 "but %d are the most: the exchange between the ranks "
+					 "altered bytes on the way",
+					 kind_name(kind), (int)rules->count, (int)rules->given,
+					 RULES_MAX);
+	}
 	return code;
 }
 

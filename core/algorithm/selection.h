@@ -30,6 +30,11 @@ struct selection {
  * are kept: choose_rule passes over them.
  */
 int choose_compile(const struct config *config, struct selection *selection);
+/*
+ * For a selection that another rank has sent: COLL_ERR_REMOTE if a value is none that its option can have on this
+ * rank.
+ */
+int choose_check(const struct config *config, const struct selection *selection);
 /* A hash of the whole selection. */
 uint64_t choose_hash(const struct selection *selection);
 /* "'segment', 'ring_algorithm'": the options in which two selections differ. */

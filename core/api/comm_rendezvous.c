@@ -40,8 +40,9 @@ static int rendezvous_no_memory(struct bootstrap *bootstrap, int64_t timeout_ms)
 }
 
 /* The selections differ: takes rank 0's. */
-static int rendezvous_take_selection(struct bootstrap *bootstrap, const struct selection *own,
-				     struct selection *selection, int64_t timeout_ms)
+static int rendezvous_take_selection(struct bootstrap *bootstrap, const struct config *config,
+				     const struct selection *own, struct selection *selection,
+				     int64_t timeout_ms)
 {
 	struct selection *all = calloc((size_t)bootstrap_nranks(bootstrap), sizeof(*all));
 	char differ[256];
@@ -50,6 +51,8 @@ static int rendezvous_take_selection(struct bootstrap *bootstrap, const struct s
 	if (!all)
 		return rendezvous_no_memory(bootstrap, timeout_ms);
 	code = bootstrap_exchange(bootstrap, own, all, sizeof(*own), timeout_ms);
+	if (!code)
+		code = choose_check(config, &all[0]);
 	if (!code)
 		*selection = all[0];
 	free(all);
@@ -65,9 +68,10 @@ static int rendezvous_take_selection(struct bootstrap *bootstrap, const struct s
  * Every rank chooses algorithms and builds schedules with rank 0's values.  *selection: this rank's
  * own, then rank 0's.
  */
-static int rendezvous_agree_selection(struct bootstrap *bootstrap, struct selection *selection,
-				      int64_t timeout_ms)
+static int rendezvous_agree_selection(struct bootstrap *bootstrap, const struct config *config,
+				      struct selection *selection)
 {
+	int64_t timeout_ms = config_int(config, "init_timeout") / 1000;
 	int n = bootstrap_nranks(bootstrap), code, same = 1;
 	const struct selection own = *selection;
 	uint64_t brief[2] = {own.table, choose_hash(&own)}, (*all)[2];
@@ -85,8 +89,9 @@ static int rendezvous_agree_selection(struct bootstrap *bootstrap, struct select
 		same &= all[r][1] == all[0][1];
 	}
 	free(all);
-	return code || same ? code
-			    : rendezvous_take_selection(bootstrap, &own, selection, timeout_ms);
+	return code || same
+		       ? code
+		       : rendezvous_take_selection(bootstrap, config, &own, selection, timeout_ms);
 }
 
 static void rendezvous_free_parts(struct context_parts *parts)
@@ -179,8 +184,8 @@ static int rendezvous_choose_and_open(struct context **context, struct context_p
 
 	code = rendezvous_choose(parts, code, &by_name);
 	if (!code)
-		code = rendezvous_agree_selection(parts->bootstrap, &parts->selection,
-						  config_int(parts->config, "init_timeout") / 1000);
+		code = rendezvous_agree_selection(parts->bootstrap, parts->config,
+						  &parts->selection);
 	while (!code) {
 		open_code = rendezvous_open(context, parts, together);
 		if (!open_code || !rendezvous_may_go_on(parts, by_name, open_code))

@@ -44,6 +44,9 @@ int config_check_sections(struct config *config);
  */
 const char *config_string(const struct config *config, const char *name);
 int64_t config_int(const struct config *config, const char *name);
+/* Is the number within the bounds of the option, whose least and most go to *min and *max? */
+int config_allows(const struct config *config, const char *name, int64_t number, int64_t *min,
+		  int64_t *max);
 /* Did any source give a value, so that the default is not in force?  Unknown names: 0. */
 int config_is_set(const struct config *config, const char *name);
 /* The default of the option, or NULL. */

@@ -23,6 +23,16 @@ int64_t config_int(const struct config *config, const char *name)
 	return option ? option->number : 0;
 }
 
+int config_allows(const struct config *config, const char *name, int64_t number, int64_t *min,
+		  int64_t *max)
+{
+	const struct config_option *option = config_find(config, name);
+
+	*min = option ? option->declared.spec.min : 0;
+	*max = option ? option->declared.spec.max : 0;
+	return number >= *min && number <= *max;
+}
+
 int config_is_set(const struct config *config, const char *name)
 {
 	const struct config_option *option = config_find(config, name);

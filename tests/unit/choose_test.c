@@ -518,6 +518,90 @@ static void test_fuzz_text(void)
 	ok(read > 1000 && read < 99000, "%d of them read", read);
 }
 
+/* ------------------------------------------------------------- rank 0's selection -- */
+
+enum { BLOCK_HEAD = 16, BRIEF = 16 };
+
+/* How rank 0's selection is changed on its way to rank 1. */
+struct change {
+	void (*apply)(struct selection *selection);
+	int briefs; /* pieces of the length of a hash that have come: the key, then the hashes */
+};
+
+static void no_segment(struct selection *s)
+{
+	s->segment = 0;
+}
+
+static void huge_segment(struct selection *s)
+{
+	s->segment = UINT64_MAX - 5;
+}
+
+static void negative_node(struct selection *s)
+{
+	s->node_size = -3;
+}
+
+static void many_rules(struct selection *s)
+{
+	s->rules[COLL_KIND_BARRIER - 1].count = RULES_MAX + 1;
+}
+
+static void own_rules(struct selection *s)
+{
+	s->rules[0].given = s->rules[0].count + 1;
+}
+
+/*
+ * Exchanges for rank 1 of two ranks that send the same.  The hash of rank 0's selection differs, so that the
+ * selection comes next.
+ */
+static int32_t exchange_changed(void *user, const void *in, void *out, size_t len,
+				int64_t timeout_ms)
+{
+	struct change *change = user;
+	uint64_t size;
+
+	(void)timeout_ms;
+	for (size_t r = 0; r < 2; r++)
+		memcpy((char *)out + r * len, in, len);
+	memcpy(&size, (char *)out + BLOCK_HEAD - sizeof(size), sizeof(size));
+	if (len == sizeof(struct selection))
+		change->apply(out);
+	else if (size == BRIEF && ++change->briefs > 1)
+		((char *)out)[BLOCK_HEAD + sizeof(uint64_t)] ^= 1;
+	return 0;
+}
+
+static void is_refused(void (*apply)(struct selection *), const char *text)
+{
+	struct change change = {.apply = apply};
+	coll_comm_t comm = NULL;
+	coll_config_t config;
+
+	coll_config_init(&config, sizeof(config));
+	config.backend = "simulated";
+	config.init_timeout_ms = 3000;
+	is_int(coll_comm_init_exchange(&comm, 2, 1, exchange_changed, &change, &config),
+	       COLL_ERR_REMOTE, "no communicator");
+	has_str(coll_get_last_error(NULL), text, "the error says why");
+}
+
+static void test_altered(void)
+{
+	const char *top = getenv("top_builddir");
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/.libs", top ? top : ".");
+	setenv("COLL_PLUGIN_PATH", path, 1);
+	is_refused(no_segment, "rank 0's option 'segment' came as 0, but goes from 4096 to");
+	is_refused(huge_segment, "rank 0's option 'segment' came as 9223372036854775807, but");
+	is_refused(negative_node, "rank 0's option 'node_size' came as -3, but goes from 0 to");
+	is_refused(many_rules, "rank 0's rules for barrier came as 25, ");
+	is_refused(own_rules, "rank 0's rules for allreduce came as ");
+}
+
 int main(void)
 {
 	config_dir_begin();
@@ -533,6 +617,7 @@ int main(void)
 	test_fuzz_choice();
 	test_fuzz_reach();
 	test_fuzz_text();
+	test_altered();
 	config_dir_end();
 	return done_testing();
 }

@@ -94,6 +94,10 @@ results() {
     echo "the return of a survivor's call. A hang is a rank that still waits 20 s after the death. A miss is a"
     echo "hang, an error that comes too late or does not name the dead rank (of init: a rank), or a wrong sum."
     echo
+    echo "Init: nobody knows of a rank that dies before it has connected to rank 0, so its death costs the others"
+    echo "all of \`init_timeout\`, and they give up together. The end of a connection shows every later death: to"
+    echo "rank 0 at once, to ranks that are still connecting to one another within about 1.2 seconds."
+    echo
     echo "| backend | promise | deaths | survivors | median | 99.9 % | maximum | hangs | misses | commit |"
     echo "|---|---|---|---|---|---|---|---|---|---|"
     for scene in kill survive split dup shrink init destroy abort; do

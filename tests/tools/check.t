@@ -139,6 +139,60 @@ is "no file: status 2" $status 2
 kit --ranks 3-2 "$build/.libs/coll_tcp.so"
 is "ranks backwards: status 2" $status 2
 
+# ------------------------------------------------------------------ started by another launcher
+
+# launched NAME LAUNCHER... -- ARG...: each process that the launcher starts is a rank.
+launched() {
+    local name=$1 launcher=()
+    shift
+    while [ "$1" != -- ]; do
+        launcher+=("$1")
+        shift
+    done
+    shift
+    collect "$name" timeout 300 "${launcher[@]}" "$coll" check --launched --quick --timeout $limit "$@"
+    take "$name"
+    sed -i 's/^\[0\] //' "$dir/out"
+}
+
+# passes NAME: one report of all ranks, with collectives that were verified.
+passes() {
+    is "$1: status 0" "$status" 0
+    none "$1: nothing fails" "$(grep -A 30 '^not ok' "$dir/out")"
+    none "$1: one report in TAP" "$(tap_faults)"
+    check "$1: collectives are verified" grep -q ' [1-9][0-9]* collectives verified' "$dir/out"
+}
+
+launched run "$coll" run -n 3 -- "$build/.libs/coll_tcp.so"
+passes "under coll run"
+if mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
+    launched mpirun mpirun --allow-run-as-root --oversubscribe -np 3 -- "$build/.libs/coll_tcp.so"
+    passes "under mpirun"
+else
+    skip "under mpirun" "Open MPI is not installed"
+fi
+launched simulated "$coll" run -n 2 -- "$build/.libs/coll_simulated.so"
+is "launched processes, and a plugin for one process: status 3" "$status" 3
+check "the report says why" grep -q 'not tried.*within one process only' "$dir/out"
+if [ -z "$TEST_SANITIZE" ]; then
+    src=${top_srcdir:-.}
+    # shellcheck disable=SC2086 # flags are words
+    ${TEST_CC:-cc} $TEST_CFLAGS -fPIC -fvisibility=hidden -shared -pthread -I"$src/include" -iquote "$src/core" \
+        -o "$dir/coll_longhand.so" "$src/tests/plugins/bad/coll_longhand.c" "$build/.libs/libcore_socket.a" \
+        "$build/.libs/libcore_base.a" -Wl,--exclude-libs,ALL
+    launched bad "$coll" run -n 3 -- --only coll-allreduce "$dir/coll_longhand.so"
+    is "launched ranks that get wrong data: status 1" "$status" 1
+    check "the check names the rank" grep -q '^#   3 processes: rank [0-2] of 3: allreduce' "$dir/out"
+else
+    skip "a plugin with a fault" "built with a sanitizer ($TEST_SANITIZE)"
+fi
+kit --launched "$build/.libs/coll_tcp.so"
+is "no launcher: status 2" $status 2
+check "no launcher: a sentence" grep -q 'found no launcher' "$dir/err"
+kit --launched --ranks 2 "$build/.libs/coll_tcp.so"
+is "--launched with --ranks: status 2" $status 2
+check "--launched with --ranks: a sentence" grep -q 'does not go with --ranks' "$dir/err"
+
 # ------------------------------------------------------------------ files that are no plugins
 
 echo text >"$dir/coll_text.so"

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "check/check.h"
 #include "check/host/host.h"
+#include "check/kit/launched.h"
 #include "lib/tool.h"
 
 enum {
@@ -33,6 +34,8 @@ static const char check_help[] =
 	"  -o, --only NAME,...    run only these checks\n"
 	"  -x, --option KEY=VALUE set an option of the plugin, as its section of coll.conf does\n"
 	"  -q, --quick            use fewer ranks and skip long checks\n"
+	"  -L, --launched         be one rank of a job that mpirun, srun or coll run has started:\n"
+	"                         the checks through coll.h on all its ranks; rank 0 reports\n"
 	"  -a, --all              run the later groups of checks too after a failure\n"
 	"  -t, --timeout SECONDS  time after which a check counts as hung (default 20)\n"
 	"  -h, --help             show this help and exit\n"
@@ -41,15 +44,11 @@ static const char check_help[] =
 	"wrong, 3 if no check could open an endpoint, for example for want of devices.\n";
 
 static const struct option check_long[] = {
-	{"ranks", required_argument, NULL, 'r'},
-	{"list", no_argument, NULL, 'l'},
-	{"only", required_argument, NULL, 'o'},
-	{"option", required_argument, NULL, 'x'},
-	{"quick", no_argument, NULL, 'q'},
-	{"all", no_argument, NULL, 'a'},
-	{"timeout", required_argument, NULL, 't'},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+	{"ranks", required_argument, NULL, 'r'}, {"list", no_argument, NULL, 'l'},
+	{"only", required_argument, NULL, 'o'},  {"option", required_argument, NULL, 'x'},
+	{"quick", no_argument, NULL, 'q'},       {"all", no_argument, NULL, 'a'},
+	{"launched", no_argument, NULL, 'L'},    {"timeout", required_argument, NULL, 't'},
+	{"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
 };
 
 /* The checks that have failed so far. */
@@ -61,7 +60,7 @@ struct check_broken {
 struct check_line {
 	struct check_options options;
 	const char *only[CHECK_ONLY_MAX + 1];
-	int only_count, list, help;
+	int only_count, list, help, launched;
 	const char *keys[2 * CHECK_KEYS_MAX + 1];
 	int key_count;
 };
@@ -140,6 +139,7 @@ static int check_set(struct check_line *line, int option, char **argv)
 	case 'x': return check_set_option(line, optarg);
 	case 'q': line->options.quick = 1; return 0;
 	case 'a': line->options.all = 1; return 0;
+	case 'L': line->launched = 1; return 0;
 	case 'h': line->help = 1; return 0;
 	case 't':
 		if (!tool_parse_seconds(optarg, &line->options.timeout_ms) &&
@@ -180,13 +180,16 @@ static int check_read_line(struct check_line *line, int argc, char **argv)
 						.timeout_ms = CHECK_TIMEOUT_MS,
 						.needs = check_needs}};
 	o->keys = line->keys;
-	while ((option = getopt_long(argc, argv, ":r:lo:x:qat:h", check_long, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, ":r:lo:x:qaLt:h", check_long, NULL)) != -1) {
 		status = check_set(line, option, argv);
 		if (status || line->help)
 			return status;
 	}
 	if (o->quick && !o->ranks_said)
 		o->ranks_max = CHECK_QUICK_RANKS;
+	if (line->launched && (o->ranks_said || line->list))
+		return tool_usage("check", "--launched takes the launcher's ranks and runs checks: "
+					   "it does not go with --ranks or --list");
 	if (line->list && optind == argc)
 		return 0;
 	if (argc - optind != 1)
@@ -274,13 +277,13 @@ struct check_sum {
 	struct check_broken broken;
 };
 
-static void check_count(struct check_sum *sum, int group, const struct check_result *result)
+static void check_count(struct check_sum *sum, int counts, const struct check_result *result)
 {
 	sum->passed += result->verdict == CHECK_PASSED;
 	sum->skipped += result->verdict == CHECK_SKIPPED;
 	sum->cases += result->cases;
 	sum->calls += result->calls;
-	if (group < CHECK_ENDPOINT)
+	if (!counts)
 		return;
 	sum->opening++;
 	sum->opened += result->verdict != CHECK_SKIPPED;
@@ -290,6 +293,7 @@ static void check_count(struct check_sum *sum, int group, const struct check_res
 
 static void check_group(const struct check_line *line, int group, struct check_sum *sum)
 {
+	const int first = line->options.launch ? CHECK_API : CHECK_ENDPOINT;
 	static struct check_result result;
 
 	for (int i = 0; check_lists[i]; i++)
@@ -298,7 +302,7 @@ static void check_group(const struct check_line *line, int group, struct check_s
 				continue;
 			check_one(line, check, &sum->broken, &result);
 			check_print(++sum->total, check, &result);
-			check_count(sum, group, &result);
+			check_count(sum, group >= first, &result);
 			if (result.verdict == CHECK_NOT_PASSED &&
 			    sum->broken.count < CHECK_ONLY_MAX)
 				sum->broken.check[sum->broken.count++] = check;
@@ -350,6 +354,23 @@ static int check_report(struct check_line *line)
 	return CHECK_STATUS_UNTRIED;
 }
 
+/* Every process is a rank: all run the checks, and rank 0 reports. */
+static int check_launched(struct check_line *line)
+{
+	struct check_launch launch = {0};
+	int status = check_launched_begin(&launch);
+
+	if (status)
+		return status;
+	line->options.launch = &launch;
+	line->options.ranks_said = 1;
+	if (launch.rank && !freopen("/dev/null", "w", stdout))
+		fprintf(stderr, "coll check: cannot open /dev/null: %s\n", strerror(errno));
+	status = check_report(line);
+	check_launched_end(&launch);
+	return status;
+}
+
 static void check_print_list(void)
 {
 	for (int group = 0; group <= CHECK_API; group++)
@@ -371,6 +392,8 @@ static int check_main(int argc, char **argv)
 		fputs(check_help, stdout);
 	else if (line.list)
 		check_print_list();
+	else if (line.launched)
+		status = check_launched(&line);
 	else
 		status = check_report(&line);
 	free((void *)(uintptr_t)line.options.path);

@@ -53,11 +53,12 @@ enum check_need {
 	CHECK_CANCEL = 8,    /* cancel and drop */
 	CHECK_REGISTER = 16, /* mem_register of the transport */
 	CHECK_FORKED = 32,
-	CHECK_EVENTS = 64,   /* native->event_* */
-	CHECK_SPLIT = 128,   /* native->split */
-	CHECK_MEMORY = 256,  /* transport->memory */
-	CHECK_DEVICES = 512, /* the plugin takes device memory and no host memory */
-	CHECK_MANAGED = 1024 /* beside CHECK_DEVICES: the plugin takes managed memory */
+	CHECK_EVENTS = 64,    /* native->event_* */
+	CHECK_SPLIT = 128,    /* native->split */
+	CHECK_MEMORY = 256,   /* transport->memory */
+	CHECK_DEVICES = 512,  /* the plugin takes device memory and no host memory */
+	CHECK_MANAGED = 1024, /* beside CHECK_DEVICES: the plugin takes managed memory */
+	CHECK_COUNTERS = 2048 /* the ranks count together in the memory that they share */
 };
 
 /* How the ranks of a check run. */
@@ -69,6 +70,7 @@ enum check_way {
 };
 
 struct check_case;
+struct check_launch;
 
 struct check {
 	const char *name;    /* short, for --only: lower case, '-' between words */
@@ -103,6 +105,8 @@ struct check_options {
 	char name[32];    /* <name> of coll_<name>.so; "" if the file has no such name */
 	int ranks_min, ranks_max, ranks_said;
 	int quick, all;
+	const struct check_launch
+		*launch;         /* a launcher has started the ranks: launched.h; or NULL */
 	int64_t timeout_ms;      /* limit for one case; a case that takes longer counts as hung */
 	const char *const *keys; /* --option key=value as "key", "value", ..., NULL */
 	struct check_traits traits;

@@ -13,7 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "check/kit/kit.h"
+#include "check/kit/launched.h"
 #include "check/kit/trace.h"
 #include "lib/tool.h"
 
@@ -218,9 +218,22 @@ static void rank_processes(struct check_case *c, void (*fn)(struct check_case *c
 	}
 }
 
+/* This process is one of the ranks. */
+static void rank_launched(struct check_case *c, void (*fn)(struct check_case *c, int rank))
+{
+	const int rank = c->options->launch->rank;
+
+	check_device_begin(c, rank);
+	check_slot(c, rank, NULL);
+	fn(c, rank);
+	check_slot(c, rank, NULL);
+}
+
 void check_ranks(struct check_case *c, void (*fn)(struct check_case *c, int rank))
 {
-	if (c->processes)
+	if (c->options->launch)
+		rank_launched(c, fn);
+	else if (c->processes)
 		rank_processes(c, fn);
 	else
 		rank_threads(c, fn);

@@ -10,7 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "check/kit/kit.h"
+#include "check/kit/launched.h"
 #include "check/kit/trace.h"
 #include "lib/tool.h"
 
@@ -104,11 +104,26 @@ __attribute__((noreturn)) static void run_child(struct run *run)
 
 /* ------------------------------------------------------------------ the parent -- */
 
+/* With a launcher: carries the exchanges of this rank's child. */
+static void run_relay(struct launched_relay *relay, int ended)
+{
+	if (!relay->launch || !relay->c->nranks)
+		return;
+	do {
+		check_relay(relay, ended);
+		if (ended && !relay->over)
+			usleep(RUN_SLEEP_US);
+	} while (ended && !relay->over);
+}
+
 /* Waits until the child has ended or its time is over, then kills all processes of its group. */
 static void run_watch(struct run *run)
 {
+	static struct launched_relay relay;
 	int64_t deadline = tool_now_ms() + run->c.options->timeout_ms;
 	siginfo_t info;
+
+	relay = (struct launched_relay){.launch = run->c.options->launch, .c = &run->c};
 
 	for (;;) {
 		info.si_pid = 0;
@@ -119,6 +134,7 @@ static void run_watch(struct run *run)
 			run->hung = 1;
 			break;
 		}
+		run_relay(&relay, 0);
 		usleep(RUN_SLEEP_US);
 	}
 	/* The kit has not yet reaped the child, so the process id still belongs to it. */
@@ -126,6 +142,7 @@ static void run_watch(struct run *run)
 	kill(run->pid, SIGKILL);
 	while (waitpid(run->pid, &run->status, 0) < 0 && errno == EINTR)
 		;
+	run_relay(&relay, 1);
 }
 
 static void run_read_output(struct run *run)
@@ -161,6 +178,9 @@ static int run_conclude(const struct run *run, char *text, size_t size)
 	int crashed = WIFSIGNALED(run->status) && !run->hung;
 	char where[80];
 
+	if (crashed && run->c.options->launch &&
+	    atomic_load(&shared->dying[run->c.options->launch->rank]))
+		return 0;
 	run_where(shared, crashed ? atomic_load(&shared->crash_rank) : 0, where, sizeof(where));
 	if (run->hung && (where[0] || atomic_load(&shared->failed) != 2))
 		snprintf(text, size, "it hung for %lld s%s",
@@ -253,8 +273,32 @@ static int run_one(struct run *run, struct check_result *result)
 	return 0;
 }
 
-void check_run(const struct check *check, const struct check_options *options,
-	       struct check_result *result)
+/* The ranks are the launcher's, all of them. */
+static void run_launched(const struct check *check, const struct check_options *options,
+			 struct check_result *result)
+{
+	static struct run run;
+	const int ranks = check->ways == CHECK_ALONE ? 0 : options->launch->nranks;
+	const char *lacks =
+		check_launched_lacks(check, options->launch, result->text, sizeof(result->text));
+
+	if (lacks) {
+		result->verdict = CHECK_SKIPPED;
+		if (lacks != result->text)
+			snprintf(result->text, sizeof(result->text), "%s", lacks);
+		return;
+	}
+	run = (struct run){.c = {.check = check,
+				 .options = options,
+				 .nranks = ranks,
+				 .processes = ranks > 0,
+				 .quick = options->quick,
+				 .timeout_ms = options->timeout_ms / 2}};
+	(void)run_one(&run, result);
+}
+
+static void run_cases(const struct check *check, const struct check_options *options,
+		      struct check_result *result)
 {
 	static struct run run;
 	int low = check->ranks_min > options->ranks_min ? check->ranks_min : options->ranks_min;
@@ -268,7 +312,6 @@ void check_run(const struct check *check, const struct check_options *options,
 		low = high;
 	if (check->ways == CHECK_ALONE)
 		low = high = 0;
-	*result = (struct check_result){.verdict = CHECK_PASSED};
 	for (int n = low; n <= high && result->verdict == CHECK_PASSED; n++)
 		for (int processes = 0; processes < 2; processes++) {
 			unsigned way = processes ? CHECK_PROCESSES : CHECK_THREADS;
@@ -284,6 +327,16 @@ void check_run(const struct check *check, const struct check_options *options,
 			if (run_one(&run, result) || result->verdict != CHECK_PASSED)
 				break;
 		}
+}
+
+void check_run(const struct check *check, const struct check_options *options,
+	       struct check_result *result)
+{
+	*result = (struct check_result){.verdict = CHECK_PASSED};
+	if (options->launch)
+		run_launched(check, options, result);
+	else
+		run_cases(check, options, result);
 	if (check->trace && run_traces[check->trace - 1][0] && result->verdict == CHECK_PASSED) {
 		result->verdict = CHECK_NOT_PASSED;
 		snprintf(result->text, sizeof(result->text), "%s", run_traces[check->trace - 1]);
@@ -292,4 +345,6 @@ void check_run(const struct check *check, const struct check_options *options,
 		result->verdict = CHECK_SKIPPED;
 		snprintf(result->text, sizeof(result->text), "%s", result->skip);
 	}
+	if (options->launch)
+		check_launched_agree(options->launch, result);
 }

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* launched.c - the processes of a launcher as ranks: their exchanges and their common results. */
+#include "check/kit/launched.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/tool.h"
+
+/* Without the other ranks there are no results that all could agree on. */
+static void launched_must(coll_result_t code)
+{
+	if (!code)
+		return;
+	fprintf(stderr, "coll check: the ranks have lost each other: %s\n",
+		coll_get_last_error(NULL));
+	exit(1);
+}
+
+int check_launched_begin(struct check_launch *launch)
+{
+	/* A rank waits for the others as long as their checks take. */
+	static const char *const options[] = {"stall_after=0", NULL};
+	coll_config_t config;
+
+	if (coll_get_launch_info(&launch->rank, &launch->nranks, NULL, NULL))
+		return tool_usage("check", "--launched: %s", coll_get_last_error(NULL));
+	if (launch->nranks < 2)
+		return tool_usage("check",
+				  "--launched found no launcher, or one process only: start the "
+				  "ranks with mpirun, srun or coll run, or leave --launched out");
+	if (launch->nranks > CHECK_RANKS)
+		return tool_usage("check", "--launched takes at most %d ranks, not %d", CHECK_RANKS,
+				  (int)launch->nranks);
+	coll_config_init(&config, sizeof(config));
+	config.backend = "tcp";
+	config.options = options;
+	if (!coll_comm_init_env(&launch->comm, &config))
+		return 0;
+	fprintf(stderr, "coll check: the launched ranks cannot meet: %s\n",
+		coll_get_last_error(NULL));
+	return 1;
+}
+
+/* A launcher may end all processes when the first of them ends: rank 0 must have reported before. */
+void check_launched_end(struct check_launch *launch)
+{
+	fflush(stdout);
+	launched_must(coll_barrier(launch->comm));
+	launched_must(coll_sync(launch->comm));
+	coll_comm_destroy(launch->comm);
+}
+
+const char *check_launched_lacks(const struct check *check, const struct check_launch *launch,
+				 char *text, size_t size)
+{
+	if (check->ways == CHECK_ALONE)
+		return NULL;
+	if (check->group != CHECK_API || !(check->ways & CHECK_PROCESSES) ||
+	    check->needs & CHECK_COUNTERS)
+		return "this check starts its ranks itself: run coll check without --launched too";
+	if (launch->nranks >= check->ranks_min &&
+	    (!check->ranks_max || launch->nranks <= check->ranks_max))
+		return NULL;
+	snprintf(text, size, "%s %d ranks, not %d",
+		 launch->nranks < check->ranks_min ? "needs at least" : "takes at most",
+		 launch->nranks < check->ranks_min ? check->ranks_min : check->ranks_max,
+		 (int)launch->nranks);
+	return text;
+}
+
+/* ------------------------------------------------------------------ exchanges -- */
+
+static void relay_begin(struct launched_relay *relay, int ended)
+{
+	struct check_shared *shared = relay->c->shared;
+	struct launched_part *own = &relay->own;
+
+	memset(own, 0, sizeof(*own));
+	own->ended = ended;
+	own->failed = atomic_load(&shared->failed) == 2;
+	memcpy(own->text, shared->text, sizeof(own->text));
+	if (!ended)
+		memcpy(own->record, shared->contributed[relay->step][relay->launch->rank],
+		       sizeof(own->record));
+	launched_must(coll_allgather(own, relay->all, sizeof(*own), COLL_UINT8, relay->launch->comm,
+				     NULL));
+	launched_must(coll_get_request(relay->launch->comm, &relay->request));
+}
+
+/* The child learns the records of all ranks, or that the check has failed elsewhere. */
+static void relay_take(struct launched_relay *relay)
+{
+	struct check_shared *shared = relay->c->shared;
+	const int n = relay->launch->nranks;
+	int ended = 0;
+
+	for (int r = 0; r < n; r++) {
+		ended += relay->all[r].ended;
+		if (relay->all[r].failed && !check_failed(relay->c))
+			check_fail(relay->c, "%.*s", CHECK_TEXT - 1, relay->all[r].text);
+	}
+	relay->broken |= ended > 0;
+	relay->over = ended == n;
+	if (relay->broken)
+		return;
+	for (int r = 0; r < n; r++)
+		memcpy(shared->contributed[relay->step][r], relay->all[r].record, CHECK_RECORD);
+	atomic_store(&shared->entered[relay->step++], (unsigned)n);
+}
+
+void check_relay(struct launched_relay *relay, int ended)
+{
+	int entered = !relay->broken && relay->step < CHECK_STEPS &&
+		      atomic_load(&relay->c->shared->entered[relay->step]);
+	int32_t done = 0;
+
+	if (!relay->request && (ended || entered))
+		relay_begin(relay, ended);
+	if (!relay->request)
+		return;
+	launched_must(coll_test(relay->request, &done));
+	if (!done)
+		return;
+	launched_must(coll_request_free(relay->request));
+	relay->request = NULL;
+	relay_take(relay);
+}
+
+/* -------------------------------------------------------------------- results -- */
+
+/* A failure on any rank is the result; else a pass on any rank. */
+static const struct check_result *launched_worst(const struct check_result *all, int n, int *rank)
+{
+	static const enum check_verdict order[] = {CHECK_NOT_PASSED, CHECK_PASSED, CHECK_SKIPPED};
+
+	for (int i = 0; i < 3; i++)
+		for (*rank = 0; *rank < n; (*rank)++)
+			if (all[*rank].verdict == order[i])
+				return &all[*rank];
+	*rank = 0;
+	return all;
+}
+
+void check_launched_agree(const struct check_launch *launch, struct check_result *result)
+{
+	struct check_result *all = calloc((size_t)launch->nranks, sizeof(*all));
+	const struct check_result *worst;
+	int rank;
+
+	if (!all) {
+		fprintf(stderr, "coll check: no memory\n");
+		exit(1);
+	}
+	launched_must(coll_allgather(result, all, sizeof(*result), COLL_UINT8, launch->comm, NULL));
+	launched_must(coll_sync(launch->comm));
+	worst = launched_worst(all, launch->nranks, &rank);
+	*result = *worst;
+	result->calls = 0;
+	for (int r = 0; r < launch->nranks; r++)
+		result->calls += all[r].calls;
+	if (result->verdict == CHECK_NOT_PASSED && !strstr(result->text, "rank "))
+		snprintf(result->text, sizeof(result->text), "rank %d: %.*s", rank, CHECK_TEXT,
+			 worst->text);
+	free(all);
+}

@@ -98,6 +98,9 @@ results() {
     echo "all of \`init_timeout\`, and they give up together. The end of a connection shows every later death: to"
     echo "rank 0 at once, to ranks that are still connecting to one another within about 1.2 seconds."
     echo
+    echo "A time includes the time for which the system keeps a rank, also the killed one, waiting for a processor:"
+    echo "times above 20 ms in split and dup over tcp are such times (run delay in /proc/PID/schedstat)."
+    echo
     echo "| backend | promise | deaths | survivors | median | 99.9 % | maximum | hangs | misses | commit |"
     echo "|---|---|---|---|---|---|---|---|---|---|"
     for scene in kill survive split dup shrink init destroy abort; do

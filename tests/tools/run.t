@@ -68,9 +68,27 @@ is "what follows the program is the program's" "$(cat "$dir/out")" "--no-prefix"
 if [ -r /proc/self/status ]; then
     job --no-prefix -n 1 --bind-to core sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status
     check "--bind-to core leaves one core" grep -qxE '[0-9]+' "$dir/out"
+    mine=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
+    allowed() {
+        job --no-prefix "$@" python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)))'
+    }
+    if [ "$(nproc)" -gt 1 ]; then
+        allowed -n 2
+        is "by default each processor belongs to one of two ranks" \
+            "$(tr ' ' '\n' <"$dir/out" | sort -n | uniq -c | awk '{print $1}' | sort -u) $(wc -w <"$dir/out")" "1 $(nproc)"
+    else
+        skip "by default each processor belongs to one of two ranks" "there is one"
+    fi
+    job --no-prefix -n $(($(nproc) + 1)) sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status
+    is "more ranks than processors are not bound" "$(sort -u "$dir/out")" "$mine"
+    job --no-prefix -n 2 --bind-to none sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status
+    is "--bind-to none leaves all" "$(sort -u "$dir/out")" "$mine"
 else
-    skip "--bind-to core leaves one core" "no /proc"
+    skip "--bind-to" "no /proc"
 fi
+job -n 1 --bind-to socket true
+is "--bind-to another word is refused" "$(head -n 1 "$dir/err")" \
+    "coll run: --bind-to socket: expected share, core or none"
 
 # --------------------------------------------------------------------- output
 

@@ -17,7 +17,9 @@ static const char run_help[] =
 	"  -n, --ranks N          number of ranks, 1 to 1024\n"
 	"  -b, --backend LIST     backends to use, as COLL_BACKEND\n"
 	"  -e, --env NAME=VALUE   set this variable for every rank; may be repeated\n"
-	"      --bind-to WHAT     core: bind each rank to a core, round robin; none (default)\n"
+	"      --bind-to WHAT     share (default): bind each rank to its share of the processors,\n"
+	"                         if there are as many as ranks; core: to one of them, round\n"
+	"                         robin; none\n"
 	"      --stdin WHO        0: rank 0 reads standard input (default); none: no rank does\n"
 	"      --no-prefix        do not begin lines of output with their rank\n"
 	"      --grace SECONDS    time from SIGTERM to SIGKILL at the end of a job (default 5)\n"
@@ -82,6 +84,19 @@ static int run_set_word(const char *option, const char *text, const char *one, c
 	return 0;
 }
 
+static int run_set_bind(struct run_options *o, const char *text)
+{
+	static const char *const words[] = {
+		[RUN_BIND_SHARE] = "share", [RUN_BIND_CORE] = "core", [RUN_BIND_NONE] = "none"};
+
+	for (int i = 0; i <= RUN_BIND_NONE; i++)
+		if (strcmp(text, words[i]) == 0) {
+			o->bind = (enum run_bind)i;
+			return 0;
+		}
+	return tool_usage("run", "--bind-to %s: expected share, core or none", text);
+}
+
 static int run_set_seconds(const char *option, const char *text, int64_t *ms)
 {
 	if (tool_parse_seconds(text, ms) != 0)
@@ -96,7 +111,7 @@ static int run_set(struct run_options *o, int c, char **argv)
 	case 'e': return run_set_env(o, optarg);
 	case 'b': return run_set_backend(o, optarg);
 	case RUN_OPT_NO_PREFIX: o->prefix = 0; return 0;
-	case RUN_OPT_BIND: return run_set_word("bind-to", optarg, "core", "none", &o->bind);
+	case RUN_OPT_BIND: return run_set_bind(o, optarg);
 	case RUN_OPT_STDIN: return run_set_word("stdin", optarg, "0", "none", &o->input);
 	case RUN_OPT_GRACE: return run_set_seconds("grace", optarg, &o->grace_ms);
 	case RUN_OPT_TIMEOUT: return run_set_seconds("timeout", optarg, &o->timeout_ms);

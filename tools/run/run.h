@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run.h - the parts of `coll run`: options (run.c), starting processes (spawn.c), the job's life
+ * run.h - the parts of `coll run`: options (run.c), starting processes (spawn.c, bind.c), the job's life
  * (job.c), its processes (watch.c), its output and input (output.c).
  */
 #ifndef TOOLS_RUN_H
@@ -17,17 +17,25 @@ extern const struct tool_command tool_run;
 
 enum {
 	RUN_MAX_RANKS = 1024,
+	RUN_MAX_CPUS = 1024,         /* CPU_SETSIZE */
 	RUN_LINE_MAX = 16384,        /* longer lines are passed on in pieces */
 	RUN_READ_MAX = 4096,         /* bytes of one read from a rank */
 	RUN_WRITER_SIZE = 1 << 18,   /* buffered output for the reader of our output */
 	RUN_WRITER_SPACE = 64 * 1024 /* more bytes than one read can become with prefixes */
 };
 
+/* Where a rank may run. */
+enum run_bind {
+	RUN_BIND_SHARE, /* on its share of the processors, if there are as many as ranks */
+	RUN_BIND_CORE,  /* on one processor, round robin */
+	RUN_BIND_NONE
+};
+
 struct run_options {
 	int nranks;
 	int prefix; /* put "[rank] " before each line */
 	int input;  /* rank 0 reads our standard input */
-	int bind;   /* bind each rank to a core, round robin */
+	enum run_bind bind;
 	int64_t grace_ms;
 	int64_t timeout_ms; /* 0: none */
 	const char *backend;
@@ -66,6 +74,17 @@ struct run_rank {
 
 enum run_stage { RUN_RUNNING, RUN_TERMINATING, RUN_KILLING };
 
+struct run_cpu {
+	int package, core; /* -1: unknown */
+	int cpu;
+};
+
+/* The processors on which the job may run. */
+struct run_cpus {
+	int n;
+	struct run_cpu cpu[RUN_MAX_CPUS];
+};
+
 struct run_job {
 	const struct run_options *options;
 	struct run_rank *rank;
@@ -80,6 +99,7 @@ struct run_job {
 	struct run_writer writer[2];
 	struct run_input input;
 	/* used by spawn.c */
+	struct run_cpus cpus;
 	pid_t watchdog;
 	int watchdog_fd;   /* the watchdog kills the job when this pipe closes */
 	int exec_fd[2];    /* a child writes errno here if its exec fails */
@@ -94,6 +114,11 @@ struct run_job {
 
 /* job.c: runs the job to its end; returns the exit status. */
 int run_job(const struct run_options *options);
+
+/* bind.c: finds the processors, before the ranks start. */
+void run_bind_prepare(struct run_cpus *cpus, enum run_bind how);
+/* Binds this process, which becomes rank r. */
+void run_bind(const struct run_cpus *cpus, enum run_bind how, int r, int nranks);
 
 /*
  * spawn.c: reserves the port, makes the key, starts the watchdog.  Returns 0, or -1 after a line on

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,24 +116,6 @@ static int spawn_watchdog(struct run_job *job)
 
 /* ------------------------------------------------------------------- rank -- */
 
-static void child_bind(int r)
-{
-	cpu_set_t allowed, one;
-	int nth;
-
-	if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) == 0)
-		return;
-	nth = r % CPU_COUNT(&allowed);
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-		if (!CPU_ISSET(cpu, &allowed) || nth-- > 0)
-			continue;
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		sched_setaffinity(0, sizeof(one), &one);
-		return;
-	}
-}
-
 static void child_set_int(const char *name, int value)
 {
 	char text[16];
@@ -176,8 +157,7 @@ __attribute__((noreturn)) static void child_run(const struct run_job *job, int r
 	    dup2(outputs[1], STDERR_FILENO) < 0)
 		_exit(1);
 	child_environment(job, r);
-	if (job->options->bind)
-		child_bind(r);
+	run_bind(&job->cpus, job->options->bind, r, job->options->nranks);
 	setrlimit(RLIMIT_NOFILE, &job->files);
 	signal(SIGPIPE, job->sigpipe_ignored ? SIG_IGN : SIG_DFL);
 	sigprocmask(SIG_SETMASK, &job->old_mask, NULL);
@@ -271,6 +251,7 @@ int run_prepare(struct run_job *job)
 	 */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		return spawn_error("cannot become the reaper of the job's processes");
+	run_bind_prepare(&job->cpus, job->options->bind);
 	if (spawn_reserve_port(job) || spawn_make_key(job) || spawn_watchdog(job))
 		return -1;
 	if (pipe2(job->exec_fd, O_CLOEXEC | O_NONBLOCK) != 0)

@@ -23,8 +23,10 @@ static void tcp_free(struct tcp *t)
 		}
 		send_rest_free(&conn->rest, t->host);
 		tcp_records_free(conn);
+		tcp_ring_free(t, conn);
 	}
 	free(t->conn);
+	free(t->ring_peers);
 	if (t->scratch)
 		t->host->free(t->host, t->scratch, TCP_SCRATCH);
 	if (t->epoll_fd >= 0)
@@ -55,9 +57,11 @@ static int32_t tcp_new(const coll_host_t *host, struct tcp **out, coll_error_t *
 	if (t->epoll_fd < 0)
 		return error_fill(err, COLL_ERR_SYSTEM, "cannot make an epoll descriptor: %s%s",
 				  strerror(errno), error_remedy(errno));
+	tcp_ring_init(t);
 	t->conn = calloc(t->nranks, sizeof(*t->conn));
+	t->ring_peers = calloc(t->nranks, sizeof(*t->ring_peers));
 	t->scratch = host->alloc(host, TCP_SCRATCH);
-	if (!t->conn || !t->scratch)
+	if (!t->conn || !t->ring_peers || !t->scratch)
 		return error_fill(err, COLL_ERR_NO_MEMORY, "out of memory for %u connections",
 				  t->nranks);
 	for (uint32_t i = 0; i < t->nranks; i++) {
@@ -194,6 +198,18 @@ static const coll_option_t tcp_options[] = {
 	 .unit = "bytes",
 	 .help = "receive buffer of a TCP socket; 0: the system's",
 	 .max = 1 << 30,
+	 .type = COLL_OPTION_BYTES},
+	{.key = "ring",
+	 .fallback = "0",
+	 .unit = "bytes",
+	 .help = "shared memory from each rank of this host, a power of two; 0: local sockets only",
+	 .max = 1 << 30,
+	 .type = COLL_OPTION_BYTES},
+	{.key = "ring_memory",
+	 .fallback = "64M",
+	 .unit = "bytes",
+	 .help = "most shared memory that a process makes; further ranks use local sockets",
+	 .max = (int64_t)1 << 40,
 	 .type = COLL_OPTION_BYTES},
 	{.key = "user_timeout",
 	 .fallback = "0",

@@ -5,8 +5,9 @@
  * One endpoint holds one stream socket for each other rank: AF_UNIX on the same host, TCP otherwise.
  * tcp_addr.c listens and describes the addresses; tcp_mesh.c connects every rank with every other rank;
  * tcp_send.c and tcp_io.c move messages.  tcp_security.c reads the option tcp.security, tcp_record.c protects
- * the streams with tcp_cipher.c.
- * In the stream a message is its 32-byte coll_header_t followed by the payload, nothing else.
+ * the streams with tcp_cipher.c.  tcp_ring.c carries the stream between ranks of one host in shared memory.
+ * In the stream a message is its 32-byte coll_header_t followed by the payload.  Between two messages an AF_UNIX
+ * socket may carry a frame of tcp_ring.c, a coll_header_t with the length TCP_FRAME.
  */
 #ifndef TCP_H
 #define TCP_H
@@ -27,15 +28,38 @@
 #define TCP_FIRST       ((size_t)32 << 10)  /* one receive while no message is under way */
 #define TCP_PIECE       ((size_t)1 << 20)   /* one send or receive of a large buffer */
 #define TCP_BUDGET      ((size_t)4 << 20)   /* bytes of one progress(): about a millisecond */
+#define TCP_RING_PIECE  ((size_t)64 << 10) /* bytes of a ring that are published or freed at once */
+#define TCP_FRAME       UINT64_MAX         /* length of no message */
 #define TCP_UNIX_BUFFER (4 << 20) /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
 
 enum {
 	TCP_DIRECT =
 		1, /* with at most this many peers progress() calls recvmsg() without asking epoll */
-	TCP_GATHER = 16 /* most queued messages in one sendmsg() */
+	TCP_GATHER = 16, /* most queued messages in one sendmsg() */
+	/* Calls of progress() between two looks at the sockets, while rings carry streams: with sockets that
+	 * carry streams too, and with sockets that only wake. */
+	TCP_MIXED_POLLS = 8,
+	TCP_RING_POLLS = 64
 };
 
+/* Frames: tcp_ring.c. */
+enum { TCP_FRAME_NOTE, TCP_FRAME_SWITCH };
+
+/* Failures of a connection beside those of errno. */
+enum { TCP_CLOSED = -1, TCP_BAD_POSITION = -2 };
+
 /* ------------------------------------------------------------------ endpoint -- */
+
+struct tcp_ring_control;
+
+/* The shared memory of one direction, as this process has mapped it. */
+struct tcp_ring {
+	struct tcp_ring_control *control; /* NULL: no ring */
+	uint8_t *data;
+	uint64_t size; /* a power of two */
+	uint64_t own;  /* this side's position: the peer can change its copy in the ring */
+	uint64_t seen; /* of a writer: the reader's position when it was last read */
+};
 
 /* The stream to and from one rank.  The own rank has no socket: its messages pass through memory. */
 struct tcp_conn {
@@ -53,6 +77,12 @@ struct tcp_conn {
 	struct tcp_records
 		*records; /* under tcp.security; NULL: the stream itself is on the wire */
 	size_t sealed;    /* bytes of a sealed record that are still to be sent */
+
+	/* Shared memory: tcp_ring.c. */
+	struct tcp_ring in, out; /* from the peer, made here; to the peer, made there */
+	int in_on, out_on;       /* the stream has left the socket for the ring */
+	int offered;             /* this rank has tried to make `in` */
+	int offering, offer_fd;  /* the descriptor of `in` is still to be sent */
 
 	/* The message that is being received, or the beginning of its header. */
 	int receiving;
@@ -75,6 +105,13 @@ struct tcp {
 	int moved;                  /* this progress() has moved bytes */
 	enum tcp_security security; /* of the TCP connections; agreed by the ranks */
 	int aes;                    /* all ranks' processors have AES-256-GCM */
+	uint64_t ring_size;         /* of one direction; 0: no rings */
+	uint64_t ring_memory;       /* most bytes of the rings that this process makes */
+	uint32_t rings;             /* connections with in_on */
+	uint32_t *ring_peers;       /* their ranks, in any order */
+	uint32_t polls;             /* calls of progress() since the last look at the sockets */
+	int armed;                  /* flags of sleep may be set in the rings */
+	int ring_told;              /* the user knows that some pairs have no ring */
 	uint8_t *scratch;           /* TCP_SCRATCH bytes */
 	struct tcp_conn *conn;      /* nranks */
 };
@@ -172,6 +209,35 @@ void tcp_advance(struct tcp *t, struct tcp_conn *conn, uint64_t n);
 /* Calls sendmsg() once; returns 1 if the kernel took all bytes of tcp_gather. */
 int tcp_push(struct tcp *t, struct tcp_conn *conn);
 void tcp_fail_sends(struct tcp *t, struct tcp_conn *conn, int32_t status);
+/* The sentence for tcp_conn.send_errno. */
+const char *tcp_why(int error);
+
+/* --------------------------------------------------------------- shared memory -- */
+
+/* Reads the options. */
+void tcp_ring_init(struct tcp *t);
+void tcp_ring_free(struct tcp *t, struct tcp_conn *conn);
+/* Makes the ring from the peer and offers it. */
+void tcp_ring_offer(struct tcp *t, struct tcp_conn *conn);
+/* Sends the offer and the switch that wait for the end of a message. */
+void tcp_ring_settle(struct tcp *t, struct tcp_conn *conn);
+/* Maps the ring that came with a received message, if one did.  Returns -1 if it cost the connection. */
+int tcp_ring_take(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg);
+/* Handles a frame: 1 if the stream goes on in the ring, 0 if on the socket, -1 if the frame is invalid. */
+int tcp_ring_frame(struct tcp *t, struct tcp_conn *conn, const coll_header_t *frame);
+/* As tcp_sendmsg. */
+size_t tcp_ring_write(struct tcp *t, struct tcp_conn *conn, const struct msghdr *msg);
+/* Handles at most TCP_RING_PIECE bytes; returns 1 if more may be there. */
+int tcp_ring_pull(struct tcp *t, struct tcp_conn *conn);
+/* Takes the bytes that woke this rank off the socket, and notes its end. */
+void tcp_ring_drain(struct tcp *t, struct tcp_conn *conn);
+/* While no rank reads: breaks the connections whose peer will never make room in its ring. */
+void tcp_ring_watch(struct tcp *t);
+/* Before a sleep: return 1 if there are bytes to read, or room to write. */
+int tcp_ring_arm(struct tcp *t);
+int tcp_ring_arm_room(struct tcp *t, const struct tcp_conn *conn);
+/* After a sleep. */
+void tcp_ring_disarm(struct tcp *t);
 
 /* ------------------------------------------------------------------- security -- */
 

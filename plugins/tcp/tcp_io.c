@@ -15,6 +15,13 @@
 
 enum { TCP_EVENTS = 64 };
 
+const char *tcp_why(int error)
+{
+	return error == TCP_CLOSED         ? "connection closed"
+	       : error == TCP_BAD_POSITION ? "it wrote an invalid position into the shared memory"
+					   : strerror(error);
+}
+
 void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why)
 {
 	const coll_host_t *host = t->host;
@@ -32,6 +39,7 @@ void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why)
 		close(conn->fd);
 	}
 	conn->fd = -1;
+	tcp_ring_free(t, conn);
 	if (conn->receiving && !conn->dropped)
 		host->arrived(host, conn->sink.cookie, COLL_ERR_PEER_LOST);
 	conn->receiving = 0;
@@ -54,17 +62,31 @@ static void tcp_end(struct tcp *t, struct tcp_conn *conn, int error)
 
 size_t tcp_recvmsg(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)
 {
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
 	ssize_t n;
 
+	if (t->ring_size && !conn->inet) {
+		msg->msg_control = control.bytes;
+		msg->msg_controllen = CMSG_LEN(sizeof(int)); /* one descriptor */
+	}
 	do {
-		n = recvmsg(conn->fd, msg, MSG_DONTWAIT);
+		n = recvmsg(conn->fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	} while (n < 0 && errno == EINTR);
 	if (n < 0 && errno == EAGAIN)
 		return 0;
 	if (n <= 0) {
-		tcp_end(t, conn, n ? errno : 0);
+		/* The peer's last bytes are in the ring, not in the socket. */
+		if (conn->in_on)
+			tcp_break(t, conn, n ? errno : TCP_CLOSED);
+		else
+			tcp_end(t, conn, n ? errno : 0);
 		return 0;
 	}
+	if (msg->msg_control && tcp_ring_take(t, conn, msg))
+		return 0;
 	tcp_spend(t, (size_t)n);
 	return (size_t)n;
 }
@@ -94,6 +116,19 @@ void tcp_drop(void *ep, uint64_t cookie)
 	}
 }
 
+/* As tcp_take_header, for a frame: after a switch the rest of the bytes has only woken this rank. */
+static ssize_t tcp_take_frame(struct tcp *t, struct tcp_conn *conn, const coll_header_t *frame,
+			      size_t take, size_t n)
+{
+	int kind = tcp_ring_frame(t, conn, frame);
+
+	conn->header_got = 0;
+	if (kind >= 0)
+		return (ssize_t)(kind ? n : take);
+	tcp_lose(t, conn, "it sent an invalid message");
+	return -1;
+}
+
 /*
  * Adds bytes to the header.  A complete header begins the message.  Returns the number of bytes used, or
  * -1 if the peer was lost.
@@ -108,6 +143,10 @@ static ssize_t tcp_take_header(struct tcp *t, struct tcp_conn *conn, const uint8
 	if (conn->header_got < sizeof(conn->header))
 		return (ssize_t)take;
 	memcpy(&header, conn->header, sizeof(header));
+	if (header.len == TCP_FRAME)
+		return tcp_take_frame(t, conn, &header, take, n);
+	if (t->ring_size && !conn->offered && !conn->inet && conn->fd >= 0)
+		tcp_ring_offer(t, conn);
 	memset(&conn->sink, 0, sizeof(conn->sink));
 	if (t->host->arrive(t->host, conn->peer, &header, &conn->sink)) {
 		tcp_lose(t, conn, "it sent an invalid message");
@@ -158,6 +197,8 @@ static int tcp_pull(struct tcp *t, struct tcp_conn *conn)
 	size_t extra = left == direct ? TCP_FIRST : direct ? 0 : TCP_SCRATCH;
 	size_t n;
 
+	if (conn->in_on)
+		return tcp_ring_pull(t, conn);
 	if (conn->records)
 		return tcp_records_pull(t, conn);
 	if (direct)
@@ -186,20 +227,43 @@ static void tcp_receive(struct tcp *t, struct tcp_conn *conn)
 		;
 }
 
-static void tcp_receive_all(struct tcp *t)
+/* Reads the socket of a connection: the stream, or the bytes that wake. */
+static void tcp_receive_socket(struct tcp *t, struct tcp_conn *conn)
+{
+	if (conn->in_on && conn->fd >= 0)
+		tcp_ring_drain(t, conn);
+	else
+		tcp_receive(t, conn);
+}
+
+static void tcp_receive_sockets(struct tcp *t)
 {
 	struct epoll_event events[TCP_EVENTS];
 	int n;
 
 	if (t->nranks <= TCP_DIRECT + 1) {
 		for (uint32_t i = 0; i < t->nranks && t->budget; i++)
-			tcp_receive(t, &t->conn[(t->next_peer + i) % t->nranks]);
+			tcp_receive_socket(t, &t->conn[(t->next_peer + i) % t->nranks]);
 		return;
 	}
 	n = epoll_wait(t->epoll_fd, events, TCP_EVENTS, 0);
 	/* A peer beyond the budget stays ready, and epoll returns it first next time. */
 	for (int i = 0; i < n && t->budget; i++)
-		tcp_receive(t, &t->conn[events[i].data.u32]);
+		tcp_receive_socket(t, &t->conn[events[i].data.u32]);
+}
+
+static void tcp_receive_all(struct tcp *t)
+{
+	uint32_t interval = t->rings + 1 == t->nranks ? TCP_RING_POLLS : TCP_MIXED_POLLS;
+
+	if (!t->rings || t->armed || ++t->polls >= interval) {
+		t->polls = 0;
+		tcp_receive_sockets(t);
+	}
+	if (t->armed)
+		tcp_ring_disarm(t);
+	for (uint32_t i = 0; i < t->rings && t->budget; i++)
+		tcp_receive(t, &t->conn[t->ring_peers[(t->next_peer + i) % t->rings]]);
 }
 
 /* ------------------------------------------------------------------- progress -- */
@@ -247,7 +311,7 @@ static void tcp_reap_failed(struct tcp *t)
 			continue;
 		tcp_receive(t, conn);
 		if (conn->send_errno && t->budget == begin)
-			tcp_lose(t, conn, strerror(conn->send_errno));
+			tcp_lose(t, conn, tcp_why(conn->send_errno));
 	}
 }
 
@@ -285,8 +349,11 @@ int32_t tcp_arm(void *ep)
 	for (uint32_t i = 0; i < t->nranks && (t->sending || t->write_watches); i++) {
 		struct tcp_conn *conn = &t->conn[i];
 		struct epoll_event event = {.data.u32 = i};
+		int waiting = tcp_has_work(conn);
 
-		event.events = EPOLLIN | (tcp_has_work(conn) ? EPOLLOUT : 0);
+		if (waiting && conn->out_on && tcp_ring_arm_room(t, conn))
+			return 1;
+		event.events = EPOLLIN | (waiting && !conn->out_on ? EPOLLOUT : 0);
 		if (conn->fd < 0 || event.events == conn->events)
 			continue;
 		if (epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, conn->fd, &event))
@@ -294,7 +361,7 @@ int32_t tcp_arm(void *ep)
 		t->write_watches += event.events & EPOLLOUT ? 1 : -1;
 		conn->events = event.events;
 	}
-	return 0;
+	return tcp_ring_arm(t);
 }
 
 /* -------------------------------------------------------------------- closing -- */
@@ -333,6 +400,8 @@ void tcp_flush(struct tcp *t, int64_t timeout_ms)
 		t->budget = TCP_BUDGET;
 		if (t->sending)
 			tcp_send_all(t);
+		if (t->sending)
+			tcp_ring_watch(t);
 		for (uint32_t i = 0; i < t->nranks && t->failing; i++)
 			if (t->conn[i].send_errno)
 				tcp_fail_sends(t, &t->conn[i], COLL_ERR_PEER_LOST);
@@ -346,8 +415,12 @@ void tcp_forked(void *ep)
 {
 	const struct tcp *t = ep;
 
-	for (uint32_t i = 0; i < t->nranks; i++)
+	/* The rings are not mapped in a child. */
+	for (uint32_t i = 0; i < t->nranks; i++) {
 		if (t->conn[i].fd >= 0)
 			close(t->conn[i].fd);
+		if (t->conn[i].offering)
+			close(t->conn[i].offer_fd);
+	}
 	close(t->epoll_fd);
 }

@@ -18,7 +18,7 @@
 #include "socket/dial.h"
 
 enum {
-	TCP_HANDSHAKE_VERSION = 3,
+	TCP_HANDSHAKE_VERSION = 4,
 	TCP_EXTRA_SOCKETS = 32,  /* most sockets for further addresses of peers at a time */
 	TCP_ABORT_POLL_MS = 100, /* interval of checks for an abort of the communicator */
 	TCP_PROBE_MS =

@@ -102,6 +102,8 @@ size_t tcp_sendmsg(struct tcp *t, struct tcp_conn *conn, const struct msghdr *ms
 {
 	ssize_t sent;
 
+	if (conn->out_on)
+		return tcp_ring_write(t, conn, msg);
 	do {
 		sent = sendmsg(conn->fd, msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 	} while (sent < 0 && errno == EINTR);
@@ -122,6 +124,8 @@ int tcp_push(struct tcp *t, struct tcp_conn *conn)
 
 	if (conn->records)
 		return tcp_records_push(t, conn);
+	if (conn->offering || (conn->out.control && !conn->out_on))
+		tcp_ring_settle(t, conn);
 	offered = tcp_gather(conn, iov, &n);
 	msg.msg_iovlen = (size_t)n;
 	sent = tcp_sendmsg(t, conn, &msg);

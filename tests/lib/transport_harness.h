@@ -159,8 +159,12 @@ HARNESS_FN const char *harness_option_string(const coll_host_t *host, const char
 HARNESS_FN int64_t harness_option_int(const coll_host_t *host, const char *key)
 {
 	const char *text = harness_option_string(host, key);
+	char *end = NULL;
+	int64_t number = text ? strtoll(text, &end, 10) : 0;
 
-	return text && !strcmp(text, "yes") ? 1 : text ? atoll(text) : 0;
+	if (text && !strcmp(text, "yes"))
+		return 1;
+	return number * (end && *end == 'K' ? 1 << 10 : end && *end == 'M' ? 1 << 20 : 1);
 }
 
 HARNESS_FN int32_t harness_exchange(const coll_host_t *host, const void *in, void *out,

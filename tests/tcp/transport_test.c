@@ -9,6 +9,19 @@
 
 static const coll_backend_t *test_backend;
 
+/* The local connections: shared memory, shared memory that is always full, and the sockets alone. */
+static const char *const test_ring[] = {"ring", "2M", NULL};
+static const char *const test_small_ring[] = {"ring", "4K", NULL};
+static const char *const test_no_ring[] = {"ring", "0", NULL};
+
+static const struct {
+	const char *const *options;
+	const char *name;
+} test_local[] = {{test_ring, "shared memory"},
+		  {test_small_ring, "small shared memory"},
+		  {test_no_ring, "local sockets"}};
+enum { TEST_LOCAL = sizeof(test_local) / sizeof(test_local[0]) };
+
 static const char *const test_tcp4[] = {"unix", "no", "interface", "127.0.0.1", NULL};
 static const char *const test_tcp6[] = {"unix", "no", "interface", "::1", NULL};
 static const char *const test_tcp[] = {"unix", "no", NULL};
@@ -51,6 +64,15 @@ static void test_run(struct harness_job *job, const char *name)
 		if (job->shared->result[i])
 			diag("rank %u: %d %s", i, job->shared->result[i], job->shared->text[i]);
 	harness_job_free(job);
+}
+
+/* The name of a check; valid until the next call. */
+static const char *test_name(const char *what, const char *how)
+{
+	static char name[100];
+
+	snprintf(name, sizeof(name), "%s %s", what, how);
+	return name;
 }
 
 /* --------------------------------------------------------------------- sizes -- */
@@ -152,7 +174,10 @@ static void test_sizes_of_everything(void)
 			struct harness_job job = {.nranks = ranks[i], .threads = threads};
 
 			job.run = test_all_to_all;
-			test_run(&job, "all sizes over local sockets");
+			for (int k = 0; k < TEST_LOCAL; k++) {
+				job.options = test_local[k].options;
+				test_run(&job, test_name("all sizes over", test_local[k].name));
+			}
 			if (ranks[i] == 1 || ranks[i] == 5)
 				continue;
 			job.options = test_tcp4;
@@ -169,8 +194,11 @@ static void test_sizes_of_everything(void)
 		job.options = test_small_buffers;
 		test_run(&job, "all sizes with small buffers");
 	}
-	test_run(&(struct harness_job){.nranks = 3, .run = test_all_to_all_alarmed},
-		 "all sizes in a storm of signals");
+	for (int k = 0; k < TEST_LOCAL; k++)
+		test_run(&(struct harness_job){.nranks = 3,
+					       .run = test_all_to_all_alarmed,
+					       .options = test_local[k].options},
+			 test_name("all sizes in a storm of signals over", test_local[k].name));
 	test_run(&(struct harness_job){.nranks = 3,
 				       .run = test_all_to_all,
 				       .options = (const char *const[]){"unix", "no", NULL},
@@ -279,10 +307,15 @@ static void test_order_and_flow(void)
 	for (int threads = 0; threads < 2; threads++) {
 		struct harness_job job = {.nranks = 2, .threads = threads};
 
-		job.run = test_order;
-		test_run(&job, "20000 messages in order over local sockets");
+		for (int k = 0; k < TEST_LOCAL; k++) {
+			job.options = test_local[k].options;
+			job.run = test_order;
+			test_run(&job,
+				 test_name("20000 messages in order over", test_local[k].name));
+			job.run = test_both_ways;
+			test_run(&job, test_name("both ways at once over", test_local[k].name));
+		}
 		job.run = test_both_ways;
-		test_run(&job, "both ways at once over local sockets");
 		job.options = test_tcp4;
 		test_run(&job, "both ways at once over TCP");
 		job.run = test_order;
@@ -577,22 +610,24 @@ static void test_end_of_peers(void)
 	for (int threads = 0; threads < 2; threads++) {
 		struct harness_job job = {.nranks = 2, .threads = threads};
 
-		for (int inet = 0; inet < 2; inet++) {
-			job.options = inet ? test_tcp4 : NULL;
+		for (int k = 0; k <= TEST_LOCAL; k++) {
+			const char *name = k < TEST_LOCAL ? test_local[k].name : "TCP";
+
+			job.options = k < TEST_LOCAL ? test_local[k].options : test_tcp4;
 			job.run = test_cancel;
-			test_run(&job, inet ? "cancel over TCP" : "cancel over local sockets");
+			test_run(&job, test_name("cancel over", name));
 			job.run = test_drop;
-			test_run(&job, inet ? "drop over TCP" : "drop over local sockets");
+			test_run(&job, test_name("drop over", name));
 			job.run = test_wake_to_write;
-			test_run(&job, inet ? "sleep until there is room, TCP"
-					    : "sleep until there is room, local sockets");
+			test_run(&job, test_name("sleep until there is room,", name));
 			job.run = test_leave;
-			test_run(&job, inet ? "leaving over TCP" : "leaving over local sockets");
+			test_run(&job, test_name("leaving over", name));
 			job.run = test_refuse;
-			test_run(&job, inet ? "refusing over TCP" : "refusing over local sockets");
+			test_run(&job, test_name("refusing over", name));
 		}
 	}
-	test_run_kill(NULL, "killed over local sockets");
+	for (int k = 0; k < TEST_LOCAL; k++)
+		test_run_kill(test_local[k].options, test_name("killed over", test_local[k].name));
 	test_run_kill(test_tcp4, "killed over TCP");
 	test_run_reset();
 }

@@ -15,6 +15,7 @@
 #include "../../../plugins/tcp/tcp_cipher_none.c"
 #include "../../../plugins/tcp/tcp_io.c"
 #include "../../../plugins/tcp/tcp_record.c"
+#include "../../../plugins/tcp/tcp_ring.c"
 #include "../../../plugins/tcp/tcp_security.c"
 #include "../../../plugins/tcp/tcp_send.c"
 #include "../../../plugins/tcp/tcp.c"

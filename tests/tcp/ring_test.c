@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ring_test.c - the shared memory of the tcp plugin: odd sizes, sleep and wake-up, the end of a peer, a forked
+ * child, spent memory, and a peer that breaks the rules.
+ */
+#include "../lib/tap.h"
+#include "../lib/transport_harness.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+static const coll_backend_t *test_backend;
+
+static const char *const test_ring[] = {"ring", "64K", NULL};
+static const char *const test_small_ring[] = {"ring", "4K", NULL};
+
+enum {
+	TEST_CONTROL = 4096, /* bytes of a ring before its data */
+	TEST_WRITTEN = 0,    /* where the writer's position is */
+	TEST_TAKEN = 128,    /* where the reader's is */
+	TEST_SLEEP_MS = 20000
+};
+
+static void test_run(struct harness_job *job, const char *name)
+{
+	int failed;
+
+	job->backend = test_backend;
+	failed = harness_run(job);
+	ok(!failed, "%s, %u %s", name, job->nranks, job->threads ? "threads" : "processes");
+	for (uint32_t i = 0; i < job->nranks; i++)
+		if (job->shared->result[i])
+			diag("rank %u: %d %s", i, job->shared->result[i], job->shared->text[i]);
+	harness_job_free(job);
+}
+
+/* ------------------------------------------------------------------ the memory -- */
+
+/* The mappings of rings in this process: their number; the first `most` in at[]. */
+static int test_rings(uint8_t **at, int most)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[512];
+	int n = 0;
+
+	while (maps && fgets(line, sizeof(line), maps))
+		if (strstr(line, "/memfd:coll-tcp")) {
+			if (n < most)
+				at[n] = (uint8_t *)(uintptr_t)strtoull(line, NULL, 16);
+			n++;
+		}
+	if (maps)
+		fclose(maps);
+	return n;
+}
+
+/* Descriptors of memory that the process holds. */
+static int test_memory_fds(void)
+{
+	char path[64], target[64];
+	int n = 0;
+
+	for (int fd = 0; fd < 256; fd++) {
+		ssize_t len;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		len = readlink(path, target, sizeof(target) - 1);
+		target[len > 0 ? len : 0] = '\0';
+		n += strstr(target, "memfd:coll-tcp") != NULL;
+	}
+	return n;
+}
+
+/* The one connected local socket of a rank among two. */
+static int test_socket(void)
+{
+	for (int fd = 3; fd < 256; fd++) {
+		int domain = 0, listens = 0;
+		socklen_t len = sizeof(int);
+		struct sockaddr peer;
+		socklen_t size = sizeof(peer);
+
+		if (!getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) && domain == AF_UNIX &&
+		    !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) && !listens &&
+		    !getpeername(fd, &peer, &size))
+			return fd;
+	}
+	return -1;
+}
+
+/* Sends a message of `len` bytes to the peer and receives one of the same length. */
+static int test_swap(struct harness *h, uint32_t peer, uint64_t tag, uint64_t len, int add)
+{
+	uint8_t *out = malloc(len + 1), *in = malloc(len + 1);
+	struct harness_recv recv = {.peer = peer, .tag = tag, .buf = in, .size = len, .add = add};
+	coll_send_t send;
+	int code = 0;
+
+	for (uint64_t i = 0; i < len; i++)
+		out[i] = (uint8_t)(i * 7 + (i >> 8) + tag + h->host.rank);
+	memset(in, add ? 3 : 0, len + 1);
+	harness_recv(h, &recv);
+	if (harness_send(h, &send, peer, tag, out, len) || harness_wait(h, &send.status) ||
+	    harness_wait(h, &recv.status))
+		code = harness_fail(h, "message %llu: sending %d, receiving %d",
+				    (unsigned long long)tag, send.status, recv.status);
+	for (uint64_t i = 0; i < len && !code; i++)
+		if (in[i] != (uint8_t)(i * 7 + (i >> 8) + tag + peer + (add ? 3 : 0)))
+			code = harness_fail(h, "message %llu of %llu bytes: byte %llu is wrong",
+					    (unsigned long long)tag, (unsigned long long)len,
+					    (unsigned long long)i);
+	free(out);
+	free(in);
+	return code;
+}
+
+/* Messages both ways until they pass through shared memory: 0 once both ranks have both rings. */
+static int test_begin(struct harness *h)
+{
+	uint32_t peer = 1 - h->host.rank;
+	uint8_t *at[2] = {NULL, NULL};
+	int code = 0;
+
+	for (uint64_t i = 0; i < 8 && !code; i++)
+		code = test_swap(h, peer, 1000 + i, 100, 0) || harness_barrier(h);
+	if (code || h->job->threads)
+		return code;
+	if (test_rings(at, 2) != 2)
+		return harness_fail(h, "%d rings are mapped, not 2", test_rings(NULL, 0));
+	for (int i = 0; i < 2; i++)
+		if (!atomic_load((_Atomic uint64_t *)(void *)(at[i] + TEST_WRITTEN)))
+			return harness_fail(h, "a ring is not in use");
+	if (test_memory_fds())
+		return harness_fail(h, "a descriptor of a ring is still open");
+	return 0;
+}
+
+/* ------------------------------------------------------------------- odd sizes -- */
+
+static int test_odd(struct harness *h)
+{
+	uint32_t peer = 1 - h->host.rank;
+	uint64_t len = 1;
+	int code = test_begin(h);
+
+	for (uint64_t i = 0; i < 400 && !code; i++) {
+		code = test_swap(h, peer, i, len, i & 1);
+		len = (len * 1103515245 + 12345 + i) % (i % 10 ? 5003 : 200003);
+	}
+	return harness_barrier(h) || code;
+}
+
+/* ------------------------------------------------------------- sleep and wake-up -- */
+
+/* Sleeps in the descriptor alone whenever nothing moves; a missed wake-up is an error. */
+static int test_sleep_until(struct harness *h, const int32_t *status)
+{
+	while (*status == COLL_IN_PROGRESS) {
+		struct pollfd p = {.fd = h->transport->wait_fd(h->ep), .events = POLLIN};
+
+		if (h->transport->progress(h->ep) || h->transport->arm(h->ep))
+			continue;
+		if (poll(&p, 1, TEST_SLEEP_MS) == 0)
+			return harness_fail(h, "nothing woke this rank for %d ms", TEST_SLEEP_MS);
+	}
+	return *status;
+}
+
+static int test_storm(struct harness *h)
+{
+	enum { ROUNDS = 3000, MOST = 20000 };
+	static _Thread_local uint8_t out[MOST], in[MOST];
+	uint32_t peer = 1 - h->host.rank;
+	int code = test_begin(h);
+
+	for (uint64_t i = 0; i < ROUNDS && !code; i++) {
+		uint64_t len = i % 3 ? i % 64 : MOST; /* more than a small ring has room for */
+		struct harness_recv recv = {.peer = peer, .tag = i, .buf = in, .size = len};
+		coll_send_t send;
+
+		harness_recv(h, &recv);
+		for (uint64_t k = (i * 2654435761u + h->host.rank * 977) % 3000; k; k--)
+			atomic_signal_fence(memory_order_seq_cst); /* the ranks drift apart */
+		code = harness_send(h, &send, peer, i, out, len) ||
+		       test_sleep_until(h, &send.status) || test_sleep_until(h, &recv.status);
+	}
+	return harness_barrier(h) || code;
+}
+
+/* -------------------------------------------------------------- the end of a peer -- */
+
+/* Rank 1 dies with complete messages and half a message in the ring; rank 0 has read nothing yet. */
+static int test_kill(struct harness *h)
+{
+	enum { COUNT = 50 };
+	uint8_t *buf = calloc(1, 1 << 20);
+	coll_send_t send[COUNT + 1];
+	int code = test_begin(h);
+
+	if (h->host.rank == 1) {
+		for (uint64_t i = 0; i < COUNT; i++)
+			harness_send(h, &send[i], 0, i, buf, 1000 + i);
+		harness_send(h, &send[COUNT], 0, COUNT, buf, 1 << 20);
+		if (!code)
+			kill(getpid(), SIGKILL);
+	}
+	/* The parent process waits for rank 0 first: rank 1 is a zombie, without sockets. */
+	for (int ms = 0; ms < TEST_SLEEP_MS; ms++) {
+		char path[64], line[256] = "";
+		FILE *stat;
+
+		snprintf(path, sizeof(path), "/proc/%d/stat", h->job->shared->pid[1]);
+		stat = fopen(path, "r");
+		if (!stat || !fgets(line, sizeof(line), stat) || strstr(line, ") Z "))
+			ms = TEST_SLEEP_MS;
+		if (stat)
+			fclose(stat);
+		usleep(1000);
+	}
+	for (uint64_t i = 0; i <= COUNT && !code; i++) {
+		struct harness_recv recv = {.peer = 1, .tag = i, .buf = buf, .size = 1 << 20};
+
+		harness_recv(h, &recv);
+		code = harness_wait(h, &recv.status);
+		if (i == COUNT && code == COLL_ERR_PEER_LOST && h->lost[1])
+			code = 0;
+		else if (i == COUNT || code)
+			code = harness_fail(h, "message %llu: %d", (unsigned long long)i, code);
+	}
+	if (!code && test_rings(NULL, 0))
+		code = harness_fail(h, "the memory of the dead rank is still mapped");
+	free(buf);
+	return code;
+}
+
+static void test_run_kill(void)
+{
+	struct harness_job job = {.backend = test_backend, .nranks = 2, .run = test_kill};
+
+	job.options = test_ring;
+	harness_run(&job);
+	is_int(job.shared->result[1], -SIGKILL, "rank 1 is killed with bytes in the ring");
+	ok(!job.shared->result[0], "rank 0 gets them, then learns the loss %s",
+	   job.shared->text[0]);
+	harness_job_free(&job);
+}
+
+/* ------------------------------------------------------------------------- fork -- */
+
+static int test_fork(struct harness *h)
+{
+	int code = test_begin(h), status = -1;
+	pid_t child = code ? -1 : fork();
+
+	if (child == 0) {
+		h->transport->forked(h->ep);
+		_exit(test_rings(NULL, 0) || test_memory_fds());
+	}
+	if (!code && (child < 0 || waitpid(child, &status, 0) != child || status))
+		code = harness_fail(h, "the child shares the memory");
+	for (uint64_t i = 0; i < 20 && !code; i++)
+		code = test_swap(h, 1 - h->host.rank, i, 5000, 0);
+	return harness_barrier(h) || code;
+}
+
+/* ---------------------------------------------------------------- memory refused -- */
+
+static int test_told;
+
+static void test_log(const coll_host_t *host, int32_t level, const char *text)
+{
+	(void)host;
+	test_told += level == COLL_LOG_INFO && strstr(text, "option tcp.ring") != NULL;
+}
+
+/* All messages arrive; at most h->job->user rings are mapped; the user learns it once. */
+static int test_refused(struct harness *h)
+{
+	const int *most = h->job->user;
+	int code = 0;
+
+	h->host.log = test_log;
+	if (!*most)
+		setrlimit(RLIMIT_FSIZE, &(struct rlimit){4096, 4096});
+	for (uint64_t i = 0; i < 20 && !code; i++)
+		for (uint32_t k = 1; k < h->host.nranks && !code; k++)
+			code = test_swap(h, (h->host.rank ^ k) % h->host.nranks, i, 30000, i & 1);
+	if (!code && (test_rings(NULL, 0) > *most || test_told != 1))
+		code = harness_fail(h, "%d rings, told %d times", test_rings(NULL, 0), test_told);
+	return harness_barrier(h) || code;
+}
+
+static void test_refusals(void)
+{
+	static const char *const spent[] = {"ring", "64K", "ring_memory", "64K", NULL};
+	/* One ring of this rank and one of each other rank, at most. */
+	struct harness_job job = {.nranks = 4, .run = test_refused, .user = &(int){4}};
+
+	job.options = spent;
+	test_run(&job, "spent memory leaves the other ranks on their sockets");
+	job.options = test_ring;
+	job.user = &(int){0};
+	test_run(&job, "without shared memory the sockets carry all");
+}
+
+/* --------------------------------------------------------- a peer that breaks rules -- */
+
+/* Rank 1 breaks a rule; rank 0 must lose it with the sentence. */
+struct test_fault {
+	const char *name, *text;
+	int at;         /* of the position that is overwritten; -1: none */
+	uint64_t value; /* that is added to the position */
+	int seals;      /* of offered memory; -1: none is offered */
+	off_t size;
+};
+
+static int test_offer(const struct test_fault *fault)
+{
+	uint64_t frame[4] = {0, 0, 0, UINT64_MAX};
+	struct iovec iov = {frame, sizeof(frame)};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {.bytes = {0}};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control.bytes)};
+	struct cmsghdr *part = CMSG_FIRSTHDR(&msg);
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	part->cmsg_level = SOL_SOCKET;
+	part->cmsg_type = SCM_RIGHTS;
+	part->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(part), &fd, sizeof(fd));
+	if (fd < 0 || ftruncate(fd, fault->size) ||
+	    (fault->seals && fcntl(fd, F_ADD_SEALS, fault->seals)))
+		return 1;
+	return sendmsg(test_socket(), &msg, 0) != (ssize_t)sizeof(frame);
+}
+
+static int test_break_rule(struct harness *h, const struct test_fault *fault)
+{
+	uint8_t *at[2] = {NULL, NULL};
+
+	if (fault->seals >= 0)
+		return test_offer(fault) ? harness_fail(h, "cannot offer memory") : 0;
+	if (test_begin(h) || test_rings(at, 2) != 2)
+		return 1;
+	for (int i = 0; i < 2; i++)
+		atomic_fetch_add((_Atomic uint64_t *)(void *)(at[i] + fault->at), fault->value);
+	return 0;
+}
+
+static int test_broken_rule(struct harness *h)
+{
+	const struct test_fault *fault = h->job->user;
+	int64_t deadline = harness_now_ms() + TEST_SLEEP_MS;
+	uint64_t len = 1 << 20;
+	uint8_t *buf = calloc(1, len);
+	coll_send_t send;
+	int code = 0;
+
+	if (h->host.rank == 1) {
+		code = test_break_rule(h, fault) || harness_barrier(h) || harness_barrier(h);
+		free(buf);
+		return code;
+	}
+	code = (fault->seals < 0 && test_begin(h)) || harness_barrier(h);
+	harness_send(h, &send, 1, 1, buf, len);
+	while (!code && !h->lost[1] && harness_now_ms() < deadline)
+		h->transport->progress(h->ep);
+	if (!code && strcmp(h->lost_text[1], fault->text) != 0)
+		code = harness_fail(h, "rank 1 is lost: %d '%s'", h->lost[1], h->lost_text[1]);
+	if (!code && send.status != COLL_ERR_PEER_LOST)
+		code = harness_fail(h, "the send ends with %d", send.status);
+	free(buf);
+	return harness_barrier(h) || code;
+}
+
+static void test_broken_rules(void)
+{
+	static const char position[] = "it wrote an invalid position into the shared memory";
+	static const char unsealed[] =
+		"it offered shared memory without the seals against a change of its size";
+	static const char size[] = "it offered shared memory of an invalid size";
+	static const int sealed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	const struct test_fault faults[] = {
+		{"more bytes than the ring has", position, TEST_WRITTEN, 1 << 20, -1, 0},
+		{"a position before the reader's", position, TEST_WRITTEN, UINT64_MAX, -1, 0},
+		{"bytes taken that were never written", position, TEST_TAKEN, 1 << 20, -1, 0},
+		{"bytes given back", position, TEST_TAKEN, UINT64_MAX - 60000, -1, 0},
+		{"memory without seals", unsealed, -1, 0, 0, TEST_CONTROL + 65536},
+		{"memory that can shrink", unsealed, -1, 0, F_SEAL_GROW | F_SEAL_SEAL,
+		 TEST_CONTROL + 65536},
+		{"memory without data", size, -1, 0, sealed, TEST_CONTROL},
+		{"empty memory", size, -1, 0, sealed, 0},
+		{"memory of an odd size", size, -1, 0, sealed, TEST_CONTROL + 65535},
+	};
+
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		struct harness_job job = {.nranks = 2, .run = test_broken_rule};
+
+		job.options = test_ring;
+		job.user = (void *)(uintptr_t)&faults[i];
+		test_run(&job, faults[i].name);
+	}
+}
+
+int main(void)
+{
+	test_backend = harness_load("tcp");
+	if (!test_backend)
+		bail_out("cannot load the tcp plugin");
+	for (int threads = 0; threads < 2; threads++)
+		for (int small = 0; small < 2; small++) {
+			struct harness_job job = {.nranks = 2, .threads = threads};
+
+			job.options = small ? test_small_ring : test_ring;
+			job.run = test_odd;
+			test_run(&job, small ? "odd sizes, small ring" : "odd sizes");
+			job.run = test_storm;
+			test_run(&job, small ? "many sleeps, small ring" : "many sleeps");
+		}
+	test_run_kill();
+	test_run(&(struct harness_job){.nranks = 2, .run = test_fork, .options = test_ring},
+		 "a forked child");
+	test_refusals();
+	test_broken_rules();
+	return done_testing();
+}

@@ -116,8 +116,13 @@ static int star_exchange(struct bootstrap *bootstrap, const void *in, void *out,
 
 static int star_failure_waits(struct bootstrap *bootstrap)
 {
-	return bootstrap->rank == 0 && bootstrap->nranks > 1 &&
-	       star_root_failure_waits((struct star *)bootstrap);
+	struct star *t = (struct star *)bootstrap;
+	const int64_t now = clock_now_ms();
+
+	if (bootstrap->nranks == 1 || now - t->looked < BOOTSTRAP_LOOK_MS)
+		return 0;
+	t->looked = now;
+	return bootstrap->rank == 0 ? star_root_failure_waits(t) : star_member_failure_waits(t);
 }
 
 static void star_close(struct bootstrap *bootstrap)

@@ -39,6 +39,7 @@ struct star {
 	uint8_t body_key[BOOTSTRAP_KEY_SIZE]; /* for the bodies of frames */
 	struct handshake handshake;
 	uint32_t round;
+	int64_t looked; /* when star_failure_waits last looked at the connections */
 	/* members */
 	int fd;
 	struct star_stream stream;
@@ -50,7 +51,6 @@ struct star {
 	uint8_t *heard; /* [nranks] 1: the rank's piece of this round has come */
 	int failed;     /* rank 0 itself has failed: it throws pieces away */
 	int missing;    /* number of ranks whose piece has not come */
-	int64_t looked; /* when star_root_failure_waits last looked at the connections */
 	int64_t deadline, timeout_ms;
 };
 
@@ -77,6 +77,8 @@ int star_connect(struct star *t, const struct address_list *addresses, int retry
 		 int64_t timeout_ms);
 int star_member_exchange(struct star *t, const void *in, void *out, size_t len,
 			 struct bootstrap_failure *failure, int64_t timeout_ms);
+/* Between exchanges: has rank 0 sent a failure, or closed its connection? */
+int star_member_failure_waits(struct star *t);
 
 /* ---- star_root.c ---- */
 

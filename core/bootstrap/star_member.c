@@ -238,3 +238,12 @@ int star_member_exchange(struct star *t, const void *in, void *out, size_t len,
 		shutdown(t->fd, SHUT_RDWR);
 	return code;
 }
+
+/* Between exchanges rank 0 sends nothing but a failure.  The next exchange reads it. */
+int star_member_failure_waits(struct star *t)
+{
+	char byte;
+	ssize_t n = recv(t->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	return n >= 0 || (errno != EAGAIN && errno != EINTR);
+}

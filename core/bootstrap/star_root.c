@@ -336,11 +336,6 @@ static int root_fail(struct star *t, int code, size_t body_len)
  */
 int star_root_failure_waits(struct star *t)
 {
-	int64_t now = clock_now_ms();
-
-	if (now - t->looked < BOOTSTRAP_LOOK_MS)
-		return 0;
-	t->looked = now;
 	for (int r = 1; r < t->bootstrap.nranks; r++) {
 		struct star_frame head;
 		ssize_t n = recv(t->conns[r].fd, &head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);

@@ -95,11 +95,11 @@ results() {
     echo "hang, an error that comes too late or does not name the dead rank (of init: a rank), or a wrong sum."
     echo
     echo "Init: nobody knows of a rank that dies before it has connected to rank 0, so its death costs the others"
-    echo "all of \`init_timeout\`, and they give up together. The end of a connection shows every later death: to"
-    echo "rank 0 at once, to ranks that are still connecting to one another within about 1.2 seconds."
+    echo "all of \`init_timeout\`, and they give up together. The end of a connection shows every later death to"
+    echo "rank 0, which tells the ranks that are still connecting to one another: they look every 0.1 seconds."
     echo
     echo "A time includes the time for which the system keeps a rank, also the killed one, waiting for a processor:"
-    echo "times above 20 ms in split and dup over tcp are such times (run delay in /proc/PID/schedstat)."
+    echo "times above 20 ms in split and dup over tcp can be such times (run delay in /proc/PID/schedstat)."
     echo
     echo "| backend | promise | deaths | survivors | median | 99.9 % | maximum | hangs | misses | commit |"
     echo "|---|---|---|---|---|---|---|---|---|---|"

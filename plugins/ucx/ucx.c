@@ -8,7 +8,7 @@
 static int32_t ucx_probe(const coll_host_t *host, coll_error_t *err)
 {
 	ucp_context_h context;
-	int32_t code = ucx_library_open(err);
+	int32_t code = ucx_library_open(host, err);
 
 	if (!code)
 		code = ucx_context_try(host, &context, err);
@@ -113,7 +113,7 @@ static int32_t ucx_new(const coll_host_t *host, struct ucx **out, coll_error_t *
 		u->peer[i].rank = i;
 		u->peer[i].pidfd = -1;
 	}
-	return ucx_library_open(err);
+	return ucx_library_open(u->host, err);
 }
 
 /* Makes the context and the worker. */

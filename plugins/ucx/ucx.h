@@ -271,7 +271,7 @@ struct ucx_lib {
 extern struct ucx_lib ucx_lib;
 
 /* Opens UCX; an error if it is missing or too old, or if the process lacks resources. */
-int32_t ucx_library_open(coll_error_t *err);
+int32_t ucx_library_open(const coll_host_t *host, coll_error_t *err);
 /* Has the process the descriptors and the thread without which UCX would abort it?  Else an error. */
 int32_t ucx_resources_check(coll_error_t *err);
 

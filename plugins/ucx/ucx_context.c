@@ -340,7 +340,7 @@ int32_t ucx_info(const coll_host_t *host, char *buf, uint64_t size)
 	ucp_context_h context;
 	coll_error_t err = {.size = sizeof(err)};
 	char *text, *copy;
-	int32_t code = ucx_library_open(&err);
+	int32_t code = ucx_library_open(host, &err);
 
 	if (!code)
 		code = ucx_context_try(host, &context, &err);

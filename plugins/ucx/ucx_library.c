@@ -2,16 +2,21 @@
 /* ucx_library.c - opens UCX, when the core first probes the backend and not earlier. */
 #include "ucx.h"
 
+#include "base/clock.h"
+
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { UCX_SIGNALS = 64 };
+enum { UCX_SIGNALS = 64, UCX_SLOW_LOAD_MS = 150 };
 
 struct ucx_lib ucx_lib;
+static int64_t ucx_load_ms;
 
 static const struct ucx_symbol {
 	const char *name;
@@ -130,10 +135,12 @@ static void ucx_library_load(void)
 {
 	struct ucx_signals signals;
 	void *library;
+	int64_t start = clock_now_ms();
 
 	ucx_signals_note(&signals);
 	library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
 	ucx_signals_restore(&signals);
+	ucx_load_ms = clock_now_ms() - start;
 	if (!library) {
 		error_fill(&ucx_failure, COLL_ERR_PLUGIN,
 			   "UCX is not installed, or not where the loader looks: %s", dlerror());
@@ -147,13 +154,29 @@ static void ucx_library_load(void)
 	ucx_log_handler_install();
 }
 
-int32_t ucx_library_open(coll_error_t *err)
+/* UCX 1.22 waits 50 ms for each function of the C library that it changes while it is loaded. */
+static void ucx_tell_slow_load(const coll_host_t *host)
+{
+	static _Atomic int told;
+
+	if (ucx_load_ms >= UCX_SLOW_LOAD_MS && !atomic_exchange(&told, 1))
+		kit_log(host, COLL_LOG_INFO,
+			"UCX was loaded within %" PRId64
+			" ms; with UCX_MEM_BISTRO_GRACE_DURATION=0 in "
+			"the environment (coll run sets it) UCX 1.22 does not wait for threads "
+			"that "
+			"may run the functions which it changes",
+			ucx_load_ms);
+}
+
+int32_t ucx_library_open(const coll_host_t *host, coll_error_t *err)
 {
 	int32_t code = ucx_resources_check(err);
 
 	if (code)
 		return code;
 	pthread_once(&ucx_once, ucx_library_load);
+	ucx_tell_slow_load(host);
 	if (!ucx_failure.code)
 		return COLL_SUCCESS;
 	return error_fill(err, ucx_failure.code, "%s", ucx_failure.text);

@@ -90,6 +90,13 @@ job -n 1 --bind-to socket true
 is "--bind-to another word is refused" "$(head -n 1 "$dir/err")" \
     "coll run: --bind-to socket: expected share, core or none"
 
+job --no-prefix -n 1 sh -c 'echo "$UCX_MEM_BISTRO_GRACE_DURATION"'
+is "UCX does not wait while it is loaded" "$(cat "$dir/out")" "0"
+export UCX_MEM_BISTRO_GRACE_DURATION=7ms
+job --no-prefix -n 1 sh -c 'echo "$UCX_MEM_BISTRO_GRACE_DURATION"'
+is "unless the user wants it" "$(cat "$dir/out")" "7ms"
+unset UCX_MEM_BISTRO_GRACE_DURATION
+
 # --------------------------------------------------------------------- output
 
 job -n 2 sh -c 'echo to-out; echo to-err >&2'

@@ -4,10 +4,11 @@
  *
  * One endpoint holds one stream socket for each other rank: AF_UNIX on the same host, TCP otherwise.
  * tcp_addr.c listens and describes the addresses; tcp_mesh.c connects every rank with every other rank;
- * tcp_send.c and tcp_io.c move messages.  tcp_security.c reads the option tcp.security, tcp_record.c protects
- * the streams with tcp_cipher.c.  tcp_ring.c carries the stream between ranks of one host in shared memory.
+ * tcp_send.c and tcp_io.c move messages; tcp_close.c sends the last.  tcp_security.c reads the option
+ * tcp.security, tcp_record.c protects the streams with tcp_cipher.c.  tcp_ring.c and tcp_ring_offer.c carry the
+ * stream between ranks of one host in shared memory.
  * In the stream a message is its 32-byte coll_header_t followed by the payload.  Between two messages an AF_UNIX
- * socket may carry a frame of tcp_ring.c, a coll_header_t with the length TCP_FRAME.
+ * socket may carry a frame of tcp_ring_offer.c, a coll_header_t with the length TCP_FRAME.
  */
 #ifndef TCP_H
 #define TCP_H
@@ -42,7 +43,7 @@ enum {
 	TCP_RING_POLLS = 64
 };
 
-/* Frames: tcp_ring.c. */
+/* Frames: tcp_ring_offer.c. */
 enum { TCP_FRAME_NOTE, TCP_FRAME_SWITCH };
 
 /* Failures of a connection beside those of errno. */
@@ -208,6 +209,8 @@ size_t tcp_gather(const struct tcp_conn *conn, struct iovec iov[2 * TCP_GATHER +
 void tcp_advance(struct tcp *t, struct tcp_conn *conn, uint64_t n);
 /* Calls sendmsg() once; returns 1 if the kernel took all bytes of tcp_gather. */
 int tcp_push(struct tcp *t, struct tcp_conn *conn);
+/* Sends from all queues what goes without waiting. */
+void tcp_send_all(struct tcp *t);
 void tcp_fail_sends(struct tcp *t, struct tcp_conn *conn, int32_t status);
 /* The sentence for tcp_conn.send_errno. */
 const char *tcp_why(int error);

@@ -3,13 +3,8 @@
 #include "tcp.h"
 
 #include <errno.h>
-#include <linux/sockios.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -286,7 +281,7 @@ static void tcp_loop_back(struct tcp *t)
 	}
 }
 
-static void tcp_send_all(struct tcp *t)
+void tcp_send_all(struct tcp *t)
 {
 	for (uint32_t i = 0; i < t->nranks && t->sending && t->budget; i++) {
 		struct tcp_conn *conn = &t->conn[(t->next_peer + i) % t->nranks];
@@ -362,65 +357,4 @@ int32_t tcp_arm(void *ep)
 		conn->events = event.events;
 	}
 	return tcp_ring_arm(t);
-}
-
-/* -------------------------------------------------------------------- closing -- */
-
-/* Does the kernel still hold bytes that the TCP socket can deliver? */
-static int tcp_is_delivering(int fd)
-{
-	struct tcp_info info = {.tcpi_state = TCP_ESTABLISHED};
-	socklen_t size = sizeof(info);
-	int unsent = 0;
-
-	if (ioctl(fd, SIOCOUTQ, &unsent) || unsent <= 0)
-		return 0;
-	/* SIOCOUTQ of a reset socket keeps counting the bytes that the reset dropped. */
-	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) || info.tcpi_state != TCP_CLOSE;
-}
-
-/* Have the kernels of all peers acknowledged all sent bytes? */
-static int tcp_acknowledged(const struct tcp *t)
-{
-	for (uint32_t i = 0; i < t->nranks; i++) {
-		const struct tcp_conn *conn = &t->conn[i];
-
-		if (conn->fd >= 0 && conn->inet && !conn->send_errno && tcp_is_delivering(conn->fd))
-			return 0;
-	}
-	return 1;
-}
-
-void tcp_flush(struct tcp *t, int64_t timeout_ms)
-{
-	int64_t deadline = clock_now_ms() + timeout_ms;
-
-	/* The kernel drops unsent bytes of a TCP socket that is closed with unread data. */
-	for (;;) {
-		t->budget = TCP_BUDGET;
-		if (t->sending)
-			tcp_send_all(t);
-		if (t->sending)
-			tcp_ring_watch(t);
-		for (uint32_t i = 0; i < t->nranks && t->failing; i++)
-			if (t->conn[i].send_errno)
-				tcp_fail_sends(t, &t->conn[i], COLL_ERR_PEER_LOST);
-		if ((!t->sending && tcp_acknowledged(t)) || clock_now_ms() >= deadline)
-			return;
-		poll(NULL, 0, 1);
-	}
-}
-
-void tcp_forked(void *ep)
-{
-	const struct tcp *t = ep;
-
-	/* The rings are not mapped in a child. */
-	for (uint32_t i = 0; i < t->nranks; i++) {
-		if (t->conn[i].fd >= 0)
-			close(t->conn[i].fd);
-		if (t->conn[i].offering)
-			close(t->conn[i].offer_fd);
-	}
-	close(t->epoll_fd);
 }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tcp_ring.h - the beginning of a ring, which both sides map: tcp_ring.c moves bytes, tcp_ring_offer.c makes it.
+ */
+#ifndef TCP_RING_H
+#define TCP_RING_H
+
+#include "tcp.h"
+
+#include <stdatomic.h>
+
+enum {
+	TCP_RING_CONTROL = 4096, /* bytes before the data */
+	TCP_RING_LINE = 128      /* two cache lines: processors fetch pairs */
+};
+
+/* Positions count the bytes of the stream.  The peer may write anything anywhere at any time. */
+struct tcp_ring_control {
+	_Alignas(TCP_RING_LINE) _Atomic uint64_t written; /* by the writer */
+	_Atomic uint32_t writer_sleeps;                   /* until there is room */
+	_Alignas(TCP_RING_LINE) _Atomic uint64_t taken;   /* by the reader */
+	_Atomic uint32_t reader_sleeps;                   /* until there are bytes */
+};
+
+/* The other side sleeps.  Within a message more bytes follow on the socket, and they wake it too. */
+void tcp_ring_wake(struct tcp *t, struct tcp_conn *conn);
+
+#endif

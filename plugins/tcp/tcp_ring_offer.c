@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tcp_ring_offer.c - makes the shared memory between two ranks of one host, and moves their stream there.
+ *
+ * Each direction has a ring of its own.  The reader makes it, in a sealed memfd, when the first message of the
+ * peer arrives over the socket, and offers its descriptor there (SCM_RIGHTS).  The writer maps it and sends
+ * TCP_FRAME_SWITCH between two messages: all that follows is in the ring.  A writer that cannot map the ring
+ * sends nothing and stays on the socket, so no side waits for an answer.
+ *
+ * From then on the socket of this direction carries single bytes, which wake the other side, and its end is the
+ * end of the peer.  Before the switch a TCP_FRAME_NOTE between two messages serves the same purpose.
+ */
+#include "tcp_ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+	TCP_RING_LEAST = 4096,
+	TCP_RING_MOST = 1 << 30,
+	TCP_RING_TRIES = 16 /* at an allocation that signals interrupt */
+};
+
+static const int tcp_ring_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+static _Atomic uint64_t tcp_ring_bytes; /* of all rings that this process has made */
+
+static void tcp_ring_unmap(struct tcp_ring *ring)
+{
+	if (ring->control)
+		munmap(ring->control, TCP_RING_CONTROL + ring->size);
+	memset(ring, 0, sizeof(*ring));
+}
+
+/* Returns 0, or -1 with errno. */
+static int tcp_ring_map(struct tcp_ring *ring, int fd, uint64_t size)
+{
+	void *at = mmap(NULL, TCP_RING_CONTROL + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (at == MAP_FAILED)
+		return -1;
+	/* A forked child must not share the positions. */
+	if (madvise(at, TCP_RING_CONTROL + size, MADV_DONTFORK)) {
+		int reason = errno;
+
+		munmap(at, TCP_RING_CONTROL + size);
+		errno = reason;
+		return -1;
+	}
+	*ring = (struct tcp_ring){
+		.control = at, .data = (uint8_t *)at + TCP_RING_CONTROL, .size = size};
+	return 0;
+}
+
+/* Tells the user once why some pairs of ranks stay on their sockets. */
+static void tcp_ring_tell(struct tcp *t, const char *why)
+{
+	if (t->ring_told)
+		return;
+	t->ring_told = 1;
+	kit_log(t->host, COLL_LOG_INFO,
+		"no shared memory (option tcp.ring) between this rank and some ranks of its host: "
+		"%s; "
+		"their messages pass the socket",
+		why);
+}
+
+/* ------------------------------------------------------------------ the offer -- */
+
+/* Between two messages of the stream?  Only there a frame can be told from the messages. */
+static int tcp_ring_is_between(const struct tcp_conn *conn)
+{
+	return !conn->done && !conn->rest.bytes;
+}
+
+/*
+ * Sends a frame, or a single byte where the stream has left the socket, with the descriptor if it is not -1.
+ * Returns 1 if it is sent, 0 if the socket is full or has failed; the end of a socket is found by reading.
+ */
+static int tcp_ring_signal(struct tcp *t, struct tcp_conn *conn, uint64_t kind, int fd)
+{
+	coll_header_t frame = {.tag = kind, .len = TCP_FRAME};
+	struct iovec iov = {&frame, conn->out_on ? 1 : sizeof(frame)};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {.bytes = {0}};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct cmsghdr *part;
+	ssize_t sent;
+
+	if (fd >= 0) {
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = sizeof(control.bytes);
+		part = CMSG_FIRSTHDR(&msg);
+		part->cmsg_level = SOL_SOCKET;
+		part->cmsg_type = SCM_RIGHTS;
+		part->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(part), &fd, sizeof(fd));
+	}
+	do {
+		sent = sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	} while (sent < 0 && errno == EINTR);
+	if (sent == (ssize_t)iov.iov_len)
+		return 1;
+	/* The kernel takes so few bytes whole or not at all. */
+	if (sent >= 0)
+		tcp_break(t, conn, EPROTO);
+	return 0;
+}
+
+void tcp_ring_wake(struct tcp *t, struct tcp_conn *conn)
+{
+	if (conn->out_on || tcp_ring_is_between(conn))
+		tcp_ring_signal(t, conn, TCP_FRAME_NOTE, -1);
+}
+
+void tcp_ring_settle(struct tcp *t, struct tcp_conn *conn)
+{
+	if (conn->fd < 0 || conn->send_errno || (!conn->out_on && !tcp_ring_is_between(conn)))
+		return;
+	if (conn->offering && tcp_ring_signal(t, conn, TCP_FRAME_NOTE, conn->offer_fd)) {
+		close(conn->offer_fd);
+		conn->offering = 0;
+	}
+	if (conn->out.control && !conn->out_on && !conn->send_errno)
+		conn->out_on = tcp_ring_signal(t, conn, TCP_FRAME_SWITCH, -1);
+}
+
+/* The kernel would answer a file above the limit with a signal, which ends the process. */
+static int tcp_ring_exceeds_limit(uint64_t size)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < TCP_RING_CONTROL + size;
+}
+
+/* Makes a file of the size that no process can resize: its descriptor, or -1 with errno. */
+static int tcp_ring_file(uint64_t size)
+{
+	int reason = EINTR, fd;
+
+	if (tcp_ring_exceeds_limit(size)) {
+		errno = EFBIG;
+		return -1;
+	}
+	fd = memfd_create("coll-tcp", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -1;
+	/* Without the allocation a lack of memory would be a SIGBUS later. */
+	for (int i = 0; i < TCP_RING_TRIES && reason == EINTR; i++)
+		reason = posix_fallocate(fd, 0, (off_t)(TCP_RING_CONTROL + size));
+	if (!reason && !fcntl(fd, F_ADD_SEALS, tcp_ring_seals))
+		return fd;
+	reason = reason ? reason : errno;
+	close(fd);
+	errno = reason;
+	return -1;
+}
+
+void tcp_ring_offer(struct tcp *t, struct tcp_conn *conn)
+{
+	uint64_t size = t->ring_size, used;
+	int fd;
+
+	conn->offered = 1;
+	used = atomic_fetch_add(&tcp_ring_bytes, size);
+	if (used + size > t->ring_memory) {
+		atomic_fetch_sub(&tcp_ring_bytes, size);
+		tcp_ring_tell(t, "the memory of option tcp.ring_memory is spent");
+		return;
+	}
+	fd = tcp_ring_file(size);
+	if (fd < 0 || tcp_ring_map(&conn->in, fd, size)) {
+		tcp_ring_tell(t, strerror(errno));
+		atomic_fetch_sub(&tcp_ring_bytes, size);
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	conn->offer_fd = fd;
+	conn->offering = 1;
+	tcp_ring_settle(t, conn);
+}
+
+/* ---------------------------------------------------------------- taking an offer -- */
+
+/* Returns why the file is no ring, or NULL with the size of its data. */
+static const char *tcp_ring_check(int fd, uint64_t *size)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	if (seals < 0 || (seals & tcp_ring_seals) != tcp_ring_seals)
+		return "it offered shared memory without the seals against a change of its size";
+	if (fstat(fd, &st) || st.st_size < TCP_RING_CONTROL + TCP_RING_LEAST ||
+	    st.st_size > (off_t)TCP_RING_CONTROL + TCP_RING_MOST)
+		return "it offered shared memory of an invalid size";
+	*size = (uint64_t)st.st_size - TCP_RING_CONTROL;
+	return *size & (*size - 1) ? "it offered shared memory of an invalid size" : NULL;
+}
+
+/* The descriptor in a received message; -1: none. */
+static int tcp_ring_fd_of(struct msghdr *msg)
+{
+	struct cmsghdr *part = CMSG_FIRSTHDR(msg);
+	int fd;
+
+	if (!part || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS ||
+	    part->cmsg_len != CMSG_LEN(sizeof(int)))
+		return -1;
+	memcpy(&fd, CMSG_DATA(part), sizeof(fd));
+	return fd;
+}
+
+int tcp_ring_take(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)
+{
+	int fd = tcp_ring_fd_of(msg);
+	const char *fault;
+	uint64_t size;
+
+	if (fd < 0) {
+		if (msg->msg_flags & MSG_CTRUNC)
+			tcp_ring_tell(t, "the process has no free file descriptor");
+		return 0;
+	}
+	fault = conn->out.control ? "it offered shared memory twice" : tcp_ring_check(fd, &size);
+	if (!fault && tcp_ring_map(&conn->out, fd, size))
+		tcp_ring_tell(t, strerror(errno));
+	close(fd);
+	if (!fault) {
+		tcp_ring_settle(t, conn);
+		return 0;
+	}
+	tcp_lose(t, conn, fault);
+	return -1;
+}
+
+int tcp_ring_frame(struct tcp *t, struct tcp_conn *conn, const coll_header_t *frame)
+{
+	if (conn->inet || conn->peer == t->rank || conn->in_on || frame->meta[0] || frame->meta[1])
+		return -1;
+	if (frame->tag == TCP_FRAME_NOTE)
+		return 0;
+	if (frame->tag != TCP_FRAME_SWITCH || !conn->in.control)
+		return -1;
+	conn->in_on = 1;
+	t->ring_peers[t->rings++] = conn->peer;
+	return 1;
+}
+
+/* ---------------------------------------------------------- beginning and end -- */
+
+void tcp_ring_init(struct tcp *t)
+{
+	uint64_t wanted = (uint64_t)t->host->option_int(t->host, "ring"), size = TCP_RING_LEAST;
+
+	while (size < wanted)
+		size *= 2;
+	t->ring_size = wanted ? size : 0;
+	t->ring_memory = (uint64_t)t->host->option_int(t->host, "ring_memory");
+}
+
+void tcp_ring_free(struct tcp *t, struct tcp_conn *conn)
+{
+	if (conn->in.control)
+		atomic_fetch_sub(&tcp_ring_bytes, conn->in.size);
+	if (conn->offering)
+		close(conn->offer_fd);
+	for (uint32_t i = 0; conn->in_on && i < t->rings; i++)
+		if (t->ring_peers[i] == conn->peer) {
+			t->ring_peers[i] = t->ring_peers[--t->rings];
+			break;
+		}
+	tcp_ring_unmap(&conn->in);
+	tcp_ring_unmap(&conn->out);
+	conn->offering = conn->in_on = conn->out_on = 0;
+}

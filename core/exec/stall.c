@@ -346,7 +346,7 @@ static void stall_restart(struct stall *stall, const struct comm *comm, int64_t 
 	stall->asked_us = 0;
 	stall->steps = comm->steps;
 	stall->finished = comm->finished;
-	stall->moves = context->progress_count;
+	stall->moves = context_moves(context);
 }
 
 /* The idle time at which the others are asked next: last before the timeout. */
@@ -386,14 +386,14 @@ static int stall_conclude(struct stall *stall, struct comm *comm, int64_t idle)
 	while (stall->next_us <= idle)
 		stall->next_us *= 2;
 	stall->asked_us = 0;
-	stall->moves = comm->context->progress_count;
+	stall->moves = context_moves(comm->context);
 	return 0;
 }
 
 static int stall_has_moved(const struct stall *stall, const struct comm *comm)
 {
 	return stall->steps != comm->steps || stall->finished != comm->finished ||
-	       (!stall->asked_us && stall->moves != comm->context->progress_count);
+	       (!stall->asked_us && stall->moves != context_moves(comm->context));
 }
 
 int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us)

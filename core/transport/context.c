@@ -392,7 +392,7 @@ int context_progress(struct context *context)
 {
 	const coll_transport_t *t = context->plugin->backend.transport;
 	struct recv *recv;
-	int moved = 0;
+	int moved = 0, controls = 0;
 
 	if (context->ep && t)
 		moved = t->progress(context->ep);
@@ -401,15 +401,17 @@ int context_progress(struct context *context)
 	if (context->pending_events || context->match.controls) {
 		context->pending_events = 0;
 		context->client->check(context);
+		controls = context->match.controls != 0;
 		context->match.controls = 0;
 	}
 	if (context->controls)
-		moved |= context_reap_controls(context);
-	moved |= context->client->advance(context);
+		controls |= context_reap_controls(context);
+	moved |= controls | context->client->advance(context);
 	if (context->sleepers_have_news && context->sleepers)
 		context_wake(context);
 	context->sleepers_have_news = 0;
 	context->progress_count += moved != 0;
+	context->control_count += controls != 0;
 	return moved;
 }
 

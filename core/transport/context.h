@@ -72,6 +72,7 @@ struct context {
 	int sleepers;            /* threads that sleep on this context */
 	int sleepers_have_news;  /* an operation is complete, or a communicator has failed */
 	uint64_t progress_count; /* counts the calls, of any thread, that moved anything */
+	uint64_t control_count;  /* of these, the calls in which control messages came or went */
 	pthread_t thread;        /* the library's own thread, if has_progress_thread */
 	int has_progress_thread;
 	_Atomic int lock_waiters; /* threads that wait for the lock */
@@ -184,6 +185,15 @@ static inline int64_t context_now(struct context *context)
 		context->now_is_recent = 1;
 	}
 	return context->now_us;
+}
+
+/*
+ * Counts what moves operations.  Control messages do not: the questions of two ranks that wait for a third would
+ * else keep both waiting for ever.
+ */
+static inline uint64_t context_moves(const struct context *context)
+{
+	return context->progress_count - context->control_count;
 }
 
 /* Moves messages and operations without blocking: 1 if any moved.  The lock is held. */

@@ -227,15 +227,19 @@ static int wait_stopped(void *arg)
 int context_wait(struct context *context, int (*done)(void *arg), void *arg, int64_t timeout_us)
 {
 	int64_t last = 0, idle = 0, now;
-	uint64_t moves = context->progress_count;
+	uint64_t calls = context->progress_count, moves = context_moves(context);
 	unsigned rounds = 0;
 
 	while (!done(arg)) {
 		context_progress(context);
 		wait_yield_lock(context);
-		if (context->progress_count != moves) { /* any thread may have moved it */
-			moves = context->progress_count;
+		if (context_moves(context) != moves) { /* any thread may have moved it */
+			moves = context_moves(context);
 			last = idle = 0;
+			continue;
+		}
+		if (context->progress_count != calls) {
+			calls = context->progress_count;
 			continue;
 		}
 		if (++rounds % WAIT_SWEEP && idle < context->poll_us)

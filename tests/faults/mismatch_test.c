@@ -383,6 +383,70 @@ static void test_warnings(void)
 		diag("%s", text);
 }
 
+/* --------------------------------------------------------------- two ranks that wait for a third -- */
+
+enum { WAITERS = 3, SLEEPS_S = 12 };
+
+/* The last rank sleeps until the others have given up. */
+static void wait_for_sleeper(struct rank *r, int polls)
+{
+	static _Atomic int given_up;
+	double end = ranks_now() + SLEEPS_S;
+	int32_t x = 1, y;
+	coll_request_t request = NULL;
+	coll_result_t code;
+	int done = 0;
+
+	if (r->rank == WAITERS - 1) {
+		while (atomic_load(&given_up) < WAITERS - 1 && ranks_now() < end)
+			ranks_sleep(0.01);
+		atomic_store(&given_up, 0);
+		return;
+	}
+	code = coll_allreduce(&x, &y, 1, COLL_INT32, COLL_SUM, r->comm, NULL);
+	if (!code && polls)
+		code = coll_get_request(r->comm, &request);
+	while (!code && polls && !done) {
+		code = coll_test(request, &done);
+		ranks_sleep(0.001);
+	}
+	note_sync(r, code);
+	coll_request_free(request);
+	if (ranks_now() < end)
+		atomic_fetch_add(&given_up, 1);
+}
+
+static void wait_by_sync(struct rank *r)
+{
+	wait_for_sleeper(r, 0);
+}
+
+static void wait_by_test(struct rank *r)
+{
+	wait_for_sleeper(r, 1);
+}
+
+/* Their questions to each other are no progress. */
+static void test_two_wait(void (*fn)(struct rank *r), const char *what)
+{
+	struct outcome outcome;
+	double begin = ranks_now();
+	int first;
+
+	setenv("COLL_STALL_AFTER", "0.2s", 1);
+	run_for("1.5s", WAITERS, fn, &outcome);
+	unsetenv("COLL_STALL_AFTER");
+	/* The rank whose time is over first tells the other. */
+	first = outcome.code[0] != COLL_ERR_TIMEOUT;
+	if (!ok(outcome.code[0] && outcome.code[1] && outcome.code[first] == COLL_ERR_TIMEOUT &&
+			strstr(outcome.text[first], "not heard from: rank 2"),
+		"%s: %s", backend, what))
+		for (int r = 0; r < WAITERS; r++)
+			diag("rank %d: %d %s", r, outcome.code[r], outcome.text[r]);
+	ok(ranks_now() - begin < SLEEPS_S, "%s: %s: before the third rank ends: %.1f s", backend,
+	   what, ranks_now() - begin);
+}
+
 int main(int argc, char **argv)
 {
 	const char *const usual[] = {"simulated", "tcp"};
@@ -397,6 +461,8 @@ int main(int argc, char **argv)
 		test_groups();
 		test_waits();
 		test_warnings();
+		test_two_wait(wait_by_sync, "two ranks wait for a third");
+		test_two_wait(wait_by_test, "two ranks poll for a third");
 	}
 	return done_testing();
 }

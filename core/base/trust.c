@@ -101,7 +101,9 @@ static int trust_in_tree(const char *path, const char *tree)
 		return 0;
 	}
 	real = realpath(tree, NULL);
-	in_tree = real && (trust_is_below(path, real) || trust_is_below(real, path));
+	/* A symbolic link that is named itself may be followed; the path to its target is judged too. */
+	in_tree = strcmp(path, tree) == 0 ||
+		  (real && (trust_is_below(path, real) || trust_is_below(real, path)));
 	free(real);
 	return in_tree;
 }

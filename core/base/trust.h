@@ -14,8 +14,8 @@
  * group has the number of the owner, as private groups have.
  *
  * The environment variable COLL_TRUST, "/home/ci/src:/opt/x", names trees that others control and that the
- * user trusts.  The rule does not hold for these trees and for the directories above them.  A
- * set-uid or set-gid program ignores the variable.
+ * user trusts.  The rule does not hold for these trees, for the directories above them, and for a symbolic
+ * link that the variable names itself.  A set-uid or set-gid program ignores the variable.
  *
  * If the rule holds for a path, users outside the rule can replace nothing on it, so the file may be opened
  * by its path afterwards: a race needs a step of root or of the user (chmod, chown, mv) in between.
@@ -40,7 +40,8 @@ struct trust {
 };
 
 /*
- * Judges the path to an existing file.  is_plugin: the stricter rule for the file's directory.
+ * Judges the path to an existing file.  is_plugin: the stricter rule for the file's directory.  The path must
+ * come as it was written: realpath() would hide the links.
  * COLL_ERR_PERMISSION: the text names the first fault, the rule and the remedies.
  */
 int trust_check(const char *path, int is_plugin, struct trust *trust);

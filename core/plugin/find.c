@@ -159,6 +159,7 @@ static void plugin_search_dir(struct plugin_search *search, const char *dir, con
 		plugin_note(search, "plugin directory '%.400s' (%.200s) cannot be read: %s", dir,
 			    by, strerror(errno));
 	} else if (!plugin_is_searched(search->list, real)) {
+		search->written = dir;
 		for (int i = 0; i < n; i++)
 			found += plugin_try(search, real, entry[i]->d_name);
 		plugin_note(search, "plugin directory '%.400s' (%.200s): %d plugin%s", real, by,

@@ -9,6 +9,7 @@
 struct plugin_search {
 	struct config *config;
 	struct plugin_list *list;
+	const char *written; /* the directory that is searched, as its option names it */
 	int no_memory;
 };
 

@@ -592,6 +592,39 @@ static void test_other_owner(void)
 	done(&found);
 }
 
+/* The path of a plugin directory leads through another user's links or directories to root's own directory. */
+static void test_other_owner_path(void)
+{
+	struct found found;
+
+	if (geteuid() != 0) {
+		skip(1, "files of other users need root");
+		return;
+	}
+	make_dir("theirs");
+	if (symlink("above/open", at("their_link")) ||
+	    symlink("../above/open", at("theirs/my_link")))
+		bail_out("symlink");
+	found = find(at("their_link"));
+	is_int(found.list->item[0].code, 0, "root's link to a directory is followed");
+	done(&found);
+	own("their_link", 65534);
+	own("theirs", 65534);
+	refused("their_link", COLL_ERR_PERMISSION, "another user owns the symbolic link",
+		at("their_link"));
+	refused("theirs/my_link", COLL_ERR_PERMISSION, "another user owns the directory",
+		at("theirs"));
+	refused("theirs/../above/open", COLL_ERR_PERMISSION, "another user owns the directory",
+		at("theirs"));
+	setenv("COLL_TRUST", at("their_link"), 1);
+	found = find(at("their_link"));
+	is_int(found.list->item[0].code, 0, "COLL_TRUST names the link (%s)",
+	       found.list->item[0].reason);
+	ok(has_note(&found, at("their_link"), "because of COLL_TRUST"), "with a note");
+	done(&found);
+	unsetenv("COLL_TRUST");
+}
+
 /* ------------------------------------------------------------------------- threads -- */
 
 enum { THREADS = 8 };
@@ -653,6 +686,7 @@ int main(void)
 	test_unreadable();
 	test_permissions();
 	test_other_owner();
+	test_other_owner_path();
 	test_threads();
 	plugin_dir_end();
 	return done_testing();

@@ -159,9 +159,13 @@ static enum star_event member_read(struct star *t, int64_t deadline, int64_t tim
 static void member_tell(struct star *t, int code)
 {
 	char text[BOOTSTRAP_TEXT_SIZE];
-	struct star_frame head = {
-		.type = STAR_FAILED, .round = t->round + 1, .timeout_ms = UINT32_MAX, .code = code};
+	struct star_frame head = {.type = STAR_FAILED, .timeout_ms = UINT32_MAX, .code = code};
 
+	/*
+	 * The round of the next piece: a rank that finds a wrong frame before it has sent the piece of this
+	 * round tells the error in place of this piece.
+	 */
+	head.round = (uint32_t)t->stream.sent + 1;
 	head.len = (uint64_t)snprintf(text, sizeof(text), "rank %d: %.*s", t->bootstrap.rank,
 				      BOOTSTRAP_TEXT_SIZE - 32, error_text());
 	star_seal_body(t->body_key, &head, text);

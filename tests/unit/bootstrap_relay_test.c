@@ -461,10 +461,11 @@ static void test_order(const char *what, int direction)
 	static const struct {
 		enum kind kind;
 		const char *name;
-	} kinds[] = {{REPEAT, "comes twice"},
-		     {OLDER, "is an older one"},
-		     {REFLECT, "goes back to its sender"},
-		     {EXCHANGE, "is another rank's"}};
+		int least; /* ranks whose error names the MAC and an address */
+	} kinds[] = {{REPEAT, "comes twice", NRANKS},
+		     {OLDER, "is an older one", 1},
+		     {REFLECT, "goes back to its sender", 1},
+		     {EXCHANGE, "is another rank's", 1}};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		attack = (struct attack){.kind = kinds[i].kind,
@@ -472,7 +473,7 @@ static void test_order(const char *what, int direction)
 					 .frame = 2,
 					 .timeout_ms = LONG_MS,
 					 .seen = 1};
-		is_int(attack_fails(forged, 1), 0, "%s that %s", what, kinds[i].name);
+		is_int(attack_fails(forged, kinds[i].least), 0, "%s that %s", what, kinds[i].name);
 	}
 }
 

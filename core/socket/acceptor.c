@@ -274,10 +274,10 @@ static int acceptor_check(struct acceptor *a, int i)
 	int code;
 
 	if (!handshake_is_sealed(a->hs, messages, HANDSHAKE_ANSWER)) {
-		error_set(COLL_ERR_INVALID_ARGUMENT,
+		error_set(COLL_ERR_PERMISSION,
 			  "its key is not this job's (COLL_KEY, or the unique id, must be the "
 			  "same on all ranks)");
-		acceptor_refuse(a, i, COLL_ERR_INVALID_ARGUMENT);
+		acceptor_refuse(a, i, COLL_ERR_PERMISSION);
 		if (a->wrong_keys++ == 0)
 			handshake_log(a->hs, COLL_LOG_WARN, "%s", a->note);
 		return 0;

@@ -321,7 +321,7 @@ static int dial_recv_verdict(struct dial *dial, struct dial_attempt *y)
 		dial_note(dial, y,
 			  " belongs to another job: its key differs (COLL_KEY, or the unique id, "
 			  "must be the same on all ranks)");
-		dial_give_up(dial, y, COLL_ERR_INVALID_ARGUMENT);
+		dial_give_up(dial, y, COLL_ERR_PERMISSION);
 		return 0;
 	}
 	if (le32toh(verdict->type) == HANDSHAKE_ACCEPTED) {

@@ -332,7 +332,7 @@ static void test_other_key(void)
 	args.key = "another key";
 	one = rank_spawn(&args, 1);
 	result = rank_collect(one);
-	is_int(result.code, COLL_ERR_INVALID_ARGUMENT, "another key");
+	is_int(result.code, COLL_ERR_PERMISSION, "another key");
 	has_str(result.text, "its key differs", "rank 1 is told");
 	result = rank_collect(zero);
 	is_int(result.code, COLL_ERR_TIMEOUT, "rank 0 waits on");

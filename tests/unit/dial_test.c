@@ -308,7 +308,7 @@ static void test_other_job(void)
 	   "the first address is of another job: the second leads to the peer");
 	ok(ms < QUICK_MS, "at once: %d ms", (int)ms);
 	meet(&none, sites, 1, &code);
-	is_int(code, COLL_ERR_INVALID_ARGUMENT, "the other job's address alone");
+	is_int(code, COLL_ERR_PERMISSION, "the other job's address alone");
 	has_str(error_text(), "belongs to another job", "the error says whose it is");
 	close(dial.fd);
 	site_close(&bad);

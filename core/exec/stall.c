@@ -225,10 +225,10 @@ static void stall_describe_rank(const struct comm *comm, int rank, char *text, s
 		snprintf(text, size, "rank %d has destroyed its communicator", rank);
 	} else if (comm->heard[rank]) {
 		stall_describe_heard(comm->heard[rank], what, sizeof(what));
-		snprintf(text, size, "rank %d does not answer, and was last heard of in %s", rank,
+		snprintf(text, size, "rank %d does not answer, and was last heard from in %s", rank,
 			 what);
 	} else {
-		snprintf(text, size, "rank %d does not answer, and was never heard of", rank);
+		snprintf(text, size, "rank %d does not answer, and was never heard from", rank);
 	}
 }
 

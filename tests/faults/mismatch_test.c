@@ -375,7 +375,7 @@ static void test_warnings(void)
 	fclose(file);
 	expect(&outcome, 2, COLL_SUCCESS, COLL_SUCCESS, "", "", "a late rank is no error");
 	ok(strstr(text, "rank 0 waits in allreduce of 1 int32 (sum), and nothing has moved for") &&
-		   strstr(text, "rank 1 does not answer, and was last heard of in allreduce as "
+		   strstr(text, "rank 1 does not answer, and was last heard from in allreduce as "
 				"collective number 1"),
 	   "%s: a warning says who is behind, and at which call", backend);
 	n = count_words(text, "rank 0 waits in");

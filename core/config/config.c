@@ -275,13 +275,27 @@ int config_priority(struct config *config, const char *section, int32_t *priorit
 	return 1;
 }
 
+/* A backend's STRING option with the unit "a|b|c" takes one of these words, and has no unit. */
+static struct config_declared config_of_backend(const coll_option_t *spec)
+{
+	struct config_declared declared = {.spec = *spec};
+
+	if (spec->type == COLL_OPTION_STRING && spec->unit && strchr(spec->unit, '|')) {
+		declared.choices = spec->unit;
+		declared.spec.unit = "";
+	}
+	return declared;
+}
+
 int config_declare(struct config *config, const char *section, const coll_option_t *options,
 		   uint32_t n)
 {
 	config_declare_priority(config, section);
-	for (uint32_t i = 0; i < n; i++)
-		config_declare_option(config, section,
-				      &(struct config_declared){.spec = options[i]});
+	for (uint32_t i = 0; i < n; i++) {
+		const struct config_declared declared = config_of_backend(&options[i]);
+
+		config_declare_option(config, section, &declared);
+	}
 	config_report_unknown(config, section);
 	config_report_unused(config);
 	return config_status(config);

@@ -22,7 +22,7 @@ struct config_value {
 	int used;    /* the value belongs to a declared option */
 };
 
-/* An option as its owner declares it.  A backend's option has only `spec`. */
+/* An option as its owner declares it.  A backend's option has no rules. */
 struct config_declared {
 	coll_option_t spec;
 	const char *choices; /* STRING: the allowed words, separated by '|', or NULL */

@@ -106,12 +106,14 @@ enum {
  * variable COLL_<NAME>_<KEY>.  Because the backend declares its options, `coll info` can list them
  * and the core finds wrong values before open.  The key "priority" exists for every backend; the
  * plugin does not declare it.  A STRING option with the key "interface" has the value of the core's
- * option `interface` unless the user sets it.
+ * option `interface` unless the user sets it.  A STRING option that takes one of a few words names
+ * them in `unit`, separated by '|' ("none|integrity|encrypt"): the core refuses every other value
+ * with its source, also if another backend is chosen.  A core before ABI 1.4 takes every value.
  */
 typedef struct coll_option {
 	const char *key;      /* lower case, '_' between words */
 	const char *fallback; /* the default, written as a user would; NULL: none */
-	const char *unit;     /* "seconds", "bytes" or "" */
+	const char *unit;     /* "seconds", "bytes" or ""; STRING: "" or the words, "no|yes|auto" */
 	const char *help;     /* one line */
 	int64_t min, max;     /* INT, BYTES, DURATION */
 	int32_t type;         /* COLL_OPTION_* */

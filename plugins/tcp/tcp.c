@@ -178,7 +178,7 @@ static const coll_option_t tcp_options[] = {
 	 .type = COLL_OPTION_BOOL},
 	{.key = "security",
 	 .fallback = "none",
-	 .unit = "",
+	 .unit = "none|integrity|encrypt",
 	 .help = "protection of messages between hosts: none, integrity (against changes) or "
 		 "encrypt",
 	 .type = COLL_OPTION_STRING},

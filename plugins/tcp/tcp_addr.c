@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,18 +32,32 @@ static void tcp_set_int(const coll_host_t *host, int fd, int level, int name, in
 	tcp_set(host, fd, level, name, &number, sizeof(number), what);
 }
 
+/* The user has named the algorithm: the first socket that cannot have it warns for all sockets. */
+static void tcp_set_congestion(const coll_host_t *host, int fd, const char *name)
+{
+	static atomic_flag warned = ATOMIC_FLAG_INIT;
+
+	if (!setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) ||
+	    atomic_flag_test_and_set(&warned))
+		return;
+	kit_log(host, COLL_LOG_WARN,
+		"cannot set the TCP congestion control '%.40s', which option tcp.congestion "
+		"(COLL_TCP_CONGESTION) names: %s; the connections keep the system's; "
+		"/proc/sys/net/ipv4/tcp_available_congestion_control lists the names",
+		name, strerror(errno));
+}
+
 static void tcp_tune_inet(const coll_host_t *host, int fd, int local)
 {
 	const char *congestion = host->option_string(host, "congestion");
 	int64_t rcvbuf = host->option_int(host, "rcvbuf");
 	int64_t user_timeout = host->option_int(host, "user_timeout");
 
-	/* The loopback device is never congested; bbr would slow it down by pacing. */
-	if ((!congestion || !*congestion) && local)
-		congestion = "reno";
 	if (congestion && *congestion)
-		tcp_set(host, fd, IPPROTO_TCP, TCP_CONGESTION, congestion,
-			(socklen_t)strlen(congestion), "the congestion control");
+		tcp_set_congestion(host, fd, congestion);
+	/* The loopback device is never congested; bbr would slow it down by pacing. */
+	else if (local)
+		tcp_set(host, fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4, "the congestion control");
 	if (rcvbuf > 0)
 		tcp_set_int(host, fd, SOL_SOCKET, SO_RCVBUF, rcvbuf, "SO_RCVBUF");
 	if (user_timeout > 0)

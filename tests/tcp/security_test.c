@@ -356,8 +356,10 @@ int main(void)
 	shared = ranks_memory(sizeof(*shared));
 	setenv("COLL_TCP_UNIX", "no", 1);
 	setenv("COLL_TCP_INTERFACE", "127.0.0.1", 1);
-	test_refused(&(struct run){{"encripted", "encrypt"}, .bytes = SMALL}, COLL_ERR_CONFIG,
-		     "must be none, integrity or encrypt", "a value that does not exist");
+	test_refused(&(struct run){{"encripted", "encripted"}, .bytes = SMALL}, COLL_ERR_CONFIG,
+		     "COLL_TCP_SECURITY: option 'tcp.security' has the value 'encripted': expected "
+		     "one of none, integrity, encrypt",
+		     "a value that does not exist");
 	test_unprotected();
 	if (!has_sodium()) {
 		test_not_built_in();

@@ -50,6 +50,17 @@ has "with a suggestion" "$dir/err" "no option is called 'timeuot', did you mean 
 
 # -------------------------------------------------------------------- failures
 
+printf '\n[tcp]\nsecurity = strong\n' >"$dir/strong.conf"
+for backend in '' ^tcp simulated; do
+    COLL_BACKEND=$backend COLL_CONFIG=$dir/strong.conf info
+    is "tcp.security = strong, backend '$backend': status 1" $status 1
+    has "the file, the line and the words" "$dir/out" \
+        "strong.conf:3: option 'tcp.security' has the value 'strong': expected one of none, integrity, encrypt"
+done
+COLL_BACKEND=^tcp COLL_TCP_SECURITY=strong info
+is "the same in the environment: status 1" $status 1
+has "the variable" "$dir/out" "COLL_TCP_SECURITY: option 'tcp.security' has the value 'strong'"
+
 COLL_BACKEND=nosuch info
 is "a backend that does not exist: status 1" $status 1
 has "and the verdict names it" "$dir/out" "^  .*'nosuch'"

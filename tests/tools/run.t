@@ -45,6 +45,11 @@ all_gone() {
 
 # ---------------------------------------------------------------- environment
 
+job -n 2 -b tcp -e COLL_TCP_CONGESTION=nosuchcc -e COLL_TCP_UNIX=no "$coll" perf barrier
+is "a congestion control that the system lacks is no error" $status 0
+has "but a warning with the variable and the value" "$dir/err" \
+    "'nosuchcc', which option tcp.congestion (COLL_TCP_CONGESTION) names: "
+
 job -n 3 sh -c 'echo $COLL_RANK $COLL_LOCAL_RANK $COLL_WORLD_SIZE $COLL_LOCAL_WORLD_SIZE'
 is "success is status 0" $status 0
 is "each rank has its numbers" "$(sort "$dir/out")" "[0] 0 0 3 3

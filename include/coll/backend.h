@@ -388,7 +388,9 @@ typedef struct coll_transport {
 	/*
 	 * Optional, both or none: the core gives up a message because its operation has failed.
 	 * Neither function may block longer than a copy takes.  Without them the core closes the
-	 * endpoint instead, and so fails every communicator on it.
+	 * endpoint instead, and so fails every communicator on it.  A plugin without them also
+	 * gives all sends to a lost rank their status before the progress that calls
+	 * host->peer_lost returns, else the core closes the endpoint after that loss too.
 	 *
 	 * cancel    Gives up a send whose status is COLL_IN_PROGRESS.  After the return the plugin
 	 *           touches neither `send` nor its buf.  The message either vanishes whole or still

@@ -83,8 +83,9 @@ static int32_t uds_progress(void *ep)
 
 	for (struct uds_way *way = ep, *end = way + way->host->nranks; way < end; way++) {
 		way->in = way->in < 0 ? accept4(way->listener, NULL, NULL, UDS_FLAGS) : way->in;
-		moved |= way->first && uds_push(way);
 		moved |= way->in >= 0 && !way->lost && uds_pull(way);
+		while (way->first && uds_push(way)) /* after a loss all: the core cannot cancel */
+			moved = 1;
 	}
 	return moved;
 }
@@ -97,9 +98,8 @@ static int uds_socket(const coll_host_t *host, uint32_t from, uint32_t to, int *
 
 	host->mac(host, ends, sizeof(ends), (uint8_t *)name.sun_path + 1);
 	*fd = socket(AF_UNIX, SOCK_STREAM | UDS_FLAGS, 0);
-	if (*fd >= 0 && !listens)
-		return connect(*fd, (void *)&name, sizeof(name));
-	return *fd < 0 || bind(*fd, (void *)&name, sizeof(name)) || listen(*fd, 1);
+	return *fd < 0 || (listens ? bind(*fd, (void *)&name, sizeof(name)) || listen(*fd, 1)
+				   : connect(*fd, (void *)&name, sizeof(name)));
 }
 
 static int32_t uds_open(const coll_host_t *host, void **ep, coll_error_t *err)

@@ -135,6 +135,25 @@ static void lost_once(struct check_case *c)
 	check_ranks(c, lost_once_rank);
 }
 
+/* The core closes the endpoint if a send to a lost rank has no status and the plugin has no cancel. */
+static void lost_expect_status(struct check_ep *ep, uint32_t gone, const coll_send_t *send)
+{
+	int64_t deadline = tool_now_ms() + ep->c->timeout_ms;
+	unsigned idle = 0;
+
+	while (!ep->lost[gone] && send->status == COLL_IN_PROGRESS && tool_now_ms() < deadline) {
+		check_progress(ep);
+		check_pause(&idle);
+	}
+	if (ep->lost[gone] && send->status == COLL_IN_PROGRESS)
+		check_fail(
+			ep->c,
+			"rank %d: peer_lost was called for rank %u, but a send to it has no "
+			"status when progress returns: a plugin without cancel ends all sends to a "
+			"lost rank at once",
+			ep->rank, gone);
+}
+
 /* A send to a rank that has left ends: send refuses it, or sets its status. */
 static void lost_send_rank(struct check_case *c, int rank)
 {
@@ -158,6 +177,8 @@ static void lost_send_rank(struct check_case *c, int rank)
 	if (!survives)
 		check_close(ep, 0);
 	check_barrier(c, rank, &ep->step);
+	if (sent[0] && !ep->t->cancel)
+		lost_expect_status(ep, gone, &send[0]);
 	if (survives) {
 		check_send_fill(&send[1], gone, 2, buf, LOST_LEN);
 		sent[1] = !check_send_raw(ep, &send[1], &err);

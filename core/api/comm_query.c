@@ -73,10 +73,10 @@ static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadli
 			  comm->rank);
 	}
 	comm->leaving = 1;
-	if (!comm->error)
-		compare_leave(comm);
-	comm_send_control(comm, comm->error ? CONTROL_FAIL : CONTROL_LEAVE, comm->error,
-			  comm->error_text);
+	if (comm->error)
+		comm_send_control(comm, CONTROL_FAIL, comm->error, comm->error_text);
+	else
+		comm_send_leave(comm);
 	timeout_us = destroy_left(deadline, timeout_us);
 	goal.deadline = clock_now_us() + timeout_us;
 	context_wait(context, destroy_told, &goal, timeout_us);

@@ -236,6 +236,7 @@ void comm_free(struct comm *comm)
 	free(comm->answered);
 	free(comm->heard);
 	free(comm->positions);
+	comm_free_last_calls(comm);
 	free(comm->shrink);
 	free(comm);
 }

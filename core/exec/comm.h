@@ -34,6 +34,15 @@ struct hashes {
 	uint64_t hash, mark; /* of all of them; of those up to the last multiple of COMPARE_EVERY */
 };
 
+/*
+ * The last collectives of a rank that has left.  A rank that waits for it compares them with its own, because
+ * nobody can ask the rank that has left.
+ */
+struct last_calls {
+	uint32_t number, first; /* collectives issued, and the number of the first in call[] */
+	struct signature call[COMM_HISTORY];
+};
+
 /* A rank of the communicator as this rank sees it. */
 enum peer_state {
 	PEER_ALIVE,
@@ -70,10 +79,11 @@ struct comm {
 	int pending_code; /* a failure seen where the transport may not be called; see comm_check */
 	char pending_text[512];
 	_Atomic int aborted;
-	uint8_t *peer_state; /* per rank: enum peer_state */
-	int nleft;           /* ranks in state PEER_LEFT */
-	uint8_t *answered;   /* per rank: has answered the last CONTROL_WHERE */
-	uint64_t *heard;     /* per rank: the last operation of which a message came: see stall.h */
+	uint8_t *peer_state;            /* per rank: enum peer_state */
+	struct last_calls **last_calls; /* per rank: of a rank that has left, or NULL; NULL: none */
+	int nleft;                      /* ranks in state PEER_LEFT */
+	uint8_t *answered;              /* per rank: has answered the last CONTROL_WHERE */
+	uint64_t *heard; /* per rank: the last operation of which a message came: see stall.h */
 	struct position *positions; /* per rank: the last one heard of; NULL: none */
 	struct stall polled;        /* of waits by coll_test and coll_event_query */
 	uint64_t steps;             /* steps ever completed: grows while operations move */
@@ -112,7 +122,7 @@ struct rank_name {
 /* Control messages. */
 enum {
 	CONTROL_FAIL = 1,
-	CONTROL_LEAVE = 2,   /* the sender destroys its communicator */
+	CONTROL_LEAVE = 2,   /* the sender destroys its communicator: its struct last_calls */
 	CONTROL_SHRINK = 5,  /* to the leader: hash of the excluded ranks; 0: the sender gives up */
 	CONTROL_SHRUNK = 6,  /* from the leader: hash, failed rank or -1; code is the context id */
 	CONTROL_UNMADE = 7,  /* the sender could not make its communicator of a split: see birth */
@@ -180,6 +190,8 @@ void comm_set_pending(struct comm *comm, int code, const char *text);
 
 /* Sends a control message to all other ranks that have not left.  The lock is held. */
 void comm_send_control(struct comm *comm, int kind, int code, const char *text);
+/* Tells them that this rank leaves.  The lock is held. */
+void comm_send_leave(struct comm *comm);
 
 /*
  * Tells the ranks of the parent that this rank could not make its communicator of the split with this
@@ -211,6 +223,10 @@ const char *comm_rank_name(const struct comm *comm, int rank, struct rank_name *
 
 /* Fails the communicator soon if collective `seq` of that rank, by its signature, is another one here. */
 void comm_compare(struct comm *comm, int rank, uint32_t seq, const uint64_t *meta);
+/* CONTROL_LEAVE: keeps the calls of a rank that has left; compares them: 1 if one is another here. */
+void comm_keep_last_calls(struct comm *comm, int rank, const void *bytes, size_t len);
+int comm_compare_last_calls(struct comm *comm, int rank);
+void comm_free_last_calls(struct comm *comm);
 /* Fails the communicator soon: that rank's collective `seq`, by its signature, is another one than ours. */
 void comm_report_call(struct comm *comm, int rank, uint32_t seq, const uint64_t *theirs,
 		      const uint64_t *ours);

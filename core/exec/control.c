@@ -35,6 +35,26 @@ void comm_send_control(struct comm *comm, int kind, int code, const char *text)
 	comm_send_others(comm, 0, comm_tag_control(comm->context_id), kind, code, text);
 }
 
+void comm_send_leave(struct comm *comm)
+{
+	struct last_calls calls = {.number = comm->seq};
+	size_t n = comm->seq < COMM_HISTORY ? comm->seq : COMM_HISTORY;
+
+	/* With `compare` the signatures contain algorithms that may differ, and the hashes tell. */
+	if (comm->compare)
+		n = 0;
+	compare_leave(comm);
+	calls.first = comm->seq - (uint32_t)n;
+	for (size_t i = 0; i < n; i++)
+		calls.call[i] = comm->history[(calls.first + i) % COMM_HISTORY];
+	for (int r = 0; r < comm->nranks; r++)
+		if (r != comm->rank && comm->peer_state[r] != PEER_LEFT)
+			context_send_struct(
+				comm->context, comm->to_context_rank[r],
+				comm_tag_control(comm->context_id), CONTROL_LEAVE, &calls,
+				offsetof(struct last_calls, call) + n * sizeof(calls.call[0]));
+}
+
 /* A rank that has left the parent may still use the new communicator. */
 void comm_send_unmade(struct comm *parent, uint32_t seq, int code, const char *text)
 {
@@ -92,14 +112,20 @@ static void comm_take_shrunk(struct comm *comm, const struct control_body *body)
 			    "coll_comm_shrink has ended without the answer");
 }
 
+static void comm_take_leave(struct comm *comm, int peer, const void *bytes, size_t len)
+{
+	if (comm->peer_state[peer] == PEER_LEFT)
+		return;
+	comm->peer_state[peer] = PEER_LEFT;
+	comm->nleft++;
+	comm_keep_last_calls(comm, peer, bytes, len);
+	compare_left(comm, peer);
+	stall_check_left(comm);
+}
+
 static void comm_take_text(struct comm *comm, int peer, const struct control_body *body)
 {
-	if (body->kind == CONTROL_LEAVE && comm->peer_state[peer] != PEER_LEFT) {
-		comm->peer_state[peer] = PEER_LEFT;
-		comm->nleft++;
-		compare_left(comm, peer);
-		stall_check_left(comm);
-	} else if (body->kind == CONTROL_FAIL) {
+	if (body->kind == CONTROL_FAIL) {
 		comm_remote_failure(comm, peer, body);
 	} else if (body->kind == CONTROL_SHRINK) {
 		comm->shrink[peer] = strtoull(body->text, NULL, 16);
@@ -139,6 +165,8 @@ static void comm_take_control(struct comm *comm, const struct unexpected *e)
 	len = (size_t)e->header.len - sizeof(*body);
 	if (body->kind == CONTROL_CALLS)
 		compare_take_calls(comm, peer, body->text, len);
+	else if (body->kind == CONTROL_LEAVE)
+		comm_take_leave(comm, peer, body->text, len);
 	else if (body->kind >= CONTROL_WHERE)
 		comm_take_struct(comm, peer, body, len);
 	else if (!body->text[len - 1])

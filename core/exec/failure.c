@@ -198,6 +198,45 @@ void comm_compare(struct comm *comm, int rank, uint32_t seq, const uint64_t *met
 		(void)comm_differs(comm, rank, seq, meta);
 }
 
+/* A rank that leaves too waits for nobody.  Without memory the calls are not compared. */
+void comm_keep_last_calls(struct comm *comm, int rank, const void *bytes, size_t len)
+{
+	struct last_calls *calls;
+
+	if (comm->leaving || len < offsetof(struct last_calls, call) || len > sizeof(*calls))
+		return;
+	if (!comm->last_calls)
+		comm->last_calls = calloc((size_t)comm->nranks, sizeof(comm->last_calls[0]));
+	calls = comm->last_calls ? calloc(1, sizeof(*calls)) : NULL;
+	if (!calls)
+		return;
+	memcpy(calls, bytes, len);
+	/* A malformed message contains no calls. */
+	if (calls->number - calls->first !=
+	    (len - offsetof(struct last_calls, call)) / sizeof(calls->call[0]))
+		calls->first = calls->number;
+	comm->last_calls[rank] = calls;
+}
+
+int comm_compare_last_calls(struct comm *comm, int rank)
+{
+	const struct last_calls *calls = comm->last_calls ? comm->last_calls[rank] : NULL;
+
+	if (comm->error || comm->pending_code)
+		return 1;
+	for (uint32_t i = 0; calls && i < calls->number - calls->first; i++)
+		if (comm_differs(comm, rank, calls->first + i, calls->call[i].meta))
+			return 1;
+	return 0;
+}
+
+void comm_free_last_calls(struct comm *comm)
+{
+	for (int r = 0; comm->last_calls && r < comm->nranks; r++)
+		free(comm->last_calls[r]);
+	free(comm->last_calls);
+}
+
 static void comm_compare_unexpected(void *user, const struct unexpected *e)
 {
 	struct comm *comm = user;

@@ -96,6 +96,8 @@ void stall_check_left(struct comm *comm)
 	if (from && stall_mark_awaited(comm, from))
 		for (int r = 0; r < comm->nranks; r++)
 			if (from[r] && comm->peer_state[r] == PEER_LEFT) {
+				if (comm_compare_last_calls(comm, r))
+					break;
 				call_describe(&comm->head->call, what, sizeof(what));
 				comm_fail(comm, 0, COLL_ERR_PEER_LOST,
 					  "%s destroyed its communicator while rank %d still waits "

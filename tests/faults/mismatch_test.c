@@ -447,6 +447,48 @@ static void test_two_wait(void (*fn)(struct rank *r), const char *what)
 	   what, ranks_now() - begin);
 }
 
+/* ------------------------------------------------------------------- ranks that have left -- */
+
+/* Rank 2 has another root, and calls `wait` seconds late; the others destroy their communicators at once. */
+static void root_then_destroy(struct rank *r, double wait)
+{
+	int32_t x = 1;
+	coll_result_t code;
+
+	if (r->rank == 2)
+		ranks_sleep(wait);
+	code = coll_broadcast(&x, &x, 1, COLL_INT32, r->rank == 2, r->comm, NULL);
+	if (r->rank == 2)
+		note_sync(r, code);
+}
+
+static void root_and_destroy(struct rank *r)
+{
+	root_then_destroy(r, 0);
+}
+
+static void destroy_and_root(struct rank *r)
+{
+	root_then_destroy(r, 0.3);
+}
+
+static void test_left(void)
+{
+	void (*const fn[])(struct rank * r) = {root_and_destroy, destroy_and_root};
+	struct outcome outcome;
+
+	for (int late = 0; late < 2; late++) {
+		run(3, fn[late], &outcome);
+		if (!ok(outcome.code[2] == COLL_ERR_MISMATCH &&
+				strstr(outcome.text[2],
+				       "called broadcast of 1 int32 with root 0") &&
+				strstr(outcome.text[2],
+				       "rank 2 called broadcast of 1 int32 with root 1"),
+			"%s: ranks that leave%s another root", backend, late ? " before" : " at"))
+			diag("%d %s", outcome.code[2], outcome.text[2]);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *const usual[] = {"simulated", "tcp"};
@@ -463,6 +505,7 @@ int main(int argc, char **argv)
 		test_warnings();
 		test_two_wait(wait_by_sync, "two ranks wait for a third");
 		test_two_wait(wait_by_test, "two ranks poll for a third");
+		test_left();
 	}
 	return done_testing();
 }

@@ -497,7 +497,9 @@ COLL_API coll_result_t coll_comm_destroy(coll_comm_t comm);
 COLL_API coll_result_t coll_comm_abort(coll_comm_t comm);
 
 /*
- * Tells whether a communicator has failed.  Makes progress.
+ * Tells whether a communicator has failed.  Makes progress.  The call does not count as waiting: a
+ * program that polls with it alone never meets `timeout` and gets no warning about a stall.
+ * coll_test applies both.
  *
  * error     Becomes the asynchronous error of the communicator: COLL_SUCCESS if it has none, else
  *           the code of its first failure.

@@ -82,9 +82,9 @@ static int32_t tcp_raise_limit(const struct tcp *t, rlim_t here, coll_error_t *e
 		return COLL_SUCCESS;
 	if (limit.rlim_max < least)
 		return error_fill(err, COLL_ERR_SYSTEM,
-				  "%u ranks need about %llu file descriptors in each process, and "
-				  "its hard limit is %llu; raise it (ulimit -Hn)",
-				  t->nranks, (unsigned long long)want,
+				  "%u ranks need a limit of at least %llu file descriptors in each "
+				  "process, and its hard limit is %llu; raise it (ulimit -Hn)",
+				  t->nranks, (unsigned long long)least,
 				  (unsigned long long)limit.rlim_max);
 	before = limit.rlim_cur;
 	limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;

@@ -204,9 +204,11 @@ static int test_few_descriptors(struct harness *h)
 	return setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int test_too_few_descriptors(struct harness *h)
+static rlim_t test_hard_limit = 20;
+
+static int test_limit_descriptors(struct harness *h)
 {
-	struct rlimit limit = {.rlim_cur = 20, .rlim_max = 20};
+	struct rlimit limit = {test_hard_limit, test_hard_limit};
 
 	(void)h;
 	return setrlimit(RLIMIT_NOFILE, &limit);
@@ -279,6 +281,29 @@ static void test_bad(struct harness_job job, uint32_t rank, int32_t code, const 
 	harness_job_free(&job);
 }
 
+/* The error names a hard limit that suffices. */
+static void test_named_limit(void)
+{
+	static const char before[] = "12 ranks need a limit of at least ";
+	struct harness_job job = {.backend = test_backend,
+				  .nranks = 12,
+				  .exchanged = test_limit_descriptors,
+				  .run = test_keep_error,
+				  .open_may_fail = 1};
+	const char *at;
+
+	harness_run(&job);
+	at = strstr(job.shared->text[0], before);
+	is_int(job.shared->result[0], COLL_ERR_SYSTEM, "a hard limit of 20 descriptors");
+	if (ok(at != NULL, "the text names the limit"))
+		test_hard_limit = (rlim_t)strtoul(at + strlen(before), NULL, 10);
+	else
+		diag("%s", job.shared->text[0]);
+	harness_job_free(&job);
+	ok(test_hard_limit > 20 && test_hard_limit < 64, "12 ranks need less than 64 descriptors");
+	test_good(12, NULL, test_limit_descriptors, "the limit that the text names");
+}
+
 static void test_faults(void)
 {
 	struct harness_job late = {.nranks = 3, .exchanged = test_late, .timeout_ms = 1500};
@@ -307,8 +332,7 @@ static void test_faults(void)
 	ok(harness_now_ms() - begin < 40000, "nobody waits for the dead");
 	test_bad((struct harness_job){.nranks = 3, .exchanged = test_abort_soon}, 0,
 		 COLL_ERR_ABORTED, "aborted", "aborting");
-	test_bad((struct harness_job){.nranks = 12, .exchanged = test_too_few_descriptors}, 0,
-		 COLL_ERR_SYSTEM, "file descriptors", "a hard limit of 20 descriptors");
+	test_named_limit();
 }
 
 int main(void)

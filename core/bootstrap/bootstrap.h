@@ -129,8 +129,9 @@ int bootstrap_rank_failed(const struct bootstrap *bootstrap);
 int bootstrap_failure_waits(struct bootstrap *bootstrap);
 void bootstrap_close(struct bootstrap *bootstrap);
 
-/* The facts in the launcher's environment (launch.c). */
 struct launch_store;
+
+/* The facts in the launcher's environment (launch.c). */
 struct launch {
 	int rank, nranks;
 	int local_rank, local_nranks; /* among the ranks on this host; -1: unknown */

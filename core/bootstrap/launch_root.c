@@ -77,13 +77,12 @@ int launch_meet_torchrun(struct launch *launch)
  */
 static int launch_meet_here(struct launch *launch, const char *job)
 {
-	if (launch->local_nranks != launch->nranks && pmi_is_launcher()) {
-		launch->store = &pmi_store;
-		return COLL_SUCCESS;
-	}
-	if (launch->local_nranks != launch->nranks)
+	if (launch->local_nranks == launch->nranks)
+		return launch_derive(launch, "127.0.0.1", job);
+	if (!pmi_is_launcher())
 		return launch_ask_root(launch, "on several hosts it does not say where rank 0 is");
-	return launch_derive(launch, "127.0.0.1", job);
+	launch->store = &pmi_store;
+	return COLL_SUCCESS;
 }
 
 /* The same, where a variable holds the identity of the job. */

@@ -10,19 +10,16 @@
 #include "bootstrap/pmi.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "bootstrap/bootstrap_impl.h"
 #include "bootstrap/launch_impl.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 enum {
 	PMI_LINE = 2048,
@@ -33,7 +30,7 @@ enum {
 
 static pthread_mutex_t pmi_lock = PTHREAD_MUTEX_INITIALIZER;
 static int pmi_broken;           /* an answer has not come, or was none */
-static char pmi_space[PMI_NAME]; /* the name of the job's key-value space; "": not asked yet */
+static char pmi_space[PMI_NAME]; /* the name of the job's key-value space, after pmi_connect */
 
 static int pmi_fd(void)
 {

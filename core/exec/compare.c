@@ -167,11 +167,8 @@ static int compare_find(const struct comm *comm, uint32_t number, uint64_t *hash
 		return 1;
 	}
 	*hash = compare_mark_at(c, number);
-	for (uint32_t seq = number - past; seq < number && age + past <= COMPARE_CALLS; seq++) {
-		const struct signature *call = &c->call[seq % COMPARE_CALLS];
-
-		*hash = signature_hash(signature_hash(*hash, call->meta[0]), call->meta[1]);
-	}
+	for (uint32_t seq = number - past; seq < number && age + past <= COMPARE_CALLS; seq++)
+		*hash = compare_add(*hash, &c->call[seq % COMPARE_CALLS]);
 	return !past || age + past <= COMPARE_CALLS;
 }
 

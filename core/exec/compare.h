@@ -46,6 +46,12 @@ static inline struct signature compare_call(const struct signature *signature)
 	return (struct signature){{signature->meta[0] & ~SIGNATURE_ALGORITHM, signature->meta[1]}};
 }
 
+/* The hash with one more call. */
+static inline uint64_t compare_add(uint64_t hash, const struct signature *call)
+{
+	return signature_hash(signature_hash(hash, call->meta[0]), call->meta[1]);
+}
+
 /* The newest collective (comm->seq - 1) was issued. */
 static inline void compare_note(struct comm *comm, const struct signature *signature)
 {
@@ -55,7 +61,7 @@ static inline void compare_note(struct comm *comm, const struct signature *signa
 	if (!c)
 		return;
 	c->call[(comm->seq - 1) % COMPARE_CALLS] = call;
-	c->hash = signature_hash(signature_hash(c->hash, call.meta[0]), call.meta[1]);
+	c->hash = compare_add(c->hash, &call);
 	if (comm->seq % COMPARE_EVERY == 0)
 		compare_mark(comm);
 }

@@ -10,6 +10,8 @@
 #ifndef TESTS_TRANSPORT_HARNESS_H
 #define TESTS_TRANSPORT_HARNESS_H
 
+#include "tap.h"
+
 #include <coll/backend.h>
 
 #include <dlfcn.h>
@@ -581,6 +583,18 @@ HARNESS_FN void harness_job_free(struct harness_job *job)
 {
 	munmap(job->shared, sizeof(*job->shared));
 	job->shared = NULL;
+}
+
+/* Runs a job and reports it as one check, with the messages of the ranks that failed. */
+HARNESS_FN void harness_check(struct harness_job *job, const char *name)
+{
+	int failed = harness_run(job);
+
+	ok(!failed, "%s, %u %s", name, job->nranks, job->threads ? "threads" : "processes");
+	for (uint32_t i = 0; i < job->nranks; i++)
+		if (job->shared->result[i])
+			diag("rank %u: %d %s", i, job->shared->result[i], job->shared->text[i]);
+	harness_job_free(job);
 }
 
 /*

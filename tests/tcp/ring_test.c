@@ -26,15 +26,8 @@ enum {
 
 static void test_run(struct harness_job *job, const char *name)
 {
-	int failed;
-
 	job->backend = test_backend;
-	failed = harness_run(job);
-	ok(!failed, "%s, %u %s", name, job->nranks, job->threads ? "threads" : "processes");
-	for (uint32_t i = 0; i < job->nranks; i++)
-		if (job->shared->result[i])
-			diag("rank %u: %d %s", i, job->shared->result[i], job->shared->text[i]);
-	harness_job_free(job);
+	harness_check(job, name);
 }
 
 /* ------------------------------------------------------------------ the memory -- */

@@ -52,18 +52,10 @@ static uint64_t test_check(const uint8_t *buf, uint32_t from, uint32_t to, uint6
 	return len;
 }
 
-/* Runs a job and reports it as one check, with the message of the first rank that failed. */
 static void test_run(struct harness_job *job, const char *name)
 {
-	int failed;
-
 	job->backend = test_backend;
-	failed = harness_run(job);
-	ok(!failed, "%s, %u %s", name, job->nranks, job->threads ? "threads" : "processes");
-	for (uint32_t i = 0; i < job->nranks; i++)
-		if (job->shared->result[i])
-			diag("rank %u: %d %s", i, job->shared->result[i], job->shared->text[i]);
-	harness_job_free(job);
+	harness_check(job, name);
 }
 
 /* The name of a check; valid until the next call. */

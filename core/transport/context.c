@@ -2,6 +2,7 @@
 /* context.c - opening and closing endpoints, driving them, and control messages. */
 #include "transport/context.h"
 #include "device/device.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "device/copy_stream.h"
 #include "base/log.h"
@@ -345,13 +346,10 @@ void context_lock(struct context *context)
 
 int context_lock_within(struct context *context, int64_t timeout_ms)
 {
-	struct timespec until;
 	int got;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += timeout_ms / 1000;
 	atomic_fetch_add(&context->lock_waiters, 1);
-	got = !pthread_mutex_timedlock(&context->lock, &until);
+	got = clock_lock_within(&context->lock, timeout_ms * 1000);
 	atomic_fetch_sub(&context->lock_waiters, 1);
 	return got;
 }

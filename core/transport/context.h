@@ -165,7 +165,7 @@ void context_shut(struct context *context);
 
 /* Takes the lock; waiting threads and the progress thread yield it. */
 void context_lock(struct context *context);
-/* The same, but returns 0 if the lock is not free within timeout_ms, rounded down to seconds. */
+/* The same, but returns 0 if the lock is not free within timeout_ms. */
 int context_lock_within(struct context *context, int64_t timeout_ms);
 /* The same, and notes that the calling thread drives this context. */
 void context_enter(struct context *context);

@@ -5,6 +5,7 @@
  * several ranks of a communicator, or wait for several communicators in any order.
  */
 #include "transport/context.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "transport/fork.h"
 
@@ -25,7 +26,8 @@ enum {
 	WAIT_BLIND_US = 200,
 	WAIT_BLIND_MOST_US = 10000,
 	WAIT_BLIND_PART = 16,
-	WAIT_UNLOCKED_US = 50 /* between two waits inside a backend: other threads take the lock */
+	WAIT_UNLOCKED_US = 50, /* between two waits inside a backend: other threads take the lock */
+	WAIT_PATIENCE_US = 1000
 };
 
 static pthread_mutex_t wait_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -148,6 +150,19 @@ static int wait_arm_all(struct context *context, struct wait_set *set)
 	return idle;
 }
 
+/*
+ * Takes the lock that this waiting thread has left to others.  The thread that holds it polls for this thread too,
+ * but does not look at what this thread waits for.  So a caller's thread asks for the lock after
+ * WAIT_PATIENCE_US; asked for at once, the lock would change hands with every poll.
+ */
+static void wait_lock_again(struct context *context, int is_progress_thread)
+{
+	if (is_progress_thread)
+		pthread_mutex_lock(&context->lock);
+	else if (!clock_lock_within(&context->lock, WAIT_PATIENCE_US))
+		context_lock(context);
+}
+
 /* A backend without a transport may wait by itself: 1 if it did. */
 static int wait_in_backend(struct context *context)
 {
@@ -162,8 +177,16 @@ static int wait_in_backend(struct context *context)
 		return 1;
 	pthread_mutex_unlock(&context->lock);
 	nanosleep(&unlocked, NULL);
-	pthread_mutex_lock(&context->lock);
+	wait_lock_again(context, 0);
 	return 1;
+}
+
+/* Lets another thread run, also one that waits for the lock. */
+static void wait_yield(struct context *context, int is_progress_thread)
+{
+	pthread_mutex_unlock(&context->lock);
+	sched_yield();
+	wait_lock_again(context, is_progress_thread);
 }
 
 static void wait_sleep(struct context *context, int64_t longest_us, int64_t idle_us,
@@ -176,14 +199,18 @@ static void wait_sleep(struct context *context, int64_t longest_us, int64_t idle
 
 	set.fds[0] = (struct pollfd){.fd = context->wake_fd, .events = POLLIN};
 	/* The progress thread does not wait inside the backend: its operations move without a thread. */
-	if ((!is_progress_thread && wait_in_backend(context)) || !wait_arm_all(context, &set))
+	if (!is_progress_thread && wait_in_backend(context))
 		return;
+	if (!wait_arm_all(context, &set)) {
+		wait_yield(context, is_progress_thread);
+		return;
+	}
 	t = (struct timespec){.tv_sec = set.longest_us / 1000000,
 			      .tv_nsec = set.longest_us % 1000000 * 1000};
 	context->sleepers++;
 	pthread_mutex_unlock(&context->lock);
 	ppoll(set.fds, (nfds_t)set.n, &t, NULL);
-	pthread_mutex_lock(&context->lock);
+	wait_lock_again(context, is_progress_thread);
 	/* The last thread to wake drains the eventfd, so that every sleeper has seen it. */
 	if (--context->sleepers == 0 && set.fds[0].revents & POLLIN) {
 		got = read(context->wake_fd, &count, sizeof(count));
@@ -192,14 +219,14 @@ static void wait_sleep(struct context *context, int64_t longest_us, int64_t idle
 }
 
 /* Lets other threads take the lock. */
-static void wait_yield_lock(struct context *context)
+static void wait_yield_lock(struct context *context, int is_progress_thread)
 {
 	if (!atomic_load(&context->lock_waiters))
 		return;
 	pthread_mutex_unlock(&context->lock);
 	while (atomic_load(&context->lock_waiters) && !atomic_load(&context->stop))
 		sched_yield();
-	pthread_mutex_lock(&context->lock);
+	wait_lock_again(context, is_progress_thread);
 }
 
 /* One idle moment, `idle` microseconds after something last moved. */
@@ -210,9 +237,7 @@ static void wait_pause(struct context *context, int64_t idle, int64_t left, int 
 	if (idle < context->poll_us)
 		return;
 	if (idle < context->poll_us + context->yield_us) {
-		pthread_mutex_unlock(&context->lock);
-		sched_yield();
-		pthread_mutex_lock(&context->lock);
+		wait_yield(context, is_progress_thread);
 		return;
 	}
 	wait_sleep(context, left < longest ? left : longest, idle, is_progress_thread);
@@ -229,10 +254,11 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 	int64_t last = 0, idle = 0, now;
 	uint64_t calls = context->progress_count, moves = context_moves(context);
 	unsigned rounds = 0;
+	int is_progress_thread = done == wait_stopped;
 
 	while (!done(arg)) {
 		context_progress(context);
-		wait_yield_lock(context);
+		wait_yield_lock(context, is_progress_thread);
 		if (context_moves(context) != moves) { /* any thread may have moved it */
 			moves = context_moves(context);
 			last = idle = 0;
@@ -255,7 +281,7 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 		if (idle >= timeout_us)
 			return done(arg) ? COLL_SUCCESS : COLL_ERR_TIMEOUT;
 		context->now_is_recent = idle < context->poll_us;
-		wait_pause(context, idle, timeout_us - idle, done == wait_stopped);
+		wait_pause(context, idle, timeout_us - idle, is_progress_thread);
 	}
 	return COLL_SUCCESS;
 }

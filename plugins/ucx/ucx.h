@@ -205,8 +205,10 @@ struct ucx {
 	struct ucx_zrecv *zrecv;
 	int efd; /* the descriptor of the UCP worker */
 	int timer_fd;
-	int wait_fd;    /* epoll over efd, timer_fd and the pidfds */
-	int poll_peers; /* the next progress() polls the pidfds */
+	int wait_fd;     /* epoll over efd, timer_fd and the pidfds */
+	int poll_peers;  /* the next progress() polls the pidfds */
+	int efd_watched; /* UCX's descriptor ends a sleep */
+	int gone;        /* a rank of this host has ended, or any rank has said goodbye */
 
 	/* Odd while this rank is inside UCX and may write into the queues of others; it only grows. */
 	uint64_t calls_count;

@@ -224,7 +224,8 @@ static ucs_status_t ucx_on_frame(void *arg, const void *header, size_t header_le
 	peer = ucx_find_sender(u, header, header_length, want);
 	if (!peer || peer->lost || peer->refused || id == UCX_AM_HELLO)
 		return UCS_OK;
-	peer->bye_received |= id == UCX_AM_BYE;
+	if (id == UCX_AM_BYE)
+		peer->bye_received = u->gone = 1;
 	if (u->closing && id != UCX_AM_ACCEPT)
 		return UCS_OK;
 	memcpy(&first, header, want);

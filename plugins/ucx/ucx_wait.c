@@ -121,6 +121,7 @@ void ucx_poll_peers(struct ucx *u)
 			continue;
 		ucx_unwatch(u, peer);
 		peer->broken = 1;
+		u->gone = 1;
 		ucx_gap_expect(u);
 		ucx_fail(u, ucx_peer_get(u, peer->rank), "its process has ended");
 	}
@@ -154,6 +155,7 @@ int32_t ucx_wait_open(struct ucx *u, coll_error_t *err)
 			err, COLL_ERR_SYSTEM,
 			"cannot make a descriptor to wait on: %s (ulimit -n limits their number)",
 			strerror(errno));
+	u->efd_watched = 1;
 	code = ucx_wait_add(u, u->efd, err);
 	return code ? code : ucx_wait_add(u, u->timer_fd, err);
 }
@@ -180,6 +182,15 @@ static void ucx_set_timer(struct ucx *u, long ns)
 	timerfd_settime(u->timer_fd, 0, &after, NULL);
 }
 
+/* Whether UCX's descriptor ends a sleep. */
+static void ucx_watch_efd(struct ucx *u, int watch)
+{
+	struct epoll_event event = {.events = watch ? EPOLLIN : 0, .data.ptr = NULL};
+
+	if (u->efd_watched != watch && !epoll_ctl(u->wait_fd, EPOLL_CTL_MOD, u->efd, &event))
+		u->efd_watched = watch;
+}
+
 int32_t ucx_arm(void *ep)
 {
 	struct ucx *u = ep;
@@ -191,9 +202,14 @@ int32_t ucx_arm(void *ep)
 	status = ucx_lib.ucp_worker_arm(u->worker);
 	/* A rank that died in the middle of a frame keeps UCX busy until ucx_gap.c has closed the gap. */
 	u->poll_peers = 1;
-	if (status != UCS_OK && !sending)
+	if (status != UCS_OK && !sending && !u->gone)
 		return 1;
+	/*
+	 * A send that waits in UCX for room in the queue of a rank that has ended keeps UCX busy for good.  UCX then
+	 * leaves its descriptor readable, so the timer alone ends the sleep.
+	 */
+	ucx_watch_efd(u, status == UCS_OK || sending);
 	/* Setting the timer also clears an earlier expiration. */
-	ucx_set_timer(u, sending ? UCX_RETRY_NS : 0);
+	ucx_set_timer(u, sending || status != UCS_OK ? UCX_RETRY_NS : 0);
 	return 0;
 }

@@ -16,7 +16,8 @@ enum { NRANKS = 4, FAR_MS = 60000, NEAR_MS = 1500 };
 struct report {
 	_Atomic int phase; /* number of steps that the rank has made */
 	coll_result_t code;
-	double at; /* time at which the rank got the code */
+	double at;   /* time at which the rank got the code */
+	double busy; /* processor time of a wait of about LONG_WAIT_S seconds */
 	char text[RANKS_TEXT];
 };
 
@@ -41,6 +42,8 @@ struct play {
 static struct scene *scene;
 static const char *backend;
 static pid_t pids[RANKS_MAX];
+
+static const double LONG_WAIT_S = 0.8;
 
 enum { PHASE_STARTED = 1, PHASE_LOOPING = 2, PHASE_DONE = 3 };
 
@@ -199,6 +202,39 @@ static void act_large(struct rank *r, struct report *report, int odd)
 	loop(r, report, 1 << 20);
 }
 
+static double processor_time(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+}
+
+/* The survivors shrink, and then wait for the first of them. */
+static void act_shrink_and_wait(struct rank *r, struct report *report, int odd)
+{
+	const int32_t dead = odd;
+	coll_comm_t left = NULL;
+	coll_result_t code;
+	double before;
+
+	act_large(r, report, odd);
+	code = coll_comm_shrink(r->comm, &dead, 1, &left, NULL, 0);
+	if (code) {
+		snprintf(r->failure, RANKS_TEXT, "shrink: %s", coll_get_last_error(NULL));
+		return;
+	}
+	before = processor_time();
+	if (r->rank == 0)
+		ranks_sleep(LONG_WAIT_S);
+	code = coll_barrier(left);
+	if (!code)
+		code = coll_sync(left);
+	report->busy = code ? 1e9 : processor_time() - before;
+	coll_comm_destroy(left);
+}
+
 /* `odd` has a child that outlives it and may not use its communicator. */
 static void act_parent(struct rank *r, struct report *report, int odd)
 {
@@ -290,6 +326,16 @@ static void test_kill(const char *name, int odd, void (*act)(struct rank *, stru
 	   last_report(&play) - killed);
 	diag("%s, %s: median time to the error %.1f ms", backend, name,
 	     1e3 * (median_report(&play) - killed));
+}
+
+static void test_wait_after_kill(void)
+{
+	test_kill("a rank is killed, then the others wait", 1, act_shrink_and_wait);
+	for (int r = 0; r < NRANKS; r++)
+		if (r != 1)
+			ok(scene->report[r].busy < LONG_WAIT_S / 2,
+			   "rank %d sleeps while it waits: %.3f of %.1f s", r,
+			   scene->report[r].busy, LONG_WAIT_S);
 }
 
 static void test_stop(void)
@@ -558,6 +604,7 @@ static void test_backend(const char *name)
 	test_kill("a rank with a child is killed", 1, act_parent);
 	ok(atomic_load(&scene->child_refused), "a child may not use its parent's communicator");
 	kill(atomic_load(&scene->child), SIGKILL);
+	test_wait_after_kill();
 	test_stop();
 	test_missing(2);
 	test_missing(1);

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait_test.c - threads that wait on one context, over a backend that always has work and so never lets a
+ * thread sleep: each wait ends at its timeout.
+ */
+#include "fake_backend.h"
+
+#include "base/clock.h"
+
+enum { WAITS = 200, WAIT_US = 2000, YIELD_US = 1000, THREADS = 2, LATE_MS = 10000 };
+
+static int32_t fake_wait_fd(void *ep)
+{
+	(void)ep;
+	return -1;
+}
+
+/* There is work: nobody may sleep. */
+static int32_t fake_arm(void *ep)
+{
+	(void)ep;
+	return 1;
+}
+
+static void busy_transport(struct plugin *plugin)
+{
+	fake_transport(plugin);
+	plugin->transport.wait_fd = fake_wait_fd;
+	plugin->transport.arm = fake_arm;
+}
+
+/* A rig whose threads pass on the lock without being asked, for YIELD_US of each wait. */
+static struct rig *busy_rig(void)
+{
+	struct rig *rig = rig_new(busy_transport);
+
+	rig->context->poll_us = 0;
+	rig->context->yield_us = YIELD_US;
+	return rig;
+}
+
+static int never(void *arg)
+{
+	(void)arg;
+	return 0;
+}
+
+/* The lock is held. */
+static int wait_often(struct context *context)
+{
+	int timeouts = 0;
+
+	for (int i = 0; i < WAITS; i++)
+		timeouts += context_wait(context, never, NULL, WAIT_US) == COLL_ERR_TIMEOUT;
+	return timeouts;
+}
+
+static void *wait_in_thread(void *arg)
+{
+	struct context *context = arg;
+	intptr_t timeouts;
+
+	context_enter(context);
+	timeouts = wait_often(context);
+	context_leave(context);
+	return (void *)timeouts;
+}
+
+static void test_progress_thread(void)
+{
+	struct rig *rig = busy_rig();
+	int64_t begin = clock_now_ms();
+
+	wait_thread_start(rig->context);
+	is_int(wait_often(rig->context), WAITS, "beside a progress thread: each wait ends");
+	ok(clock_now_ms() - begin < LATE_MS, "beside a progress thread: in time");
+	rig_free(rig);
+}
+
+static void test_callers(void)
+{
+	struct rig *rig = busy_rig();
+	int64_t begin = clock_now_ms();
+	pthread_t thread[THREADS];
+	void *timeouts;
+
+	context_leave(rig->context);
+	for (int i = 0; i < THREADS; i++)
+		if (pthread_create(&thread[i], NULL, wait_in_thread, rig->context))
+			bail_out("cannot start a thread");
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(thread[i], &timeouts);
+		is_int((int)(intptr_t)timeouts, WAITS, "thread %d: each wait ends", i);
+	}
+	ok(clock_now_ms() - begin < LATE_MS, "%d threads: in time", THREADS);
+	context_enter(rig->context);
+	rig_free(rig);
+}
+
+int main(void)
+{
+	setenv("COLL_PROGRESS", "thread", 1);
+	alarm(60);
+	test_progress_thread();
+	test_callers();
+	return done_testing();
+}

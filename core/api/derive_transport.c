@@ -268,7 +268,7 @@ static int shrink_follow(struct shrink *s, uint32_t *context_id)
 	 * The leader may have heard of a lost rank in its last communicator, and may never make this call.  A
 	 * late answer is refused, so that no rank waits for this one.
 	 */
-	lost = shrink_missing(s);
+	comm->shrunk.lost = lost = shrink_missing(s);
 	context_send_control(comm->context, leader, comm_tag_control(comm->context_id),
 			     CONTROL_SHRINK, 0, "0");
 	return lost < 0 || shrink_aborted(s) ? shrink_broken(s) : shrink_gone_too(lost);

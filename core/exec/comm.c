@@ -127,6 +127,7 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	if (!comm)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	comm->context = context;
+	comm->shrunk.lost = -1;
 	comm->context_id = context_id;
 	comm->rank = rank;
 	comm->nranks = nranks;

@@ -96,6 +96,20 @@ static void comm_take_unmade(struct comm *comm, int peer, const struct control_b
 		  comm_rank_name(comm, peer, &name), body->text);
 }
 
+/* The answer came after this rank had given up: the new communicator must not wait for this rank. */
+static void comm_refuse_shrunk(struct comm *comm)
+{
+	const int lost = comm->shrunk.lost;
+	struct rank_name name;
+	char text[160] = "coll_comm_shrink has ended without the answer";
+
+	if (lost >= 0)
+		snprintf(text, sizeof(text), "%s was lost during coll_comm_shrink",
+			 comm_rank_name(comm, lost, &name));
+	comm_refuse(comm, comm->shrunk.context_id,
+		    lost >= 0 ? COLL_ERR_PEER_LOST : COLL_ERR_TIMEOUT, text);
+}
+
 /* The leader's answer; this rank may have given up before. */
 static void comm_take_shrunk(struct comm *comm, const struct control_body *body)
 {
@@ -108,8 +122,7 @@ static void comm_take_shrunk(struct comm *comm, const struct control_body *body)
 		return;
 	comm->shrunk.hash = 0;
 	if (comm->shrunk.failed_rank < 0)
-		comm_refuse(comm, comm->shrunk.context_id, COLL_ERR_TIMEOUT,
-			    "coll_comm_shrink has ended without the answer");
+		comm_refuse_shrunk(comm);
 }
 
 static void comm_take_leave(struct comm *comm, int peer, const void *bytes, size_t len)

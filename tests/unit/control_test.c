@@ -118,10 +118,20 @@ static void test_late_answer(void)
 		       "coll_comm_shrink has ended without the answer",
 		       "message %d refuses the new communicator", k);
 	complete_all(rig);
+	rig->fake.sends = 0;
+	rig->comm->shrunk.lost = 3;
+	fake_control(rig, 1, rig->comm, CONTROL_SHRUNK, CHILD_ID, "abc -1");
+	context_progress(rig->context);
+	is_int(rig->fake.sends, 3, "an answer after the loss of rank 3: all ranks are told");
+	for (int k = 0; k < rig->fake.sends; k++)
+		is_str(sent_text(rig, k, CONTROL_UNMADE, tag),
+		       "rank 3 was lost during coll_comm_shrink", "message %d names rank 3", k);
+	complete_all(rig);
+	rig->fake.sends = 0;
 	rig->comm->shrunk.awaited = 0xabc;
 	fake_control(rig, 1, rig->comm, CONTROL_SHRUNK, CHILD_ID, "abc -1");
 	context_progress(rig->context);
-	is_int(rig->fake.sends, 3, "an awaited answer: nothing is refused");
+	is_int(rig->fake.sends, 0, "an awaited answer: nothing is refused");
 	is_int((long long)rig->comm->shrunk.context_id, CHILD_ID, "its context id is taken");
 	rig_free(rig);
 }

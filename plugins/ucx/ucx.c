@@ -19,12 +19,14 @@ static int32_t ucx_probe(const coll_host_t *host, coll_error_t *err)
 
 static void ucx_free(struct ucx *u)
 {
+	int outermost;
+
 	ucx_log_handler_remove(u);
 	ucx_wait_close(u);
-	ucx_enter(u);
+	outermost = ucx_enter(u);
 	if (u->worker)
 		ucx_lib.ucp_worker_destroy(u->worker);
-	ucx_leave(u);
+	ucx_leave(u, outermost);
 	/* UCX completes its last frames while it destroys the worker: until then it needs their type. */
 	if (u->frame_type)
 		ucx_lib.ucp_dt_destroy(u->frame_type);
@@ -44,13 +46,14 @@ static void ucx_close(void *ep, int64_t timeout_ms)
 	const coll_host_t *before;
 	struct ucx *u = ep;
 	const coll_host_t *host = u->host;
+	int outermost;
 
 	before = ucx_log_begin(host);
 	u->closing = 1;
-	ucx_enter(u);
+	outermost = ucx_enter(u);
 	if (u->worker && u->peer)
 		ucx_peers_close(u, timeout_ms);
-	ucx_leave(u);
+	ucx_leave(u, outermost);
 	ucx_free(u);
 	ucx_log_end(before);
 }
@@ -135,14 +138,15 @@ static int32_t ucx_start(struct ucx *u, coll_error_t *err)
 static int32_t ucx_open_first(struct ucx *u, coll_error_t *err)
 {
 	int32_t code;
+	int outermost;
 
 	for (uint32_t i = 0; i < u->nranks; i++)
 		if (i != u->rank && kit_shares(u->host, i, COLL_SHARES_PIDS))
 			ucx_watch(u, ucx_peer_get(u, i));
 	ucx_calls_map_all(u);
-	ucx_enter(u);
+	outermost = ucx_enter(u);
 	code = ucx_handshake(u, err);
-	ucx_leave(u);
+	ucx_leave(u, outermost);
 	return code;
 }
 

@@ -210,12 +210,12 @@ struct ucx {
 	int efd_watched; /* UCX's descriptor ends a sleep */
 	int gone;        /* a rank of this host has ended, or any rank has said goodbye */
 
-	/* Odd while this rank is inside UCX and may write into the queues of others; it only grows. */
-	uint64_t calls_count;
-	int calls_depth;
-	int calls_fd; /* a copy of calls_count in shared memory, for the ranks of this host; -1 */
-	_Atomic uint64_t *calls_of_ucx;  /* the copy */
-	_Atomic uint64_t calls_unshared; /* in place of the copy, if there is no shared memory */
+	/*
+	 * The number is odd while this rank is inside UCX and may write into the queues of others; it only grows.  It is
+	 * in shared memory, for the ranks of this host, or in calls_unshared if there is none.
+	 */
+	_Atomic uint64_t *calls_of_ucx, calls_unshared;
+	int calls_fd; /* of the shared memory, or -1 */
 	enum ucx_gap gap;
 	struct ucx_queue queue[UCX_QUEUES];
 	int queues;
@@ -455,25 +455,34 @@ void ucx_calls_map_all(struct ucx *u);
 void ucx_calls_unpublish(struct ucx *u);
 void ucx_calls_close(struct ucx *u);
 
-/* Each call of UCX that may send is between these two; they nest. */
-static inline void ucx_enter(struct ucx *u)
+/*
+ * Each call of UCX that may send is between these two.  They nest: ucx_leave gets the result of its ucx_enter, which
+ * is nonzero for the outermost pair.
+ */
+static inline int ucx_enter(struct ucx *u)
 {
+	uint64_t n = atomic_load_explicit(u->calls_of_ucx, memory_order_relaxed);
+
 	/* UCX claims a slot by an atomic operation, which no earlier store passes. */
-	if (!u->calls_depth++)
-		atomic_store_explicit(u->calls_of_ucx, ++u->calls_count, memory_order_relaxed);
+	if (!(n & 1))
+		atomic_store_explicit(u->calls_of_ucx, n + 1, memory_order_relaxed);
+	return !(n & 1);
 }
 
-static inline void ucx_leave(struct ucx *u)
+static inline void ucx_leave(struct ucx *u, int outermost)
 {
-	if (!--u->calls_depth)
-		atomic_store_explicit(u->calls_of_ucx, ++u->calls_count, memory_order_release);
+	uint64_t n = atomic_load_explicit(u->calls_of_ucx, memory_order_relaxed);
+
+	if (outermost)
+		atomic_store_explicit(u->calls_of_ucx, n + 1, memory_order_release);
 }
 
 /* Between calls of UCX, in a function that makes many. */
 static inline void ucx_reenter(struct ucx *u)
 {
-	u->calls_count += 2;
-	atomic_store_explicit(u->calls_of_ucx, u->calls_count, memory_order_release);
+	uint64_t n = atomic_load_explicit(u->calls_of_ucx, memory_order_relaxed);
+
+	atomic_store_explicit(u->calls_of_ucx, n + 2, memory_order_release);
 }
 
 /* A rank of this host has died: the receive queue may have a gap. */

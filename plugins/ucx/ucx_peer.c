@@ -243,11 +243,11 @@ static int ucx_all_received(const struct ucx *u, const struct ucx_peer *peer)
 int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_ms)
 {
 	int64_t deadline = clock_now_ms() + timeout_ms;
-	int inside = u->inside;
+	int inside = u->inside, outermost;
 
 	/* Frames that arrive meanwhile are deferred: the core may be in a call that must not be re-entered. */
 	u->inside = 0;
-	ucx_enter(u);
+	outermost = ucx_enter(u);
 	while (!done(arg) && clock_now_ms() < deadline) {
 		ucx_reenter(u);
 		if (u->gap)
@@ -255,7 +255,7 @@ int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_
 		if (!ucx_lib.ucp_worker_progress(u->worker))
 			sched_yield();
 	}
-	ucx_leave(u);
+	ucx_leave(u, outermost);
 	u->inside = inside;
 	return done(arg);
 }
@@ -299,7 +299,8 @@ static void ucx_begin_close(struct ucx_peer *peer)
 
 void ucx_force_close(struct ucx *u, struct ucx_peer *peer)
 {
-	ucx_enter(u);
+	int outermost = ucx_enter(u);
+
 	peer->pending.bytes = NULL;
 	ucx_begin_close(peer);
 	if (!ucx_await(u, ucx_is_closed, peer, UCX_FORCE_CLOSE_MS))
@@ -307,7 +308,7 @@ void ucx_force_close(struct ucx *u, struct ucx_peer *peer)
 			"UCX has not closed the connection to rank %u within %d ms: it may still "
 			"use buffers that are being sent or received",
 			peer->rank, UCX_FORCE_CLOSE_MS);
-	ucx_leave(u);
+	ucx_leave(u, outermost);
 }
 
 /* Closes the connection to a failed peer, ends its messages and reports it to the core. */

@@ -275,11 +275,11 @@ static int32_t ucx_send_inside(struct ucx *u, coll_send_t *send, coll_error_t *e
 int32_t ucx_send(void *ep, coll_send_t *send, coll_error_t *err)
 {
 	struct ucx *u = ep;
+	int outermost = ucx_enter(u);
 	int32_t code;
 
-	ucx_enter(u);
 	code = ucx_send_inside(u, send, err);
-	ucx_leave(u);
+	ucx_leave(u, outermost);
 	return code;
 }
 

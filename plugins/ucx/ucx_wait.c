@@ -42,12 +42,12 @@ static void ucx_poll(struct ucx *u)
 int32_t ucx_progress(void *ep)
 {
 	struct ucx *u = ep;
+	int outermost = ucx_enter(u);
 
 	u->calls++;
 	u->moved = 0;
 	u->received = 0;
 	u->inside = 1;
-	ucx_enter(u);
 	if (u->deferred)
 		ucx_replay(u);
 	ucx_poll(u);
@@ -68,7 +68,7 @@ int32_t ucx_progress(void *ep)
 		ucx_gap_advance(u);
 	if (u->failing)
 		ucx_reap_failed(u);
-	ucx_leave(u);
+	ucx_leave(u, outermost);
 	u->inside = 0;
 	return u->moved;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm.c - communicators: their failure, which every rank learns of; making, entering, waiting. */
 #include "exec/comm.h"
-#include "schedule/algo.h"
 #include "exec/compare.h"
 #include "exec/native.h"
 #include "exec/queue.h"
@@ -136,10 +135,10 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	comm->peer_state = calloc((size_t)nranks, 1);
 	comm->answered = calloc((size_t)nranks, 1);
 	comm->heard = calloc((size_t)nranks, sizeof(*comm->heard));
-	comm->node = calloc((size_t)nranks, sizeof(*comm->node));
 	comm->shrink = calloc((size_t)nranks, sizeof(*comm->shrink));
 	if (comm->to_context_rank && comm->to_comm_rank && comm->peer_state && comm->answered &&
-	    comm->heard && comm->node && comm->shrink)
+	    comm->heard && comm->shrink &&
+	    !nodes_make(&comm->nodes, context->node, to_context_rank, nranks))
 		comm->handle = handle_new(HANDLE_COMM, comm);
 	if (comm->handle)
 		comm->outcome = outcome_new(comm->handle);
@@ -155,9 +154,7 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	for (int r = 0; r < nranks; r++) {
 		comm->to_context_rank[r] = to_context_rank ? to_context_rank[r] : r;
 		comm->to_comm_rank[comm->to_context_rank[r]] = r;
-		comm->node[r] = context->node[comm->to_context_rank[r]];
 	}
-	comm->nnodes = algo_nodes(comm->node, nranks);
 	if (!context->comms)
 		recorder_check_dump(comm);
 	comm->next = context->comms;
@@ -230,7 +227,7 @@ void comm_free(struct comm *comm)
 	comm_free_ops(comm->op_cache);
 	comm_free_persistent(comm->persistent);
 	redop_free_all(&comm->redops);
-	free(comm->node);
+	nodes_free(&comm->nodes);
 	free(comm->to_context_rank);
 	free(comm->to_comm_rank);
 	free(comm->peer_state);

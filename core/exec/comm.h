@@ -3,6 +3,7 @@
 #ifndef CORE_EXEC_COMM_H
 #define CORE_EXEC_COMM_H
 
+#include "schedule/nodes.h"
 #include "transport/context.h"
 #include "exec/call.h"
 #include "exec/outcome.h"
@@ -59,10 +60,9 @@ struct comm {
 	int deferred; /* see native_defer */
 	uint32_t context_id;
 	int rank, nranks;
-	int *to_context_rank; /* rank here -> rank on the context */
-	int *to_comm_rank;    /* rank on the context -> rank here, or -1 */
-	int *node;            /* rank here -> number of its node */
-	int nnodes;
+	int *to_context_rank;   /* rank here -> rank on the context */
+	int *to_comm_rank;      /* rank on the context -> rank here, or -1 */
+	struct nodes nodes;     /* on which these ranks run */
 	struct op *head, *tail; /* the queue, in order of issue */
 	struct op *op_cache;    /* finished operations, whose memory is reused */
 	struct op *persistent;  /* operations of persistent requests */

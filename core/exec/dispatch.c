@@ -110,7 +110,7 @@ int dispatch_choose(const struct comm *comm, struct call *call)
 	uint32_t kinds = call->memory[COLL_BUFFER_SEND] | call->memory[COLL_BUFFER_RECV];
 	struct call_description description = {.kind = a->kind,
 					       .nranks = comm->nranks,
-					       .nnodes = comm->nnodes,
+					       .nnodes = comm->nodes.count,
 					       .memory = COLL_MEM_HOST};
 	int code = dispatch_takes(comm, call);
 
@@ -146,7 +146,7 @@ int dispatch_build(struct op *op)
 	w.senddispls = a->senddispls;
 	w.recvcounts = a->recvcounts;
 	w.recvdispls = a->recvdispls;
-	w.node = comm->node;
+	w.nodes = &comm->nodes;
 	sched_reset(s, comm->rank, comm->nranks, elem, comm->context->selection.segment);
 	s->finish = op->call.kind->reduces && redop_divides_result(&op->call.redop);
 	s->scale = op->call.kind->reduces && redop_divides_inputs(&op->call.redop);

@@ -16,6 +16,7 @@
 #ifndef CORE_SCHEDULE_ALGO_H
 #define CORE_SCHEDULE_ALGO_H
 
+#include "schedule/nodes.h"
 #include "schedule/sched.h"
 
 #include <coll/coll.h>
@@ -34,8 +35,9 @@ struct work {
 	const size_t *senddispls;
 	const size_t *
 		recvcounts; /* set for allgatherv, reduce_scatterv and alltoallv, and for gatherv on the root */
-	const size_t *recvdispls; /* not set for reduce_scatterv, whose blocks follow one another */
-	const int *node; /* per rank: ranks of one node have equal numbers; NULL: all differ */
+	const size_t
+		*recvdispls; /* reduce_scatterv: set by algo_build, its blocks follow one another */
+	const struct nodes *nodes; /* set for algorithms with COLL_ALGORITHM_NODES */
 };
 
 /* An algorithm's costs: sums over all ranks, for messages that are not cut into segments. */
@@ -144,8 +146,6 @@ int algo_count(void);
 const struct algo *algo_at(int i);
 /* The row with that name and kind, or -1. */
 int algo_find(int kind, const char *name);
-/* The number of nodes; `node` is as in struct work. */
-int algo_nodes(const int *node, int nranks);
 /* Can nranks ranks on nnodes nodes use the algorithm? */
 int algo_fits(const struct algo *algo, int nranks, int nnodes);
 /*

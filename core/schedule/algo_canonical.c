@@ -113,7 +113,7 @@ static void canonical_collect(struct sched *s, const struct blocks *b, struct sl
 /* This builder also serves reduce_scatterv. */
 void canonical_reduce_scatter(struct sched *s, const struct work *w)
 {
-	struct blocks b = blocks_of(s, w->count, w->recvcounts, NULL);
+	struct blocks b = blocks_of(s, w->count, w->recvcounts, w->recvdispls);
 
 	canonical_collect(s, &b, sched_slice(SCHED_RECV, 0));
 }

@@ -6,17 +6,7 @@
  */
 #include "schedule/algo.h"
 
-#include <stdlib.h>
-
 enum { LEVEL_LONG = 64 << 10 }; /* from this many bytes on the leaders use a ring */
-
-static int level_leads(const struct work *w, int rank)
-{
-	for (int r = rank - 1; r >= 0; r--)
-		if (w->node[r] == w->node[rank])
-			return 0;
-	return 1;
-}
 
 static int level_is_long(const struct work *w, int leaders, size_t elem)
 {
@@ -36,34 +26,30 @@ static int level_phase(struct sched *s, const struct sched_part *part, algo_buil
 	return sched_leave(s, &outer);
 }
 
-/* The ranks of this rank's node, or the leaders of all nodes. */
-static struct sched_part level_group(const struct sched *s, const struct work *w, int leaders,
-				     int *ranks)
+/* The ranks of this rank's node. */
+static struct sched_part level_node(const struct sched *s, const struct nodes *nodes)
 {
-	struct sched_part part = {.ranks = ranks, .after = -1};
+	int node = nodes->node[s->rank], first = nodes->first[node];
+	struct sched_part part = {.rank = nodes->place[s->rank], .after = -1};
 
-	for (int r = 0; r < s->nranks; r++) {
-		if (leaders ? !level_leads(w, r) : w->node[r] != w->node[s->rank])
-			continue;
-		if (r == s->rank)
-			part.rank = part.nranks;
-		ranks[part.nranks++] = r;
-	}
+	part.nranks = nodes->first[node + 1] - first;
+	part.ranks = nodes->member + first;
 	part.send = sched_slice(SCHED_SEND, 0);
 	part.recv = sched_slice(SCHED_RECV, 0);
 	return part;
 }
 
 /* Second phase.  The leader of several ranks has their sum in its receive buffer. */
-static int level_meet(struct sched *s, const struct work *w, const struct sched_part *node,
-		      int *ranks)
+static int level_meet(struct sched *s, const struct work *w, const struct sched_part *node)
 {
 	struct work part = {.kind = COLL_KIND_ALLREDUCE, .count = w->count};
-	struct sched_part leaders = level_group(s, w, 1, ranks);
+	struct sched_part leaders = *node;
 	algo_build_fn build = double_allreduce;
 
+	leaders.rank = w->nodes->node[s->rank];
+	leaders.nranks = w->nodes->count;
+	leaders.ranks = w->nodes->leader;
 	part.in_place = w->in_place;
-	leaders.after = node->after;
 	if (node->nranks > 1) {
 		part.in_place = 1;
 		leaders.send = leaders.recv;
@@ -73,9 +59,9 @@ static int level_meet(struct sched *s, const struct work *w, const struct sched_
 	return level_phase(s, &leaders, build, &part);
 }
 
-static void level_build(struct sched *s, const struct work *w, int *ranks)
+void level_allreduce(struct sched *s, const struct work *w)
 {
-	struct sched_part node = level_group(s, w, 0, ranks);
+	struct sched_part node = level_node(s, w->nodes);
 	struct work part = {.kind = COLL_KIND_REDUCE, .count = w->count, .in_place = w->in_place};
 	int finish = s->finish;
 
@@ -83,32 +69,18 @@ static void level_build(struct sched *s, const struct work *w, int *ranks)
 	node.after = level_phase(s, &node, tree_reduce, &part);
 	s->finish = finish;
 	if (node.rank == 0)
-		node.after = level_meet(s, w, &node, ranks + s->nranks);
+		node.after = level_meet(s, w, &node);
 	part.kind = COLL_KIND_BROADCAST;
 	part.in_place = 1;
 	node.send = node.recv;
 	level_phase(s, &node, tree_broadcast, &part);
 }
 
-void level_allreduce(struct sched *s, const struct work *w)
-{
-	int *ranks = malloc(2 * (size_t)s->nranks * sizeof(*ranks));
-
-	if (ranks)
-		level_build(s, w, ranks);
-	else
-		s->error = COLL_ERR_NO_MEMORY;
-	free(ranks);
-}
-
 void level_allreduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
 {
-	uint64_t inside;
-	int leaders = 0;
+	int leaders = w->nodes->count;
+	uint64_t inside = 2 * (uint64_t)(nranks - leaders);
 
-	for (int r = 0; r < nranks; r++)
-		leaders += level_leads(w, r);
-	inside = 2 * (uint64_t)(nranks - leaders);
 	if (level_is_long(w, leaders, elem))
 		ring_allreduce_cost(w, leaders, elem, c);
 	else

@@ -157,7 +157,7 @@ static void ring_collect(struct sched *s, const struct blocks *b,
 /* This builder also serves reduce_scatterv. */
 void ring_reduce_scatter(struct sched *s, const struct work *w)
 {
-	struct blocks b = blocks_of(s, w->count, w->recvcounts, NULL);
+	struct blocks b = blocks_of(s, w->count, w->recvcounts, w->recvdispls);
 	struct ring_buffers buffers = {.own = sched_slice(SCHED_RECV, 0),
 				       .longest = ring_longest(s, &b)};
 

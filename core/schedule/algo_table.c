@@ -2,6 +2,7 @@
 /* algo_table.c - the table of algorithms, and the schedule of a single rank. */
 #include "schedule/algo.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define ALGO_ENTRY(kind, name, build, cost, flags, text) {kind, name, build, cost, flags, text},
@@ -28,20 +29,6 @@ int algo_find(int kind, const char *name)
 	return -1;
 }
 
-int algo_nodes(const int *node, int nranks)
-{
-	int n = 0;
-
-	for (int r = 0; r < nranks; r++) {
-		int before = 0;
-
-		while (node && node[before] != node[r])
-			before++;
-		n += !node || before == r;
-	}
-	return n;
-}
-
 int algo_fits(const struct algo *algo, int nranks, int nnodes)
 {
 	if (algo->flags & COLL_ALGORITHM_POWER_OF_TWO && (nranks & (nranks - 1)))
@@ -64,10 +51,38 @@ static void algo_alone(struct sched *s, const struct work *w)
 	sched_finish(s, dst, count * s->elem, copied);
 }
 
+/* Where the blocks begin: summed up once, not once for each block. */
+static size_t *algo_displs(const size_t *counts, int nranks)
+{
+	size_t *displs = calloc((size_t)nranks, sizeof(*displs));
+
+	for (int r = 1; displs && r < nranks; r++)
+		displs[r] = displs[r - 1] + counts[r - 1];
+	return displs;
+}
+
+static void algo_build_many(const struct algo *algo, struct sched *s, const struct work *w)
+{
+	struct work own = *w;
+	size_t *displs;
+
+	if (w->kind != COLL_KIND_REDUCE_SCATTERV) {
+		algo->build(s, w);
+		return;
+	}
+	displs = algo_displs(w->recvcounts, s->nranks);
+	own.recvdispls = displs;
+	if (displs)
+		algo->build(s, &own);
+	else
+		s->error = COLL_ERR_NO_MEMORY;
+	free(displs);
+}
+
 void algo_build(const struct algo *algo, struct sched *s, const struct work *w)
 {
 	if (s->nranks > 1 || w->kind == COLL_KIND_SEND || w->kind == COLL_KIND_RECV)
-		algo->build(s, w);
+		algo_build_many(algo, s, w);
 	else if (w->kind != COLL_KIND_BARRIER)
 		algo_alone(s, w);
 	sched_scale_sends(s);

@@ -8,19 +8,7 @@
 
 void sched_reset(struct sched *s, int rank, int nranks, size_t elem, size_t segment)
 {
-	uint32_t *counters = s->messages;
-
-	if (!counters || s->peers != nranks) {
-		free(counters);
-		counters = calloc(2 * (size_t)nranks, sizeof(*counters));
-	} else {
-		/* Resets only the counters of used peers: a schedule uses few of many ranks. */
-		for (int i = 0; i < s->nsteps; i++)
-			if (s->step[i].peer >= 0)
-				memset(&counters[2 * s->step[i].peer], 0, 2 * sizeof(*counters));
-	}
-	s->messages = counters;
-	s->peers = nranks;
+	int_map_clear(&s->peers);
 	s->rank = rank;
 	s->nranks = nranks;
 	s->part = (struct sched_part){.rank = rank, .nranks = nranks, .after = -1};
@@ -29,7 +17,7 @@ void sched_reset(struct sched *s, int rank, int nranks, size_t elem, size_t segm
 	s->elem = elem;
 	s->segment = segment > elem ? segment - segment % elem : elem;
 	s->scratch = 0;
-	s->error = counters ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
+	s->error = COLL_SUCCESS;
 	s->finish = 0;
 	s->scale = 0;
 	s->nsteps = 0;
@@ -41,6 +29,7 @@ void sched_free(struct sched *s)
 	free(s->step);
 	free(s->edge);
 	free(s->messages);
+	int_map_free(&s->peers);
 	memset(s, 0, sizeof(*s));
 }
 
@@ -108,7 +97,20 @@ static int sched_add(struct sched *s, struct step step, int after)
 /* The number of the next message to (way 0) or from (way 1) peer. */
 static uint32_t sched_next_message(struct sched *s, int peer, int way)
 {
-	return s->messages && peer >= 0 ? s->messages[2 * peer + way]++ : 0;
+	int known = s->peers.nkeys, i;
+
+	if (s->error || peer < 0)
+		return 0;
+	i = int_map_number(&s->peers, peer);
+	if (i < 0)
+		s->error = COLL_ERR_NO_MEMORY;
+	if (i == known) {
+		s->messages =
+			sched_grow(s, s->messages, i, &s->cap_messages, 2 * sizeof(*s->messages));
+		if (!s->error)
+			memset(&s->messages[2 * i], 0, 2 * sizeof(*s->messages));
+	}
+	return s->error ? 0 : s->messages[2 * i + way]++;
 }
 
 /* Turns a place in the group into a rank of the communicator. */

@@ -10,6 +10,8 @@
 #ifndef CORE_SCHEDULE_SCHED_H
 #define CORE_SCHEDULE_SCHED_H
 
+#include "base/int_map.h"
+
 #include <coll/coll.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -79,8 +81,10 @@ struct sched {
 	struct step *step;
 	struct sched_edge *edge;
 	int cap_steps, cap_edges;
-	uint32_t *messages; /* counters: to peer p at [2p], from p at [2p + 1] */
-	int peers;          /* number of ranks in `messages`: those of the whole communicator */
+	/* A schedule uses few of many ranks, so only the peers of its steps have counters. */
+	struct int_map peers;
+	uint32_t *messages; /* counters: to the peer with number i at [2i], from it at [2i + 1] */
+	int cap_messages;   /* peers for which `messages` has room */
 	struct sched_part part;
 };
 

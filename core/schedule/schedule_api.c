@@ -82,24 +82,44 @@ static int schedule_check(const coll_schedule_args_t *a, const struct algo *algo
 		return schedule_wrong("in_place must be 0 or 1");
 	if (a->average < 0 || a->average > 2)
 		return schedule_wrong("average must be 0, 1 or 2");
-	if (!algo_fits(algo, a->nranks, algo_nodes(a->nodes, a->nranks)))
-		return schedule_wrong("the algorithm is not for so many ranks and nodes");
 	return schedule_check_arrays(a, algo->kind);
 }
 
-/* Copies args, of whatever size, to `full` and checks them. */
+/* Fills in *nodes, which is empty, if the algorithm needs it, and checks that the ranks fit the algorithm. */
+static int schedule_check_nodes(const coll_schedule_args_t *a, const struct algo *algo,
+				struct nodes *nodes)
+{
+	nodes->count = a->nranks;
+	if (a->nodes && algo->flags & COLL_ALGORITHM_NODES &&
+	    nodes_make(nodes, a->nodes, NULL, a->nranks))
+		return error_set(COLL_ERR_NO_MEMORY,
+				 "coll_schedule_args_t: no memory for %d ranks by node",
+				 (int)a->nranks);
+	if (algo_fits(algo, a->nranks, nodes->count))
+		return COLL_SUCCESS;
+	nodes_free(nodes);
+	return schedule_wrong("the algorithm is not for so many ranks and nodes");
+}
+
+/*
+ * Copies args, of whatever size, to `full` and checks them.  After success the caller frees *nodes, to
+ * which w->nodes points.
+ */
 static int schedule_take(const coll_schedule_args_t *args, coll_schedule_args_t *full,
-			 struct work *w)
+			 struct work *w, struct nodes *nodes)
 {
 	const struct algo *algo;
 	int code;
 
 	memset(full, 0, sizeof(*full));
+	memset(nodes, 0, sizeof(*nodes));
 	if (!args || args->size < sizeof(args->size))
 		return schedule_wrong(args ? "size is not set" : "is NULL");
 	memcpy(full, args, args->size < sizeof(*full) ? args->size : sizeof(*full));
 	algo = algo_at(full->algorithm);
 	code = schedule_check(full, algo);
+	if (!code)
+		code = schedule_check_nodes(full, algo, nodes);
 	if (code)
 		return code;
 	*w = (struct work){.kind = algo->kind, .root = full->root, .count = full->count};
@@ -108,7 +128,7 @@ static int schedule_take(const coll_schedule_args_t *args, coll_schedule_args_t 
 	w->senddispls = full->senddispls;
 	w->recvcounts = full->recvcounts;
 	w->recvdispls = full->recvdispls;
-	w->node = full->nodes;
+	w->nodes = nodes;
 	return COLL_SUCCESS;
 }
 
@@ -135,6 +155,7 @@ coll_result_t coll_schedule_create(const coll_schedule_args_t *args, coll_schedu
 {
 	struct coll_schedule *made = NULL;
 	coll_schedule_args_t a;
+	struct nodes nodes;
 	struct work w;
 	int code;
 
@@ -142,7 +163,7 @@ coll_result_t coll_schedule_create(const coll_schedule_args_t *args, coll_schedu
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_schedule_create: schedule is NULL");
 	*schedule = NULL;
-	code = schedule_take(args, &a, &w);
+	code = schedule_take(args, &a, &w, &nodes);
 	if (code)
 		return code;
 	made = calloc(1, sizeof(*made));
@@ -153,6 +174,7 @@ coll_result_t coll_schedule_create(const coll_schedule_args_t *args, coll_schedu
 		made->sched.scale = a.average == 2;
 		algo_build(algo_at(a.algorithm), &made->sched, &w);
 	}
+	nodes_free(&nodes);
 	if (made && !made->sched.error && !schedule_turn(made)) {
 		*schedule = made;
 		return COLL_SUCCESS;
@@ -216,13 +238,15 @@ coll_result_t coll_schedule_cost(const coll_schedule_args_t *args, uint64_t *mes
 {
 	struct cost cost = {0, 0};
 	coll_schedule_args_t a;
+	struct nodes nodes;
 	struct work w;
-	int code = schedule_take(args, &a, &w);
+	int code = schedule_take(args, &a, &w, &nodes);
 
 	if (code)
 		return code;
 	if (a.nranks > 1 || w.kind == COLL_KIND_SEND)
 		algo_at(a.algorithm)->cost(&w, a.nranks, a.elem, &cost);
+	nodes_free(&nodes);
 	if (messages)
 		*messages = cost.messages;
 	if (bytes)

@@ -10,15 +10,7 @@ struct blocks blocks_of(const struct sched *s, size_t count, const size_t *count
 
 size_t blocks_off(const struct sched *s, const struct blocks *b, int i)
 {
-	size_t off = 0;
-
-	if (!b->counts)
-		return sched_block_off(s, b->total, i);
-	if (b->displs)
-		return b->displs[i] * s->elem;
-	for (int r = 0; r < i; r++)
-		off += b->counts[r];
-	return off * s->elem;
+	return b->counts ? b->displs[i] * s->elem : sched_block_off(s, b->total, i);
 }
 
 size_t blocks_len(const struct sched *s, const struct blocks *b, int i)

@@ -9,8 +9,8 @@
 #include "schedule/sched.h"
 
 /*
- * A buffer divided among the ranks: by counts and displacements (displs NULL: the blocks follow one
- * another), or, if counts is NULL, into near-equal blocks.
+ * A buffer divided among the ranks: by counts and displacements or, if counts is NULL, into near-equal
+ * blocks.
  */
 struct blocks {
 	size_t total; /* elements of all blocks, if counts is NULL */

@@ -130,7 +130,8 @@ typedef struct coll_schedule *coll_schedule_t;
 
 /*
  * Makes the schedule of rank args->rank.  The caller destroys *schedule with
- * coll_schedule_destroy().
+ * coll_schedule_destroy().  The time depends on the schedule's own steps; only an algorithm with
+ * COLL_ALGORITHM_NODES also reads `nodes` once, and reduce_scatterv its counts.
  *
  * Errors: COLL_ERR_INVALID_ARGUMENT if a field of args is wrong or the algorithm does not work for
  * this number of ranks and nodes; COLL_ERR_NO_MEMORY.  On an error *schedule is NULL.

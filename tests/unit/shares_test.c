@@ -131,13 +131,13 @@ static int sees(struct rank *r, coll_comm_t handle, const int *member, int n, co
 					 expected(r->rank, member[i]));
 	comm = comm_enter(handle, what);
 	for (int i = 0; comm && i < n; i++) {
-		int first = 0;
+		int first = 0, leader = comm->nodes.leader[comm->nodes.node[i]];
 
 		while (place[member[first]].host != place[member[i]].host)
 			first++;
-		if (comm->node[i] != first)
-			rank_fail(r, "%s: rank %d is on node %d, not %d", what, member[i],
-				  comm->node[i], first);
+		if (leader != first)
+			rank_fail(r, "%s: rank %d is on the node of rank %d, not %d", what,
+				  member[i], leader, first);
 	}
 	if (comm)
 		comm_leave(comm);

@@ -92,6 +92,15 @@ static void info_note_failure(int *code, char text[1024], int failure)
 	snprintf(text, 1024, "%s", error_text());
 }
 
+/*
+ * A probe may open a vendor's library, so the core does not probe a backend that the option `backend` rules out.
+ * The core probes every other backend, also those that it takes only by name.
+ */
+static int info_wants(const struct config *config, const char *name)
+{
+	return select_wants(config, name) == PLUGIN_RULED_OUT ? PLUGIN_RULED_OUT : PLUGIN_BY_NAME;
+}
+
 /* A fault of the configuration is the status, but everything else is still collected. */
 static int info_fill(struct coll_info *info, int code, int uses_cuda)
 {
@@ -100,7 +109,7 @@ static int info_fill(struct coll_info *info, int code, int uses_cuda)
 
 	snprintf(text, sizeof(text), "%s", error_text());
 	info_note_failure(&code, text, choose_compile(info->config, &info->selection));
-	loaded = plugins_load(info->config, NULL, uses_cuda, &info->plugins);
+	loaded = plugins_load(info->config, info_wants, uses_cuda, &info->plugins);
 	if (!info->plugins || loaded == COLL_ERR_NO_MEMORY) /* options may lack values */
 		return loaded;
 	info_note_failure(&code, text, loaded);

@@ -127,7 +127,7 @@ static void plugin_ask(const struct plugin_list *list, struct plugin *plugin,
 	if (plugin->code)
 		return;
 	if (wanted == PLUGIN_RULED_OUT)
-		plugin_refuse(plugin, COLL_ERR_CONFIG, "%s rules it out",
+		plugin_refuse(plugin, COLL_ERR_CONFIG, "it was not probed, since %s rules it out",
 			      config_source(config, "backend"));
 	else if (wanted == PLUGIN_BY_PRIORITY && idle)
 		plugin_refuse(plugin, COLL_ERR_UNSUPPORTED, "%s", idle);

@@ -178,6 +178,10 @@ typedef struct coll_info *coll_info_t;
  * A bad option, file or plugin is no error of this function: the picture is made and reports the
  * fault (coll_info_note, coll_info_verdict).
  *
+ * The library probes every backend except those that the option `backend` rules out, since a probe may
+ * open a vendor's library.  Such a backend has all fields that its table gives; `usable` is 0, and `reason`
+ * names the option.
+ *
  * Errors: COLL_ERR_INVALID_ARGUMENT, COLL_ERR_NO_MEMORY.
  */
 COLL_API coll_result_t coll_info_create(const coll_config_t *config, coll_info_t *info);

@@ -101,8 +101,43 @@ test_old() {
     has "an old UCX: tcp is used" "$dir/out" '^  \* tcp [^ ]*: usable$'
 }
 
+# loads BACKEND: runs `coll info`, and prints "yes" or "no": was UCX opened?
+loads() {
+    local LD_LIBRARY_PATH=$dir/old${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+    export LD_LIBRARY_PATH
+    rm -f "$dir"/loader.*
+    COLL_BACKEND=$1 LD_DEBUG=files LD_DEBUG_OUTPUT=$dir/loader info
+    if ! grep -q 'file=[^ ]*coll_tcp\.so' "$dir"/loader.*; then
+        echo "the loader writes no report"
+    elif grep -q 'file=libucp\.so' "$dir"/loader.*; then
+        echo yes
+    else
+        echo no
+    fi
+}
+
+# In both cases the UCX that the plugin would find is the old one of test_old.
+test_ruled_out() {
+    local path=$COLL_PLUGIN_PATH
+
+    only_backends "$dir/two" tcp ucx
+    is "no COLL_BACKEND: coll info opens UCX" "$(loads '')" yes
+    is "COLL_BACKEND=tcp: coll info does not" "$(loads tcp)" no
+    is "COLL_BACKEND=^ucx: nor then" "$(loads ^ucx)" no
+    COLL_BACKEND=tcp info
+    is "COLL_BACKEND=tcp: status 0" $status 0
+    has "COLL_BACKEND=tcp: ucx and its version" "$dir/out" '^    ucx [0-9.]+: not usable$'
+    has "COLL_BACKEND=tcp: why UCX was not opened" "$dir/out" \
+        '^ +why not +it was not probed, since COLL_BACKEND rules it out$'
+    has "COLL_BACKEND=tcp: its file" "$dir/out" '^ +file +.*/coll_ucx\.so$'
+    is "COLL_BACKEND=tcp: both backends show their ABI" "$(grep -cE '^ +ABI +1\.[0-9]+$' "$dir/out")" 2
+    COLL_PLUGIN_PATH=$path
+}
+
 test_missing
 test_old
+test_ruled_out
 
 if ! can ucx; then
     done_testing

@@ -201,22 +201,36 @@ VEC_INLINE vec_f32 convert_round(vec_f32 x, struct convert_format f)
 	return (vec_f32)(y | ((vec_i32)x & INT32_MIN));
 }
 
-VEC_INLINE vec_f32 convert_from_bf16(half_u16 x)
+/*
+ * A bf16 is the upper half of an f32.  Each 32-bit lane has two of them: a shift widens the low one and a mask
+ * the high one, so that no element moves from lane to lane.
+ */
+VEC_INLINE vec_f32 convert_low_bf16(vec_u32 x)
 {
-	return (vec_f32)((vec_u32)convert_from_u16(x) << 16);
+	return (vec_f32)(x << 16);
 }
 
-VEC_INLINE half_u16 convert_to_bf16(vec_f32 x)
+VEC_INLINE vec_f32 convert_high_bf16(vec_u32 x)
+{
+	return (vec_f32)(x & 0xffff0000);
+}
+
+/* Rounds to bf16, in the upper half of each lane; the lower half of the result is arbitrary. */
+VEC_INLINE vec_u32 convert_upper_bf16(vec_f32 x)
 {
 	vec_u32 bits = (vec_u32)x;
 	vec_i32 y = (vec_i32)(bits + 0x7fff + ((bits >> 16) & 1));
 
-	y = convert_select(x != x, convert_fill(CONVERT_F32_NAN), y);
-	return convert_to_u16((vec_i32)((vec_u32)y >> 16));
+	return (vec_u32)convert_select(x != x, convert_fill(CONVERT_F32_NAN), y);
+}
+
+VEC_INLINE vec_u32 convert_pair_bf16(vec_f32 low, vec_f32 high)
+{
+	return convert_upper_bf16(low) >> 16 | (convert_upper_bf16(high) & 0xffff0000);
 }
 
 /*
- * convert_round_NAME(x) is convert_from_NAME(convert_to_NAME(x)), but for the bits of a NaN.  x is a
+ * convert_round_NAME(x) is a narrowing to the type NAME and a widening, but for the bits of a NaN.  x is a
  * quotient of a value of the type, so a NaN has no bits beyond the type's and survives the rounding.
  */
 VEC_INLINE vec_f32 convert_round_bf16(vec_f32 x)

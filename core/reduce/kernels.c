@@ -134,6 +134,22 @@ VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size
 	       convert_to_##name(convert_round_##name(convert_from_##name(a) / (float)n) +         \
 				 convert_round_##name(convert_from_##name(b) / (float)n)))
 
+/* Computes in f32 on the two bf16 of each 32-bit lane. */
+#define PAIR(expr)                                                                                 \
+	convert_pair_bf16(expr(convert_low_bf16(a), convert_low_bf16(b), (float)n),                \
+			  expr(convert_high_bf16(a), convert_high_bf16(b), (float)n))
+#define PAIR_SUM(x, y, n)    ((x) + (y))
+#define PAIR_PROD(x, y, n)   ((x) * (y))
+#define PAIR_DIVIDE(x, y, n) ((x) / (n))
+#define PAIR_SCALED(x, y, n) (convert_round_bf16((x) / (n)) + (y))
+#define PAIR_BOTH(x, y, n)   (convert_round_bf16((x) / (n)) + convert_round_bf16((y) / (n)))
+
+KERNEL(bf16_sum, vec_u32, PAIR(PAIR_SUM))
+KERNEL(bf16_prod, vec_u32, PAIR(PAIR_PROD))
+KERNEL(bf16_divide, vec_u32, PAIR(PAIR_DIVIDE))
+KERNEL(bf16_scaled_sum, vec_u32, PAIR(PAIR_SCALED))
+KERNEL(bf16_scaled_pair, vec_u32, PAIR(PAIR_BOTH))
+
 /* Whole quotients come out exactly: the type divided in has bits enough to tell k from k - 1/n. */
 VEC_INLINE vec_i32 kernel_divide(vec_i32 x, int n)
 {
@@ -174,7 +190,6 @@ FLOAT_ORDER(f32, vec_u32, vec_i32, 0x7f800000, 0x7fc00000)
 FLOAT_ORDER(f64, vec_u64, vec_i64, 0x7ff0000000000000, 0x7ff8000000000000)
 
 NARROW(f16, half_u16)
-NARROW(bf16, half_u16)
 NARROW(e4m3, quarter_u8)
 NARROW(e5m2, quarter_u8)
 WIDE(f32, vec_f32, vec_u32, float)

@@ -69,20 +69,30 @@ static void test_all_pairs_of_bytes(const struct oracle_format *t)
 	free(b);
 }
 
+/* The partners of all values of a 16-bit type: -0, both signs of every error-prone value, then any values. */
+static uint16_t test_partner(const struct oracle_format *t, int i)
+{
+	if (i == 0)
+		return 0x8000;
+	if (i <= 2 * INPUTS_EDGES)
+		return (uint16_t)(inputs_edge(t, (i - 1) / 2) | (i % 2 ? oracle_sign(t) : 0));
+	return (uint16_t)inputs_element(t);
+}
+
 /*
  * Each value combined with -0 shows the conversions in both directions; combined with others it
  * shows the rounding.
  */
 static void test_all_halves(const struct oracle_format *t)
 {
-	enum { PARTNERS = 16 };
+	enum { PARTNERS = 1 + 2 * INPUTS_EDGES + 9 };
 	uint16_t *a = inputs_alloc(PARTNERS * 65536 * 2), *b = inputs_alloc(PARTNERS * 65536 * 2);
 	int i, partner;
 
 	for (partner = 0; partner < PARTNERS; partner++)
 		for (i = 0; i < 65536; i++) {
 			a[partner * 65536 + i] = (uint16_t)i;
-			b[partner * 65536 + i] = partner ? (uint16_t)inputs_element(t) : 0x8000;
+			b[partner * 65536 + i] = test_partner(t, partner);
 		}
 	test_values(t, a, b, PARTNERS * 65536, "all values with others");
 	free(a);

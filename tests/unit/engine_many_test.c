@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine_many_test.c - operations of more messages between two ranks than a tag can number: every element
+ * gets where it belongs, and four times as many messages take about four times as long.
+ */
+#include "fake_backend.h"
+
+#include <time.h>
+
+enum {
+	ELEM = sizeof(int32_t),
+	FEW = 1 << 18,
+	MANY = (1 << TAG_MSG_BITS) + 4096,
+	TIMES = 12, /* as long at most; a quadratic cost would be 16 */
+	TRIALS = 3  /* on a busy machine one comparison may fail */
+};
+
+static int32_t in[MANY], out[MANY];
+
+/* Seconds of processor time. */
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* An operation with an empty schedule. */
+static struct op *empty_op(struct rig *rig, int n)
+{
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_ALLREDUCE,
+				  .dtype = COLL_INT32,
+				  .op = COLL_SUM,
+				  .sendbuf = in,
+				  .recvbuf = out,
+				  .count = (uint64_t)n};
+	struct op *op;
+
+	if (fake_op(rig->comm, &args, &op))
+		bail_out("cannot make an operation: %s", error_text());
+	sched_reset(&op->sched, 0, FAKE_RANKS, ELEM, SIZE_MAX);
+	op->sched_ready = 1;
+	op->call.cacheable = 0;
+	return op;
+}
+
+static uint64_t tag_of(const struct rig *rig, int msg)
+{
+	return comm_tag_collective(rig->comm, rig->comm->seq, 0) | ((uint32_t)msg & TAG_MSG_MASK);
+}
+
+/* The sends of one operation; returns the number of those that are wrong. */
+static int send_all(struct rig *rig, int n)
+{
+	struct op *op = empty_op(rig, n);
+	const uint64_t tag = tag_of(rig, 0);
+	int wrong = 0, done = 0, before = -1;
+
+	for (int i = 0; i < n; i++)
+		sched_send(&op->sched, 1, sched_slice(SCHED_SEND, (size_t)i * ELEM), ELEM, -1);
+	op_enqueue(op, 0);
+	while (done > before) {
+		before = done;
+		queue_progress(rig->comm);
+		for (int k = 0; k < rig->fake.sends; k++, done++) {
+			const coll_send_t *send = rig->fake.send[k];
+
+			wrong += send->buf != &in[done];
+			wrong += send->header.tag != (tag | ((uint32_t)done & TAG_MSG_MASK));
+			fake_complete(rig, k, COLL_SUCCESS);
+		}
+		rig->fake.sends = 0;
+	}
+	return wrong + (done != n);
+}
+
+static void arrive_all(struct rig *rig, struct signature signature, uint64_t tag, int n)
+{
+	for (int i = 0; i < n; i++)
+		fake_message(rig, 1, tag | ((uint32_t)i & TAG_MSG_MASK), signature, &in[i], ELEM);
+}
+
+/* The receives of one operation, posted before or after the messages arrive. */
+static int receive_all(struct rig *rig, int n, int unexpected)
+{
+	struct op *op = empty_op(rig, n);
+	const struct signature signature = op->call.signature;
+	const uint64_t tag = tag_of(rig, 0);
+	int wrong = 0;
+
+	memset(out, 0, (size_t)n * ELEM);
+	for (int i = 0; i < n; i++)
+		sched_recv(&op->sched, 1, sched_slice(SCHED_RECV, (size_t)i * ELEM), ELEM, -1);
+	if (unexpected)
+		arrive_all(rig, signature, tag, n);
+	op_enqueue(op, 0);
+	queue_progress(rig->comm);
+	if (!unexpected)
+		arrive_all(rig, signature, tag, n);
+	queue_progress(rig->comm);
+	for (int i = 0; i < n; i++)
+		wrong += out[i] != in[i];
+	return wrong;
+}
+
+enum { SENDS, EXPECTED, UNEXPECTED, WAYS };
+static const char *const way_names[WAYS] = {"sends", "expected receives", "unexpected receives"};
+
+static double run(int way, int n, int *wrong)
+{
+	struct rig *rig = rig_new(fake_transport);
+	double begun = now(), took;
+
+	*wrong += way == SENDS ? send_all(rig, n) : receive_all(rig, n, way == UNEXPECTED);
+	took = now() - begun;
+	*wrong += rig->comm->finished != 1;
+	rig_free(rig);
+	return took;
+}
+
+int main(void)
+{
+	for (int i = 0; i < MANY; i++)
+		in[i] = i + 1;
+	for (int way = 0; way < WAYS; way++) {
+		double few = 0, many = 1;
+		int wrong = 0;
+
+		for (int trial = 0; trial < TRIALS && many > TIMES * few; trial++) {
+			few = run(way, FEW, &wrong);
+			many = run(way, MANY, &wrong);
+		}
+		is_int(wrong, 0, "%d %s of one operation", MANY, way_names[way]);
+		diag("%d: %.3f s, %d: %.3f s, ratio %.1f", FEW, few, MANY, many, many / few);
+		ok(many <= TIMES * few, "%s: no more than %d times as long as %d", way_names[way],
+		   TIMES, FEW);
+	}
+	return done_testing();
+}

@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
 	UCX_FORCE_CLOSE_MS = 1000, /* longest wait for a forced close */
 	UCX_LINGER_MS = 200,       /* longest wait at the close for the goodbyes of TCP peers */
-	UCX_HANDSHAKE_MS = 5000    /* longest wait for the hellos; later ones do no harm */
+	UCX_HANDSHAKE_MS = 5000,   /* longest wait for the hellos; later ones do no harm */
+	UCX_AWAIT_SPIN_MS = 2, /* polls so long after something has moved, then sleeps in steps */
+	UCX_AWAIT_PAUSE_NS = 200 * 1000
 };
 
 /* ------------------------------------------------------------------- connecting -- */
@@ -242,18 +245,23 @@ static int ucx_all_received(const struct ucx *u, const struct ucx_peer *peer)
 
 int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_ms)
 {
-	int64_t deadline = clock_now_ms() + timeout_ms;
+	const struct timespec pause = {.tv_nsec = UCX_AWAIT_PAUSE_NS};
+	int64_t now = clock_now_ms(), deadline = now + timeout_ms, moved = now;
 	int inside = u->inside, outermost;
 
 	/* Frames that arrive meanwhile are deferred: the core may be in a call that must not be re-entered. */
 	u->inside = 0;
 	outermost = ucx_enter(u);
-	while (!done(arg) && clock_now_ms() < deadline) {
+	for (; !done(arg) && now < deadline; now = clock_now_ms()) {
 		ucx_reenter(u);
 		if (u->gap)
 			ucx_gap_advance(u);
-		if (!ucx_lib.ucp_worker_progress(u->worker))
+		if (ucx_lib.ucp_worker_progress(u->worker))
+			moved = now;
+		else if (now < moved + UCX_AWAIT_SPIN_MS)
 			sched_yield();
+		else
+			nanosleep(&pause, NULL);
 	}
 	ucx_leave(u, outermost);
 	u->inside = inside;

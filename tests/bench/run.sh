@@ -35,7 +35,7 @@ export BENCH_MS=${BENCH_MS:-100}
 
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-export BENCH_SHARED=$work/shared BENCH_GLOO=$work/gloo
+export BENCH_SHARED=$work/shared BENCH_GLOO=$work/gloo-store
 declare -A absent
 
 say() {

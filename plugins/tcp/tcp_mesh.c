@@ -24,14 +24,14 @@ enum {
 	TCP_PROBE_MS =
 		500, /* interval of liveness probes of higher ranks that have not dialled yet */
 	TCP_GRACE_MS =
-		1000 /* after a rank hung up: time to find the failed rank that made it do so */
+		1000 /* after a rank cannot be reached: time to find the failed rank that is the cause */
 };
 
 /* The state of the connection to one rank. */
 struct tcp_peer {
-	int poll_index; /* of the connection in the poll set; -1: not in the set */
-	int hung_up;    /* the rank closed the finished connection */
-	int refused;    /* liveness probes in a row that found no listener */
+	int poll_index;  /* of the connection in the poll set; -1: not in the set */
+	int unreachable; /* the rank closed the finished connection, or cannot be dialled */
+	int refused;     /* liveness probes in a row that found no listener */
 };
 
 struct tcp_mesh {
@@ -45,9 +45,10 @@ struct tcp_mesh {
 	struct poll_set polls;
 	int extra_sockets;
 	uint32_t connected;
-	uint32_t hung_up_rank; /* 1 + the first connected rank that hung up; 0: none */
-	int64_t grace;         /* when the hang-up becomes the failure of this rank */
-	int64_t probe;         /* time of the next liveness probes */
+	int32_t suspected; /* the code of the first rank that cannot be reached; 0: none */
+	char suspected_text[320];
+	int64_t grace; /* when it becomes the failure of this rank */
+	int64_t probe; /* time of the next liveness probes */
 	int64_t deadline;
 	int32_t code; /* the first failure; open() returns it, with the text in err */
 	coll_error_t *err;
@@ -172,13 +173,20 @@ static void tcp_mesh_probe(struct tcp_mesh *mesh, int64_t now)
 	mesh->probe = now + TCP_PROBE_MS;
 }
 
-/* A connected rank hung up, likely because another rank failed.  That rank is the one to name. */
-static void tcp_mesh_hung_up(struct tcp_mesh *mesh, uint32_t peer)
+/* A rank cannot be reached, likely because another rank failed.  That rank is the one to name. */
+__attribute__((format(printf, 4, 5))) static void tcp_mesh_suspect(struct tcp_mesh *mesh,
+								   uint32_t peer, int32_t code,
+								   const char *fmt, ...)
 {
-	mesh->peers[peer].hung_up = 1;
-	if (mesh->hung_up_rank)
+	va_list args;
+
+	mesh->peers[peer].unreachable = 1;
+	if (mesh->suspected)
 		return;
-	mesh->hung_up_rank = peer + 1;
+	va_start(args, fmt);
+	vsnprintf(mesh->suspected_text, sizeof(mesh->suspected_text), fmt, args);
+	va_end(args);
+	mesh->suspected = code;
 	mesh->grace = clock_now_ms() + TCP_GRACE_MS;
 }
 
@@ -189,7 +197,8 @@ static void tcp_mesh_dial_failed(struct tcp_mesh *mesh, uint32_t peer, int code)
 	if (mesh->dials[peer].no_descriptor)
 		tcp_mesh_no_descriptor(mesh, error_text());
 	else
-		tcp_mesh_fail(mesh, code, "cannot connect to rank %u: %s", peer, error_text());
+		tcp_mesh_suspect(mesh, peer, code, "cannot connect to rank %u: %s", peer,
+				 error_text());
 }
 
 static void tcp_mesh_dial_begin(struct tcp_mesh *mesh, uint32_t peer)
@@ -257,11 +266,8 @@ static void tcp_mesh_timers(struct tcp_mesh *mesh)
 	tcp_mesh_probe(mesh, now);
 	if (mesh->deadline <= now)
 		tcp_mesh_timed_out(mesh);
-	if (mesh->hung_up_rank && mesh->grace <= now)
-		tcp_mesh_fail(mesh, COLL_ERR_PEER_LOST,
-			      "rank %u hung up while the ranks were still connecting: read its own "
-			      "messages",
-			      mesh->hung_up_rank - 1);
+	if (mesh->suspected && mesh->grace <= now)
+		tcp_mesh_fail(mesh, mesh->suspected, "%s", mesh->suspected_text);
 	if (mesh->t->host->aborted(mesh->t->host))
 		tcp_mesh_fail(mesh, COLL_ERR_ABORTED, "aborted while connecting");
 }
@@ -277,9 +283,11 @@ static void tcp_mesh_prepare(struct tcp_mesh *mesh)
 		int waiting = i != t->rank && t->conn[i].fd < 0, code = 0;
 
 		mesh->peers[i].poll_index = -1;
+		if (mesh->peers[i].unreachable)
+			continue;
 		if (waiting && i < t->rank)
 			code = dial_prepare(&mesh->dials[i], &mesh->polls);
-		else if (!waiting && i != t->rank && !mesh->peers[i].hung_up)
+		else if (!waiting && i != t->rank)
 			mesh->peers[i].poll_index =
 				poll_set_add(&mesh->polls, t->conn[i].fd, POLLRDHUP);
 		if (code)
@@ -292,11 +300,17 @@ static void tcp_mesh_advance(struct tcp_mesh *mesh)
 {
 	const struct tcp *t = mesh->t;
 
-	for (uint32_t i = 0; i < t->nranks && !mesh->code; i++)
+	for (uint32_t i = 0; i < t->nranks && !mesh->code; i++) {
+		if (mesh->peers[i].unreachable)
+			continue;
 		if (i < t->rank && t->conn[i].fd < 0)
 			tcp_mesh_dial_advance(mesh, i);
 		else if (poll_set_events(&mesh->polls, mesh->peers[i].poll_index))
-			tcp_mesh_hung_up(mesh, i);
+			tcp_mesh_suspect(mesh, i, COLL_ERR_PEER_LOST,
+					 "rank %u hung up while the ranks were still connecting: "
+					 "read its own messages",
+					 i);
+	}
 	if (!mesh->code && acceptor_advance(&mesh->acceptor, &mesh->polls))
 		tcp_mesh_fail(mesh, COLL_ERR_REMOTE, "%s", error_text());
 	if (mesh->acceptor.no_descriptor)

@@ -34,8 +34,13 @@ enum fault {
 	FAULT_PLUGIN_MEMORY,
 	FAULT_SOFT_LIMIT, /* of open files, which a process may raise */
 	FAULT_HARD_LIMIT,
-	FAULT_DEATH /* the last rank dies when the tcp backend connects it to the others */
+	/* The last rank dies when the tcp backend connects it to the others; rank 1 connects late. */
+	FAULT_DEATH
 };
+
+/* Rank 0 gives up, and listens no more, some time before rank 1 is told. */
+enum { LATE_STEP_US = 20000, LATE_STEPS = 10 };
+static useconds_t late_us;
 
 enum { RANKS_MOST = 3 };
 
@@ -86,6 +91,8 @@ int connect(int fd, const struct sockaddr *address, socklen_t len)
 {
 	if (own_rank == nranks - 1 && fault == FAULT_DEATH && has_epoll)
 		raise(SIGKILL);
+	if (own_rank == 1 && fault == FAULT_DEATH && has_epoll)
+		usleep(late_us);
 	return (int)syscall(SYS_connect, fd, address, len);
 }
 
@@ -251,7 +258,8 @@ int main(void)
 		ok(ranks_now() - start < 10, "rank 0 hears of it after %.1f s",
 		   ranks_now() - start);
 	}
-	test_death();
+	for (int i = 0; i < LATE_STEPS; i++, late_us += LATE_STEP_US)
+		test_death();
 	test_limit(FAULT_SOFT_LIMIT, "a soft limit, TCP");
 	test_limit(FAULT_HARD_LIMIT, "a hard limit, TCP");
 	return done_testing();

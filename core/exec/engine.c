@@ -9,8 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The transport has at most so many sends of one operation at a time. */
-enum { ENGINE_SENDS = 64 };
+enum {
+	/* The transport has at most so many sends of one operation at a time. */
+	ENGINE_SENDS = 64,
+	/* Before work on more bytes than this, all messages leave: about 10 microseconds. */
+	ENGINE_LONG = 64 << 10
+};
 
 static int engine_is_recv(const struct step *step)
 {
@@ -123,7 +127,11 @@ static void engine_send(struct op *op, int i)
 	send->peer = (uint32_t)comm->to_context_rank[step->peer];
 	send->memory = step->len ? op->where[step->src.buf] : COLL_MEM_HOST;
 	send->status = COLL_IN_PROGRESS;
-	code = context->plugin->backend.transport->send(context->ep, send, &err);
+	/* Only a message that others may follow waits for them: a lone one leaves before anything else is done. */
+	if (op->next)
+		code = context_send_more(context, send, &err);
+	else
+		code = context->plugin->backend.transport->send(context->ep, send, &err);
 	if (!code) {
 		op->sending[op->sending_count++] = i;
 		return;
@@ -159,6 +167,8 @@ static void engine_recv(struct op *op, int i)
 		recv->unscaled = step->unscaled;
 		recv->elem = (uint32_t)op->sched.elem;
 	}
+	if (step->len > ENGINE_LONG)
+		context_flush(comm->context); /* the message may be here, and is then reduced now */
 	match_post(&comm->context->match, recv);
 }
 
@@ -183,6 +193,8 @@ static void engine_local(struct op *op, int i)
 	const struct step *step = &op->sched.step[i];
 	char *dst = engine_at(op, step->dst), *src = engine_at(op, step->src);
 
+	if (step->len > ENGINE_LONG)
+		context_flush(op->comm->context);
 	if (step->kind == STEP_REDUCE) {
 		engine_reduce(op, step);
 	} else if (step->kind == STEP_FINISH) {
@@ -343,6 +355,8 @@ void engine_begin(struct op *op)
 	if (scaled) {
 		char *input = op->base[SCHED_SEND];
 
+		if (scaled > ENGINE_LONG)
+			context_flush(op->comm->context);
 		op->base[SCHED_SEND] = (char *)op->scratch + op->sched.scratch;
 		/* A staged input is scaled when its copy in ends: see staging_copy.c. */
 		if (!(op->call.staged & 1 << SCHED_SEND))

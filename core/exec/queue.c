@@ -140,8 +140,10 @@ static void queue_start(struct op *op)
 		comm_fail(op->comm, 0, code, "rank %d: no memory for the schedule", op->comm->rank);
 		return;
 	}
-	if (op->call.staged)
+	if (op->call.staged) {
+		context_flush(op->comm->context); /* staging memory may take long to allocate */
 		code = staging_begin(op);
+	}
 	if (code) {
 		comm_fail(op->comm, 0, code, "rank %d: %s", op->comm->rank, error_text());
 		return;
@@ -268,6 +270,7 @@ void queue_issued(struct comm *comm)
 		context->progress_count += queue_run(comm) != 0;
 	} else {
 		context->progress_count += queue_progress(comm) != 0;
+		context_flush(context);
 		context_progress(context);
 	}
 	/* Sleeping threads must arm their descriptors anew; a backend's operations need no thread. */

@@ -74,6 +74,9 @@ static int plugin_check_transport(struct plugin *plugin)
 	if (!code)
 		code = plugin_half(plugin, t->mem_register != NULL, t->mem_deregister != NULL,
 				   "transport->mem_register", "transport->mem_deregister");
+	if (!code)
+		code = plugin_half(plugin, t->send_more != NULL, t->flush != NULL,
+				   "transport->send_more", "transport->flush");
 	return code;
 }
 

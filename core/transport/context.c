@@ -386,6 +386,26 @@ static int context_reap_controls(struct context *context)
 	return moved;
 }
 
+int context_send_more(struct context *context, coll_send_t *send, coll_error_t *err)
+{
+	const coll_transport_t *t = context->plugin->backend.transport;
+
+	if (!t->send_more)
+		return t->send(context->ep, send, err);
+	context->unflushed = 1;
+	return t->send_more(context->ep, send, err);
+}
+
+int context_flush(struct context *context)
+{
+	if (!context->unflushed)
+		return 0;
+	context->unflushed = 0;
+	if (context->ep)
+		context->plugin->backend.transport->flush(context->ep);
+	return 1;
+}
+
 int context_progress(struct context *context)
 {
 	const coll_transport_t *t = context->plugin->backend.transport;
@@ -404,7 +424,11 @@ int context_progress(struct context *context)
 	}
 	if (context->controls)
 		controls |= context_reap_controls(context);
-	moved |= controls | context->client->advance(context);
+	moved |= controls;
+	/* The flush completes most sends, and so the steps that waited for them. */
+	do
+		moved |= context->client->advance(context);
+	while (context_flush(context));
 	if (context->sleepers_have_news && context->sleepers)
 		context_wake(context);
 	context->sleepers_have_news = 0;

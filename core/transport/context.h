@@ -109,6 +109,7 @@ struct context {
 	uint64_t refused_len;      /* bytes of that message */
 	struct error_first remote; /* the failure of a rank that ended its plugin's exchanges */
 	int told_failure;   /* this rank's plugin has passed a failure to host->exchange_fail */
+	int unflushed;      /* the endpoint may keep messages back: see context_flush */
 	int pending_events; /* a peer has failed or a message did not match: see context_progress */
 	struct context *next; /* in the list of all contexts */
 };
@@ -195,6 +196,14 @@ static inline uint64_t context_moves(const struct context *context)
 {
 	return context->progress_count - context->control_count;
 }
+
+/* Starts a message, which the endpoint may keep back until context_flush.  The lock is held. */
+int context_send_more(struct context *context, coll_send_t *send, coll_error_t *err);
+/*
+ * Starts the messages that the endpoint keeps back: 1 if there may have been some.  The lock is held.  A
+ * caller of context_send_more calls it before the lock is given up, and before it computes for long.
+ */
+int context_flush(struct context *context);
 
 /* Moves messages and operations without blocking: 1 if any moved.  The lock is held. */
 int context_progress(struct context *context);

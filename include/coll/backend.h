@@ -439,6 +439,25 @@ typedef struct coll_transport {
 	 * after open.  NULL: coll_backend_t.memory.
 	 */
 	uint32_t (*memory)(void *ep);
+
+	/*
+	 * Optional, both or none, since minor 4: sending messages together.
+	 *
+	 * send_more  As send, except that the plugin may keep the message back until the core calls
+	 *            flush or progress, in order to hand it to the system together with messages
+	 *            that follow it to the same peer.  The plugin may also send at once; a large
+	 *            message should go at once.  A message of send must not overtake messages of
+	 *            send_more to the same peer.  The core may cancel a message that the plugin
+	 *            keeps back.
+	 * flush      Starts all messages that the plugin keeps back, as send would have done.  The
+	 *            plugin queues a message that cannot go now.  Must not block.
+	 *
+	 * After send_more the core calls flush before it returns to the program, before it sleeps
+	 * and before it computes for long, so a message never waits for a later call of the program.
+	 * A core without these slots calls send only, so a plugin needs send in any case.
+	 */
+	int32_t (*send_more)(void *ep, coll_send_t *send, coll_error_t *err);
+	void (*flush)(void *ep);
 } coll_transport_t;
 
 /* ------------------------------------------------------------------- native -- */

@@ -228,6 +228,8 @@ static const coll_transport_t tcp_transport = {
 	.wait_fd = tcp_wait_fd,
 	.arm = tcp_arm,
 	.forked = tcp_forked,
+	.send_more = tcp_send_more,
+	.flush = tcp_flush_held,
 };
 
 COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {

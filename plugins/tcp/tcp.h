@@ -36,7 +36,9 @@
 enum {
 	TCP_DIRECT =
 		1, /* with at most this many peers progress() calls recvmsg() without asking epoll */
-	TCP_GATHER = 16, /* most queued messages in one sendmsg() */
+	TCP_GATHER = 256, /* most queued messages in one sendmsg() */
+	/* Most bytes of messages that wait for each other: one sendmsg() takes them. */
+	TCP_HELD = TCP_GATHER * (int)sizeof(coll_header_t),
 	/* Calls of progress() between two looks at the sockets, while rings carry streams: with sockets that
 	 * carry streams too, and with sockets that only wake. */
 	TCP_MIXED_POLLS = 8,
@@ -75,6 +77,10 @@ struct tcp_conn {
 	struct send_queue queue;
 	uint64_t done;
 	struct send_rest rest; /* is sent before the first message */
+	/* Bytes of messages that wait for tcp_flush_held, and the next connection that has had some. */
+	uint64_t held;
+	struct tcp_conn *next_held;
+	int in_held;
 	struct tcp_records
 		*records; /* under tcp.security; NULL: the stream itself is on the wire */
 	size_t sealed;    /* bytes of a sealed record that are still to be sent */
@@ -101,6 +107,7 @@ struct tcp {
 	uint32_t next_peer; /* round robin: the peer that the next progress() begins with */
 	uint32_t sending;   /* other ranks' connections with bytes left to send */
 	uint32_t failing;   /* connections with a send_errno that progress() has not reported yet */
+	struct tcp_conn *held;      /* the connections that tcp_flush_held looks at */
 	uint32_t write_watches;     /* connections registered for EPOLLOUT */
 	size_t budget;              /* bytes that this progress() may still move */
 	int moved;                  /* this progress() has moved bytes */
@@ -263,6 +270,8 @@ int tcp_records_pull(struct tcp *t, struct tcp_conn *conn);
 /* -------------------------------------------------------------------- slots -- */
 
 int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err);
+int32_t tcp_send_more(void *ep, coll_send_t *send, coll_error_t *err);
+void tcp_flush_held(void *ep);
 void tcp_drop(void *ep, uint64_t cookie);
 void tcp_forked(void *ep);
 void tcp_cancel(void *ep, coll_send_t *send);

@@ -136,9 +136,18 @@ int tcp_push(struct tcp *t, struct tcp_conn *conn)
 	return sent == offered;
 }
 
-int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err)
+static void tcp_hold(struct tcp *t, struct tcp_conn *conn)
 {
-	struct tcp *t = ep;
+	if (conn->in_held)
+		return;
+	conn->in_held = 1;
+	conn->next_held = t->held;
+	t->held = conn;
+}
+
+/* more: the message may wait for tcp_flush_held, if the kernel would take it now. */
+static int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_t *err)
+{
 	struct tcp_conn *conn;
 	int idle;
 
@@ -150,11 +159,41 @@ int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err)
 	if (conn->lost)
 		return error_fill(err, COLL_ERR_PEER_LOST,
 				  "the connection to rank %u has been lost", send->peer);
-	idle = !tcp_has_work(conn) && !conn->send_errno;
+	idle = !tcp_has_work(conn) || conn->held;
 	tcp_enqueue(t, conn, send);
-	if (idle && send->peer != t->rank)
-		tcp_push(t, conn);
+	if (!idle || conn->send_errno || send->peer == t->rank)
+		return COLL_SUCCESS;
+	conn->held += tcp_size(send);
+	if (more && conn->held <= TCP_HELD) {
+		tcp_hold(t, conn);
+		return COLL_SUCCESS;
+	}
+	conn->held = 0;
+	tcp_push(t, conn);
 	return COLL_SUCCESS;
+}
+
+int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err)
+{
+	return tcp_start(ep, send, 0, err);
+}
+
+int32_t tcp_send_more(void *ep, coll_send_t *send, coll_error_t *err)
+{
+	return tcp_start(ep, send, 1, err);
+}
+
+void tcp_flush_held(void *ep)
+{
+	struct tcp *t = ep;
+
+	for (struct tcp_conn *conn; (conn = t->held);) {
+		t->held = conn->next_held;
+		conn->in_held = 0;
+		if (conn->held && tcp_has_work(conn) && !conn->send_errno)
+			tcp_push(t, conn);
+		conn->held = 0;
+	}
 }
 
 /* -------------------------------------------------------------------- cancelling -- */

@@ -92,8 +92,8 @@ coll_native_t.early is new, not yet in the table: run tests/abi/update"
 planted "a slot at the end: new, and nothing else" backend.h \
     's/.*(\*takes)(void \*ep, .*;/& void (*late)(void);/' \
     "coll_native_t.late is new, not yet in the table: run tests/abi/update"
-planted "a slot that is taken away" backend.h '/(\*memory)(/d' \
-    "coll_transport_t.memory is gone: what was released stays, even if nobody should use it"
+planted "a slot that is taken away" backend.h '/(\*flush)(/d' \
+    "coll_transport_t.flush is gone: what was released stays, even if nobody should use it"
 planted "a slot of another type" backend.h 's/int32_t (\*progress)(/int64_t (*progress)(/' \
     "coll_transport_t.progress was 'int32_t (*)(void *)', is 'int64_t (*)(void *)': a field never\
  changes its type"

@@ -82,6 +82,10 @@ perf -t 2 -s 64 -n 1 --check no --csv
 is "--check no: no count of wrong elements" "$(awk -F, 'NR == 2 { print "[" $13 "]" }' "$dir/out")" \
     "[]"
 
+perf -t 2 -s 8,4K -n 3 --group 20 --csv all
+none "--group: the results of all calls are right" "$(awk -F, 'NR > 1 && $13 != 0' "$dir/out")"
+none "--group: bandwidth counts all calls" "$(awk -F, 'NR > 1 && $2 > 0 { want = 20 * $2 / $8 / 1000
+    if ($11 < want * 0.99 || $11 > want * 1.01) print }' "$dir/out")"
 perf -t 2 -s 64,4K -n 3 --issue --csv all
 none "--issue: how long a call takes to return, which is less than the whole" "$(awk -F, '
     NR == 1 && $NF != "issue_ns" { print }
@@ -216,6 +220,7 @@ wrong "a bad list" "--sizes 8x: expected a size" --sizes 8,8x
 wrong "an empty list" "--sizes: expected sizes" --sizes ,
 wrong "sizes the wrong way round" "--minbytes is larger" -b 1M -e 1K
 wrong "a step that never ends" "--stepfactor 1: expected a number from 2" -f 1
+wrong "no call in a group" "--group 0: expected a number from 1" -g 0
 wrong "no iterations" "--iters 0: expected a number from 1" -n 0
 wrong "a root that does not exist" "--root 2: there are only 2 ranks" -t 2 -r 2
 wrong "no kind of memory" "--memory hots: expected host, cuda or managed" -m hots

@@ -26,6 +26,9 @@ const char perf_help[] =
 	"  -t, --in-process N    N ranks as threads of this process\n"
 	"  -m, --memory KIND     host, cuda or managed (default: host if the backend takes it,\n"
 	"                        else cuda); ranks take the devices round robin\n"
+	"  -g, --group N         N calls in one group, each with buffers of its own; a time is "
+	"that\n"
+	"                        of the whole group (default 1: no group)\n"
 	"  -i, --issue           also print how long a call takes to return, in nanoseconds\n"
 	"      --json            print one JSON document\n"
 	"      --csv             print comma-separated values\n"
@@ -48,6 +51,7 @@ static const struct option args_known[] = {{"minbytes", required_argument, NULL,
 					   {"check", required_argument, NULL, 'c'},
 					   {"in-process", required_argument, NULL, 't'},
 					   {"memory", required_argument, NULL, 'm'},
+					   {"group", required_argument, NULL, 'g'},
 					   {"issue", no_argument, NULL, 'i'},
 					   {"json", no_argument, NULL, ARGS_OPT_JSON},
 					   {"csv", no_argument, NULL, ARGS_OPT_CSV},
@@ -193,6 +197,7 @@ static int args_set(struct args_state *s, int c, char **argv)
 	case 't': return args_int("in-process", optarg, 1, PERF_RANKS_MAX, &o->in_process);
 	case 'c': return args_check(o, optarg);
 	case 'm': return args_memory(o, optarg);
+	case 'g': return args_int("group", optarg, 1, 1 << 20, &o->group);
 	case 'i': o->issue = 1; return 0;
 	case ARGS_OPT_JSON: o->format = PERF_JSON; return 0;
 	case ARGS_OPT_CSV: o->format = PERF_CSV; return 0;
@@ -233,8 +238,9 @@ int perf_args(struct perf_options *o, int argc, char **argv)
 				   .iters = 20,
 				   .warmup = 5,
 				   .check = 1,
+				   .group = 1,
 				   .memory = PERF_MEMORY_ANY};
-	while (status == 0 && (c = getopt_long(argc, argv, ":b:e:f:s:d:o:n:w:r:c:t:m:ih",
+	while (status == 0 && (c = getopt_long(argc, argv, ":b:e:f:s:d:o:n:w:r:c:t:m:g:ih",
 					       args_known, NULL)) != -1) {
 		if (c == 'h') {
 			fputs(perf_help, stdout);

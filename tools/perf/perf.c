@@ -29,6 +29,17 @@ static int perf_open_buffers(struct perf_worker *w, int nranks)
 	for (size_t i = 0; i < w->options->sizes; i++)
 		if (w->options->size[i] > bytes)
 			bytes = w->options->size[i];
+	if (w->options->group > 1)
+		bytes = perf_group_stride(bytes);
+	if (bytes > UINT64_MAX / (uint64_t)w->options->group) {
+		fprintf(stderr,
+			"coll perf: --group %d: %llu bytes for each call are more than any memory; "
+			"use a "
+			"smaller --maxbytes\n",
+			w->options->group, (unsigned long long)bytes);
+		return -1;
+	}
+	bytes *= (uint64_t)w->options->group;
 	return perf_buffers_open(&w->buffers, w->options, w->comm, bytes);
 }
 
@@ -115,7 +126,8 @@ static int perf_all_kinds(struct perf_worker *w, struct perf_case *c)
 /* Runs all measurements of one rank; returns the exit status. */
 static int perf_rank(struct perf_worker *w)
 {
-	struct perf_case c = {.comm = w->comm, .root = w->options->root};
+	struct perf_case c = {
+		.comm = w->comm, .root = w->options->root, .group = w->options->group};
 	int status = 1;
 
 	if (coll_comm_user_rank(w->comm, &c.rank) || coll_comm_count(w->comm, &c.nranks)) {

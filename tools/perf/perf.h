@@ -45,6 +45,7 @@ struct perf_case {
 	coll_op_t op;
 	size_t count; /* the call's count argument */
 	size_t size;  /* bytes of the larger buffer */
+	int group;    /* calls that are issued together; 1: no group */
 };
 
 enum { PERF_KINDS_MAX = 16, PERF_DTYPES_MAX = 16, PERF_OPS_MAX = 8, PERF_RANKS_MAX = 1024 };
@@ -68,6 +69,7 @@ struct perf_options {
 	int several;
 	int memory; /* an enum memory_kind, or PERF_MEMORY_ANY */
 	int issue;  /* also measure how long a call takes to return */
+	int group;  /* calls that are issued together in a group; 1: no group */
 	enum perf_format format;
 };
 
@@ -113,6 +115,12 @@ struct perf_row {
 	int64_t wrong[2];           /* wrong elements on all ranks; -1: not checked */
 	int in_place;               /* 1 if the collective has an in-place form */
 };
+
+/* Each call of a group has its part of the buffers, this much for `bytes` bytes. */
+static inline size_t perf_group_stride(uint64_t bytes)
+{
+	return (size_t)(bytes + 63) / 64 * 64;
+}
 
 /* Sets count and size so that the larger buffer has about `bytes` bytes. */
 void perf_set_size(struct perf_case *c, uint64_t bytes);

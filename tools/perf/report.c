@@ -21,7 +21,7 @@ static const char *const report_issue_heading[] = {"           issue", "     out
 static double report_algbw(const struct perf_case *c, const struct perf_times *t)
 {
 	/* Bytes per microsecond are megabytes per second. */
-	return t->mean > 0 ? (double)c->size / t->mean / 1000 : 0;
+	return t->mean > 0 ? (double)c->size * c->group / t->mean / 1000 : 0;
 }
 
 static const char *report_op(const struct perf_case *c)

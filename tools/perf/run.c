@@ -117,9 +117,34 @@ static int64_t run_count_wrong(const struct perf_case *c, const struct perf_buff
 	return wrong;
 }
 
+/* Bytes between the buffers of two calls of a group. */
+static size_t run_stride(const struct perf_case *c)
+{
+	return perf_group_stride(c->size);
+}
+
+/* Issues a call, or the calls of a group, each with buffers of its own. */
+static coll_result_t run_issue(const struct perf_case *c, const char *send, char *recv)
+{
+	coll_result_t code, ended;
+
+	if (c->group == 1)
+		return c->kind->call(c, send, recv);
+	code = coll_group_start();
+	if (code != COLL_SUCCESS)
+		return code;
+	for (int i = 0; i < c->group && code == COLL_SUCCESS; i++) {
+		code = c->kind->call(c, send, recv);
+		send += run_stride(c);
+		recv += run_stride(c);
+	}
+	ended = coll_group_end();
+	return code ? code : ended;
+}
+
 static coll_result_t run_call(const struct perf_case *c, const char *send, char *recv)
 {
-	coll_result_t code = c->kind->call(c, send, recv);
+	coll_result_t code = run_issue(c, send, recv);
 
 	return code ? code : coll_sync(c->comm);
 }
@@ -164,7 +189,7 @@ static coll_result_t run_time(const struct perf_case *c, const struct perf_optio
 	for (int i = 0; i < o->iters && code == COLL_SUCCESS; i++) {
 		int64_t start = tool_now_ns();
 
-		code = c->kind->call(c, send, recv);
+		code = run_issue(c, send, recv);
 		if (o->issue)
 			issued[i] = (double)(tool_now_ns() - start);
 		if (code == COLL_SUCCESS)
@@ -229,15 +254,19 @@ coll_result_t perf_run_row(const struct perf_case *c, const struct perf_options 
 			   const struct perf_buffers *buffers, struct perf_row *row)
 {
 	char row_bytes[RUN_ROW * ORACLE_ELEM_MAX], *send, *recv;
+	size_t stride = run_stride(c);
 	coll_result_t code;
 
 	*row = (struct perf_row){.in_place = c->kind->in_place};
 	for (int place = 0; place <= row->in_place; place++) {
 		run_place(c, buffers, place, &send, &recv);
-		run_fill(c, buffers, place, send, recv, row_bytes);
+		for (int i = 0; i < c->group; i++)
+			run_fill(c, buffers, place, send + (size_t)i * stride,
+				 recv + (size_t)i * stride, row_bytes);
 		code = run_call(c, send, recv);
-		if (code == COLL_SUCCESS && options->check)
-			row->wrong[place] = run_count_wrong(c, buffers, recv, row_bytes);
+		for (int i = 0; code == COLL_SUCCESS && options->check && i < c->group; i++)
+			row->wrong[place] +=
+				run_count_wrong(c, buffers, recv + (size_t)i * stride, row_bytes);
 		if (code == COLL_SUCCESS)
 			code = run_time(c, options, send, recv, &row->times[place]);
 		if (code != COLL_SUCCESS)

@@ -101,6 +101,8 @@ static void table_pairs(struct check_case *c)
 	table_pair(c, t->wait_fd != NULL, t->arm != NULL, "transport->wait_fd", "transport->arm");
 	table_pair(c, t->mem_register != NULL, t->mem_deregister != NULL, "transport->mem_register",
 		   "transport->mem_deregister");
+	table_pair(c, t->send_more != NULL, t->flush != NULL, "transport->send_more",
+		   "transport->flush");
 	table_pair(c, n->group_begin != NULL, n->group_end != NULL, "native->group_begin",
 		   "native->group_end");
 	table_pair(c, n->mem_register != NULL, n->mem_deregister != NULL, "native->mem_register",

@@ -89,10 +89,11 @@ results() {
         "$(date -u +%Y-%m-%d). libcoll $("$build/coll" --version | sed 's/^[^0-9]*//')," \
         "UCX $(pkg-config --modversion ucx 2>/dev/null || echo none). Seed $seed."
     echo
-    echo "tcp: AF_UNIX sockets, as between ranks of one host; tcp-sockets: TCP (\`COLL_TCP_UNIX=no\`); ucx: UCX's"
-    echo "choice, shared memory here; ucx-ports: \`UCX_TLS=tcp,self\`. Times are milliseconds from the death to"
-    echo "the return of a survivor's call. A hang is a rank that still waits 20 s after the death. A miss is a"
-    echo "hang, an error that comes too late or does not name the dead rank (of init: a rank), or a wrong sum."
+    echo "tcp: shared memory and AF_UNIX sockets, as between ranks of one host; tcp-sockets: TCP"
+    echo "(\`COLL_TCP_UNIX=no\`); ucx: UCX's choice, shared memory here; ucx-ports: \`UCX_TLS=tcp,self\`. Times are"
+    echo "milliseconds from the death to the return of a survivor's call. A hang is a rank that still waits 20 s"
+    echo "after the death. A miss is a hang, an error that comes too late or does not name the dead rank (of init:"
+    echo "a rank), or a wrong sum."
     echo
     echo "Init: nobody knows of a rank that dies before it has connected to rank 0, so its death costs the others"
     echo "all of \`init_timeout\`, and they give up together. The end of a connection shows every later death to"

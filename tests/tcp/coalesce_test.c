@@ -6,7 +6,7 @@
 #include "../lib/tap.h"
 #include "../lib/transport_harness.h"
 
-#include <sys/socket.h>
+#include "sendmsg_count.h"
 
 static const char *const test_tcp[] = {"unix", "no", NULL};
 static const char *const test_encrypt[] = {"unix", "no", "security", "encrypt", NULL};
@@ -16,22 +16,10 @@ static const char *const test_ring[] = {"ring", "64K", NULL};
 enum { TEST_TOGETHER = 100, TEST_MANY = 3000, TEST_MOST = 50, TEST_LARGE = 64 << 10 };
 
 static const coll_backend_t *test_backend;
-static _Atomic int test_calls; /* of sendmsg() in this process */
-
-/* Takes the place of the C library's function, also for the plugin. */
-__attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
-{
-	ssize_t (*next)(int, const struct msghdr *, int);
-	void *symbol = dlsym(RTLD_NEXT, "sendmsg");
-
-	memcpy(&next, &symbol, sizeof(next));
-	atomic_fetch_add(&test_calls, 1);
-	return next(fd, msg, flags);
-}
 
 static int test_calls_taken(void)
 {
-	return atomic_exchange(&test_calls, 0);
+	return atomic_exchange(&sendmsg_calls, 0);
 }
 
 static int32_t test_more(struct harness *h, coll_send_t *send, uint64_t tag, const void *buf,

@@ -26,26 +26,6 @@ static double now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* An operation with an empty schedule. */
-static struct op *empty_op(struct rig *rig, int n)
-{
-	const coll_args_t args = {.size = sizeof(args),
-				  .kind = COLL_KIND_ALLREDUCE,
-				  .dtype = COLL_INT32,
-				  .op = COLL_SUM,
-				  .sendbuf = in,
-				  .recvbuf = out,
-				  .count = (uint64_t)n};
-	struct op *op;
-
-	if (fake_op(rig->comm, &args, &op))
-		bail_out("cannot make an operation: %s", error_text());
-	sched_reset(&op->sched, 0, FAKE_RANKS, ELEM, SIZE_MAX);
-	op->sched_ready = 1;
-	op->call.cacheable = 0;
-	return op;
-}
-
 static uint64_t tag_of(const struct rig *rig, int msg)
 {
 	return comm_tag_collective(rig->comm, rig->comm->seq, 0) | ((uint32_t)msg & TAG_MSG_MASK);
@@ -54,7 +34,7 @@ static uint64_t tag_of(const struct rig *rig, int msg)
 /* The sends of one operation; returns the number of those that are wrong. */
 static int send_all(struct rig *rig, int n)
 {
-	struct op *op = empty_op(rig, n);
+	struct op *op = fake_empty_op(rig->comm, in, out, (uint64_t)n);
 	const uint64_t tag = tag_of(rig, 0);
 	int wrong = 0, done = 0, before = -1;
 
@@ -85,7 +65,7 @@ static void arrive_all(struct rig *rig, struct signature signature, uint64_t tag
 /* The receives of one operation, posted before or after the messages arrive. */
 static int receive_all(struct rig *rig, int n, int unexpected)
 {
-	struct op *op = empty_op(rig, n);
+	struct op *op = fake_empty_op(rig->comm, in, out, (uint64_t)n);
 	const struct signature signature = op->call.signature;
 	const uint64_t tag = tag_of(rig, 0);
 	int wrong = 0;

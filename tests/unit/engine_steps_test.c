@@ -19,23 +19,6 @@ static coll_args_t reduction(const void *in, void *out, uint64_t count)
 			     .count = count};
 }
 
-/*
- * Makes an operation with an empty schedule; the test fills the schedule before it queues the
- * operation.
- */
-static struct op *own_op(struct rig *rig, const void *in, void *out, uint64_t count)
-{
-	const coll_args_t args = reduction(in, out, count);
-	struct op *op;
-
-	if (fake_op(rig->comm, &args, &op))
-		bail_out("cannot make an operation: %s", error_text());
-	sched_reset(&op->sched, 0, FAKE_RANKS, ELEM, SIZE_MAX);
-	op->sched_ready = 1;
-	op->call.cacheable = 0;
-	return op;
-}
-
 static struct slice at(uint32_t buf, int element)
 {
 	return sched_slice(buf, (size_t)element * ELEM);
@@ -57,7 +40,7 @@ static void test_many_sends(int first_done)
 	enum { SENDS = 300 };
 	static int32_t in[SENDS], out[SENDS];
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = own_op(rig, in, out, SENDS);
+	struct op *op = fake_empty_op(rig->comm, in, out, SENDS);
 	int most = 0, wrong = 0, done = 0;
 
 	for (int i = 0; i < SENDS; i++)
@@ -93,7 +76,7 @@ static void test_waiting_sends(void)
 	enum { SENDS = 300 };
 	static int32_t in[SENDS], out[SENDS];
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = own_op(rig, in, out, SENDS);
+	struct op *op = fake_empty_op(rig->comm, in, out, SENDS);
 	int head, i;
 
 	for (i = 0; i < SENDS; i++)
@@ -116,7 +99,7 @@ static void test_ring_of_ready_steps(void)
 	static int32_t in[SENDS + LATER], out[SENDS + LATER];
 	static int count[SENDS + LATER];
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = own_op(rig, in, out, SENDS + LATER);
+	struct op *op = fake_empty_op(rig->comm, in, out, SENDS + LATER);
 	int wrong = 0;
 
 	/*
@@ -157,7 +140,7 @@ static void test_dependencies(int last)
 {
 	int32_t in[4] = {0}, out[4] = {0};
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = own_op(rig, in, out, 4);
+	struct op *op = fake_empty_op(rig->comm, in, out, 4);
 	int after[3];
 
 	for (int i = 0; i < 3; i++)
@@ -187,7 +170,7 @@ static void test_local_steps(void)
 {
 	int32_t in[2] = {5, 7}, out[2] = {0}, incoming[2] = {100, 200};
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = own_op(rig, in, out, 2);
+	struct op *op = fake_empty_op(rig->comm, in, out, 2);
 	struct sched *s = &op->sched;
 	size_t scratch = sched_scratch(s, sizeof(in));
 	int got = sched_recv_reduce(s, 2, sched_slice(SCHED_SCRATCH, scratch), at(SCHED_SEND, 0), 0,
@@ -218,7 +201,7 @@ static void test_many_local_steps(void)
 	enum { STEPS = 200 };
 	static int32_t in[STEPS], out[STEPS];
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = own_op(rig, in, out, STEPS);
+	struct op *op = fake_empty_op(rig->comm, in, out, STEPS);
 	int wrong = 0;
 
 	for (int i = 0; i < STEPS; i++) {
@@ -247,7 +230,7 @@ static void test_early(int pieces)
 {
 	int32_t in[4] = {1, 2, 3, 4}, out[4] = {0}, incoming[4] = {10, 20, 30, 40};
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = own_op(rig, in, out, 4);
+	struct op *op = fake_empty_op(rig->comm, in, out, 4);
 	coll_sink_t sink;
 
 	sched_recv_reduce(&op->sched, 1, at(SCHED_RECV, 0), at(SCHED_SEND, 0), 0, sizeof(in), -1);
@@ -277,7 +260,7 @@ static struct rig *sending(struct op **op, int sends)
 	static int32_t in[100], out[100];
 	struct rig *rig = rig_new(fake_transport);
 
-	*op = own_op(rig, in, out, 100);
+	*op = fake_empty_op(rig->comm, in, out, 100);
 	for (int i = 0; i < sends; i++)
 		sched_send(&(*op)->sched, 1 + i % 3, at(SCHED_SEND, i), ELEM, -1);
 	sched_recv(&(*op)->sched, 2, at(SCHED_RECV, 0), ELEM, -1);
@@ -349,7 +332,7 @@ static void test_cancel(void)
 {
 	static int32_t in[100], out[100];
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = own_op(rig, in, out, 100), *queued;
+	struct op *op = fake_empty_op(rig->comm, in, out, 100), *queued;
 	const coll_args_t args = reduction(in, out, 1);
 	coll_sink_t filling, early;
 	int first;
@@ -414,7 +397,7 @@ static void test_cancel_by_closing(int receives)
 {
 	static int32_t in[4], out[4];
 	struct rig *rig = rig_new(blunt_transport);
-	struct op *op = own_op(rig, in, out, 4);
+	struct op *op = fake_empty_op(rig->comm, in, out, 4);
 	struct comm *second;
 
 	if (comm_new(&second, rig->context, 9, 0, FAKE_RANKS, NULL))
@@ -442,7 +425,7 @@ static void test_cancel_quietly(void)
 {
 	static int32_t in[4], out[4];
 	struct rig *rig = rig_new(blunt_transport);
-	struct op *op = own_op(rig, in, out, 4);
+	struct op *op = fake_empty_op(rig->comm, in, out, 4);
 
 	sched_recv(&op->sched, 1, at(SCHED_RECV, 0), ELEM, -1);
 	op_enqueue(op, 0);
@@ -468,7 +451,7 @@ static void test_mismatch(int when)
 	static const char *const times[] = {"early", "in time", "late"};
 	static int32_t in[4], out[4];
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = own_op(rig, in, out, 4);
+	struct op *op = fake_empty_op(rig->comm, in, out, 4);
 	uint64_t tag = comm_tag_collective(rig->comm, 0, 0);
 
 	if (when < 2)
@@ -498,7 +481,7 @@ static void test_ambiguous(void)
 {
 	static int32_t in[4], out[4];
 	struct rig *rig = rig_new(fake_transport);
-	struct op *op = own_op(rig, in, out, 4);
+	struct op *op = fake_empty_op(rig->comm, in, out, 4);
 	coll_header_t header = {.tag = comm_tag_collective(rig->comm, 0, 0), .len = ELEM};
 
 	header.meta[0] = op->call.signature.meta[0];
@@ -526,7 +509,7 @@ static void test_history(void)
 	static int32_t in[4], out[4];
 	struct rig *rig = rig_new(fake_transport);
 	coll_header_t header = {.len = ELEM};
-	struct op *op = own_op(rig, in, out, 4);
+	struct op *op = fake_empty_op(rig->comm, in, out, 4);
 
 	header.meta[0] = op->call.signature.meta[0];
 	header.meta[1] = op->call.signature.meta[1] + 1;

@@ -315,6 +315,27 @@ FAKE_UNUSED static int fake_op(struct comm *comm, const coll_args_t *args, struc
 	return op_make(comm, &call, op);
 }
 
+/* Makes an allreduce of int32 with an empty schedule, which the test fills before it queues the operation. */
+FAKE_UNUSED static struct op *fake_empty_op(struct comm *comm, const void *in, void *out,
+					    uint64_t count)
+{
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_ALLREDUCE,
+				  .dtype = COLL_INT32,
+				  .op = COLL_SUM,
+				  .sendbuf = in,
+				  .recvbuf = out,
+				  .count = count};
+	struct op *op;
+
+	if (fake_op(comm, &args, &op))
+		bail_out("cannot make an operation: %s", error_text());
+	sched_reset(&op->sched, 0, FAKE_RANKS, sizeof(int32_t), SIZE_MAX);
+	op->sched_ready = 1;
+	op->call.cacheable = 0;
+	return op;
+}
+
 FAKE_UNUSED static int fake_issue(struct comm *comm, const coll_args_t *args, uint64_t group)
 {
 	struct op *op;

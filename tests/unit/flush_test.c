@@ -56,19 +56,21 @@ static coll_args_t send_args(const void *buf, size_t count, int peer)
 			     .tag = 1};
 }
 
-static void test_single(void)
+/* A lone send, over a transport with the slots send_more and flush or without. */
+static void test_single(void (*slots)(struct plugin *plugin), const char *what)
 {
-	struct rig *rig = rig_new(keeping_transport);
+	struct rig *rig = rig_new(slots);
 	coll_args_t args = send_args("x", 1, 1);
 
 	begin();
-	is_int(fake_issue(rig->comm, &args, 0), 0, "a send is issued");
+	is_int(fake_issue(rig->comm, &args, 0), 0, "%s: a send is issued", what);
 	queue_issued(rig->comm);
-	is_int(rig->fake.sends, 1, "the transport gets one message");
-	is_int(kept_most, 0, "by the slot send, so it never keeps back the message");
+	is_int(rig->fake.sends, 1, "%s: the transport gets one message", what);
+	is_int(kept_most, 0, "%s: by the slot send, so it never keeps back the message", what);
+	is_int(flushes, 0, "%s: without a flush", what);
 	fake_complete(rig, 0, COLL_SUCCESS);
 	queue_issued(rig->comm);
-	ok(rig->comm->head == NULL, "and the operation is complete");
+	ok(rig->comm->head == NULL, "%s: the operation is complete", what);
 	rig_free(rig);
 }
 
@@ -128,28 +130,12 @@ static void test_control(void)
 	rig_free(rig);
 }
 
-static void test_old(void)
-{
-	struct rig *rig = rig_new(fake_transport);
-	coll_args_t args = send_args("x", 1, 1);
-
-	begin();
-	is_int(fake_issue(rig->comm, &args, 0), 0, "a send over a transport of ABI 1.3 is issued");
-	queue_issued(rig->comm);
-	is_int(rig->fake.sends, 1, "by the slot send");
-	is_int(flushes, 0, "without a flush");
-	fake_complete(rig, 0, COLL_SUCCESS);
-	queue_issued(rig->comm);
-	ok(rig->comm->head == NULL, "and completes");
-	rig_free(rig);
-}
-
 int main(void)
 {
-	test_single();
+	test_single(keeping_transport, "with send_more and flush");
+	test_single(fake_transport, "a transport of ABI 1.3");
 	test_group();
 	test_long();
 	test_control();
-	test_old();
 	return done_testing();
 }

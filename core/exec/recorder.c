@@ -28,16 +28,19 @@ uint64_t recorder_before(const struct comm *comm)
 	return comm->issued < RECORDER_SIZE ? 0 : comm->issued - RECORDER_SIZE;
 }
 
-const struct recorded *recorder_find(const struct comm *comm, uint64_t number)
+const struct recorded *recorder_find(const struct comm *comm, uint64_t number,
+				     const struct op **from)
 {
+	const struct op *op = *from ? *from : comm->head;
+
 	if (number <= recorder_before(comm))
 		return NULL;
 	if (number <= comm->recorder.newest)
 		return &comm->recorder.op[number % RECORDER_SIZE];
-	for (const struct op *op = comm->head; op; op = op->next)
-		if (op->number == number)
-			return &op->record;
-	return NULL;
+	while (op && op->number < number)
+		op = op->next;
+	*from = op;
+	return op && op->number == number ? &op->record : NULL;
 }
 
 /* -------------------------------------------------------------------------- in words -- */
@@ -80,24 +83,25 @@ static void recorder_log(struct comm *comm, int loud)
 {
 	const int64_t now = clock_now_us();
 	const uint64_t newest = comm->issued, before = recorder_before(comm);
-	const struct recorded *op;
+	const struct recorded *op, *last = NULL;
+	const struct op *from = NULL;
 	uint64_t undone = 0, done = 0;
 	char text[800] = "";
 	size_t at = 0;
 
-	for (uint64_t n = before + 1; (op = recorder_find(comm, n)); n++)
-		if (op->ended_us)
+	for (uint64_t n = before + 1; (op = recorder_find(comm, n, &from)); n++)
+		if (op->ended_us) {
+			last = op;
 			done = n;
-		else if (undone++ < RECORDER_NAMED)
+		} else if (undone++ < RECORDER_NAMED)
 			at += recorder_name(op, n, now, text + at, sizeof(text) - at);
 	if (!undone)
 		return;
 	if (undone > RECORDER_NAMED)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, " ...;");
-	if (done) {
+	if (last) {
 		at += (size_t)snprintf(text + at, sizeof(text) - at, " the last that is done:");
-		at += recorder_name(recorder_find(comm, done), done, now, text + at,
-				    sizeof(text) - at);
+		at += recorder_name(last, done, now, text + at, sizeof(text) - at);
 	}
 	text[at - 1] = '\0';
 	(loud ? log_warn : log_info)("rank %d: %llu of the last %llu operations of the failed "

@@ -13,6 +13,7 @@
 #include <string.h>
 
 struct comm;
+struct op;
 
 enum { RECORDER_SIZE = 64 };
 
@@ -63,8 +64,12 @@ static inline struct recorded *recorder_add(struct recorder *recorder, uint64_t 
 
 /* The last operations are those after this number. */
 uint64_t recorder_before(const struct comm *comm);
-/* Operation `number`, or NULL if it was never issued or is not one of the last. */
-const struct recorded *recorder_find(const struct comm *comm, uint64_t number);
+/*
+ * Operation `number`, or NULL if it was never issued or is not one of the last.  The search begins at `*from`, at the
+ * oldest operation if that is NULL, and leaves there where a search for a later number may begin.
+ */
+const struct recorded *recorder_find(const struct comm *comm, uint64_t number,
+				     const struct op **from);
 /* The backend has ended the operations after number `before` up to comm->finished. */
 void recorder_end_all(struct comm *comm, uint64_t before);
 /* Writes "allreduce of 10 float32 (sum)" or "recv of 4 int32 from rank 2 with tag 7". */

@@ -215,12 +215,13 @@ static void dump_add_head(struct dump *dump, const struct comm *comm)
 static void dump_fill(struct dump *dump, struct comm *comm)
 {
 	const struct recorded *op;
+	const struct op *from = NULL;
 	struct timespec day;
 
 	clock_gettime(CLOCK_REALTIME, &day);
 	dump->offset_us = (int64_t)day.tv_sec * 1000000 + day.tv_nsec / 1000 - clock_now_us();
 	dump_add_head(dump, comm);
-	for (uint64_t n = recorder_before(comm) + 1; (op = recorder_find(comm, n)); n++)
+	for (uint64_t n = recorder_before(comm) + 1; (op = recorder_find(comm, n, &from)); n++)
 		dump_add_op(dump, comm, n, op);
 }
 

@@ -76,7 +76,8 @@ static void test_known_calls(void)
 /* The state of operation `number` in the flight recorder, and its count. */
 static int is_recorded(struct rig *rig, uint64_t number, uint64_t count, int ended)
 {
-	const struct recorded *op = recorder_find(rig->comm, number);
+	const struct op *from = NULL;
+	const struct recorded *op = recorder_find(rig->comm, number, &from);
 	char text[160], want[64];
 
 	if (!op)
@@ -90,6 +91,7 @@ static int is_recorded(struct rig *rig, uint64_t number, uint64_t count, int end
 static void test_submit(void)
 {
 	struct rig *rig = rig_new(fake_native);
+	const struct op *from = NULL;
 	char text[160];
 
 	rig->fake.query_code = COLL_IN_PROGRESS;
@@ -109,7 +111,8 @@ static void test_submit(void)
 	ok(is_recorded(rig, 1, 1, 1) && is_recorded(rig, 3, 3, 1), "also for the recorder");
 	for (int i = 4; i <= 100; i++)
 		now(rig, (uint64_t)i);
-	ok(!recorder_find(rig->comm, 36) && is_recorded(rig, 37, 37, 0), "which keeps the last 64");
+	ok(!recorder_find(rig->comm, 36, &from) && is_recorded(rig, 37, 37, 0),
+	   "which keeps the last 64");
 	native_progress(rig->comm);
 	ok(is_recorded(rig, 37, 37, 1) && is_recorded(rig, 100, 100, 1), "and ends all of these");
 	is_int(native_progress(rig->comm), 0, "with nothing under way it is not asked");

@@ -63,6 +63,8 @@ int choose_describe(const struct config *config, const struct selection *selecti
 		.nodes_min = rule->nodes_min,
 		.nodes_max = rule->nodes_max,
 		.number = number + 1,
+		.block_min = rule->block_min,
+		.block_max = rule->block_max,
 	};
 	own.memory |= rule->memory & COLL_MEM_HOST ? COLL_RULE_HOST_MEMORY : 0;
 	own.memory |= rule->memory & COLL_MEM_CUDA ? COLL_RULE_CUDA_MEMORY : 0;
@@ -80,13 +82,30 @@ struct reachability {
 	struct call_description call;
 };
 
+/* The bytes of a call whose parts have so many bytes; UINT64_MAX if no number has room for them. */
+static uint64_t reachable_whole(const struct reachability *r, uint64_t block)
+{
+	uint64_t bytes;
+
+	return __builtin_mul_overflow(block, (uint64_t)r->call.nranks, &bytes) ? UINT64_MAX : bytes;
+}
+
+/* The i-th size, of four, at which a range of the rule begins or has ended. */
+static uint64_t reachable_size(const struct reachability *r, const struct rule *rule, int i)
+{
+	switch (i) {
+	case 0: return rule->bytes_min;
+	case 1: return rule->bytes_max + 1;
+	case 2: return reachable_whole(r, rule->block_min);
+	default: return reachable_whole(r, rule->block_max + 1);
+	}
+}
+
 /* The deciding rule changes only where a range of bytes begins or has ended, so these sizes suffice. */
 static int reachable_by_bytes(struct reachability *r)
 {
-	for (int i = 0; i < 2 * r->rules->count; i++) {
-		const struct rule *rule = &r->rules->rule[i / 2];
-
-		r->call.bytes = i % 2 ? rule->bytes_max + 1 : rule->bytes_min;
+	for (int i = 0; i < 4 * r->rules->count; i++) {
+		r->call.bytes = reachable_size(r, &r->rules->rule[i / 4], i % 4);
 		r->call.memory = COLL_MEM_HOST;
 		if (choose_rule(r->rules, &r->call, r->requirements) == r->wanted)
 			return 1;
@@ -118,6 +137,16 @@ static int reachable_on_any(struct reachability *r)
 	return found;
 }
 
+/* Is there a size within both ranges of the rule? */
+static int reachable_has_size(const struct reachability *r, const struct rule *rule)
+{
+	uint64_t first = reachable_whole(r, rule->block_min);
+
+	if (first < rule->bytes_min)
+		first = rule->bytes_min;
+	return first <= rule->bytes_max && first / (uint64_t)r->call.nranks <= rule->block_max;
+}
+
 /* Returns the reason why no call reaches the rule. */
 static const char *reachable_why_not(const struct reachability *r, int nnodes)
 {
@@ -130,6 +159,8 @@ static const char *reachable_why_not(const struct reachability *r, int nnodes)
 		return "its results are not reproducible";
 	if (nranks < rule->ranks_min || nranks > rule->ranks_max)
 		return "the rule is for other numbers of ranks";
+	if (!reachable_has_size(r, rule))
+		return "no size is in both bytes and block on so many ranks";
 	if (algo->flags & COLL_ALGORITHM_POWER_OF_TWO && !algo_fits(algo, nranks, 2))
 		return "the number of ranks is not a power of two";
 	if (nnodes && (nnodes < rule->nodes_min || nnodes > rule->nodes_max))

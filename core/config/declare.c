@@ -9,8 +9,8 @@ enum { MS = 1000, S = 1000000 };
 
 #define CONFIG_LONGEST (INT64_C(1) * CONFIG_LONGEST_SECONDS * S)
 #define CONFIG_RULES_HELP                                                                          \
-	"algorithms and when, the first that matches: NAME [bytes A-B] [ranks A-B] [nodes A-B] "   \
-	"[memory host|cuda], NAME ..."
+	"algorithms and when, the first that matches: NAME [bytes A-B] [block A-B] [ranks A-B] "   \
+	"[nodes A-B] [memory host|cuda], NAME ..."
 /* The rules for a kind of collective. */
 #define CONFIG_RULES(key, kind, fallback)                                                          \
 	{                                                                                          \

@@ -10,12 +10,13 @@
 #include <string.h>
 
 _Static_assert((int)RULES_KINDS == (int)COLL_KIND_BARRIER, "every collective kind has rules");
-_Static_assert(sizeof(struct rule) == 40 && sizeof(struct rules) == 8 + RULES_MAX * 40,
+_Static_assert(sizeof(struct rule) == 56 && sizeof(struct rules) == 8 + RULES_MAX * 56,
 	       "rules have no gaps");
 
-enum { ON_BYTES, ON_RANKS, ON_NODES, ON_MEMORY, CONDITIONS };
+enum { ON_BYTES, ON_BLOCK, ON_RANKS, ON_NODES, ON_MEMORY, CONDITIONS };
 
-static const char *const rules_conditions[CONDITIONS] = {"bytes", "ranks", "nodes", "memory"};
+static const char *const rules_conditions[CONDITIONS] = {"bytes", "block", "ranks", "nodes",
+							 "memory"};
 
 struct word {
 	const char *at;
@@ -33,6 +34,12 @@ int rules_take_bytes(int kind)
 {
 	return kind != COLL_KIND_ALLTOALLV && kind != COLL_KIND_GATHERV &&
 	       kind != COLL_KIND_SCATTERV && kind != COLL_KIND_BARRIER;
+}
+
+int rules_take_block(int kind)
+{
+	return kind == COLL_KIND_ALLREDUCE || kind == COLL_KIND_BROADCAST ||
+	       kind == COLL_KIND_REDUCE;
 }
 
 /* "ring, gather_reduce": the algorithms of a kind. */
@@ -189,18 +196,23 @@ static int rules_memory(struct word word, struct rule *rule)
 	return 0;
 }
 
+static int rules_bytes(struct reader *r, struct word word, uint64_t *min, uint64_t *max)
+{
+	return rules_range(word, 1, min, max)
+		       ? rules_wrong(r, word,
+				     "is no range of bytes: expected a range such as "
+				     "0-64K, 64K-1M, 1M- or -8K, without blanks")
+		       : 0;
+}
+
 /* Reads the word after a condition's name. */
 static int rules_value(struct reader *r, int condition, struct rule *rule)
 {
 	const struct word word = rules_word(r);
 
 	switch (condition) {
-	case ON_BYTES:
-		return rules_range(word, 1, &rule->bytes_min, &rule->bytes_max)
-			       ? rules_wrong(r, word,
-					     "is no range of bytes: expected a range such as "
-					     "0-64K, 64K-1M, 1M- or -8K, without blanks")
-			       : 0;
+	case ON_BYTES: return rules_bytes(r, word, &rule->bytes_min, &rule->bytes_max);
+	case ON_BLOCK: return rules_bytes(r, word, &rule->block_min, &rule->block_max);
 	case ON_RANKS:
 		return rules_count_range(word, &rule->ranks_min, &rule->ranks_max)
 			       ? rules_wrong(r, word,
@@ -220,6 +232,27 @@ static int rules_value(struct reader *r, int condition, struct rule *rule)
 	}
 }
 
+/* Refuses a condition on bytes that calls of the kind cannot have. */
+static int rules_refuse(struct reader *r, struct word word, int condition)
+{
+	char what[200];
+
+	if (condition > ON_BLOCK)
+		return 0;
+	if (r->kind == COLL_KIND_BARRIER)
+		return rules_wrong(r, word, "cannot be used: a barrier moves none");
+	if (!rules_take_bytes(r->kind))
+		return rules_wrong(r, word,
+				   "cannot be used: ranks call this collective with different "
+				   "counts, and would choose differently");
+	if (condition == ON_BYTES || rules_take_block(r->kind))
+		return 0;
+	snprintf(what, sizeof(what),
+		 "cannot be used: the count argument of %s is one rank's part already; use bytes",
+		 kind_name(r->kind));
+	return rules_wrong(r, word, what);
+}
+
 static int rules_condition(struct reader *r, struct word word, int *seen, struct rule *rule)
 {
 	int c = 0;
@@ -229,18 +262,12 @@ static int rules_condition(struct reader *r, struct word word, int *seen, struct
 	if (c == CONDITIONS)
 		return rules_unknown(
 			r, word, 0,
-			"is no condition: expected bytes, ranks, nodes or memory, or a "
+			"is no condition: expected bytes, block, ranks, nodes or memory, or a "
 			"comma before the next rule");
 	if (*seen & 1 << c)
 		return rules_wrong(r, word, "is there twice: a rule takes each condition once");
 	*seen |= 1 << c;
-	if (c == ON_BYTES && r->kind == COLL_KIND_BARRIER)
-		return rules_wrong(r, word, "cannot be used: a barrier moves none");
-	if (c == ON_BYTES && !rules_take_bytes(r->kind))
-		return rules_wrong(r, word,
-				   "cannot be used: ranks call this collective with different "
-				   "counts, and would choose differently");
-	return rules_value(r, c, rule);
+	return rules_refuse(r, word, c) ? -1 : rules_value(r, c, rule);
 }
 
 static int rules_name(struct reader *r, int32_t *algorithm)
@@ -265,6 +292,7 @@ static int rules_one(struct reader *r, struct rule *rule)
 	int seen = 0;
 
 	*rule = (struct rule){.bytes_max = UINT64_MAX,
+			      .block_max = UINT64_MAX,
 			      .ranks_min = 1,
 			      .ranks_max = INT32_MAX,
 			      .nodes_min = 1,
@@ -300,10 +328,20 @@ int rules_parse(int kind, const char *text, struct rules *rules, struct rules_fa
 	}
 }
 
+static int rule_block_matches(const struct rule *rule, const struct call_description *call)
+{
+	uint64_t block;
+
+	if (!rule->block_min && rule->block_max == UINT64_MAX)
+		return 1; /* most rules: no division */
+	block = call->bytes / (uint64_t)call->nranks;
+	return block >= rule->block_min && block <= rule->block_max;
+}
+
 int rule_matches(const struct rule *rule, const struct call_description *call)
 {
 	return call->bytes >= rule->bytes_min && call->bytes <= rule->bytes_max &&
 	       call->nranks >= rule->ranks_min && call->nranks <= rule->ranks_max &&
 	       call->nnodes >= rule->nodes_min && call->nnodes <= rule->nodes_max &&
-	       (call->memory & rule->memory);
+	       (call->memory & rule->memory) && rule_block_matches(rule, call);
 }

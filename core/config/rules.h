@@ -8,6 +8,8 @@
  * A rule is the name of an algorithm and the conditions that must all hold, none of them twice:
  *   bytes A-B           of the call's count argument (allgatherv, reduce_scatterv: of the mean
  *                       count; not for kinds that ranks call with different counts)
+ *   block A-B           of each rank's part: these bytes divided by the ranks, rounded down (allreduce,
+ *                       broadcast and reduce only: other kinds count the bytes of a part already)
  *   ranks A-B           of the communicator
  *   nodes A-B           that they live on
  *   memory host|cuda    that the buffers are in
@@ -27,6 +29,7 @@ enum { RULES_KINDS = 14 };
 /* Plain data without gaps: it travels between ranks and is compared as bytes. */
 struct rule {
 	uint64_t bytes_min, bytes_max; /* without an end: UINT64_MAX */
+	uint64_t block_min, block_max; /* bytes / ranks; without an end: UINT64_MAX */
 	int32_t ranks_min, ranks_max;  /* without an end: INT32_MAX */
 	int32_t nodes_min, nodes_max;
 	int32_t algorithm; /* its id: the index in the table of algorithms */
@@ -61,6 +64,8 @@ const char *rules_candidate(int kind, const struct rules_fault *fault, int i);
 
 /* May ranges of bytes be used for that kind? */
 int rules_take_bytes(int kind);
+/* And ranges of the bytes of each rank's part? */
+int rules_take_block(int kind);
 int rule_matches(const struct rule *rule, const struct call_description *call);
 
 #endif

@@ -251,6 +251,8 @@ typedef struct coll_rule_info {
 	int32_t nodes_max;  /* INT32_MAX: no upper end */
 	uint32_t memory;    /* COLL_RULE_*_MEMORY bits: where the buffers may be */
 	int32_t number;     /* position among the rules of its kind, from 1 */
+	uint64_t block_min; /* range of these bytes divided by the ranks */
+	uint64_t block_max; /* UINT64_MAX: no upper end */
 } coll_rule_info_t;
 
 /* Calls that select a rule ("reachable" rules): values of coll_info_rule_reach. */

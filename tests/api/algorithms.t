@@ -31,9 +31,9 @@ none "a rule for every collective" "$(
             echo "$kind has none"
     done)"
 
-COLL_ALLREDUCE_ALGORITHM='ring bytes 3-1M ranks 4- nodes 2-7 memory host' info
+COLL_ALLREDUCE_ALGORITHM='ring bytes 3-1M block -64K ranks 4- nodes 2-7 memory host' info
 has "a rule of the user, in words" "$dir/out" \
-    '^     1  ring +3 to 1M bytes, 4 ranks or more, 2 to 7 nodes, host memory  \(COLL_ALLREDUCE_ALGORITHM\)$'
+    '^     1  ring +3 to 1M bytes, up to 64K bytes a rank, 4 ranks or more, 2 to 7 nodes, host memory  \(COLL_ALLREDUCE_ALGORITHM\)$'
 has "then the built-in ones" "$dir/out" '^     2  '
 
 info --ranks 6
@@ -69,11 +69,11 @@ if command -v python3 >/dev/null; then
 d = json.load(open(sys.argv[1], encoding="utf-8"))
 print(eval(sys.argv[2]))' "$dir/out" "$1" 2>&1
     }
-    COLL_ALLREDUCE_ALGORITHM='ring bytes 4K- memory cuda, recursive_doubling ranks -4' \
+    COLL_ALLREDUCE_ALGORITHM='ring bytes 4K- block -64K memory cuda, recursive_doubling ranks -4' \
         info --json --ranks 4
     is "JSON: members" "$(json '" ".join(d)')" "rules algorithms"
     is "JSON: the first rule" "$(json '" ".join(str(v) for v in d["rules"][0].values())')" \
-        "allreduce 1 ring 4096 None 1 None 1 None ['cuda'] COLL_ALLREDUCE_ALGORITHM calls "
+        "allreduce 1 ring 4096 None 0 65536 1 None 1 None ['cuda'] COLL_ALLREDUCE_ALGORITHM calls "
     is "JSON: the second" "$(json '(d["rules"][1]["ranks_max"], d["rules"][1]["memory"])')" \
         "(4, ['host', 'cuda'])"
     is "JSON: built-in" "$(json 'd["rules"][2]["source"]')" default
@@ -93,6 +93,9 @@ has "says where, what and what not" "$dir/err" \
 has "and the built-in rules stay" "$dir/out" '^     1  .*64K bytes$'
 COLL_ALLTOALLV_ALGORITHM='pairwise bytes 4K-' info
 has "bytes where counts differ" "$dir/err" "'bytes' cannot be used: ranks call this collective"
+COLL_ALLGATHER_ALGORITHM='ring block 4K-' info
+has "the part of a rank where the count is one" "$dir/err" \
+    "rule 1: 'block' cannot be used: the count argument of allgather is one rank's part already"
 COLL_ALLREDUCE_ALGORITHM=rinng timeout 60 "$coll" perf -t 2 -e 64 allreduce >"$dir/out" 2>&1
 is "no communicator with a bad rule" $? 1
 has "and it says why" "$dir/out" "'rinng' is no algorithm"

@@ -206,7 +206,7 @@ static void test_rules(void)
 	int32_t reach = -1;
 	int n;
 
-	setenv("COLL_REDUCE_ALGORITHM", "binomial bytes 4K-64K ranks 3", 1);
+	setenv("COLL_REDUCE_ALGORITHM", "binomial bytes 4K-64K block 1K- ranks 3", 1);
 	info = make(dir, NULL);
 	unsetenv("COLL_REDUCE_ALGORITHM");
 	n = coll_info_rule_count(info);
@@ -219,6 +219,7 @@ static void test_rules(void)
 	is_str(rule.name, "binomial", "its algorithm");
 	is_str(rule.source, "COLL_REDUCE_ALGORITHM", "who set it");
 	ok(rule.bytes_min == 4096 && rule.bytes_max == 65536, "its bytes");
+	ok(rule.block_min == 1024 && rule.block_max == UINT64_MAX, "its bytes a rank");
 	ok(rule.ranks_min == 3 && rule.ranks_max == 3, "its ranks");
 	ok(rule.nodes_min == 1 && rule.nodes_max == INT32_MAX, "its nodes");
 	is_int(rule.memory, COLL_RULE_HOST_MEMORY | COLL_RULE_CUDA_MEMORY, "any memory");

@@ -23,11 +23,12 @@ static struct rules parse(int kind, const char *text)
 
 static void test_ranges(void)
 {
-	struct rules r = parse(COLL_KIND_ALLREDUCE, " ring\tbytes 4K-1m  ranks 3-  ,ring nodes -7,"
-						    "ring bytes -8 ranks 5,ring bytes 2G- memory "
-						    "host,ring memory cuda,ring bytes 0");
+	struct rules r =
+		parse(COLL_KIND_ALLREDUCE, " ring\tbytes 4K-1m  ranks 3-  ,ring nodes -7,"
+					   "ring bytes -8 ranks 5,ring bytes 2G- memory "
+					   "host,ring memory cuda,ring bytes 0,ring block 32K-");
 
-	is_int(r.count, 6, "six rules");
+	is_int(r.count, 7, "seven rules");
 	is_int((long)r.rule[0].bytes_min, 4096, "K");
 	is_int((long)r.rule[0].bytes_max, 1 << 20, "m");
 	is_int(r.rule[0].ranks_min, 3, "from");
@@ -42,6 +43,9 @@ static void test_ranges(void)
 	is_int(r.rule[3].memory, COLL_MEM_HOST, "host memory");
 	ok(r.rule[4].memory & COLL_MEM_CUDA && !(r.rule[4].memory & COLL_MEM_HOST), "cuda memory");
 	ok(r.rule[5].bytes_min == 0 && r.rule[5].bytes_max == 0, "no bytes at all");
+	ok(r.rule[5].block_min == 0 && r.rule[5].block_max == UINT64_MAX, "any part of a rank");
+	ok(r.rule[6].block_min == 32 << 10 && r.rule[6].block_max == UINT64_MAX, "32K- a rank");
+	ok(r.rule[6].bytes_min == 0 && r.rule[6].bytes_max == UINT64_MAX, "of any bytes");
 }
 
 static void test_matches(void)
@@ -65,6 +69,28 @@ static void test_matches(void)
 	ok(!rule_matches(&r.rule[0], &s), "other memory");
 }
 
+/* The part of a rank: the bytes divided by the ranks, rounded down. */
+static void test_block(void)
+{
+	struct rules r = parse(COLL_KIND_ALLREDUCE, "ring block 1K-2K");
+	struct call_description s = {COLL_KIND_ALLREDUCE, 6, 1, 6 << 10, COLL_MEM_HOST};
+
+	ok(rule_matches(&r.rule[0], &s), "6K on 6 ranks: the lower end is included");
+	s.bytes--;
+	ok(!rule_matches(&r.rule[0], &s), "one byte less");
+	s.bytes = (12 << 10) + 5;
+	ok(rule_matches(&r.rule[0], &s), "12K and 5 bytes: the part is rounded down");
+	s.bytes++;
+	ok(!rule_matches(&r.rule[0], &s), "one byte more");
+	s.nranks = 7;
+	ok(rule_matches(&r.rule[0], &s), "one rank more");
+	r = parse(COLL_KIND_REDUCE, "binomial block 0");
+	s = (struct call_description){COLL_KIND_REDUCE, 4, 1, 3, COLL_MEM_HOST};
+	ok(rule_matches(&r.rule[0], &s), "fewer bytes than ranks: parts of 0 bytes");
+	s.bytes = 4;
+	ok(!rule_matches(&r.rule[0], &s), "as many");
+}
+
 static void test_refused(void)
 {
 	static const struct {
@@ -82,7 +108,7 @@ static void test_refused(void)
 		 "dissemination"},
 		{COLL_KIND_ALLREDUCE, "ring, ring byts 4",
 		 "rule 2: 'byts' is no condition: "
-		 "expected bytes, ranks, nodes or memory"},
+		 "expected bytes, block, ranks, nodes or memory"},
 		{COLL_KIND_ALLREDUCE, "ring ring", "'ring' is no condition"},
 		{COLL_KIND_ALLREDUCE, "ring bytes", "rule 1 is no range of bytes"},
 		{COLL_KIND_ALLREDUCE, "ring bytes -", "'-' is no range of bytes"},
@@ -94,6 +120,14 @@ static void test_refused(void)
 		{COLL_KIND_ALLREDUCE, "ring bytes 9223372036854775808-", "is no range"},
 		{COLL_KIND_ALLREDUCE, "ring bytes 99999999999999999999-", "is no range"},
 		{COLL_KIND_ALLREDUCE, "ring bytes 17179869184G-", "is no range"},
+		{COLL_KIND_ALLREDUCE, "ring block 4-2", "'4-2' is no range of bytes"},
+		{COLL_KIND_ALLREDUCE, "ring block", "rule 1 is no range of bytes"},
+		{COLL_KIND_ALLREDUCE, "ring block 1 bytes 1 block 2", "'block' is there twice"},
+		{COLL_KIND_BARRIER, "dissemination block 4-", "a barrier moves none"},
+		{COLL_KIND_GATHERV, "linear block 4-", "with different counts"},
+		{COLL_KIND_ALLGATHER, "ring, ring block 4-",
+		 "rule 2: 'block' cannot be used: the count argument of allgather is one rank's "
+		 "part already; use bytes"},
 		{COLL_KIND_ALLREDUCE, "ring ranks 0-4", "'0-4' is no range of ranks"},
 		{COLL_KIND_ALLREDUCE, "ring ranks 4K-", "'4K-' is no range of ranks"},
 		{COLL_KIND_ALLREDUCE, "ring ranks 2147483648-", "is no range of ranks"},
@@ -304,6 +338,17 @@ static void test_reach(void)
 	is_int(choose_reachable(&t, 2, 3, 1, &reach, &why), 0, "rule 2");
 	is_int(reach, COLL_REACH_ORDERED, "for operations that do not commute");
 	is_str(why, "only operations that do not commute reach the rule", "said");
+	t = with("ring block 1K-, recursive_doubling bytes -4K, rabenseifner", 0);
+	is_int(choose_reachable(&t, 2, 5, 1, &reach, &why), 0, "rule 2 on 5 ranks");
+	is_int(reach, COLL_REACH_CALLS, "counts, between 4 KiB and 5 KiB");
+	is_int(choose_reachable(&t, 2, 4, 1, &reach, &why), 0, "rule 2 on 4 ranks");
+	is_int(reach, COLL_REACH_ORDERED, "not there: the ring begins at 4 KiB");
+	t = with("ring bytes -4K block 2K-", 0);
+	is_int(choose_reachable(&t, 0, 2, 1, &reach, &why), 0, "4K and 2K a rank, on 2 ranks");
+	is_int(reach, COLL_REACH_CALLS, "one size");
+	is_int(choose_reachable(&t, 0, 3, 1, &reach, &why), 0, "on 3 ranks");
+	is_int(reach, COLL_REACH_NONE, "none");
+	is_str(why, "no size is in both bytes and block on so many ranks", "said");
 	t = with("ring, ring ranks 2", 0);
 	is_int(choose_reachable(&t, 1, 2, 1, &reach, &why), 0, "behind a rule for every call");
 	is_int(reach, COLL_REACH_NONE, "nobody gets there");
@@ -367,6 +412,8 @@ static void fuzz_rules(int kind, char *text, size_t size)
 		fuzz_add(text, size, algo_at(row[fuzz_random((uint32_t)rows)])->name);
 		if (rules_take_bytes(kind) && fuzz_random(2))
 			fuzz_range(text, size, "bytes", 1);
+		if (rules_take_block(kind) && fuzz_random(3) == 0)
+			fuzz_range(text, size, "block", 1);
 		if (fuzz_random(3) == 0)
 			fuzz_range(text, size, "ranks", 0);
 		if (fuzz_random(3) == 0)
@@ -402,6 +449,8 @@ static int fuzz_right(const struct selection *t, const struct call_description *
 		if (!algo_fits(a, s->nranks, s->nnodes))
 			continue;
 		if (!rule || (s->bytes >= rule->bytes_min && s->bytes <= rule->bytes_max &&
+			      s->bytes / (uint64_t)s->nranks >= rule->block_min &&
+			      s->bytes / (uint64_t)s->nranks <= rule->block_max &&
 			      s->nranks >= rule->ranks_min && s->nranks <= rule->ranks_max &&
 			      s->nnodes >= rule->nodes_min && s->nnodes <= rule->nodes_max &&
 			      (s->memory & rule->memory) == s->memory))
@@ -449,6 +498,18 @@ static void test_fuzz_choice(void)
 	ok(found > 1000, "%d of them found an algorithm", found);
 }
 
+enum { FUZZ_CALLS = 26 * 3 * 2 * 2 * 2 };
+
+/* The i-th of the calls between which a range of fuzz_range can begin or end, and in both kinds of memory. */
+static void fuzz_call(struct call_description *s, int i)
+{
+	s->memory = i % 2 ? COLL_MEM_HOST : COLL_MEM_CUDA;
+	i /= 2;
+	s->bytes = ((uint64_t)(i / 12) << 10 * (i / 4 % 3)) + (uint64_t)(i % 2);
+	if (i / 2 % 2)
+		s->bytes *= (uint64_t)s->nranks;
+}
+
 /* A rule is reachable on a number of ranks exactly if some call chooses it. */
 static void test_fuzz_reach(void)
 {
@@ -468,13 +529,12 @@ static void test_fuzz_reach(void)
 		fuzz_rules(s.kind, text, sizeof(text));
 		if (!text[0] || rules_parse(s.kind, text, r, &fault))
 			continue;
-		s.memory = COLL_MEM_HOST;
 		for (s.nnodes = 1; s.nnodes <= s.nranks; s.nnodes++)
-			for (int k = 0; k < 1000; k++) {
-				s.bytes = (uint64_t)fuzz_random(26) << 10 * fuzz_random(3);
-				s.memory = fuzz_random(2) ? COLL_MEM_HOST : COLL_MEM_CUDA;
-				int i = choose_rule(r, &s, 0);
+			for (int k = 0; k < FUZZ_CALLS; k++) {
+				int i;
 
+				fuzz_call(&s, k);
+				i = choose_rule(r, &s, 0);
 				if (i >= 0)
 					seen[i] = 1;
 			}
@@ -607,6 +667,7 @@ int main(void)
 	config_dir_begin();
 	test_ranges();
 	test_matches();
+	test_block();
 	test_refused();
 	test_bytes_refused();
 	test_options();

@@ -101,6 +101,10 @@ static void info_conditions(const coll_rule_info_t *r, char *line, size_t size)
 	info_amount(r->bytes_max, high);
 	info_range(line, size, r->bytes_min > 0 || r->bytes_max == 0 ? low : NULL,
 		   r->bytes_max < UINT64_MAX ? high : NULL, "bytes");
+	info_amount(r->block_min, low);
+	info_amount(r->block_max, high);
+	info_range(line, size, r->block_min > 0 || r->block_max == 0 ? low : NULL,
+		   r->block_max < UINT64_MAX ? high : NULL, "bytes a rank");
 	info_count_range(line, size, r->ranks_min, r->ranks_max, "ranks");
 	info_count_range(line, size, r->nodes_min, r->nodes_max, "nodes");
 	len = strlen(line);
@@ -206,6 +210,8 @@ static void info_json_rule(struct json *json, const struct info_rule *r)
 	json_string(json, "algorithm", rule->name);
 	json_int(json, "bytes_min", (int64_t)rule->bytes_min);
 	info_json_end_of_range(json, "bytes_max", rule->bytes_max < UINT64_MAX, rule->bytes_max);
+	json_int(json, "block_min", (int64_t)rule->block_min);
+	info_json_end_of_range(json, "block_max", rule->block_max < UINT64_MAX, rule->block_max);
 	json_int(json, "ranks_min", rule->ranks_min);
 	info_json_end_of_range(json, "ranks_max", rule->ranks_max < INT32_MAX,
 			       (uint64_t)rule->ranks_max);

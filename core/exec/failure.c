@@ -243,7 +243,7 @@ static void comm_compare_unexpected(void *user, const struct unexpected *e)
 	const uint32_t seq = comm->seq - 1;
 	const struct signature *ours = &comm->history[seq % COMM_HISTORY];
 
-	if (memcmp(e->header.meta, ours->meta, sizeof(ours->meta)))
+	if (!comm->pending_code && memcmp(e->header.meta, ours->meta, sizeof(ours->meta)))
 		comm_report_call(comm, comm->to_comm_rank[e->peer], seq, e->header.meta,
 				 ours->meta);
 }
@@ -257,6 +257,6 @@ void comm_remember(struct comm *comm, const struct signature *signature)
 	compare_note(comm, signature);
 	if (!comm->context->match.unexpected_count || comm_is_ambiguous(comm))
 		return;
-	match_each(&comm->context->match, ~(uint64_t)TAG_MSG_MASK,
-		   comm_tag_collective(comm, seq, 0), comm_compare_unexpected, comm);
+	call_index_each(&comm->context->match.calls, comm_tag_collective(comm, seq, 0),
+			comm_compare_unexpected, comm);
 }

@@ -138,6 +138,7 @@ static void match_unlink_unexpected(struct match *m, struct unexpected **at)
 	unsigned bucket = match_bucket(e->header.tag);
 
 	m->unexpected_count--;
+	call_index_remove(e);
 	*at = e->next;
 	if (m->unexpected_end[bucket] == &e->next)
 		m->unexpected_end[bucket] = at;
@@ -319,6 +320,7 @@ static int match_store(struct match *m, uint32_t peer, const coll_header_t *h, c
 	m->unexpected_end[bucket] = &e->next;
 	m->unexpected_in[bucket / 64] |= (uint64_t)1 << bucket % 64;
 	m->unexpected_count++;
+	call_index_add(&m->calls, e);
 	sink->buf = e->data;
 	sink->cookie = (uint64_t)(uintptr_t)e | COOKIE_UNEXPECTED;
 	return COLL_SUCCESS;

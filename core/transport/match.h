@@ -9,6 +9,7 @@
 #define CORE_TRANSPORT_MATCH_H
 
 #include "reduce/redop.h"
+#include "transport/call_index.h"
 
 #include <coll/backend.h>
 
@@ -49,6 +50,7 @@ enum { RECV_IDLE = 0, RECV_POSTED, RECV_FILLING, RECV_DONE };
 struct unexpected {
 	struct unexpected *next;
 	struct recv *recv; /* the receive posted meanwhile, or NULL */
+	struct call_place call;
 	coll_header_t header;
 	uint32_t peer;
 	int32_t complete; /* 1: all bytes have come */
@@ -68,6 +70,7 @@ struct match {
 	struct recv *posted[MATCH_BUCKETS], **posted_end[MATCH_BUCKETS];
 	struct unexpected *unexpected[MATCH_BUCKETS], **unexpected_end[MATCH_BUCKETS];
 	uint64_t unexpected_in[MATCH_BUCKETS / 64]; /* a bit for each list that is not empty */
+	struct call_index calls;    /* finds the messages of one call in these lists */
 	struct unexpected *partial; /* incomplete messages that are matched or dropped */
 	struct recv *done, **done_end;
 	uint64_t unexpected_count; /* messages in the lists above */
@@ -106,7 +109,10 @@ static inline struct recv *match_next_done(struct match *m)
 }
 /* Drops all unexpected messages whose tag equals `tag` in the bits of `mask`. */
 void match_forget(struct match *m, uint64_t mask, uint64_t tag);
-/* Calls see() for every unexpected message, complete or not, whose tag equals `tag` so. */
+/*
+ * Calls see() for every unexpected message, complete or not, whose tag equals `tag` so.  It looks at all
+ * messages: see call_index_each for those of one call.
+ */
 void match_each(const struct match *m, uint64_t mask, uint64_t tag,
 		void (*see)(void *user, const struct unexpected *unexpected), void *user);
 /* Removes the first complete message of exactly this tag; the caller frees it with free().  NULL: none. */

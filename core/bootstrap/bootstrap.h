@@ -86,6 +86,8 @@ int bootstrap_nranks(const struct bootstrap *bootstrap);
 const struct bootstrap_peer *bootstrap_peer(const struct bootstrap *bootstrap, int rank);
 /* The things that two ranks share, as bits COLL_SHARES_* of backend.h; all of them if a is b. */
 uint8_t bootstrap_shares(const struct bootstrap *bootstrap, int a, int b);
+/* Sets lowest[r] to the lowest rank on the host of rank r, for all ranks.  The work is linear in the ranks. */
+int bootstrap_hosts(const struct bootstrap *bootstrap, int *lowest);
 /* Do all ranks live in this process? */
 int bootstrap_in_process(const struct bootstrap *bootstrap);
 /* The key of this bootstrap, equal on all ranks. */

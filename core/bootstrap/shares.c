@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* shares.c - which things two ranks share: the process, the host, namespaces of the kernel. */
 #include "bootstrap/bootstrap_impl.h"
+#include "base/error.h"
 #include "base/siphash.h"
 
 #include <coll/backend.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -81,4 +83,29 @@ uint8_t bootstrap_shares(const struct bootstrap *bootstrap, int a, int b)
 	for (int i = 0; i < BOOTSTRAP_THINGS; i++)
 		bits |= p->thing[i] == q->thing[i] ? shares_things[i].bit : 0;
 	return bits;
+}
+
+/* A hash table of the lowest ranks, 1 plus each; at most half of the slots are in use. */
+int bootstrap_hosts(const struct bootstrap *bootstrap, int *lowest)
+{
+	int bits = 1;
+	int *slot;
+
+	while (bits < 31 && 1 << (bits - 1) < bootstrap->nranks)
+		bits++;
+	slot = calloc((size_t)1 << bits, sizeof(*slot));
+	if (!slot)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", bootstrap->nranks);
+	for (int r = 0; r < bootstrap->nranks; r++) {
+		uint64_t hash = bootstrap->peers[r].thing[0] * 0x9e3779b97f4a7c15u;
+		size_t at = (size_t)(hash >> (64 - bits));
+
+		while (slot[at] &&
+		       !(bootstrap_shares(bootstrap, slot[at] - 1, r) & COLL_SHARES_HOST))
+			at = (at + 1) & (((size_t)1 << bits) - 1);
+		slot[at] = slot[at] ? slot[at] : r + 1;
+		lowest[r] = slot[at] - 1;
+	}
+	free(slot);
+	return COLL_SUCCESS;
 }

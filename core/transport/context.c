@@ -58,17 +58,15 @@ static int context_oversubscribed(const struct bootstrap *bootstrap)
 }
 
 /* Ranks of one host form a node, or `node_size` consecutive ones; numbered by their first rank. */
-static void context_number_nodes(struct context *context)
+static int context_number_nodes(struct context *context)
 {
 	int size = (int)context->selection.node_size;
 
-	for (int r = 0; r < context->nranks; r++) {
-		int first = size ? r - r % size : 0;
-
-		while (!size && !context_same_host(context->bootstrap, first, r))
-			first++;
-		context->node[r] = first;
-	}
+	if (!size)
+		return bootstrap_hosts(context->bootstrap, context->node);
+	for (int r = 0; r < context->nranks; r++)
+		context->node[r] = r - r % size;
+	return COLL_SUCCESS;
 }
 
 /* Configuration and plugins belong to the first of the contexts that were derived from one another. */
@@ -135,7 +133,7 @@ static int context_prepare(struct context *context, const struct context_parts *
 	if (context->wake_fd < 0)
 		return error_set(COLL_ERR_SYSTEM, "cannot make an eventfd: %s%s", strerror(failed),
 				 error_remedy(failed));
-	return COLL_SUCCESS;
+	return context_number_nodes(context);
 }
 
 /* An endpoint may take fewer kinds of memory than its backend. */
@@ -166,7 +164,6 @@ static void context_begin(struct context *context)
 	context_ask_device(context);
 	atomic_store(&context->constructing, 0);
 	bootstrap_watch(context->bootstrap, &context->aborted);
-	context_number_nodes(context);
 	wait_add(context);
 }
 

@@ -65,8 +65,12 @@ void sched_after(struct sched *s, int step, int earlier)
 		return;
 	e = &s->edge[s->nedges];
 	e->later = step;
-	e->next = s->step[earlier].edge;
-	s->step[earlier].edge = s->nedges++;
+	e->next = -1;
+	if (s->step[earlier].edge < 0)
+		s->step[earlier].edge = s->nedges;
+	else
+		s->edge[s->step[earlier].last_edge].next = s->nedges;
+	s->step[earlier].last_edge = s->nedges++;
 	s->step[step].earlier++;
 }
 

@@ -45,8 +45,9 @@ struct step {
 	int32_t peer; /* rank in the communicator */
 	/* Index of this message among those exchanged with the peer in this operation. */
 	uint32_t msg;
-	uint32_t earlier; /* number of steps this one waits for */
-	int32_t edge;     /* first edge to a step that waits for this one, or -1 */
+	uint32_t earlier;  /* number of steps this one waits for */
+	int32_t edge;      /* first edge to a step that waits for this one, or -1 */
+	int32_t last_edge; /* the last one: released steps start in the order in which they wait */
 	int32_t swapped; /* reductions: the left operand is the incoming one (STEP_REDUCE: other) */
 	int32_t unscaled; /* the message is an input that its receiver scales: see sched_unscaled */
 	struct slice dst, src, other;

@@ -92,6 +92,28 @@ static void test_waiting_sends(void)
 	rig_free(rig);
 }
 
+/* A binomial tree sends to the largest subtree first: the steps that a step releases keep their order. */
+static void test_order_of_released(void)
+{
+	enum { SENDS = 4 };
+	static int32_t in[SENDS], out[SENDS];
+	struct rig *rig = rig_new(fake_transport);
+	struct op *op = fake_empty_op(rig->comm, in, out, SENDS);
+	int first = sched_send(&op->sched, 1, at(SCHED_SEND, 0), ELEM, -1);
+
+	for (int i = 1; i < SENDS; i++)
+		sched_send(&op->sched, i, at(SCHED_SEND, i), ELEM, first);
+	op_enqueue(op, 0);
+	queue_progress(rig->comm);
+	is_int(rig->fake.sends, 1, "the others wait for the first send");
+	fake_complete(rig, 0, COLL_SUCCESS);
+	queue_progress(rig->comm);
+	is_int(rig->fake.sends, SENDS, "then they start");
+	for (int i = 1; i < rig->fake.sends; i++)
+		is_int((const int32_t *)rig->fake.send[i]->buf - in, i, "in their order: %d", i);
+	rig_free(rig);
+}
+
 /* Verifies by their addresses that each element was sent once, to the right rank. */
 static void test_ring_of_ready_steps(void)
 {
@@ -536,6 +558,7 @@ int main(void)
 	test_many_sends(1);
 	test_many_sends(0);
 	test_waiting_sends();
+	test_order_of_released();
 	test_ring_of_ready_steps();
 	for (int last = 0; last < 3; last++)
 		test_dependencies(last);

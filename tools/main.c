@@ -8,12 +8,13 @@
 #include "check/check.h"
 #include "info/info.h"
 #include "lib/tool.h"
+#include "model/model.h"
 #include "perf/perf.h"
 #include "prove/prove.h"
 #include "run/run.h"
 
-static const struct tool_command *const main_commands[] = {&tool_check, &tool_info, &tool_perf,
-							   &tool_prove, &tool_run};
+static const struct tool_command *const main_commands[] = {&tool_check, &tool_info,  &tool_model,
+							   &tool_perf,  &tool_prove, &tool_run};
 
 enum { MAIN_COMMANDS = sizeof(main_commands) / sizeof(main_commands[0]) };
 

@@ -170,15 +170,15 @@ static void prove_run_threads(struct prove_work *w)
 
 /* ------------------------------------------------------------ command line -- */
 
-static int prove_row_wanted(const struct prove_row *row, const char *name)
+int prove_wanted(const coll_algorithm_info_t *info, const char *name)
 {
-	const char *kind = coll_kind_name(row->info.kind);
+	const char *kind = coll_kind_name(info->kind);
 	size_t n = strlen(kind);
 
 	if (name == NULL || strcmp(name, kind) == 0)
 		return 1;
 	return strncmp(name, kind, n) == 0 && name[n] == '/' &&
-	       strcmp(name + n + 1, row->info.name) == 0;
+	       strcmp(name + n + 1, info->name) == 0;
 }
 
 static int prove_rows(struct prove_work *w)
@@ -197,7 +197,7 @@ static int prove_rows(struct prove_work *w)
 			fprintf(stderr, "coll prove: %s\n", coll_get_last_error(NULL));
 			return 1;
 		}
-		w->row[i].wanted = prove_row_wanted(&w->row[i], w->algorithm);
+		w->row[i].wanted = prove_wanted(&w->row[i].info, w->algorithm);
 		wanted += w->row[i].wanted;
 	}
 	return wanted ? 0

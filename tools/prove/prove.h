@@ -47,8 +47,9 @@ struct prove_case {
 	int peer; /* SEND, RECV: who receives */
 	uint64_t count, elem, segment;
 	int form;
-	int average; /* PROVE_NO_AVERAGE, ... */
-	int layout;  /* layout of ranks on nodes, from 1 on; 0: each rank on a node of its own */
+	int average;   /* PROVE_NO_AVERAGE, ... */
+	int layout;    /* layout of ranks on nodes, from 1 on; 0: each rank on a node of its own */
+	int node_size; /* consecutive ranks of a node; 0: as layout says */
 	/* v-forms: the form of counts; 1 if displacements are permuted, with gaps */
 	int vector, gaps;
 };
@@ -204,6 +205,9 @@ static inline const coll_step_t *prove_step(const struct prove *p, int step)
 }
 
 extern const char *const prove_check_names[PROVE_CHECKS];
+
+/* prove.c: does the name, COLLECTIVE or COLLECTIVE/ALGORITHM, stand for the algorithm?  NULL: for all. */
+int prove_wanted(const coll_algorithm_info_t *info, const char *name);
 
 /* util.c: memory (exits if there is none) and messages. */
 void *prove_grow(void *array, int *cap, int want, size_t size);

@@ -113,7 +113,8 @@ void prove_spec_nodes(struct prove *p)
 	int last = sizeof(uneven) / sizeof(uneven[0]) - 1;
 
 	for (int r = 0; r < p->c->nranks; r++)
-		switch (p->c->layout) {
+		switch (p->c->node_size ? 0 : p->c->layout) {
+		case 0: p->nodes[r] = r / (p->c->node_size ? p->c->node_size : 1); break;
 		case 1: p->nodes[r] = r / 2; break;
 		case 2: p->nodes[r] = r / 4; break;
 		case 3: p->nodes[r] = uneven[r < last ? r : last]; break;
@@ -139,7 +140,7 @@ void prove_spec_args(const struct prove *p, int actor, coll_schedule_args_t *arg
 	args->segment = c->segment;
 	args->in_place = r->in_place;
 	args->average = c->average;
-	args->nodes = c->layout ? p->nodes : NULL;
+	args->nodes = c->layout || c->node_size ? p->nodes : NULL;
 	if (!prove_kind_vector(c->info->kind))
 		return;
 	args->count = p->sendcounts[r->rank];

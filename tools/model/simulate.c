@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * simulate.c - runs the schedules of all ranks on a machine of LogGP, event by event.
+ *
+ * A rank has one processor, which takes the steps that wait for nothing more in the order in which they
+ * become so.  A send occupies the processor for the overhead, then waits for the port; the processor goes on
+ * meanwhile.  A receive occupies it when its last byte has come, and a reduction as long again as its bytes
+ * take.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "model/model.h"
+
+/* Times from which on the ports are free. */
+struct model_port {
+	int64_t out, in;
+};
+
+struct model_place {
+	int64_t processor;
+	struct model_port port;
+};
+
+enum { EVENT_READY, EVENT_FIRST_BYTE, EVENT_LAST_BYTE, EVENT_DONE };
+
+struct model_event {
+	int64_t time;
+	int32_t kind,
+		step; /* at the same time the steps of a rank go in the order of its schedule */
+};
+
+static int64_t simulate_later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* ------------------------------------------------------------------------- events -- */
+
+static int event_before(const struct model_event *a, const struct model_event *b)
+{
+	return a->time < b->time || (a->time == b->time && a->step < b->step);
+}
+
+static void event_push(struct model_run *m, int64_t time, int kind, int step)
+{
+	const struct model_event e = {time, kind, step};
+	int at = m->events++;
+
+	m->heap = prove_grow(m->heap, &m->cap_heap, m->events, sizeof(*m->heap));
+	for (; at > 0 && event_before(&e, &m->heap[(at - 1) / 2]); at = (at - 1) / 2)
+		m->heap[at] = m->heap[(at - 1) / 2];
+	m->heap[at] = e;
+}
+
+static struct model_event event_pop(struct model_run *m)
+{
+	const struct model_event first = m->heap[0], last = m->heap[--m->events];
+	int at = 0, child;
+
+	while ((child = 2 * at + 1) < m->events) {
+		if (child + 1 < m->events && event_before(&m->heap[child + 1], &m->heap[child]))
+			child++;
+		if (!event_before(&m->heap[child], &last))
+			break;
+		m->heap[at] = m->heap[child];
+		at = child;
+	}
+	m->heap[at] = last;
+	return first;
+}
+
+/* -------------------------------------------------------------------------- steps -- */
+
+static int step_receives(const coll_step_t *s)
+{
+	return s->kind == COLL_STEP_RECV || s->kind == COLL_STEP_RECV_REDUCE;
+}
+
+/* The network between the ranks of a message. */
+static const struct model_network *step_network(const struct model_machine *machine, int rank,
+						int peer)
+{
+	return rank / machine->node_size == peer / machine->node_size ? &machine->near
+								      : &machine->far;
+}
+
+static struct model_port *step_port(struct model_run *m, const struct model_machine *machine,
+				    const struct model_network *network, int rank)
+{
+	return network == &machine->far ? &m->port[rank / machine->node_size]
+					: &m->place[rank].port;
+}
+
+/* Time from the first byte of a message to the last. */
+static int64_t step_length(const struct model_network *network, const coll_step_t *s)
+{
+	return s->bytes > 1 ? (int64_t)(s->bytes - 1) * network->byte : 0;
+}
+
+/* Time of the step's arithmetic, or of its copy to another place. */
+static int64_t step_work(const struct model_machine *machine, const coll_step_t *s)
+{
+	if (s->kind == COLL_STEP_RECV ||
+	    (s->kind == COLL_STEP_COPY && s->src_buffer == s->dst_buffer && s->src == s->dst))
+		return 0;
+	return (int64_t)s->bytes * machine->reduce;
+}
+
+/* A step that waits for nothing more takes its turn on the processor. */
+static void step_ready(struct model_run *m, struct prove *p, const struct model_machine *machine,
+		       const struct model_event *e)
+{
+	const coll_step_t *s = prove_step(p, e->step);
+	int rank = p->rank[p->event[e->step].owner].rank;
+	int64_t *processor = &m->place[rank].processor, first;
+	const struct model_network *network;
+	struct model_port *port;
+
+	*processor = simulate_later(*processor, e->time);
+	if (s->kind != COLL_STEP_SEND) {
+		if (step_receives(s))
+			*processor += step_network(machine, rank, s->peer)->overhead;
+		*processor += step_work(machine, s);
+		event_push(m, *processor, EVENT_DONE, e->step);
+		return;
+	}
+	network = step_network(machine, rank, s->peer);
+	port = step_port(m, machine, network, rank);
+	*processor += network->overhead;
+	first = simulate_later(*processor, port->out);
+	port->out = first + step_length(network, s) + network->gap;
+	event_push(m, first + step_length(network, s), EVENT_DONE, e->step);
+	event_push(m, first + network->latency, EVENT_FIRST_BYTE, p->event[e->step].mate);
+}
+
+/* The first byte of a message stands before the receiver's port. */
+static void step_arrives(struct model_run *m, struct prove *p, const struct model_machine *machine,
+			 const struct model_event *e)
+{
+	const coll_step_t *s = prove_step(p, e->step);
+	int rank = p->rank[p->event[e->step].owner].rank;
+	const struct model_network *network = step_network(machine, rank, s->peer);
+	struct model_port *port = step_port(m, machine, network, rank);
+	int64_t first = simulate_later(e->time, port->in);
+
+	port->in = first + step_length(network, s) + network->gap;
+	event_push(m, first + step_length(network, s), EVENT_LAST_BYTE, e->step);
+}
+
+/* A step has one thing less to wait for: an earlier step, or its message. */
+static void step_release(struct model_run *m, struct prove *p, int step, int64_t time)
+{
+	if (--p->event[step].left == 0)
+		event_push(m, time, EVENT_READY, step);
+}
+
+/* --------------------------------------------------------------------- simulation -- */
+
+static void simulate_begin(struct model_run *m, struct prove *p,
+			   const struct model_machine *machine)
+{
+	int nranks = p->c->nranks, nodes = (nranks - 1) / machine->node_size + 1;
+
+	m->events = 0;
+	m->place = prove_grow(m->place, &m->cap_places, nranks, sizeof(*m->place));
+	m->port = prove_grow(m->port, &m->cap_ports, nodes, sizeof(*m->port));
+	memset(m->place, 0, (size_t)nranks * sizeof(*m->place));
+	memset(m->port, 0, (size_t)nodes * sizeof(*m->port));
+	for (int g = 0; g < p->nsteps; g++) {
+		const coll_step_t *s = prove_step(p, g);
+
+		p->event[g].left = (int32_t)s->after_count + step_receives(s);
+		if (!p->event[g].left)
+			event_push(m, 0, EVENT_READY, g);
+	}
+}
+
+int64_t model_simulate(struct model_run *m, struct prove *p, const struct model_machine *machine)
+{
+	int64_t end = 0;
+	int done = 0;
+
+	simulate_begin(m, p, machine);
+	while (m->events > 0) {
+		const struct model_event e = event_pop(m);
+
+		switch (e.kind) {
+		case EVENT_READY: step_ready(m, p, machine, &e); break;
+		case EVENT_FIRST_BYTE: step_arrives(m, p, machine, &e); break;
+		case EVENT_LAST_BYTE: step_release(m, p, e.step, e.time); break;
+		default:
+			end = e.time;
+			done++;
+			for (int k = p->event[e.step].later; k >= 0; k = p->link[k].next)
+				step_release(m, p, p->link[k].to, e.time);
+		}
+	}
+	return done == p->nsteps ? end : -1;
+}
+
+void model_free(struct model_run *m)
+{
+	free(m->heap);
+	free(m->place);
+	free(m->port);
+	memset(m, 0, sizeof(*m));
+}

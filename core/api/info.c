@@ -7,6 +7,7 @@
 
 #include <coll/backend.h>
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,24 +64,55 @@ static void info_verdict_in_process(struct coll_info *info, int code)
 		 chosen->name, reason);
 }
 
-/* As for a communicator of several processes, the usual case. */
-static void info_choose(struct coll_info *info)
-{
-	const struct plugin *within;
-	const char *at;
-	int code = select_local(info->config, info->plugins, 0, &info->chosen, info->why);
+enum { INFO_NAME = 32 };
 
+/* The backend for ranks that all run on one host (or in one process), whose name stays valid when the list moves. */
+static void info_choose_within(const struct coll_info *info, int in_process, char name[INFO_NAME])
+{
+	const struct plugin *chosen;
+
+	if (!select_local(info->config, info->plugins, in_process, &chosen, NULL))
+		snprintf(name, INFO_NAME, "%s", chosen->name);
+}
+
+__attribute__((format(printf, 2, 3))) static void info_add(struct coll_info *info, const char *fmt,
+							   ...)
+{
+	const size_t used = strlen(info->sentence);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(info->sentence + used, sizeof(info->sentence) - used, fmt, args);
+	va_end(args);
+}
+
+/* As for a communicator of several hosts; the sentence also names the choice within one host, and one process. */
+static int info_choose(struct coll_info *info)
+{
+	char host[INFO_NAME] = "", process[INFO_NAME] = "";
+	const char *at;
+	int code = plugins_place(info->plugins, info->config, 1);
+
+	if (code)
+		return code;
+	info_choose_within(info, 0, host);
+	info_choose_within(info, 1, process);
+	code = plugins_place(info->plugins, info->config, 0);
+	if (code)
+		return code;
+	code = select_local(info->config, info->plugins, 0, &info->chosen, info->why);
 	if (code) {
 		info_verdict_in_process(info, code);
-		return;
+		return COLL_SUCCESS;
 	}
 	at = strchr(info->why[info->chosen - info->plugins->item], ':');
 	snprintf(info->sentence, sizeof(info->sentence), "backend '%s' would be chosen%s",
 		 info->chosen->name, at ? at : "");
-	if (!select_local(info->config, info->plugins, 1, &within, NULL) && within != info->chosen)
-		snprintf(info->sentence + strlen(info->sentence),
-			 sizeof(info->sentence) - strlen(info->sentence),
-			 "; if all ranks live in one process: '%s'", within->name);
+	if (host[0] && strcmp(host, info->chosen->name))
+		info_add(info, "; if all ranks run on one host: '%s'", host);
+	if (process[0] && strcmp(process, host))
+		info_add(info, "; if all ranks live in one process: '%s'", process);
+	return COLL_SUCCESS;
 }
 
 /* The first failure stays. */
@@ -114,9 +146,10 @@ static int info_fill(struct coll_info *info, int code, int uses_cuda)
 		return loaded;
 	info_note_failure(&code, text, loaded);
 	loaded = info_describe(info);
+	if (!loaded)
+		loaded = info_choose(info);
 	if (loaded)
 		return loaded;
-	info_choose(info);
 	select_excludes_unknown(info->config, info->plugins, info->unknown, sizeof(info->unknown));
 	if (!code)
 		return COLL_SUCCESS;

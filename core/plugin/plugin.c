@@ -23,6 +23,15 @@ static int plugin_comes_before(const struct plugin *a, const struct plugin *b)
 	return strcmp(a->name, b->name) < 0;
 }
 
+/* Points the tables of an item at its own copies, once the item is in its place. */
+static void plugin_link_groups(struct plugin *plugin)
+{
+	if (plugin->backend.transport)
+		plugin->backend.transport = &plugin->transport;
+	if (plugin->backend.native)
+		plugin->backend.native = &plugin->native;
+}
+
 /* Stable: of several plugins with the same name the first directory's stays first. */
 static int plugin_sort(struct plugin_list *list)
 {
@@ -37,26 +46,23 @@ static int plugin_sort(struct plugin_list *list)
 		list->item[at] = *hold;
 	}
 	free(hold);
+	for (int i = 0; i < list->count; i++)
+		plugin_link_groups(&list->item[i]);
 	return 0;
 }
 
-/* Points the tables of an item at its own copies, once the item is in its final place. */
-static void plugin_link_groups(struct plugin *plugin)
+static void plugin_set_priority(struct plugin *plugin, struct config *config, int one_host)
 {
-	if (plugin->backend.transport)
-		plugin->backend.transport = &plugin->transport;
-	if (plugin->backend.native)
-		plugin->backend.native = &plugin->native;
-}
-
-static void plugin_set_priority(struct plugin *plugin, struct config *config)
-{
+	const coll_backend_t *b = &plugin->backend;
 	char name[64];
 
 	if (!plugin_is_loaded(plugin))
 		return;
 	if (!config_priority(config, plugin->name, &plugin->priority)) {
-		snprintf(plugin->priority_source, sizeof(plugin->priority_source), "plugin");
+		one_host = one_host && b->host_priority;
+		plugin->priority = one_host ? b->host_priority : b->priority;
+		snprintf(plugin->priority_source, sizeof(plugin->priority_source), "plugin%s",
+			 one_host ? ", within one host" : "");
 		return;
 	}
 	snprintf(name, sizeof(name), "%s.priority", plugin->name);
@@ -135,6 +141,15 @@ static void plugin_ask(const struct plugin_list *list, struct plugin *plugin,
 		plugin_probe(plugin, config);
 }
 
+int plugins_place(struct plugin_list *list, struct config *config, int one_host)
+{
+	for (int i = 0; i < list->count; i++)
+		plugin_set_priority(&list->item[i], config, one_host && !list->uses_cuda);
+	return plugin_sort(list)
+		       ? error_set(COLL_ERR_NO_MEMORY, "no memory to sort the list of plugins")
+		       : COLL_SUCCESS;
+}
+
 int plugins_load(struct config *config, plugin_wants wants, int uses_cuda, struct plugin_list **out)
 {
 	struct plugin_search search = {.config = config, .list = calloc(1, sizeof(*search.list))};
@@ -146,14 +161,10 @@ int plugins_load(struct config *config, plugin_wants wants, int uses_cuda, struc
 		list->uses_cuda = uses_cuda;
 		plugin_find_all(&search);
 	}
-	for (int i = 0; list && i < list->count; i++)
-		plugin_set_priority(&list->item[i], config);
-	if (!list || search.no_memory || plugin_sort(list)) {
+	if (!list || search.no_memory || plugins_place(list, config, 0)) {
 		plugins_free(list);
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the list of plugins");
 	}
-	for (int i = 0; i < list->count; i++)
-		plugin_link_groups(&list->item[i]);
 	code = plugin_declare_all(list, config);
 	for (int i = 0; !code && i < list->count; i++)
 		plugin_ask(list, &list->item[i], config, wants);

@@ -51,6 +51,12 @@ typedef int (*plugin_wants)(const struct config *config, const char *name);
  */
 int plugins_load(struct config *config, plugin_wants wants, int uses_cuda,
 		 struct plugin_list **list);
+/*
+ * Sets the priorities for ranks that all run on one host, or for ranks on several, and sorts the list anew: pointers
+ * into the list are void.  plugins_load sets those for several hosts.  In a program that uses CUDA both are the same,
+ * since coll_backend_t.host_priority is about host memory.
+ */
+int plugins_place(struct plugin_list *list, struct config *config, int one_host);
 void plugins_free(struct plugin_list *list);
 /* Calls the `info` function of every usable plugin. */
 void plugins_describe(struct plugin_list *list, const struct config *config);

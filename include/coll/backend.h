@@ -706,6 +706,14 @@ typedef struct coll_backend {
 	 * of text to buf[0..size).  The limits of probe hold.
 	 */
 	int32_t (*info)(const coll_host_t *host, char *buf, uint64_t size);
+
+	/*
+	 * Since minor 4: the default priority if all ranks run on one host, in one network
+	 * namespace, and the application does not use CUDA; 0: the same as priority.  A priority
+	 * that the user has set counts instead.  tcp 60, simulated 70.
+	 */
+	int32_t host_priority;
+	uint32_t reserved; /* 0 */
 } coll_backend_t;
 
 /* The only symbol that a plugin exports. */

@@ -504,4 +504,5 @@ COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.transport = &sim_transport,
 	.open = sim_open,
 	.close = sim_close,
+	.host_priority = 70,
 };

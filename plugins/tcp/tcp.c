@@ -247,4 +247,5 @@ COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.open = tcp_open,
 	.close = tcp_close,
 	.info = tcp_info,
+	.host_priority = 60,
 };

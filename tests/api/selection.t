@@ -53,6 +53,27 @@ alone_is() {
         { cat '$scratch/out'; false; }"
 }
 
+# two_networks PROGRAM: runs a rank here in a new network namespace, and a rank in another.  77: not possible here.
+two_networks() {
+    # shellcheck disable=SC2016 # the inner shell expands it
+    timeout 60 unshare -n sh -c '
+        unshare -n sleep 50 &
+        other=$!
+        for _ in 1 2 3 4 5 6 7 8 9 10; do
+            ip link add v0 type veth peer name v1 netns $other 2>/dev/null && break
+            sleep 0.2
+        done
+        ip addr add 10.83.1.1/24 dev v0 && ip link set v0 up && ip link set lo up &&
+            nsenter -t $other -n sh -c "ip addr add 10.83.1.2/24 dev v1 && ip link set v1 up" || exit 77
+        export COLL_ROOT=10.83.1.1:29591 COLL_WORLD_SIZE=2
+        COLL_RANK=1 nsenter -t $other -n "$0" &
+        COLL_RANK=0 "$0"
+        status=$?
+        wait $!
+        kill $other
+        exit $status' "$1"
+}
+
 # ---- COLL_BACKEND ----
 run_is tcp "unset"
 COLL_BACKEND=tcp
@@ -145,18 +166,18 @@ alone_is tcp "coll.conf lowers simulated"
 check "coll.conf lowers simulated: coll info names file and line" sh -c \
     "'$build/coll' info | grep -q 'priority.*3.*coll.conf:2'"
 
-printf '[simulated]\npriority = 40\n' >"$scratch/etc/coll.conf.d/90-site.conf"
+printf '[simulated]\npriority = 80\n' >"$scratch/etc/coll.conf.d/90-site.conf"
 alone_is simulated "coll.conf.d wins over coll.conf"
 check "coll.conf.d wins over coll.conf: coll info says so" sh -c \
-    "'$build/coll' info | grep -q 'priority.*40.*90-site.conf:2'"
+    "'$build/coll' info | grep -q 'priority.*80.*90-site.conf:2'"
 
-printf '[tcp]\npriority = 50\n' >"$scratch/home/coll/coll.conf"
+printf '[tcp]\npriority = 90\n' >"$scratch/home/coll/coll.conf"
 alone_is tcp "the user's file wins over the system's"
-COLL_SIMULATED_PRIORITY=60
+COLL_SIMULATED_PRIORITY=100
 export COLL_SIMULATED_PRIORITY
 alone_is simulated "the environment wins over files"
 check "the environment wins over files: coll info says so" sh -c \
-    "'$build/coll' info | grep -q 'priority.*60.*COLL_SIMULATED_PRIORITY'"
+    "'$build/coll' info | grep -q 'priority.*100.*COLL_SIMULATED_PRIORITY'"
 unset COLL_SIMULATED_PRIORITY
 
 printf '[tcp]\npriority = 5\n' >"$scratch/other.conf"
@@ -211,6 +232,21 @@ if [ -e "$build/.libs/coll_ucx.so" ]; then
     only_backends "$scratch/both" tcp ucx
 fi
 if can ucx; then
+    # tcp comes first within a host, ucx between hosts.
+    unset COLL_BACKEND
+    rm "$scratch/home/coll/coll.conf"
+    run_is tcp "ranks on one host"
+    COLL_TCP_PRIORITY=10 run_is ucx "ranks on one host, and the user has lowered tcp"
+    info_is ucx "several hosts"
+    check "coll info tells both" sh -c \
+        "'$build/coll' info | grep -q \"; if all ranks run on one host: 'tcp'\""
+    two_networks "$hello" >"$scratch/out" 2>&1
+    if [ $? -eq 77 ] || grep -q '^unshare:' "$scratch/out"; then
+        skip "2 ranks in two network namespaces run over ucx" "no network namespaces here"
+    else
+        is "2 ranks in two network namespaces run over ucx" \
+            "$(grep -c 'backend ucx$' "$scratch/out")" 2
+    fi
     COLL_TCP_SECURITY=encrypt COLL_UCX_PRIORITY=200
     export COLL_TCP_SECURITY COLL_UCX_PRIORITY
     run_is ucx "tcp.security"

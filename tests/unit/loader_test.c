@@ -142,6 +142,13 @@ static void test_newer(void)
 	done(&found);
 }
 
+static void set_host_priority(struct found *found, const char *name, int32_t priority)
+{
+	for (int i = 0; i < found->list->count; i++)
+		if (!strcmp(found->list->item[i].name, name))
+			found->list->item[i].backend.host_priority = priority;
+}
+
 static void test_priorities(void)
 {
 	struct found found;
@@ -159,6 +166,32 @@ static void test_priorities(void)
 	is_str(list->item[1].name, "good", "then the next");
 	is_str(list->item[2].name, "newer", "then the last");
 	is_str(list->item[3].name, "broken", "what was refused comes last");
+	done(&found);
+
+	found = find(at("order"));
+	set_host_priority(&found, "newer", 31);
+	set_host_priority(&found, "good", -7);
+	is_int(plugins_place(found.list, found.config, 1), 0, "ranks on one host");
+	is_str(found.list->item[1].name, "newer", "the priority within a host counts");
+	is_int(found.list->item[1].priority, 31, "it is in force");
+	is_str(found.list->item[1].priority_source, "plugin, within one host", "its source");
+	is_int(found.list->item[2].priority, -7, "it may be negative");
+	ok(found.list->item[1].backend.transport == &found.list->item[1].transport,
+	   "a plugin that has moved uses its own tables");
+	is_str(found.list->item[0].priority_source, "plugin", "none: the same as between hosts");
+	is_int(plugins_place(found.list, found.config, 0), 0, "ranks on several hosts");
+	is_str(found.list->item[1].name, "good", "the old order");
+	found.list->uses_cuda = 1;
+	is_int(plugins_place(found.list, found.config, 1), 0, "one host, with CUDA");
+	is_str(found.list->item[1].name, "good", "the old order, too");
+	done(&found);
+
+	setenv("COLL_NEWER_PRIORITY", "29", 1);
+	found = find(at("order"));
+	set_host_priority(&found, "newer", 31);
+	is_int(plugins_place(found.list, found.config, 1), 0,
+	       "one host, and the user has set a priority");
+	is_str(found.list->item[1].name, "good", "which stays");
 	done(&found);
 
 	setenv("COLL_NEWER_PRIORITY", "30", 1);

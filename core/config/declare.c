@@ -97,16 +97,18 @@ const struct config_declared config_core_options[] = {
 	 0},
 	/*
 	 * The last rules of a list are for calls that pass over those before: operations that do
-	 * not commute, then reproducible ones.  tests/bench/README.md has the measurements.
+	 * not commute, then reproducible ones.  tests/bench/README.md has the measurements and the model.
+	 * The line of an option in a file has at most 198 characters, and a user may copy these.
 	 */
 	CONFIG_RULES("allreduce_algorithm", COLL_KIND_ALLREDUCE,
-		     "two_level bytes 0-64K nodes 2-, recursive_doubling bytes 0-32K, "
-		     "rabenseifner bytes 0-128K, ring, rabenseifner, "
+		     "two_level bytes 0-32K nodes 2-, recursive_doubling bytes 0-32K, "
+		     "rabenseifner bytes 0-128K, ring block 32K-, rabenseifner, "
 		     "gather_reduce bytes 0-8K, scatter_reduce"),
 	CONFIG_RULES("broadcast_algorithm", COLL_KIND_BROADCAST,
-		     "binomial bytes 0-128K, scatter_allgather ranks 5-, binomial"),
+		     "binomial bytes 0-128K, scatter_allgather block 4K- ranks 5-, binomial"),
 	CONFIG_RULES("reduce_algorithm", COLL_KIND_REDUCE,
-		     "binomial bytes 0-64K, scatter_gather ranks 5-, binomial, binomial_ordered"),
+		     "binomial bytes 0-64K, scatter_gather block 4K- ranks 5-, binomial, "
+		     "binomial_ordered"),
 	CONFIG_RULES("allgather_algorithm", COLL_KIND_ALLGATHER,
 		     "recursive_doubling bytes 0-8K ranks 5-, bruck bytes 0-8K ranks 5-, ring"),
 	CONFIG_RULES("reduce_scatter_algorithm", COLL_KIND_REDUCE_SCATTER,

@@ -6,11 +6,24 @@
  */
 #include "schedule/algo.h"
 
-enum { LEVEL_LONG = 64 << 10 }; /* from this many bytes on the leaders use a ring */
+/* From this many bytes on the leaders exchange halves, from this many for each leader they use a ring. */
+enum { LEVEL_LONG = 64 << 10, LEVEL_BLOCK = 32 << 10 };
 
-static int level_is_long(const struct work *w, int leaders, size_t elem)
+struct level_choice {
+	algo_build_fn build;
+	algo_cost_fn cost;
+};
+
+/* The allreduce among the leaders. */
+static struct level_choice level_choose(const struct work *w, int leaders, size_t elem)
 {
-	return w->count >= (size_t)leaders && w->count * elem >= LEVEL_LONG;
+	size_t len = w->count * elem;
+
+	if (len < LEVEL_LONG)
+		return (struct level_choice){double_allreduce, double_allreduce_cost};
+	if (w->count < (size_t)leaders || len / (size_t)leaders < LEVEL_BLOCK)
+		return (struct level_choice){halving_allreduce, halving_allreduce_cost};
+	return (struct level_choice){ring_allreduce, ring_allreduce_cost};
 }
 
 /* Appends a phase; returns a step that completes after the phase. */
@@ -44,7 +57,6 @@ static int level_meet(struct sched *s, const struct work *w, const struct sched_
 {
 	struct work part = {.kind = COLL_KIND_ALLREDUCE, .count = w->count};
 	struct sched_part leaders = *node;
-	algo_build_fn build = double_allreduce;
 
 	leaders.rank = w->nodes->node[s->rank];
 	leaders.nranks = w->nodes->count;
@@ -54,9 +66,7 @@ static int level_meet(struct sched *s, const struct work *w, const struct sched_
 		part.in_place = 1;
 		leaders.send = leaders.recv;
 	}
-	if (level_is_long(w, leaders.nranks, s->elem))
-		build = ring_allreduce;
-	return level_phase(s, &leaders, build, &part);
+	return level_phase(s, &leaders, level_choose(w, leaders.nranks, s->elem).build, &part);
 }
 
 void level_allreduce(struct sched *s, const struct work *w)
@@ -81,10 +91,7 @@ void level_allreduce_cost(const struct work *w, int nranks, size_t elem, struct 
 	int leaders = w->nodes->count;
 	uint64_t inside = 2 * (uint64_t)(nranks - leaders);
 
-	if (level_is_long(w, leaders, elem))
-		ring_allreduce_cost(w, leaders, elem, c);
-	else
-		double_allreduce_cost(w, leaders, elem, c);
+	level_choose(w, leaders, elem).cost(w, leaders, elem, c);
 	c->messages += inside;
 	c->bytes += inside * w->count * elem;
 }

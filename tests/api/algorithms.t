@@ -90,7 +90,7 @@ COLL_ALLREDUCE_ALGORITHM='ring bytes 4K-, rinng' info
 is "a bad rule: status 1" $status 1
 has "says where, what and what not" "$dir/err" \
     "COLL_ALLREDUCE_ALGORITHM: option 'allreduce_algorithm' .*rule 2: 'rinng' is no algorithm of allreduce: expected one of .*; did you mean 'ring'\?"
-has "and the built-in rules stay" "$dir/out" '^     1  .*64K bytes$'
+has "and the built-in rules stay" "$dir/out" '^     1  .*32K bytes, 2 nodes or more$'
 COLL_ALLTOALLV_ALGORITHM='pairwise bytes 4K-' info
 has "bytes where counts differ" "$dir/err" "'bytes' cannot be used: ranks call this collective"
 COLL_ALLGATHER_ALGORITHM='ring block 4K-' info

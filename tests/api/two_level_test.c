@@ -2,17 +2,20 @@
 /*
  * two_level_test.c - the allreduce of several nodes with data: nodes of equal and of unequal size, nodes
  * whose ranks lie next to each other and nodes whose ranks alternate, and lengths on both sides of 64 KiB,
- * from where on the leaders of the nodes use a ring.  The oracle checks every byte.
+ * from where on the leaders of the nodes exchange halves, and of 32 KiB a leader, from where on they use a
+ * ring.  The oracle checks every byte.
  */
 #include "../lib/calls.h"
 
-enum { LONG = 64 << 10 };
+enum { LONG = 64 << 10, BLOCK = 32 << 10 };
 
-/* Element counts of a type of `size` bytes, around the length from which the leaders use a ring. */
+/* Element counts of a type of `size` bytes, around the lengths from which the leaders go another way. */
 static int try_lengths(struct rank *r, struct oracle_case *c, size_t size)
 {
-	const size_t at = LONG / size;
-	const size_t counts[] = {1, 1000, at - 1, at, at + 1, 3 * at + 5};
+	const int node_size = *(const int *)r->user;
+	const size_t leaders = (size_t)((r->nranks - 1) / node_size + 1);
+	const size_t at = LONG / size, ring = leaders * BLOCK / size;
+	const size_t counts[] = {1, 1000, at - 1, at, at + 1, ring - 1, ring, 3 * at + 5};
 
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
 		for (c->place = ORACLE_APART; c->place <= ORACLE_ODD_IN_PLACE; c->place++) {

@@ -89,9 +89,14 @@ messages() {
 }
 short=$(messages 65535)
 long=$(messages 65536)
-none "two_level is proven on both sides of 64 KiB, where its leaders begin to use a ring" "$(
+none "two_level is proven on both sides of 64 KiB, where its leaders begin to exchange halves" "$(
     [ -n "$short" ] && [ -n "$long" ] && [ "$short" != "$long" ] ||
         echo "messages a case: '$short' of 65535 bytes, '$long' of 65536")"
+short=$(messages 98303)
+long=$(messages 98304)
+none "and of 32 KiB a leader, here three of them, where they begin to use a ring" "$(
+    [ -n "$short" ] && [ -n "$long" ] && [ "$short" != "$long" ] ||
+        echo "messages a case: '$short' of 98303 bytes, '$long' of 98304")"
 prove --algorithm broadcast --ranks 4
 has "all algorithms of a collective" '^broadcast/binomial +4-4 '
 prove --algorithm allgather/recursive_doubling --ranks 3

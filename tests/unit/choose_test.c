@@ -321,6 +321,57 @@ static void test_choice(void)
 	is_str(chosen(&t, 4, 99, 0), "recursive_doubling", "and more rules than there is room");
 }
 
+/*
+ * The built-in rules.  Two ranks choose as they did when the ring began at 128 KiB whatever the ranks; with
+ * more ranks it begins at 32 KiB a rank.
+ */
+static void test_builtin(void)
+{
+	static const struct {
+		int kind, nranks, nnodes;
+		uint64_t bytes;
+		const char *name;
+	} want[] = {
+		{COLL_KIND_ALLREDUCE, 2, 1, 8, "recursive_doubling"},
+		{COLL_KIND_ALLREDUCE, 2, 1, 32 << 10, "recursive_doubling"},
+		{COLL_KIND_ALLREDUCE, 2, 1, (32 << 10) + 1, "rabenseifner"},
+		{COLL_KIND_ALLREDUCE, 2, 2, 128 << 10, "rabenseifner"},
+		{COLL_KIND_ALLREDUCE, 2, 1, (128 << 10) + 1, "ring"},
+		{COLL_KIND_ALLREDUCE, 2, 1, 1 << 20, "ring"},
+		{COLL_KIND_ALLREDUCE, 2, 2, 16 << 20, "ring"},
+		{COLL_KIND_ALLREDUCE, 4, 1, (128 << 10) + 1, "ring"},
+		{COLL_KIND_ALLREDUCE, 16, 1, (512 << 10) - 1, "rabenseifner"},
+		{COLL_KIND_ALLREDUCE, 16, 1, 512 << 10, "ring"},
+		{COLL_KIND_ALLREDUCE, 64, 1, 256 << 10, "rabenseifner"},
+		{COLL_KIND_ALLREDUCE, 64, 1, 2 << 20, "ring"},
+		{COLL_KIND_ALLREDUCE, 64, 8, 32 << 10, "two_level"},
+		{COLL_KIND_ALLREDUCE, 64, 8, (32 << 10) + 1, "rabenseifner"},
+		{COLL_KIND_ALLREDUCE, 64, 64, 32 << 10, "recursive_doubling"},
+		{COLL_KIND_BROADCAST, 4, 1, 1 << 20, "binomial"},
+		{COLL_KIND_BROADCAST, 5, 1, (128 << 10) + 1, "scatter_allgather"},
+		{COLL_KIND_BROADCAST, 64, 1, (256 << 10) - 1, "binomial"},
+		{COLL_KIND_BROADCAST, 64, 1, 256 << 10, "scatter_allgather"},
+		{COLL_KIND_REDUCE, 4, 1, 1 << 20, "binomial"},
+		{COLL_KIND_REDUCE, 16, 1, (64 << 10) + 1, "scatter_gather"},
+		{COLL_KIND_REDUCE, 64, 1, (256 << 10) - 1, "binomial"},
+		{COLL_KIND_REDUCE, 64, 1, 256 << 10, "scatter_gather"},
+	};
+	struct config *config = load(NULL, 0, "defaults");
+	struct selection t;
+
+	is_int(choose_compile(config, &t), 0, "the built-in rules");
+	config_free(config);
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		const struct call_description s = {want[i].kind, want[i].nranks, want[i].nnodes,
+						   want[i].bytes, COLL_MEM_HOST};
+		const int row = choose_algorithm(&t, &s, 0);
+
+		is_str(row < 0 ? "nothing" : algo_at(row)->name, want[i].name,
+		       "%s of %llu bytes, %d ranks on %d nodes", coll_kind_name(s.kind),
+		       (unsigned long long)s.bytes, s.nranks, s.nnodes);
+	}
+}
+
 static void test_reach(void)
 {
 	struct selection t =
@@ -674,6 +725,7 @@ int main(void)
 	test_reproducible();
 	test_differences();
 	test_choice();
+	test_builtin();
 	test_reach();
 	test_fuzz_choice();
 	test_fuzz_reach();

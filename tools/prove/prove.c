@@ -13,7 +13,10 @@ enum { PROVE_RANKS_MAX = 1024, PROVE_JOBS_MAX = 64, PROVE_RANKS = 64 };
 /* Budget of steps for an algorithm with one number of ranks; see prove_cases. */
 enum { PROVE_BUDGET = 150000, PROVE_BUDGET_QUICK = 4000, PROVE_ALL_RANKS = 6 };
 
-/* A builder that goes another way from some length on is proven on both: see LEVEL_LONG of algo_level.c. */
+/*
+ * A builder that goes another way from some length on is proven on both: see LEVEL_LONG and LEVEL_BLOCK of
+ * algo_level.c.
+ */
 static const uint64_t prove_counts[] = {0,   1,   2,   3,    7,    8,     64,    97,
 					127, 255, 256, 1000, 1024, 65535, 65536, 100003};
 

@@ -87,21 +87,25 @@ static inline double bench_now(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* The shared memory of ranks that are processes: the file that BENCH_SHARED names. */
-static inline struct bench_shared *bench_shared_file(void)
+/* `size` bytes of shared memory for ranks that are processes: the file that BENCH_SHARED names. */
+static inline void *bench_map_shared(size_t size)
 {
 	const char *path = getenv("BENCH_SHARED");
 	int fd = path ? open(path, O_RDWR | O_CREAT, 0600) : -1;
 	void *shared = MAP_FAILED;
 
-	if (fd >= 0 && ftruncate(fd, sizeof(struct bench_shared)) == 0)
-		shared = mmap(NULL, sizeof(struct bench_shared), PROT_READ | PROT_WRITE, MAP_SHARED,
-			      fd, 0);
+	if (fd >= 0 && ftruncate(fd, (off_t)size) == 0)
+		shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (shared == MAP_FAILED)
 		bench_fail("no shared memory in the file that BENCH_SHARED names: ",
 			   path ? path : "(not set)");
 	close(fd);
-	return (struct bench_shared *)shared;
+	return shared;
+}
+
+static inline struct bench_shared *bench_shared_file(void)
+{
+	return (struct bench_shared *)bench_map_shared(sizeof(struct bench_shared));
 }
 
 static inline int bench_has_parts(enum bench_op op)

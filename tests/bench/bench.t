@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# bench.t - the benchmark's programs and tables work: few engines, two sizes, a moment a row.  No time is judged.
+# bench.t - the benchmarks' programs and tables work: few engines, two sizes, a moment a row.  No time is judged.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
 dir=$(mktemp -d) || exit 1
@@ -41,5 +41,19 @@ awk -F'|' -v shm="tcp ucx openmpi mpich bare" -v net="tcp-sockets bare-sockets" 
 has "the best peer and the ratios" "$dir/table" \
     'mpich \| \*\*2.00 \(2.00-2.00\)\*\* \| 6.00 \(6.00-6.00\) \| 1.00 \(0.67-1.33\) \| 3.00'
 is "a row is lost if it is lost in every round" "$(sed -n '/^## Rows/,$p' "$dir/table" | grep -c '^| 2 |')" 1
+
+BENCH_RANKS=2 BENCH_COMMS=8 BENCH_ENGINES="tcp tcp-unix simulated" BENCH_RESULTS=$dir/memory \
+    bash "${top_srcdir:-.}/tests/bench/memory.sh" >"$dir/out" 2>"$dir/err"
+is "the measurement of memory runs" "$? $(grep -i failed "$dir/out" "$dir/err")" "0 "
+lacking=
+for engine in tcp tcp-unix simulated; do
+    # Init takes memory, and so does a communicator: one page at least, some megabytes at most.
+    awk -F'[|/]' -v engine=" $engine " '$3 == engine && $4 > 4 && $4 < 65536 && $10 > 1 && $10 < 1024 { found = 1 }
+        END { exit !found }' "$dir/memory" || lacking="$lacking $engine"
+done
+none "each engine has its memory by rank and by communicator" "$lacking"
+# The rings are there before the end of the allreduce of 1 MiB.
+is "the rings of tcp count, and none without them" \
+    "$(awk -F'|' '/^. 2 .*tcp/ { printf "%d ", ($11 > 0) }' "$dir/memory")" "1 0 "
 
 done_testing

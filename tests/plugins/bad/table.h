@@ -104,6 +104,10 @@ static const coll_transport_t bad_transport = {
 	.size = sizeof(coll_transport_t),
 	.send = BAD_SEND,
 	.progress = BAD_PROGRESS,
+#ifdef BAD_FLUSH
+	.send_more = BAD_SEND_MORE,
+	.flush = BAD_FLUSH,
+#endif
 #ifdef BAD_MEMORY
 	.memory = BAD_MEMORY,
 #endif

@@ -147,6 +147,7 @@ static int load_has(const struct check_plugin *plugin, unsigned need)
 	case CHECK_EVENTS: return n->event_create && n->event_destroy && n->event_record;
 	case CHECK_SPLIT: return n->split != NULL;
 	case CHECK_MEMORY: return t->memory != NULL;
+	case CHECK_TOGETHER: return t->send_more && t->flush;
 	default: return 1;
 	}
 }
@@ -162,7 +163,8 @@ static const struct {
 		  {CHECK_FORKED, "transport->forked"},
 		  {CHECK_EVENTS, "native->event_create and the like"},
 		  {CHECK_SPLIT, "native->split"},
-		  {CHECK_MEMORY, "transport->memory"}};
+		  {CHECK_MEMORY, "transport->memory"},
+		  {CHECK_TOGETHER, "transport->send_more and flush"}};
 
 static void load_probe(struct check_case *c)
 {

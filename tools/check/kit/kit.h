@@ -53,12 +53,13 @@ enum check_need {
 	CHECK_CANCEL = 8,    /* cancel and drop */
 	CHECK_REGISTER = 16, /* mem_register of the transport */
 	CHECK_FORKED = 32,
-	CHECK_EVENTS = 64,    /* native->event_* */
-	CHECK_SPLIT = 128,    /* native->split */
-	CHECK_MEMORY = 256,   /* transport->memory */
-	CHECK_DEVICES = 512,  /* the plugin takes device memory and no host memory */
-	CHECK_MANAGED = 1024, /* beside CHECK_DEVICES: the plugin takes managed memory */
-	CHECK_COUNTERS = 2048 /* the ranks count together in the memory that they share */
+	CHECK_EVENTS = 64,     /* native->event_* */
+	CHECK_SPLIT = 128,     /* native->split */
+	CHECK_MEMORY = 256,    /* transport->memory */
+	CHECK_DEVICES = 512,   /* the plugin takes device memory and no host memory */
+	CHECK_MANAGED = 1024,  /* beside CHECK_DEVICES: the plugin takes managed memory */
+	CHECK_COUNTERS = 2048, /* the ranks count together in the memory that they share */
+	CHECK_TOGETHER = 4096  /* send_more and flush of the transport */
 };
 
 /* How the ranks of a check run. */

@@ -7,10 +7,16 @@
 
 extern const struct check check_open_checks[];     /* open and close without faults */
 extern const struct check check_send_checks[];     /* every message sent arrives */
+extern const struct check check_together_checks[]; /* send_more and flush */
 extern const struct check check_status_checks[];   /* the sender's side of a message */
 extern const struct check check_receive_checks[];  /* the receiver's side of a message */
 extern const struct check check_progress_checks[]; /* progress, threads, several endpoints */
 extern const struct check check_sleep_checks[];    /* wait_fd, arm, mem_register */
 extern const struct check check_close_checks[];    /* close in every state */
+
+struct check_ep;
+
+/* The messages of `peer` must have come in the order of their tags, 0 to count - 1. */
+void check_send_order(struct check_ep *ep, uint32_t peer, uint64_t count);
 
 #endif

@@ -214,8 +214,7 @@ static void send_large(struct check_case *c)
 
 /* ------------------------------------------------------------------ order -- */
 
-/* The plugin must announce the messages of one peer in the order of their tags. */
-static void send_check_order(struct check_ep *ep, uint32_t peer, uint64_t count)
+void check_send_order(struct check_ep *ep, uint32_t peer, uint64_t count)
 {
 	uint64_t next = 0;
 
@@ -263,7 +262,7 @@ static void send_order_rank(struct check_ep *ep)
 	}
 	if (check_progress_barrier(ep))
 		return;
-	send_check_order(ep, from, count);
+	check_send_order(ep, from, count);
 	free(buf);
 	free(send);
 }

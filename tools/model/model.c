@@ -59,7 +59,7 @@ static const struct model_request model_default = {
 /* Times of the algorithms of a collective for one call. */
 struct model_row {
 	int algorithm;
-	int64_t time;
+	double time;
 };
 
 struct model_work {
@@ -71,8 +71,8 @@ struct model_work {
 };
 
 /* Time of an algorithm, or -1 if it has no schedule for the call. */
-static int64_t model_time(struct model_work *w, const struct model_call *call, int id,
-			  const coll_algorithm_info_t *algorithm)
+static double model_time(struct model_work *w, const struct model_call *call, int id,
+			 const coll_algorithm_info_t *algorithm)
 {
 	const struct prove_case c = {.algorithm = id,
 				     .info = algorithm,
@@ -82,7 +82,7 @@ static int64_t model_time(struct model_work *w, const struct model_call *call, i
 				     .elem = 1,
 				     .segment = w->request->segment,
 				     .node_size = w->request->machine.node_size};
-	int64_t time = -1;
+	double time = -1;
 
 	w->prove.c = &c;
 	w->prove.failed = 0;
@@ -93,16 +93,16 @@ static int64_t model_time(struct model_work *w, const struct model_call *call, i
 }
 
 static void model_print(struct model_work *w, const struct model_call *call,
-			const struct model_row *row, int64_t best, int chosen)
+			const struct model_row *row, double best, int chosen)
 {
 	coll_algorithm_info_t a = {.size = sizeof(a)};
-	double ratio = best ? (double)row->time / (double)best : 1;
+	double ratio = best > 0 ? row->time / best : 1;
 
 	coll_algorithm(row->algorithm, &a);
 	if (!w->request->json) {
 		printf("%-16s %6d %6d %11llu  %c %-19s %14.3f %8.2f\n", coll_kind_name(call->kind),
 		       call->nranks, call->nnodes, (unsigned long long)call->bytes,
-		       chosen ? '*' : ' ', a.name, (double)row->time / 1e6, ratio);
+		       chosen ? '*' : ' ', a.name, row->time / 1e6, ratio);
 		return;
 	}
 	json_object(&w->json, NULL);
@@ -111,7 +111,7 @@ static void model_print(struct model_work *w, const struct model_call *call,
 	json_int(&w->json, "nodes", call->nnodes);
 	json_int(&w->json, "bytes", (int64_t)call->bytes);
 	json_string(&w->json, "algorithm", a.name);
-	json_number(&w->json, "microseconds", (double)row->time / 1e6);
+	json_number(&w->json, "microseconds", row->time / 1e6);
 	json_number(&w->json, "ratio", ratio);
 	json_bool(&w->json, "chosen", chosen);
 	json_object_end(&w->json);
@@ -131,7 +131,7 @@ static void model_one(struct model_work *w, const struct model_call *call)
 {
 	struct model_row row[MODEL_NAMES];
 	int rows = 0, chosen = model_choice(w->info, call);
-	int64_t best = INT64_MAX;
+	double best = HUGE_VAL;
 
 	for (int i = 0; i < coll_algorithm_count() && rows < MODEL_NAMES; i++) {
 		coll_algorithm_info_t a = {.size = sizeof(a)};
@@ -200,7 +200,7 @@ static int model_show(const struct model_request *request)
 /* -------------------------------------------------------------------- command line -- */
 
 /* Parses nanoseconds, also with a fraction, into picoseconds; *end becomes the rest of the text. */
-static int model_parse_time(const char *text, char **end, int64_t *picoseconds)
+static int model_parse_time(const char *text, char **end, double *picoseconds)
 {
 	double ns;
 
@@ -208,13 +208,13 @@ static int model_parse_time(const char *text, char **end, int64_t *picoseconds)
 	ns = strtod(text, end);
 	if (errno != 0 || *end == text || !(ns >= 0 && ns <= 1e9))
 		return -1;
-	*picoseconds = llround(ns * 1000);
+	*picoseconds = round(ns * 1000);
 	return 0;
 }
 
 static int model_parse_network(const char *text, struct model_network *network)
 {
-	int64_t value[4];
+	double value[4];
 	char *end;
 
 	for (int i = 0; i < 4; i++) {

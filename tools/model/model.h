@@ -15,18 +15,19 @@ extern const struct tool_command tool_model;
 
 /*
  * The parameters of LogGP (Alexandrov, Ionescu, Schauser and Scheiman, "LogGP: Incorporating Long Messages
- * into the LogP Model", 1995), in picoseconds.  A message of k bytes occupies the sender's processor for
- * `overhead`, enters the network in (k - 1) * byte, crosses it in `latency`, and occupies the receiver's
- * processor for `overhead`.  The next message of the same port follows `gap` after the last byte.
+ * into the LogP Model", 1995), in whole picoseconds: a double holds two hours of them exactly.  A message of
+ * k bytes occupies the sender's processor for `overhead`, enters the network in (k - 1) * byte, crosses it in
+ * `latency`, and occupies the receiver's processor for `overhead`.  The next message of the same port follows
+ * `gap` after the last byte.
  */
 struct model_network {
-	int64_t latency, overhead, gap, byte;
+	double latency, overhead, gap, byte;
 };
 
 struct model_machine {
 	struct model_network far;  /* between nodes; all ranks of a node share one port each way */
 	struct model_network near; /* within a node; every rank has a port each way */
-	int64_t reduce;            /* to reduce or copy a byte */
+	double reduce;             /* to reduce or copy a byte */
 	int node_size;             /* consecutive ranks of a node */
 };
 
@@ -54,7 +55,7 @@ struct model_run {
  * The time from the common start to the last step of the last rank, in picoseconds; -1 if the steps do not all
  * complete.  The case is built and matched: prove_build, prove_match.
  */
-int64_t model_simulate(struct model_run *m, struct prove *p, const struct model_machine *machine);
+double model_simulate(struct model_run *m, struct prove *p, const struct model_machine *machine);
 void model_free(struct model_run *m);
 
 #endif

@@ -13,23 +13,23 @@
 
 /* Times from which on the ports are free. */
 struct model_port {
-	int64_t out, in;
+	double out, in;
 };
 
 struct model_place {
-	int64_t processor;
+	double processor;
 	struct model_port port;
 };
 
 enum { EVENT_READY, EVENT_FIRST_BYTE, EVENT_LAST_BYTE, EVENT_DONE };
 
 struct model_event {
-	int64_t time;
+	double time;
 	int32_t kind,
 		step; /* at the same time the steps of a rank go in the order of its schedule */
 };
 
-static int64_t simulate_later(int64_t a, int64_t b)
+static double simulate_later(double a, double b)
 {
 	return a > b ? a : b;
 }
@@ -41,7 +41,7 @@ static int event_before(const struct model_event *a, const struct model_event *b
 	return a->time < b->time || (a->time == b->time && a->step < b->step);
 }
 
-static void event_push(struct model_run *m, int64_t time, int kind, int step)
+static void event_push(struct model_run *m, double time, int kind, int step)
 {
 	const struct model_event e = {time, kind, step};
 	int at = m->events++;
@@ -92,18 +92,18 @@ static struct model_port *step_port(struct model_run *m, const struct model_mach
 }
 
 /* Time from the first byte of a message to the last. */
-static int64_t step_length(const struct model_network *network, const coll_step_t *s)
+static double step_length(const struct model_network *network, const coll_step_t *s)
 {
-	return s->bytes > 1 ? (int64_t)(s->bytes - 1) * network->byte : 0;
+	return s->bytes > 1 ? (double)(s->bytes - 1) * network->byte : 0;
 }
 
 /* Time of the step's arithmetic, or of its copy to another place. */
-static int64_t step_work(const struct model_machine *machine, const coll_step_t *s)
+static double step_work(const struct model_machine *machine, const coll_step_t *s)
 {
 	if (s->kind == COLL_STEP_RECV ||
 	    (s->kind == COLL_STEP_COPY && s->src_buffer == s->dst_buffer && s->src == s->dst))
 		return 0;
-	return (int64_t)s->bytes * machine->reduce;
+	return (double)s->bytes * machine->reduce;
 }
 
 /* A step that waits for nothing more takes its turn on the processor. */
@@ -112,7 +112,7 @@ static void step_ready(struct model_run *m, struct prove *p, const struct model_
 {
 	const coll_step_t *s = prove_step(p, e->step);
 	int rank = p->rank[p->event[e->step].owner].rank;
-	int64_t *processor = &m->place[rank].processor, first;
+	double *processor = &m->place[rank].processor, first;
 	const struct model_network *network;
 	struct model_port *port;
 
@@ -141,14 +141,14 @@ static void step_arrives(struct model_run *m, struct prove *p, const struct mode
 	int rank = p->rank[p->event[e->step].owner].rank;
 	const struct model_network *network = step_network(machine, rank, s->peer);
 	struct model_port *port = step_port(m, machine, network, rank);
-	int64_t first = simulate_later(e->time, port->in);
+	double first = simulate_later(e->time, port->in);
 
 	port->in = first + step_length(network, s) + network->gap;
 	event_push(m, first + step_length(network, s), EVENT_LAST_BYTE, e->step);
 }
 
 /* A step has one thing less to wait for: an earlier step, or its message. */
-static void step_release(struct model_run *m, struct prove *p, int step, int64_t time)
+static void step_release(struct model_run *m, struct prove *p, int step, double time)
 {
 	if (--p->event[step].left == 0)
 		event_push(m, time, EVENT_READY, step);
@@ -175,9 +175,9 @@ static void simulate_begin(struct model_run *m, struct prove *p,
 	}
 }
 
-int64_t model_simulate(struct model_run *m, struct prove *p, const struct model_machine *machine)
+double model_simulate(struct model_run *m, struct prove *p, const struct model_machine *machine)
 {
-	int64_t end = 0;
+	double end = 0;
 	int done = 0;
 
 	simulate_begin(m, p, machine);

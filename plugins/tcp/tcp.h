@@ -88,6 +88,7 @@ struct tcp_conn {
 	/* Shared memory: tcp_ring.c. */
 	struct tcp_ring in, out; /* from the peer, made here; to the peer, made there */
 	int in_on, out_on;       /* the stream has left the socket for the ring */
+	int has_sent;            /* a message of the peer has come */
 	int offered;             /* this rank has tried to make `in` */
 	int offering, offer_fd;  /* the descriptor of `in` is still to be sent */
 

@@ -140,8 +140,9 @@ static ssize_t tcp_take_header(struct tcp *t, struct tcp_conn *conn, const uint8
 	memcpy(&header, conn->header, sizeof(header));
 	if (header.len == TCP_FRAME)
 		return tcp_take_frame(t, conn, &header, take, n);
-	if (t->ring_size && !conn->offered && !conn->inet && conn->fd >= 0)
+	if (conn->has_sent && t->ring_size && !conn->offered && !conn->inet && conn->fd >= 0)
 		tcp_ring_offer(t, conn);
+	conn->has_sent = 1;
 	memset(&conn->sink, 0, sizeof(conn->sink));
 	if (t->host->arrive(t->host, conn->peer, &header, &conn->sink)) {
 		tcp_lose(t, conn, "it sent an invalid message");

@@ -2,8 +2,9 @@
 /*
  * tcp_ring_offer.c - makes the shared memory between two ranks of one host, and moves their stream there.
  *
- * Each direction has a ring of its own.  The reader makes it, in a sealed memfd, when the first message of the
- * peer arrives over the socket, and offers its descriptor there (SCM_RIGHTS).  The writer maps it and sends
+ * Each direction has a ring of its own.  The reader makes it, in a sealed memfd, when the second message of the
+ * peer arrives over the socket (in a large job most ranks send each other one message, their goodbye), and offers
+ * its descriptor there (SCM_RIGHTS).  The writer maps it and sends
  * TCP_FRAME_SWITCH between two messages: all that follows is in the ring.  A writer that cannot map the ring
  * sends nothing and stays on the socket, so no side waits for an answer.
  *

@@ -90,6 +90,11 @@ takes allreduce/two_level 4 100 \
 takes allreduce/recursive_doubling 4 100 \
     $((3 + 99 + 100 * R + 99 * G + g + $(message 100) + 100 * R)) --node-size 2
 
+# Two ranks on one processor: both send before the first message is there; then two receives, two reductions.
+takes allreduce/recursive_doubling 2 100 $((1 + 1 + 99 + 2 * (1 + 100 * R))) --node-size 2 --cores 1
+takes allreduce/recursive_doubling 2 100 $((3 + 99 + 100 * R)) --node-size 2 --cores 2
+takes allreduce/recursive_doubling 4 8 $((2 * ($(message 8) + 8 * R))) --cores 1
+
 # ---- the output ----
 model -r 2,3 -s 8,1M allreduce broadcast/chain
 is "several ranks, sizes and names: status 0" "$status" 0
@@ -115,7 +120,8 @@ model -r 12 -s 16,1K
 is "every collective" "$(awk 'NR > 1 { print $1 }' "$dir/out" | sort -u | wc -l)" 14
 
 # ---- the command line ----
-for wrong in --ranks=0 --ranks=2, --ranks=1025 --ranks= --sizes=x --sizes=8, --sizes=2G --node-size=0 \
+none "the help fits 80 columns" "$("$coll" model --help | awk 'length > 80')"
+for wrong in --ranks=0 '--ranks=2,' --ranks=1025 --ranks= --sizes=x '--sizes=8,' --sizes=2G --node-size=0 --cores=0 \
     --segment=x --far=1,2,3 --far=1,2,3,4,5 --far=1,2,3,x --near=1,2,-3,4 --reduce=nan --reduce=1x \
     --rank allreduce/rings send; do
     model "$wrong"

@@ -31,8 +31,9 @@ static const char model_help[] =
 	"  -r, --ranks LIST     numbers of ranks, default 2,4,8,16,64\n"
 	"  -s, --sizes LIST     bytes of the count argument, default 8,1K,16K,256K,4M\n"
 	"      --node-size N    consecutive ranks of a node, default 1\n"
-	"      --segment BYTES  size of the pieces of long messages, default 1M; 0: no pieces\n"
-	"  -f, --far L,o,g,G    messages between nodes, in nanoseconds: latency, overhead on\n"
+	"      --cores N        processors that ranks of a node share, default one for each\n"
+	"      --segment BYTES  size of pieces of long messages, default 1M; 0: no pieces\n"
+	"  -f, --far L,o,g,G    messages between nodes, nanoseconds: latency, overhead on\n"
 	"                       each side, gap between messages, time of a byte; default\n"
 	"                       10000,3000,1000,0.32 (TCP, 25 Gb/s)\n"
 	"  -n, --near L,o,g,G   messages within a node, default 300,150,50,0.1\n"
@@ -266,12 +267,13 @@ static int model_parse_sizes(const char *text, struct model_request *request)
 	return 0;
 }
 
-enum { MODEL_NODE_SIZE = 256, MODEL_SEGMENT, MODEL_REDUCE, MODEL_JSON };
+enum { MODEL_NODE_SIZE = 256, MODEL_CORES, MODEL_SEGMENT, MODEL_REDUCE, MODEL_JSON };
 
 static const struct option model_options[] = {
 	{"ranks", required_argument, NULL, 'r'},
 	{"sizes", required_argument, NULL, 's'},
 	{"node-size", required_argument, NULL, MODEL_NODE_SIZE},
+	{"cores", required_argument, NULL, MODEL_CORES},
 	{"segment", required_argument, NULL, MODEL_SEGMENT},
 	{"far", required_argument, NULL, 'f'},
 	{"near", required_argument, NULL, 'n'},
@@ -307,6 +309,11 @@ static const char *model_set(struct model_request *request, int option, const ch
 		if (tool_parse_int(value, 1, MODEL_RANKS_MAX, &number) != 0)
 			return "--node-size: 1 to 1024";
 		machine->node_size = (int)number;
+		return NULL;
+	case MODEL_CORES:
+		if (tool_parse_int(value, 1, MODEL_RANKS_MAX, &number) != 0)
+			return "--cores: 1 to 1024";
+		machine->cores = (int)number;
 		return NULL;
 	case MODEL_SEGMENT:
 		return tool_parse_size(value, &request->segment) ? "--segment: a size, as in 1M"

@@ -29,6 +29,7 @@ struct model_machine {
 	struct model_network near; /* within a node; every rank has a port each way */
 	double reduce;             /* to reduce or copy a byte */
 	int node_size;             /* consecutive ranks of a node */
+	int cores; /* processors that the ranks of a node share; 0: one for each rank */
 };
 
 /* A call of a collective. */
@@ -48,7 +49,8 @@ struct model_run {
 	int events, cap_heap;
 	struct model_place *place; /* of each rank */
 	struct model_port *port;   /* of each node */
-	int cap_places, cap_ports;
+	double *core;              /* of each node, time from which on the processor is free */
+	int cap_places, cap_ports, cap_cores;
 };
 
 /*

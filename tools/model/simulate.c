@@ -2,9 +2,9 @@
 /*
  * simulate.c - runs the schedules of all ranks on a machine of LogGP, event by event.
  *
- * A rank has one processor, which takes the steps that wait for nothing more in the order in which they
- * become so.  A send occupies the processor for the overhead, then waits for the port; the processor goes on
- * meanwhile.  A receive occupies it when its last byte has come, and a reduction as long again as its bytes
+ * A rank takes the steps that wait for nothing more one after another, in the order in which they become so.
+ * Each needs a processor, of the rank or of those that the ranks of the node share.  A send occupies the
+ * processor for the overhead, then waits for the port; the processor goes on meanwhile.  A receive occupies it when its last byte has come, and a reduction as long again as its bytes
  * take.
  */
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct model_port {
 };
 
 struct model_place {
-	double processor;
+	double free; /* time from which on the rank is free */
 	struct model_port port;
 };
 
@@ -106,28 +106,55 @@ static double step_work(const struct model_machine *machine, const coll_step_t *
 	return (double)s->bytes * machine->reduce;
 }
 
-/* A step that waits for nothing more takes its turn on the processor. */
+/* The processor of the rank's node that is free first. */
+static double *step_core(struct model_run *m, const struct model_machine *machine, int rank)
+{
+	double *first = m->core + (size_t)(rank / machine->node_size) * (size_t)machine->cores;
+	double *best = first;
+
+	for (int i = 1; i < machine->cores; i++)
+		if (first[i] < *best)
+			best = &first[i];
+	return best;
+}
+
+/* The rank works for some time from `from` on, or when it and a processor are free; returns the end. */
+static double step_compute(struct model_run *m, const struct model_machine *machine, int rank,
+			   double from, double time)
+{
+	double *free = &m->place[rank].free, *core;
+
+	*free = simulate_later(*free, from);
+	if (!machine->cores || time <= 0)
+		return *free += time;
+	core = step_core(m, machine, rank);
+	*free = simulate_later(*free, *core) + time;
+	*core = *free;
+	return *free;
+}
+
+/* A step that waits for nothing more takes its turn. */
 static void step_ready(struct model_run *m, struct prove *p, const struct model_machine *machine,
 		       const struct model_event *e)
 {
 	const coll_step_t *s = prove_step(p, e->step);
 	int rank = p->rank[p->event[e->step].owner].rank;
-	double *processor = &m->place[rank].processor, first;
 	const struct model_network *network;
 	struct model_port *port;
+	double end, first;
 
-	*processor = simulate_later(*processor, e->time);
 	if (s->kind != COLL_STEP_SEND) {
+		end = step_work(machine, s);
 		if (step_receives(s))
-			*processor += step_network(machine, rank, s->peer)->overhead;
-		*processor += step_work(machine, s);
-		event_push(m, *processor, EVENT_DONE, e->step);
+			end += step_network(machine, rank, s->peer)->overhead;
+		end = step_compute(m, machine, rank, e->time, end);
+		event_push(m, end, EVENT_DONE, e->step);
 		return;
 	}
 	network = step_network(machine, rank, s->peer);
 	port = step_port(m, machine, network, rank);
-	*processor += network->overhead;
-	first = simulate_later(*processor, port->out);
+	end = step_compute(m, machine, rank, e->time, network->overhead);
+	first = simulate_later(end, port->out);
 	port->out = first + step_length(network, s) + network->gap;
 	event_push(m, first + step_length(network, s), EVENT_DONE, e->step);
 	event_push(m, first + network->latency, EVENT_FIRST_BYTE, p->event[e->step].mate);
@@ -166,6 +193,8 @@ static void simulate_begin(struct model_run *m, struct prove *p,
 	m->port = prove_grow(m->port, &m->cap_ports, nodes, sizeof(*m->port));
 	memset(m->place, 0, (size_t)nranks * sizeof(*m->place));
 	memset(m->port, 0, (size_t)nodes * sizeof(*m->port));
+	m->core = prove_grow(m->core, &m->cap_cores, nodes * machine->cores + 1, sizeof(*m->core));
+	memset(m->core, 0, ((size_t)nodes * (size_t)machine->cores + 1) * sizeof(*m->core));
 	for (int g = 0; g < p->nsteps; g++) {
 		const coll_step_t *s = prove_step(p, g);
 
@@ -203,5 +232,6 @@ void model_free(struct model_run *m)
 	free(m->heap);
 	free(m->place);
 	free(m->port);
+	free(m->core);
 	memset(m, 0, sizeof(*m));
 }

@@ -122,7 +122,7 @@ is "every collective" "$(awk 'NR > 1 { print $1 }' "$dir/out" | sort -u | wc -l)
 # ---- the command line ----
 none "the help fits 80 columns" "$("$coll" model --help | awk 'length > 80')"
 for wrong in --ranks=0 '--ranks=2,' --ranks=1025 --ranks= --sizes=x '--sizes=8,' --sizes=2G --node-size=0 --cores=0 \
-    --segment=x --far=1,2,3 --far=1,2,3,4,5 --far=1,2,3,x --near=1,2,-3,4 --reduce=nan --reduce=1x \
+    --segment=x --segment=4095 --far=1,2,3 --far=1,2,3,4,5 --far=1,2,3,x --near=1,2,-3,4 --reduce=nan --reduce=1x \
     --rank allreduce/rings send; do
     model "$wrong"
     is "'$wrong' is refused" "$status" 2

@@ -9,7 +9,7 @@
 #include "lib/tool.h"
 #include "model/model.h"
 
-enum { MODEL_LIST = 32, MODEL_RANKS_MAX = 1024, MODEL_NAMES = 16 };
+enum { MODEL_LIST = 32, MODEL_RANKS_MAX = 1024, MODEL_NAMES = 16, MODEL_SEGMENT_MIN = 4 << 10 };
 
 /* The request of the command line. */
 struct model_request {
@@ -31,7 +31,7 @@ static const char model_help[] =
 	"  -r, --ranks LIST     numbers of ranks, default 2,4,8,16,64\n"
 	"  -s, --sizes LIST     bytes of the count argument, default 8,1K,16K,256K,4M\n"
 	"      --node-size N    consecutive ranks of a node, default 1\n"
-	"      --cores N        processors that ranks of a node share, default one for each\n"
+	"      --cores N        processors that ranks of a node share, default one each\n"
 	"      --segment BYTES  size of pieces of long messages, default 1M; 0: no pieces\n"
 	"  -f, --far L,o,g,G    messages between nodes, nanoseconds: latency, overhead on\n"
 	"                       each side, gap between messages, time of a byte; default\n"
@@ -41,7 +41,7 @@ static const char model_help[] =
 	"      --json           print one JSON document\n"
 	"  -h, --help           show this help and exit\n"
 	"\n"
-	"Exit status: 0, or 2 if the command line is wrong.\n";
+	"Exit status: 0, 1 if a schedule cannot be built, 2 if the command line is wrong.\n";
 
 static const struct model_request model_default = {
 	.machine = {.far = {10000000, 3000000, 1000000, 320},
@@ -69,6 +69,7 @@ struct model_work {
 	struct model_run run;
 	coll_info_t info;
 	struct json json;
+	int failed; /* an algorithm had no schedule */
 };
 
 /* Time of an algorithm, or -1 if it has no schedule for the call. */
@@ -90,6 +91,11 @@ static double model_time(struct model_work *w, const struct model_call *call, in
 	if (prove_build(&w->prove) == 0 && prove_match(&w->prove) == 0)
 		time = model_simulate(&w->run, &w->prove, &w->request->machine);
 	prove_unbuild(&w->prove);
+	for (int k = 0; k < PROVE_CHECKS; k++)
+		if (w->prove.failed & 1u << k) {
+			fprintf(stderr, "coll model: %s\n", w->prove.text[k]);
+			w->failed = 1;
+		}
 	return time;
 }
 
@@ -195,7 +201,7 @@ static int model_show(const struct model_request *request)
 	coll_info_destroy(w.info);
 	prove_free(&w.prove);
 	model_free(&w.run);
-	return 0;
+	return w.failed;
 }
 
 /* -------------------------------------------------------------------- command line -- */
@@ -316,8 +322,10 @@ static const char *model_set(struct model_request *request, int option, const ch
 		machine->cores = (int)number;
 		return NULL;
 	case MODEL_SEGMENT:
-		return tool_parse_size(value, &request->segment) ? "--segment: a size, as in 1M"
-								 : NULL;
+		return tool_parse_size(value, &request->segment) ||
+				       (request->segment && request->segment < MODEL_SEGMENT_MIN)
+			       ? "--segment: 0 or a size from 4K on, as in 1M"
+			       : NULL;
 	case MODEL_REDUCE:
 		return model_parse_time(value, &end, &machine->reduce) || *end
 			       ? "--reduce: nanoseconds, as in 0.1"

@@ -111,6 +111,7 @@ static int context_prepare(struct context *context, const struct context_parts *
 	context->nranks = bootstrap_nranks(parts->bootstrap);
 	context->poll_us =
 		context_oversubscribed(parts->bootstrap) ? 0 : config_int(parts->config, "poll");
+	context->polls_us = context->poll_us;
 	context->yield_us = config_int(parts->config, "yield");
 	context->timeout_us = config_int(parts->config, "timeout");
 	context->stall_us = config_int(parts->config, "stall_after");

@@ -85,6 +85,7 @@ struct context {
 	_Atomic uintptr_t
 		progress_owner; /* the thread that last entered: it drives this context while it waits for others */
 	int64_t poll_us, yield_us, timeout_us, stall_us;
+	int64_t polls_us; /* how long a wait polls now: poll_us, or less on a processor that ranks share */
 	int64_t now_us;             /* see context_now */
 	int now_is_recent;          /* now_us was read in this call, or in this round of a wait */
 	struct selection selection; /* rank 0's selection */

@@ -26,6 +26,14 @@ enum {
 	WAIT_BLIND_US = 200,
 	WAIT_BLIND_MOST_US = 10000,
 	WAIT_BLIND_PART = 16,
+	/*
+	 * A yield of so many microseconds, both included, has let another thread run that yields too: a rank
+	 * that shares the processor, and can only go on if this rank does not poll.  Without such a thread a
+	 * yield takes less; a thread that computes keeps the processor for a tick of the kernel.
+	 */
+	WAIT_SHARED_LEAST_US = 2,
+	WAIT_SHARED_MOST_US = 500,
+	WAIT_SHARED_POLL_US = 1,
 	WAIT_UNLOCKED_US = 50, /* between two waits inside a backend: other threads take the lock */
 	WAIT_PATIENCE_US = 1000
 };
@@ -181,12 +189,26 @@ static int wait_in_backend(struct context *context)
 	return 1;
 }
 
+/* Another thread ran for `took` microseconds when this one yielded: how long shall the waits poll from now on? */
+static int64_t wait_adapt(const struct context *context, int64_t took)
+{
+	const int shared = took >= WAIT_SHARED_LEAST_US && took <= WAIT_SHARED_MOST_US;
+
+	return shared && context->poll_us > WAIT_SHARED_POLL_US ? WAIT_SHARED_POLL_US
+								: context->poll_us;
+}
+
 /* Lets another thread run, also one that waits for the lock. */
 static void wait_yield(struct context *context, int is_progress_thread)
 {
+	int64_t took;
+
 	pthread_mutex_unlock(&context->lock);
+	took = clock_now_us();
 	sched_yield();
+	took = clock_now_us() - took;
 	wait_lock_again(context, is_progress_thread);
+	context->polls_us = wait_adapt(context, took);
 }
 
 static void wait_sleep(struct context *context, int64_t longest_us, int64_t idle_us,
@@ -234,7 +256,7 @@ static void wait_pause(struct context *context, int64_t idle, int64_t left, int 
 {
 	int64_t longest = (int64_t)WAIT_SLEEP_MS * 1000;
 
-	if (idle < context->poll_us)
+	if (idle < context->polls_us)
 		return;
 	if (idle < context->poll_us + context->yield_us) {
 		wait_yield(context, is_progress_thread);
@@ -268,7 +290,7 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 			calls = context->progress_count;
 			continue;
 		}
-		if (++rounds % WAIT_SWEEP && idle < context->poll_us)
+		if (++rounds % WAIT_SWEEP && idle < context->polls_us)
 			continue; /* a read of the clock costs more than a poll */
 		now = clock_now_us();
 		context->now_us = now;
@@ -280,7 +302,7 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 			continue;
 		if (idle >= timeout_us)
 			return done(arg) ? COLL_SUCCESS : COLL_ERR_TIMEOUT;
-		context->now_is_recent = idle < context->poll_us;
+		context->now_is_recent = idle < context->polls_us;
 		wait_pause(context, idle, timeout_us - idle, is_progress_thread);
 	}
 	return COLL_SUCCESS;

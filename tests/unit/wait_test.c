@@ -7,6 +7,9 @@
 
 #include "base/clock.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 enum { WAITS = 200, WAIT_US = 2000, YIELD_US = 1000, THREADS = 2, LATE_MS = 10000 };
 
 static int32_t fake_wait_fd(void *ep)
@@ -34,7 +37,7 @@ static struct rig *busy_rig(void)
 {
 	struct rig *rig = rig_new(busy_transport);
 
-	rig->context->poll_us = 0;
+	rig->context->poll_us = rig->context->polls_us = 0;
 	rig->context->yield_us = YIELD_US;
 	return rig;
 }
@@ -97,11 +100,59 @@ static void test_callers(void)
 	rig_free(rig);
 }
 
+/* ---------------------------------------------------- what ran while this thread yielded -- */
+
+static _Atomic int64_t
+	yield_us; /* another thread runs so long at each yield; 0: none, or a real one */
+
+/* In place of the C library's. */
+int sched_yield(void)
+{
+	int64_t begin = clock_now_us(), us = atomic_load(&yield_us);
+
+	while (clock_now_us() - begin < us)
+		;
+	return us ? 0 : (int)syscall(SYS_sched_yield);
+}
+
+/* Ends a wait with this polling time, if each yield takes `us` microseconds?  On a busy machine not each wait does. */
+static int polls_become(struct context *context, int64_t us, int64_t polls)
+{
+	int64_t begin = clock_now_ms();
+
+	atomic_store(&yield_us, us);
+	do
+		context_wait(context, never, NULL, WAIT_US);
+	while (context->polls_us != polls && clock_now_ms() - begin < LATE_MS);
+	atomic_store(&yield_us, 0);
+	return context->polls_us == polls;
+}
+
+static void test_shared_processor(void)
+{
+	struct rig *rig = busy_rig();
+	struct context *context = rig->context;
+
+	context->poll_us = context->polls_us = 20;
+	ok(polls_become(context, 10, 1),
+	   "a yield of 10 us: a rank shares the processor, so the next wait polls little");
+	ok(polls_become(context, 0, 20),
+	   "a yield that nobody uses: a wait polls as long as it is told");
+	ok(polls_become(context, 10, 1), "shared again");
+	ok(polls_become(context, 4000, 20),
+	   "a yield of a tick: a thread computes there, so a yield is dear");
+	context->poll_us = context->polls_us = 0;
+	context_wait(context, never, NULL, WAIT_US);
+	is_int(context->polls_us, 0, "a wait never polls longer than it is told");
+	rig_free(rig);
+}
+
 int main(void)
 {
 	setenv("COLL_PROGRESS", "thread", 1);
 	alarm(60);
 	test_progress_thread();
 	test_callers();
+	test_shared_processor();
 	return done_testing();
 }

@@ -65,6 +65,8 @@ int choose_describe(const struct config *config, const struct selection *selecti
 		.number = number + 1,
 		.block_min = rule->block_min,
 		.block_max = rule->block_max,
+		.local_min = rule->local_min,
+		.local_max = rule->local_max,
 	};
 	own.memory |= rule->memory & COLL_MEM_HOST ? COLL_RULE_HOST_MEMORY : 0;
 	own.memory |= rule->memory & COLL_MEM_CUDA ? COLL_RULE_CUDA_MEMORY : 0;
@@ -122,7 +124,15 @@ static int reachable_on_nodes(struct reachability *r, int nnodes)
 	return nnodes >= 1 && nnodes <= r->call.nranks && reachable_by_bytes(r);
 }
 
-/* Tries the numbers of ranks at which ranges begin or have ended, or algorithms begin to fit. */
+/* Tries the numbers of nodes with at most so many ranks each, and with more. */
+static int reachable_with_local(struct reachability *r, int local)
+{
+	int most = r->call.nranks / local;
+
+	return reachable_on_nodes(r, most) || reachable_on_nodes(r, most + 1);
+}
+
+/* Tries the numbers of nodes at which ranges begin or have ended, or algorithms begin to fit. */
 static int reachable_on_any(struct reachability *r)
 {
 	int found = reachable_on_nodes(r, 1) || reachable_on_nodes(r, 2) ||
@@ -132,7 +142,11 @@ static int reachable_on_any(struct reachability *r)
 		const struct rule *rule = &r->rules->rule[i];
 
 		found = reachable_on_nodes(r, rule->nodes_min) ||
-			(rule->nodes_max < INT32_MAX && reachable_on_nodes(r, rule->nodes_max + 1));
+			(rule->nodes_max < INT32_MAX &&
+			 reachable_on_nodes(r, rule->nodes_max + 1)) ||
+			reachable_with_local(r, rule->local_min) ||
+			(rule->local_max < INT32_MAX &&
+			 reachable_with_local(r, rule->local_max + 1));
 	}
 	return found;
 }
@@ -165,6 +179,8 @@ static const char *reachable_why_not(const struct reachability *r, int nnodes)
 		return "the number of ranks is not a power of two";
 	if (nnodes && (nnodes < rule->nodes_min || nnodes > rule->nodes_max))
 		return "the rule is for other numbers of nodes";
+	if (nnodes && (nranks / nnodes < rule->local_min || nranks / nnodes > rule->local_max))
+		return "the rule is for other numbers of ranks a node";
 	if (algo->flags & COLL_ALGORITHM_NODES && !algo_fits(algo, nranks, nnodes ? nnodes : 2))
 		return "there must be several nodes, one of them with several ranks";
 	return "earlier rules take every call";

@@ -2,14 +2,17 @@
 /* calls.c - the public operations: each fills a coll_args_t, which is checked and joins the queue. */
 #include "api/check.h"
 #include "api/group.h"
+#include "api/overlap.h"
+#include "api/request.h"
 #include "base/error.h"
 #include "exec/native.h"
 #include "exec/queue.h"
+#include "exec/stream_order.h"
 
 /* -------------------------------------------------------- one public operation -- */
 
-/* Issues a call on an entered communicator: it begins at once unless a group is open. */
-static int call_issue(struct comm *comm, const coll_args_t *args)
+/* It begins at once unless a group is open. */
+int call_issue(struct comm *comm, const coll_args_t *args)
 {
 	uint64_t group = group_current();
 	int code = comm_error(comm);
@@ -29,6 +32,10 @@ static int call_issue(struct comm *comm, const coll_args_t *args)
 	}
 	if (!code && group)
 		code = group_join(comm);
+	if (!code && group)
+		code = overlap_check(comm, &op->call);
+	if (!code && args->stream && !comm->native)
+		code = stream_order_begin(op, group);
 	if (code) {
 		if (op)
 			op_retire(op);

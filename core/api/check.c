@@ -144,9 +144,16 @@ static int check_stream(const struct kind *k, const struct comm *comm, const col
 
 	if (!a->stream || (b->native && b->native->event_record && !b->transport))
 		return COLL_SUCCESS;
-	return error_set(COLL_ERR_INVALID_ARGUMENT,
-			 "%s: backend '%s' has no device streams; pass NULL as stream", k->name,
-			 b->name);
+	if (!b->transport)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "%s: backend '%s' has no device streams; pass NULL as stream",
+				 k->name, b->name);
+	return comm->context->devices ? COLL_SUCCESS
+				      : error_set(COLL_ERR_INVALID_ARGUMENT,
+						  "%s: stream is not NULL, but this process has no "
+						  "CUDA driver; pass "
+						  "NULL as stream",
+						  k->name);
 }
 
 int check_call(const struct comm *comm, const coll_args_t *a, struct call *call)

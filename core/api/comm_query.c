@@ -26,9 +26,11 @@ static int destroy_is_late(const struct destroy_goal *goal)
 	return clock_now_us() >= goal->deadline;
 }
 
+/* Nobody waits for receives outside the order: they end with the communicator. */
 static int destroy_is_idle(const struct comm *comm, uint64_t number)
 {
-	return comm->error || atomic_load(&comm->aborted) || comm->finished >= number;
+	return comm->error || atomic_load(&comm->aborted) ||
+	       (comm->finished >= number && !comm->sends.first);
 }
 
 static int destroy_idle(void *arg)
@@ -56,7 +58,7 @@ static int64_t destroy_left(int64_t deadline, int64_t timeout_us)
 
 /*
  * Waits for the operations, then tells the other ranks that this rank leaves: from then on its silence is
- * no failure.  After a failure the message contains that failure instead, for ranks that do not know it.
+ * no failure.  After a failure a message before tells of that failure, for ranks that do not know it.
  */
 static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadline)
 {
@@ -75,8 +77,7 @@ static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadli
 	comm->leaving = 1;
 	if (comm->error)
 		comm_send_control(comm, CONTROL_FAIL, comm->error, comm->error_text);
-	else
-		comm_send_leave(comm);
+	comm_send_leave(comm);
 	timeout_us = destroy_left(deadline, timeout_us);
 	goal.deadline = clock_now_us() + timeout_us;
 	context_wait(context, destroy_told, &goal, timeout_us);
@@ -194,6 +195,69 @@ static struct comm *comm_query_enter(coll_comm_t handle, const void *out, const 
 		return NULL;
 	}
 	return comm_enter(handle, what);
+}
+
+coll_result_t coll_comm_members(coll_comm_t handle, int32_t *ranks)
+{
+	struct comm *comm = comm_enter(handle, "coll_comm_members");
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	for (int r = 0; ranks && r < comm->nranks; r++) {
+		const int at = comm->to_context_rank[r];
+
+		ranks[r] = comm->context->origin ? comm->context->origin[at] : at;
+	}
+	comm_leave(comm);
+	return ranks ? COLL_SUCCESS
+		     : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_members: ranks is NULL");
+}
+
+coll_result_t coll_comm_get_failed(coll_comm_t handle, int32_t *ranks, int32_t capacity,
+				   int32_t *count)
+{
+	struct comm *comm = comm_enter(handle, "coll_comm_get_failed");
+	int code = COLL_SUCCESS;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	if (!count || capacity < 0 || (capacity && !ranks))
+		code = error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_get_failed: %s",
+				 !count         ? "count is NULL"
+				 : capacity < 0 ? "capacity is negative"
+						: "ranks is NULL, but capacity is not 0");
+	if (!code) {
+		context_progress(comm->context);
+		*count = 0;
+		for (int r = 0; r < comm->nranks; r++) {
+			if (comm->peer_state[r] != PEER_FAILED &&
+			    comm->peer_state[r] != PEER_REPORTED)
+				continue;
+			if (*count < capacity)
+				ranks[*count] = r;
+			++*count;
+		}
+	}
+	comm_leave(comm);
+	return code;
+}
+
+coll_result_t coll_comm_set_timeout(coll_comm_t handle, int64_t timeout_ms)
+{
+	struct comm *comm = comm_enter(handle, "coll_comm_set_timeout");
+	int code = COLL_SUCCESS;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	if (timeout_ms < 1 || timeout_ms > INT64_C(1000) * CONFIG_LONGEST_SECONDS)
+		code = error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_comm_set_timeout: timeout_ms is %lld, but must be from 1 to "
+				 "%lld",
+				 (long long)timeout_ms, 1000LL * CONFIG_LONGEST_SECONDS);
+	else
+		comm->timeout_us = timeout_ms * 1000;
+	comm_leave(comm);
+	return code;
 }
 
 coll_result_t coll_comm_count(coll_comm_t handle, int32_t *nranks)

@@ -7,10 +7,9 @@
 #include <stdlib.h>
 
 static int shrink_check(const int32_t *exclude, int32_t n, const coll_comm_t *newcomm,
-			const coll_config_t *config, int32_t flags)
+			int32_t flags)
 {
 	const char *wrong = !newcomm                   ? "newcomm is NULL"
-			    : config                   ? "config must be NULL"
 			    : flags                    ? "flags must be 0"
 			    : n < 0 || (n && !exclude) ? "exclude is NULL or nexclude negative"
 						       : NULL;
@@ -48,13 +47,16 @@ coll_result_t coll_comm_shrink(coll_comm_t handle, const int32_t *exclude, int32
 {
 	struct comm *comm = comm_enter(handle, "coll_comm_shrink");
 	uint8_t *excluded;
+	int64_t timeout_us = 0;
 	int code;
 
 	if (newcomm)
 		*newcomm = NULL;
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = shrink_check(exclude, nexclude, newcomm, config, flags);
+	code = shrink_check(exclude, nexclude, newcomm, flags);
+	if (!code)
+		code = derive_config("coll_comm_shrink", config, &timeout_us);
 	excluded = calloc((size_t)comm->nranks, 1);
 	if (!code && !excluded)
 		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
@@ -63,6 +65,8 @@ coll_result_t coll_comm_shrink(coll_comm_t handle, const int32_t *exclude, int32
 	if (!code)
 		code = derive_of(comm)->shrink(comm, excluded, newcomm);
 	comm_leave(comm);
+	if (!code)
+		derive_set_timeout(*newcomm, timeout_us);
 	free(excluded);
 	return code;
 }

@@ -31,6 +31,48 @@ int split_order(const struct split_vote *all, int n, int self, int *ranks, int *
 	return members;
 }
 
+int derive_config(const char *function, const coll_config_t *given, int64_t *timeout_us)
+{
+	const int64_t longest_ms = INT64_C(1000) * CONFIG_LONGEST_SECONDS;
+	coll_config_t config;
+	const char *field;
+	int code = config_app(given, &config);
+
+	*timeout_us = 0;
+	if (code)
+		return code;
+	field = config.backend                 ? "backend"
+		: config.plugin_path           ? "plugin_path"
+		: config.config_file           ? "config_file"
+		: config.interface_name        ? "interface_name"
+		: config.init_timeout_ms != -1 ? "init_timeout_ms"
+		: config.device != -1          ? "device"
+		: config.options               ? "options"
+					       : NULL;
+	if (field)
+		return error_set(
+			COLL_ERR_INVALID_ARGUMENT,
+			"%s: config->%s is set, but the new communicator takes it from its "
+			"parent: only timeout_ms may be set",
+			function, field);
+	if (config.timeout_ms != -1 && (config.timeout_ms < 1 || config.timeout_ms > longest_ms))
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "%s: config->timeout_ms is %lld, but must be from 1 to %lld",
+				 function, (long long)config.timeout_ms, (long long)longest_ms);
+	*timeout_us = config.timeout_ms == -1 ? 0 : config.timeout_ms * 1000;
+	return COLL_SUCCESS;
+}
+
+void derive_set_timeout(coll_comm_t made, int64_t timeout_us)
+{
+	struct comm *comm = made && timeout_us ? comm_enter(made, "coll_comm_split") : NULL;
+
+	if (!comm)
+		return;
+	comm->timeout_us = timeout_us;
+	comm_leave(comm);
+}
+
 /* Makes and begins a split; the parent is entered.  The caller finishes and frees *out. */
 static int split_new(struct comm *comm, int32_t color, int32_t key, coll_comm_t *newcomm,
 		     struct split **out)
@@ -64,6 +106,8 @@ static int split_finish(struct split *split)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = split->derive->finish(comm, split);
 	comm_leave(comm);
+	if (!code)
+		derive_set_timeout(*split->out, split->timeout_us);
 	return code;
 }
 
@@ -189,22 +233,24 @@ static int split_call(coll_comm_t handle, int32_t color, int32_t key, coll_comm_
 {
 	struct comm *comm = comm_enter(handle, function);
 	struct split *split = NULL;
-	int code = COLL_SUCCESS;
+	int64_t timeout_us;
+	int code;
 
 	if (newcomm)
 		*newcomm = NULL;
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	if (!newcomm || config || (color < 0 && color != COLL_SPLIT_NOCOLOR))
+	code = derive_config(function, config, &timeout_us);
+	if (!code && (!newcomm || (color < 0 && color != COLL_SPLIT_NOCOLOR)))
 		code = error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %s", function,
 				 !newcomm ? "newcomm is NULL"
-				 : config ? "config must be NULL"
 					  : "color must be 0 or more, or COLL_SPLIT_NOCOLOR");
 	if (!code)
 		code = split_new(comm, color, key, newcomm, &split);
 	comm_leave(comm);
 	if (code)
 		return code;
+	split->timeout_us = timeout_us;
 	if (group_current()) {
 		group_add_split(split);
 		return COLL_SUCCESS;

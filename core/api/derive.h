@@ -17,8 +17,9 @@ struct split {
 	const struct derive *derive;
 	coll_comm_t parent;
 	coll_comm_t *out;
-	uint64_t number; /* derive_transport: of the operation that exchanges the votes */
-	uint32_t seq;    /* derive_transport: of the same among the parent's collectives */
+	uint64_t number;    /* derive_transport: of the operation that exchanges the votes */
+	uint32_t seq;       /* derive_transport: of the same among the parent's collectives */
+	int64_t timeout_us; /* of the new communicator; 0: its parent's */
 	struct split_vote own;
 	struct split_vote all[]; /* one for each rank of the parent */
 };
@@ -53,6 +54,14 @@ static inline const struct derive *derive_of(const struct comm *comm)
  * *place becomes the place of `self` among them.
  */
 int split_order(const struct split_vote *all, int n, int self, int *ranks, int *place);
+/*
+ * Checks the configuration of a new communicator, which may set timeout_ms only: *timeout_us becomes that, or 0
+ * if it is not set.  config may be NULL; `function` is the public function.
+ */
+int derive_config(const char *function, const coll_config_t *config, int64_t *timeout_us);
+/* Gives a communicator that was made its own timeout; 0: it keeps its parent's. */
+void derive_set_timeout(coll_comm_t made, int64_t timeout_us);
+
 /* Finishes and frees the splits of a group: COLL_SUCCESS or the first error. */
 int split_end_all(struct split *list);
 

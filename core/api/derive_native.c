@@ -113,6 +113,21 @@ static int derive_native_no_color(struct derive_meeting *s)
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 
+/* Makes the communicator of the new context, which it takes over. */
+static int derive_native_comm(struct derive_meeting *s, coll_comm_t *out)
+{
+	struct context *context = s->context, *parent = s->comm->context;
+
+	context->timeout_us = s->comm->timeout_us;
+	context->origin = calloc((size_t)s->n, sizeof(*context->origin));
+	if (!context->origin) /* the caller releases the context */
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", s->n);
+	for (int r = 0; r < s->n; r++)
+		context->origin[r] = parent->origin ? parent->origin[s->members[r]] : s->members[r];
+	s->context = NULL;
+	return init_comm(out, context);
+}
+
 static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
 {
 	const struct context_making making = {.color = s->own.color, .key = s->own.key};
@@ -126,9 +141,7 @@ static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
 		code = COLL_ERR_REMOTE;
 	if (code)
 		return code;
-	code = init_comm(out, s->context);
-	s->context = NULL; /* the communicator's, or released */
-	return code;
+	return derive_native_comm(s, out);
 }
 
 static int derive_native_split(struct derive_meeting *s, coll_comm_t *out)
@@ -203,11 +216,7 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
 	if (!code)
 		code = context_derive_open(s->context, &making);
 	free(exclude);
-	if (!code) {
-		code = init_comm(out, s->context);
-		s->context = NULL;
-	}
-	return code;
+	return code ? code : derive_native_comm(s, out);
 }
 
 static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, coll_comm_t *out)

@@ -42,6 +42,7 @@ static int derive_transport_new(struct comm *parent, uint32_t context_id, int ra
 	if (!code) {
 		context_ref(context);
 		made->birth = birth;
+		made->timeout_us = parent->timeout_us;
 		*out = made->handle;
 	} else if (made) {
 		context_leave(context);
@@ -130,7 +131,7 @@ static void shrink_init(struct shrink *s)
 static int shrink_missing(const struct shrink *s)
 {
 	for (int r = 0; r < s->comm->nranks; r++)
-		if (!s->excluded[r] && s->comm->peer_state[r] != PEER_ALIVE)
+		if (!s->excluded[r] && s->comm->peer_state[r] >= PEER_LEFT)
 			return r;
 	return -1;
 }
@@ -233,7 +234,7 @@ static void shrink_answer(const struct shrink *s, uint32_t context_id, int lost)
 static int shrink_lead(struct shrink *s, uint32_t *context_id)
 {
 	struct comm *comm = s->comm;
-	int timed_out = context_wait(comm->context, shrink_over, s, comm->context->timeout_us);
+	int timed_out = context_wait(comm->context, shrink_over, s, comm->timeout_us);
 	int broken = timed_out || !comm->context->ep || shrink_aborted(s);
 	int lost = broken ? comm->rank : shrink_agreed(s) ? -1 : shrink_missing(s);
 
@@ -256,7 +257,7 @@ static int shrink_follow(struct shrink *s, uint32_t *context_id)
 	comm->shrunk.awaited = s->hash;
 	context_send_control(comm->context, leader, comm_tag_control(comm->context_id),
 			     CONTROL_SHRINK, 0, text);
-	(void)context_wait(comm->context, shrink_over, s, comm->context->timeout_us);
+	(void)context_wait(comm->context, shrink_over, s, comm->timeout_us);
 	comm->shrunk.awaited = 0;
 	if (comm->shrunk.hash == s->hash) {
 		comm->shrunk.hash = 0;

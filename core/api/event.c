@@ -6,6 +6,7 @@
 #include "api/event.h"
 #include "base/error.h"
 #include "base/handle.h"
+#include "device/caller_stream.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -34,12 +35,17 @@ static int event_check(const struct event *e, const struct comm *comm, coll_stre
 	const struct event_impl *impl = event_impl_of(comm);
 	const char *backend = comm->context->plugin->backend.name;
 
-	if (stream && impl != &event_stream)
+	if (stream && impl != &event_stream && !comm->context->plugin->backend.transport)
 		return error_set(
 			COLL_ERR_INVALID_ARGUMENT,
 			"backend '%s' has no device streams; pass NULL as stream: the calling "
 			"thread",
 			backend);
+	if (stream && impl != &event_stream && !comm->context->devices)
+		return error_set(
+			COLL_ERR_INVALID_ARGUMENT,
+			"stream is not NULL, but this process has no CUDA driver; pass NULL "
+			"as stream: the calling thread");
 	if (e->impl == impl && !impl->check(e, comm))
 		return COLL_SUCCESS;
 	return error_set(
@@ -75,6 +81,8 @@ void event_note(struct event *e, const struct comm *comm)
 {
 	struct outcome *before = e->outcome;
 
+	stream_event_unref(e->stream_event);
+	e->stream_event = NULL;
 	e->outcome = comm ? outcome_ref(comm->outcome) : NULL;
 	e->number = comm ? comm->issued : 0;
 	if (comm && comm->error)
@@ -108,6 +116,7 @@ static void event_free(struct event *e)
 {
 	e->impl->free(e);
 	outcome_unref(e->outcome);
+	stream_event_unref(e->stream_event);
 	pthread_mutex_destroy(&e->lock);
 	free(e);
 }
@@ -225,6 +234,12 @@ coll_result_t coll_stream_wait_event(coll_comm_t handle, coll_stream_t stream, c
 	code = event_check(e, comm, stream);
 	if (!code && !stream)
 		code = comm_error(comm);
+	if (!code && stream && e->impl->hold) {
+		comm_leave(comm); /* another communicator may be the one to wait for */
+		code = e->impl->hold(e, stream);
+		handle_unpin(event);
+		return code;
+	}
 	if (!code && stream)
 		code = e->impl->wait(e, comm, stream);
 	event_leave(event, comm);

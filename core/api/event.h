@@ -12,6 +12,9 @@ struct event {
 	pthread_mutex_t lock;    /* of the fields below */
 	struct outcome *outcome; /* of the communicator that recorded it, a reference; or NULL */
 	uint64_t number;         /* the last operation before it */
+	struct stream_event
+		*stream_event;   /* event_queue: recorded on a stream of the program; or NULL */
+	int64_t timeout_us;      /* event_queue: of the communicator that recorded it there */
 	struct context *context; /* event_stream: a reference; its backend made `native` */
 	void *native;
 	int on_stream; /* event_stream: recorded on a stream, so `native` tells its state */
@@ -26,6 +29,10 @@ struct event_impl {
 	int (*record)(struct event *e, struct comm *comm, coll_stream_t stream);
 	/* Later operations of the stream (NULL: of the communicator) wait for the event. */
 	int (*wait)(struct event *e, struct comm *comm, coll_stream_t stream);
+	/*
+	 * Later work of the stream waits for the event; no communicator is entered.  NULL: `wait` does it.
+	 */
+	int (*hold)(struct event *e, coll_stream_t stream);
 	/*
 	 * COLL_SUCCESS, COLL_IN_PROGRESS or an error; `wait`: blocks until the event is complete.
 	 * Unpins the handle as soon as the event itself is not needed any more.

@@ -1,9 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* event_queue.c - events that are a position in a communicator's queue. */
+/*
+ * event_queue.c - events that are a position in a communicator's queue, or an event of the CUDA driver on a
+ * stream of the program.
+ */
 #include "api/event.h"
+#include "base/clock.h"
+#include "base/error.h"
 #include "base/handle.h"
+#include "device/caller_stream.h"
 #include "exec/queue.h"
 #include "exec/stall.h"
+#include "exec/stream_order.h"
+
+#include <time.h>
+
+enum { EVENT_QUEUE_POLL_US = 50 };
 
 static int event_queue_make(struct event *e, struct comm *comm)
 {
@@ -19,42 +30,129 @@ static int event_queue_check(const struct event *e, const struct comm *comm)
 	return COLL_SUCCESS;
 }
 
+/* ---------------------------------------------------------------------- recording -- */
+
+/* Work that waits for the old position keeps a reference to the old event. */
+static int event_queue_record_stream(struct event *e, struct comm *comm, coll_stream_t stream)
+{
+	const char *what = "coll_event_record_on_stream";
+	struct stream_event *spare = NULL, *event = NULL;
+	int code = caller_stream_check(what, stream);
+
+	if (!code)
+		code = stream_event_record(&spare, what, stream, &event);
+	stream_events_free(&spare);
+	if (code)
+		return code;
+	pthread_mutex_lock(&e->lock);
+	event_note(e, NULL);
+	e->stream_event = event;
+	e->timeout_us = comm->timeout_us;
+	pthread_mutex_unlock(&e->lock);
+	return COLL_SUCCESS;
+}
+
 static int event_queue_record(struct event *e, struct comm *comm, coll_stream_t stream)
 {
-	(void)stream;
+	if (stream)
+		return event_queue_record_stream(e, comm, stream);
 	pthread_mutex_lock(&e->lock);
 	event_note(e, comm);
 	pthread_mutex_unlock(&e->lock);
 	return comm_error(comm);
 }
 
+/*
+ * Takes a reference to the position: *stream, or the outcome and its number, or none of them.  The event must be
+ * one of both; COLL_ERR_NO_MEMORY.
+ */
+static int event_queue_take(struct event *e, struct stream_event **stream, struct outcome **outcome,
+			    uint64_t *number)
+{
+	int has;
+
+	pthread_mutex_lock(&e->lock);
+	has = e->stream_event != NULL;
+	*stream = has ? stream_event_ref(e->stream_event) : NULL;
+	*outcome = outcome_ref(e->outcome);
+	*number = e->number;
+	pthread_mutex_unlock(&e->lock);
+	return has && !*stream ? error_set(COLL_ERR_NO_MEMORY, "no memory for an event")
+			       : COLL_SUCCESS;
+}
+
+/* ------------------------------------------------------------------------ waiting -- */
+
 /* Issues an operation that waits for the position, unless it is in the same queue. */
-static int event_queue_wait(struct event *e, struct comm *comm, coll_stream_t stream)
+static int event_queue_wait(struct event *e, struct comm *comm, coll_stream_t unused)
 {
 	const coll_args_t args = {.size = sizeof(args), .kind = KIND_AWAIT};
 	const struct call call = call_of_library(comm, &args);
 	int code = comm_error(comm);
-	struct outcome *recorded;
+	struct stream_event *stream = NULL;
+	struct outcome *recorded = NULL;
 	uint64_t number;
 	struct op *op;
 
-	(void)stream;
-	recorded = code ? NULL : event_outcome_of(e, &number);
-	if (!recorded || recorded == comm->outcome) {
+	(void)unused;
+	if (!code)
+		code = event_queue_take(e, &stream, &recorded, &number);
+	if (code || (!stream && (!recorded || recorded == comm->outcome))) {
 		outcome_unref(recorded);
 		return code;
 	}
 	code = op_make(comm, &call, &op);
 	if (code) {
 		outcome_unref(recorded);
+		stream_event_unref(stream);
 		return code;
 	}
 	op->awaited = recorded;
 	op->awaited_number = number;
 	op_enqueue(op, 0);
+	op->stream_events = stream;
 	queue_issued(comm);
 	return COLL_SUCCESS;
 }
+
+/* A stream of the program waits for an operation of a communicator. */
+static int event_queue_hold_for(const struct outcome *outcome, coll_stream_t stream,
+				uint64_t number)
+{
+	struct comm *comm = handle_pin(HANDLE_COMM, outcome->comm);
+	int code = COLL_SUCCESS;
+
+	if (!comm)
+		return event_outcome(outcome, number, 1);
+	context_enter(comm->context);
+	comm_check_aborted(comm, number);
+	if (comm->finished < number)
+		code = comm_error(comm);
+	if (comm->finished < number && !code)
+		code = stream_order_wait(comm, "coll_stream_wait_event", stream, number);
+	comm_leave(comm);
+	return code;
+}
+
+static int event_queue_hold(struct event *e, coll_stream_t stream)
+{
+	struct stream_event *event;
+	struct outcome *outcome;
+	uint64_t number;
+	int code = event_queue_take(e, &event, &outcome, &number);
+
+	if (!code && event)
+		code = caller_stream_check("coll_stream_wait_event", stream);
+	if (!code && event)
+		code = stream_event_wait(event, "coll_stream_wait_event", stream);
+	else if (!code && outcome)
+		code = event_queue_hold_for(outcome, stream, number);
+	stream_event_unref(event);
+	outcome_unref(outcome);
+	return code;
+}
+
+/* ------------------------------------------------------------------------ polling -- */
 
 static int event_queue_poll_comm(struct comm *comm, uint64_t number, int wait)
 {
@@ -74,16 +172,44 @@ static int event_queue_poll_comm(struct comm *comm, uint64_t number, int wait)
 	return code;
 }
 
-static int event_queue_poll(coll_event_t event, struct event *e, int wait)
+static int event_queue_poll_stream(const struct stream_event *event, int64_t timeout_us, int wait)
 {
-	uint64_t number;
-	struct outcome *outcome = event_outcome_of(e, &number);
-	struct comm *comm;
-	int code = COLL_SUCCESS;
+	const struct timespec pause = {.tv_nsec = EVENT_QUEUE_POLL_US * 1000};
+	const int64_t end = clock_now_us() + timeout_us;
+	int code = stream_event_query(event);
 
-	handle_unpin(event);
-	if (!outcome)
+	while (wait && code == COLL_IN_PROGRESS && clock_now_us() < end) {
+		nanosleep(&pause, NULL);
+		code = stream_event_query(event);
+	}
+	if (wait && code == COLL_IN_PROGRESS)
+		return error_set(
+			COLL_ERR_TIMEOUT,
+			"timed out: the event's stream has not reached the event after %.3g s",
+			(double)timeout_us / 1e6);
+	return code;
+}
+
+static int event_queue_poll(coll_event_t handle, struct event *e, int wait)
+{
+	struct stream_event *event;
+	int64_t timeout_us;
+	struct outcome *outcome;
+	struct comm *comm;
+	uint64_t number;
+	int code = event_queue_take(e, &event, &outcome, &number);
+
+	pthread_mutex_lock(&e->lock);
+	timeout_us = e->timeout_us;
+	pthread_mutex_unlock(&e->lock);
+	handle_unpin(handle);
+	if (!code && event)
+		code = event_queue_poll_stream(event, timeout_us, wait);
+	stream_event_unref(event);
+	if (code || !outcome) {
+		outcome_unref(outcome);
 		return code;
+	}
 	comm = handle_pin(HANDLE_COMM, outcome->comm);
 	code = comm ? event_queue_poll_comm(comm, number, wait)
 		    : event_outcome(outcome, number, wait);
@@ -101,6 +227,7 @@ const struct event_impl event_queue = {
 	.check = event_queue_check,
 	.record = event_queue_record,
 	.wait = event_queue_wait,
+	.hold = event_queue_hold,
 	.poll = event_queue_poll,
 	.free = event_queue_free,
 };

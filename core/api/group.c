@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "api/derive.h"
+#include "api/overlap.h"
 
 #include <stdlib.h>
 
@@ -136,5 +137,6 @@ coll_result_t coll_group_end(void)
 	free(group.members);
 	group.members = NULL;
 	group.n = group.cap = group.natives = 0;
+	overlap_forget();
 	return error_raise(&first);
 }

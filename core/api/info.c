@@ -206,7 +206,8 @@ static int info_available(struct config *config, const char *name)
 		plugins_free(plugins);
 		return code;
 	}
-	plugin = plugins_find(plugins, name);
+	/* Another backend's probe may open a vendor's library and take half a second. */
+	plugin = plugins_probe(plugins, config, name);
 	if (!plugin)
 		code = select_unknown(plugins, name);
 	else if (plugin->code)

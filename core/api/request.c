@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* request.c - requests: a position in a communicator's queue, and a persistent request's operation. */
-#include "exec/comm.h"
+/* request.c - requests: how they are made, started, tested, waited for and freed. */
+#include "api/request.h"
 #include "api/check.h"
+#include "exec/callback.h"
+#include "exec/limit.h"
+#include "exec/message.h"
 #include "exec/native.h"
 #include "exec/queue.h"
 #include "exec/stall.h"
+#include "exec/stream_order.h"
 #include "base/error.h"
 #include "api/group.h"
+#include "api/overlap.h"
 #include "base/handle.h"
 #include "base/kind.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct request {
-	coll_comm_t comm;
-	uint64_t number; /* the operation; 0: not started */
-	struct op *op;   /* persistent: the communicator owns it and frees it */
-};
-
-static int request_new(coll_request_t *out, const struct request *like)
+int request_new(coll_request_t *out, const struct request *like, struct request **made)
 {
 	struct request *r = malloc(sizeof(*r));
 
 	if (r) {
 		*r = *like;
 		*out = handle_new(HANDLE_REQUEST, r);
+		*made = r;
 		if (*out)
 			return COLL_SUCCESS;
 	}
 	free(r);
+	*made = NULL;
 	return handle_none("a request");
 }
 
-/* Pins the request and enters its communicator. */
-static struct request *request_enter(coll_request_t handle, const char *what, struct comm **comm)
+struct request *request_enter(coll_request_t handle, const char *what, struct comm **comm)
 {
 	struct request *r = handle ? handle_pin(HANDLE_REQUEST, handle) : NULL;
 
@@ -50,7 +50,7 @@ static struct request *request_enter(coll_request_t handle, const char *what, st
 	return NULL;
 }
 
-static void request_leave(coll_request_t handle, struct comm *comm)
+void request_leave(coll_request_t handle, struct comm *comm)
 {
 	comm_leave(comm);
 	handle_unpin(handle);
@@ -72,24 +72,33 @@ static void request_drop_unused(coll_args_t *a)
 	a->scalar = NULL; /* coll_red_op_create_pre_mul_sum has taken the scalar */
 }
 
+/* Copies the arguments, which may be a struct of an older size.  `what` names the public function. */
+static int request_take_args(const char *what, const coll_args_t *args, coll_args_t *full)
+{
+	if (!args || args->size < sizeof(args->size))
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %s", what,
+				 !args ? "args is NULL"
+				       : "args->size is not set to sizeof(coll_args_t)");
+	memset(full, 0, sizeof(*full));
+	memcpy(full, args, args->size < sizeof(*full) ? args->size : sizeof(*full));
+	full->size = sizeof(*full);
+	if (full->flags)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "%s: args->flags is %#x, but no flag has a meaning yet: set it to "
+				 "0",
+				 what, (unsigned)full->flags);
+	request_drop_unused(full);
+	return COLL_SUCCESS;
+}
+
 /* Checks and makes the operation; the communicator is entered. */
 static int request_prepare(struct comm *comm, const coll_args_t *args, struct op **op)
 {
-	coll_args_t full = {0};
 	struct call call;
-	int code;
+	int code = comm_error(comm);
 
-	memcpy(&full, args, args->size < sizeof(full) ? args->size : sizeof(full));
-	full.size = sizeof(full);
-	if (full.flags)
-		return error_set(COLL_ERR_INVALID_ARGUMENT,
-				 "coll_request_init: args->flags is %#x, but no flag has a meaning "
-				 "yet: set it to 0",
-				 (unsigned)full.flags);
-	request_drop_unused(&full);
-	code = comm_error(comm);
 	if (!code)
-		code = check_call(comm, &full, &call);
+		code = check_call(comm, args, &call);
 	if (!code)
 		code = op_make(comm, &call, op);
 	if (!code)
@@ -101,24 +110,54 @@ coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
 				coll_request_t *request)
 {
 	struct comm *comm = comm_enter(handle, "coll_request_init");
-	struct request like = {.comm = handle};
-	int code = COLL_SUCCESS;
+	struct request like = {.comm = handle}, *r;
+	coll_args_t full;
+	int code;
 
 	if (request)
 		*request = NULL;
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	if (!args || !request || args->size < sizeof(args->size))
-		code = error_set(COLL_ERR_INVALID_ARGUMENT, "coll_request_init: %s",
-				 !request ? "request is NULL"
-				 : !args  ? "args is NULL"
-					  : "args->size is not set to sizeof(coll_args_t)");
+	code = request ? request_take_args("coll_request_init", args, &full)
+		       : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_request_init: request is NULL");
 	if (!code)
-		code = request_prepare(comm, args, &like.op);
+		code = request_prepare(comm, &full, &like.op);
 	if (!code)
-		code = request_new(request, &like);
+		code = request_new(request, &like, &r);
 	if (code && like.op)
 		op_end_persistent(like.op);
+	comm_leave(comm);
+	return code;
+}
+
+coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
+				 coll_request_t *request)
+{
+	struct comm *comm = comm_enter(handle, "coll_request_issue");
+	const struct request like = {.comm = handle};
+	struct request *r = NULL;
+	coll_args_t full;
+	int code;
+
+	if (request)
+		*request = NULL;
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = request ? request_take_args("coll_request_issue", args, &full)
+		       : error_set(COLL_ERR_INVALID_ARGUMENT,
+				   "coll_request_issue: request is NULL");
+	if (!code) /* before the operation, which cannot be taken back */
+		code = request_new(request, &like, &r);
+	if (!code)
+		code = call_issue(comm, &full);
+	if (!code) {
+		r->number = comm->issued;
+		native_want_marker(comm);
+	} else if (r) {
+		handle_retire(*request);
+		*request = NULL;
+		free(r);
+	}
 	comm_leave(comm);
 	return code;
 }
@@ -145,6 +184,10 @@ coll_result_t coll_request_start(coll_request_t request)
 				       : "was not made by coll_request_init");
 	if (!code)
 		code = group_join(comm);
+	if (!code && group_current())
+		code = overlap_check(comm, &r->op->call);
+	if (!code && r->op->call.args.stream && !comm->native)
+		code = stream_order_begin(r->op, group_current());
 	if (!code) {
 		op_enqueue(r->op, group_current());
 		r->number = comm->issued;
@@ -159,7 +202,7 @@ coll_result_t coll_request_start(coll_request_t request)
 coll_result_t coll_get_request(coll_comm_t handle, coll_request_t *request)
 {
 	struct comm *comm = comm_enter(handle, "coll_get_request");
-	struct request like = {.comm = handle};
+	struct request like = {.comm = handle}, *r;
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
@@ -168,23 +211,27 @@ coll_result_t coll_get_request(coll_comm_t handle, coll_request_t *request)
 	comm_leave(comm);
 	if (!request)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_get_request: request is NULL");
-	return request_new(request, &like);
+	return request_new(request, &like, &r);
 }
 
 coll_result_t coll_test(coll_request_t request, int32_t *done)
 {
 	struct comm *comm;
 	struct request *r = request_enter(request, "coll_test", &comm);
-	int code;
+	int code, over;
 
 	if (!r)
 		return COLL_ERR_INVALID_ARGUMENT;
 	context_progress(comm->context);
 	if (comm->finished < r->number)
 		stall_poll(comm);
-	code = comm->finished >= r->number ? COLL_SUCCESS : comm_error(comm);
+	over = r->message ? r->message->done : comm->finished >= r->number;
+	if (r->message)
+		code = over ? message_result(r->message) : COLL_SUCCESS;
+	else
+		code = over ? COLL_SUCCESS : comm_error(comm);
 	if (done)
-		*done = comm->finished >= r->number;
+		*done = over;
 	request_leave(request, comm);
 	return done ? code : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_test: done is NULL");
 }
@@ -197,7 +244,52 @@ coll_result_t coll_wait(coll_request_t request)
 
 	if (!r)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = comm->finished >= r->number ? COLL_SUCCESS : comm_wait(comm, r->number);
+	if (r->message)
+		code = message_wait(r->message);
+	else
+		code = comm->finished >= r->number ? COLL_SUCCESS : comm_wait(comm, r->number);
+	request_leave(request, comm);
+	return code;
+}
+
+coll_result_t coll_request_set_callback(coll_request_t request, coll_request_fn fn, void *user)
+{
+	struct comm *comm;
+	struct request *r = request_enter(request, "coll_request_set_callback", &comm);
+	int code;
+
+	if (!r)
+		return COLL_ERR_INVALID_ARGUMENT;
+	if (!fn)
+		code = error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_request_set_callback: fn is NULL");
+	else if (r->message)
+		code = message_call_back(r->message, fn, user);
+	else
+		code = callback_add(comm, r->number, fn, user);
+	if (!code)
+		callback_check(comm);
+	request_leave(request, comm);
+	return code;
+}
+
+coll_result_t coll_request_set_timeout(coll_request_t request, int64_t timeout_ms)
+{
+	struct comm *comm;
+	struct request *r = request_enter(request, "coll_request_set_timeout", &comm);
+	int code = COLL_SUCCESS;
+
+	if (!r)
+		return COLL_ERR_INVALID_ARGUMENT;
+	if (timeout_ms < 1 || timeout_ms > INT64_C(1000) * CONFIG_LONGEST_SECONDS)
+		code = error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_request_set_timeout: timeout_ms is %lld, but must be from 1 "
+				 "to %lld",
+				 (long long)timeout_ms, 1000LL * CONFIG_LONGEST_SECONDS);
+	else if (r->message)
+		message_set_limit(r->message, timeout_ms * 1000);
+	else
+		code = limit_add(comm, r->number, timeout_ms * 1000);
 	request_leave(request, comm);
 	return code;
 }
@@ -218,6 +310,7 @@ coll_result_t coll_request_free(coll_request_t request)
 		op_end_persistent(r->op);
 		comm_leave(comm);
 	}
+	message_unref(r->message);
 	free(r);
 	return COLL_SUCCESS;
 }

@@ -57,8 +57,3 @@ int kind_is_v(int kind)
 {
 	return kind >= COLL_KIND_ALLGATHERV && kind <= COLL_KIND_SCATTERV;
 }
-
-int kind_is_p2p(int kind)
-{
-	return kind == COLL_KIND_SEND || kind == COLL_KIND_RECV;
-}

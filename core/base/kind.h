@@ -28,7 +28,10 @@ int kind_reduces(int kind);
 /* Does each rank have a count of its own (allgatherv to scatterv)? */
 int kind_is_v(int kind);
 /* Send or receive. */
-int kind_is_p2p(int kind);
+static inline int kind_is_p2p(int kind)
+{
+	return kind == COLL_KIND_SEND || kind == COLL_KIND_RECV;
+}
 /* Do all ranks take part? */
 static inline int kind_is_collective(int kind)
 {

@@ -36,7 +36,7 @@ struct config;
  */
 int bootstrap_check_interface(const struct config *config);
 
-/* The id's text is "coll1:<32 hex digits>:<address>[,<address>...]", each address host:port. */
+/* Makes the text of an id: see id_text.c. */
 int bootstrap_make_id(char *id, size_t size, const char *interface_name);
 
 /*
@@ -44,9 +44,12 @@ int bootstrap_make_id(char *id, size_t size, const char *interface_name);
  * more while it asks rank 0 for the missing ranks); the error names the missing ranks.  On an error
  * *bootstrap is NULL.  Rank 0 of an id must be in the process that made the id.  If the rendezvous fails
  * while ranks are missing, rank 0 stays in the call for two seconds at most and tells them the failure.
+ * bootstrap_open_any_id is for an id that the process of any rank has made: it has rank 0's part then.
  */
 int bootstrap_open_id(struct bootstrap **bootstrap, const char *id, int rank, int nranks,
 		      const char *interface_name, int64_t timeout_ms);
+int bootstrap_open_any_id(struct bootstrap **bootstrap, const char *id, int rank, int nranks,
+			  const char *interface_name, int64_t timeout_ms);
 /*
  * bootstrap_open_id for some ranks of `parent`, one of which made the id.  An abort that the parent
  * watches (bootstrap_watch) ends waits here too.

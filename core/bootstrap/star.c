@@ -18,7 +18,7 @@ int star_lost_error(const struct star *t, int rank, int err)
 		snprintf(who, sizeof(who), "pid %d on %s", (int)peer->pid, peer->host);
 	else
 		snprintf(who, sizeof(who), "%s",
-			 t->bootstrap.rank == 0 ? t->conns[rank].address : t->root_address);
+			 star_is_root(t) ? t->conns[rank].address : t->root_address);
 	return error_set(COLL_ERR_PEER_LOST, "rank %d (%s) was lost during the rendezvous: %s",
 			 rank, who, socket_why(err, why));
 }
@@ -31,8 +31,8 @@ int star_forged_error(const struct star *t, int rank)
 		"%u has the wrong MAC, so bytes of the connection were changed, dropped, "
 		"repeated or reordered on the way; look for a proxy, a faulty device or an "
 		"attacker between the hosts of rank %d and rank %d",
-		rank, t->bootstrap.rank == 0 ? t->conns[rank].address : t->root_address, t->round,
-		rank, t->bootstrap.rank);
+		rank, star_is_root(t) ? t->conns[rank].address : t->root_address, t->round, rank,
+		t->bootstrap.rank);
 }
 
 ssize_t star_write_frame(int fd, const struct star_frame *head, const void *body, size_t offset)
@@ -79,6 +79,7 @@ void star_set_handshake(struct star *t)
 					  .name = "bootstrap",
 					  .rank = (uint32_t)t->bootstrap.rank,
 					  .nranks = (uint32_t)t->bootstrap.nranks,
+					  .any_order = 1,
 					  .mac = star_mac,
 					  .log = star_log,
 					  .tune = star_tune,
@@ -110,8 +111,8 @@ static int star_exchange(struct bootstrap *bootstrap, const void *in, void *out,
 
 	if (timeout_ms < 0)
 		timeout_ms = 0;
-	return bootstrap->rank == 0 ? star_root_exchange(t, in, out, len, failure, timeout_ms)
-				    : star_member_exchange(t, in, out, len, failure, timeout_ms);
+	return star_is_root(t) ? star_root_exchange(t, in, out, len, failure, timeout_ms)
+			       : star_member_exchange(t, in, out, len, failure, timeout_ms);
 }
 
 static int star_failure_waits(struct bootstrap *bootstrap)
@@ -122,7 +123,7 @@ static int star_failure_waits(struct bootstrap *bootstrap)
 	if (bootstrap->nranks == 1 || now - t->looked < BOOTSTRAP_LOOK_MS)
 		return 0;
 	t->looked = now;
-	return bootstrap->rank == 0 ? star_root_failure_waits(t) : star_member_failure_waits(t);
+	return star_is_root(t) ? star_root_failure_waits(t) : star_member_failure_waits(t);
 }
 
 static void star_close(struct bootstrap *bootstrap)
@@ -139,7 +140,7 @@ static const struct bootstrap_kind star_kind = {.exchange = star_exchange,
 						.close = star_close,
 						.sticky = 1};
 
-static int star_new(struct star **t, int rank, int nranks, const char *interface_name)
+static int star_new(struct star **t, int rank, int nranks, int root, const char *interface_name)
 {
 	struct address_list unused;
 	struct bootstrap *bootstrap = NULL;
@@ -148,12 +149,13 @@ static int star_new(struct star **t, int rank, int nranks, const char *interface
 	*t = (struct star *)bootstrap;
 	if (code)
 		return code;
+	(*t)->root = root;
 	(*t)->fd = -1;
 	star_set_handshake(*t);
 	/* A wrong interface is an error on every rank, also on ranks that do not use it. */
 	if (interface_name != NULL && interface_name[0] != '\0')
 		code = address_of_interfaces(interface_name, &unused);
-	if (code == 0 && rank == 0 && nranks > 1)
+	if (code == 0 && rank == root && nranks > 1)
 		code = star_root_init(*t);
 	return code;
 }
@@ -161,7 +163,7 @@ static int star_new(struct star **t, int rank, int nranks, const char *interface
 /* The last step of opening by id and by address.  `code` is the result of the earlier steps. */
 static int star_finish(struct star *t, int code, int64_t deadline, struct bootstrap **bootstrap)
 {
-	if (code == 0 && t->bootstrap.rank == 0)
+	if (code == 0 && star_is_root(t))
 		star_derive_keys(t, t->acceptor.salt);
 	if (code == 0)
 		code = bootstrap_meet(&t->bootstrap, clock_remaining(deadline));
@@ -176,8 +178,11 @@ static int star_finish(struct star *t, int code, int64_t deadline, struct bootst
 
 /* ------------------------------------------------------------------------ opening -- */
 
-/* parent: an abort of its watched communicator ends this rendezvous too; or NULL. */
-static int star_open_id(struct bootstrap **bootstrap, const struct bootstrap *parent,
+/*
+ * parent: an abort of its watched communicator ends this rendezvous too; or NULL.
+ * maker: the rank that made the id; -1: any rank.
+ */
+static int star_open_id(struct bootstrap **bootstrap, const struct bootstrap *parent, int maker,
 			const char *id, int rank, int nranks, const char *interface_name,
 			int64_t timeout_ms)
 {
@@ -186,16 +191,17 @@ static int star_open_id(struct bootstrap **bootstrap, const struct bootstrap *pa
 	uint8_t key[BOOTSTRAP_KEY_SIZE];
 	struct address_list addrs;
 	struct star *t = NULL;
-	int code;
+	int code, root;
 
 	*bootstrap = NULL;
 	unique_id_drop_inherited();
 	code = unique_id_parse(id, key, &addrs);
-	if (code == 0 && rank == 0)
-		code = unique_id_take(key, &listeners);
+	if (code == 0 && (maker < 0 || rank == maker))
+		code = unique_id_take(key, rank, maker >= 0 || nranks == 1, &listeners);
+	root = listeners.count > 0 ? rank : maker;
 	if (code == 0)
-		code = star_new(&t, rank, nranks, interface_name);
-	if (t == NULL) { /* no member shall wait at a port where rank 0 will not answer */
+		code = star_new(&t, rank, nranks, root, interface_name);
+	if (t == NULL) { /* no member shall wait at a port where the root will not answer */
 		listeners_close(&listeners);
 		return code;
 	}
@@ -209,7 +215,7 @@ static int star_open_id(struct bootstrap **bootstrap, const struct bootstrap *pa
 		t->bootstrap.aborted = parent->aborted;
 		t->bootstrap.watched = parent->watched;
 	}
-	if (code == 0 && rank > 0)
+	if (code == 0 && !star_is_root(t))
 		code = star_connect(t, &addrs, 0, deadline, timeout_ms);
 	return star_finish(t, code, deadline, bootstrap);
 }
@@ -217,14 +223,20 @@ static int star_open_id(struct bootstrap **bootstrap, const struct bootstrap *pa
 int bootstrap_open_id(struct bootstrap **bootstrap, const char *id, int rank, int nranks,
 		      const char *interface_name, int64_t timeout_ms)
 {
-	return star_open_id(bootstrap, NULL, id, rank, nranks, interface_name, timeout_ms);
+	return star_open_id(bootstrap, NULL, 0, id, rank, nranks, interface_name, timeout_ms);
+}
+
+int bootstrap_open_any_id(struct bootstrap **bootstrap, const char *id, int rank, int nranks,
+			  const char *interface_name, int64_t timeout_ms)
+{
+	return star_open_id(bootstrap, NULL, -1, id, rank, nranks, interface_name, timeout_ms);
 }
 
 int bootstrap_open_derived(struct bootstrap **bootstrap, const struct bootstrap *parent,
 			   const char *id, int rank, int nranks, const char *interface_name,
 			   int64_t timeout_ms)
 {
-	return star_open_id(bootstrap, parent, id, rank, nranks, interface_name, timeout_ms);
+	return star_open_id(bootstrap, parent, 0, id, rank, nranks, interface_name, timeout_ms);
 }
 
 /* Without a key from the user, the port keeps jobs with different ports apart. */
@@ -341,7 +353,7 @@ int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const ch
 
 	*bootstrap = NULL;
 	unique_id_drop_inherited();
-	code = star_new(&t, rank, nranks, interface_name);
+	code = star_new(&t, rank, nranks, 0, interface_name);
 	if (code == 0 && nranks > 1)
 		code = address_resolve(root, "rendezvous address (COLL_ROOT)", timeout_ms, &addrs);
 	if (code == 0) {

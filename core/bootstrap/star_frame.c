@@ -123,7 +123,7 @@ static int star_check_message(const struct star_frame *head, int rank)
 			 rank, (unsigned long long)head->len, BOOTSTRAP_TEXT_SIZE - 1);
 }
 
-int star_check_piece(const struct star_frame *head, int rank, uint32_t round, size_t len,
+int star_check_piece(const struct star_frame *head, int rank, int root, uint32_t round, size_t len,
 		     int any_len)
 {
 	if ((head->type != STAR_PIECE && head->type != STAR_FAILED) || head->round != round)
@@ -135,20 +135,20 @@ int star_check_piece(const struct star_frame *head, int rank, uint32_t round, si
 		return star_check_message(head, rank);
 	if (!any_len && head->len != len)
 		return error_set(COLL_ERR_MISMATCH,
-				 "rank %d exchanges %llu bytes where rank 0 exchanges %zu", rank,
-				 (unsigned long long)head->len, len);
+				 "rank %d exchanges %llu bytes where rank %d exchanges %zu", rank,
+				 (unsigned long long)head->len, root, len);
 	return COLL_SUCCESS;
 }
 
-int star_check_table(const struct star_frame *head, uint32_t round, size_t len)
+int star_check_table(const struct star_frame *head, int root, uint32_t round, size_t len)
 {
 	if (head->type == STAR_FAILURE || (head->type == STAR_FAILED && head->round == round))
-		return star_check_message(head, 0);
+		return star_check_message(head, root);
 	if (head->type != STAR_TABLE || head->round != round || head->len != len)
 		return error_set(COLL_ERR_INTERNAL,
-				 "rank 0 broke the bootstrap's protocol: frame %u of round %u, "
+				 "rank %d broke the bootstrap's protocol: frame %u of round %u, "
 				 "%llu bytes, where the table of round %u, %zu bytes, was expected",
-				 head->type, head->round, (unsigned long long)head->len, round,
-				 len);
+				 root, head->type, head->round, (unsigned long long)head->len,
+				 round, len);
 	return COLL_SUCCESS;
 }

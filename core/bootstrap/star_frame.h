@@ -75,8 +75,8 @@ enum star_event star_stream_take(struct star_stream *stream, size_t n);
  * Checks an authentic head from `rank` in that round: COLL_SUCCESS if it is a piece of len bytes or a failure.
  * any_len: pieces are thrown away, whatever their length.
  */
-int star_check_piece(const struct star_frame *head, int rank, uint32_t round, size_t len,
+int star_check_piece(const struct star_frame *head, int rank, int root, uint32_t round, size_t len,
 		     int any_len);
 /* Checks an authentic head from rank 0: COLL_SUCCESS if it is a table of len bytes or a failure. */
-int star_check_table(const struct star_frame *head, uint32_t round, size_t len);
+int star_check_table(const struct star_frame *head, int root, uint32_t round, size_t len);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* star_root.c - rank 0's half of an exchange: it gathers the pieces and sends the table of all pieces. */
+/* star_root.c - the root's half of an exchange: it gathers the pieces and sends the table of all pieces. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -11,8 +11,25 @@
 #include "base/error.h"
 #include "base/log.h"
 
-/* The time after a failure in which rank 0 still tells it to members that connect late. */
+/* The time after a failure in which the root still tells it to members that connect late. */
 enum { ROOT_LATE_MS = 2000 };
+
+/* Waits for bytes of a member from now on. */
+static void root_watch(struct star *t, uint32_t rank)
+{
+	struct rank_connection *conn = &t->conns[rank];
+
+	poll_set_watch(&t->polls, &conn->place, conn->fd, POLLIN);
+	if (conn->place >= 0)
+		t->rank_at[conn->place] = 1 + (int)rank;
+}
+
+static void root_unwatch(struct star *t, struct rank_connection *conn)
+{
+	if (conn->place >= 0)
+		t->rank_at[conn->place] = 0;
+	poll_set_unwatch(&t->polls, &conn->place);
+}
 
 /* Takes the connection of a member that has proved the key. */
 static void root_connected(void *owner, uint32_t rank, int fd,
@@ -25,11 +42,12 @@ static void root_connected(void *owner, uint32_t rank, int fd,
 	star_stream_init(&conn->stream, 1, key, t->body_key);
 	socket_no_delay(fd);
 	address_format_peer(fd, conn->address);
+	root_watch(t, rank);
 }
 
 int star_root_init(struct star *t)
 {
-	size_t n = (size_t)t->bootstrap.nranks;
+	size_t n = (size_t)t->bootstrap.nranks, places = n + acceptor_poll_size(&t->handshake);
 	int code;
 
 	t->acceptor.hs = &t->handshake;
@@ -37,29 +55,35 @@ int star_root_init(struct star *t)
 	t->acceptor.owner = t;
 	t->conns = calloc(n, sizeof(*t->conns));
 	t->heard = calloc(n, 1);
-	if (t->conns == NULL || t->heard == NULL) {
+	t->unsent = calloc(n, sizeof(*t->unsent));
+	t->rank_at = calloc(places, sizeof(*t->rank_at));
+	if (t->conns == NULL || t->heard == NULL || t->unsent == NULL || t->rank_at == NULL) {
 		free(t->conns);
 		t->conns = NULL;
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", t->bootstrap.nranks);
 	}
-	for (size_t r = 0; r < n; r++)
+	for (size_t r = 0; r < n; r++) {
 		t->conns[r].fd = -1;
+		t->conns[r].place = -1;
+	}
 	code = acceptor_begin(&t->acceptor);
 	if (code == 0)
-		code = poll_set_init(&t->polls, n + acceptor_poll_size(&t->handshake));
+		code = poll_set_init(&t->polls, places);
 	return code ? code : random_bytes(t->acceptor.salt, sizeof(t->acceptor.salt));
 }
 
 void star_root_close(struct star *t)
 {
 	acceptor_end(&t->acceptor);
-	for (int r = 1; t->conns != NULL && r < t->bootstrap.nranks; r++) {
+	for (int r = 0; t->conns != NULL && r < t->bootstrap.nranks; r++) {
 		if (t->conns[r].fd >= 0)
 			close(t->conns[r].fd);
 		free(t->conns[r].failed);
 	}
 	free(t->conns);
 	free(t->heard);
+	free(t->unsent);
+	free(t->rank_at);
 	poll_set_free(&t->polls);
 }
 
@@ -70,13 +94,13 @@ static int root_take_head(struct star *t, int rank, uint8_t *out, size_t len)
 {
 	struct rank_connection *conn = &t->conns[rank];
 	const struct star_frame *head = &conn->stream.head;
-	int code = star_check_piece(head, rank, t->round, len, t->failed);
+	int code = star_check_piece(head, rank, t->root, t->round, len, t->failed);
 
 	if (code)
 		return code;
 	/*
-	 * The shortest timeout counts for all ranks: only rank 0 knows which ranks are missing, so rank 0
-	 * must be the one to give up.
+	 * The shortest timeout counts for all ranks: only the root knows which ranks are missing, so the
+	 * root must be the one to give up.
 	 */
 	if (head->timeout_ms != UINT32_MAX && clock_now_ms() + head->timeout_ms < t->deadline) {
 		t->deadline = clock_now_ms() + head->timeout_ms;
@@ -106,7 +130,7 @@ static int root_recv_again(struct star *t, int rank)
 /* All ranks have sent: chooses the failure that every rank gets. */
 static void root_merge_failures(struct star *t, struct bootstrap_failure *failure)
 {
-	for (int r = 1; r < t->bootstrap.nranks; r++) {
+	for (int r = 0; r < t->bootstrap.nranks; r++) {
 		struct rank_connection *conn = &t->conns[r];
 
 		if (!t->heard[r] || conn->stream.head.type != STAR_FAILED)
@@ -151,21 +175,18 @@ static int root_recv(struct star *t, int rank, uint8_t *out, size_t len)
 	return event == STAR_FORGED ? star_forged_error(t, rank) : 0;
 }
 
-/* One step of rank 0's loop: polls, then handles all events. */
+/* One step of the root's loop: polls, then handles all events. */
 static int root_step(struct star *t, uint8_t *out, size_t len)
 {
-	int code;
+	int code, place, cursor = 0;
 
 	poll_set_begin(&t->polls, bootstrap_look(&t->bootstrap, t->deadline));
-	for (int r = 1; r < t->bootstrap.nranks; r++)
-		t->conns[r].poll_index =
-			t->conns[r].fd < 0 ? -1 : poll_set_add(&t->polls, t->conns[r].fd, POLLIN);
 	acceptor_prepare(&t->acceptor, &t->polls);
 	poll_set_wait(&t->polls);
 	code = bootstrap_check_aborted(&t->bootstrap);
-	for (int r = 1; code == 0 && r < t->bootstrap.nranks; r++)
-		if (poll_set_events(&t->polls, t->conns[r].poll_index))
-			code = root_recv(t, r, out, len);
+	while (code == 0 && (place = poll_set_next(&t->polls, &cursor)) >= 0)
+		if (t->rank_at[place] > 0)
+			code = root_recv(t, t->rank_at[place] - 1, out, len);
 	if (code == 0)
 		code = acceptor_advance(&t->acceptor, &t->polls);
 	if (code == 0 && t->missing > 0 && clock_remaining(t->deadline) == 0)
@@ -179,11 +200,11 @@ static int root_gather(struct star *t, const void *in, uint8_t *out, size_t len)
 	int code = 0;
 
 	if (len > 0 && !t->failed)
-		memmove(out, in, len);
+		memmove(out + (size_t)t->root * len, in, len);
 	memset(t->heard, 0, (size_t)t->bootstrap.nranks);
-	t->heard[0] = 1;
+	t->heard[t->root] = 1;
 	t->missing = t->bootstrap.nranks - 1;
-	for (int r = 1; r < t->bootstrap.nranks; r++) {
+	for (int r = 0; r < t->bootstrap.nranks; r++) {
 		star_stream_next(&t->conns[r].stream);
 		t->conns[r].sent = 0;
 	}
@@ -200,12 +221,14 @@ static int root_gather(struct star *t, const void *in, uint8_t *out, size_t len)
 
 /* --------------------------------------------------------------------- scatter -- */
 
-/* Continues to send to the members that have not got everything, and adds them to the poll set. */
-static void root_send_some(struct star *t, const void *body, size_t len, int *lost, int *lost_errno)
+/* Continues to send to the members that have not got everything; returns how many will not have by then. */
+static nfds_t root_send_some(struct star *t, const void *body, size_t len, int *lost,
+			     int *lost_errno)
 {
 	size_t total = sizeof(struct star_frame) + len;
+	nfds_t unsent = 0;
 
-	for (int r = 1; r < t->bootstrap.nranks; r++) {
+	for (int r = 0; r < t->bootstrap.nranks; r++) {
 		struct rank_connection *conn = &t->conns[r];
 		ssize_t n;
 
@@ -215,6 +238,7 @@ static void root_send_some(struct star *t, const void *body, size_t len, int *lo
 		if (n < 0) {
 			*lost = r;
 			*lost_errno = errno;
+			root_unwatch(t, conn);
 			close(conn->fd);
 			conn->fd = -1;
 			continue;
@@ -223,8 +247,9 @@ static void root_send_some(struct star *t, const void *body, size_t len, int *lo
 		t->heard[r] = conn->sent == total;
 		conn->stream.sent += conn->sent == total;
 		if (conn->sent < total)
-			poll_set_add(&t->polls, conn->fd, POLLOUT);
+			t->unsent[unsent++] = (struct pollfd){.fd = conn->fd, .events = POLLOUT};
 	}
+	return unsent;
 }
 
 /* Sends every member the table, or the failure of a rank. */
@@ -234,26 +259,27 @@ static int root_scatter(struct star *t, const void *body, size_t len, int failed
 				  .round = t->round,
 				  .len = len,
 				  .code = failed};
-	int lost = 0, lost_errno = 0;
+	int lost = -1, lost_errno = 0;
 
 	star_seal_body(t->body_key, &head, body);
-	for (int r = 1; r < t->bootstrap.nranks; r++) {
+	for (int r = 0; r < t->bootstrap.nranks; r++) {
 		t->conns[r].answer = head;
 		star_seal(&t->conns[r].stream, &t->conns[r].answer);
 	}
 	for (;;) {
 		int code = bootstrap_check_aborted(&t->bootstrap);
+		int64_t look = bootstrap_look(&t->bootstrap, t->deadline);
+		nfds_t unsent = root_send_some(t, body, len, &lost, &lost_errno);
 
-		poll_set_begin(&t->polls, bootstrap_look(&t->bootstrap, t->deadline));
-		root_send_some(t, body, len, &lost, &lost_errno);
-		if (t->polls.count == 0)
-			return lost ? star_lost_error(t, lost, lost_errno) : 0;
+		if (unsent == 0)
+			return lost >= 0 ? star_lost_error(t, lost, lost_errno) : 0;
 		if (code)
 			return code;
 		if (clock_remaining(t->deadline) == 0)
 			return bootstrap_timeout_error(t->heard, t->bootstrap.nranks, t->timeout_ms,
 						       "they do not take the others' answers");
-		poll_set_wait(&t->polls);
+		look = clock_remaining(look);
+		poll(t->unsent, unsent, look > 60000 ? 60000 : (int)look);
 	}
 }
 
@@ -270,13 +296,14 @@ static void root_send_failure(struct star *t, int code, const char *text, size_t
 				  .code = bootstrap_remote_code(code)};
 
 	star_seal_body(t->body_key, &head, text);
-	for (int r = 1; r < t->bootstrap.nranks; r++) {
+	for (int r = 0; r < t->bootstrap.nranks; r++) {
 		struct rank_connection *conn = &t->conns[r];
 		int midway = conn->sent > 0 && conn->sent < sizeof(head) + body_len;
 
 		if (conn->fd < 0 || conn->told)
 			continue;
 		conn->told = 1;
+		root_unwatch(t, conn);
 		star_seal(&conn->stream, &head);
 		/* A socket's buffer has space for a kilobyte, unless the rank does not read. */
 		if (midway || star_write_frame(conn->fd, &head, text, 0) < (ssize_t)sizeof(head))
@@ -289,14 +316,14 @@ static int root_count_absent(const struct star *t)
 {
 	int absent = 0;
 
-	for (int r = 1; r < t->bootstrap.nranks; r++)
-		absent += t->conns[r].fd < 0;
+	for (int r = 0; r < t->bootstrap.nranks; r++)
+		absent += r != t->root && t->conns[r].fd < 0;
 	return absent;
 }
 
 /*
  * The rendezvous has failed before all members were connected.  Waits a short time for the others and
- * tells them why: a member that finds the port closed cannot know whether rank 0 will still come.
+ * tells them why: a member that finds the port closed cannot know whether the root will still come.
  */
 static void root_tell_late(struct star *t, int code, const char *text)
 {
@@ -336,10 +363,12 @@ static int root_fail(struct star *t, int code, size_t body_len)
  */
 int star_root_failure_waits(struct star *t)
 {
-	for (int r = 1; r < t->bootstrap.nranks; r++) {
+	for (int r = 0; r < t->bootstrap.nranks; r++) {
 		struct star_frame head;
-		ssize_t n = recv(t->conns[r].fd, &head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
+		ssize_t n = -1;
 
+		if (t->conns[r].fd >= 0)
+			n = recv(t->conns[r].fd, &head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
 		if (n == 0)
 			return 1;
 		if (n == (ssize_t)sizeof(head) &&

@@ -15,6 +15,9 @@
 
 struct config;
 
+/* No wait lasts longer than a year. */
+enum { CONFIG_LONGEST_SECONDS = 366 * 24 * 60 * 60 };
+
 /*
  * Collects all sources.  *config is always made (except for COLL_ERR_NO_MEMORY), also when the return
  * is an error, so that coll_info can show it: the first fault is returned, all are diagnostics.

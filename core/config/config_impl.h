@@ -7,9 +7,6 @@
 
 #include <stdio.h>
 
-/* No wait lasts longer than a year. */
-enum { CONFIG_LONGEST_SECONDS = 366 * 24 * 60 * 60 };
-
 /* Files have numbers from SOURCE_FILE on. */
 enum { SOURCE_ENVIRONMENT, SOURCE_APPLICATION, SOURCE_FILE };
 

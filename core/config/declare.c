@@ -10,7 +10,7 @@ enum { MS = 1000, S = 1000000 };
 #define CONFIG_LONGEST (INT64_C(1) * CONFIG_LONGEST_SECONDS * S)
 #define CONFIG_RULES_HELP                                                                          \
 	"algorithms and when, the first that matches: NAME [bytes A-B] [block A-B] [ranks A-B] "   \
-	"[nodes A-B] [memory host|cuda], NAME ..."
+	"[nodes A-B] [local A-B] [memory host|cuda], NAME ..."
 /* The rules for a kind of collective. */
 #define CONFIG_RULES(key, kind, fallback)                                                          \
 	{                                                                                          \
@@ -95,6 +95,11 @@ const struct config_declared config_core_options[] = {
 	  COLL_OPTION_BOOL, 0},
 	 NULL,
 	 0},
+	{{"check_buffers", "no", "",
+	  "find operations of one group that write to each other's buffers (slow, for debugging)",
+	  0, 0, COLL_OPTION_BOOL, 0},
+	 NULL,
+	 0},
 	/*
 	 * The last rules of a list are for calls that pass over those before: operations that do
 	 * not commute, then reproducible ones.  tests/bench/README.md has the measurements and the model.
@@ -110,8 +115,12 @@ const struct config_declared config_core_options[] = {
 		     "binomial bytes 0-64K, scatter_gather block 4K- ranks 5-, binomial, "
 		     "binomial_ordered"),
 	CONFIG_RULES("allgather_algorithm", COLL_KIND_ALLGATHER,
+		     "ring bytes 4K- nodes 2- local 4-, ring bytes 2K- nodes 2- local 8-, "
+		     "ring bytes 1K- nodes 2- local 16-, "
 		     "recursive_doubling bytes 0-8K ranks 5-, bruck bytes 0-8K ranks 5-, ring"),
 	CONFIG_RULES("reduce_scatter_algorithm", COLL_KIND_REDUCE_SCATTER,
+		     "ring bytes 4K- nodes 2- local 4-, ring bytes 2K- nodes 2- local 8-, "
+		     "ring bytes 1K- nodes 2- local 16-, "
 		     "recursive_halving bytes 0-4K, ring, pairwise"),
 	CONFIG_RULES("alltoall_algorithm", COLL_KIND_ALLTOALL,
 		     "bruck bytes 0-2K ranks 4-, pairwise"),

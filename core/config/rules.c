@@ -10,13 +10,13 @@
 #include <string.h>
 
 _Static_assert((int)RULES_KINDS == (int)COLL_KIND_BARRIER, "every collective kind has rules");
-_Static_assert(sizeof(struct rule) == 56 && sizeof(struct rules) == 8 + RULES_MAX * 56,
+_Static_assert(sizeof(struct rule) == 64 && sizeof(struct rules) == 8 + RULES_MAX * 64,
 	       "rules have no gaps");
 
-enum { ON_BYTES, ON_BLOCK, ON_RANKS, ON_NODES, ON_MEMORY, CONDITIONS };
+enum { ON_BYTES, ON_BLOCK, ON_RANKS, ON_NODES, ON_LOCAL, ON_MEMORY, CONDITIONS };
 
-static const char *const rules_conditions[CONDITIONS] = {"bytes", "block", "ranks", "nodes",
-							 "memory"};
+static const char *const rules_conditions[CONDITIONS] = {"bytes", "block", "ranks",
+							 "nodes", "local", "memory"};
 
 struct word {
 	const char *at;
@@ -225,6 +225,13 @@ static int rules_value(struct reader *r, int condition, struct rule *rule)
 					     "is no range of nodes: expected a range such as "
 					     "2-8, 2- or 1, from 1 on, without blanks")
 			       : 0;
+	case ON_LOCAL:
+		return rules_count_range(word, &rule->local_min, &rule->local_max)
+			       ? rules_wrong(
+					 r, word,
+					 "is no range of ranks of a node: expected a range such "
+					 "as 2-8, 4- or 1, from 1 on, without blanks")
+			       : 0;
 	default:
 		return rules_memory(word, rule)
 			       ? rules_wrong(r, word, "is no memory: expected host or cuda")
@@ -262,8 +269,8 @@ static int rules_condition(struct reader *r, struct word word, int *seen, struct
 	if (c == CONDITIONS)
 		return rules_unknown(
 			r, word, 0,
-			"is no condition: expected bytes, block, ranks, nodes or memory, or a "
-			"comma before the next rule");
+			"is no condition: expected bytes, block, ranks, nodes, local or memory, "
+			"or a comma before the next rule");
 	if (*seen & 1 << c)
 		return rules_wrong(r, word, "is there twice: a rule takes each condition once");
 	*seen |= 1 << c;
@@ -297,6 +304,8 @@ static int rules_one(struct reader *r, struct rule *rule)
 			      .ranks_max = INT32_MAX,
 			      .nodes_min = 1,
 			      .nodes_max = INT32_MAX,
+			      .local_min = 1,
+			      .local_max = INT32_MAX,
 			      .memory = COLL_MEM_HOST | COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED};
 	if (rules_name(r, &rule->algorithm))
 		return -1;
@@ -338,10 +347,21 @@ static int rule_block_matches(const struct rule *rule, const struct call_descrip
 	return block >= rule->block_min && block <= rule->block_max;
 }
 
+static int rule_local_matches(const struct rule *rule, const struct call_description *call)
+{
+	int local;
+
+	if (rule->local_min == 1 && rule->local_max == INT32_MAX)
+		return 1; /* most rules: no division */
+	local = call->nranks / call->nnodes;
+	return local >= rule->local_min && local <= rule->local_max;
+}
+
 int rule_matches(const struct rule *rule, const struct call_description *call)
 {
 	return call->bytes >= rule->bytes_min && call->bytes <= rule->bytes_max &&
 	       call->nranks >= rule->ranks_min && call->nranks <= rule->ranks_max &&
 	       call->nnodes >= rule->nodes_min && call->nnodes <= rule->nodes_max &&
-	       (call->memory & rule->memory) && rule_block_matches(rule, call);
+	       (call->memory & rule->memory) && rule_block_matches(rule, call) &&
+	       rule_local_matches(rule, call);
 }

@@ -12,6 +12,7 @@
  *                       broadcast and reduce only: other kinds count the bytes of a part already)
  *   ranks A-B           of the communicator
  *   nodes A-B           that they live on
+ *   local A-B           of these ranks for each node: ranks divided by nodes, rounded down
  *   memory host|cuda    that the buffers are in
  * Both ends of a range are included; "A-", "-B" and "A" alone are ranges too.
  */
@@ -32,8 +33,9 @@ struct rule {
 	uint64_t block_min, block_max; /* bytes / ranks; without an end: UINT64_MAX */
 	int32_t ranks_min, ranks_max;  /* without an end: INT32_MAX */
 	int32_t nodes_min, nodes_max;
-	int32_t algorithm; /* its id: the index in the table of algorithms */
-	uint32_t memory;   /* COLL_MEM_* bits that match */
+	int32_t local_min, local_max; /* ranks / nodes */
+	int32_t algorithm;            /* its id: the index in the table of algorithms */
+	uint32_t memory;              /* COLL_MEM_* bits that match */
 };
 
 struct rules {

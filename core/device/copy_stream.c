@@ -12,28 +12,18 @@
 #include <coll/coll.h>
 #include <stdlib.h>
 
-static int copy_stream_enter(const struct copy_stream *copy_stream)
-{
-	return cuda_driver.cuCtxPushCurrent(copy_stream->context);
-}
-
-static void copy_stream_leave(void)
-{
-	void *context;
-
-	cuda_driver.cuCtxPopCurrent(&context);
-}
-
 static void copy_stream_free(struct copy_stream *copy_stream)
 {
+	struct device_pushed pushed;
+
 	/* The application may have destroyed the context, and with it the stream and the events. */
-	if (!copy_stream_enter(copy_stream)) {
+	if (!device_push(&pushed, copy_stream->context)) {
 		for (int i = 0; i < COPY_STREAM_DEPTH; i++)
 			if (copy_stream->event[i])
 				cuda_driver.cuEventDestroy(copy_stream->event[i]);
 		if (copy_stream->stream)
 			cuda_driver.cuStreamDestroy(copy_stream->stream);
-		copy_stream_leave();
+		device_pop(&pushed);
 	}
 	if (copy_stream->primary >= 0)
 		cuda_driver.cuDevicePrimaryCtxRelease(copy_stream->primary);
@@ -42,7 +32,8 @@ static void copy_stream_free(struct copy_stream *copy_stream)
 
 static int copy_stream_make(struct copy_stream *copy_stream)
 {
-	int result = copy_stream_enter(copy_stream);
+	struct device_pushed pushed;
+	int result = device_push(&pushed, copy_stream->context);
 
 	if (result)
 		return result;
@@ -50,7 +41,7 @@ static int copy_stream_make(struct copy_stream *copy_stream)
 	for (int i = 0; !result && i < COPY_STREAM_DEPTH; i++)
 		result = cuda_driver.cuEventCreate(&copy_stream->event[i],
 						   CUDA_EVENT_DISABLE_TIMING);
-	copy_stream_leave();
+	device_pop(&pushed);
 	return result;
 }
 
@@ -117,7 +108,8 @@ int copy_stream_find(struct copy_stream **copy_streams, int way, const void *nea
 int copy_stream_start(struct copy_stream *copy_stream, const struct stream_copy *copy)
 {
 	int at = (copy_stream->first + copy_stream->count) % COPY_STREAM_DEPTH;
-	int result = copy_stream_enter(copy_stream);
+	struct device_pushed pushed;
+	int result = device_push(&pushed, copy_stream->context);
 
 	if (result)
 		return device_copy_failed(copy->dst, copy->src, copy->n, result);
@@ -128,7 +120,7 @@ int copy_stream_start(struct copy_stream *copy_stream, const struct stream_copy 
 		if (result) /* without an event the copy, which has begun, could not be polled */
 			cuda_driver.cuStreamSynchronize(copy_stream->stream);
 	}
-	copy_stream_leave();
+	device_pop(&pushed);
 	if (result)
 		return device_copy_failed(copy->dst, copy->src, copy->n, result);
 	copy_stream->copy[at] = *copy;
@@ -138,11 +130,12 @@ int copy_stream_start(struct copy_stream *copy_stream, const struct stream_copy 
 
 int copy_stream_poll(struct copy_stream *copy_stream, struct stream_copy *copy)
 {
-	int result = copy_stream_enter(copy_stream);
+	struct device_pushed pushed;
+	int result = device_push(&pushed, copy_stream->context);
 
 	if (!result) {
 		result = cuda_driver.cuEventQuery(copy_stream->event[copy_stream->first]);
-		copy_stream_leave();
+		device_pop(&pushed);
 	}
 	if (result == CUDA_NOT_READY)
 		return COLL_IN_PROGRESS;

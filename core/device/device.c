@@ -22,6 +22,7 @@ enum { TYPE_UNKNOWN = 0, TYPE_HOST = 1 };
 /* The state of the process; device_once makes its last change. */
 static pthread_once_t device_once = PTHREAD_ONCE_INIT;
 static int device_found;
+static _Atomic int device_holds;    /* operations hold streams of the program */
 static _Atomic int device_was_idle; /* the last result of device_in_use */
 
 /* ------------------------------------------------------------------- opening -- */
@@ -135,8 +136,24 @@ void device_describe(uint32_t kind, int device, char *text, size_t size)
 
 /* ------------------------------------------------------------------ contexts -- */
 
+static void device_relax(struct device_pushed *pushed)
+{
+	pushed->mode = CUDA_CAPTURE_RELAXED;
+	if (cuda_driver.cuThreadExchangeStreamCaptureMode)
+		pushed->relaxed = !cuda_driver.cuThreadExchangeStreamCaptureMode(&pushed->mode);
+}
+
+static void device_restore(const struct device_pushed *pushed)
+{
+	int mode = pushed->mode;
+
+	if (pushed->relaxed)
+		cuda_driver.cuThreadExchangeStreamCaptureMode(&mode);
+}
+
 /* A context made current for a call or two. */
 struct device_guard {
+	struct device_pushed relaxed;
 	int pushed;
 	int primary; /* the device whose primary context is held, or -1 */
 };
@@ -145,10 +162,29 @@ static void device_leave(struct device_guard *guard)
 {
 	void *context;
 
+	device_restore(&guard->relaxed);
 	if (guard->pushed)
 		cuda_driver.cuCtxPopCurrent(&context);
 	if (guard->primary >= 0)
 		cuda_driver.cuDevicePrimaryCtxRelease(guard->primary);
+}
+
+int device_push(struct device_pushed *pushed, void *context)
+{
+	int result = cuda_driver.cuCtxPushCurrent(context);
+
+	*pushed = (struct device_pushed){.relaxed = 0};
+	if (!result)
+		device_relax(pushed);
+	return result;
+}
+
+void device_pop(const struct device_pushed *pushed)
+{
+	void *context;
+
+	device_restore(pushed);
+	cuda_driver.cuCtxPopCurrent(&context);
 }
 
 int device_context(const void *near, void **context, int *primary)
@@ -177,15 +213,17 @@ static int device_enter(struct device_guard *guard, const void *ptr)
 
 	*guard = (struct device_guard){.primary = -1};
 	result = cuda_driver.cuCtxGetCurrent(&context);
-	if (result || context)
-		return result;
-	result = device_context(ptr, &context, &guard->primary);
-	if (result)
-		return result;
-	result = cuda_driver.cuCtxPushCurrent(context);
-	guard->pushed = !result;
+	if (!result && !context) {
+		result = device_context(ptr, &context, &guard->primary);
+		if (result)
+			return result;
+		result = cuda_driver.cuCtxPushCurrent(context);
+		guard->pushed = !result;
+	}
 	if (result)
 		device_leave(guard);
+	else
+		device_relax(&guard->relaxed);
 	return result;
 }
 
@@ -205,6 +243,38 @@ int device_copy_failed(void *dst, const void *src, size_t n, int result)
 			 "cannot copy %zu bytes from %s to %s: %s; is all of it still allocated, "
 			 "and did earlier work on the device succeed?",
 			 n, from, to, words);
+}
+
+/*
+ * A stream for one copy.  The calling thread's own stream costs nothing, but it waits for the device's default
+ * stream, which the copy's operation may hold.
+ */
+static int device_copy_stream(void **stream)
+{
+	*stream = CUDA_PER_THREAD_STREAM;
+	if (!atomic_load_explicit(&device_holds, memory_order_relaxed))
+		return CUDA_OK;
+	return cuda_driver.cuStreamCreate(stream, CUDA_STREAM_NON_BLOCKING);
+}
+
+void device_expect_held(void)
+{
+	atomic_store(&device_holds, 1);
+}
+
+static int device_copy_now(void *dst, const void *src, size_t n)
+{
+	void *stream;
+	int result = device_copy_stream(&stream);
+
+	if (result)
+		return result;
+	result = cuda_driver.cuMemcpyAsync((uintptr_t)dst, (uintptr_t)src, n, stream);
+	if (!result)
+		result = cuda_driver.cuStreamSynchronize(stream);
+	if (stream != CUDA_PER_THREAD_STREAM)
+		cuda_driver.cuStreamDestroy(stream);
+	return result;
 }
 
 /*
@@ -237,10 +307,7 @@ int device_copy(void *dst, const void *src, size_t n)
 	if (n && !result)
 		result = device_enter(&guard, theirs);
 	if (n && !result) {
-		result = cuda_driver.cuMemcpyAsync((uintptr_t)dst, (uintptr_t)src, n,
-						   CUDA_PER_THREAD_STREAM);
-		if (!result)
-			result = cuda_driver.cuStreamSynchronize(CUDA_PER_THREAD_STREAM);
+		result = device_copy_now(dst, src, n);
 		device_leave(&guard);
 	}
 	return result ? device_copy_failed(dst, src, n, result) : COLL_SUCCESS;

@@ -24,6 +24,17 @@ int device_look(const void *ptr, struct device_place *place);
 int device_context(const void *near, void **context, int *primary);
 /* "an illegal memory access was encountered (700, CUDA_ERROR_ILLEGAL_ADDRESS)" */
 void device_words(int result, char *text, size_t size);
+/*
+ * Makes a context current.  Calls that CUDA forbids while some thread captures a stream are allowed to this thread
+ * until device_pop: without that, a poll by the library would end the application's capture.
+ */
+struct device_pushed {
+	int relaxed, mode;
+};
+int device_push(struct device_pushed *pushed, void *context);
+void device_pop(const struct device_pushed *pushed);
+/* Streams of the program are held from now on: see device_copy. */
+void device_expect_held(void);
 /* Returns COLL_ERR_DEVICE, with a message. */
 int device_copy_failed(void *dst, const void *src, size_t n, int result);
 

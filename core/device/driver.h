@@ -17,12 +17,14 @@ typedef unsigned long long cuda_ptr_t; /* CUdeviceptr */
 /* Values of CUresult. */
 enum {
 	CUDA_OK = 0,
+	CUDA_NO_MEMORY = 2,
 	CUDA_NOT_INITIALIZED = 3,
 	CUDA_DEINITIALIZED = 4,
 	CUDA_STUB_LIBRARY = 34,
 	CUDA_NO_DEVICE = 100,
 	CUDA_INVALID_CONTEXT = 201,
-	CUDA_NOT_READY = 600
+	CUDA_NOT_READY = 600,
+	CUDA_CAPTURE_IMPLICIT = 906
 };
 
 /* Flags of streams, events, managed and pinned memory. */
@@ -31,7 +33,10 @@ enum {
 		1, /* it neither waits for work on the default stream nor holds it up */
 	CUDA_EVENT_DISABLE_TIMING = 2,
 	CUDA_ATTACH_GLOBAL = 1,
-	CUDA_PIN_PORTABLE = 1 /* every context may use the memory */
+	CUDA_PIN_PORTABLE = 1, /* every context may use the memory */
+	CUDA_PIN_MAPPED = 2,   /* a device may read the memory */
+	CUDA_WAIT_GEQ = 0,     /* until (int32_t)(word - value) >= 0 */
+	CUDA_CAPTURE_RELAXED = 2
 };
 
 /*
@@ -71,6 +76,10 @@ struct cuda_driver {
 	int (*cuStreamQuery)(void *stream);
 	int (*cuStreamSynchronize)(void *stream);
 	int (*cuStreamWaitEvent)(void *stream, void *event, unsigned flags);
+	int (*cuStreamGetCtx)(void *stream, void **context);
+	int (*cuStreamIsCapturing)(void *stream, int *status);
+	int (*cuStreamWaitValue32)(void *stream, cuda_ptr_t word, unsigned value, unsigned flags);
+	int (*cuThreadExchangeStreamCaptureMode)(int *mode);
 	int (*cuLaunchHostFunc)(void *stream, void (*fn)(void *arg), void *arg);
 	int (*cuEventCreate)(void **event, unsigned flags);
 	int (*cuEventDestroy)(void *event);

@@ -45,10 +45,12 @@ static int await_outcome(struct op *op)
 int await_check(struct op *op)
 {
 	struct context *context = op->comm->context;
-	const coll_comm_t handle = op->awaited->comm;
-	struct comm *other = handle_pin(HANDLE_COMM, handle);
+	const coll_comm_t handle = op->awaited ? op->awaited->comm : NULL;
+	struct comm *other = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
 	int state = AWAIT_IDLE;
 
+	if (!op->awaited) /* it was for a stream, and the queue has waited for that */
+		return AWAIT_DONE;
 	if (!other)
 		return await_outcome(op);
 	if (other->context == context) {

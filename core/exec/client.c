@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* client.c - the reports of a context to its communicators: see struct context_client. */
 #include "exec/engine.h"
+#include "exec/message.h"
 #include "exec/native.h"
 #include "exec/queue.h"
 
@@ -16,7 +17,9 @@ static int client_advance(struct context *context)
 	int moved = 0;
 
 	while ((c = *at)) {
-		if (c->finished == c->issued) {
+		if (c->loose)
+			moved |= message_progress(c);
+		else if (c->finished == c->issued) {
 			*at = c->next_busy;
 			c->busy = 0;
 			continue;
@@ -38,7 +41,8 @@ static void client_shut(struct context *context)
 static int client_awaits(const struct context *context)
 {
 	for (const struct comm *c = context->busy; c; c = c->next_busy)
-		if (c->head && (c->head->call.args.kind == KIND_AWAIT || c->head->native))
+		if (c->head && (c->head->call.args.kind == KIND_AWAIT || c->head->native ||
+				c->head->stream_events))
 			return 1;
 	return 0;
 }

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm.c - communicators: their failure, which every rank learns of; making, entering, waiting. */
 #include "exec/comm.h"
+#include "exec/callback.h"
 #include "exec/compare.h"
+#include "exec/limit.h"
+#include "exec/message.h"
 #include "exec/native.h"
 #include "exec/queue.h"
 #include "exec/registration.h"
+#include "exec/staging.h"
 #include "exec/stall.h"
+#include "exec/stream_order.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/log.h"
@@ -30,6 +35,11 @@ uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg
 uint64_t comm_tag_user(const struct comm *comm, uint32_t tag)
 {
 	return (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT | TAG_USER | tag;
+}
+
+uint64_t comm_tag_loose(const struct comm *comm)
+{
+	return (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT | TAG_USER | TAG_LOOSE;
 }
 
 uint64_t comm_tag_control(uint32_t context_id)
@@ -93,6 +103,8 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 	if (!quiet || !cancels)
 		comm_send_control(comm, CONTROL_FAIL, code, comm->error_text);
 	queue_cancel(comm);
+	callback_check(comm);
+	message_end_all(comm, code);
 	context_wake(comm->context);
 	recorder_report(comm, !quiet && code != COLL_ERR_ABORTED);
 }
@@ -126,6 +138,7 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	if (!comm)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	comm->context = context;
+	comm->timeout_us = context->timeout_us;
 	comm->shrunk.lost = -1;
 	comm->context_id = context_id;
 	comm->rank = rank;
@@ -198,11 +211,13 @@ void comm_free(struct comm *comm)
 {
 	struct context *context = comm->context;
 	const uint64_t context_id = (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT;
+	char staged[512];
 
 	context_lock(context);
 	if (comm->finished < comm->issued) /* another thread has issued an operation meanwhile */
 		comm_fail(comm, 1, COLL_ERR_ABORTED, "rank %d destroyed the communicator",
 			  comm->rank);
+	message_end_all(comm, COLL_ERR_ABORTED);
 	for (struct comm **at = &context->comms; *at; at = &(*at)->next)
 		if (*at == comm) {
 			*at = comm->next;
@@ -213,6 +228,10 @@ void comm_free(struct comm *comm)
 			*at = comm->next_busy;
 			break;
 		}
+	staging_count(comm, staged, sizeof(staged));
+	if (staged[0])
+		log_info("rank %d: operations that copied CUDA memory through host memory: %s",
+			 comm->rank, staged);
 	match_forget(&context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context_id);
 	comm_note_freed(context, comm->context_id);
 	native_free(comm);
@@ -226,6 +245,7 @@ void comm_free(struct comm *comm)
 	comm_free_ops(comm->head);
 	comm_free_ops(comm->op_cache);
 	comm_free_persistent(comm->persistent);
+	stream_order_free(comm);
 	redop_free_all(&comm->redops);
 	nodes_free(&comm->nodes);
 	free(comm->to_context_rank);
@@ -236,6 +256,8 @@ void comm_free(struct comm *comm)
 	free(comm->positions);
 	comm_free_last_calls(comm);
 	free(comm->shrink);
+	callback_free(comm);
+	limit_free(comm);
 	free(comm);
 }
 
@@ -276,19 +298,21 @@ static int comm_reached(void *arg)
 }
 
 static _Thread_local uint64_t comm_group;
+/* Threads with an open group: without one, no call looks for the memory of its thread. */
+static _Atomic int comm_groups;
 
 uint64_t group_current(void)
 {
-	return comm_group;
+	return atomic_load_explicit(&comm_groups, memory_order_relaxed) ? comm_group : 0;
 }
 
 void group_set_current(uint64_t number)
 {
+	atomic_fetch_add(&comm_groups, (number != 0) - (comm_group != 0));
 	comm_group = number;
 }
 
-/* Does the open group of this thread contain one of the operations up to `number`? */
-static int comm_is_deferred(const struct comm *comm, uint64_t number)
+int comm_is_deferred(const struct comm *comm, uint64_t number)
 {
 	for (const struct op *op = comm->head; op && op->number <= number; op = op->next)
 		if (op->state == OP_DEFERRED && op->group == group_current())

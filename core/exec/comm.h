@@ -11,10 +11,14 @@
 
 enum { COMM_HISTORY = 32 };
 
+struct callback;
+struct limit;
+struct message;
 struct compare;
 struct native;
 struct registration;
 struct position;
+struct stream_order;
 
 /*
  * A wait for operations, and the time since they last moved.  While this rank awaits answers (asked_us),
@@ -26,6 +30,11 @@ struct stall {
 	uint64_t steps, finished, moves;
 	int64_t polled_us; /* for calls that poll: the last look at the clock, */
 	int polls_left;    /* and the calls until the next one */
+};
+
+/* Open messages outside the order of the operations, the oldest first. */
+struct message_list {
+	struct message *first, *last;
 };
 
 /* The collectives of a rank, compared by compare.h. */
@@ -47,8 +56,9 @@ struct last_calls {
 /* A rank of the communicator as this rank sees it. */
 enum peer_state {
 	PEER_ALIVE,
-	PEER_LEFT,  /* has destroyed its communicator, and told this rank */
-	PEER_FAILED /* the transport has lost the connection to it: see context->failure */
+	PEER_REPORTED, /* another rank has lost it; this rank has not */
+	PEER_LEFT,     /* has destroyed its communicator, and told this rank */
+	PEER_FAILED    /* the transport has lost the connection to it: see context->failure */
 };
 
 struct comm {
@@ -68,6 +78,11 @@ struct comm {
 	struct op *persistent;  /* operations of persistent requests */
 	struct redop_table redops;
 	struct registration *registrations;
+	struct callback *callbacks;             /* see callback.h */
+	struct limit *limits;                   /* see limit.h */
+	uint64_t staged[COLL_KIND_RECV + 1];    /* per kind: staged operations */
+	struct stream_order *order;             /* see stream_order.h; NULL: no call had a stream */
+	int64_t timeout_us;                     /* longest time without progress in a wait */
 	struct outcome *outcome;                /* for events: it outlives the communicator */
 	struct call known[COLL_KIND_RECV + 1];  /* per kind: the last call that passed all checks */
 	uint64_t issued;                        /* operations ever issued */
@@ -101,17 +116,29 @@ struct comm {
 	struct comm *next; /* the next communicator of the context */
 	int busy;          /* in the context's list of busy communicators */
 	struct comm *next_busy;
+	/* Messages outside the order, which are open: see message.h. */
+	struct message_list sends, recvs;
+	int loose;                    /* how many of them message_progress has to look at */
+	int limited;                  /* how many of them are of limited time */
+	const struct message *waited; /* the one that the caller of stall_step waits for */
+
 	struct recorder recorder;
 };
 
-/* Counts an operation, and returns its number: context_progress moves the communicator until all are done. */
-static inline uint64_t comm_count(struct comm *comm)
+/* From now on context_progress moves the communicator, until nothing is left to move. */
+static inline void comm_set_busy(struct comm *comm)
 {
 	if (!comm->busy) {
 		comm->busy = 1;
 		comm->next_busy = comm->context->busy;
 		comm->context->busy = comm;
 	}
+}
+
+/* Counts an operation, and returns its number. */
+static inline uint64_t comm_count(struct comm *comm)
+{
+	comm_set_busy(comm);
 	return ++comm->issued;
 }
 
@@ -130,12 +157,14 @@ enum {
 	CONTROL_WHERE = 8,   /* asks for CONTROL_HERE, and carries the sender's struct position */
 	CONTROL_HERE = 9,    /* the sender's struct position */
 	CONTROL_HASHES = 10, /* the sender's struct hashes */
-	CONTROL_CALLS = 11   /* the sender's calls differ from the receiver's: see compare.c */
+	CONTROL_CALLS = 11,  /* the sender's calls differ from the receiver's: see compare.c */
+	CONTROL_LOST = 12    /* an int32_t: the rank that the sender has lost */
 };
 
 /*
  * Tag: context (bits 63-38) | user (37) | control (36), then for collectives seq (bits 35-20) |
- * message number (19-0), for point to point the user's tag (31-0).
+ * message number (19-0), for point to point loose (35) | the user's tag (31-0).  Loose messages, those outside
+ * the order, carry the user's tag in meta[1], so that a receive of any tag finds them.
  */
 enum {
 	TAG_CONTEXT_SHIFT = 38,
@@ -146,6 +175,7 @@ enum {
 };
 
 #define TAG_USER     ((uint64_t)1 << 37)
+#define TAG_LOOSE    ((uint64_t)1 << 35)
 #define TAG_SEQ_MASK ((1u << TAG_SEQ_BITS) - 1)
 #define TAG_MSG_MASK ((1u << TAG_MSG_BITS) - 1)
 
@@ -157,6 +187,11 @@ enum {
 
 uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg);
 uint64_t comm_tag_user(const struct comm *comm, uint32_t tag);
+uint64_t comm_tag_loose(const struct comm *comm);
+static inline int comm_tag_is_loose(uint64_t tag)
+{
+	return (tag & (TAG_USER | TAG_LOOSE)) == (TAG_USER | TAG_LOOSE);
+}
 uint64_t comm_tag_control(uint32_t context_id);
 /*
  * For messages about the communicators that the split with number `seq` makes of a parent.  The new
@@ -268,6 +303,8 @@ int comm_error(const struct comm *comm);
 
 /* Fails the communicator if another thread has aborted it before operation `number` was done. */
 void comm_check_aborted(struct comm *comm, uint64_t number);
+/* Does the open group of this thread contain one of the operations up to `number`? */
+int comm_is_deferred(const struct comm *comm, uint64_t number);
 /* Waits until operation `number` is done; the lock is held. */
 int comm_wait(struct comm *comm, uint64_t number);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* control.c - control messages: how ranks tell each other of failures, of leaving and of new communicators. */
 #include "exec/compare.h"
+#include "exec/message.h"
 #include "exec/stall.h"
 
 #include <stdio.h>
@@ -65,6 +66,18 @@ void comm_send_unmade(struct comm *parent, uint32_t seq, int code, const char *t
 void comm_refuse(struct comm *parent, uint32_t context_id, int code, const char *text)
 {
 	comm_send_others(parent, 1, comm_tag_control(context_id), CONTROL_UNMADE, code, text);
+}
+
+/* A rank that loses another one tells the rest: they may hear of the failure before they notice the loss. */
+static void comm_send_lost(struct comm *comm, int lost)
+{
+	const int32_t rank = lost;
+
+	for (int r = 0; r < comm->nranks; r++)
+		if (r != comm->rank && comm->peer_state[r] < PEER_LEFT)
+			context_send_struct(comm->context, comm->to_context_rank[r],
+					    comm_tag_control(comm->context_id), CONTROL_LOST, &rank,
+					    sizeof(rank));
 }
 
 /* ------------------------------------------------------------------ taking -- */
@@ -133,6 +146,7 @@ static void comm_take_leave(struct comm *comm, int peer, const void *bytes, size
 	comm->nleft++;
 	comm_keep_last_calls(comm, peer, bytes, len);
 	compare_left(comm, peer);
+	message_peer_left(comm);
 	stall_check_left(comm);
 }
 
@@ -155,6 +169,7 @@ static void comm_take_struct(struct comm *comm, int peer, const struct control_b
 {
 	struct position position;
 	struct hashes hashes;
+	int32_t rank;
 
 	if ((body->kind == CONTROL_WHERE || body->kind == CONTROL_HERE) &&
 	    len == sizeof(position)) {
@@ -163,6 +178,10 @@ static void comm_take_struct(struct comm *comm, int peer, const struct control_b
 	} else if (body->kind == CONTROL_HASHES && len == sizeof(hashes)) {
 		memcpy(&hashes, body->text, sizeof(hashes));
 		compare_take(comm, peer, &hashes);
+	} else if (body->kind == CONTROL_LOST && len == sizeof(rank)) {
+		memcpy(&rank, body->text, sizeof(rank));
+		if (rank >= 0 && rank < comm->nranks && comm->peer_state[rank] == PEER_ALIVE)
+			comm->peer_state[rank] = PEER_REPORTED;
 	}
 }
 
@@ -209,6 +228,8 @@ static void comm_check_lost(struct comm *comm)
 
 		if (!failure || comm->peer_state[r] == PEER_LEFT)
 			continue;
+		if (comm->peer_state[r] != PEER_FAILED && !comm->leaving)
+			comm_send_lost(comm, r);
 		comm->peer_state[r] = PEER_FAILED;
 		if (n < sizeof(text))
 			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s was lost: %s",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* engine.c - runs schedules: starts the steps whose predecessors are complete, and never blocks. */
 #include "exec/engine.h"
+#include "exec/message.h"
 #include "exec/stall.h"
 #include "device/device.h"
 #include "base/error.h"
@@ -13,7 +14,10 @@ enum {
 	/* The transport has at most so many sends of one operation at a time. */
 	ENGINE_SENDS = 64,
 	/* Before work on more bytes than this, all messages leave: about 10 microseconds. */
-	ENGINE_LONG = 64 << 10
+	ENGINE_LONG = 64 << 10,
+	/* So many steps of so many bytes each start without lists. */
+	ENGINE_FEW = 8,
+	ENGINE_SHORT = 4 << 10
 };
 
 static int engine_is_recv(const struct step *step)
@@ -54,13 +58,15 @@ void engine_complete(struct op *op, int step)
 
 	op->steps_left--;
 	op->comm->steps++;
-	for (int e = s->step[step].edge; e >= 0; e = s->edge[e].next)
-		if (--op->run[s->edge[e].later].earlier == 0)
-			engine_make_ready(op, s->edge[e].later);
+	for (int e = s->step[step].edge; e >= 0; e = s->edge[e].next) {
+		int later = s->edge[e].later;
+
+		if (--op->run[later].earlier == 0 && later < op->started)
+			engine_make_ready(op, later);
+	}
 }
 
-/* A message to or from a rank has failed; usually the transport has reported the cause. */
-static void engine_peer_failed(struct comm *comm, int rank, int code)
+void engine_peer_failed(struct comm *comm, int rank, int code)
 {
 	const char *cause = comm->context->failure[comm->to_context_rank[rank]];
 	struct rank_name name;
@@ -79,6 +85,10 @@ void engine_received(struct recv *recv)
 {
 	struct op *op = recv->op;
 
+	if (!op) {
+		message_received(recv);
+		return;
+	}
 	/* A mismatch or a failed copy has set the communicator's pending failure. */
 	if (recv->status && recv->status != COLL_ERR_MISMATCH && !recv->broken)
 		engine_peer_failed(op->comm, op->comm->to_comm_rank[recv->peer], recv->status);
@@ -108,6 +118,41 @@ int engine_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t 
 
 /* ------------------------------------------------------------------- the steps -- */
 
+/*
+ * Fills the parts of messages and receives that are the same each time the schedule runs.  A call that repeats an
+ * earlier one has its signature, its kinds of memory and its operation.
+ */
+static void engine_prepare_step(struct op *op, int i)
+{
+	const struct step *step = &op->sched.step[i];
+	coll_send_t *send = &op->run[i].u.send;
+	struct recv *recv = &op->run[i].u.recv;
+
+	memset(&op->run[i].u, 0, sizeof(op->run[i].u));
+	if (step->kind == STEP_SEND) {
+		memcpy(send->header.meta, op->call.signature.meta, sizeof(send->header.meta));
+		send->header.len = step->len;
+		send->peer = (uint32_t)op->comm->to_context_rank[step->peer];
+		send->memory = step->len ? op->where[step->src.buf] : COLL_MEM_HOST;
+	}
+	if (!engine_is_recv(step))
+		return;
+	memcpy(recv->meta, op->call.signature.meta, sizeof(recv->meta));
+	recv->len = step->len;
+	recv->op = op;
+	recv->step = i;
+	if (step->len && op->where[step->dst.buf] != COLL_MEM_HOST)
+		recv->device = op->where[step->dst.buf];
+	if (step->kind == STEP_RECV_REDUCE) {
+		recv->redop = &op->call.redop;
+		recv->swapped = step->swapped;
+		if (sched_scales(&op->sched, step->src))
+			recv->divisor = op->comm->nranks;
+		recv->unscaled = step->unscaled;
+		recv->elem = (uint32_t)op->sched.elem;
+	}
+}
+
 static void engine_send(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
@@ -119,19 +164,19 @@ static void engine_send(struct op *op, int i)
 	int code;
 
 	error_clear(&err);
-	memset(send, 0, sizeof(*send));
 	send->header.tag = op->tag | (step->msg & TAG_MSG_MASK);
-	memcpy(send->header.meta, op->call.signature.meta, sizeof(send->header.meta));
-	send->header.len = step->len;
 	send->buf = step->len ? engine_at(op, step->src) : NULL;
-	send->peer = (uint32_t)comm->to_context_rank[step->peer];
-	send->memory = step->len ? op->where[step->src.buf] : COLL_MEM_HOST;
+	memset(send->plugin, 0, sizeof(send->plugin));
 	send->status = COLL_IN_PROGRESS;
 	/* Only a message that others may follow waits for them: a lone one leaves before anything else is done. */
 	if (op->next)
 		code = context_send_more(context, send, &err);
 	else
 		code = context->plugin->backend.transport->send(context->ep, send, &err);
+	if (!code && send->status == COLL_SUCCESS) {
+		engine_complete(op, i);
+		return;
+	}
 	if (!code) {
 		op->sending[op->sending_count++] = i;
 		return;
@@ -148,25 +193,11 @@ static void engine_recv(struct op *op, int i)
 	struct recv *recv = &op->run[i].u.recv;
 	struct comm *comm = op->comm;
 
-	memset(recv, 0, sizeof(*recv));
 	recv->tag = op->tag | (step->msg & TAG_MSG_MASK);
-	memcpy(recv->meta, op->call.signature.meta, sizeof(recv->meta));
-	recv->len = step->len;
 	recv->peer = step->peer < 0 ? COLL_ANY_SOURCE : comm->to_context_rank[step->peer];
-	recv->op = op;
-	recv->step = i;
 	recv->dst = engine_at(op, step->dst);
-	if (step->len && op->where[step->dst.buf] != COLL_MEM_HOST)
-		recv->device = op->where[step->dst.buf];
-	if (step->kind == STEP_RECV_REDUCE) {
+	if (step->kind == STEP_RECV_REDUCE)
 		recv->own = engine_at(op, step->src);
-		recv->redop = &op->call.redop;
-		recv->swapped = step->swapped;
-		if (sched_scales(&op->sched, step->src))
-			recv->divisor = comm->nranks;
-		recv->unscaled = step->unscaled;
-		recv->elem = (uint32_t)op->sched.elem;
-	}
 	if (step->len > ENGINE_LONG)
 		context_flush(comm->context); /* the message may be here, and is then reduced now */
 	match_post(&comm->context->match, recv);
@@ -250,6 +281,13 @@ static void engine_report_send(struct op *op)
 		engine_peer_failed(comm, peer, op->run[i].u.send.status);
 }
 
+/* Can a step start without a further event? */
+static int engine_has_ready(const struct op *op)
+{
+	return (op->ready_count | op->local_count) != 0 ||
+	       (op->ready_sends_count && op->sending_count < ENGINE_SENDS);
+}
+
 static int engine_run_ready(struct op *op)
 {
 	int moved = op->ready_count > 0;
@@ -293,7 +331,7 @@ int engine_run(struct op *op)
 		if (op->call.staged)
 			again |= staging_copy_run(op);
 		moved |= again;
-	} while (again && op->steps_left);
+	} while (again && op->steps_left && (op->call.staged || engine_has_ready(op)));
 	return moved;
 }
 
@@ -314,6 +352,7 @@ int engine_reserve(struct op *op)
 		free(op->run);
 		free(op->ready);
 		op->cap_steps = 0;
+		op->prepared = 0;
 		op->run = malloc((size_t)n * sizeof(*op->run));
 		op->ready = malloc(4 * (size_t)n * sizeof(*op->ready));
 		if (!op->run || !op->ready)
@@ -337,13 +376,11 @@ int engine_reserve(struct op *op)
 	return COLL_SUCCESS;
 }
 
-void engine_begin(struct op *op)
+/* Finds the buffers of the schedule: staging memory, or a scaled copy of the input, may stand for the caller's. */
+static void engine_find_buffers(struct op *op)
 {
-	const struct sched *s = &op->sched;
 	size_t scaled = engine_scaled_bytes(op);
 
-	op->base[SCHED_SEND] = (char *)(uintptr_t)op->call.args.sendbuf;
-	op->base[SCHED_RECV] = op->call.args.recvbuf;
 	op->base[SCHED_SCRATCH] = op->scratch;
 	op->where[SCHED_SCRATCH] = COLL_MEM_HOST;
 	for (int buf = SCHED_SEND; buf <= SCHED_RECV; buf++) {
@@ -365,55 +402,116 @@ void engine_begin(struct op *op)
 	}
 	if (op->call.staged)
 		staging_copy_begin(op);
+}
+
+/* Few and short: before long steps all messages leave, in whichever order the algorithm has appended them. */
+static int engine_is_few(const struct op *op)
+{
+	const struct sched *s = &op->sched;
+	int few = s->nsteps <= ENGINE_FEW && !op->call.staged;
+
+	for (int i = 0; few && i < s->nsteps; i++)
+		few = s->step[i].len <= ENGINE_SHORT;
+	return few;
+}
+
+void engine_begin(struct op *op)
+{
+	const struct sched *s = &op->sched;
+
+	op->base[SCHED_SEND] = (char *)(uintptr_t)op->call.args.sendbuf;
+	op->base[SCHED_RECV] = op->call.args.recvbuf;
+	if (!op->prepared || op->call.staged || op->call.redop.premul_sum)
+		engine_find_buffers(op);
 	op->tag = kind_is_p2p(op->call.args.kind) ? comm_tag_user(op->comm, op->call.args.tag)
 						  : comm_tag_collective(op->comm, op->seq, 0);
 	op->ready_count = op->ready_sends_head = op->ready_sends_count = 0;
 	op->local_count = op->sending_count = 0;
 	op->failed_send = -1;
 	op->steps_left = s->nsteps;
+	op->started = s->nsteps;
+	if (!op->prepared)
+		op->few = engine_is_few(op);
 	for (int i = 0; i < s->nsteps; i++) {
+		if (!op->prepared)
+			engine_prepare_step(op, i);
 		op->run[i].earlier = s->step[i].earlier;
-		op->run[i].u.recv.state = RECV_IDLE;
+		if (engine_is_recv(&s->step[i]))
+			op->run[i].u.recv.state = RECV_IDLE;
+	}
+	op->prepared = 1;
+}
+
+/*
+ * Few steps start in the order in which the algorithm has appended them: a step that completes at once has released
+ * the later ones when their turn comes.  Those that must wait are released by engine_complete, as in any schedule.
+ */
+static void engine_start_few(struct op *op)
+{
+	for (int i = 0; i < op->sched.nsteps && !op->comm->error; i++) {
+		const struct step *step = &op->sched.step[i];
+
+		op->started = i + 1;
+		if (op->run[i].earlier)
+			continue;
+		if (step->kind == STEP_SEND)
+			engine_send(op, i);
+		else if (engine_is_recv(step))
+			engine_recv(op, i);
+		else
+			engine_local(op, i);
+	}
+	op->started = op->sched.nsteps;
+}
+
+void engine_start(struct op *op)
+{
+	const struct sched *s = &op->sched;
+
+	if (op->few) {
+		engine_start_few(op);
+		return;
+	}
+	for (int i = 0; i < s->nsteps; i++)
 		if (!s->step[i].earlier)
 			engine_make_ready(op, i);
-	}
 }
 
 /* ------------------------------------------------------------------ cancelling -- */
 
-static void engine_cancel_step(struct op *op, int i)
+void engine_cancel_recv(struct context *context, struct recv *recv)
 {
-	struct context *context = op->comm->context;
 	const coll_transport_t *t = context->plugin->backend.transport;
-	uint64_t cookie;
+	const uint64_t cookie = match_withdraw(&context->match, recv);
 
-	if (!engine_is_recv(&op->sched.step[i]))
-		return;
-	cookie = match_withdraw(&context->match, &op->run[i].u.recv);
 	if (cookie && context->ep && t->drop)
 		t->drop(context->ep, cookie);
 	else if (cookie)
 		context_shut(context);
 }
 
+void engine_cancel_send(struct context *context, coll_send_t *send)
+{
+	const coll_transport_t *t = context->plugin->backend.transport;
+
+	if (send->status != COLL_IN_PROGRESS || !context->ep)
+		return;
+	if (t->cancel)
+		t->cancel(context->ep, send);
+	else
+		context_shut(context);
+}
+
 void engine_cancel_op(struct op *op)
 {
 	struct context *context = op->comm->context;
-	const coll_transport_t *t = context->plugin->backend.transport;
 
 	if (op->state != OP_RUNNING || op->native || op->call.args.kind == KIND_AWAIT)
 		return;
-	for (int k = 0; k < op->sending_count; k++) {
-		coll_send_t *send = &op->run[op->sending[k]].u.send;
-
-		if (send->status != COLL_IN_PROGRESS || !context->ep)
-			continue;
-		if (t->cancel)
-			t->cancel(context->ep, send);
-		else
-			context_shut(context);
-	}
+	for (int k = 0; k < op->sending_count; k++)
+		engine_cancel_send(context, &op->run[op->sending[k]].u.send);
 	for (int i = 0; op->cap_steps && i < op->sched.nsteps; i++)
-		engine_cancel_step(op, i);
+		if (engine_is_recv(&op->sched.step[i]))
+			engine_cancel_recv(context, &op->run[i].u.recv);
 	staging_copy_cancel(op);
 }

@@ -9,8 +9,17 @@
 
 /* Allocates the arrays and the scratch memory for an operation's schedule. */
 int engine_reserve(struct op *op);
-/* Makes the first steps of an operation ready. */
+/* Prepares an operation whose arrays exist to run. */
 void engine_begin(struct op *op);
+/* Starts the first steps of a running operation, or makes them ready. */
+void engine_start(struct op *op);
+/* Can a step of a running operation start or end without a further message? */
+static inline int engine_may_move(const struct op *op)
+{
+	return op->steps_left &&
+	       ((op->ready_count | op->local_count | op->ready_sends_count | op->sending_count) ||
+		op->call.staged || op->comm->context->match.done);
+}
 /* A step is complete: makes ready the steps that waited for it alone. */
 void engine_complete(struct op *op, int step);
 /* Runs the steps that can run: 1 if any moved. */
@@ -19,7 +28,14 @@ int engine_run(struct op *op);
 void engine_received(struct recv *recv);
 /* Copies bytes to the device memory of a receive (struct context_client). */
 int engine_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t n);
-/* Ends an operation: nothing touches its buffers afterwards. */
+/*
+ * A message to or from a rank has failed, and so does the communicator.  Usually the transport has reported the
+ * cause.
+ */
+void engine_peer_failed(struct comm *comm, int rank, int code);
+/* Ends an operation, a receive or a send: nothing touches its buffers afterwards. */
 void engine_cancel_op(struct op *op);
+void engine_cancel_recv(struct context *context, struct recv *recv);
+void engine_cancel_send(struct context *context, coll_send_t *send);
 
 #endif

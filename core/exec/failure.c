@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* failure.c - messages that do not match the call of this rank: the check and the error text. */
 #include "exec/compare.h"
+#include "exec/message.h"
 #include "exec/op.h"
 
 #include <stdio.h>
@@ -113,7 +114,9 @@ void comm_mismatch(struct context *context, const struct recv *recv, uint32_t pe
 	struct comm *comm = comm_of_tag(context, header->tag);
 	int same = !memcmp(recv->meta, header->meta, sizeof(recv->meta));
 
-	if (!comm)
+	if (recv->loose)
+		message_misfit(recv, peer, header);
+	if (!comm || recv->loose)
 		return;
 	if (header->tag & TAG_USER)
 		comm_report_message(comm, comm->to_comm_rank[peer], header->tag, header->meta,
@@ -187,6 +190,8 @@ int comm_check_unexpected(struct context *context, uint32_t peer, const coll_hea
 		return comm_was_freed(context, (uint32_t)(h->tag >> TAG_CONTEXT_SHIFT));
 	if (h->tag & MATCH_CONTROL)
 		return 0;
+	if (comm_tag_is_loose(h->tag)) /* a thread may sleep in coll_probe */
+		context->sleepers_have_news = 1;
 	if (comm->error || comm->pending_code || comm->to_comm_rank[peer] < 0)
 		return 1;
 	return !(h->tag & TAG_USER) && comm_differs(comm, comm->to_comm_rank[peer], seq, h->meta);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* native.c - hands operations to a backend without a transport and tracks their completion. */
 #include "exec/native.h"
+#include "exec/callback.h"
 #include "device/device.h"
 #include "base/error.h"
 
@@ -219,6 +220,7 @@ int native_progress(struct comm *comm)
 	if (comm->finished == before)
 		return 0;
 	recorder_end_all(comm, before);
+	callback_check(comm);
 	comm->context->sleepers_have_news = 1;
 	return 1;
 }

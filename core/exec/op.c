@@ -5,6 +5,7 @@
 #include "exec/dispatch.h"
 #include "exec/extent.h"
 #include "exec/native.h"
+#include "exec/stream_order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +140,7 @@ static int op_plan(struct op *op)
 	int code = op_locate(op), in_place;
 
 	if (!code && !call->cacheable) {
-		op->sched_ready = 0;
+		op->sched_ready = op->prepared = 0;
 		code = call->kind ? dispatch_choose(op->comm, call) : COLL_SUCCESS;
 		call->signature = signature_of(op->comm, call);
 		call->cacheable = !code && !call->args.sendcounts && !call->args.recvcounts &&
@@ -244,6 +245,8 @@ void op_enqueue(struct op *op, uint64_t group)
 	    comm->context->plugin->backend.transport)
 		op_append_barrier(comm, group);
 	op_append(op, group);
+	if (op->stream_events)
+		stream_order_hold(comm, op->call.args.kind, op->call.args.stream, op->number);
 }
 
 int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group)
@@ -259,6 +262,8 @@ int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group)
 
 void op_release(struct comm *comm, uint64_t group)
 {
+	if (comm->order)
+		stream_order_group(comm, group);
 	for (struct op *op = comm->head; op; op = op->next)
 		if (op->state == OP_DEFERRED && op->group == group)
 			op->state = OP_QUEUED;

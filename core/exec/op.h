@@ -24,6 +24,8 @@ struct run {
 	} u;
 };
 
+struct stream_event;
+
 struct op {
 	struct op *next;
 	struct comm *comm;
@@ -33,11 +35,14 @@ struct op {
 	uint32_t seq;    /* collectives: number in the communicator, for tags */
 	uint64_t tag;    /* tag of its messages, without their index */
 	int state;       /* OP_* */
-	int native;      /* the backend's own function does it while the queue polls */
-	int declined;    /* the backend's own function has refused it: the transport does it */
+	struct stream_event *stream_events; /* which must have passed before it starts */
+	int native;   /* the backend's own function does it while the queue polls */
+	int declined; /* the backend's own function has refused it: the transport does it */
 	struct recorded record; /* for the recorder, when the operation leaves the queue */
 	struct sched sched;
 	int sched_ready; /* the schedule belongs to this call */
+	int prepared;    /* the engine has run this schedule, and `run` keeps its constant parts */
+	int few;         /* its steps are few and short, so that they start in their order */
 	struct run *run; /* the states of the steps */
 	int cap_steps;   /* capacity of run, ready, ready_sends, local and sending */
 	int32_t *ready;  /* the receives that may start */
@@ -48,6 +53,7 @@ struct op {
 	int local_count;
 	int32_t *sending; /* steps whose send is in flight */
 	int sending_count;
+	int started;       /* engine_start comes yet to the steps from this one on */
 	int failed_send;   /* a step whose send has failed, or -1 */
 	int steps_left;    /* steps that are not complete */
 	char *base[3];     /* addresses of send, receive and scratch memory */
@@ -58,7 +64,8 @@ struct op {
 	size_t *arrays; /* v-forms: four of nranks entries, to which call.args points */
 	int persistent; /* belongs to a persistent request: other calls do not reuse it */
 	struct op *persistent_next;
-	struct outcome *awaited;         /* KIND_AWAIT: a reference, for the communicator, and */
+	struct outcome
+		*awaited; /* KIND_AWAIT: a reference, for the communicator (NULL: none), and */
 	uint64_t awaited_number;         /* the operation there that must be done */
 	uint64_t awaited_progress_count; /* progress_count of its context at the last look */
 };

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* queue.c - a communicator's operations in their order: their start, their progress, their end. */
 #include "exec/queue.h"
+#include "exec/callback.h"
 #include "exec/stall.h"
 #include "exec/dispatch.h"
 #include "exec/engine.h"
+#include "exec/limit.h"
 #include "exec/native.h"
+#include "exec/stream_order.h"
 #include "base/error.h"
 
 static void queue_begin(struct op *op)
@@ -45,8 +48,10 @@ static int queue_start_native(struct op *op, native_fn slot)
 
 	if (op->call.redop.made)
 		args.op = op->call.redop.native;
-	if (!op->comm->native)
+	if (!op->comm->native) {
+		args.stream = NULL; /* the queue keeps the order with the stream */
 		return queue_try_native(op, slot, &args);
+	}
 	if (native_submit(op->comm, op->number, slot, &args)) {
 		op->state = OP_SUBMITTED;
 		op->record.started_us = context_now(op->comm->context);
@@ -131,8 +136,10 @@ static void queue_start(struct op *op)
 		return;
 	if (op != op->comm->head && !queue_in_group(op->comm, op))
 		return; /* the transport does not wait for the backend's stream: the queue does */
-	if (!op->sched_ready)
+	if (!op->sched_ready) {
 		code = dispatch_build(op);
+		op->prepared = 0;
+	}
 	op->sched_ready = !code;
 	if (!code)
 		code = engine_reserve(op);
@@ -150,6 +157,7 @@ static void queue_start(struct op *op)
 	}
 	engine_begin(op);
 	queue_begin(op);
+	engine_start(op);
 }
 
 /*
@@ -185,22 +193,28 @@ static int queue_may_start(const struct comm *comm, const struct op *op)
 	return head->native && op->call.slot && !op->declined;
 }
 
+/* Takes the oldest operation, which is complete or submitted, out of the queue. */
+static void queue_pop(struct comm *comm, struct op *op)
+{
+	comm->head = op->next;
+	if (!comm->head)
+		comm->tail = NULL;
+	if (op->state == OP_DONE) {
+		comm->finished = op->number;
+		if (comm->order)
+			stream_order_release(comm, op->number);
+		comm->context->sleepers_have_news = 1;
+	}
+	recorder_add(&comm->recorder, op->number, &op->record);
+	op_retire(op);
+}
+
 /* Takes complete and submitted operations from the head, up to the first that is neither. */
 static void queue_pop_done(struct comm *comm)
 {
-	while (comm->head && comm->head->state >= OP_SUBMITTED && !comm->error) {
-		struct op *op = comm->head;
-
-		comm->head = op->next;
-		if (!comm->head)
-			comm->tail = NULL;
-		if (op->state == OP_DONE) {
-			comm->finished = op->number;
-			comm->context->sleepers_have_news = 1;
-		}
-		recorder_add(&comm->recorder, op->number, &op->record);
-		op_retire(op);
-	}
+	while (comm->head && comm->head->state >= OP_SUBMITTED && !comm->error)
+		queue_pop(comm, comm->head);
+	callback_check(comm);
 }
 
 /* Moves a running operation: 1 if anything moved. */
@@ -214,17 +228,38 @@ static int queue_advance(struct op *op)
 			queue_end(op);
 		return moved != AWAIT_IDLE;
 	}
-	moved = engine_run(op);
+	moved = engine_may_move(op) && engine_run(op);
 	if (!op->comm->error && !op->steps_left)
 		queue_end(op);
 	return moved;
 }
 
+/* The only operation of the communicator, if the engine runs it; else NULL. */
+static struct op *queue_only(const struct comm *comm)
+{
+	struct op *op = comm->head;
+
+	return op && !op->next && op->state == OP_RUNNING && !op->native &&
+			       op->call.args.kind != KIND_AWAIT && !comm->error && !comm->nleft &&
+			       !comm->limits && !comm->order
+		       ? op
+		       : NULL;
+}
+
 int queue_progress(struct comm *comm)
 {
+	struct op *only = queue_only(comm);
 	int moved = 0;
 
-	if (comm->error)
+	if (only && !only->steps_left) { /* the message that came was its last step */
+		queue_end(only);
+		queue_pop(comm, only);
+		callback_check(comm);
+		return 0;
+	}
+	if (only && !engine_may_move(only))
+		return 0;
+	if (comm->error || limit_check(comm) || (comm->order && stream_order_watch(comm)))
 		return 0;
 	if (comm->native)
 		moved = native_progress(comm);
@@ -241,7 +276,8 @@ int queue_run(struct comm *comm)
 	if (comm->error)
 		return 0;
 	for (struct op *op = comm->head; op && !comm->error;) {
-		if (op->state == OP_QUEUED && !queue_may_start(comm, op))
+		if (op->state == OP_QUEUED &&
+		    (!queue_may_start(comm, op) || (op->stream_events && stream_order_gated(op))))
 			break;
 		if (op->state == OP_DEFERRED)
 			break;
@@ -262,14 +298,31 @@ int queue_run(struct comm *comm)
 	return moved;
 }
 
+/* Starts a plain operation before which there is none: QUEUE_WAITS if only messages move it on, 0 if there is none. */
+enum { QUEUE_WAITS = 1, QUEUE_MOVES };
+static int queue_start_only(struct comm *comm)
+{
+	struct op *op = comm->head;
+
+	if (!op || op->next || op->state != OP_QUEUED || op->call.slot || comm->error ||
+	    comm->nleft || op->call.args.kind == KIND_AWAIT || op->stream_events)
+		return 0;
+	queue_start(op);
+	return !comm->error && op->steps_left && !engine_may_move(op) ? QUEUE_WAITS : QUEUE_MOVES;
+}
+
 void queue_issued(struct comm *comm)
 {
 	struct context *context = comm->context;
+	int started, moved = 0;
 
 	if (comm->native) {
 		context->progress_count += queue_run(comm) != 0;
 	} else {
-		context->progress_count += queue_progress(comm) != 0;
+		started = queue_start_only(comm);
+		if (started != QUEUE_WAITS)
+			moved = queue_progress(comm);
+		context->progress_count += started || moved;
 		context_flush(context);
 		context_progress(context);
 	}
@@ -288,6 +341,10 @@ void queue_cancel(struct comm *comm)
 		native->abort(comm->context->ep);
 	for (struct op *op = comm->head; op; op = op->next) {
 		engine_cancel_op(op);
+		if (op->stream_events)
+			stream_order_drop(op);
 		op->state = OP_DONE;
 	}
+	if (comm->order)
+		stream_order_release(comm, comm->issued);
 }

@@ -5,6 +5,7 @@
  */
 #include "exec/recorder.h"
 #include "exec/comm.h"
+#include "exec/staging.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/trust.h"
@@ -185,7 +186,7 @@ static void dump_add_op(struct dump *dump, const struct comm *comm, uint64_t num
 static void dump_add_head(struct dump *dump, const struct comm *comm)
 {
 	const struct context *context = comm->context;
-	char id[32];
+	char id[32], staged[512];
 	size_t from;
 
 	dump_comm_id(comm, id);
@@ -205,6 +206,9 @@ static void dump_add_head(struct dump *dump, const struct comm *comm)
 	for (; from < dump->used; from++)
 		if ((unsigned char)dump->text[from] < ' ')
 			dump->text[from] = ' ';
+	staging_count(comm, staged, sizeof(staged));
+	if (staged[0])
+		dump_add(dump, "\n# copied through host memory: %s", staged);
 	dump_add(dump, "\n"
 		       "# times in seconds since 1970, in steps of the kernel's tick; -: not yet, "
 		       "not known, or not of this kind\n"

@@ -8,8 +8,11 @@
 #include "exec/staging.h"
 #include "exec/dispatch.h"
 #include "exec/op.h"
+#include "exec/stream_order.h"
 #include "base/error.h"
 #include "base/log.h"
+
+#include <stdio.h>
 
 /* COLL_BUFFER_SEND, COLL_BUFFER_RECV and the scalar of an operation may lie on a device. */
 enum { STAGING_SCALAR = 2 };
@@ -165,6 +168,26 @@ void staging_free(struct op *op)
 	op->staging.pinned = 0;
 }
 
+/* Room for operations with streams grows by doubling, since the smaller rooms stay allocated. */
+static int staging_replace(struct op *op, size_t *bytes)
+{
+	size_t size = STAGING_ALIGN;
+
+	if (!op->comm->order || !op->staging.pinned) {
+		staging_free(op);
+		return COLL_SUCCESS;
+	}
+	while (size < *bytes)
+		size *= 2;
+	*bytes = size;
+	if (stream_order_park(op->comm, op->staging.memory))
+		return COLL_ERR_NO_MEMORY;
+	op->staging.memory = NULL;
+	op->staging.size = 0;
+	op->staging.pinned = 0;
+	return COLL_SUCCESS;
+}
+
 /* Copies from memory that is not pinned are correct, but the driver may block in them. */
 static int staging_alloc(struct op *op, size_t bytes, uintptr_t near)
 {
@@ -172,7 +195,9 @@ static int staging_alloc(struct op *op, size_t bytes, uintptr_t near)
 
 	if (bytes <= op->staging.size)
 		return COLL_SUCCESS;
-	staging_free(op);
+	if (staging_replace(op, &bytes))
+		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory",
+				 kind_name(op->call.args.kind));
 	op->staging.memory = device_pin(bytes, (const void *)near);
 	op->staging.pinned = op->staging.memory != NULL;
 	if (!op->staging.memory)
@@ -239,18 +264,36 @@ static int staging_place(struct op *op)
 	return code;
 }
 
+/* Warns of the first operation of each kind; the others are counted, since a program may stage each step. */
 static void staging_warn(const struct op *op)
 {
 	size_t bytes[2] = {0, 0}, off, len;
+
+	if (op->comm->staged[op->call.args.kind]++)
+		return;
 
 	for (int buf = 0; buf <= COLL_BUFFER_RECV; buf++)
 		for (int i = 0; op->call.staged & 1 << buf && staging_block(op, buf, i, &off, &len);
 		     i++)
 			bytes[buf] += len;
-	log_warn("rank %d: %s over backend '%s' copies %zu bytes from and %zu bytes to CUDA memory "
-		 "through host memory, which is slow; 'enable_gpu_fallback = no' makes it an error",
-		 op->comm->rank, kind_name(op->call.args.kind),
-		 op->comm->context->plugin->backend.name, bytes[0], bytes[1]);
+	log_warn(
+		"rank %d: %s over backend '%s' copies %zu bytes from and %zu bytes to CUDA memory "
+		"through host memory, which is slow; 'enable_gpu_fallback = no' makes it an error; "
+		"later ones of this kind are only counted",
+		op->comm->rank, kind_name(op->call.args.kind),
+		op->comm->context->plugin->backend.name, bytes[0], bytes[1]);
+}
+
+void staging_count(const struct comm *comm, char *text, size_t size)
+{
+	size_t at = 0;
+
+	text[0] = '\0';
+	for (int kind = 0; kind <= COLL_KIND_RECV && at < size; kind++)
+		if (comm->staged[kind])
+			at += (size_t)snprintf(text + at, size - at, "%s%llu %s", at ? ", " : "",
+					       (unsigned long long)comm->staged[kind],
+					       kind_name(kind));
 }
 
 /* The backend's own function declined the operation, and staging is not allowed. */

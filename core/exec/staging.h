@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct comm;
 struct op;
 
 /*
@@ -43,6 +44,8 @@ int staging_look(struct op *op);
 /* Allocates the staging memory of an operation with staged buffers, before its steps begin. */
 int staging_begin(struct op *op);
 void staging_free(struct op *op);
+/* Writes "160 allreduce, 2 send", the staged operations of the communicator; "": there were none. */
+void staging_count(const struct comm *comm, char *text, size_t size);
 /* Places each buffer in the staging memory: equally for all calls that share a schedule. */
 void staging_layout(struct op *op);
 /* Adds the copies to and from staged buffers to an operation's schedule (stage_schedule.c). */

@@ -127,7 +127,7 @@ const char *plugin_idle(const struct plugin_list *list, const struct plugin *plu
 static void plugin_ask(const struct plugin_list *list, struct plugin *plugin,
 		       const struct config *config, plugin_wants wants)
 {
-	const int wanted = wants ? wants(config, plugin->name) : PLUGIN_BY_NAME;
+	const int wanted = wants(config, plugin->name);
 	const char *idle = plugin_idle(list, plugin);
 
 	if (plugin->code)
@@ -166,7 +166,7 @@ int plugins_load(struct config *config, plugin_wants wants, int uses_cuda, struc
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the list of plugins");
 	}
 	code = plugin_declare_all(list, config);
-	for (int i = 0; !code && i < list->count; i++)
+	for (int i = 0; !code && wants && i < list->count; i++)
 		plugin_ask(list, &list->item[i], config, wants);
 	plugin_log(list);
 	*out = list;
@@ -196,4 +196,15 @@ const struct plugin *plugins_find(const struct plugin_list *list, const char *na
 		if (name[0] && !strcmp(list->item[i].name, name))
 			return &list->item[i];
 	return NULL;
+}
+
+const struct plugin *plugins_probe(struct plugin_list *list, const struct config *config,
+				   const char *name)
+{
+	const struct plugin *found = plugins_find(list, name);
+	struct plugin *plugin = found ? &list->item[found - list->item] : NULL;
+
+	if (plugin && !plugin->code)
+		plugin_probe(plugin, config);
+	return plugin;
 }

@@ -38,13 +38,13 @@ struct plugin_list {
 	int note_count;
 };
 
-/* Does the option `backend` allow a backend of that name?  The core does not probe other plugins. */
+/* May the caller use a backend of that name?  The core does not probe other plugins. */
 enum { PLUGIN_RULED_OUT = 0, PLUGIN_BY_PRIORITY = 1, PLUGIN_BY_NAME = 2 };
 typedef int (*plugin_wants)(const struct config *config, const char *name);
 
 /*
  * Loads the plugins in the directories of `plugin_path` (or in the built-in one), declares their options
- * in config, reads their priorities and probes those that `wants` allows.  uses_cuda: the application
+ * in config, reads their priorities and probes those that `wants` allows (NULL: none).  uses_cuda: the application
  * uses CUDA as far as device_in_use and coll_config_t.device show.  The list is sorted by priority,
  * highest first, then by name.  It is made even if every plugin was refused; the return is an error only
  * for lack of memory or for a fault in config found while declaring.
@@ -67,5 +67,10 @@ void plugins_describe(struct plugin_list *list, const struct config *config);
 const char *plugin_idle(const struct plugin_list *list, const struct plugin *plugin);
 /* The usable or refused entry of that backend name, or NULL. */
 const struct plugin *plugins_find(const struct plugin_list *list, const char *name);
+/* The backend is about to be used: its `finish` will be called when the process ends. */
+void plugin_will_finish(const struct plugin *plugin);
+/* Probes the entry of that backend name, which plugins_load did not probe, and returns it; or NULL. */
+const struct plugin *plugins_probe(struct plugin_list *list, const struct config *config,
+				   const char *name);
 
 #endif

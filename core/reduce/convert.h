@@ -215,17 +215,42 @@ VEC_INLINE vec_f32 convert_high_bf16(vec_u32 x)
 	return (vec_f32)(x & 0xffff0000);
 }
 
-/* Rounds to bf16, in the upper half of each lane; the lower half of the result is arbitrary. */
+/* NaNs are rare: one comparison of two vectors and a branch cost less than replacing them in each. */
+VEC_INLINE int convert_any_nan(vec_f32 x, vec_f32 y)
+{
+#if VEC_BYTES == 64
+	return _mm512_cmp_ps_mask((__m512)x, (__m512)y, _CMP_UNORD_Q) != 0;
+#elif VEC_BYTES == 32
+	return _mm256_movemask_ps(_mm256_cmp_ps((__m256)x, (__m256)y, _CMP_UNORD_Q)) != 0;
+#else
+	(void)x;
+	(void)y;
+	return 1;
+#endif
+}
+
+VEC_INLINE vec_f32 convert_clean(vec_f32 x)
+{
+	return (vec_f32)convert_select(x != x, convert_fill(CONVERT_F32_NAN), (vec_i32)x);
+}
+
+/*
+ * Rounds to bf16, in the upper half of each lane; the lower half of the result is arbitrary.  The only NaN that
+ * comes out as one is the positive quiet NaN.
+ */
 VEC_INLINE vec_u32 convert_upper_bf16(vec_f32 x)
 {
 	vec_u32 bits = (vec_u32)x;
-	vec_i32 y = (vec_i32)(bits + 0x7fff + ((bits >> 16) & 1));
 
-	return (vec_u32)convert_select(x != x, convert_fill(CONVERT_F32_NAN), y);
+	return bits + 0x7fff + ((bits >> 16) & 1);
 }
 
 VEC_INLINE vec_u32 convert_pair_bf16(vec_f32 low, vec_f32 high)
 {
+	if (__builtin_expect(convert_any_nan(low, high), 0)) {
+		low = convert_clean(low);
+		high = convert_clean(high);
+	}
 	return convert_upper_bf16(low) >> 16 | (convert_upper_bf16(high) & 0xffff0000);
 }
 
@@ -253,13 +278,12 @@ VEC_INLINE vec_f32 convert_from_f16(half_u16 x)
 
 VEC_INLINE half_u16 convert_to_f16(vec_f32 x)
 {
-#if VEC_BYTES > 16
-	vec_f32 y = (vec_f32)convert_select(x != x, convert_fill(CONVERT_F32_NAN), (vec_i32)x);
-#endif
+	if (__builtin_expect(convert_any_nan(x, x), 0))
+		x = convert_clean(x);
 #if VEC_BYTES == 64
-	return (half_u16)_mm512_cvtps_ph((__m512)y, _MM_FROUND_TO_NEAREST_INT);
+	return (half_u16)_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT);
 #elif VEC_BYTES == 32
-	return (half_u16)_mm256_cvtps_ph((__m256)y, _MM_FROUND_TO_NEAREST_INT);
+	return (half_u16)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT);
 #else
 	return convert_to_u16(convert_narrow(x, convert_f16));
 #endif

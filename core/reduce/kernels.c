@@ -32,24 +32,42 @@
 #error "NaNs and exact rounding are part of the contract: build without -ffast-math"
 #endif
 
+enum { KERNEL_ALIGN_FROM = 4096 }; /* bytes from which aligned stores are worth a vector more */
+
 /* One vector of a kernel. */
 typedef void (*kernel_step)(void *dst, const void *left, const void *right, int n);
 
-VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size_t bytes, int n,
-			    size_t size, kernel_step step)
+/* Less than a vector. */
+VEC_INLINE void kernel_part(unsigned char *dst, const unsigned char *left,
+			    const unsigned char *right, size_t bytes, int n, kernel_step step)
 {
 	unsigned char a[VEC_BYTES] = {0}, b[VEC_BYTES] = {0};
+
+	memcpy(a, left, bytes);
+	memcpy(b, right, bytes);
+	step(a, a, b, n);
+	memcpy(dst, a, bytes);
+}
+
+VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size_t bytes, int n,
+			    size_t size, size_t element, kernel_step step)
+{
 	const unsigned char *l = left, *r = right;
 	unsigned char *d = dst;
+	size_t head = -(uintptr_t)d % size;
 
+	/* Stores that cross cache lines are slow; in place so are the loads. */
+	if (head && head % element == 0 && bytes >= KERNEL_ALIGN_FROM) {
+		kernel_part(d, l, r, head, n, step);
+		bytes -= head;
+		d += head;
+		l += head;
+		r += head;
+	}
 	for (; bytes >= size; bytes -= size, d += size, l += size, r += size)
 		step(d, l, r, n);
-	if (!bytes)
-		return;
-	memcpy(a, l, bytes);
-	memcpy(b, r, bytes);
-	step(a, a, b, n);
-	memcpy(d, a, bytes);
+	if (bytes)
+		kernel_part(d, l, r, bytes, n, step);
 }
 
 /* Defines the function `name`, which computes expr from the vectors a and b (and the number n). */
@@ -66,7 +84,8 @@ VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size
 	}                                                                                          \
 	static void name(void *dst, const void *left, const void *right, size_t bytes, int n)      \
 	{                                                                                          \
-		kernel_loop(dst, left, right, bytes, n, sizeof(vec), name##_step);                 \
+		kernel_loop(dst, left, right, bytes, n, sizeof(vec), sizeof((vec){0}[0]),          \
+			    name##_step);                                                          \
 	}
 
 /* Lanes of `yes` where mask is set; all three are of one integer type. */

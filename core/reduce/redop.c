@@ -91,8 +91,7 @@ void redop_scale(const struct redop *redop, void *dst, const void *src, size_t c
 
 /* -------------------------------------------------------------- made at run time -- */
 
-/* The first value that is not a built-in operation; at most so many are made. */
-enum { REDOP_FIRST = 256, REDOP_MOST = 1 << 16 };
+enum { REDOP_MOST = 1 << 16 }; /* operations that are made at most */
 
 struct redop *redop_made(const struct redop_table *table, int op)
 {

@@ -8,6 +8,9 @@
 
 #include <coll/coll.h>
 
+/* The first value that is not a built-in operation. */
+enum { REDOP_FIRST = 256 };
+
 struct redop {
 	int32_t dtype;
 	int32_t op;         /* the built-in operation; not used if fn is set */

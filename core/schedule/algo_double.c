@@ -25,15 +25,25 @@ static int double_round(struct sched *s, const struct fold *f, int distance, str
 	return done;
 }
 
-/* Takes part in the rounds; step `ready` completes the data at `own`. */
-static int double_rounds(struct sched *s, const struct fold *f, struct slice own, size_t len,
-			 int ready)
+/* The first round of a rank whose input the sum does not overwrite: the partner's data is added as it arrives. */
+static int double_first_round(struct sched *s, const struct fold *f, size_t len)
 {
-	size_t scratch = sched_scratch(s, 2 * len);
+	struct slice own = sched_slice(SCHED_SEND, 0);
+	int partner = fold_real_rank(f, f->rank ^ 1);
+
+	sched_send(s, partner, own, len, -1);
+	return sched_recv_reduce(s, partner, sched_slice(SCHED_RECV, 0), own, f->rank & 1, len, -1);
+}
+
+/* Takes part in the rounds from `distance` on; step `ready` completes the data at `own`. */
+static int double_rounds(struct sched *s, const struct fold *f, int distance, struct slice own,
+			 size_t len, int ready)
+{
+	size_t scratch = distance < f->power ? sched_scratch(s, 2 * len) : 0;
 	int before = -1; /* the last reduction that read the scratch half of this round */
 	int half = 0;
 
-	for (int distance = 1; distance < f->power; distance *= 2) {
+	for (; distance < f->power; distance *= 2) {
 		struct slice incoming = sched_slice(SCHED_SCRATCH, scratch + (half ? len : 0));
 		int done = double_round(s, f, distance, own, incoming, len, ready, before);
 
@@ -55,7 +65,13 @@ void double_allreduce(struct sched *s, const struct work *w)
 	if (fold_sits_out(s, &f, len, len))
 		return;
 	ready = fold_take(s, &f, sum, len);
-	ready = double_rounds(s, &f, ready < 0 ? sched_slice(SCHED_SEND, 0) : sum, len, ready);
+	if (ready < 0 && !w->in_place && f.power > 1) {
+		ready = double_first_round(s, &f, len);
+		ready = double_rounds(s, &f, 2, sum, len, ready);
+	} else {
+		ready = double_rounds(s, &f, 1, ready < 0 ? sched_slice(SCHED_SEND, 0) : sum, len,
+				      ready);
+	}
 	ready = sched_finish(s, sum, len, ready);
 	fold_return(s, &f, sum, len, ready);
 }

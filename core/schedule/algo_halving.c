@@ -24,20 +24,26 @@ static void halving_begin(struct sched *s, struct halving *h, struct slice sum, 
 	h->sum = sum;
 }
 
-/* Appends a round; returns the step that sends.  The lower rank's data stay on the left. */
-static int halving_round(struct sched *s, struct halving *h, int distance, struct span give,
-			 struct span keep)
+/* Appends a round whose sum goes to `sum`; returns the step that sends.  The lower rank's data stay on the left. */
+static int halving_round_to(struct sched *s, struct halving *h, int distance, struct span give,
+			    struct span keep, struct slice sum)
 {
 	int upper = (h->fold.rank & distance) != 0;
 	int partner = fold_real_rank(&h->fold, h->fold.rank ^ distance);
 	struct slice given = sched_slice(h->data.buf, h->data.off + give.off);
 	struct slice kept = sched_slice(h->data.buf, h->data.off + keep.off);
-	struct slice sum = sched_slice(h->sum.buf, h->sum.off + keep.off);
 	int sent = sched_send(s, partner, given, give.len, h->ready);
 
 	h->ready = sched_recv_reduce(s, partner, sum, kept, upper, keep.len, h->ready);
 	h->data = h->sum;
 	return sent;
+}
+
+static int halving_round(struct sched *s, struct halving *h, int distance, struct span give,
+			 struct span keep)
+{
+	return halving_round_to(s, h, distance, give, keep,
+				sched_slice(h->sum.buf, h->sum.off + keep.off));
 }
 
 /* --------------------------------------------------------------------- Rabenseifner -- */
@@ -139,23 +145,42 @@ static struct span halving_blocks(const struct fold *f, size_t len, int first, i
 	return (struct span){(size_t)begin * len, (size_t)(end - begin) * len};
 }
 
-/* Far ranks come first, so that block r ends at rank r.  Returns the block that this rank has in the end. */
-static struct span halving_collect(struct sched *s, struct halving *h, size_t len)
+/*
+ * Far ranks come first, so that block r ends at rank r.  The last sum goes to `last`, unless that is NULL.  Returns
+ * the block that this rank has in the end.
+ */
+static struct span halving_collect(struct sched *s, struct halving *h, size_t len,
+				   const struct slice *last)
 {
 	int first = 0;
 
 	for (int n = h->fold.power / 2; n; n /= 2) {
 		struct span lower = halving_blocks(&h->fold, len, first, n);
 		struct span upper = halving_blocks(&h->fold, len, first + n, n);
+		int up = (h->fold.rank & n) != 0;
+		struct span give = up ? lower : upper, keep = up ? upper : lower;
 
-		if (h->fold.rank & n) {
-			halving_round(s, h, n, lower, upper);
-			first += n;
-		} else {
-			halving_round(s, h, n, upper, lower);
-		}
+		if (n == 1 && last)
+			halving_round_to(s, h, n, give, keep, *last);
+		else
+			halving_round(s, h, n, give, keep);
+		first += up ? n : 0;
 	}
 	return halving_blocks(&h->fold, len, first, 1);
+}
+
+/* Every rank takes part, so that the last round sums the block of this rank alone, in its receive buffer. */
+static void halving_scatter_all(struct sched *s, struct halving *h, size_t len)
+{
+	const struct slice result = sched_slice(SCHED_RECV, 0);
+
+	halving_begin(s, h,
+		      sched_slice(SCHED_SCRATCH, h->fold.power > 2
+							 ? sched_scratch(s, (size_t)s->nranks * len)
+							 : 0),
+		      (size_t)s->nranks * len);
+	halving_collect(s, h, len, &result);
+	sched_finish(s, result, len, h->ready);
 }
 
 void halving_reduce_scatter(struct sched *s, const struct work *w)
@@ -165,11 +190,15 @@ void halving_reduce_scatter(struct sched *s, const struct work *w)
 	struct slice sum;
 	struct span own;
 
+	if (!h.fold.extra && h.fold.power > 1) {
+		halving_scatter_all(s, &h, len);
+		return;
+	}
 	if (fold_sits_out(s, &h.fold, all, len))
 		return;
 	sum = sched_slice(SCHED_SCRATCH, sched_scratch(s, all));
 	halving_begin(s, &h, sum, all);
-	own = halving_collect(s, &h, len);
+	own = halving_collect(s, &h, len, NULL);
 	sum.off += own.off;
 	h.ready = sched_finish(s, sum, own.len, h.ready);
 	fold_return(s, &h.fold, sum, len, h.ready);

@@ -46,12 +46,15 @@ int acceptor_begin(struct acceptor *a)
 	a->dials = calloc(a->hs->nranks, sizeof(*a->dials));
 	if (a->pending == NULL || a->dials == NULL)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory to accept %u ranks", a->hs->nranks);
+	for (int i = 0; i < ADDRESS_MAX; i++)
+		a->place[i] = -1;
 	return 0;
 }
 
 /* Takes connection i off the list.  The caller owns its descriptor. */
 static void acceptor_forget(struct acceptor *a, int i)
 {
+	poll_set_unwatch(a->set, &a->pending[i].place);
 	a->npending--;
 	a->nproven -= a->pending[i].proven;
 	memmove(&a->pending[i], &a->pending[i + 1],
@@ -64,16 +67,20 @@ static void acceptor_forget(struct acceptor *a, int i)
 static void acceptor_drop(struct acceptor *a, int i, const char *why, int unproven)
 {
 	char address[ADDRESS_TEXT_SIZE];
+	int fd;
 
 	address_format_peer(a->pending[i].fd, address);
 	handshake_log(a->hs, COLL_LOG_DEBUG, "connection from %s dropped: %s", address, why);
-	close(a->pending[i].fd);
+	fd = a->pending[i].fd;
 	acceptor_forget(a, i);
+	close(fd);
 	a->turned_away += unproven;
 }
 
 void acceptor_close(struct acceptor *a)
 {
+	for (int i = 0; a->set != NULL && i < a->listeners.count; i++)
+		poll_set_unwatch(a->set, &a->place[i]);
 	listeners_close(&a->listeners);
 	while (a->npending > 0)
 		acceptor_drop(a, a->npending - 1, "all ranks have arrived",
@@ -141,7 +148,7 @@ static void acceptor_challenge(struct acceptor *a, int fd)
 
 	memset(p, 0, sizeof(*p));
 	p->fd = fd;
-	p->poll_index = -1;
+	p->place = -1;
 	p->since = clock_now_ms();
 	memcpy(challenge->magic, a->hs->magic, sizeof(challenge->magic));
 	challenge->version = htole32(a->hs->version);
@@ -235,8 +242,9 @@ static int acceptor_check_rank(const struct acceptor *a, const struct handshake_
 		return error_set(COLL_ERR_INVALID_USAGE,
 				 "rank %u wants to reach rank %u, but this is rank %u", rank,
 				 le32toh(answer->to), hs->rank);
-	/* The higher rank of two dials, so a lower rank must not come. */
-	if (rank >= nranks || rank <= hs->rank || acceptor_has_rank(a, rank, answer->dial))
+	/* Usually the higher rank of two dials, so a lower rank must not come. */
+	if (rank >= nranks || rank == hs->rank || (rank < hs->rank && !hs->any_order) ||
+	    acceptor_has_rank(a, rank, answer->dial))
 		return error_set(COLL_ERR_INVALID_USAGE,
 				 "rank %u of %u is there already: give each process a rank of its "
 				 "own",
@@ -355,10 +363,14 @@ void acceptor_prepare(struct acceptor *a, struct poll_set *set)
 	int accepting = clock_now_ms() >= a->accept_after;
 	int oldest = acceptor_oldest(a);
 
+	a->set = set;
 	for (int i = 0; i < a->listeners.count; i++)
-		a->poll_index[i] = accepting ? poll_set_add(set, a->listeners.fd[i], POLLIN) : -1;
+		if (accepting)
+			poll_set_watch(set, &a->place[i], a->listeners.fd[i], POLLIN);
+		else
+			poll_set_unwatch(set, &a->place[i]);
 	for (int i = 0; i < a->npending; i++)
-		a->pending[i].poll_index = poll_set_add(set, a->pending[i].fd, POLLIN);
+		poll_set_watch(set, &a->pending[i].place, a->pending[i].fd, POLLIN);
 	if (oldest < a->npending)
 		poll_set_wake(set, a->pending[oldest].since + ACCEPTOR_LIFE_MS);
 	if (a->listeners.count > 0 && !accepting)
@@ -383,9 +395,8 @@ int acceptor_advance(struct acceptor *a, const struct poll_set *set)
 
 	/* Backwards, because a connection that is complete or dropped leaves the list. */
 	for (int i = a->npending - 1; code == 0 && i >= 0; i--) {
-		if (!poll_set_events(set, a->pending[i].poll_index))
+		if (!poll_set_events(set, a->pending[i].place))
 			continue;
-		a->pending[i].poll_index = -1;
 		if (a->pending[i].proven)
 			acceptor_recv_confirm(a, i);
 		else
@@ -393,7 +404,7 @@ int acceptor_advance(struct acceptor *a, const struct poll_set *set)
 	}
 	acceptor_sweep(a);
 	for (int i = 0; code == 0 && i < a->listeners.count; i++)
-		if (poll_set_events(set, a->poll_index[i]))
+		if (poll_set_events(set, a->place[i]))
 			acceptor_accept(a, a->listeners.fd[i]);
 	return code;
 }

@@ -27,8 +27,8 @@ void listeners_close(struct listeners *listeners);
 
 struct pending_connection {
 	int fd;
-	int poll_index; /* in the poll set; -1: not in the set */
-	int proven;     /* the other end has proved the key; its confirm has not come yet */
+	int place;  /* in the poll set; -1: not in the set */
+	int proven; /* the other end has proved the key; its confirm has not come yet */
 	int64_t since;
 	uint32_t rank; /* the rank of the other end, once proven */
 	size_t got;    /* bytes received of the current message */
@@ -44,7 +44,8 @@ struct acceptor {
 			  const uint8_t key[HANDSHAKE_KEY_SIZE]);
 	void *owner;
 
-	int poll_index[ADDRESS_MAX];        /* poll_index of each listener */
+	struct poll_set *set;               /* with the listeners and the pending connections */
+	int place[ADDRESS_MAX];             /* of each listener */
 	struct pending_connection *pending; /* oldest first */
 	int npending, nproven;
 	uint64_t *dials; /* [nranks] the id of the dialler of each rank's connection; 0: none */
@@ -54,7 +55,10 @@ struct acceptor {
 	char note[ACCEPTOR_NOTE_SIZE]; /* the reason for the last refused connection */
 };
 
-/* The caller has zeroed *acceptor and set the members from hs to owner.  Listeners may be added later. */
+/*
+ * The caller has zeroed *acceptor and set the members from hs to owner.  Listeners may be added later.  All calls
+ * have the same poll set, which ends after the acceptor.
+ */
 int acceptor_begin(struct acceptor *acceptor);
 /* The most descriptors that the acceptor adds to a poll set. */
 size_t acceptor_poll_size(const struct handshake *hs);

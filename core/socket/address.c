@@ -187,12 +187,12 @@ static int address_fail(const char *text, const char *what, const char *host, in
 			int64_t timeout_ms)
 {
 	if (rc == RESOLVE_TIMED_OUT)
-		return error_set(
-			COLL_ERR_TIMEOUT,
-			"%s '%.100s': the name server has not answered within %.3g s: give "
-			"the address of the host '%.100s' instead of its name, or check "
-			"/etc/resolv.conf",
-			what, text, (double)timeout_ms / 1e3, host);
+		return error_set(COLL_ERR_TIMEOUT,
+				 "%s '%.100s': timed out: the name server has not answered within "
+				 "%.3g s: give "
+				 "the address of the host '%.100s' instead of its name, or check "
+				 "/etc/resolv.conf",
+				 what, text, (double)timeout_ms / 1e3, host);
 	return error_set(COLL_ERR_SYSTEM, "%s '%.100s': cannot find the host '%.100s': %s", what,
 			 text, host, rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,9 +28,12 @@ int dial_begin(struct dial *dial)
 	int64_t now = clock_now_ms();
 
 	dial->fd = -1;
+	dial->attempts = calloc((size_t)dial->addresses.count, sizeof(*dial->attempts));
+	if (dial->attempts == NULL && dial->addresses.count > 0)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory to reach rank %u", dial->peer);
 	for (int i = 0; i < dial->addresses.count; i++) {
 		dial->attempts[i].fd = -1;
-		dial->attempts[i].poll_index = -1;
+		dial->attempts[i].place = -1;
 		dial->attempts[i].start = now + (int64_t)i * DIAL_HEAD_START_MS;
 	}
 	return random_bytes(&dial->id, sizeof(dial->id));
@@ -42,19 +46,26 @@ static const struct address *dial_address(const struct dial *dial, const struct 
 
 static void dial_close(struct dial *dial, struct dial_attempt *y)
 {
+	poll_set_unwatch(dial->set, &y->place);
 	if (y->fd >= 0)
 		close(y->fd);
 	y->fd = -1;
-	y->poll_index = -1;
 	if (y->extra && dial->extra_sockets)
 		++*dial->extra_sockets;
 	y->extra = 0;
 }
 
+static void dial_close_all(struct dial *dial)
+{
+	for (int i = 0; dial->attempts != NULL && i < dial->addresses.count; i++)
+		dial_close(dial, &dial->attempts[i]);
+}
+
 void dial_end(struct dial *dial)
 {
-	for (int i = 0; i < dial->addresses.count; i++)
-		dial_close(dial, &dial->attempts[i]);
+	dial_close_all(dial);
+	free(dial->attempts);
+	dial->attempts = NULL;
 }
 
 /*
@@ -160,6 +171,43 @@ static int dial_no_socket(struct dial *dial, struct dial_attempt *y, int err, in
 			 dial->peer, address, socket_why(err, why), error_remedy(err));
 }
 
+static void dial_connected(struct dial *dial, struct dial_attempt *y)
+{
+	y->state = DIAL_CHALLENGE;
+	dial_note(dial, y, " accepts connections, but nobody answers");
+	/*
+	 * A local socket that accepts belongs to the peer and is the fastest way to it: no other address
+	 * starts.
+	 */
+	if (dial_address(dial, y)->sa.ss_family == AF_UNIX)
+		dial_reschedule(dial, INT32_MAX, 0);
+	else
+		dial_reschedule(dial, DIAL_SILENCE_MS, 0);
+}
+
+/* A socket connects to itself if the system gives it the port that it dials. */
+static int dial_is_own_echo(int fd)
+{
+	struct sockaddr_storage a, b;
+	socklen_t alen = sizeof(a), blen = sizeof(b);
+
+	memset(&a, 0, sizeof(a));
+	memset(&b, 0, sizeof(b));
+	return getsockname(fd, (struct sockaddr *)&a, &alen) == 0 &&
+	       getpeername(fd, (struct sockaddr *)&b, &blen) == 0 && memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+/* The kernel has connected the socket, or has failed to. */
+static void dial_check_connected(struct dial *dial, struct dial_attempt *y)
+{
+	int err = socket_connect_result(y->fd);
+
+	if (err != 0 || dial_is_own_echo(y->fd))
+		dial_retry_errno(dial, y, err ? err : ECONNREFUSED, 1);
+	else
+		dial_connected(dial, y);
+}
+
 static int dial_start(struct dial *dial, struct dial_attempt *y)
 {
 	const struct address *address = dial_address(dial, y);
@@ -185,40 +233,10 @@ static int dial_start(struct dial *dial, struct dial_attempt *y)
 	y->state = DIAL_CONNECTING;
 	y->start = clock_now_ms();
 	y->got = 0;
+	/* A local socket is connected when connect() returns. */
+	if (family == AF_UNIX)
+		dial_connected(dial, y);
 	return 0;
-}
-
-/* A socket connects to itself if the system gives it the port that it dials. */
-static int dial_is_own_echo(int fd)
-{
-	struct sockaddr_storage a, b;
-	socklen_t alen = sizeof(a), blen = sizeof(b);
-
-	memset(&a, 0, sizeof(a));
-	memset(&b, 0, sizeof(b));
-	return getsockname(fd, (struct sockaddr *)&a, &alen) == 0 &&
-	       getpeername(fd, (struct sockaddr *)&b, &blen) == 0 && a.ss_family != AF_UNIX &&
-	       memcmp(&a, &b, sizeof(a)) == 0;
-}
-
-static void dial_connected(struct dial *dial, struct dial_attempt *y)
-{
-	int err = socket_connect_result(y->fd);
-
-	if (err != 0 || dial_is_own_echo(y->fd)) {
-		dial_retry_errno(dial, y, err ? err : ECONNREFUSED, 1);
-		return;
-	}
-	y->state = DIAL_CHALLENGE;
-	dial_note(dial, y, " accepts connections, but nobody answers");
-	/*
-	 * A local socket that accepts belongs to the peer and is the fastest way to it: no other address
-	 * starts.
-	 */
-	if (dial_address(dial, y)->sa.ss_family == AF_UNIX)
-		dial_reschedule(dial, INT32_MAX, 0);
-	else
-		dial_reschedule(dial, DIAL_SILENCE_MS, 0);
 }
 
 /* ------------------------------------------------------------------ the proof -- */
@@ -233,7 +251,7 @@ static int dial_answer(struct dial *dial, struct dial_attempt *y)
 	memcpy(answer->magic, hs->magic, sizeof(hs->magic));
 	answer->version = htole32(hs->version);
 	answer->rank = htole32(hs->rank);
-	answer->to = htole32(dial->peer);
+	answer->to = dial->any_peer ? y->messages.challenge.rank : htole32(dial->peer);
 	answer->nranks = htole32(hs->nranks);
 	answer->order = HANDSHAKE_BYTE_ORDER;
 	answer->dial = dial->id;
@@ -297,12 +315,15 @@ static void dial_confirm(struct dial *dial, struct dial_attempt *y)
 		dial_retry_errno(dial, y, errno, 0);
 		return;
 	}
+	dial->peer = le32toh(y->messages.answer.to);
 	memcpy(dial->salt, y->messages.verdict.salt, sizeof(dial->salt));
 	handshake_session_key(dial->hs, &y->messages, dial->key);
 	address_format(dial_address(dial, y), dial->text);
+	poll_set_unwatch(dial->set, &y->place);
 	dial->fd = y->fd;
+	dial->family = dial_address(dial, y)->sa.ss_family;
 	y->fd = -1;
-	dial_end(dial);
+	dial_close_all(dial);
 }
 
 static int dial_recv_verdict(struct dial *dial, struct dial_attempt *y)
@@ -339,6 +360,7 @@ int dial_prepare(struct dial *dial, struct poll_set *set)
 	int64_t now = clock_now_ms();
 	int code = 0, left = 0;
 
+	dial->set = set;
 	for (int i = 0; code == 0 && i < dial->addresses.count; i++) {
 		struct dial_attempt *y = &dial->attempts[i];
 
@@ -351,14 +373,13 @@ int dial_prepare(struct dial *dial, struct poll_set *set)
 		struct dial_attempt *y = &dial->attempts[i];
 
 		left += y->state != DIAL_OUT;
-		y->poll_index = -1;
 		if (y->state == DIAL_IDLE)
 			poll_set_wake(set, y->start);
 		if (y->state == DIAL_CONNECTING)
 			poll_set_wake(set, y->start + DIAL_CONNECT_MS);
 		if (y->fd >= 0)
-			y->poll_index = poll_set_add(
-				set, y->fd, y->state == DIAL_CONNECTING ? POLLOUT : POLLIN);
+			poll_set_watch(set, &y->place, y->fd,
+				       y->state == DIAL_CONNECTING ? POLLOUT : POLLIN);
 	}
 	if (code == 0 && left == 0)
 		code = error_set(dial->code ? dial->code : COLL_ERR_PEER_LOST, "%s", dial->note);
@@ -372,11 +393,10 @@ int dial_advance(struct dial *dial, const struct poll_set *set)
 	for (int i = 0; code == 0 && dial->fd < 0 && i < dial->addresses.count; i++) {
 		struct dial_attempt *y = &dial->attempts[i];
 
-		if (!poll_set_events(set, y->poll_index))
+		if (!poll_set_events(set, y->place))
 			continue;
-		y->poll_index = -1;
 		switch (y->state) {
-		case DIAL_CONNECTING: dial_connected(dial, y); break;
+		case DIAL_CONNECTING: dial_check_connected(dial, y); break;
 		case DIAL_CHALLENGE: code = dial_recv_challenge(dial, y); break;
 		case DIAL_VERDICT: code = dial_recv_verdict(dial, y); break;
 		default: break;

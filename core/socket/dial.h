@@ -22,30 +22,33 @@ enum dial_state { DIAL_IDLE, DIAL_CONNECTING, DIAL_CHALLENGE, DIAL_VERDICT, DIAL
 struct dial_attempt {
 	enum dial_state state;
 	int fd;
-	int poll_index; /* in the poll set; -1: not in the set */
-	int extra;      /* the socket counts against dial->extra_sockets */
-	int64_t start;  /* IDLE: when to connect; CONNECTING: when connecting began */
-	int pause_ms;   /* pause before the next try */
-	int tries;      /* number of failed tries */
-	int refusals;   /* number of refused tries in a row */
-	size_t got;     /* bytes received of the current message */
+	int place;     /* in the poll set; -1: not in the set */
+	int extra;     /* the socket counts against dial->extra_sockets */
+	int64_t start; /* IDLE: when to connect; CONNECTING: when connecting began */
+	int pause_ms;  /* pause before the next try */
+	int tries;     /* number of failed tries */
+	int refusals;  /* number of refused tries in a row */
+	size_t got;    /* bytes received of the current message */
 	struct handshake_messages messages;
 };
 
 struct dial {
 	const struct handshake *hs;
 	uint32_t peer;
+	int any_peer; /* whoever listens, which tells its rank: once there is a connection, peer */
 	struct address_list addresses; /* best first */
 	int local;                     /* the peer is on this host */
 	int named; /* the user named the address: only the peer may listen there */
 	int retry; /* the peer may not be listening yet */
 	int *extra_sockets; /* more sockets than one each that all dials together may still open; NULL: any number */
 	uint64_t id;
-	struct dial_attempt attempts[ADDRESS_MAX];
-	int code;          /* the code of the failure that ended an address for good */
-	int no_descriptor; /* the failure: socket() found no descriptor */
+	struct dial_attempt *attempts; /* [addresses.count], from dial_begin to dial_end */
+	int code;                      /* the code of the failure that ended an address for good */
+	int no_descriptor;             /* the failure: socket() found no descriptor */
+	struct poll_set *set;          /* with the sockets of the attempts */
 
 	int fd;                       /* the connection; -1: none yet */
+	int family;                   /* of its socket */
 	char text[ADDRESS_TEXT_SIZE]; /* the address of the connection */
 	uint8_t salt[HANDSHAKE_SALT_SIZE];
 	uint8_t key[HANDSHAKE_KEY_SIZE]; /* the session key of the connection */
@@ -54,17 +57,17 @@ struct dial {
 
 /*
  * Begins.  The caller has zeroed *dial and set hs, peer and addresses, and local to extra_sockets as
- * needed.
+ * needed.  dial_end frees the memory.
  */
 int dial_begin(struct dial *dial);
 /*
- * Starts the attempts that are due and adds the sockets to the set.  Returns a code, with the error text,
- * if no address leads to the peer.
+ * Starts the attempts that are due and adds their sockets to the set.  Returns a code, with the error text,
+ * if no address leads to the peer.  All calls for one dial have the same set.
  */
 int dial_prepare(struct dial *dial, struct poll_set *set);
 /* Handles the events of the set; returns codes like dial_prepare. */
 int dial_advance(struct dial *dial, const struct poll_set *set);
-/* Ends all attempts.  The caller keeps dial->fd. */
+/* Ends all attempts, before the poll set ends.  The caller keeps dial->fd, which has left the set. */
 void dial_end(struct dial *dial);
 
 #endif

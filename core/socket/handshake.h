@@ -38,6 +38,7 @@ struct handshake {
 	uint32_t version;
 	const char *name; /* the name of that protocol for messages */
 	uint32_t rank, nranks;
+	int any_order; /* lower ranks may dial higher ones too */
 	/* Computes the mac of data under the job's key. */
 	void (*mac)(const void *user, const void *data, size_t len,
 		    uint8_t mac[HANDSHAKE_MAC_SIZE]);

@@ -139,12 +139,13 @@ ssize_t socket_write(int fd, const void *buf, size_t len)
 int socket_poll(int fd, short events, int64_t deadline)
 {
 	struct pollfd one;
-	struct poll_set set = {.fds = &one, .capacity = 1};
-	int place;
+	struct poll_set set;
+	int place = -1;
 
+	poll_set_init_small(&set, &one, 1);
+	poll_set_watch(&set, &place, fd, events);
 	do {
 		poll_set_begin(&set, deadline);
-		place = poll_set_add(&set, fd, events);
 		poll_set_wait(&set);
 	} while (poll_set_events(&set, place) == 0 && clock_remaining(deadline) > 0);
 	return poll_set_events(&set, place);

@@ -48,24 +48,42 @@ const char *socket_why(int err, char buf[SOCKET_WHY_SIZE]);
 /* Polls one descriptor until `deadline`: returns revents, or 0 at the deadline. */
 int socket_poll(int fd, short events, int64_t deadline);
 
-/* ---- several descriptors: before each wait every user adds its own, and remembers their indices ---- */
+/* ---- several descriptors: each user adds its own once, and remembers their places ---- */
 
+/*
+ * A set of many descriptors waits by epoll, so that a wait costs what its events cost and not what its descriptors
+ * cost.  A set of few, and one for which the system has no epoll descriptor, waits by poll().
+ */
 struct poll_set {
-	struct pollfd *fds;
-	int count, capacity;
+	struct pollfd *fds; /* fd < 0: the place is free, and ~fd is the next free place */
+	int capacity;
+	int used;     /* the places from here on have never been used */
+	int free;     /* the first free place below `used`, or `used` */
 	int64_t wake; /* the latest end of the wait */
+	int epoll_fd; /* -1: poll() */
+	int *ready;   /* with epoll: the places with events of the last wait; NULL: never epoll */
+	int nready;
 };
 
 /* Makes a set for that many descriptors.  poll_set_free accepts a set of zeros. */
 int poll_set_init(struct poll_set *set, size_t capacity);
+/* Makes a small set in memory of the caller, which needs no poll_set_free. */
+void poll_set_init_small(struct poll_set *set, struct pollfd *fds, int capacity);
 void poll_set_free(struct poll_set *set);
 void poll_set_begin(struct poll_set *set, int64_t wake);
-/* Adds a descriptor and returns its index in the set. */
-int poll_set_add(struct poll_set *set, int fd, short events);
+/*
+ * Waits for these events of the descriptor from now on.  *place: -1 when the descriptor is new to the set; its place
+ * in the set afterwards, or -1 if the set is full.
+ */
+void poll_set_watch(struct poll_set *set, int *place, int fd, short events);
+/* Forgets the descriptor, which is still open, and sets *place to -1. */
+void poll_set_unwatch(struct poll_set *set, int *place);
 /* The next wait ends at that time, or earlier. */
 void poll_set_wake(struct poll_set *set, int64_t time);
 void poll_set_wait(struct poll_set *set);
-/* The events of the descriptor at that index; 0 for the index -1. */
-int poll_set_events(const struct poll_set *set, int index);
+/* The events of the descriptor at that place; 0 for the place -1. */
+int poll_set_events(const struct poll_set *set, int place);
+/* The next place with events, or -1.  *cursor is 0 before the first call after a wait. */
+int poll_set_next(const struct poll_set *set, int *cursor);
 
 #endif

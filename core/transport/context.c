@@ -80,6 +80,7 @@ static void context_free(struct context *context)
 		free(context->failure[r]);
 	free(context->failure);
 	free(context->node);
+	free(context->origin);
 	free(context->shares);
 	bootstrap_close(context->bootstrap);
 	if (!context->parent) {
@@ -115,6 +116,7 @@ static int context_prepare(struct context *context, const struct context_parts *
 	context->yield_us = config_int(parts->config, "yield");
 	context->timeout_us = config_int(parts->config, "timeout");
 	context->stall_us = config_int(parts->config, "stall_after");
+	context->check_buffers = config_int(parts->config, "check_buffers") != 0;
 	context->fallback = config_int(parts->config, "enable_gpu_fallback") != 0;
 	context->devices = device_open();
 	context->failure = calloc((size_t)context->nranks, sizeof(*context->failure));
@@ -161,6 +163,7 @@ static void context_ask_device(struct context *context)
 /* Reads the properties of the opened endpoint. */
 static void context_begin(struct context *context)
 {
+	plugin_will_finish(context->plugin);
 	context_ask_memory(context);
 	context_ask_device(context);
 	atomic_store(&context->constructing, 0);
@@ -298,6 +301,22 @@ static void context_close_endpoint(struct context *context, int64_t timeout_ms)
 	context->controls = NULL;
 }
 
+/*
+ * The ranks of a backend whose close is collective wait for each other.  Returns the time that is left for close, or
+ * 0 if close must not wait for other ranks.
+ */
+static int64_t context_meet_to_close(const struct context *context, int64_t timeout_ms)
+{
+	const int64_t deadline = clock_deadline(timeout_ms);
+
+	if (!(context->plugin->backend.flags & COLL_BACKEND_CLOSE_TOGETHER) || !context->ep ||
+	    !context->bootstrap || bootstrap_in_process(context->bootstrap))
+		return timeout_ms;
+	if (timeout_ms == 0 || bootstrap_all_ok(context->bootstrap, COLL_SUCCESS, timeout_ms))
+		return 0;
+	return clock_remaining(deadline);
+}
+
 void context_unref(struct context *context, int64_t timeout_ms)
 {
 	struct context *parent = context->parent;
@@ -306,7 +325,7 @@ void context_unref(struct context *context, int64_t timeout_ms)
 		return;
 	wait_thread_stop(context);
 	wait_remove(context);
-	context_close_endpoint(context, timeout_ms);
+	context_close_endpoint(context, context_meet_to_close(context, timeout_ms));
 	context_free(context);
 	if (parent)
 		context_unref(parent, timeout_ms);

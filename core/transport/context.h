@@ -85,6 +85,7 @@ struct context {
 	_Atomic uintptr_t
 		progress_owner; /* the thread that last entered: it drives this context while it waits for others */
 	int64_t poll_us, yield_us, timeout_us, stall_us;
+	int check_buffers; /* the option */
 	int64_t polls_us; /* how long a wait polls now: poll_us, or less on a processor that ranks share */
 	int64_t now_us;             /* see context_now */
 	int now_is_recent;          /* now_us was read in this call, or in this round of a wait */
@@ -103,9 +104,10 @@ struct context {
 	int copies_pending;               /* copies in flight on the copy streams */
 	uint8_t *freed[CONTEXT_FREED];    /* a bit for each context id: see comm_note_freed */
 	int *node;                        /* per rank: number of its node */
-	uint8_t *shares;                  /* per rank: the same as host.shares */
-	struct control *controls;         /* control messages being sent */
-	char **failure;                   /* per rank: why it cannot be reached any more, or NULL */
+	int *origin; /* per rank: its rank in the communicator that coll_comm_init_* made; NULL: the same */
+	uint8_t *shares;           /* per rank: the same as host.shares */
+	struct control *controls;  /* control messages being sent */
+	char **failure;            /* per rank: why it cannot be reached any more, or NULL */
 	int refused;               /* a rank whose message was refused for lack of memory, or -1 */
 	uint64_t refused_len;      /* bytes of that message */
 	struct error_first remote; /* the failure of a rank that ended its plugin's exchanges */
@@ -220,6 +222,8 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 
 /* With `progress = thread`: a thread that drives this context until context_unref. */
 int wait_thread_start(struct context *context);
+/* The same without that option, if the context has no such thread yet. */
+int wait_thread_need(struct context *context);
 void wait_thread_stop(struct context *context);
 
 /* The list of contexts (wait.c). */

@@ -112,14 +112,33 @@ static void match_fill(const struct match *m, struct recv *recv, const char *byt
 	}
 }
 
-static int match_agrees(const struct recv *recv, uint32_t peer, const coll_header_t *h)
+/* Loose messages of one communicator have one header tag, so that a receive of any tag finds them in one list. */
+static int match_wants(const struct recv *recv, const coll_header_t *h)
 {
-	return recv->tag == h->tag && (recv->peer == COLL_ANY_SOURCE || recv->peer == (int)peer);
+	return recv->meta[1] == MATCH_ANY_TAG || recv->meta[1] == h->meta[1];
 }
 
-static int match_expected(const struct recv *recv, const coll_header_t *h)
+static inline int match_agrees(const struct recv *recv, uint32_t peer, const coll_header_t *h)
 {
-	return recv->meta[0] == h->meta[0] && recv->meta[1] == h->meta[1] && recv->len == h->len;
+	return recv->tag == h->tag && (recv->peer == COLL_ANY_SOURCE || recv->peer == (int)peer) &&
+	       (!recv->loose || match_wants(recv, h));
+}
+
+/* A loose receive takes a message of its type, or of no elements, that is not longer than itself. */
+static int match_adopt(struct recv *recv, const coll_header_t *h)
+{
+	if (!recv->loose || h->len > recv->len || (h->len && h->meta[0] != recv->meta[0]))
+		return 0;
+	recv->meta[1] = h->meta[1];
+	recv->len = h->len;
+	return 1;
+}
+
+static inline int match_expected(struct recv *recv, const coll_header_t *h)
+{
+	return (recv->meta[0] == h->meta[0] && recv->meta[1] == h->meta[1] &&
+		recv->len == h->len) ||
+	       match_adopt(recv, h);
 }
 
 static void match_unlink_posted(struct match *m, struct recv **at, unsigned bucket)
@@ -288,6 +307,15 @@ void match_each(const struct match *m, uint64_t mask, uint64_t tag,
 		for (const struct unexpected *e = m->unexpected[i]; e; e = e->next)
 			if ((e->header.tag & mask) == tag)
 				see(user, e);
+}
+
+const struct unexpected *match_probe(const struct match *m, const struct recv *recv)
+{
+	const struct unexpected *e = m->unexpected[match_bucket(recv->tag)];
+
+	while (e && !match_agrees(recv, e->peer, &e->header))
+		e = e->next;
+	return e;
 }
 
 struct unexpected *match_take(struct match *m, uint64_t tag)

@@ -24,17 +24,22 @@ struct recv {
 	struct recv *next;             /* next in its list, or in the list of completed receives */
 	struct unexpected *unexpected; /* its partial message, which began before it was posted */
 	uint64_t tag;
-	uint64_t meta[2]; /* the sender's header must have the same signature */
+	uint64_t meta[2]; /* the sender's header must have the same signature; see `loose` */
 	uint64_t len;
 	int32_t peer; /* rank on the context, or COLL_ANY_SOURCE */
 	int32_t state;
 	int32_t status; /* valid once done */
 	int32_t step;   /* the owner's step */
-	struct op *op;  /* the owner's operation; NULL: a control message */
+	struct op *op;  /* the owner's operation; NULL: the receive is loose */
 	char *dst;
 	const char *own; /* not NULL: dst = own op incoming */
 	const struct redop *redop;
-	int32_t swapped;  /* incoming op own */
+	int16_t swapped; /* incoming op own */
+	/*
+	 * The receive is outside the order of the operations: meta[1] is the program's tag or MATCH_ANY_TAG, and
+	 * the message may be shorter than the receive.  The match sets meta[1] and len to those of the message.
+	 */
+	int16_t loose;
 	int32_t unscaled; /* the message is an input too, and divided likewise */
 	int32_t divisor; /* not 0: own is an input of an average, divided by this before it is added */
 	uint32_t elem;
@@ -65,6 +70,8 @@ enum { MATCH_BUCKETS = 256 };
 
 /* Tags with this bit are control messages: match_take returns them, no receive matches them. */
 #define MATCH_CONTROL ((uint64_t)1 << 36)
+
+#define MATCH_ANY_TAG UINT64_MAX
 
 struct match {
 	struct recv *posted[MATCH_BUCKETS], **posted_end[MATCH_BUCKETS];
@@ -115,6 +122,8 @@ void match_forget(struct match *m, uint64_t mask, uint64_t tag);
  */
 void match_each(const struct match *m, uint64_t mask, uint64_t tag,
 		void (*see)(void *user, const struct unexpected *unexpected), void *user);
+/* The unexpected message, complete or not, that this receive would get if it were posted now; NULL: none. */
+const struct unexpected *match_probe(const struct match *m, const struct recv *recv);
 /* Removes the first complete message of exactly this tag; the caller frees it with free().  NULL: none. */
 struct unexpected *match_take(struct match *m, uint64_t tag);
 

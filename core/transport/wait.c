@@ -7,6 +7,7 @@
 #include "transport/context.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "transport/fork.h"
 
 #include <poll.h>
@@ -130,6 +131,9 @@ static int wait_arm(struct context *context, struct wait_set *set)
 {
 	const coll_transport_t *t = context->plugin->backend.transport;
 	int blind = !context->ep || !t || !t->wait_fd;
+
+	if (blind && context->busy && context->plugin->backend.flags & COLL_BACKEND_POLL)
+		return 0;
 
 	if ((blind || context->copies_pending || context->client->awaits(context)) &&
 	    set->blind_us < set->longest_us)
@@ -320,13 +324,11 @@ static void *wait_thread_run(void *arg)
 	return NULL;
 }
 
-int wait_thread_start(struct context *context)
+static int wait_thread_create(struct context *context)
 {
 	sigset_t all, before;
 	int failed;
 
-	if (!config_int(context->config, "progress"))
-		return COLL_SUCCESS;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's threads' */
 	context->has_progress_thread = 1;
@@ -336,6 +338,26 @@ int wait_thread_start(struct context *context)
 		return COLL_SUCCESS;
 	context->has_progress_thread = 0;
 	return error_set(COLL_ERR_SYSTEM, "cannot start the progress thread: %s", strerror(failed));
+}
+
+int wait_thread_start(struct context *context)
+{
+	return config_int(context->config, "progress") ? wait_thread_create(context) : COLL_SUCCESS;
+}
+
+int wait_thread_need(struct context *context)
+{
+	int code;
+
+	if (context->has_progress_thread)
+		return COLL_SUCCESS;
+	code = wait_thread_create(context);
+	if (!code)
+		log_info("rank %d: the first call with a stream of the program has come: from now "
+			 "on a "
+			 "thread of the library moves the data, as with 'progress = thread'",
+			 context->rank);
+	return code;
 }
 
 void wait_thread_stop(struct context *context)

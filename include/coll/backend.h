@@ -25,7 +25,7 @@
  * A backend lives as follows.  The core loads the file once and calls probe(), which says whether
  * this process can use the backend.  When all ranks have agreed on the backend, the core calls
  * open() on every rank; open() makes the rank's endpoint (`ep`).  The core passes the endpoint to
- * all other slots and ends it with close().
+ * all other slots and ends it with close().  When the process ends the core calls finish().
  *
  * The plugin links nothing of libcoll.  The functions of the core that a plugin needs are pointers
  * in coll_host_t, so the plugin also works in programs that load libraries RTLD_LOCAL.
@@ -568,7 +568,8 @@ typedef struct coll_native {
 	/*
 	 * Optional, all or none: events on device streams, without timing.  The core uses them only
 	 * for backends without a transport.  A backend that has them also takes streams other than
-	 * NULL in args->stream.
+	 * NULL in args->stream.  A backend with a transport gets only NULL there: the core itself
+	 * orders its operations with the program's streams.
 	 *
 	 * stream    NULL: the endpoint's own stream.
 	 *
@@ -634,7 +635,22 @@ enum {
 	/* The backend works only if all ranks live in one process. */
 	COLL_BACKEND_IN_PROCESS = 1,
 	/* Between processes the core chooses the backend only by name, never by priority. */
-	COLL_BACKEND_BY_NAME = 2
+	COLL_BACKEND_BY_NAME = 2,
+	/*
+	 * Since minor 4, for a transport without wait_fd: while operations are under way, a thread
+	 * that waits calls progress again and again; between two calls it lends its processor to
+	 * other threads, but it does not sleep.  A small operation then takes microseconds instead
+	 * of half a millisecond, and a rank that waits takes a processor.
+	 */
+	COLL_BACKEND_POLL = 4,
+	/*
+	 * Since minor 4: `close` is collective.  The core calls it for an endpoint when every rank
+	 * has given up its last communicator on the endpoint.  If a rank is lost, has aborted or
+	 * does not come within destroy_timeout, the core calls close with timeout_ms 0, and then
+	 * close must not wait for other ranks.  For ranks that are all threads of one process the
+	 * core does not wait.
+	 */
+	COLL_BACKEND_CLOSE_TOGETHER = 8
 };
 
 typedef struct coll_backend {
@@ -714,6 +730,15 @@ typedef struct coll_backend {
 	 */
 	int32_t host_priority;
 	uint32_t reserved; /* 0 */
+
+	/*
+	 * Optional, since minor 4: the process ends.  The core calls it once, in a process that has
+	 * called open, from exit() or the return of main, in the thread that ends the process; after
+	 * it the core calls no function of the plugin.  Endpoints that the program has not closed are
+	 * still open.  The core does not call it after _exit, abort or a signal, nor in a forked
+	 * child that has not called open itself.
+	 */
+	void (*finish)(void);
 } coll_backend_t;
 
 /* The only symbol that a plugin exports. */

@@ -44,7 +44,7 @@
  *
  * A communicator is a group of ranks that communicate.  Every rank makes its own handle of it:
  *   coll_comm_init_env        in programs that a launcher starts (coll run, torchrun, mpirun, srun)
- *   coll_comm_init_rank       in programs that can pass an id from rank 0 to the other ranks
+ *   coll_comm_init_rank       in programs that can pass an id from one rank to the other ranks
  *   coll_comm_init_exchange   in programs that can already exchange bytes among all ranks
  *   coll_comm_init_all        for all ranks of one process
  *   coll_comm_split, _dup, _shrink   from another communicator, which may end before or after
@@ -64,6 +64,8 @@
  *                  does not block
  * A communicator executes its operations in the order of the calls.  A group (coll_group_start)
  * issues several operations as one batch that runs at the same time.
+ * Messages of coll_isend and coll_irecv are outside this order, and coll_sync and coll_barrier do not
+ * wait for them: each has a request, which says when the message is complete, and an error of its own.
  *
  *
  * ERRORS
@@ -102,7 +104,8 @@
  *                one communicator; their order is the order in which the threads make them, so
  *                threads that share a communicator must agree on one order among themselves.
  *                Different communicators are independent.
- * Order          A communicator executes its operations in the order in which they were issued.
+ * Order          A communicator executes its operations in the order in which they were issued;
+ *                the messages of coll_isend and coll_irecv are no operations in this sense.
  *                All ranks must issue the same collectives in the same order.  If they do not, the
  *                rank that notices gets COLL_ERR_MISMATCH, and so does every rank whose operation is
  *                not complete yet; the text names both calls and both ranks.  A rank whose part was
@@ -131,15 +134,18 @@
  *                If the backend does not take the buffer's kind, or if the operation reduces device
  *                memory over a transport, the call returns COLL_ERR_UNSUPPORTED, and the text says
  *                what to do instead.  With the option `enable_gpu_fallback` the library copies such
- *                buffers through host memory instead, and logs a warning each time.  It copies
- *                pieces of at most `segment` bytes (4 MiB if `segment` is larger), in both
- *                directions at the same time and beside the messages, on streams of its own.  Only
- *                a call that waits for the operation waits for these copies.  An error, abort or
- *                destroy waits until no copy is under way, a second at most: the library logs a
- *                device that takes longer, and such a device may still touch the buffers.
- *                A backend without device streams does not know the program's streams: the program
- *                must complete the work that fills a buffer before the call (synchronise your
- *                stream), and the results are there once completion is reported.
+ *                buffers through host memory instead.  It logs a warning for the first operation of
+ *                each kind on a communicator, and their numbers when the communicator ends (level
+ *                info; also in the file of the option `dump`).  It copies pieces of at most
+ *                `segment` bytes (4 MiB if `segment` is larger), in both directions at the same
+ *                time and beside the messages, on streams of its own.  Only a call that waits for
+ *                the operation waits for these copies.  An error, abort or destroy waits until no
+ *                copy is under way, a second at most: the library logs a device that takes longer,
+ *                and such a device may still touch the buffers.
+ *                A call with a stream of the program (coll_stream_t) is ordered with that stream.
+ *                With NULL as stream the program must complete the work that fills a buffer before
+ *                the call (synchronise your stream), and the results are there once completion is
+ *                reported.
  * Counts         A count is a number of elements of `dtype`, never of bytes, from 0 to the capacity
  *                of memory.
  * In place       The caller asks for an operation in place as in NCCL.  allreduce, broadcast,
@@ -153,7 +159,9 @@
  * Progress       With the option `progress = caller` (default) data moves while some thread is in
  *                a call on the communicator; a waiting thread sleeps while nothing arrives.  With
  *                `progress = thread` each communicator made by coll_comm_init_* has a thread of the
- *                library, which moves data at any time and sleeps while there is none.
+ *                library, which moves data at any time and sleeps while there is none.  With tcp,
+ *                ucx and simulated the first call with a stream of the program starts this thread
+ *                too, and the library logs so (level info).
  * Reproducible   With the option `reproducible = yes` the result of a reduction depends, bit for
  *                bit, on its inputs and their rank order only: not on the backend, the algorithm,
  *                the sizes of pieces or the placement of ranks.  The inputs x0, x1, ... are
@@ -191,6 +199,7 @@ typedef int32_t coll_result_t;
 
 /* Values 0 to 8 equal NCCL's; the library's own begin at 16. */
 enum {
+	COLL_RESULT_NONE = -1, /* not a result: the values are signed in generated bindings too */
 	COLL_SUCCESS = 0,
 	COLL_ERR_DEVICE = 1,           /* the accelerator's driver or runtime reported an error */
 	COLL_ERR_SYSTEM = 2,           /* a call into the operating system failed */
@@ -219,6 +228,7 @@ typedef int32_t coll_dtype_t;
 
 /* Values 0 to 11 equal NCCL's. */
 enum {
+	COLL_DTYPE_NONE = -1, /* not a type */
 	COLL_INT8 = 0,
 	COLL_UINT8 = 1,
 	COLL_INT32 = 2,
@@ -255,6 +265,7 @@ typedef int32_t coll_op_t;
  * and MAX may lose a NaN.
  */
 enum {
+	COLL_OP_NONE = -1, /* not an operation */
 	COLL_SUM = 0,
 	COLL_PROD = 1,
 	COLL_MAX = 2,
@@ -289,11 +300,32 @@ typedef struct coll_request *coll_request_t;
 typedef struct coll_event *coll_event_t;
 
 /*
- * A native stream handle (cudaStream_t for nccl), or NULL for the communicator's own stream.
+ * A CUDA stream of the program (cudaStream_t), or NULL for the communicator's own stream.
  *
- * Backends without device streams (tcp, ucx, simulated) take only NULL.  An operation on another
- * stream is complete when that stream has executed it.  coll_sync and requests do not wait for such
- * an operation; the program can record an event on that stream and wait for the event.
+ * Every backend orders an operation with its stream as NCCL does: the operation begins when the
+ * stream's earlier work is complete, and the stream's later work begins when the operation is
+ * complete.  The call itself does not wait.  A group is one operation on each of its streams: it
+ * begins when the earlier work of all of them is complete, and all of them wait for all of it.
+ * The buffers may lie in host memory too.  All ranks issue the operations of a communicator in one
+ * order, whatever their streams.
+ *
+ * nccl      The operation is work of the stream, and complete when the stream has executed it.
+ *           coll_sync and requests do not wait for such an operation; the program can record an
+ *           event on the stream and wait for the event.
+ * tcp, ucx, simulated
+ *           The library starts the operation when the stream has come to the call, and the stream
+ *           waits on the device meanwhile (cuStreamWaitValue32; CUDA 11.7 or later, else
+ *           COLL_ERR_UNSUPPORTED).  Operations of a communicator run in the order of issue: an
+ *           operation whose stream is late delays those behind it.  coll_sync, requests and events
+ *           on the communicator's own stream include the operation.  A stream that waits occupies a
+ *           work queue of the device: a program that uses many streams sets
+ *           CUDA_DEVICE_MAX_CONNECTIONS (8) to more than their number.
+ *           While nothing moves for `timeout` after the operation has begun, the communicator fails
+ *           with COLL_ERR_TIMEOUT even if no thread waits.  A failure, abort or destroy releases
+ *           the streams: their later work runs, and finds the receive buffers with unspecified
+ *           content.  So the program asks coll_comm_get_async_error() before it trusts results.
+ *           While the stream is being captured (CUDA graphs), the call returns
+ *           COLL_ERR_INVALID_USAGE.
  */
 typedef void *coll_stream_t;
 
@@ -302,7 +334,14 @@ typedef void *coll_stream_t;
 /* Returns the version of the library, "1.2.3"; a static string. */
 COLL_API const char *coll_version_string(void);
 
-/* Returns 10000 * major + 100 * minor + patch. */
+/* The version of this header, for the preprocessor; the library may be newer. */
+#define COLL_VERSION_MAJOR 0
+#define COLL_VERSION_MINOR 1
+#define COLL_VERSION_PATCH 0
+#define COLL_VERSION_NUMBER                                                                        \
+	(10000 * COLL_VERSION_MAJOR + 100 * COLL_VERSION_MINOR + COLL_VERSION_PATCH)
+
+/* Returns 10000 * major + 100 * minor + patch of the library. */
 COLL_API int32_t coll_version_number(void);
 
 /* Returns the meaning of a result code as a short sentence; a static string, never NULL. */
@@ -365,13 +404,14 @@ enum { COLL_UNIQUE_ID_SIZE = 512 };
 /*
  * Makes the id of a new communicator: printable text.
  *
- * id        Receives the text, at most COLL_UNIQUE_ID_SIZE bytes with its NUL.
+ * id        Receives the text: at most 128 bytes with its NUL, as many as an ncclUniqueId has.
  * size      Bytes at id.
  *
- * The id holds the addresses at which rank 0 listens and a random 128-bit key.  The program passes
- * the id to the other ranks in private, since any process that has the id can take part.  The
- * calling process starts listening and must be the process that then runs rank 0.  One id makes one
- * communicator.  An id that is never used costs one open socket until the process ends.
+ * The id holds the addresses at which the calling process listens and a random 128-bit key; of very
+ * many addresses it holds the first.  The program passes the id to the other ranks in private, since
+ * any process that has the id can take part.  The calling process starts listening and must then run
+ * a rank of the communicator, whichever.  One id makes one communicator.  An id that is never used
+ * costs one open socket until the process ends.
  */
 COLL_API coll_result_t coll_get_unique_id(char *id, size_t size);
 
@@ -506,6 +546,37 @@ COLL_API coll_result_t coll_comm_abort(coll_comm_t comm);
  */
 COLL_API coll_result_t coll_comm_get_async_error(coll_comm_t comm, coll_result_t *error);
 
+/*
+ * Tells which ranks of a communicator are lost: dead, or not reachable for some rank.  Makes progress.
+ *
+ * ranks     Receives their numbers in ascending order, at most `capacity`; may be NULL if that is 0.
+ * count     Becomes the number of lost ranks, which may exceed `capacity`.
+ *
+ * A rank that has destroyed its communicator is not lost.  Two ranks may know of different losses for
+ * a moment: coll_comm_shrink() needs the same list on all callers.  A backend without a transport
+ * does not tell which ranks are lost: *count is 0.
+ */
+COLL_API coll_result_t coll_comm_get_failed(coll_comm_t comm, int32_t *ranks, int32_t capacity,
+					    int32_t *count);
+
+/*
+ * Sets the longest time without progress in the waits of a communicator, as the option `timeout`.
+ *
+ * timeout_ms   Milliseconds, 1 to 31,622,400,000 (366 days).
+ *
+ * Waits under way use it from their next look at the clock on.  A communicator made from this one
+ * later begins with its value.
+ */
+COLL_API coll_result_t coll_comm_set_timeout(coll_comm_t comm, int64_t timeout_ms);
+
+/*
+ * Tells the members of a communicator.
+ *
+ * ranks     Receives one entry for each rank: its rank in the communicator that coll_comm_init_*
+ *           made, from which this one comes by splits, dups and shrinks.
+ */
+COLL_API coll_result_t coll_comm_members(coll_comm_t comm, int32_t *ranks);
+
 /* Tells the number of ranks of a communicator. */
 COLL_API coll_result_t coll_comm_count(coll_comm_t comm, int32_t *nranks);
 
@@ -539,7 +610,7 @@ enum { COLL_SPLIT_NOCOLOR = -1 };
  * key       Orders the ranks of the new communicator; equal keys keep the old order.
  * newcomm   Becomes the new communicator.  It uses the backend, connections and options of `comm`.
  *           Either of the two may be destroyed first.
- * config    NULL.
+ * config    NULL, or coll_config_t.timeout_ms of the new communicator; its other fields are not set.
  * Blocks    Until all ranks of `comm` have called it: the call is collective.  In a group the call
  *           returns at once, and coll_group_end() blocks and fills in *newcomm; so one thread can
  *           split for all ranks of coll_comm_init_all().
@@ -574,7 +645,7 @@ COLL_API coll_result_t coll_comm_dup(coll_comm_t comm, coll_comm_t *newcomm);
  *           their order.
  * nexclude  Entries of exclude.
  * newcomm   Becomes the new communicator.  `comm` remains and must still be destroyed.
- * config    NULL.
+ * config    NULL, or coll_config_t.timeout_ms of the new communicator; its other fields are not set.
  * flags     0.
  * Blocks    Until all ranks that are not excluded have called it: the call is collective over
  *           these.  It works after an excluded rank has died and `comm` has failed, and needs no
@@ -725,7 +796,8 @@ enum { COLL_ANY_SOURCE = -1 };
  * A send matches the receive of equal tag on the peer; for one peer and tag, sends and receives
  * match in the order of issue.  nccl matches by order alone and ignores the tag.
  * Operations of one communicator run in order: two ranks that both send to each other and then
- * receive must put the pair between coll_group_start() and coll_group_end().
+ * receive must put the pair between coll_group_start() and coll_group_end(), or use coll_isend() and
+ * coll_irecv(), which are outside this order.
  *
  * count     The same on both sides.
  * dtype     The same on both sides; a message of no elements has no type.
@@ -746,13 +818,124 @@ COLL_API coll_result_t coll_send(const void *sendbuf, size_t count, coll_dtype_t
 COLL_API coll_result_t coll_recv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t peer,
 				 uint32_t tag, coll_comm_t comm, coll_stream_t stream);
 
+/* ------------------------------------- messages outside the order of the operations -- */
+
+enum { COLL_ANY_TAG = -1 };
+
+/*
+ * Begins to send `count` elements to rank `peer`.
+ *
+ * The message starts at once: it waits for no operation of the communicator, no operation waits for it,
+ * and an open group does not hold it.  So two ranks may both receive from each other and then send, and
+ * a receive may stay open across collectives.  coll_sync, coll_barrier and events do not wait for these
+ * messages.
+ *
+ * Matching       A message of coll_isend matches a receive of coll_irecv on the same communicator, if the
+ *                receive names its source or any and its tag or any.  coll_send and coll_recv are apart:
+ *                they never match it.  Messages from one rank that match the same receives are received
+ *                in the order of the calls of coll_isend, and receives take messages in the order of the
+ *                calls of coll_irecv.
+ * Completion     coll_test, coll_wait, coll_wait_for, coll_wait_any, coll_wait_some, or a function of
+ *                coll_request_set_callback.  A send is complete when its buffer may be used again; the
+ *                receiver need not have called.  Data move as with any operation: see Progress.
+ * Early messages A message that no receive matches waits in memory of the receiver, whole.  If that rank
+ *                has no memory for it, its communicator fails with COLL_ERR_NO_MEMORY.
+ * Errors         Each request has its own result.  These end a request, and the communicator lives:
+ *                   COLL_ERR_MISMATCH   the message is longer than the receive, or of another type; it is
+ *                                       lost, and the receive buffer is unchanged
+ *                   COLL_ERR_PEER_LOST  the other rank (of any source: all others) has destroyed its
+ *                                       communicator
+ *                   COLL_ERR_TIMEOUT    no message came in the time of coll_request_set_timeout
+ *                   COLL_ERR_ABORTED    coll_request_cancel
+ *                A failure of the communicator (a lost rank, an abort, a mismatch of operations) ends its
+ *                open messages with the communicator's error, and coll_comm_destroy ends open receives;
+ *                it waits for sends, at most destroy_timeout.
+ * Waits          coll_wait, and coll_wait_for, _any and _some without a limit, end after `timeout` without
+ *                progress: the communicator then fails with COLL_ERR_TIMEOUT, and the text names the peer
+ *                and the tag.  coll_test and waits of limited time never do that.  If the bytes of a message
+ *                are already under way at the end of its coll_request_set_timeout, the communicator fails
+ *                too.
+ *
+ * sendbuf   Host memory, which the caller leaves alone until the request is complete.
+ * count     May be 0; the receive may be longer.
+ * dtype     The same on both sides; a message of no elements has no type.
+ * peer      0 to nranks - 1; the own rank is allowed.
+ * tag       0 to 2,147,483,647.
+ * request   Becomes the request, which the program frees with coll_request_free(); NULL on an error.  A
+ *           request that is freed before its message is complete leaves the message under way.
+ * Returns   COLL_ERR_UNSUPPORTED if the buffer is device or managed memory, which is not staged, or if
+ *           the backend has no transport (nccl).
+ */
+COLL_API coll_result_t coll_isend(const void *sendbuf, size_t count, coll_dtype_t dtype,
+				  int32_t peer, int32_t tag, coll_comm_t comm,
+				  coll_request_t *request);
+
+/*
+ * Begins to receive up to `count` elements from rank `peer`; see coll_isend.
+ *
+ * recvbuf   Host memory.  The bytes behind those of a shorter message keep their values.
+ * peer      0 to nranks - 1, or COLL_ANY_SOURCE.
+ * tag       0 to 2,147,483,647, or COLL_ANY_TAG.
+ */
+COLL_API coll_result_t coll_irecv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t peer,
+				  int32_t tag, coll_comm_t comm, coll_request_t *request);
+
+/* A message.  The caller sets size before it passes the struct. */
+typedef struct coll_status {
+	uint64_t size;  /* sizeof(coll_status_t) of the program */
+	int32_t source; /* the sender's rank; -1: not known */
+	int32_t tag;    /* -1: not known */
+	uint64_t bytes; /* length of the message */
+	int32_t error;  /* result of the request, or COLL_IN_PROGRESS */
+	int32_t dtype;  /* of the message; -1: it has no elements, or is not known */
+} coll_status_t;
+
+/*
+ * Tells what a request of coll_isend or coll_irecv has sent or received.
+ *
+ * status    After COLL_ERR_MISMATCH it has the source, tag, length and type of the message that did not
+ *           fit.
+ * Errors    COLL_ERR_INVALID_USAGE: the request is of another kind.
+ */
+COLL_API coll_result_t coll_request_get_status(coll_request_t request, coll_status_t *status);
+
+/*
+ * Ends a receive of coll_irecv to which no message has come: its result becomes COLL_ERR_ABORTED.
+ *
+ * Errors    COLL_ERR_INVALID_USAGE, and nothing changes: the request is complete, a message for it is
+ *           under way, or it is a send (which has started) or an operation.
+ */
+COLL_API coll_result_t coll_request_cancel(coll_request_t request);
+
+/*
+ * Waits for a message of coll_isend that no receive has matched, and leaves it where it is.
+ *
+ * peer      0 to nranks - 1, or COLL_ANY_SOURCE.
+ * tag       0 to 2,147,483,647, or COLL_ANY_TAG.
+ * status    Receives source, tag, length and type.  The bytes may still be under way.  Unless another
+ *           thread receives it before, the next coll_irecv of this source and tag receives the message.
+ * Blocks    Until there is one; after `timeout` without progress the communicator fails.
+ * Errors    COLL_ERR_PEER_LOST as in coll_isend.
+ */
+COLL_API coll_result_t coll_probe(int32_t peer, int32_t tag, coll_comm_t comm,
+				  coll_status_t *status);
+
+/*
+ * Looks for such a message.  Makes progress and does not block.
+ *
+ * found     Becomes 1 if there is one, else 0: then *status is unchanged.
+ */
+COLL_API coll_result_t coll_iprobe(int32_t peer, int32_t tag, coll_comm_t comm, int32_t *found,
+				   coll_status_t *status);
+
 /* ------------------------------------------------------------ groups, completion -- */
 
 /*
  * Opens a group: the operations that this thread issues until the matching coll_group_end(), on any
  * communicators, form one batch.  The operations of the batch begin at the end of the group and run
- * at the same time, so their buffers must not overlap.  Groups may be nested; the outermost end
- * counts.
+ * at the same time, so their buffers must not overlap where an operation writes: with the option
+ * check_buffers = yes a call that breaks this rule returns COLL_ERR_INVALID_USAGE and names both
+ * operations, else the data is wrong.  Groups may be nested; the outermost end counts.
  */
 COLL_API coll_result_t coll_group_start(void);
 
@@ -777,6 +960,7 @@ COLL_API coll_result_t coll_sync(coll_comm_t comm);
 
 /* Kinds of operation, for coll_args_t. */
 enum {
+	COLL_KIND_NONE = -1, /* not a kind */
 	COLL_KIND_ALLREDUCE = 1,
 	COLL_KIND_BROADCAST = 2,
 	COLL_KIND_REDUCE = 3,
@@ -842,6 +1026,19 @@ COLL_API coll_result_t coll_request_init(coll_comm_t comm, const coll_args_t *ar
  */
 COLL_API coll_result_t coll_request_start(coll_request_t request);
 
+/*
+ * Issues an operation and makes its request, which the program frees with coll_request_free().
+ *
+ * args      The operation.  As with the functions of the collectives the library copies the arrays,
+ *           and the program leaves the buffers alone until the operation is complete.
+ * request   Becomes the request; NULL on an error.
+ *
+ * Threads that share a communicator get the request of their own operation, which
+ * coll_get_request() does not promise.
+ */
+COLL_API coll_result_t coll_request_issue(coll_comm_t comm, const coll_args_t *args,
+					  coll_request_t *request);
+
 /* Makes a request for the operation issued last on `comm`; the program frees it after use. */
 COLL_API coll_result_t coll_get_request(coll_comm_t comm, coll_request_t *request);
 
@@ -855,8 +1052,83 @@ COLL_API coll_result_t coll_test(coll_request_t request, int32_t *done);
 /*
  * Waits for the operation of a request.
  * Blocks    Until the operation is complete, or an operation of the communicator has failed.
+ * Returns   Its result; of coll_isend and coll_irecv that of the message.
  */
 COLL_API coll_result_t coll_wait(coll_request_t request);
+
+/*
+ * Waits as coll_wait, for a limited time.
+ *
+ * timeout_ms   Milliseconds; 0: does not wait; -1: no limit but the communicator's.
+ * Returns      COLL_IN_PROGRESS if the operation is not complete by then.  This is no failure: the
+ *              operation continues, and the program can wait again.
+ */
+COLL_API coll_result_t coll_wait_for(coll_request_t request, int64_t timeout_ms);
+
+/*
+ * Waits until one of several requests is complete.  They may be of different communicators.
+ *
+ * n            Number of requests, 0 or more.
+ * requests     n requests.  A NULL entry is passed over: the program sets an entry to NULL when its
+ *              operation was reported, or the next call would report it again.
+ * timeout_ms   As coll_wait_for.
+ * index        Becomes the least index of a request that is complete, or whose communicator has
+ *              failed; -1 if there is none, or if all entries are NULL.
+ * Returns      The result of that operation, as coll_wait; COLL_IN_PROGRESS if the time was over.
+ * Blocks       Until a request is complete or a communicator has failed.  The wait moves all of
+ *              these communicators.
+ */
+COLL_API coll_result_t coll_wait_any(int32_t n, const coll_request_t *requests, int64_t timeout_ms,
+				     int32_t *index);
+
+/*
+ * Waits as coll_wait_any, and tells all requests that are complete.
+ *
+ * indices   Receives their indices in ascending order; room for n.
+ * count     Becomes the number of indices.
+ * Returns   COLL_SUCCESS, or the result of the first of these operations that failed: coll_test()
+ *           tells each result.  COLL_IN_PROGRESS if the time was over.
+ */
+COLL_API coll_result_t coll_wait_some(int32_t n, const coll_request_t *requests, int64_t timeout_ms,
+				      int32_t *indices, int32_t *count);
+
+/*
+ * A function of the program, called once when the operation of a request is over.
+ *
+ * user      The pointer given to coll_request_set_callback().
+ * result    COLL_SUCCESS, or the error that ended the operation.
+ *
+ * The library calls the function on the thread that notices the completion: a thread in a call on the
+ * communicator, or the thread of `progress = thread`.  The function must not call the library and
+ * should be short: it may set a flag, post a semaphore or write to an eventfd.
+ */
+typedef void (*coll_request_fn)(void *user, coll_result_t result);
+
+/*
+ * Has a function called when the operation of a request is over: for event loops.
+ *
+ * fn        Called once for each call of this function, in the order of the operations; during this
+ *           call if the operation is over already.  Also called after coll_request_free(), and when
+ *           the communicator fails, is aborted or destroyed.
+ * user      Passed to fn.
+ *
+ * Of a persistent request it is the operation started last.
+ */
+COLL_API coll_result_t coll_request_set_callback(coll_request_t request, coll_request_fn fn,
+						 void *user);
+
+/*
+ * Limits the time of the operation of a request: the communicator fails with COLL_ERR_TIMEOUT if the
+ * operation is not complete by then, also while data move.
+ *
+ * timeout_ms   Milliseconds from this call on, 1 to 31,622,400,000.
+ *
+ * Of coll_irecv only the request ends, if no message has come: see coll_isend.
+ * The limit stays when the request is freed.  Of a persistent request it is the operation started
+ * last.  The library looks at the limit whenever a thread moves the communicator; a sleeping thread
+ * looks every 0.1 s.
+ */
+COLL_API coll_result_t coll_request_set_timeout(coll_request_t request, int64_t timeout_ms);
 
 /* Frees a request.  An operation under way continues, and the call does not wait for it. */
 COLL_API coll_result_t coll_request_free(coll_request_t request);
@@ -870,13 +1142,14 @@ COLL_API coll_result_t coll_request_free(coll_request_t request);
  * The program records an event at a position of a stream; the event is complete when all work
  * before that position is complete.  An event that was never recorded counts as complete.
  * Recording again moves the event; work that already waits for it still waits for the old position.
- * Where a function takes another stream, NULL means the calling thread itself; backends without
- * device streams have no other stream than that.  An event recorded on the calling thread is
- * complete at once, and making the calling thread wait for an event blocks it.
+ * Where a function takes another stream, it is a CUDA stream of the program, or NULL for the calling
+ * thread itself.  An event recorded on the calling thread is complete at once, and making the
+ * calling thread wait for an event blocks it.
  * The program may use an event with other communicators than the communicator that made it, and
- * after that communicator's end.  With device streams these communicators must be of the same
- * backend, and COLL_ERR_INVALID_USAGE is returned while a communicator has operations in an open
- * group.
+ * after that communicator's end.  With nccl these communicators must be of the same backend, and
+ * COLL_ERR_INVALID_USAGE is returned while a communicator has operations in an open group.  With
+ * tcp, ucx and simulated a stream that waits for the communicator's own stream is released by a
+ * failure, too; the event then has the error.
  */
 COLL_API coll_result_t coll_event_create(coll_comm_t comm, coll_event_t *event);
 
@@ -895,8 +1168,8 @@ COLL_API coll_result_t coll_event_record_on_stream(coll_event_t event, coll_comm
 
 /*
  * Makes later operations of the communicator's own stream begin after the event.  Does not block.
- * If another communicator recorded the event and fails, this communicator fails too; with device
- * streams it does so only if the other one was destroyed before this call.
+ * If another communicator recorded the event and fails, this communicator fails too; with nccl it
+ * does so only if the other one was destroyed before this call.
  */
 COLL_API coll_result_t coll_comm_wait_event(coll_comm_t comm, coll_event_t event);
 
@@ -973,6 +1246,26 @@ COLL_API coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn
  */
 COLL_API coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t comm);
 
+/*
+ * Reduces two arrays of this process: inoutbuf[i] = inbuf[i] op inoutbuf[i].  No rank takes part but
+ * the caller, and the library computes with the kernels of the collectives: a program that combines
+ * data on its own gets the bits that a collective gets from the same order of operands.
+ *
+ * inbuf     `count` elements in host or managed memory, which the call only reads.
+ * inoutbuf  The same; equal to inbuf or disjoint from it.  A stream of the program must not write
+ *           either array during the call.
+ * op        COLL_AVG and operations of coll_red_op_create_pre_mul_sum() are invalid arguments: both
+ *           need ranks.
+ * comm      The communicator on which coll_red_op_create_user() made `op`; NULL will do for built-in
+ *           operations.  The call neither waits for the communicator's operations nor is one, and it
+ *           works after a failure of the communicator too.
+ * Blocks    Until the result is complete.  The library calls the application's function on this
+ *           thread.
+ * Errors    COLL_ERR_UNSUPPORTED: an array lies in device memory.
+ */
+COLL_API coll_result_t coll_reduce_local(const void *inbuf, void *inoutbuf, size_t count,
+					 coll_dtype_t dtype, coll_op_t op, coll_comm_t comm);
+
 /* --------------------------------------------------------------------- memory -- */
 
 /*
@@ -992,7 +1285,7 @@ COLL_API coll_result_t coll_comm_deregister(coll_comm_t comm, void *handle);
 /* ---------------------------------------------------------- installed backends -- */
 
 /*
- * Tells whether this process could use a backend now.  Needs no peer.
+ * Tells whether this process could use a backend now.  Needs no peer, and asks no other backend.
  *
  * name      "tcp".
  * reason    If not NULL, receives the reason why not as text, or "".

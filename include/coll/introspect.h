@@ -253,6 +253,8 @@ typedef struct coll_rule_info {
 	int32_t number;     /* position among the rules of its kind, from 1 */
 	uint64_t block_min; /* range of these bytes divided by the ranks */
 	uint64_t block_max; /* UINT64_MAX: no upper end */
+	int32_t local_min;  /* range of these ranks divided by the nodes */
+	int32_t local_max;  /* INT32_MAX: no upper end */
 } coll_rule_info_t;
 
 /* Calls that select a rule ("reachable" rules): values of coll_info_rule_reach. */

@@ -30,8 +30,9 @@
 #define TCP_PIECE       ((size_t)1 << 20)   /* one send or receive of a large buffer */
 #define TCP_BUDGET      ((size_t)4 << 20)   /* bytes of one progress(): about a millisecond */
 #define TCP_RING_PIECE  ((size_t)64 << 10) /* bytes of a ring that are published or freed at once */
-#define TCP_FRAME       UINT64_MAX         /* length of no message */
-#define TCP_UNIX_BUFFER (4 << 20) /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
+#define TCP_RING_SHORT  ((size_t)1024) /* payload of a message that is written to a ring at once */
+#define TCP_FRAME       UINT64_MAX     /* length of no message */
+#define TCP_UNIX_BUFFER (4 << 20)      /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
 
 enum {
 	TCP_DIRECT =
@@ -61,7 +62,8 @@ struct tcp_ring {
 	uint8_t *data;
 	uint64_t size; /* a power of two */
 	uint64_t own;  /* this side's position: the peer can change its copy in the ring */
-	uint64_t seen; /* of a writer: the reader's position when it was last read */
+	/* Of a writer: the reader's position when it was last read.  Of a reader: its position when last told. */
+	uint64_t seen;
 };
 
 /* The stream to and from one rank.  The own rank has no socket: its messages pass through memory. */
@@ -97,7 +99,7 @@ struct tcp_conn {
 	int dropped; /* the core has dropped this message: its payload is discarded */
 	coll_sink_t sink;
 	uint64_t got, len;
-	uint32_t header_got;
+	uint32_t header_got; /* bytes of an incomplete header */
 	uint8_t header[sizeof(coll_header_t)];
 };
 
@@ -118,11 +120,12 @@ struct tcp {
 	uint64_t ring_memory;       /* most bytes of the rings that this process makes */
 	uint32_t rings;             /* connections with in_on */
 	uint32_t *ring_peers;       /* their ranks, in any order */
-	uint32_t polls;             /* calls of progress() since the last look at the sockets */
-	int armed;                  /* flags of sleep may be set in the rings */
-	int ring_told;              /* the user knows that some pairs have no ring */
-	uint8_t *scratch;           /* TCP_SCRATCH bytes */
-	struct tcp_conn *conn;      /* nranks */
+	uint32_t next_ring;    /* round robin: the ring with which the next progress() begins */
+	uint32_t polls;        /* calls of progress() since the last look at the sockets */
+	int armed;             /* flags of sleep may be set in the rings */
+	int ring_told;         /* the user knows that some pairs have no ring */
+	uint8_t *scratch;      /* TCP_SCRATCH bytes */
+	struct tcp_conn *conn; /* nranks */
 };
 
 /* ------------------------------------------------------------------- addresses -- */
@@ -144,6 +147,16 @@ struct tcp_record {
 	struct tcp_address address[ADDRESS_INET_MAX];
 };
 
+/* The options of sockets, read once: ranks make a socket for every other rank. */
+struct tcp_options {
+	const coll_host_t *host;
+	int64_t sndbuf, rcvbuf, user_timeout;
+	const char *congestion;
+	int use_local; /* the option `unix` */
+};
+
+void tcp_options_read(const coll_host_t *host, struct tcp_options *options);
+
 /*
  * Opens the listening sockets and fills *record with their addresses.  If local sockets reach all ranks, this
  * rank opens no port.
@@ -158,13 +171,13 @@ static inline int tcp_is_local(const coll_host_t *host, uint32_t rank)
 	return kit_shares(host, rank, COLL_SHARES_NETWORK);
 }
 /* Fills *out with the addresses at which this rank may reach `peer`, best first; record: the peer's. */
-void tcp_peer_addresses(const coll_host_t *host, uint32_t peer, const struct tcp_record *record,
-			struct address_list *out);
+void tcp_peer_addresses(const struct tcp_options *options, uint32_t peer,
+			const struct tcp_record *record, struct address_list *out);
 /*
  * Sets the options of a stream socket; buffer sizes count in full only before it is connected.  `local`:
- * both ends are on one host.
+ * both ends are on one host.  options: a struct tcp_options.
  */
-void tcp_tune(const void *host, int fd, int family, int local);
+void tcp_tune(const void *options, int fd, int family, int local);
 
 /* ---------------------------------------------------------------- connections -- */
 
@@ -238,8 +251,12 @@ int tcp_ring_take(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg);
 int tcp_ring_frame(struct tcp *t, struct tcp_conn *conn, const coll_header_t *frame);
 /* As tcp_sendmsg. */
 size_t tcp_ring_write(struct tcp *t, struct tcp_conn *conn, const struct msghdr *msg);
+/* Writes a short message whole and completes it: 1.  0: it is long, there is no room for it, or it wraps around. */
+int tcp_ring_send(struct tcp *t, struct tcp_conn *conn, coll_send_t *send);
 /* Handles at most TCP_RING_PIECE bytes; returns 1 if more may be there. */
 int tcp_ring_pull(struct tcp *t, struct tcp_conn *conn);
+/* The same for all rings, each with its share of the budget. */
+void tcp_ring_pull_all(struct tcp *t);
 /* Takes the bytes that woke this rank off the socket, and notes its end. */
 void tcp_ring_drain(struct tcp *t, struct tcp_conn *conn);
 /* While no rank reads: breaks the connections whose peer will never make room in its ring. */
@@ -281,6 +298,8 @@ void tcp_cancel(void *ep, coll_send_t *send);
  * no function of the system unless it loses the peer.
  */
 int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n);
+/* The same for a whole message, between two messages. */
+int tcp_feed_message(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes);
 int32_t tcp_progress(void *ep);
 int32_t tcp_wait_fd(void *ep);
 int32_t tcp_arm(void *ep);

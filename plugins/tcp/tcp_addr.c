@@ -47,22 +47,32 @@ static void tcp_set_congestion(const coll_host_t *host, int fd, const char *name
 		name, strerror(errno));
 }
 
-static void tcp_tune_inet(const coll_host_t *host, int fd, int local)
+void tcp_options_read(const coll_host_t *host, struct tcp_options *options)
 {
-	const char *congestion = host->option_string(host, "congestion");
-	int64_t rcvbuf = host->option_int(host, "rcvbuf");
-	int64_t user_timeout = host->option_int(host, "user_timeout");
+	*options = (struct tcp_options){
+		.host = host,
+		.sndbuf = host->option_int(host, "sndbuf"),
+		.rcvbuf = host->option_int(host, "rcvbuf"),
+		.user_timeout = host->option_int(host, "user_timeout"),
+		.congestion = host->option_string(host, "congestion"),
+		.use_local = host->option_int(host, "unix") != 0,
+	};
+}
 
-	if (congestion && *congestion)
-		tcp_set_congestion(host, fd, congestion);
+static void tcp_tune_inet(const struct tcp_options *options, int fd, int local)
+{
+	const coll_host_t *host = options->host;
+
+	if (options->congestion && *options->congestion)
+		tcp_set_congestion(host, fd, options->congestion);
 	/* The loopback device is never congested; bbr would slow it down by pacing. */
 	else if (local)
 		tcp_set(host, fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4, "the congestion control");
-	if (rcvbuf > 0)
-		tcp_set_int(host, fd, SOL_SOCKET, SO_RCVBUF, rcvbuf, "SO_RCVBUF");
-	if (user_timeout > 0)
-		tcp_set_int(host, fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (user_timeout + 999) / 1000,
-			    "TCP_USER_TIMEOUT");
+	if (options->rcvbuf > 0)
+		tcp_set_int(host, fd, SOL_SOCKET, SO_RCVBUF, options->rcvbuf, "SO_RCVBUF");
+	if (options->user_timeout > 0)
+		tcp_set_int(host, fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
+			    (options->user_timeout + 999) / 1000, "TCP_USER_TIMEOUT");
 	tcp_set_int(host, fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
 	tcp_set_int(host, fd, IPPROTO_TCP, TCP_KEEPIDLE, TCP_KEEP_IDLE_S, "TCP_KEEPIDLE");
 	tcp_set_int(host, fd, IPPROTO_TCP, TCP_KEEPINTVL, TCP_KEEP_STEP_S, "TCP_KEEPINTVL");
@@ -72,26 +82,26 @@ static void tcp_tune_inet(const coll_host_t *host, int fd, int local)
 
 void tcp_tune(const void *user, int fd, int family, int local)
 {
-	const coll_host_t *host = user;
-	int64_t sndbuf = host->option_int(host, "sndbuf");
+	const struct tcp_options *options = user;
+	int64_t sndbuf = options->sndbuf;
 
 	if (!sndbuf && family == AF_UNIX)
 		sndbuf = TCP_UNIX_BUFFER;
 	if (sndbuf > 0)
-		tcp_set_int(host, fd, SOL_SOCKET, SO_SNDBUF, sndbuf, "SO_SNDBUF");
+		tcp_set_int(options->host, fd, SOL_SOCKET, SO_SNDBUF, sndbuf, "SO_SNDBUF");
 	if (family != AF_UNIX)
-		tcp_tune_inet(host, fd, local);
+		tcp_tune_inet(options, fd, local);
 }
 
 /* ------------------------------------------------------------------ listening -- */
 
 /* Listens at the address and fills in its port.  *exhausted: the failure is a lack of descriptors. */
-static int32_t tcp_listen_at(const coll_host_t *host, struct address *address,
+static int32_t tcp_listen_at(const struct tcp_options *options, struct address *address,
 			     struct listeners *listeners, int *exhausted, coll_error_t *err)
 {
 	int fd, reason;
 
-	if (socket_listen(address, tcp_tune, host, &fd, &reason)) {
+	if (socket_listen(address, tcp_tune, options, &fd, &reason)) {
 		*exhausted = socket_is_exhausted(reason);
 		return error_fill(err, COLL_ERR_SYSTEM, "%s", error_text());
 	}
@@ -110,9 +120,10 @@ static void tcp_publish(struct tcp_record *record, const struct address *address
 }
 
 /* Listens at each address of the interface that the option names, or of all interfaces. */
-static int32_t tcp_listen_inet(const coll_host_t *host, struct listeners *listeners,
+static int32_t tcp_listen_inet(const struct tcp_options *options, struct listeners *listeners,
 			       struct tcp_record *record, coll_error_t *err)
 {
+	const coll_host_t *host = options->host;
 	const char *wanted = host->option_string(host, "interface");
 	struct address_list list;
 	int32_t code = address_of_interfaces(wanted, &list);
@@ -126,7 +137,7 @@ static int32_t tcp_listen_inet(const coll_host_t *host, struct listeners *listen
 				  exhausted ? "" : "option tcp.interface: ", error_text());
 	for (int i = 0; i < list.count; i++) {
 		/* The kernel refuses an address that is still being configured: the others suffice. */
-		if (tcp_listen_at(host, &list.item[i], listeners, &exhausted, err)) {
+		if (tcp_listen_at(options, &list.item[i], listeners, &exhausted, err)) {
 			code = COLL_ERR_SYSTEM;
 			if (exhausted)
 				return code;
@@ -139,7 +150,7 @@ static int32_t tcp_listen_inet(const coll_host_t *host, struct listeners *listen
 }
 
 /* Listens at a local socket with a random name, which no other user can guess. */
-static int32_t tcp_listen_local(const coll_host_t *host, struct listeners *listeners,
+static int32_t tcp_listen_local(const struct tcp_options *options, struct listeners *listeners,
 				struct tcp_record *record, coll_error_t *err)
 {
 	struct address address;
@@ -152,7 +163,7 @@ static int32_t tcp_listen_local(const coll_host_t *host, struct listeners *liste
 	for (size_t i = 0; i < sizeof(name); i++)
 		snprintf(record->unix_name + 5 + 2 * i, 3, "%02x", name[i]);
 	address_local(record->unix_name, &address);
-	return tcp_listen_at(host, &address, listeners, &exhausted, err);
+	return tcp_listen_at(options, &address, listeners, &exhausted, err);
 }
 
 /* No rank will connect to a port; but a wrong interface is an error all the same. */
@@ -168,18 +179,19 @@ static int32_t tcp_check_interface(const coll_host_t *host, coll_error_t *err)
 int32_t tcp_listen(const coll_host_t *host, struct listeners *listeners, struct tcp_record *record,
 		   coll_error_t *err)
 {
-	int use_local = host->option_int(host, "unix") != 0;
+	struct tcp_options options;
 	int32_t code = COLL_SUCCESS;
 
+	tcp_options_read(host, &options);
 	if (random_bytes(record->nonce, sizeof(record->nonce)))
 		return error_fill(err, COLL_ERR_SYSTEM, "%s", error_text());
-	if (use_local)
-		code = tcp_listen_local(host, listeners, record, err);
+	if (options.use_local)
+		code = tcp_listen_local(&options, listeners, record, err);
 	if (code)
 		return code;
-	return use_local && kit_all_share(host, COLL_SHARES_NETWORK)
+	return options.use_local && kit_all_share(host, COLL_SHARES_NETWORK)
 		       ? tcp_check_interface(host, err)
-		       : tcp_listen_inet(host, listeners, record, err);
+		       : tcp_listen_inet(&options, listeners, record, err);
 }
 
 /* ----------------------------------------------------------------- connecting -- */
@@ -193,14 +205,14 @@ int tcp_check_record(struct tcp_record *record)
 	return record->count <= ADDRESS_INET_MAX;
 }
 
-void tcp_peer_addresses(const coll_host_t *host, uint32_t peer, const struct tcp_record *record,
-			struct address_list *out)
+void tcp_peer_addresses(const struct tcp_options *options, uint32_t peer,
+			const struct tcp_record *record, struct address_list *out)
 {
-	int local = tcp_is_local(host, peer);
+	int local = tcp_is_local(options->host, peer);
 
 	out->count = 0;
 	/* A rank that listens at a local socket alone is reached there, whatever the option `unix` is here. */
-	if (local && record->unix_name[0] && (host->option_int(host, "unix") || !record->count))
+	if (local && record->unix_name[0] && (options->use_local || !record->count))
 		address_local(record->unix_name, &out->item[out->count++]);
 	/* Within the host loopback addresses come first; between hosts they are left out. */
 	for (int loopback = local; loopback >= 0; loopback--)

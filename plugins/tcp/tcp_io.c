@@ -92,7 +92,6 @@ void tcp_delivered(struct tcp *t, struct tcp_conn *conn, size_t n)
 	if (conn->got < conn->len)
 		return;
 	conn->receiving = 0;
-	conn->header_got = 0;
 	if (!conn->dropped)
 		t->host->arrived(t->host, conn->sink.cookie, COLL_SUCCESS);
 }
@@ -117,11 +116,28 @@ static ssize_t tcp_take_frame(struct tcp *t, struct tcp_conn *conn, const coll_h
 {
 	int kind = tcp_ring_frame(t, conn, frame);
 
-	conn->header_got = 0;
 	if (kind >= 0)
 		return (ssize_t)(kind ? n : take);
 	tcp_lose(t, conn, "it sent an invalid message");
 	return -1;
+}
+
+/* A message begins.  Returns -1 if it costs the connection. */
+static int tcp_begin(struct tcp *t, struct tcp_conn *conn, const coll_header_t *header)
+{
+	if (!conn->offered && conn->has_sent && t->ring_size && !conn->inet && conn->fd >= 0)
+		tcp_ring_offer(t, conn);
+	conn->has_sent = 1;
+	memset(&conn->sink, 0, sizeof(conn->sink));
+	if (t->host->arrive(t->host, conn->peer, header, &conn->sink)) {
+		tcp_lose(t, conn, "it sent an invalid message");
+		return -1;
+	}
+	conn->receiving = 1;
+	conn->dropped = 0;
+	conn->got = 0;
+	conn->len = header->len;
+	return 0;
 }
 
 /*
@@ -133,28 +149,47 @@ static ssize_t tcp_take_header(struct tcp *t, struct tcp_conn *conn, const uint8
 	size_t take = tcp_min(n, sizeof(conn->header) - conn->header_got);
 	coll_header_t header;
 
-	memcpy(conn->header + conn->header_got, bytes, take);
-	conn->header_got += (uint32_t)take;
-	if (conn->header_got < sizeof(conn->header))
-		return (ssize_t)take;
-	memcpy(&header, conn->header, sizeof(header));
+	if (take == sizeof(header)) {
+		memcpy(&header, bytes, sizeof(header));
+	} else {
+		memcpy(conn->header + conn->header_got, bytes, take);
+		conn->header_got += (uint32_t)take;
+		if (conn->header_got < sizeof(conn->header))
+			return (ssize_t)take;
+		memcpy(&header, conn->header, sizeof(header));
+		conn->header_got = 0;
+	}
 	if (header.len == TCP_FRAME)
 		return tcp_take_frame(t, conn, &header, take, n);
-	if (conn->has_sent && t->ring_size && !conn->offered && !conn->inet && conn->fd >= 0)
-		tcp_ring_offer(t, conn);
-	conn->has_sent = 1;
-	memset(&conn->sink, 0, sizeof(conn->sink));
-	if (t->host->arrive(t->host, conn->peer, &header, &conn->sink)) {
-		tcp_lose(t, conn, "it sent an invalid message");
+	if (tcp_begin(t, conn, &header))
 		return -1;
-	}
-	conn->receiving = 1;
-	conn->dropped = 0;
-	conn->got = 0;
-	conn->len = header.len;
 	if (!header.len)
 		tcp_delivered(t, conn, 0);
 	return (ssize_t)take;
+}
+
+/* Takes n bytes of payload. */
+static void tcp_take_payload(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n)
+{
+	if (conn->sink.buf)
+		memcpy((uint8_t *)conn->sink.buf + conn->got, bytes, n);
+	else if (!conn->dropped)
+		t->host->data(t->host, conn->sink.cookie, bytes, (uint64_t)n);
+	tcp_delivered(t, conn, n);
+}
+
+int tcp_feed_message(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes)
+{
+	coll_header_t header;
+
+	memcpy(&header, bytes, sizeof(header));
+	if (tcp_begin(t, conn, &header))
+		return -1;
+	if (header.len)
+		tcp_take_payload(t, conn, bytes + sizeof(header), (size_t)header.len);
+	else
+		tcp_delivered(t, conn, 0);
+	return 0;
 }
 
 int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n)
@@ -168,11 +203,7 @@ int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t 
 				return -1;
 		} else {
 			used = (ssize_t)tcp_min(tcp_min(n, TCP_SCRATCH), conn->len - conn->got);
-			if (conn->sink.buf)
-				memcpy((uint8_t *)conn->sink.buf + conn->got, bytes, (size_t)used);
-			else if (!conn->dropped)
-				t->host->data(t->host, conn->sink.cookie, bytes, (uint64_t)used);
-			tcp_delivered(t, conn, (size_t)used);
+			tcp_take_payload(t, conn, bytes, (size_t)used);
 		}
 		bytes += used;
 		n -= (size_t)used;
@@ -258,8 +289,7 @@ static void tcp_receive_all(struct tcp *t)
 	}
 	if (t->armed)
 		tcp_ring_disarm(t);
-	for (uint32_t i = 0; i < t->rings && t->budget; i++)
-		tcp_receive(t, &t->conn[t->ring_peers[(t->next_peer + i) % t->rings]]);
+	tcp_ring_pull_all(t);
 }
 
 /* ------------------------------------------------------------------- progress -- */
@@ -322,7 +352,8 @@ int32_t tcp_progress(void *ep)
 	tcp_receive_all(t);
 	if (t->sending)
 		tcp_send_all(t);
-	tcp_loop_back(t);
+	if (tcp_has_work(&t->conn[t->rank]))
+		tcp_loop_back(t);
 	t->next_peer = t->next_peer + 1 < t->nranks ? t->next_peer + 1 : 0;
 	return t->moved;
 }

@@ -3,7 +3,9 @@
  * tcp_mesh.c - connects every rank with every other rank.
  *
  * Rank j dials each rank i < j at all addresses of rank i, with the handshake of socket/handshake.h under
- * host->key.  All sockets are non-blocking, in one loop with one deadline.
+ * host->key.  All sockets are non-blocking, in one loop with one deadline.  A finished connection moves from the
+ * loop's poll set to the endpoint's epoll descriptor, which is itself in the poll set: a turn of the loop costs what
+ * its events cost, also among many ranks.
  */
 #include "tcp.h"
 
@@ -24,12 +26,12 @@ enum {
 	TCP_PROBE_MS =
 		500, /* interval of liveness probes of higher ranks that have not dialled yet */
 	TCP_GRACE_MS =
-		1000 /* after a rank cannot be reached: time to find the failed rank that is the cause */
+		1000, /* after a rank cannot be reached: time to find the failed rank that is the cause */
+	TCP_HANGUPS = 64 /* most connections of one look for hang-ups */
 };
 
 /* The state of the connection to one rank. */
 struct tcp_peer {
-	int poll_index;  /* of the connection in the poll set; -1: not in the set */
 	int unreachable; /* the rank closed the finished connection, or cannot be dialled */
 	int refused;     /* liveness probes in a row that found no listener */
 };
@@ -37,12 +39,14 @@ struct tcp_peer {
 struct tcp_mesh {
 	struct tcp *t;
 	const struct tcp_record *records;
+	struct tcp_options options;
 	uint8_t records_mac[HANDSHAKE_MAC_SIZE]; /* of all ranks' records */
 	struct handshake handshake;
 	struct acceptor acceptor; /* accepts the higher ranks */
 	struct dial *dials;       /* one for each lower rank */
 	struct tcp_peer *peers;   /* nranks */
 	struct poll_set polls;
+	int place; /* of t->epoll_fd in the poll set */
 	int extra_sockets;
 	uint32_t connected;
 	int32_t suspected; /* the code of the first rank that cannot be reached; 0: none */
@@ -104,28 +108,50 @@ static void tcp_mesh_log(const void *user, int level, const char *text)
 
 static void tcp_mesh_tune(const void *user, int fd, int family, int local)
 {
-	tcp_tune(((const struct tcp_mesh *)user)->t->host, fd, family, local);
+	tcp_tune(&((const struct tcp_mesh *)user)->options, fd, family, local);
 }
 
-/* Takes `fd` as the connection to `peer`. */
-static void tcp_mesh_connected(void *owner, uint32_t peer, int fd,
-			       const uint8_t key[HANDSHAKE_KEY_SIZE])
+/* epoll watches the connection.  Messages count only once all ranks are connected. */
+static void tcp_mesh_watch(struct tcp_mesh *mesh, struct tcp_conn *conn, int operation,
+			   uint32_t events)
 {
-	struct tcp_mesh *mesh = owner;
-	struct tcp_conn *conn = &mesh->t->conn[peer];
-	int family = AF_INET;
-	socklen_t len = sizeof(family);
+	struct epoll_event event = {.events = events, .data.u32 = conn->peer};
 
-	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
-	tcp_tune(mesh->t->host, fd, family, tcp_is_local(mesh->t->host, peer));
+	conn->events = events;
+	if (epoll_ctl(mesh->t->epoll_fd, operation, conn->fd, &event))
+		tcp_mesh_fail(mesh, COLL_ERR_SYSTEM,
+			      "cannot watch the connection to rank %u: epoll_ctl: %s", conn->peer,
+			      strerror(errno));
+}
+
+/* Takes `fd`, a socket of that family, as the connection to `peer`. */
+static void tcp_mesh_take(struct tcp_mesh *mesh, uint32_t peer, int fd, int family,
+			  const uint8_t key[HANDSHAKE_KEY_SIZE])
+{
+	struct tcp_conn *conn = &mesh->t->conn[peer];
+
 	conn->inet = family != AF_UNIX;
 	conn->fd = fd;
 	mesh->connected++;
+	tcp_mesh_watch(mesh, conn, EPOLL_CTL_ADD, EPOLLIN);
 	/* Within the host only root and the same user can read or change the messages. */
 	if (conn->inet && mesh->t->security != TCP_SECURITY_NONE &&
 	    tcp_records_new(mesh->t, conn, key))
 		tcp_mesh_fail(mesh, COLL_ERR_NO_MEMORY,
 			      "out of memory for the protection of the messages to rank %u", peer);
+}
+
+/* The acceptor's connection has only the options that the system copies from the listener. */
+static void tcp_mesh_accepted(void *owner, uint32_t peer, int fd,
+			      const uint8_t key[HANDSHAKE_KEY_SIZE])
+{
+	struct tcp_mesh *mesh = owner;
+	int family = AF_INET;
+	socklen_t len = sizeof(family);
+
+	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
+	tcp_tune(&mesh->options, fd, family, tcp_is_local(mesh->t->host, peer));
+	tcp_mesh_take(mesh, peer, fd, family, key);
 }
 
 /* ----------------------------------------------------------------- liveness -- */
@@ -136,7 +162,7 @@ static int tcp_mesh_is_refused(const struct tcp_mesh *mesh, uint32_t peer)
 	struct address_list addresses;
 	int fd, refused = 0;
 
-	tcp_peer_addresses(mesh->t->host, peer, &mesh->records[peer], &addresses);
+	tcp_peer_addresses(&mesh->options, peer, &mesh->records[peer], &addresses);
 	if (!addresses.count || addresses.item[0].sa.ss_family != AF_UNIX)
 		return 0;
 	fd = socket_new(AF_UNIX);
@@ -194,6 +220,7 @@ __attribute__((format(printf, 4, 5))) static void tcp_mesh_suspect(struct tcp_me
 
 static void tcp_mesh_dial_failed(struct tcp_mesh *mesh, uint32_t peer, int code)
 {
+	dial_end(&mesh->dials[peer]);
 	if (mesh->dials[peer].no_descriptor)
 		tcp_mesh_no_descriptor(mesh, error_text());
 	else
@@ -210,7 +237,7 @@ static void tcp_mesh_dial_begin(struct tcp_mesh *mesh, uint32_t peer)
 	dial->peer = peer;
 	dial->local = tcp_is_local(mesh->t->host, peer);
 	dial->extra_sockets = &mesh->extra_sockets;
-	tcp_peer_addresses(mesh->t->host, peer, &mesh->records[peer], &dial->addresses);
+	tcp_peer_addresses(&mesh->options, peer, &mesh->records[peer], &dial->addresses);
 	if (!dial->addresses.count)
 		tcp_mesh_fail(mesh, COLL_ERR_SYSTEM,
 			      "rank %u listens at no address that rank %u can reach; see the "
@@ -229,7 +256,7 @@ static void tcp_mesh_dial_advance(struct tcp_mesh *mesh, uint32_t peer)
 	if (code)
 		tcp_mesh_dial_failed(mesh, peer, code);
 	else if (dial->fd >= 0)
-		tcp_mesh_connected(mesh, peer, dial->fd, dial->key);
+		tcp_mesh_take(mesh, peer, dial->fd, dial->family, dial->key);
 }
 
 /* ------------------------------------------------------------------- the loop -- */
@@ -272,45 +299,56 @@ static void tcp_mesh_timers(struct tcp_mesh *mesh)
 		tcp_mesh_fail(mesh, COLL_ERR_ABORTED, "aborted while connecting");
 }
 
-/* Adds all sockets to the poll set.  From a connected rank only its hang-up matters yet. */
+/* Adds the new sockets to the poll set. */
 static void tcp_mesh_prepare(struct tcp_mesh *mesh)
 {
 	const struct tcp *t = mesh->t;
 
 	poll_set_begin(&mesh->polls, clock_now_ms() + TCP_ABORT_POLL_MS);
 	poll_set_wake(&mesh->polls, mesh->deadline);
-	for (uint32_t i = 0; i < t->nranks && !mesh->code; i++) {
-		int waiting = i != t->rank && t->conn[i].fd < 0, code = 0;
+	for (uint32_t i = 0; i < t->rank && !mesh->code; i++) {
+		int code = 0;
 
-		mesh->peers[i].poll_index = -1;
-		if (mesh->peers[i].unreachable)
-			continue;
-		if (waiting && i < t->rank)
+		if (t->conn[i].fd < 0 && !mesh->peers[i].unreachable)
 			code = dial_prepare(&mesh->dials[i], &mesh->polls);
-		else if (!waiting && i != t->rank)
-			mesh->peers[i].poll_index =
-				poll_set_add(&mesh->polls, t->conn[i].fd, POLLRDHUP);
 		if (code)
 			tcp_mesh_dial_failed(mesh, i, code);
 	}
 	acceptor_prepare(&mesh->acceptor, &mesh->polls);
 }
 
+/* From a connected rank only its hang-up matters yet. */
+static void tcp_mesh_hangups(struct tcp_mesh *mesh)
+{
+	struct tcp *t = mesh->t;
+	struct epoll_event events[TCP_HANGUPS];
+	int n = epoll_wait(t->epoll_fd, events, TCP_HANGUPS, 0);
+
+	for (int i = 0; i < n; i++) {
+		struct tcp_conn *conn = &t->conn[events[i].data.u32];
+
+		/* These may be bytes of a message, or the end of the stream: epoll tells the end apart. */
+		if (events[i].events == EPOLLIN) {
+			tcp_mesh_watch(mesh, conn, EPOLL_CTL_MOD, EPOLLRDHUP);
+			continue;
+		}
+		tcp_mesh_watch(mesh, conn, EPOLL_CTL_DEL, 0);
+		tcp_mesh_suspect(mesh, conn->peer, COLL_ERR_PEER_LOST,
+				 "rank %u hung up while the ranks were still connecting: "
+				 "read its own messages",
+				 conn->peer);
+	}
+}
+
 static void tcp_mesh_advance(struct tcp_mesh *mesh)
 {
 	const struct tcp *t = mesh->t;
 
-	for (uint32_t i = 0; i < t->nranks && !mesh->code; i++) {
-		if (mesh->peers[i].unreachable)
-			continue;
-		if (i < t->rank && t->conn[i].fd < 0)
+	if (poll_set_events(&mesh->polls, mesh->place))
+		tcp_mesh_hangups(mesh);
+	for (uint32_t i = 0; i < t->rank && !mesh->code; i++)
+		if (t->conn[i].fd < 0 && !mesh->peers[i].unreachable)
 			tcp_mesh_dial_advance(mesh, i);
-		else if (poll_set_events(&mesh->polls, mesh->peers[i].poll_index))
-			tcp_mesh_suspect(mesh, i, COLL_ERR_PEER_LOST,
-					 "rank %u hung up while the ranks were still connecting: "
-					 "read its own messages",
-					 i);
-	}
 	if (!mesh->code && acceptor_advance(&mesh->acceptor, &mesh->polls))
 		tcp_mesh_fail(mesh, COLL_ERR_REMOTE, "%s", error_text());
 	if (mesh->acceptor.no_descriptor)
@@ -331,19 +369,17 @@ static void tcp_mesh_loop(struct tcp_mesh *mesh)
 	}
 }
 
-/* Registers the connections with epoll.  Messages count only once all ranks are connected. */
+/* All ranks are connected: from now on epoll waits for messages on every connection. */
 static void tcp_mesh_watch_all(struct tcp_mesh *mesh)
 {
 	struct tcp *t = mesh->t;
 
 	for (uint32_t i = 0; i < t->nranks; i++) {
-		struct epoll_event event = {.events = EPOLLIN, .data.u32 = i};
+		struct tcp_conn *conn = &t->conn[i];
 
-		t->conn[i].events = EPOLLIN;
-		if (i != t->rank && epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, t->conn[i].fd, &event))
-			tcp_mesh_fail(mesh, COLL_ERR_SYSTEM,
-				      "cannot watch the connection to rank %u: epoll_ctl: %s", i,
-				      strerror(errno));
+		if (i != t->rank && conn->events != EPOLLIN)
+			tcp_mesh_watch(mesh, conn, conn->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
+				       EPOLLIN);
 	}
 }
 
@@ -351,7 +387,7 @@ static void tcp_mesh_begin(struct tcp_mesh *mesh)
 {
 	struct tcp *t = mesh->t;
 	size_t capacity =
-		2 * (size_t)t->nranks + TCP_EXTRA_SOCKETS + acceptor_poll_size(&mesh->handshake);
+		1 + (size_t)t->nranks + TCP_EXTRA_SOCKETS + acceptor_poll_size(&mesh->handshake);
 
 	mesh->dials = calloc(t->rank + 1, sizeof(*mesh->dials));
 	mesh->peers = calloc(t->nranks, sizeof(*mesh->peers));
@@ -360,6 +396,8 @@ static void tcp_mesh_begin(struct tcp_mesh *mesh)
 			      "out of memory for the connections to %u ranks", t->nranks);
 	else if (acceptor_begin(&mesh->acceptor) || poll_set_init(&mesh->polls, capacity))
 		tcp_mesh_fail(mesh, COLL_ERR_NO_MEMORY, "%s", error_text());
+	else
+		poll_set_watch(&mesh->polls, &mesh->place, t->epoll_fd, POLLIN);
 	for (uint32_t i = 0; i < t->rank && !mesh->code; i++)
 		tcp_mesh_dial_begin(mesh, i);
 }
@@ -379,9 +417,13 @@ static void tcp_mesh_end(struct tcp_mesh *mesh)
 int32_t tcp_mesh_connect(struct tcp *t, struct listeners *listeners,
 			 const struct tcp_record *records, coll_error_t *err)
 {
-	struct tcp_mesh mesh = {
-		.t = t, .records = records, .extra_sockets = TCP_EXTRA_SOCKETS, .err = err};
+	struct tcp_mesh mesh = {.t = t,
+				.records = records,
+				.place = -1,
+				.extra_sockets = TCP_EXTRA_SOCKETS,
+				.err = err};
 
+	tcp_options_read(t->host, &mesh.options);
 	mesh.handshake = (struct handshake){.magic = {'C', 'O', 'L', 'L', '-', 'T', 'C', 'P'},
 					    .version = TCP_HANDSHAKE_VERSION,
 					    .name = "tcp backend",
@@ -393,7 +435,7 @@ int32_t tcp_mesh_connect(struct tcp *t, struct listeners *listeners,
 					    .user = &mesh};
 	mesh.acceptor.hs = &mesh.handshake;
 	mesh.acceptor.listeners = *listeners;
-	mesh.acceptor.connected = tcp_mesh_connected;
+	mesh.acceptor.connected = tcp_mesh_accepted;
 	mesh.acceptor.owner = &mesh;
 	listeners->count = 0;
 	t->host->mac(t->host, records, t->nranks * sizeof(*records), mesh.records_mac);

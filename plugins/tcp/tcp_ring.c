@@ -14,6 +14,17 @@
 
 /* -------------------------------------------------------------------- writing -- */
 
+/* Asks for a cache line that will be written. */
+static void tcp_prefetch_write(const void *at)
+{
+#ifdef __x86_64__
+	/* Compilers for any x86-64 make a request for reading of the builtin. */
+	__asm__("prefetchw %0" : : "m"(*(const char *)at));
+#else
+	__builtin_prefetch(at, 1);
+#endif
+}
+
 /* Updates the room of the ring; 0: the peer has written nonsense, and the connection breaks. */
 static int tcp_ring_look(struct tcp *t, struct tcp_conn *conn)
 {
@@ -82,39 +93,169 @@ size_t tcp_ring_write(struct tcp *t, struct tcp_conn *conn, const struct msghdr 
 	return sum;
 }
 
+static void tcp_ring_set_word(struct tcp_ring_control *control, size_t i, uint64_t word)
+{
+	atomic_store_explicit(&control->last[i], word, memory_order_release);
+}
+
+/* Each word is released, so that a reader that sees it sees the 0 before too. */
+static void tcp_ring_write_last(struct tcp_ring_control *control, const coll_send_t *send,
+				uint64_t end)
+{
+	const uint8_t *from = send->buf;
+	uint64_t header[TCP_RING_HEADER], word, len = send->header.len;
+	size_t i = TCP_RING_HEADER;
+
+	memcpy(header, &send->header, sizeof(header));
+	atomic_store_explicit(&control->last_end, 0, memory_order_relaxed);
+	for (size_t k = 0; k < TCP_RING_HEADER; k++)
+		tcp_ring_set_word(control, k, header[k]);
+	for (; len >= sizeof(word); len -= sizeof(word), from += sizeof(word)) {
+		memcpy(&word, from, sizeof(word));
+		tcp_ring_set_word(control, i++, word);
+	}
+	if (len) {
+		word = 0;
+		memcpy(&word, from, len);
+		tcp_ring_set_word(control, i, word);
+	}
+	atomic_store_explicit(&control->last_end, end, memory_order_release);
+}
+
+/*
+ * The next message is likely to be as long: asks for its lines, which the reader's processor has, while this rank waits
+ * anyway.  Shorter messages are read beside the position, so their lines have stayed here.
+ */
+static void tcp_ring_prepare(const struct tcp_ring *ring, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i += TCP_RING_LINE / 2)
+		tcp_prefetch_write(ring->data + ((ring->own + i) & (ring->size - 1)));
+}
+
+int tcp_ring_send(struct tcp *t, struct tcp_conn *conn, coll_send_t *send)
+{
+	struct tcp_ring *ring = &conn->out;
+	uint64_t at = ring->own & (ring->size - 1), len = send->header.len;
+	uint64_t n = sizeof(send->header) + len;
+
+	if (len > TCP_RING_SHORT || at + n > ring->size ||
+	    n > ring->size - (ring->own - ring->seen))
+		return 0;
+	memcpy(ring->data + at, &send->header, sizeof(send->header));
+	if (len)
+		memcpy(ring->data + at + sizeof(send->header), send->buf, (size_t)len);
+	ring->own += n;
+	if (n <= sizeof(ring->control->last))
+		tcp_ring_write_last(ring->control, send, ring->own);
+	tcp_ring_publish(t, conn);
+	if (n > sizeof(ring->control->last))
+		tcp_ring_prepare(ring, n);
+	send->status = COLL_SUCCESS;
+	return 1;
+}
+
 /* -------------------------------------------------------------------- reading -- */
 
-/* Room for the writer counts once half of the ring is free, so that a full ring does not wake it for each piece. */
+/*
+ * Tells the writer how far the reader is, once a quarter of the ring is free that the writer does not know of, or when
+ * the writer sleeps: a store for each message would take the line with the flag of sleep from the writer, which reads
+ * the flag for each message.  A writer sleeps only when the ring is full, and the reader then reads on to the next
+ * quarter.  Room counts once half of the ring is free, so that a full ring does not wake the writer for each piece.
+ */
 static void tcp_ring_release(struct tcp *t, struct tcp_conn *conn, uint64_t left)
 {
 	struct tcp_ring_control *control = conn->in.control;
 
+	if (conn->in.own - conn->in.seen < conn->in.size / 4 &&
+	    !atomic_load_explicit(&control->writer_sleeps, memory_order_relaxed))
+		return;
+	conn->in.seen = conn->in.own;
 	atomic_store(&control->taken, conn->in.own);
 	if (left <= conn->in.size / 2 && atomic_load(&control->writer_sleeps) &&
 	    atomic_exchange(&control->writer_sleeps, 0) && !conn->send_errno)
 		tcp_ring_wake(t, conn);
 }
 
-int tcp_ring_pull(struct tcp *t, struct tcp_conn *conn)
+static uint64_t tcp_ring_word(const struct tcp_ring_control *control, size_t i)
+{
+	return atomic_load_explicit(&control->last[i], memory_order_acquire);
+}
+
+/* Copies the message that ends at `end`, if it still stands there and has n bytes: 1. */
+static int tcp_ring_read_last(const struct tcp_ring_control *control, uint64_t word[TCP_RING_LAST],
+			      size_t n, uint64_t end)
+{
+	coll_header_t header;
+
+	if (n < sizeof(header) || n > sizeof(control->last) ||
+	    atomic_load_explicit(&control->last_end, memory_order_acquire) != end)
+		return 0;
+	for (size_t i = 0; i < TCP_RING_HEADER; i++)
+		word[i] = tcp_ring_word(control, i);
+	memcpy(&header, word, sizeof(header));
+	for (size_t i = TCP_RING_HEADER; i * sizeof(*word) < n; i++)
+		word[i] = tcp_ring_word(control, i);
+	return header.len == n - sizeof(header) &&
+	       atomic_load_explicit(&control->last_end, memory_order_relaxed) == end;
+}
+
+/* Asks for all lines of a message before the first is read, so that they come at the same time. */
+static void tcp_ring_fetch(const uint8_t *at, size_t n)
+{
+	for (size_t i = 0; i < n; i += TCP_RING_LINE / 2)
+		__builtin_prefetch(at + i);
+}
+
+/* Handles bytes in the ring up to `written`: returns 1 if more may be there. */
+static int tcp_ring_read(struct tcp *t, struct tcp_conn *conn, uint64_t written)
 {
 	struct tcp_ring *ring = &conn->in;
-	uint64_t written = atomic_load_explicit(&ring->control->written, memory_order_acquire);
 	uint64_t left = written - ring->own, at = ring->own & (ring->size - 1);
 	size_t n = tcp_min(tcp_min(left, TCP_RING_PIECE), ring->size - at);
+	uint64_t word[TCP_RING_LAST];
+	const uint8_t *from = ring->data + at;
+	int lost;
 
-	if (!left)
-		return 0;
 	if (left > ring->size) {
 		tcp_lose(t, conn, tcp_why(TCP_BAD_POSITION));
 		return 0;
 	}
 	tcp_spend(t, n);
 	/* Headers are copied before they are read; only payload is handed on in place. */
-	if (tcp_feed(t, conn, ring->data + at, n))
+	if (n == left && !conn->receiving && !conn->header_got &&
+	    tcp_ring_read_last(ring->control, word, n, written)) {
+		lost = tcp_feed_message(t, conn, (const uint8_t *)word);
+	} else {
+		if (n <= TCP_RING_SHORT)
+			tcp_ring_fetch(from, n);
+		lost = tcp_feed(t, conn, from, n);
+	}
+	if (lost)
 		return 0;
 	ring->own += n;
 	tcp_ring_release(t, conn, left - n);
-	return 1;
+	/* After a few short messages more are unlikely: the next progress() looks. */
+	return n < left || n > TCP_RING_SHORT;
+}
+
+int tcp_ring_pull(struct tcp *t, struct tcp_conn *conn)
+{
+	uint64_t written = atomic_load_explicit(&conn->in.control->written, memory_order_acquire);
+
+	return written != conn->in.own && tcp_ring_read(t, conn, written);
+}
+
+void tcp_ring_pull_all(struct tcp *t)
+{
+	t->next_ring = t->next_ring + 1 < t->rings ? t->next_ring + 1 : 0;
+	for (uint32_t i = 0, at = t->next_ring; i < t->rings && t->budget; i++) {
+		struct tcp_conn *conn = &t->conn[t->ring_peers[at]];
+		size_t begin = t->budget;
+
+		while (tcp_ring_pull(t, conn) && t->budget && begin - t->budget < TCP_PIECE)
+			;
+		at = at + 1 < t->rings ? at + 1 : 0;
+	}
 }
 
 void tcp_ring_drain(struct tcp *t, struct tcp_conn *conn)

@@ -11,15 +11,25 @@
 
 enum {
 	TCP_RING_CONTROL = 4096, /* bytes before the data */
-	TCP_RING_LINE = 128      /* two cache lines: processors fetch pairs */
+	TCP_RING_LINE = 128,     /* two cache lines: processors fetch pairs */
+	TCP_RING_HEADER = 4,     /* words of a header */
+	TCP_RING_LAST = 13       /* words of a message that fit behind the writer's position */
 };
 
-/* Positions count the bytes of the stream.  The peer may write anything anywhere at any time. */
+/*
+ * Positions count the bytes of the stream.  The peer may write anything anywhere at any time.
+ *
+ * A short message stands in the ring and, until the next one, also in the line of the writer's position: a reader that
+ * waits for it has that line in any case, and needs no other.  `last_end` is 0 while the writer changes `last`.
+ */
 struct tcp_ring_control {
 	_Alignas(TCP_RING_LINE) _Atomic uint64_t written; /* by the writer */
 	_Atomic uint32_t writer_sleeps;                   /* until there is room */
-	_Alignas(TCP_RING_LINE) _Atomic uint64_t taken;   /* by the reader */
-	_Atomic uint32_t reader_sleeps;                   /* until there are bytes */
+	uint32_t unused;
+	_Atomic uint64_t last_end; /* the position behind the message in `last` */
+	_Atomic uint64_t last[TCP_RING_LAST];
+	_Alignas(TCP_RING_LINE) _Atomic uint64_t taken; /* by the reader */
+	_Atomic uint32_t reader_sleeps;                 /* until there are bytes */
 };
 
 /* The other side sleeps.  Within a message more bytes follow on the socket, and they wake it too. */

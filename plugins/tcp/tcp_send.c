@@ -159,7 +159,11 @@ static int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_
 	if (conn->lost)
 		return error_fill(err, COLL_ERR_PEER_LOST,
 				  "the connection to rank %u has been lost", send->peer);
-	idle = !tcp_has_work(conn) || conn->held;
+	idle = !tcp_has_work(conn);
+	if (idle && conn->out_on && !more && !conn->offering && !conn->send_errno &&
+	    tcp_ring_send(t, conn, send))
+		return COLL_SUCCESS;
+	idle |= conn->held != 0;
 	tcp_enqueue(t, conn, send);
 	if (!idle || conn->send_errno || send->peer == t->rank)
 		return COLL_SUCCESS;

@@ -353,13 +353,14 @@ void ucx_reap_failed(struct ucx *u)
 
 /* ---------------------------------------------------------------------- closing -- */
 
+/* A peer that has failed or said goodbye reads no more. */
 static int ucx_all_sent(void *arg)
 {
 	struct ucx *u = arg;
 
 	ucx_send_all(u);
 	for (const struct ucx_peer *peer = u->busy; peer; peer = peer->next_busy)
-		if (!peer->failure)
+		if (!peer->failure && !peer->bye_received)
 			return 0;
 	return ucx_zcopy_sent(u);
 }

@@ -291,7 +291,7 @@ int ucx_zcopy_pending(const struct ucx *u, const struct ucx_peer *peer)
 int ucx_zcopy_sent(const struct ucx *u)
 {
 	for (struct ucx_zsend *z = u->zsend; z; z = z->next)
-		if (!z->peer->failure && !ucx_zsend_done(z))
+		if (!z->peer->failure && !z->peer->bye_received && !ucx_zsend_done(z))
 			return 0;
 	return 1;
 }

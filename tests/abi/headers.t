@@ -25,6 +25,13 @@ for header in coll/coll.h coll/introspect.h coll/backend.h; do
     compile "$header" c++ c++17 clang++
 done
 
+# Bindings for languages without C's enumerations take the type of the values from the compiler.
+check "the values of int32_t arguments are signed" sh -c 'command -v g++ >/dev/null || exit 0
+    for value in COLL_SUCCESS COLL_INT8 COLL_SUM COLL_KIND_SEND COLL_SPLIT_NOCOLOR COLL_ANY_SOURCE; do
+        echo "static_assert(std::is_signed<std::underlying_type<decltype($value)>::type>::value);"
+    done | { printf "#include <coll/coll.h>\n#include <type_traits>\n"; cat; } |
+        g++ -x c++ -std=c++17 -I"$1" -fsyntax-only -' sh "${top_srcdir:-.}/include"
+
 # includes HEADER: prints its include directives, without those of examples in comments.
 includes() {
     grep '^#include' "${top_srcdir:-.}/include/coll/$1"

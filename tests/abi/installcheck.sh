@@ -127,12 +127,48 @@ check "a program builds with pkg-config" build_program
 chosen() {
     "$root$bindir/coll" info | sed -n 's/^  \* \([^ ]*\) .*/\1/p'
 }
-usual=$(chosen)
 for backend in tcp simulated $(COLL_BACKEND=ucx chosen); do
     check "and runs over $backend" env COLL_BACKEND=$backend "$scratch/program"
 done
 check "coll runs" "$root$bindir/coll" --version
 check "coll.conf is there" test -f "$root$sysconfdir/coll.conf"
+
+# ---- the same program and backend by CMake ----
+
+# The project's version is NEEDED, for example 0.1.
+with_cmake() {
+    mkdir -p "$scratch/by-cmake" && cat >"$scratch/by-cmake/CMakeLists.txt" <<'END' || return
+cmake_minimum_required(VERSION 3.13)
+project(by_cmake C)
+find_package(coll ${NEEDED} REQUIRED)
+add_executable(program ../program.c)
+target_link_libraries(program PRIVATE coll::coll)
+add_library(coll_tiny MODULE ../plugin.c)
+target_link_libraries(coll_tiny PRIVATE coll::backend)
+set_target_properties(coll_tiny PROPERTIES PREFIX "")
+file(WRITE ${CMAKE_BINARY_DIR}/variables "${coll_PLUGIN_DIR} ${coll_CONF_DIR} ${coll_ABI_MAJOR}")
+END
+    rm -rf "$scratch/by-cmake/build"
+    cmake -S "$scratch/by-cmake" -B "$scratch/by-cmake/build" -DNEEDED="$1" -DCMAKE_C_COMPILER="$CC" \
+        -DCMAKE_C_FLAGS="$TEST_CFLAGS" -Dcoll_DIR="$root$libdir/cmake/coll"
+}
+if command -v cmake >/dev/null; then
+    version=$("$root$bindir/coll" --version | sed -n '1s/^[^0-9]*\([0-9.]*\).*/\1/p')
+    check "CMake finds coll $version" with_cmake "$version"
+    check "and without a version" with_cmake ''
+    check "CMake's variables" grep -qx \
+        "$root$plugindir $root$sysconfdir/coll.conf.d $(pkg --variable=abi_major)" \
+        "$scratch/by-cmake/build/variables"
+    check "a program and a backend build with CMake" cmake --build "$scratch/by-cmake/build"
+    check "the program runs" env COLL_BACKEND=tcp "$scratch/by-cmake/build/program"
+    check "coll info lists the backend" sh -c 'COLL_PLUGIN_PATH=$1 "$2/coll" info | grep -q tiny' \
+        sh "$scratch/by-cmake/build" "$root$bindir"
+    none "which does not link libcoll" \
+        "$(readelf -d "$scratch/by-cmake/build/coll_tiny.so" | grep 'NEEDED.*libcoll')"
+    none "CMake refuses a later version" "$(with_cmake 99.0 >"$scratch/out" 2>&1 && echo found)"
+else
+    skip "CMake finds coll" "no cmake"
+fi
 
 # ---- a backend of a third party, from its sources to training ----
 
@@ -154,6 +190,14 @@ outside() {
         CC="$CC" PKG_CONFIG="${PKG_CONFIG:-pkg-config}" \
         DESTDIR="$own" plugindir="$plugindir" confdir="$sysconfdir/coll.conf.d" "$@"
 }
+build_digits() {
+    # shellcheck disable=SC2046,SC2086 # flags are words
+    $CC $TEST_CFLAGS -O2 -DDIGITS_DATA="\"$tree/tests/examples/data\"" -o "$scratch/digits" \
+        "$tree/tests/examples/digits.c" -pthread $(pkg --cflags --libs) -lm
+}
+check "the training example builds" build_digits
+run4="$root$bindir/coll run --no-prefix -n 4 --"
+usual=$($run4 "$scratch/digits" | sed -n 's/.*, backend \([a-z]*\),.*/\1/p')
 before=$(listing)
 cp -R "$tree/tests/out-of-tree" "$scratch/out-of-tree"
 chmod -R u+w "$scratch/out-of-tree"
@@ -163,12 +207,6 @@ check "it builds outside the tree, with pkg-config only" outside coll_uds.so
 none "without a warning" "$(touch "$scratch/out-of-tree/coll_uds.c" && outside coll_uds.so 2>&1)"
 check "it installs itself into the plugin directory" outside install
 
-build_digits() {
-    # shellcheck disable=SC2046,SC2086 # flags are words
-    $CC $TEST_CFLAGS -O2 -DDIGITS_DATA="\"$tree/tests/examples/data\"" -o "$scratch/digits" \
-        "$tree/tests/examples/digits.c" -pthread $(pkg --cflags --libs) -lm
-}
-check "the training example builds" build_digits
 # trains NAME BACKEND COMMAND...: checks that the example learns over this backend.
 trains() {
     name=$1 backend=$2
@@ -178,7 +216,6 @@ trains() {
         '/^held-out/ && $3 > 0.9 && index($0, backend) { good = 1 } { print } END { exit !good }' \
         "$scratch/out"
 }
-run4="$root$bindir/coll run --no-prefix -n 4 --"
 # shellcheck disable=SC2086 # a command line
 {
     trains "training takes it by name: 4 processes" uds env COLL_BACKEND=uds $run4 "$scratch/digits"

@@ -69,11 +69,11 @@ if command -v python3 >/dev/null; then
 d = json.load(open(sys.argv[1], encoding="utf-8"))
 print(eval(sys.argv[2]))' "$dir/out" "$1" 2>&1
     }
-    COLL_ALLREDUCE_ALGORITHM='ring bytes 4K- block -64K memory cuda, recursive_doubling ranks -4' \
+    COLL_ALLREDUCE_ALGORITHM='ring bytes 4K- block -64K local 2-8 memory cuda, recursive_doubling ranks -4' \
         info --json --ranks 4
     is "JSON: members" "$(json '" ".join(d)')" "rules algorithms"
     is "JSON: the first rule" "$(json '" ".join(str(v) for v in d["rules"][0].values())')" \
-        "allreduce 1 ring 4096 None 0 65536 1 None 1 None ['cuda'] COLL_ALLREDUCE_ALGORITHM calls "
+        "allreduce 1 ring 4096 None 0 65536 1 None 1 None 2 8 ['cuda'] COLL_ALLREDUCE_ALGORITHM calls "
     is "JSON: the second" "$(json '(d["rules"][1]["ranks_max"], d["rules"][1]["memory"])')" \
         "(4, ['host', 'cuda'])"
     is "JSON: built-in" "$(json 'd["rules"][2]["source"]')" default

@@ -183,8 +183,10 @@ static void test_available(void)
 	char reason[256];
 
 	setenv("COLL_PLUGIN_PATH", dir, 1);
+	unsetenv("STUB_UNABLE_PROBED");
 	is_int(coll_backend_available("good", reason, sizeof(reason)), 0, "available");
 	is_str(reason, "", "no reason");
+	is_int(getenv("STUB_UNABLE_PROBED") != NULL, 0, "no other backend was probed");
 	is_int(coll_backend_available("unable", reason, sizeof(reason)), COLL_ERR_DEVICE, "not");
 	is_str(reason, "libfabulous.so.3: cannot open shared object file", "reason");
 	is_int(coll_backend_available("gud", reason, sizeof(reason)), COLL_ERR_NOT_FOUND,
@@ -222,6 +224,7 @@ static void test_rules(void)
 	ok(rule.block_min == 1024 && rule.block_max == UINT64_MAX, "its bytes a rank");
 	ok(rule.ranks_min == 3 && rule.ranks_max == 3, "its ranks");
 	ok(rule.nodes_min == 1 && rule.nodes_max == INT32_MAX, "its nodes");
+	ok(rule.local_min == 1 && rule.local_max == INT32_MAX, "its ranks a node");
 	is_int(rule.memory, COLL_RULE_HOST_MEMORY | COLL_RULE_CUDA_MEMORY, "any memory");
 	is_int(coll_info_rule_reach(info, 0, 2, 0, &reach, &why), 0, "its reach");
 	ok(reach >= COLL_REACH_NONE && reach <= COLL_REACH_ORDERED && why, "is said");

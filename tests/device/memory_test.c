@@ -26,13 +26,18 @@ static void test_warnings(void)
 	struct ranks_job job = {"simulated", 2, 0, one_allreduce, NULL};
 
 	log_begin();
+	setenv("COLL_LOG", "info", 1);
 	ranks_ok(&job, "an allreduce started three times");
+	unsetenv("COLL_LOG");
 	log_end();
 	is_int(log_lines("allreduce over backend 'simulated' copies 2800 bytes from and 2800 bytes "
 			 "to CUDA memory through host memory, which is slow; "
 			 "'enable_gpu_fallback = no' makes it an error"),
-	       6, "a warning for each use");
-	is_int(log_lines("rank 1: "), 3, "with the rank");
+	       2, "a warning for the first of three uses");
+	is_int(log_lines("warn: rank 1: "), 1, "with the rank");
+	is_int(log_lines("rank 1: operations that copied CUDA memory through host memory: 3 "
+			 "allreduce"),
+	       1, "at the end it says how many there were");
 	is_int(standin_pinned(), 0, "no pinned memory is left");
 	setenv("STANDIN_CUDA_PIN", "2", 1);
 	ranks_ok(&job, "an allreduce without pinned memory");
@@ -58,6 +63,7 @@ static void refusals(struct rank *r)
 {
 	char *there = device_new(1, BYTES, 0), *managed = device_new(0, BYTES, 1), here[64] = "";
 	const char *name = r->user;
+	coll_request_t request;
 	char words[512];
 
 	snprintf(words, sizeof(words),
@@ -70,6 +76,13 @@ static void refusals(struct rank *r)
 		 "take" OPT_IN,
 		 name);
 	refused(r, coll_send(managed, 4, COLL_INT8, 0, 0, r->comm, NULL), words);
+	snprintf(
+		words, sizeof(words),
+		"coll_irecv: recvbuf is CUDA memory of device 1, but messages outside the order of "
+		"the operations need host memory that backend '%s' takes: copy the data there, or "
+		"use coll_send and coll_recv",
+		name);
+	refused(r, coll_irecv(there, 4, COLL_INT8, 0, 0, r->comm, &request), words);
 	sums_to(r, r->comm, 1, r->nranks, "afterwards");
 	device_free(1, there);
 	device_free(0, managed);

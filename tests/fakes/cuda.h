@@ -19,6 +19,9 @@
  *   STANDIN_CUDA_EVENT=2@5     cuEventCreate fails from the sixth call on
  *   STANDIN_CUDA_LOOK=700      cuPointerGetAttribute and cuPointerGetAttributes fail
  *   STANDIN_CUDA_PIN=2         cuMemHostAlloc fails
+ *   STANDIN_CUDA_WAIT=801      cuStreamWaitValue32 fails
+ *   STANDIN_CUDA_FREE=wait     cuMemFree and cuMemFreeHost wait for all work of the context, as the
+ *                              real ones do; without it they never wait
  */
 #ifndef TESTS_FAKES_CUDA_H
 #define TESTS_FAKES_CUDA_H
@@ -40,13 +43,18 @@ enum {
 	CUDA_ERROR_INVALID_DEVICE = 101,
 	CUDA_ERROR_INVALID_CONTEXT = 201,
 	CUDA_ERROR_INVALID_HANDLE = 400,
+	CUDA_ERROR_ILLEGAL_STATE = 401,
 	CUDA_ERROR_NOT_READY = 600,
 	CUDA_ERROR_ILLEGAL_ADDRESS = 700,
 	CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
 	CUDA_ERROR_LAUNCH_FAILED = 719,
 	CUDA_ERROR_NOT_PERMITTED = 800,
+	CUDA_ERROR_NOT_SUPPORTED = 801,
 	CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
 	CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804,
+	CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+	CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+	CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
 	CUDA_ERROR_UNKNOWN = 999
 };
 
@@ -93,6 +101,22 @@ enum {
 	CU_MEMHOSTALLOC_WRITECOMBINED = 4
 };
 enum { CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1 };
+enum {
+	CU_STREAM_WAIT_VALUE_GEQ = 0, /* (int32_t)(word - value) >= 0 */
+	CU_STREAM_WAIT_VALUE_EQ = 1,
+	CU_STREAM_WAIT_VALUE_AND = 2,
+	CU_STREAM_WAIT_VALUE_NOR = 3
+};
+enum {
+	CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
+	CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+	CU_STREAM_CAPTURE_MODE_RELAXED = 2
+};
+enum {
+	CU_STREAM_CAPTURE_STATUS_NONE = 0,
+	CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
+	CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2
+};
 enum {
 	CU_EVENT_DEFAULT = 0,
 	CU_EVENT_BLOCKING_SYNC = 1,
@@ -147,6 +171,13 @@ STANDIN_API int cuStreamDestroy_v2(void *stream);
 STANDIN_API int cuStreamQuery(void *stream);
 STANDIN_API int cuStreamSynchronize(void *stream);
 STANDIN_API int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
+STANDIN_API int cuStreamGetCtx(void *stream, void **context);
+STANDIN_API int cuStreamWaitValue32_v2(void *stream, CUdeviceptr addr, uint32_t value,
+				       unsigned flags);
+STANDIN_API int cuStreamBeginCapture_v2(void *stream, int mode);
+STANDIN_API int cuStreamEndCapture(void *stream, void **graph);
+STANDIN_API int cuStreamIsCapturing(void *stream, int *status);
+STANDIN_API int cuThreadExchangeStreamCaptureMode(int *mode);
 STANDIN_API int cuLaunchHostFunc(void *stream, void (*fn)(void *arg), void *arg);
 STANDIN_API int cuEventCreate(void **event, unsigned flags);
 STANDIN_API int cuEventRecord(void *event, void *stream);

@@ -128,6 +128,8 @@ int cuEventQuery(void *event)
 	if (!e)
 		return standin_leave(CUDA_ERROR_INVALID_HANDLE);
 	code = e->context->broken;
+	if (!code)
+		code = standin_unsafe();
 	if (!code && e->at.stream)
 		code = e->at.stream->done < e->at.ticket
 			       ? CUDA_ERROR_NOT_READY

@@ -63,6 +63,8 @@ struct standin_stream {
 	int owned;           /* created by a thread, as that thread's default stream */
 	int gone;            /* no handle names the stream any more; its queued work still runs */
 	int dead;            /* the stream's context has ended */
+	int capture;         /* CU_STREAM_CAPTURE_STATUS_* */
+	int capture_global;  /* unsafe calls of all threads invalidate the capture */
 	int threaded;        /* the stream has its thread */
 	int waiters;         /* number of threads that wait for the stream, for which it hurries */
 	int error;           /* error for the threads that wait for ticket error_at */
@@ -112,6 +114,15 @@ unsigned long standin_stream_oldest(void);
 void standin_streams_end(struct standin_context *context);
 int standin_streams_await(struct standin_context *context);
 void standin_streams_wake(struct standin_context *context);
+int standin_streams_capture(const struct standin_context *context); /* is a stream captured? */
+/* An unsafe call: invalidates all global captures, and returns the code of the call. */
+int standin_streams_invalidate(void);
+
+/*
+ * cuda_order.c; the caller holds the lock.  An unsafe call of this thread begins: 0, or the code with
+ * which it fails because of a capture.
+ */
+int standin_unsafe(void);
 
 /* cuda_worker.c.  standin_worker: the stream whose thread is the calling thread, else NULL. */
 extern _Thread_local struct standin_stream *standin_worker;

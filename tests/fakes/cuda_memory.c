@@ -38,6 +38,9 @@ static int standin_alloc(void **ptr, size_t bytes, unsigned type, unsigned manag
 
 	if (code)
 		return code;
+	code = standin_unsafe();
+	if (code)
+		return standin_leave(code);
 	m = bytes && ptr ? calloc(1, sizeof(*m)) : NULL;
 	if (!m)
 		return standin_leave(bytes && ptr ? CUDA_ERROR_OUT_OF_MEMORY
@@ -107,6 +110,11 @@ static int standin_free(const void *ptr, int host)
 
 	if (code)
 		return code;
+	code = standin_unsafe();
+	if (code)
+		return standin_leave(code);
+	if (getenv("STANDIN_CUDA_FREE"))
+		standin_streams_await(context);
 	while (*at && ((*at)->base != ptr || ((*at)->type == CU_MEMORYTYPE_HOST) != host))
 		at = &(*at)->next;
 	if (!*at)

@@ -190,9 +190,15 @@ int standin_stream_give(struct standin_stream *stream, const struct standin_task
 			const struct standin_point *after)
 {
 	size_t n = standin_implied_all(stream, NULL);
-	struct standin_task *given = calloc(1, sizeof(*given) + (n + 1) * sizeof(*after));
-	int code = given ? standin_worker_start(stream) : CUDA_ERROR_OUT_OF_MEMORY;
+	struct standin_task *given;
+	int code;
 
+	if (stream->capture) /* captured, not run */
+		return stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE
+			       ? CUDA_SUCCESS
+			       : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	given = calloc(1, sizeof(*given) + (n + 1) * sizeof(*after));
+	code = given ? standin_worker_start(stream) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (code) {
 		free(given);
 		return code;
@@ -271,6 +277,27 @@ int standin_streams_await(struct standin_context *context)
 	return code;
 }
 
+int standin_streams_capture(const struct standin_context *context)
+{
+	int n = 0;
+
+	for (const struct standin_stream *s = standin_stream_list; s; s = s->next)
+		n += s->context == context && s->capture;
+	return n;
+}
+
+int standin_streams_invalidate(void)
+{
+	int code = CUDA_SUCCESS;
+
+	for (struct standin_stream *s = standin_stream_list; s; s = s->next)
+		if (s->capture && s->capture_global) {
+			s->capture = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+			code = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+		}
+	return code;
+}
+
 /* The time at which the oldest running piece of work began. */
 unsigned long standin_stream_oldest(void)
 {
@@ -333,6 +360,15 @@ static int standin_stream_enter(void *handle, struct standin_stream **stream)
 	return code ? standin_leave(code) : CUDA_SUCCESS;
 }
 
+/* The stream is captured, or a capture of another stream forbids the call. */
+static int standin_stream_unsafe(struct standin_stream *stream)
+{
+	if (!stream->capture)
+		return standin_unsafe();
+	stream->capture = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+	return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 int cuStreamQuery(void *stream)
 {
 	struct standin_stream *s;
@@ -340,6 +376,9 @@ int cuStreamQuery(void *stream)
 
 	if (code)
 		return code;
+	code = standin_stream_unsafe(s);
+	if (code)
+		return standin_leave(code);
 	if (standin_pending(s) || standin_implied_all(s, NULL))
 		return standin_leave(CUDA_ERROR_NOT_READY);
 	return standin_leave(standin_stream_error(s, s->given));
@@ -354,7 +393,8 @@ int cuStreamSynchronize(void *stream)
 
 	if (code)
 		return code;
-	if (standin_implied_all(s, NULL))
+	code = standin_stream_unsafe(s);
+	if (!code && standin_implied_all(s, NULL))
 		code = standin_stream_give(s, &nothing, NULL);
 	return standin_leave(code ? code : standin_stream_await(s, s->given));
 }

@@ -268,6 +268,66 @@ static void test_across(void)
 	cuMemFree_v2(ptr);
 }
 
+/* A stream waits for a word of pinned memory, and for no other memory of the host. */
+static void test_words(void)
+{
+	void *stream = stream_new(CU_STREAM_NON_BLOCKING), *own = NULL, *context = NULL;
+	_Atomic uint32_t *word = NULL;
+	CUdeviceptr managed = 0;
+	uint32_t local = 9;
+
+	is_int(cuStreamGetCtx(stream, &own), CUDA_SUCCESS, "the context of a stream");
+	cuCtxGetCurrent(&context);
+	ok(own == context, "is the current one");
+	if (cuMemHostAlloc((void **)&word, 64, 0) || cuMemAllocManaged(&managed, 64, 1))
+		bail_out("no memory");
+	*word = UINT32_MAX - 1;
+	is_int(cuStreamWaitValue32_v2(stream, (uintptr_t)&local, 1, 0), CUDA_ERROR_INVALID_VALUE,
+	       "memory that the driver does not know");
+	is_int(cuStreamWaitValue32_v2(stream, managed, 1, 0), CUDA_ERROR_INVALID_VALUE, "managed");
+	is_int(cuStreamWaitValue32_v2(stream, (uintptr_t)word + 2, 1, 0), CUDA_ERROR_INVALID_VALUE,
+	       "no multiple of 4");
+	is_int(cuStreamWaitValue32_v2(stream, (uintptr_t)word, 1, 0), CUDA_SUCCESS, "pinned");
+	settle();
+	is_int(cuStreamQuery(stream), CUDA_ERROR_NOT_READY, "held");
+	*word = 1;
+	is_int(cuStreamSynchronize(stream), CUDA_SUCCESS, "released; the comparison is cyclic");
+	setenv("STANDIN_CUDA_WAIT", "801", 1);
+	is_int(cuStreamWaitValue32_v2(stream, (uintptr_t)word, 1, 0), CUDA_ERROR_NOT_SUPPORTED,
+	       "not supported");
+	unsetenv("STANDIN_CUDA_WAIT");
+	cuMemFreeHost((void *)word);
+	cuMemFree_v2(managed);
+	cuStreamDestroy_v2(stream);
+}
+
+/* Captured work does not run; unsafe calls end a global capture unless the thread is relaxed. */
+static void test_captures(void)
+{
+	void *stream = stream_new(CU_STREAM_NON_BLOCKING), *event = event_new(), *graph;
+	int status = 7, mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	CUdeviceptr ptr = memory_new(1);
+
+	is_int(cuStreamIsCapturing(stream, &status) | status, 0, "no capture");
+	is_int(cuStreamBeginCapture_v2(NULL, 0), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "default");
+	is_int(cuStreamBeginCapture_v2(stream, 0), CUDA_SUCCESS, "a capture");
+	is_int(cuStreamIsCapturing(stream, &status), CUDA_SUCCESS, "is seen");
+	is_int(status, CU_STREAM_CAPTURE_STATUS_ACTIVE, "as active");
+	is_int(cuMemsetD8Async(ptr, 5, BYTES, stream), CUDA_SUCCESS, "captured work");
+	cuThreadExchangeStreamCaptureMode(&mode);
+	is_int(cuEventQuery(event), CUDA_SUCCESS, "a query by a relaxed thread");
+	cuThreadExchangeStreamCaptureMode(&mode);
+	is_int(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS, "the capture ends well");
+	is_int(memory_peek(ptr), 1, "the work has not run");
+	cuStreamBeginCapture_v2(stream, 0);
+	is_int(cuEventQuery(event), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "any other query");
+	is_int(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+	       "ends it");
+	cuEventDestroy_v2(event);
+	cuStreamDestroy_v2(stream);
+	cuMemFree_v2(ptr);
+}
+
 int main(void)
 {
 	alarm(300);
@@ -282,6 +342,8 @@ int main(void)
 	test_destroy();
 	test_events();
 	test_across();
+	test_words();
+	test_captures();
 	context_pop(0);
 	return done_testing();
 }

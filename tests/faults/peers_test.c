@@ -45,7 +45,7 @@ static pid_t pids[RANKS_MAX];
 
 static const double LONG_WAIT_S = 0.8;
 
-enum { PHASE_STARTED = 1, PHASE_LOOPING = 2, PHASE_DONE = 3 };
+enum { PHASE_STARTED = 1, PHASE_LOOPING = 2, PHASE_LIMITED = 2, PHASE_DONE = 3 };
 
 static void record(struct report *report, coll_result_t code)
 {
@@ -95,13 +95,18 @@ static void play_start(const struct play *play)
 	}
 }
 
-static void wait_for_phase(const struct play *play, int rank, int phase)
+static int gets_to_phase(int rank, int phase)
 {
 	double deadline = ranks_now() + 60;
 
 	while (atomic_load(&scene->report[rank].phase) < phase && ranks_now() < deadline)
 		ranks_sleep(0.002);
-	if (atomic_load(&scene->report[rank].phase) < phase)
+	return atomic_load(&scene->report[rank].phase) >= phase;
+}
+
+static void wait_for_phase(const struct play *play, int rank, int phase)
+{
+	if (!gets_to_phase(rank, phase))
 		diag("%s: rank %d does not get to phase %d", play->name, rank, phase);
 }
 
@@ -547,9 +552,12 @@ static void act_unexpected(struct rank *r, struct report *report, int odd)
 	coll_result_t code = COLL_SUCCESS;
 	char *x = NULL;
 
-	if (r->rank == odd && limit_memory())
-		code = COLL_ERR_SYSTEM;
-	if (r->rank == 0) {
+	if (r->rank == odd) {
+		code = limit_memory() ? COLL_ERR_SYSTEM : COLL_SUCCESS;
+		atomic_store(&report->phase, PHASE_LIMITED);
+	}
+	/* A thread of the library may take the message before the limit. */
+	if (r->rank == 0 && gets_to_phase(odd, PHASE_LIMITED)) {
 		x = calloc(UNEXPECTED_BYTES, 1);
 		code = coll_send(x, UNEXPECTED_BYTES, COLL_UINT8, odd, 5, r->comm, NULL);
 	}

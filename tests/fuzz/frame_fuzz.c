@@ -63,8 +63,8 @@ static enum star_event receive(struct pair *pair, struct fuzz_input *cuts, const
 		event = star_stream_take(to, take);
 		if (event != STAR_HEAD)
 			continue;
-		if (to->is_root ? star_check_piece(&to->head, 1, pair->round, LENGTH, no_memory)
-				: star_check_table(&to->head, pair->round, LENGTH))
+		if (to->is_root ? star_check_piece(&to->head, 1, 0, pair->round, LENGTH, no_memory)
+				: star_check_table(&to->head, 0, pair->round, LENGTH))
 			return STAR_HEAD;
 		to->body = to->head.type == STAR_FAILED || to->head.type == STAR_FAILURE
 				   ? pair->message

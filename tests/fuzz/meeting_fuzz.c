@@ -256,8 +256,7 @@ static void exchange(struct fuzz_input *in, int rank, const uint8_t salt[HANDSHA
 		;
 	shutdown(fds[1], SHUT_WR);
 	if (rank == 0) {
-		t->conns[1].fd = fds[0];
-		star_stream_init(&t->conns[1].stream, 1, key, t->body_key);
+		t->acceptor.connected(t, 1, fds[0], key);
 	} else {
 		t->fd = fds[0];
 		star_stream_init(&t->stream, 0, key, t->body_key);

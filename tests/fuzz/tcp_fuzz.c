@@ -249,9 +249,11 @@ static void check_record(const coll_host_t *host, struct fuzz_input in)
 {
 	struct tcp_record *record = fuzz_copy(&in, sizeof(*record));
 	struct address_list addresses;
+	struct tcp_options options;
 
+	tcp_options_read(host, &options);
 	for (uint32_t peer = 0; tcp_check_record(record) && peer <= PEER; peer++) {
-		tcp_peer_addresses(host, peer, record, &addresses);
+		tcp_peer_addresses(&options, peer, record, &addresses);
 		fuzz_promise(addresses.count <= ADDRESS_MAX, "the addresses fit");
 	}
 	free(record);

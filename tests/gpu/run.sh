@@ -139,7 +139,7 @@ staging() {
         # shellcheck disable=SC2086 # a list
         run "staging over $backend" "$place" "$n" $theme
     done
-    has "staging over $backend, $n ranks: each use warns" "$dir/err" \
+    has "staging over $backend, $n ranks: staging warns" "$dir/err" \
         'through host memory, which is slow'
     unset COLL_BACKEND COLL_ENABLE_GPU_FALLBACK
 }

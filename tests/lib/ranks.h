@@ -48,6 +48,9 @@ struct ranks_job {
 	void *user; /* for processes: memory from ranks_memory if the ranks write results to it */
 };
 
+/* Of ranks in processes: the rank that makes the unique id. */
+RANKS_UNUSED static int ranks_maker;
+
 RANKS_UNUSED static double ranks_now(void)
 {
 	struct timespec t;
@@ -200,12 +203,12 @@ static void ranks_run_threads(const struct ranks_job *job, struct ranks_shared *
 /* ----------------------------------------------------------------- processes -- */
 
 /*
- * Makes the communicator of each rank; rank 0 makes the unique id, and the other ranks wait for it.
+ * Makes the communicator of each rank; one rank makes the unique id, and the other ranks wait for it.
  */
 RANKS_UNUSED static int ranks_init(struct rank *r, struct ranks_shared *shared,
 				   const coll_config_t *config)
 {
-	if (r->rank == 0) {
+	if (r->rank == ranks_maker) {
 		if (!rank_did(r, coll_get_unique_id(shared->id, sizeof(shared->id)), "unique id"))
 			return 0;
 		atomic_store(&shared->has_id, 1);

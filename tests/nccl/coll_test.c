@@ -306,12 +306,15 @@ static void coll_one_way(struct rank *r)
 static void coll_any_source(struct rank *r)
 {
 	int64_t *there = device_new(r->rank, 64, 0);
+	coll_request_t request;
 	int code = coll_recv(there, 1, COLL_INT64, COLL_ANY_SOURCE, 0, r->comm, NULL);
 
 	if (!code)
 		code = coll_sync(r->comm);
 	nccl_fails(r, code, COLL_ERR_UNSUPPORTED, "NCCL", "any source");
 	nccl_fails(r, code, COLL_ERR_UNSUPPORTED, "any source", "any source");
+	code = coll_irecv(there, 1, COLL_INT64, 0, 0, r->comm, &request);
+	nccl_fails(r, code, COLL_ERR_UNSUPPORTED, "carries no messages", "outside the order");
 	nccl_works(r);
 	device_free(r->rank, there);
 }
@@ -416,7 +419,7 @@ static void test_refusals(void)
 	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_wrong, NULL},
 		"wrong arguments: refused before NCCL sees them");
 	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_any_source, NULL},
-		"a receive from any source: refused");
+		"a receive from any source, or outside the order: refused");
 }
 
 static void test_messages(void)

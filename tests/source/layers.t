@@ -44,6 +44,7 @@ sources=$(find core plugins tools -name '*.[ch]' | sort)
 core=$(find core -name '*.[ch]' | sort)
 plugins=$(find plugins -name '*.[ch]' | sort)
 tools=$(find tools -name '*.[ch]' | sort)
+bindings=$(find bindings -name '*.[ch]' -o -name '*.cpp' | sort)
 # Test plugins and transport tests without libcoll stand on the plugin's side of backend.h; unit
 # tests and the benchmark of the reduction kernels include headers of the core.
 api_tests=$(find tests -name '*.c' ! -path 'tests/unit/*' ! -path 'tests/fuzz/*' ! -name 'reduce_bench.c' ! -name 'native_overhead.c' \
@@ -79,6 +80,8 @@ done | sort -u)"
         "$(quoted $api_tests | while read -r place header; do
             [ ! -e "core/$header" ] || echo "$place $header"
         done | grep -v -e '^plugins/\(nccl/nccl\|tcp/tcp\)\.h:' -e '^tests/gpu/gpu_driver\.h:[0-9]*: device/driver\.h$')"
+    none "bindings see coll.h, nothing else of the tree" \
+        "$(angled $bindings | grep ': coll/' | grep -v ': coll/coll\.h$'; quoted $bindings | grep ': .*/')"
     none "the core sees no vendor's header" \
         "$(angled $core | grep -E ': (cuda|nccl|rccl|hip|uc[pst]/|ucx|rdma/|infiniband/)')"
     none "the core sees no plugin, no tool, no test" \
@@ -185,10 +188,12 @@ fi
 read_code $sources
 # shellcheck disable=SC2086 # lists of files
 {
-    # PMIx wants to hear of a process's end, and stands only one connection in its life.
-    none "nothing runs before main or at exit, but a process that used PMIx leaves it at exit" \
+    # PMIx, and the backends that ask for it, want to hear of a process's end.  PMIx stands only one connection in a
+    # process's life.
+    none "nothing runs before main, and at exit only PMIx and the backends that ask for it hear of the end" \
         "$(code_with 'constructor|destructor|init_array|atexit' 'core|plugins|tools' |
-            grep -v -E '^[^:]*: +\*|^core/bootstrap/pmix\.c:.*atexit\(pmix_finalize\)')"
+            grep -v -E '^[^:]*: +\*|^core/bootstrap/pmix\.c:.*atexit\(pmix_finalize\)' |
+            grep -v -E '^core/plugin/finish\.c:.*atexit\(finish_all\)')"
     # UCX has environment variables of its own, which the ucx plugin must not override.
     none "the environment is read with secure_getenv only, and in the core only" \
         "$(code_with '(^|[^_a-z])getenv *\(' 'core|plugins'

@@ -6,8 +6,8 @@
 cd "${top_srcdir:-.}" || exit 1
 
 unmarked() {
-    find autogen.sh configure.ac Makefile.am include core plugins tools tests conf -type f \
-        \( -name '*.[ch]' -o -name '*.sh' -o -name '*.t' -o -name '*.py' -o -name '*.inc' \
+    find autogen.sh configure.ac Makefile.am include core plugins tools bindings tests conf -type f \
+        \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.sh' -o -name '*.t' -o -name '*.py' -o -name '*.inc' \
         -o -name 'configure.ac' -o -name 'Makefile.am' -o -name '*.bash-completion' \) |
         sort | xargs awk '
             FNR == 1 { line = /^#!/ ? 2 : 1 }

@@ -21,6 +21,8 @@ enum {
 	TEST_CONTROL = 4096, /* bytes of a ring before its data */
 	TEST_WRITTEN = 0,    /* where the writer's position is */
 	TEST_TAKEN = 128,    /* where the reader's is */
+	TEST_LAST_END = 16,  /* the position behind the message */
+	TEST_LAST = 24,      /* that stands here, beside the writer's position */
 	TEST_SLEEP_MS = 20000
 };
 
@@ -152,6 +154,77 @@ static int test_odd(struct harness *h)
 		code = test_swap(h, peer, i, len, i & 1);
 		len = (len * 1103515245 + 12345 + i) % (i % 10 ? 5003 : 200003);
 	}
+	return harness_barrier(h) || code;
+}
+
+/* ------------------------------------------------------------------ short messages -- */
+
+static uint64_t test_word(uint8_t *at, int off)
+{
+	return atomic_load((_Atomic uint64_t *)(void *)(at + off));
+}
+
+/* After messages of `len` bytes have come: do they stand beside the positions?  Have the readers stored nothing? */
+static int test_beside(struct harness *h, uint64_t len)
+{
+	uint8_t *at[2] = {NULL, NULL};
+	coll_header_t header;
+
+	if (test_rings(at, 2) != 2)
+		return harness_fail(h, "%d rings", test_rings(NULL, 0));
+	for (int i = 0; i < 2; i++) {
+		uint64_t written = test_word(at[i], TEST_WRITTEN);
+
+		memcpy(&header, at[i] + TEST_LAST, sizeof(header));
+		if (test_word(at[i], TEST_LAST_END) != written || header.len != len)
+			return harness_fail(h, "a message of %llu bytes does not stand there",
+					    (unsigned long long)len);
+		if (test_word(at[i], TEST_TAKEN))
+			return harness_fail(h, "a reader tells its position for each message");
+	}
+	return 0;
+}
+
+/* Bursts of messages, which the reader finds together, of lengths around those that stand there. */
+static int test_burst(struct harness *h, uint64_t len)
+{
+	enum { BURST = 5, MOST = 80 };
+	uint8_t out[MOST], in[BURST][MOST];
+	struct harness_recv recv[BURST];
+	coll_send_t send;
+	int code = 0;
+
+	for (uint64_t k = 0; k < BURST && !code; k++) {
+		memset(out, (int)(len + k), sizeof(out));
+		code = harness_send(h, &send, 1 - h->host.rank, len * 8 + k, out,
+				    k % 2 ? 1 : len) ||
+		       harness_wait(h, &send.status);
+	}
+	for (uint64_t k = 0; k < BURST && !code; k++) {
+		uint64_t last = k % 2 ? 0 : len - 1;
+
+		recv[k] = (struct harness_recv){
+			.peer = 1 - h->host.rank, .tag = len * 8 + k, .buf = in[k], .size = MOST};
+		harness_recv(h, &recv[k]);
+		code = harness_wait(h, &recv[k].status);
+		if (!code && (in[k][0] != (uint8_t)(len + k) || in[k][last] != (uint8_t)(len + k)))
+			code = harness_fail(h, "message %llu of a burst of %llu bytes is wrong",
+					    (unsigned long long)k, (unsigned long long)len);
+	}
+	return code;
+}
+
+static int test_short(struct harness *h)
+{
+	static const uint64_t lens[] = {0, 8, 13, 72};
+	uint32_t peer = 1 - h->host.rank;
+	int code = test_begin(h);
+
+	for (uint64_t i = 0; i < 4 && !code; i++)
+		code = test_swap(h, peer, i, lens[i], i & 1) || harness_barrier(h) ||
+		       test_beside(h, lens[i]) || harness_barrier(h);
+	for (uint64_t len = 1; len <= 80 && !code; len++)
+		code = test_burst(h, len);
 	return harness_barrier(h) || code;
 }
 
@@ -419,6 +492,8 @@ int main(void)
 	test_backend = harness_load("tcp");
 	if (!test_backend)
 		bail_out("cannot load the tcp plugin");
+	test_run(&(struct harness_job){.nranks = 2, .run = test_short, .options = test_ring},
+		 "short messages stand beside the position of the writer");
 	for (int threads = 0; threads < 2; threads++)
 		for (int small = 0; small < 2; small++) {
 			struct harness_job job = {.nranks = 2, .threads = threads};

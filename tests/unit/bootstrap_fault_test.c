@@ -59,7 +59,7 @@ static void test_no_root(void)
 	has_str(result.text, "rank 0 has not started yet, or the job has already failed",
 		"and what the rank cannot know");
 
-	snprintf(id, sizeof(id), "coll1:00112233445566778899aabbccddeeff:%s", root);
+	make_foreign_id((const uint8_t[BOOTSTRAP_KEY_SIZE]){1, 2, 3}, root, id, sizeof(id));
 	args = (struct rank_args){.id = id, .nranks = 2, .timeout_ms = LONG_MS};
 	run_some(&args, there, &result);
 	is_int(result.code, COLL_ERR_PEER_LOST, "the maker of the id has gone");
@@ -372,17 +372,17 @@ static void test_arguments(void)
 	static const char *const bad_ids[] = {
 		"",
 		"x",
-		"coll1:",
-		"coll1:00112233445566778899aabbccddeef:127.0.0.1:1",
-		"coll1:00112233445566778899aabbccddeeff",
-		"coll1:00112233445566778899aabbccddeeff:",
-		"coll1:00112233445566778899aabbccddeeff:127.0.0.1",
-		"coll1:00112233445566778899aabbccddeeff:127.0.0.1:0",
-		"coll1:00112233445566778899aabbccddeeff:127.0.0.1:99999",
-		"coll1:00112233445566778899aabbccddeeff:127.0.0.1:1,",
-		"coll1:00112233445566778899aabbccddeeff:host:1",
-		"coll1:00112233445566778899aabbccddeeff:::1:1",
-		"coll1:00112233445566778899AABBCCDDEEFF:127.0.0.1:1"};
+		"coll2:",
+		"coll1:AAECAwQFBgcICQoLDA0ODx-QAg",
+		"coll2:AAECAwQFBgcICQoLDA0ODx-Q",             /* no address */
+		"coll2:AAECAwQFBgcICQoLDA0ODx-QAg=",          /* padding */
+		"coll2:AAECAwQFBgcICQoLDA0ODx-QAh",           /* a bit beyond the last byte */
+		"coll2:AAECAwQFBgcICQoLDA0ODwAAAg",           /* port 0 */
+		"coll2:AAECAwQFBgcICQoLDA0ODx-QBgAA",         /* a port of its own, 0 */
+		"coll2:AAECAwQFBgcICQoLDA0ODx-QAAoAAA",       /* three bytes of four */
+		"coll2:AAECAwQFBgcICQoLDA0ODx-QEA",           /* an unknown bit */
+		"coll2:AAECAwQFBgcICQoLDA0ODx-QAgICAgICAgIC", /* nine addresses */
+	};
 	static const char *const bad_roots[] = {
 		"",           ":1",       "host",  "host:",   "host:x",
 		"host:70000", "::1:4000", "[::1]", "host:-1", "no such host:1"};

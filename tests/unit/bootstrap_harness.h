@@ -25,6 +25,7 @@ struct rank_args {
 	const char *root; /* with */
 	const char *key;
 	const char *interface_name;
+	int maker; /* the rank of the process that made the id */
 	int nranks;
 	int64_t timeout_ms;
 	/* Uses the bootstrap; NULL: no use.  The returned code is the rank's result. */
@@ -52,7 +53,10 @@ __attribute__((unused)) static struct rank_result rank_run(const struct rank_arg
 	struct rank_result result = {0};
 	struct bootstrap *bootstrap = NULL;
 
-	if (a->id != NULL)
+	if (a->id != NULL && a->maker != 0)
+		result.code = bootstrap_open_any_id(&bootstrap, a->id, rank, a->nranks,
+						    a->interface_name, a->timeout_ms);
+	else if (a->id != NULL)
 		result.code = bootstrap_open_id(&bootstrap, a->id, rank, a->nranks,
 						a->interface_name, a->timeout_ms);
 	else
@@ -85,6 +89,17 @@ __attribute__((unused)) static struct rank_child rank_spawn(const struct rank_ar
 	close(ends[1]);
 	child.fd = ends[0];
 	return child;
+}
+
+/* An id as one that another process made. */
+__attribute__((unused)) static void make_foreign_id(const uint8_t key[BOOTSTRAP_KEY_SIZE],
+						    const char *host_port, char *id, size_t size)
+{
+	struct address_list addresses = {.count = 1};
+
+	if (address_parse(host_port, "address", &addresses.item[0]) ||
+	    unique_id_print(key, &addresses, id, size))
+		bail_out("%s", error_text());
 }
 
 /* Returns the child's result; code -1 if it died without one. */

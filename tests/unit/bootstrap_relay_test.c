@@ -14,7 +14,11 @@
 #include "base/error.h"
 #include "../lib/tap.h"
 
-enum { NRANKS = 3, ROUNDS = 4, LONG_MS = 60000, SHORT_MS = 1000, PIECE = 8, BUFFER = 4096 };
+/*
+ * The relay attacks round 2 at the latest.  A rank finds a repeated frame in round 3, in which the other ranks may
+ * need nothing of it any more; in round 4 they do.
+ */
+enum { NRANKS = 3, ROUNDS = 5, LONG_MS = 60000, SHORT_MS = 1000, PIECE = 8, BUFFER = 4096 };
 
 /* The direction of a frame. */
 enum { TO_ROOT, FROM_ROOT };
@@ -315,15 +319,14 @@ static void relay_open(char ids[NRANKS][COLL_UNIQUE_ID_SIZE])
 		if (addresses.item[i].sa.ss_family == AF_INET)
 			relay.root = addresses.item[i];
 	for (int link = 0; link < 2; link++) {
-		struct address here = {0};
-		char text[ADDRESS_TEXT_SIZE];
+		struct address_list own = {.count = 1};
+		struct address *here = &own.item[0];
 
-		address_set_ip(&here, loopback, sizeof(loopback), 0);
-		if (socket_listen(&here, NULL, NULL, &relay.listener[link], &err))
+		address_set_ip(here, loopback, sizeof(loopback), 0);
+		if (socket_listen(here, NULL, NULL, &relay.listener[link], &err))
 			bail_out("%s", error_text());
-		address_format(&here, text);
-		/* The addresses follow "coll1:" and 32 digits. */
-		snprintf(ids[1 + link], COLL_UNIQUE_ID_SIZE, "%.38s:%s", ids[0], text);
+		if (unique_id_print(relay.key, &own, ids[1 + link], COLL_UNIQUE_ID_SIZE))
+			bail_out("%s", error_text());
 	}
 }
 

@@ -126,10 +126,14 @@ static int run_all(const struct rank_args *args)
 	struct rank_result result;
 	int failed = 0;
 
-	for (int r = 1; r < args->nranks; r++)
-		children[r] = rank_spawn(args, r);
-	for (int r = 0; r < args->nranks; r++) {
-		result = r == 0 ? rank_run(args, 0) : rank_collect(children[r]);
+	for (int r = 0; r < args->nranks; r++)
+		if (r != args->maker)
+			children[r] = rank_spawn(args, r);
+	/* First this process's own rank, for which the others wait. */
+	for (int i = 0; i < args->nranks; i++) {
+		int r = i == 0 ? args->maker : i <= args->maker ? i - 1 : i;
+
+		result = i == 0 ? rank_run(args, r) : rank_collect(children[r]);
 		if (result.code)
 			diag("rank %d: %s", r, result.text);
 		failed += result.code != 0;
@@ -149,10 +153,12 @@ static int work_in_process(struct bootstrap *bootstrap, void *arg)
 	return code;
 }
 
-static void test_id(int n, const char *interface_name)
+/* maker: the rank that made the id. */
+static void test_id(int n, int maker, const char *interface_name)
 {
 	char id[COLL_UNIQUE_ID_SIZE];
 	struct rank_args args = {.id = id,
+				 .maker = maker,
 				 .nranks = n,
 				 .timeout_ms = LONG_MS,
 				 .work = work_in_process,
@@ -162,7 +168,46 @@ static void test_id(int n, const char *interface_name)
 	if (!ok(bootstrap_make_id(id, sizeof(id), interface_name) == 0, "an id%s%s",
 		interface_name ? " for " : "", interface_name ? interface_name : ""))
 		diag("%s", error_text());
-	is_int(run_all(&args), 0, "%d processes meet by an id", n);
+	ok(strlen(id) < 128, "it has %zu bytes", strlen(id) + 1);
+	is_int(run_all(&args), 0, "%d processes meet by an id of rank %d", n, maker);
+}
+
+/* Of more addresses than have space in an id it has the first ones and this host's. */
+static void test_many_addresses(void)
+{
+	static const char *const text[] = {"10.83.0.2:4000",
+					   "192.168.100.200:4000",
+					   "[2001:db8::1:2:3:4]:4000",
+					   "[2001:db8::5]:4000",
+					   "[2001:db8:1:2:3:4:5:6]:4000",
+					   "[2001:db8:ffff::9]:4000",
+					   "127.0.0.1:4000",
+					   "[::1]:4000"};
+	static const int kept[] = {0, 1, 2, 3, 4, 6, 7};
+	const uint8_t key[BOOTSTRAP_KEY_SIZE] = "0123456789abcde";
+	uint8_t read_key[BOOTSTRAP_KEY_SIZE];
+	struct address_list list = {.count = 8}, read;
+	char id[COLL_UNIQUE_ID_SIZE], one[ADDRESS_TEXT_SIZE];
+
+	for (int i = 0; i < list.count; i++)
+		if (address_parse(text[i], "address", &list.item[i]))
+			bail_out("%s", error_text());
+	is_int(unique_id_print(key, &list, id, 128), 0, "an id of many addresses");
+	is_int(unique_id_parse(id, read_key, &read), 0, "is read: %s", id);
+	ok(memcmp(key, read_key, sizeof(key)) == 0, "its key");
+	is_int(read.count, 7, "all but one of its addresses");
+	for (int i = 0; i < read.count; i++) {
+		address_format(&read.item[i], one);
+		is_str(one, text[kept[i]], "address %d", i);
+	}
+	list.count = 2;
+	address_set_port(&list.item[1], 4001);
+	ok(!unique_id_print(key, &list, id, sizeof(id)) && !unique_id_parse(id, read_key, &read) &&
+		   read.count == 2 && address_port(&read.item[0]) == 4000 &&
+		   address_port(&read.item[1]) == 4001,
+	   "each address has its port");
+	is_int(unique_id_print(key, &list, id, strlen(id)), COLL_ERR_INVALID_ARGUMENT,
+	       "a byte too few");
 }
 
 static void test_root(const char *host, int n, const char *key)
@@ -204,6 +249,7 @@ struct thread_open {
 	pthread_t thread;
 	const char *id;
 	int rank, code;
+	int any; /* whoever comes first has the part of the id's maker */
 };
 
 static void *thread_open(void *arg)
@@ -211,7 +257,8 @@ static void *thread_open(void *arg)
 	struct thread_open *o = arg;
 	struct local_rank rank = {0};
 
-	o->code = bootstrap_open_id(&rank.bootstrap, o->id, o->rank, 4, NULL, LONG_MS);
+	o->code = o->any ? bootstrap_open_any_id(&rank.bootstrap, o->id, o->rank, 4, NULL, LONG_MS)
+			 : bootstrap_open_id(&rank.bootstrap, o->id, o->rank, 4, NULL, LONG_MS);
 	if (o->code == 0) {
 		thread_rank(&rank);
 		o->code = rank.code;
@@ -220,7 +267,7 @@ static void *thread_open(void *arg)
 	return NULL;
 }
 
-static void test_id_threads(void)
+static void test_id_threads(int any)
 {
 	char id[COLL_UNIQUE_ID_SIZE];
 	struct thread_open ranks[4];
@@ -228,7 +275,7 @@ static void test_id_threads(void)
 
 	bootstrap_make_id(id, sizeof(id), NULL);
 	for (int r = 0; r < 4; r++) {
-		ranks[r] = (struct thread_open){.id = id, .rank = r};
+		ranks[r] = (struct thread_open){.id = id, .rank = any ? 3 - r : r, .any = any};
 		pthread_create(&ranks[r].thread, NULL, thread_open, &ranks[r]);
 	}
 	for (int r = 0; r < 4; r++) {
@@ -461,11 +508,15 @@ int main(void)
 	static const int sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16};
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		test_id(sizes[i], NULL);
+		test_id(sizes[i], 0, NULL);
 		test_local(sizes[i]);
 	}
-	test_id(3, "lo");
-	test_id(3, "127.0.0.1");
+	test_id(3, 0, "lo");
+	test_id(3, 0, "127.0.0.1");
+	test_id(2, 1, NULL);
+	test_id(4, 2, NULL);
+	test_id(5, 4, "lo");
+	test_many_addresses();
 	test_root("127.0.0.1", 4, NULL);
 	if (have_localhost())
 		test_root("localhost", 3, "a key");
@@ -474,12 +525,13 @@ int main(void)
 	test_root("127.0.0.1", 1, NULL);
 	if (have_ipv6()) {
 		test_root("[::1]", 3, "a key");
-		test_id(3, "::1");
+		test_id(3, 0, "::1");
 	} else {
-		skip(4, "no IPv6 here");
+		skip(5, "no IPv6 here");
 	}
 	test_large();
-	test_id_threads();
+	test_id_threads(0);
+	test_id_threads(1);
 	test_user(1);
 	test_user(4);
 	test_user_failing();

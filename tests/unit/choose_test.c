@@ -91,6 +91,21 @@ static void test_block(void)
 	ok(!rule_matches(&r.rule[0], &s), "as many");
 }
 
+/* The ranks of a node: the ranks divided by the nodes, rounded down. */
+static void test_local(void)
+{
+	struct rules r = parse(COLL_KIND_ALLGATHER, "ring local 4-5");
+	struct call_description s = {COLL_KIND_ALLGATHER, 16, 4, 8, COLL_MEM_HOST};
+
+	ok(rule_matches(&r.rule[0], &s), "16 ranks on 4 nodes: the lower end is included");
+	s.nnodes = 3;
+	ok(rule_matches(&r.rule[0], &s), "on 3: rounded down to the upper end");
+	s.nnodes = 2;
+	ok(!rule_matches(&r.rule[0], &s), "on 2: too many a node");
+	s.nnodes = 5;
+	ok(!rule_matches(&r.rule[0], &s), "on 5: too few");
+}
+
 static void test_refused(void)
 {
 	static const struct {
@@ -108,7 +123,7 @@ static void test_refused(void)
 		 "dissemination"},
 		{COLL_KIND_ALLREDUCE, "ring, ring byts 4",
 		 "rule 2: 'byts' is no condition: "
-		 "expected bytes, block, ranks, nodes or memory"},
+		 "expected bytes, block, ranks, nodes, local or memory"},
 		{COLL_KIND_ALLREDUCE, "ring ring", "'ring' is no condition"},
 		{COLL_KIND_ALLREDUCE, "ring bytes", "rule 1 is no range of bytes"},
 		{COLL_KIND_ALLREDUCE, "ring bytes -", "'-' is no range of bytes"},
@@ -132,6 +147,7 @@ static void test_refused(void)
 		{COLL_KIND_ALLREDUCE, "ring ranks 4K-", "'4K-' is no range of ranks"},
 		{COLL_KIND_ALLREDUCE, "ring ranks 2147483648-", "is no range of ranks"},
 		{COLL_KIND_ALLREDUCE, "ring nodes x", "'x' is no range of nodes"},
+		{COLL_KIND_ALLREDUCE, "ring local 0-4", "'0-4' is no range of ranks of a node"},
 		{COLL_KIND_ALLREDUCE, "ring memory gpu",
 		 "'gpu' is no memory: expected host or cuda"},
 		{COLL_KIND_ALLREDUCE, "ring ranks 2- ranks 4-", "'ranks' is there twice"},
@@ -323,7 +339,8 @@ static void test_choice(void)
 
 /*
  * The built-in rules.  Two ranks choose as they did when the ring began at 128 KiB whatever the ranks; with
- * more ranks it begins at 32 KiB a rank.
+ * more ranks it begins at 32 KiB a rank.  Of allgather and reduce_scatter it begins where the ranks of a node bring
+ * 16 KiB together, from 4 ranks on: a ring crosses the port of each node once.
  */
 static void test_builtin(void)
 {
@@ -347,6 +364,17 @@ static void test_builtin(void)
 		{COLL_KIND_ALLREDUCE, 64, 8, 32 << 10, "two_level"},
 		{COLL_KIND_ALLREDUCE, 64, 8, (32 << 10) + 1, "rabenseifner"},
 		{COLL_KIND_ALLREDUCE, 64, 64, 32 << 10, "recursive_doubling"},
+		{COLL_KIND_ALLGATHER, 16, 16, 8 << 10, "recursive_doubling"},
+		{COLL_KIND_ALLGATHER, 16, 1, 8 << 10, "recursive_doubling"},
+		{COLL_KIND_ALLGATHER, 16, 8, 8 << 10, "recursive_doubling"},
+		{COLL_KIND_ALLGATHER, 16, 4, (4 << 10) - 1, "recursive_doubling"},
+		{COLL_KIND_ALLGATHER, 16, 4, 4 << 10, "ring"},
+		{COLL_KIND_ALLGATHER, 64, 8, (2 << 10) - 1, "recursive_doubling"},
+		{COLL_KIND_ALLGATHER, 64, 8, 2 << 10, "ring"},
+		{COLL_KIND_ALLGATHER, 48, 3, 1 << 10, "ring"},
+		{COLL_KIND_REDUCE_SCATTER, 64, 64, 4 << 10, "recursive_halving"},
+		{COLL_KIND_REDUCE_SCATTER, 64, 8, (2 << 10) - 1, "recursive_halving"},
+		{COLL_KIND_REDUCE_SCATTER, 64, 8, 2 << 10, "ring"},
 		{COLL_KIND_BROADCAST, 4, 1, 1 << 20, "binomial"},
 		{COLL_KIND_BROADCAST, 5, 1, (128 << 10) + 1, "scatter_allgather"},
 		{COLL_KIND_BROADCAST, 64, 1, (256 << 10) - 1, "binomial"},
@@ -394,6 +422,14 @@ static void test_reach(void)
 	is_int(reach, COLL_REACH_CALLS, "counts, between 4 KiB and 5 KiB");
 	is_int(choose_reachable(&t, 2, 4, 1, &reach, &why), 0, "rule 2 on 4 ranks");
 	is_int(reach, COLL_REACH_ORDERED, "not there: the ring begins at 4 KiB");
+	t = with("ring local 3, recursive_doubling nodes -2, rabenseifner local 4-", 0);
+	is_int(choose_reachable(&t, 0, 16, 0, &reach, &why), 0, "3 ranks a node of 16");
+	is_int(reach, COLL_REACH_CALLS, "counts, on 5 nodes");
+	is_int(choose_reachable(&t, 0, 16, 4, &reach, &why), 0, "on 4 nodes");
+	is_int(reach, COLL_REACH_NONE, "never counts");
+	is_str(why, "the rule is for other numbers of ranks a node", "said");
+	is_int(choose_reachable(&t, 2, 12, 0, &reach, &why), 0, "4 ranks a node of 12");
+	is_int(reach, COLL_REACH_CALLS, "counts, on 3 nodes");
 	t = with("ring bytes -4K block 2K-", 0);
 	is_int(choose_reachable(&t, 0, 2, 1, &reach, &why), 0, "4K and 2K a rank, on 2 ranks");
 	is_int(reach, COLL_REACH_CALLS, "one size");
@@ -469,6 +505,8 @@ static void fuzz_rules(int kind, char *text, size_t size)
 			fuzz_range(text, size, "ranks", 0);
 		if (fuzz_random(3) == 0)
 			fuzz_range(text, size, "nodes", 0);
+		if (fuzz_random(3) == 0)
+			fuzz_range(text, size, "local", 0);
 		if (fuzz_random(6) == 0)
 			fuzz_add(text, size, fuzz_random(2) ? " memory host" : " memory cuda");
 	}
@@ -504,6 +542,8 @@ static int fuzz_right(const struct selection *t, const struct call_description *
 			      s->bytes / (uint64_t)s->nranks <= rule->block_max &&
 			      s->nranks >= rule->ranks_min && s->nranks <= rule->ranks_max &&
 			      s->nnodes >= rule->nodes_min && s->nnodes <= rule->nodes_max &&
+			      s->nranks / s->nnodes >= rule->local_min &&
+			      s->nranks / s->nnodes <= rule->local_max &&
 			      (s->memory & rule->memory) == s->memory))
 			return row == candidate;
 	}
@@ -719,6 +759,7 @@ int main(void)
 	test_ranges();
 	test_matches();
 	test_block();
+	test_local();
 	test_refused();
 	test_bytes_refused();
 	test_options();

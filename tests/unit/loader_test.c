@@ -19,6 +19,13 @@ struct found {
 	int code;
 };
 
+static int find_wants(const struct config *config, const char *name)
+{
+	(void)config;
+	(void)name;
+	return PLUGIN_BY_NAME;
+}
+
 /* Loads the plugins in the directories, which are separated by ':'. */
 static struct found find(const char *path)
 {
@@ -29,7 +36,7 @@ static struct found find(const char *path)
 	app.plugin_path = path;
 	if (config_load(&app, &found.config))
 		bail_out("configuration: %s", error_text());
-	found.code = plugins_load(found.config, NULL, 0, &found.list);
+	found.code = plugins_load(found.config, find_wants, 0, &found.list);
 	if (!found.list)
 		bail_out("no list: %s", error_text());
 	return found;

@@ -153,9 +153,12 @@ static int place_counts(const struct place *p, reduce_fn fn)
 	size_t i;
 
 	for (mode = 0; mode < 3; mode++) {
-		for (o = 0; o <= 8; o++)
+		for (o = 0; o <= 8; o++) {
 			for (i = 0; i <= 67; i++)
 				good &= place_try(p, fn, i, (int[]){o, o * 2 % 9, o * 5 % 9}, mode);
+			/* Enough bytes for a kernel that aligns its stores. */
+			good &= place_try(p, fn, 4100, (int[]){o, o * 2 % 9, o * 5 % 9}, mode);
+		}
 		for (i = 0; i < 2; i++)
 			good &= place_try(p, fn, large[i], (int[]){1, 0, 3}, mode);
 	}

@@ -107,6 +107,7 @@ static void info_conditions(const coll_rule_info_t *r, char *line, size_t size)
 		   r->block_max < UINT64_MAX ? high : NULL, "bytes a rank");
 	info_count_range(line, size, r->ranks_min, r->ranks_max, "ranks");
 	info_count_range(line, size, r->nodes_min, r->nodes_max, "nodes");
+	info_count_range(line, size, r->local_min, r->local_max, "ranks a node");
 	len = strlen(line);
 	if (r->memory == COLL_RULE_HOST_MEMORY || r->memory == COLL_RULE_CUDA_MEMORY)
 		snprintf(line + len, size - len, "%s%s memory", len ? ", " : "",
@@ -218,6 +219,9 @@ static void info_json_rule(struct json *json, const struct info_rule *r)
 	json_int(json, "nodes_min", rule->nodes_min);
 	info_json_end_of_range(json, "nodes_max", rule->nodes_max < INT32_MAX,
 			       (uint64_t)rule->nodes_max);
+	json_int(json, "local_min", rule->local_min);
+	info_json_end_of_range(json, "local_max", rule->local_max < INT32_MAX,
+			       (uint64_t)rule->local_max);
 	json_array(json, "memory");
 	if (rule->memory & COLL_RULE_HOST_MEMORY)
 		json_string(json, NULL, "host");

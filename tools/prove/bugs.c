@@ -423,7 +423,7 @@ const struct prove_mutant prove_mutants[] = {
 	{"shared-scratch", "reduce_scatter", "ring", PROVE_RACE, 5, 9, .plant = bug_shared_scratch},
 	{"cyclic-wait", "allreduce", "ring", PROVE_DEADLOCK, 4, 9, .plant = bug_cyclic_wait},
 	{"waits-for-itself", "allreduce", "recursive_doubling", PROVE_DEADLOCK, 4, 9,
-	 .plant = bug_self_wait},
+	 .plant = bug_self_wait, .form = PROVE_IN_PLACE},
 	{"late-receives", "broadcast", "binomial", PROVE_DEADLOCK, 2, 100,
 	 .plant = bug_late_receives, .segment = 1},
 	{"wrong-peer", "broadcast", "binomial", PROVE_MESSAGES, 4, 9, .plant = bug_wrong_peer},

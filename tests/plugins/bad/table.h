@@ -136,4 +136,7 @@ COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {
 	.transport = &bad_transport,
 	.open = BAD_OPEN,
 	.close = BAD_CLOSE,
+#ifdef BAD_FINISH
+	.finish = BAD_FINISH,
+#endif
 };

@@ -2,11 +2,13 @@
 /* coll_unable.c - cannot be used on this machine; its error text says why. */
 #include "stub.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int32_t unable_probe(const coll_host_t *host, coll_error_t *err)
 {
 	(void)host;
+	setenv("STUB_UNABLE_PROBED", "1", 1);
 	strcpy(err->text, "libfabulous.so.3: cannot open shared object file");
 	return COLL_ERR_DEVICE;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* message.c - send and receive: sizes, tags, order, any source, to oneself. */
+/* message.c - send and receive: sizes, tags, order, any source, to oneself, outside the order. */
 #include "check/api/api.h"
 #include <string.h>
 
@@ -205,6 +205,73 @@ static void message_any_source(struct api_rank *r)
 	}
 }
 
+/* ----------------------------------------------------- outside the order of the operations -- */
+
+static int message_is_over(struct api_rank *r, coll_request_t request)
+{
+	const int good = api_did(r, coll_wait(request), "coll_wait");
+
+	coll_request_free(request);
+	return good;
+}
+
+/* Every rank posts its receive, then calls a collective, and only then sends. */
+static void message_outside(struct api_rank *r)
+{
+	static const size_t sizes[] = {0, 1, 1000, 70001, (1 << 20) + 3};
+	int32_t right = (r->rank + 1) % r->nranks, left = (r->rank + r->nranks - 1) % r->nranks;
+	int last = r->c->quick ? 4 : 5, good = 1;
+	unsigned char *x = api_buffer(r, sizes[last - 1]), *y = api_buffer(r, sizes[last - 1]);
+	coll_request_t in, out;
+
+	for (int i = 0; i < last && good; i++) {
+		in = out = NULL;
+		message_fill(x, r->rank, sizes[i]);
+		good = api_did(r, coll_irecv(y, sizes[i], COLL_UINT8, left, i, r->comm, &in),
+			       "coll_irecv") &&
+		       api_did(r, coll_barrier(r->comm), "coll_barrier") &&
+		       api_did(r, coll_isend(x, sizes[i], COLL_UINT8, right, i, r->comm, &out),
+			       "coll_isend");
+		good = good && message_is_over(r, in) && message_is_over(r, out) &&
+		       message_verify(r, y, left, sizes[i]);
+	}
+}
+
+/* Rank 0 takes messages of all lengths by probe, without knowing source, tag or length. */
+static void message_any(struct api_rank *r)
+{
+	enum { EACH = 12, LONG = 70001 };
+	unsigned char *x = api_buffer(r, LONG);
+	coll_status_t s = {.size = sizeof(s)};
+	coll_request_t request;
+	int32_t next[CHECK_RANKS] = {0};
+	int good = 1;
+
+	message_fill(x, r->rank, LONG);
+	for (int i = 0; i < EACH && r->rank && good; i++)
+		good = api_did(r,
+			       coll_isend(x, i % 3 ? (size_t)i : LONG, COLL_UINT8, 0, i, r->comm,
+					  &request),
+			       "coll_isend") &&
+		       message_is_over(r, request);
+	for (int i = 0; i < EACH * (r->nranks - 1) && !r->rank && good; i++) {
+		good = api_did(r, coll_probe(COLL_ANY_SOURCE, COLL_ANY_TAG, r->comm, &s),
+			       "coll_probe") &&
+		       api_did(r,
+			       coll_irecv(x, LONG, COLL_UINT8, s.source, s.tag, r->comm, &request),
+			       "coll_irecv") &&
+		       message_is_over(r, request) &&
+		       message_verify(r, x, s.source, (size_t)s.bytes);
+		if (good &&
+		    (s.tag != next[s.source] || s.bytes != (s.tag % 3 ? (uint64_t)s.tag : LONG)))
+			good = api_fail(r, "of rank %d came %llu bytes of tag %d, expected tag %d",
+					s.source, (unsigned long long)s.bytes, s.tag,
+					next[s.source]);
+		if (good)
+			next[s.source]++;
+	}
+}
+
 /* ------------------------------------------------------------------ the table -- */
 
 static const struct api_plan message_ring_plan = {.rank = message_ring};
@@ -214,6 +281,8 @@ static const struct api_plan message_all_pairs_plan = {.rank = message_all_pairs
 static const struct api_plan message_tags_plan = {.rank = message_tags};
 static const struct api_plan message_order_plan = {.rank = message_order};
 static const struct api_plan message_any_source_plan = {.rank = message_any_source};
+static const struct api_plan message_outside_plan = {.rank = message_outside};
+static const struct api_plan message_any_plan = {.rank = message_any};
 
 const struct check check_api_message[] = {
 	{"message-ring", "messages of 0 bytes to 4 MiB are exchanged in a group, one beside each",
@@ -236,5 +305,12 @@ const struct check check_api_message[] = {
 	{"message-any-source", "a receive from any source takes the first message that comes",
 	 "coll.h, coll_recv", CHECK_API, .ways = CHECK_EITHER, .needs = CHECK_TRANSPORT,
 	 .ranks_min = 2, .run = api_run, .plan = &message_any_source_plan},
+	{"message-outside",
+	 "a message outside the order may be received before a collective and sent after",
+	 "coll.h, coll_isend", CHECK_API, .ways = CHECK_EITHER, .needs = CHECK_TRANSPORT,
+	 .run = api_run, .plan = &message_outside_plan},
+	{"message-any", "messages outside the order of any source, tag and length come in order",
+	 "coll.h, coll_probe", CHECK_API, .ways = CHECK_EITHER, .needs = CHECK_TRANSPORT,
+	 .ranks_min = 2, .run = api_run, .plan = &message_any_plan},
 	{.name = NULL},
 };

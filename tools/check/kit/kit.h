@@ -84,6 +84,7 @@ struct check {
 	unsigned ways;            /* CHECK_THREADS | ... */
 	int ranks_min, ranks_max; /* 0: no limit; the kit clips --ranks to the limits */
 	int slow;                 /* skipped with --quick */
+	int leaves; /* the check closes no endpoint: what the plugin leaves in the process does not count */
 	/* an enum check_trace plus 1: the check also fails if any case left this trace */
 	int trace;
 	void (*run)(struct check_case *c);

@@ -223,7 +223,8 @@ static void run_keep_traces(const struct run *run)
 			 "in '%s', %sit printed '%.*s'", run->c.check->name, name,
 			 n < 200 ? n : 200, run->output);
 	for (int i = 0; i < CHECK_TRACES; i++)
-		if (atomic_load(&run->c.shared->traced[i]) == 2 && !run_traces[i][0])
+		if (atomic_load(&run->c.shared->traced[i]) == 2 && !run->c.check->leaves &&
+		    !run_traces[i][0])
 			snprintf(run_traces[i], sizeof(run_traces[i]), "in '%s', %s%s",
 				 run->c.check->name, name, run->c.shared->trace[i]);
 }

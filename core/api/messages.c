@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* messages.c - the public functions for messages outside the order of the operations. */
+#include "api/request.h"
+#include "device/device.h"
+#include "exec/message.h"
+#include "base/error.h"
+
+#include <string.h>
+
+/* --------------------------------------------------------------- the arguments -- */
+
+static int messages_check_peer(const struct comm *comm, const char *what,
+			       const struct message_args *a)
+{
+	const int sends = a->kind == COLL_KIND_SEND;
+
+	if (!comm->context->plugin->backend.transport)
+		return error_set(COLL_ERR_UNSUPPORTED,
+				 "%s: backend '%s' carries no messages of the library: use "
+				 "coll_send and coll_recv in a group, or choose another backend "
+				 "with COLL_BACKEND",
+				 what, comm->context->plugin->backend.name);
+	if ((a->peer < 0 || a->peer >= comm->nranks) && (sends || a->peer != COLL_ANY_SOURCE))
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "%s: peer is %d, but ranks go from 0 to %d", what, a->peer,
+				 comm->nranks - 1);
+	if (a->tag < 0 && (sends || a->tag != COLL_ANY_TAG))
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "%s: tag is %d, but tags go from 0 to %d", what, a->tag,
+				 INT32_MAX);
+	return COLL_SUCCESS;
+}
+
+/* These messages are not staged, and the library itself copies the bytes of those that come early. */
+static int messages_check_memory(const struct comm *comm, const char *what,
+				 const struct message_args *a)
+{
+	const char *name = a->kind == COLL_KIND_SEND ? "sendbuf" : "recvbuf";
+	uint32_t kind = COLL_MEM_HOST;
+	int device = -1;
+	char where[64];
+
+	if (!a->count || !comm->context->classify)
+		return COLL_SUCCESS;
+	if (comm->context->devices)
+		kind = device_kind(a->buf, &device);
+	if (!kind)
+		return COLL_ERR_DEVICE;
+	if (kind & COLL_MEM_HOST & comm->context->memory)
+		return COLL_SUCCESS;
+	device_describe(kind, device, where, sizeof(where));
+	return error_set(
+		COLL_ERR_UNSUPPORTED,
+		"%s: %s is %s, but messages outside the order of the operations need host "
+		"memory that backend '%s' takes: copy the data there, or use coll_send and "
+		"coll_recv",
+		what, name, where, comm->context->plugin->backend.name);
+}
+
+static int messages_check(const struct comm *comm, const char *what, const struct message_args *a)
+{
+	const size_t elem = coll_dtype_size(a->dtype);
+	int code = messages_check_peer(comm, what, a);
+
+	if (code)
+		return code;
+	if (!elem)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: dtype %d is not a data type", what,
+				 a->dtype);
+	if (a->count > PTRDIFF_MAX / elem)
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "%s: count %zu of %s does not fit into memory", what, a->count,
+				 coll_dtype_name(a->dtype));
+	if (a->count && !a->buf)
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %s is NULL, count is %zu", what,
+				 a->kind == COLL_KIND_SEND ? "sendbuf" : "recvbuf", a->count);
+	return messages_check_memory(comm, what, a);
+}
+
+/* ------------------------------------------------------------ sending, receiving -- */
+
+/* Makes the request before the message starts, which cannot be taken back. */
+static int messages_begin(coll_comm_t handle, const char *what, const struct message_args *args,
+			  coll_request_t *request)
+{
+	struct comm *comm = comm_enter(handle, what);
+	struct request like = {.comm = handle}, *r;
+	int code;
+
+	if (request)
+		*request = NULL;
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = comm_error(comm);
+	if (!code)
+		code = request ? messages_check(comm, what, args)
+			       : error_set(COLL_ERR_INVALID_ARGUMENT, "%s: request is NULL", what);
+	if (!code)
+		code = message_new(comm, args, &like.message);
+	if (!code)
+		code = request_new(request, &like, &r);
+	if (code)
+		message_unref(like.message);
+	else
+		message_start(like.message);
+	comm_leave(comm);
+	return code;
+}
+
+coll_result_t coll_isend(const void *sendbuf, size_t count, coll_dtype_t dtype, int32_t peer,
+			 int32_t tag, coll_comm_t comm, coll_request_t *request)
+{
+	const struct message_args args = {
+		COLL_KIND_SEND, (void *)(uintptr_t)sendbuf, count, dtype, peer, tag};
+
+	return messages_begin(comm, "coll_isend", &args, request);
+}
+
+coll_result_t coll_irecv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t peer, int32_t tag,
+			 coll_comm_t comm, coll_request_t *request)
+{
+	const struct message_args args = {COLL_KIND_RECV, recvbuf, count, dtype, peer, tag};
+
+	return messages_begin(comm, "coll_irecv", &args, request);
+}
+
+/* ------------------------------------------------------------------- the status -- */
+
+/* The program's struct may be of an older size. */
+static int messages_check_status(const char *what, const coll_status_t *status)
+{
+	if (status && status->size >= sizeof(status->size))
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %s", what,
+			 status ? "status->size is not set to sizeof(coll_status_t)"
+				: "status is NULL");
+}
+
+static void messages_give_status(coll_status_t *status, const coll_status_t *from)
+{
+	const size_t size = (size_t)status->size, begin = sizeof(status->size);
+	const size_t most = size < sizeof(*from) ? size : sizeof(*from);
+
+	memcpy((char *)status + begin, (const char *)from + begin, most - begin);
+}
+
+/* Enters the request of a message; NULL: *code has the error. */
+static struct message *messages_enter(coll_request_t request, const char *what, struct comm **comm,
+				      int *code)
+{
+	struct request *r = request_enter(request, what, comm);
+
+	*code = COLL_ERR_INVALID_ARGUMENT;
+	if (!r || r->message)
+		return r ? r->message : NULL;
+	*code = error_set(COLL_ERR_INVALID_USAGE,
+			  "%s: the request was not made by coll_isend or coll_irecv", what);
+	request_leave(request, *comm);
+	return NULL;
+}
+
+coll_result_t coll_request_get_status(coll_request_t request, coll_status_t *status)
+{
+	int code = messages_check_status("coll_request_get_status", status);
+	struct message *message;
+	struct comm *comm;
+
+	if (code)
+		return code;
+	message = messages_enter(request, "coll_request_get_status", &comm, &code);
+	if (!message)
+		return code;
+	messages_give_status(status, &message->status);
+	request_leave(request, comm);
+	return COLL_SUCCESS;
+}
+
+coll_result_t coll_request_cancel(coll_request_t request)
+{
+	struct message *message;
+	struct comm *comm;
+	int code;
+
+	message = messages_enter(request, "coll_request_cancel", &comm, &code);
+	if (!message)
+		return code;
+	code = message_cancel(message);
+	request_leave(request, comm);
+	return code;
+}
+
+/* ---------------------------------------------------------------------- probing -- */
+
+/* found NULL: waits. */
+static int messages_probe(coll_comm_t handle, const char *what, const struct message_args *args,
+			  int32_t *found, coll_status_t *status)
+{
+	struct comm *comm = comm_enter(handle, what);
+	coll_status_t full = {0};
+	int code;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = comm_error(comm);
+	if (!code)
+		code = messages_check_peer(comm, what, args);
+	if (!code && found) {
+		context_progress(comm->context);
+		*found = message_probe(comm, args, &full);
+		code = *found ? COLL_SUCCESS : comm_error(comm);
+	} else if (!code) {
+		code = message_probe_wait(comm, args, &full);
+	}
+	if (!code && (!found || *found))
+		messages_give_status(status, &full);
+	comm_leave(comm);
+	return code;
+}
+
+coll_result_t coll_probe(int32_t peer, int32_t tag, coll_comm_t comm, coll_status_t *status)
+{
+	const struct message_args args = {.kind = COLL_KIND_NONE, .peer = peer, .tag = tag};
+	const int code = messages_check_status("coll_probe", status);
+
+	return code ? code : messages_probe(comm, "coll_probe", &args, NULL, status);
+}
+
+coll_result_t coll_iprobe(int32_t peer, int32_t tag, coll_comm_t comm, int32_t *found,
+			  coll_status_t *status)
+{
+	const struct message_args args = {.kind = COLL_KIND_NONE, .peer = peer, .tag = tag};
+	const int code = found ? messages_check_status("coll_iprobe", status)
+			       : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_iprobe: found is NULL");
+
+	return code ? code : messages_probe(comm, "coll_iprobe", &args, found, status);
+}

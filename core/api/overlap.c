@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* overlap.c - finds operations of one group that would write to each other's buffers: option check_buffers. */
+#include "api/overlap.h"
+#include "base/error.h"
+#include "exec/comm.h"
+
+#include <stdlib.h>
+
+/* A block of a buffer. */
+struct range {
+	uintptr_t begin, end;
+	int receives; /* the operation writes to it */
+	int kind;
+	unsigned operation; /* counts the operations of the group from 1 on */
+};
+
+static _Thread_local struct {
+	struct range *item;
+	size_t n, cap;
+	unsigned operations;
+} overlap;
+
+void overlap_forget(void)
+{
+	free(overlap.item);
+	overlap.item = NULL;
+	overlap.n = overlap.cap = 0;
+	overlap.operations = 0;
+}
+
+static int overlap_add(const coll_args_t *a, int receives, size_t first, size_t count)
+{
+	const size_t elem = coll_dtype_size(a->dtype);
+	const char *buf = receives ? a->recvbuf : a->sendbuf;
+	struct range *bigger;
+
+	if (count == 0)
+		return COLL_SUCCESS;
+	if (overlap.n == overlap.cap) {
+		bigger = realloc(overlap.item, (overlap.cap * 2 + 64) * sizeof(*bigger));
+		if (!bigger)
+			return error_set(COLL_ERR_NO_MEMORY,
+					 "no memory to compare the buffers of a group");
+		overlap.item = bigger;
+		overlap.cap = overlap.cap * 2 + 64;
+	}
+	overlap.item[overlap.n++] = (struct range){.begin = (uintptr_t)(buf + first * elem),
+						   .end = (uintptr_t)(buf + (first + count) * elem),
+						   .receives = receives,
+						   .kind = a->kind,
+						   .operation = overlap.operations};
+	return COLL_SUCCESS;
+}
+
+/* The blocks of a v-form may have gaps, which belong to nobody. */
+static int overlap_add_buffer(const struct comm *comm, const struct call *call, int receives)
+{
+	const coll_args_t *a = &call->args;
+	const size_t *counts = receives ? a->recvcounts : a->sendcounts;
+	const size_t *displs = receives ? a->recvdispls : a->senddispls;
+	const size_t elements = call->elements[receives ? COLL_BUFFER_RECV : COLL_BUFFER_SEND];
+	int code = COLL_SUCCESS;
+
+	if (elements == 0 || !counts || !displs)
+		return overlap_add(a, receives, 0, elements);
+	for (int r = 0; r < comm->nranks && !code; r++)
+		code = overlap_add(a, receives, displs[r], counts[r]);
+	return code;
+}
+
+static const char *overlap_word(const struct range *range)
+{
+	return range->receives ? "receive" : "send";
+}
+
+/* Compares the ranges from `first` on with those before. */
+static int overlap_compare(size_t first)
+{
+	for (size_t i = first; i < overlap.n; i++)
+		for (size_t j = 0; j < first; j++) {
+			const struct range *a = &overlap.item[i], *b = &overlap.item[j];
+
+			if (a->begin >= b->end || b->begin >= a->end ||
+			    !(a->receives || b->receives))
+				continue;
+			return error_set(
+				COLL_ERR_INVALID_USAGE,
+				"%s, operation %u of the group: its %s buffer overlaps the %s "
+				"buffer of operation %u, %s: the operations of a group run at the "
+				"same time, so give them buffers of their own",
+				kind_name(a->kind), a->operation, overlap_word(a), overlap_word(b),
+				b->operation, kind_name(b->kind));
+		}
+	return COLL_SUCCESS;
+}
+
+/* The root of a broadcast in place only reads. */
+static int overlap_receives(const struct comm *comm, const coll_args_t *a)
+{
+	return a->kind != COLL_KIND_BROADCAST || comm->rank != a->root || a->sendbuf != a->recvbuf;
+}
+
+int overlap_check(const struct comm *comm, const struct call *call)
+{
+	const size_t first = overlap.n;
+	int code;
+
+	if (!comm->context->check_buffers)
+		return COLL_SUCCESS;
+	overlap.operations++;
+	code = overlap_add_buffer(comm, call, 0);
+	if (!code && overlap_receives(comm, &call->args))
+		code = overlap_add_buffer(comm, call, 1);
+	if (!code)
+		code = overlap_compare(first);
+	if (code)
+		overlap.n = first;
+	return code;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* overlap.h - finds operations of one group that would write to each other's buffers: option check_buffers. */
+#ifndef CORE_API_OVERLAP_H
+#define CORE_API_OVERLAP_H
+
+#include "exec/call.h"
+
+struct comm;
+
+/*
+ * Compares the buffers of an operation that joins the open group with those of the operations before it.
+ * COLL_ERR_INVALID_USAGE: they overlap, and one of the two operations writes there.
+ */
+int overlap_check(const struct comm *comm, const struct call *call);
+/* The group has ended. */
+void overlap_forget(void);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * request.h - a request: a position in a communicator's queue, and a persistent request's operation; or a
+ * message outside that order.
+ */
+#ifndef CORE_API_REQUEST_H
+#define CORE_API_REQUEST_H
+
+#include "exec/comm.h"
+
+struct message;
+struct op;
+
+struct request {
+	coll_comm_t comm;
+	uint64_t number;         /* the operation; 0: not started */
+	struct op *op;           /* persistent: the communicator owns it and frees it */
+	struct message *message; /* outside the order: a reference; else NULL */
+};
+
+/* Makes a request with its handle.  On an error *made is NULL. */
+int request_new(coll_request_t *request, const struct request *like, struct request **made);
+
+/*
+ * Pins the request and enters its communicator.  NULL with an error if one of them is not valid; `what` names
+ * the public function.
+ */
+struct request *request_enter(coll_request_t handle, const char *what, struct comm **comm);
+void request_leave(coll_request_t handle, struct comm *comm);
+
+/* Issues a checked or unchecked call on an entered communicator (calls.c). */
+int call_issue(struct comm *comm, const coll_args_t *args);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * caller_stream.c - events on streams of the program, and streams that wait for a word.
+ *
+ * Names and numbers are those of the document "CUDA Driver API" (docs.nvidia.com, cuda-driver-api: stream
+ * management, event management, stream memory operations).
+ */
+#include "device/caller_stream.h"
+#include "device/device_impl.h"
+#include "base/error.h"
+
+#include <coll/coll.h>
+#include <stdlib.h>
+
+static int stream_failed(const char *what, int result)
+{
+	char words[256];
+
+	device_words(result, words, sizeof(words));
+	return error_set(
+		COLL_ERR_DEVICE,
+		"%s: the CUDA driver cannot order the operation with the stream: %s; is the "
+		"stream valid, and did its earlier work succeed?",
+		what, words);
+}
+
+static int stream_is_captured(const char *what)
+{
+	return error_set(COLL_ERR_INVALID_USAGE,
+			 "%s: a graph capture of the stream is in progress, and this backend's "
+			 "operations cannot be captured: call it before or after the capture",
+			 what);
+}
+
+int caller_stream_check(const char *what, void *stream)
+{
+	struct device_pushed pushed;
+	void *context = NULL;
+	int result, status = 0;
+
+	if (!cuda_driver.cuStreamWaitValue32 || !cuda_driver.cuStreamGetCtx ||
+	    !cuda_driver.cuStreamIsCapturing)
+		return error_set(COLL_ERR_UNSUPPORTED,
+				 "%s: the CUDA driver is too old to order the operation with a "
+				 "stream (it has no '%s'; CUDA 11.7 has it): pass NULL as stream",
+				 what,
+				 !cuda_driver.cuStreamWaitValue32 ? "cuStreamWaitValue32_v2"
+				 : !cuda_driver.cuStreamGetCtx    ? "cuStreamGetCtx"
+								  : "cuStreamIsCapturing");
+	result = cuda_driver.cuStreamGetCtx(stream, &context);
+	if (!result)
+		result = device_push(&pushed, context);
+	if (result)
+		return stream_failed(what, result);
+	result = cuda_driver.cuStreamIsCapturing(stream, &status);
+	device_pop(&pushed);
+	if (status || result == CUDA_CAPTURE_IMPLICIT)
+		return stream_is_captured(what);
+	return result ? stream_failed(what, result) : COLL_SUCCESS;
+}
+
+/* ---------------------------------------------------------------------- events -- */
+
+/* A spare event of the context, or a new one. */
+static int stream_event_take(struct stream_event **spare, void *context, struct stream_event **out)
+{
+	struct stream_event *event;
+	int result;
+
+	for (struct stream_event **at = spare; (event = *at); at = &event->next)
+		if (event->context == context) {
+			*at = event->next;
+			event->next = NULL;
+			*out = event;
+			return CUDA_OK;
+		}
+	event = calloc(1, sizeof(*event));
+	*out = event;
+	if (!event)
+		return CUDA_NO_MEMORY;
+	event->context = context;
+	atomic_init(&event->refs, 1);
+	result = cuda_driver.cuEventCreate(&event->event, CUDA_EVENT_DISABLE_TIMING);
+	if (!result)
+		return CUDA_OK;
+	free(event);
+	*out = NULL;
+	return result;
+}
+
+int stream_event_record(struct stream_event **spare, const char *what, void *stream,
+			struct stream_event **out)
+{
+	struct stream_event *event = NULL;
+	struct device_pushed pushed;
+	void *context = NULL;
+	int result = cuda_driver.cuStreamGetCtx(stream, &context);
+
+	*out = NULL;
+	if (!result)
+		result = device_push(&pushed, context);
+	if (result)
+		return stream_failed(what, result);
+	result = stream_event_take(spare, context, &event);
+	if (!result)
+		result = cuda_driver.cuEventRecord(event->event, stream);
+	device_pop(&pushed);
+	if (result && event) {
+		event->next = *spare;
+		*spare = event;
+	}
+	if (result)
+		return stream_failed(what, result);
+	*out = event;
+	return COLL_SUCCESS;
+}
+
+static const struct stream_event *stream_event_itself(const struct stream_event *event)
+{
+	return event->of ? event->of : event;
+}
+
+int stream_event_query(const struct stream_event *any)
+{
+	const struct stream_event *event = stream_event_itself(any);
+	struct device_pushed pushed;
+	char words[256];
+	int result = device_push(&pushed, event->context);
+
+	if (!result) {
+		result = cuda_driver.cuEventQuery(event->event);
+		device_pop(&pushed);
+	}
+	if (!result || result == CUDA_NOT_READY)
+		return result ? COLL_IN_PROGRESS : COLL_SUCCESS;
+	device_words(result, words, sizeof(words));
+	return error_set(COLL_ERR_DEVICE, "earlier work of its stream has failed: %s", words);
+}
+
+int stream_event_wait(const struct stream_event *event, const char *what, void *stream)
+{
+	struct device_pushed pushed;
+	void *context = NULL;
+	int result = cuda_driver.cuStreamGetCtx(stream, &context);
+
+	if (!result)
+		result = device_push(&pushed, context);
+	if (!result) {
+		result =
+			cuda_driver.cuStreamWaitEvent(stream, stream_event_itself(event)->event, 0);
+		device_pop(&pushed);
+	}
+	return result ? stream_failed(what, result) : COLL_SUCCESS;
+}
+
+struct stream_event *stream_event_ref(struct stream_event *event)
+{
+	struct stream_event *ref = calloc(1, sizeof(*ref));
+
+	if (!ref)
+		return NULL;
+	ref->of = event->of ? event->of : event;
+	atomic_fetch_add(&ref->of->refs, 1);
+	return ref;
+}
+
+void stream_event_unref(struct stream_event *event)
+{
+	struct device_pushed pushed;
+
+	if (event && event->of) {
+		stream_event_unref(event->of);
+		free(event);
+		return;
+	}
+	if (!event || atomic_fetch_sub(&event->refs, 1) > 1)
+		return;
+	/* The application may have destroyed the context, and the event with it. */
+	if (!device_push(&pushed, event->context)) {
+		cuda_driver.cuEventDestroy(event->event);
+		device_pop(&pushed);
+	}
+	free(event);
+}
+
+void stream_events_free(struct stream_event **list)
+{
+	struct stream_event *event;
+
+	while ((event = *list)) {
+		*list = event->next;
+		stream_event_unref(event);
+	}
+}
+
+/* ------------------------------------------------------------------------ words -- */
+
+int stream_word_make(struct stream_word *word, const char *what, void *stream)
+{
+	struct device_pushed pushed;
+	void *context = NULL, *value = NULL;
+	int result = cuda_driver.cuStreamGetCtx(stream, &context);
+
+	if (!result)
+		result = device_push(&pushed, context);
+	if (!result) {
+		result = cuda_driver.cuMemHostAlloc(&value, sizeof(*word->value),
+						    CUDA_PIN_PORTABLE | CUDA_PIN_MAPPED);
+		device_pop(&pushed);
+	}
+	if (result)
+		return stream_failed(what, result);
+	device_expect_held();
+	word->value = value;
+	word->context = context;
+	atomic_init(word->value, 0);
+	return COLL_SUCCESS;
+}
+
+void stream_word_free(struct stream_word *word)
+{
+	struct device_pushed pushed;
+
+	if (!word->value || device_push(&pushed, word->context))
+		return;
+	cuda_driver.cuMemFreeHost((void *)word->value);
+	device_pop(&pushed);
+	word->value = NULL;
+}
+
+/* With unified addresses, which all 64-bit systems have, the device reads the word at its host address. */
+int stream_word_wait(const struct stream_word *word, const char *what, void *stream, uint32_t value)
+{
+	struct device_pushed pushed;
+	void *context = NULL;
+	int result = cuda_driver.cuStreamGetCtx(stream, &context);
+
+	if (!result)
+		result = device_push(&pushed, context);
+	if (!result) {
+		result = cuda_driver.cuStreamWaitValue32(stream, (uintptr_t)word->value, value,
+							 CUDA_WAIT_GEQ);
+		device_pop(&pushed);
+	}
+	return result ? stream_failed(what, result) : COLL_SUCCESS;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* limit.c - operations that must be complete by a time that the program has set. */
+#include "exec/limit.h"
+#include "exec/native.h"
+#include "exec/stall_words.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct limit {
+	struct limit *next;
+	uint64_t number; /* the operation */
+	int64_t timeout_us, end_us;
+};
+
+int limit_add(struct comm *comm, uint64_t number, int64_t timeout_us)
+{
+	struct limit *limit = malloc(sizeof(*limit));
+
+	if (!limit)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a limit");
+	*limit = (struct limit){comm->limits, number, timeout_us, clock_now_us() + timeout_us};
+	comm->limits = limit;
+	return COLL_SUCCESS;
+}
+
+void limit_free(struct comm *comm)
+{
+	while (comm->limits) {
+		struct limit *next = comm->limits->next;
+
+		free(comm->limits);
+		comm->limits = next;
+	}
+}
+
+/* The oldest operation is the one that the others wait for. */
+static void limit_fail(struct comm *comm, const struct limit *limit)
+{
+	char what[160], awaited[256] = "";
+	struct untaken untaken = {.text = ""};
+
+	if (comm->head) {
+		call_describe(&comm->head->call, what, sizeof(what));
+		stall_describe_awaited(comm, awaited, sizeof(awaited));
+		stall_untaken(comm, &untaken);
+	} else {
+		native_describe(comm, what, sizeof(what));
+	}
+	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
+		  "rank %d: operation number %llu timed out: it is not complete %.3g s after the "
+		  "program limited its time; the rank is at %s%s%s%s",
+		  comm->rank, (unsigned long long)limit->number, (double)limit->timeout_us / 1e6,
+		  what, awaited[0] ? "; still needs data from: " : "", awaited, untaken.text);
+}
+
+int limit_fail_late(struct comm *comm)
+{
+	const int64_t now = clock_now_us();
+	struct limit **at = &comm->limits, *limit;
+
+	while ((limit = *at) && !comm->error) {
+		if (limit->number <= comm->finished) {
+			*at = limit->next;
+			free(limit);
+			continue;
+		}
+		if (limit->end_us <= now)
+			limit_fail(comm, limit);
+		at = &limit->next;
+	}
+	return comm->error != 0;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* message.c - messages outside the order of the operations: how they are made, started and waited for. */
+#include "exec/message.h"
+#include "exec/callback.h"
+#include "exec/engine.h"
+#include "exec/stall.h"
+#include "base/error.h"
+
+#include <stdlib.h>
+
+int message_new(struct comm *comm, const struct message_args *args, struct message **out)
+{
+	struct message *m = calloc(1, sizeof(*m));
+
+	*out = m;
+	if (!m)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a message");
+	m->comm = comm;
+	m->args = *args;
+	atomic_init(&m->refs, 1);
+	m->status = (coll_status_t){
+		.source = -1, .tag = -1, .error = COLL_IN_PROGRESS, .dtype = COLL_DTYPE_NONE};
+	return COLL_SUCCESS;
+}
+
+void message_unref(struct message *m)
+{
+	if (!m || atomic_fetch_sub(&m->refs, 1) > 1)
+		return;
+	free(m->text);
+	free(m);
+}
+
+/* ------------------------------------------------------------------ starting -- */
+
+static uint64_t message_type(const struct message_args *args)
+{
+	return (uint64_t)COLL_KIND_SEND | (uint64_t)(args->dtype & 0xff) << 8;
+}
+
+static void message_open(struct message *m)
+{
+	struct comm *comm = m->comm;
+	const int sends = m->args.kind == COLL_KIND_SEND;
+	struct message_list *list = sends ? &comm->sends : &comm->recvs;
+
+	atomic_fetch_add(&m->refs, 1);
+	m->prev = list->last;
+	*(list->last ? &list->last->next : &list->first) = m;
+	list->last = m;
+	if (!sends)
+		return;
+	comm->loose++;
+	comm_set_busy(comm);
+}
+
+static void message_start_send(struct message *m)
+{
+	const struct message_args *a = &m->args;
+	struct comm *comm = m->comm;
+	struct context *context = comm->context;
+	coll_send_t *send = &m->u.send;
+	coll_error_t err = error_blank();
+	struct rank_name name;
+	int code;
+
+	*send = (coll_send_t){
+		.header = {.tag = comm_tag_loose(comm),
+			   .meta = {message_type(a), (uint64_t)a->tag},
+			   .len = a->count * coll_dtype_size(a->dtype)},
+		.buf = a->count ? a->buf : NULL,
+		.peer = (uint32_t)comm->to_context_rank[a->peer],
+		.status = COLL_IN_PROGRESS,
+		.memory = COLL_MEM_HOST,
+	};
+	if (comm->peer_state[a->peer] == PEER_LEFT) {
+		message_end(m, COLL_ERR_PEER_LOST,
+			    "%s destroyed its communicator before rank %d sent to it",
+			    comm_rank_name(comm, a->peer, &name), comm->rank);
+		return;
+	}
+	code = context->plugin->backend.transport->send(context->ep, send, &err);
+	if (code)
+		message_end(m, error_take(code, &err), "rank %d cannot send to rank %d: %s",
+			    comm->rank, a->peer, err.text[0] ? err.text : coll_error_string(code));
+}
+
+static struct recv message_recv(const struct comm *comm, const struct message_args *a)
+{
+	return (struct recv){
+		.tag = comm_tag_loose(comm),
+		.meta = {message_type(a),
+			 a->tag == COLL_ANY_TAG ? MATCH_ANY_TAG : (uint64_t)a->tag},
+		.len = a->count * coll_dtype_size(a->dtype),
+		.peer = a->peer == COLL_ANY_SOURCE ? COLL_ANY_SOURCE
+						   : comm->to_context_rank[a->peer],
+		.loose = 1,
+		.dst = a->buf,
+	};
+}
+
+void message_start(struct message *m)
+{
+	struct context *context = m->comm->context;
+
+	message_open(m);
+	if (m->args.kind == COLL_KIND_SEND) {
+		message_start_send(m);
+	} else {
+		m->u.recv = message_recv(m->comm, &m->args);
+		match_post(&context->match, &m->u.recv);
+		message_check_left(m);
+	}
+	context_progress(context);
+	if (context->sleepers) /* they must arm their descriptors anew */
+		context_wake(context);
+}
+
+/* ------------------------------------------------------------------- waiting -- */
+
+int message_result(const struct message *m)
+{
+	const struct comm *comm = m->comm;
+
+	if (!m->done)
+		return COLL_IN_PROGRESS;
+	if (!m->code)
+		return COLL_SUCCESS;
+	return error_set(m->code, "%s",
+			 m->text       ? m->text
+			 : comm->error ? comm->error_text
+				       : coll_error_string(m->code));
+}
+
+static int message_is_over(void *arg)
+{
+	const struct message *m = arg;
+
+	return m->done || m->comm->error || atomic_load(&m->comm->aborted);
+}
+
+/* The other ranks are asked where they are, and the communicator fails after its timeout. */
+static int message_stalls(struct stall *stall, const struct message *m, int64_t idle_us)
+{
+	int over;
+
+	m->comm->waited = m;
+	over = stall_step(stall, m->comm, idle_us);
+	m->comm->waited = NULL;
+	return over;
+}
+
+/* over: is the wait for the message over? */
+static void message_wait_until(struct message *m, int (*over)(void *arg))
+{
+	struct comm *comm = m->comm;
+	struct stall stall;
+	int64_t slice;
+
+	stall_begin(&stall);
+	do
+		slice = stall_slice(&stall, comm);
+	while (context_wait(comm->context, over, m, slice) && !message_stalls(&stall, m, slice));
+}
+
+int message_wait(struct message *m)
+{
+	if (!m->done)
+		message_wait_until(m, message_is_over);
+	if (!m->done)
+		comm_check_aborted(m->comm, UINT64_MAX);
+	comm_flush(m->comm);
+	return message_result(m);
+}
+
+/* ------------------------------------------------------------------- probing -- */
+
+int message_probe(struct comm *comm, const struct message_args *args, coll_status_t *status)
+{
+	const struct recv recv = message_recv(comm, args);
+	const struct unexpected *e = match_probe(&comm->context->match, &recv);
+
+	if (!e)
+		return 0;
+	status->source = comm->to_comm_rank[e->peer];
+	status->tag = (int32_t)e->header.meta[1];
+	status->bytes = e->header.len;
+	status->dtype = e->header.len ? (int32_t)(e->header.meta[0] >> 8 & 0xff) : COLL_DTYPE_NONE;
+	return 1;
+}
+
+static int message_probed(void *arg)
+{
+	struct message *m = arg;
+
+	return message_is_over(arg) || message_probe(m->comm, &m->args, &m->status) ||
+	       message_check_left(m);
+}
+
+int message_probe_wait(struct comm *comm, const struct message_args *args, coll_status_t *status)
+{
+	struct message m = {.comm = comm, .args = *args};
+	int code;
+
+	m.u.recv = message_recv(comm, args);
+	m.u.recv.state = RECV_POSTED; /* for the descriptions */
+	message_wait_until(&m, message_probed);
+	comm_check_aborted(comm, UINT64_MAX);
+	comm_flush(comm);
+	code = m.done ? message_result(&m) : comm_error(comm);
+	free(m.text);
+	if (!code)
+		*status = m.status;
+	return code;
+}
+
+/* ---------------------------------------------------------------- progressing -- */
+
+static int message_check_limit(struct message *m, int64_t now)
+{
+	struct comm *comm = m->comm;
+	char what[160];
+
+	if (!m->end_us || m->end_us > now)
+		return 0;
+	message_describe(m, what, sizeof(what));
+	if (message_is_posted(m)) {
+		engine_cancel_recv(comm->context, &m->u.recv);
+		message_end(m, COLL_ERR_TIMEOUT,
+			    "rank %d: %s timed out: no message has come %.3g s after the program "
+			    "limited its time",
+			    comm->rank, what, (double)m->timeout_us / 1e6);
+	} else {
+		comm_fail(comm, 0, COLL_ERR_TIMEOUT,
+			  "rank %d: %s timed out: its bytes are still under way %.3g s after the "
+			  "program limited its time",
+			  comm->rank, what, (double)m->timeout_us / 1e6);
+	}
+	return 1;
+}
+
+static int message_check_send(struct message *m)
+{
+	struct comm *comm = m->comm;
+	const int status = m->u.send.status;
+	struct rank_name name;
+
+	if (status == COLL_IN_PROGRESS)
+		return 0;
+	if (!status) {
+		m->status =
+			(coll_status_t){.source = comm->rank,
+					.tag = m->args.tag,
+					.bytes = m->u.send.header.len,
+					.dtype = m->args.count ? m->args.dtype : COLL_DTYPE_NONE};
+		message_end(m, COLL_SUCCESS, NULL);
+	} else if (comm->peer_state[m->args.peer] == PEER_LEFT) {
+		message_end(m, COLL_ERR_PEER_LOST,
+			    "%s destroyed its communicator before rank %d could send to it",
+			    comm_rank_name(comm, m->args.peer, &name), comm->rank);
+	} else {
+		engine_peer_failed(comm, m->args.peer, status);
+	}
+	return 1;
+}
+
+static int message_check_limits(struct comm *comm, struct message *first)
+{
+	const int64_t now = clock_now_us();
+	struct message *next;
+	int moved = 0;
+
+	for (struct message *m = first; m && !comm->error; m = next) {
+		next = m->next;
+		moved |= message_check_limit(m, now);
+	}
+	return moved;
+}
+
+int message_progress(struct comm *comm)
+{
+	struct message *next;
+	int moved = 0;
+
+	for (struct message *m = comm->sends.first; m && !comm->error; m = next) {
+		next = m->next;
+		moved |= message_check_send(m);
+	}
+	if (comm->limited)
+		moved |= message_check_limits(comm, comm->recvs.first) |
+			 message_check_limits(comm, comm->sends.first);
+	return moved;
+}
+
+int message_call_back(struct message *m, coll_request_fn fn, void *user)
+{
+	const int code = callback_append(&m->callbacks, fn, user);
+
+	if (!code && m->done)
+		callback_end(&m->callbacks, m->code);
+	return code;
+}
+
+void message_set_limit(struct message *m, int64_t timeout_us)
+{
+	struct comm *comm = m->comm;
+
+	if (m->done)
+		return;
+	if (!m->end_us) {
+		comm->loose++;
+		comm->limited++;
+	}
+	comm_set_busy(comm);
+	m->timeout_us = timeout_us;
+	m->end_us = clock_now_us() + timeout_us;
+}

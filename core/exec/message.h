@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * message.h - messages outside the order of the communicator's operations: coll_isend and coll_irecv.  Such a
+ * message is no operation: it starts at once, waits for no operation, and no operation waits for it.  Each has
+ * its own error.
+ *
+ * The lock is held in all functions except message_unref.
+ */
+#ifndef CORE_EXEC_MESSAGE_H
+#define CORE_EXEC_MESSAGE_H
+
+#include "exec/comm.h"
+
+#include <stdatomic.h>
+
+struct callback;
+struct position;
+
+/* The arguments of the call; they are checked. */
+struct message_args {
+	int kind;  /* COLL_KIND_SEND or COLL_KIND_RECV */
+	void *buf; /* a send only reads it */
+	size_t count;
+	coll_dtype_t dtype;
+	int32_t peer; /* or COLL_ANY_SOURCE */
+	int32_t tag;  /* or COLL_ANY_TAG */
+};
+
+struct message {
+	struct message *next, *prev; /* in comm->sends or comm->recvs while the message is open */
+	struct comm *comm;
+	_Atomic int refs; /* of the request, and of the list of open messages */
+	struct message_args args;
+	int done;
+	int code;   /* once done: the result */
+	char *text; /* of the code; NULL: the text of the communicator's failure */
+	struct callback *callbacks;
+	int64_t timeout_us, end_us; /* by coll_request_set_timeout; end_us 0: none */
+	coll_status_t status;
+	union {
+		coll_send_t send;
+		struct recv recv;
+	} u;
+};
+
+/* Makes a message, with one reference. */
+int message_new(struct comm *comm, const struct message_args *args, struct message **message);
+/* Accepts NULL.  Any thread may call it. */
+void message_unref(struct message *message);
+/* Starts the message.  What goes wrong from now on is the message's own error. */
+void message_start(struct message *message);
+/* Reports a message that is done: its code, with the text.  COLL_IN_PROGRESS if it is not. */
+int message_result(const struct message *message);
+/* Waits until it is done. */
+int message_wait(struct message *message);
+/* Ends a receive for which no message has come: COLL_ERR_INVALID_USAGE if it cannot be ended. */
+int message_cancel(struct message *message);
+/* Calls fn once the message is done; during this call if it is done already. */
+int message_call_back(struct message *message, coll_request_fn fn, void *user);
+/* Ends the message after timeout_us. */
+void message_set_limit(struct message *message, int64_t timeout_us);
+
+/* Looks for a message that a receive with these arguments would get: 1 if there is one; fills the status. */
+int message_probe(struct comm *comm, const struct message_args *args, coll_status_t *status);
+/* Waits for such a message. */
+int message_probe_wait(struct comm *comm, const struct message_args *args, coll_status_t *status);
+
+/* Ends messages whose sends are complete or whose time is over: 1 if any. */
+int message_progress(struct comm *comm);
+/* A loose receive has completed (struct context_client). */
+void message_received(struct recv *recv);
+/* A message has come that the receive cannot take: it is the receive's error. */
+void message_misfit(const struct recv *recv, uint32_t peer, const coll_header_t *header);
+/* A rank has destroyed its communicator: ends the receives that no rank can meet any more. */
+void message_peer_left(struct comm *comm);
+/* Ends all messages of the communicator, which has failed or is being destroyed. */
+void message_end_all(struct comm *comm, int code);
+
+/* Writes "coll_irecv of 4 int32 from rank 1 with tag 7". */
+void message_describe(const struct message *message, char *text, size_t size);
+/* Marks in `from` the rank for which the message waits: 1 if it is a certain rank. */
+int message_mark_awaited(const struct message *message, uint8_t *from);
+/* For a rank without operations: the oldest open receive is its position. */
+void message_position(const struct comm *comm, struct position *position);
+
+/* For message.c (message_end.c): the message is over.  fmt NULL: the communicator's failure is the reason. */
+void message_end(struct message *message, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* For message.c: ends a receive that no rank can meet any more: 1 if it did. */
+int message_check_left(struct message *message);
+/* For message.c: is it a receive for which no message has come? */
+int message_is_posted(const struct message *message);
+
+#endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* message_end.c - how messages outside the order of the operations end, and their names in texts. */
+#include "exec/message.h"
+#include "exec/callback.h"
+#include "exec/engine.h"
+#include "exec/stall.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct message *message_of(const struct recv *recv)
+{
+	return (struct message *)((uintptr_t)recv - offsetof(struct message, u.recv));
+}
+
+int message_is_posted(const struct message *m)
+{
+	return m->args.kind == COLL_KIND_RECV && m->u.recv.state == RECV_POSTED;
+}
+
+/* -------------------------------------------------------------------- in words -- */
+
+void message_describe(const struct message *m, char *text, size_t size)
+{
+	const struct message_args *a = &m->args;
+	char peer[32] = "any rank", tag[32] = "any tag";
+
+	if (a->peer != COLL_ANY_SOURCE)
+		snprintf(peer, sizeof(peer), "rank %d", a->peer);
+	if (a->tag != COLL_ANY_TAG)
+		snprintf(tag, sizeof(tag), "tag %d", a->tag);
+	if (a->kind == COLL_KIND_NONE)
+		snprintf(text, size, "coll_probe of a message from %s with %s", peer, tag);
+	else
+		snprintf(text, size, "%s of %zu %s %s %s with %s",
+			 a->kind == COLL_KIND_SEND ? "coll_isend" : "coll_irecv", a->count,
+			 coll_dtype_name(a->dtype), a->kind == COLL_KIND_SEND ? "to" : "from", peer,
+			 tag);
+}
+
+int message_mark_awaited(const struct message *m, uint8_t *from)
+{
+	if (m->args.peer == COLL_ANY_SOURCE)
+		return 0;
+	from[m->args.peer] = 1;
+	return 1;
+}
+
+void message_position(const struct comm *comm, struct position *position)
+{
+	const struct message *m = comm->recvs.first;
+
+	if (!m || m->args.tag == COLL_ANY_TAG)
+		return;
+	position->kind = COLL_KIND_RECV;
+	position->meta[0] = m->u.recv.meta[0];
+	position->meta[1] = m->args.count;
+	position->peer = m->args.peer;
+	position->tag = (uint32_t)m->args.tag;
+}
+
+/* ------------------------------------------------------------------------ ends -- */
+
+static void message_unlink(struct message *m)
+{
+	struct comm *comm = m->comm;
+	struct message_list *list = m->args.kind == COLL_KIND_SEND ? &comm->sends : &comm->recvs;
+
+	*(m->prev ? &m->prev->next : &list->first) = m->next;
+	*(m->next ? &m->next->prev : &list->last) = m->prev;
+	comm->loose -= (m->args.kind == COLL_KIND_SEND) + (m->end_us != 0);
+	comm->limited -= m->end_us != 0;
+}
+
+/* The first text stays.  Without memory there is none. */
+__attribute__((format(printf, 2, 0))) static void message_set_text(struct message *m,
+								   const char *fmt, va_list ap)
+{
+	if (!m->text && vasprintf(&m->text, fmt, ap) < 0)
+		m->text = NULL;
+}
+
+void message_end(struct message *m, int code, const char *fmt, ...)
+{
+	struct comm *comm = m->comm;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (fmt)
+		message_set_text(m, fmt, ap);
+	va_end(ap);
+	m->done = 1;
+	m->code = m->status.error = code;
+	if (m->args.kind == COLL_KIND_NONE)
+		return;
+	message_unlink(m);
+	comm->steps++;
+	comm->context->sleepers_have_news = 1;
+	callback_end(&m->callbacks, code);
+	message_unref(m);
+}
+
+void message_received(struct recv *recv)
+{
+	struct message *m = message_of(recv);
+	struct comm *comm = m->comm;
+
+	if (recv->status == COLL_ERR_MISMATCH) {
+		message_end(m, COLL_ERR_MISMATCH, NULL); /* message_misfit has set the text */
+		return;
+	}
+	if (recv->status) {
+		engine_peer_failed(comm, comm->to_comm_rank[recv->peer], recv->status);
+		return;
+	}
+	m->status = (coll_status_t){.source = comm->to_comm_rank[recv->peer],
+				    .tag = (int32_t)recv->meta[1],
+				    .bytes = recv->len,
+				    .dtype = recv->len ? m->args.dtype : COLL_DTYPE_NONE};
+	message_end(m, COLL_SUCCESS, NULL);
+}
+
+__attribute__((format(printf, 2, 3))) static void message_note(struct message *m, const char *fmt,
+							       ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	message_set_text(m, fmt, ap);
+	va_end(ap);
+}
+
+void message_misfit(const struct recv *recv, uint32_t peer, const coll_header_t *h)
+{
+	struct message *m = message_of(recv);
+	const int dtype = (int)(h->meta[0] >> 8 & 0xff), source = m->comm->to_comm_rank[peer];
+	const int tag = (int)h->meta[1];
+	char what[160];
+
+	message_describe(m, what, sizeof(what));
+	m->status = (coll_status_t){.source = source, .tag = tag, .bytes = h->len, .dtype = dtype};
+	if (dtype != m->args.dtype)
+		message_note(
+			m, "rank %d: %s: rank %d sent %s with tag %d, but the types must be equal",
+			m->comm->rank, what, source, coll_dtype_name(dtype), tag);
+	else
+		message_note(
+			m,
+			"rank %d: %s: rank %d sent %llu bytes with tag %d, but the receive has "
+			"room for %llu: coll_probe tells the size of a message",
+			m->comm->rank, what, source, (unsigned long long)h->len, tag,
+			(unsigned long long)recv->len);
+}
+
+/* Has every rank left that could send the message?  The own rank could, but the thread waits. */
+static int message_has_left(const struct message *m)
+{
+	const struct comm *comm = m->comm;
+
+	if (!comm->nleft || m->done || !message_is_posted(m))
+		return 0;
+	return m->args.peer == COLL_ANY_SOURCE ? comm->nleft == comm->nranks - 1
+					       : comm->peer_state[m->args.peer] == PEER_LEFT;
+}
+
+int message_check_left(struct message *m)
+{
+	const int rank = m->comm->rank;
+	char what[160];
+	struct rank_name name;
+
+	if (!message_has_left(m))
+		return 0;
+	message_describe(m, what, sizeof(what));
+	engine_cancel_recv(m->comm->context, &m->u.recv);
+	if (m->args.peer == COLL_ANY_SOURCE)
+		message_end(m, COLL_ERR_PEER_LOST,
+			    "all other ranks destroyed their communicators while rank %d waited in "
+			    "%s",
+			    rank, what);
+	else
+		message_end(m, COLL_ERR_PEER_LOST,
+			    "%s destroyed its communicator while rank %d waited in %s",
+			    comm_rank_name(m->comm, m->args.peer, &name), rank, what);
+	return 1;
+}
+
+void message_peer_left(struct comm *comm)
+{
+	struct message *next;
+
+	for (struct message *m = comm->recvs.first; m; m = next) {
+		next = m->next;
+		message_check_left(m);
+	}
+}
+
+int message_cancel(struct message *m)
+{
+	struct context *context = m->comm->context;
+
+	if (m->done || !message_is_posted(m))
+		return error_set(COLL_ERR_INVALID_USAGE, "coll_request_cancel: %s",
+				 m->done ? "the request is complete already"
+				 : m->args.kind == COLL_KIND_SEND
+					 ? "a send has started and cannot be cancelled"
+					 : "a message for the receive is under way");
+	engine_cancel_recv(context, &m->u.recv);
+	message_end(m, COLL_ERR_ABORTED, "the program cancelled the receive");
+	if (context->sleepers)
+		context_wake(context);
+	return COLL_SUCCESS;
+}
+
+/*
+ * An endpoint without a function to cancel is closed: then the communicator fails, and ends its messages, within
+ * the call that ends one of them.
+ */
+void message_end_all(struct comm *comm, int code)
+{
+	struct message *m = comm->recvs.first ? comm->recvs.first : comm->sends.first;
+	char what[160];
+
+	if (m) {
+		message_describe(m, what, sizeof(what));
+		log_info("rank %d ends messages that are not complete, the first of them %s",
+			 comm->rank, what);
+	}
+	while ((m = comm->sends.first)) {
+		engine_cancel_send(comm->context, &m->u.send);
+		if (m == comm->sends.first)
+			message_end(m, code, NULL);
+	}
+	while ((m = comm->recvs.first)) {
+		engine_cancel_recv(comm->context, &m->u.recv);
+		if (m == comm->recvs.first)
+			message_end(m, code, NULL);
+	}
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* stall_words.c - where the ranks of an operation that does not move are, in words. */
+#include "exec/stall_words.h"
+#include "exec/compare.h"
+#include "exec/message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Does the engine run the operation's schedule? */
+static int stall_runs(const struct op *op)
+{
+	return op->state == OP_RUNNING && !op->native && op->call.args.kind != KIND_AWAIT;
+}
+
+/* The backend's own function waits for ranks that have not called it: marks them in `from`. */
+static int stall_mark_callers(const struct comm *comm, const struct op *op, uint8_t *from)
+{
+	int any = 0;
+
+	if (op->state != OP_RUNNING || !op->native || !kind_is_collective(op->call.args.kind))
+		return 0;
+	for (int r = 0; r < comm->nranks; r++)
+		if (compare_lacks(comm, r, op->seq))
+			any = from[r] = 1;
+	return any;
+}
+
+int stall_mark_awaited(const struct comm *comm, uint8_t *from)
+{
+	int any = comm->waited && message_mark_awaited(comm->waited, from);
+
+	for (const struct op *op = comm->head; op; op = op->next) {
+		any |= stall_mark_callers(comm, op, from);
+		for (int i = 0; stall_runs(op) && i < op->sched.nsteps; i++) {
+			const struct step *step = &op->sched.step[i];
+
+			if ((step->kind != STEP_RECV && step->kind != STEP_RECV_REDUCE) ||
+			    op->run[i].u.recv.state != RECV_POSTED || step->peer < 0)
+				continue;
+			from[step->peer] = 1;
+			any = 1;
+		}
+	}
+	return any;
+}
+
+void stall_describe_own(const struct comm *comm, char *text, size_t size)
+{
+	if (comm->head)
+		call_describe(&comm->head->call, text, size);
+	else
+		message_describe(comm->waited, text, size);
+}
+
+static void stall_see_untaken(void *user, const struct unexpected *e)
+{
+	struct untaken *untaken = user;
+	const struct comm *comm = untaken->comm;
+	const struct signature signature = {{e->header.meta[0], e->header.meta[1]}};
+	char what[160], which[48];
+
+	if (untaken->text[0] || e->header.tag & MATCH_CONTROL || comm->to_comm_rank[e->peer] < 0)
+		return;
+	if (comm_tag_is_loose(e->header.tag))
+		snprintf(what, sizeof(what), "isend of %llu bytes",
+			 (unsigned long long)e->header.len);
+	else
+		signature_describe(&signature, what, sizeof(what));
+	if (comm_tag_is_loose(e->header.tag))
+		snprintf(which, sizeof(which), "with tag %llu",
+			 (unsigned long long)e->header.meta[1]);
+	else if (e->header.tag & TAG_USER)
+		snprintf(which, sizeof(which), "with tag %u", (unsigned)(uint32_t)e->header.tag);
+	else
+		snprintf(which, sizeof(which), "as collective number %u",
+			 ((unsigned)(e->header.tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK) + 1);
+	snprintf(untaken->text, sizeof(untaken->text),
+		 "; rank %d has called %s %s, for which nothing waits here",
+		 comm->to_comm_rank[e->peer], what, which);
+}
+
+const char *stall_untaken(const struct comm *comm, struct untaken *untaken)
+{
+	const uint64_t tag = (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT;
+
+	*untaken = (struct untaken){.comm = comm};
+	match_each(&comm->context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, tag, stall_see_untaken,
+		   untaken);
+	return untaken->text;
+}
+
+void stall_list_ranks(const struct comm *comm, const uint8_t *marks, int mark, char *text,
+		      size_t size)
+{
+	size_t at = 0;
+
+	snprintf(text, size, "none");
+	for (int r = 0; r < comm->nranks && at < size; r++)
+		if (marks[r] == mark)
+			at += (size_t)snprintf(text + at, size - at, "%s%d", at ? ", " : "rank ",
+					       r);
+}
+
+void stall_describe_awaited(const struct comm *comm, char *text, size_t size)
+{
+	uint8_t *from = calloc((size_t)comm->nranks, 1);
+
+	snprintf(text, size, "%s",
+		 !comm->head || comm->head->call.args.kind == COLL_KIND_RECV ? "any rank" : "none");
+	if (from && stall_mark_awaited(comm, from))
+		stall_list_ranks(comm, from, 1, text, size);
+	free(from);
+}
+
+/* ------------------------------------------------------------------------ in words -- */
+
+/* "broadcast number 117", or "a message". */
+static void stall_describe_heard(uint64_t heard, char *text, size_t size)
+{
+	int kind = (int)(heard >> 32) - 1;
+
+	if (kind_is_collective(kind))
+		snprintf(text, size, "%s as collective number %llu", kind_name(kind),
+			 (unsigned long long)(heard & UINT32_MAX) + 1);
+	else
+		snprintf(text, size, "a message");
+}
+
+/* "waits in barrier as collective number 7" */
+static void stall_describe_position(const struct position *p, char *text, size_t size)
+{
+	const struct signature signature = {{p->meta[0], p->meta[1]}};
+	char call[160];
+
+	if (p->kind < 0) {
+		snprintf(text, size, "has called %u collectives and waits in none",
+			 p->hashes.number);
+		return;
+	}
+	signature_describe(&signature, call, sizeof(call));
+	if (kind_is_collective(p->kind))
+		snprintf(text, size, "waits in %s as collective number %u", call, p->seq + 1);
+	else if (p->kind == COLL_KIND_RECV && p->peer < 0)
+		snprintf(text, size, "waits in recv from any rank with tag %u", p->tag);
+	else
+		snprintf(text, size, "waits in %s %s rank %d with tag %u", kind_name(p->kind),
+			 p->kind == COLL_KIND_RECV ? "from" : "to", p->peer, p->tag);
+}
+
+static void stall_describe_rank(const struct comm *comm, int rank, char *text, size_t size)
+{
+	char what[224];
+
+	if (comm->answered[rank] && comm->positions) {
+		stall_describe_position(&comm->positions[rank], what, sizeof(what));
+		snprintf(text, size, "rank %d %s", rank, what);
+	} else if (comm->peer_state[rank] == PEER_LEFT) {
+		snprintf(text, size, "rank %d has destroyed its communicator", rank);
+	} else if (comm->heard[rank]) {
+		stall_describe_heard(comm->heard[rank], what, sizeof(what));
+		snprintf(text, size, "rank %d does not answer, and was last heard from in %s", rank,
+			 what);
+	} else {
+		snprintf(text, size, "rank %d does not answer, and was never heard from", rank);
+	}
+}
+
+/* Is a rank at the same collective as this one? */
+static int stall_is_here(const struct comm *comm, int rank)
+{
+	const struct position *p = comm->positions ? &comm->positions[rank] : NULL;
+	const struct op *op = comm->head;
+
+	return rank == comm->rank ||
+	       (comm->answered[rank] && op && p && p->kind == op->call.args.kind &&
+		kind_is_collective(p->kind) && p->seq == op->seq);
+}
+
+void stall_describe_ranks(const struct comm *comm, char *text, size_t size)
+{
+	size_t at = 0;
+	char one[288];
+
+	text[0] = '\0';
+	for (int answered = 0; answered < 2; answered++)
+		for (int r = 0; r < comm->nranks && at < size; r++)
+			if (comm->answered[r] == answered && !stall_is_here(comm, r)) {
+				stall_describe_rank(comm, r, one, sizeof(one));
+				at += (size_t)snprintf(text + at, size - at, "; %s", one);
+			}
+	if (at >= size)
+		memcpy(text + size - sizeof("..."), "...", sizeof("..."));
+}

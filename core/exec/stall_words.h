@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* stall_words.h - where the ranks of an operation that does not move are, in words. */
+#ifndef CORE_EXEC_STALL_WORDS_H
+#define CORE_EXEC_STALL_WORDS_H
+
+#include "exec/op.h"
+#include "exec/stall.h"
+
+/* The first message that has come for the communicator and that no operation takes. */
+struct untaken {
+	const struct comm *comm;
+	char text[320];
+};
+
+/* The lock is held in all of these. */
+
+/* Marks in `from` (nranks bytes) the ranks for which an operation still waits: 1 if there are any. */
+int stall_mark_awaited(const struct comm *comm, uint8_t *from);
+/* Writes "rank 1, 4": the ranks whose entry in marks[] is `mark`; or "none". */
+void stall_list_ranks(const struct comm *comm, const uint8_t *marks, int mark, char *text,
+		      size_t size);
+/* Writes the ranks for which an operation still waits: "rank 1, 4", "any rank" or "none". */
+void stall_describe_awaited(const struct comm *comm, char *text, size_t size);
+/* Describes the operation or the message for which this rank waits. */
+void stall_describe_own(const struct comm *comm, char *text, size_t size);
+/* Writes the ranks that are elsewhere, those that do not answer first: "; rank 3 waits in ...". */
+void stall_describe_ranks(const struct comm *comm, char *text, size_t size);
+/* "; rank 2 has called ..., for which nothing waits here", or "". */
+const char *stall_untaken(const struct comm *comm, struct untaken *untaken);
+
+#endif

@@ -1,0 +1,696 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * message_test.c - messages outside the order of the operations: they meet whatever the order of the calls,
+ * matching by source and tag, shorter and longer messages, their own errors, probe and cancel.
+ */
+#include "../lib/ranks.h"
+
+enum { FAR_S = 60, LARGE = 300001, LAST_TAG = INT32_MAX };
+
+/* What the threads of a job share. */
+struct shared {
+	_Atomic int phase;
+};
+
+/* The next step of another thread has begun; meanwhile this rank moves data. */
+static int reaches(struct rank *r, int phase)
+{
+	const struct shared *shared = r->user;
+	double deadline = ranks_now() + FAR_S;
+	coll_result_t error;
+
+	while (atomic_load(&shared->phase) < phase) {
+		if (ranks_now() > deadline)
+			return rank_fail(r, "phase %d does not come", phase);
+		coll_comm_get_async_error(r->comm, &error);
+		ranks_sleep(0.001);
+	}
+	return 1;
+}
+
+static void begins(struct rank *r, int phase)
+{
+	struct shared *shared = r->user;
+
+	atomic_store(&shared->phase, phase);
+}
+
+static int is(struct rank *r, int64_t got, int64_t want, const char *what)
+{
+	return got == want || rank_fail(r, "%s: %lld, not %lld (%s)", what, (long long)got,
+					(long long)want, coll_get_last_error(NULL));
+}
+
+static int says(struct rank *r, const char *piece, const char *what)
+{
+	return strstr(coll_get_last_error(NULL), piece) != NULL ||
+	       rank_fail(r, "%s: '%s' is not in '%s'", what, piece, coll_get_last_error(NULL));
+}
+
+static int lives(struct rank *r)
+{
+	return sums_to(r, r->comm, 1, r->nranks, "the communicator lives");
+}
+
+static coll_request_t sends(struct rank *r, const int32_t *x, size_t n, int peer, int tag)
+{
+	coll_request_t request = NULL;
+
+	rank_did(r, coll_isend(x, n, COLL_INT32, peer, tag, r->comm, &request), "isend");
+	return request;
+}
+
+static coll_request_t receives(struct rank *r, int32_t *x, size_t n, int peer, int tag)
+{
+	coll_request_t request = NULL;
+
+	rank_did(r, coll_irecv(x, n, COLL_INT32, peer, tag, r->comm, &request), "irecv");
+	return request;
+}
+
+/* Waits, and frees the request. */
+static int ends(struct rank *r, coll_request_t request, coll_result_t code, const char *what)
+{
+	int good = is(r, coll_wait(request), code, what);
+
+	return rank_did(r, coll_request_free(request), "free") && good;
+}
+
+static int has_status(struct rank *r, coll_request_t request, int source, int tag, uint64_t bytes,
+		      int error)
+{
+	coll_status_t s = {.size = sizeof(s)};
+
+	return rank_did(r, coll_request_get_status(request, &s), "status") &&
+	       is(r, s.source, source, "source") && is(r, s.tag, tag, "tag") &&
+	       is(r, (int64_t)s.bytes, (int64_t)bytes, "bytes") && is(r, s.error, error, "error");
+}
+
+/* ---------------------------------------------------------- the order of the calls -- */
+
+/* Both sides receive first. */
+static void meets(struct rank *r)
+{
+	static const size_t sizes[] = {0, 1, 1000, LARGE};
+	int right = (r->rank + 1) % r->nranks, left = (r->rank + r->nranks - 1) % r->nranks;
+	int32_t *x = calloc(LARGE, sizeof(*x)), *y = calloc(LARGE, sizeof(*y));
+	coll_request_t in, out;
+
+	for (int i = 0; x && y && i < 4; i++) {
+		const size_t n = sizes[i];
+
+		for (size_t k = 0; k < n; k++)
+			x[k] = (int32_t)k + r->rank;
+		in = receives(r, y, n, left, i);
+		out = sends(r, x, n, right, i);
+		ends(r, in, COLL_SUCCESS, "receive");
+		ends(r, out, COLL_SUCCESS, "send");
+		for (size_t k = 0; k < n; k++)
+			if (y[k] != (int32_t)k + left && !is(r, y[k], (int32_t)k + left, "data"))
+				break;
+	}
+	free(x);
+	free(y);
+}
+
+/* A receive stays open across collectives, an ordered receive would hold them. */
+static void stays_open(struct rank *r)
+{
+	int peer = r->rank ^ 1, done = 7;
+	int32_t x = 100 + r->rank, y = -1;
+	coll_request_t in = receives(r, &y, 1, peer, 3), out;
+
+	lives(r);
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	rank_did(r, coll_test(in, &done), "test");
+	is(r, done, 0, "nobody has sent yet");
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	rank_did(r, coll_group_start(), "group");
+	out = sends(r, &x, 1, peer, 3);
+	ends(r, in, COLL_SUCCESS, "a group does not hold a message");
+	rank_did(r, coll_group_end(), "group");
+	ends(r, out, COLL_SUCCESS, "send");
+	is(r, y, 100 + peer, "message");
+}
+
+/* Half of the receives are posted before the messages come, some of which are long. */
+static void keeps_order(struct rank *r)
+{
+	enum { N = 60, ROOM = 30000 };
+	int32_t *x = calloc((size_t)N * ROOM, sizeof(*x));
+	coll_request_t requests[N];
+
+	for (int i = 0; x && i < N / 2 && r->rank == 0; i++)
+		requests[i] = receives(r, x + (size_t)i * ROOM, ROOM, i % 3 ? 1 : COLL_ANY_SOURCE,
+				       i % 2 ? 5 : COLL_ANY_TAG);
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	for (int i = 0; x && i < N && r->rank == 1; i++) {
+		x[(size_t)i * ROOM] = i;
+		requests[i] = sends(r, x + (size_t)i * ROOM, i % 7 ? 1 : ROOM, 0, 5);
+	}
+	for (int i = N / 2; x && i < N && r->rank == 0; i++) {
+		if (i == N / 2 + 5)
+			ranks_sleep(0.01); /* others may come before */
+		requests[i] = receives(r, x + (size_t)i * ROOM, ROOM, i % 3 ? 1 : COLL_ANY_SOURCE,
+				       i % 2 ? 5 : COLL_ANY_TAG);
+	}
+	for (int i = 0; x && i < N && r->rank < 2; i++) {
+		ends(r, requests[i], COLL_SUCCESS, "message");
+		is(r, x[(size_t)i * ROOM], i, "number of the message");
+	}
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	free(x);
+}
+
+static void chooses_tags(struct rank *r)
+{
+	enum { TAGS = 4, EACH = 3 };
+	static const int tags[TAGS] = {0, 1, 70000, LAST_TAG};
+	int32_t x[TAGS][EACH];
+	coll_request_t requests[TAGS][EACH];
+
+	for (int k = 0; k < EACH && r->rank == 1; k++)
+		for (int t = 0; t < TAGS; t++) {
+			x[t][k] = 10 * t + k;
+			requests[t][k] = sends(r, &x[t][k], 1, 0, tags[t]);
+		}
+	for (int t = TAGS - 1; t >= 0 && r->rank == 0; t--)
+		for (int k = 0; k < EACH; k++)
+			requests[t][k] = receives(r, &x[t][k], 1, 1, tags[t]);
+	for (int t = 0; t < TAGS && r->rank < 2; t++)
+		for (int k = 0; k < EACH; k++) {
+			ends(r, requests[t][k], COLL_SUCCESS, "message");
+			is(r, x[t][k], 10 * t + k, "the message of its tag");
+		}
+}
+
+/* Messages of the operations, of another communicator and of these calls never match each other. */
+static void are_apart(struct rank *r)
+{
+	int32_t x[3] = {1, 2, 3}, y[3] = {0, 0, 0};
+	coll_comm_t twin = NULL;
+	coll_request_t first = NULL, second = NULL;
+
+	if (!rank_did(r, coll_comm_dup(r->comm, &twin), "dup"))
+		return;
+	if (r->rank == 1) {
+		first = sends(r, &x[0], 1, 0, 7);
+		rank_did(r, coll_isend(&x[1], 1, COLL_INT32, 0, 7, twin, &second), "isend");
+		rank_did(r, coll_send(&x[2], 1, COLL_INT32, 0, 7, r->comm, NULL), "send");
+		rank_did(r, coll_sync(r->comm), "sync");
+	} else if (r->rank == 0) {
+		rank_did(r, coll_recv(&y[2], 1, COLL_INT32, 1, 7, r->comm, NULL), "recv");
+		rank_did(r, coll_sync(r->comm), "sync");
+		rank_did(r,
+			 coll_irecv(&y[1], 1, COLL_INT32, COLL_ANY_SOURCE, COLL_ANY_TAG, twin,
+				    &second),
+			 "irecv");
+		first = receives(r, &y[0], 1, 1, 7);
+	}
+	if (r->rank < 2) {
+		ends(r, second, COLL_SUCCESS, "on the twin");
+		ends(r, first, COLL_SUCCESS, "on the communicator");
+	}
+	if (r->rank == 0)
+		is(r, 100 * y[0] + 10 * y[1] + y[2], 123, "each its own");
+	rank_did(r, coll_comm_destroy(twin), "destroy");
+}
+
+static void writes_to_itself(struct rank *r)
+{
+	int32_t x = r->rank + 5, y = 0;
+	coll_request_t in = receives(r, &y, 1, r->rank, 1), out = sends(r, &x, 1, r->rank, 1);
+
+	has_status(r, in, r->rank, 1, 4, COLL_SUCCESS);
+	ends(r, out, COLL_SUCCESS, "send");
+	ends(r, in, COLL_SUCCESS, "receive");
+	is(r, y, x, "message");
+}
+
+/* ------------------------------------------------------------- any, status, length -- */
+
+static void takes_any(struct rank *r)
+{
+	enum { EACH = 3, ROOM = 10 };
+	int32_t x[ROOM], next[RANKS_MAX] = {0};
+	coll_request_t request, out[EACH];
+	coll_status_t s = {.size = sizeof(s)};
+
+	for (int i = 0; i < ROOM; i++)
+		x[i] = 1000 * r->rank + i;
+	for (int k = 0; k < EACH && r->rank; k++)
+		out[k] = sends(r, x, (size_t)k + 1, 0, 10 * r->rank + k);
+	for (int k = 0; k < EACH && r->rank; k++)
+		ends(r, out[k], COLL_SUCCESS, "send");
+	for (int i = 0; i < EACH * (r->nranks - 1) && !r->rank; i++) {
+		for (int k = 0; k < ROOM; k++)
+			x[k] = -1;
+		request = receives(r, x, ROOM, COLL_ANY_SOURCE, COLL_ANY_TAG);
+		if (!rank_did(r, coll_wait(request), "wait") ||
+		    !rank_did(r, coll_request_get_status(request, &s), "status") ||
+		    !is(r, s.source > 0 && s.source < r->nranks, 1, "source"))
+			return;
+		is(r, s.tag, 10 * s.source + next[s.source], "tags of a source in order");
+		is(r, (int64_t)s.bytes, 4 * (next[s.source] + 1), "length");
+		is(r, s.dtype, COLL_INT32, "type");
+		is(r, s.error, COLL_SUCCESS, "error");
+		is(r, x[next[s.source]], 1000 * s.source + next[s.source], "last element");
+		is(r, x[next[s.source] + 1], -1, "behind the message");
+		next[s.source]++;
+		coll_request_free(request);
+	}
+}
+
+static void misfit(struct rank *r, int32_t *x, size_t room, int tag, size_t sent)
+{
+	coll_request_t request = receives(r, x, room, 1, tag);
+
+	x[0] = -5;
+	if (tag % 2)
+		begins(r, tag);
+	is(r, coll_wait(request), COLL_ERR_MISMATCH, "a message that is too long");
+	says(r, "with tag", "the text");
+	says(r, "room for", "the text");
+	has_status(r, request, 1, tag, sent * 4, COLL_ERR_MISMATCH);
+	is(r, x[0], -5, "the buffer is unchanged");
+	coll_request_free(request);
+}
+
+/* Messages that are too long or of another type: of odd tags the receive is first, of even tags the message. */
+static void survives_misfits(struct rank *r)
+{
+	enum { SIZES = 4 };
+	static const size_t sizes[SIZES] = {2, 2, LARGE, LARGE};
+	static const double d[2] = {1, 2};
+	int32_t *x = calloc(LARGE, sizeof(*x)), y = 3;
+	coll_request_t out = NULL;
+	coll_status_t s = {.size = sizeof(s)};
+
+	for (int i = 0; x && i < SIZES && r->rank < 2; i++) {
+		if (r->rank == 0 && i % 2 == 0)
+			rank_did(r, coll_probe(1, i, r->comm, &s), "probe");
+		if (r->rank == 0)
+			misfit(r, x, sizes[i] - 1, i, sizes[i]);
+		if (r->rank == 1 && (i % 2 == 0 || reaches(r, i)))
+			ends(r, sends(r, x, sizes[i], 0, i), COLL_SUCCESS, "send");
+	}
+	if (r->rank == 1) {
+		rank_did(r, coll_isend(d, 1, COLL_FLOAT64, 0, 9, r->comm, &out), "isend");
+		ends(r, out, COLL_SUCCESS, "send of another type");
+		rank_did(r, coll_isend(d, 0, COLL_FLOAT64, 0, 9, r->comm, &out), "isend");
+		ends(r, out, COLL_SUCCESS, "send of no elements");
+	} else if (r->rank == 0 && x) {
+		out = receives(r, x, 2, 1, 9);
+		is(r, coll_wait(out), COLL_ERR_MISMATCH, "another type");
+		says(r, "float64", "the text");
+		coll_request_free(out);
+		ends(r, receives(r, &y, 1, 1, 9), COLL_SUCCESS, "no elements have no type");
+		is(r, y, 3, "nothing was received");
+	}
+	lives(r);
+	free(x);
+}
+
+/* ---------------------------------------------------------------------- completion -- */
+
+static void has_many(struct rank *r)
+{
+	enum { MANY = 400 };
+	int32_t x[MANY], y[MANY], indices[2 * MANY], count = 0, left = 2 * MANY;
+	coll_request_t requests[2 * MANY];
+	int peer = r->rank ^ 1;
+
+	for (int i = 0; i < MANY; i++) {
+		x[i] = 1000 * r->rank + i;
+		y[i] = -1;
+		requests[i] = receives(r, &y[i], 1, peer, MANY - 1 - i);
+	}
+	for (int i = 0; i < MANY; i++)
+		requests[MANY + i] = sends(r, &x[i], 1, peer, i);
+	while (left && rank_did(r, coll_wait_some(2 * MANY, requests, -1, indices, &count), "some"))
+		for (int i = 0; i < count; i++, left--) {
+			coll_request_free(requests[indices[i]]);
+			requests[indices[i]] = NULL;
+		}
+	for (int i = 0; i < MANY; i++)
+		is(r, y[i], 1000 * peer + MANY - 1 - i, "message");
+}
+
+struct heard {
+	_Atomic int count;
+	int result;
+};
+
+static void hear(void *user, coll_result_t result)
+{
+	struct heard *heard = user;
+
+	heard->result = result;
+	atomic_fetch_add(&heard->count, 1);
+}
+
+static void calls_back(struct rank *r)
+{
+	struct heard heard = {0};
+	int32_t x = 4, y = 0;
+	coll_request_t request;
+
+	if (r->rank == 1) {
+		reaches(r, 1);
+		ends(r, sends(r, &x, 1, 0, 0), COLL_SUCCESS, "send");
+	} else if (r->rank == 0) {
+		request = receives(r, &y, 1, 1, 0);
+		rank_did(r, coll_request_set_callback(request, hear, &heard), "callback");
+		rank_did(r, coll_request_free(request), "free before the end");
+		is(r, heard.count, 0, "no message yet");
+		begins(r, 1);
+	}
+	lives(r);
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	if (r->rank == 0) {
+		is(r, heard.count, 1, "called once");
+		is(r, heard.result, COLL_SUCCESS, "result");
+		is(r, y, 4, "message");
+	}
+}
+
+/* Of a receive to which nothing comes only the request ends. */
+static void is_limited(struct rank *r)
+{
+	int32_t x = 6, y = 0;
+	coll_request_t request;
+
+	if (r->rank == 0) {
+		request = receives(r, &y, 1, 1, 5);
+		is(r, coll_wait_for(request, 10), COLL_IN_PROGRESS, "no message");
+		rank_did(r, coll_request_set_timeout(request, 50), "limit");
+		is(r, coll_wait(request), COLL_ERR_TIMEOUT, "the limit");
+		says(r, "timed out", "the text");
+		says(r, "coll_irecv of 1 int32 from rank 1 with tag 5", "the text");
+		has_status(r, request, -1, -1, 0, COLL_ERR_TIMEOUT);
+		coll_request_free(request);
+		begins(r, 1);
+		ends(r, receives(r, &y, 1, 1, 5), COLL_SUCCESS, "the next receive");
+		is(r, y, 6, "message");
+	} else if (r->rank == 1 && reaches(r, 1)) {
+		ends(r, sends(r, &x, 1, 0, 5), COLL_SUCCESS, "send");
+	}
+	lives(r);
+}
+
+/* ------------------------------------------------------------------------ failures -- */
+
+static void times_out(struct rank *r)
+{
+	coll_request_t request;
+	coll_result_t error = 0;
+	int32_t y = 0, done = 0;
+	double begun = ranks_now();
+
+	if (r->rank == 0) {
+		rank_did(r, coll_comm_set_timeout(r->comm, 200), "200 ms");
+		request = receives(r, &y, 1, 1, 8);
+		while (ranks_now() < begun + 0.5)
+			rank_did(r, coll_test(request, &done), "a test does not time out");
+		is(r, coll_wait_for(request, 300), COLL_IN_PROGRESS, "nor does a limited wait");
+		is(r, coll_wait(request), COLL_ERR_TIMEOUT, "the communicator's timeout");
+		says(r, "coll_irecv of 1 int32 from rank 1 with tag 8 timed out", "the text");
+		says(r, "still needs data from: rank 1", "the text");
+		rank_did(r, coll_comm_get_async_error(r->comm, &error), "error");
+		is(r, error, COLL_ERR_TIMEOUT, "the communicator has failed");
+		coll_request_free(request);
+		begins(r, 1);
+	}
+	reaches(r, 1);
+}
+
+static void is_aborted(struct rank *r)
+{
+	struct heard heard = {0};
+	int32_t *x = calloc(LARGE, sizeof(*x)), y = 0;
+	coll_request_t request = receives(r, &y, 1, r->rank ^ 1, 8), out = NULL, none = NULL;
+
+	rank_did(r, coll_request_set_callback(request, hear, &heard), "callback");
+	if (r->rank)
+		begins(r, 1);
+	else if (reaches(r, 1)) {
+		out = sends(r, x, LARGE, 1, 9); /* it may be under way for ever */
+		rank_did(r, coll_comm_abort(r->comm), "abort");
+		is(r, heard.count, 1, "the abort ended it");
+		is(r, coll_isend(x, 1, COLL_INT32, 1, 1, r->comm, &none), COLL_ERR_ABORTED,
+		   "later");
+		coll_request_free(out);
+	}
+	is(r, coll_wait(request), r->rank ? COLL_ERR_REMOTE : COLL_ERR_ABORTED, "wait");
+	says(r, "aborted", "the text");
+	is(r, heard.result, r->rank ? COLL_ERR_REMOTE : COLL_ERR_ABORTED, "callback");
+	coll_request_free(request);
+	free(x);
+}
+
+/* Rank 1 leaves; the message that it sent before is received. */
+static void is_left(struct rank *r)
+{
+	int32_t x[3] = {1, 2, 3};
+	coll_request_t from = NULL, any = NULL, to = NULL;
+	coll_comm_t twin = NULL;
+	coll_result_t error = 0;
+
+	if (!rank_did(r, coll_comm_dup(r->comm, &twin), "dup"))
+		return;
+	if (r->rank == 0) {
+		coll_irecv(&x[0], 1, COLL_INT32, 1, 4, twin, &from);
+		coll_irecv(&x[1], 1, COLL_INT32, COLL_ANY_SOURCE, 5, twin, &any);
+		is(r, coll_wait(from), COLL_ERR_PEER_LOST, "from the rank that left");
+		says(r, "rank 1 destroyed its communicator", "the text");
+		is(r, coll_wait(any), COLL_ERR_PEER_LOST, "from any rank");
+		coll_request_free(from);
+		rank_did(r, coll_irecv(&x[2], 1, COLL_INT32, 1, 6, twin, &from), "irecv");
+		ends(r, from, COLL_SUCCESS, "a message from before");
+		is(r, x[2], 30, "message");
+		rank_did(r, coll_isend(x, 1, COLL_INT32, 1, 4, twin, &to), "isend");
+		ends(r, to, COLL_ERR_PEER_LOST, "to the rank that left");
+		rank_did(r, coll_comm_get_async_error(twin, &error), "error");
+		is(r, error, COLL_SUCCESS, "no failure of the communicator");
+		coll_request_free(any);
+	} else {
+		x[0] = 30;
+		rank_did(r, coll_isend(x, 1, COLL_INT32, 0, 6, twin, &to), "isend");
+		ends(r, to, COLL_SUCCESS, "send");
+	}
+	rank_did(r, coll_comm_destroy(twin), "destroy");
+	lives(r);
+}
+
+/* Open receives end, sends arrive, and what nobody received is dropped. */
+static void is_destroyed(struct rank *r)
+{
+	struct heard heard = {0};
+	int32_t *x = calloc(LARGE, sizeof(*x)), y = 0;
+	coll_request_t request = NULL, out = NULL;
+	coll_comm_t twin = NULL;
+
+	if (!x || !rank_did(r, coll_comm_dup(r->comm, &twin), "dup"))
+		return;
+	rank_did(r, coll_irecv(&y, 1, COLL_INT32, r->rank ^ 1, 4, twin, &request), "irecv");
+	rank_did(r, coll_request_set_callback(request, hear, &heard), "callback");
+	rank_did(r, coll_isend(x, LARGE, COLL_INT32, r->rank ^ 1, 5, twin, &out), "isend");
+	rank_did(r, coll_request_free(out), "free");
+	rank_did(r, coll_comm_destroy(twin), "destroy");
+	is(r, heard.count, 1, "the receive ended");
+	is(r, heard.result == COLL_ERR_ABORTED || heard.result == COLL_ERR_PEER_LOST, 1, "result");
+	is(r, coll_wait(request), COLL_ERR_INVALID_ARGUMENT, "the communicator is gone");
+	rank_did(r, coll_request_free(request), "free");
+	lives(r);
+	free(x);
+}
+
+/* ------------------------------------------------------------------ cancel and probe -- */
+
+static void is_cancelled(struct rank *r)
+{
+	int32_t x = 7, y[2] = {0, 0};
+	coll_request_t request, out, sum;
+
+	if (r->rank == 0) {
+		request = receives(r, &y[0], 1, 1, 2);
+		rank_did(r, coll_request_cancel(request), "cancel");
+		is(r, coll_wait(request), COLL_ERR_ABORTED, "wait");
+		says(r, "cancelled", "the text");
+		has_status(r, request, -1, -1, 0, COLL_ERR_ABORTED);
+		is(r, coll_request_cancel(request), COLL_ERR_INVALID_USAGE, "once more");
+		coll_request_free(request);
+		begins(r, 1);
+		request = receives(r, &y[1], 1, 1, 2);
+		ends(r, request, COLL_SUCCESS, "the next receive has the message");
+		is(r, y[0], 0, "not the cancelled one");
+		is(r, y[1], 7, "message");
+	} else if (r->rank == 1 && reaches(r, 1)) {
+		out = sends(r, &x, 1, 0, 2);
+		is(r, coll_request_cancel(out), COLL_ERR_INVALID_USAGE, "a send");
+		ends(r, out, COLL_SUCCESS, "send");
+	}
+	lives(r);
+	rank_did(r, coll_get_request(r->comm, &sum), "request");
+	is(r, coll_request_cancel(sum), COLL_ERR_INVALID_USAGE, "an operation");
+	coll_request_free(sum);
+}
+
+static void is_probed(struct rank *r)
+{
+	int32_t x[5] = {1, 2, 3, 4, 5}, found = 7;
+	coll_status_t s = {.size = sizeof(s), .tag = -7};
+
+	if (r->rank == 1 && reaches(r, 1)) {
+		ends(r, sends(r, x, 5, 0, 11), COLL_SUCCESS, "send");
+		ends(r, sends(r, x, 3, 0, 12), COLL_SUCCESS, "send");
+	}
+	if (r->rank == 0) {
+		rank_did(r, coll_iprobe(COLL_ANY_SOURCE, COLL_ANY_TAG, r->comm, &found, &s),
+			 "probe");
+		is(r, found, 0, "nothing was sent");
+		is(r, s.tag, -7, "the status is unchanged");
+		begins(r, 1);
+		rank_did(r, coll_probe(1, 12, r->comm, &s), "probe");
+		is(r, s.tag, 12, "tag");
+		is(r, (int64_t)s.bytes, 12, "length");
+		rank_did(r, coll_probe(COLL_ANY_SOURCE, COLL_ANY_TAG, r->comm, &s), "probe");
+		is(r, s.source, 1, "source");
+		is(r, s.tag, 11, "the first message");
+		is(r, s.dtype, COLL_INT32, "type");
+		ends(r, receives(r, x, s.bytes / 4, 1, 11), COLL_SUCCESS, "receive");
+		rank_did(r, coll_iprobe(1, COLL_ANY_TAG, r->comm, &found, &s), "probe");
+		is(r, found, 1, "the other message");
+		is(r, s.tag, 12, "its tag");
+		ends(r, receives(r, x, 5, COLL_ANY_SOURCE, COLL_ANY_TAG), COLL_SUCCESS, "receive");
+		rank_did(r, coll_iprobe(1, COLL_ANY_TAG, r->comm, &found, &s), "probe");
+		is(r, found, 0, "nothing is left");
+	}
+	lives(r);
+}
+
+/* --------------------------------------------------------------------- arguments -- */
+
+static void refuses(struct rank *r)
+{
+	const coll_result_t bad = COLL_ERR_INVALID_ARGUMENT;
+	coll_status_t s = {.size = sizeof(s)}, small = {.size = 4};
+	int32_t x = 0, found;
+	coll_request_t request = (coll_request_t)&x;
+
+	is(r, coll_isend(&x, 1, COLL_INT32, -1, 0, r->comm, &request), bad, "send to any");
+	is(r, request == NULL, 1, "no request");
+	is(r, coll_isend(&x, 1, COLL_INT32, r->nranks, 0, r->comm, &request), bad, "peer");
+	is(r, coll_isend(&x, 1, COLL_INT32, 0, -1, r->comm, &request), bad, "any tag");
+	is(r, coll_irecv(&x, 1, COLL_INT32, -2, 0, r->comm, &request), bad, "peer -2");
+	is(r, coll_irecv(&x, 1, COLL_INT32, 0, -2, r->comm, &request), bad, "tag -2");
+	says(r, "tag is -2", "the text");
+	is(r, coll_irecv(&x, 1, 99, 0, 0, r->comm, &request), bad, "type");
+	is(r, coll_irecv(NULL, 1, COLL_INT32, 0, 0, r->comm, &request), bad, "recvbuf");
+	is(r, coll_isend(NULL, 1, COLL_INT32, 0, 0, r->comm, &request), bad, "sendbuf");
+	is(r, coll_isend(&x, SIZE_MAX, COLL_INT32, 0, 0, r->comm, &request), bad, "count");
+	is(r, coll_isend(&x, 1, COLL_INT32, 0, 0, r->comm, NULL), bad, "request");
+	is(r, coll_isend(&x, 1, COLL_INT32, 0, 0, NULL, &request), bad, "comm");
+	is(r, coll_probe(0, -2, r->comm, &s), bad, "probe of tag -2");
+	is(r, coll_probe(0, 0, r->comm, NULL), bad, "no status");
+	is(r, coll_iprobe(0, 0, r->comm, NULL, &s), bad, "no found");
+	is(r, coll_iprobe(0, 0, r->comm, &found, &small), bad, "a status without its size");
+	is(r, coll_request_get_status(NULL, &s), bad, "no request");
+	is(r, coll_request_cancel(NULL), bad, "no request");
+	lives(r);
+	rank_did(r, coll_get_request(r->comm, &request), "request");
+	is(r, coll_request_get_status(request, &s), COLL_ERR_INVALID_USAGE, "an operation's");
+	coll_request_free(request);
+}
+
+/* ------------------------------------------------------------------- lost ranks -- */
+
+/* The rank that waits for a message of a rank that dies hears of it. */
+static void loses(struct rank *r)
+{
+	int32_t x = 0;
+	coll_request_t request;
+	coll_result_t code;
+
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	if (r->rank == 1) {
+		ranks_sleep(0.05);
+		raise(SIGKILL);
+	}
+	request = receives(r, &x, 1, 1, 3);
+	code = coll_wait(request);
+	is(r, code, COLL_ERR_PEER_LOST, "wait");
+	coll_request_free(request);
+}
+
+static void test_lost(const char *backend)
+{
+	struct ranks_shared *shared = ranks_memory(sizeof(*shared));
+	struct ranks_job job = {.backend = backend, .nranks = 3, .processes = 1, .fn = loses};
+
+	ranks_run_processes(&job, shared);
+	for (int r = 0; r < 3; r++)
+		if (r == 1)
+			has_str(shared->failure[r], "status 0x9", "%s: rank 1 is dead", backend);
+		else
+			is_str(shared->failure[r], "", "%s: rank %d loses rank 1", backend, r);
+}
+
+/* ------------------------------------------------------------------------- main -- */
+
+static void run(const char *backend, int nranks, void (*fn)(struct rank *), const char *name)
+{
+	static struct shared shared;
+	struct ranks_job job = {.backend = backend, .nranks = nranks, .fn = fn, .user = &shared};
+
+	atomic_store(&shared.phase, -2);
+	ranks_ok(&job, "%s", name);
+}
+
+static void run_all(const char *backend)
+{
+	run(backend, 2, meets, "both receive, then send");
+	run(backend, 3, meets, "a ring that receives, then sends");
+	run(backend, 2, stays_open, "a receive stays open across collectives");
+	run(backend, 3, keeps_order, "order of messages with one tag");
+	run(backend, 2, chooses_tags, "tags choose");
+	run(backend, 3, are_apart, "apart from operations and other communicators");
+	run(backend, 1, writes_to_itself, "messages to oneself");
+	run(backend, 4, takes_any, "any source, any tag, the status, shorter messages");
+	run(backend, 2, survives_misfits, "messages that do not fit");
+	run(backend, 2, has_many, "many at once");
+	run(backend, 2, calls_back, "callbacks");
+	run(backend, 3, is_limited, "a receive of limited time");
+	run(backend, 2, times_out, "the communicator's timeout");
+	run(backend, 2, is_aborted, "abort");
+	run(backend, 2, is_left, "a rank that leaves");
+	run(backend, 2, is_destroyed, "destroy");
+	run(backend, 2, is_cancelled, "cancel");
+	run(backend, 2, is_probed, "probe");
+	run(backend, 2, refuses, "wrong arguments");
+}
+
+/* The library's own thread moves the messages. */
+static void run_thread(const char *backend)
+{
+	setenv("COLL_PROGRESS", "thread", 1);
+	run(backend, 3, meets, "with a progress thread: a ring");
+	run(backend, 2, is_probed, "with a progress thread: probe");
+	run(backend, 2, has_many, "with a progress thread: many at once");
+	run(backend, 2, is_destroyed, "with a progress thread: destroy");
+	unsetenv("COLL_PROGRESS");
+}
+
+int main(void)
+{
+	alarm(600);
+	test_lost("tcp");
+	if (ranks_can("ucx"))
+		test_lost("ucx");
+	run_all("simulated");
+	run_all("tcp");
+	if (ranks_can("ucx"))
+		run_all("ucx");
+	run_thread("tcp");
+	return done_testing();
+}

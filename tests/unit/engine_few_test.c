@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine_few_test.c - calls of few steps, which start without the engine's lists, linked with the layers up to exec
+ * alone: whichever send completes at once and whichever message is there before, the first time and repeated.
+ */
+#include "exec/dispatch.h"
+
+#include "fake_backend.h"
+
+enum {
+	TEST_OWN = 5,     /* this rank's input; ranks 1 and 2 send */
+	TEST_FIRST = 20,  /* the input of rank 1, and */
+	TEST_SECOND = 300 /* the sum of ranks 2 and 3 */
+};
+
+static unsigned few_at_once; /* bit k: the k-th send completes within send() */
+static int few_refused;      /* the number of the send that is refused, or -1 */
+static int32_t few_value[2]; /* what the sends carried */
+
+static int32_t few_send(void *ep, coll_send_t *send, coll_error_t *err)
+{
+	struct fake *f = ep;
+	int k = f->sends;
+
+	if (k == few_refused)
+		return error_fill(err, COLL_ERR_SYSTEM, "no room for send %d", k);
+	if (k < 2)
+		memcpy(&few_value[k], send->buf, sizeof(few_value[k]));
+	if (few_at_once >> k & 1)
+		send->status = COLL_SUCCESS;
+	return fake_send(ep, send, err);
+}
+
+static void few_transport(struct plugin *plugin)
+{
+	fake_transport(plugin);
+	plugin->transport.send = few_send;
+}
+
+/* ------------------------------------------------------------------ an allreduce -- */
+
+/* Rank 0 of four: recursive doubling exchanges with rank 1, then with rank 2. */
+struct few {
+	struct rig *rig;
+	struct op *op;
+	int32_t in, out;
+};
+
+static struct op *few_op(struct few *few, void *out)
+{
+	struct comm *comm = few->rig->comm;
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_ALLREDUCE,
+				  .dtype = COLL_INT32,
+				  .op = COLL_SUM,
+				  .sendbuf = &few->in,
+				  .recvbuf = out,
+				  .count = 1};
+	struct op *op = op_again(comm, &args);
+
+	if (!op && fake_op(comm, &args, &op))
+		bail_out("cannot make an operation: %s", error_text());
+	few->op = op;
+	few->in = TEST_OWN;
+	few->rig->fake.sends = 0;
+	few_at_once = 0;
+	few_refused = -1;
+	return op;
+}
+
+static void few_message(struct few *few, int from, uint64_t meta)
+{
+	int32_t value = from == 1 ? TEST_FIRST : TEST_SECOND;
+	struct signature signature = few->op->call.signature;
+
+	signature.meta[1] += meta;
+	fake_message(few->rig, (uint32_t)from, comm_tag_collective(few->rig->comm, few->op->seq, 0),
+		     signature, &value, sizeof(value));
+}
+
+static void few_issue(struct few *few)
+{
+	op_enqueue(few->op, 0);
+	queue_issued(few->rig->comm);
+}
+
+/* Completes the sends that are under way. */
+static void few_complete(struct few *few)
+{
+	struct fake *f = &few->rig->fake;
+
+	for (int k = 0; k < f->sends; k++)
+		if (f->send[k] && f->send[k]->status == COLL_IN_PROGRESS)
+			fake_complete(few->rig, k, COLL_SUCCESS);
+	context_progress(few->rig->context);
+}
+
+/*
+ * Bits of `way`: 1 and 2: that send completes at once; 4 and 8: the message of rank 1, of rank 2 is there before;
+ * 16: the message of rank 2 comes first; 32: sends complete before the late messages come.
+ */
+static void few_run(struct few *few, unsigned way)
+{
+	few->op->seq = few->rig->comm->seq;
+	few_at_once = way & 3;
+	if (way & 4)
+		few_message(few, 1, 0);
+	if (way & 8)
+		few_message(few, 2, 0);
+	few_issue(few);
+	if (way & 32)
+		few_complete(few);
+	for (int k = 0; k < 2; k++) {
+		int from = (way & 16) ? 2 - k : 1 + k;
+
+		if (!(way & (from == 1 ? 4 : 8)))
+			few_message(few, from, 0);
+		context_progress(few->rig->context);
+	}
+	few_complete(few);
+	few_complete(few);
+}
+
+static void test_ways(int in_place)
+{
+	struct few few = {.rig = rig_new(few_transport)};
+	struct comm *comm = few.rig->comm;
+	int32_t *out = in_place ? &few.in : &few.out;
+	int wrong = 0, unfinished = 0;
+
+	for (unsigned run = 0; run < 128; run++) {
+		int sent;
+
+		few_op(&few, out);
+		few.out = 0;
+		few_run(&few, run % 64);
+		sent = few_value[0] == TEST_OWN && few_value[1] == TEST_OWN + TEST_FIRST;
+		wrong += *out != TEST_OWN + TEST_FIRST + TEST_SECOND || !sent ||
+			 few.rig->fake.sends != 2;
+		unfinished += comm->finished != comm->issued || comm->error;
+		if ((wrong || unfinished) && comm->error)
+			break;
+	}
+	is_int(unfinished, 0, "%s: every call ends", in_place ? "in place" : "two buffers");
+	is_int(wrong, 0, "with its result");
+	is_int(few.op->sched.nsteps, in_place ? 6 : 5,
+	       in_place ? "in place both messages wait in scratch memory"
+			: "the first message is added as it arrives");
+	is_int((int64_t)recorder_find(comm, comm->issued, &(const struct op *){NULL})->kind,
+	       COLL_KIND_ALLREDUCE, "the recorder has the last call");
+	rig_free(few.rig);
+}
+
+/* Recursive halving over a power of two of ranks sums the last block where the caller wants it. */
+static void test_no_copy(int in_place)
+{
+	struct rig *rig = rig_new(few_transport);
+	int32_t in[FAKE_RANKS] = {1, 2, 3, 4}, out = 0;
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_REDUCE_SCATTER,
+				  .dtype = COLL_INT32,
+				  .op = COLL_SUM,
+				  .sendbuf = in,
+				  .recvbuf = in_place ? in : &out,
+				  .count = 1};
+	struct op *op;
+	int copies = 0;
+
+	if (fake_op(rig->comm, &args, &op) || dispatch_build(op))
+		bail_out("cannot make an operation: %s", error_text());
+	for (int i = 0; i < op->sched.nsteps; i++)
+		copies += op->sched.step[i].kind == STEP_COPY;
+	is_int(op->sched.nsteps, 4, "a reduce_scatter on 4 ranks%s: two rounds",
+	       in_place ? " in place" : "");
+	is_int(copies, 0, "without a copy");
+	op_retire(op);
+	rig_free(rig);
+}
+
+/* ----------------------------------------------------------------------- failures -- */
+
+/* The calls before have made their schedule, so that the failing one repeats. */
+static void few_warm(struct few *few)
+{
+	for (int i = 0; i < 2; i++) {
+		few_op(few, &few->out);
+		few_run(few, 3);
+	}
+	few_op(few, &few->out);
+	few->op->seq = few->rig->comm->seq;
+}
+
+/* A message of another call, before this call or during it, from either rank. */
+static void test_mismatch(int from, int early)
+{
+	struct few few = {.rig = rig_new(few_transport)};
+
+	few_warm(&few);
+	if (early)
+		few_message(&few, from, 1);
+	few_issue(&few);
+	if (!early)
+		few_message(&few, from, 1);
+	few_complete(&few);
+	context_progress(few.rig->context);
+	is_int(few.rig->comm->error, COLL_ERR_MISMATCH, "a message of rank %d for another call, %s",
+	       from, early ? "before this one" : "during this one");
+	rig_free(few.rig);
+}
+
+static void test_refused(int k)
+{
+	struct few few = {.rig = rig_new(few_transport)};
+	char text[64];
+
+	few_warm(&few);
+	few_refused = k;
+	few_at_once = 1;
+	few_message(&few, 1, 0);
+	few_issue(&few);
+	context_progress(few.rig->context);
+	snprintf(text, sizeof(text), "no room for send %d", k);
+	is_int(few.rig->comm->error, COLL_ERR_SYSTEM, "send %d is refused", k);
+	ok(strstr(few.rig->comm->error_text, text) != NULL, "with the cause: %s",
+	   few.rig->comm->error_text);
+	rig_free(few.rig);
+}
+
+/* Rank 1 is lost when its message, the first one, has come or not. */
+static void test_lost(int came)
+{
+	struct few few = {.rig = rig_new(few_transport)};
+	const coll_host_t *host = &few.rig->context->host;
+
+	few_warm(&few);
+	few_at_once = 1;
+	few_issue(&few);
+	if (came)
+		few_message(&few, 1, 0);
+	host->peer_lost(host, 1, "it is gone");
+	context_progress(few.rig->context);
+	is_int(few.rig->comm->error, COLL_ERR_PEER_LOST, "rank 1 is lost %s its message",
+	       came ? "after" : "before");
+	ok(strstr(few.rig->comm->error_text, "it is gone") != NULL, "with the cause: %s",
+	   few.rig->comm->error_text);
+	rig_free(few.rig);
+}
+
+int main(void)
+{
+	test_ways(0);
+	test_ways(1);
+	test_no_copy(0);
+	test_no_copy(1);
+	for (int early = 0; early < 2; early++) {
+		test_mismatch(1, early);
+		test_mismatch(2, early);
+		test_lost(early);
+	}
+	test_refused(0);
+	test_refused(1);
+	return done_testing();
+}

@@ -2,17 +2,20 @@
 /*
  * bench.h - the measuring loop that all engines share, in C and C++.
  *
- *   bench_ENGINE OPERATION BYTES...          BENCH_MS=150: time of a row, in milliseconds
+ *   bench_ENGINE OPERATION BYTES... [OPERATION BYTES...]...
+ *       BENCH_MS=150: milliseconds of a row.  BENCH_LIMIT=60: seconds after which SIGALRM ends the rank.
  *
  * An engine is a program (bench_*.c) with one function, which makes one call of an operation and returns when
  * the call is complete on this rank.  bench_rank_run() does the rest, on every rank, for each size:
  *
  * 1. It makes calls until a sample of `batch` calls takes 50 us, so that the clock's resolution and the
  *    different starts of the ranks do not matter.  These calls are the warm-up as well.
- * 2. It measures samples until the row's time is over, at least three.  Before each sample the engine's own
- *    barrier lines the ranks up, because the barrier of another library would keep the engine from progress.
+ * 2. It measures samples until the row's time is over, at least three within three times the row's time.  Before
+ *    each sample the engine's own barrier lines the ranks up, because the barrier of another library would keep the
+ *    engine from progress.  Where the first call takes longer than ten times the row's time, it is the only sample.
  * 3. The time of a sample is the longest time of any rank; the row's time is the median of the samples.
- * 4. It checks the results of the last call, and rank 0 prints "OPERATION BYTES MICROSECONDS".
+ * 4. It checks the results of the last call, and rank 0 prints "OPERATION BYTES MICROSECONDS".  Before the row rank 0
+ *    prints "OPERATION BYTES - begun", and "OPERATION none" if the engine has no such operation.
  *
  * Roots of successive calls differ, so that no root runs ahead.  Bytes are those of the longer buffer of a rank
  * (allgather: the result; alltoall, reduce_scatter: the input), as in NCCL's tests and `coll perf`.
@@ -39,6 +42,8 @@ enum bench_op {
 	BENCH_BARRIER,
 	BENCH_PING_PONG, /* ranks 0 and 1; the time of one way */
 	BENCH_GROUP,     /* BENCH_GROUPED allreduces; the time of all of them */
+	BENCH_ALLREDUCE_F16,
+	BENCH_ALLREDUCE_BF16,
 	BENCH_OPS
 };
 
@@ -48,7 +53,7 @@ enum { BENCH_RANKS = 64, BENCH_SAMPLES = 4096, BENCH_BATCHES = 16, BENCH_GROUPED
 
 struct bench_call {
 	enum bench_op op;
-	const float *in;
+	const float *in; /* BENCH_ALLREDUCE_F16, _BF16: 16-bit elements, in `out` too */
 	float *out;
 	size_t count; /* elements of a part for allgather, reduce_scatter and alltoall; else of the buffer */
 	int root;
@@ -69,9 +74,9 @@ struct bench_rank {
 	void *engine;
 };
 
-static const char *const bench_names[] = {"allreduce",      "allgather", "broadcast",
-					  "reduce_scatter", "alltoall",  "reduce",
-					  "barrier",        "ping_pong", "group"};
+static const char *const bench_names[] = {
+	"allreduce", "allgather", "broadcast", "reduce_scatter", "alltoall",      "reduce",
+	"barrier",   "ping_pong", "group",     "allreduce_f16",  "allreduce_bf16"};
 
 static inline void bench_fail(const char *text, const char *name)
 {
@@ -113,11 +118,52 @@ static inline int bench_has_parts(enum bench_op op)
 	return op == BENCH_ALLGATHER || op == BENCH_REDUCE_SCATTER || op == BENCH_ALLTOALL;
 }
 
+static inline int bench_is_16bit(enum bench_op op)
+{
+	return op == BENCH_ALLREDUCE_F16 || op == BENCH_ALLREDUCE_BF16;
+}
+
 static inline size_t bench_elements(const struct bench_rank *r, enum bench_op op, size_t bytes)
 {
-	size_t count = bytes / sizeof(float) / (bench_has_parts(op) ? (size_t)r->nranks : 1);
+	size_t size = bench_is_16bit(op) ? sizeof(uint16_t) : sizeof(float);
+	size_t count = bytes / size / (bench_has_parts(op) ? (size_t)r->nranks : 1);
 
 	return count ? count : 1;
+}
+
+/* Element i of rank 0's input; rank r's is greater by r.  Sums of 16 ranks stay exact in bf16's 8 bits. */
+static inline float bench_value(enum bench_op op, size_t i)
+{
+	return (float)(i % (bench_is_16bit(op) ? 4 : 13) + 1);
+}
+
+/* The 16-bit form of a float that is normal and exact in f16 or bf16, and back. */
+static inline uint16_t bench_narrow(enum bench_op op, float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return (uint16_t)(op == BENCH_ALLREDUCE_BF16 ? bits >> 16 : (bits >> 13) - (112 << 10));
+}
+
+static inline float bench_widen(enum bench_op op, uint16_t x)
+{
+	uint32_t bits =
+		op == BENCH_ALLREDUCE_BF16 ? (uint32_t)x << 16 : ((uint32_t)x << 13) + (112u << 23);
+	float wide;
+
+	memcpy(&wide, &bits, sizeof(wide));
+	return wide;
+}
+
+static inline void bench_fill(float *x, size_t bytes, enum bench_op op, int rank)
+{
+	uint16_t *narrow = (uint16_t *)x;
+
+	for (size_t i = 0; bench_is_16bit(op) && i < bytes / sizeof(*narrow); i++)
+		narrow[i] = bench_narrow(op, bench_value(op, i) + (float)rank);
+	for (size_t i = 0; !bench_is_16bit(op) && i < bytes / sizeof(*x); i++)
+		x[i] = bench_value(op, i) + (float)rank;
 }
 
 /* Touches all pages before the clock starts. */
@@ -127,8 +173,7 @@ static inline float *bench_buffer(size_t bytes, int rank)
 
 	if (!x)
 		bench_fail("no memory", "");
-	for (size_t i = 0; i < bytes / sizeof(*x); i++)
-		x[i] = (float)(i % 13 + 1 + (size_t)rank);
+	bench_fill(x, bytes, BENCH_ALLREDUCE, rank);
 	return x;
 }
 
@@ -147,29 +192,38 @@ static inline float bench_want(const struct bench_rank *r, const struct bench_ca
 	case BENCH_GROUP: i %= call->count; break;
 	default: break;
 	}
-	return (float)(n * ((from + i) % 13 + 1) + n * (n - 1) / 2);
+	return (float)n * bench_value(call->op, from + i) + (float)(n * (n - 1) / 2);
+}
+
+/* Elements of the result of a rank. */
+static inline size_t bench_results(const struct bench_rank *r, const struct bench_call *call)
+{
+	int all = call->op == BENCH_ALLGATHER || call->op == BENCH_ALLTOALL;
+
+	return call->count * (all ? (size_t)r->nranks : 1) *
+	       (call->op == BENCH_GROUP ? BENCH_GROUPED : 1);
 }
 
 /* Looks at every element up to 64 Ki, then at one of 251 (a prime) and at the last. */
 static inline void bench_verify(const struct bench_rank *r, const struct bench_call *call)
 {
-	int all = call->op == BENCH_ALLGATHER || call->op == BENCH_ALLTOALL;
-	size_t n = call->count * (all ? (size_t)r->nranks : 1), i = 0;
+	size_t n = bench_results(r, call), i = 0;
 
 	/* The root of a broadcast sends its input in place: MPI has no other broadcast. */
 	if (call->op == BENCH_BARRIER || (call->op == BENCH_PING_PONG && r->rank > 1) ||
 	    (call->op == BENCH_REDUCE && r->rank != call->root) ||
 	    (call->op == BENCH_BROADCAST && r->rank == call->root))
 		return;
-	n *= call->op == BENCH_GROUP ? BENCH_GROUPED : 1;
 	while (i < n) {
-		float want = bench_want(r, call, i);
+		float want = bench_want(r, call, i), got;
 
-		if (call->out[i] != want) {
+		got = bench_is_16bit(call->op)
+			      ? bench_widen(call->op, ((const uint16_t *)call->out)[i])
+			      : call->out[i];
+		if (got != want) {
 			fprintf(stderr,
 				"bench: %s: rank %d: element %zu of %zu is %g, expected %g\n",
-				bench_names[call->op], r->rank, i, n, (double)call->out[i],
-				(double)want);
+				bench_names[call->op], r->rank, i, n, (double)got, (double)want);
 			exit(1);
 		}
 		i = i < 65536 || i + 1 == n ? i + 1 : i + 251 < n ? i + 251 : n - 1;
@@ -195,28 +249,32 @@ static inline void bench_barrier(struct bench_rank *r)
 	r->call(r, &barrier);
 }
 
-/* Rank 0 decides how many calls a sample has: at least two attempts, which warm up. */
-static inline int bench_batch(struct bench_rank *r, struct bench_call *call)
+/*
+ * Rank 0 decides how many calls a sample has: at least two attempts, which warm up; one if the first takes longer than
+ * the row's time.  Returns 0 if the first call was so long that its time, in `us`, is the row's.
+ */
+static inline int bench_batch(struct bench_rank *r, struct bench_call *call, double ms, double *us)
 {
 	int batch = 1;
 
 	for (int i = 0;; i++) {
 		int next = batch;
-		double us;
 
 		bench_barrier(r);
-		us = bench_sample(r, call, batch);
-		if (us < BENCH_SAMPLE_US)
-			next = us * 4 < BENCH_SAMPLE_US ? batch * 4 : batch * 2;
-		else if (i > 0)
+		*us = bench_sample(r, call, batch);
+		if (*us < BENCH_SAMPLE_US)
+			next = *us * 4 < BENCH_SAMPLE_US ? batch * 4 : batch * 2;
+		else if (i == 0 && *us > ms * 1e4)
+			next = -1;
+		else if (i > 0 || *us > ms * 1e3)
 			next = 0;
 		if (r->rank == 0)
 			__atomic_store_n(&r->shared->batch[i], i + 1 < BENCH_BATCHES ? next : 0,
 					 __ATOMIC_RELEASE);
 		bench_barrier(r);
 		next = __atomic_load_n(&r->shared->batch[i], __ATOMIC_ACQUIRE);
-		if (next == 0)
-			return batch;
+		if (next <= 0)
+			return next < 0 ? 0 : batch;
 		batch = next;
 	}
 }
@@ -242,11 +300,20 @@ static inline double bench_median(struct bench_rank *r, int samples)
 
 static inline void bench_row(struct bench_rank *r, struct bench_call *call, size_t bytes, double ms)
 {
-	int batch = bench_batch(r, call), samples = 0;
-	double begin = bench_now(), us;
+	double scale = call->op == BENCH_PING_PONG ? 2 : 1, begin, us;
+	int batch, samples = 0;
 
-	for (;; samples++) {
-		int go = samples < 3 || (samples < BENCH_SAMPLES && bench_now() - begin < ms * 1e3);
+	if (r->rank == 0)
+		printf("%s %zu - begun\n", bench_names[call->op], bytes);
+	fflush(stdout);
+	batch = bench_batch(r, call, ms, &us);
+	begin = bench_now();
+	if (batch == 0)
+		r->shared->us[r->rank][samples++] = us / scale;
+	for (; batch > 0; samples++) {
+		double passed = (bench_now() - begin) / 1e3;
+		int go = samples < 1 || (samples < 3 && passed < 3 * ms) ||
+			 (samples < BENCH_SAMPLES && passed < ms);
 
 		/* Each sample has an element of its own: a slow rank may still read the one before. */
 		if (r->rank == 0)
@@ -255,48 +322,78 @@ static inline void bench_row(struct bench_rank *r, struct bench_call *call, size
 		if (!__atomic_load_n(&r->shared->go[samples], __ATOMIC_ACQUIRE))
 			break;
 		us = bench_sample(r, call, batch);
-		r->shared->us[r->rank][samples] =
-			us / batch / (call->op == BENCH_PING_PONG ? 2 : 1);
+		r->shared->us[r->rank][samples] = us / batch / scale;
 	}
 	bench_verify(r, call);
+	if (batch == 0)
+		bench_barrier(r);
 	if (r->rank == 0)
 		printf("%s %zu %.3f\n", bench_names[call->op], bytes, bench_median(r, samples));
 	fflush(stdout);
 	bench_barrier(r);
 }
 
+/* The operation of that name, or BENCH_OPS. */
+static inline enum bench_op bench_op_named(const char *name)
+{
+	for (int i = 0; i < BENCH_OPS; i++)
+		if (strcmp(name, bench_names[i]) == 0)
+			return (enum bench_op)i;
+	return BENCH_OPS;
+}
+
+/* The longest input and result of all rows, in bytes. */
+static inline void bench_longest(int nranks, int argc, char **argv, size_t longest[2])
+{
+	enum bench_op op = BENCH_OPS;
+
+	for (int i = 1; i < argc; i++) {
+		size_t bytes = strtoull(argv[i], NULL, 10) + sizeof(float) * (size_t)nranks;
+
+		op = bench_op_named(argv[i]) == BENCH_OPS ? op : bench_op_named(argv[i]);
+		longest[0] = bytes > longest[0] ? bytes : longest[0];
+		bytes *= op == BENCH_GROUP ? BENCH_GROUPED : 1;
+		longest[1] = bytes > longest[1] ? bytes : longest[1];
+	}
+}
+
 /* Every rank runs this with the same arguments. */
 static inline void bench_rank_run(struct bench_rank *r, int argc, char **argv)
 {
-	const char *ms = getenv("BENCH_MS");
+	const char *ms = getenv("BENCH_MS"), *limit = getenv("BENCH_LIMIT");
 	struct bench_call call = {BENCH_OPS, NULL, NULL, 1, 0};
-	size_t most = 0, result;
+	size_t longest[2] = {0, 0};
+	float *in;
+	int has = 0;
 
-	for (int i = 0; argc > 2 && i < BENCH_OPS; i++)
-		if (strcmp(argv[1], bench_names[i]) == 0)
-			call.op = (enum bench_op)i;
-	if (call.op == BENCH_OPS || r->nranks < 2 || r->nranks > BENCH_RANKS)
+	alarm(limit ? (unsigned)atoi(limit) : 0);
+	if (argc < 3 || bench_op_named(argv[1]) == BENCH_OPS || r->nranks < 2 ||
+	    r->nranks > BENCH_RANKS)
 		bench_fail("usage: OPERATION BYTES..., on 2 to 64 ranks", "");
-	for (int i = 2; i < argc; i++)
-		most = strtoull(argv[i], NULL, 10) > most ? strtoull(argv[i], NULL, 10) : most;
-	most += sizeof(float) * (size_t)r->nranks;
-	call.in = bench_buffer(most, r->rank);
-	result = call.op == BENCH_GROUP ? most * BENCH_GROUPED : most;
-	call.out = bench_buffer(result, r->rank);
-	if (!r->call(r, &call)) {
-		if (r->rank == 0)
-			printf("none\n");
-	} else {
-		for (int i = 2; i < argc; i++) {
-			size_t bytes = strtoull(argv[i], NULL, 10);
+	bench_longest(r->nranks, argc, argv, longest);
+	call.in = in = bench_buffer(longest[0], r->rank);
+	call.out = bench_buffer(longest[1], r->rank);
+	for (int i = 1; i < argc; i++) {
+		enum bench_op op = bench_op_named(argv[i]);
+		size_t bytes = strtoull(argv[i], NULL, 10);
 
+		if (op != BENCH_OPS) {
+			if (bench_is_16bit(op) || bench_is_16bit(call.op))
+				bench_fill(in, longest[0], op, r->rank);
+			call.op = op;
+			call.count = 1;
+			has = r->call(r, &call);
+			if (!has && r->rank == 0)
+				printf("%s none\n", argv[i]);
+		} else if (has) {
 			call.count = bench_elements(r, call.op, bytes);
-			memset(call.out, 0, result);
+			memset(call.out, 0,
+			       bench_results(r, &call) * (bench_is_16bit(call.op) ? 2 : 4));
 			bench_row(r, &call, bytes, ms ? atof(ms) : 150);
 		}
 	}
 	fflush(stdout);
-	free((void *)(uintptr_t)call.in);
+	free(in);
 	free(call.out);
 }
 

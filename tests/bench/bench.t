@@ -6,27 +6,62 @@
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 operations="allreduce allgather broadcast reduce_scatter alltoall reduce barrier ping_pong group"
+engines="tcp simulated bare tcp-sockets bare-sockets"
 
-# Its programs check their results: a wrong sum makes a row "failed".
-OPENMPI_DIR=$dir MPICH_DIR=$dir BENCH_ENGINES="tcp simulated bare tcp-sockets bare-sockets" BENCH_SIZES="8 64K" BENCH_ROUNDS=1 BENCH_MS=2 \
-    BENCH_ROWS=$dir/rows BENCH_RESULTS=$dir/results \
-    bash "${top_srcdir:-.}/tests/bench/run.sh" >"$dir/out" 2>"$dir/err"
-is "the benchmark runs" "$? $(grep -i -e failed -e expected "$dir/err")" "0 "
+# run_bench ENGINES: a moment of each row, into $dir/rows and $dir/results.
+run_bench() {
+    BENCH_ENGINES=$1 BENCH_SIZES="8 64K" BENCH_ROUNDS=1 BENCH_MS=2 BENCH_ROWS=$dir/rows BENCH_RESULTS=$dir/results \
+        bash "${top_srcdir:-.}/tests/bench/run.sh" >"$dir/out" 2>"$dir/err"
+}
 
-for engine in tcp simulated bare tcp-sockets bare-sockets; do
-    lacking=
-    for operation in $operations; do
-        for size in $([ $operation = barrier ] && echo 0 || echo 8 65536); do
-            awk -F'|' -v op=$operation -v size="$size" -v engine=$engine \
+# lacking ENGINE OPERATION...: those sizes of the operations that have no time.
+lacking() {
+    local engine=$1 operation size
+    shift
+    for operation; do
+        for size in $([ "$operation" = barrier ] && echo 0 || echo 8 65536); do
+            awk -F'|' -v op="$operation" -v size="$size" -v engine="$engine" \
                 '$2 == op && $3 == size && $4 == engine && $6 > 0 && $6 < 1e7 { found = 1 } END { exit !found }' \
-                "$dir/rows" || lacking="$lacking $operation:$size"
+                "$dir/rows" || echo "$operation:$size"
         done
     done
-    none "$engine has a time for every operation and size" "$lacking"
+}
+
+# Its programs check their results: a wrong sum makes a row "failed".
+OPENMPI_DIR=$dir MPICH_DIR=$dir run_bench "$engines"
+is "the benchmark runs" "$? $(grep -i -e failed -e expected "$dir/err")" "0 "
+
+# shellcheck disable=SC2086 # a list
+for engine in $engines; do
+    none "$engine has a time for every operation and size" "$(lacking "$engine" $operations)"
+    case $engine in
+    bare*) ;;
+    *) none "$engine has sums of 16-bit types" "$(lacking "$engine" allreduce_f16 allreduce_bf16)" ;;
+    esac
 done
-is "the tables have every row" "$(grep -c '^| [a-z_]* | [0-9K]* |.*(' "$dir/results")" 34
+is "the tables have every row" "$(grep -c '^| [a-z_0-9]* | [0-9K]* | none |' "$dir/results")" 42
 has "a peer that was not found is named with the reason" "$dir/results" 'mpich is not there: .*MPICH_DIR'
-has "its cell says so" "$dir/results" '^\| allreduce \| 8 \|.* not there \|'
+has "its cell says so" "$dir/results" '^\| allreduce \| 8 \|.* not measured \|'
+
+if [ -e "${UCC_DIR:-/usr}/include/ucc/api/ucc.h" ]; then
+    run_bench ucc
+    # shellcheck disable=SC2086 # a list
+    none "UCC has a time for its operations" "$(lacking ucc ${operations/ping_pong/} allreduce_bf16)"
+else
+    skip "UCC has a time for its operations" "UCC is not installed: no ucc/api/ucc.h in UCC_DIR or /usr"
+fi
+
+# A program that neither ends nor fails is ended, and the rest goes on.
+mkdir -p "$dir/mpi/bin"
+printf '#!/bin/sh\nfor program; do :; done\ntouch "$program"\n' >"$dir/mpi/bin/mpicc"
+printf '#!/bin/sh\necho allreduce 8 5.0\necho allreduce 65536 -\nexec sleep 60\n' >"$dir/mpi/bin/mpirun"
+printf '#!/bin/sh\necho no such thing >&2\nexit 3\n' >"$dir/mpi/bin/mpiexec"
+chmod +x "$dir/mpi/bin/"*
+BENCH_LIMIT=-1 BENCH_OPS="allreduce group" OPENMPI_DIR=$dir/mpi MPICH_DIR=$dir/mpi run_bench "openmpi mpich"
+for row in "allreduce|8|openmpi|1|5.0" "allreduce|65536|openmpi|1|longer than 1 s" "group|8|openmpi|1|not reached" \
+    "group|65536|mpich|1|failed: no such thing"; do
+    has "row $row" "$dir/rows" "^2\|${row//|/\\|}\|"
+done
 
 # Hand-made rows whose ratios are known: tcp loses in both rounds, ucx in one.
 for round in 1 2; do
@@ -35,12 +70,20 @@ for round in 1 2; do
     echo "2|reduce|8|mpich|$round|1.5|c"
     echo "2|reduce|8|openmpi|$round|9|c"
     echo "2|reduce|8|bare|$round|0.5|c"
+    echo "2|reduce|65536|tcp|$round|3.$round|c"
+    echo "2|reduce|65536|mpich|$round|3.1|c"
+    echo "2|reduce|1048576|tcp|$round|10|c"
+    echo "2|reduce|1048576|mpich|$round|16|c"
 done >"$dir/made"
+printf '# reasons\nbarrier reduce|8-1K|*|tcp|Because.\n' >"$dir/reasons"
 awk -F'|' -v shm="tcp ucx openmpi mpich bare" -v net="tcp-sockets bare-sockets" -v operations="$operations" \
-    -f "${top_srcdir:-.}/tests/bench/table.awk" "$dir/made" >"$dir/table"
+    -f "${top_srcdir:-.}/tests/bench/table.awk" "$dir/reasons" "$dir/made" >"$dir/table"
 has "the best peer and the ratios" "$dir/table" \
-    'mpich \| \*\*2.00 \(2.00-2.00\)\*\* \| 6.00 \(6.00-6.00\) \| 1.00 \(0.67-1.33\) \| 3.00'
-is "a row is lost if it is lost in every round" "$(sed -n '/^## Rows/,$p' "$dir/table" | grep -c '^| 2 |')" 1
+    '^\| reduce \| 8 \| mpich \| \*\*2.00\*\* \| 6.00 \| 1.00 \(0.67-1.33\) \| 3.00'
+is "the rows within each goal are counted" "$(sed -n 's/^| [123] | .* | \(. of .\) |$/\1/p' "$dir/table" | xargs)" \
+    "0 of 1 2 of 2 1 of 1"
+is "a lost row has its reason" "$(sed -n '/^## Lost/,/^## The/p' "$dir/table" | grep '^| 2 |')" \
+    "| 2 | tcp | 1 | reduce | 8 | mpich | 2.00 | 3.00 | 1.50 | Because. |"
 
 BENCH_RANKS=2 BENCH_COMMS=8 BENCH_ENGINES="tcp tcp-unix simulated" BENCH_RESULTS=$dir/memory \
     bash "${top_srcdir:-.}/tests/bench/memory.sh" >"$dir/out" 2>"$dir/err"

@@ -264,6 +264,8 @@ static int call(struct bench_rank *r, const struct bench_call *c)
 	static const float token;
 	int times = c->op == BENCH_GROUP ? BENCH_GROUPED : 1;
 
+	if (bench_is_16bit(c->op))
+		return 0;
 	if (c->op == BENCH_BARRIER)
 		bare_step(r, &token, 1, 0, -1, -1);
 	for (int i = 0; c->op != BENCH_BARRIER && i < times; i++)

@@ -50,11 +50,15 @@ static void group(struct bench_rank *r, const struct bench_call *c)
 static int call(struct bench_rank *r, const struct bench_call *c)
 {
 	coll_comm_t comm = r->engine;
-	coll_dtype_t f32 = COLL_FLOAT32;
+	coll_dtype_t f32 = COLL_FLOAT32, type = f32;
 
+	if (bench_is_16bit(c->op))
+		type = c->op == BENCH_ALLREDUCE_F16 ? COLL_FLOAT16 : COLL_BFLOAT16;
 	switch (c->op) {
 	case BENCH_ALLREDUCE:
-		check(coll_allreduce(c->in, c->out, c->count, f32, COLL_SUM, comm, NULL));
+	case BENCH_ALLREDUCE_F16:
+	case BENCH_ALLREDUCE_BF16:
+		check(coll_allreduce(c->in, c->out, c->count, type, COLL_SUM, comm, NULL));
 		break;
 	case BENCH_ALLGATHER:
 		check(coll_allgather(c->in, c->out, c->count, f32, comm, NULL));

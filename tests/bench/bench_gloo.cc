@@ -23,15 +23,15 @@ typedef void (*reduce_fn)(void *, const void *, const void *, size_t);
 
 static std::shared_ptr<gloo::rendezvous::Context> context;
 
-static void allreduce(float *in, float *out, size_t count)
+template <typename T> static void allreduce(T *in, T *out, size_t count)
 {
 	gloo::AllreduceOptions options(context);
 
-	options.setAlgorithm(count <= 16384 ? gloo::AllreduceOptions::Algorithm::BCUBE
-					    : gloo::AllreduceOptions::Algorithm::RING);
+	options.setAlgorithm(count * sizeof(T) <= 65536 ? gloo::AllreduceOptions::Algorithm::BCUBE
+							: gloo::AllreduceOptions::Algorithm::RING);
 	options.setInput(in, count);
 	options.setOutput(out, count);
-	options.setReduceFunction(static_cast<reduce_fn>(&gloo::sum<float>));
+	options.setReduceFunction(static_cast<reduce_fn>(&gloo::sum<T>));
 	gloo::allreduce(options);
 }
 
@@ -71,6 +71,10 @@ static int call(struct bench_rank *r, const struct bench_call *c)
 
 	switch (c->op) {
 	case BENCH_ALLREDUCE: allreduce(in, out, n); break;
+	case BENCH_ALLREDUCE_F16:
+		allreduce(reinterpret_cast<gloo::float16 *>(in),
+			  reinterpret_cast<gloo::float16 *>(out), n);
+		break;
 	case BENCH_ALLGATHER: both(gather, in, n, out, all); gloo::allgather(gather); break;
 	case BENCH_ALLTOALL: both(exchange, in, all, out, all); gloo::alltoall(exchange); break;
 	case BENCH_BROADCAST:

@@ -2,19 +2,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # run.sh - measures libcoll beside its peers and beside bare loops, in one interleaved run:
 #
-#   make bench                                2 ranks, every operation, 8 B to 128 MiB; about 15 minutes
-#   BENCH_RANKS="2 4 8 16" make bench         these numbers of ranks
+#   make bench                                2 ranks, every operation, 8 B to 128 MiB; about 10 minutes
+#   BENCH_RANKS="2 4 8 16" make bench         these numbers of ranks; BENCH_MINUTES=25 bounds the time
 #   BENCH_OPS="allreduce group" make bench    these operations only, beside the rows of earlier runs
 #   BENCH_SIZES="8 64K 1M" make bench         these sizes, in bytes
 #   BENCH_ENGINES="tcp bare" make bench       these engines only (the names below)
 #   BENCH_ROUNDS=3 BENCH_MS=100 make bench    rounds; milliseconds a row, engine and round
-#   OPENMPI_DIR=DIR MPICH_DIR=DIR make bench
-#                                             peers that are installed there, not the system's
+#   BENCH_LIMIT=20                            seconds after which a program is ended; one more for each rank
+#   OPENMPI_DIR=DIR MPICH_DIR=DIR UCC_DIR=DIR make bench
+#                                             peers that are installed there, not the system's; UCC's UCX: the same
 #   make bench BENCH=native                   the cost of a call beyond the backend's own: native_overhead.c
 #
-# All programs run the loop of bench.h.  In each round and for each operation the engines take turns, each with
-# all sizes.  Ranks are bound to a core each while there are enough cores; else no rank is bound, and Open MPI
-# is told that there are more ranks than cores.  A peer that is not installed stays in the table as "not there".
+# All programs run the loop of bench.h.  In each round, for each number of ranks and each set of operations, the engines
+# take turns.  Ranks are bound to a core each while there are enough cores; else no rank is bound, and Open MPI is told
+# that there are more ranks than cores.  A peer that is not installed stays in the table as "not there".  The sizes of
+# more than 512 MiB on all ranks together are measured in the first round only, and so is a program that needs more
+# than half of its limit.
 #
 # Writes tests/bench/RESULTS.md of the build tree.
 set -u
@@ -24,6 +27,7 @@ build=$(cd "${top_builddir:-.}" && pwd)
 rounds=${BENCH_ROUNDS:-3}
 sizes=${BENCH_SIZES:-8 1K 64K 1M 16M 128M}
 operations="allreduce allgather broadcast reduce_scatter alltoall reduce barrier ping_pong group"
+operations="$operations allreduce_f16 allreduce_bf16"
 wanted=${BENCH_OPS:-$operations}
 memory_engines="tcp ucx simulated openmpi openmpi-ucx mpich ucc bare"
 socket_engines="tcp-sockets openmpi-sockets openmpi-ucx-sockets mpich-sockets ucc-sockets gloo bare-sockets"
@@ -31,12 +35,13 @@ engines=${BENCH_ENGINES:-$memory_engines $socket_engines}
 rows=${BENCH_ROWS:-$build/tests/bench/bench.rows}
 results=${BENCH_RESULTS:-$build/tests/bench/RESULTS.md}
 commit=$(git -C "$src" rev-parse --short HEAD 2>/dev/null || echo unknown)
-export BENCH_MS=${BENCH_MS:-100}
+limit=${BENCH_LIMIT:-20}
+export BENCH_MS=${BENCH_MS:-50}
 
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-export BENCH_SHARED=$work/shared BENCH_GLOO=$work/gloo-store
-declare -A absent
+export BENCH_SHARED=$work/shared BENCH_GLOO=$work/gloo-store BENCH_UCC=$work/ucc-file
+declare -A absent slow
 
 say() {
     echo "$*" >&2
@@ -110,22 +115,28 @@ mpi openmpi "${OPENMPI_DIR:-}" mpirun.openmpi mpicc.openmpi ||
         openmpi openmpi-ucx openmpi-sockets openmpi-ucx-sockets
 mpi mpich "${MPICH_DIR:-}" mpiexec.mpich mpicc.mpich ||
     no_peer "MPICH's mpicc or mpiexec was not found (libmpich-dev, mpich, or MPICH_DIR)" mpich mpich-sockets
-compile gloo c++ -std=c++17 "$src/tests/bench/bench_gloo.cc" -lgloo -lpthread 2>/dev/null ||
+compile gloo c++ -std=c++17 "$src/tests/bench/bench_gloo.cc" -lgloo -lpthread ||
     no_peer "Gloo's headers or library were not found (libgloo-dev)" gloo
-no_peer "the benchmark has no program for it yet" ucc ucc-sockets
+# shellcheck disable=SC2086 # lists of options
+compile_c ucc "${TEST_CC:-cc}" bench_ucc.c ${UCC_DIR:+-I"$UCC_DIR/include" -L"$UCC_DIR/lib"} -lucc \
+    -Wl,--unresolved-symbols=ignore-in-shared-libs ||
+    no_peer "UCC's headers or library were not found (UCC_DIR)" ucc ucc-sockets
 
 # ---------------------------------------------------------------- measuring --
-# start ENGINE RANKS ARGUMENT...: runs the engine's program on that many ranks.
+# start ENGINE RANKS ARGUMENT...: runs the engine's program on that many ranks.  Where the time limit's end of the
+# launcher leaves ranks behind, BENCH_LIMIT ends them.
 start() {
-    local engine=$1 n=$2 bind=none more=--oversubscribe
+    local engine=$1 n=$2 bind=none more=--oversubscribe seconds=$((limit + $2))
+    local -x BENCH_LIMIT=$((seconds + 5))
     shift 2
     if [ "$n" -le "$(nproc)" ]; then
         bind=core
         more=
     fi
-    local coll="timeout 300 $build/coll run --no-prefix --bind-to $bind -n $n --"
-    local openmpi="timeout 300 ${openmpi_run:-} --allow-run-as-root --bind-to $bind $more -n $n"
-    local mpich="timeout 300 ${mpich_run:-} -bind-to $bind -n $n"
+    local end="timeout -k 5 $seconds"
+    local coll="$end $build/coll run --no-prefix --bind-to $bind -n $n --"
+    local openmpi="$end ${openmpi_run:-} --allow-run-as-root --bind-to $bind $more -n $n"
+    local mpich="$end ${mpich_run:-} -bind-to $bind -n $n"
     # Without these two settings Open MPI takes UCX for InfiniBand and the like only.
     local over_ucx="--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any"
 
@@ -133,33 +144,36 @@ start() {
     openmpi*) [ -z "${OPENMPI_DIR:-}" ] ||
         local -x OPAL_PREFIX=$OPENMPI_DIR LD_LIBRARY_PATH=$OPENMPI_DIR/lib:${LD_LIBRARY_PATH:-} ;;
     mpich*) [ -z "${MPICH_DIR:-}" ] || local -x LD_LIBRARY_PATH=$MPICH_DIR/lib:${LD_LIBRARY_PATH:-} ;;
+    ucc*) local -x LD_LIBRARY_PATH=${UCC_DIR:+$UCC_DIR/lib:}${LD_LIBRARY_PATH:-} ;;
     esac
     case $engine in
-    openmpi-ucx-sockets | mpich-sockets) local -x UCX_TLS=tcp,self ;;
+    openmpi-ucx-sockets | mpich-sockets | ucc-sockets) local -x UCX_TLS=tcp,self ;;
     esac
     case $engine in
     tcp) COLL_BACKEND=tcp $coll "$work/coll" "$@" ;;
     tcp-sockets) COLL_BACKEND=tcp COLL_TCP_UNIX=no $coll "$work/coll" "$@" ;;
     ucx) COLL_BACKEND=ucx $coll "$work/coll" "$@" ;;
-    simulated) COLL_BACKEND=simulated timeout 300 "$work/coll" -t "$n" "$@" ;;
+    simulated) COLL_BACKEND=simulated $end "$work/coll" -t "$n" "$@" ;;
     openmpi) $openmpi "$work/openmpi" "$@" ;;
     openmpi-sockets) $openmpi --mca pml ob1 --mca btl tcp,self "$work/openmpi" "$@" ;;
     openmpi-ucx | openmpi-ucx-sockets) $openmpi $over_ucx "$work/openmpi" "$@" ;;
     mpich) $mpich "$work/mpich" "$@" ;;
     mpich-sockets) MPIR_CVAR_NOLOCAL=1 FI_PROVIDER=tcp $mpich "$work/mpich" "$@" ;;
     gloo) rm -rf "$BENCH_GLOO" && mkdir "$BENCH_GLOO" && $coll "$work/gloo" "$@" ;;
-    bare) timeout 300 "$work/bare" shm "$n" "$@" ;;
-    bare-sockets) timeout 300 "$work/bare" sockets "$n" "$@" ;;
+    ucc*) rm -f "$BENCH_UCC" && $coll "$work/ucc" "$@" ;;
+    bare) $end "$work/bare" shm "$n" "$@" ;;
+    bare-sockets) $end "$work/bare" sockets "$n" "$@" ;;
     *) say "run.sh: '$engine' is no engine: $memory_engines $socket_engines" && return 2 ;;
     esac
 }
 
-# sizes_of OPERATION: its sizes in bytes.
+# sizes_of RANKS OPERATION ROUND: its sizes in bytes.
 sizes_of() {
     local size
     for size in $sizes; do
         size=$(numfmt --from=iec "$size") || exit 2
-        case $1 in
+        [ "$3" = 1 ] || [ $((size * $1)) -le $((512 << 20)) ] || continue
+        case $2 in
         barrier) size=0 ;;
         group) [ "$size" -le 65536 ] || continue ;;
         esac
@@ -167,31 +181,51 @@ sizes_of() {
     done | uniq
 }
 
-# measure RANKS OPERATION ROUND ENGINE: adds "ranks|operation|bytes|engine|round|us" lines; us: a number, "none" if the
-# engine has no such operation, or "failed".
+# measure RANKS "OPERATION..." ROUND ENGINE: adds lines "ranks|operation|bytes|engine|round|us|commit"; us: a number, "none"
+# if the engine has no such operation, or the reason why there is no number.
 measure() {
-    local list size
-    list=$(sizes_of "$2")
-    # shellcheck disable=SC2086 # a list of numbers
-    start "$4" "$1" "$2" $list >"$work/out" 2>"$work/err" </dev/null ||
-        say "$4, $2, $1 ranks: $(grep -v '^ *$' "$work/err" | tail -n 1)"
-    for size in $list; do
-        awk -v size="$size" '$1 == "none" { us = "none" } $2 == size { us = $3 }
-            END { print us == "" ? "failed" : us }' "$work/out" | sed "s/^/$1|$2|$size|$4|$3|/; s/$/|$commit/"
+    local list=() operation size status=0 reason begin=$SECONDS
+    for operation in $2; do
+        # shellcheck disable=SC2207 # numbers
+        list+=("$operation" $(sizes_of "$1" "$operation" "$3"))
+    done
+    start "$4" "$1" "${list[@]}" >"$work/out" 2>"$work/err" </dev/null || status=$?
+    [ $((SECONDS - begin)) -le $(((limit + $1) / 2)) ] || slow["$1 $2 $4"]=1
+    reason=$(grep -v '^ *$' "$work/err" | tail -n 1 | tr -d '|' | cut -c 1-120)
+    [ $status = 0 ] || say "$4, $2, $1 ranks: status $status: $reason"
+    reason="failed: ${reason:-status $status}"
+    [ $status != 124 ] && [ $status != 137 ] || reason="longer than $((limit + $1)) s"
+    for size in "${list[@]}"; do
+        case $size in [a-z]*) operation=$size && continue ;; esac
+        awk -v op="$operation" -v size="$size" -v reason="$reason" '
+            $1 == op && $2 == "none" { us = "none" }
+            $1 == op && $2 == size { us = $3 == "-" ? reason : $3 }
+            END { print us != "" ? us : reason ~ /^longer/ ? "not reached" : reason }' "$work/out" |
+            sed "s/^/$1|$operation|$size|$4|$3|/; s/$/|$commit/"
     done >>"$rows"
     rm -f "$BENCH_SHARED"
 }
 
+# The sets of operations that a program measures one after the other.
+sets=("allreduce group" "allgather reduce_scatter alltoall" "broadcast reduce barrier ping_pong"
+    "allreduce_f16 allreduce_bf16")
+
 touch "$rows"
-for ranks in ${BENCH_RANKS:-2}; do
-    for operation in $wanted; do
-        case " $operations " in *" $operation "*) ;; *) say "run.sh: '$operation' is none of: $operations" && exit 2 ;; esac
+for operation in $wanted; do
+    case " $operations " in *" $operation "*) ;; *) say "run.sh: '$operation' is none of: $operations" && exit 2 ;; esac
+    for ranks in ${BENCH_RANKS:-2}; do
         sed -i "/^$ranks|$operation|/d" "$rows"
-        for round in $(seq "$rounds"); do
-            for engine in $engines; do
-                [ -z "${absent[$engine]:-}" ] || continue
-                say "$ranks ranks, $operation, round $round of $rounds: $engine"
-                measure "$ranks" "$operation" "$round" "$engine"
+    done
+done
+for round in $(seq "$rounds"); do
+    for ranks in ${BENCH_RANKS:-2}; do
+        for set in "${sets[@]}"; do
+            set=$(for operation in $set; do case " $wanted " in *" $operation "*) echo "$operation" ;; esac; done | xargs)
+            for engine in ${set:+$engines}; do
+                [ -z "${absent[$engine]:-}${slow["$ranks $set $engine"]:-}" ] || continue
+                [ $SECONDS -lt $((${BENCH_MINUTES:-9999} * 60)) ] || continue
+                say "$SECONDS s: round $round of $rounds, $ranks ranks, $set: $engine"
+                measure "$ranks" "$set" "$round" "$engine"
             done
         done
     done
@@ -199,24 +233,30 @@ done
 
 # ------------------------------------------------------------------ results --
 version() {
-    "$@" 2>/dev/null | grep -m 1 -o '[0-9][0-9.]*[0-9]' || echo none
+    "$@" 2>/dev/null | grep -o '[0-9][0-9.]*[0-9]' | head -n 1 | grep . || echo none
 }
 
-{
-    echo "# libcoll beside its peers"
-    echo
-    echo "Written by \`make bench\` (tests/bench/run.sh, whose first lines have the options); [README.md](README.md) explains"
-    echo "the measurement. Machine: $(nproc) cores, $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)," \
-        "$(uname -sr | sed 's/-.*//'), $(date -u +%Y-%m-%d)."
-    echo "libcoll $(version "$build/coll" --version), UCX $(pkg-config --modversion ucx 2>/dev/null || echo none)," \
-        "Open MPI $(version "${openmpi_run:-false}" --version), MPICH $(version "${mpich_run:-false}" --version)," \
-        "TCP congestion control $(cat /proc/sys/net/ipv4/tcp_congestion_control)."
-    echo "Last command: \`BENCH_RANKS=\"${BENCH_RANKS:-2}\" BENCH_OPS=\"$wanted\" BENCH_SIZES=\"$sizes\"" \
-        "BENCH_ROUNDS=$rounds BENCH_MS=$BENCH_MS make bench\`."
+# The machine, the versions and the commands.
+about() {
+    echo "* Machine: $(nproc) cores, $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(uname -sr | sed 's/-.*//')," \
+        "TCP congestion control $(cat /proc/sys/net/ipv4/tcp_congestion_control); $(date -u +%Y-%m-%d)."
+    echo "* libcoll $(version "$build/coll" --version), commit $(cut -d '|' -f 7 "$rows" | sort -u | xargs), built with" \
+        "UCX $(pkg-config --modversion ucx 2>/dev/null || echo none)."
+    echo "* Peers: Open MPI $(version "${openmpi_run:-false}" --version)," \
+        "MPICH $(version "${mpich_run:-false}" --version)," \
+        "UCC $(version sed -n 's/#define UCC_VERSION_STRING//p' "${UCC_DIR:-/usr}/include/ucc/api/ucc_version.h") over" \
+        "UCX $(PKG_CONFIG_PATH=${UCC_DIR:-/usr}/lib/pkgconfig pkg-config --modversion ucx 2>/dev/null || echo unknown)," \
+        "Gloo $(dpkg-query -W -f '${Version}' libgloo-dev 2>/dev/null || echo unknown)."
     for engine in $memory_engines $socket_engines; do
-        [ -z "${absent[$engine]:-}" ] || echo "$engine is not there: ${absent[$engine]}."
+        [ -z "${absent[$engine]:-}" ] || echo "* $engine is not there: ${absent[$engine]}."
     done
-    awk -F'|' -v shm="$memory_engines" -v net="$socket_engines" -v operations="$operations" \
-        -f "$src/tests/bench/table.awk" "$rows"
-} >"$results.new" && mv "$results.new" "$results"
+    echo "* Command: \`BENCH_RANKS=\"${BENCH_RANKS:-2}\" BENCH_OPS=\"$wanted\" BENCH_SIZES=\"$sizes\"" \
+        "BENCH_ROUNDS=$rounds BENCH_MS=$BENCH_MS BENCH_LIMIT=$limit${BENCH_MINUTES:+ BENCH_MINUTES=$BENCH_MINUTES} make bench\`, with" \
+        "${OPENMPI_DIR:+OPENMPI_DIR }${MPICH_DIR:+MPICH_DIR }${UCC_DIR:+UCC_DIR }set to the peers' folders."
+}
+
+about >"$work/about"
+awk -F'|' -v shm="$memory_engines" -v net="$socket_engines" -v operations="$operations" -v about="$work/about" \
+    -f "$src/tests/bench/table.awk" "$src/tests/bench/reasons" "$rows" >"$results.new" &&
+    mv "$results.new" "$results"
 cat "$results"

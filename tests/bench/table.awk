@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# table.awk - the tables of RESULTS.md, from lines "ranks|operation|bytes|engine|round|us|commit".
+# table.awk - RESULTS.md, from the lines of the file reasons and lines "ranks|operation|bytes|engine|round|us|commit".
 
 function sort(list, n,    i, j, t) {
 	for (i = 2; i <= n; i++)
@@ -33,11 +33,24 @@ function over_rounds(row, a, b,    list, n, r) {
 	return n
 }
 
-function cell(row, a, b, mark,    text) {
-	if (!over_rounds(row, a, b))
-		return b != "" ? "-" : (row, a) in why ? why[row, a] : "not there"
-	text = number(median) " (" number(least) "-" number(most) ")"
-	return mark && least > 1 ? "**" text "**" : text
+function range() {
+	return number(median) (least == most ? "" : " (" number(least) "-" number(most) ")")
+}
+
+function cell(row, a, b, mark) {
+	if (!over_rounds(row, a, b)) {
+		if (b != "" || !((row, a) in why))
+			return b != "" ? "-" : "not measured"
+		if (why[row, a] ~ /^failed/)
+			failed[row, a] = "* " row_name(row) ", " a ": " why[row, a]
+		return why[row, a] ~ /^failed/ ? "failed" : why[row, a]
+	}
+	return mark && least > 1 ? "**" range() "**" : range()
+}
+
+function row_name(row,    part) {
+	split(row, part, SUBSEP)
+	return part[1] " ranks, " part[2] (part[2] == "barrier" ? "" : " " bytes(part[3]))
 }
 
 # The peer of lowest median.
@@ -55,34 +68,32 @@ function is_ours(name) {
 	return name ~ /^(tcp|ucx|simulated|tcp-sockets)$/
 }
 
-function table(ranks, title, list,    names, n, i, k, row, peer, line, bare, part) {
+function table(n_ranks, title, list,    names, n, i, k, row, peer, bare, part) {
 	n = split(list, names, " ")
 	bare = names[n]
-	printf "\n## %d ranks, %s\n\n| operation | bytes |", ranks, title
-	for (i = 1; i <= n; i++)
-		printf " %s |", names[i]
-	printf " best peer |"
+	printf "\n## %d ranks, %s\n\n| operation | bytes | best peer |", n_ranks, title
 	for (i = 1; i <= n; i++)
 		if (is_ours(names[i]))
 			printf " %s / best | %s / bare |", names[i], names[i]
-	printf " commit |\n|"
-	for (i = 1; i <= 4 + n + ours(names, n) * 2; i++)
+	for (i = 1; i <= n; i++)
+		printf " %s |", names[i]
+	printf "\n|"
+	for (i = 1; i <= 3 + n + ours(names, n) * 2; i++)
 		printf "---|"
 	printf "\n"
 	for (k = 1; k <= nrows; k++) {
 		row = order[k]
 		split(row, part, SUBSEP)
-		if (part[1] != ranks)
+		if (part[1] != n_ranks)
 			continue
 		peer = best(row, names, n)
-		printf "| %s | %s |", part[2], part[2] == "barrier" ? "" : bytes(part[3])
-		for (i = 1; i <= n; i++)
-			printf " %s |", cell(row, names[i], "", 0)
-		printf " %s |", peer == "" ? "none" : peer
+		printf "| %s | %s | %s |", part[2], part[2] == "barrier" ? "" : bytes(part[3]), peer == "" ? "none" : peer
 		for (i = 1; i <= n; i++)
 			if (is_ours(names[i]))
 				printf " %s | %s |", peer == "" ? "-" : cell(row, names[i], peer, 1), cell(row, names[i], bare, 0)
-		printf " %s |\n", commit[row]
+		for (i = 1; i <= n; i++)
+			printf " %s |", cell(row, names[i], "", 0)
+		printf "\n"
 	}
 }
 
@@ -92,18 +103,95 @@ function ours(names, n,    i, count) {
 	return count
 }
 
-# The rows that libcoll loses in every round, for each of its engines.
-function lost(ranks, list,    names, n, i, k, row, peer, part) {
+function in_list(x, list,    name, i) {
+	for (i = split(list, name, " "); i > 0; i--)
+		if (name[i] == x || name[i] == "*")
+			return 1
+	return 0
+}
+
+function to_bytes(text) {
+	return text * (text ~ /K$/ ? 1024 : text ~ /M$/ ? 1048576 : 1)
+}
+
+# The sentence of the file "reasons" for a row.
+function reason(row, engine,    part, size, i) {
+	split(row, part, SUBSEP)
+	for (i = 1; i <= nreasons; i++) {
+		split(reason_sizes[i], size, "-")
+		if (in_list(part[2], reason_ops[i]) && in_list(part[1], reason_ranks[i]) && in_list(engine, reason_engine[i]) &&
+		    (size[1] == "*" || (part[3] >= to_bytes(size[1]) && part[3] <= to_bytes(size[2]))))
+			return reason_text[i]
+	}
+	return ""
+}
+
+function lose(row, engine, goal, peer, ratio,    part, time) {
+	split(row, part, SUBSEP)
+	time = cell(row, engine, "", 0) " | " cell(row, peer, "", 0)
+	lost = lost sprintf("| %d | %s | %d | %s | %s | %s | %s | %s | %s |\n", part[1], engine, goal, part[2],
+	    part[2] == "barrier" ? "" : bytes(part[3]), peer, ratio, time, reason(row, engine))
+}
+
+function count(row, engine, goal, peer, has, within,    part) {
+	split(row, part, SUBSEP)
+	of[goal, part[1]]++
+	if (has && within)
+		good[goal, part[1]]++
+	else
+		lose(row, engine, goal, peer, has ? range() : "no time")
+}
+
+# Judges libcoll without an option set (engine) against the best peer of the list, by the three goals.
+function judge(engine, list, host,    names, n, k, row, part, peer, has) {
 	n = split(list, names, " ")
-	for (i = 1; i <= n; i++)
-		for (k = 1; is_ours(names[i]) && k <= nrows; k++) {
-			row = order[k]
-			split(row, part, SUBSEP)
-			peer = part[1] == ranks ? best(row, names, n) : ""
-			if (peer != "" && over_rounds(row, names[i], peer) && least > 1)
-				printf "| %d | %s | %s | %s | %s | %s (%s-%s) |\n", ranks, names[i], part[2],
-				    part[2] == "barrier" ? "" : bytes(part[3]), peer, number(median), number(least), number(most)
-		}
+	for (k = 1; k <= nrows; k++) {
+		row = order[k]
+		split(row, part, SUBSEP)
+		if ((peer = best(row, names, n)) == "")
+			continue
+		has = over_rounds(row, engine, peer) > 0
+		if (host && part[3] <= 1024)
+			count(row, engine, 1, peer, has, median <= 1.3)
+		else
+			count(row, engine, 2, peer, has, least <= 1)
+		has = over_rounds(row, engine, peer) > 0
+		if (host && part[3] >= 1048576 && part[3] <= 16777216)
+			count(row, engine, 3, peer, has, median * 1.5 <= 1)
+	}
+}
+
+function summary(    goal, i, text, line) {
+	text[1] = "Within a host, up to 1 KiB: at most 1.3 times the best peer's time (`tcp`)"
+	text[2] = "All other rows: not slower than the best peer in every round (`tcp`, `tcp-sockets`)"
+	text[3] = "Within a host, 1 to 16 MiB: at least 1.5 times faster than the best peer (`tcp`)"
+	printf "Rows within the goal, of all rows that a peer has:\n\n| | goal |"
+	line = "|---|---|"
+	for (i = 1; i <= nranks; i++) {
+		printf " %d ranks |", ranks[i]
+		line = line "---|"
+	}
+	print "\n" line
+	for (goal = 1; goal <= 3; goal++) {
+		printf "| %d | %s |", goal, text[goal]
+		for (i = 1; i <= nranks; i++)
+			printf " %d of %d |", good[goal, ranks[i]], of[goal, ranks[i]]
+		printf "\n"
+	}
+}
+
+/^#/ {
+	next
+}
+
+NF == 5 {
+	nreasons++
+	reason_ops[nreasons] = $1
+	reason_sizes[nreasons] = $2
+	reason_ranks[nreasons] = $3
+	reason_engine[nreasons] = $4
+	reason_text[nreasons] = $5
+	next
 }
 
 {
@@ -116,7 +204,6 @@ function lost(ranks, list,    names, n, i, k, row, peer, part) {
 			ranks[++nranks] = $1
 		}
 	}
-	commit[row] = $7
 	rounds = $5 > rounds ? $5 : rounds
 	if ($6 + 0 > 0)
 		us[row, $4, $5] = $6
@@ -134,18 +221,35 @@ END {
 			order[j] = order[j - 1]
 			order[j - 1] = t
 		}
-	print "\nMicroseconds of a call: the median of the rounds' medians (least-most of them). group: of 100 allreduces."
-	print "Ratios are taken round by round; below 1: libcoll is faster. Bold: libcoll is slower than the best peer in every round."
+	print "# libcoll beside its peers\n"
+	judge("tcp", shm, 1)
+	judge("tcp-sockets", net, 0)
+	summary()
+	print "\nIn the next table the column \"goal\" has the number of the goal that the row misses."
+	print "\n## Lost rows\n\n| ranks | libcoll | goal | operation | bytes | best peer | libcoll / peer | libcoll, us | peer, us | reason |"
+	print "|---|---|---|---|---|---|---|---|---|---|"
+	printf "%s", lost
+	print "\n## The measurement\n\n`make bench` (run.sh) wrote this file; [README.md](README.md) explains the measurement.\n"
+	while ((getline line < about) > 0)
+		print line
+	print "\nTimes are microseconds of a call: the median of the rounds (least-most of them). group: of 100 allreduces. Bytes are those"
+	print "of the longer buffer of a rank: allgather's result, the input of alltoall and reduce_scatter. Ratios are taken round by round;"
+	print "below 1: libcoll is faster. Bold: libcoll is slower than the best peer in every round. `tcp` is libcoll with no option set;"
+	print "the bare loops use no library."
 	for (i = 1; i <= nranks; i++) {
 		table(ranks[i], "shared memory", shm)
 		table(ranks[i], "TCP sockets", net)
 	}
-	print "\n## Rows that libcoll loses in every round\n"
-	print "| ranks | engine | operation | bytes | best peer | libcoll / peer |\n|---|---|---|---|---|---|"
-	for (i = 1; i <= nranks; i++) {
-		lost(ranks[i], shm)
-		lost(ranks[i], net)
-	}
+	print "\n## Failures\n"
+	n = split(shm " " net, names, " ")
+	for (k = 1; k <= nrows; k++)
+		for (i = 1; i <= n; i++)
+			if ((order[k], names[i]) in failed) {
+				print failed[order[k], names[i]]
+				failures++
+			}
+	if (!failures)
+		print "None."
 }
 
 function before(a, b,    x, y) {

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * memory.h - tensors as the buffers of coll.h, and PyTorch's types and reductions as those of coll.h.
+ *
+ * A tensor whose elements do not follow one another in memory is copied; so is a list of tensors,
+ * unless they follow one another.  Types that coll.h does not have travel as bytes.
+ */
+#ifndef COLL_TORCH_MEMORY_H
+#define COLL_TORCH_MEMORY_H
+
+#include "work.h"
+
+namespace coll_torch
+{
+
+using c10d::ReduceOp;
+using Counts = std::vector<size_t>;
+
+// ------------------------------------------------------------ tensors as memory
+
+inline bool plain(const at::Tensor &tensor)
+{
+	return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+}
+
+// The tensor itself, or a copy whose elements follow one another.
+inline at::Tensor dense(const at::Tensor &tensor)
+{
+	at::NoGradGuard no_grad;
+
+	return tensor.resolve_conj().resolve_neg().contiguous();
+}
+
+// The tensor itself, or memory from which the work copies the result into the tensor.
+inline at::Tensor dense_output(CollWork &work, const at::Tensor &tensor)
+{
+	if (plain(tensor)) {
+		work.keep(tensor);
+		return tensor;
+	}
+	at::NoGradGuard no_grad;
+	at::Tensor copy = at::empty(tensor.sizes(), tensor.options());
+	work.keep(copy);
+	work.then([tensor, copy] { tensor.copy_(copy); });
+	return copy;
+}
+
+// The same for an operation in place: the copy has the tensor's elements.
+inline at::Tensor dense_in_place(CollWork &work, const at::Tensor &tensor)
+{
+	at::Tensor copy = dense_output(work, tensor);
+	at::NoGradGuard no_grad;
+
+	if (!copy.is_same(tensor))
+		copy.copy_(tensor);
+	return copy;
+}
+
+inline bool adjacent(const Tensors &tensors)
+{
+	const char *end = NULL;
+
+	for (auto &tensor : tensors) {
+		const char *data = static_cast<char *>(tensor.data_ptr());
+
+		if (!plain(tensor) || !tensor.numel() || (end && data != end))
+			return false;
+		end = data + tensor.nbytes();
+	}
+	return end != NULL;
+}
+
+// The tensors' memory if they follow one another, else one tensor that is as long as all of them.
+inline at::Tensor joined(const Tensors &tensors, bool *copied)
+{
+	int64_t count = 0;
+
+	for (auto &tensor : tensors)
+		count += tensor.numel();
+	*copied = !adjacent(tensors);
+	if (*copied)
+		return at::empty({count}, tensors[0].options());
+	return at::from_blob(tensors[0].data_ptr(), {count}, tensors[0].options());
+}
+
+inline at::Tensor joined_input(CollWork &work, const Tensors &tensors)
+{
+	at::NoGradGuard no_grad;
+	bool copied;
+	at::Tensor all = joined(tensors, &copied);
+	int64_t offset = 0;
+
+	for (auto &tensor : tensors) {
+		if (copied)
+			all.narrow(0, offset, tensor.numel()).copy_(tensor.reshape({-1}));
+		else
+			work.keep(tensor);
+		offset += tensor.numel();
+	}
+	work.keep(all);
+	return all;
+}
+
+inline at::Tensor joined_output(CollWork &work, const Tensors &tensors)
+{
+	bool copied;
+	at::Tensor all = joined(tensors, &copied);
+
+	work.keep(all);
+	for (auto &tensor : tensors)
+		work.keep(tensor);
+	if (copied)
+		work.then([tensors, all] {
+			int64_t offset = 0;
+
+			for (auto &tensor : tensors) {
+				tensor.copy_(
+					all.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+				offset += tensor.numel();
+			}
+		});
+	return all;
+}
+
+// The input, or a copy if it lies in the output's memory.
+inline at::Tensor apart(const at::Tensor &input, const at::Tensor &output)
+{
+	const char *in = static_cast<char *>(input.data_ptr()),
+		   *out = static_cast<char *>(output.data_ptr());
+	at::NoGradGuard no_grad;
+
+	return in < out + output.nbytes() && out < in + input.nbytes() ? input.clone() : input;
+}
+
+inline at::Tensor bytes_of(const at::Tensor &tensor)
+{
+	return dense(tensor).reshape({-1}).view(at::kByte);
+}
+
+// ------------------------------------------------------------ types, operations
+
+// The type in which a tensor travels, and how many of its elements make one element of the tensor.
+inline coll_dtype_t move_type(const at::Tensor &tensor, size_t *each)
+{
+	coll_dtype_t dtype = dtype_of(tensor.scalar_type());
+
+	*each = dtype == COLL_DTYPE_NONE ? tensor.element_size() : 1;
+	return dtype == COLL_DTYPE_NONE ? static_cast<coll_dtype_t>(COLL_UINT8) : dtype;
+}
+
+// An operation of coll.h; an operation made for this call ends with the object.
+class Reduction
+{
+      public:
+	Reduction(const ReduceOp &op, at::ScalarType type, coll_comm_t comm) : comm_(comm)
+	{
+		const char *name = at::toString(type);
+
+		dtype = dtype_of(type);
+		if (dtype == COLL_DTYPE_NONE)
+			throw std::runtime_error(std::string("coll: no reduction of the type ") +
+						 name);
+		if (op == ReduceOp::PREMUL_SUM)
+			scale(op, type);
+		else
+			this->op = type == at::kBool ? logical(op) : arithmetic(op);
+		if (this->op == COLL_OP_NONE)
+			throw std::runtime_error(
+				std::string("coll: this reduction does not exist for the type ") +
+				name);
+	}
+	~Reduction()
+	{
+		if (made_)
+			coll_red_op_destroy(op, comm_);
+	}
+	Reduction(const Reduction &) = delete;
+	Reduction &operator=(const Reduction &) = delete;
+
+	coll_dtype_t dtype;
+	coll_op_t op = COLL_OP_NONE;
+
+      private:
+	static coll_op_t arithmetic(const ReduceOp &op)
+	{
+		switch (static_cast<ReduceOp::RedOpType>(op)) {
+		case ReduceOp::SUM: return COLL_SUM;
+		case ReduceOp::AVG: return COLL_AVG;
+		case ReduceOp::PRODUCT: return COLL_PROD;
+		case ReduceOp::MIN: return COLL_MIN;
+		case ReduceOp::MAX: return COLL_MAX;
+		case ReduceOp::BAND: return COLL_BAND;
+		case ReduceOp::BOR: return COLL_BOR;
+		case ReduceOp::BXOR: return COLL_BXOR;
+		default: return COLL_OP_NONE;
+		}
+	}
+
+	// Of bytes that are 0 or 1, the result must be 0 or 1.
+	static coll_op_t logical(const ReduceOp &op)
+	{
+		switch (static_cast<ReduceOp::RedOpType>(op)) {
+		case ReduceOp::SUM:
+		case ReduceOp::MAX:
+		case ReduceOp::BOR: return COLL_MAX;
+		case ReduceOp::PRODUCT:
+		case ReduceOp::MIN:
+		case ReduceOp::BAND: return COLL_MIN;
+		case ReduceOp::BXOR: return COLL_BXOR;
+		default: return COLL_OP_NONE;
+		}
+	}
+
+	void scale(const ReduceOp &op, at::ScalarType type)
+	{
+		auto *factor = static_cast<c10d::NCCLPreMulSumSupplement *>(op.supplement_.get());
+		at::Tensor scalar = tensor_factor(*factor, 0);
+
+		scalar = scalar.defined() ? scalar.to(at::kCPU, type)
+					  : at::scalar_tensor(factor->double_factor, type);
+		check_result(coll_red_op_create_pre_mul_sum(&this->op, scalar.data_ptr(), dtype,
+							    COLL_SCALAR_HOST_IMMEDIATE, comm_),
+			     "coll:PREMUL_SUM");
+		made_ = true;
+	}
+
+	coll_comm_t comm_;
+	bool made_ = false;
+};
+
+} // namespace coll_torch
+
+#endif

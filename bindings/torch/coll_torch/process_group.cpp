@@ -1,0 +1,778 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * process_group.cpp - PyTorch's process group "coll": each call of c10d becomes an operation of coll.h.
+ */
+#include "memory.h"
+#include "work.h"
+
+#include <torch/csrc/distributed/c10d/Utils.hpp>
+#include <torch/csrc/utils/pybind.h>
+
+#include <pybind11/chrono.h>
+
+namespace coll_torch
+{
+
+using c10d::OpType;
+using Store = c10::intrusive_ptr<c10d::Store>;
+
+// ---------------------------------------------------------------- process group
+
+class ProcessGroupColl : public BackendBase
+{
+      public:
+	using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+	using Lists = std::vector<Tensors>;
+
+	ProcessGroupColl(const Store &store, int rank, int size, std::chrono::milliseconds timeout);
+	~ProcessGroupColl() override;
+
+	const std::string getBackendName() const override
+	{
+		return "coll";
+	}
+
+	WorkPtr broadcast(Tensors &, const c10d::BroadcastOptions &) override;
+	WorkPtr allreduce(Tensors &, const c10d::AllreduceOptions &) override;
+	WorkPtr allreduce_coalesced(Tensors &, const c10d::AllreduceCoalescedOptions &) override;
+	WorkPtr reduce(Tensors &, const c10d::ReduceOptions &) override;
+	WorkPtr allgather(Lists &, Tensors &, const c10d::AllgatherOptions &) override;
+	WorkPtr _allgather_base(at::Tensor &, at::Tensor &,
+				const c10d::AllgatherOptions &) override;
+	WorkPtr allgather_coalesced(Lists &, Tensors &, const c10d::AllgatherOptions &) override;
+	WorkPtr gather(Lists &, Tensors &, const c10d::GatherOptions &) override;
+	WorkPtr scatter(Tensors &, Lists &, const c10d::ScatterOptions &) override;
+	WorkPtr reduce_scatter(Tensors &, Lists &, const c10d::ReduceScatterOptions &) override;
+	WorkPtr _reduce_scatter_base(at::Tensor &, at::Tensor &,
+				     const c10d::ReduceScatterOptions &) override;
+	WorkPtr alltoall_base(at::Tensor &, at::Tensor &, std::vector<int64_t> &,
+			      std::vector<int64_t> &, const c10d::AllToAllOptions &) override;
+	WorkPtr alltoall(Tensors &, Tensors &, const c10d::AllToAllOptions &) override;
+	WorkPtr send(Tensors &, int peer, int tag) override;
+	WorkPtr recv(Tensors &, int peer, int tag) override;
+	WorkPtr recvAnysource(Tensors &, int tag) override;
+	WorkPtr barrier(const c10d::BarrierOptions &) override;
+	void monitoredBarrier(const c10d::BarrierOptions &, bool wait_all_ranks) override;
+	void setSequenceNumberForGroup() override
+	{
+	} // all ranks begin at 0
+	uint64_t getSequenceNumberForGroup() override
+	{
+		return issued_;
+	}
+
+	// PyTorch 2 calls these.
+	virtual WorkPtr allgather_into_tensor_coalesced(Tensors &, Tensors &,
+							const c10d::AllgatherOptions &);
+	virtual WorkPtr reduce_scatter_tensor_coalesced(Tensors &, Tensors &,
+							const c10d::ReduceScatterOptions &);
+	virtual void setTimeout(std::chrono::milliseconds timeout);
+	virtual void abort();
+	virtual void shutdown()
+	{
+		comm_->close();
+	}
+
+	// The ranks that died, as coll_comm_get_failed.
+	std::vector<int32_t> failed_ranks();
+
+      private:
+	WorkRef begin(OpType type, const char *title, const Tensors &inputs);
+	WorkPtr issue(const WorkRef &work, const coll_args_t &args,
+		      std::chrono::milliseconds timeout);
+	WorkPtr receive(OpType type, const char *title, const Tensors &tensors, int peer, int tag);
+	void check_ranks(const char *name, size_t entries) const;
+
+	Store store_;
+	std::shared_ptr<Communicator> comm_;
+	std::chrono::milliseconds timeout_;
+	std::atomic<uint64_t> issued_{0};
+	uint64_t barriers_ = 0;
+};
+
+static void invalid(const std::string &name, const std::string &text)
+{
+	throw std::invalid_argument("ProcessGroupColl::" + name + ": " + text);
+}
+
+static std::function<void(const std::string &)> complain(const char *name)
+{
+	return [name](const std::string &text) { invalid(name, text); };
+}
+
+static void check_cpu(const char *name, const Tensors &tensors)
+{
+	c10d::assertNonEmpty(complain(name), tensors);
+	for (size_t i = 0; i < tensors.size(); i++) {
+		c10d::assertDense(complain(name), tensors[i]);
+		c10d::assertCPU(complain(name), tensors[i]);
+	}
+}
+
+static void check_one(const char *name, const Tensors &tensors)
+{
+	c10d::assertSingleElement(complain(name), tensors);
+	check_cpu(name, tensors);
+}
+
+static void check_types(const char *name, const Tensors &tensors, const at::Tensor &like)
+{
+	check_cpu(name, tensors);
+	for (size_t i = 0; i < tensors.size(); i++)
+		c10d::assertTypeMatch(complain(name), like.options(), tensors, i);
+}
+
+static bool even(const Tensors &tensors)
+{
+	for (auto &tensor : tensors)
+		if (tensor.numel() != tensors[0].numel())
+			return false;
+	return true;
+}
+
+static Counts counts_of(const Tensors &tensors, size_t each)
+{
+	Counts counts;
+
+	for (auto &tensor : tensors)
+		counts.push_back(tensor.numel() * each);
+	return counts;
+}
+
+ProcessGroupColl::ProcessGroupColl(const Store &store, int rank, int size,
+				   std::chrono::milliseconds timeout)
+    : BackendBase(rank, size), timeout_(timeout)
+{
+	// A group that is made again over the same store meets under another key.
+	auto made = (store->add("coll_members", 1) - 1) / size;
+	store_ = c10::make_intrusive<c10d::PrefixStore>("coll_" + std::to_string(made), store);
+
+	char id[COLL_UNIQUE_ID_SIZE];
+	if (rank == 0) {
+		check_result(coll_get_unique_id(id, sizeof(id)), "coll:init");
+		store_->set("id", std::vector<uint8_t>(id, id + strlen(id) + 1));
+	} else {
+		std::vector<uint8_t> text = store_->get("id");
+
+		if (text.empty() || text.size() > sizeof(id) || text.back())
+			throw std::runtime_error(
+				"coll:init: the store's entry \"id\" is not an id");
+		memcpy(id, text.data(), text.size());
+	}
+
+	const char *const options[] = {"progress=thread", NULL};
+	coll_config_t config;
+	coll_comm_t comm;
+	check_result(coll_config_init(&config, sizeof(config)), "coll:init");
+	config.timeout_ms = config.init_timeout_ms = timeout.count();
+	config.options = options;
+	check_result(coll_comm_init_rank(&comm, size, id, rank, &config), "coll:init");
+	comm_ = std::make_shared<Communicator>(comm);
+	init();
+}
+
+ProcessGroupColl::~ProcessGroupColl()
+{
+	// A future's function may be waiting for Python's lock.
+	if (Py_IsInitialized() && PyGILState_Check()) {
+		pybind11::gil_scoped_release no_gil;
+
+		comm_->close();
+	} else {
+		comm_->close();
+	}
+}
+
+WorkRef ProcessGroupColl::begin(OpType type, const char *title, const Tensors &inputs)
+{
+	return c10::make_intrusive<CollWork>(comm_, rank_, type, title, inputs);
+}
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::issue(const WorkRef &work, const coll_args_t &args,
+						  std::chrono::milliseconds timeout)
+{
+	work->issue(args, timeout.count() > 0 ? timeout : timeout_);
+	issued_++;
+	return work;
+}
+
+// A list with an entry for each rank.
+void ProcessGroupColl::check_ranks(const char *name, size_t entries) const
+{
+	if (entries != static_cast<size_t>(size_))
+		invalid(name, "Incorrect list size " + std::to_string(entries) +
+				      ". The list size should be " + std::to_string(size_) +
+				      ", same as size of the process group.");
+}
+
+// ------------------------------------------------------------------ collectives
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::broadcast(Tensors &tensors,
+						      const c10d::BroadcastOptions &opts)
+{
+	coll_args_t args = {};
+	size_t each;
+
+	c10d::assertRootRank(complain("broadcast"), opts.rootRank, size_);
+	c10d::assertRootTensor(complain("broadcast"), opts.rootTensor, tensors.size());
+	check_cpu("broadcast", tensors);
+	c10d::assertTypeAndSizesMatch(complain("broadcast"), tensors);
+	auto work = begin(OpType::BROADCAST, "coll:broadcast", tensors);
+	at::Tensor buffer = dense_in_place(*work, tensors[opts.rootTensor]);
+	work->then([tensors, root = opts.rootTensor] {
+		for (size_t i = 0; i < tensors.size(); i++)
+			if (i != static_cast<size_t>(root))
+				tensors[i].copy_(tensors[root]);
+	});
+	work->set_outputs({tensors});
+	args.kind = COLL_KIND_BROADCAST;
+	args.root = opts.rootRank;
+	args.dtype = move_type(buffer, &each);
+	args.count = buffer.numel() * each;
+	args.sendbuf = args.recvbuf = buffer.data_ptr();
+	return issue(work, args, opts.timeout);
+}
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::allreduce(Tensors &tensors,
+						      const c10d::AllreduceOptions &opts)
+{
+	coll_args_t args = {};
+
+	check_one("allreduce", tensors);
+	Reduction reduction(opts.reduceOp, tensors[0].scalar_type(), comm_->handle);
+	auto work = begin(OpType::ALLREDUCE, "coll:all_reduce", tensors);
+	at::Tensor buffer = dense_in_place(*work, tensors[0]);
+	work->set_outputs({tensors});
+	args.kind = COLL_KIND_ALLREDUCE;
+	args.dtype = reduction.dtype;
+	args.op = reduction.op;
+	args.count = buffer.numel();
+	args.sendbuf = args.recvbuf = buffer.data_ptr();
+	return issue(work, args, opts.timeout);
+}
+
+// One operation for all tensors: they are joined.
+ProcessGroupColl::WorkPtr ProcessGroupColl::allreduce_coalesced(
+	Tensors &tensors, const c10d::AllreduceCoalescedOptions &opts)
+{
+	coll_args_t args = {};
+
+	check_cpu("allreduce_coalesced", tensors);
+	check_types("allreduce_coalesced", tensors, tensors[0]);
+	Reduction reduction(opts.reduceOp, tensors[0].scalar_type(), comm_->handle);
+	auto work = begin(OpType::ALLREDUCE_COALESCED, "coll:all_reduce", tensors);
+	at::Tensor input = joined_input(*work, tensors), output = joined_output(*work, tensors);
+	work->set_outputs({tensors});
+	args.kind = COLL_KIND_ALLREDUCE;
+	args.dtype = reduction.dtype;
+	args.op = reduction.op;
+	args.count = input.numel();
+	args.sendbuf = input.data_ptr();
+	args.recvbuf = output.data_ptr();
+	return issue(work, args, opts.timeout);
+}
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::reduce(Tensors &tensors,
+						   const c10d::ReduceOptions &opts)
+{
+	coll_args_t args = {};
+
+	c10d::assertRootRank(complain("reduce"), opts.rootRank, size_);
+	c10d::assertRootTensor(complain("reduce"), opts.rootTensor, tensors.size());
+	check_one("reduce", tensors);
+	Reduction reduction(opts.reduceOp, tensors[0].scalar_type(), comm_->handle);
+	auto work = begin(OpType::REDUCE, "coll:reduce", tensors);
+	at::Tensor buffer = dense_in_place(*work, tensors[0]);
+	work->set_outputs({tensors});
+	args.kind = COLL_KIND_REDUCE;
+	args.root = opts.rootRank;
+	args.dtype = reduction.dtype;
+	args.op = reduction.op;
+	args.count = buffer.numel();
+	args.sendbuf = args.recvbuf = buffer.data_ptr();
+	return issue(work, args, opts.timeout);
+}
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::allgather(Lists &outputs, Tensors &inputs,
+						      const c10d::AllgatherOptions &opts)
+{
+	coll_args_t args = {};
+	size_t each;
+
+	c10d::assertSingleElementInput(complain("allgather"), inputs);
+	check_cpu("allgather", inputs);
+	if (outputs.size() != 1)
+		invalid("allgather", "requires a single-element output list");
+	check_ranks("allgather", outputs[0].size());
+	check_types("allgather", outputs[0], inputs[0]);
+	c10d::assertSizesMatch(complain("allgather"), inputs[0].sizes(), outputs[0], rank_);
+	auto work = begin(OpType::ALLGATHER, "coll:all_gather", inputs);
+	at::Tensor output = joined_output(*work, outputs[0]),
+		   input = apart(dense(inputs[0]), output);
+	work->keep(input);
+	work->set_outputs(outputs);
+	args.kind = even(outputs[0]) ? COLL_KIND_ALLGATHER : COLL_KIND_ALLGATHERV;
+	args.dtype = move_type(input, &each);
+	Counts counts = counts_of(outputs[0], each);
+	args.count = input.numel() * each;
+	args.recvcounts = counts.data();
+	args.sendbuf = input.data_ptr();
+	args.recvbuf = output.data_ptr();
+	return issue(work, args, opts.timeout);
+}
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::_allgather_base(at::Tensor &output, at::Tensor &input,
+							    const c10d::AllgatherOptions &opts)
+{
+	coll_args_t args = {};
+	size_t each;
+
+	check_types("_allgather_base", {output}, input);
+	check_cpu("_allgather_base", {input});
+	if (output.numel() != input.numel() * size_)
+		invalid("_allgather_base",
+			"output tensor size must be equal to world_size times input "
+			"tensor size");
+	auto work = begin(OpType::_ALLGATHER_BASE, "coll:_all_gather_base", {input});
+	at::Tensor from = dense(input), to = dense_output(*work, output);
+	work->keep(from);
+	work->set_outputs({{output}});
+	args.kind = COLL_KIND_ALLGATHER;
+	args.dtype = move_type(from, &each);
+	args.count = from.numel() * each;
+	args.sendbuf = from.data_ptr();
+	args.recvbuf = to.data_ptr();
+	return issue(work, args, opts.timeout);
+}
+
+// outputs[r][i] becomes inputs[i] of rank r; the inputs travel as bytes, since their types may differ.
+ProcessGroupColl::WorkPtr ProcessGroupColl::allgather_coalesced(Lists &outputs, Tensors &inputs,
+								const c10d::AllgatherOptions &opts)
+{
+	coll_args_t args = {};
+	Tensors parts;
+
+	check_cpu("allgather_coalesced", inputs);
+	check_ranks("allgather_coalesced", outputs.size());
+	for (auto &list : outputs) {
+		if (list.size() != inputs.size())
+			invalid("allgather_coalesced", "invalid output size: (expected length " +
+							       std::to_string(inputs.size()) +
+							       ", got " +
+							       std::to_string(list.size()) + ")");
+		check_cpu("allgather_coalesced", list);
+		for (size_t i = 0; i < list.size(); i++) {
+			c10d::assertTypeMatch(complain("allgather_coalesced"), inputs[i].options(),
+					      list, i);
+			c10d::assertSizesMatch(complain("allgather_coalesced"), inputs[i].sizes(),
+					       list, i);
+		}
+	}
+	auto work = begin(OpType::ALLGATHER_COALESCED, "coll:all_gather", inputs);
+	for (auto &input : inputs)
+		parts.push_back(bytes_of(input));
+	at::Tensor from = joined_input(*work, parts),
+		   to = at::empty({from.numel() * size_}, from.options());
+	work->keep(to);
+	work->then([outputs, to] {
+		int64_t offset = 0;
+
+		for (auto &list : outputs)
+			for (auto &output : list) {
+				at::Tensor part = at::empty(output.sizes(), output.options());
+
+				memcpy(part.data_ptr(), to.data_ptr<uint8_t>() + offset,
+				       part.nbytes());
+				output.copy_(part);
+				offset += part.nbytes();
+			}
+	});
+	work->set_outputs(outputs);
+	args.kind = COLL_KIND_ALLGATHER;
+	args.dtype = COLL_UINT8;
+	args.count = from.numel();
+	args.sendbuf = from.data_ptr();
+	args.recvbuf = to.data_ptr();
+	return issue(work, args, opts.timeout);
+}
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::gather(Lists &outputs, Tensors &inputs,
+						   const c10d::GatherOptions &opts)
+{
+	coll_args_t args = {};
+	bool root = opts.rootRank == rank_;
+	Counts counts;
+	size_t each;
+
+	c10d::assertRootRank(complain("gather"), opts.rootRank, size_);
+	c10d::assertSingleElementInput(complain("gather"), inputs);
+	check_cpu("gather", inputs);
+	if (!root && !outputs.empty())
+		invalid("gather", "requires empty output on non-root");
+	if (root && outputs.size() != 1)
+		invalid("gather", "requires a single-element output list containing a list with " +
+					  std::to_string(size_) + " tensors.");
+	if (root) {
+		check_ranks("gather", outputs[0].size());
+		check_types("gather", outputs[0], inputs[0]);
+	}
+	auto work = begin(OpType::GATHER, "coll:gather", inputs);
+	at::Tensor input = dense(inputs[0]);
+	args.dtype = move_type(input, &each);
+	if (root) {
+		counts = counts_of(outputs[0], each);
+		args.recvcounts = counts.data();
+		at::Tensor output = joined_output(*work, outputs[0]);
+		args.recvbuf = output.data_ptr();
+		input = apart(input, output);
+		work->set_outputs(outputs);
+	}
+	work->keep(input);
+	args.kind = COLL_KIND_GATHERV;
+	args.root = opts.rootRank;
+	args.count = input.numel() * each;
+	args.sendbuf = input.data_ptr();
+	return issue(work, args, opts.timeout);
+}
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::scatter(Tensors &outputs, Lists &inputs,
+						    const c10d::ScatterOptions &opts)
+{
+	coll_args_t args = {};
+	bool root = opts.rootRank == rank_;
+	Counts counts;
+	size_t each;
+
+	c10d::assertRootRank(complain("scatter"), opts.rootRank, size_);
+	c10d::assertSingleElementOutput(complain("scatter"), outputs);
+	check_cpu("scatter", outputs);
+	if (!root && !inputs.empty())
+		invalid("scatter", "requires empty input on non-root");
+	if (root && inputs.size() != 1)
+		invalid("scatter", "requires a single-element input list containing a list with " +
+					   std::to_string(size_) + " tensors");
+	if (root) {
+		check_ranks("scatter", inputs[0].size());
+		check_types("scatter", inputs[0], outputs[0]);
+	}
+	auto work = begin(OpType::SCATTER, "coll:scatter", root ? inputs[0] : outputs);
+	at::Tensor output = dense_output(*work, outputs[0]);
+	args.dtype = move_type(output, &each);
+	if (root) {
+		counts = counts_of(inputs[0], each);
+		args.sendcounts = counts.data();
+		at::Tensor input = apart(joined_input(*work, inputs[0]), output);
+		work->keep(input);
+		args.sendbuf = input.data_ptr();
+	}
+	work->set_outputs({outputs});
+	args.kind = COLL_KIND_SCATTERV;
+	args.root = opts.rootRank;
+	args.count = output.numel() * each;
+	args.recvbuf = output.data_ptr();
+	return issue(work, args, opts.timeout);
+}
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::reduce_scatter(Tensors &outputs, Lists &inputs,
+							   const c10d::ReduceScatterOptions &opts)
+{
+	coll_args_t args = {};
+
+	c10d::assertSingleElementOutput(complain("reduce_scatter"), outputs);
+	check_cpu("reduce_scatter", outputs);
+	if (inputs.size() != 1)
+		invalid("reduce_scatter", "requires a single-element input list");
+	check_ranks("reduce_scatter", inputs[0].size());
+	check_types("reduce_scatter", inputs[0], outputs[0]);
+	if (outputs[0].numel() != inputs[0][rank_].numel())
+		invalid("reduce_scatter", "the output has " + std::to_string(outputs[0].numel()) +
+						  " elements, this rank's input " +
+						  std::to_string(inputs[0][rank_].numel()));
+	Reduction reduction(opts.reduceOp, outputs[0].scalar_type(), comm_->handle);
+	auto work = begin(OpType::REDUCE_SCATTER, "coll:reduce_scatter", inputs[0]);
+	at::Tensor output = dense_output(*work, outputs[0]);
+	at::Tensor input = apart(joined_input(*work, inputs[0]), output);
+	work->keep(input);
+	work->set_outputs({outputs});
+	Counts counts = counts_of(inputs[0], 1);
+	args.kind = even(inputs[0]) ? COLL_KIND_REDUCE_SCATTER : COLL_KIND_REDUCE_SCATTERV;
+	args.dtype = reduction.dtype;
+	args.op = reduction.op;
+	args.count = output.numel();
+	args.recvcounts = counts.data();
+	args.sendbuf = input.data_ptr();
+	args.recvbuf = output.data_ptr();
+	return issue(work, args, opts.timeout);
+}
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::_reduce_scatter_base(
+	at::Tensor &output, at::Tensor &input, const c10d::ReduceScatterOptions &opts)
+{
+	coll_args_t args = {};
+
+	check_cpu("_reduce_scatter_base", {output});
+	check_types("_reduce_scatter_base", {input}, output);
+	if (output.numel() * size_ != input.numel())
+		invalid("_reduce_scatter_base",
+			"input tensor must be the same size as output size times world "
+			"size");
+	Reduction reduction(opts.reduceOp, output.scalar_type(), comm_->handle);
+	auto work = begin(OpType::_REDUCE_SCATTER_BASE, "coll:_reduce_scatter_base", {input});
+	at::Tensor from = dense(input), to = dense_output(*work, output);
+	work->keep(from);
+	work->set_outputs({{output}});
+	args.kind = COLL_KIND_REDUCE_SCATTER;
+	args.dtype = reduction.dtype;
+	args.op = reduction.op;
+	args.count = to.numel();
+	args.sendbuf = from.data_ptr();
+	args.recvbuf = to.data_ptr();
+	return issue(work, args, opts.timeout);
+}
+
+// Counts of elements for splits of the first dimension; no splits: equal parts.
+static Counts counts_of_splits(const std::vector<int64_t> &splits, const at::Tensor &tensor,
+			       int size, size_t each)
+{
+	int64_t rows = tensor.size(0), row = rows ? tensor.numel() / rows : 1;
+	Counts counts;
+
+	c10d::checkSplitSizes(splits, tensor, size);
+	for (int r = 0; r < size; r++)
+		counts.push_back((splits.empty() ? rows / size : splits[r]) * row * each);
+	return counts;
+}
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::alltoall_base(at::Tensor &output, at::Tensor &input,
+							  std::vector<int64_t> &output_splits,
+							  std::vector<int64_t> &input_splits,
+							  const c10d::AllToAllOptions &opts)
+{
+	coll_args_t args = {};
+	size_t each;
+
+	check_cpu("alltoall_base", {input});
+	check_types("alltoall_base", {output}, input);
+	args.dtype = move_type(input, &each);
+	Counts out = counts_of_splits(output_splits, output, size_, each);
+	Counts in = counts_of_splits(input_splits, input, size_, each);
+	auto work = begin(OpType::ALLTOALL_BASE, "coll:all_to_all", {input});
+	at::Tensor from = dense(input), to = dense_output(*work, output);
+	work->keep(from);
+	work->set_outputs({{output}});
+	args.kind = COLL_KIND_ALLTOALLV;
+	if (output_splits.empty() && input_splits.empty()) {
+		if (output.numel() != input.numel())
+			invalid("alltoall_base", "input and output have different sizes");
+		args.kind = COLL_KIND_ALLTOALL;
+		args.count = in[0];
+	}
+	args.sendcounts = in.data();
+	args.recvcounts = out.data();
+	args.sendbuf = from.data_ptr();
+	args.recvbuf = to.data_ptr();
+	return issue(work, args, opts.timeout);
+}
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::alltoall(Tensors &outputs, Tensors &inputs,
+						     const c10d::AllToAllOptions &opts)
+{
+	coll_args_t args = {};
+	size_t each;
+
+	check_ranks("alltoall", outputs.size());
+	check_ranks("alltoall", inputs.size());
+	check_types("alltoall", inputs, inputs[0]);
+	check_types("alltoall", outputs, inputs[0]);
+	args.dtype = move_type(inputs[0], &each);
+	Counts out = counts_of(outputs, each), in = counts_of(inputs, each);
+	auto work = begin(OpType::ALLTOALL, "coll:all_to_all", inputs);
+	at::Tensor to = joined_output(*work, outputs),
+		   from = apart(joined_input(*work, inputs), to);
+	work->keep(from);
+	work->set_outputs({outputs});
+	args.kind = COLL_KIND_ALLTOALLV;
+	args.sendcounts = in.data();
+	args.recvcounts = out.data();
+	args.sendbuf = from.data_ptr();
+	args.recvbuf = to.data_ptr();
+	return issue(work, args, opts.timeout);
+}
+
+// ------------------------------------------------------------ messages, barriers
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::send(Tensors &tensors, int peer, int tag)
+{
+	size_t each;
+
+	check_one("send", tensors);
+	auto work = begin(OpType::SEND, "coll:send", tensors);
+	at::Tensor input = dense(tensors[0]);
+	work->keep(input);
+	coll_dtype_t dtype = move_type(input, &each);
+	work->issue(
+		[&](coll_comm_t comm, coll_request_t *request) {
+			return coll_isend(input.data_ptr(), input.numel() * each, dtype, peer, tag,
+					  comm, request);
+		},
+		timeout_);
+	return work;
+}
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::receive(OpType type, const char *title,
+						    const Tensors &tensors, int peer, int tag)
+{
+	size_t each;
+
+	auto work = begin(type, title, tensors);
+	at::Tensor output = dense_output(*work, tensors[0]);
+	work->set_outputs({tensors});
+	coll_dtype_t dtype = move_type(output, &each);
+	work->issue(
+		[&](coll_comm_t comm, coll_request_t *request) {
+			return coll_irecv(output.data_ptr(), output.numel() * each, dtype, peer,
+					  tag, comm, request);
+		},
+		timeout_);
+	return work;
+}
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::recv(Tensors &tensors, int peer, int tag)
+{
+	check_one("recv", tensors);
+	return receive(OpType::RECV, "coll:recv", tensors, peer, tag);
+}
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::recvAnysource(Tensors &tensors, int tag)
+{
+	check_one("recvAnysource", tensors);
+	return receive(OpType::RECVANYSOURCE, "coll:recvAnySource", tensors, COLL_ANY_SOURCE, tag);
+}
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::barrier(const c10d::BarrierOptions &opts)
+{
+	coll_args_t args = {};
+
+	args.kind = COLL_KIND_BARRIER;
+	return issue(begin(OpType::BARRIER, "coll:barrier", {}), args, opts.timeout);
+}
+
+// Over the store, so that a rank which does not come does not fail the communicator: rank 0 waits for
+// the entries of the others, then all others wait for the entry of rank 0.
+void ProcessGroupColl::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_ranks)
+{
+	auto timeout = opts.timeout.count() > 0 ? opts.timeout : timeout_;
+	auto end = std::chrono::steady_clock::now() + timeout;
+	std::string name = "monitored_barrier_" + std::to_string(barriers_++) + "_", missing;
+
+	if (rank_ != 0) {
+		store_->set(name + std::to_string(rank_), std::vector<uint8_t>{1});
+		try {
+			store_->wait({name + "0"}, timeout);
+		} catch (const std::exception &) {
+			throw std::runtime_error("coll:monitored_barrier: rank " +
+						 std::to_string(rank_) +
+						 " timed out: rank 0 did not report in " +
+						 std::to_string(timeout.count()) + " ms");
+		}
+		return;
+	}
+	for (int r = 1; r < size_ && (missing.empty() || wait_all_ranks); r++) {
+		std::string key = name + std::to_string(r);
+		auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+			end - std::chrono::steady_clock::now());
+
+		try {
+			store_->wait({key}, std::max(left, std::chrono::milliseconds(1)));
+		} catch (const std::exception &) {
+			missing += (missing.empty() ? "" : ", ") + std::to_string(r);
+		}
+	}
+	if (!missing.empty())
+		throw std::runtime_error("coll:monitored_barrier: timed out: rank " + missing +
+					 " failed to pass monitoredBarrier in " +
+					 std::to_string(timeout.count()) + " ms");
+	store_->set(name + "0", std::vector<uint8_t>{1});
+}
+
+// ---------------------------------------------------------------------- PyTorch 2
+
+// The operations of a communicator run in order, so the last work stands for all.
+ProcessGroupColl::WorkPtr ProcessGroupColl::allgather_into_tensor_coalesced(
+	Tensors &outputs, Tensors &inputs, const c10d::AllgatherOptions &opts)
+{
+	WorkPtr last;
+
+	if (outputs.empty() || outputs.size() != inputs.size())
+		invalid("allgather_into_tensor_coalesced", "requires as many outputs as inputs");
+	for (size_t i = 0; i < outputs.size(); i++) {
+		WorkPtr before = last;
+
+		last = _allgather_base(outputs[i], inputs[i], opts);
+		static_cast<CollWork *>(last.get())->follow(before);
+	}
+	return last;
+}
+
+ProcessGroupColl::WorkPtr ProcessGroupColl::reduce_scatter_tensor_coalesced(
+	Tensors &outputs, Tensors &inputs, const c10d::ReduceScatterOptions &opts)
+{
+	WorkPtr last;
+
+	if (outputs.empty() || outputs.size() != inputs.size())
+		invalid("reduce_scatter_tensor_coalesced", "requires as many outputs as inputs");
+	for (size_t i = 0; i < outputs.size(); i++) {
+		WorkPtr before = last;
+
+		last = _reduce_scatter_base(outputs[i], inputs[i], opts);
+		static_cast<CollWork *>(last.get())->follow(before);
+	}
+	return last;
+}
+
+void ProcessGroupColl::setTimeout(std::chrono::milliseconds timeout)
+{
+	check_result(coll_comm_set_timeout(comm_->handle, timeout.count()), "coll:setTimeout");
+	timeout_ = timeout;
+}
+
+void ProcessGroupColl::abort()
+{
+	check_result(coll_comm_abort(comm_->handle), "coll:abort");
+}
+
+std::vector<int32_t> ProcessGroupColl::failed_ranks()
+{
+	std::vector<int32_t> ranks(size_);
+	int32_t count = 0;
+
+	check_result(coll_comm_get_failed(comm_->handle, ranks.data(), size_, &count),
+		     "coll:failed_ranks");
+	ranks.resize(std::min(count, size_));
+	return ranks;
+}
+
+static c10::intrusive_ptr<BackendBase> create(const Store &store, int rank, int size,
+					      std::chrono::milliseconds timeout)
+{
+	return c10::make_intrusive<ProcessGroupColl>(store, rank, size, timeout);
+}
+
+} // namespace coll_torch
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
+{
+	namespace py = pybind11;
+	using namespace coll_torch;
+	using no_gil = py::call_guard<py::gil_scoped_release>;
+
+	// PyTorch's own classes must be known before they are bases.
+	py::module::import("torch._C._distributed_c10d");
+	py::class_<ProcessGroupColl, BackendBase, c10::intrusive_ptr<ProcessGroupColl>>(
+		module, "ProcessGroupColl")
+		.def("abort", &ProcessGroupColl::abort, no_gil())
+		.def("failed_ranks", &ProcessGroupColl::failed_ranks, no_gil())
+		.def("set_timeout", &ProcessGroupColl::setTimeout, no_gil());
+	module.def("create", &create, no_gil(), py::arg("store"), py::arg("rank"), py::arg("size"),
+		   py::arg("timeout"));
+}

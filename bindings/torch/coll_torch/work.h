@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * work.h - a communicator of coll.h and the works whose operations it executes.
+ *
+ * The thread of `progress = thread` moves data, also while the application computes.  A thread in
+ * Work::wait moves data itself.  Futures may run functions of the application, which a callback of
+ * coll.h must not do: a thread of the communicator completes them, from the first getFuture() on.
+ */
+#ifndef COLL_TORCH_WORK_H
+#define COLL_TORCH_WORK_H
+
+#include "versions.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace coll_torch
+{
+
+class CollWork;
+using WorkRef = c10::intrusive_ptr<CollWork>;
+using Tensors = std::vector<at::Tensor>;
+
+// Throws the text of the calling thread's last error if `code` is one.
+inline void check_result(coll_result_t code, const char *what)
+{
+	if (code)
+		throw std::runtime_error(std::string(what) + ": " + coll_get_last_error(NULL));
+}
+
+class Communicator : public std::enable_shared_from_this<Communicator>
+{
+      public:
+	explicit Communicator(coll_comm_t comm) : handle(comm)
+	{
+	}
+
+	// Keeps a work, and with it the buffers, until its operation is over.
+	void keep(const WorkRef &work);
+	void ended(CollWork *work, coll_result_t result);
+	// Has the thread complete the work's future as soon as its operation is over.
+	void complete_later(CollWork *work);
+	// Ends the communicator and the thread.  The process group calls it before it ends.
+	void close();
+
+	const coll_comm_t handle;
+
+      private:
+	friend class CollWork;
+
+	void complete_futures();
+
+	std::mutex mutex_;
+	std::condition_variable wake_;
+	std::list<WorkRef> open_, ended_;
+	std::deque<WorkRef> ready_; // works whose future is to be completed
+	std::thread thread_;
+	bool closing_ = false, closed_ = false;
+	const pid_t process_ =
+		getpid(); // a child of fork has neither the communicator nor the thread
+};
+
+class CollWork : public c10d::Work
+{
+      public:
+	CollWork(std::shared_ptr<Communicator> comm, int rank, c10d::OpType type, const char *title,
+		 const Tensors &inputs)
+	    : Work(rank, type, title, inputs), comm_(std::move(comm)), title_(title), kept_(inputs)
+	{
+	}
+	~CollWork() override
+	{
+		coll_request_free(request_);
+	}
+
+	// The calls that prepare a work before issue().
+	void keep(const at::Tensor &tensor)
+	{
+		kept_.push_back(tensor);
+	}
+	void then(std::function<void()> function)
+	{
+		epilogue_.push_back(std::move(function));
+	}
+	void set_outputs(std::vector<Tensors> outputs)
+	{
+		outputs_ = std::move(outputs);
+	}
+
+	// Makes this work end after another one.
+	void follow(const c10::intrusive_ptr<c10d::Work> &before);
+	using Call = std::function<coll_result_t(coll_comm_t comm, coll_request_t *request)>;
+	// Issues the operation or the message, which may take `timeout`.
+	void issue(const Call &call, std::chrono::milliseconds timeout);
+	void issue(coll_args_t args, std::chrono::milliseconds timeout);
+
+	bool isCompleted() override;
+	bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
+	void abort() override;
+	int sourceRank() const override;
+	Tensors result() override;
+	c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+
+      private:
+	friend class Communicator;
+
+	coll_result_t ask(int64_t limit, std::string *text);
+	void settle(coll_result_t code, const std::string &text);
+	void complete(c10::ivalue::Future &future);
+
+	const std::shared_ptr<Communicator> comm_;
+	const char *const title_;
+	coll_request_t request_ = NULL;
+	Tensors kept_; // buffers that must live until the end
+	std::vector<std::function<void()>>
+		epilogue_; // copies results to where the caller wants them
+	std::vector<Tensors> outputs_;
+
+	std::mutex settling_;
+	std::atomic<bool> settled_{false};
+	c10::intrusive_ptr<c10::ivalue::Future> future_;
+
+	// The communicator's mutex protects these.
+	std::list<WorkRef>::iterator place_;
+	bool over_ = false, future_wanted_ = false;
+	coll_result_t result_ = COLL_IN_PROGRESS;
+};
+
+// ---------------------------------------------------------------- Communicator
+
+inline void Communicator::keep(const WorkRef &work)
+{
+	std::list<WorkRef> ended; // freed after the mutex
+	std::lock_guard<std::mutex> lock(mutex_);
+
+	ended.swap(ended_);
+	work->place_ = open_.insert(open_.end(), work);
+}
+
+// Runs inside calls of the library, on any thread.
+inline void Communicator::ended(CollWork *work, coll_result_t result)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+
+	work->over_ = true;
+	work->result_ = result;
+	if (work->future_wanted_) {
+		ready_.push_back(*work->place_);
+		wake_.notify_one();
+	}
+	ended_.splice(ended_.end(), open_, work->place_);
+}
+
+inline void Communicator::complete_later(CollWork *work)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+
+	if (!thread_.joinable() && !closed_)
+		thread_ = std::thread([self = shared_from_this()] { self->complete_futures(); });
+	work->future_wanted_ = true;
+	if (work->over_) {
+		ready_.push_back(WorkRef::reclaim_copy(work));
+		wake_.notify_one();
+	}
+}
+
+inline void Communicator::complete_futures()
+{
+	std::unique_lock<std::mutex> lock(mutex_);
+
+	for (;;) {
+		wake_.wait(lock, [this] { return closing_ || !ready_.empty(); });
+		if (ready_.empty())
+			return;
+		WorkRef work = std::move(ready_.front());
+		ready_.pop_front();
+		lock.unlock();
+		work->isCompleted();
+		work.reset();
+		lock.lock();
+	}
+}
+
+inline void Communicator::close()
+{
+	std::list<WorkRef> ended; // freed after the mutex
+	std::unique_lock<std::mutex> lock(mutex_);
+
+	if (closed_)
+		return;
+	closed_ = true;
+	if (getpid() != process_) {
+		if (thread_.joinable())
+			thread_.detach();
+		return;
+	}
+	lock.unlock();
+	coll_comm_destroy(handle); // every operation is over after it
+	lock.lock();
+	closing_ = true;
+	wake_.notify_all();
+	lock.unlock();
+	if (thread_.joinable()) {
+		if (thread_.get_id() == std::this_thread::get_id())
+			thread_.detach();
+		else
+			thread_.join();
+	}
+	lock.lock();
+	ended.swap(ended_);
+}
+
+// -------------------------------------------------------------------- CollWork
+
+inline void CollWork::issue(coll_args_t args, std::chrono::milliseconds timeout)
+{
+	args.size = sizeof(args);
+	issue([&args](coll_comm_t comm,
+		      coll_request_t *request) { return coll_request_issue(comm, &args, request); },
+	      timeout);
+}
+
+inline void CollWork::issue(const Call &call, std::chrono::milliseconds timeout)
+{
+	check_result(call(comm_->handle, &request_), title_);
+	comm_->keep(WorkRef::reclaim_copy(this));
+	check_result(coll_request_set_callback(
+			     request_,
+			     [](void *user, coll_result_t result) {
+				     auto *work = static_cast<CollWork *>(user);
+				     work->comm_->ended(work, result);
+			     },
+			     this),
+		     title_);
+	check_result(coll_request_set_timeout(request_, timeout.count()), title_);
+}
+
+// Waits for the operation, at most `limit` milliseconds; -1: as long as the communicator waits.
+inline coll_result_t CollWork::ask(int64_t limit, std::string *text)
+{
+	coll_result_t code = coll_wait_for(request_, limit);
+
+	if (code && code != COLL_IN_PROGRESS)
+		*text = coll_get_last_error(NULL);
+	if (code == COLL_ERR_INVALID_ARGUMENT) { // the communicator was destroyed meanwhile
+		std::lock_guard<std::mutex> lock(comm_->mutex_);
+
+		code = over_ ? result_ : COLL_ERR_ABORTED;
+		*text = coll_error_string(code);
+	}
+	return code;
+}
+
+// The operation may be over already, but not settled: nobody has the work yet.
+inline void CollWork::follow(const c10::intrusive_ptr<c10d::Work> &before)
+{
+	if (before)
+		epilogue_.insert(epilogue_.begin(), [before] { before->wait(); });
+}
+
+// Takes the result of the operation, once.
+inline void CollWork::settle(coll_result_t code, const std::string &text)
+{
+	std::unique_lock<std::mutex> lock(settling_);
+	std::exception_ptr error;
+	at::NoGradGuard no_grad;
+
+	if (settled_)
+		return;
+	if (code) {
+		error = std::make_exception_ptr(
+			std::runtime_error(std::string(title_) + ": " + text));
+	} else {
+		try {
+			for (auto &function : epilogue_)
+				function();
+		} catch (...) {
+			error = std::current_exception();
+		}
+	}
+	epilogue_.clear();
+	kept_.clear();
+	finish(error);
+	settled_ = true;
+	auto future = future_;
+	lock.unlock();
+	if (future)
+		complete(*future);
+}
+
+inline bool CollWork::isCompleted()
+{
+	std::string text;
+	coll_result_t code = settled_ ? COLL_SUCCESS : ask(0, &text);
+
+	if (code == COLL_IN_PROGRESS)
+		return false;
+	settle(code, text);
+	return true;
+}
+
+inline bool CollWork::wait(std::chrono::milliseconds timeout)
+{
+	std::string text;
+
+	if (!settled_) {
+		coll_result_t code = ask(timeout.count() > 0 ? timeout.count() : -1, &text);
+
+		if (code == COLL_IN_PROGRESS)
+			throw std::runtime_error(std::string(title_) + ": timed out after " +
+						 std::to_string(timeout.count()) +
+						 " ms in wait(); the operation continues");
+		settle(code, text);
+	}
+	if (auto error = exception())
+		std::rethrow_exception(error);
+	return true;
+}
+
+// Ends a receive to which no message has come; of a collective, all operations of the communicator.
+inline void CollWork::abort()
+{
+	if (c10d::isP2POp(opType_))
+		check_result(coll_request_cancel(request_), title_);
+	else
+		check_result(coll_comm_abort(comm_->handle), title_);
+}
+
+// The sender of a message that was received; else -1.
+inline int CollWork::sourceRank() const
+{
+	coll_status_t status = {};
+
+	status.size = sizeof(status);
+	check_result(coll_request_get_status(request_, &status), title_);
+	return status.source;
+}
+
+inline Tensors CollWork::result()
+{
+	Tensors all;
+
+	for (auto &list : outputs_)
+		all.insert(all.end(), list.begin(), list.end());
+	return all;
+}
+
+inline c10::intrusive_ptr<c10::ivalue::Future> CollWork::getFuture()
+{
+	std::unique_lock<std::mutex> lock(settling_);
+	auto type = c10::ListType::create(c10::TensorType::get());
+
+	if (future_)
+		return future_;
+	future_ = c10::make_intrusive<c10::ivalue::Future>(
+		outputs_.size() > 1 ? c10::ListType::create(type) : type);
+	auto future = future_;
+	bool settled = settled_;
+	lock.unlock();
+	if (settled)
+		complete(*future);
+	else
+		comm_->complete_later(this);
+	return future;
+}
+
+// Runs the functions that wait for the future.
+inline void CollWork::complete(c10::ivalue::Future &future)
+{
+	if (auto error = exception())
+		future.setError(error);
+	else if (outputs_.size() > 1)
+		future.markCompleted(c10::IValue(outputs_));
+	else
+		future.markCompleted(c10::IValue(outputs_.empty() ? Tensors() : outputs_[0]));
+}
+
+} // namespace coll_torch
+
+#endif

@@ -1,0 +1,114 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# torch.t - bindings/torch builds against the installed PyTorch and gives Gloo's results; faults raise.
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+
+src=${top_srcdir:-.}
+build=$(cd "${top_builddir:-.}" && pwd)
+here=$src/tests/bindings
+
+[ -z "$TEST_SANITIZE" ] || skip_all "python3 is built without -fsanitize=$TEST_SANITIZE"
+python=
+for candidate in python3 /usr/bin/python3; do
+    command -v "$candidate" >/dev/null || continue
+    "$candidate" -c 'import torch.distributed as d; assert d.is_gloo_available()' 2>/dev/null || continue
+    python=$candidate
+    break
+done
+[ -n "$python" ] || skip_all "PyTorch with Gloo is not installed"
+"$python" -c 'import setuptools' 2>/dev/null || skip_all "python3-setuptools is not installed"
+command -v c++ >/dev/null || skip_all "c++ is not installed"
+command -v pkg-config >/dev/null || skip_all "pkg-config is not installed"
+
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+
+"$python" - >"$dir/flags" 2>/dev/null <<'END'
+import sysconfig
+from torch.utils.cpp_extension import include_paths
+print(*("-I" + path for path in [*include_paths(), sysconfig.get_path("include")]))
+END
+has_header() {
+    # shellcheck disable=SC2046 # flags are words
+    printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" |
+        c++ -E -x c++ $(cat "$dir/flags") - >/dev/null 2>&1
+}
+for header in torch/csrc/distributed/c10d/ProcessGroup.hpp pybind11/pybind11.h Python.h; do
+    has_header "$header" || skip_all "$header is not installed"
+done
+
+# ---- the wheel ----
+
+# As the installed coll.pc, for the tree.
+cat >"$dir/coll.pc" <<END
+Name: coll
+Description: libcoll
+Version: $("$build/coll" --version | sed -n '1s/^[^0-9]*\([0-9.]*\).*/\1/p')
+Cflags: -I$(cd "$src" && pwd)/include
+Libs: -L$build/.libs -lcoll
+END
+PKG_CONFIG_PATH=$dir
+LD_LIBRARY_PATH=$build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+PYTHONPATH=$dir/site
+PYTHONDONTWRITEBYTECODE=1
+OMP_NUM_THREADS=1
+COLL_BACKEND=tcp
+export PKG_CONFIG_PATH LD_LIBRARY_PATH PYTHONPATH PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS COLL_BACKEND
+
+cp -R "$src/bindings/torch" "$dir/torch" && chmod -R u+w "$dir/torch"
+build_wheel() {
+    # The later -O counts; what is tested is not the compiler.
+    cd "$dir/torch" && CFLAGS='-O1 -g0' "$python" setup.py build --build-lib "$dir/site" >"$dir/out" 2>&1
+}
+check "it builds" build_wheel || cat "$dir/out"
+none "without a warning of its own" "$(grep 'coll_torch/.*warning:' "$dir/out")"
+if "$python" -c 'import wheel' 2>/dev/null; then
+    check "as a wheel" sh -c 'cd "$1/torch" && cp -R ../site build/ &&
+        "$2" setup.py -q bdist_wheel --skip-build && ls dist/*.whl' sh "$dir" "$python"
+else
+    skip "as a wheel" "python3-wheel is not installed"
+fi
+
+# ---- jobs ----
+
+# job N CASE: N ranks, for at most five minutes: no test may wait without an end.  A rank that dies does not end the
+# others before they have told what they saw of it.
+job() {
+    timeout 300 "$build/coll" run --no-prefix --grace 60 -n "$1" -- \
+        "$python" "$here/torch_job.py" "$2" "$dir/$2.$1.store" >"$dir/out" 2>&1
+}
+for n in 2 4; do
+    job "$n" all
+    while read -r line; do
+        case $line in
+        "ok "*) check "$n ranks: ${line#ok }" true ;;
+        "not ok "*) none "$n ranks: ${line#not ok }" "$line" ;;
+        esac
+    done <"$dir/out"
+    has "$n ranks: the job ends" "$dir/out" '^end$'
+done
+
+job 4 killed
+for rank in 0 2 3; do
+    has "rank $rank names the rank that was killed" "$dir/out" \
+        "^rank $rank after .* lost \[1\]: RuntimeError: coll:.*rank 1"
+done
+job 2 late
+has "a wait of limited time raises" "$dir/out" '^rank 0, wait of 50 ms: RuntimeError: coll:.*timed out after 50 ms'
+has "the group's timeout raises and names the missing rank" "$dir/out" '^rank 0, wait: RuntimeError: coll:.*timed out.*1'
+has "also in the future" "$dir/out" '^rank 0, future: RuntimeError: .*timed out'
+job 2 aborted
+has "an abort ends the wait" "$dir/out" '^rank 0: RuntimeError: coll:.*abort'
+
+# ---- bindings/README.md ----
+
+awk '/^```python$/ { on = 1; next } /^```$/ { on = 0 } on' "$src/bindings/README.md" >"$dir/sum.py"
+is "README's program has five lines" "$(wc -l <"$dir/sum.py" | tr -d ' ')" 5
+MASTER_ADDR=127.0.0.1
+MASTER_PORT=$("$python" -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
+export MASTER_ADDR MASTER_PORT
+timeout 300 "$build/coll" run --no-prefix -n 4 -- sh -c \
+    'RANK=$COLL_RANK WORLD_SIZE=$COLL_WORLD_SIZE exec "$@"' sh "$python" "$dir/sum.py" >"$dir/out" 2>&1
+is "it prints the sum on four ranks" "$(grep -c '^sum: 4.0$' "$dir/out")" 4
+
+done_testing

@@ -1,0 +1,474 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One rank of a PyTorch job over the backend "coll": torch_job.py CASE STORE, under `coll run`.
+
+Rank 0 prints "ok NAME" or "not ok NAME: ..." for each check; a check holds if it holds on all ranks.
+"""
+
+import datetime
+import glob
+import os
+import signal
+import sys
+import time
+import warnings
+
+import torch
+import torch.distributed as dist
+
+import coll_torch  # noqa: F401 (registers the backend)
+
+RANK = int(os.environ["COLL_RANK"])
+SIZE = int(os.environ["COLL_WORLD_SIZE"])
+CASE, STORE = sys.argv[1:]
+warnings.simplefilter("ignore")  # PyTorch's about calls that will go
+
+
+def init(timeout=60):
+    dist.init_process_group(
+        "coll", init_method="file://" + STORE, rank=RANK, world_size=SIZE,
+        timeout=datetime.timedelta(seconds=timeout),
+    )
+
+
+def say(name, fault):
+    """Prints the result of a check: the first fault of any rank, in rank order."""
+    faults = [None] * SIZE
+    dist.all_gather_object(faults, fault, group=GLOO)
+    faults = [f"rank {rank}: {text}" for rank, text in enumerate(faults) if text]
+    if RANK == 0:
+        print(f"not ok {name}: {faults[0]}" if faults else f"ok {name}", flush=True)
+
+
+def attempt(function, *args):
+    try:
+        return function(*args), None
+    except Exception as error:  # pylint: disable=broad-except
+        return None, f"{type(error).__name__}: {error}"
+
+
+def same(name, function):
+    """function(group) returns a tensor or a list of them, equal over coll and over Gloo."""
+    (mine, fault), (gloos, trouble) = attempt(function, None), attempt(function, GLOO)
+    if not fault and not trouble:
+        mine, gloos = ([x] if torch.is_tensor(x) else x for x in (mine, gloos))
+        if len(mine) != len(gloos) or not all(torch.equal(a, b) for a, b in zip(mine, gloos)):
+            fault = f"coll gives {mine}, Gloo {gloos}"
+    say(name, fault or (trouble and "Gloo: " + trouble))
+
+
+def holds(name, function):
+    """function() returns a fault or None."""
+    result, fault = attempt(function)
+    say(name, fault or result)
+
+
+def raises(name, words, function):
+    def check():
+        _, text = attempt(function)
+        return None if text and words in text else f"'{words}' is not in '{text}'"
+
+    holds(name, check)
+
+
+def data(*shape, dtype=torch.float32, rank=RANK):
+    """Small whole numbers, whose sums and products are exact in every type and order."""
+    numbers = torch.arange(torch.Size(shape).numel()).reshape(shape)
+    return ((numbers * 7 + rank * 3) % 3).to(dtype)
+
+
+# ------------------------------------------------------------------- collectives
+
+TYPES = [torch.uint8, torch.int8, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64]
+OPERATIONS = ["SUM", "PRODUCT", "MIN", "MAX"]
+
+
+def reductions():
+    for dtype in TYPES:
+        for name in OPERATIONS:
+            def allreduce(group, dtype=dtype, op=getattr(dist.ReduceOp, name)):
+                x = data(5, 3, dtype=dtype)
+                dist.all_reduce(x, op, group=group)
+                return x
+
+            same(f"all_reduce of {dtype}, {name}", allreduce)
+    for name in ("BAND", "BOR", "BXOR"):
+        def bits(group, op=getattr(dist.ReduceOp, name)):
+            x = data(9, dtype=torch.int32)
+            dist.all_reduce(x, op, group=group)
+            return x
+
+        same(f"all_reduce, {name}", bits)
+    for root in range(SIZE):
+        def reduce(group, root=root):
+            x = data(1000)
+            dist.reduce(x, root, group=group)
+            return x if RANK == root else []
+
+        same(f"reduce to {root}", reduce)
+
+    def strided():
+        x, want = data(6, 8)[:, ::2], sum(data(6, 8, rank=rank) for rank in range(SIZE))[:, ::2]
+        dist.all_reduce(x)
+        return None if torch.equal(x, want) else f"{x} is not {want}"
+
+    holds("all_reduce of every second column", strided)  # Gloo's result is wrong
+
+    def coalesced(group):
+        xs = [data(3), data(2, 2), torch.empty(0)]
+        dist.all_reduce_coalesced(xs, group=group)
+        return xs
+
+    same("all_reduce_coalesced", coalesced)
+
+    def together():
+        x, want = data(100), sum(data(100, rank=rank) for rank in range(SIZE)) / SIZE
+        dist.all_reduce(x, dist.ReduceOp.AVG)
+        flags = torch.tensor([RANK == 0, True, False])
+        dist.all_reduce(flags, dist.ReduceOp.MAX)
+        short = torch.full((4,), RANK, dtype=torch.bfloat16)
+        dist.all_reduce(short)
+        if not torch.allclose(x, want):
+            return f"AVG: {x}"
+        if flags.tolist() != [True, True, False]:
+            return f"bool: {flags}"
+        return None if short[0] == SIZE * (SIZE - 1) / 2 else f"bfloat16: {short}"
+
+    holds("all_reduce beyond Gloo: AVG, bool, bfloat16", together)
+
+
+def parts(dtype=torch.float32, shape=(3,)):
+    return [torch.full(shape, -1, dtype=dtype) for _ in range(SIZE)]
+
+
+def movements():
+    for dtype in TYPES + [torch.bool, torch.complex64]:
+        def broadcast(group, dtype=dtype):
+            x = data(7, dtype=dtype)
+            dist.broadcast(x, SIZE - 1, group=group)
+            return x
+
+        def allgather(group, dtype=dtype):
+            out = parts(dtype)
+            dist.all_gather(out, data(3, dtype=dtype), group=group)
+            return out
+
+        if dtype not in (torch.bool, torch.complex64):  # not Gloo's
+            same(f"broadcast of {dtype}", broadcast)
+            same(f"all_gather of {dtype}", allgather)
+        else:
+            def moved(dtype=dtype):
+                out, x = allgather(None), broadcast(None)
+                good = torch.equal(x, data(7, dtype=dtype, rank=SIZE - 1)) and all(
+                    torch.equal(out[rank], data(3, dtype=dtype, rank=rank)) for rank in range(SIZE))
+                return None if good else f"{x} {out}"
+
+            holds(f"broadcast and all_gather of {dtype}", moved)
+
+    def adjacent(group):
+        out = torch.zeros(SIZE, 4)
+        dist.all_gather(list(out.unbind()), data(4), group=group)
+        return out
+
+    same("all_gather into the rows of a tensor", adjacent)
+
+    def strided(group):
+        out = torch.zeros(SIZE, 4, 2)
+        dist.all_gather(list(out[:, :, 0].unbind()), data(4), group=group)
+        return out
+
+    same("all_gather into columns", strided)
+
+    def coalesced(group):
+        lists = [[torch.zeros(2), torch.zeros(3, 1)] for _ in range(SIZE)]
+        dist.all_gather_coalesced(lists, [data(2), data(3, 1)], group=group)
+        return sum(lists, [])
+
+    same("all_gather_coalesced", coalesced)
+    for root in range(SIZE):
+        def gather(group, root=root):
+            out = parts() if RANK == root else None
+            dist.gather(data(3), out, root, group=group)
+            return out or []
+
+        def scatter(group, root=root):
+            out = torch.zeros(2, 2)
+            dist.scatter(out, [data(2, 2) + i for i in range(SIZE)] if RANK == root else None, root, group=group)
+            return out
+
+        same(f"gather to {root}", gather)
+        same(f"scatter from {root}", scatter)
+
+
+def uneven():
+    def alltoall(group):
+        rows = [(RANK + to) % 3 for to in range(SIZE)]
+        out = torch.zeros(sum(rows), 2)  # symmetric: as many rows come as go
+        dist.all_to_all_single(out, data(sum(rows), 2), rows, rows, group=group)
+        return out
+
+    same("all_to_all_single with uneven splits", alltoall)
+
+    def even(group):
+        out = torch.zeros(2 * SIZE)
+        dist.all_to_all_single(out, data(2 * SIZE), group=group)
+        return out
+
+    same("all_to_all_single", even)
+
+    def lists():
+        out = [torch.zeros(1 + RANK) for _ in range(SIZE)]
+        dist.all_to_all(out, [data(1 + to) + to for to in range(SIZE)])
+        want = [data(1 + RANK, rank=rank) + RANK for rank in range(SIZE)]
+        return None if all(map(torch.equal, out, want)) else f"{out} is not {want}"
+
+    holds("all_to_all of lists", lists)
+
+    def gathered():
+        out = [torch.zeros(rank + 1) for rank in range(SIZE)]
+        root = [torch.zeros(rank) for rank in range(SIZE)] if RANK == 1 else None
+        dist.all_gather(out, data(RANK + 1))
+        dist.gather(data(RANK), root, 1)
+        want = [data(rank + 1, rank=rank) for rank in range(SIZE)]
+        if not all(map(torch.equal, out, want)):
+            return f"{out} is not {want}"
+        return None if not root or all(
+            torch.equal(part, data(rank, rank=rank)) for rank, part in enumerate(root)) else f"{root}"
+
+    holds("all_gather and gather of uneven tensors", gathered)
+
+    def scattered():
+        out = torch.zeros(RANK + 1)
+        dist.reduce_scatter(out, [data(to + 1) + to for to in range(SIZE)])
+        want = sum(data(RANK + 1, rank=rank) + RANK for rank in range(SIZE))
+        base = torch.zeros(2)
+        dist._reduce_scatter_base(base, data(2 * SIZE))  # pylint: disable=protected-access
+        total = sum(data(2 * SIZE, rank=rank) for rank in range(SIZE))[2 * RANK:2 * RANK + 2]
+        whole = torch.zeros(2 * SIZE)
+        dist._all_gather_base(whole, base)  # pylint: disable=protected-access
+        if not torch.equal(out, want):
+            return f"{out} is not {want}"
+        return None if torch.equal(base, total) and torch.equal(whole[2 * RANK:2 * RANK + 2], total) else f"{base}"
+
+    holds("reduce_scatter of uneven tensors, _reduce_scatter_base, _all_gather_base", scattered)
+
+
+# ---------------------------------------------------------- works, groups, messages
+
+def works():
+    def many():
+        xs = [data(1000) for _ in range(50)]
+        pending = [dist.all_reduce(x, async_op=True) for x in xs]
+        pending[-1].wait()
+        if not all(work.is_completed() and work.is_success() for work in pending):
+            return "a work before a completed work is open"
+        want = sum(data(1000, rank=rank) for rank in range(SIZE))
+        return None if all(torch.equal(x, want) for x in xs) else "wrong sums"
+
+    holds("50 works at a time", many)
+
+    def future():
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+        doubled = work.get_future().then(lambda done: done.value()[0] * 2)
+        result = doubled.wait()
+        again = work.get_future().value()[0]
+        return None if result.tolist() == [2 * SIZE] * 3 and again[0] == SIZE else f"{result} {again}"
+
+    holds("a work's future", future)
+
+    def dropped():
+        for _ in range(20):
+            dist.all_reduce(torch.ones(10000), async_op=True)
+        dist.barrier()
+
+    holds("works that nobody waits for", dropped)
+
+    def groups():
+        half = [rank for rank in range(SIZE) if rank % 2 == 0]
+        group = dist.new_group(half)
+        if RANK in half:
+            x = torch.ones(1)
+            dist.all_reduce(x, group=group)
+            return None if x.item() == len(half) else f"{x}"
+        return None
+
+    holds("new_group", groups)
+
+    def messages():
+        x = torch.zeros(4)
+        if RANK == 0:
+            for peer in range(1, SIZE):
+                dist.send(data(4), peer, tag=peer)
+                dist.recv(x, peer)
+        else:
+            dist.recv(x, 0, tag=RANK)
+            dist.send(x, 0)
+        return None if torch.equal(x, data(4, rank=0)) else f"{x}"
+
+    holds("send and recv", messages)
+
+    def both():
+        x, peer = torch.zeros(70000), RANK ^ 1
+        receive = dist.irecv(x, peer)
+        total = torch.ones(1)
+        dist.all_reduce(total)
+        send = dist.isend(data(70000), peer)
+        receive.wait()
+        send.wait()
+        return None if torch.equal(x, data(70000, rank=peer)) else "wrong data"
+
+    holds("both ranks receive first, with a collective between", both)
+
+    def tags():
+        peer, x, y = RANK ^ 1, torch.zeros(3), torch.zeros(3)
+        sends = [dist.isend(torch.full((3,), float(tag)), peer, tag=tag) for tag in (5, 6)]
+        dist.recv(y, peer, tag=6)
+        dist.recv(x, peer, tag=5)
+        for send in sends:
+            send.wait()
+        return None if x[0] == 5 and y[0] == 6 else f"{x} {y}"
+
+    holds("messages are received in another order, by their tags", tags)
+
+    def any_source():
+        if RANK:
+            dist.send(torch.tensor([RANK]), 0, tag=9)
+            return None
+        x, sources = torch.zeros(1, dtype=torch.int64), []
+        for _ in range(SIZE - 1):
+            sources.append(dist.recv(x, tag=9))
+            if sources[-1] != x.item():
+                return f"{x.item()} came from {sources[-1]}"
+        return None if sorted(sources) == list(range(1, SIZE)) else f"{sources}"
+
+    holds("recv of any source tells the source", any_source)
+    holds("objects", objects)
+    raises("a root that does not exist", "invalid root rank", lambda: GROUP().broadcast(torch.ones(1), SIZE))
+    raises("tensors of two types", "invalid tensor type", lambda: GROUP().allgather([parts(torch.int32)], [data(3)]))
+    raises("bits of floats", "band", lambda: dist.all_reduce(data(3), dist.ReduceOp.BAND))
+
+
+def objects():
+    everything = [None] * SIZE
+    dist.all_gather_object(everything, {"rank": RANK})
+    some = ["x", 1] if RANK == 0 else [None, None]
+    dist.broadcast_object_list(some)
+    return None if [o["rank"] for o in everything] == list(range(SIZE)) and some == ["x", 1] else f"{some}"
+
+
+def GROUP():  # pylint: disable=invalid-name
+    group = dist.distributed_c10d._get_default_group()  # pylint: disable=protected-access
+    return group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group
+
+
+def trains():
+    """A small model with DistributedDataParallel has the same parameters, bit for bit, with Gloo."""
+    def train(group):
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+        model = torch.nn.parallel.DistributedDataParallel(model, process_group=group, bucket_cap_mb=0.0005)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        for step in range(20):
+            torch.manual_seed(100 * step + RANK)
+            x = torch.randn(16, 8)
+            optimizer.zero_grad()
+            loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+            loss.backward()
+            optimizer.step()
+        return [p.detach() for p in model.parameters()]
+
+    def close():
+        mine, gloos = train(None), train(GLOO)
+        good = all(torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(mine, gloos))
+        moved = mine[0].sub(gloos[0]).abs().max().item()
+        return None if good else f"parameters differ by {moved}"
+
+    holds("DistributedDataParallel trains to Gloo's result", close)
+
+
+def monitored():
+    timeout = datetime.timedelta(seconds=1)
+
+    def everyone():
+        dist.barrier()
+        GROUP().monitored_barrier(datetime.timedelta(seconds=30))
+
+    holds("monitored_barrier", everyone)
+
+    def without_one():
+        if RANK == 1:
+            return None
+        _, text = attempt(lambda: GROUP().monitored_barrier(timeout))
+        words = "rank 1 failed to pass" if RANK == 0 else "timed out"
+        return None if text and words in text else f"{text}"
+
+    holds("monitored_barrier names the rank that does not come", without_one)
+    holds("and the group still works", dist.barrier)
+
+
+# ------------------------------------------------------------------------- faults
+
+def killed():
+    """Rank 1 dies; every other rank names it."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what `coll run` sends when a rank dies
+    init()
+    dist.all_reduce(torch.ones(1))
+    if RANK == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    begin = time.monotonic()
+    _, text = attempt(lambda: [dist.all_reduce(torch.ones(1)) for _ in range(1000)])
+    # A rank may hear of the loss from another rank first.
+    while 1 not in GROUP().failed_ranks() and time.monotonic() < begin + 20:
+        time.sleep(0.01)
+    print(f"rank {RANK} after {time.monotonic() - begin:.1f} s, lost {GROUP().failed_ranks()}: {text}", flush=True)
+    # A rank that leaves before another has noticed the death would be named by it, too.
+    open(f"{STORE}.told.{RANK}", "w", encoding="ascii").close()
+    while len(glob.glob(STORE + ".told.*")) < SIZE - 1 and time.monotonic() < begin + 60:
+        time.sleep(0.01)
+    os._exit(0)  # pylint: disable=protected-access
+
+
+def late():
+    """Rank 1 does not come to the last call; the others raise."""
+    init(timeout=2)
+    dist.barrier()
+    if RANK != 1:
+        work = dist.all_reduce(torch.ones(1), async_op=True)
+        _, soon = attempt(lambda: work.wait(datetime.timedelta(milliseconds=50)))
+        _, text = attempt(work.wait)
+        _, future = attempt(work.get_future().wait)
+        print(f"rank {RANK}, wait of 50 ms: {soon}", flush=True)
+        print(f"rank {RANK}, wait: {text}", flush=True)
+        print(f"rank {RANK}, future: {future}", flush=True)
+    else:
+        time.sleep(8)
+    os._exit(0)  # pylint: disable=protected-access
+
+
+def aborted():
+    """Every rank aborts while its call waits for rank 1."""
+    init()
+    dist.barrier()
+    if RANK != 1:
+        work = dist.all_reduce(torch.ones(1), async_op=True)
+        GROUP().abort()
+        _, text = attempt(work.wait)
+        print(f"rank {RANK}: {text}", flush=True)
+    else:
+        time.sleep(1)
+    os._exit(0)  # pylint: disable=protected-access
+
+
+if CASE == "all":
+    init()
+    GLOO = dist.new_group(backend="gloo")
+    reductions()
+    movements()
+    uneven()
+    works()
+    monitored()
+    trains()
+    dist.destroy_process_group()
+    if RANK == 0:
+        print("end", flush=True)
+else:
+    {"killed": killed, "late": late, "aborted": aborted}[CASE]()

@@ -3,10 +3,11 @@
  * nccl.h - types and functions that the files of the nccl backend share.  One endpoint is one NCCL
  * communicator with a stream of its own on one CUDA device.
  *
- * NCCL's communicators are non-blocking unless `blocking = yes`: a call begins its work and returns, and the
- * work is complete when ncclCommGetAsyncError says so.  Until then NCCL refuses the next call, and the work
- * of the call may not be on its stream yet.  So the endpoint notes `call_pending`, and every call that relies
- * on the order of streams comes after nccl_wait_comm_ready().
+ * NCCL's communicators are blocking: a call returns when its work is on the stream.  But NCCL connects ranks when
+ * a call first needs the connection, and that call waits for its peers.  So a call whose connections are not
+ * known to exist runs in a thread of its own (nccl_job.c), unless `blocking = yes`.  Until it is done the
+ * endpoint makes no other call, and the work may not be on its stream yet.  So every call that relies on the
+ * order of streams comes after nccl_wait_comm_ready().
  */
 #ifndef PLUGINS_NCCL_H
 #define PLUGINS_NCCL_H
@@ -93,6 +94,20 @@ void nccl_backoff(unsigned round);
 
 /* --------------------------------------------------------------------- endpoint -- */
 
+/* The connections that an endpoint's calls have made, and those that a call needs. */
+struct nccl_links {
+	uint64_t colls[256]; /* hashes of the collectives that have run; 0: none */
+	uint64_t
+		coll; /* the hash of the collectives of the next launch; 0: they need no new connection */
+	uint8_t *
+		pairs; /* for each rank NCCL_LINK_*, and the same bits << 2: needed by the next launch */
+	uint32_t first, end; /* the ranks that the next launch needs lie in here */
+};
+enum { NCCL_LINK_SEND = 1, NCCL_LINK_RECV = 2, NCCL_LINK_WANTED = 2 };
+
+struct nccl_job;
+struct nccl_call;
+
 /* Device memory for operations in place, which follow one another in the order of its stream. */
 struct nccl_scratch {
 	struct nccl_scratch *next;
@@ -115,8 +130,15 @@ struct nccl {
 
 	/* Protects the members below, and calls into NCCL for comm. */
 	pthread_mutex_t lock;
-	nccl_comm_t comm;     /* NULL: not made yet, or aborted */
-	int call_pending;     /* NCCL may not have completed the last call */
+	nccl_comm_t comm; /* NULL: not made yet, or aborted */
+	nccl_comm_t base; /* while the endpoint is made: the non-blocking parent of comm */
+	nccl_comm_t *
+		making; /* where NCCL puts comm; leaked if NCCL has not ended that after an abort */
+	int call_pending;     /* NCCL may not have completed the last call on base, else on comm */
+	struct nccl_job *job; /* the last call, while it runs in a thread of its own; else NULL */
+	int failed;           /* the result with which a job has failed, or 0 */
+	const char *failed_what;
+	struct nccl_links links;
 	int revoked;          /* aborted, but usable for a shrink */
 	int in_group;         /* the endpoint is in the open group of a thread */
 	int on_caller_stream; /* the group has work on a stream of the caller's */
@@ -152,6 +174,12 @@ int32_t nccl_scratch(struct nccl *n, size_t bytes, void *stream, cuda_ptr_t *ptr
 int32_t nccl_open(const coll_host_t *host, void **ep, coll_error_t *err);
 int32_t nccl_open_all(const coll_host_t *const *hosts, uint32_t n, void **eps, coll_error_t *err);
 void nccl_close(void *ep, int64_t timeout_ms);
+/* Makes an endpoint without NCCL's communicator.  On an error *out may be half-made. */
+int32_t nccl_new(const coll_host_t *host, struct nccl **out, coll_error_t *err);
+nccl_config_t nccl_config(int blocking);
+
+/* ----------------------------------------------------------------- nccl_derive.c -- */
+
 int32_t nccl_split(void *ep, int32_t color, int32_t key, const coll_host_t *newhost, void **newep,
 		   coll_error_t *err);
 int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_host_t *newhost,
@@ -183,11 +211,19 @@ void nccl_end(struct nccl *n, int pushed);
 int32_t nccl_query(void *ep, coll_error_t *err);
 int32_t nccl_sync(void *ep, int64_t timeout_ms, coll_error_t *err);
 int32_t nccl_async_error(void *ep, coll_error_t *err);
+
+/* -------------------------------------------------------------------- nccl_end.c -- */
+
 void nccl_abort(void *ep);
 /* Aborts the endpoint.  The lock is held, the context is current, no group is open. */
 void nccl_stop(struct nccl *n);
-/* Aborts NCCL's communicator and sets n->comm to NULL; waits for the abort until the time `deadline`. */
+/* Aborts NCCL's communicators and sets n->comm to NULL; waits for the abort until the time `deadline`. */
 void nccl_abort_comm(struct nccl *n, int64_t deadline);
+/*
+ * Ends a communicator that has no work: 1 if NCCL did so before the time `deadline`.  Otherwise it is aborted, or
+ * its end goes on in the background.
+ */
+int nccl_finish_comm(struct nccl *n, nccl_comm_t comm, int64_t deadline, int abort_if_late);
 
 /* ------------------------------------------------------------------ nccl_group.c -- */
 
@@ -197,19 +233,30 @@ int32_t nccl_group_end(void *ep, coll_error_t *err);
 int nccl_group_open(void);
 /* Is the endpoint in the calling thread's open group? */
 int nccl_group_has(const struct nccl *n);
+/* Keeps a copy of the call for the end of the open group. */
+int32_t nccl_group_add(const struct nccl_call *c, coll_error_t *err);
 
 /* -------------------------------------------------------- nccl_call.c nccl_grouped_p2p.c -- */
 
-/* One operation, with the lock held and the context current. */
+/* One operation.  The functions that run it read no member of *n, which may have ended meanwhile. */
 struct nccl_call {
+	struct nccl_call *next;
 	struct nccl *n;
+	nccl_comm_t comm;
+	uint32_t rank, nranks;
 	const coll_args_t *args;
+	const void *send; /* args->sendbuf, or a copy of what was there */
 	void *stream;
+	void *barrier_scratch;
 	int type;      /* ncclDataType_t */
 	size_t factor; /* elements of `type` in one element of the caller's */
 	size_t size;   /* bytes of one element of the caller's */
 };
 
+/* Calls NCCL and returns its result; *what becomes the name of the called function. */
+int nccl_run_call(const struct nccl_call *c, const char **what);
+/* The same for a group of several operations. */
+int nccl_run_group(const struct nccl_call *calls, const char **what);
 int32_t nccl_takes(void *ep, const coll_args_t *args, coll_error_t *err);
 /* The function in each slot of coll_native_t that is an operation. */
 int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err);
@@ -223,11 +270,52 @@ int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, co
  */
 int nccl_gather_grouped_p2p(const struct nccl_call *c);
 int nccl_scatter_grouped_p2p(const struct nccl_call *c);
-int nccl_alltoall_grouped_p2p(const struct nccl_call *c, const void *send);
+int nccl_alltoall_grouped_p2p(const struct nccl_call *c);
 int nccl_allgatherv_grouped_p2p(const struct nccl_call *c);
 int nccl_reduce_scatterv_grouped_p2p(const struct nccl_call *c);
 /* Bytes from the beginning of sendbuf to the end of the last part of an alltoall or alltoallv. */
 size_t nccl_alltoall_span(const struct nccl_call *c);
+
+/* ------------------------------------------------------------- nccl_job.c nccl_links.c -- */
+
+/* Copies a call with the arrays of its args; NULL: no memory. */
+struct nccl_call *nccl_call_copy(const struct nccl_call *c);
+void nccl_calls_free(struct nccl_call *calls);
+
+/*
+ * Runs calls to NCCL that may wait for peers in a thread of its own.  Each endpoint that it concerns holds a
+ * reference, and so does the thread; a job may outlive the endpoint that has been aborted.
+ */
+struct nccl_job {
+	atomic_int refs, state; /* NCCL_JOB_* */
+	int (*run)(struct nccl_job *job);
+	int result;
+	const char *what; /* the name of the function that returned the result */
+	void *context;
+	struct nccl_call *calls;
+	/* For a split or a shrink. */
+	nccl_comm_t comm, newcomm;
+	nccl_config_t config;
+	int color, key, exclude_count, flags, *exclude;
+};
+enum { NCCL_JOB_NEW, NCCL_JOB_RUNS, NCCL_JOB_DONE, NCCL_JOB_DROPPED };
+
+struct nccl_job *nccl_job_new(int (*run)(struct nccl_job *job), void *context);
+/* Starts the thread; an error if there can be none.  The caller keeps its reference. */
+int32_t nccl_job_start(struct nccl_job *job, coll_error_t *err);
+void nccl_job_unref(struct nccl_job *job);
+/* The endpoint waits no longer: a job that has not begun never will; a new communicator is aborted. */
+void nccl_job_drop(struct nccl_job *job);
+/* Runs the operations; takes them over, also on an error.  The endpoint, whose lock is held, gets the job. */
+int32_t nccl_job_calls(struct nccl *n, struct nccl_call *calls, coll_error_t *err);
+int nccl_run_calls(struct nccl_job *job);
+
+int32_t nccl_links_open(struct nccl *n, coll_error_t *err);
+void nccl_links_close(struct nccl *n);
+/* Notes what the calls of this endpoint need: 1 if all of it is there. */
+int nccl_links_known(struct nccl *n, const struct nccl_call *calls);
+/* What nccl_links_known has noted is there now. */
+void nccl_links_made(struct nccl *n);
 
 /* ------------------------------------------------------------------ nccl_event.c -- */
 

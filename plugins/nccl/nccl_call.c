@@ -78,41 +78,31 @@ static void nccl_choose_type(struct nccl_call *c)
 /* ------------------------------------------------------------------------- calls -- */
 
 /* ncclAlltoAll and pairs of sends and receives need two buffers: copies the input of a call in place. */
-static int32_t nccl_stage_in_place_input(const struct nccl_call *c, const void **send,
-					 coll_error_t *err)
+static int32_t nccl_stage_in_place_input(struct nccl_call *c, coll_error_t *err)
 {
 	cuda_ptr_t scratch = 0;
-	size_t bytes;
+	size_t bytes = c->send == c->args->recvbuf ? nccl_alltoall_span(c) : 0;
 	int32_t code;
 	int result;
 
-	*send = c->args->sendbuf;
-	bytes = *send == c->args->recvbuf ? nccl_alltoall_span(c) : 0;
 	if (!bytes)
 		return COLL_SUCCESS;
 	code = nccl_scratch(c->n, bytes, c->stream, &scratch, err);
 	if (code)
 		return code;
-	result = cuda_driver.cuMemcpyAsync(scratch, (uintptr_t)*send, bytes, c->stream);
-	*send = (const void *)(uintptr_t)scratch;
+	result = cuda_driver.cuMemcpyAsync(scratch, (uintptr_t)c->send, bytes, c->stream);
+	c->send = (const void *)(uintptr_t)scratch;
 	return result ? nccl_cuda_refused(err, result, "cuMemcpyAsync") : COLL_SUCCESS;
 }
 
-static int32_t nccl_call_alltoall(const struct nccl_call *c, coll_error_t *err)
+static int nccl_call_alltoall(const struct nccl_call *c)
 {
 	const coll_args_t *a = c->args;
-	const void *send;
-	int32_t code = nccl_stage_in_place_input(c, &send, err);
-	int result;
 
-	if (code)
-		return code;
 	if (a->kind == COLL_KIND_ALLTOALL && nccl_lib.ncclAlltoAll)
-		result = nccl_lib.ncclAlltoAll(send, a->recvbuf, a->count * c->factor, c->type,
-					       c->n->comm, c->stream);
-	else
-		result = nccl_alltoall_grouped_p2p(c, send);
-	return nccl_record_result(c->n, result, "alltoall", err);
+		return nccl_lib.ncclAlltoAll(c->send, a->recvbuf, a->count * c->factor, c->type,
+					     c->comm, c->stream);
+	return nccl_alltoall_grouped_p2p(c);
 }
 
 static int nccl_call_rooted(const struct nccl_call *c, nccl_root_fn own,
@@ -120,18 +110,17 @@ static int nccl_call_rooted(const struct nccl_call *c, nccl_root_fn own,
 {
 	const coll_args_t *a = c->args;
 
-	return own ? own(a->sendbuf, a->recvbuf, a->count * c->factor, c->type, a->root, c->n->comm,
+	return own ? own(a->sendbuf, a->recvbuf, a->count * c->factor, c->type, a->root, c->comm,
 			 c->stream)
 		   : grouped(c);
 }
 
-/* Returns NCCL's result; *what becomes the name of the called function. */
-static int nccl_call_other(const struct nccl_call *c, const char **what)
+int nccl_run_call(const struct nccl_call *c, const char **what)
 {
 	const struct nccl_lib *lib = &nccl_lib;
 	const coll_args_t *a = c->args;
-	const nccl_comm_t comm = c->n->comm;
-	void *byte = (void *)(uintptr_t)c->n->barrier_scratch;
+	const nccl_comm_t comm = c->comm;
+	void *byte = c->barrier_scratch;
 	const size_t count = a->count * c->factor;
 
 	switch (a->kind) {
@@ -160,6 +149,8 @@ static int nccl_call_other(const struct nccl_call *c, const char **what)
 	case COLL_KIND_SCATTER:
 		*what = "scatter";
 		return nccl_call_rooted(c, lib->ncclScatter, nccl_scatter_grouped_p2p);
+	case COLL_KIND_ALLTOALL:
+	case COLL_KIND_ALLTOALLV: *what = "alltoall"; return nccl_call_alltoall(c);
 	case COLL_KIND_ALLGATHERV: *what = "allgatherv"; return nccl_allgatherv_grouped_p2p(c);
 	case COLL_KIND_REDUCE_SCATTERV:
 		*what = "reduce_scatterv";
@@ -179,41 +170,65 @@ static int nccl_call_other(const struct nccl_call *c, const char **what)
 	}
 }
 
-static int32_t nccl_call_now(struct nccl_call *c, coll_error_t *err)
+int nccl_run_group(const struct nccl_call *calls, const char **what)
+{
+	int result = nccl_lib.ncclGroupStart(), end;
+
+	*what = "ncclGroupStart";
+	if (nccl_failed(result))
+		return result;
+	for (const struct nccl_call *c = calls; c && !nccl_failed(result); c = c->next)
+		result = nccl_run_call(c, what);
+	end = nccl_lib.ncclGroupEnd();
+	if (nccl_failed(result))
+		return result;
+	*what = "ncclGroupEnd";
+	return end;
+}
+
+/* Runs the call: now, in a thread of its own if NCCL may have to connect ranks, or at the group's end. */
+static int32_t nccl_call_now(struct nccl_call *c, int known, coll_error_t *err)
 {
 	struct nccl *n = c->n;
+	struct nccl_call *copy;
 	const char *what;
 	int result;
-	int32_t code;
+	int32_t code = COLL_SUCCESS;
 
-	if (c->args->kind == COLL_KIND_ALLTOALL || c->args->kind == COLL_KIND_ALLTOALLV) {
-		code = nccl_call_alltoall(c, err);
-	} else {
-		result = nccl_call_other(c, &what);
-		code = nccl_record_result(n, result, what, err);
-	}
-	if (code || c->stream == n->stream)
+	if (c->args->kind == COLL_KIND_ALLTOALL || c->args->kind == COLL_KIND_ALLTOALLV)
+		code = nccl_stage_in_place_input(c, err);
+	if (code)
 		return code;
+	if (nccl_group_open()) {
+		n->on_caller_stream |= c->stream != n->stream;
+		return nccl_group_add(c, err);
+	}
+	if (known) {
+		result = nccl_run_call(c, &what);
+		code = nccl_record_result(n, result, what, err);
+	} else {
+		copy = nccl_call_copy(c);
+		code = copy ? nccl_job_calls(n, copy, err)
+			    : error_fill(err, COLL_ERR_NO_MEMORY, "no memory for a call");
+	}
 	/* The caller's next work on its own stream must follow this operation. */
-	if (nccl_group_open())
-		n->on_caller_stream = 1;
-	else
+	if (!code && c->stream != n->stream)
 		code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
 	return code;
 }
 
 /*
- * Runs a call on the per-thread default stream over the own stream: NCCL may launch in a thread of its own,
- * whose per-thread stream is another one.
+ * Runs a call on the per-thread default stream over the own stream: the per-thread stream of the thread that
+ * makes the call is another one.
  */
-static int32_t nccl_call_own_stream(struct nccl_call *c, coll_error_t *err)
+static int32_t nccl_call_own_stream(struct nccl_call *c, int known, coll_error_t *err)
 {
 	struct nccl *n = c->n;
 	int32_t code = nccl_stream_dependency(n, CUDA_PER_THREAD_STREAM, n->stream, err);
 
 	c->stream = n->stream;
 	if (!code)
-		code = nccl_call_now(c, err);
+		code = nccl_call_now(c, known, err);
 	n->depends_on_own = 1;
 	if (code || nccl_group_open())
 		return code;
@@ -221,11 +236,34 @@ static int32_t nccl_call_own_stream(struct nccl_call *c, coll_error_t *err)
 	return code ? code : nccl_stream_dependency(n, n->stream, CUDA_PER_THREAD_STREAM, err);
 }
 
+/* The lock is held, the context current. */
+static int32_t nccl_call_begun(struct nccl *n, const coll_args_t *args, coll_error_t *err)
+{
+	struct nccl_call c = {
+		.n = n,
+		.comm = n->comm,
+		.rank = n->rank,
+		.nranks = n->nranks,
+		.args = args,
+		.send = args->sendbuf,
+		.stream = args->stream ? args->stream : n->stream,
+		.barrier_scratch = (void *)(uintptr_t)n->barrier_scratch,
+	};
+	int known, here;
+	int32_t code;
+
+	nccl_choose_type(&c);
+	known = nccl_group_open() ? 0 : nccl_links_known(n, &c);
+	here = known || n->blocking || c.stream != CUDA_PER_THREAD_STREAM;
+	nccl_range_begin(args->kind);
+	code = here ? nccl_call_now(&c, known, err) : nccl_call_own_stream(&c, known, err);
+	nccl_range_end();
+	return code;
+}
+
 int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err)
 {
 	struct nccl *n = ep;
-	struct nccl_call c = {
-		.n = n, .args = args, .stream = args->stream ? args->stream : n->stream};
 	int pushed;
 	int32_t code = nccl_takes(ep, args, err);
 
@@ -233,11 +271,7 @@ int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err)
 		code = nccl_begin(n, &pushed, err);
 	if (code)
 		return code;
-	nccl_choose_type(&c);
-	nccl_range_begin(args->kind);
-	code = c.stream == CUDA_PER_THREAD_STREAM && !n->blocking ? nccl_call_own_stream(&c, err)
-								  : nccl_call_now(&c, err);
-	nccl_range_end();
+	code = nccl_call_begun(n, args, err);
 	nccl_end(n, pushed);
 	return code;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_comm.c - makes endpoints (for one rank, for all ranks of a process, from a parent), and closes them. */
+/* nccl_comm.c - makes endpoints, for one rank or for all ranks of a process, and closes them. */
 #include "nccl.h"
 
 #include <stdio.h>
@@ -15,10 +15,10 @@ struct nccl_peer_info {
 
 /* ------------------------------------------------------------------- one endpoint -- */
 
-/* Makes an endpoint without NCCL's communicator.  On an error *out may be half-made. */
-static int32_t nccl_new(const coll_host_t *host, struct nccl **out, coll_error_t *err)
+int32_t nccl_new(const coll_host_t *host, struct nccl **out, coll_error_t *err)
 {
 	struct nccl *n = calloc(1, sizeof(*n));
+	int32_t code;
 
 	*out = n;
 	if (!n)
@@ -26,10 +26,10 @@ static int32_t nccl_new(const coll_host_t *host, struct nccl **out, coll_error_t
 	n->host = host;
 	n->rank = host->rank;
 	n->nranks = host->nranks;
-	/* Before 2.27 only the thread that began a call can ask NCCL whether it is complete. */
-	n->blocking = host->option_int(host, "blocking") != 0 || nccl_lib.version < NCCL_2_27;
+	n->blocking = host->option_int(host, "blocking") != 0;
 	pthread_mutex_init(&n->lock, NULL);
-	return nccl_device_open(n, err);
+	code = nccl_links_open(n, err);
+	return code ? code : nccl_device_open(n, err);
 }
 
 static void nccl_free(struct nccl *n)
@@ -40,17 +40,18 @@ static void nccl_free(struct nccl *n)
 		nccl_device_close(n);
 		nccl_leave(pushed);
 	}
+	nccl_links_close(n);
 	pthread_mutex_destroy(&n->lock);
 	free(n);
 }
 
-static nccl_config_t nccl_config(const struct nccl *n)
+nccl_config_t nccl_config(int blocking)
 {
 	return (nccl_config_t){
 		.size = sizeof(nccl_config_t),
 		.magic = NCCL_CONFIG_MAGIC,
 		.version = NCCL_2_18,
-		.blocking = n->blocking,
+		.blocking = blocking,
 		.cga_cluster_size = NCCL_UNDEF,
 		.min_ctas = NCCL_UNDEF,
 		.max_ctas = NCCL_UNDEF,
@@ -58,14 +59,93 @@ static nccl_config_t nccl_config(const struct nccl *n)
 	};
 }
 
-/* Begins to make NCCL's communicator.  The context is current. */
+/*
+ * From 2.23 on an init that NCCL refuses leaves the group open that it has begun: until it is closed, no call of
+ * this thread would be launched.  If no group is open, this does nothing.
+ */
+static void nccl_close_group(void)
+{
+	if (nccl_lib.version >= NCCL_2_23)
+		nccl_lib.ncclGroupEnd();
+}
+
+/*
+ * Begins to make NCCL's communicator: a non-blocking one, since only that can be given up, or with
+ * `blocking = yes` the one of the endpoint.  The context is current.
+ */
 static int32_t nccl_connect(struct nccl *n, nccl_unique_id_t id, coll_error_t *err)
 {
-	nccl_config_t config = nccl_config(n);
-	int result = nccl_lib.ncclCommInitRankConfig(&n->comm, (int)n->nranks, id, (int)n->rank,
-						     &config);
+	nccl_config_t config = nccl_config(n->blocking);
+	nccl_comm_t *comm = n->blocking ? &n->comm : &n->base;
+	int result =
+		nccl_lib.ncclCommInitRankConfig(comm, (int)n->nranks, id, (int)n->rank, &config);
 
 	return nccl_record_result(n, result, "ncclCommInitRankConfig", err);
+}
+
+static int64_t nccl_remaining(int64_t deadline)
+{
+	int64_t now = clock_now_ms();
+
+	return deadline > now ? deadline - now : 0;
+}
+
+/* Begins to split the endpoint's communicator off its non-blocking parent. */
+static int32_t nccl_begin_comm(struct nccl *n, coll_error_t *err)
+{
+	nccl_config_t config = nccl_config(1);
+	int result;
+
+	/* On the heap, because NCCL may still write to it after an abort. */
+	n->making = calloc(1, sizeof(*n->making));
+	if (!n->making)
+		return error_fill(err, COLL_ERR_NO_MEMORY, "no memory for an endpoint");
+	result = nccl_lib.ncclCommSplit(n->base, 0, (int)n->rank, n->making, &config);
+	/* NCCL returns success for a split that it has only begun. */
+	n->call_pending = !nccl_failed(result);
+	return nccl_record_result(n, result, "ncclCommSplit", err);
+}
+
+/* Waits for the communicator, and ends its parent. */
+static int32_t nccl_complete_comm(struct nccl *n, int64_t deadline, coll_error_t *err)
+{
+	int32_t code = nccl_wait_comm_ready(n, n->host, nccl_remaining(deadline), err);
+	nccl_comm_t base = n->base;
+
+	/* In any case: after a failure NCCL leaves a communicator to abort. */
+	if (code != COLL_ERR_TIMEOUT && code != COLL_ERR_ABORTED) {
+		n->comm = *n->making;
+		free(n->making);
+		n->making = NULL;
+	}
+	if (code)
+		return code;
+	if (!n->comm)
+		return error_fill(
+			err, COLL_ERR_INTERNAL,
+			"NCCL has made no communicator and given no reason (NCCL_DEBUG=WARN may "
+			"show more)");
+	n->base = NULL;
+	/* Other work on the device may hold up the end of the parent: then it goes on in the background. */
+	nccl_finish_comm(n, base, clock_now_ms() + NCCL_ABORT_MS, 0);
+	return COLL_SUCCESS;
+}
+
+/* The lock is held, the context current. */
+static int32_t nccl_make_comm(struct nccl *n, nccl_unique_id_t id, coll_error_t *err)
+{
+	int64_t deadline = clock_now_ms() + n->host->timeout_ms;
+	int32_t code = nccl_connect(n, id, err);
+
+	if (code)
+		nccl_close_group();
+	else
+		code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
+	if (!code && !n->comm)
+		code = nccl_begin_comm(n, err);
+	if (!code && n->base)
+		code = nccl_complete_comm(n, deadline, err);
+	return code;
 }
 
 /* --------------------------------------------------------------------- ranks meet -- */
@@ -132,9 +212,7 @@ int32_t nccl_open(const coll_host_t *host, void **ep, coll_error_t *err)
 	code = nccl_exchange_infos(host, n, code, &id, err);
 	if (!code) {
 		pthread_mutex_lock(&n->lock);
-		code = nccl_connect(n, id, err);
-		if (!code)
-			code = nccl_wait_comm_ready(n, host, host->timeout_ms, err);
+		code = nccl_make_comm(n, id, err);
 		pthread_mutex_unlock(&n->lock);
 	}
 	nccl_leave(pushed);
@@ -143,40 +221,69 @@ int32_t nccl_open(const coll_host_t *host, void **ep, coll_error_t *err)
 
 /* ---------------------------------------------------------- all ranks of a process -- */
 
-static int32_t nccl_connect_all(struct nccl *const *all, uint32_t count, coll_error_t *err)
+/* Runs a step for all endpoints in one group of NCCL's. */
+static int32_t nccl_group_all(struct nccl *const *all, uint32_t count, const nccl_unique_id_t *id,
+			      coll_error_t *err)
 {
-	nccl_unique_id_t id;
-	int32_t code = COLL_SUCCESS, one;
-	int pushed, result = nccl_lib.ncclGetUniqueId(&id);
+	int result = nccl_lib.ncclGroupStart(), pushed;
+	int32_t code = COLL_SUCCESS;
 
 	if (result)
-		return nccl_refused(err, result, "ncclGetUniqueId", NULL);
-	result = nccl_lib.ncclGroupStart();
-	if (result)
 		return nccl_refused(err, result, "ncclGroupStart", NULL);
-	for (uint32_t i = 0; i < count; i++)
-		all[0]->fp8 &= all[i]->fp8;
-	for (uint32_t i = 0; i < count; i++)
-		all[i]->fp8 = all[0]->fp8;
 	for (uint32_t i = 0; !code && i < count; i++) {
 		code = nccl_enter(all[i]->context, &pushed, err);
 		if (code)
 			break;
-		code = nccl_connect(all[i], id, err);
+		code = id ? nccl_connect(all[i], *id, err) : nccl_begin_comm(all[i], err);
 		nccl_leave(pushed);
 	}
 	result = nccl_lib.ncclGroupEnd();
+	if (code && id)
+		nccl_close_group();
 	if (!code && nccl_failed(result))
 		code = nccl_refused(err, result, "ncclGroupEnd", NULL);
-	for (uint32_t i = 0; i < count; i++) {
+	return code;
+}
+
+static int32_t nccl_wait_all(struct nccl *const *all, uint32_t count, int64_t deadline,
+			     coll_error_t *err)
+{
+	int32_t code = COLL_SUCCESS;
+
+	for (uint32_t i = 0; !code && i < count; i++) {
 		pthread_mutex_lock(&all[i]->lock);
-		all[i]->call_pending = 1;
-		one = code ? code
-			   : nccl_wait_comm_ready(all[i], all[i]->host, all[i]->host->timeout_ms,
-						  err);
+		if (all[i]->making) {
+			code = nccl_complete_comm(all[i], deadline, err);
+		} else {
+			all[i]->call_pending = 1;
+			code = nccl_wait_comm_ready(all[i], all[i]->host, nccl_remaining(deadline),
+						    err);
+		}
 		pthread_mutex_unlock(&all[i]->lock);
-		code = code ? code : one;
 	}
+	return code;
+}
+
+static int32_t nccl_connect_all(struct nccl *const *all, uint32_t count, coll_error_t *err)
+{
+	int64_t deadline = clock_now_ms() + all[0]->host->timeout_ms;
+	nccl_unique_id_t id;
+	int result = nccl_lib.ncclGetUniqueId(&id);
+	int32_t code;
+
+	if (result)
+		return nccl_refused(err, result, "ncclGetUniqueId", NULL);
+	for (uint32_t i = 0; i < count; i++)
+		all[0]->fp8 &= all[i]->fp8;
+	for (uint32_t i = 0; i < count; i++)
+		all[i]->fp8 = all[0]->fp8;
+	code = nccl_group_all(all, count, &id, err);
+	if (!code)
+		code = nccl_wait_all(all, count, deadline, err);
+	if (!code && all[0]->base)
+		code = nccl_group_all(all, count, NULL, err);
+	if (!code && all[0]->base)
+		code = nccl_wait_all(all, count, deadline, err);
 	return code;
 }
 
@@ -204,183 +311,36 @@ int32_t nccl_open_all(const coll_host_t *const *hosts, uint32_t count, void **ep
 	return code;
 }
 
-/* -------------------------------------------------------------------- from others -- */
-
-/* Makes an endpoint on the parent's device: a current context decides the device. */
-static int32_t nccl_new_child(const struct nccl *parent, const coll_host_t *host, struct nccl **out,
-			      coll_error_t *err)
-{
-	int pushed;
-	int32_t code = nccl_enter(parent->context, &pushed, err);
-
-	if (code)
-		return code;
-	code = nccl_new(host, out, err);
-	if (*out)
-		(*out)->fp8 = parent->fp8;
-	nccl_leave(pushed);
-	return code;
-}
-
-/* Waits until NCCL has completed the call on the parent, then until the child is connected. */
-static int32_t nccl_wait_child_ready(struct nccl *parent, struct nccl *child,
-				     const coll_host_t *host, coll_error_t *err)
-{
-	int32_t code;
-
-	/* NCCL returns success for a split or shrink that it has only begun. */
-	parent->call_pending = 1;
-	code = nccl_wait_comm_ready(parent, host, host->timeout_ms, err);
-	if (code || !child)
-		return code;
-	if (!child->comm)
-		return error_fill(
-			err, COLL_ERR_INTERNAL,
-			"NCCL has made no communicator and given no reason (NCCL_DEBUG=WARN may "
-			"show more)");
-	pthread_mutex_lock(&child->lock);
-	child->call_pending = 1;
-	code = nccl_wait_comm_ready(child, host, host->timeout_ms, err);
-	pthread_mutex_unlock(&child->lock);
-	return code;
-}
-
-int32_t nccl_split(void *ep, int32_t color, int32_t key, const coll_host_t *newhost, void **newep,
-		   coll_error_t *err)
-{
-	struct nccl *n = ep, *child = NULL;
-	const coll_host_t *host = newhost ? newhost : n->host;
-	nccl_config_t config = nccl_config(n);
-	nccl_comm_t none = NULL;
-	int32_t code = newhost ? nccl_new_child(n, newhost, &child, err) : COLL_SUCCESS, begun;
-	coll_error_t *first = code ? NULL : err;
-	int pushed, result;
-
-	*newep = child;
-	begun = nccl_begin(n, &pushed, first);
-	if (begun)
-		return code ? code : begun;
-	/* A rank that has failed takes part without a colour: otherwise the other ranks would wait for it. */
-	result = nccl_lib.ncclCommSplit(n->comm, code ? NCCL_NOCOLOR : color, key,
-					child && !code ? &child->comm : &none, &config);
-	begun = nccl_record_result(n, result, "ncclCommSplit", first);
-	if (!begun)
-		begun = nccl_wait_child_ready(n, code ? NULL : child, host, first);
-	/* NCCL may still write to child->comm, so its work must end before the child is freed. */
-	if (n->call_pending)
-		nccl_stop(n);
-	nccl_end(n, pushed);
-	return code ? code : begun;
-}
-
-static int32_t nccl_can_shrink(const struct nccl *n, coll_error_t *err)
-{
-	char version[32];
-
-	nccl_version_text(nccl_lib.version, version, sizeof(version));
-	if (!nccl_lib.ncclCommShrink)
-		return error_fill(
-			err, COLL_ERR_UNSUPPORTED,
-			"NCCL %s cannot shrink a communicator, 2.27 is the first that can: "
-			"make a new communicator with a new id",
-			version);
-	if (!n->comm)
-		return error_fill(
-			err, COLL_ERR_UNSUPPORTED,
-			"NCCL %s cannot shrink this communicator, which has failed or was "
-			"aborted%s: make a new communicator with a new id",
-			version,
-			nccl_lib.ncclCommRevoke ? " while it was being connected"
-						: " (2.28.7 is the first that can)");
-	return COLL_SUCCESS;
-}
-
-/* The lock is held, the context current. */
-static int32_t nccl_shrink_to(struct nccl *n, struct nccl *child, int *list, int32_t count,
-			      coll_error_t *err)
-{
-	nccl_config_t config = nccl_config(n);
-	int flags = n->revoked ? NCCL_SHRINK_DEFAULT : NCCL_SHRINK_ABORT, result;
-	int32_t code;
-
-	atomic_store(&n->aborted, 0); /* from here on only an abort of this shrink sets it */
-	result = count ? nccl_lib.ncclCommShrink(n->comm, list, count, &child->comm, &config, flags)
-		       : nccl_lib.ncclCommSplit(n->comm, 0, (int)n->rank, &child->comm, &config);
-	code = nccl_record_result(n, result, "ncclCommShrink", err);
-	if (!code)
-		code = nccl_wait_child_ready(n, child, child->host, err);
-	/* NCCL may still write to child->comm, as in nccl_split. */
-	if (n->call_pending) {
-		n->revoked = 0;
-		nccl_stop(n);
-	}
-	return code;
-}
-
-int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_host_t *newhost,
-		    void **newep, coll_error_t *err)
-{
-	struct nccl *n = ep, *child = NULL;
-	int *list = calloc((size_t)count + 1, sizeof(*list)), pushed;
-	int32_t code = list ? COLL_SUCCESS
-			    : error_fill(err, COLL_ERR_NO_MEMORY, "no memory for %d ranks", count);
-
-	*newep = NULL;
-	pthread_mutex_lock(&n->lock);
-	if (!code)
-		code = nccl_enter(n->context, &pushed, err);
-	if (!code) {
-		/* NCCL shrinks only a communicator without pending calls. */
-		if (n->comm && !n->revoked && nccl_poll_async_error(n, NULL))
-			nccl_stop(n);
-		code = nccl_can_shrink(n, err);
-		if (!code)
-			code = nccl_new_child(n, newhost, &child, err);
-		*newep = child;
-		for (int32_t i = 0; !code && i < count; i++)
-			list[i] = exclude[i];
-		if (!code)
-			code = nccl_shrink_to(n, child, list, count, err);
-		nccl_leave(pushed);
-	}
-	free(list);
-	pthread_mutex_unlock(&n->lock);
-	return code;
-}
-
 /* --------------------------------------------------------------------- their end -- */
 
-/* Waits for all work and finalizes the communicator; 1 if NCCL completed both in time. */
+/* Waits for all work and ends the communicator; 1 if NCCL completed both in time. */
 static int nccl_finish(struct nccl *n, int64_t timeout_ms)
 {
 	int64_t deadline = clock_now_ms() + timeout_ms;
-	int result;
+	nccl_comm_t comm;
 
 	if (nccl_wait_comm_ready(n, n->host, timeout_ms, NULL) ||
-	    !nccl_device_wait(n, deadline - clock_now_ms()))
+	    !nccl_device_wait(n, nccl_remaining(deadline)))
 		return 0;
-	result = nccl_lib.ncclCommFinalize(n->comm);
-	if (nccl_record_result(n, result, "ncclCommFinalize", NULL))
-		return 0;
-	return !nccl_wait_comm_ready(n, n->host, deadline - clock_now_ms(), NULL);
+	comm = n->comm;
+	n->comm = NULL;
+	return nccl_finish_comm(n, comm, deadline, 1);
 }
 
 static void nccl_end_comm(struct nccl *n, int64_t timeout_ms)
 {
-	int finished;
+	int orderly, finished;
 
 	pthread_mutex_lock(&n->lock);
-	finished = n->comm && !n->revoked && timeout_ms > 0 && nccl_finish(n, timeout_ms);
-	if (n->comm && !finished && timeout_ms > 0 && !n->revoked)
+	orderly = n->comm && !n->base && !n->revoked && timeout_ms > 0;
+	finished = orderly && nccl_finish(n, timeout_ms);
+	if (orderly && !finished)
 		kit_log(n->host, COLL_LOG_WARN,
 			"rank %u: NCCL has failed, or did not finish within %.3g s "
 			"(destroy_timeout): its communicator is aborted",
 			n->rank, (double)timeout_ms / 1000);
-	if (n->comm && finished)
-		nccl_lib.ncclCommDestroy(n->comm);
-	else if (n->comm)
+	if (n->comm || n->base)
 		nccl_abort_comm(n, clock_now_ms() + NCCL_ABORT_MS);
-	n->comm = NULL;
 	pthread_mutex_unlock(&n->lock);
 	if (n->stream && !finished)
 		nccl_device_wait(n, NCCL_ABORT_MS);

@@ -18,15 +18,14 @@ static int nccl_send_part(const struct nccl_call *c, const void *from, size_t co
 {
 	if (!count)
 		return NCCL_SUCCESS;
-	return nccl_lib.ncclSend(from, count * c->factor, c->type, (int)peer, c->n->comm,
-				 c->stream);
+	return nccl_lib.ncclSend(from, count * c->factor, c->type, (int)peer, c->comm, c->stream);
 }
 
 static int nccl_recv_part(const struct nccl_call *c, void *to, size_t count, uint32_t peer)
 {
 	if (!count)
 		return NCCL_SUCCESS;
-	return nccl_lib.ncclRecv(to, count * c->factor, c->type, (int)peer, c->n->comm, c->stream);
+	return nccl_lib.ncclRecv(to, count * c->factor, c->type, (int)peer, c->comm, c->stream);
 }
 
 /* Copies the part that stays on this rank, by a send and a receive; in place nothing is copied. */
@@ -35,9 +34,9 @@ static int nccl_copy_own_part(const struct nccl_call *c, const void *from, void 
 	int result = NCCL_SUCCESS;
 
 	if (from != to)
-		result = nccl_send_part(c, from, count, c->n->rank);
+		result = nccl_send_part(c, from, count, c->rank);
 	if (!result && from != to)
-		result = nccl_recv_part(c, to, count, c->n->rank);
+		result = nccl_recv_part(c, to, count, c->rank);
 	return result;
 }
 
@@ -78,9 +77,9 @@ int nccl_gather_grouped_p2p(const struct nccl_call *c)
 	uint32_t root = (uint32_t)a->root;
 	int result = nccl_lib.ncclGroupStart();
 
-	if (c->n->rank != root && !nccl_failed(result))
+	if (c->rank != root && !nccl_failed(result))
 		result = nccl_send_part(c, a->sendbuf, a->count, root);
-	for (uint32_t r = 0; c->n->rank == root && r < c->n->nranks && !nccl_failed(result); r++) {
+	for (uint32_t r = 0; c->rank == root && r < c->nranks && !nccl_failed(result); r++) {
 		void *to = nccl_to(c, nccl_part_at(c, a->recvcounts, a->recvdispls, r));
 		size_t count = nccl_part_count(c, a->recvcounts, r);
 
@@ -96,9 +95,9 @@ int nccl_scatter_grouped_p2p(const struct nccl_call *c)
 	uint32_t root = (uint32_t)a->root;
 	int result = nccl_lib.ncclGroupStart();
 
-	if (c->n->rank != root && !nccl_failed(result))
+	if (c->rank != root && !nccl_failed(result))
 		result = nccl_recv_part(c, a->recvbuf, a->count, root);
-	for (uint32_t r = 0; c->n->rank == root && r < c->n->nranks && !nccl_failed(result); r++) {
+	for (uint32_t r = 0; c->rank == root && r < c->nranks && !nccl_failed(result); r++) {
 		size_t at = nccl_part_at(c, a->sendcounts, a->senddispls, r);
 		const void *from = nccl_from(c, a->sendbuf, at);
 		size_t count = nccl_part_count(c, a->sendcounts, r);
@@ -109,16 +108,16 @@ int nccl_scatter_grouped_p2p(const struct nccl_call *c)
 	return nccl_grouped_p2p_end(result);
 }
 
-int nccl_alltoall_grouped_p2p(const struct nccl_call *c, const void *send)
+int nccl_alltoall_grouped_p2p(const struct nccl_call *c)
 {
 	const coll_args_t *a = c->args;
 	int result = nccl_lib.ncclGroupStart();
 
-	for (uint32_t r = 0; r < c->n->nranks && !nccl_failed(result); r++) {
+	for (uint32_t r = 0; r < c->nranks && !nccl_failed(result); r++) {
 		size_t from = nccl_part_at(c, a->sendcounts, a->senddispls, r);
 		size_t to = nccl_part_at(c, a->recvcounts, a->recvdispls, r);
 
-		result = nccl_send_part(c, nccl_from(c, send, from),
+		result = nccl_send_part(c, nccl_from(c, c->send, from),
 					nccl_part_count(c, a->sendcounts, r), r);
 		if (!nccl_failed(result))
 			result = nccl_recv_part(c, nccl_to(c, to),
@@ -132,7 +131,7 @@ size_t nccl_alltoall_span(const struct nccl_call *c)
 	const coll_args_t *a = c->args;
 	size_t last = 0, count, end;
 
-	for (uint32_t r = 0; r < c->n->nranks; r++) {
+	for (uint32_t r = 0; r < c->nranks; r++) {
 		count = nccl_part_count(c, a->sendcounts, r);
 		end = nccl_part_at(c, a->sendcounts, a->senddispls, r) + count;
 		last = end > last && count ? end : last;
@@ -147,13 +146,13 @@ int nccl_allgatherv_grouped_p2p(const struct nccl_call *c)
 	const coll_args_t *a = c->args;
 	int result = nccl_lib.ncclGroupStart();
 
-	for (uint32_t r = 0; r < c->n->nranks && !nccl_failed(result); r++) {
+	for (uint32_t r = 0; r < c->nranks && !nccl_failed(result); r++) {
 		void *to = nccl_to(c, nccl_part_at(c, a->recvcounts, a->recvdispls, r));
 
 		if (a->recvcounts[r])
-			result = nccl_lib.ncclBroadcast(r == c->n->rank ? a->sendbuf : to, to,
+			result = nccl_lib.ncclBroadcast(r == c->rank ? a->sendbuf : to, to,
 							a->recvcounts[r] * c->factor, c->type,
-							(int)r, c->n->comm, c->stream);
+							(int)r, c->comm, c->stream);
 	}
 	return nccl_grouped_p2p_end(result);
 }
@@ -164,11 +163,11 @@ int nccl_reduce_scatterv_grouped_p2p(const struct nccl_call *c)
 	int result = nccl_lib.ncclGroupStart();
 	size_t at = 0;
 
-	for (uint32_t r = 0; r < c->n->nranks && !nccl_failed(result); r++) {
+	for (uint32_t r = 0; r < c->nranks && !nccl_failed(result); r++) {
 		if (a->recvcounts[r])
 			result = nccl_lib.ncclReduce(
-				nccl_from(c, a->sendbuf, at), r == c->n->rank ? a->recvbuf : NULL,
-				a->recvcounts[r], c->type, a->op, (int)r, c->n->comm, c->stream);
+				nccl_from(c, a->sendbuf, at), r == c->rank ? a->recvbuf : NULL,
+				a->recvcounts[r], c->type, a->op, (int)r, c->comm, c->stream);
 		at += a->recvcounts[r];
 	}
 	return nccl_grouped_p2p_end(result);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nccl_state.c - waits for pending calls and for completion, reports failures, and aborts. */
+/* nccl_state.c - waits for pending calls and for completion, and reports failures. */
 #include "nccl.h"
-
-#include <stdlib.h>
-#include <time.h>
 
 /* ----------------------------------------------------------------- pending calls -- */
 
@@ -12,21 +9,46 @@ static int32_t nccl_aborted(coll_error_t *err)
 	return error_fill(err, COLL_ERR_ABORTED, "the communicator was aborted");
 }
 
+/* The job is done: the endpoint takes its result over. */
+static int32_t nccl_job_result(struct nccl *n, coll_error_t *err)
+{
+	struct nccl_job *job = n->job;
+
+	n->job = NULL;
+	n->failed = job->result == NCCL_IN_PROGRESS ? NCCL_SUCCESS : job->result;
+	n->failed_what = job->what;
+	n->call_pending |= job->result == NCCL_IN_PROGRESS;
+	nccl_job_unref(job);
+	if (n->failed)
+		return nccl_refused(err, n->failed, n->failed_what, n->comm);
+	nccl_links_made(n);
+	return COLL_SUCCESS;
+}
+
 int32_t nccl_poll_async_error(struct nccl *n, coll_error_t *err)
 {
+	const nccl_comm_t comm = n->base ? n->base : n->comm;
 	int state = NCCL_SUCCESS, result;
+	int32_t code;
 
-	if (!n->comm)
+	if (!comm)
 		return nccl_aborted(err);
+	if (n->job && atomic_load(&n->job->state) < NCCL_JOB_DONE)
+		return COLL_IN_PROGRESS;
+	code = n->job ? nccl_job_result(n, err) : COLL_SUCCESS;
+	if (code)
+		return code;
+	if (n->failed)
+		return nccl_refused(err, n->failed, n->failed_what, comm);
 	if (!n->call_pending)
 		return COLL_SUCCESS;
-	result = nccl_lib.ncclCommGetAsyncError(n->comm, &state);
+	result = nccl_lib.ncclCommGetAsyncError(comm, &state);
 	if (!result && state == NCCL_IN_PROGRESS)
 		return COLL_IN_PROGRESS;
 	/* call_pending stays 1, so that every later call sees the failure too. */
 	if (result || state)
 		return nccl_refused(err, result ? result : state, "a call that NCCL had begun",
-				    n->comm);
+				    comm);
 	n->call_pending = 0;
 	return COLL_SUCCESS;
 }
@@ -146,160 +168,14 @@ int32_t nccl_async_error(void *ep, coll_error_t *err)
 	int32_t code = COLL_SUCCESS;
 
 	pthread_mutex_lock(&n->lock);
-	if (n->comm && !n->revoked)
+	if (n->comm && !n->revoked && !n->failed)
 		result = nccl_lib.ncclCommGetAsyncError(n->comm, &state);
+	if (n->failed)
+		result = n->failed;
 	if (!result && state != NCCL_IN_PROGRESS)
 		result = state;
 	if (result)
 		code = nccl_refused(err, result, "the communicator has failed", n->comm);
 	pthread_mutex_unlock(&n->lock);
 	return code;
-}
-
-/* ------------------------------------------------------------------------- abort -- */
-
-/*
- * Runs ncclCommAbort in a thread of its own, because ncclCommAbort waits for work that others put on the
- * streams before this communicator's work.
- */
-struct nccl_aborter {
-	nccl_comm_t comm;
-	void *context;
-	atomic_int done;
-	atomic_int refs; /* of the thread, and of the caller that waits for it */
-};
-
-static void nccl_aborter_unref(struct nccl_aborter *e)
-{
-	if (atomic_fetch_sub(&e->refs, 1) == 1)
-		free(e);
-}
-
-static void *nccl_aborter_run(void *arg)
-{
-	struct nccl_aborter *e = arg;
-	int pushed = 0;
-
-	nccl_enter(e->context, &pushed, NULL);
-	nccl_lib.ncclCommAbort(e->comm);
-	nccl_leave(pushed);
-	atomic_store(&e->done, 1);
-	nccl_aborter_unref(e);
-	return NULL;
-}
-
-void nccl_abort_comm(struct nccl *n, int64_t deadline)
-{
-	struct nccl_aborter *e = calloc(1, sizeof(*e));
-	nccl_comm_t comm = n->comm;
-	pthread_t thread;
-
-	n->comm = NULL;
-	n->call_pending = 0;
-	if (e) {
-		*e = (struct nccl_aborter){.comm = comm, .context = n->context};
-		atomic_store(&e->refs, 2);
-	}
-	if (!e || pthread_create(&thread, NULL, nccl_aborter_run, e)) {
-		free(e);
-		nccl_lib.ncclCommAbort(comm);
-		return;
-	}
-	pthread_detach(thread);
-	for (unsigned i = 0; !atomic_load(&e->done) && clock_now_ms() < deadline; i++)
-		nccl_backoff(i);
-	if (!atomic_load(&e->done))
-		kit_log(n->host, COLL_LOG_ERROR,
-			"rank %u: NCCL's abort has not returned within %d ms and goes on in the "
-			"background: do not reuse the buffers of pending calls",
-			n->rank, NCCL_ABORT_MS);
-	nccl_aborter_unref(e);
-}
-
-/* Polls the last call for a moment: it completes soon unless it waits for a peer. */
-static int32_t nccl_poll_shortly(struct nccl *n)
-{
-	int64_t deadline = clock_now_ms() + NCCL_ABORT_MS / 4;
-	int32_t code = nccl_poll_async_error(n, NULL);
-
-	for (unsigned i = 0; code == COLL_IN_PROGRESS && clock_now_ms() < deadline; i++) {
-		nccl_backoff(i);
-		code = nccl_poll_async_error(n, NULL);
-	}
-	return code;
-}
-
-/* Ends all work but keeps the communicator for a shrink.  Returns 0 if the caller must abort it instead. */
-static int nccl_revoke(struct nccl *n, int64_t deadline)
-{
-	int state = NCCL_IN_PROGRESS, result;
-
-	/* A communicator that is still connecting cannot be revoked, only aborted. */
-	if (!nccl_lib.ncclCommRevoke || !nccl_lib.ncclCommShrink || nccl_poll_shortly(n))
-		return 0;
-	result = nccl_lib.ncclCommRevoke(n->comm, 0);
-	if (nccl_failed(result))
-		return 0;
-	for (unsigned i = 0; state == NCCL_IN_PROGRESS && clock_now_ms() < deadline; i++) {
-		if (nccl_lib.ncclCommGetAsyncError(n->comm, &state))
-			state = NCCL_INTERNAL_ERROR;
-		if (state == NCCL_IN_PROGRESS)
-			nccl_backoff(i);
-	}
-	n->revoked = state == NCCL_SUCCESS;
-	if (state != NCCL_IN_PROGRESS)
-		return n->revoked;
-	kit_log(n->host, COLL_LOG_ERROR,
-		"rank %u: NCCL has not ended its work within %d ms of an abort and goes on in the "
-		"background: do not reuse the buffers of pending calls",
-		n->rank, NCCL_ABORT_MS);
-	n->comm = NULL; /* never freed: a thread of NCCL's still uses it */
-	return 1;
-}
-
-void nccl_stop(struct nccl *n)
-{
-	int64_t deadline = clock_now_ms() + NCCL_ABORT_MS;
-
-	if (!n->comm || n->revoked)
-		return;
-	if (!nccl_revoke(n, deadline))
-		nccl_abort_comm(n, deadline);
-	n->call_pending = 0;
-	if (!nccl_device_wait(n, deadline - clock_now_ms()))
-		kit_log(n->host, COLL_LOG_ERROR,
-			"rank %u: work on CUDA device %d did not end within %d ms of an abort: "
-			"do not reuse the buffers of pending calls",
-			n->rank, n->device, NCCL_ABORT_MS);
-}
-
-void nccl_abort(void *ep)
-{
-	const struct timespec pause = {.tv_nsec = 1000000};
-	struct nccl *n = ep;
-	struct timespec until;
-	int pushed;
-
-	atomic_store(&n->aborted, 1);
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += NCCL_ABORT_MS / 1000;
-	/* With `blocking = yes` a call holds the lock for as long as NCCL waits for a peer. */
-	if (pthread_mutex_timedlock(&n->lock, &until)) {
-		kit_log(n->host, COLL_LOG_ERROR,
-			"rank %u: a call into NCCL has not returned within %d ms and cannot be "
-			"aborted (with nccl.blocking = no calls can be aborted)",
-			n->rank, NCCL_ABORT_MS);
-		return;
-	}
-	/* The end of an open group aborts the endpoint.  A group of another thread ends soon: waits for it. */
-	for (unsigned i = 0; n->in_group && !nccl_group_has(n) && i < NCCL_ABORT_MS; i++) {
-		pthread_mutex_unlock(&n->lock);
-		nanosleep(&pause, NULL);
-		pthread_mutex_lock(&n->lock);
-	}
-	if (!n->in_group && !nccl_enter(n->context, &pushed, NULL)) {
-		nccl_stop(n);
-		nccl_leave(pushed);
-	}
-	pthread_mutex_unlock(&n->lock);
 }

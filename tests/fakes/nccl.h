@@ -76,7 +76,10 @@ NCCL_API int ncclMemFree(void *ptr);
 
 /* Number of communicators of this process that are neither destroyed nor aborted. */
 NCCL_API int standin_nccl_comms(void);
-/* Number of calls of a function in this process, by the function's name. */
+/*
+ * Number of calls of a function in this process, by the function's name; "pthread_create": the threads that calls
+ * on non-blocking communicators have started; "a thread's first operation": the threads that have made one.
+ */
 NCCL_API long standin_nccl_calls(const char *function);
 
 #endif

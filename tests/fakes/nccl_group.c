@@ -12,6 +12,8 @@
 
 /* first version in which collectives connect at their first use */
 enum { GROUP_RUNTIME_CONNECT = 22200 };
+/* most bytes for which collectives use trees */
+enum { CONNECT_TREE_MOST = 65536 };
 enum { LAUNCH_LOOSE, LAUNCH_JOINING, LAUNCH_JOINED };
 
 struct work {
@@ -20,7 +22,7 @@ struct work {
 };
 
 struct launch {
-	pthread_t thread;
+	pthread_t thread, starter;
 	atomic_int refs, joined, stop;
 	struct work work;
 };
@@ -167,38 +169,53 @@ static int jobs_run(struct job *jobs, atomic_int *stop)
 
 /* ------------------------------------------------------------------- connections -- */
 
+/* NCCL chooses an algorithm by the bytes of all collectives of a launch, and connects it at its first use. */
+static unsigned connect_algorithm(nccl_comm_t comm)
+{
+	const struct op *op;
+	size_t bytes = 0;
+
+	for (op = comm->colls; op; op = op->next)
+		bytes += op->bytes;
+	return bytes > CONNECT_TREE_MOST ? CONNECT_RING : CONNECT_TREE;
+}
+
 static void connect_announce(nccl_comm_t comm)
 {
+	unsigned as = connect_algorithm(comm);
 	const struct op *op;
 	int r;
 
 	for (r = 0; comm->colls && r < comm->nranks; r++) {
-		rendezvous_announce(comm->rendezvous, CHANNEL_COLL, comm->rank, r);
-		rendezvous_announce(comm->rendezvous, CHANNEL_COLL, r, comm->rank);
+		rendezvous_announce(comm->rendezvous, CHANNEL_COLL, comm->rank, r, as);
+		rendezvous_announce(comm->rendezvous, CHANNEL_COLL, r, comm->rank, as);
 	}
 	for (op = comm->p2ps; op; op = op->next)
 		if (op->kind == KIND_SEND)
-			rendezvous_announce(comm->rendezvous, CHANNEL_P2P, comm->rank, op->root);
+			rendezvous_announce(comm->rendezvous, CHANNEL_P2P, comm->rank, op->root,
+					    CONNECT_PAIR);
 		else
-			rendezvous_announce(comm->rendezvous, CHANNEL_P2P, op->root, comm->rank);
+			rendezvous_announce(comm->rendezvous, CHANNEL_P2P, op->root, comm->rank,
+					    CONNECT_PAIR);
 }
 
 static int connect_done(nccl_comm_t comm)
 {
 	const struct op *op;
+	unsigned as = connect_algorithm(comm);
 	int r, me = comm->rank;
 
 	for (r = 0; comm->colls && call_version() >= GROUP_RUNTIME_CONNECT && r < comm->nranks; r++)
-		if (r != me && !rendezvous_connected(comm->rendezvous, CHANNEL_COLL, r, me))
+		if (r != me && !rendezvous_connected(comm->rendezvous, CHANNEL_COLL, r, me, as))
 			return 0;
 	for (op = comm->p2ps; op; op = op->next) {
 		if (op->root == me)
 			continue;
-		if (op->kind == KIND_SEND &&
-		    !rendezvous_connected(comm->rendezvous, CHANNEL_P2P, me, op->root))
+		if (op->kind == KIND_SEND && !rendezvous_connected(comm->rendezvous, CHANNEL_P2P,
+								   me, op->root, CONNECT_PAIR))
 			return 0;
-		if (op->kind == KIND_RECV &&
-		    !rendezvous_connected(comm->rendezvous, CHANNEL_P2P, op->root, me))
+		if (op->kind == KIND_RECV && !rendezvous_connected(comm->rendezvous, CHANNEL_P2P,
+								   op->root, me, CONNECT_PAIR))
 			return 0;
 	}
 	return 1;
@@ -326,6 +343,8 @@ static int work_aside(struct work *work)
 		return NCCL_SYSTEM_ERROR;
 	}
 	launch->work = *work;
+	launch->starter = pthread_self();
+	(void)call_count("pthread_create");
 	for (job = work->jobs; job; job = job->next)
 		launch_link(launch, job->comm);
 	for (comm = work->comms; comm; comm = comm->group_next)
@@ -342,6 +361,10 @@ void group_join(nccl_comm_t comm, int stop)
 
 	if (!launch)
 		return;
+	/* Before 2.27 NCCL finds the launch by a variable of the thread. */
+	if (call_version() < NCCL_2_27 && !pthread_equal(launch->starter, pthread_self()))
+		call_misuse("%p: another thread has begun the call that is in progress",
+			    (void *)comm);
 	comm->launch = NULL;
 	if (stop)
 		atomic_store(&launch->stop, 1);

@@ -166,9 +166,21 @@ static int ops_add(struct request *request)
 	return group_add_op(request->comm, &request->op);
 }
 
+/* Counts the threads that have made an operation. */
+static void ops_count_thread(void)
+{
+	static _Thread_local int counted;
+
+	if (!counted)
+		(void)call_count("a thread's first operation");
+	counted = 1;
+}
+
 static int ops_call(struct request request)
 {
 	int fault = call_count(request.fn), code = comm_enter(request.comm, request.fn), end;
+
+	ops_count_thread();
 
 	if (code)
 		return group_note(code);

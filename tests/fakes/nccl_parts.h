@@ -67,11 +67,12 @@ size_t rendezvous_put(struct rendezvous *rendezvous, int channel, int peer, cons
 		      size_t n);
 size_t rendezvous_take(struct rendezvous *rendezvous, int channel, int peer, void *buf, size_t n);
 /*
- * First use of a connection: announces this rank's end, and checks whether the peer has announced
- * its own.
+ * First use of a connection, by an algorithm of collectives or by pairs: announces this rank's end, and checks
+ * whether the peer has announced its own.
  */
-void rendezvous_announce(struct rendezvous *rendezvous, int channel, int from, int to);
-int rendezvous_connected(struct rendezvous *rendezvous, int channel, int from, int to);
+enum { CONNECT_TREE = 1, CONNECT_RING = 2, CONNECT_PAIR = 4 };
+void rendezvous_announce(struct rendezvous *rendezvous, int channel, int from, int to, unsigned as);
+int rendezvous_connected(struct rendezvous *rendezvous, int channel, int from, int to, unsigned as);
 /* Sleeps for up to 2 ms, unless a peer has rung this rank's bell since the caller read it. */
 uint32_t rendezvous_bell(struct rendezvous *rendezvous);
 void rendezvous_sleep(struct rendezvous *rendezvous, uint32_t bell);

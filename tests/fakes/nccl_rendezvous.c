@@ -24,7 +24,8 @@ enum { RENDEZVOUS_RING = 32768, RENDEZVOUS_NOTE = 64, RENDEZVOUS_SLEEP_MS = 2 };
 /* Bytes from one rank to another, with the numbers of bytes ever written and ever read. */
 struct rendezvous_ring {
 	_Atomic uint64_t in, out;
-	_Atomic uint32_t announced[2]; /* flags: the sender, the receiver has announced its use */
+	_Atomic uint32_t
+		announced[2]; /* bits: the uses that the sender, the receiver has announced */
 	unsigned char data[RENDEZVOUS_RING];
 };
 
@@ -238,17 +239,18 @@ size_t rendezvous_take(struct rendezvous *rendezvous, int channel, int peer, voi
 	return n;
 }
 
-void rendezvous_announce(struct rendezvous *rendezvous, int channel, int from, int to)
+void rendezvous_announce(struct rendezvous *rendezvous, int channel, int from, int to, unsigned as)
 {
 	int sends = from == rendezvous->rank;
 
-	atomic_store(&rendezvous->memory->rings[channel][from][to].announced[!sends], 1);
+	atomic_fetch_or(&rendezvous->memory->rings[channel][from][to].announced[!sends], as);
 	rendezvous_ring_bell(rendezvous, sends ? to : from);
 }
 
-int rendezvous_connected(struct rendezvous *rendezvous, int channel, int from, int to)
+int rendezvous_connected(struct rendezvous *rendezvous, int channel, int from, int to, unsigned as)
 {
 	int sends = from == rendezvous->rank;
 
-	return (int)atomic_load(&rendezvous->memory->rings[channel][from][to].announced[sends]);
+	return (atomic_load(&rendezvous->memory->rings[channel][from][to].announced[sends]) & as) ==
+	       as;
 }

@@ -176,6 +176,7 @@ has "host memory: in a sentence that says what to do" "$dir/out" \
 unset LD_LIBRARY_PATH NCCL_STAND_INS
 program "NCCL 2.18.5: every collective, what it lacks made of messages" \
     "$build/tests/nccl/coll_test" old/.libs:.libs
+program "NCCL 2.18.5: launches, timeouts, aborts" "$build/tests/nccl/launch_test" old/.libs:.libs
 program "blocking = yes: streams and groups" env COLL_NCCL_BLOCKING=yes \
     "$build/tests/nccl/stream_test"
 program "blocking = yes: events" env COLL_NCCL_BLOCKING=yes "$build/tests/nccl/event_test"

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nccl_end.c - aborts, revokes and ends communicators of NCCL.  Each of these calls may wait for the whole device.
+ */
+#include "nccl.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/*
+ * Runs one call to NCCL that ends a communicator, or its work, in a thread of its own, because such a call waits
+ * for work that others put on the streams before this communicator's work, or for the whole device.
+ */
+struct nccl_ender {
+	int (*end)(struct nccl_ender *e);
+	nccl_comm_t comm;
+	void *context;
+	int result;
+	atomic_int done, state; /* NCCL_ENDER_* */
+	atomic_int refs;        /* of the thread, and of the caller that waits for it */
+};
+enum { NCCL_ENDER_FINALIZES, NCCL_ENDER_DESTROYS, NCCL_ENDER_CANCELLED };
+
+static void nccl_ender_unref(struct nccl_ender *e)
+{
+	if (e && atomic_fetch_sub(&e->refs, 1) == 1)
+		free(e);
+}
+
+static void *nccl_ender_run(void *arg)
+{
+	struct nccl_ender *e = arg;
+	int pushed = 0;
+
+	nccl_enter(e->context, &pushed, NULL);
+	e->result = e->end(e);
+	nccl_leave(pushed);
+	atomic_store(&e->done, 1);
+	nccl_ender_unref(e);
+	return NULL;
+}
+
+/* Without a thread the call is made here.  NULL if there is no memory for that. */
+static struct nccl_ender *nccl_ender_start(void *context, nccl_comm_t comm,
+					   int (*end)(struct nccl_ender *e), int64_t deadline)
+{
+	struct nccl_ender *e = calloc(1, sizeof(*e));
+	pthread_t thread;
+
+	if (!e)
+		return NULL;
+	*e = (struct nccl_ender){.end = end, .comm = comm, .context = context};
+	atomic_store(&e->refs, 2);
+	if (pthread_create(&thread, NULL, nccl_ender_run, e))
+		nccl_ender_run(e);
+	else
+		pthread_detach(thread);
+	for (unsigned i = 0; !atomic_load(&e->done) && clock_now_ms() < deadline; i++)
+		nccl_backoff(i);
+	return e;
+}
+
+/* A communicator that the user has made non-blocking (NCCL_COMM_BLOCKING=0) goes on after the call. */
+static int nccl_ender_settle(const struct nccl_ender *e, int result)
+{
+	for (unsigned i = 0; result == NCCL_IN_PROGRESS; i++) {
+		if (atomic_load(&e->state) == NCCL_ENDER_CANCELLED ||
+		    nccl_lib.ncclCommGetAsyncError(e->comm, &result))
+			return NCCL_INTERNAL_ERROR;
+		if (result == NCCL_IN_PROGRESS)
+			nccl_backoff(i);
+	}
+	return result;
+}
+
+static int nccl_ender_abort(struct nccl_ender *e)
+{
+	return nccl_lib.ncclCommAbort(e->comm);
+}
+
+static int nccl_ender_revoke(struct nccl_ender *e)
+{
+	return nccl_ender_settle(e, nccl_lib.ncclCommRevoke(e->comm, 0));
+}
+
+static int nccl_ender_finish(struct nccl_ender *e)
+{
+	int state = NCCL_ENDER_FINALIZES;
+	int result = nccl_ender_settle(e, nccl_lib.ncclCommFinalize(e->comm));
+
+	if (!result && !atomic_compare_exchange_strong(&e->state, &state, NCCL_ENDER_DESTROYS))
+		result = NCCL_INTERNAL_ERROR;
+	return result ? result : nccl_lib.ncclCommDestroy(e->comm);
+}
+
+/* Returns 1 if the abort is done. */
+static int nccl_abort_one(struct nccl *n, nccl_comm_t comm, int64_t deadline)
+{
+	struct nccl_ender *e = nccl_ender_start(n->context, comm, nccl_ender_abort, deadline);
+
+	int done = 1;
+
+	if (e)
+		done = atomic_load(&e->done);
+	else
+		nccl_lib.ncclCommAbort(comm);
+	if (!done)
+		kit_log(n->host, COLL_LOG_ERROR,
+			"rank %u: NCCL's abort has not returned within %d ms and goes on in the "
+			"background: do not reuse the buffers of pending calls",
+			n->rank, NCCL_ABORT_MS);
+	nccl_ender_unref(e);
+	return done;
+}
+
+int nccl_finish_comm(struct nccl *n, nccl_comm_t comm, int64_t deadline, int abort_if_late)
+{
+	struct nccl_ender *e = nccl_ender_start(n->context, comm, nccl_ender_finish, deadline);
+	int state = NCCL_ENDER_FINALIZES, finished;
+
+	if (!e) {
+		nccl_abort_one(n, comm, deadline);
+		return 0;
+	}
+	finished = atomic_load(&e->done) && !e->result;
+	if (!finished && abort_if_late &&
+	    atomic_compare_exchange_strong(&e->state, &state, NCCL_ENDER_CANCELLED))
+		nccl_abort_one(n, comm, clock_now_ms() + NCCL_ABORT_MS);
+	nccl_ender_unref(e);
+	return finished;
+}
+
+/* Ends the making of a communicator.  If NCCL does not end it, it may still write to *making. */
+static void nccl_abort_making(struct nccl *n, nccl_comm_t base, int64_t deadline)
+{
+	nccl_comm_t *making = n->making;
+
+	n->making = NULL;
+	/* Before 2.27 only the thread that has begun a call can end it; here it is the calling thread. */
+	if (nccl_lib.version < NCCL_2_27)
+		nccl_lib.ncclCommAbort(base);
+	else if (!nccl_abort_one(n, base, deadline))
+		return;
+	if (!making)
+		return;
+	if (*making)
+		nccl_abort_one(n, *making, deadline);
+	free(making);
+}
+
+void nccl_abort_comm(struct nccl *n, int64_t deadline)
+{
+	const nccl_comm_t comm = n->comm, base = n->base;
+	struct nccl_job *job = n->job;
+
+	n->comm = n->base = NULL;
+	n->call_pending = 0;
+	n->job = NULL;
+	if (base)
+		nccl_abort_making(n, base, deadline);
+	if (comm)
+		nccl_abort_one(n, comm, deadline);
+	if (!job)
+		return;
+	for (unsigned i = 0; atomic_load(&job->state) == NCCL_JOB_RUNS && clock_now_ms() < deadline;
+	     i++)
+		nccl_backoff(i);
+	nccl_job_drop(job);
+}
+
+/* Polls the last call for a moment: it completes soon unless it waits for a peer. */
+static int32_t nccl_poll_shortly(struct nccl *n)
+{
+	int64_t deadline = clock_now_ms() + NCCL_ABORT_MS / 4;
+	int32_t code = nccl_poll_async_error(n, NULL);
+
+	for (unsigned i = 0; code == COLL_IN_PROGRESS && clock_now_ms() < deadline; i++) {
+		nccl_backoff(i);
+		code = nccl_poll_async_error(n, NULL);
+	}
+	return code;
+}
+
+/* Ends all work but keeps the communicator for a shrink.  Returns 0 if the caller must abort it instead. */
+static int nccl_revoke(struct nccl *n, int64_t deadline)
+{
+	struct nccl_ender *e;
+	int state;
+
+	/* A communicator that is still connecting cannot be revoked, only aborted. */
+	if (nccl_poll_shortly(n) || !nccl_lib.ncclCommRevoke || !nccl_lib.ncclCommShrink)
+		return 0;
+	e = nccl_ender_start(n->context, n->comm, nccl_ender_revoke, deadline);
+	if (!e)
+		return 0;
+	state = atomic_load(&e->done) ? e->result : NCCL_IN_PROGRESS;
+	nccl_ender_unref(e);
+	if (state == NCCL_IN_PROGRESS) {
+		kit_log(n->host, COLL_LOG_ERROR,
+			"rank %u: NCCL has not ended its work within %d ms of an abort and goes "
+			"on in the background: do not reuse the buffers of pending calls",
+			n->rank, NCCL_ABORT_MS);
+		n->comm = NULL; /* never freed: a thread of NCCL's still uses it */
+		return 1;
+	}
+	n->revoked = state == NCCL_SUCCESS;
+	return n->revoked;
+}
+
+void nccl_stop(struct nccl *n)
+{
+	int64_t deadline = clock_now_ms() + NCCL_ABORT_MS;
+
+	if ((!n->comm && !n->base) || n->revoked)
+		return;
+	if (n->base || !nccl_revoke(n, deadline))
+		nccl_abort_comm(n, deadline);
+	n->call_pending = 0;
+	if (!nccl_device_wait(n, deadline - clock_now_ms()))
+		kit_log(n->host, COLL_LOG_ERROR,
+			"rank %u: work on CUDA device %d did not end within %d ms of an abort: "
+			"do not reuse the buffers of pending calls",
+			n->rank, n->device, NCCL_ABORT_MS);
+}
+
+void nccl_abort(void *ep)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	struct nccl *n = ep;
+	struct timespec until;
+	int pushed;
+
+	atomic_store(&n->aborted, 1);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += NCCL_ABORT_MS / 1000;
+	/* With `blocking = yes` a call holds the lock for as long as NCCL waits for a peer. */
+	if (pthread_mutex_timedlock(&n->lock, &until)) {
+		kit_log(n->host, COLL_LOG_ERROR,
+			"rank %u: a call into NCCL has not returned within %d ms and cannot be "
+			"aborted (with nccl.blocking = no calls can be aborted)",
+			n->rank, NCCL_ABORT_MS);
+		return;
+	}
+	/* The end of an open group aborts the endpoint.  A group of another thread ends soon: waits for it. */
+	for (unsigned i = 0; n->in_group && !nccl_group_has(n) && i < NCCL_ABORT_MS; i++) {
+		pthread_mutex_unlock(&n->lock);
+		nanosleep(&pause, NULL);
+		pthread_mutex_lock(&n->lock);
+	}
+	if (!n->in_group && !nccl_enter(n->context, &pushed, NULL)) {
+		nccl_stop(n);
+		nccl_leave(pushed);
+	}
+	pthread_mutex_unlock(&n->lock);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nccl_links.c - which connections of NCCL exist.  NCCL connects two ranks at their first send and receive, and
+ * since 2.22 all ranks at the first collective of each algorithm.  It chooses the algorithm by kind, type,
+ * operation and bytes, and in a group by those of all collectives: so a repetition needs nothing new.
+ */
+#include "nccl.h"
+
+#include <stdlib.h>
+
+int32_t nccl_links_open(struct nccl *n, coll_error_t *err)
+{
+	n->links.pairs = calloc(n->nranks, 1);
+	return n->links.pairs
+		       ? COLL_SUCCESS
+		       : error_fill(err, COLL_ERR_NO_MEMORY, "no memory for %u ranks", n->nranks);
+}
+
+void nccl_links_close(struct nccl *n)
+{
+	free(n->links.pairs);
+	n->links.pairs = NULL;
+}
+
+/* ------------------------------------------------------------------------- needs -- */
+
+static void nccl_want_pair(struct nccl *n, uint32_t peer, unsigned links)
+{
+	struct nccl_links *l = &n->links;
+
+	if (peer == n->rank)
+		return;
+	l->first = l->first < l->end && l->first < peer ? l->first : peer;
+	l->end = l->end > peer ? l->end : peer + 1;
+	l->pairs[peer] |= (uint8_t)(links << NCCL_LINK_WANTED);
+}
+
+/* The root sends to or receives from all ranks, which do the opposite. */
+static void nccl_want_rooted(struct nccl *n, uint32_t root, unsigned at_root, unsigned elsewhere)
+{
+	if (n->rank != root)
+		nccl_want_pair(n, root, elsewhere);
+	for (uint32_t r = 0; n->rank == root && r < n->nranks; r++)
+		nccl_want_pair(n, r, at_root);
+}
+
+static uint64_t nccl_hash(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 29;
+}
+
+static void nccl_want_collective(struct nccl *n, const struct nccl_call *c)
+{
+	const coll_args_t *a = c->args;
+	uint64_t hash = nccl_hash(n->links.coll, (uint64_t)a->kind + 1);
+
+	if (nccl_lib.version < NCCL_2_22)
+		return;
+	hash = nccl_hash(hash, (uint64_t)c->type << 32 | (uint32_t)a->op);
+	hash = nccl_hash(hash, a->count * c->factor);
+	for (uint32_t r = 0; a->recvcounts && r < n->nranks; r++)
+		hash = nccl_hash(hash, a->recvcounts[r]);
+	n->links.coll = hash ? hash : 1;
+}
+
+static void nccl_want(struct nccl *n, const struct nccl_call *c)
+{
+	const uint32_t root = (uint32_t)c->args->root;
+
+	switch (c->args->kind) {
+	case COLL_KIND_SEND: nccl_want_pair(n, root, NCCL_LINK_SEND); break;
+	case COLL_KIND_RECV: nccl_want_pair(n, root, NCCL_LINK_RECV); break;
+	case COLL_KIND_GATHER:
+	case COLL_KIND_GATHERV: nccl_want_rooted(n, root, NCCL_LINK_RECV, NCCL_LINK_SEND); break;
+	case COLL_KIND_SCATTER:
+	case COLL_KIND_SCATTERV: nccl_want_rooted(n, root, NCCL_LINK_SEND, NCCL_LINK_RECV); break;
+	case COLL_KIND_ALLTOALL:
+	case COLL_KIND_ALLTOALLV:
+		for (uint32_t r = 0; r < n->nranks; r++)
+			nccl_want_pair(n, r, NCCL_LINK_SEND | NCCL_LINK_RECV);
+		break;
+	default: nccl_want_collective(n, c); break;
+	}
+}
+
+/* ------------------------------------------------------------------ what is there -- */
+
+int nccl_links_known(struct nccl *n, const struct nccl_call *calls)
+{
+	struct nccl_links *links = &n->links;
+	int known;
+
+	if (n->blocking || n->nranks == 1)
+		return 1;
+	links->coll = 0;
+	for (uint32_t r = links->first; r < links->end; r++)
+		links->pairs[r] &= (1 << NCCL_LINK_WANTED) - 1;
+	links->first = links->end = 0;
+	for (const struct nccl_call *c = calls; c; c = c->next)
+		if (c->n == n)
+			nccl_want(n, c);
+	known = !links->coll ||
+		links->colls[links->coll % (sizeof(links->colls) / sizeof(links->colls[0]))] ==
+			links->coll;
+	for (uint32_t r = links->first; r < links->end && known; r++)
+		known = !(links->pairs[r] >> NCCL_LINK_WANTED & ~links->pairs[r]);
+	return known;
+}
+
+void nccl_links_made(struct nccl *n)
+{
+	struct nccl_links *links = &n->links;
+
+	if (links->coll)
+		links->colls[links->coll % (sizeof(links->colls) / sizeof(links->colls[0]))] =
+			links->coll;
+	for (uint32_t r = links->first; r < links->end; r++)
+		links->pairs[r] |= (uint8_t)(links->pairs[r] >> NCCL_LINK_WANTED);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * launch_test.c - how the nccl backend launches: calls that need no new connection in the calling thread, without a
+ * thread of anybody's; calls that connect ranks so that a timeout and an abort end them.
+ */
+#include "harness.h"
+
+enum { BIG = 1 << 17, CALLS = 50, SOON = 20 };
+
+static long count_of(const char *name)
+{
+	void *symbol = nccl_symbol("standin_nccl_calls");
+	long (*calls)(const char *);
+
+	memcpy(&calls, &symbol, sizeof(symbol));
+	return calls(name);
+}
+
+static long threads(void)
+{
+	return count_of("pthread_create") + count_of("a thread's first operation");
+}
+
+static int communicators(void)
+{
+	void *symbol = nccl_symbol("standin_nccl_comms");
+	int (*comms)(void);
+
+	memcpy(&comms, &symbol, sizeof(symbol));
+	return comms();
+}
+
+/* ----------------------------------------------------------------- in the calling thread -- */
+
+static void pair(struct rank *r, int64_t *there, void *stream)
+{
+	int next = (r->rank + 1) % r->nranks, before = (r->rank + r->nranks - 1) % r->nranks;
+
+	rank_did(r, coll_group_start(), "group_start");
+	rank_did(r, coll_send(there, 8, COLL_INT64, next, 0, r->comm, stream), "send");
+	rank_did(r, coll_recv(there + 8, 8, COLL_INT64, before, 0, r->comm, stream), "recv");
+	rank_did(r, coll_group_end(), "group_end");
+}
+
+static void call_every_kind(struct rank *r, int64_t *there, void *stream)
+{
+	for (size_t n = 1; n <= BIG; n *= 64)
+		rank_did(r, coll_allreduce(there, there, n, COLL_INT64, COLL_SUM, r->comm, stream),
+			 "allreduce");
+	pair(r, there, stream);
+	rank_did(r, coll_alltoall(there, there + 64, 4, COLL_INT64, r->comm, stream), "alltoall");
+	rank_did(r, coll_gather(there, there + 64, 4, COLL_INT64, 1, r->comm, stream), "gather");
+	rank_did(r, coll_scatter(there, there + 64, 4, COLL_INT64, 0, r->comm, stream), "scatter");
+	rank_did(r, coll_group_start(), "group_start");
+	for (int i = 0; i < 3; i++)
+		rank_did(r,
+			 coll_broadcast(there, there, 100, COLL_INT64, i % r->nranks, r->comm,
+					stream),
+			 "broadcast");
+	rank_did(r, coll_group_end(), "group_end");
+	rank_did(r, coll_barrier(r->comm), "barrier");
+}
+
+/* Waits until every rank is here, without a call of the communicator. */
+static void meet(struct rank *r, _Atomic int *come, int times)
+{
+	double deadline = ranks_now() + 60;
+
+	atomic_fetch_add(come, 1);
+	while (atomic_load(come) < times * r->nranks && ranks_now() < deadline)
+		ranks_sleep(0.001);
+}
+
+static void no_threads(struct rank *r)
+{
+	_Atomic int *come = r->user;
+	int64_t *there = device_new(r->rank, BIG * sizeof(*there), 0);
+	void *stream = nccl_stream(r->rank), *streams[] = {NULL, stream, CU_STREAM_PER_THREAD};
+	long before;
+
+	for (int i = 0; i < 3; i++)
+		call_every_kind(r, there, streams[i]);
+	rank_did(r, coll_sync(r->comm), "sync");
+	nccl_stream_do(r->rank, stream, cuStreamSynchronize);
+	meet(r, come, 1);
+	before = threads();
+	meet(r, come, 2);
+	for (int i = 0; i < CALLS; i++)
+		call_every_kind(r, there, streams[i % 3]);
+	rank_did(r, coll_sync(r->comm), "sync");
+	nccl_stream_do(r->rank, stream, cuStreamSynchronize);
+	context_begin(r->rank);
+	cuStreamSynchronize(CU_STREAM_PER_THREAD);
+	context_end(r->rank);
+	meet(r, come, 3);
+	if (threads() != before)
+		rank_fail(r, "%ld threads for calls whose connections exist", threads() - before);
+	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
+	device_free(r->rank, there);
+}
+
+/* ------------------------------------------------------------------------- connecting -- */
+
+enum { SECOND_ALGORITHM, FIRST_SEND, IN_GROUP, SPLIT, WAYS };
+static const char *const ways[] = {"a collective that takes another algorithm", "the first send",
+				   "a group", "a split"};
+
+/* A call that has to connect ranks, of which only rank 0 makes it. */
+static int connect_alone(struct rank *r, int way, int64_t *there, coll_comm_t *half)
+{
+	int code = 0;
+
+	switch (way) {
+	case SECOND_ALGORITHM:
+		code = coll_allreduce(there, there, BIG, COLL_INT64, COLL_SUM, r->comm, NULL);
+		break;
+	case FIRST_SEND: code = coll_send(there, 1, COLL_INT64, 1, 0, r->comm, NULL); break;
+	case IN_GROUP:
+		code = coll_group_start();
+		for (int i = 0; i < 3 && !code; i++)
+			code = coll_allreduce(there, there, BIG, COLL_INT64, COLL_SUM, r->comm,
+					      NULL);
+		code = coll_group_end();
+		break;
+	default: code = coll_comm_split(r->comm, 0, 0, half, NULL); break;
+	}
+	return code ? code : coll_sync(r->comm);
+}
+
+struct alone {
+	int way, aborts;
+	_Atomic int over;
+};
+
+static void *abort_soon(void *arg)
+{
+	ranks_sleep(0.2);
+	coll_comm_abort(arg);
+	return NULL;
+}
+
+static void alone(struct rank *r)
+{
+	struct alone *a = r->user;
+	int64_t *there = device_new(r->rank, BIG * sizeof(*there), 0);
+	coll_comm_t half = NULL;
+	double begin;
+	pthread_t id;
+	int code;
+
+	nccl_works(r);
+	begin = ranks_now();
+	if (r->rank == 0) {
+		if (a->aborts && pthread_create(&id, NULL, abort_soon, r->comm))
+			bail_out("cannot start a thread");
+		code = connect_alone(r, a->way, there, &half);
+		if (a->aborts)
+			pthread_join(id, NULL);
+		nccl_fails(r, code, a->aborts ? COLL_ERR_ABORTED : COLL_ERR_TIMEOUT, "",
+			   ways[a->way]);
+		if (half)
+			rank_fail(r, "there is a communicator");
+		atomic_store(&a->over, 1);
+	}
+	while (!atomic_load(&a->over) && ranks_now() - begin < 60)
+		ranks_sleep(0.001);
+	rank_did(r, coll_comm_destroy(r->comm), "destroy");
+	r->comm = NULL;
+	if (ranks_now() - begin > SOON)
+		rank_fail(r, "it took %.1f s", ranks_now() - begin);
+	device_free(r->rank, there);
+}
+
+static void test_alone(void)
+{
+	setenv("COLL_TIMEOUT", "1s", 1);
+	setenv("COLL_INIT_TIMEOUT", "5s", 1);
+	setenv("COLL_DESTROY_TIMEOUT", "1s", 1);
+	for (int way = 0; way < WAYS; way++)
+		for (int aborts = 0; aborts < 2; aborts++) {
+			struct alone a = {.way = way, .aborts = aborts};
+
+			nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, alone, &a},
+				"%s while a peer does not come: %s", ways[way],
+				aborts ? "an abort ends it" : "timeout");
+		}
+	setenv("COLL_TIMEOUT", "60s", 1);
+	setenv("COLL_INIT_TIMEOUT", "60s", 1);
+	setenv("COLL_DESTROY_TIMEOUT", "5s", 1);
+}
+
+/* ------------------------------------------------------------------------------- init -- */
+
+static void init_hangs(struct rank *r)
+{
+	coll_config_t config;
+	double begin = ranks_now();
+
+	nccl_config(&config, r->rank);
+	nccl_fails(r,
+		   coll_comm_init_exchange(&r->comm, r->nranks, r->rank, nccl_exchange,
+					   nccl_member(r), &config),
+		   COLL_ERR_TIMEOUT, "NCCL", "init");
+	if (ranks_now() - begin > SOON)
+		rank_fail(r, "it took %.1f s", ranks_now() - begin);
+}
+
+/* NCCL does not end the split: the parent is aborted, and everything is gone afterwards. */
+static void split_hangs(struct rank *r)
+{
+	double begin = ranks_now();
+	coll_comm_t half = NULL;
+
+	setenv("STANDIN_NCCL_INIT_HANG", "1", 1);
+	nccl_fails(r, coll_comm_split(r->comm, 0, 0, &half, NULL), COLL_ERR_TIMEOUT, "NCCL",
+		   "split");
+	rank_did(r, coll_comm_destroy(r->comm), "destroy");
+	r->comm = NULL;
+	if (ranks_now() - begin > SOON)
+		rank_fail(r, "it took %.1f s", ranks_now() - begin);
+}
+
+static void test_init(void)
+{
+	setenv("COLL_INIT_TIMEOUT", "1s", 1);
+	setenv("STANDIN_NCCL_INIT_HANG", "1", 1);
+	nccl_ok(&(struct nccl_job){2, 0, INIT_NONE, init_hangs, NULL},
+		"NCCL never connects the ranks: init_timeout");
+	unsetenv("STANDIN_NCCL_INIT_HANG");
+	setenv("COLL_INIT_TIMEOUT", "5s", 1);
+	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, split_hangs, NULL},
+		"NCCL never ends a split: init_timeout");
+	unsetenv("STANDIN_NCCL_INIT_HANG");
+	setenv("COLL_INIT_TIMEOUT", "60s", 1);
+}
+
+int main(int argc, char **argv)
+{
+	_Atomic int come;
+
+	nccl_begin(argv, argc > 1 ? argv[1] : ".libs");
+	nccl_hold_devices();
+	for (int nranks = 2; nranks <= 4; nranks += 2) {
+		atomic_init(&come, 0);
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, no_threads, &come},
+			"no thread for a call that needs no new connection");
+	}
+	test_alone();
+	test_init();
+	is_int(communicators(), 0, "no communicator of NCCL's is left");
+	is_int(standin_contexts_pushed(), 0, "nor a context with a thread");
+	is_int(standin_streams(), 0, "nor a stream");
+	return done_testing();
+}

@@ -63,10 +63,8 @@ coll_result_t coll_comm_shrink(coll_comm_t handle, const int32_t *exclude, int32
 	if (!code)
 		code = shrink_exclude(comm, exclude, nexclude, excluded);
 	if (!code)
-		code = derive_of(comm)->shrink(comm, excluded, newcomm);
+		code = derive_of(comm)->shrink(comm, excluded, timeout_us, newcomm);
 	comm_leave(comm);
-	if (!code)
-		derive_set_timeout(*newcomm, timeout_us);
 	free(excluded);
 	return code;
 }

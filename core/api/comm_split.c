@@ -3,8 +3,10 @@
 #include "api/derive.h"
 #include "api/group.h"
 #include "base/error.h"
+#include "exec/callback.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Does rank a of the parent come before rank b in the new communicator? */
 static int split_before(const struct split_vote *all, int a, int b)
@@ -63,52 +65,84 @@ int derive_config(const char *function, const coll_config_t *given, int64_t *tim
 	return COLL_SUCCESS;
 }
 
-void derive_set_timeout(coll_comm_t made, int64_t timeout_us)
-{
-	struct comm *comm = made && timeout_us ? comm_enter(made, "coll_comm_split") : NULL;
+/* ---------------------------------------------------------------- one split -- */
 
-	if (!comm)
-		return;
-	comm->timeout_us = timeout_us;
-	comm_leave(comm);
-}
-
-/* Makes and begins a split; the parent is entered.  The caller finishes and frees *out. */
-static int split_new(struct comm *comm, int32_t color, int32_t key, coll_comm_t *newcomm,
-		     struct split **out)
+int split_new(struct comm *comm, const struct split_args *args, struct split **out)
 {
-	struct split *split = calloc(1, sizeof(*split) + (size_t)comm->nranks * sizeof(split->own));
-	int code;
+	struct split *split;
+	int64_t timeout_us;
+	int code = derive_config(args->function, args->config, &timeout_us);
 
 	*out = NULL;
+	if (code)
+		return code;
+	if (!args->newcomm || (args->color < 0 && args->color != COLL_SPLIT_NOCOLOR))
+		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %s", args->function,
+				 !args->newcomm ? "newcomm is NULL"
+						: "color must be 0 or more, or COLL_SPLIT_NOCOLOR");
+	split = calloc(1, sizeof(*split) + (size_t)comm->nranks * sizeof(split->own));
 	if (!split)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", comm->nranks);
+	atomic_init(&split->refs, 1);
 	split->derive = derive_of(comm);
+	split->comm = comm;
 	split->parent = comm->handle;
-	split->out = newcomm;
-	split->own = (struct split_vote){.color = color, .key = key};
+	split->out = args->newcomm;
+	split->timeout_us = timeout_us;
+	split->own = (struct split_vote){.color = args->color, .key = args->key};
 	code = comm_error(comm);
 	if (!code)
 		code = split->derive->begin(comm, split);
 	if (code)
-		free(split);
+		split_unref(split);
 	else
 		*out = split;
 	return code;
 }
 
-static int split_finish(struct split *split)
+int split_finish(struct split *split)
 {
 	struct comm *comm = comm_enter(split->parent, "coll_comm_split");
-	int code;
+	int code = comm ? split->derive->finish(comm, split) : COLL_ERR_INVALID_ARGUMENT;
 
-	if (!comm)
-		return COLL_ERR_INVALID_ARGUMENT;
-	code = split->derive->finish(comm, split);
-	comm_leave(comm);
-	if (!code)
-		derive_set_timeout(*split->out, split->timeout_us);
+	split_end(split, code);
+	if (comm)
+		comm_leave(comm);
 	return code;
+}
+
+void split_end(struct split *split, int code)
+{
+	split->done = 1;
+	split->code = code;
+	if (code)
+		split->text = strdup(error_text());
+	callback_end(&split->callbacks, code);
+}
+
+int split_result(const struct split *split)
+{
+	if (!split->code)
+		return COLL_SUCCESS;
+	return error_set(split->code, "%s",
+			 split->text ? split->text : coll_error_string(split->code));
+}
+
+int split_call_back(struct split *split, coll_request_fn fn, void *user)
+{
+	const int code = callback_append(&split->callbacks, fn, user);
+
+	if (!code && split->done)
+		callback_end(&split->callbacks, split->code);
+	return code;
+}
+
+void split_unref(struct split *split)
+{
+	if (!split || atomic_fetch_sub(&split->refs, 1) > 1)
+		return;
+	free(split->text);
+	free(split);
 }
 
 /* ------------------------------------------------------ the splits of a group -- */
@@ -150,11 +184,18 @@ static void split_adopt(coll_comm_t handle)
 		comm_leave(comm);
 }
 
+/* The splits that nobody has finished, because an earlier one of their parent failed, end with that error. */
 static void split_free_all(struct split *list)
 {
 	for (struct split *s = list, *next; s; s = next) {
+		struct comm *comm = s->done ? NULL : comm_enter(s->parent, "coll_comm_split");
+
 		next = s->next;
-		free(s);
+		if (!s->done)
+			split_end(s, COLL_ERR_INVALID_USAGE);
+		if (comm)
+			comm_leave(comm);
+		split_unref(s);
 	}
 }
 
@@ -227,46 +268,40 @@ int split_end_all(struct split *list)
 
 /* ------------------------------------------------------------- public functions -- */
 
-/* function: the public function that was called, for messages. */
-static int split_call(coll_comm_t handle, int32_t color, int32_t key, coll_comm_t *newcomm,
-		      const coll_config_t *config, const char *function)
+static int split_call(coll_comm_t handle, const struct split_args *args)
 {
-	struct comm *comm = comm_enter(handle, function);
-	struct split *split = NULL;
-	int64_t timeout_us;
+	struct comm *comm = comm_enter(handle, args->function);
+	struct split *split;
 	int code;
 
-	if (newcomm)
-		*newcomm = NULL;
+	if (args->newcomm)
+		*args->newcomm = NULL;
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = derive_config(function, config, &timeout_us);
-	if (!code && (!newcomm || (color < 0 && color != COLL_SPLIT_NOCOLOR)))
-		code = error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %s", function,
-				 !newcomm ? "newcomm is NULL"
-					  : "color must be 0 or more, or COLL_SPLIT_NOCOLOR");
-	if (!code)
-		code = split_new(comm, color, key, newcomm, &split);
+	code = split_new(comm, args, &split);
 	comm_leave(comm);
 	if (code)
 		return code;
-	split->timeout_us = timeout_us;
 	if (group_current()) {
 		group_add_split(split);
 		return COLL_SUCCESS;
 	}
 	code = split_finish(split);
-	free(split);
+	split_unref(split);
 	return code;
 }
 
-coll_result_t coll_comm_split(coll_comm_t handle, int32_t color, int32_t key, coll_comm_t *newcomm,
+coll_result_t coll_comm_split(coll_comm_t comm, int32_t color, int32_t key, coll_comm_t *newcomm,
 			      const coll_config_t *config)
 {
-	return split_call(handle, color, key, newcomm, config, "coll_comm_split");
+	const struct split_args args = {"coll_comm_split", color, key, newcomm, config};
+
+	return split_call(comm, &args);
 }
 
-coll_result_t coll_comm_dup(coll_comm_t handle, coll_comm_t *newcomm)
+coll_result_t coll_comm_dup(coll_comm_t comm, coll_comm_t *newcomm)
 {
-	return split_call(handle, 0, 0, newcomm, NULL, "coll_comm_dup");
+	const struct split_args args = {"coll_comm_dup", 0, 0, newcomm, NULL};
+
+	return split_call(comm, &args);
 }

@@ -11,12 +11,20 @@ struct split_vote {
 	uint32_t context_id; /* rank 0's is that of the new communicators */
 };
 
-/* A call of coll_comm_split, or of coll_comm_dup. */
+/* A call of coll_comm_split, coll_comm_dup, coll_comm_isplit or coll_comm_idup. */
 struct split {
 	struct split *next; /* in the list of a group */
+	_Atomic int
+		refs; /* of the call, of its request, of its callback, and of the list of a group */
 	const struct derive *derive;
+	struct comm *comm; /* the parent; valid in the callback */
 	coll_comm_t parent;
 	coll_comm_t *out;
+	/* The lock of the parent guards what a request reads. */
+	int done;
+	int code;   /* once done: the result */
+	char *text; /* of the code; NULL: there was no memory for it */
+	struct callback *callbacks;
 	uint64_t number;    /* derive_transport: of the operation that exchanges the votes */
 	uint32_t seq;       /* derive_transport: of the same among the parent's collectives */
 	int64_t timeout_us; /* of the new communicator; 0: its parent's */
@@ -30,8 +38,14 @@ struct derive {
 	int (*begin)(struct comm *comm, struct split *split);
 	/* Waits for the other ranks and makes the communicator. */
 	int (*finish)(struct comm *comm, struct split *split);
-	/* Makes a communicator of the ranks that are not excluded (a byte for each rank). */
-	int (*shrink)(struct comm *comm, const uint8_t *excluded, coll_comm_t *out);
+	/*
+	 * What finish does once the other ranks' votes are here, or have not come (code).  Does not block;
+	 * NULL if that is impossible.
+	 */
+	int (*over)(struct comm *comm, struct split *split, int code);
+	/* Makes a communicator of the ranks that are not excluded (a byte for each rank); timeout_us as in split. */
+	int (*shrink)(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
+		      coll_comm_t *out);
 	/* finish keeps the lock of the parent: the splits of a group need a thread for each parent. */
 	int blocks;
 };
@@ -59,9 +73,28 @@ int split_order(const struct split_vote *all, int n, int self, int *ranks, int *
  * if it is not set.  config may be NULL; `function` is the public function.
  */
 int derive_config(const char *function, const coll_config_t *config, int64_t *timeout_us);
-/* Gives a communicator that was made its own timeout; 0: it keeps its parent's. */
-void derive_set_timeout(coll_comm_t made, int64_t timeout_us);
 
+/*
+ * Checks the arguments of a split and begins it; the parent is entered.  The caller releases *out.
+ * `function` is the public function.
+ */
+struct split_args {
+	const char *function;
+	int32_t color, key;
+	coll_comm_t *newcomm;
+	const coll_config_t *config;
+};
+int split_new(struct comm *comm, const struct split_args *args, struct split **out);
+/* Waits for the other ranks; the parent is not entered. */
+int split_finish(struct split *split);
+/* Notes the result, of which the caller's last error has the text.  The parent is entered. */
+void split_end(struct split *split, int code);
+/* Reports the result of a split that is done. */
+int split_result(const struct split *split);
+/* Calls fn once the split is done; during this call if it is done already. */
+int split_call_back(struct split *split, coll_request_fn fn, void *user);
+/* Accepts NULL. */
+void split_unref(struct split *split);
 /* Finishes and frees the splits of a group: COLL_SUCCESS or the first error. */
 int split_end_all(struct split *list);
 

@@ -14,6 +14,7 @@ struct derive_meeting {
 	struct comm *comm;
 	struct bootstrap *bootstrap; /* the parent's bootstrap */
 	int64_t timeout_ms;          /* timeout of each step */
+	int64_t timeout_us;          /* of the new communicator; 0: its parent's */
 	struct split_vote own, *votes;
 	int *members; /* ranks of the parent that have this colour, in the new order */
 	int n, place; /* how many; this rank's place among them */
@@ -118,7 +119,7 @@ static int derive_native_comm(struct derive_meeting *s, coll_comm_t *out)
 {
 	struct context *context = s->context, *parent = s->comm->context;
 
-	context->timeout_us = s->comm->timeout_us;
+	context->timeout_us = s->timeout_us ? s->timeout_us : s->comm->timeout_us;
 	context->origin = calloc((size_t)s->n, sizeof(*context->origin));
 	if (!context->origin) /* the caller releases the context */
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", s->n);
@@ -174,6 +175,7 @@ static int derive_native_finish(struct comm *comm, struct split *split)
 	struct derive_meeting s = {.comm = comm,
 				   .bootstrap = comm->context->bootstrap,
 				   .timeout_ms = comm->context->host.timeout_ms,
+				   .timeout_us = split->timeout_us,
 				   .own = split->own,
 				   .votes = split->all};
 	/* A split has its place among the operations of its communicator. */
@@ -219,9 +221,10 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
 	return code ? code : derive_native_comm(s, out);
 }
 
-static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, coll_comm_t *out)
+static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
+				coll_comm_t *out)
 {
-	struct derive_meeting s = {.comm = comm};
+	struct derive_meeting s = {.comm = comm, .timeout_us = timeout_us};
 	int code;
 
 	if (!comm->context->plugin->backend.native->shrink)

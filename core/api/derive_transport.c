@@ -22,11 +22,12 @@
 #include <stdlib.h>
 
 /*
- * Makes a communicator of n context ranks on the parent's context; unlocks it for a moment on failure.
+ * Makes a communicator of n context ranks on the parent's context.  timeout_us 0: its parent's.
  * birth: see struct comm.
  */
 static int derive_transport_new(struct comm *parent, uint32_t context_id, int rank, int n,
-				const int *world, uint64_t birth, coll_comm_t *out)
+				const int *world, int64_t timeout_us, uint64_t birth,
+				coll_comm_t *out)
 {
 	struct context *context = parent->context;
 	struct comm *made = NULL;
@@ -42,12 +43,10 @@ static int derive_transport_new(struct comm *parent, uint32_t context_id, int ra
 	if (!code) {
 		context_ref(context);
 		made->birth = birth;
-		made->timeout_us = parent->timeout_us;
+		made->timeout_us = timeout_us ? timeout_us : parent->timeout_us;
 		*out = made->handle;
 	} else if (made) {
-		context_leave(context);
-		comm_free(made);
-		context_enter(context);
+		comm_free_unmade(made);
 	}
 	return code;
 }
@@ -85,24 +84,29 @@ static int derive_transport_make(struct comm *comm, const struct split *split)
 	for (int r = 0; r < n; r++)
 		world[r] = comm->to_context_rank[world[r]];
 	if (split->own.color >= 0)
-		code = derive_transport_new(comm, split->all[0].context_id, rank, n, world,
-					    comm_tag_birth(comm->context_id, split->seq),
-					    split->out);
+		code = derive_transport_new(
+			comm, split->all[0].context_id, rank, n, world, split->timeout_us,
+			comm_tag_birth(comm->context_id, split->seq), split->out);
 	free(world);
 	return code;
 }
 
 /* On an error the operation that writes to the votes has been cancelled. */
-static int derive_transport_finish(struct comm *comm, struct split *split)
+static int derive_transport_over(struct comm *comm, struct split *split, int code)
 {
-	int code = comm_wait(comm, split->number);
-
 	if (!code)
 		code = derive_transport_make(comm, split);
-	if (code) {
+	if (code)
 		comm_send_unmade(comm, split->seq, code, error_text());
+	return code;
+}
+
+static int derive_transport_finish(struct comm *comm, struct split *split)
+{
+	int code = derive_transport_over(comm, split, comm_wait(comm, split->number));
+
+	if (code)
 		comm_flush(comm);
-	}
 	return code;
 }
 
@@ -282,7 +286,8 @@ static int shrink_agree(struct shrink *s, uint32_t *context_id)
 					  : shrink_follow(s, context_id);
 }
 
-static int shrink_make(const struct shrink *s, uint32_t context_id, coll_comm_t *newcomm)
+static int shrink_make(const struct shrink *s, uint32_t context_id, int64_t timeout_us,
+		       coll_comm_t *newcomm)
 {
 	struct comm *comm = s->comm;
 	int *world = calloc((size_t)comm->nranks, sizeof(*world));
@@ -300,14 +305,15 @@ static int shrink_make(const struct shrink *s, uint32_t context_id, coll_comm_t 
 			rank = n;
 		world[n++] = comm->to_context_rank[r];
 	}
-	code = derive_transport_new(comm, context_id, rank, n, world, 0, newcomm);
+	code = derive_transport_new(comm, context_id, rank, n, world, timeout_us, 0, newcomm);
 	free(world);
 	if (code)
 		comm_refuse(comm, context_id, code, error_text());
 	return code;
 }
 
-static int derive_transport_shrink(struct comm *comm, const uint8_t *excluded, coll_comm_t *out)
+static int derive_transport_shrink(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
+				   coll_comm_t *out)
 {
 	struct shrink s = {.comm = comm, .excluded = excluded};
 	uint32_t context_id = 0;
@@ -315,11 +321,12 @@ static int derive_transport_shrink(struct comm *comm, const uint8_t *excluded, c
 
 	shrink_init(&s);
 	code = shrink_agree(&s, &context_id);
-	return code ? code : shrink_make(&s, context_id, out);
+	return code ? code : shrink_make(&s, context_id, timeout_us, out);
 }
 
 const struct derive derive_transport = {
 	.begin = derive_transport_begin,
 	.finish = derive_transport_finish,
+	.over = derive_transport_over,
 	.shrink = derive_transport_shrink,
 };

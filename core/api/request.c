@@ -10,6 +10,7 @@
 #include "exec/stall.h"
 #include "exec/stream_order.h"
 #include "base/error.h"
+#include "api/derive.h"
 #include "api/group.h"
 #include "api/overlap.h"
 #include "base/handle.h"
@@ -54,6 +55,28 @@ void request_leave(coll_request_t handle, struct comm *comm)
 {
 	comm_leave(comm);
 	handle_unpin(handle);
+}
+
+int request_is_over(const struct request *r, const struct comm *comm)
+{
+	return r->message ? r->message->done
+	       : r->split ? r->split->done
+			  : comm->finished >= r->number;
+}
+
+int request_result(const struct request *r)
+{
+	return r->message ? message_result(r->message)
+	       : r->split ? split_result(r->split)
+			  : COLL_SUCCESS;
+}
+
+/* A split that blocks issues no operation: it runs at the end of the group. */
+int request_is_deferred(const struct request *r, const struct comm *comm)
+{
+	if (r->split && r->split->derive->blocks)
+		return !r->split->done;
+	return !r->message && comm_is_deferred(comm, r->number);
 }
 
 /* The program may leave anything in a field that the kind does not use. */
@@ -225,15 +248,27 @@ coll_result_t coll_test(coll_request_t request, int32_t *done)
 	context_progress(comm->context);
 	if (comm->finished < r->number)
 		stall_poll(comm);
-	over = r->message ? r->message->done : comm->finished >= r->number;
-	if (r->message)
-		code = over ? message_result(r->message) : COLL_SUCCESS;
+	over = request_is_over(r, comm);
+	if (over)
+		code = request_result(r);
 	else
-		code = over ? COLL_SUCCESS : comm_error(comm);
+		code = r->message ? COLL_SUCCESS : comm_error(comm);
 	if (done)
 		*done = over;
 	request_leave(request, comm);
 	return done ? code : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_test: done is NULL");
+}
+
+static int request_wait(const struct request *r, struct comm *comm)
+{
+	int code;
+
+	if (request_is_deferred(r, comm))
+		return error_set(
+			COLL_ERR_INVALID_USAGE,
+			"a wait inside a group would never end: call coll_group_end first");
+	code = comm_wait(comm, r->number);
+	return request_is_over(r, comm) ? request_result(r) : code;
 }
 
 coll_result_t coll_wait(coll_request_t request)
@@ -246,8 +281,10 @@ coll_result_t coll_wait(coll_request_t request)
 		return COLL_ERR_INVALID_ARGUMENT;
 	if (r->message)
 		code = message_wait(r->message);
+	else if (request_is_over(r, comm))
+		code = request_result(r);
 	else
-		code = comm->finished >= r->number ? COLL_SUCCESS : comm_wait(comm, r->number);
+		code = request_wait(r, comm);
 	request_leave(request, comm);
 	return code;
 }
@@ -265,6 +302,8 @@ coll_result_t coll_request_set_callback(coll_request_t request, coll_request_fn 
 				 "coll_request_set_callback: fn is NULL");
 	else if (r->message)
 		code = message_call_back(r->message, fn, user);
+	else if (r->split)
+		code = split_call_back(r->split, fn, user);
 	else
 		code = callback_add(comm, r->number, fn, user);
 	if (!code)
@@ -311,6 +350,7 @@ coll_result_t coll_request_free(coll_request_t request)
 		comm_leave(comm);
 	}
 	message_unref(r->message);
+	split_unref(r->split);
 	free(r);
 	return COLL_SUCCESS;
 }

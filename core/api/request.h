@@ -16,6 +16,7 @@ struct request {
 	uint64_t number;         /* the operation; 0: not started */
 	struct op *op;           /* persistent: the communicator owns it and frees it */
 	struct message *message; /* outside the order: a reference; else NULL */
+	struct split *split;     /* coll_comm_isplit: a reference; else NULL */
 };
 
 /* Makes a request with its handle.  On an error *made is NULL. */
@@ -27,6 +28,13 @@ int request_new(coll_request_t *request, const struct request *like, struct requ
  */
 struct request *request_enter(coll_request_t handle, const char *what, struct comm **comm);
 void request_leave(coll_request_t handle, struct comm *comm);
+
+/* Is it complete?  A failure of its communicator does not count. */
+int request_is_over(const struct request *request, const struct comm *comm);
+/* The result of a request that is over. */
+int request_result(const struct request *request);
+/* Does it wait for the end of a group that the calling thread has open, or for the group of a split that blocks? */
+int request_is_deferred(const struct request *request, const struct comm *comm);
 
 /* Issues a checked or unchecked call on an entered communicator (calls.c). */
 int call_issue(struct comm *comm, const coll_args_t *args);

@@ -112,11 +112,8 @@ static void waits_lock(struct waits *w, struct context *context)
 static int waited_is_over(const struct waited *item)
 {
 	const struct comm *comm = item->comm;
-	const struct message *message = item->request->message;
 
-	if (comm->error || atomic_load(&comm->aborted))
-		return 1;
-	return message ? message->done : comm->finished >= item->request->number;
+	return comm->error || atomic_load(&comm->aborted) || request_is_over(item->request, comm);
 }
 
 /* Only a wait without a limit of its own ends after the communicator's timeout for want of a message. */
@@ -142,8 +139,7 @@ static int waits_look(struct waits *w, int waits)
 		over += item->over;
 		if (item->over)
 			continue;
-		if (waits && !item->request->message &&
-		    comm_is_deferred(item->comm, item->request->number))
+		if (waits && request_is_deferred(item->request, item->comm))
 			return -error_set(
 				COLL_ERR_INVALID_USAGE,
 				"%s: requests[%d] is of a group that is open, so the wait "
@@ -202,15 +198,15 @@ static int waits_run(struct waits *w, int64_t timeout_ms)
 static int waits_result(struct waits *w, const struct waited *item)
 {
 	struct comm *comm = item->comm;
-	const struct message *message = item->request->message;
-	uint64_t number = message ? UINT64_MAX : item->request->number;
+	const struct request *request = item->request;
 
 	waits_lock(w, comm->context);
-	if (message ? message->done : comm->finished >= number)
-		return message ? message_result(message) : COLL_SUCCESS;
-	comm_check_aborted(comm, number);
-	comm_flush(comm);
-	return message ? message_result(message) : comm_error(comm);
+	if (!request_is_over(request, comm)) {
+		comm_check_aborted(comm, request->message ? UINT64_MAX : request->number);
+		comm_flush(comm);
+	}
+	return request_is_over(request, comm) || request->message ? request_result(request)
+								  : comm_error(comm);
 }
 
 /* ------------------------------------------------------------ public functions -- */

@@ -12,16 +12,36 @@ struct callback {
 	void *user;
 };
 
-int callback_add(struct comm *comm, uint64_t number, coll_request_fn fn, void *user)
+struct callback *callback_new(coll_request_fn fn, void *user)
 {
-	struct callback *callback = malloc(sizeof(*callback)), **at = &comm->callbacks;
+	struct callback *callback = malloc(sizeof(*callback));
 
-	if (!callback)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for a callback");
+	if (callback)
+		*callback = (struct callback){.fn = fn, .user = user};
+	else
+		error_set(COLL_ERR_NO_MEMORY, "no memory for a callback");
+	return callback;
+}
+
+void callback_insert(struct comm *comm, uint64_t number, struct callback *callback, void *user)
+{
+	struct callback **at = &comm->callbacks;
+
 	while (*at && (*at)->number <= number)
 		at = &(*at)->next;
-	*callback = (struct callback){*at, number, fn, user};
+	callback->number = number;
+	callback->user = user;
+	callback->next = *at;
 	*at = callback;
+}
+
+int callback_add(struct comm *comm, uint64_t number, coll_request_fn fn, void *user)
+{
+	struct callback *callback = callback_new(fn, user);
+
+	if (!callback)
+		return COLL_ERR_NO_MEMORY;
+	callback_insert(comm, number, callback, user);
 	return COLL_SUCCESS;
 }
 
@@ -39,13 +59,12 @@ void callback_call(struct comm *comm)
 
 int callback_append(struct callback **list, coll_request_fn fn, void *user)
 {
-	struct callback *callback = malloc(sizeof(*callback)), **at = list;
+	struct callback *callback = callback_new(fn, user), **at = list;
 
 	if (!callback)
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for a callback");
+		return COLL_ERR_NO_MEMORY;
 	while (*at)
 		at = &(*at)->next;
-	*callback = (struct callback){.fn = fn, .user = user};
 	*at = callback;
 	return COLL_SUCCESS;
 }

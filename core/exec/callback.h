@@ -7,6 +7,12 @@
 
 /* The lock is held in all of these. */
 
+struct callback;
+
+/* Memory for callback_insert, so that this cannot fail; free() frees it. */
+struct callback *callback_new(coll_request_fn fn, void *user);
+/* As callback_add, and takes the memory; `user` replaces that of callback_new. */
+void callback_insert(struct comm *comm, uint64_t number, struct callback *callback, void *user);
 /* Calls fn once operation `number` is complete or the communicator has failed; not before the function returns. */
 int callback_add(struct comm *comm, uint64_t number, coll_request_fn fn, void *user);
 void callback_call(struct comm *comm);

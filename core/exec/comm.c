@@ -207,13 +207,13 @@ static void comm_drop_persistent(struct comm *comm)
 			at = &(*at)->next;
 }
 
-void comm_free(struct comm *comm)
+/* The lock is held. */
+static void comm_detach(struct comm *comm)
 {
 	struct context *context = comm->context;
 	const uint64_t context_id = (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT;
 	char staged[512];
 
-	context_lock(context);
 	if (comm->finished < comm->issued) /* another thread has issued an operation meanwhile */
 		comm_fail(comm, 1, COLL_ERR_ABORTED, "rank %d destroyed the communicator",
 			  comm->rank);
@@ -239,7 +239,10 @@ void comm_free(struct comm *comm)
 	registration_remove_all(comm);
 	if (comm->outcome)
 		outcome_end(comm->outcome, comm);
-	pthread_mutex_unlock(&context->lock);
+}
+
+static void comm_release(struct comm *comm)
+{
 	outcome_unref(comm->outcome);
 	comm_drop_persistent(comm);
 	comm_free_ops(comm->head);
@@ -259,6 +262,22 @@ void comm_free(struct comm *comm)
 	callback_free(comm);
 	limit_free(comm);
 	free(comm);
+}
+
+void comm_free(struct comm *comm)
+{
+	struct context *context = comm->context;
+
+	context_lock(context);
+	comm_detach(comm);
+	pthread_mutex_unlock(&context->lock);
+	comm_release(comm);
+}
+
+void comm_free_unmade(struct comm *comm)
+{
+	comm_detach(comm);
+	comm_release(comm);
 }
 
 struct comm *comm_enter(coll_comm_t handle, const char *what)

@@ -281,11 +281,13 @@ static inline const coll_native_t *comm_native(const struct comm *comm)
 /*
  * Makes a communicator on an opened context.  to_context_rank: the context ranks of its nranks ranks,
  * copied; NULL: all.  On an error the caller frees *comm unless it is NULL.  The lock is held; comm_free
- * takes it itself.
+ * takes it itself, comm_free_unmade does not.
  */
 int comm_new(struct comm **comm, struct context *context, uint32_t context_id, int rank, int nranks,
 	     const int *to_context_rank);
 void comm_free(struct comm *comm);
+/* Frees what comm_new left after an error; the lock is held. */
+void comm_free_unmade(struct comm *comm);
 
 /*
  * Pins a handle's communicator and takes its context's lock.  NULL with an error if the handle is not

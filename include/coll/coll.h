@@ -47,7 +47,7 @@
  *   coll_comm_init_rank       in programs that can pass an id from one rank to the other ranks
  *   coll_comm_init_exchange   in programs that can already exchange bytes among all ranks
  *   coll_comm_init_all        for all ranks of one process
- *   coll_comm_split, _dup, _shrink   from another communicator, which may end before or after
+ *   coll_comm_split, _dup, _isplit, _idup, _shrink   from another communicator, which may end before or after
  * coll_comm_destroy() ends a communicator and makes its handle invalid.  The operations that
  * coll_red_op_create_* made for it end with it.  After that the program can only free its requests,
  * but can still use its events.
@@ -487,7 +487,7 @@ typedef int32_t (*coll_exchange_fn)(void *user, const void *in, void *out, size_
  * Makes a communicator as coll_comm_init_rank; the ranks meet over the caller's own exchange.
  *
  * exchange  The library calls it only inside coll_comm_init_exchange, coll_comm_split, _dup,
- *           _shrink and coll_comm_destroy, on the thread of that call.  Exception: for splits in a
+ *           _isplit, _idup, _shrink and coll_comm_destroy, on the thread of that call.  Exception: for splits in a
  *           group over a backend without a transport, coll_group_end() calls it on a thread of the
  *           library for each communicator.
  * user      Passed to exchange.
@@ -637,6 +637,33 @@ COLL_API coll_result_t coll_comm_split(coll_comm_t comm, int32_t color, int32_t 
  * Blocks    As coll_comm_split.
  */
 COLL_API coll_result_t coll_comm_dup(coll_comm_t comm, coll_comm_t *newcomm);
+
+/*
+ * Makes communicators as coll_comm_split, and returns before they exist.
+ *
+ * newcomm   Becomes NULL now, and the new communicator before the request is complete: the program
+ *           must keep the place of the handle until then, also if it frees the request earlier.
+ * config    As coll_comm_split.
+ * request   Becomes the request, which the program frees with coll_request_free().  Its result is
+ *           that of the split: after an error *newcomm stays NULL.
+ *
+ * The split has its place in the order of the operations of `comm`, and later operations of `comm`
+ * do not wait for the program to test the request.  It meets the calls of coll_comm_split and
+ * coll_comm_isplit on the other ranks alike.  In a group it begins with the group's end.
+ * Blocks    With a backend without a transport (nccl) only: as coll_comm_split, and the request is
+ *           complete when the call, in a group coll_group_end(), has returned.
+ * Errors    As coll_comm_split, from the request.
+ */
+COLL_API coll_result_t coll_comm_isplit(coll_comm_t comm, int32_t color, int32_t key,
+					coll_comm_t *newcomm, const coll_config_t *config,
+					coll_request_t *request);
+
+/*
+ * Makes a communicator of all ranks in the same order, as coll_comm_isplit with equal colours and
+ * keys.  It meets coll_comm_dup on other ranks.
+ */
+COLL_API coll_result_t coll_comm_idup(coll_comm_t comm, coll_comm_t *newcomm,
+				      const coll_config_t *config, coll_request_t *request);
 
 /*
  * Makes a communicator of the surviving ranks.  Only the ranks that are not excluded call it.

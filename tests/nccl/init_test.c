@@ -210,6 +210,28 @@ static void split_works(struct rank *r)
 	nccl_works(r);
 }
 
+/* The call blocks, and its request is complete. */
+static void isplit_works(struct rank *r)
+{
+	coll_comm_t half = NULL;
+	coll_request_t request = NULL;
+	int32_t done = 0;
+
+	if (!rank_did(r, coll_comm_isplit(r->comm, r->rank / 2, 0, &half, NULL, &request),
+		      "isplit") ||
+	    !rank_did(r, coll_test(request, &done), "test"))
+		return;
+	if (!done || !half)
+		rank_fail(r, "done %d, communicator %p after the call", done, (void *)half);
+	rank_did(r, coll_wait(request), "wait");
+	rank_did(r, coll_request_free(request), "free");
+	if (half) {
+		nccl_sums(r, half, r->rank, 3, 6, "half");
+		rank_did(r, coll_comm_destroy(half), "destroy the half");
+	}
+	nccl_works(r);
+}
+
 static void split_no_color(struct rank *r)
 {
 	int in = r->rank != 1;
@@ -270,6 +292,32 @@ static void test_split_group(void)
 	is_int(bad, 0, "in two halves of 2");
 }
 
+/* One thread splits for all ranks: the requests are complete when the group has ended. */
+static void test_isplit_group(void)
+{
+	coll_comm_t comms[4], halves[4] = {NULL};
+	coll_request_t requests[4];
+	coll_config_t config;
+	int32_t done, n;
+	int bad = 0;
+
+	ranks_config(&config, "nccl");
+	is_int(coll_comm_init_all(comms, 4, NULL, &config), 0, "init_all");
+	bad += coll_group_start() != 0;
+	for (int r = 0; r < 4; r++)
+		bad += coll_comm_isplit(comms[r], r / 2, 0, &halves[r], NULL, &requests[r]) != 0;
+	bad += coll_test(requests[0], &done) || done || halves[0];
+	is_int(coll_wait(requests[1]), COLL_ERR_INVALID_USAGE, "a wait in the group: %s",
+	       coll_get_last_error(NULL));
+	bad += coll_group_end() != 0;
+	for (int r = 0; r < 4; r++) {
+		bad += coll_test(requests[r], &done) || !done || coll_request_free(requests[r]);
+		bad += !halves[r] || coll_comm_count(halves[r], &n) || n != 2;
+		bad += (halves[r] && coll_comm_destroy(halves[r])) || coll_comm_destroy(comms[r]);
+	}
+	is_int(bad, 0, "isplit by one thread for 4 ranks, in a group");
+}
+
 static void test_derived(void)
 {
 	for (int nranks = 2; nranks <= 4; nranks++) {
@@ -281,7 +329,9 @@ static void test_derived(void)
 	nccl_ok(&(struct nccl_job){4, 0, INIT_EXCHANGE, split_works, NULL}, "split");
 	nccl_ok(&(struct nccl_job){4, 0, INIT_ALL, split_nested, NULL},
 		"dup, split of it, split of that; parents destroyed first");
+	nccl_ok(&(struct nccl_job){4, 0, INIT_ALL, isplit_works, NULL}, "isplit");
 	test_split_group();
+	test_isplit_group();
 }
 
 /*

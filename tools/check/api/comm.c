@@ -111,6 +111,31 @@ static void comm_nested(struct api_rank *r)
 
 /* ------------------------------------------------------------------- dup, shrink -- */
 
+/* The operations before and after it are under way at the same time. */
+static void comm_idup(struct api_rank *r)
+{
+	coll_comm_t comm;
+	coll_request_t request;
+	struct api_rank twin;
+	int32_t *x = api_buffer(r, 2 * sizeof(*x));
+
+	x[0] = x[1] = 1;
+	if (!api_did(r, coll_allreduce(&x[0], &x[0], 1, COLL_INT32, COLL_SUM, r->comm, NULL),
+		     "coll_allreduce") ||
+	    !api_did(r, coll_comm_idup(r->comm, &comm, NULL, &request), "coll_comm_idup") ||
+	    !api_did(r, coll_allreduce(&x[1], &x[1], 1, COLL_INT32, COLL_SUM, r->comm, NULL),
+		     "coll_allreduce") ||
+	    !api_did(r, coll_wait(request), "coll_wait") ||
+	    !api_did(r, coll_request_free(request), "coll_request_free") ||
+	    !api_derive(&twin, r, comm))
+		return;
+	if (api_works(&twin) && api_did(r, coll_sync(r->comm), "coll_sync") &&
+	    (x[0] != r->nranks || x[1] != r->nranks))
+		api_fail(r, "the sums beside coll_comm_idup are %d and %d, not %d", x[0], x[1],
+			 r->nranks);
+	api_did(r, coll_comm_destroy(comm), "coll_comm_destroy");
+}
+
 /* Operations on the two communicators do not meet, in whichever order each rank issues them. */
 static void comm_dup(struct api_rank *r)
 {
@@ -185,6 +210,7 @@ static const struct api_plan comm_split_ties_plan = {.rank = comm_split_ties};
 static const struct api_plan comm_split_no_colour_plan = {.rank = comm_split_no_colour};
 static const struct api_plan comm_nested_plan = {.rank = comm_nested};
 static const struct api_plan comm_dup_plan = {.rank = comm_dup};
+static const struct api_plan comm_idup_plan = {.rank = comm_idup};
 static const struct api_plan comm_shrink_plan = {.rank = comm_shrink};
 static const struct api_plan comm_shrink_dead_plan = {.rank = comm_shrink_dead, .flags = API_ROUGH};
 
@@ -204,6 +230,9 @@ const struct check check_api_comm[] = {
 	 .plan = &comm_nested_plan},
 	{"comm-dup", "a duplicate is independent of its original", "coll.h, coll_comm_dup",
 	 CHECK_API, .ways = CHECK_EITHER, .run = api_run, .plan = &comm_dup_plan},
+	{"comm-idup", "a dup with a request has its place among operations",
+	 "coll.h, coll_comm_idup", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &comm_idup_plan},
 	{"comm-shrink", "the ranks not listed form a new communicator", "coll.h, coll_comm_shrink",
 	 CHECK_API, .ways = CHECK_EITHER, .ranks_min = 2, .run = api_run,
 	 .plan = &comm_shrink_plan},

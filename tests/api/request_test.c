@@ -252,7 +252,9 @@ static void hears(struct rank *r)
 	rank_did(r, coll_request_free(first), "free before the callback");
 	rank_did(r, coll_sync(r->comm), "sync");
 	is(r, heard.count, 2, "both were called");
-	is(r, heard.order[0] == 0 && heard.order[1] == 1, 1, "in the order of the operations");
+	if (r->rank == 0) /* on rank 1 both may be complete before it sets a callback */
+		is(r, heard.order[0] == 0 && heard.order[1] == 1, 1,
+		   "in the order of the operations");
 	rank_did(r, coll_request_set_callback(second, hear, &mark[2]), "after the end");
 	is(r, heard.count, 3, "it was called at once");
 	is(r, heard.result[0] | heard.result[1] | heard.result[2], 0, "results");

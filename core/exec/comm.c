@@ -248,6 +248,7 @@ static void comm_release(struct comm *comm)
 	comm_free_ops(comm->head);
 	comm_free_ops(comm->op_cache);
 	comm_free_persistent(comm->persistent);
+	scratch_free_spares(comm);
 	stream_order_free(comm);
 	redop_free_all(&comm->redops);
 	nodes_free(&comm->nodes);

@@ -8,6 +8,7 @@
 #include "exec/call.h"
 #include "exec/outcome.h"
 #include "exec/recorder.h"
+#include "exec/scratch.h"
 
 enum { COMM_HISTORY = 32 };
 
@@ -70,12 +71,13 @@ struct comm {
 	int deferred; /* see native_defer */
 	uint32_t context_id;
 	int rank, nranks;
-	int *to_context_rank;   /* rank here -> rank on the context */
-	int *to_comm_rank;      /* rank on the context -> rank here, or -1 */
-	struct nodes nodes;     /* on which these ranks run */
-	struct op *head, *tail; /* the queue, in order of issue */
-	struct op *op_cache;    /* finished operations, whose memory is reused */
-	struct op *persistent;  /* operations of persistent requests */
+	int *to_context_rank;                 /* rank here -> rank on the context */
+	int *to_comm_rank;                    /* rank on the context -> rank here, or -1 */
+	struct nodes nodes;                   /* on which these ranks run */
+	struct op *head, *tail;               /* the queue, in order of issue */
+	struct op *op_cache;                  /* finished operations, which calls reuse */
+	struct scratch spare[SCRATCH_SPARES]; /* see scratch.h; those without memory are empty */
+	struct op *persistent;                /* operations of persistent requests */
 	struct redop_table redops;
 	struct registration *registrations;
 	struct callback *callbacks;             /* see callback.h */

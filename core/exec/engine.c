@@ -345,7 +345,6 @@ static size_t engine_scaled_bytes(const struct op *op)
 
 int engine_reserve(struct op *op)
 {
-	size_t scratch = op->sched.scratch + engine_scaled_bytes(op);
 	int n = op->sched.nsteps;
 
 	if (n > op->cap_steps) {
@@ -362,18 +361,7 @@ int engine_reserve(struct op *op)
 		op->local = op->ready_sends + n;
 		op->sending = op->local + n;
 	}
-	if (scratch > op->scratch_size) {
-		const coll_host_t *host = &op->comm->context->host;
-
-		host->free(host, op->scratch, op->scratch_size);
-		op->scratch_size = scratch;
-		op->scratch = host->alloc(host, op->scratch_size);
-		if (!op->scratch) {
-			op->scratch_size = 0;
-			return COLL_ERR_NO_MEMORY;
-		}
-	}
-	return COLL_SUCCESS;
+	return scratch_reserve(op->comm, &op->scratch, op->sched.scratch + engine_scaled_bytes(op));
 }
 
 /* Finds the buffers of the schedule: staging memory, or a scaled copy of the input, may stand for the caller's. */
@@ -381,7 +369,6 @@ static void engine_find_buffers(struct op *op)
 {
 	size_t scaled = engine_scaled_bytes(op);
 
-	op->base[SCHED_SCRATCH] = op->scratch;
 	op->where[SCHED_SCRATCH] = COLL_MEM_HOST;
 	for (int buf = SCHED_SEND; buf <= SCHED_RECV; buf++) {
 		int staged = op->call.staged & 1 << buf;
@@ -394,7 +381,7 @@ static void engine_find_buffers(struct op *op)
 
 		if (scaled > ENGINE_LONG)
 			context_flush(op->comm->context);
-		op->base[SCHED_SEND] = (char *)op->scratch + op->sched.scratch;
+		op->base[SCHED_SEND] = (char *)op->scratch.at + op->sched.scratch;
 		/* A staged input is scaled when its copy in ends: see staging_copy.c. */
 		if (!(op->call.staged & 1 << SCHED_SEND))
 			redop_scale(&op->call.redop, op->base[SCHED_SEND], input,
@@ -421,6 +408,7 @@ void engine_begin(struct op *op)
 
 	op->base[SCHED_SEND] = (char *)(uintptr_t)op->call.args.sendbuf;
 	op->base[SCHED_RECV] = op->call.args.recvbuf;
+	op->base[SCHED_SCRATCH] = op->scratch.at;
 	if (!op->prepared || op->call.staged || op->call.redop.premul_sum)
 		engine_find_buffers(op);
 	op->tag = kind_is_p2p(op->call.args.kind) ? comm_tag_user(op->comm, op->call.args.tag)

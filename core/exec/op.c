@@ -12,15 +12,13 @@
 
 /*
  * The last OP_CACHE_SIZE finished operations wait for a call that repeats them.  An operation with more
- * than OP_SMALL bytes of memory is reused by any call, so that no memory lies idle.
+ * than OP_SMALL bytes of staging memory is reused by any call, so that no memory lies idle.
  */
-enum { OP_CACHE_SIZE = 4, OP_SMALL = 64 << 10 };
+enum { OP_CACHE_SIZE = 16, OP_SMALL = 64 << 10 };
 
 void op_free(struct op *op)
 {
-	const coll_host_t *host = &op->comm->context->host;
-
-	host->free(host, op->scratch, op->scratch_size);
+	scratch_free(op->comm, &op->scratch);
 	staging_free(op);
 	outcome_unref(op->awaited);
 	sched_free(&op->sched);
@@ -36,13 +34,11 @@ static struct op *op_take(struct comm *comm, const coll_args_t *args)
 	struct op **at = &comm->op_cache, **found = NULL, *op;
 
 	for (int n = 1; *at && n <= OP_CACHE_SIZE; n++, at = &(*at)->next) {
-		size_t size = (*at)->scratch_size + (*at)->staging.size;
-
 		if (call_compare(&(*at)->call, args) >= CALL_SAME_PLAN) {
 			found = at;
 			break;
 		}
-		if (!found && (n == OP_CACHE_SIZE || size > OP_SMALL))
+		if (!found && (n == OP_CACHE_SIZE || (*at)->staging.size > OP_SMALL))
 			found = at;
 	}
 	if (!found)
@@ -298,6 +294,8 @@ void op_retire(struct op *op)
 	op->state = OP_IDLE;
 	if (op->persistent)
 		return;
+	if (op->scratch.size > SCRATCH_SMALL)
+		scratch_rest(op->comm, &op->scratch);
 	op->next = op->comm->op_cache;
 	op->comm->op_cache = op;
 }

@@ -5,6 +5,7 @@
 
 #include "exec/call.h"
 #include "exec/comm.h"
+#include "exec/scratch.h"
 #include "exec/staging.h"
 #include "schedule/sched.h"
 
@@ -58,8 +59,7 @@ struct op {
 	int steps_left;    /* steps that are not complete */
 	char *base[3];     /* addresses of send, receive and scratch memory */
 	uint32_t where[3]; /* kinds of memory there: COLL_MEM_* */
-	void *scratch;
-	size_t scratch_size;
+	struct scratch scratch;
 	struct staging staging;
 	size_t *arrays; /* v-forms: four of nranks entries, to which call.args points */
 	int persistent; /* belongs to a persistent request: other calls do not reuse it */

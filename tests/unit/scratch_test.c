@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* scratch_test.c - large scratch memory is shared by a communicator's calls, and small calls keep their schedules. */
+#include "fake_backend.h"
+
+enum { TEST_LARGE = 1 << 20 };
+
+static int test_allocs; /* blocks that exist */
+static void *(*test_alloc_before)(const coll_host_t *host, uint64_t bytes);
+
+static void *test_alloc(const coll_host_t *host, uint64_t bytes)
+{
+	test_allocs++;
+	return test_alloc_before(host, bytes);
+}
+
+static void test_free(const coll_host_t *host, void *ptr, uint64_t bytes)
+{
+	(void)host;
+	(void)bytes;
+	test_allocs -= ptr != NULL;
+	free(ptr);
+}
+
+static struct rig *test_rig(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+
+	test_alloc_before = rig->context->host.alloc;
+	rig->context->host.alloc = test_alloc;
+	rig->context->host.free = test_free;
+	return rig;
+}
+
+static void test_one_block(void)
+{
+	struct rig *rig = test_rig();
+	struct scratch one = {0}, other = {0};
+	void *at;
+
+	scratch_reserve(rig->comm, &one, TEST_LARGE);
+	at = one.at;
+	scratch_rest(rig->comm, &one);
+	ok(!one.at && !one.size, "an operation that has finished has no large block");
+	scratch_reserve(rig->comm, &other, TEST_LARGE / 2);
+	ok(other.at == at && other.size == TEST_LARGE, "another operation takes the block");
+	scratch_reserve(rig->comm, &other, TEST_LARGE);
+	ok(other.at == at && test_allocs == 1, "and need not ask again for what it has");
+	scratch_rest(rig->comm, &other);
+	scratch_reserve(rig->comm, &one, 2 * TEST_LARGE);
+	ok(one.size == 2 * TEST_LARGE && test_allocs == 1, "a larger block takes its place");
+	scratch_free(rig->comm, &one);
+	is_int(test_allocs, 0, "no block is left");
+	rig_free(rig);
+}
+
+static void test_several_blocks(void)
+{
+	enum { BLOCKS = SCRATCH_SPARES + 2 };
+	struct rig *rig = test_rig();
+	struct scratch block[BLOCKS] = {{0}};
+
+	for (int i = 0; i < BLOCKS; i++)
+		scratch_reserve(rig->comm, &block[i], (size_t)(i + 1) * TEST_LARGE);
+	is_int(test_allocs, BLOCKS, "operations that run together have a block each");
+	for (int i = 0; i < BLOCKS; i++)
+		scratch_rest(rig->comm, &block[i]);
+	is_int(test_allocs, SCRATCH_SPARES, "when they have finished some blocks are kept");
+	scratch_reserve(rig->comm, &block[0], 4 * TEST_LARGE);
+	ok(block[0].size == 4 * TEST_LARGE, "an operation takes the smallest that is enough");
+	scratch_rest(rig->comm, &block[0]);
+	scratch_reserve(rig->comm, &block[0], (size_t)BLOCKS * TEST_LARGE);
+	ok(block[0].size == (size_t)BLOCKS * TEST_LARGE && test_allocs == SCRATCH_SPARES,
+	   "the largest were kept");
+	scratch_free(rig->comm, &block[0]);
+	rig_free(rig);
+	is_int(test_allocs, 0, "the communicator frees its blocks");
+}
+
+/* An allreduce of `count` elements, as it is after it has run. */
+static void test_run(struct rig *rig, int32_t *x, uint64_t count, size_t scratch)
+{
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_ALLREDUCE,
+				  .dtype = COLL_INT32,
+				  .op = COLL_SUM,
+				  .sendbuf = x,
+				  .recvbuf = x,
+				  .count = count};
+	struct op *op = op_again(rig->comm, &args);
+
+	if (!op && fake_op(rig->comm, &args, &op))
+		bail_out("cannot make an operation: %s", error_text());
+	op->sched_ready = 1;
+	scratch_reserve(rig->comm, &op->scratch, scratch);
+	op_retire(op);
+}
+
+static int test_is_kept(struct rig *rig, int32_t *x, uint64_t count)
+{
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_ALLREDUCE,
+				  .dtype = COLL_INT32,
+				  .op = COLL_SUM,
+				  .sendbuf = x,
+				  .recvbuf = x,
+				  .count = count};
+	struct op *op = op_again(rig->comm, &args);
+	int kept = op && op->sched_ready;
+
+	if (op)
+		op_retire(op);
+	return kept;
+}
+
+static void test_small_calls(void)
+{
+	struct rig *rig = test_rig();
+	int32_t x[8];
+
+	test_run(rig, x, 8, TEST_LARGE);
+	test_run(rig, x, 1, 64);
+	test_run(rig, x, 2, 64);
+	test_run(rig, x, 3, 64);
+	ok(test_is_kept(rig, x, 1) && test_is_kept(rig, x, 2) && test_is_kept(rig, x, 3),
+	   "after a call with large scratch memory all small calls keep their schedules");
+	ok(test_is_kept(rig, x, 8), "and so does the large one");
+	rig_free(rig);
+	is_int(test_allocs, 0, "nothing is left");
+}
+
+int main(void)
+{
+	test_one_block();
+	test_several_blocks();
+	test_small_calls();
+	return done_testing();
+}

@@ -37,16 +37,27 @@ enum { KERNEL_ALIGN_FROM = 4096 }; /* bytes from which aligned stores are worth 
 /* One vector of a kernel. */
 typedef void (*kernel_step)(void *dst, const void *left, const void *right, int n);
 
+/* Copies less than a vector: one or two words at once, as they are the most frequent small arrays. */
+VEC_INLINE void kernel_copy(unsigned char *to, const unsigned char *from, size_t bytes)
+{
+	if (bytes == 8)
+		memcpy(to, from, 8);
+	else if (bytes == 4)
+		memcpy(to, from, 4);
+	else
+		memcpy(to, from, bytes);
+}
+
 /* Less than a vector. */
 VEC_INLINE void kernel_part(unsigned char *dst, const unsigned char *left,
 			    const unsigned char *right, size_t bytes, int n, kernel_step step)
 {
 	unsigned char a[VEC_BYTES] = {0}, b[VEC_BYTES] = {0};
 
-	memcpy(a, left, bytes);
-	memcpy(b, right, bytes);
+	kernel_copy(a, left, bytes);
+	kernel_copy(b, right, bytes);
 	step(a, a, b, n);
-	memcpy(dst, a, bytes);
+	kernel_copy(dst, a, bytes);
 }
 
 VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size_t bytes, int n,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* reduce.c - picks the kernels for this processor, once, and calls them. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #if defined(REDUCE_X86)
@@ -16,7 +17,7 @@
 #include "reduce/kernels.h"
 
 static pthread_once_t reduce_once = PTHREAD_ONCE_INIT;
-static const struct reduce_kernels *reduce_chosen;
+static const struct reduce_kernels *_Atomic reduce_chosen; /* NULL until reduce_choose */
 
 #if defined(REDUCE_X86)
 static int reduce_has_avx2(void)
@@ -53,23 +54,29 @@ static void reduce_choose(void)
 	const struct reduce_kernels *kernels;
 	int i;
 
-	reduce_chosen = reduce_usable(0);
-	if (!wanted || !*wanted)
-		return;
-	for (i = 0; (kernels = reduce_usable(i)); i++)
+	for (i = 0; wanted && (kernels = reduce_usable(i)); i++)
 		if (strcmp(kernels->isa, wanted) == 0) {
-			reduce_chosen = kernels;
+			atomic_store(&reduce_chosen, kernels);
 			return;
 		}
-	log_warn("COLL_ISA='%s' is ignored: expected generic, avx2 or avx512, as far as this "
-		 "processor has it; using %s",
-		 wanted, reduce_chosen->isa);
+	kernels = reduce_usable(0);
+	atomic_store(&reduce_chosen, kernels);
+	if (wanted && *wanted)
+		log_warn("COLL_ISA='%s' is ignored: expected generic, avx2 or avx512, as far as "
+			 "this "
+			 "processor has it; using %s",
+			 wanted, kernels->isa);
 }
 
 static const struct reduce_kernels *reduce_kernels(void)
 {
+	const struct reduce_kernels *chosen =
+		atomic_load_explicit(&reduce_chosen, memory_order_acquire);
+
+	if (chosen)
+		return chosen;
 	pthread_once(&reduce_once, reduce_choose);
-	return reduce_chosen;
+	return atomic_load(&reduce_chosen);
 }
 
 static int reduce_row(int dtype)
@@ -77,14 +84,17 @@ static int reduce_row(int dtype)
 	return dtype < COLL_INT16 ? dtype : dtype - COLL_INT16 + REDUCE_INT16;
 }
 
+static int reduce_column(int op)
+{
+	return op < COLL_BAND ? op : op - COLL_BAND + REDUCE_BAND;
+}
+
 reduce_fn reduce_lookup(const struct reduce_kernels *kernels, int dtype, int op)
 {
-	int column = op < COLL_BAND ? op : op - COLL_BAND + REDUCE_BAND;
-
 	if (!coll_dtype_size(dtype) || op < 0 || (op > COLL_AVG && op < COLL_BAND) ||
 	    op > COLL_BXOR)
 		return NULL;
-	return kernels->fn[reduce_row(dtype)][column];
+	return kernels->fn[reduce_row(dtype)][reduce_column(op)];
 }
 
 reduce_fn reduce_lookup_scaled_sum(const struct reduce_kernels *kernels, int dtype)
@@ -125,7 +135,9 @@ static void reduce_call(reduce_fn fn, void *dst, const void *left, const void *r
 
 void reduce(void *dst, const void *left, const void *right, size_t count, int dtype, int op)
 {
-	reduce_fn fn = reduce_lookup(reduce_kernels(), dtype, op == COLL_AVG ? COLL_SUM : op);
+	const int column = reduce_column(op == COLL_AVG ? COLL_SUM : op);
+	/* What reduce_supports has checked needs no second look. */
+	reduce_fn fn = reduce_kernels()->fn[reduce_row(dtype)][column];
 
 	reduce_call(fn, dst, left, right, count * coll_dtype_size(dtype), 1);
 }

@@ -75,9 +75,16 @@ static uint64_t match_elements(const struct recv *recv, uint64_t n)
 /* Passes the next n bytes of a message to a receive. */
 static void match_fill(const struct match *m, struct recv *recv, const char *bytes, uint64_t n)
 {
-	uint64_t carried = recv->own ? recv->got & (recv->elem - 1) : 0;
-	uint64_t at = recv->got - carried;
+	uint64_t carried, at;
 
+	if (n == recv->len && recv->own && !recv->device && !recv->got &&
+	    n) { /* short messages come whole */
+		recv->got = n;
+		match_reduce(recv, 0, bytes, match_elements(recv, n));
+		return;
+	}
+	carried = recv->own ? recv->got & (recv->elem - 1) : 0;
+	at = recv->got - carried;
 	if (n > recv->len - recv->got)
 		n = recv->len - recv->got;
 	if (!n) /* an empty message has no buffer to copy */

@@ -108,8 +108,10 @@ static void tcp_ring_write_last(struct tcp_ring_control *control, const coll_sen
 
 	memcpy(header, &send->header, sizeof(header));
 	atomic_store_explicit(&control->last_end, 0, memory_order_relaxed);
-	for (size_t k = 0; k < TCP_RING_HEADER; k++)
-		tcp_ring_set_word(control, k, header[k]);
+	tcp_ring_set_word(control, 0, header[0]);
+	tcp_ring_set_word(control, 1, header[1]);
+	tcp_ring_set_word(control, 2, header[2]);
+	tcp_ring_set_word(control, 3, header[3]);
 	for (; len >= sizeof(word); len -= sizeof(word), from += sizeof(word)) {
 		memcpy(&word, from, sizeof(word));
 		tcp_ring_set_word(control, i++, word);
@@ -190,8 +192,10 @@ static int tcp_ring_read_last(const struct tcp_ring_control *control, uint64_t w
 	if (n < sizeof(header) || n > sizeof(control->last) ||
 	    atomic_load_explicit(&control->last_end, memory_order_acquire) != end)
 		return 0;
-	for (size_t i = 0; i < TCP_RING_HEADER; i++)
-		word[i] = tcp_ring_word(control, i);
+	word[0] = tcp_ring_word(control, 0);
+	word[1] = tcp_ring_word(control, 1);
+	word[2] = tcp_ring_word(control, 2);
+	word[3] = tcp_ring_word(control, 3);
 	memcpy(&header, word, sizeof(header));
 	for (size_t i = TCP_RING_HEADER; i * sizeof(*word) < n; i++)
 		word[i] = tcp_ring_word(control, i);

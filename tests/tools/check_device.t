@@ -80,10 +80,12 @@ spoilt() {
     local found all=device-memory,device-host,device-context,stream-order,stream-group,stream-events
     # shellcheck disable=SC2086 # flags are words
     ${TEST_CC:-cc} $TEST_CFLAGS -fPIC -fvisibility=hidden -shared -pthread -DSPOILT="$1" \
-        -I"$src/include" -iquote "$src/core" -o "$dir/coll_spoilt.so" \
-        "$src/tests/plugins/bad/nccl_spoilt.c" "$build/.libs/libcore_device.a" \
-        "$build/.libs/libcore_base.a" -Wl,--exclude-libs,ALL \
-        >"$dir/err" 2>&1 || { none "$1: it is built" "$(cat "$dir/err")"; return; }
+        -D_GNU_SOURCE -Dcoll_backend_v1=spoilt_good -I"$src/include" -iquote "$src/core" \
+        $(printf -- '-include %s ' "$src"/plugins/nccl/nccl*.c) \
+        -o "$dir/coll_spoilt.so" "$src/tests/plugins/bad/nccl_spoilt.c" \
+        "$build/.libs/libcore_device.a" "$build/.libs/libcore_base.a" \
+        -Wl,--exclude-libs,ALL -Wl,-z,defs >"$dir/err" 2>&1 ||
+        { none "$1: it is built" "$(cat "$dir/err")"; return; }
     kit 2 --quick --only $all,stream-event-states "$dir/coll_spoilt.so"
     found=$(sed -n 's/^not ok [0-9]* - \([a-z-]*\):.*/\1/p' "$dir/out" | xargs)
     [[ $found =~ ^($2)$ ]] || is "a spoilt plugin ($1) is found" "$found" "$2"
@@ -94,6 +96,7 @@ if [ -n "$TEST_SANITIZE" ]; then
     skip "spoilt plugins are found" "built with a sanitizer ($TEST_SANITIZE)"
 else
     spoilt 0 ""
+    is "the plugin without a fault was tried" $status 0
     spoilt CONTEXT "device-memory device-host device-context stream-order stream-group stream-events \
 stream-event-states"
     spoilt STREAM "stream-order stream-group"

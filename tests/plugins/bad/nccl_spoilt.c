@@ -1,20 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * nccl_spoilt.c - the backend nccl with one fault, which the macro SPOILT names, for
- * tools/check_device.t. The good backend's table is not exported.
+ * tools/check_device.t, which includes each source file of plugins/nccl before this one, with the good
+ * backend's table under another name.
  */
-#define _GNU_SOURCE
-#define coll_backend_v1 spoilt_good
-#include "../../../plugins/nccl/nccl.c"
-#include "../../../plugins/nccl/nccl_call.c"
-#include "../../../plugins/nccl/nccl_comm.c"
-#include "../../../plugins/nccl/nccl_device.c"
-#include "../../../plugins/nccl/nccl_error.c"
-#include "../../../plugins/nccl/nccl_event.c"
-#include "../../../plugins/nccl/nccl_group.c"
-#include "../../../plugins/nccl/nccl_grouped_p2p.c"
-#include "../../../plugins/nccl/nccl_library.c"
-#include "../../../plugins/nccl/nccl_state.c"
 #undef coll_backend_v1
 
 enum { CONTEXT = 1, STREAM, RECORD, WAIT, QUERY };

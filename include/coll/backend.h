@@ -47,7 +47,9 @@
  * Blocking       No function may block, except open, close and the functions whose comments say
  *                "may block".  These block at most for the timeout that they are given.  A native
  *                slot that finds its engine still connecting to a peer may wait for the peer, at
- *                most host->timeout_ms and until an abort.
+ *                most host->timeout_ms and until an abort.  The functions of the transport group must
+ *                not wait for a CUDA device either (cuCtxSynchronize, cuMemFree): a stream of the
+ *                program may be held there until the messages have come.
  * Limits         The plugin must not: write to coll_host_t, call fork, install signal handlers or
  *                exit handlers, run code in constructors, end the process, print (use host->log).
  */

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # check_bad.t - each plugin of tests/plugins/bad has one fault, and `coll check` names that one and no other: the
-# line "fails: CHECK" at the top of its file says which.
+# line "fails: CHECK" at the top of its file says which.  With the line "needs: libcuda.so.1" it is checked over the
+# stand-in for the CUDA driver.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
 [ -z "$TEST_SANITIZE" ] || skip_all "built with a sanitizer ($TEST_SANITIZE)"
@@ -11,6 +12,15 @@ build=${top_builddir:-.}
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 
+mkdir "$scratch/driver"
+cp "$build/tests/fakes/.libs/libcuda.so.1" "$scratch/driver/"
+
+# driver_of NAME: the directory of the driver that this plugin needs, with a colon.
+driver_of() {
+    ! grep -q '^/\* needs: libcuda.so.1 \*/$' "$src/tests/plugins/bad/coll_$1.c" ||
+        echo "$scratch/driver:"
+}
+
 # failures_of NAME...: builds each plugin and writes to $scratch/NAME the checks that it does not pass.
 failures_of() {
     for name in "$@"; do
@@ -19,8 +29,8 @@ failures_of() {
             -iquote "$src/core" -o "$scratch/coll_$name.so" "$src/tests/plugins/bad/coll_$name.c" \
             "$build/.libs/libcore_socket.a" "$build/.libs/libcore_base.a" -Wl,--exclude-libs,ALL \
             >"$scratch/$name.tap" 2>&1 &&
-            "$build/coll" check --quick --ranks 1-2 "$scratch/coll_$name.so" \
-                >>"$scratch/$name.tap" 2>&1
+            LD_LIBRARY_PATH=$(driver_of "$name")$LD_LIBRARY_PATH "$build/coll" check --quick \
+                --ranks 1-2 "$scratch/coll_$name.so" >>"$scratch/$name.tap" 2>&1
         sed -n 's/^not ok [0-9]* - \([a-z0-9-]*\):.*/\1/p' "$scratch/$name.tap" >"$scratch/$name"
         grep -q '^1\.\.' "$scratch/$name.tap" || echo "no report" >>"$scratch/$name"
     done

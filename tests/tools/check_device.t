@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# check_device.t - `coll check` of plugins that take memory of devices only, over stand-ins for the
-# CUDA driver and for NCCL: nccl passes, what is spoilt is found, and what is not there is said.
+# check_device.t - `coll check` over stand-ins for the CUDA driver and for NCCL.  Of plugins that take memory of
+# devices only: nccl passes, what is spoilt is found, and what is not there is said.  Of the others: the caller's
+# streams.
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
 src=${top_srcdir:-.}
@@ -72,6 +73,23 @@ has "device memory is what it takes" "$dir/out" '^ok [0-9]+ - device-memory: [^#
 has "host memory it does not" "$dir/out" '^ok [0-9]+ - device-host: [^#]*$'
 has "what the kit would verify in place is passed over" "$dir/out" \
     '^ok 1 - coll-allreduce: .*# SKIP .* managed memory'
+
+# ------------------------------------------------------------------ streams over a transport
+
+mkdir "$dir/driver"
+cp "$fakes/libcuda.so.1" "$dir/driver/"
+for backend in tcp simulated ucx; do
+    if ! can $backend; then continue; fi
+    LD_LIBRARY_PATH=$dir/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} STANDIN_CUDA_DEVICES=2 \
+        collect streams timeout 300 "$build/coll" check --timeout $limit --ranks=1-3 \
+        --only caller-stream,quiet,descriptors "$build/.libs/coll_$backend.so"
+    take streams
+    passes "$backend: the caller's streams"
+    has "$backend: they are not passed over" "$dir/out" '^ok [0-9]+ - caller-stream: [^#]*$'
+done
+"$build/coll" check --only caller-stream "$build/.libs/coll_tcp.so" >"$dir/out" 2>&1
+has "without a driver they are, with a reason" "$dir/out" \
+    '^ok 1 - caller-stream: .*# SKIP there is no device with a stream: '
 
 # ------------------------------------------------------------------ spoilt plugins
 

@@ -2,7 +2,7 @@
 /*
  * device.c - backends that take device memory only: memory that the host cannot touch, the caller's
  * streams, events between the caller's streams and the communicator's, the thread's current
- * context.
+ * context.  For the other backends: the caller's streams, whose order the core keeps.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +15,14 @@ static int device_did(struct api_rank *r, int code, const char *what)
 	return !code || api_fail(r, "the kit itself: %s: %s", what, memory_error());
 }
 
-/* Only backends with events on streams and without transport take the caller's streams. */
+/* For backends with events on streams and without transport, which keep the order of streams by themselves. */
 static void *device_stream(struct api_rank *r)
 {
 	void *stream;
 
 	if (!api_may_lack(r)) {
-		check_skip(r->c, "the plugin has a transport group, so it takes no streams");
+		check_skip(r->c, "the plugin has a transport group, so the core keeps the order of "
+				 "streams: see caller-stream");
 		return NULL;
 	}
 	stream = memory_stream_new(r->device);
@@ -141,36 +142,77 @@ static void device_stream_order(struct api_rank *r)
 	memory_stream_free(r->device, stream);
 }
 
+/* A group of a receive, a send and a sum behind the stream's work; then the stream's results. */
+static int device_group(struct api_rank *r, void *stream, int32_t *x, uint32_t round)
+{
+	int32_t n = r->nranks, right = (r->rank + 1) % n, left = (r->rank + n - 1) % n;
+	int good =
+		device_did(r,
+			   memory_stream_fill(r->device, stream, x, (uint32_t)r->rank + round, 2),
+			   "filling memory") &&
+		api_did(r, coll_group_start(), "coll_group_start") &&
+		api_did(r, coll_recv(x + 2, 1, COLL_INT32, left, 0, r->comm, stream),
+			"coll_recv on the caller's stream") &&
+		api_did(r, coll_send(x, 1, COLL_INT32, right, 0, r->comm, stream),
+			"coll_send on the caller's stream") &&
+		api_did(r, coll_allreduce(x + 1, x + 1, 1, COLL_INT32, COLL_SUM, r->comm, stream),
+			"coll_allreduce on the caller's stream") &&
+		api_did(r, coll_group_end(), "coll_group_end") &&
+		device_did(r, memory_stream_wait(r->device, stream), "a stream");
+
+	if (good && (x[1] != n * (n - 1) / 2 + n * (int32_t)round || x[2] != left + (int32_t)round))
+		good = api_fail(r, "in round %u the sum is %d and %d was received", round, x[1],
+				x[2]);
+	return good;
+}
+
 /* Each operation of a group runs on the stream that its call names. */
 static void device_stream_group(struct api_rank *r)
 {
-	int32_t *x = api_buffer(r, 3 * sizeof(*x)), n = r->nranks, right = (r->rank + 1) % n;
-	int32_t left = (r->rank + n - 1) % n;
+	int32_t *x = api_buffer(r, 3 * sizeof(*x));
 	void *stream = device_stream(r);
 	int good = stream != NULL;
 
-	for (uint32_t round = 0; round < DEVICE_ROUNDS && good; round++) {
-		good = device_did(r,
-				  memory_stream_fill(r->device, stream, x,
-						     (uint32_t)r->rank + round, 2),
-				  "filling memory") &&
-		       api_did(r, coll_group_start(), "coll_group_start") &&
-		       api_did(r, coll_recv(x + 2, 1, COLL_INT32, left, 0, r->comm, stream),
-			       "coll_recv on the caller's stream") &&
-		       api_did(r, coll_send(x, 1, COLL_INT32, right, 0, r->comm, stream),
-			       "coll_send on the caller's stream") &&
-		       api_did(r,
-			       coll_allreduce(x + 1, x + 1, 1, COLL_INT32, COLL_SUM, r->comm,
-					      stream),
-			       "coll_allreduce on the caller's stream") &&
-		       api_did(r, coll_group_end(), "coll_group_end") &&
-		       device_did(r, memory_stream_wait(r->device, stream), "a stream");
-		if (good &&
-		    (x[1] != n * (n - 1) / 2 + n * (int32_t)round || x[2] != left + (int32_t)round))
-			good = api_fail(r, "in round %u the sum is %d and %d was received", round,
-					x[1], x[2]);
-	}
+	for (uint32_t round = 0; round < DEVICE_ROUNDS && good; round++)
+		good = device_group(r, stream, x, round);
 	memory_stream_free(r->device, stream);
+}
+
+static void device_caller_rounds(struct api_rank *r, void *stream, int32_t *x, int32_t *out)
+{
+	int good = 1;
+
+	for (int round = 0; round < DEVICE_ROUNDS && good; round++)
+		good = device_chain(r, stream, x, out + round * DEVICE_COUNT, round);
+	good = device_did(r, memory_stream_wait(r->device, stream), "a stream") && good &&
+	       device_verify(r, out);
+	for (uint32_t round = 0; round < DEVICE_ROUNDS && good; round++)
+		good = device_group(r, stream, x, round);
+}
+
+/*
+ * The same over a transport.  The core keeps the order with the stream, stages the memory, and drives the plugin
+ * from a thread of its own while the program's thread waits for the stream only.
+ */
+static void device_caller_stream(struct api_rank *r)
+{
+	enum { BYTES = DEVICE_COUNT * sizeof(int32_t) };
+	struct api_rank s = *r;
+	int32_t *x, *out;
+	void *stream;
+
+	s.device = r->rank % r->c->options->traits.gpus;
+	x = memory_new(MEMORY_MANAGED, s.device, BYTES);
+	out = memory_new(MEMORY_MANAGED, s.device, (size_t)DEVICE_ROUNDS * BYTES);
+	stream = memory_stream_new(s.device);
+	if (device_did(&s, x && out && stream ? 0 : -1, "memory and a stream"))
+		device_caller_rounds(&s, stream, x, out);
+	r->step = s.step;
+	api_did(r, coll_sync(r->comm), "coll_sync");
+	if (stream)
+		memory_stream_free(s.device, stream);
+	memory_free(MEMORY_MANAGED, s.device, x);
+	memory_free(MEMORY_MANAGED, s.device, out);
 }
 
 /* -------------------------------------------------------------------------- events -- */
@@ -311,6 +353,10 @@ static void device_context(struct api_rank *r)
 
 static const char *const device_no_copies[] = {"enable_gpu_fallback=no", NULL};
 
+static const char *const device_copies[] = {"enable_gpu_fallback=yes", NULL};
+
+static const struct api_plan device_caller_stream_plan = {.rank = device_caller_stream,
+							  .options = device_copies};
 static const struct api_plan device_memory_plan = {.rank = device_memory,
 						   .options = device_no_copies};
 static const struct api_plan device_host_plan = {.rank = device_host_refused,
@@ -337,6 +383,11 @@ const struct check check_api_device[] = {
 	{"stream-group", "a group's operations run on the caller's stream", "coll.h, coll_stream_t",
 	 CHECK_API, .needs = CHECK_DEVICES | CHECK_MANAGED | CHECK_EVENTS, .ways = CHECK_EITHER,
 	 .run = api_run, .plan = &device_stream_group_plan},
+	{"caller-stream",
+	 "over a transport, operations and groups on the caller's stream run in the order of that "
+	 "stream",
+	 "coll.h, coll_stream_t", CHECK_API, .needs = CHECK_TRANSPORT | CHECK_STREAMS,
+	 .ways = CHECK_EITHER, .run = api_run, .plan = &device_caller_stream_plan},
 	{"stream-events", "events order the caller's stream and the communicator's, both ways",
 	 "coll.h, coll_event_create", CHECK_API,
 	 .needs = CHECK_DEVICES | CHECK_MANAGED | CHECK_EVENTS, .ways = CHECK_EITHER,

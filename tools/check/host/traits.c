@@ -27,6 +27,10 @@ __attribute__((noreturn)) static void traits_child(struct check_traits *traits,
 	if (!plugin)
 		_exit(0);
 	traits->bare = !plugin->backend.transport;
+	if (!traits->bare) {
+		traits->gpus = memory_devices();
+		snprintf(traits->why, sizeof(traits->why), "%s", memory_error());
+	}
 	if (plugin->backend.memory & COLL_MEM_HOST)
 		_exit(0);
 	traits->managed = !!(plugin->backend.memory & COLL_MEM_CUDA_MANAGED);

@@ -31,6 +31,8 @@ void check_device_needs(struct check_case *c)
 		 (!(c->check->needs & CHECK_DEVICES) || c->check->needs & CHECK_MANAGED))
 		check_skip(c, "the buffers of this check are managed memory, which the plugin does "
 			      "not take");
+	if (c->check->needs & CHECK_STREAMS && !traits->gpus)
+		check_skip(c, "there is no device with a stream: %s", traits->why);
 	if (check_few_devices(c) && !(c->processes && c->options->ranks_said))
 		check_skip(c,
 			   "%d ranks need as many devices, there %s %d; processes share them if "
@@ -49,7 +51,8 @@ static void device_begin(int device)
 
 void check_device_begin(struct check_case *c, int rank)
 {
-	int devices = c->options->traits.devices;
+	const struct check_traits *traits = &c->options->traits;
+	int devices = c->check->needs & CHECK_STREAMS ? traits->gpus : traits->devices;
 	char name[40];
 
 	if (!devices)

@@ -59,7 +59,8 @@ enum check_need {
 	CHECK_DEVICES = 512,   /* the plugin takes device memory and no host memory */
 	CHECK_MANAGED = 1024,  /* beside CHECK_DEVICES: the plugin takes managed memory */
 	CHECK_COUNTERS = 2048, /* the ranks count together in the memory that they share */
-	CHECK_TOGETHER = 4096  /* send_more and flush of the transport */
+	CHECK_TOGETHER = 4096, /* send_more and flush of the transport */
+	CHECK_STREAMS = 8192   /* the machine has a CUDA device, whatever memory the plugin takes */
 };
 
 /* How the ranks of a check run. */
@@ -97,7 +98,8 @@ struct check_traits {
 	int device_only; /* the plugin takes memory of CUDA devices and no host memory */
 	int managed;     /* with device_only: the plugin takes managed memory too */
 	int devices;     /* with device_only: number of devices */
-	char why[200];   /* ... or the reason why there are none */
+	int gpus;        /* with a transport group: number of devices of this machine */
+	char why[200];   /* the reason why `devices` or `gpus` is 0 */
 };
 
 /* The command line, the plugin's traits, and the test whether the plugin can do a check. */

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct selection) == 24 + RULES_KINDS * sizeof(struct rules),
+_Static_assert(sizeof(struct selection) == 32 + RULES_KINDS * sizeof(struct rules),
 	       "a selection has no gaps: it is compared as bytes");
 
 /* The hash key is no secret, but it must be the same on every rank. */
@@ -92,21 +92,27 @@ int choose_compile(const struct config *config, struct selection *selection)
 	selection->segment = (uint64_t)config_int(config, "segment");
 	selection->node_size = (int32_t)config_int(config, "node_size");
 	selection->reproducible = (int32_t)config_int(config, "reproducible");
+	selection->cuts_messages = (uint64_t)config_int(config, "enable_gpu_fallback");
 	for (int kind = 1; !code && kind <= RULES_KINDS; kind++)
 		code = choose_compile_kind(config, kind, &selection->rules[kind - 1]);
 	return code;
+}
+
+static int choose_altered(const char *name, int64_t number, int64_t min, int64_t max)
+{
+	return error_set(COLL_ERR_REMOTE,
+			 "rank 0's option '%s' came as %" PRId64 ", but goes from %" PRId64
+			 " to %" PRId64 ": the exchange between the ranks altered bytes on the way",
+			 name, number, min, max);
 }
 
 static int choose_check_number(const struct config *config, const char *name, int64_t number)
 {
 	int64_t min, max;
 
-	if (config_allows(config, name, number, &min, &max))
-		return COLL_SUCCESS;
-	return error_set(COLL_ERR_REMOTE,
-			 "rank 0's option '%s' came as %" PRId64 ", but goes from %" PRId64
-			 " to %" PRId64 ": the exchange between the ranks altered bytes on the way",
-			 name, number, min, max);
+	return config_allows(config, name, number, &min, &max)
+		       ? COLL_SUCCESS
+		       : choose_altered(name, number, min, max);
 }
 
 int choose_check(const struct config *config, const struct selection *selection)
@@ -117,6 +123,9 @@ int choose_check(const struct config *config, const struct selection *selection)
 
 	if (!code)
 		code = choose_check_number(config, "node_size", selection->node_size);
+	if (!code && selection->cuts_messages > 1)
+		code = choose_altered("enable_gpu_fallback", (int64_t)selection->cuts_messages, 0,
+				      1);
 	for (int kind = 1; !code && kind <= RULES_KINDS; kind++) {
 		const struct rules *rules = &selection->rules[kind - 1];
 
@@ -151,6 +160,8 @@ void choose_differences(const struct selection *a, const struct selection *b, ch
 		choose_add_name(text, size, "node_size");
 	if (a->reproducible != b->reproducible)
 		choose_add_name(text, size, "reproducible");
+	if (a->cuts_messages != b->cuts_messages)
+		choose_add_name(text, size, "enable_gpu_fallback");
 	for (int kind = 1; kind <= RULES_KINDS; kind++) {
 		choose_option(kind, name);
 		if (memcmp(&a->rules[kind - 1], &b->rules[kind - 1], sizeof(struct rules)) != 0)

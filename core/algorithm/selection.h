@@ -22,6 +22,8 @@ struct selection {
 	uint64_t segment;     /* bytes of a segment */
 	int32_t node_size;    /* ranks of a node; 0: all ranks of a host */
 	int32_t reproducible; /* results must depend on inputs and rank order only */
+	uint64_t
+		cuts_messages; /* 1: send and receive are cut into segments, since ranks may stage them */
 	struct rules rules[RULES_KINDS]; /* the rules of kind k are at [k - 1] */
 };
 

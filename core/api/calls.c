@@ -12,7 +12,7 @@
 /* -------------------------------------------------------- one public operation -- */
 
 /* It begins at once unless a group is open. */
-int call_issue(struct comm *comm, const coll_args_t *args)
+int call_issue(struct comm *comm, const coll_args_t *args, const void *site)
 {
 	uint64_t group = group_current();
 	int code = comm_error(comm);
@@ -41,6 +41,7 @@ int call_issue(struct comm *comm, const coll_args_t *args)
 			op_retire(op);
 		return code;
 	}
+	op->site = site;
 	op_enqueue(op, group);
 	if (!group)
 		queue_issued(comm);
@@ -51,14 +52,15 @@ int call_issue(struct comm *comm, const coll_args_t *args)
 	return comm_error(comm);
 }
 
-static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_t *args)
+static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_t *args,
+			  const void *site)
 {
 	struct comm *comm = comm_enter(handle, what);
 	int code;
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = call_issue(comm, args);
+	code = call_issue(comm, args, site);
 	comm_leave(comm);
 	return code;
 }
@@ -73,7 +75,7 @@ coll_result_t coll_allreduce(const void *sendbuf, void *recvbuf, size_t count, c
 	args.recvbuf = recvbuf;
 	args.count = count;
 	args.stream = stream;
-	return call(comm, "coll_allreduce", &args);
+	return call(comm, "coll_allreduce", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_broadcast(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
@@ -86,7 +88,7 @@ coll_result_t coll_broadcast(const void *sendbuf, void *recvbuf, size_t count, c
 	args.recvbuf = recvbuf;
 	args.count = count;
 	args.stream = stream;
-	return call(comm, "coll_broadcast", &args);
+	return call(comm, "coll_broadcast", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_reduce(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
@@ -100,7 +102,7 @@ coll_result_t coll_reduce(const void *sendbuf, void *recvbuf, size_t count, coll
 	args.recvbuf = recvbuf;
 	args.count = count;
 	args.stream = stream;
-	return call(comm, "coll_reduce", &args);
+	return call(comm, "coll_reduce", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_allgather(const void *sendbuf, void *recvbuf, size_t sendcount,
@@ -112,7 +114,7 @@ coll_result_t coll_allgather(const void *sendbuf, void *recvbuf, size_t sendcoun
 	args.recvbuf = recvbuf;
 	args.count = sendcount;
 	args.stream = stream;
-	return call(comm, "coll_allgather", &args);
+	return call(comm, "coll_allgather", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_reduce_scatter(const void *sendbuf, void *recvbuf, size_t recvcount,
@@ -126,7 +128,7 @@ coll_result_t coll_reduce_scatter(const void *sendbuf, void *recvbuf, size_t rec
 	args.recvbuf = recvbuf;
 	args.count = recvcount;
 	args.stream = stream;
-	return call(comm, "coll_reduce_scatter", &args);
+	return call(comm, "coll_reduce_scatter", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_alltoall(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
@@ -138,7 +140,7 @@ coll_result_t coll_alltoall(const void *sendbuf, void *recvbuf, size_t count, co
 	args.recvbuf = recvbuf;
 	args.count = count;
 	args.stream = stream;
-	return call(comm, "coll_alltoall", &args);
+	return call(comm, "coll_alltoall", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_gather(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
@@ -151,7 +153,7 @@ coll_result_t coll_gather(const void *sendbuf, void *recvbuf, size_t count, coll
 	args.recvbuf = recvbuf;
 	args.count = count;
 	args.stream = stream;
-	return call(comm, "coll_gather", &args);
+	return call(comm, "coll_gather", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_scatter(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
@@ -164,7 +166,7 @@ coll_result_t coll_scatter(const void *sendbuf, void *recvbuf, size_t count, col
 	args.recvbuf = recvbuf;
 	args.count = count;
 	args.stream = stream;
-	return call(comm, "coll_scatter", &args);
+	return call(comm, "coll_scatter", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_allgatherv(const void *sendbuf, size_t sendcount, void *recvbuf,
@@ -179,7 +181,7 @@ coll_result_t coll_allgatherv(const void *sendbuf, size_t sendcount, void *recvb
 	args.recvcounts = recvcounts;
 	args.recvdispls = displs;
 	args.stream = stream;
-	return call(comm, "coll_allgatherv", &args);
+	return call(comm, "coll_allgatherv", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_reduce_scatterv(const void *sendbuf, void *recvbuf, const size_t *recvcounts,
@@ -194,7 +196,7 @@ coll_result_t coll_reduce_scatterv(const void *sendbuf, void *recvbuf, const siz
 	args.recvbuf = recvbuf;
 	args.recvcounts = recvcounts;
 	args.stream = stream;
-	return call(comm, "coll_reduce_scatterv", &args);
+	return call(comm, "coll_reduce_scatterv", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_alltoallv(const void *sendbuf, const size_t *sendcounts, const size_t *sdispls,
@@ -210,7 +212,7 @@ coll_result_t coll_alltoallv(const void *sendbuf, const size_t *sendcounts, cons
 	args.recvcounts = recvcounts;
 	args.recvdispls = rdispls;
 	args.stream = stream;
-	return call(comm, "coll_alltoallv", &args);
+	return call(comm, "coll_alltoallv", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_gatherv(const void *sendbuf, size_t sendcount, void *recvbuf,
@@ -226,7 +228,7 @@ coll_result_t coll_gatherv(const void *sendbuf, size_t sendcount, void *recvbuf,
 	args.recvcounts = recvcounts;
 	args.recvdispls = displs;
 	args.stream = stream;
-	return call(comm, "coll_gatherv", &args);
+	return call(comm, "coll_gatherv", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_scatterv(const void *sendbuf, const size_t *sendcounts, const size_t *displs,
@@ -242,7 +244,7 @@ coll_result_t coll_scatterv(const void *sendbuf, const size_t *sendcounts, const
 	args.recvbuf = recvbuf;
 	args.count = recvcount;
 	args.stream = stream;
-	return call(comm, "coll_scatterv", &args);
+	return call(comm, "coll_scatterv", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_send(const void *sendbuf, size_t count, coll_dtype_t dtype, int32_t peer,
@@ -255,7 +257,7 @@ coll_result_t coll_send(const void *sendbuf, size_t count, coll_dtype_t dtype, i
 	args.sendbuf = sendbuf;
 	args.count = count;
 	args.stream = stream;
-	return call(comm, "coll_send", &args);
+	return call(comm, "coll_send", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_recv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t peer, uint32_t tag,
@@ -268,7 +270,7 @@ coll_result_t coll_recv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t
 	args.recvbuf = recvbuf;
 	args.count = count;
 	args.stream = stream;
-	return call(comm, "coll_recv", &args);
+	return call(comm, "coll_recv", &args, __builtin_return_address(0));
 }
 
 /* -------------------------------------------------------------------- waiting -- */
@@ -306,7 +308,7 @@ coll_result_t coll_barrier(coll_comm_t handle)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = call_wait_all(comm);
 	if (!code)
-		code = call_issue(comm, &args);
+		code = call_issue(comm, &args, NULL);
 	if (!code)
 		code = call_wait_all(comm);
 	comm_leave(comm);

@@ -146,6 +146,8 @@ coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
 	if (!code)
 		code = request_prepare(comm, &full, &like.op);
 	if (!code)
+		like.op->site = __builtin_return_address(0);
+	if (!code)
 		code = request_new(request, &like, &r);
 	if (code && like.op)
 		op_end_persistent(like.op);
@@ -172,7 +174,7 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 	if (!code) /* before the operation, which cannot be taken back */
 		code = request_new(request, &like, &r);
 	if (!code)
-		code = call_issue(comm, &full);
+		code = call_issue(comm, &full, __builtin_return_address(0));
 	if (!code) {
 		r->number = comm->issued;
 		native_want_marker(comm);

@@ -36,7 +36,7 @@ int request_result(const struct request *request);
 /* Does it wait for the end of a group that the calling thread has open, or for the group of a split that blocks? */
 int request_is_deferred(const struct request *request, const struct comm *comm);
 
-/* Issues a checked or unchecked call on an entered communicator (calls.c). */
-int call_issue(struct comm *comm, const coll_args_t *args);
+/* Issues a checked or unchecked call on an entered communicator (calls.c).  site: see struct op. */
+int call_issue(struct comm *comm, const coll_args_t *args, const void *site);
 
 #endif

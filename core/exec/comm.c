@@ -37,6 +37,11 @@ uint64_t comm_tag_user(const struct comm *comm, uint32_t tag)
 	return (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT | TAG_USER | tag;
 }
 
+uint64_t comm_tag_pieces(const struct comm *comm, uint32_t number)
+{
+	return comm_tag_user(comm, number) | TAG_PIECES;
+}
+
 uint64_t comm_tag_loose(const struct comm *comm)
 {
 	return (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT | TAG_USER | TAG_LOOSE;
@@ -232,6 +237,7 @@ static void comm_detach(struct comm *comm)
 	if (staged[0])
 		log_info("rank %d: operations that copied CUDA memory through host memory: %s",
 			 comm->rank, staged);
+	staging_free_sites(comm);
 	match_forget(&context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context_id);
 	comm_note_freed(context, comm->context_id);
 	native_free(comm);

@@ -19,6 +19,7 @@ struct compare;
 struct native;
 struct registration;
 struct position;
+struct staging_site;
 struct stream_order;
 
 /*
@@ -83,6 +84,7 @@ struct comm {
 	struct callback *callbacks;             /* see callback.h */
 	struct limit *limits;                   /* see limit.h */
 	uint64_t staged[COLL_KIND_RECV + 1];    /* per kind: staged operations */
+	struct staging_site *staging_sites;     /* see staging.c; NULL: none */
 	struct stream_order *order;             /* see stream_order.h; NULL: no call had a stream */
 	int64_t timeout_us;                     /* longest time without progress in a wait */
 	struct outcome *outcome;                /* for events: it outlives the communicator */
@@ -90,6 +92,7 @@ struct comm {
 	uint64_t issued;                        /* operations ever issued */
 	uint64_t finished;                      /* all operations up to this number are done */
 	uint32_t seq;                           /* collectives ever issued */
+	uint32_t cut_messages;                  /* messages ever sent in pieces */
 	struct signature history[COMM_HISTORY]; /* signatures of the last collectives, by seq */
 	int error;
 	char error_text[768];
@@ -165,8 +168,9 @@ enum {
 
 /*
  * Tag: context (bits 63-38) | user (37) | control (36), then for collectives seq (bits 35-20) |
- * message number (19-0), for point to point loose (35) | the user's tag (31-0).  Loose messages, those outside
- * the order, carry the user's tag in meta[1], so that a receive of any tag finds them.
+ * message number (19-0), for point to point loose (35) | pieces (34) | the user's tag (31-0).  Loose messages,
+ * those outside the order, carry the user's tag in meta[1], so that a receive of any tag finds them.  The pieces
+ * of a message carry the number of the message on its sender, which the message before them has in meta[0].
  */
 enum {
 	TAG_CONTEXT_SHIFT = 38,
@@ -178,6 +182,7 @@ enum {
 
 #define TAG_USER     ((uint64_t)1 << 37)
 #define TAG_LOOSE    ((uint64_t)1 << 35)
+#define TAG_PIECES   ((uint64_t)1 << 34)
 #define TAG_SEQ_MASK ((1u << TAG_SEQ_BITS) - 1)
 #define TAG_MSG_MASK ((1u << TAG_MSG_BITS) - 1)
 
@@ -190,6 +195,7 @@ enum {
 uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg);
 uint64_t comm_tag_user(const struct comm *comm, uint32_t tag);
 uint64_t comm_tag_loose(const struct comm *comm);
+uint64_t comm_tag_pieces(const struct comm *comm, uint32_t number);
 static inline int comm_tag_is_loose(uint64_t tag)
 {
 	return (tag & (TAG_USER | TAG_LOOSE)) == (TAG_USER | TAG_LOOSE);

@@ -130,6 +130,14 @@ int dispatch_choose(const struct comm *comm, struct call *call)
 					: "");
 }
 
+/* All ranks cut the messages of send and receive, or none: neither rank knows the other's memory. */
+static size_t dispatch_segment(const struct comm *comm, int kind)
+{
+	const struct selection *selection = &comm->context->selection;
+
+	return kind_is_p2p(kind) && !selection->cuts_messages ? SIZE_MAX : selection->segment;
+}
+
 int dispatch_build(struct op *op)
 {
 	const struct comm *comm = op->comm;
@@ -147,7 +155,7 @@ int dispatch_build(struct op *op)
 	w.recvcounts = a->recvcounts;
 	w.recvdispls = a->recvdispls;
 	w.nodes = &comm->nodes;
-	sched_reset(s, comm->rank, comm->nranks, elem, comm->context->selection.segment);
+	sched_reset(s, comm->rank, comm->nranks, elem, dispatch_segment(comm, a->kind));
 	s->finish = op->call.kind->reduces && redop_divides_result(&op->call.redop);
 	s->scale = op->call.kind->reduces && redop_divides_inputs(&op->call.redop);
 	algo_build(algo, s, &w);

@@ -94,6 +94,8 @@ void engine_received(struct recv *recv)
 		engine_peer_failed(op->comm, op->comm->to_comm_rank[recv->peer], recv->status);
 	if (recv->status)
 		return;
+	if (recv->numbered)
+		op->pieces_tag = comm_tag_pieces(op->comm, (uint32_t)(recv->meta[0] >> 32));
 	stall_hear(op->comm, op->comm->to_comm_rank[recv->peer], op->call.args.kind, op->seq);
 	engine_complete(op, recv->step);
 }
@@ -118,6 +120,20 @@ int engine_fill(const struct recv *recv, void *dst, const void *bytes, uint64_t 
 
 /* ------------------------------------------------------------------- the steps -- */
 
+/* A send or receive in pieces: its first step is the message without bytes. */
+static int engine_has_pieces(const struct op *op)
+{
+	const struct sched *s = &op->sched;
+
+	return kind_is_p2p(op->call.args.kind) && s->nsteps > 1 && s->step[1].kind < STEP_COPY_IN;
+}
+
+static uint64_t engine_tag(const struct op *op, const struct step *step)
+{
+	return op->pieces_tag && step != op->sched.step ? op->pieces_tag
+							: op->tag | (step->msg & TAG_MSG_MASK);
+}
+
 /*
  * Fills the parts of messages and receives that are the same each time the schedule runs.  A call that repeats an
  * earlier one has its signature, its kinds of memory and its operation.
@@ -141,6 +157,7 @@ static void engine_prepare_step(struct op *op, int i)
 	recv->len = step->len;
 	recv->op = op;
 	recv->step = i;
+	recv->numbered = i == 0 && engine_has_pieces(op);
 	if (step->len && op->where[step->dst.buf] != COLL_MEM_HOST)
 		recv->device = op->where[step->dst.buf];
 	if (step->kind == STEP_RECV_REDUCE) {
@@ -164,7 +181,9 @@ static void engine_send(struct op *op, int i)
 	int code;
 
 	error_clear(&err);
-	send->header.tag = op->tag | (step->msg & TAG_MSG_MASK);
+	send->header.tag = engine_tag(op, step);
+	if (op->pieces_tag && !i)
+		send->header.meta[0] = op->call.signature.meta[0] | op->pieces_tag << 32;
 	send->buf = step->len ? engine_at(op, step->src) : NULL;
 	memset(send->plugin, 0, sizeof(send->plugin));
 	send->status = COLL_IN_PROGRESS;
@@ -193,8 +212,12 @@ static void engine_recv(struct op *op, int i)
 	struct recv *recv = &op->run[i].u.recv;
 	struct comm *comm = op->comm;
 
-	recv->tag = op->tag | (step->msg & TAG_MSG_MASK);
+	recv->tag = engine_tag(op, step);
 	recv->peer = step->peer < 0 ? COLL_ANY_SOURCE : comm->to_context_rank[step->peer];
+	if (op->pieces_tag) /* the pieces come from the rank that the message before them came from */
+		recv->peer = op->run[0].u.recv.peer;
+	if (recv->numbered)
+		recv->meta[0] = op->call.signature.meta[0];
 	recv->dst = engine_at(op, step->dst);
 	if (step->kind == STEP_RECV_REDUCE)
 		recv->own = engine_at(op, step->src);
@@ -413,6 +436,9 @@ void engine_begin(struct op *op)
 		engine_find_buffers(op);
 	op->tag = kind_is_p2p(op->call.args.kind) ? comm_tag_user(op->comm, op->call.args.tag)
 						  : comm_tag_collective(op->comm, op->seq, 0);
+	op->pieces_tag = op->call.args.kind == COLL_KIND_SEND && engine_has_pieces(op)
+				 ? comm_tag_pieces(op->comm, ++op->comm->cut_messages)
+				 : 0;
 	op->ready_count = op->ready_sends_head = op->ready_sends_count = 0;
 	op->local_count = op->sending_count = 0;
 	op->failed_send = -1;

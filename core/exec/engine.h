@@ -20,6 +20,11 @@ static inline int engine_may_move(const struct op *op)
 	       ((op->ready_count | op->local_count | op->ready_sends_count | op->sending_count) ||
 		op->call.staged || op->comm->context->match.done);
 }
+/* A running send: has its message, or the one before its pieces, been handed to the transport? */
+static inline int engine_has_sent(const struct op *op)
+{
+	return op->pieces_tag || op->sending_count || !op->steps_left;
+}
 /* A step is complete: makes ready the steps that waited for it alone. */
 void engine_complete(struct op *op, int step);
 /* Runs the steps that can run: 1 if any moved. */

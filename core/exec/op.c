@@ -175,6 +175,7 @@ int op_make(struct comm *comm, const struct call *call, struct op **out)
 	op->comm = comm;
 	op->state = OP_IDLE;
 	op->persistent = 0;
+	op->site = NULL;
 	if (call_compare(&op->call, &call->args) >= CALL_SAME_PLAN) {
 		op->call.args = call->args;
 		op_drop_unused(comm, &op->call.args);

@@ -31,11 +31,13 @@ struct op {
 	struct op *next;
 	struct comm *comm;
 	struct call call;
-	uint64_t number; /* number of the operation in the communicator, from 1 */
-	uint64_t group;  /* operations of one group run at the same time; 0: alone */
-	uint32_t seq;    /* collectives: number in the communicator, for tags */
-	uint64_t tag;    /* tag of its messages, without their index */
-	int state;       /* OP_* */
+	uint64_t number;     /* number of the operation in the communicator, from 1 */
+	uint64_t group;      /* operations of one group run at the same time; 0: alone */
+	uint32_t seq;        /* collectives: number in the communicator, for tags */
+	uint64_t tag;        /* tag of its messages, without their index */
+	uint64_t pieces_tag; /* send and receive in pieces: tag of the pieces, once known; else 0 */
+	const void *site;    /* the place in the program that called, or NULL */
+	int state;           /* OP_* */
 	struct stream_event *stream_events; /* which must have passed before it starts */
 	int native;   /* the backend's own function does it while the queue polls */
 	int declined; /* the backend's own function has refused it: the transport does it */

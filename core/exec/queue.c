@@ -177,6 +177,19 @@ static int queue_is_ahead(const struct comm *comm, const struct op *op)
 	return op->seq - oldest->seq >= TAG_SEQ_APART;
 }
 
+/* Is an earlier message of the group to the same rank, of the same tag, still on its way from a device? */
+static int queue_would_overtake(const struct comm *comm, const struct op *op)
+{
+	const coll_args_t *a = &op->call.args;
+
+	for (const struct op *e = comm->head; a->kind == COLL_KIND_SEND && e != op; e = e->next)
+		if (e->call.args.kind == COLL_KIND_SEND && e->state == OP_RUNNING &&
+		    e->call.staged && e->call.args.root == a->root && e->call.args.tag == a->tag &&
+		    !engine_has_sent(e))
+			return 1;
+	return 0;
+}
+
 /* May `op` run beside the operations before it? */
 static int queue_may_start(const struct comm *comm, const struct op *op)
 {
@@ -189,7 +202,9 @@ static int queue_may_start(const struct comm *comm, const struct op *op)
 	if (op == head)
 		return 1;
 	if (queue_in_group(comm, op))
-		return comm->native || !queue_is_ahead(comm, op);
+		return comm->native ||
+		       (!queue_is_ahead(comm, op) &&
+			!(comm->staged[COLL_KIND_SEND] && queue_would_overtake(comm, op)));
 	return head->native && op->call.slot && !op->declined;
 }
 

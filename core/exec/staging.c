@@ -12,7 +12,9 @@
 #include "base/error.h"
 #include "base/log.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* COLL_BUFFER_SEND, COLL_BUFFER_RECV and the scalar of an operation may lie on a device. */
 enum { STAGING_SCALAR = 2 };
@@ -264,24 +266,75 @@ static int staging_place(struct op *op)
 	return code;
 }
 
-/* Warns of the first operation of each kind; the others are counted, since a program may stage each step. */
+/* A place in the program whose staged operations of a kind have had their warning. */
+struct staging_site {
+	struct staging_site *next;
+	const void *site;
+	int kind;
+};
+
+/* A program that makes its code as it runs may call from any number of places. */
+enum { STAGING_SITES = 64 };
+
+/* 1: the operation is the first of its kind from its place in the program. */
+static int staging_is_first(const struct op *op)
+{
+	const int kind = op->call.args.kind;
+	struct staging_site **at = &op->comm->staging_sites;
+	int n = 0;
+
+	for (; *at; at = &(*at)->next, n++)
+		if ((*at)->site == op->site && (*at)->kind == kind)
+			return 0;
+	if (n == STAGING_SITES)
+		return 0;
+	*at = malloc(sizeof(**at));
+	if (*at)
+		**at = (struct staging_site){NULL, op->site, kind};
+	return 1;
+}
+
+void staging_free_sites(struct comm *comm)
+{
+	struct staging_site *site;
+
+	while ((site = comm->staging_sites)) {
+		comm->staging_sites = site->next;
+		free(site);
+	}
+}
+
+/* Writes " (called at ./train+0x4711)", in the form that addr2line takes. */
+static void staging_name_site(const void *site, char *text, size_t size)
+{
+	Dl_info where;
+
+	text[0] = '\0';
+	if (site && dladdr(site, &where) && where.dli_fname)
+		snprintf(text, size, " (called at %s+0x%lx)", where.dli_fname,
+			 (unsigned long)((uintptr_t)site - (uintptr_t)where.dli_fbase));
+}
+
+/* Warns of the first operation of each call site; the others are counted, since a program may stage each step. */
 static void staging_warn(const struct op *op)
 {
 	size_t bytes[2] = {0, 0}, off, len;
+	char site[256];
 
-	if (op->comm->staged[op->call.args.kind]++)
+	op->comm->staged[op->call.args.kind]++;
+	if (!staging_is_first(op))
 		return;
-
 	for (int buf = 0; buf <= COLL_BUFFER_RECV; buf++)
 		for (int i = 0; op->call.staged & 1 << buf && staging_block(op, buf, i, &off, &len);
 		     i++)
 			bytes[buf] += len;
+	staging_name_site(op->site, site, sizeof(site));
 	log_warn(
 		"rank %d: %s over backend '%s' copies %zu bytes from and %zu bytes to CUDA memory "
 		"through host memory, which is slow; 'enable_gpu_fallback = no' makes it an error; "
-		"later ones of this kind are only counted",
+		"later ones of this call%s are only counted",
 		op->comm->rank, kind_name(op->call.args.kind),
-		op->comm->context->plugin->backend.name, bytes[0], bytes[1]);
+		op->comm->context->plugin->backend.name, bytes[0], bytes[1], site);
 }
 
 void staging_count(const struct comm *comm, char *text, size_t size)

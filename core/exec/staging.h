@@ -46,6 +46,8 @@ int staging_begin(struct op *op);
 void staging_free(struct op *op);
 /* Writes "160 allreduce, 2 send", the staged operations of the communicator; "": there were none. */
 void staging_count(const struct comm *comm, char *text, size_t size);
+/* The communicator is freed. */
+void staging_free_sites(struct comm *comm);
 /* Places each buffer in the staging memory: equally for all calls that share a schedule. */
 void staging_layout(struct op *op);
 /* Adds the copies to and from staged buffers to an operation's schedule (stage_schedule.c). */

@@ -35,11 +35,12 @@ int stall_mark_awaited(const struct comm *comm, uint8_t *from)
 		any |= stall_mark_callers(comm, op, from);
 		for (int i = 0; stall_runs(op) && i < op->sched.nsteps; i++) {
 			const struct step *step = &op->sched.step[i];
+			const struct recv *recv = &op->run[i].u.recv;
 
 			if ((step->kind != STEP_RECV && step->kind != STEP_RECV_REDUCE) ||
-			    op->run[i].u.recv.state != RECV_POSTED || step->peer < 0)
+			    recv->state != RECV_POSTED || recv->peer == COLL_ANY_SOURCE)
 				continue;
-			from[step->peer] = 1;
+			from[comm->to_comm_rank[recv->peer]] = 1;
 			any = 1;
 		}
 	}
@@ -63,6 +64,8 @@ static void stall_see_untaken(void *user, const struct unexpected *e)
 
 	if (untaken->text[0] || e->header.tag & MATCH_CONTROL || comm->to_comm_rank[e->peer] < 0)
 		return;
+	if ((e->header.tag & (TAG_USER | TAG_PIECES)) == (TAG_USER | TAG_PIECES))
+		return; /* the message before the pieces has a name */
 	if (comm_tag_is_loose(e->header.tag))
 		snprintf(what, sizeof(what), "isend of %llu bytes",
 			 (unsigned long long)e->header.len);

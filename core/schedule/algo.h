@@ -132,8 +132,10 @@ struct algo {
 	    "every block straight from root")                                                      \
 	ROW(COLL_KIND_BARRIER, "dissemination", dissemination_barrier, dissemination_barrier_cost, \
 	    0, "empty messages over doubling distances")                                           \
-	ROW(COLL_KIND_SEND, "direct", direct_send, direct_send_cost, 0, "one message")             \
-	ROW(COLL_KIND_RECV, "direct", direct_recv, direct_recv_cost, 0, "one message")
+	ROW(COLL_KIND_SEND, "direct", direct_send, direct_send_cost, 0,                            \
+	    "one message; in pieces where it may be staged")                                       \
+	ROW(COLL_KIND_RECV, "direct", direct_recv, direct_recv_cost, 0,                            \
+	    "one message; in pieces where it may be staged")
 
 #define ALGO_DECLARE(kind, name, builder, formula, flags, text)                                    \
 	void builder(struct sched *s, const struct work *w);                                       \

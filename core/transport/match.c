@@ -131,9 +131,20 @@ static inline int match_agrees(const struct recv *recv, uint32_t peer, const col
 	       (!recv->loose || match_wants(recv, h));
 }
 
+static int match_adopt_number(struct recv *recv, const coll_header_t *h)
+{
+	if ((uint32_t)recv->meta[0] != (uint32_t)h->meta[0] || recv->meta[1] != h->meta[1] ||
+	    recv->len != h->len)
+		return 0;
+	recv->meta[0] = h->meta[0];
+	return 1;
+}
+
 /* A loose receive takes a message of its type, or of no elements, that is not longer than itself. */
 static int match_adopt(struct recv *recv, const coll_header_t *h)
 {
+	if (recv->numbered)
+		return match_adopt_number(recv, h);
 	if (!recv->loose || h->len > recv->len || (h->len && h->meta[0] != recv->meta[0]))
 		return 0;
 	recv->meta[1] = h->meta[1];

@@ -40,6 +40,11 @@ struct recv {
 	 * the message may be shorter than the receive.  The match sets meta[1] and len to those of the message.
 	 */
 	int16_t loose;
+	/*
+	 * The receive takes the number in bits 32 to 63 of the message's meta[0], whatever it is: match sets those of
+	 * meta[0].
+	 */
+	int16_t numbered;
 	int32_t unscaled; /* the message is an input too, and divided likewise */
 	int32_t divisor; /* not 0: own is an input of an average, divided by this before it is added */
 	uint32_t elem;

@@ -134,11 +134,13 @@
  *                If the backend does not take the buffer's kind, or if the operation reduces device
  *                memory over a transport, the call returns COLL_ERR_UNSUPPORTED, and the text says
  *                what to do instead.  With the option `enable_gpu_fallback` the library copies such
- *                buffers through host memory instead.  It logs a warning for the first operation of
- *                each kind on a communicator, and their numbers when the communicator ends (level
- *                info; also in the file of the option `dump`).  It copies pieces of at most
+ *                buffers through host memory instead.  It logs a warning for the first operation from
+ *                each place in the program on a communicator, with the address of the call (as
+ *                addr2line takes it), and the numbers of all of them when the communicator ends
+ *                (level info; also in the file of the option `dump`).  It copies pieces of at most
  *                `segment` bytes (4 MiB if `segment` is larger), in both directions at the same
- *                time and beside the messages, on streams of its own.  Only a call that waits for
+ *                time and beside the messages, on streams of its own; send and receive too go in
+ *                such pieces, on all ranks as rank 0's option says.  Only a call that waits for
  *                the operation waits for these copies.  An error, abort or destroy waits until no
  *                copy is under way, a second at most: the library logs a device that takes longer,
  *                and such a device may still touch the buffers.

@@ -3,6 +3,8 @@
  * memory_test.c - device memory with a backend that does not take it: the refusals and their texts,
  * and the path through host memory with its warnings.
  */
+#include <errno.h>
+
 #include "../lib/device_harness.h"
 
 static void test_staged(const char *backend)
@@ -19,6 +21,42 @@ static void test_staged(const char *backend)
 static void one_allreduce(struct rank *r)
 {
 	try_call(r, COLL_KIND_ALLREDUCE, 0, ON_DEVICE);
+}
+
+/* One call in a loop, and two others. */
+static void three_places(struct rank *r)
+{
+	const size_t n = 5;
+	int64_t *there = device_new(0, n * sizeof(*there), 0);
+
+	for (int i = 0; i < 3; i++)
+		rank_did(r,
+			 coll_allreduce(there, there, n - (size_t)i, COLL_INT64, COLL_SUM, r->comm,
+					NULL),
+			 "allreduce");
+	rank_did(r, coll_allreduce(there, there, n, COLL_INT64, COLL_SUM, r->comm, NULL),
+		 "allreduce");
+	rank_did(r, coll_broadcast(there, there, n, COLL_INT64, 0, r->comm, NULL), "broadcast");
+	rank_did(r, coll_sync(r->comm), "sync");
+	device_free(0, there);
+}
+
+static void test_places(void)
+{
+	char *program = strrchr(program_invocation_name, '/'), want[256];
+
+	log_begin();
+	setenv("COLL_LOG", "info", 1);
+	ranks_ok(&(struct ranks_job){"simulated", 2, 0, three_places, NULL},
+		 "three calls in the program");
+	unsetenv("COLL_LOG");
+	log_end();
+	is_int(log_lines("warn: rank 1: "), 3, "a warning for each, and not for each time");
+	snprintf(want, sizeof(want), "%s+0x", program ? program : program_invocation_short_name);
+	is_int(log_lines(want), 6, "with the place");
+	is_int(log_lines("rank 1: operations that copied CUDA memory through host memory: 4 "
+			 "allreduce, 1 broadcast"),
+	       1, "and all are counted");
 }
 
 static void test_warnings(void)
@@ -162,6 +200,7 @@ int main(void)
 	ranks_ok(&(struct ranks_job){"simulated", 2, 0, scalar_refused, NULL}, "a scalar");
 	setenv("COLL_ENABLE_GPU_FALLBACK", "1", 1);
 	test_warnings();
+	test_places();
 	log_begin();
 	test_staged("simulated");
 	test_staged("tcp");

@@ -278,14 +278,16 @@ static void test_differences(void)
 	config_free(config);
 	setenv("COLL_ALLREDUCE_ALGORITHM", "ring", 1);
 	setenv("COLL_SEGMENT", "4K", 1);
+	setenv("COLL_ENABLE_GPU_FALLBACK", "1", 1);
 	config = load(NULL, 0, "others");
 	is_int(choose_compile(config, &b), 0, "compiled");
 	ok(choose_hash(&a) != choose_hash(&b) && a.table == b.table, "hashes differ");
 	choose_differences(&a, &b, text, sizeof(text));
-	is_str(text, "'segment', 'allreduce_algorithm'", "named");
+	is_str(text, "'segment', 'enable_gpu_fallback', 'allreduce_algorithm'", "named");
 	config_free(config);
 	unsetenv("COLL_ALLREDUCE_ALGORITHM");
 	unsetenv("COLL_SEGMENT");
+	unsetenv("COLL_ENABLE_GPU_FALLBACK");
 }
 
 /* ------------------------------------------------------------------------ choice -- */
@@ -689,6 +691,11 @@ static void huge_segment(struct selection *s)
 	s->segment = UINT64_MAX - 5;
 }
 
+static void odd_cuts(struct selection *s)
+{
+	s->cuts_messages = 7;
+}
+
 static void negative_node(struct selection *s)
 {
 	s->node_size = -3;
@@ -748,6 +755,8 @@ static void test_altered(void)
 	setenv("COLL_PLUGIN_PATH", path, 1);
 	is_refused(no_segment, "rank 0's option 'segment' came as 0, but goes from 4096 to");
 	is_refused(huge_segment, "rank 0's option 'segment' came as 9223372036854775807, but");
+	is_refused(odd_cuts,
+		   "rank 0's option 'enable_gpu_fallback' came as 7, but goes from 0 to 1");
 	is_refused(negative_node, "rank 0's option 'node_size' came as -3, but goes from 0 to");
 	is_refused(many_rules, "rank 0's rules for barrier came as 25, ");
 	is_refused(own_rules, "rank 0's rules for allreduce came as ");

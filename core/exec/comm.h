@@ -180,9 +180,10 @@ enum {
 	TAG_MSG_BITS = 20
 };
 
-#define TAG_USER     ((uint64_t)1 << 37)
-#define TAG_LOOSE    ((uint64_t)1 << 35)
-#define TAG_PIECES   ((uint64_t)1 << 34)
+#define TAG_USER   ((uint64_t)1 << 37)
+#define TAG_LOOSE  ((uint64_t)1 << 35)
+#define TAG_PIECES ((uint64_t)1 << 34)
+_Static_assert(MATCH_LOOSE == (TAG_USER | TAG_LOOSE), "transport/match.h knows loose messages");
 #define TAG_SEQ_MASK ((1u << TAG_SEQ_BITS) - 1)
 #define TAG_MSG_MASK ((1u << TAG_MSG_BITS) - 1)
 
@@ -198,7 +199,7 @@ uint64_t comm_tag_loose(const struct comm *comm);
 uint64_t comm_tag_pieces(const struct comm *comm, uint32_t number);
 static inline int comm_tag_is_loose(uint64_t tag)
 {
-	return (tag & (TAG_USER | TAG_LOOSE)) == (TAG_USER | TAG_LOOSE);
+	return (tag & MATCH_LOOSE) == MATCH_LOOSE;
 }
 uint64_t comm_tag_control(uint32_t context_id);
 /*

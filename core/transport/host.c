@@ -128,6 +128,11 @@ static int32_t host_arrive(const coll_host_t *host, uint32_t peer, const coll_he
 	return match_arrive(&host_context(host)->match, peer, header, sink);
 }
 
+static int32_t host_posted(const coll_host_t *host, uint32_t peer, const coll_header_t *header)
+{
+	return match_posted(&host_context(host)->match, peer, header);
+}
+
 static void host_data(const coll_host_t *host, uint64_t cookie, const void *bytes, uint64_t n)
 {
 	match_data(&host_context(host)->match, cookie, bytes, n);
@@ -212,6 +217,7 @@ void host_fill(struct context *context, int device)
 		.exchange_fail = host_exchange_fail,
 		.key_is_secret = (uint32_t)bootstrap_key_is_secret(context->bootstrap),
 		.shares = context->shares,
+		.posted = host_posted,
 	};
 	for (int r = 0; context->shares && r < context->nranks; r++)
 		context->shares[r] = bootstrap_shares(context->bootstrap, context->rank, r);

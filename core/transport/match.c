@@ -372,6 +372,17 @@ static int match_store(struct match *m, uint32_t peer, const coll_header_t *h, c
 	return COLL_SUCCESS;
 }
 
+int match_posted(const struct match *m, uint32_t peer, const coll_header_t *h)
+{
+	const struct recv *recv = m->posted[match_bucket(h->tag)];
+
+	if (h->tag & MATCH_CONTROL || (h->tag & MATCH_LOOSE) == MATCH_LOOSE)
+		return 1;
+	while (recv && !match_agrees(recv, peer, h))
+		recv = recv->next;
+	return recv != NULL;
+}
+
 int match_arrive(struct match *m, uint32_t peer, const coll_header_t *h, coll_sink_t *sink)
 {
 	unsigned bucket = match_bucket(h->tag);

@@ -76,6 +76,9 @@ enum { MATCH_BUCKETS = 256 };
 /* Tags with this bit are control messages: match_take returns them, no receive matches them. */
 #define MATCH_CONTROL ((uint64_t)1 << 36)
 
+/* Tags with these bits are loose messages: match_probe must find them as soon as they come. */
+#define MATCH_LOOSE (((uint64_t)1 << 37) | ((uint64_t)1 << 35))
+
 #define MATCH_ANY_TAG UINT64_MAX
 
 struct match {
@@ -132,7 +135,8 @@ const struct unexpected *match_probe(const struct match *m, const struct recv *r
 /* Removes the first complete message of exactly this tag; the caller frees it with free().  NULL: none. */
 struct unexpected *match_take(struct match *m, uint64_t tag);
 
-/* The receiving functions of the host table (backend.h: arrive, data, arrived). */
+/* The receiving functions of the host table (backend.h: posted, arrive, data, arrived). */
+int match_posted(const struct match *m, uint32_t peer, const coll_header_t *header);
 int match_arrive(struct match *m, uint32_t peer, const coll_header_t *header, coll_sink_t *sink);
 void match_data(struct match *m, uint64_t cookie, const void *bytes, uint64_t n);
 void match_arrived(struct match *m, uint64_t cookie, int32_t status);

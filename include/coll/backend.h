@@ -357,6 +357,17 @@ struct coll_host {
 	 * as ranks that share nothing.
 	 */
 	const uint8_t *shares;
+
+	/*
+	 * Since minor 4: 1 if a receive waits for the message with this envelope, or if the core wants it
+	 * at once.  0: the core would store it in memory of its own, and copy it again later.  A transport
+	 * need not ask.  If it does, it may leave such a message unread, and the messages behind it with
+	 * it, and ask again in its next progress().  It must announce each message nevertheless after a
+	 * bounded number of calls of progress(), before arm() returns 0, and before it reports the peer as
+	 * lost: a message behind it may be what the core waits for.  Inside progress() only.  Missing in an
+	 * older core (host->size is too small).
+	 */
+	int32_t (*posted)(const coll_host_t *host, uint32_t peer, const coll_header_t *header);
 };
 
 /* ---------------------------------------------------------------- transport -- */

@@ -25,14 +25,16 @@
 #include <sys/socket.h>
 
 /* README.md has the measurements behind these sizes. */
-#define TCP_SCRATCH     ((size_t)256 << 10) /* one receive for host->data; fits into the cache */
-#define TCP_FIRST       ((size_t)32 << 10)  /* one receive while no message is under way */
-#define TCP_PIECE       ((size_t)1 << 20)   /* one send or receive of a large buffer */
-#define TCP_BUDGET      ((size_t)4 << 20)   /* bytes of one progress(): about a millisecond */
-#define TCP_RING_PIECE  ((size_t)64 << 10) /* bytes of a ring that are published or freed at once */
-#define TCP_RING_SHORT  ((size_t)1024) /* payload of a message that is written to a ring at once */
-#define TCP_FRAME       UINT64_MAX     /* length of no message */
-#define TCP_UNIX_BUFFER (4 << 20)      /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
+#define TCP_SCRATCH    ((size_t)256 << 10) /* one receive for host->data; fits into the cache */
+#define TCP_FIRST      ((size_t)32 << 10)  /* one receive while no message is under way */
+#define TCP_PIECE      ((size_t)1 << 20)   /* one send or receive of a large buffer */
+#define TCP_BUDGET     ((size_t)4 << 20)   /* bytes of one progress(): about a millisecond */
+#define TCP_RING_PIECE ((size_t)64 << 10)  /* bytes of a ring that are published or freed at once */
+#define TCP_RING_SHORT ((size_t)1024) /* payload of a message that is written to a ring at once */
+/* Payload from which a message stays in the ring until its receive is posted. */
+#define TCP_RING_HELD   ((size_t)4 << 10)
+#define TCP_FRAME       UINT64_MAX /* length of no message */
+#define TCP_UNIX_BUFFER (4 << 20)  /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
 
 enum {
 	TCP_DIRECT =
@@ -43,7 +45,13 @@ enum {
 	/* Calls of progress() between two looks at the sockets, while rings carry streams: with sockets that
 	 * carry streams too, and with sockets that only wake. */
 	TCP_MIXED_POLLS = 8,
-	TCP_RING_POLLS = 64
+	TCP_RING_POLLS = 64,
+	/* A message is held for so many calls of progress() in which nothing moves, so many in all, and until
+	 * this rank has wanted to sleep so often: it yields its processor instead. */
+	TCP_HOLD_IDLE = 512,
+	TCP_HOLD_POLLS = 1 << 14,
+	TCP_HOLD_SLEEPS = 16,
+	TCP_HOLD_PENALTY = 1024 /* most messages that are not held after that */
 };
 
 /* Frames: tcp_ring_offer.c. */
@@ -120,12 +128,18 @@ struct tcp {
 	uint64_t ring_memory;       /* most bytes of the rings that this process makes */
 	uint32_t rings;             /* connections with in_on */
 	uint32_t *ring_peers;       /* their ranks, in any order */
-	uint32_t next_ring;    /* round robin: the ring with which the next progress() begins */
-	uint32_t polls;        /* calls of progress() since the last look at the sockets */
-	int armed;             /* flags of sleep may be set in the rings */
-	int ring_told;         /* the user knows that some pairs have no ring */
-	uint8_t *scratch;      /* TCP_SCRATCH bytes */
-	struct tcp_conn *conn; /* nranks */
+	uint32_t next_ring; /* round robin: the ring with which the next progress() begins */
+	uint32_t polls;     /* calls of progress() since the last look at the sockets */
+	int armed;          /* flags of sleep may be set in the rings */
+	/* Messages that stay in their rings: tcp_ring_hold. */
+	int32_t (*posted)(const coll_host_t *host, uint32_t peer, const coll_header_t *header);
+	int holding; /* this progress() has left one there */
+	/* Calls of progress() since the first one; calls, and wishes to sleep, since something moved. */
+	uint32_t held_polls, held_idle, held_sleeps;
+	uint32_t penalty, owed; /* `owed` long messages must be posted before one stays again */
+	int ring_told;          /* the user knows that some pairs have no ring */
+	uint8_t *scratch;       /* TCP_SCRATCH bytes */
+	struct tcp_conn *conn;  /* nranks */
 };
 
 /* ------------------------------------------------------------------- addresses -- */
@@ -257,6 +271,8 @@ int tcp_ring_send(struct tcp *t, struct tcp_conn *conn, coll_send_t *send);
 int tcp_ring_pull(struct tcp *t, struct tcp_conn *conn);
 /* The same for all rings, each with its share of the budget. */
 void tcp_ring_pull_all(struct tcp *t);
+/* At the end of progress(): ends the holding of messages that takes too long. */
+void tcp_ring_patience(struct tcp *t);
 /* Takes the bytes that woke this rank off the socket, and notes its end. */
 void tcp_ring_drain(struct tcp *t, struct tcp_conn *conn);
 /* While no rank reads: breaks the connections whose peer will never make room in its ring. */

@@ -354,6 +354,8 @@ int32_t tcp_progress(void *ep)
 		tcp_send_all(t);
 	if (tcp_has_work(&t->conn[t->rank]))
 		tcp_loop_back(t);
+	if (t->holding || t->held_polls)
+		tcp_ring_patience(t);
 	t->next_peer = t->next_peer + 1 < t->nranks ? t->next_peer + 1 : 0;
 	return t->moved;
 }

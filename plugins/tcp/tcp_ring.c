@@ -210,6 +210,66 @@ static void tcp_ring_fetch(const uint8_t *at, size_t n)
 		__builtin_prefetch(at + i);
 }
 
+/*
+ * Does the message stay in the ring for now?  The core would copy it to memory, and once more to its receive buffer,
+ * which the next operation is likely to post at any moment.  Its sender waits for room meanwhile.
+ */
+static int tcp_ring_hold(struct tcp *t, const struct tcp_conn *conn, const coll_header_t *header)
+{
+	if (header->len < TCP_RING_HELD || header->len == TCP_FRAME || !t->posted ||
+	    conn->send_errno)
+		return 0;
+	if (!t->posted(t->host, conn->peer, header)) {
+		t->holding |= !t->owed;
+		return !t->owed;
+	}
+	if (t->owed)
+		t->owed--;
+	else if (t->held_polls)
+		t->penalty /= 2;
+	return 0;
+}
+
+/* The bytes among the next n that come before a message that stays in the ring. */
+static size_t tcp_ring_before_held(struct tcp *t, const struct tcp_conn *conn, const uint8_t *from,
+				   size_t n)
+{
+	size_t at = conn->receiving ? tcp_min(conn->len - conn->got, n) : 0;
+	coll_header_t header;
+
+	if (conn->header_got)
+		return n;
+	for (; n - at >= sizeof(header); at += sizeof(header) + (size_t)header.len) {
+		memcpy(&header, from + at, sizeof(header));
+		if (tcp_ring_hold(t, conn, &header))
+			return at;
+		if (header.len > n - at - sizeof(header))
+			break;
+	}
+	return n;
+}
+
+/*
+ * A message that stays too long is taken, since one behind it may be awaited.  Ranks to which that happens again and
+ * again are not in phase: each time, twice as many long messages must come whose receives are posted, before one stays.
+ */
+void tcp_ring_patience(struct tcp *t)
+{
+	if (!t->holding) {
+		t->held_polls = t->held_idle = t->held_sleeps = 0;
+		return;
+	}
+	t->holding = 0;
+	if (t->moved)
+		t->held_idle = t->held_sleeps = 0;
+	t->held_idle++;
+	if (++t->held_polls < TCP_HOLD_POLLS && t->held_idle < TCP_HOLD_IDLE &&
+	    t->held_sleeps < TCP_HOLD_SLEEPS)
+		return;
+	t->penalty = t->penalty ? (uint32_t)tcp_min(2 * t->penalty, TCP_HOLD_PENALTY) : 1;
+	t->owed = t->penalty;
+}
+
 /* Handles bytes in the ring up to `written`: returns 1 if more may be there. */
 static int tcp_ring_read(struct tcp *t, struct tcp_conn *conn, uint64_t written)
 {
@@ -224,7 +284,6 @@ static int tcp_ring_read(struct tcp *t, struct tcp_conn *conn, uint64_t written)
 		tcp_lose(t, conn, tcp_why(TCP_BAD_POSITION));
 		return 0;
 	}
-	tcp_spend(t, n);
 	/* Headers are copied before they are read; only payload is handed on in place. */
 	if (n == left && !conn->receiving && !conn->header_got &&
 	    tcp_ring_read_last(ring->control, word, n, written)) {
@@ -232,10 +291,12 @@ static int tcp_ring_read(struct tcp *t, struct tcp_conn *conn, uint64_t written)
 	} else {
 		if (n <= TCP_RING_SHORT)
 			tcp_ring_fetch(from, n);
+		n = tcp_ring_before_held(t, conn, from, n);
 		lost = tcp_feed(t, conn, from, n);
 	}
-	if (lost)
+	if (lost || !n)
 		return 0;
+	tcp_spend(t, n);
 	ring->own += n;
 	tcp_ring_release(t, conn, left - n);
 	/* After a few short messages more are unlikely: the next progress() looks. */
@@ -290,8 +351,10 @@ int tcp_ring_arm(struct tcp *t)
 		const struct tcp_ring *ring = &t->conn[t->ring_peers[i]].in;
 
 		atomic_store(&ring->control->reader_sleeps, 1);
-		if (atomic_load(&ring->control->written) != ring->own)
+		if (atomic_load(&ring->control->written) != ring->own) {
+			t->held_sleeps += t->held_polls > 0;
 			return 1;
+		}
 	}
 	return 0;
 }

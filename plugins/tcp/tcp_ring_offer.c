@@ -266,6 +266,8 @@ void tcp_ring_init(struct tcp *t)
 		size *= 2;
 	t->ring_size = wanted ? size : 0;
 	t->ring_memory = (uint64_t)t->host->option_int(t->host, "ring_memory");
+	if (t->host->size >= offsetof(coll_host_t, posted) + sizeof(t->host->posted))
+		t->posted = t->host->posted;
 }
 
 void tcp_ring_free(struct tcp *t, struct tcp_conn *conn)

@@ -260,6 +260,17 @@ HARNESS_FN void harness_free(const coll_host_t *host, void *ptr, uint64_t bytes)
 	free(ptr);
 }
 
+HARNESS_FN int32_t harness_posted(const coll_host_t *host, uint32_t peer,
+				  const coll_header_t *header)
+{
+	const struct harness *h = host->core;
+	const struct harness_recv *r = h->recvs;
+
+	while (r && (r->peer != peer || r->tag != header->tag))
+		r = r->next;
+	return r != NULL;
+}
+
 HARNESS_FN int32_t harness_arrive(const coll_host_t *host, uint32_t peer,
 				  const coll_header_t *header, coll_sink_t *sink)
 {
@@ -461,7 +472,8 @@ HARNESS_FN void harness_host_init(struct harness *h, const struct harness_job *j
 				.peer_lost = harness_peer_lost,
 				.exchange_fail = harness_exchange_fail,
 				.key_is_secret = 1,
-				.shares = h->shares};
+				.shares = h->shares,
+				.posted = harness_posted};
 	if (job->old_core)
 		h->host.size = offsetof(coll_host_t, shares);
 	for (uint32_t r = 0; r < job->nranks; r++)

@@ -228,6 +228,84 @@ static int test_short(struct harness *h)
 	return harness_barrier(h) || code;
 }
 
+/* ------------------------------------------------------------- messages that stay -- */
+
+enum { TEST_LONG = 40000 }; /* a message that stays in its ring, which has room for it */
+
+/* Rank 1 sends a message, which then is in the ring; rank 0 posts nothing. */
+static int test_put(struct harness *h, uint64_t tag, uint64_t len)
+{
+	uint8_t *out = malloc(len);
+	coll_send_t send;
+	int code = 0;
+
+	memset(out, (int)tag, len);
+	if (h->host.rank == 1)
+		code = harness_send(h, &send, 0, tag, out, len) || harness_wait(h, &send.status);
+	free(out);
+	return harness_barrier(h) || code;
+}
+
+/* Rank 0 receives a message that is in the ring, or is stored, by progress() alone. */
+static int test_get(struct harness *h, uint64_t tag, uint64_t len)
+{
+	uint8_t *in = calloc(1, len);
+	struct harness_recv recv = {.peer = 1, .tag = tag, .buf = in, .size = len};
+	int code = 0;
+
+	if (h->host.rank == 0) {
+		harness_recv(h, &recv);
+		for (int i = 0; i < 1000 && recv.status == COLL_IN_PROGRESS; i++)
+			h->transport->progress(h->ep);
+		if (recv.status || in[0] != tag || in[len - 1] != tag)
+			code = harness_fail(h, "message %d: %d", (int)tag, recv.status);
+	}
+	free(in);
+	return harness_barrier(h) || code;
+}
+
+/* Rank 0 makes progress: is a message stored, as it must be or must not be? */
+static int test_stored(struct harness *h, int polls, int stored)
+{
+	for (int i = 0; i < polls && h->host.rank == 0; i++)
+		h->transport->progress(h->ep);
+	if (h->host.rank == 0 && (h->early != NULL) != stored)
+		return harness_fail(h, "a message is %s", h->early ? "stored" : "not stored");
+	return 0;
+}
+
+/* A rank that wants to sleep gets the messages that have stayed, and then sleeps. */
+static int test_sleep_takes(struct harness *h)
+{
+	for (int i = 0; i < 100; i++) {
+		h->transport->progress(h->ep);
+		if (!h->transport->arm(h->ep))
+			return h->early ? 0 : harness_fail(h, "it sleeps before a message");
+	}
+	return harness_fail(h, "it never sleeps");
+}
+
+static int test_held(struct harness *h)
+{
+	int code = test_begin(h);
+
+	/* It is announced once its receive is posted. */
+	code = code || test_put(h, 1, TEST_LONG) || test_stored(h, 50, 0) ||
+	       test_get(h, 1, TEST_LONG);
+	/* One behind it is awaited. */
+	code = code || test_put(h, 2, TEST_LONG) || test_put(h, 3, 8) || test_stored(h, 50, 0) ||
+	       test_get(h, 3, 8) || test_stored(h, 0, 1) || test_get(h, 2, TEST_LONG);
+	/* While that has happened, and no long message since was awaited, none stays. */
+	code = code || test_put(h, 4, TEST_LONG) || test_stored(h, 10, 1) ||
+	       test_get(h, 4, TEST_LONG) || test_swap(h, 1 - h->host.rank, 5, TEST_LONG, 0);
+	/* Short ones never stay. */
+	code = code || test_put(h, 6, 1000) || test_stored(h, 2, 1) || test_get(h, 6, 1000);
+	code = code || test_put(h, 7, TEST_LONG) || test_stored(h, 10, 0);
+	if (!code && h->host.rank == 0)
+		code = test_sleep_takes(h);
+	return code || test_get(h, 7, TEST_LONG);
+}
+
 /* ------------------------------------------------------------- sleep and wake-up -- */
 
 /* Sleeps in the descriptor alone whenever nothing moves; a missed wake-up is an error. */
@@ -270,14 +348,14 @@ static int test_storm(struct harness *h)
 /* Rank 1 dies with complete messages and half a message in the ring; rank 0 has read nothing yet. */
 static int test_kill(struct harness *h)
 {
-	enum { COUNT = 50 };
+	enum { COUNT = 20 };
 	uint8_t *buf = calloc(1, 1 << 20);
 	coll_send_t send[COUNT + 1];
 	int code = test_begin(h);
 
 	if (h->host.rank == 1) {
 		for (uint64_t i = 0; i < COUNT; i++)
-			harness_send(h, &send[i], 0, i, buf, 1000 + i);
+			harness_send(h, &send[i], 0, i, buf, i == COUNT / 2 ? TEST_LONG : 1000 + i);
 		harness_send(h, &send[COUNT], 0, COUNT, buf, 1 << 20);
 		if (!code)
 			kill(getpid(), SIGKILL);
@@ -506,6 +584,12 @@ int main(void)
 		}
 	test_run(&(struct harness_job){.nranks = 2, .run = test_one, .options = test_ring},
 		 "one message each way");
+	for (int threads = 0; threads < 2; threads++)
+		test_run(&(struct harness_job){.nranks = 2,
+					       .threads = threads,
+					       .run = test_held,
+					       .options = test_ring},
+			 "a long message stays until its receive is posted, within bounds");
 	test_run_kill();
 	test_run(&(struct harness_job){.nranks = 2, .run = test_fork, .options = test_ring},
 		 "a forked child");

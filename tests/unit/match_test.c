@@ -160,8 +160,33 @@ static void test_no_memory_early(void)
 	free_context(context, bootstraps);
 }
 
+/* Which messages does the core want at once? */
+static void test_posted(void)
+{
+	coll_header_t header = {.tag = 5, .len = LENGTH};
+	struct recv recv = {.tag = 5, .len = LENGTH, .peer = SENDER};
+	char dst[LENGTH];
+	struct match m;
+
+	recv.dst = dst;
+	match_init(&m);
+	ok(!match_posted(&m, SENDER, &header), "a message without a receive may wait");
+	match_post(&m, &recv);
+	ok(match_posted(&m, SENDER, &header), "one whose receive is posted may not");
+	ok(!match_posted(&m, SENDER + 1, &header), "the same tag from another rank may");
+	header.tag = MATCH_CONTROL;
+	ok(match_posted(&m, SENDER, &header), "a control message may not");
+	header.tag = MATCH_LOOSE | 7;
+	ok(match_posted(&m, SENDER, &header), "a loose message may not: probes look for it");
+	header.tag = MATCH_LOOSE & ~((uint64_t)1 << 35);
+	ok(!match_posted(&m, SENDER, &header), "a message from point to point in the order may");
+	match_withdraw(&m, &recv);
+	match_free(&m);
+}
+
 int main(void)
 {
+	test_posted();
 	test_freed();
 	test_any_source(0);
 	test_any_source(1);

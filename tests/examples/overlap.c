@@ -5,14 +5,16 @@
  *   coll run -n 4 overlap            one process per rank
  *   overlap --in-process 4           all ranks are threads of this process
  *   overlap --kib 65536 ...          KiB of each layer's gradient
+ *   overlap --host 1 ...             host memory, also where there is a device
  *
  * A step computes its layers one after another.  As soon as a layer's gradient is ready, an event
  * lets the communicator's own stream begin to sum it; another event tells when the program may use
- * the sums.  On a backend with device streams the program enqueues all work without waiting: buffers
- * are device memory, and a chain of copies on a stream of the program's own stands for the
- * computation.  The program opens the CUDA driver at run time, so building it needs no part of CUDA.
- * On other backends buffers are host memory, and the calling thread computes while a thread of the
- * library moves data.
+ * the sums.  Where there is a CUDA device the program enqueues all work without waiting, whatever
+ * the backend: buffers are device memory, and a chain of copies on a stream of the program's own
+ * stands for the computation.  Over a backend that does not take device memory the library copies
+ * the buffers through host memory, in pieces.  The program opens the CUDA driver at run time, so
+ * building it needs no part of CUDA.  Without a device, or with --host, buffers are host memory, and
+ * the calling thread computes while a thread of the library moves data.
  */
 #include <coll/coll.h>
 #include <dlfcn.h>
@@ -55,6 +57,7 @@ struct trainer {
 };
 
 static size_t kib = 256;
+static int devices; /* number of CUDA devices; 0: the program uses host memory */
 
 /* Prints the message of a failed call, for calls of the library the library's message. */
 static void check(int failed, const char *what)
@@ -104,21 +107,6 @@ static int open_cuda(void)
 		memcpy(functions[i].slot, &symbol, sizeof(symbol));
 	}
 	return cuda.init(0) || cuda.device_count(&count) ? 0 : count;
-}
-
-/* Does the chosen backend work on device streams? */
-static int has_streams(const char *backend)
-{
-	coll_backend_info_t about = {.size = sizeof(about)};
-	coll_info_t info;
-	int has = 0;
-
-	check(coll_info_create(NULL, &info), "asking what is installed");
-	for (int i = 0; i < coll_info_backend_count(info); i++)
-		if (!coll_info_backend(info, i, &about) && !strcmp(about.name, backend))
-			has = (about.capabilities & COLL_CAP_STREAMS) != 0;
-	coll_info_destroy(info);
-	return has;
 }
 
 /* ------------------------------------ memory and computation, on the device or the host -- */
@@ -249,9 +237,11 @@ static void use_device(struct trainer *t)
 	int32_t ordinal;
 	int device;
 
-	check(coll_comm_device(t->comm, &ordinal) || cuda.device_get(&device, ordinal) ||
-		      cuda.context_retain(&context, device) || cuda.context_set(context) ||
-		      cuda.stream_create(&t->stream, 1),
+	check(coll_comm_device(t->comm, &ordinal), "asking for the device");
+	if (ordinal < 0) /* a backend that uses none leaves the choice to the program */
+		ordinal = t->rank % devices;
+	check(cuda.device_get(&device, ordinal) || cuda.context_retain(&context, device) ||
+		      cuda.context_set(context) || cuda.stream_create(&t->stream, 1),
 	      "making a stream");
 	t->on_device = 1;
 }
@@ -295,7 +285,7 @@ static void *run_rank(void *arg)
 	check(coll_comm_user_rank(t.comm, &t.rank) || coll_comm_count(t.comm, &t.nranks) ||
 		      coll_comm_backend(t.comm, &backend),
 	      "asking the communicator");
-	if (has_streams(backend))
+	if (devices)
 		use_device(&t);
 	prepare(&t);
 	/* The first step of each kind is a warm-up. */
@@ -317,21 +307,24 @@ static void *run_rank(void *arg)
 
 int main(int argc, char **argv)
 {
-	const char *const options[] = {"progress=thread", NULL};
+	const char *const options[] = {"progress=thread", "enable_gpu_fallback=yes", NULL};
 	const char *local = getenv("COLL_LOCAL_RANK");
 	coll_comm_t comms[MAX_RANKS];
 	pthread_t threads[MAX_RANKS];
 	coll_config_t config;
-	size_t in_process = 0, nranks;
-	int devices = open_cuda();
+	size_t in_process = 0, host = 0, nranks;
 
 	for (int i = 1; i < argc; i += 2) {
 		int value = i + 1 < argc ? atoi(argv[i + 1]) : 0;
+		size_t *option = !strcmp(argv[i], "--kib")          ? &kib
+				 : !strcmp(argv[i], "--in-process") ? &in_process
+				 : !strcmp(argv[i], "--host")       ? &host
+								    : NULL;
 
-		check(value < 1 || (strcmp(argv[i], "--kib") && strcmp(argv[i], "--in-process")),
-		      "reading [--kib KIB] [--in-process RANKS]");
-		*(strcmp(argv[i], "--kib") ? &in_process : &kib) = (size_t)value;
+		check(value < 1 || !option, "reading [--kib KIB] [--in-process RANKS] [--host 1]");
+		*option = (size_t)value;
 	}
+	devices = host ? 0 : open_cuda();
 	nranks = in_process ? in_process : 1;
 	check(nranks > MAX_RANKS, "taking more than 64 ranks");
 	coll_config_init(&config, sizeof(config));

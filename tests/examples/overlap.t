@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # overlap.t - the example that computes while gradients are added up finds them right, from one
-# source: over tcp, ucx and simulated in host memory, over nccl (on stand-ins for the CUDA driver and
-# NCCL) in device memory.
+# source: over tcp, ucx and simulated in host memory; over these and nccl in device memory (on
+# stand-ins for the CUDA driver and NCCL).
 . "${top_srcdir:-.}/tests/lib/tap.sh"
 
 build=$(cd "${top_builddir:-.}" && pwd) || exit 1
@@ -42,13 +42,21 @@ done
 # A gradient length that is no multiple of any piece of a message.
 run "4 threads over tcp, 1027 KiB" 4 tcp host "$overlap" --in-process 4 --kib 1027
 
-LD_LIBRARY_PATH=$fakes${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+# A directory with these two only: the stand-in for an old UCX, which is beside them, would interfere.
+mkdir "$scratch/fakes"
+cp "$fakes/libcuda.so.1" "$fakes/libnccl.so.2" "$scratch/fakes/"
+LD_LIBRARY_PATH=$scratch/fakes${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 STANDIN_CUDA_DEVICES=4
 export LD_LIBRARY_PATH STANDIN_CUDA_DEVICES
 if can nccl; then both nccl device --kib 32; fi
-# A CUDA driver alone does not change the behaviour of other backends.
-run "2 processes over tcp where there are devices" 2 tcp host \
-    "$build/coll" run --no-prefix -n 2 -- "$overlap"
+# The other backends stage it, with a warning for each place that calls.
+COLL_LOG=error
+export COLL_LOG
+both tcp device --kib 32
+if can ucx; then both ucx device --kib 32; fi
+run "2 threads over simulated" 2 simulated device "$overlap" --in-process 2 --kib 1027
+run "2 processes over tcp, host memory where there are devices" 2 tcp host \
+    "$build/coll" run --no-prefix -n 2 -- "$overlap" --host 1
 
 check "no such option, no success" sh -c "! '$overlap' --nonsense 1"
 

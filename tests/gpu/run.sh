@@ -135,7 +135,8 @@ staging() {
     local backend=$1 n=$2 place=$3 theme
 
     export COLL_BACKEND=$backend COLL_ENABLE_GPU_FALLBACK=1
-    for theme in move "reduce group"; do
+    run_overlap "staging over $backend" "$place" "$n"
+    for theme in event move "reduce group"; do
         # shellcheck disable=SC2086 # a list
         run "staging over $backend" "$place" "$n" $theme
     done

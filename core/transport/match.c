@@ -39,6 +39,12 @@ void match_free(struct match *m)
 	for (int i = 0; i < MATCH_BUCKETS; i++)
 		match_free_list(m->unexpected[i]);
 	match_free_list(m->partial);
+	store_free(&m->store);
+}
+
+static void match_discard(struct match *m, struct unexpected *e)
+{
+	store_give(&m->store, e, sizeof(*e) + e->header.len);
 }
 
 static void match_finish(struct match *m, struct recv *recv, int status)
@@ -214,7 +220,7 @@ static void match_pair(struct match *m, struct recv *recv, struct unexpected **a
 		m->mismatch(m->context, recv, e->peer, &e->header);
 		match_finish(m, recv, COLL_ERR_MISMATCH);
 		if (e->complete)
-			free(e);
+			match_discard(m, e);
 		else
 			e->dropped = 1;
 		return;
@@ -228,7 +234,7 @@ static void match_pair(struct match *m, struct recv *recv, struct unexpected **a
 	}
 	match_fill(m, recv, e->data, e->header.len);
 	match_finish(m, recv, COLL_SUCCESS);
-	free(e);
+	match_discard(m, e);
 }
 
 void match_post(struct match *m, struct recv *recv)
@@ -290,7 +296,7 @@ static void match_forget_bucket(struct match *m, struct unexpected **at, uint64_
 		}
 		match_unlink_unexpected(m, at);
 		if (e->complete)
-			free(e);
+			match_discard(m, e);
 		else
 			e->dropped = 1;
 	}
@@ -357,7 +363,7 @@ static int match_store(struct match *m, uint32_t peer, const coll_header_t *h, c
 
 	if (h->len > SIZE_MAX - sizeof(*e))
 		return COLL_ERR_INTERNAL;
-	e = malloc(sizeof(*e) + h->len);
+	e = store_take(&m->store, sizeof(*e) + h->len);
 	if (!e)
 		return m->no_memory(m->context, peer, h);
 	*e = (struct unexpected){.header = *h, .peer = peer};
@@ -449,7 +455,7 @@ static void match_unexpected_arrived(struct match *m, struct unexpected *e, int 
 	if (recv)
 		match_finish(m, recv, status);
 	match_unlink_ended(m, e);
-	free(e);
+	match_discard(m, e);
 }
 
 void match_arrived(struct match *m, uint64_t cookie, int32_t status)

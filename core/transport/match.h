@@ -10,6 +10,7 @@
 
 #include "reduce/redop.h"
 #include "transport/call_index.h"
+#include "transport/store.h"
 
 #include <coll/backend.h>
 
@@ -87,6 +88,7 @@ struct match {
 	uint64_t unexpected_in[MATCH_BUCKETS / 64]; /* a bit for each list that is not empty */
 	struct call_index calls;    /* finds the messages of one call in these lists */
 	struct unexpected *partial; /* incomplete messages that are matched or dropped */
+	struct store store;         /* their memory */
 	struct recv *done, **done_end;
 	uint64_t unexpected_count; /* messages in the lists above */
 	int controls;              /* complete control messages among them */

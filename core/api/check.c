@@ -166,7 +166,9 @@ int check_call(const struct comm *comm, const coll_args_t *a, struct call *call)
 				 a->kind);
 	k = kind_at(a->kind);
 	*call = (struct call){.args = *a, .kind = k, .redop.dtype = a->dtype};
-	call->known = call_compare(&comm->known[a->kind], a) >= CALL_ALIKE;
+	call->known =
+		call_compare(&comm->known[a->kind], a) >= CALL_ALIKE &&
+		(!comm->asks_place || comm->known[a->kind].in_place == extent_is_in_place(comm, a));
 	if (call->known) {
 		call->redop.op = a->op;
 		call->slot = comm->known[a->kind].slot;

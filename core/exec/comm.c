@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm.c - communicators: their failure, which every rank learns of; making, entering, waiting. */
+#include "exec/dispatch.h"
 #include "exec/comm.h"
 #include "exec/callback.h"
 #include "exec/compare.h"
@@ -165,6 +166,7 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 	if (!context->plugin->backend.transport && native_new(&comm->native))
 		return COLL_ERR_NO_MEMORY;
 	comm->derived = context->comms != NULL;
+	comm->asks_place = dispatch_asks_place(comm);
 	if (comm_native(comm) && !comm->native && nranks > 1 && compare_new(comm))
 		return COLL_ERR_NO_MEMORY;
 	for (int r = 0; r < context->nranks; r++)

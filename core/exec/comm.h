@@ -68,8 +68,9 @@ struct comm {
 	struct context *context;
 	struct native *native;   /* for a backend without a transport (native.h); else NULL */
 	struct compare *compare; /* for a backend with a transport and own functions; else NULL */
-	int derived;  /* shares the endpoint of the communicator from which it was made */
-	int deferred; /* see native_defer */
+	int derived;    /* shares the endpoint of the communicator from which it was made */
+	int deferred;   /* see native_defer */
+	int asks_place; /* dispatch_asks_place */
 	uint32_t context_id;
 	int rank, nranks;
 	int *to_context_rank;                 /* rank here -> rank on the context */

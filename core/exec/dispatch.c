@@ -2,8 +2,12 @@
 /* dispatch.c - chooses between the backend's own function and an algorithm over its transport. */
 #include "exec/dispatch.h"
 #include "base/error.h"
+#include "exec/extent.h"
 #include "exec/op.h"
 #include "schedule/algo.h"
+
+/* A plugin of an older minor knows no flag of the arguments. */
+enum { DISPATCH_PLACE_MINOR = 4 };
 
 static native_fn dispatch_kind_slot(const coll_native_t *n, int kind)
 {
@@ -67,6 +71,14 @@ int dispatch_check(const struct comm *comm, int kind)
 			 kind_name(kind), b->name);
 }
 
+int dispatch_asks_place(const struct comm *comm)
+{
+	const coll_backend_t *b = &comm->context->plugin->backend;
+
+	return !b->transport && b->native && b->native->takes &&
+	       b->abi_minor >= DISPATCH_PLACE_MINOR;
+}
+
 /* Asks a backend without a transport whether it will do the call. */
 static int dispatch_takes(const struct comm *comm, const struct call *call)
 {
@@ -80,6 +92,8 @@ static int dispatch_takes(const struct comm *comm, const struct call *call)
 		return COLL_SUCCESS;
 	if (call->redop.made)
 		args.op = call->redop.native;
+	args.flags =
+		comm->asks_place && extent_is_in_place(comm, &call->args) ? COLL_ARGS_IN_PLACE : 0;
 	code = b->native->takes(context->ep, &args, &err);
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }

@@ -16,6 +16,8 @@ native_fn dispatch_native(const struct comm *comm, int kind);
 native_fn dispatch_slot(const struct comm *comm, const struct call *call);
 /* COLL_ERR_UNSUPPORTED with a message if the backend has neither its own function nor a transport. */
 int dispatch_check(const struct comm *comm, int kind);
+/* Does the backend's function `takes` see whether a call is in place? */
+int dispatch_asks_place(const struct comm *comm);
 /*
  * Fills call->slot and call->algorithm.  COLL_ERR_UNSUPPORTED with a message if neither exists or if a
  * backend without a transport declines the call.

@@ -133,8 +133,11 @@ static int op_locate(struct op *op)
 static int op_plan(struct op *op)
 {
 	struct call *call = &op->call;
-	int code = op_locate(op), in_place;
+	const int in_place = !call->redop.premul_sum && extent_is_in_place(op->comm, &call->args);
+	int code = op_locate(op);
 
+	if (in_place != call->in_place && op->comm->asks_place)
+		call->cacheable = 0;
 	if (!code && !call->cacheable) {
 		op->sched_ready = op->prepared = 0;
 		code = call->kind ? dispatch_choose(op->comm, call) : COLL_SUCCESS;
@@ -142,7 +145,6 @@ static int op_plan(struct op *op)
 		call->cacheable = !code && !call->args.sendcounts && !call->args.recvcounts &&
 				  !call->redop.fn && !call->redop.premul_sum;
 	}
-	in_place = !call->redop.premul_sum && extent_is_in_place(op->comm, &call->args);
 	op->sched_ready &= in_place == call->in_place;
 	call->in_place = in_place;
 	return code;

@@ -633,13 +633,20 @@ typedef struct coll_native {
 	 * Optional, since minor 2: tells whether the slot of args->kind will do the operation.
 	 * Returns COLL_SUCCESS, or COLL_ERR_UNSUPPORTED with the reason, which the user's call then
 	 * returns.  (An operation that the slot itself refuses fails the communicator instead.)
-	 * The function may read only kind, dtype, op and root of args, and does not block.  The
-	 * core calls it only for backends without a transport, when the program issues or prepares
-	 * an operation that differs from the operations before it by more than its buffers, count
-	 * and tag.
+	 * The function may read only kind, dtype, op, root and flags of args, and does not block.
+	 * The core calls it only for backends without a transport, when the program issues or
+	 * prepares an operation that differs from the operations before it by more than its
+	 * buffers, count and tag.
+	 *
+	 * Since minor 4 args->flags has COLL_ARGS_IN_PLACE if the operation is in place on this
+	 * rank (coll.h, In place), and the core asks again where operations before it were not, or
+	 * the other way round.  The plugin ignores other bits.  A plugin of an older minor gets 0.
 	 */
 	int32_t (*takes)(void *ep, const coll_args_t *args, coll_error_t *err);
 } coll_native_t;
+
+/* Bits of coll_args_t.flags in the calls of the function `takes` (coll_native_t), since minor 4. */
+enum { COLL_ARGS_IN_PLACE = 1 << 16 };
 
 /* ------------------------------------------------------------------ backend -- */
 

@@ -50,13 +50,17 @@ none "every symbol exported is in the tables" "$(comm -13 "$scratch/symbols" "$s
 # -------------------------------------------------------------- the frozen header --
 
 # The declarations that tests/plugins/frozen uses must equal the frozen ones, as whole structs.
-check "the frozen header is understood" "$abi/facts" "$src/tests/plugins" frozen/backend_v1_0.h
-"$abi/facts" "$src/tests/plugins" frozen/backend_v1_0.h | grep -v '^struct ' >"$scratch/frozen"
-sed -n 's/^field \([^.]*\)\..*/field \1./p' "$scratch/frozen" | sort -u >"$scratch/structs"
-grep -Ff "$scratch/structs" "$abi/layout-1.0.txt" >"$scratch/layout"
-none "the frozen header is that of 1.0" \
-    "$(grep -vxFf "$abi/layout-1.0.txt" "$scratch/frozen")"
-none "with whole structs" "$(grep -vxFf "$scratch/frozen" "$scratch/layout")"
+for minor in 0 3; do
+    header=frozen/backend_v1_$minor.h
+    check "the frozen header of 1.$minor is understood" "$abi/facts" "$src/tests/plugins" $header
+    "$abi/facts" "$src/tests/plugins" $header | grep -v '^struct ' >"$scratch/frozen"
+    sed -n 's/^field \([^.]*\)\..*/field \1./p' "$scratch/frozen" | sort -u >"$scratch/structs"
+    # A table holds the additions of its minor.
+    for table in $(seq 0 $minor); do cat "$abi/layout-1.$table.txt"; done >"$scratch/tables"
+    grep -Ff "$scratch/structs" "$scratch/tables" >"$scratch/layout"
+    none "the frozen header is that of 1.$minor" "$(grep -vxFf "$scratch/tables" "$scratch/frozen")"
+    none "with whole structs" "$(grep -vxFf "$scratch/frozen" "$scratch/layout")"
+done
 
 # ------------------------------------------------------------- changes to be seen --
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * minors_test.c - plugins of other ABI versions in this libcoll: a plugin built against the frozen
- * header of ABI 1.0, a plugin of a newer minor whose structs have all grown, and a plugin that
- * demands a newer core.
+ * minors_test.c - plugins of other ABI versions in this libcoll: plugins built against the frozen
+ * headers of ABI 1.0 and 1.3, a plugin of a newer minor whose structs have all grown, and a plugin
+ * that demands a newer core.
  */
 #include "../lib/ranks.h"
 
@@ -194,6 +194,58 @@ static void test_demanding(void)
 	has_str(coll_get_last_error(NULL), words, "the same words");
 }
 
+/* ---------------------------------------------------------------- native groups only -- */
+
+static int sum_alone(coll_comm_t comm, int64_t *in, int64_t *out, size_t n)
+{
+	int code;
+
+	for (size_t i = 0; i < n; i++)
+		in[i] = (int64_t)i + 3;
+	code = coll_allreduce(in, out, n, COLL_INT64, COLL_SUM, comm, NULL);
+	if (!code)
+		code = coll_sync(comm);
+	if (!code && out[n - 1] != (int64_t)n + 2)
+		code = COLL_ERR_INTERNAL;
+	return code;
+}
+
+/* `takes` of a plugin of minor 4 sees whether a call is in place; a plugin of minor 3 gets no flag. */
+static void test_place(const char *backend, int sees)
+{
+	static int64_t x[COUNT], y[COUNT];
+	const int refused = sees ? COLL_ERR_UNSUPPORTED : COLL_SUCCESS;
+	coll_request_t request;
+	coll_config_t config;
+	coll_comm_t comm;
+	coll_args_t args = {.size = sizeof(args),
+			    .kind = COLL_KIND_ALLREDUCE,
+			    .dtype = COLL_INT64,
+			    .sendbuf = x,
+			    .recvbuf = x,
+			    .count = 4};
+
+	ranks_config(&config, backend);
+	if (coll_comm_init_all(&comm, 1, NULL, &config))
+		bail_out("%s: %s", backend, coll_get_last_error(NULL));
+	is_int(sum_alone(comm, x, x, 7), refused, "%s: in place, the first call", backend);
+	if (sees)
+		has_str(coll_get_last_error(NULL), "the engine has no allreduce in place",
+			"the plugin's reason");
+	for (size_t round = 0; round < 3; round++) {
+		is_int(sum_alone(comm, x, y, 7 + round), COLL_SUCCESS, "%s: two buffers", backend);
+		is_int(sum_alone(comm, y, y, 7 + round), refused, "%s: in place, after them",
+		       backend);
+	}
+	is_int(coll_broadcast(x, x, 3, COLL_INT64, 0, comm, NULL), COLL_SUCCESS,
+	       "%s: another kind in place", backend);
+	is_int(coll_request_init(comm, &args, &request), refused, "%s: a persistent one", backend);
+	if (!sees)
+		is_int(coll_request_free(request), COLL_SUCCESS, "%s: freed", backend);
+	is_int(coll_sync(comm), COLL_SUCCESS, "%s: the communicator works", backend);
+	is_int(coll_comm_destroy(comm), COLL_SUCCESS, "%s: destroyed", backend);
+}
+
 int main(void)
 {
 	const char *top = getenv("top_builddir");
@@ -208,5 +260,7 @@ int main(void)
 	test_frozen();
 	test_newer();
 	test_demanding();
+	test_place("frozen3", 0);
+	test_place("placed", 1);
 	return done_testing();
 }

@@ -6,7 +6,7 @@
  */
 #undef coll_backend_v1
 
-enum { CONTEXT = 1, STREAM, RECORD, WAIT, QUERY };
+enum { CONTEXT = 1, STREAM, RECORD, WAIT, QUERY, TAKES };
 
 static int32_t spoilt_call(void *ep, const coll_args_t *args, coll_error_t *err)
 {
@@ -35,6 +35,13 @@ static int32_t spoilt_query(void *ep, void *event, coll_error_t *err)
 	return SPOILT == QUERY ? COLL_SUCCESS : nccl_event_query(ep, event, err);
 }
 
+static int32_t spoilt_takes(void *ep, const coll_args_t *args, coll_error_t *err)
+{
+	if (SPOILT == TAKES && args->count > 1 << 30)
+		return error_fill(err, COLL_ERR_UNSUPPORTED, "too long");
+	return nccl_takes(ep, args, err);
+}
+
 static const coll_native_t spoilt_native = {
 	.size = sizeof(coll_native_t),
 	.allreduce = spoilt_call,
@@ -55,6 +62,7 @@ static const coll_native_t spoilt_native = {
 	.event_wait = spoilt_wait,
 	.event_query = spoilt_query,
 	.event_synchronize = nccl_event_synchronize,
+	.takes = spoilt_takes,
 };
 
 COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {

@@ -237,6 +237,70 @@ static void native_op(struct check_case *c)
 	check_endpoints(c, native_op_rank);
 }
 
+/* ------------------------------------------------------------------ takes -- */
+
+/* Nobody may read what lies there. */
+static void *const native_nowhere = (void *)(uintptr_t)1;
+
+/* The answer for such a call.  bare: without buffers and count; else they are such as nobody may read. */
+static int32_t native_ask(struct check_ep *ep, int32_t kind, int32_t dtype, uint32_t flags,
+			  int bare)
+{
+	coll_error_t err = {.size = sizeof(err)};
+	coll_args_t args = {.size = sizeof(args), .kind = kind, .dtype = dtype, .flags = flags};
+	int32_t code;
+
+	if (!bare) {
+		args.sendbuf = args.recvbuf = native_nowhere;
+		args.sendcounts = args.senddispls = native_nowhere;
+		args.recvcounts = args.recvdispls = native_nowhere;
+		args.count = UINT64_MAX / 64;
+		args.tag = 77;
+	}
+	code = ep->plugin->native.takes(ep->ep, &args, &err);
+	if (code && code != COLL_ERR_UNSUPPORTED)
+		check_fail(ep->c, "rank %d: takes returned %d for kind %d: %.300s", ep->rank, code,
+			   kind, err.text);
+	else if (code && !err.text[0])
+		check_fail(ep->c, "rank %d: takes declines kind %d without a reason", ep->rank,
+			   kind);
+	return code;
+}
+
+static void native_takes_rank(struct check_ep *ep)
+{
+	static const int32_t dtypes[] = {COLL_INT8, COLL_INT16, COLL_FLOAT32, COLL_FLOAT8E4M3};
+	static const uint32_t places[] = {0, COLL_ARGS_IN_PLACE};
+	int64_t begin = tool_now_ms();
+	int32_t bare;
+
+	if (!ep->plugin->native.takes) {
+		check_skip(ep->c, "the plugin has no native->takes");
+		return;
+	}
+	for (int32_t kind = COLL_KIND_ALLREDUCE; kind <= COLL_KIND_RECV; kind++)
+		for (size_t i = 0; i < 8 && !check_failed(ep->c); i++) {
+			bare = native_ask(ep, kind, dtypes[i / 2], places[i % 2], 1);
+			if (native_ask(ep, kind, dtypes[i / 2], places[i % 2], 0) != bare)
+				check_fail(ep->c,
+					   "rank %d: takes answers another thing for kind %d and "
+					   "dtype %d with other buffers and counts",
+					   ep->rank, kind, dtypes[i / 2]);
+			if (native_ask(ep, kind, dtypes[i / 2], places[i % 2] | 1u << 31, 1) !=
+			    bare)
+				check_fail(ep->c,
+					   "rank %d: takes answers another thing for kind %d and "
+					   "dtype %d with a flag that it does not know",
+					   ep->rank, kind, dtypes[i / 2]);
+		}
+	native_in_time(ep, "takes", begin, NATIVE_BOUND_MS);
+}
+
+static void native_takes(struct check_case *c)
+{
+	check_endpoints(c, native_takes_rank);
+}
+
 const struct check check_native_checks[] = {
 	{.name = "native-idle",
 	 .says = "query, sync and async_error return success when no operation was enqueued",
@@ -253,6 +317,14 @@ const struct check check_native_checks[] = {
 	 .ways = CHECK_EITHER,
 	 .ranks_max = 2,
 	 .run = native_group},
+	{.name = "native-takes",
+	 .says = "takes judges a call by kind, type, operation, root and place alone",
+	 .promise = "coll_native_t.takes",
+	 .group = CHECK_NATIVE_GROUP,
+	 .needs = CHECK_NATIVE,
+	 .ways = CHECK_EITHER,
+	 .ranks_max = 2,
+	 .run = native_takes},
 	{.name = "native-abort",
 	 .says = "abort comes from any thread, more than once, and ends in time",
 	 .promise = "coll_native_t.abort",

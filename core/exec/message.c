@@ -107,8 +107,8 @@ void message_start(struct message *m)
 	if (m->args.kind == COLL_KIND_SEND) {
 		message_start_send(m);
 	} else {
-		m->u.recv = message_recv(m->comm, &m->args);
-		match_post(&context->match, &m->u.recv);
+		m->u.in.recv = message_recv(m->comm, &m->args);
+		match_post(&context->match, &m->u.in.recv);
 		message_check_left(m);
 	}
 	context_progress(context);
@@ -202,8 +202,8 @@ int message_probe_wait(struct comm *comm, const struct message_args *args, coll_
 	struct message m = {.comm = comm, .args = *args};
 	int code;
 
-	m.u.recv = message_recv(comm, args);
-	m.u.recv.state = RECV_POSTED; /* for the descriptions */
+	m.u.in.recv = message_recv(comm, args);
+	m.u.in.recv.state = RECV_POSTED; /* for the descriptions */
 	message_wait_until(&m, message_probed);
 	comm_check_aborted(comm, UINT64_MAX);
 	comm_flush(comm);
@@ -225,7 +225,7 @@ static int message_check_limit(struct message *m, int64_t now)
 		return 0;
 	message_describe(m, what, sizeof(what));
 	if (message_is_posted(m)) {
-		engine_cancel_recv(comm->context, &m->u.recv);
+		engine_cancel_recv(comm->context, &m->u.in.recv);
 		message_end(m, COLL_ERR_TIMEOUT,
 			    "rank %d: %s timed out: no message has come %.3g s after the program "
 			    "limited its time",

@@ -39,7 +39,7 @@ struct message {
 	coll_status_t status;
 	union {
 		coll_send_t send;
-		struct recv recv;
+		struct loose_recv in;
 	} u;
 };
 

@@ -13,12 +13,12 @@
 
 static struct message *message_of(const struct recv *recv)
 {
-	return (struct message *)((uintptr_t)recv - offsetof(struct message, u.recv));
+	return (struct message *)((uintptr_t)recv - offsetof(struct message, u.in.recv));
 }
 
 int message_is_posted(const struct message *m)
 {
-	return m->args.kind == COLL_KIND_RECV && m->u.recv.state == RECV_POSTED;
+	return m->args.kind == COLL_KIND_RECV && m->u.in.recv.state == RECV_POSTED;
 }
 
 /* -------------------------------------------------------------------- in words -- */
@@ -56,7 +56,7 @@ void message_position(const struct comm *comm, struct position *position)
 	if (!m || m->args.tag == COLL_ANY_TAG)
 		return;
 	position->kind = COLL_KIND_RECV;
-	position->meta[0] = m->u.recv.meta[0];
+	position->meta[0] = m->u.in.recv.meta[0];
 	position->meta[1] = m->args.count;
 	position->peer = m->args.peer;
 	position->tag = (uint32_t)m->args.tag;
@@ -175,7 +175,7 @@ int message_check_left(struct message *m)
 	if (!message_has_left(m))
 		return 0;
 	message_describe(m, what, sizeof(what));
-	engine_cancel_recv(m->comm->context, &m->u.recv);
+	engine_cancel_recv(m->comm->context, &m->u.in.recv);
 	if (m->args.peer == COLL_ANY_SOURCE)
 		message_end(m, COLL_ERR_PEER_LOST,
 			    "all other ranks destroyed their communicators while rank %d waited in "
@@ -208,7 +208,7 @@ int message_cancel(struct message *m)
 				 : m->args.kind == COLL_KIND_SEND
 					 ? "a send has started and cannot be cancelled"
 					 : "a message for the receive is under way");
-	engine_cancel_recv(context, &m->u.recv);
+	engine_cancel_recv(context, &m->u.in.recv);
 	message_end(m, COLL_ERR_ABORTED, "the program cancelled the receive");
 	if (context->sleepers)
 		context_wake(context);
@@ -235,7 +235,7 @@ void message_end_all(struct comm *comm, int code)
 			message_end(m, code, NULL);
 	}
 	while ((m = comm->recvs.first)) {
-		engine_cancel_recv(comm->context, &m->u.recv);
+		engine_cancel_recv(comm->context, &m->u.in.recv);
 		if (m == comm->recvs.first)
 			message_end(m, code, NULL);
 	}

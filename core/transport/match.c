@@ -17,10 +17,8 @@ static unsigned match_bucket(uint64_t tag)
 void match_init(struct match *m)
 {
 	memset(m, 0, sizeof(*m));
-	for (int i = 0; i < MATCH_BUCKETS; i++) {
+	for (int i = 0; i < MATCH_BUCKETS; i++)
 		m->posted_end[i] = &m->posted[i];
-		m->unexpected_end[i] = &m->unexpected[i];
-	}
 	m->done_end = &m->done;
 }
 
@@ -29,6 +27,7 @@ static void match_free_list(struct unexpected *e)
 	while (e) {
 		struct unexpected *next = e->next;
 
+		free(e->loose);
 		free(e);
 		e = next;
 	}
@@ -40,10 +39,13 @@ void match_free(struct match *m)
 		match_free_list(m->unexpected[i]);
 	match_free_list(m->partial);
 	store_free(&m->store);
+	loose_free(&m->loose_posted);
+	loose_free(&m->loose_unexpected);
 }
 
 static void match_discard(struct match *m, struct unexpected *e)
 {
+	free(e->loose);
 	store_give(&m->store, e, sizeof(*e) + e->header.len);
 }
 
@@ -125,16 +127,24 @@ static void match_fill(const struct match *m, struct recv *recv, const char *byt
 	}
 }
 
-/* Loose messages of one communicator have one header tag, so that a receive of any tag finds them in one list. */
-static int match_wants(const struct recv *recv, const coll_header_t *h)
-{
-	return recv->meta[1] == MATCH_ANY_TAG || recv->meta[1] == h->meta[1];
-}
-
 static inline int match_agrees(const struct recv *recv, uint32_t peer, const coll_header_t *h)
 {
-	return recv->tag == h->tag && (recv->peer == COLL_ANY_SOURCE || recv->peer == (int)peer) &&
-	       (!recv->loose || match_wants(recv, h));
+	return recv->tag == h->tag && (recv->peer == COLL_ANY_SOURCE || recv->peer == (int)peer);
+}
+
+static int match_is_loose(uint64_t tag)
+{
+	return (tag & (MATCH_LOOSE | MATCH_CONTROL)) == MATCH_LOOSE;
+}
+
+static struct loose_place *match_place(struct recv *recv)
+{
+	return &((struct loose_recv *)recv)->place;
+}
+
+static struct loose_key match_key(const struct recv *recv)
+{
+	return (struct loose_key){.tag = recv->tag, .user = recv->meta[1], .peer = recv->peer};
 }
 
 static int match_adopt_number(struct recv *recv, const coll_header_t *h)
@@ -175,18 +185,18 @@ static void match_unlink_posted(struct match *m, struct recv **at, unsigned buck
 }
 
 /* Takes an unexpected message out of its list; an incomplete one goes to the list of partial messages. */
-static void match_unlink_unexpected(struct match *m, struct unexpected **at)
+static void match_unlink_unexpected(struct match *m, struct unexpected *e)
 {
-	struct unexpected *e = *at;
 	unsigned bucket = match_bucket(e->header.tag);
 
 	m->unexpected_count--;
 	call_index_remove(e);
-	*at = e->next;
-	if (m->unexpected_end[bucket] == &e->next)
-		m->unexpected_end[bucket] = at;
+	*(e->prev ? &e->prev->next : &m->unexpected[bucket]) = e->next;
+	*(e->next ? &e->next->prev : &m->unexpected_last[bucket]) = e->prev;
 	if (!m->unexpected[bucket])
 		m->unexpected_in[bucket / 64] &= ~((uint64_t)1 << bucket % 64);
+	for (int class = 0; e->loose && class < LOOSE_CLASSES; class ++)
+		loose_remove(&m->loose_unexpected, &e->loose[class]);
 	if (!e->complete) {
 		e->next = m->partial;
 		m->partial = e;
@@ -204,18 +214,14 @@ static void match_unlink_ended(struct match *m, struct unexpected *e)
 		*at = e->next;
 		return;
 	}
-	for (at = &m->unexpected[match_bucket(e->header.tag)]; *at != e;)
-		at = &(*at)->next;
 	e->complete = 1;
-	match_unlink_unexpected(m, at);
+	match_unlink_unexpected(m, e);
 }
 
 /* Pairs an unexpected message with a receive, which completes with the last byte of the message. */
-static void match_pair(struct match *m, struct recv *recv, struct unexpected **at)
+static void match_pair(struct match *m, struct recv *recv, struct unexpected *e)
 {
-	struct unexpected *e = *at;
-
-	match_unlink_unexpected(m, at);
+	match_unlink_unexpected(m, e);
 	if (!match_expected(recv, &e->header)) {
 		m->mismatch(m->context, recv, e->peer, &e->header);
 		match_finish(m, recv, COLL_ERR_MISMATCH);
@@ -237,20 +243,49 @@ static void match_pair(struct match *m, struct recv *recv, struct unexpected **a
 	match_discard(m, e);
 }
 
+static struct unexpected *match_find_loose(struct match *m, const struct recv *recv)
+{
+	const struct loose_key key = match_key(recv);
+	const struct loose_place *place = loose_find(&m->loose_unexpected, &key);
+
+	return place ? place->of : NULL;
+}
+
+static struct unexpected *match_find_unexpected(struct match *m, const struct recv *recv)
+{
+	struct unexpected *e = m->unexpected[match_bucket(recv->tag)];
+
+	while (e && !match_agrees(recv, e->peer, &e->header))
+		e = e->next;
+	return e;
+}
+
+static void match_add_loose(struct match *m, struct recv *recv)
+{
+	const struct loose_key key = match_key(recv);
+
+	loose_add(&m->loose_posted, match_place(recv), &key, recv);
+}
+
 void match_post(struct match *m, struct recv *recv)
 {
 	unsigned bucket = match_bucket(recv->tag);
+	struct unexpected *e =
+		recv->loose ? match_find_loose(m, recv) : match_find_unexpected(m, recv);
 
 	recv->got = 0;
 	recv->broken = COLL_SUCCESS;
 	recv->unexpected = NULL;
 	recv->next = NULL;
-	for (struct unexpected **at = &m->unexpected[bucket]; *at; at = &(*at)->next)
-		if (match_agrees(recv, (*at)->peer, &(*at)->header)) {
-			match_pair(m, recv, at);
-			return;
-		}
+	if (e) {
+		match_pair(m, recv, e);
+		return;
+	}
 	recv->state = RECV_POSTED;
+	if (recv->loose) {
+		match_add_loose(m, recv);
+		return;
+	}
 	*m->posted_end[bucket] = recv;
 	m->posted_end[bucket] = &recv->next;
 }
@@ -261,7 +296,9 @@ uint64_t match_withdraw(struct match *m, struct recv *recv)
 	int state = recv->state;
 
 	recv->state = RECV_IDLE;
-	if (state == RECV_POSTED) {
+	if (state == RECV_POSTED && recv->loose) {
+		loose_remove(&m->loose_posted, match_place(recv));
+	} else if (state == RECV_POSTED) {
 		for (struct recv **at = &m->posted[bucket]; *at; at = &(*at)->next)
 			if (*at == recv) {
 				match_unlink_posted(m, at, bucket);
@@ -284,17 +321,15 @@ uint64_t match_withdraw(struct match *m, struct recv *recv)
 	return 0;
 }
 
-static void match_forget_bucket(struct match *m, struct unexpected **at, uint64_t mask,
-				uint64_t tag)
+static void match_forget_bucket(struct match *m, struct unexpected *e, uint64_t mask, uint64_t tag)
 {
-	while (*at) {
-		struct unexpected *e = *at;
+	struct unexpected *next;
 
-		if ((e->header.tag & mask) != tag) {
-			at = &e->next;
+	for (; e; e = next) {
+		next = e->next;
+		if ((e->header.tag & mask) != tag)
 			continue;
-		}
-		match_unlink_unexpected(m, at);
+		match_unlink_unexpected(m, e);
 		if (e->complete)
 			match_discard(m, e);
 		else
@@ -320,7 +355,7 @@ void match_forget(struct match *m, uint64_t mask, uint64_t tag)
 {
 	for (int i = match_next_unexpected(m, 0); i < MATCH_BUCKETS;
 	     i = match_next_unexpected(m, i + 1))
-		match_forget_bucket(m, &m->unexpected[i], mask, tag);
+		match_forget_bucket(m, m->unexpected[i], mask, tag);
 }
 
 void match_each(const struct match *m, uint64_t mask, uint64_t tag,
@@ -333,26 +368,32 @@ void match_each(const struct match *m, uint64_t mask, uint64_t tag,
 				see(user, e);
 }
 
-const struct unexpected *match_probe(const struct match *m, const struct recv *recv)
+const struct unexpected *match_probe(struct match *m, const struct recv *recv)
 {
-	const struct unexpected *e = m->unexpected[match_bucket(recv->tag)];
-
-	while (e && !match_agrees(recv, e->peer, &e->header))
-		e = e->next;
-	return e;
+	return match_find_loose(m, recv);
 }
 
 struct unexpected *match_take(struct match *m, uint64_t tag)
 {
-	for (struct unexpected **at = &m->unexpected[match_bucket(tag)]; *at; at = &(*at)->next) {
-		struct unexpected *e = *at;
+	struct unexpected *e = m->unexpected[match_bucket(tag)];
 
-		if (!e->complete || e->header.tag != tag)
-			continue;
-		match_unlink_unexpected(m, at);
-		return e;
+	while (e && (!e->complete || e->header.tag != tag))
+		e = e->next;
+	if (e)
+		match_unlink_unexpected(m, e);
+	return e;
+}
+
+/* Receives of any source and any tag find a loose message too: 0 without memory. */
+static int match_index_loose(struct match *m, struct unexpected *e)
+{
+	e->loose = malloc(LOOSE_CLASSES * sizeof(*e->loose));
+	for (int class = 0; e->loose && class < LOOSE_CLASSES; class ++) {
+		const struct loose_key key = loose_key_of(e->peer, &e->header, class);
+
+		loose_add(&m->loose_unexpected, &e->loose[class], &key, e);
 	}
-	return NULL;
+	return e->loose != NULL;
 }
 
 /* Stores an unexpected message. */
@@ -366,10 +407,14 @@ static int match_store(struct match *m, uint32_t peer, const coll_header_t *h, c
 	e = store_take(&m->store, sizeof(*e) + h->len);
 	if (!e)
 		return m->no_memory(m->context, peer, h);
-	*e = (struct unexpected){.header = *h, .peer = peer};
 	bucket = match_bucket(h->tag);
-	*m->unexpected_end[bucket] = e;
-	m->unexpected_end[bucket] = &e->next;
+	*e = (struct unexpected){.header = *h, .peer = peer, .prev = m->unexpected_last[bucket]};
+	if (match_is_loose(h->tag) && !match_index_loose(m, e)) {
+		match_discard(m, e);
+		return m->no_memory(m->context, peer, h);
+	}
+	*(e->prev ? &e->prev->next : &m->unexpected[bucket]) = e;
+	m->unexpected_last[bucket] = e;
 	m->unexpected_in[bucket / 64] |= (uint64_t)1 << bucket % 64;
 	m->unexpected_count++;
 	call_index_add(&m->calls, e);
@@ -382,30 +427,44 @@ int match_posted(const struct match *m, uint32_t peer, const coll_header_t *h)
 {
 	const struct recv *recv = m->posted[match_bucket(h->tag)];
 
-	if (h->tag & MATCH_CONTROL || (h->tag & MATCH_LOOSE) == MATCH_LOOSE)
+	if (h->tag & MATCH_CONTROL || match_is_loose(h->tag))
 		return 1;
 	while (recv && !match_agrees(recv, peer, h))
 		recv = recv->next;
 	return recv != NULL;
 }
 
-int match_arrive(struct match *m, uint32_t peer, const coll_header_t *h, coll_sink_t *sink)
+/* Takes the receive of a message out of its list: NULL if there is none. */
+static struct recv *match_take_posted(struct match *m, uint32_t peer, const coll_header_t *h)
 {
-	unsigned bucket = match_bucket(h->tag);
-	struct recv **at = &m->posted[bucket];
+	const unsigned bucket = match_bucket(h->tag);
+	struct recv **at = &m->posted[bucket], *recv;
+	struct loose_place *place;
 
-	*sink = (coll_sink_t){.cookie = COOKIE_DISCARD, .memory = COLL_MEM_HOST};
+	if (match_is_loose(h->tag)) {
+		place = loose_find_any(&m->loose_posted, peer, h);
+		if (place)
+			loose_remove(&m->loose_posted, place);
+		return place ? place->of : NULL;
+	}
 	while (*at && !match_agrees(*at, peer, h))
 		at = &(*at)->next;
-	if (!*at) {
+	recv = *at;
+	if (recv)
+		match_unlink_posted(m, at, bucket);
+	return recv;
+}
+
+int match_arrive(struct match *m, uint32_t peer, const coll_header_t *h, coll_sink_t *sink)
+{
+	struct recv *recv = match_take_posted(m, peer, h);
+
+	*sink = (coll_sink_t){.cookie = COOKIE_DISCARD, .memory = COLL_MEM_HOST};
+	if (!recv) {
 		if (m->check_unexpected(m->context, peer, h))
 			return COLL_SUCCESS;
 		return match_store(m, peer, h, sink);
 	}
-
-	struct recv *recv = *at;
-
-	match_unlink_posted(m, at, bucket);
 	if (!match_expected(recv, h)) {
 		m->mismatch(m->context, recv, peer, h);
 		match_finish(m, recv, COLL_ERR_MISMATCH);

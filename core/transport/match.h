@@ -10,6 +10,7 @@
 
 #include "reduce/redop.h"
 #include "transport/call_index.h"
+#include "transport/loose.h"
 #include "transport/store.h"
 
 #include <coll/backend.h>
@@ -55,12 +56,19 @@ struct recv {
 	int32_t broken;   /* the code of a failed copy to device memory, whose message is set */
 };
 
+/* A receive with `loose`: match finds its place in the index from the receive. */
+struct loose_recv {
+	struct recv recv;
+	struct loose_place place;
+};
+
 enum { RECV_IDLE = 0, RECV_POSTED, RECV_FILLING, RECV_DONE };
 
 /* A message that came before its receive was posted. */
 struct unexpected {
-	struct unexpected *next;
-	struct recv *recv; /* the receive posted meanwhile, or NULL */
+	struct unexpected *next, *prev; /* in its list; of partial messages `next` only */
+	struct loose_place *loose;      /* of a loose message: LOOSE_CLASSES of them; else NULL */
+	struct recv *recv;              /* the receive posted meanwhile, or NULL */
 	struct call_place call;
 	coll_header_t header;
 	uint32_t peer;
@@ -83,8 +91,10 @@ enum { MATCH_BUCKETS = 256 };
 #define MATCH_ANY_TAG UINT64_MAX
 
 struct match {
+	/* The receives that are not loose, and all messages. */
 	struct recv *posted[MATCH_BUCKETS], **posted_end[MATCH_BUCKETS];
-	struct unexpected *unexpected[MATCH_BUCKETS], **unexpected_end[MATCH_BUCKETS];
+	struct unexpected *unexpected[MATCH_BUCKETS], *unexpected_last[MATCH_BUCKETS];
+	struct loose_index loose_posted, loose_unexpected;
 	uint64_t unexpected_in[MATCH_BUCKETS / 64]; /* a bit for each list that is not empty */
 	struct call_index calls;    /* finds the messages of one call in these lists */
 	struct unexpected *partial; /* incomplete messages that are matched or dropped */
@@ -105,7 +115,7 @@ struct match {
 void match_init(struct match *m);
 void match_free(struct match *m);
 
-/* Posts a receive.  It may complete at once; then it is in the list of completed receives. */
+/* Posts a receive; a loose one is that of a struct loose_recv.  It may complete at once; then it is in the list of completed receives. */
 void match_post(struct match *m, struct recv *recv);
 /*
  * Withdraws a receive in any state: match does not touch it again.  Returns the cookie that the
@@ -132,8 +142,8 @@ void match_forget(struct match *m, uint64_t mask, uint64_t tag);
  */
 void match_each(const struct match *m, uint64_t mask, uint64_t tag,
 		void (*see)(void *user, const struct unexpected *unexpected), void *user);
-/* The unexpected message, complete or not, that this receive would get if it were posted now; NULL: none. */
-const struct unexpected *match_probe(const struct match *m, const struct recv *recv);
+/* The unexpected message, complete or not, that this loose receive would get if it were posted now; NULL: none. */
+const struct unexpected *match_probe(struct match *m, const struct recv *recv);
 /* Removes the first complete message of exactly this tag; the caller frees it with free().  NULL: none. */
 struct unexpected *match_take(struct match *m, uint64_t tag);
 

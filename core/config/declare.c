@@ -110,8 +110,10 @@ const struct config_declared config_core_options[] = {
 		     "rabenseifner bytes 0-128K, ring block 32K-, rabenseifner, "
 		     "gather_reduce bytes 0-8K, scatter_reduce"),
 	CONFIG_RULES("broadcast_algorithm", COLL_KIND_BROADCAST,
+		     "linear bytes 0-2K ranks 3-8 nodes 1, linear bytes 0-4K ranks 3-16 local 1, "
 		     "binomial bytes 0-128K, scatter_allgather block 4K- ranks 5-, binomial"),
 	CONFIG_RULES("reduce_algorithm", COLL_KIND_REDUCE,
+		     "linear bytes 0-1K ranks 3-8 nodes 1, linear bytes 0-4K ranks 3-16 local 1, "
 		     "binomial bytes 0-64K, scatter_gather block 4K- ranks 5-, binomial, "
 		     "binomial_ordered"),
 	CONFIG_RULES("allgather_algorithm", COLL_KIND_ALLGATHER,

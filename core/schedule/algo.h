@@ -80,6 +80,8 @@ struct algo {
 	    "all data of a block to its rank, the sums round a ring; reproducible")                \
 	ROW(COLL_KIND_BROADCAST, "binomial", tree_broadcast, tree_broadcast_cost, 0,               \
 	    "down a binomial tree")                                                                \
+	ROW(COLL_KIND_BROADCAST, "linear", linear_broadcast, linear_broadcast_cost, 0,             \
+	    "straight from root; few ranks, short messages")                                       \
 	ROW(COLL_KIND_BROADCAST, "scatter_allgather", scatter_allgather_broadcast,                 \
 	    scatter_allgather_broadcast_cost, 0,                                                   \
 	    "blocks down a binomial tree, then round a ring; long messages")                       \
@@ -87,6 +89,9 @@ struct algo {
 	    "segments down a chain; longest messages")                                             \
 	ROW(COLL_KIND_REDUCE, "binomial", tree_reduce, tree_reduce_cost, 0,                        \
 	    "up a binomial tree that begins at root")                                              \
+	ROW(COLL_KIND_REDUCE, "linear", linear_reduce, linear_reduce_cost,                         \
+	    COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,                                     \
+	    "straight to root; few ranks, short messages; reproducible")                           \
 	ROW(COLL_KIND_REDUCE, "binomial_ordered", tree_reduce_ordered, tree_reduce_ordered_cost,   \
 	    COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,                                     \
 	    "up a binomial tree to rank 0 and on to root; reproducible")                           \

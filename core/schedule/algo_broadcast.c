@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* algo_broadcast.c - broadcasts of long messages, in which every rank sends about as much. */
+/* algo_broadcast.c - broadcasts straight from root, and of long messages, in which every rank sends about as much. */
 #include "schedule/algo.h"
 #include "schedule/segment.h"
 
@@ -7,6 +7,26 @@ static void broadcast_root_copy(struct sched *s, const struct work *w, size_t le
 {
 	if (s->rank == w->root)
 		sched_copy(s, sched_slice(SCHED_RECV, 0), sched_slice(SCHED_SEND, 0), len, -1);
+}
+
+void linear_broadcast(struct sched *s, const struct work *w)
+{
+	size_t len = w->count * s->elem;
+
+	for (int g = 0; g < sched_segments(s, len); g++) {
+		size_t off = sched_segment_off(s, len, g), part = sched_segment_len(s, len, g);
+
+		if (s->rank != w->root)
+			sched_recv(s, w->root, sched_slice(SCHED_RECV, off), part, -1);
+		for (int d = 1; s->rank == w->root && d < s->nranks; d++)
+			sched_send(s, ring_rank(s, d), sched_slice(SCHED_SEND, off), part, -1);
+	}
+	broadcast_root_copy(s, w, len);
+}
+
+void linear_broadcast_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	tree_broadcast_cost(w, nranks, elem, c);
 }
 
 /* Segments follow one another down a chain that begins at root. */

@@ -124,6 +124,30 @@ void canonical_reduce_scatter_cost(const struct work *w, int nranks, size_t elem
 	ring_reduce_scatter_cost(w, nranks, elem, c);
 }
 
+/* ---------------------------------------------------------------------- to root -- */
+
+void linear_reduce(struct sched *s, const struct work *w)
+{
+	size_t len = w->count * s->elem;
+	struct slice own = sched_slice(SCHED_SEND, 0);
+	struct canonical c = {.stride = len, .each = 1};
+
+	if (s->rank != w->root) {
+		for (int g = 0; g < sched_segments(s, len); g++)
+			sched_send(s, w->root, sched_slice(own.buf, sched_segment_off(s, len, g)),
+				   sched_segment_len(s, len, g), -1);
+		return;
+	}
+	c.scratch = sched_scratch(s, (size_t)s->nranks * len);
+	for (int g = 0; g < sched_segments(s, len); g++)
+		canonical_segment(s, &c, own, len, g, sched_slice(SCHED_RECV, 0));
+}
+
+void linear_reduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)
+{
+	tree_reduce_cost(w, nranks, elem, c);
+}
+
 /* In place, a block's sum arrives where that block was sent from. */
 void canonical_scatter_allreduce(struct sched *s, const struct work *w)
 {

@@ -270,6 +270,7 @@ static void comm_release(struct comm *comm)
 	free(comm->shrink);
 	callback_free(comm);
 	limit_free(comm);
+	free(comm->message_recorder);
 	free(comm);
 }
 

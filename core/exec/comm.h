@@ -15,6 +15,7 @@ enum { COMM_HISTORY = 32 };
 struct callback;
 struct limit;
 struct message;
+struct message_recorder;
 struct compare;
 struct native;
 struct registration;
@@ -129,6 +130,7 @@ struct comm {
 	const struct message *waited; /* the one that the caller of stall_step waits for */
 
 	struct recorder recorder;
+	struct message_recorder *message_recorder; /* NULL: no message has ended yet */
 };
 
 /* From now on context_progress moves the communicator, until nothing is left to move. */

@@ -45,6 +45,7 @@ static void message_open(struct message *m)
 	struct message_list *list = sends ? &comm->sends : &comm->recvs;
 
 	atomic_fetch_add(&m->refs, 1);
+	m->issued_us = context_now(comm->context);
 	m->prev = list->last;
 	*(list->last ? &list->last->next : &list->first) = m;
 	list->last = m;
@@ -223,7 +224,7 @@ static int message_check_limit(struct message *m, int64_t now)
 
 	if (!m->end_us || m->end_us > now)
 		return 0;
-	message_describe(m, what, sizeof(what));
+	message_describe(&m->args, what, sizeof(what));
 	if (message_is_posted(m)) {
 		engine_cancel_recv(comm->context, &m->u.in.recv);
 		message_end(m, COLL_ERR_TIMEOUT,

@@ -35,6 +35,7 @@ struct message {
 	int code;   /* once done: the result */
 	char *text; /* of the code; NULL: the text of the communicator's failure */
 	struct callback *callbacks;
+	int64_t issued_us;          /* by context_now */
 	int64_t timeout_us, end_us; /* by coll_request_set_timeout; end_us 0: none */
 	coll_status_t status;
 	union {
@@ -76,8 +77,8 @@ void message_peer_left(struct comm *comm);
 /* Ends all messages of the communicator, which has failed or is being destroyed. */
 void message_end_all(struct comm *comm, int code);
 
-/* Writes "coll_irecv of 4 int32 from rank 1 with tag 7". */
-void message_describe(const struct message *message, char *text, size_t size);
+/* Writes, of the arguments, "coll_irecv of 4 int32 from rank 1 with tag 7". */
+void message_describe(const struct message_args *args, char *text, size_t size);
 /* Marks in `from` the rank for which the message waits: 1 if it is a certain rank. */
 int message_mark_awaited(const struct message *message, uint8_t *from);
 /* For a rank without operations: the oldest open receive is its position. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* message_end.c - how messages outside the order of the operations end, and their names in texts. */
-#include "exec/message.h"
+#include "exec/message_recorder.h"
 #include "exec/callback.h"
 #include "exec/engine.h"
 #include "exec/stall.h"
@@ -23,9 +23,8 @@ int message_is_posted(const struct message *m)
 
 /* -------------------------------------------------------------------- in words -- */
 
-void message_describe(const struct message *m, char *text, size_t size)
+void message_describe(const struct message_args *a, char *text, size_t size)
 {
-	const struct message_args *a = &m->args;
 	char peer[32] = "any rank", tag[32] = "any tag";
 
 	if (a->peer != COLL_ANY_SOURCE)
@@ -97,6 +96,7 @@ void message_end(struct message *m, int code, const char *fmt, ...)
 	if (m->args.kind == COLL_KIND_NONE)
 		return;
 	message_unlink(m);
+	message_recorder_add(m);
 	comm->steps++;
 	comm->context->sleepers_have_news = 1;
 	callback_end(&m->callbacks, code);
@@ -140,7 +140,7 @@ void message_misfit(const struct recv *recv, uint32_t peer, const coll_header_t 
 	const int tag = (int)h->meta[1];
 	char what[160];
 
-	message_describe(m, what, sizeof(what));
+	message_describe(&m->args, what, sizeof(what));
 	m->status = (coll_status_t){.source = source, .tag = tag, .bytes = h->len, .dtype = dtype};
 	if (dtype != m->args.dtype)
 		message_note(
@@ -174,7 +174,7 @@ int message_check_left(struct message *m)
 
 	if (!message_has_left(m))
 		return 0;
-	message_describe(m, what, sizeof(what));
+	message_describe(&m->args, what, sizeof(what));
 	engine_cancel_recv(m->comm->context, &m->u.in.recv);
 	if (m->args.peer == COLL_ANY_SOURCE)
 		message_end(m, COLL_ERR_PEER_LOST,
@@ -225,7 +225,7 @@ void message_end_all(struct comm *comm, int code)
 	char what[160];
 
 	if (m) {
-		message_describe(m, what, sizeof(what));
+		message_describe(&m->args, what, sizeof(what));
 		log_info("rank %d ends messages that are not complete, the first of them %s",
 			 comm->rank, what);
 	}

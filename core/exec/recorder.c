@@ -115,7 +115,7 @@ void recorder_report(struct comm *comm, int loud)
 	const char *directory = config_string(comm->context->config, "dump");
 	char saved[ERROR_TEXT_SIZE]; /* the call that has found the failure may have its own */
 
-	if (!comm->issued)
+	if (!comm->issued && !comm->message_recorder)
 		return;
 	recorder_log(comm, loud);
 	if (!directory || !directory[0])

@@ -4,7 +4,7 @@
  * compare the files of all ranks.
  */
 #include "exec/recorder.h"
-#include "exec/comm.h"
+#include "exec/message_recorder.h"
 #include "exec/staging.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -21,7 +21,7 @@
 enum {
 	DUMP_NAMES = 32, /* names that are tried for one file */
 	DUMP_NAME_SIZE = 128,
-	DUMP_SIZE = 32 << 10
+	DUMP_SIZE = 64 << 10
 };
 
 /* ---------------------------------------------------------------------- the directory -- */
@@ -183,6 +183,26 @@ static void dump_add_op(struct dump *dump, const struct comm *comm, uint64_t num
 	dump_add(dump, " %s\n", what);
 }
 
+/* The columns are those of an operation; the message has no number and begins at once. */
+static void dump_add_message(struct dump *dump, const struct message_record *record)
+{
+	const struct message_args *a = &record->args;
+	const size_t size = coll_dtype_size(a->dtype);
+	char what[160];
+
+	message_describe(a, what, sizeof(what));
+	dump_add(dump, "- - %s %s - %zu %zu %d %d %s",
+		 a->kind == COLL_KIND_SEND ? "isend" : "irecv", coll_dtype_name(a->dtype), a->count,
+		 a->count * size, a->peer, a->tag,
+		 !record->ended_us ? "running"
+		 : record->code    ? "failed"
+				   : "done");
+	dump_add_time(dump, record->issued_us);
+	dump_add_time(dump, record->issued_us);
+	dump_add_time(dump, record->ended_us);
+	dump_add(dump, " %s\n", what);
+}
+
 static void dump_add_head(struct dump *dump, const struct comm *comm)
 {
 	const struct context *context = comm->context;
@@ -219,6 +239,7 @@ static void dump_add_head(struct dump *dump, const struct comm *comm)
 static void dump_fill(struct dump *dump, struct comm *comm)
 {
 	const struct recorded *op;
+	const struct message_record *message;
 	const struct op *from = NULL;
 	struct timespec day;
 
@@ -227,6 +248,8 @@ static void dump_fill(struct dump *dump, struct comm *comm)
 	dump_add_head(dump, comm);
 	for (uint64_t n = recorder_before(comm) + 1; (op = recorder_find(comm, n, &from)); n++)
 		dump_add_op(dump, comm, n, op);
+	for (uint64_t n = 0; (message = message_recorder_at(comm, n)); n++)
+		dump_add_message(dump, message);
 }
 
 /* -------------------------------------------------------------------------- the file -- */

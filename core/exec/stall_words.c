@@ -52,7 +52,7 @@ void stall_describe_own(const struct comm *comm, char *text, size_t size)
 	if (comm->head)
 		call_describe(&comm->head->call, text, size);
 	else
-		message_describe(comm->waited, text, size);
+		message_describe(&comm->waited->args, text, size);
 }
 
 static void stall_see_untaken(void *user, const struct unexpected *e)

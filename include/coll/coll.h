@@ -84,7 +84,8 @@
  * The library records the last 64 operations of each communicator.  When a communicator fails, it
  * logs those that are not done.  With the option `dump` (COLL_DUMP=directory) each rank also writes
  * all of them to a new file: kind, type, count, bytes, root or peer, state, and the times at which
- * they were issued, started and ended, in steps of the kernel's tick (1 to 10 ms).
+ * they were issued, started and ended, in steps of the kernel's tick (1 to 10 ms).  The last 64
+ * messages outside the order follow them.
  *
  *
  * CONVENTIONS, valid for every function unless the function's comment says otherwise

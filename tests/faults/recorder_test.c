@@ -279,6 +279,67 @@ static void test_two(void)
 	remove_files();
 }
 
+/* ------------------------------------------------------------- outside the order -- */
+
+/* Of rank 0: a receive with a message, one that is cancelled, and OPEN others; no operation at all. */
+static void messages(struct rank *r)
+{
+	enum { OPEN = 40 };
+	static char to[OPEN + 2];
+	coll_request_t request[OPEN + 2];
+	double deadline = ranks_now() + 60;
+	coll_result_t code = COLL_SUCCESS;
+
+	if (r->rank == 1) {
+		rank_did(r, coll_isend("abc", 3, COLL_INT8, 0, 5, r->comm, &request[0]), "isend");
+		while (!code && ranks_now() < deadline)
+			coll_comm_get_async_error(r->comm, &code);
+		coll_request_free(request[0]);
+		return;
+	}
+	rank_did(r,
+		 coll_irecv(to, sizeof(to), COLL_INT8, COLL_ANY_SOURCE, COLL_ANY_TAG, r->comm,
+			    &request[0]),
+		 "irecv");
+	rank_did(r, coll_wait(request[0]), "wait");
+	for (int i = 1; i < OPEN + 2; i++)
+		rank_did(r,
+			 coll_irecv(to + i, 1, COLL_INT8, i % 2 ? COLL_ANY_SOURCE : 1, 100 + i,
+				    r->comm, &request[i]),
+			 "irecv");
+	rank_did(r, coll_request_cancel(request[1]), "cancel");
+	coll_comm_abort(r->comm);
+	for (int i = 0; i < OPEN + 2; i++)
+		coll_request_free(request[i]);
+}
+
+static void test_messages(void)
+{
+	struct ranks_job job = {backend, 2, 0, messages, NULL};
+	static const char *const begins[] = {
+		"- - irecv int8 - 3 3 1 5 done ", "- - irecv int8 - 1 1 -1 101 failed ",
+		"- - irecv int8 - 1 1 1 102 running ", "- - irecv int8 - 1 1 -1 103 running "};
+	static const char *const ends[] = {"coll_irecv of 3 int8 from rank 1 with tag 5\n",
+					   "coll_irecv of 1 int8 from any rank with tag 101\n",
+					   "coll_irecv of 1 int8 from rank 1 with tag 102\n",
+					   "coll_irecv of 1 int8 from any rank with tag 103\n"};
+	int found = 0;
+
+	capture();
+	ranks_ok(&job, "messages outside the order, and an abort");
+	captured();
+	if (!read_dump("-rank-0-", ""))
+		return;
+	is_int(dump.ops, 2 + SIZE / 2, "%s: the ended messages, and the oldest open ones", backend);
+	for (int i = 0; i < 4; i++)
+		found += !strncmp(line_of(dump.ops - 1 - i), begins[i], strlen(begins[i])) &&
+			 strstr(line_of(dump.ops - 1 - i), ends[i]);
+	if (!is_int(found, 4, "%s: what each was, and what became of it", backend))
+		for (int i = 0; i < 4; i++)
+			diag("%s", line_of(dump.ops - 1 - i));
+	remove_files();
+}
+
 /* --------------------------------------------------------------------- in the queue -- */
 
 /* Two receives in a group; only the second one's message comes. */
@@ -428,6 +489,7 @@ int main(int argc, char **argv)
 		test_dead_peer();
 		test_two();
 		test_beside();
+		test_messages();
 	}
 	test_directories();
 	rmdir(dir);

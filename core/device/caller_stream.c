@@ -131,7 +131,7 @@ int stream_event_query(const struct stream_event *any)
 		result = cuda_driver.cuEventQuery(event->event);
 		device_pop(&pushed);
 	}
-	if (!result || result == CUDA_NOT_READY)
+	if (!result || driver_not_ready(result))
 		return result ? COLL_IN_PROGRESS : COLL_SUCCESS;
 	device_words(result, words, sizeof(words));
 	return error_set(COLL_ERR_DEVICE, "earlier work of its stream has failed: %s", words);

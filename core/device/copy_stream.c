@@ -137,7 +137,7 @@ int copy_stream_poll(struct copy_stream *copy_stream, struct stream_copy *copy)
 		result = cuda_driver.cuEventQuery(copy_stream->event[copy_stream->first]);
 		device_pop(&pushed);
 	}
-	if (result == CUDA_NOT_READY)
+	if (driver_not_ready(result))
 		return COLL_IN_PROGRESS;
 	*copy = copy_stream->copy[copy_stream->first];
 	copy_stream->first = (copy_stream->first + 1) % COPY_STREAM_DEPTH;

@@ -24,7 +24,9 @@ enum {
 	CUDA_NO_DEVICE = 100,
 	CUDA_INVALID_CONTEXT = 201,
 	CUDA_NOT_READY = 600,
-	CUDA_CAPTURE_IMPLICIT = 906
+	CUDA_CAPTURE_UNSUPPORTED = 900, /* the first of the errors of captures */
+	CUDA_CAPTURE_IMPLICIT = 906,
+	CUDA_CAPTURED_EVENT = 907 /* the last of them */
 };
 
 /* Flags of streams, events, managed and pinned memory. */
@@ -86,6 +88,16 @@ struct cuda_driver {
 	int (*cuEventRecord)(void *event, void *stream);
 	int (*cuEventQuery)(void *event);
 };
+
+/*
+ * Does a query's result mean that the work is not done?  While a stream is captured, a query may not be allowed, and
+ * captured work never ends: then nothing is known.
+ */
+static inline int driver_not_ready(int result)
+{
+	return result == CUDA_NOT_READY ||
+	       (result >= CUDA_CAPTURE_UNSUPPORTED && result <= CUDA_CAPTURED_EVENT);
+}
 
 /* Constant once driver_open has found the functions that the caller needs. */
 extern struct cuda_driver cuda_driver;

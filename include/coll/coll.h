@@ -315,6 +315,11 @@ typedef struct coll_event *coll_event_t;
  * nccl      The operation is work of the stream, and complete when the stream has executed it.
  *           coll_sync and requests do not wait for such an operation; the program can record an
  *           event on the stream and wait for the event.
+ *           While the stream is being captured (CUDA graphs), the operation becomes part of the
+ *           graph, and runs each time the program launches the graph.  All ranks then launch their
+ *           graphs in one order with the other operations of the communicator.  The program
+ *           destroys the graphs before the communicator: coll_comm_destroy waits for them until
+ *           `destroy_timeout`, then aborts.  The communicator's own stream cannot be captured.
  * tcp, ucx, simulated
  *           The library starts the operation when the stream has come to the call, and the stream
  *           waits on the device meanwhile (cuStreamWaitValue32; CUDA 11.7 or later, else

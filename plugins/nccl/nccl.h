@@ -115,6 +115,7 @@ struct nccl_scratch {
 	size_t bytes;
 	void *stream;
 	int in_group; /* an operation of the open group uses it */
+	int captured; /* the work of a graph uses it */
 };
 
 struct nccl {
@@ -155,9 +156,16 @@ struct nccl_event {
 
 /* ----------------------------------------------------------------- nccl_device.c -- */
 
-/* Makes a context current.  The caller passes *pushed to nccl_leave(). */
+/*
+ * Makes a context current.  Until nccl_leave(), which gets *pushed, the thread may make calls that CUDA forbids while
+ * some thread captures a stream: without that, they would fail and end the application's capture.
+ */
 int32_t nccl_enter(void *context, int *pushed, coll_error_t *err);
 void nccl_leave(int pushed);
+/* Is the stream being captured? */
+int nccl_is_captured(void *stream);
+/* cuStreamQuery: CUDA_OK, CUDA_NOT_READY (also if it is captured), or an error. */
+int nccl_stream_query(void *stream);
 /* Chooses the endpoint's device; makes its context, stream and barrier_scratch. */
 int32_t nccl_device_open(struct nccl *n, coll_error_t *err);
 /* Waits at most timeout_ms until the own stream is idle; returns 1 if it is. */

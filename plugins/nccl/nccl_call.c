@@ -254,6 +254,9 @@ static int32_t nccl_call_begun(struct nccl *n, const coll_args_t *args, coll_err
 
 	nccl_choose_type(&c);
 	known = nccl_group_open() ? 0 : nccl_links_known(n, &c);
+	/* A capture knows the stream of this thread only, so the call then waits here. */
+	if (c.stream == CUDA_PER_THREAD_STREAM && !known && nccl_is_captured(c.stream))
+		known = !nccl_group_open();
 	here = known || n->blocking || c.stream != CUDA_PER_THREAD_STREAM;
 	nccl_range_begin(args->kind);
 	code = here ? nccl_call_now(&c, known, err) : nccl_call_own_stream(&c, known, err);

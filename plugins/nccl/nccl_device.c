@@ -7,28 +7,55 @@
 
 /* ---------------------------------------------------------------------- contexts -- */
 
+/* What nccl_enter has done, in *pushed. */
+enum { NCCL_PUSHED = 1, NCCL_RELAXED = 2, NCCL_MODE = 4 };
+
 int32_t nccl_enter(void *context, int *pushed, coll_error_t *err)
 {
+	int mode = CUDA_CAPTURE_RELAXED, result;
 	void *current = NULL;
-	int result;
 
 	*pushed = 0;
 	/* In a thread without a context the driver returns success and NULL. */
-	if (!cuda_driver.cuCtxGetCurrent(&current) && current == context)
-		return COLL_SUCCESS;
-	result = cuda_driver.cuCtxPushCurrent(context);
-	if (result)
-		return nccl_cuda_refused(err, result, "cuCtxPushCurrent");
-	*pushed = 1;
+	if (cuda_driver.cuCtxGetCurrent(&current) || current != context) {
+		result = cuda_driver.cuCtxPushCurrent(context);
+		if (result)
+			return nccl_cuda_refused(err, result, "cuCtxPushCurrent");
+		*pushed = NCCL_PUSHED;
+	}
+	if (cuda_driver.cuThreadExchangeStreamCaptureMode &&
+	    !cuda_driver.cuThreadExchangeStreamCaptureMode(&mode))
+		*pushed |= NCCL_RELAXED | mode * NCCL_MODE;
 	return COLL_SUCCESS;
 }
 
 void nccl_leave(int pushed)
 {
+	int mode = pushed / NCCL_MODE;
 	void *context;
 
-	if (pushed)
+	if (pushed & NCCL_RELAXED)
+		cuda_driver.cuThreadExchangeStreamCaptureMode(&mode);
+	if (pushed & NCCL_PUSHED)
 		cuda_driver.cuCtxPopCurrent(&context);
+}
+
+int nccl_is_captured(void *stream)
+{
+	int status = 0;
+
+	/* The default stream has no answer while another stream is captured; itself it cannot be. */
+	return cuda_driver.cuStreamIsCapturing &&
+	       !cuda_driver.cuStreamIsCapturing(stream, &status) && status;
+}
+
+int nccl_stream_query(void *stream)
+{
+	int result = CUDA_NOT_READY;
+
+	if (!nccl_is_captured(stream)) /* or the query would end the capture */
+		result = cuda_driver.cuStreamQuery(stream);
+	return driver_not_ready(result) ? CUDA_NOT_READY : result;
 }
 
 enum { NCCL_DEVICES = 64, NCCL_CACHED = 32 };
@@ -161,11 +188,11 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err)
 int nccl_device_wait(const struct nccl *n, int64_t timeout_ms)
 {
 	int64_t deadline = clock_now_ms() + timeout_ms;
-	int result = cuda_driver.cuStreamQuery(n->stream);
+	int result = nccl_stream_query(n->stream);
 
 	for (unsigned i = 0; result == CUDA_NOT_READY && clock_now_ms() < deadline; i++) {
 		nccl_backoff(i);
-		result = cuda_driver.cuStreamQuery(n->stream);
+		result = nccl_stream_query(n->stream);
 	}
 	return result != CUDA_NOT_READY;
 }
@@ -212,10 +239,14 @@ int32_t nccl_stream_dependency(struct nccl *n, void *from, void *to, coll_error_
 int32_t nccl_scratch(struct nccl *n, size_t bytes, void *stream, cuda_ptr_t *ptr, coll_error_t *err)
 {
 	struct nccl_scratch *s = n->scratch;
-	int result;
+	int captured = nccl_is_captured(stream), result;
 
-	/* Later work on a stream may reuse memory of earlier work: it runs after that work. */
-	while (s && (s->stream != stream || s->bytes < bytes || s->in_group))
+	/*
+	 * Later work on a stream may reuse memory of earlier work: it runs after that work.  But captured work runs
+	 * whenever the program launches its graph.
+	 */
+	while (s &&
+	       (captured || s->captured || s->stream != stream || s->bytes < bytes || s->in_group))
 		s = s->next;
 	if (!s) {
 		s = calloc(1, sizeof(*s));
@@ -233,6 +264,7 @@ int32_t nccl_scratch(struct nccl *n, size_t bytes, void *stream, cuda_ptr_t *ptr
 		s->next = n->scratch;
 		n->scratch = s;
 	}
+	s->captured = captured;
 	s->in_group = nccl_group_open();
 	*ptr = s->ptr;
 	return COLL_SUCCESS;

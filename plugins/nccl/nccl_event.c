@@ -100,7 +100,7 @@ int32_t nccl_event_query(void *ep, void *event, coll_error_t *err)
 		return code;
 	result = cuda_driver.cuEventQuery(e->event);
 	nccl_leave(pushed);
-	if (result == CUDA_NOT_READY)
+	if (driver_not_ready(result))
 		return COLL_IN_PROGRESS;
 	return result ? nccl_cuda_refused(err, result, "work before the event") : COLL_SUCCESS;
 }

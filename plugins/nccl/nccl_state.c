@@ -124,7 +124,7 @@ static int32_t nccl_stream_state(struct nccl *n, coll_error_t *err)
 	code = nccl_enter(n->context, &pushed, err);
 	if (code)
 		return code;
-	result = cuda_driver.cuStreamQuery(n->stream);
+	result = nccl_stream_query(n->stream);
 	nccl_leave(pushed);
 	if (result == CUDA_NOT_READY)
 		return COLL_IN_PROGRESS;

@@ -432,6 +432,8 @@ static void captures(struct rank *r)
 	rank_did(r, coll_barrier(r->comm), "barrier");
 	context_begin(0);
 	code = r->rank ? 0 : cuStreamEndCapture(captured, &graph);
+	if (!r->rank && !code)
+		cuGraphDestroy(graph);
 	context_end(0);
 	if (code)
 		rank_fail(r, "the library has ended the capture: %d", code);

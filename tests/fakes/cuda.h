@@ -55,6 +55,7 @@ enum {
 	CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
 	CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
 	CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
+	CUDA_ERROR_CAPTURED_EVENT = 907,
 	CUDA_ERROR_UNKNOWN = 999
 };
 
@@ -176,6 +177,10 @@ STANDIN_API int cuStreamWaitValue32_v2(void *stream, CUdeviceptr addr, uint32_t 
 				       unsigned flags);
 STANDIN_API int cuStreamBeginCapture_v2(void *stream, int mode);
 STANDIN_API int cuStreamEndCapture(void *stream, void **graph);
+STANDIN_API int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags);
+STANDIN_API int cuGraphLaunch(void *exec, void *stream);
+STANDIN_API int cuGraphExecDestroy(void *exec);
+STANDIN_API int cuGraphDestroy(void *graph);
 STANDIN_API int cuStreamIsCapturing(void *stream, int *status);
 STANDIN_API int cuThreadExchangeStreamCaptureMode(int *mode);
 STANDIN_API int cuLaunchHostFunc(void *stream, void (*fn)(void *arg), void *arg);
@@ -192,11 +197,16 @@ STANDIN_API int cuEventDestroy_v2(void *event);
  * but if the context is broken or has ended by then, standin_touch returns NULL.  fn must not call
  * the driver.
  *
+ * On a stream that is being captured standin_stream_do fails.  There standin_stream_record adds fn to the graph:
+ * each launch of the graph calls it, and the graph's end calls drop, outside streams.
+ *
  * standin_touch returns the address at which fn can access device, managed or pinned memory; NULL
  * if ptr[0..n) does not lie within one piece of such memory.  fn may use the address until it
  * returns.
  */
 STANDIN_API int standin_stream_do(void *stream, int (*fn)(void *arg), void *arg);
+STANDIN_API int standin_stream_record(void *stream, int (*fn)(void *arg), void (*drop)(void *arg),
+				      void *arg);
 STANDIN_API void *standin_touch(const void *ptr, size_t n);
 
 /*

@@ -12,6 +12,7 @@ struct standin_event {
 	struct standin_event *next;
 	struct standin_context *context;
 	struct standin_point at; /* NULL: not recorded yet */
+	int captured;            /* recorded last in a capture */
 };
 
 static struct standin_event *standin_event_list;
@@ -112,6 +113,7 @@ int cuEventRecord(void *event, void *stream)
 	if (e->at.stream)
 		standin_stream_unref(e->at.stream);
 	e->at = (struct standin_point){s, s->given};
+	e->captured = s->capture != 0;
 	return standin_leave(CUDA_SUCCESS);
 }
 
@@ -130,6 +132,8 @@ int cuEventQuery(void *event)
 	code = e->context->broken;
 	if (!code)
 		code = standin_unsafe();
+	if (!code && e->captured)
+		code = CUDA_ERROR_CAPTURED_EVENT;
 	if (!code && e->at.stream)
 		code = e->at.stream->done < e->at.ticket
 			       ? CUDA_ERROR_NOT_READY
@@ -181,7 +185,7 @@ int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 /* --------------------------------------------------------------------- functions -- */
 
 /* As for kernels, the stream's context must be the current one. */
-static int standin_launch(void *stream, const struct standin_task *task)
+static int standin_launch(void *stream, const struct standin_task *task, int captured)
 {
 	struct standin_context *context;
 	struct standin_stream *s;
@@ -192,6 +196,8 @@ static int standin_launch(void *stream, const struct standin_task *task)
 	code = standin_stream_find(stream, context, &s);
 	if (!code && s->context != context)
 		code = CUDA_ERROR_INVALID_HANDLE;
+	if (!code && captured >= 0 && captured != !!s->capture)
+		code = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	if (!code)
 		code = standin_stream_give(s, task, NULL);
 	return standin_leave(code);
@@ -212,7 +218,7 @@ int cuLaunchHostFunc(void *stream, void (*fn)(void *arg), void *arg)
 {
 	const struct standin_task task = {.run = standin_run_host, .host = fn, .arg = arg};
 
-	return fn ? standin_launch(stream, &task) : CUDA_ERROR_INVALID_VALUE;
+	return fn ? standin_launch(stream, &task, -1) : CUDA_ERROR_INVALID_VALUE;
 }
 
 int standin_stream_do(void *stream, int (*fn)(void *arg), void *arg)
@@ -220,7 +226,15 @@ int standin_stream_do(void *stream, int (*fn)(void *arg), void *arg)
 	const struct standin_task task = {
 		.run = standin_run_kernel, .kernel = fn, .arg = arg, .always = 1};
 
-	return standin_launch(stream, &task);
+	return standin_launch(stream, &task, 0);
+}
+
+int standin_stream_record(void *stream, int (*fn)(void *arg), void (*drop)(void *arg), void *arg)
+{
+	const struct standin_task task = {
+		.run = standin_run_kernel, .kernel = fn, .drop = drop, .arg = arg};
+
+	return standin_launch(stream, &task, 1);
 }
 
 /* --------------------------------------------------------------- queries by tests -- */

@@ -45,6 +45,7 @@ struct standin_task {
 	unsigned value, width;
 	void (*host)(void *arg);
 	int (*kernel)(void *arg);
+	void (*drop)(void *arg); /* at the end of the graph that has the work */
 	void *arg;
 	size_t nafter; /* the position that the work waits for */
 	struct standin_point *after;
@@ -58,13 +59,16 @@ struct standin_stream {
 	struct standin_stream *next;
 	struct standin_context *context;
 	int refs;
-	int blocking;        /* the stream synchronises with its context's default stream */
-	int made;            /* created by cuStreamCreate */
-	int owned;           /* created by a thread, as that thread's default stream */
-	int gone;            /* no handle names the stream any more; its queued work still runs */
-	int dead;            /* the stream's context has ended */
-	int capture;         /* CU_STREAM_CAPTURE_STATUS_* */
-	int capture_global;  /* unsafe calls of all threads invalidate the capture */
+	int blocking; /* the stream synchronises with its context's default stream */
+	int made;     /* created by cuStreamCreate */
+	int owned;    /* created by a thread, as that thread's default stream */
+	int gone;     /* no handle names the stream any more; its queued work still runs */
+	int dead;     /* the stream's context has ended */
+	int capture;  /* CU_STREAM_CAPTURE_STATUS_* */
+	struct standin_task *captured; /* the work of the capture */
+	/* Unsafe calls of all threads, of capture_thread, or of none invalidate the capture. */
+	int capture_mode;
+	pthread_t capture_thread;
 	int threaded;        /* the stream has its thread */
 	int waiters;         /* number of threads that wait for the stream, for which it hurries */
 	int error;           /* error for the threads that wait for ticket error_at */
@@ -132,6 +136,12 @@ void standin_context_break(struct standin_context *context, int code);
 
 /* cuda_event.c; the caller holds the lock. */
 void standin_events_end(struct standin_context *context);
+
+/* cuda_graph.c */
+struct standin_graph;
+int standin_capture_add(struct standin_stream *stream, const struct standin_task *task);
+void standin_captured_free(struct standin_task *task); /* the caller does not hold the lock */
+struct standin_graph *standin_graph_new(struct standin_task *first);
 
 /* cuda_memory.c; the caller holds the lock. */
 struct standin_memory *standin_memory_find(const void *ptr);

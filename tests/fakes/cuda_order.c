@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cuda_order.c - the stand-in driver's streams that wait for a word of memory, and captures of
- * streams.  The work of a stream that is being captured is dropped: graphs are not run here.
+ * streams.
  */
 #include "cuda_impl.h"
 
@@ -143,25 +143,33 @@ int cuStreamBeginCapture_v2(void *stream, int mode)
 	if (s->capture)
 		return standin_leave(CUDA_ERROR_ILLEGAL_STATE);
 	s->capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
-	s->capture_global = mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+	s->capture_mode = mode;
+	s->capture_thread = pthread_self();
 	return standin_leave(CUDA_SUCCESS);
 }
 
 int cuStreamEndCapture(void *stream, void **graph)
 {
+	struct standin_task *captured;
 	struct standin_stream *s;
-	int code = standin_capture_enter(stream, &s), state;
+	int code = standin_capture_enter(stream, &s), state, good;
 
 	if (code)
 		return code;
 	state = s->capture;
+	captured = s->captured;
 	s->capture = CU_STREAM_CAPTURE_STATUS_NONE;
+	s->captured = NULL;
+	good = graph && state == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 	if (graph)
-		*graph = NULL;
-	return standin_leave(!state ? CUDA_ERROR_ILLEGAL_STATE
-			     : state == CU_STREAM_CAPTURE_STATUS_INVALIDATED
-				     ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
-				     : CUDA_SUCCESS);
+		*graph = good ? standin_graph_new(captured) : NULL;
+	(void)standin_leave(CUDA_SUCCESS);
+	if (!good)
+		standin_captured_free(captured);
+	if (!state)
+		return CUDA_ERROR_ILLEGAL_STATE;
+	return state == CU_STREAM_CAPTURE_STATUS_ACTIVE ? CUDA_SUCCESS
+							: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 }
 
 /* The legacy stream has no answer while another stream of its context is being captured. */

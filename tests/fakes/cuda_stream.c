@@ -194,9 +194,7 @@ int standin_stream_give(struct standin_stream *stream, const struct standin_task
 	int code;
 
 	if (stream->capture) /* captured, not run */
-		return stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE
-			       ? CUDA_SUCCESS
-			       : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+		return standin_capture_add(stream, task);
 	given = calloc(1, sizeof(*given) + (n + 1) * sizeof(*after));
 	code = given ? standin_worker_start(stream) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (code) {
@@ -286,12 +284,19 @@ int standin_streams_capture(const struct standin_context *context)
 	return n;
 }
 
+static int standin_forbids(const struct standin_stream *stream)
+{
+	return stream->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL ||
+	       (stream->capture_mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
+		pthread_equal(stream->capture_thread, pthread_self()));
+}
+
 int standin_streams_invalidate(void)
 {
 	int code = CUDA_SUCCESS;
 
 	for (struct standin_stream *s = standin_stream_list; s; s = s->next)
-		if (s->capture && s->capture_global) {
+		if (s->capture && standin_forbids(s)) {
 			s->capture = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
 			code = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 		}

@@ -301,10 +301,10 @@ static void test_words(void)
 	cuStreamDestroy_v2(stream);
 }
 
-/* Captured work does not run; unsafe calls end a global capture unless the thread is relaxed. */
+/* Captured work runs when its graph is launched; unsafe calls end a global capture unless the thread is relaxed. */
 static void test_captures(void)
 {
-	void *stream = stream_new(CU_STREAM_NON_BLOCKING), *event = event_new(), *graph;
+	void *stream = stream_new(CU_STREAM_NON_BLOCKING), *event = event_new(), *graph, *exec;
 	int status = 7, mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	CUdeviceptr ptr = memory_new(1);
 
@@ -319,6 +319,11 @@ static void test_captures(void)
 	cuThreadExchangeStreamCaptureMode(&mode);
 	is_int(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS, "the capture ends well");
 	is_int(memory_peek(ptr), 1, "the work has not run");
+	is_int(cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS, "instantiated");
+	is_int(cuGraphDestroy(graph) | cuGraphLaunch(exec, stream) | cuStreamSynchronize(stream),
+	       CUDA_SUCCESS, "and launched");
+	is_int(memory_peek(ptr), 5, "it has run");
+	is_int(cuGraphExecDestroy(exec), CUDA_SUCCESS, "the graph ends");
 	cuStreamBeginCapture_v2(stream, 0);
 	is_int(cuEventQuery(event), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "any other query");
 	is_int(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,

@@ -23,6 +23,7 @@ struct kernel {
 	nccl_comm_t comm;
 	struct share *share;
 	struct op *colls, *p2ps;
+	int captured;      /* part of a graph, which runs it any number of times */
 	struct gate *gate; /* or NULL */
 	uint64_t ticket;
 	int fault;
@@ -152,6 +153,12 @@ static int kernel_run(void *arg)
 	int code;
 
 	comm_halt(kernel->comm, &halt);
+	if (kernel->captured) {
+		pthread_mutex_lock(&share->lock);
+		kernel->ticket = share->next++;
+		atomic_fetch_add(&kernel->comm->kernels, 1);
+		pthread_mutex_unlock(&share->lock);
+	}
 	if (kernel->gate)
 		gate_wait(kernel->gate, &halt);
 	pthread_mutex_lock(&share->lock);
@@ -161,15 +168,52 @@ static int kernel_run(void *arg)
 	code = kernel_body(kernel, &halt);
 	if (kernel->gate)
 		gate_open(kernel->gate);
-	ops_free(kernel->colls);
-	ops_free(kernel->p2ps);
+	if (!kernel->captured) {
+		ops_free(kernel->colls);
+		ops_free(kernel->p2ps);
+	}
 	pthread_mutex_lock(&share->lock);
 	share->serving++;
 	atomic_fetch_sub(&kernel->comm->kernels, 1);
 	pthread_cond_broadcast(&share->next_served);
 	pthread_mutex_unlock(&share->lock);
+	if (kernel->captured)
+		return code;
 	share_unref(share);
 	free(kernel);
+	return code;
+}
+
+/* The end of a graph that has the launch. */
+static void kernel_drop_captured(void *arg)
+{
+	struct kernel *kernel = arg;
+
+	atomic_fetch_sub(&kernel->comm->graphs, 1);
+	ops_free(kernel->colls);
+	ops_free(kernel->p2ps);
+	share_unref(kernel->share);
+	free(kernel);
+}
+
+/* Takes over comm's operations once they are in the graph. */
+static int kernel_record(struct kernel *kernel, void *stream)
+{
+	nccl_comm_t comm = kernel->comm;
+	int code;
+
+	kernel->captured = 1;
+	kernel->colls = comm->colls;
+	kernel->p2ps = comm->p2ps;
+	atomic_fetch_add(&comm->graphs, 1);
+	atomic_fetch_add(&kernel->share->refs, 1);
+	code = standin_stream_record(stream, kernel_run, kernel_drop_captured, kernel);
+	if (code) {
+		atomic_fetch_sub(&comm->graphs, 1);
+		atomic_fetch_sub(&kernel->share->refs, 1);
+	} else {
+		comm->colls = comm->p2ps = NULL;
+	}
 	return code;
 }
 
@@ -265,12 +309,15 @@ static int kernel_start(nccl_comm_t comm, void **streams, int n)
 {
 	struct kernel *kernel = kernel_new(comm, n);
 	struct gate *gate;
-	int i, code, failed;
+	int i, code, failed, captured = 0;
 
 	if (!kernel)
 		return NCCL_SYSTEM_ERROR;
 	gate = kernel->gate;
-	code = kernel_enqueue(kernel, streams[0]);
+	if (!cuStreamIsCapturing(streams[0], &captured) && captured && n == 1)
+		code = kernel_record(kernel, streams[0]);
+	else
+		code = kernel_enqueue(kernel, streams[0]);
 	if (code) {
 		kernel_drop(kernel);
 		return call_fail(NCCL_UNHANDLED_CUDA_ERROR, "Cuda failure %d", code);
@@ -303,10 +350,13 @@ int kernel_launch(nccl_comm_t comm)
 
 void kernel_drain(nccl_comm_t comm)
 {
+	const struct timespec pause = {.tv_nsec = 1000000};
 	struct share *share = comm->share;
 
 	pthread_mutex_lock(&share->lock);
 	while (atomic_load(&comm->kernels))
 		pthread_cond_wait(&share->next_served, &share->lock);
 	pthread_mutex_unlock(&share->lock);
+	while (atomic_load(&comm->graphs) && !atomic_load(&share->abort))
+		nanosleep(&pause, NULL);
 }

@@ -169,6 +169,7 @@ struct nccl_comm {
 	atomic_int result;    /* the result of ncclCommGetAsyncError */
 	atomic_int failed;    /* error of a launch that has run */
 	atomic_int kernels;   /* number of launches under way */
+	atomic_int graphs;    /* number of launches in graphs, which hold the communicator */
 	struct user_op *user_ops;
 	int user_op_next;
 	struct registration *registrations;
@@ -236,7 +237,7 @@ void group_join(nccl_comm_t comm, int stop);
 
 /* Queues comm's operations on their streams and takes the operations over. */
 int kernel_launch(nccl_comm_t comm);
-/* Waits until no work of comm is on streams. */
+/* Waits until no work of comm is on streams, nor in graphs unless it is aborted. */
 void kernel_drain(nccl_comm_t comm);
 void ops_free(struct op *ops);
 

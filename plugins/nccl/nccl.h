@@ -41,6 +41,7 @@ struct nccl_lib {
 	const char *(*ncclGetLastError)(nccl_comm_t comm);
 	int (*ncclCommInitRankConfig)(nccl_comm_t *comm, int nranks, nccl_unique_id_t id, int rank,
 				      nccl_config_t *config);
+	int (*ncclCommInitAll)(nccl_comm_t *comms, int ndev, const int *devices);
 	int (*ncclCommFinalize)(nccl_comm_t comm);
 	int (*ncclCommDestroy)(nccl_comm_t comm);
 	int (*ncclCommAbort)(nccl_comm_t comm);
@@ -81,6 +82,11 @@ extern struct nccl_lib nccl_lib;
 
 /* Opens NCCL and the CUDA driver; an error if one is missing or too old, or if there is no device. */
 int32_t nccl_library_open(const coll_host_t *host, coll_error_t *err);
+/*
+ * Checks that the CUDA runtime inside NCCL can use the driver.  The device's context is current: the runtime would
+ * otherwise make that of some device.
+ */
+int32_t nccl_check_runtime(coll_error_t *err);
 /* "2.28.9" */
 void nccl_version_text(int version, char *text, size_t size);
 

@@ -22,7 +22,7 @@ enum {
 	NCCL_2_18 = 21800, /* split; the oldest version that the plugin can use */
 	NCCL_2_19 = 21900, /* registered buffers */
 	NCCL_2_22 = 22200, /* collectives connect ranks at their first use */
-	NCCL_2_23 = 22300, /* a refused init leaves a group open */
+	NCCL_2_23 = 22300, /* CUDA's runtime may refuse an init, which leaves a group open */
 	NCCL_2_24 = 22400, /* fp8 */
 	NCCL_2_27 = 22700, /* shrink */
 	NCCL_2_28 = 22800  /* alltoall, gather, scatter; from 22807 on revoke */

@@ -209,6 +209,8 @@ int32_t nccl_open(const coll_host_t *host, void **ep, coll_error_t *err)
 	*ep = n;
 	if (!code)
 		code = nccl_enter(n->context, &pushed, err);
+	if (!code)
+		code = nccl_check_runtime(err);
 	code = nccl_exchange_infos(host, n, code, &id, err);
 	if (!code) {
 		pthread_mutex_lock(&n->lock);
@@ -304,7 +306,9 @@ int32_t nccl_open_all(const coll_host_t *const *hosts, uint32_t count, void **ep
 	if (!code)
 		code = nccl_enter(all[0]->context, &pushed, err);
 	if (!code) {
-		code = nccl_connect_all(all, count, err);
+		code = nccl_check_runtime(err);
+		if (!code)
+			code = nccl_connect_all(all, count, err);
 		nccl_leave(pushed);
 	}
 	free(all);

@@ -20,6 +20,7 @@ static const struct nccl_symbol nccl_symbols[] = {
 	{"ncclGetErrorString", offsetof(struct nccl_lib, ncclGetErrorString), 0},
 	{"ncclGetLastError", offsetof(struct nccl_lib, ncclGetLastError), 0},
 	{"ncclCommInitRankConfig", offsetof(struct nccl_lib, ncclCommInitRankConfig), 0},
+	{"ncclCommInitAll", offsetof(struct nccl_lib, ncclCommInitAll), 0},
 	{"ncclCommFinalize", offsetof(struct nccl_lib, ncclCommFinalize), 0},
 	{"ncclCommDestroy", offsetof(struct nccl_lib, ncclCommDestroy), 0},
 	{"ncclCommAbort", offsetof(struct nccl_lib, ncclCommAbort), 0},
@@ -194,4 +195,29 @@ int32_t nccl_library_open(const coll_host_t *host, coll_error_t *err)
 		code = nccl_load_cuda(err);
 	pthread_mutex_unlock(&nccl_library_lock);
 	return code ? code : nccl_start_cuda(err);
+}
+
+int32_t nccl_check_runtime(coll_error_t *err)
+{
+	static atomic_int works;
+	char version[32];
+	const char *last;
+	int driver = 0;
+
+	/* NCCL asks its runtime for the device before it refuses these arguments; before 2.23 it does not ask. */
+	if (nccl_lib.version < NCCL_2_23 || atomic_load(&works))
+		return COLL_SUCCESS;
+	if (nccl_lib.ncclCommInitAll(NULL, 0, NULL) != NCCL_UNHANDLED_CUDA_ERROR) {
+		atomic_store(&works, 1);
+		return COLL_SUCCESS;
+	}
+	last = nccl_lib.ncclGetLastError(NULL);
+	nccl_version_text(nccl_lib.version, version, sizeof(version));
+	cuda_driver.cuDriverGetVersion(&driver);
+	return error_fill(
+		err, COLL_ERR_DEVICE,
+		"NCCL %s (%s) cannot use this CUDA driver, which serves CUDA up to %d.%d%s%s: "
+		"update the driver, or install an NCCL that was built for an older CUDA",
+		version, nccl_lib.path, driver / 1000, driver % 1000 / 10,
+		last && last[0] ? ": " : "", last ? last : "");
 }

@@ -8,6 +8,7 @@
  *   STANDIN_NCCL_DELAY_US=300        most time until a non-blocking communicator is ready
  *   STANDIN_NCCL_FAULT=ncclAllReduce:3@4[,...]   the 4th call of that function fails with 3
  *   STANDIN_NCCL_ASYNC=6@2           the 2nd launch fails with 6 while it runs, and hangs
+ *   STANDIN_NCCL_RUNTIME=35          the CUDA runtime inside refuses the driver with this error
  *   STANDIN_NCCL_INIT_HANG=1         no communicator is ever complete
  *   STANDIN_NCCL_MUTE=1              operations of rank 1 never run
  *   STANDIN_NCCL_CONNECT=0           first uses of a connection do not wait for the peer

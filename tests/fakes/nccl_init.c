@@ -217,6 +217,18 @@ int ncclCommInitRank(nccl_comm_t *comm, int nranks, nccl_unique_id_t id, int ran
 	return init_add(comm, nranks, &id, rank, NULL);
 }
 
+/* The CUDA runtime inside NCCL may be too new for the driver. */
+static int init_runtime(void)
+{
+	long error = call_env("STANDIN_NCCL_RUNTIME", 0);
+
+	return error ? call_fail(NCCL_UNHANDLED_CUDA_ERROR,
+				 "Cuda failure %ld 'CUDA driver version is insufficient for CUDA "
+				 "runtime version'",
+				 error)
+		     : NCCL_SUCCESS;
+}
+
 int ncclCommInitRankConfig(nccl_comm_t *comm, int nranks, nccl_unique_id_t id, int rank,
 			   nccl_config_t *config)
 {
@@ -225,6 +237,11 @@ int ncclCommInitRankConfig(nccl_comm_t *comm, int nranks, nccl_unique_id_t id, i
 	if (comm)
 		*comm = NULL;
 	group_start();
+	if (!code)
+		code = init_runtime();
+	/* As in NCCL, this way out does not end the group. */
+	if (code == NCCL_UNHANDLED_CUDA_ERROR && call_version() >= NCCL_2_23)
+		return code;
 	if (!code)
 		code = init_add(comm, nranks, &id, rank, config);
 	group_note(code);
@@ -285,6 +302,8 @@ int ncclCommInitAll(nccl_comm_t *comms, int ndev, const int *devices)
 	int code = call_count("ncclCommInitAll"), i;
 	nccl_unique_id_t id;
 
+	if (!code && call_version() >= NCCL_2_23)
+		code = init_runtime();
 	if (!code && !comms)
 		code = call_fail(NCCL_INVALID_ARGUMENT, "CommInitAll : comms argument is NULL");
 	if (!code)

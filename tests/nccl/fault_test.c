@@ -246,6 +246,9 @@ static void test_open(void)
 		{"STANDIN_NCCL_FAULT", "ncclCommInitRankConfig:3@1", "ncclCommInitRankConfig", 1,
 		 COLL_ERR_INTERNAL},
 		{"STANDIN_NCCL_FAULT", "ncclCommInitRankConfig:1@2", "NCCL", 2, 0},
+		{"STANDIN_NCCL_FAULT", "ncclCommInitRankConfig:1@1", "NCCL", 1, COLL_ERR_DEVICE},
+		{"STANDIN_NCCL_RUNTIME", "35", "driver version is insufficient", 2,
+		 COLL_ERR_DEVICE},
 		{"STANDIN_NCCL_FAULT", "ncclCommGetAsyncError:3@1", "NCCL", 1, COLL_ERR_INTERNAL},
 		{"STANDIN_CUDA_STREAM", "2@0", "cuStreamCreate", 1, COLL_ERR_DEVICE},
 		{"STANDIN_CUDA_STREAM", "2@0", "cuStreamCreate", 2, 0},
@@ -290,6 +293,28 @@ static void one_fails(struct rank *r)
 		rank_fail(r, "init: %s", coll_get_last_error(NULL));
 	unsetenv("STANDIN_CUDA_STREAM");
 	nothing_left(r);
+	begin_anew(r);
+}
+
+/* NCCL's CUDA runtime refuses the driver of rank 1: every rank learns why. */
+static void runtime_fails(struct rank *r)
+{
+	if (r->rank == 1)
+		setenv("STANDIN_NCCL_RUNTIME", "35", 1);
+	nccl_fails(r, init(r), COLL_ERR_DEVICE, "rank 1: NCCL 2.28.9 (", "init");
+	nccl_fails(r, COLL_ERR_DEVICE, COLL_ERR_DEVICE, "serves CUDA up to 13.0: Cuda failure 35",
+		   "the driver's version");
+	unsetenv("STANDIN_NCCL_RUNTIME");
+	nothing_left(r);
+	begin_anew(r);
+}
+
+/* In the thread whose init the runtime refused, no group of NCCL's is open. */
+static void refused_alone(struct rank *r)
+{
+	setenv("STANDIN_NCCL_FAULT", "ncclCommInitRankConfig:1@1", 1);
+	nccl_fails(r, init(r), COLL_ERR_DEVICE, "ncclCommInitRankConfig", "init");
+	unsetenv("STANDIN_NCCL_FAULT");
 	begin_anew(r);
 }
 
@@ -338,6 +363,10 @@ static void test_init(void)
 		"ncclGetUniqueId fails on rank 0: all ranks hear of it");
 	nccl_ok(&(struct nccl_job){3, 1, INIT_NONE, one_fails, NULL},
 		"rank 1 has no stream: all ranks hear of it");
+	nccl_ok(&(struct nccl_job){2, 1, INIT_NONE, runtime_fails, NULL},
+		"NCCL's CUDA runtime refuses the driver of rank 1: all ranks hear of it");
+	nccl_ok(&(struct nccl_job){1, 1, INIT_NONE, refused_alone, NULL},
+		"NCCL's CUDA runtime fails in init: the next one works");
 	nccl_ok(&(struct nccl_job){2, 1, INIT_NONE, versions_differ, NULL},
 		"ranks with different versions of NCCL: both are named");
 	setenv("COLL_INIT_TIMEOUT", "1s", 1);

@@ -19,6 +19,7 @@
 	X(ncclGetErrorString, const char *, (RESULT))                                              \
 	X(ncclGetLastError, const char *, (COMM))                                                  \
 	X(ncclCommInitRankConfig, RESULT, (COMM *, int, ID, int, CONFIG *))                        \
+	X(ncclCommInitAll, RESULT, (COMM *, int, const int *))                                     \
 	X(ncclCommFinalize, RESULT, (COMM))                                                        \
 	X(ncclCommDestroy, RESULT, (COMM))                                                         \
 	X(ncclCommAbort, RESULT, (COMM))                                                           \

@@ -124,7 +124,9 @@
  * Buffers        The caller owns all buffers.  From the call until the library has reported
  *                completion (coll_sync, coll_barrier, the operation's request or an event), the
  *                caller must not write a send buffer and must neither read nor write a receive
- *                buffer.  Buffers may have any alignment.
+ *                buffer.  Buffers may have any alignment.  (Reductions with nccl take device memory
+ *                of their size and two copies if a buffer does not begin at a multiple of the
+ *                element's size.)
  *                After an error, abort or destroy the library does not touch the buffers any more
  *                (exception: a slow device, see Device memory).
  * Device memory  A buffer may lie in host memory, in memory of a CUDA device, or in managed memory.

@@ -114,7 +114,7 @@ enum { NCCL_LINK_SEND = 1, NCCL_LINK_RECV = 2, NCCL_LINK_WANTED = 2 };
 struct nccl_job;
 struct nccl_call;
 
-/* Device memory for operations in place, which follow one another in the order of its stream. */
+/* Device memory for copies of buffers.  The operations that use it follow one another in the order of its stream. */
 struct nccl_scratch {
 	struct nccl_scratch *next;
 	cuda_ptr_t ptr;
@@ -123,6 +123,8 @@ struct nccl_scratch {
 	int in_group; /* an operation of the open group uses it */
 	int captured; /* the work of a graph uses it */
 };
+
+struct nccl_result; /* of a reduction, not yet copied to the caller's buffer */
 
 struct nccl {
 	const coll_host_t *host;
@@ -153,6 +155,7 @@ struct nccl {
 	void *dependency;     /* the event of nccl_stream_dependency; NULL: not made yet */
 	struct nccl *next;    /* the next endpoint of the group */
 	struct nccl_scratch *scratch;
+	struct nccl_result *results;
 };
 
 struct nccl_event {
@@ -250,7 +253,7 @@ int nccl_group_has(const struct nccl *n);
 /* Keeps a copy of the call for the end of the open group. */
 int32_t nccl_group_add(const struct nccl_call *c, coll_error_t *err);
 
-/* -------------------------------------------------------- nccl_call.c nccl_grouped_p2p.c -- */
+/* ------------------------------------------------- nccl_call.c nccl_align.c nccl_grouped_p2p.c -- */
 
 /* One operation.  The functions that run it read no member of *n, which may have ended meanwhile. */
 struct nccl_call {
@@ -260,6 +263,7 @@ struct nccl_call {
 	uint32_t rank, nranks;
 	const coll_args_t *args;
 	const void *send; /* args->sendbuf, or a copy of what was there */
+	void *recv;       /* args->recvbuf, or where the result lies until nccl_copy_results */
 	void *stream;
 	void *barrier_scratch;
 	int type;      /* ncclDataType_t */
@@ -272,11 +276,23 @@ int nccl_run_call(const struct nccl_call *c, const char **what);
 /* The same for a group of several operations. */
 int nccl_run_group(const struct nccl_call *calls, const char **what);
 int32_t nccl_takes(void *ep, const coll_args_t *args, coll_error_t *err);
+int nccl_reduces(int32_t kind);
 /* The function in each slot of coll_native_t that is an operation. */
 int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err);
 
 /* COLL_ERR_UNSUPPORTED with a message if NCCL does not reduce the type or lacks the operation. */
 int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, coll_error_t *err);
+
+/*
+ * NCCL reduces whole elements, which a device accesses only at multiples of their size; anything else breaks the
+ * device's context.  Gives a reduction of other buffers device memory instead.  The lock is held.
+ */
+int32_t nccl_align(struct nccl_call *c, coll_error_t *err);
+/*
+ * Puts the copies of such results on their streams, once NCCL has put the reductions there, or with a `code` forgets
+ * them.  Returns the code, or its own.  The lock is held.
+ */
+int32_t nccl_copy_results(struct nccl *n, int32_t code, coll_error_t *err);
 
 /*
  * Operations made of several calls in one NCCL group; they return NCCL's result.  The first three also serve

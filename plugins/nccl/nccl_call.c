@@ -7,7 +7,7 @@
 
 enum { NCCL_UINT8 = COLL_UINT8 };
 
-static int nccl_reduces(int32_t kind)
+int nccl_reduces(int32_t kind)
 {
 	return kind == COLL_KIND_ALLREDUCE || kind == COLL_KIND_REDUCE ||
 	       kind == COLL_KIND_REDUCE_SCATTER || kind == COLL_KIND_REDUCE_SCATTERV;
@@ -126,22 +126,21 @@ int nccl_run_call(const struct nccl_call *c, const char **what)
 	switch (a->kind) {
 	case COLL_KIND_ALLREDUCE:
 		*what = "ncclAllReduce";
-		return lib->ncclAllReduce(a->sendbuf, a->recvbuf, count, c->type, a->op, comm,
-					  c->stream);
+		return lib->ncclAllReduce(c->send, c->recv, count, c->type, a->op, comm, c->stream);
 	case COLL_KIND_BROADCAST:
 		*what = "ncclBroadcast";
 		return lib->ncclBroadcast(a->sendbuf, a->recvbuf, count, c->type, a->root, comm,
 					  c->stream);
 	case COLL_KIND_REDUCE:
 		*what = "ncclReduce";
-		return lib->ncclReduce(a->sendbuf, a->recvbuf, count, c->type, a->op, a->root, comm,
+		return lib->ncclReduce(c->send, c->recv, count, c->type, a->op, a->root, comm,
 				       c->stream);
 	case COLL_KIND_ALLGATHER:
 		*what = "ncclAllGather";
 		return lib->ncclAllGather(a->sendbuf, a->recvbuf, count, c->type, comm, c->stream);
 	case COLL_KIND_REDUCE_SCATTER:
 		*what = "ncclReduceScatter";
-		return lib->ncclReduceScatter(a->sendbuf, a->recvbuf, count, c->type, a->op, comm,
+		return lib->ncclReduceScatter(c->send, c->recv, count, c->type, a->op, comm,
 					      c->stream);
 	case COLL_KIND_GATHER:
 		*what = "gather";
@@ -197,8 +196,10 @@ static int32_t nccl_call_now(struct nccl_call *c, int known, coll_error_t *err)
 
 	if (c->args->kind == COLL_KIND_ALLTOALL || c->args->kind == COLL_KIND_ALLTOALLV)
 		code = nccl_stage_in_place_input(c, err);
+	else if (nccl_reduces(c->args->kind))
+		code = nccl_align(c, err);
 	if (code)
-		return code;
+		return nccl_group_open() ? code : nccl_copy_results(n, code, NULL);
 	if (nccl_group_open()) {
 		n->on_caller_stream |= c->stream != n->stream;
 		return nccl_group_add(c, err);
@@ -211,10 +212,10 @@ static int32_t nccl_call_now(struct nccl_call *c, int known, coll_error_t *err)
 		code = copy ? nccl_job_calls(n, copy, err)
 			    : error_fill(err, COLL_ERR_NO_MEMORY, "no memory for a call");
 	}
-	/* The caller's next work on its own stream must follow this operation. */
-	if (!code && c->stream != n->stream)
+	/* The caller's next work on its own stream must follow this operation, and so must copies of its result. */
+	if (!code && (c->stream != n->stream || n->results))
 		code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
-	return code;
+	return nccl_copy_results(n, code, err);
 }
 
 /*
@@ -246,6 +247,7 @@ static int32_t nccl_call_begun(struct nccl *n, const coll_args_t *args, coll_err
 		.nranks = n->nranks,
 		.args = args,
 		.send = args->sendbuf,
+		.recv = args->recvbuf,
 		.stream = args->stream ? args->stream : n->stream,
 		.barrier_scratch = (void *)(uintptr_t)n->barrier_scratch,
 	};

@@ -36,6 +36,7 @@ static void nccl_free(struct nccl *n)
 {
 	int pushed;
 
+	nccl_copy_results(n, COLL_ERR_ABORTED, NULL);
 	if (n->context && !nccl_enter(n->context, &pushed, NULL)) {
 		nccl_device_close(n);
 		nccl_leave(pushed);

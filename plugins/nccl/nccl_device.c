@@ -252,12 +252,11 @@ int32_t nccl_scratch(struct nccl *n, size_t bytes, void *stream, cuda_ptr_t *ptr
 		s = calloc(1, sizeof(*s));
 		if (!s)
 			return error_fill(err, COLL_ERR_NO_MEMORY,
-					  "no memory for an alltoall in place");
+					  "no memory for a copy of a buffer");
 		result = cuda_driver.cuMemAlloc(&s->ptr, bytes);
 		if (result) {
 			free(s);
-			return nccl_cuda_refused(err, result,
-						 "cuMemAlloc for an alltoall in place");
+			return nccl_cuda_refused(err, result, "cuMemAlloc for a copy of a buffer");
 		}
 		s->bytes = bytes;
 		s->stream = stream;

@@ -120,9 +120,10 @@ static int32_t nccl_group_ended(struct nccl *n, int result, const char *what, st
 		pthread_mutex_unlock(&n->lock);
 		return code;
 	}
-	/* The caller's next work on its own stream must follow the group. */
-	if (!code && (n->on_caller_stream || n->depends_on_own))
+	/* The caller's next work on its own stream must follow the group, and so must copies of its results. */
+	if (!code && (n->on_caller_stream || n->depends_on_own || n->results))
 		code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
+	code = nccl_copy_results(n, code, err);
 	if (!code && n->depends_on_own)
 		code = nccl_stream_dependency(n, n->stream, CUDA_PER_THREAD_STREAM, err);
 	if (atomic_load(&n->aborted))

@@ -219,6 +219,12 @@ static int coll_allgather(nccl_comm_t comm, const struct op *op, unsigned char *
 	return CUDA_SUCCESS;
 }
 
+/* Reductions load and store whole elements; other operations move bytes. */
+static int coll_reduces(const struct op *op)
+{
+	return op->kind != KIND_BROADCAST && op->kind != KIND_ALLGATHER;
+}
+
 int coll_run(nccl_comm_t comm, const struct op *op)
 {
 	size_t n = (size_t)comm->nranks;
@@ -232,6 +238,8 @@ int coll_run(nccl_comm_t comm, const struct op *op)
 
 	if ((sends && !from) || (has && !to))
 		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	if (coll_reduces(op) && ((uintptr_t)from | (uintptr_t)to) % reduce_size(op->dtype))
+		return CUDA_ERROR_MISALIGNED_ADDRESS;
 	switch (op->kind) {
 	case KIND_BROADCAST: return coll_broadcast(comm, op, from, to);
 	case KIND_ALLGATHER: return coll_allgather(comm, op, from, to);

@@ -100,6 +100,56 @@ static void coll_persistent(struct rank *r)
 						      .count = CASE_COUNT});
 }
 
+/* Buffers at any byte: NCCL's reductions need whole elements. */
+static void coll_unaligned(struct rank *r)
+{
+	static const int types[] = {COLL_INT32, COLL_FLOAT64, COLL_FLOAT16};
+
+	for (int k = 0; k < ORACLE_KINDS; k++)
+		for (int i = 0; i < 3 * 2 * 2; i++)
+			for (size_t n = CASE_COUNT; n < CASE_COUNT + 4; n++)
+				case_holds((struct nccl_case){.r = r,
+							      .kind = oracle_kinds[k],
+							      .dtype = types[i / 4],
+							      .op = COLL_SUM,
+							      .root = r->nranks - 1,
+							      .in_place = i % 2,
+							      .persistent = i / 2 % 2,
+							      .unaligned = 1,
+							      .count = n});
+}
+
+/* Several of them in a group, on both kinds of streams: each has its own memory until the group has ended. */
+static void coll_unaligned_group(struct rank *r)
+{
+	int device = r->rank % NCCL_DEVICES;
+	char *there = device_new(device, 256, 0);
+	void *streams[] = {NULL, nccl_stream(device), CU_STREAM_PER_THREAD};
+
+	for (int i = 0; i < 3 * 3; i++) {
+		int64_t x[2] = {r->rank + i, 10 * r->rank}, y[2] = {0, 0}, sum = 0;
+
+		for (int p = 0; p < r->nranks; p++)
+			sum += p;
+		device_move(device, there + 1, x, sizeof(x));
+		rank_did(r, coll_group_start(), "group_start");
+		for (int k = 0; k < 2; k++)
+			rank_did(r,
+				 coll_allreduce(there + 1 + 8 * k, there + 65 + 8 * k, 1,
+						COLL_INT64, COLL_SUM, r->comm, streams[i % 3]),
+				 "allreduce");
+		rank_did(r, coll_group_end(), "group_end");
+		rank_did(r, coll_sync(r->comm), "sync");
+		if (streams[i % 3])
+			nccl_stream_do(device, streams[i % 3], cuStreamSynchronize);
+		device_move(device, y, there + 65, sizeof(y));
+		if (y[0] != sum + i * r->nranks || y[1] != 10 * sum)
+			rank_fail(r, "group %d: %lld %lld", i, (long long)y[0], (long long)y[1]);
+	}
+	nccl_stream_do(device, streams[1], cuStreamDestroy_v2);
+	device_free(device, there);
+}
+
 /* Managed memory, which NCCL takes too. */
 static void coll_managed(struct rank *r)
 {
@@ -444,6 +494,10 @@ int main(int argc, char **argv)
 		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_empty, NULL}, "zero counts");
 		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_persistent, NULL},
 			"persistent requests, every collective");
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_unaligned, NULL},
+			"buffers at any byte, every collective");
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_unaligned_group, NULL},
+			"buffers at any byte, in groups");
 		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_managed, NULL},
 			"managed memory");
 		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_large, NULL}, "4 MiB");

@@ -61,7 +61,8 @@ typedef struct nccl_config {
 	int min_ctas;
 	int max_ctas;
 	const char *net_name;
-	int split_share; /* 1: a split communicator shares its parent's resources */
+	int split_share;   /* 1: a split communicator shares its parent's resources */
+	int traffic_class; /* until 2.25 padding, which NCCL did not read */
 } nccl_config_t;
 
 enum { NCCL_CONFIG_MAGIC = (int)0xcafebeef, NCCL_UNDEF = INT_MIN };

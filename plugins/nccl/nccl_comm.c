@@ -57,6 +57,7 @@ nccl_config_t nccl_config(int blocking)
 		.min_ctas = NCCL_UNDEF,
 		.max_ctas = NCCL_UNDEF,
 		.split_share = NCCL_UNDEF,
+		.traffic_class = NCCL_UNDEF,
 	};
 }
 

@@ -63,6 +63,9 @@ void comm_halt(const struct nccl_comm *comm, struct halt *halt)
 
 /* ---------------------------------------------------------------- configuration -- */
 
+/* The first version that reads trafficClass. */
+enum { CONFIG_TRAFFIC_CLASS = 22600 };
+
 static int config_check(const nccl_config_t *config)
 {
 	if (config->magic != (unsigned)NCCL_CONFIG_MAGIC)
@@ -86,6 +89,9 @@ static int config_check(const nccl_config_t *config)
 		return call_fail(NCCL_INVALID_ARGUMENT,
 				 "Invalid config splitShare attribute value %d",
 				 config->split_share);
+	/* NCCL takes any number; no caller here means one. */
+	if (config->traffic_class != NCCL_UNDEF && call_version() >= CONFIG_TRAFFIC_CLASS)
+		call_misuse("the config asks for the traffic class %d", config->traffic_class);
 	return NCCL_SUCCESS;
 }
 
@@ -97,6 +103,7 @@ int config_read(struct nccl_comm *comm, const nccl_config_t *config)
 			      .min_ctas = NCCL_UNDEF,
 			      .max_ctas = NCCL_UNDEF,
 			      .split_share = NCCL_UNDEF,
+			      .traffic_class = NCCL_UNDEF,
 			      .magic = (unsigned)NCCL_CONFIG_MAGIC};
 	long forced = call_env("NCCL_COMM_BLOCKING", -1);
 	int code;

@@ -84,7 +84,8 @@ static nccl_config_t config(int blocking)
 				    .cga_cluster_size = NCCL_UNDEF,
 				    .min_ctas = NCCL_UNDEF,
 				    .max_ctas = NCCL_UNDEF,
-				    .split_share = NCCL_UNDEF};
+				    .split_share = NCCL_UNDEF,
+				    .traffic_class = NCCL_UNDEF};
 
 	return made;
 }

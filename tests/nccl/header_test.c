@@ -184,6 +184,10 @@ static void test_nccl_layouts(void)
 	       "config.netName");
 	is_int(offsetof(nccl_config_t, split_share), offsetof(ncclConfig_t, splitShare),
 	       "config.splitShare");
+#if NCCL_VERSION_CODE >= 22600
+	is_int(offsetof(nccl_config_t, traffic_class), offsetof(ncclConfig_t, trafficClass),
+	       "config.trafficClass");
+#endif
 	is_int((unsigned)NCCL_CONFIG_MAGIC, config.magic, "the magic");
 }
 

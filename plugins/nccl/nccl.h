@@ -177,7 +177,10 @@ int nccl_is_captured(void *stream);
 int nccl_stream_query(void *stream);
 /* Chooses the endpoint's device; makes its context, stream and barrier_scratch. */
 int32_t nccl_device_open(struct nccl *n, coll_error_t *err);
-/* Waits at most timeout_ms until the own stream is idle; returns 1 if it is. */
+/*
+ * Waits at most timeout_ms until the own stream is idle.  Returns CUDA_OK, CUDA_NOT_READY if the stream is not idle, or
+ * the error with which its work ended.
+ */
 int nccl_device_wait(const struct nccl *n, int64_t timeout_ms);
 void nccl_device_close(struct nccl *n);
 /* Later work on stream `to` waits for the work that is now on stream `from`. */

@@ -326,7 +326,7 @@ static int nccl_finish(struct nccl *n, int64_t timeout_ms)
 	nccl_comm_t comm;
 
 	if (nccl_wait_comm_ready(n, n->host, timeout_ms, NULL) ||
-	    !nccl_device_wait(n, nccl_remaining(deadline)))
+	    nccl_device_wait(n, nccl_remaining(deadline)))
 		return 0;
 	comm = n->comm;
 	n->comm = NULL;

@@ -175,7 +175,11 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err)
 	if (result && !code)
 		code = nccl_cuda_refused(err, result, "cuMemAlloc");
 	/* open() returns with an idle stream. */
-	if (!code && !nccl_device_wait(n, n->host->timeout_ms))
+	if (!code)
+		result = nccl_device_wait(n, n->host->timeout_ms);
+	if (!code && result && result != CUDA_NOT_READY)
+		code = nccl_cuda_refused(err, result, "cuMemsetD8Async");
+	if (!code && result)
 		code = error_fill(
 			err, COLL_ERR_TIMEOUT,
 			"timed out: CUDA device %d has not completed a memset within %.3g s: "
@@ -194,14 +198,14 @@ int nccl_device_wait(const struct nccl *n, int64_t timeout_ms)
 		nccl_backoff(i);
 		result = nccl_stream_query(n->stream);
 	}
-	return result != CUDA_NOT_READY;
+	return result;
 }
 
 void nccl_device_close(struct nccl *n)
 {
 	struct nccl_scratch *next;
 	/* cuMemFree waits for all work on the device, which may never end. */
-	int idle = !n->stream || nccl_device_wait(n, 0);
+	int idle = !n->stream || nccl_device_wait(n, 0) != CUDA_NOT_READY;
 
 	for (struct nccl_scratch *s = n->scratch; s; s = next) {
 		next = s->next;

@@ -216,7 +216,7 @@ void nccl_stop(struct nccl *n)
 	if (n->base || !nccl_revoke(n, deadline))
 		nccl_abort_comm(n, deadline);
 	n->call_pending = 0;
-	if (!nccl_device_wait(n, deadline - clock_now_ms()))
+	if (nccl_device_wait(n, deadline - clock_now_ms()) == CUDA_NOT_READY)
 		kit_log(n->host, COLL_LOG_ERROR,
 			"rank %u: work on CUDA device %d did not end within %d ms of an abort: "
 			"do not reuse the buffers of pending calls",

@@ -239,6 +239,20 @@ static void open_fails(struct rank *r)
 	begin_anew(r);
 }
 
+/* The device fails under the first work: open reports that, and not what fails next. */
+static void first_work_fails(struct rank *r)
+{
+	coll_config_t config;
+	char id[COLL_UNIQUE_ID_SIZE];
+
+	nccl_config(&config, r->rank);
+	rank_did(r, coll_get_unique_id(id, sizeof(id)), "id");
+	setenv("STANDIN_CUDA_WORK", "700@0", 1);
+	nccl_fails(r, coll_comm_init_rank(&r->comm, 1, id, 0, &config), COLL_ERR_DEVICE,
+		   "cuMemsetD8Async", "init");
+	unsetenv("STANDIN_CUDA_WORK");
+}
+
 static void test_open(void)
 {
 	static struct fault faults[] = {
@@ -260,6 +274,8 @@ static void test_open(void)
 		nccl_ok(&(struct nccl_job){1, 1, INIT_NONE, open_fails, &faults[i]},
 			"open of %d ranks with %s=%s", faults[i].nranks, faults[i].variable,
 			faults[i].value);
+	nccl_ok(&(struct nccl_job){1, 1, INIT_NONE, first_work_fails, NULL},
+		"open on a device whose first work fails");
 	setenv("COLL_INIT_TIMEOUT", "60s", 1);
 }
 

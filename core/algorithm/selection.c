@@ -93,8 +93,8 @@ int choose_compile(const struct config *config, struct selection *selection)
 	selection->node_size = (int32_t)config_int(config, "node_size");
 	selection->reproducible = (int32_t)config_int(config, "reproducible");
 	selection->cuts_messages = (uint64_t)config_int(config, "enable_gpu_fallback");
-	for (int kind = 1; !code && kind <= RULES_KINDS; kind++)
-		code = choose_compile_kind(config, kind, &selection->rules[kind - 1]);
+	for (int i = 0; !code && i < RULES_KINDS; i++)
+		code = choose_compile_kind(config, kind_of_place(i), &selection->rules[i]);
 	return code;
 }
 
@@ -126,8 +126,8 @@ int choose_check(const struct config *config, const struct selection *selection)
 	if (!code && selection->cuts_messages > 1)
 		code = choose_altered("enable_gpu_fallback", (int64_t)selection->cuts_messages, 0,
 				      1);
-	for (int kind = 1; !code && kind <= RULES_KINDS; kind++) {
-		const struct rules *rules = &selection->rules[kind - 1];
+	for (int i = 0; !code && i < RULES_KINDS; i++) {
+		const struct rules *rules = &selection->rules[i];
 
 		if (rules->count < 0 || rules->count > RULES_MAX || rules->given < 0 ||
 		    rules->given > rules->count)
@@ -135,8 +135,8 @@ int choose_check(const struct config *config, const struct selection *selection)
 					 "rank 0's rules for %s came as %d, %d of them the user's, "
 					 "but %d are the most: the exchange between the ranks "
 					 "altered bytes on the way",
-					 kind_name(kind), (int)rules->count, (int)rules->given,
-					 RULES_MAX);
+					 kind_name(kind_of_place(i)), (int)rules->count,
+					 (int)rules->given, RULES_MAX);
 	}
 	return code;
 }
@@ -162,9 +162,9 @@ void choose_differences(const struct selection *a, const struct selection *b, ch
 		choose_add_name(text, size, "reproducible");
 	if (a->cuts_messages != b->cuts_messages)
 		choose_add_name(text, size, "enable_gpu_fallback");
-	for (int kind = 1; kind <= RULES_KINDS; kind++) {
-		choose_option(kind, name);
-		if (memcmp(&a->rules[kind - 1], &b->rules[kind - 1], sizeof(struct rules)) != 0)
+	for (int i = 0; i < RULES_KINDS; i++) {
+		choose_option(kind_of_place(i), name);
+		if (memcmp(&a->rules[i], &b->rules[i], sizeof(struct rules)) != 0)
 			choose_add_name(text, size, name);
 	}
 }
@@ -189,7 +189,9 @@ const struct rules *choose_rules(const struct selection *selection, int kind)
 {
 	static const struct rules none;
 
-	return kind >= 1 && kind <= RULES_KINDS ? &selection->rules[kind - 1] : &none;
+	return kind_is_valid(kind) && kind_is_collective(kind)
+		       ? &selection->rules[kind_to_place(kind)]
+		       : &none;
 }
 
 int choose_rule(const struct rules *rules, const struct call_description *call,

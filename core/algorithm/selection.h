@@ -24,7 +24,7 @@ struct selection {
 	int32_t reproducible; /* results must depend on inputs and rank order only */
 	uint64_t
 		cuts_messages; /* 1: send and receive are cut into segments, since ranks may stage them */
-	struct rules rules[RULES_KINDS]; /* the rules of kind k are at [k - 1] */
+	struct rules rules[RULES_KINDS]; /* the rules of kind k are at [kind_to_place(k)] */
 };
 
 /*

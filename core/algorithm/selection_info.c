@@ -13,8 +13,8 @@ int choose_rule_count(const struct selection *selection)
 {
 	int n = 0;
 
-	for (int kind = 1; kind <= RULES_KINDS; kind++)
-		n += choose_rules(selection, kind)->count;
+	for (int i = 0; i < RULES_KINDS; i++)
+		n += selection->rules[i].count;
 	return n;
 }
 
@@ -22,10 +22,10 @@ int choose_rule_count(const struct selection *selection)
 static int choose_find(const struct selection *selection, int index, int *number)
 {
 	*number = index;
-	for (int kind = 1; kind <= RULES_KINDS && *number >= 0; kind++) {
-		if (*number < choose_rules(selection, kind)->count)
-			return kind;
-		*number -= choose_rules(selection, kind)->count;
+	for (int i = 0; i < RULES_KINDS && *number >= 0; i++) {
+		if (*number < selection->rules[i].count)
+			return kind_of_place(i);
+		*number -= selection->rules[i].count;
 	}
 	error_set(COLL_ERR_INVALID_ARGUMENT, "rule %d does not exist: there are %d, counted from 0",
 		  index, choose_rule_count(selection));

@@ -169,6 +169,31 @@ coll_result_t coll_scatter(const void *sendbuf, void *recvbuf, size_t count, col
 	return call(comm, "coll_scatter", &args, __builtin_return_address(0));
 }
 
+coll_result_t coll_scan(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
+			coll_op_t op, coll_comm_t comm, coll_stream_t stream)
+{
+	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_SCAN, .dtype = dtype, .op = op};
+
+	args.sendbuf = sendbuf;
+	args.recvbuf = recvbuf;
+	args.count = count;
+	args.stream = stream;
+	return call(comm, "coll_scan", &args, __builtin_return_address(0));
+}
+
+coll_result_t coll_exscan(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
+			  coll_op_t op, coll_comm_t comm, coll_stream_t stream)
+{
+	coll_args_t args = {
+		.size = sizeof(args), .kind = COLL_KIND_EXSCAN, .dtype = dtype, .op = op};
+
+	args.sendbuf = sendbuf;
+	args.recvbuf = recvbuf;
+	args.count = count;
+	args.stream = stream;
+	return call(comm, "coll_exscan", &args, __builtin_return_address(0));
+}
+
 coll_result_t coll_allgatherv(const void *sendbuf, size_t sendcount, void *recvbuf,
 			      const size_t *recvcounts, const size_t *displs, coll_dtype_t dtype,
 			      coll_comm_t comm, coll_stream_t stream)

@@ -19,6 +19,12 @@ static int check_types(const struct comm *comm, struct call *call)
 	if (!coll_dtype_size(a->dtype))
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: dtype %d is not a data type",
 				 call->kind->name, a->dtype);
+	if (kind_is_scan(a->kind) && a->op == COLL_AVG)
+		return error_set(
+			COLL_ERR_INVALID_ARGUMENT,
+			"%s: op %d (avg) is not an operation on a part of the ranks; use sum, "
+			"and divide by the number of ranks that it adds up",
+			call->kind->name, a->op);
 	if (call->kind->reduces)
 		return redop_find(&comm->redops, call->kind->name, a->dtype, a->op, &call->redop);
 	return COLL_SUCCESS;

@@ -21,11 +21,13 @@ static const struct kind kind_table[] = {
 	[COLL_KIND_BARRIER] = {"barrier", KIND_NONE, KIND_NONE, 0, 0, 0, 0},
 	[COLL_KIND_SEND] = {"send", KIND_ONE, KIND_NONE, 0, 0, 0, 0},
 	[COLL_KIND_RECV] = {"recv", KIND_NONE, KIND_ONE, 0, 0, 0, 0},
+	[COLL_KIND_SCAN] = {"scan", KIND_ONE, KIND_ONE, 0, 0, 0, 1},
+	[COLL_KIND_EXSCAN] = {"exscan", KIND_ONE, KIND_ONE, 0, 0, 0, 1},
 };
 
 int kind_is_valid(int kind)
 {
-	return kind >= COLL_KIND_ALLREDUCE && kind <= COLL_KIND_RECV;
+	return kind >= COLL_KIND_ALLREDUCE && kind <= KIND_LAST;
 }
 
 const struct kind *kind_at(int kind)

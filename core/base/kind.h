@@ -7,6 +7,9 @@
 
 #include <stdint.h>
 
+/* The greatest number of a kind, and how many kinds are collectives. */
+enum { KIND_LAST = COLL_KIND_EXSCAN, KIND_COLLECTIVES = KIND_LAST - 2 };
+
 /* Blocks of `count` elements that a buffer holds: none, one, or one per rank. */
 enum { KIND_NONE, KIND_ONE, KIND_EACH };
 
@@ -32,10 +35,24 @@ static inline int kind_is_p2p(int kind)
 {
 	return kind == COLL_KIND_SEND || kind == COLL_KIND_RECV;
 }
+/* Does each rank reduce the inputs of the ranks before it? */
+static inline int kind_is_scan(int kind)
+{
+	return kind == COLL_KIND_SCAN || kind == COLL_KIND_EXSCAN;
+}
 /* Do all ranks take part? */
 static inline int kind_is_collective(int kind)
 {
-	return (uint32_t)kind <= COLL_KIND_BARRIER;
+	return (uint32_t)kind <= KIND_LAST && !kind_is_p2p(kind);
+}
+/* The collectives without gaps: the place of a valid one, from 0 on, and the collective at a place. */
+static inline int kind_to_place(int kind)
+{
+	return kind < COLL_KIND_SEND ? kind - 1 : kind - 3;
+}
+static inline int kind_of_place(int place)
+{
+	return place < COLL_KIND_BARRIER ? place + 1 : place + 3;
 }
 
 #endif

@@ -135,6 +135,12 @@ const struct config_declared config_core_options[] = {
 	CONFIG_RULES("gatherv_algorithm", COLL_KIND_GATHERV, "linear"),
 	CONFIG_RULES("scatterv_algorithm", COLL_KIND_SCATTERV, "linear"),
 	CONFIG_RULES("barrier_algorithm", COLL_KIND_BARRIER, "dissemination"),
+	CONFIG_RULES("scan_algorithm", COLL_KIND_SCAN,
+		     "doubling bytes 0-1M, chain ranks -4, doubling bytes 0-4M, chain ranks -16, "
+		     "doubling bytes 0-12M, chain, doubling"),
+	CONFIG_RULES("exscan_algorithm", COLL_KIND_EXSCAN,
+		     "doubling bytes 0-1M, chain ranks -4, doubling bytes 0-4M, chain ranks -16, "
+		     "doubling bytes 0-12M, chain, doubling"),
 };
 
 const int config_core_count = sizeof(config_core_options) / sizeof(config_core_options[0]);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert((int)RULES_KINDS == (int)COLL_KIND_BARRIER, "every collective kind has rules");
+_Static_assert((int)RULES_KINDS == (int)KIND_COLLECTIVES, "every collective has rules");
 _Static_assert(sizeof(struct rule) == 64 && sizeof(struct rules) == 8 + RULES_MAX * 64,
 	       "rules have no gaps");
 

@@ -24,8 +24,8 @@
 /* The most rules in one text, and in one list. */
 enum { RULES_GIVEN_MAX = 16, RULES_MAX = 24 };
 
-/* Kinds that have rules: 1 to RULES_KINDS, COLL_KIND_ALLREDUCE to COLL_KIND_BARRIER. */
-enum { RULES_KINDS = 14 };
+/* Kinds that have rules: all collectives, in the order of kind_of_place (base/kind.h). */
+enum { RULES_KINDS = 16 };
 
 /* Plain data without gaps: it travels between ranks and is compared as bytes. */
 struct rule {

@@ -18,7 +18,7 @@ struct comm;
 enum { CALL_OF_SPLIT = 1 };
 
 /* The library's own kinds: KIND_SPLIT appears in signatures only, KIND_AWAIT in queues only. */
-enum { KIND_SPLIT = COLL_KIND_RECV + 1, KIND_AWAIT = COLL_KIND_RECV + 2 };
+enum { KIND_SPLIT = KIND_LAST + 1, KIND_AWAIT = KIND_LAST + 2 };
 
 /* A backend's own function for a kind of operation. */
 typedef int32_t (*native_fn)(void *ep, const coll_args_t *args, coll_error_t *err);

@@ -85,12 +85,12 @@ struct comm {
 	struct registration *registrations;
 	struct callback *callbacks;             /* see callback.h */
 	struct limit *limits;                   /* see limit.h */
-	uint64_t staged[COLL_KIND_RECV + 1];    /* per kind: staged operations */
+	uint64_t staged[KIND_LAST + 1];         /* per kind: staged operations */
 	struct staging_site *staging_sites;     /* see staging.c; NULL: none */
 	struct stream_order *order;             /* see stream_order.h; NULL: no call had a stream */
 	int64_t timeout_us;                     /* longest time without progress in a wait */
 	struct outcome *outcome;                /* for events: it outlives the communicator */
-	struct call known[COLL_KIND_RECV + 1];  /* per kind: the last call that passed all checks */
+	struct call known[KIND_LAST + 1];       /* per kind: the last call that passed all checks */
 	uint64_t issued;                        /* operations ever issued */
 	uint64_t finished;                      /* all operations up to this number are done */
 	uint32_t seq;                           /* collectives ever issued */

@@ -29,6 +29,8 @@ size_t extent_elements(const struct comm *comm, const coll_args_t *a, int receiv
 
 	if (times == KIND_NONE || (root_only && comm->rank != a->root))
 		return 0;
+	if (a->kind == COLL_KIND_EXSCAN && receives && !comm->rank)
+		return 0; /* no rank comes before it */
 	if (a->kind == COLL_KIND_REDUCE_SCATTERV)
 		return receives ? a->recvcounts[comm->rank]
 				: extent_of_blocks(a->recvcounts, NULL, comm->nranks);

@@ -342,7 +342,7 @@ void staging_count(const struct comm *comm, char *text, size_t size)
 	size_t at = 0;
 
 	text[0] = '\0';
-	for (int kind = 0; kind <= COLL_KIND_RECV && at < size; kind++)
+	for (int kind = 0; kind <= KIND_LAST && at < size; kind++)
 		if (comm->staged[kind])
 			at += (size_t)snprintf(text + at, size - at, "%s%llu %s", at ? ", " : "",
 					       (unsigned long long)comm->staged[kind],

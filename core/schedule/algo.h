@@ -7,7 +7,8 @@
  *
  * Promises of every builder, which the prover checks:
  *   - every rank gets the same bits from a reduction: an element is combined once and spread, or on
- *     all ranks in exactly the same way, left and right included;
+ *     all ranks in exactly the same way, left and right included (scan and exscan give each rank a
+ *     result of its own);
  *   - no deadlock if a send completes only once its receive has been posted;
  *   - no step reads or writes memory that a step not ordered with it may write;
  *   - the send buffer is never written;
@@ -137,6 +138,16 @@ struct algo {
 	    "every block straight from root")                                                      \
 	ROW(COLL_KIND_BARRIER, "dissemination", dissemination_barrier, dissemination_barrier_cost, \
 	    0, "empty messages over doubling distances")                                           \
+	ROW(COLL_KIND_SCAN, "doubling", doubling_scan, doubling_scan_cost,                         \
+	    COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,                                     \
+	    "sums of blocks exchanged over doubling distances; least latency, reproducible")       \
+	ROW(COLL_KIND_SCAN, "chain", chain_scan, chain_scan_cost, COLL_ALGORITHM_ORDERED,          \
+	    "segments from rank to rank; long messages")                                           \
+	ROW(COLL_KIND_EXSCAN, "doubling", doubling_exscan, doubling_scan_cost,                     \
+	    COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,                                     \
+	    "sums of blocks exchanged over doubling distances; least latency, reproducible")       \
+	ROW(COLL_KIND_EXSCAN, "chain", chain_exscan, chain_scan_cost, COLL_ALGORITHM_ORDERED,      \
+	    "segments from rank to rank; long messages")                                           \
 	ROW(COLL_KIND_SEND, "direct", direct_send, direct_send_cost, 0,                            \
 	    "one message; in pieces where it may be staged")                                       \
 	ROW(COLL_KIND_RECV, "direct", direct_recv, direct_recv_cost, 0,                            \

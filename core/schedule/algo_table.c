@@ -83,7 +83,7 @@ void algo_build(const struct algo *algo, struct sched *s, const struct work *w)
 {
 	if (s->nranks > 1 || w->kind == COLL_KIND_SEND || w->kind == COLL_KIND_RECV)
 		algo_build_many(algo, s, w);
-	else if (w->kind != COLL_KIND_BARRIER)
+	else if (w->kind != COLL_KIND_BARRIER && w->kind != COLL_KIND_EXSCAN)
 		algo_alone(s, w);
 	sched_scale_sends(s);
 }

@@ -82,6 +82,8 @@ static int schedule_check(const coll_schedule_args_t *a, const struct algo *algo
 		return schedule_wrong("in_place must be 0 or 1");
 	if (a->average < 0 || a->average > 2)
 		return schedule_wrong("average must be 0, 1 or 2");
+	if (a->average && (algo->kind == COLL_KIND_SCAN || algo->kind == COLL_KIND_EXSCAN))
+		return schedule_wrong("average must be 0 for scan and exscan");
 	return schedule_check_arrays(a, algo->kind);
 }
 

@@ -154,7 +154,7 @@
  * Counts         A count is a number of elements of `dtype`, never of bytes, from 0 to the capacity
  *                of memory.
  * In place       The caller asks for an operation in place as in NCCL.  allreduce, broadcast,
- *                reduce and alltoall: sendbuf == recvbuf.  allgather, and gather on root:
+ *                reduce, alltoall, scan and exscan: sendbuf == recvbuf.  allgather, and gather on root:
  *                sendbuf == recvbuf + rank * count elements.  reduce_scatter, and scatter on root:
  *                recvbuf == sendbuf + rank * count elements.  The v-forms use the rank's
  *                displacement instead (reduce_scatterv: the sum of the counts of the ranks below).
@@ -172,13 +172,14 @@
  *                the sizes of pieces or the placement of ranks.  The inputs x0, x1, ... are
  *                combined as T(0, nranks), where T(a, b) is x_a if b == a + 1 (AVG of floating
  *                types: x_a / nranks, rounded to the type) and else
- *                T(a, a + p) op T(a + p, b) with p the largest power of two below b - a.
+ *                T(a, a + p) op T(a + p, b) with p the largest power of two below b - a.  The
+ *                result of a scan is T(0, rank + 1), that of an exscan T(0, rank).
  *                The price: a short reduction needs scratch memory as large as all its inputs at a
  *                rank, a long reduction as large as the buffer, and a long reduction takes more and
  *                smaller messages than a ring.
  *                Without the option, results are the same from call to call as long as backend,
  *                ranks, nodes, counts and options are the same.  In any case all ranks get equal
- *                results.
+ *                results (not of scan and exscan, of which each rank has a result of its own).
  * FFI            Handles are opaque and pointer-sized, integers have fixed widths, no function
  *                needs a macro, and structs that may grow begin with their size.
  */
@@ -770,6 +771,26 @@ COLL_API coll_result_t coll_scatter(const void *sendbuf, void *recvbuf, size_t c
 				    coll_stream_t stream);
 
 /*
+ * Reduces `count` elements over the ranks up to this one: rank r receives x0 op x1 op ... op xr, in rank
+ * order.  Both buffers hold `count` elements.
+ *
+ * Errors    COLL_ERR_INVALID_ARGUMENT: op is COLL_AVG, since each rank adds up other ranks.
+ *           COLL_ERR_UNSUPPORTED: the backend has no transport (nccl); every other backend has it.
+ */
+COLL_API coll_result_t coll_scan(const void *sendbuf, void *recvbuf, size_t count,
+				 coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
+				 coll_stream_t stream);
+
+/*
+ * Reduces as coll_scan, without this rank's own input: rank r receives x0 op ... op x(r-1).  There is no
+ * such result on rank 0: the library leaves its receive buffer as it is, and the buffer may be NULL.  In
+ * place rank 0 so keeps its input.
+ */
+COLL_API coll_result_t coll_exscan(const void *sendbuf, void *recvbuf, size_t count,
+				   coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
+				   coll_stream_t stream);
+
+/*
  * The v-forms have a count and a displacement for each rank, both in elements.
  *
  * ...counts   nranks entries; the library copies them during the call.
@@ -1013,7 +1034,9 @@ enum {
 	COLL_KIND_SCATTERV = 13,
 	COLL_KIND_BARRIER = 14,
 	COLL_KIND_SEND = 15,
-	COLL_KIND_RECV = 16
+	COLL_KIND_RECV = 16,
+	COLL_KIND_SCAN = 17,
+	COLL_KIND_EXSCAN = 18
 };
 
 /* Returns the name of a kind ("allreduce"), or "?" if unknown; a static string. */

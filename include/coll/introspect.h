@@ -78,6 +78,7 @@ typedef struct coll_schedule_args {
 	 * COLL_STEP_COPY, _REDUCE or _RECV_REDUCE scales the elements that it reads from
 	 * COLL_BUFFER_SEND, at most one operand of a reduction lies there, and no step sends from
 	 * there but those that are marked `unscaled`.
+	 * scan and exscan: 0.
 	 */
 	int32_t average;
 	const int32_t *nodes; /* for each rank the number of its node; NULL: all differ */

@@ -49,6 +49,21 @@ static int reduces(struct rank *r, struct memory *m)
 	       holds(r, m->out, r->rank * part, part, r->nranks, "reduce_scatter");
 }
 
+/* Collectives that are newer than the plugin: the library makes them of messages. */
+static int scans(struct rank *r, struct memory *m)
+{
+	const int64_t before = (int64_t)r->rank * (r->rank + 1) / 2;
+
+	return rank_did(r, coll_scan(m->in, m->out, COUNT, COLL_INT64, COLL_SUM, r->comm, NULL),
+			"scan") &&
+	       rank_did(r, coll_sync(r->comm), "sync") &&
+	       holds(r, m->out, 0, COUNT, before + r->rank + 1, "scan") &&
+	       rank_did(r, coll_exscan(m->in, m->out, COUNT, COLL_INT64, COLL_SUM, r->comm, NULL),
+			"exscan") &&
+	       rank_did(r, coll_sync(r->comm), "sync") &&
+	       holds(r, m->out, 0, COUNT, r->rank ? before : 1, "exscan");
+}
+
 static int moves(struct rank *r, struct memory *m)
 {
 	int root = r->nranks - 1;
@@ -107,7 +122,8 @@ static void work(struct rank *r)
 	for (int i = 0; i < ELEMENTS; i++)
 		m->in[i] = value(r->rank, i);
 	for (int round = 0; round < 3; round++)
-		if (!reduces(r, m) || !moves(r, m) || !exchanges(r, m) || !splits(r, m))
+		if (!reduces(r, m) || !scans(r, m) || !moves(r, m) || !exchanges(r, m) ||
+		    !splits(r, m))
 			break;
 	free(m);
 }

@@ -26,7 +26,8 @@ has "their properties in words" "$dir/out" 'recursive_doubling .*\(keeps the ope
 none "nothing on stderr" "$(cat "$dir/err")"
 none "a rule for every collective" "$(
     for kind in allreduce broadcast reduce allgather reduce_scatter alltoall gather scatter \
-        allgatherv reduce_scatterv alltoallv gatherv scatterv barrier; do
+        allgatherv reduce_scatterv alltoallv gatherv scatterv barrier \
+        scan exscan; do
         sed '/^Algorithms/,$d' "$dir/out" | grep -A1 "^  $kind\$" | grep -q '^     1  ' ||
             echo "$kind has none"
     done)"
@@ -55,7 +56,7 @@ none "and it is no fault" "$(cat "$dir/err")"
 sed 's/^#\([a-z_]*_algorithm = .\)/\1/; s/^#reproducible = no$/reproducible = yes/' \
     "${top_srcdir:-.}/conf/coll.conf" >"$dir/coll.conf"
 is "coll.conf with its own rules and reproducible mode: all lines" \
-    "$(grep -cE '^([a-z_]*_algorithm = .*|reproducible = yes)$' "$dir/coll.conf")" 15
+    "$(grep -cE '^([a-z_]*_algorithm = .*|reproducible = yes)$' "$dir/coll.conf")" 17
 COLL_CONFIG=$dir/coll.conf info
 is "is no error" $status 0
 COLL_CONFIG=$dir/coll.conf timeout 60 "$coll" perf -t 2 -s 64 allreduce >"$dir/out" 2>&1

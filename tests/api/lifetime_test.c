@@ -226,7 +226,7 @@ static void test_kind(void)
 	ranks_config(&config, "simulated");
 	if (coll_comm_init_all(&comm, 1, NULL, &config))
 		bail_out("init_all: %s", coll_get_last_error(NULL));
-	for (int kind = COLL_KIND_RECV + 1; kind < COLL_KIND_RECV + 4; kind++) {
+	for (int kind = COLL_KIND_EXSCAN + 1; kind < COLL_KIND_EXSCAN + 4; kind++) {
 		args.kind = kind;
 		is_int(coll_request_init(comm, &args, &request), COLL_ERR_INVALID_ARGUMENT,
 		       "a request of kind %d", kind);

@@ -44,6 +44,13 @@ static void test_missing(coll_comm_t comm)
 	ok(strstr(coll_get_last_error(NULL), "'native'") != NULL, "and the backend is named: %s",
 	   coll_get_last_error(NULL));
 	is_int(coll_barrier(comm), COLL_ERR_UNSUPPORTED, "so is barrier");
+	is_int(coll_scan(&x, &x, 1, COLL_FLOAT32, COLL_SUM, comm, NULL), COLL_ERR_UNSUPPORTED,
+	       "scan has no slot: unsupported");
+	has_str(coll_get_last_error(NULL),
+		"scan: backend 'native' has neither this operation nor a transport",
+		"in these words");
+	is_int(coll_exscan(&x, &x, 1, COLL_FLOAT32, COLL_SUM, comm, NULL), COLL_ERR_UNSUPPORTED,
+	       "nor has exscan");
 	is_int(coll_comm_native_handle(comm, &handle), 0, "the backend's own object");
 	ok(handle != NULL, "is handed out");
 	is_int(coll_allreduce(&x, &x, 1, COLL_FLOAT32, COLL_SUM, comm, NULL), 0,

@@ -86,9 +86,11 @@ static void choose_algorithms(struct program *p, struct draw *d)
 	coll_algorithm_info_t info = {.size = sizeof(info)};
 	char name[64];
 
-	for (int kind = COLL_KIND_ALLREDUCE; kind <= COLL_KIND_BARRIER; kind++) {
+	for (int kind = COLL_KIND_ALLREDUCE; kind <= COLL_KIND_EXSCAN; kind++) {
 		int fits = 0, pick;
 
+		if (kind == COLL_KIND_SEND || kind == COLL_KIND_RECV)
+			continue;
 		for (int i = 0; i < coll_algorithm_count(); i++)
 			fits += !coll_algorithm(i, &info) && info.kind == kind;
 		pick = (int)draw(d, (uint64_t)fits + 1);

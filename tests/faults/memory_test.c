@@ -179,7 +179,8 @@ static coll_args_t call_of(struct run *run, int kind, int r)
 	static const size_t counts[RANKS] = {COUNT, COUNT, COUNT};
 	coll_args_t a = {.size = sizeof(a), .kind = kind, .dtype = COLL_INT64, .count = COUNT};
 	int reduces = kind == COLL_KIND_ALLREDUCE || kind == COLL_KIND_REDUCE ||
-		      kind == COLL_KIND_REDUCE_SCATTER || kind == COLL_KIND_REDUCE_SCATTERV;
+		      kind == COLL_KIND_REDUCE_SCATTER || kind == COLL_KIND_REDUCE_SCATTERV ||
+		      kind == COLL_KIND_SCAN || kind == COLL_KIND_EXSCAN;
 
 	a.op = reduces ? COLL_SUM : 0;
 	a.sendbuf = run->in[r];
@@ -576,9 +577,11 @@ static void check_backend(const char *backend)
 		if (c.begins || allocates)
 			check(&c);
 	}
-	for (int kind = COLL_KIND_ALLREDUCE; allocates && kind <= COLL_KIND_BARRIER; kind++) {
+	for (int kind = COLL_KIND_ALLREDUCE; allocates && kind <= COLL_KIND_EXSCAN; kind++) {
 		struct memory_case c = {.backend = backend, .act = act_request, .kind = kind};
 
+		if (kind == COLL_KIND_SEND || kind == COLL_KIND_RECV)
+			continue;
 		c.name = coll_kind_name(kind);
 		check(&c);
 	}

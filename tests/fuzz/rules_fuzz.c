@@ -37,7 +37,8 @@ static void check_text(const char *text, const struct call_description *call)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_input in = {data, size}, bytes;
-	struct call_description call = {.kind = 1 + (int)fuzz_up_to(&in, RULES_KINDS - 1)};
+	struct call_description call = {
+		.kind = kind_of_place((int)fuzz_up_to(&in, RULES_KINDS - 1))};
 	struct selection selection;
 	char *text;
 	int id;

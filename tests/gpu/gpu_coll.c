@@ -63,7 +63,7 @@ void gpu_move(struct gpu *g)
 {
 	struct gpu_call call;
 
-	for (int k = 0; k < ORACLE_KINDS; k++) {
+	for (int k = 0; k < ORACLE_SLOTS; k++) {
 		if (oracle_reduces(oracle_kinds[k]))
 			continue;
 		for (int d = 0; d < ORACLE_FORMATS; d++) {
@@ -154,7 +154,7 @@ static void reduce_all_scaled(const struct gpu *g)
 	const char *const where[] = {"device", "host"};
 
 	for (int residence = 0; residence < 2; residence++) {
-		for (int k = 0; k < ORACLE_KINDS; k++)
+		for (int k = 0; k < ORACLE_SLOTS; k++)
 			for (int d = 0; d < 4 && oracle_reduces(oracle_kinds[k]); d++)
 				reduce_scaled(g, oracle_kinds[k], types[d], residence, d);
 		gpu_report("sums of multiplied inputs, scalar in %s memory", where[residence]);
@@ -174,7 +174,7 @@ void gpu_reduce(struct gpu *g)
 {
 	int variant = 0;
 
-	for (int k = 0; k < ORACLE_KINDS; k++) {
+	for (int k = 0; k < ORACLE_SLOTS; k++) {
 		if (!oracle_reduces(oracle_kinds[k]))
 			continue;
 		for (int o = 0; o < ORACLE_OPS; o++)

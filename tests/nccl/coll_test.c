@@ -59,7 +59,7 @@ static void coll_each(struct rank *r)
 
 static void test_collectives(int nranks)
 {
-	for (int k = 0; k < ORACLE_KINDS; k++) {
+	for (int k = 0; k < ORACLE_SLOTS; k++) {
 		struct coll_plan plan = {oracle_kinds[k], COLL_SUM, CASE_COUNT, 0};
 		const char *name = coll_kind_name(plan.kind);
 
@@ -77,7 +77,7 @@ static void test_collectives(int nranks)
 /* Every collective without any elements. */
 static void coll_empty(struct rank *r)
 {
-	for (int k = 0; k < ORACLE_KINDS; k++)
+	for (int k = 0; k < ORACLE_SLOTS; k++)
 		case_holds((struct nccl_case){
 			.r = r, .kind = oracle_kinds[k], .dtype = COLL_FLOAT32, .op = COLL_SUM});
 	rank_did(r, coll_allreduce(NULL, NULL, 0, COLL_INT8, COLL_SUM, r->comm, NULL),
@@ -88,7 +88,7 @@ static void coll_empty(struct rank *r)
 
 static void coll_persistent(struct rank *r)
 {
-	for (int k = 0; k < ORACLE_KINDS; k++)
+	for (int k = 0; k < ORACLE_SLOTS; k++)
 		for (int in_place = 0; in_place < 2; in_place++)
 			case_holds((struct nccl_case){.r = r,
 						      .kind = oracle_kinds[k],
@@ -276,6 +276,9 @@ static void coll_host_memory(struct rank *r)
 	nccl_fails(r, coll_allreduce(there, here, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
 		   COLL_ERR_UNSUPPORTED, "allreduce: recvbuf is host memory",
 		   "a receive buffer of the host");
+	nccl_fails(r, coll_scan(here, here, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		   COLL_ERR_UNSUPPORTED,
+		   "scan: backend 'nccl' has neither this operation nor a transport", "scan");
 	nccl_fails(r, coll_send(here, 1, COLL_INT64, 0, 0, r->comm, NULL), COLL_ERR_UNSUPPORTED,
 		   "send: sendbuf is host memory", "a message of the host");
 	nccl_works(r);

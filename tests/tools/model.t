@@ -117,7 +117,7 @@ else
     skip "as JSON" "no python3"
 fi
 model -r 12 -s 16,1K
-is "every collective" "$(awk 'NR > 1 { print $1 }' "$dir/out" | sort -u | wc -l)" 14
+is "every collective" "$(awk 'NR > 1 { print $1 }' "$dir/out" | sort -u | wc -l)" 16
 
 # ---- the command line ----
 none "the help fits 80 columns" "$("$coll" model --help | awk 'length > 80')"

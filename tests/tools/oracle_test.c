@@ -162,7 +162,8 @@ static void test_near(void)
 	int far = 0, blind = 0;
 
 	for (int t = 0; t < ORACLE_FORMATS; t++) {
-		struct oracle_data d = {oracle_formats[t].dtype, COLL_SUM, 5, ORACLE_ROUGH, 1, 2};
+		struct oracle_data d = {oracle_formats[t].dtype, COLL_SUM,  5,
+					.inputs = ORACLE_ROUGH,  .near = 1, .seed = 2};
 
 		for (; oracle_formats[t].mantissa >= 7 && d.seed < ELEMENTS; d.seed++)
 			near_one(&oracle_formats[t], &d, &far, &blind);

@@ -56,7 +56,8 @@ else
     json "few ranks: every combination" '[a for a in d["algorithms"] if 0 < a["sampled_from"] < 7]'
 fi
 for kind in allreduce broadcast reduce allgather reduce_scatter alltoall gather scatter \
-    allgatherv reduce_scatterv alltoallv gatherv scatterv barrier send recv; do
+    allgatherv reduce_scatterv alltoallv gatherv scatterv barrier send recv \
+    scan exscan; do
     json "$kind has an algorithm" "'$kind' not in [a['collective'] for a in d['algorithms']]"
 done
 

@@ -4,6 +4,7 @@
  * core.
  */
 #include "config_dir.h"
+#include "base/kind.h"
 #include "schedule/algo.h"
 #include "algorithm/selection.h"
 
@@ -200,10 +201,10 @@ static void test_options(void)
 	char name[48];
 
 	is_int(choose_compile(config, &selection), 0, "the built-in rules are read");
-	for (int kind = 1; kind <= RULES_KINDS; kind++) {
-		const struct rules *r = &selection.rules[kind - 1];
+	for (int i = 0; i < RULES_KINDS; i++) {
+		const struct rules *r = &selection.rules[i];
 
-		choose_option(kind, name);
+		choose_option(kind_of_place(i), name);
 		ok(config_find(config, name) != NULL, "there is %s", name);
 		is_int(r->given, 0, "nobody has set it");
 		ok(r->count <= RULES_MAX - RULES_GIVEN_MAX, "room for the user's");
@@ -385,6 +386,12 @@ static void test_builtin(void)
 		{COLL_KIND_REDUCE, 16, 1, (64 << 10) + 1, "scatter_gather"},
 		{COLL_KIND_REDUCE, 64, 1, (256 << 10) - 1, "binomial"},
 		{COLL_KIND_REDUCE, 64, 1, 256 << 10, "scatter_gather"},
+		{COLL_KIND_SCAN, 4, 1, 1 << 20, "doubling"},
+		{COLL_KIND_SCAN, 4, 1, 2 << 20, "chain"},
+		{COLL_KIND_SCAN, 16, 1, 4 << 20, "doubling"},
+		{COLL_KIND_EXSCAN, 16, 1, 5 << 20, "chain"},
+		{COLL_KIND_EXSCAN, 64, 1, 12 << 20, "doubling"},
+		{COLL_KIND_EXSCAN, 64, 1, 16 << 20, "chain"},
 	};
 	struct config *config = load(NULL, 0, "defaults");
 	struct selection t;

@@ -166,7 +166,7 @@ static void model_all(struct model_work *w)
 	if (!request->json)
 		printf("%-16s %6s %6s %11s    %-19s %14s %8s\n", "collective", "ranks", "nodes",
 		       "bytes", "algorithm", "microseconds", "to best");
-	for (int kind = 1; kind <= COLL_KIND_BARRIER; kind++)
+	for (int kind = 1; kind <= COLL_KIND_EXSCAN; kind++)
 		for (int r = 0; r < request->nranks; r++)
 			for (int s = 0; s < (kind == COLL_KIND_BARRIER ? 1 : request->nsizes);
 			     s++) {

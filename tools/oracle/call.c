@@ -13,7 +13,18 @@ enum { CALL_PERIOD = 257, CALL_GUARD_BYTE = 0xa5, CALL_EMPTY_BYTE = 0x5a, CALL_W
 int oracle_reduces(int32_t kind)
 {
 	return kind == COLL_KIND_ALLREDUCE || kind == COLL_KIND_REDUCE ||
-	       kind == COLL_KIND_REDUCE_SCATTER || kind == COLL_KIND_REDUCE_SCATTERV;
+	       kind == COLL_KIND_REDUCE_SCATTER || kind == COLL_KIND_REDUCE_SCATTERV ||
+	       oracle_scans(kind);
+}
+
+int oracle_scans(int32_t kind)
+{
+	return kind == COLL_KIND_SCAN || kind == COLL_KIND_EXSCAN;
+}
+
+int oracle_kind_has(int32_t kind, int32_t op)
+{
+	return !oracle_scans(kind) || op != COLL_AVG;
 }
 
 int oracle_rooted(int32_t kind)
@@ -132,6 +143,18 @@ static void call_plan_gather(struct oracle_call *call)
 		call_part(call, call->recv.displ[i], call->recv.count[i], i, 0);
 }
 
+/* The result combines the ranks up to this one, or those before it. */
+static void call_plan_scan(struct oracle_call *call)
+{
+	const int32_t ranks = call->rank + (call->c.kind == COLL_KIND_SCAN);
+
+	call_single(&call->send, call->c.count);
+	call_single(&call->recv, ranks ? call->c.count : 0);
+	call->data.first_ranks = ranks;
+	if (ranks)
+		call_part(call, 0, call->c.count, -1, 0);
+}
+
 /* Determines the lengths of the buffers and the expected parts of the receive buffer. */
 static void call_plan(struct oracle_call *call)
 {
@@ -144,6 +167,8 @@ static void call_plan(struct oracle_call *call)
 		return call_plan_alltoall(call);
 	if (call_scatters(kind))
 		return call_plan_scatter(call);
+	if (oracle_scans(kind))
+		return call_plan_scan(call);
 	if (kind != COLL_KIND_ALLREDUCE && kind != COLL_KIND_REDUCE && kind != COLL_KIND_BROADCAST)
 		return call_plan_gather(call);
 	call_single(&call->send, count);
@@ -275,11 +300,16 @@ void oracle_call_end(struct oracle_call *call)
 	call->rows = NULL;
 }
 
-/* A buffer that only the root uses may be any pointer on the other ranks, NULL included. */
+/*
+ * A buffer that only the root uses may be any pointer on the other ranks, NULL included; so may the receive
+ * buffer of rank 0 in an exscan.
+ */
 static void call_hide_unused(struct oracle_call *call)
 {
 	int32_t kind = call->c.kind;
 
+	if (kind == COLL_KIND_EXSCAN && !call->rank && call->c.count % 2)
+		call->args.recvbuf = NULL;
 	if (!oracle_rooted(kind) || call->rank == call->c.root || call_shared(call) ||
 	    (call->c.count + (size_t)call->rank) % 2)
 		return;

@@ -9,7 +9,7 @@ const int32_t oracle_kinds[ORACLE_KINDS] = {
 	COLL_KIND_ALLGATHER,       COLL_KIND_REDUCE_SCATTER, COLL_KIND_ALLTOALL,
 	COLL_KIND_GATHER,          COLL_KIND_SCATTER,        COLL_KIND_ALLGATHERV,
 	COLL_KIND_REDUCE_SCATTERV, COLL_KIND_ALLTOALLV,      COLL_KIND_GATHERV,
-	COLL_KIND_SCATTERV,
+	COLL_KIND_SCATTERV,        COLL_KIND_SCAN,           COLL_KIND_EXSCAN,
 };
 
 int oracle_types(const struct oracle_case *like, int32_t nranks, oracle_try_fn try, void *user)
@@ -21,7 +21,7 @@ int oracle_types(const struct oracle_case *like, int32_t nranks, oracle_try_fn t
 		for (int op = 0; op < ops; op++) {
 			c.dtype = oracle_formats[t].dtype;
 			c.op = oracle_ops[op];
-			if (!oracle_op_fits(c.op, c.dtype))
+			if (!oracle_op_fits(c.op, c.dtype) || !oracle_kind_has(c.kind, c.op))
 				continue;
 			c.root = variant % nranks;
 			c.gaps = variant++ % 2;
@@ -89,7 +89,7 @@ void oracle_random(struct oracle_case *c, uint64_t seed, int32_t nranks, size_t 
 	c->dtype = oracle_formats[cases_draw(&state, ORACLE_FORMATS)].dtype;
 	do
 		c->op = oracle_ops[cases_draw(&state, ORACLE_OPS)];
-	while (!oracle_op_fits(c->op, c->dtype));
+	while (!oracle_op_fits(c->op, c->dtype) || !oracle_kind_has(c->kind, c->op));
 	c->root = (int32_t)cases_draw(&state, (uint64_t)nranks);
 	c->place = cases_draw(&state, 3);
 	c->gaps = (int)cases_draw(&state, 2);

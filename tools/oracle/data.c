@@ -168,6 +168,12 @@ static uint64_t data_tree(const struct oracle_format *f, const struct oracle_dat
 			     1);
 }
 
+/* How many ranks have their inputs in the result. */
+static int32_t data_combined(const struct oracle_data *d)
+{
+	return d->first_ranks ? d->first_ranks : d->nranks;
+}
+
 /*
  * Inputs that are exact in any order are rounded to the type only once, at the end; those that are
  * divided also when they are divided.
@@ -176,7 +182,7 @@ static uint64_t data_exact(const struct oracle_format *f, const struct oracle_da
 {
 	double all = 0, x;
 
-	for (int32_t r = 0; r < d->nranks; r++) {
+	for (int32_t r = 0; r < data_combined(d); r++) {
 		x = data_value(f, d, r, i, data_hash(d, r, i));
 		x *= d->op == ORACLE_SCALED ? oracle_scale(f, r) : 1;
 		if (data_divides(f, d))
@@ -189,7 +195,7 @@ static uint64_t data_exact(const struct oracle_format *f, const struct oracle_da
 static uint64_t data_result(const struct oracle_format *f, const struct oracle_data *d, size_t i)
 {
 	int exact = f->mantissa && d->inputs != ORACLE_ROUGH;
-	uint64_t all = exact ? data_exact(f, d, i) : data_tree(f, d, 0, d->nranks, i);
+	uint64_t all = exact ? data_exact(f, d, i) : data_tree(f, d, 0, data_combined(d), i);
 
 	return d->op == COLL_AVG && !f->mantissa ? oracle_reduce(f, COLL_AVG, all, 0, d->nranks)
 						 : all;
@@ -209,13 +215,13 @@ static double data_tolerance(const struct oracle_format *f, const struct oracle_
 			     double exact)
 {
 	int scales = d->op == COLL_AVG || d->op == ORACLE_SCALED;
-	double magnitude = 0, n = d->nranks, unit = ldexp(1, -f->mantissa);
+	double magnitude = 0, n = data_combined(d), unit = ldexp(1, -f->mantissa);
 
 	/* Halves, quarters, ... of whole numbers are exact. */
 	if (d->inputs != ORACLE_ROUGH && (d->nranks & (d->nranks - 1)) == 0 &&
 	    n * ldexp(1, 1 - f->bias) <= 1)
 		return 0;
-	for (int32_t r = 0; r < d->nranks && d->op != COLL_PROD; r++)
+	for (int32_t r = 0; r < data_combined(d) && d->op != COLL_PROD; r++)
 		magnitude += fabs(oracle_value(f, data_operand(f, d, r, i)));
 	magnitude = d->op == COLL_PROD ? fabs(exact) : magnitude;
 	return expm1((n - 1 + 2 * scales) * unit / 2) * magnitude +
@@ -228,7 +234,7 @@ static long double data_precise(const struct oracle_format *f, const struct orac
 {
 	long double all = d->op == COLL_PROD, x;
 
-	for (int32_t r = 0; r < d->nranks; r++) {
+	for (int32_t r = 0; r < data_combined(d); r++) {
 		x = oracle_value(f, data_input(f, d, r, i));
 		x *= d->op == ORACLE_SCALED ? oracle_scale(f, r) : 1;
 		all = d->op == COLL_PROD ? all * x : all + x;

@@ -42,6 +42,8 @@ coll_result_t oracle_issue(const coll_args_t *a, coll_comm_t comm, coll_stream_t
 	case COLL_KIND_GATHER: return coll_gather(s, d, a->count, a->dtype, a->root, comm, stream);
 	case COLL_KIND_SCATTER:
 		return coll_scatter(s, d, a->count, a->dtype, a->root, comm, stream);
+	case COLL_KIND_SCAN: return coll_scan(s, d, a->count, a->dtype, a->op, comm, stream);
+	case COLL_KIND_EXSCAN: return coll_exscan(s, d, a->count, a->dtype, a->op, comm, stream);
 	case COLL_KIND_BARRIER: return coll_barrier(comm);
 	case COLL_KIND_SEND: return coll_send(s, a->count, a->dtype, a->root, a->tag, comm, stream);
 	case COLL_KIND_RECV: return coll_recv(d, a->count, a->dtype, a->root, a->tag, comm, stream);

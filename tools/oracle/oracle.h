@@ -43,6 +43,8 @@ extern const int32_t oracle_ops[ORACLE_OPS];
 const struct oracle_format *oracle_format(int32_t dtype);
 /* Does the type have the operation? */
 int oracle_op_fits(int32_t op, int32_t dtype);
+/* Does the collective, if it reduces, have the operation? */
+int oracle_kind_has(int32_t kind, int32_t op);
 
 /* Loads and stores element i of an array.  Machines are little-endian. */
 uint64_t oracle_load(const struct oracle_format *f, const void *array, size_t i);
@@ -98,6 +100,8 @@ struct oracle_data {
 	 * vendor's engine may multiply the inputs by 1 / nranks, and may add in any order.
 	 */
 	int near;
+	/* The result combines the inputs of so many ranks, from rank 0 on; 0: of all. */
+	int32_t first_ranks;
 	uint64_t seed; /* another seed gives other data for the same call */
 };
 
@@ -125,8 +129,9 @@ size_t oracle_wrong(const struct oracle_data *d, const void *got, const void *ro
 
 /* -------------------------------------------------------------------- calls -- */
 
-enum { ORACLE_KINDS = 13 };
-extern const int32_t oracle_kinds[ORACLE_KINDS]; /* on all ranks that have data */
+/* The collectives that move data; the first ORACLE_SLOTS have a function in a backend's native group. */
+enum { ORACLE_KINDS = 15, ORACLE_SLOTS = 13 };
+extern const int32_t oracle_kinds[ORACLE_KINDS];
 
 enum { ORACLE_RANKS = 16, ORACLE_GUARD = 64, ORACLE_GAP = 3, ORACLE_TEXT = 300 };
 
@@ -146,6 +151,7 @@ struct oracle_case {
 
 /* Does a call of the kind take an operation, a root, counts? */
 int oracle_reduces(int32_t kind);
+int oracle_scans(int32_t kind); /* the ranks before this one, not all */
 int oracle_rooted(int32_t kind);
 int oracle_varies(int32_t kind);
 

@@ -45,6 +45,16 @@ static coll_result_t kind_scatter(const struct perf_case *c, const void *send, v
 	return coll_scatter(send, recv, c->count, c->dtype, c->root, c->comm, NULL);
 }
 
+static coll_result_t kind_scan(const struct perf_case *c, const void *send, void *recv)
+{
+	return coll_scan(send, recv, c->count, c->dtype, c->op, c->comm, NULL);
+}
+
+static coll_result_t kind_exscan(const struct perf_case *c, const void *send, void *recv)
+{
+	return coll_exscan(send, recv, c->count, c->dtype, c->op, c->comm, NULL);
+}
+
 /* Sends to the next rank and receives from the rank before. */
 static coll_result_t kind_sendrecv(const struct perf_case *c, const void *send, void *recv)
 {
@@ -101,6 +111,8 @@ const struct perf_kind perf_kinds[] = {
 	 .send_parts = 1,
 	 .factor = PERF_FACTOR_PART,
 	 .call = kind_scatter},
+	{.name = "scan", .reduces = 1, .in_place = 1, .scans = 1, .call = kind_scan},
+	{.name = "exscan", .reduces = 1, .in_place = 1, .scans = 2, .call = kind_exscan},
 	{.name = "sendrecv", .call = kind_sendrecv},
 	{.name = "barrier", .no_data = 1, .call = kind_barrier},
 	{.name = NULL},

@@ -96,7 +96,9 @@ static int perf_kind_cases(struct perf_worker *w, struct perf_case *c)
 		for (int p = 0; p < ops; p++) {
 			c->dtype = o->dtype[d];
 			c->op = o->op[p];
-			if (c->kind->reduces && o->ops > 1 && !oracle_op_fits(c->op, c->dtype))
+			if (c->kind->reduces && o->ops > 1 &&
+			    (!oracle_op_fits(c->op, c->dtype) ||
+			     (c->kind->scans && c->op == COLL_AVG)))
 				continue;
 			if (perf_sizes(w, c) != 0)
 				return -1;

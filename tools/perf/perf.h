@@ -26,6 +26,7 @@ struct perf_kind {
 	int send_parts; /* 1: sendbuf holds count elements for each rank; 0: count elements */
 	int recv_parts;
 	int no_data; /* barrier */
+	int scans;   /* 1: the result is that of the ranks up to this one, 2: before it */
 	enum perf_factor factor;
 	coll_result_t (*call)(const struct perf_case *c, const void *send, void *recv);
 };

@@ -18,6 +18,8 @@ static struct oracle_data run_data(const struct perf_case *c)
 	return (struct oracle_data){.dtype = c->dtype,
 				    .op = c->kind->reduces ? c->op : ORACLE_MOVE,
 				    .nranks = c->nranks,
+				    .first_ranks =
+					    c->kind->scans ? c->rank + 2 - c->kind->scans : 0,
 				    .near = 1};
 }
 
@@ -77,7 +79,8 @@ static int run_receives(const struct perf_case *c)
 {
 	int only_root = c->kind->rooted && (c->kind->reduces || c->kind->recv_parts);
 
-	return !c->kind->no_data && (!only_root || c->rank == c->root);
+	return !c->kind->no_data && (c->kind->scans != 2 || c->rank) &&
+	       (!only_root || c->rank == c->root);
 }
 
 /* The rank whose input stands in part p of the receive buffer. */

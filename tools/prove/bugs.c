@@ -465,6 +465,10 @@ const struct prove_mutant prove_mutants[] = {
 	 .average = PROVE_SCALED},
 	{"scales-sum", "allreduce", "recursive_doubling", PROVE_ORDER, 4, 9,
 	 .plant = bug_scales_sum, .form = PROVE_IN_PLACE, .average = PROVE_SCALED},
+	{"scan-swapped", "scan", "doubling", PROVE_ORDER, 6, 9, .plant = bug_swapped_operands},
+	{"scan-grouping", "scan", "chain", PROVE_ORDER, 5, 9, .plant = bug_false_claim,
+	 .claims = COLL_ALGORITHM_CANONICAL},
+	{"scan-missing", "exscan", "doubling", PROVE_RESULT, 4, 9, .plant = bug_missing_reduction},
 	{"nothing", "allreduce", "ring", PROVE_CHECKS, 4, 9, .plant = bug_nothing},
 	{.name = NULL},
 };

@@ -50,7 +50,9 @@ static struct case_space case_space_of(const struct prove_plan *plan,
 		s.roots = n * n;
 	s.cuts += n <= CASE_MANY_CUTS_RANKS;
 	s.forms = prove_kind_forms(info->kind);
-	s.averages = prove_kind_reduces(info->kind) ? PROVE_AVERAGES : 1;
+	s.averages = prove_kind_reduces(info->kind) && !prove_kind_scans(info->kind)
+			     ? PROVE_AVERAGES
+			     : 1;
 	s.layouts = info->flags & COLL_ALGORITHM_NODES ? CASE_LAYOUTS : 1;
 	s.vectors = prove_kind_vector(info->kind) ? PROVE_VECTORS : 1;
 	s.gaps = prove_kind_vector(info->kind) && info->kind != COLL_KIND_REDUCE_SCATTERV ? 2 : 1;

@@ -218,14 +218,15 @@ void prove_expr_text(const struct prove_expr *e, int32_t node, char *text, size_
 /* ------------------------------------------------------------------- truth -- */
 
 /*
- * Reading from left to right: does the expression have every rank once (EXPR_COMPLETE), in rank
- * order (EXPR_ORDERED)?  Inputs may be scaled; nothing else in the expression is divided.
+ * Reading from left to right: does the expression have each of the first ranks once, as many as it has
+ * inputs (EXPR_COMPLETE), in rank order (EXPR_ORDERED)?  Inputs may be scaled; nothing else in the expression is divided.
  */
 static uint32_t expr_walk(struct prove_expr *e, int32_t node)
 {
+	const int inputs = (int)e->node[node].symbols;
 	int depth = 0, symbols = 0, ordered = 1;
 
-	if (e->node[node].symbols != (uint32_t)e->nranks)
+	if (inputs > e->nranks)
 		return EXPR_WALKED;
 	memset(e->seen, 0, (size_t)e->nranks);
 	e->stack[depth++] = node;
@@ -238,7 +239,7 @@ static uint32_t expr_walk(struct prove_expr *e, int32_t node)
 			continue;
 		}
 		if (x->left < 0) {
-			if (e->seen[at])
+			if (at >= inputs || e->seen[at])
 				return EXPR_WALKED;
 			e->seen[at] = 1;
 			ordered &= at == symbols++;
@@ -281,13 +282,24 @@ static int32_t expr_sum(const struct prove *p, int32_t node, const char **expect
 	return sum >= 0 && !(e->node[sum].known & unwanted) ? sum : -1;
 }
 
+/* The canonical grouping of the first inputs; that of all of them is at hand. */
+static int32_t expr_canonical_of(struct prove *p, int inputs)
+{
+	struct prove_expr *e = &p->expr;
+	const int scaled = p->c->average == PROVE_SCALED;
+
+	if (inputs < e->nranks)
+		return expr_canonical(e, 0, inputs, scaled);
+	return scaled ? e->canonical_scaled : e->canonical;
+}
+
 int prove_expr_check(struct prove *p, int actor, uint64_t index, int32_t node)
 {
 	struct prove_expr *e = &p->expr;
-	int32_t canonical = p->c->average == PROVE_SCALED ? e->canonical_scaled : e->canonical;
+	const int inputs = prove_spec_inputs(p, actor);
 	const char *expected;
-	int32_t sum = expr_sum(p, node, &expected);
-	char want[256];
+	int32_t canonical, sum = expr_sum(p, node, &expected);
+	char want[256] = "every rank once";
 
 	if (sum < 0) {
 		expr_wrong(p, PROVE_ORDER, actor, index, node, expected);
@@ -295,12 +307,15 @@ int prove_expr_check(struct prove *p, int actor, uint64_t index, int32_t node)
 	}
 	if (!(e->node[sum].known & EXPR_WALKED))
 		e->node[sum].known |= expr_walk(e, sum);
-	if (!(e->node[sum].known & EXPR_COMPLETE)) {
-		expr_wrong(p, PROVE_RESULT, actor, index, node, "every rank once");
+	if (!(e->node[sum].known & EXPR_COMPLETE) || e->node[sum].symbols != (uint32_t)inputs) {
+		if (inputs < e->nranks)
+			snprintf(want, sizeof(want), "each of the first %d ranks once", inputs);
+		expr_wrong(p, PROVE_RESULT, actor, index, node, want);
 		return 0;
 	}
 	if (p->c->flags & COLL_ALGORITHM_ORDERED && !(e->node[sum].known & EXPR_ORDERED))
 		expr_wrong(p, PROVE_ORDER, actor, index, node, "the ranks in order");
+	canonical = expr_canonical_of(p, inputs);
 	if (p->c->flags & COLL_ALGORITHM_CANONICAL && sum != canonical) {
 		prove_expr_text(e, canonical, want, sizeof(want));
 		expr_wrong(p, PROVE_ORDER, actor, index, node, want);

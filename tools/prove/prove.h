@@ -58,7 +58,7 @@ struct prove_case {
 struct prove_extent {
 	uint64_t at, len;
 	uint64_t index; /* offset of the input bytes in the send buffer */
-	/* the rank whose input this is, or PROVE_REDUCED: the reduction over all ranks */
+	/* the rank whose input this is, or PROVE_REDUCED: the reduction over prove_spec_inputs ranks */
 	int32_t symbol;
 };
 
@@ -222,10 +222,13 @@ void prove_free(struct prove *p);
 
 /* spec.c: the meaning of each collective. */
 int prove_kind_reduces(int kind);
+int prove_kind_scans(int kind); /* SCAN and EXSCAN */
 int prove_kind_rooted(int kind);
 int prove_kind_pairs(int kind); /* SEND and RECV */
 int prove_kind_vector(int kind);
 int prove_kind_forms(int kind);
+/* A reduction on that rank combines the inputs of so many ranks, from rank 0 on. */
+int prove_spec_inputs(const struct prove *p, int actor);
 /* Fill the arrays of the case. */
 void prove_spec_counts(struct prove *p);
 void prove_spec_nodes(struct prove *p);
@@ -272,7 +275,7 @@ int32_t prove_expr_pair(struct prove_expr *e, int32_t left, int32_t right);
 int32_t prove_expr_divide(struct prove_expr *e, int32_t node);
 void prove_expr_text(const struct prove_expr *e, int32_t node, char *text, size_t size);
 /*
- * Verifies that an expression has every rank once, in the claimed order and grouping; that an average
+ * Verifies that an expression has every rank once (a scan: every rank up to its own), in the claimed order and grouping; that an average
  * of integers is finished once, at the end; that an average of floats scales every input once, before
  * it is added; that nothing else is divided.  Faults go to prove_fail; the return value is 0 then.
  */

@@ -12,7 +12,13 @@
 int prove_kind_reduces(int kind)
 {
 	return kind == COLL_KIND_ALLREDUCE || kind == COLL_KIND_REDUCE ||
-	       kind == COLL_KIND_REDUCE_SCATTER || kind == COLL_KIND_REDUCE_SCATTERV;
+	       kind == COLL_KIND_REDUCE_SCATTER || kind == COLL_KIND_REDUCE_SCATTERV ||
+	       prove_kind_scans(kind);
+}
+
+int prove_kind_scans(int kind)
+{
+	return kind == COLL_KIND_SCAN || kind == COLL_KIND_EXSCAN;
 }
 
 int prove_kind_rooted(int kind)
@@ -82,6 +88,15 @@ static void spec_displs(const struct prove_case *c, const size_t *counts, size_t
 			at += (size_t)k % 3;
 		displs[i] = at;
 		at += counts[i];
+	}
+}
+
+int prove_spec_inputs(const struct prove *p, int actor)
+{
+	switch (p->c->info->kind) {
+	case COLL_KIND_SCAN: return p->rank[actor].rank + 1;
+	case COLL_KIND_EXSCAN: return p->rank[actor].rank;
+	default: return p->c->nranks;
 	}
 }
 
@@ -204,6 +219,7 @@ static void spec_sizes(const struct prove *p, int rank, size_t *send, size_t *re
 	case COLL_KIND_BARRIER: *send = *recv = 0; break;
 	case COLL_KIND_BROADCAST: *send = root ? c->count : 0; break;
 	case COLL_KIND_REDUCE: *recv = root ? c->count : 0; break;
+	case COLL_KIND_EXSCAN: *recv = rank ? c->count : 0; break;
 	case COLL_KIND_ALLTOALL:
 	case COLL_KIND_ALLTOALLV: *send = *recv = all; break;
 	case COLL_KIND_ALLGATHER:
@@ -306,6 +322,8 @@ void prove_spec_rank(struct prove *p, int actor)
 		return;
 	switch (c->info->kind) {
 	case COLL_KIND_ALLREDUCE:
+	case COLL_KIND_SCAN:
+	case COLL_KIND_EXSCAN:
 	case COLL_KIND_REDUCE: spec_out(p, r, 0, recv, PROVE_REDUCED, 0); break;
 	case COLL_KIND_BROADCAST: spec_out(p, r, 0, recv, c->root, 0); break;
 	case COLL_KIND_REDUCE_SCATTER:

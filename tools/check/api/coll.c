@@ -126,6 +126,8 @@ static const struct api_plan coll_plans[] = {
 	[COLL_KIND_GATHERV] = {coll_kind, .options = coll_short_pieces, .kind = COLL_KIND_GATHERV},
 	[COLL_KIND_SCATTERV] = {coll_kind, .options = coll_short_pieces,
 				.kind = COLL_KIND_SCATTERV},
+	[COLL_KIND_SCAN] = {coll_kind, .options = coll_short_pieces, .kind = COLL_KIND_SCAN},
+	[COLL_KIND_EXSCAN] = {coll_kind, .options = coll_short_pieces, .kind = COLL_KIND_EXSCAN},
 };
 static const struct api_plan coll_random_plan = {.rank = coll_random, .options = coll_short_pieces};
 static const struct api_plan coll_large_plan = {.rank = coll_large};
@@ -176,6 +178,12 @@ const struct check check_api_coll[] = {
 	{"coll-scatterv", "coll_scatterv agrees with the reference: types, counts, roots, places",
 	 "coll.h, coll_scatterv", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
 	 .plan = &coll_plans[COLL_KIND_SCATTERV]},
+	{"coll-scan", "coll_scan agrees with the reference: types, operations, counts, places",
+	 "coll.h, coll_scan", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &coll_plans[COLL_KIND_SCAN]},
+	{"coll-exscan", "coll_exscan agrees with the reference: types, operations, counts, places",
+	 "coll.h, coll_exscan", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &coll_plans[COLL_KIND_EXSCAN]},
 	{"coll-random", "calls drawn from seeds agree with the reference", "coll.h, Order",
 	 CHECK_API, .ways = CHECK_EITHER, .run = api_run, .plan = &coll_random_plan},
 	{"coll-large", "allreduce and broadcast of megabytes agree with the reference",

@@ -70,6 +70,17 @@ def raises(name, words, function):
     holds(name, check)
 
 
+def like_gloo(name, function):
+    """function(group) raises an error of the same class over coll and over Gloo."""
+
+    def check():
+        (_, mine), (_, gloos) = attempt(function, None), attempt(function, GLOO)
+        classes = [text and text.split(":")[0] for text in (mine, gloos)]
+        return None if classes[0] and classes[0] == classes[1] else f"coll: {mine}; Gloo: {gloos}"
+
+    holds(name, check)
+
+
 def data(*shape, dtype=torch.float32, rank=RANK):
     """Small whole numbers, whose sums and products are exact in every type and order."""
     numbers = torch.arange(torch.Size(shape).numel()).reshape(shape)
@@ -385,6 +396,18 @@ def trains():
     holds("DistributedDataParallel trains to Gloo's result", close)
 
 
+def wrong_arguments():
+    one = torch.ones(2)
+    like_gloo(
+        "tensors of two types raise what Gloo raises",
+        lambda group: dist.all_gather([one] * SIZE, one.double(), group=group),
+    )
+    like_gloo(
+        "a sparse tensor in a broadcast raises what Gloo raises",
+        lambda group: dist.broadcast(torch.eye(2).to_sparse(), 0, group=group),
+    )
+
+
 def monitored():
     timeout = datetime.timedelta(seconds=1)
 
@@ -465,6 +488,7 @@ if CASE == "all":
     movements()
     uneven()
     works()
+    wrong_arguments()
     monitored()
     trains()
     dist.destroy_process_group()

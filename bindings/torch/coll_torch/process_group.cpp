@@ -90,9 +90,10 @@ class ProcessGroupColl : public BackendBase
 	uint64_t barriers_ = 0;
 };
 
+// A RuntimeError, as ProcessGroupGloo raises.
 static void invalid(const std::string &name, const std::string &text)
 {
-	throw std::invalid_argument("ProcessGroupColl::" + name + ": " + text);
+	TORCH_CHECK(false, "ProcessGroupColl::", name, ": ", text);
 }
 
 static std::function<void(const std::string &)> complain(const char *name)
@@ -155,8 +156,7 @@ ProcessGroupColl::ProcessGroupColl(const Store &store, int rank, int size,
 		std::vector<uint8_t> text = store_->get("id");
 
 		if (text.empty() || text.size() > sizeof(id) || text.back())
-			throw std::runtime_error(
-				"coll:init: the store's entry \"id\" is not an id");
+			throw_failure("coll:init: the store's entry \"id\" is not an id");
 		memcpy(id, text.data(), text.size());
 	}
 
@@ -670,10 +670,9 @@ void ProcessGroupColl::monitoredBarrier(const c10d::BarrierOptions &opts, bool w
 		try {
 			store_->wait({name + "0"}, timeout);
 		} catch (const std::exception &) {
-			throw std::runtime_error("coll:monitored_barrier: rank " +
-						 std::to_string(rank_) +
-						 " timed out: rank 0 did not report in " +
-						 std::to_string(timeout.count()) + " ms");
+			throw_failure("coll:monitored_barrier: rank " + std::to_string(rank_) +
+				      " timed out: rank 0 did not report in " +
+				      std::to_string(timeout.count()) + " ms");
 		}
 		return;
 	}
@@ -689,9 +688,9 @@ void ProcessGroupColl::monitoredBarrier(const c10d::BarrierOptions &opts, bool w
 		}
 	}
 	if (!missing.empty())
-		throw std::runtime_error("coll:monitored_barrier: timed out: rank " + missing +
-					 " failed to pass monitoredBarrier in " +
-					 std::to_string(timeout.count()) + " ms");
+		throw_failure("coll:monitored_barrier: timed out: rank " + missing +
+			      " failed to pass monitoredBarrier in " +
+			      std::to_string(timeout.count()) + " ms");
 	store_->set(name + "0", std::vector<uint8_t>{1});
 }
 

@@ -22,6 +22,10 @@
 
 #include <coll/coll.h>
 
+#include <exception>
+#include <stdexcept>
+#include <string>
+
 namespace coll_torch
 {
 
@@ -30,6 +34,26 @@ using BackendBase = c10d::Backend;
 #else
 using BackendBase = c10d::ProcessGroup;
 #endif
+
+// The failure of a communicator is what PyTorch's own backends raise: torch.distributed.DistBackendError
+// where this PyTorch has it, and a RuntimeError in all versions.
+[[noreturn]] inline void throw_failure(const std::string &text)
+{
+#if COLL_TORCH_AT_LEAST(2, 0)
+	C10_THROW_ERROR(DistBackendError, text);
+#else
+	throw std::runtime_error(text);
+#endif
+}
+
+inline std::exception_ptr failure_of(const std::string &text)
+{
+	try {
+		throw_failure(text);
+	} catch (...) {
+		return std::current_exception();
+	}
+}
 
 // PREMUL_SUM by a tensor: PyTorch 1.13 has a list of factors, PyTorch 2 in the end one factor.
 template <typename Supplement>

@@ -34,7 +34,7 @@ using Tensors = std::vector<at::Tensor>;
 inline void check_result(coll_result_t code, const char *what)
 {
 	if (code)
-		throw std::runtime_error(std::string(what) + ": " + coll_get_last_error(NULL));
+		throw_failure(std::string(what) + ": " + coll_get_last_error(NULL));
 }
 
 class Communicator : public std::enable_shared_from_this<Communicator>
@@ -277,8 +277,10 @@ inline void CollWork::settle(coll_result_t code, const std::string &text)
 	if (settled_)
 		return;
 	if (code) {
-		error = std::make_exception_ptr(
-			std::runtime_error(std::string(title_) + ": " + text));
+		/* The words by which programs know a timeout of Gloo's. */
+		error = failure_of(std::string(title_) +
+				   (code == COLL_ERR_TIMEOUT ? ": Timed out waiting: " : ": ") +
+				   text);
 	} else {
 		try {
 			for (auto &function : epilogue_)
@@ -316,9 +318,9 @@ inline bool CollWork::wait(std::chrono::milliseconds timeout)
 		coll_result_t code = ask(timeout.count() > 0 ? timeout.count() : -1, &text);
 
 		if (code == COLL_IN_PROGRESS)
-			throw std::runtime_error(std::string(title_) + ": timed out after " +
-						 std::to_string(timeout.count()) +
-						 " ms in wait(); the operation continues");
+			throw_failure(std::string(title_) + ": Timed out waiting for " +
+				      std::to_string(timeout.count()) +
+				      " ms; the operation continues");
 		settle(code, text);
 	}
 	if (auto error = exception())

@@ -163,6 +163,22 @@ static int32_t nccl_load_cuda(coll_error_t *err)
 	return COLL_SUCCESS;
 }
 
+/* The toolkit has a libcuda.so.1 without functions, for the linker; it does not even know its own error. */
+static int32_t nccl_stub_driver(const char *version, coll_error_t *err)
+{
+	Dl_info where = {.dli_fname = NULL};
+	void *symbol;
+
+	memcpy(&symbol, &cuda_driver.cuInit, sizeof(symbol));
+	dladdr(symbol, &where);
+	return error_fill(
+		err, COLL_ERR_DEVICE,
+		"NCCL %s is installed, but %s is not a driver: it is the CUDA toolkit's stub, "
+		"which only serves to link programs; take its folder out of LD_LIBRARY_PATH, "
+		"and install the driver if there is none",
+		version, where.dli_fname ? where.dli_fname : "libcuda.so.1");
+}
+
 /* cuInit makes no context, and the first CUDA call of the application would call it anyway. */
 static int32_t nccl_start_cuda(coll_error_t *err)
 {
@@ -180,6 +196,8 @@ static int32_t nccl_start_cuda(coll_error_t *err)
 			version);
 	if (!result)
 		return COLL_SUCCESS;
+	if (result == CUDA_STUB_LIBRARY)
+		return nccl_stub_driver(version, err);
 	snprintf(what, sizeof(what), "NCCL %s is installed, but CUDA cannot be used: cuInit",
 		 version);
 	return nccl_cuda_refused(err, result, what);

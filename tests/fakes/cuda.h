@@ -6,7 +6,8 @@
  *
  * Environment variables inject faults; each call reads its own variable:
  *
- *   STANDIN_CUDA_INIT=100      cuInit fails with this CUresult: no device (3, 803, 804, ...)
+ *   STANDIN_CUDA_INIT=100      cuInit fails with this CUresult: no device (3, 803, 804, ...).  34:
+ *                              as in the toolkit's stub library, results have no names
  *   STANDIN_CUDA_VERSION=11040 the version that cuDriverGetVersion returns (13000)
  *   STANDIN_CUDA_DEVICES=4     devices that cuInit finds (2; at most 16; 0 is CUresult 100)
  *   STANDIN_CUDA_DELAY_US=500  duration of each piece of work on a stream (0 to 200, at random,

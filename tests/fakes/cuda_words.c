@@ -2,6 +2,8 @@
 /* cuda_words.c - texts for the stand-in driver's result codes. */
 #include "cuda.h"
 
+#include <stdlib.h>
+
 static const struct {
 	int result;
 	const char *name, *text;
@@ -42,7 +44,11 @@ static const struct {
 
 static int standin_words(int result, const char **out, int name)
 {
+	const char *init = getenv("STANDIN_CUDA_INIT");
+
 	*out = NULL;
+	if (init && atoi(init) == CUDA_ERROR_STUB_LIBRARY)
+		return CUDA_ERROR_STUB_LIBRARY;
 	for (size_t i = 0; i < sizeof(standin_results) / sizeof(standin_results[0]); i++)
 		if (standin_results[i].result == result)
 			*out = name ? standin_results[i].name : standin_results[i].text;

@@ -149,6 +149,8 @@ why "stand-ins: the driver does not fit" \
     STANDIN_CUDA_INIT=803
 why "stand-ins: the driver's own name for it" "(803, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)" \
     STANDIN_CUDA_INIT=803
+why "stand-ins: the toolkit's library for the linker" \
+    "$fakes/.libs/libcuda.so.1 is not a driver: it is the CUDA toolkit's stub" STANDIN_CUDA_INIT=34
 
 # coll_backend_available() must give the same answers.
 available() {

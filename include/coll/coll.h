@@ -386,7 +386,9 @@ typedef struct coll_config {
 	int64_t timeout_ms;      /* milliseconds without progress until a wait fails; -1: not set */
 	int64_t init_timeout_ms; /* the same while a communicator is made; -1: not set */
 	/*
-	 * CUDA device ordinal of this rank; -1: the current device of the calling thread.
+	 * CUDA device ordinal of this rank; -1: the current device of the calling thread.  If the
+	 * thread has no CUDA context, nccl takes the rank's number among the ranks of its host,
+	 * modulo the number of devices.
 	 *
 	 * By priority the library chooses a backend for device memory only (nccl) in two cases:
 	 * this field is 0 or more, or the application uses CUDA.  The application uses CUDA if it

@@ -130,7 +130,20 @@ static int nccl_has_fp8(int ordinal)
 	       major >= 9;
 }
 
-/* Chooses the device that the application named, else the calling thread's, else device 0. */
+/* The number of this rank among the ranks of its host. */
+static uint32_t nccl_local_rank(const coll_host_t *host)
+{
+	uint32_t before = 0;
+
+	for (uint32_t r = 0; r < host->rank; r++)
+		before += (uint32_t)kit_shares(host, r, COLL_SHARES_HOST);
+	return before;
+}
+
+/*
+ * Chooses the device that the application named, else the calling thread's, else one for each rank of the host, since
+ * NCCL refuses a device twice.
+ */
 static int32_t nccl_choose_device(struct nccl *n, coll_error_t *err)
 {
 	void *current = NULL;
@@ -147,7 +160,7 @@ static int32_t nccl_choose_device(struct nccl *n, coll_error_t *err)
 			n->rank, n->device, count);
 	if (n->device >= 0)
 		return COLL_SUCCESS;
-	n->device = 0;
+	n->device = (int)(nccl_local_rank(n->host) % (uint32_t)count);
 	if (!cuda_driver.cuCtxGetCurrent(&current) && current)
 		result = cuda_driver.cuCtxGetDevice(&n->device);
 	return result ? nccl_cuda_refused(err, result, "cuCtxGetDevice") : COLL_SUCCESS;

@@ -190,6 +190,24 @@ static void current_device(struct rank *r)
 	nccl_sums(r, r->comm, 2, 7, 7, "allreduce");
 }
 
+/* Ranks without a device or a context get one device each. */
+static void no_device(struct rank *r)
+{
+	coll_config_t config;
+	int32_t device = -1;
+
+	ranks_config(&config, "nccl");
+	if (!rank_did(r,
+		      coll_comm_init_exchange(&r->comm, r->nranks, r->rank, nccl_exchange,
+					      nccl_member(r), &config),
+		      "init"))
+		return;
+	rank_did(r, coll_comm_device(r->comm, &device), "device");
+	if (device != r->rank)
+		rank_fail(r, "device %d", device);
+	nccl_sums(r, r->comm, r->rank, 1, r->nranks, "allreduce");
+}
+
 /* -------------------------------------------------------------------------- derived -- */
 
 static void split_works(struct rank *r)
@@ -356,6 +374,8 @@ int main(int argc, char **argv)
 		return env_rank();
 	test_processes();
 	nccl_ok(&(struct nccl_job){4, 1, INIT_ID, split_works, NULL}, "split by colour and key");
+	nccl_ok(&(struct nccl_job){3, 1, INIT_NONE, no_device, NULL},
+		"no device given, no context: a device for each rank");
 	test_env(2);
 	test_env(4);
 	nccl_hold_devices();
@@ -365,6 +385,8 @@ int main(int argc, char **argv)
 	test_current_device();
 	nccl_ok(&(struct nccl_job){1, 0, INIT_ALL, current_device, NULL},
 		"no device given: the current context's");
+	nccl_ok(&(struct nccl_job){4, 0, INIT_NONE, no_device, NULL},
+		"no device given, no context: a device for each rank");
 	test_derived();
 	return done_testing();
 }

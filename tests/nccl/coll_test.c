@@ -105,7 +105,7 @@ static void coll_unaligned(struct rank *r)
 {
 	static const int types[] = {COLL_INT32, COLL_FLOAT64, COLL_FLOAT16};
 
-	for (int k = 0; k < ORACLE_KINDS; k++)
+	for (int k = 0; k < ORACLE_SLOTS; k++)
 		for (int i = 0; i < 3 * 2 * 2; i++)
 			for (size_t n = CASE_COUNT; n < CASE_COUNT + 4; n++)
 				case_holds((struct nccl_case){.r = r,

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "device/device.h"
 #include "exec/comm.h"
+#include "transport/companion.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,8 @@ int init_comm(coll_comm_t *out, struct context *context)
 	if (!code)
 		code = comm_new(&comm, context, 0, context->rank, context->nranks, NULL);
 	context_leave(context);
+	if (!code)
+		companion_watch(context);
 	if (code) {
 		if (comm)
 			comm_free(comm);

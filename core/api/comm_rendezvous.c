@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "exec/comm.h"
 #include "plugin/select.h"
+#include "transport/companion.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,6 +121,29 @@ static int rendezvous_choose(struct context_parts *parts, int code, int *by_name
 			    bootstrap_in_process(parts->bootstrap), code, &parts->plugin, by_name);
 }
 
+/*
+ * Opens the companion of a backend without a transport.  One that the user did not ask for may be missing: then the
+ * loss of a rank ends in a timeout.
+ */
+static int rendezvous_open_companion(struct context *context, const struct context_parts *parts)
+{
+	const struct plugin *plugin;
+	int by_name, code;
+
+	if (parts->plugin->backend.transport || context->nranks == 1)
+		return COLL_SUCCESS;
+	code = select_companion(parts->bootstrap, parts->config, parts->plugins, &plugin, &by_name);
+	if (code || !plugin)
+		return code;
+	code = companion_open(context, plugin);
+	if (!code || by_name || !bootstrap_rank_failed(parts->bootstrap))
+		return code;
+	if (context->rank == 0)
+		log_warn("the ranks have no companion, so the loss of a rank ends in a timeout: %s",
+			 error_text());
+	return COLL_SUCCESS;
+}
+
 /* Makes a context of the chosen backend and opens it: on all ranks or on none. */
 static int rendezvous_open(struct context **context, const struct context_parts *parts,
 			   int together)
@@ -132,9 +156,11 @@ static int rendezvous_open(struct context **context, const struct context_parts 
 		code = context_open(*context);
 	error_note(&first, context_all_ok(*context, parts->bootstrap, code, timeout_ms));
 	if (!first.code)
+		error_note(&first, rendezvous_open_companion(*context, parts));
+	if (!first.code)
 		return COLL_SUCCESS;
 	if (*context)
-		context_withdraw(*context);
+		context_withdraw(*context, 0);
 	*context = NULL;
 	return error_raise(&first);
 }

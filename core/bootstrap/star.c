@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 
-int star_lost_error(const struct star *t, int rank, int err)
+int star_lost_error(const struct star *t, int rank, const char *address, int err)
 {
 	const struct bootstrap_peer *peer = &t->bootstrap.peers[rank];
 	char who[96], why[SOCKET_WHY_SIZE];
@@ -17,13 +17,12 @@ int star_lost_error(const struct star *t, int rank, int err)
 	if (t->bootstrap.met)
 		snprintf(who, sizeof(who), "pid %d on %s", (int)peer->pid, peer->host);
 	else
-		snprintf(who, sizeof(who), "%s",
-			 star_is_root(t) ? t->conns[rank].address : t->root_address);
+		snprintf(who, sizeof(who), "%s", address);
 	return error_set(COLL_ERR_PEER_LOST, "rank %d (%s) was lost during the rendezvous: %s",
 			 rank, who, socket_why(err, why));
 }
 
-int star_forged_error(const struct star *t, int rank)
+int star_forged_error(const struct star *t, int rank, const char *address)
 {
 	return error_set(
 		COLL_ERR_PEER_LOST,
@@ -31,8 +30,7 @@ int star_forged_error(const struct star *t, int rank)
 		"%u has the wrong MAC, so bytes of the connection were changed, dropped, "
 		"repeated or reordered on the way; look for a proxy, a faulty device or an "
 		"attacker between the hosts of rank %d and rank %d",
-		rank, star_is_root(t) ? t->conns[rank].address : t->root_address, t->round, rank,
-		t->bootstrap.rank);
+		rank, address, t->round, rank, t->bootstrap.rank);
 }
 
 ssize_t star_write_frame(int fd, const struct star_frame *head, const void *body, size_t offset)
@@ -40,7 +38,8 @@ ssize_t star_write_frame(int fd, const struct star_frame *head, const void *body
 	size_t skip = offset > sizeof(*head) ? offset - sizeof(*head) : 0;
 	struct iovec part[2] = {
 		{.iov_base = (char *)head + offset, .iov_len = sizeof(*head) - offset},
-		{.iov_base = (char *)body + skip, .iov_len = (size_t)head->len - skip}};
+		{.iov_base = body != NULL ? (char *)body + skip : NULL,
+		 .iov_len = (size_t)head->len - skip}};
 	int first = offset < sizeof(*head) ? 0 : 1;
 	struct msghdr msg = {.msg_iov = part + first, .msg_iovlen = (size_t)(2 - first)};
 	ssize_t n = sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -111,8 +110,10 @@ static int star_exchange(struct bootstrap *bootstrap, const void *in, void *out,
 
 	if (timeout_ms < 0)
 		timeout_ms = 0;
-	return star_is_root(t) ? star_root_exchange(t, in, out, len, failure, timeout_ms)
-			       : star_member_exchange(t, in, out, len, failure, timeout_ms);
+	if (star_is_root(t))
+		return star_root_exchange(t, in, out, len, failure, timeout_ms);
+	return t->nchildren > 0 ? star_inner_exchange(t, in, out, len, failure, timeout_ms)
+				: star_member_exchange(t, in, out, len, failure, timeout_ms);
 }
 
 static int star_failure_waits(struct bootstrap *bootstrap)
@@ -123,7 +124,8 @@ static int star_failure_waits(struct bootstrap *bootstrap)
 	if (bootstrap->nranks == 1 || now - t->looked < BOOTSTRAP_LOOK_MS)
 		return 0;
 	t->looked = now;
-	return star_is_root(t) ? star_root_failure_waits(t) : star_member_failure_waits(t);
+	return (t->nchildren > 0 && star_children_failure_waits(t)) ||
+	       (!star_is_root(t) && star_member_failure_waits(t));
 }
 
 static void star_close(struct bootstrap *bootstrap)
@@ -132,7 +134,7 @@ static void star_close(struct bootstrap *bootstrap)
 
 	if (t->fd >= 0)
 		close(t->fd);
-	star_root_close(t);
+	star_children_close(t);
 }
 
 static const struct bootstrap_kind star_kind = {.exchange = star_exchange,
@@ -151,6 +153,7 @@ static int star_new(struct star **t, int rank, int nranks, int root, const char 
 		return code;
 	(*t)->root = root;
 	(*t)->fd = -1;
+	(*t)->interface_name = interface_name;
 	star_set_handshake(*t);
 	/* A wrong interface is an error on every rank, also on ranks that do not use it. */
 	if (interface_name != NULL && interface_name[0] != '\0')
@@ -169,6 +172,7 @@ static int star_finish(struct star *t, int code, int64_t deadline, struct bootst
 		code = bootstrap_meet(&t->bootstrap, clock_remaining(deadline));
 	if (code == 0) {
 		acceptor_close(&t->acceptor); /* a single rank needs no connection */
+		t->interface_name = NULL;
 		*bootstrap = &t->bootstrap;
 	} else if (t != NULL) {
 		bootstrap_close(&t->bootstrap);

@@ -8,31 +8,31 @@
 /* The bytes under the mac of a head. */
 struct star_sealed {
 	char label[8];
-	uint32_t from_root;
+	uint32_t from_parent;
 	uint32_t reserved;
 	uint64_t number; /* of the frame in its direction */
 	struct star_frame head;
 };
 
-_Static_assert(sizeof(struct star_frame) == 24 + 2 * HANDSHAKE_MAC_SIZE &&
+_Static_assert(sizeof(struct star_frame) == 32 + 2 * HANDSHAKE_MAC_SIZE &&
 		       sizeof(struct star_sealed) == 24 + sizeof(struct star_frame),
 	       "frames have no gaps");
 
-void star_stream_init(struct star_stream *stream, int is_root,
+void star_stream_init(struct star_stream *stream, int is_parent,
 		      const uint8_t key[HANDSHAKE_KEY_SIZE], const uint8_t *body_key)
 {
 	memcpy(stream->key, key, sizeof(stream->key));
 	stream->body_key = body_key;
-	stream->is_root = (uint32_t)is_root;
+	stream->is_parent = (uint32_t)is_parent;
 }
 
 /* ---------------------------------------------------------------------- sealing -- */
 
 static void star_head_mac(const struct star_stream *stream, const struct star_frame *head,
-			  uint32_t from_root, uint64_t number, uint8_t mac[HANDSHAKE_MAC_SIZE])
+			  uint32_t from_parent, uint64_t number, uint8_t mac[HANDSHAKE_MAC_SIZE])
 {
 	struct star_sealed sealed = {.label = {'f', 'r', 'a', 'm', 'e'},
-				     .from_root = from_root,
+				     .from_parent = from_parent,
 				     .number = number,
 				     .head = *head};
 
@@ -47,14 +47,14 @@ void star_seal_body(const uint8_t *body_key, struct star_frame *head, const void
 
 void star_seal(const struct star_stream *stream, struct star_frame *head)
 {
-	star_head_mac(stream, head, stream->is_root, stream->sent, head->mac);
+	star_head_mac(stream, head, stream->is_parent, stream->sent, head->mac);
 }
 
 int star_is_sealed(const struct star_stream *stream, const struct star_frame *head)
 {
 	uint8_t mac[HANDSHAKE_MAC_SIZE];
 
-	star_head_mac(stream, head, !stream->is_root, stream->taken, mac);
+	star_head_mac(stream, head, !stream->is_parent, stream->taken, mac);
 	return handshake_same_mac(mac, head->mac);
 }
 
@@ -112,8 +112,7 @@ enum star_event star_stream_take(struct star_stream *stream, size_t n)
 
 /* --------------------------------------------------------------------- checking -- */
 
-/* A failure's message must fit into the memory of a struct bootstrap_failure, with its NUL. */
-static int star_check_message(const struct star_frame *head, int rank)
+int star_check_message(const struct star_frame *head, int rank)
 {
 	if (head->len < BOOTSTRAP_TEXT_SIZE)
 		return COLL_SUCCESS;
@@ -123,8 +122,8 @@ static int star_check_message(const struct star_frame *head, int rank)
 			 rank, (unsigned long long)head->len, BOOTSTRAP_TEXT_SIZE - 1);
 }
 
-int star_check_piece(const struct star_frame *head, int rank, int root, uint32_t round, size_t len,
-		     int any_len)
+int star_check_piece(const struct star_frame *head, int rank, int parent, uint32_t round,
+		     size_t len, int any_len)
 {
 	if ((head->type != STAR_PIECE && head->type != STAR_FAILED) || head->round != round)
 		return error_set(COLL_ERR_INTERNAL,
@@ -136,19 +135,19 @@ int star_check_piece(const struct star_frame *head, int rank, int root, uint32_t
 	if (!any_len && head->len != len)
 		return error_set(COLL_ERR_MISMATCH,
 				 "rank %d exchanges %llu bytes where rank %d exchanges %zu", rank,
-				 (unsigned long long)head->len, root, len);
+				 (unsigned long long)head->len, parent, len);
 	return COLL_SUCCESS;
 }
 
-int star_check_table(const struct star_frame *head, int root, uint32_t round, size_t len)
+int star_check_table(const struct star_frame *head, int parent, uint32_t round, size_t len)
 {
 	if (head->type == STAR_FAILURE || (head->type == STAR_FAILED && head->round == round))
-		return star_check_message(head, root);
+		return star_check_message(head, parent);
 	if (head->type != STAR_TABLE || head->round != round || head->len != len)
 		return error_set(COLL_ERR_INTERNAL,
 				 "rank %d broke the bootstrap's protocol: frame %u of round %u, "
 				 "%llu bytes, where the table of round %u, %zu bytes, was expected",
-				 root, head->type, head->round, (unsigned long long)head->len,
+				 parent, head->type, head->round, (unsigned long long)head->len,
 				 round, len);
 	return COLL_SUCCESS;
 }

@@ -7,7 +7,7 @@
  * compares.  The head carries two macs.  `mac` is computed under the key of the connection and covers the
  * head, the direction and the number of the frame in its direction: a frame that was changed, dropped,
  * repeated, reordered or sent on another connection has the wrong mac.  `body_mac` is computed under a key
- * that all ranks share, so that rank 0 computes it once for the table that it sends to all.
+ * that all ranks share, so that a rank computes it once for the table that it sends to all its children.
  */
 #ifndef CORE_BOOTSTRAP_STAR_FRAME_H
 #define CORE_BOOTSTRAP_STAR_FRAME_H
@@ -15,17 +15,33 @@
 #include "socket/handshake.h"
 
 /*
- * PIECE and FAILED go to rank 0, TABLE and FAILED come from it.  FAILED stands where a piece or a table
- * would: a rank has failed, and the next round may follow.  FAILURE: rank 0 cannot go on.
+ * PIECE and FAILED go to the parent, TABLE and FAILED come from it.  FAILED stands where a piece or a table
+ * would: a rank has failed, and the next round may follow.  FAILURE: the sender cannot go on, so nobody can.
+ *
+ * The body of a rank without children is its block in its PIECE.  That of a rank with children has an entry for each
+ * rank of its subtree: the number of the rank, 4 bytes, and its block.
  */
-enum { STAR_PIECE = 1, STAR_TABLE = 2, STAR_FAILURE = 3, STAR_FAILED = 4 };
+enum star_type {
+	STAR_PIECE = 1,
+	STAR_TABLE = 2,
+	STAR_FAILURE = 3,
+	STAR_FAILED = 4,
+	STAR_WHO = 5, /* to a child: the time is up; who has been heard from? */
+	STAR_HEARD =
+		6, /* the answer, also unasked when the child's time is up: a byte a rank, an enum star_heard */
+	STAR_HERE =
+		7, /* round 0, to the root: the rank's own addresses, in the text of a unique id */
+	STAR_SEAT = 8 /* round 0, from the root: a struct star_seat */
+};
 
 struct star_frame {
 	uint32_t type;
 	uint32_t round;
 	uint64_t len;        /* number of the bytes that follow */
-	uint32_t timeout_ms; /* to rank 0: the timeout of the rank; UINT32_MAX: a longer one */
+	uint32_t timeout_ms; /* to the parent: the time that is left; UINT32_MAX: a longer one */
 	int32_t code;        /* FAILED and FAILURE; a message follows */
+	uint32_t rank;       /* FAILED: the rank that has failed */
+	uint32_t seat;       /* to the parent in a tree: the sender's */
 	uint8_t body_mac[HANDSHAKE_MAC_SIZE];
 	uint8_t mac[HANDSHAKE_MAC_SIZE];
 };
@@ -34,7 +50,7 @@ struct star_frame {
 struct star_stream {
 	uint8_t key[HANDSHAKE_KEY_SIZE]; /* the session key of the connection */
 	const uint8_t *body_key;
-	uint32_t is_root;
+	uint32_t is_parent;
 	uint64_t sent, taken; /* complete frames in each direction */
 	struct star_frame head;
 	size_t head_got;
@@ -42,8 +58,8 @@ struct star_stream {
 	uint8_t *body; /* memory for head.len bytes; NULL: the body is thrown away */
 };
 
-/* Fills a zeroed stream.  is_root: this end is rank 0's.  body_key must live as long as the stream. */
-void star_stream_init(struct star_stream *stream, int is_root,
+/* Fills a zeroed stream.  is_parent: this end is the parent's.  body_key must live as long as the stream. */
+void star_stream_init(struct star_stream *stream, int is_parent,
 		      const uint8_t key[HANDSHAKE_KEY_SIZE], const uint8_t *body_key);
 
 /* Fills head->body_mac: once for all connections that send the body. */
@@ -75,8 +91,10 @@ enum star_event star_stream_take(struct star_stream *stream, size_t n);
  * Checks an authentic head from `rank` in that round: COLL_SUCCESS if it is a piece of len bytes or a failure.
  * any_len: pieces are thrown away, whatever their length.
  */
-int star_check_piece(const struct star_frame *head, int rank, int root, uint32_t round, size_t len,
-		     int any_len);
-/* Checks an authentic head from rank 0: COLL_SUCCESS if it is a table of len bytes or a failure. */
-int star_check_table(const struct star_frame *head, int root, uint32_t round, size_t len);
+int star_check_piece(const struct star_frame *head, int rank, int parent, uint32_t round,
+		     size_t len, int any_len);
+/* Checks an authentic head from the parent: COLL_SUCCESS if it is a table of len bytes or a failure. */
+int star_check_table(const struct star_frame *head, int parent, uint32_t round, size_t len);
+/* Checks that the message of a failure fits into the memory of a struct bootstrap_failure. */
+int star_check_message(const struct star_frame *head, int rank);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* star_member.c - connects a member to the root; the member's half of an exchange. */
+/* star_member.c - a rank's connection to its parent; the exchange of a rank without children. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,94 +9,18 @@
 #include "base/log.h"
 #include "bootstrap/star.h"
 
-/* ------------------------------------------------------------------ connecting -- */
-
-enum { MEMBER_ROOT_SIZE = 64 };
-
-/* Before it has a connection a member knows an id's maker only as such. */
-static const char *member_root(const struct star *t, char text[MEMBER_ROOT_SIZE])
+/* Ranks near the root give up first, so that those below them hear from them who is missing. */
+int64_t star_grace(const struct star *t)
 {
-	if (t->root < 0)
-		return "the maker of the unique id, usually rank 0,";
-	snprintf(text, MEMBER_ROOT_SIZE, "rank %d", t->root);
-	return text;
+	const int levels = star_tree_height(0, t->bootstrap.nranks) - 1;
+	int above = 0;
+
+	for (int seat = t->seat; seat > 0; seat = star_tree_parent(seat, t->bootstrap.nranks))
+		above++;
+	return STAR_GRACE_MS + (int64_t)STAR_ASK_MS * (levels + (above > 1 ? above - 1 : 0));
 }
 
-static int member_not_connected(const struct star *t, int code)
-{
-	char text[BOOTSTRAP_TEXT_SIZE], root[MEMBER_ROOT_SIZE];
-
-	snprintf(text, sizeof(text), "%s", error_text());
-	return error_set(code, "rank %d cannot meet %s: %s%s", t->bootstrap.rank,
-			 member_root(t, root), text,
-			 code == COLL_ERR_PEER_LOST
-				 ? " (it has ended, all its ranks are there already, or the "
-				   "job has already failed: read the messages of the other ranks)"
-				 : "");
-}
-
-static int member_dial(struct star *t, struct dial *dial, struct poll_set *set, int64_t deadline,
-		       int64_t timeout_ms)
-{
-	char seconds[24], root[MEMBER_ROOT_SIZE];
-	int code = dial_begin(dial);
-
-	while (code == 0 && dial->fd < 0) {
-		code = bootstrap_check_aborted(&t->bootstrap);
-		if (code)
-			return code;
-		poll_set_begin(set, bootstrap_look(&t->bootstrap, deadline));
-		code = dial_prepare(dial, set);
-		if (code == 0) {
-			poll_set_wait(set);
-			code = dial_advance(dial, set);
-		}
-		if (code == 0 && dial->fd < 0 && clock_remaining(deadline) == 0)
-			return error_set(
-				COLL_ERR_TIMEOUT,
-				"timed out: %s of %d has not been heard from after %s s; %s "
-				"(%s has not started yet, or the job has already "
-				"failed: read the messages of the other ranks)",
-				member_root(t, root), t->bootstrap.nranks,
-				bootstrap_seconds(timeout_ms, seconds), dial->note,
-				t->root < 0 ? "it" : "rank 0");
-	}
-	return code ? member_not_connected(t, code) : 0;
-}
-
-int star_connect(struct star *t, const struct address_list *addresses, int retry, int64_t deadline,
-		 int64_t timeout_ms)
-{
-	struct dial dial = {.hs = &t->handshake,
-			    .any_peer = t->root < 0,
-			    .addresses = *addresses,
-			    .named = retry,
-			    .retry = retry};
-	struct pollfd fds[ADDRESS_MAX];
-	struct poll_set set;
-	int code;
-
-	poll_set_init_small(&set, fds, ADDRESS_MAX);
-	code = member_dial(t, &dial, &set, deadline, timeout_ms);
-	dial_end(&dial);
-	t->fd = dial.fd;
-	if (code)
-		return code;
-	if (dial.peer >= (uint32_t)t->bootstrap.nranks)
-		return error_set(
-			COLL_ERR_INTERNAL,
-			"%s broke the bootstrap's protocol: it says that it is rank %u of %d",
-			dial.text, dial.peer, t->bootstrap.nranks);
-	t->root = (int)dial.peer;
-	memcpy(t->root_address, dial.text, sizeof(dial.text));
-	star_derive_keys(t, dial.salt);
-	star_stream_init(&t->stream, 0, dial.key, t->body_key);
-	return 0;
-}
-
-/* ------------------------------------------------------------------- exchanging -- */
-
-static int member_timeout(const struct star *t, int64_t timeout_ms)
+int star_no_answer(const struct star *t, int64_t timeout_ms)
 {
 	char seconds[24];
 
@@ -104,10 +28,13 @@ static int member_timeout(const struct star *t, int64_t timeout_ms)
 		COLL_ERR_TIMEOUT,
 		"timed out: rank %d of %d has not been heard from after %s s (rank %d would know "
 		"which other ranks are missing)",
-		t->root, t->bootstrap.nranks, bootstrap_seconds(timeout_ms, seconds), t->root);
+		t->waits_too ? t->root : t->parent, t->bootstrap.nranks,
+		bootstrap_seconds(timeout_ms, seconds), t->root);
 }
 
-/* Waits until the connection to the root is ready; *events: the events that poll found. */
+/* ----------------------------------------------------------------------- sending -- */
+
+/* Waits until the connection is ready; *events: the events that poll found. */
 static int member_poll(const struct star *t, short wanted, int64_t deadline, int64_t timeout_ms,
 		       int *events)
 {
@@ -118,29 +45,29 @@ static int member_poll(const struct star *t, short wanted, int64_t deadline, int
 		*events = socket_poll(t->fd, wanted, bootstrap_look(&t->bootstrap, deadline));
 		code = bootstrap_check_aborted(&t->bootstrap);
 		if (code == 0 && *events == 0 && clock_remaining(deadline) == 0)
-			code = member_timeout(t, timeout_ms);
+			code = star_no_answer(t, timeout_ms);
 	}
 	return code;
 }
 
-/*
- * Sends the piece, or the failure of this rank; ends early without error if the root has sent
- * something.
- */
-static int member_send(struct star *t, const void *in, size_t len, int code, int64_t timeout_ms)
+int star_await_bytes(const struct star *t, int64_t deadline, int64_t timeout_ms)
 {
-	struct star_frame head = {.type = code ? STAR_FAILED : STAR_PIECE,
-				  .round = t->round,
-				  .len = len,
-				  .code = code,
-				  .timeout_ms = timeout_ms < UINT32_MAX ? (uint32_t)timeout_ms
-									: UINT32_MAX};
+	int events;
+
+	return member_poll(t, POLLIN, deadline, timeout_ms, &events);
+}
+
+int star_send_up(struct star *t, struct star_frame head, const void *body, int64_t timeout_ms)
+{
 	int64_t deadline = clock_deadline(timeout_ms);
+	const size_t total = sizeof(head) + (size_t)head.len;
 	size_t sent = 0;
 
-	star_seal_body(t->body_key, &head, in);
+	head.round = t->round;
+	head.seat = (uint32_t)t->seat;
+	star_seal_body(t->body_key, &head, body);
 	star_seal(&t->stream, &head);
-	while (sent < sizeof(head) + len) {
+	while (sent < total) {
 		int events;
 		int ended = member_poll(t, POLLIN | POLLOUT, deadline, timeout_ms, &events);
 		ssize_t n;
@@ -149,131 +76,198 @@ static int member_send(struct star *t, const void *in, size_t len, int code, int
 			return ended;
 		if (events & POLLIN)
 			return 0;
-		n = star_write_frame(t->fd, &head, in, sent);
-		/* No error yet: the root's last message, which is still unread, has the reason. */
+		n = star_write_frame(t->fd, &head, body, sent);
+		/* No error yet: the parent's last message, which is still unread, has the reason. */
 		if (n < 0)
 			return 0;
 		sent += (size_t)n;
+		t->midway = sent > 0 && sent < total;
 	}
 	t->stream.sent++;
+	t->pieces += head.type == STAR_PIECE || head.type == STAR_FAILED;
 	return 0;
 }
 
-/*
- * Reads bytes of the root's frame.  Returns STAR_MORE and a code if the connection or the time has ended.
- */
-static enum star_event member_read(struct star *t, int64_t deadline, int64_t timeout_ms, int *code)
+void star_tell_parent(struct star *t, int type, int code, const char *text)
 {
-	size_t room;
-	void *at = star_stream_space(&t->stream, NULL, 0, &room);
-	int events;
-	ssize_t n;
+	struct star_frame head = {.type = (uint32_t)type,
+				  .timeout_ms = UINT32_MAX,
+				  .code = code,
+				  .rank = (uint32_t)t->bootstrap.rank,
+				  .seat = (uint32_t)t->seat};
 
-	*code = member_poll(t, POLLIN, deadline, timeout_ms, &events);
-	if (*code)
-		return STAR_MORE;
-	n = socket_read(t->fd, at, room);
-	if (n < 0) {
-		*code = star_lost_error(t, t->root, errno);
-		return STAR_MORE;
-	}
-	return star_stream_take(&t->stream, (size_t)n);
-}
-
-/*
- * Tells the root the error of this rank in place of the next piece, if the message fits into the socket's buffer:
- * the root would only see a connection that ends.
- */
-static void member_tell(struct star *t, int code)
-{
-	char text[BOOTSTRAP_TEXT_SIZE];
-	struct star_frame head = {.type = STAR_FAILED, .timeout_ms = UINT32_MAX, .code = code};
-
+	if (t->fd < 0 || t->midway)
+		return;
 	/*
 	 * The round of the next piece: a rank that finds a wrong frame before it has sent the piece of this
 	 * round tells the error in place of this piece.
 	 */
-	head.round = (uint32_t)t->stream.sent + 1;
-	head.len = (uint64_t)snprintf(text, sizeof(text), "rank %d: %.*s", t->bootstrap.rank,
-				      BOOTSTRAP_TEXT_SIZE - 32, error_text());
+	head.round = type == STAR_FAILED ? (uint32_t)t->pieces + 1 : t->round;
+	head.len = strnlen(text, BOOTSTRAP_TEXT_SIZE - 1);
 	star_seal_body(t->body_key, &head, text);
 	star_seal(&t->stream, &head);
 	if (star_write_frame(t->fd, &head, text, 0) < (ssize_t)sizeof(head))
-		log_debug("rank %d could not be told: %s", t->root, text);
+		log_debug("rank %d could not be told: %s", t->parent, text);
 }
 
-/* Receives the root's frame, whose body is the table or the message of a failure. */
-static int member_recv(struct star *t, void *out, size_t total, char *message, int64_t deadline,
-		       int64_t timeout_ms)
-{
-	enum star_event event = STAR_MORE;
-	int code = 0;
+/* --------------------------------------------------------------------- receiving -- */
 
+void star_await_answer(struct star *t, uint8_t *table, size_t len,
+		       struct bootstrap_failure *failure)
+{
+	t->table = table;
+	t->table_len = len;
+	t->failure = failure;
+	t->answered = 0;
+	t->waits_too = 0;
+	t->spoke = 0;
 	star_stream_next(&t->stream);
-	while (event == STAR_MORE) {
-		event = member_read(t, deadline, timeout_ms, &code);
-		if (code)
-			return code;
-		if (event != STAR_HEAD)
-			continue;
-		code = star_check_table(&t->stream.head, t->root, t->round, total);
-		if (code)
-			break;
-		t->stream.body = t->stream.head.type == STAR_TABLE ? out : (void *)message;
-		event = star_stream_take(&t->stream, 0);
+}
+
+static int member_take_head(struct star *t)
+{
+	const struct star_frame *head = &t->stream.head;
+	int code;
+
+	if (head->type == STAR_WHO && head->len == 0)
+		return 0;
+	if (head->type == STAR_SEAT && t->round == 0 && head->len == sizeof(struct star_seat)) {
+		t->stream.body = t->table;
+		return 0;
 	}
-	if (event == STAR_FORGED)
-		code = star_forged_error(t, t->root);
-	if (code)
-		member_tell(t, code);
+	code = star_check_table(head, t->parent, t->round, t->table_len);
+	if (code == 0 && head->type != STAR_FAILURE && !t->spoke)
+		code = error_set(
+			COLL_ERR_INTERNAL,
+			"rank %d broke the bootstrap's protocol: frame %u of round %u came "
+			"before the pieces",
+			t->parent, head->type, head->round);
+	t->stream.body = head->type == STAR_TABLE ? t->table : (uint8_t *)t->failure->text;
 	return code;
 }
 
-/* The root has sent a failure, whose message is in failure->text, in place of the table. */
-static int member_failure(const struct star *t, const struct star_frame *head,
-			  struct bootstrap_failure *failure)
+/* The parent has sent a failure, whose message is in failure->text, in place of the table. */
+static int member_take_failure(struct star *t)
 {
+	const struct star_frame *head = &t->stream.head;
+	struct bootstrap_failure *failure = t->failure;
+
 	failure->text[head->len] = '\0';
 	if (failure->text[0] == '\0')
 		snprintf(failure->text, sizeof(failure->text), "rank %d failed: it sent no message",
-			 t->root);
+			 t->parent);
 	failure->code = head->code > 0 ? head->code : COLL_ERR_REMOTE;
-	return head->type == STAR_FAILED ? COLL_SUCCESS
-					 : error_set(failure->code, "%s", failure->text);
+	failure->rank = (int)head->rank;
+	t->ended = head->type == STAR_FAILURE;
+	return t->ended ? error_set(failure->code, "%s", failure->text) : COLL_SUCCESS;
 }
 
-static int member_run_round(struct star *t, const void *in, void *out, size_t len,
+/* The frame is there, and nobody has changed it. */
+static int member_take_frame(struct star *t)
+{
+	switch (t->stream.head.type) {
+	case STAR_WHO:
+		t->waits_too = 1;
+		t->deadline = clock_now_ms();
+		star_stream_next(&t->stream);
+		return 0;
+	case STAR_TABLE:
+	case STAR_SEAT: t->answered = 1; return 0;
+	default: t->answered = 1; return member_take_failure(t);
+	}
+}
+
+int star_take_answer(struct star *t)
+{
+	enum star_event event;
+	size_t room;
+	void *at = star_stream_space(&t->stream, NULL, 0, &room);
+	ssize_t n = socket_read(t->fd, at, room);
+	int code = 0;
+
+	if (n < 0) {
+		t->ended = 1;
+		return star_lost_error(t, t->parent, t->parent_address, errno);
+	}
+	event = star_stream_take(&t->stream, (size_t)n);
+	if (event == STAR_HEAD) {
+		code = member_take_head(t);
+		if (code == 0)
+			event = star_stream_take(&t->stream, 0);
+	}
+	if (event == STAR_FORGED)
+		code = star_forged_error(t, t->parent, t->parent_address);
+	return code == 0 && event == STAR_WHOLE ? member_take_frame(t) : code;
+}
+
+/* --------------------------------------------------------------------- exchanging -- */
+
+/* Sends the piece, or the failure of this rank. */
+static int member_send(struct star *t, const void *in, size_t len,
+		       const struct bootstrap_failure *failure, int64_t timeout_ms)
+{
+	const struct star_frame head = {.type = failure->code ? STAR_FAILED : STAR_PIECE,
+					.len = failure->code ? strlen(failure->text) : len,
+					.timeout_ms = timeout_ms < UINT32_MAX ? (uint32_t)timeout_ms
+									      : UINT32_MAX,
+					.code = failure->code,
+					.rank = (uint32_t)t->bootstrap.rank};
+
+	return star_send_up(t, head, failure->code ? failure->text : in, timeout_ms);
+}
+
+/*
+ * Tells the parent the error of this rank: it would only see a connection that ends.  In a star the error stands in
+ * place of the next piece.
+ */
+static void member_tell(struct star *t, int code)
+{
+	char text[BOOTSTRAP_TEXT_SIZE];
+
+	if (star_is_tree(t)) {
+		star_tell_parent(t, STAR_FAILURE, bootstrap_remote_code(code), error_text());
+		return;
+	}
+	snprintf(text, sizeof(text), "rank %d: %.*s", t->bootstrap.rank, BOOTSTRAP_TEXT_SIZE - 32,
+		 error_text());
+	star_tell_parent(t, STAR_FAILED, code, text);
+}
+
+static int member_run_round(struct star *t, const void *in, size_t len,
 			    struct bootstrap_failure *failure, int64_t timeout_ms)
 {
-	int64_t deadline = clock_deadline(timeout_ms) + STAR_GRACE_MS;
+	int64_t deadline = clock_deadline(timeout_ms) + star_grace(t);
 	int code;
 
-	t->round++;
-	if (failure->code)
-		code = member_send(t, failure->text, strlen(failure->text), failure->code,
-				   timeout_ms);
-	else
-		code = member_send(t, in, len, COLL_SUCCESS, timeout_ms);
-	if (code == 0)
-		code = member_recv(t, out, (size_t)t->bootstrap.nranks * len, failure->text,
-				   deadline, timeout_ms);
-	if (code || t->stream.head.type == STAR_TABLE)
-		return code;
-	return member_failure(t, &t->stream.head, failure);
+	t->spoke = 1;
+	code = member_send(t, in, len, failure, timeout_ms);
+	while (code == 0 && !t->answered) {
+		code = star_await_bytes(t, deadline, timeout_ms);
+		if (code == 0)
+			code = star_take_answer(t);
+		else if (!star_is_tree(t))
+			return code;
+	}
+	if (code && !t->ended)
+		member_tell(t, code);
+	return code;
 }
 
 int star_member_exchange(struct star *t, const void *in, void *out, size_t len,
 			 struct bootstrap_failure *failure, int64_t timeout_ms)
 {
-	int code = member_run_round(t, in, out, len, failure, timeout_ms);
+	int code;
 
-	/* The root learns of the failure at once, and all other ranks through the root. */
+	t->round++;
+	star_await_answer(t, out, (size_t)t->bootstrap.nranks * len, failure);
+	code = member_run_round(t, in, len, failure, timeout_ms);
+	/* The parent learns of the failure at once, and all other ranks through it. */
 	if (code)
 		shutdown(t->fd, SHUT_RDWR);
 	return code;
 }
 
-/* Between exchanges the root sends nothing but a failure.  The next exchange reads it. */
+/* Between exchanges the parent sends nothing but a failure.  The next exchange reads it. */
 int star_member_failure_waits(struct star *t)
 {
 	char byte;

@@ -115,8 +115,8 @@ int unique_id_take(const uint8_t key[BOOTSTRAP_KEY_SIZE], int rank, int must,
 
 /* ------------------------------------------------------------------------- making -- */
 
-/* Listens at every address of the chosen interface; without a choice one socket listens at all addresses. */
-static int id_listen(struct id_entry *e, const char *interface_name, struct address_list *addrs)
+int unique_id_listen(const char *interface_name, struct listeners *listeners,
+		     struct address_list *addrs)
 {
 	uint16_t port;
 	int code = address_of_interfaces(interface_name, addrs), err;
@@ -124,15 +124,15 @@ static int id_listen(struct id_entry *e, const char *interface_name, struct addr
 	if (code)
 		return code;
 	if (interface_name == NULL || interface_name[0] == '\0') {
-		code = socket_listen_any(0, &e->listeners.fd[0], &port, &err);
-		e->listeners.count = code == 0;
+		code = socket_listen_any(0, &listeners->fd[0], &port, &err);
+		listeners->count = code == 0;
 		for (int i = 0; code == 0 && i < addrs->count; i++)
 			address_set_port(&addrs->item[i], port);
 		return code;
 	}
 	for (int i = 0; code == 0 && i < addrs->count; i++) {
-		code = socket_listen(&addrs->item[i], NULL, NULL, &e->listeners.fd[i], &err);
-		e->listeners.count += code == 0;
+		code = socket_listen(&addrs->item[i], NULL, NULL, &listeners->fd[i], &err);
+		listeners->count += code == 0;
 	}
 	return code;
 }
@@ -149,7 +149,7 @@ int bootstrap_make_id(char *id, size_t size, const char *interface_name)
 	e->pid = getpid();
 	code = random_bytes(e->key, sizeof(e->key));
 	if (code == 0)
-		code = id_listen(e, interface_name, &addrs);
+		code = unique_id_listen(interface_name, &e->listeners, &addrs);
 	if (code == 0)
 		code = unique_id_print(e->key, &addrs, id, size);
 	if (code) {

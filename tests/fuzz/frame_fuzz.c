@@ -27,12 +27,12 @@ struct pair {
 /* A head that suits the receiver, with the faults that the input asks for. */
 static struct star_frame make_head(struct fuzz_input *in, const struct pair *pair, unsigned how)
 {
-	struct star_frame head = {.type = pair->to.is_root ? STAR_PIECE : STAR_TABLE,
+	struct star_frame head = {.type = pair->to.is_parent ? STAR_PIECE : STAR_TABLE,
 				  .round = pair->round,
 				  .len = LENGTH};
 
 	if (how & OTHER_FIELDS) {
-		head.type = fuzz_up_to(in, 5);
+		head.type = fuzz_up_to(in, 9);
 		head.round += fuzz_up_to(in, 2);
 		fuzz_take(in, &head.timeout_ms, 8); /* and the code */
 	}
@@ -63,8 +63,9 @@ static enum star_event receive(struct pair *pair, struct fuzz_input *cuts, const
 		event = star_stream_take(to, take);
 		if (event != STAR_HEAD)
 			continue;
-		if (to->is_root ? star_check_piece(&to->head, 1, 0, pair->round, LENGTH, no_memory)
-				: star_check_table(&to->head, 0, pair->round, LENGTH))
+		if (to->is_parent
+			    ? star_check_piece(&to->head, 1, 0, pair->round, LENGTH, no_memory)
+			    : star_check_table(&to->head, 0, pair->round, LENGTH))
 			return STAR_HEAD;
 		to->body = to->head.type == STAR_FAILED || to->head.type == STAR_FAILURE
 				   ? pair->message

@@ -3,11 +3,12 @@
  * meeting_fuzz.c - a whole meeting of rank 0 and rank 1, over sockets.
  *
  * First both shake hands through a relay that changes bytes; then rank 0, and after it rank 1, exchanges with a
- * peer that knows the key and sends frames with any fault.  All runs in one thread: every byte for an
+ * peer that knows the key and sends frames with any fault.  Then three ranks form a tree: rank 0 gives the two
+ * others seats, and rank 1 stands between rank 0 and rank 2.  All runs in one thread: every byte for an
  * exchange is in the socket, and the socket is closed, before the exchange begins.
  *
  * Input: changes of the handshake, each a direction, a distance to the last change and a mask, after their
- * number; then, for rank 0 and for rank 1, frames as described at put_frame.
+ * number; then, for rank 0, for rank 1 and for each connection of the tree, frames as described at put_frame.
  */
 #include "fuzz.h"
 #include <poll.h>
@@ -198,20 +199,19 @@ enum { UNSEALED = 1, OTHER_BODY = 2, OTHER_FIELDS = 4, OTHER_LENGTH = 8, CUT = 1
  * Writes one frame: a byte of faults, then the fields, the length and the place of the cut if they are among the
  * faults, then the body.  Returns 0 after a cut.
  */
-static int put_frame(struct fuzz_input *in, int fd, struct star_stream *stream, uint32_t round)
+static int put_frame(struct fuzz_input *in, int fd, struct star_stream *stream,
+		     struct star_frame head)
 {
 	unsigned how = fuzz_byte(in);
-	struct star_frame head = {.type = stream->is_root ? STAR_TABLE : STAR_PIECE,
-				  .round = round,
-				  .len = stream->is_root ? 2 * LENGTH : LENGTH,
-				  .timeout_ms = TIMEOUT_MS};
 	uint8_t bytes[sizeof(head) + 2048];
 	size_t n;
 
 	if (how & OTHER_FIELDS) {
-		head.type = fuzz_up_to(in, 5);
+		head.type = fuzz_up_to(in, 9);
 		head.round += fuzz_up_to(in, 2);
 		fuzz_take(in, &head.code, 4);
+		head.seat = fuzz_up_to(in, 3);
+		head.rank = fuzz_up_to(in, 3);
 	}
 	if (how & OTHER_LENGTH)
 		fuzz_take(in, &head.len, 1 + fuzz_up_to(in, 7));
@@ -230,29 +230,74 @@ static int put_frame(struct fuzz_input *in, int fd, struct star_stream *stream, 
 	return send(fd, bytes, n, MSG_NOSIGNAL) == (ssize_t)n && !(how & CUT);
 }
 
-/* Runs the exchanges of one rank, whose peer has already sent everything. */
-static void exchange(struct fuzz_input *in, int rank, const uint8_t salt[HANDSHAKE_SALT_SIZE],
-		     const uint8_t key[HANDSHAKE_KEY_SIZE])
+/* The head of the frame that the other end of a star sends in that round. */
+static struct star_frame usual_head(const struct star_stream *stream, uint32_t round)
 {
-	uint8_t *piece = fuzz_memory(LENGTH), *table = fuzz_memory(2 * LENGTH);
-	struct star *t = fuzz_memory(sizeof(*t));
-	struct star_stream peer = {.sent = 0};
-	struct bootstrap_peer facts[2];
-	int fds[2], code = 0;
+	return (struct star_frame){.type = stream->is_parent ? STAR_TABLE : STAR_PIECE,
+				   .round = round,
+				   .len = stream->is_parent ? 2 * LENGTH : LENGTH,
+				   .timeout_ms = TIMEOUT_MS};
+}
 
-	memset(facts, 0, sizeof(facts));
+/* A rank of a meeting that has got so far; facts: memory for the facts about nranks processes. */
+static struct star *new_star(int rank, int nranks, const uint8_t salt[HANDSHAKE_SALT_SIZE],
+			     struct bootstrap_peer *facts)
+{
+	struct star *t = fuzz_memory(sizeof(*t));
+
 	t->bootstrap.rank = rank;
-	t->bootstrap.nranks = 2;
+	t->bootstrap.nranks = nranks;
 	t->bootstrap.peers = facts;
 	t->fd = -1;
 	memcpy(t->shared, job_key, sizeof(t->shared));
 	star_set_handshake(t);
 	star_derive_keys(t, salt);
-	star_stream_init(&peer, rank == 1, key, t->body_key);
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) ||
-	    (rank == 0 && star_root_init(t)))
+	return t;
+}
+
+static void new_pair(int fds[2])
+{
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds))
 		exit(2);
-	for (uint32_t round = 1; round <= ROUNDS && put_frame(in, fds[1], &peer, round); round++)
+}
+
+/* Runs exchanges until one fails, which the last one must. */
+static void run_rounds(struct fuzz_input *in, struct star *t,
+		       int (*exchange)(struct star *t, const void *in, void *out, size_t len,
+				       struct bootstrap_failure *failure, int64_t timeout_ms))
+{
+	uint8_t *piece = fuzz_memory(LENGTH);
+	uint8_t *table = fuzz_memory((size_t)t->bootstrap.nranks * LENGTH);
+	int code = 0;
+
+	for (int round = 0; round < ROUNDS + 1 && !code; round++) {
+		struct bootstrap_failure failure = {.code = fuzz_byte(in) > 240 ? COLL_ERR_CONFIG
+										: 0,
+						    .text = "this rank has failed"};
+
+		code = exchange(t, piece, table, LENGTH, &failure, TIMEOUT_MS);
+	}
+	fuzz_promise(code && error_text()[0],
+		     "the exchange after the last frame fails with a text");
+	free(piece);
+	free(table);
+}
+
+/* Runs the exchanges of one rank, whose peer has already sent everything. */
+static void exchange(struct fuzz_input *in, int rank, const uint8_t salt[HANDSHAKE_SALT_SIZE],
+		     const uint8_t key[HANDSHAKE_KEY_SIZE])
+{
+	struct bootstrap_peer facts[2] = {{.pid = 0}};
+	struct star *t = new_star(rank, 2, salt, facts);
+	struct star_stream peer = {.sent = 0};
+	int fds[2];
+
+	star_stream_init(&peer, rank == 1, key, t->body_key);
+	new_pair(fds);
+	if (rank == 0 && star_root_init(t))
+		exit(2);
+	for (uint32_t round = 1;
+	     round <= ROUNDS && put_frame(in, fds[1], &peer, usual_head(&peer, round)); round++)
 		;
 	shutdown(fds[1], SHUT_WR);
 	if (rank == 0) {
@@ -261,25 +306,90 @@ static void exchange(struct fuzz_input *in, int rank, const uint8_t salt[HANDSHA
 		t->fd = fds[0];
 		star_stream_init(&t->stream, 0, key, t->body_key);
 	}
-	for (int round = 0; round < ROUNDS + 1 && !code; round++) {
-		struct bootstrap_failure failure = {.code = fuzz_byte(in) > 240 ? COLL_ERR_CONFIG
-										: 0,
-						    .text = "this rank has failed"};
-
-		code = rank == 0 ? star_root_exchange(t, piece, table, LENGTH, &failure, TIMEOUT_MS)
-				 : star_member_exchange(t, piece, table, LENGTH, &failure,
-							TIMEOUT_MS);
-	}
-	fuzz_promise(code && error_text()[0],
-		     "the exchange after the last frame fails with a text");
+	run_rounds(in, t, rank == 0 ? star_root_exchange : star_member_exchange);
 	if (rank == 0)
-		star_root_close(t);
+		star_children_close(t);
 	else
 		close(t->fd);
 	close(fds[1]);
 	free(t);
-	free(piece);
-	free(table);
+}
+
+/* ------------------------------------------------------------------------- the tree -- */
+
+static const char some_id[] = "coll2:AAAAAAAAAAAAAAAAAAAAAAABAgMEBQ";
+
+/* Rank 0 of a chain of three: rank 1 says where it is and then sends the pieces of both; rank 2 leaves. */
+static void tree_root(struct fuzz_input *in, const uint8_t salt[HANDSHAKE_SALT_SIZE],
+		      const uint8_t key[HANDSHAKE_KEY_SIZE])
+{
+	struct bootstrap_peer facts[3] = {{.pid = 0}};
+	struct star *t = new_star(0, 3, salt, facts);
+	int fds[2][2];
+
+	if (star_root_init(t))
+		exit(2);
+	for (int i = 0; i < 2; i++) {
+		struct star_stream peer = {.sent = 0};
+		struct star_frame head = {.type = STAR_HERE, .len = sizeof(some_id) - 1};
+
+		star_stream_init(&peer, 0, key, t->body_key);
+		new_pair(fds[i]);
+		for (uint32_t round = 0; round <= ROUNDS && put_frame(in, fds[i][1], &peer, head);
+		     round++)
+			head = (struct star_frame){.type = STAR_PIECE,
+						   .round = round + 1,
+						   .seat = 1,
+						   .len = 2 * (4 + LENGTH),
+						   .timeout_ms = TIMEOUT_MS};
+		shutdown(fds[i][1], SHUT_WR);
+		t->acceptor.connected(t, (uint32_t)i + 1, fds[i][0], key);
+	}
+	run_rounds(in, t, star_root_exchange);
+	star_children_close(t);
+	close(fds[0][1]);
+	close(fds[1][1]);
+	free(t);
+}
+
+/* Rank 1 of the chain, between rank 0 and rank 2. */
+static void tree_inner(struct fuzz_input *in, const uint8_t salt[HANDSHAKE_SALT_SIZE],
+		       const uint8_t key[HANDSHAKE_KEY_SIZE])
+{
+	struct bootstrap_peer facts[3] = {{.pid = 0}};
+	struct star *t = new_star(1, 3, salt, facts);
+	struct star_stream above = {.sent = 0}, below = {.sent = 0};
+	int up[2], down[2];
+
+	t->seat = 1;
+	t->size = 2;
+	t->nchildren = 1;
+	if (star_children_init(t, 1))
+		exit(2);
+	star_stream_init(&above, 1, key, t->body_key);
+	star_stream_init(&below, 0, key, t->body_key);
+	new_pair(up);
+	new_pair(down);
+	for (uint32_t round = 1; round <= ROUNDS; round++) {
+		struct star_frame table = usual_head(&above, round);
+		struct star_frame piece = usual_head(&below, round);
+
+		table.len = 3 * LENGTH;
+		piece.seat = 2;
+		if (!put_frame(in, down[1], &below, piece) || !put_frame(in, up[1], &above, table))
+			break;
+	}
+	shutdown(up[1], SHUT_WR);
+	shutdown(down[1], SHUT_WR);
+	t->fd = up[0];
+	star_stream_init(&t->stream, 0, key, t->body_key);
+	t->acceptor.connected(t, 2, down[0], key);
+	run_rounds(in, t, star_inner_exchange);
+	star_children_close(t);
+	close(t->fd);
+	close(up[1]);
+	close(down[1]);
+	free(t);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -294,5 +404,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	exchange(&in, 0, salt, key);
 	exchange(&in, 1, salt, key);
+	star_shape.flat = star_shape.fan = 1;
+	tree_root(&in, salt, key);
+	tree_inner(&in, salt, key);
+	star_shape.flat = 256;
 	return 0;
 }

@@ -20,6 +20,15 @@
 /* Long enough for a loaded machine; no test waits so long if all is well. */
 enum { LONG_MS = 60000, TEXT = 1024 };
 
+/* With TEST_STAR_FAN=2 in the environment even a few ranks over TCP form a tree, of two children each. */
+__attribute__((constructor)) static void take_shape(void)
+{
+	const char *fan = getenv("TEST_STAR_FAN");
+
+	if (fan != NULL)
+		star_shape = (struct star_shape){.flat = 1, .fan = atoi(fan)};
+}
+
 struct rank_args {
 	const char *id;   /* or */
 	const char *root; /* with */

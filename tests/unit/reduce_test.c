@@ -7,8 +7,8 @@
 #include "reduce/kernels.h"
 #include "reduce_inputs.h"
 
-static const int test_ops[] = {COLL_SUM, COLL_PROD, COLL_MIN, COLL_MAX,
-			       COLL_AVG, COLL_BAND, COLL_BOR, COLL_BXOR};
+static const int test_ops[] = {COLL_SUM, COLL_PROD, COLL_MIN,  COLL_MAX, COLL_AVG, COLL_BAND,
+			       COLL_BOR, COLL_BXOR, COLL_LAND, COLL_LOR, COLL_LXOR};
 
 enum {
 	TEST_OPS = sizeof(test_ops) / sizeof(test_ops[0]),
@@ -196,8 +196,9 @@ static void test_places(const struct oracle_format *t)
 		oracle_reduce_all(t, test_ops[i], p.want, p.a, p.b, TEST_MANY, TEST_N);
 		for (isa = 0; (k = reduce_usable(isa)); isa++) {
 			counts &= place_counts(&p, reduce_lookup(k, t->dtype, test_ops[i]));
-			if (test_ops[i] == COLL_SUM)
-				offsets &= place_offsets(&p, reduce_lookup(k, t->dtype, COLL_SUM));
+			if (test_ops[i] == COLL_SUM || t->dtype == COLL_BOOL)
+				offsets &=
+					place_offsets(&p, reduce_lookup(k, t->dtype, test_ops[i]));
 		}
 	}
 	ok(counts, "%s: any count, in place or not", coll_dtype_name(t->dtype));

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bootstrap_tree_test.c - a meeting of many ranks: the shape of the tree, what the root has to do, and who is named
+ * when a rank is missing, silent or dead.
+ *
+ * Ranks sit down in the order of their arrival, so no test knows which rank sits where.
+ */
+#include <pthread.h>
+#include <sys/resource.h>
+#include "bootstrap/star.h"
+#include "base/error.h"
+#include "bootstrap_harness.h"
+
+/* -------------------------------------------------------------------------- the shape -- */
+
+/* Counts what is wrong with the tree of n ranks. */
+static int shape_faults(int n)
+{
+	int bad = 0, below = 0;
+
+	for (int seat = 1; seat < n; seat++) {
+		const int parent = star_tree_parent(seat, n);
+		const int first = parent * star_tree_fan(n) + 1;
+
+		bad += parent < 0 || parent >= seat || seat < first ||
+		       seat >= first + star_tree_children(parent, n);
+	}
+	for (int seat = n - 1; seat >= 0; seat--) {
+		const int first = seat * star_tree_fan(n) + 1;
+		int size = 1, height = 0;
+
+		for (int i = 0; i < star_tree_children(seat, n); i++) {
+			const int level = 1 + star_tree_height(first + i, n);
+
+			size += star_tree_size(first + i, n);
+			height = level > height ? level : height;
+		}
+		below += star_tree_children(seat, n);
+		bad += size != star_tree_size(seat, n) || height != star_tree_height(seat, n);
+	}
+	return bad + (below != n - 1) + (star_tree_size(0, n) != n);
+}
+
+static void test_shape(void)
+{
+	const struct star_shape usual = star_shape;
+	int bad = 0;
+
+	for (int n = 2; n <= 700; n++)
+		bad += shape_faults(n);
+	is_int(bad, 0,
+	       "every rank has a parent that knows it: 2 to 700 ranks, as they usually sit");
+	is_int(star_tree_height(0, usual.flat), 1, "%d ranks are a star", usual.flat);
+	is_int(star_tree_height(0, usual.flat + 1), 2, "one more is a tree");
+	is_int(shape_faults(65536), 0, "65,536 ranks");
+	is_int(star_tree_height(0, 65536), 4, "have four levels below the root");
+	bad = 0;
+	for (int fan = 1; fan <= 5; fan++) {
+		star_shape = (struct star_shape){.flat = 1, .fan = fan};
+		for (int n = 2; n <= 200; n++)
+			bad += shape_faults(n);
+	}
+	star_shape = usual;
+	is_int(bad, 0, "trees of one to five children");
+}
+
+/* ------------------------------------------------------------- what the root has to do -- */
+
+/* The bytes that the root receives and sends in an exchange of `len` bytes from each of n ranks. */
+static uint64_t root_bytes(int n, size_t len)
+{
+	uint64_t bytes = 0;
+
+	for (int seat = 1; seat <= star_tree_children(0, n); seat++) {
+		const uint64_t size = (uint64_t)star_tree_size(seat, n);
+
+		bytes += sizeof(struct star_frame) + (size > 1 ? size * (4 + len) : len);
+		bytes += sizeof(struct star_frame) + (uint64_t)n * len;
+	}
+	return bytes;
+}
+
+enum { MANY = 300, MANY_LENGTH = 24 };
+
+static struct many {
+	pthread_t thread;
+	const struct rank_args *args;
+	int rank;
+	struct rank_result result;
+} many[MANY];
+
+/* What the root counted. */
+static struct {
+	uint64_t accepted, bytes;
+	int children;
+} counted;
+
+static int work_many(struct bootstrap *bootstrap, void *arg)
+{
+	struct star *t = (struct star *)bootstrap;
+	const int me = bootstrap_rank(bootstrap);
+	int64_t in[3] = {me, 7 * me, -me}, out[MANY * 3];
+	uint64_t before = t->bytes;
+	int bad = 0, code;
+
+	(void)arg;
+	_Static_assert(sizeof(in) == MANY_LENGTH, "three numbers");
+	code = bootstrap_exchange(bootstrap, in, out, sizeof(in), LONG_MS);
+	for (int r = 0; code == 0 && r < MANY; r++)
+		bad += out[3 * r] != r || out[3 * r + 1] != 7 * r || out[3 * r + 2] != -r ||
+		       bootstrap_peer(bootstrap, r)->pid != getpid();
+	if (me == 0) {
+		counted.accepted = t->accepted;
+		counted.bytes = t->bytes - before;
+		counted.children = t->nchildren;
+	}
+	if (code == 0)
+		code = bootstrap_exchange(bootstrap, NULL, NULL, 0, LONG_MS);
+	return code  ? code
+	       : bad ? error_set(COLL_ERR_INTERNAL, "rank %d has %d wrong blocks", me, bad)
+		     : 0;
+}
+
+static void *run_many(void *arg)
+{
+	struct many *one = arg;
+
+	one->result = rank_run(one->args, one->rank);
+	return NULL;
+}
+
+static void test_many(void)
+{
+	char id[COLL_UNIQUE_ID_SIZE];
+	struct rank_args args = {
+		.id = id, .nranks = MANY, .timeout_ms = LONG_MS, .work = work_many};
+	struct rlimit files;
+	int failed = 0;
+
+	/* All ranks are in one process: two descriptors for each connection. */
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < 4096) {
+		files.rlim_cur = files.rlim_max < 4096 ? files.rlim_max : 4096;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	bootstrap_make_id(id, sizeof(id), NULL);
+	for (int r = MANY - 1; r >= 0; r--) {
+		many[r] = (struct many){.args = &args, .rank = r};
+		if (pthread_create(&many[r].thread, NULL, run_many, &many[r]))
+			bail_out("no thread for rank %d", r);
+	}
+	for (int r = 0; r < MANY; r++) {
+		pthread_join(many[r].thread, NULL);
+		if (many[r].result.code && failed++ < 3)
+			diag("rank %d: %s", r, many[r].result.text);
+	}
+	is_int(failed, 0, "%d ranks meet and exchange", MANY);
+	is_int((int64_t)counted.accepted, MANY - 1, "each has come to the root once");
+	is_int(counted.children, star_shape.fan, "which keeps the connections of its children");
+	is_int((int64_t)counted.bytes, (int64_t)root_bytes(MANY, MANY_LENGTH),
+	       "and moves the bytes that the shape says");
+}
+
+/* The same count for a job that this machine cannot hold. */
+static void test_65536(void)
+{
+	const struct star_shape usual = star_shape;
+	const size_t len = sizeof(struct bootstrap_peer);
+	uint64_t tree = root_bytes(65536, len), star;
+
+	star_shape.flat = 65536;
+	star = root_bytes(65536, len);
+	star_shape = usual;
+	diag("65,536 ranks, %zu bytes each: the root moves %llu MiB in an exchange; as a star it "
+	     "would "
+	     "move %llu MiB",
+	     len, (unsigned long long)tree >> 20, (unsigned long long)star >> 20);
+	ok(tree * 1000 < star, "the root of 65,536 ranks does a thousandth of a star's work");
+}
+
+/* ------------------------------------------------------------------------------ faults -- */
+
+enum { FEW = 12, FEW_FAN = 2 };
+
+static void run_few(const struct rank_args *args, const uint8_t *absent,
+		    struct rank_result results[FEW])
+{
+	struct rank_child children[FEW];
+
+	for (int r = FEW - 1; r >= 0; r--)
+		if (!absent || !absent[r])
+			children[r] = rank_spawn(args, r);
+	for (int r = 0; r < FEW; r++) {
+		results[r] = (struct rank_result){.code = -2};
+		if (absent && absent[r])
+			continue;
+		results[r] = rank_collect(children[r]);
+	}
+}
+
+/* Is the rank named, and not rank 10 for rank 1? */
+static int names(const char *text, int rank)
+{
+	char word[32];
+	const char *at = text;
+	int n = snprintf(word, sizeof(word), "rank %d", rank);
+
+	while ((at = strstr(at, word)) != NULL && at[n] >= '0' && at[n] <= '9')
+		at++;
+	return at != NULL;
+}
+
+/* Counts the results of the other ranks that are not this one; prints the first. */
+static int count_others(const struct rank_result results[FEW], int but, int code, const char *text)
+{
+	int bad = 0;
+
+	for (int r = 0; r < FEW; r++) {
+		if (r == but || results[r].code == -2 ||
+		    (results[r].code == code && strstr(results[r].text, text)))
+			continue;
+		if (bad++ == 0)
+			diag("rank %d: %d %s", r, results[r].code, results[r].text);
+	}
+	return bad;
+}
+
+static void test_missing(void)
+{
+	static const uint8_t absent[FEW] = {[3] = 1, [8] = 1, [9] = 1};
+	struct rank_result results[FEW];
+	char root[64];
+	struct rank_args args = {.root = root, .nranks = FEW, .timeout_ms = 3000};
+
+	snprintf(root, sizeof(root), "127.0.0.1:%d", free_port());
+	run_few(&args, absent, results);
+	is_int(count_others(results, -1, COLL_ERR_TIMEOUT,
+			    "timed out: ranks 3, 8-9 of 12 have not been heard from after"),
+	       0, "who never came is named on every rank, and nobody else");
+}
+
+/* The rank that does not exchange, the one whose time is short, and their times. */
+static struct {
+	int silent, hasty;
+	int64_t timeout_ms;
+} scene;
+
+static int work_silent(struct bootstrap *bootstrap, void *arg)
+{
+	const int me = bootstrap_rank(bootstrap);
+
+	(void)arg;
+	if (me == scene.silent) {
+		pause_ms(8000);
+		return 0;
+	}
+	return bootstrap_exchange(bootstrap, NULL, NULL, 0,
+				  scene.hasty == me || scene.hasty < 0 ? scene.timeout_ms
+								       : LONG_MS);
+}
+
+/* Ranks below the silent one hear nothing from others: they may wait until it ends, and name it then. */
+static int count_silent(const struct rank_result results[FEW], int silent)
+{
+	int bad = 0;
+
+	for (int r = 0; r < FEW; r++) {
+		if (r == silent || ((results[r].code == COLL_ERR_TIMEOUT ||
+				     results[r].code == COLL_ERR_PEER_LOST) &&
+				    names(results[r].text, silent)))
+			continue;
+		if (bad++ == 0)
+			diag("rank %d: %d %s", r, results[r].code, results[r].text);
+	}
+	return bad;
+}
+
+static void test_silent(int silent, int hasty)
+{
+	struct rank_result results[FEW];
+	char root[64];
+	struct rank_args args = {.root = root, .nranks = FEW, .timeout_ms = LONG_MS};
+	int64_t start = clock_now_ms();
+
+	snprintf(root, sizeof(root), "127.0.0.1:%d", free_port());
+	scene.silent = silent;
+	scene.hasty = hasty;
+	scene.timeout_ms = 1000;
+	args.work = work_silent;
+	run_few(&args, NULL, results);
+	is_int(count_silent(results, silent), 0,
+	       "rank %d is silent%s: every rank names it, and no other", silent,
+	       hasty < 0 ? "" : ", and only one rank has little time");
+	ok(clock_now_ms() - start < LONG_MS / 2, "nobody waits for the longest timeout");
+}
+
+static int work_exchange_and_die(struct bootstrap *bootstrap, void *arg)
+{
+	const int victim = *(const int *)arg;
+	int64_t in = bootstrap_rank(bootstrap), out[FEW];
+	int code = 0;
+
+	for (int i = 0; code == 0 && i < 200; i++) {
+		if (i == 20 && bootstrap_rank(bootstrap) == victim)
+			raise(SIGKILL);
+		code = bootstrap_exchange(bootstrap, &in, out, sizeof(in), LONG_MS);
+	}
+	return code;
+}
+
+static void test_death(int victim)
+{
+	struct rank_result results[FEW];
+	char root[64], words[64];
+	struct rank_args args = {.root = root, .nranks = FEW, .timeout_ms = LONG_MS};
+
+	snprintf(root, sizeof(root), "127.0.0.1:%d", free_port());
+	snprintf(words, sizeof(words), "rank %d (pid ", victim);
+	args.work = work_exchange_and_die;
+	args.arg = &victim;
+	run_few(&args, NULL, results);
+	is_int(count_others(results, victim, COLL_ERR_PEER_LOST, words), 0,
+	       "rank %d dies: every rank hears who", victim);
+}
+
+enum { MEET_MS = 5000 };
+
+/* Kills a rank after that time; returns the number of ranks that do not name it. */
+static int kill_one(int victim, int after_ms)
+{
+	struct rank_child children[FEW];
+	struct rank_result results[FEW];
+	char root[64];
+	int bad = 0, none = -1;
+	struct rank_args args = {.root = root,
+				 .nranks = FEW,
+				 .timeout_ms = MEET_MS,
+				 .work = work_exchange_and_die,
+				 .arg = &none};
+
+	snprintf(root, sizeof(root), "127.0.0.1:%d", free_port());
+	for (int r = 0; r < FEW; r++)
+		children[r] = rank_spawn(&args, r);
+	pause_ms(after_ms);
+	kill(children[victim].pid, SIGKILL);
+	for (int r = 0; r < FEW; r++) {
+		results[r] = rank_collect(children[r]);
+		/* A rank that dies before it has met anybody is missed when the time is up. */
+		if (r == victim || results[r].code == 0 ||
+		    ((results[r].code == COLL_ERR_PEER_LOST ||
+		      results[r].code == COLL_ERR_TIMEOUT) &&
+		     names(results[r].text, victim)))
+			continue;
+		if (bad++ < 3)
+			diag("rank %d of the dead %d: %d %s", r, victim, results[r].code,
+			     results[r].text);
+	}
+	return bad;
+}
+
+/* A rank is killed at any moment of the meeting: nobody waits for the timeout of the exchanges. */
+static void test_killed(int trials)
+{
+	int slow = 0, bad = 0;
+
+	for (int i = 0; i < trials; i++) {
+		int64_t start = clock_now_ms();
+
+		bad += kill_one(1 + i % (FEW - 1), i * 7 % 40);
+		slow += clock_now_ms() - start > LONG_MS / 2;
+	}
+	is_int(slow, 0, "%d deaths at any moment: nobody waits long", trials);
+	is_int(bad, 0, "and nobody names another rank");
+}
+
+int main(void)
+{
+	test_shape();
+	test_many();
+	test_65536();
+	star_shape = (struct star_shape){.flat = 1, .fan = FEW_FAN};
+	test_missing();
+	test_silent(0, -1);
+	test_silent(1, -1);
+	test_silent(7, -1);
+	test_silent(4, 6);
+	for (int victim = 0; victim < FEW; victim++)
+		test_death(victim);
+	test_killed(30);
+	return done_testing();
+}

@@ -101,6 +101,10 @@ export UCX_MEM_BISTRO_GRACE_DURATION=7ms
 job --no-prefix -n 1 sh -c 'echo "$UCX_MEM_BISTRO_GRACE_DURATION"'
 is "unless the user wants it" "$(cat "$dir/out")" "7ms"
 unset UCX_MEM_BISTRO_GRACE_DURATION
+job --no-prefix -n 1 sh -c 'echo "$UCX_MEM_MMAP_HOOK_MODE"'
+is "nor changes the C library beside threads" "$(cat "$dir/out")" "none"
+UCX_MEM_MMAP_HOOK_MODE=reloc job --no-prefix -n 1 sh -c 'echo "$UCX_MEM_MMAP_HOOK_MODE"'
+is "unless the user wants that" "$(cat "$dir/out")" "reloc"
 
 # --------------------------------------------------------------------- output
 

@@ -17,6 +17,8 @@ static const char run_help[] =
 	"  -n, --ranks N          number of ranks, 1 to 1024\n"
 	"  -b, --backend LIST     backends to use, as COLL_BACKEND\n"
 	"  -e, --env NAME=VALUE   set this variable for every rank; may be repeated\n"
+	"      --nccl             PROGRAM was built for NVIDIA's NCCL: it gets libcoll's\n"
+	"                         libnccl.so.2 instead; then -n 1 may be left out\n"
 	"      --bind-to WHAT     share (default): bind each rank to its share of the processors,\n"
 	"                         if there are as many as ranks; core: to one of them, round\n"
 	"                         robin; none\n"
@@ -30,11 +32,19 @@ static const char run_help[] =
 	"first (128 + number for a signal); 124 after --timeout, 126 or 127 if PROGRAM cannot\n"
 	"be run or found, 1 if the job cannot be started, 2 if the command line is wrong.\n";
 
-enum { RUN_OPT_BIND = 256, RUN_OPT_STDIN, RUN_OPT_NO_PREFIX, RUN_OPT_GRACE, RUN_OPT_TIMEOUT };
+enum {
+	RUN_OPT_BIND = 256,
+	RUN_OPT_NCCL,
+	RUN_OPT_STDIN,
+	RUN_OPT_NO_PREFIX,
+	RUN_OPT_GRACE,
+	RUN_OPT_TIMEOUT
+};
 
 static const struct option run_known[] = {{"ranks", required_argument, NULL, 'n'},
 					  {"backend", required_argument, NULL, 'b'},
 					  {"env", required_argument, NULL, 'e'},
+					  {"nccl", no_argument, NULL, RUN_OPT_NCCL},
 					  {"bind-to", required_argument, NULL, RUN_OPT_BIND},
 					  {"stdin", required_argument, NULL, RUN_OPT_STDIN},
 					  {"no-prefix", no_argument, NULL, RUN_OPT_NO_PREFIX},
@@ -111,6 +121,7 @@ static int run_set(struct run_options *o, int c, char **argv)
 	case 'e': return run_set_env(o, optarg);
 	case 'b': return run_set_backend(o, optarg);
 	case RUN_OPT_NO_PREFIX: o->prefix = 0; return 0;
+	case RUN_OPT_NCCL: o->nccl = 1; return 0;
 	case RUN_OPT_BIND: return run_set_bind(o, optarg);
 	case RUN_OPT_STDIN: return run_set_word("stdin", optarg, "0", "none", &o->input);
 	case RUN_OPT_GRACE: return run_set_seconds("grace", optarg, &o->grace_ms);
@@ -133,6 +144,9 @@ static void run_fill_standard_files(void)
 
 static int run_parsed(struct run_options *o, int argc, char **argv)
 {
+	/* One process of such a program may be all its ranks. */
+	if (o->nranks == 0 && o->nccl)
+		o->nranks = 1;
 	if (o->nranks == 0)
 		return tool_usage("run", "the number of ranks is missing: give -n N");
 	if (optind >= argc)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run.h - the parts of `coll run`: options (run.c), starting processes (spawn.c, bind.c), the job's life
+ * run.h - the parts of `coll run`: options (run.c), starting processes (spawn.c, bind.c, nccl.c), the job's life
  * (job.c), its processes (watch.c), its output and input (output.c).
  */
 #ifndef TOOLS_RUN_H
@@ -39,6 +39,7 @@ struct run_options {
 	int64_t grace_ms;
 	int64_t timeout_ms; /* 0: none */
 	const char *backend;
+	int nccl;   /* the program was built for NCCL: it finds libcoll's libnccl.so.2 */
 	char **env; /* env_count strings "NAME=value" */
 	int env_count;
 	char **argv; /* the program and its arguments */
@@ -106,6 +107,7 @@ struct run_job {
 	int port_fd;       /* socket that reserves the port of COLL_ROOT */
 	char root[64];     /* COLL_ROOT */
 	char key[33];      /* COLL_KEY */
+	char nccl[4096];   /* the folder of libcoll's libnccl.so.2, or "" */
 	sigset_t old_mask; /* settings that the launcher changes and each rank gets back */
 	struct rlimit files;
 	int sigpipe_ignored;
@@ -119,6 +121,9 @@ int run_job(const struct run_options *options);
 void run_bind_prepare(struct run_cpus *cpus, enum run_bind how);
 /* Binds this process, which becomes rank r. */
 void run_bind(const struct run_cpus *cpus, enum run_bind how, int r, int nranks);
+
+/* nccl.c: finds the folder of libcoll's libnccl.so.2.  Returns 0, or -1 after a line on stderr. */
+int run_find_nccl(char *folder, size_t size);
 
 /*
  * spawn.c: reserves the port, makes the key, starts the watchdog.  Returns 0, or -1 after a line on

@@ -124,6 +124,20 @@ static void child_set_int(const char *name, int value)
 	setenv(name, text, 1);
 }
 
+/* The folder comes first in the path of libraries. */
+static void child_set_nccl(const char *folder)
+{
+	const char *path = getenv("LD_LIBRARY_PATH");
+	size_t size = strlen(folder) + (path ? strlen(path) : 0) + 2;
+	char *whole = malloc(size);
+
+	if (!whole)
+		_exit(1);
+	snprintf(whole, size, "%s%s%s", folder, path && path[0] ? ":" : "", path ? path : "");
+	setenv("LD_LIBRARY_PATH", whole, 1);
+	free(whole);
+}
+
 static void child_environment(const struct run_job *job, int r)
 {
 	const struct run_options *o = job->options;
@@ -136,8 +150,12 @@ static void child_environment(const struct run_job *job, int r)
 	setenv("COLL_KEY", job->key, 1);
 	if (o->backend != NULL)
 		setenv("COLL_BACKEND", o->backend, 1);
+	/* All ranks are on this host, so UCX registers no memory with a network card (plugins/ucx/README.md). */
+	setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 0);
 	for (int i = 0; i < o->env_count; i++)
 		putenv(o->env[i]);
+	if (job->nccl[0])
+		child_set_nccl(job->nccl);
 }
 
 /* Runs in the new process.  input: descriptor for standard input, or -1: none. */
@@ -251,6 +269,8 @@ int run_prepare(struct run_job *job)
 	 */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		return spawn_error("cannot become the reaper of the job's processes");
+	if (job->options->nccl && run_find_nccl(job->nccl, sizeof(job->nccl)) != 0)
+		return -1;
 	run_bind_prepare(&job->cpus, job->options->bind);
 	if (spawn_reserve_port(job) || spawn_make_key(job) || spawn_watchdog(job))
 		return -1;

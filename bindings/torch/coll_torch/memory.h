@@ -196,17 +196,16 @@ class Reduction
 		}
 	}
 
-	// Of bytes that are 0 or 1, the result must be 0 or 1.
 	static coll_op_t logical(const ReduceOp &op)
 	{
 		switch (static_cast<ReduceOp::RedOpType>(op)) {
 		case ReduceOp::SUM:
 		case ReduceOp::MAX:
-		case ReduceOp::BOR: return COLL_MAX;
+		case ReduceOp::BOR: return COLL_LOR;
 		case ReduceOp::PRODUCT:
 		case ReduceOp::MIN:
-		case ReduceOp::BAND: return COLL_MIN;
-		case ReduceOp::BXOR: return COLL_BXOR;
+		case ReduceOp::BAND: return COLL_LAND;
+		case ReduceOp::BXOR: return COLL_LXOR;
 		default: return COLL_OP_NONE;
 		}
 	}

@@ -74,7 +74,7 @@ auto tensor_factor(const Supplement &supplement, long) -> decltype((supplement.t
 inline coll_dtype_t dtype_of(at::ScalarType type)
 {
 	switch (type) {
-	case at::kBool: // one byte, 0 or 1
+	case at::kBool: return COLL_BOOL;
 	case at::kByte: return COLL_UINT8;
 	case at::kChar: return COLL_INT8;
 	case at::kShort: return COLL_INT16;
@@ -84,6 +84,8 @@ inline coll_dtype_t dtype_of(at::ScalarType type)
 	case at::kBFloat16: return COLL_BFLOAT16;
 	case at::kFloat: return COLL_FLOAT32;
 	case at::kDouble: return COLL_FLOAT64;
+	case at::kComplexFloat: return COLL_COMPLEX64;
+	case at::kComplexDouble: return COLL_COMPLEX128;
 #if COLL_TORCH_AT_LEAST(2, 1)
 	case at::kFloat8_e4m3fn: return COLL_FLOAT8E4M3;
 	case at::kFloat8_e5m2: return COLL_FLOAT8E5M2;

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * dropin.h - the insides of the drop-in libnccl: NCCL's functions over coll.h, for programs that were built for
+ * NCCL.  README.md has the differences from NCCL that a program may see.
+ */
+#ifndef BINDINGS_NCCL_DROPIN_H
+#define BINDINGS_NCCL_DROPIN_H
+
+#include "nccl_abi.h"
+
+#include <coll/coll.h>
+
+/* ------------------------------------------------------------------------- CUDA -- */
+
+/* The handles of default streams, which mean another stream in each context: cudaStreamLegacy and _PerThread. */
+enum { CUDA_STREAM_LEGACY = 1, CUDA_STREAM_PER_THREAD = 2 };
+
+/* A context made current for a moment. */
+struct cuda_pushed {
+	int pushed;
+};
+
+/* Opens the driver; each function below has called it.  An error is recorded, as everywhere here. */
+ncclResult_t cuda_open(void);
+ncclResult_t cuda_device_count(int *count);
+/* The device of the calling thread; the first one if the thread has no context, as in CUDA's runtime. */
+ncclResult_t cuda_current_device(int *device);
+ncclResult_t cuda_retain(int device, void **context);
+void cuda_release(int device);
+ncclResult_t cuda_push(struct cuda_pushed *pushed, void *context);
+void cuda_pop(struct cuda_pushed *pushed);
+
+/*
+ * A communicator's stand-in for the default streams of its device: coll.h takes streams by their handles, and a
+ * default stream's handle means the device of whichever context is current.
+ */
+struct cuda_bridge {
+	void *context, *stream, *event;
+};
+
+/* The bridge's later work begins after the default stream's earlier work. */
+ncclResult_t cuda_bridge_enter(struct cuda_bridge *bridge, void *stream);
+/* The default stream's later work begins after the bridge's earlier work. */
+ncclResult_t cuda_bridge_leave(struct cuda_bridge *bridge, void *stream);
+void cuda_bridge_free(struct cuda_bridge *bridge);
+
+/* ----------------------------------------------------------------------- errors -- */
+
+/* Records the text as the thread's last error, and returns the code. */
+__attribute__((format(printf, 2, 3))) ncclResult_t fail(ncclResult_t code, const char *fmt, ...);
+/* The same with the text that libcoll has for a code of its own. */
+ncclResult_t from_coll(coll_result_t code);
+/* NCCL's nearest code. */
+ncclResult_t nccl_code(coll_result_t code);
+const char *last_error(void);
+/* Makes the text of another thread's error this thread's last one. */
+void error_keep(const char *text);
+
+/* ---------------------------------------------------------------- communicators -- */
+
+struct ncclComm {
+	unsigned magic;
+	coll_comm_t coll; /* NULL until it is made */
+	int rank, nranks, device;
+	int finalized, revoked;
+	struct cuda_bridge bridge; /* its context is the device's, retained */
+};
+
+/* Fails unless `comm` is a communicator, which is ready. */
+ncclResult_t comm_check(const struct ncclComm *comm, const char *function);
+/* Also fails after ncclCommFinalize or ncclCommRevoke. */
+ncclResult_t comm_check_usable(const struct ncclComm *comm, const char *function);
+
+/* ----------------------------------------------------------------------- groups -- */
+
+/* Jobs up to JOB_MAKES make a communicator; the others end one. */
+enum job_kind {
+	JOB_INIT,
+	JOB_SPLIT,
+	JOB_SHRINK,
+	JOB_MAKES = JOB_SHRINK,
+	JOB_FINALIZE,
+	JOB_DESTROY,
+	JOB_ABORT
+};
+
+/* A call on communicators as a whole, which a group puts off. */
+struct job {
+	enum job_kind kind;
+	struct ncclComm *comm; /* the communicator, or the one that is made */
+	struct ncclComm *parent;
+	ncclComm_t *out; /* where the program wants the new communicator */
+	char id[NCCL_UNIQUE_ID_BYTES + 1];
+	int color, key, flags;
+	int *exclude, nexclude; /* owned by the job */
+	ncclResult_t result;
+	char text[1024]; /* of a failure on a thread of its own */
+	struct job *next;
+};
+
+/* Executes the job, which may be on a thread of its own, and records its result. */
+void job_run(struct job *job);
+/* Records that a job of the kinds up to JOB_MAKES cannot be executed. */
+void job_refuse(struct job *job, const char *why);
+/* Undoes a job that was never executed. */
+void job_undo(struct job *job);
+
+/* Executes the job now, or keeps it until the thread's group ends.  Takes it over. */
+ncclResult_t group_job(struct job *job);
+/* Issues an operation now, or keeps it until the thread's group ends. */
+ncclResult_t group_operation(struct ncclComm *comm, const coll_args_t *args);
+/* Forgets the operations and jobs of the thread's group, and closes it. */
+ncclResult_t group_forget(void);
+/* A wrong call inside a group fails the group's end too.  Returns the code. */
+ncclResult_t group_note(ncclResult_t code);
+int group_is_open(void);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nccl.c - finds the libnccl.so.2 that runs over libcoll, for programs that were built for NVIDIA's. */
+#include <coll/coll.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "run/run.h"
+
+/* Where it lies beside libcoll: installed, and in the tree in which it was built. */
+static const char *const nccl_places[] = {"coll/nccl", "../bindings/nccl/.libs"};
+
+/* The folder of libcoll, without its links. */
+static int nccl_beside(char *folder)
+{
+	const char *(*ours)(void) = coll_version_string;
+	char path[PATH_MAX];
+	void *symbol;
+	Dl_info where;
+
+	memcpy(&symbol, &ours, sizeof(symbol));
+	if (!dladdr(symbol, &where) || !where.dli_fname || !realpath(where.dli_fname, path))
+		return -1;
+	*strrchr(path, '/') = '\0';
+	return snprintf(folder, PATH_MAX, "%s", path) < PATH_MAX ? 0 : -1;
+}
+
+int run_find_nccl(char *folder, size_t size)
+{
+	char beside[PATH_MAX], path[PATH_MAX + 64], whole[PATH_MAX];
+
+	if (nccl_beside(beside))
+		beside[0] = '\0';
+	for (size_t i = 0; beside[0] && i < sizeof(nccl_places) / sizeof(nccl_places[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", beside, nccl_places[i]);
+		if (!realpath(path, whole))
+			continue;
+		snprintf(path, sizeof(path), "%s/libnccl.so.2", whole);
+		if (!access(path, R_OK) && (size_t)snprintf(folder, size, "%s", whole) < size)
+			return 0;
+	}
+	fprintf(stderr,
+		"coll run: --nccl: libcoll's libnccl.so.2 is not in %s/%s; install libcoll again\n",
+		beside[0] ? beside : "?", nccl_places[0]);
+	return -1;
+}

@@ -6,6 +6,7 @@
  * management, event management, stream memory operations).
  */
 #include "device/caller_stream.h"
+#include "device/device.h"
 #include "device/device_impl.h"
 #include "base/error.h"
 
@@ -35,18 +36,21 @@ static int stream_is_captured(const char *what)
 int caller_stream_check(const char *what, void *stream)
 {
 	struct device_pushed pushed;
+	const char *missing = device_missing();
 	void *context = NULL;
 	int result, status = 0;
 
-	if (!cuda_driver.cuStreamWaitValue32 || !cuda_driver.cuStreamGetCtx ||
-	    !cuda_driver.cuStreamIsCapturing)
+	if (!cuda_driver.cuStreamIsCapturing)
+		missing = "cuStreamIsCapturing";
+	if (!cuda_driver.cuStreamGetCtx)
+		missing = "cuStreamGetCtx";
+	if (!cuda_driver.cuStreamWaitValue32)
+		missing = "cuStreamWaitValue32_v2";
+	if (missing)
 		return error_set(COLL_ERR_UNSUPPORTED,
 				 "%s: the CUDA driver is too old to order the operation with a "
 				 "stream (it has no '%s'; CUDA 11.7 has it): pass NULL as stream",
-				 what,
-				 !cuda_driver.cuStreamWaitValue32 ? "cuStreamWaitValue32_v2"
-				 : !cuda_driver.cuStreamGetCtx    ? "cuStreamGetCtx"
-								  : "cuStreamIsCapturing");
+				 what, missing);
 	result = cuda_driver.cuStreamGetCtx(stream, &context);
 	if (!result)
 		result = device_push(&pushed, context);
@@ -212,19 +216,13 @@ int stream_word_make(struct stream_word *word, const char *what, void *stream)
 		return stream_failed(what, result);
 	device_expect_held();
 	word->value = value;
-	word->context = context;
 	atomic_init(word->value, 0);
 	return COLL_SUCCESS;
 }
 
 void stream_word_free(struct stream_word *word)
 {
-	struct device_pushed pushed;
-
-	if (!word->value || device_push(&pushed, word->context))
-		return;
-	cuda_driver.cuMemFreeHost((void *)word->value);
-	device_pop(&pushed);
+	device_unpin((void *)word->value);
 	word->value = NULL;
 }
 

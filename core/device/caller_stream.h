@@ -28,7 +28,6 @@ struct stream_event {
 /* The word that streams wait for. */
 struct stream_word {
 	_Atomic uint32_t *value; /* NULL: not allocated yet */
-	void *context;
 };
 
 /*

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,8 +23,11 @@ enum { TYPE_UNKNOWN = 0, TYPE_HOST = 1 };
 /* The state of the process; device_once makes its last change. */
 static pthread_once_t device_once = PTHREAD_ONCE_INIT;
 static int device_found;
+static const char *device_lacks;    /* a function that the driver lacks, or NULL */
 static _Atomic int device_holds;    /* operations hold streams of the program */
 static _Atomic int device_was_idle; /* the last result of device_in_use */
+static _Atomic int
+	device_is_stub; /* to be told by the next device_open, when the log's level is known */
 
 /* ------------------------------------------------------------------- opening -- */
 
@@ -37,16 +41,38 @@ static void device_load(void)
 		log_debug("no CUDA driver, all memory counts as host memory: %s", why);
 		break;
 	case DRIVER_INCOMPLETE:
-		log_warn(
-			"the CUDA driver (libcuda.so.1) has no '%s': it is too old, and all memory "
-			"counts as host memory",
-			why);
+		device_lacks = why;
+		/* With these, CUDA memory is at least refused. */
+		device_found = cuda_driver.cuPointerGetAttributes && cuda_driver.cuCtxGetCurrent;
+		log_warn("the CUDA driver (libcuda.so.1) has no '%s': it is too old, and %s", why,
+			 device_found ? "CUDA memory is refused"
+				      : "all memory counts as host memory");
 	}
+}
+
+/* The toolkit has a libcuda.so.1 for the linker: all its functions return this error. */
+static void device_name_stub(void)
+{
+	Dl_info where = {.dli_fname = NULL};
+	void *symbol;
+
+	memcpy(&symbol, &cuda_driver.cuCtxGetCurrent, sizeof(symbol));
+	dladdr(symbol, &where);
+	log_info("%s is not a CUDA driver but the CUDA toolkit's stub, which only serves to link "
+		 "programs: all memory counts as host memory",
+		 where.dli_fname ? where.dli_fname : "libcuda.so.1");
+}
+
+const char *device_missing(void)
+{
+	return device_lacks;
 }
 
 int device_open(void)
 {
 	pthread_once(&device_once, device_load);
+	if (atomic_load(&device_is_stub) && atomic_exchange(&device_is_stub, 0))
+		device_name_stub();
 	return device_found;
 }
 
@@ -77,11 +103,14 @@ static int device_absent(int result)
 int device_in_use(void)
 {
 	void *context = NULL;
+	int result;
 
 	if (!device_open())
 		return 0;
-	if (device_absent(cuda_driver.cuCtxGetCurrent(&context))) {
-		atomic_store(&device_was_idle, 1);
+	result = cuda_driver.cuCtxGetCurrent(&context);
+	if (device_absent(result)) {
+		if (!atomic_exchange(&device_was_idle, 1))
+			atomic_store(&device_is_stub, result == CUDA_STUB_LIBRARY);
 		return 0;
 	}
 	return context || !atomic_load(&device_was_idle);
@@ -91,9 +120,9 @@ void device_words(int result, char *text, size_t size)
 {
 	const char *name = NULL, *words = NULL;
 
-	if (cuda_driver.cuGetErrorName(result, &name) || !name)
+	if (!cuda_driver.cuGetErrorName || cuda_driver.cuGetErrorName(result, &name) || !name)
 		name = "unknown to this driver";
-	if (cuda_driver.cuGetErrorString(result, &words) || !words)
+	if (!cuda_driver.cuGetErrorString || cuda_driver.cuGetErrorString(result, &words) || !words)
 		words = "error";
 	snprintf(text, size, "%s (%d, %s)", words, result, name);
 }
@@ -114,6 +143,13 @@ uint32_t device_kind(const void *ptr, int *device)
 	char words[256];
 
 	*device = kind == COLL_MEM_HOST ? -1 : place.ordinal;
+	if (kind != COLL_MEM_HOST && device_lacks) {
+		error_set(COLL_ERR_UNSUPPORTED,
+			  "%p is CUDA memory, which needs a driver with '%s': the installed one "
+			  "(libcuda.so.1) is too old",
+			  ptr, device_lacks);
+		return 0;
+	}
 	if (!result || device_absent(result))
 		return kind;
 	device_words(result, words, sizeof(words));
@@ -326,7 +362,7 @@ void *device_pin(size_t bytes, const void *near)
 	return ptr;
 }
 
-void device_unpin(void *ptr)
+void device_unpin_now(void *ptr)
 {
 	struct device_guard guard;
 

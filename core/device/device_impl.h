@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device_impl.h - functions and types that device.c and copy_stream.c share. */
+/* device_impl.h - functions and types that the files of this folder share. */
 #ifndef CORE_DEVICE_DEVICE_IMPL_H
 #define CORE_DEVICE_DEVICE_IMPL_H
 
@@ -33,6 +33,10 @@ struct device_pushed {
 };
 int device_push(struct device_pushed *pushed, void *context);
 void device_pop(const struct device_pushed *pushed);
+/* Waits for all work of the memory's context. */
+void device_unpin_now(void *ptr);
+/* A function that the library needs and the driver lacks, or NULL. */
+const char *device_missing(void);
 /* Streams of the program are held from now on: see device_copy. */
 void device_expect_held(void);
 /* Returns COLL_ERR_DEVICE, with a message. */

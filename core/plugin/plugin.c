@@ -132,7 +132,8 @@ static void plugin_ask(const struct plugin_list *list, struct plugin *plugin,
 
 	if (plugin->code)
 		return;
-	if (wanted == PLUGIN_RULED_OUT)
+	plugin->unprobed = wanted == PLUGIN_RULED_OUT;
+	if (plugin->unprobed)
 		plugin_refuse(plugin, COLL_ERR_CONFIG, "it was not probed, since %s rules it out",
 			      config_source(config, "backend"));
 	else if (wanted == PLUGIN_BY_PRIORITY && idle)
@@ -204,6 +205,11 @@ const struct plugin *plugins_probe(struct plugin_list *list, const struct config
 	const struct plugin *found = plugins_find(list, name);
 	struct plugin *plugin = found ? &list->item[found - list->item] : NULL;
 
+	if (plugin && plugin->unprobed) {
+		plugin->unprobed = 0;
+		plugin->code = COLL_SUCCESS;
+		plugin->reason[0] = '\0';
+	}
 	if (plugin && !plugin->code)
 		plugin_probe(plugin, config);
 	return plugin;

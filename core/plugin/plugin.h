@@ -23,6 +23,7 @@ struct plugin {
 	coll_native_t native;
 	coll_option_t *options; /* backend.options points here */
 	int code;               /* COLL_SUCCESS, or the code of its refusal or of its probe */
+	int unprobed;           /* refused unprobed, as plugins_load did not want it */
 	char reason[768];       /* the message of code */
 	int32_t priority;       /* the priority in force */
 	char priority_source[512];
@@ -69,7 +70,7 @@ const char *plugin_idle(const struct plugin_list *list, const struct plugin *plu
 const struct plugin *plugins_find(const struct plugin_list *list, const char *name);
 /* The backend is about to be used: its `finish` will be called when the process ends. */
 void plugin_will_finish(const struct plugin *plugin);
-/* Probes the entry of that backend name, which plugins_load did not probe, and returns it; or NULL. */
+/* Probes the entry of that backend name, though plugins_load did not want it, and returns it; or NULL. */
 const struct plugin *plugins_probe(struct plugin_list *list, const struct config *config,
 				   const char *name);
 

@@ -40,6 +40,14 @@ int select_agree(struct bootstrap *bootstrap, const struct config *config,
 		 const struct plugin **chosen, int *by_name);
 
 /*
+ * Collective, for a backend without a transport: the transport that watches over the ranks (option
+ * `companion`), or NULL for none.  *by_name: the user has set the option; then a companion that a rank
+ * cannot use is an error.
+ */
+int select_companion(struct bootstrap *bootstrap, const struct config *config,
+		     struct plugin_list *list, const struct plugin **chosen, int *by_name);
+
+/*
  * Some rank could not open the chosen backend, as error_text() says: the next choice leaves it out.  All ranks
  * call it.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* context.c - opening and closing endpoints, driving them, and control messages. */
+#include "transport/companion.h"
 #include "transport/context.h"
 #include "device/device.h"
 #include "base/clock.h"
@@ -252,13 +253,15 @@ int context_derive(struct context **out, struct context *parent, struct bootstra
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	}
 	context->parent = parent;
+	context->companion = parent->companion;
 	context_ref(parent);
 	/* A shrink may follow an abort of the parent, which then does not concern the new context. */
 	atomic_store(&context->constructing, !atomic_load(&parent->aborted));
 	return context_prepare(context, &parts);
 }
 
-int context_derive_open(struct context *context, const struct context_making *making)
+/* By the backend's own shrink or split. */
+static int context_derive_native(struct context *context, const struct context_making *making)
 {
 	const coll_native_t *native = context->plugin->backend.native;
 	void *parent = context->parent->ep;
@@ -268,15 +271,27 @@ int context_derive_open(struct context *context, const struct context_making *ma
 	if (making->exclude)
 		code = native->shrink(parent, making->exclude, making->n, &context->host,
 				      &context->ep, &err);
-	else if (native->split)
+	else
 		code = native->split(parent, making->color, making->key, &context->host,
 				     &context->ep, &err);
-	else
-		return context_open(context);
 	if (code)
 		return error_take(code, &err);
 	context_begin(context);
 	return COLL_SUCCESS;
+}
+
+int context_derive_open(struct context *context, const struct context_making *making)
+{
+	int code, lost;
+
+	atomic_store(&context->deriving, 1);
+	if (making->exclude || context->plugin->backend.native->split)
+		code = context_derive_native(context, making);
+	else
+		code = context_open(context);
+	atomic_store(&context->deriving, 0);
+	lost = code ? companion_check_ranks(context) : COLL_SUCCESS;
+	return lost ? lost : code;
 }
 
 void context_ref(struct context *context)
@@ -325,16 +340,19 @@ void context_unref(struct context *context, int64_t timeout_ms)
 		return;
 	wait_thread_stop(context);
 	wait_remove(context);
+	companion_forget(context);
 	context_close_endpoint(context, context_meet_to_close(context, timeout_ms));
+	if (context->companion && !parent)
+		companion_close(context->companion, timeout_ms);
 	context_free(context);
 	if (parent)
 		context_unref(parent, timeout_ms);
 }
 
-void context_withdraw(struct context *context)
+void context_withdraw(struct context *context, int64_t timeout_ms)
 {
 	wait_remove(context);
-	context_close_endpoint(context, 0);
+	context_close_endpoint(context, timeout_ms);
 	bootstrap_watch(context->bootstrap, NULL);
 	context->bootstrap = NULL;
 	context->plugins = NULL;
@@ -422,6 +440,13 @@ int context_flush(struct context *context)
 	return 1;
 }
 
+/* Has the companion lost ranks since the last call? */
+static int context_is_alarmed(struct context *context)
+{
+	return atomic_load_explicit(&context->alarm.news, memory_order_relaxed) &&
+	       atomic_exchange(&context->alarm.news, 0);
+}
+
 int context_progress(struct context *context)
 {
 	const coll_transport_t *t = context->plugin->backend.transport;
@@ -432,7 +457,7 @@ int context_progress(struct context *context)
 		moved = t->progress(context->ep);
 	while ((recv = match_next_done(&context->match)))
 		context->client->received(recv);
-	if (context->pending_events || context->match.controls) {
+	if (context->pending_events || context->match.controls || context_is_alarmed(context)) {
 		context->pending_events = 0;
 		context->client->check(context);
 		controls = context->match.controls != 0;

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 
 struct comm;
+struct companion;
 struct copy_stream;
 struct context;
 struct control;
@@ -56,6 +57,14 @@ struct context_client {
 /* Ids of freed communicators are bits in CONTEXT_FREED pieces, each allocated when first needed. */
 enum { CONTEXT_FREED_PIECE = 1 << 15, CONTEXT_FREED = 1 << 11 };
 
+/* What the companion's thread tells a context about lost ranks. */
+struct alarm {
+	_Atomic int code; /* 0: none yet; the text stands before it */
+	_Atomic int news; /* ranks were lost since the last context_progress */
+	char text[512];
+	int aborts, aborted; /* of the watcher alone: the backend is to be aborted, was aborted */
+};
+
 struct context {
 	pthread_mutex_t lock;
 	const struct context_client *client;
@@ -81,6 +90,7 @@ struct context {
 	_Atomic int opening;  /* the plugin's open runs, on the thread `opener` */
 	_Atomic int given_up; /* while it ran, the plugin was told that another rank has failed */
 	pthread_t opener;
+	_Atomic int deriving;     /* context_derive_open runs: the loss of a rank ends it */
 	_Atomic int constructing; /* not open yet: an abort of its parent aborts it too */
 	_Atomic uintptr_t
 		progress_owner; /* the thread that last entered: it drives this context while it waits for others */
@@ -114,6 +124,13 @@ struct context {
 	int told_failure;   /* this rank's plugin has passed a failure to host->exchange_fail */
 	int unflushed;      /* the endpoint may keep messages back: see context_flush */
 	int pending_events; /* a peer has failed or a message did not match: see context_progress */
+	/*
+	 * See companion.h; NULL: none.  It belongs to the first of the contexts that were derived from one
+	 * another.
+	 */
+	struct companion *companion;
+	struct context *next_watched; /* in the companion's list */
+	struct alarm alarm;
 	struct context *next; /* in the list of all contexts */
 };
 
@@ -159,7 +176,7 @@ int context_derive_open(struct context *context, const struct context_making *ma
  * Frees a context whose open has failed on some rank.  The bootstrap, the plugins and the configuration go
  * back to the caller, who may open another backend with them.
  */
-void context_withdraw(struct context *context);
+void context_withdraw(struct context *context, int64_t timeout_ms);
 
 /* Communicators and events hold references; the last unref closes the endpoint within timeout_ms. */
 void context_ref(struct context *context);

@@ -2,6 +2,7 @@
 /* host.c - the table of functions that an endpoint's plugin gets from the core. */
 #include "device/device.h"
 #include "base/error.h"
+#include "transport/companion.h"
 #include "transport/context.h"
 #include "base/log.h"
 #include "reduce/reduce.h"
@@ -80,6 +81,16 @@ static void host_mac(const coll_host_t *host, const void *data, uint64_t len, ui
 	siphash128(host->key, data, len, out);
 }
 
+/* While the plugin connects the ranks of a derived context, which nobody watches yet: has one of them died? */
+static int host_lost_rank(const struct context *context)
+{
+	int lost = 0;
+
+	for (int r = 0; context->origin && !lost && r < context->nranks; r++)
+		lost = companion_has_lost(context, r);
+	return lost;
+}
+
 /* While the plugin connects the ranks: another rank has failed, so that it will never be connected. */
 static int host_other_failed(struct context *context)
 {
@@ -97,6 +108,7 @@ static int32_t host_aborted(const coll_host_t *host)
 
 	return atomic_load(&context->aborted) ||
 	       (atomic_load(&context->constructing) && atomic_load(&context->parent->aborted)) ||
+	       (atomic_load(&context->deriving) && host_lost_rank(context)) ||
 	       host_other_failed(context);
 }
 

@@ -50,10 +50,10 @@ struct recv {
 	int32_t unscaled; /* the message is an input too, and divided likewise */
 	int32_t divisor; /* not 0: own is an input of an average, divided by this before it is added */
 	uint32_t elem;
-	uint64_t got;     /* bytes received so far */
-	uint8_t carry[8]; /* the bytes of an element that has come in part */
-	uint32_t device;  /* kind of memory at dst if it is device memory; else 0 */
-	int32_t broken;   /* the code of a failed copy to device memory, whose message is set */
+	uint64_t got;      /* bytes received so far */
+	uint8_t carry[16]; /* the bytes of an element that has come in part */
+	uint32_t device;   /* kind of memory at dst if it is device memory; else 0 */
+	int32_t broken;    /* the code of a failed copy to device memory, whose message is set */
 };
 
 /* A receive with `loose`: match finds its place in the index from the receive. */

@@ -33,30 +33,30 @@ static int32_t nccl_info(const coll_host_t *host, char *buf, uint64_t size)
 
 /* -------------------------------------------------------------------- operations -- */
 
-static int nccl_means_bitwise(int32_t op)
+static int nccl_is_of_coll(int32_t op)
 {
-	return op >= COLL_BAND && op <= COLL_BXOR;
+	return op >= COLL_BAND && op <= COLL_MAXLOC;
 }
 
 static int32_t nccl_op_create(void *ep, int32_t *op, const void *scalar, int32_t dtype,
 			      int32_t residence, coll_error_t *err)
 {
 	struct nccl *n = ep;
-	int clash[COLL_BXOR - COLL_BAND + 1], clashes = 0, pushed, result;
-	int32_t code = nccl_check_reduction(n, dtype, COLL_SUM, err);
+	int clash[COLL_MAXLOC - COLL_BAND + 1], clashes = 0, pushed, result;
+	int32_t code = nccl_check_reduction(n, dtype, COLL_PROD, err);
 
 	if (!code)
 		code = nccl_begin(n, &pushed, err);
 	if (code)
 		return code;
-	/* NCCL may return a number that is a bitwise operation in coll.h: takes the next one, then frees these. */
+	/* NCCL may return the number of an operation of coll.h that it lacks: takes the next one, then frees these. */
 	do {
 		if (clashes)
 			clash[clashes - 1] = *op;
 		result = nccl_lib.ncclRedOpCreatePreMulSum(op, (void *)(uintptr_t)scalar, dtype,
 							   residence, n->comm);
 		code = nccl_record_result(n, result, "ncclRedOpCreatePreMulSum", err);
-	} while (!code && nccl_means_bitwise(*op) && ++clashes);
+	} while (!code && nccl_is_of_coll(*op) && ++clashes);
 	while (clashes)
 		nccl_lib.ncclRedOpDestroy(clash[--clashes], n->comm);
 	nccl_end(n, pushed);

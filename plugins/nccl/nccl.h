@@ -75,6 +75,7 @@ struct nccl_lib {
 	nccl_root_fn ncclGather;
 	nccl_root_fn ncclScatter;
 	int version;
+	int cuda;       /* the version of CUDA for which it was built, as 13000; 0: unknown */
 	char path[256]; /* the file of the library */
 };
 
@@ -87,6 +88,12 @@ int32_t nccl_library_open(const coll_host_t *host, coll_error_t *err);
  * otherwise make that of some device.
  */
 int32_t nccl_check_runtime(coll_error_t *err);
+/*
+ * Does that runtime refuse the driver?  From NCCL 2.23 on; before, the answer is no.  The device's context is current.
+ */
+int nccl_runtime_refuses(void);
+/* The version of CUDA for which a library of NCCL was built, as 13000 for CUDA 13.0; 0: unknown.  nccl_built.c */
+int nccl_built_for(const char *path);
 /* "2.28.9" */
 void nccl_version_text(int version, char *text, size_t size);
 
@@ -182,7 +189,8 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err);
  * the error with which its work ended.
  */
 int nccl_device_wait(const struct nccl *n, int64_t timeout_ms);
-void nccl_device_close(struct nccl *n);
+/* CUDA frees memory when the device is idle: waits for that until the time `deadline`. */
+void nccl_device_close(struct nccl *n, int64_t deadline);
 /* Later work on stream `to` waits for the work that is now on stream `from`. */
 int32_t nccl_stream_dependency(struct nccl *n, void *from, void *to, coll_error_t *err);
 /* Device memory for work on `stream`, valid in the order of the stream.  The lock is held. */
@@ -240,10 +248,14 @@ void nccl_stop(struct nccl *n);
 /* Aborts NCCL's communicators and sets n->comm to NULL; waits for the abort until the time `deadline`. */
 void nccl_abort_comm(struct nccl *n, int64_t deadline);
 /*
- * Ends a communicator that has no work: 1 if NCCL did so before the time `deadline`.  Otherwise it is aborted, or
- * its end goes on in the background.
+ * Ends a communicator that has no work.  If NCCL does not do so before the time `deadline`, the communicator is
+ * aborted, or its end goes on in the background.
  */
-int nccl_finish_comm(struct nccl *n, nccl_comm_t comm, int64_t deadline, int abort_if_late);
+enum nccl_ended { NCCL_ENDED, NCCL_END_ABORTED, NCCL_END_GOES_ON };
+enum nccl_ended nccl_finish_comm(struct nccl *n, nccl_comm_t comm, int64_t deadline,
+				 int abort_if_late);
+/* Frees device memory that no work uses; after the time `deadline` that goes on in the background. */
+void nccl_free_memory(struct nccl *n, struct nccl_scratch *memory, int64_t deadline);
 
 /* ------------------------------------------------------------------ nccl_group.c -- */
 
@@ -270,6 +282,7 @@ struct nccl_call {
 	void *stream;
 	void *barrier_scratch;
 	int type;      /* ncclDataType_t */
+	int op;        /* ncclRedOp_t */
 	size_t factor; /* elements of `type` in one element of the caller's */
 	size_t size;   /* bytes of one element of the caller's */
 };

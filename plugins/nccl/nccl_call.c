@@ -5,7 +5,7 @@
 
 /* ------------------------------------------------------------------------- types -- */
 
-enum { NCCL_UINT8 = COLL_UINT8 };
+enum { NCCL_UINT8 = COLL_UINT8, NCCL_MAX = COLL_MAX, NCCL_MIN = COLL_MIN };
 
 int nccl_reduces(int32_t kind)
 {
@@ -23,21 +23,41 @@ static int nccl_knows_type(const struct nccl *n, int32_t dtype)
 static size_t nccl_size(int32_t dtype)
 {
 	static const uint8_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+	static const uint8_t others[] = {2, 2, 1, 8, 16, 8, 16, 8, 16}; /* from COLL_INT16 on */
 
-	return dtype < (int32_t)sizeof(sizes) ? sizes[dtype] : 2;
+	return dtype < COLL_INT16 ? sizes[dtype] : others[dtype - COLL_INT16];
 }
+
+/* Sums and averages of complex numbers are those of their parts. */
+static int nccl_is_of_parts(int32_t dtype, int32_t op)
+{
+	return (dtype == COLL_COMPLEX64 || dtype == COLL_COMPLEX128) &&
+	       (op == COLL_SUM || op == COLL_AVG);
+}
+
+/* The operations of coll.h that NCCL lacks, from COLL_BAND on, and the types, from COLL_INT16 on. */
+static const char *const nccl_no_op[] = {"band", "bor",  "bxor",   "land",
+					 "lor",  "lxor", "minloc", "maxloc"};
+static const char *const nccl_no_type[] = {"int16",         "uint16",      "bool",
+					   "complex64",     "complex128",  "float32_int32",
+					   "float64_int32", "int32_int32", "int64_int32"};
 
 int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, coll_error_t *err)
 {
 	char version[32];
 
-	if (op >= COLL_BAND && op <= COLL_BXOR)
-		return error_fill(err, COLL_ERR_UNSUPPORTED,
-				  "NCCL has no bitwise reductions (%s): use another operation, or "
-				  "another backend with COLL_BACKEND",
-				  op == COLL_BAND  ? "band"
-				  : op == COLL_BOR ? "bor"
-						   : "bxor");
+	if ((dtype == COLL_BOOL && (op == COLL_LAND || op == COLL_LOR)) ||
+	    nccl_is_of_parts(dtype, op))
+		return COLL_SUCCESS;
+	if (op >= COLL_BAND && op <= COLL_MAXLOC)
+		return error_fill(
+			err, COLL_ERR_UNSUPPORTED,
+			"NCCL has no %s (%s): use another operation, or another backend with "
+			"COLL_BACKEND",
+			op <= COLL_BXOR   ? "bitwise reductions"
+			: op <= COLL_LXOR ? "logical reductions but land and lor of bool"
+					  : "reductions of pairs",
+			nccl_no_op[op - COLL_BAND]);
 	if (nccl_knows_type(n, dtype))
 		return COLL_SUCCESS;
 	nccl_version_text(nccl_lib.version, version, sizeof(version));
@@ -45,8 +65,9 @@ int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, co
 			  "NCCL %s does not reduce %s: use another type, or another backend with "
 			  "COLL_BACKEND",
 			  version,
-			  dtype == COLL_INT16    ? "int16"
-			  : dtype == COLL_UINT16 ? "uint16"
+			  dtype >= COLL_COMPLEX64 && dtype <= COLL_COMPLEX128
+				  ? "complex numbers but by sum and avg"
+			  : dtype >= COLL_INT16 ? nccl_no_type[dtype - COLL_INT16]
 			  : dtype == COLL_FLOAT8E4M3
 				  ? "float8e4m3 here (2.24 is the first that does, on "
 				    "devices of compute capability 9)"
@@ -65,6 +86,14 @@ int32_t nccl_takes(void *ep, const coll_args_t *args, coll_error_t *err)
 					: COLL_SUCCESS;
 }
 
+/* Of bytes, the least is true if all are, and the greatest if any is. */
+static int nccl_choose_op(const coll_args_t *a)
+{
+	if (a->dtype != COLL_BOOL)
+		return a->op;
+	return a->op == COLL_LAND ? NCCL_MIN : NCCL_MAX;
+}
+
 /* An operation that only moves data moves types that NCCL lacks as bytes. */
 static void nccl_choose_type(struct nccl_call *c)
 {
@@ -73,6 +102,11 @@ static void nccl_choose_type(struct nccl_call *c)
 	c->size = nccl_size(dtype);
 	c->type = nccl_knows_type(c->n, dtype) ? dtype : NCCL_UINT8;
 	c->factor = nccl_knows_type(c->n, dtype) ? 1 : c->size;
+	if (nccl_reduces(c->args->kind) && nccl_is_of_parts(dtype, c->args->op)) {
+		c->type = dtype == COLL_COMPLEX64 ? COLL_FLOAT32 : COLL_FLOAT64;
+		c->factor = 2;
+	}
+	c->op = nccl_choose_op(c->args);
 }
 
 /* ------------------------------------------------------------------------- calls -- */
@@ -126,21 +160,21 @@ int nccl_run_call(const struct nccl_call *c, const char **what)
 	switch (a->kind) {
 	case COLL_KIND_ALLREDUCE:
 		*what = "ncclAllReduce";
-		return lib->ncclAllReduce(c->send, c->recv, count, c->type, a->op, comm, c->stream);
+		return lib->ncclAllReduce(c->send, c->recv, count, c->type, c->op, comm, c->stream);
 	case COLL_KIND_BROADCAST:
 		*what = "ncclBroadcast";
 		return lib->ncclBroadcast(a->sendbuf, a->recvbuf, count, c->type, a->root, comm,
 					  c->stream);
 	case COLL_KIND_REDUCE:
 		*what = "ncclReduce";
-		return lib->ncclReduce(c->send, c->recv, count, c->type, a->op, a->root, comm,
+		return lib->ncclReduce(c->send, c->recv, count, c->type, c->op, a->root, comm,
 				       c->stream);
 	case COLL_KIND_ALLGATHER:
 		*what = "ncclAllGather";
 		return lib->ncclAllGather(a->sendbuf, a->recvbuf, count, c->type, comm, c->stream);
 	case COLL_KIND_REDUCE_SCATTER:
 		*what = "ncclReduceScatter";
-		return lib->ncclReduceScatter(c->send, c->recv, count, c->type, a->op, comm,
+		return lib->ncclReduceScatter(c->send, c->recv, count, c->type, c->op, comm,
 					      c->stream);
 	case COLL_KIND_GATHER:
 		*what = "gather";

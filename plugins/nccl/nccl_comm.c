@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The least time for which a close waits until CUDA has freed memory. */
+enum { NCCL_FREE_MS = 100 };
+
 /* A rank sends this record to all other ranks before NCCL connects them. */
 struct nccl_peer_info {
 	int32_t version;
@@ -32,13 +35,13 @@ int32_t nccl_new(const coll_host_t *host, struct nccl **out, coll_error_t *err)
 	return code ? code : nccl_device_open(n, err);
 }
 
-static void nccl_free(struct nccl *n)
+static void nccl_free(struct nccl *n, int64_t deadline)
 {
 	int pushed;
 
 	nccl_copy_results(n, COLL_ERR_ABORTED, NULL);
 	if (n->context && !nccl_enter(n->context, &pushed, NULL)) {
-		nccl_device_close(n);
+		nccl_device_close(n, deadline);
 		nccl_leave(pushed);
 	}
 	nccl_links_close(n);
@@ -62,12 +65,12 @@ nccl_config_t nccl_config(int blocking)
 }
 
 /*
- * From 2.23 on an init that NCCL refuses leaves the group open that it has begun: until it is closed, no call of
- * this thread would be launched.  If no group is open, this does nothing.
+ * From 2.23 on an init whose CUDA runtime refuses the driver leaves the group open that it has begun: until it is
+ * closed, no call of this thread would be launched.  After other failures an open group is the program's own.
  */
 static void nccl_close_group(void)
 {
-	if (nccl_lib.version >= NCCL_2_23)
+	if (nccl_runtime_refuses())
 		nccl_lib.ncclGroupEnd();
 }
 
@@ -319,15 +322,15 @@ int32_t nccl_open_all(const coll_host_t *const *hosts, uint32_t count, void **ep
 
 /* --------------------------------------------------------------------- their end -- */
 
-/* Waits for all work and ends the communicator; 1 if NCCL completed both in time. */
-static int nccl_finish(struct nccl *n, int64_t timeout_ms)
+/* Waits for all work and ends the communicator. */
+static enum nccl_ended nccl_finish(struct nccl *n, int64_t timeout_ms)
 {
 	int64_t deadline = clock_now_ms() + timeout_ms;
 	nccl_comm_t comm;
 
 	if (nccl_wait_comm_ready(n, n->host, timeout_ms, NULL) ||
 	    nccl_device_wait(n, nccl_remaining(deadline)))
-		return 0;
+		return NCCL_END_ABORTED;
 	comm = n->comm;
 	n->comm = NULL;
 	return nccl_finish_comm(n, comm, deadline, 1);
@@ -335,31 +338,38 @@ static int nccl_finish(struct nccl *n, int64_t timeout_ms)
 
 static void nccl_end_comm(struct nccl *n, int64_t timeout_ms)
 {
-	int orderly, finished;
+	enum nccl_ended ended = NCCL_END_ABORTED;
 
 	pthread_mutex_lock(&n->lock);
-	orderly = n->comm && !n->base && !n->revoked && timeout_ms > 0;
-	finished = orderly && nccl_finish(n, timeout_ms);
-	if (orderly && !finished)
-		kit_log(n->host, COLL_LOG_WARN,
-			"rank %u: NCCL has failed, or did not finish within %.3g s "
-			"(destroy_timeout): its communicator is aborted",
-			n->rank, (double)timeout_ms / 1000);
+	if (n->comm && !n->base && !n->revoked && timeout_ms > 0) {
+		ended = nccl_finish(n, timeout_ms);
+		if (ended != NCCL_ENDED)
+			kit_log(n->host, COLL_LOG_WARN,
+				ended == NCCL_END_ABORTED
+					? "rank %u: NCCL has failed, or did not finish within %.3g "
+					  "s (destroy_timeout): its communicator is aborted"
+					: "rank %u: NCCL has not freed its communicator within "
+					  "%.3g s (destroy_timeout), since other work keeps the "
+					  "CUDA device busy: that goes on in the background",
+				n->rank, (double)timeout_ms / 1000);
+	}
 	if (n->comm || n->base)
 		nccl_abort_comm(n, clock_now_ms() + NCCL_ABORT_MS);
 	pthread_mutex_unlock(&n->lock);
-	if (n->stream && !finished)
+	if (n->stream && ended == NCCL_END_ABORTED)
 		nccl_device_wait(n, NCCL_ABORT_MS);
 }
 
 void nccl_close(void *ep, int64_t timeout_ms)
 {
 	struct nccl *n = ep;
+	int64_t deadline = clock_now_ms() + timeout_ms, least;
 	int pushed;
 
 	if (n->context && !nccl_enter(n->context, &pushed, NULL)) {
 		nccl_end_comm(n, timeout_ms);
 		nccl_leave(pushed);
 	}
-	nccl_free(n);
+	least = clock_now_ms() + NCCL_FREE_MS;
+	nccl_free(n, deadline > least ? deadline : least);
 }

@@ -108,6 +108,7 @@ static int nccl_barrier_scratch_alloc(struct nccl *n)
 static void nccl_barrier_scratch_free(struct nccl *n)
 {
 	struct nccl_device_cache *cache = &nccl_device_cache[n->device];
+	struct nccl_scratch *s;
 	int full;
 
 	pthread_mutex_lock(&nccl_device_cache_lock);
@@ -115,9 +116,11 @@ static void nccl_barrier_scratch_free(struct nccl *n)
 	if (!full)
 		cache->barrier_scratch[cache->cached++] = n->barrier_scratch;
 	pthread_mutex_unlock(&nccl_device_cache_lock);
-	if (full)
-		cuda_driver.cuMemFree(n->barrier_scratch);
-	n->barrier_scratch = 0;
+	s = full ? calloc(1, sizeof(*s)) : NULL;
+	if (!s)
+		return;
+	*s = (struct nccl_scratch){.ptr = n->barrier_scratch, .next = n->scratch};
+	n->scratch = s;
 }
 
 /* Does NCCL reduce float8 on the device?  (NCCL's enqueue.cc: from compute capability 9 on.) */
@@ -214,21 +217,21 @@ int nccl_device_wait(const struct nccl *n, int64_t timeout_ms)
 	return result;
 }
 
-void nccl_device_close(struct nccl *n)
+void nccl_device_close(struct nccl *n, int64_t deadline)
 {
-	struct nccl_scratch *next;
-	/* cuMemFree waits for all work on the device, which may never end. */
-	int idle = !n->stream || nccl_device_wait(n, 0) != CUDA_NOT_READY;
+	struct nccl_scratch *s;
 
-	for (struct nccl_scratch *s = n->scratch; s; s = next) {
-		next = s->next;
-		if (idle)
-			cuda_driver.cuMemFree(s->ptr);
+	if (!n->stream || nccl_device_wait(n, 0) != CUDA_NOT_READY) {
+		if (n->barrier_scratch)
+			nccl_barrier_scratch_free(n);
+		nccl_free_memory(n, n->scratch, deadline);
+		n->scratch = NULL;
+	}
+	/* Work that never ends still uses its memory. */
+	while ((s = n->scratch)) {
+		n->scratch = s->next;
 		free(s);
 	}
-	n->scratch = NULL;
-	if (n->barrier_scratch && idle)
-		nccl_barrier_scratch_free(n);
 	if (n->dependency)
 		cuda_driver.cuEventDestroy(n->dependency);
 	if (n->stream)

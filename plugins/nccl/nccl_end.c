@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nccl_end.c - aborts, revokes and ends communicators of NCCL.  Each of these calls may wait for the whole device.
+ * nccl_end.c - aborts, revokes and ends communicators of NCCL, and frees device memory.  Each of these calls may wait
+ * for the whole device.
  */
 #include "nccl.h"
 
@@ -9,11 +10,13 @@
 
 /*
  * Runs one call to NCCL that ends a communicator, or its work, in a thread of its own, because such a call waits
- * for work that others put on the streams before this communicator's work, or for the whole device.
+ * for work that others put on the streams before this communicator's work, or for the whole device.  It frees memory
+ * in the same way.
  */
 struct nccl_ender {
 	int (*end)(struct nccl_ender *e);
 	nccl_comm_t comm;
+	struct nccl_scratch *memory;
 	void *context;
 	int result;
 	atomic_int done, state; /* NCCL_ENDER_* */
@@ -40,23 +43,37 @@ static void *nccl_ender_run(void *arg)
 	return NULL;
 }
 
-/* Without a thread the call is made here.  NULL if there is no memory for that. */
-static struct nccl_ender *nccl_ender_start(void *context, nccl_comm_t comm,
-					   int (*end)(struct nccl_ender *e), int64_t deadline)
+static struct nccl_ender *nccl_ender_new(void *context, nccl_comm_t comm,
+					 int (*end)(struct nccl_ender *e))
 {
 	struct nccl_ender *e = calloc(1, sizeof(*e));
+
+	if (e)
+		*e = (struct nccl_ender){.end = end, .comm = comm, .context = context, .refs = 2};
+	return e;
+}
+
+/* Waits for the call until the time `deadline`.  Without a thread the call is made here. */
+static void nccl_ender_run_until(struct nccl_ender *e, int64_t deadline)
+{
 	pthread_t thread;
 
-	if (!e)
-		return NULL;
-	*e = (struct nccl_ender){.end = end, .comm = comm, .context = context};
-	atomic_store(&e->refs, 2);
 	if (pthread_create(&thread, NULL, nccl_ender_run, e))
 		nccl_ender_run(e);
 	else
 		pthread_detach(thread);
 	for (unsigned i = 0; !atomic_load(&e->done) && clock_now_ms() < deadline; i++)
 		nccl_backoff(i);
+}
+
+/* NULL: there is no memory for that. */
+static struct nccl_ender *nccl_ender_start(void *context, nccl_comm_t comm,
+					   int (*end)(struct nccl_ender *e), int64_t deadline)
+{
+	struct nccl_ender *e = nccl_ender_new(context, comm, end);
+
+	if (e)
+		nccl_ender_run_until(e, deadline);
 	return e;
 }
 
@@ -93,11 +110,38 @@ static int nccl_ender_finish(struct nccl_ender *e)
 	return result ? result : nccl_lib.ncclCommDestroy(e->comm);
 }
 
+static int nccl_ender_free(struct nccl_ender *e)
+{
+	struct nccl_scratch *s;
+
+	while ((s = e->memory)) {
+		e->memory = s->next;
+		cuda_driver.cuMemFree(s->ptr);
+		free(s);
+	}
+	return NCCL_SUCCESS;
+}
+
+void nccl_free_memory(struct nccl *n, struct nccl_scratch *memory, int64_t deadline)
+{
+	struct nccl_ender *e = memory ? nccl_ender_new(n->context, NULL, nccl_ender_free) : NULL;
+
+	if (!e)
+		return;
+	e->memory = memory;
+	nccl_ender_run_until(e, deadline);
+	if (!atomic_load(&e->done))
+		kit_log(n->host, COLL_LOG_INFO,
+			"rank %u: other work keeps CUDA device %d busy, so CUDA has not freed "
+			"memory of the communicator: that goes on in the background",
+			n->rank, n->device);
+	nccl_ender_unref(e);
+}
+
 /* Returns 1 if the abort is done. */
 static int nccl_abort_one(struct nccl *n, nccl_comm_t comm, int64_t deadline)
 {
 	struct nccl_ender *e = nccl_ender_start(n->context, comm, nccl_ender_abort, deadline);
-
 	int done = 1;
 
 	if (e)
@@ -109,25 +153,36 @@ static int nccl_abort_one(struct nccl *n, nccl_comm_t comm, int64_t deadline)
 			"rank %u: NCCL's abort has not returned within %d ms and goes on in the "
 			"background: do not reuse the buffers of pending calls",
 			n->rank, NCCL_ABORT_MS);
+	else if (e && e->result)
+		kit_log(n->host, COLL_LOG_ERROR,
+			"rank %u: NCCL has refused to abort its communicator (%s): do not reuse "
+			"the "
+			"buffers of pending calls",
+			n->rank, nccl_lib.ncclGetErrorString(e->result));
 	nccl_ender_unref(e);
 	return done;
 }
 
-int nccl_finish_comm(struct nccl *n, nccl_comm_t comm, int64_t deadline, int abort_if_late)
+enum nccl_ended nccl_finish_comm(struct nccl *n, nccl_comm_t comm, int64_t deadline,
+				 int abort_if_late)
 {
 	struct nccl_ender *e = nccl_ender_start(n->context, comm, nccl_ender_finish, deadline);
-	int state = NCCL_ENDER_FINALIZES, finished;
+	enum nccl_ended ended = NCCL_ENDED;
+	int state = NCCL_ENDER_FINALIZES;
 
 	if (!e) {
 		nccl_abort_one(n, comm, deadline);
-		return 0;
+		return NCCL_END_ABORTED;
 	}
-	finished = atomic_load(&e->done) && !e->result;
-	if (!finished && abort_if_late &&
-	    atomic_compare_exchange_strong(&e->state, &state, NCCL_ENDER_CANCELLED))
+	if (!atomic_load(&e->done) || e->result)
+		ended = NCCL_END_GOES_ON;
+	if (ended == NCCL_END_GOES_ON && abort_if_late &&
+	    atomic_compare_exchange_strong(&e->state, &state, NCCL_ENDER_CANCELLED)) {
 		nccl_abort_one(n, comm, clock_now_ms() + NCCL_ABORT_MS);
+		ended = NCCL_END_ABORTED;
+	}
 	nccl_ender_unref(e);
-	return finished;
+	return ended;
 }
 
 /* Ends the making of a communicator.  If NCCL does not end it, it may still write to *making. */
@@ -165,6 +220,11 @@ void nccl_abort_comm(struct nccl *n, int64_t deadline)
 	for (unsigned i = 0; atomic_load(&job->state) == NCCL_JOB_RUNS && clock_now_ms() < deadline;
 	     i++)
 		nccl_backoff(i);
+	if (atomic_load(&job->state) == NCCL_JOB_RUNS)
+		kit_log(n->host, COLL_LOG_ERROR,
+			"rank %u: a call into NCCL has not returned within %d ms of an abort and "
+			"goes on in the background: do not reuse the buffers of pending calls",
+			n->rank, NCCL_ABORT_MS);
 	nccl_job_drop(job);
 }
 
@@ -247,6 +307,11 @@ void nccl_abort(void *ep)
 		nanosleep(&pause, NULL);
 		pthread_mutex_lock(&n->lock);
 	}
+	if (n->in_group && !nccl_group_has(n))
+		kit_log(n->host, COLL_LOG_ERROR,
+			"rank %u: a thread has not ended its group within %d ms of an abort: the "
+			"abort takes effect at the group's end",
+			n->rank, NCCL_ABORT_MS);
 	if (!n->in_group && !nccl_enter(n->context, &pushed, NULL)) {
 		nccl_stop(n);
 		nccl_leave(pushed);

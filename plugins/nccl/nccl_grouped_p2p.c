@@ -165,9 +165,10 @@ int nccl_reduce_scatterv_grouped_p2p(const struct nccl_call *c)
 
 	for (uint32_t r = 0; r < c->nranks && !nccl_failed(result); r++) {
 		if (a->recvcounts[r])
-			result = nccl_lib.ncclReduce(
-				nccl_from(c, c->send, at), r == c->rank ? c->recv : NULL,
-				a->recvcounts[r], c->type, a->op, (int)r, c->comm, c->stream);
+			result = nccl_lib.ncclReduce(nccl_from(c, c->send, at),
+						     r == c->rank ? c->recv : NULL,
+						     a->recvcounts[r] * c->factor, c->type, c->op,
+						     (int)r, c->comm, c->stream);
 		at += a->recvcounts[r];
 	}
 	return nccl_grouped_p2p_end(result);

@@ -2,6 +2,7 @@
 /* nccl_library.c - opens NCCL and the CUDA driver, when the core first probes the backend and not earlier. */
 #include "nccl.h"
 #include "nccl_range.h"
+#include "nccl_real.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -108,6 +109,26 @@ static int32_t nccl_check_version(struct nccl_lib *lib, void *library, const cha
 			  found, lib->path);
 }
 
+/* Opens NVIDIA's library, also where the program has libcoll's drop-in in its place. */
+static int32_t nccl_open_library(const char *name, void **library, coll_error_t *err)
+{
+	int drop_in;
+
+	*library = nccl_open_real(name, &drop_in);
+	if (*library)
+		return COLL_SUCCESS;
+	if (!drop_in)
+		return error_fill(err, COLL_ERR_PLUGIN,
+				  "NCCL is not installed, or not where the loader or the option "
+				  "nccl.library looks: %s",
+				  dlerror());
+	return error_fill(err, COLL_ERR_PLUGIN,
+			  "'%s' is libcoll's own library for NCCL programs in this process, and "
+			  "there is no NCCL beside it: name NVIDIA's library by its path with the "
+			  "option nccl.library (COLL_NCCL_LIBRARY), or choose another backend",
+			  name);
+}
+
 static int32_t nccl_load(const char *name, coll_error_t *err)
 {
 	struct nccl_lib lib = {.version = 0};
@@ -121,12 +142,9 @@ static int32_t nccl_load(const char *name, coll_error_t *err)
 				  "this process uses NCCL from %s (asked for as '%s') and cannot "
 				  "use '%s' beside it: name one library in nccl.library",
 				  nccl_lib.path, nccl_library_name, name);
-	library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-	if (!library)
-		return error_fill(err, COLL_ERR_PLUGIN,
-				  "NCCL is not installed, or not where the loader or the option "
-				  "nccl.library looks: %s",
-				  dlerror());
+	code = nccl_open_library(name, &library, err);
+	if (code)
+		return code;
 	code = nccl_check_version(&lib, library, name, err);
 	if (!code)
 		code = nccl_find(library, &lib, err);
@@ -134,6 +152,7 @@ static int32_t nccl_load(const char *name, coll_error_t *err)
 		dlclose(library);
 		return code;
 	}
+	lib.cuda = nccl_built_for(lib.path);
 	nccl_lib = lib;
 	snprintf(nccl_library_name, sizeof(nccl_library_name), "%s", name);
 	return COLL_SUCCESS;
@@ -179,6 +198,35 @@ static int32_t nccl_stub_driver(const char *version, coll_error_t *err)
 		version, where.dli_fname ? where.dli_fname : "libcuda.so.1");
 }
 
+/* The CUDA runtime inside NCCL refuses the driver. */
+static int32_t nccl_driver_too_old(const char *why, coll_error_t *err)
+{
+	char version[32];
+	int driver = 0;
+
+	nccl_version_text(nccl_lib.version, version, sizeof(version));
+	cuda_driver.cuDriverGetVersion(&driver);
+	return error_fill(
+		err, COLL_ERR_DEVICE,
+		"NCCL %s (%s) cannot use this CUDA driver, which serves CUDA up to %d.%d%s%s: "
+		"update the driver, or install an NCCL that was built for an older CUDA",
+		version, nccl_lib.path, driver / 1000, driver % 1000 / 10,
+		why && why[0] ? ": " : "", why ? why : "");
+}
+
+/* A CUDA runtime needs a driver of at least its own major version. */
+static int32_t nccl_compare_driver(coll_error_t *err)
+{
+	char why[64];
+	int driver = 0;
+
+	if (cuda_driver.cuDriverGetVersion(&driver) || nccl_lib.cuda / 1000 <= driver / 1000)
+		return COLL_SUCCESS;
+	snprintf(why, sizeof(why), "it was built for CUDA %d.%d", nccl_lib.cuda / 1000,
+		 nccl_lib.cuda % 1000 / 10);
+	return nccl_driver_too_old(why, err);
+}
+
 /* cuInit makes no context, and the first CUDA call of the application would call it anyway. */
 static int32_t nccl_start_cuda(coll_error_t *err)
 {
@@ -195,7 +243,7 @@ static int32_t nccl_start_cuda(coll_error_t *err)
 			"check nvidia-smi and CUDA_VISIBLE_DEVICES",
 			version);
 	if (!result)
-		return COLL_SUCCESS;
+		return nccl_compare_driver(err);
 	if (result == CUDA_STUB_LIBRARY)
 		return nccl_stub_driver(version, err);
 	snprintf(what, sizeof(what), "NCCL %s is installed, but CUDA cannot be used: cuInit",
@@ -215,27 +263,21 @@ int32_t nccl_library_open(const coll_host_t *host, coll_error_t *err)
 	return code ? code : nccl_start_cuda(err);
 }
 
+int nccl_runtime_refuses(void)
+{
+	/* NCCL asks its runtime for the device before it refuses these arguments; before 2.23 it does not ask. */
+	return nccl_lib.version >= NCCL_2_23 &&
+	       nccl_lib.ncclCommInitAll(NULL, 0, NULL) == NCCL_UNHANDLED_CUDA_ERROR;
+}
+
 int32_t nccl_check_runtime(coll_error_t *err)
 {
 	static atomic_int works;
-	char version[32];
-	const char *last;
-	int driver = 0;
 
-	/* NCCL asks its runtime for the device before it refuses these arguments; before 2.23 it does not ask. */
-	if (nccl_lib.version < NCCL_2_23 || atomic_load(&works))
+	if (atomic_load(&works))
 		return COLL_SUCCESS;
-	if (nccl_lib.ncclCommInitAll(NULL, 0, NULL) != NCCL_UNHANDLED_CUDA_ERROR) {
-		atomic_store(&works, 1);
-		return COLL_SUCCESS;
-	}
-	last = nccl_lib.ncclGetLastError(NULL);
-	nccl_version_text(nccl_lib.version, version, sizeof(version));
-	cuda_driver.cuDriverGetVersion(&driver);
-	return error_fill(
-		err, COLL_ERR_DEVICE,
-		"NCCL %s (%s) cannot use this CUDA driver, which serves CUDA up to %d.%d%s%s: "
-		"update the driver, or install an NCCL that was built for an older CUDA",
-		version, nccl_lib.path, driver / 1000, driver % 1000 / 10,
-		last && last[0] ? ": " : "", last ? last : "");
+	if (nccl_runtime_refuses())
+		return nccl_driver_too_old(nccl_lib.ncclGetLastError(NULL), err);
+	atomic_store(&works, 1);
+	return COLL_SUCCESS;
 }

@@ -57,7 +57,7 @@ static void nccl_want_collective(struct nccl *n, const struct nccl_call *c)
 
 	if (nccl_lib.version < NCCL_2_22)
 		return;
-	hash = nccl_hash(hash, (uint64_t)c->type << 32 | (uint32_t)a->op);
+	hash = nccl_hash(hash, (uint64_t)c->type << 32 | (uint32_t)c->op);
 	hash = nccl_hash(hash, a->count * c->factor);
 	for (uint32_t r = 0; a->recvcounts && r < n->nranks; r++)
 		hash = nccl_hash(hash, a->recvcounts[r]);

@@ -16,6 +16,11 @@ static void test_staged(const char *backend)
 			ranks_ok(&(struct ranks_job){backend, n, 0, every_call, &plan},
 				 "every call by host memory, %s", where_names[where]);
 	}
+	/* No context owns memory of a pool. */
+	setenv("STANDIN_CUDA_POOL", "1", 1);
+	ranks_ok(&(struct ranks_job){backend, 2, 0, every_call, &(struct plan){ON_DEVICE, 1, 1, 1}},
+		 "every call by host memory, memory of a pool");
+	unsetenv("STANDIN_CUDA_POOL");
 }
 
 static void one_allreduce(struct rank *r)

@@ -239,6 +239,29 @@ static void hangs(struct rank *r)
 		rank_fail(r, "it took %g s", ranks_now() - begin);
 }
 
+static void never_ends(void *arg)
+{
+	(void)arg;
+	for (;;)
+		pause();
+}
+
+/* Other work on the device never ends: the destroy that follows does not wait for that to free the staging memory. */
+static void leaves_busy(struct rank *r)
+{
+	int32_t *buf = device_new(0, (size_t)CHUNK * 4, 0);
+	void *stream = NULL;
+
+	rank_did(r, coll_allreduce(buf, buf, CHUNK, COLL_INT32, COLL_SUM, r->comm, NULL), "call");
+	rank_did(r, coll_sync(r->comm), "sync");
+	context_begin(0);
+	if (cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) ||
+	    cuLaunchHostFunc(stream, never_ends, NULL))
+		bail_out("no work on the stream");
+	context_end(0);
+	rank_did(r, coll_barrier(r->comm), "barrier");
+}
+
 /* Runs in a process of its own, because the device stays busy until the process ends. */
 static void test_alone(const struct ranks_job *job, const char *logged, const char *what)
 {
@@ -281,6 +304,13 @@ static void test_devices(void)
 		   "a device that does not end its copies is given up, with a word");
 	setenv("COLL_TIMEOUT", "20s", 1);
 	unsetenv("STANDIN_CUDA_DELAY_US");
+	setenv("STANDIN_CUDA_FREE", "wait", 1);
+	setenv("COLL_LOG", "info", 1);
+	test_alone(&(struct ranks_job){"simulated", 2, 0, leaves_busy, NULL},
+		   "has not freed pinned memory",
+		   "destroy does not wait for other work on the device");
+	unsetenv("COLL_LOG");
+	unsetenv("STANDIN_CUDA_FREE");
 }
 
 int main(void)

@@ -84,6 +84,8 @@ int cuInit(unsigned flags)
 /* A child of a process that uses CUDA cannot use CUDA, nor can a function that runs on a stream. */
 int standin_process_ok(void)
 {
+	if (standin_injected("STANDIN_CUDA_INIT", 0) == CUDA_ERROR_STUB_LIBRARY)
+		return CUDA_ERROR_STUB_LIBRARY;
 	if (standin_worker)
 		return CUDA_ERROR_NOT_PERMITTED;
 	return standin_process == getpid() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;

@@ -7,7 +7,7 @@
  * Environment variables inject faults; each call reads its own variable:
  *
  *   STANDIN_CUDA_INIT=100      cuInit fails with this CUresult: no device (3, 803, 804, ...).  34:
- *                              as in the toolkit's stub library, results have no names
+ *                              the toolkit's stub, where all fails and results have no names
  *   STANDIN_CUDA_VERSION=11040 the version that cuDriverGetVersion returns (13000)
  *   STANDIN_CUDA_DEVICES=4     devices that cuInit finds (2; at most 16; 0 is CUresult 100)
  *   STANDIN_CUDA_DELAY_US=500  duration of each piece of work on a stream (0 to 200, at random,
@@ -21,8 +21,10 @@
  *   STANDIN_CUDA_LOOK=700      cuPointerGetAttribute and cuPointerGetAttributes fail
  *   STANDIN_CUDA_PIN=2         cuMemHostAlloc fails
  *   STANDIN_CUDA_WAIT=801      cuStreamWaitValue32 fails
+ *   STANDIN_CUDA_POOL=1        cuMemAlloc's memory has no context, as that of pools and of VMM
  *   STANDIN_CUDA_FREE=wait     cuMemFree and cuMemFreeHost wait for all work of the context, as the
- *                              real ones do; without it they never wait
+ *                              real ones do, and so does the end of a communicator of the stand-in
+ *                              for NCCL; without it they never wait
  */
 #ifndef TESTS_FAKES_CUDA_H
 #define TESTS_FAKES_CUDA_H
@@ -156,6 +158,8 @@ STANDIN_API int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *act
 STANDIN_API int cuMemAlloc_v2(CUdeviceptr *ptr, size_t bytes);
 STANDIN_API int cuMemAllocManaged(CUdeviceptr *ptr, size_t bytes, unsigned flags);
 STANDIN_API int cuMemFree_v2(CUdeviceptr ptr);
+STANDIN_API int cuMemAllocAsync(CUdeviceptr *ptr, size_t bytes, void *stream);
+STANDIN_API int cuMemFreeAsync(CUdeviceptr ptr, void *stream);
 STANDIN_API int cuMemHostAlloc(void **ptr, size_t bytes, unsigned flags);
 STANDIN_API int cuMemFreeHost(void *ptr);
 STANDIN_API int cuPointerGetAttribute(void *value, int name, CUdeviceptr ptr);

@@ -88,6 +88,7 @@ struct standin_memory {
 	char *inside; /* address of the same memory for the stand-in only */
 	size_t bytes;
 	unsigned type, managed;
+	int pooled;               /* no context owns it */
 	unsigned long id, buried; /* buried: ticket at which the memory was freed */
 	struct standin_context *context;
 };

@@ -48,6 +48,8 @@ static int standin_alloc(void **ptr, size_t bytes, unsigned type, unsigned manag
 	*m = (struct standin_memory){.bytes = bytes,
 				     .type = type,
 				     .managed = managed,
+				     .pooled = type == CU_MEMORYTYPE_DEVICE && !managed &&
+					       getenv("STANDIN_CUDA_POOL"),
 				     .context = context,
 				     .id = ++standin_ids,
 				     .next = standin_memories};
@@ -149,6 +151,31 @@ int cuMemFree_v2(CUdeviceptr ptr)
 	return standin_free((const void *)(uintptr_t)ptr, 0);
 }
 
+/*
+ * Memory of the device's pool: not in the order of the stream, but no context owns it.  No function here calls an
+ * exported one: driver.t takes each of them out.
+ */
+int cuMemAllocAsync(CUdeviceptr *ptr, size_t bytes, void *stream)
+{
+	void *at = NULL;
+	int code = standin_alloc(&at, bytes, CU_MEMORYTYPE_DEVICE, 0);
+
+	(void)stream;
+	*ptr = (uintptr_t)at;
+	if (!code) {
+		pthread_mutex_lock(&standin_lock);
+		standin_memory_find((void *)(uintptr_t)*ptr)->pooled = 1;
+		pthread_mutex_unlock(&standin_lock);
+	}
+	return code;
+}
+
+int cuMemFreeAsync(CUdeviceptr ptr, void *stream)
+{
+	(void)stream;
+	return standin_free((const void *)(uintptr_t)ptr, 0);
+}
+
 int cuMemHostAlloc(void **ptr, size_t bytes, unsigned flags)
 {
 	const unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
@@ -213,7 +240,9 @@ void *standin_touch(const void *ptr, size_t n)
 static int standin_attribute(const struct standin_memory *m, int name, void *value, const void *ptr)
 {
 	switch (name) {
-	case CU_POINTER_ATTRIBUTE_CONTEXT: *(void **)value = m ? m->context : NULL; break;
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		*(void **)value = m && !m->pooled ? m->context : NULL;
+		break;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *(unsigned *)value = m ? m->type : 0; break;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		*(CUdeviceptr *)value = m ? (uintptr_t)ptr : 0;
@@ -258,7 +287,8 @@ int cuPointerGetAttribute(void *value, int name, CUdeviceptr ptr)
 	if (code)
 		return code;
 	m = standin_memory_find(at);
-	if (!m || !value || (name == CU_POINTER_ATTRIBUTE_HOST_POINTER && m->inside != m->base))
+	if (!m || !value || (name == CU_POINTER_ATTRIBUTE_CONTEXT && m->pooled) ||
+	    (name == CU_POINTER_ATTRIBUTE_HOST_POINTER && m->inside != m->base))
 		return standin_leave(CUDA_ERROR_INVALID_VALUE);
 	return standin_leave(standin_attribute(m, name, value, at));
 }

@@ -133,6 +133,14 @@ void call_delay(void)
 
 /* ------------------------------------------------------------------- entries -- */
 
+/* NCCL's library contains this text. */
+__attribute__((used)) static const char call_built[] =
+#ifdef STANDIN_NCCL_OLD
+	"NCCL version 2.18.5+cuda12.1";
+#else
+	"NCCL version 2.28.9+cuda13.0";
+#endif
+
 int ncclGetVersion(int *version)
 {
 	int code = call_count("ncclGetVersion");

@@ -151,6 +151,17 @@ int comm_new(nccl_comm_t *out, const nccl_config_t *config, const struct nccl_co
 	return NCCL_SUCCESS;
 }
 
+/* NCCL frees device memory, and cuMemFree waits for all work of the device. */
+static void comm_free_memory(struct nccl_comm *comm)
+{
+	void *context;
+
+	if (!getenv("STANDIN_CUDA_FREE") || cuCtxPushCurrent_v2(comm->context))
+		return;
+	cuCtxSynchronize();
+	cuCtxPopCurrent_v2(&context);
+}
+
 static void comm_empty(struct nccl_comm *comm)
 {
 	struct user_op *op;
@@ -172,6 +183,7 @@ static void comm_empty(struct nccl_comm *comm)
 	share_unref(comm->share);
 	share_unref(comm->parent);
 	comm->share = comm->parent = NULL;
+	comm_free_memory(comm);
 	if (comm->retained)
 		cuDevicePrimaryCtxRelease_v2(comm->device);
 }

@@ -232,16 +232,15 @@ static int init_runtime(void)
 int ncclCommInitRankConfig(nccl_comm_t *comm, int nranks, nccl_unique_id_t id, int rank,
 			   nccl_config_t *config)
 {
-	int code = call_count("ncclCommInitRankConfig"), end;
+	int code = call_count("ncclCommInitRankConfig"), refused = init_runtime(), end;
 
 	if (comm)
 		*comm = NULL;
 	group_start();
-	if (!code)
-		code = init_runtime();
-	/* As in NCCL, this way out does not end the group. */
-	if (code == NCCL_UNHANDLED_CUDA_ERROR && call_version() >= NCCL_2_23)
-		return code;
+	/* As in NCCL, this way out does not end the group, and others do. */
+	if (refused && call_version() >= NCCL_2_23)
+		return refused;
+	code = code ? code : refused;
 	if (!code)
 		code = init_add(comm, nranks, &id, rank, config);
 	group_note(code);

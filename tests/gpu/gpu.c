@@ -184,9 +184,12 @@ static const struct theme {
 	void (*run)(struct gpu *g);
 	int timeout_ms; /* timeout of every wait */
 } themes[] = {
-	{"move", gpu_move, 20000},   {"reduce", gpu_reduce, 20000}, {"group", gpu_group, 20000},
-	{"event", gpu_event, 20000}, {"derive", gpu_derive, 20000}, {"fault", gpu_fault, 4000},
-	{"death", gpu_death, 4000},  {"many", gpu_many, 20000},     {"speed", gpu_speed, 50000},
+	{"move", gpu_move, 20000},      {"reduce", gpu_reduce, 20000},
+	{"group", gpu_group, 20000},    {"event", gpu_event, 20000},
+	{"stream", gpu_streams, 20000}, {"capture", gpu_capture, 20000},
+	{"memory", gpu_memory, 20000},  {"derive", gpu_derive, 20000},
+	{"fault", gpu_fault, 4000},     {"death", gpu_death, 4000},
+	{"many", gpu_many, 20000},      {"speed", gpu_speed, 50000},
 };
 
 static const struct theme *theme_named(const char *name)

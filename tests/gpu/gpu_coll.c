@@ -66,8 +66,8 @@ void gpu_move(struct gpu *g)
 	for (int k = 0; k < ORACLE_SLOTS; k++) {
 		if (oracle_reduces(oracle_kinds[k]))
 			continue;
-		for (int d = 0; d < ORACLE_FORMATS; d++) {
-			call = coll_call(g, oracle_kinds[k], oracle_formats[d].dtype, COUNT, d);
+		for (int d = 0; d < ORACLE_DTYPES; d++) {
+			call = coll_call(g, oracle_kinds[k], oracle_dtypes[d], COUNT, d);
 			gpu_call(g, &call);
 		}
 		gpu_report("%s of every type", coll_kind_name(oracle_kinds[k]));
@@ -80,6 +80,10 @@ void gpu_move(struct gpu *g)
 /* Combinations that vendors' engines need not support. */
 static int coll_is_extra(const struct gpu *g, int32_t dtype, int32_t op)
 {
+	if (dtype == COLL_BOOL && op != COLL_LXOR)
+		return 0;
+	if (oracle_is_complex(dtype))
+		return g->native && op == COLL_PROD;
 	return g->native && (dtype == COLL_INT16 || dtype == COLL_UINT16 || op >= COLL_BAND);
 }
 
@@ -164,9 +168,9 @@ static void reduce_all_scaled(const struct gpu *g)
 /* Every type with the operation. */
 static void reduce_types(const struct gpu *g, int32_t kind, int32_t op, int *variant)
 {
-	for (int d = 0; d < ORACLE_FORMATS; d++)
-		if (oracle_op_fits(op, oracle_formats[d].dtype))
-			reduce_one(g, kind, oracle_formats[d].dtype, op, (*variant)++);
+	for (int d = 0; d < ORACLE_DTYPES; d++)
+		if (oracle_op_fits(op, oracle_dtypes[d]))
+			reduce_one(g, kind, oracle_dtypes[d], op, (*variant)++);
 	gpu_report("%s: %s of every type", coll_kind_name(kind), coll_op_name(op));
 }
 

@@ -37,6 +37,15 @@ int gpu_driver_open(char *why, size_t size)
 	return code ? 0 : count;
 }
 
+int gpu_symbol(const char *name, void *function)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	void *symbol = library ? dlsym(library, name) : NULL;
+
+	memcpy(function, &symbol, sizeof(symbol));
+	return symbol != NULL;
+}
+
 void gpu_must(int code, const char *what)
 {
 	if (!code)

@@ -15,6 +15,8 @@ extern int gpu_is_standin; /* the driver is the stand-in of tests/fakes */
 
 /* Opens the driver.  Returns the number of devices, or 0 with the reason in why[0..size). */
 int gpu_driver_open(char *why, size_t size);
+/* Fills the pointer to a function *function with a function of the driver; 0: the driver lacks it. */
+int gpu_symbol(const char *name, void *function);
 /* Makes the device's primary context current in this thread. */
 void gpu_use(int ordinal);
 /* Ends the program if a call of the driver failed. */

@@ -175,6 +175,47 @@ static void fault_abort(const struct gpu *g)
 	gpu_report("%s", name);
 }
 
+/* An abort also ends work on the program's stream. */
+static void fault_abort_stream(const struct gpu *g)
+{
+	coll_comm_t comm;
+	double begin;
+
+	if (gpu_did(coll_comm_dup(g->comm, &comm), "coll_comm_dup") &&
+	    gpu_sums(g, comm, gpu_total(g), "while all come")) {
+		if (g->rank)
+			gpu_sum_begin(g, comm, g->stream);
+		gpu_sleep(0.2);
+		begin = gpu_now();
+		gpu_did(coll_comm_abort(comm), "coll_comm_abort");
+		while (cuda_driver.cuStreamQuery(g->stream) == CUDA_NOT_READY &&
+		       gpu_now() - begin < 1 + slack)
+			gpu_sleep(0.001);
+		fault_within(begin, 1, "the end of the stream's work after the abort");
+		if (cuda_driver.cuStreamQuery(g->stream) == CUDA_NOT_READY)
+			gpu_fail("the abort has not ended the stream's work");
+		gpu_did(coll_comm_destroy(comm), "coll_comm_destroy");
+	}
+	gpu_sums(g, g->comm, gpu_total(g), "the other communicator afterwards");
+	gpu_report("abort of work on the program's stream");
+}
+
+/* Rank 0 comes while the others are in destroy, which waits for it. */
+static void fault_close(const struct gpu *g, coll_stream_t stream, const char *name)
+{
+	coll_comm_t comm;
+
+	if (gpu_did(coll_comm_dup(g->comm, &comm), "coll_comm_dup") &&
+	    gpu_sums(g, comm, gpu_total(g), "while all come")) {
+		if (!g->rank)
+			gpu_sleep(0.2);
+		gpu_sum_begin(g, comm, stream);
+		gpu_did(coll_comm_destroy(comm), "coll_comm_destroy");
+		gpu_sum_end(g, gpu_total(g), "after the destroy");
+	}
+	gpu_report("destroy completes work on %s", name);
+}
+
 /* The option destroy_timeout is 2 s in this program. */
 static void fault_destroy(const struct gpu *g)
 {
@@ -232,6 +273,9 @@ void gpu_fault(struct gpu *g)
 		return;
 	}
 	fault_abort(g);
+	fault_abort_stream(g);
+	fault_close(g, NULL, "the communicator's stream");
+	fault_close(g, g->stream, "the program's stream");
 	fault_destroy(g);
 	fault_timeout(g);
 }
@@ -254,11 +298,14 @@ void gpu_death(struct gpu *g)
 		gpu_report("%s", name);
 		gpu_report("the communicator's end");
 		gpu_say("end");
+		gpu_sleep(1); /* until all are done with the first sum */
 		_exit(0);
 	}
 	begin = gpu_now();
-	gpu_sum_begin(g, g->comm, NULL);
-	code = coll_sync(g->comm);
+	/* The rank may have died before the call. */
+	code = coll_allreduce(g->send, g->recv, 1, COLL_INT32, COLL_SUM, g->comm, NULL);
+	if (!code)
+		code = coll_sync(g->comm);
 	fault_within(begin, 4, "coll_sync");
 	if (!code)
 		gpu_fail("the sum of the dead is there");

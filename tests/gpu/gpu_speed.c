@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * gpu_speed.c - the cost of coll_allreduce beyond a bare ncclAllReduce on the same communicator and
- * stream: the time until the calls return, and until their work is complete.
+ * stream, and on a blocking communicator of ncclCommInitRank: the time until the calls return, and
+ * until their work is complete.
  *
  * Batches of the two alternate, and the times of two batches make a pair.  The program prints
  * medians, and for the pairs' differences and ratios also the quartiles.  On a non-blocking
@@ -17,8 +18,16 @@
 
 enum { PAIRS = 41, NCCL_FLOAT = 7, NCCL_SUM = 0, NCCL_IN_PROGRESS = 7 };
 
+struct speed_id {
+	char bytes[128]; /* ncclUniqueId */
+};
+
 struct speed {
 	const struct gpu *g;
+	int (*get_id)(struct speed_id *id);
+	int (*init)(void **comm, int nranks, struct speed_id id, int rank);
+	int (*destroy)(void *comm);
+	const char *name; /* of the comparison */
 	int (*allreduce)(const void *send, void *recv, size_t count, int dtype, int op, void *comm,
 			 void *stream);
 	int (*async_error)(void *comm, int *state);
@@ -153,10 +162,10 @@ static void speed_row(const struct speed *s, struct speed_pairs *p)
 		snprintf(whole, sizeof(whole), "%.1f|%.1f|%.3f (%.3f to %.3f)",
 			 speed_sort(p->whole[0], p->n)[q2], speed_sort(p->whole[1], p->n)[q2],
 			 ratio[q2], ratio[q1], ratio[q3]);
-	gpu_say("row|%s|%zu|%.0f|%.0f|%.0f (%.0f to %.0f)|%s|%d x %d",
-		s->stream ? "the program's" : "the communicator's", s->count * sizeof(float),
-		speed_sort(p->host[0], p->n)[q2], speed_sort(p->host[1], p->n)[q2], more[q2],
-		more[q1], more[q3], whole, p->n, s->batch);
+	gpu_say("row|%s|%zu|%.0f|%.0f|%.0f (%.0f to %.0f)|%s|%d x %d", s->name,
+		s->count * sizeof(float), speed_sort(p->host[0], p->n)[q2],
+		speed_sort(p->host[1], p->n)[q2], more[q2], more[q1], more[q3], whole, p->n,
+		s->batch);
 }
 
 /* ------------------------------------------------------------------ measuring -- */
@@ -200,7 +209,7 @@ static double speed_size(struct speed *s, size_t bytes)
 
 static int speed_open(struct speed *s)
 {
-	void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD), *symbol[2];
+	void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD), *symbol[5];
 
 	if (!gpu_did(coll_comm_native_handle(s->g->comm, &s->native), "coll_comm_native_handle"))
 		return 0;
@@ -208,11 +217,53 @@ static int speed_open(struct speed *s)
 		return gpu_fail("libnccl.so.2 is not what the backend has opened");
 	symbol[0] = dlsym(library, "ncclAllReduce");
 	symbol[1] = dlsym(library, "ncclCommGetAsyncError");
-	if (!symbol[0] || !symbol[1])
-		return gpu_fail("libnccl.so.2 lacks a function");
+	symbol[2] = dlsym(library, "ncclGetUniqueId");
+	symbol[3] = dlsym(library, "ncclCommInitRank");
+	symbol[4] = dlsym(library, "ncclCommDestroy");
+	for (int i = 0; i < 5; i++)
+		if (!symbol[i])
+			return gpu_fail("libnccl.so.2 lacks a function");
 	memcpy(&s->allreduce, &symbol[0], sizeof(symbol[0]));
 	memcpy(&s->async_error, &symbol[1], sizeof(symbol[1]));
+	memcpy(&s->get_id, &symbol[2], sizeof(symbol[2]));
+	memcpy(&s->init, &symbol[3], sizeof(symbol[3]));
+	memcpy(&s->destroy, &symbol[4], sizeof(symbol[4]));
 	return 1;
+}
+
+/* Makes a communicator as programs without libcoll do. */
+static void *speed_bare(const struct speed *s)
+{
+	const struct gpu *g = s->g;
+	struct speed_id id = {{0}};
+	void *comm = NULL;
+	int code = g->rank ? 0 : s->get_id(&id);
+
+	gpu_copy(g->send, &id, sizeof(id));
+	gpu_did(coll_broadcast(g->send, g->recv, sizeof(id), COLL_UINT8, 0, g->comm, NULL),
+		"coll_broadcast");
+	gpu_did(coll_sync(g->comm), "coll_sync");
+	gpu_copy(&id, g->recv, sizeof(id));
+	if (!code)
+		code = s->init(&comm, g->nranks, id, g->rank);
+	if (code)
+		gpu_fail("ncclCommInitRank: %d", code);
+	return code ? NULL : comm;
+}
+
+/* The library as it is by default, against a blocking communicator of NCCL's own. */
+static void speed_against_bare(struct speed *s, size_t most)
+{
+	const size_t sizes[] = {8, 1 << 12, 1 << 20, 64 << 20};
+	double each = 0;
+
+	s->native = speed_bare(s);
+	s->name = "the program's; NCCL: bare, blocking";
+	s->stream = 1;
+	for (int i = 0; s->native && i < 4 && sizes[i] <= most && each < 1; i++)
+		each = speed_size(s, sizes[i]);
+	if (s->native)
+		s->destroy(s->native);
 }
 
 /* The largest size, at most `bytes`, that all ranks can allocate. */
@@ -238,7 +289,7 @@ static size_t speed_memory(struct speed *s, size_t bytes)
 
 void gpu_speed(struct gpu *g)
 {
-	struct speed s = {.g = g, .stream = 1};
+	struct speed s = {.g = g, .stream = 1, .name = "the program's"};
 	size_t most = (size_t)1 << 30;
 	double each = 0;
 
@@ -252,8 +303,10 @@ void gpu_speed(struct gpu *g)
 			each = speed_size(&s, bytes);
 		if (each < 1) {
 			s.stream = 0;
+			s.name = "the communicator's";
 			speed_size(&s, 8);
 		}
+		speed_against_bare(&s, most);
 		gpu_free(s.send);
 		gpu_free(s.recv);
 	}

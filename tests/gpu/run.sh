@@ -4,11 +4,14 @@
 #
 #   make check-gpu                      everything that this machine's GPUs allow
 #   GPU_RANKS="1 2" make check-gpu      these numbers of ranks; default 1 2 4
+#   GPU_THEMES="move overlap" make check-gpu    these themes; default all
+#   GPU_BACKENDS="nccl tcp" make check-gpu      these backends; default nccl tcp ucx
 #   GPU_LIMIT=120 make check-gpu        seconds that one run may take; default 60
 #   GPU_QUICK=1 make check-gpu          one number of ranks, and less of what needs no GPU
 #
 # Each rank has a GPU of its own where there are enough; else all ranks share one (README.md says
-# how).  Skips with a reason where there is no GPU.  GPU_RESULTS names a file for the tables.
+# how).  Skips with a reason where there is no GPU.  GPU_RESULTS names a file for the tables, which is
+# written after each run; a run that is ended prints its tables too.
 set -u
 # shellcheck source=tests/lib/tap.sh
 . "${top_srcdir:-.}/tests/lib/tap.sh" || exit 1
@@ -21,6 +24,8 @@ overlap=$build/tests/examples/overlap
 limit=${GPU_LIMIT:-60}
 quick=${GPU_QUICK:-}
 ranks=${GPU_RANKS:-1 2 4}
+themes=${GPU_THEMES:-}
+backends=${GPU_BACKENDS:-nccl tcp ucx}
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 touch "$dir/runs" "$dir/notes" "$dir/rows"
@@ -41,6 +46,22 @@ fact() {
 
 gpus=$(fact gpus)
 standin=$(fact standin)
+
+# among LIST WORD: is the word in the list?
+among() {
+    case " $1 " in *" $2 "*) ;; *) false ;; esac
+}
+
+# chosen THEME...: sets $chosen to those that are to run; false: none is.
+chosen() {
+    local theme
+
+    chosen=
+    for theme; do
+        [ -n "$themes" ] && ! among "$themes" "$theme" || chosen="$chosen $theme"
+    done
+    [ -n "$chosen" ]
+}
 
 # ----------------------------------------------------------------------------- one run
 
@@ -74,13 +95,24 @@ start() (
         >"$dir/out" 2>"$dir/err" </dev/null
 )
 
+# await PLACE RANKS PROGRAM ARG...: does the same, and a signal to this script ends it at once; sets $status.
+await() {
+    start "$@" &
+    running=$!
+    status=0
+    wait $running || status=$?
+    running=
+}
+
 # run NAME PLACE RANKS THEME...: runs the checks of these themes.
 run() {
     local name=$1 place=$2 n=$3 checks=0 failed=0 skipped=0 begin=$SECONDS status verdict what text
 
     shift 3
-    start "$place" "$n" "$gpu" "$@"
-    status=$?
+    chosen "$@" || return 0
+    # shellcheck disable=SC2086 # a list
+    set -- $chosen
+    await "$place" "$n" "$gpu" "$@"
     while IFS='|' read -r verdict what text; do
         what="$name, $n ranks, $place: $what"
         if [ "$verdict" = skip ]; then
@@ -99,90 +131,42 @@ run() {
     echo "$name|$*|$n|$place|$checks|$failed|$skipped|$((SECONDS - begin))" >>"$dir/runs"
     sed -n "s/^\[[0-9]*\] note|/$name, $n ranks: /p" "$dir/out" >>"$dir/notes"
     sed -n "s/^\[[0-9]*\] row|/$name|$n|$place|/p" "$dir/out" >>"$dir/rows"
+    keep
 }
 
 # The example that computes while it sums gradients.
 run_overlap() {
     local name=$1 place=$2 n=$3 kib=16384 status
 
+    chosen overlap || return 0
     [ "$standin" = no ] || kib=64
-    start "$place" "$n" "$overlap" --kib $kib
-    status=$?
-    tap_result $status "$name, $n ranks, $place: overlap" "$(cat "$dir/out" "$dir/err")"
+    await "$place" "$n" "$overlap" --kib $kib
+    tap_result "$status" "$name, $n ranks, $place: overlap" "$(cat "$dir/out" "$dir/err")"
     echo "$name|overlap|$n|$place|1|$((status != 0))|0|-" >>"$dir/runs"
     sed -n "s/^\[0\] /overlap: /p" "$dir/out" >>"$dir/notes"
+    keep
 }
 
-# ---------------------------------------------------------------------------- backends
-
-nccl() {
-    local n=$1 place=$2 theme
-
-    export COLL_BACKEND=nccl
-    for theme in move reduce "group event derive" fault death; do
-        # shellcheck disable=SC2086 # a list
-        run nccl "$place" "$n" $theme
-    done
-    [ "$n" -ne 1 ] || run nccl own 1 many
-    run_overlap nccl "$place" "$n"
-    run nccl "$place" "$n" speed
-    COLL_NCCL_BLOCKING=yes run "nccl, blocking" "$place" "$n" group event derive speed
-    unset COLL_BACKEND
-}
-
-# Device memory over a backend that takes host memory only.
-staging() {
-    local backend=$1 n=$2 place=$3 theme
-
-    export COLL_BACKEND=$backend COLL_ENABLE_GPU_FALLBACK=1
-    run_overlap "staging over $backend" "$place" "$n"
-    for theme in event move "reduce group"; do
-        # shellcheck disable=SC2086 # a list
-        run "staging over $backend" "$place" "$n" $theme
-    done
-    has "staging over $backend, $n ranks: staging warns" "$dir/err" \
-        'through host memory, which is slow'
-    unset COLL_BACKEND COLL_ENABLE_GPU_FALLBACK
-}
-
-# UCX built with CUDA takes device memory itself, except in reductions.
-direct() {
-    if [ -n "$(fact no_ucx)" ]; then
-        skip "ucx, device memory without staging" "$(fact no_ucx)"
-    elif ! COLL_BACKEND=ucx "$coll" info | grep -q 'CUDA memory:.*cuda'; then
-        skip "ucx, device memory without staging" "this UCX has no CUDA"
-    else
-        COLL_BACKEND=ucx run "ucx, device memory" "$2" "$1" move
+# Shows the last run, and writes the tables so far.
+keep() {
+    tail -n 1 "$dir/runs" | sed 's/|/ | /g; s/^/# run | /'
+    sed -n 's/^\[[0-9]*\] row|/row|/; /^row/{ s/|/ | /g; s/^/# /p }' "$dir/out"
+    if [ -n "${GPU_RESULTS:-}" ] && [ "$standin" = no ]; then
+        mkdir -p "$(dirname "$GPU_RESULTS")"
+        results >"$GPU_RESULTS"
     fi
 }
 
-[ -z "$quick" ] || ranks=2
-for n in $ranks; do
-    place=own
-    [ "$n" -le "$gpus" ] || place=shared
-    if [ -z "$(fact no_nccl)" ]; then
-        nccl "$n" $place
-    else
-        skip "nccl, $n ranks" "$(fact no_nccl)"
-    fi
-    for backend in tcp ucx; do
-        if [ -n "$(fact no_$backend)" ]; then
-            skip "staging over $backend, $n ranks" "$(fact no_$backend)"
-        elif [ -z "$quick" ] || [ $backend = tcp ]; then
-            staging $backend "$n" $place
-        fi
-    done
-    [ -n "$quick" ] || direct "$n" $place
-done
-# Two ranks on one GPU, in both ways, also on machines with several GPUs.
-if [ -z "$(fact no_nccl)" ]; then
-    [ "$gpus" -lt 2 ] || COLL_BACKEND=nccl run nccl shared 2 group event derive
-    if fact nccl | awk -F. '{ exit !($1 > 2 || $2 >= 30) }'; then
-        COLL_BACKEND=nccl run nccl shared-by-nccl 2 group event derive
-    else
-        skip "nccl, 2 ranks, shared-by-nccl" "NCCL $(fact nccl) is older than 2.30"
-    fi
-fi
+# Ends before all is done: what there is counts.
+# shellcheck disable=SC2317 # a trap calls it
+cut_short() {
+    [ -z "$running" ] || kill "$running"
+    echo
+    results
+    exit 1
+}
+running=
+trap cut_short INT TERM
 
 # ------------------------------------------------------------------------------ results
 
@@ -225,6 +209,82 @@ results() {
     echo
     sort -u "$dir/notes" | sed 's/^/- /'
 }
+
+# ---------------------------------------------------------------------------- backends
+
+nccl() {
+    local n=$1 place=$2 theme
+
+    export COLL_BACKEND=nccl
+    for theme in move reduce "group event stream derive" "memory capture" fault death; do
+        # shellcheck disable=SC2086 # a list
+        run nccl "$place" "$n" $theme
+    done
+    [ "$n" -ne 1 ] || run nccl own 1 many
+    run_overlap nccl "$place" "$n"
+    run nccl "$place" "$n" speed
+    COLL_NCCL_BLOCKING=yes run "nccl, blocking" "$place" "$n" group event stream derive speed
+    unset COLL_BACKEND
+}
+
+# Device memory over a backend that takes host memory only.
+staging() {
+    local backend=$1 n=$2 place=$3 theme
+
+    export COLL_BACKEND=$backend COLL_ENABLE_GPU_FALLBACK=1
+    run_overlap "staging over $backend" "$place" "$n"
+    for theme in "event stream capture" memory move "reduce group"; do
+        # shellcheck disable=SC2086 # a list
+        run "staging over $backend" "$place" "$n" $theme
+    done
+    [ -n "$themes" ] || has "staging over $backend, $n ranks: staging warns" "$dir/err" \
+        'through host memory, which is slow'
+    unset COLL_BACKEND COLL_ENABLE_GPU_FALLBACK
+}
+
+# UCX built with CUDA takes device memory itself, except in reductions.
+direct() {
+    if [ -n "$(fact no_ucx)" ]; then
+        skip "ucx, device memory without staging" "$(fact no_ucx)"
+    elif ! COLL_BACKEND=ucx "$coll" info | grep -q 'CUDA memory:.*cuda'; then
+        skip "ucx, device memory without staging" "this UCX has no CUDA"
+    else
+        COLL_BACKEND=ucx run "ucx, device memory" "$2" "$1" move
+    fi
+}
+
+[ -z "$quick" ] || ranks=2
+for n in $ranks; do
+    place=own
+    [ "$n" -le "$gpus" ] || place=shared
+    if ! among "$backends" nccl; then
+        :
+    elif [ -z "$(fact no_nccl)" ]; then
+        nccl "$n" $place
+    else
+        skip "nccl, $n ranks" "$(fact no_nccl)"
+    fi
+    for backend in tcp ucx; do
+        among "$backends" $backend || continue
+        if [ -n "$(fact no_$backend)" ]; then
+            skip "staging over $backend, $n ranks" "$(fact no_$backend)"
+        elif [ -z "$quick" ] || [ $backend = tcp ]; then
+            staging $backend "$n" $place
+        fi
+    done
+    [ -n "$quick" ] || ! among "$backends" ucx || direct "$n" $place
+done
+# Two ranks on one GPU, in both ways, also on machines with several GPUs.
+if [ -z "$(fact no_nccl)" ] && among "$backends" nccl; then
+    [ "$gpus" -lt 2 ] || COLL_BACKEND=nccl run nccl shared 2 group event derive
+    if fact nccl | awk -F. '{ exit !($1 > 2 || $2 >= 30) }'; then
+        COLL_BACKEND=nccl run nccl shared-by-nccl 2 group event derive
+    else
+        skip "nccl, 2 ranks, shared-by-nccl" "NCCL $(fact nccl) is older than 2.30"
+    fi
+fi
+
+# ---------------------------------------------------------------------------- the end
 
 echo
 results | tee "$dir/results"

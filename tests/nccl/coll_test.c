@@ -38,10 +38,10 @@ static void coll_each(struct rank *r)
 {
 	const struct coll_plan *plan = r->user;
 
-	for (int t = 0; t < ORACLE_FORMATS; t++)
+	for (int t = 0; t < ORACLE_DTYPES; t++)
 		for (int in_place = 0; in_place < 2; in_place++)
 			for (int root = 0; root < r->nranks && !r->failure[0]; root++) {
-				int dtype = oracle_formats[t].dtype;
+				int dtype = oracle_dtypes[t];
 
 				if ((root && !oracle_rooted(plan->kind)) ||
 				    (oracle_reduces(plan->kind) && !coll_is_own(dtype)))
@@ -242,6 +242,8 @@ static void coll_no_type(struct rank *r)
 static void coll_no_op(struct rank *r)
 {
 	char *there = device_new(r->rank, 1024, 0);
+	const float two[2] = {2, 0};
+	coll_op_t made;
 
 	for (int op = COLL_BAND; op <= COLL_BXOR; op++) {
 		coll_refused(r, coll_allreduce(there, there, 4, COLL_INT32, op, r->comm, NULL),
@@ -249,8 +251,52 @@ static void coll_no_op(struct rank *r)
 		coll_refused(r, coll_reduce(there, there, 4, COLL_UINT8, op, 0, r->comm, NULL),
 			     "bitwise", "reduce");
 	}
+	for (int op = COLL_LAND; op <= COLL_LXOR; op++)
+		coll_refused(r, coll_allreduce(there, there, 4, COLL_INT32, op, r->comm, NULL),
+			     "logical", "allreduce");
+	coll_refused(r, coll_allreduce(there, there, 4, COLL_BOOL, COLL_LXOR, r->comm, NULL),
+		     "logical", "allreduce of bool");
+	coll_refused(
+		r, coll_allreduce(there, there, 4, COLL_FLOAT64_INT32, COLL_MINLOC, r->comm, NULL),
+		"reductions of pairs (minloc)", "allreduce of pairs");
+	coll_refused(r, coll_allreduce(there, there, 4, COLL_COMPLEX64, COLL_PROD, r->comm, NULL),
+		     "complex numbers but by sum and avg", "a product of complex numbers");
+	nccl_fails(r,
+		   coll_red_op_create_pre_mul_sum(&made, two, COLL_COMPLEX64,
+						  COLL_SCALAR_HOST_IMMEDIATE, r->comm),
+		   COLL_ERR_UNSUPPORTED, "complex numbers", "a scale of complex numbers");
 	nccl_works(r);
 	device_free(r->rank, there);
+}
+
+/* All and any of bools are NCCL's least and greatest of bytes. */
+static void coll_bool(struct rank *r)
+{
+	for (int k = 0; k < ORACLE_SLOTS; k++)
+		for (int i = 0; i < 2 * 2 && oracle_reduces(oracle_kinds[k]); i++)
+			case_holds((struct nccl_case){.r = r,
+						      .kind = oracle_kinds[k],
+						      .dtype = COLL_BOOL,
+						      .op = i % 2 ? COLL_LOR : COLL_LAND,
+						      .root = r->nranks - 1,
+						      .in_place = i / 2,
+						      .count = CASE_COUNT});
+}
+
+/* Sums and averages of complex numbers are NCCL's of their parts. */
+static void coll_complex(struct rank *r)
+{
+	for (int k = 0; k < ORACLE_SLOTS; k++)
+		for (int i = 0; i < 2 * 2 * 2 && oracle_reduces(oracle_kinds[k]); i++)
+			case_holds((struct nccl_case){.r = r,
+						      .kind = oracle_kinds[k],
+						      .dtype = i % 2 ? COLL_COMPLEX64
+								     : COLL_COMPLEX128,
+						      .op = i / 2 % 2 ? COLL_SUM : COLL_AVG,
+						      .root = r->nranks - 1,
+						      .in_place = i / 4,
+						      .unaligned = i / 4,
+						      .count = CASE_COUNT});
 }
 
 static void coll_no_user_op(struct rank *r)
@@ -463,6 +509,9 @@ static void test_refusals(void)
 {
 	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_no_type, NULL},
 		"int16 and uint16 move, but are not reduced: named, and nothing breaks");
+	nccl_ok(&(struct nccl_job){3, 0, INIT_ALL, coll_bool, NULL}, "all and any of bools");
+	nccl_ok(&(struct nccl_job){3, 0, INIT_ALL, coll_complex, NULL},
+		"sums and averages of complex numbers");
 	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_no_op, NULL},
 		"bitwise operations: refused in a sentence");
 	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_no_user_op, NULL},

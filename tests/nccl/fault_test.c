@@ -328,9 +328,41 @@ static void runtime_fails(struct rank *r)
 /* In the thread whose init the runtime refused, no group of NCCL's is open. */
 static void refused_alone(struct rank *r)
 {
-	setenv("STANDIN_NCCL_FAULT", "ncclCommInitRankConfig:1@1", 1);
+	begin_anew(r); /* now the plugin believes that the runtime works */
+	setenv("STANDIN_NCCL_RUNTIME", "35", 1);
 	nccl_fails(r, init(r), COLL_ERR_DEVICE, "ncclCommInitRankConfig", "init");
-	unsetenv("STANDIN_NCCL_FAULT");
+	unsetenv("STANDIN_NCCL_RUNTIME");
+	begin_anew(r);
+}
+
+/* A group that the program has opened stays open when an init fails. */
+static void refused_in_group(struct rank *r)
+{
+	static const char *const faults[][2] = {
+		{"STANDIN_NCCL_FAULT", "ncclCommInitRankConfig:3@2"},
+		{"STANDIN_NCCL_RUNTIME", "35"},
+	};
+	int (*start)(void), (*end)(void);
+	void *symbol;
+	int first, second;
+
+	begin_anew(r);
+	symbol = nccl_symbol("ncclGroupStart");
+	memcpy(&start, &symbol, sizeof(symbol));
+	symbol = nccl_symbol("ncclGroupEnd");
+	memcpy(&end, &symbol, sizeof(symbol));
+	for (int i = 0; i < 2; i++) {
+		setenv(faults[i][0], faults[i][1], 1);
+		start();
+		if (!init(r))
+			rank_fail(r, "init has not failed");
+		unsetenv(faults[i][0]);
+		first = end(); /* with the error of the init, or without */
+		second = end();
+		if (first == COLL_ERR_INVALID_USAGE || second != COLL_ERR_INVALID_USAGE)
+			rank_fail(r, "%s: the ends of the group: %d, %d", faults[i][0], first,
+				  second);
+	}
 	begin_anew(r);
 }
 
@@ -383,6 +415,8 @@ static void test_init(void)
 		"NCCL's CUDA runtime refuses the driver of rank 1: all ranks hear of it");
 	nccl_ok(&(struct nccl_job){1, 1, INIT_NONE, refused_alone, NULL},
 		"NCCL's CUDA runtime fails in init: the next one works");
+	nccl_ok(&(struct nccl_job){1, 1, INIT_NONE, refused_in_group, NULL},
+		"init fails in a group of the program's: the group stays open");
 	nccl_ok(&(struct nccl_job){2, 1, INIT_NONE, versions_differ, NULL},
 		"ranks with different versions of NCCL: both are named");
 	setenv("COLL_INIT_TIMEOUT", "1s", 1);
@@ -436,17 +470,88 @@ static void destroy_busy(struct rank *r)
 	begin_anew(r);
 }
 
-/* The process of the last rank dies; the other ranks go on without it. */
+/*
+ * Other work keeps the device busy, and CUDA frees memory only on an idle device: destroy returns within its bound and
+ * reports this, and all is freed when that work has ended.
+ */
+static void destroy_beside_work(struct rank *r)
+{
+	int64_t x[2] = {1, 2}, *there = nccl_new(r->rank, x, 2);
+	void *stream = nccl_stream(r->rank);
+	struct nccl_gate gate = {0};
+	double begin;
+	int (*comms)(void);
+	void *symbol = nccl_symbol("standin_nccl_comms");
+
+	memcpy(&comms, &symbol, sizeof(symbol));
+	/* In place, so that the endpoint has device memory. */
+	rank_did(r, coll_alltoall(there, there, 1, COLL_INT64, r->comm, NULL), "alltoall");
+	rank_did(r, coll_sync(r->comm), "sync");
+	nccl_gate(&gate, r->rank, stream);
+	setenv("STANDIN_CUDA_FREE", "wait", 1);
+	log_begin();
+	begin = ranks_now();
+	rank_did(r, coll_comm_destroy(r->comm), "destroy");
+	r->comm = NULL;
+	if (ranks_now() - begin > SOON)
+		rank_fail(r, "destroy took %.1f s", ranks_now() - begin);
+	if (log_lines("keeps the CUDA device busy") != 1)
+		rank_fail(r, "the log does not say why");
+	log_end();
+	nccl_open(&gate);
+	for (double end = ranks_now() + SOON; comms() && ranks_now() < end;)
+		ranks_sleep(0.001);
+	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
+	nothing_left(r);
+	unsetenv("STANDIN_CUDA_FREE");
+	device_free(r->rank, there);
+	begin_anew(r);
+}
+
+/* NCCL refuses to abort, so a call that waits for a peer goes on: the log says both. */
+static void abort_refused(struct rank *r)
+{
+	_Atomic int *over = r->user;
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	double begin = ranks_now();
+
+	if (r->rank == 0) {
+		log_begin();
+		setenv("STANDIN_NCCL_FAULT", "ncclCommAbort:3@1", 1);
+		rank_did(r, call(r, there), "a call that rank 1 does not make");
+		rank_did(r, coll_comm_abort(r->comm), "abort");
+		nccl_fails(r, coll_sync(r->comm), COLL_ERR_ABORTED, "abort", "sync");
+		unsetenv("STANDIN_NCCL_FAULT");
+		log_end();
+		if (log_lines("NCCL has refused to abort its communicator (internal error") != 1 ||
+		    log_lines("a call into NCCL has not returned within 1000 ms of an abort") != 1)
+			rank_fail(r, "the log does not say it");
+		if (ranks_now() - begin > SOON)
+			rank_fail(r, "it took %.1f s", ranks_now() - begin);
+		atomic_store(over, 1);
+	}
+	while (!atomic_load(over))
+		ranks_sleep(0.001);
+	rank_did(r, coll_comm_destroy(r->comm), "destroy");
+	r->comm = NULL;
+}
+
+/* The process of the last rank dies, when no rank is in a call any more; the others go on without it. */
 static void shrink_after_death(struct rank *r)
 {
+	_Atomic int *ready = r->user;
 	const int32_t dead = r->nranks - 1;
 	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
 	coll_comm_t rest = NULL;
 	int code;
 
 	nccl_works(r);
-	if (r->rank == dead)
-		_exit(0);
+	atomic_fetch_add(ready, 1);
+	while (r->rank == dead) {
+		if (atomic_load(ready) == r->nranks)
+			_exit(0);
+		ranks_sleep(0.0005);
+	}
 	code = call_and_sync(r, there);
 	if (!code)
 		rank_fail(r, "an allreduce with the dead");
@@ -487,8 +592,14 @@ static void test_peers(void)
 		"a rank does not come: timeout");
 	nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, destroy_busy, NULL},
 		"destroy with work in flight: bounded, logged");
+	nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, destroy_beside_work, NULL},
+		"destroy beside other work on the device: bounded, logged");
+	atomic_store(over, 0);
+	nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, abort_refused, over},
+		"NCCL refuses to abort: the log says so");
 	for (int nranks = 2; nranks <= 4; nranks++)
-		nccl_ok(&(struct nccl_job){nranks, 1, INIT_EXCHANGE, shrink_after_death, NULL},
+		nccl_ok(&(struct nccl_job){nranks, 1, INIT_EXCHANGE, shrink_after_death,
+					   ranks_memory(sizeof(_Atomic int))},
 			"shrink after a death");
 	nccl_ok(&(struct nccl_job){3, 1, INIT_EXCHANGE, shrink_healthy, NULL},
 		"shrink of a communicator that is well");

@@ -24,6 +24,16 @@ struct nccl_job {
 
 /* ---------------------------------------------------------------------- beginning -- */
 
+/* An NCCL that is installed would take their place. */
+static void bail_without_stand_ins(const char *folders)
+{
+	char file[4096];
+
+	snprintf(file, sizeof(file), "%.*s/libnccl.so.2", (int)strcspn(folders, ":"), folders);
+	if (access(file, R_OK))
+		bail_out("there is no %s: 'make check TESTS=' builds it", file);
+}
+
 /*
  * The loader reads LD_LIBRARY_PATH only when a program starts, so the program executes itself again
  * with the stand-ins' directories in it: `folders`, separated by ':', relative to fakes.
@@ -41,6 +51,7 @@ RANKS_UNUSED static void nccl_find_stand_ins(char **argv, const char *folders)
 		at += (size_t)snprintf(path + at, sizeof(path) - at, "%s%s/tests/fakes/%.*s",
 				       at ? ":" : "", top ? top : ".", (int)n, rest);
 	}
+	bail_without_stand_ins(path);
 	setenv("NCCL_STAND_INS", path, 1);
 	setenv("LD_LIBRARY_PATH", path, 1);
 	setenv("STANDIN_CUDA_DEVICES", "4", 0);

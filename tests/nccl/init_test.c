@@ -208,6 +208,45 @@ static void no_device(struct rank *r)
 	nccl_sums(r, r->comm, r->rank, 1, r->nranks, "allreduce");
 }
 
+/* A program makes its communicators before it uses CUDA: later they work with its device buffers. */
+static void before_cuda(struct rank *r)
+{
+	coll_config_t config;
+	char id[COLL_UNIQUE_ID_SIZE];
+
+	ranks_config(&config, r->user);
+	setenv("COLL_ENABLE_GPU_FALLBACK", "yes", 1);
+	rank_did(r, coll_get_unique_id(id, sizeof(id)), "id");
+	if (!rank_did(r, coll_comm_init_rank(&r->comm, 1, id, 0, &config), "init"))
+		return;
+	nccl_hold_devices(); /* the program's first CUDA calls */
+	nccl_sums(r, r->comm, 0, 5, 5, r->user);
+	rank_did(r, coll_comm_destroy(r->comm), "destroy");
+	r->comm = NULL;
+}
+
+/* In a process of its own, since this one must not have used CUDA. */
+static void test_before_cuda(const char *backend)
+{
+	struct ranks_shared *shared = ranks_memory(sizeof(*shared));
+	struct rank rank = {NULL, 0, 1, (void *)(uintptr_t)backend, shared->failure[0]};
+	int status = 1;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (child == 0) {
+		log_begin();
+		before_cuda(&rank);
+		log_end();
+		_exit(rank.failure[0] != '\0');
+	}
+	ok(child > 0 && ranks_reap(child, ranks_now() + 60, &status) && !status,
+	   "%s: a communicator made before the program's first CUDA call", backend);
+	if (rank.failure[0])
+		diag("%s", rank.failure);
+}
+
 /* -------------------------------------------------------------------------- derived -- */
 
 static void split_works(struct rank *r)
@@ -373,6 +412,8 @@ int main(int argc, char **argv)
 	if (argc > 1 && !strcmp(argv[1], "rank"))
 		return env_rank();
 	test_processes();
+	test_before_cuda("nccl");
+	test_before_cuda("tcp");
 	nccl_ok(&(struct nccl_job){4, 1, INIT_ID, split_works, NULL}, "split by colour and key");
 	nccl_ok(&(struct nccl_job){3, 1, INIT_NONE, no_device, NULL},
 		"no device given, no context: a device for each rank");

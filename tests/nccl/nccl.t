@@ -152,6 +152,16 @@ why "stand-ins: the driver's own name for it" "(803, CUDA_ERROR_SYSTEM_DRIVER_MI
 why "stand-ins: the toolkit's library for the linker" \
     "$fakes/.libs/libcuda.so.1 is not a driver: it is the CUDA toolkit's stub" STANDIN_CUDA_INIT=34
 
+why "stand-ins: the driver is older than NCCL's CUDA" \
+    "cannot use this CUDA driver, which serves CUDA up to 12.4: it was built for CUDA 13.0: update the driver" \
+    STANDIN_CUDA_VERSION=12040
+info STANDIN_CUDA_VERSION=13000
+is "stand-ins: a driver for the same CUDA" "$status$reason" 0
+# shellcheck disable=SC2086
+stub unknown.so 22809 $calls
+info STANDIN_CUDA_VERSION=12040 COLL_NCCL_LIBRARY="$dir/unknown.so"
+is "stand-ins: an NCCL that does not say for which CUDA it is" "$status$reason" 0
+
 # coll_backend_available() must give the same answers.
 available() {
     env "$@" "$build/tests/nccl/init_test" available 2>&1
@@ -182,6 +192,8 @@ program "NCCL 2.18.5: launches, timeouts, aborts" "$build/tests/nccl/launch_test
 program "blocking = yes: streams and groups" env COLL_NCCL_BLOCKING=yes \
     "$build/tests/nccl/stream_test"
 program "blocking = yes: events" env COLL_NCCL_BLOCKING=yes "$build/tests/nccl/event_test"
+program "memory of a pool: streams and groups" env STANDIN_CUDA_POOL=1 \
+    "$build/tests/nccl/stream_test"
 program "NCCL settles late: streams and groups" env STANDIN_NCCL_DELAY_US=20000 \
     "$build/tests/nccl/stream_test"
 program "NCCL settles late: events" env STANDIN_NCCL_DELAY_US=20000 \

@@ -198,6 +198,39 @@ static void test_group_of_communicators(void)
 	is_int(bad, 0, "each has its sum");
 }
 
+/* A group of communicators with and without `blocking = yes`: NCCL refuses a group of both kinds of its own. */
+static void group_of_both(struct rank *r)
+{
+	static const char *const options[] = {"nccl.blocking=yes", NULL};
+	int64_t x[2] = {1, 2}, *there = nccl_new(r->rank, x, 2);
+	coll_comm_t comms[2] = {r->comm, NULL};
+	coll_config_t config;
+
+	nccl_config(&config, r->rank);
+	config.options = options;
+	if (!rank_did(r,
+		      coll_comm_init_exchange(&comms[1], r->nranks, r->rank, nccl_exchange,
+					      nccl_member(r), &config),
+		      "init"))
+		return;
+	for (int i = 0; i < 3; i++) {
+		rank_did(r, coll_group_start(), "group_start");
+		for (int m = 0; m < 2; m++)
+			rank_did(r,
+				 coll_allreduce(there + m, there + m, 1, COLL_INT64, COLL_SUM,
+						comms[m], NULL),
+				 "allreduce");
+		rank_did(r, coll_group_end(), "group_end");
+		for (int m = 0; m < 2; m++)
+			rank_did(r, coll_sync(comms[m]), "sync");
+	}
+	device_move(r->rank, x, there, sizeof(x));
+	if (x[0] != r->nranks * r->nranks * r->nranks || x[1] != 2 * x[0])
+		rank_fail(r, "%lld, %lld", (long long)x[0], (long long)x[1]);
+	rank_did(r, coll_comm_destroy(comms[1]), "destroy");
+	device_free(r->rank, there);
+}
+
 /* --------------------------------------------------------------------------- overlap -- */
 
 /*
@@ -294,6 +327,8 @@ int main(int argc, char **argv)
 			"a group of %d tensors", TENSORS);
 		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, group_of_kinds, NULL},
 			"a group of collectives and messages, nested");
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, group_of_both, NULL},
+			"a group of communicators with and without blocking = yes");
 		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, native_handle, NULL},
 			"native handle: ncclCommCount and ncclCommUserRank take it");
 		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, registered, NULL},

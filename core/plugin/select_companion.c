@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* select_companion.c - chooses the transport that watches over the ranks of a backend without one. */
+#include "plugin/select_impl.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The option `companion` of one rank. */
+struct companion_wish {
+	char name[16];
+	int32_t named; /* 1: the user has set it */
+};
+
+/* May a rank use the chosen one? */
+struct companion_offer {
+	char version[32];
+	char reason[320];
+	int32_t code;
+};
+
+static int companion_exchange(struct bootstrap *bootstrap, const struct config *config,
+			      const void *own, void *all, size_t size)
+{
+	const int64_t timeout_ms = config_int(config, "init_timeout") / 1000;
+
+	if (!all)
+		return bootstrap_exchange_fail(bootstrap, COLL_ERR_NO_MEMORY,
+					       "no memory to choose a companion", timeout_ms);
+	return bootstrap_exchange(bootstrap, own, all, size, timeout_ms);
+}
+
+/* All ranks use rank 0's. */
+static int companion_agree(struct bootstrap *bootstrap, const struct config *config,
+			   struct companion_wish *wish)
+{
+	struct companion_wish own = {
+		.named = strcmp(config_source(config, "companion"), "default") != 0};
+	struct companion_wish *all = calloc((size_t)bootstrap_nranks(bootstrap), sizeof(*all));
+	int code;
+
+	snprintf(own.name, sizeof(own.name), "%s", config_string(config, "companion"));
+	code = companion_exchange(bootstrap, config, &own, all, sizeof(own));
+	if (!code) {
+		*wish = all[0];
+		wish->name[sizeof(wish->name) - 1] = '\0';
+	}
+	free(all);
+	if (!code && strcmp(own.name, wish->name) != 0)
+		log_warn("rank %d: option companion is %s, but rank 0's is %s; all ranks use "
+			 "rank 0's",
+			 bootstrap_rank(bootstrap), own.name, wish->name);
+	return code;
+}
+
+/* Can this rank use it? */
+static void companion_fill_offer(const struct config *config, struct plugin_list *list,
+				 const char *name, struct companion_offer *offer)
+{
+	const struct plugin *plugin = plugins_probe(list, config, name);
+	struct filter filter;
+
+	if (!plugin) {
+		offer->code = COLL_ERR_NOT_FOUND;
+		snprintf(offer->reason, sizeof(offer->reason), "it is not installed");
+	} else if (plugin->code || !plugin->backend.transport) {
+		offer->code = plugin->code ? plugin->code : COLL_ERR_UNSUPPORTED;
+		snprintf(offer->reason, sizeof(offer->reason), "%.300s",
+			 plugin->code ? plugin->reason : "it has no transport");
+	} else {
+		snprintf(offer->version, sizeof(offer->version), "%s",
+			 plugin->backend.version ? plugin->backend.version : "");
+	}
+	if (!filter_parse(config, &filter) && filter.excludes && filter_has(&filter, name)) {
+		offer->code = COLL_ERR_CONFIG;
+		snprintf(offer->reason, sizeof(offer->reason), "it is excluded by %s",
+			 filter.request);
+	}
+	filter_free(&filter);
+}
+
+/* Returns the first failure of a rank, as an error. */
+static int companion_check_offers(struct companion_offer *all, int n, const char *name)
+{
+	for (int r = 0; r < n; r++) {
+		all[r].reason[sizeof(all[r].reason) - 1] = '\0';
+		all[r].version[sizeof(all[r].version) - 1] = '\0';
+		if (all[r].code)
+			return error_set(all[r].code, "rank %d cannot use the companion '%s': %s",
+					 r, name, all[r].reason);
+		if (strcmp(all[r].version, all[0].version) != 0)
+			return error_set(COLL_ERR_VERSION,
+					 "the companion '%s' has version %s on rank 0 but %s on "
+					 "rank %d: install the same plugin for all ranks",
+					 name, all[0].version, all[r].version, r);
+	}
+	return COLL_SUCCESS;
+}
+
+int select_companion(struct bootstrap *bootstrap, const struct config *config,
+		     struct plugin_list *list, const struct plugin **chosen, int *by_name)
+{
+	struct companion_wish wish = {.named = 0};
+	struct companion_offer own = {.code = 0}, *all;
+	int code = companion_agree(bootstrap, config, &wish), offers;
+
+	*chosen = NULL;
+	*by_name = wish.named;
+	if (code || !strcmp(wish.name, "none"))
+		return code;
+	all = calloc((size_t)bootstrap_nranks(bootstrap), sizeof(*all));
+	companion_fill_offer(config, list, wish.name, &own);
+	code = companion_exchange(bootstrap, config, &own, all, sizeof(own));
+	offers = code ? code : companion_check_offers(all, bootstrap_nranks(bootstrap), wish.name);
+	free(all);
+	if (code || (offers && wish.named))
+		return offers;
+	if (offers && bootstrap_rank(bootstrap) == 0)
+		log_info("the ranks have no companion: %s", error_text());
+	if (!offers)
+		*chosen = plugins_find(list, wish.name);
+	return COLL_SUCCESS;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * companion.h - a transport endpoint beside a backend that has none: through it a rank that dies is named.
+ *
+ * A companion belongs to the communicator that coll_comm_init_* made, and serves those made from it.  One
+ * thread of the process, the watcher, drives all companions.  A companion has a context of its own, so the
+ * watcher takes no lock that a call of the application may hold for long; of the native backend it calls
+ * only `abort`.
+ */
+#ifndef CORE_TRANSPORT_COMPANION_H
+#define CORE_TRANSPORT_COMPANION_H
+
+#include "transport/context.h"
+
+/*
+ * Opens the endpoint of `plugin` for the ranks of context->bootstrap, and starts to watch them: on all ranks or
+ * on none.  Collective.
+ */
+int companion_open(struct context *context, const struct plugin *plugin);
+/* Tells the other ranks that this rank leaves, which is no failure, and closes the endpoint. */
+void companion_close(struct companion *companion, int64_t timeout_ms);
+
+/* From now on the loss of a rank of the context raises its alarm; nothing without a companion. */
+void companion_watch(struct context *context);
+/* Afterwards the watcher does not know the context any more.  The caller holds no lock. */
+void companion_forget(struct context *context);
+
+/* Waits until the companion has raised the alarm of the context, at most so long; not without a companion. */
+void companion_await(const struct context *context, int64_t timeout_ms);
+/*
+ * COLL_SUCCESS, or COLL_ERR_PEER_LOST if the companion has lost a rank of the context.  For a context that is not
+ * watched yet; its `origin` is set.
+ */
+int companion_check_ranks(const struct context *context);
+/* Has the companion lost that rank of the context? */
+int companion_has_lost(const struct context *context, int rank);
+
+/* Around fork: no companion changes meanwhile; the child has none. */
+void companion_fork_lock(void);
+void companion_fork_unlock(void);
+void companion_forked(void);
+
+#endif

@@ -1,0 +1,57 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# driver.t - CUDA drivers that lack a function, and the toolkit's stub of a driver: a sentence names the lack, and no
+# program crashes.
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+
+build=$(cd "${top_builddir:-.}" && pwd) || exit 1
+coll=$build/coll
+fakes=$build/tests/fakes/.libs
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+export XDG_CONFIG_HOME="$dir/home" COLL_SYSCONFDIR="$dir/no-config" COLL_ENABLE_GPU_FALLBACK=yes
+only_backends "$dir/plugins" nccl tcp
+ln -s "$fakes/libnccl.so.2" "$dir/"
+
+# lacking NAME: a driver without a function: in a copy of the stand-in the function has another name.
+lacking() {
+    LC_ALL=C sed "s/\x00$1\x00/\x00${1%?}~\x00/g" "$fakes/libcuda.so.1" >"$dir/libcuda.so.1"
+}
+
+# perf BACKEND: two ranks with device memory.
+perf() {
+    status=0
+    LD_LIBRARY_PATH=$dir COLL_BACKEND=$1 timeout 60 "$coll" perf -t 2 -s 64 -n 1 -w 0 -m cuda \
+        >"$dir/out" 2>&1 </dev/null || status=$?
+}
+
+# good NAME: the program has worked, or has failed with a sentence that names the function.
+good() {
+    test "$status" -eq 0 || { test "$status" -lt 124 && grep -qw "$1" "$dir/out"; }
+}
+
+cp "$fakes/libcuda.so.1" "$dir/"
+for backend in tcp nccl; do
+    perf $backend
+    is "$backend: a whole driver" "$status" 0
+done
+
+# Without the function that tells memory apart, libcoll says that all memory counts as host memory.
+for name in $(sed -n 's/^[[:space:]]*{"\(cu[A-Za-z0-9_]*\)".*/\1/p' \
+    "${top_srcdir:-.}/core/device/driver.c"); do
+    lacking "$name"
+    for backend in tcp nccl; do
+        [ "$name" != cuPointerGetAttributes ] || [ $backend = nccl ] || continue
+        perf $backend
+        check "$backend: a driver without $name" good "$name"
+    done
+done
+
+cp "$fakes/libcuda.so.1" "$dir/"
+status=0
+LD_LIBRARY_PATH=$dir STANDIN_CUDA_INIT=34 COLL_LOG=info COLL_BACKEND=tcp timeout 60 \
+    "$build/tests/examples/hello" >"$dir/out" 2>&1 || status=$?
+is "the toolkit's stub: a program with host memory works" "$status" 0
+has "the toolkit's stub: the log names it" "$dir/out" \
+    "$dir/libcuda.so.1 is not a CUDA driver but the CUDA toolkit's stub"
+done_testing

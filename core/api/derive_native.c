@@ -23,6 +23,23 @@ struct derive_meeting {
 
 /* -------------------------------------------------------------- the rendezvous -- */
 
+/* Makes the context of the new communicator, which takes over the bootstrap, with its ranks. */
+static int derive_native_context(struct derive_meeting *s, struct bootstrap *bootstrap)
+{
+	struct context *parent = s->comm->context;
+	int code = context_derive(&s->context, parent, bootstrap), *origin;
+
+	if (code)
+		return code;
+	origin = calloc((size_t)s->n, sizeof(*origin));
+	if (!origin) /* the caller releases the context */
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", s->n);
+	for (int r = 0; r < s->n; r++)
+		origin[r] = parent->origin ? parent->origin[s->members[r]] : s->members[r];
+	s->context->origin = origin;
+	return COLL_SUCCESS;
+}
+
 static int derive_native_vote(struct derive_meeting *s)
 {
 	int nranks = s->comm->nranks, code;
@@ -60,7 +77,7 @@ static int derive_native_meet(struct derive_meeting *s, const char *id, const ch
 				 s->members[0]);
 	code = bootstrap_open_derived(&bootstrap, s->bootstrap, id, s->place, s->n, interface_name,
 				      s->timeout_ms);
-	return code ? code : context_derive(&s->context, s->comm->context, bootstrap);
+	return code ? code : derive_native_context(s, bootstrap);
 }
 
 /*
@@ -117,14 +134,9 @@ static int derive_native_no_color(struct derive_meeting *s)
 /* Makes the communicator of the new context, which it takes over. */
 static int derive_native_comm(struct derive_meeting *s, coll_comm_t *out)
 {
-	struct context *context = s->context, *parent = s->comm->context;
+	struct context *context = s->context;
 
 	context->timeout_us = s->timeout_us ? s->timeout_us : s->comm->timeout_us;
-	context->origin = calloc((size_t)s->n, sizeof(*context->origin));
-	if (!context->origin) /* the caller releases the context */
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", s->n);
-	for (int r = 0; r < s->n; r++)
-		context->origin[r] = parent->origin ? parent->origin[s->members[r]] : s->members[r];
 	s->context = NULL;
 	return init_comm(out, context);
 }
@@ -214,7 +226,7 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
 	code = bootstrap_open_shrunk(&bootstrap, context->bootstrap, s->members, s->place, s->n,
 				     context->next_context_id++);
 	if (!code)
-		code = context_derive(&s->context, context, bootstrap);
+		code = derive_native_context(s, bootstrap);
 	if (!code)
 		code = context_derive_open(s->context, &making);
 	free(exclude);

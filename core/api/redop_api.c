@@ -2,6 +2,7 @@
 /* redop_api.c - the public functions for operations made at run time. */
 #include "exec/comm.h"
 #include "base/error.h"
+#include "reduce/reduce.h"
 
 #include <string.h>
 
@@ -67,6 +68,10 @@ coll_result_t coll_red_op_create_pre_mul_sum(coll_op_t *op, const void *scalar, 
 	if (wrong)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_red_op_create_pre_mul_sum: %s",
 				 wrong);
+	if (!reduce_supports(dtype, COLL_SUM))
+		return error_set(COLL_ERR_INVALID_ARGUMENT,
+				 "coll_red_op_create_pre_mul_sum: %s has no sum",
+				 coll_dtype_name(dtype));
 	if (residence == COLL_SCALAR_HOST_IMMEDIATE)
 		memcpy(like.value, scalar, coll_dtype_size(dtype));
 	else
@@ -78,11 +83,19 @@ coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn, void *u
 				      int32_t commutative, coll_comm_t comm)
 {
 	struct redop like = {.fn = fn, .user = user, .ordered = !commutative};
+	int number;
 
 	if (!op || !fn)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_red_op_create_user: %s is NULL",
 				 op ? "fn" : "op");
-	return redop_api_add(comm, "coll_red_op_create_user", &like, NULL, 0, op);
+	if (comm)
+		return redop_api_add(comm, "coll_red_op_create_user", &like, NULL, 0, op);
+	number = redop_add_everywhere(&like);
+	if (number < 0)
+		return error_set(COLL_ERR_NO_MEMORY,
+				 "coll_red_op_create_user: no memory for another operation");
+	*op = number;
+	return COLL_SUCCESS;
 }
 
 static int redop_api_destroy_native(struct comm *comm, const struct redop *redop)
@@ -99,10 +112,16 @@ static int redop_api_destroy_native(struct comm *comm, const struct redop *redop
 
 coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t handle)
 {
-	struct comm *comm = comm_enter(handle, "coll_red_op_destroy");
 	const struct redop *redop;
+	struct comm *comm;
 	int code = COLL_SUCCESS;
 
+	if (!handle && op >= REDOP_EVERYWHERE)
+		return redop_remove_everywhere(op)
+			       ? COLL_SUCCESS
+			       : error_set(COLL_ERR_INVALID_ARGUMENT,
+					   "coll_red_op_destroy: op %d is destroyed", op);
+	comm = comm_enter(handle, "coll_red_op_destroy");
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	redop = redop_made(&comm->redops, op);

@@ -87,7 +87,7 @@ coll_result_t coll_reduce_local(const void *inbuf, void *inoutbuf, size_t count,
 	if (!coll_dtype_size(dtype))
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %d is not a data type", local_name,
 				 (int)dtype);
-	if (!comm && op >= REDOP_FIRST)
+	if (!comm && op >= REDOP_FIRST && op < REDOP_EVERYWHERE)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "%s: op %d was made on a communicator: pass that communicator, "
 				 "not NULL",

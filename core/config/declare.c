@@ -42,6 +42,12 @@ const struct config_declared config_core_options[] = {
 	  0, CONFIG_LONGEST, COLL_OPTION_DURATION, 0},
 	 NULL,
 	 0},
+	{{"companion", "tcp", "",
+	  "transport that watches over the ranks of a backend that has none (nccl): tcp, ucx or "
+	  "none",
+	  0, 0, COLL_OPTION_STRING, 0},
+	 "tcp|ucx|none",
+	 0},
 	{{"init_timeout", "60s", "seconds", "longest wait while a communicator is made", 1 * MS,
 	  CONFIG_LONGEST, COLL_OPTION_DURATION, 0},
 	 NULL,

@@ -3,6 +3,7 @@
 #include "exec/compare.h"
 #include "exec/message.h"
 #include "exec/stall.h"
+#include "transport/companion.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -240,8 +241,22 @@ static void comm_check_lost(struct comm *comm)
 		comm_fail(comm, 0, COLL_ERR_PEER_LOST, "%s", text);
 }
 
+/* The ranks that the companion has lost: the backend was aborted, whatever its own error is. */
+static void comm_check_alarm(struct comm *comm)
+{
+	struct alarm *alarm = &comm->context->alarm;
+	const int code = atomic_load(&alarm->code);
+
+	for (int r = 0; code && r < comm->nranks; r++)
+		if (companion_has_lost(comm->context, comm->to_context_rank[r]))
+			comm->peer_state[r] = PEER_FAILED;
+	if (code && !comm->leaving)
+		comm_fail(comm, 0, code, "%s", alarm->text);
+}
+
 void comm_check(struct comm *comm)
 {
+	comm_check_alarm(comm);
 	comm_take_controls(comm, comm_tag_control(comm->context_id));
 	if (comm->birth)
 		comm_take_controls(comm, comm->birth);

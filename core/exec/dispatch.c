@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* dispatch.c - chooses between the backend's own function and an algorithm over its transport. */
 #include "exec/dispatch.h"
+#include "base/dtype.h"
 #include "base/error.h"
 #include "exec/extent.h"
 #include "exec/op.h"
@@ -42,13 +43,30 @@ native_fn dispatch_native(const struct comm *comm, int kind)
 	return dispatch_kind_slot(comm_native(comm), kind);
 }
 
+/* Is the plugin's minor new enough for the type and the operation?  *name becomes that of the newer. */
+static int dispatch_is_known(const coll_backend_t *b, const struct call *call, const char **name)
+{
+	const coll_args_t *a = &call->args;
+
+	if (!call->kind || a->kind == COLL_KIND_BARRIER)
+		return 1;
+	*name = coll_dtype_name(a->dtype);
+	if (dtype_since(a->dtype) > b->abi_minor)
+		return 0;
+	*name = coll_op_name(a->op);
+	return !call->kind->reduces || op_since(a->op) <= b->abi_minor;
+}
+
 /* A backend that has made its own version of an operation knows it by its own number. */
 native_fn dispatch_slot(const struct comm *comm, const struct call *call)
 {
 	int custom = call->redop.fn || call->redop.premul_sum;
+	const char *name;
 
 	if ((call->memory[COLL_BUFFER_SEND] | call->memory[COLL_BUFFER_RECV]) &
 	    ~comm->context->memory)
+		return NULL;
+	if (!dispatch_is_known(&comm->context->plugin->backend, call, &name))
 		return NULL;
 	return custom && !call->redop.made ? NULL : dispatch_native(comm, call->args.kind);
 }
@@ -86,9 +104,22 @@ static int dispatch_takes(const struct comm *comm, const struct call *call)
 	const coll_backend_t *b = &context->plugin->backend;
 	coll_error_t err = error_blank();
 	coll_args_t args = call->args;
+	const char *name;
 	int code;
 
-	if (b->transport || !b->native || !b->native->takes)
+	if (b->transport || !b->native)
+		return COLL_SUCCESS;
+	if (!dispatch_is_known(b, call, &name))
+		return error_set(COLL_ERR_UNSUPPORTED,
+				 "%s: backend '%s' does not know %s: its plugin was built for ABI "
+				 "1.%u; build it anew, or choose another backend with COLL_BACKEND",
+				 call->kind->name, b->name, name, b->abi_minor);
+	if (call->redop.fn)
+		return error_set(COLL_ERR_UNSUPPORTED,
+				 "%s: backend '%s' reduces by itself and cannot do this: scale or "
+				 "combine the data outside the collective",
+				 call->kind->name, b->name);
+	if (!b->native->takes)
 		return COLL_SUCCESS;
 	if (call->redop.made)
 		args.op = call->redop.native;

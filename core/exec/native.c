@@ -3,6 +3,7 @@
 #include "exec/native.h"
 #include "exec/callback.h"
 #include "device/device.h"
+#include "transport/companion.h"
 #include "base/error.h"
 
 #include <stdio.h>
@@ -13,6 +14,7 @@ enum {
 	/* The cache of buffer addresses: so many sets, each of a cache line. */
 	NATIVE_SETS = 64,
 	NATIVE_SET = 8,
+	NATIVE_AWAIT_MS = 200, /* wait for the companion to name the cause of a failure */
 	NATIVE_MARKERS = 16,   /* most completion markers in flight */
 	NATIVE_POLL_EACH = 256 /* operations after which a program that never waits polls */
 };
@@ -60,7 +62,11 @@ void native_free(struct comm *comm)
 
 void native_fail(struct comm *comm, int code, const coll_error_t *err)
 {
+	/* A lost rank is the cause of what the engine says, which may know of the end a moment before. */
+	if (code == COLL_ERR_REMOTE || code == COLL_ERR_SYSTEM || code == COLL_ERR_PEER_LOST)
+		companion_await(comm->context, NATIVE_AWAIT_MS);
 	error_take(code, err);
+	comm_check(comm);
 	comm_fail(comm, 0, code, "rank %d: %s", comm->rank, error_text());
 }
 

@@ -75,7 +75,11 @@ struct signature signature_of(const struct comm *comm, const struct call *call)
 
 static void signature_redop_name(int op, char *text, size_t size)
 {
-	if (op & SIGNATURE_USER)
+	if ((op & SIGNATURE_USER) && !(op & SIGNATURE_USER_NUMBER))
+		snprintf(text, size,
+			 " (an operation of the application for every communicator, %s)",
+			 op & SIGNATURE_ORDERED ? "not commutative" : "commutative");
+	else if (op & SIGNATURE_USER)
 		snprintf(text, size, " (the application's operation number %d, %s)",
 			 op & SIGNATURE_USER_NUMBER,
 			 op & SIGNATURE_ORDERED ? "not commutative" : "commutative");
@@ -98,7 +102,7 @@ void signature_describe(const struct signature *signature, char *text, size_t si
 	int dtype = (int)(signature->meta[0] >> 8 & 0xff);
 	int op = (int)(signature->meta[0] >> 16 & 0xffff);
 	int root = (int)(signature->meta[0] >> 40);
-	char reduction[72] = "", from[32] = "", count[40] = "";
+	char reduction[96] = "", from[32] = "", count[40] = "";
 
 	if (kind == COLL_KIND_BARRIER || !kind_is_valid(kind)) {
 		snprintf(text, size, "%s", signature_plain_name(kind));

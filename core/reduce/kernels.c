@@ -102,6 +102,12 @@ VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size
 /* Lanes of `yes` where mask is set; all three are of one integer type. */
 #define SELECT(mask, yes, no) ((no) ^ (((yes) ^ (no)) & (mask)))
 
+/* Zero is false and all else true; a comparison gives lanes of all ones or all zeros. */
+#define LOGICAL(name, vec)                                                                         \
+	KERNEL(name##_land, vec, (vec)((a != 0) & (b != 0)) & 1)                                   \
+	KERNEL(name##_lor, vec, (vec)((a | b) != 0) & 1)                                           \
+	KERNEL(name##_lxor, vec, (vec)((a != 0) ^ (b != 0)) & 1)
+
 #define CONVERT(x, type) __builtin_convertvector(x, type)
 
 /* Integers: arithmetic on unsigned lanes wraps; `typed` lanes compare with their sign. */
@@ -112,7 +118,8 @@ VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size
 	KERNEL(name##_min, vec, SELECT((vec)((typed)a < (typed)b), a, b))                          \
 	KERNEL(name##_band, vec, (a & b))                                                          \
 	KERNEL(name##_bor, vec, a | b)                                                             \
-	KERNEL(name##_bxor, vec, a ^ b)
+	KERNEL(name##_bxor, vec, a ^ b)                                                            \
+	LOGICAL(name, vec)
 
 /*
  * Floats of any width compare by their bits: with the magnitude of negative ones turned over they
@@ -194,6 +201,7 @@ INTEGER(int32, vec_u32, vec_i32)
 INTEGER(uint32, vec_u32, vec_u32)
 INTEGER(int64, vec_u64, vec_i64)
 INTEGER(uint64, vec_u64, vec_u64)
+LOGICAL(bool, vec_u8)
 
 /* Repeats the sign of a narrower integer, which has `shift` bits less, to the left. */
 VEC_INLINE vec_i32 kernel_sign(vec_i32 x, int shift)
@@ -225,6 +233,113 @@ NARROW(e5m2, quarter_u8)
 WIDE(f32, vec_f32, vec_u32, float)
 WIDE(f64, vec_f64, vec_u64, double)
 
+/* ------------------------------------------------------- elements of two numbers -- */
+
+/* Defines the function `name`, which computes element by element: x = fn(x, y). */
+#define ELEMENTS(name, type, fn)                                                                   \
+	VEC_INLINE void name##_step(void *dst, const void *left, const void *right, int n)         \
+	{                                                                                          \
+		type x[VEC_BYTES / sizeof(type)], y[VEC_BYTES / sizeof(type)];                     \
+                                                                                                   \
+		(void)n;                                                                           \
+		memcpy(x, left, sizeof(x));                                                        \
+		memcpy(y, right, sizeof(y));                                                       \
+		for (size_t i = 0; i < VEC_BYTES / sizeof(type); i++)                              \
+			x[i] = fn(x[i], y[i]);                                                     \
+		memcpy(dst, x, sizeof(x));                                                         \
+	}                                                                                          \
+	static void name(void *dst, const void *left, const void *right, size_t bytes, int n)      \
+	{                                                                                          \
+		kernel_loop(dst, left, right, bytes, n, VEC_BYTES, sizeof(type), name##_step);     \
+	}
+
+/*
+ * Complex numbers: only the product is not that of their parts.  A sum and no difference: of a difference beside a sum
+ * gcc 12 makes a fused instruction in spite of -ffp-contract=off.
+ */
+#define COMPLEX(name, real, nan)                                                                   \
+	struct name {                                                                              \
+		real re, im;                                                                       \
+	};                                                                                         \
+	VEC_INLINE struct name name##_times(struct name x, struct name y)                          \
+	{                                                                                          \
+		struct name z = {(x.re * y.re) + (-x.im * y.im), (x.re * y.im) + (x.im * y.re)};   \
+                                                                                                   \
+		z.re = z.re == z.re ? z.re : (real)nan;                                            \
+		z.im = z.im == z.im ? z.im : (real)nan;                                            \
+		return z;                                                                          \
+	}                                                                                          \
+	ELEMENTS(name##_prod, struct name, name##_times)
+
+COMPLEX(complex64, float, __builtin_nanf(""))
+COMPLEX(complex128, double, __builtin_nan(""))
+
+/*
+ * Pairs of a value and an index.  The keys of values compare as signed integers, those of NaNs below (for
+ * MINLOC) or above (for MAXLOC) all others.
+ */
+#define PAIR_OF(name, bits, other)                                                                 \
+	struct name {                                                                              \
+		bits value;                                                                        \
+		int32_t index;                                                                     \
+		other                                                                              \
+	};                                                                                         \
+	VEC_INLINE struct name name##_least(struct name x, struct name y)                          \
+	{                                                                                          \
+		bits a = name##_key(&x.value, 0), b = name##_key(&y.value, 0);                     \
+                                                                                                   \
+		return a < b || (a == b && x.index <= y.index) ? x : y;                            \
+	}                                                                                          \
+	VEC_INLINE struct name name##_greatest(struct name x, struct name y)                       \
+	{                                                                                          \
+		bits a = name##_key(&x.value, 1), b = name##_key(&y.value, 1);                     \
+                                                                                                   \
+		return a > b || (a == b && x.index <= y.index) ? x : y;                            \
+	}                                                                                          \
+	ELEMENTS(name##_minloc, struct name, name##_least)                                         \
+	ELEMENTS(name##_maxloc, struct name, name##_greatest)
+
+/* Returns the key of a float's bits, and replaces a NaN by the positive quiet one. */
+#define FLOAT_KEY(name, bits, sign, inf, nan)                                                      \
+	VEC_INLINE bits name##_key(bits *value, int greatest)                                      \
+	{                                                                                          \
+		bits magnitude = *value & ~(sign);                                                 \
+                                                                                                   \
+		if (magnitude > (inf)) {                                                           \
+			*value = (nan);                                                            \
+			return greatest ? ~(sign) : (sign);                                        \
+		}                                                                                  \
+		return *value < 0 ? ~magnitude : magnitude;                                        \
+	}
+
+#define INTEGER_KEY(name, bits)                                                                    \
+	VEC_INLINE bits name##_key(const bits *value, int greatest)                                \
+	{                                                                                          \
+		(void)greatest;                                                                    \
+		return *value;                                                                     \
+	}
+
+FLOAT_KEY(float32_int32, int32_t, INT32_MIN, 0x7f800000, 0x7fc00000)
+FLOAT_KEY(float64_int32, int64_t, INT64_MIN, 0x7ff0000000000000, 0x7ff8000000000000)
+INTEGER_KEY(int32_int32, int32_t)
+INTEGER_KEY(int64_int32, int64_t)
+PAIR_OF(float32_int32, int32_t, )
+PAIR_OF(float64_int32, int64_t, int32_t rest;)
+PAIR_OF(int32_int32, int32_t, )
+PAIR_OF(int64_int32, int64_t, int32_t rest;)
+
+#define COMPLEX_ROW(name, part)                                                                    \
+	{                                                                                          \
+		[COLL_SUM] = part##_sum, [COLL_PROD] = name##_prod,                                \
+		[REDUCE_DIVIDE] = part##_divide, [REDUCE_SCALED_SUM] = part##_scaled_sum,          \
+		[REDUCE_SCALED_PAIR] = part##_scaled_pair,                                         \
+	}
+
+#define PAIR_ROW(name)                                                                             \
+	{                                                                                          \
+		[REDUCE_MINLOC] = name##_minloc, [REDUCE_MAXLOC] = name##_maxloc,                  \
+	}
+
 #define FLOAT_ROW(name)                                                                            \
 	{                                                                                          \
 		[COLL_SUM] = name##_sum, [COLL_PROD] = name##_prod, [COLL_MAX] = name##_max,       \
@@ -233,11 +348,15 @@ WIDE(f64, vec_f64, vec_u64, double)
 		[REDUCE_SCALED_PAIR] = name##_scaled_pair,                                         \
 	}
 
+#define LOGICAL_COLUMNS(name)                                                                      \
+	[REDUCE_LAND] = name##_land, [REDUCE_LOR] = name##_lor, [REDUCE_LXOR] = name##_lxor
+
 #define INTEGER_ROW(name)                                                                          \
 	{                                                                                          \
 		[COLL_SUM] = name##_sum, [COLL_PROD] = name##_prod, [COLL_MAX] = name##_max,       \
 		[COLL_MIN] = name##_min, [REDUCE_BAND] = name##_band, [REDUCE_BOR] = name##_bor,   \
 		[REDUCE_BXOR] = name##_bxor, [REDUCE_DIVIDE] = name##_divide,                      \
+		LOGICAL_COLUMNS(name),                                                             \
 	}
 
 const struct reduce_kernels REDUCE_TABLE = {
@@ -257,5 +376,12 @@ const struct reduce_kernels REDUCE_TABLE = {
 		[COLL_FLOAT8E5M2] = FLOAT_ROW(e5m2),
 		[REDUCE_INT16] = INTEGER_ROW(int16),
 		[REDUCE_UINT16] = INTEGER_ROW(uint16),
+		[REDUCE_BOOL] = {LOGICAL_COLUMNS(bool)},
+		[REDUCE_COMPLEX64] = COMPLEX_ROW(complex64, f32),
+		[REDUCE_COMPLEX128] = COMPLEX_ROW(complex128, f64),
+		[REDUCE_FLOAT32_INT32] = PAIR_ROW(float32_int32),
+		[REDUCE_FLOAT64_INT32] = PAIR_ROW(float64_int32),
+		[REDUCE_INT32_INT32] = PAIR_ROW(int32_int32),
+		[REDUCE_INT64_INT32] = PAIR_ROW(int64_int32),
 	},
 };

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "reduce/reduce.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,18 +101,28 @@ struct redop *redop_made(const struct redop_table *table, int op)
 	return table->made[op - REDOP_FIRST];
 }
 
+static int redop_find_everywhere(const char *what, int op, struct redop *redop);
+
 int redop_find(const struct redop_table *table, const char *what, int dtype, int op,
 	       struct redop *redop)
 {
 	const struct redop *made;
+	const char *why = "";
 
+	if (dtype == COLL_COMPLEX64 || dtype == COLL_COMPLEX128)
+		why = op == COLL_MIN || op == COLL_MAX ? ": complex numbers have no order"
+						       : ": complex numbers have sum, prod and avg";
+	else if (dtype >= COLL_FLOAT32_INT32 && dtype <= COLL_INT64_INT32)
+		why = ": pairs of a value and an index have minloc and maxloc";
 	*redop = (struct redop){.dtype = dtype, .op = op};
 	if (op < REDOP_FIRST && reduce_supports(dtype, op))
 		return COLL_SUCCESS;
 	if (op < REDOP_FIRST)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
-				 "%s: op %d (%s) is not an operation on %s", what, op,
-				 coll_op_name(op), coll_dtype_name(dtype));
+				 "%s: op %d (%s) is not an operation on %s%s", what, op,
+				 coll_op_name(op), coll_dtype_name(dtype), why);
+	if (op >= REDOP_EVERYWHERE)
+		return redop_find_everywhere(what, op, redop);
 	made = redop_made(table, op);
 	if (!made)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
@@ -170,4 +181,59 @@ void redop_free_all(struct redop_table *table)
 	for (int i = 0; i < table->n; i++)
 		free(table->made[i]);
 	free(table->made);
+}
+
+/* ---------------------------------------------------- valid on every communicator -- */
+
+/* The application's operations that are valid on every communicator; the lock protects them. */
+static struct redop_table redop_everywhere;
+static pthread_mutex_t redop_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct redop *redop_made_everywhere(int op)
+{
+	return redop_made(&redop_everywhere, op - REDOP_EVERYWHERE + REDOP_FIRST);
+}
+
+int redop_add_everywhere(const struct redop *redop)
+{
+	int op;
+
+	pthread_mutex_lock(&redop_lock);
+	op = redop_add(&redop_everywhere, redop);
+	if (op >= 0) {
+		op += REDOP_EVERYWHERE - REDOP_FIRST;
+		/* Ranks may make them in another order, so their numbers tell nothing. */
+		redop_made_everywhere(op)->number = 0;
+	}
+	pthread_mutex_unlock(&redop_lock);
+	return op;
+}
+
+int redop_remove_everywhere(int op)
+{
+	int found;
+
+	pthread_mutex_lock(&redop_lock);
+	found = op >= REDOP_EVERYWHERE && redop_made_everywhere(op);
+	if (found)
+		redop_remove(&redop_everywhere, op - REDOP_EVERYWHERE + REDOP_FIRST);
+	pthread_mutex_unlock(&redop_lock);
+	return found;
+}
+
+static int redop_find_everywhere(const char *what, int op, struct redop *redop)
+{
+	const int32_t dtype = redop->dtype;
+	const struct redop *made;
+
+	pthread_mutex_lock(&redop_lock);
+	made = redop_made_everywhere(op);
+	if (made) {
+		*redop = *made;
+		redop->dtype = dtype;
+	}
+	pthread_mutex_unlock(&redop_lock);
+	return made ? COLL_SUCCESS
+		    : error_set(COLL_ERR_INVALID_ARGUMENT,
+				"%s: op %d is not an operation, or is destroyed", what, op);
 }

@@ -10,6 +10,8 @@
 
 /* The first value that is not a built-in operation. */
 enum { REDOP_FIRST = 256 };
+/* The first of the application's operations that are valid on every communicator. */
+enum { REDOP_EVERYWHERE = 1 << 20 };
 
 struct redop {
 	int32_t dtype;
@@ -22,7 +24,7 @@ struct redop {
 	int made;           /* the backend has an operation of its own for it */
 	int32_t native;     /* the number of the backend's operation */
 	const void *scalar; /* address, read when the operation begins; NULL: see `value` */
-	uint8_t value[8];
+	uint8_t value[16];
 };
 
 /* The operations that an application has made on one communicator.  All zero: none. */
@@ -45,6 +47,11 @@ struct redop *redop_made(const struct redop_table *table, int op);
 /* Removes the operation of that number; operations under way have copies of it. */
 void redop_remove(struct redop_table *table, int op);
 void redop_free_all(struct redop_table *table);
+
+/* As redop_add, for an operation that is valid on every communicator. */
+int redop_add_everywhere(const struct redop *redop);
+/* Returns 0 if there is none of that number. */
+int redop_remove_everywhere(int op);
 
 /* dst[i] = left[i] op right[i]; as reduce(). */
 void redop_apply(const struct redop *redop, void *dst, const void *left, const void *right,

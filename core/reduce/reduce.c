@@ -92,7 +92,7 @@ static int reduce_column(int op)
 reduce_fn reduce_lookup(const struct reduce_kernels *kernels, int dtype, int op)
 {
 	if (!coll_dtype_size(dtype) || op < 0 || (op > COLL_AVG && op < COLL_BAND) ||
-	    op > COLL_BXOR)
+	    op > COLL_MAXLOC)
 		return NULL;
 	return kernels->fn[reduce_row(dtype)][reduce_column(op)];
 }

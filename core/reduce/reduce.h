@@ -24,7 +24,7 @@ void reduce_scaled_sum(void *dst, const void *left, const void *right, size_t co
 void reduce_scaled_pair(void *dst, const void *left, const void *right, size_t count, int dtype,
 			int n);
 
-/* Is there a kernel for the type and the operation?  Bitwise operations exist for integers only. */
+/* Is there a kernel for the type and the operation? */
 int reduce_supports(int dtype, int op);
 int reduce_is_floating(int dtype);
 

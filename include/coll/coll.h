@@ -80,7 +80,9 @@
  * abort it, destroy it, or make a communicator of the surviving ranks with coll_comm_shrink().
  * The library notices a lost rank while a call on the communicator, or the thread of
  * `progress = thread`, moves data.  A program that makes no call hears of it at its next call, for
- * which coll_comm_get_async_error suffices.
+ * which coll_comm_get_async_error suffices.  For a backend without a transport (nccl) a thread of the
+ * library notices it at once, through the transport that the option `companion` names, and aborts the
+ * backend's operations.
  * The library records the last 64 operations of each communicator.  When a communicator fails, it
  * logs those that are not done.  With the option `dump` (COLL_DUMP=directory) each rank also writes
  * all of them to a new file: kind, type, count, bytes, root or peer, state, and the times at which
@@ -248,7 +250,14 @@ enum {
 	COLL_FLOAT8E4M3 = 10, /* OCP 8-bit: no infinity, NaN = 0x7f/0xff, largest 448 */
 	COLL_FLOAT8E5M2 = 11, /* OCP 8-bit: IEEE-like, largest finite 57344 */
 	COLL_INT16 = 32,
-	COLL_UINT16 = 33
+	COLL_UINT16 = 33,
+	COLL_BOOL = 34,          /* one byte, as C's bool: 0 is false, any other byte true */
+	COLL_COMPLEX64 = 35,     /* two float32, the real part first, as C's float complex */
+	COLL_COMPLEX128 = 36,    /* two float64, as C's double complex */
+	COLL_FLOAT32_INT32 = 37, /* struct {float value; int32_t index;} for MINLOC and MAXLOC */
+	COLL_FLOAT64_INT32 = 38, /* struct {double value; int32_t index;}, 16 bytes */
+	COLL_INT32_INT32 = 39,   /* struct {int32_t value, index;} */
+	COLL_INT64_INT32 = 40    /* struct {int64_t value; int32_t index;}, 16 bytes */
 };
 
 typedef int32_t coll_op_t;
@@ -269,6 +278,19 @@ typedef int32_t coll_op_t;
  * SUM, which wraps around, divided by the number of ranks at the end, towards zero.  Every rank
  * receives the same bits.  A backend that reduces by itself (nccl) rounds in its own way, and its MIN
  * and MAX may lose a NaN.
+ *
+ * The logical operations take 0 as false and everything else as true; the result of two elements or
+ * more is 1 or 0.  Where one rank alone contributes (a communicator of 1 rank, rank 0 of a scan), its
+ * element is the result as it is.  nccl has LAND and LOR of COLL_BOOL only, whose result may be another
+ * byte than 1 if an input is.
+ *
+ * Complex types have SUM, PROD and AVG; they have no order, so no MIN and MAX.  A product is
+ * (ac - bd) + (ad + bc)i, each step rounded to the type.
+ *
+ * MINLOC and MAXLOC are the operations of the pairs of a value and an index, as in MPI: the result is
+ * the least (the greatest) value with its index, of equal values the one with the lowest index.  Values
+ * compare as with MIN and MAX: -0 is less than 0, and a NaN is the result if any value is one.  The
+ * four bytes behind the index of a pair of 16 bytes are unspecified in the result.
  */
 enum {
 	COLL_OP_NONE = -1, /* not an operation */
@@ -277,9 +299,14 @@ enum {
 	COLL_MAX = 2,
 	COLL_MIN = 3,
 	COLL_AVG = 4,
-	COLL_BAND = 32, /* bitwise, integer types only */
-	COLL_BOR = 33,  /* bitwise, integer types only */
-	COLL_BXOR = 34  /* bitwise, integer types only */
+	COLL_BAND = 32,   /* bitwise, integer types only */
+	COLL_BOR = 33,    /* bitwise, integer types only */
+	COLL_BXOR = 34,   /* bitwise, integer types only */
+	COLL_LAND = 35,   /* logical, integer types and COLL_BOOL only: are all true? */
+	COLL_LOR = 36,    /* logical, integer types and COLL_BOOL only: is any true? */
+	COLL_LXOR = 37,   /* logical, integer types and COLL_BOOL only: is an odd number true? */
+	COLL_MINLOC = 38, /* pairs of value and index only */
+	COLL_MAXLOC = 39  /* pairs of value and index only */
 };
 
 /* Returns the bytes of one element, or 0 if `dtype` is not a data type. */
@@ -567,7 +594,7 @@ COLL_API coll_result_t coll_comm_get_async_error(coll_comm_t comm, coll_result_t
  *
  * A rank that has destroyed its communicator is not lost.  Two ranks may know of different losses for
  * a moment: coll_comm_shrink() needs the same list on all callers.  A backend without a transport
- * does not tell which ranks are lost: *count is 0.
+ * (nccl) knows of losses through its companion; with `companion = none` *count is 0.
  */
 COLL_API coll_result_t coll_comm_get_failed(coll_comm_t comm, int32_t *ranks, int32_t capacity,
 					    int32_t *count);
@@ -1293,11 +1320,11 @@ typedef void (*coll_user_op_fn)(void *user, const void *left, void *inout, size_
 /*
  * Makes an operation of the application.
  *
- * op           Becomes the operation, valid on this communicator until coll_red_op_destroy().
+ * op           Becomes the operation, valid on comm (NULL: on all) until coll_red_op_destroy(op, comm).
  * commutative  0: the library passes the operands in rank order.
  * Order        All ranks of the communicator make the same operations in the same order, so that
- *              the library can tell when ranks reduce with different ones (COLL_ERR_MISMATCH).
- * Errors       COLL_ERR_UNSUPPORTED: the backend reduces by itself and has no transport.
+ *              the library can tell when ranks reduce with different ones (not with comm NULL).
+ * Errors       COLL_ERR_UNSUPPORTED, here or by the reduction: the backend has no transport.
  */
 COLL_API coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn, void *user,
 					       int32_t commutative, coll_comm_t comm);
@@ -1318,8 +1345,8 @@ COLL_API coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t comm);
  *           either array during the call.
  * op        COLL_AVG and operations of coll_red_op_create_pre_mul_sum() are invalid arguments: both
  *           need ranks.
- * comm      The communicator on which coll_red_op_create_user() made `op`; NULL will do for built-in
- *           operations.  The call neither waits for the communicator's operations nor is one, and it
+ * comm      The communicator on which coll_red_op_create_user() made `op`; NULL will do for all
+ *           others.  The call neither waits for the communicator's operations nor is one, and it
  *           works after a failure of the communicator too.
  * Blocks    Until the result is complete.  The library calls the application's function on this
  *           thread.

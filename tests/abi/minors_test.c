@@ -49,6 +49,38 @@ static int reduces(struct rank *r, struct memory *m)
 	       holds(r, m->out, r->rank * part, part, r->nranks, "reduce_scatter");
 }
 
+/*
+ * A type and operations that are newer than the plugin.  The slot of the frozen plugin fails if it gets
+ * more than 2^20 elements.
+ */
+static int is_logical(struct rank *r)
+{
+	enum { LONG = (1 << 20) + 1 };
+	const int64_t mine = r->rank ? r->rank << 20 : 0;
+	unsigned char *x = calloc(1, LONG);
+	int64_t all[3] = {-1, -1, -1};
+	int good = x != NULL;
+
+	if (good && !r->rank)
+		memset(x, 1, LONG);
+	good = good &&
+	       rank_did(r, coll_broadcast(x, x, LONG, COLL_BOOL, 0, r->comm, NULL),
+			"broadcast of bool") &&
+	       rank_did(r, coll_allreduce(&mine, &all[0], 1, COLL_INT64, COLL_LAND, r->comm, NULL),
+			"land") &&
+	       rank_did(r, coll_allreduce(&mine, &all[1], 1, COLL_INT64, COLL_LOR, r->comm, NULL),
+			"lor") &&
+	       rank_did(r, coll_allreduce(&mine, &all[2], 1, COLL_INT64, COLL_LXOR, r->comm, NULL),
+			"lxor") &&
+	       rank_did(r, coll_sync(r->comm), "sync");
+	if (good && (x[LONG - 1] != 1 || all[0] || all[1] != (r->nranks > 1) ||
+		     all[2] != (r->nranks - 1) % 2))
+		good = rank_fail(r, "bool %d, land %lld, lor %lld, lxor %lld", x[LONG - 1],
+				 (long long)all[0], (long long)all[1], (long long)all[2]);
+	free(x);
+	return good;
+}
+
 /* Collectives that are newer than the plugin: the library makes them of messages. */
 static int scans(struct rank *r, struct memory *m)
 {
@@ -122,8 +154,8 @@ static void work(struct rank *r)
 	for (int i = 0; i < ELEMENTS; i++)
 		m->in[i] = value(r->rank, i);
 	for (int round = 0; round < 3; round++)
-		if (!reduces(r, m) || !scans(r, m) || !moves(r, m) || !exchanges(r, m) ||
-		    !splits(r, m))
+		if (!reduces(r, m) || !is_logical(r) || !scans(r, m) || !moves(r, m) ||
+		    !exchanges(r, m) || !splits(r, m))
 			break;
 	free(m);
 }
@@ -262,6 +294,50 @@ static void test_place(const char *backend, int sees)
 	is_int(coll_comm_destroy(comm), COLL_SUCCESS, "%s: destroyed", backend);
 }
 
+static void unused(void *user, const void *left, void *inout, size_t count, coll_dtype_t dtype)
+{
+	(void)user;
+	(void)left;
+	(void)inout;
+	(void)count;
+	(void)dtype;
+}
+
+/* A plugin without a transport is not even asked about a type or an operation newer than it. */
+static void test_too_new(void)
+{
+	static int64_t x[4], y[4];
+	coll_config_t config;
+	coll_comm_t comm;
+	coll_op_t op;
+
+	ranks_config(&config, "frozen3");
+	if (coll_comm_init_all(&comm, 1, NULL, &config))
+		bail_out("frozen3: %s", coll_get_last_error(NULL));
+	for (int round = 0; round < 2; round++) {
+		is_int(coll_broadcast(x, x, 8, COLL_BOOL, 0, comm, NULL), COLL_ERR_UNSUPPORTED,
+		       "frozen3: a broadcast of a newer type");
+		is_str(coll_get_last_error(NULL),
+		       "broadcast: backend 'frozen3' does not know bool: its plugin was built for "
+		       "ABI 1.3; build it anew, or choose another backend with COLL_BACKEND",
+		       "and why");
+		is_int(coll_allreduce(x, y, 4, COLL_INT64, COLL_LOR, comm, NULL),
+		       COLL_ERR_UNSUPPORTED, "frozen3: a newer operation on a type that it has");
+		has_str(coll_get_last_error(NULL), "'frozen3' does not know lor", "and why");
+		is_int(coll_allreduce(x, y, 1, COLL_COMPLEX128, COLL_SUM, comm, NULL),
+		       COLL_ERR_UNSUPPORTED, "frozen3: a newer type of an old operation");
+		is_int(coll_red_op_create_user(&op, unused, NULL, 1, NULL), COLL_SUCCESS,
+		       "an operation for every communicator");
+		is_int(coll_allreduce(x, y, 1, COLL_INT64, op, comm, NULL), COLL_ERR_UNSUPPORTED,
+		       "frozen3: but this");
+		has_str(coll_get_last_error(NULL), "combine the data outside the collective",
+			"and what to do");
+		is_int(coll_red_op_destroy(op, NULL), COLL_SUCCESS, "it is destroyed");
+		is_int(sum_alone(comm, x, y, 3), COLL_SUCCESS, "frozen3: works on");
+	}
+	is_int(coll_comm_destroy(comm), COLL_SUCCESS, "frozen3: destroyed");
+}
+
 int main(void)
 {
 	const char *top = getenv("top_builddir");
@@ -277,6 +353,7 @@ int main(void)
 	test_newer();
 	test_demanding();
 	test_place("frozen3", 0);
+	test_too_new();
 	test_place("placed", 1);
 	return done_testing();
 }

@@ -68,6 +68,7 @@ static void test_types(void)
 	const coll_result_t arg = COLL_ERR_INVALID_ARGUMENT;
 	coll_comm_t c = comms[0];
 	float x[2] = {0, 0};
+	coll_op_t op;
 
 	refused(coll_allreduce(x, x, 1, 12, COLL_SUM, c, NULL), arg, "dtype|12", "dtype 12");
 	refused(coll_allreduce(x, x, 1, -1, COLL_SUM, c, NULL), arg, "dtype|-1", "dtype -1");
@@ -76,6 +77,18 @@ static void test_types(void)
 	refused(coll_allreduce(x, x, 1, COLL_FLOAT32, -1, c, NULL), arg, "op|-1", "op -1");
 	refused(coll_allreduce(x, x, 1, COLL_FLOAT32, COLL_BAND, c, NULL), arg, "op|float32",
 		"bitwise and of floats");
+	refused(coll_allreduce(x, x, 1, COLL_FLOAT32, COLL_LAND, c, NULL), arg, "op|land|float32",
+		"logical and of floats");
+	refused(coll_allreduce(x, x, 1, COLL_BOOL, COLL_SUM, c, NULL), arg, "op|sum|bool",
+		"a sum of bools");
+	refused(coll_allreduce(x, x, 0, COLL_COMPLEX64, COLL_MAX, c, NULL), arg,
+		"op|max|complex64|no order", "the greatest of complex numbers");
+	refused(coll_allreduce(x, x, 0, COLL_INT32_INT32, COLL_MIN, c, NULL), arg,
+		"op|min|int32_int32|minloc", "the least of pairs");
+	refused(coll_allreduce(x, x, 0, COLL_FLOAT32, COLL_MINLOC, c, NULL), arg,
+		"op|minloc|float32", "the place of the least of numbers");
+	refused(coll_red_op_create_pre_mul_sum(&op, x, COLL_BOOL, COLL_SCALAR_HOST_IMMEDIATE, c),
+		arg, "bool has no sum", "a pre-multiplied sum of bools");
 	refused(coll_allreduce(x, x, 1, COLL_FLOAT32, 256, c, NULL), arg, "op|256",
 		"an operation that was not made");
 	refused(coll_allreduce(x, x, 1, COLL_FLOAT32, COLL_SUM, c, x), arg, "stream",

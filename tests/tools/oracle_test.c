@@ -35,7 +35,7 @@ static void test_formats(void)
 		{COLL_FLOAT8E5M2, -INFINITY, 0xfc}, {COLL_FLOAT8E4M3, INFINITY, 0x7e},
 		{COLL_FLOAT32, 0.1, 0x3dcccccd},    {COLL_FLOAT64, 0.1, 0x3fb999999999999a},
 		{COLL_FLOAT32, -0.0, 0x80000000},   {COLL_INT8, -3, 0xfd},
-		{COLL_UINT16, 65535, 0xffff},
+		{COLL_UINT16, 65535, 0xffff},       {COLL_BOOL, 1, 0x01},
 	};
 	int bad = 0;
 
@@ -103,8 +103,8 @@ static int is_varied(const struct oracle_data *d)
 
 static void test_exact(int32_t nranks)
 {
-	const int32_t ops[] = {COLL_SUM,  COLL_PROD, COLL_MAX,  COLL_MIN,     COLL_AVG,
-			       COLL_BAND, COLL_BOR,  COLL_BXOR, ORACLE_SCALED};
+	const int32_t ops[] = {COLL_SUM, COLL_PROD, COLL_MAX,  COLL_MIN, COLL_AVG,  COLL_BAND,
+			       COLL_BOR, COLL_BXOR, COLL_LAND, COLL_LOR, COLL_LXOR, ORACLE_SCALED};
 	int changed = 0, dull = 0;
 
 	for (int t = 0; t < ORACLE_FORMATS; t++)

@@ -267,7 +267,7 @@ int oracle_call_begin(struct oracle_call *call, const struct oracle_case *c, int
 	call->c = *c;
 	call->rank = rank;
 	call->nranks = nranks;
-	call->elem = (size_t)oracle_format(c->dtype)->size;
+	call->elem = oracle_size(c->dtype);
 	call->shift = (c->count + (size_t)rank) % 4 * (c->aligned ? call->elem : 1);
 	call->c.gaps = c->gaps && oracle_varies(c->kind) && c->kind != COLL_KIND_REDUCE_SCATTERV;
 	call->data = (struct oracle_data){.dtype = c->dtype,

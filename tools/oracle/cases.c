@@ -17,9 +17,9 @@ int oracle_types(const struct oracle_case *like, int32_t nranks, oracle_try_fn t
 	int ops = oracle_reduces(like->kind) ? ORACLE_OPS : 1, variant = nranks;
 	struct oracle_case c = *like;
 
-	for (int t = 0; t < ORACLE_FORMATS; t++)
+	for (int t = 0; t < ORACLE_DTYPES; t++)
 		for (int op = 0; op < ops; op++) {
-			c.dtype = oracle_formats[t].dtype;
+			c.dtype = oracle_dtypes[t];
 			c.op = oracle_ops[op];
 			if (!oracle_op_fits(c.op, c.dtype) || !oracle_kind_has(c.kind, c.op))
 				continue;
@@ -86,7 +86,7 @@ void oracle_random(struct oracle_case *c, uint64_t seed, int32_t nranks, size_t 
 
 	*c = (struct oracle_case){.seed = seed};
 	c->kind = oracle_kinds[cases_draw(&state, ORACLE_KINDS)];
-	c->dtype = oracle_formats[cases_draw(&state, ORACLE_FORMATS)].dtype;
+	c->dtype = oracle_dtypes[cases_draw(&state, ORACLE_DTYPES)];
 	do
 		c->op = oracle_ops[cases_draw(&state, ORACLE_OPS)];
 	while (!oracle_op_fits(c->op, c->dtype) || !oracle_kind_has(c->kind, c->op));
@@ -97,7 +97,7 @@ void oracle_random(struct oracle_case *c, uint64_t seed, int32_t nranks, size_t 
 	 * Short counts are as frequent as long counts.  The largest block of a v-form has three
 	 * times the count.
 	 */
-	most /= 3 * (size_t)nranks * (size_t)oracle_format(c->dtype)->size;
+	most /= 3 * (size_t)nranks * oracle_size(c->dtype);
 	while (most >> bits)
 		bits++;
 	c->count = (size_t)cases_draw(&state, ((uint64_t)1 << cases_draw(&state, bits + 1)) + 1);

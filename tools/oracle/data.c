@@ -111,9 +111,43 @@ static double data_value(const struct oracle_format *f, const struct oracle_data
 	return (double)data_within(f, hash, data_limit(f));
 }
 
+/* Of n inputs few are false for COLL_LAND and few are true for COLL_LOR, else the result tells nothing. */
+static uint64_t data_truth(const struct oracle_format *f, const struct oracle_data *d,
+			   uint64_t hash)
+{
+	const uint64_t draw = hash % ((uint64_t)d->nranks + 1);
+	const int is_true = d->op == COLL_LAND  ? draw != 0
+			    : d->op == COLL_LOR ? draw == 0
+						: (int)(hash >> 32 & 1);
+	uint64_t other = oracle_mix(hash, 2) & oracle_mask(f);
+
+	if (!is_true)
+		return 0;
+	return f->dtype == COLL_BOOL || !other ? 1 : other;
+}
+
 static uint64_t data_hash(const struct oracle_data *d, int32_t rank, size_t i)
 {
 	return oracle_mix(d->seed + ((uint64_t)(uint32_t)rank << 32), i);
+}
+
+/* A power of two on one of the axes: exact in any order, but for the signs of zeros. */
+static double data_complex_factor(const struct oracle_data *d, int32_t rank, size_t i)
+{
+	uint64_t hash = data_hash(d, rank, i / 2);
+
+	return (hash >> 40 & 1) == i % 2 ? data_factor(d, rank, i / 2, hash) : 0;
+}
+
+/* Values of which many are equal, and indices that do not rise with the ranks. */
+static uint64_t data_pair(const struct oracle_format *f, const struct oracle_data *d, size_t i,
+			  uint64_t hash)
+{
+	if (i % 2)
+		return hash % 64;
+	if (f->mantissa && d->inputs == ORACLE_SPECIAL && hash >> 40 & 1)
+		return oracle_code(f, data_special(hash));
+	return oracle_code(f, (double)data_within(f, hash, 3));
 }
 
 static uint64_t data_input(const struct oracle_format *f, const struct oracle_data *d, int32_t rank,
@@ -124,6 +158,12 @@ static uint64_t data_input(const struct oracle_format *f, const struct oracle_da
 	/* Without a reduction the elements may be any bits, also those of no number. */
 	if (d->op == ORACLE_MOVE)
 		return hash & oracle_mask(f);
+	if (oracle_is_pair(d->dtype))
+		return data_pair(f, d, i, hash);
+	if (oracle_is_complex(d->dtype) && d->op == COLL_PROD)
+		return oracle_code(f, data_complex_factor(d, rank, i));
+	if (oracle_op_is_logical(d->op))
+		return data_truth(f, d, hash);
 	if (f->mantissa && d->inputs == ORACLE_ROUGH)
 		return data_rough(f, d, hash);
 	/*
@@ -137,7 +177,7 @@ static uint64_t data_input(const struct oracle_format *f, const struct oracle_da
 
 uint64_t oracle_input(const struct oracle_data *d, int32_t rank, size_t i)
 {
-	return data_input(oracle_format(d->dtype), d, rank, i);
+	return data_input(oracle_part(d->dtype, i), d, rank, i);
 }
 
 /* ------------------------------------------------------------------ results -- */
@@ -192,10 +232,68 @@ static uint64_t data_exact(const struct oracle_format *f, const struct oracle_da
 	return oracle_code(f, all);
 }
 
+static double data_number(const struct oracle_format *f, uint64_t code)
+{
+	if (f->mantissa)
+		return oracle_value(f, code);
+	return code & oracle_sign(f) ? -(double)(oracle_mask(f) - code) - 1 : (double)code;
+}
+
+/* Comes value x before y?  A NaN comes before all numbers, and -0 counts as less than 0. */
+static int data_is_before(int32_t op, double x, double y)
+{
+	if (isnan(x) || isnan(y))
+		return isnan(x) && !isnan(y);
+	if (x == y)
+		return op == COLL_MINLOC ? signbit(x) > signbit(y) : signbit(x) < signbit(y);
+	return op == COLL_MINLOC ? x < y : x > y;
+}
+
+/* Number i of the pair that wins. */
+static uint64_t data_winner(const struct oracle_data *d, size_t i)
+{
+	const struct oracle_format *f = oracle_part(d->dtype, 0), *g = oracle_part(d->dtype, 1);
+	uint64_t index = 0, other;
+	double best = 0, x;
+
+	for (int32_t r = 0; r < data_combined(d); r++) {
+		x = data_number(f, data_input(f, d, r, i - i % 2));
+		other = data_input(g, d, r, i - i % 2 + 1);
+		if (r && !data_is_before(d->op, x, best) &&
+		    (data_is_before(d->op, best, x) || other >= index))
+			continue;
+		best = x;
+		index = other;
+	}
+	return i % 2 ? index : oracle_code(f, best);
+}
+
+/* Number i of the complex product. */
+static uint64_t data_complex_product(const struct oracle_format *f, const struct oracle_data *d,
+				     size_t i)
+{
+	double re = 1, im = 0, x, y, z;
+
+	for (int32_t r = 0; r < data_combined(d); r++) {
+		x = data_complex_factor(d, r, i - i % 2);
+		y = data_complex_factor(d, r, i - i % 2 + 1);
+		z = re * x - im * y;
+		im = re * y + im * x;
+		re = z;
+	}
+	return oracle_code(f, i % 2 ? im : re);
+}
+
 static uint64_t data_result(const struct oracle_format *f, const struct oracle_data *d, size_t i)
 {
 	int exact = f->mantissa && d->inputs != ORACLE_ROUGH;
-	uint64_t all = exact ? data_exact(f, d, i) : data_tree(f, d, 0, data_combined(d), i);
+	uint64_t all;
+
+	if (oracle_is_pair(d->dtype))
+		return data_winner(d, i);
+	if (oracle_is_complex(d->dtype) && d->op == COLL_PROD)
+		return data_complex_product(f, d, i);
+	all = exact ? data_exact(f, d, i) : data_tree(f, d, 0, data_combined(d), i);
 
 	return d->op == COLL_AVG && !f->mantissa ? oracle_reduce(f, COLL_AVG, all, 0, d->nranks)
 						 : all;
@@ -203,7 +301,7 @@ static uint64_t data_result(const struct oracle_format *f, const struct oracle_d
 
 uint64_t oracle_result(const struct oracle_data *d, size_t i)
 {
-	return data_result(oracle_format(d->dtype), d, i);
+	return data_result(oracle_part(d->dtype, i), d, i);
 }
 
 /*
@@ -259,18 +357,14 @@ static int data_is_near(const struct oracle_format *f, const struct oracle_data 
 
 void oracle_input_row(const struct oracle_data *d, int32_t rank, size_t n, void *row)
 {
-	const struct oracle_format *f = oracle_format(d->dtype);
-
-	for (size_t i = 0; i < n; i++)
-		oracle_store(f, row, i, data_input(f, d, rank, i));
+	for (size_t i = 0; i < n * (size_t)oracle_parts(d->dtype); i++)
+		oracle_store(oracle_part(d->dtype, i), row, i, oracle_input(d, rank, i));
 }
 
 void oracle_result_row(const struct oracle_data *d, size_t n, void *row)
 {
-	const struct oracle_format *f = oracle_format(d->dtype);
-
-	for (size_t i = 0; i < n; i++)
-		oracle_store(f, row, i, data_result(f, d, i));
+	for (size_t i = 0; i < n * (size_t)oracle_parts(d->dtype); i++)
+		oracle_store(oracle_part(d->dtype, i), row, i, oracle_result(d, i));
 }
 
 void oracle_tile(void *dst, const void *row, size_t n, size_t elem, size_t first, size_t count)
@@ -284,22 +378,35 @@ void oracle_tile(void *dst, const void *row, size_t n, size_t elem, size_t first
 	}
 }
 
+/* Is number x of the result as good as number i, y? */
+static int data_is_right(const struct oracle_data *d, size_t i, uint64_t x, uint64_t y)
+{
+	const struct oracle_format *f = oracle_part(d->dtype, i);
+
+	if (x == y || (oracle_is_nan(f, x) && oracle_is_nan(f, y) && d->op != ORACLE_MOVE))
+		return 1;
+	if (oracle_is_complex(d->dtype) && d->op == COLL_PROD)
+		return !((x | y) & (oracle_sign(f) - 1));
+	return !oracle_is_pair(d->dtype) && data_is_near(f, d, i, x);
+}
+
 /* Compares the elements of got from `from` on with the elements of the row from `at` on. */
 static size_t data_wrong(const struct oracle_data *d, const void *got, const void *row, size_t from,
 			 size_t at, size_t count, size_t *first_wrong)
 {
-	const struct oracle_format *f = oracle_format(d->dtype);
-	size_t wrong = 0;
+	const size_t parts = (size_t)oracle_parts(d->dtype);
+	size_t wrong = 0, last = count;
 
-	for (size_t i = 0; i < count; i++) {
-		uint64_t x = oracle_load(f, got, from + i), y = oracle_load(f, row, at + i);
+	for (size_t i = 0; i < count * parts; i++) {
+		const struct oracle_format *f = oracle_part(d->dtype, i);
+		uint64_t x = oracle_load(f, got, from * parts + i);
 
-		if (x == y ||
-		    (oracle_is_nan(f, x) && oracle_is_nan(f, y) && d->op != ORACLE_MOVE) ||
-		    data_is_near(f, d, at + i, x))
+		if (i / parts == last ||
+		    data_is_right(d, at * parts + i, x, oracle_load(f, row, at * parts + i)))
 			continue;
+		last = i / parts;
 		if (!wrong++ && first_wrong)
-			*first_wrong = from + i;
+			*first_wrong = from + last;
 	}
 	return wrong;
 }
@@ -307,7 +414,7 @@ static size_t data_wrong(const struct oracle_data *d, const void *got, const voi
 size_t oracle_wrong(const struct oracle_data *d, const void *got, const void *row, size_t n,
 		    size_t first, size_t count, size_t *at)
 {
-	size_t elem = (size_t)oracle_format(d->dtype)->size, wrong = 0, place = first % n, some;
+	size_t elem = oracle_size(d->dtype), wrong = 0, place = first % n, some;
 	const unsigned char *bytes = got;
 
 	for (size_t done = 0; done < count; done += some, place = 0) {

@@ -13,6 +13,7 @@ const struct oracle_format oracle_formats[ORACLE_FORMATS] = {
 	{COLL_UINT32, 4, 0, 0, 0, 0, 0, 0, 0},
 	{COLL_INT64, 8, 1, 0, 0, 0, 0, 0, 0},
 	{COLL_UINT64, 8, 0, 0, 0, 0, 0, 0, 0},
+	{COLL_BOOL, 1, 0, 0, 0, 0, 0, 0, 0},
 	{COLL_FLOAT16, 2, 1, 10, 15, 0x7bff, 0x7c00, 0x7c00, 0x7e00},
 	{COLL_BFLOAT16, 2, 1, 7, 127, 0x7f7f, 0x7f80, 0x7f80, 0x7fc0},
 	{COLL_FLOAT8E4M3, 1, 1, 3, 7, 0x7e, 0x7e, 0x7e, 0x7f},
@@ -22,20 +23,84 @@ const struct oracle_format oracle_formats[ORACLE_FORMATS] = {
 	 0x7ff8000000000000},
 };
 
-const int32_t oracle_ops[ORACLE_OPS] = {COLL_SUM, COLL_PROD, COLL_MAX, COLL_MIN,
-					COLL_AVG, COLL_BAND, COLL_BOR, COLL_BXOR};
+const int32_t oracle_ops[ORACLE_OPS] = {COLL_SUM,  COLL_PROD,   COLL_MAX,   COLL_MIN,  COLL_AVG,
+					COLL_BAND, COLL_BOR,    COLL_BXOR,  COLL_LAND, COLL_LOR,
+					COLL_LXOR, COLL_MINLOC, COLL_MAXLOC};
+
+const int32_t oracle_dtypes[ORACLE_DTYPES] = {
+	COLL_INT8,        COLL_UINT8,      COLL_INT16,         COLL_UINT16,        COLL_INT32,
+	COLL_UINT32,      COLL_INT64,      COLL_UINT64,        COLL_BOOL,          COLL_FLOAT16,
+	COLL_BFLOAT16,    COLL_FLOAT8E4M3, COLL_FLOAT8E5M2,    COLL_FLOAT32,       COLL_FLOAT64,
+	COLL_COMPLEX64,   COLL_COMPLEX128, COLL_FLOAT32_INT32, COLL_FLOAT64_INT32, COLL_INT32_INT32,
+	COLL_INT64_INT32,
+};
+
+/* The bytes behind an index of 32 bits in 64 are zero in the inputs, so the index is a number of 64 bits. */
+static const struct {
+	int32_t dtype, part[2];
+} format_pairs[] = {
+	{COLL_COMPLEX64, {COLL_FLOAT32, COLL_FLOAT32}},
+	{COLL_COMPLEX128, {COLL_FLOAT64, COLL_FLOAT64}},
+	{COLL_FLOAT32_INT32, {COLL_FLOAT32, COLL_INT32}},
+	{COLL_FLOAT64_INT32, {COLL_FLOAT64, COLL_INT64}},
+	{COLL_INT32_INT32, {COLL_INT32, COLL_INT32}},
+	{COLL_INT64_INT32, {COLL_INT64, COLL_INT64}},
+};
+
+int oracle_is_complex(int32_t dtype)
+{
+	return dtype == COLL_COMPLEX64 || dtype == COLL_COMPLEX128;
+}
+
+int oracle_is_pair(int32_t dtype)
+{
+	return dtype >= COLL_FLOAT32_INT32 && dtype <= COLL_INT64_INT32;
+}
+
+int oracle_parts(int32_t dtype)
+{
+	return oracle_is_complex(dtype) || oracle_is_pair(dtype) ? 2 : 1;
+}
+
+const struct oracle_format *oracle_part(int32_t dtype, size_t k)
+{
+	for (size_t i = 0; i < sizeof(format_pairs) / sizeof(format_pairs[0]); i++)
+		if (format_pairs[i].dtype == dtype)
+			dtype = format_pairs[i].part[k % 2];
+	return oracle_format(dtype);
+}
+
+size_t oracle_size(int32_t dtype)
+{
+	return (size_t)oracle_format(dtype)->size * (size_t)oracle_parts(dtype);
+}
 
 const struct oracle_format *oracle_format(int32_t dtype)
 {
 	int i = 0;
 
+	if (oracle_parts(dtype) > 1)
+		return oracle_part(dtype, 0);
 	while (i < ORACLE_FORMATS - 1 && oracle_formats[i].dtype != dtype)
 		i++;
 	return &oracle_formats[i];
 }
 
+int oracle_op_is_logical(int32_t op)
+{
+	return op == COLL_LAND || op == COLL_LOR || op == COLL_LXOR;
+}
+
 int oracle_op_fits(int32_t op, int32_t dtype)
 {
+	const int places = op == COLL_MINLOC || op == COLL_MAXLOC;
+
+	if (oracle_is_pair(dtype) || places)
+		return oracle_is_pair(dtype) && (places || op == ORACLE_MOVE);
+	if (oracle_is_complex(dtype))
+		return op == COLL_SUM || op == COLL_PROD || op == COLL_AVG || op == ORACLE_MOVE;
+	if (dtype == COLL_BOOL || (oracle_op_is_logical(op) && oracle_format(dtype)->mantissa))
+		return dtype == COLL_BOOL && (oracle_op_is_logical(op) || op == ORACLE_MOVE);
 	return !oracle_format(dtype)->mantissa ||
 	       (op != COLL_BAND && op != COLL_BOR && op != COLL_BXOR);
 }
@@ -176,6 +241,9 @@ static uint64_t format_reduce_integer(const struct oracle_format *f, int32_t op,
 	case COLL_BAND: return a & b;
 	case COLL_BOR: return a | b;
 	case COLL_BXOR: return a ^ b;
+	case COLL_LAND: return a && b;
+	case COLL_LOR: return a || b;
+	case COLL_LXOR: return !a != !b;
 	default: return f->is_signed ? (uint64_t)(format_signed(f, a) / n) : a / (unsigned)n;
 	}
 }

@@ -20,7 +20,7 @@
 
 /* ------------------------------------------------------------------ numbers -- */
 
-enum { ORACLE_FORMATS = 14, ORACLE_OPS = 8, ORACLE_ELEM_MAX = 8 };
+enum { ORACLE_FORMATS = 15, ORACLE_DTYPES = 21, ORACLE_OPS = 13, ORACLE_ELEM_MAX = 16 };
 
 /* A number is represented by its code: the bits of the element, zero-extended. */
 struct oracle_format {
@@ -40,9 +40,23 @@ struct oracle_format {
 extern const struct oracle_format oracle_formats[ORACLE_FORMATS];
 extern const int32_t oracle_ops[ORACLE_OPS];
 
+/* The types of one number, then those of two: complex numbers, and pairs of a value and an index. */
+extern const int32_t oracle_dtypes[ORACLE_DTYPES];
+
+/* The format of a type's numbers; of two numbers that of the first. */
 const struct oracle_format *oracle_format(int32_t dtype);
+/* How many numbers an element has; they are of one size.  The format of number k of an array. */
+int oracle_parts(int32_t dtype);
+const struct oracle_format *oracle_part(int32_t dtype, size_t k);
+/* Bytes of an element. */
+size_t oracle_size(int32_t dtype);
+int oracle_is_complex(int32_t dtype);
+/* Is the type a pair of a value and an index? */
+int oracle_is_pair(int32_t dtype);
 /* Does the type have the operation? */
 int oracle_op_fits(int32_t op, int32_t dtype);
+/* Is the operation COLL_LAND, COLL_LOR or COLL_LXOR? */
+int oracle_op_is_logical(int32_t op);
 /* Does the collective, if it reduces, have the operation? */
 int oracle_kind_has(int32_t kind, int32_t op);
 
@@ -105,7 +119,7 @@ struct oracle_data {
 	uint64_t seed; /* another seed gives other data for the same call */
 };
 
-/* Element i of a rank's input, and element i of the result. */
+/* Number i of a rank's input, and number i of the result; elements of two numbers have two. */
 uint64_t oracle_input(const struct oracle_data *d, int32_t rank, size_t i);
 /* For ORACLE_ROUGH the result has the order of reproducible mode (coll.h, Reproducible). */
 uint64_t oracle_result(const struct oracle_data *d, size_t i);

@@ -18,7 +18,8 @@ const char perf_help[] =
 	"  -f, --stepfactor N    each size is N times the one before (default 2)\n"
 	"  -s, --sizes LIST      measure these sizes instead, separated by commas\n"
 	"  -d, --datatype TYPE   float32 (default), ..., or all\n"
-	"  -o, --op OP           sum (default), prod, max, min, avg, band, bor, bxor, or all\n"
+	"  -o, --op OP           sum (default), prod, max, min, avg, band, bor, bxor,\n"
+	"                        land, lor, lxor, minloc, maxloc, or all\n"
 	"  -n, --iters N         timed calls for each row (default 20)\n"
 	"  -w, --warmup N        untimed calls before them (default 5)\n"
 	"  -r, --root RANK       for broadcast, reduce, gather, scatter (default 0)\n"
@@ -58,17 +59,23 @@ static const struct option args_known[] = {{"minbytes", required_argument, NULL,
 					   {NULL, 0, NULL, 0}};
 
 static const coll_dtype_t args_dtypes[] = {
-	COLL_INT8,    COLL_UINT8,   COLL_INT16,      COLL_UINT16,    COLL_INT32,
-	COLL_UINT32,  COLL_INT64,   COLL_UINT64,     COLL_FLOAT16,   COLL_BFLOAT16,
-	COLL_FLOAT32, COLL_FLOAT64, COLL_FLOAT8E4M3, COLL_FLOAT8E5M2};
+	COLL_INT8,       COLL_UINT8,      COLL_INT16,         COLL_UINT16,        COLL_INT32,
+	COLL_UINT32,     COLL_INT64,      COLL_UINT64,        COLL_FLOAT16,       COLL_BFLOAT16,
+	COLL_FLOAT32,    COLL_FLOAT64,    COLL_FLOAT8E4M3,    COLL_FLOAT8E5M2,    COLL_BOOL,
+	COLL_COMPLEX64,  COLL_COMPLEX128, COLL_FLOAT32_INT32, COLL_FLOAT64_INT32, COLL_INT32_INT32,
+	COLL_INT64_INT32};
 
-static const coll_op_t args_ops[] = {COLL_SUM, COLL_PROD, COLL_MAX, COLL_MIN,
-				     COLL_AVG, COLL_BAND, COLL_BOR, COLL_BXOR};
+static const coll_op_t args_ops[] = {COLL_SUM,  COLL_PROD,   COLL_MAX,   COLL_MIN,  COLL_AVG,
+				     COLL_BAND, COLL_BOR,    COLL_BXOR,  COLL_LAND, COLL_LOR,
+				     COLL_LXOR, COLL_MINLOC, COLL_MAXLOC};
 
 enum {
 	ARGS_DTYPES = sizeof(args_dtypes) / sizeof(args_dtypes[0]),
 	ARGS_OPS = sizeof(args_ops) / sizeof(args_ops[0])
 };
+
+_Static_assert((int)ARGS_DTYPES <= (int)PERF_DTYPES_MAX && (int)ARGS_OPS <= (int)PERF_OPS_MAX,
+	       "\"all\" must fit");
 
 /* The options during parsing; steps become sizes at the end. */
 struct args_state {

@@ -96,7 +96,7 @@ static int perf_kind_cases(struct perf_worker *w, struct perf_case *c)
 		for (int p = 0; p < ops; p++) {
 			c->dtype = o->dtype[d];
 			c->op = o->op[p];
-			if (c->kind->reduces && o->ops > 1 &&
+			if (c->kind->reduces && (o->ops > 1 || o->dtypes > 1) &&
 			    (!oracle_op_fits(c->op, c->dtype) ||
 			     (c->kind->scans && c->op == COLL_AVG)))
 				continue;

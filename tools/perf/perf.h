@@ -49,7 +49,7 @@ struct perf_case {
 	int group;    /* calls that are issued together; 1: no group */
 };
 
-enum { PERF_KINDS_MAX = 16, PERF_DTYPES_MAX = 16, PERF_OPS_MAX = 8, PERF_RANKS_MAX = 1024 };
+enum { PERF_KINDS_MAX = 16, PERF_DTYPES_MAX = 24, PERF_OPS_MAX = 16, PERF_RANKS_MAX = 1024 };
 
 enum perf_format { PERF_TABLE, PERF_JSON, PERF_CSV };
 

@@ -30,9 +30,10 @@ void engine_fail(struct world *w, int32_t code, const char *what, uint32_t rank)
 
 static size_t engine_size(int32_t dtype)
 {
-	static const uint8_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+	static const uint8_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1},
+			     later[] = {2, 2, 1, 8, 16, 8, 16, 8, 16}; /* from COLL_INT16 on */
 
-	return dtype < (int32_t)sizeof(sizes) ? sizes[dtype] : 2;
+	return dtype < COLL_INT16 ? sizes[dtype] : later[dtype - COLL_INT16];
 }
 
 /* Completes a call on all ranks: call[r] is rank r's call. */

@@ -14,8 +14,9 @@ static struct oracle_case group_tensor(const struct api_rank *r, int i)
 
 	int32_t kind = kinds[i % 8], dtype = oracle_formats[i % ORACLE_FORMATS].dtype;
 
-	/* Not every vendor's engine sums these types. */
-	if (api_may_lack(r) && oracle_reduces(kind) && coll_dtype_size(dtype) < 4)
+	/* Not every vendor's engine sums the short types. */
+	if (oracle_reduces(kind) &&
+	    (!oracle_op_fits(COLL_SUM, dtype) || (api_may_lack(r) && coll_dtype_size(dtype) < 4)))
 		dtype = COLL_INT32;
 	return (struct oracle_case){.kind = kind,
 				    .dtype = dtype,

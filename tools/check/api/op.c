@@ -228,8 +228,9 @@ static int op_scaled_type(struct api_rank *r, int32_t dtype, int32_t residence)
 static void op_scaled(struct api_rank *r)
 {
 	for (int t = 0; t < ORACLE_FORMATS; t++)
-		if (!op_scaled_type(r, oracle_formats[t].dtype, COLL_SCALAR_HOST_IMMEDIATE) ||
-		    !op_scaled_type(r, oracle_formats[t].dtype, COLL_SCALAR_DEVICE))
+		if (oracle_op_fits(COLL_SUM, oracle_formats[t].dtype) &&
+		    (!op_scaled_type(r, oracle_formats[t].dtype, COLL_SCALAR_HOST_IMMEDIATE) ||
+		     !op_scaled_type(r, oracle_formats[t].dtype, COLL_SCALAR_DEVICE)))
 			return;
 }
 

@@ -267,10 +267,10 @@ static const struct api_plan value_reproducible_plan = {.rank = value_reproducib
 
 const struct check check_api_value[] = {
 	{"value-nan", "minimum and maximum keep every NaN, in all floating-point types",
-	 "coll.h, COLL_SUM ... COLL_BXOR", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 "coll.h, COLL_SUM ... COLL_LXOR", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
 	 .plan = &value_nan_plan},
 	{"value-average", "averages are rounded once, those of integers towards zero",
-	 "coll.h, COLL_SUM ... COLL_BXOR", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 "coll.h, COLL_SUM ... COLL_LXOR", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
 	 .plan = &value_average_plan},
 	{"value-same-bits",
 	 "rounded results have the same bits on every rank and from call to call",

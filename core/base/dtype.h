@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* dtype.h - which plugins know a data type or an operation. */
+#ifndef CORE_BASE_DTYPE_H
+#define CORE_BASE_DTYPE_H
+
+#include <coll/coll.h>
+
+/*
+ * The minor of the backend ABI that added the type or the operation.  The core hands neither to a plugin of
+ * an older minor.
+ */
+uint32_t dtype_since(coll_dtype_t dtype);
+uint32_t op_since(coll_op_t op);
+
+#endif

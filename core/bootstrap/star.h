@@ -141,7 +141,10 @@ int64_t star_grace(const struct star *t);
 
 /* Waits until the parent has sent something, or its connection has ended.  timeout_ms is for the text. */
 int star_await_bytes(const struct star *t, int64_t deadline, int64_t timeout_ms);
-/* Sends the parent a frame; ends early without error if the parent has sent something. */
+/*
+ * Sends the parent a frame.  Ends early without error if the connection has no space and the parent has sent
+ * something.
+ */
 int star_send_up(struct star *t, struct star_frame head, const void *body, int64_t timeout_ms);
 /* Sends the parent a FAILURE or, in place of the next piece, a FAILED, if it fits into the socket's buffer. */
 void star_tell_parent(struct star *t, int type, int code, const char *text);

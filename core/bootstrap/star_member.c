@@ -74,7 +74,8 @@ int star_send_up(struct star *t, struct star_frame head, const void *body, int64
 
 		if (ended)
 			return ended;
-		if (events & POLLIN)
+		/* No space, and the parent has sent something: it may have stopped reading, and says why. */
+		if (!(events & POLLOUT))
 			return 0;
 		n = star_write_frame(t->fd, &head, body, sent);
 		/* No error yet: the parent's last message, which is still unread, has the reason. */

@@ -179,10 +179,16 @@ static void dial_connected(struct dial *dial, struct dial_attempt *y)
 	 * A local socket that accepts belongs to the peer and is the fastest way to it: no other address
 	 * starts.
 	 */
-	if (dial_address(dial, y)->sa.ss_family == AF_UNIX)
+	if (dial_address(dial, y)->sa.ss_family == AF_UNIX) {
 		dial_reschedule(dial, INT32_MAX, 0);
-	else
-		dial_reschedule(dial, DIAL_SILENCE_MS, 0);
+		return;
+	}
+	/*
+	 * The peer speaks first.  A kernel that closes the listener while it takes a connection may forget the
+	 * connection without a word, and then only a probe tells this end.
+	 */
+	socket_keep_alive(y->fd, 1);
+	dial_reschedule(dial, DIAL_SILENCE_MS, 0);
 }
 
 /* A socket connects to itself if the system gives it the port that it dials. */
@@ -322,6 +328,8 @@ static void dial_confirm(struct dial *dial, struct dial_attempt *y)
 	poll_set_unwatch(dial->set, &y->place);
 	dial->fd = y->fd;
 	dial->family = dial_address(dial, y)->sa.ss_family;
+	if (dial->family != AF_UNIX)
+		socket_keep_alive(dial->fd, 0);
 	y->fd = -1;
 	dial_close_all(dial);
 }

@@ -97,6 +97,16 @@ void socket_no_delay(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
+void socket_keep_alive(int fd, int on)
+{
+	int second = 1, probes = 9;
+
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &second, sizeof(second));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &second, sizeof(second));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
 int socket_connect(int fd, const struct address *address)
 {
 	if (connect(fd, (const struct sockaddr *)&address->sa, address->len) == 0)

@@ -3,6 +3,7 @@
  * bootstrap_fault_test.c - ranks that are missing, wrong or dying: every other rank gets an error,
  * and none hangs.
  */
+#include <netinet/tcp.h>
 #include "bootstrap/star.h"
 #include "base/error.h"
 #include "bootstrap_harness.h"
@@ -256,6 +257,53 @@ static void test_root_fails_before_serving(void)
 	is_int(result.code, COLL_ERR_PEER_LOST, "rank 1 does not wait for rank 0");
 }
 
+/*
+ * A process that listens at that address, takes one connection and forgets it: its other end hears neither data nor
+ * an end.  The process ends with status 0 unless the system does not let it forget.
+ */
+static pid_t forget_one_connection(const char *host_port)
+{
+	struct address address;
+	int listener, err, fd, repair = 1;
+	pid_t pid;
+
+	if (address_parse(host_port, "address", &address) ||
+	    socket_listen(&address, NULL, NULL, &listener, &err))
+		bail_out("%s", error_text());
+	pid = fork();
+	if (pid == 0) {
+		socket_poll(listener, POLLIN, clock_deadline(LONG_MS));
+		fd = accept(listener, NULL, NULL);
+		_exit(setsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &repair, sizeof(repair)) != 0);
+	}
+	close(listener);
+	return pid;
+}
+
+/* As a kernel does that closes a listener while it takes a connection. */
+static void test_root_forgets_connection(void)
+{
+	struct rank_result result;
+	char host_port[64], id[COLL_UNIQUE_ID_SIZE];
+	struct rank_args args = {.id = id, .nranks = 2, .timeout_ms = LONG_MS};
+	int64_t start = clock_now_ms();
+	pid_t root;
+	int status;
+
+	snprintf(host_port, sizeof(host_port), "127.0.0.1:%d", free_port());
+	make_foreign_id((const uint8_t[BOOTSTRAP_KEY_SIZE]){1, 2, 3}, host_port, id, sizeof(id));
+	root = forget_one_connection(host_port);
+	result = rank_collect(rank_spawn(&args, 1));
+	waitpid(root, &status, 0);
+	if (status != 0) {
+		skip(2, "TCP_REPAIR: not permitted");
+		return;
+	}
+	is_int(result.code, COLL_ERR_PEER_LOST, "a connection of which only rank 1 knows");
+	ok(since(start) < LONG_MS / 4, "rank 1 asks whether it still stands: %d ms",
+	   (int)since(start));
+}
+
 static void test_death_of_root_at_start(void)
 {
 	struct rank_child zero, one;
@@ -499,6 +547,7 @@ int main(void)
 	test_late_after_failure();
 	test_death_with_all_present();
 	test_root_fails_before_serving();
+	test_root_forgets_connection();
 	test_death_of_root_at_start();
 	test_duplicate();
 	test_other_size();

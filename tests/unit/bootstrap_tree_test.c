@@ -13,7 +13,7 @@
 
 /* -------------------------------------------------------------------------- the shape -- */
 
-/* Counts what is wrong with the tree of n ranks. */
+/* Counts the seats of n ranks whose parent, subtree or height does not fit the seats around them. */
 static int shape_faults(int n)
 {
 	int bad = 0, below = 0;
@@ -372,6 +372,32 @@ static void test_killed(int trials)
 	is_int(bad, 0, "and nobody names another rank");
 }
 
+/*
+ * The time of a rank and that of its parent end together: the parent asks which ranks are missing while this rank says
+ * so unasked.
+ */
+static void test_both_ends_at_once(void)
+{
+	static const uint8_t key[HANDSHAKE_KEY_SIZE] = {1};
+	const struct star_frame heard = {.type = STAR_HEARD, .len = 4};
+	struct star *t = calloc(1, sizeof(*t));
+	struct star_frame got;
+	int ends[2];
+
+	if (t == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) ||
+	    write(ends[1], &heard, sizeof(heard)) < 0)
+		bail_out("socketpair: %s", strerror(errno));
+	t->fd = ends[0];
+	t->bootstrap.nranks = 4;
+	star_stream_init(&t->stream, 0, key, key);
+	is_int(star_send_up(t, heard, "abcd", LONG_MS), 0, "the parent has asked");
+	is_int(recv(ends[1], &got, sizeof(got), MSG_DONTWAIT), sizeof(got),
+	       "and is told all the same");
+	close(ends[0]);
+	close(ends[1]);
+	free(t);
+}
+
 int main(void)
 {
 	test_shape();
@@ -386,5 +412,6 @@ int main(void)
 	for (int victim = 0; victim < FEW; victim++)
 		test_death(victim);
 	test_killed(30);
+	test_both_ends_at_once();
 	return done_testing();
 }

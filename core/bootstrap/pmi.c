@@ -3,9 +3,10 @@
  * pmi.c - the key-value store of a launcher that speaks version 1 of PMI.
  *
  * The launcher leaves each process a socket, whose number is in PMI_FD.  A question is a line "cmd=NAME KEY=VALUE
- * ...", and so is its answer.  The lines are those of MPICH's src/pmi/simple.  This file never says "cmd=init": a
- * process that has said it must say "cmd=finalize" before it ends, and an MPI library in the process does so
- * itself.
+ * ...", and so is its answer.  The lines are those of MPICH's src/pmi/simple.  This file never says "cmd=init", which
+ * an MPI library in the process says itself.  It does say "cmd=finalize" when the process ends, unless an MPI library
+ * has done so: MPICH's proxy (src/pm/hydra/proxy/pmip_cb.c) may take a process that has asked anything and ends
+ * without it for one that failed.
  */
 #include "bootstrap/pmi.h"
 #include "base/clock.h"
@@ -20,17 +21,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum {
 	PMI_LINE = 2048,
-	PMI_VALUE = 1024,     /* bytes of a value, with its end; the least that a launcher takes */
-	PMI_NAME = 256,       /* of a key-value space */
-	PMI_ANSWER_MS = 10000 /* for an answer of the daemon on this host */
+	PMI_VALUE = 1024,      /* bytes of a value, with its end; the least that a launcher takes */
+	PMI_NAME = 256,        /* of a key-value space */
+	PMI_ANSWER_MS = 10000, /* for an answer of the daemon on this host */
+	PMI_END_MS = 2000      /* the same, when this process ends */
 };
 
 static pthread_mutex_t pmi_lock = PTHREAD_MUTEX_INITIALIZER;
 static int pmi_broken;           /* an answer has not come, or was none */
 static char pmi_space[PMI_NAME]; /* the name of the job's key-value space, after pmi_connect */
+static pid_t pmi_user;           /* the process that has called pmi_connect */
+static struct stat pmi_socket;   /* its connection */
 
 static int pmi_fd(void)
 {
@@ -119,14 +125,13 @@ static int pmi_read(const char *answer, const char *key, char *value, size_t siz
  * Sends a question and reads its answer, which must be the command `expected`.  Returns a code; 1: no answer came
  * within timeout_ms.
  */
-static int pmi_ask(const char *question, const char *expected, char answer[PMI_LINE],
-		   int64_t timeout_ms)
+static int pmi_ask_locked(const char *question, const char *expected, char answer[PMI_LINE],
+			  int64_t timeout_ms)
 {
 	const int64_t deadline = clock_deadline(timeout_ms);
 	char command[64] = "", rc[16] = "0";
 	int code, fd = pmi_fd();
 
-	pthread_mutex_lock(&pmi_lock);
 	code = pmi_broken ? pmi_failed("has not answered before") : pmi_send(fd, question);
 	if (!code)
 		code = pmi_receive(fd, answer, PMI_LINE, deadline);
@@ -140,6 +145,16 @@ static int pmi_ask(const char *question, const char *expected, char answer[PMI_L
 					 "PMI: the launcher refuses '%.60s': %.200s", question,
 					 answer);
 	}
+	return code;
+}
+
+static int pmi_ask(const char *question, const char *expected, char answer[PMI_LINE],
+		   int64_t timeout_ms)
+{
+	int code;
+
+	pthread_mutex_lock(&pmi_lock);
+	code = pmi_ask_locked(question, expected, answer, timeout_ms);
 	pthread_mutex_unlock(&pmi_lock);
 	return code;
 }
@@ -191,11 +206,41 @@ static void pmi_decode(char *out, size_t size, const char *value)
 	out[n] = '\0';
 }
 
+/*
+ * Runs at exit.  A forked child is no rank.  The number of a connection that an MPI library has closed may be that of
+ * another file.  Another thread may still wait for an answer.
+ */
+static void pmi_finalize(void)
+{
+	char answer[PMI_LINE];
+	struct stat now;
+
+	if (pmi_user != getpid() || fstat(pmi_fd(), &now) || now.st_dev != pmi_socket.st_dev ||
+	    now.st_ino != pmi_socket.st_ino || pthread_mutex_trylock(&pmi_lock))
+		return;
+	pmi_user = 0;
+	pmi_ask_locked("cmd=finalize\n", "finalize_ack", answer, PMI_END_MS);
+	pthread_mutex_unlock(&pmi_lock);
+}
+
+/* From now on this process owes the launcher a finalize. */
+static int pmi_note_user(void)
+{
+	if (pmi_user == getpid())
+		return COLL_SUCCESS;
+	pmi_user = getpid();
+	if (fstat(pmi_fd(), &pmi_socket) || atexit(pmi_finalize))
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a function that runs at exit");
+	return COLL_SUCCESS;
+}
+
 static int pmi_connect(void)
 {
 	char answer[PMI_LINE];
 	int code = pmi_ask_daemon("cmd=get_my_kvsname\n", "my_kvsname", answer);
 
+	if (!code)
+		code = pmi_note_user();
 	if (!code && !pmi_read(answer, "kvsname", pmi_space, sizeof(pmi_space)))
 		code = error_set(COLL_ERR_SYSTEM, "PMI: the launcher's daemon gives no kvsname");
 	return code;

@@ -482,7 +482,7 @@ COLL_API coll_result_t coll_comm_init_rank(coll_comm_t *comm, int32_t nranks, co
  * with launchers that set PMIx's variables only.  Through PMI's key-value store it does so with
  * launchers that set PMI_FD: MPICH on several hosts (others: untried).  Flux, PALS and MVAPICH
  * without PMI_FD do not say where rank 0 is and need COLL_ROOT on several hosts.  A launcher that
- * speaks PMIx where the library is missing is an error.  A process that used PMIx must end by
+ * speaks PMIx where the library is missing is an error.  A process that used PMIx or PMI must end by
  * exit() or by returning from main, as an MPI program must call MPI_Finalize: else the launcher
  * takes it for failed.
  * COLL_KEY (any text) must be the same on all ranks.  Without it only an identifier that is not

@@ -119,6 +119,32 @@ static void test_silence(void)
 	is_int(pmi_store.connect(), COLL_ERR_SYSTEM, "is no answer to the next question");
 }
 
+/* A process that has asked something, and its forked child, end by exit(). */
+static void test_end(void)
+{
+	char asked[512];
+	int status = 0;
+	ssize_t n;
+	pid_t child;
+
+	start(SPACE "cmd=finalize_ack\n");
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		int code = pmi_store.connect();
+		pid_t forked = fork();
+
+		if (forked == 0)
+			exit(0);
+		waitpid(forked, &status, 0);
+		exit(code || status);
+	}
+	ok(child > 0 && waitpid(child, &status, 0) == child && status == 0, "a process ends");
+	n = read(daemon_fd, asked, sizeof(asked) - 1);
+	asked[n > 0 ? n : 0] = '\0';
+	is_str(asked, "cmd=get_my_kvsname\ncmd=finalize\n", "and tells the launcher so, once");
+}
+
 static void test_no_socket(void)
 {
 	static const char *const values[] = {
@@ -137,6 +163,7 @@ int main(void)
 	for (size_t i = 0; i < sizeof(bads) / sizeof(bads[0]); i++)
 		test_bad(&bads[i]);
 	test_long_line();
+	test_end();
 	test_no_socket();
 	test_silence();
 	return done_testing();

@@ -7,9 +7,9 @@
 #include "device/device_impl.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 /* Longest time that a call waits. */
@@ -60,14 +60,9 @@ static void *unpin_run(void *arg)
 /* Returns 0 if there can be no thread. */
 static int unpin_start(void)
 {
-	sigset_t all, before;
 	pthread_t thread;
-	int failed;
+	int failed = thread_start(&thread, unpin_run, NULL);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's threads' */
-	failed = pthread_create(&thread, NULL, unpin_run, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!failed)
 		pthread_detach(thread);
 	return !failed;

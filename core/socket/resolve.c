@@ -5,10 +5,10 @@
  */
 #include "socket/resolve.h"
 #include "base/late.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -54,21 +54,13 @@ static struct resolve *resolve_new(const char *host, const struct addrinfo *hint
 	return r;
 }
 
-/* Signals are the application's threads'. */
 static int resolve_start(struct resolve *r)
 {
-	pthread_attr_t attr;
-	sigset_t all, before;
 	pthread_t thread;
-	int failed;
+	int failed = thread_start(&thread, resolve_run, r);
 
-	sigfillset(&all);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	failed = pthread_create(&thread, &attr, resolve_run, r);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
+	if (!failed)
+		pthread_detach(thread);
 	return failed;
 }
 

@@ -4,10 +4,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -333,7 +333,6 @@ static void watcher_free(struct watcher *w)
 static int watcher_start(void)
 {
 	struct watcher *w = calloc(1, sizeof(*w));
-	sigset_t all, before;
 	int failed = 0;
 
 	if (!w)
@@ -343,11 +342,8 @@ static int watcher_start(void)
 	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (!w->fds || w->wake_fd < 0)
 		failed = w->fds ? errno : ENOMEM;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's threads' */
 	if (!failed)
-		failed = pthread_create(&w->thread, NULL, watcher_run, w);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+		failed = thread_start(&w->thread, watcher_run, w);
 	if (!failed) {
 		watch_thread = w;
 		return COLL_SUCCESS;

@@ -8,11 +8,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "transport/fork.h"
 
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -326,14 +326,10 @@ static void *wait_thread_run(void *arg)
 
 static int wait_thread_create(struct context *context)
 {
-	sigset_t all, before;
 	int failed;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's threads' */
 	context->has_progress_thread = 1;
-	failed = pthread_create(&context->thread, NULL, wait_thread_run, context);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	failed = thread_start(&context->thread, wait_thread_run, context);
 	if (!failed)
 		return COLL_SUCCESS;
 	context->has_progress_thread = 0;

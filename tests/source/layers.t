@@ -188,11 +188,11 @@ fi
 read_code $sources
 # shellcheck disable=SC2086 # lists of files
 {
-    # PMIx, and the backends that ask for it, want to hear of a process's end.  PMIx stands only one connection in a
-    # process's life.
-    none "nothing runs before main, and at exit only PMIx and the backends that ask for it hear of the end" \
+    # The launchers' PMIx and PMI, and the backends that ask for it, want to hear of a process's end.  PMIx stands only
+    # one connection in a process's life.
+    none "nothing runs before main, and at exit only launchers and the backends that ask for it hear of the end" \
         "$(code_with 'constructor|destructor|init_array|atexit' 'core|plugins|tools' |
-            grep -v -E '^[^:]*: +\*|^core/bootstrap/pmix\.c:.*atexit\(pmix_finalize\)' |
+            grep -v -E '^[^:]*: +\*|^core/bootstrap/(pmix?)\.c:.*atexit\(\1_finalize\)' |
             grep -v -E '^core/plugin/finish\.c:.*atexit\(finish_all\)')"
     # UCX has environment variables of its own, which the ucx plugin must not override.
     none "the environment is read with secure_getenv only, and in the core only" \

@@ -69,7 +69,7 @@ struct star {
 	uint8_t shared[BOOTSTRAP_KEY_SIZE];   /* from the id, or from COLL_KEY */
 	uint8_t body_key[BOOTSTRAP_KEY_SIZE]; /* for the bodies of frames */
 	struct handshake handshake;
-	int seat, nchildren, size; /* size: the ranks of this rank's subtree */
+	int seat, nchildren;
 	uint32_t round;
 	int64_t looked; /* when star_failure_waits last looked at the connections */
 	int64_t deadline,
@@ -99,12 +99,12 @@ struct star {
 	uint8_t *heard;        /* [nranks] an enum star_heard for each rank */
 	uint8_t *entries;      /* for the parent: of the ranks that have come */
 	int nentries;
-	size_t len;               /* bytes of each rank in this round */
-	int failed;               /* this rank itself has failed: it throws pieces away */
-	int missing;              /* number of children whose piece has not come */
-	int asked;                /* the children that are silent have been asked who is missing */
-	int64_t patience;         /* when the wait for their answers ends */
-	uint64_t bytes, accepted; /* bytes to and from children and visitors; their connections */
+	size_t len;       /* bytes of each rank in this round */
+	int failed;       /* this rank itself has failed: it throws pieces away */
+	int missing;      /* number of children whose piece has not come */
+	int asked;        /* the children that are silent have been asked who is missing */
+	int64_t patience; /* when the wait for their answers ends */
+	uint64_t bytes;   /* to and from children and visitors */
 };
 
 /* ---- star.c ---- */
@@ -119,7 +119,7 @@ static inline int star_is_root(const struct star *t)
 /* Are there so many ranks that not all are children of the root? */
 static inline int star_is_tree(const struct star *t)
 {
-	return star_tree_height(0, t->bootstrap.nranks) > 1;
+	return star_tree_fan(t->bootstrap.nranks) < t->bootstrap.nranks - 1;
 }
 
 /* Makes the bootstrap's own key, and that of the bodies, from the shared one and the root's salt. */
@@ -191,6 +191,8 @@ void star_children_close(struct star *t);
 /* Sends the child a frame if it fits into the socket's buffer; returns 1 if it did. */
 int star_send_down(struct star *t, struct rank_connection *conn, struct star_frame head,
 		   const void *body);
+/* Closes the connection. */
+void star_drop(struct star *t, struct rank_connection *conn);
 /* Sends every child the table or, with failed, the failure of a rank. */
 int star_scatter(struct star *t, const void *body, size_t len, int failed);
 /* Tells the children the error of this thread and closes the listeners; returns `code`, with the error. */

@@ -20,6 +20,13 @@ static void answer_unwatch(struct star *t, struct rank_connection *conn)
 	poll_set_unwatch(&t->polls, &conn->place);
 }
 
+void star_drop(struct star *t, struct rank_connection *conn)
+{
+	answer_unwatch(t, conn);
+	close(conn->fd);
+	conn->fd = -1;
+}
+
 int star_send_down(struct star *t, struct rank_connection *conn, struct star_frame head,
 		   const void *body)
 {
@@ -39,13 +46,6 @@ int star_send_down(struct star *t, struct rank_connection *conn, struct star_fra
 
 /* --------------------------------------------------------------------- scatter -- */
 
-static void answer_lost(struct star *t, struct rank_connection *conn)
-{
-	answer_unwatch(t, conn);
-	close(conn->fd);
-	conn->fd = -1;
-}
-
 /* Continues to send to the children that have not got everything; returns how many will not have by then. */
 static nfds_t answer_send_some(struct star *t, const void *body, size_t len,
 			       const struct rank_connection **lost, int *lost_errno)
@@ -63,7 +63,7 @@ static nfds_t answer_send_some(struct star *t, const void *body, size_t len,
 		if (n < 0) {
 			*lost = conn;
 			*lost_errno = errno;
-			answer_lost(t, conn);
+			star_drop(t, conn);
 			continue;
 		}
 		conn->sent += (size_t)n;

@@ -2,7 +2,6 @@
 /* star_children.c - a rank's connections to its children: it lets them in and gathers their pieces. */
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,7 +26,6 @@ static void children_connected(void *owner, uint32_t rank, int fd,
 		return;
 	}
 	t->nconns++;
-	t->accepted++;
 	conn->rank = (int)rank;
 	conn->fd = fd;
 	conn->place = -1;
@@ -122,17 +120,13 @@ static int child_take_seat(struct star *t, struct rank_connection *conn)
 	return 0;
 }
 
-static int child_no_memory(const struct rank_connection *conn)
-{
-	return error_set(COLL_ERR_NO_MEMORY, "no memory for what rank %d sends", conn->rank);
-}
-
 /* Memory of `len` bytes for a body that has no place of its own. */
 static int child_make_body(struct rank_connection *conn, size_t len)
 {
 	conn->body = malloc(len + 1);
 	if (conn->body == NULL)
-		return child_no_memory(conn);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for what rank %d sends",
+				 conn->rank);
 	conn->stream.body = conn->body;
 	return 0;
 }

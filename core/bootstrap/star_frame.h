@@ -46,6 +46,12 @@ struct star_frame {
 	uint8_t mac[HANDSHAKE_MAC_SIZE];
 };
 
+/* The value of timeout_ms for that time. */
+static inline uint32_t star_timeout(int64_t ms)
+{
+	return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
 /* The frames of one connection: how many were exchanged, and the one that is being received. */
 struct star_stream {
 	uint8_t key[HANDSHAKE_KEY_SIZE]; /* the session key of the connection */

@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* star_inner.c - the exchange of a rank in the middle of the tree, which has a parent and children. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include "bootstrap/star.h"
 #include "base/error.h"
 
-static uint32_t inner_clamp(int64_t ms)
-{
-	return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
-}
-
 /* Tells the parent, once in a round, which ranks of its subtree this rank has heard from. */
 static int inner_overdue(struct star *t)
 {
 	const struct star_frame head = {.type = STAR_HEARD,
 					.len = (uint64_t)t->bootstrap.nranks,
-					.timeout_ms = inner_clamp(t->timeout_ms)};
+					.timeout_ms = star_timeout(t->timeout_ms)};
 
 	if (t->asked == 1) {
 		t->asked = 2;
@@ -32,7 +26,7 @@ static int inner_send_piece(struct star *t, const struct bootstrap_failure *fail
 {
 	struct star_frame head = {.type = failure->code ? STAR_FAILED : STAR_PIECE,
 				  .len = (uint64_t)t->nentries * (sizeof(uint32_t) + t->len),
-				  .timeout_ms = inner_clamp(clock_remaining(t->deadline)),
+				  .timeout_ms = star_timeout(clock_remaining(t->deadline)),
 				  .code = failure->code,
 				  .rank = (uint32_t)failure->rank};
 
@@ -83,17 +77,16 @@ static int inner_run_round(struct star *t, const void *in, size_t len,
 int star_inner_exchange(struct star *t, const void *in, void *out, size_t len,
 			struct bootstrap_failure *failure, int64_t timeout_ms)
 {
+	const int size = star_tree_size(t->seat, t->bootstrap.nranks);
 	int code;
 
 	t->round++;
 	t->timeout_ms = timeout_ms;
 	t->deadline = clock_deadline(timeout_ms);
-	t->entries = malloc((size_t)t->size * (sizeof(uint32_t) + len));
+	t->entries = malloc((size_t)size * (sizeof(uint32_t) + len));
 	star_await_answer(t, out, (size_t)t->bootstrap.nranks * len, failure);
-	t->failure = failure;
-	code = t->entries != NULL
-		       ? inner_run_round(t, in, len, failure)
-		       : error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", t->size);
+	code = t->entries != NULL ? inner_run_round(t, in, len, failure)
+				  : error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", size);
 	free(t->entries);
 	t->entries = NULL;
 	if (code == 0)

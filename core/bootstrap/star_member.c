@@ -209,8 +209,7 @@ static int member_send(struct star *t, const void *in, size_t len,
 {
 	const struct star_frame head = {.type = failure->code ? STAR_FAILED : STAR_PIECE,
 					.len = failure->code ? strlen(failure->text) : len,
-					.timeout_ms = timeout_ms < UINT32_MAX ? (uint32_t)timeout_ms
-									      : UINT32_MAX,
+					.timeout_ms = star_timeout(timeout_ms),
 					.code = failure->code,
 					.rank = (uint32_t)t->bootstrap.rank};
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* star_root.c - the root: it gives the ranks their seats and makes the table of all pieces. */
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include "bootstrap/star.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -13,7 +11,6 @@ int star_root_init(struct star *t)
 	int code = star_children_init(t, n - 1);
 
 	t->nchildren = star_tree_children(0, n);
-	t->size = n;
 	return code ? code : random_bytes(t->acceptor.salt, sizeof(t->acceptor.salt));
 }
 
@@ -39,12 +36,8 @@ static int root_send_seat(struct star *t, struct rank_connection *conn)
 	}
 	if (!star_send_down(t, conn, head, &seat))
 		return star_lost_error(t, conn->rank, conn->address, 0);
-	if (parent == 0)
-		return 0;
-	t->conn_at[conn->place] = 0;
-	poll_set_unwatch(&t->polls, &conn->place);
-	close(conn->fd);
-	conn->fd = -1;
+	if (parent != 0)
+		star_drop(t, conn);
 	return 0;
 }
 
@@ -74,31 +67,28 @@ int star_give_seat(struct star *t, struct rank_connection *conn)
  * Nobody hears from the ranks below a silent one; those below one whose piece has come are there; those that
  * wait for the seat of their parent have been heard from.
  */
-static int root_is_excused(const struct star *t, const uint8_t *heard, int seat)
+static int root_is_excused(const struct star *t, int seat)
 {
 	const struct rank_connection *conn = root_at_seat(t, seat);
 	const int parent = star_tree_parent(seat, t->bootstrap.nranks);
 
 	if (!conn->seated && conn->here[0] != '\0')
 		return 1;
-	return parent != 0 && heard[root_at_seat(t, parent)->rank] != STAR_WAITS;
+	return parent != 0 && t->heard[root_at_seat(t, parent)->rank] != STAR_WAITS;
 }
 
 /* The time is up: names the ranks that are missing. */
 static int root_overdue(struct star *t)
 {
-	const int n = t->bootstrap.nranks;
-	int code;
-
 	/* From the leaves to the root, so that a seat's judgement sees its parent's own. */
 	for (int seat = t->nconns; seat > 0; seat--) {
 		const int rank = root_at_seat(t, seat)->rank;
 
-		if (t->heard[rank] == STAR_SILENT && root_is_excused(t, t->heard, seat))
+		if (t->heard[rank] == STAR_SILENT && root_is_excused(t, seat))
 			t->heard[rank] = STAR_WAITS;
 	}
-	code = bootstrap_timeout_error(t->heard, n, t->timeout_ms, t->acceptor.note);
-	return code;
+	return bootstrap_timeout_error(t->heard, t->bootstrap.nranks, t->timeout_ms,
+				       t->acceptor.note);
 }
 
 /* ----------------------------------------------------------------------- exchange -- */

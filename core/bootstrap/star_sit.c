@@ -157,7 +157,6 @@ static int sit_down(struct star *t, const struct star_seat *seat)
 			"%u",
 			t->root, seat->seat, n, seat->parent);
 	t->seat = (int)seat->seat;
-	t->size = star_tree_size(t->seat, n);
 	t->nchildren = star_tree_children(t->seat, n);
 	if (t->nchildren > 0)
 		return star_children_init(t, t->nchildren);
@@ -187,7 +186,7 @@ int star_connect(struct star *t, const struct address_list *addresses, int retry
 	struct star_seat seat;
 	int code = sit_dial(t, t->root, addresses, retry, deadline, timeout_ms);
 
-	if (code || star_tree_height(0, t->bootstrap.nranks) == 1)
+	if (code || !star_is_tree(t))
 		return code;
 	code = sit_say_here(t, timeout_ms);
 	if (code == 0)

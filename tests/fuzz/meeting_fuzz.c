@@ -362,7 +362,6 @@ static void tree_inner(struct fuzz_input *in, const uint8_t salt[HANDSHAKE_SALT_
 	int up[2], down[2];
 
 	t->seat = 1;
-	t->size = 2;
 	t->nchildren = 1;
 	if (star_children_init(t, 1))
 		exit(2);

@@ -110,7 +110,7 @@ static int work_many(struct bootstrap *bootstrap, void *arg)
 		bad += out[3 * r] != r || out[3 * r + 1] != 7 * r || out[3 * r + 2] != -r ||
 		       bootstrap_peer(bootstrap, r)->pid != getpid();
 	if (me == 0) {
-		counted.accepted = t->accepted;
+		counted.accepted = t->nconns;
 		counted.bytes = t->bytes - before;
 		counted.children = t->nchildren;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm.c - communicators: how they are made and ended, and what they tell. */
+/* comm.c - NCCL's functions that make, end and describe communicators. */
 #include "dropin.h"
 
 #include <stdlib.h>
@@ -316,23 +316,25 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
 }
 NCCL_ALSO(ncclCommFinalize);
 
-ncclResult_t ncclCommDestroy(ncclComm_t comm)
+/* NULL has ended already. */
+static ncclResult_t end_comm(enum job_kind kind, ncclComm_t comm, const char *function)
 {
-	ncclResult_t code = comm ? comm_check(comm, "ncclCommDestroy") : ncclSuccess;
+	ncclResult_t code = comm ? comm_check(comm, function) : ncclSuccess;
 
 	if (!code && comm)
-		code = end_job(JOB_DESTROY, comm);
+		code = end_job(kind, comm);
 	return group_note(code);
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+	return end_comm(JOB_DESTROY, comm, "ncclCommDestroy");
 }
 NCCL_ALSO(ncclCommDestroy);
 
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-	ncclResult_t code = comm ? comm_check(comm, "ncclCommAbort") : ncclSuccess;
-
-	if (!code && comm)
-		code = end_job(JOB_ABORT, comm);
-	return group_note(code);
+	return end_comm(JOB_ABORT, comm, "ncclCommAbort");
 }
 NCCL_ALSO(ncclCommAbort);
 
@@ -385,6 +387,13 @@ static ncclResult_t job_shrink(struct job *job)
 		coll_comm_shrink(parent, job->exclude, job->nexclude, &job->comm->coll, NULL, 0));
 }
 
+/* The program gets no communicator. */
+static void job_drop_comm(struct job *job)
+{
+	*job->out = NULL;
+	comm_free(job->comm);
+}
+
 /* A rank without colour has no communicator. */
 static ncclResult_t job_made(struct job *job, ncclResult_t code)
 {
@@ -400,8 +409,7 @@ static ncclResult_t job_made(struct job *job, ncclResult_t code)
 	}
 	if (comm->coll)
 		return ncclSuccess;
-	*job->out = NULL;
-	comm_free(comm);
+	job_drop_comm(job);
 	return code;
 }
 
@@ -433,31 +441,30 @@ static ncclResult_t job_do(struct job *job)
 	}
 }
 
-void job_run(struct job *job)
+static void job_finish(struct job *job, ncclResult_t result)
 {
-	job->result = job_do(job);
-	if (job->result)
+	job->result = result;
+	if (result)
 		strncpy(job->text, last_error(), sizeof(job->text) - 1);
 	free(job->exclude);
 	job->exclude = NULL;
 }
 
+void job_run(struct job *job)
+{
+	job_finish(job, job_do(job));
+}
+
 void job_refuse(struct job *job, const char *why)
 {
-	*job->out = NULL;
-	comm_free(job->comm);
-	job->result = fail(ncclSystemError, "%s", why);
-	strncpy(job->text, last_error(), sizeof(job->text) - 1);
-	free(job->exclude);
-	job->exclude = NULL;
+	job_drop_comm(job);
+	job_finish(job, fail(ncclSystemError, "%s", why));
 }
 
 void job_undo(struct job *job)
 {
-	if (job->kind <= JOB_MAKES) {
-		*job->out = NULL;
-		comm_free(job->comm);
-	}
+	if (job->kind <= JOB_MAKES)
+		job_drop_comm(job);
 	free(job->exclude);
 	free(job);
 }

@@ -162,7 +162,9 @@ static void jobs_make(struct job *jobs)
 
 	for (struct job *job = jobs; job; job = job->next)
 		n += job->kind <= JOB_MAKES;
-	threads = calloc(n ? n : 1, sizeof(*threads));
+	if (n == 0)
+		return;
+	threads = calloc(n, sizeof(*threads));
 	for (struct job *job = jobs; job; job = job->next) {
 		if (job->kind > JOB_MAKES)
 			continue;
@@ -205,13 +207,20 @@ static ncclResult_t jobs_result(struct job *jobs)
 
 /* ----------------------------------------------------------------------- groups -- */
 
-/* Hands over what the thread's group holds; the group is empty afterwards. */
-static struct group group_take(void)
+/*
+ * Closes the thread's innermost group.  *taken gets what the outermost group holds, of which the thread keeps nothing;
+ * nothing where an outer group is open.
+ */
+static ncclResult_t group_close(struct group *taken, const char *function)
 {
-	struct group taken = group;
-
+	memset(taken, 0, sizeof(*taken));
+	if (!group.depth)
+		return fail(ncclInvalidUsage, "%s: the thread has no open group", function);
+	if (--group.depth)
+		return ncclSuccess;
+	*taken = group;
 	memset(&group, 0, sizeof(group));
-	return taken;
+	return ncclSuccess;
 }
 
 static void group_drop(struct group *taken)
@@ -252,12 +261,10 @@ static ncclResult_t group_execute(struct group *taken)
 ncclResult_t ncclGroupEnd(void)
 {
 	struct group taken;
+	ncclResult_t code = group_close(&taken, "ncclGroupEnd");
 
-	if (!group.depth)
-		return fail(ncclInvalidUsage, "ncclGroupEnd: the thread has no open group");
-	if (--group.depth)
-		return ncclSuccess;
-	taken = group_take();
+	if (code)
+		return code;
 	if (!taken.error)
 		return group_execute(&taken);
 	error_keep(taken.text);
@@ -269,12 +276,8 @@ NCCL_ALSO(ncclGroupEnd);
 ncclResult_t group_forget(void)
 {
 	struct group taken;
+	ncclResult_t code = group_close(&taken, "ncclGroupSimulateEnd");
 
-	if (!group.depth)
-		return fail(ncclInvalidUsage, "ncclGroupSimulateEnd: the thread has no open group");
-	if (--group.depth)
-		return ncclSuccess;
-	taken = group_take();
 	group_drop(&taken);
-	return ncclSuccess;
+	return code;
 }

@@ -2,6 +2,9 @@
 /* dtype.c - data types and operations: sizes, names, and the plugins that know them. */
 #include "base/dtype.h"
 
+#include <pthread.h>
+#include <stdio.h>
+
 struct dtype_entry {
 	uint16_t size; /* 0: no data type has this number */
 	uint16_t since;
@@ -44,14 +47,38 @@ size_t coll_dtype_size(coll_dtype_t dtype)
 {
 	const struct dtype_entry *entry = dtype_find(dtype);
 
-	return entry ? entry->size : 0;
+	if (entry)
+		return entry->size;
+	return dtype_is_opaque(dtype) ? (size_t)(dtype - COLL_OPAQUE) : 0;
+}
+
+coll_dtype_t coll_dtype_opaque(size_t size)
+{
+	return size && size <= COLL_OPAQUE_SIZE_MAX ? COLL_OPAQUE + (coll_dtype_t)size
+						    : COLL_DTYPE_NONE;
+}
+
+/* The names of the opaque types, written once, so that each is a string that stays. */
+static char dtype_opaque_names[COLL_OPAQUE_SIZE_MAX + 1][sizeof("opaque4096")];
+static pthread_once_t dtype_opaque_once = PTHREAD_ONCE_INIT;
+
+static void dtype_name_opaque(void)
+{
+	for (unsigned n = 1; n <= COLL_OPAQUE_SIZE_MAX; n++)
+		snprintf(dtype_opaque_names[n], sizeof(dtype_opaque_names[n]), "opaque%hu",
+			 (unsigned short)n);
 }
 
 const char *coll_dtype_name(coll_dtype_t dtype)
 {
 	const struct dtype_entry *entry = dtype_find(dtype);
 
-	return entry ? entry->name : "?";
+	if (entry)
+		return entry->name;
+	if (!dtype_is_opaque(dtype))
+		return "?";
+	pthread_once(&dtype_opaque_once, dtype_name_opaque);
+	return dtype_opaque_names[dtype - COLL_OPAQUE];
 }
 
 const char *coll_op_name(coll_op_t op)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dtype.h - which plugins know a data type or an operation. */
+/* dtype.h - opaque types, and which plugins know a data type or an operation. */
 #ifndef CORE_BASE_DTYPE_H
 #define CORE_BASE_DTYPE_H
 
@@ -11,5 +11,11 @@
  */
 uint32_t dtype_since(coll_dtype_t dtype);
 uint32_t op_since(coll_op_t op);
+
+/* Is the type one of coll_dtype_opaque()?  No plugin ever gets such a type. */
+static inline int dtype_is_opaque(coll_dtype_t dtype)
+{
+	return dtype > COLL_OPAQUE && dtype <= COLL_OPAQUE + COLL_OPAQUE_SIZE_MAX;
+}
 
 #endif

@@ -51,7 +51,7 @@ static int dispatch_is_known(const coll_backend_t *b, const struct call *call, c
 	if (!call->kind || a->kind == COLL_KIND_BARRIER)
 		return 1;
 	*name = coll_dtype_name(a->dtype);
-	if (dtype_since(a->dtype) > b->abi_minor)
+	if (dtype_is_opaque(a->dtype) || dtype_since(a->dtype) > b->abi_minor)
 		return 0;
 	*name = coll_op_name(a->op);
 	return !call->kind->reduces || op_since(a->op) <= b->abi_minor;
@@ -109,6 +109,12 @@ static int dispatch_takes(const struct comm *comm, const struct call *call)
 
 	if (b->transport || !b->native)
 		return COLL_SUCCESS;
+	if (call->kind && dtype_is_opaque(args.dtype))
+		return error_set(COLL_ERR_UNSUPPORTED,
+				 "%s: backend '%s' has no opaque types, and no transport on which "
+				 "the library could move %s: move the bytes as COLL_UINT8, or "
+				 "choose another backend with COLL_BACKEND",
+				 call->kind->name, b->name, coll_dtype_name(args.dtype));
 	if (!dispatch_is_known(b, call, &name))
 		return error_set(COLL_ERR_UNSUPPORTED,
 				 "%s: backend '%s' does not know %s: its plugin was built for ABI "

@@ -219,8 +219,12 @@ static void engine_recv(struct op *op, int i)
 	if (recv->numbered)
 		recv->meta[0] = op->call.signature.meta[0];
 	recv->dst = engine_at(op, step->dst);
-	if (step->kind == STEP_RECV_REDUCE)
+	if (step->kind == STEP_RECV_REDUCE) {
 		recv->own = engine_at(op, step->src);
+		if (op->sched.elem > sizeof(recv->carry))
+			recv->long_carry = (uint8_t *)op->scratch.at + op->sched.scratch +
+					   (size_t)i * op->sched.elem;
+	}
 	if (step->len > ENGINE_LONG)
 		context_flush(comm->context); /* the message may be here, and is then reduced now */
 	match_post(&comm->context->match, recv);
@@ -366,6 +370,19 @@ static size_t engine_scaled_bytes(const struct op *op)
 	return op->call.elements[COLL_BUFFER_SEND] * op->sched.elem;
 }
 
+/*
+ * Bytes for long elements that come in parts, one for each step.  They lie behind the schedule's own scratch memory:
+ * only the application's functions reduce long elements, and such a reduction has no scaled input.
+ */
+static size_t engine_carry_bytes(const struct op *op)
+{
+	const struct recv *recv = NULL;
+
+	if (!op->call.redop.fn || op->sched.elem <= sizeof(recv->carry))
+		return 0;
+	return (size_t)op->sched.nsteps * op->sched.elem;
+}
+
 int engine_reserve(struct op *op)
 {
 	int n = op->sched.nsteps;
@@ -384,7 +401,9 @@ int engine_reserve(struct op *op)
 		op->local = op->ready_sends + n;
 		op->sending = op->local + n;
 	}
-	return scratch_reserve(op->comm, &op->scratch, op->sched.scratch + engine_scaled_bytes(op));
+	return scratch_reserve(op->comm, &op->scratch,
+			       op->sched.scratch + engine_scaled_bytes(op) +
+				       engine_carry_bytes(op));
 }
 
 /* Finds the buffers of the schedule: staging memory, or a scaled copy of the input, may stand for the caller's. */

@@ -35,7 +35,7 @@ void message_unref(struct message *m)
 
 static uint64_t message_type(const struct message_args *args)
 {
-	return (uint64_t)COLL_KIND_SEND | (uint64_t)(args->dtype & 0xff) << 8;
+	return (uint64_t)COLL_KIND_SEND | signature_dtype_bits(args->dtype);
 }
 
 static void message_open(struct message *m)
@@ -186,7 +186,7 @@ int message_probe(struct comm *comm, const struct message_args *args, coll_statu
 	status->source = comm->to_comm_rank[e->peer];
 	status->tag = (int32_t)e->header.meta[1];
 	status->bytes = e->header.len;
-	status->dtype = e->header.len ? (int32_t)(e->header.meta[0] >> 8 & 0xff) : COLL_DTYPE_NONE;
+	status->dtype = e->header.len ? signature_dtype(e->header.meta) : COLL_DTYPE_NONE;
 	return 1;
 }
 

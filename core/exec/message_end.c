@@ -136,7 +136,7 @@ __attribute__((format(printf, 2, 3))) static void message_note(struct message *m
 void message_misfit(const struct recv *recv, uint32_t peer, const coll_header_t *h)
 {
 	struct message *m = message_of(recv);
-	const int dtype = (int)(h->meta[0] >> 8 & 0xff), source = m->comm->to_comm_rank[peer];
+	const int dtype = signature_dtype(h->meta), source = m->comm->to_comm_rank[peer];
 	const int tag = (int)h->meta[1];
 	char what[160];
 

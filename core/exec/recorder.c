@@ -49,7 +49,7 @@ void recorder_describe(const struct recorded *op, char *text, size_t size)
 {
 	const struct call call = {
 		.args = {.kind = op->kind,
-			 .dtype = (coll_dtype_t)(op->meta[0] >> 8 & 0xff),
+			 .dtype = signature_dtype(op->meta),
 			 .count = (size_t)op->count,
 			 .root = op->peer,
 			 .tag = op->seq_or_tag},

@@ -161,7 +161,7 @@ static const char *dump_state(const struct comm *comm, const struct recorded *op
 static void dump_add_op(struct dump *dump, const struct comm *comm, uint64_t number,
 			const struct recorded *op)
 {
-	const int dtype = (int)(op->meta[0] >> 8 & 0xff), redop = (int)(op->meta[0] >> 16 & 0xffff);
+	const int dtype = signature_dtype(op->meta), redop = (int)(op->meta[0] >> 16 & 0xffff);
 	const size_t size = coll_dtype_size(dtype);
 	const int p2p = kind_is_p2p(op->kind);
 	char what[160];

@@ -4,8 +4,11 @@
  *
  * meta[0]: kind (bits 0-7), data type (8-15), operation (16-31), index of the algorithm plus one
  * (32-39), root (40-63); meta[1]: count, or for v-forms whose counts all ranks know a hash of them.
+ * All opaque types have one number in these bits.  The bytes of their elements stand in the place of the
+ * operation; in a reduction, which has one, in bits 48-63 of meta[1].
  */
 #include "exec/signature.h"
+#include "base/dtype.h"
 #include "exec/call.h"
 #include "exec/comm.h"
 #include "schedule/algo.h"
@@ -23,7 +26,38 @@ enum {
 	SIGNATURE_USER_NUMBER = SIGNATURE_ORDERED - 1
 };
 
-enum { SIGNATURE_ROOT_MASK = 0xffffff };
+enum { SIGNATURE_ROOT_MASK = 0xffffff, SIGNATURE_OPAQUE = 0xff, SIGNATURE_COUNT_BITS = 48 };
+
+static int signature_kind(const uint64_t *meta)
+{
+	return (int)(meta[0] & 0xff);
+}
+
+uint64_t signature_dtype_bits(coll_dtype_t dtype)
+{
+	if (dtype_is_opaque(dtype))
+		return SIGNATURE_OPAQUE << 8 | (uint64_t)coll_dtype_size(dtype) << 16;
+	return (uint64_t)(dtype & 0xff) << 8;
+}
+
+coll_dtype_t signature_dtype(const uint64_t *meta)
+{
+	const int dtype = (int)(meta[0] >> 8 & 0xff);
+	const uint64_t size = kind_reduces(signature_kind(meta)) ? meta[1] >> SIGNATURE_COUNT_BITS
+								 : meta[0] >> 16 & 0xffff;
+
+	return dtype == SIGNATURE_OPAQUE ? coll_dtype_opaque(size) : dtype;
+}
+
+/* The count of a signature that has one. */
+static uint64_t signature_count_of(const uint64_t *meta)
+{
+	const int reduces = kind_reduces(signature_kind(meta));
+
+	if (!reduces || !dtype_is_opaque(signature_dtype(meta)))
+		return meta[1];
+	return meta[1] & ((UINT64_C(1) << SIGNATURE_COUNT_BITS) - 1);
+}
 
 static uint64_t signature_hash_counts(const size_t *counts, int n)
 {
@@ -64,13 +98,18 @@ struct signature signature_of(const struct comm *comm, const struct call *call)
 	uint64_t algorithm = p2p ? 0 : (uint64_t)(call->algorithm + 1);
 	uint64_t root = kind_has_root(a->kind) ? (uint64_t)a->root & SIGNATURE_ROOT_MASK : 0;
 	int typed = a->kind != COLL_KIND_BARRIER && !(p2p && a->count == 0);
-	uint64_t dtype = typed ? (uint64_t)(a->dtype & 0xff) : 0;
+	uint64_t dtype = typed ? signature_dtype_bits(a->dtype) : 0, count;
 
+	count = signature_count(comm, a);
+	if (kind_reduces(a->kind) && dtype_is_opaque(a->dtype)) {
+		count &= (UINT64_C(1) << SIGNATURE_COUNT_BITS) - 1;
+		count |= (uint64_t)coll_dtype_size(a->dtype) << SIGNATURE_COUNT_BITS;
+		dtype = SIGNATURE_OPAQUE << 8;
+	}
 	if (a->flags & CALL_OF_SPLIT)
 		kind = KIND_SPLIT;
 	return (struct signature){
-		{kind | dtype << 8 | signature_redop(call) << 16 | algorithm << 32 | root << 40,
-		 signature_count(comm, a)}};
+		{kind | dtype | signature_redop(call) << 16 | algorithm << 32 | root << 40, count}};
 }
 
 static void signature_redop_name(int op, char *text, size_t size)
@@ -98,8 +137,7 @@ static const char *signature_plain_name(int kind)
 
 void signature_describe(const struct signature *signature, char *text, size_t size)
 {
-	int kind = (int)(signature->meta[0] & 0xff);
-	int dtype = (int)(signature->meta[0] >> 8 & 0xff);
+	int kind = signature_kind(signature->meta);
 	int op = (int)(signature->meta[0] >> 16 & 0xffff);
 	int root = (int)(signature->meta[0] >> 40);
 	char reduction[96] = "", from[32] = "", count[40] = "";
@@ -117,9 +155,10 @@ void signature_describe(const struct signature *signature, char *text, size_t si
 	if (kind_has_root(kind))
 		snprintf(from, sizeof(from), " with root %d", root);
 	if (kind < COLL_KIND_ALLGATHERV || kind > COLL_KIND_SCATTERV)
-		snprintf(count, sizeof(count), "%llu ", (unsigned long long)signature->meta[1]);
-	snprintf(text, size, "%s of %s%s%s%s", kind_name(kind), count, coll_dtype_name(dtype),
-		 reduction, from);
+		snprintf(count, sizeof(count), "%llu ",
+			 (unsigned long long)signature_count_of(signature->meta));
+	snprintf(text, size, "%s of %s%s%s%s", kind_name(kind), count,
+		 coll_dtype_name(signature_dtype(signature->meta)), reduction, from);
 }
 
 void call_describe(const struct call *call, char *text, size_t size)

@@ -6,8 +6,7 @@
 #ifndef CORE_EXEC_SIGNATURE_H
 #define CORE_EXEC_SIGNATURE_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include <coll/coll.h>
 
 struct call;
 struct comm;
@@ -21,6 +20,10 @@ struct signature {
 
 /* The signature of a call whose algorithm is known. */
 struct signature signature_of(const struct comm *comm, const struct call *call);
+/* The bits of a type in meta[0] of a call that does not reduce. */
+uint64_t signature_dtype_bits(coll_dtype_t dtype);
+/* The type in a signature's meta[0] and meta[1]. */
+coll_dtype_t signature_dtype(const uint64_t *meta);
 /* Writes "allreduce of 10 float32 (sum)". */
 void signature_describe(const struct signature *signature, char *text, size_t size);
 /* The name of the algorithm in a signature. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* redop.c - applies built-in and user-defined operations to arrays. */
 #include "reduce/redop.h"
+#include "base/dtype.h"
 #include "base/error.h"
 #include "reduce/reduce.h"
 
@@ -114,6 +115,9 @@ int redop_find(const struct redop_table *table, const char *what, int dtype, int
 						       : ": complex numbers have sum, prod and avg";
 	else if (dtype >= COLL_FLOAT32_INT32 && dtype <= COLL_INT64_INT32)
 		why = ": pairs of a value and an index have minloc and maxloc";
+	else if (dtype_is_opaque(dtype))
+		why = ": opaque elements need a function of the application, see "
+		      "coll_red_op_create_user";
 	*redop = (struct redop){.dtype = dtype, .op = op};
 	if (op < REDOP_FIRST && reduce_supports(dtype, op))
 		return COLL_SUCCESS;

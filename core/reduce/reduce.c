@@ -12,6 +12,7 @@
 #else
 #include <fenv.h>
 #endif
+#include "base/dtype.h"
 #include "base/log.h"
 #include "reduce/reduce.h"
 #include "reduce/kernels.h"
@@ -89,9 +90,15 @@ static int reduce_column(int op)
 	return op < COLL_BAND ? op : op - COLL_BAND + REDUCE_BAND;
 }
 
+/* Opaque elements have no kernels. */
+static int reduce_is_number(int dtype)
+{
+	return coll_dtype_size(dtype) && !dtype_is_opaque(dtype);
+}
+
 reduce_fn reduce_lookup(const struct reduce_kernels *kernels, int dtype, int op)
 {
-	if (!coll_dtype_size(dtype) || op < 0 || (op > COLL_AVG && op < COLL_BAND) ||
+	if (!reduce_is_number(dtype) || op < 0 || (op > COLL_AVG && op < COLL_BAND) ||
 	    op > COLL_MAXLOC)
 		return NULL;
 	return kernels->fn[reduce_row(dtype)][reduce_column(op)];
@@ -99,12 +106,12 @@ reduce_fn reduce_lookup(const struct reduce_kernels *kernels, int dtype, int op)
 
 reduce_fn reduce_lookup_scaled_sum(const struct reduce_kernels *kernels, int dtype)
 {
-	return coll_dtype_size(dtype) ? kernels->fn[reduce_row(dtype)][REDUCE_SCALED_SUM] : NULL;
+	return reduce_is_number(dtype) ? kernels->fn[reduce_row(dtype)][REDUCE_SCALED_SUM] : NULL;
 }
 
 reduce_fn reduce_lookup_scaled_pair(const struct reduce_kernels *kernels, int dtype)
 {
-	return coll_dtype_size(dtype) ? kernels->fn[reduce_row(dtype)][REDUCE_SCALED_PAIR] : NULL;
+	return reduce_is_number(dtype) ? kernels->fn[reduce_row(dtype)][REDUCE_SCALED_PAIR] : NULL;
 }
 
 /*

@@ -74,10 +74,15 @@ static void match_reduce(const struct recv *recv, uint64_t at, const char *incom
 		redop_apply(recv->redop, dst, own, incoming, count);
 }
 
-/* The whole elements in n bytes: the size of each type is a power of two, and a division takes long. */
+/* The whole elements in n bytes.  Only sizes of opaque types may be no power of two: a division takes long. */
 static uint64_t match_elements(const struct recv *recv, uint64_t n)
 {
-	return n >> __builtin_ctz(recv->elem);
+	return recv->elem & (recv->elem - 1) ? n / recv->elem : n >> __builtin_ctz(recv->elem);
+}
+
+static uint8_t *match_carry(struct recv *recv)
+{
+	return recv->elem > sizeof(recv->carry) ? recv->long_carry : recv->carry;
 }
 
 /* Passes the next n bytes of a message to a receive. */
@@ -91,7 +96,7 @@ static void match_fill(const struct match *m, struct recv *recv, const char *byt
 		match_reduce(recv, 0, bytes, match_elements(recv, n));
 		return;
 	}
-	carried = recv->own ? recv->got & (recv->elem - 1) : 0;
+	carried = recv->own ? recv->got - match_elements(recv, recv->got) * recv->elem : 0;
 	at = recv->got - carried;
 	if (n > recv->len - recv->got)
 		n = recv->len - recv->got;
@@ -114,10 +119,10 @@ static void match_fill(const struct match *m, struct recv *recv, const char *byt
 
 		if (carried || !whole) { /* collects an element that arrives in several pieces */
 			used = used && used < n ? used : n;
-			memcpy(recv->carry + carried, bytes, used);
+			memcpy(match_carry(recv) + carried, bytes, used);
 			if (carried + used < recv->elem)
 				return;
-			incoming = (const char *)recv->carry;
+			incoming = (const char *)match_carry(recv);
 		}
 		match_reduce(recv, at, incoming, whole);
 		at += whole * recv->elem;

@@ -52,8 +52,10 @@ struct recv {
 	uint32_t elem;
 	uint64_t got;      /* bytes received so far */
 	uint8_t carry[16]; /* the bytes of an element that has come in part */
-	uint32_t device;   /* kind of memory at dst if it is device memory; else 0 */
-	int32_t broken;    /* the code of a failed copy to device memory, whose message is set */
+	/* Elements that are longer than `carry`: memory of the receive's owner for one of them. */
+	uint8_t *long_carry;
+	uint32_t device; /* kind of memory at dst if it is device memory; else 0 */
+	int32_t broken;  /* the code of a failed copy to device memory, whose message is set */
 };
 
 /* A receive with `loose`: match finds its place in the index from the receive. */

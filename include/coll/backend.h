@@ -485,7 +485,8 @@ typedef struct coll_transport {
  * call only.  If a slot returns COLL_ERR_UNSUPPORTED (for this dtype, this op), the core does the
  * operation over the transport group, if the backend has one; it begins when the operations before
  * it are complete.  A plugin of an older minor gets no type and no operation that came after it, here
- * or in `takes`: since minor 4 COLL_BOOL to COLL_INT64_INT32, and COLL_LAND to COLL_MAXLOC.
+ * or in `takes`: since minor 4 COLL_BOOL to COLL_INT64_INT32, and COLL_LAND to COLL_MAXLOC.  No plugin
+ * gets an opaque type (coll_dtype_opaque): the core does such calls over the transport group alone.
  *
  * For a backend with a transport the core calls these slots for the communicator for which it
  * called open.  Communicators that are split or duplicated from it share ep and use the transport.

@@ -257,8 +257,12 @@ enum {
 	COLL_FLOAT32_INT32 = 37, /* struct {float value; int32_t index;} for MINLOC and MAXLOC */
 	COLL_FLOAT64_INT32 = 38, /* struct {double value; int32_t index;}, 16 bytes */
 	COLL_INT32_INT32 = 39,   /* struct {int32_t value, index;} */
-	COLL_INT64_INT32 = 40    /* struct {int64_t value; int32_t index;}, 16 bytes */
+	COLL_INT64_INT32 = 40,   /* struct {int64_t value; int32_t index;}, 16 bytes */
+	COLL_OPAQUE = 65536      /* plus n: elements of n bytes, see coll_dtype_opaque() */
 };
+
+/* The largest element of an opaque type, in bytes. */
+enum { COLL_OPAQUE_SIZE_MAX = 4096 };
 
 typedef int32_t coll_op_t;
 
@@ -309,10 +313,27 @@ enum {
 	COLL_MAXLOC = 39  /* pairs of value and index only */
 };
 
+/*
+ * Returns the type of opaque elements: structs, quaternions, long numbers, whose meaning only the program
+ * knows.
+ *
+ * size      Bytes of an element, 1 to COLL_OPAQUE_SIZE_MAX.  The program sends elements as they lie in memory,
+ *           padding included.
+ * Returns   COLL_OPAQUE + size, the same on all ranks; the program destroys nothing.  COLL_DTYPE_NONE if
+ *           size is 0 or too large: calls refuse that as a type.
+ *
+ * The operations that only move data take such a type like any other.  Reductions take it with an operation
+ * of coll_red_op_create_user(), whose function gets this type and so the size.  Ranks that name different
+ * sizes in one call get COLL_ERR_MISMATCH with both.
+ * With nccl and other backends without a transport, calls with such a type return COLL_ERR_UNSUPPORTED: move
+ * the bytes as COLL_UINT8.
+ */
+COLL_API coll_dtype_t coll_dtype_opaque(size_t size);
+
 /* Returns the bytes of one element, or 0 if `dtype` is not a data type. */
 COLL_API size_t coll_dtype_size(coll_dtype_t dtype);
 
-/* Returns the name of a data type ("float32"), or "?" if unknown; a static string. */
+/* Returns the name of a data type ("float32", "opaque24"), or "?" if unknown; a static string. */
 COLL_API const char *coll_dtype_name(coll_dtype_t dtype);
 
 /* Returns the name of an operation ("sum"), or "?" if unknown; a static string. */
@@ -736,8 +757,9 @@ COLL_API coll_result_t coll_comm_shrink(coll_comm_t comm, const int32_t *exclude
  * sendbuf   Input of this rank.  May be NULL where the call has no elements to send.
  * recvbuf   Output of this rank.  May be NULL where the call has no elements to receive.
  * count     Elements, as each function says; the same on all ranks.
- * dtype     COLL_INT8 to COLL_UINT16; the same on all ranks.
- * op        COLL_SUM to COLL_BXOR, or an operation made on `comm`; the same operation on all ranks.
+ * dtype     COLL_INT8 to COLL_INT64_INT32, or a type of coll_dtype_opaque(); the same on all ranks.
+ * op        COLL_SUM to COLL_MAXLOC, or an operation made on `comm` or for every communicator; the same
+ *           operation on all ranks.
  * root      0 to nranks - 1; the same on all ranks.
  * stream    NULL, or a stream of the program (coll_stream_t).
  * Returns   COLL_SUCCESS once the operation is issued.  The call does not block.

@@ -66,6 +66,10 @@ static int is_logical(struct rank *r)
 	good = good &&
 	       rank_did(r, coll_broadcast(x, x, LONG, COLL_BOOL, 0, r->comm, NULL),
 			"broadcast of bool") &&
+	       rank_did(r,
+			coll_broadcast(x, x, LONG, coll_dtype_opaque(1), r->nranks - 1, r->comm,
+				       NULL),
+			"broadcast of an opaque type") &&
 	       rank_did(r, coll_allreduce(&mine, &all[0], 1, COLL_INT64, COLL_LAND, r->comm, NULL),
 			"land") &&
 	       rank_did(r, coll_allreduce(&mine, &all[1], 1, COLL_INT64, COLL_LOR, r->comm, NULL),
@@ -326,6 +330,15 @@ static void test_too_new(void)
 		has_str(coll_get_last_error(NULL), "'frozen3' does not know lor", "and why");
 		is_int(coll_allreduce(x, y, 1, COLL_COMPLEX128, COLL_SUM, comm, NULL),
 		       COLL_ERR_UNSUPPORTED, "frozen3: a newer type of an old operation");
+		is_int(coll_broadcast(x, x, 1, coll_dtype_opaque(8), 0, comm, NULL),
+		       COLL_ERR_UNSUPPORTED, "frozen3: an opaque type");
+		is_str(coll_get_last_error(NULL),
+		       "broadcast: backend 'frozen3' has no opaque types, and no transport on "
+		       "which the "
+		       "library could move opaque8: move the bytes as COLL_UINT8, or choose "
+		       "another "
+		       "backend with COLL_BACKEND",
+		       "and why");
 		is_int(coll_red_op_create_user(&op, unused, NULL, 1, NULL), COLL_SUCCESS,
 		       "an operation for every communicator");
 		is_int(coll_allreduce(x, y, 1, COLL_INT64, op, comm, NULL), COLL_ERR_UNSUPPORTED,

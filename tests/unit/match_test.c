@@ -41,6 +41,51 @@ static void test_any_source(int unexpected)
 	match_free(&m);
 }
 
+/* Adds the bytes of the elements. */
+static void add(void *user, const void *left, void *inout, size_t count, coll_dtype_t dtype)
+{
+	const unsigned char *x = left;
+	unsigned char *y = inout;
+
+	(void)user;
+	for (size_t i = 0; i < count * coll_dtype_size(dtype); i++)
+		y[i] = (unsigned char)(x[i] + y[i]);
+}
+
+/* Elements of any size are reduced whole, wherever the transport splits the message. */
+static void test_pieces(uint32_t elem, size_t piece)
+{
+	enum { COUNT = 5, MOST = 24 };
+	const struct redop redop = {.dtype = coll_dtype_opaque(elem), .fn = add};
+	const size_t len = COUNT * (size_t)elem;
+	unsigned char own[COUNT * MOST], dst[COUNT * MOST], message[COUNT * MOST];
+	uint8_t carry[MOST];
+	coll_header_t header = {.tag = 5, .len = len};
+	struct recv recv = {.tag = 5, .len = len, .peer = SENDER, .elem = elem, .redop = &redop};
+	struct match m;
+	coll_sink_t sink;
+	int wrong = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		own[i] = (unsigned char)i;
+		message[i] = (unsigned char)(100 - 2 * i);
+	}
+	recv.own = (char *)own;
+	recv.dst = (char *)dst;
+	recv.long_carry = carry;
+	match_init(&m);
+	match_post(&m, &recv);
+	match_arrive(&m, SENDER, &header, &sink);
+	for (size_t at = 0; at < len; at += piece)
+		match_data(&m, sink.cookie, message + at, piece < len - at ? piece : len - at);
+	match_arrived(&m, sink.cookie, COLL_SUCCESS);
+	for (size_t i = 0; i < len; i++)
+		wrong += dst[i] != (unsigned char)(100 - i);
+	ok(match_next_done(&m) == &recv && !wrong, "elements of %u bytes in pieces of %zu", elem,
+	   piece);
+	match_free(&m);
+}
+
 /* Match drops messages for a freed communicator, however many communicators were freed since. */
 static void test_freed(void)
 {
@@ -190,6 +235,11 @@ int main(void)
 	test_freed();
 	test_any_source(0);
 	test_any_source(1);
+	test_pieces(24, 7);
+	test_pieces(17, 40);
+	test_pieces(16, 3);
+	test_pieces(3, 2);
+	test_pieces(1, 2);
 	if (getenv("TEST_SANITIZE") && *getenv("TEST_SANITIZE")) {
 		skip(2, "sanitizers end a program that asks for too much memory");
 	} else {

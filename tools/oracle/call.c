@@ -185,7 +185,9 @@ static void call_arguments(struct oracle_call *call)
 	*a = (coll_args_t){.size = sizeof(*a),
 			   .kind = kind,
 			   .dtype = call->c.dtype,
-			   .op = oracle_reduces(kind) ? call->c.op : 0,
+			   .op = !oracle_reduces(kind) ? 0
+				 : call->c.own_op      ? call->c.own_op
+						       : call->c.op,
 			   .root = oracle_rooted(kind) ? call->c.root : 0,
 			   .count = call->c.count};
 	if (!oracle_varies(kind))

@@ -57,8 +57,16 @@ int oracle_is_pair(int32_t dtype)
 	return dtype >= COLL_FLOAT32_INT32 && dtype <= COLL_INT64_INT32;
 }
 
+/* The bytes of an element of an opaque type are its numbers; 0: it is another type. */
+static int format_opaque(int32_t dtype)
+{
+	return dtype > COLL_OPAQUE ? dtype - COLL_OPAQUE : 0;
+}
+
 int oracle_parts(int32_t dtype)
 {
+	if (format_opaque(dtype))
+		return format_opaque(dtype);
 	return oracle_is_complex(dtype) || oracle_is_pair(dtype) ? 2 : 1;
 }
 
@@ -79,6 +87,8 @@ const struct oracle_format *oracle_format(int32_t dtype)
 {
 	int i = 0;
 
+	if (format_opaque(dtype))
+		dtype = COLL_UINT8;
 	if (oracle_parts(dtype) > 1)
 		return oracle_part(dtype, 0);
 	while (i < ORACLE_FORMATS - 1 && oracle_formats[i].dtype != dtype)
@@ -99,6 +109,8 @@ int oracle_op_fits(int32_t op, int32_t dtype)
 		return oracle_is_pair(dtype) && (places || op == ORACLE_MOVE);
 	if (oracle_is_complex(dtype))
 		return op == COLL_SUM || op == COLL_PROD || op == COLL_AVG || op == ORACLE_MOVE;
+	if (format_opaque(dtype))
+		return op == ORACLE_MOVE;
 	if (dtype == COLL_BOOL || (oracle_op_is_logical(op) && oracle_format(dtype)->mantissa))
 		return dtype == COLL_BOOL && (oracle_op_is_logical(op) || op == ORACLE_MOVE);
 	return !oracle_format(dtype)->mantissa ||

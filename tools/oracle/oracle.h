@@ -45,7 +45,7 @@ extern const int32_t oracle_dtypes[ORACLE_DTYPES];
 
 /* The format of a type's numbers; of two numbers that of the first. */
 const struct oracle_format *oracle_format(int32_t dtype);
-/* How many numbers an element has; they are of one size.  The format of number k of an array. */
+/* How many numbers an element has, which are of one size; of an opaque type its bytes.  The format of number k of an array. */
 int oracle_parts(int32_t dtype);
 const struct oracle_format *oracle_part(int32_t dtype, size_t k);
 /* Bytes of an element. */
@@ -154,6 +154,7 @@ enum oracle_place { ORACLE_APART, ORACLE_IN_PLACE, ORACLE_ODD_IN_PLACE /* on odd
 /* One collective call; the same description on all ranks. */
 struct oracle_case {
 	int32_t kind, dtype, op, root;
+	int32_t own_op; /* not 0: an operation of the program that does on the bytes of an opaque type what op does */
 	int place;    /* an enum oracle_place */
 	int gaps;     /* v-forms: blocks out of order and with gaps; 0: no displacements */
 	int aligned;  /* buffers begin at whole elements; 0: at any byte */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * op.c - reductions with the application's own functions and with pre-multiplied sums, in every
- * collective that reduces.
+ * collective that reduces; and opaque elements, which need such functions.
  */
 #include "check/api/api.h"
 #include <string.h>
@@ -176,6 +176,57 @@ static void op_in_order(struct api_rank *r)
 	op_user(r, op_maps, 0, op_all_maps);
 }
 
+/* -------------------------------------------------------------- opaque elements -- */
+
+/* Adds the bytes of opaque elements, as the oracle does. */
+static void op_add_bytes(void *user, const void *left, void *inout, size_t count,
+			 coll_dtype_t dtype)
+{
+	const unsigned char *x = left;
+	unsigned char *y = inout;
+
+	(void)user;
+	for (size_t i = 0; i < count * coll_dtype_size(dtype); i++)
+		y[i] = (unsigned char)(x[i] + y[i]);
+}
+
+static int op_opaque_size(struct api_rank *r, size_t size, coll_op_t op)
+{
+	static const size_t counts[] = {1, 7, 301};
+	const int lengths = size > 100 || r->c->quick ? 2 : 3;
+
+	for (int k = 0; k < ORACLE_KINDS; k++)
+		for (int i = 0; i < lengths; i++) {
+			const struct oracle_case c = {.kind = oracle_kinds[k],
+						      .dtype = coll_dtype_opaque(size),
+						      .op = COLL_SUM,
+						      .own_op = op,
+						      .root = k % r->nranks,
+						      .place = i,
+						      .gaps = i % 2,
+						      .count = counts[i]};
+
+			if (!api_call_run(r, &c))
+				return 0;
+		}
+	return 1;
+}
+
+/* A backend that splits messages at other places than between elements does not change the result. */
+static void op_opaque(struct api_rank *r)
+{
+	static const size_t sizes[] = {3, 24, 1000};
+	coll_op_t op;
+	int good = 1;
+
+	if (!api_did(r, coll_red_op_create_user(&op, op_add_bytes, NULL, 1, r->comm),
+		     "coll_red_op_create_user"))
+		return;
+	for (int i = 0; i < 3 && good; i++)
+		good = op_opaque_size(r, sizes[i], op);
+	api_did(r, coll_red_op_destroy(op, r->comm), "coll_red_op_destroy");
+}
+
 /* ------------------------------------------------------------------ scaled sums -- */
 
 /*
@@ -262,6 +313,7 @@ static const char *const op_short_pieces[] = {"segment=4K", NULL};
 static const struct api_plan op_commutative_plan = {.rank = op_commutative,
 						    .options = op_short_pieces};
 static const struct api_plan op_in_order_plan = {.rank = op_in_order, .options = op_short_pieces};
+static const struct api_plan op_opaque_plan = {.rank = op_opaque, .options = op_short_pieces};
 static const struct api_plan op_scaled_plan = {.rank = op_scaled};
 static const struct api_plan op_scaled_misuse_plan = {.rank = op_scaled_misuse};
 
@@ -272,6 +324,9 @@ const struct check check_api_op[] = {
 	{"op-user-in-order", "an operation that does not commute gets its operands in rank order",
 	 "coll.h, coll_red_op_create_user", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
 	 .plan = &op_in_order_plan},
+	{"op-opaque", "elements of any number of bytes work in every collective",
+	 "coll.h, coll_dtype_opaque", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &op_opaque_plan},
 	{"op-scaled", "the sum of scaled values, for every type",
 	 "coll.h, coll_red_op_create_pre_mul_sum", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
 	 .plan = &op_scaled_plan},

@@ -396,6 +396,37 @@ def trains():
     holds("DistributedDataParallel trains to Gloo's result", close)
 
 
+def sparse():
+    def total(make):
+        def function(group):
+            x = make()
+            dist.all_reduce(x, group=group)
+            return [x.to_dense(), torch.tensor(x._nnz())]
+
+        return function
+
+    def coordinates(dtype=torch.float64, **sizes):
+        torch.manual_seed(RANK)
+        indices = torch.randint(0, 5, (2, 7 * RANK))  # of rank 0 none; some of them twice
+        values = torch.arange(7 * RANK).to(dtype)
+        if sizes:
+            values = values.unsqueeze(1).repeat(1, sizes["dense"])
+        return torch.sparse_coo_tensor(indices, values, (5, 5, *sizes.values()))
+
+    same("the sum of sparse tensors", total(coordinates))
+    same("the sum of sparse tensors of int32", total(lambda: coordinates(torch.int32)))
+    same("the sum of sparse tensors with dense rows", total(lambda: coordinates(dense=3)))
+    raises(
+        "sparse tensors of other sizes raise",
+        "have different sizes",
+        lambda: dist.all_reduce(torch.eye(2 + (RANK == 1)).to_sparse()),
+    )
+    like_gloo(
+        "the largest of sparse tensors raises what Gloo raises",
+        lambda group: dist.all_reduce(torch.eye(2).to_sparse(), dist.ReduceOp.MAX, group=group),
+    )
+
+
 def wrong_arguments():
     one = torch.ones(2)
     like_gloo(
@@ -488,6 +519,7 @@ if CASE == "all":
     movements()
     uneven()
     works()
+    sparse()
     wrong_arguments()
     monitored()
     trains()

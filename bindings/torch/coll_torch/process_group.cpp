@@ -16,6 +16,8 @@ namespace coll_torch
 using c10d::OpType;
 using Store = c10::intrusive_ptr<c10d::Store>;
 
+enum { SPARSE_SHAPE = 16 }; // numbers that describe a sparse tensor
+
 // ---------------------------------------------------------------- process group
 
 class ProcessGroupColl : public BackendBase
@@ -62,6 +64,7 @@ class ProcessGroupColl : public BackendBase
 	}
 
 	// PyTorch 2 calls these.
+	virtual WorkPtr allreduce_sparse(Tensors &, const c10d::AllreduceOptions &);
 	virtual WorkPtr allgather_into_tensor_coalesced(Tensors &, Tensors &,
 							const c10d::AllgatherOptions &);
 	virtual WorkPtr reduce_scatter_tensor_coalesced(Tensors &, Tensors &,
@@ -238,6 +241,8 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::allreduce(Tensors &tensors,
 {
 	coll_args_t args = {};
 
+	if (tensors.size() == 1 && tensors[0].is_sparse())
+		return allreduce_sparse(tensors, opts);
 	check_one("allreduce", tensors);
 	Reduction reduction(opts.reduceOp, tensors[0].scalar_type(), comm_->handle);
 	auto work = begin(OpType::ALLREDUCE, "coll:all_reduce", tensors);
@@ -249,6 +254,67 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::allreduce(Tensors &tensors,
 	args.count = buffer.numel();
 	args.sendbuf = args.recvbuf = buffer.data_ptr();
 	return issue(work, args, opts.timeout);
+}
+
+// A row for each rank, the same on all ranks but for the first number: how many elements the rank has.
+static at::Tensor sparse_shape(const at::Tensor &tensor)
+{
+	std::vector<int64_t> shape = {tensor._nnz(), tensor.sparse_dim(), tensor.dense_dim()};
+
+	for (int64_t size : tensor.sizes())
+		shape.push_back(size);
+	shape.resize(SPARSE_SHAPE);
+	return at::tensor(shape, at::kLong);
+}
+
+static void check_sparse_shapes(const at::Tensor &shapes, int rank)
+{
+	at::Tensor rest = shapes.narrow(1, 1, SPARSE_SHAPE - 1);
+
+	for (int64_t r = 0; r < shapes.size(0); r++)
+		if (!rest[r].equal(rest[rank]))
+			invalid("allreduce", "the sparse tensors of ranks " + std::to_string(r) +
+						     " and " + std::to_string(rank) +
+						     " have different sizes");
+}
+
+// All ranks get the elements of all ranks and add them up.  The call itself waits until each rank has told how many it
+// has.
+ProcessGroupColl::WorkPtr ProcessGroupColl::allreduce_sparse(Tensors &tensors,
+							     const c10d::AllreduceOptions &opts)
+{
+	at::NoGradGuard no_grad;
+	c10d::AllgatherOptions gather;
+	Lists indices(1), values(1);
+
+	c10d::assertSingleElement(complain("allreduce"), tensors);
+	c10d::assertCPU(complain("allreduce"), tensors[0]);
+	if (!(opts.reduceOp == ReduceOp::SUM) || tensors[0].dim() + 3 > SPARSE_SHAPE)
+		invalid("allreduce", "of sparse tensors only the SUM, and at most " +
+					     std::to_string(SPARSE_SHAPE - 3) + " dimensions");
+	gather.timeout = opts.timeout;
+	at::Tensor mine = tensors[0].coalesce(), shape = sparse_shape(mine),
+		   shapes = at::empty({size_, SPARSE_SHAPE}, at::kLong);
+	_allgather_base(shapes, shape, gather)->wait();
+	check_sparse_shapes(shapes, rank_);
+	Tensors my_indices = {mine.indices()}, my_values = {mine.values()};
+	std::vector<int64_t> value = my_values[0].sizes().vec();
+	for (int r = 0; r < size_; r++) {
+		value[0] = shapes[r][0].item<int64_t>();
+		indices[0].push_back(at::empty({mine.sparse_dim(), value[0]}, at::kLong));
+		values[0].push_back(at::empty(value, my_values[0].options()));
+	}
+	WorkPtr before = allgather(indices, my_indices, gather),
+		last = allgather(values, my_values, gather);
+	auto *work = static_cast<CollWork *>(last.get());
+	work->follow(before);
+	work->then([tensors, indices, values] {
+		tensors[0].copy_(at::sparse_coo_tensor(at::cat(indices[0], 1),
+						       at::cat(values[0], 0), tensors[0].sizes())
+					 .coalesce());
+	});
+	work->set_outputs({tensors});
+	return last;
 }
 
 // One operation for all tensors: they are joined.

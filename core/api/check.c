@@ -49,8 +49,9 @@ static int check_buffers(const struct comm *comm, struct call *call)
 	const struct kind *k = call->kind;
 	const coll_args_t *a = &call->args;
 	size_t elem = coll_dtype_size(a->dtype);
-	size_t send = extent_elements(comm, a, 0);
-	size_t recv = extent_elements(comm, a, 1);
+	size_t all = a->count * (size_t)comm->nranks;
+	size_t send = call->list & 1 << COLL_BUFFER_SEND ? all : extent_elements(comm, a, 0);
+	size_t recv = call->list & 1 << COLL_BUFFER_RECV ? all : extent_elements(comm, a, 1);
 	uintptr_t s = (uintptr_t)a->sendbuf, r = (uintptr_t)a->recvbuf;
 
 	if ((send > PTRDIFF_MAX / elem || recv > PTRDIFF_MAX / elem) && kind_is_v(a->kind))
@@ -68,7 +69,7 @@ static int check_buffers(const struct comm *comm, struct call *call)
 	if (recv && !r)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: recvbuf is NULL, count is %zu",
 				 k->name, recv);
-	if (send && recv && s < r + recv * elem && r < s + send * elem &&
+	if (send && recv && !call->list && s < r + recv * elem && r < s + send * elem &&
 	    !extent_overlap_is_in_place(comm, a))
 		return error_set(
 			COLL_ERR_INVALID_ARGUMENT,
@@ -129,7 +130,7 @@ static int check_arrays(const struct kind *k, const struct comm *comm, const col
 	int recvs = a->kind != COLL_KIND_SCATTERV && (a->kind != COLL_KIND_GATHERV || root);
 	int one, other;
 
-	if (!kind_is_v(a->kind))
+	if (!kind_is_v(a->kind) || a->flags & CALL_OF_LIST)
 		return COLL_SUCCESS;
 	if ((sends && !a->sendcounts) || (recvs && !a->recvcounts))
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: %scounts is NULL", k->name,
@@ -162,6 +163,17 @@ static int check_stream(const struct kind *k, const struct comm *comm, const col
 						  k->name);
 }
 
+/* The buffers of this rank that are lists. */
+static int check_lists(const struct kind *k, const struct comm *comm, const coll_args_t *a)
+{
+	const int send = k->send == KIND_EACH && !(k->send_root && comm->rank != a->root);
+	const int recv = k->recv == KIND_EACH && !(k->recv_root && comm->rank != a->root);
+
+	if (!(a->flags & CALL_OF_LIST))
+		return 0;
+	return send << COLL_BUFFER_SEND | recv << COLL_BUFFER_RECV;
+}
+
 int check_call(const struct comm *comm, const coll_args_t *a, struct call *call)
 {
 	const struct kind *k;
@@ -170,8 +182,10 @@ int check_call(const struct comm *comm, const coll_args_t *a, struct call *call)
 	if (!kind_is_valid(a->kind))
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "kind %d is not a kind of operation",
 				 a->kind);
-	k = kind_at(a->kind);
+	k = a->flags & CALL_OF_LIST ? kind_list_at(a->kind) : kind_at(a->kind);
 	*call = (struct call){.args = *a, .kind = k, .redop.dtype = a->dtype};
+	call->list = check_lists(k, comm, a);
+	call->args.flags &= ~(uint32_t)CALL_OF_LIST;
 	call->known =
 		call_compare(&comm->known[a->kind], a) >= CALL_ALIKE &&
 		(!comm->asks_place || comm->known[a->kind].in_place == extent_is_in_place(comm, a));

@@ -52,11 +52,15 @@ static int overlap_add(const coll_args_t *a, int receives, size_t first, size_t 
 	return COLL_SUCCESS;
 }
 
-/* The blocks of a v-form may have gaps, which belong to nobody. */
+/*
+ * The blocks of a v-form may have gaps, which belong to nobody.  The counts of reduce_scatterv are those of its send
+ * buffer, whose blocks have gaps in a list only.
+ */
 static int overlap_add_buffer(const struct comm *comm, const struct call *call, int receives)
 {
 	const coll_args_t *a = &call->args;
-	const size_t *counts = receives ? a->recvcounts : a->sendcounts;
+	const int reduces = a->kind == COLL_KIND_REDUCE_SCATTERV;
+	const size_t *counts = receives ^ reduces ? a->recvcounts : a->sendcounts;
 	const size_t *displs = receives ? a->recvdispls : a->senddispls;
 	const size_t elements = call->elements[receives ? COLL_BUFFER_RECV : COLL_BUFFER_SEND];
 	int code = COLL_SUCCESS;

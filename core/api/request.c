@@ -91,7 +91,7 @@ static void request_drop_unused(coll_args_t *a)
 	if (!kind_is_p2p(a->kind))
 		a->tag = 0;
 	if (a->kind == COLL_KIND_REDUCE_SCATTERV)
-		a->recvdispls = NULL;
+		a->senddispls = a->recvdispls = NULL;
 	a->scalar = NULL; /* coll_red_op_create_pre_mul_sum has taken the scalar */
 }
 

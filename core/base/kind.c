@@ -25,6 +25,15 @@ static const struct kind kind_table[] = {
 	[COLL_KIND_EXSCAN] = {"exscan", KIND_ONE, KIND_ONE, 0, 0, 0, 1},
 };
 
+/* The forms with lists of buffers, by the v-form that serves them. */
+static const struct kind kind_list_table[] = {
+	[COLL_KIND_ALLGATHERV] = {"allgather_list", KIND_ONE, KIND_EACH, 0, 0, 0, 0},
+	[COLL_KIND_REDUCE_SCATTERV] = {"reduce_scatter_list", KIND_EACH, KIND_ONE, 0, 0, 0, 1},
+	[COLL_KIND_ALLTOALLV] = {"alltoall_list", KIND_EACH, KIND_EACH, 0, 0, 0, 0},
+	[COLL_KIND_GATHERV] = {"gather_list", KIND_ONE, KIND_EACH, 0, 1, 1, 0},
+	[COLL_KIND_SCATTERV] = {"scatter_list", KIND_EACH, KIND_ONE, 1, 0, 1, 0},
+};
+
 int kind_is_valid(int kind)
 {
 	return kind >= COLL_KIND_ALLREDUCE && kind <= KIND_LAST;
@@ -33,6 +42,11 @@ int kind_is_valid(int kind)
 const struct kind *kind_at(int kind)
 {
 	return &kind_table[kind];
+}
+
+const struct kind *kind_list_at(int kind)
+{
+	return &kind_list_table[kind];
 }
 
 const char *kind_name(int kind)

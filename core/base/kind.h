@@ -23,6 +23,8 @@ struct kind {
 int kind_is_valid(int kind);
 /* The properties of a valid kind. */
 const struct kind *kind_at(int kind);
+/* The same for the v-form that serves a list of buffers: only its name differs ("allgather_list"). */
+const struct kind *kind_list_at(int kind);
 /* "allreduce"; "?" for a kind that is not valid. */
 const char *kind_name(int kind);
 /* The predicates below are 0 for a kind that is not valid. */

@@ -14,8 +14,11 @@
 
 struct comm;
 
-/* A bit of args.flags: the call is part of coll_comm_split, and messages name it so. */
-enum { CALL_OF_SPLIT = 1 };
+/*
+ * Bits of args.flags.  CALL_OF_SPLIT: the call is part of coll_comm_split, and messages name it so.
+ * CALL_OF_LIST: a v-form that serves a list of buffers (api/lists.c); the check turns it into call.list.
+ */
+enum { CALL_OF_SPLIT = 1, CALL_OF_LIST = 2 };
 
 /* The library's own kinds: KIND_SPLIT appears in signatures only, KIND_AWAIT in queues only. */
 enum { KIND_SPLIT = KIND_LAST + 1, KIND_AWAIT = KIND_LAST + 2 };
@@ -28,6 +31,11 @@ struct call {
 	/* The check sets the members from here on. */
 	const struct kind *kind; /* NULL for KIND_AWAIT */
 	size_t elements[2]; /* elements that this rank uses of the send and of the receive buffer */
+	/*
+	 * Bit 1 << buffer: the buffer is a list, of blocks of args.count elements at the displacements; the
+	 * memory between them belongs to others.  `elements` are then those of the blocks.
+	 */
+	int list;
 	struct redop redop; /* zeroed if the kind reduces no data */
 	int known;          /* an earlier call differs at most by stream, buffers and count */
 	/* op_make sets the members from here on. */

@@ -68,6 +68,9 @@ native_fn dispatch_slot(const struct comm *comm, const struct call *call)
 		return NULL;
 	if (!dispatch_is_known(&comm->context->plugin->backend, call, &name))
 		return NULL;
+	/* For a backend the parts of reduce_scatterv follow one another. */
+	if (call->args.kind == COLL_KIND_REDUCE_SCATTERV && call->args.senddispls)
+		return NULL;
 	return custom && !call->redop.made ? NULL : dispatch_native(comm, call->args.kind);
 }
 
@@ -202,9 +205,9 @@ int dispatch_build(struct op *op)
 		return error_set(COLL_ERR_INTERNAL, "no algorithm for kind %d", a->kind);
 	w.in_place = op->call.in_place;
 	w.sendcounts = a->sendcounts;
-	w.senddispls = a->senddispls;
+	w.senddispls = op_displs(op, COLL_BUFFER_SEND);
 	w.recvcounts = a->recvcounts;
-	w.recvdispls = a->recvdispls;
+	w.recvdispls = op_displs(op, COLL_BUFFER_RECV);
 	w.nodes = &comm->nodes;
 	sched_reset(s, comm->rank, comm->nranks, elem, dispatch_segment(comm, a->kind));
 	s->finish = op->call.kind->reduces && redop_divides_result(&op->call.redop);

@@ -370,6 +370,20 @@ static size_t engine_scaled_bytes(const struct op *op)
 	return op->call.elements[COLL_BUFFER_SEND] * op->sched.elem;
 }
 
+/* Scales the input of a pre-multiplied sum; the blocks of a list lie one behind the other in the copy. */
+static void engine_scale(const struct op *op, char *to, const char *input, size_t bytes)
+{
+	const size_t elem = op->sched.elem, count = op->call.args.count;
+
+	if (!(op->call.list & 1 << COLL_BUFFER_SEND)) {
+		redop_scale(&op->call.redop, to, input, bytes / elem);
+		return;
+	}
+	for (int r = 0; r < op->comm->nranks; r++)
+		redop_scale(&op->call.redop, to + (size_t)r * count * elem,
+			    input + op->call.args.senddispls[r] * elem, count);
+}
+
 /*
  * Bytes for long elements that come in parts, one for each step.  They lie behind the schedule's own scratch memory:
  * only the application's functions reduce long elements, and such a reduction has no scaled input.
@@ -426,8 +440,7 @@ static void engine_find_buffers(struct op *op)
 		op->base[SCHED_SEND] = (char *)op->scratch.at + op->sched.scratch;
 		/* A staged input is scaled when its copy in ends: see staging_copy.c. */
 		if (!(op->call.staged & 1 << SCHED_SEND))
-			redop_scale(&op->call.redop, op->base[SCHED_SEND], input,
-				    scaled / op->sched.elem);
+			engine_scale(op, op->base[SCHED_SEND], input, scaled);
 	}
 	if (op->call.staged)
 		staging_copy_begin(op);

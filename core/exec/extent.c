@@ -67,7 +67,8 @@ static size_t extent_own_part(const struct comm *comm, const coll_args_t *a)
 		return extent_displ(a->recvcounts, a->recvdispls, comm->rank) * elem;
 	case COLL_KIND_SCATTERV:
 		return extent_displ(a->sendcounts, a->senddispls, comm->rank) * elem;
-	case COLL_KIND_REDUCE_SCATTERV: return extent_displ(a->recvcounts, NULL, comm->rank) * elem;
+	case COLL_KIND_REDUCE_SCATTERV:
+		return extent_displ(a->recvcounts, a->senddispls, comm->rank) * elem;
 	default: return a->count * elem * (size_t)comm->rank;
 	}
 }

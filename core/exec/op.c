@@ -70,12 +70,15 @@ static void op_fill_displs(const size_t *counts, const size_t **displs, size_t *
 }
 
 /* The arguments that this kind or this rank does not use may be anything. */
-static void op_drop_unused(const struct comm *comm, coll_args_t *a)
+static void op_drop_unused(const struct comm *comm, struct call *call)
 {
+	coll_args_t *a = &call->args;
 	int root = comm->rank == a->root;
 
-	if (a->kind != COLL_KIND_ALLTOALLV && !(a->kind == COLL_KIND_SCATTERV && root))
-		a->sendcounts = a->senddispls = NULL;
+	if (a->kind != COLL_KIND_ALLTOALLV && !(a->kind == COLL_KIND_SCATTERV && root)) {
+		a->sendcounts = NULL;
+		a->senddispls = call->list & 1 << COLL_BUFFER_SEND ? a->senddispls : NULL;
+	}
 	if (a->kind < COLL_KIND_ALLGATHERV || a->kind > COLL_KIND_GATHERV ||
 	    (a->kind == COLL_KIND_GATHERV && !root))
 		a->recvcounts = a->recvdispls = NULL;
@@ -91,7 +94,7 @@ static int op_copy_arrays(struct op *op, size_t n)
 	if (!a->sendcounts && !a->recvcounts)
 		return COLL_SUCCESS;
 	if (!op->arrays)
-		op->arrays = malloc(4 * n * sizeof(*op->arrays));
+		op->arrays = malloc(5 * n * sizeof(*op->arrays));
 	if (!op->arrays)
 		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", op->call.kind->name);
 	op_copy_array(&a->sendcounts, op->arrays, n);
@@ -100,7 +103,19 @@ static int op_copy_arrays(struct op *op, size_t n)
 	op_copy_array(&a->recvdispls, op->arrays + 3 * n, n);
 	op_fill_displs(a->sendcounts, &a->senddispls, op->arrays + n, n);
 	op_fill_displs(a->recvcounts, &a->recvdispls, op->arrays + 3 * n, n);
+	for (size_t r = 0; op->call.list && r < n; r++)
+		op->arrays[4 * n + r] = r * a->count;
 	return COLL_SUCCESS;
+}
+
+const size_t *op_displs(const struct op *op, int buf)
+{
+	const int bit = 1 << buf;
+	const int scaled = buf == COLL_BUFFER_SEND && op->call.redop.premul_sum;
+
+	if (op->call.list & bit && (op->call.staged & bit || scaled))
+		return op->arrays + 4 * (size_t)op->comm->nranks;
+	return buf == COLL_BUFFER_SEND ? op->call.args.senddispls : op->call.args.recvdispls;
 }
 
 /* ------------------------------------------------------------ making and queueing -- */
@@ -180,10 +195,10 @@ int op_make(struct comm *comm, const struct call *call, struct op **out)
 	op->site = NULL;
 	if (call_compare(&op->call, &call->args) >= CALL_SAME_PLAN) {
 		op->call.args = call->args;
-		op_drop_unused(comm, &op->call.args);
+		op_drop_unused(comm, &op->call);
 	} else {
 		op->call = *call;
-		op_drop_unused(comm, &op->call.args);
+		op_drop_unused(comm, &op->call);
 		code = op_copy_arrays(op, (size_t)comm->nranks);
 	}
 	if (!code)

@@ -63,7 +63,8 @@ struct op {
 	uint32_t where[3]; /* kinds of memory there: COLL_MEM_* */
 	struct scratch scratch;
 	struct staging staging;
-	size_t *arrays; /* v-forms: four of nranks entries, to which call.args points */
+	/* v-forms: four of nranks entries, to which call.args points, and one of blocks without gaps */
+	size_t *arrays;
 	int persistent; /* belongs to a persistent request: other calls do not reuse it */
 	struct op *persistent_next;
 	struct outcome
@@ -81,6 +82,11 @@ int op_make(struct comm *comm, const struct call *call, struct op **op);
  * buffers are looked up again: the program may have freed a buffer and allocated another there.
  */
 struct op *op_again(struct comm *comm, const coll_args_t *args);
+/*
+ * The displacements of a v-form's blocks in the buffer that the steps use: staging memory and the scaled copy of
+ * a list have no gaps.
+ */
+const size_t *op_displs(const struct op *op, int buf);
 /* Appends an idle operation to the queue; group 0: it starts when its turn comes. */
 void op_enqueue(struct op *op, uint64_t group);
 /* Makes and enqueues a call of the library's own. */

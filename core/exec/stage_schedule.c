@@ -191,6 +191,17 @@ static int stage_part(const struct op *op, size_t begin)
 										    : SCHED_SEND;
 }
 
+/* Does a cell continue a copy?  The blocks of a list follow one another in staging memory only. */
+static int stage_continues(const struct stage_schedule *w, const struct stage_copy *last,
+			   const struct stage_cell *c, int part)
+{
+	const size_t begin = w->cell[last->cell].begin;
+
+	return last->len + c[1].begin - c->begin <= w->most && last->part == part &&
+	       staging_user_at(w->op, part, c->begin) ==
+		       staging_user_at(w->op, part, begin) + last->len;
+}
+
 /* Joins consecutive cells to copies of at most w->most bytes. */
 static void stage_join(struct stage_schedule *w, int kind)
 {
@@ -206,7 +217,7 @@ static void stage_join(struct stage_schedule *w, int kind)
 			last = NULL;
 			continue;
 		}
-		if (!last || last->len + len > w->most || last->part != part) {
+		if (!last || !stage_continues(w, last, c, part)) {
 			last = &w->copy[w->ncopies++];
 			*last = (struct stage_copy){INT32_MAX, part, k, 0, 0};
 		}

@@ -30,7 +30,8 @@ static int staging_block(const struct op *op, int buf, int i, size_t *off, size_
 	const size_t *displs = buf == COLL_BUFFER_RECV ? a->recvdispls : a->senddispls;
 	size_t elem = coll_dtype_size(a->dtype);
 
-	if (!displs || a->kind == COLL_KIND_REDUCE_SCATTERV) { /* one piece */
+	/* One piece, which the blocks of a list become in the staging memory. */
+	if (!displs || a->kind == COLL_KIND_REDUCE_SCATTERV || op->call.list & 1 << buf) {
 		*off = 0;
 		*len = i ? 0 : op->call.elements[buf] * elem;
 		return i == 0;
@@ -212,7 +213,36 @@ static int staging_alloc(struct op *op, size_t bytes, uintptr_t near)
 	return COLL_SUCCESS;
 }
 
-/* Places the staged buffers.  In place they keep their offset to each other. */
+/* The list of which a buffer is, or in place is a part; -1: none. */
+static int staging_list(const struct op *op, int buf)
+{
+	const int other = buf == COLL_BUFFER_SEND ? COLL_BUFFER_RECV : COLL_BUFFER_SEND;
+
+	return op->call.list & 1 << buf                          ? buf
+	       : op->call.in_place && op->call.list & 1 << other ? other
+								 : -1;
+}
+
+/* Where this rank's block of a list begins in the staging memory. */
+static size_t staging_own_block(const struct op *op)
+{
+	return (size_t)op->comm->rank * op->call.args.count * coll_dtype_size(op->call.args.dtype);
+}
+
+uintptr_t staging_user_at(const struct op *op, int part, size_t off)
+{
+	const coll_args_t *a = &op->call.args;
+	const int list = staging_list(op, part);
+	const size_t elem = coll_dtype_size(a->dtype), block = a->count * elem;
+	const size_t *displs = list == COLL_BUFFER_RECV ? a->recvdispls : a->senddispls;
+
+	if (list < 0)
+		return op->staging.user[part] + off;
+	off -= op->staging.at[list];
+	return staging_address(op, list) + displs[off / block] * elem + off % block;
+}
+
+/* Places the staged buffers.  In place they keep their offset to each other; the blocks of a list follow one another. */
 void staging_layout(struct op *op)
 {
 	struct staging_span span[2] = {{0, 0}, {0, 0}};
@@ -224,7 +254,9 @@ void staging_layout(struct op *op)
 		if (op->call.staged & 1 << buf)
 			span[buf] = staging_span(op, buf);
 	both = op->call.in_place && span[0].end && span[1].end;
-	if (both) {
+	if (both && op->call.list) {
+		span[0] = span[1] = span[op->call.list & 1 << COLL_BUFFER_RECV ? 1 : 0];
+	} else if (both) {
 		span[0].begin = span[0].begin < span[1].begin ? span[0].begin : span[1].begin;
 		span[0].end = span[0].end > span[1].end ? span[0].end : span[1].end;
 		span[1] = span[0];
@@ -238,6 +270,8 @@ void staging_layout(struct op *op)
 		staging->near[buf] = span[buf].begin;
 		staging->user[buf] = span[buf].begin - begin;
 		staging->at[buf] = begin + staging_address(op, buf) - span[buf].begin;
+		if (both && staging_list(op, buf) >= 0)
+			staging->at[buf] = op->call.list & 1 << buf ? 0 : staging_own_block(op);
 	}
 }
 

@@ -50,6 +50,11 @@ void staging_count(const struct comm *comm, char *text, size_t size);
 void staging_free_sites(struct comm *comm);
 /* Places each buffer in the staging memory: equally for all calls that share a schedule. */
 void staging_layout(struct op *op);
+/*
+ * The address in the program's memory of the byte at offset `off` of the staging memory.  part: the device buffer for
+ * which the byte stands.
+ */
+uintptr_t staging_user_at(const struct op *op, int part, size_t off);
 /* Adds the copies to and from staged buffers to an operation's schedule (stage_schedule.c). */
 void stage_schedule(struct op *op);
 

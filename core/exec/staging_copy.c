@@ -53,7 +53,7 @@ static void staging_copy_failed(struct comm *comm, int code)
 static struct stream_copy staging_copy_of(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
-	void *user = (void *)(op->staging.user[step->dst.buf] + step->dst.off);
+	void *user = (void *)staging_user_at(op, (int)step->dst.buf, step->dst.off);
 	char *own = op->staging.memory + step->dst.off;
 	int in = step->kind == STEP_COPY_IN;
 

@@ -33,11 +33,11 @@ struct work {
 	size_t count;
 	int in_place;             /* the buffers overlap as coll.h allows for this kind */
 	const size_t *sendcounts; /* set for scatterv on the root, and for alltoallv */
+	/* May be set for reduce_scatterv too; NULL: its blocks follow one another. */
 	const size_t *senddispls;
 	const size_t *
 		recvcounts; /* set for allgatherv, reduce_scatterv and alltoallv, and for gatherv on the root */
-	const size_t
-		*recvdispls; /* reduce_scatterv: set by algo_build, its blocks follow one another */
+	const size_t *recvdispls; /* reduce_scatterv: set by algo_build, those of the send buffer */
 	const struct nodes *nodes; /* set for algorithms with COLL_ALGORITHM_NODES */
 };
 

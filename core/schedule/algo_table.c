@@ -70,6 +70,11 @@ static void algo_build_many(const struct algo *algo, struct sched *s, const stru
 		algo->build(s, w);
 		return;
 	}
+	if (w->senddispls) {
+		own.recvdispls = w->senddispls;
+		algo->build(s, &own);
+		return;
+	}
 	displs = algo_displs(w->recvcounts, s->nranks);
 	own.recvdispls = displs;
 	if (displs)

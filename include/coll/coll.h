@@ -161,7 +161,7 @@
  *                recvbuf == sendbuf + rank * count elements.  The v-forms use the rank's
  *                displacement instead (reduce_scatterv: the sum of the counts of the ranks below).
  *                alltoallv: sendbuf == recvbuf, with equal counts and displacements for sending and
- *                receiving.  Each rank decides for itself whether it works in place.
+ *                receiving.  Lists: see coll_allgather_list.  Each rank decides for itself whether it works in place.
  *                Every other overlap of the two buffers is COLL_ERR_INVALID_ARGUMENT.
  * Progress       With the option `progress = caller` (default) data moves while some thread is in
  *                a call on the communicator; a waiting thread sleeps while nothing arrives.  With
@@ -886,6 +886,51 @@ COLL_API coll_result_t coll_scatterv(const void *sendbuf, const size_t *sendcoun
 				     const size_t *displs, void *recvbuf, size_t recvcount,
 				     coll_dtype_t dtype, int32_t root, coll_comm_t comm,
 				     coll_stream_t stream);
+
+/*
+ * The forms with lists take one pointer for each rank instead of one buffer: for data that lie apart, which need no
+ * copy into one buffer and out of it.
+ *
+ * ...bufs     nranks pointers; the library copies them during the call.  Buffer r, of `count` elements, has the place
+ *             of rank r's part in the buffer of the plain form.  Where only root uses the list, it may be NULL on the
+ *             other ranks; pointers are not looked at if count is 0.
+ * Overlap     Buffers must not overlap where the call writes.  In place sendbuf is recvbufs[rank], or recvbuf is
+ *             sendbufs[rank]; alltoall has no form in place.
+ * Memory      All buffers of a list lie in memory of one kind, in CUDA memory of one device, and at addresses that
+ *             differ by multiples of the element's size (memory of malloc and tensors do, for every type but opaque
+ *             ones).
+ * Matching    Either all ranks call the form with a list, or none: it does not match the plain form.  The library
+ *             executes it as the v-form with equal counts and names it so in the texts of later errors; the rules
+ *             and the algorithms are those of the v-form.
+ */
+
+/* Gathers as coll_allgather: the data of rank r go to recvbufs[r]. */
+COLL_API coll_result_t coll_allgather_list(const void *sendbuf, void *const *recvbufs, size_t count,
+					   coll_dtype_t dtype, coll_comm_t comm,
+					   coll_stream_t stream);
+
+/*
+ * Reduces as coll_reduce_scatter: rank r receives the reduced elements of all ranks' sendbufs[r].  A backend without a
+ * transport (nccl) executes one reduce for each rank, as a group.
+ */
+COLL_API coll_result_t coll_reduce_scatter_list(const void *const *sendbufs, void *recvbuf,
+						size_t count, coll_dtype_t dtype, coll_op_t op,
+						coll_comm_t comm, coll_stream_t stream);
+
+/* Exchanges as coll_alltoall: sendbufs[r] goes to rank r, and the data of rank r go to recvbufs[r]. */
+COLL_API coll_result_t coll_alltoall_list(const void *const *sendbufs, void *const *recvbufs,
+					  size_t count, coll_dtype_t dtype, coll_comm_t comm,
+					  coll_stream_t stream);
+
+/* Gathers as coll_gather: the data of rank r go to recvbufs[r] of root. */
+COLL_API coll_result_t coll_gather_list(const void *sendbuf, void *const *recvbufs, size_t count,
+					coll_dtype_t dtype, int32_t root, coll_comm_t comm,
+					coll_stream_t stream);
+
+/* Sends as coll_scatter: sendbufs[r] of root goes to rank r. */
+COLL_API coll_result_t coll_scatter_list(const void *const *sendbufs, void *recvbuf, size_t count,
+					 coll_dtype_t dtype, int32_t root, coll_comm_t comm,
+					 coll_stream_t stream);
 
 /*
  * Waits for all ranks.

@@ -31,7 +31,7 @@ RANKS_UNUSED static int calls_try(void *user, const struct oracle_case *c)
 		oracle_call_fill(&call, i, area[i]);
 	}
 	oracle_call_place(&call, area[ORACLE_SEND], area[ORACLE_RECV]);
-	good = rank_did(r, oracle_issue(&call.args, r->comm, NULL), coll_kind_name(c->kind)) &&
+	good = rank_did(r, oracle_call_issue(&call, r->comm, NULL), coll_kind_name(c->kind)) &&
 	       rank_did(r, coll_sync(r->comm), coll_kind_name(c->kind));
 	for (int i = 0; i < ORACLE_AREAS; i++) {
 		good = good &&

@@ -174,7 +174,7 @@ RANKS_UNUSED static int device_call_once(struct device_call *c, const char *what
 	const char *name = coll_kind_name(c->o.c.kind);
 
 	device_call_fill(c);
-	return rank_did(c->r, oracle_issue(&c->o.args, c->r->comm, NULL), name) &&
+	return rank_did(c->r, oracle_call_issue(&c->o, c->r->comm, NULL), name) &&
 	       rank_did(c->r, coll_sync(c->r->comm), name) && device_call_check(c, what);
 }
 

@@ -15,7 +15,7 @@ enum { CASE_SCALED_HOST = ORACLE_SCALED, CASE_SCALED_DEVICE };
 
 struct nccl_case {
 	struct rank *r;
-	int kind, dtype, op, root, in_place, persistent, unaligned;
+	int kind, dtype, op, root, in_place, persistent, unaligned, list;
 	size_t count;
 };
 
@@ -48,6 +48,7 @@ RANKS_UNUSED static int case_holds(struct nccl_case c)
 					 .root = c.root,
 					 .place = c.in_place,
 					 .gaps = 1,
+					 .list = c.list,
 					 .aligned = !c.unaligned,
 					 .near = 1,
 					 .count = c.count};

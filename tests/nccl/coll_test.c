@@ -150,6 +150,25 @@ static void coll_unaligned_group(struct rank *r)
 	device_free(device, there);
 }
 
+/* The forms with lists; the blocks are out of order and have gaps. */
+static void coll_lists(struct rank *r)
+{
+	static const int ops[] = {COLL_SUM, COLL_AVG, CASE_SCALED_HOST, CASE_SCALED_DEVICE};
+
+	for (int k = 0; k < ORACLE_SLOTS; k++)
+		for (int i = 0; i < 4 * 2 * 2 && oracle_has_list(oracle_kinds[k]); i++)
+			case_holds((struct nccl_case){.r = r,
+						      .kind = oracle_kinds[k],
+						      .dtype = COLL_FLOAT32,
+						      .op = ops[i / 4],
+						      .root = r->nranks - 1,
+						      .in_place = i % 2,
+						      .unaligned = i / 2 % 2,
+						      .list = 1,
+						      .count = i == 1 ? 0 : CASE_COUNT});
+	nccl_works(r);
+}
+
 /* Managed memory, which NCCL takes too. */
 static void coll_managed(struct rank *r)
 {
@@ -544,6 +563,8 @@ int main(int argc, char **argv)
 			test_collectives(nranks);
 	for (int nranks = 1; nranks <= 4; nranks += 3) {
 		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_empty, NULL}, "zero counts");
+		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_lists, NULL},
+			"lists of buffers");
 		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_persistent, NULL},
 			"persistent requests, every collective");
 		nccl_ok(&(struct nccl_job){nranks, 0, INIT_ALL, coll_unaligned, NULL},

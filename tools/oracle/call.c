@@ -39,6 +39,11 @@ int oracle_varies(int32_t kind)
 	return kind >= COLL_KIND_ALLGATHERV && kind <= COLL_KIND_SCATTERV;
 }
 
+int oracle_has_list(int32_t kind)
+{
+	return kind >= COLL_KIND_ALLGATHER && kind <= COLL_KIND_SCATTER;
+}
+
 static int call_alltoall(int32_t kind)
 {
 	return kind == COLL_KIND_ALLTOALL || kind == COLL_KIND_ALLTOALLV;
@@ -271,7 +276,11 @@ int oracle_call_begin(struct oracle_call *call, const struct oracle_case *c, int
 	call->nranks = nranks;
 	call->elem = oracle_size(c->dtype);
 	call->shift = (c->count + (size_t)rank) % 4 * (c->aligned ? call->elem : 1);
-	call->c.gaps = c->gaps && oracle_varies(c->kind) && c->kind != COLL_KIND_REDUCE_SCATTERV;
+	call->c.gaps =
+		c->gaps &&
+		(c->list || (oracle_varies(c->kind) && c->kind != COLL_KIND_REDUCE_SCATTERV));
+	if (c->list && call_alltoall(c->kind))
+		call->c.place = ORACLE_APART;
 	call->data = (struct oracle_data){.dtype = c->dtype,
 					  .op = oracle_reduces(c->kind) ? c->op : ORACLE_MOVE,
 					  .nranks = nranks,
@@ -282,7 +291,7 @@ int oracle_call_begin(struct oracle_call *call, const struct oracle_case *c, int
 	/*
 	 * Each rank chooses by itself whether it is in place; the counts are the same on all ranks.
 	 */
-	if (c->place == ORACLE_ODD_IN_PLACE)
+	if (call->c.place == ORACLE_ODD_IN_PLACE)
 		call->c.place = rank % 2 ? ORACLE_IN_PLACE : ORACLE_APART;
 	call_arguments(call);
 	call_sizes(call);
@@ -487,8 +496,9 @@ static void call_say(const struct oracle_call *call, int area, size_t at, char t
 	const char *fault = call_fault(call, area, &at);
 
 	snprintf(text, ORACLE_TEXT,
-		 "%s of %zu %s, op %s, root %d, %s%s: %s, at byte %zu (seed %llu)",
-		 coll_kind_name(c->kind), c->count, coll_dtype_name(c->dtype),
+		 "%s%s of %zu %s, op %s, root %d, %s%s: %s, at byte %zu (seed %llu)",
+		 coll_kind_name(c->kind), c->list ? "_list" : "", c->count,
+		 coll_dtype_name(c->dtype),
 		 !oracle_reduces(c->kind) ? "none"
 		 : c->op == ORACLE_SCALED ? "scaled sum"
 					  : coll_op_name(c->op),

@@ -37,7 +37,7 @@ int oracle_types(const struct oracle_case *like, int32_t nranks, oracle_try_fn t
 int oracle_places(const struct oracle_case *like, int32_t nranks, oracle_try_fn try, void *user)
 {
 	int roots = oracle_rooted(like->kind) ? nranks : 1,
-	    forms = oracle_varies(like->kind) ? 2 : 1;
+	    forms = oracle_varies(like->kind) || like->list ? 2 : 1;
 	struct oracle_case c = *like;
 
 	for (c.root = 0; c.root < roots; c.root++)

@@ -50,3 +50,41 @@ coll_result_t oracle_issue(const coll_args_t *a, coll_comm_t comm, coll_stream_t
 	default: return issue_varying(a, comm, stream);
 	}
 }
+
+/* The blocks of a buffer as a list. */
+static void issue_fill(const struct oracle_call *call, const struct oracle_blocks *b, void *buffer,
+		       void *list[ORACLE_RANKS])
+{
+	for (int32_t r = 0; r < call->nranks; r++)
+		list[r] = (char *)buffer + b->displ[r] * call->elem;
+}
+
+coll_result_t oracle_call_issue(const struct oracle_call *call, coll_comm_t comm,
+				coll_stream_t stream)
+{
+	const coll_args_t *a = &call->args;
+	void *sends[ORACLE_RANKS], *recvs[ORACLE_RANKS];
+	void *const *to = a->recvbuf ? recvs : NULL;
+	const void *const *from = a->sendbuf ? (const void *const *)sends : NULL;
+
+	if (!call->c.list)
+		return oracle_issue(a, comm, stream);
+	if (from)
+		issue_fill(call, &call->send, (void *)(uintptr_t)a->sendbuf, sends);
+	if (to)
+		issue_fill(call, &call->recv, a->recvbuf, recvs);
+	switch (a->kind) {
+	case COLL_KIND_ALLGATHER:
+		return coll_allgather_list(a->sendbuf, to, a->count, a->dtype, comm, stream);
+	case COLL_KIND_REDUCE_SCATTER:
+		return coll_reduce_scatter_list(from, a->recvbuf, a->count, a->dtype, a->op, comm,
+						stream);
+	case COLL_KIND_ALLTOALL:
+		return coll_alltoall_list(from, to, a->count, a->dtype, comm, stream);
+	case COLL_KIND_GATHER:
+		return coll_gather_list(a->sendbuf, to, a->count, a->dtype, a->root, comm, stream);
+	default:
+		return coll_scatter_list(from, a->recvbuf, a->count, a->dtype, a->root, comm,
+					 stream);
+	}
+}

@@ -155,9 +155,10 @@ enum oracle_place { ORACLE_APART, ORACLE_IN_PLACE, ORACLE_ODD_IN_PLACE /* on odd
 struct oracle_case {
 	int32_t kind, dtype, op, root;
 	int32_t own_op; /* not 0: an operation of the program that does on the bytes of an opaque type what op does */
-	int place;    /* an enum oracle_place */
-	int gaps;     /* v-forms: blocks out of order and with gaps; 0: no displacements */
-	int aligned;  /* buffers begin at whole elements; 0: at any byte */
+	int place;   /* an enum oracle_place */
+	int gaps;    /* v-forms and lists: blocks out of order and with gaps; 0: no displacements */
+	int list;    /* the form with a list of buffers, which oracle_has_list() tells */
+	int aligned; /* buffers begin at whole elements; 0: at any byte */
 	size_t count; /* v-forms: the approximate count of each rank */
 	enum oracle_inputs inputs;
 	int near;
@@ -169,6 +170,8 @@ int oracle_reduces(int32_t kind);
 int oracle_scans(int32_t kind); /* the ranks before this one, not all */
 int oracle_rooted(int32_t kind);
 int oracle_varies(int32_t kind);
+/* Has the kind a form with lists of buffers?  That of alltoall has no form in place. */
+int oracle_has_list(int32_t kind);
 
 /* The blocks of a buffer, one block for each rank, in elements. */
 struct oracle_blocks {
@@ -231,6 +234,9 @@ void oracle_call_end(struct oracle_call *call);
 
 /* Calls the function of coll.h that belongs to args->kind (issue.c). */
 coll_result_t oracle_issue(const coll_args_t *args, coll_comm_t comm, coll_stream_t stream);
+/* The same for a call that has its place, which may be the form with lists. */
+coll_result_t oracle_call_issue(const struct oracle_call *call, coll_comm_t comm,
+				coll_stream_t stream);
 
 /* -------------------------------------------------------------------- cases -- */
 

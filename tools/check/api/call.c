@@ -50,7 +50,7 @@ static int call_do(struct api_rank *r, struct api_call *call)
 	coll_result_t code;
 
 	api_call_fill(call);
-	code = oracle_issue(&call->o.args, r->comm, NULL);
+	code = oracle_call_issue(&call->o, r->comm, NULL);
 	code = code ? code : coll_sync(r->comm);
 	if (r->tolerant && code == COLL_ERR_UNSUPPORTED)
 		return api_pass_over(r, code);

@@ -28,6 +28,25 @@ static void coll_kind(struct api_rank *r)
 	api_call_run(r, &c);
 }
 
+/* The forms with lists: every kind with blocks in order and out of order. */
+static void coll_lists(struct api_rank *r)
+{
+	static const size_t counts[] = {0, 1, 7, 1000, 5003};
+	static const int32_t dtypes[] = {COLL_INT32, COLL_FLOAT64, COLL_UINT8, COLL_FLOAT32,
+					 COLL_INT32};
+	struct oracle_case c = {.list = 1, .op = COLL_SUM};
+
+	r->tolerant = api_may_lack(r);
+	for (int k = 0; k < ORACLE_KINDS; k++)
+		for (int i = 0; i < 5 && oracle_has_list(oracle_kinds[k]); i++) {
+			c.kind = oracle_kinds[k];
+			c.count = counts[i];
+			c.dtype = dtypes[i];
+			if (!oracle_places(&c, r->nranks, coll_try, r))
+				return;
+		}
+}
+
 /* The send is larger than any buffer between the two ranks. */
 static void coll_large(struct api_rank *r)
 {
@@ -129,6 +148,7 @@ static const struct api_plan coll_plans[] = {
 	[COLL_KIND_SCAN] = {coll_kind, .options = coll_short_pieces, .kind = COLL_KIND_SCAN},
 	[COLL_KIND_EXSCAN] = {coll_kind, .options = coll_short_pieces, .kind = COLL_KIND_EXSCAN},
 };
+static const struct api_plan coll_lists_plan = {.rank = coll_lists, .options = coll_short_pieces};
 static const struct api_plan coll_random_plan = {.rank = coll_random, .options = coll_short_pieces};
 static const struct api_plan coll_large_plan = {.rank = coll_large};
 static const struct api_plan coll_barriers_plan = {.rank = coll_barriers};
@@ -184,6 +204,9 @@ const struct check check_api_coll[] = {
 	{"coll-exscan", "coll_exscan agrees with the reference: types, operations, counts, places",
 	 "coll.h, coll_exscan", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
 	 .plan = &coll_plans[COLL_KIND_EXSCAN]},
+	{"coll-lists", "the collectives with lists of buffers agree with the reference",
+	 "coll.h, coll_allgather_list", CHECK_API, .ways = CHECK_EITHER, .run = api_run,
+	 .plan = &coll_lists_plan},
 	{"coll-random", "calls drawn from seeds agree with the reference", "coll.h, Order",
 	 CHECK_API, .ways = CHECK_EITHER, .run = api_run, .plan = &coll_random_plan},
 	{"coll-large", "allreduce and broadcast of megabytes agree with the reference",

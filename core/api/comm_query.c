@@ -116,6 +116,7 @@ static int abort_native(struct comm *comm)
 	const coll_native_t *native = context->plugin->backend.native;
 
 	atomic_store(&context->aborted, 1); /* no other communicator uses the context */
+	comm_send_abort(comm);
 	if (native->abort && context->ep)
 		native->abort(context->ep);
 	context_wake(context);
@@ -147,7 +148,9 @@ coll_result_t coll_comm_abort(coll_comm_t handle)
 		handle_unpin(handle);
 		return code;
 	}
-	comm_fail(comm, 0, COLL_ERR_ABORTED, "rank %d aborted the communicator", comm->rank);
+	/* abort_native has told the others already. */
+	comm_fail(comm, comm->native != NULL, COLL_ERR_ABORTED, "rank %d aborted the communicator",
+		  comm->rank);
 	comm_flush(comm);
 	comm_leave(comm);
 	return COLL_SUCCESS;

@@ -52,6 +52,11 @@ static int client_busy(const struct context *context)
 	return context->comms && native_busy(context->comms);
 }
 
+static int client_ends(int kind)
+{
+	return kind == CONTROL_FAIL || kind == CONTROL_UNMADE;
+}
+
 const struct context_client comm_context_client = {
 	.received = engine_received,
 	.fill = engine_fill,
@@ -63,4 +68,5 @@ const struct context_client comm_context_client = {
 	.shut = client_shut,
 	.awaits = client_awaits,
 	.busy = client_busy,
+	.ends = client_ends,
 };

@@ -238,6 +238,11 @@ void comm_set_pending(struct comm *comm, int code, const char *text);
 
 /* Sends a control message to all other ranks that have not left.  The lock is held. */
 void comm_send_control(struct comm *comm, int kind, int code, const char *text);
+/*
+ * Without a transport: tells all other ranks that this rank aborts the communicator.  Any thread may call it, also
+ * beside one that holds the lock in a call of the backend.
+ */
+void comm_send_abort(struct comm *comm);
 /* Tells them that this rank leaves.  The lock is held. */
 void comm_send_leave(struct comm *comm);
 

@@ -69,6 +69,15 @@ void comm_refuse(struct comm *parent, uint32_t context_id, int code, const char 
 	comm_send_others(parent, 1, comm_tag_control(context_id), CONTROL_UNMADE, code, text);
 }
 
+void comm_send_abort(struct comm *comm)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "rank %d aborted the communicator", comm->rank);
+	comm_send_others(comm, 1, comm_tag_control(comm->context_id), CONTROL_FAIL,
+			 COLL_ERR_ABORTED, text);
+}
+
 /* A rank that loses another one tells the rest: they may hear of the failure before they notice the loss. */
 static void comm_send_lost(struct comm *comm, int lost)
 {
@@ -241,21 +250,38 @@ static void comm_check_lost(struct comm *comm)
 		comm_fail(comm, 0, COLL_ERR_PEER_LOST, "%s", text);
 }
 
+/* What other ranks say through the companion.  The watcher has aborted the backend if one of them has failed. */
+static void comm_take_letters(struct comm *comm)
+{
+	struct unexpected *e;
+
+	while ((e = companion_receive(comm->context))) {
+		comm_take_control(comm, e);
+		free(e);
+	}
+}
+
 /* The ranks that the companion has lost: the backend was aborted, whatever its own error is. */
 static void comm_check_alarm(struct comm *comm)
 {
 	struct alarm *alarm = &comm->context->alarm;
 	const int code = atomic_load(&alarm->code);
 
-	for (int r = 0; code && r < comm->nranks; r++)
-		if (companion_has_lost(comm->context, comm->to_context_rank[r]))
-			comm->peer_state[r] = PEER_FAILED;
+	for (int r = 0; code && r < comm->nranks; r++) {
+		if (comm->peer_state[r] == PEER_FAILED ||
+		    !companion_has_lost(comm->context, comm->to_context_rank[r]))
+			continue;
+		if (!comm->leaving)
+			comm_send_lost(comm, r);
+		comm->peer_state[r] = PEER_FAILED;
+	}
 	if (code && !comm->leaving)
 		comm_fail(comm, 0, code, "%s", alarm->text);
 }
 
 void comm_check(struct comm *comm)
 {
+	comm_take_letters(comm);
 	comm_check_alarm(comm);
 	comm_take_controls(comm, comm_tag_control(comm->context_id));
 	if (comm->birth)

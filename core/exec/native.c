@@ -62,7 +62,7 @@ void native_free(struct comm *comm)
 
 void native_fail(struct comm *comm, int code, const coll_error_t *err)
 {
-	/* A lost rank is the cause of what the engine says, which may know of the end a moment before. */
+	/* The engine may know a moment before the companion that another rank has ended, but not why. */
 	if (code == COLL_ERR_REMOTE || code == COLL_ERR_SYSTEM || code == COLL_ERR_PEER_LOST)
 		companion_await(comm->context, NATIVE_AWAIT_MS);
 	error_take(code, err);

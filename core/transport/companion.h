@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * companion.h - a transport endpoint beside a backend that has none: through it a rank that dies is named.
+ * companion.h - a transport endpoint beside a backend that has none: through it a rank that dies is named, and
+ * the ranks of a communicator exchange control messages.
  *
  * A companion belongs to the communicator that coll_comm_init_* made, and serves those made from it.  One
  * thread of the process, the watcher, drives all companions.  A companion has a context of its own, so the
@@ -20,12 +21,27 @@ int companion_open(struct context *context, const struct plugin *plugin);
 /* Tells the other ranks that this rank leaves, which is no failure, and closes the endpoint. */
 void companion_close(struct companion *companion, int64_t timeout_ms);
 
-/* From now on the loss of a rank of the context raises its alarm; nothing without a companion. */
+/*
+ * Sends a control message to a rank of a watched context.  Does not block; any thread may call it, with or without
+ * the context's lock.
+ */
+void companion_send(const struct context *context, int peer, const struct control_body *body,
+		    const void *bytes, size_t len);
+/* The next control message that has come for the context, or NULL; the caller frees it with free(). */
+struct unexpected *companion_receive(struct context *context);
+
+/*
+ * From now on the loss of a rank of the context raises its alarm, and control messages come; nothing without a
+ * companion.
+ */
 void companion_watch(struct context *context);
 /* Afterwards the watcher does not know the context any more.  The caller holds no lock. */
 void companion_forget(struct context *context);
 
-/* Waits until the companion has raised the alarm of the context, at most so long; not without a companion. */
+/*
+ * Waits until the companion knows of the loss or the failure of another rank, at most so long; not without a
+ * companion.
+ */
 void companion_await(const struct context *context, int64_t timeout_ms);
 /*
  * COLL_SUCCESS, or COLL_ERR_PEER_LOST if the companion has lost a rank of the context.  For a context that is not

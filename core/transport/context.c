@@ -440,7 +440,7 @@ int context_flush(struct context *context)
 	return 1;
 }
 
-/* Has the companion lost ranks since the last call? */
+/* Has the companion news since the last call? */
 static int context_is_alarmed(struct context *context)
 {
 	return atomic_load_explicit(&context->alarm.news, memory_order_relaxed) &&
@@ -490,12 +490,18 @@ static void context_send_body(struct context *context, int peer, uint64_t tag,
 			      const struct control_body *body, const void *bytes, size_t len)
 {
 	const coll_transport_t *t = context->plugin->backend.transport;
-	struct control *n = calloc(1, sizeof(*n));
 	coll_error_t err = error_blank();
+	struct control *n;
 
+	if (!t) {
+		if (context->companion)
+			companion_send(context, peer, body, bytes, len);
+		return;
+	}
+	n = calloc(1, sizeof(*n));
 	if (n)
 		n->body = malloc(sizeof(*n->body) + len);
-	if (!n || !n->body || !context->ep || !t || context->failure[peer]) {
+	if (!n || !n->body || !context->ep || context->failure[peer]) {
 		free(n ? n->body : NULL);
 		free(n);
 		return;

@@ -52,17 +52,21 @@ struct context_client {
 	int (*awaits)(const struct context *context);
 	/* Does a backend without a transport have operations in flight? */
 	int (*busy)(const struct context *context);
+	/* Does a control message of this kind end the communicator?  Any thread may ask, without the lock. */
+	int (*ends)(int kind);
 };
 
 /* Ids of freed communicators are bits in CONTEXT_FREED pieces, each allocated when first needed. */
 enum { CONTEXT_FREED_PIECE = 1 << 15, CONTEXT_FREED = 1 << 11 };
 
-/* What the companion's thread tells a context about lost ranks. */
+/* What the companion's thread tells a context about the other ranks. */
 struct alarm {
-	_Atomic int code; /* 0: none yet; the text stands before it */
-	_Atomic int news; /* ranks were lost since the last context_progress */
+	_Atomic int code; /* ranks are lost: 0: none yet; the text stands before it */
+	_Atomic int
+		news; /* ranks were lost, or letters have come, since the last context_progress */
+	_Atomic int ended; /* ranks are lost, or a letter has come that ends the communicator */
 	char text[512];
-	int aborts, aborted; /* of the watcher alone: the backend is to be aborted, was aborted */
+	int aborted; /* of the watcher alone: it has aborted the backend */
 };
 
 struct context {
@@ -130,6 +134,9 @@ struct context {
 	 */
 	struct companion *companion;
 	struct context *next_watched; /* in the companion's list */
+	uint64_t channel;             /* the name of the communicator between the companions */
+	struct unexpected
+		*letters; /* control messages through the companion, whose lock guards them */
 	struct alarm alarm;
 	struct context *next; /* in the list of all contexts */
 };

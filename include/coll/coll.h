@@ -82,7 +82,7 @@
  * `progress = thread`, moves data.  A program that makes no call hears of it at its next call, for
  * which coll_comm_get_async_error suffices.  For a backend without a transport (nccl) a thread of the
  * library notices it at once, through the transport that the option `companion` names, and aborts the
- * backend's operations.
+ * backend's operations.  So it does when another rank tells of its own failure or abort.
  * The library records the last 64 operations of each communicator.  When a communicator fails, it
  * logs those that are not done.  With the option `dump` (COLL_DUMP=directory) each rank also writes
  * all of them to a new file: kind, type, count, bytes, root or peer, state, and the times at which
@@ -118,11 +118,12 @@
  *                ranks compare hashes of their calls: every 1,024 collectives, when a rank stalls, and
  *                when one destroys its communicator.  Operations that end meanwhile may have given
  *                wrong data.
- * Engines        A backend without a transport (nccl) carries no messages of the library, so three
- *                services are missing with it.  The library does not compare the calls of the
- *                ranks: calls that differ hang or give wrong data, as the engine has it.  The text
- *                of a timeout does not name the missing ranks.  The peers of an abort see a
- *                timeout.
+ * Engines        A backend without a transport (nccl) carries no messages of the library.  The ranks
+ *                tell each other of failures and aborts through their companion (option `companion`);
+ *                without one, the peers of a death or an abort see a timeout.  Two services are
+ *                missing.  The library does not compare the calls of the ranks: calls that differ
+ *                hang or give wrong data, as the engine has it.  The text of a timeout does not name
+ *                the missing ranks.
  * Buffers        The caller owns all buffers.  From the call until the library has reported
  *                completion (coll_sync, coll_barrier, the operation's request or an event), the
  *                caller must not write a send buffer and must neither read nor write a receive

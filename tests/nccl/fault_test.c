@@ -281,11 +281,7 @@ static void test_open(void)
 
 static int init(struct rank *r)
 {
-	coll_config_t config;
-
-	nccl_config(&config, r->rank);
-	return coll_comm_init_exchange(&r->comm, r->nranks, r->rank, nccl_exchange, nccl_member(r),
-				       &config);
+	return nccl_init(r, &r->comm, NULL);
 }
 
 /* ncclGetUniqueId fails on rank 0: every rank gets the error. */

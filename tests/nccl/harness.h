@@ -163,6 +163,16 @@ RANKS_UNUSED static struct nccl_member *nccl_member(struct rank *r)
 			->member;
 }
 
+/* Makes a communicator of all ranks of the job; config: NULL for that of nccl_config. */
+RANKS_UNUSED static int nccl_init(struct rank *r, coll_comm_t *comm, const coll_config_t *config)
+{
+	coll_config_t own;
+
+	nccl_config(&own, r->rank);
+	return coll_comm_init_exchange(comm, r->nranks, r->rank, nccl_exchange, nccl_member(r),
+				       config ? config : &own);
+}
+
 static void nccl_one(struct nccl_rank *one)
 {
 	struct rank *r = &one->rank;

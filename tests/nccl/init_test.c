@@ -197,10 +197,7 @@ static void no_device(struct rank *r)
 	int32_t device = -1;
 
 	ranks_config(&config, "nccl");
-	if (!rank_did(r,
-		      coll_comm_init_exchange(&r->comm, r->nranks, r->rank, nccl_exchange,
-					      nccl_member(r), &config),
-		      "init"))
+	if (!rank_did(r, nccl_init(r, &r->comm, &config), "init"))
 		return;
 	rank_did(r, coll_comm_device(r->comm, &device), "device");
 	if (device != r->rank)

@@ -193,14 +193,9 @@ static void test_alone(void)
 
 static void init_hangs(struct rank *r)
 {
-	coll_config_t config;
 	double begin = ranks_now();
 
-	nccl_config(&config, r->rank);
-	nccl_fails(r,
-		   coll_comm_init_exchange(&r->comm, r->nranks, r->rank, nccl_exchange,
-					   nccl_member(r), &config),
-		   COLL_ERR_TIMEOUT, "NCCL", "init");
+	nccl_fails(r, nccl_init(r, &r->comm, NULL), COLL_ERR_TIMEOUT, "NCCL", "init");
 	if (ranks_now() - begin > SOON)
 		rank_fail(r, "it took %.1f s", ranks_now() - begin);
 }

@@ -208,10 +208,7 @@ static void group_of_both(struct rank *r)
 
 	nccl_config(&config, r->rank);
 	config.options = options;
-	if (!rank_did(r,
-		      coll_comm_init_exchange(&comms[1], r->nranks, r->rank, nccl_exchange,
-					      nccl_member(r), &config),
-		      "init"))
+	if (!rank_did(r, nccl_init(r, &comms[1], &config), "init"))
 		return;
 	for (int i = 0; i < 3; i++) {
 		rank_did(r, coll_group_start(), "group_start");

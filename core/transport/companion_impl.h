@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* companion_impl.h - the two halves of a companion: companion.c opens it and sends, companion_watch.c watches. */
+#ifndef CORE_TRANSPORT_COMPANION_IMPL_H
+#define CORE_TRANSPORT_COMPANION_IMPL_H
+
+#include "transport/companion.h"
+
+/* Control messages between companions, all with the tag MATCH_CONTROL. */
+enum {
+	COMPANION_HELLO =
+		1, /* connects the ranks of a transport that connects at the first message */
+	COMPANION_LEAVE = 2, /* the sender has closed its communicators: its end is no failure */
+	COMPANION_CARRY = 3  /* a struct companion_letter */
+};
+
+/* A control message between two ranks of a communicator whose backend carries none. */
+struct companion_letter {
+	uint64_t channel; /* names the communicator: see struct context */
+	struct control_body body;
+};
+
+/*
+ * The lock of `context` is held for a moment only.  It guards the endpoint, and the letters here and in the watched
+ * contexts.
+ */
+struct companion {
+	struct companion *next;
+	struct context *context; /* of its own */
+	struct context *watched; /* the native contexts: a list by next_watched */
+	int wake_fd;             /* of the watcher */
+	uint8_t *left;           /* per rank: it has left */
+	_Atomic uint8_t *lost;   /* per rank: the connection has ended before it left */
+	/* Letters for a communicator that this rank has not made yet, or has freed; the oldest first. */
+	struct unexpected *early;
+	int nearly;
+};
+
+/* The rank on the companion of a rank of the context. */
+static inline int companion_rank(const struct context *context, int rank)
+{
+	return context->origin ? context->origin[rank] : rank;
+}
+
+/* The watcher drives the companion from now on; and no more. */
+int companion_watch_begin(struct companion *companion);
+void companion_watch_end(const struct companion *companion);
+/* Wakes the watcher: it takes the companion's endpoint on. */
+void companion_wake(const struct companion *companion);
+void companion_free_letters(struct unexpected *list);
+
+/* Sends a message without contents to all other ranks.  The lock of the companion's context is held. */
+void companion_tell(const struct companion *companion, int kind);
+
+#endif

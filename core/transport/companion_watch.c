@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* companion_watch.c - the thread that watches for lost ranks, and for what other ranks say of their failures. */
+#include "transport/companion_impl.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/siphash.h"
+#include "base/thread.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+	COMPANION_EARLY = 64,    /* most letters for communicators that are not there */
+	WATCHER_SLEEP_MS = 1000, /* bounds the cost of a missed wake-up */
+	WATCHER_BLIND_MS = 10    /* a transport without a descriptor is polled so often */
+};
+
+/* The thread of the process, while it has companions. */
+struct watcher {
+	pthread_t thread;
+	int wake_fd;
+	int stop; /* a later companion has another thread */
+	struct pollfd *fds;
+	size_t capacity;
+};
+
+/* Guards the list, all companions in it, and the watcher's `stop`. */
+static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct companion *watch_companions;
+static struct watcher *watch_thread;
+static struct companion *watch_inherited; /* in a child process: the parent's, so that they stay
+					     reachable; never used */
+
+/* ----------------------------------------------------------------------- the alarm -- */
+
+int companion_has_lost(const struct context *context, int rank)
+{
+	return context->companion &&
+	       atomic_load(&context->companion->lost[companion_rank(context, rank)]);
+}
+
+/* Writes a sentence for each lost rank of the context: 0 if there is none. */
+static size_t companion_describe(const struct companion *c, const struct context *context,
+				 char *text, size_t size)
+{
+	size_t n = 0;
+
+	for (int r = 0; r < context->nranks && n < size; r++) {
+		const int world = companion_rank(context, r);
+		char name[48];
+
+		if (!atomic_load(&c->lost[world]))
+			continue;
+		snprintf(name, sizeof(name), world == r ? "rank %d" : "rank %d (world rank %d)", r,
+			 world);
+		n += (size_t)snprintf(text + n, size - n, "%s%s was lost: %s", n ? "; " : "", name,
+				      c->context->failure[world]);
+	}
+	return n;
+}
+
+/* The first alarm of a context stays.  It stands before the backend's abort ends any call. */
+static int companion_raise(const struct companion *c, struct context *context)
+{
+	char text[sizeof(context->alarm.text)];
+
+	if (!companion_describe(c, context, text, sizeof(text)))
+		return 0;
+	if (!atomic_load(&context->alarm.code)) {
+		memcpy(context->alarm.text, text, sizeof(text));
+		atomic_store(&context->alarm.code, COLL_ERR_PEER_LOST);
+	}
+	return 1;
+}
+
+/* A call of the context, or the next one, learns of the news. */
+static void companion_notify(struct context *context)
+{
+	atomic_store(&context->alarm.news, 1);
+	context_wake(context);
+}
+
+int companion_check_ranks(const struct context *context)
+{
+	char text[sizeof(context->alarm.text)];
+	size_t n = 0;
+
+	if (!context->companion)
+		return COLL_SUCCESS;
+	pthread_mutex_lock(&watch_lock);
+	n = companion_describe(context->companion, context, text, sizeof(text));
+	pthread_mutex_unlock(&watch_lock);
+	return n ? error_set(COLL_ERR_PEER_LOST, "%s", text) : COLL_SUCCESS;
+}
+
+void companion_await(const struct context *context, int64_t timeout_ms)
+{
+	const int64_t deadline = clock_deadline(timeout_ms);
+
+	while (context->companion && !atomic_load(&context->alarm.ended) &&
+	       clock_remaining(deadline) > 0)
+		poll(NULL, 0, 1);
+}
+
+/* Each context has its alarm or its letter before the first abort, which may take long. */
+static void companion_abort_ended(struct companion *c)
+{
+	for (struct context *w = c->watched; w; w = w->next_watched) {
+		const coll_native_t *native = w->plugin->backend.native;
+
+		if (!atomic_load(&w->alarm.ended) || w->alarm.aborted)
+			continue;
+		w->alarm.aborted = 1;
+		if (native && native->abort)
+			native->abort(w->ep);
+	}
+}
+
+static void companion_raise_all(struct companion *c)
+{
+	for (struct context *w = c->watched; w; w = w->next_watched)
+		if (companion_raise(c, w)) {
+			atomic_store(&w->alarm.ended, 1);
+			companion_notify(w);
+		}
+}
+
+/* ----------------------------------------------------------------------- letters -- */
+
+void companion_free_letters(struct unexpected *list)
+{
+	struct unexpected *next;
+
+	for (; list; list = next) {
+		next = list->next;
+		free(list);
+	}
+}
+
+static void companion_append(struct unexpected **list, struct unexpected *e)
+{
+	while (*list)
+		list = &(*list)->next;
+	e->next = NULL;
+	*list = e;
+}
+
+static const struct companion_letter *companion_letter_of(const struct unexpected *e)
+{
+	return (const void *)((const struct control_body *)(const void *)e->data)->text;
+}
+
+/* Is this the communicator of the letter?  *from becomes its sender there. */
+static int companion_is_for(const struct context *context, const struct unexpected *e, int *from)
+{
+	if (context->channel != companion_letter_of(e)->channel)
+		return 0;
+	for (int r = 0; r < context->nranks; r++)
+		if (companion_rank(context, r) == (int)e->peer) {
+			*from = r;
+			return 1;
+		}
+	return 0;
+}
+
+/* Makes the letter an unexpected message of the context, as one of a transport's. */
+static void companion_deliver(struct context *context, struct unexpected *e, int from)
+{
+	const struct companion_letter *letter = companion_letter_of(e);
+	const size_t head = (size_t)((const char *)&letter->body - e->data);
+
+	e->peer = (uint32_t)from;
+	e->header.len -= head;
+	memmove(e->data, e->data + head, (size_t)e->header.len);
+	companion_append(&context->letters, e);
+	if (context->client->ends(((const struct control_body *)(const void *)e->data)->kind))
+		atomic_store(&context->alarm.ended, 1);
+	companion_notify(context);
+}
+
+/* Takes the letter, whose communicator may not be made yet. */
+static void companion_take_letter(struct companion *c, struct unexpected *e)
+{
+	int from;
+
+	for (struct context *w = c->watched; w; w = w->next_watched)
+		if (companion_is_for(w, e, &from)) {
+			companion_deliver(w, e, from);
+			return;
+		}
+	companion_append(&c->early, e);
+	if (++c->nearly <= COMPANION_EARLY)
+		return;
+	e = c->early;
+	c->early = e->next;
+	c->nearly--;
+	free(e);
+}
+
+static void companion_take(struct companion *c, struct unexpected *e)
+{
+	const struct control_body *body = (const void *)e->data;
+	const size_t least = sizeof(*body) + sizeof(struct companion_letter);
+
+	if (e->header.len > least && body->kind == COMPANION_CARRY) {
+		companion_take_letter(c, e);
+		return;
+	}
+	if (e->header.len >= sizeof(*body) && body->kind == COMPANION_LEAVE)
+		c->left[e->peer] = 1;
+	free(e);
+}
+
+/* Takes the messages that have come, and notes the ranks that are lost since the last look: 1 if there are some. */
+static int companion_look(struct companion *c)
+{
+	struct context *context = c->context;
+	struct unexpected *e;
+	int news = 0;
+
+	while ((e = match_take(&context->match, MATCH_CONTROL)))
+		companion_take(c, e);
+	for (int r = 0; r < context->nranks; r++)
+		if (context->failure[r] && !c->left[r] && !atomic_load(&c->lost[r])) {
+			atomic_store(&c->lost[r], 1);
+			news = 1;
+		}
+	return news;
+}
+
+struct unexpected *companion_receive(struct context *context)
+{
+	struct companion *c = context->companion;
+	struct unexpected *e;
+
+	if (!c)
+		return NULL;
+	context_lock(c->context);
+	e = context->letters;
+	if (e)
+		context->letters = e->next;
+	pthread_mutex_unlock(&c->context->lock);
+	return e;
+}
+
+/* 1: the endpoint has more work. */
+static int companion_drive(struct companion *c)
+{
+	const coll_transport_t *t = c->context->plugin->backend.transport;
+	int lost, more;
+
+	context_lock(c->context);
+	context_progress(c->context);
+	lost = companion_look(c);
+	more = c->context->ep && t->wait_fd && t->arm(c->context->ep);
+	pthread_mutex_unlock(&c->context->lock);
+	if (lost)
+		companion_raise_all(c);
+	companion_abort_ended(c);
+	return more;
+}
+
+/* -------------------------------------------------------------------- the watcher -- */
+
+static void watcher_wake(int wake_fd)
+{
+	uint64_t one = 1;
+	ssize_t n = write(wake_fd, &one, sizeof(one));
+
+	(void)n; /* a full counter means that a wake-up is already due */
+}
+
+void companion_wake(const struct companion *companion)
+{
+	watcher_wake(companion->wake_fd);
+}
+
+/* Without memory for all descriptors the others are polled. */
+static void watcher_make_room(struct watcher *w)
+{
+	struct pollfd *fds;
+	size_t n = 1;
+
+	for (struct companion *c = watch_companions; c; c = c->next)
+		n++;
+	if (n <= w->capacity)
+		return;
+	fds = realloc(w->fds, n * sizeof(*fds));
+	if (!fds)
+		return;
+	w->fds = fds;
+	w->capacity = n;
+}
+
+/* Drives all companions, and returns how long the watcher may sleep. */
+static int watcher_round(struct watcher *w, nfds_t *n)
+{
+	int longest = WATCHER_SLEEP_MS;
+
+	watcher_make_room(w);
+	for (struct companion *c = watch_companions; c; c = c->next) {
+		const coll_transport_t *t = c->context->plugin->backend.transport;
+
+		if (companion_drive(c))
+			longest = 0;
+		if (!c->context->ep || !t->wait_fd || *n == w->capacity) {
+			longest = longest < WATCHER_BLIND_MS ? longest : WATCHER_BLIND_MS;
+			continue;
+		}
+		w->fds[(*n)++] =
+			(struct pollfd){.fd = t->wait_fd(c->context->ep), .events = POLLIN};
+	}
+	return longest;
+}
+
+static void *watcher_run(void *arg)
+{
+	struct watcher *w = arg;
+	int stop = 0, longest;
+	uint64_t count;
+	ssize_t got;
+
+	while (!stop) {
+		nfds_t n = 1;
+
+		pthread_mutex_lock(&watch_lock);
+		stop = w->stop;
+		longest = stop ? 0 : watcher_round(w, &n);
+		pthread_mutex_unlock(&watch_lock);
+		w->fds[0] = (struct pollfd){.fd = w->wake_fd, .events = POLLIN};
+		poll(w->fds, n, longest);
+		if (w->fds[0].revents & POLLIN) {
+			got = read(w->wake_fd, &count, sizeof(count));
+			(void)got;
+		}
+	}
+	return NULL;
+}
+
+static void watcher_free(struct watcher *w)
+{
+	if (w->wake_fd >= 0)
+		close(w->wake_fd);
+	free(w->fds);
+	free(w);
+}
+
+/* The lock is held. */
+static int watcher_start(void)
+{
+	struct watcher *w = calloc(1, sizeof(*w));
+	int failed = 0;
+
+	if (!w)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a thread");
+	w->fds = calloc(1, sizeof(*w->fds));
+	w->capacity = 1;
+	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (!w->fds || w->wake_fd < 0)
+		failed = w->fds ? errno : ENOMEM;
+	if (!failed)
+		failed = thread_start(&w->thread, watcher_run, w);
+	if (!failed) {
+		watch_thread = w;
+		return COLL_SUCCESS;
+	}
+	watcher_free(w);
+	return error_set(COLL_ERR_SYSTEM, "cannot start the thread that watches for lost ranks: %s",
+			 strerror(failed));
+}
+
+int companion_watch_begin(struct companion *c)
+{
+	int code = COLL_SUCCESS;
+
+	pthread_mutex_lock(&watch_lock);
+	if (!watch_thread)
+		code = watcher_start();
+	if (!code) {
+		c->wake_fd = watch_thread->wake_fd;
+		companion_tell(c, COMPANION_HELLO);
+		c->next = watch_companions;
+		watch_companions = c;
+		companion_wake(c);
+	}
+	pthread_mutex_unlock(&watch_lock);
+	return code;
+}
+
+/* The thread ends with the last companion. */
+void companion_watch_end(const struct companion *companion)
+{
+	struct watcher *over = NULL;
+
+	pthread_mutex_lock(&watch_lock);
+	for (struct companion **at = &watch_companions; *at; at = &(*at)->next)
+		if (*at == companion) {
+			*at = companion->next;
+			break;
+		}
+	if (!watch_companions && watch_thread) {
+		over = watch_thread;
+		over->stop = 1;
+		watch_thread = NULL;
+		watcher_wake(over->wake_fd);
+	}
+	pthread_mutex_unlock(&watch_lock);
+	if (!over)
+		return;
+	pthread_join(over->thread, NULL);
+	watcher_free(over);
+}
+
+/* ----------------------------------------------------------------- what is watched -- */
+
+/* Names the communicator of the context, by the secret that its ranks share. */
+static uint64_t companion_channel(const struct context *context)
+{
+	static const char label[] = "libcoll companion";
+	uint8_t key[BOOTSTRAP_KEY_SIZE], name[16];
+	uint64_t channel;
+
+	bootstrap_key(context->bootstrap, key);
+	siphash128(key, label, sizeof(label), name);
+	memcpy(&channel, name, sizeof(channel));
+	return channel;
+}
+
+/* The letters of other ranks that had made the communicator before this rank. */
+static void companion_deliver_early(struct companion *c, struct context *context)
+{
+	struct unexpected **at = &c->early, *e;
+	int from;
+
+	while ((e = *at))
+		if (companion_is_for(context, e, &from)) {
+			*at = e->next;
+			c->nearly--;
+			companion_deliver(context, e, from);
+		} else {
+			at = &e->next;
+		}
+}
+
+void companion_watch(struct context *context)
+{
+	struct companion *c = context->companion;
+
+	if (!c)
+		return;
+	context->channel = companion_channel(context);
+	pthread_mutex_lock(&watch_lock);
+	context->next_watched = c->watched;
+	c->watched = context;
+	context_lock(c->context);
+	companion_deliver_early(c, context);
+	pthread_mutex_unlock(&c->context->lock);
+	companion_raise_all(c);
+	companion_abort_ended(c);
+	pthread_mutex_unlock(&watch_lock);
+}
+
+void companion_forget(struct context *context)
+{
+	struct companion *c = context->companion;
+	struct unexpected *e;
+
+	if (!c)
+		return;
+	pthread_mutex_lock(&watch_lock);
+	for (struct context **at = &c->watched; *at; at = &(*at)->next_watched)
+		if (*at == context) {
+			*at = context->next_watched;
+			break;
+		}
+	pthread_mutex_unlock(&watch_lock);
+	while ((e = companion_receive(context)))
+		free(e);
+}
+
+/* --------------------------------------------------------------------------- fork -- */
+
+void companion_fork_lock(void)
+{
+	pthread_mutex_lock(&watch_lock);
+}
+
+void companion_fork_unlock(void)
+{
+	pthread_mutex_unlock(&watch_lock);
+}
+
+/* The thread does not exist in the child; wait_forked closes the endpoints' descriptors. */
+void companion_forked(void)
+{
+	watch_inherited = watch_companions;
+	watch_companions = NULL;
+	if (watch_thread)
+		watcher_free(watch_thread);
+	watch_thread = NULL;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* companion.h - what the tests of the companion of a backend without a transport share. */
+#ifndef TESTS_NCCL_COMPANION_H
+#define TESTS_NCCL_COMPANION_H
+
+#include "harness.h"
+
+enum {
+	SOON = 30,      /* bound for calls that must end: far above the time that they take */
+	QUICK_MS = 1000 /* for a busy machine; `timeout` would end the waits after 60 s */
+};
+
+RANKS_UNUSED static void destroy(struct rank *r)
+{
+	double begin = ranks_now();
+
+	if (r->comm)
+		rank_did(r, coll_comm_destroy(r->comm), "destroy");
+	r->comm = NULL;
+	if (ranks_now() - begin > SOON)
+		rank_fail(r, "destroy took %.1f s", ranks_now() - begin);
+}
+
+/* Issues allreduces in place until one fails, and returns its code. */
+RANKS_UNUSED static int call_until_failure(struct rank *r, coll_comm_t comm)
+{
+	const double deadline = ranks_now() + SOON;
+	int64_t x = 0, *there = nccl_new(r->rank, &x, 1);
+	int code = 0;
+
+	while (!code && ranks_now() < deadline) {
+		code = coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, comm, NULL);
+		if (!code)
+			code = coll_sync(comm);
+	}
+	device_free(r->rank, there);
+	return code;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Is the median of n times, in seconds, below QUICK_MS? */
+RANKS_UNUSED static void is_quick(double *took, size_t n, const char *name)
+{
+	qsort(took, n, sizeof(took[0]), compare_times);
+	/* A process under a sanitizer ends late. */
+	if (!ok(took[n / 2] * 1e3 < QUICK_MS || ranks_small(), "%s", name))
+		diag("the median of %zu times: %.1f ms", n, took[n / 2] * 1e3);
+}
+
+#endif

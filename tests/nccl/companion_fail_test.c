@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * companion_fail_test.c - a rank that aborts, or whose NCCL fails, tells the others through the companion:
+ * their calls end at once, and name the rank and its reason.
+ *
+ * All ranks are processes: what one tells the others goes over a connection.
+ */
+#include "companion.h"
+
+enum {
+	QUICK_OF = 9, /* the median of so many aborts */
+	INITS = 8     /* rounds of an abort right after init */
+};
+
+/* Of one job, in memory that the ranks share. */
+struct scene {
+	_Atomic int ready; /* ranks that have come to the scene */
+	_Atomic int done;  /* ranks that are through */
+	double told;       /* when the rank told the others */
+	double took;       /* of rank 0, from then on */
+};
+
+static void wait_until(const _Atomic int *count, int n)
+{
+	const double deadline = ranks_now() + SOON;
+
+	while (atomic_load(count) < n && ranks_now() < deadline)
+		ranks_sleep(0.0001);
+}
+
+/* All ranks have made a call, so that NCCL has connected them. */
+static void begin(struct rank *r)
+{
+	struct scene *s = r->user;
+
+	nccl_works(r);
+	atomic_fetch_add(&s->ready, 1);
+	wait_until(&s->ready, r->nranks);
+}
+
+/* Issues a call that the rank which ends the scene does not make, and waits for it. */
+static int hang(struct rank *r, coll_comm_t comm)
+{
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	int code = coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, comm, NULL);
+
+	if (!code)
+		code = coll_sync(comm);
+	device_free(r->rank, there);
+	return code;
+}
+
+/* Every call from now on returns the error; and nobody is lost. */
+static void stays(struct rank *r, const char *words)
+{
+	coll_result_t error = 0;
+	int32_t failed[RANKS_MAX], n = -1;
+
+	nccl_fails(r, coll_barrier(r->comm), COLL_ERR_REMOTE, words, "a later barrier");
+	rank_did(r, coll_comm_get_async_error(r->comm, &error), "get_async_error");
+	if (error != COLL_ERR_REMOTE)
+		rank_fail(r, "the asynchronous error is %d", error);
+	rank_did(r, coll_comm_get_failed(r->comm, failed, RANKS_MAX, &n), "get_failed");
+	if (n != 0)
+		rank_fail(r, "%d ranks have failed", (int)n);
+}
+
+/* ------------------------------------------------------------------------- aborts -- */
+
+/* The last rank aborts, while the others wait for it. */
+static void aborts(struct rank *r)
+{
+	struct scene *s = r->user;
+	char words[64];
+
+	begin(r);
+	if (r->rank == r->nranks - 1) {
+		ranks_sleep(0.01);
+		s->told = ranks_now();
+		rank_did(r, coll_comm_abort(r->comm), "abort");
+		nccl_fails(r, coll_sync(r->comm), COLL_ERR_ABORTED, "abort", "its own sync");
+	} else {
+		snprintf(words, sizeof(words), "rank %d aborted the communicator", r->nranks - 1);
+		nccl_fails(r, hang(r, r->comm), COLL_ERR_REMOTE, words, "sync");
+		if (r->rank == 0)
+			s->took = ranks_now() - s->told;
+		stays(r, words);
+	}
+	atomic_fetch_add(&s->done, 1);
+	wait_until(&s->done, r->nranks);
+	destroy(r);
+}
+
+/* No call of the library waits, but the program waits for its own stream: the abort ends the work there. */
+static void aborts_stream(struct rank *r)
+{
+	void *stream = nccl_stream(r->rank);
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	double begins;
+
+	begin(r);
+	if (r->rank == 0) {
+		rank_did(r, coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, stream),
+			 "call");
+		begins = ranks_now();
+		nccl_stream_do(r->rank, stream, cuStreamSynchronize);
+		if (ranks_now() - begins > SOON)
+			rank_fail(r, "the stream was busy for %.1f s", ranks_now() - begins);
+		nccl_fails(r, coll_sync(r->comm), COLL_ERR_REMOTE,
+			   "rank 1 aborted the communicator", "sync");
+	} else {
+		ranks_sleep(0.05);
+		rank_did(r, coll_comm_abort(r->comm), "abort");
+	}
+	destroy(r);
+	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
+	device_free(r->rank, there);
+}
+
+/* The abort of one communicator leaves the others alone: the parent, and the other half of the split. */
+static void aborts_split(struct rank *r)
+{
+	coll_comm_t pair = NULL;
+
+	rank_did(r, coll_comm_split(r->comm, r->rank / 2, -r->rank, &pair, NULL), "split");
+	begin(r);
+	if (r->rank == 3)
+		rank_did(r, coll_comm_abort(pair), "abort");
+	else if (r->rank == 2)
+		nccl_fails(r, call_until_failure(r, pair), COLL_ERR_REMOTE,
+			   "rank 0 aborted the communicator", "the pair");
+	else
+		nccl_sums(r, pair, r->rank, 2, 4, "the other pair");
+	nccl_works(r);
+	rank_did(r, coll_comm_destroy(pair), "destroy the pair");
+	destroy(r);
+}
+
+/* A rank aborts before the others have made the communicator, or are watched. */
+static void aborts_at_once(struct rank *r)
+{
+	struct scene *s = r->user;
+
+	for (int i = 1; i <= INITS; i++) {
+		if (!rank_did(r, nccl_init(r, &r->comm, NULL), "init"))
+			return;
+		if (r->rank == 1)
+			rank_did(r, coll_comm_abort(r->comm), "abort");
+		else
+			nccl_fails(r, hang(r, r->comm), COLL_ERR_REMOTE,
+				   "rank 1 aborted the communicator", "sync");
+		atomic_fetch_add(&s->done, 1);
+		wait_until(&s->done, i * r->nranks);
+		destroy(r);
+	}
+}
+
+/* The rank that has aborted ends; the others go on without it. */
+static void aborts_and_ends(struct rank *r)
+{
+	struct scene *s = r->user;
+	const int32_t without = r->nranks - 1;
+	coll_comm_t rest = NULL;
+
+	begin(r);
+	if (r->rank == without) {
+		rank_did(r, coll_comm_abort(r->comm), "abort");
+		_exit(0);
+	}
+	nccl_fails(r, hang(r, r->comm), COLL_ERR_REMOTE, "aborted the communicator", "sync");
+	atomic_fetch_add(&s->done, 1);
+	wait_until(&s->done, r->nranks - 1);
+	if (rank_did(r, coll_comm_shrink(r->comm, &without, 1, &rest, NULL, 0), "shrink") &&
+	    is_rank(r, rest, r->rank, r->nranks - 1))
+		nccl_sums(r, rest, r->rank, 2, 2 * (r->nranks - 1), "the rest");
+	if (rest)
+		rank_did(r, coll_comm_destroy(rest), "destroy the rest");
+	destroy(r);
+}
+
+static void test_aborts(void)
+{
+	double took[QUICK_OF];
+	struct scene *s = ranks_memory(sizeof(*s));
+
+	for (int i = 0; i < QUICK_OF; i++) {
+		*s = (struct scene){0};
+		nccl_ok(&(struct nccl_job){2 + i % 3, 1, INIT_EXCHANGE, aborts, s},
+			"an abort ends the waits of the others, and is named");
+		took[i] = s->took;
+	}
+	is_quick(took, QUICK_OF, "the others hear of an abort at once");
+	*s = (struct scene){0};
+	nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, aborts_stream, s},
+		"an abort ends the work on the stream of another rank's program");
+	*s = (struct scene){0};
+	nccl_ok(&(struct nccl_job){4, 1, INIT_EXCHANGE, aborts_split, s},
+		"an abort concerns the communicator that was aborted");
+	*s = (struct scene){0};
+	nccl_ok(&(struct nccl_job){3, 1, INIT_NONE, aborts_at_once, s},
+		"a rank aborts a communicator that others still make");
+	for (int nranks = 2; nranks <= 4; nranks++) {
+		*s = (struct scene){0};
+		nccl_ok(&(struct nccl_job){nranks, 1, INIT_EXCHANGE, aborts_and_ends, s},
+			"a rank aborts and ends: the others shrink without it");
+	}
+}
+
+/* ----------------------------------------------------------------------- failures -- */
+
+/* NCCL fails on the last rank only. */
+static void nccl_breaks(struct rank *r)
+{
+	struct scene *s = r->user;
+	char words[64];
+	int code;
+
+	begin(r);
+	snprintf(words, sizeof(words), "rank %d: ", r->nranks - 1);
+	if (r->rank == r->nranks - 1)
+		setenv("STANDIN_NCCL_FAULT", "ncclAllReduce:3@2", 1);
+	code = hang(r, r->comm);
+	unsetenv("STANDIN_NCCL_FAULT");
+	if (r->rank == r->nranks - 1) {
+		nccl_fails(r, code, COLL_ERR_INTERNAL, "ncclAllReduce: NCCL says", "its call");
+	} else {
+		nccl_fails(r, code, COLL_ERR_REMOTE, words, "sync");
+		nccl_fails(r, code, COLL_ERR_REMOTE, "ncclAllReduce: NCCL says", "its reason");
+		stays(r, words);
+	}
+	atomic_fetch_add(&s->done, 1);
+	wait_until(&s->done, r->nranks);
+	destroy(r);
+}
+
+/* Rank 1 loses patience first; rank 2 does not call. */
+static void times_out(struct rank *r)
+{
+	struct scene *s = r->user;
+
+	begin(r);
+	if (r->rank == 1) {
+		rank_did(r, coll_comm_set_timeout(r->comm, 300), "set_timeout");
+		nccl_fails(r, hang(r, r->comm), COLL_ERR_TIMEOUT, "timed out", "sync");
+	} else if (r->rank == 0) {
+		nccl_fails(r, hang(r, r->comm), COLL_ERR_REMOTE, "rank 1: 1 operation", "sync");
+		stays(r, "timed out");
+	}
+	atomic_fetch_add(&s->done, 1);
+	wait_until(&s->done, r->nranks);
+	destroy(r);
+}
+
+static void test_failures(void)
+{
+	struct scene *s = ranks_memory(sizeof(*s));
+
+	for (int nranks = 2; nranks <= 4; nranks++) {
+		*s = (struct scene){0};
+		nccl_ok(&(struct nccl_job){nranks, 1, INIT_EXCHANGE, nccl_breaks, s},
+			"NCCL fails on one rank: all hear NCCL's reason");
+	}
+	*s = (struct scene){0};
+	nccl_ok(&(struct nccl_job){3, 1, INIT_EXCHANGE, times_out, s},
+		"the timeout of one rank ends the waits of all");
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	nccl_begin(argv, ".libs");
+	setenv("COLL_LOG", "error", 0);
+	test_aborts();
+	test_failures();
+	return done_testing();
+}

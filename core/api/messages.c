@@ -31,9 +31,8 @@ static int messages_check_peer(const struct comm *comm, const char *what,
 	return COLL_SUCCESS;
 }
 
-/* These messages are not staged, and the library itself copies the bytes of those that come early. */
-static int messages_check_memory(const struct comm *comm, const char *what,
-				 const struct message_args *a)
+/* Host memory stands in for a device buffer: the library itself copies the bytes of messages that come early. */
+static int messages_check_memory(const struct comm *comm, const char *what, struct message_args *a)
 {
 	const char *name = a->kind == COLL_KIND_SEND ? "sendbuf" : "recvbuf";
 	uint32_t kind = COLL_MEM_HOST;
@@ -48,16 +47,20 @@ static int messages_check_memory(const struct comm *comm, const char *what,
 		return COLL_ERR_DEVICE;
 	if (kind & COLL_MEM_HOST & comm->context->memory)
 		return COLL_SUCCESS;
+	a->staged = kind != COLL_MEM_HOST && comm->context->fallback;
+	if (a->staged)
+		return COLL_SUCCESS;
 	device_describe(kind, device, where, sizeof(where));
 	return error_set(
 		COLL_ERR_UNSUPPORTED,
 		"%s: %s is %s, but messages outside the order of the operations need host "
-		"memory that backend '%s' takes: copy the data there, or use coll_send and "
-		"coll_recv",
+		"memory that backend '%s' takes: copy the data there, use coll_send and "
+		"coll_recv, or set COLL_ENABLE_GPU_FALLBACK=1 (option enable_gpu_fallback) to have "
+		"it copied through host memory, which is slow",
 		what, name, where, comm->context->plugin->backend.name);
 }
 
-static int messages_check(const struct comm *comm, const char *what, const struct message_args *a)
+static int messages_check(const struct comm *comm, const char *what, struct message_args *a)
 {
 	const size_t elem = coll_dtype_size(a->dtype);
 	int code = messages_check_peer(comm, what, a);
@@ -80,7 +83,7 @@ static int messages_check(const struct comm *comm, const char *what, const struc
 /* ------------------------------------------------------------ sending, receiving -- */
 
 /* Makes the request before the message starts, which cannot be taken back. */
-static int messages_begin(coll_comm_t handle, const char *what, const struct message_args *args,
+static int messages_begin(coll_comm_t handle, const char *what, struct message_args *args,
 			  coll_request_t *request)
 {
 	struct comm *comm = comm_enter(handle, what);
@@ -110,17 +113,24 @@ static int messages_begin(coll_comm_t handle, const char *what, const struct mes
 coll_result_t coll_isend(const void *sendbuf, size_t count, coll_dtype_t dtype, int32_t peer,
 			 int32_t tag, coll_comm_t comm, coll_request_t *request)
 {
-	const struct message_args args = {
-		COLL_KIND_SEND, (void *)(uintptr_t)sendbuf, count, dtype, peer, tag};
+	struct message_args args = {.kind = COLL_KIND_SEND, .dtype = dtype, .peer = peer};
 
+	args.buf = (void *)(uintptr_t)sendbuf;
+	args.count = count;
+	args.tag = tag;
+	args.site = __builtin_return_address(0);
 	return messages_begin(comm, "coll_isend", &args, request);
 }
 
 coll_result_t coll_irecv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t peer, int32_t tag,
 			 coll_comm_t comm, coll_request_t *request)
 {
-	const struct message_args args = {COLL_KIND_RECV, recvbuf, count, dtype, peer, tag};
+	struct message_args args = {.kind = COLL_KIND_RECV, .dtype = dtype, .peer = peer};
 
+	args.buf = recvbuf;
+	args.count = count;
+	args.tag = tag;
+	args.site = __builtin_return_address(0);
 	return messages_begin(comm, "coll_irecv", &args, request);
 }
 

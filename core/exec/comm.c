@@ -5,7 +5,7 @@
 #include "exec/callback.h"
 #include "exec/compare.h"
 #include "exec/limit.h"
-#include "exec/message.h"
+#include "exec/message_staging.h"
 #include "exec/native.h"
 #include "exec/queue.h"
 #include "exec/registration.h"
@@ -256,6 +256,7 @@ static void comm_release(struct comm *comm)
 	comm_free_ops(comm->head);
 	comm_free_ops(comm->op_cache);
 	comm_free_persistent(comm->persistent);
+	message_free_staged(comm);
 	scratch_free_spares(comm);
 	stream_order_free(comm);
 	redop_free_all(&comm->redops);

@@ -83,9 +83,10 @@ struct comm {
 	struct op *persistent;                /* operations of persistent requests */
 	struct redop_table redops;
 	struct registration *registrations;
-	struct callback *callbacks;             /* see callback.h */
-	struct limit *limits;                   /* see limit.h */
-	uint64_t staged[KIND_LAST + 1];         /* per kind: staged operations */
+	struct callback *callbacks; /* see callback.h */
+	struct limit *limits;       /* see limit.h */
+	uint64_t staged[KIND_LAST +
+			3]; /* per kind, and of coll_isend and coll_irecv: how many were staged */
 	struct staging_site *staging_sites;     /* see staging.c; NULL: none */
 	struct stream_order *order;             /* see stream_order.h; NULL: no call had a stream */
 	int64_t timeout_us;                     /* longest time without progress in a wait */
@@ -125,8 +126,12 @@ struct comm {
 	struct comm *next_busy;
 	/* Messages outside the order, which are open: see message.h. */
 	struct message_list sends, recvs;
-	int loose;                    /* how many of them message_progress has to look at */
-	int limited;                  /* how many of them are of limited time */
+	int loose;   /* how many of them message_progress has to look at */
+	int limited; /* how many of them are of limited time */
+	int unsent;  /* sends that wait for their copies, or for such sends before them */
+	struct message *copying;      /* those whose bytes are copied: see message_staging.h */
+	struct staged *staged_memory; /* memory for later messages, and how many pieces */
+	int staged_kept;
 	const struct message *waited; /* the one that the caller of stall_step waits for */
 
 	struct recorder recorder;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* message.c - messages outside the order of the operations: how they are made, started and waited for. */
-#include "exec/message.h"
+#include "exec/message_staging.h"
 #include "exec/callback.h"
 #include "exec/engine.h"
 #include "exec/stall.h"
@@ -20,13 +20,14 @@ int message_new(struct comm *comm, const struct message_args *args, struct messa
 	atomic_init(&m->refs, 1);
 	m->status = (coll_status_t){
 		.source = -1, .tag = -1, .error = COLL_IN_PROGRESS, .dtype = COLL_DTYPE_NONE};
-	return COLL_SUCCESS;
+	return args->staged ? message_stage(m) : COLL_SUCCESS;
 }
 
 void message_unref(struct message *m)
 {
 	if (!m || atomic_fetch_sub(&m->refs, 1) > 1)
 		return;
+	message_unstage(m); /* it has not started */
 	free(m->text);
 	free(m);
 }
@@ -69,7 +70,9 @@ static void message_start_send(struct message *m)
 		.header = {.tag = comm_tag_loose(comm),
 			   .meta = {message_type(a), (uint64_t)a->tag},
 			   .len = a->count * coll_dtype_size(a->dtype)},
-		.buf = a->count ? a->buf : NULL,
+		.buf = m->staged  ? m->staged->memory
+		       : a->count ? a->buf
+				  : NULL,
 		.peer = (uint32_t)comm->to_context_rank[a->peer],
 		.status = COLL_IN_PROGRESS,
 		.memory = COLL_MEM_HOST,
@@ -84,6 +87,36 @@ static void message_start_send(struct message *m)
 	if (code)
 		message_end(m, error_take(code, &err), "rank %d cannot send to rank %d: %s",
 			    comm->rank, a->peer, err.text[0] ? err.text : coll_error_string(code));
+}
+
+/* A send whose bytes are copied holds those behind it: messages keep the order of the calls. */
+static void message_hold_send(struct message *m)
+{
+	m->u.send.status = COLL_IN_PROGRESS;
+	m->unsent = 1;
+	m->comm->unsent++;
+	if (m->staged)
+		message_copy_begin(m);
+}
+
+/* Starts the sends that nothing holds any more: 1 if any. */
+static int message_start_held(struct comm *comm)
+{
+	struct message *next;
+	int moved = 0;
+
+	for (struct message *m = comm->sends.first; m && comm->unsent && !comm->error; m = next) {
+		next = m->next;
+		if (!m->unsent)
+			continue;
+		if (message_is_copying(m))
+			break;
+		m->unsent = 0;
+		comm->unsent--;
+		message_start_send(m);
+		moved = 1;
+	}
+	return moved;
 }
 
 static struct recv message_recv(const struct comm *comm, const struct message_args *a)
@@ -105,10 +138,14 @@ void message_start(struct message *m)
 	struct context *context = m->comm->context;
 
 	message_open(m);
-	if (m->args.kind == COLL_KIND_SEND) {
+	if (m->args.kind == COLL_KIND_SEND && (m->staged || m->comm->unsent)) {
+		message_hold_send(m);
+	} else if (m->args.kind == COLL_KIND_SEND) {
 		message_start_send(m);
 	} else {
 		m->u.in.recv = message_recv(m->comm, &m->args);
+		if (m->staged)
+			m->u.in.recv.dst = m->staged->memory;
 		match_post(&context->match, &m->u.in.recv);
 		message_check_left(m);
 	}
@@ -246,7 +283,7 @@ static int message_check_send(struct message *m)
 	const int status = m->u.send.status;
 	struct rank_name name;
 
-	if (status == COLL_IN_PROGRESS)
+	if (m->unsent || status == COLL_IN_PROGRESS)
 		return 0;
 	if (!status) {
 		m->status =
@@ -281,8 +318,10 @@ static int message_check_limits(struct comm *comm, struct message *first)
 int message_progress(struct comm *comm)
 {
 	struct message *next;
-	int moved = 0;
+	int moved = comm->copying ? message_copy_progress(comm) : 0;
 
+	if (comm->unsent)
+		moved |= message_start_held(comm);
 	for (struct message *m = comm->sends.first; m && !comm->error; m = next) {
 		next = m->next;
 		moved |= message_check_send(m);

@@ -22,8 +22,10 @@ struct message_args {
 	void *buf; /* a send only reads it */
 	size_t count;
 	coll_dtype_t dtype;
-	int32_t peer; /* or COLL_ANY_SOURCE */
-	int32_t tag;  /* or COLL_ANY_TAG */
+	int32_t peer;     /* or COLL_ANY_SOURCE */
+	int32_t tag;      /* or COLL_ANY_TAG */
+	int staged;       /* the buffer is device memory, for which host memory stands in */
+	const void *site; /* the place in the program that called */
 };
 
 struct message {
@@ -35,6 +37,9 @@ struct message {
 	int code;   /* once done: the result */
 	char *text; /* of the code; NULL: the text of the communicator's failure */
 	struct callback *callbacks;
+	int unsent;                 /* a send that has not started */
+	struct staged *staged;      /* the memory that stands in for the buffer, or NULL */
+	struct message *next_copy;  /* in comm->copying */
 	int64_t issued_us;          /* by context_now */
 	int64_t timeout_us, end_us; /* by coll_request_set_timeout; end_us 0: none */
 	coll_status_t status;

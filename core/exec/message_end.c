@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* message_end.c - how messages outside the order of the operations end, and their names in texts. */
 #include "exec/message_recorder.h"
+#include "exec/message_staging.h"
 #include "exec/callback.h"
 #include "exec/engine.h"
 #include "exec/stall.h"
@@ -72,6 +73,8 @@ static void message_unlink(struct message *m)
 	*(m->next ? &m->next->prev : &list->last) = m->prev;
 	comm->loose -= (m->args.kind == COLL_KIND_SEND) + (m->end_us != 0);
 	comm->limited -= m->end_us != 0;
+	comm->unsent -= m->unsent;
+	message_unstage(m);
 }
 
 /* The first text stays.  Without memory there is none. */
@@ -120,7 +123,10 @@ void message_received(struct recv *recv)
 				    .tag = (int32_t)recv->meta[1],
 				    .bytes = recv->len,
 				    .dtype = recv->len ? m->args.dtype : COLL_DTYPE_NONE};
-	message_end(m, COLL_SUCCESS, NULL);
+	if (m->staged && recv->len)
+		message_copy_begin(m);
+	else
+		message_end(m, COLL_SUCCESS, NULL);
 }
 
 __attribute__((format(printf, 2, 3))) static void message_note(struct message *m, const char *fmt,
@@ -230,11 +236,14 @@ void message_end_all(struct comm *comm, int code)
 			 comm->rank, what);
 	}
 	while ((m = comm->sends.first)) {
-		engine_cancel_send(comm->context, &m->u.send);
+		message_copy_cancel(m);
+		if (!m->unsent)
+			engine_cancel_send(comm->context, &m->u.send);
 		if (m == comm->sends.first)
 			message_end(m, code, NULL);
 	}
 	while ((m = comm->recvs.first)) {
+		message_copy_cancel(m);
 		engine_cancel_recv(comm->context, &m->u.in.recv);
 		if (m == comm->recvs.first)
 			message_end(m, code, NULL);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct comm;
+struct context;
 struct op;
 
 /*
@@ -58,6 +59,9 @@ uintptr_t staging_user_at(const struct op *op, int part, size_t off);
 /* Adds the copies to and from staged buffers to an operation's schedule (stage_schedule.c). */
 void stage_schedule(struct op *op);
 
+/* Counts a message of coll_isend or coll_irecv that is staged, and warns of the first of each place in the program. */
+void staging_warn_message(struct comm *comm, int kind, const void *site, size_t bytes);
+
 /* The copies of an operation (staging_copy.c).  Empties the queues of copies. */
 void staging_copy_begin(struct op *op);
 /* Appends a copy, of which all earlier steps are complete, to its queue. */
@@ -68,5 +72,13 @@ void staging_copy_ready(struct op *op, int step);
 int staging_copy_run(struct op *op);
 /* Waits, for a bounded time, until no copy of the operation is in flight. */
 void staging_copy_cancel(struct op *op);
+
+/*
+ * Copies of messages (message_staging.c) share the copy streams: their `owner` is the message, their `step` this.  The
+ * second function completes ended copies of any owner: 1 if there were any.  The third waits as staging_copy_cancel.
+ */
+enum { STAGING_OF_MESSAGE = -1 };
+int staging_copy_reap(struct context *context);
+void staging_copy_await(struct comm *comm, const void *owner);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "exec/staging.h"
 #include "exec/engine.h"
+#include "exec/message_staging.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -97,8 +98,13 @@ static void staging_copy_scale(struct op *op, const struct step *step)
 static void staging_copy_ended(const struct stream_copy *copy, int code)
 {
 	struct op *op = copy->owner;
-	const struct step *step = &op->sched.step[copy->step];
+	const struct step *step;
 
+	if (copy->step == STAGING_OF_MESSAGE) {
+		message_copied(copy->owner, code);
+		return;
+	}
+	step = &op->sched.step[copy->step];
 	if (code) {
 		staging_copy_failed(op->comm, code);
 		return;
@@ -125,7 +131,7 @@ static int staging_copy_reap_stream(struct context *context, struct copy_stream 
 }
 
 /* Operations share copy streams: an ended copy may be another operation's. */
-static int staging_copy_reap(struct context *context)
+int staging_copy_reap(struct context *context)
 {
 	int moved = 0;
 
@@ -147,63 +153,74 @@ int staging_copy_run(struct op *op)
 
 /* ------------------------------------------------------------------ cancelling -- */
 
-static int staging_copy_is_in_flight(const struct op *op, const struct copy_stream *copy_stream)
+static int staging_copy_is_in_flight(const void *owner, const struct copy_stream *copy_stream)
 {
 	for (int k = 0; k < copy_stream->count; k++)
-		if (copy_stream->copy[(copy_stream->first + k) % COPY_STREAM_DEPTH].owner == op)
+		if (copy_stream->copy[(copy_stream->first + k) % COPY_STREAM_DEPTH].owner == owner)
 			return 1;
 	return 0;
 }
 
-/* The first copy stream with a copy of the operation in flight. */
-static struct copy_stream *staging_copy_stream(const struct op *op)
+/* The first copy stream with a copy of the owner in flight. */
+static struct copy_stream *staging_copy_stream(const struct context *context, const void *owner)
 {
-	struct copy_stream *copy_stream =
-		op->comm->context->copies_pending ? op->comm->context->copy_streams : NULL;
+	struct copy_stream *copy_stream = context->copies_pending ? context->copy_streams : NULL;
 
-	while (copy_stream && !staging_copy_is_in_flight(op, copy_stream))
+	while (copy_stream && !staging_copy_is_in_flight(owner, copy_stream))
 		copy_stream = copy_stream->next;
 	return copy_stream;
+}
+
+static void staging_copy_lose(const struct stream_copy *copy)
+{
+	struct op *op = copy->owner;
+
+	if (copy->step == STAGING_OF_MESSAGE) {
+		message_copy_abandoned(copy->owner);
+		return;
+	}
+	op->staging = (struct staging){.memory = NULL};
+	staging_copy_begin(op);
+	error_set(COLL_ERR_DEVICE, "a device does not end its copies");
+	staging_copy_failed(op->comm, COLL_ERR_DEVICE);
 }
 
 /*
  * The device does not end its copies: memory that it may still touch is never freed, and every other
  * operation with copies on the copy stream fails too.
  */
-static void staging_copy_abandon(struct op *op, struct copy_stream *copy_stream)
+static void staging_copy_abandon(const struct comm *comm, struct copy_stream *copy_stream)
 {
-	struct context *context = op->comm->context;
+	struct context *context = comm->context;
 
 	log_error("rank %d: a device has not ended its copies within %d s of the failure of their "
 		  "communicator; it may still read and write buffers of calls that were under way",
-		  op->comm->rank, STAGING_CANCEL_US / 1000000);
+		  comm->rank, STAGING_CANCEL_US / 1000000);
 	context->copies_pending -= copy_stream->count;
 	copy_stream_abandon(&context->copy_streams, copy_stream);
-	for (int k = 0; k < copy_stream->count; k++) {
-		struct op *owner =
-			copy_stream->copy[(copy_stream->first + k) % COPY_STREAM_DEPTH].owner;
-
-		owner->staging = (struct staging){.memory = NULL};
-		staging_copy_begin(owner);
-		error_set(COLL_ERR_DEVICE, "a device does not end its copies");
-		staging_copy_failed(owner->comm, COLL_ERR_DEVICE);
-	}
+	for (int k = 0; k < copy_stream->count; k++)
+		staging_copy_lose(&copy_stream->copy[(copy_stream->first + k) % COPY_STREAM_DEPTH]);
 }
 
-void staging_copy_cancel(struct op *op)
+void staging_copy_await(struct comm *comm, const void *owner)
 {
 	const struct timespec pause = {.tv_nsec = STAGING_POLL_US * 1000};
 	int64_t deadline = clock_now_us() + STAGING_CANCEL_US;
 	struct copy_stream *copy_stream;
 
-	staging_copy_begin(op);
-	while ((copy_stream = staging_copy_stream(op))) {
-		if (staging_copy_reap(op->comm->context))
+	while ((copy_stream = staging_copy_stream(comm->context, owner))) {
+		if (staging_copy_reap(comm->context))
 			continue;
 		if (clock_now_us() < deadline)
 			nanosleep(&pause, NULL);
 		else
-			staging_copy_abandon(op, copy_stream);
+			staging_copy_abandon(comm, copy_stream);
 	}
+}
+
+void staging_copy_cancel(struct op *op)
+{
+	staging_copy_begin(op);
+	staging_copy_await(op->comm, op);
 	staging_copy_begin(op);
 }

@@ -1011,14 +1011,20 @@ enum { COLL_ANY_TAG = -1 };
  *                are already under way at the end of its coll_request_set_timeout, the communicator fails
  *                too.
  *
- * sendbuf   Host memory, which the caller leaves alone until the request is complete.
+ * Device memory  Device and managed memory is staged with the option enable_gpu_fallback only, as in
+ *                operations: see there for the warning.  The bytes are copied whole, beside the calling thread: those
+ *                of a send before it starts, and later sends wait for it; those of a receive after the message has
+ *                come.  A copy that fails ends its request with COLL_ERR_DEVICE.
+ *
+ * sendbuf   The caller leaves it alone until the request is complete.  The work that fills device memory is complete
+ *           before the call.
  * count     May be 0; the receive may be longer.
  * dtype     The same on both sides; a message of no elements has no type.
  * peer      0 to nranks - 1; the own rank is allowed.
  * tag       0 to 2,147,483,647.
  * request   Becomes the request, which the program frees with coll_request_free(); NULL on an error.  A
  *           request that is freed before its message is complete leaves the message under way.
- * Returns   COLL_ERR_UNSUPPORTED if the buffer is device or managed memory, which is not staged, or if
+ * Returns   COLL_ERR_UNSUPPORTED if the buffer is device or managed memory without that option, or if
  *           the backend has no transport (nccl).
  */
 COLL_API coll_result_t coll_isend(const void *sendbuf, size_t count, coll_dtype_t dtype,
@@ -1028,7 +1034,7 @@ COLL_API coll_result_t coll_isend(const void *sendbuf, size_t count, coll_dtype_
 /*
  * Begins to receive up to `count` elements from rank `peer`; see coll_isend.
  *
- * recvbuf   Host memory.  The bytes behind those of a shorter message keep their values.
+ * recvbuf   The bytes behind those of a shorter message keep their values.
  * peer      0 to nranks - 1, or COLL_ANY_SOURCE.
  * tag       0 to 2,147,483,647, or COLL_ANY_TAG.
  */

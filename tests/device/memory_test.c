@@ -122,8 +122,9 @@ static void refusals(struct rank *r)
 	snprintf(
 		words, sizeof(words),
 		"coll_irecv: recvbuf is CUDA memory of device 1, but messages outside the order of "
-		"the operations need host memory that backend '%s' takes: copy the data there, or "
-		"use coll_send and coll_recv",
+		"the operations need host memory that backend '%s' takes: copy the data there, use "
+		"coll_send and coll_recv, or set COLL_ENABLE_GPU_FALLBACK=1 (option "
+		"enable_gpu_fallback) to have it copied through host memory, which is slow",
 		name);
 	refused(r, coll_irecv(there, 4, COLL_INT8, 0, 0, r->comm, &request), words);
 	sums_to(r, r->comm, 1, r->nranks, "afterwards");

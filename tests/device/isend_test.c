@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * isend_test.c - coll_isend and coll_irecv of staged memory: messages arrive whole between all kinds of memory and keep
+ * the order of the calls; results are in device memory when a request is complete; copies that fail or never end.
+ */
+#include "staging_harness.h"
+
+enum { TAG = 5, MANY = 50 };
+
+static const size_t lengths[] = {0, 1, CHUNK + 1, 100 * CHUNK + 3};
+enum { LENGTHS = sizeof(lengths) / sizeof(lengths[0]) };
+
+static int32_t word(int rank, size_t i)
+{
+	return (int32_t)((size_t)rank * 1000003 + i + 1);
+}
+
+/* A buffer of `count` words, wherever it is, with the words of a rank; rank -1: zeros. */
+static void *words_new(int at, int rank, size_t count)
+{
+	int32_t *host = calloc(count + 1, sizeof(*host));
+	void *there = place_new(at, count * sizeof(*host));
+
+	if (!host)
+		bail_out("no memory");
+	for (size_t i = 0; rank >= 0 && i < count; i++)
+		host[i] = word(rank, i);
+	place_set(at, there, host, count * sizeof(*host));
+	free(host);
+	return there;
+}
+
+/* The first words are those of a rank, and the others up to `most` are zeros. */
+static void words_are(struct rank *r, int at, const void *there, int rank, size_t count,
+		      size_t most, const char *what)
+{
+	int32_t *host = calloc(most + 1, sizeof(*host));
+
+	if (!host)
+		bail_out("no memory");
+	place_get(at, host, there, most * sizeof(*host));
+	for (size_t i = 0; i < most && !r->failure[0]; i++)
+		if (host[i] != (i < count ? word(rank, i) : 0))
+			rank_fail(r, "%s: word %zu of %zu is %d", what, i, count, host[i]);
+	free(host);
+}
+
+static coll_request_t isend(struct rank *r, const void *buf, size_t count, int peer, int tag)
+{
+	coll_request_t request = NULL;
+
+	rank_did(r, coll_isend(buf, count, COLL_INT32, peer, tag, r->comm, &request), "isend");
+	return request;
+}
+
+static coll_request_t irecv(struct rank *r, void *buf, size_t count, int peer, int tag)
+{
+	coll_request_t request = NULL;
+
+	rank_did(r, coll_irecv(buf, count, COLL_INT32, peer, tag, r->comm, &request), "irecv");
+	return request;
+}
+
+static void ended(struct rank *r, coll_request_t request, const char *what)
+{
+	if (request && rank_did(r, coll_wait(request), what))
+		rank_did(r, coll_request_free(request), "free");
+}
+
+/* ---------------------------------------------------------------- kinds of memory -- */
+
+/* Each rank receives from the one before, or from any, and sends to the next, or to itself. */
+static void exchange(struct rank *r, const struct place *place, size_t count, int self, int any)
+{
+	int next = self ? r->rank : (r->rank + 1) % r->nranks;
+	int before = self ? r->rank : (r->rank + r->nranks - 1) % r->nranks;
+	const size_t most = count + CHUNK;
+	void *out = words_new(place->at[0], r->rank, count);
+	void *in = words_new(place->at[1], -1, most);
+	coll_status_t status = {.size = sizeof(status)};
+	coll_request_t receives =
+		irecv(r, in, most, any ? COLL_ANY_SOURCE : before, any ? COLL_ANY_TAG : TAG);
+	coll_request_t sends = isend(r, out, count, next, TAG);
+
+	rank_did(r, coll_barrier(r->comm), "a collective meanwhile");
+	rank_did(r, coll_wait(receives), "wait");
+	if (rank_did(r, coll_request_get_status(receives, &status), "status") &&
+	    (status.source != before || status.tag != TAG || status.bytes != count * 4))
+		rank_fail(r, "from %d, tag %d, %llu bytes", status.source, status.tag,
+			  (unsigned long long)status.bytes);
+	words_are(r, place->at[1], in, before, count, most, place->name);
+	rank_did(r, coll_request_free(receives), "free");
+	ended(r, sends, "isend");
+	rank_did(r, coll_barrier(r->comm), "barrier"); /* the next message may be for any source */
+	place_free(place->at[0], out);
+	place_free(place->at[1], in);
+}
+
+static void every_memory(struct rank *r)
+{
+	for (int k = 0; k < PLACES; k++)
+		for (int i = 0; i < LENGTHS && !r->failure[0]; i++)
+			for (int how = 0; how < 4; how++)
+				exchange(r, &places[k], lengths[i], how & 1, how & 2);
+}
+
+/* ------------------------------------------------------------------------- order -- */
+
+/* Each copy takes 5 ms, so that messages of the host could overtake those of the device. */
+static void in_order(struct rank *r)
+{
+	static const int at[] = {0, PLACE_HOST, 1, PLACE_HOST, PLACE_HOST, 0, PLACE_MANAGED};
+	enum { N = sizeof(at) / sizeof(at[0]) };
+	const int peer = 1 - r->rank;
+	coll_request_t sends[N], receives[N];
+	void *out[N], *in[N];
+
+	for (int i = 0; i < N; i++) {
+		out[i] = words_new(at[i], 10 * r->rank + i, CHUNK + (size_t)i);
+		in[i] = words_new(at[N - 1 - i], -1, CHUNK + N);
+	}
+	for (int i = 0; i < N; i++)
+		sends[i] = isend(r, out[i], CHUNK + (size_t)i, peer, i % 2);
+	for (int i = 0; i < N; i++)
+		receives[i] = irecv(r, in[i], CHUNK + N, peer, COLL_ANY_TAG);
+	for (int i = 0; i < N; i++) {
+		ended(r, receives[i], "irecv");
+		words_are(r, at[N - 1 - i], in[i], 10 * peer + i, CHUNK + (size_t)i, CHUNK + N,
+			  "in order");
+	}
+	for (int i = 0; i < N; i++) {
+		ended(r, sends[i], "isend");
+		place_free(at[i], out[i]);
+		place_free(at[N - 1 - i], in[i]);
+	}
+}
+
+/* More messages than a copy stream has places, or the communicator keeps buffers. */
+static void many(struct rank *r)
+{
+	const int next = (r->rank + 1) % r->nranks, before = (r->rank + r->nranks - 1) % r->nranks;
+	coll_request_t sends[MANY], receives[MANY];
+	void *out = words_new(0, r->rank, MANY), *in[MANY];
+
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < MANY; i++) {
+			in[i] = words_new(0, -1, MANY);
+			receives[i] = irecv(r, in[i], MANY, before, i);
+		}
+		for (int i = 0; i < MANY; i++)
+			sends[i] = isend(r, out, (size_t)i, next, i);
+		for (int i = 0; i < MANY; i++) {
+			ended(r, receives[i], "irecv");
+			words_are(r, 0, in[i], before, (size_t)i, MANY, "one of many");
+			place_free(0, in[i]);
+		}
+		for (int i = 0; i < MANY; i++)
+			ended(r, sends[i], "isend");
+	}
+	place_free(0, out);
+}
+
+/* Each copy takes 200 ms: a request is complete no earlier than its copy, also for a callback. */
+static void told(void *user, coll_result_t result)
+{
+	*(int *)user = result ? -1 : 1;
+}
+
+static void in_time(struct rank *r)
+{
+	const int peer = 1 - r->rank;
+	void *out = words_new(0, r->rank, CHUNK), *in = words_new(0, -1, CHUNK);
+	const double begin = ranks_now();
+	coll_request_t receives = irecv(r, in, CHUNK, peer, TAG), sends;
+	int32_t done = 0, said = 0;
+
+	rank_did(r, coll_request_set_callback(receives, told, &said), "callback");
+	sends = isend(r, out, CHUNK, peer, TAG);
+	if (ranks_now() - begin > 0.15)
+		rank_fail(r, "the call waited for the copy");
+	while (!done && rank_did(r, coll_test(receives, &done), "test"))
+		if (done != said)
+			rank_fail(r, "done %d, told %d", done, said);
+	if (ranks_now() - begin < 0.19)
+		rank_fail(r, "complete after %g s", ranks_now() - begin);
+	words_are(r, 0, in, peer, CHUNK, CHUNK, "in time");
+	rank_did(r, coll_request_free(receives), "free");
+	rank_did(r, coll_request_free(sends), "free"); /* which lets the message go on */
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	place_free(0, out);
+	place_free(0, in);
+}
+
+/* -------------------------------------------------------------------- its own error -- */
+
+static void does_not_fit(struct rank *r)
+{
+	void *there = words_new(0, r->rank, CHUNK), *in = words_new(0, -1, CHUNK);
+	coll_request_t receives = NULL, open = NULL;
+
+	if (r->rank) {
+		ended(r, isend(r, there, CHUNK, 0, TAG), "isend");
+	} else {
+		receives = irecv(r, in, 3, 1, TAG);
+		if (coll_wait(receives) != COLL_ERR_MISMATCH)
+			rank_fail(r, "too long: %s", coll_get_last_error(NULL));
+		rank_did(r, coll_request_free(receives), "free");
+		words_are(r, 0, in, 0, 0, CHUNK, "unchanged");
+		receives = irecv(r, in, 3, 1, TAG + 1);
+		rank_did(r, coll_request_cancel(receives), "cancel");
+		rank_did(r, coll_request_free(receives), "free");
+	}
+	sums_to(r, r->comm, 1, r->nranks, "afterwards");
+	open = irecv(r, in, 3, 1 - r->rank, TAG + 2); /* destroy ends it */
+	rank_did(r, coll_request_free(open), "free");
+	place_free(0, there);
+}
+
+/* The copy of rank 1's send fails: its request has the error, and the communicator lives. */
+static void copy_fails(struct rank *r)
+{
+	void *there = words_new(0, r->rank, CHUNK);
+	coll_request_t request;
+	char fault[64];
+	int code;
+
+	/* The next copy of this process is that of the send. */
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	if (r->rank) {
+		snprintf(fault, sizeof(fault), "700@%lu", standin_copies());
+		setenv("STANDIN_CUDA_COPY", fault, 1);
+		request = isend(r, there, CHUNK, 0, TAG);
+		code = coll_wait(request);
+		if (code != COLL_ERR_DEVICE ||
+		    !strstr(coll_get_last_error(NULL), "CUDA_ERROR_ILLEGAL_ADDRESS"))
+			rank_fail(r, "%d (%s)", code, coll_get_last_error(NULL));
+		unsetenv("STANDIN_CUDA_COPY");
+		rank_did(r, coll_request_free(request), "free");
+		ended(r, isend(r, there, CHUNK, 0, TAG), "again");
+	} else {
+		void *in = words_new(PLACE_HOST, -1, CHUNK);
+
+		ended(r, irecv(r, in, CHUNK, 1, TAG), "irecv");
+		words_are(r, PLACE_HOST, in, 1, CHUNK, CHUNK, "the second");
+		place_free(PLACE_HOST, in);
+	}
+	sums_to(r, r->comm, 1, r->nranks, "afterwards");
+	place_free(0, there);
+}
+
+/* Each copy takes 20 ms; rank 0 aborts while they are under way. */
+static void aborted(struct rank *r)
+{
+	void *out = words_new(0, r->rank, CHUNK), *in = words_new(0, -1, CHUNK);
+	coll_request_t receives[MANY], sends[MANY];
+	double begin = ranks_now();
+	int code = COLL_SUCCESS;
+
+	for (int i = 0; i < MANY; i++) {
+		receives[i] = irecv(r, in, CHUNK, 1 - r->rank, i);
+		sends[i] = isend(r, out, CHUNK, 1 - r->rank, i);
+	}
+	for (int i = 0; i < 3 && !r->rank; i++)
+		rank_did(r, coll_wait(receives[i]), "one of the first");
+	if (!r->rank)
+		rank_did(r, coll_comm_abort(r->comm), "abort");
+	for (int i = 3; i < MANY; i++)
+		code = coll_wait(receives[i]) | code;
+	if (!code)
+		rank_fail(r, "no receive has failed");
+	if (ranks_now() - begin > 20)
+		rank_fail(r, "it took too long");
+	for (int i = 0; i < MANY; i++) {
+		rank_did(r, coll_request_free(sends[i]), "free");
+		rank_did(r, coll_request_free(receives[i]), "free");
+	}
+	place_free(0, out);
+	place_free(0, in);
+}
+
+/* ------------------------------------------------------------------ warnings, devices -- */
+
+static void warns(struct rank *r)
+{
+	void *there = words_new(0, r->rank, CHUNK);
+	coll_request_t one, other;
+
+	for (int i = 0; i < 3; i++) {
+		one = irecv(r, there, CHUNK, r->rank, TAG);
+		other = isend(r, there, CHUNK, r->rank, TAG);
+		ended(r, one, "irecv");
+		ended(r, other, "isend");
+	}
+	place_free(0, there);
+}
+
+static void test_warnings(void)
+{
+	const int isends = log_lines("isend over backend 'simulated' copies 4096 bytes from and 0");
+	const int irecvs = log_lines("irecv over backend 'simulated' copies 0 bytes from and 4096");
+
+	setenv("COLL_LOG", "info", 1);
+	ranks_ok(&(struct ranks_job){"simulated", 1, 0, warns, NULL}, "three messages");
+	unsetenv("COLL_LOG");
+	is_int(log_lines("isend over backend 'simulated' copies 4096 bytes from and 0") - isends, 1,
+	       "one warning of the call of coll_isend");
+	is_int(log_lines("irecv over backend 'simulated' copies 0 bytes from and 4096") - irecvs, 1,
+	       "one of that of coll_irecv");
+	is_int(log_lines("through host memory: 3 isend, 3 irecv"), 1, "and the others are counted");
+}
+
+/* The device does not end its copies; there is a word, and every call returns. */
+static void hangs(struct rank *r)
+{
+	void *there = device_new(0, 4096, 0);
+	coll_request_t request = isend(r, there, CHUNK, 1 - r->rank, TAG);
+	double begin = ranks_now();
+	int code = coll_wait(request);
+
+	if (code != COLL_ERR_TIMEOUT && code != COLL_ERR_REMOTE)
+		rank_fail(r, "%d (%s)", code, coll_get_last_error(NULL));
+	if (ranks_now() - begin > 60)
+		rank_fail(r, "it took %g s", ranks_now() - begin);
+	rank_did(r, coll_request_free(request), "free");
+}
+
+/* In a process of its own, since the device stays busy until the process ends. */
+static void test_hangs(void)
+{
+	int status = 1;
+	pid_t child;
+
+	setenv("STANDIN_CUDA_DELAY_US", "600000000", 1);
+	setenv("COLL_TIMEOUT", "2s", 1);
+	fflush(stdout);
+	child = fork();
+	if (child == 0) {
+		const struct ranks_job job = {"simulated", 2, 0, hangs, NULL};
+		struct ranks_shared *shared = ranks_memory(sizeof(*shared));
+
+		device_init();
+		log_begin();
+		ranks_run_threads(&job, shared);
+		log_end();
+		for (int k = 0; k < 2; k++)
+			if (shared->failure[k][0])
+				diag("rank %d: %s", k, shared->failure[k]);
+		fflush(stdout);
+		_exit(shared->failure[0][0] || shared->failure[1][0] ||
+		      !log_lines("has not ended its copies"));
+	}
+	ok(child > 0 && ranks_reap(child, ranks_now() + 120, &status) && status == 0,
+	   "a device that does not end its copies is given up, with a word");
+	setenv("COLL_TIMEOUT", "20s", 1);
+	unsetenv("STANDIN_CUDA_DELAY_US");
+}
+
+/* ---------------------------------------------------------------------------- all -- */
+
+static void test_backend(const char *backend)
+{
+	ranks_ok(&(struct ranks_job){backend, 3, 0, every_memory, NULL}, "every kind of memory");
+	ranks_ok(&(struct ranks_job){backend, 3, 0, many, NULL}, "many");
+	ranks_ok(&(struct ranks_job){backend, 2, 0, does_not_fit, NULL},
+		 "messages that do not fit");
+	ranks_ok(&(struct ranks_job){backend, 2, 0, copy_fails, NULL}, "a copy that fails");
+	setenv("STANDIN_CUDA_DELAY_US", "5000", 1);
+	ranks_ok(&(struct ranks_job){backend, 2, 0, in_order, NULL}, "in order");
+	setenv("STANDIN_CUDA_DELAY_US", "20000", 1);
+	ranks_ok(&(struct ranks_job){backend, 2, 0, aborted, NULL}, "an abort");
+	setenv("STANDIN_CUDA_DELAY_US", "200000", 1);
+	ranks_ok(&(struct ranks_job){backend, 2, 0, in_time, NULL}, "complete in time");
+	unsetenv("STANDIN_CUDA_DELAY_US");
+}
+
+int main(void)
+{
+	static const char *const backends[] = {"simulated", "tcp", "ucx"};
+
+	stage_begin();
+	test_hangs();
+	device_init();
+	log_begin();
+	for (int b = 0; b < 3; b++)
+		if (ranks_can(backends[b]))
+			test_backend(backends[b]);
+	test_warnings();
+	log_end();
+	stage_end();
+	return done_testing();
+}

@@ -190,7 +190,7 @@ int check_call(const struct comm *comm, const coll_args_t *a, struct call *call)
 		call_compare(&comm->known[a->kind], a) >= CALL_ALIKE &&
 		(!comm->asks_place || comm->known[a->kind].in_place == extent_is_in_place(comm, a));
 	if (call->known) {
-		call->redop.op = a->op;
+		call->redop = comm->known[a->kind].redop;
 		call->slot = comm->known[a->kind].slot;
 		code = check_stream(k, comm, a);
 	} else {

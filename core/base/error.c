@@ -55,13 +55,6 @@ coll_error_t error_blank(void)
 	return err;
 }
 
-void error_clear(coll_error_t *err)
-{
-	err->size = sizeof(*err);
-	err->code = COLL_SUCCESS;
-	err->text[0] = '\0';
-}
-
 const char *error_remedy(int err)
 {
 	return err == EMFILE ? "; raise this process's limit of open files (ulimit -n)" : "";

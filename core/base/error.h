@@ -38,6 +38,11 @@ int error_fill(coll_error_t *err, int code, const char *fmt, ...)
 /* An empty error to hand to a plugin. */
 coll_error_t error_blank(void);
 /* Empties an error in place, on paths that run for every message: clears only the first byte of its text. */
-void error_clear(coll_error_t *err);
+static inline void error_clear(coll_error_t *err)
+{
+	err->size = sizeof(*err);
+	err->code = COLL_SUCCESS;
+	err->text[0] = '\0';
+}
 
 #endif

@@ -27,12 +27,6 @@
  */
 enum { COMM_FLUSH_US = 500000 };
 
-uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg)
-{
-	return (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT |
-	       (uint64_t)(seq & TAG_SEQ_MASK) << TAG_SEQ_SHIFT | (msg & TAG_MSG_MASK);
-}
-
 uint64_t comm_tag_user(const struct comm *comm, uint32_t tag)
 {
 	return (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT | TAG_USER | tag;
@@ -126,11 +120,6 @@ void comm_flush(struct comm *comm)
 {
 	if (comm->error && comm->context->ep)
 		context_wait(comm->context, comm_controls_sent, comm, COMM_FLUSH_US);
-}
-
-int comm_error(const struct comm *comm)
-{
-	return comm->error ? error_set(comm->error, "%s", comm->error_text) : COLL_SUCCESS;
 }
 
 /* ------------------------------------------------------------ making, entering -- */
@@ -327,25 +316,26 @@ static int comm_reached(void *arg)
 	return comm->finished >= goal->number || comm->error || atomic_load(&comm->aborted);
 }
 
+_Atomic int group_threads;
 static _Thread_local uint64_t comm_group;
-/* Threads with an open group: without one, no call looks for the memory of its thread. */
-static _Atomic int comm_groups;
 
-uint64_t group_current(void)
+uint64_t group_of_thread(void)
 {
-	return atomic_load_explicit(&comm_groups, memory_order_relaxed) ? comm_group : 0;
+	return comm_group;
 }
 
 void group_set_current(uint64_t number)
 {
-	atomic_fetch_add(&comm_groups, (number != 0) - (comm_group != 0));
+	atomic_fetch_add(&group_threads, (number != 0) - (comm_group != 0));
 	comm_group = number;
 }
 
 int comm_is_deferred(const struct comm *comm, uint64_t number)
 {
-	for (const struct op *op = comm->head; op && op->number <= number; op = op->next)
-		if (op->state == OP_DEFERRED && op->group == group_current())
+	const uint64_t group = group_current();
+
+	for (const struct op *op = comm->head; group && op && op->number <= number; op = op->next)
+		if (op->state == OP_DEFERRED && op->group == group)
 			return 1;
 	return 0;
 }

@@ -201,7 +201,11 @@ _Static_assert(MATCH_LOOSE == (TAG_USER | TAG_LOOSE), "transport/match.h knows l
  */
 #define TAG_SEQ_APART ((TAG_SEQ_MASK + 1) / 4)
 
-uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg);
+static inline uint64_t comm_tag_collective(const struct comm *comm, uint32_t seq, uint32_t msg)
+{
+	return (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT |
+	       (uint64_t)(seq & TAG_SEQ_MASK) << TAG_SEQ_SHIFT | (msg & TAG_MSG_MASK);
+}
 uint64_t comm_tag_user(const struct comm *comm, uint32_t tag);
 uint64_t comm_tag_loose(const struct comm *comm);
 uint64_t comm_tag_pieces(const struct comm *comm, uint32_t number);
@@ -318,12 +322,21 @@ void comm_free_unmade(struct comm *comm);
 struct comm *comm_enter(coll_comm_t handle, const char *what);
 void comm_leave(struct comm *comm);
 
+/* Threads with an open group: without one, no call looks for the memory of its thread. */
+extern _Atomic int group_threads;
+uint64_t group_of_thread(void);
 /* The number of the group that the calling thread has open, or 0. */
-uint64_t group_current(void);
+static inline uint64_t group_current(void)
+{
+	return atomic_load_explicit(&group_threads, memory_order_relaxed) ? group_of_thread() : 0;
+}
 void group_set_current(uint64_t number);
 
 /* Makes the communicator's error this thread's error; 0: the communicator has not failed. */
-int comm_error(const struct comm *comm);
+static inline int comm_error(const struct comm *comm)
+{
+	return comm->error ? error_set(comm->error, "%s", comm->error_text) : COLL_SUCCESS;
+}
 
 /* Fails the communicator if another thread has aborted it before operation `number` was done. */
 void comm_check_aborted(struct comm *comm, uint64_t number);

@@ -415,9 +415,8 @@ int engine_reserve(struct op *op)
 		op->local = op->ready_sends + n;
 		op->sending = op->local + n;
 	}
-	return scratch_reserve(op->comm, &op->scratch,
-			       op->sched.scratch + engine_scaled_bytes(op) +
-				       engine_carry_bytes(op));
+	op->scratch_bytes = op->sched.scratch + engine_scaled_bytes(op) + engine_carry_bytes(op);
+	return scratch_reserve(op->comm, &op->scratch, op->scratch_bytes);
 }
 
 /* Finds the buffers of the schedule: staging memory, or a scaled copy of the input, may stand for the caller's. */
@@ -457,6 +456,14 @@ static int engine_is_few(const struct op *op)
 	return few;
 }
 
+static void engine_prepare(struct op *op)
+{
+	op->few = engine_is_few(op);
+	for (int i = 0; i < op->sched.nsteps; i++)
+		engine_prepare_step(op, i);
+	op->prepared = 1;
+}
+
 void engine_begin(struct op *op)
 {
 	const struct sched *s = &op->sched;
@@ -477,15 +484,12 @@ void engine_begin(struct op *op)
 	op->steps_left = s->nsteps;
 	op->started = s->nsteps;
 	if (!op->prepared)
-		op->few = engine_is_few(op);
+		engine_prepare(op);
 	for (int i = 0; i < s->nsteps; i++) {
-		if (!op->prepared)
-			engine_prepare_step(op, i);
 		op->run[i].earlier = s->step[i].earlier;
 		if (engine_is_recv(&s->step[i]))
 			op->run[i].u.recv.state = RECV_IDLE;
 	}
-	op->prepared = 1;
 }
 
 /*

@@ -173,7 +173,7 @@ struct op *op_again(struct comm *comm, const coll_args_t *args)
 		if (call_compare(&op->call, args) < CALL_SAME)
 			continue;
 		*at = op->next;
-		if (!op_locate(op) && op->call.cacheable)
+		if (!comm->context->classify || (!op_locate(op) && op->call.cacheable))
 			return op;
 		op_retire(op);
 		break;

@@ -62,6 +62,7 @@ struct op {
 	char *base[3];     /* addresses of send, receive and scratch memory */
 	uint32_t where[3]; /* kinds of memory there: COLL_MEM_* */
 	struct scratch scratch;
+	size_t scratch_bytes; /* how much of it the schedule needs */
 	struct staging staging;
 	/* v-forms: four of nranks entries, to which call.args points, and one of blocks without gaps */
 	size_t *arrays;

@@ -141,7 +141,7 @@ static void queue_start(struct op *op)
 		op->prepared = 0;
 	}
 	op->sched_ready = !code;
-	if (!code)
+	if (!code && (!op->prepared || op->scratch.size < op->scratch_bytes))
 		code = engine_reserve(op);
 	if (code) {
 		comm_fail(op->comm, 0, code, "rank %d: no memory for the schedule", op->comm->rank);

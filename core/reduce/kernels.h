@@ -6,14 +6,7 @@
 #ifndef CORE_REDUCE_KERNELS_H
 #define CORE_REDUCE_KERNELS_H
 
-#include <coll/coll.h>
-
-/*
- * dst = left op right over `bytes` bytes, whole elements.  Any alignment; dst may equal left or
- * right.  Division ignores right and divides by n > 0; the scaled sum divides left by n, rounds to the
- * type and adds right; the scaled pair does so with both; the others ignore n.
- */
-typedef void (*reduce_fn)(void *dst, const void *left, const void *right, size_t bytes, int n);
+#include "reduce/reduce.h"
 
 /* Rows and columns: the public values, with those from 32 on moved down. */
 enum {

@@ -40,7 +40,9 @@ static void redop_user(const struct redop *redop, char *dst, const char *left, c
 void redop_apply(const struct redop *redop, void *dst, const void *left, const void *right,
 		 size_t count)
 {
-	if (redop->fn)
+	if (redop->kernel)
+		reduce_run(redop->kernel, dst, left, right, count * redop->elem);
+	else if (redop->fn)
 		redop_user(redop, dst, left, right, count);
 	else
 		reduce(dst, left, right, count, redop->dtype, redop->op);
@@ -119,8 +121,11 @@ int redop_find(const struct redop_table *table, const char *what, int dtype, int
 		why = ": opaque elements need a function of the application, see "
 		      "coll_red_op_create_user";
 	*redop = (struct redop){.dtype = dtype, .op = op};
-	if (op < REDOP_FIRST && reduce_supports(dtype, op))
+	if (op < REDOP_FIRST && reduce_supports(dtype, op)) {
+		redop->kernel = reduce_kernel(dtype, op);
+		redop->elem = coll_dtype_size(dtype);
 		return COLL_SUCCESS;
+	}
 	if (op < REDOP_FIRST)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "%s: op %d (%s) is not an operation on %s%s", what, op,

@@ -6,6 +6,8 @@
 #ifndef CORE_REDUCE_REDOP_H
 #define CORE_REDUCE_REDOP_H
 
+#include "reduce/reduce.h"
+
 #include <coll/coll.h>
 
 /* The first value that is not a built-in operation. */
@@ -16,6 +18,8 @@ enum { REDOP_EVERYWHERE = 1 << 20 };
 struct redop {
 	int32_t dtype;
 	int32_t op;         /* the built-in operation; not used if fn is set */
+	reduce_fn kernel;   /* the kernel of `op`; NULL: not looked up, or fn is set */
+	size_t elem;        /* bytes of an element, if kernel is set */
 	coll_user_op_fn fn; /* the application's function, or NULL */
 	void *user;
 	uint32_t number;    /* counts the application's operations on the communicator, from 1 */

@@ -140,13 +140,22 @@ static void reduce_call(reduce_fn fn, void *dst, const void *left, const void *r
 #endif
 }
 
-void reduce(void *dst, const void *left, const void *right, size_t count, int dtype, int op)
+reduce_fn reduce_kernel(int dtype, int op)
 {
 	const int column = reduce_column(op == COLL_AVG ? COLL_SUM : op);
-	/* What reduce_supports has checked needs no second look. */
-	reduce_fn fn = reduce_kernels()->fn[reduce_row(dtype)][column];
 
-	reduce_call(fn, dst, left, right, count * coll_dtype_size(dtype), 1);
+	/* What reduce_supports has checked needs no second look. */
+	return reduce_kernels()->fn[reduce_row(dtype)][column];
+}
+
+void reduce_run(reduce_fn kernel, void *dst, const void *left, const void *right, size_t bytes)
+{
+	reduce_call(kernel, dst, left, right, bytes, 1);
+}
+
+void reduce(void *dst, const void *left, const void *right, size_t count, int dtype, int op)
+{
+	reduce_run(reduce_kernel(dtype, op), dst, left, right, count * coll_dtype_size(dtype));
 }
 
 void reduce_divide(void *dst, const void *src, size_t count, int dtype, int n)

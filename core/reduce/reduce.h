@@ -12,6 +12,16 @@
  */
 void reduce(void *dst, const void *left, const void *right, size_t count, int dtype, int op);
 
+/*
+ * A kernel: dst = left op right over `bytes` bytes, whole elements.  Any alignment; dst may equal left or
+ * right.  Division ignores right and divides by n > 0; the scaled sum divides left by n, rounds to the
+ * type and adds right; the scaled pair does so with both; the others ignore n.
+ */
+typedef void (*reduce_fn)(void *dst, const void *left, const void *right, size_t bytes, int n);
+/* reduce() in two parts, for callers that keep the kernel: its search, and the call for that many bytes. */
+reduce_fn reduce_kernel(int dtype, int op);
+void reduce_run(reduce_fn kernel, void *dst, const void *left, const void *right, size_t bytes);
+
 /* dst[i] = src[i] / n, rounded to the type; integers towards zero.  n > 0.  dst may equal src. */
 void reduce_divide(void *dst, const void *src, size_t count, int dtype, int n);
 /*

@@ -388,19 +388,6 @@ int context_lock_within(struct context *context, int64_t timeout_ms)
 	return got;
 }
 
-void context_enter(struct context *context)
-{
-	context_lock(context);
-	context->now_is_recent = 0;
-	atomic_store_explicit(&context->progress_owner, (uintptr_t)pthread_self(),
-			      memory_order_relaxed);
-}
-
-void context_leave(struct context *context)
-{
-	pthread_mutex_unlock(&context->lock);
-}
-
 static int context_reap_controls(struct context *context)
 {
 	int moved = 0;
@@ -428,16 +415,6 @@ int context_send_more(struct context *context, coll_send_t *send, coll_error_t *
 		return t->send(context->ep, send, err);
 	context->unflushed = 1;
 	return t->send_more(context->ep, send, err);
-}
-
-int context_flush(struct context *context)
-{
-	if (!context->unflushed)
-		return 0;
-	context->unflushed = 0;
-	if (context->ep)
-		context->plugin->backend.transport->flush(context->ep);
-	return 1;
 }
 
 /* Has the companion news since the last call? */

@@ -196,8 +196,18 @@ void context_lock(struct context *context);
 /* The same, but returns 0 if the lock is not free within timeout_ms. */
 int context_lock_within(struct context *context, int64_t timeout_ms);
 /* The same, and notes that the calling thread drives this context. */
-void context_enter(struct context *context);
-void context_leave(struct context *context);
+static inline void context_enter(struct context *context)
+{
+	context_lock(context);
+	context->now_is_recent = 0;
+	atomic_store_explicit(&context->progress_owner, (uintptr_t)pthread_self(),
+			      memory_order_relaxed);
+}
+
+static inline void context_leave(struct context *context)
+{
+	pthread_mutex_unlock(&context->lock);
+}
 
 /*
  * The time for the record of an operation: monotonic, and at most a tick of the kernel old.  The clock is
@@ -230,7 +240,15 @@ int context_send_more(struct context *context, coll_send_t *send, coll_error_t *
  * Starts the messages that the endpoint keeps back: 1 if there may have been some.  The lock is held.  A
  * caller of context_send_more calls it before the lock is given up, and before it computes for long.
  */
-int context_flush(struct context *context);
+static inline int context_flush(struct context *context)
+{
+	if (!context->unflushed)
+		return 0;
+	context->unflushed = 0;
+	if (context->ep)
+		context->plugin->backend.transport->flush(context->ep);
+	return 1;
+}
 
 /* Moves messages and operations without blocking: 1 if any moved.  The lock is held. */
 int context_progress(struct context *context);

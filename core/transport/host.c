@@ -155,6 +155,14 @@ static void host_arrived(const coll_host_t *host, uint64_t cookie, int32_t statu
 	match_arrived(&host_context(host)->match, cookie, status);
 }
 
+static int32_t host_message(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
+			    const void *bytes)
+{
+	if (peer >= host->nranks)
+		return COLL_ERR_INTERNAL;
+	return match_message(&host_context(host)->match, peer, header, bytes);
+}
+
 static void host_peer_lost(const coll_host_t *host, uint32_t peer, const char *text)
 {
 	struct context *context = host_context(host);
@@ -230,6 +238,7 @@ void host_fill(struct context *context, int device)
 		.key_is_secret = (uint32_t)bootstrap_key_is_secret(context->bootstrap),
 		.shares = context->shares,
 		.posted = host_posted,
+		.message = host_message,
 	};
 	for (int r = 0; context->shares && r < context->nranks; r++)
 		context->shares[r] = bootstrap_shares(context->bootstrap, context->rank, r);

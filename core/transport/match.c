@@ -460,10 +460,10 @@ static struct recv *match_take_posted(struct match *m, uint32_t peer, const coll
 	return recv;
 }
 
-int match_arrive(struct match *m, uint32_t peer, const coll_header_t *h, coll_sink_t *sink)
+/* `recv` is the receive of the message, out of its list; NULL: none is posted. */
+static int match_begin(struct match *m, struct recv *recv, uint32_t peer, const coll_header_t *h,
+		       coll_sink_t *sink)
 {
-	struct recv *recv = match_take_posted(m, peer, h);
-
 	*sink = (coll_sink_t){.cookie = COOKIE_DISCARD, .memory = COLL_MEM_HOST};
 	if (!recv) {
 		if (m->check_unexpected(m->context, peer, h))
@@ -482,6 +482,11 @@ int match_arrive(struct match *m, uint32_t peer, const coll_header_t *h, coll_si
 		sink->memory = recv->device;
 	sink->cookie = (uint64_t)(uintptr_t)recv | COOKIE_RECV;
 	return COLL_SUCCESS;
+}
+
+int match_arrive(struct match *m, uint32_t peer, const coll_header_t *h, coll_sink_t *sink)
+{
+	return match_begin(m, match_take_posted(m, peer, h), peer, h, sink);
 }
 
 static void *match_cookie(uint64_t cookie)
@@ -528,4 +533,24 @@ void match_arrived(struct match *m, uint64_t cookie, int32_t status)
 		match_finish(m, match_cookie(cookie), status);
 	else if ((cookie & COOKIE_MARK) == COOKIE_UNEXPECTED)
 		match_unexpected_arrived(m, match_cookie(cookie), status);
+}
+
+int match_message(struct match *m, uint32_t peer, const coll_header_t *h, const void *bytes)
+{
+	struct recv *recv = match_take_posted(m, peer, h);
+	coll_sink_t sink;
+	int code;
+
+	if (recv && match_expected(recv, h)) {
+		recv->peer = (int32_t)peer;
+		match_fill(m, recv, bytes, h->len);
+		match_finish(m, recv, COLL_SUCCESS);
+		return COLL_SUCCESS;
+	}
+	code = match_begin(m, recv, peer, h, &sink);
+	if (code)
+		return code;
+	match_data(m, sink.cookie, bytes, h->len);
+	match_arrived(m, sink.cookie, COLL_SUCCESS);
+	return COLL_SUCCESS;
 }

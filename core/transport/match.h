@@ -149,10 +149,11 @@ const struct unexpected *match_probe(struct match *m, const struct recv *recv);
 /* Removes the first complete message of exactly this tag; the caller frees it with free().  NULL: none. */
 struct unexpected *match_take(struct match *m, uint64_t tag);
 
-/* The receiving functions of the host table (backend.h: posted, arrive, data, arrived). */
+/* The receiving functions of the host table (backend.h: posted, arrive, data, arrived, message). */
 int match_posted(const struct match *m, uint32_t peer, const coll_header_t *header);
 int match_arrive(struct match *m, uint32_t peer, const coll_header_t *header, coll_sink_t *sink);
 void match_data(struct match *m, uint64_t cookie, const void *bytes, uint64_t n);
 void match_arrived(struct match *m, uint64_t cookie, int32_t status);
+int match_message(struct match *m, uint32_t peer, const coll_header_t *header, const void *bytes);
 
 #endif

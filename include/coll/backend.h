@@ -272,7 +272,8 @@ struct coll_host {
 	 * ---- receiving ----
 	 *
 	 * The transport calls these four only from inside its progress().  For each message it
-	 * calls arrive once, then data zero or more times, then arrived once.  Inside these calls
+	 * calls arrive once, then data zero or more times, then arrived once, or, for a message that has
+	 * come whole, `message` (below) instead of all three.  Inside these calls
 	 * the core never calls the plugin.
 	 */
 
@@ -368,6 +369,19 @@ struct coll_host {
 	 * older core (host->size is too small).
 	 */
 	int32_t (*posted)(const coll_host_t *host, uint32_t peer, const coll_header_t *header);
+
+	/*
+	 * Since minor 4: arrive, data and arrived (COLL_SUCCESS) in one call, for a message whose whole
+	 * payload is at hand.  Returns what arrive returns.  A transport need not call it; short messages
+	 * cost less so.
+	 *
+	 * bytes         header->len bytes of host memory of the plugin, at any alignment; the core has
+	 *               read them when the call returns.
+	 *
+	 * Inside progress() only.  Missing in an older core (host->size is too small).
+	 */
+	int32_t (*message)(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
+			   const void *bytes);
 };
 
 /* ---------------------------------------------------------------- transport -- */

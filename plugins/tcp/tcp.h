@@ -131,6 +131,9 @@ struct tcp {
 	uint32_t next_ring; /* round robin: the ring with which the next progress() begins */
 	uint32_t polls;     /* calls of progress() since the last look at the sockets */
 	int armed;          /* flags of sleep may be set in the rings */
+	/* host->message; NULL: the core is older. */
+	int32_t (*message)(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
+			   const void *bytes);
 	/* Messages that stay in their rings: tcp_ring_hold. */
 	int32_t (*posted)(const coll_host_t *host, uint32_t peer, const coll_header_t *header);
 	int holding; /* this progress() has left one there */
@@ -237,7 +240,10 @@ void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why);
 /* Counts n delivered bytes of the payload; completes the receive after the last. */
 void tcp_delivered(struct tcp *t, struct tcp_conn *conn, size_t n);
 
-int tcp_has_work(const struct tcp_conn *conn);
+static inline int tcp_has_work(const struct tcp_conn *conn)
+{
+	return conn->rest.bytes || conn->queue.first || conn->sealed;
+}
 /* Points iov[0..*n) to the bytes to send next, at most TCP_PIECE; returns their number. */
 size_t tcp_gather(const struct tcp_conn *conn, struct iovec iov[2 * TCP_GATHER + 1], int *n);
 /* Completes the sends whose bytes are among the n that the kernel took. */
@@ -314,8 +320,9 @@ void tcp_cancel(void *ep, coll_send_t *send);
  * no function of the system unless it loses the peer.
  */
 int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n);
-/* The same for a whole message, between two messages. */
-int tcp_feed_message(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes);
+/* The same for a whole message, between two messages; the header is in memory that no peer can write. */
+int tcp_feed_message(struct tcp *t, struct tcp_conn *conn, const coll_header_t *header,
+		     const uint8_t *payload);
 int32_t tcp_progress(void *ep);
 int32_t tcp_wait_fd(void *ep);
 int32_t tcp_arm(void *ep);

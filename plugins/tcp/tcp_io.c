@@ -122,17 +122,28 @@ static ssize_t tcp_take_frame(struct tcp *t, struct tcp_conn *conn, const coll_h
 	return -1;
 }
 
-/* A message begins.  Returns -1 if it costs the connection. */
-static int tcp_begin(struct tcp *t, struct tcp_conn *conn, const coll_header_t *header)
+/* A peer that sends more than one message gets a ring. */
+static void tcp_note_message(struct tcp *t, struct tcp_conn *conn)
 {
 	if (!conn->offered && conn->has_sent && t->ring_size && !conn->inet && conn->fd >= 0)
 		tcp_ring_offer(t, conn);
 	conn->has_sent = 1;
+}
+
+/* The core has refused a message. */
+static int tcp_refused(struct tcp *t, struct tcp_conn *conn)
+{
+	tcp_lose(t, conn, "it sent an invalid message");
+	return -1;
+}
+
+/* A message begins.  Returns -1 if it costs the connection. */
+static int tcp_begin(struct tcp *t, struct tcp_conn *conn, const coll_header_t *header)
+{
+	tcp_note_message(t, conn);
 	memset(&conn->sink, 0, sizeof(conn->sink));
-	if (t->host->arrive(t->host, conn->peer, header, &conn->sink)) {
-		tcp_lose(t, conn, "it sent an invalid message");
-		return -1;
-	}
+	if (t->host->arrive(t->host, conn->peer, header, &conn->sink))
+		return tcp_refused(t, conn);
 	conn->receiving = 1;
 	conn->dropped = 0;
 	conn->got = 0;
@@ -178,18 +189,39 @@ static void tcp_take_payload(struct tcp *t, struct tcp_conn *conn, const uint8_t
 	tcp_delivered(t, conn, n);
 }
 
-int tcp_feed_message(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes)
+int tcp_feed_message(struct tcp *t, struct tcp_conn *conn, const coll_header_t *header,
+		     const uint8_t *payload)
 {
-	coll_header_t header;
-
-	memcpy(&header, bytes, sizeof(header));
-	if (tcp_begin(t, conn, &header))
+	if (t->message) {
+		tcp_note_message(t, conn);
+		return t->message(t->host, conn->peer, header, payload) ? tcp_refused(t, conn) : 0;
+	}
+	if (tcp_begin(t, conn, header))
 		return -1;
-	if (header.len)
-		tcp_take_payload(t, conn, bytes + sizeof(header), (size_t)header.len);
+	if (header->len)
+		tcp_take_payload(t, conn, payload, (size_t)header->len);
 	else
 		tcp_delivered(t, conn, 0);
 	return 0;
+}
+
+/*
+ * Takes a message that lies whole at the beginning of n bytes between two messages.  Returns the number of its bytes;
+ * 0 if none does, or -1 if the peer was lost.
+ */
+static ssize_t tcp_take_message(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes,
+				size_t n)
+{
+	coll_header_t header;
+
+	if (!t->message || conn->header_got || n < sizeof(header))
+		return 0;
+	memcpy(&header, bytes, sizeof(header)); /* once: a peer may change what is in its ring */
+	if (header.len > n - sizeof(header))
+		return 0;
+	if (tcp_feed_message(t, conn, &header, bytes + sizeof(header)))
+		return -1;
+	return (ssize_t)(sizeof(header) + header.len);
 }
 
 int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n)
@@ -198,7 +230,9 @@ int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t 
 		ssize_t used;
 
 		if (!conn->receiving) {
-			used = tcp_take_header(t, conn, bytes, n);
+			used = tcp_take_message(t, conn, bytes, n);
+			if (!used)
+				used = tcp_take_header(t, conn, bytes, n);
 			if (used < 0)
 				return -1;
 		} else {

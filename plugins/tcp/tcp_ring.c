@@ -278,6 +278,7 @@ static int tcp_ring_read(struct tcp *t, struct tcp_conn *conn, uint64_t written)
 	size_t n = tcp_min(tcp_min(left, TCP_RING_PIECE), ring->size - at);
 	uint64_t word[TCP_RING_LAST];
 	const uint8_t *from = ring->data + at;
+	coll_header_t header;
 	int lost;
 
 	if (left > ring->size) {
@@ -287,7 +288,9 @@ static int tcp_ring_read(struct tcp *t, struct tcp_conn *conn, uint64_t written)
 	/* Headers are copied before they are read; only payload is handed on in place. */
 	if (n == left && !conn->receiving && !conn->header_got &&
 	    tcp_ring_read_last(ring->control, word, n, written)) {
-		lost = tcp_feed_message(t, conn, (const uint8_t *)word);
+		memcpy(&header, word, sizeof(header));
+		lost = tcp_feed_message(t, conn, &header,
+					(const uint8_t *)(word + TCP_RING_HEADER));
 	} else {
 		if (n <= TCP_RING_SHORT)
 			tcp_ring_fetch(from, n);

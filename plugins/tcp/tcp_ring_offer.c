@@ -268,6 +268,8 @@ void tcp_ring_init(struct tcp *t)
 	t->ring_memory = (uint64_t)t->host->option_int(t->host, "ring_memory");
 	if (t->host->size >= offsetof(coll_host_t, posted) + sizeof(t->host->posted))
 		t->posted = t->host->posted;
+	if (t->host->size >= offsetof(coll_host_t, message) + sizeof(t->host->message))
+		t->message = t->host->message;
 }
 
 void tcp_ring_free(struct tcp *t, struct tcp_conn *conn)

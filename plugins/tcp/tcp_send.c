@@ -11,11 +11,6 @@ static uint64_t tcp_size(const coll_send_t *send)
 	return sizeof(send->header) + send->header.len;
 }
 
-int tcp_has_work(const struct tcp_conn *conn)
-{
-	return conn->rest.bytes || conn->queue.first || conn->sealed;
-}
-
 static void tcp_enqueue(struct tcp *t, struct tcp_conn *conn, coll_send_t *send)
 {
 	t->sending += conn->peer != t->rank && !tcp_has_work(conn);

@@ -338,6 +338,22 @@ HARNESS_FN void harness_arrived(const coll_host_t *host, uint64_t cookie, int32_
 	free(a);
 }
 
+HARNESS_FN int32_t harness_message(const coll_host_t *host, uint32_t peer,
+				   const coll_header_t *header, const void *bytes)
+{
+	coll_sink_t sink = {0};
+	int32_t code = harness_arrive(host, peer, header, &sink);
+
+	if (code)
+		return code;
+	if (sink.buf && header->len)
+		memcpy(sink.buf, bytes, header->len);
+	else if (header->len)
+		harness_data(host, sink.cookie, bytes, header->len);
+	harness_arrived(host, sink.cookie, COLL_SUCCESS);
+	return 0;
+}
+
 HARNESS_FN void harness_peer_lost(const coll_host_t *host, uint32_t peer, const char *text)
 {
 	struct harness *h = host->core;
@@ -473,7 +489,8 @@ HARNESS_FN void harness_host_init(struct harness *h, const struct harness_job *j
 				.exchange_fail = harness_exchange_fail,
 				.key_is_secret = 1,
 				.shares = h->shares,
-				.posted = harness_posted};
+				.posted = harness_posted,
+				.message = harness_message};
 	if (job->old_core)
 		h->host.size = offsetof(coll_host_t, shares);
 	for (uint32_t r = 0; r < job->nranks; r++)

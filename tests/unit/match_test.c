@@ -5,6 +5,7 @@
 #include "../lib/tap.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { SENDER = 3, LENGTH = 16 };
 
@@ -229,9 +230,62 @@ static void test_posted(void)
 	match_free(&m);
 }
 
+static int mismatches;
+static void count_mismatch(struct context *context, const struct recv *recv, uint32_t peer,
+			   const coll_header_t *header)
+{
+	(void)context;
+	(void)recv;
+	mismatches += peer == SENDER && header->len == LENGTH;
+}
+
+/* A message that the transport has whole: with a receive, before its receive, and for another one. */
+static void test_message(void)
+{
+	const struct redop sum = {.dtype = COLL_UINT8, .op = COLL_SUM};
+	coll_header_t header = {.tag = 5, .len = LENGTH};
+	struct recv recv = {.tag = 5, .len = LENGTH, .peer = COLL_ANY_SOURCE};
+	char bytes[LENGTH], own[LENGTH], dst[LENGTH] = {0};
+	struct match m;
+
+	memset(bytes, 7, sizeof(bytes));
+	memset(own, 2, sizeof(own));
+	recv.dst = dst;
+	match_init(&m);
+	m.check_unexpected = keep_all;
+	m.mismatch = count_mismatch;
+	match_post(&m, &recv);
+	is_int(match_message(&m, SENDER, &header, bytes), COLL_SUCCESS, "a whole message comes");
+	ok(match_next_done(&m) == &recv && !recv.status && !memcmp(dst, bytes, LENGTH),
+	   "and ends the receive that waits for it");
+	is_int(recv.peer, SENDER, "whose sender is known then");
+
+	recv.own = own;
+	recv.redop = &sum;
+	recv.elem = 1;
+	match_post(&m, &recv);
+	match_message(&m, SENDER, &header, bytes);
+	ok(match_next_done(&m) == &recv && dst[0] == 9 && dst[LENGTH - 1] == 9, "it is reduced");
+
+	recv.own = NULL;
+	match_message(&m, SENDER, &header, bytes);
+	ok(!match_next_done(&m), "one without a receive is kept");
+	match_post(&m, &recv);
+	ok(match_next_done(&m) == &recv && !memcmp(dst, bytes, LENGTH), "until its receive comes");
+
+	recv.len = LENGTH / 2;
+	match_post(&m, &recv);
+	is_int(match_message(&m, SENDER, &header, bytes), COLL_SUCCESS, "one that is too long");
+	ok(match_next_done(&m) == &recv && recv.status == COLL_ERR_MISMATCH && mismatches == 1,
+	   "is a mismatch");
+	ok(dst[0] == 7 && !m.unexpected_count, "and is dropped");
+	match_free(&m);
+}
+
 int main(void)
 {
 	test_posted();
+	test_message();
 	test_freed();
 	test_any_source(0);
 	test_any_source(1);

@@ -1,0 +1,46 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# small_calls.t - the instructions of an 8-byte allreduce that repeats an earlier one, counted by callgrind on each rank,
+# with the coll_sync after it.  A count is no time: it is the same on every run, and tells when a small call grows.
+. "${top_srcdir:-.}/tests/lib/tap.sh"
+
+# 2,154 with gcc 12 -O2.
+most=2250
+
+command -v valgrind >/dev/null || skip_all "valgrind is not installed"
+[ -z "$TEST_SANITIZE" ] || skip_all "built with a sanitizer ($TEST_SANITIZE)"
+[ "$(uname -m)" = x86_64 ] || skip_all "the limit is for x86-64"
+case $(${TEST_CC:-cc} --version) in
+*"Free Software Foundation"*) ;;
+*) skip_all "the limit is for gcc" ;;
+esac
+case ${TEST_CFLAGS--O2} in
+*-O2* | *-O3*) ;;
+*) skip_all "the limit is for -O2, not for CFLAGS='$TEST_CFLAGS'" ;;
+esac
+
+build=$(cd "${top_builddir:-.}" && pwd)
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+
+# shellcheck disable=SC2086 # the compiler's flags are a list
+check "the program builds" ${TEST_CC:-cc} ${TEST_CFLAGS:-} -I"${top_srcdir:-.}/include" -o "$dir/small_calls" \
+    "${top_srcdir:-.}/tests/bench/small_calls.c" -L"$build/.libs" "-Wl,-rpath,$build/.libs" -lcoll
+
+# instructions CALLS: of a whole run.
+instructions() {
+    COLL_BACKEND=tcp valgrind --tool=callgrind --callgrind-out-file="$dir/out" "$dir/small_calls" "$1" 2>"$dir/err"
+    sed -n 's/.*Collected *: *//p' "$dir/err"
+}
+
+few=$(instructions 500)
+many=$(instructions 1500)
+if [ -n "$few" ] && [ -n "$many" ]; then
+    each=$(((many - few) / 2000))
+    echo "# $each instructions"
+    check "each rank runs at most $most instructions" test "$each" -gt 0 -a "$each" -le "$most"
+else
+    none "callgrind counts the instructions" "$(cat "$dir/err"; echo "no count")"
+fi
+
+done_testing

@@ -243,6 +243,24 @@ static void host_arrived(const coll_host_t *host, uint64_t cookie, int32_t statu
 		a->status = status;
 }
 
+/* Only if the case is `whole`. */
+static int32_t host_message(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
+			    const void *bytes)
+{
+	struct check_ep *ep = host_ep(host);
+	coll_sink_t sink;
+	int32_t code;
+
+	host_inside(ep, "message");
+	code = host_arrive(host, peer, header, &sink);
+	if (code)
+		return code;
+	ep->whole_count++;
+	host_data(host, sink.cookie, bytes, header->len);
+	host_arrived(host, sink.cookie, COLL_SUCCESS);
+	return COLL_SUCCESS;
+}
+
 static void host_peer_lost(const coll_host_t *host, uint32_t peer, const char *text)
 {
 	struct check_ep *ep = host_ep(host);
@@ -294,6 +312,10 @@ struct check_ep *check_ep_new(struct check_case *c, int rank, int world)
 				 .exchange_fail = host_exchange_fail,
 				 .key_is_secret = 1,
 				 .shares = ep->shares};
+	if (c->whole)
+		ep->host.message = host_message;
+	else
+		ep->host.size = offsetof(coll_host_t, posted);
 	/* All ranks are on this host. */
 	memset(ep->shares, HOST_SHARES | (c->processes ? 0 : COLL_SHARES_PROCESS),
 	       sizeof(ep->shares));

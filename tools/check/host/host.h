@@ -110,6 +110,7 @@ struct check_ep {
 	pthread_t thread; /* in which */
 	struct check_arrival *arrivals, **arrivals_end, *latest;
 	uint64_t arrived_count;
+	uint64_t whole_count; /* those of them by coll_host_t.message */
 	int lost[CHECK_RANKS];
 	char lost_text[CHECK_RANKS][80];
 };

@@ -163,6 +163,36 @@ static void receive_inside(struct check_case *c)
 	check_endpoints(c, receive_inside_rank);
 }
 
+/* ------------------------------------------------------------------ message -- */
+
+static void receive_whole_rank(struct check_ep *ep)
+{
+	if (receive_traffic(ep))
+		return;
+	if (!ep->whole_count) {
+		check_skip(ep->c, "the plugin hands over no message whole");
+		return;
+	}
+	if (ep->arrived_count != RECEIVE_SIZES)
+		check_fail(ep->c, "rank %d: %llu messages were announced, %d had been sent",
+			   ep->rank, (unsigned long long)ep->arrived_count, RECEIVE_SIZES);
+	if (ep->seen.outside)
+		check_fail(ep->c, "rank %d: host->%s was called outside of progress", ep->rank,
+			   ep->seen.outside_name);
+	for (const struct check_arrival *a = ep->arrivals; a; a = a->next)
+		if (check_differs(a->buf, a->header.len, 1) != a->header.len || a->ends != 1)
+			check_fail(ep->c,
+				   "rank %d: a message of %llu bytes differs from the one that was "
+				   "sent, or did not end",
+				   ep->rank, (unsigned long long)a->header.len);
+}
+
+static void receive_whole(struct check_case *c)
+{
+	c->whole = 1;
+	check_endpoints(c, receive_whole_rank);
+}
+
 static void receive_peer_rank(struct check_ep *ep)
 {
 	uint32_t from = (uint32_t)((ep->rank + ep->nranks - 1) % ep->nranks);
@@ -234,6 +264,15 @@ const struct check check_receive_checks[] = {
 	 .ranks_min = 2,
 	 .ranks_max = 3,
 	 .run = receive_inside},
+	{.name = "message",
+	 .says = "a message that is handed over whole comes once, and is what was sent",
+	 .promise = "coll_host_t.message",
+	 .group = CHECK_MESSAGES,
+	 .needs = CHECK_TRANSPORT,
+	 .ways = CHECK_EITHER,
+	 .ranks_min = 2,
+	 .ranks_max = 3,
+	 .run = receive_whole},
 	{.name = "peers",
 	 .says = "a message is announced with its sender's rank, and no rank is lost without cause",
 	 .promise = "coll_host_t.arrive",

@@ -173,7 +173,7 @@ struct check_case {
 	 * case.
 	 */
 	int64_t timeout_ms;
-	int whole;  /* the hosts have coll_host_t.message, else they are of a core before it; likewise */
+	int whole; /* the hosts have coll_host_t.message, else they are of a core before it; likewise */
 	void *user; /* for the check's own use; set before check_ranks */
 };
 

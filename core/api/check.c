@@ -43,6 +43,41 @@ static int check_root(const struct kind *k, const struct comm *comm, const coll_
 			 k->name, what, a->root, comm->nranks - 1);
 }
 
+/* The i-th block of a buffer, in elements from its beginning.  Without displacements it is one block: 0 if i is not 0. */
+static int check_block(const struct comm *comm, const coll_args_t *a, int receives, size_t all,
+		       int i, size_t *at, size_t *count)
+{
+	const size_t *displs = receives ? a->recvdispls : a->senddispls;
+	const int each = receives ? kind_at(a->kind)->recv : kind_at(a->kind)->send;
+
+	if (a->kind == COLL_KIND_REDUCE_SCATTERV || each != KIND_EACH || !kind_is_v(a->kind) ||
+	    !displs) {
+		*at = 0;
+		*count = all;
+		return i == 0;
+	}
+	if (i == comm->nranks)
+		return 0;
+	*at = displs[i];
+	*count = receives ? a->recvcounts[i] : a->sendcounts[i];
+	return 1;
+}
+
+/* Does a block of one buffer overlap a block of the other?  The whole buffers do, maybe in the gaps of a v-form. */
+static int check_overlap(const struct comm *comm, const coll_args_t *a, size_t send, size_t recv)
+{
+	const size_t elem = coll_dtype_size(a->dtype);
+	const uintptr_t s = (uintptr_t)a->sendbuf, r = (uintptr_t)a->recvbuf;
+	size_t from, sent, to, received;
+
+	for (int i = 0; check_block(comm, a, 0, send, i, &from, &sent); i++)
+		for (int k = 0; sent && check_block(comm, a, 1, recv, k, &to, &received); k++)
+			if (received && s + from * elem < r + (to + received) * elem &&
+			    r + to * elem < s + (from + sent) * elem)
+				return 1;
+	return 0;
+}
+
 /* Checks the buffers and notes how many elements the call uses. */
 static int check_buffers(const struct comm *comm, struct call *call)
 {
@@ -70,7 +105,7 @@ static int check_buffers(const struct comm *comm, struct call *call)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "%s: recvbuf is NULL, count is %zu",
 				 k->name, recv);
 	if (send && recv && !call->list && s < r + recv * elem && r < s + send * elem &&
-	    !extent_overlap_is_in_place(comm, a))
+	    !extent_overlap_is_in_place(comm, a) && check_overlap(comm, a, send, recv))
 		return error_set(
 			COLL_ERR_INVALID_ARGUMENT,
 			"%s: sendbuf and recvbuf overlap, but not in the way that asks for an "

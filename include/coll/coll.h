@@ -163,7 +163,8 @@
  *                displacement instead (reduce_scatterv: the sum of the counts of the ranks below).
  *                alltoallv: sendbuf == recvbuf, with equal counts and displacements for sending and
  *                receiving.  Lists: see coll_allgather_list.  Each rank decides for itself whether it works in place.
- *                Every other overlap of the two buffers is COLL_ERR_INVALID_ARGUMENT.
+ *                Every other overlap of the two buffers is COLL_ERR_INVALID_ARGUMENT (of the v-forms: of
+ *                their parts; a buffer may lie in the gaps of the other).
  * Progress       With the option `progress = caller` (default) data moves while some thread is in
  *                a call on the communicator; a waiting thread sleeps while nothing arrives.  With
  *                `progress = thread` each communicator made by coll_comm_init_* has a thread of the

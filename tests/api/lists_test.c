@@ -287,6 +287,52 @@ static void overlaps(struct rank *r)
 	did(r, COLL_SUCCESS, "sync");
 }
 
+/* ----------------------------------------------------- displacements of the program -- */
+
+/* The blocks of one buffer lie in the gaps of the other, at displacements from the same address. */
+static void interleaved(struct rank *r)
+{
+	const int n = r->nranks, root = n - 1;
+	static _Thread_local int64_t x[2 * RANKS_MAX + 1];
+	size_t counts[RANKS_MAX] = {0}, even[RANKS_MAX] = {0}, odd[RANKS_MAX] = {0};
+
+	for (int p = 0; p < n; p++) {
+		counts[p] = 1;
+		even[p] = 2 * (size_t)p;
+		odd[p] = 2 * (size_t)(n - 1 - p) + 1;
+		x[even[p]] = word(r->rank, p, 0);
+	}
+	did(r, coll_alltoallv(x, counts, even, x, counts, odd, COLL_INT64, r->comm, NULL),
+	    "alltoallv");
+	for (int p = 0; p < n; p++) {
+		is_word(r, "alltoallv", x, (int)odd[p], word(p, r->rank, 0));
+		is_word(r, "its input", x, (int)even[p], word(r->rank, p, 0));
+	}
+	x[2 * n] = word(r->rank, 0, 7);
+	if (r->rank)
+		x[2] = word(r->rank, 0, 7);
+	did(r,
+	    coll_allgatherv(r->rank && n > 1 ? x + 2 : x + 2 * n, 1, x, counts, odd, COLL_INT64,
+			    r->comm, NULL),
+	    "allgatherv");
+	for (int p = 0; p < n; p++)
+		is_word(r, "allgatherv", x, (int)odd[p], word(p, 0, 7));
+	did(r,
+	    coll_scatterv(x, counts, odd, r->rank == root ? x + 2 * n : x, 1, COLL_INT64, root,
+			  r->comm, NULL),
+	    "scatterv");
+	is_word(r, "scatterv", x, r->rank == root ? 2 * n : 0, word(r->rank, 0, 7));
+	if (n < 2)
+		return;
+	odd[0]--;
+	refused(r, coll_alltoallv(x, counts, even, x, counts, odd, COLL_INT64, r->comm, NULL),
+		"alltoallv: sendbuf and recvbuf overlap");
+	refused(r,
+		coll_allgatherv(x + even[(r->rank + 1) % n], 1, x, counts, even, COLL_INT64,
+				r->comm, NULL),
+		"allgatherv: sendbuf and recvbuf overlap");
+}
+
 /* -------------------------------------------------------------------------- backends -- */
 
 static void job(const char *backend, int processes, int nranks, void (*fn)(struct rank *r),
@@ -321,6 +367,7 @@ static void test_backend(const char *backend, int processes, int nranks)
 	job(backend, processes, nranks, operations, "own operations");
 	job(backend, processes, nranks, together, "a group, and a request");
 	job(backend, processes, nranks, wrong_lists, "wrong lists");
+	job(backend, processes, nranks, interleaved, "buffers in each other's gaps");
 	setenv("COLL_CHECK_BUFFERS", "yes", 1);
 	job(backend, processes, nranks, overlaps, "lists that overlap in a group");
 	unsetenv("COLL_CHECK_BUFFERS");

@@ -182,6 +182,55 @@ def movements():
 
     same("all_gather into the rows of a tensor", adjacent)
 
+    # Many bytes, which lie where they are: apart, in the output, all in one place, at odd places.
+    many = 100_001
+    def apart(group):
+        out = parts(shape=(many,))
+        dist.all_gather(out, data(many), group=group)
+        return out
+
+    same("all_gather of many", apart)
+
+    def in_place(group):
+        out = parts(shape=(many,))
+        out[RANK].copy_(data(many))
+        dist.all_gather(out, out[RANK], group=group)
+        return out
+
+    same("all_gather of many in place", in_place)
+
+    def unaligned(group):
+        raw = [torch.zeros(many + 1 + rank, dtype=torch.uint8) for rank in range(SIZE)]
+        out = [x[1 + rank:] for rank, x in enumerate(raw)]
+        dist.all_gather(out, data(many, dtype=torch.uint8), group=group)
+        return out
+
+    same("all_gather of many bytes", unaligned)
+
+    def together(group):
+        one = torch.zeros(many)
+        dist.all_gather([one] * SIZE, data(many), group=group)
+        return one
+
+    same("all_gather into one tensor", together)
+
+    def rooted(group):
+        out, back = parts(shape=(many,)) if RANK == 1 else None, torch.zeros(many)
+        dist.gather(data(many), out, 1, group=group)
+        dist.scatter(back, out[::-1] if RANK == 1 else None, 1, group=group)
+        return back
+
+    same("gather and scatter of many", rooted)
+
+    def own_input():  # Gloo sends what it has just received
+        out = parts(shape=(many,))
+        out[0].copy_(data(many))
+        dist.scatter(out[1], out if RANK == 0 else None, 0)
+        want = data(many) if RANK == 0 else torch.full((many,), -1.)
+        return None if torch.equal(out[1], want) else f"{out[1]} is not {want}"
+
+    holds("scatter of the output", own_input)
+
     def strided(group):
         out = torch.zeros(SIZE, 4, 2)
         dist.all_gather(list(out[:, :, 0].unbind()), data(4), group=group)

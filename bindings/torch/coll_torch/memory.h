@@ -2,13 +2,18 @@
 /*
  * memory.h - tensors as the buffers of coll.h, and PyTorch's types and reductions as those of coll.h.
  *
- * A tensor whose elements do not follow one another in memory is copied; so is a list of tensors,
- * unless they follow one another.  Types that coll.h does not have travel as bytes.
+ * A tensor whose elements do not follow one another in memory is copied.  The tensors of a list lie where they
+ * are, as the parts of a v-form; where the collective has none (reduce_scatter), and for few bytes, they are
+ * copied too, unless they follow one another.  Types that coll.h does not have travel as bytes.
  */
 #ifndef COLL_TORCH_MEMORY_H
 #define COLL_TORCH_MEMORY_H
 
 #include "work.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
 
 namespace coll_torch
 {
@@ -122,15 +127,134 @@ inline at::Tensor joined_output(CollWork &work, const Tensors &tensors)
 	return all;
 }
 
+inline bool overlap(const at::Tensor &one, const at::Tensor &other)
+{
+	const char *a = static_cast<char *>(one.data_ptr()),
+		   *b = static_cast<char *>(other.data_ptr());
+
+	return a < b + other.nbytes() && b < a + one.nbytes();
+}
+
 // The input, or a copy if it lies in the output's memory.
 inline at::Tensor apart(const at::Tensor &input, const at::Tensor &output)
 {
-	const char *in = static_cast<char *>(input.data_ptr()),
-		   *out = static_cast<char *>(output.data_ptr());
 	at::NoGradGuard no_grad;
 
-	return in < out + output.nbytes() && out < in + input.nbytes() ? input.clone() : input;
+	return overlap(input, output) ? input.clone() : input;
 }
+
+// An even list of tensors of at least so many bytes each is gathered without a copy.
+enum { SPREAD_BYTES = 64 << 10 };
+
+// A list of tensors as the buffer of a v-form: the tensors themselves, at displacements from the lowest of them, or
+// else one tensor that is as long as all of them.
+class Parts
+{
+      public:
+	// The tensors lie in memory of their own, at distances that are multiples of `elem` bytes.
+	static bool fit(const Tensors &tensors, size_t elem)
+	{
+		std::vector<std::pair<uintptr_t, size_t>> places;
+
+		for (auto &tensor : tensors) {
+			if (!plain(tensor))
+				return false;
+			if (tensor.numel())
+				places.emplace_back(reinterpret_cast<uintptr_t>(tensor.data_ptr()),
+						    tensor.nbytes());
+		}
+		std::sort(places.begin(), places.end());
+		for (size_t i = 1; i < places.size(); i++)
+			if (places[i].first < places[i - 1].first + places[i - 1].second ||
+			    (places[i].first - places[0].first) % elem)
+				return false;
+		return !places.empty();
+	}
+
+	// `outputs` are the memory that the operation writes: inputs there are copied.
+	static Parts of_input(CollWork &work, const Tensors &tensors, size_t elem,
+			      const Tensors &outputs)
+	{
+		Parts parts = fit(tensors, elem) ? Parts(work, tensors, elem)
+						 : Parts(joined_input(work, tensors));
+
+		if (!parts.meet(outputs))
+			return parts;
+		at::NoGradGuard no_grad;
+		at::Tensor copy = joined_input(work, tensors).clone();
+		work.keep(copy);
+		return Parts(copy);
+	}
+
+	static Parts whole_output(CollWork &work, const Tensors &tensors)
+	{
+		return Parts(joined_output(work, tensors));
+	}
+
+	static Parts of_output(CollWork &work, const Tensors &tensors, size_t elem)
+	{
+		return fit(tensors, elem) ? Parts(work, tensors, elem)
+					  : Parts(joined_output(work, tensors));
+	}
+
+	void *buffer() const
+	{
+		return lowest_;
+	}
+	// Empty: they follow one another.
+	const Counts &displs() const
+	{
+		return displs_;
+	}
+	const Tensors &tensors() const
+	{
+		return tensors_;
+	}
+	// The input, or a copy if it lies in the parts' memory.
+	at::Tensor apart(const at::Tensor &input) const
+	{
+		at::NoGradGuard no_grad;
+
+		return meet({input}) ? input.clone() : input;
+	}
+
+      private:
+	explicit Parts(const at::Tensor &all) : tensors_{all}, lowest_(all.data_ptr())
+	{
+	}
+
+	Parts(CollWork &work, const Tensors &tensors, size_t elem) : tensors_(tensors)
+	{
+		uintptr_t lowest = UINTPTR_MAX;
+
+		for (auto &tensor : tensors) {
+			work.keep(tensor);
+			if (tensor.numel())
+				lowest = std::min(lowest,
+						  reinterpret_cast<uintptr_t>(tensor.data_ptr()));
+		}
+		for (auto &tensor : tensors)
+			displs_.push_back(
+				tensor.numel() ? (reinterpret_cast<uintptr_t>(tensor.data_ptr()) -
+						  lowest) /
+							 elem
+					       : 0);
+		lowest_ = reinterpret_cast<void *>(lowest);
+	}
+
+	bool meet(const Tensors &others) const
+	{
+		for (auto &tensor : tensors_)
+			for (auto &other : others)
+				if (overlap(tensor, other))
+					return true;
+		return false;
+	}
+
+	Tensors tensors_;
+	void *lowest_;
+	Counts displs_;
+};
 
 inline at::Tensor bytes_of(const at::Tensor &tensor)
 {

@@ -134,6 +134,11 @@ static bool even(const Tensors &tensors)
 	return true;
 }
 
+static const size_t *or_null(const Counts &displs)
+{
+	return displs.empty() ? NULL : displs.data();
+}
+
 static Counts counts_of(const Tensors &tensors, size_t each)
 {
 	Counts counts;
@@ -373,17 +378,22 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::allgather(Lists &outputs, Tensors &i
 	check_types("allgather", outputs[0], inputs[0]);
 	c10d::assertSizesMatch(complain("allgather"), inputs[0].sizes(), outputs[0], rank_);
 	auto work = begin(OpType::ALLGATHER, "coll:all_gather", inputs);
-	at::Tensor output = joined_output(*work, outputs[0]),
-		   input = apart(dense(inputs[0]), output);
-	work->keep(input);
-	work->set_outputs(outputs);
-	args.kind = even(outputs[0]) ? COLL_KIND_ALLGATHER : COLL_KIND_ALLGATHERV;
+	at::Tensor input = dense(inputs[0]);
 	args.dtype = move_type(input, &each);
 	Counts counts = counts_of(outputs[0], each);
+	// Few bytes take fewer steps in one buffer; every rank has the same sizes, and so chooses alike.
+	bool whole = even(outputs[0]) && outputs[0][0].nbytes() < SPREAD_BYTES;
+	Parts output = whole ? Parts::whole_output(*work, outputs[0])
+			     : Parts::of_output(*work, outputs[0], coll_dtype_size(args.dtype));
+	input = output.apart(input);
+	work->keep(input);
+	work->set_outputs(outputs);
+	args.kind = whole ? COLL_KIND_ALLGATHER : COLL_KIND_ALLGATHERV;
 	args.count = input.numel() * each;
 	args.recvcounts = counts.data();
+	args.recvdispls = or_null(output.displs());
 	args.sendbuf = input.data_ptr();
-	args.recvbuf = output.data_ptr();
+	args.recvbuf = output.buffer();
 	return issue(work, args, opts.timeout);
 }
 
@@ -467,7 +477,7 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::gather(Lists &outputs, Tensors &inpu
 {
 	coll_args_t args = {};
 	bool root = opts.rootRank == rank_;
-	Counts counts;
+	Counts counts, displs;
 	size_t each;
 
 	c10d::assertRootRank(complain("gather"), opts.rootRank, size_);
@@ -488,9 +498,11 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::gather(Lists &outputs, Tensors &inpu
 	if (root) {
 		counts = counts_of(outputs[0], each);
 		args.recvcounts = counts.data();
-		at::Tensor output = joined_output(*work, outputs[0]);
-		args.recvbuf = output.data_ptr();
-		input = apart(input, output);
+		Parts output = Parts::of_output(*work, outputs[0], coll_dtype_size(args.dtype));
+		displs = output.displs();
+		args.recvdispls = or_null(displs);
+		args.recvbuf = output.buffer();
+		input = output.apart(input);
 		work->set_outputs(outputs);
 	}
 	work->keep(input);
@@ -506,7 +518,7 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::scatter(Tensors &outputs, Lists &inp
 {
 	coll_args_t args = {};
 	bool root = opts.rootRank == rank_;
-	Counts counts;
+	Counts counts, displs;
 	size_t each;
 
 	c10d::assertRootRank(complain("scatter"), opts.rootRank, size_);
@@ -527,9 +539,11 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::scatter(Tensors &outputs, Lists &inp
 	if (root) {
 		counts = counts_of(inputs[0], each);
 		args.sendcounts = counts.data();
-		at::Tensor input = apart(joined_input(*work, inputs[0]), output);
-		work->keep(input);
-		args.sendbuf = input.data_ptr();
+		Parts input =
+			Parts::of_input(*work, inputs[0], coll_dtype_size(args.dtype), {output});
+		displs = input.displs();
+		args.senddispls = or_null(displs);
+		args.sendbuf = input.buffer();
 	}
 	work->set_outputs({outputs});
 	args.kind = COLL_KIND_SCATTERV;
@@ -653,15 +667,17 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::alltoall(Tensors &outputs, Tensors &
 	args.dtype = move_type(inputs[0], &each);
 	Counts out = counts_of(outputs, each), in = counts_of(inputs, each);
 	auto work = begin(OpType::ALLTOALL, "coll:all_to_all", inputs);
-	at::Tensor to = joined_output(*work, outputs),
-		   from = apart(joined_input(*work, inputs), to);
-	work->keep(from);
+	size_t elem = coll_dtype_size(args.dtype);
+	Parts to = Parts::of_output(*work, outputs, elem),
+	      from = Parts::of_input(*work, inputs, elem, to.tensors());
 	work->set_outputs({outputs});
 	args.kind = COLL_KIND_ALLTOALLV;
 	args.sendcounts = in.data();
+	args.senddispls = or_null(from.displs());
 	args.recvcounts = out.data();
-	args.sendbuf = from.data_ptr();
-	args.recvbuf = to.data_ptr();
+	args.recvdispls = or_null(to.displs());
+	args.sendbuf = from.buffer();
+	args.recvbuf = to.buffer();
 	return issue(work, args, opts.timeout);
 }
 

@@ -156,7 +156,8 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 		return COLL_ERR_NO_MEMORY;
 	comm->derived = context->comms != NULL;
 	comm->asks_place = dispatch_asks_place(comm);
-	if (comm_native(comm) && !comm->native && nranks > 1 && compare_new(comm))
+	if (comm_native(comm) && (!comm->native || context->companion) && nranks > 1 &&
+	    compare_new(comm))
 		return COLL_ERR_NO_MEMORY;
 	for (int r = 0; r < context->nranks; r++)
 		comm->to_comm_rank[r] = -1;

@@ -42,8 +42,8 @@ struct message_list {
 
 /* The collectives of a rank, compared by compare.h. */
 struct hashes {
-	uint32_t number; /* of collectives issued */
-	uint32_t unused;
+	uint32_t number;     /* of collectives issued */
+	uint32_t operations; /* all operations issued, modulo 2^32 */
 	uint64_t hash, mark; /* of all of them; of those up to the last multiple of COMPARE_EVERY */
 };
 
@@ -67,11 +67,12 @@ enum peer_state {
 struct comm {
 	coll_comm_t handle;
 	struct context *context;
-	struct native *native;   /* for a backend without a transport (native.h); else NULL */
-	struct compare *compare; /* for a backend with a transport and own functions; else NULL */
-	int derived;    /* shares the endpoint of the communicator from which it was made */
-	int deferred;   /* see native_defer */
-	int asks_place; /* dispatch_asks_place */
+	struct native *native; /* for a backend without a transport (native.h); else NULL */
+	struct compare
+		*compare; /* for a backend's own functions, if messages can be sent; else NULL */
+	int derived;      /* shares the endpoint of the communicator from which it was made */
+	int deferred;     /* see native_defer */
+	int asks_place;   /* dispatch_asks_place */
 	uint32_t context_id;
 	int rank, nranks;
 	int *to_context_rank;                 /* rank here -> rank on the context */

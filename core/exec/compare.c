@@ -51,7 +51,7 @@ int compare_lacks(const struct comm *comm, int rank, uint32_t seq)
 struct hashes compare_hashes(const struct comm *comm)
 {
 	const struct compare *c = comm->compare;
-	struct hashes hashes = {.number = comm->seq};
+	struct hashes hashes = {.number = comm->seq, .operations = (uint32_t)comm->issued};
 
 	if (c) {
 		hashes.hash = c->hash;

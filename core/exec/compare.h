@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * compare.h - compares the calls of the ranks where a backend with a transport also has functions of its own.
- * Operations of the engine carry no signature, so each rank hashes the signatures of all its collectives.  The
- * ranks compare hashes every COMPARE_EVERY collectives, each rank with the rank before it, and all ranks
- * when one of them stalls.
+ * compare.h - compares the calls of the ranks where a backend has functions of its own.  Their messages carry
+ * no signature, so each rank hashes the signatures of all its collectives; messages between two ranks are left
+ * out.  The ranks compare hashes every COMPARE_EVERY collectives, each rank with the rank before it, and all
+ * ranks when one of them stalls.  A backend without a transport needs a companion for that.
  *
  * The lock is held in all functions.
  */
@@ -33,7 +33,7 @@ struct compare {
 	uint32_t number[]; /* per rank: the collectives that it had issued when last heard of */
 };
 
-/* A communicator whose backend has both groups of functions; `compare` stays NULL for all others. */
+/* A communicator whose backend has own functions; `compare` stays NULL for all others. */
 int compare_new(struct comm *comm);
 void compare_free(struct comm *comm);
 

@@ -2,6 +2,8 @@
 /* native.c - hands operations to a backend without a transport and tracks their completion. */
 #include "exec/native.h"
 #include "exec/callback.h"
+#include "exec/compare.h"
+#include "exec/stall.h"
 #include "device/device.h"
 #include "transport/companion.h"
 #include "base/error.h"
@@ -62,12 +64,16 @@ void native_free(struct comm *comm)
 
 void native_fail(struct comm *comm, int code, const coll_error_t *err)
 {
+	char behind[512] = "";
+
 	/* The engine may know a moment before the companion that another rank has ended, but not why. */
 	if (code == COLL_ERR_REMOTE || code == COLL_ERR_SYSTEM || code == COLL_ERR_PEER_LOST)
 		companion_await(comm->context, NATIVE_AWAIT_MS);
+	if (code == COLL_ERR_TIMEOUT)
+		stall_name_behind(comm, behind, sizeof(behind));
 	error_take(code, err);
 	comm_check(comm);
-	comm_fail(comm, 0, code, "rank %d: %s", comm->rank, error_text());
+	comm_fail(comm, 0, code, "rank %d: %s%s", comm->rank, error_text(), behind);
 }
 
 /* ------------------------------------------------------------- buffers and submission -- */
@@ -116,12 +122,18 @@ int native_takes(struct comm *comm, const struct call *call)
 
 int native_now(struct comm *comm, const struct call *call)
 {
+	struct signature signature;
 	struct recorded op, *place;
 
 	if (!comm->native || comm->head || !call->slot ||
 	    (comm->context->classify && !native_takes(comm, call)))
 		return 0;
-	op = recorder_of(call, signature_of(comm, call));
+	signature = signature_of(comm, call);
+	op = recorder_of(call, signature);
+	if (kind_is_collective(call->args.kind)) {
+		op.seq_or_tag = comm->seq++;
+		compare_note(comm, &signature);
+	}
 	op.issued_us = context_now(comm->context);
 	place = recorder_add(&comm->recorder, comm_count(comm), &op);
 	if (native_submit(comm, comm->issued, call->slot, &call->args))

@@ -276,10 +276,12 @@ int queue_progress(struct comm *comm)
 		return 0;
 	if (comm->error || limit_check(comm) || (comm->order && stream_order_watch(comm)))
 		return 0;
-	if (comm->native)
+	if (comm->native) {
 		moved = native_progress(comm);
-	else if (comm->head && comm->head->native && comm->head->state == OP_RUNNING &&
-		 !comm->deferred)
+		if (comm->nleft && !comm->error)
+			stall_check_left_native(comm);
+	} else if (comm->head && comm->head->native && comm->head->state == OP_RUNNING &&
+		   !comm->deferred)
 		queue_poll_native(comm);
 	return moved | queue_run(comm);
 }

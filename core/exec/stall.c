@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,25 @@ void stall_check_left(struct comm *comm)
 	free(from);
 }
 
+void stall_check_left_native(struct comm *comm)
+{
+	char what[160];
+	struct rank_name name;
+
+	if (!comm->compare || !comm->seq || !native_busy(comm) || comm->leaving)
+		return;
+	for (int r = 0; r < comm->nranks; r++)
+		if (comm->peer_state[r] == PEER_LEFT && compare_lacks(comm, r, comm->seq - 1)) {
+			native_describe(comm, what, sizeof(what));
+			comm_fail(comm, 0, COLL_ERR_PEER_LOST,
+				  "%s destroyed its communicator while rank %d still waits for it: "
+				  "rank %d has called %u collectives, rank %d only %u; %s",
+				  comm_rank_name(comm, r, &name), comm->rank, comm->rank, comm->seq,
+				  r, comm->compare->number[r], what);
+			return;
+		}
+}
+
 /* ----------------------------------------------------------------- asking the others -- */
 
 /* The answers to a question are awaited for so long at most. */
@@ -46,11 +66,36 @@ enum { STALL_ANSWER_US = 100000 };
  */
 enum { STALL_POLLS = 64, STALL_FAST_US = 10000, STALL_NO_POLL_US = 10000000 };
 
+static void stall_newest(const struct comm *comm, struct position *p)
+{
+	const struct op *from = NULL;
+	const struct recorded *last = recorder_find(comm, comm->issued, &from);
+
+	if (!last)
+		return;
+	p->kind = last->kind;
+	p->meta[0] = last->meta[0];
+	p->meta[1] = last->meta[1];
+	p->seq = p->tag = last->seq_or_tag;
+	p->peer = last->peer;
+}
+
+/* A backend without a transport carries no questions: its companion does. */
+static int stall_can_ask(const struct comm *comm)
+{
+	return comm->context->ep &&
+	       (comm->context->plugin->backend.transport || comm->context->companion);
+}
+
 static struct position stall_position(const struct comm *comm)
 {
 	const struct op *op = comm->head;
 	struct position p = {.hashes = compare_hashes(comm), .kind = -1};
 
+	if (comm->native) {
+		stall_newest(comm, &p);
+		return p;
+	}
 	if (!op)
 		message_position(comm, &p);
 	if (!op || op->call.args.kind == KIND_AWAIT)
@@ -86,6 +131,8 @@ void stall_take_position(struct comm *comm, int peer, const struct position *pos
 	if (asks)
 		stall_send(comm, peer, CONTROL_HERE);
 	comm->answered[peer] = 1;
+	if (comm->native && position->kind >= 0)
+		stall_hear(comm, peer, position->kind, position->seq);
 	if (!comm->positions)
 		comm->positions = calloc((size_t)comm->nranks, sizeof(*comm->positions));
 	if (comm->positions)
@@ -109,15 +156,50 @@ static void stall_warn(const struct comm *comm, int64_t idle_us)
 
 /* ---------------------------------------------------------------------- timing out -- */
 
+static void stall_describe_behind(const struct comm *comm, char *text, size_t size)
+{
+	char list[128];
+	int n;
+
+	stall_list_behind(comm, list, sizeof(list));
+	n = snprintf(text, size, "; behind: %s", list);
+	stall_describe_ranks(comm, text + n, size - (size_t)n);
+}
+
+static int stall_all_answered(const struct comm *comm)
+{
+	for (int r = 0; r < comm->nranks; r++)
+		if (!comm->answered[r] && comm->peer_state[r] == PEER_ALIVE)
+			return 0;
+	return 1;
+}
+
+void stall_name_behind(struct comm *comm, char *text, size_t size)
+{
+	const int64_t deadline = clock_now_us() + STALL_ANSWER_US;
+
+	text[0] = '\0';
+	if (!comm->native || !stall_can_ask(comm) || comm->error)
+		return;
+	stall_ask(comm);
+	do {
+		poll(NULL, 0, 1);
+		comm_check(comm);
+	} while (!comm->error && !stall_all_answered(comm) && clock_now_us() < deadline);
+	stall_describe_behind(comm, text, size);
+}
+
 static void stall_time_out_native(struct comm *comm, int64_t timeout_us)
 {
-	char what[160];
+	char what[160], behind[512] = "; without a companion (option `companion`) nobody knows "
+				      "which ranks are missing: read the messages of the others";
 
 	native_describe(comm, what, sizeof(what));
+	if (stall_can_ask(comm))
+		stall_describe_behind(comm, behind, sizeof(behind));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
-		  "rank %d: %s timed out: nothing has moved for %.3g s; the backend does not tell "
-		  "which ranks are missing or gone: read the messages of the other ranks",
-		  comm->rank, what, (double)timeout_us / 1e6);
+		  "rank %d: %s timed out: nothing has moved for %.3g s%s", comm->rank, what,
+		  (double)timeout_us / 1e6, behind);
 }
 
 /*
@@ -145,12 +227,6 @@ static void stall_time_out(struct comm *comm, int64_t timeout_us)
 }
 
 /* ------------------------------------------------------------------------- a wait -- */
-
-/* A backend without a transport carries no questions. */
-static int stall_can_ask(const struct comm *comm)
-{
-	return comm->context->plugin->backend.transport && comm->context->ep;
-}
 
 /* The last question comes so long before the timeout. */
 static int64_t stall_answer_us(const struct comm *comm)

@@ -13,7 +13,10 @@
 
 struct op;
 
-/* Where a rank is: its oldest operation that is not finished. */
+/*
+ * Where a rank is: its oldest operation that is not finished; of a backend without a transport, which may have
+ * finished any of them, the newest.
+ */
 struct position {
 	uint64_t meta[2];     /* its signature */
 	struct hashes hashes; /* of its collectives */
@@ -47,6 +50,14 @@ static inline void stall_hear(struct comm *comm, int rank, int kind, uint32_t se
 	comm->heard[rank] = (uint64_t)(kind + 1) << 32 | seq;
 }
 
+/*
+ * A call into the backend has timed out: asks the other ranks, awaits their answers for a moment, and writes "; behind:
+ * rank 2; rank 2 last called ...", or "" if nobody can be asked.
+ */
+void stall_name_behind(struct comm *comm, char *text, size_t size);
+
+/* Fails the communicator if the backend's functions wait for a rank that has left. */
+void stall_check_left_native(struct comm *comm);
 /* Fails the communicator if a running operation needs data from a rank that has left. */
 void stall_check_left(struct comm *comm);
 

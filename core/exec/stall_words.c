@@ -3,6 +3,7 @@
 #include "exec/stall_words.h"
 #include "exec/compare.h"
 #include "exec/message.h"
+#include "exec/native.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +50,9 @@ int stall_mark_awaited(const struct comm *comm, uint8_t *from)
 
 void stall_describe_own(const struct comm *comm, char *text, size_t size)
 {
-	if (comm->head)
+	if (comm->native && native_busy(comm))
+		native_describe(comm, text, size);
+	else if (comm->head)
 		call_describe(&comm->head->call, text, size);
 	else
 		message_describe(&comm->waited->args, text, size);
@@ -131,6 +134,23 @@ static void stall_describe_heard(uint64_t heard, char *text, size_t size)
 		snprintf(text, size, "a message");
 }
 
+/* "last called barrier as collective number 7": of a backend that may have finished it. */
+static void stall_describe_newest(const struct position *p, char *text, size_t size)
+{
+	const struct signature signature = {{p->meta[0], p->meta[1]}};
+	char call[160];
+
+	signature_describe(&signature, call, sizeof(call));
+	if (p->kind < 0)
+		snprintf(text, size, "has called nothing yet");
+	else if (kind_is_collective(p->kind))
+		snprintf(text, size, "last called %s as collective number %u", call, p->seq + 1);
+	else
+		snprintf(text, size, "last called %s %s rank %d, after %u collectives",
+			 kind_name(p->kind), p->kind == COLL_KIND_RECV ? "from" : "to", p->peer,
+			 p->hashes.number);
+}
+
 /* "waits in barrier as collective number 7" */
 static void stall_describe_position(const struct position *p, char *text, size_t size)
 {
@@ -157,7 +177,10 @@ static void stall_describe_rank(const struct comm *comm, int rank, char *text, s
 	char what[224];
 
 	if (comm->answered[rank] && comm->positions) {
-		stall_describe_position(&comm->positions[rank], what, sizeof(what));
+		if (comm->native)
+			stall_describe_newest(&comm->positions[rank], what, sizeof(what));
+		else
+			stall_describe_position(&comm->positions[rank], what, sizeof(what));
 		snprintf(text, size, "rank %d %s", rank, what);
 	} else if (comm->peer_state[rank] == PEER_LEFT) {
 		snprintf(text, size, "rank %d has destroyed its communicator", rank);
@@ -170,15 +193,41 @@ static void stall_describe_rank(const struct comm *comm, int rank, char *text, s
 	}
 }
 
+/* Has the rank called as many collectives as this one?  They say nothing of a message. */
+static int stall_is_level(const struct comm *comm, int rank)
+{
+	const struct op *from = NULL;
+	const struct recorded *last = recorder_find(comm, comm->issued, &from);
+
+	return comm->answered[rank] && comm->positions && last && kind_is_collective(last->kind) &&
+	       (int32_t)(comm->positions[rank].hashes.number - comm->seq) == 0;
+}
+
 /* Is a rank at the same collective as this one? */
 static int stall_is_here(const struct comm *comm, int rank)
 {
 	const struct position *p = comm->positions ? &comm->positions[rank] : NULL;
 	const struct op *op = comm->head;
 
+	if (comm->native)
+		return rank == comm->rank || stall_is_level(comm, rank);
 	return rank == comm->rank ||
 	       (comm->answered[rank] && op && p && p->kind == op->call.args.kind &&
 		kind_is_collective(p->kind) && p->seq == op->seq);
+}
+
+void stall_list_behind(const struct comm *comm, char *text, size_t size)
+{
+	uint8_t *behind = calloc((size_t)comm->nranks, 1);
+
+	snprintf(text, size, "none");
+	for (int r = 0; behind && r < comm->nranks; r++)
+		behind[r] = r != comm->rank &&
+			    (!comm->answered[r] || !comm->positions ||
+			     (int32_t)(comm->positions[r].hashes.number - comm->seq) < 0);
+	if (behind)
+		stall_list_ranks(comm, behind, 1, text, size);
+	free(behind);
 }
 
 void stall_describe_ranks(const struct comm *comm, char *text, size_t size)

@@ -21,6 +21,8 @@ void stall_list_ranks(const struct comm *comm, const uint8_t *marks, int mark, c
 		      size_t size);
 /* Writes the ranks for which an operation still waits: "rank 1, 4", "any rank" or "none". */
 void stall_describe_awaited(const struct comm *comm, char *text, size_t size);
+/* Writes "rank 1, 4": the ranks without an answer, or behind this one in collectives of the backend's own; or "none". */
+void stall_list_behind(const struct comm *comm, char *text, size_t size);
 /* Describes the operation or the message for which this rank waits. */
 void stall_describe_own(const struct comm *comm, char *text, size_t size);
 /* Writes the ranks that are elsewhere, those that do not answer first: "; rank 3 waits in ...". */

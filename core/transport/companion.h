@@ -5,7 +5,7 @@
  *
  * A companion belongs to the communicator that coll_comm_init_* made, and serves those made from it.  One
  * thread of the process, the watcher, drives all companions.  A companion has a context of its own, so the
- * watcher takes no lock that a call of the application may hold for long; of the native backend it calls
+ * watcher waits for no lock that a call of the application may hold for long; of the native backend it calls
  * only `abort`.
  */
 #ifndef CORE_TRANSPORT_COMPANION_H

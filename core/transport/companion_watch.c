@@ -17,7 +17,8 @@
 enum {
 	COMPANION_EARLY = 64,    /* most letters for communicators that are not there */
 	WATCHER_SLEEP_MS = 1000, /* bounds the cost of a missed wake-up */
-	WATCHER_BLIND_MS = 10    /* a transport without a descriptor is polled so often */
+	WATCHER_BLIND_MS = 10,   /* a transport without a descriptor is polled so often */
+	WATCHER_RETRY_MS = 2     /* letters that no call takes are tried again so soon */
 };
 
 /* The thread of the process, while it has companions. */
@@ -248,6 +249,30 @@ struct unexpected *companion_receive(struct context *context)
 	return e;
 }
 
+/*
+ * A program that waits elsewhere, say for a stream of its own, takes no letters: they are taken here, unless the
+ * communicator has ended.  Never waits for the lock of a context.  1: a call holds one, and the news are still to
+ * be taken.
+ */
+static int companion_check_all(struct companion *c)
+{
+	int left = 0;
+
+	for (struct context *w = c->watched; w; w = w->next_watched) {
+		if (!atomic_load(&w->alarm.news) || atomic_load(&w->alarm.ended))
+			continue;
+		if (pthread_mutex_trylock(&w->lock)) {
+			left = 1;
+			continue;
+		}
+		atomic_store(&w->alarm.news, 0);
+		w->now_is_recent = 0;
+		w->client->check(w);
+		pthread_mutex_unlock(&w->lock);
+	}
+	return left;
+}
+
 /* 1: the endpoint has more work. */
 static int companion_drive(struct companion *c)
 {
@@ -308,6 +333,8 @@ static int watcher_round(struct watcher *w, nfds_t *n)
 
 		if (companion_drive(c))
 			longest = 0;
+		if (companion_check_all(c) && longest > WATCHER_RETRY_MS)
+			longest = WATCHER_RETRY_MS;
 		if (!c->context->ep || !t->wait_fd || *n == w->capacity) {
 			longest = longest < WATCHER_BLIND_MS ? longest : WATCHER_BLIND_MS;
 			continue;

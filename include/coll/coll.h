@@ -114,16 +114,17 @@
  *                not complete yet; the text names both calls and both ranks.  A rank whose part was
  *                complete before (a root that has sent, the sender of a message) may return success;
  *                its next operation fails.
- *                Where a backend with a transport executes collectives by functions of its own, the
- *                ranks compare hashes of their calls: every 1,024 collectives, when a rank stalls, and
- *                when one destroys its communicator.  Operations that end meanwhile may have given
- *                wrong data.
- * Engines        A backend without a transport (nccl) carries no messages of the library.  The ranks
- *                tell each other of failures and aborts through their companion (option `companion`);
- *                without one, the peers of a death or an abort see a timeout.  Two services are
- *                missing.  The library does not compare the calls of the ranks: calls that differ
- *                hang or give wrong data, as the engine has it.  The text of a timeout does not name
- *                the missing ranks.
+ *                Where a backend executes collectives by functions of its own, the ranks compare
+ *                hashes of their calls: every 1,024 collectives, when a rank stalls, and when one
+ *                destroys its communicator.  Operations that end meanwhile may have given wrong data.
+ * Engines        A backend without a transport (nccl) carries no messages of the library.  Its ranks
+ *                have a companion (option `companion`), through which they tell each other of
+ *                failures and aborts, compare hashes of their collectives, and ask each other where
+ *                they are when a wait stalls; a thread of the library answers for a program that is
+ *                outside of it.  A rank that is inside a call of the backend does not answer.
+ *                Messages between two ranks are not compared.  With `companion = none` the peers of
+ *                a death or an abort see a timeout whose text names no rank, and calls that differ
+ *                hang or give wrong data, as the engine has it.
  * Buffers        The caller owns all buffers.  From the call until the library has reported
  *                completion (coll_sync, coll_barrier, the operation's request or an event), the
  *                caller must not write a send buffer and must neither read nor write a receive
@@ -1263,7 +1264,7 @@ COLL_API coll_result_t coll_wait_some(int32_t n, const coll_request_t *requests,
  * result    COLL_SUCCESS, or the error that ended the operation.
  *
  * The library calls the function on the thread that notices the completion: a thread in a call on the
- * communicator, or the thread of `progress = thread`.  The function must not call the library and
+ * communicator, the thread of `progress = thread`, or after a failure that of the companion.  The function must not call the library and
  * should be short: it may set a flag, post a semaphore or write to an eventfd.
  */
 typedef void (*coll_request_fn)(void *user, coll_result_t result);

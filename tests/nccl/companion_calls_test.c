@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * companion_calls_test.c - beside NCCL the ranks compare their calls through the companion: ranks that call
+ * different things are told so, and a timeout and a stall name the ranks that are behind.
+ *
+ * All ranks are processes.
+ */
+#include "companion.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+
+enum {
+	EVERY = 1024,  /* collectives between two comparisons of ranks that do not wait */
+	MANY = 4000,   /* correct calls in a row */
+	DEVICE_N = 64, /* numbers in each rank's buffer */
+	STALL_MS = 200
+};
+
+/* Of one job, in memory that the ranks share. */
+struct scene {
+	_Atomic int ready, done; /* ranks that have come to the scene, and that are through */
+	_Atomic int pid;
+	int which;
+};
+
+static void wait_until(const _Atomic int *count, int n)
+{
+	const double deadline = ranks_now() + SOON;
+
+	while (atomic_load(count) < n && ranks_now() < deadline)
+		ranks_sleep(0.0001);
+}
+
+static void begin(struct rank *r)
+{
+	struct scene *s = r->user;
+
+	nccl_works(r);
+	atomic_fetch_add(&s->ready, 1);
+	wait_until(&s->ready, r->nranks);
+}
+
+/* No rank destroys its communicator before all have seen their errors. */
+static void end(struct rank *r)
+{
+	struct scene *s = r->user;
+
+	atomic_fetch_add(&s->done, 1);
+	wait_until(&s->done, r->nranks);
+	destroy(r);
+}
+
+/* ------------------------------------------------------------------ different calls -- */
+
+static int sum(struct rank *r, int64_t *there, size_t count)
+{
+	return coll_allreduce(there, there, count, COLL_INT64, COLL_SUM, r->comm, NULL);
+}
+
+static int other_count(struct rank *r, int64_t *there, int odd)
+{
+	return sum(r, there, odd ? 40 : 20);
+}
+
+static int other_kind(struct rank *r, int64_t *there, int odd)
+{
+	return odd ? coll_reduce(there, there, 20, COLL_INT64, COLL_SUM, 0, r->comm, NULL)
+		   : sum(r, there, 20);
+}
+
+static int other_root(struct rank *r, int64_t *there, int odd)
+{
+	return coll_broadcast(there, there, 20, COLL_INT64, odd, r->comm, NULL);
+}
+
+static int other_op(struct rank *r, int64_t *there, int odd)
+{
+	return coll_allreduce(there, there, 20, COLL_INT64, odd ? COLL_MAX : COLL_SUM, r->comm,
+			      NULL);
+}
+
+static int other_type(struct rank *r, int64_t *there, int odd)
+{
+	return coll_allreduce(there, there, 20, odd ? COLL_UINT64 : COLL_INT64, COLL_SUM, r->comm,
+			      NULL);
+}
+
+static int broadcast(struct rank *r, int64_t *there)
+{
+	return coll_broadcast(there, there, 30, COLL_INT64, 0, r->comm, NULL);
+}
+
+static int other_order(struct rank *r, int64_t *there, int odd)
+{
+	const int code = odd ? broadcast(r, there) : sum(r, there, 20);
+
+	return code ? code : odd ? sum(r, there, 20) : broadcast(r, there);
+}
+
+/* The odd rank leaves a sum out, and goes on with the broadcast. */
+static int one_fewer(struct rank *r, int64_t *there, int odd)
+{
+	const int code = odd ? COLL_SUCCESS : sum(r, there, 20);
+
+	return code ? code : broadcast(r, there);
+}
+
+/* In a group the library queues the calls. */
+static int other_in_group(struct rank *r, int64_t *there, int odd)
+{
+	int code = coll_group_start();
+
+	if (!code)
+		code = sum(r, there, odd ? 40 : 20);
+	return coll_group_end() || code;
+}
+
+static const struct {
+	int (*call)(struct rank *r, int64_t *there, int odd);
+	const char *name, *words[2];
+} calls[] = {
+	{other_count,
+	 "another count",
+	 {"allreduce of 20 int64 (sum)", "allreduce of 40 int64 (sum)"}},
+	{other_kind,
+	 "another collective",
+	 {"allreduce of 20 int64 (sum)", "reduce of 20 int64 (sum) with root 0"}},
+	{other_root,
+	 "another root",
+	 {"broadcast of 20 int64 with root 0", "broadcast of 20 int64 with root 1"}},
+	{other_op,
+	 "another operation",
+	 {"allreduce of 20 int64 (sum)", "allreduce of 20 int64 (max)"}},
+	{other_type,
+	 "another type",
+	 {"allreduce of 20 int64 (sum)", "allreduce of 20 uint64 (sum)"}},
+	{other_order,
+	 "another order",
+	 {"allreduce of 20 int64 (sum)", "broadcast of 30 int64 with root 0"}},
+	{one_fewer,
+	 "a call left out",
+	 {"allreduce of 20 int64 (sum)", "broadcast of 30 int64 with root 0"}},
+	{other_in_group,
+	 "another count in a group",
+	 {"allreduce of 20 int64 (sum)", "allreduce of 40 int64 (sum)"}},
+};
+
+/* Some calls that differ end with wrong data, and nobody waits: then so many calls tell. */
+static int goes_on(struct rank *r, int64_t *there)
+{
+	int code = coll_sync(r->comm);
+
+	for (int i = 0; i < 2 * EVERY && !code; i++) {
+		code = sum(r, there, 1);
+		if (!code && i % 16 == 0)
+			code = coll_sync(r->comm);
+	}
+	return code ? code : coll_sync(r->comm);
+}
+
+/* The last rank is the odd one. */
+static void differ(struct rank *r)
+{
+	struct scene *s = r->user;
+	int64_t x[DEVICE_N] = {0}, *there = nccl_new(r->rank, x, DEVICE_N);
+	int code;
+
+	begin(r);
+	code = calls[s->which].call(r, there, r->rank == r->nranks - 1);
+	if (!code)
+		code = goes_on(r, there);
+	for (int i = 0; i < 2; i++)
+		nccl_fails(r, code, COLL_ERR_MISMATCH, calls[s->which].words[i], "the calls");
+	nccl_fails(r, coll_barrier(r->comm), COLL_ERR_MISMATCH, "collective number 2",
+		   "a later barrier");
+	end(r);
+	device_free(r->rank, there);
+}
+
+/* One rank waits for its stream, outside the library. */
+static void differ_on_streams(struct rank *r)
+{
+	struct scene *s = r->user;
+	void *stream = nccl_stream(r->rank);
+	int64_t x[DEVICE_N] = {0}, *there = nccl_new(r->rank, x, DEVICE_N);
+	double begins = ranks_now();
+
+	begin(r);
+	/* The others wait for the rest of rank 1's numbers in vain. */
+	rank_did(r,
+		 coll_allreduce(there, there, r->rank == 1 ? 1 : 30, COLL_INT64, COLL_SUM, r->comm,
+				r->rank == 2 ? stream : NULL),
+		 "call");
+	if (r->rank == 0) /* waits in the library */
+		nccl_fails(r, coll_sync(r->comm), COLL_ERR_MISMATCH, "allreduce of 30", "sync");
+	nccl_stream_do(r->rank, stream, cuStreamSynchronize);
+	if (ranks_now() - begins > SOON)
+		rank_fail(r, "the stream was busy for %.1f s", ranks_now() - begins);
+	atomic_fetch_add(&s->ready, 1);
+	wait_until(&s->ready, 2 * r->nranks);
+	nccl_fails(r, coll_barrier(r->comm), COLL_ERR_MISMATCH, "allreduce of 1 int64",
+		   "a barrier");
+	end(r);
+	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
+	device_free(r->rank, there);
+}
+
+/* Rank 1 makes one call fewer and leaves. */
+static void leaves(struct rank *r)
+{
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	int code;
+
+	begin(r);
+	if (r->rank != 1) {
+		code = sum(r, there, 1);
+		if (!code)
+			code = coll_sync(r->comm);
+		nccl_fails(r, code, COLL_ERR_PEER_LOST, "rank 1 destroyed its communicator",
+			   "sync");
+		nccl_fails(r, code, COLL_ERR_PEER_LOST, "only 1", "the calls of rank 1");
+	}
+	destroy(r);
+	device_free(r->rank, there);
+}
+
+static void test_differ(void)
+{
+	struct scene *s = ranks_memory(sizeof(*s));
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		*s = (struct scene){.which = (int)i};
+		nccl_ok(&(struct nccl_job){2 + (int)i % 3, 1, INIT_EXCHANGE, differ, s},
+			"%s: all ranks hear of both calls", calls[i].name);
+	}
+	*s = (struct scene){0};
+	nccl_ok(&(struct nccl_job){3, 1, INIT_EXCHANGE, differ_on_streams, s},
+		"calls that differ free the streams of the program");
+	*s = (struct scene){0};
+	nccl_ok(&(struct nccl_job){3, 1, INIT_EXCHANGE, leaves, s},
+		"a rank leaves one call too early");
+}
+
+/* ------------------------------------------------------------------------- behind -- */
+
+/* Waits for a call that the last rank does not make. */
+static int hang(struct rank *r, int64_t *there)
+{
+	const int code = sum(r, there, 1);
+
+	return code ? code : coll_sync(r->comm);
+}
+
+static void times_out(struct rank *r)
+{
+	const int late = r->nranks - 1;
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	char words[128];
+	int code;
+
+	begin(r);
+	snprintf(words, sizeof(words),
+		 "rank %d last called allreduce of 1 int64 (sum) as collective number 1", late);
+	if (r->rank == 0) {
+		rank_did(r, coll_comm_set_timeout(r->comm, 600), "set_timeout");
+		code = hang(r, there);
+		nccl_fails(r, code, COLL_ERR_TIMEOUT, "behind: rank ", "sync");
+		nccl_fails(r, code, COLL_ERR_TIMEOUT, words, "sync");
+	} else if (r->rank != late) {
+		nccl_fails(r, hang(r, there), COLL_ERR_REMOTE, words, "sync");
+	}
+	end(r);
+	device_free(r->rank, there);
+}
+
+/* Rank 2 is stopped, and rank 3 has made one call fewer. */
+static void times_out_stopped(struct rank *r)
+{
+	struct scene *s = r->user;
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	int code;
+
+	begin(r);
+	if (r->rank == 2) {
+		atomic_store(&s->pid, getpid());
+		raise(SIGSTOP);
+	}
+	wait_until(&s->pid, 1);
+	if (r->rank == 0) {
+		rank_did(r, coll_comm_set_timeout(r->comm, 600), "set_timeout");
+		code = hang(r, there);
+		nccl_fails(r, code, COLL_ERR_TIMEOUT, "behind: rank 2, 3;", "sync");
+		nccl_fails(r, code, COLL_ERR_TIMEOUT, "rank 2 does not answer", "the stopped rank");
+		nccl_fails(r, code, COLL_ERR_TIMEOUT, "rank 3 last called", "the late rank");
+		kill(atomic_load(&s->pid), SIGCONT);
+	} else if (r->rank == 1) {
+		nccl_fails(r, hang(r, there), COLL_ERR_REMOTE, "behind: rank 2, 3;", "sync");
+	}
+	end(r);
+	device_free(r->rank, there);
+}
+
+/* A warning names the rank that is late; then it comes, and all is well. */
+static void warns(struct rank *r)
+{
+	struct scene *s = r->user;
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+
+	begin(r);
+	if (r->rank == 0) {
+		log_begin();
+		rank_did(r, hang(r, there), "the call");
+		if (log_lines("rank 1 last called allreduce of 1 int64 (sum) as collective number "
+			      "1") < 1 ||
+		    log_lines("rank 2") || !log_lines("rank 0 waits in 1 operation in the hands"))
+			rank_fail(r, "the log does not say it");
+		log_end();
+	} else {
+		if (r->rank == 1)
+			ranks_sleep(4 * STALL_MS / 1e3);
+		rank_did(r, hang(r, there), "the call");
+	}
+	atomic_fetch_add(&s->done, 1);
+	nccl_works(r);
+	destroy(r);
+	device_free(r->rank, there);
+}
+
+static void test_behind(void)
+{
+	struct scene *s = ranks_memory(sizeof(*s));
+
+	for (int nranks = 2; nranks <= 4; nranks++) {
+		*s = (struct scene){0};
+		nccl_ok(&(struct nccl_job){nranks, 1, INIT_EXCHANGE, times_out, s},
+			"a timeout names the rank that is behind, and its last call");
+	}
+	*s = (struct scene){0};
+	nccl_ok(&(struct nccl_job){4, 1, INIT_EXCHANGE, times_out_stopped, s},
+		"a timeout names the rank that is stopped");
+	*s = (struct scene){0};
+	setenv("COLL_LOG", "warn", 1);
+	nccl_ok(&(struct nccl_job){3, 1, INIT_EXCHANGE, warns, s},
+		"a wait that stalls warns of the rank that is behind");
+	setenv("COLL_LOG", "error", 1);
+}
+
+/* ------------------------------------------------------------------- no false alarm -- */
+
+static int one_call(struct rank *r, int64_t *there, int i)
+{
+	const int peer = r->rank ^ 1;
+	size_t counts[RANKS_MAX];
+	int code;
+
+	for (int n = 0; n < r->nranks; n++)
+		counts[n] = 1 + (size_t)((i + n) % 3);
+	switch (i % 8) {
+	case 0: return coll_broadcast(there, there, 3, COLL_INT64, i % r->nranks, r->comm, NULL);
+	case 1:
+		return coll_allgatherv(there, counts[r->rank], there + 8, counts, NULL, COLL_INT64,
+				       r->comm, NULL);
+	case 2: return coll_reduce(there, there, 2, COLL_INT64, COLL_MAX, 1, r->comm, NULL);
+	case 3:
+		if (peer >= r->nranks)
+			return COLL_SUCCESS;
+		return r->rank < peer ? coll_send(there, 2, COLL_INT64, peer, 0, r->comm, NULL)
+				      : coll_recv(there, 2, COLL_INT64, peer, 0, r->comm, NULL);
+	case 4:
+		code = coll_group_start();
+		if (!code)
+			code = sum(r, there, 4);
+		if (!code)
+			code = sum(r, there + 8, 4);
+		return coll_group_end() || code;
+	case 5: return i % 40 == 5 ? coll_barrier(r->comm) : sum(r, there, 1);
+	default: return sum(r, there, 1 + (size_t)i % 4);
+	}
+}
+
+/* Many calls of all kinds, with waits that stall: no alarm. */
+static void all_agree(struct rank *r)
+{
+	int64_t x[DEVICE_N] = {0}, *there = nccl_new(r->rank, x, DEVICE_N);
+	int code = 0;
+
+	for (int i = 0; i < MANY && !code; i++) {
+		code = one_call(r, there, i);
+		if (!code && i % 50 == r->rank)
+			code = coll_sync(r->comm);
+		if (i % (MANY / 2) == 100 + r->rank)
+			ranks_sleep(2.5 * STALL_MS / 1e3);
+	}
+	if (!code)
+		code = coll_sync(r->comm);
+	rank_did(r, code, "a call");
+	nccl_works(r);
+	destroy(r);
+	device_free(r->rank, there);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	nccl_begin(argv, ".libs");
+	setenv("COLL_LOG", "error", 1);
+	setenv("COLL_STALL_AFTER", "200ms", 1);
+	test_differ();
+	test_behind();
+	for (int nranks = 2; nranks <= 4; nranks++)
+		nccl_ok(&(struct nccl_job){nranks, 1, INIT_EXCHANGE, all_agree, NULL},
+			"%d calls that agree", MANY);
+	return done_testing();
+}

@@ -34,22 +34,30 @@ static int64_t word(int from, int to, int i)
 	return (int64_t)from * 1000000 + to * 10000 + i;
 }
 
-/* A list of buffers in the order of `step`, terabytes apart: nobody may use the memory between. */
-static void list_new(struct rank *r, void *list[RANKS_MAX], int step)
+enum { LIST = RANKS_MAX + 1, PAGE = 1 << 16 };
+static const size_t gap = (size_t)1 << 36, list_bytes = (size_t)2 << 36;
+
+/* A list of buffers in the order of `step`, gigabytes apart: nobody may use the memory between. */
+static void list_new(struct rank *r, void *list[LIST], int step)
 {
-	static const uintptr_t gap = (uintptr_t)1 << 40;
-	const size_t bytes = PART * sizeof(int64_t);
-	char *base = mmap(NULL, (gap + bytes) * 2, PROT_NONE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *base = mmap(NULL, list_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			  -1, 0);
 
+	if (base == MAP_FAILED)
+		bail_out("no room for a list");
 	for (int i = 0; i < r->nranks; i++) {
-		const size_t page = 1 << 16, at = (size_t)(i * step % r->nranks);
-		char *p = base == MAP_FAILED ? NULL : base + at * page + (at % 2 ? gap : 0);
+		const size_t at = (size_t)(i * step % r->nranks);
 
-		if (p && mprotect(p, page, PROT_READ | PROT_WRITE))
+		list[i] = base + at * PAGE + (at % 2 ? gap : 0);
+		if (mprotect(list[i], PAGE, PROT_READ | PROT_WRITE))
 			bail_out("no memory");
-		list[i] = p ? p : calls_memory(bytes);
 	}
+	list[RANKS_MAX] = base;
+}
+
+static void list_free(void *const list[LIST])
+{
+	munmap(list[RANKS_MAX], list_bytes);
 }
 
 static void is_word(struct rank *r, const char *what, const int64_t *x, int i, int64_t want)
@@ -67,7 +75,7 @@ static int did(struct rank *r, int code, const char *what)
 static void far_apart(struct rank *r)
 {
 	const int n = r->nranks, root = n - 1;
-	void *in[RANKS_MAX], *out[RANKS_MAX];
+	void *in[LIST], *out[LIST];
 	int64_t one[PART], two[PART];
 
 	list_new(r, in, 1);
@@ -107,6 +115,8 @@ static void far_apart(struct rank *r)
 	for (int p = 0; p < n; p++)
 		for (int i = 0; i < PART; i++)
 			is_word(r, "the input", in[p], i, word(r->rank, p, i));
+	list_free(in);
+	list_free(out);
 }
 
 /* ---------------------------------------------------------------- own operations -- */
@@ -122,7 +132,7 @@ static void operations(struct rank *r)
 {
 	const int64_t scalar = r->rank + 2;
 	const int n = r->nranks;
-	void *in[RANKS_MAX];
+	void *in[LIST];
 	int64_t out[PART], sum = 0;
 	coll_op_t op[2];
 
@@ -151,13 +161,14 @@ static void operations(struct rank *r)
 				     NULL),
 	    "own operation");
 	is_word(r, "own operation", out, 0, word(0, r->rank, 0));
+	list_free(in);
 }
 
 /* ------------------------------------------------------------ groups and requests -- */
 
 static void together(struct rank *r)
 {
-	void *out[2][RANKS_MAX];
+	void *out[2][LIST];
 	int64_t x = r->rank, y = 10 + r->rank;
 	coll_request_t request;
 
@@ -176,6 +187,8 @@ static void together(struct rank *r)
 			rank_fail(r, "of rank %d: %lld and %lld", p,
 				  (long long)*(int64_t *)out[0][p],
 				  (long long)*(int64_t *)out[1][p]);
+	list_free(out[0]);
+	list_free(out[1]);
 }
 
 /* -------------------------------------------------------------------- wrong lists -- */

@@ -415,9 +415,12 @@ def objects():
     return None if [o["rank"] for o in everything] == list(range(SIZE)) and some == ["x", 1] else f"{some}"
 
 
-def GROUP():  # pylint: disable=invalid-name
-    group = dist.distributed_c10d._get_default_group()  # pylint: disable=protected-access
+def backend_of(group):
     return group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group
+
+
+def GROUP():  # pylint: disable=invalid-name
+    return backend_of(dist.distributed_c10d._get_default_group())  # pylint: disable=protected-access
 
 
 def trains():
@@ -474,6 +477,66 @@ def sparse():
         "the largest of sparse tensors raises what Gloo raises",
         lambda group: dist.all_reduce(torch.eye(2).to_sparse(), dist.ReduceOp.MAX, group=group),
     )
+
+
+def several():
+    """Several tensors in one call, which only the process group itself takes."""
+
+    def reduces(op, make=data):
+        def function(group):
+            options = dist.AllreduceOptions()
+            options.reduceOp = op
+            tensors = [make(3), make(3, rank=RANK + SIZE)]
+            (backend_of(group) if group else GROUP()).allreduce(tensors, options).wait()
+            return [x.to_dense() if x.is_sparse else x for x in tensors]
+
+        return function
+
+    def gathers(group):
+        inputs = [data(3), data(3, rank=RANK + SIZE)]
+        outputs = [[torch.empty(3) for _ in range(2 * SIZE)] for _ in inputs]
+        (backend_of(group) if group else GROUP()).allgather(outputs, inputs).wait()
+        return outputs[0] + outputs[1]
+
+    same("the sum of several tensors", reduces(dist.ReduceOp.SUM))
+    same("the largest of several tensors", reduces(dist.ReduceOp.MAX))
+    same("the sum of several sparse tensors", reduces(dist.ReduceOp.SUM, lambda *a, **k: data(*a, **k).to_sparse()))
+    same("an all_gather of several tensors", gathers)
+    one, two = torch.ones(1), torch.ones(2)
+    for name, words, tensors in (
+        ("no tensor", "requires non-empty tensor list", []),
+        ("tensors of two sizes", "invalid tensor size", [one, two]),
+        ("a dense and a sparse tensor", "invalid tensor layout", [one, one.to_sparse()]),
+    ):
+        raises(f"a sum of {name} raises", words, lambda tensors=tensors: GROUP().allreduce(tensors))
+    for name, words, outputs in (
+        ("too few lists", "tensor lists to have the same length", []),
+        ("too short a list", "invalid output tensor list", [[one] * (SIZE - 1)]),
+    ):
+        raises(f"an all_gather with {name} raises", words, lambda outputs=outputs: GROUP().allgather(outputs, [one]))
+    raises(
+        "a scatter of too short a list raises",
+        f"Incorrect input list size {SIZE - 1}. Input list size should be {SIZE}",
+        lambda: dist.scatter(one, [one] * (SIZE - 1), src=RANK),
+    )
+
+
+def untraced():
+    """A tracer of the program's operations does not see the copies that a call makes."""
+    from torch.utils._python_dispatch import TorchDispatchMode  # pylint: disable=import-outside-toplevel
+
+    seen = []
+
+    class Tracer(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    outputs = [torch.empty(2, SIZE).t()[r] for r in range(SIZE)]  # not one after the other
+    with Tracer():
+        GROUP().allgather([outputs], [torch.ones(2)]).wait()
+    copies = [name for name in seen if "copy_" in name]
+    return f"{copies}" if copies or not all(x.eq(1).all() for x in outputs) else None
 
 
 def wrong_arguments():
@@ -569,6 +632,8 @@ if CASE == "all":
     uneven()
     works()
     sparse()
+    several()
+    holds("a tracer does not see the copies of a call", untraced)
     wrong_arguments()
     monitored()
     trains()

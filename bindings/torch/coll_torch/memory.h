@@ -31,7 +31,7 @@ inline bool plain(const at::Tensor &tensor)
 // The tensor itself, or a copy whose elements follow one another.
 inline at::Tensor dense(const at::Tensor &tensor)
 {
-	at::NoGradGuard no_grad;
+	Unseen unseen;
 
 	return tensor.resolve_conj().resolve_neg().contiguous();
 }
@@ -43,7 +43,7 @@ inline at::Tensor dense_output(CollWork &work, const at::Tensor &tensor)
 		work.keep(tensor);
 		return tensor;
 	}
-	at::NoGradGuard no_grad;
+	Unseen unseen;
 	at::Tensor copy = at::empty(tensor.sizes(), tensor.options());
 	work.keep(copy);
 	work.then([tensor, copy] { tensor.copy_(copy); });
@@ -54,7 +54,7 @@ inline at::Tensor dense_output(CollWork &work, const at::Tensor &tensor)
 inline at::Tensor dense_in_place(CollWork &work, const at::Tensor &tensor)
 {
 	at::Tensor copy = dense_output(work, tensor);
-	at::NoGradGuard no_grad;
+	Unseen unseen;
 
 	if (!copy.is_same(tensor))
 		copy.copy_(tensor);
@@ -90,7 +90,7 @@ inline at::Tensor joined(const Tensors &tensors, bool *copied)
 
 inline at::Tensor joined_input(CollWork &work, const Tensors &tensors)
 {
-	at::NoGradGuard no_grad;
+	Unseen unseen;
 	bool copied;
 	at::Tensor all = joined(tensors, &copied);
 	int64_t offset = 0;
@@ -138,7 +138,7 @@ inline bool overlap(const at::Tensor &one, const at::Tensor &other)
 // The input, or a copy if it lies in the output's memory.
 inline at::Tensor apart(const at::Tensor &input, const at::Tensor &output)
 {
-	at::NoGradGuard no_grad;
+	Unseen unseen;
 
 	return overlap(input, output) ? input.clone() : input;
 }
@@ -180,7 +180,7 @@ class Parts
 
 		if (!parts.meet(outputs))
 			return parts;
-		at::NoGradGuard no_grad;
+		Unseen unseen;
 		at::Tensor copy = joined_input(work, tensors).clone();
 		work.keep(copy);
 		return Parts(copy);
@@ -213,7 +213,7 @@ class Parts
 	// The input, or a copy if it lies in the parts' memory.
 	at::Tensor apart(const at::Tensor &input) const
 	{
-		at::NoGradGuard no_grad;
+		Unseen unseen;
 
 		return meet({input}) ? input.clone() : input;
 	}

@@ -84,7 +84,8 @@ class ProcessGroupColl : public BackendBase
 	WorkPtr issue(const WorkRef &work, const coll_args_t &args,
 		      std::chrono::milliseconds timeout);
 	WorkPtr receive(OpType type, const char *title, const Tensors &tensors, int peer, int tag);
-	void check_ranks(const char *name, size_t entries) const;
+	void check_ranks(const char *name, std::string list, size_t entries) const;
+	void check_gathered(const Lists &outputs, const Tensors &inputs) const;
 
 	Store store_;
 	std::shared_ptr<Communicator> comm_;
@@ -124,6 +125,20 @@ static void check_types(const char *name, const Tensors &tensors, const at::Tens
 	check_cpu(name, tensors);
 	for (size_t i = 0; i < tensors.size(); i++)
 		c10d::assertTypeMatch(complain(name), like.options(), tensors, i);
+}
+
+// Several tensors of one call, which stand for several devices of the rank: all of one layout, type and size.
+static void check_alike(const char *name, const Tensors &tensors)
+{
+	c10d::assertNonEmpty(complain(name), tensors);
+	c10d::assertLayoutMatch(complain(name), tensors);
+	c10d::assertTypeAndSizesMatch(complain(name), tensors);
+}
+
+static void copy_first(const Tensors &tensors)
+{
+	for (size_t i = 1; i < tensors.size(); i++)
+		tensors[i].copy_(tensors[0]);
 }
 
 static bool even(const Tensors &tensors)
@@ -204,13 +219,16 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::issue(const WorkRef &work, const col
 	return work;
 }
 
-// A list with an entry for each rank.
-void ProcessGroupColl::check_ranks(const char *name, size_t entries) const
+// A list with an entry for each rank, "input list" or "output list"; the sentences are ProcessGroupGloo's.
+void ProcessGroupColl::check_ranks(const char *name, std::string list, size_t entries) const
 {
-	if (entries != static_cast<size_t>(size_))
-		invalid(name, "Incorrect list size " + std::to_string(entries) +
-				      ". The list size should be " + std::to_string(size_) +
-				      ", same as size of the process group.");
+	std::string text = "Incorrect " + list + " size " + std::to_string(entries) + ". ";
+
+	if (entries == static_cast<size_t>(size_))
+		return;
+	list[0] = static_cast<char>(std::toupper(list[0]));
+	invalid(name, text + list + " size should be " + std::to_string(size_) +
+			      ", same as size of the process group.");
 }
 
 // ------------------------------------------------------------------ collectives
@@ -246,12 +264,19 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::allreduce(Tensors &tensors,
 {
 	coll_args_t args = {};
 
-	if (tensors.size() == 1 && tensors[0].is_sparse())
+	check_alike("allreduce", tensors);
+	if (tensors[0].is_sparse())
 		return allreduce_sparse(tensors, opts);
-	check_one("allreduce", tensors);
+	check_cpu("allreduce", tensors);
 	Reduction reduction(opts.reduceOp, tensors[0].scalar_type(), comm_->handle);
 	auto work = begin(OpType::ALLREDUCE, "coll:all_reduce", tensors);
 	at::Tensor buffer = dense_in_place(*work, tensors[0]);
+	for (size_t i = 1; i < tensors.size(); i++)
+		check_result(coll_reduce_local(dense(tensors[i]).data_ptr(), buffer.data_ptr(),
+					       buffer.numel(), reduction.dtype, reduction.op,
+					       comm_->handle),
+			     "coll:all_reduce");
+	work->then([tensors] { copy_first(tensors); });
 	work->set_outputs({tensors});
 	args.kind = COLL_KIND_ALLREDUCE;
 	args.dtype = reduction.dtype;
@@ -288,18 +313,24 @@ static void check_sparse_shapes(const at::Tensor &shapes, int rank)
 ProcessGroupColl::WorkPtr ProcessGroupColl::allreduce_sparse(Tensors &tensors,
 							     const c10d::AllreduceOptions &opts)
 {
-	at::NoGradGuard no_grad;
+	Unseen unseen;
 	c10d::AllgatherOptions gather;
 	Lists indices(1), values(1);
 
-	c10d::assertSingleElement(complain("allreduce"), tensors);
+	check_alike("allreduce", tensors);
 	c10d::assertCPU(complain("allreduce"), tensors[0]);
-	if (!(opts.reduceOp == ReduceOp::SUM) || tensors[0].dim() + 3 > SPARSE_SHAPE)
-		invalid("allreduce", "of sparse tensors only the SUM, and at most " +
+	if (!(opts.reduceOp == ReduceOp::SUM))
+		invalid("allreduce",
+			"unsupported reduction operation: of sparse tensors only the SUM");
+	if (tensors[0].dim() + 3 > SPARSE_SHAPE)
+		invalid("allreduce", "of sparse tensors at most " +
 					     std::to_string(SPARSE_SHAPE - 3) + " dimensions");
 	gather.timeout = opts.timeout;
-	at::Tensor mine = tensors[0].coalesce(), shape = sparse_shape(mine),
-		   shapes = at::empty({size_, SPARSE_SHAPE}, at::kLong);
+	at::Tensor mine = tensors[0];
+	for (size_t i = 1; i < tensors.size(); i++)
+		mine = mine + tensors[i];
+	mine = mine.coalesce();
+	at::Tensor shape = sparse_shape(mine), shapes = at::empty({size_, SPARSE_SHAPE}, at::kLong);
 	_allgather_base(shapes, shape, gather)->wait();
 	check_sparse_shapes(shapes, rank_);
 	Tensors my_indices = {mine.indices()}, my_values = {mine.values()};
@@ -317,6 +348,7 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::allreduce_sparse(Tensors &tensors,
 		tensors[0].copy_(at::sparse_coo_tensor(at::cat(indices[0], 1),
 						       at::cat(values[0], 0), tensors[0].sizes())
 					 .coalesce());
+		copy_first(tensors);
 	});
 	work->set_outputs({tensors});
 	return last;
@@ -328,8 +360,14 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::allreduce_coalesced(
 {
 	coll_args_t args = {};
 
+	c10d::assertNonEmpty(complain("allreduce_coalesced"), tensors);
+	c10d::assertLayoutMatch(complain("allreduce_coalesced"), tensors);
+	for (auto &tensor : tensors)
+		if (tensor.scalar_type() != tensors[0].scalar_type())
+			invalid("allreduce_coalesced", "tensors must all have the same type");
+	if (tensors[0].layout() != at::kStrided)
+		invalid("allreduce_coalesced", "unsupported layout: the tensors must be dense");
 	check_cpu("allreduce_coalesced", tensors);
-	check_types("allreduce_coalesced", tensors, tensors[0]);
 	Reduction reduction(opts.reduceOp, tensors[0].scalar_type(), comm_->handle);
 	auto work = begin(OpType::ALLREDUCE_COALESCED, "coll:all_reduce", tensors);
 	at::Tensor input = joined_input(*work, tensors), output = joined_output(*work, tensors);
@@ -364,29 +402,57 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::reduce(Tensors &tensors,
 	return issue(work, args, opts.timeout);
 }
 
+/*
+ * The lists of an allgather: one input, whose outputs may differ in size; or several of one size, and as many lists of
+ * outputs, which all get every input of every rank.
+ */
+void ProcessGroupColl::check_gathered(const Lists &outputs, const Tensors &inputs) const
+{
+	const size_t wanted = inputs.size() * static_cast<size_t>(size_);
+
+	if (inputs.empty())
+		invalid("allgather", "requires non-empty input tensor list");
+	if (outputs.size() != inputs.size())
+		invalid("allgather", "requires input/output tensor lists to have the same length");
+	for (size_t i = 0; i < outputs.size(); i++)
+		if (outputs[i].size() != wanted)
+			invalid("allgather", "invalid output tensor list at index " +
+						     std::to_string(i) + " (expected length " +
+						     std::to_string(wanted) + ", got " +
+						     std::to_string(outputs[i].size()) + ")");
+	check_alike("allgather", inputs);
+	check_cpu("allgather", inputs);
+	for (auto &list : outputs)
+		check_types("allgather", list, inputs[0]);
+	for (size_t i = 0; inputs.size() > 1 && i < wanted; i++)
+		c10d::assertSizesMatch(complain("allgather"), inputs[0].sizes(), outputs[0], i);
+	c10d::assertSizesMatch(complain("allgather"), inputs[0].sizes(), outputs[0],
+			       rank_ * inputs.size());
+}
+
 ProcessGroupColl::WorkPtr ProcessGroupColl::allgather(Lists &outputs, Tensors &inputs,
 						      const c10d::AllgatherOptions &opts)
 {
 	coll_args_t args = {};
 	size_t each;
 
-	c10d::assertSingleElementInput(complain("allgather"), inputs);
-	check_cpu("allgather", inputs);
-	if (outputs.size() != 1)
-		invalid("allgather", "requires a single-element output list");
-	check_ranks("allgather", outputs[0].size());
-	check_types("allgather", outputs[0], inputs[0]);
-	c10d::assertSizesMatch(complain("allgather"), inputs[0].sizes(), outputs[0], rank_);
+	check_gathered(outputs, inputs);
 	auto work = begin(OpType::ALLGATHER, "coll:all_gather", inputs);
-	at::Tensor input = dense(inputs[0]);
+	at::Tensor input = inputs.size() > 1 ? joined_input(*work, inputs) : dense(inputs[0]);
 	args.dtype = move_type(input, &each);
 	Counts counts = counts_of(outputs[0], each);
 	// Few bytes take fewer steps in one buffer; every rank has the same sizes, and so chooses alike.
-	bool whole = even(outputs[0]) && outputs[0][0].nbytes() < SPREAD_BYTES;
+	bool whole =
+		inputs.size() > 1 || (even(outputs[0]) && outputs[0][0].nbytes() < SPREAD_BYTES);
 	Parts output = whole ? Parts::whole_output(*work, outputs[0])
 			     : Parts::of_output(*work, outputs[0], coll_dtype_size(args.dtype));
 	input = output.apart(input);
 	work->keep(input);
+	work->then([outputs] {
+		for (size_t i = 1; i < outputs.size(); i++)
+			for (size_t k = 0; k < outputs[i].size(); k++)
+				outputs[i][k].copy_(outputs[0][k]);
+	});
 	work->set_outputs(outputs);
 	args.kind = whole ? COLL_KIND_ALLGATHER : COLL_KIND_ALLGATHERV;
 	args.count = input.numel() * each;
@@ -429,7 +495,8 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::allgather_coalesced(Lists &outputs, 
 	Tensors parts;
 
 	check_cpu("allgather_coalesced", inputs);
-	check_ranks("allgather_coalesced", outputs.size());
+	if (outputs.size() != static_cast<size_t>(size_))
+		invalid("allgather_coalesced", "output lists should be equal to world size");
 	for (auto &list : outputs) {
 		if (list.size() != inputs.size())
 			invalid("allgather_coalesced", "invalid output size: (expected length " +
@@ -440,8 +507,10 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::allgather_coalesced(Lists &outputs, 
 		for (size_t i = 0; i < list.size(); i++) {
 			c10d::assertTypeMatch(complain("allgather_coalesced"), inputs[i].options(),
 					      list, i);
-			c10d::assertSizesMatch(complain("allgather_coalesced"), inputs[i].sizes(),
-					       list, i);
+			if (list[i].sizes() != inputs[i].sizes())
+				invalid("allgather_coalesced",
+					"invalid size of output tensor at index " +
+						std::to_string(i));
 		}
 	}
 	auto work = begin(OpType::ALLGATHER_COALESCED, "coll:all_gather", inputs);
@@ -489,8 +558,9 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::gather(Lists &outputs, Tensors &inpu
 		invalid("gather", "requires a single-element output list containing a list with " +
 					  std::to_string(size_) + " tensors.");
 	if (root) {
-		check_ranks("gather", outputs[0].size());
+		check_ranks("gather", "output list", outputs[0].size());
 		check_types("gather", outputs[0], inputs[0]);
+		c10d::assertSizesMatch(complain("gather"), inputs[0].sizes(), outputs[0], rank_);
 	}
 	auto work = begin(OpType::GATHER, "coll:gather", inputs);
 	at::Tensor input = dense(inputs[0]);
@@ -530,8 +600,9 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::scatter(Tensors &outputs, Lists &inp
 		invalid("scatter", "requires a single-element input list containing a list with " +
 					   std::to_string(size_) + " tensors");
 	if (root) {
-		check_ranks("scatter", inputs[0].size());
+		check_ranks("scatter", "input list", inputs[0].size());
 		check_types("scatter", inputs[0], outputs[0]);
+		c10d::assertSizesMatch(complain("scatter"), outputs[0].sizes(), inputs[0], rank_);
 	}
 	auto work = begin(OpType::SCATTER, "coll:scatter", root ? inputs[0] : outputs);
 	at::Tensor output = dense_output(*work, outputs[0]);
@@ -562,7 +633,7 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::reduce_scatter(Tensors &outputs, Lis
 	check_cpu("reduce_scatter", outputs);
 	if (inputs.size() != 1)
 		invalid("reduce_scatter", "requires a single-element input list");
-	check_ranks("reduce_scatter", inputs[0].size());
+	check_ranks("reduce_scatter", "input list", inputs[0].size());
 	check_types("reduce_scatter", inputs[0], outputs[0]);
 	if (outputs[0].numel() != inputs[0][rank_].numel())
 		invalid("reduce_scatter", "the output has " + std::to_string(outputs[0].numel()) +
@@ -660,8 +731,8 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::alltoall(Tensors &outputs, Tensors &
 	coll_args_t args = {};
 	size_t each;
 
-	check_ranks("alltoall", outputs.size());
-	check_ranks("alltoall", inputs.size());
+	check_ranks("alltoall", "output list", outputs.size());
+	check_ranks("alltoall", "input list", inputs.size());
 	check_types("alltoall", inputs, inputs[0]);
 	check_types("alltoall", outputs, inputs[0]);
 	args.dtype = move_type(inputs[0], &each);

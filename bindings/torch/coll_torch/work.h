@@ -30,6 +30,13 @@ class CollWork;
 using WorkRef = c10::intrusive_ptr<CollWork>;
 using Tensors = std::vector<at::Tensor>;
 
+// The copies that a process group makes are its own affair: no gradient and no tracer sees them.
+struct Unseen {
+	at::NoGradGuard gradients;
+	c10::impl::ExcludeDispatchKeyGuard tracers{c10::DispatchKeySet(
+		{c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot})};
+};
+
 // Throws the text of the calling thread's last error if `code` is one.
 inline void check_result(coll_result_t code, const char *what)
 {
@@ -272,7 +279,7 @@ inline void CollWork::settle(coll_result_t code, const std::string &text)
 {
 	std::unique_lock<std::mutex> lock(settling_);
 	std::exception_ptr error;
-	at::NoGradGuard no_grad;
+	Unseen unseen;
 
 	if (settled_)
 		return;

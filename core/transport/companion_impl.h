@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* companion_impl.h - the two halves of a companion: companion.c opens it and sends, companion_watch.c watches. */
+/*
+ * companion_impl.h - the parts of a companion: companion.c opens it and sends, companion_letter.c takes what comes,
+ * companion_watch.c watches.
+ */
 #ifndef CORE_TRANSPORT_COMPANION_IMPL_H
 #define CORE_TRANSPORT_COMPANION_IMPL_H
 
@@ -47,6 +50,15 @@ void companion_watch_end(const struct companion *companion);
 /* Wakes the watcher: it takes the companion's endpoint on. */
 void companion_wake(const struct companion *companion);
 void companion_free_letters(struct unexpected *list);
+/* A call of the context, or the next one, learns of the news. */
+void companion_notify(struct context *context);
+/*
+ * Takes the messages that have come, and notes the ranks that are lost since the last look: 1 if there are some.
+ * The watcher's lock and that of the companion's context are held in this function and the next.
+ */
+int companion_look(struct companion *companion);
+/* Delivers the letters of other ranks that had made the communicator before this rank. */
+void companion_deliver_early(struct companion *companion, struct context *context);
 
 /* Sends a message without contents to all other ranks.  The lock of the companion's context is held. */
 void companion_tell(const struct companion *companion, int kind);

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 enum {
-	COMPANION_EARLY = 64,    /* most letters for communicators that are not there */
 	WATCHER_SLEEP_MS = 1000, /* bounds the cost of a missed wake-up */
 	WATCHER_BLIND_MS = 10,   /* a transport without a descriptor is polled so often */
 	WATCHER_RETRY_MS = 2     /* letters that no call takes are tried again so soon */
@@ -79,13 +78,6 @@ static int companion_raise(const struct companion *c, struct context *context)
 	return 1;
 }
 
-/* A call of the context, or the next one, learns of the news. */
-static void companion_notify(struct context *context)
-{
-	atomic_store(&context->alarm.news, 1);
-	context_wake(context);
-}
-
 int companion_check_ranks(const struct context *context)
 {
 	char text[sizeof(context->alarm.text)];
@@ -131,123 +123,7 @@ static void companion_raise_all(struct companion *c)
 		}
 }
 
-/* ----------------------------------------------------------------------- letters -- */
-
-void companion_free_letters(struct unexpected *list)
-{
-	struct unexpected *next;
-
-	for (; list; list = next) {
-		next = list->next;
-		free(list);
-	}
-}
-
-static void companion_append(struct unexpected **list, struct unexpected *e)
-{
-	while (*list)
-		list = &(*list)->next;
-	e->next = NULL;
-	*list = e;
-}
-
-static const struct companion_letter *companion_letter_of(const struct unexpected *e)
-{
-	return (const void *)((const struct control_body *)(const void *)e->data)->text;
-}
-
-/* Is this the communicator of the letter?  *from becomes its sender there. */
-static int companion_is_for(const struct context *context, const struct unexpected *e, int *from)
-{
-	if (context->channel != companion_letter_of(e)->channel)
-		return 0;
-	for (int r = 0; r < context->nranks; r++)
-		if (companion_rank(context, r) == (int)e->peer) {
-			*from = r;
-			return 1;
-		}
-	return 0;
-}
-
-/* Makes the letter an unexpected message of the context, as one of a transport's. */
-static void companion_deliver(struct context *context, struct unexpected *e, int from)
-{
-	const struct companion_letter *letter = companion_letter_of(e);
-	const size_t head = (size_t)((const char *)&letter->body - e->data);
-
-	e->peer = (uint32_t)from;
-	e->header.len -= head;
-	memmove(e->data, e->data + head, (size_t)e->header.len);
-	companion_append(&context->letters, e);
-	if (context->client->ends(((const struct control_body *)(const void *)e->data)->kind))
-		atomic_store(&context->alarm.ended, 1);
-	companion_notify(context);
-}
-
-/* Takes the letter, whose communicator may not be made yet. */
-static void companion_take_letter(struct companion *c, struct unexpected *e)
-{
-	int from;
-
-	for (struct context *w = c->watched; w; w = w->next_watched)
-		if (companion_is_for(w, e, &from)) {
-			companion_deliver(w, e, from);
-			return;
-		}
-	companion_append(&c->early, e);
-	if (++c->nearly <= COMPANION_EARLY)
-		return;
-	e = c->early;
-	c->early = e->next;
-	c->nearly--;
-	free(e);
-}
-
-static void companion_take(struct companion *c, struct unexpected *e)
-{
-	const struct control_body *body = (const void *)e->data;
-	const size_t least = sizeof(*body) + sizeof(struct companion_letter);
-
-	if (e->header.len > least && body->kind == COMPANION_CARRY) {
-		companion_take_letter(c, e);
-		return;
-	}
-	if (e->header.len >= sizeof(*body) && body->kind == COMPANION_LEAVE)
-		c->left[e->peer] = 1;
-	free(e);
-}
-
-/* Takes the messages that have come, and notes the ranks that are lost since the last look: 1 if there are some. */
-static int companion_look(struct companion *c)
-{
-	struct context *context = c->context;
-	struct unexpected *e;
-	int news = 0;
-
-	while ((e = match_take(&context->match, MATCH_CONTROL)))
-		companion_take(c, e);
-	for (int r = 0; r < context->nranks; r++)
-		if (context->failure[r] && !c->left[r] && !atomic_load(&c->lost[r])) {
-			atomic_store(&c->lost[r], 1);
-			news = 1;
-		}
-	return news;
-}
-
-struct unexpected *companion_receive(struct context *context)
-{
-	struct companion *c = context->companion;
-	struct unexpected *e;
-
-	if (!c)
-		return NULL;
-	context_lock(c->context);
-	e = context->letters;
-	if (e)
-		context->letters = e->next;
-	pthread_mutex_unlock(&c->context->lock);
-	return e;
-}
+/* -------------------------------------------------------------------- the watcher -- */
 
 /*
  * A program that waits elsewhere, say for a stream of its own, takes no letters: they are taken here, unless the
@@ -289,8 +165,6 @@ static int companion_drive(struct companion *c)
 	companion_abort_ended(c);
 	return more;
 }
-
-/* -------------------------------------------------------------------- the watcher -- */
 
 static void watcher_wake(int wake_fd)
 {
@@ -456,22 +330,6 @@ static uint64_t companion_channel(const struct context *context)
 	siphash128(key, label, sizeof(label), name);
 	memcpy(&channel, name, sizeof(channel));
 	return channel;
-}
-
-/* The letters of other ranks that had made the communicator before this rank. */
-static void companion_deliver_early(struct companion *c, struct context *context)
-{
-	struct unexpected **at = &c->early, *e;
-	int from;
-
-	while ((e = *at))
-		if (companion_is_for(context, e, &from)) {
-			*at = e->next;
-			c->nearly--;
-			companion_deliver(context, e, from);
-		} else {
-			at = &e->next;
-		}
 }
 
 void companion_watch(struct context *context)

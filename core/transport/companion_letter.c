@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* companion_letter.c - what comes over the companion, and the way of a letter to its communicator. */
+#include "transport/companion_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { COMPANION_EARLY = 64 /* most letters for communicators that are not there */ };
+
+void companion_notify(struct context *context)
+{
+	atomic_store(&context->alarm.news, 1);
+	context_wake(context);
+}
+
+void companion_free_letters(struct unexpected *list)
+{
+	struct unexpected *next;
+
+	for (; list; list = next) {
+		next = list->next;
+		free(list);
+	}
+}
+
+static void companion_append(struct unexpected **list, struct unexpected *e)
+{
+	while (*list)
+		list = &(*list)->next;
+	e->next = NULL;
+	*list = e;
+}
+
+static const struct companion_letter *companion_letter_of(const struct unexpected *e)
+{
+	return (const void *)((const struct control_body *)(const void *)e->data)->text;
+}
+
+/* Is this the communicator of the letter?  *from becomes its sender there. */
+static int companion_is_for(const struct context *context, const struct unexpected *e, int *from)
+{
+	if (context->channel != companion_letter_of(e)->channel)
+		return 0;
+	for (int r = 0; r < context->nranks; r++)
+		if (companion_rank(context, r) == (int)e->peer) {
+			*from = r;
+			return 1;
+		}
+	return 0;
+}
+
+/* Makes the letter an unexpected message of the context, as one of a transport's. */
+static void companion_deliver(struct context *context, struct unexpected *e, int from)
+{
+	const struct companion_letter *letter = companion_letter_of(e);
+	const size_t head = (size_t)((const char *)&letter->body - e->data);
+
+	e->peer = (uint32_t)from;
+	e->header.len -= head;
+	memmove(e->data, e->data + head, (size_t)e->header.len);
+	companion_append(&context->letters, e);
+	if (context->client->ends(((const struct control_body *)(const void *)e->data)->kind))
+		atomic_store(&context->alarm.ended, 1);
+	companion_notify(context);
+}
+
+/* Takes the letter, whose communicator may not be made yet. */
+static void companion_take_letter(struct companion *c, struct unexpected *e)
+{
+	int from;
+
+	for (struct context *w = c->watched; w; w = w->next_watched)
+		if (companion_is_for(w, e, &from)) {
+			companion_deliver(w, e, from);
+			return;
+		}
+	companion_append(&c->early, e);
+	if (++c->nearly <= COMPANION_EARLY)
+		return;
+	e = c->early;
+	c->early = e->next;
+	c->nearly--;
+	free(e);
+}
+
+static void companion_take(struct companion *c, struct unexpected *e)
+{
+	const struct control_body *body = (const void *)e->data;
+	const size_t least = sizeof(*body) + sizeof(struct companion_letter);
+
+	if (e->header.len > least && body->kind == COMPANION_CARRY) {
+		companion_take_letter(c, e);
+		return;
+	}
+	if (e->header.len >= sizeof(*body) && body->kind == COMPANION_LEAVE)
+		c->left[e->peer] = 1;
+	free(e);
+}
+
+int companion_look(struct companion *c)
+{
+	struct context *context = c->context;
+	struct unexpected *e;
+	int news = 0;
+
+	while ((e = match_take(&context->match, MATCH_CONTROL)))
+		companion_take(c, e);
+	for (int r = 0; r < context->nranks; r++)
+		if (context->failure[r] && !c->left[r] && !atomic_load(&c->lost[r])) {
+			atomic_store(&c->lost[r], 1);
+			news = 1;
+		}
+	return news;
+}
+
+struct unexpected *companion_receive(struct context *context)
+{
+	struct companion *c = context->companion;
+	struct unexpected *e;
+
+	if (!c)
+		return NULL;
+	context_lock(c->context);
+	e = context->letters;
+	if (e)
+		context->letters = e->next;
+	pthread_mutex_unlock(&c->context->lock);
+	return e;
+}
+
+void companion_deliver_early(struct companion *c, struct context *context)
+{
+	struct unexpected **at = &c->early, *e;
+	int from;
+
+	while ((e = *at))
+		if (companion_is_for(context, e, &from)) {
+			*at = e->next;
+			c->nearly--;
+			companion_deliver(context, e, from);
+		} else {
+			at = &e->next;
+		}
+}

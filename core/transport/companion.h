@@ -44,6 +44,11 @@ void companion_forget(struct context *context);
  */
 void companion_await(const struct context *context, int64_t timeout_ms);
 /*
+ * Before the backend makes a communicator of the survivors of one that has failed: waits until the watcher has aborted
+ * the backend for that failure, at most so long.  Later its abort would end the new communicator's making.
+ */
+void companion_await_abort(const struct context *context, int64_t timeout_ms);
+/*
  * COLL_SUCCESS, or COLL_ERR_PEER_LOST if the companion has lost a rank of the context.  For a context that is not
  * watched yet; its `origin` is set.
  */

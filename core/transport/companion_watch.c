@@ -100,17 +100,28 @@ void companion_await(const struct context *context, int64_t timeout_ms)
 		poll(NULL, 0, 1);
 }
 
+void companion_await_abort(const struct context *context, int64_t timeout_ms)
+{
+	const int64_t deadline = clock_deadline(timeout_ms);
+
+	if (!context->companion || !atomic_load(&context->alarm.ended))
+		return;
+	companion_wake(context->companion);
+	while (!atomic_load(&context->alarm.aborted) && clock_remaining(deadline) > 0)
+		poll(NULL, 0, 1);
+}
+
 /* Each context has its alarm or its letter before the first abort, which may take long. */
 static void companion_abort_ended(struct companion *c)
 {
 	for (struct context *w = c->watched; w; w = w->next_watched) {
 		const coll_native_t *native = w->plugin->backend.native;
 
-		if (!atomic_load(&w->alarm.ended) || w->alarm.aborted)
+		if (!atomic_load(&w->alarm.ended) || atomic_load(&w->alarm.aborted))
 			continue;
-		w->alarm.aborted = 1;
 		if (native && native->abort)
 			native->abort(w->ep);
+		atomic_store(&w->alarm.aborted, 1);
 	}
 }
 

@@ -284,6 +284,8 @@ int context_derive_open(struct context *context, const struct context_making *ma
 {
 	int code, lost;
 
+	if (making->exclude)
+		companion_await_abort(context->parent, context->host.timeout_ms);
 	atomic_store(&context->deriving, 1);
 	if (making->exclude || context->plugin->backend.native->split)
 		code = context_derive_native(context, making);

@@ -66,7 +66,7 @@ struct alarm {
 		news; /* ranks were lost, or letters have come, since the last context_progress */
 	_Atomic int ended; /* ranks are lost, or a letter has come that ends the communicator */
 	char text[512];
-	int aborted; /* of the watcher alone: it has aborted the backend */
+	_Atomic int aborted; /* then the watcher has aborted the backend */
 };
 
 struct context {

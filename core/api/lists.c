@@ -104,9 +104,12 @@ static int list_check_overlap(struct list_call *l)
 		list_name(b, other, sizeof(other));
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "%s: %s and %s overlap, and the operation writes there: give each "
-				 "a buffer of its own (in place the single buffer is that of this "
-				 "rank, %d, in the list)",
-				 l->what, one, other, l->comm->rank);
+				 "a buffer of its own%s",
+				 l->what, one, other,
+				 l->sends && l->recvs
+					 ? ""
+					 : "; in place the single buffer is that of this rank in "
+					   "the list");
 	}
 	return COLL_SUCCESS;
 }

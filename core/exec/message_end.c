@@ -166,7 +166,7 @@ static int message_has_left(const struct message *m)
 {
 	const struct comm *comm = m->comm;
 
-	if (!comm->nleft || m->done || !message_is_posted(m))
+	if (!comm->nleft || m->done || (m->args.kind != COLL_KIND_NONE && !message_is_posted(m)))
 		return 0;
 	return m->args.peer == COLL_ANY_SOURCE ? comm->nleft == comm->nranks - 1
 					       : comm->peer_state[m->args.peer] == PEER_LEFT;
@@ -181,7 +181,8 @@ int message_check_left(struct message *m)
 	if (!message_has_left(m))
 		return 0;
 	message_describe(&m->args, what, sizeof(what));
-	engine_cancel_recv(m->comm->context, &m->u.in.recv);
+	if (m->args.kind != COLL_KIND_NONE) /* a probe is in no list */
+		engine_cancel_recv(m->comm->context, &m->u.in.recv);
 	if (m->args.peer == COLL_ANY_SOURCE)
 		message_end(m, COLL_ERR_PEER_LOST,
 			    "all other ranks destroyed their communicators while rank %d waited in "

@@ -896,7 +896,7 @@ COLL_API coll_result_t coll_scatterv(const void *sendbuf, const size_t *sendcoun
  *
  * ...bufs     nranks pointers; the library copies them during the call.  Buffer r, of `count` elements, has the place
  *             of rank r's part in the buffer of the plain form.  Where only root uses the list, it may be NULL on the
- *             other ranks; pointers are not looked at if count is 0.
+ *             other ranks.  If count is 0 the list must be there, but its pointers are not looked at.
  * Overlap     Buffers must not overlap where the call writes.  In place sendbuf is recvbufs[rank], or recvbuf is
  *             sendbufs[rank]; alltoall has no form in place.
  * Memory      All buffers of a list lie in memory of one kind, in CUDA memory of one device, and at addresses that

@@ -455,10 +455,18 @@ static void is_left(struct rank *r)
 	coll_request_t from = NULL, any = NULL, to = NULL;
 	coll_comm_t twin = NULL;
 	coll_result_t error = 0;
+	coll_status_t s = {.size = sizeof(s)};
 
 	if (!rank_did(r, coll_comm_dup(r->comm, &twin), "dup"))
 		return;
 	if (r->rank == 0) {
+		is(r, coll_probe(1, 4, twin, &s), COLL_ERR_PEER_LOST,
+		   "probe of the rank that leaves");
+		says(r, "rank 1 destroyed its communicator while rank 0 waited in coll_probe",
+		     "its text");
+		is(r, coll_probe(COLL_ANY_SOURCE, 5, twin, &s), COLL_ERR_PEER_LOST,
+		   "probe of any rank");
+		rank_did(r, coll_probe(1, 6, twin, &s), "probe of a message from before");
 		coll_irecv(&x[0], 1, COLL_INT32, 1, 4, twin, &from);
 		coll_irecv(&x[1], 1, COLL_INT32, COLL_ANY_SOURCE, 5, twin, &any);
 		is(r, coll_wait(from), COLL_ERR_PEER_LOST, "from the rank that left");

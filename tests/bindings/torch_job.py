@@ -509,6 +509,9 @@ def several():
         ("a dense and a sparse tensor", "invalid tensor layout", [one, one.to_sparse()]),
     ):
         raises(f"a sum of {name} raises", words, lambda tensors=tensors: GROUP().allreduce(tensors))
+    average = dist.AllreduceOptions()
+    average.reduceOp = dist.ReduceOp.AVG
+    raises("an average of several tensors raises", "take one tensor", lambda: GROUP().allreduce([one, one], average))
     for name, words, outputs in (
         ("too few lists", "tensor lists to have the same length", []),
         ("too short a list", "invalid output tensor list", [[one] * (SIZE - 1)]),

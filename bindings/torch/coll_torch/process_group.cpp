@@ -268,6 +268,9 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::allreduce(Tensors &tensors,
 	if (tensors[0].is_sparse())
 		return allreduce_sparse(tensors, opts);
 	check_cpu("allreduce", tensors);
+	if (tensors.size() > 1 &&
+	    (opts.reduceOp == ReduceOp::AVG || opts.reduceOp == ReduceOp::PREMUL_SUM))
+		invalid("allreduce", "AVG and PREMUL_SUM take one tensor a rank");
 	Reduction reduction(opts.reduceOp, tensors[0].scalar_type(), comm_->handle);
 	auto work = begin(OpType::ALLREDUCE, "coll:all_reduce", tensors);
 	at::Tensor buffer = dense_in_place(*work, tensors[0]);

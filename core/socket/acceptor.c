@@ -238,9 +238,10 @@ static int acceptor_check_rank(const struct acceptor *a, const struct handshake_
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "the number of ranks differs: %u on rank %u, %u on rank %u",
 				 nranks, rank, hs->nranks, hs->rank);
+	/* A rank that has ended leaves its port to others. */
 	if (le32toh(answer->to) != hs->rank)
-		return error_set(COLL_ERR_INVALID_USAGE,
-				 "rank %u wants to reach rank %u, but this is rank %u", rank,
+		return error_set(COLL_ERR_PEER_LOST,
+				 "rank %u wants to reach rank %u, but rank %u listens there", rank,
 				 le32toh(answer->to), hs->rank);
 	/* Usually the higher rank of two dials, so a lower rank must not come. */
 	if (rank >= nranks || rank == hs->rank || (rank < hs->rank && !hs->any_order) ||
@@ -296,8 +297,11 @@ static int acceptor_check(struct acceptor *a, int i)
 		return 0;
 	}
 	acceptor_refuse(a, i, code);
-	/* A second process with a rank is one too many, so the rendezvous goes on.  Other faults stay. */
-	return code == COLL_ERR_INVALID_USAGE ? 0 : code;
+	/*
+	 * A second process with a rank is one too many, and a process that looks for another rank is
+	 * none of this rank's affairs: the rendezvous goes on.  Other faults stay.
+	 */
+	return code == COLL_ERR_INVALID_USAGE || code == COLL_ERR_PEER_LOST ? 0 : code;
 }
 
 static int acceptor_recv_answer(struct acceptor *a, int i)

@@ -324,6 +324,24 @@ static void test_other_job(void)
 	site_close(&good);
 }
 
+/* The port of a rank that has ended may be another rank's by now. */
+static void test_other_rank(void)
+{
+	struct site other;
+	struct site *const sites[] = {&other};
+	struct dial dial = {0};
+	int code;
+
+	site_open(&other, NULL, job_key);
+	other.hs.rank = 2;
+	meet(&dial, sites, 1, &code);
+	is_int(code, COLL_ERR_PEER_LOST, "another rank of the job listens at the address");
+	has_str(error_text(), "rank 3 wants to reach rank 1, but rank 2 listens there",
+		"the error names all three");
+	is_int(other.connected, 0, "the other rank takes no connection");
+	site_close(&other);
+}
+
 /* A mac of which any byte is wrong is no proof. */
 static void test_seal(void)
 {
@@ -457,6 +475,7 @@ int main(void)
 	test_silence(0);
 	test_silence(1);
 	test_other_job();
+	test_other_rank();
 	test_session_key();
 	test_seal();
 	test_nobody();

@@ -34,6 +34,7 @@ static void ucx_free(struct ucx *u)
 		ucx_lib.ucp_cleanup(u->context);
 	ucx_zcopy_free(u);
 	ucx_free_deferred(u);
+	ucx_gap_close(u);
 	ucx_calls_close(u);
 	free(u->addresses);
 	free(u->record);

@@ -39,9 +39,13 @@
 #define UCX_RDMA_ZCOPY ((uint64_t)256 << 10) /* over RDMA: the default of the option zcopy */
 /* Up to this many bytes ucx_issue first asks UCX for immediate completion. */
 #define UCX_SHORT 64
-/* Calls of progress() without a frame, after which all frames of a failed peer have come. */
-#define UCX_QUIET_CALLS 8
-#define UCX_HELLO       256 /* bytes of a hello's payload; UCX_AM_HELLO says why */
+/*
+ * Calls of progress() without a frame, after which all frames of a failed peer have come: a queue in shared memory has
+ * 256 slots, and UCX reads 1 to 16 of them a call (UCX_POSIX_FIFO_SIZE, UCX_POSIX_FIFO_MAX_POLL).
+ */
+#define UCX_QUIET_CALLS 64
+#define UCX_GAP_MS      1000 /* longest wait for a living rank that is just writing into a queue */
+#define UCX_HELLO       256  /* bytes of a hello's payload; UCX_AM_HELLO says why */
 #define UCX_RELEASE_MS  100 /* longest wait for a transfer to end before its connection is closed */
 
 /* ----------------------------------------------------------------- on the wire -- */
@@ -156,7 +160,9 @@ struct ucx_frame_handler {
 
 /* A receive queue of this endpoint in shared memory. */
 struct ucx_queue {
-	struct ucx_queue_head *head;
+	struct ucx_queue_head *head; /* in a mapping of `size` bytes */
+	uint64_t size;
+	int mapped; /* the mapping is ours, not UCX's */
 	uint64_t slots;
 	uint64_t claimed; /* number of slots that were claimed when the gap was looked for */
 };
@@ -217,6 +223,8 @@ struct ucx {
 	_Atomic uint64_t *calls_of_ucx, calls_unshared;
 	int calls_fd; /* of the shared memory, or -1 */
 	enum ucx_gap gap;
+	int64_t gap_deadline;   /* clock_now_ms when the wait for living ranks ends */
+	uint64_t gap_last_call; /* the value of u->calls when a gap was last there */
 	struct ucx_queue queue[UCX_QUEUES];
 	int queues;
 };
@@ -489,6 +497,10 @@ static inline void ucx_reenter(struct ucx *u)
 void ucx_gap_expect(struct ucx *u);
 /* Looks for the gap and closes it, once no living rank can be about to fill it. */
 void ucx_gap_advance(struct ucx *u);
+/* May frames that came before the last death still stand behind the gap, unread? */
+int ucx_gap_hides_frames(const struct ucx *u);
+/* Gives the queues' memory back. */
+void ucx_gap_close(struct ucx *u);
 
 /* ------------------------------------------------------------------ ucx_probe.c -- */
 

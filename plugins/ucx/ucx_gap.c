@@ -198,6 +198,13 @@ static uint64_t ucx_count_slots(struct ucx_queue_head *head, uint64_t size)
 	return n == slots ? slots : 0;
 }
 
+static int ucx_is_head(const struct ucx_queue_head *head, const struct sockaddr_un *name,
+		       socklen_t length)
+{
+	return head->pid == getpid() && head->socket.length == length &&
+	       !memcmp(&head->socket.name, name, length);
+}
+
 /* Is there a queue with this socket?  Another thread may just be unmapping the memory, so the kernel reads it. */
 static int ucx_is_queue(int memory_fd, uint64_t at, const struct sockaddr_un *name,
 			socklen_t length)
@@ -205,8 +212,38 @@ static int ucx_is_queue(int memory_fd, uint64_t at, const struct sockaddr_un *na
 	struct ucx_queue_head head;
 
 	return pread(memory_fd, (void *)&head, sizeof(head), (off_t)at) == sizeof(head) &&
-	       head.pid == getpid() && head.socket.length == length &&
-	       !memcmp(&head.socket.name, name, length);
+	       ucx_is_head(&head, name, length);
+}
+
+static void ucx_queue_unmap(struct ucx_queue *queue)
+{
+	if (queue->mapped)
+		munmap(queue->head, queue->size);
+	queue->mapped = 0;
+}
+
+static int ucx_shares_process(const struct ucx *u)
+{
+	for (uint32_t i = 0; i < u->nranks; i++)
+		if (i != u->rank && kit_shares(u->host, i, COLL_SHARES_PROCESS))
+			return 1;
+	return 0;
+}
+
+/*
+ * Maps UCX's memory from begin to end once more: mremap of 0 bytes of a shared mapping does so.  UCX's own mapping is
+ * not safe.  If several ranks share the process, each that sends to this rank has a mapping of the queue, too, and
+ * may just be unmapping the one that was found.  Huge pages cannot be mapped twice like this.
+ */
+static int ucx_queue_map(const struct ucx *u, struct ucx_queue *queue, uint64_t begin, uint64_t end)
+{
+	void *found = (void *)(uintptr_t)begin, *memory;
+
+	queue->size = end - begin;
+	memory = mremap(found, 0, queue->size, MREMAP_MAYMOVE);
+	queue->mapped = memory != MAP_FAILED;
+	queue->head = queue->mapped ? memory : found;
+	return queue->mapped || !ucx_shares_process(u);
 }
 
 /* Looks for the queue in UCX's shared memory: lines such as "7f00-7f30 rw-s ... /dev/shm/ucx_shm_posix_1". */
@@ -224,14 +261,28 @@ static void ucx_find_queue(struct ucx *u, const struct sockaddr_un *name, sockle
 		    sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &begin, &end, modes) != 3 ||
 		    strcmp(modes, "rw-s") != 0 || !ucx_is_queue(memory_fd, begin, name, length))
 			continue;
-		queue->head = (struct ucx_queue_head *)(uintptr_t)begin;
-		queue->slots = ucx_count_slots(queue->head, end - begin);
-		u->queues += queue->slots > 0;
+		if (!ucx_queue_map(u, queue, begin, end))
+			continue;
+		/* Between the two looks other memory may have come to that address. */
+		queue->slots = ucx_is_head(queue->head, name, length)
+				       ? ucx_count_slots(queue->head, queue->size)
+				       : 0;
+		if (queue->slots)
+			u->queues++;
+		else
+			ucx_queue_unmap(queue);
 	}
 	if (maps)
 		fclose(maps);
 	if (memory_fd >= 0)
 		close(memory_fd);
+}
+
+void ucx_gap_close(struct ucx *u)
+{
+	for (int i = 0; i < u->queues; i++)
+		ucx_queue_unmap(&u->queue[i]);
+	u->queues = 0;
 }
 
 /* A queue is this endpoint's if its socket is one that the endpoint's worker watches. */
@@ -249,7 +300,7 @@ static int ucx_find_queue_of(int fd, void *arg)
 
 static void ucx_find_queues(struct ucx *u)
 {
-	u->queues = 0;
+	ucx_gap_close(u);
 	ucx_each_watched(u->efd, ucx_find_queue_of, u);
 }
 
@@ -273,12 +324,23 @@ static void ucx_gap_begin(struct ucx *u)
 		open |= ucx_queue_is_open(queue);
 	}
 	u->gap = open ? UCX_GAP_OPEN : UCX_GAP_NONE;
+	u->gap_deadline = clock_now_ms() + UCX_GAP_MS;
+	if (!open)
+		ucx_gap_close(u);
 	for (uint32_t i = 0; open && i < u->nranks; i++) {
 		struct ucx_peer *peer = &u->peer[i];
 
 		peer->calls_then = peer->calls_of_ucx ? atomic_load(peer->calls_of_ucx) : 1;
 		peer->may_fill = i != u->rank && ucx_may_share_memory(u, i);
 	}
+}
+
+/* A rank that is stopped while it writes hides the frames behind its slot for good, but not the death. */
+int ucx_gap_hides_frames(const struct ucx *u)
+{
+	if (u->gap == UCX_GAP_NONE)
+		return u->calls - u->gap_last_call <= UCX_QUIET_CALLS;
+	return u->gap == UCX_GAP_EXPECTED || clock_now_ms() < u->gap_deadline;
 }
 
 /*
@@ -301,6 +363,7 @@ void ucx_gap_advance(struct ucx *u)
 		ucx_gap_begin(u);
 	if (u->gap != UCX_GAP_OPEN)
 		return;
+	u->gap_last_call = u->calls;
 	for (uint32_t i = 0; i < u->nranks; i++) {
 		u->peer[i].may_fill = ucx_may_fill(&u->peer[i]);
 		if (u->peer[i].may_fill)
@@ -308,6 +371,7 @@ void ucx_gap_advance(struct ucx *u)
 	}
 	for (int i = 0; i < u->queues; i++)
 		n += ucx_queue_close(&u->queue[i]);
+	ucx_gap_close(u);
 	u->gap = UCX_GAP_NONE;
 	u->moved = 1;
 	kit_log(u->host, COLL_LOG_INFO,

@@ -57,7 +57,8 @@ static void ucx_on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 
 	(void)ep;
 	peer->broken = 1;
-	if (peer->same_host)
+	/* A thread of this process is never killed alone. */
+	if (peer->same_host && !kit_shares(peer->owner->host, peer->rank, COLL_SHARES_PROCESS))
 		ucx_gap_expect(peer->owner);
 	if (peer->failure)
 		return;
@@ -240,7 +241,8 @@ void ucx_refuse(struct ucx *u, struct ucx_peer *peer, const char *why)
 /* A failed peer is given up only after its last frames, which may still be in UCX's queues. */
 static int ucx_all_received(const struct ucx *u, const struct ucx_peer *peer)
 {
-	return peer->refused || (u->calls - peer->last_seen > UCX_QUIET_CALLS && !u->deferred);
+	return peer->refused || (u->calls - peer->last_seen > UCX_QUIET_CALLS && !u->deferred &&
+				 !ucx_gap_hides_frames(u));
 }
 
 int ucx_await(struct ucx *u, int (*done)(void *arg), void *arg, int64_t timeout_ms)

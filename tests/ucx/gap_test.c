@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * gap_test.c - a rank that is killed while it writes into another rank's receive queue in shared memory does not
- * block that queue for the other ranks; and a slot that a living rank is just writing is not taken from it.
+ * block that queue for the other ranks; a slot that a living rank is just writing is not taken from it; and the last
+ * message of a rank that ends meanwhile arrives behind that slot.
  *
  * The test runs the sender step by step (ptrace), until it has claimed a slot of rank 0's queue and not filled it.
  */
@@ -21,10 +22,13 @@ struct scene {
 	double took[NRANKS];
 };
 
-/* One run: `sender` is stopped in the middle of a send to rank 0 of `bytes` bytes, and rank 2 is killed. */
+/*
+ * One run: `sender` is stopped in the middle of a send to rank 0 of `bytes` bytes, and rank 2 is killed; or it
+ * `leaves`, after a message to rank 0.
+ */
 struct run {
 	const char *name;
-	int sender, bytes;
+	int sender, bytes, leaves;
 };
 
 static struct scene *scene;
@@ -41,22 +45,20 @@ static int until(_Atomic int *mark, int n)
 
 /* ------------------------------------------------------------------------- the ranks -- */
 
-static void send_stepwise(coll_comm_t comm)
+static coll_result_t send_to_reader(coll_comm_t comm)
 {
 	char bytes[MOST];
 
 	memset(bytes, 'x', sizeof(bytes));
-	raise(SIGSTOP);
-	coll_send(bytes, (size_t)run->bytes, COLL_INT8, READER, 0, comm, NULL);
+	return coll_send(bytes, (size_t)run->bytes, COLL_INT8, READER, 0, comm, NULL);
 }
 
-static void receive(struct rank *r, coll_comm_t comm)
+static void receive(struct rank *r, coll_comm_t comm, int source)
 {
 	char bytes[MOST] = "";
 	double from = ranks_now();
 
-	if (!rank_did(r,
-		      coll_recv(bytes, (size_t)run->bytes, COLL_INT8, run->sender, 0, comm, NULL),
+	if (!rank_did(r, coll_recv(bytes, (size_t)run->bytes, COLL_INT8, source, 0, comm, NULL),
 		      "receive") ||
 	    !rank_did(r, coll_sync(comm), "the wait for the message"))
 		return;
@@ -103,13 +105,20 @@ static void run_rank(int rank)
 	    !sums_to(&r, r.comm, 1, NRANKS, "allreduce"))
 		_exit(1);
 	atomic_fetch_add(&scene->ready, 1);
-	if (rank == run->sender)
-		send_stepwise(rank == 2 ? r.comm : pair);
+	if (rank == run->sender) {
+		raise(SIGSTOP);
+		send_to_reader(rank == 2 ? r.comm : pair);
+	}
 	if (!until(&scene->go, 1))
 		_exit(1);
+	if (rank == READER && run->leaves)
+		receive(&r, r.comm, 2);
 	if (rank == READER && run->sender == 1)
-		receive(&r, pair);
-	survive(&r);
+		receive(&r, pair, 1);
+	if (rank == 2 && rank_did(&r, send_to_reader(r.comm), "send"))
+		rank_did(&r, coll_sync(r.comm), "the wait for the last message");
+	if (!run->leaves)
+		survive(&r);
 	coll_comm_destroy(pair);
 	coll_comm_destroy(r.comm);
 	_exit(0);
@@ -212,7 +221,7 @@ static void play(const struct run *what)
 			run_rank(r);
 	}
 	gap = until(&scene->ready, NRANKS) && step_to_gap(pid[run->sender], pid[READER]);
-	for (int r = gap ? 2 : 0; r < NRANKS; r++)
+	for (int r = gap ? 2 : 0; r < NRANKS && !(gap && run->leaves); r++)
 		kill(pid[r], SIGKILL);
 	atomic_store(&scene->go, 1);
 	if (run->sender == 1) {
@@ -236,10 +245,11 @@ static void play(const struct run *what)
 int main(void)
 {
 	static const struct run runs[] = {
-		{"killed in a short frame", 2, 8},
-		{"killed in a long frame", 2, MOST},
-		{"another killed, while a living rank writes", 1, 8},
-		{"another killed, while a living rank writes a long frame", 1, MOST},
+		{"killed in a short frame", 2, 8, 0},
+		{"killed in a long frame", 2, MOST, 0},
+		{"another killed, while a living rank writes", 1, 8, 0},
+		{"another killed, while a living rank writes a long frame", 1, MOST, 0},
+		{"another leaves, while a living rank writes", 1, 8, 1},
 	};
 
 	scene = ranks_memory(sizeof(*scene));

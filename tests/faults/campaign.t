@@ -11,8 +11,16 @@ trials=4
 
 # try BACKEND SCENE TRIALS: no survivor hangs, and each has the right error in time.
 try() {
-    timeout 300 "$campaign" -s "$(date +%N | sed 's/^0*//')" "$@" >"$dir/out" 2>"$dir/err" </dev/null
-    tap_result $? "$1, $2: $3 trials" "$(cat "$dir/out"; tail -n 5 "$dir/err")"
+    run "$campaign" "$@"
+}
+
+# run PROGRAM [BACKEND] SCENE TRIALS
+run() {
+    local program=$1
+
+    shift
+    timeout 300 "$program" -s "$(date +%N | sed 's/^0*//')" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    tap_result $? "${program##*/} $*" "$(cat "$dir/out"; tail -n 5 "$dir/err")"
 }
 
 backends="tcp tcp-sockets"
@@ -36,5 +44,9 @@ try tcp strangers-start 2000
 try tcp strangers-run 2000
 none "strangers find no port of a running job on tcp" "$(grep -v '^row|strangers-run|tcp|0|0|0|' "$dir/out")"
 [ "$backends" = "${backends%ucx}" ] || try ucx-ports strangers-run 200
+
+for scene in kill exit stop missing count order fewer; do
+    run "${top_builddir:-.}/tests/nccl/companion_campaign" $scene 1
+done
 
 done_testing

@@ -6,18 +6,23 @@
 #   FAULTS_TRIALS=100 make check-faults          deaths a row; default 1000
 #   FAULTS_STRANGERS=1000 make check-faults      strangers a row; default 100000
 #   FAULTS_SCENES="kill init" make check-faults  these rows only, beside the rows of earlier runs
-#   FAULTS_BACKENDS=tcp make check-faults        these backends only: tcp tcp-sockets ucx ucx-ports simulated
+#   FAULTS_BACKENDS=tcp make check-faults        these backends only: tcp tcp-sockets ucx ucx-ports simulated nccl
+#   FAULTS_NCCL_TRIALS=20 make check-faults      faults with 2, with 3 and with 4 ranks of nccl; default 20
 #
 # Writes tests/faults/RESULTS.md of the build tree.  The exit status is 1 if there was a miss.
 set -u
 build=${top_builddir:-.}
 campaign=$build/tests/faults/campaign
+companion=$build/tests/nccl/companion_campaign
 rows=$build/tests/faults/campaign.rows
 misses=$build/tests/faults/campaign.misses
 trials=${FAULTS_TRIALS:-1000}
 strangers=${FAULTS_STRANGERS:-100000}
-scenes=${FAULTS_SCENES:-kill survive split dup shrink init destroy abort strangers-start strangers-run}
-wanted=${FAULTS_BACKENDS:-tcp tcp-sockets ucx ucx-ports simulated}
+nccl_trials=${FAULTS_NCCL_TRIALS:-20}
+nccl_scenes="kill exit stop missing count kind root op type order fewer group"
+scenes=${FAULTS_SCENES:-kill survive split dup shrink init destroy abort strangers-start strangers-run
+    exit stop missing count kind root op type order fewer group calm}
+wanted=${FAULTS_BACKENDS:-tcp tcp-sockets ucx ucx-ports simulated nccl}
 seed=${FAULTS_SEED:-20261122}
 commit=$(git -C "${top_srcdir:-.}" rev-parse --short HEAD 2>/dev/null || echo unknown)
 status=0
@@ -29,6 +34,9 @@ trap 'rm -f "$out"' EXIT
 # Can the scene run on the backend?
 fits() {
     case $2:$1 in
+    calm:nccl) return 0 ;;
+    *:nccl) [[ " $nccl_scenes " = *" $2 "* ]]; return ;;
+    exit:* | stop:* | missing:* | count:* | kind:* | root:* | op:* | type:* | order:* | fewer:* | group:* | calm:*) return 1 ;;
     strangers-*:simulated) return 1 ;; # no ports
     strangers-*:*) ;;
     *:ucx-ports) return 1 ;;
@@ -41,8 +49,14 @@ run() {
     local backend=$1 scene=$2 n=$trials
 
     [ "${scene#strangers}" = "$scene" ] || n=$strangers
+    [ "$backend" != nccl ] || n=$nccl_trials
+    [ "$scene" != calm ] || n=100000
     echo "$scene on $backend: $n" >&2
-    "$campaign" -s "$seed" "$backend" "$scene" "$n" >"$out" 2>/dev/null || status=1
+    if [ "$backend" = nccl ]; then
+        "$companion" -s "$seed" "$scene" "$n" >"$out" 2>/dev/null || status=1
+    else
+        "$campaign" -s "$seed" "$backend" "$scene" "$n" >"$out" 2>/dev/null || status=1
+    fi
     sed -i "/^[^|]*|$scene|$backend|/d" "$rows" "$misses"
     sed -n "s/^row|\(.*\)/row|\1|$commit/p" "$out" >>"$rows"
     grep '^miss|' "$out" >>"$misses"
@@ -66,16 +80,24 @@ promise() {
     init) echo "killed in init: an error, at the latest after \`init_timeout\` (4 s here)" ;;
     destroy) echo "killed in destroy: it returns, at the latest after \`destroy_timeout\` (5 s)" ;;
     abort) echo "a rank aborts in 4 KiB allreduces (ranks are threads): an error that names it" ;;
+    exit) echo "a rank ends: an error that names it" ;;
+    stop) echo "stopped by SIGSTOP: after \`timeout\`, 1 s here, an error that names it" ;;
+    missing) echo "a rank makes no further call: the same, with its last call" ;;
+    count | kind | root | op | type) echo "a rank calls with another $1: an error with both calls" ;;
+    order) echo "a rank makes two calls in another order: the same" ;;
+    fewer) echo "a rank leaves a call out: the same" ;;
+    group) echo "a rank calls with another count in a group: the same" ;;
+    calm) echo "correct calls of all kinds by all ranks: no error" ;;
     strangers-start) echo "while the job starts" ;;
     strangers-run) echo "while the job runs" ;;
     esac
 }
 
-# cells SCENE: prints the rows of a scene as rows of a table.
+# cells SCENE [-e]: prints the rows of a scene as rows of a table; with -e those of nccl, else all others.
 cells() {
     local name backend rest
 
-    grep "^row|$1|" "$rows" | while IFS='|' read -r _ name backend rest; do
+    grep "^row|$1|" "$rows" | grep "${2:--v}" '|nccl|' | while IFS='|' read -r _ name backend rest; do
         echo "| $backend | $(promise "$name") | ${rest//|/ | } |"
     done
 }
@@ -116,6 +138,16 @@ results() {
     echo "|---|---|---|---|---|---|---|---|"
     cells strangers-start
     cells strangers-run
+    echo
+    echo "nccl, over the stand-ins for NCCL and the CUDA driver, with the companion over tcp. As many faults with 2 as with 3"
+    echo "and with 4 ranks; \`stall_after\` is 0.5 s. Times are from the fault, of calls that differ from the last rank's"
+    echo "call, to the return of a rank's call. A miss is a rank without the right error: the victim's name, or both calls."
+    echo
+    echo "| backend | promise | faults | ranks with an error | median | 99.9 % | maximum | hangs | misses | commit |"
+    echo "|---|---|---|---|---|---|---|---|---|---|"
+    for scene in $nccl_scenes calm; do
+        cells $scene -e
+    done
     if [ -s "$misses" ]; then
         echo
         echo "## Misses"

@@ -71,25 +71,26 @@ for scene in $scenes; do
 done
 
 promise() {
-    case $1 in
-    kill) echo "killed in 4 KiB allreduces: an error that names the dead rank" ;;
-    survive) echo "the same; then the survivors shrink, and add" ;;
-    split) echo "killed in split: an error in the split or the new communicator; then shrink" ;;
-    dup) echo "killed in dup: the same" ;;
-    shrink) echo "killed in shrink: an error in the shrink or the new communicator; then shrink" ;;
-    init) echo "killed in init: an error, at the latest after \`init_timeout\` (4 s here)" ;;
-    destroy) echo "killed in destroy: it returns, at the latest after \`destroy_timeout\` (5 s)" ;;
-    abort) echo "a rank aborts in 4 KiB allreduces (ranks are threads): an error that names it" ;;
-    exit) echo "a rank ends: an error that names it" ;;
-    stop) echo "stopped by SIGSTOP: after \`timeout\`, 1 s here, an error that names it" ;;
-    missing) echo "a rank makes no further call: the same, with its last call" ;;
-    count | kind | root | op | type) echo "a rank calls with another $1: an error with both calls" ;;
-    order) echo "a rank makes two calls in another order: the same" ;;
-    fewer) echo "a rank leaves a call out: the same" ;;
-    group) echo "a rank calls with another count in a group: the same" ;;
-    calm) echo "correct calls of all kinds by all ranks: no error" ;;
-    strangers-start) echo "while the job starts" ;;
-    strangers-run) echo "while the job runs" ;;
+    case $1:$2 in
+    kill:nccl) echo "killed in 8-byte allreduces: an error that names the dead rank" ;;
+    kill:*) echo "killed in 4 KiB allreduces: an error that names the dead rank" ;;
+    survive:*) echo "the same; then the survivors shrink, and add" ;;
+    split:*) echo "killed in split: an error in the split or the new communicator; then shrink" ;;
+    dup:*) echo "killed in dup: the same" ;;
+    shrink:*) echo "killed in shrink: an error in the shrink or the new communicator; then shrink" ;;
+    init:*) echo "killed in init: an error, at the latest after \`init_timeout\` (4 s here)" ;;
+    destroy:*) echo "killed in destroy: it returns, at the latest after \`destroy_timeout\` (5 s)" ;;
+    abort:*) echo "a rank aborts in 4 KiB allreduces (ranks are threads): an error that names it" ;;
+    exit:*) echo "a rank ends: an error that names it" ;;
+    stop:*) echo "stopped by SIGSTOP: after \`timeout\`, 1 s here, an error that names it" ;;
+    missing:*) echo "a rank makes no further call: the same, with its last call" ;;
+    count:* | kind:* | root:* | op:* | type:*) echo "a rank calls with another $1: an error with both calls" ;;
+    order:*) echo "a rank makes two calls in another order: the same" ;;
+    fewer:*) echo "a rank leaves a call out: the same" ;;
+    group:*) echo "a rank calls with another count in a group: the same" ;;
+    calm:*) echo "correct calls of all kinds by all ranks: no error" ;;
+    strangers-start:*) echo "while the job starts" ;;
+    strangers-run:*) echo "while the job runs" ;;
     esac
 }
 
@@ -98,7 +99,7 @@ cells() {
     local name backend rest
 
     grep "^row|$1|" "$rows" | grep "${2:--v}" '|nccl|' | while IFS='|' read -r _ name backend rest; do
-        echo "| $backend | $(promise "$name") | ${rest//|/ | } |"
+        echo "| $backend | $(promise "$name" "$backend") | ${rest//|/ | } |"
     done
 }
 

@@ -135,6 +135,33 @@ static int32_t ucx_start(struct ucx *u, coll_error_t *err)
 	return code ? code : ucx_wait_open(u, err);
 }
 
+/*
+ * UCX wakes a rank that shares its memory by a socket with an abstract name, which does not reach beyond a network
+ * namespace.
+ */
+static int ucx_lacks_signals(const struct ucx *u)
+{
+	for (uint32_t i = 0; i < u->nranks; i++)
+		if (i != u->rank && ucx_may_share_memory(u, i) &&
+		    !kit_shares(u->host, i, COLL_SHARES_NETWORK))
+			return 1;
+	return 0;
+}
+
+/* Checks what UCX needs; a failure of one rank fails all.  Then UCX may start its thread. */
+static int32_t ucx_prepare(const coll_host_t *host, struct ucx **out, coll_error_t *err)
+{
+	struct ucx_thread thread = {.held = 0};
+	int32_t code = ucx_new(host, out, err);
+
+	if (code || host->nranks < 2)
+		return host->nranks > 1 ? ucx_barrier(host, code, err) : code;
+	code = ucx_barrier(host, ucx_thread_hold(&thread, err), err);
+	ucx_thread_release(&thread);
+	(*out)->no_signals = ucx_lacks_signals(*out);
+	return code;
+}
+
 /* Connects now, so that open() fails if the transports of two ranks do not fit. */
 static int32_t ucx_open_first(struct ucx *u, coll_error_t *err)
 {
@@ -159,13 +186,14 @@ static int32_t ucx_open(const coll_host_t *host, void **ep, coll_error_t *err)
 	int32_t code;
 
 	before = ucx_log_begin(host);
-	code = ucx_new(host, &u, &own);
-	if (!code)
+	code = ucx_prepare(host, &u, &own);
+	if (!code) {
 		code = ucx_start(u, &own);
-	if (code)
-		kit_exchange_fail(host, code, &own);
-	else if (host->nranks > 1)
-		code = ucx_exchange(u, &own);
+		if (code)
+			kit_exchange_fail(host, code, &own);
+		else if (host->nranks > 1)
+			code = ucx_exchange(u, &own);
+	}
 	if (!code && host->nranks > 1)
 		code = ucx_barrier(host, ucx_open_first(u, &own), &own);
 	ucx_log_end(before);

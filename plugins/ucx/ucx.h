@@ -22,6 +22,8 @@
 #include <ucp/api/ucp.h>
 #include <ucs/config/types.h>
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -211,7 +213,8 @@ struct ucx {
 	struct ucx_zrecv *zrecv;
 	int efd; /* the descriptor of the UCP worker */
 	int timer_fd;
-	int wait_fd;     /* epoll over efd, timer_fd and the pidfds */
+	int wait_fd; /* epoll over efd, timer_fd and the pidfds */
+	int no_signals; /* a rank that shares memory is in another network: its signals do not arrive */
 	int poll_peers;  /* the next progress() polls the pidfds */
 	int efd_watched; /* UCX's descriptor ends a sleep */
 	int gone;        /* a rank of this host has ended, or any rank has said goodbye */
@@ -282,8 +285,31 @@ extern struct ucx_lib ucx_lib;
 
 /* Opens UCX; an error if it is missing or too old, or if the process lacks resources. */
 int32_t ucx_library_open(const coll_host_t *host, coll_error_t *err);
-/* Has the process the descriptors and the thread without which UCX would abort it?  Else an error. */
-int32_t ucx_resources_check(coll_error_t *err);
+
+/* ----------------------------------------------------------------- ucx_resources.c -- */
+
+/*
+ * Has the process the descriptors and the thread without which UCX would abort it?  Else an error.  In open() the
+ * descriptors for all ranks count.
+ */
+int32_t ucx_resources_check(const coll_host_t *host, coll_error_t *err);
+
+enum { UCX_THREAD_MS = 1000 }; /* longest wait for the end of a thread */
+
+/* A thread that does nothing but keep a place for UCX's own. */
+struct ucx_thread {
+	int held;
+	pthread_t id;
+	pid_t tid;
+	sem_t begun, end;
+};
+
+/*
+ * A limit of threads is shared by all processes of a user, or of a container.  Before a rank starts UCX, all ranks hold a
+ * thread; each one releases it right before UCX starts its thread.  So no rank takes the place of another's.
+ */
+int32_t ucx_thread_hold(struct ucx_thread *thread, coll_error_t *err);
+void ucx_thread_release(struct ucx_thread *thread);
 
 /* ----------------------------------------------------------------- ucx_context.c -- */
 

@@ -121,6 +121,7 @@ void ucx_log_handler_install(void)
 
 /* Facts about the transports that UCX uses here. */
 struct ucx_transports {
+	int trial;    /* not known yet: the context shows them */
 	int one_host; /* all ranks share one host: no port is needed */
 	int shm, tcp; /* UCX has this transport */
 	int rdma;     /* one of the transports of InfiniBand and RoCE */
@@ -179,6 +180,9 @@ static void ucx_configure(const coll_host_t *host, ucp_config_t *config,
 
 	ucx_lib.ucp_get_version(&major, &minor, &release);
 	ucx_configure_keepalive(host, config, use, minor);
+	/* For its cache of registrations UCX starts its thread: see ucx_thread_hold. */
+	if (use->trial)
+		ucx_set(config, "UCX_RCACHE_ENABLE", "RCACHE_ENABLE", "n");
 	/* With TCP, UCX listens on every address of the host as long as the worker lives. */
 	if (use->one_host)
 		ucx_set(config, "UCX_TLS", "TLS", "^tcp");
@@ -244,7 +248,7 @@ static int32_t ucx_context_make_logged(const coll_host_t *host, uint32_t nranks,
 
 int32_t ucx_context_try(const coll_host_t *host, ucp_context_h *context, coll_error_t *err)
 {
-	const struct ucx_transports use = {0};
+	const struct ucx_transports use = {.trial = 1};
 
 	return ucx_context_make_logged(host, 1, &use, context, err);
 }
@@ -256,7 +260,7 @@ int32_t ucx_context_try(const coll_host_t *host, ucp_context_h *context, coll_er
 int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, int one_host,
 			 ucp_context_h *context, coll_error_t *err)
 {
-	struct ucx_transports use = {.one_host = one_host};
+	struct ucx_transports use = {.trial = 1, .one_host = one_host};
 	char interface_name[UCX_INTERFACE_SIZE];
 	int32_t code = ucx_find_interface(host, interface_name, err);
 	char *text;
@@ -266,6 +270,7 @@ int32_t ucx_context_open(const coll_host_t *host, uint32_t nranks, int one_host,
 	if (code)
 		return code;
 	text = ucx_context_text(*context);
+	use.trial = 0;
 	use.shm = text &&
 		  (strstr(text, "- posix/") || strstr(text, "- sysv/") || strstr(text, "- xpmem/"));
 	use.tcp = text && strstr(text, "- tcp/");

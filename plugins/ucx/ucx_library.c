@@ -171,7 +171,7 @@ static void ucx_tell_slow_load(const coll_host_t *host)
 
 int32_t ucx_library_open(const coll_host_t *host, coll_error_t *err)
 {
-	int32_t code = ucx_resources_check(err);
+	int32_t code = ucx_resources_check(host, err);
 
 	if (code)
 		return code;

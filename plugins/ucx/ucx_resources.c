@@ -1,21 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ucx_resources.c - the check that this process has what UCX takes for granted: UCX 1.13 aborts the process
- * if it gets no descriptor for its thread, or no thread.
+ * if it gets no descriptor for its thread, or no thread; and it waits for seconds, and then blames the connection, if
+ * it gets no descriptor for a peer.
  */
 #include "ucx.h"
 
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 /*
- * UCX opens so many descriptors, measured with UCX 1.13, before it returns errors instead of aborting; and
- * a process whose limit is so high is not checked.
+ * The descriptors of an endpoint, measured with UCX 1.13: so many before UCX returns errors instead of aborting, and for
+ * each connected peer, the descriptor of the peer's process included.  A process whose limit is UCX_DESCRIPTORS_MANY is
+ * not checked.
  */
-enum { UCX_DESCRIPTORS = 16, UCX_DESCRIPTORS_MANY = 65536 };
+enum {
+	UCX_DESCRIPTORS = 16,
+	UCX_DESCRIPTORS_SHARED = 2, /* a peer in shared memory */
+	UCX_DESCRIPTORS_TCP = 3,    /* another peer */
+	UCX_DESCRIPTORS_MANY = 65536
+};
 
 /* The number of descriptors that the process may still open, or -1: enough, or not known. */
 static int ucx_free_descriptors(int *limit)
@@ -42,27 +54,80 @@ static int ucx_free_descriptors(int *limit)
 	return n;
 }
 
-static void *ucx_thread_try(void *arg)
+/* Without the ranks that connect later, when they first need to. */
+static int ucx_needed_descriptors(const coll_host_t *host)
 {
-	return arg;
+	const int64_t mesh = host->nranks > 1 ? host->option_int(host, "mesh") : 0;
+	int n = UCX_DESCRIPTORS;
+
+	for (uint32_t i = 0; i < host->nranks && (int64_t)host->nranks <= mesh; i++)
+		if (i != host->rank)
+			n += kit_shares(host, i, COLL_SHARES_PIDS) ? UCX_DESCRIPTORS_SHARED
+								   : UCX_DESCRIPTORS_TCP;
+	return n;
 }
 
-int32_t ucx_resources_check(coll_error_t *err)
+int32_t ucx_resources_check(const coll_host_t *host, coll_error_t *err)
 {
-	int limit = 0, descriptors = ucx_free_descriptors(&limit), code;
-	pthread_t thread;
+	int limit = 0, free_ones = ucx_free_descriptors(&limit);
+	int needed = ucx_needed_descriptors(host);
+	struct ucx_thread thread;
+	int32_t code;
 
-	if (descriptors >= 0 && descriptors < UCX_DESCRIPTORS)
+	if (free_ones >= 0 && free_ones < needed)
 		return error_fill(err, COLL_ERR_SYSTEM,
 				  "UCX needs %d file descriptors, and this process may open only "
 				  "%d more of its %d: raise the limit (ulimit -n)",
-				  UCX_DESCRIPTORS, descriptors, limit);
-	code = pthread_create(&thread, NULL, ucx_thread_try, NULL);
+				  needed, free_ones, limit);
+	code = ucx_thread_hold(&thread, err);
+	ucx_thread_release(&thread);
+	return code;
+}
+
+/* ----------------------------------------------------------------- a place for a thread -- */
+
+static void *ucx_thread_main(void *arg)
+{
+	struct ucx_thread *thread = arg;
+
+	thread->tid = (pid_t)syscall(SYS_gettid);
+	sem_post(&thread->begun);
+	while (sem_wait(&thread->end))
+		;
+	return NULL;
+}
+
+int32_t ucx_thread_hold(struct ucx_thread *thread, coll_error_t *err)
+{
+	int code;
+
+	sem_init(&thread->begun, 0, 0);
+	sem_init(&thread->end, 0, 0);
+	code = pthread_create(&thread->id, NULL, ucx_thread_main, thread);
+	thread->held = !code;
 	if (code)
 		return error_fill(err, COLL_ERR_SYSTEM,
 				  "UCX needs a thread, and this process can start none: %s; raise "
 				  "the limit (ulimit -u)",
 				  strerror(code));
-	pthread_join(thread, NULL);
+	while (sem_wait(&thread->begun))
+		;
 	return COLL_SUCCESS;
+}
+
+/* A thread that has been joined counts until the kernel has forgotten it, a moment later. */
+void ucx_thread_release(struct ucx_thread *thread)
+{
+	const struct timespec moment = {.tv_nsec = 20 * 1000};
+	const int64_t deadline = clock_now_ms() + UCX_THREAD_MS;
+
+	if (thread->held) {
+		sem_post(&thread->end);
+		pthread_join(thread->id, NULL);
+		while (!syscall(SYS_tgkill, getpid(), thread->tid, 0) && clock_now_ms() < deadline)
+			nanosleep(&moment, NULL);
+	}
+	thread->held = 0;
+	sem_destroy(&thread->begun);
+	sem_destroy(&thread->end);
 }

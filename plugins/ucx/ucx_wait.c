@@ -194,7 +194,8 @@ static void ucx_watch_efd(struct ucx *u, int watch)
 int32_t ucx_arm(void *ep)
 {
 	struct ucx *u = ep;
-	int sending = u->busy || u->zsend || u->zrecv || u->gap;
+	/* Is UCX to be asked again after a moment? */
+	int sending = u->busy || u->zsend || u->zrecv || u->gap || u->no_signals;
 	ucs_status_t status;
 
 	if (u->deferred || u->failing || ucx_has_work(&u->peer[u->rank]))

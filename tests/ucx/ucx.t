@@ -191,6 +191,35 @@ test_resources() {
     is "few descriptors: UCX aborts no process" "$(few_descriptors "$build/tests/examples/hello")" 0
     has "few descriptors: the error says how many and what to do" "$dir/few.10" \
         'rank 0 .*UCX needs [0-9]+ file descriptors.* its 10: raise the limit \(ulimit -n\)'
+    # UCX itself starts with so many, and then reaches no peer.
+    timeout 60 "$coll" run --no-prefix -n 12 -- sh -c "ulimit -n 32; exec '$build/tests/examples/hello'" >"$dir/few.12" 2>&1
+    has "few descriptors for many ranks: the same" "$dir/few.12" 'UCX needs 38 file descriptors.* its 32: raise the limit'
+}
+
+# few_threads: runs four ranks of a user who may have few processes and threads, and counts the aborts.  The threads of all
+# ranks count together, so a rank may take the last place from another.
+few_threads() {
+    local n aborts=0
+
+    for n in 6 7 8 9 10 11; do
+        timeout 60 setpriv --reuid=$((70000 + $$ % 10000)) --regid=65534 --clear-groups \
+            bash -c "ulimit -c 0 -u $n; exec \"\$@\"" bash \
+            env HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent COLL_SYSCONFDIR=/nonexistent "$coll" run --no-prefix -n 4 --backend ucx "$build/tests/examples/hello" \
+            >"$dir/threads.$n" 2>&1
+        grep -q 'killed by signal\|Assertion' "$dir/threads.$n" && aborts=$((aborts + 1))
+    done
+    echo "$aborts"
+}
+
+test_threads() {
+    if [ "$(id -u)" -ne 0 ] || [ -n "$TEST_SANITIZE" ] ||
+        ! setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$build/tests/examples/hello" 2>/dev/null; then
+        skip "few threads" "needs root, setpriv, no sanitizer and a tree that others can read"
+        return
+    fi
+    is "few threads: UCX aborts no process" "$(few_threads)" 0
+    has "few threads: the error says what to do" "$(grep -l 'UCX needs a thread' "$dir"/threads.* | head -n 1)" \
+        'UCX needs a thread, and this process can start none: .* raise the limit \(ulimit -u\)'
 }
 
 # listening PID...: counts the TCP sockets on which the processes listen.
@@ -280,6 +309,35 @@ test_interface() {
         "$(addresses COLL_BACKEND=ucx COLL_UCX_INTERFACE=coll1 UCX_NET_DEVICES=lo)" "0100007F "
 }
 
+# Two ranks that share memory, in two network namespaces.
+cat >"$dir/networks.sh" <<'END'
+mount -t sysfs none /sys && ip link set lo up || exit 77
+unshare -nm sh -c 'mount -t sysfs none /sys && ip link set lo up && : >"$1" && exec sleep 100' sh "$made" &
+other=$!
+for i in $(seq 100); do [ -e "$made" ] || sleep 0.1; done
+ip link add coll0 type veth peer name coll1 && ip link set coll1 netns $other &&
+    ip addr add 10.83.0.1/24 dev coll0 && ip link set coll0 up &&
+    nsenter -n -t $other ip addr add 10.83.0.2/24 dev coll1 && nsenter -n -t $other ip link set coll1 up || exit 77
+export COLL_ROOT=10.83.0.1:7777 COLL_WORLD_SIZE=2 COLL_KEY=secret
+set -- "$coll" perf -n 300 -w 1 -s 8 allreduce
+COLL_RANK=0 timeout 20 "$@" &
+COLL_RANK=1 nsenter -n -m -t $other timeout 20 "$@"
+status=$?
+wait $!
+status=$((status + $?))
+kill $other
+exit $status
+END
+
+test_networks() {
+    COLL_POLL=0 COLL_YIELD=0 coll="$coll" made="$dir/made" unshare -nm sh "$dir/networks.sh" >"$dir/out" 2>"$dir/err"
+    case $? in
+    0) check "ranks that share memory, not their network, wake each other" true ;;
+    77) skip "ranks in two networks" "no network namespaces here: $(head -n 1 "$dir/err")" ;;
+    *) is "ranks that share memory, not their network, wake each other" "$(tail -n 3 "$dir/err")" "" ;;
+    esac
+}
+
 test_wrong_interface() {
     COLL_UCX_INTERFACE=nosuch0 hello 2
     check "ucx.interface: the run fails without that interface" [ "$status" -ne 0 ]
@@ -303,8 +361,10 @@ test_no_way() {
 
 test_words
 test_resources
+test_threads
 test_ports
 test_interface
+test_networks
 test_wrong_interface
 test_no_way
 

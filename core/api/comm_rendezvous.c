@@ -190,7 +190,8 @@ static int rendezvous_choose_again(struct context_parts *parts, int open_code, i
 
 /*
  * The user asked one backend to protect messages (option `security`), but the ranks use another backend, which
- * does not: that must not happen in silence.
+ * does not: that must not happen in silence, even if COLL_BACKEND names or excludes it, since the option may come from
+ * somebody else's file.
  */
 static void rendezvous_warn_unprotected(const struct context_parts *parts)
 {
@@ -199,8 +200,9 @@ static void rendezvous_warn_unprotected(const struct context_parts *parts)
 	if (bootstrap_rank(parts->bootstrap) != 0 || bootstrap_in_process(parts->bootstrap))
 		return;
 	for (int i = 0; i < parts->plugins->count; i++) {
-		const coll_backend_t *b = &parts->plugins->item[i].backend;
-		const char *value = parts->plugins->item[i].code
+		const struct plugin *plugin = &parts->plugins->item[i];
+		const coll_backend_t *b = &plugin->backend;
+		const char *value = plugin->code && !plugin->unprobed
 					    ? NULL
 					    : config_backend_string(parts->config, b, "security");
 

@@ -279,12 +279,13 @@ typedef int32_t coll_op_t;
  * largest finite value, 448 (e4m3) or 57344 (e5m2), as with CUDA's __NV_SATFINITE.  Infinities of the
  * inputs stay infinities, in e5m2 too; e4m3 has none (OCP 8-bit Floating Point Specification 1.0).
  * AVG of floating types divides each input by the number of ranks, in f32 (f64: in f64), rounds the
- * quotient to the type and adds the quotients, as NCCL does.  So the sum does not overflow, but small
- * inputs underflow: quotients below the least normal number of the type lose bits or become 0.  The
- * f16 input 2^-24 counts as 0 on 2 ranks and more; so does the e4m3 input 2^-9.  AVG of integers is
- * SUM, which wraps around, divided by the number of ranks at the end, towards zero.  Every rank
- * receives the same bits.  A backend that reduces by itself (nccl) rounds in its own way, and its MIN
- * and MAX may lose a NaN.
+ * quotient to the type and adds the quotients, as NCCL does.  So the sum of large inputs does not
+ * overflow, but for the rounding of quotients: the average of 3 times the largest f16, 65504, is an
+ * infinity, as each quotient 21834.67 becomes 21840.  Small inputs underflow: quotients below the least
+ * normal number of the type lose bits or become 0.  The f16 input 2^-24 counts as 0 on 2 ranks and more;
+ * so does the e4m3 input 2^-9.  AVG of integers is SUM, which wraps around, divided by the number of
+ * ranks at the end, towards zero.  Every rank receives the same bits.  A backend that reduces by itself
+ * (nccl) rounds in its own way, and its MIN and MAX may lose a NaN.
  *
  * The logical operations take 0 as false and everything else as true; the result of two elements or
  * more is 1 or 0.  Where one rank alone contributes (a communicator of 1 rank, rank 0 of a scan), its

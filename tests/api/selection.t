@@ -256,7 +256,10 @@ if can ucx; then
     COLL_BACKEND=ucx
     export COLL_BACKEND
     run_is ucx "tcp.security, ucx by name"
-    none "no warning if the user named the backend" "$(grep protect "$scratch/out")"
+    is "the same if the user named the backend" "$(grep -c "backend 'ucx', which does not protect" "$scratch/out")" 1
+    COLL_BACKEND=^tcp
+    run_is ucx "tcp.security, tcp excluded"
+    is "the same if the user excluded tcp" "$(grep -c "backend 'ucx', which does not protect" "$scratch/out")" 1
     unset COLL_BACKEND COLL_TCP_SECURITY COLL_UCX_PRIORITY
 fi
 

@@ -38,6 +38,7 @@ struct stall {
 /* Open messages outside the order of the operations, the oldest first. */
 struct message_list {
 	struct message *first, *last;
+	int count;
 };
 
 /* The collectives of a rank, compared by compare.h. */
@@ -127,9 +128,11 @@ struct comm {
 	struct comm *next_busy;
 	/* Messages outside the order, which are open: see message.h. */
 	struct message_list sends, recvs;
-	int loose;   /* how many of them message_progress has to look at */
-	int limited; /* how many of them are of limited time */
-	int unsent;  /* sends that wait for their copies, or for such sends before them */
+	int loose;                 /* how many of them message_progress has to look at */
+	int limited;               /* how many of them are of limited time */
+	int64_t next_limit_us;     /* no limit ends before */
+	struct message *next_look; /* the send at which message_progress goes on; NULL: the first */
+	struct message *first_unsent; /* it and the sends behind it wait for copies; NULL: none */
 	struct message *copying;      /* those whose bytes are copied: see message_staging.h */
 	struct staged *staged_memory; /* memory for later messages, and how many pieces */
 	int staged_kept;

@@ -31,8 +31,7 @@ struct stall {
 	int64_t since_us, next_us; /* idle since then; the next question after so long */
 	int64_t asked_us;          /* when the others were asked; 0: no answers are awaited */
 	uint64_t steps, finished, moves;
-	int64_t polled_us; /* for calls that poll: the last look at the clock, */
-	int polls_left;    /* and the calls until the next one */
+	int64_t polled_us; /* for calls that poll: the last look, by clock_tick_us */
 };
 
 /* Open messages outside the order of the operations, the oldest first. */

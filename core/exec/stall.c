@@ -61,10 +61,10 @@ void stall_check_left_native(struct comm *comm)
 enum { STALL_ANSWER_US = 100000 };
 
 /*
- * Calls that poll look at the clock every so many times, if so many take no longer than that.  A program
- * that has not polled for so long has not waited.
+ * Calls that poll look at the time at most once in so long: a count of calls would tell nothing of the time between
+ * them.  A program that has not polled for so long has not waited.
  */
-enum { STALL_POLLS = 64, STALL_FAST_US = 10000, STALL_NO_POLL_US = 10000000 };
+enum { STALL_LOOK_US = 1000, STALL_NO_POLL_US = 10000000 };
 
 static void stall_newest(const struct comm *comm, struct position *p)
 {
@@ -329,14 +329,12 @@ int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us)
 void stall_poll(struct comm *comm)
 {
 	struct stall *stall = &comm->polled;
-	int64_t now;
+	const int64_t now = clock_tick_us(), since = now - stall->polled_us;
 
-	if (stall->polls_left-- > 0)
+	if (since < STALL_LOOK_US)
 		return;
-	now = clock_now_us();
-	if (now - stall->polled_us > STALL_NO_POLL_US)
+	if (since > STALL_NO_POLL_US)
 		stall_restart(stall, comm, now);
-	stall->polls_left = now - stall->polled_us < STALL_FAST_US ? STALL_POLLS : 0;
 	stall->polled_us = now;
 	(void)stall_step(stall, comm, 0);
 }

@@ -304,6 +304,31 @@ static void times_out(struct rank *r)
 	coll_comm_destroy(child);
 }
 
+/* A program that has polled fast, and then waits in steps that are short, meets the timeout too. */
+static void times_out_in_steps(struct rank *r)
+{
+	enum { FAST = 200, STEP_MS = 100, MOST = 20 };
+	coll_result_t code = COLL_IN_PROGRESS;
+	coll_request_t request = NULL;
+	int32_t x = 0, done = 0;
+	const coll_args_t args = sum_of(&x);
+	int steps = 0;
+
+	if (r->rank == 0) {
+		rank_did(r, coll_comm_set_timeout(r->comm, 300), "300 ms");
+		rank_did(r, coll_request_issue(r->comm, &args, &request), "issue");
+		for (int i = 0; i < FAST; i++)
+			rank_did(r, coll_test(request, &done), "test");
+		while (code == COLL_IN_PROGRESS && steps++ < 10 * MOST)
+			code = coll_wait_for(request, STEP_MS);
+		is(r, code, COLL_ERR_TIMEOUT, "the communicator's timeout");
+		is(r, steps <= MOST, 1, "in time");
+		rank_did(r, coll_request_free(request), "free");
+		begins(r, 1);
+	}
+	reaches(r, 1);
+}
+
 static void splits_with_a_timeout(struct rank *r)
 {
 	coll_comm_t child = NULL;
@@ -449,6 +474,7 @@ static void run_all(const char *backend)
 	run(backend, 3, waits_for_many, "waits for many");
 	run(backend, 2, hears, "callbacks");
 	run(backend, 2, times_out, "a communicator's own timeout");
+	run(backend, 2, times_out_in_steps, "the timeout of a program that polls");
 	run(backend, 2, splits_with_a_timeout, "a split's own timeout");
 	run(backend, 2, is_limited, "an operation of limited time");
 	run(backend, 5, has_members, "members");
@@ -480,5 +506,7 @@ int main(void)
 	run_all("tcp");
 	if (ranks_can("ucx"))
 		run_all("ucx");
+	setenv("COLL_PROGRESS", "thread", 1);
+	run("tcp", 2, times_out_in_steps, "with a progress thread: a program that polls");
 	return done_testing();
 }

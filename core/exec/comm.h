@@ -84,8 +84,9 @@ struct comm {
 	struct op *persistent;                /* operations of persistent requests */
 	struct redop_table redops;
 	struct registration *registrations;
-	struct callback *callbacks; /* see callback.h */
-	struct limit *limits;       /* see limit.h */
+	struct callback *callbacks;        /* see callback.h */
+	struct limit *limits, *last_limit; /* see limit.h */
+	int64_t limits_end_us;             /* none of them ends before */
 	uint64_t staged[KIND_LAST +
 			3]; /* per kind, and of coll_isend and coll_irecv: how many were staged */
 	struct staging_site *staging_sites;     /* see staging.c; NULL: none */

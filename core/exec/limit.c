@@ -21,8 +21,11 @@ int limit_add(struct comm *comm, uint64_t number, int64_t timeout_us)
 
 	if (!limit)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a limit");
-	*limit = (struct limit){comm->limits, number, timeout_us, clock_now_us() + timeout_us};
-	comm->limits = limit;
+	*limit = (struct limit){NULL, number, timeout_us, clock_now_us() + timeout_us};
+	if (!comm->limits || limit->end_us < comm->limits_end_us)
+		comm->limits_end_us = limit->end_us;
+	*(comm->limits ? &comm->last_limit->next : &comm->limits) = limit;
+	comm->last_limit = limit;
 	return COLL_SUCCESS;
 }
 
@@ -56,20 +59,35 @@ static void limit_fail(struct comm *comm, const struct limit *limit)
 		  what, awaited[0] ? "; still needs data from: " : "", awaited, untaken.text);
 }
 
+/* Fails the communicator if one of the limits is over; else finds the one that ends first. */
+static void limit_look(struct comm *comm, int64_t now)
+{
+	comm->limits_end_us = INT64_MAX;
+	for (const struct limit *l = comm->limits; l && !comm->error; l = l->next) {
+		if (l->number <= comm->finished)
+			continue;
+		if (l->end_us <= now)
+			limit_fail(comm, l);
+		else if (l->end_us < comm->limits_end_us)
+			comm->limits_end_us = l->end_us;
+	}
+}
+
+/*
+ * The limits lie in the order in which they were set, which most programs do in the order of the operations: so a call
+ * looks at those in front that are complete, not at all of them.
+ */
 int limit_fail_late(struct comm *comm)
 {
-	const int64_t now = clock_now_us();
-	struct limit **at = &comm->limits, *limit;
+	struct limit *limit;
+	int64_t now;
 
-	while ((limit = *at) && !comm->error) {
-		if (limit->number <= comm->finished) {
-			*at = limit->next;
-			free(limit);
-			continue;
-		}
-		if (limit->end_us <= now)
-			limit_fail(comm, limit);
-		at = &limit->next;
+	while ((limit = comm->limits) && limit->number <= comm->finished) {
+		comm->limits = limit->next;
+		free(limit);
 	}
+	now = clock_tick_us();
+	if (comm->limits && now >= comm->limits_end_us)
+		limit_look(comm, now);
 	return comm->error != 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * message_many_test.c - thousands of open messages: a call costs the same however many there are, and every send that
- * is complete ends, also if a thread looks for it before the library's turn has come to it.
+ * message_many_test.c - thousands of open messages, and of limits for operations: a call costs the same however many
+ * there are, and every send that is complete ends, also if a thread looks for it before the library's turn has come to it.
  */
+#include "exec/limit.h"
 #include "exec/message.h"
 
 #include "fake_backend.h"
@@ -83,13 +84,37 @@ static double run(int kind, int limited, int n)
 	return took;
 }
 
-static void test_cost(int kind, int limited, const char *what)
+/* Limits the time of n operations, which end one after the other. */
+static double run_limits(int kind, int limited, int n)
+{
+	struct rig *rig = rig_new(fake_transport);
+	double begun = now(), took;
+
+	(void)kind;
+	(void)limited;
+	for (int i = 1; i <= n; i++)
+		if (limit_add(rig->comm, (uint64_t)i, FAR_US) || limit_check(rig->comm))
+			bail_out("%s", error_text());
+	for (int i = 1; i <= n; i++) {
+		rig->comm->finished = (uint64_t)i;
+		limit_check(rig->comm);
+	}
+	took = now() - begun;
+	if (rig->comm->limits)
+		bail_out("limits of operations that are complete are left");
+	rig->comm->finished = 0;
+	rig_free(rig);
+	return took;
+}
+
+static void test_cost(double (*cost)(int kind, int limited, int n), int kind, int limited,
+		      const char *what)
 {
 	double few = 0, many = 1;
 
 	for (int trial = 0; trial < TRIALS && many > TIMES * few; trial++) {
-		few = run(kind, limited, FEW);
-		many = run(kind, limited, MANY);
+		few = cost(kind, limited, FEW);
+		many = cost(kind, limited, MANY);
 	}
 	diag("%d: %.4f s, %d: %.4f s, ratio %.1f", FEW, few, MANY, many, many / few);
 	ok(many <= TIMES * few, "%s: %d open ones cost at most %d times as much as %d", what, MANY,
@@ -173,7 +198,7 @@ static void test_limits(void)
 	static const int64_t limits_us[] = {FAR_US, 1, FAR_US, 20000, FAR_US};
 	enum { N = sizeof(limits_us) / sizeof(limits_us[0]) };
 	struct rig *rig = rig_new(fake_transport);
-	double begun;
+	int64_t begun;
 
 	for (int i = 0; i < N; i++) {
 		messages[i] = begin(rig, COLL_KIND_RECV, i);
@@ -190,15 +215,41 @@ static void test_limits(void)
 	rig_free(rig);
 }
 
+/* The limit that ends first is not the one that was set first. */
+static void test_limits_of_operations(void)
+{
+	static const int64_t limits_us[] = {FAR_US, 20000, FAR_US};
+	enum { N = sizeof(limits_us) / sizeof(limits_us[0]) };
+	struct rig *rig = rig_new(fake_transport);
+	const int64_t begun = clock_now_us();
+	static int32_t x[N];
+
+	for (int i = 0; i < N; i++) {
+		struct op *op = fake_empty_op(rig->comm, &x[i], &x[i], 1);
+
+		sched_recv(&op->sched, 1, sched_slice(SCHED_RECV, 0), sizeof(x[i]), -1);
+		op_enqueue(op, 0);
+		limit_add(rig->comm, (uint64_t)i + 1, limits_us[i]);
+	}
+	while (!limit_check(rig->comm) && clock_now_us() - begun < FAR_US)
+		usleep(1000);
+	is_int(rig->comm->error, COLL_ERR_TIMEOUT, "the limit that ends first");
+	ok(strstr(rig->comm->error_text, "number 2 timed out") != NULL, "its operation: %s",
+	   rig->comm->error_text);
+	rig_free(rig);
+}
+
 int main(void)
 {
 	alarm(600);
-	test_cost(COLL_KIND_SEND, 0, "sends");
-	test_cost(COLL_KIND_RECV, 1, "receives of limited time");
-	test_cost(COLL_KIND_SEND, 1, "sends of limited time");
+	test_cost(run, COLL_KIND_SEND, 0, "sends");
+	test_cost(run, COLL_KIND_RECV, 1, "receives of limited time");
+	test_cost(run, COLL_KIND_SEND, 1, "sends of limited time");
+	test_cost(run_limits, 0, 1, "operations of limited time");
 	test_ends();
 	test_wait();
 	test_failure();
 	test_limits();
+	test_limits_of_operations();
 	return done_testing();
 }

@@ -1362,7 +1362,11 @@ COLL_API coll_result_t coll_event_synchronize(coll_event_t event);
 /* ------------------------------------------------------------- own operations -- */
 
 /* Where the scalar of coll_red_op_create_pre_mul_sum lies. */
-enum { COLL_SCALAR_DEVICE = 0, COLL_SCALAR_HOST_IMMEDIATE = 1 };
+enum {
+	COLL_SCALAR_NONE = -1, /* not a place */
+	COLL_SCALAR_DEVICE = 0,
+	COLL_SCALAR_HOST_IMMEDIATE = 1
+};
 
 /*
  * Makes an operation "sum of scalar * x": the library rounds each rank's product to dtype, then

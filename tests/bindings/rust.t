@@ -29,6 +29,12 @@ none "it has every function of libcoll" "$(
         grep -q "pub fn $name(" "$dir/coll.rs" || echo "$name"
     done)"
 
+# Sizes and bits are unsigned, as the fields that hold them.
+for type in $(sed -n 's/^pub type \(_bindgen_ty_[0-9]*\) = .*c_uint;/\1/p' "$dir/coll.rs"); do
+    sed -n "s/^pub const \(COLL_[A-Z0-9_]*\): $type = .*/\1/p" "$dir/coll.rs"
+done | grep -vE '^COLL_(ALGORITHM|BUFFER|CAP|RULE)_|_SIZE(_MAX)?$' >"$dir/unsigned"
+none "its enumerations are signed" "$(cat "$dir/unsigned")"
+
 awk '/^```rust$/ { on = 1; next } /^```$/ { on = 0 } on' "$src/bindings/README.md" >"$dir/sum.rs"
 is "README's program has five lines" "$(wc -l <"$dir/sum.rs" | tr -d ' ')" 5
 compile() {

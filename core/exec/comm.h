@@ -86,7 +86,7 @@ struct comm {
 	struct registration *registrations;
 	struct callback *callbacks;        /* see callback.h */
 	struct limit *limits, *last_limit; /* see limit.h */
-	int64_t limits_end_us;             /* none of them ends before */
+	int64_t limits_look_us;            /* none of them is to be looked at before */
 	uint64_t staged[KIND_LAST +
 			3]; /* per kind, and of coll_isend and coll_irecv: how many were staged */
 	struct staging_site *staging_sites;     /* see staging.c; NULL: none */

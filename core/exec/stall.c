@@ -117,8 +117,10 @@ static void stall_send(struct comm *comm, int rank, int kind)
 			    comm_tag_control(comm->context_id), kind, &position, sizeof(position));
 }
 
-static void stall_ask(struct comm *comm)
+void stall_ask(struct comm *comm)
 {
+	if (!stall_can_ask(comm))
+		return;
 	memset(comm->answered, 0, (size_t)comm->nranks);
 	comm->answered[comm->rank] = 1;
 	for (int r = 0; r < comm->nranks; r++)
@@ -203,27 +205,43 @@ static void stall_time_out_native(struct comm *comm, int64_t timeout_us)
 }
 
 /*
- * Names the ranks that do not answer: a rank that is stopped, or that is busy elsewhere before its
- * call, does not answer.
+ * Ranks that do not answer are stopped, or busy elsewhere before their call.  Of those that answer the positions tell
+ * which of them the others wait for.
  */
-static void stall_time_out(struct comm *comm, int64_t timeout_us)
+void stall_describe_missing(struct comm *comm, int asked, char *text, size_t size)
 {
+	char silent[256], awaited[256], ranks[288] = "";
 	struct untaken untaken;
-	char silent[256], awaited[256], what[160];
 
+	if (native_busy(comm)) {
+		text[0] = '\0';
+		if (asked)
+			stall_describe_behind(comm, text, size);
+		return;
+	}
 	stall_describe_awaited(comm, awaited, sizeof(awaited));
 	comm->answered[comm->rank] = 1;
 	stall_list_ranks(comm, comm->answered, 0, silent, sizeof(silent));
+	if (asked)
+		stall_describe_ranks(comm, ranks, sizeof(ranks));
+	snprintf(text, size, "%s%s; still needs data from: %s%s%s%s",
+		 asked ? "; not heard from: " : "", asked ? silent : "", awaited,
+		 comm->head && comm->head->stream_events ? "; its stream has not come to the call"
+		 : comm->context->copies_pending
+			 ? "; copies to or from a device are still under way"
+			 : "",
+		 stall_untaken(comm, &untaken), ranks);
+}
+
+static void stall_time_out(struct comm *comm, int64_t timeout_us)
+{
+	char what[160], missing[640];
+
+	stall_describe_missing(comm, 1, missing, sizeof(missing));
 	stall_describe_own(comm, what, sizeof(what));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
-		  "rank %d: %s timed out: nothing has moved for %.3g s; not heard from: %s; still "
-		  "needs data from: %s%s%s",
-		  comm->rank, what, (double)timeout_us / 1e6, silent, awaited,
-		  comm->head && comm->head->stream_events ? "; its stream has not come to the call"
-		  : comm->context->copies_pending
-			  ? "; copies to or from a device are still under way"
-			  : "",
-		  stall_untaken(comm, &untaken));
+		  "rank %d: %s timed out: nothing has moved for %.3g s%s", comm->rank, what,
+		  (double)timeout_us / 1e6, missing);
 }
 
 /* ------------------------------------------------------------------------- a wait -- */
@@ -321,8 +339,7 @@ int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us)
 	if (stall->asked_us || now - stall->since_us < stall_next_us(stall, comm))
 		return 0;
 	stall->asked_us = now;
-	if (stall_can_ask(comm))
-		stall_ask(comm);
+	stall_ask(comm);
 	return 0;
 }
 

@@ -389,6 +389,29 @@ static void is_limited(struct rank *r)
 	coll_request_free(request);
 }
 
+/* The rank that does not come is named, also by a rank that needs data from another one. */
+static void names_the_missing(struct rank *r)
+{
+	struct shared *shared = r->user;
+	coll_request_t request = NULL;
+	int32_t x = 0;
+	const coll_args_t args = sum_of(&x);
+	coll_result_t code;
+
+	if (r->rank == 1) {
+		reaches(r, 1); /* from -2 on */
+		return;
+	}
+	rank_did(r, coll_request_issue(r->comm, &args, &request), "issue");
+	rank_did(r, coll_request_set_timeout(request, 1000), "1 s");
+	code = coll_wait(request);
+	is(r, code == COLL_ERR_TIMEOUT || code == COLL_ERR_REMOTE, 1, "the wait");
+	is(r, strstr(coll_get_last_error(r->comm), "; rank 1 does not answer, and was ") != NULL, 1,
+	   "the text");
+	coll_request_free(request);
+	atomic_fetch_add(&shared->phase, 1);
+}
+
 /* The odd ranks in reverse order, and the even ranks. */
 static void has_members(struct rank *r)
 {
@@ -477,6 +500,7 @@ static void run_all(const char *backend)
 	run(backend, 2, times_out_in_steps, "the timeout of a program that polls");
 	run(backend, 2, splits_with_a_timeout, "a split's own timeout");
 	run(backend, 2, is_limited, "an operation of limited time");
+	run(backend, 4, names_the_missing, "an operation of limited time names who is missing");
 	run(backend, 5, has_members, "members");
 	run(backend, 3, goes_on, "all go on after a mismatch");
 }

@@ -271,7 +271,7 @@ void comm_free(struct comm *comm)
 
 	context_lock(context);
 	comm_detach(comm);
-	pthread_mutex_unlock(&context->lock);
+	lock_release(&context->lock);
 	comm_release(comm);
 }
 

@@ -7,6 +7,7 @@
 #define CORE_TRANSPORT_CONTEXT_H
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "bootstrap/bootstrap.h"
 #include "algorithm/selection.h"
 #include "transport/match.h"
@@ -70,7 +71,7 @@ struct alarm {
 };
 
 struct context {
-	pthread_mutex_t lock;
+	struct lock lock;
 	const struct context_client *client;
 	_Atomic int refs;
 	struct context *parent; /* this context was split from it and uses its config; or NULL */
@@ -192,7 +193,12 @@ void context_unref(struct context *context, int64_t timeout_ms);
 void context_shut(struct context *context);
 
 /* Takes the lock; waiting threads and the progress thread yield it. */
-void context_lock(struct context *context);
+void context_lock_slowly(struct context *context);
+static inline void context_lock(struct context *context)
+{
+	if (!lock_try(&context->lock))
+		context_lock_slowly(context);
+}
 /* The same, but returns 0 if the lock is not free within timeout_ms. */
 int context_lock_within(struct context *context, int64_t timeout_ms);
 /* The same, and notes that the calling thread drives this context. */
@@ -206,7 +212,7 @@ static inline void context_enter(struct context *context)
 
 static inline void context_leave(struct context *context)
 {
-	pthread_mutex_unlock(&context->lock);
+	lock_release(&context->lock);
 }
 
 /*

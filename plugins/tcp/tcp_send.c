@@ -140,8 +140,7 @@ static void tcp_hold(struct tcp *t, struct tcp_conn *conn)
 	t->held = conn;
 }
 
-/* more: the message may wait for tcp_flush_held, if the kernel would take it now. */
-static int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_t *err)
+int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_t *err)
 {
 	struct tcp_conn *conn;
 	int idle;
@@ -154,11 +153,7 @@ static int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_
 	if (conn->lost)
 		return error_fill(err, COLL_ERR_PEER_LOST,
 				  "the connection to rank %u has been lost", send->peer);
-	idle = !tcp_has_work(conn);
-	if (idle && conn->out_on && !more && !conn->offering && !conn->send_errno &&
-	    tcp_ring_send(t, conn, send))
-		return COLL_SUCCESS;
-	idle |= conn->held != 0;
+	idle = !tcp_has_work(conn) || conn->held;
 	tcp_enqueue(t, conn, send);
 	if (!idle || conn->send_errno || send->peer == t->rank)
 		return COLL_SUCCESS;
@@ -174,7 +169,13 @@ static int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_
 
 int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err)
 {
-	return tcp_start(ep, send, 0, err);
+	struct tcp *t = ep;
+	struct tcp_conn *conn = &t->conn[send->peer < t->nranks ? send->peer : t->rank];
+
+	/* A lost connection has no ring, and a connection with a ring no records. */
+	if (conn->out_on && !tcp_has_work(conn) && !(conn->offering | conn->send_errno))
+		return tcp_ring_send(t, conn, send, err);
+	return tcp_start(t, send, 0, err);
 }
 
 int32_t tcp_send_more(void *ep, coll_send_t *send, coll_error_t *err)

@@ -45,6 +45,8 @@ struct context_client {
 			 const coll_header_t *header);
 	/* Control messages have come, a peer has failed, or a message did not fit. */
 	void (*check)(struct context *context);
+	/* Does all that context_progress would do now: 1.  0: does nothing, and context_progress is to be called. */
+	int (*poll)(struct context *context);
 	/* Moves operations on: 1 if anything moved. */
 	int (*advance)(struct context *context);
 	/* The endpoint was closed early: every operation on it has failed. */

@@ -283,7 +283,9 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 	int is_progress_thread = done == wait_stopped;
 
 	while (!done(arg)) {
-		context_progress(context);
+		/* Now and then all is looked at. */
+		if ((rounds + 1) % WAIT_SWEEP == 0 || !context->client->poll(context))
+			context_progress(context);
 		wait_yield_lock(context, is_progress_thread);
 		if (context_moves(context) != moves) { /* any thread may have moved it */
 			moves = context_moves(context);
@@ -294,8 +296,10 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 			calls = context->progress_count;
 			continue;
 		}
-		if (++rounds % WAIT_SWEEP && idle < context->polls_us)
-			continue; /* a read of the clock costs more than a poll */
+		if (++rounds % WAIT_SWEEP && idle < context->polls_us) {
+			thread_pause();
+			continue;
+		} /* a read of the clock costs more than a poll */
 		now = clock_now_us();
 		context->now_us = now;
 		context->now_is_recent = 1;

@@ -61,14 +61,18 @@ size_t tcp_recvmsg(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control;
+	const struct iovec *one = NULL;
 	ssize_t n;
 
 	if (t->ring_size && !conn->inet) {
 		msg->msg_control = control.bytes;
 		msg->msg_controllen = CMSG_LEN(sizeof(int)); /* one descriptor */
+	} else if (msg->msg_iovlen == 1) {
+		one = msg->msg_iov;
 	}
-	do {
-		n = recvmsg(conn->fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	do { /* for one piece of memory the kernel needs no list */
+		n = one ? recv(conn->fd, one->iov_base, one->iov_len, MSG_DONTWAIT)
+			: recvmsg(conn->fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	} while (n < 0 && errno == EINTR);
 	if (n < 0 && errno == EAGAIN)
 		return 0;

@@ -6,6 +6,11 @@
 #include <string.h>
 #include <sys/uio.h>
 
+enum {
+	TCP_FLAGS = MSG_NOSIGNAL | MSG_DONTWAIT,
+	TCP_FLAT = 1024 /* bytes that are copied rather than given to the kernel in pieces */
+};
+
 static uint64_t tcp_size(const coll_send_t *send)
 {
 	return sizeof(send->header) + send->header.len;
@@ -95,12 +100,14 @@ void tcp_fail_sends(struct tcp *t, struct tcp_conn *conn, int32_t status)
 
 size_t tcp_sendmsg(struct tcp *t, struct tcp_conn *conn, const struct msghdr *msg)
 {
+	const struct iovec *one = msg->msg_iovlen == 1 && !msg->msg_control ? msg->msg_iov : NULL;
 	ssize_t sent;
 
 	if (conn->out_on)
 		return tcp_ring_write(t, conn, msg);
-	do {
-		sent = sendmsg(conn->fd, msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	do { /* of one piece of memory the kernel needs no list */
+		sent = one ? send(conn->fd, one->iov_base, one->iov_len, TCP_FLAGS)
+			   : sendmsg(conn->fd, msg, TCP_FLAGS);
 	} while (sent < 0 && errno == EINTR);
 	if (sent < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM)
 		tcp_break(t, conn, errno);
@@ -110,10 +117,22 @@ size_t tcp_sendmsg(struct tcp *t, struct tcp_conn *conn, const struct msghdr *ms
 	return (size_t)sent;
 }
 
+/* Copies a header and a short payload to one piece of memory. */
+static int tcp_flatten(struct iovec *iov, int n, uint8_t *flat)
+{
+	size_t at = 0;
+
+	for (int i = 0; i < n; at += iov[i++].iov_len)
+		memcpy(flat + at, iov[i].iov_base, iov[i].iov_len);
+	iov[0] = (struct iovec){flat, at};
+	return 1;
+}
+
 int tcp_push(struct tcp *t, struct tcp_conn *conn)
 {
 	struct iovec iov[2 * TCP_GATHER + 1];
 	struct msghdr msg = {.msg_iov = iov};
+	uint8_t flat[TCP_FLAT];
 	size_t offered, sent;
 	int n;
 
@@ -122,6 +141,8 @@ int tcp_push(struct tcp *t, struct tcp_conn *conn)
 	if (conn->offering || (conn->out.control && !conn->out_on))
 		tcp_ring_settle(t, conn);
 	offered = tcp_gather(conn, iov, &n);
+	if (n > 1 && offered <= sizeof(flat) && !conn->out_on)
+		n = tcp_flatten(iov, n, flat);
 	msg.msg_iovlen = (size_t)n;
 	sent = tcp_sendmsg(t, conn, &msg);
 	if (!sent)

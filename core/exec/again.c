@@ -12,7 +12,6 @@ static inline int again_is_quiet(const struct comm *comm)
 				       (uintptr_t)context->controls);
 	const int counts = comm->error | comm->nleft | comm->loose | context->sleepers |
 			   context->pending_events | context->match.controls | context->unflushed |
-			   context->classify |
 			   atomic_load_explicit(&context->alarm.news, memory_order_relaxed);
 
 	return !objects && !counts && context->ep &&
@@ -55,6 +54,9 @@ static inline struct op *again_find(struct comm *comm, const coll_args_t *args)
 			continue;
 		if (!engine_can_repeat(op))
 			return NULL;
+		if (comm->context
+			    ->classify) /* there may be other memory at the same addresses now */
+			return op_again(comm, args);
 		*at = op->next;
 		return op;
 	}

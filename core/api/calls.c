@@ -5,14 +5,14 @@
 #include "api/overlap.h"
 #include "api/request.h"
 #include "base/error.h"
+#include "exec/again.h"
 #include "exec/native.h"
 #include "exec/queue.h"
 #include "exec/stream_order.h"
 
 /* -------------------------------------------------------- one public operation -- */
 
-/* It begins at once unless a group is open. */
-int call_issue(struct comm *comm, const coll_args_t *args, const void *site)
+static int call_issue_any(struct comm *comm, const coll_args_t *args, const void *site)
 {
 	uint64_t group = group_current();
 	int code = comm_error(comm);
@@ -52,6 +52,33 @@ int call_issue(struct comm *comm, const coll_args_t *args, const void *site)
 	return comm_error(comm);
 }
 
+/* Sets each member, since to clear all of them at first takes longer. */
+static inline coll_args_t call_args(int kind, const void *sendbuf, void *recvbuf, size_t count,
+				    coll_dtype_t dtype, coll_stream_t stream)
+{
+	coll_args_t args;
+
+	args.size = sizeof(args);
+	args.kind = kind;
+	args.dtype = dtype;
+	args.op = args.root = 0;
+	args.sendbuf = sendbuf;
+	args.recvbuf = recvbuf;
+	args.count = count;
+	args.sendcounts = args.senddispls = NULL;
+	args.recvcounts = args.recvdispls = NULL;
+	args.stream = stream;
+	args.scalar = NULL;
+	args.tag = args.flags = 0;
+	return args;
+}
+
+/* It begins at once unless a group is open. */
+int call_issue(struct comm *comm, const coll_args_t *args, const void *site)
+{
+	return again_issue(comm, args, site) ? comm_error(comm) : call_issue_any(comm, args, site);
+}
+
 static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_t *args,
 			  const void *site)
 {
@@ -60,7 +87,7 @@ static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = call_issue(comm, args, site);
+	code = again_issue(comm, args, site) ? comm_error(comm) : call_issue_any(comm, args, site);
 	comm_leave(comm);
 	return code;
 }
@@ -68,52 +95,37 @@ static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_
 coll_result_t coll_allreduce(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
 			     coll_op_t op, coll_comm_t comm, coll_stream_t stream)
 {
-	coll_args_t args = {
-		.size = sizeof(args), .kind = COLL_KIND_ALLREDUCE, .dtype = dtype, .op = op};
+	coll_args_t args = call_args(COLL_KIND_ALLREDUCE, sendbuf, recvbuf, count, dtype, stream);
 
-	args.sendbuf = sendbuf;
-	args.recvbuf = recvbuf;
-	args.count = count;
-	args.stream = stream;
+	args.op = op;
 	return call(comm, "coll_allreduce", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_broadcast(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
 			     int32_t root, coll_comm_t comm, coll_stream_t stream)
 {
-	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BROADCAST, .dtype = dtype};
+	coll_args_t args = call_args(COLL_KIND_BROADCAST, sendbuf, recvbuf, count, dtype, stream);
 
 	args.root = root;
-	args.sendbuf = sendbuf;
-	args.recvbuf = recvbuf;
-	args.count = count;
-	args.stream = stream;
 	return call(comm, "coll_broadcast", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_reduce(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
 			  coll_op_t op, int32_t root, coll_comm_t comm, coll_stream_t stream)
 {
-	coll_args_t args = {
-		.size = sizeof(args), .kind = COLL_KIND_REDUCE, .dtype = dtype, .op = op};
+	coll_args_t args = call_args(COLL_KIND_REDUCE, sendbuf, recvbuf, count, dtype, stream);
 
 	args.root = root;
-	args.sendbuf = sendbuf;
-	args.recvbuf = recvbuf;
-	args.count = count;
-	args.stream = stream;
+	args.op = op;
 	return call(comm, "coll_reduce", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_allgather(const void *sendbuf, void *recvbuf, size_t sendcount,
 			     coll_dtype_t dtype, coll_comm_t comm, coll_stream_t stream)
 {
-	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_ALLGATHER, .dtype = dtype};
+	coll_args_t args =
+		call_args(COLL_KIND_ALLGATHER, sendbuf, recvbuf, sendcount, dtype, stream);
 
-	args.sendbuf = sendbuf;
-	args.recvbuf = recvbuf;
-	args.count = sendcount;
-	args.stream = stream;
 	return call(comm, "coll_allgather", &args, __builtin_return_address(0));
 }
 
@@ -121,76 +133,54 @@ coll_result_t coll_reduce_scatter(const void *sendbuf, void *recvbuf, size_t rec
 				  coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
 				  coll_stream_t stream)
 {
-	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_REDUCE_SCATTER, .dtype = dtype};
+	coll_args_t args =
+		call_args(COLL_KIND_REDUCE_SCATTER, sendbuf, recvbuf, recvcount, dtype, stream);
 
 	args.op = op;
-	args.sendbuf = sendbuf;
-	args.recvbuf = recvbuf;
-	args.count = recvcount;
-	args.stream = stream;
 	return call(comm, "coll_reduce_scatter", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_alltoall(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
 			    coll_comm_t comm, coll_stream_t stream)
 {
-	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_ALLTOALL, .dtype = dtype};
+	coll_args_t args = call_args(COLL_KIND_ALLTOALL, sendbuf, recvbuf, count, dtype, stream);
 
-	args.sendbuf = sendbuf;
-	args.recvbuf = recvbuf;
-	args.count = count;
-	args.stream = stream;
 	return call(comm, "coll_alltoall", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_gather(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
 			  int32_t root, coll_comm_t comm, coll_stream_t stream)
 {
-	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_GATHER, .dtype = dtype};
+	coll_args_t args = call_args(COLL_KIND_GATHER, sendbuf, recvbuf, count, dtype, stream);
 
 	args.root = root;
-	args.sendbuf = sendbuf;
-	args.recvbuf = recvbuf;
-	args.count = count;
-	args.stream = stream;
 	return call(comm, "coll_gather", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_scatter(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
 			   int32_t root, coll_comm_t comm, coll_stream_t stream)
 {
-	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_SCATTER, .dtype = dtype};
+	coll_args_t args = call_args(COLL_KIND_SCATTER, sendbuf, recvbuf, count, dtype, stream);
 
 	args.root = root;
-	args.sendbuf = sendbuf;
-	args.recvbuf = recvbuf;
-	args.count = count;
-	args.stream = stream;
 	return call(comm, "coll_scatter", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_scan(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
 			coll_op_t op, coll_comm_t comm, coll_stream_t stream)
 {
-	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_SCAN, .dtype = dtype, .op = op};
+	coll_args_t args = call_args(COLL_KIND_SCAN, sendbuf, recvbuf, count, dtype, stream);
 
-	args.sendbuf = sendbuf;
-	args.recvbuf = recvbuf;
-	args.count = count;
-	args.stream = stream;
+	args.op = op;
 	return call(comm, "coll_scan", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_exscan(const void *sendbuf, void *recvbuf, size_t count, coll_dtype_t dtype,
 			  coll_op_t op, coll_comm_t comm, coll_stream_t stream)
 {
-	coll_args_t args = {
-		.size = sizeof(args), .kind = COLL_KIND_EXSCAN, .dtype = dtype, .op = op};
+	coll_args_t args = call_args(COLL_KIND_EXSCAN, sendbuf, recvbuf, count, dtype, stream);
 
-	args.sendbuf = sendbuf;
-	args.recvbuf = recvbuf;
-	args.count = count;
-	args.stream = stream;
+	args.op = op;
 	return call(comm, "coll_exscan", &args, __builtin_return_address(0));
 }
 
@@ -275,26 +265,20 @@ coll_result_t coll_scatterv(const void *sendbuf, const size_t *sendcounts, const
 coll_result_t coll_send(const void *sendbuf, size_t count, coll_dtype_t dtype, int32_t peer,
 			uint32_t tag, coll_comm_t comm, coll_stream_t stream)
 {
-	coll_args_t args = {
-		.size = sizeof(args), .kind = COLL_KIND_SEND, .dtype = dtype, .root = peer};
+	coll_args_t args = call_args(COLL_KIND_SEND, sendbuf, NULL, count, dtype, stream);
 
 	args.tag = tag;
-	args.sendbuf = sendbuf;
-	args.count = count;
-	args.stream = stream;
+	args.root = peer;
 	return call(comm, "coll_send", &args, __builtin_return_address(0));
 }
 
 coll_result_t coll_recv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t peer, uint32_t tag,
 			coll_comm_t comm, coll_stream_t stream)
 {
-	coll_args_t args = {
-		.size = sizeof(args), .kind = COLL_KIND_RECV, .dtype = dtype, .root = peer};
+	coll_args_t args = call_args(COLL_KIND_RECV, NULL, recvbuf, count, dtype, stream);
 
 	args.tag = tag;
-	args.recvbuf = recvbuf;
-	args.count = count;
-	args.stream = stream;
+	args.root = peer;
 	return call(comm, "coll_recv", &args, __builtin_return_address(0));
 }
 
@@ -304,6 +288,8 @@ static int call_wait_all(struct comm *comm)
 {
 	int code = comm_error(comm);
 
+	if (!code && comm->finished == comm->issued && !group_current())
+		return COLL_SUCCESS;
 	if (!code && group_current())
 		code = error_set(
 			COLL_ERR_INVALID_USAGE,

@@ -163,11 +163,11 @@ static int waits_done(void *arg)
 		if (!item->request)
 			continue;
 		context = item->comm->context;
-		if (context != w->locked && pthread_mutex_trylock(&context->lock))
+		if (context != w->locked && !lock_try(&context->lock))
 			continue;
 		over = waited_is_over(item);
 		if (context != w->locked)
-			pthread_mutex_unlock(&context->lock);
+			lock_release(&context->lock);
 		if (over)
 			return 1;
 	}

@@ -62,21 +62,3 @@ int clock_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadlin
 
 	return pthread_cond_timedwait(cond, lock, &until) == ETIMEDOUT;
 }
-
-int clock_lock_within(pthread_mutex_t *lock, int64_t timeout_us)
-{
-#ifdef HAVE_PTHREAD_MUTEX_CLOCKLOCK
-	const clockid_t clock = CLOCK_MONOTONIC;
-#else
-	const clockid_t clock = CLOCK_REALTIME;
-#endif
-	int64_t at = clock_read_us(clock) + timeout_us;
-	const struct timespec until = {.tv_sec = (time_t)(at / 1000000),
-				       .tv_nsec = (long)(at % 1000000) * 1000};
-
-#ifdef HAVE_PTHREAD_MUTEX_CLOCKLOCK
-	return !pthread_mutex_clocklock(lock, clock, &until);
-#else
-	return !pthread_mutex_timedlock(lock, &until);
-#endif
-}

@@ -20,7 +20,4 @@ void clock_cond_init(pthread_cond_t *cond);
 /* Waits for a signal, with the lock held, until the deadline of clock_deadline: 1 if it has passed. */
 int clock_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadline);
 
-/* Takes the lock: 0 if it is not free within timeout_us. */
-int clock_lock_within(pthread_mutex_t *lock, int64_t timeout_us);
-
 #endif

@@ -8,63 +8,36 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { SLOTS_PER_CHUNK = 256, MAX_CHUNKS = HANDLE_MOST / SLOTS_PER_CHUNK, PIN_BITS = 24 };
-
-/*
- * state: generation (32 bits), type (8 bits; 0: free or retired), pins (24 bits).  A handle is the
- * generation (32 bits), then the slot number plus one (so that no handle is NULL).
- */
-struct slot {
-	_Atomic uint64_t state;
-	void *object;
-	uint32_t next_free; /* number of the slot plus one */
-};
-
 static pthread_mutex_t handle_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct slot *_Atomic handle_chunks[MAX_CHUNKS];
+struct handle_slot *_Atomic handle_chunks[HANDLE_CHUNKS];
 static uint32_t handle_used, handle_free;
 static int handle_in_child; /* constant once there is a second thread */
 
-static const uint64_t HANDLE_PINS = (1u << PIN_BITS) - 1;
+static const uint64_t HANDLE_PINS = (1u << HANDLE_PIN_BITS) - 1;
 
 static uint64_t handle_state(uint32_t generation, int type)
 {
-	return (uint64_t)generation << 32 | (uint64_t)type << PIN_BITS;
-}
-
-static int handle_type(uint64_t state)
-{
-	return (int)(state >> PIN_BITS & 0xff);
-}
-
-static struct slot *handle_slot(uint32_t number)
-{
-	struct slot *chunk;
-
-	if (number >= HANDLE_MOST)
-		return NULL;
-	chunk = atomic_load(&handle_chunks[number / SLOTS_PER_CHUNK]);
-	return chunk ? &chunk[number % SLOTS_PER_CHUNK] : NULL;
+	return (uint64_t)generation << 32 | (uint64_t)type << HANDLE_PIN_BITS;
 }
 
 /* A free slot's number, or UINT32_MAX.  The lock is held. */
 static uint32_t handle_take_slot(void)
 {
 	uint32_t number = handle_free;
-	struct slot *chunk;
+	struct handle_slot *chunk;
 
 	if (number) {
-		handle_free = handle_slot(number - 1)->next_free;
+		handle_free = handle_find(number - 1)->next_free;
 		return number - 1;
 	}
 	number = handle_used;
 	if (number >= HANDLE_MOST)
 		return UINT32_MAX;
-	if (number % SLOTS_PER_CHUNK == 0) {
-		chunk = calloc(SLOTS_PER_CHUNK, sizeof(*chunk));
+	if (number % HANDLE_CHUNK == 0) {
+		chunk = calloc(HANDLE_CHUNK, sizeof(*chunk));
 		if (!chunk)
 			return UINT32_MAX;
-		atomic_store(&handle_chunks[number / SLOTS_PER_CHUNK], chunk);
+		atomic_store(&handle_chunks[number / HANDLE_CHUNK], chunk);
 	}
 	handle_used++;
 	return number;
@@ -72,7 +45,7 @@ static uint32_t handle_take_slot(void)
 
 void *handle_new(int type, void *object)
 {
-	struct slot *slot;
+	struct handle_slot *slot;
 	uint32_t number, generation;
 
 	pthread_mutex_lock(&handle_lock);
@@ -80,7 +53,7 @@ void *handle_new(int type, void *object)
 	pthread_mutex_unlock(&handle_lock);
 	if (number == UINT32_MAX)
 		return NULL;
-	slot = handle_slot(number);
+	slot = handle_find(number);
 	generation = (uint32_t)(atomic_load(&slot->state) >> 32) + 1;
 	slot->object = object;
 	atomic_store(&slot->state, handle_state(generation, type));
@@ -104,30 +77,10 @@ int handle_none(const char *what)
 	return error_set(COLL_ERR_NO_MEMORY, "no memory for %s", what);
 }
 
-void *handle_pin(int type, void *handle)
-{
-	uint64_t value = (uintptr_t)handle, state;
-	struct slot *slot = handle_slot((uint32_t)value - 1);
-
-	if (!slot)
-		return NULL;
-	state = atomic_load(&slot->state);
-	do {
-		if (state >> 32 != value >> 32 || handle_type(state) != type)
-			return NULL;
-	} while (!atomic_compare_exchange_weak(&slot->state, &state, state + 1));
-	return slot->object;
-}
-
-void handle_unpin(void *handle)
-{
-	atomic_fetch_sub(&handle_slot((uint32_t)(uintptr_t)handle - 1)->state, 1);
-}
-
 int handle_retire(void *handle)
 {
 	uint32_t number = (uint32_t)(uintptr_t)handle - 1;
-	struct slot *slot = handle_slot(number);
+	struct handle_slot *slot = handle_find(number);
 	uint64_t state = atomic_load(&slot->state);
 
 	do {
@@ -136,7 +89,7 @@ int handle_retire(void *handle)
 			return -1;
 		}
 	} while (!atomic_compare_exchange_weak(&slot->state, &state,
-					       state & ~((uint64_t)0xff << PIN_BITS)));
+					       state & ~((uint64_t)0xff << HANDLE_PIN_BITS)));
 	while ((atomic_load(&slot->state) & HANDLE_PINS) > 1)
 		nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 	atomic_fetch_sub(&slot->state, 1);
@@ -169,7 +122,7 @@ void handle_forked(void)
 {
 	handle_in_child = 1;
 	for (uint32_t i = 0; i < handle_used; i++) {
-		struct slot *slot = handle_slot(i);
+		struct handle_slot *slot = handle_find(i);
 		uint64_t state = atomic_load(&slot->state);
 
 		atomic_store(&slot->state, handle_state((uint32_t)(state >> 32), 0));

@@ -6,6 +6,8 @@
 #ifndef CORE_BASE_HANDLE_H
 #define CORE_BASE_HANDLE_H
 
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -26,12 +28,64 @@ void *handle_new(int type, void *object);
  * returned NULL.  what: "a request".
  */
 int handle_none(const char *what);
+
+enum {
+	HANDLE_CHUNK = 256, /* slots that are allocated at a time */
+	HANDLE_CHUNKS = HANDLE_MOST / HANDLE_CHUNK,
+	HANDLE_PIN_BITS = 24
+};
+
+/*
+ * state: generation (32 bits), type (8 bits; 0: free or retired), pins (24 bits).  A handle is the
+ * generation (32 bits), then the slot number plus one (so that no handle is NULL).
+ */
+struct handle_slot {
+	_Atomic uint64_t state;
+	void *object;
+	uint32_t next_free; /* number of the slot plus one */
+};
+
+/* For the functions of this header only. */
+extern struct handle_slot *_Atomic handle_chunks[HANDLE_CHUNKS];
+
+static inline int handle_type(uint64_t state)
+{
+	return (int)(state >> HANDLE_PIN_BITS & 0xff);
+}
+
+static inline struct handle_slot *handle_find(uint32_t number)
+{
+	struct handle_slot *chunk;
+
+	if (number >= HANDLE_MOST)
+		return NULL;
+	chunk = atomic_load(&handle_chunks[number / HANDLE_CHUNK]);
+	return chunk ? &chunk[number % HANDLE_CHUNK] : NULL;
+}
+
 /*
  * Returns the object and pins it: it is not retired before handle_unpin.  NULL if the handle is not
- * valid.
+ * valid.  Every call of the program passes here, so the function is inline.
  */
-void *handle_pin(int type, void *handle);
-void handle_unpin(void *handle);
+static inline void *handle_pin(int type, void *handle)
+{
+	uint64_t value = (uintptr_t)handle, state;
+	struct handle_slot *slot = handle_find((uint32_t)value - 1);
+
+	if (!slot)
+		return NULL;
+	state = atomic_load(&slot->state);
+	do {
+		if (state >> 32 != value >> 32 || handle_type(state) != type)
+			return NULL;
+	} while (!atomic_compare_exchange_weak(&slot->state, &state, state + 1));
+	return slot->object;
+}
+
+static inline void handle_unpin(void *handle)
+{
+	atomic_fetch_sub(&handle_find((uint32_t)(uintptr_t)handle - 1)->state, 1);
+}
 /*
  * Makes the handle invalid, waits until only the caller has it pinned, and ends the one pin of the
  * caller.  Returns 0, or -1 if another thread has retired the handle.

@@ -11,4 +11,17 @@
  */
 int thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
 
+/*
+ * A moment between two looks at memory that another processor writes.  A look amid several writes to one cache line
+ * takes the line from the writer, which has to fetch it back.
+ */
+static inline void thread_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
 #endif

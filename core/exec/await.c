@@ -55,13 +55,13 @@ int await_check(struct op *op)
 		return await_outcome(op);
 	if (other->context == context) {
 		state = await_state(op, other, 0);
-	} else if (!pthread_mutex_trylock(&other->context->lock)) {
+	} else if (lock_try(&other->context->lock)) {
 		other->context->now_is_recent = 0;
 		context_progress(other->context);
 		state = await_state(op, other,
 				    op->awaited_progress_count != other->context->progress_count);
 		op->awaited_progress_count = other->context->progress_count;
-		pthread_mutex_unlock(&other->context->lock);
+		lock_release(&other->context->lock);
 	}
 	handle_unpin(handle);
 	return state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* client.c - the reports of a context to its communicators: see struct context_client. */
+#include "exec/again.h"
 #include "exec/engine.h"
 #include "exec/message.h"
 #include "exec/native.h"
@@ -73,6 +74,7 @@ const struct context_client comm_context_client = {
 	.check_unexpected = comm_check_unexpected,
 	.mismatch = comm_mismatch,
 	.check = client_check,
+	.poll = again_poll,
 	.advance = client_advance,
 	.look = client_look,
 	.shut = client_shut,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm.c - communicators: their failure, which every rank learns of; making, entering, waiting. */
+#include "exec/again.h"
 #include "exec/dispatch.h"
 #include "exec/comm.h"
 #include "exec/callback.h"
@@ -271,7 +272,7 @@ void comm_free(struct comm *comm)
 
 	context_lock(context);
 	comm_detach(comm);
-	pthread_mutex_unlock(&context->lock);
+	lock_release(&context->lock);
 	comm_release(comm);
 }
 
@@ -354,6 +355,9 @@ int comm_wait(struct comm *comm, uint64_t number)
 	struct stall stall;
 	int64_t slice;
 
+	/* One look before all preparations: the message that a small call waits for may be there. */
+	if (comm->finished < number)
+		again_poll(comm->context);
 	if (comm->finished >= number && !comm->error)
 		return COLL_SUCCESS;
 	if (comm_is_deferred(comm, number))

@@ -296,8 +296,15 @@ void comm_free_last_calls(struct comm *comm);
 /* Fails the communicator soon: that rank's collective `seq`, by its signature, is another one than ours. */
 void comm_report_call(struct comm *comm, int rank, uint32_t seq, const uint64_t *theirs,
 		      const uint64_t *ours);
+/* Compares the newest collective with the messages that came for it, and notes it for the ranks' comparison. */
+void comm_compare_newest(struct comm *comm);
 /* Notes the signature of the newest collective (comm->seq - 1) and compares messages that came for it. */
-void comm_remember(struct comm *comm, const struct signature *signature);
+static inline void comm_remember(struct comm *comm, const struct signature *signature)
+{
+	comm->history[(comm->seq - 1) % COMM_HISTORY] = *signature;
+	if (comm->compare || comm->context->match.unexpected_count)
+		comm_compare_newest(comm);
+}
 
 /*
  * The backend's own functions, or NULL.  They work on all ranks of an endpoint and in one order, so the

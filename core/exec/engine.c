@@ -52,7 +52,7 @@ static void engine_make_ready(struct op *op, int step)
 	op->ready_sends_count++;
 }
 
-void engine_complete(struct op *op, int step)
+static inline void engine_finish_step(struct op *op, int step)
 {
 	const struct sched *s = &op->sched;
 
@@ -64,6 +64,11 @@ void engine_complete(struct op *op, int step)
 		if (--op->run[later].earlier == 0 && later < op->started)
 			engine_make_ready(op, later);
 	}
+}
+
+void engine_complete(struct op *op, int step)
+{
+	engine_finish_step(op, step);
 }
 
 void engine_peer_failed(struct comm *comm, int rank, int code)
@@ -97,7 +102,7 @@ void engine_received(struct recv *recv)
 	if (recv->numbered)
 		op->pieces_tag = comm_tag_pieces(op->comm, (uint32_t)(recv->meta[0] >> 32));
 	stall_hear(op->comm, op->comm->to_comm_rank[recv->peer], op->call.args.kind, op->seq);
-	engine_complete(op, recv->step);
+	engine_finish_step(op, recv->step);
 }
 
 /* A copy to or from a device.  If it fails, the communicator fails when the transport has moved. */
@@ -167,43 +172,54 @@ static void engine_prepare_step(struct op *op, int i)
 			recv->divisor = op->comm->nranks;
 		recv->unscaled = step->unscaled;
 		recv->elem = (uint32_t)op->sched.elem;
+		if (!recv->divisor && !recv->unscaled && !recv->device && step->len)
+			recv->kernel = op->call.redop.kernel;
 	}
+}
+
+static void engine_send_failed(const struct op *op, int i, int code, const coll_error_t *err)
+{
+	char text[640];
+
+	error_take(code, err);
+	snprintf(text, sizeof(text), "rank %d cannot send to rank %d: %s", op->comm->rank,
+		 op->sched.step[i].peer, error_text());
+	comm_set_pending(op->comm, code, text);
+}
+
+/* Hands over the message of a step, whose tag is set, by a function of the transport: `send`, or context_send_more. */
+static inline int engine_hand_over(struct op *op, coll_send_t *send, coll_error_t *err, int more)
+{
+	struct context *context = op->comm->context;
+
+	memset(send->plugin, 0, sizeof(send->plugin));
+	send->status = COLL_IN_PROGRESS;
+	return more ? context_send_more(context, send, err)
+		    : context->plugin->backend.transport->send(context->ep, send, err);
+}
+
+/* `code` is that of engine_hand_over. */
+static inline void engine_handed_over(struct op *op, int i, int code, const coll_error_t *err)
+{
+	if (!code && op->run[i].u.send.status == COLL_SUCCESS)
+		engine_finish_step(op, i);
+	else if (!code)
+		op->sending[op->sending_count++] = i;
+	else
+		engine_send_failed(op, i, code, err);
 }
 
 static void engine_send(struct op *op, int i)
 {
-	const struct step *step = &op->sched.step[i];
 	coll_send_t *send = &op->run[i].u.send;
-	struct comm *comm = op->comm;
-	struct context *context = comm->context;
 	coll_error_t err;
-	char text[640];
-	int code;
 
 	error_clear(&err);
-	send->header.tag = engine_tag(op, step);
+	send->header.tag = engine_tag(op, &op->sched.step[i]);
 	if (op->pieces_tag && !i)
 		send->header.meta[0] = op->call.signature.meta[0] | op->pieces_tag << 32;
-	send->buf = step->len ? engine_at(op, step->src) : NULL;
-	memset(send->plugin, 0, sizeof(send->plugin));
-	send->status = COLL_IN_PROGRESS;
 	/* Only a message that others may follow waits for them: a lone one leaves before anything else is done. */
-	if (op->next)
-		code = context_send_more(context, send, &err);
-	else
-		code = context->plugin->backend.transport->send(context->ep, send, &err);
-	if (!code && send->status == COLL_SUCCESS) {
-		engine_complete(op, i);
-		return;
-	}
-	if (!code) {
-		op->sending[op->sending_count++] = i;
-		return;
-	}
-	error_take(code, &err);
-	snprintf(text, sizeof(text), "rank %d cannot send to rank %d: %s", comm->rank, step->peer,
-		 error_text());
-	comm_set_pending(comm, code, text);
+	engine_handed_over(op, i, engine_hand_over(op, send, &err, op->next != NULL), &err);
 }
 
 static void engine_recv(struct op *op, int i)
@@ -218,13 +234,6 @@ static void engine_recv(struct op *op, int i)
 		recv->peer = op->run[0].u.recv.peer;
 	if (recv->numbered)
 		recv->meta[0] = op->call.signature.meta[0];
-	recv->dst = engine_at(op, step->dst);
-	if (step->kind == STEP_RECV_REDUCE) {
-		recv->own = engine_at(op, step->src);
-		if (op->sched.elem > sizeof(recv->carry))
-			recv->long_carry = (uint8_t *)op->scratch.at + op->sched.scratch +
-					   (size_t)i * op->sched.elem;
-	}
 	if (step->len > ENGINE_LONG)
 		context_flush(comm->context); /* the message may be here, and is then reduced now */
 	match_post(&comm->context->match, recv);
@@ -251,6 +260,13 @@ static void engine_local(struct op *op, int i)
 	const struct step *step = &op->sched.step[i];
 	char *dst = engine_at(op, step->dst), *src = engine_at(op, step->src);
 
+	if (step->kind == STEP_COPY && step->len <= ENGINE_SHORT && !op->sched.scale &&
+	    (op->where[step->dst.buf] | op->where[step->src.buf]) == COLL_MEM_HOST) {
+		if (step->len && dst != src)
+			memcpy(dst, src, step->len);
+		engine_finish_step(op, i);
+		return;
+	}
 	if (step->len > ENGINE_LONG)
 		context_flush(op->comm->context);
 	if (step->kind == STEP_REDUCE) {
@@ -267,7 +283,7 @@ static void engine_local(struct op *op, int i)
 		else if (engine_copy(op->comm, dst, src, step->len))
 			return;
 	}
-	engine_complete(op, i);
+	engine_finish_step(op, i);
 }
 
 /* ------------------------------------------------------------ one operation -- */
@@ -288,7 +304,7 @@ static int engine_reap_sends(struct op *op)
 		if (status)
 			op->failed_send = i;
 		else
-			engine_complete(op, i);
+			engine_finish_step(op, i);
 	}
 	op->sending_count = in_flight;
 	return moved;
@@ -445,6 +461,25 @@ static void engine_find_buffers(struct op *op)
 		staging_copy_begin(op);
 }
 
+/* Fills in the addresses of messages and receives, which are the same while the buffers of the call are. */
+static void engine_place_step(struct op *op, int i)
+{
+	const struct step *step = &op->sched.step[i];
+	struct recv *recv = &op->run[i].u.recv;
+
+	if (step->kind == STEP_SEND)
+		op->run[i].u.send.buf = step->len ? engine_at(op, step->src) : NULL;
+	if (!engine_is_recv(step))
+		return;
+	recv->dst = engine_at(op, step->dst);
+	if (step->kind != STEP_RECV_REDUCE)
+		return;
+	recv->own = engine_at(op, step->src);
+	if (op->sched.elem > sizeof(recv->carry))
+		recv->long_carry =
+			(uint8_t *)op->scratch.at + op->sched.scratch + (size_t)i * op->sched.elem;
+}
+
 /* Few and short: before long steps all messages leave, in whichever order the algorithm has appended them. */
 static int engine_is_few(const struct op *op)
 {
@@ -464,17 +499,23 @@ static void engine_prepare(struct op *op)
 	op->prepared = 1;
 }
 
+static uint64_t engine_op_tag(const struct op *op)
+{
+	return kind_is_p2p(op->call.args.kind) ? comm_tag_user(op->comm, op->call.args.tag)
+					       : comm_tag_collective(op->comm, op->seq, 0);
+}
+
 void engine_begin(struct op *op)
 {
 	const struct sched *s = &op->sched;
+	const int placed = op->placed && op->base[SCHED_SCRATCH] == op->scratch.at;
 
 	op->base[SCHED_SEND] = (char *)(uintptr_t)op->call.args.sendbuf;
 	op->base[SCHED_RECV] = op->call.args.recvbuf;
 	op->base[SCHED_SCRATCH] = op->scratch.at;
 	if (!op->prepared || op->call.staged || op->call.redop.premul_sum)
 		engine_find_buffers(op);
-	op->tag = kind_is_p2p(op->call.args.kind) ? comm_tag_user(op->comm, op->call.args.tag)
-						  : comm_tag_collective(op->comm, op->seq, 0);
+	op->tag = engine_op_tag(op);
 	op->pieces_tag = op->call.args.kind == COLL_KIND_SEND && engine_has_pieces(op)
 				 ? comm_tag_pieces(op->comm, ++op->comm->cut_messages)
 				 : 0;
@@ -487,9 +528,13 @@ void engine_begin(struct op *op)
 		engine_prepare(op);
 	for (int i = 0; i < s->nsteps; i++) {
 		op->run[i].earlier = s->step[i].earlier;
+		if (!placed)
+			engine_place_step(op, i);
 		if (engine_is_recv(&s->step[i]))
 			op->run[i].u.recv.state = RECV_IDLE;
 	}
+	op->placed = !op->call.staged && !op->call.redop.premul_sum;
+	op->repeats = op->placed && op->few && !op->call.slot && !engine_has_pieces(op);
 }
 
 /*
@@ -512,6 +557,39 @@ static void engine_start_few(struct op *op)
 			engine_local(op, i);
 	}
 	op->started = op->sched.nsteps;
+}
+
+void engine_again(struct op *op)
+{
+	struct match *match = &op->comm->context->match;
+	const struct sched *s = &op->sched;
+	const struct step *step = s->step;
+	struct run *run = op->run;
+	const int n = s->nsteps;
+	coll_error_t err;
+
+	error_clear(&err);
+	op->tag = engine_op_tag(op);
+	op->steps_left = n;
+	for (int i = 0; s->nedges && i < n; i++)
+		run[i].earlier = step[i].earlier;
+	for (int i = 0; i < n; i++, step++, run++) {
+		op->started = i + 1;
+		if (run->earlier)
+			continue;
+		if (step->kind == STEP_SEND) {
+			run->u.send.header.tag = op->tag | step->msg;
+			engine_handed_over(op, i, engine_hand_over(op, &run->u.send, &err, 0),
+					   &err);
+		} else if (engine_is_recv(step)) {
+			run->u.recv.tag = op->tag | step->msg;
+			if (step->peer < 0)
+				run->u.recv.peer = COLL_ANY_SOURCE;
+			match_post_ordered(match, &run->u.recv);
+		} else {
+			engine_local(op, i);
+		}
+	}
 }
 
 void engine_start(struct op *op)

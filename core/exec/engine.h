@@ -13,6 +13,12 @@ int engine_reserve(struct op *op);
 void engine_begin(struct op *op);
 /* Starts the first steps of a running operation, or makes them ready. */
 void engine_start(struct op *op);
+/* Both, for an operation that was complete and can repeat: most of what engine_begin sets is as it left it. */
+void engine_again(struct op *op);
+static inline int engine_can_repeat(const struct op *op)
+{
+	return op->repeats && op->base[SCHED_SCRATCH] == op->scratch.at;
+}
 /* Can a step of a running operation start or end without a further message? */
 static inline int engine_may_move(const struct op *op)
 {

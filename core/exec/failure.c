@@ -254,12 +254,11 @@ static void comm_compare_unexpected(void *user, const struct unexpected *e)
 }
 
 /* Messages for the newest collective that came before it was issued must have the same signature. */
-void comm_remember(struct comm *comm, const struct signature *signature)
+void comm_compare_newest(struct comm *comm)
 {
 	uint32_t seq = comm->seq - 1;
 
-	comm->history[seq % COMM_HISTORY] = *signature;
-	compare_note(comm, signature);
+	compare_note(comm, &comm->history[seq % COMM_HISTORY]);
 	if (!comm->context->match.unexpected_count || comm_is_ambiguous(comm))
 		return;
 	call_index_each(&comm->context->match.calls, comm_tag_collective(comm, seq, 0),

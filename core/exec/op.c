@@ -10,11 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * The last OP_CACHE_SIZE finished operations wait for a call that repeats them.  An operation with more
- * than OP_SMALL bytes of staging memory is reused by any call, so that no memory lies idle.
- */
-enum { OP_CACHE_SIZE = 16, OP_SMALL = 64 << 10 };
+/* An operation with more bytes of staging memory is reused by any call, so that no memory lies idle. */
+enum { OP_SMALL = 64 << 10 };
 
 void op_free(struct op *op)
 {
@@ -191,7 +188,7 @@ int op_make(struct comm *comm, const struct call *call, struct op **out)
 		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", kind_name(call->args.kind));
 	op->comm = comm;
 	op->state = OP_IDLE;
-	op->persistent = 0;
+	op->persistent = op->placed = op->repeats = 0;
 	op->site = NULL;
 	if (call_compare(&op->call, &call->args) >= CALL_SAME_PLAN) {
 		op->call.args = call->args;
@@ -237,7 +234,6 @@ static void op_append(struct op *op, uint64_t group)
 	comm->tail = op;
 }
 
-/* Without barriers a root that never waits could get any number of broadcasts ahead of the others. */
 static void op_append_barrier(struct comm *comm, uint64_t group)
 {
 	const coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BARRIER};
@@ -255,8 +251,7 @@ void op_enqueue(struct op *op, uint64_t group)
 {
 	struct comm *comm = op->comm;
 
-	if (kind_is_collective(op->call.args.kind) && comm->seq && comm->seq % TAG_SEQ_APART == 0 &&
-	    comm->context->plugin->backend.transport)
+	if (op_needs_barrier(comm, &op->call.args))
 		op_append_barrier(comm, group);
 	op_append(op, group);
 	if (op->stream_events)
@@ -305,15 +300,4 @@ void op_end_persistent(struct op *op)
 	op->persistent = 0;
 	if (op->state == OP_IDLE)
 		op_retire(op);
-}
-
-void op_retire(struct op *op)
-{
-	op->state = OP_IDLE;
-	if (op->persistent)
-		return;
-	if (op->scratch.size > SCRATCH_SMALL)
-		scratch_rest(op->comm, &op->scratch);
-	op->next = op->comm->op_cache;
-	op->comm->op_cache = op;
 }

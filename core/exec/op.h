@@ -15,6 +15,9 @@
  */
 enum { OP_IDLE, OP_DEFERRED, OP_QUEUED, OP_RUNNING, OP_SUBMITTED, OP_DONE };
 
+/* So many of the last finished operations wait for a call that repeats them. */
+enum { OP_CACHE_SIZE = 16 };
+
 /* The state of one step while its operation runs. */
 struct run {
 	uint32_t earlier; /* number of steps that this step still waits for */
@@ -46,6 +49,8 @@ struct op {
 	int sched_ready; /* the schedule belongs to this call */
 	int prepared;    /* the engine has run this schedule, and `run` keeps its constant parts */
 	int few;         /* its steps are few and short, so that they start in their order */
+	int placed;      /* `run` keeps the addresses of this call's buffers */
+	int repeats;     /* moreover the steps are few, and the same call needs no more than them */
 	struct run *run; /* the states of the steps */
 	int cap_steps;   /* capacity of run, ready, ready_sends, local and sending */
 	int32_t *ready;  /* the receives that may start */
@@ -88,6 +93,12 @@ struct op *op_again(struct comm *comm, const coll_args_t *args);
  * a list have no gaps.
  */
 const size_t *op_displs(const struct op *op, int buf);
+/* Without barriers a root that never waits could get any number of broadcasts ahead of the others. */
+static inline int op_needs_barrier(const struct comm *comm, const coll_args_t *args)
+{
+	return comm->seq % TAG_SEQ_APART == 0 && comm->seq && kind_is_collective(args->kind) &&
+	       comm->context->plugin->backend.transport;
+}
 /* Appends an idle operation to the queue; group 0: it starts when its turn comes. */
 void op_enqueue(struct op *op, uint64_t group);
 /* Makes and enqueues a call of the library's own. */
@@ -96,7 +107,16 @@ int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group);
 void op_make_persistent(struct op *op);
 void op_end_persistent(struct op *op);
 /* The operation is out of the queue: later calls may reuse it. */
-void op_retire(struct op *op);
+static inline void op_retire(struct op *op)
+{
+	op->state = OP_IDLE;
+	if (op->persistent)
+		return;
+	if (op->scratch.size > SCRATCH_SMALL)
+		scratch_rest(op->comm, &op->scratch);
+	op->next = op->comm->op_cache;
+	op->comm->op_cache = op;
+}
 void op_free(struct op *op);
 /* A group has ended: its operations may begin. */
 void op_release(struct comm *comm, uint64_t group);

@@ -37,15 +37,34 @@ enum { KERNEL_ALIGN_FROM = 4096 }; /* bytes from which aligned stores are worth 
 /* One vector of a kernel. */
 typedef void (*kernel_step)(void *dst, const void *left, const void *right, int n);
 
-/* Copies less than a vector: one or two words at once, as they are the most frequent small arrays. */
-VEC_INLINE void kernel_copy(unsigned char *to, const unsigned char *from, size_t bytes)
+/*
+ * One or two words, the most frequent small arrays: they go to a register.  A vector that is read from memory where a
+ * word has just been written makes the processor wait for the write.
+ */
+VEC_INLINE void kernel_words(void *dst, const void *left, const void *right, size_t bytes, int n,
+			     kernel_step step)
 {
-	if (bytes == 8)
-		memcpy(to, from, 8);
-	else if (bytes == 4)
-		memcpy(to, from, 4);
+	vec_u64 a = {0}, b = {0};
+	uint32_t word[2];
+	uint64_t words[2];
+
+	if (bytes == sizeof(words[0])) {
+		memcpy(&words[0], left, sizeof(words[0]));
+		memcpy(&words[1], right, sizeof(words[1]));
+	} else {
+		memcpy(&word[0], left, sizeof(word[0]));
+		memcpy(&word[1], right, sizeof(word[1]));
+		words[0] = word[0];
+		words[1] = word[1];
+	}
+	a[0] = words[0];
+	b[0] = words[1];
+	step(&a, &a, &b, n);
+	words[0] = a[0];
+	if (bytes == sizeof(words[0]))
+		memcpy(dst, &words[0], sizeof(words[0]));
 	else
-		memcpy(to, from, bytes);
+		memcpy(dst, &words[0], sizeof(word[0]));
 }
 
 /* Less than a vector. */
@@ -54,10 +73,10 @@ VEC_INLINE void kernel_part(unsigned char *dst, const unsigned char *left,
 {
 	unsigned char a[VEC_BYTES] = {0}, b[VEC_BYTES] = {0};
 
-	kernel_copy(a, left, bytes);
-	kernel_copy(b, right, bytes);
+	memcpy(a, left, bytes);
+	memcpy(b, right, bytes);
 	step(a, a, b, n);
-	kernel_copy(dst, a, bytes);
+	memcpy(dst, a, bytes);
 }
 
 VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size_t bytes, int n,
@@ -67,6 +86,10 @@ VEC_INLINE void kernel_loop(void *dst, const void *left, const void *right, size
 	unsigned char *d = dst;
 	size_t head = -(uintptr_t)d % size;
 
+	if (bytes == 4 || (bytes == 8 && size >= 8)) {
+		kernel_words(dst, left, right, bytes, n, step);
+		return;
+	}
 	/* Stores that cross cache lines are slow; in place so are the loads. */
 	if (head && head % element == 0 && bytes >= KERNEL_ALIGN_FROM) {
 		kernel_part(d, l, r, head, n, step);

@@ -34,7 +34,7 @@ void companion_send(const struct context *context, int peer, const struct contro
 	context_lock(c->context);
 	context_send_struct(c->context, companion_rank(context, peer), MATCH_CONTROL,
 			    COMPANION_CARRY, letter, size);
-	pthread_mutex_unlock(&c->context->lock);
+	lock_release(&c->context->lock);
 	companion_wake(c);
 	free(letter);
 }
@@ -185,6 +185,6 @@ void companion_close(struct companion *c, int64_t timeout_ms)
 	companion_tell(c, COMPANION_LEAVE);
 	while (companion_is_sending(c) && clock_remaining(deadline) > 0)
 		poll(NULL, 0, 1);
-	pthread_mutex_unlock(&c->context->lock);
+	lock_release(&c->context->lock);
 	companion_free(c, clock_remaining(deadline));
 }

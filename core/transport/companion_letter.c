@@ -124,7 +124,7 @@ struct unexpected *companion_receive(struct context *context)
 	e = context->letters;
 	if (e)
 		context->letters = e->next;
-	pthread_mutex_unlock(&c->context->lock);
+	lock_release(&c->context->lock);
 	return e;
 }
 

@@ -148,14 +148,14 @@ static int companion_check_all(struct companion *c)
 	for (struct context *w = c->watched; w; w = w->next_watched) {
 		if (!atomic_load(&w->alarm.news) || atomic_load(&w->alarm.ended))
 			continue;
-		if (pthread_mutex_trylock(&w->lock)) {
+		if (!lock_try(&w->lock)) {
 			left = 1;
 			continue;
 		}
 		atomic_store(&w->alarm.news, 0);
 		w->now_is_recent = 0;
 		w->client->check(w);
-		pthread_mutex_unlock(&w->lock);
+		lock_release(&w->lock);
 	}
 	return left;
 }
@@ -170,7 +170,7 @@ static int companion_drive(struct companion *c)
 	context_progress(c->context);
 	lost = companion_look(c);
 	more = c->context->ep && t->wait_fd && t->arm(c->context->ep);
-	pthread_mutex_unlock(&c->context->lock);
+	lock_release(&c->context->lock);
 	if (lost)
 		companion_raise_all(c);
 	companion_abort_ended(c);
@@ -355,7 +355,7 @@ void companion_watch(struct context *context)
 	c->watched = context;
 	context_lock(c->context);
 	companion_deliver_early(c, context);
-	pthread_mutex_unlock(&c->context->lock);
+	lock_release(&c->context->lock);
 	companion_raise_all(c);
 	companion_abort_ended(c);
 	pthread_mutex_unlock(&watch_lock);

@@ -90,7 +90,6 @@ static void context_free(struct context *context)
 	}
 	if (context->wake_fd >= 0)
 		close(context->wake_fd);
-	pthread_mutex_destroy(&context->lock);
 	free(context);
 }
 
@@ -100,7 +99,6 @@ static int context_prepare(struct context *context, const struct context_parts *
 	const struct context_client *client = parts->client;
 	int failed;
 
-	pthread_mutex_init(&context->lock, NULL);
 	context->client = client;
 	context->refs = 1;
 	context->refused = -1;
@@ -370,13 +368,11 @@ void context_shut(struct context *context)
 	context->client->shut(context);
 }
 
-void context_lock(struct context *context)
+void context_lock_slowly(struct context *context)
 {
-	if (!pthread_mutex_trylock(&context->lock))
-		return;
 	/* A waiting or progress thread would take the lock again at once if it did not see this thread. */
 	atomic_fetch_add(&context->lock_waiters, 1);
-	pthread_mutex_lock(&context->lock);
+	lock_acquire(&context->lock);
 	atomic_fetch_sub(&context->lock_waiters, 1);
 }
 
@@ -385,7 +381,7 @@ int context_lock_within(struct context *context, int64_t timeout_ms)
 	int got;
 
 	atomic_fetch_add(&context->lock_waiters, 1);
-	got = clock_lock_within(&context->lock, timeout_ms * 1000);
+	got = lock_within(&context->lock, timeout_ms * 1000);
 	atomic_fetch_sub(&context->lock_waiters, 1);
 	return got;
 }

@@ -7,6 +7,7 @@
 #define CORE_TRANSPORT_CONTEXT_H
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "bootstrap/bootstrap.h"
 #include "algorithm/selection.h"
 #include "transport/match.h"
@@ -44,6 +45,8 @@ struct context_client {
 			 const coll_header_t *header);
 	/* Control messages have come, a peer has failed, or a message did not fit. */
 	void (*check)(struct context *context);
+	/* Does all that context_progress would do now: 1.  0: does nothing, and context_progress is to be called. */
+	int (*poll)(struct context *context);
 	/* Moves operations on: 1 if anything moved. */
 	int (*advance)(struct context *context);
 	/* Before a thread sleeps: moves on what the last advance may have left: 1 if anything moved. */
@@ -72,7 +75,7 @@ struct alarm {
 };
 
 struct context {
-	pthread_mutex_t lock;
+	struct lock lock;
 	const struct context_client *client;
 	_Atomic int refs;
 	struct context *parent; /* this context was split from it and uses its config; or NULL */
@@ -194,7 +197,12 @@ void context_unref(struct context *context, int64_t timeout_ms);
 void context_shut(struct context *context);
 
 /* Takes the lock; waiting threads and the progress thread yield it. */
-void context_lock(struct context *context);
+void context_lock_slowly(struct context *context);
+static inline void context_lock(struct context *context)
+{
+	if (!lock_try(&context->lock))
+		context_lock_slowly(context);
+}
 /* The same, but returns 0 if the lock is not free within timeout_ms. */
 int context_lock_within(struct context *context, int64_t timeout_ms);
 /* The same, and notes that the calling thread drives this context. */
@@ -208,7 +216,7 @@ static inline void context_enter(struct context *context)
 
 static inline void context_leave(struct context *context)
 {
-	pthread_mutex_unlock(&context->lock);
+	lock_release(&context->lock);
 }
 
 /*

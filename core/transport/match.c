@@ -9,11 +9,6 @@
 /* Cookies are pointers with a mark in the low bits. */
 enum { COOKIE_RECV = 0, COOKIE_UNEXPECTED = 1, COOKIE_DISCARD = 2, COOKIE_MARK = 3 };
 
-static unsigned match_bucket(uint64_t tag)
-{
-	return (unsigned)((tag * 0x9e3779b97f4a7c15u) >> 56);
-}
-
 void match_init(struct match *m)
 {
 	memset(m, 0, sizeof(*m));
@@ -49,7 +44,7 @@ static void match_discard(struct match *m, struct unexpected *e)
 	store_give(&m->store, e, sizeof(*e) + e->header.len);
 }
 
-static void match_finish(struct match *m, struct recv *recv, int status)
+static inline void match_finish(struct match *m, struct recv *recv, int status)
 {
 	recv->state = RECV_DONE;
 	recv->status = status ? status : recv->broken;
@@ -130,6 +125,24 @@ static void match_fill(const struct match *m, struct recv *recv, const char *byt
 		n -= used;
 		carried = 0;
 	}
+}
+
+/* The same for a message that came whole. */
+static inline void match_fill_whole(const struct match *m, struct recv *recv, const char *bytes)
+{
+	const uint64_t n = recv->len;
+
+	if (!recv->kernel && (recv->own || recv->device || !n)) {
+		match_fill(m, recv, bytes, n);
+		return;
+	}
+	recv->got = n;
+	if (!recv->kernel) {
+		memcpy(recv->dst, bytes, n);
+		return;
+	}
+	reduce_run(recv->kernel, recv->dst, recv->swapped ? bytes : recv->own,
+		   recv->swapped ? recv->own : bytes, n);
 }
 
 static inline int match_agrees(const struct recv *recv, uint32_t peer, const coll_header_t *h)
@@ -243,7 +256,7 @@ static void match_pair(struct match *m, struct recv *recv, struct unexpected *e)
 		recv->state = RECV_FILLING;
 		return;
 	}
-	match_fill(m, recv, e->data, e->header.len);
+	match_fill_whole(m, recv, e->data);
 	match_finish(m, recv, COLL_SUCCESS);
 	match_discard(m, e);
 }
@@ -535,22 +548,34 @@ void match_arrived(struct match *m, uint64_t cookie, int32_t status)
 		match_unexpected_arrived(m, match_cookie(cookie), status);
 }
 
-int match_message(struct match *m, uint32_t peer, const coll_header_t *h, const void *bytes)
+/* A whole message for which no receive is posted, or one that it does not fit. */
+static int match_message_other(struct match *m, struct recv *recv, uint32_t peer,
+			       const coll_header_t *h, const void *bytes)
 {
-	struct recv *recv = match_take_posted(m, peer, h);
 	coll_sink_t sink;
-	int code;
+	int code = match_begin(m, recv, peer, h, &sink);
 
-	if (recv && match_expected(recv, h)) {
-		recv->peer = (int32_t)peer;
-		match_fill(m, recv, bytes, h->len);
-		match_finish(m, recv, COLL_SUCCESS);
-		return COLL_SUCCESS;
-	}
-	code = match_begin(m, recv, peer, h, &sink);
 	if (code)
 		return code;
 	match_data(m, sink.cookie, bytes, h->len);
 	match_arrived(m, sink.cookie, COLL_SUCCESS);
+	return COLL_SUCCESS;
+}
+
+int match_message(struct match *m, uint32_t peer, const coll_header_t *h, const void *bytes)
+{
+	const unsigned bucket = match_bucket(h->tag);
+	struct recv *recv = m->posted[bucket];
+
+	/* The oldest receive of its list is the most likely one; loose messages have lists of their own. */
+	if (recv && match_agrees(recv, peer, h))
+		match_unlink_posted(m, &m->posted[bucket], bucket);
+	else
+		recv = match_take_posted(m, peer, h);
+	if (!recv || !match_expected(recv, h))
+		return match_message_other(m, recv, peer, h, bytes);
+	recv->peer = (int32_t)peer;
+	match_fill_whole(m, recv, bytes);
+	match_finish(m, recv, COLL_SUCCESS);
 	return COLL_SUCCESS;
 }

@@ -36,7 +36,8 @@ struct recv {
 	char *dst;
 	const char *own; /* not NULL: dst = own op incoming */
 	const struct redop *redop;
-	int16_t swapped; /* incoming op own */
+	reduce_fn kernel; /* not NULL: all that is to be done with a message that comes whole */
+	int16_t swapped;  /* incoming op own */
 	/*
 	 * The receive is outside the order of the operations: meta[1] is the program's tag or MATCH_ANY_TAG, and
 	 * the message may be shorter than the receive.  The match sets meta[1] and len to those of the message.
@@ -114,11 +115,34 @@ struct match {
 	struct context *context;
 };
 
+/* The list of a tag. */
+static inline unsigned match_bucket(uint64_t tag)
+{
+	return (unsigned)((tag * 0x9e3779b97f4a7c15u) >> 56);
+}
+
 void match_init(struct match *m);
 void match_free(struct match *m);
 
 /* Posts a receive; a loose one is that of a struct loose_recv.  It may complete at once; then it is in the list of completed receives. */
 void match_post(struct match *m, struct recv *recv);
+/* The same for one that is not loose. */
+static inline void match_post_ordered(struct match *m, struct recv *recv)
+{
+	const unsigned bucket = match_bucket(recv->tag);
+
+	if (m->unexpected[bucket]) {
+		match_post(m, recv);
+		return;
+	}
+	recv->got = 0;
+	recv->broken = COLL_SUCCESS;
+	recv->unexpected = NULL;
+	recv->next = NULL;
+	recv->state = RECV_POSTED;
+	*m->posted_end[bucket] = recv;
+	m->posted_end[bucket] = &recv->next;
+}
 /*
  * Withdraws a receive in any state: match does not touch it again.  Returns the cookie that the
  * transport must drop before the buffer may be reused, or 0.

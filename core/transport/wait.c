@@ -99,11 +99,11 @@ static int wait_sweep(struct context *context)
 
 	pthread_mutex_lock(&wait_lock);
 	for (struct context *l = wait_contexts; l; l = l->next) {
-		if (l == context || !wait_is_mine(l) || pthread_mutex_trylock(&l->lock))
+		if (l == context || !wait_is_mine(l) || !lock_try(&l->lock))
 			continue;
 		l->now_is_recent = 0;
 		moved |= context_progress(l);
-		pthread_mutex_unlock(&l->lock);
+		lock_release(&l->lock);
 	}
 	pthread_mutex_unlock(&wait_lock);
 	return moved;
@@ -156,10 +156,10 @@ static int wait_arm_all(struct context *context, struct wait_set *set)
 
 	pthread_mutex_lock(&wait_lock);
 	for (struct context *l = wait_contexts; l && idle && set->n < WAIT_CONTEXTS; l = l->next) {
-		if (l == context || !wait_is_mine(l) || pthread_mutex_trylock(&l->lock))
+		if (l == context || !wait_is_mine(l) || !lock_try(&l->lock))
 			continue;
 		idle = wait_arm(l, set);
-		pthread_mutex_unlock(&l->lock);
+		lock_release(&l->lock);
 	}
 	pthread_mutex_unlock(&wait_lock);
 	return idle;
@@ -173,8 +173,8 @@ static int wait_arm_all(struct context *context, struct wait_set *set)
 static void wait_lock_again(struct context *context, int is_progress_thread)
 {
 	if (is_progress_thread)
-		pthread_mutex_lock(&context->lock);
-	else if (!clock_lock_within(&context->lock, WAIT_PATIENCE_US))
+		lock_acquire(&context->lock);
+	else if (!lock_within(&context->lock, WAIT_PATIENCE_US))
 		context_lock(context);
 }
 
@@ -190,7 +190,7 @@ static int wait_in_backend(struct context *context)
 		return 0;
 	if (busy && !b->native->sync(context->ep, 1, &err)) /* query reports the same error */
 		return 1;
-	pthread_mutex_unlock(&context->lock);
+	lock_release(&context->lock);
 	nanosleep(&unlocked, NULL);
 	wait_lock_again(context, 0);
 	return 1;
@@ -210,7 +210,7 @@ static void wait_yield(struct context *context, int is_progress_thread)
 {
 	int64_t took;
 
-	pthread_mutex_unlock(&context->lock);
+	lock_release(&context->lock);
 	took = clock_now_us();
 	sched_yield();
 	took = clock_now_us() - took;
@@ -237,7 +237,7 @@ static void wait_sleep(struct context *context, int64_t longest_us, int64_t idle
 	t = (struct timespec){.tv_sec = set.longest_us / 1000000,
 			      .tv_nsec = set.longest_us % 1000000 * 1000};
 	context->sleepers++;
-	pthread_mutex_unlock(&context->lock);
+	lock_release(&context->lock);
 	ppoll(set.fds, (nfds_t)set.n, &t, NULL);
 	wait_lock_again(context, is_progress_thread);
 	/* The last thread to wake drains the eventfd, so that every sleeper has seen it. */
@@ -252,7 +252,7 @@ static void wait_yield_lock(struct context *context, int is_progress_thread)
 {
 	if (!atomic_load(&context->lock_waiters))
 		return;
-	pthread_mutex_unlock(&context->lock);
+	lock_release(&context->lock);
 	while (atomic_load(&context->lock_waiters) && !atomic_load(&context->stop))
 		sched_yield();
 	wait_lock_again(context, is_progress_thread);
@@ -286,7 +286,9 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 	int is_progress_thread = done == wait_stopped;
 
 	while (!done(arg)) {
-		context_progress(context);
+		/* Now and then all is looked at. */
+		if ((rounds + 1) % WAIT_SWEEP == 0 || !context->client->poll(context))
+			context_progress(context);
 		wait_yield_lock(context, is_progress_thread);
 		if (context_moves(context) != moves) { /* any thread may have moved it */
 			moves = context_moves(context);
@@ -297,8 +299,10 @@ int context_wait(struct context *context, int (*done)(void *arg), void *arg, int
 			calls = context->progress_count;
 			continue;
 		}
-		if (++rounds % WAIT_SWEEP && idle < context->polls_us)
-			continue; /* a read of the clock costs more than a poll */
+		if (++rounds % WAIT_SWEEP && idle < context->polls_us) {
+			thread_pause();
+			continue;
+		} /* a read of the clock costs more than a poll */
 		now = clock_now_us();
 		context->now_us = now;
 		context->now_is_recent = 1;
@@ -321,9 +325,9 @@ static void *wait_thread_run(void *arg)
 {
 	struct context *context = arg;
 
-	pthread_mutex_lock(&context->lock);
+	lock_acquire(&context->lock);
 	context_wait(context, wait_stopped, context, INT64_MAX);
-	pthread_mutex_unlock(&context->lock);
+	lock_release(&context->lock);
 	return NULL;
 }
 

@@ -64,6 +64,7 @@ static int32_t tcp_new(const coll_host_t *host, struct tcp **out, coll_error_t *
 	if (!t->conn || !t->ring_peers || !t->scratch)
 		return error_fill(err, COLL_ERR_NO_MEMORY, "out of memory for %u connections",
 				  t->nranks);
+	t->own = &t->conn[t->rank];
 	for (uint32_t i = 0; i < t->nranks; i++) {
 		t->conn[i].fd = -1;
 		t->conn[i].peer = i;

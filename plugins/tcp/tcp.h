@@ -128,9 +128,9 @@ struct tcp {
 	uint64_t ring_memory;       /* most bytes of the rings that this process makes */
 	uint32_t rings;             /* connections with in_on */
 	uint32_t *ring_peers;       /* their ranks, in any order */
-	uint32_t next_ring; /* round robin: the ring with which the next progress() begins */
-	uint32_t polls;     /* calls of progress() since the last look at the sockets */
-	int armed;          /* flags of sleep may be set in the rings */
+	uint32_t next_ring;  /* round robin: the ring with which the next progress() begins */
+	uint32_t polls_left; /* calls of progress() until the next look at the sockets */
+	int armed;           /* flags of sleep may be set in the rings */
 	/* host->message; NULL: the core is older. */
 	int32_t (*message)(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
 			   const void *bytes);
@@ -143,6 +143,7 @@ struct tcp {
 	int ring_told;          /* the user knows that some pairs have no ring */
 	uint8_t *scratch;       /* TCP_SCRATCH bytes */
 	struct tcp_conn *conn;  /* nranks */
+	struct tcp_conn *own;   /* of these, the one to this rank itself */
 };
 
 /* ------------------------------------------------------------------- addresses -- */
@@ -271,8 +272,8 @@ int tcp_ring_take(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg);
 int tcp_ring_frame(struct tcp *t, struct tcp_conn *conn, const coll_header_t *frame);
 /* As tcp_sendmsg. */
 size_t tcp_ring_write(struct tcp *t, struct tcp_conn *conn, const struct msghdr *msg);
-/* Writes a short message whole and completes it: 1.  0: it is long, there is no room for it, or it wraps around. */
-int tcp_ring_send(struct tcp *t, struct tcp_conn *conn, coll_send_t *send);
+/* Writes a short message whole and completes it.  If it is long, has no room or wraps around: tcp_start. */
+int32_t tcp_ring_send(struct tcp *t, struct tcp_conn *conn, coll_send_t *send, coll_error_t *err);
 /* Handles at most TCP_RING_PIECE bytes; returns 1 if more may be there. */
 int tcp_ring_pull(struct tcp *t, struct tcp_conn *conn);
 /* The same for all rings, each with its share of the budget. */
@@ -310,6 +311,8 @@ int tcp_records_pull(struct tcp *t, struct tcp_conn *conn);
 /* -------------------------------------------------------------------- slots -- */
 
 int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err);
+/* Appends a message to its queue.  more: it may wait for tcp_flush_held, if the kernel would take it now. */
+int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_t *err);
 int32_t tcp_send_more(void *ep, coll_send_t *send, coll_error_t *err);
 void tcp_flush_held(void *ep);
 void tcp_drop(void *ep, uint64_t cookie);
@@ -323,6 +326,14 @@ int tcp_feed(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t 
 /* The same for a whole message, between two messages; the header is in memory that no peer can write. */
 int tcp_feed_message(struct tcp *t, struct tcp_conn *conn, const coll_header_t *header,
 		     const uint8_t *payload);
+/* The core has refused a message, which costs the connection: -1. */
+int tcp_refused(struct tcp *t, struct tcp_conn *conn);
+/* The core takes messages whole, and this one, which came in the ring, is not the peer's first. */
+static inline int tcp_hand_message(struct tcp *t, struct tcp_conn *conn,
+				   const coll_header_t *header, const void *payload)
+{
+	return t->message(t->host, conn->peer, header, payload) ? tcp_refused(t, conn) : 0;
+}
 int32_t tcp_progress(void *ep);
 int32_t tcp_wait_fd(void *ep);
 int32_t tcp_arm(void *ep);

@@ -61,14 +61,18 @@ size_t tcp_recvmsg(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control;
+	const struct iovec *one = NULL;
 	ssize_t n;
 
 	if (t->ring_size && !conn->inet) {
 		msg->msg_control = control.bytes;
 		msg->msg_controllen = CMSG_LEN(sizeof(int)); /* one descriptor */
+	} else if (msg->msg_iovlen == 1) {
+		one = msg->msg_iov;
 	}
-	do {
-		n = recvmsg(conn->fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	do { /* for one piece of memory the kernel needs no list */
+		n = one ? recv(conn->fd, one->iov_base, one->iov_len, MSG_DONTWAIT)
+			: recvmsg(conn->fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	} while (n < 0 && errno == EINTR);
 	if (n < 0 && errno == EAGAIN)
 		return 0;
@@ -130,8 +134,7 @@ static void tcp_note_message(struct tcp *t, struct tcp_conn *conn)
 	conn->has_sent = 1;
 }
 
-/* The core has refused a message. */
-static int tcp_refused(struct tcp *t, struct tcp_conn *conn)
+int tcp_refused(struct tcp *t, struct tcp_conn *conn)
 {
 	tcp_lose(t, conn, "it sent an invalid message");
 	return -1;
@@ -194,7 +197,7 @@ int tcp_feed_message(struct tcp *t, struct tcp_conn *conn, const coll_header_t *
 {
 	if (t->message) {
 		tcp_note_message(t, conn);
-		return t->message(t->host, conn->peer, header, payload) ? tcp_refused(t, conn) : 0;
+		return tcp_hand_message(t, conn, header, payload);
 	}
 	if (tcp_begin(t, conn, header))
 		return -1;
@@ -313,17 +316,13 @@ static void tcp_receive_sockets(struct tcp *t)
 		tcp_receive_socket(t, &t->conn[events[i].data.u32]);
 }
 
-static void tcp_receive_all(struct tcp *t)
+/* Looks at the sockets: always, unless rings carry streams. */
+static __attribute__((noinline)) void tcp_look_at_sockets(struct tcp *t)
 {
-	uint32_t interval = t->rings + 1 == t->nranks ? TCP_RING_POLLS : TCP_MIXED_POLLS;
-
-	if (!t->rings || t->armed || ++t->polls >= interval) {
-		t->polls = 0;
-		tcp_receive_sockets(t);
-	}
+	t->polls_left = t->rings + 1 == t->nranks ? TCP_RING_POLLS : TCP_MIXED_POLLS;
+	tcp_receive_sockets(t);
 	if (t->armed)
 		tcp_ring_disarm(t);
-	tcp_ring_pull_all(t);
 }
 
 /* ------------------------------------------------------------------- progress -- */
@@ -361,7 +360,7 @@ void tcp_send_all(struct tcp *t)
 }
 
 /* Reports the peers to which sending failed, each after its last bytes were read. */
-static void tcp_reap_failed(struct tcp *t)
+static __attribute__((noinline)) void tcp_reap_failed(struct tcp *t)
 {
 	for (uint32_t i = 0; i < t->nranks && t->failing; i++) {
 		struct tcp_conn *conn = &t->conn[i];
@@ -375,6 +374,17 @@ static void tcp_reap_failed(struct tcp *t)
 	}
 }
 
+/* What most calls of progress() have nothing of. */
+static __attribute__((noinline)) void tcp_progress_rest(struct tcp *t)
+{
+	if (t->sending)
+		tcp_send_all(t);
+	if (tcp_has_work(t->own))
+		tcp_loop_back(t);
+	if (t->holding || t->held_polls)
+		tcp_ring_patience(t);
+}
+
 int32_t tcp_progress(void *ep)
 {
 	struct tcp *t = ep;
@@ -383,13 +393,11 @@ int32_t tcp_progress(void *ep)
 	t->moved = 0;
 	if (t->failing)
 		tcp_reap_failed(t);
-	tcp_receive_all(t);
-	if (t->sending)
-		tcp_send_all(t);
-	if (tcp_has_work(&t->conn[t->rank]))
-		tcp_loop_back(t);
-	if (t->holding || t->held_polls)
-		tcp_ring_patience(t);
+	if (!t->rings || t->armed || t->polls_left-- <= 1)
+		tcp_look_at_sockets(t);
+	tcp_ring_pull_all(t);
+	if (t->sending || t->holding || t->held_polls || tcp_has_work(t->own))
+		tcp_progress_rest(t);
 	t->next_peer = t->next_peer + 1 < t->nranks ? t->next_peer + 1 : 0;
 	return t->moved;
 }

@@ -39,7 +39,7 @@ static int tcp_ring_look(struct tcp *t, struct tcp_conn *conn)
 	return 1;
 }
 
-static void tcp_ring_publish(struct tcp *t, struct tcp_conn *conn)
+static inline void tcp_ring_publish(struct tcp *t, struct tcp_conn *conn)
 {
 	struct tcp_ring *ring = &conn->out;
 
@@ -98,30 +98,40 @@ static void tcp_ring_set_word(struct tcp_ring_control *control, size_t i, uint64
 	atomic_store_explicit(&control->last[i], word, memory_order_release);
 }
 
-/* Each word is released, so that a reader that sees it sees the 0 before too. */
-static void tcp_ring_write_last(struct tcp_ring_control *control, const coll_send_t *send,
-				uint64_t end)
+/*
+ * Writes a message that fits into `last`, there and into the ring at `to`; its end is at `end`.  Each word of `last` is
+ * released, so that a reader that sees it sees the new `last_end` too.  Words are copied one by one: the core has just
+ * written some of them, and a processor waits for such words when it is to read two of them at once.
+ */
+static inline void tcp_ring_write_short(struct tcp_ring_control *control, uint8_t *to,
+					const coll_send_t *send, uint64_t end)
 {
+	const uint64_t header[TCP_RING_HEADER] = {send->header.tag, send->header.meta[0],
+						  send->header.meta[1], send->header.len};
 	const uint8_t *from = send->buf;
-	uint64_t header[TCP_RING_HEADER], word, len = send->header.len;
+	uint64_t len = header[3], tail = 0;
 	size_t i = TCP_RING_HEADER;
 
-	memcpy(header, &send->header, sizeof(header));
-	atomic_store_explicit(&control->last_end, 0, memory_order_relaxed);
+	memcpy(to, header, sizeof(header));
+	atomic_store_explicit(&control->last_end, end, memory_order_relaxed);
 	tcp_ring_set_word(control, 0, header[0]);
 	tcp_ring_set_word(control, 1, header[1]);
 	tcp_ring_set_word(control, 2, header[2]);
 	tcp_ring_set_word(control, 3, header[3]);
-	for (; len >= sizeof(word); len -= sizeof(word), from += sizeof(word)) {
+	for (to += sizeof(header); len >= sizeof(tail); len -= sizeof(tail)) {
+		uint64_t word;
+
 		memcpy(&word, from, sizeof(word));
+		memcpy(to, &word, sizeof(word));
 		tcp_ring_set_word(control, i++, word);
+		from += sizeof(word);
+		to += sizeof(word);
 	}
 	if (len) {
-		word = 0;
-		memcpy(&word, from, len);
-		tcp_ring_set_word(control, i, word);
+		memcpy(&tail, from, len);
+		memcpy(to, &tail, len);
+		tcp_ring_set_word(control, i, tail);
 	}
-	atomic_store_explicit(&control->last_end, end, memory_order_release);
 }
 
 /*
@@ -134,26 +144,28 @@ static void tcp_ring_prepare(const struct tcp_ring *ring, uint64_t n)
 		tcp_prefetch_write(ring->data + ((ring->own + i) & (ring->size - 1)));
 }
 
-int tcp_ring_send(struct tcp *t, struct tcp_conn *conn, coll_send_t *send)
+int32_t tcp_ring_send(struct tcp *t, struct tcp_conn *conn, coll_send_t *send, coll_error_t *err)
 {
 	struct tcp_ring *ring = &conn->out;
 	uint64_t at = ring->own & (ring->size - 1), len = send->header.len;
 	uint64_t n = sizeof(send->header) + len;
+	uint8_t *to = ring->data + at;
 
 	if (len > TCP_RING_SHORT || at + n > ring->size ||
 	    n > ring->size - (ring->own - ring->seen))
-		return 0;
-	memcpy(ring->data + at, &send->header, sizeof(send->header));
-	if (len)
-		memcpy(ring->data + at + sizeof(send->header), send->buf, (size_t)len);
+		return tcp_start(t, send, 0, err);
 	ring->own += n;
-	if (n <= sizeof(ring->control->last))
-		tcp_ring_write_last(ring->control, send, ring->own);
-	tcp_ring_publish(t, conn);
-	if (n > sizeof(ring->control->last))
+	if (n <= sizeof(ring->control->last)) {
+		tcp_ring_write_short(ring->control, to, send, ring->own);
+		tcp_ring_publish(t, conn);
+	} else {
+		memcpy(to, &send->header, sizeof(send->header));
+		memcpy(to + sizeof(send->header), send->buf, (size_t)len);
+		tcp_ring_publish(t, conn);
 		tcp_ring_prepare(ring, n);
+	}
 	send->status = COLL_SUCCESS;
-	return 1;
+	return COLL_SUCCESS;
 }
 
 /* -------------------------------------------------------------------- reading -- */
@@ -164,13 +176,10 @@ int tcp_ring_send(struct tcp *t, struct tcp_conn *conn, coll_send_t *send)
  * the flag for each message.  A writer sleeps only when the ring is full, and the reader then reads on to the next
  * quarter.  Room counts once half of the ring is free, so that a full ring does not wake the writer for each piece.
  */
-static void tcp_ring_release(struct tcp *t, struct tcp_conn *conn, uint64_t left)
+static void tcp_ring_tell(struct tcp *t, struct tcp_conn *conn, uint64_t left)
 {
 	struct tcp_ring_control *control = conn->in.control;
 
-	if (conn->in.own - conn->in.seen < conn->in.size / 4 &&
-	    !atomic_load_explicit(&control->writer_sleeps, memory_order_relaxed))
-		return;
 	conn->in.seen = conn->in.own;
 	atomic_store(&control->taken, conn->in.own);
 	if (left <= conn->in.size / 2 && atomic_load(&control->writer_sleeps) &&
@@ -178,29 +187,16 @@ static void tcp_ring_release(struct tcp *t, struct tcp_conn *conn, uint64_t left
 		tcp_ring_wake(t, conn);
 }
 
+static inline void tcp_ring_release(struct tcp *t, struct tcp_conn *conn, uint64_t left)
+{
+	if (conn->in.own - conn->in.seen >= conn->in.size / 4 ||
+	    atomic_load_explicit(&conn->in.control->writer_sleeps, memory_order_relaxed))
+		tcp_ring_tell(t, conn, left);
+}
+
 static uint64_t tcp_ring_word(const struct tcp_ring_control *control, size_t i)
 {
 	return atomic_load_explicit(&control->last[i], memory_order_acquire);
-}
-
-/* Copies the message that ends at `end`, if it still stands there and has n bytes: 1. */
-static int tcp_ring_read_last(const struct tcp_ring_control *control, uint64_t word[TCP_RING_LAST],
-			      size_t n, uint64_t end)
-{
-	coll_header_t header;
-
-	if (n < sizeof(header) || n > sizeof(control->last) ||
-	    atomic_load_explicit(&control->last_end, memory_order_acquire) != end)
-		return 0;
-	word[0] = tcp_ring_word(control, 0);
-	word[1] = tcp_ring_word(control, 1);
-	word[2] = tcp_ring_word(control, 2);
-	word[3] = tcp_ring_word(control, 3);
-	memcpy(&header, word, sizeof(header));
-	for (size_t i = TCP_RING_HEADER; i * sizeof(*word) < n; i++)
-		word[i] = tcp_ring_word(control, i);
-	return header.len == n - sizeof(header) &&
-	       atomic_load_explicit(&control->last_end, memory_order_relaxed) == end;
 }
 
 /* Asks for all lines of a message before the first is read, so that they come at the same time. */
@@ -270,34 +266,57 @@ void tcp_ring_patience(struct tcp *t)
 	t->owed = t->penalty;
 }
 
+/*
+ * Takes the message that stands beside the writer's position, if it is the only one that this rank has not read: 1; -1: it
+ * cost the connection.  All of it is copied before it is handed on.
+ */
+static int tcp_ring_take_last(struct tcp *t, struct tcp_conn *conn, uint64_t written)
+{
+	const struct tcp_ring_control *control = conn->in.control;
+	const uint64_t n = written - conn->in.own;
+	uint64_t payload[TCP_RING_LAST - TCP_RING_HEADER];
+	coll_header_t header;
+
+	if (n < sizeof(header) || n > sizeof(control->last) || conn->receiving ||
+	    conn->header_got ||
+	    atomic_load_explicit(&control->last_end, memory_order_acquire) != written)
+		return 0;
+	header.tag = tcp_ring_word(control, 0);
+	header.meta[0] = tcp_ring_word(control, 1);
+	header.meta[1] = tcp_ring_word(control, 2);
+	header.len = tcp_ring_word(control, 3);
+	for (size_t i = 0; i * sizeof(*payload) < n - sizeof(header); i++)
+		payload[i] = tcp_ring_word(control, TCP_RING_HEADER + i);
+	if (header.len != n - sizeof(header) ||
+	    atomic_load_explicit(&control->last_end, memory_order_relaxed) != written)
+		return 0;
+	if (t->message ? tcp_hand_message(t, conn, &header, payload)
+		       : tcp_feed_message(t, conn, &header, (const uint8_t *)payload))
+		return -1;
+	tcp_spend(t, (size_t)n);
+	conn->in.own = written;
+	tcp_ring_release(t, conn, 0);
+	return 1;
+}
+
 /* Handles bytes in the ring up to `written`: returns 1 if more may be there. */
-static int tcp_ring_read(struct tcp *t, struct tcp_conn *conn, uint64_t written)
+static __attribute__((noinline)) int tcp_ring_read(struct tcp *t, struct tcp_conn *conn,
+						   uint64_t written)
 {
 	struct tcp_ring *ring = &conn->in;
 	uint64_t left = written - ring->own, at = ring->own & (ring->size - 1);
 	size_t n = tcp_min(tcp_min(left, TCP_RING_PIECE), ring->size - at);
-	uint64_t word[TCP_RING_LAST];
 	const uint8_t *from = ring->data + at;
-	coll_header_t header;
-	int lost;
 
 	if (left > ring->size) {
 		tcp_lose(t, conn, tcp_why(TCP_BAD_POSITION));
 		return 0;
 	}
+	if (n <= TCP_RING_SHORT)
+		tcp_ring_fetch(from, n);
 	/* Headers are copied before they are read; only payload is handed on in place. */
-	if (n == left && !conn->receiving && !conn->header_got &&
-	    tcp_ring_read_last(ring->control, word, n, written)) {
-		memcpy(&header, word, sizeof(header));
-		lost = tcp_feed_message(t, conn, &header,
-					(const uint8_t *)(word + TCP_RING_HEADER));
-	} else {
-		if (n <= TCP_RING_SHORT)
-			tcp_ring_fetch(from, n);
-		n = tcp_ring_before_held(t, conn, from, n);
-		lost = tcp_feed(t, conn, from, n);
-	}
-	if (lost || !n)
+	n = tcp_ring_before_held(t, conn, from, n);
+	if (tcp_feed(t, conn, from, n) || !n)
 		return 0;
 	tcp_spend(t, n);
 	ring->own += n;
@@ -306,24 +325,57 @@ static int tcp_ring_read(struct tcp *t, struct tcp_conn *conn, uint64_t written)
 	return n < left || n > TCP_RING_SHORT;
 }
 
+static uint64_t tcp_ring_written(const struct tcp_conn *conn)
+{
+	return atomic_load_explicit(&conn->in.control->written, memory_order_acquire);
+}
+
 int tcp_ring_pull(struct tcp *t, struct tcp_conn *conn)
 {
-	uint64_t written = atomic_load_explicit(&conn->in.control->written, memory_order_acquire);
+	uint64_t written = tcp_ring_written(conn);
 
-	return written != conn->in.own && tcp_ring_read(t, conn, written);
+	if (written == conn->in.own || tcp_ring_take_last(t, conn, written))
+		return 0;
+	return tcp_ring_read(t, conn, written);
+}
+
+/* Handles the bytes in one ring, up to `written` and beyond, with its share of the budget. */
+static __attribute__((noinline)) void tcp_ring_pull_share(struct tcp *t, struct tcp_conn *conn,
+							  uint64_t written)
+{
+	size_t begin = t->budget;
+	int more = tcp_ring_read(t, conn, written);
+
+	while (more && t->budget && begin - t->budget < TCP_PIECE)
+		more = tcp_ring_pull(t, conn);
+}
+
+/* The same; most often there are none, or one short message, behind which more are unlikely. */
+static inline void tcp_ring_pull_any(struct tcp *t, struct tcp_conn *conn)
+{
+	const uint64_t written = tcp_ring_written(conn), n = written - conn->in.own;
+
+	if (n && (n > TCP_RING_LAST * sizeof(uint64_t) || !tcp_ring_take_last(t, conn, written)))
+		tcp_ring_pull_share(t, conn, written);
+}
+
+static __attribute__((noinline)) void tcp_ring_pull_turns(struct tcp *t)
+{
+	uint32_t at = t->next_ring + 1 < t->rings ? t->next_ring + 1 : 0;
+
+	t->next_ring = at;
+	for (uint32_t i = 0; i < t->rings && t->budget; i++) {
+		tcp_ring_pull_any(t, &t->conn[t->ring_peers[at]]);
+		at = at + 1 < t->rings ? at + 1 : 0;
+	}
 }
 
 void tcp_ring_pull_all(struct tcp *t)
 {
-	t->next_ring = t->next_ring + 1 < t->rings ? t->next_ring + 1 : 0;
-	for (uint32_t i = 0, at = t->next_ring; i < t->rings && t->budget; i++) {
-		struct tcp_conn *conn = &t->conn[t->ring_peers[at]];
-		size_t begin = t->budget;
-
-		while (tcp_ring_pull(t, conn) && t->budget && begin - t->budget < TCP_PIECE)
-			;
-		at = at + 1 < t->rings ? at + 1 : 0;
-	}
+	if (t->rings == 1)
+		tcp_ring_pull_any(t, &t->conn[t->ring_peers[0]]);
+	else
+		tcp_ring_pull_turns(t);
 }
 
 void tcp_ring_drain(struct tcp *t, struct tcp_conn *conn)

@@ -20,7 +20,8 @@ enum {
  * Positions count the bytes of the stream.  The peer may write anything anywhere at any time.
  *
  * A short message stands in the ring and, until the next one, also in the line of the writer's position: a reader that
- * waits for it has that line in any case, and needs no other.  `last_end` is 0 while the writer changes `last`.
+ * waits for it has that line in any case, and needs no other.  The writer sets `last_end` first, `last` then and `written`
+ * at last: a message is whole as long as `last_end` equals the `written` that the reader has seen before.
  */
 struct tcp_ring_control {
 	_Alignas(TCP_RING_LINE) _Atomic uint64_t written; /* by the writer */

@@ -6,6 +6,11 @@
 #include <string.h>
 #include <sys/uio.h>
 
+enum {
+	TCP_FLAGS = MSG_NOSIGNAL | MSG_DONTWAIT,
+	TCP_FLAT = 1024 /* bytes that are copied rather than given to the kernel in pieces */
+};
+
 static uint64_t tcp_size(const coll_send_t *send)
 {
 	return sizeof(send->header) + send->header.len;
@@ -95,12 +100,14 @@ void tcp_fail_sends(struct tcp *t, struct tcp_conn *conn, int32_t status)
 
 size_t tcp_sendmsg(struct tcp *t, struct tcp_conn *conn, const struct msghdr *msg)
 {
+	const struct iovec *one = msg->msg_iovlen == 1 && !msg->msg_control ? msg->msg_iov : NULL;
 	ssize_t sent;
 
 	if (conn->out_on)
 		return tcp_ring_write(t, conn, msg);
-	do {
-		sent = sendmsg(conn->fd, msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	do { /* of one piece of memory the kernel needs no list */
+		sent = one ? send(conn->fd, one->iov_base, one->iov_len, TCP_FLAGS)
+			   : sendmsg(conn->fd, msg, TCP_FLAGS);
 	} while (sent < 0 && errno == EINTR);
 	if (sent < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM)
 		tcp_break(t, conn, errno);
@@ -110,10 +117,22 @@ size_t tcp_sendmsg(struct tcp *t, struct tcp_conn *conn, const struct msghdr *ms
 	return (size_t)sent;
 }
 
+/* Copies a header and a short payload to one piece of memory. */
+static int tcp_flatten(struct iovec *iov, int n, uint8_t *flat)
+{
+	size_t at = 0;
+
+	for (int i = 0; i < n; at += iov[i++].iov_len)
+		memcpy(flat + at, iov[i].iov_base, iov[i].iov_len);
+	iov[0] = (struct iovec){flat, at};
+	return 1;
+}
+
 int tcp_push(struct tcp *t, struct tcp_conn *conn)
 {
 	struct iovec iov[2 * TCP_GATHER + 1];
 	struct msghdr msg = {.msg_iov = iov};
+	uint8_t flat[TCP_FLAT];
 	size_t offered, sent;
 	int n;
 
@@ -122,6 +141,8 @@ int tcp_push(struct tcp *t, struct tcp_conn *conn)
 	if (conn->offering || (conn->out.control && !conn->out_on))
 		tcp_ring_settle(t, conn);
 	offered = tcp_gather(conn, iov, &n);
+	if (n > 1 && offered <= sizeof(flat) && !conn->out_on)
+		n = tcp_flatten(iov, n, flat);
 	msg.msg_iovlen = (size_t)n;
 	sent = tcp_sendmsg(t, conn, &msg);
 	if (!sent)
@@ -140,8 +161,7 @@ static void tcp_hold(struct tcp *t, struct tcp_conn *conn)
 	t->held = conn;
 }
 
-/* more: the message may wait for tcp_flush_held, if the kernel would take it now. */
-static int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_t *err)
+int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_t *err)
 {
 	struct tcp_conn *conn;
 	int idle;
@@ -154,11 +174,7 @@ static int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_
 	if (conn->lost)
 		return error_fill(err, COLL_ERR_PEER_LOST,
 				  "the connection to rank %u has been lost", send->peer);
-	idle = !tcp_has_work(conn);
-	if (idle && conn->out_on && !more && !conn->offering && !conn->send_errno &&
-	    tcp_ring_send(t, conn, send))
-		return COLL_SUCCESS;
-	idle |= conn->held != 0;
+	idle = !tcp_has_work(conn) || conn->held;
 	tcp_enqueue(t, conn, send);
 	if (!idle || conn->send_errno || send->peer == t->rank)
 		return COLL_SUCCESS;
@@ -174,7 +190,13 @@ static int32_t tcp_start(struct tcp *t, coll_send_t *send, int more, coll_error_
 
 int32_t tcp_send(void *ep, coll_send_t *send, coll_error_t *err)
 {
-	return tcp_start(ep, send, 0, err);
+	struct tcp *t = ep;
+	struct tcp_conn *conn = &t->conn[send->peer < t->nranks ? send->peer : t->rank];
+
+	/* A lost connection has no ring, and a connection with a ring no records. */
+	if (conn->out_on && !tcp_has_work(conn) && !(conn->offering | conn->send_errno))
+		return tcp_ring_send(t, conn, send, err);
+	return tcp_start(t, send, 0, err);
 }
 
 int32_t tcp_send_more(void *ep, coll_send_t *send, coll_error_t *err)

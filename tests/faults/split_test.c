@@ -47,7 +47,7 @@ static void count_send(void)
 	_exit(0);
 }
 
-/* Stands before the C library's function, so that plugins call it. */
+/* Both stand before the C library's functions, so that plugins call them. */
 __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	static ssize_t (*real)(int, const struct msghdr *, int);
@@ -56,6 +56,20 @@ __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msgh
 	if (!real)
 		*(void **)&real = dlsym(RTLD_NEXT, "sendmsg");
 	n = real(fd, msg, flags);
+	if (n > 0)
+		count_send();
+	return n;
+}
+
+__attribute__((visibility("default"))) ssize_t send(int fd, const void *bytes, size_t size,
+						    int flags)
+{
+	static ssize_t (*real)(int, const void *, size_t, int);
+	ssize_t n;
+
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "send");
+	n = real(fd, bytes, size, flags);
 	if (n > 0)
 		count_send();
 	return n;

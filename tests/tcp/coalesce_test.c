@@ -113,6 +113,32 @@ static int test_taken_along(struct harness *h)
 	return 0;
 }
 
+/* A header and a short payload are one piece of memory for the kernel, a longer message is not. */
+static int test_flat(struct harness *h)
+{
+	uint8_t *buf = calloc(1, TEST_LARGE);
+	struct harness_recv recv = {.peer = 0, .tag = 2, .buf = buf, .size = TEST_LARGE};
+	coll_send_t send[2];
+	int code = 0, of_short = 0, of_long = 0;
+
+	if (h->host.rank) {
+		code = test_receive(h, 1, 1, 1);
+		harness_recv(h, &recv);
+		code = code || harness_wait(h, &recv.status);
+	} else {
+		atomic_store(&send_calls, 0);
+		code = harness_send(h, &send[0], 1, 1, "\1", 1);
+		of_short = atomic_exchange(&send_calls, 0);
+		code = code || harness_send(h, &send[1], 1, 2, buf, TEST_LARGE);
+		of_long = atomic_load(&send_calls);
+		code = code || harness_wait(h, &send[1].status);
+		if (code || of_short != 1 || of_long)
+			code = harness_fail(h, "%d and %d calls of send()", of_short, of_long);
+	}
+	free(buf);
+	return code;
+}
+
 static int test_large(struct harness *h)
 {
 	uint8_t *buf = calloc(1, TEST_LARGE);
@@ -251,6 +277,8 @@ static void test_run(const char *const *options, harness_fn run, const char *wha
 /* sockets: the system calls can be counted. */
 static void test_all(const char *const *options, int sockets, const char *how)
 {
+	if (sockets && options != test_encrypt)
+		test_run(options, test_flat, "a short message is one piece", how);
 	if (sockets) {
 		test_run(options, test_together, "100 messages leave in one call", how);
 		test_run(options, test_taken_along, "send takes earlier messages along", how);

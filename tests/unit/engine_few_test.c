@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * engine_few_test.c - calls of few steps, which start without the engine's lists, linked with the layers up to exec
- * alone: whichever send completes at once and whichever message is there before, the first time and repeated.
+ * alone: whichever send completes at once and whichever message is there before, the first time and repeated, through
+ * the queue and by the short way of again.h.
  */
+#include "exec/again.h"
 #include "exec/dispatch.h"
+#include "exec/limit.h"
 
 #include "fake_backend.h"
 
@@ -42,6 +45,9 @@ static void few_transport(struct plugin *plugin)
 /* Rank 0 of four: recursive doubling exchanges with rank 1, then with rank 2. */
 struct few {
 	struct rig *rig;
+	int again;   /* repeated calls go the short way */
+	int repeats; /* this call does */
+	coll_args_t args;
 	struct op *op;
 	int32_t in, out;
 };
@@ -56,8 +62,11 @@ static struct op *few_op(struct few *few, void *out)
 				  .sendbuf = &few->in,
 				  .recvbuf = out,
 				  .count = 1};
-	struct op *op = op_again(comm, &args);
+	struct op *op;
 
+	few->args = args;
+	few->repeats = few->again && comm->op_cache;
+	op = few->repeats ? comm->op_cache : op_again(comm, &args);
 	if (!op && fake_op(comm, &args, &op))
 		bail_out("cannot make an operation: %s", error_text());
 	few->op = op;
@@ -80,8 +89,20 @@ static void few_message(struct few *few, int from, uint64_t meta)
 
 static void few_issue(struct few *few)
 {
+	if (few->repeats) {
+		if (!again_issue(few->rig->comm, &few->args, NULL))
+			bail_out("the call does not go the short way");
+		return;
+	}
 	op_enqueue(few->op, 0);
 	queue_issued(few->rig->comm);
+}
+
+/* Moves the context in one of the two ways of a wait. */
+static void few_progress(struct few *few)
+{
+	if (!few->again || !again_poll(few->rig->context))
+		context_progress(few->rig->context);
 }
 
 /* Completes the sends that are under way. */
@@ -92,7 +113,7 @@ static void few_complete(struct few *few)
 	for (int k = 0; k < f->sends; k++)
 		if (f->send[k] && f->send[k]->status == COLL_IN_PROGRESS)
 			fake_complete(few->rig, k, COLL_SUCCESS);
-	context_progress(few->rig->context);
+	few_progress(few);
 }
 
 /*
@@ -115,15 +136,15 @@ static void few_run(struct few *few, unsigned way)
 
 		if (!(way & (from == 1 ? 4 : 8)))
 			few_message(few, from, 0);
-		context_progress(few->rig->context);
+		few_progress(few);
 	}
 	few_complete(few);
 	few_complete(few);
 }
 
-static void test_ways(int in_place)
+static void test_ways(int in_place, int again)
 {
-	struct few few = {.rig = rig_new(few_transport)};
+	struct few few = {.rig = rig_new(few_transport), .again = again};
 	struct comm *comm = few.rig->comm;
 	int32_t *out = in_place ? &few.in : &few.out;
 	int wrong = 0, unfinished = 0;
@@ -141,7 +162,8 @@ static void test_ways(int in_place)
 		if ((wrong || unfinished) && comm->error)
 			break;
 	}
-	is_int(unfinished, 0, "%s: every call ends", in_place ? "in place" : "two buffers");
+	is_int(unfinished, 0, "%s%s: every call ends", in_place ? "in place" : "two buffers",
+	       again ? ", the short way" : "");
 	is_int(wrong, 0, "with its result");
 	is_int(few.op->sched.nsteps, in_place ? 6 : 5,
 	       in_place ? "in place both messages wait in scratch memory"
@@ -191,9 +213,9 @@ static void few_warm(struct few *few)
 }
 
 /* A message of another call, before this call or during it, from either rank. */
-static void test_mismatch(int from, int early)
+static void test_mismatch(int from, int early, int again)
 {
-	struct few few = {.rig = rig_new(few_transport)};
+	struct few few = {.rig = rig_new(few_transport), .again = again};
 
 	few_warm(&few);
 	if (early)
@@ -203,14 +225,15 @@ static void test_mismatch(int from, int early)
 		few_message(&few, from, 1);
 	few_complete(&few);
 	context_progress(few.rig->context);
-	is_int(few.rig->comm->error, COLL_ERR_MISMATCH, "a message of rank %d for another call, %s",
-	       from, early ? "before this one" : "during this one");
+	is_int(few.rig->comm->error, COLL_ERR_MISMATCH,
+	       "a message of rank %d for another call, %s%s", from,
+	       early ? "before this one" : "during this one", again ? ", repeated" : "");
 	rig_free(few.rig);
 }
 
-static void test_refused(int k)
+static void test_refused(int k, int again)
 {
-	struct few few = {.rig = rig_new(few_transport)};
+	struct few few = {.rig = rig_new(few_transport), .again = again};
 	char text[64];
 
 	few_warm(&few);
@@ -227,9 +250,9 @@ static void test_refused(int k)
 }
 
 /* Rank 1 is lost when its message, the first one, has come or not. */
-static void test_lost(int came)
+static void test_lost(int came, int again)
 {
-	struct few few = {.rig = rig_new(few_transport)};
+	struct few few = {.rig = rig_new(few_transport), .again = again};
 	const coll_host_t *host = &few.rig->context->host;
 
 	few_warm(&few);
@@ -246,18 +269,99 @@ static void test_lost(int came)
 	rig_free(few.rig);
 }
 
+/* ------------------------------------------------------------------ the general way -- */
+
+/* The call goes the general way, and again_issue has done nothing. */
+static int few_is_general(struct few *few)
+{
+	struct comm *comm = few->rig->comm;
+	const uint64_t issued = comm->issued;
+	const uint32_t seq = comm->seq;
+	const struct op *cached = comm->op_cache;
+
+	return !again_issue(comm, &few->args, NULL) && comm->issued == issued && comm->seq == seq &&
+	       comm->op_cache == cached && !few->rig->fake.sends;
+}
+
+static void test_other_calls(void)
+{
+	struct few few = {.rig = rig_new(few_transport), .again = 1};
+	struct comm *comm = few.rig->comm;
+	struct op *op;
+
+	few_warm(&few);
+	op = comm->op_cache;
+	few.args.count = 2;
+	ok(few_is_general(&few), "a call with another count goes the general way");
+	few.args.count = 1;
+	few.args.recvbuf = few_value;
+	ok(few_is_general(&few), "so does one with another buffer");
+	few.args.recvbuf = &few.out;
+	op->repeats = 0;
+	ok(few_is_general(&few), "one whose operation cannot repeat");
+	op->repeats = 1;
+	comm->seq = TAG_SEQ_APART;
+	ok(few_is_general(&few), "one before which the queue inserts a barrier");
+	comm->seq = 2;
+	ok(!again_poll(few.rig->context), "without an operation a wait looks at all");
+	ok(!few_is_general(&few) && comm->head == op && op->state == OP_RUNNING,
+	   "without all that a call goes the short way");
+	few.rig->fake.sends = 0;
+	ok(few_is_general(&few), "and not before the one before it is complete");
+	rig_free(few.rig);
+}
+
+/* Calls beside which there is more to look at than messages for them. */
+static void test_beside(void)
+{
+	struct few few = {.rig = rig_new(few_transport), .again = 1};
+	struct comm *comm = few.rig->comm;
+	struct context *context = few.rig->context;
+
+	few_warm(&few);
+	group_set_current(1);
+	ok(few_is_general(&few), "a call in a group goes the general way");
+	group_set_current(0);
+	context->sleepers = 1;
+	ok(few_is_general(&few), "so does one while a thread sleeps");
+	context->sleepers = 0;
+	context->pending_events = 1;
+	ok(few_is_general(&few), "one after the loss of a rank");
+	context->pending_events = 0;
+	context->match.controls = 1;
+	ok(few_is_general(&few), "one after a control message");
+	context->match.controls = 0;
+	comm->loose = 1;
+	ok(few_is_general(&few), "one beside messages outside the order");
+	comm->loose = 0;
+	if (limit_add(comm, comm->issued + 1, 1000000))
+		bail_out("no limit");
+	ok(few_is_general(&few), "one that must be complete by some time");
+	limit_free(comm);
+	context->classify = 1;
+	ok(!few_is_general(&few),
+	   "without all that it goes the short way, also where buffers may be "
+	   "device memory");
+	rig_free(few.rig);
+}
+
 int main(void)
 {
-	test_ways(0);
-	test_ways(1);
+	for (int again = 0; again < 2; again++) {
+		test_ways(0, again);
+		test_ways(1, again);
+	}
 	test_no_copy(0);
 	test_no_copy(1);
-	for (int early = 0; early < 2; early++) {
-		test_mismatch(1, early);
-		test_mismatch(2, early);
-		test_lost(early);
+	for (int k = 0; k < 4; k++) {
+		const int early = k & 1, again = k >> 1;
+
+		test_mismatch(1, early, again);
+		test_mismatch(2, early, again);
+		test_lost(early, again);
+		test_refused(early, again);
 	}
-	test_refused(0);
-	test_refused(1);
+	test_other_calls();
+	test_beside();
 	return done_testing();
 }

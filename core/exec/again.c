@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* again.c - the short way of small calls: see again.h. */
+#include "exec/again.h"
+#include "exec/engine.h"
+
+/* Has the context nothing to look at but messages for this communicator? */
+static inline int again_is_quiet(const struct comm *comm)
+{
+	const struct context *context = comm->context;
+	const void *objects = (void *)((uintptr_t)comm->order | (uintptr_t)comm->limits |
+				       (uintptr_t)comm->callbacks | (uintptr_t)comm->native |
+				       (uintptr_t)context->controls);
+	const int counts = comm->error | comm->nleft | comm->loose | context->sleepers |
+			   context->pending_events | context->match.controls | context->unflushed |
+			   atomic_load_explicit(&context->alarm.news, memory_order_relaxed);
+
+	return !objects && !counts && context->ep &&
+	       (!context->busy || (context->busy == comm && !comm->next_busy));
+}
+
+/* The operation, which is the only one in the queue, is complete. */
+static inline void again_end(struct comm *comm, struct op *op)
+{
+	comm->head = comm->tail = NULL;
+	comm->finished = op->number;
+	op->record.ended_us = comm->context->now_us;
+	recorder_add(&comm->recorder, op->number, &op->record);
+	op_retire(op);
+}
+
+/* Takes the messages that have come, and moves the operation. */
+static inline int again_move(struct comm *comm, struct op *op)
+{
+	struct context *context = comm->context;
+	int moved = context->plugin->backend.transport->progress(context->ep);
+	struct recv *recv;
+
+	while ((recv = match_next_done(&context->match)))
+		engine_received(recv);
+	if (engine_may_move(op))
+		moved |= engine_run(op);
+	if (!op->steps_left && !comm->error)
+		again_end(comm, op);
+	return moved;
+}
+
+/* An idle operation that was made for the same call and can run again as it is; else NULL. */
+static inline struct op *again_find(struct comm *comm, const coll_args_t *args)
+{
+	struct op **at = &comm->op_cache, *op;
+
+	for (int n = 1; (op = *at) && n <= OP_CACHE_SIZE; n++, at = &op->next) {
+		if (call_compare(&op->call, args) < CALL_SAME)
+			continue;
+		if (!engine_can_repeat(op))
+			return NULL;
+		if (comm->context
+			    ->classify) /* there may be other memory at the same addresses now */
+			return op_again(comm, args);
+		*at = op->next;
+		return op;
+	}
+	return NULL;
+}
+
+/* As op_append, for the only operation of the queue, which starts at once. */
+static inline void again_append(struct comm *comm, struct op *op)
+{
+	const int64_t now = context_now(comm->context);
+
+	op->next = NULL;
+	op->number = comm_count(comm);
+	op->group = 0;
+	op->state = OP_RUNNING;
+	if (kind_is_collective(op->call.args.kind)) {
+		op->seq = op->record.seq_or_tag = comm->seq++;
+		comm_remember(comm, &op->call.signature);
+	}
+	op->record.issued_us = op->record.started_us = now;
+	op->record.ended_us = 0;
+	comm->head = comm->tail = op;
+}
+
+int again_issue(struct comm *comm, const coll_args_t *args, const void *site)
+{
+	struct context *context = comm->context;
+	struct op *op;
+
+	if (comm->head || !again_is_quiet(comm) || group_current() || op_needs_barrier(comm, args))
+		return 0;
+	op = again_find(comm, args);
+	if (!op)
+		return 0;
+	op->site = site;
+	again_append(comm, op);
+	engine_again(op);
+	again_move(comm, op);
+	context->progress_count++;
+	if (context->pending_events | context->match.controls) /* as the general way does */
+		context_progress(context);
+	return 1;
+}
+
+int again_poll(struct context *context)
+{
+	struct comm *comm = context->busy;
+	struct op *op = comm ? comm->head : NULL;
+
+	if (!op || op->next || op->state != OP_RUNNING || !op->repeats || op->native ||
+	    !again_is_quiet(comm))
+		return 0;
+	/* Control messages are no progress: context_progress, which comes next, takes them. */
+	if (again_move(comm, op) && !context->match.controls)
+		context->progress_count++;
+	return 1;
+}

@@ -2,6 +2,7 @@
 /* calls.c - the public operations: each fills a coll_args_t, which is checked and joins the queue. */
 #include "api/check.h"
 #include "api/group.h"
+#include "api/host_memory.h"
 #include "api/overlap.h"
 #include "api/request.h"
 #include "base/error.h"
@@ -12,7 +13,7 @@
 /* -------------------------------------------------------- one public operation -- */
 
 /* It begins at once unless a group is open. */
-int call_issue(struct comm *comm, const coll_args_t *args, const void *site)
+int call_issue(struct comm *comm, const coll_args_t *args, const void *site, struct issued *place)
 {
 	uint64_t group = group_current();
 	int code = comm_error(comm);
@@ -27,8 +28,13 @@ int call_issue(struct comm *comm, const coll_args_t *args, const void *site)
 		code = check_call(comm, args, &call);
 		if (!code && !group && native_now(comm, &call))
 			return comm_error(comm);
+		if (comm->host_comm && host_memory_takes(comm, &call, code))
+			return host_memory_issue(comm, args, site, place);
 		if (!code)
 			code = op_make(comm, &call, &op);
+		if (code == COLL_ERR_UNSUPPORTED && host_memory_takes(comm, &call, code))
+			return host_memory_issue(comm, args, site, place);
+		code = host_memory_hint(comm, code);
 	}
 	if (!code && group)
 		code = group_join(comm);
@@ -60,7 +66,7 @@ static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = call_issue(comm, args, site);
+	code = call_issue(comm, args, site, NULL);
 	comm_leave(comm);
 	return code;
 }
@@ -308,7 +314,9 @@ static int call_wait_all(struct comm *comm)
 		code = error_set(
 			COLL_ERR_INVALID_USAGE,
 			"a wait inside a group would never end: call coll_group_end first");
-	return code ? code : comm_wait(comm, comm->issued);
+	if (!code)
+		code = comm_wait(comm, comm->issued);
+	return code || !comm->host_comm ? code : host_memory_wait(comm);
 }
 
 coll_result_t coll_sync(coll_comm_t handle)
@@ -333,7 +341,7 @@ coll_result_t coll_barrier(coll_comm_t handle)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = call_wait_all(comm);
 	if (!code)
-		code = call_issue(comm, &args, NULL);
+		code = call_issue(comm, &args, NULL, NULL);
 	if (!code)
 		code = call_wait_all(comm);
 	comm_leave(comm);

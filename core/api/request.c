@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "api/derive.h"
 #include "api/group.h"
+#include "api/host_memory.h"
 #include "api/overlap.h"
 #include "base/handle.h"
 #include "base/kind.h"
@@ -114,19 +115,28 @@ static int request_take_args(const char *what, const coll_args_t *args, coll_arg
 	return COLL_SUCCESS;
 }
 
-/* Checks and makes the operation; the communicator is entered. */
-static int request_prepare(struct comm *comm, const coll_args_t *args, struct op **op)
+/* Checks and makes the operation; *in is entered, and becomes the communicator that the operation is on. */
+static int request_prepare(struct comm **in, const coll_args_t *args, struct op **op)
 {
+	struct comm *comm = *in;
 	struct call call;
-	int code = comm_error(comm);
+	int code = comm_error(comm), to_host;
 
-	if (!code)
-		code = check_call(comm, args, &call);
-	if (!code)
+	if (code)
+		return code;
+	code = check_call(comm, args, &call);
+	to_host = host_memory_takes(comm, &call, code);
+	if (!code && !to_host) {
 		code = op_make(comm, &call, op);
+		to_host = code && host_memory_takes(comm, &call, code);
+	}
+	if (to_host) {
+		*in = host_memory_switch(comm);
+		return request_prepare(in, args, op);
+	}
 	if (!code)
 		op_make_persistent(*op);
-	return code;
+	return host_memory_hint(comm, code);
 }
 
 coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
@@ -144,7 +154,9 @@ coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
 	code = request ? request_take_args("coll_request_init", args, &full)
 		       : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_request_init: request is NULL");
 	if (!code)
-		code = request_prepare(comm, &full, &like.op);
+		code = request_prepare(&comm, &full, &like.op);
+	like.comm = comm->handle;
+	like.native = comm->handle == handle ? NULL : handle;
 	if (!code)
 		like.op->site = __builtin_return_address(0);
 	if (!code)
@@ -160,6 +172,7 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 {
 	struct comm *comm = comm_enter(handle, "coll_request_issue");
 	const struct request like = {.comm = handle};
+	struct issued place = {.comm = NULL};
 	struct request *r = NULL;
 	coll_args_t full;
 	int code;
@@ -174,9 +187,10 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 	if (!code) /* before the operation, which cannot be taken back */
 		code = request_new(request, &like, &r);
 	if (!code)
-		code = call_issue(comm, &full, __builtin_return_address(0));
+		code = call_issue(comm, &full, __builtin_return_address(0), &place);
 	if (!code) {
-		r->number = comm->issued;
+		r->comm = place.comm ? place.comm : handle;
+		r->number = place.comm ? place.number : comm->issued;
 		native_want_marker(comm);
 	} else if (r) {
 		handle_retire(*request);
@@ -194,8 +208,20 @@ static int request_is_under_way(struct comm *comm, const struct request *r)
 	return comm->finished < r->number;
 }
 
+/* The newest operation of the communicator is one of its host_comm. */
+static void request_note_newest(coll_comm_t handle)
+{
+	struct comm *comm = comm_enter(handle, "coll_request_start");
+
+	if (!comm)
+		return;
+	comm->host_issued = comm->issued + 1;
+	comm_leave(comm);
+}
+
 coll_result_t coll_request_start(coll_request_t request)
 {
+	coll_comm_t native;
 	struct comm *comm;
 	struct request *r = request_enter(request, "coll_request_start", &comm);
 	int code;
@@ -220,18 +246,24 @@ coll_result_t coll_request_start(coll_request_t request)
 			queue_issued(comm);
 		native_want_marker(comm);
 	}
+	native = r->native;
 	request_leave(request, comm);
+	if (!code && native)
+		request_note_newest(native);
 	return code;
 }
 
 coll_result_t coll_get_request(coll_comm_t handle, coll_request_t *request)
 {
 	struct comm *comm = comm_enter(handle, "coll_get_request");
-	struct request like = {.comm = handle}, *r;
+	struct request like = {.number = 0}, *r;
+	struct issued newest;
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	like.number = comm->issued;
+	newest = host_memory_newest(comm);
+	like.comm = newest.comm;
+	like.number = newest.number;
 	native_want_marker(comm);
 	comm_leave(comm);
 	if (!request)

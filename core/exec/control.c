@@ -2,6 +2,7 @@
 /* control.c - control messages: how ranks tell each other of failures, of leaving and of new communicators. */
 #include "exec/compare.h"
 #include "exec/message.h"
+#include "exec/pair.h"
 #include "exec/stall.h"
 #include "transport/companion.h"
 
@@ -289,4 +290,5 @@ void comm_check(struct comm *comm)
 	if (comm->pending_code)
 		comm_fail(comm, 0, comm->pending_code, "%s", comm->pending_text);
 	comm_check_lost(comm);
+	pair_check(comm);
 }

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* host_memory.c - which calls of a native communicator go to its communicator for host memory, and how. */
+#include "api/host_memory.h"
+#include "api/request.h"
+#include "base/error.h"
+#include "base/handle.h"
+#include "base/kind.h"
+#include "device/device.h"
+#include "exec/native.h"
+#include "exec/pair.h"
+
+#include <stdlib.h>
+
+/* ------------------------------------------------------------- making and freeing -- */
+
+int host_memory_new(struct context *context, struct comm **host_comm)
+{
+	struct context *host = context->host_context;
+	int code;
+
+	*host_comm = NULL;
+	if (!host || context->parent)
+		return COLL_SUCCESS;
+	code = wait_thread_start(host);
+	context_enter(host); /* from now on the calling thread drives it */
+	host->next_context_id = 1;
+	if (!code)
+		code = comm_new(host_comm, host, 0, host->rank, host->nranks, NULL);
+	if (!code)
+		context_ref(host);
+	else if (*host_comm)
+		comm_free_unmade(*host_comm);
+	if (code)
+		*host_comm = NULL;
+	context_leave(host);
+	return code;
+}
+
+void host_memory_free(struct comm *host_comm)
+{
+	struct context *context = host_comm ? host_comm->context : NULL;
+
+	if (!host_comm)
+		return;
+	handle_pin(HANDLE_COMM, host_comm->handle);
+	handle_retire(host_comm->handle);
+	comm_free(host_comm);
+	context_unref(context, 0); /* the native context holds it too */
+}
+
+/* --------------------------------------------------------------------- the choice -- */
+
+/*
+ * The kind of memory at a pointer that the call may use.  An empty part may be at the end of a device's memory,
+ * which the driver does not know as such.
+ */
+static uint32_t host_memory_kind(const struct comm *comm, const void *ptr, size_t elements)
+{
+	uint32_t kind = COLL_MEM_HOST;
+	int device;
+
+	if (!comm->context->devices)
+		return kind;
+	kind = device_kind(ptr, &device);
+	if (kind == COLL_MEM_HOST && !elements)
+		kind = device_kind((const char *)ptr - 1, &device);
+	return kind;
+}
+
+/*
+ * The kinds of memory of the buffers of this rank, also of those without elements: other ranks may have elements.
+ * 0: no buffer tells.
+ */
+static uint32_t host_memory_kinds(const struct comm *comm, const struct call *call)
+{
+	const coll_args_t *a = &call->args;
+	const struct kind *k = call->kind;
+	const int root = comm->rank == a->root;
+	uint32_t kinds = 0;
+
+	if (!a->count && !kind_is_v(a->kind) && !kind_is_p2p(a->kind))
+		return 0;
+	if (k->send != KIND_NONE && (root || !k->send_root) && a->sendbuf)
+		kinds |= host_memory_kind(comm, a->sendbuf, call->elements[COLL_BUFFER_SEND]);
+	if (k->recv != KIND_NONE && (root || !k->recv_root) && a->recvbuf &&
+	    a->recvbuf != a->sendbuf)
+		kinds |= host_memory_kind(comm, a->recvbuf, call->elements[COLL_BUFFER_RECV]);
+	return kinds;
+}
+
+int host_memory_takes(struct comm *comm, const struct call *call, int code)
+{
+	const coll_args_t *a = &call->args;
+	uint32_t kinds;
+
+	if (!comm->host_comm || (code && code != COLL_ERR_UNSUPPORTED))
+		return 0;
+	/* Most calls on device memory: the addresses are known. */
+	if (!code && call->elements[COLL_BUFFER_SEND] && call->elements[COLL_BUFFER_RECV] &&
+	    native_takes(comm, call))
+		return 0;
+	kinds = host_memory_kinds(comm, call);
+	if (!kinds)
+		return code != COLL_SUCCESS;
+	if (!(kinds & comm->context->memory))
+		return 1;
+	/* The sender of such a message, on its device, does not know of any source. */
+	if (a->kind == COLL_KIND_RECV && a->root == COLL_ANY_SOURCE)
+		return 0;
+	return code && comm->context->fallback;
+}
+
+int host_memory_hint(const struct comm *comm, int code)
+{
+	if (code != COLL_ERR_UNSUPPORTED || !comm->host_comm || comm->context->fallback)
+		return code;
+	return error_set(code,
+			 "%s; or pass host memory, or set COLL_ENABLE_GPU_FALLBACK=1 (option "
+			 "enable_gpu_fallback) to have device memory copied through host memory, "
+			 "which is slow",
+			 error_text());
+}
+
+/* ---------------------------------------------------------------- the other one -- */
+
+struct comm *host_memory_switch(struct comm *comm)
+{
+	struct comm *host_comm = comm->host_comm;
+
+	if (!host_comm)
+		return comm;
+	handle_pin(HANDLE_COMM, host_comm->handle); /* it ends after comm, which is pinned */
+	comm_leave(comm);
+	context_enter(host_comm->context);
+	return host_comm;
+}
+
+/* Leaves comm, which stays pinned, and enters the other one; and back. */
+static struct comm *host_memory_go(struct comm *comm)
+{
+	context_leave(comm->context);
+	context_enter(comm->host_comm->context);
+	return comm->host_comm;
+}
+
+static void host_memory_return(struct comm *comm)
+{
+	context_leave(comm->host_comm->context);
+	context_enter(comm->context);
+	pair_check(comm);
+}
+
+int host_memory_issue(struct comm *comm, const coll_args_t *args, const void *site,
+		      struct issued *place)
+{
+	struct comm *host_comm = host_memory_go(comm);
+	int code = call_issue(host_comm, args, site, NULL);
+
+	if (place)
+		*place = (struct issued){host_comm->handle, host_comm->issued};
+	host_memory_return(comm);
+	comm->host_issued = comm->issued + 1;
+	return code;
+}
+
+int host_memory_wait(struct comm *comm)
+{
+	struct comm *host_comm;
+	int code;
+
+	if (!comm->host_issued)
+		return COLL_SUCCESS;
+	host_comm = host_memory_go(comm);
+	code = comm_wait(host_comm, host_comm->issued);
+	host_memory_return(comm);
+	return code;
+}
+
+void host_memory_progress(struct comm *comm)
+{
+	struct context *host = comm->host_comm ? comm->host_comm->context : NULL;
+
+	if (!host)
+		return;
+	context_enter(host);
+	context_progress(host);
+	context_leave(host);
+	pair_check(comm);
+}
+
+struct issued host_memory_newest(struct comm *comm)
+{
+	struct issued newest = {comm->handle, comm->issued};
+	struct comm *host_comm = comm->host_comm;
+
+	if (!comm->host_issued || comm->host_issued != comm->issued + 1)
+		return newest;
+	context_enter(host_comm->context);
+	newest = (struct issued){host_comm->handle, host_comm->issued};
+	context_leave(host_comm->context);
+	return newest;
+}

@@ -122,6 +122,7 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_comm_destroy: another thread is destroying it already");
 	host_memory_free(host_comm);
+	event_host_free(comm);
 	comm_free(comm);
 	context_unref(context, destroy_left(deadline, timeout_us) / 1000);
 	return COLL_SUCCESS;

@@ -129,13 +129,25 @@ static void shrink_init(struct shrink *s)
 		s->leader++;
 }
 
-/* For the leader: a survivor that has failed or left, or -1. */
+/*
+ * A survivor that has failed or left, or -1.  A rank that has left may have given up because of one that has failed, of
+ * which it has told this rank before.
+ */
 static int shrink_missing(const struct shrink *s)
 {
-	for (int r = 0; r < s->comm->nranks; r++)
-		if (!s->excluded[r] && s->comm->peer_state[r] >= PEER_LEFT)
+	int left = -1, reported = -1;
+
+	for (int r = 0; r < s->comm->nranks; r++) {
+		const int state = s->excluded[r] ? PEER_ALIVE : s->comm->peer_state[r];
+
+		if (state == PEER_FAILED)
 			return r;
-	return -1;
+		if (state == PEER_LEFT && left < 0)
+			left = r;
+		if (state == PEER_REPORTED && reported < 0)
+			reported = r;
+	}
+	return left < 0 || reported < 0 ? left : reported;
 }
 
 static int shrink_agreed(const struct shrink *s)

@@ -153,9 +153,13 @@ static void host_memory_return(struct comm *comm)
 int host_memory_issue(struct comm *comm, const coll_args_t *args, const void *site,
 		      struct issued *place)
 {
-	struct comm *host_comm = host_memory_go(comm);
-	int code = call_issue(host_comm, args, site, NULL);
+	struct comm *host_comm;
+	int code = event_host_begin(comm);
 
+	if (code)
+		return code;
+	host_comm = host_memory_go(comm);
+	code = call_issue(host_comm, args, site, NULL);
 	if (place)
 		*place = (struct issued){host_comm->handle, host_comm->issued};
 	host_memory_return(comm);

@@ -30,6 +30,13 @@ int host_memory_hint(const struct comm *comm, int code);
 int host_memory_issue(struct comm *comm, const coll_args_t *args, const void *site,
 		      struct issued *place);
 
+/*
+ * Before a call of host_comm is issued: it waits for the events for which the calls of comm wait (event_host.c).  comm
+ * is entered in both.
+ */
+int event_host_begin(struct comm *comm);
+void event_host_free(struct comm *comm);
+
 /* comm is entered: leaves it and enters host_comm, which is then returned, instead; or returns comm, which has none. */
 struct comm *host_memory_switch(struct comm *comm);
 /* Waits for all operations of host_comm.  comm is entered, and is not while the function waits. */

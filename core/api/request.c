@@ -208,20 +208,27 @@ static int request_is_under_way(struct comm *comm, const struct request *r)
 	return comm->finished < r->number;
 }
 
-/* The newest operation of the communicator is one of its host_comm. */
-static void request_note_newest(coll_comm_t handle)
+/* The newest operation of the native communicator will be one of its host_comm, which is entered. */
+static int request_begin_on_host(coll_comm_t native, struct comm *host_comm)
 {
-	struct comm *comm = comm_enter(handle, "coll_request_start");
+	struct comm *comm;
+	int code = COLL_ERR_INVALID_ARGUMENT;
 
-	if (!comm)
-		return;
-	comm->host_issued = comm->issued + 1;
-	comm_leave(comm);
+	context_leave(host_comm->context); /* the native one is entered first */
+	comm = comm_enter(native, "coll_request_start");
+	if (comm) {
+		code = comm_error(comm);
+		if (!code)
+			code = event_host_begin(comm);
+		comm->host_issued = comm->issued + 1;
+		comm_leave(comm);
+	}
+	context_enter(host_comm->context);
+	return code;
 }
 
 coll_result_t coll_request_start(coll_request_t request)
 {
-	coll_comm_t native;
 	struct comm *comm;
 	struct request *r = request_enter(request, "coll_request_start", &comm);
 	int code;
@@ -229,6 +236,8 @@ coll_result_t coll_request_start(coll_request_t request)
 	if (!r)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = comm_error(comm);
+	if (!code && r->native)
+		code = request_begin_on_host(r->native, comm);
 	if (!code && (!r->op || request_is_under_way(comm, r)))
 		code = error_set(COLL_ERR_INVALID_USAGE, "coll_request_start: the request %s",
 				 r->op ? "is still under way"
@@ -246,10 +255,7 @@ coll_result_t coll_request_start(coll_request_t request)
 			queue_issued(comm);
 		native_want_marker(comm);
 	}
-	native = r->native;
 	request_leave(request, comm);
-	if (!code && native)
-		request_note_newest(native);
 	return code;
 }
 

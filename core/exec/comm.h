@@ -17,6 +17,7 @@ struct limit;
 struct message;
 struct message_recorder;
 struct compare;
+struct event_host;
 struct native;
 struct pair;
 struct registration;
@@ -79,6 +80,7 @@ struct comm {
 	 * operation is host_comm's if none has followed.
 	 */
 	uint64_t host_issued;
+	struct event_host *event_host; /* of a native one: see api/event_host.c; NULL: none */
 	int derived;    /* shares the endpoint of the communicator from which it was made */
 	int deferred;   /* see native_defer */
 	int asks_place; /* dispatch_asks_place */
@@ -263,6 +265,11 @@ void comm_send_control(struct comm *comm, int kind, int code, const char *text);
  * beside one that holds the lock in a call of the backend.
  */
 void comm_send_abort(struct comm *comm);
+/*
+ * Tells all other ranks that this rank has lost one: they may hear of the failure before they notice the loss.  The
+ * lock is held.
+ */
+void comm_send_lost(struct comm *comm, int lost);
 /* Tells them that this rank leaves.  The lock is held. */
 void comm_send_leave(struct comm *comm);
 

@@ -79,8 +79,7 @@ void comm_send_abort(struct comm *comm)
 			 COLL_ERR_ABORTED, text);
 }
 
-/* A rank that loses another one tells the rest: they may hear of the failure before they notice the loss. */
-static void comm_send_lost(struct comm *comm, int lost)
+void comm_send_lost(struct comm *comm, int lost)
 {
 	const int32_t rank = lost;
 

@@ -65,10 +65,14 @@ void pair_failed(const struct comm *comm)
 /* The ranks that the companion has lost: the endpoint for host memory may not know of it yet. */
 static void pair_note_lost(struct comm *host_comm)
 {
-	for (int r = 0; r < host_comm->nranks; r++)
-		if (host_comm->peer_state[r] < PEER_LEFT &&
-		    companion_has_lost(host_comm->pair->native, r))
-			host_comm->peer_state[r] = PEER_FAILED;
+	for (int r = 0; r < host_comm->nranks; r++) {
+		if (host_comm->peer_state[r] >= PEER_LEFT ||
+		    !companion_has_lost(host_comm->pair->native, r))
+			continue;
+		host_comm->peer_state[r] = PEER_FAILED;
+		if (!host_comm->leaving)
+			comm_send_lost(host_comm, r);
+	}
 }
 
 /* What the companion knows of a failure waits for a call of the native one: this may be the only thread. */

@@ -243,6 +243,124 @@ static void operations(struct rank *r)
 	device_free(r->rank, there);
 }
 
+/* ----------------------------------------------------------------------------- events -- */
+
+static void host_call(struct rank *r, int64_t *x)
+{
+	rank_did(r, coll_allreduce(x, x, 1, COLL_INT64, COLL_SUM, r->comm, NULL), "host");
+}
+
+static void device_call(struct rank *r, int64_t *there)
+{
+	rank_did(r, coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL), "device");
+}
+
+/* A call on the host waits for one on the device, whose stream is held. */
+static void host_after_device(struct rank *r)
+{
+	const int device = r->rank % NCCL_DEVICES;
+	int64_t x = 1, y = 1, *there = nccl_new(device, &x, 1);
+	void *stream = nccl_stream(device);
+	struct nccl_gate gate = {0};
+	coll_event_t event, of_stream;
+	coll_request_t request;
+	int32_t done = 1;
+
+	rank_did(r, coll_event_create(r->comm, &event), "event_create");
+	rank_did(r, coll_event_create(r->comm, &of_stream), "event_create");
+	nccl_gate(&gate, device, stream);
+	rank_did(r, coll_event_record_on_stream(of_stream, r->comm, stream), "record_on_stream");
+	rank_did(r, coll_comm_wait_event(r->comm, of_stream), "wait_event");
+	device_call(r, there);
+	rank_did(r, coll_event_record(event, r->comm), "record");
+	rank_did(r, coll_comm_wait_event(r->comm, event), "wait_event");
+	host_call(r, &y);
+	rank_did(r, coll_get_request(r->comm, &request), "get_request");
+	for (int i = 0; i < 20; i++) {
+		rank_did(r, coll_test(request, &done), "test");
+		ranks_sleep(0.001);
+	}
+	if (done || coll_event_query(event) != COLL_IN_PROGRESS)
+		rank_fail(r, "the call on the host did not wait for that on the device");
+	nccl_open(&gate);
+	rank_did(r, coll_wait(request), "wait");
+	if (y != r->nranks || nccl_value(device, there) != r->nranks)
+		rank_fail(r, "%lld, %lld", (long long)y, (long long)nccl_value(device, there));
+	rank_did(r, coll_event_synchronize(event), "synchronize");
+	rank_did(r, coll_request_free(request), "free");
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+	rank_did(r, coll_event_destroy(of_stream), "event_destroy");
+	rank_did(r, coll_sync(r->comm), "sync");
+	nccl_stream_do(device, stream, cuStreamDestroy_v2);
+	device_free(device, there);
+}
+
+/* A call on the device and a stream of the program wait for a call on the host, whose own stream is held. */
+static void device_after_host(struct rank *r)
+{
+	const int device = r->rank % NCCL_DEVICES;
+	int64_t x = 1, y = 1, *there = nccl_new(device, &x, 1);
+	void *stream = nccl_stream(device), *held = nccl_stream(device);
+	struct nccl_gate gate = {0};
+	coll_event_t event;
+	coll_request_t request;
+	int32_t done = 1;
+
+	rank_did(r, coll_event_create(r->comm, &event), "event_create");
+	nccl_gate(&gate, device, held);
+	rank_did(r, coll_allreduce(&y, &y, 1, COLL_INT64, COLL_SUM, r->comm, held), "host");
+	rank_did(r, coll_event_record(event, r->comm), "record");
+	rank_did(r, coll_stream_wait_event(r->comm, stream, event), "stream_wait_event");
+	rank_did(r, coll_comm_wait_event(r->comm, event), "wait_event");
+	device_call(r, there);
+	rank_did(r, coll_get_request(r->comm, &request), "get_request");
+	for (int i = 0; i < 20; i++) {
+		rank_did(r, coll_test(request, &done), "test");
+		ranks_sleep(0.001);
+	}
+	if (done || coll_event_query(event) != COLL_IN_PROGRESS ||
+	    !nccl_stream_do(device, stream, cuStreamQuery))
+		rank_fail(r, "the call on the device, the event or the stream did not wait");
+	nccl_open(&gate);
+	rank_did(r, coll_event_synchronize(event), "synchronize");
+	if (y != r->nranks)
+		rank_fail(r, "the event is complete before the call on the host: %lld",
+			  (long long)y);
+	if (nccl_stream_do(device, stream, cuStreamSynchronize))
+		rank_fail(r, "the stream has failed");
+	rank_did(r, coll_wait(request), "wait");
+	rank_did(r, coll_request_free(request), "free");
+	if (nccl_value(device, there) != r->nranks)
+		rank_fail(r, "%lld", (long long)nccl_value(device, there));
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+	rank_did(r, coll_sync(r->comm), "sync");
+	nccl_stream_do(device, stream, cuStreamDestroy_v2);
+	nccl_stream_do(device, held, cuStreamDestroy_v2);
+	device_free(device, there);
+}
+
+/* The stream of a call on the host: the call waits for it, and it for the call. */
+static void host_with_stream(struct rank *r)
+{
+	const int device = r->rank % NCCL_DEVICES;
+	void *stream = nccl_stream(device);
+	struct nccl_gate gate = {0};
+	int64_t y = 1;
+
+	nccl_gate(&gate, device, stream);
+	rank_did(r, coll_allreduce(&y, &y, 1, COLL_INT64, COLL_SUM, r->comm, stream), "host");
+	ranks_sleep(0.01);
+	if (r->nranks > 1 && y != 1)
+		rank_fail(r, "the call did not wait for its stream");
+	nccl_open(&gate);
+	if (nccl_stream_do(device, stream, cuStreamSynchronize))
+		rank_fail(r, "the stream has failed");
+	if (y != r->nranks)
+		rank_fail(r, "the stream did not wait for the call: %lld", (long long)y);
+	rank_did(r, coll_sync(r->comm), "sync");
+	nccl_stream_do(device, stream, cuStreamDestroy_v2);
+}
+
 /* --------------------------------------------------------------------------- requests -- */
 
 static void count_result(void *user, coll_result_t result)
@@ -398,6 +516,9 @@ static void test_all(int nranks, int processes)
 		    {loose_messages, "messages outside the order", 1},
 		    {operations, "operations of the program", 1},
 		    {requests, "requests of both", 1},
+		    {host_after_device, "a call on the host waits for an event of the device", 1},
+		    {device_after_host, "calls on the device wait for an event of the host", 1},
+		    {host_with_stream, "a call on the host with a stream", 1},
 		    {derived, "communicators from others", 1},
 		    {derived_in_group, "splits in a group", 2}};
 	const int init = processes ? INIT_EXCHANGE : INIT_ALL;

@@ -102,7 +102,7 @@ int host_memory_takes(struct comm *comm, const struct call *call, int code)
 	kinds = host_memory_kinds(comm, call);
 	if (!kinds)
 		return code != COLL_SUCCESS;
-	if (!(kinds & comm->context->memory))
+	if (!(kinds & comm->context->memory) || (code && kinds == COLL_MEM_HOST))
 		return 1;
 	/* The sender of such a message, on its device, does not know of any source. */
 	if (a->kind == COLL_KIND_RECV && a->root == COLL_ANY_SOURCE)

@@ -12,39 +12,18 @@
 
 /* -------------------------------------------------------- one public operation -- */
 
-/* It begins at once unless a group is open. */
-int call_issue(struct comm *comm, const coll_args_t *args, const void *site, struct issued *place)
+/* Enqueues an operation, which begins at once unless a group is open. */
+static inline int call_enqueue(struct op *op, uint64_t group, const void *site)
 {
-	uint64_t group = group_current();
-	int code = comm_error(comm);
-	struct op *op = NULL;
-	struct call call;
+	struct comm *comm = op->comm;
+	int code = group ? group_join(comm) : COLL_SUCCESS;
 
-	if (code)
-		return code;
-	if (!comm->native)
-		op = op_again(comm, args);
-	if (!op) {
-		code = check_call(comm, args, &call);
-		if (!code && !group && native_now(comm, &call))
-			return comm_error(comm);
-		if (comm->host_comm && host_memory_takes(comm, &call, code))
-			return host_memory_issue(comm, args, site, place);
-		if (!code)
-			code = op_make(comm, &call, &op);
-		if (code == COLL_ERR_UNSUPPORTED && host_memory_takes(comm, &call, code))
-			return host_memory_issue(comm, args, site, place);
-		code = host_memory_hint(comm, code);
-	}
-	if (!code && group)
-		code = group_join(comm);
 	if (!code && group)
 		code = overlap_check(comm, &op->call);
-	if (!code && args->stream && !comm->native)
+	if (!code && op->call.args.stream && !comm->native)
 		code = stream_order_begin(op, group);
 	if (code) {
-		if (op)
-			op_retire(op);
+		op_retire(op);
 		return code;
 	}
 	op->site = site;
@@ -58,6 +37,48 @@ int call_issue(struct comm *comm, const coll_args_t *args, const void *site, str
 	return comm_error(comm);
 }
 
+/* A call that the backend has not at once, or that it cannot take.  `code` is the result of its check. */
+__attribute__((noinline)) static int call_queue_native(struct comm *comm, const struct call *call,
+						       int code, const coll_args_t *args,
+						       const void *site)
+{
+	int to_host = host_memory_takes(comm, call, code);
+	struct op *op = NULL;
+
+	if (!code && !to_host) {
+		code = op_make(comm, call, &op);
+		to_host = code && host_memory_takes(comm, call, code);
+	}
+	if (to_host)
+		return host_memory_issue(comm, args, site);
+	return code ? host_memory_hint(comm, code) : call_enqueue(op, group_current(), site);
+}
+
+int call_issue(struct comm *comm, const coll_args_t *args, const void *site)
+{
+	uint64_t group = group_current();
+	int code = comm_error(comm);
+	struct op *op = NULL;
+	struct call call;
+
+	if (code)
+		return code;
+	if (comm->native) {
+		code = check_call(comm, args, &call);
+		if (code)
+			return call_queue_native(comm, &call, code, args, site);
+		if (!group && native_now(comm, &call))
+			return comm_error(comm);
+		return call_queue_native(comm, &call, COLL_SUCCESS, args, site);
+	}
+	op = op_again(comm, args);
+	if (!op)
+		code = check_call(comm, args, &call);
+	if (!op && !code)
+		code = op_make(comm, &call, &op);
+	return code ? code : call_enqueue(op, group, site);
+}
+
 static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_t *args,
 			  const void *site)
 {
@@ -66,7 +87,7 @@ static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = call_issue(comm, args, site, NULL);
+	code = call_issue(comm, args, site);
 	comm_leave(comm);
 	return code;
 }
@@ -341,7 +362,7 @@ coll_result_t coll_barrier(coll_comm_t handle)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = call_wait_all(comm);
 	if (!code)
-		code = call_issue(comm, &args, NULL, NULL);
+		code = call_issue(comm, &args, NULL);
 	if (!code)
 		code = call_wait_all(comm);
 	comm_leave(comm);

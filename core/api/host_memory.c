@@ -150,20 +150,20 @@ static void host_memory_return(struct comm *comm)
 	pair_check(comm);
 }
 
-int host_memory_issue(struct comm *comm, const coll_args_t *args, const void *site,
-		      struct issued *place)
+int host_memory_issue(struct comm *comm, const coll_args_t *args, const void *site)
 {
 	struct comm *host_comm;
+	uint64_t number;
 	int code = event_host_begin(comm);
 
 	if (code)
 		return code;
 	host_comm = host_memory_go(comm);
-	code = call_issue(host_comm, args, site, NULL);
-	if (place)
-		*place = (struct issued){host_comm->handle, host_comm->issued};
+	code = call_issue(host_comm, args, site);
+	number = host_comm->issued;
 	host_memory_return(comm);
 	comm->host_issued = comm->issued + 1;
+	comm->host_number = number;
 	return code;
 }
 
@@ -192,15 +192,17 @@ void host_memory_progress(struct comm *comm)
 	pair_check(comm);
 }
 
-struct issued host_memory_newest(struct comm *comm)
+struct issued host_memory_newest(const struct comm *comm)
 {
-	struct issued newest = {comm->handle, comm->issued};
-	struct comm *host_comm = comm->host_comm;
+	struct issued newest;
 
 	if (!comm->host_issued || comm->host_issued != comm->issued + 1)
+		return (struct issued){comm->handle, comm->issued};
+	newest = (struct issued){comm->host_comm->handle, comm->host_number};
+	if (newest.number)
 		return newest;
-	context_enter(host_comm->context);
-	newest = (struct issued){host_comm->handle, host_comm->issued};
-	context_leave(host_comm->context);
+	context_enter(comm->host_comm->context);
+	newest.number = comm->host_comm->issued;
+	context_leave(comm->host_comm->context);
 	return newest;
 }

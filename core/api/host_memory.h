@@ -26,9 +26,8 @@ void host_memory_free(struct comm *host_comm);
 int host_memory_takes(struct comm *comm, const struct call *call, int code);
 /* Adds to the text of COLL_ERR_UNSUPPORTED how the library would do a call that is not for host_comm. */
 int host_memory_hint(const struct comm *comm, int code);
-/* Issues a call on host_comm; comm is entered, and is not while host_comm is.  place: may be NULL. */
-int host_memory_issue(struct comm *comm, const coll_args_t *args, const void *site,
-		      struct issued *place);
+/* Issues a call on host_comm; comm is entered, and is not while host_comm is. */
+int host_memory_issue(struct comm *comm, const coll_args_t *args, const void *site);
 
 /*
  * Before a call of host_comm is issued: it waits for the events for which the calls of comm wait (event_host.c).  comm
@@ -43,7 +42,7 @@ struct comm *host_memory_switch(struct comm *comm);
 int host_memory_wait(struct comm *comm);
 /* Moves host_comm; comm is entered, and learns of its failure. */
 void host_memory_progress(struct comm *comm);
-/* The newest operation of both. */
-struct issued host_memory_newest(struct comm *comm);
+/* The newest operation of both.  It is that of a call by host_memory_issue if comm has not been left since. */
+struct issued host_memory_newest(const struct comm *comm);
 
 #endif

@@ -234,7 +234,7 @@ static int list_issue_reduces(struct list_call *l, const void *site)
 	for (args.root = 0; args.root < l->comm->nranks && !code; args.root++) {
 		args.sendbuf = args.count ? l->sends[args.root] : NULL;
 		args.recvbuf = args.root == l->comm->rank ? l->args.recvbuf : NULL;
-		code = call_issue(l->comm, &args, site, NULL);
+		code = call_issue(l->comm, &args, site);
 	}
 	return code;
 }
@@ -267,7 +267,7 @@ static int list_issue(struct list_call *l, const void *site)
 	if (l->args.kind == COLL_KIND_REDUCE_SCATTERV &&
 	    !l->comm->context->plugin->backend.transport)
 		return list_issue_reduces(l, site);
-	return call_issue(l->comm, &l->args, site, NULL);
+	return call_issue(l->comm, &l->args, site);
 }
 
 static coll_result_t list_call(coll_comm_t handle, const char *name, const coll_args_t *args,

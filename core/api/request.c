@@ -172,7 +172,7 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 {
 	struct comm *comm = comm_enter(handle, "coll_request_issue");
 	const struct request like = {.comm = handle};
-	struct issued place = {.comm = NULL};
+	struct issued newest;
 	struct request *r = NULL;
 	coll_args_t full;
 	int code;
@@ -187,10 +187,11 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 	if (!code) /* before the operation, which cannot be taken back */
 		code = request_new(request, &like, &r);
 	if (!code)
-		code = call_issue(comm, &full, __builtin_return_address(0), &place);
+		code = call_issue(comm, &full, __builtin_return_address(0));
 	if (!code) {
-		r->comm = place.comm ? place.comm : handle;
-		r->number = place.comm ? place.number : comm->issued;
+		newest = host_memory_newest(comm);
+		r->comm = newest.comm;
+		r->number = newest.number;
 		native_want_marker(comm);
 	} else if (r) {
 		handle_retire(*request);
@@ -221,6 +222,7 @@ static int request_begin_on_host(coll_comm_t native, struct comm *host_comm)
 		if (!code)
 			code = event_host_begin(comm);
 		comm->host_issued = comm->issued + 1;
+		comm->host_number = 0;
 		comm_leave(comm);
 	}
 	context_enter(host_comm->context);

@@ -8,7 +8,6 @@
 
 #include "exec/comm.h"
 
-struct issued;
 struct message;
 struct op;
 
@@ -40,9 +39,9 @@ int request_result(const struct request *request);
 int request_is_deferred(const struct request *request, const struct comm *comm);
 
 /*
- * Checks and issues a call on an entered communicator (calls.c).  site: see struct op.  place: may be NULL; set if
- * the operation went to another communicator (host_memory.h).
+ * Checks and issues a call on an entered communicator, or on its host_comm (calls.c): host_memory_newest tells.  site:
+ * see struct op.
  */
-int call_issue(struct comm *comm, const coll_args_t *args, const void *site, struct issued *place);
+int call_issue(struct comm *comm, const coll_args_t *args, const void *site);
 
 #endif

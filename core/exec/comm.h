@@ -79,8 +79,8 @@ struct comm {
 	 * Of a native one: 1 more than its operations when host_comm got its last one; 0: it has none.  The newest
 	 * operation is host_comm's if none has followed.
 	 */
-	uint64_t host_issued;
-	struct event_host *event_host; /* of a native one: see api/event_host.c; NULL: none */
+	uint64_t host_issued, host_number; /* the number of that one there; 0: its last */
+	struct event_host *event_host;     /* of a native one: see api/event_host.c; NULL: none */
 	int derived;    /* shares the endpoint of the communicator from which it was made */
 	int deferred;   /* see native_defer */
 	int asks_place; /* dispatch_asks_place */

@@ -174,6 +174,22 @@ static void time_out(struct rank *r)
 	end(r, r->nranks);
 }
 
+/* The ranks make one call, but on other memory: each is told on which one it waits. */
+static void two_memories(struct rank *r)
+{
+	const char *text;
+	int code;
+
+	begin(r);
+	rank_did(r, coll_comm_set_timeout(r->comm, r->rank ? 60000 : 300), "set_timeout");
+	code = call_on(r, r->rank == 0);
+	text = coll_get_last_error(NULL);
+	if (code != (r->rank ? COLL_ERR_REMOTE : COLL_ERR_TIMEOUT) ||
+	    !strstr(text, "allreduce of 1 int64 (sum), on host memory timed out"))
+		rank_fail(r, "%d (%s)", code, text);
+	end(r, r->nranks);
+}
+
 /* Calls on the host that differ fail those on the device, also of a rank that waits there. */
 static void mismatch(struct rank *r)
 {
@@ -291,7 +307,8 @@ static void test_scenes(void)
 		void (*fn)(struct rank *r);
 		const char *name;
 		int nranks;
-	} scenes[] = {{mismatch, "calls on the host that differ", 3},
+	} scenes[] = {{two_memories, "one call on two memories", 2},
+		      {mismatch, "calls on the host that differ", 3},
 		      {abort_both, "an abort", 4},
 		      {abort_own_wait, "an abort while a thread waits for the host", 2},
 		      {leave, "a rank that leaves", 3}};

@@ -146,7 +146,7 @@ tail -n 1 "$dir/out"
 # Without a companion beside it, the calls that it would carry are passed over too.
 mkdir "$dir/alone"
 cp "$nccl" "$dir/alone/"
-kit 2 --only message-tags,fault-mismatch,coll-scan "$dir/alone/coll_nccl.so"
+kit 2 --only coll-broadcast,message-tags,fault-mismatch,coll-scan "$dir/alone/coll_nccl.so"
 passes "nccl without a companion beside it"
 has "no scan is tried" "$dir/out" '^ok [0-9]+ - coll-scan: .*# SKIP .*has neither this operation nor a transport'
 has "and no tag" "$dir/out" '^ok [0-9]+ - message-tags: .*# SKIP the plugin has no transport group'

@@ -68,29 +68,36 @@ static uint32_t host_memory_kind(const struct comm *comm, const void *ptr, size_
 }
 
 /*
- * The kinds of memory of the buffers of this rank, also of those without elements: other ranks may have elements.
- * 0: no buffer tells.
+ * The kinds of memory of the buffers that this rank uses.  If it uses none, the pointers that it has passed tell, since
+ * other ranks may have elements.  0: nothing tells.
  */
 static uint32_t host_memory_kinds(const struct comm *comm, const struct call *call)
 {
 	const coll_args_t *a = &call->args;
 	const struct kind *k = call->kind;
 	const int root = comm->rank == a->root;
+	const size_t sends = call->elements[COLL_BUFFER_SEND],
+		     recvs = call->elements[COLL_BUFFER_RECV];
 	uint32_t kinds = 0;
 
 	if (!a->count && !kind_is_v(a->kind) && !kind_is_p2p(a->kind))
 		return 0;
-	if (k->send != KIND_NONE && (root || !k->send_root) && a->sendbuf)
-		kinds |= host_memory_kind(comm, a->sendbuf, call->elements[COLL_BUFFER_SEND]);
-	if (k->recv != KIND_NONE && (root || !k->recv_root) && a->recvbuf &&
-	    a->recvbuf != a->sendbuf)
-		kinds |= host_memory_kind(comm, a->recvbuf, call->elements[COLL_BUFFER_RECV]);
+	if (k->send != KIND_NONE && (root || !k->send_root) && a->sendbuf && (sends || !recvs))
+		kinds |= host_memory_kind(comm, a->sendbuf, sends);
+	if (k->recv != KIND_NONE && (root || !k->recv_root) && a->recvbuf && (recvs || !sends) &&
+	    (a->recvbuf != a->sendbuf || !kinds))
+		kinds |= host_memory_kind(comm, a->recvbuf, recvs);
 	return kinds;
+}
+
+/* Is it a receive from any source?  Its sender, on a device, would not know that host_comm has it. */
+static int host_memory_is_any_source(const struct call *call)
+{
+	return call->args.kind == COLL_KIND_RECV && call->args.root == COLL_ANY_SOURCE;
 }
 
 int host_memory_takes(struct comm *comm, const struct call *call, int code)
 {
-	const coll_args_t *a = &call->args;
 	uint32_t kinds;
 
 	if (!comm->host_comm || (code && code != COLL_ERR_UNSUPPORTED))
@@ -104,15 +111,17 @@ int host_memory_takes(struct comm *comm, const struct call *call, int code)
 		return code != COLL_SUCCESS;
 	if (!(kinds & comm->context->memory) || (code && kinds == COLL_MEM_HOST))
 		return 1;
-	/* The sender of such a message, on its device, does not know of any source. */
-	if (a->kind == COLL_KIND_RECV && a->root == COLL_ANY_SOURCE)
-		return 0;
-	return code && comm->context->fallback;
+	return code && comm->context->fallback && !host_memory_is_any_source(call);
 }
 
-int host_memory_hint(const struct comm *comm, int code)
+int host_memory_hint(const struct comm *comm, const struct call *call, int code)
 {
-	if (code != COLL_ERR_UNSUPPORTED || !comm->host_comm || comm->context->fallback)
+	if (code != COLL_ERR_UNSUPPORTED || !comm->host_comm)
+		return code;
+	if (host_memory_is_any_source(call))
+		return error_set(code, "%s; or pass host memory, here and to the send",
+				 error_text());
+	if (comm->context->fallback)
 		return code;
 	return error_set(code,
 			 "%s; or pass host memory, or set COLL_ENABLE_GPU_FALLBACK=1 (option "

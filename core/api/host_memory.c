@@ -109,8 +109,8 @@ int host_memory_takes(struct comm *comm, const struct call *call, int code)
 	kinds = host_memory_kinds(comm, call);
 	if (!kinds)
 		return code != COLL_SUCCESS;
-	if (!(kinds & comm->context->memory) || (code && kinds == COLL_MEM_HOST))
-		return 1;
+	if (kinds == COLL_MEM_HOST)
+		return code || !(kinds & comm->context->memory);
 	return code && comm->context->fallback && !host_memory_is_any_source(call);
 }
 

@@ -2,6 +2,7 @@
 /* calls.c - the public operations: each fills a coll_args_t, which is checked and joins the queue. */
 #include "api/check.h"
 #include "api/group.h"
+#include "api/host_memory.h"
 #include "api/overlap.h"
 #include "api/request.h"
 #include "base/error.h"
@@ -12,33 +13,18 @@
 
 /* -------------------------------------------------------- one public operation -- */
 
-static int call_issue_any(struct comm *comm, const coll_args_t *args, const void *site)
+/* Enqueues an operation, which begins at once unless a group is open. */
+static inline int call_enqueue(struct op *op, uint64_t group, const void *site)
 {
-	uint64_t group = group_current();
-	int code = comm_error(comm);
-	struct op *op = NULL;
-	struct call call;
+	struct comm *comm = op->comm;
+	int code = group ? group_join(comm) : COLL_SUCCESS;
 
-	if (code)
-		return code;
-	if (!comm->native)
-		op = op_again(comm, args);
-	if (!op) {
-		code = check_call(comm, args, &call);
-		if (!code && !group && native_now(comm, &call))
-			return comm_error(comm);
-		if (!code)
-			code = op_make(comm, &call, &op);
-	}
-	if (!code && group)
-		code = group_join(comm);
 	if (!code && group)
 		code = overlap_check(comm, &op->call);
-	if (!code && args->stream && !comm->native)
+	if (!code && op->call.args.stream && !comm->native)
 		code = stream_order_begin(op, group);
 	if (code) {
-		if (op)
-			op_retire(op);
+		op_retire(op);
 		return code;
 	}
 	op->site = site;
@@ -50,6 +36,48 @@ static int call_issue_any(struct comm *comm, const coll_args_t *args, const void
 	if (!group)
 		comm_flush(comm);
 	return comm_error(comm);
+}
+
+/* A call that the backend has not at once, or that it cannot take.  `code` is the result of its check. */
+__attribute__((noinline)) static int call_queue_native(struct comm *comm, const struct call *call,
+						       int code, const coll_args_t *args,
+						       const void *site)
+{
+	int to_host = host_memory_takes(comm, call, code);
+	struct op *op = NULL;
+
+	if (!code && !to_host) {
+		code = op_make(comm, call, &op);
+		to_host = code && host_memory_takes(comm, call, code);
+	}
+	if (to_host)
+		return host_memory_issue(comm, args, site);
+	return code ? host_memory_hint(comm, call, code) : call_enqueue(op, group_current(), site);
+}
+
+static int call_issue_any(struct comm *comm, const coll_args_t *args, const void *site)
+{
+	uint64_t group = group_current();
+	int code = comm_error(comm);
+	struct op *op = NULL;
+	struct call call;
+
+	if (code)
+		return code;
+	if (comm->native) {
+		code = check_call(comm, args, &call);
+		if (code)
+			return call_queue_native(comm, &call, code, args, site);
+		if (!group && native_now(comm, &call))
+			return comm_error(comm);
+		return call_queue_native(comm, &call, COLL_SUCCESS, args, site);
+	}
+	op = op_again(comm, args);
+	if (!op)
+		code = check_call(comm, args, &call);
+	if (!op && !code)
+		code = op_make(comm, &call, &op);
+	return code ? code : call_enqueue(op, group, site);
 }
 
 /* Sets each member, since to clear all of them at first takes longer. */
@@ -288,13 +316,15 @@ static int call_wait_all(struct comm *comm)
 {
 	int code = comm_error(comm);
 
-	if (!code && comm->finished == comm->issued && !group_current())
+	if (!code && comm->finished == comm->issued && !comm->host_comm && !group_current())
 		return COLL_SUCCESS;
 	if (!code && group_current())
 		code = error_set(
 			COLL_ERR_INVALID_USAGE,
 			"a wait inside a group would never end: call coll_group_end first");
-	return code ? code : comm_wait(comm, comm->issued);
+	if (!code)
+		code = comm_wait(comm, comm->issued);
+	return code || !comm->host_comm ? code : host_memory_wait(comm);
 }
 
 coll_result_t coll_sync(coll_comm_t handle)

@@ -4,10 +4,11 @@
  * in this process.
  */
 #include "api/comm_make.h"
+#include "api/host_memory.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "device/device.h"
-#include "exec/comm.h"
+#include "exec/pair.h"
 #include "transport/companion.h"
 
 #include <stdlib.h>
@@ -86,7 +87,7 @@ static int init_open_all(struct init_rank *all, int nranks)
 	return code;
 }
 
-int init_comm(coll_comm_t *out, struct context *context)
+int init_comm(coll_comm_t *out, struct context *context, struct comm *host_comm)
 {
 	struct comm *comm = NULL;
 	int code = wait_thread_start(context);
@@ -95,10 +96,13 @@ int init_comm(coll_comm_t *out, struct context *context)
 	context->next_context_id = 1;
 	if (!code)
 		code = comm_new(&comm, context, 0, context->rank, context->nranks, NULL);
+	if (!code && host_comm)
+		code = pair_make(comm, host_comm);
 	context_leave(context);
 	if (!code)
 		companion_watch(context);
 	if (code) {
+		host_memory_free(host_comm);
 		if (comm)
 			comm_free(comm);
 		context_unref(context, 0);
@@ -111,6 +115,7 @@ int init_comm(coll_comm_t *out, struct context *context)
 /* Makes all n communicators or none.  Several ranks meet in a thread each: each waits for the others. */
 static int init_ranks(coll_comm_t *comms, struct init_rank *ranks, int n)
 {
+	struct comm *host_comm;
 	int code;
 
 	if (ranks[0].rendezvous.together)
@@ -124,7 +129,10 @@ static int init_ranks(coll_comm_t *comms, struct init_rank *ranks, int n)
 
 		log_info("rank %d of %d uses backend '%s' from %s", context->rank, context->nranks,
 			 context->plugin->backend.name, context->plugin->path);
-		code = init_comm(&comms[r], ranks[r].context);
+		code = host_memory_new(ranks[r].context, &host_comm);
+		if (code)
+			break;
+		code = init_comm(&comms[r], ranks[r].context, host_comm);
 		ranks[r].context = NULL;
 	}
 	for (int r = 0; code && r < n; r++) {

@@ -26,7 +26,10 @@ int comm_config_device(const coll_config_t *config);
  */
 int comm_rendezvous(struct context **context, const struct rendezvous *m,
 		    const coll_config_t *config);
-/* Makes the first communicator of an opened context; releases the context on an error (comm_make.c). */
-int init_comm(coll_comm_t *out, struct context *context);
+/*
+ * Makes the first communicator of an opened context, with that for its calls on host memory (host_memory.h; NULL:
+ * none).  Releases both on an error (comm_make.c).
+ */
+int init_comm(coll_comm_t *out, struct context *context, struct comm *host_comm);
 
 #endif

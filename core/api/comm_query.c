@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm_query.c - destroying, aborting and querying communicators. */
+#include "api/host_memory.h"
+#include "device/device.h"
 #include "exec/compare.h"
+#include "exec/pair.h"
 #include "exec/queue.h"
 #include "exec/registration.h"
 #include "base/error.h"
@@ -83,9 +86,26 @@ static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadli
 	context_wait(context, destroy_told, &goal, timeout_us);
 }
 
+/* Ends the waits of other threads, if there are any.  The lock is held, and is not any more. */
+static void destroy_leave(struct comm *comm)
+{
+	atomic_store(&comm->aborted, 1);
+	context_wake(comm->context);
+	context_leave(comm->context);
+}
+
+static void destroy_host_comm(struct comm *host_comm, int64_t timeout_us, int64_t deadline)
+{
+	if (!host_comm)
+		return;
+	context_enter(host_comm->context);
+	destroy_finish(host_comm, timeout_us, deadline);
+	destroy_leave(host_comm);
+}
+
 coll_result_t coll_comm_destroy(coll_comm_t handle)
 {
-	struct comm *comm = comm_enter(handle, "coll_comm_destroy");
+	struct comm *comm = comm_enter(handle, "coll_comm_destroy"), *host_comm;
 	struct context *context;
 	int64_t timeout_us, deadline;
 
@@ -94,13 +114,15 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	context = comm->context;
 	timeout_us = config_int(context->config, "destroy_timeout");
 	deadline = clock_now_us() + timeout_us;
+	host_comm = comm->host_comm;
 	destroy_finish(comm, timeout_us, deadline);
-	atomic_store(&comm->aborted, 1); /* ends the waits of other threads, if there are any */
-	context_wake(context);
-	context_leave(context);
+	destroy_leave(comm);
+	destroy_host_comm(host_comm, timeout_us, deadline);
 	if (handle_retire(handle))
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_comm_destroy: another thread is destroying it already");
+	host_memory_free(host_comm);
+	event_host_free(comm);
 	comm_free(comm);
 	context_unref(context, destroy_left(deadline, timeout_us) / 1000);
 	return COLL_SUCCESS;
@@ -129,6 +151,21 @@ static int abort_native(struct comm *comm)
 			 context->plugin->backend.name, ABORT_MS);
 }
 
+static void abort_mark(struct comm *comm)
+{
+	atomic_store(&comm->aborted, 1);
+	context_wake(comm->context);
+}
+
+/* The native one has failed: so does the other one now, and ends the messages of the program. */
+static void abort_host_comm(struct comm *host_comm)
+{
+	context_enter(host_comm->context);
+	pair_check(host_comm);
+	comm_flush(host_comm);
+	context_leave(host_comm->context);
+}
+
 coll_result_t coll_comm_abort(coll_comm_t handle)
 {
 	struct comm *comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
@@ -138,8 +175,9 @@ coll_result_t coll_comm_abort(coll_comm_t handle)
 		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_abort: comm is %s",
 				 handle_trouble(handle));
 	/* Before the lock: a waiting thread releases the lock when it sees the mark. */
-	atomic_store(&comm->aborted, 1);
-	context_wake(comm->context);
+	abort_mark(comm);
+	if (comm->host_comm)
+		abort_mark(comm->host_comm);
 	if (comm->context->plugin->backend.transport)
 		context_lock(comm->context);
 	else
@@ -152,7 +190,10 @@ coll_result_t coll_comm_abort(coll_comm_t handle)
 	comm_fail(comm, comm->native != NULL, COLL_ERR_ABORTED, "rank %d aborted the communicator",
 		  comm->rank);
 	comm_flush(comm);
-	comm_leave(comm);
+	context_leave(comm->context);
+	if (comm->host_comm)
+		abort_host_comm(comm->host_comm);
+	handle_unpin(handle);
 	return COLL_SUCCESS;
 }
 
@@ -166,6 +207,7 @@ coll_result_t coll_comm_get_async_error(coll_comm_t handle, coll_result_t *error
 		return COLL_ERR_INVALID_ARGUMENT;
 	context_progress(comm->context);
 	queue_check_engine(comm);
+	host_memory_progress(comm);
 	if (error)
 		*error = comm->error;
 	comm_leave(comm);
@@ -185,6 +227,7 @@ const char *coll_get_last_error(coll_comm_t handle)
 	if (!comm)
 		return "";
 	context_lock(comm->context);
+	pair_check(comm);
 	snprintf(text, sizeof(text), "%s", comm->error_text);
 	comm_leave(comm);
 	return text;
@@ -216,6 +259,20 @@ coll_result_t coll_comm_members(coll_comm_t handle, int32_t *ranks)
 		     : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_members: ranks is NULL");
 }
 
+/* The endpoint for host memory may know before the companion. */
+static int failed_is(struct comm *comm, int rank)
+{
+	struct comm *host_comm = comm->host_comm;
+	int state = comm->peer_state[rank];
+
+	if (host_comm && state == PEER_ALIVE) {
+		context_enter(host_comm->context);
+		state = host_comm->peer_state[rank];
+		context_leave(host_comm->context);
+	}
+	return state == PEER_FAILED || state == PEER_REPORTED;
+}
+
 coll_result_t coll_comm_get_failed(coll_comm_t handle, int32_t *ranks, int32_t capacity,
 				   int32_t *count)
 {
@@ -231,10 +288,10 @@ coll_result_t coll_comm_get_failed(coll_comm_t handle, int32_t *ranks, int32_t c
 						: "ranks is NULL, but capacity is not 0");
 	if (!code) {
 		context_progress(comm->context);
+		host_memory_progress(comm);
 		*count = 0;
 		for (int r = 0; r < comm->nranks; r++) {
-			if (comm->peer_state[r] != PEER_FAILED &&
-			    comm->peer_state[r] != PEER_REPORTED)
+			if (!failed_is(comm, r))
 				continue;
 			if (*count < capacity)
 				ranks[*count] = r;
@@ -258,6 +315,9 @@ coll_result_t coll_comm_set_timeout(coll_comm_t handle, int64_t timeout_ms)
 				 "%lld",
 				 (long long)timeout_ms, 1000LL * CONFIG_LONGEST_SECONDS);
 	else
+		comm->timeout_us = timeout_ms * 1000;
+	comm = host_memory_switch(comm);
+	if (!code)
 		comm->timeout_us = timeout_ms * 1000;
 	comm_leave(comm);
 	return code;
@@ -330,10 +390,13 @@ coll_result_t coll_comm_native_handle(coll_comm_t handle, void **native)
 coll_result_t coll_comm_register(coll_comm_t handle, void *buf, size_t bytes, void **registration)
 {
 	struct comm *comm = comm_query_enter(handle, registration, "coll_comm_register");
-	int code;
+	int code, device;
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
+	if (comm->host_comm && buf && bytes && comm->context->devices &&
+	    device_kind(buf, &device) == COLL_MEM_HOST)
+		comm = host_memory_switch(comm);
 	code = registration_add(comm, buf, bytes, registration);
 	comm_leave(comm);
 	return code;
@@ -346,6 +409,8 @@ coll_result_t coll_comm_deregister(coll_comm_t handle, void *registration)
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
+	if (comm->host_comm && registration_is_of(comm->host_comm, registration))
+		comm = host_memory_switch(comm);
 	code = registration_remove(comm, registration);
 	comm_leave(comm);
 	return code;

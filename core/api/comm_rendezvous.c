@@ -6,6 +6,7 @@
 #include "exec/comm.h"
 #include "plugin/select.h"
 #include "transport/companion.h"
+#include "transport/host_context.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,27 +122,42 @@ static int rendezvous_choose(struct context_parts *parts, int code, int *by_name
 			    bootstrap_in_process(parts->bootstrap), code, &parts->plugin, by_name);
 }
 
+/* A companion that the user did not ask for may be missing; `lacks` says what follows. */
+static int rendezvous_go_without(const struct context *context, int by_name, int code,
+				 const char *lacks)
+{
+	if (!code || by_name || !bootstrap_rank_failed(context->bootstrap))
+		return code;
+	if (context->rank == 0)
+		log_warn("%s: %s", lacks, error_text());
+	return COLL_SUCCESS;
+}
+
 /*
- * Opens the companion of a backend without a transport.  One that the user did not ask for may be missing: then the
- * loss of a rank ends in a timeout.
+ * Opens the companion of a backend without a transport, and the endpoint for calls on host memory.  A rank alone
+ * needs nobody to watch it.
  */
 static int rendezvous_open_companion(struct context *context, const struct context_parts *parts)
 {
 	const struct plugin *plugin;
 	int by_name, code;
 
-	if (parts->plugin->backend.transport || context->nranks == 1)
+	if (parts->plugin->backend.transport)
 		return COLL_SUCCESS;
 	code = select_companion(parts->bootstrap, parts->config, parts->plugins, &plugin, &by_name);
 	if (code || !plugin)
 		return code;
-	code = companion_open(context, plugin);
-	if (!code || by_name || !bootstrap_rank_failed(parts->bootstrap))
-		return code;
-	if (context->rank == 0)
-		log_warn("the ranks have no companion, so the loss of a rank ends in a timeout: %s",
-			 error_text());
-	return COLL_SUCCESS;
+	if (context->nranks > 1) {
+		code = rendezvous_go_without(
+			context, by_name, companion_open(context, plugin),
+			"the ranks have no companion, so the loss of a rank ends in a timeout, and "
+			"calls on host memory fail");
+		if (code || !context->companion)
+			return code;
+	}
+	return rendezvous_go_without(
+		context, by_name, host_context_open(context, plugin),
+		"the companion cannot carry data, so calls on host memory fail");
 }
 
 /* Makes a context of the chosen backend and opens it: on all ranks or on none. */

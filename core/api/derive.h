@@ -55,6 +55,15 @@ struct derive {
  * message tags (derive_transport.c).
  */
 extern const struct derive derive_transport;
+/*
+ * Makes a communicator of n context ranks on the parent's context, which its lock guards.  timeout_us 0: its parent's.
+ * birth: see struct comm.
+ */
+int derive_transport_new(struct comm *parent, uint32_t context_id, int rank, int n,
+			 const int *world, int64_t timeout_us, uint64_t birth, struct comm **out);
+/* For derive_native.c: the shrink of derive_transport, but *out is the communicator. */
+int derive_transport_shrunk(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
+			    struct comm **out);
 /* Without a transport each communicator has an endpoint and a rendezvous of its own (derive_native.c). */
 extern const struct derive derive_native;
 

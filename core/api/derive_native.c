@@ -7,6 +7,7 @@
 #include "plugin/select.h"
 #include "api/comm_make.h"
 #include "api/derive.h"
+#include "api/host_memory.h"
 
 #include <stdlib.h>
 
@@ -19,6 +20,8 @@ struct derive_meeting {
 	int *members; /* ranks of the parent that have this colour, in the new order */
 	int n, place; /* how many; this rank's place among them */
 	struct context *context;
+	struct comm
+		*host_comm; /* of the new communicator, until that owns it (exec/pair.h); or NULL */
 };
 
 /* -------------------------------------------------------------- the rendezvous -- */
@@ -131,14 +134,47 @@ static int derive_native_no_color(struct derive_meeting *s)
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 
-/* Makes the communicator of the new context, which it takes over. */
+/* Makes the communicator of the new context, and takes over both. */
 static int derive_native_comm(struct derive_meeting *s, coll_comm_t *out)
 {
 	struct context *context = s->context;
+	struct comm *host_comm = s->host_comm;
 
 	context->timeout_us = s->timeout_us ? s->timeout_us : s->comm->timeout_us;
 	s->context = NULL;
-	return init_comm(out, context);
+	s->host_comm = NULL;
+	return init_comm(out, context, host_comm);
+}
+
+/* The votes have told its context id, so the ranks need no further message to make host_comm of the new communicator. */
+static int derive_native_host_comm(struct derive_meeting *s)
+{
+	struct comm *parent = s->comm->host_comm;
+	int *world, code;
+
+	if (!parent)
+		return COLL_SUCCESS;
+	world = calloc((size_t)s->n, sizeof(*world));
+	if (!world)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", s->n);
+	for (int r = 0; r < s->n; r++)
+		world[r] = parent->to_context_rank[s->members[r]];
+	context_lock(parent->context);
+	code = derive_transport_new(parent, s->votes[0].context_id, s->place, s->n, world,
+				    s->timeout_us, 0, &s->host_comm);
+	context_leave(parent->context);
+	free(world);
+	return code;
+}
+
+static uint32_t derive_native_draw_id(struct comm *host_comm)
+{
+	uint32_t id;
+
+	context_lock(host_comm->context);
+	id = comm_draw_context_id(host_comm->context);
+	context_leave(host_comm->context);
+	return id;
 }
 
 static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
@@ -152,9 +188,9 @@ static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
 	/* Only the rank that failed passes its failure on. */
 	if (code && s->context->remote.code && !s->context->told_failure)
 		code = COLL_ERR_REMOTE;
-	if (code)
-		return code;
-	return derive_native_comm(s, out);
+	if (!code)
+		code = derive_native_host_comm(s);
+	return code ? code : derive_native_comm(s, out);
 }
 
 static int derive_native_split(struct derive_meeting *s, coll_comm_t *out)
@@ -193,6 +229,8 @@ static int derive_native_finish(struct comm *comm, struct split *split)
 	/* A split has its place among the operations of its communicator. */
 	int code = comm_wait(comm, comm->issued);
 
+	if (comm->host_comm && comm->rank == 0)
+		s.own.context_id = derive_native_draw_id(comm->host_comm);
 	if (!code)
 		code = derive_native_split(&s, split->out);
 	free(s.members);
@@ -233,6 +271,30 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
 	return code ? code : derive_native_comm(s, out);
 }
 
+/* First, since it finds the ranks that do not come, or that exclude others. */
+static int derive_native_shrink_host_comm(struct derive_meeting *s, const uint8_t *excluded)
+{
+	struct comm *host_comm = s->comm->host_comm;
+	int code;
+
+	if (!host_comm)
+		return COLL_SUCCESS;
+	context_enter(host_comm->context);
+	code = derive_transport_shrunk(host_comm, excluded, s->timeout_us, &s->host_comm);
+	context_leave(host_comm->context);
+	return code;
+}
+
+/* The other survivors may have both: theirs fail. */
+static void derive_native_drop_host_comm(struct comm *host_comm, int code)
+{
+	context_enter(host_comm->context);
+	comm_fail(host_comm, 0, code, "rank %d: %s", host_comm->rank, error_text());
+	comm_flush(host_comm);
+	context_leave(host_comm->context);
+	host_memory_free(host_comm);
+}
+
 static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
 				coll_comm_t *out)
 {
@@ -244,8 +306,13 @@ static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int6
 				 "coll_comm_shrink: backend '%s' has neither a transport nor a "
 				 "shrink of its own: make a new communicator with a new id",
 				 comm->context->plugin->backend.name);
+	code = derive_native_shrink_host_comm(&s, excluded);
+	if (code)
+		return code;
 	s.members = calloc((size_t)comm->nranks, sizeof(*s.members));
 	code = derive_native_survivors(&s, excluded, out);
+	if (s.host_comm)
+		derive_native_drop_host_comm(s.host_comm, code);
 	if (s.context)
 		context_unref(s.context, 0);
 	free(s.members);

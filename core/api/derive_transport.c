@@ -21,13 +21,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/*
- * Makes a communicator of n context ranks on the parent's context.  timeout_us 0: its parent's.
- * birth: see struct comm.
- */
-static int derive_transport_new(struct comm *parent, uint32_t context_id, int rank, int n,
-				const int *world, int64_t timeout_us, uint64_t birth,
-				coll_comm_t *out)
+int derive_transport_new(struct comm *parent, uint32_t context_id, int rank, int n,
+			 const int *world, int64_t timeout_us, uint64_t birth, struct comm **out)
 {
 	struct context *context = parent->context;
 	struct comm *made = NULL;
@@ -44,7 +39,7 @@ static int derive_transport_new(struct comm *parent, uint32_t context_id, int ra
 		context_ref(context);
 		made->birth = birth;
 		made->timeout_us = timeout_us ? timeout_us : parent->timeout_us;
-		*out = made->handle;
+		*out = made;
 	} else if (made) {
 		comm_free_unmade(made);
 	}
@@ -76,6 +71,7 @@ static int derive_transport_begin(struct comm *comm, struct split *split)
 static int derive_transport_make(struct comm *comm, const struct split *split)
 {
 	int *world = calloc((size_t)comm->nranks, sizeof(*world));
+	struct comm *made = NULL;
 	int rank = 0, n, code = COLL_SUCCESS;
 
 	if (!world)
@@ -84,9 +80,11 @@ static int derive_transport_make(struct comm *comm, const struct split *split)
 	for (int r = 0; r < n; r++)
 		world[r] = comm->to_context_rank[world[r]];
 	if (split->own.color >= 0)
-		code = derive_transport_new(
-			comm, split->all[0].context_id, rank, n, world, split->timeout_us,
-			comm_tag_birth(comm->context_id, split->seq), split->out);
+		code = derive_transport_new(comm, split->all[0].context_id, rank, n, world,
+					    split->timeout_us,
+					    comm_tag_birth(comm->context_id, split->seq), &made);
+	if (made)
+		*split->out = made->handle;
 	free(world);
 	return code;
 }
@@ -131,13 +129,25 @@ static void shrink_init(struct shrink *s)
 		s->leader++;
 }
 
-/* For the leader: a survivor that has failed or left, or -1. */
+/*
+ * A survivor that has failed or left, or -1.  A rank that has left may have given up because of one that has failed, of
+ * which it has told this rank before.
+ */
 static int shrink_missing(const struct shrink *s)
 {
-	for (int r = 0; r < s->comm->nranks; r++)
-		if (!s->excluded[r] && s->comm->peer_state[r] >= PEER_LEFT)
+	int left = -1, reported = -1;
+
+	for (int r = 0; r < s->comm->nranks; r++) {
+		const int state = s->excluded[r] ? PEER_ALIVE : s->comm->peer_state[r];
+
+		if (state == PEER_FAILED)
 			return r;
-	return -1;
+		if (state == PEER_LEFT && left < 0)
+			left = r;
+		if (state == PEER_REPORTED && reported < 0)
+			reported = r;
+	}
+	return left < 0 || reported < 0 ? left : reported;
 }
 
 static int shrink_agreed(const struct shrink *s)
@@ -287,7 +297,7 @@ static int shrink_agree(struct shrink *s, uint32_t *context_id)
 }
 
 static int shrink_make(const struct shrink *s, uint32_t context_id, int64_t timeout_us,
-		       coll_comm_t *newcomm)
+		       struct comm **newcomm)
 {
 	struct comm *comm = s->comm;
 	int *world = calloc((size_t)comm->nranks, sizeof(*world));
@@ -312,16 +322,28 @@ static int shrink_make(const struct shrink *s, uint32_t context_id, int64_t time
 	return code;
 }
 
-static int derive_transport_shrink(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
-				   coll_comm_t *out)
+int derive_transport_shrunk(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
+			    struct comm **out)
 {
 	struct shrink s = {.comm = comm, .excluded = excluded};
 	uint32_t context_id = 0;
 	int code;
 
+	*out = NULL;
 	shrink_init(&s);
 	code = shrink_agree(&s, &context_id);
 	return code ? code : shrink_make(&s, context_id, timeout_us, out);
+}
+
+static int derive_transport_shrink(struct comm *comm, const uint8_t *excluded, int64_t timeout_us,
+				   coll_comm_t *out)
+{
+	struct comm *made;
+	const int code = derive_transport_shrunk(comm, excluded, timeout_us, &made);
+
+	if (!code)
+		*out = made->handle;
+	return code;
 }
 
 const struct derive derive_transport = {

@@ -83,6 +83,8 @@ void event_note(struct event *e, const struct comm *comm)
 
 	stream_event_unref(e->stream_event);
 	e->stream_event = NULL;
+	outcome_unref(e->host_outcome);
+	e->host_outcome = NULL;
 	e->outcome = comm ? outcome_ref(comm->outcome) : NULL;
 	e->number = comm ? comm->issued : 0;
 	if (comm && comm->error)
@@ -116,6 +118,7 @@ static void event_free(struct event *e)
 {
 	e->impl->free(e);
 	outcome_unref(e->outcome);
+	outcome_unref(e->host_outcome);
 	stream_event_unref(e->stream_event);
 	pthread_mutex_destroy(&e->lock);
 	free(e);

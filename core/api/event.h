@@ -18,6 +18,12 @@ struct event {
 	struct context *context; /* event_stream: a reference; its backend made `native` */
 	void *native;
 	int on_stream; /* event_stream: recorded on a stream, so `native` tells its state */
+	/*
+	 * event_stream: the position of the calls on host memory (event_host.c), a reference; or NULL.  An event on a
+	 * stream of the program has a stream_event too, for such calls that wait for it.
+	 */
+	struct outcome *host_outcome;
+	uint64_t host_number;
 };
 
 /* An implementation of events.  make to wait: the communicator is entered. */
@@ -58,5 +64,27 @@ struct outcome *event_outcome_of(struct event *e, uint64_t *number);
  * end of the handle and its outcome lies a moment: COLL_IN_PROGRESS, unless `wait`.
  */
 int event_outcome(const struct outcome *outcome, uint64_t number, int wait);
+
+/*
+ * Issues an operation that waits for a position: an event of a stream, or operation `number` of another communicator, or
+ * both; either may be NULL.  Takes over both references, also on an error.
+ */
+int event_await(struct comm *comm, struct stream_event *stream, struct outcome *outcome,
+		uint64_t number);
+/* Later work of a stream of the program waits for operation `number`. */
+int event_hold_for(const struct outcome *outcome, coll_stream_t stream, uint64_t number);
+/* The result of operation `number` of a communicator that is not freed; `wait`: waits for it. */
+int event_poll_comm(struct comm *comm, uint64_t number, int wait);
+
+/*
+ * The part of an event of event_stream that concerns calls on host memory (event_host.c).  The native communicator is
+ * entered in all of these.
+ */
+/* The event was recorded; its lock is held. */
+void event_host_record(struct event *e, struct comm *comm, coll_stream_t stream);
+/* Later work of a stream (NULL: of the communicator) waits for it. */
+int event_host_wait(struct event *e, struct comm *comm, coll_stream_t stream);
+/* No communicator is entered. */
+int event_host_poll(struct event *e, int wait);
 
 #endif

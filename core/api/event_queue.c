@@ -83,16 +83,34 @@ static int event_queue_take(struct event *e, struct stream_event **stream, struc
 
 /* ------------------------------------------------------------------------ waiting -- */
 
-/* Issues an operation that waits for the position, unless it is in the same queue. */
-static int event_queue_wait(struct event *e, struct comm *comm, coll_stream_t unused)
+int event_await(struct comm *comm, struct stream_event *stream, struct outcome *outcome,
+		uint64_t number)
 {
 	const coll_args_t args = {.size = sizeof(args), .kind = KIND_AWAIT};
 	const struct call call = call_of_library(comm, &args);
+	struct op *op;
+	const int code = op_make(comm, &call, &op);
+
+	if (code) {
+		outcome_unref(outcome);
+		stream_event_unref(stream);
+		return code;
+	}
+	op->awaited = outcome;
+	op->awaited_number = number;
+	op_enqueue(op, 0);
+	op->stream_events = stream;
+	queue_issued(comm);
+	return COLL_SUCCESS;
+}
+
+/* Nothing is to be waited for in the same queue. */
+static int event_queue_wait(struct event *e, struct comm *comm, coll_stream_t unused)
+{
 	int code = comm_error(comm);
 	struct stream_event *stream = NULL;
 	struct outcome *recorded = NULL;
 	uint64_t number;
-	struct op *op;
 
 	(void)unused;
 	if (!code)
@@ -101,23 +119,10 @@ static int event_queue_wait(struct event *e, struct comm *comm, coll_stream_t un
 		outcome_unref(recorded);
 		return code;
 	}
-	code = op_make(comm, &call, &op);
-	if (code) {
-		outcome_unref(recorded);
-		stream_event_unref(stream);
-		return code;
-	}
-	op->awaited = recorded;
-	op->awaited_number = number;
-	op_enqueue(op, 0);
-	op->stream_events = stream;
-	queue_issued(comm);
-	return COLL_SUCCESS;
+	return event_await(comm, stream, recorded, number);
 }
 
-/* A stream of the program waits for an operation of a communicator. */
-static int event_queue_hold_for(const struct outcome *outcome, coll_stream_t stream,
-				uint64_t number)
+int event_hold_for(const struct outcome *outcome, coll_stream_t stream, uint64_t number)
 {
 	struct comm *comm = handle_pin(HANDLE_COMM, outcome->comm);
 	int code = COLL_SUCCESS;
@@ -146,7 +151,7 @@ static int event_queue_hold(struct event *e, coll_stream_t stream)
 	if (!code && event)
 		code = stream_event_wait(event, "coll_stream_wait_event", stream);
 	else if (!code && outcome)
-		code = event_queue_hold_for(outcome, stream, number);
+		code = event_hold_for(outcome, stream, number);
 	stream_event_unref(event);
 	outcome_unref(outcome);
 	return code;
@@ -154,7 +159,7 @@ static int event_queue_hold(struct event *e, coll_stream_t stream)
 
 /* ------------------------------------------------------------------------ polling -- */
 
-static int event_queue_poll_comm(struct comm *comm, uint64_t number, int wait)
+int event_poll_comm(struct comm *comm, uint64_t number, int wait)
 {
 	int code = COLL_IN_PROGRESS;
 
@@ -211,8 +216,7 @@ static int event_queue_poll(coll_event_t handle, struct event *e, int wait)
 		return code;
 	}
 	comm = handle_pin(HANDLE_COMM, outcome->comm);
-	code = comm ? event_queue_poll_comm(comm, number, wait)
-		    : event_outcome(outcome, number, wait);
+	code = comm ? event_poll_comm(comm, number, wait) : event_outcome(outcome, number, wait);
 	outcome_unref(outcome);
 	return code;
 }

@@ -66,6 +66,7 @@ static int event_stream_record(struct event *e, struct comm *comm, coll_stream_t
 		if (!code) {
 			e->on_stream = 1;
 			event_note(e, stream ? NULL : comm);
+			event_host_record(e, comm, stream);
 		}
 	}
 	pthread_mutex_unlock(&e->lock);
@@ -103,7 +104,9 @@ static int event_stream_wait(struct event *e, struct comm *comm, coll_stream_t s
 		code = event_stream_slots(e)->event_wait(comm->context->ep, e->native, stream,
 							 &err);
 	pthread_mutex_unlock(&e->lock);
-	return code ? error_take(code, &err) : COLL_SUCCESS;
+	if (code)
+		return error_take(code, &err);
+	return comm->host_comm ? event_host_wait(e, comm, stream) : COLL_SUCCESS;
 }
 
 struct event_stream_query {
@@ -153,8 +156,10 @@ static int event_stream_result(struct event *e, int wait)
 		code = event_outcome(outcome, number, wait);
 	}
 	pthread_mutex_lock(&e->lock);
-	if (!code && e->outcome == outcome && e->number == number)
-		event_note(e, NULL); /* a later failure does not change the result */
+	if (!code && e->outcome == outcome && e->number == number) {
+		outcome_unref(e->outcome); /* a later failure does not change the result */
+		e->outcome = NULL;
+	}
 	pthread_mutex_unlock(&e->lock);
 	outcome_unref(outcome);
 	return code;
@@ -175,6 +180,8 @@ static int event_stream_poll(coll_event_t handle, struct event *e, int wait)
 		q.code = event_stream_result(e, wait);
 	else if (q.code != COLL_IN_PROGRESS)
 		error_take(q.code, &q.err);
+	if (!q.code)
+		q.code = event_host_poll(e, wait);
 	handle_unpin(handle);
 	if (wait && q.code == COLL_IN_PROGRESS)
 		return error_set(

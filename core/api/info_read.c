@@ -33,9 +33,18 @@ int32_t coll_info_backend_count(coll_info_t handle)
 	return n;
 }
 
-static uint32_t info_capabilities(const coll_backend_t *b)
+/* Has a backend without a transport a companion, as far as this process knows? */
+static int info_has_companion(const struct coll_info *info, const coll_backend_t *b)
 {
-	uint32_t caps = 0;
+	const struct plugin *companion =
+		plugins_find(info->plugins, config_string(info->config, "companion"));
+
+	return b->native && !b->transport && companion && companion->backend.transport;
+}
+
+static uint32_t info_capabilities(const struct coll_info *info, const coll_backend_t *b)
+{
+	uint32_t caps = info_has_companion(info, b) ? COLL_CAP_COMPANION : 0;
 
 	caps |= b->transport ? COLL_CAP_TRANSPORT : 0;
 	caps |= b->native ? COLL_CAP_NATIVE : 0;
@@ -71,7 +80,7 @@ static int info_backend(const struct coll_info *info, int index, coll_backend_in
 		.priority = p->priority,
 		.abi_major = p->backend.size ? COLL_BACKEND_ABI_MAJOR : 0,
 		.abi_minor = p->backend.abi_minor,
-		.capabilities = info_capabilities(&p->backend),
+		.capabilities = info_capabilities(info, &p->backend),
 		.usable = p->code == COLL_SUCCESS,
 		.chosen = p == info->chosen,
 		.code = p->code,

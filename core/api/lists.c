@@ -255,6 +255,15 @@ static int list_choose(struct list_call *l, const void *const *sends, void *cons
 	return COLL_SUCCESS;
 }
 
+/* Does host_comm get the call (host_memory.h)?  All buffers of the list lie in memory of one kind. */
+static int list_is_on_host(const struct list_call *l)
+{
+	int device;
+
+	return l->comm->host_comm && l->args.sendbuf && l->comm->context->devices &&
+	       device_kind(l->args.sendbuf, &device) == COLL_MEM_HOST;
+}
+
 static int list_issue(struct list_call *l, const void *site)
 {
 	int code = list_alloc(l);
@@ -265,7 +274,7 @@ static int list_issue(struct list_call *l, const void *site)
 	if (code)
 		return code;
 	if (l->args.kind == COLL_KIND_REDUCE_SCATTERV &&
-	    !l->comm->context->plugin->backend.transport)
+	    !l->comm->context->plugin->backend.transport && !list_is_on_host(l))
 		return list_issue_reduces(l, site);
 	return call_issue(l->comm, &l->args, site);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* messages.c - the public functions for messages outside the order of the operations. */
+#include "api/host_memory.h"
 #include "api/request.h"
 #include "device/device.h"
 #include "exec/message.h"
@@ -16,7 +17,8 @@ static int messages_check_peer(const struct comm *comm, const char *what,
 
 	if (!comm->context->plugin->backend.transport)
 		return error_set(COLL_ERR_UNSUPPORTED,
-				 "%s: backend '%s' carries no messages of the library: use "
+				 "%s: backend '%s' carries no messages of the library, and the "
+				 "ranks have no companion (option companion) that does: use "
 				 "coll_send and coll_recv in a group, or choose another backend "
 				 "with COLL_BACKEND",
 				 what, comm->context->plugin->backend.name);
@@ -87,7 +89,7 @@ static int messages_begin(coll_comm_t handle, const char *what, struct message_a
 			  coll_request_t *request)
 {
 	struct comm *comm = comm_enter(handle, what);
-	struct request like = {.comm = handle}, *r;
+	struct request like = {.number = 0}, *r;
 	int code;
 
 	if (request)
@@ -95,6 +97,8 @@ static int messages_begin(coll_comm_t handle, const char *what, struct message_a
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = comm_error(comm);
+	comm = host_memory_switch(comm);
+	like.comm = comm->handle;
 	if (!code)
 		code = request ? messages_check(comm, what, args)
 			       : error_set(COLL_ERR_INVALID_ARGUMENT, "%s: request is NULL", what);
@@ -212,6 +216,7 @@ static int messages_probe(coll_comm_t handle, const char *what, const struct mes
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = comm_error(comm);
+	comm = host_memory_switch(comm);
 	if (!code)
 		code = messages_check_peer(comm, what, args);
 	if (!code && found) {

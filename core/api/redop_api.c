@@ -19,14 +19,49 @@ static int redop_api_make_native(struct comm *comm, const char *what, struct red
 		code = native->op_create_pre_mul_sum(comm->context->ep, &redop->native, scalar,
 						     redop->dtype, residence, &err);
 		redop->made = !code;
-		return code ? error_take(code, &err) : COLL_SUCCESS;
+		if (code != COLL_ERR_UNSUPPORTED || !comm->host_comm)
+			return code ? error_take(code, &err) : COLL_SUCCESS;
 	}
-	if (b->transport)
+	if (b->transport || comm->host_comm)
 		return COLL_SUCCESS;
 	return error_set(COLL_ERR_UNSUPPORTED,
 			 "%s: backend '%s' reduces by itself and cannot do this: scale or combine "
 			 "the data outside the collective",
 			 what, b->name);
+}
+
+/*
+ * Adds the operation, also for calls on host memory, of the same number: both tables have had the same additions and
+ * removals.  -1: no memory.
+ */
+static int redop_api_add_both(struct comm *comm, struct redop *redop)
+{
+	const int number = redop_add(&comm->redops, redop);
+	struct comm *host_comm = comm->host_comm;
+	int other;
+
+	if (number < 0 || !host_comm)
+		return number;
+	redop->made = 0;
+	context_enter(host_comm->context);
+	other = redop_add(&host_comm->redops, redop);
+	if (other >= 0 && other != number)
+		redop_remove(&host_comm->redops, other);
+	context_leave(host_comm->context);
+	if (other == number)
+		return number;
+	redop_remove(&comm->redops, number);
+	return -1;
+}
+
+static void redop_api_remove_both(struct comm *comm, int op)
+{
+	redop_remove(&comm->redops, op);
+	if (!comm->host_comm)
+		return;
+	context_enter(comm->host_comm->context);
+	redop_remove(&comm->host_comm->redops, op);
+	context_leave(comm->host_comm->context);
 }
 
 static int redop_api_add(coll_comm_t handle, const char *what, struct redop *like,
@@ -41,7 +76,7 @@ static int redop_api_add(coll_comm_t handle, const char *what, struct redop *lik
 	if (!code)
 		code = redop_api_make_native(comm, what, like, scalar, residence);
 	if (!code) {
-		number = redop_add(&comm->redops, like);
+		number = redop_api_add_both(comm, like);
 		if (number < 0)
 			code = error_set(COLL_ERR_NO_MEMORY, "%s: no memory for another operation",
 					 what);
@@ -132,7 +167,7 @@ coll_result_t coll_red_op_destroy(coll_op_t op, coll_comm_t handle)
 				 op);
 	} else {
 		code = redop_api_destroy_native(comm, redop);
-		redop_remove(&comm->redops, op);
+		redop_api_remove_both(comm, op);
 	}
 	comm_leave(comm);
 	return code;

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "api/derive.h"
 #include "api/group.h"
+#include "api/host_memory.h"
 #include "api/overlap.h"
 #include "base/handle.h"
 #include "base/kind.h"
@@ -114,19 +115,28 @@ static int request_take_args(const char *what, const coll_args_t *args, coll_arg
 	return COLL_SUCCESS;
 }
 
-/* Checks and makes the operation; the communicator is entered. */
-static int request_prepare(struct comm *comm, const coll_args_t *args, struct op **op)
+/* Checks and makes the operation; *in is entered, and becomes the communicator that the operation is on. */
+static int request_prepare(struct comm **in, const coll_args_t *args, struct op **op)
 {
+	struct comm *comm = *in;
 	struct call call;
-	int code = comm_error(comm);
+	int code = comm_error(comm), to_host;
 
-	if (!code)
-		code = check_call(comm, args, &call);
-	if (!code)
+	if (code)
+		return code;
+	code = check_call(comm, args, &call);
+	to_host = host_memory_takes(comm, &call, code);
+	if (!code && !to_host) {
 		code = op_make(comm, &call, op);
+		to_host = code && host_memory_takes(comm, &call, code);
+	}
+	if (to_host) {
+		*in = host_memory_switch(comm);
+		return request_prepare(in, args, op);
+	}
 	if (!code)
 		op_make_persistent(*op);
-	return code;
+	return host_memory_hint(comm, &call, code);
 }
 
 coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
@@ -144,7 +154,9 @@ coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
 	code = request ? request_take_args("coll_request_init", args, &full)
 		       : error_set(COLL_ERR_INVALID_ARGUMENT, "coll_request_init: request is NULL");
 	if (!code)
-		code = request_prepare(comm, &full, &like.op);
+		code = request_prepare(&comm, &full, &like.op);
+	like.comm = comm->handle;
+	like.native = comm->handle == handle ? NULL : handle;
 	if (!code)
 		like.op->site = __builtin_return_address(0);
 	if (!code)
@@ -160,6 +172,7 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 {
 	struct comm *comm = comm_enter(handle, "coll_request_issue");
 	const struct request like = {.comm = handle};
+	struct issued newest;
 	struct request *r = NULL;
 	coll_args_t full;
 	int code;
@@ -176,7 +189,9 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 	if (!code)
 		code = call_issue(comm, &full, __builtin_return_address(0));
 	if (!code) {
-		r->number = comm->issued;
+		newest = host_memory_newest(comm);
+		r->comm = newest.comm;
+		r->number = newest.number;
 		native_want_marker(comm);
 	} else if (r) {
 		handle_retire(*request);
@@ -194,6 +209,26 @@ static int request_is_under_way(struct comm *comm, const struct request *r)
 	return comm->finished < r->number;
 }
 
+/* The newest operation of the native communicator will be one of its host_comm, which is entered. */
+static int request_begin_on_host(coll_comm_t native, struct comm *host_comm)
+{
+	struct comm *comm;
+	int code = COLL_ERR_INVALID_ARGUMENT;
+
+	context_leave(host_comm->context); /* the native one is entered first */
+	comm = comm_enter(native, "coll_request_start");
+	if (comm) {
+		code = comm_error(comm);
+		if (!code)
+			code = event_host_begin(comm);
+		comm->host_issued = comm->issued + 1;
+		comm->host_number = 0;
+		comm_leave(comm);
+	}
+	context_enter(host_comm->context);
+	return code;
+}
+
 coll_result_t coll_request_start(coll_request_t request)
 {
 	struct comm *comm;
@@ -203,6 +238,8 @@ coll_result_t coll_request_start(coll_request_t request)
 	if (!r)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = comm_error(comm);
+	if (!code && r->native)
+		code = request_begin_on_host(r->native, comm);
 	if (!code && (!r->op || request_is_under_way(comm, r)))
 		code = error_set(COLL_ERR_INVALID_USAGE, "coll_request_start: the request %s",
 				 r->op ? "is still under way"
@@ -227,11 +264,14 @@ coll_result_t coll_request_start(coll_request_t request)
 coll_result_t coll_get_request(coll_comm_t handle, coll_request_t *request)
 {
 	struct comm *comm = comm_enter(handle, "coll_get_request");
-	struct request like = {.comm = handle}, *r;
+	struct request like = {.number = 0}, *r;
+	struct issued newest;
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	like.number = comm->issued;
+	newest = host_memory_newest(comm);
+	like.comm = newest.comm;
+	like.number = newest.number;
 	native_want_marker(comm);
 	comm_leave(comm);
 	if (!request)

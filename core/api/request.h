@@ -13,8 +13,10 @@ struct op;
 
 struct request {
 	coll_comm_t comm;
-	uint64_t number;         /* the operation; 0: not started */
-	struct op *op;           /* persistent: the communicator owns it and frees it */
+	coll_comm_t
+		native;  /* persistent: of which `comm` is the host_comm (exec/pair.h); else NULL */
+	uint64_t number; /* the operation; 0: not started */
+	struct op *op;   /* persistent: the communicator owns it and frees it */
 	struct message *message; /* outside the order: a reference; else NULL */
 	struct split *split;     /* coll_comm_isplit: a reference; else NULL */
 };
@@ -36,7 +38,10 @@ int request_result(const struct request *request);
 /* Does it wait for the end of a group that the calling thread has open, or for the group of a split that blocks? */
 int request_is_deferred(const struct request *request, const struct comm *comm);
 
-/* Issues a checked or unchecked call on an entered communicator (calls.c).  site: see struct op. */
+/*
+ * Checks and issues a call on an entered communicator, or on its host_comm (calls.c): host_memory_newest tells.  site:
+ * see struct op.
+ */
 int call_issue(struct comm *comm, const coll_args_t *args, const void *site);
 
 #endif

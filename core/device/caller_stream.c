@@ -63,6 +63,39 @@ int caller_stream_check(const char *what, void *stream)
 	return result ? stream_failed(what, result) : COLL_SUCCESS;
 }
 
+int caller_stream_make(int device, void **stream)
+{
+	struct device_pushed pushed;
+	void *context = NULL;
+	int result = cuda_driver.cuDevicePrimaryCtxRetain(&context, device);
+
+	*stream = NULL;
+	if (result)
+		return stream_failed("a stream of the library", result);
+	result = device_push(&pushed, context);
+	if (!result) {
+		result = cuda_driver.cuStreamCreate(stream, CUDA_STREAM_NON_BLOCKING);
+		device_pop(&pushed);
+	}
+	if (!result)
+		return COLL_SUCCESS;
+	*stream = NULL;
+	cuda_driver.cuDevicePrimaryCtxRelease(device);
+	return stream_failed("a stream of the library", result);
+}
+
+void caller_stream_free(int device, void *stream)
+{
+	struct device_pushed pushed;
+	void *context = NULL;
+
+	if (!cuda_driver.cuStreamGetCtx(stream, &context) && !device_push(&pushed, context)) {
+		cuda_driver.cuStreamDestroy(stream);
+		device_pop(&pushed);
+	}
+	cuda_driver.cuDevicePrimaryCtxRelease(device);
+}
+
 /* ---------------------------------------------------------------------- events -- */
 
 /* A spare event of the context, or a new one. */

@@ -51,6 +51,10 @@ struct stream_event *stream_event_ref(struct stream_event *event);
 void stream_event_unref(struct stream_event *event);
 void stream_events_free(struct stream_event **list);
 
+/* Makes a stream of the library's own in the primary context of a device. */
+int caller_stream_make(int device, void **stream);
+void caller_stream_free(int device, void *stream);
+
 /* Allocates the word where the stream's device reads it. */
 int stream_word_make(struct stream_word *word, const char *what, void *stream);
 /* No stream may wait for the word any more. */

@@ -8,6 +8,7 @@
 #include "exec/limit.h"
 #include "exec/message_staging.h"
 #include "exec/native.h"
+#include "exec/pair.h"
 #include "exec/queue.h"
 #include "exec/registration.h"
 #include "exec/staging.h"
@@ -95,6 +96,7 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 	if (comm->error)
 		return;
 	comm->error = code;
+	comm->error_is_remote = quiet;
 	va_start(ap, fmt);
 	vsnprintf(comm->error_text, sizeof(comm->error_text), fmt, ap);
 	va_end(ap);
@@ -106,6 +108,8 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 	queue_cancel(comm);
 	callback_check(comm);
 	message_end_all(comm, code);
+	if (comm->pair)
+		pair_failed(comm);
 	context_wake(comm->context);
 	recorder_report(comm, !quiet && code != COLL_ERR_ABORTED);
 }
@@ -166,7 +170,7 @@ int comm_new(struct comm **out, struct context *context, uint32_t context_id, in
 		comm->to_context_rank[r] = to_context_rank ? to_context_rank[r] : r;
 		comm->to_comm_rank[comm->to_context_rank[r]] = r;
 	}
-	if (!context->comms)
+	if (!context->comms && context->plugins)
 		recorder_check_dump(comm);
 	comm->next = context->comms;
 	context->comms = comm;
@@ -263,6 +267,7 @@ static void comm_release(struct comm *comm)
 	callback_free(comm);
 	limit_free(comm);
 	free(comm->message_recorder);
+	pair_free(comm);
 	free(comm);
 }
 

@@ -17,7 +17,9 @@ struct limit;
 struct message;
 struct message_recorder;
 struct compare;
+struct event_host;
 struct native;
+struct pair;
 struct registration;
 struct position;
 struct staging_site;
@@ -70,9 +72,18 @@ struct comm {
 	struct native *native; /* for a backend without a transport (native.h); else NULL */
 	struct compare
 		*compare; /* for a backend's own functions, if messages can be sent; else NULL */
-	int derived;      /* shares the endpoint of the communicator from which it was made */
-	int deferred;     /* see native_defer */
-	int asks_place;   /* dispatch_asks_place */
+	struct comm
+		*host_comm; /* of a native one: has its calls on host memory (pair.h); NULL: none */
+	struct pair *pair;  /* of both of these; NULL: none */
+	/*
+	 * Of a native one: 1 more than its operations when host_comm got its last one; 0: it has none.  The newest
+	 * operation is host_comm's if none has followed.
+	 */
+	uint64_t host_issued, host_number; /* the number of that one there; 0: its last */
+	struct event_host *event_host;     /* of a native one: see api/event_host.c; NULL: none */
+	int derived;    /* shares the endpoint of the communicator from which it was made */
+	int deferred;   /* see native_defer */
+	int asks_place; /* dispatch_asks_place */
 	uint32_t context_id;
 	int rank, nranks;
 	int *to_context_rank;                 /* rank here -> rank on the context */
@@ -101,6 +112,7 @@ struct comm {
 	struct signature history[COMM_HISTORY]; /* signatures of the last collectives, by seq */
 	int error;
 	char error_text[768];
+	int error_is_remote; /* the others know of the failure */
 	int pending_code; /* a failure seen where the transport may not be called; see comm_check */
 	char pending_text[512];
 	_Atomic int aborted;
@@ -256,6 +268,11 @@ void comm_send_control(struct comm *comm, int kind, int code, const char *text);
  * beside one that holds the lock in a call of the backend.
  */
 void comm_send_abort(struct comm *comm);
+/*
+ * Tells all other ranks that this rank has lost one: they may hear of the failure before they notice the loss.  The
+ * lock is held.
+ */
+void comm_send_lost(struct comm *comm, int lost);
 /* Tells them that this rank leaves.  The lock is held. */
 void comm_send_leave(struct comm *comm);
 

@@ -2,6 +2,7 @@
 /* control.c - control messages: how ranks tell each other of failures, of leaving and of new communicators. */
 #include "exec/compare.h"
 #include "exec/message.h"
+#include "exec/pair.h"
 #include "exec/stall.h"
 #include "transport/companion.h"
 
@@ -78,8 +79,7 @@ void comm_send_abort(struct comm *comm)
 			 COLL_ERR_ABORTED, text);
 }
 
-/* A rank that loses another one tells the rest: they may hear of the failure before they notice the loss. */
-static void comm_send_lost(struct comm *comm, int lost)
+void comm_send_lost(struct comm *comm, int lost)
 {
 	const int32_t rank = lost;
 
@@ -289,4 +289,5 @@ void comm_check(struct comm *comm)
 	if (comm->pending_code)
 		comm_fail(comm, 0, comm->pending_code, "%s", comm->pending_text);
 	comm_check_lost(comm);
+	pair_check(comm);
 }

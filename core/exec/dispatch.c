@@ -123,7 +123,7 @@ static int dispatch_takes(const struct comm *comm, const struct call *call)
 				 "%s: backend '%s' does not know %s: its plugin was built for ABI "
 				 "1.%u; build it anew, or choose another backend with COLL_BACKEND",
 				 call->kind->name, b->name, name, b->abi_minor);
-	if (call->redop.fn)
+	if (call->redop.fn || (call->redop.premul_sum && !call->redop.made))
 		return error_set(COLL_ERR_UNSUPPORTED,
 				 "%s: backend '%s' reduces by itself and cannot do this: scale or "
 				 "combine the data outside the collective",

@@ -114,10 +114,13 @@ int native_takes(struct comm *comm, const struct call *call)
 
 	if (a->sendcounts || a->recvcounts)
 		return 0;
-	if (call->elements[COLL_BUFFER_SEND] && !native_takes_at(comm, a->sendbuf))
-		return 0;
-	return a->recvbuf == a->sendbuf || !call->elements[COLL_BUFFER_RECV] ||
-	       native_takes_at(comm, a->recvbuf);
+	if (call->elements[COLL_BUFFER_SEND]) {
+		if (!native_takes_at(comm, a->sendbuf))
+			return 0;
+		if (a->recvbuf == a->sendbuf)
+			return 1;
+	}
+	return !call->elements[COLL_BUFFER_RECV] || native_takes_at(comm, a->recvbuf);
 }
 
 int native_now(struct comm *comm, const struct call *call)

@@ -108,6 +108,16 @@ int registration_add(struct comm *comm, void *buf, size_t bytes, void **handle)
 	return COLL_SUCCESS;
 }
 
+int registration_is_of(const struct comm *comm, void *handle)
+{
+	const struct registration *r = handle ? handle_pin(HANDLE_REGISTRATION, handle) : NULL;
+	const int is = r && r->comm == comm;
+
+	if (r)
+		handle_unpin(handle);
+	return is;
+}
+
 int registration_remove(struct comm *comm, void *handle)
 {
 	struct registration *r, **at;

@@ -16,6 +16,8 @@ struct comm;
 int registration_add(struct comm *comm, void *buf, size_t bytes, void **handle);
 /* Ends a registration; NULL is allowed. */
 int registration_remove(struct comm *comm, void *handle);
+/* Was the handle made for the communicator, and is valid? */
+int registration_is_of(const struct comm *comm, void *handle);
 /* Ends all registrations of the communicator. */
 void registration_remove_all(struct comm *comm);
 

@@ -85,6 +85,24 @@ static int staging_refuse(const struct op *op, int buf, uint32_t kind, int devic
 	char where[64];
 
 	device_describe(kind, device, where, sizeof(where));
+	if (kind == COLL_MEM_HOST && op->comm->host_comm)
+		return error_set(
+			COLL_ERR_UNSUPPORTED,
+			"%s: %s is %s, but the other buffer is not, and backend '%s' takes "
+			"no host memory: pass buffers of one kind of memory",
+			what, staging_name(buf), where, b->name);
+	if (kind == COLL_MEM_HOST && !b->transport)
+		return error_set(
+			COLL_ERR_UNSUPPORTED,
+			"%s: %s is %s, which backend '%s' does not take: choose another backend "
+			"with COLL_BACKEND, or pass other memory; with a companion (option "
+			"companion) the ranks would have calls on host memory",
+			what, staging_name(buf), where, b->name);
+	if (context->memory & kind && !b->transport)
+		return error_set(COLL_ERR_UNSUPPORTED,
+				 "%s: backend '%s' reduces by itself and cannot do this: scale or "
+				 "combine the data outside the collective",
+				 what, b->name);
 	if (kind == COLL_MEM_HOST || !b->transport)
 		return error_set(COLL_ERR_UNSUPPORTED,
 				 "%s: %s is %s, which backend '%s' does not take: choose another "

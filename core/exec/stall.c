@@ -196,7 +196,7 @@ static void stall_time_out_native(struct comm *comm, int64_t timeout_us)
 	char what[160], behind[512] = "; without a companion (option `companion`) nobody knows "
 				      "which ranks are missing: read the messages of the others";
 
-	native_describe(comm, what, sizeof(what));
+	stall_describe_own(comm, what, sizeof(what));
 	if (stall_can_ask(comm))
 		stall_describe_behind(comm, behind, sizeof(behind));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT,

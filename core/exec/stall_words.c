@@ -50,12 +50,19 @@ int stall_mark_awaited(const struct comm *comm, uint8_t *from)
 
 void stall_describe_own(const struct comm *comm, char *text, size_t size)
 {
+	size_t used;
+
 	if (comm->native && native_busy(comm))
 		native_describe(comm, text, size);
 	else if (comm->head)
 		call_describe(&comm->head->call, text, size);
 	else
 		message_describe(&comm->waited->args, text, size);
+	/* Ranks whose buffers lie in other memory call in the other sequence (pair.h). */
+	used = strlen(text);
+	if (comm->pair && (!comm->native || comm->host_issued))
+		snprintf(text + used, size - used, ", on %s memory",
+			 comm->native ? "device" : "host");
 }
 
 static void stall_see_untaken(void *user, const struct unexpected *e)

@@ -15,7 +15,7 @@
 
 enum {
 	/* Increase it with every change that all ranks must share, also in message headers. */
-	CAPABILITIES_PROTOCOL = 6,
+	CAPABILITIES_PROTOCOL = 7,
 	CAPABILITIES_LONGEST = 700,      /* bytes of a string: there may be thousands of ranks */
 	CAPABILITIES_LARGEST = 256 << 10 /* bytes of a table */
 };

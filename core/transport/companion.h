@@ -38,6 +38,9 @@ void companion_watch(struct context *context);
 /* Afterwards the watcher does not know the context any more.  The caller holds no lock. */
 void companion_forget(struct context *context);
 
+/* The communicator has failed for another reason: the watcher aborts the backend, and a call of it learns of it. */
+void companion_end(struct context *context);
+
 /*
  * Waits until the companion knows of the loss or the failure of another rank, at most so long; not without a
  * companion.

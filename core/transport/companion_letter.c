@@ -9,8 +9,9 @@ enum { COMPANION_EARLY = 64 /* most letters for communicators that are not there
 
 void companion_notify(struct context *context)
 {
-	atomic_store(&context->alarm.news, 1);
-	context_wake(context);
+	context_notify(context);
+	if (context->host_context)
+		context_notify(context->host_context);
 }
 
 void companion_free_letters(struct unexpected *list)

@@ -91,6 +91,14 @@ int companion_check_ranks(const struct context *context)
 	return n ? error_set(COLL_ERR_PEER_LOST, "%s", text) : COLL_SUCCESS;
 }
 
+void companion_end(struct context *context)
+{
+	atomic_store(&context->alarm.ended, 1);
+	context_notify(context);
+	if (context->companion)
+		companion_wake(context->companion);
+}
+
 void companion_await(const struct context *context, int64_t timeout_ms)
 {
 	const int64_t deadline = clock_deadline(timeout_ms);

@@ -2,6 +2,7 @@
 /* context.c - opening and closing endpoints, driving them, and control messages. */
 #include "transport/companion.h"
 #include "transport/context.h"
+#include "transport/host_context.h"
 #include "device/device.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -252,6 +253,7 @@ int context_derive(struct context **out, struct context *parent, struct bootstra
 	}
 	context->parent = parent;
 	context->companion = parent->companion;
+	context->host_context = parent->host_context;
 	context_ref(parent);
 	/* A shrink may follow an abort of the parent, which then does not concern the new context. */
 	atomic_store(&context->constructing, !atomic_load(&parent->aborted));
@@ -344,6 +346,8 @@ void context_unref(struct context *context, int64_t timeout_ms)
 	context_close_endpoint(context, context_meet_to_close(context, timeout_ms));
 	if (context->companion && !parent)
 		companion_close(context->companion, timeout_ms);
+	if (context->host_context && !parent)
+		host_context_close(context->host_context, timeout_ms);
 	context_free(context);
 	if (parent)
 		context_unref(parent, timeout_ms);
@@ -459,6 +463,12 @@ void context_wake(struct context *context)
 	ssize_t n = write(context->wake_fd, &one, sizeof(one));
 
 	(void)n; /* a full counter means that a wake-up is already due */
+}
+
+void context_notify(struct context *context)
+{
+	atomic_store(&context->alarm.news, 1);
+	context_wake(context);
 }
 
 static void context_send_body(struct context *context, int peer, uint64_t tag,

@@ -138,6 +138,8 @@ struct context {
 	 * another.
 	 */
 	struct companion *companion;
+	/* See host_context.h; NULL: none.  It belongs to the same context as the companion. */
+	struct context *host_context;
 	struct context *next_watched; /* in the companion's list */
 	uint64_t channel;             /* the name of the communicator between the companions */
 	struct unexpected
@@ -264,6 +266,8 @@ static inline int context_flush(struct context *context)
 int context_progress(struct context *context);
 /* Wakes every thread that sleeps on the context.  Any thread may call it, with or without the lock. */
 void context_wake(struct context *context);
+/* The same, and client->check comes with the next context_progress. */
+void context_notify(struct context *context);
 
 /*
  * Waits until done(arg) is non-zero: polls, then yields, then sleeps, driving all contexts of this

@@ -149,6 +149,13 @@ static int wait_arm(struct context *context, struct wait_set *set)
 	return 1;
 }
 
+/* Nothing of a backend without a transport is to be polled. */
+static int wait_is_at_rest(const struct context *context)
+{
+	return !context->plugin->backend.transport && !context->client->busy(context) &&
+	       !context->client->awaits(context);
+}
+
 /* Adds the descriptors of all of the thread's contexts: 0 if one has work.  `context` is locked. */
 static int wait_arm_all(struct context *context, struct wait_set *set)
 {
@@ -158,7 +165,7 @@ static int wait_arm_all(struct context *context, struct wait_set *set)
 	for (struct context *l = wait_contexts; l && idle && set->n < WAIT_CONTEXTS; l = l->next) {
 		if (l == context || !wait_is_mine(l) || !lock_try(&l->lock))
 			continue;
-		idle = wait_arm(l, set);
+		idle = wait_is_at_rest(l) || wait_arm(l, set);
 		lock_release(&l->lock);
 	}
 	pthread_mutex_unlock(&wait_lock);

@@ -650,7 +650,7 @@ typedef struct coll_native {
 	/*
 	 * Optional, since minor 2: tells whether the slot of args->kind will do the operation.
 	 * Returns COLL_SUCCESS, or COLL_ERR_UNSUPPORTED with the reason, which the user's call then
-	 * returns.  (An operation that the slot itself refuses fails the communicator instead.)
+	 * returns unless the ranks' companion can do it (coll.h, Host memory).  (An operation that the slot itself refuses fails the communicator instead.)
 	 * The function may read only kind, dtype, op, root and flags of args, and does not block.
 	 * The core calls it only for backends without a transport, when the program issues or
 	 * prepares an operation that differs from the operations before it by more than its

@@ -125,6 +125,18 @@
  *                Messages between two ranks are not compared.  With `companion = none` the peers of
  *                a death or an abort see a timeout whose text names no rank, and calls that differ
  *                hang or give wrong data, as the engine has it.
+ * Host memory    A backend for device memory only (nccl) leaves calls on host memory to the companion: one
+ *                communicator serves both kinds of memory.  The buffers of one call lie in memory of one
+ *                kind, on all ranks: all of them on the host, or all of them on devices or managed.  A
+ *                rank without elements is taken by the place of its pointer; NULL counts as a device's.
+ *                Operations that the backend lacks (scans, bitwise operations, functions of the program,
+ *                any source, opaque types, `reproducible = yes`), coll_isend and coll_irecv work on host
+ *                memory, and with the option `enable_gpu_fallback` on device memory too (not any source).
+ *                Calls on host memory are a sequence of their own: each sequence runs in the order of
+ *                issue, and only events, coll_sync and coll_barrier order one with the other.  A group may
+ *                have calls of both.  What ends one sequence ends the other with the same error; split,
+ *                dup, shrink, abort and destroy concern both.  Without a companion (`companion = none`, or
+ *                a rank cannot use it) these calls return COLL_ERR_UNSUPPORTED.
  * Buffers        The caller owns all buffers.  From the call until the library has reported
  *                completion (coll_sync, coll_barrier, the operation's request or an event), the
  *                caller must not write a send buffer and must neither read nor write a receive
@@ -329,8 +341,8 @@ enum {
  * The operations that only move data take such a type like any other.  Reductions take it with an operation
  * of coll_red_op_create_user(), whose function gets this type and so the size.  Ranks that name different
  * sizes in one call get COLL_ERR_MISMATCH with both.
- * With nccl and other backends without a transport, calls with such a type return COLL_ERR_UNSUPPORTED: move
- * the bytes as COLL_UINT8.
+ * With nccl and other backends without a transport, calls with such a type on device memory return
+ * COLL_ERR_UNSUPPORTED (see Host memory): move the bytes as COLL_UINT8.
  */
 COLL_API coll_dtype_t coll_dtype_opaque(size_t size);
 
@@ -367,7 +379,8 @@ typedef struct coll_event *coll_event_t;
  * The buffers may lie in host memory too.  All ranks issue the operations of a communicator in one
  * order, whatever their streams.
  *
- * nccl      The operation is work of the stream, and complete when the stream has executed it.
+ * nccl      The operation is work of the stream, and complete when the stream has executed it.  (Calls on
+ *           host memory have the order and the limits of tcp.)
  *           coll_sync and requests do not wait for such an operation; the program can record an
  *           event on the stream and wait for the event.
  *           While the stream is being captured (CUDA graphs), the operation becomes part of the
@@ -830,7 +843,8 @@ COLL_API coll_result_t coll_scatter(const void *sendbuf, void *recvbuf, size_t c
  * order.  Both buffers hold `count` elements.
  *
  * Errors    COLL_ERR_INVALID_ARGUMENT: op is COLL_AVG, since each rank adds up other ranks.
- *           COLL_ERR_UNSUPPORTED: the backend has no transport (nccl); every other backend has it.
+ *           COLL_ERR_UNSUPPORTED: the backend has no transport (nccl) and the memory is a device's; see
+ *           Host memory.
  */
 COLL_API coll_result_t coll_scan(const void *sendbuf, void *recvbuf, size_t count,
 				 coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
@@ -952,7 +966,8 @@ enum { COLL_ANY_SOURCE = -1 };
  * Sends `count` elements to rank `peer`.
  *
  * A send matches the receive of equal tag on the peer; for one peer and tag, sends and receives
- * match in the order of issue.  nccl matches by order alone and ignores the tag.
+ * match in the order of issue.  nccl matches by order alone and ignores the tag, but not on host memory; both
+ * ends of a message lie on devices then, or both on hosts.
  * Operations of one communicator run in order: two ranks that both send to each other and then
  * receive must put the pair between coll_group_start() and coll_group_end(), or use coll_isend() and
  * coll_irecv(), which are outside this order.
@@ -971,7 +986,7 @@ COLL_API coll_result_t coll_send(const void *sendbuf, size_t count, coll_dtype_t
 /*
  * Receives `count` elements from rank `peer`; see coll_send.
  *
- * peer      0 to nranks - 1, or COLL_ANY_SOURCE on backends with a transport.
+ * peer      0 to nranks - 1, or COLL_ANY_SOURCE on backends with a transport, and with nccl on host memory.
  */
 COLL_API coll_result_t coll_recv(void *recvbuf, size_t count, coll_dtype_t dtype, int32_t peer,
 				 uint32_t tag, coll_comm_t comm, coll_stream_t stream);
@@ -1028,7 +1043,7 @@ enum { COLL_ANY_TAG = -1 };
  * request   Becomes the request, which the program frees with coll_request_free(); NULL on an error.  A
  *           request that is freed before its message is complete leaves the message under way.
  * Returns   COLL_ERR_UNSUPPORTED if the buffer is device or managed memory without that option, or if
- *           the backend has no transport (nccl).
+ *           the backend has no transport (nccl) and the ranks have no companion.
  */
 COLL_API coll_result_t coll_isend(const void *sendbuf, size_t count, coll_dtype_t dtype,
 				  int32_t peer, int32_t tag, coll_comm_t comm,
@@ -1314,7 +1329,8 @@ COLL_API coll_result_t coll_request_free(coll_request_t request);
  * calling thread wait for an event blocks it.
  * The program may use an event with other communicators than the communicator that made it, and
  * after that communicator's end.  With nccl these communicators must be of the same backend, and
- * COLL_ERR_INVALID_USAGE is returned while a communicator has operations in an open group.  With
+ * COLL_ERR_INVALID_USAGE is returned while a communicator has operations in an open group; an event is
+ * behind the operations on both kinds of memory, and such operations wait for it.  With
  * tcp, ucx and simulated a stream that waits for the communicator's own stream is released by a
  * failure, too; the event then has the error.
  */
@@ -1406,7 +1422,7 @@ typedef void (*coll_user_op_fn)(void *user, const void *left, void *inout, size_
  * commutative  0: the library passes the operands in rank order.
  * Order        All ranks of the communicator make the same operations in the same order, so that
  *              the library can tell when ranks reduce with different ones (not with comm NULL).
- * Errors       COLL_ERR_UNSUPPORTED, here or by the reduction: the backend has no transport.
+ * Errors       COLL_ERR_UNSUPPORTED, here or by the reduction: the backend has no transport; see Host memory.
  */
 COLL_API coll_result_t coll_red_op_create_user(coll_op_t *op, coll_user_op_fn fn, void *user,
 					       int32_t commutative, coll_comm_t comm);

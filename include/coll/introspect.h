@@ -198,7 +198,8 @@ enum {
 	COLL_CAP_HOST_MEMORY = 1 << 2, /* takes host pointers */
 	COLL_CAP_CUDA_MEMORY = 1 << 3, /* takes CUDA device pointers */
 	COLL_CAP_STREAMS = 1 << 4,     /* has device streams and events */
-	COLL_CAP_IN_PROCESS = 1 << 5   /* works only if all ranks live in one process */
+	COLL_CAP_IN_PROCESS = 1 << 5,  /* works only if all ranks live in one process */
+	COLL_CAP_COMPANION = 1 << 6 /* leaves host pointers to its companion (option `companion`) */
 };
 
 typedef struct coll_backend_info {

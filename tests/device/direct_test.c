@@ -15,6 +15,22 @@ static void refused_by_native(struct rank *r)
 	device_free(0, there);
 }
 
+/* The companion does what a backend without a transport does not reach. */
+static void by_companion(struct rank *r)
+{
+	int64_t x[2] = {7, 0}, *there = device_new(0, sizeof(x), 0);
+
+	device_move(0, there, x, sizeof(x));
+	if (rank_did(r, coll_allreduce(there, there + 1, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		     "allreduce") &&
+	    rank_did(r, coll_sync(r->comm), "sync")) {
+		device_move(0, x, there, sizeof(x));
+		if (x[1] != 7)
+			rank_fail(r, "%lld", (long long)x[1]);
+	}
+	device_free(0, there);
+}
+
 /* Native collectives get device pointers unchanged. */
 static void on_device(struct rank *r)
 {
@@ -33,7 +49,9 @@ static void on_device(struct rank *r)
 		refused(r, coll_allreduce(there, x, 4, COLL_FLOAT32, COLL_SUM, r->comm, NULL),
 			"allreduce: recvbuf is host memory, which backend 'ondevice' does not "
 			"take: "
-			"choose another backend with COLL_BACKEND, or pass other memory");
+			"choose another backend with COLL_BACKEND, or pass other memory; with a "
+			"companion "
+			"(option companion) the ranks would have calls on host memory");
 	device_free(0, there);
 }
 
@@ -97,14 +115,19 @@ static void registers_nothing(struct rank *r)
 
 static void test_native(void)
 {
+	setenv("COLL_COMPANION", "none", 1);
 	ranks_ok(&(struct ranks_job){"ondevice", 1, 0, on_device, "ondevice"}, "on the device");
+	unsetenv("COLL_COMPANION");
 	ranks_ok(&(struct ranks_job){"either", 1, 0, on_device, "either"}, "on the device");
 	ranks_ok(&(struct ranks_job){"ondevice", 1, 0, registers_native, NULL},
 		 "registered by the engine");
 	ranks_ok(&(struct ranks_job){"either", 1, 0, registers_nothing, NULL}, "or not at all");
 	ranks_ok(&(struct ranks_job){"either", 1, 0, declined, NULL}, "declined and refused");
 	setenv("COLL_ENABLE_GPU_FALLBACK", "1", 1);
+	ranks_ok(&(struct ranks_job){"native", 1, 0, by_companion, NULL}, "by the companion");
+	setenv("COLL_COMPANION", "none", 1);
 	ranks_ok(&(struct ranks_job){"native", 1, 0, refused_by_native, NULL}, "refused");
+	unsetenv("COLL_COMPANION");
 	log_begin();
 	ranks_ok(&(struct ranks_job){"either", 1, 0, declined, ""}, "declined and staged");
 	log_end();

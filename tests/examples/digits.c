@@ -6,10 +6,14 @@
  *   digits --in-process 4       all ranks are threads of this process
  *   digits --data DIR ...       the directory of the two files in examples/data
  *   digits --steps 20 ...       a shorter training, of fewer batches
+ *   digits --memory device ...  the gradients are added up in memory of a CUDA device
  *
  * Every rank holds the same network and computes the gradient on its share of each batch; one
- * allreduce adds up the gradients.  So all ranks take the same steps, equal to the last bit.
+ * allreduce adds up the gradients.  So all ranks take the same steps, equal to the last bit.  The counters lie in host
+ * memory, also where the gradients lie on a device: one communicator serves both.
  */
+#include "device.h"
+
 #include <coll/coll.h>
 #include <math.h>
 #include <pthread.h>
@@ -29,7 +33,7 @@ struct network {
 enum { WEIGHTS = sizeof(struct network) / sizeof(float) };
 
 static unsigned char images[DIGITS][PIXELS], labels[DIGITS];
-static int steps = STEPS;
+static int steps = STEPS, on_device;
 
 /* Prints the library's message about the failed call and ends the program. */
 static void check(int failed, const char *what)
@@ -98,10 +102,25 @@ static void backward(const struct network *net, int i, struct network *grad)
 	}
 }
 
+/* Adds up the gradients of all ranks, by way of `there`, memory of a device, if that is not NULL. */
+static void add_up(float *g, void *there, coll_comm_t comm)
+{
+	void *buf = there ? there : g;
+
+	if (there)
+		device_copy(there, g, sizeof(struct network));
+	check(coll_allreduce(buf, buf, WEIGHTS, COLL_FLOAT32, COLL_SUM, comm, NULL) ||
+		      coll_sync(comm),
+	      "adding up the gradients");
+	if (there)
+		device_copy(g, there, sizeof(struct network));
+}
+
 static void train(struct network *net, coll_comm_t comm, int rank, int nranks)
 {
 	struct network grad, speed = {0};
 	float *w = (float *)net, *g = (float *)&grad, *v = (float *)&speed;
+	void *there = on_device ? device_alloc(sizeof(grad)) : NULL;
 	uint32_t random = 1; /* the same on all ranks */
 
 	for (int i = 0; i < WEIGHTS; i++) {
@@ -113,14 +132,14 @@ static void train(struct network *net, coll_comm_t comm, int rank, int nranks)
 		for (int i = BATCH * rank / nranks; i < BATCH * (rank + 1) / nranks; i++)
 			backward(net, step * BATCH % TRAIN + i, &grad);
 
-		check(coll_allreduce(g, g, WEIGHTS, COLL_FLOAT32, COLL_SUM, comm, NULL) ||
-			      coll_sync(comm),
-		      "adding up the gradients");
+		add_up(g, there, comm);
 		for (int i = 0; i < WEIGHTS; i++) {
 			v[i] = 0.9f * v[i] - 0.3f / BATCH * g[i];
 			w[i] += v[i];
 		}
 	}
+	if (there)
+		device_free(there);
 }
 
 /*
@@ -164,6 +183,8 @@ static void *run_rank(void *arg)
 	check(coll_comm_user_rank(comm, &rank) || coll_comm_count(comm, &nranks) ||
 		      coll_comm_backend(comm, &backend) || nranks > MAX_RANKS,
 	      "asking for at most 64 ranks");
+	if (on_device)
+		device_use(rank);
 	train(&net, comm, rank, nranks);
 
 	right = count_right(&net, rank, nranks);
@@ -193,9 +214,13 @@ int main(int argc, char **argv)
 			data = argv[i + 1];
 		else if (!strcmp(argv[i], "--steps"))
 			steps = atoi(argv[i + 1]);
+		else if (!strcmp(argv[i], "--memory"))
+			on_device = !strcmp(argv[i + 1], "device");
 		else if (!strcmp(argv[i], "--in-process"))
 			in_process = nthreads = atoi(argv[i + 1]);
 	check(nthreads < 1 || nthreads > MAX_RANKS, "--in-process RANKS (1 to 64)");
+	if (on_device)
+		device_open();
 	read_file(data, "digits-images.idx3-ubyte", 16, images, sizeof(images));
 	read_file(data, "digits-labels.idx1-ubyte", 8, labels, sizeof(labels));
 	if (in_process)

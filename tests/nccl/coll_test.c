@@ -280,10 +280,14 @@ static void coll_no_op(struct rank *r)
 		"reductions of pairs (minloc)", "allreduce of pairs");
 	coll_refused(r, coll_allreduce(there, there, 4, COLL_COMPLEX64, COLL_PROD, r->comm, NULL),
 		     "complex numbers but by sum and avg", "a product of complex numbers");
-	nccl_fails(r,
-		   coll_red_op_create_pre_mul_sum(&made, two, COLL_COMPLEX64,
-						  COLL_SCALAR_HOST_IMMEDIATE, r->comm),
-		   COLL_ERR_UNSUPPORTED, "complex numbers", "a scale of complex numbers");
+	if (rank_did(r,
+		     coll_red_op_create_pre_mul_sum(&made, two, COLL_COMPLEX64,
+						    COLL_SCALAR_HOST_IMMEDIATE, r->comm),
+		     "a scale of complex numbers"))
+		coll_refused(r,
+			     coll_allreduce(there, there, 4, COLL_COMPLEX64, made, r->comm, NULL),
+			     "scale or combine the data outside", "scaled complex numbers");
+	rank_did(r, coll_red_op_destroy(made, r->comm), "red_op_destroy");
 	nccl_works(r);
 	device_free(r->rank, there);
 }
@@ -318,6 +322,7 @@ static void coll_complex(struct rank *r)
 						      .count = CASE_COUNT});
 }
 
+/* Without a companion there is nothing that such an operation could work on. */
 static void coll_no_user_op(struct rank *r)
 {
 	coll_op_t op = 0;
@@ -330,6 +335,22 @@ static void coll_no_user_op(struct rank *r)
 	nccl_works(r);
 }
 
+/* Of one call, one buffer is on the host; then there is no companion. */
+static void coll_two_memories(struct rank *r)
+{
+	int64_t here[8] = {0}, *there = nccl_new(r->rank, here, 8);
+
+	nccl_fails(r, coll_allreduce(here, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		   COLL_ERR_UNSUPPORTED,
+		   "allreduce: sendbuf is host memory, but the other buffer is not",
+		   "a send buffer of the host");
+	nccl_fails(r, coll_allreduce(there, here, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		   COLL_ERR_UNSUPPORTED, "COLL_ENABLE_GPU_FALLBACK=1",
+		   "a receive buffer of the host");
+	nccl_works(r);
+	device_free(r->rank, there);
+}
+
 static void coll_host_memory(struct rank *r)
 {
 	int64_t here[8] = {0}, *there = nccl_new(r->rank, here, 8);
@@ -338,6 +359,9 @@ static void coll_host_memory(struct rank *r)
 		   COLL_ERR_UNSUPPORTED,
 		   "allreduce: sendbuf is host memory, which backend 'nccl' does not take",
 		   "a send buffer of the host");
+	nccl_fails(r, coll_allreduce(here, here, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		   COLL_ERR_UNSUPPORTED, "with a companion (option companion)",
+		   "buffers of the host");
 	nccl_fails(r, coll_allreduce(there, here, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
 		   COLL_ERR_UNSUPPORTED, "allreduce: recvbuf is host memory",
 		   "a receive buffer of the host");
@@ -424,14 +448,22 @@ static void coll_one_way(struct rank *r)
 static void coll_any_source(struct rank *r)
 {
 	int64_t *there = device_new(r->rank, 64, 0);
-	coll_request_t request;
 	int code = coll_recv(there, 1, COLL_INT64, COLL_ANY_SOURCE, 0, r->comm, NULL);
 
 	if (!code)
 		code = coll_sync(r->comm);
 	nccl_fails(r, code, COLL_ERR_UNSUPPORTED, "NCCL", "any source");
 	nccl_fails(r, code, COLL_ERR_UNSUPPORTED, "any source", "any source");
-	code = coll_irecv(there, 1, COLL_INT64, 0, 0, r->comm, &request);
+	nccl_works(r);
+	device_free(r->rank, there);
+}
+
+static void coll_no_messages(struct rank *r)
+{
+	int64_t *there = device_new(r->rank, 64, 0);
+	coll_request_t request;
+	int code = coll_irecv(there, 1, COLL_INT64, 0, 0, r->comm, &request);
+
 	nccl_fails(r, code, COLL_ERR_UNSUPPORTED, "carries no messages", "outside the order");
 	nccl_works(r);
 	device_free(r->rank, there);
@@ -533,14 +565,20 @@ static void test_refusals(void)
 		"sums and averages of complex numbers");
 	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_no_op, NULL},
 		"bitwise operations: refused in a sentence");
-	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_no_user_op, NULL},
-		"a scaled sum of int16: refused by name");
-	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_host_memory, NULL},
-		"host memory: refused before NCCL sees it");
+	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_two_memories, NULL},
+		"memory of the host and of a device in one call: refused");
 	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_wrong, NULL},
 		"wrong arguments: refused before NCCL sees them");
 	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_any_source, NULL},
-		"a receive from any source, or outside the order: refused");
+		"a receive from any source: refused");
+	setenv("COLL_COMPANION", "none", 1);
+	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_no_user_op, NULL},
+		"a scaled sum of int16 without a companion: refused by name");
+	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_host_memory, NULL},
+		"host memory without a companion: refused before NCCL sees it");
+	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_no_messages, NULL},
+		"a message outside the order without a companion: refused");
+	unsetenv("COLL_COMPANION");
 }
 
 static void test_messages(void)

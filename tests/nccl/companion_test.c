@@ -161,7 +161,7 @@ static void shrink_loses_rank(struct rank *r)
 		_exit(0);
 	}
 	nccl_fails(r, coll_comm_shrink(r->comm, &dead, 1, &rest, NULL, 0), COLL_ERR_PEER_LOST,
-		   "rank 2 was lost", "shrink");
+		   "rank 2 ", "shrink");
 	destroy(r);
 }
 

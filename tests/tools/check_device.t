@@ -135,9 +135,22 @@ passes "nccl on four devices"
 has "nccl: collectives were verified" "$dir/out" ' [0-9]{4,} collectives verified'
 for name in native-takes coll-alltoallv message-order group-tensors event-not-early comm-split comm-shrink \
     op-scaled device-memory device-host device-context stream-order stream-group stream-events \
-    stream-event-states fault-killed fault-abort; do
+    stream-event-states fault-killed fault-abort \
+    coll-scan coll-exscan op-user-commutative op-user-in-order op-opaque value-reproducible message-tags \
+    message-any-source message-outside message-any many-progress-alone fault-mismatch fault-message; do
     has "nccl: $name is not passed over" "$dir/out" "^ok [0-9]+ - $name: [^#]*\$"
 done
+none "nccl: the rest that is passed over concerns the functions of a transport, and its own streams and memory" \
+    "$(grep '# SKIP' "$dir/out" | grep -v '# SKIP the plugin has no transport group$' |
+        grep -v '^ok [0-9]* - native-register: .*# SKIP the plugin takes no host memory$')"
 tail -n 1 "$dir/out"
+
+# Without a companion beside it, the calls that it would carry are passed over too.
+mkdir "$dir/alone"
+cp "$nccl" "$dir/alone/"
+kit 2 --only coll-broadcast,message-tags,fault-mismatch,coll-scan "$dir/alone/coll_nccl.so"
+passes "nccl without a companion beside it"
+has "no scan is tried" "$dir/out" '^ok [0-9]+ - coll-scan: .*# SKIP .*has neither this operation nor a transport'
+has "and no tag" "$dir/out" '^ok [0-9]+ - message-tags: .*# SKIP the plugin has no transport group'
 
 done_testing

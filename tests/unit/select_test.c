@@ -370,7 +370,7 @@ static void test_agree_versions(void)
 	head.protocol++;
 	snprintf(head.version, sizeof(head.version), "9.9.9");
 	is_int(capabilities_check_head(&head, 7), COLL_ERR_VERSION, "another libcoll");
-	has_str(error_text(), "rank 7 runs libcoll 9.9.9 (protocol 7)", "is named");
+	has_str(error_text(), "rank 7 runs libcoll 9.9.9 (protocol 8)", "is named");
 	has_str(error_text(), coll_version_string(), "and this one");
 	memset(head.version, 'x', sizeof(head.version));
 	is_int(capabilities_check_head(&head, 7), COLL_ERR_VERSION, "a version without an end");

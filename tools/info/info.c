@@ -32,9 +32,13 @@ static const struct {
 	uint32_t bit;
 	const char *name;
 } info_capabilities[] = {
-	{COLL_CAP_TRANSPORT, "transport"},     {COLL_CAP_NATIVE, "native"},
-	{COLL_CAP_HOST_MEMORY, "host-memory"}, {COLL_CAP_CUDA_MEMORY, "cuda-memory"},
-	{COLL_CAP_STREAMS, "streams"},         {COLL_CAP_IN_PROCESS, "in-process"},
+	{COLL_CAP_TRANSPORT, "transport"},
+	{COLL_CAP_NATIVE, "native"},
+	{COLL_CAP_HOST_MEMORY, "host-memory"},
+	{COLL_CAP_CUDA_MEMORY, "cuda-memory"},
+	{COLL_CAP_STREAMS, "streams"},
+	{COLL_CAP_IN_PROCESS, "in-process"},
+	{COLL_CAP_COMPANION, "host-memory-by-companion"},
 };
 
 enum { INFO_CAPABILITIES = sizeof(info_capabilities) / sizeof(info_capabilities[0]) };

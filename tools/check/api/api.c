@@ -195,7 +195,8 @@ static struct api_rank api_rank_of(struct check_case *c, int rank)
 				 .slot = rank,
 				 .c = c,
 				 .device = device,
-				 .memory = device < 0 ? MEMORY_HOST : MEMORY_MANAGED};
+				 .memory = device < 0 || check_is_carried(c) ? MEMORY_HOST
+									     : MEMORY_MANAGED};
 }
 
 static void api_rank_end(struct api_rank *r)

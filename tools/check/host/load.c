@@ -214,7 +214,8 @@ void check_needs(struct check_case *c)
 		return;
 	}
 	for (size_t i = 0; i < sizeof(load_needs) / sizeof(load_needs[0]); i++)
-		if (c->check->needs & load_needs[i].need && !load_has(plugin, load_needs[i].need))
+		if (c->check->needs & load_needs[i].need && !load_has(plugin, load_needs[i].need) &&
+		    !(load_needs[i].need == CHECK_TRANSPORT && check_is_carried(c)))
 			check_skip(c, "the plugin has no %s", load_needs[i].what);
 	if (c->processes && plugin->backend.flags & COLL_BACKEND_IN_PROCESS)
 		check_skip(c, "the plugin works within one process only");

@@ -2,6 +2,7 @@
 /* device.c - plugins that take memory of CUDA devices only: which devices, for which rank. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "check/kit/kit.h"
 #include "lib/memory.h"
 
@@ -10,6 +11,17 @@ int check_device(const struct check_case *c, int rank)
 	int devices = c->options->traits.devices;
 
 	return devices ? rank % devices : -1;
+}
+
+int check_is_carried(const struct check_case *c)
+{
+	const struct check_traits *traits = &c->options->traits;
+	char companion[sizeof(c->options->dir) + 16];
+
+	if (!(c->check->needs & CHECK_CARRIED) || !traits->bare || !traits->device_only)
+		return 0;
+	snprintf(companion, sizeof(companion), "%s/coll_tcp.so", c->options->dir);
+	return !access(companion, R_OK);
 }
 
 int check_few_devices(const struct check_case *c)
@@ -28,6 +40,7 @@ void check_device_needs(struct check_case *c)
 	else if (traits->device_only && !traits->devices && c->check->group == CHECK_API)
 		check_skip(c, "the plugin takes memory of devices only: %s", traits->why);
 	else if (traits->device_only && !traits->managed && c->check->group == CHECK_API &&
+		 !check_is_carried(c) &&
 		 (!(c->check->needs & CHECK_DEVICES) || c->check->needs & CHECK_MANAGED))
 		check_skip(c, "the buffers of this check are managed memory, which the plugin does "
 			      "not take");

@@ -60,7 +60,12 @@ enum check_need {
 	CHECK_MANAGED = 1024,  /* beside CHECK_DEVICES: the plugin takes managed memory */
 	CHECK_COUNTERS = 2048, /* the ranks count together in the memory that they share */
 	CHECK_TOGETHER = 4096, /* send_more and flush of the transport */
-	CHECK_STREAMS = 8192   /* the machine has a CUDA device, whatever memory the plugin takes */
+	CHECK_STREAMS = 8192,  /* the machine has a CUDA device, whatever memory the plugin takes */
+	/*
+	 * The check is of calls that a companion carries beside a plugin without a transport group: it runs on host
+	 * memory there.  Instead of CHECK_TRANSPORT, if it has both.
+	 */
+	CHECK_CARRIED = 16384
 };
 
 /* How the ranks of a check run. */
@@ -223,6 +228,8 @@ int check_barrier(struct check_case *c, int rank, unsigned *step);
 
 /* The device of a rank if the plugin takes device memory only; else -1. */
 int check_device(const struct check_case *c, int rank);
+/* Does the check run on host memory, over the companion of a plugin that takes device memory only? */
+int check_is_carried(const struct check_case *c);
 /* Are there more ranks than devices? */
 int check_few_devices(const struct check_case *c);
 /* Skips the check if the devices that it needs are missing. */

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * event_host.c - events of a backend with device streams, and the calls on host memory of its communicators
+ * (exec/pair.h): an event has a position of both.
+ *
+ * The calls on host memory wait for events only when there is such a call: programs without them pay for a short list.
+ */
+#include "api/event.h"
+#include "api/host_memory.h"
+#include "base/error.h"
+#include "base/handle.h"
+#include "device/caller_stream.h"
+#include "exec/native.h"
+
+#include <stdlib.h>
+
+/* A position for which the next call on host memory waits: an operation, or an event of a stream. */
+struct host_wait {
+	struct host_wait *next;
+	struct outcome *outcome;
+	uint64_t number;
+	struct stream_event *stream_event;
+};
+
+struct event_host {
+	struct host_wait *waits;
+	void *gate; /* a stream that waits for calls on host memory, and for which the backend waits; or NULL */
+};
+
+static int event_host_make(struct comm *comm)
+{
+	if (!comm->event_host)
+		comm->event_host = calloc(1, sizeof(*comm->event_host));
+	return comm->event_host ? COLL_SUCCESS
+				: error_set(COLL_ERR_NO_MEMORY, "no memory for an event");
+}
+
+static void host_wait_free(struct host_wait *wait)
+{
+	outcome_unref(wait->outcome);
+	stream_event_unref(wait->stream_event);
+	free(wait);
+}
+
+void event_host_free(struct comm *comm)
+{
+	struct event_host *h = comm->event_host;
+	struct host_wait *wait;
+
+	if (!h)
+		return;
+	while ((wait = h->waits)) {
+		h->waits = wait->next;
+		host_wait_free(wait);
+	}
+	if (h->gate)
+		caller_stream_free(comm->context->device, h->gate);
+	free(h);
+	comm->event_host = NULL;
+}
+
+/* ------------------------------------------------------------------------- recording -- */
+
+/* An event of a stream that is being captured is known to the backend only. */
+static void event_host_record_stream(struct event *e, coll_stream_t stream)
+{
+	struct stream_event *spare = NULL;
+	const char *what = "coll_event_record_on_stream";
+
+	if (!caller_stream_check(what, stream) &&
+	    !stream_event_record(&spare, what, stream, &e->stream_event))
+		return;
+	stream_events_free(&spare);
+	e->stream_event = NULL;
+}
+
+void event_host_record(struct event *e, struct comm *comm, coll_stream_t stream)
+{
+	struct comm *host_comm = comm->host_comm;
+
+	if (!host_comm)
+		return;
+	if (stream) {
+		event_host_record_stream(e, stream);
+		return;
+	}
+	if (!comm->host_issued)
+		return;
+	context_enter(host_comm->context);
+	e->host_outcome = outcome_ref(host_comm->outcome);
+	e->host_number = host_comm->error ? OUTCOME_NEVER : host_comm->issued;
+	context_leave(host_comm->context);
+}
+
+/* --------------------------------------------------------------- what a call waits for -- */
+
+/* Is it complete, as far as is known without a lock? */
+static int host_wait_is_over(const struct comm *comm, const struct host_wait *wait)
+{
+	if (wait->stream_event)
+		return stream_event_query(wait->stream_event) != COLL_IN_PROGRESS;
+	if (wait->outcome == comm->outcome)
+		return comm->finished >= wait->number;
+	return !outcome_result(wait->outcome, wait->number);
+}
+
+/* Takes over the references. */
+static int event_host_add(struct comm *comm, struct outcome *outcome, uint64_t number,
+			  struct stream_event *stream_event)
+{
+	struct host_wait like = {NULL, outcome, number, stream_event}, *wait, **at;
+
+	if (!outcome && !stream_event)
+		return COLL_SUCCESS;
+	for (at = &comm->event_host->waits; (wait = *at);) {
+		if (outcome && wait->outcome == outcome && number > wait->number)
+			wait->number = number;
+		if (outcome && wait->outcome == outcome) {
+			outcome_unref(outcome);
+			return COLL_SUCCESS;
+		}
+		if (!host_wait_is_over(comm, wait)) {
+			at = &wait->next;
+			continue;
+		}
+		*at = wait->next;
+		host_wait_free(wait);
+	}
+	wait = malloc(sizeof(*wait));
+	if (!wait) {
+		outcome_unref(outcome);
+		stream_event_unref(stream_event);
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for an event");
+	}
+	*wait = like;
+	*at = wait;
+	return COLL_SUCCESS;
+}
+
+int event_host_begin(struct comm *comm)
+{
+	struct comm *host_comm = comm->host_comm;
+	struct event_host *h = comm->event_host;
+	struct host_wait *wait;
+	int code = COLL_SUCCESS;
+
+	if (!h || !h->waits)
+		return COLL_SUCCESS;
+	native_want_marker(comm);
+	context_enter(host_comm->context);
+	while (!code && (wait = h->waits)) {
+		h->waits = wait->next;
+		if (host_comm->outcome == wait->outcome)
+			host_wait_free(wait);
+		else {
+			code = event_await(host_comm, wait->stream_event, wait->outcome,
+					   wait->number);
+			free(wait);
+		}
+	}
+	context_leave(host_comm->context);
+	return code;
+}
+
+/* --------------------------------------------------------------------------- waiting -- */
+
+/* The result of a call on host memory; the lock of comm's context may be held. */
+static int event_host_result(const struct outcome *outcome, uint64_t number, int wait)
+{
+	struct comm *host_comm = handle_pin(HANDLE_COMM, outcome->comm);
+
+	return host_comm ? event_poll_comm(host_comm, number, wait)
+			 : event_outcome(outcome, number, wait);
+}
+
+/* The backend's own stream waits for a stream that waits for the calls on host memory. */
+static int event_host_gate(struct comm *comm, const struct outcome *outcome, uint64_t number)
+{
+	const coll_native_t *native = comm->context->plugin->backend.native;
+	struct event_host *h = comm->event_host;
+	void *ep = comm->context->ep, *event = NULL;
+	coll_error_t err = error_blank();
+	int code = COLL_SUCCESS;
+
+	if (!h->gate)
+		code = caller_stream_make(comm->context->device, &h->gate);
+	if (!code)
+		code = event_hold_for(outcome, h->gate, number);
+	if (code)
+		return code;
+	code = native->event_create(ep, &event, &err);
+	if (!code)
+		code = native->event_record(ep, event, h->gate, &err);
+	if (!code)
+		code = native->event_wait(ep, event, NULL, &err);
+	if (event)
+		native->event_destroy(ep, event);
+	return code ? error_take(code, &err) : COLL_SUCCESS;
+}
+
+/* Device calls of the communicator wait for calls on host memory. */
+static int event_host_hold_native(struct comm *comm, const struct outcome *outcome, uint64_t number)
+{
+	int code = event_host_result(outcome, number, 0);
+
+	/* A device on which streams cannot wait for memory: the calling thread waits. */
+	if (code == COLL_IN_PROGRESS && event_host_gate(comm, outcome, number))
+		code = event_host_result(outcome, number, 1);
+	if (!code || code == COLL_IN_PROGRESS)
+		return COLL_SUCCESS;
+	comm_fail(comm, 0, code, "rank %d waits for an event of a communicator that failed: %s",
+		  comm->rank, error_text());
+	return comm_error(comm);
+}
+
+/* The position of an event, with references. */
+struct event_place {
+	struct outcome *outcome, *host_outcome;
+	uint64_t number, host_number;
+	struct stream_event *stream_event;
+};
+
+static struct event_place event_host_place(struct event *e)
+{
+	struct event_place place;
+
+	pthread_mutex_lock(&e->lock);
+	place = (struct event_place){outcome_ref(e->outcome), outcome_ref(e->host_outcome),
+				     e->number, e->host_number, NULL};
+	if (e->stream_event)
+		place.stream_event = stream_event_ref(e->stream_event);
+	pthread_mutex_unlock(&e->lock);
+	return place;
+}
+
+int event_host_wait(struct event *e, struct comm *comm, coll_stream_t stream)
+{
+	struct event_place p = event_host_place(e);
+	int code = stream ? COLL_SUCCESS : event_host_make(comm);
+
+	if (!code && p.host_outcome && stream)
+		code = event_hold_for(p.host_outcome, stream, p.host_number);
+	else if (!code && p.host_outcome)
+		code = event_host_hold_native(comm, p.host_outcome, p.host_number);
+	if (code || stream) {
+		outcome_unref(p.outcome);
+		outcome_unref(p.host_outcome);
+		stream_event_unref(p.stream_event);
+		return code;
+	}
+	code = event_host_add(comm, p.outcome, p.number, NULL);
+	if (event_host_add(comm, p.host_outcome, p.host_number, NULL) ||
+	    event_host_add(comm, NULL, 0, p.stream_event))
+		code = COLL_ERR_NO_MEMORY;
+	return code;
+}
+
+int event_host_poll(struct event *e, int wait)
+{
+	struct event_place p = event_host_place(e);
+	int code = COLL_SUCCESS;
+
+	if (p.host_outcome)
+		code = event_host_result(p.host_outcome, p.host_number, wait);
+	outcome_unref(p.outcome);
+	outcome_unref(p.host_outcome);
+	stream_event_unref(p.stream_event);
+	return code;
+}

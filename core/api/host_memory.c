@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* host_memory.c - which calls of a native communicator go to its communicator for host memory, and how. */
+#include "api/host_memory.h"
+#include "api/request.h"
+#include "base/error.h"
+#include "base/handle.h"
+#include "base/kind.h"
+#include "device/device.h"
+#include "exec/native.h"
+#include "exec/pair.h"
+
+#include <stdlib.h>
+
+/* ------------------------------------------------------------- making and freeing -- */
+
+int host_memory_new(struct context *context, struct comm **host_comm)
+{
+	struct context *host = context->host_context;
+	int code;
+
+	*host_comm = NULL;
+	if (!host || context->parent)
+		return COLL_SUCCESS;
+	code = wait_thread_start(host);
+	context_enter(host); /* from now on the calling thread drives it */
+	host->next_context_id = 1;
+	if (!code)
+		code = comm_new(host_comm, host, 0, host->rank, host->nranks, NULL);
+	if (!code)
+		context_ref(host);
+	else if (*host_comm)
+		comm_free_unmade(*host_comm);
+	if (code)
+		*host_comm = NULL;
+	context_leave(host);
+	return code;
+}
+
+void host_memory_free(struct comm *host_comm)
+{
+	struct context *context = host_comm ? host_comm->context : NULL;
+
+	if (!host_comm)
+		return;
+	handle_pin(HANDLE_COMM, host_comm->handle);
+	handle_retire(host_comm->handle);
+	comm_free(host_comm);
+	context_unref(context, 0); /* the native context holds it too */
+}
+
+/* --------------------------------------------------------------------- the choice -- */
+
+/*
+ * The kind of memory at a pointer that the call may use.  An empty part may be at the end of a device's memory,
+ * which the driver does not know as such.
+ */
+static uint32_t host_memory_kind(const struct comm *comm, const void *ptr, size_t elements)
+{
+	uint32_t kind = COLL_MEM_HOST;
+	int device;
+
+	if (!comm->context->devices)
+		return kind;
+	kind = device_kind(ptr, &device);
+	if (kind == COLL_MEM_HOST && !elements)
+		kind = device_kind((const char *)ptr - 1, &device);
+	return kind;
+}
+
+/*
+ * The kinds of memory of the buffers that this rank uses.  If it uses none, the pointers that it has passed tell, since
+ * other ranks may have elements.  0: nothing tells.
+ */
+static uint32_t host_memory_kinds(const struct comm *comm, const struct call *call)
+{
+	const coll_args_t *a = &call->args;
+	const struct kind *k = call->kind;
+	const int root = comm->rank == a->root;
+	const size_t sends = call->elements[COLL_BUFFER_SEND],
+		     recvs = call->elements[COLL_BUFFER_RECV];
+	uint32_t kinds = 0;
+
+	if (!a->count && !kind_is_v(a->kind) && !kind_is_p2p(a->kind))
+		return 0;
+	if (k->send != KIND_NONE && (root || !k->send_root) && a->sendbuf && (sends || !recvs))
+		kinds |= host_memory_kind(comm, a->sendbuf, sends);
+	if (k->recv != KIND_NONE && (root || !k->recv_root) && a->recvbuf && (recvs || !sends) &&
+	    (a->recvbuf != a->sendbuf || !kinds))
+		kinds |= host_memory_kind(comm, a->recvbuf, recvs);
+	return kinds;
+}
+
+/* Is it a receive from any source?  Its sender, on a device, would not know that host_comm has it. */
+static int host_memory_is_any_source(const struct call *call)
+{
+	return call->args.kind == COLL_KIND_RECV && call->args.root == COLL_ANY_SOURCE;
+}
+
+int host_memory_takes(struct comm *comm, const struct call *call, int code)
+{
+	uint32_t kinds;
+
+	if (!comm->host_comm || (code && code != COLL_ERR_UNSUPPORTED))
+		return 0;
+	/* Most calls on device memory: the addresses are known. */
+	if (!code && call->elements[COLL_BUFFER_SEND] && call->elements[COLL_BUFFER_RECV] &&
+	    native_takes(comm, call))
+		return 0;
+	kinds = host_memory_kinds(comm, call);
+	if (!kinds)
+		return code != COLL_SUCCESS;
+	if (kinds == COLL_MEM_HOST)
+		return code || !(kinds & comm->context->memory);
+	return code && comm->context->fallback && !host_memory_is_any_source(call);
+}
+
+int host_memory_hint(const struct comm *comm, const struct call *call, int code)
+{
+	if (code != COLL_ERR_UNSUPPORTED || !comm->host_comm)
+		return code;
+	if (host_memory_is_any_source(call))
+		return error_set(code, "%s; or pass host memory, here and to the send",
+				 error_text());
+	if (comm->context->fallback)
+		return code;
+	return error_set(code,
+			 "%s; or pass host memory, or set COLL_ENABLE_GPU_FALLBACK=1 (option "
+			 "enable_gpu_fallback) to have device memory copied through host memory, "
+			 "which is slow",
+			 error_text());
+}
+
+/* ---------------------------------------------------------------- the other one -- */
+
+struct comm *host_memory_switch(struct comm *comm)
+{
+	struct comm *host_comm = comm->host_comm;
+
+	if (!host_comm)
+		return comm;
+	handle_pin(HANDLE_COMM, host_comm->handle); /* it ends after comm, which is pinned */
+	comm_leave(comm);
+	context_enter(host_comm->context);
+	return host_comm;
+}
+
+/* Leaves comm, which stays pinned, and enters the other one; and back. */
+static struct comm *host_memory_go(struct comm *comm)
+{
+	context_leave(comm->context);
+	context_enter(comm->host_comm->context);
+	return comm->host_comm;
+}
+
+static void host_memory_return(struct comm *comm)
+{
+	context_leave(comm->host_comm->context);
+	context_enter(comm->context);
+	pair_check(comm);
+}
+
+int host_memory_issue(struct comm *comm, const coll_args_t *args, const void *site)
+{
+	struct comm *host_comm;
+	uint64_t number;
+	int code = event_host_begin(comm);
+
+	if (code)
+		return code;
+	host_comm = host_memory_go(comm);
+	code = call_issue(host_comm, args, site);
+	number = host_comm->issued;
+	host_memory_return(comm);
+	comm->host_issued = comm->issued + 1;
+	comm->host_number = number;
+	return code;
+}
+
+int host_memory_wait(struct comm *comm)
+{
+	struct comm *host_comm;
+	int code;
+
+	if (!comm->host_issued)
+		return COLL_SUCCESS;
+	host_comm = host_memory_go(comm);
+	code = comm_wait(host_comm, host_comm->issued);
+	host_memory_return(comm);
+	return code;
+}
+
+void host_memory_progress(struct comm *comm)
+{
+	struct context *host = comm->host_comm ? comm->host_comm->context : NULL;
+
+	if (!host)
+		return;
+	context_enter(host);
+	context_progress(host);
+	context_leave(host);
+	pair_check(comm);
+}
+
+struct issued host_memory_newest(const struct comm *comm)
+{
+	struct issued newest;
+
+	if (!comm->host_issued || comm->host_issued != comm->issued + 1)
+		return (struct issued){comm->handle, comm->issued};
+	newest = (struct issued){comm->host_comm->handle, comm->host_number};
+	if (newest.number)
+		return newest;
+	context_enter(comm->host_comm->context);
+	newest.number = comm->host_comm->issued;
+	context_leave(comm->host_comm->context);
+	return newest;
+}

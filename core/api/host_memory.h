@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host_memory.h - calls on host memory, and others that the backend cannot take, on a communicator of a backend
+ * without a transport: comm->host_comm has them (exec/pair.h).
+ */
+#ifndef CORE_API_HOST_MEMORY_H
+#define CORE_API_HOST_MEMORY_H
+
+#include "exec/comm.h"
+
+/* The place of an issued operation: its communicator, and its number there. */
+struct issued {
+	coll_comm_t comm;
+	uint64_t number;
+};
+
+/* The first communicator of an opened context has calls on host memory over context->host_context, if there is one. */
+int host_memory_new(struct context *context, struct comm **host_comm);
+/* The lock of host_comm's context is not held.  Accepts NULL. */
+void host_memory_free(struct comm *host_comm);
+
+/*
+ * Is the call, whose check has ended with `code`, one for host_comm?  All ranks come to the same answer if their
+ * buffers are alike.  COLL_ERR_UNSUPPORTED: the backend lacks the operation.
+ */
+int host_memory_takes(struct comm *comm, const struct call *call, int code);
+/* Adds to the text of COLL_ERR_UNSUPPORTED how the library would do a call that is not for host_comm. */
+int host_memory_hint(const struct comm *comm, const struct call *call, int code);
+/* Issues a call on host_comm; comm is entered, and is not while host_comm is. */
+int host_memory_issue(struct comm *comm, const coll_args_t *args, const void *site);
+
+/*
+ * Before a call of host_comm is issued: it waits for the events for which the calls of comm wait (event_host.c).  comm
+ * is entered in both.
+ */
+int event_host_begin(struct comm *comm);
+void event_host_free(struct comm *comm);
+
+/* comm is entered: leaves it and enters host_comm, which is then returned, instead; or returns comm, which has none. */
+struct comm *host_memory_switch(struct comm *comm);
+/* Waits for all operations of host_comm.  comm is entered, and is not while the function waits. */
+int host_memory_wait(struct comm *comm);
+/* Moves host_comm; comm is entered, and learns of its failure. */
+void host_memory_progress(struct comm *comm);
+/* The newest operation of both.  It is that of a call by host_memory_issue if comm has not been left since. */
+struct issued host_memory_newest(const struct comm *comm);
+
+#endif

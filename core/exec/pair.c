@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pair.c - passes failures between a native communicator and that of its calls on host memory. */
+#include "exec/pair.h"
+#include "base/error.h"
+#include "transport/companion.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct pair {
+	struct context *native, *host;
+	pthread_mutex_t lock; /* of the note */
+	_Atomic int code;     /* of the first failure, once the rest stands; 0: none */
+	int native_first;     /* the native one has failed first */
+	int quiet;            /* another rank has told of it */
+	char text[sizeof(((struct comm *)0)->error_text)];
+};
+
+int pair_make(struct comm *comm, struct comm *host_comm)
+{
+	struct pair *pair = calloc(1, sizeof(*pair));
+
+	if (!pair)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
+	pair->native = comm->context;
+	pair->host = host_comm->context;
+	pthread_mutex_init(&pair->lock, NULL);
+	comm->host_comm = host_comm;
+	comm->pair = host_comm->pair = pair;
+	return COLL_SUCCESS;
+}
+
+void pair_free(struct comm *comm)
+{
+	if (!comm->pair || comm->context != comm->pair->native)
+		return;
+	pthread_mutex_destroy(&comm->pair->lock);
+	free(comm->pair);
+	comm->pair = NULL;
+}
+
+static int pair_is_native(const struct comm *comm)
+{
+	return comm->context == comm->pair->native;
+}
+
+void pair_failed(const struct comm *comm)
+{
+	struct pair *pair = comm->pair;
+
+	pthread_mutex_lock(&pair->lock);
+	if (!atomic_load(&pair->code)) {
+		pair->native_first = pair_is_native(comm);
+		pair->quiet = comm->error_is_remote;
+		snprintf(pair->text, sizeof(pair->text), "%s", comm->error_text);
+		atomic_store(&pair->code, comm->error);
+	}
+	pthread_mutex_unlock(&pair->lock);
+	if (pair_is_native(comm))
+		context_notify(pair->host);
+	else
+		companion_end(pair->native);
+}
+
+/* The ranks that the companion has lost: the endpoint for host memory may not know of it yet. */
+static void pair_note_lost(struct comm *host_comm)
+{
+	for (int r = 0; r < host_comm->nranks; r++) {
+		if (host_comm->peer_state[r] >= PEER_LEFT ||
+		    !companion_has_lost(host_comm->pair->native, r))
+			continue;
+		host_comm->peer_state[r] = PEER_FAILED;
+		if (!host_comm->leaving)
+			comm_send_lost(host_comm, r);
+	}
+}
+
+/* What the companion knows of a failure waits for a call of the native one: this may be the only thread. */
+static void pair_help_native(const struct pair *pair)
+{
+	struct context *native = pair->native;
+
+	if (!atomic_load(&native->alarm.ended) || atomic_load(&pair->code) ||
+	    pthread_mutex_trylock(&native->lock))
+		return;
+	native->now_is_recent = 0;
+	native->client->check(native);
+	pthread_mutex_unlock(&native->lock);
+}
+
+void pair_check(struct comm *comm)
+{
+	struct pair *pair = comm->pair;
+	int quiet;
+
+	if (!pair)
+		return;
+	if (!pair_is_native(comm)) {
+		pair_note_lost(comm);
+		pair_help_native(pair);
+	}
+	if (comm->error || !atomic_load(&pair->code))
+		return;
+	/* The native one's failure goes to the other ranks through the companion, and from there to this one's. */
+	quiet = pair->quiet || pair->native_first;
+	comm_fail(comm, quiet, atomic_load(&pair->code), "%s", pair->text);
+}

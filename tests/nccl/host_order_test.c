@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host_order_test.c - calls on host memory beside calls on device memory of one communicator: their order by events and
+ * streams, their requests, and communicators made from others.
+ */
+#include "host.h"
+
+/* ----------------------------------------------------------------------------- events -- */
+
+static void host_call(struct rank *r, int64_t *x)
+{
+	rank_did(r, coll_allreduce(x, x, 1, COLL_INT64, COLL_SUM, r->comm, NULL), "host");
+}
+
+static void device_call(struct rank *r, int64_t *there)
+{
+	rank_did(r, coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL), "device");
+}
+
+/* A call on the host waits for one on the device, whose stream is held. */
+static void host_after_device(struct rank *r)
+{
+	const int device = r->rank % NCCL_DEVICES;
+	int64_t x = 1, y = 1, *there = nccl_new(device, &x, 1);
+	void *stream = nccl_stream(device);
+	struct nccl_gate gate = {0};
+	coll_event_t event, of_stream;
+	coll_request_t request;
+	int32_t done = 1;
+
+	rank_did(r, coll_event_create(r->comm, &event), "event_create");
+	rank_did(r, coll_event_create(r->comm, &of_stream), "event_create");
+	nccl_gate(&gate, device, stream);
+	rank_did(r, coll_event_record_on_stream(of_stream, r->comm, stream), "record_on_stream");
+	rank_did(r, coll_comm_wait_event(r->comm, of_stream), "wait_event");
+	device_call(r, there);
+	rank_did(r, coll_event_record(event, r->comm), "record");
+	rank_did(r, coll_comm_wait_event(r->comm, event), "wait_event");
+	host_call(r, &y);
+	rank_did(r, coll_get_request(r->comm, &request), "get_request");
+	for (int i = 0; i < 20; i++) {
+		rank_did(r, coll_test(request, &done), "test");
+		ranks_sleep(0.001);
+	}
+	if (done || coll_event_query(event) != COLL_IN_PROGRESS)
+		rank_fail(r, "the call on the host did not wait for that on the device");
+	nccl_open(&gate);
+	rank_did(r, coll_wait(request), "wait");
+	if (y != r->nranks || nccl_value(device, there) != r->nranks)
+		rank_fail(r, "%lld, %lld", (long long)y, (long long)nccl_value(device, there));
+	rank_did(r, coll_event_synchronize(event), "synchronize");
+	rank_did(r, coll_request_free(request), "free");
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+	rank_did(r, coll_event_destroy(of_stream), "event_destroy");
+	rank_did(r, coll_sync(r->comm), "sync");
+	nccl_stream_do(device, stream, cuStreamDestroy_v2);
+	device_free(device, there);
+}
+
+/* A call on the device and a stream of the program wait for a call on the host, whose own stream is held. */
+static void device_after_host(struct rank *r)
+{
+	const int device = r->rank % NCCL_DEVICES;
+	int64_t x = 1, y = 1, *there = nccl_new(device, &x, 1);
+	void *stream = nccl_stream(device), *held = nccl_stream(device);
+	struct nccl_gate gate = {0};
+	coll_event_t event;
+	coll_request_t request;
+	int32_t done = 1;
+
+	rank_did(r, coll_event_create(r->comm, &event), "event_create");
+	nccl_gate(&gate, device, held);
+	rank_did(r, coll_allreduce(&y, &y, 1, COLL_INT64, COLL_SUM, r->comm, held), "host");
+	rank_did(r, coll_event_record(event, r->comm), "record");
+	rank_did(r, coll_stream_wait_event(r->comm, stream, event), "stream_wait_event");
+	rank_did(r, coll_comm_wait_event(r->comm, event), "wait_event");
+	device_call(r, there);
+	rank_did(r, coll_get_request(r->comm, &request), "get_request");
+	for (int i = 0; i < 20; i++) {
+		rank_did(r, coll_test(request, &done), "test");
+		ranks_sleep(0.001);
+	}
+	if (done || coll_event_query(event) != COLL_IN_PROGRESS ||
+	    !nccl_stream_do(device, stream, cuStreamQuery))
+		rank_fail(r, "the call on the device, the event or the stream did not wait");
+	nccl_open(&gate);
+	rank_did(r, coll_event_synchronize(event), "synchronize");
+	if (y != r->nranks)
+		rank_fail(r, "the event is complete before the call on the host: %lld",
+			  (long long)y);
+	if (nccl_stream_do(device, stream, cuStreamSynchronize))
+		rank_fail(r, "the stream has failed");
+	rank_did(r, coll_wait(request), "wait");
+	rank_did(r, coll_request_free(request), "free");
+	if (nccl_value(device, there) != r->nranks)
+		rank_fail(r, "%lld", (long long)nccl_value(device, there));
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+	rank_did(r, coll_sync(r->comm), "sync");
+	nccl_stream_do(device, stream, cuStreamDestroy_v2);
+	nccl_stream_do(device, held, cuStreamDestroy_v2);
+	device_free(device, there);
+}
+
+/* The stream of a call on the host: the call waits for it, and it for the call. */
+static void host_with_stream(struct rank *r)
+{
+	const int device = r->rank % NCCL_DEVICES;
+	void *stream = nccl_stream(device);
+	struct nccl_gate gate = {0};
+	int64_t y = 1;
+
+	nccl_gate(&gate, device, stream);
+	rank_did(r, coll_allreduce(&y, &y, 1, COLL_INT64, COLL_SUM, r->comm, stream), "host");
+	ranks_sleep(0.01);
+	if (r->nranks > 1 && y != 1)
+		rank_fail(r, "the call did not wait for its stream");
+	nccl_open(&gate);
+	if (nccl_stream_do(device, stream, cuStreamSynchronize))
+		rank_fail(r, "the stream has failed");
+	if (y != r->nranks)
+		rank_fail(r, "the stream did not wait for the call: %lld", (long long)y);
+	rank_did(r, coll_sync(r->comm), "sync");
+	nccl_stream_do(device, stream, cuStreamDestroy_v2);
+}
+
+/* --------------------------------------------------------------------------- requests -- */
+
+static void count_result(void *user, coll_result_t result)
+{
+	atomic_fetch_add((_Atomic int *)user, result ? 1000 : 1);
+}
+
+static void requests(struct rank *r)
+{
+	_Atomic int over = 0;
+	int64_t x = r->rank + 1, y = 0, z = 0, *there = nccl_new(r->rank, &x, 1);
+	coll_args_t args = {.size = sizeof(args),
+			    .kind = COLL_KIND_ALLREDUCE,
+			    .dtype = COLL_INT64,
+			    .op = COLL_SUM,
+			    .count = 1};
+	coll_request_t persistent, issued, newest[2], all[3];
+	int32_t done = 0, indices[3], n = 0, total = 0;
+
+	args.sendbuf = &x;
+	args.recvbuf = &y;
+	rank_did(r, coll_request_init(r->comm, &args, &persistent), "request_init");
+	args.recvbuf = &z;
+	rank_did(r, coll_request_issue(r->comm, &args, &issued), "request_issue");
+	rank_did(r, coll_request_set_callback(issued, count_result, (void *)&over), "callback");
+	rank_did(r, coll_request_set_timeout(issued, 60000), "set_timeout");
+	rank_did(r, coll_get_request(r->comm, &newest[0]), "get_request");
+	for (int i = 0; i < 3; i++) {
+		y = 0;
+		rank_did(r, coll_request_start(persistent), "start");
+		rank_did(r, coll_wait(persistent), "wait");
+		if (y != sum_to(r->nranks))
+			rank_fail(r, "start %d: %lld", i, (long long)y);
+	}
+	rank_did(r, coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL), "device");
+	rank_did(r, coll_get_request(r->comm, &newest[1]), "get_request");
+	all[0] = newest[0];
+	all[1] = issued;
+	all[2] = newest[1];
+	for (total = 0; total < 3 && !r->failure[0]; total += n) {
+		rank_did(r, coll_wait_some(3, all, -1, indices, &n), "wait_some");
+		for (int i = 0; i < n; i++) {
+			rank_did(r, coll_request_free(all[indices[i]]), "free");
+			all[indices[i]] = NULL;
+		}
+	}
+	if (z != y || nccl_value(r->rank, there) != y || atomic_load(&over) != 1)
+		rank_fail(r, "%lld, %lld, %d", (long long)z, (long long)nccl_value(r->rank, there),
+			  atomic_load(&over));
+	rank_did(r, coll_request_start(persistent), "start");
+	rank_did(r, coll_get_request(r->comm, &newest[0]), "get_request");
+	while (!done && rank_did(r, coll_test(newest[0], &done), "test"))
+		;
+	rank_did(r, coll_test(persistent, &done), "test");
+	if (!done)
+		rank_fail(r, "the newest request was not the one started last");
+	rank_did(r, coll_request_free(newest[0]), "free");
+	rank_did(r, coll_request_free(persistent), "free");
+	device_free(r->rank, there);
+}
+
+/* ----------------------------------------------------------- communicators from others -- */
+
+static void derived(struct rank *r)
+{
+	coll_comm_t half = NULL, dup = NULL, idup = NULL, rest = NULL;
+	const int32_t last = r->nranks - 1;
+	coll_request_t request;
+	int64_t n = (r->nranks + 1 - r->rank % 2) / 2;
+
+	rank_did(r, coll_comm_split(r->comm, r->rank % 2, -r->rank, &half, NULL), "split");
+	rank_did(r, coll_comm_dup(r->comm, &dup), "dup");
+	rank_did(r, coll_comm_idup(dup, &idup, NULL, &request), "idup");
+	rank_did(r, coll_wait(request), "wait");
+	rank_did(r, coll_request_free(request), "free");
+	both_sum(r, half, 1, n, "split");
+	both_sum(r, dup, r->rank + 1, sum_to(r->nranks), "dup");
+	both_sum(r, idup, r->rank + 1, sum_to(r->nranks), "idup");
+	rank_did(r, coll_comm_destroy(dup), "destroy");
+	both_sum(r, idup, 2, 2 * r->nranks, "idup after dup");
+	if (r->rank != last || !last)
+		rank_did(r, coll_comm_shrink(idup, &last, last > 0, &rest, NULL, 0), "shrink");
+	if (rest)
+		both_sum(r, rest, 1, last ? last : 1, "shrunk");
+	for (int i = 0; i < 3; i++) {
+		coll_comm_t comm = i == 0 ? rest : i == 1 ? idup : half;
+
+		if (comm)
+			rank_did(r, coll_comm_destroy(comm), "destroy");
+	}
+	both_sum(r, r->comm, 1, r->nranks, "the first one");
+}
+
+/* Rank 0 has no colour, and a split that is under way in a group. */
+static void derived_in_group(struct rank *r)
+{
+	coll_comm_t some = NULL, all = NULL;
+
+	rank_did(r, coll_group_start(), "group_start");
+	rank_did(r, coll_comm_split(r->comm, r->rank ? 0 : COLL_SPLIT_NOCOLOR, 0, &some, NULL),
+		 "split");
+	rank_did(r, coll_comm_split(r->comm, 0, 0, &all, NULL), "split");
+	rank_did(r, coll_group_end(), "group_end");
+	if (r->rank ? !some : some != NULL)
+		rank_fail(r, "the communicator of the split");
+	if (some)
+		both_sum(r, some, 1, r->nranks - 1, "some");
+	both_sum(r, all, 1, r->nranks, "all");
+	if (some)
+		rank_did(r, coll_comm_destroy(some), "destroy");
+	rank_did(r, coll_comm_destroy(all), "destroy");
+}
+
+/* --------------------------------------------------------------------------------- main -- */
+
+int main(int argc, char **argv)
+{
+	static const struct host_job jobs[] = {
+		{host_after_device, "a call on the host waits for an event of the device", 1},
+		{device_after_host, "calls on the device wait for an event of the host", 1},
+		{host_with_stream, "a call on the host with a stream", 1},
+		{requests, "requests of both", 1},
+		{derived, "communicators from others", 1},
+		{derived_in_group, "splits in a group", 2},
+		{NULL, NULL, 0}};
+
+	(void)argc;
+	nccl_begin(argv, ".libs");
+	host_run(jobs);
+	return done_testing();
+}

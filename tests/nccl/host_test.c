@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host_test.c - host memory on communicators of a backend without a transport: every kind of call, beside calls on
+ * device memory and in groups with them; and device memory for what the backend lacks.
+ */
+#include "../lib/calls.h"
+#include "host.h"
+
+enum { MANY = 300, ELEMENTS = 30 };
+
+/* ------------------------------------------------------------------- every kind of call -- */
+
+static void every_kind(struct rank *r)
+{
+	static const struct {
+		int dtype, op;
+	} data[] = {{COLL_INT64, COLL_SUM},      {COLL_UINT8, COLL_BXOR},
+		    {COLL_INT16, COLL_MAX},      {COLL_FLOAT64, COLL_AVG},
+		    {COLL_COMPLEX64, COLL_PROD}, {COLL_FLOAT64_INT32, COLL_MINLOC}};
+
+	for (int k = 0; k < ORACLE_KINDS; k++)
+		for (int i = 0; i < 6 * 2 * 2; i++) {
+			struct oracle_case c = {.kind = oracle_kinds[k],
+						.dtype = data[i / 4].dtype,
+						.op = data[i / 4].op,
+						.root = r->nranks - 1,
+						.place = i % 2,
+						.gaps = i / 2 % 2,
+						.count = ELEMENTS};
+
+			if (!oracle_reduces(c.kind))
+				c.op = ORACLE_MOVE;
+			if (oracle_kind_has(c.kind, c.op) && !calls_try(r, &c))
+				return;
+			c.list = 1;
+			if (oracle_has_list(c.kind) && !c.place && !calls_try(r, &c))
+				return;
+		}
+	both_sum(r, r->comm, r->rank + 1, sum_to(r->nranks), "after them");
+}
+
+/* Calls on both memories follow one another without a wait, and ranks mix them in their own ways. */
+static void in_turn(struct rank *r)
+{
+	int64_t here[MANY], x = r->rank, *there = nccl_new(r->rank, &x, 1);
+
+	for (int i = 0; i < MANY; i++) {
+		here[i] = r->rank + i;
+		if (!rank_did(r,
+			      coll_allreduce(here + i, here + i, 1, COLL_INT64, COLL_SUM, r->comm,
+					     NULL),
+			      "host") ||
+		    !rank_did(r,
+			      coll_allreduce(there, there, 1, COLL_INT64, COLL_MAX, r->comm, NULL),
+			      "device"))
+			break;
+		if (i % (50 + r->rank) == 0)
+			rank_did(r, coll_sync(r->comm), "sync");
+	}
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	for (int i = 0; i < MANY; i++)
+		if (here[i] != sum_to(r->nranks - 1) + (int64_t)i * r->nranks)
+			rank_fail(r, "sum %d is %lld", i, (long long)here[i]);
+	if (nccl_value(r->rank, there) != r->nranks - 1)
+		rank_fail(r, "the largest is %lld", (long long)nccl_value(r->rank, there));
+	device_free(r->rank, there);
+}
+
+/* Empty parts go by their pointers. */
+static void empty_parts(struct rank *r)
+{
+	const int root = 0, n = r->nranks;
+	int64_t own[2] = {r->rank, r->rank}, all[8] = {0}, *there = nccl_new(r->rank, own, 2),
+		*gathered = nccl_new(r->rank, all, 8);
+	size_t counts[RANKS_MAX], count = r->rank % 2 ? 0 : 2, at = 0;
+
+	for (int i = 0; i < n; i++)
+		counts[i] = i % 2 ? 0 : 2;
+	rank_did(r, coll_gatherv(own, count, all, counts, NULL, COLL_INT64, root, r->comm, NULL),
+		 "gatherv on the host");
+	rank_did(r,
+		 coll_gatherv(count ? there : NULL, count, gathered, counts, NULL, COLL_INT64, root,
+			      r->comm, NULL),
+		 "gatherv on the device");
+	/* One past the end of a device's memory. */
+	rank_did(r,
+		 coll_gatherv(count ? there : there + 2, count, gathered, counts, NULL, COLL_INT64,
+			      root, r->comm, NULL),
+		 "gatherv on the device again");
+	rank_did(r, coll_allreduce(NULL, own, 0, COLL_INT64, COLL_SUM, r->comm, NULL), "nothing");
+	rank_did(r, coll_sync(r->comm), "sync");
+	for (int i = 0; r->rank == root && i < n; i++)
+		for (size_t k = 0; k < counts[i]; k++, at++)
+			if (all[at] != i || nccl_value(r->rank, gathered + at) != i)
+				rank_fail(r, "element %zu", at);
+	both_sum(r, r->comm, 1, n, "after them");
+	device_free(r->rank, there);
+	device_free(r->rank, gathered);
+}
+
+/* ----------------------------------------------------------------------------- groups -- */
+
+static void in_groups(struct rank *r)
+{
+	const int next = (r->rank + 1) % r->nranks, before = (r->rank + r->nranks - 1) % r->nranks;
+
+	for (int i = 0; i < 20; i++) {
+		int64_t x = r->rank + 1, sum = 0, out = 100 * r->rank + i, in = -1,
+			*there = nccl_new(r->rank, &x, 1);
+
+		rank_did(r, coll_group_start(), "group_start");
+		rank_did(r, coll_allreduce(&x, &sum, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+			 "host");
+		rank_did(r, coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+			 "device");
+		rank_did(r, coll_send(&out, 1, COLL_INT64, next, 9, r->comm, NULL), "send");
+		rank_did(r, coll_recv(&in, 1, COLL_INT64, before, 9, r->comm, NULL), "recv");
+		nccl_fails(r, coll_sync(r->comm), COLL_ERR_INVALID_USAGE, "group", "sync inside");
+		rank_did(r, coll_group_end(), "group_end");
+		rank_did(r, coll_sync(r->comm), "sync");
+		if (sum != sum_to(r->nranks) || nccl_value(r->rank, there) != sum ||
+		    in != 100 * before + i)
+			rank_fail(r, "%lld, %lld, %lld", (long long)sum,
+				  (long long)nccl_value(r->rank, there), (long long)in);
+		device_free(r->rank, there);
+	}
+}
+
+/* --------------------------------------------------------------------------- messages -- */
+
+/* Ordered messages: tags count, and rank 0 receives from any source. */
+static void ordered_messages(struct rank *r)
+{
+	int64_t x[2] = {r->rank, -r->rank}, y = 0, sum = 0;
+
+	if (r->rank) {
+		rank_did(r, coll_send(x, 1, COLL_INT64, 0, 1, r->comm, NULL), "send");
+		rank_did(r, coll_send(x + 1, 1, COLL_INT64, 0, 2, r->comm, NULL), "send");
+	}
+	for (int i = 1; !r->rank && i < r->nranks; i++) {
+		rank_did(r, coll_recv(&y, 1, COLL_INT64, COLL_ANY_SOURCE, 2, r->comm, NULL),
+			 "recv from any");
+		rank_did(r, coll_sync(r->comm), "sync");
+		sum += y;
+		rank_did(r, coll_recv(&y, 1, COLL_INT64, i, 1, r->comm, NULL), "recv");
+		rank_did(r, coll_sync(r->comm), "sync");
+		sum += 1000 * y;
+	}
+	rank_did(r, coll_sync(r->comm), "sync");
+	if (!r->rank && sum != 999 * sum_to(r->nranks - 1))
+		rank_fail(r, "the sum is %lld", (long long)sum);
+	both_sum(r, r->comm, 1, r->nranks, "after them");
+}
+
+static void loose_messages(struct rank *r)
+{
+	const int next = (r->rank + 1) % r->nranks, before = (r->rank + r->nranks - 1) % r->nranks;
+	int64_t in = -1, out = r->rank, probed = -1;
+	coll_status_t status = {.size = sizeof(status)};
+	coll_request_t requests[2];
+	int32_t found = 1, index = -1;
+
+	rank_did(r, coll_iprobe(before, 5, r->comm, &found, &status), "iprobe");
+	if (found)
+		rank_fail(r, "a message that nobody has sent");
+	rank_did(r, coll_irecv(&in, 1, COLL_INT64, before, 7, r->comm, &requests[0]), "irecv");
+	both_sum(r, r->comm, 1, r->nranks, "while a receive is open");
+	rank_did(r, coll_isend(&out, 1, COLL_INT64, next, 7, r->comm, &requests[1]), "isend");
+	for (int i = 0; i < 2; i++) {
+		rank_did(r, coll_wait_any(2, requests, -1, &index), "wait_any");
+		rank_did(r, coll_request_free(requests[index]), "free");
+		requests[index] = NULL;
+	}
+	rank_did(r, coll_isend(&out, 1, COLL_INT64, next, 8, r->comm, &requests[1]), "isend");
+	rank_did(r, coll_probe(before, COLL_ANY_TAG, r->comm, &status), "probe");
+	rank_did(r,
+		 coll_irecv(&probed, 1, COLL_INT64, status.source, status.tag, r->comm,
+			    &requests[0]),
+		 "irecv");
+	for (int i = 0; i < 2; i++) {
+		rank_did(r, coll_wait(requests[i]), "wait");
+		rank_did(r, coll_request_free(requests[i]), "free");
+	}
+	if (in != before || probed != before || status.tag != 8)
+		rank_fail(r, "%lld, %lld, tag %d", (long long)in, (long long)probed, status.tag);
+}
+
+/* ------------------------------------------------------------------------- operations -- */
+
+static void own_max(void *user, const void *left, void *inout, size_t count, coll_dtype_t dtype)
+{
+	const int64_t *a = left;
+	int64_t *b = inout;
+
+	(void)dtype;
+	(void)user;
+	for (size_t i = 0; i < count; i++)
+		b[i] = a[i] > b[i] ? a[i] : b[i];
+}
+
+static void operations(struct rank *r)
+{
+	int64_t x = r->rank, two = 2, y = -1, *there = nccl_new(r->rank, &x, 1);
+	coll_op_t own, scaled, everywhere;
+
+	rank_did(r, coll_red_op_create_user(&own, own_max, NULL, 1, r->comm), "own");
+	rank_did(r, coll_red_op_create_user(&everywhere, own_max, NULL, 1, NULL), "everywhere");
+	rank_did(r,
+		 coll_red_op_create_pre_mul_sum(&scaled, &two, COLL_INT64,
+						COLL_SCALAR_HOST_IMMEDIATE, r->comm),
+		 "scaled");
+	for (int i = 0; i < 3; i++) {
+		const coll_op_t op = i == 0 ? own : i == 1 ? everywhere : scaled;
+
+		rank_did(r, coll_allreduce(&x, &y, 1, COLL_INT64, op, r->comm, NULL), "host");
+		rank_did(r, coll_sync(r->comm), "sync");
+		if (y != (i < 2 ? r->nranks - 1 : 2 * sum_to(r->nranks - 1)))
+			rank_fail(r, "operation %d: %lld", i, (long long)y);
+	}
+	nccl_fails(r, coll_allreduce(there, there, 1, COLL_INT64, own, r->comm, NULL),
+		   COLL_ERR_UNSUPPORTED, "COLL_ENABLE_GPU_FALLBACK=1", "an own one on the device");
+	rank_did(r, coll_allreduce(there, there, 1, COLL_INT64, scaled, r->comm, NULL), "device");
+	rank_did(r, coll_sync(r->comm), "sync");
+	if (nccl_value(r->rank, there) != 2 * sum_to(r->nranks - 1))
+		rank_fail(r, "scaled on the device: %lld", (long long)nccl_value(r->rank, there));
+	rank_did(r, coll_red_op_destroy(own, r->comm), "destroy");
+	rank_did(r, coll_red_op_destroy(scaled, r->comm), "destroy");
+	rank_did(r, coll_red_op_destroy(everywhere, NULL), "destroy");
+	nccl_fails(r, coll_allreduce(&x, &y, 1, COLL_INT64, own, r->comm, NULL),
+		   COLL_ERR_INVALID_ARGUMENT, "was not made", "a destroyed one");
+	device_free(r->rank, there);
+}
+
+/* ------------------------------------------------------------------- copied host memory -- */
+
+/* With the option, what the backend lacks is done for device memory too. */
+static void fallback(struct rank *r)
+{
+	static const char *const options[] = {"enable_gpu_fallback=yes", NULL};
+	const int64_t ones = (INT64_C(1) << r->nranks) - 1;
+	int64_t x = INT64_C(1) << r->rank, y = 0, *there = nccl_new(r->rank, &x, 1),
+		*out = nccl_new(r->rank, &y, 1);
+	coll_comm_t comm = NULL;
+	coll_config_t config;
+
+	nccl_config(&config, r->rank);
+	config.options = options;
+	if (!rank_did(r, nccl_init(r, &comm, &config), "init"))
+		return;
+	rank_did(r, coll_allreduce(there, out, 1, COLL_INT64, COLL_BOR, comm, NULL), "bor");
+	rank_did(r, coll_sync(comm), "sync");
+	if (nccl_value(r->rank, out) != ones)
+		rank_fail(r, "bor: %lld", (long long)nccl_value(r->rank, out));
+	rank_did(r, coll_scan(there, out, 1, COLL_INT64, COLL_SUM, comm, NULL), "scan");
+	rank_did(r, coll_sync(comm), "sync");
+	if (nccl_value(r->rank, out) != 2 * x - 1)
+		rank_fail(r, "scan: %lld", (long long)nccl_value(r->rank, out));
+	rank_did(r, coll_allreduce(there, &y, 1, COLL_INT64, COLL_SUM, comm, NULL), "mixed");
+	rank_did(r, coll_sync(comm), "sync");
+	if (y != ones)
+		rank_fail(r, "mixed: %lld", (long long)y);
+	both_sum(r, comm, 1, r->nranks, "after them");
+	rank_did(r, coll_comm_destroy(comm), "destroy");
+	device_free(r->rank, there);
+	device_free(r->rank, out);
+}
+
+/* --------------------------------------------------------------------------------- main -- */
+
+int main(int argc, char **argv)
+{
+	static const struct host_job jobs[] = {
+		{every_kind, "every kind of call on host memory", 1},
+		{in_turn, "host and device memory in turn", 1},
+		{empty_parts, "empty parts", 1},
+		{in_groups, "groups of calls on both", 1},
+		{ordered_messages, "messages with tags and from any source", 1},
+		{loose_messages, "messages outside the order", 1},
+		{operations, "operations of the program", 1},
+		{fallback, "what the backend lacks, copied through host memory", 1},
+		{NULL, NULL, 0}};
+
+	(void)argc;
+	nccl_begin(argv, ".libs");
+	host_run(jobs);
+	return done_testing();
+}

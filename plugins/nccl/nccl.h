@@ -83,6 +83,8 @@ extern struct nccl_lib nccl_lib;
 
 /* Opens NCCL and the CUDA driver; an error if one is missing or too old, or if there is no device. */
 int32_t nccl_library_open(const coll_host_t *host, coll_error_t *err);
+/* Refuses an environment that makes all communicators non-blocking.  NCCL's init adds its files to the environment. */
+int32_t nccl_check_environment(coll_error_t *err);
 /*
  * Checks that the CUDA runtime inside NCCL can use the driver.  The device's context is current: the runtime would
  * otherwise make that of some device.

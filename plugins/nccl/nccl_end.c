@@ -77,7 +77,7 @@ static struct nccl_ender *nccl_ender_start(void *context, nccl_comm_t comm,
 	return e;
 }
 
-/* A communicator that the user has made non-blocking (NCCL_COMM_BLOCKING=0) goes on after the call. */
+/* The end of the non-blocking parent of a communicator goes on after the call. */
 static int nccl_ender_settle(const struct nccl_ender *e, int result)
 {
 	for (unsigned i = 0; result == NCCL_IN_PROGRESS; i++) {

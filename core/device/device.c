@@ -42,8 +42,8 @@ static void device_load(void)
 		break;
 	case DRIVER_INCOMPLETE:
 		device_lacks = why;
-		/* With these, CUDA memory is at least refused. */
-		device_found = cuda_driver.cuPointerGetAttributes && cuda_driver.cuCtxGetCurrent;
+		/* With one of these, CUDA memory is at least refused. */
+		device_found = cuda_driver.cuPointerGetAttributes || cuda_driver.cuCtxGetCurrent;
 		log_warn("the CUDA driver (libcuda.so.1) has no '%s': it is too old, and %s", why,
 			 device_found ? "CUDA memory is refused"
 				      : "all memory counts as host memory");
@@ -86,6 +86,8 @@ int device_look(const void *ptr, struct device_place *place)
 	int result;
 
 	*place = (struct device_place){.ordinal = -1};
+	if (!cuda_driver.cuPointerGetAttributes)
+		return device_in_use() ? CUDA_NOT_SUPPORTED : CUDA_OK;
 	result = cuda_driver.cuPointerGetAttributes(4, names, values, (uintptr_t)ptr);
 	if (result || place->type == TYPE_UNKNOWN)
 		*place = (struct device_place){.ordinal = -1};
@@ -102,12 +104,14 @@ static int device_absent(int result)
 
 int device_in_use(void)
 {
+	struct device_place place;
 	void *context = NULL;
 	int result;
 
 	if (!device_open())
 		return 0;
-	result = cuda_driver.cuCtxGetCurrent(&context);
+	result = cuda_driver.cuCtxGetCurrent ? cuda_driver.cuCtxGetCurrent(&context)
+					     : device_look(&place, &place);
 	if (device_absent(result)) {
 		if (!atomic_exchange(&device_was_idle, 1))
 			atomic_store(&device_is_stub, result == CUDA_STUB_LIBRARY);
@@ -143,11 +147,11 @@ uint32_t device_kind(const void *ptr, int *device)
 	char words[256];
 
 	*device = kind == COLL_MEM_HOST ? -1 : place.ordinal;
-	if (kind != COLL_MEM_HOST && device_lacks) {
+	if (device_lacks && (kind != COLL_MEM_HOST || result == CUDA_NOT_SUPPORTED)) {
 		error_set(COLL_ERR_UNSUPPORTED,
-			  "%p is CUDA memory, which needs a driver with '%s': the installed one "
+			  "%p %s CUDA memory, which needs a driver with '%s': the installed one "
 			  "(libcuda.so.1) is too old",
-			  ptr, device_lacks);
+			  ptr, kind != COLL_MEM_HOST ? "is" : "may be", device_lacks);
 		return 0;
 	}
 	if (!result || device_absent(result))

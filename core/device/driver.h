@@ -24,6 +24,7 @@ enum {
 	CUDA_NO_DEVICE = 100,
 	CUDA_INVALID_CONTEXT = 201,
 	CUDA_NOT_READY = 600,
+	CUDA_NOT_SUPPORTED = 801,
 	CUDA_CAPTURE_UNSUPPORTED = 900, /* the first of the errors of captures */
 	CUDA_CAPTURE_IMPLICIT = 906,
 	CUDA_CAPTURED_EVENT = 907 /* the last of them */

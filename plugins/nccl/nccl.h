@@ -83,6 +83,8 @@ extern struct nccl_lib nccl_lib;
 
 /* Opens NCCL and the CUDA driver; an error if one is missing or too old, or if there is no device. */
 int32_t nccl_library_open(const coll_host_t *host, coll_error_t *err);
+/* Refuses an environment that makes all communicators non-blocking.  NCCL's init adds its files to the environment. */
+int32_t nccl_check_environment(coll_error_t *err);
 /*
  * Checks that the CUDA runtime inside NCCL can use the driver.  The device's context is current: the runtime would
  * otherwise make that of some device.
@@ -350,8 +352,11 @@ struct nccl_job *nccl_job_new(int (*run)(struct nccl_job *job), void *context);
 /* Starts the thread; an error if there can be none.  The caller keeps its reference. */
 int32_t nccl_job_start(struct nccl_job *job, coll_error_t *err);
 void nccl_job_unref(struct nccl_job *job);
-/* The endpoint waits no longer: a job that has not begun never will; a new communicator is aborted. */
-void nccl_job_drop(struct nccl_job *job);
+/*
+ * The endpoint waits no longer: a job that has not begun never will.  Returns the communicator that the job has made,
+ * for the caller to abort, or NULL.  The thread aborts a communicator that it makes later.
+ */
+nccl_comm_t nccl_job_drop(struct nccl_job *job);
 /* Runs the operations; takes them over, also on an error.  The endpoint, whose lock is held, gets the job. */
 int32_t nccl_job_calls(struct nccl *n, struct nccl_call *calls, coll_error_t *err);
 int nccl_run_calls(struct nccl_job *job);

@@ -146,6 +146,8 @@ static int32_t nccl_make_comm(struct nccl *n, nccl_unique_id_t id, coll_error_t 
 		nccl_close_group();
 	else
 		code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
+	if (!code)
+		code = nccl_check_environment(err);
 	if (!code && !n->comm)
 		code = nccl_begin_comm(n, err);
 	if (!code && n->base)
@@ -287,6 +289,8 @@ static int32_t nccl_connect_all(struct nccl *const *all, uint32_t count, coll_er
 	code = nccl_group_all(all, count, &id, err);
 	if (!code)
 		code = nccl_wait_all(all, count, deadline, err);
+	if (!code)
+		code = nccl_check_environment(err);
 	if (!code && all[0]->base)
 		code = nccl_group_all(all, count, NULL, err);
 	if (!code && all[0]->base)

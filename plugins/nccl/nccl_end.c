@@ -77,7 +77,7 @@ static struct nccl_ender *nccl_ender_start(void *context, nccl_comm_t comm,
 	return e;
 }
 
-/* A communicator that the user has made non-blocking (NCCL_COMM_BLOCKING=0) goes on after the call. */
+/* The end of the non-blocking parent of a communicator goes on after the call. */
 static int nccl_ender_settle(const struct nccl_ender *e, int result)
 {
 	for (unsigned i = 0; result == NCCL_IN_PROGRESS; i++) {
@@ -185,6 +185,16 @@ enum nccl_ended nccl_finish_comm(struct nccl *n, nccl_comm_t comm, int64_t deadl
 	return ended;
 }
 
+/* Aborts a communicator that has had no call: if it takes long, nobody needs to know. */
+static void nccl_abort_made(struct nccl *n, nccl_comm_t comm, int64_t deadline)
+{
+	struct nccl_ender *e = nccl_ender_start(n->context, comm, nccl_ender_abort, deadline);
+
+	if (!e)
+		nccl_lib.ncclCommAbort(comm);
+	nccl_ender_unref(e);
+}
+
 /* Ends the making of a communicator.  If NCCL does not end it, it may still write to *making. */
 static void nccl_abort_making(struct nccl *n, nccl_comm_t base, int64_t deadline)
 {
@@ -207,6 +217,7 @@ void nccl_abort_comm(struct nccl *n, int64_t deadline)
 {
 	const nccl_comm_t comm = n->comm, base = n->base;
 	struct nccl_job *job = n->job;
+	nccl_comm_t made;
 
 	n->comm = n->base = NULL;
 	n->call_pending = 0;
@@ -225,7 +236,9 @@ void nccl_abort_comm(struct nccl *n, int64_t deadline)
 			"rank %u: a call into NCCL has not returned within %d ms of an abort and "
 			"goes on in the background: do not reuse the buffers of pending calls",
 			n->rank, NCCL_ABORT_MS);
-	nccl_job_drop(job);
+	made = nccl_job_drop(job);
+	if (made)
+		nccl_abort_made(n, made, deadline);
 }
 
 /* Polls the last call for a moment: it completes soon unless it waits for a peer. */

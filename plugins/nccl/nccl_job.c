@@ -117,13 +117,13 @@ int32_t nccl_job_start(struct nccl_job *job, coll_error_t *err)
 	return COLL_SUCCESS;
 }
 
-void nccl_job_drop(struct nccl_job *job)
+nccl_comm_t nccl_job_drop(struct nccl_job *job)
 {
 	int was = atomic_exchange(&job->state, NCCL_JOB_DROPPED);
+	nccl_comm_t newcomm = was == NCCL_JOB_DONE ? job->newcomm : NULL;
 
-	if (was == NCCL_JOB_DONE && job->newcomm)
-		nccl_lib.ncclCommAbort(job->newcomm);
 	nccl_job_unref(job);
+	return newcomm;
 }
 
 int nccl_run_calls(struct nccl_job *job)

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -262,6 +263,21 @@ static int32_t nccl_start_cuda(coll_error_t *err)
 	return nccl_cuda_refused(err, result, what);
 }
 
+int32_t nccl_check_environment(coll_error_t *err)
+{
+	const char *blocking = getenv("NCCL_COMM_BLOCKING");
+	char *end;
+
+	if (!blocking || strtoll(blocking, &end, 0) != 0 || end == blocking)
+		return COLL_SUCCESS;
+	return error_fill(
+		err, COLL_ERR_UNSUPPORTED,
+		"NCCL_COMM_BLOCKING=%s (the environment, or a file nccl.conf) makes NCCL's "
+		"communicators non-blocking, and libcoll needs blocking ones: take it out "
+		"(init_timeout bounds the making of communicators without it)",
+		blocking);
+}
+
 int32_t nccl_library_open(const coll_host_t *host, coll_error_t *err)
 {
 	int32_t code;
@@ -271,6 +287,8 @@ int32_t nccl_library_open(const coll_host_t *host, coll_error_t *err)
 	if (!code)
 		code = nccl_load_cuda(err);
 	pthread_mutex_unlock(&nccl_library_lock);
+	if (!code)
+		code = nccl_check_environment(err);
 	return code ? code : nccl_start_cuda(err);
 }
 

@@ -10,7 +10,7 @@ fakes=$build/tests/fakes/.libs
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 export XDG_CONFIG_HOME="$dir/home" COLL_SYSCONFDIR="$dir/no-config" COLL_ENABLE_GPU_FALLBACK=yes
-only_backends "$dir/plugins" nccl tcp
+only_backends "$dir/plugins" nccl simulated tcp
 ln -s "$fakes/libnccl.so.2" "$dir/"
 
 # lacking NAME: a driver without a function: in a copy of the stand-in the function has another name.
@@ -18,31 +18,41 @@ lacking() {
     LC_ALL=C sed "s/\x00$1\x00/\x00${1%?}~\x00/g" "$fakes/libcuda.so.1" >"$dir/libcuda.so.1"
 }
 
-# perf BACKEND: two ranks with device memory.
+# perf BACKEND: two ranks with device memory, whose program lacks the function too.
 perf() {
     status=0
     LD_LIBRARY_PATH=$dir COLL_BACKEND=$1 timeout 60 "$coll" perf -t 2 -s 64 -n 1 -w 0 -m cuda \
         >"$dir/out" 2>&1 </dev/null || status=$?
 }
 
-# good NAME: the program has worked, or has failed with a sentence that names the function.
+# sum BACKEND: two ranks with device memory, whose program has all functions.
+sum() {
+    status=0
+    LD_LIBRARY_PATH=$dir COLL_BACKEND=$1 timeout 60 "$build/tests/device/lacking" "$1" \
+        "$fakes/libcuda.so.1" >"$dir/out" 2>&1 </dev/null || status=$?
+}
+
+# good NAME: the program has worked, or has failed with an error that names the function.
 good() {
-    test "$status" -eq 0 || { test "$status" -lt 124 && grep -qw "$1" "$dir/out"; }
+    test "$status" -eq 0 ||
+        { test "$status" -eq 1 && grep -v '^coll warn: ' "$dir/out" | grep -qw "$1"; }
 }
 
 cp "$fakes/libcuda.so.1" "$dir/"
-for backend in tcp nccl; do
+for backend in tcp simulated nccl; do
     perf $backend
     is "$backend: a whole driver" "$status" 0
+    sum $backend
+    is "$backend: a whole driver, and a program of its own" "$status" 0
 done
 
-# Without the function that tells memory apart, libcoll says that all memory counts as host memory.
 for name in $(sed -n 's/^[[:space:]]*{"\(cu[A-Za-z0-9_]*\)".*/\1/p' \
     "${top_srcdir:-.}/core/device/driver.c"); do
     lacking "$name"
-    for backend in tcp nccl; do
-        [ "$name" != cuPointerGetAttributes ] || [ $backend = nccl ] || continue
-        perf $backend
+    perf nccl
+    check "coll perf: a driver without $name" good "$name"
+    for backend in tcp simulated nccl; do
+        sum $backend
         check "$backend: a driver without $name" good "$name"
     done
 done

@@ -9,6 +9,7 @@
  *   STANDIN_NCCL_FAULT=ncclAllReduce:3@4[,...]   the 4th call of that function fails with 3
  *   STANDIN_NCCL_ASYNC=6@2           the 2nd launch fails with 6 while it runs, and hangs
  *   STANDIN_NCCL_RUNTIME=35          the CUDA runtime inside refuses the driver with this error
+ *   STANDIN_NCCL_CONF=0              NCCL_COMM_BLOCKING in a file nccl.conf
  *   STANDIN_NCCL_INIT_HANG=1         no communicator is ever complete
  *   STANDIN_NCCL_MUTE=1              operations of rank 1 never run
  *   STANDIN_NCCL_CONNECT=0           first uses of a connection do not wait for the peer

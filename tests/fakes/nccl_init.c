@@ -217,11 +217,21 @@ int ncclCommInitRank(nccl_comm_t *comm, int nranks, nccl_unique_id_t id, int ran
 	return init_add(comm, nranks, &id, rank, NULL);
 }
 
+/* The files nccl.conf add to the environment. */
+static void init_file(void)
+{
+	const char *blocking = getenv("STANDIN_NCCL_CONF");
+
+	if (blocking)
+		setenv("NCCL_COMM_BLOCKING", blocking, 0);
+}
+
 /* The CUDA runtime inside NCCL may be too new for the driver. */
 static int init_runtime(void)
 {
 	long error = call_env("STANDIN_NCCL_RUNTIME", 0);
 
+	init_file();
 	return error ? call_fail(NCCL_UNHANDLED_CUDA_ERROR,
 				 "Cuda failure %ld 'CUDA driver version is insufficient for CUDA "
 				 "runtime version'",

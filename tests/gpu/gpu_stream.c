@@ -15,15 +15,22 @@ static void stream_set(void *ptr, int32_t value, void *stream)
 		 "fill");
 }
 
-/* Work of some milliseconds, which ends by itself: at the first use of code the driver may wait for all streams. */
+static struct {
+	void *memory;
+	size_t bytes;
+} busy;
+
+/*
+ * Work of some milliseconds, which ends by itself: at the first use of code the driver may wait for all streams.  Each
+ * part takes the device much longer than the host.
+ */
 static void stream_busy(const struct gpu *g, void *stream)
 {
-	int times = gpu_is_standin ? 10 : 400;
+	int times = gpu_is_standin ? 40 : 100;
 
 	/* Rank 0 comes late, so that the other ranks' operations wait. */
 	for (int i = g->rank ? times / 4 : times; i; i--)
-		gpu_must(cuda_driver.cuMemsetD8Async((uintptr_t)g->recv + GPU_ARENA / 2, 0,
-						     GPU_ARENA / 2, stream),
+		gpu_must(cuda_driver.cuMemsetD8Async((uintptr_t)busy.memory, 0, busy.bytes, stream),
 			 "fill");
 }
 
@@ -36,10 +43,11 @@ static void stream_call(const struct gpu *g, coll_comm_t comm, void *stream, int
 	stream_set(g->recv, -1, stream);
 	stream_set(copy, -2, stream);
 	gpu_must(cuda_driver.cuStreamSynchronize(stream), "cuStreamSynchronize");
-	stream_busy(g, stream);
-	stream_set(g->send, g->rank + 1, stream);
+	/* Rank 0 calls last: then nothing but the order of its stream holds its operation up. */
 	if (!g->rank)
 		gpu_sleep(0.02);
+	stream_busy(g, stream);
+	stream_set(g->send, g->rank + 1, stream);
 	if (grouped)
 		gpu_did(coll_group_start(), "coll_group_start");
 	gpu_did(coll_allreduce(g->send, g->recv, COUNT, COLL_INT32, COLL_SUM, comm, stream),
@@ -76,10 +84,17 @@ static void stream_order(const struct gpu *g, void *stream, int grouped, const c
 
 void gpu_streams(struct gpu *g)
 {
+	busy.bytes = gpu_is_standin ? 8 << 20 : 512 << 20;
+	busy.memory = gpu_alloc(busy.bytes, 0);
+	if (!busy.memory) {
+		gpu_skip("work on streams", "no memory of %zu bytes", busy.bytes);
+		return;
+	}
 	for (int grouped = 0; grouped < 2; grouped++) {
 		stream_order(g, g->stream, grouped, "the program's stream");
 		stream_order(g, CUDA_PER_THREAD_STREAM, grouped, "the thread's own default stream");
 	}
+	gpu_free(busy.memory);
 }
 
 /* ------------------------------------------------------------------------------ graphs -- */

@@ -144,6 +144,82 @@ static void meanwhile(struct rank *r)
 	device_free(r->rank, there);
 }
 
+/* ------------------------------------------------------------ a graph beside its stream -- */
+
+/* More than the stand-in sends ahead. */
+enum { MANY = 1 << 17 };
+
+static int64_t element(int seed, int from, int to)
+{
+	return seed + 100 * from + to;
+}
+
+static void fill(struct rank *r, int64_t *there, int seed)
+{
+	int64_t *x = calloc(MANY, sizeof(*x));
+
+	for (int i = 0; x && i < MANY; i++)
+		x[i] = element(seed, r->rank, i / (MANY / r->nranks));
+	device_move(r->rank, there, x, MANY * sizeof(*x));
+	free(x);
+}
+
+static void holds(struct rank *r, const int64_t *there, int seed, const char *what)
+{
+	int64_t *x = calloc(MANY, sizeof(*x));
+
+	device_move(r->rank, x, there, MANY * sizeof(*x));
+	for (int i = 0; x && i < MANY; i++)
+		if (x[i] != element(seed, i / (MANY / r->nranks), r->rank)) {
+			rank_fail(r, "%s: number %d is %lld", what, i, (long long)x[i]);
+			break;
+		}
+	free(x);
+}
+
+static void exchange(struct rank *r, int64_t *there, void *stream)
+{
+	rank_did(r,
+		 coll_alltoall(there, there, (size_t)(MANY / r->nranks), COLL_INT64, r->comm,
+			       stream),
+		 "alltoall");
+}
+
+/*
+ * The graph of a call runs on another stream than a call that is under way: both have memory of the backend's.  Rank 0
+ * comes late, so that the graph begins before that call has sent all.
+ */
+static void beside(struct rank *r)
+{
+	void *stream = nccl_stream(r->rank), *other = nccl_stream(r->rank), *exec;
+	int64_t *graphed = device_new(r->rank, MANY * sizeof(*graphed), 0);
+	int64_t *called = device_new(r->rank, MANY * sizeof(*called), 0);
+	_Atomic int *come = r->user;
+
+	exchange(r, called, stream);
+	nccl_stream_do(r->rank, stream, cuStreamSynchronize);
+	begin_capture(r, stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+	exchange(r, graphed, stream);
+	exec = end_capture(r, stream);
+	for (int i = 1; exec && i <= LAUNCHES; i++) {
+		fill(r, called, 1000 * i);
+		fill(r, graphed, 2000 * i);
+		meet(r, come, i);
+		if (r->rank == 0)
+			ranks_sleep(0.05);
+		exchange(r, called, stream);
+		launch(r, exec, other);
+		nccl_stream_do(r->rank, stream, cuStreamSynchronize);
+		holds(r, called, 1000 * i, "the call");
+		holds(r, graphed, 2000 * i, "the graph");
+	}
+	cuGraphExecDestroy(exec);
+	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
+	nccl_stream_do(r->rank, other, cuStreamDestroy_v2);
+	device_free(r->rank, graphed);
+	device_free(r->rank, called);
+}
+
 /* ---------------------------------------------------------------------------- ends -- */
 
 /* NCCL waits for the graphs that use a communicator: destroy gives that up at its timeout. */
@@ -184,6 +260,9 @@ int main(int argc, char **argv)
 			jobs[i].stream ? ", on the per-thread stream" : "");
 	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, meanwhile, &come},
 		"calls while another stream is captured");
+	atomic_store(&come, 0);
+	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, beside, &come},
+		"a graph beside a call on the stream that it was captured from");
 	setenv("COLL_DESTROY_TIMEOUT", "1s", 1);
 	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, graph_outlives, NULL},
 		"destroy while a graph has calls of the communicator");

@@ -362,6 +362,14 @@ static void refused_in_group(struct rank *r)
 	begin_anew(r);
 }
 
+/* NCCL puts its files into the environment when the first communicator is made. */
+static void file_says_non_blocking(struct rank *r)
+{
+	setenv("STANDIN_NCCL_CONF", "0", 1);
+	nccl_fails(r, init(r), COLL_ERR_UNSUPPORTED, "NCCL_COMM_BLOCKING=0", "init");
+	nothing_left(r);
+}
+
 static void versions_differ(struct rank *r)
 {
 	if (r->rank == 1)
@@ -413,6 +421,8 @@ static void test_init(void)
 		"NCCL's CUDA runtime fails in init: the next one works");
 	nccl_ok(&(struct nccl_job){1, 1, INIT_NONE, refused_in_group, NULL},
 		"init fails in a group of the program's: the group stays open");
+	nccl_ok(&(struct nccl_job){2, 1, INIT_NONE, file_says_non_blocking, NULL},
+		"nccl.conf makes all communicators non-blocking: refused");
 	nccl_ok(&(struct nccl_job){2, 1, INIT_NONE, versions_differ, NULL},
 		"ranks with different versions of NCCL: both are named");
 	setenv("COLL_INIT_TIMEOUT", "1s", 1);

@@ -162,6 +162,12 @@ stub unknown.so 22809 $calls
 info STANDIN_CUDA_VERSION=12040 COLL_NCCL_LIBRARY="$dir/unknown.so"
 is "stand-ins: an NCCL that does not say for which CUDA it is" "$status$reason" 0
 
+why "stand-ins: an environment that makes communicators non-blocking" \
+    "NCCL_COMM_BLOCKING=0 (the environment, or a file nccl.conf) makes NCCL's communicators non-blocking" \
+    NCCL_COMM_BLOCKING=0
+info NCCL_COMM_BLOCKING=1
+is "stand-ins: an environment that makes them blocking" "$status$reason" 0
+
 # coll_backend_available() must give the same answers.
 available() {
     env "$@" "$build/tests/nccl/init_test" available 2>&1
@@ -194,6 +200,11 @@ program "blocking = yes: streams and groups" env COLL_NCCL_BLOCKING=yes \
 program "blocking = yes: events" env COLL_NCCL_BLOCKING=yes "$build/tests/nccl/event_test"
 program "memory of a pool: streams and groups" env STANDIN_CUDA_POOL=1 \
     "$build/tests/nccl/stream_test"
+program "NCCL_COMM_BLOCKING=1: streams and groups" env NCCL_COMM_BLOCKING=1 \
+    "$build/tests/nccl/stream_test"
+program "frees wait for the device: aborts" env STANDIN_CUDA_FREE=wait "$build/tests/nccl/abort_test"
+program "frees wait for the device: init, splits" env STANDIN_CUDA_FREE=wait "$build/tests/nccl/init_test"
+program "NCCL 2.18.5: aborts that give up" "$build/tests/nccl/give_up_test" old/.libs:.libs
 program "NCCL settles late: streams and groups" env STANDIN_NCCL_DELAY_US=20000 \
     "$build/tests/nccl/stream_test"
 program "NCCL settles late: events" env STANDIN_NCCL_DELAY_US=20000 \

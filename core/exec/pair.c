@@ -81,11 +81,11 @@ static void pair_help_native(const struct pair *pair)
 	struct context *native = pair->native;
 
 	if (!atomic_load(&native->alarm.ended) || atomic_load(&pair->code) ||
-	    pthread_mutex_trylock(&native->lock))
+	    !lock_try(&native->lock))
 		return;
 	native->now_is_recent = 0;
 	native->client->check(native);
-	pthread_mutex_unlock(&native->lock);
+	lock_release(&native->lock);
 }
 
 void pair_check(struct comm *comm)

@@ -265,7 +265,7 @@ static int32_t nccl_start_cuda(coll_error_t *err)
 
 int32_t nccl_check_environment(coll_error_t *err)
 {
-	const char *blocking = getenv("NCCL_COMM_BLOCKING");
+	const char *blocking = secure_getenv("NCCL_COMM_BLOCKING");
 	char *end;
 
 	if (!blocking || strtoll(blocking, &end, 0) != 0 || end == blocking)

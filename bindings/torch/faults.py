@@ -19,6 +19,8 @@ backend, case, store = sys.argv[1:4]
 rank, size = int(os.environ["COLL_RANK"]), int(os.environ["COLL_WORLD_SIZE"])
 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # coll run ends the others when rank 1 has died
 if backend == "coll":
+    # The installed package: that of the same name beside this file is its source.
+    sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
     import coll_torch  # noqa: F401
 
 

@@ -59,7 +59,7 @@ void request_leave(coll_request_t handle, struct comm *comm)
 
 int request_is_over(const struct request *r, const struct comm *comm)
 {
-	return r->message ? r->message->done
+	return r->message ? message_is_done(r->message)
 	       : r->split ? r->split->done
 			  : comm->finished >= r->number;
 }

@@ -30,6 +30,15 @@ static int client_advance(struct context *context)
 	return moved;
 }
 
+static int client_look(struct context *context)
+{
+	int moved = 0;
+
+	for (struct comm *c = context->busy; c; c = c->next_busy)
+		moved |= message_look_at_all(c);
+	return moved;
+}
+
 static void client_shut(struct context *context)
 {
 	for (struct comm *c = context->comms; c; c = c->next)
@@ -65,6 +74,7 @@ const struct context_client comm_context_client = {
 	.mismatch = comm_mismatch,
 	.check = client_check,
 	.advance = client_advance,
+	.look = client_look,
 	.shut = client_shut,
 	.awaits = client_awaits,
 	.busy = client_busy,

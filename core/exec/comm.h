@@ -31,13 +31,13 @@ struct stall {
 	int64_t since_us, next_us; /* idle since then; the next question after so long */
 	int64_t asked_us;          /* when the others were asked; 0: no answers are awaited */
 	uint64_t steps, finished, moves;
-	int64_t polled_us; /* for calls that poll: the last look at the clock, */
-	int polls_left;    /* and the calls until the next one */
+	int64_t polled_us; /* for calls that poll: the last look, by clock_tick_us */
 };
 
 /* Open messages outside the order of the operations, the oldest first. */
 struct message_list {
 	struct message *first, *last;
+	int count;
 };
 
 /* The collectives of a rank, compared by compare.h. */
@@ -84,8 +84,9 @@ struct comm {
 	struct op *persistent;                /* operations of persistent requests */
 	struct redop_table redops;
 	struct registration *registrations;
-	struct callback *callbacks; /* see callback.h */
-	struct limit *limits;       /* see limit.h */
+	struct callback *callbacks;        /* see callback.h */
+	struct limit *limits, *last_limit; /* see limit.h */
+	int64_t limits_look_us;            /* none of them is to be looked at before */
 	uint64_t staged[KIND_LAST +
 			3]; /* per kind, and of coll_isend and coll_irecv: how many were staged */
 	struct staging_site *staging_sites;     /* see staging.c; NULL: none */
@@ -127,9 +128,11 @@ struct comm {
 	struct comm *next_busy;
 	/* Messages outside the order, which are open: see message.h. */
 	struct message_list sends, recvs;
-	int loose;   /* how many of them message_progress has to look at */
-	int limited; /* how many of them are of limited time */
-	int unsent;  /* sends that wait for their copies, or for such sends before them */
+	int loose;                 /* how many of them message_progress has to look at */
+	int limited;               /* how many of them are of limited time */
+	int64_t next_limit_us;     /* no limit ends before */
+	struct message *next_look; /* the send at which message_progress goes on; NULL: the first */
+	struct message *first_unsent; /* it and the sends behind it wait for copies; NULL: none */
 	struct message *copying;      /* those whose bytes are copied: see message_staging.h */
 	struct staged *staged_memory; /* memory for later messages, and how many pieces */
 	int staged_kept;

@@ -2,27 +2,46 @@
 /* limit.c - operations that must be complete by a time that the program has set. */
 #include "exec/limit.h"
 #include "exec/native.h"
-#include "exec/stall_words.h"
+#include "exec/op.h"
+#include "exec/stall.h"
 #include "base/clock.h"
 #include "base/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+/* So long before its end the other ranks are asked where they are, or a quarter of the limit. */
+enum { LIMIT_ANSWER_US = 250000 };
+
 struct limit {
 	struct limit *next;
 	uint64_t number; /* the operation */
 	int64_t timeout_us, end_us;
+	int asked; /* the other ranks were asked */
 };
+
+/* When is the limit to be looked at next? */
+static int64_t limit_next_us(const struct limit *l)
+{
+	const int64_t quarter = l->timeout_us / 4;
+
+	return l->asked ? l->end_us
+			: l->end_us - (quarter < LIMIT_ANSWER_US ? quarter : LIMIT_ANSWER_US);
+}
 
 int limit_add(struct comm *comm, uint64_t number, int64_t timeout_us)
 {
 	struct limit *limit = malloc(sizeof(*limit));
+	int64_t next;
 
 	if (!limit)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a limit");
-	*limit = (struct limit){comm->limits, number, timeout_us, clock_now_us() + timeout_us};
-	comm->limits = limit;
+	*limit = (struct limit){NULL, number, timeout_us, clock_now_us() + timeout_us, 0};
+	next = limit_next_us(limit);
+	if (!comm->limits || next < comm->limits_look_us)
+		comm->limits_look_us = next;
+	*(comm->limits ? &comm->last_limit->next : &comm->limits) = limit;
+	comm->last_limit = limit;
 	return COLL_SUCCESS;
 }
 
@@ -39,37 +58,61 @@ void limit_free(struct comm *comm)
 /* The oldest operation is the one that the others wait for. */
 static void limit_fail(struct comm *comm, const struct limit *limit)
 {
-	char what[160], awaited[256] = "";
-	struct untaken untaken = {.text = ""};
+	char what[160], missing[512];
 
-	if (comm->head) {
+	stall_describe_missing(comm, limit->asked, missing, sizeof(missing));
+	if (comm->head)
 		call_describe(&comm->head->call, what, sizeof(what));
-		stall_describe_awaited(comm, awaited, sizeof(awaited));
-		stall_untaken(comm, &untaken);
-	} else {
+	else
 		native_describe(comm, what, sizeof(what));
-	}
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
 		  "rank %d: operation number %llu timed out: it is not complete %.3g s after the "
-		  "program limited its time; the rank is at %s%s%s%s",
+		  "program limited its time; the rank is at %s%s",
 		  comm->rank, (unsigned long long)limit->number, (double)limit->timeout_us / 1e6,
-		  what, awaited[0] ? "; still needs data from: " : "", awaited, untaken.text);
+		  what, missing);
 }
 
+/* One question serves all limits that end in the time for its answers. */
+static void limit_ask(struct comm *comm, int64_t now)
+{
+	stall_ask(comm);
+	for (struct limit *l = comm->limits; l; l = l->next)
+		l->asked |= l->end_us <= now + LIMIT_ANSWER_US;
+}
+
+/* Fails the communicator if one of the limits is over; else finds the one to be looked at next. */
+static void limit_look(struct comm *comm, int64_t now)
+{
+	int64_t next = INT64_MAX;
+
+	for (const struct limit *l = comm->limits; l && !comm->error; l = l->next) {
+		if (l->number <= comm->finished)
+			continue;
+		if (l->end_us <= now)
+			limit_fail(comm, l);
+		else if (limit_next_us(l) <= now)
+			limit_ask(comm, now);
+		if (limit_next_us(l) < next)
+			next = limit_next_us(l);
+	}
+	comm->limits_look_us = next;
+}
+
+/*
+ * The limits lie in the order in which they were set, which most programs do in the order of the operations: so a call
+ * looks at those in front that are complete, not at all of them.
+ */
 int limit_fail_late(struct comm *comm)
 {
-	const int64_t now = clock_now_us();
-	struct limit **at = &comm->limits, *limit;
+	struct limit *limit;
+	int64_t now;
 
-	while ((limit = *at) && !comm->error) {
-		if (limit->number <= comm->finished) {
-			*at = limit->next;
-			free(limit);
-			continue;
-		}
-		if (limit->end_us <= now)
-			limit_fail(comm, limit);
-		at = &limit->next;
+	while ((limit = comm->limits) && limit->number <= comm->finished) {
+		comm->limits = limit->next;
+		free(limit);
 	}
+	now = clock_tick_us();
+	if (comm->limits && now >= comm->limits_look_us)
+		limit_look(comm, now);
 	return comm->error != 0;
 }

@@ -50,6 +50,7 @@ static void message_open(struct message *m)
 	m->prev = list->last;
 	*(list->last ? &list->last->next : &list->first) = m;
 	list->last = m;
+	list->count++;
 	if (!sends)
 		return;
 	comm->loose++;
@@ -92,27 +93,24 @@ static void message_start_send(struct message *m)
 /* A send whose bytes are copied holds those behind it: messages keep the order of the calls. */
 static void message_hold_send(struct message *m)
 {
+	struct comm *comm = m->comm;
+
 	m->u.send.status = COLL_IN_PROGRESS;
 	m->unsent = 1;
-	m->comm->unsent++;
+	if (!comm->first_unsent)
+		comm->first_unsent = m;
 	if (m->staged)
 		message_copy_begin(m);
 }
 
-/* Starts the sends that nothing holds any more: 1 if any. */
-static int message_start_held(struct comm *comm)
+int message_start_held(struct comm *comm)
 {
-	struct message *next;
+	struct message *m;
 	int moved = 0;
 
-	for (struct message *m = comm->sends.first; m && comm->unsent && !comm->error; m = next) {
-		next = m->next;
-		if (!m->unsent)
-			continue;
-		if (message_is_copying(m))
-			break;
+	while ((m = comm->first_unsent) && !message_is_copying(m) && !comm->error) {
+		comm->first_unsent = m->next;
 		m->unsent = 0;
-		comm->unsent--;
 		message_start_send(m);
 		moved = 1;
 	}
@@ -138,7 +136,7 @@ void message_start(struct message *m)
 	struct context *context = m->comm->context;
 
 	message_open(m);
-	if (m->args.kind == COLL_KIND_SEND && (m->staged || m->comm->unsent)) {
+	if (m->args.kind == COLL_KIND_SEND && (m->staged || m->comm->first_unsent)) {
 		message_hold_send(m);
 	} else if (m->args.kind == COLL_KIND_SEND) {
 		message_start_send(m);
@@ -172,9 +170,9 @@ int message_result(const struct message *m)
 
 static int message_is_over(void *arg)
 {
-	const struct message *m = arg;
+	struct message *m = arg;
 
-	return m->done || m->comm->error || atomic_load(&m->comm->aborted);
+	return message_is_done(m) || m->comm->error || atomic_load(&m->comm->aborted);
 }
 
 /* The other ranks are asked where they are, and the communicator fails after its timeout. */
@@ -252,85 +250,7 @@ int message_probe_wait(struct comm *comm, const struct message_args *args, coll_
 	return code;
 }
 
-/* ---------------------------------------------------------------- progressing -- */
-
-static int message_check_limit(struct message *m, int64_t now)
-{
-	struct comm *comm = m->comm;
-	char what[160];
-
-	if (!m->end_us || m->end_us > now)
-		return 0;
-	message_describe(&m->args, what, sizeof(what));
-	if (message_is_posted(m)) {
-		engine_cancel_recv(comm->context, &m->u.in.recv);
-		message_end(m, COLL_ERR_TIMEOUT,
-			    "rank %d: %s timed out: no message has come %.3g s after the program "
-			    "limited its time",
-			    comm->rank, what, (double)m->timeout_us / 1e6);
-	} else {
-		comm_fail(comm, 0, COLL_ERR_TIMEOUT,
-			  "rank %d: %s timed out: its bytes are still under way %.3g s after the "
-			  "program limited its time",
-			  comm->rank, what, (double)m->timeout_us / 1e6);
-	}
-	return 1;
-}
-
-static int message_check_send(struct message *m)
-{
-	struct comm *comm = m->comm;
-	const int status = m->u.send.status;
-	struct rank_name name;
-
-	if (m->unsent || status == COLL_IN_PROGRESS)
-		return 0;
-	if (!status) {
-		m->status =
-			(coll_status_t){.source = comm->rank,
-					.tag = m->args.tag,
-					.bytes = m->u.send.header.len,
-					.dtype = m->args.count ? m->args.dtype : COLL_DTYPE_NONE};
-		message_end(m, COLL_SUCCESS, NULL);
-	} else if (comm->peer_state[m->args.peer] == PEER_LEFT) {
-		message_end(m, COLL_ERR_PEER_LOST,
-			    "%s destroyed its communicator before rank %d could send to it",
-			    comm_rank_name(comm, m->args.peer, &name), comm->rank);
-	} else {
-		engine_peer_failed(comm, m->args.peer, status);
-	}
-	return 1;
-}
-
-static int message_check_limits(struct comm *comm, struct message *first)
-{
-	const int64_t now = clock_now_us();
-	struct message *next;
-	int moved = 0;
-
-	for (struct message *m = first; m && !comm->error; m = next) {
-		next = m->next;
-		moved |= message_check_limit(m, now);
-	}
-	return moved;
-}
-
-int message_progress(struct comm *comm)
-{
-	struct message *next;
-	int moved = comm->copying ? message_copy_progress(comm) : 0;
-
-	if (comm->unsent)
-		moved |= message_start_held(comm);
-	for (struct message *m = comm->sends.first; m && !comm->error; m = next) {
-		next = m->next;
-		moved |= message_check_send(m);
-	}
-	if (comm->limited)
-		moved |= message_check_limits(comm, comm->recvs.first) |
-			 message_check_limits(comm, comm->sends.first);
-	return moved;
-}
+/* ------------------------------------------------------------ callbacks, limits -- */
 
 int message_call_back(struct message *m, coll_request_fn fn, void *user)
 {
@@ -354,4 +274,6 @@ void message_set_limit(struct message *m, int64_t timeout_us)
 	comm_set_busy(comm);
 	m->timeout_us = timeout_us;
 	m->end_us = clock_now_us() + timeout_us;
+	if (m->end_us < comm->next_limit_us)
+		comm->next_limit_us = m->end_us;
 }

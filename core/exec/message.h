@@ -71,8 +71,15 @@ int message_probe(struct comm *comm, const struct message_args *args, coll_statu
 /* Waits for such a message. */
 int message_probe_wait(struct comm *comm, const struct message_args *args, coll_status_t *status);
 
-/* Ends messages whose sends are complete or whose time is over: 1 if any. */
+/*
+ * Ends messages whose time is over, and sends that are complete: 1 if any.  A call looks at a few sends, the next call at
+ * the next ones.
+ */
 int message_progress(struct comm *comm);
+/* Ends all sends that are complete: 1 if there was one that message_progress may not have looked at. */
+int message_look_at_all(struct comm *comm);
+/* Is the message done?  Looks at a send. */
+int message_is_done(struct message *message);
 /* A loose receive has completed (struct context_client). */
 void message_received(struct recv *recv);
 /* A message has come that the receive cannot take: it is the receive's error. */
@@ -92,6 +99,8 @@ void message_position(const struct comm *comm, struct position *position);
 /* For message.c (message_end.c): the message is over.  fmt NULL: the communicator's failure is the reason. */
 void message_end(struct message *message, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* For message_progress.c: starts the sends that nothing holds any more: 1 if any. */
+int message_start_held(struct comm *comm);
 /* For message.c: ends a receive that no rank can meet any more: 1 if it did. */
 int message_check_left(struct message *message);
 /* For message.c: is it a receive for which no message has come? */

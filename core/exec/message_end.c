@@ -71,9 +71,13 @@ static void message_unlink(struct message *m)
 
 	*(m->prev ? &m->prev->next : &list->first) = m->next;
 	*(m->next ? &m->next->prev : &list->last) = m->prev;
+	list->count--;
+	if (comm->next_look == m)
+		comm->next_look = m->next;
+	if (comm->first_unsent == m)
+		comm->first_unsent = m->next;
 	comm->loose -= (m->args.kind == COLL_KIND_SEND) + (m->end_us != 0);
 	comm->limited -= m->end_us != 0;
-	comm->unsent -= m->unsent;
 	message_unstage(m);
 }
 

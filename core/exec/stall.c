@@ -61,10 +61,10 @@ void stall_check_left_native(struct comm *comm)
 enum { STALL_ANSWER_US = 100000 };
 
 /*
- * Calls that poll look at the clock every so many times, if so many take no longer than that.  A program
- * that has not polled for so long has not waited.
+ * Calls that poll look at the time at most once in so long: a count of calls would tell nothing of the time between
+ * them.  A program that has not polled for so long has not waited.
  */
-enum { STALL_POLLS = 64, STALL_FAST_US = 10000, STALL_NO_POLL_US = 10000000 };
+enum { STALL_LOOK_US = 1000, STALL_NO_POLL_US = 10000000 };
 
 static void stall_newest(const struct comm *comm, struct position *p)
 {
@@ -117,8 +117,10 @@ static void stall_send(struct comm *comm, int rank, int kind)
 			    comm_tag_control(comm->context_id), kind, &position, sizeof(position));
 }
 
-static void stall_ask(struct comm *comm)
+void stall_ask(struct comm *comm)
 {
+	if (!stall_can_ask(comm))
+		return;
 	memset(comm->answered, 0, (size_t)comm->nranks);
 	comm->answered[comm->rank] = 1;
 	for (int r = 0; r < comm->nranks; r++)
@@ -203,27 +205,43 @@ static void stall_time_out_native(struct comm *comm, int64_t timeout_us)
 }
 
 /*
- * Names the ranks that do not answer: a rank that is stopped, or that is busy elsewhere before its
- * call, does not answer.
+ * Ranks that do not answer are stopped, or busy elsewhere before their call.  Of those that answer the positions tell
+ * which of them the others wait for.
  */
-static void stall_time_out(struct comm *comm, int64_t timeout_us)
+void stall_describe_missing(struct comm *comm, int asked, char *text, size_t size)
 {
+	char silent[256], awaited[256], ranks[288] = "";
 	struct untaken untaken;
-	char silent[256], awaited[256], what[160];
 
+	if (native_busy(comm)) {
+		text[0] = '\0';
+		if (asked)
+			stall_describe_behind(comm, text, size);
+		return;
+	}
 	stall_describe_awaited(comm, awaited, sizeof(awaited));
 	comm->answered[comm->rank] = 1;
 	stall_list_ranks(comm, comm->answered, 0, silent, sizeof(silent));
+	if (asked)
+		stall_describe_ranks(comm, ranks, sizeof(ranks));
+	snprintf(text, size, "%s%s; still needs data from: %s%s%s%s",
+		 asked ? "; not heard from: " : "", asked ? silent : "", awaited,
+		 comm->head && comm->head->stream_events ? "; its stream has not come to the call"
+		 : comm->context->copies_pending
+			 ? "; copies to or from a device are still under way"
+			 : "",
+		 stall_untaken(comm, &untaken), ranks);
+}
+
+static void stall_time_out(struct comm *comm, int64_t timeout_us)
+{
+	char what[160], missing[640];
+
+	stall_describe_missing(comm, 1, missing, sizeof(missing));
 	stall_describe_own(comm, what, sizeof(what));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
-		  "rank %d: %s timed out: nothing has moved for %.3g s; not heard from: %s; still "
-		  "needs data from: %s%s%s",
-		  comm->rank, what, (double)timeout_us / 1e6, silent, awaited,
-		  comm->head && comm->head->stream_events ? "; its stream has not come to the call"
-		  : comm->context->copies_pending
-			  ? "; copies to or from a device are still under way"
-			  : "",
-		  stall_untaken(comm, &untaken));
+		  "rank %d: %s timed out: nothing has moved for %.3g s%s", comm->rank, what,
+		  (double)timeout_us / 1e6, missing);
 }
 
 /* ------------------------------------------------------------------------- a wait -- */
@@ -321,22 +339,19 @@ int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us)
 	if (stall->asked_us || now - stall->since_us < stall_next_us(stall, comm))
 		return 0;
 	stall->asked_us = now;
-	if (stall_can_ask(comm))
-		stall_ask(comm);
+	stall_ask(comm);
 	return 0;
 }
 
 void stall_poll(struct comm *comm)
 {
 	struct stall *stall = &comm->polled;
-	int64_t now;
+	const int64_t now = clock_tick_us(), since = now - stall->polled_us;
 
-	if (stall->polls_left-- > 0)
+	if (since < STALL_LOOK_US)
 		return;
-	now = clock_now_us();
-	if (now - stall->polled_us > STALL_NO_POLL_US)
+	if (since > STALL_NO_POLL_US)
 		stall_restart(stall, comm, now);
-	stall->polls_left = now - stall->polled_us < STALL_FAST_US ? STALL_POLLS : 0;
 	stall->polled_us = now;
 	(void)stall_step(stall, comm, 0);
 }

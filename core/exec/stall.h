@@ -50,6 +50,13 @@ static inline void stall_hear(struct comm *comm, int rank, int kind, uint32_t se
 	comm->heard[rank] = (uint64_t)(kind + 1) << 32 | seq;
 }
 
+/* Asks the other ranks where they are, if there is a way to. */
+void stall_ask(struct comm *comm);
+/*
+ * Writes whom the rank waits for: "; not heard from: rank 1; still needs data from: rank 0; rank 1 ...", of the ranks
+ * that were asked a moment ago (asked), or only those that its operations need.
+ */
+void stall_describe_missing(struct comm *comm, int asked, char *text, size_t size);
 /*
  * A call into the backend has timed out: asks the other ranks, awaits their answers for a moment, and writes "; behind:
  * rank 2; rank 2 last called ...", or "" if nobody can be asked.

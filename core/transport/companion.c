@@ -110,6 +110,7 @@ static const struct context_client companion_client = {
 	.mismatch = companion_mismatch,
 	.check = companion_check,
 	.advance = companion_advance,
+	.look = companion_advance,
 	.shut = companion_check,
 	.awaits = companion_idle,
 	.busy = companion_idle,

@@ -46,6 +46,8 @@ struct context_client {
 	void (*check)(struct context *context);
 	/* Moves operations on: 1 if anything moved. */
 	int (*advance)(struct context *context);
+	/* Before a thread sleeps: moves on what the last advance may have left: 1 if anything moved. */
+	int (*look)(struct context *context);
 	/* The endpoint was closed early: every operation on it has failed. */
 	void (*shut)(struct context *context);
 	/* Does an operation wait for another context, whose progress no descriptor signals? */

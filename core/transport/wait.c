@@ -134,7 +134,10 @@ static int wait_arm(struct context *context, struct wait_set *set)
 
 	if (blind && context->busy && context->plugin->backend.flags & COLL_BACKEND_POLL)
 		return 0;
-
+	if (context->client->look(context)) {
+		context->progress_count++;
+		return 0;
+	}
 	if ((blind || context->copies_pending || context->client->awaits(context)) &&
 	    set->blind_us < set->longest_us)
 		set->longest_us = set->blind_us;

@@ -85,6 +85,7 @@ enum { COLL_MEM_HOST = 1, COLL_MEM_CUDA = 2, COLL_MEM_CUDA_MANAGED = 4 };
 
 /* Levels of host->log. */
 enum {
+	COLL_LOG_NONE = -1, /* not a level */
 	COLL_LOG_ERROR = 0,
 	COLL_LOG_WARN = 1,
 	COLL_LOG_INFO = 2,
@@ -95,6 +96,7 @@ enum {
 /* ------------------------------------------------------------------ options -- */
 
 enum {
+	COLL_OPTION_NONE = -1, /* not a type */
 	COLL_OPTION_STRING = 0,
 	COLL_OPTION_INT = 1,   /* number; min..max */
 	COLL_OPTION_BOOL = 2,  /* yes/no, true/false, on/off, 1/0 */

@@ -1291,7 +1291,8 @@ COLL_API coll_result_t coll_request_set_callback(coll_request_t request, coll_re
  * Of coll_irecv only the request ends, if no message has come: see coll_isend.
  * The limit stays when the request is freed.  Of a persistent request it is the operation started
  * last.  The library looks at the limit whenever a thread moves the communicator; a sleeping thread
- * looks every 0.1 s.
+ * looks every 0.1 s.  Shortly before the end, at most 0.25 s, it asks the other ranks where they are, so
+ * that the text can name those that do not answer and those that have not made the call.
  */
 COLL_API coll_result_t coll_request_set_timeout(coll_request_t request, int64_t timeout_ms);
 
@@ -1362,7 +1363,11 @@ COLL_API coll_result_t coll_event_synchronize(coll_event_t event);
 /* ------------------------------------------------------------- own operations -- */
 
 /* Where the scalar of coll_red_op_create_pre_mul_sum lies. */
-enum { COLL_SCALAR_DEVICE = 0, COLL_SCALAR_HOST_IMMEDIATE = 1 };
+enum {
+	COLL_SCALAR_NONE = -1, /* not a place */
+	COLL_SCALAR_DEVICE = 0,
+	COLL_SCALAR_HOST_IMMEDIATE = 1
+};
 
 /*
  * Makes an operation "sum of scalar * x": the library rounds each rank's product to dtype, then

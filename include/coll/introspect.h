@@ -91,8 +91,9 @@ typedef struct coll_schedule_args {
 
 /* Values of coll_step_t.kind. */
 enum {
-	COLL_STEP_SEND = 0, /* sends src to peer */
-	COLL_STEP_RECV = 1, /* receives from peer into dst */
+	COLL_STEP_NONE = -1, /* not a step */
+	COLL_STEP_SEND = 0,  /* sends src to peer */
+	COLL_STEP_RECV = 1,  /* receives from peer into dst */
 	/* Receives from peer and reduces: dst = src op incoming; if swapped, incoming op src. */
 	COLL_STEP_RECV_REDUCE = 2,
 	COLL_STEP_REDUCE = 3, /* reduces: dst = src op other */
@@ -260,9 +261,10 @@ typedef struct coll_rule_info {
 
 /* Calls that select a rule ("reachable" rules): values of coll_info_rule_reach. */
 enum {
-	COLL_REACH_NONE = 0,   /* no call selects the rule */
-	COLL_REACH_CALLS = 1,  /* some calls that any program can make select the rule */
-	COLL_REACH_ORDERED = 2 /* only operations declared not to commute select the rule */
+	COLL_REACH_UNKNOWN = -1, /* not an answer */
+	COLL_REACH_NONE = 0,     /* no call selects the rule */
+	COLL_REACH_CALLS = 1,    /* some calls that any program can make select the rule */
+	COLL_REACH_ORDERED = 2   /* only operations declared not to commute select the rule */
 };
 
 /* Returns the number of plugin files found, refused files included. */

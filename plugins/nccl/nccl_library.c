@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct nccl_lib nccl_lib;
 
@@ -129,13 +130,23 @@ static int32_t nccl_open_library(const char *name, void **library, coll_error_t 
 			  name);
 }
 
+/* One library may be asked for by its name and by its path: `coll check` reads no variables, the library does. */
+static int nccl_is_open(const char *name)
+{
+	struct stat open, asked;
+
+	return !strcmp(nccl_library_name, name) ||
+	       (!stat(nccl_lib.path, &open) && !stat(name, &asked) && open.st_dev == asked.st_dev &&
+		open.st_ino == asked.st_ino);
+}
+
 static int32_t nccl_load(const char *name, coll_error_t *err)
 {
 	struct nccl_lib lib = {.version = 0};
 	void *library;
 	int32_t code;
 
-	if (nccl_library_name[0] && !strcmp(nccl_library_name, name))
+	if (nccl_library_name[0] && nccl_is_open(name))
 		return COLL_SUCCESS;
 	if (nccl_library_name[0])
 		return error_fill(err, COLL_ERR_PLUGIN,

@@ -100,6 +100,36 @@ static int scans(struct rank *r, struct memory *m)
 	       holds(r, m->out, 0, COUNT, r->rank ? before : 1, "exscan");
 }
 
+/* Types, operations and forms with lists: the frozen plugin's broadcast must not see the first two. */
+static int is_newer(struct rank *r, struct memory *m)
+{
+	struct {
+		int64_t value;
+		int32_t index;
+	} mine = {-r->rank, r->rank}, least = {7, 7};
+	float z[2] = {1, (float)r->rank}, sum[2] = {0, 0};
+	void *list[RANKS_MAX];
+
+	for (int p = 0; p < r->nranks; p++)
+		list[p] = m->out + (r->nranks - 1 - p) * COUNT;
+	if (!rank_did(
+		    r,
+		    coll_allreduce(&mine, &least, 1, COLL_INT64_INT32, COLL_MINLOC, r->comm, NULL),
+		    "minloc") ||
+	    !rank_did(r, coll_allreduce(z, sum, 1, COLL_COMPLEX64, COLL_SUM, r->comm, NULL),
+		      "a complex sum") ||
+	    !rank_did(r, coll_allgather_list(m->in, list, COUNT, COLL_INT64, r->comm, NULL),
+		      "a list") ||
+	    !rank_did(r, coll_sync(r->comm), "sync"))
+		return 0;
+	for (int p = 0; p < r->nranks; p++)
+		if (!holds(r, list[p], 0, COUNT, p + 1, "allgather_list"))
+			return 0;
+	return (least.index == r->nranks - 1 && least.value == 1 - r->nranks &&
+		sum[0] == (float)r->nranks) ||
+	       rank_fail(r, "minloc %d, complex %g", least.index, sum[0]);
+}
+
 static int moves(struct rank *r, struct memory *m)
 {
 	int root = r->nranks - 1;
@@ -158,8 +188,8 @@ static void work(struct rank *r)
 	for (int i = 0; i < ELEMENTS; i++)
 		m->in[i] = value(r->rank, i);
 	for (int round = 0; round < 3; round++)
-		if (!reduces(r, m) || !is_logical(r) || !scans(r, m) || !moves(r, m) ||
-		    !exchanges(r, m) || !splits(r, m))
+		if (!reduces(r, m) || !is_logical(r) || !is_newer(r, m) || !scans(r, m) ||
+		    !moves(r, m) || !exchanges(r, m) || !splits(r, m))
 			break;
 	free(m);
 }
@@ -351,6 +381,46 @@ static void test_too_new(void)
 	is_int(coll_comm_destroy(comm), COLL_SUCCESS, "frozen3: destroyed");
 }
 
+static void is_unknown(int code, const char *name)
+{
+	char words[80];
+
+	snprintf(words, sizeof(words), "'frozen3' does not know %s", name);
+	ok(code == COLL_ERR_UNSUPPORTED && strstr(coll_get_last_error(NULL), words),
+	   "frozen3: %s is refused: %d, %s", name, code, coll_get_last_error(NULL));
+}
+
+/* Every type, operation and kind that is newer than ABI 1.3. */
+static void test_all_too_new(void)
+{
+	static int64_t x[4], y[4];
+	void *list[] = {y};
+	coll_config_t config;
+	coll_comm_t comm;
+
+	ranks_config(&config, "frozen3");
+	if (coll_comm_init_all(&comm, 1, NULL, &config))
+		bail_out("frozen3: %s", coll_get_last_error(NULL));
+	for (coll_dtype_t t = COLL_BOOL; t <= COLL_INT64_INT32; t++)
+		is_unknown(coll_broadcast(x, x, 1, t, 0, comm, NULL), coll_dtype_name(t));
+	for (coll_op_t op = COLL_LAND; op <= COLL_LXOR; op++)
+		is_unknown(coll_allreduce(x, y, 1, COLL_INT64, op, comm, NULL), coll_op_name(op));
+	for (coll_op_t op = COLL_MINLOC; op <= COLL_MAXLOC; op++)
+		is_int(coll_allreduce(x, y, 1, COLL_INT64_INT32, op, comm, NULL),
+		       COLL_ERR_UNSUPPORTED, "frozen3: %s", coll_op_name(op));
+	is_int(coll_scan(x, y, 1, COLL_INT64, COLL_SUM, comm, NULL), COLL_ERR_UNSUPPORTED,
+	       "frozen3: scan: %s", coll_get_last_error(NULL));
+	is_int(coll_exscan(x, y, 1, COLL_INT64, COLL_SUM, comm, NULL), COLL_ERR_UNSUPPORTED,
+	       "frozen3: exscan: %s", coll_get_last_error(NULL));
+	is_int(coll_allgather_list(x, list, 1, COLL_INT64, comm, NULL), COLL_ERR_UNSUPPORTED,
+	       "frozen3: a list without a slot: %s", coll_get_last_error(NULL));
+	is_int(sum_alone(comm, x, y, 3), COLL_SUCCESS, "frozen3: works on");
+	is_int(coll_comm_destroy(comm), COLL_SUCCESS, "frozen3: destroyed");
+}
+
+/* The largest type and operation of the header: a newer one must be added to the test above. */
+_Static_assert(COLL_INT64_INT32 == 40 && COLL_MAXLOC == 39 && COLL_KIND_EXSCAN == 18, "");
+
 int main(void)
 {
 	const char *top = getenv("top_builddir");
@@ -367,6 +437,7 @@ int main(void)
 	test_demanding();
 	test_place("frozen3", 0);
 	test_too_new();
+	test_all_too_new();
 	test_place("placed", 1);
 	return done_testing();
 }

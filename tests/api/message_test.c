@@ -374,6 +374,34 @@ static void calls_back(struct rank *r)
 	}
 }
 
+/* More sends than the library looks at in a call: all are reported, and nobody waits for one of them. */
+static void calls_back_often(struct rank *r)
+{
+	enum { N = 300, LENGTH = 5000 };
+	int32_t *x = calloc(LENGTH, sizeof(*x)), *y = calloc(LENGTH, sizeof(*y));
+	double deadline = ranks_now() + FAR_S;
+	struct heard heard = {0};
+	coll_result_t error;
+
+	for (int i = 0; x && y && i < N; i++) {
+		coll_request_t out = sends(r, x, LENGTH, r->rank ^ 1, i);
+
+		rank_did(r, coll_request_set_callback(out, hear, &heard), "callback");
+		rank_did(r, coll_request_free(out), "free");
+	}
+	for (int i = 0; x && y && i < N; i++)
+		ends(r, receives(r, y, LENGTH, r->rank ^ 1, i), COLL_SUCCESS, "receive");
+	while (atomic_load(&heard.count) < N && ranks_now() < deadline) {
+		if (!getenv("COLL_PROGRESS")) /* else the library's own thread moves the messages */
+			coll_comm_get_async_error(r->comm, &error);
+		ranks_sleep(0.001);
+	}
+	is(r, heard.count, N, "each send is reported");
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	free(x);
+	free(y);
+}
+
 /* Of a receive to which nothing comes only the request ends. */
 static void is_limited(struct rank *r)
 {
@@ -668,6 +696,7 @@ static void run_all(const char *backend)
 	run(backend, 2, survives_misfits, "messages that do not fit");
 	run(backend, 2, has_many, "many at once");
 	run(backend, 2, calls_back, "callbacks");
+	run(backend, 2, calls_back_often, "many callbacks");
 	run(backend, 3, is_limited, "a receive of limited time");
 	run(backend, 2, times_out, "the communicator's timeout");
 	run(backend, 2, is_aborted, "abort");
@@ -685,6 +714,7 @@ static void run_thread(const char *backend)
 	run(backend, 3, meets, "with a progress thread: a ring");
 	run(backend, 2, is_probed, "with a progress thread: probe");
 	run(backend, 2, has_many, "with a progress thread: many at once");
+	run(backend, 2, calls_back_often, "with a progress thread: many callbacks");
 	run(backend, 2, is_destroyed, "with a progress thread: destroy");
 	unsetenv("COLL_PROGRESS");
 }

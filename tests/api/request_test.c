@@ -304,6 +304,31 @@ static void times_out(struct rank *r)
 	coll_comm_destroy(child);
 }
 
+/* A program that has polled fast, and then waits in steps that are short, meets the timeout too. */
+static void times_out_in_steps(struct rank *r)
+{
+	enum { FAST = 200, STEP_MS = 100, MOST = 20 };
+	coll_result_t code = COLL_IN_PROGRESS;
+	coll_request_t request = NULL;
+	int32_t x = 0, done = 0;
+	const coll_args_t args = sum_of(&x);
+	int steps = 0;
+
+	if (r->rank == 0) {
+		rank_did(r, coll_comm_set_timeout(r->comm, 300), "300 ms");
+		rank_did(r, coll_request_issue(r->comm, &args, &request), "issue");
+		for (int i = 0; i < FAST; i++)
+			rank_did(r, coll_test(request, &done), "test");
+		while (code == COLL_IN_PROGRESS && steps++ < 10 * MOST)
+			code = coll_wait_for(request, STEP_MS);
+		is(r, code, COLL_ERR_TIMEOUT, "the communicator's timeout");
+		is(r, steps <= MOST, 1, "in time");
+		rank_did(r, coll_request_free(request), "free");
+		begins(r, 1);
+	}
+	reaches(r, 1);
+}
+
 static void splits_with_a_timeout(struct rank *r)
 {
 	coll_comm_t child = NULL;
@@ -362,6 +387,29 @@ static void is_limited(struct rank *r)
 	is(r, strstr(coll_get_last_error(r->comm), "timed out: it is not complete 0.2 s") != NULL,
 	   1, coll_get_last_error(r->comm));
 	coll_request_free(request);
+}
+
+/* The rank that does not come is named, also by a rank that needs data from another one. */
+static void names_the_missing(struct rank *r)
+{
+	struct shared *shared = r->user;
+	coll_request_t request = NULL;
+	int32_t x = 0;
+	const coll_args_t args = sum_of(&x);
+	coll_result_t code;
+
+	if (r->rank == 1) {
+		reaches(r, 1); /* from -2 on */
+		return;
+	}
+	rank_did(r, coll_request_issue(r->comm, &args, &request), "issue");
+	rank_did(r, coll_request_set_timeout(request, 1000), "1 s");
+	code = coll_wait(request);
+	is(r, code == COLL_ERR_TIMEOUT || code == COLL_ERR_REMOTE, 1, "the wait");
+	is(r, strstr(coll_get_last_error(r->comm), "; rank 1 does not answer, and was ") != NULL, 1,
+	   "the text");
+	coll_request_free(request);
+	atomic_fetch_add(&shared->phase, 1);
 }
 
 /* The odd ranks in reverse order, and the even ranks. */
@@ -449,8 +497,10 @@ static void run_all(const char *backend)
 	run(backend, 3, waits_for_many, "waits for many");
 	run(backend, 2, hears, "callbacks");
 	run(backend, 2, times_out, "a communicator's own timeout");
+	run(backend, 2, times_out_in_steps, "the timeout of a program that polls");
 	run(backend, 2, splits_with_a_timeout, "a split's own timeout");
 	run(backend, 2, is_limited, "an operation of limited time");
+	run(backend, 4, names_the_missing, "an operation of limited time names who is missing");
 	run(backend, 5, has_members, "members");
 	run(backend, 3, goes_on, "all go on after a mismatch");
 }
@@ -480,5 +530,7 @@ int main(void)
 	run_all("tcp");
 	if (ranks_can("ucx"))
 		run_all("ucx");
+	setenv("COLL_PROGRESS", "thread", 1);
+	run("tcp", 2, times_out_in_steps, "with a progress thread: a program that polls");
 	return done_testing();
 }

@@ -23,11 +23,20 @@ generate() {
     (cd "$dir" && eval "$(sed "s|\"\$(pkg-config --variable=includedir coll)|\"$src/include|g" command)")
 }
 check "bindgen reads coll.h" generate || { cat "$dir/command"; done_testing; exit; }
+# A declaration a line, with the same blanks whether or not there is a rustfmt.
+tr ';' '\n' <"$dir/coll.rs" |
+    sed 's/^.*\(pub \(fn\|const\|type\) \)/\1/; s/ *:: */::/g; s/ *: */: /g; s/ *(/(/; s/ *$//' >"$dir/flat"
 none "it has every function of libcoll" "$(
     nm -D --defined-only "$build/.libs/libcoll.so" | sed -n 's/.* T \(coll_[a-z_]*\)$/\1/p' |
         grep -v '^coll_plugin' | while read -r name; do
-        grep -q "pub fn $name(" "$dir/coll.rs" || echo "$name"
+        grep -q "^pub fn $name(" "$dir/flat" || echo "$name"
     done)"
+
+# Sizes and bits are unsigned, as the fields that hold them.
+for type in $(sed -n 's/^pub type \(_bindgen_ty_[0-9]*\) =.*c_uint$/\1/p' "$dir/flat"); do
+    sed -n "s/^pub const \(COLL_[A-Z0-9_]*\): $type = .*/\1/p" "$dir/flat"
+done | grep -vE '^COLL_(ALGORITHM|BUFFER|CAP|RULE)_|_SIZE(_MAX)?$' >"$dir/unsigned"
+none "its enumerations are signed" "$(cat "$dir/unsigned")"
 
 awk '/^```rust$/ { on = 1; next } /^```$/ { on = 0 } on' "$src/bindings/README.md" >"$dir/sum.rs"
 is "README's program has five lines" "$(wc -l <"$dir/sum.rs" | tr -d ' ')" 5

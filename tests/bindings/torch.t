@@ -95,6 +95,16 @@ for rank in 0 2 3; do
     has "rank $rank names the rank that was killed" "$dir/out" \
         "^rank $rank after .* lost \[1\]: $fault: coll:.*rank 1"
 done
+job 4 stopped
+for rank in 0 2 3; do
+    has "rank $rank names the rank that is stopped" "$dir/out" \
+        "^rank $rank after .*: $fault: coll:.*timed out.*still needs data from:.* 1"
+done
+job 4 mismatched
+for rank in 0 1 2 3; do
+    has "rank $rank hears both calls" "$dir/out" \
+        "^rank $rank: $fault: coll:all_reduce: .*(allreduce of 7 float32.* allreduce of 1000|allreduce of 1000 float32.* allreduce of 7) "
+done
 job 2 late
 has "a wait of limited time raises" "$dir/out" \
     "^rank 0, wait of 50 ms: $fault: coll:.* Timed out waiting for 50 ms"

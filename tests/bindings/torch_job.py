@@ -576,6 +576,14 @@ def monitored():
 
 # ------------------------------------------------------------------------- faults
 
+def leaves(name):
+    """No rank ends before all but rank 1 have come here: another one would name it, too."""
+    open(f"{STORE}.{name}.{RANK}", "w", encoding="ascii").close()
+    begin = time.monotonic()
+    while len(glob.glob(f"{STORE}.{name}.[!1]")) < SIZE - 1 and time.monotonic() < begin + 60:
+        time.sleep(0.01)
+
+
 def killed():
     """Rank 1 dies; every other rank names it."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what `coll run` sends when a rank dies
@@ -589,10 +597,7 @@ def killed():
     while 1 not in GROUP().failed_ranks() and time.monotonic() < begin + 20:
         time.sleep(0.01)
     print(f"rank {RANK} after {time.monotonic() - begin:.1f} s, lost {GROUP().failed_ranks()}: {text}", flush=True)
-    # A rank that leaves before another has noticed the death would be named by it, too.
-    open(f"{STORE}.told.{RANK}", "w", encoding="ascii").close()
-    while len(glob.glob(STORE + ".told.*")) < SIZE - 1 and time.monotonic() < begin + 60:
-        time.sleep(0.01)
+    leaves("told")
     os._exit(0)  # pylint: disable=protected-access
 
 
@@ -610,6 +615,38 @@ def late():
         print(f"rank {RANK}, future: {future}", flush=True)
     else:
         time.sleep(8)
+    os._exit(0)  # pylint: disable=protected-access
+
+
+def stopped():
+    """Rank 1 is stopped; every other rank has its limit, and names it."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    init(timeout=2)
+    dist.all_reduce(torch.ones(1))
+    if RANK == 1:
+        with open(STORE + ".pid", "w", encoding="ascii") as file:
+            file.write(str(os.getpid()))
+        os.kill(os.getpid(), signal.SIGSTOP)
+    begin = time.monotonic()
+    _, text = attempt(lambda: [dist.all_reduce(torch.ones(1)) for _ in range(1000)])
+    print(f"rank {RANK} after {time.monotonic() - begin:.1f} s: {text}", flush=True)
+    leaves("told")
+    if RANK == 0:
+        with open(STORE + ".pid", encoding="ascii") as file:
+            os.kill(int(file.read()), signal.SIGKILL)
+    os._exit(0)  # pylint: disable=protected-access
+
+
+def mismatched():
+    """Rank 1 calls with another count; every rank hears both calls, long before the group's timeout."""
+    init()
+    dist.barrier()
+    begin = time.monotonic()
+    _, text = attempt(lambda: [dist.all_reduce(torch.ones(7 if RANK == 1 else 1000)) for _ in range(3)])
+    if time.monotonic() - begin > 20:
+        text = "after 20 s: " + text
+    print(f"rank {RANK}: {text}", flush=True)
+    leaves("heard")
     os._exit(0)  # pylint: disable=protected-access
 
 
@@ -644,4 +681,4 @@ if CASE == "all":
     if RANK == 0:
         print("end", flush=True)
 else:
-    {"killed": killed, "late": late, "aborted": aborted}[CASE]()
+    {"killed": killed, "stopped": stopped, "mismatched": mismatched, "late": late, "aborted": aborted}[CASE]()

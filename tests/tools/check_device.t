@@ -48,6 +48,8 @@ kit 2 --only open,coll-broadcast "$nccl"
 passes "more ranks than devices are not wanted"
 has "so there are no more, which is said" "$dir/out" '^# .* there are 2, so no more ranks than that'
 has "one and two ranks, threads and processes" "$dir/out" '^# 2 checks in 8 runs: 2 passed'
+COLL_NCCL_LIBRARY=$fakes/libnccl.so.2 kit 2 --only open,coll-broadcast "$nccl"
+passes "NCCL is named by its path, which the kit does not read"
 
 kit 2 --ranks 3 --only open,coll-broadcast,group-one-thread "$nccl"
 passes "unless the user says so"

@@ -57,6 +57,7 @@ extern const struct check check_api_value[];
 extern const struct check check_api_message[];
 extern const struct check check_api_group[];
 extern const struct check check_api_event[];
+extern const struct check check_api_request[];
 extern const struct check check_api_comm[];
 extern const struct check check_api_many[];
 extern const struct check check_api_fault[];

@@ -52,6 +52,26 @@ static int fault_stays(struct api_rank *r, coll_result_t code)
 
 /* --------------------------------------------------------------- death, leaving -- */
 
+/* The lost rank is data, too.  A rank may hear of it from another rank first. */
+static void fault_knows(struct api_rank *r, int32_t last)
+{
+	int32_t lost[CHECK_RANKS], n = 0;
+
+	for (int ms = 0; ms < FAULT_SLACK_MS; ms += 5) {
+		if (!api_did(r, coll_comm_get_failed(r->comm, lost, CHECK_RANKS, &n),
+			     "coll_comm_get_failed"))
+			return;
+		if (n || api_may_lack(r))
+			break;
+		api_sleep_ms(5);
+	}
+	if (!n && api_may_lack(r))
+		return;
+	if (n != 1 || lost[0] != last)
+		api_fail(r, "coll_comm_get_failed tells %d lost ranks, the first %d, not rank %d",
+			 n, n ? lost[0] : -1, last);
+}
+
 static void fault_loop(struct api_rank *r, size_t count)
 {
 	int32_t last = r->nranks - 1;
@@ -65,8 +85,8 @@ static void fault_loop(struct api_rank *r, size_t count)
 		}
 		code = fault_sum(r, x, count);
 	}
-	if (fault_named(r, code, COLL_ERR_PEER_LOST, last))
-		fault_stays(r, code);
+	if (fault_named(r, code, COLL_ERR_PEER_LOST, last) && fault_stays(r, code))
+		fault_knows(r, last);
 }
 
 static void fault_killed(struct api_rank *r)

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * message_many_test.c - thousands of open messages, and of limits for operations: a call costs the same however many
+ * there are, and every send that is complete ends, also if a thread looks for it before the library's turn has come to it.
+ */
+#include "exec/limit.h"
+#include "exec/message.h"
+
+#include "fake_backend.h"
+
+#include <time.h>
+
+enum {
+	FEW = 1000,
+	MANY = 4000,
+	TIMES = 10, /* as long at most; a quadratic cost would be 16 */
+	TRIALS = 5, /* on a busy machine one comparison may fail */
+	FAR_US = 600000000
+};
+
+static struct message *messages[MANY];
+
+/* Seconds of processor time. */
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static struct message *begin(struct rig *rig, int kind, int tag)
+{
+	static int32_t x;
+	const struct message_args args = {
+		.kind = kind, .buf = &x, .count = 1, .dtype = COLL_INT32, .peer = 1, .tag = tag};
+	struct message *m;
+
+	if (message_new(rig->comm, &args, &m))
+		bail_out("%s", error_text());
+	message_start(m);
+	return m;
+}
+
+static int count_done(int n)
+{
+	int done = 0;
+
+	for (int i = 0; i < n; i++)
+		done += messages[i]->done;
+	return done;
+}
+
+static void forget(int n)
+{
+	for (int i = 0; i < n; i++)
+		message_unref(messages[i]);
+}
+
+/* ------------------------------------------------------------------------ the cost -- */
+
+/* Begins n messages, and tests one after the other: seconds. */
+static double run(int kind, int limited, int n)
+{
+	struct rig *rig = rig_new(fake_transport);
+	double begun = now(), took;
+	int done = 0;
+
+	for (int i = 0; i < n; i++) {
+		messages[i] = begin(rig, kind, i);
+		if (limited)
+			message_set_limit(messages[i], FAR_US);
+	}
+	for (int i = 0; i < n; i++) {
+		context_progress(rig->context);
+		done += message_is_done(messages[i]);
+	}
+	took = now() - begun;
+	if (done)
+		bail_out("%d messages are done that nobody has taken or sent", done);
+	message_end_all(rig->comm, COLL_ERR_ABORTED);
+	forget(n);
+	rig_free(rig);
+	return took;
+}
+
+/* Limits the time of n operations, which end one after the other. */
+static double run_limits(int kind, int limited, int n)
+{
+	struct rig *rig = rig_new(fake_transport);
+	double begun = now(), took;
+
+	(void)kind;
+	(void)limited;
+	for (int i = 1; i <= n; i++)
+		if (limit_add(rig->comm, (uint64_t)i, FAR_US) || limit_check(rig->comm))
+			bail_out("%s", error_text());
+	for (int i = 1; i <= n; i++) {
+		rig->comm->finished = (uint64_t)i;
+		limit_check(rig->comm);
+	}
+	took = now() - begun;
+	if (rig->comm->limits)
+		bail_out("limits of operations that are complete are left");
+	rig->comm->finished = 0;
+	rig_free(rig);
+	return took;
+}
+
+static void test_cost(double (*cost)(int kind, int limited, int n), int kind, int limited,
+		      const char *what)
+{
+	double few = 0, many = 1;
+
+	for (int trial = 0; trial < TRIALS && many > TIMES * few; trial++) {
+		few = cost(kind, limited, FEW);
+		many = cost(kind, limited, MANY);
+	}
+	diag("%d: %.4f s, %d: %.4f s, ratio %.1f", FEW, few, MANY, many, many / few);
+	ok(many <= TIMES * few, "%s: %d open ones cost at most %d times as much as %d", what, MANY,
+	   TIMES, FEW);
+}
+
+/* ------------------------------------------------------------------------ the ends -- */
+
+static struct rig *rig_with_sends(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+
+	for (int i = 0; i < MANY; i++)
+		messages[i] = begin(rig, COLL_KIND_SEND, i);
+	is_int(rig->comm->sends.count, MANY, "sends are open");
+	return rig;
+}
+
+static void complete(struct rig *rig, int step)
+{
+	for (int i = 0; i < MANY; i += step)
+		fake_complete(rig, i, COLL_SUCCESS);
+}
+
+static void test_ends(void)
+{
+	struct rig *rig = rig_with_sends();
+	int turns = 0;
+
+	fake_complete(rig, MANY - 1, COLL_SUCCESS);
+	ok(message_is_done(messages[MANY - 1]), "a thread finds its send complete at once");
+	ok(!message_is_done(messages[0]), "and another one not");
+	complete(rig, 3);
+	while (count_done(MANY) < MANY / 3 + 1 && turns++ < MANY)
+		context_progress(rig->context);
+	is_int(count_done(MANY), MANY / 3 + 1, "progress ends each complete send in turn");
+	is_int(rig->comm->sends.count, MANY - count_done(MANY), "the others are open");
+	for (int i = 0; i < MANY; i++)
+		if (!messages[i]->done)
+			fake_complete(rig, i, COLL_SUCCESS);
+	ok(rig->context->client->look(rig->context), "before a sleep all are looked at");
+	is_int(count_done(MANY), MANY, "all have ended");
+	ok(!rig->context->client->look(rig->context), "nothing is left");
+	is_int(rig->comm->loose, 0, "nothing is left to look at");
+	forget(MANY);
+	rig_free(rig);
+}
+
+static int is_empty(void *arg)
+{
+	return !((struct comm *)arg)->sends.first;
+}
+
+/* A thread waits for all sends; what the last turn did not look at must not be slept through. */
+static void test_wait(void)
+{
+	struct rig *rig = rig_with_sends();
+
+	complete(rig, 1);
+	is_int(context_wait(rig->context, is_empty, rig->comm, FAR_US), COLL_SUCCESS,
+	       "a wait for all of them ends");
+	forget(MANY);
+	rig_free(rig);
+}
+
+static void test_failure(void)
+{
+	struct rig *rig = rig_with_sends();
+
+	fake_complete(rig, MANY / 2, COLL_ERR_PEER_LOST);
+	ok(message_is_done(messages[MANY / 2]), "a send that has failed is done");
+	is_int(messages[MANY / 2]->code, COLL_ERR_PEER_LOST, "its code");
+	is_int(count_done(MANY), MANY, "the communicator has failed, and with it the others");
+	forget(MANY);
+	rig_free(rig);
+}
+
+/* Limits are looked at when the first of them is over, in whatever order they were set. */
+static void test_limits(void)
+{
+	static const int64_t limits_us[] = {FAR_US, 1, FAR_US, 20000, FAR_US};
+	enum { N = sizeof(limits_us) / sizeof(limits_us[0]) };
+	struct rig *rig = rig_new(fake_transport);
+	int64_t begun;
+
+	for (int i = 0; i < N; i++) {
+		messages[i] = begin(rig, COLL_KIND_RECV, i);
+		message_set_limit(messages[i], limits_us[i]);
+	}
+	begun = clock_now_us();
+	while (count_done(N) < 2 && clock_now_us() - begun < FAR_US)
+		context_progress(rig->context);
+	is_int(messages[1]->code, COLL_ERR_TIMEOUT, "the first limit");
+	is_int(messages[3]->code, COLL_ERR_TIMEOUT, "the second limit");
+	is_int(rig->comm->limited, N - 2, "the others wait");
+	message_end_all(rig->comm, COLL_ERR_ABORTED);
+	forget(N);
+	rig_free(rig);
+}
+
+/* The limit that ends first is not the one that was set first. */
+static void test_limits_of_operations(void)
+{
+	static const int64_t limits_us[] = {FAR_US, 20000, FAR_US};
+	enum { N = sizeof(limits_us) / sizeof(limits_us[0]) };
+	struct rig *rig = rig_new(fake_transport);
+	const int64_t begun = clock_now_us();
+	static int32_t x[N];
+
+	for (int i = 0; i < N; i++) {
+		struct op *op = fake_empty_op(rig->comm, &x[i], &x[i], 1);
+
+		sched_recv(&op->sched, 1, sched_slice(SCHED_RECV, 0), sizeof(x[i]), -1);
+		op_enqueue(op, 0);
+		limit_add(rig->comm, (uint64_t)i + 1, limits_us[i]);
+	}
+	while (!limit_check(rig->comm) && clock_now_us() - begun < FAR_US)
+		usleep(1000);
+	is_int(rig->comm->error, COLL_ERR_TIMEOUT, "the limit that ends first");
+	ok(strstr(rig->comm->error_text, "number 2 timed out") != NULL, "its operation: %s",
+	   rig->comm->error_text);
+	rig_free(rig);
+}
+
+int main(void)
+{
+	alarm(600);
+	test_cost(run, COLL_KIND_SEND, 0, "sends");
+	test_cost(run, COLL_KIND_RECV, 1, "receives of limited time");
+	test_cost(run, COLL_KIND_SEND, 1, "sends of limited time");
+	test_cost(run_limits, 0, 1, "operations of limited time");
+	test_ends();
+	test_wait();
+	test_failure();
+	test_limits();
+	test_limits_of_operations();
+	return done_testing();
+}

@@ -69,13 +69,14 @@ void engine_complete(struct op *op, int step)
 void engine_peer_failed(struct comm *comm, int rank, int code)
 {
 	const char *cause = comm->context->failure[comm->to_context_rank[rank]];
-	struct rank_name name;
+	struct rank_name name, own;
 
 	if (code == COLL_ERR_DEVICE && !cause)
 		comm_fail(comm, 0, code,
-			  "rank %d: the device failed in a message from or to rank %d, as backend "
+			  "%s: the device failed in a message from or to %s, as backend "
 			  "'%s' may have logged",
-			  comm->rank, rank, comm->context->plugin->backend.name);
+			  comm_own_name(comm, &own), comm_rank_name(comm, rank, &name),
+			  comm->context->plugin->backend.name);
 	else
 		comm_fail(comm, 0, code, "%s was lost: %s", comm_rank_name(comm, rank, &name),
 			  cause ? cause : "a message failed");
@@ -104,10 +105,11 @@ void engine_received(struct recv *recv)
 static int engine_copy(struct comm *comm, void *dst, const void *src, size_t n)
 {
 	int code = device_copy(dst, src, n);
+	struct rank_name name;
 	char text[640];
 
 	if (code) {
-		snprintf(text, sizeof(text), "rank %d: %s", comm->rank, error_text());
+		snprintf(text, sizeof(text), "%s: %s", comm_own_name(comm, &name), error_text());
 		comm_set_pending(comm, code, text);
 	}
 	return code;
@@ -176,6 +178,7 @@ static void engine_send(struct op *op, int i)
 	coll_send_t *send = &op->run[i].u.send;
 	struct comm *comm = op->comm;
 	struct context *context = comm->context;
+	struct rank_name name, own;
 	coll_error_t err;
 	char text[640];
 	int code;
@@ -201,8 +204,8 @@ static void engine_send(struct op *op, int i)
 		return;
 	}
 	error_take(code, &err);
-	snprintf(text, sizeof(text), "rank %d cannot send to rank %d: %s", comm->rank, step->peer,
-		 error_text());
+	snprintf(text, sizeof(text), "%s cannot send to %s: %s", comm_own_name(comm, &own),
+		 comm_rank_name(comm, step->peer, &name), error_text());
 	comm_set_pending(comm, code, text);
 }
 
@@ -298,12 +301,13 @@ static void engine_report_send(struct op *op)
 {
 	int i = op->failed_send, peer = op->sched.step[i].peer;
 	struct comm *comm = op->comm;
+	struct rank_name name, own;
 
 	op->failed_send = -1;
 	if (comm->peer_state[peer] == PEER_LEFT)
 		comm_fail(comm, 0, COLL_ERR_PEER_LOST,
-			  "rank %d destroyed its communicator before rank %d could send to it",
-			  peer, comm->rank);
+			  "%s destroyed its communicator before %s could send to it",
+			  comm_rank_name(comm, peer, &name), comm_own_name(comm, &own));
 	else
 		engine_peer_failed(comm, peer, op->run[i].u.send.status);
 }

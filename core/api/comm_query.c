@@ -67,15 +67,17 @@ static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadli
 {
 	struct context *context = comm->context;
 	struct destroy_goal goal = {comm, comm->issued, deadline};
+	struct rank_name name;
 
 	context_wait(context, destroy_idle, &goal, timeout_us);
 	if (!destroy_is_idle(comm, goal.number)) {
-		log_warn("rank %d destroys a communicator whose operations are not complete after "
-			 "%.3g s; they are dropped",
-			 comm->rank, (double)timeout_us / 1e6);
+		log_warn("%s destroys a communicator whose operations are not complete after %.3g "
+			 "s; "
+			 "they are dropped",
+			 comm_own_name(comm, &name), (double)timeout_us / 1e6);
 		comm_fail(comm, 0, COLL_ERR_ABORTED,
-			  "rank %d destroyed its communicator with operations under way",
-			  comm->rank);
+			  "%s destroyed its communicator with operations under way",
+			  comm_own_name(comm, &name));
 	}
 	comm->leaving = 1;
 	if (comm->error)
@@ -169,6 +171,7 @@ static void abort_host_comm(struct comm *host_comm)
 coll_result_t coll_comm_abort(coll_comm_t handle)
 {
 	struct comm *comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
+	struct rank_name name;
 	int code = COLL_SUCCESS;
 
 	if (!comm)
@@ -187,8 +190,8 @@ coll_result_t coll_comm_abort(coll_comm_t handle)
 		return code;
 	}
 	/* abort_native has told the others already. */
-	comm_fail(comm, comm->native != NULL, COLL_ERR_ABORTED, "rank %d aborted the communicator",
-		  comm->rank);
+	comm_fail(comm, comm->native != NULL, COLL_ERR_ABORTED, "%s aborted the communicator",
+		  comm_own_name(comm, &name));
 	comm_flush(comm);
 	context_leave(comm->context);
 	if (comm->host_comm)

@@ -26,6 +26,8 @@ static int shrink_check(const int32_t *exclude, int32_t n, const coll_comm_t *ne
 static int shrink_exclude(const struct comm *comm, const int32_t *exclude, int32_t n,
 			  uint8_t *excluded)
 {
+	struct rank_name name;
+
 	for (int i = 0; i < n; i++) {
 		if (exclude[i] < 0 || exclude[i] >= comm->nranks)
 			return error_set(COLL_ERR_INVALID_ARGUMENT,
@@ -35,10 +37,10 @@ static int shrink_exclude(const struct comm *comm, const int32_t *exclude, int32
 		excluded[exclude[i]] = 1;
 	}
 	if (excluded[comm->rank])
-		return error_set(COLL_ERR_INVALID_ARGUMENT,
-				 "coll_comm_shrink: rank %d excludes itself; only those that stay "
-				 "call it",
-				 comm->rank);
+		return error_set(
+			COLL_ERR_INVALID_ARGUMENT,
+			"coll_comm_shrink: %s excludes itself; only those that stay call it",
+			comm_own_name(comm, &name));
 	return COLL_SUCCESS;
 }
 

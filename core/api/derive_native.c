@@ -72,12 +72,13 @@ static void derive_native_drop_id(const char *id, const char *interface_name)
 static int derive_native_meet(struct derive_meeting *s, const char *id, const char *interface_name)
 {
 	struct bootstrap *bootstrap;
+	struct rank_name name;
 	int code;
 
 	if (!id[0])
 		return error_set(COLL_ERR_REMOTE,
-				 "rank %d could not make an id for the new communicator",
-				 s->members[0]);
+				 "%s could not make an id for the new communicator",
+				 comm_rank_name(s->comm, s->members[0], &name));
 	code = bootstrap_open_derived(&bootstrap, s->bootstrap, id, s->place, s->n, interface_name,
 				      s->timeout_ms);
 	return code ? code : derive_native_context(s, bootstrap);

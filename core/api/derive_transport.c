@@ -178,52 +178,76 @@ static int shrink_over(void *arg)
 	return comm->shrunk.hash == s->hash || shrink_missing(s) >= 0;
 }
 
-/* "3, 5": the survivors that have not sent the leader the same list. */
+/* "rank 3, 5 (excludes others)": the survivors that have not sent the leader the same list. */
 static void shrink_list_missing(const struct shrink *s, char *text, size_t size)
 {
+	struct rank_name name;
 	size_t at = 0;
 
 	for (int r = 0; r < s->comm->nranks && at < size; r++)
 		if (!s->excluded[r] && r != s->comm->rank && s->comm->shrink[r] != s->hash)
-			at += (size_t)snprintf(text + at, size - at, "%s%d%s", at ? ", " : "", r,
+			at += (size_t)snprintf(text + at, size - at, "%s%s%s", at ? ", " : "",
+					       comm_rank_name(s->comm, r, &name) +
+						       (at ? strlen("rank ") : 0),
 					       s->comm->shrink[r] ? " (excludes others)" : "");
 }
 
 static int shrink_timed_out(const struct shrink *s)
 {
+	struct rank_name name;
 	char missing[256] = "";
 
 	if (s->comm->rank != s->leader)
-		return error_set(
-			COLL_ERR_TIMEOUT,
-			"coll_comm_shrink timed out: rank %d, the lowest that stays, does not "
-			"answer: all ranks that stay must call it with the same list",
-			s->leader);
+		return error_set(COLL_ERR_TIMEOUT,
+				 "coll_comm_shrink timed out: %s, the lowest that stays, does not "
+				 "answer: all ranks "
+				 "that stay must call it with the same list",
+				 comm_rank_name(s->comm, s->leader, &name));
 	shrink_list_missing(s, missing, sizeof(missing));
 	return error_set(
 		COLL_ERR_TIMEOUT,
-		"coll_comm_shrink timed out: not heard from rank %s: all ranks that stay must call "
+		"coll_comm_shrink timed out: not heard from %s: all ranks that stay must call "
 		"it with the same list",
 		missing);
 }
 
-static int shrink_gone_too(int rank)
+/* A survivor that takes no part may live: its own call, with another list, has ended before this one. */
+static const char *shrink_reason(const struct shrink *s, int rank)
 {
-	return error_set(COLL_ERR_PEER_LOST,
-			 "coll_comm_shrink: rank %d is gone too: exclude it as well", rank);
+	switch (s->comm->peer_state[rank]) {
+	case PEER_FAILED: return "is gone too: exclude it as well";
+	case PEER_LEFT:
+		return "has destroyed its communicator, and has not called it with the same list: "
+		       "all ranks that stay must; exclude those that do not";
+	default:
+		return rank == s->leader
+			       ? "has given it up: exclude it as well, or call it again on all "
+				 "ranks"
+			       : "has failed or left, as the lowest rank that stays reports: "
+				 "exclude it as well";
+	}
+}
+
+static int shrink_lost(const struct shrink *s, int rank)
+{
+	struct rank_name name;
+
+	return error_set(COLL_ERR_PEER_LOST, "coll_comm_shrink: %s %s",
+			 comm_rank_name(s->comm, rank, &name), shrink_reason(s, rank));
 }
 
 /* The error of a wait that ended without an answer. */
 static int shrink_broken(const struct shrink *s)
 {
 	const struct comm *comm = s->comm;
+	struct rank_name name;
 
 	if (!comm->context->ep)
 		return error_set(COLL_ERR_ABORTED, "the endpoint of backend '%s' had to be closed",
 				 comm->context->plugin->backend.name);
 	if (shrink_aborted(s))
-		return error_set(COLL_ERR_ABORTED,
-				 "coll_comm_shrink: rank %d aborted the communicator", comm->rank);
+		return error_set(COLL_ERR_ABORTED, "coll_comm_shrink: %s aborted the communicator",
+				 comm_own_name(comm, &name));
 	return shrink_timed_out(s);
 }
 
@@ -258,7 +282,7 @@ static int shrink_lead(struct shrink *s, uint32_t *context_id)
 		shrink_answer(s, *context_id, lost);
 	if (broken)
 		return shrink_broken(s);
-	return lost < 0 ? COLL_SUCCESS : shrink_gone_too(lost);
+	return lost < 0 ? COLL_SUCCESS : shrink_lost(s, lost);
 }
 
 static int shrink_follow(struct shrink *s, uint32_t *context_id)
@@ -277,7 +301,7 @@ static int shrink_follow(struct shrink *s, uint32_t *context_id)
 		comm->shrunk.hash = 0;
 		*context_id = comm->shrunk.context_id;
 		return comm->shrunk.failed_rank < 0 ? COLL_SUCCESS
-						    : shrink_gone_too(comm->shrunk.failed_rank);
+						    : shrink_lost(s, comm->shrunk.failed_rank);
 	}
 	/*
 	 * The leader may have heard of a lost rank in its last communicator, and may never make this call.  A
@@ -286,7 +310,7 @@ static int shrink_follow(struct shrink *s, uint32_t *context_id)
 	comm->shrunk.lost = lost = shrink_missing(s);
 	context_send_control(comm->context, leader, comm_tag_control(comm->context_id),
 			     CONTROL_SHRINK, 0, "0");
-	return lost < 0 || shrink_aborted(s) ? shrink_broken(s) : shrink_gone_too(lost);
+	return lost < 0 || shrink_aborted(s) ? shrink_broken(s) : shrink_lost(s, lost);
 }
 
 static int shrink_agree(struct shrink *s, uint32_t *context_id)

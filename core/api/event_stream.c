@@ -81,11 +81,11 @@ static int event_stream_check_outcome(struct event *e, struct comm *comm)
 	uint64_t number;
 	struct outcome *outcome = event_outcome_of(e, &number);
 	int code = outcome ? outcome_result(outcome, number) : COLL_SUCCESS;
+	struct rank_name name;
 
 	if (code && code != COLL_IN_PROGRESS)
-		comm_fail(comm, 0, code,
-			  "rank %d waits for an event of a communicator that failed: %s",
-			  comm->rank, outcome->error_text);
+		comm_fail(comm, 0, code, "%s waits for an event of a communicator that failed: %s",
+			  comm_own_name(comm, &name), outcome->error_text);
 	outcome_unref(outcome);
 	return comm_error(comm);
 }

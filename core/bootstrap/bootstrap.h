@@ -59,11 +59,11 @@ int bootstrap_open_derived(struct bootstrap **bootstrap, const struct bootstrap 
 			   int64_t timeout_ms);
 /*
  * root: "host:port" (IPv6: "[::1]:4000"); key: any text, or NULL; key_is_secret: only the user's ranks know
- * the key.
+ * the key.  root_origin: where the root comes from, for texts.
  */
-int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const char *key,
-			int key_is_secret, int rank, int nranks, const char *interface_name,
-			int64_t timeout_ms);
+int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const char *root_origin,
+			const char *key, int key_is_secret, int rank, int nranks,
+			const char *interface_name, int64_t timeout_ms);
 int bootstrap_open_user(struct bootstrap **bootstrap, coll_exchange_fn exchange, void *user,
 			int rank, int nranks, int64_t timeout_ms);
 /* Makes nranks bootstraps for nranks threads of this process. */
@@ -142,10 +142,11 @@ struct launch {
 	int local_rank, local_nranks; /* among the ranks on this host; -1: unknown */
 	/* The ranks meet through the launcher's store, without root and key; NULL: at root. */
 	const struct launch_store *store;
-	char root[300];    /* host:port, "" for one rank */
-	char key[256];     /* "" if none */
-	int key_is_secret; /* the key is COLL_KEY, not the identity of the job */
-	const char *who;   /* "coll run", "torchrun", ..., "none" */
+	char root[300];          /* host:port, "" for one rank */
+	const char *root_origin; /* "COLL_ROOT", or the launcher's variables */
+	char key[256];           /* "" if none */
+	int key_is_secret;       /* the key is COLL_KEY, not the identity of the job */
+	const char *who;         /* "coll run", "torchrun", ..., "none" */
 };
 /*
  * Reads the environment; half-set or contradictory variables, and a launcher that is recognised but does not

@@ -266,6 +266,7 @@ static int launch_find_root(const struct launcher *l, struct launch *launch)
 				 sizeof(launch->key) - 1);
 	if (launch->nranks == 1)
 		return 0;
+	launch->root_origin = "COLL_ROOT";
 	if (root != NULL)
 		strcpy(launch->root, root);
 	else

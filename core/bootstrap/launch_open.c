@@ -91,7 +91,7 @@ int bootstrap_open_launch(struct bootstrap **bootstrap, const struct launch *lau
 	*bootstrap = NULL;
 	if (launch->store)
 		return launch_open_store(bootstrap, launch, interface_name, timeout_ms);
-	return bootstrap_open_root(bootstrap, launch->root, launch->key[0] ? launch->key : NULL,
-				   launch->key_is_secret, launch->rank, launch->nranks,
-				   interface_name, timeout_ms);
+	return bootstrap_open_root(bootstrap, launch->root, launch->root_origin,
+				   launch->key[0] ? launch->key : NULL, launch->key_is_secret,
+				   launch->rank, launch->nranks, interface_name, timeout_ms);
 }

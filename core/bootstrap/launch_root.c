@@ -24,11 +24,13 @@ static int launch_port(const char *job)
 	return 20000 + (hash[0] | hash[1] << 8 | hash[2] << 16) % 10000;
 }
 
-/* Rank 0 is on `host`; `job` is the same on all its ranks and on no other job's. */
-static int launch_derive(struct launch *launch, const char *host, const char *job)
+/* Rank 0 is on `host`, as `origin` says; `job` is the same on all its ranks and on no other job's. */
+static int launch_derive(struct launch *launch, const char *host, const char *origin,
+			 const char *job)
 {
 	int bare_ipv6 = strchr(host, ':') != NULL && host[0] != '[';
 
+	launch->root_origin = origin;
 	snprintf(launch->key, sizeof(launch->key), "%s", job);
 	snprintf(launch->root, sizeof(launch->root), "%s%.200s%s:%d", bare_ipv6 ? "[" : "", host,
 		 bare_ipv6 ? "]" : "", launch_port(job));
@@ -68,7 +70,10 @@ int launch_meet_torchrun(struct launch *launch)
 				 host == NULL ? "MASTER_ADDR" : "MASTER_PORT");
 	snprintf(job, sizeof(job), "torchrun %.100s %.8s %.80s %.20s", host, port, run ? run : "",
 		 restart ? restart : "");
-	return launch_derive(launch, host, job);
+	return launch_derive(launch, host,
+			     "host: MASTER_ADDR; port: a hash of MASTER_ADDR, MASTER_PORT and the "
+			     "run, as the launcher may use MASTER_PORT itself",
+			     job);
 }
 
 /*
@@ -78,7 +83,11 @@ int launch_meet_torchrun(struct launch *launch)
 static int launch_meet_here(struct launch *launch, const char *job)
 {
 	if (launch->local_nranks == launch->nranks)
-		return launch_derive(launch, "127.0.0.1", job);
+		return launch_derive(launch, "127.0.0.1", "this host; port: a hash of the job",
+				     job);
+	if (!pmi_is_launcher() && launch_get("PMI_FD"))
+		return launch_ask_root(launch, "PMI_FD names no open connection to the launcher's "
+					       "daemon, which knows where rank 0 is");
 	if (!pmi_is_launcher())
 		return launch_ask_root(launch, "on several hosts it does not say where rank 0 is");
 	launch->store = &pmi_store;
@@ -207,7 +216,8 @@ int launch_meet_slurm(struct launch *launch)
 	if (id == NULL)
 		return launch_ask_root(launch, "SLURM_JOB_ID does not say which job this is");
 	snprintf(job, sizeof(job), "slurm %.100s.%.100s", id, step ? step : "0");
-	return launch_derive(launch, host, job);
+	return launch_derive(launch, host,
+			     "host: the first of SLURM_JOB_NODELIST; port: a hash of the job", job);
 }
 
 int launch_meet_mpich(struct launch *launch)

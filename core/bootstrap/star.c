@@ -346,20 +346,22 @@ static void star_warn_open(const struct listeners *listeners)
 	}
 }
 
-int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const char *key,
-			int key_is_secret, int rank, int nranks, const char *interface_name,
-			int64_t timeout_ms)
+int bootstrap_open_root(struct bootstrap **bootstrap, const char *root, const char *root_origin,
+			const char *key, int key_is_secret, int rank, int nranks,
+			const char *interface_name, int64_t timeout_ms)
 {
 	int64_t deadline = clock_deadline(timeout_ms);
 	struct address_list addrs;
 	struct star *t;
+	char what[200];
 	int code;
 
 	*bootstrap = NULL;
 	unique_id_drop_inherited();
+	snprintf(what, sizeof(what), "rendezvous address (%s)", root_origin);
 	code = star_new(&t, rank, nranks, 0, interface_name);
 	if (code == 0 && nranks > 1)
-		code = address_resolve(root, "rendezvous address (COLL_ROOT)", timeout_ms, &addrs);
+		code = address_resolve(root, what, timeout_ms, &addrs);
 	if (code == 0) {
 		star_root_key(root, key, t->shared);
 		t->bootstrap.key_is_secret = key_is_secret;

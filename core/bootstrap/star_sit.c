@@ -16,7 +16,7 @@ enum { SIT_PEER_SIZE = 64 };
 static const char *sit_peer(int peer, char text[SIT_PEER_SIZE])
 {
 	if (peer < 0)
-		return "the maker of the unique id, usually rank 0,";
+		return "the maker of the unique id (usually rank 0)";
 	snprintf(text, SIT_PEER_SIZE, "rank %d", peer);
 	return text;
 }

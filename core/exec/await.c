@@ -16,8 +16,10 @@ static int await_done(struct op *op)
 
 static int await_failed(struct op *op, int code, const char *text)
 {
-	comm_fail(op->comm, 0, code, "rank %d waits for an event of a communicator that failed: %s",
-		  op->comm->rank, text);
+	struct rank_name name;
+
+	comm_fail(op->comm, 0, code, "%s waits for an event of a communicator that failed: %s",
+		  comm_own_name(op->comm, &name), text);
 	return AWAIT_MOVED;
 }
 

@@ -71,7 +71,7 @@ static inline int call_compare(const struct call *earlier, const coll_args_t *ar
 }
 
 /* Writes "allreduce of 10 float32 (sum)" or "recv of 4 int32 from rank 2 with tag 7". */
-void call_describe(const struct call *call, char *text, size_t size);
+void call_describe(const struct comm *comm, const struct call *call, char *text, size_t size);
 
 /* Describes a call of the library's own, which needs no check. */
 struct call call_of_library(const struct comm *comm, const coll_args_t *args);

@@ -80,16 +80,30 @@ uint32_t comm_draw_context_id(struct context *context)
 
 const char *comm_rank_name(const struct comm *comm, int rank, struct rank_name *name)
 {
-	int world = comm->to_context_rank[rank];
+	const struct context *context = comm->context;
+	int world = rank;
 
-	snprintf(name->text, sizeof(name->text),
-		 world == rank ? "rank %d" : "rank %d (world rank %d)", rank, world);
+	if (rank >= 0 && rank < comm->nranks)
+		world = comm->to_context_rank[rank];
+	if (context->origin && world >= 0 && world < context->nranks)
+		world = context->origin[world];
+	if (rank == COLL_ANY_SOURCE)
+		snprintf(name->text, sizeof(name->text), "any rank");
+	else
+		snprintf(name->text, sizeof(name->text),
+			 world == rank ? "rank %d" : "rank %d (world rank %d)", rank, world);
 	return name->text;
+}
+
+const char *comm_own_name(const struct comm *comm, struct rank_name *name)
+{
+	return comm_rank_name(comm, comm->rank, name);
 }
 
 void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 {
 	const coll_transport_t *transport = comm->context->plugin->backend.transport;
+	struct rank_name name;
 	int cancels;
 	va_list ap;
 
@@ -100,7 +114,7 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(comm->error_text, sizeof(comm->error_text), fmt, ap);
 	va_end(ap);
-	log_info("communicator of rank %d failed: %s", comm->rank, comm->error_text);
+	log_info("communicator of %s failed: %s", comm_own_name(comm, &name), comm->error_text);
 	/* Without cancel the endpoint may be closed now: the others must learn the cause before. */
 	cancels = !transport || transport->cancel;
 	if (!quiet || !cancels)
@@ -214,11 +228,12 @@ static void comm_detach(struct comm *comm)
 {
 	struct context *context = comm->context;
 	const uint64_t context_id = (uint64_t)comm->context_id << TAG_CONTEXT_SHIFT;
+	struct rank_name name;
 	char staged[512];
 
 	if (comm->finished < comm->issued) /* another thread has issued an operation meanwhile */
-		comm_fail(comm, 1, COLL_ERR_ABORTED, "rank %d destroyed the communicator",
-			  comm->rank);
+		comm_fail(comm, 1, COLL_ERR_ABORTED, "%s destroyed the communicator",
+			  comm_own_name(comm, &name));
 	message_end_all(comm, COLL_ERR_ABORTED);
 	for (struct comm **at = &context->comms; *at; at = &(*at)->next)
 		if (*at == comm) {
@@ -232,8 +247,8 @@ static void comm_detach(struct comm *comm)
 		}
 	staging_count(comm, staged, sizeof(staged));
 	if (staged[0])
-		log_info("rank %d: operations that copied CUDA memory through host memory: %s",
-			 comm->rank, staged);
+		log_info("%s: operations that copied CUDA memory through host memory: %s",
+			 comm_own_name(comm, &name), staged);
 	staging_free_sites(comm);
 	match_forget(&context->match, ~(uint64_t)0 << TAG_CONTEXT_SHIFT, context_id);
 	comm_note_freed(context, comm->context_id);
@@ -349,9 +364,11 @@ int comm_is_deferred(const struct comm *comm, uint64_t number)
 
 void comm_check_aborted(struct comm *comm, uint64_t number)
 {
+	struct rank_name name;
+
 	if (atomic_load(&comm->aborted) && comm->finished < number)
-		comm_fail(comm, comm->leaving, COLL_ERR_ABORTED, "rank %d aborted the communicator",
-			  comm->rank);
+		comm_fail(comm, comm->leaving, COLL_ERR_ABORTED, "%s aborted the communicator",
+			  comm_own_name(comm, &name));
 }
 
 int comm_wait(struct comm *comm, uint64_t number)

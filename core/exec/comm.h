@@ -148,6 +148,8 @@ struct comm {
 	struct message *copying;      /* those whose bytes are copied: see message_staging.h */
 	struct staged *staged_memory; /* memory for later messages, and how many pieces */
 	int staged_kept;
+	const struct message
+		*probing; /* of the coll_probe that began last and still waits, or NULL */
 	const struct message *waited; /* the one that the caller of stall_step waits for */
 
 	struct recorder recorder;
@@ -171,7 +173,7 @@ static inline uint64_t comm_count(struct comm *comm)
 	return ++comm->issued;
 }
 
-/* Memory for comm_rank_name. */
+/* Memory for comm_rank_name and comm_own_name. */
 struct rank_name {
 	char text[48];
 };
@@ -301,8 +303,13 @@ void comm_mismatch(struct context *context, const struct recv *recv, uint32_t pe
 /* A communicator was freed: messages with its context id are dropped from now on. */
 void comm_note_freed(struct context *context, uint32_t context_id);
 
-/* "rank 1", or "rank 1 (world rank 3)" where the communicator numbers the rank in its own way. */
+/*
+ * "rank 1", or "rank 1 (world rank 3)" where the communicator numbers the rank in its own way.  COLL_ANY_SOURCE is "any
+ * rank"; other ranks' messages may contain any number.
+ */
 const char *comm_rank_name(const struct comm *comm, int rank, struct rank_name *name);
+/* The same of this rank. */
+const char *comm_own_name(const struct comm *comm, struct rank_name *name);
 
 /* Fails the communicator soon if collective `seq` of that rank, by its signature, is another one here. */
 void comm_compare(struct comm *comm, int rank, uint32_t seq, const uint64_t *meta);

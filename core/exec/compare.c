@@ -65,12 +65,13 @@ struct hashes compare_hashes(const struct comm *comm)
 /* Nobody knows any more which. */
 static void compare_report_unnamed(struct comm *comm, int rank, uint32_t number)
 {
+	struct rank_name name, own;
 	char text[320];
 
 	snprintf(text, sizeof(text),
-		 "the first %u collectives of rank %d are others than those of rank %d: all ranks "
+		 "the first %u collectives of %s are others than those of %s: all ranks "
 		 "must make the same calls in the same order",
-		 number, rank, comm->rank);
+		 number, comm_rank_name(comm, rank, &name), comm_own_name(comm, &own));
 	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
 }
 

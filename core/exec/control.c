@@ -72,9 +72,10 @@ void comm_refuse(struct comm *parent, uint32_t context_id, int code, const char 
 
 void comm_send_abort(struct comm *comm)
 {
-	char text[64];
+	struct rank_name name;
+	char text[96];
 
-	snprintf(text, sizeof(text), "rank %d aborted the communicator", comm->rank);
+	snprintf(text, sizeof(text), "%s aborted the communicator", comm_own_name(comm, &name));
 	comm_send_others(comm, 1, comm_tag_control(comm->context_id), CONTROL_FAIL,
 			 COLL_ERR_ABORTED, text);
 }
@@ -103,10 +104,13 @@ static int comm_remote_code(int code)
 /* "rank 2: ", unless the text itself begins with a rank. */
 static void comm_remote_failure(struct comm *comm, int peer, const struct control_body *body)
 {
+	struct rank_name name;
+
 	if (!strncmp(body->text, "rank ", 5))
 		comm_fail(comm, 1, comm_remote_code(body->code), "%s", body->text);
 	else
-		comm_fail(comm, 1, comm_remote_code(body->code), "rank %d: %s", peer, body->text);
+		comm_fail(comm, 1, comm_remote_code(body->code), "%s: %s",
+			  comm_rank_name(comm, peer, &name), body->text);
 }
 
 /* A rank without its part of this communicator would never answer here. */

@@ -74,13 +74,14 @@ void engine_complete(struct op *op, int step)
 void engine_peer_failed(struct comm *comm, int rank, int code)
 {
 	const char *cause = comm->context->failure[comm->to_context_rank[rank]];
-	struct rank_name name;
+	struct rank_name name, own;
 
 	if (code == COLL_ERR_DEVICE && !cause)
 		comm_fail(comm, 0, code,
-			  "rank %d: the device failed in a message from or to rank %d, as backend "
+			  "%s: the device failed in a message from or to %s, as backend "
 			  "'%s' may have logged",
-			  comm->rank, rank, comm->context->plugin->backend.name);
+			  comm_own_name(comm, &own), comm_rank_name(comm, rank, &name),
+			  comm->context->plugin->backend.name);
 	else
 		comm_fail(comm, 0, code, "%s was lost: %s", comm_rank_name(comm, rank, &name),
 			  cause ? cause : "a message failed");
@@ -109,10 +110,11 @@ void engine_received(struct recv *recv)
 static int engine_copy(struct comm *comm, void *dst, const void *src, size_t n)
 {
 	int code = device_copy(dst, src, n);
+	struct rank_name name;
 	char text[640];
 
 	if (code) {
-		snprintf(text, sizeof(text), "rank %d: %s", comm->rank, error_text());
+		snprintf(text, sizeof(text), "%s: %s", comm_own_name(comm, &name), error_text());
 		comm_set_pending(comm, code, text);
 	}
 	return code;
@@ -179,12 +181,14 @@ static void engine_prepare_step(struct op *op, int i)
 
 static void engine_send_failed(const struct op *op, int i, int code, const coll_error_t *err)
 {
+	struct comm *comm = op->comm;
+	struct rank_name name, own;
 	char text[640];
 
 	error_take(code, err);
-	snprintf(text, sizeof(text), "rank %d cannot send to rank %d: %s", op->comm->rank,
-		 op->sched.step[i].peer, error_text());
-	comm_set_pending(op->comm, code, text);
+	snprintf(text, sizeof(text), "%s cannot send to %s: %s", comm_own_name(comm, &own),
+		 comm_rank_name(comm, op->sched.step[i].peer, &name), error_text());
+	comm_set_pending(comm, code, text);
 }
 
 /* Hands over the message of a step, whose tag is set, by a function of the transport: `send`, or context_send_more. */
@@ -314,12 +318,13 @@ static void engine_report_send(struct op *op)
 {
 	int i = op->failed_send, peer = op->sched.step[i].peer;
 	struct comm *comm = op->comm;
+	struct rank_name name, own;
 
 	op->failed_send = -1;
 	if (comm->peer_state[peer] == PEER_LEFT)
 		comm_fail(comm, 0, COLL_ERR_PEER_LOST,
-			  "rank %d destroyed its communicator before rank %d could send to it",
-			  peer, comm->rank);
+			  "%s destroyed its communicator before %s could send to it",
+			  comm_rank_name(comm, peer, &name), comm_own_name(comm, &own));
 	else
 		engine_peer_failed(comm, peer, op->run[i].u.send.status);
 }

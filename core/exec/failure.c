@@ -53,26 +53,29 @@ void comm_report_call(struct comm *comm, int rank, uint32_t seq, const uint64_t 
 {
 	struct signature a = {{theirs[0], theirs[1]}}, b = {{ours[0], ours[1]}};
 	char their_call[160], our_call[160], text[512];
+	struct rank_name name, own;
 
-	signature_describe(&a, their_call, sizeof(their_call));
-	signature_describe(&b, our_call, sizeof(our_call));
+	signature_describe(comm, &a, their_call, sizeof(their_call));
+	signature_describe(comm, &b, our_call, sizeof(our_call));
+	comm_rank_name(comm, rank, &name);
+	comm_own_name(comm, &own);
 	if (theirs[0] == ours[0] && !strcmp(their_call, our_call))
 		snprintf(text, sizeof(text),
-			 "rank %d called %s as collective number %u with other counts than rank "
-			 "%d: all ranks must give the same counts",
-			 rank, their_call, seq + 1, comm->rank);
+			 "%s called %s as collective number %u with other counts than %s: all "
+			 "ranks must give the same counts",
+			 name.text, their_call, seq + 1, own.text);
 	else if (!strcmp(their_call, our_call))
 		snprintf(text, sizeof(text),
-			 "rank %d does %s by algorithm %s, but rank %d by %s: all ranks must use "
+			 "%s does %s by algorithm %s, but %s by %s: all ranks must use "
 			 "the same version and tables, and where a rule asks for it memory of one "
 			 "kind",
-			 rank, their_call, signature_algorithm(&a), comm->rank,
+			 name.text, their_call, signature_algorithm(&a), own.text,
 			 signature_algorithm(&b));
 	else
 		snprintf(text, sizeof(text),
-			 "rank %d called %s as collective number %u, but rank %d called %s: all "
+			 "%s called %s as collective number %u, but %s called %s: all "
 			 "ranks must make the same calls in the same order",
-			 rank, their_call, seq + 1, comm->rank, our_call);
+			 name.text, their_call, seq + 1, own.text, our_call);
 	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
 }
 
@@ -82,13 +85,16 @@ static void comm_report_message(struct comm *comm, int rank, uint64_t tag, const
 {
 	struct signature a = {{theirs[0], theirs[1]}}, b = {{ours[0], ours[1]}};
 	char their_call[160], our_call[160], text[512];
+	struct rank_name name, own;
 
-	signature_describe(&a, their_call, sizeof(their_call));
-	signature_describe(&b, our_call, sizeof(our_call));
+	signature_describe(comm, &a, their_call, sizeof(their_call));
+	signature_describe(comm, &b, our_call, sizeof(our_call));
+	comm_rank_name(comm, rank, &name);
+	comm_own_name(comm, &own);
 	snprintf(text, sizeof(text),
-		 "rank %d called %s with tag %u, but rank %d called the recv for a %s: count and "
+		 "%s called %s with tag %u, but %s called the recv for a %s: count and "
 		 "type must be equal",
-		 rank, their_call, (unsigned)(uint32_t)tag, comm->rank, our_call);
+		 name.text, their_call, (unsigned)(uint32_t)tag, own.text, our_call);
 	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
 }
 
@@ -98,12 +104,14 @@ static void comm_report_lengths(struct comm *comm, const struct recv *recv, uint
 {
 	struct signature signature = {{recv->meta[0], recv->meta[1]}};
 	char call[160], text[512];
+	struct rank_name name, own;
 
-	signature_describe(&signature, call, sizeof(call));
+	signature_describe(comm, &signature, call, sizeof(call));
 	snprintf(text, sizeof(text),
-		 "%s: rank %d sends %llu bytes to rank %d, which expects %llu: the counts of both "
+		 "%s: %s sends %llu bytes to %s, which expects %llu: the counts of both "
 		 "must agree",
-		 call, comm->to_comm_rank[peer], (unsigned long long)header->len, comm->rank,
+		 call, comm_rank_name(comm, comm->to_comm_rank[peer], &name),
+		 (unsigned long long)header->len, comm_own_name(comm, &own),
 		 (unsigned long long)recv->len);
 	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
 }
@@ -135,7 +143,8 @@ void comm_mismatch(struct context *context, const struct recv *recv, uint32_t pe
 int comm_no_memory(struct context *context, uint32_t peer, const coll_header_t *header)
 {
 	struct comm *comm = comm_of_tag(context, header->tag);
-	char text[256];
+	struct rank_name name, own;
+	char text[512];
 
 	if (!comm) {
 		context->refused = (int)peer;
@@ -143,10 +152,10 @@ int comm_no_memory(struct context *context, uint32_t peer, const coll_header_t *
 		return COLL_ERR_NO_MEMORY;
 	}
 	snprintf(text, sizeof(text),
-		 "rank %d has no memory to keep a message of %llu bytes from rank %d, which came "
-		 "before rank %d waited for it: give rank %d more memory, or call receives earlier",
-		 comm->rank, (unsigned long long)header->len, comm->to_comm_rank[peer], comm->rank,
-		 comm->rank);
+		 "%s has no memory to keep a message of %llu bytes from %s, which came before %s "
+		 "waited for it: give %s more memory, or call receives earlier",
+		 comm_own_name(comm, &own), (unsigned long long)header->len,
+		 comm_rank_name(comm, comm->to_comm_rank[peer], &name), own.text, own.text);
 	comm_set_pending(comm, COLL_ERR_NO_MEMORY, text);
 	return COLL_SUCCESS;
 }

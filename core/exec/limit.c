@@ -59,17 +59,18 @@ void limit_free(struct comm *comm)
 static void limit_fail(struct comm *comm, const struct limit *limit)
 {
 	char what[160], missing[512];
+	struct rank_name name;
 
 	stall_describe_missing(comm, limit->asked, missing, sizeof(missing));
 	if (comm->head)
-		call_describe(&comm->head->call, what, sizeof(what));
+		call_describe(comm, &comm->head->call, what, sizeof(what));
 	else
 		native_describe(comm, what, sizeof(what));
 	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
-		  "rank %d: operation number %llu timed out: it is not complete %.3g s after the "
+		  "%s: operation number %llu timed out: it is not complete %.3g s after the "
 		  "program limited its time; the rank is at %s%s",
-		  comm->rank, (unsigned long long)limit->number, (double)limit->timeout_us / 1e6,
-		  what, missing);
+		  comm_own_name(comm, &name), (unsigned long long)limit->number,
+		  (double)limit->timeout_us / 1e6, what, missing);
 }
 
 /* One question serves all limits that end in the time for its answers. */

@@ -64,7 +64,7 @@ static void message_start_send(struct message *m)
 	struct context *context = comm->context;
 	coll_send_t *send = &m->u.send;
 	coll_error_t err = error_blank();
-	struct rank_name name;
+	struct rank_name name, own;
 	int code;
 
 	*send = (coll_send_t){
@@ -80,14 +80,15 @@ static void message_start_send(struct message *m)
 	};
 	if (comm->peer_state[a->peer] == PEER_LEFT) {
 		message_end(m, COLL_ERR_PEER_LOST,
-			    "%s destroyed its communicator before rank %d sent to it",
-			    comm_rank_name(comm, a->peer, &name), comm->rank);
+			    "%s destroyed its communicator before %s sent to it",
+			    comm_rank_name(comm, a->peer, &name), comm_own_name(comm, &own));
 		return;
 	}
 	code = context->plugin->backend.transport->send(context->ep, send, &err);
 	if (code)
-		message_end(m, error_take(code, &err), "rank %d cannot send to rank %d: %s",
-			    comm->rank, a->peer, err.text[0] ? err.text : coll_error_string(code));
+		message_end(m, error_take(code, &err), "%s cannot send to %s: %s",
+			    comm_own_name(comm, &own), comm_rank_name(comm, a->peer, &name),
+			    err.text[0] ? err.text : coll_error_string(code));
 }
 
 /* A send whose bytes are copied holds those behind it: messages keep the order of the calls. */
@@ -240,7 +241,10 @@ int message_probe_wait(struct comm *comm, const struct message_args *args, coll_
 
 	m.u.in.recv = message_recv(comm, args);
 	m.u.in.recv.state = RECV_POSTED; /* for the descriptions */
+	comm->probing = &m;
 	message_wait_until(&m, message_probed);
+	if (comm->probing == &m)
+		comm->probing = NULL;
 	comm_check_aborted(comm, UINT64_MAX);
 	comm_flush(comm);
 	code = m.done ? message_result(&m) : comm_error(comm);

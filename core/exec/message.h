@@ -90,10 +90,11 @@ void message_peer_left(struct comm *comm);
 void message_end_all(struct comm *comm, int code);
 
 /* Writes, of the arguments, "coll_irecv of 4 int32 from rank 1 with tag 7". */
-void message_describe(const struct message_args *args, char *text, size_t size);
+void message_describe(const struct comm *comm, const struct message_args *args, char *text,
+		      size_t size);
 /* Marks in `from` the rank for which the message waits: 1 if it is a certain rank. */
 int message_mark_awaited(const struct message *message, uint8_t *from);
-/* For a rank without operations: the oldest open receive is its position. */
+/* For a rank without operations: its coll_probe, else its oldest open receive, is its position. */
 void message_position(const struct comm *comm, struct position *position);
 
 /* For message.c (message_end.c): the message is over.  fmt NULL: the communicator's failure is the reason. */

@@ -24,12 +24,13 @@ int message_is_posted(const struct message *m)
 
 /* -------------------------------------------------------------------- in words -- */
 
-void message_describe(const struct message_args *a, char *text, size_t size)
+void message_describe(const struct comm *comm, const struct message_args *a, char *text,
+		      size_t size)
 {
-	char peer[32] = "any rank", tag[32] = "any tag";
+	struct rank_name name;
+	const char *peer = comm_rank_name(comm, a->peer, &name);
+	char tag[32] = "any tag";
 
-	if (a->peer != COLL_ANY_SOURCE)
-		snprintf(peer, sizeof(peer), "rank %d", a->peer);
 	if (a->tag != COLL_ANY_TAG)
 		snprintf(tag, sizeof(tag), "tag %d", a->tag);
 	if (a->kind == COLL_KIND_NONE)
@@ -51,11 +52,11 @@ int message_mark_awaited(const struct message *m, uint8_t *from)
 
 void message_position(const struct comm *comm, struct position *position)
 {
-	const struct message *m = comm->recvs.first;
+	const struct message *m = comm->probing ? comm->probing : comm->recvs.first;
 
-	if (!m || m->args.tag == COLL_ANY_TAG)
+	if (!m)
 		return;
-	position->kind = COLL_KIND_RECV;
+	position->kind = comm->probing ? POSITION_PROBE : POSITION_IRECV;
 	position->meta[0] = m->u.in.recv.meta[0];
 	position->meta[1] = m->args.count;
 	position->peer = m->args.peer;
@@ -148,21 +149,22 @@ void message_misfit(const struct recv *recv, uint32_t peer, const coll_header_t 
 	struct message *m = message_of(recv);
 	const int dtype = signature_dtype(h->meta), source = m->comm->to_comm_rank[peer];
 	const int tag = (int)h->meta[1];
+	struct rank_name own, sender;
 	char what[160];
 
-	message_describe(&m->args, what, sizeof(what));
+	message_describe(m->comm, &m->args, what, sizeof(what));
 	m->status = (coll_status_t){.source = source, .tag = tag, .bytes = h->len, .dtype = dtype};
 	if (dtype != m->args.dtype)
-		message_note(
-			m, "rank %d: %s: rank %d sent %s with tag %d, but the types must be equal",
-			m->comm->rank, what, source, coll_dtype_name(dtype), tag);
+		message_note(m, "%s: %s: %s sent %s with tag %d, but the types must be equal",
+			     comm_own_name(m->comm, &own), what,
+			     comm_rank_name(m->comm, source, &sender), coll_dtype_name(dtype), tag);
 	else
-		message_note(
-			m,
-			"rank %d: %s: rank %d sent %llu bytes with tag %d, but the receive has "
-			"room for %llu: coll_probe tells the size of a message",
-			m->comm->rank, what, source, (unsigned long long)h->len, tag,
-			(unsigned long long)recv->len);
+		message_note(m,
+			     "%s: %s: %s sent %llu bytes with tag %d, but the receive has "
+			     "room for %llu: coll_probe tells the size of a message",
+			     comm_own_name(m->comm, &own), what,
+			     comm_rank_name(m->comm, source, &sender), (unsigned long long)h->len,
+			     tag, (unsigned long long)recv->len);
 }
 
 /* Has every rank left that could send the message?  The own rank could, but the thread waits. */
@@ -178,24 +180,25 @@ static int message_has_left(const struct message *m)
 
 int message_check_left(struct message *m)
 {
-	const int rank = m->comm->rank;
+	const struct comm *comm = m->comm;
+	struct rank_name name, own;
 	char what[160];
-	struct rank_name name;
 
 	if (!message_has_left(m))
 		return 0;
-	message_describe(&m->args, what, sizeof(what));
+	message_describe(comm, &m->args, what, sizeof(what));
+	comm_own_name(comm, &own);
 	if (m->args.kind != COLL_KIND_NONE) /* a probe is in no list */
-		engine_cancel_recv(m->comm->context, &m->u.in.recv);
+		engine_cancel_recv(comm->context, &m->u.in.recv);
 	if (m->args.peer == COLL_ANY_SOURCE)
 		message_end(m, COLL_ERR_PEER_LOST,
-			    "all other ranks destroyed their communicators while rank %d waited in "
+			    "all other ranks destroyed their communicators while %s waited in "
 			    "%s",
-			    rank, what);
+			    own.text, what);
 	else
 		message_end(m, COLL_ERR_PEER_LOST,
-			    "%s destroyed its communicator while rank %d waited in %s",
-			    comm_rank_name(m->comm, m->args.peer, &name), rank, what);
+			    "%s destroyed its communicator while %s waited in %s",
+			    comm_rank_name(comm, m->args.peer, &name), own.text, what);
 	return 1;
 }
 
@@ -233,12 +236,13 @@ int message_cancel(struct message *m)
 void message_end_all(struct comm *comm, int code)
 {
 	struct message *m = comm->recvs.first ? comm->recvs.first : comm->sends.first;
+	struct rank_name name;
 	char what[160];
 
 	if (m) {
-		message_describe(&m->args, what, sizeof(what));
-		log_info("rank %d ends messages that are not complete, the first of them %s",
-			 comm->rank, what);
+		message_describe(comm, &m->args, what, sizeof(what));
+		log_info("%s ends messages that are not complete, the first of them %s",
+			 comm_own_name(comm, &name), what);
 	}
 	while ((m = comm->sends.first)) {
 		message_copy_cancel(m);

@@ -18,6 +18,7 @@ enum { MESSAGE_LOOKS = 64 };
 static int message_check_limit(struct message *m, int64_t now)
 {
 	struct comm *comm = m->comm;
+	struct rank_name own;
 	char what[160];
 
 	if (!m->end_us)
@@ -27,18 +28,19 @@ static int message_check_limit(struct message *m, int64_t now)
 			comm->next_limit_us = m->end_us;
 		return 0;
 	}
-	message_describe(&m->args, what, sizeof(what));
+	comm_own_name(comm, &own);
+	message_describe(comm, &m->args, what, sizeof(what));
 	if (message_is_posted(m)) {
 		engine_cancel_recv(comm->context, &m->u.in.recv);
 		message_end(m, COLL_ERR_TIMEOUT,
-			    "rank %d: %s timed out: no message has come %.3g s after the program "
+			    "%s: %s timed out: no message has come %.3g s after the program "
 			    "limited its time",
-			    comm->rank, what, (double)m->timeout_us / 1e6);
+			    own.text, what, (double)m->timeout_us / 1e6);
 	} else {
 		comm_fail(comm, 0, COLL_ERR_TIMEOUT,
-			  "rank %d: %s timed out: its bytes are still under way %.3g s after the "
+			  "%s: %s timed out: its bytes are still under way %.3g s after the "
 			  "program limited its time",
-			  comm->rank, what, (double)m->timeout_us / 1e6);
+			  own.text, what, (double)m->timeout_us / 1e6);
 	}
 	return 1;
 }
@@ -73,7 +75,7 @@ static int message_check_send(struct message *m)
 {
 	struct comm *comm = m->comm;
 	const int status = m->u.send.status;
-	struct rank_name name;
+	struct rank_name name, own;
 
 	if (m->unsent || status == COLL_IN_PROGRESS)
 		return 0;
@@ -86,8 +88,8 @@ static int message_check_send(struct message *m)
 		message_end(m, COLL_SUCCESS, NULL);
 	} else if (comm->peer_state[m->args.peer] == PEER_LEFT) {
 		message_end(m, COLL_ERR_PEER_LOST,
-			    "%s destroyed its communicator before rank %d could send to it",
-			    comm_rank_name(comm, m->args.peer, &name), comm->rank);
+			    "%s destroyed its communicator before %s could send to it",
+			    comm_rank_name(comm, m->args.peer, &name), comm_own_name(comm, &own));
 	} else {
 		engine_peer_failed(comm, m->args.peer, status);
 	}

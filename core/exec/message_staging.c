@@ -195,11 +195,12 @@ static void staged_start(struct message *m)
 static void staged_end(struct message *m)
 {
 	const struct staged *s = m->staged;
+	struct rank_name name;
 
 	staged_leave(m);
 	m->staged->state = STAGED_IDLE;
 	if (s->code)
-		message_end(m, s->code, "rank %d: %s", m->comm->rank, s->text);
+		message_end(m, s->code, "%s: %s", comm_own_name(m->comm, &name), s->text);
 	else if (m->args.kind == COLL_KIND_RECV)
 		message_end(m, COLL_SUCCESS, NULL);
 }

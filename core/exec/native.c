@@ -65,6 +65,7 @@ void native_free(struct comm *comm)
 void native_fail(struct comm *comm, int code, const coll_error_t *err)
 {
 	char behind[512] = "";
+	struct rank_name name;
 
 	/* The engine may know a moment before the companion that another rank has ended, but not why. */
 	if (code == COLL_ERR_REMOTE || code == COLL_ERR_SYSTEM || code == COLL_ERR_PEER_LOST)
@@ -73,7 +74,7 @@ void native_fail(struct comm *comm, int code, const coll_error_t *err)
 		stall_name_behind(comm, behind, sizeof(behind));
 	error_take(code, err);
 	comm_check(comm);
-	comm_fail(comm, 0, code, "rank %d: %s%s", comm->rank, error_text(), behind);
+	comm_fail(comm, 0, code, "%s: %s%s", comm_own_name(comm, &name), error_text(), behind);
 }
 
 /* ------------------------------------------------------------- buffers and submission -- */

@@ -238,11 +238,12 @@ static void op_append_barrier(struct comm *comm, uint64_t group)
 {
 	const coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BARRIER};
 	const struct call call = call_of_library(comm, &args);
+	struct rank_name name;
 	struct op *op;
 	int code = op_make(comm, &call, &op);
 
 	if (code)
-		comm_fail(comm, 0, code, "rank %d: %s", comm->rank, error_text());
+		comm_fail(comm, 0, code, "%s: %s", comm_own_name(comm, &name), error_text());
 	else
 		op_append(op, group);
 }

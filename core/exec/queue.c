@@ -127,6 +127,7 @@ static void queue_start(struct op *op)
 {
 	native_fn slot = op->call.slot;
 	int code = COLL_SUCCESS;
+	struct rank_name name;
 
 	if (op->call.args.kind == KIND_AWAIT) {
 		queue_begin(op);
@@ -144,7 +145,8 @@ static void queue_start(struct op *op)
 	if (!code && (!op->prepared || op->scratch.size < op->scratch_bytes))
 		code = engine_reserve(op);
 	if (code) {
-		comm_fail(op->comm, 0, code, "rank %d: no memory for the schedule", op->comm->rank);
+		comm_fail(op->comm, 0, code, "%s: no memory for the schedule",
+			  comm_own_name(op->comm, &name));
 		return;
 	}
 	if (op->call.staged) {
@@ -152,7 +154,8 @@ static void queue_start(struct op *op)
 		code = staging_begin(op);
 	}
 	if (code) {
-		comm_fail(op->comm, 0, code, "rank %d: %s", op->comm->rank, error_text());
+		comm_fail(op->comm, 0, code, "%s: %s", comm_own_name(op->comm, &name),
+			  error_text());
 		return;
 	}
 	engine_begin(op);

@@ -45,7 +45,7 @@ const struct recorded *recorder_find(const struct comm *comm, uint64_t number,
 
 /* -------------------------------------------------------------------------- in words -- */
 
-void recorder_describe(const struct recorded *op, char *text, size_t size)
+void recorder_describe(const struct comm *comm, const struct recorded *op, char *text, size_t size)
 {
 	const struct call call = {
 		.args = {.kind = op->kind,
@@ -57,19 +57,19 @@ void recorder_describe(const struct recorded *op, char *text, size_t size)
 		.signature = {{op->meta[0], op->meta[1]}},
 	};
 
-	call_describe(&call, text, size);
+	call_describe(comm, &call, text, size);
 }
 
 /* " number 7, allreduce of 10 float32 (sum), running for 3.2 s;".  The text has room for five of them. */
-static size_t recorder_name(const struct recorded *op, uint64_t number, int64_t now, char *text,
-			    size_t size)
+static size_t recorder_name(const struct comm *comm, const struct recorded *op, uint64_t number,
+			    int64_t now, char *text, size_t size)
 {
 	const int64_t since = op->ended_us     ? op->ended_us
 			      : op->started_us ? op->started_us
 					       : op->issued_us;
 	char what[160];
 
-	recorder_describe(op, what, sizeof(what));
+	recorder_describe(comm, op, what, sizeof(what));
 	return (size_t)snprintf(text, size, " number %llu, %s, %s %.3g s%s",
 				(unsigned long long)number, what,
 				op->ended_us     ? "done"
@@ -85,6 +85,7 @@ static void recorder_log(struct comm *comm, int loud)
 	const uint64_t newest = comm->issued, before = recorder_before(comm);
 	const struct recorded *op, *last = NULL;
 	const struct op *from = NULL;
+	struct rank_name name;
 	uint64_t undone = 0, done = 0;
 	char text[800] = "";
 	size_t at = 0;
@@ -94,19 +95,19 @@ static void recorder_log(struct comm *comm, int loud)
 			last = op;
 			done = n;
 		} else if (undone++ < RECORDER_NAMED)
-			at += recorder_name(op, n, now, text + at, sizeof(text) - at);
+			at += recorder_name(comm, op, n, now, text + at, sizeof(text) - at);
 	if (!undone)
 		return;
 	if (undone > RECORDER_NAMED)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, " ...;");
 	if (last) {
 		at += (size_t)snprintf(text + at, sizeof(text) - at, " the last that is done:");
-		at += recorder_name(last, done, now, text + at, sizeof(text) - at);
+		at += recorder_name(comm, last, done, now, text + at, sizeof(text) - at);
 	}
 	text[at - 1] = '\0';
-	(loud ? log_warn : log_info)("rank %d: %llu of the last %llu operations of the failed "
+	(loud ? log_warn : log_info)("%s: %llu of the last %llu operations of the failed "
 				     "communicator are not done:%s",
-				     comm->rank, (unsigned long long)undone,
+				     comm_own_name(comm, &name), (unsigned long long)undone,
 				     (unsigned long long)(newest - before), text);
 }
 

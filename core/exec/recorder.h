@@ -73,7 +73,7 @@ const struct recorded *recorder_find(const struct comm *comm, uint64_t number,
 /* The backend has ended the operations after number `before` up to comm->finished. */
 void recorder_end_all(struct comm *comm, uint64_t before);
 /* Writes "allreduce of 10 float32 (sum)" or "recv of 4 int32 from rank 2 with tag 7". */
-void recorder_describe(const struct recorded *op, char *text, size_t size);
+void recorder_describe(const struct comm *comm, const struct recorded *op, char *text, size_t size);
 
 /*
  * The first communicator on its context was made: warns if the option `dump` names no directory in which this

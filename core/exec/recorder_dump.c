@@ -166,7 +166,7 @@ static void dump_add_op(struct dump *dump, const struct comm *comm, uint64_t num
 	const int p2p = kind_is_p2p(op->kind);
 	char what[160];
 
-	recorder_describe(op, what, sizeof(what));
+	recorder_describe(comm, op, what, sizeof(what));
 	dump_add(dump, "%llu", (unsigned long long)number);
 	dump_add_number(dump, kind_is_collective(op->kind) && !comm->native, op->seq_or_tag + 1LL);
 	dump_add(dump, " %s %s", kind_is_valid(op->kind) ? kind_name(op->kind) : "await",
@@ -184,13 +184,14 @@ static void dump_add_op(struct dump *dump, const struct comm *comm, uint64_t num
 }
 
 /* The columns are those of an operation; the message has no number and begins at once. */
-static void dump_add_message(struct dump *dump, const struct message_record *record)
+static void dump_add_message(struct dump *dump, const struct comm *comm,
+			     const struct message_record *record)
 {
 	const struct message_args *a = &record->args;
 	const size_t size = coll_dtype_size(a->dtype);
 	char what[160];
 
-	message_describe(a, what, sizeof(what));
+	message_describe(comm, a, what, sizeof(what));
 	dump_add(dump, "- - %s %s - %zu %zu %d %d %s",
 		 a->kind == COLL_KIND_SEND ? "isend" : "irecv", coll_dtype_name(a->dtype), a->count,
 		 a->count * size, a->peer, a->tag,
@@ -249,7 +250,7 @@ static void dump_fill(struct dump *dump, struct comm *comm)
 	for (uint64_t n = recorder_before(comm) + 1; (op = recorder_find(comm, n, &from)); n++)
 		dump_add_op(dump, comm, n, op);
 	for (uint64_t n = 0; (message = message_recorder_at(comm, n)); n++)
-		dump_add_message(dump, message);
+		dump_add_message(dump, comm, message);
 }
 
 /* -------------------------------------------------------------------------- the file -- */
@@ -293,15 +294,16 @@ static int dump_make(struct comm *comm, int directory, char name[DUMP_NAME_SIZE]
 void recorder_dump(struct comm *comm, const char *path, int loud)
 {
 	char name[DUMP_NAME_SIZE] = "";
+	struct rank_name own;
 	int directory = dump_open_directory(path);
 
 	if (directory < 0)
 		return; /* recorder_check_dump has warned */
 	if (dump_make(comm, directory, name))
-		log_warn("rank %d cannot write its last operations to '%s/%s': %s", comm->rank,
-			 path, name, error_text());
+		log_warn("%s cannot write its last operations to '%s/%s': %s",
+			 comm_own_name(comm, &own), path, name, error_text());
 	else
-		(loud ? log_warn : log_info)("rank %d has written its last operations to '%s/%s'",
-					     comm->rank, path, name);
+		(loud ? log_warn : log_info)("%s has written its last operations to '%s/%s'",
+					     comm_own_name(comm, &own), path, name);
 	close(directory);
 }

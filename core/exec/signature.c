@@ -14,6 +14,7 @@
 #include "schedule/algo.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /*
  * Values of the operation beyond the built-in ones.  Pre-multiplied sums may differ from rank to rank.  The
@@ -135,12 +136,14 @@ static const char *signature_plain_name(int kind)
 				    : kind_name(kind);
 }
 
-void signature_describe(const struct signature *signature, char *text, size_t size)
+void signature_describe(const struct comm *comm, const struct signature *signature, char *text,
+			size_t size)
 {
 	int kind = signature_kind(signature->meta);
 	int op = (int)(signature->meta[0] >> 16 & 0xffff);
 	int root = (int)(signature->meta[0] >> 40);
-	char reduction[96] = "", from[32] = "", count[40] = "";
+	char reduction[96] = "", from[64] = "", count[40] = "";
+	struct rank_name name;
 
 	if (kind == COLL_KIND_BARRIER || !kind_is_valid(kind)) {
 		snprintf(text, size, "%s", signature_plain_name(kind));
@@ -153,7 +156,8 @@ void signature_describe(const struct signature *signature, char *text, size_t si
 	if (kind_reduces(kind))
 		signature_redop_name(op, reduction, sizeof(reduction));
 	if (kind_has_root(kind))
-		snprintf(from, sizeof(from), " with root %d", root);
+		snprintf(from, sizeof(from), " with root %s",
+			 comm_rank_name(comm, root, &name) + strlen("rank "));
 	if (kind < COLL_KIND_ALLGATHERV || kind > COLL_KIND_SCATTERV)
 		snprintf(count, sizeof(count), "%llu ",
 			 (unsigned long long)signature_count_of(signature->meta));
@@ -161,20 +165,18 @@ void signature_describe(const struct signature *signature, char *text, size_t si
 		 coll_dtype_name(signature_dtype(signature->meta)), reduction, from);
 }
 
-void call_describe(const struct call *call, char *text, size_t size)
+void call_describe(const struct comm *comm, const struct call *call, char *text, size_t size)
 {
 	const coll_args_t *a = &call->args;
 	const char *way = a->kind == COLL_KIND_RECV ? "from" : "to";
-	char peer[32] = "any rank";
+	struct rank_name name;
 
 	if (!kind_is_p2p(a->kind)) {
-		signature_describe(&call->signature, text, size);
+		signature_describe(comm, &call->signature, text, size);
 		return;
 	}
-	if (a->root != COLL_ANY_SOURCE)
-		snprintf(peer, sizeof(peer), "rank %d", a->root);
 	snprintf(text, size, "%s of %zu %s %s %s with tag %u", call->kind->name, a->count,
-		 coll_dtype_name(a->dtype), way, peer, a->tag);
+		 coll_dtype_name(a->dtype), way, comm_rank_name(comm, a->root, &name), a->tag);
 }
 
 const char *signature_algorithm(const struct signature *signature)

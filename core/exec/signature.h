@@ -25,7 +25,8 @@ uint64_t signature_dtype_bits(coll_dtype_t dtype);
 /* The type in a signature's meta[0] and meta[1]. */
 coll_dtype_t signature_dtype(const uint64_t *meta);
 /* Writes "allreduce of 10 float32 (sum)". */
-void signature_describe(const struct signature *signature, char *text, size_t size);
+void signature_describe(const struct comm *comm, const struct signature *signature, char *text,
+			size_t size);
 /* The name of the algorithm in a signature. */
 const char *signature_algorithm(const struct signature *signature);
 

@@ -377,15 +377,16 @@ static void staging_name_site(const void *site, char *text, size_t size)
 static void staging_log(const struct comm *comm, int kind, const void *place, size_t from,
 			size_t to)
 {
+	struct rank_name name;
 	char site[256];
 
 	staging_name_site(place, site, sizeof(site));
 	log_warn(
-		"rank %d: %s over backend '%s' copies %zu bytes from and %zu bytes to CUDA memory "
+		"%s: %s over backend '%s' copies %zu bytes from and %zu bytes to CUDA memory "
 		"through host memory, which is slow; 'enable_gpu_fallback = no' makes it an error; "
 		"later ones of this call%s are only counted",
-		comm->rank, staging_kind_name(kind), comm->context->plugin->backend.name, from, to,
-		site);
+		comm_own_name(comm, &name), staging_kind_name(kind),
+		comm->context->plugin->backend.name, from, to, site);
 }
 
 /* Warns of the first operation of each call site; the others are counted, since a program may stage each step. */

@@ -43,9 +43,10 @@ void staging_copy_ready(struct op *op, int step)
 /* The communicator fails with this message when the transport has moved. */
 static void staging_copy_failed(struct comm *comm, int code)
 {
+	struct rank_name name;
 	char text[640];
 
-	snprintf(text, sizeof(text), "rank %d: %s", comm->rank, error_text());
+	snprintf(text, sizeof(text), "%s: %s", comm_own_name(comm, &name), error_text());
 	comm_set_pending(comm, code, text);
 }
 

@@ -17,7 +17,7 @@ void stall_check_left(struct comm *comm)
 {
 	uint8_t *from = calloc((size_t)comm->nranks, 1);
 	char what[160] = "";
-	struct rank_name name;
+	struct rank_name name, own;
 	struct untaken untaken;
 
 	if (from && stall_mark_awaited(comm, from))
@@ -25,12 +25,12 @@ void stall_check_left(struct comm *comm)
 			if (from[r] && comm->peer_state[r] == PEER_LEFT) {
 				if (comm_compare_last_calls(comm, r))
 					break;
-				call_describe(&comm->head->call, what, sizeof(what));
+				call_describe(comm, &comm->head->call, what, sizeof(what));
 				comm_fail(comm, 0, COLL_ERR_PEER_LOST,
-					  "%s destroyed its communicator while rank %d still waits "
+					  "%s destroyed its communicator while %s still waits "
 					  "for it in %s%s",
-					  comm_rank_name(comm, r, &name), comm->rank, what,
-					  stall_untaken(comm, &untaken));
+					  comm_rank_name(comm, r, &name), comm_own_name(comm, &own),
+					  what, stall_untaken(comm, &untaken));
 				break;
 			}
 	free(from);
@@ -39,18 +39,19 @@ void stall_check_left(struct comm *comm)
 void stall_check_left_native(struct comm *comm)
 {
 	char what[160];
-	struct rank_name name;
+	struct rank_name name, own;
 
 	if (!comm->compare || !comm->seq || !native_busy(comm) || comm->leaving)
 		return;
 	for (int r = 0; r < comm->nranks; r++)
 		if (comm->peer_state[r] == PEER_LEFT && compare_lacks(comm, r, comm->seq - 1)) {
 			native_describe(comm, what, sizeof(what));
-			comm_fail(comm, 0, COLL_ERR_PEER_LOST,
-				  "%s destroyed its communicator while rank %d still waits for it: "
-				  "rank %d has called %u collectives, rank %d only %u; %s",
-				  comm_rank_name(comm, r, &name), comm->rank, comm->rank, comm->seq,
-				  r, comm->compare->number[r], what);
+			comm_fail(
+				comm, 0, COLL_ERR_PEER_LOST,
+				"%s destroyed its communicator while %s still waits for it: %s has "
+				"called %u collectives, %s only %u; %s",
+				comm_rank_name(comm, r, &name), comm_own_name(comm, &own), own.text,
+				comm->seq, name.text, comm->compare->number[r], what);
 			return;
 		}
 }
@@ -90,7 +91,7 @@ static int stall_can_ask(const struct comm *comm)
 static struct position stall_position(const struct comm *comm)
 {
 	const struct op *op = comm->head;
-	struct position p = {.hashes = compare_hashes(comm), .kind = -1};
+	struct position p = {.hashes = compare_hashes(comm), .kind = POSITION_NONE};
 
 	if (comm->native) {
 		stall_newest(comm, &p);
@@ -147,13 +148,14 @@ void stall_take_position(struct comm *comm, int peer, const struct position *pos
 
 static void stall_warn(const struct comm *comm, int64_t idle_us)
 {
+	struct rank_name name;
 	struct untaken untaken;
 	char what[160], ranks[1024];
 
 	stall_describe_own(comm, what, sizeof(what));
 	stall_describe_ranks(comm, ranks, sizeof(ranks));
-	log_warn("rank %d waits in %s, and nothing has moved for %.3g s%s%s", comm->rank, what,
-		 (double)idle_us / 1e6, ranks, stall_untaken(comm, &untaken));
+	log_warn("%s waits in %s, and nothing has moved for %.3g s%s%s", comm_own_name(comm, &name),
+		 what, (double)idle_us / 1e6, ranks, stall_untaken(comm, &untaken));
 }
 
 /* ---------------------------------------------------------------------- timing out -- */
@@ -195,13 +197,13 @@ static void stall_time_out_native(struct comm *comm, int64_t timeout_us)
 {
 	char what[160], behind[512] = "; without a companion (option `companion`) nobody knows "
 				      "which ranks are missing: read the messages of the others";
+	struct rank_name name;
 
 	stall_describe_own(comm, what, sizeof(what));
 	if (stall_can_ask(comm))
 		stall_describe_behind(comm, behind, sizeof(behind));
-	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
-		  "rank %d: %s timed out: nothing has moved for %.3g s%s", comm->rank, what,
-		  (double)timeout_us / 1e6, behind);
+	comm_fail(comm, 0, COLL_ERR_TIMEOUT, "%s: %s timed out: nothing has moved for %.3g s%s",
+		  comm_own_name(comm, &name), what, (double)timeout_us / 1e6, behind);
 }
 
 /*
@@ -236,12 +238,12 @@ void stall_describe_missing(struct comm *comm, int asked, char *text, size_t siz
 static void stall_time_out(struct comm *comm, int64_t timeout_us)
 {
 	char what[160], missing[640];
+	struct rank_name name;
 
 	stall_describe_missing(comm, 1, missing, sizeof(missing));
 	stall_describe_own(comm, what, sizeof(what));
-	comm_fail(comm, 0, COLL_ERR_TIMEOUT,
-		  "rank %d: %s timed out: nothing has moved for %.3g s%s", comm->rank, what,
-		  (double)timeout_us / 1e6, missing);
+	comm_fail(comm, 0, COLL_ERR_TIMEOUT, "%s: %s timed out: nothing has moved for %.3g s%s",
+		  comm_own_name(comm, &name), what, (double)timeout_us / 1e6, missing);
 }
 
 /* ------------------------------------------------------------------------- a wait -- */

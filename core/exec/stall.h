@@ -13,6 +13,9 @@
 
 struct op;
 
+/* Values of a position's kind that are no COLL_KIND_*: for the last two `tag` is COLL_ANY_TAG or the program's tag. */
+enum { POSITION_NONE = -1, POSITION_PROBE = -2, POSITION_IRECV = -3 };
+
 /*
  * Where a rank is: its oldest operation that is not finished; of a backend without a transport, which may have
  * finished any of them, the newest.
@@ -21,8 +24,8 @@ struct position {
 	uint64_t meta[2];     /* its signature */
 	struct hashes hashes; /* of its collectives */
 	uint32_t seq;         /* the operation's number, if it is a collective */
-	int32_t kind;         /* COLL_KIND_*, or -1: the rank has no operation */
-	int32_t peer;         /* of a send or recv */
+	int32_t kind; /* COLL_KIND_* or POSITION_*; POSITION_NONE: the rank has no operation */
+	int32_t peer; /* of a send or recv */
 	uint32_t tag;
 };
 

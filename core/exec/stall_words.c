@@ -55,9 +55,9 @@ void stall_describe_own(const struct comm *comm, char *text, size_t size)
 	if (comm->native && native_busy(comm))
 		native_describe(comm, text, size);
 	else if (comm->head)
-		call_describe(&comm->head->call, text, size);
+		call_describe(comm, &comm->head->call, text, size);
 	else
-		message_describe(&comm->waited->args, text, size);
+		message_describe(comm, &comm->waited->args, text, size);
 	/* Ranks whose buffers lie in other memory call in the other sequence (pair.h). */
 	used = strlen(text);
 	if (comm->pair && (!comm->native || comm->host_issued))
@@ -70,6 +70,7 @@ static void stall_see_untaken(void *user, const struct unexpected *e)
 	struct untaken *untaken = user;
 	const struct comm *comm = untaken->comm;
 	const struct signature signature = {{e->header.meta[0], e->header.meta[1]}};
+	struct rank_name name;
 	char what[160], which[48];
 
 	if (untaken->text[0] || e->header.tag & MATCH_CONTROL || comm->to_comm_rank[e->peer] < 0)
@@ -80,7 +81,7 @@ static void stall_see_untaken(void *user, const struct unexpected *e)
 		snprintf(what, sizeof(what), "isend of %llu bytes",
 			 (unsigned long long)e->header.len);
 	else
-		signature_describe(&signature, what, sizeof(what));
+		signature_describe(comm, &signature, what, sizeof(what));
 	if (comm_tag_is_loose(e->header.tag))
 		snprintf(which, sizeof(which), "with tag %llu",
 			 (unsigned long long)e->header.meta[1]);
@@ -90,8 +91,8 @@ static void stall_see_untaken(void *user, const struct unexpected *e)
 		snprintf(which, sizeof(which), "as collective number %u",
 			 ((unsigned)(e->header.tag >> TAG_SEQ_SHIFT) & TAG_SEQ_MASK) + 1);
 	snprintf(untaken->text, sizeof(untaken->text),
-		 "; rank %d has called %s %s, for which nothing waits here",
-		 comm->to_comm_rank[e->peer], what, which);
+		 "; %s has called %s %s, for which nothing waits here",
+		 comm_rank_name(comm, comm->to_comm_rank[e->peer], &name), what, which);
 }
 
 const char *stall_untaken(const struct comm *comm, struct untaken *untaken)
@@ -107,13 +108,15 @@ const char *stall_untaken(const struct comm *comm, struct untaken *untaken)
 void stall_list_ranks(const struct comm *comm, const uint8_t *marks, int mark, char *text,
 		      size_t size)
 {
+	struct rank_name name;
 	size_t at = 0;
 
 	snprintf(text, size, "none");
 	for (int r = 0; r < comm->nranks && at < size; r++)
 		if (marks[r] == mark)
-			at += (size_t)snprintf(text + at, size - at, "%s%d", at ? ", " : "rank ",
-					       r);
+			at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "",
+					       comm_rank_name(comm, r, &name) +
+						       (at ? strlen("rank ") : 0));
 }
 
 void stall_describe_awaited(const struct comm *comm, char *text, size_t size)
@@ -142,61 +145,84 @@ static void stall_describe_heard(uint64_t heard, char *text, size_t size)
 }
 
 /* "last called barrier as collective number 7": of a backend that may have finished it. */
-static void stall_describe_newest(const struct position *p, char *text, size_t size)
+static void stall_describe_newest(const struct comm *comm, const struct position *p, char *text,
+				  size_t size)
 {
 	const struct signature signature = {{p->meta[0], p->meta[1]}};
+	struct rank_name name;
 	char call[160];
 
-	signature_describe(&signature, call, sizeof(call));
+	signature_describe(comm, &signature, call, sizeof(call));
 	if (p->kind < 0)
 		snprintf(text, size, "has called nothing yet");
 	else if (kind_is_collective(p->kind))
 		snprintf(text, size, "last called %s as collective number %u", call, p->seq + 1);
 	else
-		snprintf(text, size, "last called %s %s rank %d, after %u collectives",
-			 kind_name(p->kind), p->kind == COLL_KIND_RECV ? "from" : "to", p->peer,
-			 p->hashes.number);
+		snprintf(text, size, "last called %s %s %s, after %u collectives",
+			 kind_name(p->kind), p->kind == COLL_KIND_RECV ? "from" : "to",
+			 comm_rank_name(comm, p->peer, &name), p->hashes.number);
+}
+
+/* "waits in coll_probe of a message from any rank with tag 7" */
+static void stall_describe_loose(const struct comm *comm, const struct position *p, char *text,
+				 size_t size)
+{
+	struct rank_name name;
+	char tag[32] = "any tag";
+
+	if ((int32_t)p->tag != COLL_ANY_TAG)
+		snprintf(tag, sizeof(tag), "tag %d", (int32_t)p->tag);
+	snprintf(text, size, "waits in %s from %s with %s",
+		 p->kind == POSITION_PROBE ? "coll_probe of a message" : "coll_irecv",
+		 comm_rank_name(comm, p->peer, &name), tag);
 }
 
 /* "waits in barrier as collective number 7" */
-static void stall_describe_position(const struct position *p, char *text, size_t size)
+static void stall_describe_position(const struct comm *comm, const struct position *p, char *text,
+				    size_t size)
 {
 	const struct signature signature = {{p->meta[0], p->meta[1]}};
+	struct rank_name name;
 	char call[160];
 
+	if (p->kind == POSITION_PROBE || p->kind == POSITION_IRECV) {
+		stall_describe_loose(comm, p, text, size);
+		return;
+	}
 	if (p->kind < 0) {
 		snprintf(text, size, "has called %u collectives and waits in none",
 			 p->hashes.number);
 		return;
 	}
-	signature_describe(&signature, call, sizeof(call));
+	signature_describe(comm, &signature, call, sizeof(call));
 	if (kind_is_collective(p->kind))
 		snprintf(text, size, "waits in %s as collective number %u", call, p->seq + 1);
-	else if (p->kind == COLL_KIND_RECV && p->peer < 0)
-		snprintf(text, size, "waits in recv from any rank with tag %u", p->tag);
 	else
-		snprintf(text, size, "waits in %s %s rank %d with tag %u", kind_name(p->kind),
-			 p->kind == COLL_KIND_RECV ? "from" : "to", p->peer, p->tag);
+		snprintf(text, size, "waits in %s %s %s with tag %u", kind_name(p->kind),
+			 p->kind == COLL_KIND_RECV ? "from" : "to",
+			 comm_rank_name(comm, p->peer, &name), p->tag);
 }
 
 static void stall_describe_rank(const struct comm *comm, int rank, char *text, size_t size)
 {
+	struct rank_name name;
 	char what[224];
 
+	comm_rank_name(comm, rank, &name);
 	if (comm->answered[rank] && comm->positions) {
 		if (comm->native)
-			stall_describe_newest(&comm->positions[rank], what, sizeof(what));
+			stall_describe_newest(comm, &comm->positions[rank], what, sizeof(what));
 		else
-			stall_describe_position(&comm->positions[rank], what, sizeof(what));
-		snprintf(text, size, "rank %d %s", rank, what);
+			stall_describe_position(comm, &comm->positions[rank], what, sizeof(what));
+		snprintf(text, size, "%s %s", name.text, what);
 	} else if (comm->peer_state[rank] == PEER_LEFT) {
-		snprintf(text, size, "rank %d has destroyed its communicator", rank);
+		snprintf(text, size, "%s has destroyed its communicator", name.text);
 	} else if (comm->heard[rank]) {
 		stall_describe_heard(comm->heard[rank], what, sizeof(what));
-		snprintf(text, size, "rank %d does not answer, and was last heard from in %s", rank,
+		snprintf(text, size, "%s does not answer, and was last heard from in %s", name.text,
 			 what);
 	} else {
-		snprintf(text, size, "rank %d does not answer, and was never heard from", rank);
+		snprintf(text, size, "%s does not answer, and was never heard from", name.text);
 	}
 }
 
@@ -240,7 +266,7 @@ void stall_list_behind(const struct comm *comm, char *text, size_t size)
 void stall_describe_ranks(const struct comm *comm, char *text, size_t size)
 {
 	size_t at = 0;
-	char one[288];
+	char one[352];
 
 	text[0] = '\0';
 	for (int answered = 0; answered < 2; answered++)

@@ -133,9 +133,10 @@ int stream_order_wait(struct comm *comm, const char *what, void *stream, uint64_
 void stream_order_hold(struct comm *comm, int kind, void *stream, uint64_t number)
 {
 	int code = order_hold(comm->order, kind_name(kind), stream, number);
+	struct rank_name name;
 
 	if (code)
-		comm_fail(comm, 0, code, "rank %d: %s", comm->rank, error_text());
+		comm_fail(comm, 0, code, "%s: %s", comm_own_name(comm, &name), error_text());
 }
 
 /* ------------------------------------------------------------------------ groups -- */
@@ -161,12 +162,13 @@ static int order_group_stream(struct op *first, const struct op *op, uint64_t la
 	void *stream = op->call.args.stream;
 	const char *what = kind_name(op->call.args.kind);
 	struct stream_event *event;
+	struct rank_name name;
 	int code = caller_stream_check(what, stream);
 
 	if (!code)
 		code = stream_event_record(&comm->order->spare, what, stream, &event);
 	if (code) {
-		comm_fail(comm, 0, code, "rank %d: %s", comm->rank, error_text());
+		comm_fail(comm, 0, code, "%s: %s", comm_own_name(comm, &name), error_text());
 		return code;
 	}
 	event->next = first->stream_events;
@@ -210,6 +212,7 @@ static void order_take_first(struct op *op)
 int stream_order_gated(struct op *op)
 {
 	struct comm *comm = op->comm;
+	struct rank_name name;
 	char what[160];
 
 	while (op->stream_events) {
@@ -218,9 +221,9 @@ int stream_order_gated(struct op *op)
 		if (code == COLL_IN_PROGRESS)
 			return 1;
 		if (code) {
-			call_describe(&op->call, what, sizeof(what));
-			comm_fail(comm, 0, code, "rank %d: %s cannot start: %s", comm->rank, what,
-				  error_text());
+			call_describe(comm, &op->call, what, sizeof(what));
+			comm_fail(comm, 0, code, "%s: %s cannot start: %s",
+				  comm_own_name(comm, &name), what, error_text());
 			return 1;
 		}
 		order_take_first(op);

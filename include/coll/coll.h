@@ -96,8 +96,9 @@
  *                Every such wait ends after a timeout without progress (`timeout`, `init_timeout`
  *                or `destroy_timeout` of coll_config_t or coll.conf).  So do coll_test() and
  *                coll_event_query() in a loop.  Long before, after `stall_after` (2 s), a waiting
- *                rank asks the others where they are: calls that can never meet become
- *                COLL_ERR_MISMATCH, else a warning line names the ranks that are behind.
+ *                rank asks the others where they are: collectives that can never meet become
+ *                COLL_ERR_MISMATCH, else a warning line names the ranks that are behind, and
+ *                where each waits.  Receives that wait for each other end after the timeout.
  *                A backend may have to connect to a peer before it can take more work: with nccl a
  *                call after the first call between two ranks waits for the peer, at most
  *                init_timeout, and until an abort.
@@ -691,7 +692,8 @@ enum { COLL_SPLIT_NOCOLOR = -1 };
  * config    NULL, or coll_config_t.timeout_ms of the new communicator; its other fields are not set.
  * Blocks    Until all ranks of `comm` have called it: the call is collective.  In a group the call
  *           returns at once, and coll_group_end() blocks and fills in *newcomm; so one thread can
- *           split for all ranks of coll_comm_init_all().
+ *           split for all ranks of coll_comm_init_all().  coll_comm_dup() and coll_comm_isplit()
+ *           on other ranks meet this call: coll_comm_dup() counts as colour 0 and key 0.
  * Errors    COLL_ERR_PEER_LOST: a rank has died, and the text has its number.  Some ranks may have
  *           succeeded by then.  Their new communicator fails at once if one of its ranks could not
  *           make it, so that no rank waits there for another.  COLL_ERR_UNSUPPORTED: the
@@ -1123,7 +1125,8 @@ COLL_API coll_result_t coll_group_start(void);
  *
  * Blocks    Only if the group has splits (coll_comm_split).
  * Returns   COLL_SUCCESS, or the first error that came up when the operations began or in a split.
- *           An operation whose own call returned an error is not part of the group.
+ *           An operation whose own call returned an error is not part of the group: only that
+ *           call reports the error, and coll_group_end() may return COLL_SUCCESS without it.
  * Errors    COLL_ERR_INVALID_USAGE: the thread has no open group.
  */
 COLL_API coll_result_t coll_group_end(void);

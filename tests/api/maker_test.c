@@ -51,7 +51,7 @@ static void test_no_rank(void)
 	}
 	ok(ranks_reap(pid, ranks_now() + 60, &status) && WIFEXITED(status) && WEXITSTATUS(status),
 	   "the maker has no rank: the others have a timeout");
-	has_str(text, "the maker of the unique id, usually rank 0, of 2 has not been heard from",
+	has_str(text, "the maker of the unique id (usually rank 0) of 2 has not been heard from",
 		"which says whom they miss");
 	munmap(text, RANKS_TEXT);
 }

@@ -120,6 +120,19 @@ static void test_silent(void)
 	}
 	is_int(threads(), before, "the thread ends with the answer");
 	close(server);
+	unsetenv("COLL_ROOT");
+	unsetenv("COLL_RANK");
+	unsetenv("COLL_WORLD_SIZE");
+	setenv("RANK", "1", 1);
+	setenv("WORLD_SIZE", "2", 1);
+	setenv("MASTER_ADDR", "no host", 1);
+	setenv("MASTER_PORT", "1234", 1);
+	start(&took);
+	ok(strstr(coll_get_last_error(NULL), "(host: MASTER_ADDR; port: a hash of") != NULL,
+	   "the variables that give the address: %s", coll_get_last_error(NULL));
+	unsetenv("RANK");
+	setenv("COLL_RANK", "1", 1);
+	setenv("COLL_WORLD_SIZE", "2", 1);
 	setenv("COLL_ROOT", "localhost:4711", 1);
 	start(&took);
 	ok(strstr(coll_get_last_error(NULL), "rank 0") != NULL, "a name in /etc/hosts is found: %s",

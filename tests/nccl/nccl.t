@@ -185,9 +185,13 @@ check "coll_backend_available: library" sh -c \
 # A program whose data is in host memory.
 status=0
 COLL_BACKEND=nccl timeout 60 "$build/tests/examples/hello" >"$dir/out" 2>&1 || status=$?
-check "host memory: refused" test $status -ne 0
-has "host memory: in a sentence that says what to do" "$dir/out" \
-    "host memory, which backend 'nccl' does not take.*COLL_BACKEND"
+is "host memory: a program that knows nothing of devices runs" "$status $(cat "$dir/out")" \
+    "0 rank 0: the sum of all ranks is 0, backend nccl"
+status=0
+COLL_COMPANION=none COLL_BACKEND=nccl timeout 60 "$build/tests/examples/hello" >"$dir/out" 2>&1 || status=$?
+check "host memory without a companion: refused" test $status -ne 0
+has "host memory without a companion: in a sentence that says what to do" "$dir/out" \
+    "host memory, which backend 'nccl' does not take.*companion"
 
 # ------------------------------------------------------- other versions, other ways
 

@@ -446,7 +446,8 @@ static void test_arguments(void)
 	is_int(bootstrap_open_id(&bootstrap, NULL, 1, 2, NULL, LONG_MS), COLL_ERR_INVALID_ARGUMENT,
 	       "no id");
 	for (size_t i = 0; i < sizeof(bad_roots) / sizeof(bad_roots[0]); i++) {
-		ok(bootstrap_open_root(&bootstrap, bad_roots[i], NULL, 0, 1, 2, NULL, LONG_MS) != 0,
+		ok(bootstrap_open_root(&bootstrap, bad_roots[i], "COLL_ROOT", NULL, 0, 1, 2, NULL,
+				       LONG_MS) != 0,
 		   "root '%s'", bad_roots[i]);
 		has_str(error_text(), bad_roots[i], "the error shows it");
 	}
@@ -497,8 +498,8 @@ static void test_port_busy(void)
 	    getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
 		bail_out("cannot listen: %s", strerror(errno));
 	snprintf(root, sizeof(root), "127.0.0.1:%d", ntohs(sa.sin_port));
-	is_int(bootstrap_open_root(&bootstrap, root, NULL, 0, 0, 2, NULL, LONG_MS), COLL_ERR_SYSTEM,
-	       "a port in use");
+	is_int(bootstrap_open_root(&bootstrap, root, "COLL_ROOT", NULL, 0, 0, 2, NULL, LONG_MS),
+	       COLL_ERR_SYSTEM, "a port in use");
 	has_str(error_text(), root, "it is named");
 	close(fd);
 }
@@ -515,7 +516,7 @@ static int warnings_of(const char *host, const char *key)
 	if (pipe(fd) || saved < 0 || dup2(fd[1], 2) < 0)
 		bail_out("cannot redirect stderr");
 	close(fd[1]);
-	is_int(bootstrap_open_root(&bootstrap, root, key, key != NULL, 0, 2, NULL, 1),
+	is_int(bootstrap_open_root(&bootstrap, root, "COLL_ROOT", key, key != NULL, 0, 2, NULL, 1),
 	       COLL_ERR_TIMEOUT, "rank 1 never comes to %s", root);
 	dup2(saved, 2);
 	close(saved);

@@ -69,8 +69,9 @@ __attribute__((unused)) static struct rank_result rank_run(const struct rank_arg
 		result.code = bootstrap_open_id(&bootstrap, a->id, rank, a->nranks,
 						a->interface_name, a->timeout_ms);
 	else
-		result.code = bootstrap_open_root(&bootstrap, a->root, a->key, a->key != NULL, rank,
-						  a->nranks, a->interface_name, a->timeout_ms);
+		result.code = bootstrap_open_root(&bootstrap, a->root, "COLL_ROOT", a->key,
+						  a->key != NULL, rank, a->nranks,
+						  a->interface_name, a->timeout_ms);
 	if (result.code == 0 && a->work != NULL)
 		result.code = a->work(bootstrap, a->arg);
 	if (result.code)

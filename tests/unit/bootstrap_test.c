@@ -454,7 +454,7 @@ static void test_children_secret(const char *key)
 	char id[COLL_UNIQUE_ID_SIZE];
 	const int ranks[] = {0};
 
-	if (bootstrap_open_root(&parent, "", key, key != NULL, 0, 1, NULL, LONG_MS) ||
+	if (bootstrap_open_root(&parent, "", "COLL_ROOT", key, key != NULL, 0, 1, NULL, LONG_MS) ||
 	    bootstrap_open_shrunk(&child, parent, ranks, 0, 1, 1))
 		bail_out("%s", error_text());
 	is_int(bootstrap_key_is_secret(child), key != NULL,

@@ -82,7 +82,7 @@ static int is_recorded(struct rig *rig, uint64_t number, uint64_t count, int end
 
 	if (!op)
 		return 0;
-	recorder_describe(op, text, sizeof(text));
+	recorder_describe(rig->comm, op, text, sizeof(text));
 	snprintf(want, sizeof(want), "allreduce of %d int32 (sum)", (int)count);
 	return !strcmp(text, want) && op->issued_us && op->started_us >= op->issued_us &&
 	       (ended ? op->ended_us >= op->started_us : !op->ended_us);

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * names_test.c - texts about ranks.  In a communicator made by split they tell both numbers of a rank; and they tell
+ * in which receive or probe a rank waits.
+ *
+ * The ranks are threads.  Ranks 1 to 3 of the world are ranks 0 to 2 of the communicator that fails.  Arguments: the
+ * backends; without any, simulated and tcp.
+ */
+#include "../lib/ranks.h"
+
+enum { NRANKS = 4 };
+
+static const char *backend;
+
+struct scene {
+	int (*fn)(coll_comm_t comm, int rank);
+	int of_world; /* the function runs on the world, of ranks 0 to 2 */
+	char text[RANKS_MAX][RANKS_TEXT];
+};
+
+static char logged[1 << 16];
+
+static void body(struct rank *r)
+{
+	struct scene *scene = r->user;
+	coll_comm_t comm = r->comm;
+	int rank = r->rank;
+
+	if (!scene->of_world) {
+		if (coll_comm_split(r->comm, r->rank > 0, 0, &comm, NULL))
+			rank_fail(r, "%s", coll_get_last_error(NULL));
+		rank--;
+	}
+	if (comm && rank >= 0 && scene->fn(comm, rank))
+		snprintf(scene->text[rank], RANKS_TEXT, "%s", coll_get_last_error(NULL));
+	if (!scene->of_world && comm)
+		coll_comm_destroy(comm);
+}
+
+/* Runs the scene, and reads what it logs. */
+static void run(struct scene *scene, int (*fn)(coll_comm_t comm, int rank))
+{
+	struct ranks_job job = {backend, scene->of_world ? NRANKS - 1 : NRANKS, 0, body, scene};
+	FILE *file = tmpfile();
+	int saved = dup(2);
+
+	scene->fn = fn;
+	memset(scene->text, 0, sizeof(scene->text));
+	if (!file || saved < 0 || dup2(fileno(file), 2) < 0)
+		bail_out("cannot redirect stderr");
+	setenv("COLL_TIMEOUT", "1.5s", 1);
+	setenv("COLL_STALL_AFTER", "0.2s", 1);
+	ranks_ok(&job, "ends");
+	unsetenv("COLL_TIMEOUT");
+	unsetenv("COLL_STALL_AFTER");
+	dup2(saved, 2);
+	close(saved);
+	rewind(file);
+	logged[fread(logged, 1, sizeof(logged) - 1, file)] = '\0';
+	fclose(file);
+}
+
+static void has(const char *text, const char *words, const char *what)
+{
+	if (!ok(strstr(text, words) != NULL, "%s: %s", backend, what))
+		diag("no '%s' in: %s", words, text);
+}
+
+static int barrier(coll_comm_t comm)
+{
+	int code = coll_barrier(comm);
+
+	return code ? code : coll_sync(comm);
+}
+
+/* -------------------------------------------------------------------------- the numbers -- */
+
+/* Ranks 1 and 2 stay away. */
+static int absent(coll_comm_t comm, int rank)
+{
+	if (rank) {
+		ranks_sleep(3);
+		return 0;
+	}
+	return barrier(comm);
+}
+
+static int roots(coll_comm_t comm, int rank)
+{
+	int32_t x = 1;
+	int code = coll_broadcast(&x, &x, 1, COLL_INT32, rank == 2, comm, NULL);
+
+	return code ? code : coll_sync(comm);
+}
+
+static int abort_it(coll_comm_t comm, int rank)
+{
+	return rank == 1 ? coll_comm_abort(comm) : barrier(comm);
+}
+
+/* The message is longer than the receive. */
+static int misfit(coll_comm_t comm, int rank)
+{
+	coll_request_t request = NULL;
+	char bytes[8] = "";
+	int code;
+
+	if (rank == 1)
+		code = coll_isend(bytes, 8, COLL_INT8, 2, 5, comm, &request);
+	else
+		code = coll_irecv(bytes, 4, COLL_INT8, 1, 5, comm, &request);
+	if (!rank) /* nothing comes */
+		return coll_request_free(request);
+	if (!code)
+		code = coll_wait(request);
+	coll_request_free(request);
+	return code;
+}
+
+static void test_numbers(void)
+{
+	static struct scene scene;
+
+	run(&scene, absent);
+	has(logged, "rank 0 (world rank 1) waits in barrier, and nothing", "the waiting rank");
+	has(logged, "rank 1 (world rank 2) does not answer", "a rank that does not answer");
+	has(scene.text[0], "rank 0 (world rank 1): barrier timed out", "the rank whose call ends");
+	has(scene.text[0], "not heard from: rank 1 (world rank 2), 2 (world rank 3);",
+	    "the ranks that are missing");
+	has(logged, "rank 0 (world rank 1): 1 of the last ", "the recorder");
+	run(&scene, roots);
+	has(scene.text[2], "rank 2 (world rank 3) called broadcast", "ranks whose calls differ");
+	has(scene.text[2], "with root 1 (world rank 2)", "the root");
+	run(&scene, abort_it);
+	has(scene.text[0], "rank 1 (world rank 2) aborted the communicator", "who aborts");
+	run(&scene, misfit);
+	has(scene.text[2],
+	    "rank 2 (world rank 3): coll_irecv of 4 int8 from rank 1 (world rank 2) with tag 5: "
+	    "rank 1 (world rank 2) sent 8 bytes",
+	    "a message that does not fit");
+	scene.of_world = 1;
+	run(&scene, absent);
+	has(scene.text[0], "not heard from: rank 1, 2;", "the world has one number");
+	ok(!strstr(logged, "world rank"), "%s: also in warnings", backend);
+	scene.of_world = 0;
+}
+
+/* ----------------------------------------------------------------- shrinks that differ -- */
+
+/* Rank 0 excludes rank 2, rank 1 does not, and rank 2 makes no call but destroys its communicator. */
+static int other_lists(coll_comm_t comm, int rank)
+{
+	const int32_t exclude[] = {2};
+	coll_comm_t shrunk = NULL;
+	int code;
+
+	if (rank == 2)
+		return 0;
+	if (rank == 1)
+		ranks_sleep(0.7);
+	code = coll_comm_shrink(comm, exclude, rank == 0, &shrunk, NULL, 0);
+	return shrunk ? 0 : code;
+}
+
+static void test_shrink(void)
+{
+	static struct scene scene;
+
+	run(&scene, other_lists);
+	has(scene.text[0],
+	    "rank 1 (world rank 2) has destroyed its communicator, and has not called it",
+	    "the leader says so of a rank with another list");
+	has(scene.text[1],
+	    "rank 2 (world rank 3) has destroyed its communicator, and has not called it",
+	    "a rank that has left is not gone");
+}
+
+/* ------------------------------------------------------------------------ where ranks are -- */
+
+/* Rank 0 waits for one of two messages that never come; the others are in a barrier. */
+static int any(coll_comm_t comm, int rank)
+{
+	coll_request_t request[2] = {NULL, NULL};
+	char bytes[8];
+	int32_t at;
+	int code;
+
+	if (rank)
+		return barrier(comm);
+	code = coll_irecv(bytes, 4, COLL_INT8, COLL_ANY_SOURCE, COLL_ANY_TAG, comm, &request[0]);
+	if (!code)
+		code = coll_irecv(bytes + 4, 4, COLL_INT8, 1, 6, comm, &request[1]);
+	if (!code)
+		code = coll_wait_any(2, request, -1, &at);
+	coll_request_free(request[0]);
+	coll_request_free(request[1]);
+	return code;
+}
+
+static int probe(coll_comm_t comm, int rank)
+{
+	coll_status_t status = {.size = sizeof(status)};
+
+	return rank ? barrier(comm) : coll_probe(1, 9, comm, &status);
+}
+
+static void test_places(void)
+{
+	static struct scene scene;
+
+	run(&scene, any);
+	has(logged,
+	    "rank 0 (world rank 1) waits in coll_irecv of 4 int8 from any rank with any tag",
+	    "coll_wait_any warns");
+	has(logged, "rank 0 (world rank 1) waits in coll_irecv from any rank with any tag",
+	    "the others know of the receive");
+	run(&scene, probe);
+	has(logged,
+	    "rank 0 (world rank 1) waits in coll_probe of a message from rank 1 (world rank 2) "
+	    "with tag 9;",
+	    "the others know of the probe");
+}
+
+int main(int argc, char **argv)
+{
+	const char *const usual[] = {"simulated", "tcp"};
+	int n = argc > 1 ? argc - 1 : 2;
+
+	for (int i = 0; i < n; i++) {
+		backend = argc > 1 ? argv[i + 1] : usual[i];
+		if (!ranks_can(backend))
+			continue;
+		test_numbers();
+		test_shrink();
+		test_places();
+	}
+	return done_testing();
+}

@@ -60,7 +60,7 @@ static int tcp_ring_map(struct tcp_ring *ring, int fd, uint64_t size)
 }
 
 /* Tells the user once why some pairs of ranks stay on their sockets. */
-static void tcp_ring_tell(struct tcp *t, const char *why)
+static void tcp_ring_offer_tell(struct tcp *t, const char *why)
 {
 	if (t->ring_told)
 		return;
@@ -174,12 +174,12 @@ void tcp_ring_offer(struct tcp *t, struct tcp_conn *conn)
 	used = atomic_fetch_add(&tcp_ring_bytes, size);
 	if (used + size > t->ring_memory) {
 		atomic_fetch_sub(&tcp_ring_bytes, size);
-		tcp_ring_tell(t, "the memory of option tcp.ring_memory is spent");
+		tcp_ring_offer_tell(t, "the memory of option tcp.ring_memory is spent");
 		return;
 	}
 	fd = tcp_ring_file(size);
 	if (fd < 0 || tcp_ring_map(&conn->in, fd, size)) {
-		tcp_ring_tell(t, strerror(errno));
+		tcp_ring_offer_tell(t, strerror(errno));
 		atomic_fetch_sub(&tcp_ring_bytes, size);
 		if (fd >= 0)
 			close(fd);
@@ -228,12 +228,12 @@ int tcp_ring_take(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg)
 
 	if (fd < 0) {
 		if (msg->msg_flags & MSG_CTRUNC)
-			tcp_ring_tell(t, "the process has no free file descriptor");
+			tcp_ring_offer_tell(t, "the process has no free file descriptor");
 		return 0;
 	}
 	fault = conn->out.control ? "it offered shared memory twice" : tcp_ring_check(fd, &size);
 	if (!fault && tcp_ring_map(&conn->out, fd, size))
-		tcp_ring_tell(t, strerror(errno));
+		tcp_ring_offer_tell(t, strerror(errno));
 	close(fd);
 	if (!fault) {
 		tcp_ring_settle(t, conn);

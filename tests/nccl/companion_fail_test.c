@@ -165,7 +165,7 @@ static void aborts_and_ends(struct rank *r)
 	begin(r);
 	if (r->rank == without) {
 		rank_did(r, coll_comm_abort(r->comm), "abort");
-		_exit(0);
+		ranks_vanish();
 	}
 	nccl_fails(r, hang(r, r->comm), COLL_ERR_REMOTE, "aborted the communicator", "sync");
 	atomic_fetch_add(&s->done, 1);

@@ -31,7 +31,7 @@ static void die(struct rank *r)
 		ranks_sleep(0.0001);
 	ranks_sleep(0.0003 * d->moment);
 	d->died = ranks_now();
-	_exit(0);
+	ranks_vanish();
 }
 
 static void begin(struct rank *r)
@@ -134,7 +134,7 @@ static void shrink_again(struct rank *r)
 		atomic_fetch_add(ready, 1);
 		for (steps += n + 1; r->rank == n;) {
 			if (atomic_load(ready) == steps)
-				_exit(0);
+				ranks_vanish();
 			ranks_sleep(0.0001);
 		}
 		snprintf(words, sizeof(words), "rank %d was lost", n);
@@ -158,7 +158,7 @@ static void shrink_loses_rank(struct rank *r)
 		   "sync");
 	if (r->rank == 2) {
 		ranks_sleep(0.05);
-		_exit(0);
+		ranks_vanish();
 	}
 	nccl_fails(r, coll_comm_shrink(r->comm, &dead, 1, &rest, NULL, 0), COLL_ERR_PEER_LOST,
 		   "rank 2 ", "shrink");
@@ -342,7 +342,7 @@ static void choose(struct rank *r)
 	while (atomic_load(choose_ready) < r->nranks)
 		ranks_sleep(0.0001);
 	if (r->rank == 1)
-		_exit(0);
+		ranks_vanish();
 	code = call_until_failure(r, r->comm);
 	if (code == 0 || (code == COLL_ERR_PEER_LOST) != c->names)
 		rank_fail(r, "the death ends in %d (%s)", code, coll_get_last_error(NULL));

@@ -555,7 +555,7 @@ static void shrink_after_death(struct rank *r)
 	atomic_fetch_add(ready, 1);
 	while (r->rank == dead) {
 		if (atomic_load(ready) == r->nranks)
-			_exit(0);
+			ranks_vanish();
 		ranks_sleep(0.0005);
 	}
 	code = call_and_sync(r, there);

@@ -95,7 +95,7 @@ static void death(struct rank *r)
 	begin(r);
 	if (r->rank == dead) {
 		ranks_sleep(0.0003 * s->moment);
-		_exit(0);
+		ranks_vanish();
 	}
 	snprintf(words, sizeof(words), "rank %d was lost", dead);
 	nccl_fails(r, call_on_until_failure(r, s->on_host), COLL_ERR_PEER_LOST, words, "sync");
@@ -125,7 +125,7 @@ static void death_with_requests(struct rank *r)
 
 	begin(r);
 	if (r->rank == dead)
-		_exit(0);
+		ranks_vanish();
 	args.sendbuf = &x;
 	args.recvbuf = &y;
 	for (int i = 0; i < 3; i++) {

@@ -128,7 +128,7 @@ static void aborts_split(struct rank *r)
 		rank_did(r, coll_comm_abort(pair), "abort");
 	else if (r->rank == 2)
 		nccl_fails(r, call_until_failure(r, pair), COLL_ERR_REMOTE,
-			   "rank 0 aborted the communicator", "the pair");
+			   "rank 0 (world rank 3) aborted the communicator", "the pair");
 	else
 		nccl_sums(r, pair, r->rank, 2, 4, "the other pair");
 	nccl_works(r);

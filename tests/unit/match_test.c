@@ -155,7 +155,8 @@ static void free_context(struct context *context, struct bootstrap *bootstraps[2
 static void test_no_memory(void)
 {
 	int members[2] = {0, 1};
-	struct comm comm = {.context_id = 7, .nranks = 2, .to_comm_rank = members};
+	struct comm comm = {
+		.context_id = 7, .nranks = 2, .to_comm_rank = members, .to_context_rank = members};
 	coll_header_t header = {.tag = comm_tag_user(&comm, 5), .len = TOO_LARGE};
 	coll_sink_t sink;
 	struct bootstrap *bootstraps[2];

@@ -90,12 +90,6 @@ static uint32_t host_memory_kinds(const struct comm *comm, const struct call *ca
 	return kinds;
 }
 
-/* Is it a receive from any source?  Its sender, on a device, would not know that host_comm has it. */
-static int host_memory_is_any_source(const struct call *call)
-{
-	return call->args.kind == COLL_KIND_RECV && call->args.root == COLL_ANY_SOURCE;
-}
-
 int host_memory_takes(struct comm *comm, const struct call *call, int code)
 {
 	uint32_t kinds;
@@ -109,25 +103,18 @@ int host_memory_takes(struct comm *comm, const struct call *call, int code)
 	kinds = host_memory_kinds(comm, call);
 	if (!kinds)
 		return code != COLL_SUCCESS;
-	if (kinds == COLL_MEM_HOST)
-		return code || !(kinds & comm->context->memory);
-	return code && comm->context->fallback && !host_memory_is_any_source(call);
+	/*
+	 * Device memory that is copied through host memory would lose its place among the calls of the backend, so it
+	 * is not taken.
+	 */
+	return kinds == COLL_MEM_HOST && (code || !(kinds & comm->context->memory));
 }
 
-int host_memory_hint(const struct comm *comm, const struct call *call, int code)
+int host_memory_hint(const struct comm *comm, int code)
 {
 	if (code != COLL_ERR_UNSUPPORTED || !comm->host_comm)
 		return code;
-	if (host_memory_is_any_source(call))
-		return error_set(code, "%s; or pass host memory, here and to the send",
-				 error_text());
-	if (comm->context->fallback)
-		return code;
-	return error_set(code,
-			 "%s; or pass host memory, or set COLL_ENABLE_GPU_FALLBACK=1 (option "
-			 "enable_gpu_fallback) to have device memory copied through host memory, "
-			 "which is slow",
-			 error_text());
+	return error_set(code, "%s; or pass host memory, on all ranks", error_text());
 }
 
 /* ---------------------------------------------------------------- the other one -- */

@@ -25,7 +25,7 @@ void host_memory_free(struct comm *host_comm);
  */
 int host_memory_takes(struct comm *comm, const struct call *call, int code);
 /* Adds to the text of COLL_ERR_UNSUPPORTED how the library would do a call that is not for host_comm. */
-int host_memory_hint(const struct comm *comm, const struct call *call, int code);
+int host_memory_hint(const struct comm *comm, int code);
 /* Issues a call on host_comm; comm is entered, and is not while host_comm is. */
 int host_memory_issue(struct comm *comm, const coll_args_t *args, const void *site);
 

@@ -131,8 +131,9 @@
  *                kind, on all ranks: all of them on the host, or all of them on devices or managed.  A
  *                rank without elements is taken by the place of its pointer; NULL counts as a device's.
  *                Operations that the backend lacks (scans, bitwise operations, functions of the program,
- *                any source, opaque types, `reproducible = yes`), coll_isend and coll_irecv work on host
- *                memory, and with the option `enable_gpu_fallback` on device memory too (not any source).
+ *                any source, opaque types, `reproducible = yes`) work on host memory only: on device memory
+ *                they are COLL_ERR_UNSUPPORTED, with the option `enable_gpu_fallback` too.  coll_isend and
+ *                coll_irecv work on host memory, and on device memory with that option.
  *                Calls on host memory are a sequence of their own: each sequence runs in the order of
  *                issue, and only events, coll_sync and coll_barrier order one with the other.  A group may
  *                have calls of both.  What ends one sequence ends the other with the same error; split,

@@ -345,8 +345,7 @@ static void coll_two_memories(struct rank *r)
 		   "allreduce: sendbuf is host memory, but the other buffer is not",
 		   "a send buffer of the host");
 	nccl_fails(r, coll_allreduce(there, here, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
-		   COLL_ERR_UNSUPPORTED, "COLL_ENABLE_GPU_FALLBACK=1",
-		   "a receive buffer of the host");
+		   COLL_ERR_UNSUPPORTED, "or pass host memory", "a receive buffer of the host");
 	nccl_works(r);
 	device_free(r->rank, there);
 }

@@ -218,7 +218,7 @@ static void operations(struct rank *r)
 			rank_fail(r, "operation %d: %lld", i, (long long)y);
 	}
 	nccl_fails(r, coll_allreduce(there, there, 1, COLL_INT64, own, r->comm, NULL),
-		   COLL_ERR_UNSUPPORTED, "COLL_ENABLE_GPU_FALLBACK=1", "an own one on the device");
+		   COLL_ERR_UNSUPPORTED, "or pass host memory", "an own one on the device");
 	rank_did(r, coll_allreduce(there, there, 1, COLL_INT64, scaled, r->comm, NULL), "device");
 	rank_did(r, coll_sync(r->comm), "sync");
 	if (nccl_value(r->rank, there) != 2 * sum_to(r->nranks - 1))
@@ -229,40 +229,6 @@ static void operations(struct rank *r)
 	nccl_fails(r, coll_allreduce(&x, &y, 1, COLL_INT64, own, r->comm, NULL),
 		   COLL_ERR_INVALID_ARGUMENT, "was not made", "a destroyed one");
 	device_free(r->rank, there);
-}
-
-/* ------------------------------------------------------------------- copied host memory -- */
-
-/* With the option, what the backend lacks is done for device memory too. */
-static void fallback(struct rank *r)
-{
-	static const char *const options[] = {"enable_gpu_fallback=yes", NULL};
-	const int64_t ones = (INT64_C(1) << r->nranks) - 1;
-	int64_t x = INT64_C(1) << r->rank, y = 0, *there = nccl_new(r->rank, &x, 1),
-		*out = nccl_new(r->rank, &y, 1);
-	coll_comm_t comm = NULL;
-	coll_config_t config;
-
-	nccl_config(&config, r->rank);
-	config.options = options;
-	if (!rank_did(r, nccl_init(r, &comm, &config), "init"))
-		return;
-	rank_did(r, coll_allreduce(there, out, 1, COLL_INT64, COLL_BOR, comm, NULL), "bor");
-	rank_did(r, coll_sync(comm), "sync");
-	if (nccl_value(r->rank, out) != ones)
-		rank_fail(r, "bor: %lld", (long long)nccl_value(r->rank, out));
-	rank_did(r, coll_scan(there, out, 1, COLL_INT64, COLL_SUM, comm, NULL), "scan");
-	rank_did(r, coll_sync(comm), "sync");
-	if (nccl_value(r->rank, out) != 2 * x - 1)
-		rank_fail(r, "scan: %lld", (long long)nccl_value(r->rank, out));
-	rank_did(r, coll_allreduce(there, &y, 1, COLL_INT64, COLL_SUM, comm, NULL), "mixed");
-	rank_did(r, coll_sync(comm), "sync");
-	if (y != ones)
-		rank_fail(r, "mixed: %lld", (long long)y);
-	both_sum(r, comm, 1, r->nranks, "after them");
-	rank_did(r, coll_comm_destroy(comm), "destroy");
-	device_free(r->rank, there);
-	device_free(r->rank, out);
 }
 
 /* --------------------------------------------------------------------------------- main -- */
@@ -277,7 +243,6 @@ int main(int argc, char **argv)
 		{ordered_messages, "messages with tags and from any source", 1},
 		{loose_messages, "messages outside the order", 1},
 		{operations, "operations of the program", 1},
-		{fallback, "what the backend lacks, copied through host memory", 1},
 		{NULL, NULL, 0}};
 
 	(void)argc;

@@ -122,7 +122,7 @@ static int rendezvous_choose(struct context_parts *parts, int code, int *by_name
 			    bootstrap_in_process(parts->bootstrap), code, &parts->plugin, by_name);
 }
 
-/* A companion that the user did not ask for may be missing; `lacks` says what follows. */
+/* A companion that the user did not ask for may be missing: rank 0 warns, and `lacks` names the missing service. */
 static int rendezvous_go_without(const struct context *context, int by_name, int code,
 				 const char *lacks)
 {

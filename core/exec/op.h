@@ -15,7 +15,7 @@
  */
 enum { OP_IDLE, OP_DEFERRED, OP_QUEUED, OP_RUNNING, OP_SUBMITTED, OP_DONE };
 
-/* So many of the last finished operations wait for a call that repeats them. */
+/* The most finished operations that a communicator keeps for calls that repeat them. */
 enum { OP_CACHE_SIZE = 16 };
 
 /* The state of one step while its operation runs. */

@@ -19,7 +19,7 @@ void pair_free(struct comm *comm);
 
 /* The lock of the communicator is held in both.  It has failed: the other one will fail. */
 void pair_failed(const struct comm *comm);
-/* For comm_check: takes what is known of the other one. */
+/* For comm_check: the communicator fails if the other one of the pair is known to have failed. */
 void pair_check(struct comm *comm);
 
 #endif

@@ -37,7 +37,7 @@ static void body(struct rank *r)
 		coll_comm_destroy(comm);
 }
 
-/* Runs the scene, and reads what it logs. */
+/* Runs the scene, and reads the log lines of its ranks. */
 static void run(struct scene *scene, int (*fn)(coll_comm_t comm, int rank))
 {
 	struct ranks_job job = {backend, scene->of_world ? NRANKS - 1 : NRANKS, 0, body, scene};

@@ -10,6 +10,15 @@ enum {
 	QUICK_MS = 1000 /* for a busy machine; `timeout` would end the waits after 60 s */
 };
 
+/* Waits until the ranks have counted up to n, at most SOON. */
+RANKS_UNUSED static void wait_until(const _Atomic int *count, int n)
+{
+	const double deadline = ranks_now() + SOON;
+
+	while (atomic_load(count) < n && ranks_now() < deadline)
+		ranks_sleep(0.0001);
+}
+
 RANKS_UNUSED static void destroy(struct rank *r)
 {
 	double begin = ranks_now();

@@ -20,14 +20,6 @@ struct scene {
 	double took;       /* of rank 0, from then on */
 };
 
-static void wait_until(const _Atomic int *count, int n)
-{
-	const double deadline = ranks_now() + SOON;
-
-	while (atomic_load(count) < n && ranks_now() < deadline)
-		ranks_sleep(0.0001);
-}
-
 /* All ranks have made a call, so that NCCL has connected them. */
 static void begin(struct rank *r)
 {

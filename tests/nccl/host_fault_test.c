@@ -12,14 +12,6 @@ struct scene {
 	int moment;
 };
 
-static void wait_until(const _Atomic int *count, int n)
-{
-	const double deadline = ranks_now() + SOON;
-
-	while (atomic_load(count) < n && ranks_now() < deadline)
-		ranks_sleep(0.0001);
-}
-
 static void begin(struct rank *r)
 {
 	struct scene *s = r->user;

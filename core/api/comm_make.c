@@ -112,10 +112,34 @@ int init_comm(coll_comm_t *out, struct context *context, struct comm *host_comm)
 	return COLL_SUCCESS;
 }
 
+/*
+ * Makes the communicator of a rank whose endpoint is open.  Its threads or its memory may fail on one rank only, so
+ * ranks that do not start together agree once more: all have their communicators, or all get the error.
+ */
+static int init_finish(coll_comm_t *out, struct init_rank *rank)
+{
+	struct context *context = rank->context;
+	struct comm *host_comm;
+	int code;
+
+	log_info("rank %d of %d uses backend '%s' from %s", context->rank, context->nranks,
+		 context->plugin->backend.name, context->plugin->path);
+	context_ref(context); /* its bootstrap must outlive a failed init_comm */
+	code = host_memory_new(context, &host_comm);
+	if (!code) {
+		rank->context = NULL;
+		code = init_comm(out, context, host_comm);
+	}
+	if (!rank->rendezvous.together)
+		code = bootstrap_all_ok(context->bootstrap, code,
+					config_int(context->config, "init_timeout") / 1000);
+	context_unref(context, 0);
+	return code;
+}
+
 /* Makes all n communicators or none.  Several ranks meet in a thread each: each waits for the others. */
 static int init_ranks(coll_comm_t *comms, struct init_rank *ranks, int n)
 {
-	struct comm *host_comm;
 	int code;
 
 	if (ranks[0].rendezvous.together)
@@ -124,17 +148,8 @@ static int init_ranks(coll_comm_t *comms, struct init_rank *ranks, int n)
 		code = comm_rendezvous(&ranks[0].context, &ranks[0].rendezvous, ranks[0].config);
 	if (!code)
 		code = init_open_all(ranks, n);
-	for (int r = 0; !code && r < n; r++) {
-		const struct context *context = ranks[r].context;
-
-		log_info("rank %d of %d uses backend '%s' from %s", context->rank, context->nranks,
-			 context->plugin->backend.name, context->plugin->path);
-		code = host_memory_new(ranks[r].context, &host_comm);
-		if (code)
-			break;
-		code = init_comm(&comms[r], ranks[r].context, host_comm);
-		ranks[r].context = NULL;
-	}
+	for (int r = 0; !code && r < n; r++)
+		code = init_finish(&comms[r], &ranks[r]);
 	for (int r = 0; code && r < n; r++) {
 		if (ranks[r].context)
 			context_unref(ranks[r].context, 0);

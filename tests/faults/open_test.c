@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * open_test.c - while two processes make a communicator over tcp, rank 1 runs out of memory or of
- * descriptors: both ranks get an error with the cause and the number of the rank.
+ * open_test.c - while two processes make a communicator over tcp, rank 1 runs out of memory, of
+ * descriptors or of threads: both ranks get an error with the cause and the number of the rank.
  */
 #include "../lib/thread_sanitizer.h"
 
@@ -34,6 +34,7 @@ enum fault {
 	FAULT_PLUGIN_MEMORY,
 	FAULT_SOFT_LIMIT, /* of open files, which a process may raise */
 	FAULT_HARD_LIMIT,
+	FAULT_THREAD,
 	/* The last rank dies when the tcp backend connects it to the others; rank 1 connects late. */
 	FAULT_DEATH
 };
@@ -50,6 +51,7 @@ struct report {
 	char id[COLL_UNIQUE_ID_SIZE];
 	/* number of allocations of libcoll on rank 1 before it makes the context's eventfd */
 	long before_eventfd;
+	int hit; /* an allocation of rank 1 has failed */
 	int code[RANKS_MOST];
 	char text[RANKS_MOST][1024];
 	double ended[RANKS_MOST];
@@ -115,6 +117,17 @@ static void limit_files(long n)
 		bail_out("setrlimit: %s", strerror(errno));
 }
 
+/* No address space holds the stack of a further thread. */
+static void limit_threads(void)
+{
+	pthread_attr_t attr;
+
+	pthread_attr_init(&attr);
+	if (pthread_attr_setstacksize(&attr, (size_t)1 << 46) || pthread_setattr_default_np(&attr))
+		bail_out("pthread_setattr_default_np");
+	pthread_attr_destroy(&attr);
+}
+
 /*
  * Runs a rank in a process of its own; on rank 1 the n-th allocation fails if memory is the
  * resource.
@@ -134,10 +147,13 @@ static void rank_main(int rank, long n)
 		ranks_sleep(0.001);
 	if (rank == 1 && (fault == FAULT_SOFT_LIMIT || fault == FAULT_HARD_LIMIT))
 		limit_files(n);
+	else if (rank == 1 && fault == FAULT_THREAD)
+		limit_threads();
 	else if (rank == 1)
 		alloc_arm(n);
 	report->code[rank] = coll_comm_init_rank(&comm, nranks, report->id, rank, &config);
 	alloc_disarm();
+	report->hit |= rank == 1 && atomic_load(&alloc.hit);
 	report->ended[rank] = ranks_now();
 	snprintf(report->text[rank], sizeof(report->text[rank]), "%s",
 		 report->code[rank] ? coll_get_last_error(NULL) : "");
@@ -202,6 +218,37 @@ static void test_limit(enum fault kind, const char *what)
 	ok(failed && good, "%s: %d starts fail, %d succeed", what, failed, good);
 }
 
+/* Wherever rank 1 runs out of memory after the ranks have met, both ranks fail or both succeed. */
+static void test_memory(long first)
+{
+	int failed = 0, torn = 0;
+	long n;
+
+	for (n = first; n < first + 1000; n++) {
+		run(FAULT_CORE_MEMORY, n);
+		if (!report->code[0] && !report->code[1] && !report->hit)
+			break;
+		failed += report->code[1] != COLL_SUCCESS;
+		if (!report->code[0] != !report->code[1] && !torn++)
+			diag("allocation %ld: rank 0 %d (%s), rank 1 %d (%s)", n, report->code[0],
+			     report->text[0], report->code[1], report->text[1]);
+	}
+	ok(!torn && failed > 10, "%ld allocations fail in turn: %d of them both ranks, %d one rank",
+	   n - 1, failed, torn);
+}
+
+/* Rank 1 has no thread for its progress. */
+static void test_thread(void)
+{
+	double start = ranks_now();
+
+	setenv("COLL_PROGRESS", "thread", 1);
+	run(FAULT_THREAD, 0);
+	is_cause(COLL_ERR_SYSTEM, "cannot start the progress thread", "no thread");
+	ok(ranks_now() - start < 5, "both ranks end in %.1f s", ranks_now() - start);
+	unsetenv("COLL_PROGRESS");
+}
+
 /* Rank 2 dies while ranks 0 and 1 wait for its connection. */
 static void test_death(void)
 {
@@ -246,6 +293,8 @@ int main(void)
 		run(FAULT_PLUGIN_MEMORY, n);
 		is_cause(COLL_ERR_NO_MEMORY, "memory", "no memory in tcp_open");
 	}
+	test_memory(before - 1);
+	test_thread();
 	test_limit(FAULT_SOFT_LIMIT, "a soft limit, local sockets");
 	test_limit(FAULT_HARD_LIMIT, "a hard limit, local sockets");
 	setenv("COLL_TCP_UNIX", "no", 1);

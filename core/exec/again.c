@@ -28,6 +28,12 @@ static inline void again_end(struct comm *comm, struct op *op)
 	op_retire(op);
 }
 
+/* After the loss of a rank or a control message context_progress is due, which looks for the cause of a loss first. */
+static inline int again_is_over(const struct context *context)
+{
+	return context->pending_events | context->match.controls;
+}
+
 /* Takes the messages that have come, and moves the operation. */
 static inline int again_move(struct comm *comm, struct op *op)
 {
@@ -35,6 +41,8 @@ static inline int again_move(struct comm *comm, struct op *op)
 	int moved = context->plugin->backend.transport->progress(context->ep);
 	struct recv *recv;
 
+	if (again_is_over(context))
+		return moved;
 	while ((recv = match_next_done(&context->match)))
 		engine_received(recv);
 	if (engine_may_move(op))
@@ -96,7 +104,7 @@ int again_issue(struct comm *comm, const coll_args_t *args, const void *site)
 	engine_again(op);
 	again_move(comm, op);
 	context->progress_count++;
-	if (context->pending_events | context->match.controls) /* as the general way does */
+	if (again_is_over(context))
 		context_progress(context);
 	return 1;
 }

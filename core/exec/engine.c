@@ -76,6 +76,9 @@ void engine_peer_failed(struct comm *comm, int rank, int code)
 	const char *cause = comm->context->failure[comm->to_context_rank[rank]];
 	struct rank_name name, own;
 
+	/* comm_check is due: it tells of the loss, unless a message has come that tells why the rank ended. */
+	if (cause && comm->context->pending_events && comm->peer_state[rank] != PEER_LEFT)
+		return;
 	if (code == COLL_ERR_DEVICE && !cause)
 		comm_fail(comm, 0, code,
 			  "%s: the device failed in a message from or to %s, as backend "

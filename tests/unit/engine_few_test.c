@@ -20,6 +20,18 @@ static unsigned few_at_once; /* bit k: the k-th send completes within send() */
 static int few_refused;      /* the number of the send that is refused, or -1 */
 static int32_t few_value[2]; /* what the sends carried */
 
+static void (*few_news)(void *ep); /* what the next progress() does, once */
+
+static int32_t few_transport_progress(void *ep)
+{
+	void (*news)(void *ep) = few_news;
+
+	few_news = NULL;
+	if (news)
+		news(ep);
+	return fake_progress(ep) + (news != NULL);
+}
+
 static int32_t few_send(void *ep, coll_send_t *send, coll_error_t *err)
 {
 	struct fake *f = ep;
@@ -38,6 +50,7 @@ static void few_transport(struct plugin *plugin)
 {
 	fake_transport(plugin);
 	plugin->transport.send = few_send;
+	plugin->transport.progress = few_transport_progress;
 }
 
 /* ------------------------------------------------------------------ an allreduce -- */
@@ -269,6 +282,48 @@ static void test_lost(int came, int again)
 	rig_free(few.rig);
 }
 
+/*
+ * Rank 2 has aborted, which ends rank 1.  In one progress(), rank 3 tells the cause and rank 1's connection ends: with
+ * a send under way, and perhaps within a message.
+ */
+static struct rig *few_told;
+static uint64_t few_half; /* the cookie of that message; 0: none */
+
+static void few_ends(void *ep)
+{
+	struct fake *f = ep;
+	const coll_host_t *host = &few_told->context->host;
+
+	fake_control(few_told, 3, few_told->comm, CONTROL_FAIL, COLL_ERR_ABORTED,
+		     "rank 2 aborted the communicator");
+	if (few_half)
+		host->arrived(host, few_half, COLL_ERR_PEER_LOST);
+	f->send[0]->status = COLL_ERR_PEER_LOST;
+	host->peer_lost(host, 1, "connection closed");
+}
+
+static void test_told(int half, int again)
+{
+	struct few few = {.rig = rig_new(few_transport), .again = again};
+
+	few_warm(&few);
+	few_issue(&few);
+	few_told = few.rig;
+	few_half = 0;
+	if (half)
+		few_half =
+			fake_begin(few.rig, 1, comm_tag_collective(few.rig->comm, few.op->seq, 0),
+				   few.op->call.signature, sizeof(int32_t))
+				.cookie;
+	few_news = few_ends;
+	for (int i = 0; i < 3; i++)
+		few_progress(&few);
+	is_int(few.rig->comm->error, COLL_ERR_REMOTE, "a rank ends%s after another has told why",
+	       half ? " within a message" : "");
+	is_str(few.rig->comm->error_text, "rank 2 aborted the communicator", "the cause is told");
+	rig_free(few.rig);
+}
+
 /* ------------------------------------------------------------------ the general way -- */
 
 /* The call goes the general way, and again_issue has done nothing. */
@@ -360,6 +415,7 @@ int main(void)
 		test_mismatch(2, early, again);
 		test_lost(early, again);
 		test_refused(early, again);
+		test_told(early, again);
 	}
 	test_other_calls();
 	test_beside();

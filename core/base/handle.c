@@ -13,6 +13,9 @@ struct handle_slot *_Atomic handle_chunks[HANDLE_CHUNKS];
 static uint32_t handle_used, handle_free;
 static int handle_in_child; /* constant once there is a second thread */
 
+_Atomic int handle_bars;
+static _Thread_local int handle_barred; /* depth */
+
 static const uint64_t HANDLE_PINS = (1u << HANDLE_PIN_BITS) - 1;
 
 static uint64_t handle_state(uint32_t generation, int type)
@@ -100,10 +103,31 @@ int handle_retire(void *handle)
 	return 0;
 }
 
+void handle_bar(void)
+{
+	atomic_fetch_add(&handle_bars, 1);
+	handle_barred++;
+}
+
+void handle_unbar(void)
+{
+	handle_barred--;
+	atomic_fetch_sub(&handle_bars, 1);
+}
+
+int handle_is_barred(void)
+{
+	return handle_barred;
+}
+
 const char *handle_trouble(const void *handle)
 {
 	if (!handle)
 		return "NULL";
+	if (handle_barred)
+		return "used in the callback of a request, which must not call the library: let it "
+		       "set a flag, "
+		       "post a semaphore or write to an eventfd";
 	return handle_in_child ? "not valid: destroyed, or of the parent process before fork"
 			       : "not valid: destroyed, or never made";
 }

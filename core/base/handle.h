@@ -63,16 +63,20 @@ static inline struct handle_slot *handle_find(uint32_t number)
 	return chunk ? &chunk[number % HANDLE_CHUNK] : NULL;
 }
 
+extern _Atomic int handle_bars; /* number of threads that a handle_bar holds */
+int handle_is_barred(void);
+
 /*
  * Returns the object and pins it: it is not retired before handle_unpin.  NULL if the handle is not
- * valid.  Every call of the program passes here, so the function is inline.
+ * valid, or on a thread after handle_bar.  Every call of the program passes here, so the function is inline.
  */
 static inline void *handle_pin(int type, void *handle)
 {
 	uint64_t value = (uintptr_t)handle, state;
 	struct handle_slot *slot = handle_find((uint32_t)value - 1);
 
-	if (!slot)
+	if (!slot ||
+	    (atomic_load_explicit(&handle_bars, memory_order_relaxed) && handle_is_barred()))
 		return NULL;
 	state = atomic_load(&slot->state);
 	do {
@@ -91,6 +95,13 @@ static inline void handle_unpin(void *handle)
  * caller.  Returns 0, or -1 if another thread has retired the handle.
  */
 int handle_retire(void *handle);
+
+/*
+ * The calling thread is about to run a callback of the program, while it holds a lock: until handle_unbar handle_pin
+ * refuses every handle on this thread, since the call would wait for that lock for ever.
+ */
+void handle_bar(void);
+void handle_unbar(void);
 
 /* The reason why handle_pin refused a handle: "NULL", "not valid: ...". */
 const char *handle_trouble(const void *handle);

@@ -2,6 +2,7 @@
 /* callback.c - functions of the program that are called when an operation is complete. */
 #include "exec/callback.h"
 #include "base/error.h"
+#include "base/handle.h"
 
 #include <stdlib.h>
 
@@ -45,15 +46,22 @@ int callback_add(struct comm *comm, uint64_t number, coll_request_fn fn, void *u
 	return COLL_SUCCESS;
 }
 
+/* The caller holds the lock of the communicator's context. */
+static void callback_run(struct callback *callback, coll_result_t result)
+{
+	handle_bar();
+	callback->fn(callback->user, result);
+	handle_unbar();
+	free(callback);
+}
+
 void callback_call(struct comm *comm)
 {
 	struct callback *first;
 
 	while ((first = comm->callbacks) && (first->number <= comm->finished || comm->error)) {
 		comm->callbacks = first->next;
-		first->fn(first->user,
-			  first->number <= comm->finished ? COLL_SUCCESS : comm->error);
-		free(first);
+		callback_run(first, first->number <= comm->finished ? COLL_SUCCESS : comm->error);
 	}
 }
 
@@ -75,8 +83,7 @@ void callback_end(struct callback **list, coll_result_t result)
 
 	while ((first = *list)) {
 		*list = first->next;
-		first->fn(first->user, result);
-		free(first);
+		callback_run(first, result);
 	}
 }
 

@@ -374,6 +374,48 @@ static void calls_back(struct rank *r)
 	}
 }
 
+/* A callback that calls the library: each call is refused, and waits for nothing. */
+struct wrong {
+	coll_comm_t comm;
+	_Atomic int count;
+	int code[2];
+	char text[RANKS_TEXT];
+};
+
+static void call_wrongly(void *user, coll_result_t result)
+{
+	struct wrong *wrong = user;
+	int32_t rank;
+
+	(void)result;
+	wrong->code[0] = coll_comm_user_rank(wrong->comm, &rank);
+	snprintf(wrong->text, sizeof(wrong->text), "%s", coll_get_last_error(NULL));
+	wrong->code[1] = coll_barrier(wrong->comm);
+	atomic_fetch_add(&wrong->count, 1);
+}
+
+static void calls_back_wrongly(struct rank *r)
+{
+	struct wrong wrong = {.comm = r->comm};
+	int32_t x = 4, y = 0, rank = -1;
+	coll_request_t request = r->rank ? sends(r, &x, 1, 0, 0) : receives(r, &y, 1, 1, 0);
+
+	rank_did(r, coll_request_set_callback(request, call_wrongly, &wrong), "callback");
+	rank_did(r, coll_request_free(request), "free");
+	rank_did(r, coll_barrier(r->comm), "barrier");
+	rank_did(r, coll_sync(r->comm), "sync");
+	is(r, wrong.count, 1, "called once");
+	is(r, wrong.code[0], COLL_ERR_INVALID_ARGUMENT, "a question within it");
+	is(r, wrong.code[1], COLL_ERR_INVALID_ARGUMENT, "a collective within it");
+	if (strcmp(wrong.text,
+		   "coll_comm_user_rank: comm is used in the callback of a request, which must "
+		   "not call the library: let it set a flag, post a semaphore or write "
+		   "to an eventfd"))
+		rank_fail(r, "text: %s", wrong.text);
+	rank_did(r, coll_comm_user_rank(r->comm, &rank), "after it");
+	is(r, rank, r->rank, "the handle is good again");
+}
+
 /* More sends than the library looks at in a call: all are reported, and nobody waits for one of them. */
 static void calls_back_often(struct rank *r)
 {
@@ -696,6 +738,7 @@ static void run_all(const char *backend)
 	run(backend, 2, survives_misfits, "messages that do not fit");
 	run(backend, 2, has_many, "many at once");
 	run(backend, 2, calls_back, "callbacks");
+	run(backend, 2, calls_back_wrongly, "a callback that calls the library");
 	run(backend, 2, calls_back_often, "many callbacks");
 	run(backend, 3, is_limited, "a receive of limited time");
 	run(backend, 2, times_out, "the communicator's timeout");

@@ -10,7 +10,7 @@ limits="allreduce 1200
 broadcast 1060
 reduce 1090
 allgather 1280
-reduce_scatter 1190
+reduce_scatter 1200
 alltoall 1280
 message 1000"
 

@@ -66,6 +66,13 @@ enum peer_state {
 	PEER_FAILED    /* the transport has lost the connection to it: see context->failure */
 };
 
+/* Has a rank answered this rank's CONTROL_WHERE? */
+enum answered {
+	ANSWERED_NOT,
+	ANSWERED,       /* the last one */
+	ANSWERED_BEFORE /* an earlier one, since when this rank has done nothing */
+};
+
 struct comm {
 	coll_comm_t handle;
 	struct context *context;
@@ -119,7 +126,8 @@ struct comm {
 	uint8_t *peer_state;            /* per rank: enum peer_state */
 	struct last_calls **last_calls; /* per rank: of a rank that has left, or NULL; NULL: none */
 	int nleft;                      /* ranks in state PEER_LEFT */
-	uint8_t *answered;              /* per rank: has answered the last CONTROL_WHERE */
+	uint8_t *answered;              /* per rank: enum answered */
+	uint64_t asked_place;           /* counts what this rank had done when it asked last */
 	uint64_t *heard; /* per rank: the last operation of which a message came: see stall.h */
 	struct position *positions; /* per rank: the last one heard of; NULL: none */
 	struct stall polled;        /* of waits by coll_test and coll_event_query */

@@ -118,12 +118,24 @@ static void stall_send(struct comm *comm, int rank, int kind)
 			    comm_tag_control(comm->context_id), kind, &position, sizeof(position));
 }
 
+/* A rank that has answered since this rank has come to where it is lives, even if it is too busy for one more answer. */
+static void stall_forget_answers(struct comm *comm)
+{
+	const uint64_t place = comm->issued + comm->finished + comm->steps;
+
+	for (int r = 0; r < comm->nranks; r++)
+		comm->answered[r] = comm->answered[r] && place == comm->asked_place
+					    ? ANSWERED_BEFORE
+					    : ANSWERED_NOT;
+	comm->answered[comm->rank] = ANSWERED;
+	comm->asked_place = place;
+}
+
 void stall_ask(struct comm *comm)
 {
 	if (!stall_can_ask(comm))
 		return;
-	memset(comm->answered, 0, (size_t)comm->nranks);
-	comm->answered[comm->rank] = 1;
+	stall_forget_answers(comm);
 	for (int r = 0; r < comm->nranks; r++)
 		if (r != comm->rank && comm->peer_state[r] != PEER_LEFT)
 			stall_send(comm, r, CONTROL_WHERE);
@@ -133,7 +145,7 @@ void stall_take_position(struct comm *comm, int peer, const struct position *pos
 {
 	if (asks)
 		stall_send(comm, peer, CONTROL_HERE);
-	comm->answered[peer] = 1;
+	comm->answered[peer] = ANSWERED;
 	if (comm->native && position->kind >= 0)
 		stall_hear(comm, peer, position->kind, position->seq);
 	if (!comm->positions)
@@ -173,7 +185,7 @@ static void stall_describe_behind(const struct comm *comm, char *text, size_t si
 static int stall_all_answered(const struct comm *comm)
 {
 	for (int r = 0; r < comm->nranks; r++)
-		if (!comm->answered[r] && comm->peer_state[r] == PEER_ALIVE)
+		if (comm->answered[r] != ANSWERED && comm->peer_state[r] == PEER_ALIVE)
 			return 0;
 	return 1;
 }
@@ -222,8 +234,8 @@ void stall_describe_missing(struct comm *comm, int asked, char *text, size_t siz
 		return;
 	}
 	stall_describe_awaited(comm, awaited, sizeof(awaited));
-	comm->answered[comm->rank] = 1;
-	stall_list_ranks(comm, comm->answered, 0, silent, sizeof(silent));
+	comm->answered[comm->rank] = ANSWERED;
+	stall_list_ranks(comm, comm->answered, ANSWERED_NOT, silent, sizeof(silent));
 	if (asked)
 		stall_describe_ranks(comm, ranks, sizeof(ranks));
 	snprintf(text, size, "%s%s; still needs data from: %s%s%s%s",

@@ -214,7 +214,10 @@ static void stall_describe_rank(const struct comm *comm, int rank, char *text, s
 			stall_describe_newest(comm, &comm->positions[rank], what, sizeof(what));
 		else
 			stall_describe_position(comm, &comm->positions[rank], what, sizeof(what));
-		snprintf(text, size, "%s %s", name.text, what);
+		snprintf(text, size, "%s%s %s", name.text,
+			 comm->answered[rank] == ANSWERED_BEFORE ? ", when it was asked before,"
+								 : "",
+			 what);
 	} else if (comm->peer_state[rank] == PEER_LEFT) {
 		snprintf(text, size, "%s has destroyed its communicator", name.text);
 	} else if (comm->heard[rank]) {
@@ -271,7 +274,8 @@ void stall_describe_ranks(const struct comm *comm, char *text, size_t size)
 	text[0] = '\0';
 	for (int answered = 0; answered < 2; answered++)
 		for (int r = 0; r < comm->nranks && at < size; r++)
-			if (comm->answered[r] == answered && !stall_is_here(comm, r)) {
+			if ((comm->answered[r] != ANSWERED_NOT) == answered &&
+			    !stall_is_here(comm, r)) {
 				stall_describe_rank(comm, r, one, sizeof(one));
 				at += (size_t)snprintf(text + at, size - at, "; %s", one);
 			}

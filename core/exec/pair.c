@@ -56,14 +56,15 @@ struct comm *pair_lock_other(const struct comm *comm)
 	if (!comm->pair || comm->leaving)
 		return NULL;
 	other = pair_is_native(comm) ? comm->pair->host : comm->pair->native;
-	if (!context_lock_within(other, PAIR_LOOK_MS))
+	if (!wait_holds(other) && !context_lock_within(other, PAIR_LOOK_MS))
 		return NULL;
 	return pair_is_native(comm) ? comm->host_comm : other->comms;
 }
 
 void pair_unlock_other(struct comm *other)
 {
-	lock_release(&other->context->lock);
+	if (!wait_holds(other->context))
+		lock_release(&other->context->lock);
 }
 
 void pair_failed(const struct comm *comm)

@@ -279,6 +279,9 @@ void context_notify(struct context *context);
  */
 int context_wait(struct context *context, int (*done)(void *arg), void *arg, int64_t timeout_us);
 
+/* Does the calling thread, inside of context_wait for this context, drive another one?  It holds the lock of both then. */
+int wait_holds(const struct context *context);
+
 /* With `progress = thread`: a thread that drives this context until context_unref. */
 int wait_thread_start(struct context *context);
 /* The same without that option, if the context has no such thread yet. */

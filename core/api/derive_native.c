@@ -242,11 +242,12 @@ static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
 	return code;
 }
 
-/* The other ranks' reason for a split that has failed.  The bootstrap may see the end of a rank before the companion. */
+/* The reason why the parent has failed during a split.  The bootstrap may see the end of a rank before the companion. */
 static int derive_native_cause(struct comm *comm, int code)
 {
 	if (code == COLL_ERR_PEER_LOST || code == COLL_ERR_REMOTE)
 		companion_await(comm->context, DERIVE_AWAIT_MS);
+	comm_check_aborted(comm, UINT64_MAX);
 	comm_check(comm);
 	return comm->error ? comm_error(comm) : code;
 }

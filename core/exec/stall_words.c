@@ -250,10 +250,8 @@ static void stall_describe_rank(const struct comm *comm, int rank, char *text, s
 	comm_rank_name(comm, rank, &name);
 	if (comm->answered[rank] && comm->standings) {
 		stall_describe_standing(comm, &comm->standings[rank], what, sizeof(what));
-		snprintf(text, size, "%s%s %s", name.text,
-			 comm->answered[rank] == ANSWERED_BEFORE ? ", when it was asked before,"
-								 : "",
-			 what);
+		snprintf(text, size, "%s %s%s", name.text, what,
+			 comm->answered[rank] == ANSWERED_BEFORE ? " (an earlier answer)" : "");
 	} else if (comm->peer_state[rank] == PEER_LEFT) {
 		snprintf(text, size, "%s has destroyed its communicator", name.text);
 	} else if (comm->heard[rank]) {

@@ -2,6 +2,7 @@
 /* comm_split.c - coll_comm_split and coll_comm_dup, alone and in groups. */
 #include "api/derive.h"
 #include "api/group.h"
+#include "api/host_memory.h"
 #include "base/error.h"
 #include "exec/callback.h"
 
@@ -175,13 +176,13 @@ static struct split_thread *split_thread_of(struct split_thread *threads, int *n
 	return &threads[(*n)++];
 }
 
-/* From now on the calling thread drives the context of the communicator. */
+/* From now on the calling thread drives the contexts of the communicator. */
 static void split_adopt(coll_comm_t handle)
 {
 	struct comm *comm = handle ? comm_enter(handle, "coll_comm_split") : NULL;
 
 	if (comm)
-		comm_leave(comm);
+		comm_leave(host_memory_switch(comm));
 }
 
 /* The splits that nobody has finished, because an earlier one of their parent failed, end with that error. */

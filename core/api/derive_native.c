@@ -1,22 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * derive_native.c - communicators made from others where there is no transport: each has an endpoint and a
- * rendezvous of its own.  The ranks agree over the parent's rendezvous on who meets whom, and where.
+ * rendezvous of its own.  The ranks agree over the parent's rendezvous on who meets whom, and where; the votes come
+ * before, over its communicator for host memory if it has one, so that they have a place among its collectives.
  */
 #include "base/error.h"
 #include "plugin/select.h"
 #include "api/comm_make.h"
 #include "api/derive.h"
 #include "api/host_memory.h"
+#include "base/clock.h"
+#include "exec/pair.h"
+#include "transport/companion.h"
 
 #include <stdlib.h>
 
+enum {
+	DERIVE_AWAIT_MS = 200, /* wait for the companion to name the cause of a failure */
+	/* All ranks have opened the new communicator: a failure of the parent leaves so long for the last answer. */
+	DERIVE_GRACE_US = 1000000
+};
+
 struct derive_meeting {
 	struct comm *comm;
+	struct split *split; /* NULL for a shrink */
+	int opened;          /* the new communicator is open on this rank */
+	int64_t failed_us; /* when the parent was found to have failed after that; 0: it has not */
 	struct bootstrap *bootstrap; /* the parent's bootstrap */
 	int64_t timeout_ms;          /* timeout of each step */
 	int64_t timeout_us;          /* of the new communicator; 0: its parent's */
-	struct split_vote own, *votes;
+	struct split_vote own;       /* that of the split */
+	const struct split_vote *votes;
 	int *members; /* ranks of the parent that have this colour, in the new order */
 	int n, place; /* how many; this rank's place among them */
 	struct context *context;
@@ -43,20 +57,60 @@ static int derive_native_context(struct derive_meeting *s, struct bootstrap *boo
 	return COLL_SUCCESS;
 }
 
+/*
+ * For the waits of a split in a bootstrap: answers the questions of other ranks, and ends the wait if the parent has
+ * failed.
+ */
+static int derive_native_check(void *user)
+{
+	struct derive_meeting *s = user;
+	const int64_t now = clock_now_us();
+
+	comm_check(s->comm);
+	if (!s->comm->error)
+		return COLL_SUCCESS;
+	if (!s->failed_us)
+		s->failed_us = now;
+	if (s->opened && now - s->failed_us < DERIVE_GRACE_US)
+		return COLL_SUCCESS;
+	return comm_error(s->comm);
+}
+
+/* The ranks vote as they do over a transport.  Meanwhile the parent is not entered. */
+static int derive_native_vote_on_host(struct comm *comm, struct split *split)
+{
+	struct comm *host_comm = comm->host_comm;
+	int code;
+
+	context_leave(comm->context);
+	context_enter(host_comm->context);
+	code = derive_transport.begin(host_comm, split);
+	if (!code)
+		code = comm_wait(host_comm, split->number);
+	context_leave(host_comm->context);
+	context_enter(comm->context);
+	pair_check(comm);
+	return code;
+}
+
 static int derive_native_vote(struct derive_meeting *s)
 {
-	int nranks = s->comm->nranks, code;
+	const int nranks = s->comm->nranks;
+	int code;
 
+	if (s->comm->host_comm)
+		code = derive_native_vote_on_host(s->comm, s->split);
+	else
+		code = bootstrap_exchange(s->bootstrap, &s->split->own, s->split->all,
+					  sizeof(s->own), s->timeout_ms);
+	if (code)
+		return code;
+	s->own = s->split->own;
+	s->votes = s->split->all;
 	s->members = calloc((size_t)nranks, sizeof(*s->members));
-	if (!s->members)
-		return bootstrap_all_ok(
-			s->bootstrap,
-			error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks),
-			s->timeout_ms);
-	code = bootstrap_exchange(s->bootstrap, &s->own, s->votes, sizeof(s->own), s->timeout_ms);
-	if (!code)
+	if (s->members)
 		s->n = split_order(s->votes, nranks, s->comm->rank, s->members, &s->place);
-	return code;
+	return COLL_SUCCESS;
 }
 
 /* Closes the listening socket of an id that this rank made, if the ranks will not meet there. */
@@ -96,7 +150,7 @@ static int derive_native_meet_all(struct derive_meeting *s)
 	char id[COLL_UNIQUE_ID_SIZE] = "";
 	int code = COLL_SUCCESS;
 
-	if (!ids)
+	if (!ids || !s->members)
 		code = error_set(COLL_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
 	else if (takes_part && s->place == 0)
 		code = bootstrap_make_id(id, sizeof(id), interface_name);
@@ -141,6 +195,7 @@ static int derive_native_comm(struct derive_meeting *s, coll_comm_t *out)
 	struct context *context = s->context;
 	struct comm *host_comm = s->host_comm;
 
+	bootstrap_guard(context->bootstrap, NULL, NULL);
 	context->timeout_us = s->timeout_us ? s->timeout_us : s->comm->timeout_us;
 	s->context = NULL;
 	s->host_comm = NULL;
@@ -168,16 +223,6 @@ static int derive_native_host_comm(struct derive_meeting *s)
 	return code;
 }
 
-static uint32_t derive_native_draw_id(struct comm *host_comm)
-{
-	uint32_t id;
-
-	context_lock(host_comm->context);
-	id = comm_draw_context_id(host_comm->context);
-	context_leave(host_comm->context);
-	return id;
-}
-
 static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
 {
 	const struct context_making making = {.color = s->own.color, .key = s->own.key};
@@ -191,23 +236,43 @@ static int derive_native_open(struct derive_meeting *s, coll_comm_t *out)
 		code = COLL_ERR_REMOTE;
 	if (!code)
 		code = derive_native_host_comm(s);
-	return code ? code : derive_native_comm(s, out);
+	if (!code)
+		code = derive_native_comm(s, out);
+	s->opened = !code;
+	return code;
+}
+
+/* The reason why the parent has failed during a split.  The bootstrap may see the end of a rank before the companion. */
+static int derive_native_cause(struct comm *comm, int code)
+{
+	if (code == COLL_ERR_PEER_LOST || code == COLL_ERR_REMOTE)
+		companion_await(comm->context, DERIVE_AWAIT_MS);
+	comm_check_aborted(comm, UINT64_MAX);
+	comm_check(comm);
+	return comm->error ? comm_error(comm) : code;
 }
 
 static int derive_native_split(struct derive_meeting *s, coll_comm_t *out)
 {
-	int code = derive_native_vote(s);
+	int code;
 
+	bootstrap_guard(s->bootstrap, derive_native_check, s);
+	code = derive_native_vote(s);
 	if (!code)
 		code = derive_native_meet_all(s);
 	if (!code)
 		code = bootstrap_all_ok(s->bootstrap, derive_native_open(s, out), s->timeout_ms);
+	bootstrap_guard(s->bootstrap, NULL, NULL);
+	if (code)
+		code = derive_native_cause(s->comm, code);
 	if (code && *out) {
 		coll_comm_destroy(*out);
 		*out = NULL;
 	}
-	if (s->context)
+	if (s->context) {
+		bootstrap_guard(s->context->bootstrap, NULL, NULL);
 		context_unref(s->context, 0);
+	}
 	return code;
 }
 
@@ -222,16 +287,13 @@ static int derive_native_begin(struct comm *comm, struct split *split)
 static int derive_native_finish(struct comm *comm, struct split *split)
 {
 	struct derive_meeting s = {.comm = comm,
+				   .split = split,
 				   .bootstrap = comm->context->bootstrap,
 				   .timeout_ms = comm->context->host.timeout_ms,
-				   .timeout_us = split->timeout_us,
-				   .own = split->own,
-				   .votes = split->all};
+				   .timeout_us = split->timeout_us};
 	/* A split has its place among the operations of its communicator. */
 	int code = comm_wait(comm, comm->issued);
 
-	if (comm->host_comm && comm->rank == 0)
-		s.own.context_id = derive_native_draw_id(comm->host_comm);
 	if (!code)
 		code = derive_native_split(&s, split->out);
 	free(s.members);

@@ -114,10 +114,16 @@ void bootstrap_watch(struct bootstrap *bootstrap, const _Atomic int *aborted)
 	bootstrap->watched = bootstrap->rank;
 }
 
+void bootstrap_guard(struct bootstrap *bootstrap, int (*check)(void *user), void *user)
+{
+	bootstrap->guard = check;
+	bootstrap->guard_user = user;
+}
+
 int bootstrap_check_aborted(const struct bootstrap *bootstrap)
 {
 	if (!bootstrap->aborted || !atomic_load(bootstrap->aborted))
-		return 0;
+		return bootstrap->guard ? bootstrap->guard(bootstrap->guard_user) : 0;
 	return error_set(COLL_ERR_ABORTED, "rank %d aborted the communicator", bootstrap->watched);
 }
 
@@ -125,7 +131,7 @@ int64_t bootstrap_look(const struct bootstrap *bootstrap, int64_t deadline)
 {
 	int64_t look = clock_now_ms() + BOOTSTRAP_LOOK_MS;
 
-	return bootstrap->aborted && look < deadline ? look : deadline;
+	return (bootstrap->aborted || bootstrap->guard) && look < deadline ? look : deadline;
 }
 
 int bootstrap_remote_code(int code)

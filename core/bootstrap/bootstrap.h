@@ -52,7 +52,7 @@ int bootstrap_open_any_id(struct bootstrap **bootstrap, const char *id, int rank
 			  const char *interface_name, int64_t timeout_ms);
 /*
  * bootstrap_open_id for some ranks of `parent`, one of which made the id.  An abort that the parent
- * watches (bootstrap_watch) ends waits here too.
+ * watches (bootstrap_watch) ends waits here too, and so does its guard (bootstrap_guard).
  */
 int bootstrap_open_derived(struct bootstrap **bootstrap, const struct bootstrap *parent,
 			   const char *id, int rank, int nranks, const char *interface_name,
@@ -82,6 +82,11 @@ int bootstrap_open_shrunk(struct bootstrap **bootstrap, const struct bootstrap *
  * COLL_ERR_REMOTE.
  */
 void bootstrap_watch(struct bootstrap *bootstrap, const _Atomic int *aborted);
+/*
+ * From now on this rank's waits in the bootstrap also call `check` every 100 ms at least, except inside a function of
+ * the application's, and end with the error that it returns.  NULL: no more.
+ */
+void bootstrap_guard(struct bootstrap *bootstrap, int (*check)(void *user), void *user);
 
 int bootstrap_rank(const struct bootstrap *bootstrap);
 int bootstrap_nranks(const struct bootstrap *bootstrap);

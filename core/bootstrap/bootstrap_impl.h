@@ -40,6 +40,8 @@ struct bootstrap {
 	uint8_t key[BOOTSTRAP_KEY_SIZE];
 	int key_is_secret;
 	const _Atomic int *aborted; /* non-zero: the waits must end; or NULL */
+	int (*guard)(void *user);   /* see bootstrap_guard; or NULL */
+	void *guard_user;
 	int watched; /* the rank in the text of the abort: the number in the parent, if there is one */
 	int failed;
 	char failure[BOOTSTRAP_TEXT_SIZE];
@@ -62,7 +64,7 @@ int bootstrap_timeout_error(const uint8_t *heard, int nranks, int64_t timeout_ms
 /* "60", "0.3": seconds for messages, with two digits at most. */
 const char *bootstrap_seconds(int64_t ms, char buf[24]);
 
-/* COLL_ERR_ABORTED, with a text, if the watched communicator is aborted; else COLL_SUCCESS. */
+/* COLL_ERR_ABORTED, with a text, if the watched communicator is aborted; else COLL_SUCCESS, or the guard's error. */
 int bootstrap_check_aborted(const struct bootstrap *bootstrap);
 /* The end of a wait: the deadline, or earlier, so that the caller checks for an abort. */
 int64_t bootstrap_look(const struct bootstrap *bootstrap, int64_t deadline);

@@ -218,6 +218,7 @@ static int star_open_id(struct bootstrap **bootstrap, const struct bootstrap *pa
 		t->bootstrap.key_is_secret = parent->key_is_secret;
 		t->bootstrap.aborted = parent->aborted;
 		t->bootstrap.watched = parent->watched;
+		bootstrap_guard(&t->bootstrap, parent->guard, parent->guard_user);
 	}
 	if (code == 0 && !star_is_root(t))
 		code = star_connect(t, &addrs, 0, deadline, timeout_ms);

@@ -117,8 +117,8 @@ int again_poll(struct context *context)
 	if (!op || op->next || op->state != OP_RUNNING || !op->repeats || op->native ||
 	    !again_is_quiet(comm))
 		return 0;
-	/* Control messages are no progress: context_progress, which comes next, takes them. */
+	/* Control messages are no progress, and context_progress takes them: without it their answers would wait for a sleep. */
 	if (again_move(comm, op) && !context->match.controls)
 		context->progress_count++;
-	return 1;
+	return !(context->match.controls | context->pending_events);
 }

@@ -276,7 +276,7 @@ static void comm_release(struct comm *comm)
 	free(comm->peer_state);
 	free(comm->answered);
 	free(comm->heard);
-	free(comm->positions);
+	free(comm->standings);
 	comm_free_last_calls(comm);
 	free(comm->shrink);
 	callback_free(comm);
@@ -391,6 +391,7 @@ int comm_wait(struct comm *comm, uint64_t number)
 		slice = stall_slice(&stall, comm);
 	while (context_wait(comm->context, comm_reached, &goal, slice) &&
 	       !stall_step(&stall, comm, slice));
+	stall_end(&stall, comm);
 	comm_check_aborted(comm, number);
 	comm_flush(comm);
 	return comm_error(comm);

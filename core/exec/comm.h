@@ -21,7 +21,7 @@ struct event_host;
 struct native;
 struct pair;
 struct registration;
-struct position;
+struct standing;
 struct staging_site;
 struct stream_order;
 
@@ -32,6 +32,7 @@ struct stream_order;
 struct stall {
 	int64_t since_us, next_us; /* idle since then; the next question after so long */
 	int64_t asked_us;          /* when the others were asked; 0: no answers are awaited */
+	int counted;               /* in comm->stalled */
 	uint64_t steps, finished, moves;
 	int64_t polled_us; /* for calls that poll: the last look, by clock_tick_us */
 };
@@ -64,6 +65,13 @@ enum peer_state {
 	PEER_REPORTED, /* another rank has lost it; this rank has not */
 	PEER_LEFT,     /* has destroyed its communicator, and told this rank */
 	PEER_FAILED    /* the transport has lost the connection to it: see context->failure */
+};
+
+/* Has a rank answered this rank's CONTROL_WHERE? */
+enum answered {
+	ANSWERED_NOT,
+	ANSWERED,       /* the last one */
+	ANSWERED_BEFORE /* an earlier one, since when this rank has done nothing */
 };
 
 struct comm {
@@ -114,17 +122,19 @@ struct comm {
 	char error_text[768];
 	int error_is_remote; /* the others know of the failure */
 	int pending_code; /* a failure seen where the transport may not be called; see comm_check */
-	char pending_text[512];
+	char pending_text[768];
 	_Atomic int aborted;
 	uint8_t *peer_state;            /* per rank: enum peer_state */
 	struct last_calls **last_calls; /* per rank: of a rank that has left, or NULL; NULL: none */
 	int nleft;                      /* ranks in state PEER_LEFT */
-	uint8_t *answered;              /* per rank: has answered the last CONTROL_WHERE */
+	uint8_t *answered;              /* per rank: enum answered */
+	uint64_t asked_place;           /* counts what this rank had done when it asked last */
 	uint64_t *heard; /* per rank: the last operation of which a message came: see stall.h */
-	struct position *positions; /* per rank: the last one heard of; NULL: none */
-	struct stall polled;        /* of waits by coll_test and coll_event_query */
-	uint64_t steps;             /* steps ever completed: grows while operations move */
-	uint64_t *shrink;           /* per rank: the hash it has sent to this rank; 0: none */
+	struct standing *standings; /* per rank: the last one heard of; NULL: none */
+	int stalled; /* threads that wait, have asked the others, and have not moved since */
+	struct stall polled; /* of waits by coll_test and coll_event_query */
+	uint64_t steps;      /* steps ever completed: grows while operations move */
+	uint64_t *shrink;    /* per rank: the hash it has sent to this rank; 0: none */
 	struct {
 		/* Hashes of lists of excluded ranks: of this rank's question, of the answer; 0: none. */
 		uint64_t awaited, hash;

@@ -181,14 +181,14 @@ static void comm_take_text(struct comm *comm, int peer, const struct control_bod
 static void comm_take_struct(struct comm *comm, int peer, const struct control_body *body,
 			     size_t len)
 {
-	struct position position;
+	struct standing standing;
 	struct hashes hashes;
 	int32_t rank;
 
 	if ((body->kind == CONTROL_WHERE || body->kind == CONTROL_HERE) &&
-	    len == sizeof(position)) {
-		memcpy(&position, body->text, sizeof(position));
-		stall_take_position(comm, peer, &position, body->kind == CONTROL_WHERE);
+	    len == sizeof(standing)) {
+		memcpy(&standing, body->text, sizeof(standing));
+		stall_take_standing(comm, peer, &standing, body->kind == CONTROL_WHERE);
 	} else if (body->kind == CONTROL_HASHES && len == sizeof(hashes)) {
 		memcpy(&hashes, body->text, sizeof(hashes));
 		compare_take(comm, peer, &hashes);

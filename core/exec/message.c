@@ -198,6 +198,7 @@ static void message_wait_until(struct message *m, int (*over)(void *arg))
 	do
 		slice = stall_slice(&stall, comm);
 	while (context_wait(comm->context, over, m, slice) && !message_stalls(&stall, m, slice));
+	stall_end(&stall, comm);
 }
 
 int message_wait(struct message *m)

@@ -7,6 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum {
+	PAIR_LOOK_MS =
+		5 /* a thread that waits for the backend holds the lock for a millisecond at a time */
+};
+
 struct pair {
 	struct context *native, *host;
 	pthread_mutex_t lock; /* of the note */
@@ -42,6 +47,24 @@ void pair_free(struct comm *comm)
 static int pair_is_native(const struct comm *comm)
 {
 	return comm->context == comm->pair->native;
+}
+
+struct comm *pair_lock_other(const struct comm *comm)
+{
+	struct context *other;
+
+	if (!comm->pair || comm->leaving)
+		return NULL;
+	other = pair_is_native(comm) ? comm->pair->host : comm->pair->native;
+	if (!wait_holds(other) && !context_lock_within(other, PAIR_LOOK_MS))
+		return NULL;
+	return pair_is_native(comm) ? comm->host_comm : other->comms;
+}
+
+void pair_unlock_other(struct comm *other)
+{
+	if (!wait_holds(other->context))
+		lock_release(&other->context->lock);
 }
 
 void pair_failed(const struct comm *comm)

@@ -76,6 +76,23 @@ static const char *staging_name(int buf)
 	return buf == COLL_BUFFER_SEND ? "sendbuf" : buf == COLL_BUFFER_RECV ? "recvbuf" : "scalar";
 }
 
+/* That buffer is on the host, the other one is not: host_comm would have a call with both on the host. */
+static int staging_refuse_mixed(const struct op *op, int buf)
+{
+	const int other = buf == COLL_BUFFER_RECV ? COLL_BUFFER_SEND : COLL_BUFFER_RECV;
+	const uintptr_t address = staging_span(op, other).begin;
+	int device = -1;
+	char where[64];
+	uint32_t kind;
+
+	kind = device_kind((const void *)address, &device);
+	device_describe(kind, device, where, sizeof(where));
+	return error_set(COLL_ERR_UNSUPPORTED,
+			 "%s: %s is host memory, but %s is %s: pass both in memory of the device",
+			 kind_name(op->call.args.kind), staging_name(buf), staging_name(other),
+			 where);
+}
+
 /* Neither the backend nor staging can use a buffer in that memory. */
 static int staging_refuse(const struct op *op, int buf, uint32_t kind, int device)
 {
@@ -86,11 +103,7 @@ static int staging_refuse(const struct op *op, int buf, uint32_t kind, int devic
 
 	device_describe(kind, device, where, sizeof(where));
 	if (kind == COLL_MEM_HOST && op->comm->host_comm)
-		return error_set(
-			COLL_ERR_UNSUPPORTED,
-			"%s: %s is %s, but the other buffer is not, and backend '%s' takes "
-			"no host memory: pass buffers of one kind of memory",
-			what, staging_name(buf), where, b->name);
+		return staging_refuse_mixed(op, buf);
 	if (kind == COLL_MEM_HOST && !b->transport)
 		return error_set(
 			COLL_ERR_UNSUPPORTED,

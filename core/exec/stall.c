@@ -4,6 +4,7 @@
 #include "exec/compare.h"
 #include "exec/message.h"
 #include "exec/native.h"
+#include "exec/pair.h"
 #include "exec/stall_words.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -93,6 +94,8 @@ static struct position stall_position(const struct comm *comm)
 	const struct op *op = comm->head;
 	struct position p = {.hashes = compare_hashes(comm), .kind = POSITION_NONE};
 
+	p.stalled = comm->stalled && (op || native_busy(comm));
+
 	if (comm->native) {
 		stall_newest(comm, &p);
 		return p;
@@ -110,40 +113,72 @@ static struct position stall_position(const struct comm *comm)
 	return p;
 }
 
-static void stall_send(struct comm *comm, int rank, int kind)
+struct standing stall_standing(const struct comm *comm)
 {
-	struct position position = stall_position(comm);
+	struct standing standing = {.here = stall_position(comm)};
+	struct comm *other = pair_lock_other(comm);
 
+	if (other) {
+		standing.other = stall_position(other);
+		standing.knows_other = 1;
+		pair_unlock_other(other);
+	}
+	return standing;
+}
+
+static void stall_send(struct comm *comm, int rank, int kind, const struct standing *standing)
+{
 	context_send_struct(comm->context, comm->to_context_rank[rank],
-			    comm_tag_control(comm->context_id), kind, &position, sizeof(position));
+			    comm_tag_control(comm->context_id), kind, standing, sizeof(*standing));
+}
+
+/* A rank that has answered since this rank has come to where it is lives, even if it is too busy for one more answer. */
+static void stall_forget_answers(struct comm *comm)
+{
+	const uint64_t place = comm->issued + comm->finished + comm->steps;
+
+	for (int r = 0; r < comm->nranks; r++)
+		comm->answered[r] = comm->answered[r] && place == comm->asked_place
+					    ? ANSWERED_BEFORE
+					    : ANSWERED_NOT;
+	comm->answered[comm->rank] = ANSWERED;
+	comm->asked_place = place;
 }
 
 void stall_ask(struct comm *comm)
 {
+	struct standing standing;
+
 	if (!stall_can_ask(comm))
 		return;
-	memset(comm->answered, 0, (size_t)comm->nranks);
-	comm->answered[comm->rank] = 1;
+	standing = stall_standing(comm);
+	stall_forget_answers(comm);
 	for (int r = 0; r < comm->nranks; r++)
 		if (r != comm->rank && comm->peer_state[r] != PEER_LEFT)
-			stall_send(comm, r, CONTROL_WHERE);
+			stall_send(comm, r, CONTROL_WHERE, &standing);
 }
 
-void stall_take_position(struct comm *comm, int peer, const struct position *position, int asks)
+void stall_take_standing(struct comm *comm, int peer, const struct standing *standing, int asks)
 {
-	if (asks)
-		stall_send(comm, peer, CONTROL_HERE);
-	comm->answered[peer] = 1;
+	const struct position *position = &standing->here;
+	struct standing ours;
+
+	if (asks) {
+		ours = stall_standing(comm);
+		stall_send(comm, peer, CONTROL_HERE, &ours);
+	}
+	comm->answered[peer] = ANSWERED;
 	if (comm->native && position->kind >= 0)
 		stall_hear(comm, peer, position->kind, position->seq);
-	if (!comm->positions)
-		comm->positions = calloc((size_t)comm->nranks, sizeof(*comm->positions));
-	if (comm->positions)
-		comm->positions[peer] = *position;
+	if (!comm->standings)
+		comm->standings = calloc((size_t)comm->nranks, sizeof(*comm->standings));
+	if (comm->standings)
+		comm->standings[peer] = *standing;
 	if (comm->compare)
 		compare_take(comm, peer, &position->hashes);
 	else if (kind_is_collective(position->kind))
 		comm_compare(comm, peer, position->seq, position->meta);
+	stall_check_order(comm, peer, standing);
 }
 
 static void stall_warn(const struct comm *comm, int64_t idle_us)
@@ -173,7 +208,7 @@ static void stall_describe_behind(const struct comm *comm, char *text, size_t si
 static int stall_all_answered(const struct comm *comm)
 {
 	for (int r = 0; r < comm->nranks; r++)
-		if (!comm->answered[r] && comm->peer_state[r] == PEER_ALIVE)
+		if (comm->answered[r] != ANSWERED && comm->peer_state[r] == PEER_ALIVE)
 			return 0;
 	return 1;
 }
@@ -222,8 +257,8 @@ void stall_describe_missing(struct comm *comm, int asked, char *text, size_t siz
 		return;
 	}
 	stall_describe_awaited(comm, awaited, sizeof(awaited));
-	comm->answered[comm->rank] = 1;
-	stall_list_ranks(comm, comm->answered, 0, silent, sizeof(silent));
+	comm->answered[comm->rank] = ANSWERED;
+	stall_list_ranks(comm, comm->answered, ANSWERED_NOT, silent, sizeof(silent));
 	if (asked)
 		stall_describe_ranks(comm, ranks, sizeof(ranks));
 	snprintf(text, size, "%s%s; still needs data from: %s%s%s%s",
@@ -267,10 +302,11 @@ static int64_t stall_first_us(const struct comm *comm)
 }
 
 /* Nothing has moved since `since_us`. */
-static void stall_restart(struct stall *stall, const struct comm *comm, int64_t since_us)
+static void stall_restart(struct stall *stall, struct comm *comm, int64_t since_us)
 {
 	const struct context *context = comm->context;
 
+	stall_end(stall, comm);
 	stall->since_us = since_us;
 	stall->next_us = stall_first_us(comm);
 	stall->asked_us = 0;
@@ -341,6 +377,11 @@ int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us)
 	if (stall->asked_us || now - stall->since_us < stall_next_us(stall, comm))
 		return 0;
 	stall->asked_us = now;
+	if (stall != &comm->polled &&
+	    !stall->counted) { /* a program that polls may do other things */
+		stall->counted = 1;
+		comm->stalled++;
+	}
 	stall_ask(comm);
 	return 0;
 }

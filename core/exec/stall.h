@@ -27,6 +27,14 @@ struct position {
 	int32_t kind; /* COLL_KIND_* or POSITION_*; POSITION_NONE: the rank has no operation */
 	int32_t peer; /* of a send or recv */
 	uint32_t tag;
+	uint32_t stalled; /* 1: a thread of the rank waits here, and nothing has moved for long */
+};
+
+/* Where a rank is in the communicator that was asked, and in the other one of its pair (pair.h). */
+struct standing {
+	struct position here, other;
+	uint32_t knows_other;
+	uint32_t reserved;
 };
 
 /* A wait begins: the rest is set when it has lasted for a slice. */
@@ -34,6 +42,13 @@ static inline void stall_begin(struct stall *stall)
 {
 	stall->since_us = 0;
 	stall->asked_us = 0;
+	stall->counted = 0;
+}
+/* The wait is over, or something has moved. */
+static inline void stall_end(struct stall *stall, struct comm *comm)
+{
+	comm->stalled -= stall->counted;
+	stall->counted = 0;
 }
 /* How long the wait may last until stall_step is called. */
 int64_t stall_slice(struct stall *stall, const struct comm *comm);
@@ -46,7 +61,14 @@ int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us);
 void stall_poll(struct comm *comm);
 
 /* CONTROL_WHERE and CONTROL_HERE: compares the peer's position with this rank's calls. */
-void stall_take_position(struct comm *comm, int peer, const struct position *position, int asks);
+void stall_take_standing(struct comm *comm, int peer, const struct standing *standing, int asks);
+/* Where this rank is. */
+struct standing stall_standing(const struct comm *comm);
+/*
+ * Fails the communicator soon if this rank and the peer wait in different communicators of their pairs, and neither has
+ * made the call in which the other one waits (stall_order.c).
+ */
+void stall_check_order(struct comm *comm, int peer, const struct standing *theirs);
 /* Notes that a message of an operation has come from a rank. */
 static inline void stall_hear(struct comm *comm, int rank, int kind, uint32_t seq)
 {

@@ -144,23 +144,31 @@ static void stall_describe_heard(uint64_t heard, char *text, size_t size)
 		snprintf(text, size, "a message");
 }
 
+/* The memory of the calls of a communicator of a pair: " on host memory"; or "". */
+static const char *stall_memory(const struct comm *comm, int native)
+{
+	return !comm->pair ? "" : native ? " on device memory" : " on host memory";
+}
+
 /* "last called barrier as collective number 7": of a backend that may have finished it. */
 static void stall_describe_newest(const struct comm *comm, const struct position *p, char *text,
 				  size_t size)
 {
+	const char *memory = stall_memory(comm, 1), *verb = p->stalled ? "waits in" : "last called";
 	const struct signature signature = {{p->meta[0], p->meta[1]}};
 	struct rank_name name;
 	char call[160];
 
 	signature_describe(comm, &signature, call, sizeof(call));
 	if (p->kind < 0)
-		snprintf(text, size, "has called nothing yet");
+		snprintf(text, size, "has called nothing yet%s", memory);
 	else if (kind_is_collective(p->kind))
-		snprintf(text, size, "last called %s as collective number %u", call, p->seq + 1);
+		snprintf(text, size, "%s %s as collective number %u%s%s", verb, call, p->seq + 1,
+			 memory[0] ? " of those" : "", memory);
 	else
-		snprintf(text, size, "last called %s %s %s, after %u collectives",
+		snprintf(text, size, "%s %s %s %s, after %u collectives%s", verb,
 			 kind_name(p->kind), p->kind == COLL_KIND_RECV ? "from" : "to",
-			 comm_rank_name(comm, p->peer, &name), p->hashes.number);
+			 comm_rank_name(comm, p->peer, &name), p->hashes.number, memory);
 }
 
 /* "waits in coll_probe of a message from any rank with tag 7" */
@@ -182,6 +190,7 @@ static void stall_describe_position(const struct comm *comm, const struct positi
 				    size_t size)
 {
 	const struct signature signature = {{p->meta[0], p->meta[1]}};
+	const char *memory = stall_memory(comm, 0);
 	struct rank_name name;
 	char call[160];
 
@@ -190,31 +199,59 @@ static void stall_describe_position(const struct comm *comm, const struct positi
 		return;
 	}
 	if (p->kind < 0) {
-		snprintf(text, size, "has called %u collectives and waits in none",
-			 p->hashes.number);
+		snprintf(text, size, "has called %u collectives%s and waits in none",
+			 p->hashes.number, memory);
 		return;
 	}
 	signature_describe(comm, &signature, call, sizeof(call));
 	if (kind_is_collective(p->kind))
-		snprintf(text, size, "waits in %s as collective number %u", call, p->seq + 1);
+		snprintf(text, size, "waits in %s as collective number %u%s%s", call, p->seq + 1,
+			 memory[0] ? " of those" : "", memory);
 	else
 		snprintf(text, size, "waits in %s %s %s with tag %u", kind_name(p->kind),
 			 p->kind == COLL_KIND_RECV ? "from" : "to",
 			 comm_rank_name(comm, p->peer, &name), p->tag);
 }
 
+void stall_describe_place(const struct comm *comm, int other, const struct position *p, char *text,
+			  size_t size)
+{
+	if ((comm->native != NULL) != other)
+		stall_describe_newest(comm, p, text, size);
+	else
+		stall_describe_position(comm, p, text, size);
+}
+
+/* Has the rank called anything there? */
+static int stall_is_used(const struct standing *s)
+{
+	return s->knows_other && (s->other.kind != POSITION_NONE || s->other.hashes.number);
+}
+
+static void stall_describe_standing(const struct comm *comm, const struct standing *s, char *text,
+				    size_t size)
+{
+	char here[250], other[250];
+
+	stall_describe_place(comm, 0, &s->here, here, sizeof(here));
+	if (!stall_is_used(s)) {
+		snprintf(text, size, "%s", here);
+		return;
+	}
+	stall_describe_place(comm, 1, &s->other, other, sizeof(other));
+	snprintf(text, size, "%s, and %s", here, other);
+}
+
 static void stall_describe_rank(const struct comm *comm, int rank, char *text, size_t size)
 {
 	struct rank_name name;
-	char what[224];
+	char what[512];
 
 	comm_rank_name(comm, rank, &name);
-	if (comm->answered[rank] && comm->positions) {
-		if (comm->native)
-			stall_describe_newest(comm, &comm->positions[rank], what, sizeof(what));
-		else
-			stall_describe_position(comm, &comm->positions[rank], what, sizeof(what));
-		snprintf(text, size, "%s %s", name.text, what);
+	if (comm->answered[rank] && comm->standings) {
+		stall_describe_standing(comm, &comm->standings[rank], what, sizeof(what));
+		snprintf(text, size, "%s %s%s", name.text, what,
+			 comm->answered[rank] == ANSWERED_BEFORE ? " (an earlier answer)" : "");
 	} else if (comm->peer_state[rank] == PEER_LEFT) {
 		snprintf(text, size, "%s has destroyed its communicator", name.text);
 	} else if (comm->heard[rank]) {
@@ -232,14 +269,14 @@ static int stall_is_level(const struct comm *comm, int rank)
 	const struct op *from = NULL;
 	const struct recorded *last = recorder_find(comm, comm->issued, &from);
 
-	return comm->answered[rank] && comm->positions && last && kind_is_collective(last->kind) &&
-	       (int32_t)(comm->positions[rank].hashes.number - comm->seq) == 0;
+	return comm->answered[rank] && comm->standings && last && kind_is_collective(last->kind) &&
+	       (int32_t)(comm->standings[rank].here.hashes.number - comm->seq) == 0;
 }
 
 /* Is a rank at the same collective as this one? */
 static int stall_is_here(const struct comm *comm, int rank)
 {
-	const struct position *p = comm->positions ? &comm->positions[rank] : NULL;
+	const struct position *p = comm->standings ? &comm->standings[rank].here : NULL;
 	const struct op *op = comm->head;
 
 	if (comm->native)
@@ -256,8 +293,8 @@ void stall_list_behind(const struct comm *comm, char *text, size_t size)
 	snprintf(text, size, "none");
 	for (int r = 0; behind && r < comm->nranks; r++)
 		behind[r] = r != comm->rank &&
-			    (!comm->answered[r] || !comm->positions ||
-			     (int32_t)(comm->positions[r].hashes.number - comm->seq) < 0);
+			    (!comm->answered[r] || !comm->standings ||
+			     (int32_t)(comm->standings[r].here.hashes.number - comm->seq) < 0);
 	if (behind)
 		stall_list_ranks(comm, behind, 1, text, size);
 	free(behind);
@@ -265,13 +302,21 @@ void stall_list_behind(const struct comm *comm, char *text, size_t size)
 
 void stall_describe_ranks(const struct comm *comm, char *text, size_t size)
 {
+	const struct standing own = stall_standing(comm);
+	struct rank_name name;
 	size_t at = 0;
-	char one[352];
+	char one[640];
 
 	text[0] = '\0';
+	if (stall_is_used(&own)) {
+		stall_describe_place(comm, 1, &own.other, one, sizeof(one));
+		at += (size_t)snprintf(text, size, "; %s itself %s", comm_own_name(comm, &name),
+				       one);
+	}
 	for (int answered = 0; answered < 2; answered++)
 		for (int r = 0; r < comm->nranks && at < size; r++)
-			if (comm->answered[r] == answered && !stall_is_here(comm, r)) {
+			if ((comm->answered[r] != ANSWERED_NOT) == answered &&
+			    !stall_is_here(comm, r)) {
 				stall_describe_rank(comm, r, one, sizeof(one));
 				at += (size_t)snprintf(text + at, size - at, "; %s", one);
 			}

@@ -286,7 +286,7 @@ int context_derive_open(struct context *context, const struct context_making *ma
 
 	if (making->exclude)
 		companion_await_abort(context->parent, context->host.timeout_ms);
-	atomic_store(&context->deriving, 1);
+	atomic_store(&context->deriving, making->exclude ? CONTEXT_SHRINKS : CONTEXT_SPLITS);
 	if (making->exclude || context->plugin->backend.native->split)
 		code = context_derive_native(context, making);
 	else

@@ -74,6 +74,9 @@ struct alarm {
 	_Atomic int aborted; /* then the watcher has aborted the backend */
 };
 
+/* context_derive_open runs.  A shrink may follow a failure of the parent, which ends a split. */
+enum context_deriving { CONTEXT_SPLITS = 1, CONTEXT_SHRINKS = 2 };
+
 struct context {
 	struct lock lock;
 	const struct context_client *client;
@@ -99,7 +102,7 @@ struct context {
 	_Atomic int opening;  /* the plugin's open runs, on the thread `opener` */
 	_Atomic int given_up; /* while it ran, the plugin was told that another rank has failed */
 	pthread_t opener;
-	_Atomic int deriving;     /* context_derive_open runs: the loss of a rank ends it */
+	_Atomic int deriving;     /* enum context_deriving: the loss of a rank ends it */
 	_Atomic int constructing; /* not open yet: an abort of its parent aborts it too */
 	_Atomic uintptr_t
 		progress_owner; /* the thread that last entered: it drives this context while it waits for others */
@@ -275,6 +278,9 @@ void context_notify(struct context *context);
  * is held, and given up while yielding and sleeping.
  */
 int context_wait(struct context *context, int (*done)(void *arg), void *arg, int64_t timeout_us);
+
+/* Does the calling thread, inside of context_wait for this context, drive another one?  It holds the lock of both then. */
+int wait_holds(const struct context *context);
 
 /* With `progress = thread`: a thread that drives this context until context_unref. */
 int wait_thread_start(struct context *context);

@@ -105,11 +105,12 @@ static int host_other_failed(struct context *context)
 static int32_t host_aborted(const coll_host_t *host)
 {
 	struct context *context = host_context(host);
+	const int deriving = atomic_load(&context->deriving);
 
 	return atomic_load(&context->aborted) ||
 	       (atomic_load(&context->constructing) && atomic_load(&context->parent->aborted)) ||
-	       (atomic_load(&context->deriving) && host_lost_rank(context)) ||
-	       host_other_failed(context);
+	       (deriving == CONTEXT_SPLITS && atomic_load(&context->parent->alarm.ended)) ||
+	       (deriving && host_lost_rank(context)) || host_other_failed(context);
 }
 
 static void *host_alloc(const coll_host_t *host, uint64_t bytes)

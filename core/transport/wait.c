@@ -92,11 +92,20 @@ static int wait_is_mine(struct context *context)
 	       (uintptr_t)pthread_self();
 }
 
+/* The context that this thread waits on, and whose lock it holds, while it drives others. */
+static _Thread_local const struct context *wait_sweeps;
+
+int wait_holds(const struct context *context)
+{
+	return wait_sweeps == context;
+}
+
 /* Drives the thread's contexts other than `context`, except those that another thread has locked. */
 static int wait_sweep(struct context *context)
 {
 	int moved = 0;
 
+	wait_sweeps = context;
 	pthread_mutex_lock(&wait_lock);
 	for (struct context *l = wait_contexts; l; l = l->next) {
 		if (l == context || !wait_is_mine(l) || !lock_try(&l->lock))
@@ -106,6 +115,7 @@ static int wait_sweep(struct context *context)
 		lock_release(&l->lock);
 	}
 	pthread_mutex_unlock(&wait_lock);
+	wait_sweeps = NULL;
 	return moved;
 }
 

@@ -135,8 +135,12 @@
  *                they are COLL_ERR_UNSUPPORTED, with the option `enable_gpu_fallback` too.  coll_isend and
  *                coll_irecv work on host memory, and on device memory with that option.
  *                Calls on host memory are a sequence of their own: each sequence runs in the order of
- *                issue, and only events, coll_sync and coll_barrier order one with the other.  A group may
- *                have calls of both.  What ends one sequence ends the other with the same error; split,
+ *                issue, and only events, coll_sync and coll_barrier order one with the other.  All ranks
+ *                make the calls of both in one order, though: ranks that wait for each other, some on the
+ *                host and some on devices, get COLL_ERR_MISMATCH with both calls when they have stalled
+ *                (option `stall_after`), and the text of a timeout tells where each rank is in both
+ *                sequences.  Barriers are calls on devices there, split and dup calls on the host.  A group
+ *                may have calls of both.  What ends one sequence ends the other with the same error; split,
  *                dup, shrink, abort and destroy concern both.  Without a companion (`companion = none`, or
  *                a rank cannot use it) these calls return COLL_ERR_UNSUPPORTED.
  * Buffers        The caller owns all buffers.  From the call until the library has reported
@@ -707,8 +711,10 @@ enum { COLL_SPLIT_NOCOLOR = -1 };
  *
  * A backend without a transport makes new connections instead, for which the ranks meet as they did
  * for the first communicator.  Then the call waits for the operations before it, and each step
- * takes at most init_timeout.  An abort by another thread ends it, but has to wait for an exchange
- * function of the application.
+ * takes at most init_timeout.  With a companion the ranks first wait for each other as in a
+ * collective on host memory: for `timeout` at most, and a rank that has called something else is
+ * COLL_ERR_MISMATCH.  The failure or abort of another rank ends the call, and so does an abort by
+ * another thread; both have to wait for an exchange function of the application.
  */
 COLL_API coll_result_t coll_comm_split(coll_comm_t comm, int32_t color, int32_t key,
 				       coll_comm_t *newcomm, const coll_config_t *config);

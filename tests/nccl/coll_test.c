@@ -342,7 +342,7 @@ static void coll_two_memories(struct rank *r)
 
 	nccl_fails(r, coll_allreduce(here, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
 		   COLL_ERR_UNSUPPORTED,
-		   "allreduce: sendbuf is host memory, but the other buffer is not",
+		   "allreduce: sendbuf is host memory, but recvbuf is CUDA memory of device",
 		   "a send buffer of the host");
 	nccl_fails(r, coll_allreduce(there, here, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
 		   COLL_ERR_UNSUPPORTED, "or pass host memory", "a receive buffer of the host");

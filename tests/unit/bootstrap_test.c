@@ -446,6 +446,38 @@ static void test_watch(int rank)
 		bootstrap_close(bootstrap);
 }
 
+static int guard_failed(void *user)
+{
+	const int64_t *end_ms = user;
+
+	return clock_now_ms() < *end_ms ? COLL_SUCCESS
+					: error_set(COLL_ERR_REMOTE, "rank 7 has failed");
+}
+
+/* A guard, which belongs to the derived bootstrap too, ends waits with its own error. */
+static void test_guard(int rank)
+{
+	int64_t begin = clock_now_ms(), end = begin + 300;
+	struct bootstrap *parents[2], *bootstrap = NULL;
+	char id[COLL_UNIQUE_ID_SIZE];
+	int code;
+
+	if (bootstrap_open_local(parents, 2) || bootstrap_make_id(id, sizeof(id), NULL))
+		bail_out("%s", error_text());
+	bootstrap_guard(parents[rank], guard_failed, &end);
+	code = bootstrap_open_derived(&bootstrap, parents[rank], id, rank, 2, NULL, LONG_MS);
+	is_int(code, COLL_ERR_REMOTE, "rank %d, which meets nobody, gets its guard's code", rank);
+	ok(strstr(error_text(), "rank 7 has failed") != NULL, "and text: %s", error_text());
+	code = bootstrap_exchange(parents[rank], &rank, parents, 0, LONG_MS);
+	is_int(code, COLL_ERR_REMOTE, "also in the first rendezvous");
+	ok(bootstrap == NULL && clock_now_ms() - begin < LONG_MS / 2,
+	   "long before its time is out");
+	bootstrap_close(parents[0]);
+	bootstrap_close(parents[1]);
+	if (rank && !bootstrap_open_id(&bootstrap, id, 0, 1, NULL, LONG_MS))
+		bootstrap_close(bootstrap);
+}
+
 /* ------------------------------------------------------------------- secrets -- */
 
 static void test_children_secret(const char *key)
@@ -541,6 +573,8 @@ int main(void)
 	test_local_mismatch();
 	test_watch(0);
 	test_watch(1);
+	test_guard(0);
+	test_guard(1);
 	test_secrets();
 	test_derived_from_id();
 	return done_testing();

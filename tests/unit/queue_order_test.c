@@ -393,32 +393,32 @@ static void test_gone_but_not_needed(void)
 	rig_free(rig);
 }
 
-/* A control message with the first len bytes of a position. */
-static void fake_position(struct rig *rig, uint32_t peer, int kind, const struct position *position,
+/* A control message with the first len bytes of a standing. */
+static void fake_standing(struct rig *rig, uint32_t peer, int kind, const struct standing *standing,
 			  size_t len)
 {
-	char bytes[sizeof(struct control_body) + sizeof(*position)];
+	char bytes[sizeof(struct control_body) + sizeof(*standing)];
 	struct control_body *body = (void *)bytes;
 
 	*body = (struct control_body){.kind = kind};
-	memcpy(body->text, position, len);
+	memcpy(body->text, standing, len);
 	fake_message(rig, peer, comm_tag_control(rig->comm->context_id), (struct signature){{0, 0}},
 		     bytes, sizeof(*body) + len);
 }
 
 static void test_controls(void)
 {
-	const struct position idle = {.kind = -1};
+	const struct standing idle = {.here = {.kind = -1}};
 	struct rig *rig = rig_new(fake_transport);
 
-	fake_position(rig, 3, CONTROL_WHERE, &idle, sizeof(idle));
+	fake_standing(rig, 3, CONTROL_WHERE, &idle, sizeof(idle));
 	context_progress(rig->context);
 	ok(rig->fake.sends == 1 && rig->fake.send[0]->peer == 3 &&
 		   ((const struct control_body *)rig->fake.send[0]->buf)->kind == CONTROL_HERE,
 	   "who asks gets an answer");
 	fake_complete(rig, 0, COLL_SUCCESS);
-	fake_position(rig, 1, CONTROL_HERE, &idle, sizeof(idle));
-	fake_position(rig, 2, CONTROL_HERE, &idle, sizeof(idle) - 1);
+	fake_standing(rig, 1, CONTROL_HERE, &idle, sizeof(idle));
+	fake_standing(rig, 2, CONTROL_HERE, &idle, sizeof(idle) - 1);
 	context_progress(rig->context);
 	ok(rig->comm->answered[1] && !rig->comm->answered[2], "an answer is noted");
 	is_int(context_controls_pending(rig->context), 0, "the sent one is freed");

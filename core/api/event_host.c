@@ -61,6 +61,19 @@ void event_host_free(struct comm *comm)
 
 /* ------------------------------------------------------------------------- recording -- */
 
+int event_host_is_deferred(const struct comm *comm)
+{
+	struct comm *host_comm = comm->host_comm;
+	int deferred;
+
+	if (!host_comm || !group_current())
+		return 0;
+	context_enter(host_comm->context);
+	deferred = comm_is_deferred(host_comm, host_comm->issued);
+	context_leave(host_comm->context);
+	return deferred;
+}
+
 /* An event of a stream that is being captured is known to the backend only. */
 static void event_host_record_stream(struct event *e, coll_stream_t stream)
 {

@@ -4,6 +4,7 @@
 #include "exec/compare.h"
 #include "exec/message.h"
 #include "exec/native.h"
+#include "exec/pair.h"
 #include "exec/stall_words.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -277,6 +278,7 @@ static void stall_restart(struct stall *stall, const struct comm *comm, int64_t 
 	stall->steps = comm->steps;
 	stall->finished = comm->finished;
 	stall->moves = context_moves(context);
+	stall->pair_moves = pair_moves(comm);
 }
 
 /* The idle time at which the others are asked next: last before the timeout. */
@@ -323,6 +325,7 @@ static int stall_conclude(struct stall *stall, struct comm *comm, int64_t idle)
 static int stall_has_moved(const struct stall *stall, const struct comm *comm)
 {
 	return stall->steps != comm->steps || stall->finished != comm->finished ||
+	       stall->pair_moves != pair_moves(comm) ||
 	       (!stall->asked_us && stall->moves != context_moves(comm->context));
 }
 

@@ -5,6 +5,7 @@
 #include "api/host_memory.h"
 #include "api/overlap.h"
 #include "api/request.h"
+#include "api/staged_order.h"
 #include "base/error.h"
 #include "exec/again.h"
 #include "exec/native.h"
@@ -48,11 +49,11 @@ __attribute__((noinline)) static int call_queue_native(struct comm *comm, const 
 
 	if (!code && !to_host) {
 		code = op_make(comm, call, &op);
-		to_host = code && host_memory_takes(comm, call, code);
+		to_host = code ? host_memory_takes(comm, call, code) : HOST_MEMORY_NO;
 	}
 	if (to_host)
-		return host_memory_issue(comm, args, site);
-	return code ? host_memory_hint(comm, code) : call_enqueue(op, group_current(), site);
+		return host_memory_issue(comm, args, to_host, site);
+	return code ? host_memory_hint(comm, call, code) : call_enqueue(op, group_current(), site);
 }
 
 static int call_issue_any(struct comm *comm, const coll_args_t *args, const void *site)
@@ -322,9 +323,11 @@ static int call_wait_all(struct comm *comm)
 		code = error_set(
 			COLL_ERR_INVALID_USAGE,
 			"a wait inside a group would never end: call coll_group_end first");
+	if (!code && comm->staged_number)
+		code = staged_order_wait(comm);
 	if (!code)
 		code = comm_wait(comm, comm->issued);
-	return code || !comm->host_comm ? code : host_memory_wait(comm);
+	return code || !comm->host_comm ? code : host_memory_wait(comm, 0);
 }
 
 coll_result_t coll_sync(coll_comm_t handle)

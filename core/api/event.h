@@ -80,6 +80,8 @@ int event_poll_comm(struct comm *comm, uint64_t number, int wait);
  * The part of an event of event_stream that concerns calls on host memory (event_host.c).  The native communicator is
  * entered in all of these.
  */
+/* Has the open group of this thread calls on host memory of the communicator? */
+int event_host_is_deferred(const struct comm *comm);
 /* The event was recorded; its lock is held. */
 void event_host_record(struct event *e, struct comm *comm, coll_stream_t stream);
 /* Later work of a stream (NULL: of the communicator) waits for it. */

@@ -27,7 +27,7 @@ struct event_host {
 	void *gate; /* a stream that waits for calls on host memory, and for which the backend waits; or NULL */
 };
 
-static int event_host_make(struct comm *comm)
+int event_host_make(struct comm *comm)
 {
 	if (!comm->event_host)
 		comm->event_host = calloc(1, sizeof(*comm->event_host));
@@ -60,6 +60,19 @@ void event_host_free(struct comm *comm)
 }
 
 /* ------------------------------------------------------------------------- recording -- */
+
+int event_host_is_deferred(const struct comm *comm)
+{
+	struct comm *host_comm = comm->host_comm;
+	int deferred;
+
+	if (!host_comm || !group_current())
+		return 0;
+	context_enter(host_comm->context);
+	deferred = comm_is_deferred(host_comm, host_comm->issued);
+	context_leave(host_comm->context);
+	return deferred;
+}
 
 /* An event of a stream that is being captured is known to the backend only. */
 static void event_host_record_stream(struct event *e, coll_stream_t stream)
@@ -104,9 +117,8 @@ static int host_wait_is_over(const struct comm *comm, const struct host_wait *wa
 	return !outcome_result(wait->outcome, wait->number);
 }
 
-/* Takes over the references. */
-static int event_host_add(struct comm *comm, struct outcome *outcome, uint64_t number,
-			  struct stream_event *stream_event)
+int event_host_add(struct comm *comm, struct outcome *outcome, uint64_t number,
+		   struct stream_event *stream_event)
 {
 	struct host_wait like = {NULL, outcome, number, stream_event}, *wait, **at;
 
@@ -173,29 +185,45 @@ static int event_host_result(const struct outcome *outcome, uint64_t number, int
 			 : event_outcome(outcome, number, wait);
 }
 
-/* The backend's own stream waits for a stream that waits for the calls on host memory. */
-static int event_host_gate(struct comm *comm, const struct outcome *outcome, uint64_t number)
+int event_host_gate(struct comm *comm, void **gate)
 {
-	const coll_native_t *native = comm->context->plugin->backend.native;
-	struct event_host *h = comm->event_host;
-	void *ep = comm->context->ep, *event = NULL;
-	coll_error_t err = error_blank();
-	int code = COLL_SUCCESS;
+	struct event_host *h;
+	int code = event_host_make(comm);
 
-	if (!h->gate)
-		code = caller_stream_make(comm->context->device, &h->gate);
-	if (!code)
-		code = event_hold_for(outcome, h->gate, number);
 	if (code)
 		return code;
-	code = native->event_create(ep, &event, &err);
+	h = comm->event_host;
+	if (!h->gate)
+		code = caller_stream_make(comm->context->device, &h->gate);
+	*gate = h->gate;
+	return code;
+}
+
+int event_host_join(struct comm *comm, void *later, void *earlier)
+{
+	const coll_native_t *native = comm->context->plugin->backend.native;
+	void *ep = comm->context->ep, *event = NULL;
+	coll_error_t err = error_blank();
+	int code = native->event_create(ep, &event, &err);
+
 	if (!code)
-		code = native->event_record(ep, event, h->gate, &err);
+		code = native->event_record(ep, event, earlier, &err);
 	if (!code)
-		code = native->event_wait(ep, event, NULL, &err);
+		code = native->event_wait(ep, event, later, &err);
 	if (event)
 		native->event_destroy(ep, event);
 	return code ? error_take(code, &err) : COLL_SUCCESS;
+}
+
+/* The backend's own stream waits for a stream that waits for the calls on host memory. */
+static int event_host_close_gate(struct comm *comm, const struct outcome *outcome, uint64_t number)
+{
+	void *gate;
+	int code = event_host_gate(comm, &gate);
+
+	if (!code)
+		code = event_hold_for(outcome, gate, number);
+	return code ? code : event_host_join(comm, NULL, gate);
 }
 
 /* Device calls of the communicator wait for calls on host memory. */
@@ -204,7 +232,7 @@ static int event_host_hold_native(struct comm *comm, const struct outcome *outco
 	int code = event_host_result(outcome, number, 0);
 
 	/* A device on which streams cannot wait for memory: the calling thread waits. */
-	if (code == COLL_IN_PROGRESS && event_host_gate(comm, outcome, number))
+	if (code == COLL_IN_PROGRESS && event_host_close_gate(comm, outcome, number))
 		code = event_host_result(outcome, number, 1);
 	if (!code || code == COLL_IN_PROGRESS)
 		return COLL_SUCCESS;

@@ -39,13 +39,15 @@ static int event_stream_check(const struct event *e, const struct comm *comm)
 /* Hands all issued operations to the backend; an error if an open group defers some. */
 static int event_stream_flush(struct comm *comm)
 {
+	int deferred = event_host_is_deferred(comm);
+
 	queue_run(comm);
 	for (const struct op *op = comm->head; op; op = op->next)
-		if (op->state == OP_DEFERRED || op->state == OP_QUEUED)
-			return error_set(
-				COLL_ERR_INVALID_USAGE,
-				"the communicator has operations that begin with "
-				"coll_group_end: use its events before or after the group");
+		deferred |= op->state == OP_DEFERRED || op->state == OP_QUEUED;
+	if (deferred)
+		return error_set(COLL_ERR_INVALID_USAGE,
+				 "the communicator has operations that begin with "
+				 "coll_group_end: use its events before or after the group");
 	return comm_error(comm);
 }
 

@@ -2,6 +2,7 @@
 /* host_memory.c - which calls of a native communicator go to its communicator for host memory, and how. */
 #include "api/host_memory.h"
 #include "api/request.h"
+#include "api/staged_order.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/kind.h"
@@ -42,6 +43,7 @@ void host_memory_free(struct comm *host_comm)
 
 	if (!host_comm)
 		return;
+	pair_end(host_comm);
 	handle_pin(HANDLE_COMM, host_comm->handle);
 	handle_retire(host_comm->handle);
 	comm_free(host_comm);
@@ -90,31 +92,46 @@ static uint32_t host_memory_kinds(const struct comm *comm, const struct call *ca
 	return kinds;
 }
 
+/* Is it a receive from any source?  Its sender, on a device, would not know that host_comm has it. */
+static int host_memory_is_any_source(const struct call *call)
+{
+	return call->args.kind == COLL_KIND_RECV && call->args.root == COLL_ANY_SOURCE;
+}
+
 int host_memory_takes(struct comm *comm, const struct call *call, int code)
 {
 	uint32_t kinds;
 
 	if (!comm->host_comm || (code && code != COLL_ERR_UNSUPPORTED))
-		return 0;
+		return HOST_MEMORY_NO;
 	/* Most calls on device memory: the addresses are known. */
 	if (!code && call->elements[COLL_BUFFER_SEND] && call->elements[COLL_BUFFER_RECV] &&
 	    native_takes(comm, call))
-		return 0;
+		return HOST_MEMORY_NO;
 	kinds = host_memory_kinds(comm, call);
 	if (!kinds)
-		return code != COLL_SUCCESS;
-	/*
-	 * Device memory that is copied through host memory would lose its place among the calls of the backend, so it
-	 * is not taken.
-	 */
-	return kinds == COLL_MEM_HOST && (code || !(kinds & comm->context->memory));
+		return code ? HOST_MEMORY_TAKES : HOST_MEMORY_NO;
+	if (kinds == COLL_MEM_HOST)
+		return code || !(kinds & comm->context->memory) ? HOST_MEMORY_TAKES
+								: HOST_MEMORY_NO;
+	return code && comm->context->fallback && !host_memory_is_any_source(call)
+		       ? HOST_MEMORY_STAGES
+		       : HOST_MEMORY_NO;
 }
 
-int host_memory_hint(const struct comm *comm, int code)
+int host_memory_hint(const struct comm *comm, const struct call *call, int code)
 {
 	if (code != COLL_ERR_UNSUPPORTED || !comm->host_comm)
 		return code;
-	return error_set(code, "%s; or pass host memory, on all ranks", error_text());
+	if (host_memory_is_any_source(call))
+		return error_set(code, "%s; or pass host memory, here and to the send",
+				 error_text());
+	return error_set(code, "%s; or pass host memory, on all ranks%s", error_text(),
+			 comm->context->fallback
+				 ? ""
+				 : ", or set COLL_ENABLE_GPU_FALLBACK=1 (option "
+				   "enable_gpu_fallback) to have device memory copied through host "
+				   "memory, which is slow");
 }
 
 /* ---------------------------------------------------------------- the other one -- */
@@ -146,24 +163,30 @@ static void host_memory_return(struct comm *comm)
 	pair_check(comm);
 }
 
-int host_memory_issue(struct comm *comm, const coll_args_t *args, const void *site)
+int host_memory_issue(struct comm *comm, const coll_args_t *args, int answer, const void *site)
 {
+	const int stages = answer == HOST_MEMORY_STAGES;
+	coll_args_t ordered = *args;
 	struct comm *host_comm;
 	uint64_t number;
-	int code = event_host_begin(comm);
+	int code = stages ? staged_order_begin(comm, &ordered) : COLL_SUCCESS;
 
+	if (!code)
+		code = event_host_begin(comm);
 	if (code)
 		return code;
 	host_comm = host_memory_go(comm);
-	code = call_issue(host_comm, args, site);
+	code = call_issue(host_comm, &ordered, site);
 	number = host_comm->issued;
 	host_memory_return(comm);
+	if (!code && stages)
+		code = staged_order_end(comm, args, number);
 	comm->host_issued = comm->issued + 1;
 	comm->host_number = number;
 	return code;
 }
 
-int host_memory_wait(struct comm *comm)
+int host_memory_wait(struct comm *comm, uint64_t number)
 {
 	struct comm *host_comm;
 	int code;
@@ -171,7 +194,7 @@ int host_memory_wait(struct comm *comm)
 	if (!comm->host_issued)
 		return COLL_SUCCESS;
 	host_comm = host_memory_go(comm);
-	code = comm_wait(host_comm, host_comm->issued);
+	code = comm_wait(host_comm, number ? number : host_comm->issued);
 	host_memory_return(comm);
 	return code;
 }

@@ -8,6 +8,8 @@
 
 #include "exec/comm.h"
 
+struct stream_event;
+
 /* The place of an issued operation: its communicator, and its number there. */
 struct issued {
 	coll_comm_t comm;
@@ -21,25 +23,37 @@ void host_memory_free(struct comm *host_comm);
 
 /*
  * Is the call, whose check has ended with `code`, one for host_comm?  All ranks come to the same answer if their
- * buffers are alike.  COLL_ERR_UNSUPPORTED: the backend lacks the operation.
+ * buffers are alike.  COLL_ERR_UNSUPPORTED: the backend lacks the operation.  HOST_MEMORY_STAGES: host_comm copies
+ * device memory, so the call has a place among the native ones (staged_order.h).
  */
+enum { HOST_MEMORY_NO, HOST_MEMORY_TAKES, HOST_MEMORY_STAGES };
 int host_memory_takes(struct comm *comm, const struct call *call, int code);
 /* Adds to the text of COLL_ERR_UNSUPPORTED how the library would do a call that is not for host_comm. */
-int host_memory_hint(const struct comm *comm, int code);
-/* Issues a call on host_comm; comm is entered, and is not while host_comm is. */
-int host_memory_issue(struct comm *comm, const coll_args_t *args, const void *site);
+int host_memory_hint(const struct comm *comm, const struct call *call, int code);
+/*
+ * Issues a call on host_comm, as host_memory_takes has answered; comm is entered, and is not while host_comm is.
+ */
+int host_memory_issue(struct comm *comm, const coll_args_t *args, int answer, const void *site);
 
 /*
- * Before a call of host_comm is issued: it waits for the events for which the calls of comm wait (event_host.c).  comm
+ * Before a call of host_comm is issued: the call waits for the events for which the calls of comm wait (event_host.c).  comm
  * is entered in both.
  */
 int event_host_begin(struct comm *comm);
 void event_host_free(struct comm *comm);
+/* For the next one: makes comm->event_host, and adds a position to which it waits; takes over the references. */
+int event_host_make(struct comm *comm);
+int event_host_add(struct comm *comm, struct outcome *outcome, uint64_t number,
+		   struct stream_event *stream_event);
+/* The stream through which the backend's own stream waits for calls of host_comm. */
+int event_host_gate(struct comm *comm, void **gate);
+/* Later work of a stream waits for the earlier work of another; NULL: the backend's own. */
+int event_host_join(struct comm *comm, void *later, void *earlier);
 
 /* comm is entered: leaves it and enters host_comm, which is then returned, instead; or returns comm, which has none. */
 struct comm *host_memory_switch(struct comm *comm);
-/* Waits for all operations of host_comm.  comm is entered, and is not while the function waits. */
-int host_memory_wait(struct comm *comm);
+/* Waits for operation `number` of host_comm; 0: for all of them.  comm is entered, and is not while the function waits. */
+int host_memory_wait(struct comm *comm, uint64_t number);
 /* Moves host_comm; comm is entered, and learns of its failure. */
 void host_memory_progress(struct comm *comm);
 /* The newest operation of both.  It is that of a call by host_memory_issue if comm has not been left since. */

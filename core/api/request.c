@@ -14,6 +14,7 @@
 #include "api/group.h"
 #include "api/host_memory.h"
 #include "api/overlap.h"
+#include "api/staged_order.h"
 #include "base/handle.h"
 #include "base/kind.h"
 
@@ -128,15 +129,17 @@ static int request_prepare(struct comm **in, const coll_args_t *args, struct op 
 	to_host = host_memory_takes(comm, &call, code);
 	if (!code && !to_host) {
 		code = op_make(comm, &call, op);
-		to_host = code && host_memory_takes(comm, &call, code);
+		to_host = code ? host_memory_takes(comm, &call, code) : HOST_MEMORY_NO;
 	}
+	if (to_host == HOST_MEMORY_STAGES)
+		return staged_order_refuse(args, "in a persistent request: use coll_request_issue");
 	if (to_host) {
 		*in = host_memory_switch(comm);
 		return request_prepare(in, args, op);
 	}
 	if (!code)
 		op_make_persistent(*op);
-	return host_memory_hint(comm, code);
+	return host_memory_hint(comm, &call, code);
 }
 
 coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,

@@ -113,12 +113,15 @@ int again_poll(struct context *context)
 {
 	struct comm *comm = context->busy;
 	struct op *op = comm ? comm->head : NULL;
+	int moved;
 
 	if (!op || op->next || op->state != OP_RUNNING || !op->repeats || op->native ||
 	    !again_is_quiet(comm))
 		return 0;
-	/* Control messages are no progress, and context_progress takes them: without it their answers would wait for a sleep. */
-	if (again_move(comm, op) && !context->match.controls)
-		context->progress_count++;
-	return !(context->match.controls | context->pending_events);
+	moved = again_move(comm, op);
+	/* Without context_progress, the answer to a control message would wait for the end of a sleep. */
+	if (again_is_over(context))
+		return 0;
+	context->progress_count += moved != 0;
+	return 1;
 }

@@ -6,6 +6,7 @@
  */
 #include "exec/op.h"
 #include "base/handle.h"
+#include "exec/pair.h"
 
 static int await_done(struct op *op)
 {
@@ -55,11 +56,14 @@ int await_check(struct op *op)
 		return AWAIT_DONE;
 	if (!other)
 		return await_outcome(op);
-	if (other->context == context) {
+	if (other->context == context || pair_is_driven(op->comm, other)) {
 		state = await_state(op, other, 0);
 	} else if (lock_try(&other->context->lock)) {
 		other->context->now_is_recent = 0;
-		context_progress(other->context);
+		if (op->comm->host_comm == other)
+			pair_drive(op->comm);
+		else
+			context_progress(other->context);
 		state = await_state(op, other,
 				    op->awaited_progress_count != other->context->progress_count);
 		op->awaited_progress_count = other->context->progress_count;

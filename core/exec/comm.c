@@ -119,6 +119,8 @@ void comm_fail(struct comm *comm, int quiet, int code, const char *fmt, ...)
 	cancels = !transport || transport->cancel;
 	if (!quiet || !cancels)
 		comm_send_control(comm, CONTROL_FAIL, code, comm->error_text);
+	if (comm->pair)
+		pair_release(comm);
 	queue_cancel(comm);
 	callback_check(comm);
 	message_end_all(comm, code);

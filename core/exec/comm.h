@@ -33,7 +33,7 @@ struct stall {
 	int64_t since_us, next_us; /* idle since then; the next question after so long */
 	int64_t asked_us;          /* when the others were asked; 0: no answers are awaited */
 	int counted;               /* in comm->stalled */
-	uint64_t steps, finished, moves;
+	uint64_t steps, finished, moves, pair_moves;
 	int64_t polled_us; /* for calls that poll: the last look, by clock_tick_us */
 };
 
@@ -89,6 +89,8 @@ struct comm {
 	 */
 	uint64_t host_issued, host_number; /* the number of that one there; 0: its last */
 	struct event_host *event_host;     /* of a native one: see api/event_host.c; NULL: none */
+	/* Of a native one: host_comm's last call that stages device memory, or 0, and the operation before it here. */
+	uint64_t staged_number, staged_after;
 	int derived;    /* shares the endpoint of the communicator from which it was made */
 	int deferred;   /* see native_defer */
 	int asks_place; /* dispatch_asks_place */

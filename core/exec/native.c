@@ -253,6 +253,12 @@ void native_want_marker(struct comm *comm)
 		comm->native->marker_wanted = 1;
 }
 
+void native_mark(struct comm *comm)
+{
+	if (comm->native && !comm->deferred)
+		native_add_marker(comm);
+}
+
 void native_defer(struct comm *comm)
 {
 	comm->deferred++;

@@ -2,6 +2,7 @@
 /* pair.c - passes failures between a native communicator and that of its calls on host memory. */
 #include "exec/pair.h"
 #include "base/error.h"
+#include "exec/stream_order.h"
 #include "transport/companion.h"
 
 #include <stdio.h>
@@ -14,6 +15,11 @@ enum {
 
 struct pair {
 	struct context *native, *host;
+	struct comm *native_comm, *host_comm;
+	_Atomic uint64_t
+		staged;       /* the last call of both sequences, a number of host_comm; 0: none */
+	uint64_t native_seen; /* of pair_moves(host_comm), whose lock guards it */
+	int driven;           /* see pair_drive; the lock of host_comm guards it */
 	pthread_mutex_t lock; /* of the note */
 	_Atomic int code;     /* of the first failure, once the rest stands; 0: none */
 	int native_first;     /* the native one has failed first */
@@ -29,6 +35,8 @@ int pair_make(struct comm *comm, struct comm *host_comm)
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for a communicator");
 	pair->native = comm->context;
 	pair->host = host_comm->context;
+	pair->native_comm = comm;
+	pair->host_comm = host_comm;
 	pthread_mutex_init(&pair->lock, NULL);
 	comm->host_comm = host_comm;
 	comm->pair = host_comm->pair = pair;
@@ -83,6 +91,73 @@ void pair_failed(const struct comm *comm)
 		context_notify(pair->host);
 	else
 		companion_end(pair->native);
+}
+
+void pair_note_staged(const struct comm *comm, uint64_t number)
+{
+	atomic_store(&comm->pair->staged, number);
+}
+
+void pair_release(const struct comm *comm)
+{
+	const struct pair *pair = comm->pair;
+	const uint64_t staged = atomic_load(&pair->staged);
+
+	if (staged && pair_is_native(comm) && pair->host_comm->order)
+		stream_order_release(pair->host_comm, staged);
+}
+
+void pair_end(const struct comm *host_comm)
+{
+	struct pair *pair = host_comm->pair;
+
+	if (!pair)
+		return;
+	context_lock(pair->native);
+	atomic_store(&pair->staged, 0);
+	context_leave(pair->native);
+}
+
+static uint64_t pair_place(const struct comm *comm)
+{
+	return comm->steps + comm->finished;
+}
+
+uint64_t pair_moves(const struct comm *comm)
+{
+	struct pair *pair = comm->pair;
+	uint64_t moves;
+
+	if (!pair || !atomic_load(&pair->staged))
+		return 0;
+	if (!pair_is_native(comm)) {
+		if (comm->finished < atomic_load(&pair->staged) && lock_try(&pair->native->lock)) {
+			pair->native_seen = pair_place(pair->native_comm);
+			lock_release(&pair->native->lock);
+		}
+		return pair->native_seen;
+	}
+	context_lock(pair->host);
+	moves = pair_place(pair->host_comm);
+	if (pair->host_comm->finished > atomic_load(&pair->staged))
+		moves = atomic_load(&pair->staged); /* the calls behind it do not count */
+	context_leave(pair->host);
+	return moves;
+}
+
+void pair_drive(struct comm *comm)
+{
+	struct context *host = comm->pair->host;
+
+	host->now_is_recent = 0;
+	comm->pair->driven = 1;
+	context_progress(host);
+	comm->pair->driven = 0;
+}
+
+int pair_is_driven(const struct comm *host_comm, const struct comm *comm)
+{
+	return comm->pair && comm->pair == host_comm->pair && comm->pair->driven;
 }
 
 /* The ranks that the companion has lost: the endpoint for host memory may not know of it yet. */

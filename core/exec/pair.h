@@ -25,6 +25,27 @@ void pair_failed(const struct comm *comm);
  */
 struct comm *pair_lock_other(const struct comm *comm);
 void pair_unlock_other(struct comm *other);
+/* Operation `number` of host_comm is a call of both sequences (api/staged_order.h).  The lock of comm is held. */
+void pair_note_staged(const struct comm *comm, uint64_t number);
+/*
+ * The native one fails: streams do not wait for such calls any longer, for which the backend's abort would wait.  Its
+ * lock is held.
+ */
+void pair_release(const struct comm *comm);
+/* host_comm is freed next; no lock is held.  Accepts a communicator without a pair. */
+void pair_end(const struct comm *host_comm);
+/*
+ * For waits: how far the other one has come, while a call of both sequences is under way; else it does not change.
+ * The lock of the communicator is held.
+ */
+uint64_t pair_moves(const struct comm *comm);
+/*
+ * A thread that has both locks drives host_comm: its operations that wait for those of the native one read its state,
+ * for which they cannot take the lock.
+ */
+void pair_drive(struct comm *comm);
+/* Is the thread that has the lock of host_comm in pair_drive of the native one? */
+int pair_is_driven(const struct comm *host_comm, const struct comm *comm);
 
 /* For comm_check: the communicator fails if the other one of the pair is known to have failed. */
 void pair_check(struct comm *comm);

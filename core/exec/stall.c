@@ -313,6 +313,7 @@ static void stall_restart(struct stall *stall, struct comm *comm, int64_t since_
 	stall->steps = comm->steps;
 	stall->finished = comm->finished;
 	stall->moves = context_moves(context);
+	stall->pair_moves = pair_moves(comm);
 }
 
 /* The idle time at which the others are asked next: last before the timeout. */
@@ -359,6 +360,7 @@ static int stall_conclude(struct stall *stall, struct comm *comm, int64_t idle)
 static int stall_has_moved(const struct stall *stall, const struct comm *comm)
 {
 	return stall->steps != comm->steps || stall->finished != comm->finished ||
+	       stall->pair_moves != pair_moves(comm) ||
 	       (!stall->asked_us && stall->moves != context_moves(comm->context));
 }
 

@@ -99,6 +99,18 @@ static int companion_check_offers(struct companion_offer *all, int n, const char
 	return COLL_SUCCESS;
 }
 
+/* A list of backends to leave out may not be meant for the companion. */
+static void companion_log_none(int code)
+{
+	if (code == COLL_ERR_CONFIG)
+		log_warn("the ranks have no companion, so there are no calls on host memory, and "
+			 "nobody names a rank that has failed: %s; set companion = none if that is "
+			 "meant, else name the backend instead of those to leave out",
+			 error_text());
+	else
+		log_info("the ranks have no companion: %s", error_text());
+}
+
 int select_companion(struct bootstrap *bootstrap, const struct config *config,
 		     struct plugin_list *list, const struct plugin **chosen, int *by_name)
 {
@@ -118,7 +130,7 @@ int select_companion(struct bootstrap *bootstrap, const struct config *config,
 	if (code || (offers && wish.named))
 		return offers;
 	if (offers && bootstrap_rank(bootstrap) == 0)
-		log_info("the ranks have no companion: %s", error_text());
+		companion_log_none(offers);
 	if (!offers)
 		*chosen = plugins_find(list, wish.name);
 	return COLL_SUCCESS;

@@ -129,11 +129,17 @@
  * Host memory    A backend for device memory only (nccl) leaves calls on host memory to the companion: one
  *                communicator serves both kinds of memory.  The buffers of one call lie in memory of one
  *                kind, on all ranks: all of them on the host, or all of them on devices or managed.  A
- *                rank without elements is taken by the place of its pointer; NULL counts as a device's.
+ *                rank without elements is taken by the place of its pointers; if all of them are NULL, it is
+ *                taken as on a device: on the host pass any pointer to host memory instead.
  *                Operations that the backend lacks (scans, bitwise operations, functions of the program,
- *                any source, opaque types, `reproducible = yes`) work on host memory only: on device memory
- *                they are COLL_ERR_UNSUPPORTED, with the option `enable_gpu_fallback` too.  coll_isend and
- *                coll_irecv work on host memory, and on device memory with that option.
+ *                any source, opaque types, `reproducible = yes`) work on host memory.  On device memory they
+ *                are COLL_ERR_UNSUPPORTED, unless the option `enable_gpu_fallback` has it copied through host
+ *                memory (not for any source).  Such a call has its place among the calls on devices: it begins
+ *                when the earlier work of the communicator's own stream, and of the stream that the call is
+ *                given, is complete, and the later work of both begins when it is complete; coll_sync and
+ *                requests include it.  It has a place among the calls on host memory too: those behind it
+ *                wait for it.  In a group, and as a persistent request, it is COLL_ERR_UNSUPPORTED.
+ *                coll_isend and coll_irecv work on host memory, and on device memory with that option.
  *                Calls on host memory are a sequence of their own: each sequence runs in the order of
  *                issue, and only events, coll_sync and coll_barrier order one with the other.  All ranks
  *                make the calls of both in one order, though: ranks that wait for each other, some on the

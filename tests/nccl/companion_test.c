@@ -349,6 +349,22 @@ static void choose(struct rank *r)
 	destroy(r);
 }
 
+/* A list of backends to leave out leaves out the companion too, and the log says so once. */
+static void test_excluded(void)
+{
+	struct choice excluded = {NULL, NULL, "^tcp,simulated,ucx", NULL, 0, 0};
+
+	choose_ready = ranks_memory(sizeof(*choose_ready));
+	setenv("COLL_LOG", "warn", 1);
+	log_begin();
+	nccl_ok(&(struct nccl_job){2, 1, INIT_NONE, choose, &excluded}, "companion excluded");
+	log_end();
+	is_int(log_lines("rank 0 cannot use the companion 'tcp': it is excluded by "
+			 "COLL_BACKEND=^tcp"),
+	       1, "one warning names it");
+	setenv("COLL_LOG", "error", 1);
+}
+
 static void test_option(void)
 {
 	static struct choice choices[] = {
@@ -384,6 +400,7 @@ int main(int argc, char **argv)
 	test_survivors();
 	test_no_death();
 	test_option();
+	test_excluded();
 	/* Last: after it this process has used CUDA. */
 	nccl_hold_devices();
 	nccl_ok(&(struct nccl_job){3, 0, INIT_NONE, again_and_again, NULL},

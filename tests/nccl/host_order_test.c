@@ -123,6 +123,28 @@ static void host_with_stream(struct rank *r)
 	nccl_stream_do(device, stream, cuStreamDestroy_v2);
 }
 
+/* The calls of an open group have not begun, so an event cannot be behind them. */
+static void events_in_group(struct rank *r)
+{
+	int64_t x = 1;
+	coll_event_t event;
+
+	rank_did(r, coll_event_create(r->comm, &event), "event_create");
+	rank_did(r, coll_group_start(), "group_start");
+	host_call(r, &x);
+	nccl_fails(r, coll_event_record(event, r->comm), COLL_ERR_INVALID_USAGE,
+		   "before or after the group", "record");
+	nccl_fails(r, coll_comm_wait_event(r->comm, event), COLL_ERR_INVALID_USAGE,
+		   "before or after the group", "wait_event");
+	rank_did(r, coll_group_end(), "group_end");
+	rank_did(r, coll_event_record(event, r->comm), "record");
+	rank_did(r, coll_event_synchronize(event), "synchronize");
+	if (x != r->nranks)
+		rank_fail(r, "%lld", (long long)x);
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+	rank_did(r, coll_sync(r->comm), "sync");
+}
+
 /* --------------------------------------------------------------------------- requests -- */
 
 static void count_result(void *user, coll_result_t result)
@@ -244,6 +266,7 @@ int main(int argc, char **argv)
 		{host_after_device, "a call on the host waits for an event of the device", 1},
 		{device_after_host, "calls on the device wait for an event of the host", 1},
 		{host_with_stream, "a call on the host with a stream", 1},
+		{events_in_group, "no events in a group with calls on the host", 1},
 		{requests, "requests of both", 1},
 		{derived, "communicators from others", 1},
 		{derived_in_group, "splits in a group", 2},

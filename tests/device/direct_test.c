@@ -18,6 +18,22 @@ static void refused_by_native(struct rank *r)
 	device_free(0, there);
 }
 
+/* The companion does what a backend without a transport does not reach. */
+static void by_companion(struct rank *r)
+{
+	int64_t x[2] = {7, 0}, *there = device_new(0, sizeof(x), 0);
+
+	device_move(0, there, x, sizeof(x));
+	if (rank_did(r, coll_allreduce(there, there + 1, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		     "allreduce") &&
+	    rank_did(r, coll_sync(r->comm), "sync")) {
+		device_move(0, x, there, sizeof(x));
+		if (x[1] != 7)
+			rank_fail(r, "%lld", (long long)x[1]);
+	}
+	device_free(0, there);
+}
+
 /* Each call reads the result of the one before; the backend, which has no streams, works when it is asked. */
 static void in_order_with_companion(struct rank *r)
 {

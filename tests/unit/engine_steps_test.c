@@ -315,12 +315,12 @@ static void test_failed_send(int why)
 	op_enqueue(op, 0);
 	queue_progress(rig->comm);
 	if (why == 1)
-		rig->context->failure[2] = strdup("the cable is cut");
+		rig->context->host.peer_lost(&rig->context->host, 2, "the cable is cut");
 	if (why == 2)
 		rig->comm->peer_state[2] = PEER_LEFT;
 	fake_complete(rig, 0, COLL_SUCCESS);
 	fake_complete(rig, 1, COLL_ERR_PEER_LOST);
-	queue_progress(rig->comm);
+	context_progress(rig->context);
 	is_int(rig->comm->error, COLL_ERR_PEER_LOST, "a failed send fails the communicator");
 	is_str(rig->comm->error_text, texts[why], "and the receiver is named");
 	is_int(rig->fake.cancels, 1, "the send that is under way is cancelled, no other");

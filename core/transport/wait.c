@@ -275,6 +275,25 @@ static void wait_yield_lock(struct context *context, int is_progress_thread)
 	wait_lock_again(context, is_progress_thread);
 }
 
+/* A time that has passed for so long was looked at, or its communicator is gone. */
+enum { WAIT_DUE_PAST_US = 20000, WAIT_DUE_LEAST_US = 1000 };
+
+/* The part of `longest` microseconds that the wait may sleep. */
+static int64_t wait_until_due(struct context *context, int64_t longest)
+{
+	int64_t left;
+
+	if (!context->due_us)
+		return longest;
+	left = context->due_us - clock_now_us();
+	if (left < -WAIT_DUE_PAST_US) {
+		context->due_us = 0;
+		return longest;
+	}
+	left = left > WAIT_DUE_LEAST_US ? left : WAIT_DUE_LEAST_US;
+	return left < longest ? left : longest;
+}
+
 /* One idle moment, `idle` microseconds after something last moved. */
 static void wait_pause(struct context *context, int64_t idle, int64_t left, int is_progress_thread)
 {
@@ -286,6 +305,7 @@ static void wait_pause(struct context *context, int64_t idle, int64_t left, int 
 		wait_yield(context, is_progress_thread);
 		return;
 	}
+	longest = wait_until_due(context, longest);
 	wait_sleep(context, left < longest ? left : longest, idle, is_progress_thread);
 }
 

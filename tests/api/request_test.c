@@ -403,7 +403,7 @@ static void names_the_missing(struct rank *r)
 		return;
 	}
 	rank_did(r, coll_request_issue(r->comm, &args, &request), "issue");
-	rank_did(r, coll_request_set_timeout(request, 1000), "1 s");
+	rank_did(r, coll_request_set_timeout(request, 400), "0.4 s");
 	code = coll_wait(request);
 	is(r, code == COLL_ERR_TIMEOUT || code == COLL_ERR_REMOTE, 1, "the wait");
 	is(r, strstr(coll_get_last_error(r->comm), "; rank 1 does not answer, and was ") != NULL, 1,

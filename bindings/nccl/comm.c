@@ -367,7 +367,8 @@ static ncclResult_t job_init(struct job *job)
 	if (code)
 		return from_coll(code);
 	config.device = comm->device;
-	config.options = options;
+	if (!getenv("COLL_ENABLE_GPU_FALLBACK")) /* the user has not chosen */
+		config.options = options;
 	return from_coll(
 		coll_comm_init_rank(&comm->coll, comm->nranks, job->id, comm->rank, &config));
 }

@@ -79,6 +79,8 @@ else
         -L "$dropin" -lnccl -L "$fakes" -lcudart "-Wl,-rpath-link,$build/.libs:$fakes"
     coll run --nccl --backend tcp --no-prefix "$dir/sum"
     has "it prints the sum" "$dir/out" '^sum: 3$'
+    coll run --nccl --backend tcp --no-prefix -e COLL_ENABLE_GPU_FALLBACK=no -e NCCL_DEBUG=WARN "$dir/sum"
+    has "COLL_ENABLE_GPU_FALLBACK=no ends its copies" "$dir/out" "does not take: choose another backend"
 fi
 
 # ---- other backends; the nccl backend under the drop-in ----

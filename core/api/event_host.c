@@ -223,6 +223,9 @@ static int event_host_close_gate(struct comm *comm, const struct outcome *outcom
 
 	if (!code)
 		code = event_hold_for(outcome, gate, number);
+	/* Calls on host memory, also that of the gate, may wait for the operations before it. */
+	if (!code)
+		code = native_mark(comm);
 	return code ? code : event_host_join(comm, NULL, gate);
 }
 

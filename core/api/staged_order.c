@@ -46,10 +46,11 @@ static int staged_order_begin_streams(struct comm *comm, coll_args_t *args)
 		code = caller_stream_check(kind_name(args->kind), args->stream);
 	if (!code)
 		code = event_host_gate(comm, &gate);
-	if (code)
-		return code;
-	native_mark(comm); /* the own stream is not empty again before the call is complete */
-	code = event_host_join(comm, gate, NULL);
+	if (!code)
+		code = native_mark(
+			comm); /* the own stream is not empty again before the call is complete */
+	if (!code)
+		code = event_host_join(comm, gate, NULL);
 	if (!code && args->stream)
 		code = event_host_join(comm, gate, args->stream);
 	args->stream = gate;

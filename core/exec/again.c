@@ -34,19 +34,21 @@ static inline int again_is_over(const struct context *context)
 	return context->pending_events | context->match.controls;
 }
 
+static inline int again_progress(struct context *context)
+{
+	return context->plugin->backend.transport->progress(context->ep);
+}
+
 /* Takes the messages that have come, and moves the operation. */
 static inline int again_move(struct comm *comm, struct op *op)
 {
-	struct context *context = comm->context;
-	int moved = context->plugin->backend.transport->progress(context->ep);
 	struct recv *recv;
+	int moved = 0;
 
-	if (again_is_over(context))
-		return moved;
-	while ((recv = match_next_done(&context->match)))
+	while ((recv = match_next_done(&comm->context->match)))
 		engine_received(recv);
 	if (engine_may_move(op))
-		moved |= engine_run(op);
+		moved = engine_run(op);
 	if (!op->steps_left && !comm->error)
 		again_end(comm, op);
 	return moved;
@@ -102,7 +104,9 @@ int again_issue(struct comm *comm, const coll_args_t *args, const void *site)
 	op->site = site;
 	again_append(comm, op);
 	engine_again(op);
-	again_move(comm, op);
+	again_progress(context);
+	if (!again_is_over(context))
+		again_move(comm, op);
 	context->progress_count++;
 	if (again_is_over(context))
 		context_progress(context);
@@ -118,10 +122,13 @@ int again_poll(struct context *context)
 	if (!op || op->next || op->state != OP_RUNNING || !op->repeats || op->native ||
 	    !again_is_quiet(comm))
 		return 0;
-	moved = again_move(comm, op);
+	moved = again_progress(context);
 	/* Without context_progress, the answer to a control message would wait for the end of a sleep. */
 	if (again_is_over(context))
 		return 0;
+	if (!(moved | op->sending_count) && !context->match.done)
+		return 1;
+	moved |= again_move(comm, op);
 	context->progress_count += moved != 0;
 	return 1;
 }

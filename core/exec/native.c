@@ -147,8 +147,8 @@ int native_now(struct comm *comm, const struct call *call)
 
 /* ---------------------------------------------------------------------- handing over -- */
 
-/* Without a marker here, completion is seen when the stream is empty or has passed a later marker. */
-static void native_add_marker(struct comm *comm)
+/* 0: none was added, so completion is seen when the stream is empty or has passed a later marker. */
+static int native_add_marker(struct comm *comm)
 {
 	const coll_native_t *slots = native_slots(comm);
 	struct native *n = comm->native;
@@ -158,13 +158,14 @@ static void native_add_marker(struct comm *comm)
 	error_clear(&err);
 	n->marker_wanted = 0;
 	if (!slots->event_record || n->markers == NATIVE_MARKERS || !native_busy(comm))
-		return;
+		return 0;
 	if (!marker->event && slots->event_create(comm->context->ep, &marker->event, &err))
-		return;
+		return 0;
 	if (slots->event_record(comm->context->ep, marker->event, NULL, &err))
-		return;
+		return 0;
 	marker->number = n->submitted;
 	n->markers++;
+	return 1;
 }
 
 int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll_args_t *args)
@@ -253,10 +254,15 @@ void native_want_marker(struct comm *comm)
 		comm->native->marker_wanted = 1;
 }
 
-void native_mark(struct comm *comm)
+int native_mark(struct comm *comm)
 {
-	if (comm->native && !comm->deferred)
-		native_add_marker(comm);
+	if (!comm->native || comm->deferred || !native_slots(comm)->event_record)
+		return COLL_SUCCESS;
+	if (native_busy(comm) && comm->native->markers == NATIVE_MARKERS)
+		native_progress(comm);
+	if (!native_busy(comm) || native_add_marker(comm))
+		return comm->error ? comm_error(comm) : COLL_SUCCESS;
+	return comm_wait(comm, comm->issued);
 }
 
 void native_defer(struct comm *comm)

@@ -33,8 +33,11 @@ int native_busy(const struct comm *comm);
 int native_progress(struct comm *comm);
 /* A request refers to the newest operation: its completion must be seen even if many follow it. */
 void native_want_marker(struct comm *comm);
-/* Other work of the stream follows the newest operation, whose completion must be seen before. */
-void native_mark(struct comm *comm);
+/*
+ * Other work of the stream follows the newest operation, whose completion must be seen before.  Waits for the operation
+ * where it cannot be marked.
+ */
+int native_mark(struct comm *comm);
 /*
  * Between the two the backend may defer operations (its own group is open), so its stream is not polled.
  * Calls nest.

@@ -584,6 +584,14 @@ def leaves(name):
         time.sleep(0.01)
 
 
+def meets(name):
+    """All ranks have come here."""
+    open(f"{STORE}.{name}.{RANK}", "w", encoding="ascii").close()
+    begin = time.monotonic()
+    while len(glob.glob(f"{STORE}.{name}.[0-9]")) < SIZE and time.monotonic() < begin + 60:
+        time.sleep(0.01)
+
+
 def killed():
     """Rank 1 dies; every other rank names it."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what `coll run` sends when a rank dies
@@ -641,6 +649,7 @@ def mismatched():
     """Rank 1 calls with another count; every rank hears both calls, long before the group's timeout."""
     init()
     dist.barrier()
+    meets("met")  # else the failure could end the barrier of a slow rank
     begin = time.monotonic()
     _, text = attempt(lambda: [dist.all_reduce(torch.ones(7 if RANK == 1 else 1000)) for _ in range(3)])
     if time.monotonic() - begin > 20:

@@ -57,6 +57,32 @@ static void host_after_device(struct rank *r)
 	device_free(device, there);
 }
 
+/* Each call waits for the one before it, on the other memory; the events are more than the backend marks at a time. */
+static void one_after_the_other(struct rank *r)
+{
+	enum { ROUNDS = 30 }; /* 4 ranks: a sum of 2 to the power of 60 */
+	const int device = r->rank % NCCL_DEVICES;
+	int64_t x = 1, y = 1, *there = nccl_new(device, &x, 1);
+	coll_event_t event;
+
+	rank_did(r, coll_event_create(r->comm, &event), "event_create");
+	for (int i = 0; i < 2 * ROUNDS && !r->failure[0]; i++) {
+		if (i % 2)
+			host_call(r, &y);
+		else
+			device_call(r, there);
+		rank_did(r, coll_event_record(event, r->comm), "record");
+		rank_did(r, coll_comm_wait_event(r->comm, event), "wait_event");
+	}
+	rank_did(r, coll_sync(r->comm), "sync");
+	for (int i = 0; i < ROUNDS; i++)
+		x *= r->nranks;
+	if (y != x || nccl_value(device, there) != x)
+		rank_fail(r, "%lld, %lld", (long long)y, (long long)nccl_value(device, there));
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+	device_free(device, there);
+}
+
 /* A call on the device and a stream of the program wait for a call on the host, whose own stream is held. */
 static void device_after_host(struct rank *r)
 {
@@ -265,6 +291,7 @@ int main(int argc, char **argv)
 	static const struct host_job jobs[] = {
 		{host_after_device, "a call on the host waits for an event of the device", 1},
 		{device_after_host, "calls on the device wait for an event of the host", 1},
+		{one_after_the_other, "calls on both wait for each other in turn", 1},
 		{host_with_stream, "a call on the host with a stream", 1},
 		{events_in_group, "no events in a group with calls on the host", 1},
 		{requests, "requests of both", 1},

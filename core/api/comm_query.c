@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/log.h"
+#include "transport/companion.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -126,6 +127,7 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	host_memory_free(host_comm);
 	event_host_free(comm);
 	comm_free(comm);
+	companion_leave(context, destroy_left(deadline, timeout_us) / 1000);
 	context_unref(context, destroy_left(deadline, timeout_us) / 1000);
 	return COLL_SUCCESS;
 }

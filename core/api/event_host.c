@@ -225,7 +225,7 @@ static int event_host_close_gate(struct comm *comm, const struct outcome *outcom
 		code = event_hold_for(outcome, gate, number);
 	/* Calls on host memory, also that of the gate, may wait for the operations before it. */
 	if (!code)
-		code = native_mark(comm);
+		code = native_mark_wanted(comm);
 	return code ? code : event_host_join(comm, NULL, gate);
 }
 

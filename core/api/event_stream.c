@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "api/event.h"
 #include "base/handle.h"
+#include "exec/native.h"
 #include "exec/queue.h"
 
 /* A waiting thread polls the event so often before it sleeps inside the backend. */
@@ -99,6 +100,8 @@ static int event_stream_wait(struct event *e, struct comm *comm, coll_stream_t s
 
 	if (!code && !stream)
 		code = event_stream_check_outcome(e, comm);
+	if (!code && !stream)
+		code = native_mark_wanted(comm);
 	if (code)
 		return code;
 	pthread_mutex_lock(&e->lock);

@@ -265,6 +265,11 @@ int native_mark(struct comm *comm)
 	return comm_wait(comm, comm->issued);
 }
 
+int native_mark_wanted(struct comm *comm)
+{
+	return comm->native && comm->native->marker_wanted ? native_mark(comm) : COLL_SUCCESS;
+}
+
 void native_defer(struct comm *comm)
 {
 	comm->deferred++;

@@ -38,6 +38,8 @@ void native_want_marker(struct comm *comm);
  * where it cannot be marked.
  */
 int native_mark(struct comm *comm);
+/* The same where native_want_marker has asked for it.  For what makes the stream wait for other work. */
+int native_mark_wanted(struct comm *comm);
 /*
  * Between the two the backend may defer operations (its own group is open), so its stream is not polled.
  * Calls nest.

@@ -175,16 +175,38 @@ static int companion_is_sending(const struct companion *c)
 	return context_controls_pending(c->context);
 }
 
-void companion_close(struct companion *c, int64_t timeout_ms)
+/* Returns the time that is left of timeout_ms, as a deadline. */
+static int64_t companion_say_leave(struct companion *c, int64_t timeout_ms)
 {
 	const int64_t most = timeout_ms < COMPANION_LEAVE_MS ? timeout_ms : COMPANION_LEAVE_MS;
 	const int64_t deadline = clock_deadline(most);
 
-	companion_watch_end(c);
 	context_lock(c->context);
-	companion_tell(c, COMPANION_LEAVE);
+	if (!c->has_left)
+		companion_tell(c, COMPANION_LEAVE);
+	c->has_left = 1;
 	while (companion_is_sending(c) && clock_remaining(deadline) > 0)
 		poll(NULL, 0, 1);
 	lock_release(&c->context->lock);
+	return deadline;
+}
+
+void companion_leave(struct context *context, int64_t timeout_ms)
+{
+	struct companion *c = context->companion;
+
+	if (!c)
+		return;
+	companion_forget(context);
+	if (!companion_watches(c))
+		companion_say_leave(c, timeout_ms);
+}
+
+void companion_close(struct companion *c, int64_t timeout_ms)
+{
+	int64_t deadline;
+
+	companion_watch_end(c);
+	deadline = companion_say_leave(c, timeout_ms);
 	companion_free(c, clock_remaining(deadline));
 }

@@ -38,6 +38,12 @@ void companion_watch(struct context *context);
 /* Afterwards the watcher does not know the context any more.  The caller holds no lock. */
 void companion_forget(struct context *context);
 
+/*
+ * The communicator of the context is destroyed, though events may still hold the context: forgets the context, and
+ * tells the other ranks that this rank leaves if it was the last that is watched.  The caller holds no lock.
+ */
+void companion_leave(struct context *context, int64_t timeout_ms);
+
 /* The communicator has failed for another reason: the watcher aborts the backend, and a call of it learns of it. */
 void companion_end(struct context *context);
 

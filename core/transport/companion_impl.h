@@ -31,6 +31,7 @@ struct companion {
 	struct context *context; /* of its own */
 	struct context *watched; /* the native contexts: a list by next_watched */
 	int wake_fd;             /* of the watcher */
+	int has_left;            /* this rank has told the others that it leaves */
 	uint8_t *left;           /* per rank: it has left */
 	_Atomic uint8_t *lost;   /* per rank: the connection has ended before it left */
 	/* Letters for a communicator that this rank has not made yet, or has freed; the oldest first. */
@@ -47,6 +48,8 @@ static inline int companion_rank(const struct context *context, int rank)
 /* The watcher drives the companion from now on; and no more. */
 int companion_watch_begin(struct companion *companion);
 void companion_watch_end(const struct companion *companion);
+/* Is a context still watched? */
+int companion_watches(const struct companion *companion);
 /* Wakes the watcher: it takes the companion's endpoint on. */
 void companion_wake(const struct companion *companion);
 void companion_free_letters(struct unexpected *list);

@@ -387,6 +387,16 @@ void companion_forget(struct context *context)
 		free(e);
 }
 
+int companion_watches(const struct companion *c)
+{
+	int watches;
+
+	pthread_mutex_lock(&watch_lock);
+	watches = c->watched != NULL;
+	pthread_mutex_unlock(&watch_lock);
+	return watches;
+}
+
 /* --------------------------------------------------------------------------- fork -- */
 
 void companion_fork_lock(void)

@@ -57,6 +57,20 @@ static int client_awaits(const struct context *context)
 	return 0;
 }
 
+/* The limits of operations and of messages. */
+static int64_t client_due(const struct context *context)
+{
+	int64_t due = INT64_MAX;
+
+	for (const struct comm *c = context->busy; c; c = c->next_busy) {
+		if (c->limits && c->limits_look_us < due)
+			due = c->limits_look_us;
+		if (c->limited && c->next_limit_us < due)
+			due = c->next_limit_us;
+	}
+	return due;
+}
+
 static int client_busy(const struct context *context)
 {
 	return context->comms && native_busy(context->comms);
@@ -79,6 +93,7 @@ const struct context_client comm_context_client = {
 	.look = client_look,
 	.shut = client_shut,
 	.awaits = client_awaits,
+	.due = client_due,
 	.busy = client_busy,
 	.ends = client_ends,
 };

@@ -40,7 +40,6 @@ int limit_add(struct comm *comm, uint64_t number, int64_t timeout_us)
 	next = limit_next_us(limit);
 	if (!comm->limits || next < comm->limits_look_us)
 		comm->limits_look_us = next;
-	context_note_due(comm->context, next);
 	*(comm->limits ? &comm->last_limit->next : &comm->limits) = limit;
 	comm->last_limit = limit;
 	return COLL_SUCCESS;
@@ -98,8 +97,6 @@ static void limit_look(struct comm *comm, int64_t now)
 			next = limit_next_us(l);
 	}
 	comm->limits_look_us = next;
-	if (next < INT64_MAX)
-		context_note_due(comm->context, next);
 }
 
 /*

@@ -281,5 +281,4 @@ void message_set_limit(struct message *m, int64_t timeout_us)
 	m->end_us = clock_now_us() + timeout_us;
 	if (m->end_us < comm->next_limit_us)
 		comm->next_limit_us = m->end_us;
-	context_note_due(comm->context, m->end_us);
 }

@@ -102,6 +102,12 @@ static int companion_ends(int kind)
 	return 0;
 }
 
+static int64_t companion_due(const struct context *context)
+{
+	(void)context;
+	return INT64_MAX;
+}
+
 static const struct context_client companion_client = {
 	.received = companion_received,
 	.fill = companion_fill,
@@ -113,6 +119,7 @@ static const struct context_client companion_client = {
 	.look = companion_advance,
 	.shut = companion_check,
 	.awaits = companion_idle,
+	.due = companion_due,
 	.busy = companion_idle,
 	.ends = companion_ends,
 };
@@ -175,7 +182,7 @@ static int companion_is_sending(const struct companion *c)
 	return context_controls_pending(c->context);
 }
 
-/* Returns the time that is left of timeout_ms, as a deadline. */
+/* Tells the other ranks once that this rank leaves; returns the deadline for what the caller does next. */
 static int64_t companion_say_leave(struct companion *c, int64_t timeout_ms)
 {
 	const int64_t most = timeout_ms < COMPANION_LEAVE_MS ? timeout_ms : COMPANION_LEAVE_MS;

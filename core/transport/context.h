@@ -55,6 +55,8 @@ struct context_client {
 	void (*shut)(struct context *context);
 	/* Does an operation wait for another context, whose progress no descriptor signals? */
 	int (*awaits)(const struct context *context);
+	/* When is the client to be called although nothing moves, by clock_now_us?  INT64_MAX: at no time. */
+	int64_t (*due)(const struct context *context);
 	/* Does a backend without a transport have operations in flight? */
 	int (*busy)(const struct context *context);
 	/* Does a control message of this kind end the communicator?  Any thread may ask, without the lock. */
@@ -133,9 +135,8 @@ struct context {
 	int refused;               /* a rank whose message was refused for lack of memory, or -1 */
 	uint64_t refused_len;      /* bytes of that message */
 	struct error_first remote; /* the failure of a rank that ended its plugin's exchanges */
-	int told_failure; /* this rank's plugin has passed a failure to host->exchange_fail */
-	int unflushed;    /* the endpoint may keep messages back: see context_flush */
-	int64_t due_us; /* waits sleep until then at most, by clock_now_us: see context_note_due; 0: no such time */
+	int told_failure;   /* this rank's plugin has passed a failure to host->exchange_fail */
+	int unflushed;      /* the endpoint may keep messages back: see context_flush */
 	int pending_events; /* a peer has failed or a message did not match: see context_progress */
 	/*
 	 * See companion.h; NULL: none.  It belongs to the first of the contexts that were derived from one
@@ -218,13 +219,6 @@ static inline void context_enter(struct context *context)
 	context->now_is_recent = 0;
 	atomic_store_explicit(&context->progress_owner, (uintptr_t)pthread_self(),
 			      memory_order_relaxed);
-}
-
-/* A communicator is to be looked at by that time, also if nothing moves.  The lock is held. */
-static inline void context_note_due(struct context *context, int64_t due_us)
-{
-	if (!context->due_us || due_us < context->due_us)
-		context->due_us = due_us;
 }
 
 static inline void context_leave(struct context *context)

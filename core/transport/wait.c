@@ -20,8 +20,9 @@ enum {
 	/* A round in WAIT_SWEEP drives the thread's other contexts; while polling only these rounds
 	 * read the clock. */
 	WAIT_SWEEP = 8,
-	WAIT_CONTEXTS = 64,  /* a sleep watches the descriptors of at most so many contexts */
-	WAIT_SLEEP_MS = 100, /* longest sleep: bounds the cost of a missed wake-up */
+	WAIT_CONTEXTS = 64,       /* a sleep watches the descriptors of at most so many contexts */
+	WAIT_SLEEP_MS = 100,      /* longest sleep: bounds the cost of a missed wake-up */
+	WAIT_DUE_LEAST_US = 1000, /* the client may read a clock that lags by a tick */
 	/* A context without a descriptor is polled: a sleep lasts 1/WAIT_BLIND_PART of the time waited,
 	 * between these bounds. */
 	WAIT_BLIND_US = 200,
@@ -136,6 +137,20 @@ static int64_t wait_blind(int64_t idle_us)
 					 : WAIT_BLIND_MOST_US;
 }
 
+/* The sleep ends when the client is to be called. */
+static void wait_until_due(const struct context *context, struct wait_set *set)
+{
+	const int64_t due = context->client->due(context);
+	int64_t left;
+
+	if (due == INT64_MAX)
+		return;
+	left = due - clock_now_us();
+	left = left > WAIT_DUE_LEAST_US ? left : WAIT_DUE_LEAST_US;
+	if (left < set->longest_us)
+		set->longest_us = left;
+}
+
 /* Adds the descriptor of a context to the set: 0 if the context has work, so that nobody may sleep. */
 static int wait_arm(struct context *context, struct wait_set *set)
 {
@@ -148,6 +163,7 @@ static int wait_arm(struct context *context, struct wait_set *set)
 		context->progress_count++;
 		return 0;
 	}
+	wait_until_due(context, set);
 	if ((blind || context->copies_pending || context->client->awaits(context)) &&
 	    set->blind_us < set->longest_us)
 		set->longest_us = set->blind_us;
@@ -275,25 +291,6 @@ static void wait_yield_lock(struct context *context, int is_progress_thread)
 	wait_lock_again(context, is_progress_thread);
 }
 
-/* A time that has passed for so long was looked at, or its communicator is gone. */
-enum { WAIT_DUE_PAST_US = 20000, WAIT_DUE_LEAST_US = 1000 };
-
-/* The part of `longest` microseconds that the wait may sleep. */
-static int64_t wait_until_due(struct context *context, int64_t longest)
-{
-	int64_t left;
-
-	if (!context->due_us)
-		return longest;
-	left = context->due_us - clock_now_us();
-	if (left < -WAIT_DUE_PAST_US) {
-		context->due_us = 0;
-		return longest;
-	}
-	left = left > WAIT_DUE_LEAST_US ? left : WAIT_DUE_LEAST_US;
-	return left < longest ? left : longest;
-}
-
 /* One idle moment, `idle` microseconds after something last moved. */
 static void wait_pause(struct context *context, int64_t idle, int64_t left, int is_progress_thread)
 {
@@ -305,7 +302,6 @@ static void wait_pause(struct context *context, int64_t idle, int64_t left, int 
 		wait_yield(context, is_progress_thread);
 		return;
 	}
-	longest = wait_until_due(context, longest);
 	wait_sleep(context, left < longest ? left : longest, idle, is_progress_thread);
 }
 

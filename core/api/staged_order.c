@@ -46,9 +46,9 @@ static int staged_order_begin_streams(struct comm *comm, coll_args_t *args)
 		code = caller_stream_check(kind_name(args->kind), args->stream);
 	if (!code)
 		code = event_host_gate(comm, &gate);
+	/* The own stream is not empty again before the call is complete. */
 	if (!code)
-		code = native_mark(
-			comm); /* the own stream is not empty again before the call is complete */
+		code = native_mark(comm);
 	if (!code)
 		code = event_host_join(comm, gate, NULL);
 	if (!code && args->stream)

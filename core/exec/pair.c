@@ -8,16 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-	PAIR_LOOK_MS =
-		5 /* a thread that waits for the backend holds the lock for a millisecond at a time */
-};
+/* A thread that waits for the backend holds the lock for a millisecond at a time. */
+enum { PAIR_LOOK_MS = 5 };
 
 struct pair {
 	struct context *native, *host;
 	struct comm *native_comm, *host_comm;
 	_Atomic uint64_t
-		staged;       /* the last call of both sequences, a number of host_comm; 0: none */
+		staged; /* the last call of both sequences: its number in host_comm; 0: none */
 	uint64_t native_seen; /* of pair_moves(host_comm), whose lock guards it */
 	int driven;           /* see pair_drive; the lock of host_comm guards it */
 	pthread_mutex_t lock; /* of the note */

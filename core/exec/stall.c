@@ -95,7 +95,6 @@ static struct position stall_position(const struct comm *comm)
 	struct position p = {.hashes = compare_hashes(comm), .kind = POSITION_NONE};
 
 	p.stalled = comm->stalled && (op || native_busy(comm));
-
 	if (comm->native) {
 		stall_newest(comm, &p);
 		return p;

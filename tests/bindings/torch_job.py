@@ -576,20 +576,17 @@ def monitored():
 
 # ------------------------------------------------------------------------- faults
 
+def meets(name, ranks="[0-9]", count=SIZE):
+    """So many of these ranks have come here."""
+    open(f"{STORE}.{name}.{RANK}", "w", encoding="ascii").close()
+    begin = time.monotonic()
+    while len(glob.glob(f"{STORE}.{name}.{ranks}")) < count and time.monotonic() < begin + 60:
+        time.sleep(0.01)
+
+
 def leaves(name):
     """No rank ends before all but rank 1 have come here: another one would name it, too."""
-    open(f"{STORE}.{name}.{RANK}", "w", encoding="ascii").close()
-    begin = time.monotonic()
-    while len(glob.glob(f"{STORE}.{name}.[!1]")) < SIZE - 1 and time.monotonic() < begin + 60:
-        time.sleep(0.01)
-
-
-def meets(name):
-    """All ranks have come here."""
-    open(f"{STORE}.{name}.{RANK}", "w", encoding="ascii").close()
-    begin = time.monotonic()
-    while len(glob.glob(f"{STORE}.{name}.[0-9]")) < SIZE and time.monotonic() < begin + 60:
-        time.sleep(0.01)
+    meets(name, "[!1]", SIZE - 1)
 
 
 def killed():

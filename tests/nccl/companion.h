@@ -19,6 +19,13 @@ RANKS_UNUSED static void wait_until(const _Atomic int *count, int n)
 		ranks_sleep(0.0001);
 }
 
+/* The calling rank has come; waits until n ranks have, at most SOON. */
+RANKS_UNUSED static void meet(_Atomic int *count, int n)
+{
+	atomic_fetch_add(count, 1);
+	wait_until(count, n);
+}
+
 RANKS_UNUSED static void destroy(struct rank *r)
 {
 	double begin = ranks_now();
@@ -28,6 +35,26 @@ RANKS_UNUSED static void destroy(struct rank *r)
 	r->comm = NULL;
 	if (ranks_now() - begin > SOON)
 		rank_fail(r, "destroy took %.1f s", ranks_now() - begin);
+}
+
+/* No rank destroys its communicator before n of them have seen their errors. */
+RANKS_UNUSED static void end_together(struct rank *r, _Atomic int *done, int n)
+{
+	meet(done, n);
+	destroy(r);
+}
+
+/* A call on host or device memory, and its wait. */
+RANKS_UNUSED static int call_on(struct rank *r, int on_host)
+{
+	int64_t x = 1, *there = on_host ? &x : nccl_new(r->rank, &x, 1);
+	int code = coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
+
+	if (!code)
+		code = coll_sync(r->comm);
+	if (!on_host)
+		device_free(r->rank, there);
+	return code;
 }
 
 /* Issues allreduces in place until one fails, and returns its code. */

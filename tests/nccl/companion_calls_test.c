@@ -27,18 +27,14 @@ static void begin(struct rank *r)
 	struct scene *s = r->user;
 
 	nccl_works(r);
-	atomic_fetch_add(&s->ready, 1);
-	wait_until(&s->ready, r->nranks);
+	meet(&s->ready, r->nranks);
 }
 
-/* No rank destroys its communicator before all have seen their errors. */
 static void end(struct rank *r)
 {
 	struct scene *s = r->user;
 
-	atomic_fetch_add(&s->done, 1);
-	wait_until(&s->done, r->nranks);
-	destroy(r);
+	end_together(r, &s->done, r->nranks);
 }
 
 /* ------------------------------------------------------------------ different calls -- */
@@ -95,8 +91,7 @@ static void differ_on_streams(struct rank *r)
 	nccl_stream_do(r->rank, stream, cuStreamSynchronize);
 	if (ranks_now() - begins > SOON)
 		rank_fail(r, "the stream was busy for %.1f s", ranks_now() - begins);
-	atomic_fetch_add(&s->ready, 1);
-	wait_until(&s->ready, 2 * r->nranks);
+	meet(&s->ready, 2 * r->nranks);
 	nccl_fails(r, coll_barrier(r->comm), COLL_ERR_MISMATCH, "allreduce of 1 int64",
 		   "a barrier");
 	end(r);

@@ -26,8 +26,7 @@ static void begin(struct rank *r)
 	struct scene *s = r->user;
 
 	nccl_works(r);
-	atomic_fetch_add(&s->ready, 1);
-	wait_until(&s->ready, r->nranks);
+	meet(&s->ready, r->nranks);
 }
 
 /* Issues a call that the rank which ends the scene does not make, and waits for it. */
@@ -78,8 +77,7 @@ static void aborts(struct rank *r)
 			s->took = ranks_now() - s->told;
 		stays(r, words);
 	}
-	atomic_fetch_add(&s->done, 1);
-	wait_until(&s->done, r->nranks);
+	meet(&s->done, r->nranks);
 	destroy(r);
 }
 
@@ -141,8 +139,7 @@ static void aborts_at_once(struct rank *r)
 		else
 			nccl_fails(r, hang(r, r->comm), COLL_ERR_REMOTE,
 				   "rank 1 aborted the communicator", "sync");
-		atomic_fetch_add(&s->done, 1);
-		wait_until(&s->done, i * r->nranks);
+		meet(&s->done, i * r->nranks);
 		destroy(r);
 	}
 }
@@ -160,8 +157,7 @@ static void aborts_and_ends(struct rank *r)
 		ranks_vanish();
 	}
 	nccl_fails(r, hang(r, r->comm), COLL_ERR_REMOTE, "aborted the communicator", "sync");
-	atomic_fetch_add(&s->done, 1);
-	wait_until(&s->done, r->nranks - 1);
+	meet(&s->done, r->nranks - 1);
 	if (rank_did(r, coll_comm_shrink(r->comm, &without, 1, &rest, NULL, 0), "shrink") &&
 	    is_rank(r, rest, r->rank, r->nranks - 1))
 		nccl_sums(r, rest, r->rank, 2, 2 * (r->nranks - 1), "the rest");
@@ -220,8 +216,7 @@ static void nccl_breaks(struct rank *r)
 		nccl_fails(r, code, COLL_ERR_REMOTE, "ncclAllReduce: NCCL says", "its reason");
 		stays(r, words);
 	}
-	atomic_fetch_add(&s->done, 1);
-	wait_until(&s->done, r->nranks);
+	meet(&s->done, r->nranks);
 	destroy(r);
 }
 
@@ -238,8 +233,7 @@ static void times_out(struct rank *r)
 		nccl_fails(r, hang(r, r->comm), COLL_ERR_REMOTE, "rank 1: 1 operation", "sync");
 		stays(r, "timed out");
 	}
-	atomic_fetch_add(&s->done, 1);
-	wait_until(&s->done, r->nranks);
+	meet(&s->done, r->nranks);
 	destroy(r);
 }
 

@@ -18,31 +18,14 @@ static void begin(struct rank *r)
 
 	nccl_works(r);
 	sums_to(r, r->comm, 1, r->nranks, "host");
-	atomic_fetch_add(&s->ready, 1);
-	wait_until(&s->ready, r->nranks);
+	meet(&s->ready, r->nranks);
 }
 
-/* No rank destroys its communicator before n of them have seen their errors. */
-static void end(struct rank *r, int n)
+static void end(struct rank *r)
 {
 	struct scene *s = r->user;
 
-	atomic_fetch_add(&s->done, 1);
-	wait_until(&s->done, n);
-	destroy(r);
-}
-
-/* A call on host or device memory, and its wait. */
-static int call_on(struct rank *r, int on_host)
-{
-	int64_t x = 1, *there = on_host ? &x : nccl_new(r->rank, &x, 1);
-	int code = coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
-
-	if (!code)
-		code = coll_sync(r->comm);
-	if (!on_host)
-		device_free(r->rank, there);
-	return code;
+	end_together(r, &s->done, r->nranks);
 }
 
 static int call_on_until_failure(struct rank *r, int on_host)
@@ -163,7 +146,7 @@ static void time_out(struct rank *r)
 			ranks_sleep(0.001);
 		fails_for_all(r, COLL_ERR_REMOTE, words);
 	}
-	end(r, r->nranks);
+	end(r);
 }
 
 /* The ranks make one call, but on other memory: each is told on which one it waits. */
@@ -179,7 +162,7 @@ static void two_memories(struct rank *r)
 	if (code != (r->rank ? COLL_ERR_REMOTE : COLL_ERR_TIMEOUT) ||
 	    !strstr(text, "allreduce of 1 int64 (sum), on host memory timed out"))
 		rank_fail(r, "%d (%s)", code, text);
-	end(r, r->nranks);
+	end(r);
 }
 
 /* Calls on the host that differ fail those on the device, also of a rank that waits there. */
@@ -199,7 +182,7 @@ static void mismatch(struct rank *r)
 	}
 	nccl_fails(r, code, COLL_ERR_MISMATCH, "allreduce of 2 int64", "calls that differ");
 	fails_for_all(r, COLL_ERR_MISMATCH, "allreduce of 1 int64");
-	end(r, r->nranks);
+	end(r);
 }
 
 /* Rank 0 aborts; the others wait for it, half of them in a call on each memory. */
@@ -215,7 +198,7 @@ static void abort_both(struct rank *r)
 			   "rank 0 aborted the communicator", "sync");
 		fails_for_all(r, COLL_ERR_REMOTE, "rank 0 aborted the communicator");
 	}
-	end(r, r->nranks);
+	end(r);
 }
 
 static void *wait_in_thread(void *arg)
@@ -242,7 +225,7 @@ static void abort_own_wait(struct rank *r)
 		rank_did(r, coll_comm_abort(r->comm), "abort");
 		pthread_join(other, NULL);
 	}
-	end(r, r->nranks);
+	end(r);
 }
 
 /* A destroy drops a call on the host that cannot end, and tells the others, which then call on the device. */
@@ -262,8 +245,7 @@ static void destroy_early(struct rank *r)
 		nccl_fails(r, code, code == COLL_ERR_PEER_LOST ? code : COLL_ERR_REMOTE,
 			   "rank 0 destroyed its communicator", "a call on the device");
 	}
-	atomic_fetch_add(&s->done, 1);
-	wait_until(&s->done, r->nranks);
+	meet(&s->done, r->nranks);
 	destroy(r);
 }
 

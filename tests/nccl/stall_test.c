@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stall_test.c - ranks that wait for each other in different calls: what they tell each other, whichever memory the
- * calls are on, and also inside of a split.
+ * stall_test.c - ranks that wait for each other in different calls tell each other where they wait: in calls on either
+ * memory, and inside of a split.
  */
 #include "companion.h"
 
@@ -13,20 +13,6 @@ struct scene {
 	_Atomic int ready, done; /* ranks that have come to the scene, and that are through */
 };
 
-/* A call on host or device memory, and its wait. */
-static int call_on(struct rank *r, int on_host)
-{
-	static _Thread_local int64_t x;
-	int64_t *there = on_host ? &x : nccl_new(r->rank, &x, 1);
-	int code = coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
-
-	if (!code)
-		code = coll_sync(r->comm);
-	if (!on_host)
-		device_free(r->rank, there);
-	return code;
-}
-
 static void begin(struct rank *r)
 {
 	struct scene *s = r->user;
@@ -34,18 +20,14 @@ static void begin(struct rank *r)
 	rank_did(r, call_on(r, 0), "device");
 	rank_did(r, call_on(r, 1), "host");
 	rank_did(r, call_on(r, 1), "host again");
-	atomic_fetch_add(&s->ready, 1);
-	wait_until(&s->ready, r->nranks);
+	meet(&s->ready, r->nranks);
 }
 
-/* No rank destroys its communicator before all have seen their errors. */
 static void end(struct rank *r)
 {
 	struct scene *s = r->user;
 
-	atomic_fetch_add(&s->done, 1);
-	wait_until(&s->done, r->nranks);
-	destroy(r);
+	end_together(r, &s->done, r->nranks);
 }
 
 /* --------------------------------------------------------------------------- answers -- */

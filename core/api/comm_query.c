@@ -6,6 +6,7 @@
 #include "exec/pair.h"
 #include "exec/queue.h"
 #include "exec/registration.h"
+#include "exec/stall_words.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/log.h"
@@ -60,6 +61,19 @@ static int64_t destroy_left(int64_t deadline, int64_t timeout_us)
 	return left > least ? left : least;
 }
 
+/* A message that this rank does not receive any more is lost, and its sender has been told nothing. */
+static void destroy_warn_untaken(const struct comm *comm)
+{
+	struct untaken untaken;
+	struct rank_name name;
+
+	if (comm->error || !*stall_untaken(comm, &untaken))
+		return;
+	log_warn("%s destroys a communicator with %u message%s that no call has received%s",
+		 comm_own_name(comm, &name), untaken.messages, untaken.messages == 1 ? "" : "s",
+		 untaken.text);
+}
+
 /*
  * Waits for the operations, then tells the other ranks that this rank leaves: from then on its silence is
  * no failure.  After a failure a message before tells of that failure, for ranks that do not know it.
@@ -87,6 +101,7 @@ static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadli
 	timeout_us = destroy_left(deadline, timeout_us);
 	goal.deadline = clock_now_us() + timeout_us;
 	context_wait(context, destroy_told, &goal, timeout_us);
+	destroy_warn_untaken(comm);
 }
 
 /* Ends the waits of other threads, if there are any.  The lock is held, and is not any more. */

@@ -73,10 +73,12 @@ static void stall_see_untaken(void *user, const struct unexpected *e)
 	struct rank_name name;
 	char what[160], which[48];
 
-	if (untaken->text[0] || e->header.tag & MATCH_CONTROL || comm->to_comm_rank[e->peer] < 0)
+	if (e->header.tag & MATCH_CONTROL || comm->to_comm_rank[e->peer] < 0)
 		return;
 	if ((e->header.tag & (TAG_USER | TAG_PIECES)) == (TAG_USER | TAG_PIECES))
 		return; /* the message before the pieces has a name */
+	if (untaken->messages++)
+		return;
 	if (comm_tag_is_loose(e->header.tag))
 		snprintf(what, sizeof(what), "isend of %llu bytes",
 			 (unsigned long long)e->header.len);

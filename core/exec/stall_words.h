@@ -6,9 +6,10 @@
 #include "exec/op.h"
 #include "exec/stall.h"
 
-/* The first message that has come for the communicator and that no operation takes. */
+/* The messages that have come for the communicator and that no operation takes: how many, and the first in words. */
 struct untaken {
 	const struct comm *comm;
+	unsigned messages;
 	char text[320];
 };
 

@@ -609,7 +609,8 @@ COLL_API coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks,
  * The call is not collective and never ends the process.  The handle is invalid afterwards,
  * whatever the call returns.
  * Blocks    At most `destroy_timeout`; then the library drops the unfinished operations and logs a
- *           warning.
+ *           warning.  It drops messages that have come and that no call has received, and logs a warning
+ *           with their number and the first one's sender.
  */
 COLL_API coll_result_t coll_comm_destroy(coll_comm_t comm);
 

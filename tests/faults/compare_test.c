@@ -5,6 +5,7 @@
  *
  * The ranks are threads over coll_both: its allreduce waits for all ranks, its broadcast for none.
  */
+#include "../lib/log_capture.h"
 #include "../lib/ranks.h"
 
 enum { RANKS = 3, EVERY = 1024, MANY = 10000 };
@@ -66,21 +67,10 @@ static void expect_success(const struct outcome *outcome, const char *what)
 /* The lines that the library logs while a function runs on all ranks. */
 static const char *run_logged(void (*fn)(struct rank *r), struct outcome *outcome)
 {
-	static char text[1 << 16];
-	FILE *file = tmpfile();
-	int saved = dup(2);
-	size_t len;
-
-	if (!file || saved < 0 || dup2(fileno(file), 2) < 0)
-		bail_out("cannot redirect stderr");
+	log_begin();
 	run(fn, outcome);
-	dup2(saved, 2);
-	close(saved);
-	rewind(file);
-	len = fread(text, 1, sizeof(text) - 1, file);
-	text[len] = '\0';
-	fclose(file);
-	return text;
+	log_end();
+	return log_text();
 }
 
 /* ------------------------------------------------------------------------- the calls -- */

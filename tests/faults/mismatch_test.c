@@ -5,6 +5,7 @@
  *
  * The ranks are threads.  Arguments: the backends; without any, simulated and tcp.
  */
+#include "../lib/log_capture.h"
 #include "../lib/ranks.h"
 
 enum { MANY = 70000 };
@@ -347,40 +348,22 @@ static void late(struct rank *r)
 	note_sync(r, code);
 }
 
-static int count_words(const char *text, const char *word)
-{
-	int n = 0;
-
-	for (const char *at = text; (at = strstr(at, word)); at++)
-		n++;
-	return n;
-}
-
 static void test_warnings(void)
 {
-	static char text[1 << 16];
 	struct outcome outcome;
-	FILE *file = tmpfile();
-	int saved = dup(2), n;
-	size_t len;
+	int n;
 
-	if (!file || saved < 0 || dup2(fileno(file), 2) < 0)
-		bail_out("cannot redirect stderr");
+	log_begin();
 	run_long(2, late, &outcome);
-	dup2(saved, 2);
-	close(saved);
-	rewind(file);
-	len = fread(text, 1, sizeof(text) - 1, file);
-	text[len] = '\0';
-	fclose(file);
+	log_end();
 	expect(&outcome, 2, COLL_SUCCESS, COLL_SUCCESS, "", "", "a late rank is no error");
-	ok(strstr(text, "rank 0 waits in allreduce of 1 int32 (sum), and nothing has moved for") &&
-		   strstr(text, "rank 1 does not answer, and was last heard from in allreduce as "
-				"collective number 1"),
+	ok(log_lines("rank 0 waits in allreduce of 1 int32 (sum), and nothing has moved for") &&
+		   log_lines("rank 1 does not answer, and was last heard from in allreduce as "
+			     "collective number 1"),
 	   "%s: a warning says who is behind, and at which call", backend);
-	n = count_words(text, "rank 0 waits in");
+	n = log_lines("rank 0 waits in");
 	if (!ok(n >= 1 && n <= 4, "%s: the warning is repeated sparsely: %d times", backend, n))
-		diag("%s", text);
+		diag("%s", log_text());
 }
 
 /* --------------------------------------------------------------- two ranks that wait for a third -- */

@@ -6,6 +6,7 @@
  * The ranks are threads.  Ranks 1 to 3 of the world are ranks 0 to 2 of the communicator that fails.  Arguments: the
  * backends; without any, simulated and tcp.
  */
+#include "../lib/log_capture.h"
 #include "../lib/ranks.h"
 
 enum { NRANKS = 4 };
@@ -17,8 +18,6 @@ struct scene {
 	int of_world; /* the function runs on the world, of ranks 0 to 2 */
 	char text[RANKS_MAX][RANKS_TEXT];
 };
-
-static char logged[1 << 16];
 
 static void body(struct rank *r)
 {
@@ -41,23 +40,16 @@ static void body(struct rank *r)
 static void run(struct scene *scene, int (*fn)(coll_comm_t comm, int rank))
 {
 	struct ranks_job job = {backend, scene->of_world ? NRANKS - 1 : NRANKS, 0, body, scene};
-	FILE *file = tmpfile();
-	int saved = dup(2);
 
 	scene->fn = fn;
 	memset(scene->text, 0, sizeof(scene->text));
-	if (!file || saved < 0 || dup2(fileno(file), 2) < 0)
-		bail_out("cannot redirect stderr");
+	log_begin();
 	setenv("COLL_TIMEOUT", "1.5s", 1);
 	setenv("COLL_STALL_AFTER", "0.2s", 1);
 	ranks_ok(&job, "ends");
 	unsetenv("COLL_TIMEOUT");
 	unsetenv("COLL_STALL_AFTER");
-	dup2(saved, 2);
-	close(saved);
-	rewind(file);
-	logged[fread(logged, 1, sizeof(logged) - 1, file)] = '\0';
-	fclose(file);
+	log_end();
 }
 
 static void has(const char *text, const char *words, const char *what)
@@ -71,6 +63,12 @@ static int barrier(coll_comm_t comm)
 	int code = coll_barrier(comm);
 
 	return code ? code : coll_sync(comm);
+}
+
+static int barrier_of(coll_comm_t comm, int rank)
+{
+	(void)rank;
+	return barrier(comm);
 }
 
 /* -------------------------------------------------------------------------- the numbers -- */
@@ -122,12 +120,12 @@ static void test_numbers(void)
 	static struct scene scene;
 
 	run(&scene, absent);
-	has(logged, "rank 0 (world rank 1) waits in barrier, and nothing", "the waiting rank");
-	has(logged, "rank 1 (world rank 2) does not answer", "a rank that does not answer");
+	has(log_text(), "rank 0 (world rank 1) waits in barrier, and nothing", "the waiting rank");
+	has(log_text(), "rank 1 (world rank 2) does not answer", "a rank that does not answer");
 	has(scene.text[0], "rank 0 (world rank 1): barrier timed out", "the rank whose call ends");
 	has(scene.text[0], "not heard from: rank 1 (world rank 2), 2 (world rank 3);",
 	    "the ranks that are missing");
-	has(logged, "rank 0 (world rank 1): 1 of the last ", "the recorder");
+	has(log_text(), "rank 0 (world rank 1): 1 of the last ", "the recorder");
 	run(&scene, roots);
 	has(scene.text[2], "rank 2 (world rank 3) called broadcast", "ranks whose calls differ");
 	has(scene.text[2], "with root 1 (world rank 2)", "the root");
@@ -141,8 +139,38 @@ static void test_numbers(void)
 	scene.of_world = 1;
 	run(&scene, absent);
 	has(scene.text[0], "not heard from: rank 1, 2;", "the world has one number");
-	ok(!strstr(logged, "world rank"), "%s: also in warnings", backend);
+	ok(!strstr(log_text(), "world rank"), "%s: also in warnings", backend);
 	scene.of_world = 0;
+}
+
+/* ------------------------------------------------------- messages that no call receives -- */
+
+static int unreceived(coll_comm_t comm, int rank)
+{
+	char bytes[8] = "";
+	int code = 0;
+
+	for (uint32_t tag = 5; tag <= 6 && !rank && !code; tag++)
+		code = coll_send(bytes, 8, COLL_INT8, 2, tag, comm, NULL);
+	return code ? code : barrier(comm);
+}
+
+static void test_unreceived(void)
+{
+	static struct scene scene;
+
+	scene.of_world = 1;
+	run(&scene, barrier_of);
+	ok(!log_lines("that no call has received"), "%s: no warning without such a message",
+	   backend);
+	run(&scene, unreceived);
+	has(log_text(),
+	    "rank 2 destroys a communicator with 2 messages that no call has received; rank 0 has "
+	    "called "
+	    "send of 8 int8 with tag 5",
+	    "a warning counts the messages that nobody receives, and tells of the first");
+	is_int(log_lines("that no call has received"), 1, "%s: no other rank has a warning",
+	       backend);
 }
 
 /* ----------------------------------------------------------------- shrinks that differ -- */
@@ -209,13 +237,13 @@ static void test_places(void)
 	static struct scene scene;
 
 	run(&scene, any);
-	has(logged,
+	has(log_text(),
 	    "rank 0 (world rank 1) waits in coll_irecv of 4 int8 from any rank with any tag",
 	    "coll_wait_any warns");
-	has(logged, "rank 0 (world rank 1) waits in coll_irecv from any rank with any tag",
+	has(log_text(), "rank 0 (world rank 1) waits in coll_irecv from any rank with any tag",
 	    "the others know of the receive");
 	run(&scene, probe);
-	has(logged,
+	has(log_text(),
 	    "rank 0 (world rank 1) waits in coll_probe of a message from rank 1 (world rank 2) "
 	    "with tag 9;",
 	    "the others know of the probe");
@@ -231,6 +259,7 @@ int main(int argc, char **argv)
 		if (!ranks_can(backend))
 			continue;
 		test_numbers();
+		test_unreceived();
 		test_shrink();
 		test_places();
 	}

@@ -5,6 +5,7 @@
  *
  * Arguments: the backends; without any, simulated and tcp.
  */
+#include "../lib/log_capture.h"
 #include "../lib/ranks.h"
 
 #include <dirent.h>
@@ -86,41 +87,6 @@ static const char *line_of(int back)
 	return dump.lines > back ? dump.line[dump.lines - 1 - back] : "";
 }
 
-/* ----------------------------------------------------------------------- the log -- */
-
-static char text[1 << 16];
-static int saved_stderr;
-static FILE *log_file;
-
-static void capture(void)
-{
-	log_file = tmpfile();
-	saved_stderr = dup(2);
-	if (!log_file || saved_stderr < 0 || dup2(fileno(log_file), 2) < 0)
-		bail_out("cannot redirect stderr");
-}
-
-static void captured(void)
-{
-	size_t len;
-
-	dup2(saved_stderr, 2);
-	close(saved_stderr);
-	rewind(log_file);
-	len = fread(text, 1, sizeof(text) - 1, log_file);
-	text[len] = '\0';
-	fclose(log_file);
-}
-
-static int count(const char *word)
-{
-	int n = 0;
-
-	for (const char *p = text; (p = strstr(p, word)); p++)
-		n++;
-	return n;
-}
-
 /* --------------------------------------------------------------------- a missing call -- */
 
 /* Rank 1 does not make the last call. */
@@ -172,15 +138,16 @@ static void test_missing_call(void)
 	atomic_store(&over, 0);
 	setenv("COLL_TIMEOUT", "500ms", 1);
 	setenv("COLL_DUMP", dir, 1);
-	capture();
+	log_begin();
 	ranks_ok(&job, "a call is missing");
-	captured();
-	ok(strstr(text, "rank 0: 1 of the last 64 operations of the failed communicator are not "
-			"done: number 71, broadcast of 2 int32 with root 1, running for") &&
-		   strstr(text,
+	log_end();
+	ok(strstr(log_text(),
+		  "rank 0: 1 of the last 64 operations of the failed communicator are not "
+		  "done: number 71, broadcast of 2 int32 with root 1, running for") &&
+		   strstr(log_text(),
 			  "the last that is done: number 70, allreduce of 3 int32 (sum), done"),
 	   "%s: a warning names the calls", backend);
-	ok(count("rank 0 has written its last operations to '/tmp/coll-recorder-") == 1,
+	ok(log_lines("rank 0 has written its last operations to '/tmp/coll-recorder-") == 1,
 	   "%s: and the file", backend);
 	if (!read_dump("-rank-0-", "-comm-0-"))
 		return;
@@ -227,11 +194,11 @@ static void test_dead_peer(void)
 
 	if (!strcmp(backend, "simulated"))
 		return;
-	capture();
+	log_begin();
 	ranks_ok(&job, "a rank dies");
-	captured();
-	ok(0 < count("rank 0: 1 of the last 1 operations of the failed communicator are not "
-		     "done: number 1, recv of 3 int8 from rank 1 with tag 9, running for"),
+	log_end();
+	ok(0 < log_lines("rank 0: 1 of the last 1 operations of the failed communicator are not "
+			 "done: number 1, recv of 3 int8 from rank 1 with tag 9, running for"),
 	   "%s: a warning names the receive", backend);
 	if (read_dump("-rank-0-", "-comm-0-"))
 		ok(dump.ops == 1 && !strncmp(line_of(0), "1 - recv int8 - 3 3 1 9 running ", 32) &&
@@ -266,12 +233,12 @@ static void test_two(void)
 {
 	struct ranks_job job = {backend, 2, 0, two, NULL};
 
-	capture();
+	log_begin();
 	ranks_ok(&job, "one communicator of two fails");
-	captured();
+	log_end();
 	is_int(files("", ""), 2, "%s: a file for each rank of one communicator", backend);
 	is_int(files("-comm-0-", ""), 0, "%s: which is not the parent", backend);
-	is_int(count("not done"), 0, "%s: no warning about an abort", backend);
+	is_int(log_lines("not done"), 0, "%s: no warning about an abort", backend);
 	if (read_dump("-rank-1-", ""))
 		ok(dump.ops == 2 && strstr(line_of(1), " running ") &&
 			   strstr(line_of(0), " queued "),
@@ -325,9 +292,9 @@ static void test_messages(void)
 					   "coll_irecv of 1 int8 from any rank with tag 103\n"};
 	int found = 0;
 
-	capture();
+	log_begin();
 	ranks_ok(&job, "messages outside the order, and an abort");
-	captured();
+	log_end();
 	if (!read_dump("-rank-0-", ""))
 		return;
 	is_int(dump.ops, 2 + SIZE / 2, "%s: the ended messages, and the oldest open ones", backend);
@@ -373,9 +340,9 @@ static void test_beside(void)
 {
 	struct ranks_job job = {backend, 2, 0, beside, NULL};
 
-	capture();
+	log_begin();
 	ranks_ok(&job, "the second of two operations is done");
-	captured();
+	log_end();
 	if (read_dump("-rank-0-", "") &&
 	    !ok(dump.ops == 2 && !strncmp(line_of(1), "1 - recv int8 - 1 1 1 1 running ", 32) &&
 			!strncmp(line_of(0), "2 - recv int8 - 1 1 1 2 done ", 29),
@@ -390,14 +357,14 @@ static void test_long_queue(void)
 	coll_comm_t comm = NULL;
 	char c;
 
-	capture();
+	log_begin();
 	if (coll_comm_init_env(&comm, NULL))
 		diag("%s", coll_get_last_error(NULL));
 	for (int i = 1; i <= CALLS; i++)
 		coll_recv(&c, 1, COLL_INT8, -1, (uint32_t)i, comm, NULL);
 	coll_comm_abort(comm);
 	coll_comm_destroy(comm);
-	captured();
+	log_end();
 	if (read_dump("-rank-0-", "") &&
 	    !ok(dump.ops == SIZE &&
 			!strncmp(line_of(SIZE - 1), "7 - recv int8 - 1 1 -1 7 queued ", 32) &&
@@ -416,21 +383,21 @@ static void fail_alone(const char *dump_dir, const char *what)
 	char c;
 
 	setenv("COLL_DUMP", dump_dir, 1);
-	capture();
+	log_begin();
 	if (coll_comm_init_env(&comm, NULL) || coll_recv(&c, 1, COLL_INT8, -1, 1, comm, NULL) ||
 	    coll_comm_abort(comm))
 		diag("%s", coll_get_last_error(NULL));
 	coll_comm_destroy(comm);
-	captured();
+	log_end();
 	ok(comm != NULL, "%s: the communicator is made", what);
 }
 
 static void expect_warning(const char *path, const char *reason, const char *what)
 {
 	fail_alone(path, what);
-	if (!ok(count("warn") == 1 && strstr(text, path) && strstr(text, reason), "%s: one warning",
-		what))
-		diag("%s", text);
+	if (!ok(log_lines("warn") == 1 && strstr(log_text(), path) && strstr(log_text(), reason),
+		"%s: one warning", what))
+		diag("%s", log_text());
 	is_int(files("coll-", ""), 0, "%s: no file", what);
 }
 
@@ -470,7 +437,7 @@ static void test_directories(void)
 	setenv("COLL_DUMP", dir, 1);
 	test_long_queue();
 	fail_alone("", "an empty option");
-	is_str(text, "", "is no directory, and no error");
+	is_str(log_text(), "", "is no directory, and no error");
 	test_links();
 }
 

@@ -8,6 +8,7 @@
 
 #include "../../tools/oracle/oracle.h"
 #include "../fakes/cuda.h"
+#include "log_capture.h"
 #include "ranks.h"
 
 #include <fcntl.h>
@@ -207,42 +208,6 @@ RANKS_UNUSED static int device_call_try(struct rank *r, const struct oracle_case
 	good = device_call_request(&c, times, what);
 	device_call_end(&c);
 	return good;
-}
-
-/* ---------------------------------------------------------------- log lines -- */
-
-static int log_file = -1, log_stderr = -1;
-
-RANKS_UNUSED static void log_begin(void)
-{
-	FILE *f = tmpfile();
-
-	log_file = f ? fileno(f) : -1;
-	log_stderr = fcntl(2, F_DUPFD_CLOEXEC, 0);
-	if (log_file < 0 || log_stderr < 0 || dup2(log_file, 2) < 0)
-		bail_out("cannot redirect stderr");
-}
-
-/* Number of log lines that contain a text. */
-RANKS_UNUSED static int log_lines(const char *piece)
-{
-	char *text, *line, *rest;
-	off_t size = lseek(log_file, 0, SEEK_END);
-	int n = 0;
-
-	text = calloc((size_t)size + 1, 1);
-	if (!text || pread(log_file, text, (size_t)size, 0) != size)
-		bail_out("cannot read the log");
-	for (rest = text; (line = strsep(&rest, "\n"));)
-		n += strstr(line, piece) != NULL;
-	free(text);
-	return n;
-}
-
-RANKS_UNUSED static void log_end(void)
-{
-	dup2(log_stderr, 2);
-	close(log_stderr);
 }
 
 /* ---------------------------------------------------------------- series of calls -- */

@@ -47,8 +47,6 @@ int event_host_add(struct comm *comm, struct outcome *outcome, uint64_t number,
 		   struct stream_event *stream_event);
 /* The stream through which the backend's own stream waits for calls of host_comm. */
 int event_host_gate(struct comm *comm, void **gate);
-/* Later work of a stream waits for the earlier work of another; NULL: the backend's own. */
-int event_host_join(struct comm *comm, void *later, void *earlier);
 
 /* comm is entered: leaves it and enters host_comm, which is then returned, instead; or returns comm, which has none. */
 struct comm *host_memory_switch(struct comm *comm);

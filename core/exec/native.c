@@ -4,6 +4,7 @@
 #include "exec/callback.h"
 #include "exec/compare.h"
 #include "exec/stall.h"
+#include "device/caller_stream.h"
 #include "device/device.h"
 #include "transport/companion.h"
 #include "base/error.h"
@@ -21,6 +22,8 @@ enum {
 	NATIVE_POLL_EACH = 256 /* operations after which a program that never waits polls */
 };
 
+enum { NATIVE_MARKER = 1, NATIVE_GATE = 2 };
+
 /* A completion marker: a backend's event behind operation `number`. */
 struct native_marker {
 	void *event; /* made at first use, and reused */
@@ -30,7 +33,8 @@ struct native_marker {
 struct native {
 	uint64_t submitted; /* all operations up to this one are handed over or complete */
 	int unpolled;       /* operations handed over since the last poll */
-	int marker_wanted;  /* a marker goes before the next operation */
+	int before;         /* NATIVE_MARKER, NATIVE_GATE: what goes before the next operation */
+	void *gate;         /* NATIVE_GATE: the stream for which it waits */
 	uintptr_t seen[NATIVE_SETS][NATIVE_SET]; /* the newest first; 0: none */
 	struct native_marker marker[NATIVE_MARKERS];
 	unsigned first_marker, markers; /* the markers in order, in a ring */
@@ -156,7 +160,7 @@ static int native_add_marker(struct comm *comm)
 	coll_error_t err;
 
 	error_clear(&err);
-	n->marker_wanted = 0;
+	n->before &= ~NATIVE_MARKER;
 	if (!slots->event_record || n->markers == NATIVE_MARKERS || !native_busy(comm))
 		return 0;
 	if (!marker->event && slots->event_create(comm->context->ep, &marker->event, &err))
@@ -168,6 +172,64 @@ static int native_add_marker(struct comm *comm)
 	return 1;
 }
 
+int native_join(struct comm *comm, void *later, void *earlier)
+{
+	const coll_native_t *slots = native_slots(comm);
+	void *ep = comm->context->ep, *event = NULL;
+	coll_error_t err = error_blank();
+	int code = slots->event_create(ep, &event, &err);
+
+	if (!code)
+		code = slots->event_record(ep, event, earlier, &err);
+	if (!code)
+		code = slots->event_wait(ep, event, later, &err);
+	if (event)
+		slots->event_destroy(ep, event);
+	return code ? error_take(code, &err) : COLL_SUCCESS;
+}
+
+int native_follow(struct comm *comm, void *later)
+{
+	const coll_native_t *slots = native_slots(comm);
+	coll_error_t err = error_blank();
+	int code = slots->follow ? slots->follow(comm->context->ep, later, &err) : COLL_SUCCESS;
+
+	return code ? error_take(code, &err) : native_join(comm, later, NULL);
+}
+
+int native_lead(struct comm *comm, void *earlier)
+{
+	comm->native->before |= NATIVE_GATE;
+	comm->native->gate = earlier;
+	return native_join(comm, NULL, earlier);
+}
+
+/* The own stream waits for the gate.  A graph runs when the program launches it: its calls do not wait. */
+static int native_pass_gate(struct comm *comm, const coll_args_t *args)
+{
+	struct native *n = comm->native;
+	struct rank_name name;
+	int code;
+
+	if (args->stream && caller_stream_check(kind_name(args->kind), args->stream))
+		return COLL_SUCCESS;
+	n->before &= ~NATIVE_GATE;
+	code = args->stream ? native_join(comm, args->stream, n->gate) : COLL_SUCCESS;
+	if (code)
+		comm_fail(comm, 0, code, "%s: %s", comm_own_name(comm, &name), error_text());
+	return comm->error;
+}
+
+/* Does what goes before an operation: not 0 if the communicator has failed. */
+static int native_prepare(struct comm *comm, const coll_args_t *args)
+{
+	struct native *n = comm->native;
+
+	if (n->before & NATIVE_MARKER && !comm->deferred)
+		native_add_marker(comm);
+	return n->before & NATIVE_GATE ? native_pass_gate(comm, args) : 0;
+}
+
 int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll_args_t *args)
 {
 	struct native *n = comm->native;
@@ -175,8 +237,8 @@ int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll
 	int code;
 
 	error_clear(&err);
-	if (n->marker_wanted && !comm->deferred)
-		native_add_marker(comm);
+	if (n->before && native_prepare(comm, args))
+		return 0;
 	code = slot(comm->context->ep, args, &err);
 	if (code) {
 		native_fail(comm, code, &err);
@@ -188,7 +250,7 @@ int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll
 	n->last.count = args->count;
 	if (++n->unpolled >= NATIVE_POLL_EACH && !comm->deferred) {
 		native_progress(comm);
-		n->marker_wanted = native_busy(comm);
+		n->before |= native_busy(comm) ? NATIVE_MARKER : 0;
 	}
 	return 1;
 }
@@ -251,7 +313,7 @@ int native_progress(struct comm *comm)
 void native_want_marker(struct comm *comm)
 {
 	if (comm->native)
-		comm->native->marker_wanted = 1;
+		comm->native->before |= NATIVE_MARKER;
 }
 
 int native_mark(struct comm *comm)
@@ -267,7 +329,8 @@ int native_mark(struct comm *comm)
 
 int native_mark_wanted(struct comm *comm)
 {
-	return comm->native && comm->native->marker_wanted ? native_mark(comm) : COLL_SUCCESS;
+	return comm->native && comm->native->before & NATIVE_MARKER ? native_mark(comm)
+								    : COLL_SUCCESS;
 }
 
 void native_defer(struct comm *comm)

@@ -41,6 +41,15 @@ int native_mark(struct comm *comm);
 /* The same where native_want_marker has asked for it.  For what makes the stream wait for other work. */
 int native_mark_wanted(struct comm *comm);
 /*
+ * The order of streams, for a backend with events; NULL is the own stream.  Later work of one stream waits for the work
+ * that is now on the other.
+ */
+int native_join(struct comm *comm, void *later, void *earlier);
+/* Later work of the stream waits for all earlier operations of the communicator, whatever their streams. */
+int native_follow(struct comm *comm, void *later);
+/* Later operations, whatever their streams, wait for the work that is now on the stream, which stays valid. */
+int native_lead(struct comm *comm, void *earlier);
+/*
  * Between the two the backend may defer operations (its own group is open), so its stream is not polled.
  * Calls nest.
  */

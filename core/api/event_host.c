@@ -158,7 +158,6 @@ int event_host_begin(struct comm *comm)
 
 	if (!h || !h->waits)
 		return COLL_SUCCESS;
-	native_want_marker(comm);
 	context_enter(host_comm->context);
 	while (!code && (wait = h->waits)) {
 		h->waits = wait->next;

@@ -225,8 +225,11 @@ static int native_prepare(struct comm *comm, const coll_args_t *args)
 {
 	struct native *n = comm->native;
 
-	if (n->before & NATIVE_MARKER && !comm->deferred)
+	if (n->before & NATIVE_MARKER && !comm->deferred) {
+		if (n->markers == NATIVE_MARKERS)
+			native_progress(comm);
 		native_add_marker(comm);
+	}
 	return n->before & NATIVE_GATE ? native_pass_gate(comm, args) : 0;
 }
 

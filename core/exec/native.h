@@ -31,7 +31,7 @@ int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll
 int native_busy(const struct comm *comm);
 /* Polls the backend: 1 if operations have completed. */
 int native_progress(struct comm *comm);
-/* A request refers to the newest operation: its completion must be seen even if many follow it. */
+/* A request or an event refers to the newest operation: its completion must be seen even if many follow it. */
 void native_want_marker(struct comm *comm);
 /*
  * Other work of the stream follows the newest operation, whose completion must be seen before.  Waits for the operation

@@ -28,8 +28,11 @@ void host_memory_free(struct comm *host_comm);
  */
 enum { HOST_MEMORY_NO, HOST_MEMORY_TAKES, HOST_MEMORY_STAGES };
 int host_memory_takes(struct comm *comm, const struct call *call, int code);
-/* Adds to the text of COLL_ERR_UNSUPPORTED how the library would do a call that is not for host_comm. */
-int host_memory_hint(const struct comm *comm, const struct call *call, int code);
+/*
+ * Adds to the text of COLL_ERR_UNSUPPORTED how the library would do a call that is not for host_comm.  may_stage: such a
+ * call could be staged; 0: as a part of something it could not.
+ */
+int host_memory_hint(const struct comm *comm, const struct call *call, int code, int may_stage);
 /*
  * Issues a call on host_comm, as host_memory_takes has answered; comm is entered, and is not while host_comm is.
  */

@@ -231,6 +231,57 @@ static void operations(struct rank *r)
 	device_free(r->rank, there);
 }
 
+/* The texts advise to copy device memory through host memory where that would be done only. */
+static void advice(struct rank *r)
+{
+	static const char advised[] = "COLL_ENABLE_GPU_FALLBACK";
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	coll_args_t args = {.size = sizeof(args),
+			    .kind = COLL_KIND_SCAN,
+			    .dtype = COLL_INT64,
+			    .op = COLL_SUM,
+			    .sendbuf = there,
+			    .recvbuf = there,
+			    .count = 1};
+	coll_request_t request;
+
+	nccl_fails(r, coll_scan(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		   COLL_ERR_UNSUPPORTED, advised, "a scan");
+	nccl_fails(r, coll_request_issue(r->comm, &args, &request), COLL_ERR_UNSUPPORTED, advised,
+		   "a scan with a request");
+	nccl_fails(r, coll_request_init(r->comm, &args, &request), COLL_ERR_UNSUPPORTED,
+		   "or pass host memory", "a persistent scan");
+	if (strstr(coll_get_last_error(NULL), advised))
+		rank_fail(r, "a persistent scan: %s", coll_get_last_error(NULL));
+	rank_did(r, coll_group_start(), "group_start");
+	nccl_fails(r, coll_scan(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		   COLL_ERR_UNSUPPORTED, "or pass host memory", "a scan in a group");
+	if (strstr(coll_get_last_error(NULL), advised))
+		rank_fail(r, "a scan in a group: %s", coll_get_last_error(NULL));
+	rank_did(r, coll_group_end(), "group_end");
+	device_free(r->rank, there);
+}
+
+/* A host call on a captured stream: the backend's own operations can be captured. */
+static void captured(struct rank *r)
+{
+	void *stream = nccl_stream(r->rank), *graph = NULL;
+	int64_t x = 1;
+
+	context_begin(r->rank);
+	if (cuStreamBeginCapture_v2(stream, 2))
+		rank_fail(r, "cuStreamBeginCapture");
+	context_end(r->rank);
+	nccl_fails(r, coll_allreduce(&x, &x, 1, COLL_INT64, COLL_SUM, r->comm, stream),
+		   COLL_ERR_INVALID_USAGE, "only operations that NCCL itself does on device memory",
+		   "a call on the host");
+	context_begin(r->rank);
+	if (cuStreamEndCapture(stream, &graph) || cuGraphDestroy(graph))
+		rank_fail(r, "cuStreamEndCapture");
+	context_end(r->rank);
+	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
+}
+
 /* ---------------------------------------------------------------- a rank that comes later -- */
 
 /*
@@ -300,6 +351,8 @@ int main(int argc, char **argv)
 		{ordered_messages, "messages with tags and from any source", 1},
 		{loose_messages, "messages outside the order", 1},
 		{operations, "operations of the program", 1},
+		{advice, "advice in refusals", 1},
+		{captured, "a captured stream", 1},
 		{new_connection, "a rank that connects after a call on the host", 1},
 		{after_device, "a rank that waits for both before its next calls", 1},
 		{NULL, NULL, 0}};

@@ -50,7 +50,9 @@ static int staged_order_begin_streams(struct comm *comm, coll_args_t *args)
 	if (!code)
 		code = native_mark(comm);
 	if (!code)
-		code = native_follow(comm, gate);
+		code = native_take_place(comm, gate);
+	if (!code)
+		code = native_join(comm, gate, NULL);
 	if (!code && args->stream)
 		code = native_join(comm, gate, args->stream);
 	args->stream = gate;
@@ -82,7 +84,9 @@ int staged_order_end(struct comm *comm, const coll_args_t *args, uint64_t number
 		return event_await(comm, NULL, outcome_ref(comm->host_comm->outcome), number);
 	code = event_host_gate(comm, &gate);
 	if (!code)
-		code = native_lead(comm, gate);
+		code = native_take_place(comm, gate);
+	if (!code)
+		code = native_join(comm, NULL, gate);
 	if (!code && args->stream)
 		code = native_join(comm, args->stream, gate);
 	if (code)

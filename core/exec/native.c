@@ -4,7 +4,6 @@
 #include "exec/callback.h"
 #include "exec/compare.h"
 #include "exec/stall.h"
-#include "device/caller_stream.h"
 #include "device/device.h"
 #include "transport/companion.h"
 #include "base/error.h"
@@ -22,8 +21,6 @@ enum {
 	NATIVE_POLL_EACH = 256 /* operations after which a program that never waits polls */
 };
 
-enum { NATIVE_MARKER = 1, NATIVE_GATE = 2 };
-
 /* A completion marker: a backend's event behind operation `number`. */
 struct native_marker {
 	void *event; /* made at first use, and reused */
@@ -33,8 +30,7 @@ struct native_marker {
 struct native {
 	uint64_t submitted; /* all operations up to this one are handed over or complete */
 	int unpolled;       /* operations handed over since the last poll */
-	int before;         /* NATIVE_MARKER, NATIVE_GATE: what goes before the next operation */
-	void *gate;         /* NATIVE_GATE: the stream for which it waits */
+	int marker_wanted;  /* a marker goes before the next operation */
 	uintptr_t seen[NATIVE_SETS][NATIVE_SET]; /* the newest first; 0: none */
 	struct native_marker marker[NATIVE_MARKERS];
 	unsigned first_marker, markers; /* the markers in order, in a ring */
@@ -160,7 +156,7 @@ static int native_add_marker(struct comm *comm)
 	coll_error_t err;
 
 	error_clear(&err);
-	n->before &= ~NATIVE_MARKER;
+	n->marker_wanted = 0;
 	if (!slots->event_record || n->markers == NATIVE_MARKERS || !native_busy(comm))
 		return 0;
 	if (!marker->event && slots->event_create(comm->context->ep, &marker->event, &err))
@@ -188,49 +184,13 @@ int native_join(struct comm *comm, void *later, void *earlier)
 	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 
-int native_follow(struct comm *comm, void *later)
+int native_take_place(struct comm *comm, void *stream)
 {
 	const coll_native_t *slots = native_slots(comm);
 	coll_error_t err = error_blank();
-	int code = slots->follow ? slots->follow(comm->context->ep, later, &err) : COLL_SUCCESS;
+	int code = slots->take_place ? slots->take_place(comm->context->ep, stream, &err) : 0;
 
-	return code ? error_take(code, &err) : native_join(comm, later, NULL);
-}
-
-int native_lead(struct comm *comm, void *earlier)
-{
-	comm->native->before |= NATIVE_GATE;
-	comm->native->gate = earlier;
-	return native_join(comm, NULL, earlier);
-}
-
-/* The own stream waits for the gate.  A graph runs when the program launches it: its calls do not wait. */
-static int native_pass_gate(struct comm *comm, const coll_args_t *args)
-{
-	struct native *n = comm->native;
-	struct rank_name name;
-	int code;
-
-	if (args->stream && caller_stream_check(kind_name(args->kind), args->stream))
-		return COLL_SUCCESS;
-	n->before &= ~NATIVE_GATE;
-	code = args->stream ? native_join(comm, args->stream, n->gate) : COLL_SUCCESS;
-	if (code)
-		comm_fail(comm, 0, code, "%s: %s", comm_own_name(comm, &name), error_text());
-	return comm->error;
-}
-
-/* Does what goes before an operation: not 0 if the communicator has failed. */
-static int native_prepare(struct comm *comm, const coll_args_t *args)
-{
-	struct native *n = comm->native;
-
-	if (n->before & NATIVE_MARKER && !comm->deferred) {
-		if (n->markers == NATIVE_MARKERS)
-			native_progress(comm);
-		native_add_marker(comm);
-	}
-	return n->before & NATIVE_GATE ? native_pass_gate(comm, args) : 0;
+	return code ? error_take(code, &err) : COLL_SUCCESS;
 }
 
 int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll_args_t *args)
@@ -240,8 +200,11 @@ int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll
 	int code;
 
 	error_clear(&err);
-	if (n->before && native_prepare(comm, args))
-		return 0;
+	if (n->marker_wanted && !comm->deferred) {
+		if (n->markers == NATIVE_MARKERS)
+			native_progress(comm);
+		native_add_marker(comm);
+	}
 	code = slot(comm->context->ep, args, &err);
 	if (code) {
 		native_fail(comm, code, &err);
@@ -253,7 +216,7 @@ int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll
 	n->last.count = args->count;
 	if (++n->unpolled >= NATIVE_POLL_EACH && !comm->deferred) {
 		native_progress(comm);
-		n->before |= native_busy(comm) ? NATIVE_MARKER : 0;
+		n->marker_wanted = native_busy(comm);
 	}
 	return 1;
 }
@@ -316,7 +279,7 @@ int native_progress(struct comm *comm)
 void native_want_marker(struct comm *comm)
 {
 	if (comm->native)
-		comm->native->before |= NATIVE_MARKER;
+		comm->native->marker_wanted = 1;
 }
 
 int native_mark(struct comm *comm)
@@ -332,8 +295,7 @@ int native_mark(struct comm *comm)
 
 int native_mark_wanted(struct comm *comm)
 {
-	return comm->native && comm->native->before & NATIVE_MARKER ? native_mark(comm)
-								    : COLL_SUCCESS;
+	return comm->native && comm->native->marker_wanted ? native_mark(comm) : COLL_SUCCESS;
 }
 
 void native_defer(struct comm *comm)

@@ -45,10 +45,11 @@ int native_mark_wanted(struct comm *comm);
  * that is now on the other.
  */
 int native_join(struct comm *comm, void *later, void *earlier);
-/* Later work of the stream waits for all earlier operations of the communicator, whatever their streams. */
-int native_follow(struct comm *comm, void *later);
-/* Later operations, whatever their streams, wait for the work that is now on the stream, which stays valid. */
-int native_lead(struct comm *comm, void *earlier);
+/*
+ * Later work of the stream waits for the communicator's earlier operations, whatever their streams, and its later ones
+ * wait for the work that is now on the stream; if the backend can do so.
+ */
+int native_take_place(struct comm *comm, void *stream);
 /*
  * Between the two the backend may defer operations (its own group is open), so its stream is not polled.
  * Calls nest.

@@ -666,12 +666,13 @@ typedef struct coll_native {
 	int32_t (*takes)(void *ep, const coll_args_t *args, coll_error_t *err);
 
 	/*
-	 * Optional, since minor 4, for a backend with the event_* slots: later work of `stream` (NULL: the
-	 * endpoint's own) begins after all operations that were issued on ep, whatever their
-	 * streams.  The core calls it on one rank alone, before work of its own that has a place among the
-	 * operations.  NULL: such work follows those of the own stream only.
+	 * Optional, since minor 4, for a backend with the event_* slots: gives a stream a place among
+	 * the operations.  Its later work begins after the operations that were issued before on ep,
+	 * whatever their streams, and the operations issued later begin after the work that is on
+	 * the stream now.  The core calls it on one rank alone, before and behind work of its own.
+	 * NULL: such work has an order with the endpoint's own stream only.
 	 */
-	int32_t (*follow)(void *ep, coll_stream_t stream, coll_error_t *err);
+	int32_t (*take_place)(void *ep, coll_stream_t stream, coll_error_t *err);
 } coll_native_t;
 
 /* Bits of coll_args_t.flags in the calls of the function `takes` (coll_native_t), since minor 4. */

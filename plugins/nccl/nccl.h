@@ -162,12 +162,12 @@ struct nccl {
 	int revoked;          /* aborted, but usable for a shrink */
 	int in_group;         /* the endpoint is in the open group of a thread */
 	int on_caller_stream; /* the group has work on a stream of the caller's */
-	void *group_stream;   /* of the last operation in the group */
-	void *last_stream;    /* of the last operation that NCCL has; NULL: there was none */
-	int copied;           /* a copy of its result follows it on the own stream */
-	int depends_on_own;   /* at the group's end the per-thread stream waits for `stream` */
-	void *dependency;     /* the event of nccl_stream_dependency; NULL: not made yet */
-	struct nccl *next;    /* the next endpoint of the group */
+	void *last_stream;  /* of the last operation that is work for NCCL; NULL: there was none */
+	int last_unknown;   /* later ones, of other streams, may have been work too */
+	int copied;         /* a copy of a result is behind an operation on the own stream */
+	int depends_on_own; /* at the group's end the per-thread stream waits for `stream` */
+	void *dependency;   /* the event of nccl_stream_dependency; NULL: not made yet */
+	struct nccl *next;  /* the next endpoint of the group */
 	struct nccl_scratch *scratch;
 	struct nccl_result *results;
 };
@@ -257,7 +257,12 @@ int32_t nccl_async_error(void *ep, coll_error_t *err);
 int32_t nccl_order_after(struct nccl *n, void *stream, coll_error_t *err);
 /* Later operations, on all streams, begin after the work that is now on `stream`. */
 int32_t nccl_order_before(struct nccl *n, void *stream, coll_error_t *err);
-int32_t nccl_follow(void *ep, coll_stream_t stream, coll_error_t *err);
+/*
+ * The operation is issued next, on another stream than the last one: it begins after the copies of earlier results.  Notes
+ * the stream.
+ */
+int32_t nccl_order_call(struct nccl *n, const struct nccl_call *c, coll_error_t *err);
+int32_t nccl_take_place(void *ep, coll_stream_t stream, coll_error_t *err);
 
 /* -------------------------------------------------------------------- nccl_end.c -- */
 

@@ -234,14 +234,14 @@ static int32_t nccl_call_now(struct nccl_call *c, int known, coll_error_t *err)
 		code = nccl_stage_in_place_input(c, err);
 	else if (nccl_reduces(c->args->kind))
 		code = nccl_align(c, err);
+	if (!code && (n->last_stream != c->stream || n->last_unknown))
+		code = nccl_order_call(n, c, err);
 	if (code)
 		return nccl_group_open() ? code : nccl_copy_results(n, code, NULL);
 	if (nccl_group_open()) {
 		n->on_caller_stream |= c->stream != n->stream;
-		n->group_stream = c->stream;
 		return nccl_group_add(c, err);
 	}
-	n->last_stream = c->stream;
 	if (known) {
 		result = nccl_run_call(c, &what);
 		code = nccl_record_result(n, result, what, err);
@@ -298,12 +298,6 @@ static int32_t nccl_call_begun(struct nccl *n, const coll_args_t *args, coll_err
 	if (c.stream == CUDA_PER_THREAD_STREAM && !known && nccl_is_captured(c.stream))
 		known = !nccl_group_open();
 	here = known || n->blocking || c.stream != CUDA_PER_THREAD_STREAM;
-	if (n->copied && c.stream != n->stream) { /* NCCL does not know of the copy */
-		code = nccl_order_after(n, c.stream, err);
-		if (code)
-			return code;
-	}
-	n->copied = 0;
 	nccl_range_begin(args->kind);
 	code = here ? nccl_call_now(&c, known, err) : nccl_call_own_stream(&c, known, err);
 	nccl_range_end();

@@ -51,7 +51,6 @@ int32_t nccl_group_begin(void *ep, coll_error_t *err)
 	n->in_group = 1;
 	n->on_caller_stream = 0;
 	n->depends_on_own = 0;
-	n->group_stream = NULL;
 	n->next = nccl_group.members;
 	nccl_group.members = n;
 	nccl_end(n, pushed);
@@ -110,7 +109,6 @@ static int32_t nccl_group_ended(struct nccl *n, int result, const char *what, st
 
 	pthread_mutex_lock(&n->lock);
 	n->in_group = 0;
-	n->last_stream = n->group_stream ? n->group_stream : n->last_stream;
 	for (struct nccl_scratch *s = n->scratch; s; s = s->next)
 		s->in_group = 0;
 	code = n->comm ? nccl_record_result(n, result, what, err) : COLL_SUCCESS;

@@ -22,22 +22,31 @@ static int32_t nccl_fence(struct nccl *n, void *stream, coll_error_t *err)
 		result = nccl_failed(result) ? result : end;
 	}
 	n->last_stream = stream;
-	n->copied = 0;
+	n->last_unknown = 0;
 	return nccl_record_result(n, result, "a send to this rank", err);
 }
 
-/* The handle of the per-thread default stream names another stream in each thread. */
-static int nccl_is_last(const struct nccl *n, const void *stream)
+/* Copies of results on the own stream get their place when another stream comes. */
+static int32_t nccl_order_copies(struct nccl *n, const void *stream, coll_error_t *err)
 {
-	return n->last_stream == stream && stream != CUDA_PER_THREAD_STREAM;
+	if (!n->copied || stream == n->stream)
+		return COLL_SUCCESS;
+	n->copied = 0;
+	return nccl_fence(n, n->stream, err);
 }
 
 int32_t nccl_order_after(struct nccl *n, void *stream, coll_error_t *err)
 {
-	if (!n->last_stream || nccl_is_last(n, stream))
+	int32_t code = nccl_order_copies(n, stream, err);
+	const int known = !n->last_unknown;
+
+	if (code || !n->last_stream)
+		return code;
+	/* The handle of the per-thread default stream names another stream in each thread. */
+	if (known && n->last_stream == stream && stream != CUDA_PER_THREAD_STREAM)
 		return COLL_SUCCESS;
 	/* The own stream cannot be captured: a graph has no part in its order. */
-	if (n->last_stream == n->stream && !nccl_is_captured(stream))
+	if (known && n->last_stream == n->stream && !nccl_is_captured(stream))
 		return nccl_stream_dependency(n, n->stream, stream, err);
 	return nccl_fence(n, stream, err);
 }
@@ -46,12 +55,29 @@ int32_t nccl_order_before(struct nccl *n, void *stream, coll_error_t *err)
 {
 	if (stream != n->stream)
 		return nccl_fence(n, stream, err);
-	n->last_stream = stream;
 	n->copied = 1;
 	return COLL_SUCCESS;
 }
 
-int32_t nccl_follow(void *ep, coll_stream_t stream, coll_error_t *err)
+/* Does the call give this rank work that has a place on the device?  Without elements NCCL does nothing. */
+static int nccl_is_work(const struct nccl_call *c)
+{
+	const coll_args_t *a = c->args;
+
+	return a->kind == COLL_KIND_BARRIER || (a->count && !a->sendcounts && !a->recvcounts);
+}
+
+int32_t nccl_order_call(struct nccl *n, const struct nccl_call *c, coll_error_t *err)
+{
+	int32_t code = nccl_order_copies(n, c->stream, err);
+
+	/* A group begins later, in an order of its own. */
+	n->last_unknown = nccl_group_open() || !nccl_is_work(c);
+	n->last_stream = c->stream;
+	return code;
+}
+
+int32_t nccl_take_place(void *ep, coll_stream_t stream, coll_error_t *err)
 {
 	struct nccl *n = ep;
 	int pushed;
@@ -59,7 +85,7 @@ int32_t nccl_follow(void *ep, coll_stream_t stream, coll_error_t *err)
 
 	if (code)
 		return code;
-	code = nccl_order_after(n, stream ? stream : n->stream, err);
+	code = nccl_fence(n, stream ? stream : n->stream, err);
 	nccl_end(n, pushed);
 	return code;
 }

@@ -8,8 +8,8 @@
 enum { BLOCK = 3000, MOST = BLOCK * 4 }; /* elements: of one rank's part, and of all */
 
 /* The kinds of calls.  Each works on the same memory, and finds there the result of the one before it. */
-enum { NATIVE, IN_PLACE, UNALIGNED, STAGED, KINDS };
-static const char *const names[KINDS] = {"native", "alltoall in place", "unaligned", "staged"};
+enum { NATIVE, IN_PLACE, UNALIGNED, STAGED, KINDS, EMPTY = KINDS };
+static const char *const names[] = {"native", "alltoall in place", "unaligned", "staged", "empty"};
 
 struct data {
 	int device;
@@ -28,6 +28,7 @@ static int call(struct rank *r, const struct data *d, int kind, void *stream)
 	case NATIVE: return coll_broadcast(x, x, d->n * 8, COLL_INT8, 0, r->comm, stream);
 	case IN_PLACE:
 		return coll_alltoall(x, x, d->n / (size_t)r->nranks, COLL_UINT64, r->comm, stream);
+	case EMPTY: return coll_allreduce(x, x, 0, COLL_UINT64, COLL_SUM, r->comm, stream);
 	case UNALIGNED: return coll_allreduce(x, x, d->n, COLL_UINT64, COLL_SUM, r->comm, stream);
 	default: return coll_allreduce(x, x, d->n * 8, COLL_UINT8, COLL_BOR, r->comm, stream);
 	}
@@ -37,8 +38,11 @@ static int call(struct rank *r, const struct data *d, int kind, void *stream)
 static void refer(const struct rank *r, struct data *d, int kind)
 {
 	const size_t part = d->n / (size_t)r->nranks;
-	uint64_t(*was)[MOST] = malloc(sizeof(*was) * (size_t)r->nranks), x;
+	uint64_t(*was)[MOST], x;
 
+	if (kind == EMPTY)
+		return;
+	was = malloc(sizeof(*was) * (size_t)r->nranks);
 	memcpy(was, d->want, sizeof(*was) * (size_t)r->nranks);
 	for (int k = 0; k < r->nranks; k++)
 		for (size_t i = 0; i < d->n; i++) {
@@ -101,7 +105,7 @@ static void compare(struct rank *r, const struct data *d, const char *what)
 		}
 }
 
-/* The stream of the first call is held until both are issued. */
+/* The stream of the first call is held until both are issued.  One without elements, on the third stream, is no work. */
 static void try_pair(struct rank *r, struct data *d, int first, int second, int one, int other)
 {
 	void *held = nccl_stream(d->device);
@@ -120,6 +124,7 @@ static void try_pair(struct rank *r, struct data *d, int first, int second, int 
 	else
 		rank_did(r, coll_comm_wait_event(r->comm, event), "wait_event");
 	rank_did(r, call(r, d, first, d->streams[one]), what);
+	rank_did(r, call(r, d, EMPTY, d->streams[3 - one - other]), "empty");
 	rank_did(r, call(r, d, second, d->streams[other]), what);
 	ranks_sleep(0.002);
 	nccl_open(&gate);
@@ -154,7 +159,7 @@ static void random_rows(struct rank *r)
 
 		fill(r, &d, round);
 		for (int i = 0; i < 6; i++) {
-			const int kind = rand_r(&shared) % KINDS;
+			const int kind = rand_r(&shared) % (KINDS + 1);
 
 			rank_did(r, call(r, &d, kind, d.streams[rand_r(&own) % 3]), names[kind]);
 			refer(r, &d, kind);

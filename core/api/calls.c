@@ -53,7 +53,8 @@ __attribute__((noinline)) static int call_queue_native(struct comm *comm, const 
 	}
 	if (to_host)
 		return host_memory_issue(comm, args, to_host, site);
-	return code ? host_memory_hint(comm, call, code) : call_enqueue(op, group_current(), site);
+	return code ? host_memory_hint(comm, call, code, !group_current())
+		    : call_enqueue(op, group_current(), site);
 }
 
 static int call_issue_any(struct comm *comm, const coll_args_t *args, const void *site)

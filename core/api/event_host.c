@@ -158,7 +158,6 @@ int event_host_begin(struct comm *comm)
 
 	if (!h || !h->waits)
 		return COLL_SUCCESS;
-	native_want_marker(comm);
 	context_enter(host_comm->context);
 	while (!code && (wait = h->waits)) {
 		h->waits = wait->next;
@@ -199,22 +198,6 @@ int event_host_gate(struct comm *comm, void **gate)
 	return code;
 }
 
-int event_host_join(struct comm *comm, void *later, void *earlier)
-{
-	const coll_native_t *native = comm->context->plugin->backend.native;
-	void *ep = comm->context->ep, *event = NULL;
-	coll_error_t err = error_blank();
-	int code = native->event_create(ep, &event, &err);
-
-	if (!code)
-		code = native->event_record(ep, event, earlier, &err);
-	if (!code)
-		code = native->event_wait(ep, event, later, &err);
-	if (event)
-		native->event_destroy(ep, event);
-	return code ? error_take(code, &err) : COLL_SUCCESS;
-}
-
 /* The backend's own stream waits for a stream that waits for the calls on host memory. */
 static int event_host_close_gate(struct comm *comm, const struct outcome *outcome, uint64_t number)
 {
@@ -226,7 +209,7 @@ static int event_host_close_gate(struct comm *comm, const struct outcome *outcom
 	/* Calls on host memory, also that of the gate, may wait for the operations before it. */
 	if (!code)
 		code = native_mark_wanted(comm);
-	return code ? code : event_host_join(comm, NULL, gate);
+	return code ? code : native_join(comm, NULL, gate);
 }
 
 /* Device calls of the communicator wait for calls on host memory. */

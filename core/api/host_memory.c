@@ -119,7 +119,7 @@ int host_memory_takes(struct comm *comm, const struct call *call, int code)
 		       : HOST_MEMORY_NO;
 }
 
-int host_memory_hint(const struct comm *comm, const struct call *call, int code)
+int host_memory_hint(const struct comm *comm, const struct call *call, int code, int may_stage)
 {
 	if (code != COLL_ERR_UNSUPPORTED || !comm->host_comm)
 		return code;
@@ -127,7 +127,7 @@ int host_memory_hint(const struct comm *comm, const struct call *call, int code)
 		return error_set(code, "%s; or pass host memory, here and to the send",
 				 error_text());
 	return error_set(code, "%s; or pass host memory, on all ranks%s", error_text(),
-			 comm->context->fallback
+			 comm->context->fallback || !may_stage
 				 ? ""
 				 : ", or set COLL_ENABLE_GPU_FALLBACK=1 (option "
 				   "enable_gpu_fallback) to have device memory copied through host "
@@ -206,7 +206,7 @@ void host_memory_progress(struct comm *comm)
 	if (!host)
 		return;
 	context_enter(host);
-	context_progress(host);
+	pair_drive(comm);
 	context_leave(host);
 	pair_check(comm);
 }

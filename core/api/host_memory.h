@@ -28,8 +28,11 @@ void host_memory_free(struct comm *host_comm);
  */
 enum { HOST_MEMORY_NO, HOST_MEMORY_TAKES, HOST_MEMORY_STAGES };
 int host_memory_takes(struct comm *comm, const struct call *call, int code);
-/* Adds to the text of COLL_ERR_UNSUPPORTED how the library would do a call that is not for host_comm. */
-int host_memory_hint(const struct comm *comm, const struct call *call, int code);
+/*
+ * Adds to the text of COLL_ERR_UNSUPPORTED how the library would do a call that is not for host_comm.  may_stage: such a
+ * call could be staged; 0: as a part of something it could not.
+ */
+int host_memory_hint(const struct comm *comm, const struct call *call, int code, int may_stage);
 /*
  * Issues a call on host_comm, as host_memory_takes has answered; comm is entered, and is not while host_comm is.
  */
@@ -47,8 +50,6 @@ int event_host_add(struct comm *comm, struct outcome *outcome, uint64_t number,
 		   struct stream_event *stream_event);
 /* The stream through which the backend's own stream waits for calls of host_comm. */
 int event_host_gate(struct comm *comm, void **gate);
-/* Later work of a stream waits for the earlier work of another; NULL: the backend's own. */
-int event_host_join(struct comm *comm, void *later, void *earlier);
 
 /* comm is entered: leaves it and enters host_comm, which is then returned, instead; or returns comm, which has none. */
 struct comm *host_memory_switch(struct comm *comm);

@@ -139,7 +139,7 @@ static int request_prepare(struct comm **in, const coll_args_t *args, struct op 
 	}
 	if (!code)
 		op_make_persistent(*op);
-	return host_memory_hint(comm, &call, code);
+	return host_memory_hint(comm, &call, code, 0);
 }
 
 coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,

@@ -36,7 +36,7 @@ static int staged_order_flush(struct comm *comm)
 	return comm_error(comm);
 }
 
-/* The gate waits for the own stream and for that of the call. */
+/* The gate waits for the operations before the call, and for its stream. */
 static int staged_order_begin_streams(struct comm *comm, coll_args_t *args)
 {
 	void *gate = NULL;
@@ -50,9 +50,11 @@ static int staged_order_begin_streams(struct comm *comm, coll_args_t *args)
 	if (!code)
 		code = native_mark(comm);
 	if (!code)
-		code = event_host_join(comm, gate, NULL);
+		code = native_take_place(comm, gate);
+	if (!code)
+		code = native_join(comm, gate, NULL);
 	if (!code && args->stream)
-		code = event_host_join(comm, gate, args->stream);
+		code = native_join(comm, gate, args->stream);
 	args->stream = gate;
 	return code;
 }
@@ -82,9 +84,11 @@ int staged_order_end(struct comm *comm, const coll_args_t *args, uint64_t number
 		return event_await(comm, NULL, outcome_ref(comm->host_comm->outcome), number);
 	code = event_host_gate(comm, &gate);
 	if (!code)
-		code = event_host_join(comm, NULL, gate);
+		code = native_take_place(comm, gate);
+	if (!code)
+		code = native_join(comm, NULL, gate);
 	if (!code && args->stream)
-		code = event_host_join(comm, args->stream, gate);
+		code = native_join(comm, args->stream, gate);
 	if (code)
 		comm_fail(comm, 0, code, "%s: %s", comm_own_name(comm, &name), error_text());
 	return comm_error(comm);

@@ -2,12 +2,13 @@
 /*
  * staged_order.h - calls on device memory that a native communicator leaves to its host_comm (exec/pair.h), which
  * stages the memory: the backend lacks the operation.  They belong to both sequences.  Such a call begins when the
- * earlier operations of the backend's own stream are complete, and the later ones begin when it is complete; its
- * stream of the program waits in the same way.
+ * backend's earlier operations, on all streams, are complete, and the later ones begin when it is complete; its stream of
+ * the program waits in the same way.
  *
  * Over a backend with streams, host_comm orders the call with a stream of the library's own (exec/stream_order.h), the
- * gate: the gate waits for the other streams before the call, and they wait for the gate after it.  So the order needs
- * no thread of the program.  Over another backend each queue waits for the other one (exec/await.c).
+ * gate: the gate waits for the other streams before the call, and they wait for it after the call; and it takes a place among
+ * the backend's operations both times.  So the order needs no thread of the program.  Over another backend each queue waits for the other one
+ * (exec/await.c).
  */
 #ifndef CORE_API_STAGED_ORDER_H
 #define CORE_API_STAGED_ORDER_H

@@ -27,10 +27,12 @@ static int stream_failed(const char *what, int result)
 
 static int stream_is_captured(const char *what)
 {
-	return error_set(COLL_ERR_INVALID_USAGE,
-			 "%s: a graph capture of the stream is in progress, and this backend's "
-			 "operations cannot be captured: call it before or after the capture",
-			 what);
+	return error_set(
+		COLL_ERR_INVALID_USAGE,
+		"%s: a graph capture of the stream is in progress, and only operations that "
+		"NCCL itself does on device memory can be captured: call it before or "
+		"after the capture",
+		what);
 }
 
 int caller_stream_check(const char *what, void *stream)

@@ -6,6 +6,7 @@
  */
 #include "exec/op.h"
 #include "base/handle.h"
+#include "exec/native.h"
 #include "exec/pair.h"
 
 static int await_done(struct op *op)
@@ -57,6 +58,9 @@ int await_check(struct op *op)
 	if (!other)
 		return await_outcome(op);
 	if (other->context == context || pair_is_driven(op->comm, other)) {
+		state = await_state(op, other, 0);
+	} else if (wait_holds(other->context)) {
+		native_progress(other);
 		state = await_state(op, other, 0);
 	} else if (lock_try(&other->context->lock)) {
 		other->context->now_is_recent = 0;

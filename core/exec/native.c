@@ -168,6 +168,31 @@ static int native_add_marker(struct comm *comm)
 	return 1;
 }
 
+int native_join(struct comm *comm, void *later, void *earlier)
+{
+	const coll_native_t *slots = native_slots(comm);
+	void *ep = comm->context->ep, *event = NULL;
+	coll_error_t err = error_blank();
+	int code = slots->event_create(ep, &event, &err);
+
+	if (!code)
+		code = slots->event_record(ep, event, earlier, &err);
+	if (!code)
+		code = slots->event_wait(ep, event, later, &err);
+	if (event)
+		slots->event_destroy(ep, event);
+	return code ? error_take(code, &err) : COLL_SUCCESS;
+}
+
+int native_take_place(struct comm *comm, void *stream)
+{
+	const coll_native_t *slots = native_slots(comm);
+	coll_error_t err = error_blank();
+	int code = slots->take_place ? slots->take_place(comm->context->ep, stream, &err) : 0;
+
+	return code ? error_take(code, &err) : COLL_SUCCESS;
+}
+
 int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll_args_t *args)
 {
 	struct native *n = comm->native;
@@ -175,8 +200,11 @@ int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll
 	int code;
 
 	error_clear(&err);
-	if (n->marker_wanted && !comm->deferred)
+	if (n->marker_wanted && !comm->deferred) {
+		if (n->markers == NATIVE_MARKERS)
+			native_progress(comm);
 		native_add_marker(comm);
+	}
 	code = slot(comm->context->ep, args, &err);
 	if (code) {
 		native_fail(comm, code, &err);

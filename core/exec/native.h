@@ -31,7 +31,7 @@ int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll
 int native_busy(const struct comm *comm);
 /* Polls the backend: 1 if operations have completed. */
 int native_progress(struct comm *comm);
-/* A request refers to the newest operation: its completion must be seen even if many follow it. */
+/* A request or an event refers to the newest operation: its completion must be seen even if many follow it. */
 void native_want_marker(struct comm *comm);
 /*
  * Other work of the stream follows the newest operation, whose completion must be seen before.  Waits for the operation
@@ -40,6 +40,16 @@ void native_want_marker(struct comm *comm);
 int native_mark(struct comm *comm);
 /* The same where native_want_marker has asked for it.  For what makes the stream wait for other work. */
 int native_mark_wanted(struct comm *comm);
+/*
+ * The order of streams, for a backend with events; NULL is the own stream.  Later work of one stream waits for the work
+ * that is now on the other.
+ */
+int native_join(struct comm *comm, void *later, void *earlier);
+/*
+ * Later work of the stream waits for the communicator's earlier operations, whatever their streams, and its later ones
+ * wait for the work that is now on the stream; if the backend can do so.
+ */
+int native_take_place(struct comm *comm, void *stream);
 /*
  * Between the two the backend may defer operations (its own group is open), so its stream is not polled.
  * Calls nest.

@@ -132,7 +132,7 @@ static void signature_redop_name(int op, char *text, size_t size)
 static const char *signature_plain_name(int kind)
 {
 	return kind == KIND_SPLIT   ? "comm_split or comm_dup"
-	       : kind == KIND_AWAIT ? "the wait for another communicator's event"
+	       : kind == KIND_AWAIT ? "the wait for an event"
 				    : kind_name(kind);
 }
 

@@ -281,8 +281,17 @@ void context_notify(struct context *context);
  */
 int context_wait(struct context *context, int (*done)(void *arg), void *arg, int64_t timeout_us);
 
-/* Does the calling thread, inside of context_wait for this context, drive another one?  It holds the lock of both then. */
+/*
+ * Does the calling thread, inside of context_wait or wait_help for this context, drive another one?  It holds the lock of
+ * both then.
+ */
 int wait_holds(const struct context *context);
+
+/*
+ * The thread waits inside the backend, in a slot of a context without a transport: drives its other contexts, for which
+ * other ranks may wait before they come to the same call.
+ */
+void wait_help(struct context *context);
 
 /* With `progress = thread`: a thread that drives this context until context_unref. */
 int wait_thread_start(struct context *context);

@@ -107,6 +107,7 @@ static int32_t host_aborted(const coll_host_t *host)
 	struct context *context = host_context(host);
 	const int deriving = atomic_load(&context->deriving);
 
+	wait_help(context);
 	return atomic_load(&context->aborted) ||
 	       (atomic_load(&context->constructing) && atomic_load(&context->parent->aborted)) ||
 	       (deriving == CONTEXT_SPLITS && atomic_load(&context->parent->alarm.ended)) ||

@@ -120,6 +120,12 @@ static int wait_sweep(struct context *context)
 	return moved;
 }
 
+void wait_help(struct context *context)
+{
+	if (!context->plugin->backend.transport && !wait_sweeps && wait_is_mine(context))
+		wait_sweep(context);
+}
+
 /* The descriptors and the limits of one sleep. */
 struct wait_set {
 	struct pollfd fds[WAIT_CONTEXTS + 1];

@@ -260,6 +260,9 @@ struct coll_host {
 	 * Returns non-zero once a thread aborts the communicator (within split and shrink also the
 	 * communicator from which the new communicator is made), and within open, on its thread,
 	 * once another rank is known to have failed.  Code that blocks must then end.  Any thread.
+	 * Since minor 4, for a backend without a transport: within a slot that waits for other
+	 * ranks the plugin calls it again and again, with no lock of its own held, since the core
+	 * moves operations of its other endpoints here, and polls this one.
 	 */
 	int32_t (*aborted)(const coll_host_t *host);
 
@@ -661,6 +664,15 @@ typedef struct coll_native {
 	 * the other way round.  The plugin ignores other bits.  A plugin of an older minor gets 0.
 	 */
 	int32_t (*takes)(void *ep, const coll_args_t *args, coll_error_t *err);
+
+	/*
+	 * Optional, since minor 4, for a backend with the event_* slots: gives a stream a place among
+	 * the operations.  Its later work begins after the operations that were issued before on ep,
+	 * whatever their streams, and the operations issued later begin after the work that is on
+	 * the stream now.  The core calls it on one rank alone, before and behind work of its own.
+	 * NULL: such work has an order with the endpoint's own stream only.
+	 */
+	int32_t (*take_place)(void *ep, coll_stream_t stream, coll_error_t *err);
 } coll_native_t;
 
 /* Bits of coll_args_t.flags in the calls of the function `takes` (coll_native_t), since minor 4. */

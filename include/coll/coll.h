@@ -135,9 +135,10 @@
  *                any source, opaque types, `reproducible = yes`) work on host memory.  On device memory they
  *                are COLL_ERR_UNSUPPORTED, unless the option `enable_gpu_fallback` has it copied through host
  *                memory (not for any source).  Such a call has its place among the calls on devices: it begins
- *                when the earlier work of the communicator's own stream, and of the stream that the call is
- *                given, is complete, and the later work of both begins when it is complete; coll_sync and
- *                requests include it.  It has a place among the calls on host memory too: those behind it
+ *                when those before it, on all streams, and the earlier work of the communicator's own
+ *                stream and of the stream that the call is given, are complete; those behind it, and the
+ *                later work of both streams, begin when it is complete.  (Calls that are captured run
+ *                when the program launches their graph.)  coll_sync and requests include it.  It has a place among the calls on host memory too: those behind it
  *                wait for it.  In a group, and as a persistent request, it is COLL_ERR_UNSUPPORTED.
  *                coll_isend and coll_irecv work on host memory, and on device memory with that option.
  *                Calls on host memory are a sequence of their own: each sequence runs in the order of
@@ -391,7 +392,9 @@ typedef struct coll_event *coll_event_t;
  * The buffers may lie in host memory too.  All ranks issue the operations of a communicator in one
  * order, whatever their streams.
  *
- * nccl      The operation is work of the stream, and complete when the stream has executed it.  (Calls on
+ * nccl      The operation is work of the stream, and complete when the stream has executed it.  The
+ *           operations of a communicator follow one another on the device, in the order of issue,
+ *           whatever their streams; other work follows its own stream only.  (Calls on
  *           host memory have the order and the limits of tcp.)
  *           coll_sync and requests do not wait for such an operation; the program can record an
  *           event on the stream and wait for the event.

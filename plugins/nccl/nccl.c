@@ -178,6 +178,7 @@ static const coll_native_t nccl_native = {
 	.handle = nccl_handle,
 	.device = nccl_device,
 	.takes = nccl_takes,
+	.take_place = nccl_take_place,
 };
 
 COLL_BACKEND_EXPORT const coll_backend_t coll_backend_v1 = {

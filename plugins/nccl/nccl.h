@@ -25,6 +25,8 @@
 
 /* Longest time that an abort, or the end of an aborted endpoint, waits for work to leave streams. */
 enum { NCCL_ABORT_MS = 1000 };
+/* Bytes of nccl.barrier_scratch. */
+enum { NCCL_SCRATCH = 2 };
 
 /* ---------------------------------------------------------------- nccl_library.c -- */
 
@@ -143,7 +145,7 @@ struct nccl {
 	int device;
 	void *context;              /* the device's primary context */
 	void *stream;               /* the endpoint's own stream */
-	cuda_ptr_t barrier_scratch; /* a byte on the device, which a barrier sums */
+	cuda_ptr_t barrier_scratch; /* NCCL_SCRATCH bytes on the device: a barrier sums the first */
 	atomic_int aborted;         /* an abort sets it before it takes the lock */
 
 	/* Protects the members below, and calls into NCCL for comm. */
@@ -160,9 +162,12 @@ struct nccl {
 	int revoked;          /* aborted, but usable for a shrink */
 	int in_group;         /* the endpoint is in the open group of a thread */
 	int on_caller_stream; /* the group has work on a stream of the caller's */
-	int depends_on_own;   /* at the group's end the per-thread stream waits for `stream` */
-	void *dependency;     /* the event of nccl_stream_dependency; NULL: not made yet */
-	struct nccl *next;    /* the next endpoint of the group */
+	void *last_stream;  /* of the last operation that is work for NCCL; NULL: there was none */
+	int last_unknown;   /* later ones, of other streams, may have been work too */
+	int copied;         /* a copy of a result is behind an operation on the own stream */
+	int depends_on_own; /* at the group's end the per-thread stream waits for `stream` */
+	void *dependency;   /* the event of nccl_stream_dependency; NULL: not made yet */
+	struct nccl *next;  /* the next endpoint of the group */
 	struct nccl_scratch *scratch;
 	struct nccl_result *results;
 };
@@ -241,6 +246,23 @@ void nccl_end(struct nccl *n, int pushed);
 int32_t nccl_query(void *ep, coll_error_t *err);
 int32_t nccl_sync(void *ep, int64_t timeout_ms, coll_error_t *err);
 int32_t nccl_async_error(void *ep, coll_error_t *err);
+
+/* ------------------------------------------------------------------ nccl_order.c -- */
+
+/*
+ * NCCL executes the operations of a communicator one after the other, whatever their streams.  Copies before and after
+ * them, and other work, are not NCCL's.  NCCL is ready in the first two, and the lock is held.
+ */
+/* Later work of `stream` begins after the endpoint's earlier operations, on all streams. */
+int32_t nccl_order_after(struct nccl *n, void *stream, coll_error_t *err);
+/* Later operations, on all streams, begin after the work that is now on `stream`. */
+int32_t nccl_order_before(struct nccl *n, void *stream, coll_error_t *err);
+/*
+ * The operation is issued next, on another stream than the last one: it begins after the copies of earlier results.  Notes
+ * the stream.
+ */
+int32_t nccl_order_call(struct nccl *n, const struct nccl_call *c, coll_error_t *err);
+int32_t nccl_take_place(void *ep, coll_stream_t stream, coll_error_t *err);
 
 /* -------------------------------------------------------------------- nccl_end.c -- */
 

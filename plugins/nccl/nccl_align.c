@@ -54,7 +54,9 @@ int32_t nccl_align(struct nccl_call *c, coll_error_t *err)
 
 	if (!in && !out)
 		return COLL_SUCCESS;
-	code = nccl_scratch(c->n, out_at + out, c->stream, &memory, err);
+	code = nccl_order_after(c->n, c->stream, err);
+	if (!code)
+		code = nccl_scratch(c->n, out_at + out, c->stream, &memory, err);
 	if (!code && out && !(copy = calloc(1, sizeof(*copy))))
 		code = error_fill(err, COLL_ERR_NO_MEMORY, "no memory for a call");
 	if (code)
@@ -87,6 +89,8 @@ int32_t nccl_copy_results(struct nccl *n, int32_t code, coll_error_t *err)
 							  copy->stream);
 		if (result)
 			code = nccl_cuda_refused(err, result, "cuMemcpyAsync");
+		else if (!code)
+			code = nccl_order_before(n, copy->stream, err);
 		free(copy);
 	}
 	return code;

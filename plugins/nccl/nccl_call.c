@@ -121,7 +121,9 @@ static int32_t nccl_stage_in_place_input(struct nccl_call *c, coll_error_t *err)
 
 	if (!bytes)
 		return COLL_SUCCESS;
-	code = nccl_scratch(c->n, bytes, c->stream, &scratch, err);
+	code = nccl_order_after(c->n, c->stream, err);
+	if (!code)
+		code = nccl_scratch(c->n, bytes, c->stream, &scratch, err);
 	if (code)
 		return code;
 	result = cuda_driver.cuMemcpyAsync(scratch, (uintptr_t)c->send, bytes, c->stream);
@@ -232,6 +234,8 @@ static int32_t nccl_call_now(struct nccl_call *c, int known, coll_error_t *err)
 		code = nccl_stage_in_place_input(c, err);
 	else if (nccl_reduces(c->args->kind))
 		code = nccl_align(c, err);
+	if (!code && (n->last_stream != c->stream || n->last_unknown))
+		code = nccl_order_call(n, c, err);
 	if (code)
 		return nccl_group_open() ? code : nccl_copy_results(n, code, NULL);
 	if (nccl_group_open()) {

@@ -93,7 +93,7 @@ static int32_t nccl_context(int ordinal, void **context, coll_error_t *err)
 	return result ? nccl_cuda_refused(err, result, "cuDevicePrimaryCtxRetain") : COLL_SUCCESS;
 }
 
-/* Takes a byte of a former endpoint, or allocates one. */
+/* Takes the bytes of a former endpoint, or allocates them. */
 static int nccl_barrier_scratch_alloc(struct nccl *n)
 {
 	struct nccl_device_cache *cache = &nccl_device_cache[n->device];
@@ -102,7 +102,8 @@ static int nccl_barrier_scratch_alloc(struct nccl *n)
 	if (cache->cached)
 		n->barrier_scratch = cache->barrier_scratch[--cache->cached];
 	pthread_mutex_unlock(&nccl_device_cache_lock);
-	return n->barrier_scratch ? CUDA_OK : cuda_driver.cuMemAlloc(&n->barrier_scratch, 1);
+	return n->barrier_scratch ? CUDA_OK
+				  : cuda_driver.cuMemAlloc(&n->barrier_scratch, NCCL_SCRATCH);
 }
 
 static void nccl_barrier_scratch_free(struct nccl *n)
@@ -187,7 +188,8 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err)
 	if (!result)
 		result = nccl_barrier_scratch_alloc(n);
 	if (!result)
-		result = cuda_driver.cuMemsetD8Async(n->barrier_scratch, 0, 1, n->stream);
+		result =
+			cuda_driver.cuMemsetD8Async(n->barrier_scratch, 0, NCCL_SCRATCH, n->stream);
 	if (result && !code)
 		code = nccl_cuda_refused(err, result, "cuMemAlloc");
 	/* open() returns with an idle stream. */

@@ -56,14 +56,14 @@ int32_t nccl_poll_async_error(struct nccl *n, coll_error_t *err)
 int32_t nccl_wait_comm_ready(struct nccl *n, const coll_host_t *host, int64_t timeout_ms,
 			     coll_error_t *err)
 {
-	int32_t code = nccl_poll_async_error(n, err);
+	int32_t code = nccl_poll_async_error(n, err), aborted = 0;
 	int64_t deadline;
 
 	if (code != COLL_IN_PROGRESS)
 		return code;
 	deadline = clock_now_ms() + timeout_ms;
 	for (unsigned i = 0; code == COLL_IN_PROGRESS; i++) {
-		if (atomic_load(&n->aborted) || host->aborted(host))
+		if (atomic_load(&n->aborted) || aborted)
 			return nccl_aborted(err);
 		if (clock_now_ms() > deadline)
 			return error_fill(err, COLL_ERR_TIMEOUT,
@@ -71,7 +71,9 @@ int32_t nccl_wait_comm_ready(struct nccl *n, const coll_host_t *host, int64_t ti
 					  "others within "
 					  "%.3g s (NCCL_DEBUG=INFO shows how far it came)",
 					  (double)timeout_ms / 1000);
-		pthread_mutex_unlock(&n->lock); /* an abort may take it */
+		/* An abort may take it, and the core, which moves other work in `aborted`. */
+		pthread_mutex_unlock(&n->lock);
+		aborted = host->aborted(host);
 		nccl_backoff(i);
 		pthread_mutex_lock(&n->lock);
 		code = nccl_poll_async_error(n, err);

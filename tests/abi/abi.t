@@ -89,12 +89,12 @@ planted "two slots that change places" backend.h \
     's/(\*wait_fd)(/(*ARM)(/; s/(\*arm)(/(*wait_fd)(/; s/(\*ARM)(/(*arm)(/' \
     "coll_transport_t.wait_fd was at 40, is at 48: slots may only be appended
 coll_transport_t.arm was at 48, is at 40: slots may only be appended"
-last=$(sed -n 's/.*native_t.takes at \([0-9]*\) .*/\1/p' "$abi/layout-1.2.txt")
-planted "a slot between others" backend.h 's/.*(\*takes)(void \*ep, /void (*early)(void); &/' \
-    "coll_native_t.takes was at $last, is at $((last + 8)): slots may only be appended
+last=$(sed -n 's/.*native_t.take_place at \([0-9]*\) .*/\1/p' "$abi/layout-1.4.txt")
+planted "a slot between others" backend.h 's/.*(\*take_place)(void \*ep, /void (*early)(void); &/' \
+    "coll_native_t.take_place was at $last, is at $((last + 8)): slots may only be appended
 coll_native_t.early is new, not yet in the table: run tests/abi/update"
 planted "a slot at the end: new, and nothing else" backend.h \
-    's/.*(\*takes)(void \*ep, .*;/& void (*late)(void);/' \
+    's/.*(\*take_place)(void \*ep, .*;/& void (*late)(void);/' \
     "coll_native_t.late is new, not yet in the table: run tests/abi/update"
 planted "a slot that is taken away" backend.h '/(\*flush)(/d' \
     "coll_transport_t.flush is gone: what was released stays, even if nobody should use it"

@@ -83,6 +83,37 @@ static void one_after_the_other(struct rank *r)
 	device_free(device, there);
 }
 
+/* Two communicators wait for each other in turn: a call on the host stands between calls on devices of the other one. */
+static void there_and_back(struct rank *r)
+{
+	const int device = r->rank % NCCL_DEVICES;
+	int64_t x = 1, y = 1, want = 1, *there = nccl_new(device, &x, 1);
+	coll_comm_t other = NULL;
+	coll_event_t out, back;
+
+	rank_did(r, coll_comm_dup(r->comm, &other), "dup");
+	rank_did(r, coll_event_create(other, &out), "event_create");
+	rank_did(r, coll_event_create(r->comm, &back), "event_create");
+	for (int i = 0; i < 20 && !r->failure[0]; i++) {
+		rank_did(r, coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, other, NULL),
+			 "device");
+		rank_did(r, coll_event_record(out, other), "record");
+		rank_did(r, coll_comm_wait_event(r->comm, out), "wait_event");
+		host_call(r, &y);
+		rank_did(r, coll_event_record(back, r->comm), "record");
+		rank_did(r, coll_comm_wait_event(other, back), "wait_event");
+		want *= r->nranks;
+	}
+	rank_did(r, coll_sync(r->comm), "sync");
+	rank_did(r, coll_sync(other), "sync");
+	if (y != want || nccl_value(device, there) != want)
+		rank_fail(r, "%lld, %lld", (long long)y, (long long)nccl_value(device, there));
+	rank_did(r, coll_event_destroy(out), "event_destroy");
+	rank_did(r, coll_event_destroy(back), "event_destroy");
+	rank_did(r, coll_comm_destroy(other), "destroy");
+	device_free(device, there);
+}
+
 /* A call on the device and a stream of the program wait for a call on the host, whose own stream is held. */
 static void device_after_host(struct rank *r)
 {
@@ -232,6 +263,33 @@ static void requests(struct rank *r)
 	device_free(r->rank, there);
 }
 
+/* A call on the host that waits for one on the device ends although the program only asks for errors. */
+static void callback_by_questions(struct rank *r)
+{
+	_Atomic int over = 0;
+	int64_t x = 1, y = 1, *there = nccl_new(r->rank, &x, 1);
+	const double deadline = ranks_now() + 20;
+	coll_request_t request;
+	coll_result_t error = 0;
+	coll_event_t event;
+
+	rank_did(r, coll_event_create(r->comm, &event), "event_create");
+	device_call(r, there);
+	rank_did(r, coll_event_record(event, r->comm), "record");
+	rank_did(r, coll_comm_wait_event(r->comm, event), "wait_event");
+	host_call(r, &y);
+	rank_did(r, coll_get_request(r->comm, &request), "get_request");
+	rank_did(r, coll_request_set_callback(request, count_result, (void *)&over), "callback");
+	while (!atomic_load(&over) && !error && ranks_now() < deadline)
+		rank_did(r, coll_comm_get_async_error(r->comm, &error), "get_async_error");
+	if (atomic_load(&over) != 1 || error)
+		rank_fail(r, "callbacks: %d, error %d", atomic_load(&over), error);
+	rank_did(r, coll_request_free(request), "free");
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+	rank_did(r, coll_sync(r->comm), "sync");
+	device_free(r->rank, there);
+}
+
 /* ----------------------------------------------------------- communicators from others -- */
 
 static void derived(struct rank *r)
@@ -292,9 +350,11 @@ int main(int argc, char **argv)
 		{host_after_device, "a call on the host waits for an event of the device", 1},
 		{device_after_host, "calls on the device wait for an event of the host", 1},
 		{one_after_the_other, "calls on both wait for each other in turn", 1},
+		{there_and_back, "two communicators wait for each other in turn", 1},
 		{host_with_stream, "a call on the host with a stream", 1},
 		{events_in_group, "no events in a group with calls on the host", 1},
 		{requests, "requests of both", 1},
+		{callback_by_questions, "a callback comes while the program asks for errors", 1},
 		{derived, "communicators from others", 1},
 		{derived_in_group, "splits in a group", 2},
 		{NULL, NULL, 0}};

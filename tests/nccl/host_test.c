@@ -231,6 +231,114 @@ static void operations(struct rank *r)
 	device_free(r->rank, there);
 }
 
+/* The texts advise to copy device memory through host memory where that would be done only. */
+static void advice(struct rank *r)
+{
+	static const char advised[] = "COLL_ENABLE_GPU_FALLBACK";
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	coll_args_t args = {.size = sizeof(args),
+			    .kind = COLL_KIND_SCAN,
+			    .dtype = COLL_INT64,
+			    .op = COLL_SUM,
+			    .sendbuf = there,
+			    .recvbuf = there,
+			    .count = 1};
+	coll_request_t request;
+
+	nccl_fails(r, coll_scan(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		   COLL_ERR_UNSUPPORTED, advised, "a scan");
+	nccl_fails(r, coll_request_issue(r->comm, &args, &request), COLL_ERR_UNSUPPORTED, advised,
+		   "a scan with a request");
+	nccl_fails(r, coll_request_init(r->comm, &args, &request), COLL_ERR_UNSUPPORTED,
+		   "or pass host memory", "a persistent scan");
+	if (strstr(coll_get_last_error(NULL), advised))
+		rank_fail(r, "a persistent scan: %s", coll_get_last_error(NULL));
+	rank_did(r, coll_group_start(), "group_start");
+	nccl_fails(r, coll_scan(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		   COLL_ERR_UNSUPPORTED, "or pass host memory", "a scan in a group");
+	if (strstr(coll_get_last_error(NULL), advised))
+		rank_fail(r, "a scan in a group: %s", coll_get_last_error(NULL));
+	rank_did(r, coll_group_end(), "group_end");
+	device_free(r->rank, there);
+}
+
+/* A host call on a captured stream: the backend's own operations can be captured. */
+static void captured(struct rank *r)
+{
+	void *stream = nccl_stream(r->rank), *graph = NULL;
+	int64_t x = 1;
+
+	context_begin(r->rank);
+	if (cuStreamBeginCapture_v2(stream, 2))
+		rank_fail(r, "cuStreamBeginCapture");
+	context_end(r->rank);
+	nccl_fails(r, coll_allreduce(&x, &x, 1, COLL_INT64, COLL_SUM, r->comm, stream),
+		   COLL_ERR_INVALID_USAGE, "only operations that NCCL itself does on device memory",
+		   "a call on the host");
+	context_begin(r->rank);
+	if (cuStreamEndCapture(stream, &graph) || cuGraphDestroy(graph))
+		rank_fail(r, "cuStreamEndCapture");
+	context_end(r->rank);
+	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
+}
+
+/* ---------------------------------------------------------------- a rank that comes later -- */
+
+/*
+ * Rank 0 waits for a call on the host before it makes its next calls on devices.  The others wait in these meanwhile, and
+ * have a part in the call on the host.
+ */
+static void late_rank(struct rank *r, int after_device)
+{
+	enum { BIG = 1 << 20 };
+	int64_t *x = calloc(BIG, sizeof(*x)), y[8] = {1}, *there = nccl_new(r->rank, y, 8);
+	coll_args_t args = {.size = sizeof(args),
+			    .kind = COLL_KIND_ALLREDUCE,
+			    .dtype = COLL_INT64,
+			    .op = COLL_SUM,
+			    .sendbuf = x,
+			    .recvbuf = x,
+			    .count = BIG};
+	coll_request_t request;
+	coll_event_t event;
+
+	x[BIG - 1] = 1;
+	rank_did(r, coll_event_create(r->comm, &event), "event_create");
+	if (after_device) {
+		rank_did(r, coll_alltoall(there, there, 2, COLL_INT64, r->comm, NULL), "device");
+		rank_did(r, coll_event_record(event, r->comm), "record");
+		rank_did(r, coll_comm_wait_event(r->comm, event), "wait_event");
+	}
+	rank_did(r, coll_request_issue(r->comm, &args, &request), "host");
+	if (!r->rank)
+		rank_did(r, coll_wait(request), "wait");
+	for (int i = 0; i < 3; i++) {
+		rank_did(r, coll_alltoall(there, there, 2, COLL_INT64, r->comm, NULL), "device");
+		rank_did(r, coll_allreduce(there, there, 8, COLL_INT64, COLL_MAX, r->comm, NULL),
+			 "device");
+	}
+	rank_did(r, coll_sync(r->comm), "sync");
+	if (x[BIG - 1] != r->nranks)
+		rank_fail(r, "%lld", (long long)x[BIG - 1]);
+	rank_did(r, coll_request_free(request), "free");
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+	device_free(r->rank, there);
+	free(x);
+}
+
+/* The others wait inside the backend, for a connection with rank 0. */
+static void new_connection(struct rank *r)
+{
+	late_rank(r, 0);
+}
+
+/* The call on the host waits for one on devices, and the others wait for a device that has more to do. */
+static void after_device(struct rank *r)
+{
+	late_rank(r, 1);
+	late_rank(r, 1); /* all connections are there */
+}
+
 /* --------------------------------------------------------------------------------- main -- */
 
 int main(int argc, char **argv)
@@ -243,6 +351,10 @@ int main(int argc, char **argv)
 		{ordered_messages, "messages with tags and from any source", 1},
 		{loose_messages, "messages outside the order", 1},
 		{operations, "operations of the program", 1},
+		{advice, "advice in refusals", 1},
+		{captured, "a captured stream", 1},
+		{new_connection, "a rank that connects after a call on the host", 1},
+		{after_device, "a rank that waits for both before its next calls", 1},
 		{NULL, NULL, 0}};
 
 	(void)argc;

@@ -141,8 +141,13 @@ for name in native-takes coll-alltoallv message-order group-tensors event-not-ea
     has "nccl: $name is not passed over" "$dir/out" "^ok [0-9]+ - $name: [^#]*\$"
 done
 none "nccl: the rest that is passed over concerns the functions of a transport, and its own streams and memory" \
-    "$(grep '# SKIP' "$dir/out" | grep -v '# SKIP the plugin has no transport group$' |
-        grep -v '^ok [0-9]* - native-register: .*# SKIP the plugin takes no host memory$')"
+    "$(grep '# SKIP' "$dir/out" | grep -v '# SKIP the plugin has no transport group: ' |
+        grep -v '^ok [0-9]* - native-register: .*# SKIP the plugin takes no host memory')"
+none "nccl: each of these checks has a reason of its own" "$(sed -n 's/.*# SKIP //p' "$dir/out" | sort | uniq -d)"
+named=$(sed -n 's/.*# SKIP the plugin has no transport group: //p' "$dir/out" | grep -oE '\b[a-z]+(-[a-z]+)+\b' | sort -u)
+passed=$(sed -n 's/^ok [0-9]* - \([a-z-]*\): [^#]*$/\1/p' "$dir/out" | sort)
+none "nccl: the checks that the reasons name are those that passed, or native-register" \
+    "$(comm -23 <(printf '%s\n' "$named") <(printf '%s\nnative-register\n' "$passed" | sort))"
 tail -n 1 "$dir/out"
 
 # Without a companion beside it, the calls that it would carry are passed over too.

@@ -388,6 +388,8 @@ const struct check check_api_device[] = {
 	 "over a transport, operations and groups on the caller's stream run in the order of that "
 	 "stream",
 	 "coll.h, coll_stream_t", CHECK_API, .needs = CHECK_TRANSPORT | CHECK_STREAMS,
+	 .bare = "the engine has streams of its own: see stream-order, stream-group and "
+		 "stream-events",
 	 .ways = CHECK_EITHER, .run = api_run, .plan = &device_caller_stream_plan},
 	{"stream-events", "events order the caller's stream and the communicator's, both ways",
 	 "coll.h, coll_event_create", CHECK_API,

@@ -183,6 +183,7 @@ const struct check check_cancel_checks[] = {
 	 .promise = "coll_transport_t.cancel",
 	 .group = CHECK_FAULTS,
 	 .needs = CHECK_TRANSPORT | CHECK_CANCEL,
+	 .bare = "an operation of the engine is not taken back alone: fault-abort ends all of them",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 2,
@@ -192,6 +193,8 @@ const struct check check_cancel_checks[] = {
 	 .promise = "coll_transport_t.drop",
 	 .group = CHECK_FAULTS,
 	 .needs = CHECK_TRANSPORT | CHECK_CANCEL,
+	 .bare = "a receive of the engine is not taken back alone: fault-abort-states ends all "
+		 "operations",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 2,

@@ -158,6 +158,7 @@ const struct check check_limits_checks[] = {
 	 .promise = "coll_transport_t.forked",
 	 .group = CHECK_FAULTS,
 	 .needs = CHECK_TRANSPORT | CHECK_FORKED,
+	 .bare = "the core closes no descriptor of an engine in a child, where no handle is valid",
 	 .ways = CHECK_PROCESSES,
 	 .ranks_min = 2,
 	 .ranks_max = 3,

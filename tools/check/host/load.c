@@ -201,6 +201,24 @@ static void load_probe_apart(struct check_case *c)
 		_exit(WEXITSTATUS(status));
 }
 
+/* A plugin without a transport group lacks the other parts of the transport for the same reason. */
+static void load_needs_parts(struct check_case *c, const struct check_plugin *plugin)
+{
+	const struct check *check = c->check;
+
+	for (size_t i = 0; i < sizeof(load_needs) / sizeof(load_needs[0]); i++) {
+		const unsigned need = load_needs[i].need;
+
+		if (!(check->needs & need) || load_has(plugin, need) ||
+		    (need == CHECK_TRANSPORT && check_is_carried(c)))
+			continue;
+		if (need == CHECK_TRANSPORT && check->bare)
+			check_skip(c, "the plugin has no transport group: %s", check->bare);
+		else
+			check_skip(c, "the plugin has no %s", load_needs[i].what);
+	}
+}
+
 void check_needs(struct check_case *c)
 {
 	const struct check_plugin *plugin;
@@ -213,10 +231,7 @@ void check_needs(struct check_case *c)
 		check_skip(c, "%s", text);
 		return;
 	}
-	for (size_t i = 0; i < sizeof(load_needs) / sizeof(load_needs[0]); i++)
-		if (c->check->needs & load_needs[i].need && !load_has(plugin, load_needs[i].need) &&
-		    !(load_needs[i].need == CHECK_TRANSPORT && check_is_carried(c)))
-			check_skip(c, "the plugin has no %s", load_needs[i].what);
+	load_needs_parts(c, plugin);
 	if (c->processes && plugin->backend.flags & COLL_BACKEND_IN_PROCESS)
 		check_skip(c, "the plugin works within one process only");
 	if (c->check->group > CHECK_TABLE)

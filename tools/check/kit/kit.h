@@ -86,7 +86,9 @@ struct check {
 	enum check_group group;
 	/* an earlier check of the same group: if that check fails, the kit skips this one */
 	const char *rests;
-	unsigned needs;           /* CHECK_TRANSPORT | ... */
+	unsigned needs; /* CHECK_TRANSPORT | ... */
+	const char *
+		bare; /* without CHECK_CARRIED: why a plugin that has no transport group needs no such check */
 	unsigned ways;            /* CHECK_THREADS | ... */
 	int ranks_min, ranks_max; /* 0: no limit; the kit clips --ranks to the limits */
 	int slow;                 /* skipped with --quick */

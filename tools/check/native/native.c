@@ -193,7 +193,7 @@ static void native_register_rank(struct check_ep *ep)
 		return;
 	}
 	if (!(ep->plugin->backend.memory & COLL_MEM_HOST)) {
-		check_skip(ep->c, "the plugin takes no host memory");
+		check_skip(ep->c, "the plugin takes no host memory, which this check registers");
 		return;
 	}
 	native_expect(ep, "mem_register",

@@ -214,6 +214,7 @@ const struct check check_close_checks[] = {
 	 .promise = "coll_backend_t.close",
 	 .group = CHECK_FAULTS,
 	 .needs = CHECK_TRANSPORT,
+	 .bare = "the engine's operations under way end in fault-destroy-busy",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .run = close_sending},
@@ -222,6 +223,8 @@ const struct check check_close_checks[] = {
 	 .promise = "coll_backend_t.close",
 	 .group = CHECK_FAULTS,
 	 .needs = CHECK_TRANSPORT,
+	 .bare = "the engine has no half messages: fault-destroy-busy ends operations that wait "
+		 "for a rank",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .run = close_receiving},
@@ -249,6 +252,8 @@ const struct check check_close_checks[] = {
 	 .promise = "coll_send_t.status",
 	 .group = CHECK_FAULTS,
 	 .needs = CHECK_TRANSPORT,
+	 .bare = "no message of the engine has a status that could be success before the stream is "
+		 "complete",
 	 .ways = CHECK_EITHER,
 	 .ranks_min = 2,
 	 .ranks_max = 2,

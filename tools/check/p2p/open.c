@@ -230,6 +230,7 @@ const struct check check_open_checks[] = {
 	 .promise = "coll_transport_t.memory",
 	 .group = CHECK_ENDPOINT,
 	 .needs = CHECK_TRANSPORT | CHECK_MEMORY,
+	 .bare = "the kinds of memory of its endpoints are coll_backend_t.memory",
 	 .ways = CHECK_EITHER,
 	 .run = open_memory},
 	{.name = NULL},

@@ -206,7 +206,7 @@ void host_memory_progress(struct comm *comm)
 	if (!host)
 		return;
 	context_enter(host);
-	context_progress(host);
+	pair_drive(comm);
 	context_leave(host);
 	pair_check(comm);
 }

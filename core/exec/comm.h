@@ -391,5 +391,10 @@ void comm_check_aborted(struct comm *comm, uint64_t number);
 int comm_is_deferred(const struct comm *comm, uint64_t number);
 /* Waits until operation `number` is done; the lock is held. */
 int comm_wait(struct comm *comm, uint64_t number);
+/*
+ * Waits until done(arg), which includes that the communicator has failed or was aborted.  The others are asked, and the
+ * communicator fails after its timeout, as in comm_wait.  The lock is held.
+ */
+void comm_wait_until(struct comm *comm, int (*done)(void *arg), void *arg);
 
 #endif

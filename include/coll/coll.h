@@ -95,7 +95,8 @@
  * Blocking       A function waits for other ranks or for data only if its comment says "Blocks".
  *                Every such wait ends after a timeout without progress (`timeout`, `init_timeout`
  *                or `destroy_timeout` of coll_config_t or coll.conf).  So do coll_test() and
- *                coll_event_query() in a loop.  Long before, after `stall_after` (2 s), a waiting
+ *                coll_event_query() in a loop (of an event on a stream of the program only
+ *                coll_event_synchronize).  Long before, after `stall_after` (2 s), a waiting
  *                rank asks the others where they are: collectives that can never meet become
  *                COLL_ERR_MISMATCH, else a warning line names the ranks that are behind, and
  *                where each waits.  Receives that wait for each other end after the timeout.

@@ -212,7 +212,7 @@ int event_host_join(struct comm *comm, void *later, void *earlier)
 		code = native->event_wait(ep, event, later, &err);
 	if (event)
 		native->event_destroy(ep, event);
-	return code ? error_take(code, &err) : COLL_SUCCESS;
+	return native_refused(comm, code, &err);
 }
 
 /* The backend's own stream waits for a stream that waits for the calls on host memory. */

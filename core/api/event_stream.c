@@ -62,22 +62,24 @@ static int event_stream_record(struct event *e, struct comm *comm, coll_stream_t
 	if (code && !comm->error)
 		return code;
 	pthread_mutex_lock(&e->lock);
-	if (comm->error) {
-		e->on_stream = 0;
-		event_note(e, comm);
-	} else {
+	if (!code)
 		code = event_stream_slots(e)->event_record(comm->context->ep, e->native, stream,
 							   &err);
-		if (!code) {
-			e->on_stream = 1;
-			event_note(e, stream ? NULL : comm);
-			event_host_record(e, comm, stream);
-		}
+	if (!code) {
+		e->on_stream = 1;
+		event_note(e, stream ? NULL : comm);
+		event_host_record(e, comm, stream);
 	}
 	pthread_mutex_unlock(&e->lock);
-	if (comm->error)
-		return comm_error(comm);
-	return code ? error_take(code, &err) : COLL_SUCCESS;
+	if (!comm->error)
+		code = native_refused(comm, code, &err);
+	if (!comm->error)
+		return code;
+	pthread_mutex_lock(&e->lock);
+	e->on_stream = 0;
+	event_note(e, comm);
+	pthread_mutex_unlock(&e->lock);
+	return comm_error(comm);
 }
 
 /* The communicator waits for operations that a destroyed communicator has dropped: it fails too. */
@@ -112,7 +114,7 @@ static int event_stream_wait(struct event *e, struct comm *comm, coll_stream_t s
 							 &err);
 	pthread_mutex_unlock(&e->lock);
 	if (code)
-		return error_take(code, &err);
+		return native_refused(comm, code, &err);
 	return comm->host_comm ? event_host_wait(e, comm, stream) : COLL_SUCCESS;
 }
 

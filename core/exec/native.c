@@ -77,6 +77,14 @@ void native_fail(struct comm *comm, int code, const coll_error_t *err)
 	comm_fail(comm, 0, code, "%s: %s%s", comm_own_name(comm, &name), error_text(), behind);
 }
 
+int native_refused(struct comm *comm, int code, const coll_error_t *err)
+{
+	if (!code || code == COLL_ERR_DEVICE || code == COLL_ERR_NO_MEMORY)
+		return code ? error_take(code, err) : COLL_SUCCESS;
+	native_fail(comm, code, err);
+	return comm_error(comm);
+}
+
 /* ------------------------------------------------------------- buffers and submission -- */
 
 static uintptr_t *native_set(struct native *n, uintptr_t address)

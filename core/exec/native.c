@@ -155,13 +155,17 @@ int native_now(struct comm *comm, const struct call *call)
 
 /* ---------------------------------------------------------------------- handing over -- */
 
-/* 0: none was added, so completion is seen when the stream is empty or has passed a later marker. */
+/*
+ * 0: none was added, so completion is seen when the stream is empty or has passed a later marker; or the communicator has
+ * failed, say because the last operation has not been put on the stream in time.
+ */
 static int native_add_marker(struct comm *comm)
 {
 	const coll_native_t *slots = native_slots(comm);
 	struct native *n = comm->native;
 	struct native_marker *marker = &n->marker[(n->first_marker + n->markers) % NATIVE_MARKERS];
 	coll_error_t err;
+	int code;
 
 	error_clear(&err);
 	n->marker_wanted = 0;
@@ -169,8 +173,11 @@ static int native_add_marker(struct comm *comm)
 		return 0;
 	if (!marker->event && slots->event_create(comm->context->ep, &marker->event, &err))
 		return 0;
-	if (slots->event_record(comm->context->ep, marker->event, NULL, &err))
+	code = slots->event_record(comm->context->ep, marker->event, NULL, &err);
+	if (code) {
+		(void)native_refused(comm, code, &err);
 		return 0;
+	}
 	marker->number = n->submitted;
 	n->markers++;
 	return 1;
@@ -185,6 +192,8 @@ int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll
 	error_clear(&err);
 	if (n->marker_wanted && !comm->deferred)
 		native_add_marker(comm);
+	if (comm->error)
+		return 0;
 	code = slot(comm->context->ep, args, &err);
 	if (code) {
 		native_fail(comm, code, &err);

@@ -78,6 +78,43 @@ static void differs(struct rank *r)
 	waits(r, 1, COLL_ERR_MISMATCH, words);
 }
 
+/* ------------------------------------------------------------------------------ connecting */
+
+enum { CONNECT_MS = 4000, MANY = 10000 /* NCCL takes another algorithm than for a few */ };
+
+/* Rank 1 is away while a call of rank 0 has NCCL connect the two: the next request waits for that, once. */
+static void connects(struct rank *r)
+{
+	struct scene *s = r->user;
+	int64_t *there = device_new(r->rank, MANY * sizeof(*there), 0);
+	coll_args_t args = {.size = sizeof(args),
+			    .kind = COLL_KIND_ALLREDUCE,
+			    .dtype = COLL_INT64,
+			    .op = COLL_SUM,
+			    .count = MANY,
+			    .sendbuf = there,
+			    .recvbuf = there};
+	coll_request_t first = NULL, second = NULL;
+	double begin;
+
+	rank_did(r, call_on(r, 0), "warm up");
+	meet(&s->ready, r->nranks);
+	if (r->rank == 0) {
+		begin = ranks_now();
+		rank_did(r, coll_request_issue(r->comm, &args, &first), "issue");
+		nccl_fails(r, coll_request_issue(r->comm, &args, &second), COLL_ERR_TIMEOUT,
+			   "behind: rank 1", "issue again");
+		if (ranks_now() - begin > CONNECT_MS * 1.75e-3)
+			rank_fail(r, "the calls took %.1f s", ranks_now() - begin);
+		if (first)
+			rank_did(r, coll_request_free(first), "free");
+		atomic_store(&s->done, 1);
+	}
+	wait_until(&s->done, 1);
+	device_free(r->rank, there);
+	destroy(r);
+}
+
 /* ------------------------------------------------------------------ a stream of the program */
 
 /* The communicator has no operation, and its stream waits for work of the program: nobody else is to blame. */
@@ -159,6 +196,11 @@ int main(int argc, char **argv)
 				"%s: a rank has called something else", how);
 		}
 	}
+	*s = (struct scene){0};
+	setenv("COLL_INIT_TIMEOUT", "4s", 1);
+	nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, connects, s},
+		"a request behind a call that connects waits at most init_timeout");
+	setenv("COLL_INIT_TIMEOUT", "60s", 1);
 	nccl_ok(&(struct nccl_job){1, 1, INIT_EXCHANGE, held, NULL},
 		"a wait for an event behind a stream of the program");
 	for (int nranks = 1; nranks <= 3; nranks++)

@@ -201,7 +201,8 @@ enum {
 	CONTROL_HERE = 9,    /* the sender's struct position */
 	CONTROL_HASHES = 10, /* the sender's struct hashes */
 	CONTROL_CALLS = 11,  /* the sender's calls differ from the receiver's: see compare.c */
-	CONTROL_LOST = 12    /* an int32_t: the rank that the sender has lost */
+	CONTROL_LOST = 12,   /* an int32_t: the rank that the sender has lost */
+	CONTROL_LAST = 13    /* before CONTROL_LEAVE: the sender's last calls, see compare_left.c */
 };
 
 /*

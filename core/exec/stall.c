@@ -42,7 +42,9 @@ void stall_check_left_native(struct comm *comm)
 	char what[160];
 	struct rank_name name, own;
 
-	if (!comm->compare || !comm->seq || !native_busy(comm) || comm->leaving)
+	compare_look_at_left(comm, 0);
+	if (!comm->compare || !comm->seq || !native_busy(comm) || comm->leaving ||
+	    comm->pending_code)
 		return;
 	for (int r = 0; r < comm->nranks; r++)
 		if (comm->peer_state[r] == PEER_LEFT && compare_lacks(comm, r, comm->seq - 1)) {

@@ -118,7 +118,8 @@
  *                its next operation fails.
  *                Where a backend executes collectives by functions of its own, the ranks compare
  *                hashes of their calls: every 1,024 collectives, when a rank stalls, and when one
- *                destroys its communicator.  Operations that end meanwhile may have given wrong data.
+ *                destroys its communicator, which names its last 256 calls.  Operations that end meanwhile
+ *                may have given wrong data.  The ranks that leave first hear of nothing.
  * Engines        A backend without a transport (nccl) carries no messages of the library.  Its ranks
  *                have a companion (option `companion`), through which they tell each other of
  *                failures and aborts, compare hashes of their collectives, and ask each other where
@@ -611,6 +612,8 @@ COLL_API coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks,
  * whatever the call returns.
  * Blocks    At most `destroy_timeout`; then the library drops the unfinished operations and logs a
  *           warning.
+ * Errors    COLL_ERR_MISMATCH: only now the library knows that this rank has made other collectives than a
+ *           rank that has left before (see Order); a line of the log says so too.
  */
 COLL_API coll_result_t coll_comm_destroy(coll_comm_t comm);
 

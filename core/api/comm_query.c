@@ -74,16 +74,33 @@ static void destroy_warn_untaken(const struct comm *comm)
 		 untaken.text);
 }
 
+/* What the other ranks have said until now: of failures, and of their last calls when they left. */
+static void destroy_look(struct comm *comm)
+{
+	context_progress(comm->context);
+	companion_poll(comm->context);
+	comm_check(comm);
+	if (comm->error)
+		return;
+	compare_look_at_left(comm, 1);
+	if (comm->pending_code)
+		comm_check(comm);
+}
+
 /*
  * Waits for the operations, then tells the other ranks that this rank leaves: from then on its silence is
- * no failure.  After a failure a message before tells of that failure, for ranks that do not know it.
+ * no failure.  After a failure a message before tells of that failure, for ranks that do not know it.  Returns
+ * COLL_ERR_MISMATCH if only now it is known that the calls of this rank differ from those of another.
  */
-static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadline)
+static int destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadline)
 {
 	struct context *context = comm->context;
 	struct destroy_goal goal = {comm, comm->issued, deadline};
 	struct rank_name name;
+	int failed;
 
+	pair_check(comm); /* the other one may have failed, and told the others */
+	failed = comm->error;
 	context_wait(context, destroy_idle, &goal, timeout_us);
 	if (!destroy_is_idle(comm, goal.number)) {
 		log_warn("%s destroys a communicator whose operations are not complete after %.3g "
@@ -94,6 +111,7 @@ static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadli
 			  "%s destroyed its communicator with operations under way",
 			  comm_own_name(comm, &name));
 	}
+	destroy_look(comm);
 	comm->leaving = 1;
 	if (comm->error)
 		comm_send_control(comm, CONTROL_FAIL, comm->error, comm->error_text);
@@ -102,6 +120,11 @@ static void destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadli
 	goal.deadline = clock_now_us() + timeout_us;
 	context_wait(context, destroy_told, &goal, timeout_us);
 	destroy_warn_untaken(comm);
+	destroy_look(comm);
+	if (failed || comm->error != COLL_ERR_MISMATCH)
+		return COLL_SUCCESS;
+	log_warn("%s", comm->error_text);
+	return comm_error(comm);
 }
 
 /* Ends the waits of other threads, if there are any.  The lock is held, and is not any more. */
@@ -112,18 +135,22 @@ static void destroy_leave(struct comm *comm)
 	context_leave(comm->context);
 }
 
-static void destroy_host_comm(struct comm *host_comm, int64_t timeout_us, int64_t deadline)
+static int destroy_host_comm(struct comm *host_comm, int64_t timeout_us, int64_t deadline)
 {
+	int code;
+
 	if (!host_comm)
-		return;
+		return COLL_SUCCESS;
 	context_enter(host_comm->context);
-	destroy_finish(host_comm, timeout_us, deadline);
+	code = destroy_finish(host_comm, timeout_us, deadline);
 	destroy_leave(host_comm);
+	return code;
 }
 
 coll_result_t coll_comm_destroy(coll_comm_t handle)
 {
 	struct comm *comm = comm_enter(handle, "coll_comm_destroy"), *host_comm;
+	struct error_first first = {0};
 	struct context *context;
 	int64_t timeout_us, deadline;
 
@@ -133,9 +160,9 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	timeout_us = config_int(context->config, "destroy_timeout");
 	deadline = clock_now_us() + timeout_us;
 	host_comm = comm->host_comm;
-	destroy_finish(comm, timeout_us, deadline);
+	error_note(&first, destroy_finish(comm, timeout_us, deadline));
 	destroy_leave(comm);
-	destroy_host_comm(host_comm, timeout_us, deadline);
+	error_note(&first, destroy_host_comm(host_comm, timeout_us, deadline));
 	if (handle_retire(handle))
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_comm_destroy: another thread is destroying it already");
@@ -144,7 +171,7 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	comm_free(comm);
 	companion_leave(context, destroy_left(deadline, timeout_us) / 1000);
 	context_unref(context, destroy_left(deadline, timeout_us) / 1000);
-	return COLL_SUCCESS;
+	return error_raise(&first);
 }
 
 /* An abort waits so long for a thread that is inside the backend. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* event_stream.c - events that are objects of a backend with device streams. */
-#include "base/error.h"
 #include "api/event.h"
+#include "base/clock.h"
+#include "base/error.h"
 #include "base/handle.h"
 #include "exec/native.h"
 #include "exec/queue.h"
+#include "exec/stall.h"
 
 /* A waiting thread polls the event so often before it sleeps inside the backend. */
 enum { EVENT_STREAM_POLLS = 64 };
@@ -60,25 +62,27 @@ static int event_stream_record(struct event *e, struct comm *comm, coll_stream_t
 	if (code && !comm->error)
 		return code;
 	pthread_mutex_lock(&e->lock);
-	if (comm->error) {
-		e->on_stream = 0;
-		event_note(e, comm);
-	} else {
+	if (!code)
 		code = event_stream_slots(e)->event_record(comm->context->ep, e->native, stream,
 							   &err);
-		if (!code) {
-			e->on_stream = 1;
-			event_note(e, stream ? NULL : comm);
-			/* A call on host memory, of this communicator or another, may wait for it. */
-			if (!stream && comm->host_comm)
-				native_want_marker(comm);
-			event_host_record(e, comm, stream);
-		}
+	if (!code) {
+		e->on_stream = 1;
+		event_note(e, stream ? NULL : comm);
+		/* A call on host memory, of this communicator or another, may wait for it. */
+		if (!stream && comm->host_comm)
+			native_want_marker(comm);
+		event_host_record(e, comm, stream);
 	}
 	pthread_mutex_unlock(&e->lock);
-	if (comm->error)
-		return comm_error(comm);
-	return code ? error_take(code, &err) : COLL_SUCCESS;
+	if (!comm->error)
+		code = native_refused(comm, code, &err);
+	if (!comm->error)
+		return code;
+	pthread_mutex_lock(&e->lock);
+	e->on_stream = 0;
+	event_note(e, comm);
+	pthread_mutex_unlock(&e->lock);
+	return comm_error(comm);
 }
 
 /* The communicator waits for operations that a destroyed communicator has dropped: it fails too. */
@@ -113,81 +117,137 @@ static int event_stream_wait(struct event *e, struct comm *comm, coll_stream_t s
 							 &err);
 	pthread_mutex_unlock(&e->lock);
 	if (code)
-		return error_take(code, &err);
+		return native_refused(comm, code, &err);
 	return comm->host_comm ? event_host_wait(e, comm, stream) : COLL_SUCCESS;
 }
 
+/* comm: the communicator that recorded the event, whose lock is held; NULL: the lock of the event's context is. */
 struct event_stream_query {
 	struct event *event;
-	int rounds, code;
+	struct comm *comm;
+	int rounds, code, late;
+	int64_t busy_us; /* of comm: the last time at which it had operations under way */
 	coll_error_t err;
 };
 
+/* The stream of a communicator without operations waits for streams of the program, for `timeout` at most. */
+static void event_stream_look_at_time(struct event_stream_query *q)
+{
+	const int64_t now = clock_now_us();
+
+	if (native_busy(q->comm))
+		q->busy_us = now;
+	q->late = now - q->busy_us >= q->comm->timeout_us;
+}
+
+/* The backend's slots for an event take the endpoint that has made it. */
 static int event_stream_complete(void *arg)
 {
 	struct event_stream_query *q = arg;
 	struct event *e = q->event;
-	void *ep = e->context->ep;
+	struct context *own = e->context;
+	const int other = q->comm && q->comm->context != own;
 	coll_error_t err = error_blank();
 
+	if (other && !lock_try(&own->lock)) {
+		q->code = COLL_IN_PROGRESS;
+		return 0;
+	}
 	pthread_mutex_lock(&e->lock);
-	q->code = e->on_stream ? event_stream_slots(e)->event_query(ep, e->native, &q->err)
+	q->code = e->on_stream ? event_stream_slots(e)->event_query(own->ep, e->native, &q->err)
 			       : COLL_SUCCESS;
 	/* The next query reports the same error. */
 	if (q->code == COLL_IN_PROGRESS && q->rounds++ > EVENT_STREAM_POLLS)
-		event_stream_slots(e)->event_synchronize(ep, e->native, 1, &err);
+		event_stream_slots(e)->event_synchronize(own->ep, e->native, 1, &err);
 	pthread_mutex_unlock(&e->lock);
+	if (other)
+		lock_release(&own->lock);
 	return q->code != COLL_IN_PROGRESS;
 }
 
-/*
- * The stream has passed the event.  It does so also after the backend has dropped the operations before
- * the event, so the communicator that recorded the event is asked.
- */
-static int event_stream_result(struct event *e, int wait)
+static int event_stream_is_over(void *arg)
 {
-	uint64_t number;
-	struct outcome *outcome = event_outcome_of(e, &number);
-	struct comm *comm;
-	int code = COLL_SUCCESS;
+	struct event_stream_query *q = arg;
+	const struct comm *comm = q->comm;
 
-	if (!outcome)
-		return code;
-	comm = handle_pin(HANDLE_COMM, outcome->comm);
-	if (comm) {
-		context_enter(comm->context);
-		comm_check_aborted(comm, number);
-		if (comm->finished < number)
-			code = comm_error(comm);
-		comm_leave(comm);
-	} else {
-		code = event_outcome(outcome, number, wait);
+	if (event_stream_complete(q) || comm->error || atomic_load(&comm->aborted))
+		return 1;
+	if (q->rounds > EVENT_STREAM_POLLS)
+		event_stream_look_at_time(q);
+	return q->late;
+}
+
+/*
+ * An event of a communicator: the wait is one for its operations.  The stream passes the event also after the backend has
+ * dropped the operations before it, so the communicator tells how they ended.
+ */
+static void event_stream_poll_comm(struct event_stream_query *q, uint64_t number, int wait)
+{
+	struct comm *comm = q->comm;
+
+	context_enter(comm->context);
+	context_progress(comm->context);
+	q->busy_us = clock_now_us();
+	if (!event_stream_complete(q) && wait)
+		comm_wait_until(comm, event_stream_is_over, q);
+	else if (q->code == COLL_IN_PROGRESS)
+		stall_poll(comm);
+	comm_check_aborted(comm, q->code == COLL_IN_PROGRESS ? UINT64_MAX : number);
+	if (comm->error && (comm->finished < number || q->code == COLL_IN_PROGRESS)) {
+		if (wait)
+			comm_flush(comm);
+		q->code = comm_error(comm);
+	} else if (q->code && q->code != COLL_IN_PROGRESS) {
+		error_take(q->code, &q->err);
 	}
+	comm_leave(comm);
+}
+
+/* An event of a stream of the program, or of a communicator that has ended. */
+static void event_stream_poll_stream(struct event_stream_query *q, const struct outcome *outcome,
+				     uint64_t number, int wait)
+{
+	struct context *context = q->event->context;
+
+	context_enter(context);
+	context_progress(context);
+	if (!event_stream_complete(q) && wait)
+		context_wait(context, event_stream_complete, q, context->timeout_us);
+	context_leave(context);
+	if (!q->code && outcome)
+		q->code = event_outcome(outcome, number, wait);
+	else if (q->code && q->code != COLL_IN_PROGRESS)
+		error_take(q->code, &q->err);
+}
+
+/* A later failure does not change the result. */
+static void event_stream_forget(struct event *e, struct outcome *outcome, uint64_t number)
+{
 	pthread_mutex_lock(&e->lock);
-	if (!code && e->outcome == outcome && e->number == number) {
-		outcome_unref(e->outcome); /* a later failure does not change the result */
+	if (outcome && e->outcome == outcome && e->number == number) {
+		outcome_unref(e->outcome);
 		e->outcome = NULL;
 	}
 	pthread_mutex_unlock(&e->lock);
-	outcome_unref(outcome);
-	return code;
 }
 
 static int event_stream_poll(coll_event_t handle, struct event *e, int wait)
 {
 	struct event_stream_query q = {.event = e, .err = error_blank()};
-	struct context *context = e->context;
-	const int64_t timeout_us = context->timeout_us;
+	int64_t timeout_us = e->context->timeout_us;
+	uint64_t number;
+	struct outcome *outcome = event_outcome_of(e, &number);
 
-	context_enter(context);
-	context_progress(context);
-	if (!event_stream_complete(&q) && wait)
-		context_wait(context, event_stream_complete, &q, timeout_us);
-	context_leave(context);
+	q.comm = outcome ? handle_pin(HANDLE_COMM, outcome->comm) : NULL;
+	if (q.comm) {
+		timeout_us = q.comm->timeout_us;
+		event_stream_poll_comm(&q, number, wait);
+	} else {
+		event_stream_poll_stream(&q, outcome, number, wait);
+	}
 	if (!q.code)
-		q.code = event_stream_result(e, wait);
-	else if (q.code != COLL_IN_PROGRESS)
-		error_take(q.code, &q.err);
+		event_stream_forget(e, outcome, number);
+	outcome_unref(outcome);
 	if (!q.code)
 		q.code = event_host_poll(e, wait);
 	handle_unpin(handle);

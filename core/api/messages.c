@@ -99,6 +99,8 @@ static int messages_begin(coll_comm_t handle, const char *what, struct message_a
 	code = comm_error(comm);
 	comm = host_memory_switch(comm);
 	like.comm = comm->handle;
+	if (!code) /* it may have failed, and the other one not yet */
+		code = comm_error(comm);
 	if (!code)
 		code = request ? messages_check(comm, what, args)
 			       : error_set(COLL_ERR_INVALID_ARGUMENT, "%s: request is NULL", what);

@@ -373,11 +373,21 @@ void comm_check_aborted(struct comm *comm, uint64_t number)
 			  comm_own_name(comm, &name));
 }
 
+void comm_wait_until(struct comm *comm, int (*done)(void *arg), void *arg)
+{
+	struct stall stall;
+	int64_t slice;
+
+	stall_begin(&stall);
+	do
+		slice = stall_slice(&stall, comm);
+	while (context_wait(comm->context, done, arg, slice) && !stall_step(&stall, comm, slice));
+	stall_end(&stall, comm);
+}
+
 int comm_wait(struct comm *comm, uint64_t number)
 {
 	struct comm_goal goal = {comm, number};
-	struct stall stall;
-	int64_t slice;
 
 	/* One look before all preparations: the message that a small call waits for may be there. */
 	if (comm->finished < number)
@@ -388,12 +398,7 @@ int comm_wait(struct comm *comm, uint64_t number)
 		return error_set(
 			COLL_ERR_INVALID_USAGE,
 			"a wait inside a group would never end: call coll_group_end first");
-	stall_begin(&stall);
-	do
-		slice = stall_slice(&stall, comm);
-	while (context_wait(comm->context, comm_reached, &goal, slice) &&
-	       !stall_step(&stall, comm, slice));
-	stall_end(&stall, comm);
+	comm_wait_until(comm, comm_reached, &goal);
 	comm_check_aborted(comm, number);
 	comm_flush(comm);
 	return comm_error(comm);

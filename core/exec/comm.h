@@ -33,6 +33,7 @@ struct stall {
 	int64_t since_us, next_us; /* idle since then; the next question after so long */
 	int64_t asked_us;          /* when the others were asked; 0: no answers are awaited */
 	int counted;               /* in comm->stalled */
+	int busy; /* not to be counted: the program polls, and may do other things */
 	uint64_t steps, finished, moves, pair_moves;
 	int64_t polled_us; /* for calls that poll: the last look, by clock_tick_us */
 };
@@ -133,7 +134,7 @@ struct comm {
 	uint64_t asked_place;           /* counts what this rank had done when it asked last */
 	uint64_t *heard; /* per rank: the last operation of which a message came: see stall.h */
 	struct standing *standings; /* per rank: the last one heard of; NULL: none */
-	int stalled; /* threads that wait, have asked the others, and have not moved since */
+	int stalled; /* threads and streams that wait, for which the others were asked, and that have not moved since */
 	struct stall polled; /* of waits by coll_test and coll_event_query */
 	uint64_t steps;      /* steps ever completed: grows while operations move */
 	uint64_t *shrink;    /* per rank: the hash it has sent to this rank; 0: none */
@@ -201,7 +202,8 @@ enum {
 	CONTROL_HERE = 9,    /* the sender's struct position */
 	CONTROL_HASHES = 10, /* the sender's struct hashes */
 	CONTROL_CALLS = 11,  /* the sender's calls differ from the receiver's: see compare.c */
-	CONTROL_LOST = 12    /* an int32_t: the rank that the sender has lost */
+	CONTROL_LOST = 12,   /* an int32_t: the rank that the sender has lost */
+	CONTROL_LAST = 13    /* before CONTROL_LEAVE: the sender's last calls, see compare_left.c */
 };
 
 /*
@@ -391,5 +393,10 @@ void comm_check_aborted(struct comm *comm, uint64_t number);
 int comm_is_deferred(const struct comm *comm, uint64_t number);
 /* Waits until operation `number` is done; the lock is held. */
 int comm_wait(struct comm *comm, uint64_t number);
+/*
+ * Waits until done(arg), which includes that the communicator has failed or was aborted.  The others are asked, and the
+ * communicator fails after its timeout, as in comm_wait.  The lock is held.
+ */
+void comm_wait_until(struct comm *comm, int (*done)(void *arg), void *arg);
 
 #endif

@@ -11,13 +11,10 @@
 /* The rank whose calls differ is given so long to name the first of them. */
 enum { COMPARE_ANSWER_US = 1000000 };
 
-/* CONTROL_CALLS: up to COMPARE_EVERY of the first `number` collectives, from `first` on, two words each. */
-struct compare_list {
-	uint32_t number, first;
-	uint64_t meta[2 * COMPARE_EVERY];
-};
+enum { COMPARE_LIST_HEAD = offsetof(struct compare_list, call) };
 
-enum { COMPARE_LIST_HEAD = offsetof(struct compare_list, meta) };
+/* A rank that leaves names so many calls: an odd one among them may have ended on all ranks. */
+enum { COMPARE_LAST = 256 };
 
 int compare_new(struct comm *comm)
 {
@@ -32,6 +29,8 @@ int compare_new(struct comm *comm)
 
 void compare_free(struct comm *comm)
 {
+	if (comm->compare)
+		compare_free_left(comm->compare);
 	free(comm->compare);
 	comm->compare = NULL;
 }
@@ -62,8 +61,7 @@ struct hashes compare_hashes(const struct comm *comm)
 
 /* ------------------------------------------------------------------- a difference -- */
 
-/* Nobody knows any more which. */
-static void compare_report_unnamed(struct comm *comm, int rank, uint32_t number)
+void compare_report_unnamed(struct comm *comm, int rank, uint32_t number)
 {
 	struct rank_name name, own;
 	char text[320];
@@ -75,8 +73,7 @@ static void compare_report_unnamed(struct comm *comm, int rank, uint32_t number)
 	comm_set_pending(comm, COLL_ERR_MISMATCH, text);
 }
 
-/* Sends a rank the calls before `number` that are still known here. */
-static int compare_send_calls(struct comm *comm, int rank, uint32_t number)
+int compare_send_calls(struct comm *comm, int rank, int kind, uint32_t number, uint32_t most)
 {
 	const struct compare *c = comm->compare;
 	const uint32_t known = comm->seq < COMPARE_CALLS ? comm->seq : COMPARE_CALLS;
@@ -86,14 +83,13 @@ static int compare_send_calls(struct comm *comm, int rank, uint32_t number)
 	if (!list)
 		return COLL_ERR_NO_MEMORY;
 	list->number = number;
-	list->first = number > COMPARE_EVERY ? number - COMPARE_EVERY : 0;
+	list->first = number > most ? number - most : 0;
 	if (comm->seq - list->first > known)
 		list->first = comm->seq - known;
 	for (uint32_t seq = list->first; seq < number; seq++, n++)
-		memcpy(list->meta + 2 * n, c->call[seq % COMPARE_CALLS].meta,
-		       sizeof(struct signature));
+		list->call[n] = c->call[seq % COMPARE_CALLS];
 	context_send_struct(comm->context, comm->to_context_rank[rank],
-			    comm_tag_control(comm->context_id), CONTROL_CALLS, list,
+			    comm_tag_control(comm->context_id), kind, list,
 			    COMPARE_LIST_HEAD + n * sizeof(struct signature));
 	free(list);
 	return COLL_SUCCESS;
@@ -108,22 +104,15 @@ static void compare_differ(struct comm *comm, int rank, uint32_t number)
 	struct compare *c = comm->compare;
 	const int64_t now = clock_now_us();
 
-	if (c->differ_us && now - c->differ_us <= COMPARE_ANSWER_US)
+	if (compare_name_left(comm, rank) ||
+	    (c->differ_us && now - c->differ_us <= COMPARE_ANSWER_US))
 		return;
 	if (c->differ_us || comm->peer_state[rank] == PEER_LEFT ||
-	    compare_send_calls(comm, rank, number))
+	    compare_send_calls(comm, rank, CONTROL_CALLS, number, COMPARE_EVERY))
 		compare_report_unnamed(comm, rank, number);
 	c->differ_us = now;
 	c->differ_rank = rank;
 	c->differ_number = number;
-}
-
-void compare_left(struct comm *comm, int rank)
-{
-	const struct compare *c = comm->compare;
-
-	if (c && c->differ_us && c->differ_rank == rank && !comm->error)
-		compare_report_unnamed(comm, rank, c->differ_number);
 }
 
 void compare_take_calls(struct comm *comm, int rank, const void *bytes, size_t len)
@@ -142,7 +131,7 @@ void compare_take_calls(struct comm *comm, int rank, const void *bytes, size_t l
 	for (size_t i = 0; i < n && !comm->pending_code; i++) {
 		const uint32_t seq = list->first + (uint32_t)i;
 		const uint64_t *ours = comm->compare->call[seq % COMPARE_CALLS].meta;
-		const uint64_t *theirs = list->meta + 2 * i;
+		const uint64_t *theirs = list->call[i].meta;
 
 		if (comm->seq - 1 - seq < COMPARE_CALLS && seq < comm->seq &&
 		    memcmp(theirs, ours, sizeof(struct signature)) != 0)
@@ -232,6 +221,9 @@ void compare_mark(struct comm *comm)
 
 void compare_leave(struct comm *comm)
 {
-	for (int r = 0; comm->compare && r < comm->nranks; r++)
+	for (int r = 0; comm->compare && r < comm->nranks; r++) {
+		if (r != comm->rank && comm->peer_state[r] != PEER_LEFT)
+			(void)compare_send_calls(comm, r, CONTROL_LAST, comm->seq, COMPARE_LAST);
 		compare_send_hashes(comm, r);
+	}
 }

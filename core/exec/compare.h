@@ -21,6 +21,14 @@ enum {
 	COMPARE_MARKS = 2 * TAG_SEQ_APART / COMPARE_EVERY
 };
 
+/* CONTROL_CALLS and CONTROL_LAST: calls of the first `number` collectives, from `first` on. */
+struct compare_list {
+	uint32_t number, first;
+	struct signature call[COMPARE_EVERY];
+};
+
+struct left_calls;
+
 struct compare {
 	uint64_t hash;                /* of all collectives up to comm->seq */
 	uint64_t mark[COMPARE_MARKS]; /* its values at the last multiples of COMPARE_EVERY */
@@ -30,6 +38,8 @@ struct compare {
 	int64_t differ_us;  /* when a difference was found; 0: none */
 	int differ_rank;
 	uint32_t differ_number;
+	struct left_calls *left; /* the last calls of ranks that have left */
+	uint64_t left_looked;    /* 1 more than comm->seq when compare_look_at_left looked last */
 	uint32_t number[]; /* per rank: the collectives that it had issued when last heard of */
 };
 
@@ -74,9 +84,26 @@ void compare_take(struct comm *comm, int rank, const struct hashes *theirs);
 void compare_take_calls(struct comm *comm, int rank, const void *bytes, size_t len);
 /* Has the rank not issued collective `seq`, as far as this rank knows?  Of a rank that has left it knows all. */
 int compare_lacks(const struct comm *comm, int rank, uint32_t seq);
-/* This rank leaves the communicator: tells all ranks how far it has come. */
+/* This rank leaves the communicator: tells all ranks its last calls, and how far it has come. */
 void compare_leave(struct comm *comm);
-/* A rank has left the communicator: it names no calls any more. */
+/* Sends a rank the calls before `number` that are still known here, `most` (up to COMPARE_EVERY) of them. */
+int compare_send_calls(struct comm *comm, int rank, int kind, uint32_t number, uint32_t most);
+/* The first `number` calls of the rank and of this one differ, and nobody knows any more which. */
+void compare_report_unnamed(struct comm *comm, int rank, uint32_t number);
+
+/* --- compare_left.c: ranks that have left the communicator, which nobody can ask. */
+
+/* CONTROL_LAST: the last calls of a rank that leaves. */
+void compare_take_last(struct comm *comm, int rank, const void *bytes, size_t len);
+/* Fails the communicator soon if a call that the rank has named when it left is another one here: 1. */
+int compare_name_left(struct comm *comm, int rank);
+/* The rank has left. */
 void compare_left(struct comm *comm, int rank);
+/*
+ * Fails the communicator soon if a rank that has left has made another call, or lacks one for which this rank does not
+ * wait.  leaves: this rank makes no more calls, so those that it lacks count too.
+ */
+void compare_look_at_left(struct comm *comm, int leaves);
+void compare_free_left(struct compare *compare);
 
 #endif

@@ -211,6 +211,8 @@ static void comm_take_control(struct comm *comm, const struct unexpected *e)
 	len = (size_t)e->header.len - sizeof(*body);
 	if (body->kind == CONTROL_CALLS)
 		compare_take_calls(comm, peer, body->text, len);
+	else if (body->kind == CONTROL_LAST)
+		compare_take_last(comm, peer, body->text, len);
 	else if (body->kind == CONTROL_LEAVE)
 		comm_take_leave(comm, peer, body->text, len);
 	else if (body->kind >= CONTROL_WHERE)

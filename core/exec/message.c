@@ -208,7 +208,7 @@ int message_wait(struct message *m)
 	if (!m->done)
 		comm_check_aborted(m->comm, UINT64_MAX);
 	comm_flush(m->comm);
-	return message_result(m);
+	return m->done ? message_result(m) : comm_error(m->comm);
 }
 
 /* ------------------------------------------------------------------- probing -- */

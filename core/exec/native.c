@@ -77,6 +77,14 @@ void native_fail(struct comm *comm, int code, const coll_error_t *err)
 	comm_fail(comm, 0, code, "%s: %s%s", comm_own_name(comm, &name), error_text(), behind);
 }
 
+int native_refused(struct comm *comm, int code, const coll_error_t *err)
+{
+	if (!code || code == COLL_ERR_DEVICE || code == COLL_ERR_NO_MEMORY)
+		return code ? error_take(code, err) : COLL_SUCCESS;
+	native_fail(comm, code, err);
+	return comm_error(comm);
+}
+
 /* ------------------------------------------------------------- buffers and submission -- */
 
 static uintptr_t *native_set(struct native *n, uintptr_t address)
@@ -147,13 +155,17 @@ int native_now(struct comm *comm, const struct call *call)
 
 /* ---------------------------------------------------------------------- handing over -- */
 
-/* 0: none was added, so completion is seen when the stream is empty or has passed a later marker. */
+/*
+ * 0: none was added, so completion is seen when the stream is empty or has passed a later marker; or the communicator has
+ * failed, say because the last operation has not been put on the stream in time.
+ */
 static int native_add_marker(struct comm *comm)
 {
 	const coll_native_t *slots = native_slots(comm);
 	struct native *n = comm->native;
 	struct native_marker *marker = &n->marker[(n->first_marker + n->markers) % NATIVE_MARKERS];
 	coll_error_t err;
+	int code;
 
 	error_clear(&err);
 	n->marker_wanted = 0;
@@ -161,8 +173,11 @@ static int native_add_marker(struct comm *comm)
 		return 0;
 	if (!marker->event && slots->event_create(comm->context->ep, &marker->event, &err))
 		return 0;
-	if (slots->event_record(comm->context->ep, marker->event, NULL, &err))
+	code = slots->event_record(comm->context->ep, marker->event, NULL, &err);
+	if (code) {
+		(void)native_refused(comm, code, &err);
 		return 0;
+	}
 	marker->number = n->submitted;
 	n->markers++;
 	return 1;
@@ -181,7 +196,7 @@ int native_join(struct comm *comm, void *later, void *earlier)
 		code = slots->event_wait(ep, event, later, &err);
 	if (event)
 		slots->event_destroy(ep, event);
-	return code ? error_take(code, &err) : COLL_SUCCESS;
+	return native_refused(comm, code, &err);
 }
 
 int native_take_place(struct comm *comm, void *stream)
@@ -190,7 +205,7 @@ int native_take_place(struct comm *comm, void *stream)
 	coll_error_t err = error_blank();
 	int code = slots->take_place ? slots->take_place(comm->context->ep, stream, &err) : 0;
 
-	return code ? error_take(code, &err) : COLL_SUCCESS;
+	return native_refused(comm, code, &err);
 }
 
 int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll_args_t *args)
@@ -205,6 +220,8 @@ int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll
 			native_progress(comm);
 		native_add_marker(comm);
 	}
+	if (comm->error)
+		return 0;
 	code = slot(comm->context->ep, args, &err);
 	if (code) {
 		native_fail(comm, code, &err);

@@ -61,5 +61,10 @@ void native_undefer(struct comm *comm);
 void native_describe(const struct comm *comm, char *text, size_t size);
 /* Fails the communicator with the error of the backend's engine. */
 void native_fail(struct comm *comm, int code, const coll_error_t *err);
+/*
+ * The result of a call of the backend's for an event, for the caller to return.  The communicator has failed by then,
+ * for the reason that the companion knows, unless the device alone has refused the call, say for a wrong stream.
+ */
+int native_refused(struct comm *comm, int code, const coll_error_t *err);
 
 #endif

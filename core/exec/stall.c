@@ -42,7 +42,9 @@ void stall_check_left_native(struct comm *comm)
 	char what[160];
 	struct rank_name name, own;
 
-	if (!comm->compare || !comm->seq || !native_busy(comm) || comm->leaving)
+	compare_look_at_left(comm, 0);
+	if (!comm->compare || !comm->seq || !native_busy(comm) || comm->leaving ||
+	    comm->pending_code)
 		return;
 	for (int r = 0; r < comm->nranks; r++)
 		if (comm->peer_state[r] == PEER_LEFT && compare_lacks(comm, r, comm->seq - 1)) {
@@ -367,8 +369,10 @@ int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us)
 {
 	int64_t now = clock_now_us();
 
-	if (!comm->head && !comm->waited && !native_busy(comm))
+	if (!comm->head && !comm->waited && !native_busy(comm)) {
+		stall_end(stall, comm);
 		stall->since_us = 0;
+	}
 	if (comm->error || (!comm->head && !comm->waited && !native_busy(comm)))
 		return comm->error != 0;
 	if (!stall->since_us || stall_has_moved(stall, comm))
@@ -378,8 +382,7 @@ int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us)
 	if (stall->asked_us || now - stall->since_us < stall_next_us(stall, comm))
 		return 0;
 	stall->asked_us = now;
-	if (stall != &comm->polled &&
-	    !stall->counted) { /* a program that polls may do other things */
+	if (!stall->counted && !stall->busy) {
 		stall->counted = 1;
 		comm->stalled++;
 	}
@@ -387,7 +390,8 @@ int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us)
 	return 0;
 }
 
-void stall_poll(struct comm *comm)
+/* busy: the program may do other things meanwhile. */
+static void stall_look(struct comm *comm, int busy)
 {
 	struct stall *stall = &comm->polled;
 	const int64_t now = clock_tick_us(), since = now - stall->polled_us;
@@ -397,5 +401,16 @@ void stall_poll(struct comm *comm)
 	if (since > STALL_NO_POLL_US)
 		stall_restart(stall, comm, now);
 	stall->polled_us = now;
+	stall->busy = busy;
 	(void)stall_step(stall, comm, 0);
+}
+
+void stall_poll(struct comm *comm)
+{
+	stall_look(comm, 1);
+}
+
+void stall_watch(struct comm *comm)
+{
+	stall_look(comm, 0);
 }

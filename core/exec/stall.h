@@ -43,6 +43,7 @@ static inline void stall_begin(struct stall *stall)
 	stall->since_us = 0;
 	stall->asked_us = 0;
 	stall->counted = 0;
+	stall->busy = 0;
 }
 /* The wait is over, or something has moved. */
 static inline void stall_end(struct stall *stall, struct comm *comm)
@@ -59,6 +60,8 @@ int64_t stall_slice(struct stall *stall, const struct comm *comm);
 int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us);
 /* For calls that poll: the same from time to time. */
 void stall_poll(struct comm *comm);
+/* The same for an operation for which a stream of the program waits. */
+void stall_watch(struct comm *comm);
 
 /* CONTROL_WHERE and CONTROL_HERE: compares the peer's position with this rank's calls. */
 void stall_take_standing(struct comm *comm, int peer, const struct standing *standing, int asks);

@@ -185,6 +185,14 @@ static int companion_drive(struct companion *c)
 	return more;
 }
 
+void companion_poll(const struct context *context)
+{
+	if (!context->companion || pthread_mutex_trylock(&watch_lock))
+		return;
+	(void)companion_drive(context->companion);
+	pthread_mutex_unlock(&watch_lock);
+}
+
 static void watcher_wake(int wake_fd)
 {
 	uint64_t one = 1;

@@ -95,7 +95,8 @@
  * Blocking       A function waits for other ranks or for data only if its comment says "Blocks".
  *                Every such wait ends after a timeout without progress (`timeout`, `init_timeout`
  *                or `destroy_timeout` of coll_config_t or coll.conf).  So do coll_test() and
- *                coll_event_query() in a loop.  Long before, after `stall_after` (2 s), a waiting
+ *                coll_event_query() in a loop (of an event on a stream of the program only
+ *                coll_event_synchronize).  Long before, after `stall_after` (2 s), a waiting
  *                rank asks the others where they are: collectives that can never meet become
  *                COLL_ERR_MISMATCH, else a warning line names the ranks that are behind, and
  *                where each waits.  Receives that wait for each other end after the timeout.
@@ -117,7 +118,8 @@
  *                its next operation fails.
  *                Where a backend executes collectives by functions of its own, the ranks compare
  *                hashes of their calls: every 1,024 collectives, when a rank stalls, and when one
- *                destroys its communicator.  Operations that end meanwhile may have given wrong data.
+ *                destroys its communicator, which names its last 256 calls.  Operations that end meanwhile
+ *                may have given wrong data.  The ranks that leave first hear of nothing.
  * Engines        A backend without a transport (nccl) carries no messages of the library.  Its ranks
  *                have a companion (option `companion`), through which they tell each other of
  *                failures and aborts, compare hashes of their collectives, and ask each other where
@@ -614,6 +616,8 @@ COLL_API coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks,
  * Blocks    At most `destroy_timeout`; then the library drops the unfinished operations and logs a
  *           warning.  It drops messages that have come and that no call has received, and logs a warning
  *           with their number and the first one's sender.
+ * Errors    COLL_ERR_MISMATCH: only now the library knows that this rank has made other collectives than a
+ *           rank that has left before (see Order); a line of the log says so too.
  */
 COLL_API coll_result_t coll_comm_destroy(coll_comm_t comm);
 

@@ -117,10 +117,11 @@ struct nccl_links {
 	uint64_t
 		coll; /* the hash of the collectives of the next launch; 0: they need no new connection */
 	uint8_t *
-		pairs; /* for each rank NCCL_LINK_*, and the same bits << 2: needed by the next launch */
+		pairs; /* for each rank NCCL_LINK_*; << WANTED: the next launch makes them; << EMPTY: it may do so */
 	uint32_t first, end; /* the ranks that the next launch needs lie in here */
 };
-enum { NCCL_LINK_SEND = 1, NCCL_LINK_RECV = 2, NCCL_LINK_WANTED = 2 };
+enum { NCCL_LINK_SEND = 1, NCCL_LINK_RECV = 2, NCCL_LINK_BOTH = 3 };
+enum { NCCL_LINK_WANTED = 2, NCCL_LINK_EMPTY = 4 }; /* shifts of these bits */
 
 struct nccl_job;
 struct nccl_call;

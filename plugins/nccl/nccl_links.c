@@ -24,7 +24,8 @@ void nccl_links_close(struct nccl *n)
 
 /* ------------------------------------------------------------------------- needs -- */
 
-static void nccl_want_pair(struct nccl *n, uint32_t peer, unsigned links)
+/* NCCL may leave out a part without elements, and then connects nobody: so it tells nothing of later calls. */
+static void nccl_want_pair(struct nccl *n, uint32_t peer, unsigned links, size_t count)
 {
 	struct nccl_links *l = &n->links;
 
@@ -32,16 +33,43 @@ static void nccl_want_pair(struct nccl *n, uint32_t peer, unsigned links)
 		return;
 	l->first = l->first < l->end && l->first < peer ? l->first : peer;
 	l->end = l->end > peer ? l->end : peer + 1;
-	l->pairs[peer] |= (uint8_t)(links << NCCL_LINK_WANTED);
+	l->pairs[peer] |= (uint8_t)(links << (count ? NCCL_LINK_WANTED : NCCL_LINK_EMPTY));
 }
 
-/* The root sends to or receives from all ranks, which do the opposite. */
-static void nccl_want_rooted(struct nccl *n, uint32_t root, unsigned at_root, unsigned elsewhere)
+/* The elements of the part of rank r: the call's count, or in the v-forms that of its array. */
+static size_t nccl_part(const coll_args_t *a, const size_t *counts, uint32_t r)
 {
+	return counts ? counts[r] : a->count;
+}
+
+/* All ranks send to the root. */
+static void nccl_want_gather(struct nccl *n, const coll_args_t *a)
+{
+	const uint32_t root = (uint32_t)a->root;
+
 	if (n->rank != root)
-		nccl_want_pair(n, root, elsewhere);
+		nccl_want_pair(n, root, NCCL_LINK_SEND, a->count);
 	for (uint32_t r = 0; n->rank == root && r < n->nranks; r++)
-		nccl_want_pair(n, r, at_root);
+		nccl_want_pair(n, r, NCCL_LINK_RECV, nccl_part(a, a->recvcounts, r));
+}
+
+/* The root sends to all ranks. */
+static void nccl_want_scatter(struct nccl *n, const coll_args_t *a)
+{
+	const uint32_t root = (uint32_t)a->root;
+
+	if (n->rank != root)
+		nccl_want_pair(n, root, NCCL_LINK_RECV, a->count);
+	for (uint32_t r = 0; n->rank == root && r < n->nranks; r++)
+		nccl_want_pair(n, r, NCCL_LINK_SEND, nccl_part(a, a->sendcounts, r));
+}
+
+static void nccl_want_alltoall(struct nccl *n, const coll_args_t *a)
+{
+	for (uint32_t r = 0; r < n->nranks; r++) {
+		nccl_want_pair(n, r, NCCL_LINK_SEND, nccl_part(a, a->sendcounts, r));
+		nccl_want_pair(n, r, NCCL_LINK_RECV, nccl_part(a, a->recvcounts, r));
+	}
 }
 
 static uint64_t nccl_hash(uint64_t hash, uint64_t value)
@@ -66,20 +94,17 @@ static void nccl_want_collective(struct nccl *n, const struct nccl_call *c)
 
 static void nccl_want(struct nccl *n, const struct nccl_call *c)
 {
-	const uint32_t root = (uint32_t)c->args->root;
+	const coll_args_t *a = c->args;
 
-	switch (c->args->kind) {
-	case COLL_KIND_SEND: nccl_want_pair(n, root, NCCL_LINK_SEND); break;
-	case COLL_KIND_RECV: nccl_want_pair(n, root, NCCL_LINK_RECV); break;
+	switch (a->kind) {
+	case COLL_KIND_SEND: nccl_want_pair(n, (uint32_t)a->root, NCCL_LINK_SEND, a->count); break;
+	case COLL_KIND_RECV: nccl_want_pair(n, (uint32_t)a->root, NCCL_LINK_RECV, a->count); break;
 	case COLL_KIND_GATHER:
-	case COLL_KIND_GATHERV: nccl_want_rooted(n, root, NCCL_LINK_RECV, NCCL_LINK_SEND); break;
+	case COLL_KIND_GATHERV: nccl_want_gather(n, a); break;
 	case COLL_KIND_SCATTER:
-	case COLL_KIND_SCATTERV: nccl_want_rooted(n, root, NCCL_LINK_SEND, NCCL_LINK_RECV); break;
+	case COLL_KIND_SCATTERV: nccl_want_scatter(n, a); break;
 	case COLL_KIND_ALLTOALL:
-	case COLL_KIND_ALLTOALLV:
-		for (uint32_t r = 0; r < n->nranks; r++)
-			nccl_want_pair(n, r, NCCL_LINK_SEND | NCCL_LINK_RECV);
-		break;
+	case COLL_KIND_ALLTOALLV: nccl_want_alltoall(n, a); break;
 	default: nccl_want_collective(n, c); break;
 	}
 }
@@ -104,7 +129,9 @@ int nccl_links_known(struct nccl *n, const struct nccl_call *calls)
 		links->colls[links->coll % (sizeof(links->colls) / sizeof(links->colls[0]))] ==
 			links->coll;
 	for (uint32_t r = links->first; r < links->end && known; r++)
-		known = !(links->pairs[r] >> NCCL_LINK_WANTED & ~links->pairs[r]);
+		known = !(
+			(links->pairs[r] >> NCCL_LINK_WANTED | links->pairs[r] >> NCCL_LINK_EMPTY) &
+			~links->pairs[r] & NCCL_LINK_BOTH);
 	return known;
 }
 
@@ -116,5 +143,5 @@ void nccl_links_made(struct nccl *n)
 		links->colls[links->coll % (sizeof(links->colls) / sizeof(links->colls[0]))] =
 			links->coll;
 	for (uint32_t r = links->first; r < links->end; r++)
-		links->pairs[r] |= (uint8_t)(links->pairs[r] >> NCCL_LINK_WANTED);
+		links->pairs[r] |= (uint8_t)(links->pairs[r] >> NCCL_LINK_WANTED & NCCL_LINK_BOTH);
 }

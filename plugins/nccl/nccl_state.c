@@ -13,6 +13,7 @@ static int32_t nccl_aborted(coll_error_t *err)
 static int32_t nccl_job_result(struct nccl *n, coll_error_t *err)
 {
 	struct nccl_job *job = n->job;
+	const int has_called = job->calls && job->result == NCCL_SUCCESS;
 
 	n->job = NULL;
 	n->failed = job->result == NCCL_IN_PROGRESS ? NCCL_SUCCESS : job->result;
@@ -21,7 +22,8 @@ static int32_t nccl_job_result(struct nccl *n, coll_error_t *err)
 	nccl_job_unref(job);
 	if (n->failed)
 		return nccl_refused(err, n->failed, n->failed_what, n->comm);
-	nccl_links_made(n);
+	if (has_called)
+		nccl_links_made(n);
 	return COLL_SUCCESS;
 }
 

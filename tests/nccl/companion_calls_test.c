@@ -118,6 +118,53 @@ static void leaves(struct rank *r)
 	device_free(r->rank, there);
 }
 
+/* The last call of the program, which rank 1 makes in another way, and which ends on all ranks. */
+static int last_call(struct rank *r, int64_t *there, int which)
+{
+	const int odd = r->rank == 1;
+
+	if (which == 0 && odd)
+		return COLL_SUCCESS;
+	return coll_broadcast(there, there, 30, which == 1 && odd ? COLL_UINT64 : COLL_INT64, 0,
+			      r->comm, NULL);
+}
+
+static const char *const last_words[][2] = {
+	{"broadcast of 30 int64 with root 0 as collective number 2", "rank 1 destroyed its "
+								     "communicator after 1"},
+	{"broadcast of 30 int64 with root 0", "rank 1 called broadcast of 30 uint64"},
+};
+
+/* The ranks leave one after the other: those behind the first find the difference, before they leave or as they do. */
+static void leave_in_turn(struct rank *r)
+{
+	struct scene *s = r->user;
+	int64_t x[DEVICE_N] = {0}, *there = nccl_new(r->rank, x, DEVICE_N);
+	coll_result_t error = COLL_SUCCESS;
+	int code;
+
+	begin(r);
+	rank_did(r, last_call(r, there, s->which), "the last call");
+	rank_did(r, coll_sync(r->comm), "sync");
+	meet(&s->ready, 2 * r->nranks);
+	wait_until(&s->done, r->rank);
+	if (r->rank == 2) { /* rank 1 has told of it */
+		for (double over = ranks_now() + SOON; !error && ranks_now() < over;)
+			rank_did(r, coll_comm_get_async_error(r->comm, &error), "async_error");
+		if (error != COLL_ERR_MISMATCH ||
+		    !strstr(coll_get_last_error(r->comm), last_words[s->which][1]))
+			rank_fail(r, "%d: %s", error, coll_get_last_error(r->comm));
+	}
+	code = coll_comm_destroy(r->comm);
+	r->comm = NULL;
+	if (r->rank != 1)
+		rank_did(r, code, "destroy");
+	for (int i = 0; r->rank == 1 && i < 2; i++)
+		nccl_fails(r, code, COLL_ERR_MISMATCH, last_words[s->which][i], "destroy");
+	atomic_fetch_add(&s->done, 1);
+	device_free(r->rank, there);
+}
+
 static void test_differ(void)
 {
 	struct scene *s = ranks_memory(sizeof(*s));
@@ -133,6 +180,11 @@ static void test_differ(void)
 	*s = (struct scene){0};
 	nccl_ok(&(struct nccl_job){3, 1, INIT_EXCHANGE, leaves, s},
 		"a rank leaves one call too early");
+	for (int which = 0; which < 2; which++) {
+		*s = (struct scene){.which = which};
+		nccl_ok(&(struct nccl_job){3, 1, INIT_EXCHANGE, leave_in_turn, s},
+			"the last call of a rank %s", which ? "differs" : "is left out");
+	}
 }
 
 /* ------------------------------------------------------------------------- behind -- */

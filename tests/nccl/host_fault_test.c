@@ -123,7 +123,53 @@ static void death_with_requests(struct rank *r)
 	destroy(r);
 }
 
+/* The others only issue calls and record events: the record that comes after the abort of the backend has the reason. */
+static void death_between_records(struct rank *r)
+{
+	const int dead = r->nranks - 1;
+	const double deadline = ranks_now() + SOON;
+	int64_t x = 0, *there = nccl_new(r->rank, &x, 1);
+	coll_event_t event = NULL;
+	char words[64];
+	int code = 0;
+
+	begin(r);
+	rank_did(r, coll_event_create(r->comm, &event), "event_create");
+	if (r->rank == dead)
+		ranks_vanish();
+	snprintf(words, sizeof(words), "rank %d was lost", dead);
+	while (!code && ranks_now() < deadline)
+		code = coll_event_record(event, r->comm);
+	nccl_fails(r, code, COLL_ERR_PEER_LOST, words, "record");
+	nccl_fails(r, coll_event_query(event), COLL_ERR_PEER_LOST, words, "query");
+	nccl_fails(r, coll_comm_wait_event(r->comm, event), COLL_ERR_PEER_LOST, words,
+		   "wait_event");
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+	device_free(r->rank, there);
+	destroy(r);
+}
+
 /* ------------------------------------------------------------------- timeouts and others -- */
+
+/* The calls on the host have failed, and those on the device do not know it yet. */
+static void message_after_failure(struct rank *r)
+{
+	coll_request_t first = NULL, second = NULL;
+	int64_t x = 0;
+
+	begin(r);
+	if (r->rank == 0) {
+		rank_did(r, coll_comm_set_timeout(r->comm, 300), "set_timeout");
+		rank_did(r, coll_irecv(&x, 1, COLL_INT64, 1, 3, r->comm, &first), "irecv");
+		nccl_fails(r, coll_wait(first), COLL_ERR_TIMEOUT, "timed out", "wait");
+		nccl_fails(r, coll_irecv(&x, 1, COLL_INT64, 1, 3, r->comm, &second),
+			   COLL_ERR_TIMEOUT, "timed out", "a later irecv");
+		if (second)
+			nccl_fails(r, coll_wait(second), COLL_ERR_TIMEOUT, "timed out", "its wait");
+		rank_did(r, coll_request_free(first), "free");
+	}
+	end(r);
+}
 
 /* The last rank makes no call, on the memory that the others use. */
 static void time_out(struct rank *r)
@@ -285,7 +331,8 @@ static void test_scenes(void)
 		      {mismatch, "calls on the host that differ", 3},
 		      {abort_both, "an abort", 4},
 		      {abort_own_wait, "an abort while a thread waits for the host", 2},
-		      {leave, "a rank that leaves", 3}};
+		      {leave, "a rank that leaves", 3},
+		      {message_after_failure, "a message after the failure of another", 2}};
 	struct scene *s = ranks_memory(sizeof(*s));
 
 	for (size_t i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++) {
@@ -319,6 +366,9 @@ static void test_deaths(void)
 		*s = (struct scene){.moment = 0};
 		nccl_ok(&(struct nccl_job){nranks, 1, INIT_EXCHANGE, death_with_requests, s},
 			"a death ends requests of both");
+		*s = (struct scene){.moment = 0};
+		nccl_ok(&(struct nccl_job){nranks, 1, INIT_EXCHANGE, death_between_records, s},
+			"a death between the records of an event");
 	}
 }
 

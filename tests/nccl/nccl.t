@@ -198,6 +198,8 @@ has "host memory without a companion: in a sentence that says what to do" "$dir/
 unset LD_LIBRARY_PATH NCCL_STAND_INS
 program "NCCL 2.18.5: every collective, what it lacks made of messages" \
     "$build/tests/nccl/coll_test" old/.libs:.libs
+program "NCCL 2.18.5: calls without elements connect nobody" "$build/tests/nccl/links_test" \
+    old/.libs:.libs
 program "NCCL 2.18.5: launches, timeouts, aborts" "$build/tests/nccl/launch_test" old/.libs:.libs
 program "blocking = yes: streams and groups" env COLL_NCCL_BLOCKING=yes \
     "$build/tests/nccl/stream_test"

@@ -81,6 +81,20 @@ static int sum_on_device(struct rank *r)
 	return call_on(r, 0);
 }
 
+/* The program waits for its stream, and no thread of it is in a call. */
+static int sum_on_stream(struct rank *r)
+{
+	void *stream = nccl_stream(r->rank);
+	int64_t x = 1;
+	int code = coll_allreduce(&x, &x, 1, COLL_INT64, COLL_SUM, r->comm, stream);
+
+	nccl_stream_do(r->rank, stream, cuStreamSynchronize);
+	if (!code)
+		code = coll_sync(r->comm);
+	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
+	return code;
+}
+
 static int barrier(struct rank *r)
 {
 	return coll_barrier(r->comm);
@@ -152,6 +166,7 @@ static const struct crossing {
 } crossings[] = {
 	{sum_on_device, sum_on_host, "one call on two memories", {device_sum, host_sum}},
 	{sum_on_host, sum_on_device, "one call on two memories", {device_sum, host_sum}},
+	{sum_on_stream, sum_on_device, "a stream and a call", {device_sum, host_sum}},
 	{barrier,
 	 sum_on_host,
 	 "a barrier and a call on the host",

@@ -111,6 +111,13 @@ has "a wait of limited time raises" "$dir/out" \
 has "the group's timeout raises and names the missing rank" "$dir/out" \
     "^rank 0, wait: $fault: coll:.* Timed out waiting: .*timed out.*1"
 has "also in the future" "$dir/out" "^rank 0, future: ($fault|RuntimeError): .* Timed out "
+job 3 monitored_over_tcp
+for number in 0 1; do
+    for rank in 0 1 2; do
+        has "rank $rank: barrier $number over a TCPStore names the rank that comes late" "$dir/out" \
+            "^rank $rank, barrier $number: $fault: coll:monitored_barrier: .*rank 1 failed to pass"
+    done
+done
 job 2 aborted
 has "an abort ends the wait" "$dir/out" "^rank 0: $fault: coll:.*abort"
 

@@ -2,6 +2,7 @@
 /*
  * process_group.cpp - PyTorch's process group "coll": each call of c10d becomes an operation of coll.h.
  */
+#include "barrier.h"
 #include "memory.h"
 #include "work.h"
 
@@ -813,41 +814,14 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::barrier(const c10d::BarrierOptions &
 	return issue(begin(OpType::BARRIER, "coll:barrier", {}), args, opts.timeout);
 }
 
-// Over the store, so that a rank which does not come does not fail the communicator: rank 0 waits for
-// the entries of the others, then all others wait for the entry of rank 0.
 void ProcessGroupColl::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_ranks)
 {
-	auto timeout = opts.timeout.count() > 0 ? opts.timeout : timeout_;
-	auto end = std::chrono::steady_clock::now() + timeout;
-	std::string name = "monitored_barrier_" + std::to_string(barriers_++) + "_", missing;
+	MonitoredBarrier barrier(*store_, barriers_++, rank_, size_,
+				 opts.timeout.count() > 0 ? opts.timeout : timeout_);
+	std::string fault = barrier.pass(wait_all_ranks);
 
-	if (rank_ != 0) {
-		store_->set(name + std::to_string(rank_), std::vector<uint8_t>{1});
-		try {
-			store_->wait({name + "0"}, timeout);
-		} catch (const std::exception &) {
-			throw_failure("coll:monitored_barrier: rank " + std::to_string(rank_) +
-				      " timed out: rank 0 did not report in " +
-				      std::to_string(timeout.count()) + " ms");
-		}
-		return;
-	}
-	for (int r = 1; r < size_ && (missing.empty() || wait_all_ranks); r++) {
-		std::string key = name + std::to_string(r);
-		auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-			end - std::chrono::steady_clock::now());
-
-		try {
-			store_->wait({key}, std::max(left, std::chrono::milliseconds(1)));
-		} catch (const std::exception &) {
-			missing += (missing.empty() ? "" : ", ") + std::to_string(r);
-		}
-	}
-	if (!missing.empty())
-		throw_failure("coll:monitored_barrier: timed out: rank " + missing +
-			      " failed to pass monitoredBarrier in " +
-			      std::to_string(timeout.count()) + " ms");
-	store_->set(name + "0", std::vector<uint8_t>{1});
+	if (!fault.empty())
+		throw_failure("coll:monitored_barrier: " + fault);
 }
 
 // ---------------------------------------------------------------------- PyTorch 2

@@ -445,6 +445,15 @@ COLL_API const char *coll_error_string(coll_result_t result);
  */
 COLL_API const char *coll_get_last_error(coll_comm_t comm);
 
+/*
+ * Names the place in the program for which the calling thread makes its next calls: for a library that
+ * stands between a program and this one.  Without it the place of a call is the caller of coll.h.  The
+ * warning of operations that are staged through host memory has the place, once for each.
+ *
+ * site      An address in the program's code, as a function's return address; NULL: none.
+ */
+COLL_API void coll_set_call_site(const void *site);
+
 /* ----------------------------------------------------------- configuration -- */
 
 /*

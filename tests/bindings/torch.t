@@ -139,8 +139,8 @@ cuda_job() {
     COLL_BACKEND=$1 LD_LIBRARY_PATH=$fakes:$LD_LIBRARY_PATH timeout 300 "$build/coll" run --no-prefix --grace 60 -n 2 \
         -- "$python" "$here/torch_cuda_job.py" "$dir/cuda.$1.store" >"$dir/out" 2>&1
 }
-if ! "$python" -c 'import sys, torch; sys.exit(torch.version.cuda is not None or torch.version.hip is not None)'; then
-    skip "CUDA tensors" "this PyTorch has CUDA, in whose place the stand-in cannot be"
+if ! "$python" -c 'import torch; assert torch.__version__.startswith("1.13") and not torch.version.cuda' 2>/dev/null; then
+    skip "CUDA tensors" "the stand-in device is for a PyTorch 1.13 that was built without CUDA"
 elif check "CUDA devices for a PyTorch without CUDA" build_cuda; then
     for backend in tcp nccl; do
         cuda_job "$backend"

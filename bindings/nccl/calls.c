@@ -17,11 +17,13 @@ static ncclResult_t check(const struct ncclComm *comm, const char *function, ncc
 	return code;
 }
 
-static ncclResult_t call(struct ncclComm *comm, const char *function, const coll_args_t *args)
+/* site: the place in the program that called the function. */
+static ncclResult_t call(struct ncclComm *comm, const char *function, const coll_args_t *args,
+			 const void *site)
 {
 	ncclResult_t code = check(comm, function, args->dtype, args->op);
 
-	return group_note(code ? code : group_operation(comm, args));
+	return group_note(code ? code : group_operation(comm, args, site));
 }
 
 #define ARGS(KIND, TYPE, COUNT, STREAM)                                                            \
@@ -34,7 +36,7 @@ ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType
 	const coll_args_t args = {ARGS(REDUCE, type, count, stream), .sendbuf = send,
 				  .recvbuf = recv, .op = op, .root = root};
 
-	return call(comm, "ncclReduce", &args);
+	return call(comm, "ncclReduce", &args, __builtin_return_address(0));
 }
 NCCL_ALSO(ncclReduce);
 
@@ -44,7 +46,7 @@ ncclResult_t ncclBcast(void *buffer, size_t count, ncclDataType_t type, int root
 	const coll_args_t args = {ARGS(BROADCAST, type, count, stream), .sendbuf = buffer,
 				  .recvbuf = buffer, .root = root};
 
-	return call(comm, "ncclBcast", &args);
+	return call(comm, "ncclBcast", &args, __builtin_return_address(0));
 }
 NCCL_ALSO(ncclBcast);
 
@@ -54,7 +56,7 @@ ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataT
 	const coll_args_t args = {ARGS(BROADCAST, type, count, stream), .sendbuf = send,
 				  .recvbuf = recv, .root = root};
 
-	return call(comm, "ncclBroadcast", &args);
+	return call(comm, "ncclBroadcast", &args, __builtin_return_address(0));
 }
 NCCL_ALSO(ncclBroadcast);
 
@@ -64,7 +66,7 @@ ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataT
 	const coll_args_t args = {ARGS(ALLREDUCE, type, count, stream), .sendbuf = send,
 				  .recvbuf = recv, .op = op};
 
-	return call(comm, "ncclAllReduce", &args);
+	return call(comm, "ncclAllReduce", &args, __builtin_return_address(0));
 }
 NCCL_ALSO(ncclAllReduce);
 
@@ -74,7 +76,7 @@ ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclD
 	const coll_args_t args = {ARGS(REDUCE_SCATTER, type, count, stream), .sendbuf = send,
 				  .recvbuf = recv, .op = op};
 
-	return call(comm, "ncclReduceScatter", &args);
+	return call(comm, "ncclReduceScatter", &args, __builtin_return_address(0));
 }
 NCCL_ALSO(ncclReduceScatter);
 
@@ -84,7 +86,7 @@ ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataT
 	const coll_args_t args = {ARGS(ALLGATHER, type, count, stream), .sendbuf = send,
 				  .recvbuf = recv};
 
-	return call(comm, "ncclAllGather", &args);
+	return call(comm, "ncclAllGather", &args, __builtin_return_address(0));
 }
 NCCL_ALSO(ncclAllGather);
 
@@ -94,7 +96,7 @@ ncclResult_t ncclAlltoAll(const void *send, void *recv, size_t count, ncclDataTy
 	const coll_args_t args = {ARGS(ALLTOALL, type, count, stream), .sendbuf = send,
 				  .recvbuf = recv};
 
-	return call(comm, "ncclAlltoAll", &args);
+	return call(comm, "ncclAlltoAll", &args, __builtin_return_address(0));
 }
 NCCL_ALSO(ncclAlltoAll);
 
@@ -104,7 +106,7 @@ ncclResult_t ncclGather(const void *send, void *recv, size_t count, ncclDataType
 	const coll_args_t args = {ARGS(GATHER, type, count, stream), .sendbuf = send,
 				  .recvbuf = recv, .root = root};
 
-	return call(comm, "ncclGather", &args);
+	return call(comm, "ncclGather", &args, __builtin_return_address(0));
 }
 NCCL_ALSO(ncclGather);
 
@@ -114,7 +116,7 @@ ncclResult_t ncclScatter(const void *send, void *recv, size_t count, ncclDataTyp
 	const coll_args_t args = {ARGS(SCATTER, type, count, stream), .sendbuf = send,
 				  .recvbuf = recv, .root = root};
 
-	return call(comm, "ncclScatter", &args);
+	return call(comm, "ncclScatter", &args, __builtin_return_address(0));
 }
 NCCL_ALSO(ncclScatter);
 
@@ -123,7 +125,7 @@ ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int p
 {
 	const coll_args_t args = {ARGS(SEND, type, count, stream), .sendbuf = send, .root = peer};
 
-	return call(comm, "ncclSend", &args);
+	return call(comm, "ncclSend", &args, __builtin_return_address(0));
 }
 NCCL_ALSO(ncclSend);
 
@@ -136,7 +138,7 @@ ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, n
 	/* For coll.h -1 is any rank. */
 	if (peer < 0)
 		code = fail(ncclInvalidArgument, "ncclRecv: there is no rank %d", peer);
-	return code ? group_note(code) : call(comm, "ncclRecv", &args);
+	return code ? group_note(code) : call(comm, "ncclRecv", &args, __builtin_return_address(0));
 }
 NCCL_ALSO(ncclRecv);
 

@@ -107,8 +107,8 @@ void job_undo(struct job *job);
 
 /* Executes the job now, or keeps it until the thread's group ends.  Takes it over. */
 ncclResult_t group_job(struct job *job);
-/* Issues an operation now, or keeps it until the thread's group ends. */
-ncclResult_t group_operation(struct ncclComm *comm, const coll_args_t *args);
+/* Issues an operation now, or keeps it until the thread's group ends.  site: the place in the program that called. */
+ncclResult_t group_operation(struct ncclComm *comm, const coll_args_t *args, const void *site);
 /* Forgets the operations and jobs of the thread's group, and closes it. */
 ncclResult_t group_forget(void);
 /* A wrong call inside a group fails the group's end too.  Returns the code. */

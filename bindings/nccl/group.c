@@ -13,7 +13,8 @@
 struct operation {
 	struct ncclComm *comm;
 	coll_args_t args;
-	void *shared; /* the default stream in place of which the operation has the bridge */
+	const void *site; /* the place in the program that called */
+	void *shared;     /* the default stream in place of which the operation has the bridge */
 };
 
 struct group {
@@ -83,7 +84,12 @@ static ncclResult_t operation_issue(struct operation *o)
 		code = cuda_bridge_enter(&o->comm->bridge, o->shared);
 		o->args.stream = o->comm->bridge.stream;
 	}
-	return code ? code : from_coll(operation_call(&o->args, o->comm->coll));
+	if (code)
+		return code;
+	coll_set_call_site(o->site);
+	code = from_coll(operation_call(&o->args, o->comm->coll));
+	coll_set_call_site(NULL);
+	return code;
 }
 
 /* Goes on after an error, so that no rank waits for operations that were called correctly. */
@@ -110,9 +116,9 @@ static ncclResult_t operations_issue(struct operation *operations, size_t n)
 	return first;
 }
 
-ncclResult_t group_operation(struct ncclComm *comm, const coll_args_t *args)
+ncclResult_t group_operation(struct ncclComm *comm, const coll_args_t *args, const void *site)
 {
-	struct operation one = {.comm = comm, .args = *args}, *more;
+	struct operation one = {.comm = comm, .args = *args, .site = site}, *more;
 	size_t room = group.room ? 2 * group.room : 16;
 
 	if (!group.depth)

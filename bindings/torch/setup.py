@@ -22,7 +22,7 @@ SYSTEM_HEADERS = [flag for path in CppExtension("", []).include_dirs for flag in
 extension = CppExtension(
     "coll_torch._C",
     ["coll_torch/process_group.cpp"],
-    depends=[f"coll_torch/{name}.h" for name in ("memory", "versions", "work")],
+    depends=[f"coll_torch/{name}.h" for name in ("barrier", "device", "memory", "versions", "work")],
     extra_compile_args=["-Wall", "-Wextra", *SYSTEM_HEADERS, *pkg_config("--cflags")],
     extra_link_args=pkg_config("--libs"),
 )

@@ -28,7 +28,7 @@ static inline int call_enqueue(struct op *op, uint64_t group, const void *site)
 		op_retire(op);
 		return code;
 	}
-	op->site = site;
+	op->site = op->call.staged ? staging_site(site) : site;
 	op_enqueue(op, group);
 	if (!group)
 		queue_issued(comm);
@@ -101,6 +101,11 @@ static inline coll_args_t call_args(int kind, const void *sendbuf, void *recvbuf
 	args.scalar = NULL;
 	args.tag = args.flags = 0;
 	return args;
+}
+
+void coll_set_call_site(const void *site)
+{
+	staging_set_site(site);
 }
 
 /* It begins at once unless a group is open. */

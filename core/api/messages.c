@@ -4,6 +4,7 @@
 #include "api/request.h"
 #include "device/device.h"
 #include "exec/message.h"
+#include "exec/staging.h"
 #include "base/error.h"
 
 #include <string.h>
@@ -50,8 +51,10 @@ static int messages_check_memory(const struct comm *comm, const char *what, stru
 	if (kind & COLL_MEM_HOST & comm->context->memory)
 		return COLL_SUCCESS;
 	a->staged = kind != COLL_MEM_HOST && comm->context->fallback;
-	if (a->staged)
+	if (a->staged) {
+		a->site = staging_site(a->site);
 		return COLL_SUCCESS;
+	}
 	device_describe(kind, device, where, sizeof(where));
 	return error_set(
 		COLL_ERR_UNSUPPORTED,

@@ -161,7 +161,7 @@ coll_result_t coll_request_init(coll_comm_t handle, const coll_args_t *args,
 	like.comm = comm->handle;
 	like.native = comm->handle == handle ? NULL : handle;
 	if (!code)
-		like.op->site = __builtin_return_address(0);
+		like.op->site = staging_site(__builtin_return_address(0));
 	if (!code)
 		code = request_new(request, &like, &r);
 	if (code && like.op)

@@ -111,7 +111,7 @@ struct comm {
 	int64_t limits_look_us;            /* none of them is to be looked at before */
 	uint64_t staged[KIND_LAST +
 			3]; /* per kind, and of coll_isend and coll_irecv: how many were staged */
-	struct staging_site *staging_sites;     /* see staging.c; NULL: none */
+	struct staging_site *staging_sites;     /* see staging_sites.c; NULL: none */
 	struct stream_order *order;             /* see stream_order.h; NULL: no call had a stream */
 	int64_t timeout_us;                     /* longest time without progress in a wait */
 	struct outcome *outcome;                /* for events: it outlives the communicator */

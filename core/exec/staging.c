@@ -10,9 +10,7 @@
 #include "exec/op.h"
 #include "exec/stream_order.h"
 #include "base/error.h"
-#include "base/log.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -331,113 +329,19 @@ static int staging_place(struct op *op)
 	return code;
 }
 
-/* A place in the program whose staged operations of a kind have had their warning. */
-struct staging_site {
-	struct staging_site *next;
-	const void *site;
-	int kind;
-};
-
-/* A program that makes its code as it runs may call from any number of places. */
-enum { STAGING_SITES = 64 };
-
-/* The kinds of messages outside the order of the operations. */
-enum { STAGING_ISEND = KIND_LAST + 1, STAGING_IRECV = KIND_LAST + 2 };
-
-static const char *staging_kind_name(int kind)
-{
-	return kind == STAGING_ISEND ? "isend" : kind == STAGING_IRECV ? "irecv" : kind_name(kind);
-}
-
-/* 1: it is the first of its kind from its place in the program. */
-static int staging_is_first(struct comm *comm, int kind, const void *place)
-{
-	struct staging_site **at = &comm->staging_sites;
-	int n = 0;
-
-	for (; *at; at = &(*at)->next, n++)
-		if ((*at)->site == place && (*at)->kind == kind)
-			return 0;
-	if (n == STAGING_SITES)
-		return 0;
-	*at = malloc(sizeof(**at));
-	if (*at)
-		**at = (struct staging_site){NULL, place, kind};
-	return 1;
-}
-
-void staging_free_sites(struct comm *comm)
-{
-	struct staging_site *site;
-
-	while ((site = comm->staging_sites)) {
-		comm->staging_sites = site->next;
-		free(site);
-	}
-}
-
-/* Writes " (called at ./train+0x4711)", in the form that addr2line takes. */
-static void staging_name_site(const void *site, char *text, size_t size)
-{
-	Dl_info where;
-
-	text[0] = '\0';
-	if (site && dladdr(site, &where) && where.dli_fname)
-		snprintf(text, size, " (called at %s+0x%lx)", where.dli_fname,
-			 (unsigned long)((uintptr_t)site - (uintptr_t)where.dli_fbase));
-}
-
-static void staging_log(const struct comm *comm, int kind, const void *place, size_t from,
-			size_t to)
-{
-	struct rank_name name;
-	char site[256];
-
-	staging_name_site(place, site, sizeof(site));
-	log_warn(
-		"%s: %s over backend '%s' copies %zu bytes from and %zu bytes to CUDA memory "
-		"through host memory, which is slow; 'enable_gpu_fallback = no' makes it an error; "
-		"later ones of this call%s are only counted",
-		comm_own_name(comm, &name), staging_kind_name(kind),
-		comm->context->plugin->backend.name, from, to, site);
-}
-
 /* Warns of the first operation of each call site; the others are counted, since a program may stage each step. */
 static void staging_warn(const struct op *op)
 {
 	const int kind = op->call.args.kind;
 	size_t bytes[2] = {0, 0}, off, len;
 
-	op->comm->staged[kind]++;
-	if (!staging_is_first(op->comm, kind, op->site))
+	if (!staging_count_one(op->comm, kind, op->site))
 		return;
 	for (int buf = 0; buf <= COLL_BUFFER_RECV; buf++)
 		for (int i = 0; op->call.staged & 1 << buf && staging_block(op, buf, i, &off, &len);
 		     i++)
 			bytes[buf] += len;
 	staging_log(op->comm, kind, op->site, bytes[COLL_BUFFER_SEND], bytes[COLL_BUFFER_RECV]);
-}
-
-void staging_warn_message(struct comm *comm, int kind, const void *site, size_t bytes)
-{
-	const int sends = kind == COLL_KIND_SEND;
-
-	kind = sends ? STAGING_ISEND : STAGING_IRECV;
-	comm->staged[kind]++;
-	if (staging_is_first(comm, kind, site))
-		staging_log(comm, kind, site, sends ? bytes : 0, sends ? 0 : bytes);
-}
-
-void staging_count(const struct comm *comm, char *text, size_t size)
-{
-	size_t at = 0;
-
-	text[0] = '\0';
-	for (int kind = 0; kind <= STAGING_IRECV && at < size; kind++)
-		if (comm->staged[kind])
-			at += (size_t)snprintf(text + at, size - at, "%s%llu %s", at ? ", " : "",
-					       (unsigned long long)comm->staged[kind],
-					       staging_kind_name(kind));
 }
 
 /* The backend's own function declined the operation, and staging is not allowed. */

@@ -45,10 +45,6 @@ int staging_look(struct op *op);
 /* Allocates the staging memory of an operation with staged buffers, before its steps begin. */
 int staging_begin(struct op *op);
 void staging_free(struct op *op);
-/* Writes "160 allreduce, 2 send", the staged operations of the communicator; "": there were none. */
-void staging_count(const struct comm *comm, char *text, size_t size);
-/* The communicator is freed. */
-void staging_free_sites(struct comm *comm);
 /* Places each buffer in the staging memory: equally for all calls that share a schedule. */
 void staging_layout(struct op *op);
 /*
@@ -59,8 +55,20 @@ uintptr_t staging_user_at(const struct op *op, int part, size_t off);
 /* Adds the copies to and from staged buffers to an operation's schedule (stage_schedule.c). */
 void stage_schedule(struct op *op);
 
+/* The warnings (staging_sites.c).  Counts a staged operation: 1 if it is the first of its kind from its place. */
+int staging_count_one(struct comm *comm, int kind, const void *site);
+/* Warns of such a first one, which copies so many bytes from and to the device. */
+void staging_log(const struct comm *comm, int kind, const void *site, size_t from, size_t to);
 /* Counts a message of coll_isend or coll_irecv that is staged, and warns of the first of each place in the program. */
 void staging_warn_message(struct comm *comm, int kind, const void *site, size_t bytes);
+/* Writes "160 allreduce, 2 send", the staged operations of the communicator; "": there were none. */
+void staging_count(const struct comm *comm, char *text, size_t size);
+/* The communicator is freed. */
+void staging_free_sites(struct comm *comm);
+/* Sets the place for which the thread calls from now on; NULL: the callers of the library are the places. */
+void staging_set_site(const void *site);
+/* The place of a call: the one that was set, else the caller of the library. */
+const void *staging_site(const void *caller);
 
 /* The copies of an operation (staging_copy.c).  Empties the queues of copies. */
 void staging_copy_begin(struct op *op);

@@ -450,6 +450,15 @@ COLL_API const char *coll_error_string(coll_result_t result);
  */
 COLL_API const char *coll_get_last_error(coll_comm_t comm);
 
+/*
+ * Names the place in the program for which the calling thread makes its next calls: for a library that
+ * stands between a program and this one.  Without it the place of a call is the caller of coll.h.  The
+ * warning of operations that are staged through host memory has the place, once for each.
+ *
+ * site      An address in the program's code, as a function's return address; NULL: none.
+ */
+COLL_API void coll_set_call_site(const void *site);
+
 /* ----------------------------------------------------------- configuration -- */
 
 /*
@@ -645,14 +654,18 @@ COLL_API coll_result_t coll_comm_abort(coll_comm_t comm);
 COLL_API coll_result_t coll_comm_get_async_error(coll_comm_t comm, coll_result_t *error);
 
 /*
- * Tells which ranks of a communicator are lost: dead, or not reachable for some rank.  Makes progress.
+ * Tells which ranks of a communicator are known to be lost: dead, or not reachable for some rank.
+ * Makes progress.
  *
  * ranks     Receives their numbers in ascending order, at most `capacity`; may be NULL if that is 0.
  * count     Becomes the number of lost ranks, which may exceed `capacity`.
  *
- * A rank that has destroyed its communicator is not lost.  Two ranks may know of different losses for
- * a moment: coll_comm_shrink() needs the same list on all callers.  A backend without a transport
- * (nccl) knows of losses through its companion; with `companion = none` *count is 0.
+ * A rank that has destroyed its communicator is not lost.  Nor is a silent rank, which may be stopped
+ * or busy elsewhere: after COLL_ERR_TIMEOUT *count may be 0.  The text of the failure
+ * (coll_get_last_error) names the ranks not heard from; a program that goes on without them excludes
+ * them in coll_comm_shrink().  Two ranks may know of different losses for a moment: coll_comm_shrink()
+ * needs the same list on all callers.  A backend without a transport (nccl) knows of losses through
+ * its companion; with `companion = none` *count is 0.
  */
 COLL_API coll_result_t coll_comm_get_failed(coll_comm_t comm, int32_t *ranks, int32_t capacity,
 					    int32_t *count);

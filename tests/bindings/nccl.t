@@ -96,6 +96,11 @@ for backend in simulated ucx; do
     can "$backend" || continue
     run COLL_BACKEND="$backend" COLL_INIT_TIMEOUT=60s
     none "the test over $backend" "$(failures)"
+    grep ' copies [0-9]* bytes from ' "$dir/out" >"$dir/warnings"
+    none "the warnings of copies through host memory name places in the program" \
+        "$(grep -v 'called at [^ ]*/nccl_test+0x' "$dir/warnings" || [ -s "$dir/warnings" ] || echo "there are none")"
+    is "ncclBroadcast and ncclBcast are two places" \
+        "$(sed -n 's/.* broadcast over .*called at [^ ]*+\(0x[0-9a-f]*\)).*/\1/p' "$dir/warnings" | sort -u | wc -l | tr -d ' ')" 2
 done
 for library in libnccl.so.2 "$fakes/libnccl.so.2"; do
     if [ -n "$TEST_SANITIZE" ]; then

@@ -5,7 +5,7 @@
 
 src=${top_srcdir:-.}
 build=$(cd "${top_builddir:-.}" && pwd)
-here=$src/tests/bindings
+here=$(cd "$src" && pwd)/tests/bindings
 
 [ -z "$TEST_SANITIZE" ] || skip_all "python3 is built without -fsanitize=$TEST_SANITIZE"
 python=
@@ -111,8 +111,51 @@ has "a wait of limited time raises" "$dir/out" \
 has "the group's timeout raises and names the missing rank" "$dir/out" \
     "^rank 0, wait: $fault: coll:.* Timed out waiting: .*timed out.*1"
 has "also in the future" "$dir/out" "^rank 0, future: ($fault|RuntimeError): .* Timed out "
+job 3 monitored_over_tcp
+for number in 0 1; do
+    for rank in 0 1 2; do
+        has "rank $rank: barrier $number over a TCPStore names the rank that comes late" "$dir/out" \
+            "^rank $rank, barrier $number: $fault: coll:monitored_barrier: .*rank 1 failed to pass"
+    done
+done
 job 2 aborted
 has "an abort ends the wait" "$dir/out" "^rank 0: $fault: coll:.*abort"
+
+# ---- CUDA tensors, over the stand-ins for the CUDA driver and NCCL ----
+
+fakes=$build/tests/fakes/.libs
+build_cuda() {
+    # By the module that built the backend: with the language and the ABI of PyTorch.
+    mkdir "$dir/cuda" && cd "$dir/cuda" || return
+    cat >setup.py <<END
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CppExtension
+setup(name="torch_cuda", cmdclass={"build_ext": BuildExtension.with_options(use_ninja=False)},
+      ext_modules=[CppExtension("torch_cuda", ["$here/torch_cuda.cpp"], library_dirs=["$fakes"], libraries=["cuda"])])
+END
+    CFLAGS='-O1 -g0' "$python" setup.py build --build-lib "$dir/site" --build-temp "$dir/cuda" >"$dir/out" 2>&1
+}
+cuda_job() {
+    COLL_BACKEND=$1 LD_LIBRARY_PATH=$fakes:$LD_LIBRARY_PATH timeout 300 "$build/coll" run --no-prefix --grace 60 -n 2 \
+        -- "$python" "$here/torch_cuda_job.py" "$dir/cuda.$1.store" >"$dir/out" 2>&1
+}
+if ! "$python" -c 'import torch; assert torch.__version__.startswith("1.13") and not torch.version.cuda' 2>/dev/null; then
+    skip "CUDA tensors" "the stand-in device is for a PyTorch 1.13 that was built without CUDA"
+elif check "CUDA devices for a PyTorch without CUDA" build_cuda; then
+    for backend in tcp nccl; do
+        cuda_job "$backend"
+        sort "$dir/out" | uniq -c >"$dir/cuda.$backend"
+        while read -r times line; do
+            case $line in
+            "ok "*) is "CUDA tensors over $backend: ${line#ok }" "$times" 2 ;;
+            "not ok "*) none "CUDA tensors over $backend: ${line#not ok }" "$line" ;;
+            esac
+        done <"$dir/cuda.$backend"
+        has "CUDA tensors over $backend: both ranks end" "$dir/cuda.$backend" '^ *2 end$'
+    done
+else
+    cat "$dir/out"
+fi
 
 # ---- bindings/README.md ----
 

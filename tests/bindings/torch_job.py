@@ -567,10 +567,17 @@ def monitored():
         if RANK == 1:
             return None
         _, text = attempt(lambda: GROUP().monitored_barrier(timeout))
-        words = "rank 1 failed to pass" if RANK == 0 else "timed out"
-        return None if text and words in text else f"{text}"
+        return None if text and "rank 1 failed to pass" in text else f"{text}"
 
-    holds("monitored_barrier names the rank that does not come", without_one)
+    def too_late():
+        if RANK == 1:
+            _, text = attempt(lambda: GROUP().monitored_barrier(datetime.timedelta(seconds=30)))
+            return None if text and "rank 1 failed to pass" in text else f"{text}"
+        return None
+
+    holds("monitored_barrier names the rank that does not come, on all others", without_one)
+    holds("that rank hears of it when it comes", too_late)
+    holds("then all ranks pass another one", lambda: GROUP().monitored_barrier(datetime.timedelta(seconds=30)))
     holds("and the group still works", dist.barrier)
 
 
@@ -582,6 +589,14 @@ def meets(name, ranks="[0-9]", count=SIZE):
     begin = time.monotonic()
     while len(glob.glob(f"{STORE}.{name}.{ranks}")) < count and time.monotonic() < begin + 60:
         time.sleep(0.01)
+
+
+def read_later(path):
+    """The text of a file that another rank makes."""
+    while not os.path.exists(path):
+        time.sleep(0.01)
+    with open(path, encoding="ascii") as file:
+        return file.read()
 
 
 def leaves(name):
@@ -620,6 +635,26 @@ def late():
         print(f"rank {RANK}, future: {future}", flush=True)
     else:
         time.sleep(8)
+    os._exit(0)  # pylint: disable=protected-access
+
+
+def monitored_over_tcp():
+    """A barrier that timed out leaves nothing in PyTorch's TCPStore by which the next one passes."""
+    port = STORE + ".port"
+    store = dist.TCPStore("127.0.0.1", int(read_later(port)) if RANK else 0, SIZE, RANK == 0, wait_for_workers=False)
+    if RANK == 0:
+        with open(port + ".new", "w", encoding="ascii") as file:
+            file.write(str(store.port))
+        os.rename(port + ".new", port)
+    dist.init_process_group("coll", store=store, rank=RANK, world_size=SIZE)
+    for number in range(2):
+        if RANK == 1:
+            dist.barrier()
+        _, text = attempt(lambda: GROUP().monitored_barrier(datetime.timedelta(seconds=1)))
+        print(f"rank {RANK}, barrier {number}: {text}", flush=True)
+        if RANK != 1:
+            dist.barrier()
+    dist.barrier()
     os._exit(0)  # pylint: disable=protected-access
 
 
@@ -687,4 +722,5 @@ if CASE == "all":
     if RANK == 0:
         print("end", flush=True)
 else:
-    {"killed": killed, "stopped": stopped, "mismatched": mismatched, "late": late, "aborted": aborted}[CASE]()
+    {"killed": killed, "stopped": stopped, "mismatched": mismatched, "late": late, "aborted": aborted,
+     "monitored_over_tcp": monitored_over_tcp}[CASE]()

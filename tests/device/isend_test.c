@@ -285,12 +285,15 @@ static void warns(struct rank *r)
 	void *there = words_new(0, r->rank, CHUNK);
 	coll_request_t one, other;
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 5; i++) {
+		if (i == 3)
+			coll_set_call_site((const void *)(uintptr_t)&warns);
 		one = irecv(r, there, CHUNK, r->rank, TAG);
 		other = isend(r, there, CHUNK, r->rank, TAG);
 		ended(r, one, "irecv");
 		ended(r, other, "isend");
 	}
+	coll_set_call_site(NULL);
 	place_free(0, there);
 }
 
@@ -300,13 +303,13 @@ static void test_warnings(void)
 	const int irecvs = log_lines("irecv over backend 'simulated' copies 0 bytes from and 4096");
 
 	setenv("COLL_LOG", "info", 1);
-	ranks_ok(&(struct ranks_job){"simulated", 1, 0, warns, NULL}, "three messages");
+	ranks_ok(&(struct ranks_job){"simulated", 1, 0, warns, NULL}, "five messages");
 	unsetenv("COLL_LOG");
-	is_int(log_lines("isend over backend 'simulated' copies 4096 bytes from and 0") - isends, 1,
-	       "one warning of the call of coll_isend");
-	is_int(log_lines("irecv over backend 'simulated' copies 0 bytes from and 4096") - irecvs, 1,
-	       "one of that of coll_irecv");
-	is_int(log_lines("through host memory: 3 isend, 3 irecv"), 1, "and the others are counted");
+	is_int(log_lines("isend over backend 'simulated' copies 4096 bytes from and 0") - isends, 2,
+	       "one warning of the call of coll_isend, and one of the place that the program set");
+	is_int(log_lines("irecv over backend 'simulated' copies 0 bytes from and 4096") - irecvs, 2,
+	       "as many of coll_irecv");
+	is_int(log_lines("through host memory: 5 isend, 5 irecv"), 1, "and the others are counted");
 }
 
 /* The device does not end its copies; there is a word, and every call returns. */

@@ -16,8 +16,9 @@ enum { NRANKS = 4, FAR_MS = 60000, NEAR_MS = 1500 };
 struct report {
 	_Atomic int phase; /* number of steps that the rank has made */
 	coll_result_t code;
-	double at;   /* time at which the rank got the code */
-	double busy; /* processor time of a wait of about LONG_WAIT_S seconds */
+	double at;    /* time at which the rank got the code */
+	double busy;  /* processor time of a wait of about LONG_WAIT_S seconds */
+	int32_t lost; /* the ranks that coll_comm_get_failed counts */
 	char text[RANKS_TEXT];
 };
 
@@ -207,6 +208,19 @@ static void act_large(struct rank *r, struct report *report, int odd)
 	loop(r, report, 1 << 20);
 }
 
+/* The others go on without the silent rank, which none of them knows to be lost. */
+static void act_small_and_shrink(struct rank *r, struct report *report, int odd)
+{
+	const int32_t silent = odd;
+	coll_comm_t left = NULL;
+
+	act_small(r, report, odd);
+	rank_did(r, coll_comm_get_failed(r->comm, NULL, 0, &report->lost), "get_failed");
+	if (rank_did(r, coll_comm_shrink(r->comm, &silent, 1, &left, NULL, 0), "shrink"))
+		rank_did(r, coll_barrier(left), "barrier of those that are left");
+	coll_comm_destroy(left);
+}
+
 static double processor_time(void)
 {
 	struct rusage u;
@@ -345,7 +359,7 @@ static void test_wait_after_kill(void)
 
 static void test_stop(void)
 {
-	struct play play = {"a rank is stopped", NRANKS, 1, act_small, NEAR_MS, FAR_MS};
+	struct play play = {"a rank is stopped", NRANKS, 1, act_small_and_shrink, NEAR_MS, FAR_MS};
 	double stopped, took;
 
 	play_start(&play);
@@ -362,6 +376,11 @@ static void test_stop(void)
 	took = last_report(&play) - stopped;
 	ok(took > 0.5 && took < 30, "%s: at about the timeout of %d ms (%.3f s)", play.name,
 	   NEAR_MS, took);
+	for (int r = 0; r < NRANKS; r++)
+		if (r != 1)
+			ok(scene->report[r].lost == 0 && !scene->shared.failure[r][0],
+			   "%s: rank %d counts %d lost, and goes on without it: %s", play.name, r,
+			   scene->report[r].lost, scene->shared.failure[r]);
 	for (int r = 0, named = 0; r <= NRANKS; r++) {
 		const char *text = r < NRANKS ? scene->report[r].text : "";
 

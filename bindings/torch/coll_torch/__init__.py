@@ -11,7 +11,7 @@ from . import _C
 def _register():
     register = dist.Backend.register_backend
     # PyTorch 2 asks for the devices of a backend.
-    devices = {"devices": ["cpu"]} if "devices" in inspect.signature(register).parameters else {}
+    devices = {"devices": ["cpu", "cuda"]} if "devices" in inspect.signature(register).parameters else {}
     register("coll", _C.create, **devices)
 
 

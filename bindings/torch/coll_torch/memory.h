@@ -85,7 +85,10 @@ inline at::Tensor joined(const Tensors &tensors, bool *copied)
 	*copied = !adjacent(tensors);
 	if (*copied)
 		return at::empty({count}, tensors[0].options());
-	return at::from_blob(tensors[0].data_ptr(), {count}, tensors[0].options());
+	return at::for_blob(tensors[0].data_ptr(), {count})
+		.options(tensors[0].options())
+		.target_device(tensors[0].device())
+		.make_tensor();
 }
 
 inline at::Tensor joined_input(CollWork &work, const Tensors &tensors)

@@ -2,6 +2,7 @@
 /*
  * process_group.cpp - PyTorch's process group "coll": each call of c10d becomes an operation of coll.h.
  */
+#include "barrier.h"
 #include "memory.h"
 #include "work.h"
 
@@ -89,6 +90,7 @@ class ProcessGroupColl : public BackendBase
 
 	Store store_;
 	std::shared_ptr<Communicator> comm_;
+	DeviceStreams streams_;
 	std::chrono::milliseconds timeout_;
 	std::atomic<uint64_t> issued_{0};
 	uint64_t barriers_ = 0;
@@ -105,26 +107,38 @@ static std::function<void(const std::string &)> complain(const char *name)
 	return [name](const std::string &text) { invalid(name, text); };
 }
 
-static void check_cpu(const char *name, const Tensors &tensors)
+// The tensors of a call lie in host memory, or on one CUDA device.
+static void check_place(const char *name, const Tensors &tensors)
 {
 	c10d::assertNonEmpty(complain(name), tensors);
 	for (size_t i = 0; i < tensors.size(); i++) {
 		c10d::assertDense(complain(name), tensors[i]);
-		c10d::assertCPU(complain(name), tensors[i]);
+		if (!tensors[i].is_cuda())
+			c10d::assertCPU(complain(name), tensors[i]);
+		if (tensors[i].device() != tensors[0].device())
+			invalid(name, "the tensors lie on different devices");
 	}
+}
+
+static void check_host(const char *name, const Tensors &tensors)
+{
+	for (auto &tensor : tensors)
+		c10d::assertCPU(complain(name), tensor);
 }
 
 static void check_one(const char *name, const Tensors &tensors)
 {
 	c10d::assertSingleElement(complain(name), tensors);
-	check_cpu(name, tensors);
+	check_place(name, tensors);
 }
 
 static void check_types(const char *name, const Tensors &tensors, const at::Tensor &like)
 {
-	check_cpu(name, tensors);
+	check_place(name, tensors);
 	for (size_t i = 0; i < tensors.size(); i++)
 		c10d::assertTypeMatch(complain(name), like.options(), tensors, i);
+	if (tensors[0].device() != like.device())
+		invalid(name, "the tensors lie on different devices");
 }
 
 // Several tensors of one call, which stand for several devices of the rank: all of one layout, type and size.
@@ -183,7 +197,10 @@ ProcessGroupColl::ProcessGroupColl(const Store &store, int rank, int size,
 		memcpy(id, text.data(), text.size());
 	}
 
-	const char *const options[] = {"progress=thread", NULL};
+	// Tensors of devices go through host memory where the backend does not take them, unless the user has chosen.
+	const char *const options[] = {
+		"progress=thread",
+		getenv("COLL_ENABLE_GPU_FALLBACK") ? NULL : "enable_gpu_fallback=yes", NULL};
 	coll_config_t config;
 	coll_comm_t comm;
 	check_result(coll_config_init(&config, sizeof(config)), "coll:init");
@@ -208,7 +225,11 @@ ProcessGroupColl::~ProcessGroupColl()
 
 WorkRef ProcessGroupColl::begin(OpType type, const char *title, const Tensors &inputs)
 {
-	return c10::make_intrusive<CollWork>(comm_, rank_, type, title, inputs);
+	auto work = c10::make_intrusive<CollWork>(comm_, rank_, type, title, inputs);
+
+	if (!inputs.empty() && inputs[0].is_cuda() && !c10d::isP2POp(type))
+		work->run_on(streams_.of(inputs[0].device()));
+	return work;
 }
 
 ProcessGroupColl::WorkPtr ProcessGroupColl::issue(const WorkRef &work, const coll_args_t &args,
@@ -241,7 +262,7 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::broadcast(Tensors &tensors,
 
 	c10d::assertRootRank(complain("broadcast"), opts.rootRank, size_);
 	c10d::assertRootTensor(complain("broadcast"), opts.rootTensor, tensors.size());
-	check_cpu("broadcast", tensors);
+	check_place("broadcast", tensors);
 	c10d::assertTypeAndSizesMatch(complain("broadcast"), tensors);
 	auto work = begin(OpType::BROADCAST, "coll:broadcast", tensors);
 	at::Tensor buffer = dense_in_place(*work, tensors[opts.rootTensor]);
@@ -267,7 +288,9 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::allreduce(Tensors &tensors,
 	check_alike("allreduce", tensors);
 	if (tensors[0].is_sparse())
 		return allreduce_sparse(tensors, opts);
-	check_cpu("allreduce", tensors);
+	check_place("allreduce", tensors);
+	if (tensors.size() > 1)
+		check_host("allreduce", tensors);
 	if (tensors.size() > 1 &&
 	    (opts.reduceOp == ReduceOp::AVG || opts.reduceOp == ReduceOp::PREMUL_SUM))
 		invalid("allreduce", "AVG and PREMUL_SUM take one tensor a rank");
@@ -370,7 +393,7 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::allreduce_coalesced(
 			invalid("allreduce_coalesced", "tensors must all have the same type");
 	if (tensors[0].layout() != at::kStrided)
 		invalid("allreduce_coalesced", "unsupported layout: the tensors must be dense");
-	check_cpu("allreduce_coalesced", tensors);
+	check_place("allreduce_coalesced", tensors);
 	Reduction reduction(opts.reduceOp, tensors[0].scalar_type(), comm_->handle);
 	auto work = begin(OpType::ALLREDUCE_COALESCED, "coll:all_reduce", tensors);
 	at::Tensor input = joined_input(*work, tensors), output = joined_output(*work, tensors);
@@ -424,7 +447,7 @@ void ProcessGroupColl::check_gathered(const Lists &outputs, const Tensors &input
 						     std::to_string(wanted) + ", got " +
 						     std::to_string(outputs[i].size()) + ")");
 	check_alike("allgather", inputs);
-	check_cpu("allgather", inputs);
+	check_place("allgather", inputs);
 	for (auto &list : outputs)
 		check_types("allgather", list, inputs[0]);
 	for (size_t i = 0; inputs.size() > 1 && i < wanted; i++)
@@ -473,7 +496,7 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::_allgather_base(at::Tensor &output, 
 	size_t each;
 
 	check_types("_allgather_base", {output}, input);
-	check_cpu("_allgather_base", {input});
+	check_place("_allgather_base", {input});
 	if (output.numel() != input.numel() * size_)
 		invalid("_allgather_base",
 			"output tensor size must be equal to world_size times input "
@@ -497,7 +520,8 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::allgather_coalesced(Lists &outputs, 
 	coll_args_t args = {};
 	Tensors parts;
 
-	check_cpu("allgather_coalesced", inputs);
+	check_place("allgather_coalesced", inputs);
+	check_host("allgather_coalesced", inputs);
 	if (outputs.size() != static_cast<size_t>(size_))
 		invalid("allgather_coalesced", "output lists should be equal to world size");
 	for (auto &list : outputs) {
@@ -506,7 +530,8 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::allgather_coalesced(Lists &outputs, 
 							       std::to_string(inputs.size()) +
 							       ", got " +
 							       std::to_string(list.size()) + ")");
-		check_cpu("allgather_coalesced", list);
+		check_place("allgather_coalesced", list);
+		check_host("allgather_coalesced", list);
 		for (size_t i = 0; i < list.size(); i++) {
 			c10d::assertTypeMatch(complain("allgather_coalesced"), inputs[i].options(),
 					      list, i);
@@ -554,7 +579,7 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::gather(Lists &outputs, Tensors &inpu
 
 	c10d::assertRootRank(complain("gather"), opts.rootRank, size_);
 	c10d::assertSingleElementInput(complain("gather"), inputs);
-	check_cpu("gather", inputs);
+	check_place("gather", inputs);
 	if (!root && !outputs.empty())
 		invalid("gather", "requires empty output on non-root");
 	if (root && outputs.size() != 1)
@@ -596,7 +621,7 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::scatter(Tensors &outputs, Lists &inp
 
 	c10d::assertRootRank(complain("scatter"), opts.rootRank, size_);
 	c10d::assertSingleElementOutput(complain("scatter"), outputs);
-	check_cpu("scatter", outputs);
+	check_place("scatter", outputs);
 	if (!root && !inputs.empty())
 		invalid("scatter", "requires empty input on non-root");
 	if (root && inputs.size() != 1)
@@ -633,7 +658,7 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::reduce_scatter(Tensors &outputs, Lis
 	coll_args_t args = {};
 
 	c10d::assertSingleElementOutput(complain("reduce_scatter"), outputs);
-	check_cpu("reduce_scatter", outputs);
+	check_place("reduce_scatter", outputs);
 	if (inputs.size() != 1)
 		invalid("reduce_scatter", "requires a single-element input list");
 	check_ranks("reduce_scatter", "input list", inputs[0].size());
@@ -664,7 +689,7 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::_reduce_scatter_base(
 {
 	coll_args_t args = {};
 
-	check_cpu("_reduce_scatter_base", {output});
+	check_place("_reduce_scatter_base", {output});
 	check_types("_reduce_scatter_base", {input}, output);
 	if (output.numel() * size_ != input.numel())
 		invalid("_reduce_scatter_base",
@@ -705,7 +730,7 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::alltoall_base(at::Tensor &output, at
 	coll_args_t args = {};
 	size_t each;
 
-	check_cpu("alltoall_base", {input});
+	check_place("alltoall_base", {input});
 	check_types("alltoall_base", {output}, input);
 	args.dtype = move_type(input, &each);
 	Counts out = counts_of_splits(output_splits, output, size_, each);
@@ -757,11 +782,22 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::alltoall(Tensors &outputs, Tensors &
 
 // ------------------------------------------------------------ messages, barriers
 
+// A message is outside the order of the collectives and of streams: of a tensor on a device the thread waits for the
+// current stream before the message, and for the message in Work::wait.
+static void settle_tensor(const char *name, const at::Tensor &tensor)
+{
+	if (tensor.is_cuda() && !plain(tensor))
+		invalid(name, "a tensor on a device must be contiguous");
+	if (tensor.is_cuda())
+		synchronize_device(tensor.device());
+}
+
 ProcessGroupColl::WorkPtr ProcessGroupColl::send(Tensors &tensors, int peer, int tag)
 {
 	size_t each;
 
 	check_one("send", tensors);
+	settle_tensor("send", tensors[0]);
 	auto work = begin(OpType::SEND, "coll:send", tensors);
 	at::Tensor input = dense(tensors[0]);
 	work->keep(input);
@@ -796,12 +832,14 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::receive(OpType type, const char *tit
 ProcessGroupColl::WorkPtr ProcessGroupColl::recv(Tensors &tensors, int peer, int tag)
 {
 	check_one("recv", tensors);
+	settle_tensor("recv", tensors[0]);
 	return receive(OpType::RECV, "coll:recv", tensors, peer, tag);
 }
 
 ProcessGroupColl::WorkPtr ProcessGroupColl::recvAnysource(Tensors &tensors, int tag)
 {
 	check_one("recvAnysource", tensors);
+	settle_tensor("recvAnysource", tensors[0]);
 	return receive(OpType::RECVANYSOURCE, "coll:recvAnySource", tensors, COLL_ANY_SOURCE, tag);
 }
 
@@ -813,41 +851,14 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::barrier(const c10d::BarrierOptions &
 	return issue(begin(OpType::BARRIER, "coll:barrier", {}), args, opts.timeout);
 }
 
-// Over the store, so that a rank which does not come does not fail the communicator: rank 0 waits for
-// the entries of the others, then all others wait for the entry of rank 0.
 void ProcessGroupColl::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_ranks)
 {
-	auto timeout = opts.timeout.count() > 0 ? opts.timeout : timeout_;
-	auto end = std::chrono::steady_clock::now() + timeout;
-	std::string name = "monitored_barrier_" + std::to_string(barriers_++) + "_", missing;
+	MonitoredBarrier barrier(*store_, barriers_++, rank_, size_,
+				 opts.timeout.count() > 0 ? opts.timeout : timeout_);
+	std::string fault = barrier.pass(wait_all_ranks);
 
-	if (rank_ != 0) {
-		store_->set(name + std::to_string(rank_), std::vector<uint8_t>{1});
-		try {
-			store_->wait({name + "0"}, timeout);
-		} catch (const std::exception &) {
-			throw_failure("coll:monitored_barrier: rank " + std::to_string(rank_) +
-				      " timed out: rank 0 did not report in " +
-				      std::to_string(timeout.count()) + " ms");
-		}
-		return;
-	}
-	for (int r = 1; r < size_ && (missing.empty() || wait_all_ranks); r++) {
-		std::string key = name + std::to_string(r);
-		auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-			end - std::chrono::steady_clock::now());
-
-		try {
-			store_->wait({key}, std::max(left, std::chrono::milliseconds(1)));
-		} catch (const std::exception &) {
-			missing += (missing.empty() ? "" : ", ") + std::to_string(r);
-		}
-	}
-	if (!missing.empty())
-		throw_failure("coll:monitored_barrier: timed out: rank " + missing +
-			      " failed to pass monitoredBarrier in " +
-			      std::to_string(timeout.count()) + " ms");
-	store_->set(name + "0", std::vector<uint8_t>{1});
+	if (!fault.empty())
+		throw_failure("coll:monitored_barrier: " + fault);
 }
 
 // ---------------------------------------------------------------------- PyTorch 2

@@ -9,9 +9,10 @@
 #ifndef COLL_TORCH_WORK_H
 #define COLL_TORCH_WORK_H
 
-#include "versions.h"
+#include "device.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -103,6 +104,12 @@ class CollWork : public c10d::Work
 		outputs_ = std::move(outputs);
 	}
 
+	// The tensors lie on the stream's device: the operation is ordered with the stream.
+	void run_on(const DeviceStream &stream)
+	{
+		device_ = std::make_unique<OnDevice>(stream);
+	}
+
 	// Makes this work end after another one.
 	void follow(const c10::intrusive_ptr<c10d::Work> &before);
 	using Call = std::function<coll_result_t(coll_comm_t comm, coll_request_t *request)>;
@@ -112,6 +119,7 @@ class CollWork : public c10d::Work
 
 	bool isCompleted() override;
 	bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
+	void synchronize() override;
 	void abort() override;
 	int sourceRank() const override;
 	Tensors result() override;
@@ -120,6 +128,18 @@ class CollWork : public c10d::Work
       private:
 	friend class Communicator;
 
+	// Of a work whose operation is ordered with a stream.
+	struct OnDevice {
+		explicit OnDevice(const DeviceStream &on) : on(on), end(on.stream.device_type())
+		{
+		}
+
+		const DeviceStream on;
+		c10::Event end; // the results are there
+	};
+
+	void finish_on_device();
+	coll_result_t await_device(std::chrono::steady_clock::time_point end, std::string *text);
 	coll_result_t ask(int64_t limit, std::string *text);
 	void settle(coll_result_t code, const std::string &text);
 	void complete(c10::ivalue::Future &future);
@@ -131,6 +151,7 @@ class CollWork : public c10d::Work
 	std::vector<std::function<void()>>
 		epilogue_; // copies results to where the caller wants them
 	std::vector<Tensors> outputs_;
+	std::unique_ptr<OnDevice> device_; // NULL: results are there when the operation is over
 
 	std::mutex settling_;
 	std::atomic<bool> settled_{false};
@@ -231,9 +252,32 @@ inline void Communicator::close()
 inline void CollWork::issue(coll_args_t args, std::chrono::milliseconds timeout)
 {
 	args.size = sizeof(args);
+	if (device_) {
+		order_streams(current_stream(device_->on.stream.device()), device_->on.stream);
+		args.stream = device_->on.raw;
+	}
 	issue([&args](coll_comm_t comm,
 		      coll_request_t *request) { return coll_request_issue(comm, &args, request); },
 	      timeout);
+	if (device_)
+		finish_on_device();
+}
+
+// The results go to where the caller wants them on the stream, and so after the operation.
+inline void CollWork::finish_on_device()
+{
+	const c10::Stream &stream = device_->on.stream;
+	c10::StreamGuard current(stream);
+	Unseen unseen;
+
+	for (auto &function : epilogue_)
+		function();
+	epilogue_.clear();
+	device_->end.record(stream);
+	for (auto &tensor : kept_)
+		use_on(tensor, stream);
+	for (auto &tensor : result())
+		use_on(tensor, stream);
 }
 
 inline void CollWork::issue(const Call &call, std::chrono::milliseconds timeout)
@@ -270,7 +314,7 @@ inline coll_result_t CollWork::ask(int64_t limit, std::string *text)
 // The operation may be over already, but not settled: nobody has the work yet.
 inline void CollWork::follow(const c10::intrusive_ptr<c10d::Work> &before)
 {
-	if (before)
+	if (before && !device_) // a stream has them in order
 		epilogue_.insert(epilogue_.begin(), [before] { before->wait(); });
 }
 
@@ -302,7 +346,7 @@ inline void CollWork::settle(coll_result_t code, const std::string &text)
 	settled_ = true;
 	auto future = future_;
 	lock.unlock();
-	if (future)
+	if (future && !device_) // of a device it was complete at once
 		complete(*future);
 }
 
@@ -311,7 +355,7 @@ inline bool CollWork::isCompleted()
 	std::string text;
 	coll_result_t code = settled_ ? COLL_SUCCESS : ask(0, &text);
 
-	if (code == COLL_IN_PROGRESS)
+	if (code == COLL_IN_PROGRESS || (!code && device_ && !device_->end.query()))
 		return false;
 	settle(code, text);
 	return true;
@@ -322,17 +366,47 @@ inline bool CollWork::wait(std::chrono::milliseconds timeout)
 	std::string text;
 
 	if (!settled_) {
-		coll_result_t code = ask(timeout.count() > 0 ? timeout.count() : -1, &text);
+		const bool limited = timeout.count() > 0;
+		const auto end = std::chrono::steady_clock::now() + timeout;
+		coll_result_t code = ask(limited ? timeout.count() : device_ ? 0 : -1, &text);
 
-		if (code == COLL_IN_PROGRESS)
+		if (!code && device_ && limited)
+			code = await_device(end, &text);
+		if (code == COLL_IN_PROGRESS && limited)
 			throw_failure(std::string(title_) + ": Timed out waiting for " +
 				      std::to_string(timeout.count()) +
 				      " ms; the operation continues");
-		settle(code, text);
+		if (code != COLL_IN_PROGRESS && (code || !device_))
+			settle(code, text);
 	}
 	if (auto error = exception())
 		std::rethrow_exception(error);
+	synchronize();
 	return true;
+}
+
+// The thread waits for the results of an operation that is over for coll.h: with nccl it may still be the stream's work.
+inline coll_result_t CollWork::await_device(std::chrono::steady_clock::time_point end,
+					    std::string *text)
+{
+	coll_result_t code = COLL_SUCCESS;
+
+	while (!code && !device_->end.query()) {
+		if (std::chrono::steady_clock::now() >= end)
+			return COLL_IN_PROGRESS;
+		std::this_thread::sleep_for(std::chrono::microseconds(200));
+		coll_comm_get_async_error(comm_->handle, &code);
+	}
+	if (code)
+		*text = coll_get_last_error(comm_->handle);
+	return code;
+}
+
+// Later work of the current stream begins after the operation.
+inline void CollWork::synchronize()
+{
+	if (device_)
+		device_->end.block(current_stream(device_->on.stream.device()));
 }
 
 // Ends a receive to which no message has come; of a collective, all operations of the communicator.
@@ -370,12 +444,19 @@ inline c10::intrusive_ptr<c10::ivalue::Future> CollWork::getFuture()
 
 	if (future_)
 		return future_;
+	std::vector<c10::Device> devices;
+	if (device_)
+		devices.push_back(device_->on.stream.device());
 	future_ = c10::make_intrusive<c10::ivalue::Future>(
-		outputs_.size() > 1 ? c10::ListType::create(type) : type);
+		outputs_.size() > 1 ? c10::ListType::create(type) : type, devices);
 	auto future = future_;
 	bool settled = settled_;
 	lock.unlock();
-	if (settled)
+	if (device_) { // complete at once: what waits for it waits for the stream
+		c10::StreamGuard current(device_->on.stream);
+
+		complete(*future);
+	} else if (settled)
 		complete(*future);
 	else
 		comm_->complete_later(this);

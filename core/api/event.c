@@ -4,6 +4,7 @@
  * the time it calls.
  */
 #include "api/event.h"
+#include "api/host_memory.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "device/caller_stream.h"
@@ -213,6 +214,8 @@ static int event_poll(coll_event_t event, const char *what, int wait)
 {
 	struct event *e = event_pin(event, what);
 
+	if (e && e->context && !wait)
+		host_memory_help(e->context, NULL);
 	return e ? e->impl->poll(event, e, wait) : COLL_ERR_INVALID_ARGUMENT;
 }
 

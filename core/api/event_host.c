@@ -97,6 +97,8 @@ void event_host_record(struct event *e, struct comm *comm, coll_stream_t stream)
 		event_host_record_stream(e, stream);
 		return;
 	}
+	/* A call on host memory, of this communicator or another, may wait for it. */
+	native_want_marker(comm);
 	if (!comm->host_issued)
 		return;
 	context_enter(host_comm->context);

@@ -68,9 +68,6 @@ static int event_stream_record(struct event *e, struct comm *comm, coll_stream_t
 	if (!code) {
 		e->on_stream = 1;
 		event_note(e, stream ? NULL : comm);
-		/* A call on host memory, of this communicator or another, may wait for it. */
-		if (!stream && comm->host_comm)
-			native_want_marker(comm);
 		event_host_record(e, comm, stream);
 	}
 	pthread_mutex_unlock(&e->lock);

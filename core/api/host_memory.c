@@ -199,6 +199,22 @@ int host_memory_wait(struct comm *comm, uint64_t number)
 	return code;
 }
 
+void host_memory_help(struct context *context, struct comm *comm)
+{
+	struct context *host = context->host_context;
+
+	if (!host)
+		return;
+	context_enter(host);
+	if (host->busy && comm && comm->pair)
+		pair_drive(comm);
+	else if (host->busy)
+		context_progress(host);
+	context_leave(host);
+	if (comm)
+		pair_check(comm);
+}
+
 void host_memory_progress(struct comm *comm)
 {
 	struct context *host = comm->host_comm ? comm->host_comm->context : NULL;

@@ -55,6 +55,11 @@ int event_host_gate(struct comm *comm, void **gate);
 struct comm *host_memory_switch(struct comm *comm);
 /* Waits for operation `number` of host_comm; 0: for all of them.  comm is entered, and is not while the function waits. */
 int host_memory_wait(struct comm *comm, uint64_t number);
+/*
+ * A program that only asks, again and again, is the one that moves calls on host memory, for which a late rank may wait.
+ * Moves those under way of all communicators of a native context.  comm: it is entered; NULL: no communicator is.
+ */
+void host_memory_help(struct context *context, struct comm *comm);
 /* Moves host_comm; comm is entered, and learns of its failure. */
 void host_memory_progress(struct comm *comm);
 /* The newest operation of both.  It is that of a call by host_memory_issue if comm has not been left since. */

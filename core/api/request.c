@@ -291,8 +291,10 @@ coll_result_t coll_test(coll_request_t request, int32_t *done)
 	if (!r)
 		return COLL_ERR_INVALID_ARGUMENT;
 	context_progress(comm->context);
-	if (comm->finished < r->number)
+	if (comm->finished < r->number) {
+		host_memory_help(comm->context, comm);
 		stall_poll(comm);
+	}
 	over = request_is_over(r, comm);
 	if (over)
 		code = request_result(r);

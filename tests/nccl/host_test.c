@@ -284,11 +284,30 @@ static void captured(struct rank *r)
 
 /* ---------------------------------------------------------------- a rank that comes later -- */
 
+/* Asks again and again, an event (1) or a request (2), until the last call on devices is complete. */
+static void ask(struct rank *r, coll_event_t event, int how)
+{
+	const double deadline = ranks_now() + 20;
+	coll_request_t request = NULL;
+	int32_t done = 0;
+	int code = 0;
+
+	rank_did(r, coll_event_record(event, r->comm), "record");
+	rank_did(r, coll_get_request(r->comm, &request), "get_request");
+	while (!done && (!code || code == COLL_IN_PROGRESS) && ranks_now() < deadline) {
+		code = how == 2 ? coll_test(request, &done) : coll_event_query(event);
+		done |= how == 1 && !code;
+	}
+	if (!done)
+		rank_fail(r, "still under way: %d", code);
+	rank_did(r, coll_request_free(request), "free");
+}
+
 /*
  * Rank 0 waits for a call on the host before it makes its next calls on devices.  The others wait in these meanwhile, and
  * have a part in the call on the host.
  */
-static void late_rank(struct rank *r, int after_device)
+static void late_rank(struct rank *r, int after_device, int asks)
 {
 	enum { BIG = 1 << 20 };
 	int64_t *x = calloc(BIG, sizeof(*x)), y[8] = {1}, *there = nccl_new(r->rank, y, 8);
@@ -316,6 +335,8 @@ static void late_rank(struct rank *r, int after_device)
 		rank_did(r, coll_alltoall(there, there, 2, COLL_INT64, r->comm, NULL), "device");
 		rank_did(r, coll_allreduce(there, there, 8, COLL_INT64, COLL_MAX, r->comm, NULL),
 			 "device");
+		if (asks)
+			ask(r, event, asks);
 	}
 	rank_did(r, coll_sync(r->comm), "sync");
 	if (x[BIG - 1] != r->nranks)
@@ -329,14 +350,24 @@ static void late_rank(struct rank *r, int after_device)
 /* The others wait inside the backend, for a connection with rank 0. */
 static void new_connection(struct rank *r)
 {
-	late_rank(r, 0);
+	late_rank(r, 0, 0);
 }
 
 /* The call on the host waits for one on devices, and the others wait for a device that has more to do. */
 static void after_device(struct rank *r)
 {
-	late_rank(r, 1);
-	late_rank(r, 1); /* all connections are there */
+	late_rank(r, 1, 0);
+	late_rank(r, 1, 0); /* all connections are there */
+}
+
+/* The others ask for their call on devices, which waits for rank 0. */
+static void asked(struct rank *r)
+{
+	late_rank(r, 1, 0); /* makes the connections */
+	late_rank(r, 0, 1);
+	late_rank(r, 0, 2);
+	late_rank(r, 1, 1);
+	late_rank(r, 1, 2);
 }
 
 /* --------------------------------------------------------------------------------- main -- */
@@ -355,6 +386,7 @@ int main(int argc, char **argv)
 		{captured, "a captured stream", 1},
 		{new_connection, "a rank that connects after a call on the host", 1},
 		{after_device, "a rank that waits for both before its next calls", 1},
+		{asked, "a rank that waits for a call on the host while the others only ask", 1},
 		{NULL, NULL, 0}};
 
 	(void)argc;

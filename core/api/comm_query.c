@@ -74,9 +74,11 @@ static void destroy_warn_untaken(const struct comm *comm)
 		 untaken.text);
 }
 
-/* What the other ranks have said until now: of failures, and of their last calls when they left. */
+/* Takes what the other ranks have said until now: of failures, and of their last calls when they left. */
 static void destroy_look(struct comm *comm)
 {
+	if (!comm->compare)
+		return;
 	context_progress(comm->context);
 	companion_poll(comm->context);
 	comm_check(comm);
@@ -90,17 +92,16 @@ static void destroy_look(struct comm *comm)
 /*
  * Waits for the operations, then tells the other ranks that this rank leaves: from then on its silence is
  * no failure.  After a failure a message before tells of that failure, for ranks that do not know it.  Returns
- * COLL_ERR_MISMATCH if only now it is known that the calls of this rank differ from those of another.
+ * COLL_ERR_MISMATCH if the calls of this rank differ from those of another, as functions of the backend's own cannot
+ * tell, and no call has told the program.
  */
-static int destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadline)
+static int destroy_finish(struct comm *comm, int told, int64_t timeout_us, int64_t deadline)
 {
 	struct context *context = comm->context;
 	struct destroy_goal goal = {comm, comm->issued, deadline};
 	struct rank_name name;
-	int failed;
 
 	pair_check(comm); /* the other one may have failed, and told the others */
-	failed = comm->error;
 	context_wait(context, destroy_idle, &goal, timeout_us);
 	if (!destroy_is_idle(comm, goal.number)) {
 		log_warn("%s destroys a communicator whose operations are not complete after %.3g "
@@ -121,7 +122,7 @@ static int destroy_finish(struct comm *comm, int64_t timeout_us, int64_t deadlin
 	context_wait(context, destroy_told, &goal, timeout_us);
 	destroy_warn_untaken(comm);
 	destroy_look(comm);
-	if (failed || comm->error != COLL_ERR_MISMATCH)
+	if (comm->error != COLL_ERR_MISMATCH || !comm->compare || told)
 		return COLL_SUCCESS;
 	log_warn("%s", comm->error_text);
 	return comm_error(comm);
@@ -135,16 +136,27 @@ static void destroy_leave(struct comm *comm)
 	context_leave(comm->context);
 }
 
-static int destroy_host_comm(struct comm *host_comm, int64_t timeout_us, int64_t deadline)
+static void destroy_host_comm(struct comm *host_comm, int64_t timeout_us, int64_t deadline)
 {
-	int code;
+	if (!host_comm)
+		return;
+	context_enter(host_comm->context);
+	destroy_finish(host_comm, 1, timeout_us, deadline);
+	destroy_leave(host_comm);
+}
+
+/* Does the program know of the communicator's failure? */
+static int destroy_is_told(const struct comm *comm)
+{
+	const struct comm *host_comm = comm->host_comm;
+	int told = comm->error_is_told;
 
 	if (!host_comm)
-		return COLL_SUCCESS;
+		return told;
 	context_enter(host_comm->context);
-	code = destroy_finish(host_comm, timeout_us, deadline);
-	destroy_leave(host_comm);
-	return code;
+	told |= host_comm->error_is_told;
+	context_leave(host_comm->context);
+	return told;
 }
 
 coll_result_t coll_comm_destroy(coll_comm_t handle)
@@ -160,9 +172,9 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	timeout_us = config_int(context->config, "destroy_timeout");
 	deadline = clock_now_us() + timeout_us;
 	host_comm = comm->host_comm;
-	error_note(&first, destroy_finish(comm, timeout_us, deadline));
+	error_note(&first, destroy_finish(comm, destroy_is_told(comm), timeout_us, deadline));
 	destroy_leave(comm);
-	error_note(&first, destroy_host_comm(host_comm, timeout_us, deadline));
+	destroy_host_comm(host_comm, timeout_us, deadline);
 	if (handle_retire(handle))
 		return error_set(COLL_ERR_INVALID_ARGUMENT,
 				 "coll_comm_destroy: another thread is destroying it already");
@@ -257,6 +269,7 @@ coll_result_t coll_comm_get_async_error(coll_comm_t handle, coll_result_t *error
 	host_memory_progress(comm);
 	if (error)
 		*error = comm->error;
+	comm->error_is_told |= error && comm->error;
 	comm_leave(comm);
 	return error ? COLL_SUCCESS
 		     : error_set(COLL_ERR_INVALID_ARGUMENT,

@@ -200,6 +200,22 @@ static void event_stream_poll_comm(struct event_stream_query *q, uint64_t number
 	comm_leave(comm);
 }
 
+/*
+ * The stream has not come to the event, and the communicator has no operation: it waits for one on host memory, say a call
+ * that stages device memory, or for a stream of the program.
+ */
+static int event_stream_is_held(struct event_stream_query *q)
+{
+	struct context *context = q->comm->context;
+	int held;
+
+	context_enter(context);
+	context_progress(context);
+	held = !event_stream_complete(q) && !native_busy(q->comm) && !q->comm->error;
+	context_leave(context);
+	return held;
+}
+
 /* An event of a stream of the program, or of a communicator that has ended. */
 static void event_stream_poll_stream(struct event_stream_query *q, const struct outcome *outcome,
 				     uint64_t number, int wait)
@@ -232,11 +248,17 @@ static int event_stream_poll(coll_event_t handle, struct event *e, int wait)
 {
 	struct event_stream_query q = {.event = e, .err = error_blank()};
 	int64_t timeout_us = e->context->timeout_us;
+	int host_code = COLL_SUCCESS;
 	uint64_t number;
 	struct outcome *outcome = event_outcome_of(e, &number);
 
 	q.comm = outcome ? handle_pin(HANDLE_COMM, outcome->comm) : NULL;
-	if (q.comm) {
+	if (q.comm && event_stream_is_held(&q))
+		host_code = event_host_poll(e, wait);
+	if (q.comm && host_code) {
+		q.code = host_code;
+		handle_unpin(q.comm->handle);
+	} else if (q.comm) {
 		timeout_us = q.comm->timeout_us;
 		event_stream_poll_comm(&q, number, wait);
 	} else {

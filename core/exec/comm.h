@@ -124,6 +124,7 @@ struct comm {
 	int error;
 	char error_text[768];
 	int error_is_remote; /* the others know of the failure */
+	int error_is_told;   /* a call of the program has returned the failure */
 	int pending_code; /* a failure seen where the transport may not be called; see comm_check */
 	char pending_text[768];
 	_Atomic int aborted;
@@ -382,8 +383,9 @@ static inline uint64_t group_current(void)
 void group_set_current(uint64_t number);
 
 /* Makes the communicator's error this thread's error; 0: the communicator has not failed. */
-static inline int comm_error(const struct comm *comm)
+static inline int comm_error(struct comm *comm)
 {
+	comm->error_is_told |= comm->error != 0;
 	return comm->error ? error_set(comm->error, "%s", comm->error_text) : COLL_SUCCESS;
 }
 

@@ -12,12 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
 	WATCHER_SLEEP_MS = 1000, /* bounds the cost of a missed wake-up */
 	WATCHER_BLIND_MS = 10,   /* a transport without a descriptor is polled so often */
-	WATCHER_RETRY_MS = 2     /* letters that no call takes are tried again so soon */
+	WATCHER_RETRY_MS = 2,    /* letters that no call takes are tried again so soon */
+	WATCHER_POLL_MS =
+		200 /* another thread that drives companions waits so long for the watcher */
 };
 
 /* The thread of the process, while it has companions. */
@@ -187,7 +190,14 @@ static int companion_drive(struct companion *c)
 
 void companion_poll(const struct context *context)
 {
-	if (!context->companion || pthread_mutex_trylock(&watch_lock))
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += WATCHER_POLL_MS * 1000000L;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	/* The watcher has the lock while it aborts a backend. */
+	if (!context->companion || pthread_mutex_timedlock(&watch_lock, &until))
 		return;
 	(void)companion_drive(context->companion);
 	pthread_mutex_unlock(&watch_lock);

@@ -625,8 +625,8 @@ COLL_API coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks,
  * Blocks    At most `destroy_timeout`; then the library drops the unfinished operations and logs a
  *           warning.  It drops messages that have come and that no call has received, and logs a warning
  *           with their number and the first one's sender.
- * Errors    COLL_ERR_MISMATCH: only now the library knows that this rank has made other collectives than a
- *           rank that has left before (see Order); a line of the log says so too.
+ * Errors    COLL_ERR_MISMATCH: this rank has made other collectives than another rank (see Order), and no
+ *           call has returned that before; a line of the log says so too.
  */
 COLL_API coll_result_t coll_comm_destroy(coll_comm_t comm);
 

@@ -47,6 +47,8 @@ static void waits(struct rank *r, int odd_calls, coll_result_t want, const char 
 		if (odd_calls)
 			rank_did(r, sum(r, there, 3), "another count");
 		wait_until(&s->done, r->nranks - 1);
+		if (odd_calls)
+			nccl_fails(r, coll_sync(r->comm), want, words[0], "sync");
 	} else {
 		rank_did(r, sum(r, there, 4), "sum");
 		rank_did(r, coll_event_record(event, r->comm), "record");
@@ -141,6 +143,32 @@ static void held(struct rank *r)
 	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
 }
 
+/* The stream waits for a call that is staged through host memory, for which rank 1 is away. */
+static void held_by_staged(struct rank *r)
+{
+	struct scene *s = r->user;
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	coll_event_t event;
+
+	rank_did(r, call_on(r, 0), "warm up");
+	rank_did(r, call_on(r, 1), "warm up on the host");
+	rank_did(r, coll_comm_set_timeout(r->comm, TIMEOUT_MS), "set_timeout");
+	meet(&s->ready, r->nranks);
+	if (r->rank == 0) {
+		rank_did(r, coll_event_create(r->comm, &event), "event_create");
+		rank_did(r, coll_allreduce(there, there, 1, COLL_INT64, COLL_BXOR, r->comm, NULL),
+			 "bxor");
+		rank_did(r, coll_event_record(event, r->comm), "record");
+		nccl_fails(r, wait_for(r, event), COLL_ERR_TIMEOUT, "not heard from: rank 1",
+			   "the event");
+		rank_did(r, coll_event_destroy(event), "event_destroy");
+		atomic_store(&s->done, 1);
+	}
+	wait_until(&s->done, 1);
+	destroy(r);
+	device_free(r->rank, there);
+}
+
 /* ------------------------------------------------------------------------------- callbacks */
 
 static void count_end(void *user, coll_result_t result)
@@ -203,6 +231,14 @@ int main(int argc, char **argv)
 	setenv("COLL_INIT_TIMEOUT", "60s", 1);
 	nccl_ok(&(struct nccl_job){1, 1, INIT_EXCHANGE, held, NULL},
 		"a wait for an event behind a stream of the program");
+	setenv("COLL_ENABLE_GPU_FALLBACK", "1", 1);
+	for (int queries = 0; queries < 2; queries++) {
+		*s = (struct scene){.queries = queries};
+		nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, held_by_staged, s},
+			"%s behind a call that is staged: a rank is away",
+			queries ? "queries of an event" : "a wait for an event");
+	}
+	unsetenv("COLL_ENABLE_GPU_FALLBACK");
 	for (int nranks = 1; nranks <= 3; nranks++)
 		nccl_ok(&(struct nccl_job){nranks, 1, INIT_EXCHANGE, callback, NULL},
 			"coll_comm_get_async_error moves calls on the host behind the device");

@@ -5,6 +5,7 @@
 #include "exec/message.h"
 #include "exec/native.h"
 #include "exec/queue.h"
+#include "exec/stall.h"
 
 static void client_check(struct context *context)
 {
@@ -76,6 +77,15 @@ static int client_busy(const struct context *context)
 	return context->comms && native_busy(context->comms);
 }
 
+static int client_watch(struct context *context)
+{
+	int busy = 0;
+
+	for (struct comm *c = context->comms; c; c = c->next)
+		busy |= stall_ask_outside(c);
+	return busy;
+}
+
 static int client_ends(int kind)
 {
 	return kind == CONTROL_FAIL || kind == CONTROL_UNMADE;
@@ -95,5 +105,6 @@ const struct context_client comm_context_client = {
 	.awaits = client_awaits,
 	.due = client_due,
 	.busy = client_busy,
+	.watch = client_watch,
 	.ends = client_ends,
 };

@@ -38,6 +38,13 @@ struct stall {
 	int64_t polled_us; /* for calls that poll: the last look, by clock_tick_us */
 };
 
+/* A program that makes no calls, and may wait outside the library: see stall_outside.c. */
+struct outside {
+	uint64_t place; /* counts what the rank had called and finished */
+	int64_t since_us,
+		next_us; /* so since then, 0: not seen yet; the next question after so long */
+};
+
 /* Open messages outside the order of the operations, the oldest first. */
 struct message_list {
 	struct message *first, *last;
@@ -137,8 +144,9 @@ struct comm {
 	struct standing *standings; /* per rank: the last one heard of; NULL: none */
 	int stalled; /* threads and streams that wait, for which the others were asked, and that have not moved since */
 	struct stall polled; /* of waits by coll_test and coll_event_query */
-	uint64_t steps;      /* steps ever completed: grows while operations move */
-	uint64_t *shrink;    /* per rank: the hash it has sent to this rank; 0: none */
+	struct outside outside;
+	uint64_t steps;   /* steps ever completed: grows while operations move */
+	uint64_t *shrink; /* per rank: the hash it has sent to this rank; 0: none */
 	struct {
 		/* Hashes of lists of excluded ranks: of this rank's question, of the answer; 0: none. */
 		uint64_t awaited, hash;

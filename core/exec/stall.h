@@ -63,6 +63,12 @@ void stall_poll(struct comm *comm);
 /* The same for an operation for which a stream of the program waits. */
 void stall_watch(struct comm *comm);
 
+/*
+ * For a program that makes no calls: asks the others if the backend's operations are not known to be complete, since the
+ * program may wait for a stream of its own.  1: they are not (stall_outside.c).
+ */
+int stall_ask_outside(struct comm *comm);
+
 /* CONTROL_WHERE and CONTROL_HERE: compares the peer's position with this rank's calls. */
 void stall_take_standing(struct comm *comm, int peer, const struct standing *standing, int asks);
 /* Where this rank is. */

@@ -31,9 +31,11 @@ struct companion {
 	struct context *context; /* of its own */
 	struct context *watched; /* the native contexts: a list by next_watched */
 	int wake_fd;             /* of the watcher */
-	int has_left;            /* this rank has told the others that it leaves */
-	uint8_t *left;           /* per rank: it has left */
-	_Atomic uint8_t *lost;   /* per rank: the connection has ended before it left */
+	int outside;             /* a program may wait outside the library, as of outside_us */
+	int64_t outside_us;
+	int has_left;          /* this rank has told the others that it leaves */
+	uint8_t *left;         /* per rank: it has left */
+	_Atomic uint8_t *lost; /* per rank: the connection has ended before it left */
 	/* Letters for a communicator that this rank has not made yet, or has freed; the oldest first. */
 	struct unexpected *early;
 	int nearly;

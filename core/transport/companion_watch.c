@@ -19,6 +19,8 @@ enum {
 	WATCHER_SLEEP_MS = 1000, /* bounds the cost of a missed wake-up */
 	WATCHER_BLIND_MS = 10,   /* a transport without a descriptor is polled so often */
 	WATCHER_RETRY_MS = 2,    /* letters that no call takes are tried again so soon */
+	WATCHER_OUTSIDE_MS =
+		250, /* programs that may wait outside the library are looked at so often */
 	WATCHER_POLL_MS =
 		200 /* another thread that drives companions waits so long for the watcher */
 };
@@ -171,6 +173,25 @@ static int companion_check_all(struct companion *c)
 	return left;
 }
 
+/* Has the others asked for programs that make no calls; 1: there may be some.  Never waits for the lock of a context. */
+static int companion_watch_all(struct companion *c)
+{
+	const int64_t now = clock_now_us();
+
+	if (now - c->outside_us < (int64_t)WATCHER_OUTSIDE_MS * 1000)
+		return c->outside;
+	c->outside_us = now;
+	c->outside = 0;
+	for (struct context *w = c->watched; w; w = w->next_watched) {
+		if (atomic_load(&w->alarm.ended) || !lock_try(&w->lock))
+			continue;
+		w->now_is_recent = 0;
+		c->outside |= w->client->watch && w->client->watch(w);
+		lock_release(&w->lock);
+	}
+	return c->outside;
+}
+
 /* 1: the endpoint has more work. */
 static int companion_drive(struct companion *c)
 {
@@ -246,6 +267,8 @@ static int watcher_round(struct watcher *w, nfds_t *n)
 			longest = 0;
 		if (companion_check_all(c) && longest > WATCHER_RETRY_MS)
 			longest = WATCHER_RETRY_MS;
+		if (companion_watch_all(c) && longest > WATCHER_OUTSIDE_MS)
+			longest = WATCHER_OUTSIDE_MS;
 		if (!c->context->ep || !t->wait_fd || *n == w->capacity) {
 			longest = longest < WATCHER_BLIND_MS ? longest : WATCHER_BLIND_MS;
 			continue;

@@ -59,6 +59,11 @@ struct context_client {
 	int64_t (*due)(const struct context *context);
 	/* Does a backend without a transport have operations in flight? */
 	int (*busy)(const struct context *context);
+	/*
+	 * Called some times a second by the companion's thread, for a program that may wait outside the library.  1: it
+	 * may.  NULL: the context has no companion.
+	 */
+	int (*watch)(struct context *context);
 	/* Does a control message of this kind end the communicator?  Any thread may ask, without the lock. */
 	int (*ends)(int kind);
 };

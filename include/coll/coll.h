@@ -125,6 +125,10 @@
  *                failures and aborts, compare hashes of their collectives, and ask each other where
  *                they are when a wait stalls; a thread of the library answers for a program that is
  *                outside of it.  A rank that is inside a call of the backend does not answer.
+ *                A program may wait outside the library, for a stream of its own.  After `stall_after` that
+ *                thread asks the others for it too: operations that can never meet, and those that wait
+ *                for a rank which has left, are aborted, and the next call returns why.  A silent rank
+ *                does not end such a wait, since nobody knows whether the program waits or computes.
  *                Messages between two ranks are not compared.  With `companion = none` the peers of
  *                a death or an abort see a timeout whose text names no rank, and calls that differ
  *                hang or give wrong data, as the engine has it.

@@ -81,18 +81,45 @@ static int sum_on_device(struct rank *r)
 	return call_on(r, 0);
 }
 
-/* The program waits for its stream, and no thread of it is in a call. */
-static int sum_on_stream(struct rank *r)
+/* The program waits for its stream after a call on it, and no thread of it is in a call. */
+static int waits_outside(struct rank *r, void *stream, int code)
 {
-	void *stream = nccl_stream(r->rank);
-	int64_t x = 1;
-	int code = coll_allreduce(&x, &x, 1, COLL_INT64, COLL_SUM, r->comm, stream);
-
 	nccl_stream_do(r->rank, stream, cuStreamSynchronize);
 	if (!code)
 		code = coll_sync(r->comm);
 	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
 	return code;
+}
+
+static int sum_on_stream(struct rank *r)
+{
+	void *stream = nccl_stream(r->rank);
+	int64_t x = 1;
+
+	return waits_outside(r, stream,
+			     coll_allreduce(&x, &x, 1, COLL_INT64, COLL_SUM, r->comm, stream));
+}
+
+static int broadcast_on_stream(struct rank *r, int root)
+{
+	const int64_t x = 1;
+	int64_t *there = nccl_new(r->rank, &x, 1);
+	void *stream = nccl_stream(r->rank);
+	const int code = waits_outside(
+		r, stream, coll_broadcast(there, there, 1, COLL_INT64, root, r->comm, stream));
+
+	device_free(r->rank, there);
+	return code;
+}
+
+static int from_zero_on_stream(struct rank *r)
+{
+	return broadcast_on_stream(r, 0);
+}
+
+static int from_one_on_stream(struct rank *r)
+{
+	return broadcast_on_stream(r, 1);
 }
 
 static int barrier(struct rank *r)
@@ -167,6 +194,10 @@ static const struct crossing {
 	{sum_on_device, sum_on_host, "one call on two memories", {device_sum, host_sum}},
 	{sum_on_host, sum_on_device, "one call on two memories", {device_sum, host_sum}},
 	{sum_on_stream, sum_on_device, "a stream and a call", {device_sum, host_sum}},
+	{from_zero_on_stream,
+	 from_one_on_stream,
+	 "programs that wait for streams",
+	 {"broadcast of 1 int64 with root 0", "broadcast of 1 int64 with root 1"}},
 	{barrier,
 	 sum_on_host,
 	 "a barrier and a call on the host",
@@ -232,6 +263,31 @@ static void times_out(struct rank *r)
 	if (request)
 		rank_did(r, coll_request_free(request), "free");
 	end(r);
+}
+
+/* Rank 1 leaves, and the programs of the others wait for their streams. */
+static void leaves(struct rank *r)
+{
+	const double start = ranks_now();
+
+	begin(r);
+	if (r->rank != 1) {
+		nccl_fails(r, from_one_on_stream(r), COLL_ERR_PEER_LOST,
+			   "rank 1 destroyed its communicator", "a call on a stream");
+		if (ranks_now() - start > SOON)
+			rank_fail(r, "the call took %.1f s", ranks_now() - start);
+	}
+}
+
+static void test_left(void)
+{
+	struct scene *s = ranks_memory(sizeof(*s));
+
+	for (int nranks = 2; nranks <= 4; nranks++) {
+		*s = (struct scene){0};
+		nccl_ok(&(struct nccl_job){nranks, 1, INIT_EXCHANGE, leaves, s},
+			"a rank leaves that programs wait for outside the library");
+	}
 }
 
 static void test_crossings(void)
@@ -374,6 +430,7 @@ int main(int argc, char **argv)
 	setenv("COLL_STALL_AFTER", "200ms", 1);
 	test_answers();
 	test_crossings();
+	test_left();
 	test_splits();
 	setenv("COLL_STALL_AFTER", "10ms", 1);
 	for (int nranks = 2; nranks <= 4; nranks++)

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stall_outside.c - a program that waits outside the library, for a stream of its own, behind operations of a backend
+ * without a transport.  No thread of it is in a call, so the companion's thread asks the other ranks for it, and their
+ * answers end operations that can never meet.  Such a program may as well compute: it has no timeout, and no
+ * warning tells of it.
+ */
+#include "exec/native.h"
+#include "exec/stall.h"
+#include "base/clock.h"
+
+/* The thread may have slept for so long when the program made its last call. */
+enum { OUTSIDE_SLEPT_US = 1000000 };
+
+/* Does a thread of the program wait or poll in the library, and ask for itself? */
+static int outside_is_inside(const struct comm *comm)
+{
+	return comm->stalled || comm->waited || comm->polled.asked_us;
+}
+
+int stall_ask_outside(struct comm *comm)
+{
+	struct outside *outside = &comm->outside;
+	const uint64_t place = comm->issued + comm->finished;
+	const int64_t now = clock_now_us(), first = comm->context->stall_us;
+	const int64_t slept = first / 2 < OUTSIDE_SLEPT_US ? first / 2 : OUTSIDE_SLEPT_US;
+
+	if (!first || comm->error || comm->leaving || comm->deferred || !native_busy(comm))
+		return 0;
+	if (!outside->since_us || outside->place != place || outside_is_inside(comm)) {
+		*outside = (struct outside){place, now, first - slept};
+		return 1;
+	}
+	if (comm->nleft)
+		stall_check_left_native(comm);
+	if (comm->error || now - outside->since_us < outside->next_us)
+		return 1;
+	outside->next_us *= 2;
+	stall_ask(comm);
+	return 1;
+}

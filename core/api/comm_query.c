@@ -266,6 +266,7 @@ coll_result_t coll_comm_get_async_error(coll_comm_t handle, coll_result_t *error
 		return COLL_ERR_INVALID_ARGUMENT;
 	context_progress(comm->context);
 	queue_check_engine(comm);
+	(void)stall_ask_outside(comm);
 	host_memory_progress(comm);
 	if (error)
 		*error = comm->error;

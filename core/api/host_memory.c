@@ -9,6 +9,7 @@
 #include "device/device.h"
 #include "exec/native.h"
 #include "exec/pair.h"
+#include "exec/stall.h"
 
 #include <stdlib.h>
 
@@ -223,6 +224,7 @@ void host_memory_progress(struct comm *comm)
 		return;
 	context_enter(host);
 	pair_drive(comm);
+	(void)stall_ask_outside(comm->host_comm);
 	context_leave(host);
 	pair_check(comm);
 }

@@ -64,8 +64,8 @@ void stall_poll(struct comm *comm);
 void stall_watch(struct comm *comm);
 
 /*
- * For a program that makes no calls: asks the others if the backend's operations are not known to be complete, since the
- * program may wait for a stream of its own.  1: they are not (stall_outside.c).
+ * For a program that is in no wait: asks the others now and then if operations are not known to be complete, since the
+ * program may wait for them elsewhere.  1: they are not (stall_outside.c).
  */
 int stall_ask_outside(struct comm *comm);
 

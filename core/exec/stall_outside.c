@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stall_outside.c - a program that waits outside the library, for a stream of its own, behind operations of a backend
- * without a transport.  No thread of it is in a call, so the companion's thread asks the other ranks for it, and their
- * answers end operations that can never meet.  Such a program may as well compute: it has no timeout, and no
- * warning tells of it.
+ * stall_outside.c - a program that waits outside the library: for a stream of its own, behind operations of a backend
+ * without a transport, or for a callback while it polls coll_comm_get_async_error.  No wait of it asks the other ranks
+ * where they are, so the companion's thread asks, or the poll; the answers end operations that can never meet.  Such a
+ * program may as well compute: it has no timeout, and no warning tells of it.
  */
 #include "exec/native.h"
 #include "exec/stall.h"
@@ -18,20 +18,25 @@ static int outside_is_inside(const struct comm *comm)
 	return comm->stalled || comm->waited || comm->polled.asked_us;
 }
 
+static int outside_is_busy(const struct comm *comm)
+{
+	return native_busy(comm) || (!comm->native && comm->head);
+}
+
 int stall_ask_outside(struct comm *comm)
 {
 	struct outside *outside = &comm->outside;
-	const uint64_t place = comm->issued + comm->finished;
+	const uint64_t place = comm->issued + comm->finished + comm->steps;
 	const int64_t now = clock_now_us(), first = comm->context->stall_us;
 	const int64_t slept = first / 2 < OUTSIDE_SLEPT_US ? first / 2 : OUTSIDE_SLEPT_US;
 
-	if (!first || comm->error || comm->leaving || comm->deferred || !native_busy(comm))
+	if (!first || comm->error || comm->leaving || comm->deferred || !outside_is_busy(comm))
 		return 0;
 	if (!outside->since_us || outside->place != place || outside_is_inside(comm)) {
 		*outside = (struct outside){place, now, first - slept};
 		return 1;
 	}
-	if (comm->nleft)
+	if (comm->nleft && comm->native)
 		stall_check_left_native(comm);
 	if (comm->error || now - outside->since_us < outside->next_us)
 		return 1;

@@ -650,7 +650,7 @@ COLL_API coll_result_t coll_comm_abort(coll_comm_t comm);
 /*
  * Tells whether a communicator has failed.  Makes progress.  The call does not count as waiting: a
  * program that polls with it alone never meets `timeout` and gets no warning about a stall.
- * coll_test applies both.
+ * coll_test applies both.  After `stall_after` the ranks compare their calls all the same.
  *
  * error     Becomes the asynchronous error of the communicator: COLL_SUCCESS if it has none, else
  *           the code of its first failure.

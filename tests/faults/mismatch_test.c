@@ -273,6 +273,23 @@ static void poll_other_roots(struct rank *r)
 	coll_request_free(request);
 }
 
+/* As both_roots; the program waits in no call. */
+static void poll_for_error(struct rank *r)
+{
+	const double deadline = ranks_now() + 20;
+	int32_t x = r->rank, y;
+	coll_result_t error = COLL_SUCCESS;
+	coll_result_t code = coll_reduce(&x, &y, 1, COLL_INT32, COLL_SUM, r->rank, r->comm, NULL);
+
+	while (!code && !error && ranks_now() < deadline) {
+		code = coll_comm_get_async_error(r->comm, &error);
+		ranks_sleep(0.001);
+	}
+	if (!error)
+		rank_fail(r, "there is no error");
+	note_sync(r, code);
+}
+
 /* Nobody else calls: the time limit holds for rank 0, which only polls. */
 static void poll_alone(struct rank *r)
 {
@@ -326,6 +343,10 @@ static void test_waits(void)
 	run_long(3, poll_other_roots, &outcome);
 	expect(&outcome, 3, COLL_ERR_MISMATCH, COLL_SUCCESS, "broadcast of 1 int32 with root 0",
 	       "broadcast of 1 int32 with root 1", "different roots, and ranks that poll");
+	run_long(2, poll_for_error, &outcome);
+	expect(&outcome, 2, COLL_ERR_MISMATCH, COLL_ERR_MISMATCH,
+	       "reduce of 1 int32 (sum) with root 0", "reduce of 1 int32 (sum) with root 1",
+	       "each believes that it is the root, and asks for errors alone");
 	run(2, poll_alone, &outcome);
 	expect(&outcome, 2, COLL_ERR_TIMEOUT, COLL_SUCCESS, "timed out: nothing has moved",
 	       "not heard from: rank 1", "a rank that polls alone");

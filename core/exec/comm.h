@@ -40,9 +40,9 @@ struct stall {
 
 /* A program that makes no calls, and may wait outside the library: see stall_outside.c. */
 struct outside {
-	uint64_t place; /* counts what the rank had called and finished */
-	int64_t since_us,
-		next_us; /* so since then, 0: not seen yet; the next question after so long */
+	uint64_t place;   /* stall_place, as it was seen last */
+	int64_t since_us; /* the rank has been there since then; 0: not seen yet */
+	int64_t next_us;  /* the next question comes after so long */
 };
 
 /* Open messages outside the order of the operations, the oldest first. */

@@ -136,7 +136,7 @@ static void stall_send(struct comm *comm, int rank, int kind, const struct stand
 /* A rank that has answered since this rank has come to where it is lives, even if it is too busy for one more answer. */
 static void stall_forget_answers(struct comm *comm)
 {
-	const uint64_t place = comm->issued + comm->finished + comm->steps;
+	const uint64_t place = stall_place(comm);
 
 	for (int r = 0; r < comm->nranks; r++)
 		comm->answered[r] = comm->answered[r] && place == comm->asked_place

@@ -37,6 +37,11 @@ struct standing {
 	uint32_t reserved;
 };
 
+/* Changes when this rank calls something, or when an operation of it moves or ends. */
+static inline uint64_t stall_place(const struct comm *comm)
+{
+	return comm->issued + comm->finished + comm->steps;
+}
 /* A wait begins: the rest is set when it has lasted for a slice. */
 static inline void stall_begin(struct stall *stall)
 {

@@ -26,7 +26,7 @@ static int outside_is_busy(const struct comm *comm)
 int stall_ask_outside(struct comm *comm)
 {
 	struct outside *outside = &comm->outside;
-	const uint64_t place = comm->issued + comm->finished + comm->steps;
+	const uint64_t place = stall_place(comm);
 	const int64_t now = clock_now_us(), first = comm->context->stall_us;
 	const int64_t slept = first / 2 < OUTSIDE_SLEPT_US ? first / 2 : OUTSIDE_SLEPT_US;
 

@@ -44,7 +44,10 @@ void companion_forget(struct context *context);
  */
 void companion_leave(struct context *context, int64_t timeout_ms);
 
-/* Takes what has come for the companion, unless the watcher is busy for long.  The lock of the context is held. */
+/*
+ * The calling thread takes the messages that have come for the companion, unless the watcher holds them locked for long.
+ * The lock of the context is held.
+ */
 void companion_poll(const struct context *context);
 
 /* The communicator has failed for another reason: the watcher aborts the backend, and a call of it learns of it. */

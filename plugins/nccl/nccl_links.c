@@ -42,26 +42,16 @@ static size_t nccl_part(const coll_args_t *a, const size_t *counts, uint32_t r)
 	return counts ? counts[r] : a->count;
 }
 
-/* All ranks send to the root. */
-static void nccl_want_gather(struct nccl *n, const coll_args_t *a)
+/* The root has a part of each rank: `links` are the root's, `others` those of the rest; `counts` is the root's array. */
+static void nccl_want_rooted(struct nccl *n, const coll_args_t *a, const size_t *counts,
+			     unsigned links, unsigned others)
 {
 	const uint32_t root = (uint32_t)a->root;
 
 	if (n->rank != root)
-		nccl_want_pair(n, root, NCCL_LINK_SEND, a->count);
+		nccl_want_pair(n, root, others, a->count);
 	for (uint32_t r = 0; n->rank == root && r < n->nranks; r++)
-		nccl_want_pair(n, r, NCCL_LINK_RECV, nccl_part(a, a->recvcounts, r));
-}
-
-/* The root sends to all ranks. */
-static void nccl_want_scatter(struct nccl *n, const coll_args_t *a)
-{
-	const uint32_t root = (uint32_t)a->root;
-
-	if (n->rank != root)
-		nccl_want_pair(n, root, NCCL_LINK_RECV, a->count);
-	for (uint32_t r = 0; n->rank == root && r < n->nranks; r++)
-		nccl_want_pair(n, r, NCCL_LINK_SEND, nccl_part(a, a->sendcounts, r));
+		nccl_want_pair(n, r, links, nccl_part(a, counts, r));
 }
 
 static void nccl_want_alltoall(struct nccl *n, const coll_args_t *a)
@@ -100,9 +90,13 @@ static void nccl_want(struct nccl *n, const struct nccl_call *c)
 	case COLL_KIND_SEND: nccl_want_pair(n, (uint32_t)a->root, NCCL_LINK_SEND, a->count); break;
 	case COLL_KIND_RECV: nccl_want_pair(n, (uint32_t)a->root, NCCL_LINK_RECV, a->count); break;
 	case COLL_KIND_GATHER:
-	case COLL_KIND_GATHERV: nccl_want_gather(n, a); break;
+	case COLL_KIND_GATHERV:
+		nccl_want_rooted(n, a, a->recvcounts, NCCL_LINK_RECV, NCCL_LINK_SEND);
+		break;
 	case COLL_KIND_SCATTER:
-	case COLL_KIND_SCATTERV: nccl_want_scatter(n, a); break;
+	case COLL_KIND_SCATTERV:
+		nccl_want_rooted(n, a, a->sendcounts, NCCL_LINK_SEND, NCCL_LINK_RECV);
+		break;
 	case COLL_KIND_ALLTOALL:
 	case COLL_KIND_ALLTOALLV: nccl_want_alltoall(n, a); break;
 	default: nccl_want_collective(n, c); break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * log_capture.h - what the library logs meanwhile: stderr of this process goes to a file.  What else the process
- * writes to stderr goes there too.
+ * log_capture.h - a test reads the lines that the library logs between log_begin() and log_end().  Stderr of the process
+ * goes to a file meanwhile, so lines of the test itself on stderr are among them.
  */
 #ifndef TESTS_LOG_CAPTURE_H
 #define TESTS_LOG_CAPTURE_H

@@ -33,7 +33,6 @@ struct stall {
 	int64_t since_us, next_us; /* idle since then; the next question after so long */
 	int64_t asked_us;          /* when the others were asked; 0: no answers are awaited */
 	int counted;               /* in comm->stalled */
-	int busy; /* not to be counted: the program polls, and may do other things */
 	uint64_t steps, finished, moves, pair_moves;
 	int64_t polled_us; /* for calls that poll: the last look, by clock_tick_us */
 };
@@ -142,8 +141,8 @@ struct comm {
 	uint64_t asked_place;           /* counts what this rank had done when it asked last */
 	uint64_t *heard; /* per rank: the last operation of which a message came: see stall.h */
 	struct standing *standings; /* per rank: the last one heard of; NULL: none */
-	int stalled; /* threads and streams that wait, for which the others were asked, and that have not moved since */
-	struct stall polled; /* of waits by coll_test and coll_event_query */
+	int stalled; /* waits and polls for which the others were asked, and that have not moved since: see stall_waits */
+	struct stall polled; /* of calls that poll, and of streams that wait */
 	struct outside outside;
 	uint64_t steps;   /* steps ever completed: grows while operations move */
 	uint64_t *shrink; /* per rank: the hash it has sent to this rank; 0: none */

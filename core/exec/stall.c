@@ -91,12 +91,22 @@ static int stall_can_ask(const struct comm *comm)
 	       (comm->context->plugin->backend.transport || comm->context->companion);
 }
 
+/* A program that polls says when it begins, but not when it goes on without. */
+int stall_waits(const struct comm *comm)
+{
+	const struct stall *polled = &comm->polled;
+	const int polls = polled->steps == comm->steps && polled->finished == comm->finished &&
+			  clock_tick_us() - polled->polled_us < STALL_NO_POLL_US;
+
+	return comm->stalled > (polled->counted && !polls);
+}
+
 static struct position stall_position(const struct comm *comm)
 {
 	const struct op *op = comm->head;
 	struct position p = {.hashes = compare_hashes(comm), .kind = POSITION_NONE};
 
-	p.stalled = comm->stalled && (op || native_busy(comm));
+	p.stalled = stall_waits(comm) && (op || native_busy(comm));
 	if (comm->native) {
 		stall_newest(comm, &p);
 		return p;
@@ -382,7 +392,7 @@ int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us)
 	if (stall->asked_us || now - stall->since_us < stall_next_us(stall, comm))
 		return 0;
 	stall->asked_us = now;
-	if (!stall->counted && !stall->busy) {
+	if (!stall->counted) {
 		stall->counted = 1;
 		comm->stalled++;
 	}
@@ -390,8 +400,7 @@ int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us)
 	return 0;
 }
 
-/* busy: the program may do other things meanwhile. */
-static void stall_look(struct comm *comm, int busy)
+void stall_poll(struct comm *comm)
 {
 	struct stall *stall = &comm->polled;
 	const int64_t now = clock_tick_us(), since = now - stall->polled_us;
@@ -401,16 +410,5 @@ static void stall_look(struct comm *comm, int busy)
 	if (since > STALL_NO_POLL_US)
 		stall_restart(stall, comm, now);
 	stall->polled_us = now;
-	stall->busy = busy;
 	(void)stall_step(stall, comm, 0);
-}
-
-void stall_poll(struct comm *comm)
-{
-	stall_look(comm, 1);
-}
-
-void stall_watch(struct comm *comm)
-{
-	stall_look(comm, 0);
 }

@@ -27,7 +27,7 @@ struct position {
 	int32_t kind; /* COLL_KIND_* or POSITION_*; POSITION_NONE: the rank has no operation */
 	int32_t peer; /* of a send or recv */
 	uint32_t tag;
-	uint32_t stalled; /* 1: a thread of the rank waits here, and nothing has moved for long */
+	uint32_t stalled; /* 1: stall_waits */
 };
 
 /* Where a rank is in the communicator that was asked, and in the other one of its pair (pair.h). */
@@ -48,7 +48,6 @@ static inline void stall_begin(struct stall *stall)
 	stall->since_us = 0;
 	stall->asked_us = 0;
 	stall->counted = 0;
-	stall->busy = 0;
 }
 /* The wait is over, or something has moved. */
 static inline void stall_end(struct stall *stall, struct comm *comm)
@@ -63,10 +62,10 @@ int64_t stall_slice(struct stall *stall, const struct comm *comm);
  * its timeout: 1.
  */
 int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us);
-/* For calls that poll: the same from time to time. */
+/* The same from time to time, for calls that poll, and for an operation for which a stream of the program waits. */
 void stall_poll(struct comm *comm);
-/* The same for an operation for which a stream of the program waits. */
-void stall_watch(struct comm *comm);
+/* Does a thread or a stream of the program wait or poll, and has nothing moved since the others were asked for it? */
+int stall_waits(const struct comm *comm);
 
 /*
  * For a program that is in no wait: asks the others now and then if operations are not known to be complete, since the

@@ -15,7 +15,7 @@ enum { OUTSIDE_SLEPT_US = 1000000 };
 /* Does a thread of the program wait or poll in the library, and ask for itself? */
 static int outside_is_inside(const struct comm *comm)
 {
-	return comm->stalled || comm->waited || comm->polled.asked_us;
+	return stall_waits(comm) || comm->waited;
 }
 
 static int outside_is_busy(const struct comm *comm)

@@ -261,7 +261,8 @@ static void stall_describe_rank(const struct comm *comm, int rank, char *text, s
 		snprintf(text, size, "%s does not answer, and was last heard from in %s", name.text,
 			 what);
 	} else {
-		snprintf(text, size, "%s does not answer, and was never heard from", name.text);
+		snprintf(text, size, "%s does not answer, and was never heard from%s%s", name.text,
+			 comm->pair ? " in a call" : "", stall_memory(comm, comm->native != NULL));
 	}
 }
 

@@ -248,7 +248,7 @@ int stream_order_watch(struct comm *comm)
 	const struct op *head = comm->head;
 
 	if (comm->finished < comm->order->number && head && head->state == OP_RUNNING)
-		stall_watch(comm);
+		stall_poll(comm);
 	return comm->error != 0;
 }
 

@@ -136,7 +136,8 @@
  *                communicator serves both kinds of memory.  The buffers of one call lie in memory of one
  *                kind, on all ranks: all of them on the host, or all of them on devices or managed.  A
  *                rank without elements is taken by the place of its pointers; if all of them are NULL, it is
- *                taken as on a device: on the host pass any pointer to host memory instead.
+ *                taken as on a device: on the host pass any pointer to host memory instead.  A collective
+ *                with a count of 0 is taken as on devices, if the backend has it.
  *                Operations that the backend lacks (scans, bitwise operations, functions of the program,
  *                any source, opaque types, `reproducible = yes`) work on host memory.  On device memory they
  *                are COLL_ERR_UNSUPPORTED, unless the option `enable_gpu_fallback` has it copied through host
@@ -149,11 +150,12 @@
  *                coll_isend and coll_irecv work on host memory, and on device memory with that option.
  *                Calls on host memory are a sequence of their own: each sequence runs in the order of
  *                issue, and only events, coll_sync and coll_barrier order one with the other.  All ranks
- *                make the calls of both in one order, though: ranks that wait for each other, some on the
- *                host and some on devices, get COLL_ERR_MISMATCH with both calls when they have stalled
- *                (option `stall_after`), and the text of a timeout tells where each rank is in both
- *                sequences.  Barriers are calls on devices there, split and dup calls on the host.  A group
- *                may have calls of both.  What ends one sequence ends the other with the same error; split,
+ *                make the calls of both in one order, though: ranks that wait or poll for each other's
+ *                collectives, some on the host and some on devices, get COLL_ERR_MISMATCH with both calls
+ *                when they have stalled (option `stall_after`).  Where one of them waits for a message, the
+ *                wait ends after the timeout, whose text tells where each rank is in both sequences.
+ *                Barriers are calls on devices there, split and dup calls on the host.  A group may have
+ *                calls of both.  What ends one sequence ends the other with the same error; split,
  *                dup, shrink, abort and destroy concern both.  Without a companion (`companion = none`, or
  *                a rank cannot use it) these calls return COLL_ERR_UNSUPPORTED.
  * Buffers        The caller owns all buffers.  From the call until the library has reported
@@ -400,8 +402,9 @@ typedef struct coll_event *coll_event_t;
  *
  * nccl      The operation is work of the stream, and complete when the stream has executed it.  The
  *           operations of a communicator follow one another on the device, in the order of issue,
- *           whatever their streams; other work follows its own stream only.  (Calls on
- *           host memory have the order and the limits of tcp.)
+ *           whatever their streams; other work follows its own stream only.  So does an operation
+ *           in which this rank has no elements, and any on a communicator of one rank: NCCL gives it no
+ *           place among the operations.  (Calls on host memory have the order and the limits of tcp.)
  *           coll_sync and requests do not wait for such an operation; the program can record an
  *           event on the stream and wait for the event.
  *           While the stream is being captured (CUDA graphs), the operation becomes part of the

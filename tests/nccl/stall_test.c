@@ -81,6 +81,86 @@ static int sum_on_device(struct rank *r)
 	return call_on(r, 0);
 }
 
+/* The ways to wait for a call without coll_wait and coll_sync. */
+enum { BY_TEST, BY_QUERY, BY_WAIT_ANY, BY_WAIT_FOR, BY_WAIT_FOR_SHORT };
+
+static int await_by(struct rank *r, int way)
+{
+	const double deadline = ranks_now() + SOON;
+	coll_request_t request = NULL;
+	coll_event_t event = NULL;
+	int32_t done = 0, index;
+	int code = COLL_IN_PROGRESS;
+
+	rank_did(r, coll_event_create(r->comm, &event), "event_create");
+	rank_did(r, coll_get_request(r->comm, &request), "get_request");
+	if (way == BY_QUERY)
+		rank_did(r, coll_event_record(event, r->comm), "record");
+	while (code == COLL_IN_PROGRESS && ranks_now() < deadline) {
+		if (way == BY_TEST)
+			code = coll_test(request, &done);
+		else if (way == BY_QUERY)
+			code = coll_event_query(event);
+		else if (way == BY_WAIT_ANY)
+			code = coll_wait_any(1, &request, -1, &index);
+		else
+			code = coll_wait_for(request, way == BY_WAIT_FOR ? -1 : 5);
+		if (way == BY_TEST && !code && !done)
+			code = COLL_IN_PROGRESS;
+	}
+	return code;
+}
+
+/* The handles stay until the text of the error has been read. */
+static int polls_host(struct rank *r, int way)
+{
+	int64_t x = 1;
+	const int code = coll_allreduce(&x, &x, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
+
+	return code ? code : await_by(r, way);
+}
+
+static int polls_device(struct rank *r, int way)
+{
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	int code = coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
+
+	if (!code)
+		code = await_by(r, way);
+	device_free(r->rank, there);
+	return code;
+}
+
+static int tests_host(struct rank *r)
+{
+	return polls_host(r, BY_TEST);
+}
+
+static int queries_device(struct rank *r)
+{
+	return polls_device(r, BY_QUERY);
+}
+
+static int queries_host(struct rank *r)
+{
+	return polls_host(r, BY_QUERY);
+}
+
+static int waits_for_any_on_device(struct rank *r)
+{
+	return polls_device(r, BY_WAIT_ANY);
+}
+
+static int waits_for_host(struct rank *r)
+{
+	return polls_host(r, BY_WAIT_FOR);
+}
+
+static int waits_shortly_for_host(struct rank *r)
+{
+	return polls_host(r, BY_WAIT_FOR_SHORT);
+}
+
 /* The program waits for its stream after a call on it, and no thread of it is in a call. */
 static int waits_outside(struct rank *r, void *stream, int code)
 {
@@ -194,6 +274,13 @@ static const struct crossing {
 	{sum_on_device, sum_on_host, "one call on two memories", {device_sum, host_sum}},
 	{sum_on_host, sum_on_device, "one call on two memories", {device_sum, host_sum}},
 	{sum_on_stream, sum_on_device, "a stream and a call", {device_sum, host_sum}},
+	{tests_host, sum_on_device, "coll_test in a loop, and a call", {device_sum, host_sum}},
+	{queries_device, queries_host, "loops of coll_event_query", {device_sum, host_sum}},
+	{waits_shortly_for_host,
+	 waits_for_any_on_device,
+	 "coll_wait_for and coll_wait_any",
+	 {device_sum, host_sum}},
+	{sum_on_device, waits_for_host, "a call and coll_wait_for", {device_sum, host_sum}},
 	{from_zero_on_stream,
 	 from_one_on_stream,
 	 "programs that wait for streams",

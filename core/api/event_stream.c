@@ -189,6 +189,8 @@ static void event_stream_poll_comm(struct event_stream_query *q, uint64_t number
 		comm_wait_until(comm, event_stream_is_over, q);
 	else if (q->code == COLL_IN_PROGRESS)
 		stall_poll(comm);
+	if (q->code != COLL_IN_PROGRESS && comm->finished < number && native_may_be_aborted(comm))
+		comm_check(comm);
 	comm_check_aborted(comm, q->code == COLL_IN_PROGRESS ? UINT64_MAX : number);
 	if (comm->error && (comm->finished < number || q->code == COLL_IN_PROGRESS)) {
 		if (wait)

@@ -245,6 +245,11 @@ int native_busy(const struct comm *comm)
 	return comm->native && comm->native->submitted > comm->finished;
 }
 
+int native_may_be_aborted(const struct comm *comm)
+{
+	return atomic_load(&comm->context->alarm.ended) || atomic_load(&comm->aborted);
+}
+
 /* Notes the markers that the stream has passed. */
 static void native_poll_markers(struct comm *comm)
 {
@@ -255,7 +260,8 @@ static void native_poll_markers(struct comm *comm)
 	while (n->markers) {
 		const struct native_marker *marker = &n->marker[n->first_marker];
 
-		if (native_slots(comm)->event_query(comm->context->ep, marker->event, &err))
+		if (native_slots(comm)->event_query(comm->context->ep, marker->event, &err) ||
+		    native_may_be_aborted(comm))
 			return; /* not complete; async_error reports a failure */
 		comm->finished = marker->number;
 		n->first_marker = (n->first_marker + 1) % NATIVE_MARKERS;

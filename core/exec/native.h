@@ -27,6 +27,11 @@ int native_takes(struct comm *comm, const struct call *call);
 /* Hands over operation `number` after all before it: 1; 0: the communicator has failed. */
 int native_submit(struct comm *comm, uint64_t number, native_fn slot, const coll_args_t *args);
 
+/*
+ * The companion's thread, or another one of the program, may have aborted the backend: its streams pass the events behind
+ * operations that it has dropped.  So an event that has been seen complete tells nothing if this is true.
+ */
+int native_may_be_aborted(const struct comm *comm);
 /* Has the backend operations in flight? */
 int native_busy(const struct comm *comm);
 /* Polls the backend: 1 if operations have completed. */

@@ -15,8 +15,8 @@
 enum {
 	/* A message costs some microseconds: spread over so many collectives, some nanoseconds each. */
 	COMPARE_EVERY = 1024,
-	/* The signatures kept: those since the last comparison, for a rank that is as far ahead again. */
-	COMPARE_CALLS = 2 * COMPARE_EVERY,
+	/* The signatures kept, 128 KiB: a rank goes on while the others come to a comparison and their letters to it. */
+	COMPARE_CALLS = 8 * COMPARE_EVERY,
 	/* No two ranks are more than TAG_SEQ_APART collectives apart. */
 	COMPARE_MARKS = 2 * TAG_SEQ_APART / COMPARE_EVERY
 };

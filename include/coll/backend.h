@@ -565,6 +565,8 @@ typedef struct coll_native {
 	/*
 	 * Optional: ends all enqueued operations within a second.  The core may call it from any
 	 * thread, more than once, and at the same time as any other call for ep except close.
+	 * Later `query` returns an error, for instance COLL_ERR_ABORTED, unless the operations were
+	 * complete before.  Events behind the others may complete: the core asks the communicator.
 	 */
 	void (*abort)(void *ep);
 

@@ -149,7 +149,7 @@ struct context {
 	 */
 	struct companion *companion;
 	/* See host_context.h; NULL: none.  It belongs to the same context as the companion. */
-	struct context *host_context;
+	struct context *_Atomic host_context; /* threads that wait on other contexts read it */
 	struct context *next_watched; /* in the companion's list */
 	uint64_t channel;             /* the name of the communicator between the companions */
 	struct unexpected

@@ -93,6 +93,24 @@ static int wait_is_mine(struct context *context)
 	       (uintptr_t)pthread_self();
 }
 
+/*
+ * Takes the lock of a context that a thread which waits on `context` drives too, unless another thread has it.  These are the
+ * thread's own; and of a native endpoint and that for host memory the other one, whose calls are of the same communicators,
+ * whichever thread has made them.
+ */
+static int wait_take(const struct context *context, struct context *l)
+{
+	const int mine = wait_is_mine(l);
+
+	if (l == context || (!mine && context->host_context != l && l->host_context != context) ||
+	    !lock_try(&l->lock))
+		return 0;
+	if (mine || context->host_context == l || l->busy)
+		return 1;
+	lock_release(&l->lock);
+	return 0;
+}
+
 /* The context that this thread waits on, and whose lock it holds, while it drives others. */
 static _Thread_local const struct context *wait_sweeps;
 
@@ -101,7 +119,7 @@ int wait_holds(const struct context *context)
 	return wait_sweeps == context;
 }
 
-/* Drives the thread's contexts other than `context`, except those that another thread has locked. */
+/* Drives contexts beside `context`, except those that another thread has locked. */
 static int wait_sweep(struct context *context)
 {
 	int moved = 0;
@@ -109,7 +127,7 @@ static int wait_sweep(struct context *context)
 	wait_sweeps = context;
 	pthread_mutex_lock(&wait_lock);
 	for (struct context *l = wait_contexts; l; l = l->next) {
-		if (l == context || !wait_is_mine(l) || !lock_try(&l->lock))
+		if (!wait_take(context, l))
 			continue;
 		l->now_is_recent = 0;
 		moved |= context_progress(l);
@@ -188,14 +206,14 @@ static int wait_is_at_rest(const struct context *context)
 	       !context->client->awaits(context);
 }
 
-/* Adds the descriptors of all of the thread's contexts: 0 if one has work.  `context` is locked. */
+/* Adds the descriptors of all contexts that the thread drives: 0 if one has work.  `context` is locked. */
 static int wait_arm_all(struct context *context, struct wait_set *set)
 {
 	int idle = wait_arm(context, set);
 
 	pthread_mutex_lock(&wait_lock);
 	for (struct context *l = wait_contexts; l && idle && set->n < WAIT_CONTEXTS; l = l->next) {
-		if (l == context || !wait_is_mine(l) || !lock_try(&l->lock))
+		if (!wait_take(context, l))
 			continue;
 		idle = wait_is_at_rest(l) || wait_arm(l, set);
 		lock_release(&l->lock);

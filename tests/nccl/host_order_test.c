@@ -5,6 +5,10 @@
  */
 #include "host.h"
 
+#include <pthread.h>
+
+enum { TIMEOUT_MS = 10000 }; /* for a busy machine; nothing waits so long */
+
 /* ----------------------------------------------------------------------------- events -- */
 
 static void host_call(struct rank *r, int64_t *x)
@@ -180,6 +184,48 @@ static void host_with_stream(struct rank *r)
 	nccl_stream_do(device, stream, cuStreamDestroy_v2);
 }
 
+/* ---------------------------------------------------------------------------- threads -- */
+
+static void *host_call_in_thread(void *arg)
+{
+	struct rank *r = arg;
+	int64_t *x = r->user;
+
+	rank_did(r, coll_allreduce(x, x, 1, COLL_INT64, COLL_SUM, r->comm, NULL), "host");
+	return NULL;
+}
+
+/* A thread of rank 1 makes a call on the host and ends: the one that waits for a later call on the device moves it. */
+static void host_call_of_another_thread(struct rank *r)
+{
+	const int device = r->rank % NCCL_DEVICES;
+	int64_t x = 1, y = 1, *there = nccl_new(device, &y, 1);
+	struct rank in_thread = *r;
+	coll_request_t request;
+	pthread_t thread;
+
+	in_thread.user = &x;
+	device_call(r, there);
+	rank_did(r, coll_sync(r->comm), "sync");
+	rank_did(r, coll_comm_set_timeout(r->comm, TIMEOUT_MS), "set_timeout");
+	if (r->rank == 1) {
+		if (pthread_create(&thread, NULL, host_call_in_thread, &in_thread))
+			bail_out("cannot start a thread");
+		pthread_join(thread, NULL);
+	} else {
+		ranks_sleep(0.02);
+		host_call(r, &x);
+		rank_did(r, coll_get_request(r->comm, &request), "get_request");
+		rank_did(r, coll_wait(request), "wait");
+		rank_did(r, coll_request_free(request), "free");
+	}
+	device_call(r, there);
+	rank_did(r, coll_sync(r->comm), "sync");
+	if (x != r->nranks || nccl_value(device, there) != (int64_t)r->nranks * r->nranks)
+		rank_fail(r, "%lld, %lld", (long long)x, (long long)nccl_value(device, there));
+	device_free(device, there);
+}
+
 /* The calls of an open group have not begun, so an event cannot be behind them. */
 static void events_in_group(struct rank *r)
 {
@@ -352,6 +398,7 @@ int main(int argc, char **argv)
 		{one_after_the_other, "calls on both wait for each other in turn", 1},
 		{there_and_back, "two communicators wait for each other in turn", 1},
 		{host_with_stream, "a call on the host with a stream", 1},
+		{host_call_of_another_thread, "another thread has made a call on the host", 2},
 		{events_in_group, "no events in a group with calls on the host", 1},
 		{requests, "requests of both", 1},
 		{callback_by_questions, "a callback comes while the program asks for errors", 1},

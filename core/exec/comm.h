@@ -42,6 +42,7 @@ struct outside {
 	uint64_t place;   /* stall_place, as it was seen last */
 	int64_t since_us; /* the rank has been there since then; 0: not seen yet */
 	int64_t next_us;  /* the next question comes after so long */
+	int asked;        /* the others were asked, and the rank is still there */
 };
 
 /* Open messages outside the order of the operations, the oldest first. */

@@ -106,7 +106,10 @@ static struct position stall_position(const struct comm *comm)
 	const struct op *op = comm->head;
 	struct position p = {.hashes = compare_hashes(comm), .kind = POSITION_NONE};
 
-	p.stalled = stall_waits(comm) && (op || native_busy(comm));
+	if (op || native_busy(comm))
+		p.stalled = stall_waits(comm)        ? STALLED_WAITS
+			    : stall_is_outside(comm) ? STALLED_OUTSIDE
+						     : STALLED_NOT;
 	if (comm->native) {
 		stall_newest(comm, &p);
 		return p;

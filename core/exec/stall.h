@@ -16,6 +16,9 @@ struct op;
 /* Values of a position's kind that are no COLL_KIND_*: for the last two `tag` is COLL_ANY_TAG or the program's tag. */
 enum { POSITION_NONE = -1, POSITION_PROBE = -2, POSITION_IRECV = -3 };
 
+/* Nothing has moved for long: outside of the library, or while a thread or a stream waits. */
+enum { STALLED_NOT, STALLED_OUTSIDE, STALLED_WAITS };
+
 /*
  * Where a rank is: its oldest operation that is not finished; of a backend without a transport, which may have
  * finished any of them, the newest.
@@ -27,7 +30,7 @@ struct position {
 	int32_t kind; /* COLL_KIND_* or POSITION_*; POSITION_NONE: the rank has no operation */
 	int32_t peer; /* of a send or recv */
 	uint32_t tag;
-	uint32_t stalled; /* 1: stall_waits */
+	uint32_t stalled; /* STALLED_*: of operations that are not known to be complete */
 };
 
 /* Where a rank is in the communicator that was asked, and in the other one of its pair (pair.h). */
@@ -72,6 +75,8 @@ int stall_waits(const struct comm *comm);
  * program may wait for them elsewhere.  1: they are not (stall_outside.c).
  */
 int stall_ask_outside(struct comm *comm);
+/* Were the others asked so, and has the rank called nothing since? */
+int stall_is_outside(const struct comm *comm);
 
 /* CONTROL_WHERE and CONTROL_HERE: compares the peer's position with this rank's calls. */
 void stall_take_standing(struct comm *comm, int peer, const struct standing *standing, int asks);

@@ -10,8 +10,8 @@ static int stall_is_ahead(const struct position *a, const struct position *b)
 }
 
 /*
- * This rank waits in a call that the peer has not made (a), the peer in one of the other communicator that this rank has not
- * made (b).  A standing is read with the locks of both, so it is a beginning of the calls of its rank: of two ranks that
+ * This rank is in a call that the peer has not made (a), the peer in one of the other communicator that this rank has not
+ * made (b), for long.  A standing is read with the locks of both, so it is a beginning of the calls of its rank: of two ranks that
  * make their calls in one order, one is never ahead here and behind there.
  */
 static int stall_is_across(const struct position *our_a, const struct position *our_b,

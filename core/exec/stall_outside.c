@@ -33,7 +33,7 @@ int stall_ask_outside(struct comm *comm)
 	if (!first || comm->error || comm->leaving || comm->deferred || !outside_is_busy(comm))
 		return 0;
 	if (!outside->since_us || outside->place != place || outside_is_inside(comm)) {
-		*outside = (struct outside){place, now, first - slept};
+		*outside = (struct outside){place, now, first - slept, 0};
 		return 1;
 	}
 	if (comm->nleft && comm->native)
@@ -41,6 +41,12 @@ int stall_ask_outside(struct comm *comm)
 	if (comm->error || now - outside->since_us < outside->next_us)
 		return 1;
 	outside->next_us *= 2;
+	outside->asked = 1;
 	stall_ask(comm);
 	return 1;
+}
+
+int stall_is_outside(const struct comm *comm)
+{
+	return comm->outside.asked && comm->outside.place == stall_place(comm);
 }

@@ -156,7 +156,8 @@ static const char *stall_memory(const struct comm *comm, int native)
 static void stall_describe_newest(const struct comm *comm, const struct position *p, char *text,
 				  size_t size)
 {
-	const char *memory = stall_memory(comm, 1), *verb = p->stalled ? "waits in" : "last called";
+	const char *memory = stall_memory(comm, 1),
+		   *verb = p->stalled == STALLED_WAITS ? "waits in" : "last called";
 	const struct signature signature = {{p->meta[0], p->meta[1]}};
 	struct rank_name name;
 	char call[160];

@@ -202,6 +202,31 @@ static int from_one_on_stream(struct rank *r)
 	return broadcast_on_stream(r, 1);
 }
 
+static int sum_of_device_on_stream(struct rank *r)
+{
+	const int64_t x = 1;
+	int64_t *there = nccl_new(r->rank, &x, 1);
+	void *stream = nccl_stream(r->rank);
+	const int code = waits_outside(
+		r, stream, coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, stream));
+
+	device_free(r->rank, there);
+	return code;
+}
+
+/* The program only asks for the communicator's error. */
+static int asks_on_host(struct rank *r)
+{
+	const double deadline = ranks_now() + SOON;
+	coll_result_t error = COLL_SUCCESS;
+	int64_t x = 1;
+	int code = coll_allreduce(&x, &x, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
+
+	while (!code && !error && ranks_now() < deadline)
+		code = coll_comm_get_async_error(r->comm, &error);
+	return code ? code : coll_sync(r->comm);
+}
+
 static int barrier(struct rank *r)
 {
 	return coll_barrier(r->comm);
@@ -281,6 +306,15 @@ static const struct crossing {
 	 "coll_wait_for and coll_wait_any",
 	 {device_sum, host_sum}},
 	{sum_on_device, waits_for_host, "a call and coll_wait_for", {device_sum, host_sum}},
+	{sum_of_device_on_stream,
+	 sum_on_host,
+	 "a program that waits for its stream, and a call",
+	 {device_sum, host_sum}},
+	{asks_on_host, sum_on_device, "questions for errors, and a call", {device_sum, host_sum}},
+	{sum_of_device_on_stream,
+	 asks_on_host,
+	 "a program that waits for its stream, and questions",
+	 {device_sum, host_sum}},
 	{from_zero_on_stream,
 	 from_one_on_stream,
 	 "programs that wait for streams",

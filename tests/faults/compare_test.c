@@ -204,7 +204,7 @@ static void far_ahead(struct rank *r)
 	if (!code)
 		code = broadcast(r, r->rank == 0);
 	if (!code)
-		code = broadcasts(r, 5 * EVERY);
+		code = broadcasts(r, 9 * EVERY);
 	note(r, code ? code : call_on(r, 1));
 }
 

@@ -17,7 +17,8 @@ struct event {
 	int64_t timeout_us;      /* event_queue: of the communicator that recorded it there */
 	struct context *context; /* event_stream: a reference; its backend made `native` */
 	void *native;
-	int on_stream; /* event_stream: recorded on a stream, so `native` tells its state */
+	int on_stream;        /* event_stream: recorded on a stream, so `native` tells its state */
+	coll_comm_t recorder; /* event_stream: recorded on a stream of the program; or NULL */
 	/*
 	 * event_stream: the position of the calls on host memory (event_host.c), a reference; or NULL.  An event on a
 	 * stream of the program has a stream_event too, for such calls that wait for it.

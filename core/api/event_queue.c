@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "device/caller_stream.h"
+#include "exec/pair.h"
 #include "exec/queue.h"
 #include "exec/stall.h"
 #include "exec/stream_order.h"
@@ -135,6 +136,8 @@ int event_hold_for(const struct outcome *outcome, coll_stream_t stream, uint64_t
 		code = comm_error(comm);
 	if (comm->finished < number && !code)
 		code = stream_order_wait(comm, "coll_stream_wait_event", stream, number);
+	if (comm->finished < number && !code)
+		pair_note_held(comm, number);
 	comm_leave(comm);
 	return code;
 }

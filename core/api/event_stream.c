@@ -11,6 +11,9 @@
 /* A waiting thread polls the event so often before it sleeps inside the backend. */
 enum { EVENT_STREAM_POLLS = 64 };
 
+/* A thread that waits for a stream of the program sees to the other ranks so often. */
+enum { EVENT_STREAM_SLICE_US = 50000 };
+
 static const coll_native_t *event_stream_slots(const struct event *e)
 {
 	return e->context->plugin->backend.native;
@@ -67,6 +70,7 @@ static int event_stream_record(struct event *e, struct comm *comm, coll_stream_t
 							   &err);
 	if (!code) {
 		e->on_stream = 1;
+		e->recorder = stream ? comm->handle : NULL;
 		event_note(e, stream ? NULL : comm);
 		event_host_record(e, comm, stream);
 	}
@@ -124,6 +128,7 @@ struct event_stream_query {
 	struct comm *comm;
 	int rounds, code, late;
 	int64_t busy_us; /* of comm: the last time at which it had operations under way */
+	int64_t timeout_us;
 	coll_error_t err;
 };
 
@@ -218,7 +223,46 @@ static int event_stream_is_held(struct event_stream_query *q)
 	return held;
 }
 
-/* An event of a stream of the program, or of a communicator that has ended. */
+static int event_stream_timed_out(struct comm *comm)
+{
+	char behind[512];
+
+	stall_name_behind(comm, behind, sizeof(behind));
+	return error_set(COLL_ERR_TIMEOUT,
+			 "timed out: the event's stream has not reached the event after %.3g s%s",
+			 (double)comm->timeout_us / 1e6, behind);
+}
+
+/*
+ * An event of a stream of the program, which tells how far the stream is.  It may wait for operations of the communicator, so
+ * the other ranks are asked meanwhile.
+ */
+static void event_stream_poll_recorder(struct event_stream_query *q, int wait)
+{
+	struct comm *comm = q->comm;
+	const int64_t end = clock_now_us() + comm->timeout_us;
+	int64_t left = comm->timeout_us;
+
+	context_enter(comm->context);
+	context_progress(comm->context);
+	comm->stream_waits++;
+	while (!event_stream_complete(q) && left > 0) {
+		(void)stall_ask_outside(comm);
+		if (!wait)
+			break;
+		context_wait(comm->context, event_stream_complete, q,
+			     left < EVENT_STREAM_SLICE_US ? left : EVENT_STREAM_SLICE_US);
+		left = end - clock_now_us();
+	}
+	if (q->code == COLL_IN_PROGRESS && wait)
+		q->code = event_stream_timed_out(comm);
+	else if (q->code && q->code != COLL_IN_PROGRESS)
+		error_take(q->code, &q->err);
+	comm->stream_waits--;
+	comm_leave(comm);
+}
+
+/* An event of a communicator that has ended. */
 static void event_stream_poll_stream(struct event_stream_query *q, const struct outcome *outcome,
 				     uint64_t number, int wait)
 {
@@ -246,26 +290,45 @@ static void event_stream_forget(struct event *e, struct outcome *outcome, uint64
 	pthread_mutex_unlock(&e->lock);
 }
 
+/* An event of a communicator, or of calls on host memory for which its stream waits. */
+static void event_stream_poll_outcome(struct event_stream_query *q, uint64_t number, int wait)
+{
+	const int host_code = event_stream_is_held(q) ? event_host_poll(q->event, wait) : 0;
+
+	q->timeout_us = q->comm->timeout_us;
+	if (!host_code) {
+		event_stream_poll_comm(q, number, wait);
+		return;
+	}
+	q->code = host_code;
+	handle_unpin(q->comm->handle);
+}
+
+static coll_comm_t event_stream_recorder(struct event *e)
+{
+	coll_comm_t recorder;
+
+	pthread_mutex_lock(&e->lock);
+	recorder = e->recorder;
+	pthread_mutex_unlock(&e->lock);
+	return recorder;
+}
+
 static int event_stream_poll(coll_event_t handle, struct event *e, int wait)
 {
-	struct event_stream_query q = {.event = e, .err = error_blank()};
-	int64_t timeout_us = e->context->timeout_us;
-	int host_code = COLL_SUCCESS;
+	struct event_stream_query q = {
+		.event = e, .err = error_blank(), .timeout_us = e->context->timeout_us};
 	uint64_t number;
 	struct outcome *outcome = event_outcome_of(e, &number);
+	const coll_comm_t of = outcome ? outcome->comm : event_stream_recorder(e);
 
-	q.comm = outcome ? handle_pin(HANDLE_COMM, outcome->comm) : NULL;
-	if (q.comm && event_stream_is_held(&q))
-		host_code = event_host_poll(e, wait);
-	if (q.comm && host_code) {
-		q.code = host_code;
-		handle_unpin(q.comm->handle);
-	} else if (q.comm) {
-		timeout_us = q.comm->timeout_us;
-		event_stream_poll_comm(&q, number, wait);
-	} else {
+	q.comm = of ? handle_pin(HANDLE_COMM, of) : NULL;
+	if (!q.comm)
 		event_stream_poll_stream(&q, outcome, number, wait);
-	}
+	else if (outcome)
+		event_stream_poll_outcome(&q, number, wait);
+	else
+		event_stream_poll_recorder(&q, wait);
 	if (!q.code)
 		event_stream_forget(e, outcome, number);
 	outcome_unref(outcome);
@@ -276,7 +339,7 @@ static int event_stream_poll(coll_event_t handle, struct event *e, int wait)
 		return error_set(
 			COLL_ERR_TIMEOUT,
 			"timed out: the event's stream has not reached the event after %.3g s",
-			(double)timeout_us / 1e6);
+			(double)q.timeout_us / 1e6);
 	return q.code;
 }
 

@@ -145,6 +145,7 @@ struct comm {
 	int stalled; /* waits and polls for which the others were asked, and that have not moved since: see stall_waits */
 	struct stall polled; /* of calls that poll, and of streams that wait */
 	struct outside outside;
+	int stream_waits; /* threads that wait for an event on a stream of the program, behind operations */
 	uint64_t steps;   /* steps ever completed: grows while operations move */
 	uint64_t *shrink; /* per rank: the hash it has sent to this rank; 0: none */
 	struct {

@@ -16,12 +16,13 @@ struct pair {
 	struct comm *native_comm, *host_comm;
 	_Atomic uint64_t
 		staged; /* the last call of both sequences: its number in host_comm; 0: none */
-	uint64_t native_seen; /* of pair_moves(host_comm), whose lock guards it */
-	int driven;           /* see pair_drive; the lock of host_comm guards it */
-	pthread_mutex_t lock; /* of the note */
-	_Atomic int code;     /* of the first failure, once the rest stands; 0: none */
-	int native_first;     /* the native one has failed first */
-	int quiet;            /* another rank has told of it */
+	_Atomic uint64_t held; /* the last call of host_comm for which a stream waits; 0: none */
+	uint64_t native_seen;  /* of pair_moves(host_comm), whose lock guards it */
+	int driven;            /* see pair_drive; the lock of host_comm guards it */
+	pthread_mutex_t lock;  /* of the note */
+	_Atomic int code;      /* of the first failure, once the rest stands; 0: none */
+	int native_first;      /* the native one has failed first */
+	int quiet;             /* another rank has told of it */
 	char text[sizeof(((struct comm *)0)->error_text)];
 };
 
@@ -37,7 +38,10 @@ int pair_make(struct comm *comm, struct comm *host_comm)
 	pair->host_comm = host_comm;
 	pthread_mutex_init(&pair->lock, NULL);
 	comm->host_comm = host_comm;
-	comm->pair = host_comm->pair = pair;
+	comm->pair = pair;
+	context_lock(pair->host); /* its progress thread knows host_comm */
+	host_comm->pair = pair;
+	context_leave(pair->host);
 	return COLL_SUCCESS;
 }
 
@@ -96,13 +100,19 @@ void pair_note_staged(const struct comm *comm, uint64_t number)
 	atomic_store(&comm->pair->staged, number);
 }
 
+void pair_note_held(const struct comm *host_comm, uint64_t number)
+{
+	if (host_comm->pair && number > atomic_load(&host_comm->pair->held))
+		atomic_store(&host_comm->pair->held, number);
+}
+
 void pair_release(const struct comm *comm)
 {
 	const struct pair *pair = comm->pair;
-	const uint64_t staged = atomic_load(&pair->staged);
+	const uint64_t staged = atomic_load(&pair->staged), held = atomic_load(&pair->held);
 
-	if (staged && pair_is_native(comm) && pair->host_comm->order)
-		stream_order_release(pair->host_comm, staged);
+	if ((staged || held) && pair_is_native(comm) && pair->host_comm->order)
+		stream_order_release(pair->host_comm, staged > held ? staged : held);
 }
 
 void pair_end(const struct comm *host_comm)
@@ -113,6 +123,7 @@ void pair_end(const struct comm *host_comm)
 		return;
 	context_lock(pair->native);
 	atomic_store(&pair->staged, 0);
+	atomic_store(&pair->held, 0);
 	context_leave(pair->native);
 }
 

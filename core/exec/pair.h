@@ -27,9 +27,11 @@ struct comm *pair_lock_other(const struct comm *comm);
 void pair_unlock_other(struct comm *other);
 /* Operation `number` of host_comm is a call of both sequences (api/staged_order.h).  The lock of comm is held. */
 void pair_note_staged(const struct comm *comm, uint64_t number);
+/* A stream waits for operation `number` of a communicator, whose lock is held.  Accepts one without a pair. */
+void pair_note_held(const struct comm *host_comm, uint64_t number);
 /*
- * The native one fails: streams do not wait for such calls any longer, for which the backend's abort would wait.  Its
- * lock is held.
+ * The native one fails: streams do not wait for calls of host_comm any longer, for which the backend's abort would wait.
+ * Its lock is held.
  */
 void pair_release(const struct comm *comm);
 /* host_comm is freed next; no lock is held.  Accepts a communicator without a pair. */

@@ -43,7 +43,7 @@ void stall_check_left_native(struct comm *comm)
 	struct rank_name name, own;
 
 	compare_look_at_left(comm, 0);
-	if (!comm->compare || !comm->seq || !native_busy(comm) || comm->leaving ||
+	if (!comm->compare || !comm->seq || !stall_is_busy(comm) || comm->leaving ||
 	    comm->pending_code)
 		return;
 	for (int r = 0; r < comm->nranks; r++)
@@ -106,7 +106,7 @@ static struct position stall_position(const struct comm *comm)
 	const struct op *op = comm->head;
 	struct position p = {.hashes = compare_hashes(comm), .kind = POSITION_NONE};
 
-	if (op || native_busy(comm))
+	if (stall_is_busy(comm))
 		p.stalled = stall_waits(comm)        ? STALLED_WAITS
 			    : stall_is_outside(comm) ? STALLED_OUTSIDE
 						     : STALLED_NOT;

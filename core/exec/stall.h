@@ -67,6 +67,8 @@ int64_t stall_slice(struct stall *stall, const struct comm *comm);
 int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us);
 /* The same from time to time, for calls that poll, and for an operation for which a stream of the program waits. */
 void stall_poll(struct comm *comm);
+/* May operations be incomplete?  A backend without a transport does not know of those on streams of the program. */
+int stall_is_busy(const struct comm *comm);
 /* Does a thread or a stream of the program wait or poll, and has nothing moved since the others were asked for it? */
 int stall_waits(const struct comm *comm);
 

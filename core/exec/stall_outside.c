@@ -18,9 +18,9 @@ static int outside_is_inside(const struct comm *comm)
 	return stall_waits(comm) || comm->waited;
 }
 
-static int outside_is_busy(const struct comm *comm)
+int stall_is_busy(const struct comm *comm)
 {
-	return native_busy(comm) || (!comm->native && comm->head);
+	return native_busy(comm) || comm->stream_waits || (!comm->native && comm->head);
 }
 
 int stall_ask_outside(struct comm *comm)
@@ -30,7 +30,7 @@ int stall_ask_outside(struct comm *comm)
 	const int64_t now = clock_now_us(), first = comm->context->stall_us;
 	const int64_t slept = first / 2 < OUTSIDE_SLEPT_US ? first / 2 : OUTSIDE_SLEPT_US;
 
-	if (!first || comm->error || comm->leaving || comm->deferred || !outside_is_busy(comm))
+	if (!first || comm->error || comm->leaving || comm->deferred || !stall_is_busy(comm))
 		return 0;
 	if (!outside->since_us || outside->place != place || outside_is_inside(comm)) {
 		*outside = (struct outside){place, now, first - slept, 0};

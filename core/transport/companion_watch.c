@@ -17,8 +17,10 @@
 
 enum {
 	WATCHER_SLEEP_MS = 1000, /* bounds the cost of a missed wake-up */
-	WATCHER_BLIND_MS = 10,   /* a transport without a descriptor is polled so often */
-	WATCHER_RETRY_MS = 2,    /* letters that no call takes are tried again so soon */
+	WATCHER_LOCK_MS =
+		5, /* longest wait for the lock of a context whose backend is aborted next */
+	WATCHER_BLIND_MS = 10, /* a transport without a descriptor is polled so often */
+	WATCHER_RETRY_MS = 2,  /* letters that no call takes are tried again so soon */
 	WATCHER_OUTSIDE_MS =
 		250, /* programs that may wait outside the library are looked at so often */
 	WATCHER_POLL_MS =
@@ -124,6 +126,19 @@ void companion_await_abort(const struct context *context, int64_t timeout_ms)
 		poll(NULL, 0, 1);
 }
 
+/*
+ * The communicator fails first, unless a call holds the lock for long: it releases streams that wait for other operations,
+ * for which the backend's abort would wait.
+ */
+static void companion_check_ended(struct context *w)
+{
+	if (!context_lock_within(w, WATCHER_LOCK_MS))
+		return;
+	w->now_is_recent = 0;
+	w->client->check(w);
+	lock_release(&w->lock);
+}
+
 /* Each context has its alarm or its letter before the first abort, which may take long. */
 static void companion_abort_ended(struct companion *c)
 {
@@ -132,6 +147,7 @@ static void companion_abort_ended(struct companion *c)
 
 		if (!atomic_load(&w->alarm.ended) || atomic_load(&w->alarm.aborted))
 			continue;
+		companion_check_ended(w);
 		if (native && native->abort)
 			native->abort(w->ep);
 		atomic_store(&w->alarm.aborted, 1);

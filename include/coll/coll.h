@@ -402,11 +402,12 @@ typedef struct coll_event *coll_event_t;
  *
  * nccl      The operation is work of the stream, and complete when the stream has executed it.  The
  *           operations of a communicator follow one another on the device, in the order of issue,
- *           whatever their streams; other work follows its own stream only.  So does an operation
- *           in which this rank has no elements, and any on a communicator of one rank: NCCL gives it no
- *           place among the operations.  (Calls on host memory have the order and the limits of tcp.)
+ *           whatever their streams; other work follows its own stream only.  (Calls on host memory
+ *           have the order and the limits of tcp.)
  *           coll_sync and requests do not wait for such an operation; the program can record an
  *           event on the stream and wait for the event.
+ *           An operation in which this rank has no elements follows its own stream only, and so does
+ *           any on a communicator of one rank: NCCL gives it no place among the operations.
  *           While the stream is being captured (CUDA graphs), the operation becomes part of the
  *           graph, and runs each time the program launches the graph.  All ranks then launch their
  *           graphs in one order with the other operations of the communicator.  The program

@@ -10,7 +10,10 @@ struct scene {
 	_Atomic int ready, done; /* ranks that have come to the scene, and that are through */
 	int on_host;             /* the survivors are in a call on host memory */
 	int moment;
+	double took[RANKS_MAX];
 };
+
+enum { TRIALS = 9 };
 
 static void begin(struct rank *r)
 {
@@ -147,6 +150,51 @@ static void death_between_records(struct rank *r)
 	rank_did(r, coll_event_destroy(event), "event_destroy");
 	device_free(r->rank, there);
 	destroy(r);
+}
+
+/* Calls on the device wait for an event behind a call on the host that rank 0, which aborts, does not make. */
+static void abort_behind_host(struct rank *r)
+{
+	struct scene *s = r->user;
+	int64_t x = 1, y = 1, *there = nccl_new(r->rank, &y, 1);
+	coll_event_t event = NULL;
+	double start;
+	int code;
+
+	begin(r);
+	if (r->rank == 0) {
+		ranks_sleep(0.02);
+		rank_did(r, coll_comm_abort(r->comm), "abort");
+	} else {
+		rank_did(r, coll_event_create(r->comm, &event), "event_create");
+		rank_did(r, coll_allreduce(&x, &x, 1, COLL_INT64, COLL_SUM, r->comm, NULL), "host");
+		rank_did(r, coll_event_record(event, r->comm), "record");
+		rank_did(r, coll_comm_wait_event(r->comm, event), "wait_event");
+		start = ranks_now();
+		code = coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
+		if (!code)
+			code = coll_sync(r->comm);
+		s->took[r->rank] = ranks_now() - start;
+		nccl_fails(r, code, COLL_ERR_REMOTE, "rank 0 aborted the communicator", "sync");
+		rank_did(r, coll_event_destroy(event), "event_destroy");
+	}
+	end(r);
+	device_free(r->rank, there);
+}
+
+/* The backend's abort would wait for the streams, which wait for the call on the host. */
+static void test_quick(void)
+{
+	struct scene *s = ranks_memory(sizeof(*s));
+	double took[TRIALS];
+
+	for (int i = 0; i < TRIALS; i++) {
+		*s = (struct scene){.ready = 0};
+		nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, abort_behind_host, s},
+			"an abort ends calls on the device behind one on the host");
+		took[i] = s->took[1];
+	}
+	is_quick(took, TRIALS, "and soon");
 }
 
 /* ------------------------------------------------------------------- timeouts and others -- */
@@ -378,5 +426,6 @@ int main(int argc, char **argv)
 	nccl_begin(argv, ".libs");
 	test_deaths();
 	test_scenes();
+	test_quick();
 	return done_testing();
 }

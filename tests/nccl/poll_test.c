@@ -29,6 +29,17 @@ static int wait_for(struct rank *r, coll_event_t event)
 	return code;
 }
 
+/* The rank's own call may have ended on the device before the others tell of theirs. */
+static int sync_when_told(struct rank *r)
+{
+	const double end = ranks_now() + SOON;
+	coll_result_t error = COLL_SUCCESS;
+
+	while (!error && ranks_now() < end)
+		rank_did(r, coll_comm_get_async_error(r->comm, &error), "get_async_error");
+	return coll_sync(r->comm);
+}
+
 /* The others wait for an event behind a call that rank 1 makes in its own way, if at all. */
 static void waits(struct rank *r, int odd_calls, coll_result_t want, const char *const *words)
 {
@@ -50,7 +61,7 @@ static void waits(struct rank *r, int odd_calls, coll_result_t want, const char 
 			rank_did(r, sum(r, there, 3), "another count");
 		wait_until(&s->done, r->nranks - 1);
 		if (odd_calls)
-			nccl_fails(r, coll_sync(r->comm), want, words[0], "sync");
+			nccl_fails(r, sync_when_told(r), want, words[0], "sync");
 	} else {
 		rank_did(r, sum(r, there, 4), "sum");
 		rank_did(r, coll_event_record(event, r->comm), "record");
@@ -80,6 +91,63 @@ static void differs(struct rank *r)
 					    "allreduce of 3 int64 (sum)", NULL};
 
 	waits(r, 1, COLL_ERR_MISMATCH, words);
+}
+
+/* The others wait for an event on a stream of the program, behind a call that rank 1 makes in its own way, if at all. */
+static void waits_on_stream(struct rank *r, int odd_calls)
+{
+	struct scene *s = r->user;
+	const int64_t values[4] = {0};
+	int64_t *there = nccl_new(r->rank, values, 4);
+	void *stream = nccl_stream(r->rank);
+	coll_event_t event = NULL;
+	int code;
+
+	rank_did(r, call_on(r, 0), "warm up");
+	rank_did(r, coll_event_create(r->comm, &event), "event_create");
+	if (!odd_calls)
+		rank_did(r, coll_comm_set_timeout(r->comm, TIMEOUT_MS), "set_timeout");
+	meet(&s->ready, r->nranks);
+	if (r->rank != 1 || odd_calls)
+		rank_did(r,
+			 coll_allreduce(there, there, r->rank == 1 ? 3 : 4, COLL_INT64, COLL_SUM,
+					r->comm, r->rank == 1 ? NULL : stream),
+			 "sum");
+	if (r->rank != 1) {
+		rank_did(r, coll_event_record_on_stream(event, r->comm, stream), "record");
+		code = wait_for(r, event);
+		if (odd_calls) {
+			/* The event tells only how far the stream is, which is free now. */
+			rank_did(r, code, "the event");
+			nccl_fails(r, sync_when_told(r), COLL_ERR_MISMATCH,
+				   "allreduce of 3 int64 (sum)", "sync");
+		} else {
+			nccl_fails(r, code, COLL_ERR_TIMEOUT,
+				   "the event's stream has not reached the event after 0.8 s; "
+				   "behind: rank 1; rank 1 last called allreduce of 1 int64",
+				   "the event");
+			rank_did(r, coll_comm_abort(r->comm), "abort");
+		}
+		atomic_fetch_add(&s->done, 1);
+	}
+	wait_until(&s->done, r->nranks - 1);
+	if (r->rank == 1 && odd_calls)
+		nccl_fails(r, sync_when_told(r), COLL_ERR_MISMATCH, "allreduce of 4 int64 (sum)",
+			   "sync");
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+	destroy(r);
+	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
+	device_free(r->rank, there);
+}
+
+static void away_from_stream(struct rank *r)
+{
+	waits_on_stream(r, 0);
+}
+
+static void differs_on_stream(struct rank *r)
+{
+	waits_on_stream(r, 1);
 }
 
 /* ------------------------------------------------------------------------------ connecting */
@@ -226,6 +294,12 @@ int main(int argc, char **argv)
 				"%s: a rank has called something else", how);
 		}
 	}
+	*s = (struct scene){0};
+	nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, away_from_stream, s},
+		"a wait for an event on a stream of the program: a rank is away");
+	*s = (struct scene){0};
+	nccl_ok(&(struct nccl_job){3, 1, INIT_EXCHANGE, differs_on_stream, s},
+		"a wait for an event on a stream of the program: a rank has called something else");
 	for (int i = 0; i < TRIALS; i++) {
 		*s = (struct scene){.queries = i % 4 == 0};
 		nccl_ok(&(struct nccl_job){3, 1, INIT_EXCHANGE, differs, s},

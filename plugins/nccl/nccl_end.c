@@ -58,12 +58,16 @@ static void nccl_ender_run_until(struct nccl_ender *e, int64_t deadline)
 {
 	pthread_t thread;
 
-	if (pthread_create(&thread, NULL, nccl_ender_run, e))
+	if (pthread_create(&thread, NULL, nccl_ender_run, e)) {
 		nccl_ender_run(e);
-	else
-		pthread_detach(thread);
+		return;
+	}
 	for (unsigned i = 0; !atomic_load(&e->done) && clock_now_ms() < deadline; i++)
 		nccl_backoff(i);
+	if (atomic_load(&e->done))
+		pthread_join(thread, NULL); /* it ends now */
+	else
+		pthread_detach(thread);
 }
 
 /* NULL: there is no memory for that. */

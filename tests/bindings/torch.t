@@ -115,7 +115,7 @@ job 3 monitored_over_tcp
 for number in 0 1; do
     for rank in 0 1 2; do
         has "rank $rank: barrier $number over a TCPStore names the rank that comes late" "$dir/out" \
-            "^rank $rank, barrier $number: $fault: coll:monitored_barrier: .*rank 1 failed to pass"
+            "^rank $rank, barrier $number: $fault: coll:monitored_barrier: .*Rank 1 failed to pass"
     done
 done
 job 2 aborted

@@ -24,6 +24,7 @@ warnings.simplefilter("ignore")  # PyTorch's about calls that will go
 
 
 def init(timeout=60):
+    meets("started")  # a busy machine imports PyTorch on one rank some seconds later than on another
     dist.init_process_group(
         "coll", init_method="file://" + STORE, rank=RANK, world_size=SIZE,
         timeout=datetime.timedelta(seconds=timeout),
@@ -542,6 +543,29 @@ def untraced():
     return f"{copies}" if copies or not all(x.eq(1).all() for x in outputs) else None
 
 
+def inference():
+    """Tensors of inference mode get results that are copied into them, on whichever thread."""
+    with torch.inference_mode():
+        outputs = [torch.zeros(3) for _ in range(SIZE)]
+        future, waited = torch.zeros(4, 2).t(), torch.zeros(4, 2).t()
+        GROUP().allgather([outputs], [torch.ones(3)]).get_future().wait()
+        GROUP().broadcast(future.add_(RANK == 0), 0).get_future().wait()
+        work = GROUP().broadcast(waited.add_(RANK == 0), 0)
+    work.wait()
+    return None if all(x.eq(1).all() for x in (*outputs, future, waited)) else f"{outputs} {future} {waited}"
+
+
+def options():
+    """PyTorch 2 shows the timeout of a group."""
+    group = GROUP()
+    before = group.options._timeout  # pylint: disable=protected-access
+    group.set_timeout(datetime.timedelta(seconds=50))
+    after = group.options._timeout  # pylint: disable=protected-access
+    group.set_timeout(before)
+    wanted = [datetime.timedelta(seconds=seconds) for seconds in (60, 50)]
+    return None if [before, after] == wanted else f"{before}, then {after}"
+
+
 def wrong_arguments():
     one = torch.ones(2)
     like_gloo(
@@ -552,6 +576,13 @@ def wrong_arguments():
         "a sparse tensor in a broadcast raises what Gloo raises",
         lambda group: dist.broadcast(torch.eye(2).to_sparse(), 0, group=group),
     )
+
+
+def tells(report, text):
+    """The error of this rank has rank 0's report, and the words by which programs know Gloo's errors."""
+    words = report if RANK == 0 else (f"Rank {RANK} successfully reached monitoredBarrier, "
+                                      f"but received errors while waiting for send/recv from rank 0: ")
+    return None if text and words in text and report in text else f"{text}"
 
 
 def monitored():
@@ -567,16 +598,38 @@ def monitored():
         if RANK == 1:
             return None
         _, text = attempt(lambda: GROUP().monitored_barrier(timeout))
-        return None if text and "rank 1 failed to pass" in text else f"{text}"
+        return tells("Rank 1 failed to pass monitoredBarrier in 1000 ms", text)
 
     def too_late():
         if RANK == 1:
             _, text = attempt(lambda: GROUP().monitored_barrier(datetime.timedelta(seconds=30)))
-            return None if text and "rank 1 failed to pass" in text else f"{text}"
+            return tells("Rank 1 failed to pass monitoredBarrier in 1000 ms", text)
         return None
+
+    def alone(wait_all_ranks):
+        """Rank 0 does not wait; each other rank hears it."""
+        _, text = attempt(lambda: GROUP().monitored_barrier(datetime.timedelta(seconds=0 if RANK == 0 else 30),
+                                                            wait_all_ranks))
+        if RANK == 0 and "Rank 0 timed out in monitoredBarrier" not in text:
+            return text
+        missing = "Ranks 1, 2, 3" if wait_all_ranks and SIZE == 4 else "Rank 1"
+        return tells(missing + " failed to pass monitoredBarrier in 0 ms", text)
+
+    def alone_first(wait_all_ranks):
+        """As alone(), and no other rank comes before rank 0 has its error."""
+        name = f"alone.{wait_all_ranks}"
+        if RANK == 0:
+            fault = alone(wait_all_ranks)
+            meets(name, "0", 1)
+            return fault
+        while not os.path.exists(f"{STORE}.{name}.0"):
+            time.sleep(0.01)
+        return alone(wait_all_ranks)
 
     holds("monitored_barrier names the rank that does not come, on all others", without_one)
     holds("that rank hears of it when it comes", too_late)
+    holds("a timeout of 0 is no time", lambda: alone_first(False))
+    holds("with wait_all_ranks every missing rank is named", lambda: alone_first(True))
     holds("then all ranks pass another one", lambda: GROUP().monitored_barrier(datetime.timedelta(seconds=30)))
     holds("and the group still works", dist.barrier)
 
@@ -715,6 +768,9 @@ if CASE == "all":
     sparse()
     several()
     holds("a tracer does not see the copies of a call", untraced)
+    holds("tensors of inference mode", inference)
+    if hasattr(type(GROUP()), "options"):
+        holds("the group shows its timeout", options)
     wrong_arguments()
     monitored()
     trains()

@@ -2,7 +2,8 @@
 /*
  * barrier.h - the monitored barrier.  It is over the store, so that a rank which does not come does not fail the
  * communicator.  Each rank makes an entry when it comes; rank 0 waits for those of the others, and the others wait
- * for its report.
+ * for its report.  The sentences are ProcessGroupGloo's, by which programs know these faults; with every failure of
+ * rank 0 the ranks that are missing are named.
  */
 #ifndef COLL_TORCH_BARRIER_H
 #define COLL_TORCH_BARRIER_H
@@ -36,7 +37,8 @@ class MonitoredBarrier
 	{
 		try {
 			put(of(rank_), "1");
-			return rank_ ? follow() : lead(wait_all_ranks);
+			std::string fault = rank_ ? follow() : lead(wait_all_ranks);
+			return fault.empty() ? fault : heading() + fault;
 		} catch (const std::exception &error) {
 			return "rank " + std::to_string(rank_) +
 			       " cannot use the store: " + error.what();
@@ -70,10 +72,21 @@ class MonitoredBarrier
 		return true;
 	}
 
+	std::string heading() const
+	{
+		const std::string rank = "Rank " + std::to_string(rank_);
+
+		return rank_ ? rank + " successfully reached monitoredBarrier, but received errors "
+				      "while waiting for send/recv from rank 0: "
+			     : rank + " timed out in monitoredBarrier: ";
+	}
+
+	// `ranks`: their numbers, with commas.
 	std::string failed(const std::string &ranks) const
 	{
-		return "timed out: rank " + ranks + " failed to pass monitoredBarrier in " +
-		       std::to_string(timeout_.count()) + " ms";
+		return (ranks.find(',') == std::string::npos ? "Rank " : "Ranks ") + ranks +
+		       " failed to pass monitoredBarrier in " + std::to_string(timeout_.count()) +
+		       " ms";
 	}
 
 	// Rank 0's part.
@@ -105,8 +118,7 @@ class MonitoredBarrier
 		if (!appears(of(0), Clock::now() + timeout_))
 			return failed("0");
 		if (!appears(name_ + "report", Clock::now() + until_report))
-			return "rank " + std::to_string(rank_) +
-			       " timed out: rank 0 did not report in " +
+			return "timed out: rank 0 did not report in " +
 			       std::to_string(until_report.count()) + " ms";
 		auto report = store_.get(name_ + "report");
 		put(of(rank_) + "_heard", "1");

@@ -71,6 +71,10 @@ class ProcessGroupColl : public BackendBase
 	virtual WorkPtr reduce_scatter_tensor_coalesced(Tensors &, Tensors &,
 							const c10d::ReduceScatterOptions &);
 	virtual void setTimeout(std::chrono::milliseconds timeout);
+	virtual c10::intrusive_ptr<BackendBase::Options> getBackendOptions()
+	{
+		return c10::make_intrusive<BackendBase::Options>("coll", timeout_);
+	}
 	virtual void abort();
 	virtual void shutdown()
 	{
@@ -854,7 +858,7 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::barrier(const c10d::BarrierOptions &
 void ProcessGroupColl::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_ranks)
 {
 	MonitoredBarrier barrier(*store_, barriers_++, rank_, size_,
-				 opts.timeout.count() > 0 ? opts.timeout : timeout_);
+				 opts.timeout == c10d::kUnsetTimeout ? timeout_ : opts.timeout);
 	std::string fault = barrier.pass(wait_all_ranks);
 
 	if (!fault.empty())

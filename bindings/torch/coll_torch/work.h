@@ -11,6 +11,8 @@
 
 #include "device.h"
 
+#include <c10/core/InferenceMode.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -138,6 +140,7 @@ class CollWork : public c10d::Work
 		c10::Event end; // the results are there
 	};
 
+	void run_epilogue();
 	void finish_on_device();
 	coll_result_t await_device(std::chrono::steady_clock::time_point end, std::string *text);
 	coll_result_t ask(int64_t limit, std::string *text);
@@ -263,15 +266,23 @@ inline void CollWork::issue(coll_args_t args, std::chrono::milliseconds timeout)
 		finish_on_device();
 }
 
+// Results may go to tensors of inference mode, which nothing outside this mode may write, whatever the thread's mode is.
+inline void CollWork::run_epilogue()
+{
+	Unseen unseen;
+	c10::InferenceMode inference;
+
+	for (auto &function : epilogue_)
+		function();
+}
+
 // The results go to where the caller wants them on the stream, and so after the operation.
 inline void CollWork::finish_on_device()
 {
 	const c10::Stream &stream = device_->on.stream;
 	c10::StreamGuard current(stream);
-	Unseen unseen;
 
-	for (auto &function : epilogue_)
-		function();
+	run_epilogue();
 	epilogue_.clear();
 	device_->end.record(stream);
 	for (auto &tensor : kept_)
@@ -323,7 +334,6 @@ inline void CollWork::settle(coll_result_t code, const std::string &text)
 {
 	std::unique_lock<std::mutex> lock(settling_);
 	std::exception_ptr error;
-	Unseen unseen;
 
 	if (settled_)
 		return;
@@ -334,8 +344,7 @@ inline void CollWork::settle(coll_result_t code, const std::string &text)
 				   text);
 	} else {
 		try {
-			for (auto &function : epilogue_)
-				function();
+			run_epilogue();
 		} catch (...) {
 			error = std::current_exception();
 		}

@@ -566,6 +566,32 @@ def options():
     return None if [before, after] == wanted else f"{before}, then {after}"
 
 
+def splits():
+    """PyTorch 2.15 makes groups of the parts of a group."""
+
+    def in_parts():
+        ranks = [list(range(SIZE))[::-2], list(range(SIZE))[-2::-2]]
+        group = dist.split_group(split_ranks=ranks)
+        mine = ranks[0] if RANK in ranks[0] else ranks[1]
+        tensor = torch.tensor([RANK + 1])
+        dist.all_reduce(tensor, group=group)
+        if dist.get_rank(group) != mine.index(RANK) or tensor.item() != sum(rank + 1 for rank in mine):
+            return f"rank {dist.get_rank(group)} of {mine}: {tensor.item()}"
+        return None
+
+    holds("parts of a group", in_parts)
+
+    def without_the_first():
+        group = dist.split_group(split_ranks=[list(range(1, SIZE))])
+        if RANK == 0:
+            return None if group is dist.GroupMember.NON_GROUP_MEMBER else f"rank 0 is a member: {group}"
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor, group=group)
+        return None if tensor.item() == SIZE - 1 else f"{tensor.item()}"
+
+    holds("a part of a group", without_the_first)
+
+
 def wrong_arguments():
     one = torch.ones(2)
     like_gloo(
@@ -771,6 +797,8 @@ if CASE == "all":
     holds("tensors of inference mode", inference)
     if hasattr(type(GROUP()), "options"):
         holds("the group shows its timeout", options)
+    if getattr(GROUP(), "supports_splitting", False):
+        splits()
     wrong_arguments()
     monitored()
     trains()

@@ -26,6 +26,8 @@ class ProcessGroupColl : public BackendBase
       public:
 	using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 	using Lists = std::vector<Tensors>;
+	using GroupPtr = c10::intrusive_ptr<BackendBase>;
+	using OptionsPtr = c10::intrusive_ptr<BackendBase::Options>;
 
 	ProcessGroupColl(const Store &store, int rank, int size, std::chrono::milliseconds timeout);
 	~ProcessGroupColl() override;
@@ -71,10 +73,20 @@ class ProcessGroupColl : public BackendBase
 	virtual WorkPtr reduce_scatter_tensor_coalesced(Tensors &, Tensors &,
 							const c10d::ReduceScatterOptions &);
 	virtual void setTimeout(std::chrono::milliseconds timeout);
-	virtual c10::intrusive_ptr<BackendBase::Options> getBackendOptions()
+	virtual OptionsPtr getBackendOptions()
 	{
 		return c10::make_intrusive<BackendBase::Options>("coll", timeout_);
 	}
+#if COLL_TORCH_AT_LEAST(2, 15)
+	// The members of a part, or of a merged group, meet over the store as those of a new group do.
+	bool supportsSplitting() const override
+	{
+		return true;
+	}
+	GroupPtr split(const Store &, const std::vector<int> &ranks, const OptionsPtr &) override;
+	GroupPtr merge(const Store &, const OptionsPtr &, const int &rank,
+		       const int &size) override;
+#endif
 	virtual void abort();
 	virtual void shutdown()
 	{
@@ -922,6 +934,28 @@ std::vector<int32_t> ProcessGroupColl::failed_ranks()
 	return ranks;
 }
 
+#if COLL_TORCH_AT_LEAST(2, 15)
+// NULL on a rank that has no part.
+ProcessGroupColl::GroupPtr ProcessGroupColl::split(const Store &store,
+						   const std::vector<int> &ranks,
+						   const OptionsPtr &options)
+{
+	auto place = std::find(ranks.begin(), ranks.end(), rank_);
+
+	if (place == ranks.end())
+		return nullptr;
+	return merge(store, options, (int)(place - ranks.begin()), (int)ranks.size());
+}
+
+// The store's connection is the parent's, and a wait would hold up others.
+ProcessGroupColl::GroupPtr ProcessGroupColl::merge(const Store &store, const OptionsPtr &options,
+						   const int &rank, const int &size)
+{
+	return c10::make_intrusive<ProcessGroupColl>(store->clone(), rank, size,
+						     options ? options->timeout : timeout_);
+}
+#endif
+
 static c10::intrusive_ptr<BackendBase> create(const Store &store, int rank, int size,
 					      std::chrono::milliseconds timeout)
 {
@@ -942,7 +976,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
 		module, "ProcessGroupColl")
 		.def("abort", &ProcessGroupColl::abort, no_gil())
 		.def("failed_ranks", &ProcessGroupColl::failed_ranks, no_gil())
-		.def("set_timeout", &ProcessGroupColl::setTimeout, no_gil());
+		.def("set_timeout", &ProcessGroupColl::setTimeout, no_gil())
+		// For ranks outside of a group that PyTorch makes of a part of this one.
+		.def("perform_nocolor_split", [](ProcessGroupColl &, const py::object &) {});
 	module.def("create", &create, no_gil(), py::arg("store"), py::arg("rank"), py::arg("size"),
 		   py::arg("timeout"));
 }

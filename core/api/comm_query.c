@@ -197,6 +197,8 @@ static int abort_native(struct comm *comm)
 
 	atomic_store(&context->aborted, 1); /* no other communicator uses the context */
 	comm_send_abort(comm);
+	if (comm->pair)
+		pair_release(comm);
 	if (native->abort && context->ep)
 		native->abort(context->ep);
 	context_wake(context);

@@ -31,7 +31,7 @@ void pair_note_staged(const struct comm *comm, uint64_t number);
 void pair_note_held(const struct comm *host_comm, uint64_t number);
 /*
  * The native one fails: streams do not wait for calls of host_comm any longer, for which the backend's abort would wait.
- * Its lock is held.
+ * Its lock is held, or its handle pinned.
  */
 void pair_release(const struct comm *comm);
 /* host_comm is freed next; no lock is held.  Accepts a communicator without a pair. */

@@ -132,7 +132,8 @@ void companion_await_abort(const struct context *context, int64_t timeout_ms)
  */
 static void companion_check_ended(struct context *w)
 {
-	if (!context_lock_within(w, WATCHER_LOCK_MS))
+	/* An abort by the program fails the communicator itself, and has released the streams. */
+	if (atomic_load(&w->aborted) || !context_lock_within(w, WATCHER_LOCK_MS))
 		return;
 	w->now_is_recent = 0;
 	w->client->check(w);

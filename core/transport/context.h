@@ -150,8 +150,8 @@ struct context {
 	struct companion *companion;
 	/* See host_context.h; NULL: none.  It belongs to the same context as the companion. */
 	struct context *_Atomic host_context; /* threads that wait on other contexts read it */
-	struct context *next_watched; /* in the companion's list */
-	uint64_t channel;             /* the name of the communicator between the companions */
+	struct context *next_watched;         /* in the companion's list */
+	uint64_t channel; /* the name of the communicator between the companions */
 	struct unexpected
 		*letters; /* control messages through the companion, whose lock guards them */
 	struct alarm alarm;

@@ -118,6 +118,9 @@ for number in 0 1; do
             "^rank $rank, barrier $number: $fault: coll:monitored_barrier: .*Rank 1 failed to pass"
     done
 done
+for turn in 1 2 3; do
+    check "turn $turn: a program ends with futures under way" job 2 left_open || cat "$dir/out"
+done
 job 2 aborted
 has "an abort ends the wait" "$dir/out" "^rank 0: $fault: coll:.*abort"
 

@@ -770,6 +770,14 @@ def mismatched():
     os._exit(0)  # pylint: disable=protected-access
 
 
+def left_open():
+    """The program ends while futures run functions of it, and leaves its group to the interpreter's end."""
+    init()
+    tensor = torch.ones(1000)
+    futures = [dist.all_reduce(tensor, async_op=True).get_future().then(lambda done: done.value()) for _ in range(20)]
+    print(f"rank {RANK} has {len(futures)} futures", flush=True)
+
+
 def aborted():
     """Every rank aborts while its call waits for rank 1."""
     init()
@@ -807,4 +815,4 @@ if CASE == "all":
         print("end", flush=True)
 else:
     {"killed": killed, "stopped": stopped, "mismatched": mismatched, "late": late, "aborted": aborted,
-     "monitored_over_tcp": monitored_over_tcp}[CASE]()
+     "left_open": left_open, "monitored_over_tcp": monitored_over_tcp}[CASE]()

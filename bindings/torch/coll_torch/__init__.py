@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """PyTorch's backend "coll": import coll_torch, then torch.distributed.init_process_group("coll")."""
 
+import atexit
 import inspect
 
 import torch.distributed as dist
@@ -16,3 +17,5 @@ def _register():
 
 
 _register()
+# A program may end without destroy_process_group.  Its futures' functions need an interpreter that still runs.
+atexit.register(_C.close_all)

@@ -224,6 +224,7 @@ ProcessGroupColl::ProcessGroupColl(const Store &store, int rank, int size,
 	config.options = options;
 	check_result(coll_comm_init_rank(&comm, size, id, rank, &config), "coll:init");
 	comm_ = std::make_shared<Communicator>(comm);
+	comm_->open();
 	init();
 }
 
@@ -979,6 +980,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
 		.def("set_timeout", &ProcessGroupColl::setTimeout, no_gil())
 		// For ranks outside of a group that PyTorch makes of a part of this one.
 		.def("perform_nocolor_split", [](ProcessGroupColl &, const py::object &) {});
+	module.def("close_all", &Communicator::close_all, no_gil());
 	module.def("create", &create, no_gil(), py::arg("store"), py::arg("rank"), py::arg("size"),
 		   py::arg("timeout"));
 }

@@ -54,6 +54,9 @@ class Communicator : public std::enable_shared_from_this<Communicator>
 	{
 	}
 
+	// Python's end is to close it, if the program has not.
+	void open();
+	static void close_all();
 	// Keeps a work, and with it the buffers, until its operation is over.
 	void keep(const WorkRef &work);
 	void ended(CollWork *work, coll_result_t result);
@@ -175,6 +178,43 @@ inline void Communicator::keep(const WorkRef &work)
 
 	ended.swap(ended_);
 	work->place_ = open_.insert(open_.end(), work);
+}
+
+// Those that are open, and the lock of the list.
+struct OpenCommunicators {
+	std::mutex mutex;
+	std::list<std::weak_ptr<Communicator>> list;
+
+	static OpenCommunicators &of_process()
+	{
+		static auto *all = new OpenCommunicators; // no destructor: threads may outlive it
+
+		return *all;
+	}
+};
+
+inline void Communicator::open()
+{
+	OpenCommunicators &all = OpenCommunicators::of_process();
+	std::lock_guard<std::mutex> lock(all.mutex);
+
+	all.list.remove_if([](const auto &comm) { return comm.expired(); });
+	all.list.push_back(shared_from_this());
+}
+
+inline void Communicator::close_all()
+{
+	OpenCommunicators &all = OpenCommunicators::of_process();
+	std::list<std::weak_ptr<Communicator>> list;
+
+	{
+		std::lock_guard<std::mutex> lock(all.mutex);
+
+		list.swap(all.list);
+	}
+	for (auto &entry : list)
+		if (auto comm = entry.lock())
+			comm->close();
 }
 
 // Runs inside calls of the library, on any thread.

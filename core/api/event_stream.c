@@ -129,6 +129,7 @@ struct event_stream_query {
 	int rounds, code, late;
 	int64_t busy_us; /* of comm: the last time at which it had operations under way */
 	int64_t timeout_us;
+	char behind[512]; /* of a wait that has timed out: the ranks, as stall_name_behind */
 	coll_error_t err;
 };
 
@@ -223,16 +224,6 @@ static int event_stream_is_held(struct event_stream_query *q)
 	return held;
 }
 
-static int event_stream_timed_out(struct comm *comm)
-{
-	char behind[512];
-
-	stall_name_behind(comm, behind, sizeof(behind));
-	return error_set(COLL_ERR_TIMEOUT,
-			 "timed out: the event's stream has not reached the event after %.3g s%s",
-			 (double)comm->timeout_us / 1e6, behind);
-}
-
 /*
  * An event of a stream of the program, which tells how far the stream is.  It may wait for operations of the communicator, so
  * the other ranks are asked meanwhile.
@@ -254,8 +245,9 @@ static void event_stream_poll_recorder(struct event_stream_query *q, int wait)
 			     left < EVENT_STREAM_SLICE_US ? left : EVENT_STREAM_SLICE_US);
 		left = end - clock_now_us();
 	}
+	q->timeout_us = comm->timeout_us;
 	if (q->code == COLL_IN_PROGRESS && wait)
-		q->code = event_stream_timed_out(comm);
+		stall_name_behind(comm, q->behind, sizeof(q->behind));
 	else if (q->code && q->code != COLL_IN_PROGRESS)
 		error_take(q->code, &q->err);
 	comm->stream_waits--;
@@ -338,8 +330,8 @@ static int event_stream_poll(coll_event_t handle, struct event *e, int wait)
 	if (wait && q.code == COLL_IN_PROGRESS)
 		return error_set(
 			COLL_ERR_TIMEOUT,
-			"timed out: the event's stream has not reached the event after %.3g s",
-			(double)q.timeout_us / 1e6);
+			"timed out: the event's stream has not reached the event after %.3g s%s",
+			(double)q.timeout_us / 1e6, q.behind);
 	return q.code;
 }
 

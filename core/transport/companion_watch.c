@@ -126,6 +126,14 @@ void companion_await_abort(const struct context *context, int64_t timeout_ms)
 		poll(NULL, 0, 1);
 }
 
+/* Takes the news of a context, and releases its lock. */
+static void companion_check_locked(struct context *w)
+{
+	w->now_is_recent = 0;
+	w->client->check(w);
+	lock_release(&w->lock);
+}
+
 /*
  * The communicator fails first, unless a call holds the lock for long: it releases streams that wait for other operations,
  * for which the backend's abort would wait.
@@ -133,11 +141,8 @@ void companion_await_abort(const struct context *context, int64_t timeout_ms)
 static void companion_check_ended(struct context *w)
 {
 	/* An abort by the program fails the communicator itself, and has released the streams. */
-	if (atomic_load(&w->aborted) || !context_lock_within(w, WATCHER_LOCK_MS))
-		return;
-	w->now_is_recent = 0;
-	w->client->check(w);
-	lock_release(&w->lock);
+	if (!atomic_load(&w->aborted) && context_lock_within(w, WATCHER_LOCK_MS))
+		companion_check_locked(w);
 }
 
 /* Each context has its alarm or its letter before the first abort, which may take long. */
@@ -183,9 +188,7 @@ static int companion_check_all(struct companion *c)
 			continue;
 		}
 		atomic_store(&w->alarm.news, 0);
-		w->now_is_recent = 0;
-		w->client->check(w);
-		lock_release(&w->lock);
+		companion_check_locked(w);
 	}
 	return left;
 }

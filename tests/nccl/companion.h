@@ -57,6 +57,17 @@ RANKS_UNUSED static int call_on(struct rank *r, int on_host)
 	return code;
 }
 
+/* Asks for the communicator's error until there is one, and syncs: a call may have ended before the others tell. */
+RANKS_UNUSED static int sync_when_told(struct rank *r)
+{
+	const double end = ranks_now() + SOON;
+	coll_result_t error = COLL_SUCCESS;
+
+	while (!error && ranks_now() < end)
+		rank_did(r, coll_comm_get_async_error(r->comm, &error), "get_async_error");
+	return coll_sync(r->comm);
+}
+
 /* Issues allreduces in place until one fails, and returns its code. */
 RANKS_UNUSED static int call_until_failure(struct rank *r, coll_comm_t comm)
 {

@@ -29,17 +29,6 @@ static int wait_for(struct rank *r, coll_event_t event)
 	return code;
 }
 
-/* The rank's own call may have ended on the device before the others tell of theirs. */
-static int sync_when_told(struct rank *r)
-{
-	const double end = ranks_now() + SOON;
-	coll_result_t error = COLL_SUCCESS;
-
-	while (!error && ranks_now() < end)
-		rank_did(r, coll_comm_get_async_error(r->comm, &error), "get_async_error");
-	return coll_sync(r->comm);
-}
-
 /* The others wait for an event behind a call that rank 1 makes in its own way, if at all. */
 static void waits(struct rank *r, int odd_calls, coll_result_t want, const char *const *words)
 {

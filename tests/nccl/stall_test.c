@@ -217,14 +217,10 @@ static int sum_of_device_on_stream(struct rank *r)
 /* The program only asks for the communicator's error. */
 static int asks_on_host(struct rank *r)
 {
-	const double deadline = ranks_now() + SOON;
-	coll_result_t error = COLL_SUCCESS;
 	int64_t x = 1;
-	int code = coll_allreduce(&x, &x, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
+	const int code = coll_allreduce(&x, &x, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
 
-	while (!code && !error && ranks_now() < deadline)
-		code = coll_comm_get_async_error(r->comm, &error);
-	return code ? code : coll_sync(r->comm);
+	return code ? code : sync_when_told(r);
 }
 
 static int barrier(struct rank *r)

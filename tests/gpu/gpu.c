@@ -189,6 +189,7 @@ static const struct theme {
 	{"stream", gpu_streams, 20000}, {"capture", gpu_capture, 20000},
 	{"memory", gpu_memory, 20000},  {"derive", gpu_derive, 20000},
 	{"fault", gpu_fault, 4000},     {"death", gpu_death, 4000},
+	{"both", gpu_both, 20000},      {"differ", gpu_differ, 20000},
 	{"many", gpu_many, 20000},      {"speed", gpu_speed, 50000},
 };
 
@@ -220,7 +221,7 @@ static int gpu_is_native(const char *backend)
 static void gpu_begin(struct gpu *g, int timeout_ms)
 {
 	const char *local = getenv("COLL_LOCAL_RANK"), *sanitize = getenv("TEST_SANITIZE");
-	const char *const options[] = {"destroy_timeout=2s", NULL};
+	const char *const options[] = {"destroy_timeout=2s", "stall_after=1s", NULL};
 	coll_config_t config;
 	char why[300];
 

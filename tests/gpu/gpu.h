@@ -82,6 +82,8 @@ void gpu_memory(struct gpu *g);
 void gpu_derive(struct gpu *g);
 void gpu_fault(struct gpu *g);
 void gpu_death(struct gpu *g);
+void gpu_both(struct gpu *g);
+void gpu_differ(struct gpu *g);
 void gpu_many(struct gpu *g);
 void gpu_speed(struct gpu *g);
 

@@ -216,7 +216,7 @@ nccl() {
     local n=$1 place=$2 theme
 
     export COLL_BACKEND=nccl
-    for theme in move reduce "group event stream derive" "memory capture" fault death; do
+    for theme in move reduce "group event stream derive" "memory capture" both differ fault death; do
         # shellcheck disable=SC2086 # a list
         run nccl "$place" "$n" $theme
     done
@@ -233,7 +233,7 @@ staging() {
 
     export COLL_BACKEND=$backend COLL_ENABLE_GPU_FALLBACK=1
     run_overlap "staging over $backend" "$place" "$n"
-    for theme in "event stream capture" memory move "reduce group"; do
+    for theme in "event stream capture" memory move "reduce group" "both differ"; do
         # shellcheck disable=SC2086 # a list
         run "staging over $backend" "$place" "$n" $theme
     done

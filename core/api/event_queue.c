@@ -38,11 +38,14 @@ static int event_queue_record_stream(struct event *e, struct comm *comm, coll_st
 {
 	const char *what = "coll_event_record_on_stream";
 	struct stream_event *spare = NULL, *event = NULL;
-	int code = caller_stream_check(what, stream);
+	int code;
 
+	context_leave(comm->context); /* the driver may block the thread: see stream_order.h */
+	code = caller_stream_check(what, stream);
 	if (!code)
 		code = stream_event_record(&spare, what, stream, &event);
 	stream_events_free(&spare);
+	context_enter(comm->context);
 	if (code)
 		return code;
 	pthread_mutex_lock(&e->lock);

@@ -255,7 +255,7 @@ coll_result_t coll_request_start(coll_request_t request)
 		code = stream_order_begin(r->op, group_current());
 	if (!code) {
 		op_enqueue(r->op, group_current());
-		r->number = comm->issued;
+		r->number = r->op->number;
 		if (!group_current())
 			queue_issued(comm);
 		native_want_marker(comm);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * caller_stream.c - events on streams of the program, and streams that wait for a word.
+ * caller_stream.c - events on streams of the program, and words that streams write and wait for.
  *
  * Names and numbers are those of the document "CUDA Driver API" (docs.nvidia.com, cuda-driver-api: stream
  * management, event management, stream memory operations).
@@ -12,6 +12,10 @@
 
 #include <coll/coll.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* The words lie at the beginning of pinned memory: so many bytes are cleared at least. */
+enum { STREAM_CLEARED = 4096 };
 
 static int stream_failed(const char *what, int result)
 {
@@ -48,6 +52,8 @@ int caller_stream_check(const char *what, void *stream)
 		missing = "cuStreamGetCtx";
 	if (!cuda_driver.cuStreamWaitValue32)
 		missing = "cuStreamWaitValue32_v2";
+	if (!cuda_driver.cuStreamWriteValue32)
+		missing = "cuStreamWriteValue32_v2";
 	if (missing)
 		return error_set(COLL_ERR_UNSUPPORTED,
 				 "%s: the CUDA driver is too old to order the operation with a "
@@ -232,48 +238,78 @@ void stream_events_free(struct stream_event **list)
 	}
 }
 
-/* ------------------------------------------------------------------------ words -- */
+/* ----------------------------------------------------------- words and pinned memory -- */
 
-int stream_word_make(struct stream_word *word, const char *what, void *stream)
+static int stream_enter(struct device_pushed *pushed, void *stream)
 {
-	struct device_pushed pushed;
-	void *context = NULL, *value = NULL;
+	void *context = NULL;
 	int result = cuda_driver.cuStreamGetCtx(stream, &context);
 
-	if (!result)
-		result = device_push(&pushed, context);
+	return result ? result : device_push(pushed, context);
+}
+
+int stream_pin(const char *what, void *stream, size_t bytes, void **pinned)
+{
+	struct device_pushed pushed;
+	int result = stream_enter(&pushed, stream);
+
+	*pinned = NULL;
 	if (!result) {
-		result = cuda_driver.cuMemHostAlloc(&value, sizeof(*word->value),
+		result = cuda_driver.cuMemHostAlloc(pinned, bytes,
 						    CUDA_PIN_PORTABLE | CUDA_PIN_MAPPED);
 		device_pop(&pushed);
 	}
 	if (result)
+		*pinned = NULL;
+	if (result == CUDA_NO_MEMORY)
+		return error_set(
+			COLL_ERR_NO_MEMORY,
+			"%s: no pinned memory for %zu bytes on their way to or from a device", what,
+			bytes);
+	if (result)
 		return stream_failed(what, result);
 	device_expect_held();
-	word->value = value;
-	atomic_init(word->value, 0);
+	memset(*pinned, 0, bytes < STREAM_CLEARED ? bytes : STREAM_CLEARED);
 	return COLL_SUCCESS;
 }
 
-void stream_word_free(struct stream_word *word)
-{
-	device_unpin((void *)word->value);
-	word->value = NULL;
-}
-
-/* With unified addresses, which all 64-bit systems have, the device reads the word at its host address. */
-int stream_word_wait(const struct stream_word *word, const char *what, void *stream, uint32_t value)
+/* With unified addresses, which all 64-bit systems have, the device accesses the word at its host address. */
+int stream_wait(const char *what, void *stream, const _Atomic uint32_t *word, uint32_t value)
 {
 	struct device_pushed pushed;
-	void *context = NULL;
-	int result = cuda_driver.cuStreamGetCtx(stream, &context);
+	int result = stream_enter(&pushed, stream);
 
-	if (!result)
-		result = device_push(&pushed, context);
 	if (!result) {
-		result = cuda_driver.cuStreamWaitValue32(stream, (uintptr_t)word->value, value,
+		result = cuda_driver.cuStreamWaitValue32(stream, (uintptr_t)word, value,
 							 CUDA_WAIT_GEQ);
 		device_pop(&pushed);
 	}
 	return result ? stream_failed(what, result) : COLL_SUCCESS;
+}
+
+int stream_write(const char *what, void *stream, _Atomic uint32_t *word, uint32_t value)
+{
+	struct device_pushed pushed;
+	int result = stream_enter(&pushed, stream);
+
+	if (!result) {
+		result = cuda_driver.cuStreamWriteValue32(stream, (uintptr_t)word, value,
+							  CUDA_WRITE_DEFAULT);
+		device_pop(&pushed);
+	}
+	return result ? stream_failed(what, result) : COLL_SUCCESS;
+}
+
+int stream_copy(void *stream, uintptr_t dst, uintptr_t src, size_t n)
+{
+	struct device_pushed pushed;
+	int result = stream_enter(&pushed, stream);
+
+	if (!result) {
+		result = cuda_driver.cuMemcpyAsync(dst, src, n, stream);
+		device_pop(&pushed);
+	}
+	if (result)
+		return device_copy_failed((void *)dst, (const void *)src, n, result);
+	return COLL_SUCCESS;
 }

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * caller_stream.h - the order between a stream of the program and operations of the library.  An event tells
- * when the stream has come to a position.  A hold stops the stream at a position until a word of host memory
- * has a value.
+ * when the stream has come to a position.  The stream writes words of pinned host memory, and waits for them.
  *
  * The stream waits by cuStreamWaitValue32, and never by a host function (cuLaunchHostFunc): CUDA forbids a host
  * function to wait for other work of the device, such as the copies of a staged operation, and it may run the
  * host functions of all streams one after the other, also those of other ranks of the process.
  *
- * The owner of a list serialises all calls on it.  No call blocks, and none changes the calling thread's
- * current CUDA context.
+ * While a stream waits, the driver may block the calling thread in any of these functions but stream_event_query:
+ * behind cudaFree, behind a copy of memory that is not pinned, or behind a stream that has no room for more work,
+ * in whichever thread of the program.  So the thread must hold no lock that another one needs for the end of that wait.
+ *
+ * None changes the calling thread's current CUDA context.  The owner of a list serialises all calls on it.
  */
 #ifndef CORE_DEVICE_CALLER_STREAM_H
 #define CORE_DEVICE_CALLER_STREAM_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* An event on a stream of the program, or a reference to one. */
@@ -23,11 +26,6 @@ struct stream_event {
 	struct stream_event *of;   /* a reference: the event; else NULL */
 	_Atomic int refs;          /* an event: its owner, and each reference */
 	void *context, *event;
-};
-
-/* The word that streams wait for. */
-struct stream_word {
-	_Atomic uint32_t *value; /* NULL: not allocated yet */
 };
 
 /*
@@ -55,12 +53,13 @@ void stream_events_free(struct stream_event **list);
 int caller_stream_make(int device, void **stream);
 void caller_stream_free(int device, void *stream);
 
-/* Allocates the word where the stream's device reads it. */
-int stream_word_make(struct stream_word *word, const char *what, void *stream);
-/* No stream may wait for the word any more. */
-void stream_word_free(struct stream_word *word);
-/* Later work of the stream waits until (int32_t)(word - value) >= 0. */
-int stream_word_wait(const struct stream_word *word, const char *what, void *stream,
-		     uint32_t value);
+/* Pinned host memory, of which the first page is cleared, that every device reads and writes at its host address; device_unpin frees it. */
+int stream_pin(const char *what, void *stream, size_t bytes, void **pinned);
+/* Later work of the stream waits until (int32_t)(*word - value) >= 0. */
+int stream_wait(const char *what, void *stream, const _Atomic uint32_t *word, uint32_t value);
+/* The stream sets *word when its earlier work is complete, and the bytes that it has copied are visible. */
+int stream_write(const char *what, void *stream, _Atomic uint32_t *word, uint32_t value);
+/* Copies between device memory and pinned memory in the order of the stream. */
+int stream_copy(void *stream, uintptr_t dst, uintptr_t src, size_t n);
 
 #endif

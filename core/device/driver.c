@@ -68,6 +68,7 @@ static const struct {
 	{"cuStreamGetCtx", offsetof(struct cuda_driver, cuStreamGetCtx), 0},
 	{"cuStreamIsCapturing", offsetof(struct cuda_driver, cuStreamIsCapturing), 0},
 	{"cuStreamWaitValue32_v2", offsetof(struct cuda_driver, cuStreamWaitValue32), 0},
+	{"cuStreamWriteValue32_v2", offsetof(struct cuda_driver, cuStreamWriteValue32), 0},
 	{"cuThreadExchangeStreamCaptureMode",
 	 offsetof(struct cuda_driver, cuThreadExchangeStreamCaptureMode), 0},
 	{"cuLaunchHostFunc", offsetof(struct cuda_driver, cuLaunchHostFunc),

@@ -36,9 +36,10 @@ enum {
 		1, /* it neither waits for work on the default stream nor holds it up */
 	CUDA_EVENT_DISABLE_TIMING = 2,
 	CUDA_ATTACH_GLOBAL = 1,
-	CUDA_PIN_PORTABLE = 1, /* every context may use the memory */
-	CUDA_PIN_MAPPED = 2,   /* a device may read the memory */
-	CUDA_WAIT_GEQ = 0,     /* until (int32_t)(word - value) >= 0 */
+	CUDA_PIN_PORTABLE = 1,  /* every context may use the memory */
+	CUDA_PIN_MAPPED = 2,    /* a device may read the memory */
+	CUDA_WAIT_GEQ = 0,      /* until (int32_t)(word - value) >= 0 */
+	CUDA_WRITE_DEFAULT = 0, /* earlier writes of the stream are visible before the word */
 	CUDA_CAPTURE_RELAXED = 2
 };
 
@@ -82,6 +83,7 @@ struct cuda_driver {
 	int (*cuStreamGetCtx)(void *stream, void **context);
 	int (*cuStreamIsCapturing)(void *stream, int *status);
 	int (*cuStreamWaitValue32)(void *stream, cuda_ptr_t word, unsigned value, unsigned flags);
+	int (*cuStreamWriteValue32)(void *stream, cuda_ptr_t word, unsigned value, unsigned flags);
 	int (*cuThreadExchangeStreamCaptureMode)(int *mode);
 	int (*cuLaunchHostFunc)(void *stream, void (*fn)(void *arg), void *arg);
 	int (*cuEventCreate)(void **event, unsigned flags);

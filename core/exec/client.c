@@ -53,7 +53,8 @@ static int client_awaits(const struct context *context)
 {
 	for (const struct comm *c = context->busy; c; c = c->next_busy)
 		if (c->head && (c->head->call.args.kind == KIND_AWAIT || c->head->native ||
-				c->head->stream_events))
+				c->head->stream_events || c->head->gates ||
+				(c->head->bounce && !c->head->steps_left)))
 			return 1;
 	return 0;
 }

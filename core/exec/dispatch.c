@@ -217,3 +217,15 @@ int dispatch_build(struct op *op)
 		stage_schedule(op);
 	return s->error;
 }
+
+int dispatch_ready(struct op *op)
+{
+	int code = COLL_SUCCESS;
+
+	if (!op->sched_ready) {
+		code = dispatch_build(op);
+		op->prepared = 0;
+	}
+	op->sched_ready = !code;
+	return code;
+}

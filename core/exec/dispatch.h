@@ -25,5 +25,7 @@ int dispatch_asks_place(const struct comm *comm);
 int dispatch_choose(const struct comm *comm, struct call *call);
 /* Fills op->sched: the steps of its algorithm and, if buffers are staged, the copies. */
 int dispatch_build(struct op *op);
+/* The same, unless the schedule is there. */
+int dispatch_ready(struct op *op);
 
 #endif

@@ -15,6 +15,8 @@ enum { OP_SMALL = 64 << 10 };
 
 void op_free(struct op *op)
 {
+	if (op->bounce)
+		bounce_give_back(op->bounce);
 	scratch_free(op->comm, &op->scratch);
 	staging_free(op);
 	outcome_unref(op->awaited);
@@ -125,6 +127,7 @@ static int op_locate(struct op *op)
 {
 	struct call *call = &op->call;
 	uint32_t send = call->memory[COLL_BUFFER_SEND], recv = call->memory[COLL_BUFFER_RECV];
+	const int staged = call->staged;
 	int code = COLL_SUCCESS;
 
 	call->memory[COLL_BUFFER_SEND] = call->memory[COLL_BUFFER_RECV] = COLL_MEM_HOST;
@@ -136,7 +139,8 @@ static int op_locate(struct op *op)
 		else
 			code = staging_look(op);
 	}
-	if (call->memory[COLL_BUFFER_SEND] != send || call->memory[COLL_BUFFER_RECV] != recv)
+	if (call->memory[COLL_BUFFER_SEND] != send || call->memory[COLL_BUFFER_RECV] != recv ||
+	    call->staged != staged)
 		call->cacheable = 0;
 	return code;
 }
@@ -220,7 +224,7 @@ static void op_append(struct op *op, uint64_t group)
 	op->number = comm_count(comm);
 	op->group = group;
 	op->native = op->declined = 0;
-	op->state = group ? OP_DEFERRED : OP_QUEUED;
+	op->state = group || op->bounce ? OP_DEFERRED : OP_QUEUED;
 	if (kind_is_collective(op->call.args.kind)) {
 		op->seq = op->record.seq_or_tag = comm->seq++;
 		comm_remember(comm, &op->call.signature);
@@ -255,8 +259,8 @@ void op_enqueue(struct op *op, uint64_t group)
 	if (op_needs_barrier(comm, &op->call.args))
 		op_append_barrier(comm, group);
 	op_append(op, group);
-	if (op->stream_events)
-		stream_order_hold(comm, op->call.args.kind, op->call.args.stream, op->number);
+	if (op->bounce)
+		stream_order_hold(comm, op->bounce);
 }
 
 int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group)

@@ -3,6 +3,7 @@
 #ifndef CORE_EXEC_OP_H
 #define CORE_EXEC_OP_H
 
+#include "exec/bounce.h"
 #include "exec/call.h"
 #include "exec/comm.h"
 #include "exec/scratch.h"
@@ -10,7 +11,8 @@
 #include "schedule/sched.h"
 
 /*
- * States of an operation.  DEFERRED: in the queue, but its group is still open.  SUBMITTED: handed to a
+ * States of an operation.  DEFERRED: in the queue, but its group is still open, or its stream's work is not
+ * there yet.  SUBMITTED: handed to a
  * backend without a transport (native.h), and leaves the queue.
  */
 enum { OP_IDLE, OP_DEFERRED, OP_QUEUED, OP_RUNNING, OP_SUBMITTED, OP_DONE };
@@ -42,8 +44,10 @@ struct op {
 	const void *site;    /* the place in the program that called, or NULL */
 	int state;           /* OP_* */
 	struct stream_event *stream_events; /* which must have passed before it starts */
-	int native;   /* the backend's own function does it while the queue polls */
-	int declined; /* the backend's own function has refused it: the transport does it */
+	struct bounce *bounce;              /* of a call with a stream, over a transport; or NULL */
+	struct bounce *gates; /* whose streams must have come to the call before it starts */
+	int native;           /* the backend's own function does it while the queue polls */
+	int declined;         /* the backend's own function has refused it: the transport does it */
 	struct recorded record; /* for the recorder, when the operation leaves the queue */
 	struct sched sched;
 	int sched_ready; /* the schedule belongs to this call */
@@ -99,7 +103,10 @@ static inline int op_needs_barrier(const struct comm *comm, const coll_args_t *a
 	return comm->seq % TAG_SEQ_APART == 0 && comm->seq && kind_is_collective(args->kind) &&
 	       comm->context->plugin->backend.transport;
 }
-/* Appends an idle operation to the queue; group 0: it starts when its turn comes. */
+/*
+ * Appends an idle operation to the queue; group 0: it starts when its turn comes.  If stream_order_begin has prepared it,
+ * the lock is released meanwhile, and the operation may have ended.
+ */
 void op_enqueue(struct op *op, uint64_t group);
 /* Makes and enqueues a call of the library's own. */
 int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group);
@@ -110,6 +117,8 @@ void op_end_persistent(struct op *op);
 static inline void op_retire(struct op *op)
 {
 	op->state = OP_IDLE;
+	if (op->bounce)
+		bounce_give_back(op->bounce);
 	if (op->persistent)
 		return;
 	if (op->scratch.size > SCRATCH_SMALL)

@@ -137,11 +137,7 @@ static void queue_start(struct op *op)
 		return;
 	if (op != op->comm->head && !queue_in_group(op->comm, op))
 		return; /* the transport does not wait for the backend's stream: the queue does */
-	if (!op->sched_ready) {
-		code = dispatch_build(op);
-		op->prepared = 0;
-	}
-	op->sched_ready = !code;
+	code = dispatch_ready(op);
 	if (!code && (!op->prepared || op->scratch.size < op->scratch_bytes))
 		code = engine_reserve(op);
 	if (code) {
@@ -247,7 +243,7 @@ static int queue_advance(struct op *op)
 		return moved != AWAIT_IDLE;
 	}
 	moved = engine_may_move(op) && engine_run(op);
-	if (!op->comm->error && !op->steps_left)
+	if (!op->comm->error && !op->steps_left && (!op->bounce || stream_order_drained(op)))
 		queue_end(op);
 	return moved;
 }
@@ -297,7 +293,8 @@ int queue_run(struct comm *comm)
 		return 0;
 	for (struct op *op = comm->head; op && !comm->error;) {
 		if (op->state == OP_QUEUED &&
-		    (!queue_may_start(comm, op) || (op->stream_events && stream_order_gated(op))))
+		    (!queue_may_start(comm, op) ||
+		     ((op->stream_events || op->gates) && stream_order_gated(op))))
 			break;
 		if (op->state == OP_DEFERRED)
 			break;
@@ -325,7 +322,7 @@ static int queue_start_only(struct comm *comm)
 	struct op *op = comm->head;
 
 	if (!op || op->next || op->state != OP_QUEUED || op->call.slot || comm->error ||
-	    comm->nleft || op->call.args.kind == KIND_AWAIT || op->stream_events)
+	    comm->nleft || op->call.args.kind == KIND_AWAIT || op->stream_events || op->gates)
 		return 0;
 	queue_start(op);
 	return !comm->error && op->steps_left && !engine_may_move(op) ? QUEUE_WAITS : QUEUE_MOVES;
@@ -361,7 +358,7 @@ void queue_cancel(struct comm *comm)
 		native->abort(comm->context->ep);
 	for (struct op *op = comm->head; op; op = op->next) {
 		engine_cancel_op(op);
-		if (op->stream_events)
+		if (op->stream_events || op->gates)
 			stream_order_drop(op);
 		op->state = OP_DONE;
 	}

@@ -13,9 +13,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* COLL_BUFFER_SEND, COLL_BUFFER_RECV and the scalar of an operation may lie on a device. */
-enum { STAGING_SCALAR = 2 };
 enum { STAGING_ALIGN = 64 };
 
 /* ------------------------------------------------------- the used parts of buffers -- */
@@ -129,6 +128,15 @@ static int staging_refuse(const struct op *op, int buf, uint32_t kind, int devic
 		context->memory & kind ? "work in host memory only" : "does not take");
 }
 
+/*
+ * A transport that reaches device memory calls the driver while it moves the bytes.  If a stream waits for them, the
+ * driver may block that thread for ever: see bounce.h.
+ */
+static int staging_keeps_from_driver(const struct op *op)
+{
+	return op->call.args.stream && !op->comm->native && op->comm->context->fallback;
+}
+
 /* Decides whether a buffer in that memory is used as it is, staged or refused. */
 static int staging_decide(struct op *op, int buf, uint32_t kind, int device)
 {
@@ -144,7 +152,8 @@ static int staging_decide(struct op *op, int buf, uint32_t kind, int device)
 				 context->device);
 	if (buf != STAGING_SCALAR)
 		op->call.memory[buf] = kind;
-	if (kind != COLL_MEM_HOST && (!reached || kind_reduces(op->call.args.kind)))
+	if (kind != COLL_MEM_HOST &&
+	    (!reached || kind_reduces(op->call.args.kind) || staging_keeps_from_driver(op)))
 		op->call.staged |= 1 << buf;
 	if (reached && (!(op->call.staged & 1 << buf) || dispatch_slot(op->comm, &op->call)))
 		return COLL_SUCCESS;
@@ -304,7 +313,15 @@ void staging_layout(struct op *op)
 	}
 }
 
-/* Allocates the memory and finds the copy streams to and from it. */
+static void staging_find_bases(struct op *op)
+{
+	struct staging *staging = &op->staging;
+
+	for (int buf = 0; buf <= COLL_BUFFER_RECV; buf++)
+		staging->base[buf] = (char *)((uintptr_t)staging->start + staging->at[buf]);
+}
+
+/* Allocates the memory and finds the copy streams to and from it, unless the call's stream makes the copies. */
 static int staging_place(struct op *op)
 {
 	struct staging *staging = &op->staging;
@@ -315,7 +332,13 @@ static int staging_place(struct op *op)
 	staging_layout(op);
 	if (!staging->need)
 		return COLL_SUCCESS;
+	if (op->bounce && op->bounce->carries) {
+		staging->start = op->bounce->memory;
+		staging_find_bases(op);
+		return COLL_SUCCESS;
+	}
 	code = staging_alloc(op, staging->need, staging->near[in]);
+	staging->start = staging->memory;
 	if (!code)
 		code = copy_stream_find(copy_streams, COPY_STREAM_IN,
 					(const void *)staging->near[in],
@@ -324,8 +347,8 @@ static int staging_place(struct op *op)
 		code = copy_stream_find(copy_streams, COPY_STREAM_OUT,
 					(const void *)staging->near[COLL_BUFFER_RECV],
 					&staging->copy_stream[COPY_STREAM_OUT]);
-	for (int buf = 0; !code && buf <= COLL_BUFFER_RECV; buf++)
-		staging->base[buf] = (char *)((uintptr_t)staging->memory + staging->at[buf]);
+	if (!code)
+		staging_find_bases(op);
 	return code;
 }
 
@@ -366,6 +389,12 @@ int staging_begin(struct op *op)
 		return staging_declined(op);
 	staging_warn(op);
 	code = staging_place(op);
+	if (op->bounce && op->bounce->carries) {
+		if (op->call.staged & 1 << STAGING_SCALAR)
+			memcpy(op->call.redop.value, op->bounce->memory + op->bounce->scalar,
+			       coll_dtype_size(op->call.args.dtype));
+		return code;
+	}
 	if (!code && op->call.staged & 1 << STAGING_SCALAR)
 		code = device_copy(op->call.redop.value, op->staging.scalar,
 				   coll_dtype_size(op->call.args.dtype));

@@ -15,11 +15,15 @@ struct comm;
 struct context;
 struct op;
 
+/* COLL_BUFFER_SEND, COLL_BUFFER_RECV and the scalar of an operation may lie on a device: bits of call.staged. */
+enum { STAGING_SCALAR = 2 };
+
 /*
  * The host memory that stands in for an operation's device buffers.  It has a part for the send buffer
  * and a part for the receive buffer; in place they are the same.  It is freed with the operation.
  */
 struct staging {
+	char *start; /* the memory of this call: `memory`, or that of the operation's bounce */
 	char *memory;
 	size_t size; /* size of the memory; 0: none */
 	size_t need; /* bytes that this call needs */

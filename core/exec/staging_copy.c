@@ -56,7 +56,7 @@ static struct stream_copy staging_copy_of(struct op *op, int i)
 {
 	const struct step *step = &op->sched.step[i];
 	void *user = (void *)staging_user_at(op, (int)step->dst.buf, step->dst.off);
-	char *own = op->staging.memory + step->dst.off;
+	char *own = op->staging.start + step->dst.off;
 	int in = step->kind == STEP_COPY_IN;
 
 	return (struct stream_copy){.owner = op,
@@ -93,7 +93,7 @@ static int staging_copy_start(struct op *op, int way)
 static void staging_copy_scale(struct op *op, const struct step *step)
 {
 	redop_scale(&op->call.redop, op->base[SCHED_SEND] + step->dst.off,
-		    op->staging.memory + step->dst.off, step->len / op->sched.elem);
+		    op->staging.start + step->dst.off, step->len / op->sched.elem);
 }
 
 static void staging_copy_ended(const struct stream_copy *copy, int code)
@@ -142,9 +142,29 @@ int staging_copy_reap(struct context *context)
 	return moved;
 }
 
+/* The call's stream has copied the input, and copies the result: the steps are complete. */
+static int staging_copy_pass(struct op *op)
+{
+	int moved = 0, i;
+
+	for (int way = 0; way < COPY_STREAMS; way++)
+		while ((i = op->staging.first[way]) >= 0) {
+			op->staging.first[way] = op->run[i].u.next;
+			if (op->call.redop.premul_sum && way == COPY_STREAM_IN)
+				staging_copy_scale(op, &op->sched.step[i]);
+			engine_complete(op, i);
+			moved = 1;
+		}
+	return moved;
+}
+
 int staging_copy_run(struct op *op)
 {
-	int moved = staging_copy_reap(op->comm->context);
+	int moved;
+
+	if (op->bounce && op->bounce->carries)
+		return staging_copy_pass(op);
+	moved = staging_copy_reap(op->comm->context);
 
 	for (int way = 0; way < COPY_STREAMS; way++)
 		if (op->staging.first[way] >= 0)

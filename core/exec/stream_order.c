@@ -3,6 +3,8 @@
 #include "exec/stream_order.h"
 #include "device/caller_stream.h"
 #include "device/device.h"
+#include "exec/bounce.h"
+#include "exec/dispatch.h"
 #include "exec/stall.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -14,183 +16,361 @@
 /* The last look at the word by a stream that was released comes within microseconds, unless the device is busy. */
 enum { ORDER_LEAVE_US = 100000, ORDER_POLL_US = 20 };
 
-/* Handles up to this one name another stream in each context or thread. */
-enum { ORDER_SHARED_HANDLES = 2 };
-
-/* A stream that was held. */
-struct held_stream {
-	struct held_stream *next;
-	void *stream;
-	struct stream_event *passed; /* behind the last hold; NULL: none was recorded */
-	uint64_t number;             /* the operation for which it waits */
-};
+/* Between two looks for memory that an earlier call has left. */
+enum { ORDER_ROOM_US = 100 };
 
 struct parked {
 	struct parked *next;
 	void *pinned;
 };
 
+/* Words for which streams wait: all operations up to this one need only the copies of their results, or nothing more. */
+enum { ORDER_COPIES, ORDER_COMPLETE, ORDER_WORDS };
+
 struct stream_order {
-	struct stream_word word;
-	struct held_stream *streams;
-	struct stream_event *spare;
+	_Atomic uint32_t *word; /* ORDER_WORDS of them; pinned */
+	struct bounce *bounces;
 	struct parked *parked;
 	uint64_t number; /* the last operation for which a stream waits */
+	void *stream;    /* of the operation `of`, the last one with a stream */
+	uint64_t of;
 };
 
 /* -------------------------------------------------------------------- beginning -- */
 
-static int order_new(struct comm *comm, const char *what, void *stream)
+static void order_unlock(struct comm *comm)
 {
-	struct stream_order *order = calloc(1, sizeof(*order));
-	int code;
-
-	if (!order)
-		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", what);
-	code = stream_word_make(&order->word, what, stream);
-	if (!code) /* a wait that is over at once: a device without such waits refuses it */
-		code = stream_word_wait(&order->word, what, stream, 0);
-	if (code) {
-		stream_word_free(&order->word);
-		free(order);
-		return code;
-	}
-	comm->order = order;
-	return COLL_SUCCESS;
+	context_leave(comm->context);
 }
 
-/* The communicator can hold this stream, and moves without the program. */
+static void order_lock(struct comm *comm)
+{
+	context_enter(comm->context);
+}
+
+static struct stream_order *order_new(const char *what, void *stream, int *code)
+{
+	struct stream_order *order = calloc(1, sizeof(*order));
+	void *word = NULL;
+
+	*code = order ? stream_pin(what, stream, ORDER_WORDS * sizeof(*order->word), &word)
+		      : error_set(COLL_ERR_NO_MEMORY, "%s: no memory", what);
+	if (!*code) { /* a wait that is over at once: a device without such waits refuses it */
+		order->word = word;
+		*code = stream_wait(what, stream, &order->word[ORDER_COMPLETE], 0);
+	}
+	if (!*code)
+		return order;
+	device_unpin(word);
+	free(order);
+	return NULL;
+}
+
+/* The communicator can hold this stream, and moves without the program.  Releases the lock meanwhile. */
 static int order_prepare(struct comm *comm, const char *what, void *stream)
 {
-	int code = caller_stream_check(what, stream);
+	const int lacks = !comm->order;
+	struct stream_order *order = NULL;
+	int code;
 
-	if (!code && !comm->order)
-		code = order_new(comm, what, stream);
+	order_unlock(comm);
+	code = caller_stream_check(what, stream);
+	if (!code && lacks)
+		order = order_new(what, stream, &code);
+	order_lock(comm);
+	if (order && !comm->order) {
+		comm->order = order;
+		order = NULL;
+	}
+	if (order) { /* another thread was first */
+		device_unpin((void *)order->word);
+		free(order);
+	}
 	return code ? code : wait_thread_need(comm->context);
+}
+
+static void order_note(struct stream_order *order, uint64_t number)
+{
+	if (number > order->number)
+		order->number = number;
+}
+
+/* Handles up to this one name another stream in each context or thread. */
+enum { ORDER_SHARED_HANDLES = 2 };
+
+/*
+ * Calls of a communicator follow one another whatever their streams: the operation for whose end the stream has to wait
+ * before the copies of a new call, or 0 if the stream itself has the order.
+ */
+static uint64_t order_before(const struct comm *comm, const void *stream, uint64_t before)
+{
+	const struct stream_order *order = comm->order;
+
+	if (comm->finished >= before || (order->of == before && order->stream == stream &&
+					 (uintptr_t)stream > ORDER_SHARED_HANDLES))
+		return 0;
+	return before;
+}
+
+/* The stream waits for an operation, if `number` is not 0.  The lock is not held. */
+static int order_await(const struct comm *comm, const struct bounce *b, uint64_t number)
+{
+	return number ? stream_wait(b->what, b->stream, &comm->order->word[ORDER_COMPLETE],
+				    (uint32_t)number)
+		      : COLL_SUCCESS;
+}
+
+/* The pinned memory and words of an operation; a schedule lists the copies. */
+static struct bounce *order_take(struct op *op, int may_wait, int *code)
+{
+	*code = op->call.staged && !op->call.slot ? dispatch_ready(op) : COLL_SUCCESS;
+	return *code ? NULL
+		     : bounce_take(&op->comm->order->bounces, op, kind_name(op->call.args.kind),
+				   op->call.args.stream, may_wait, code);
+}
+
+/* The same, once earlier calls with streams have left enough memory.  Releases the lock while it waits. */
+static struct bounce *order_take_when_due(struct op *op, int *code)
+{
+	const struct timespec pause = {.tv_nsec = ORDER_ROOM_US * 1000};
+	struct comm *comm = op->comm;
+	struct bounce *b = order_take(op, 1, code);
+
+	while (*code == COLL_IN_PROGRESS) {
+		order_unlock(comm);
+		nanosleep(&pause, NULL);
+		order_lock(comm);
+		*code = comm_error(comm);
+		b = *code ? NULL : order_take(op, 1, code);
+	}
+	return b;
 }
 
 int stream_order_begin(struct op *op, uint64_t group)
 {
 	struct comm *comm = op->comm;
-	const char *what = kind_name(op->call.args.kind);
-	void *stream = op->call.args.stream;
-	int code = order_prepare(comm, what, stream);
+	struct bounce *b;
+	uint64_t before;
+	int code = order_prepare(comm, kind_name(op->call.args.kind), op->call.args.stream);
 
-	if (!code && !group)
-		code = stream_event_record(&comm->order->spare, what, stream, &op->stream_events);
+	if (code || group)
+		return code;
+	b = order_take_when_due(op, &code);
+	if (code)
+		return code;
+	before = order_before(comm, b->stream, comm->issued);
+	order_unlock(comm);
+	code = bounce_pin(b);
+	if (!code)
+		code = order_await(comm, b, before);
+	if (!code)
+		code = bounce_fill(b);
+	order_lock(comm);
+	if (!code)
+		code = comm_error(comm);
+	op->gates = b;
+	if (code) {
+		bounce_give_back(b);
+		b->filling = 0;
+	}
 	return code;
 }
 
 /* ----------------------------------------------------------------------- holding -- */
 
-/* The entry of the stream, or one of a stream that is not held any more, or a new one. */
-static struct held_stream *order_find(struct stream_order *order, void *stream)
+static void order_failed(struct comm *comm, int code)
 {
-	struct held_stream *held = order->streams, *idle = NULL;
+	struct rank_name name;
 
-	while (held && (held->stream != stream || (uintptr_t)stream <= ORDER_SHARED_HANDLES))
-		held = held->next;
-	for (struct held_stream *h = held ? NULL : order->streams; h && !idle; h = h->next)
-		if (!h->passed || stream_event_query(h->passed) != COLL_IN_PROGRESS)
-			idle = h;
-	if (held || idle)
-		return held ? held : idle;
-	held = calloc(1, sizeof(*held));
-	if (held) {
-		held->next = order->streams;
-		order->streams = held;
-	}
-	return held;
+	comm_fail(comm, 0, code, "%s: %s", comm_own_name(comm, &name), error_text());
 }
 
-static int order_hold(struct stream_order *order, const char *what, void *stream, uint64_t number)
+void stream_order_hold(struct comm *comm, struct bounce *b)
 {
-	struct held_stream *held = order_find(order, stream);
+	const uint64_t number = b->op->number;
 	int code;
 
-	if (!held)
-		return error_set(COLL_ERR_NO_MEMORY, "%s: no memory", what);
-	if (held->passed) {
-		held->passed->next = order->spare;
-		order->spare = held->passed;
-		held->passed = NULL;
-	}
-	held->stream = stream;
-	held->number = number;
-	if (number > order->number)
-		order->number = number;
-	code = stream_word_wait(&order->word, what, stream, (uint32_t)number);
-	return code ? code : stream_event_record(&order->spare, what, stream, &held->passed);
+	order_note(comm->order, number);
+	comm->order->stream = b->stream;
+	comm->order->of = number;
+	order_unlock(comm);
+	code = bounce_drain(b, &comm->order->word[ORDER_COPIES], (uint32_t)number);
+	order_lock(comm);
+	b->filling = 0;
+	if (code)
+		order_failed(comm, code);
+	if (b->op && b->op->state == OP_DEFERRED)
+		b->op->state = OP_QUEUED;
 }
 
 int stream_order_wait(struct comm *comm, const char *what, void *stream, uint64_t number)
 {
+	struct bounce *b = NULL;
 	int code = order_prepare(comm, what, stream);
 
-	return code ? code : order_hold(comm->order, what, stream, number);
-}
-
-void stream_order_hold(struct comm *comm, int kind, void *stream, uint64_t number)
-{
-	int code = order_hold(comm->order, kind_name(kind), stream, number);
-	struct rank_name name;
-
+	if (!code)
+		b = bounce_take(&comm->order->bounces, NULL, what, stream, 0, &code);
 	if (code)
-		comm_fail(comm, 0, code, "%s: %s", comm_own_name(comm, &name), error_text());
+		return code;
+	order_note(comm->order, number);
+	order_unlock(comm);
+	code = bounce_pin(b);
+	if (!code)
+		code = bounce_fill(b);
+	if (!code)
+		code = bounce_drain(b, &comm->order->word[ORDER_COMPLETE], (uint32_t)number);
+	order_lock(comm);
+	b->filling = 0;
+	return code;
 }
 
 /* ------------------------------------------------------------------------ groups -- */
+
+/* The calls of a group that have streams; of several streams each then waits for the end of all of them. */
+struct order_group {
+	struct bounce **call, **wait;
+	size_t n, waits;
+	uint64_t before, last; /* the operation before the group, and the last one of it */
+};
 
 static int order_is_in(const struct op *op, uint64_t group)
 {
 	return op->group == group && op->state == OP_DEFERRED;
 }
 
-/* Has an earlier operation of the group the same stream? */
-static int order_is_noted(const struct op *first, const struct op *op)
+/* Has an earlier call of the group the same stream? */
+static int order_is_noted(const struct order_group *calls, size_t i)
 {
-	for (const struct op *earlier = first; earlier != op; earlier = earlier->next)
-		if (earlier->group == op->group &&
-		    earlier->call.args.stream == op->call.args.stream)
+	for (size_t k = 0; k < i; k++)
+		if (calls->call[k]->stream == calls->call[i]->stream)
 			return 1;
 	return 0;
 }
 
-static int order_group_stream(struct op *first, const struct op *op, uint64_t last)
+static size_t order_count(struct comm *comm, uint64_t group, struct order_group *calls)
 {
-	struct comm *comm = op->comm;
-	void *stream = op->call.args.stream;
-	const char *what = kind_name(op->call.args.kind);
-	struct stream_event *event;
-	struct rank_name name;
-	int code = caller_stream_check(what, stream);
+	size_t n = 0;
 
-	if (!code)
-		code = stream_event_record(&comm->order->spare, what, stream, &event);
-	if (code) {
-		comm_fail(comm, 0, code, "%s: %s", comm_own_name(comm, &name), error_text());
-		return code;
+	for (const struct op *op = comm->head; op; op = op->next)
+		if (order_is_in(op, group)) {
+			n += op->call.args.stream != NULL;
+			calls->before = calls->last ? calls->before : op->number - 1;
+			calls->last = op->number;
+		}
+	if (comm->finished >= calls->before)
+		calls->before = 0;
+	return n;
+}
+
+/* Takes what the streams of the group need. */
+static int order_collect(struct comm *comm, uint64_t group, struct order_group *calls)
+{
+	const size_t n = order_count(comm, group, calls);
+	struct bounce *b;
+	int code = COLL_SUCCESS;
+
+	calls->call = n ? calloc(2 * n, sizeof(struct bounce *)) : NULL;
+	if (n && !calls->call)
+		return error_set(COLL_ERR_NO_MEMORY, "no memory for a group");
+	for (struct op *op = n ? comm->head : NULL; op && !code; op = op->next)
+		if (order_is_in(op, group) && op->call.args.stream &&
+		    (b = order_take(op, 0, &code)))
+			calls->call[calls->n++] = b;
+	calls->wait = calls->call + n;
+	for (size_t i = 0; i < calls->n && !code; i++)
+		if (!order_is_noted(calls, i) &&
+		    (b = bounce_take(&comm->order->bounces, NULL, calls->call[i]->what,
+				     calls->call[i]->stream, 0, &code)))
+			calls->wait[calls->waits++] = b;
+	return code;
+}
+
+/* Each stream waits for the earlier work of the others. */
+static int order_meet(const struct order_group *calls)
+{
+	int code = COLL_SUCCESS;
+
+	for (size_t i = 0; i < calls->waits && !code; i++)
+		code = bounce_meet(calls->wait[i]);
+	for (size_t i = 0; i < calls->waits; i++)
+		for (size_t k = 0; k < calls->waits && !code; k++)
+			if (k != i)
+				code = bounce_meet_other(calls->wait[i], calls->wait[k]);
+	return code;
+}
+
+/* Behind the copies of all results each stream waits for the end of the group. */
+static int order_part(const struct comm *comm, const struct order_group *calls)
+{
+	int code = COLL_SUCCESS;
+
+	for (size_t i = 0; i < calls->waits && !code; i++)
+		code = bounce_fill(calls->wait[i]);
+	for (size_t i = 0; i < calls->waits && !code; i++)
+		code = bounce_drain(calls->wait[i], &comm->order->word[ORDER_COMPLETE],
+				    (uint32_t)calls->last);
+	return code;
+}
+
+/* Puts the work of all calls on their streams.  The lock is not held. */
+static int order_fill_group(const struct comm *comm, const struct order_group *calls)
+{
+	int code = COLL_SUCCESS;
+
+	for (size_t i = 0; i < calls->n && !code; i++)
+		code = bounce_pin(calls->call[i]);
+	for (size_t i = 0; i < calls->waits && !code; i++) {
+		code = caller_stream_check(calls->wait[i]->what, calls->wait[i]->stream);
+		if (!code)
+			code = bounce_pin(calls->wait[i]);
+		if (!code)
+			code = order_await(comm, calls->wait[i], calls->before);
 	}
-	event->next = first->stream_events;
-	first->stream_events = event;
-	stream_order_hold(comm, op->call.args.kind, stream, last);
-	return comm->error;
+	if (!code && calls->waits > 1)
+		code = order_meet(calls);
+	for (size_t i = 0; i < calls->n && !code; i++)
+		code = bounce_fill(calls->call[i]);
+	for (size_t i = 0; i < calls->n && !code; i++)
+		code = bounce_drain(calls->call[i], &comm->order->word[ORDER_COPIES],
+				    (uint32_t)calls->last);
+	if (!code && calls->waits > 1)
+		code = order_part(comm, calls);
+	return code;
+}
+
+/* The first operation of the group waits for all streams. */
+static void order_gate_group(struct comm *comm, uint64_t group, const struct order_group *calls)
+{
+	struct op *first = comm->head;
+
+	while (first && !order_is_in(first, group))
+		first = first->next;
+	for (size_t i = 0; i < calls->n; i++) {
+		calls->call[i]->filling = 0;
+		if (first && calls->call[i]->op) {
+			calls->call[i]->next_gate = first->gates;
+			first->gates = calls->call[i];
+		}
+	}
+	for (size_t i = 0; i < calls->waits; i++)
+		calls->wait[i]->filling = 0;
 }
 
 void stream_order_group(struct comm *comm, uint64_t group)
 {
-	struct op *first = comm->head;
-	uint64_t last = 0;
+	struct order_group calls = {NULL};
+	int code = order_collect(comm, group, &calls);
 
-	while (first && !order_is_in(first, group))
-		first = first->next;
-	for (const struct op *op = first; op; op = op->next)
-		if (order_is_in(op, group))
-			last = op->number;
-	for (const struct op *op = first; op && !comm->error; op = op->next)
-		if (order_is_in(op, group) && op->call.args.stream && !order_is_noted(first, op) &&
-		    order_group_stream(first, op, last))
-			return;
+	if (!code && calls.n) {
+		order_note(comm->order, calls.last);
+		order_unlock(comm);
+		code = order_fill_group(comm, &calls);
+		order_lock(comm);
+	}
+	order_gate_group(comm, group, &calls);
+	free(calls.call);
+	if (code)
+		order_failed(comm, code);
 }
 
 /* --------------------------------------------------------------- starting, ending -- */
@@ -198,34 +378,49 @@ void stream_order_group(struct comm *comm, uint64_t group)
 static void order_take_first(struct op *op)
 {
 	struct stream_event *event = op->stream_events;
-	struct stream_order *order = op->comm->order;
 
 	op->stream_events = event->next;
-	if (event->of) {
-		stream_event_unref(event);
-		return;
-	}
-	event->next = order->spare;
-	order->spare = event;
+	stream_event_unref(event);
 }
 
-int stream_order_gated(struct op *op)
+static int order_cannot(struct op *op, int code, const char *what_not)
 {
 	struct comm *comm = op->comm;
 	struct rank_name name;
 	char what[160];
 
-	while (op->stream_events) {
-		int code = stream_event_query(op->stream_events);
+	call_describe(comm, &op->call, what, sizeof(what));
+	comm_fail(comm, 0, code, "%s: %s cannot %s: %s", comm_own_name(comm, &name), what, what_not,
+		  error_text());
+	return 1;
+}
 
-		if (code == COLL_IN_PROGRESS)
-			return 1;
-		if (code) {
-			call_describe(comm, &op->call, what, sizeof(what));
-			comm_fail(comm, 0, code, "%s: %s cannot start: %s",
-				  comm_own_name(comm, &name), what, error_text());
-			return 1;
-		}
+/*
+ * May a thread that moves operations ask the driver about a stream?  Not while a stream waits for another communicator:
+ * the driver answers only when that stream has room for the work of a thread of the program.
+ */
+static int order_may_ask(const struct comm *comm)
+{
+	for (const struct comm *c = comm->context->busy; c; c = c->next_busy)
+		if (c != comm && c->order && c->finished < c->order->number)
+			return 0;
+	return comm->finished + 1 >= comm->head->number;
+}
+
+int stream_order_gated(struct op *op)
+{
+	int code;
+
+	while (op->gates) {
+		code = bounce_has_arrived(op->gates, order_may_ask(op->comm));
+		if (code)
+			return code == COLL_IN_PROGRESS || order_cannot(op, code, "start");
+		op->gates = op->gates->next_gate;
+	}
+	while (op->stream_events) {
+		code = stream_event_query(op->stream_events);
+		if (code)
+			return code == COLL_IN_PROGRESS || order_cannot(op, code, "start");
 		order_take_first(op);
 	}
 	return 0;
@@ -233,13 +428,42 @@ int stream_order_gated(struct op *op)
 
 void stream_order_drop(struct op *op)
 {
+	op->gates = NULL;
 	while (op->stream_events)
 		order_take_first(op);
 }
 
+/* Sets a word, which never falls: the streams of later operations wait for it already. */
+static void order_set(struct stream_order *order, int word, uint64_t number)
+{
+	if ((int32_t)((uint32_t)number - atomic_load(&order->word[word])) > 0)
+		atomic_store(&order->word[word], (uint32_t)number);
+}
+
 void stream_order_release(struct comm *comm, uint64_t number)
 {
-	atomic_store(comm->order->word.value, (uint32_t)number);
+	order_set(comm->order, ORDER_COPIES, number);
+	order_set(comm->order, ORDER_COMPLETE, number);
+}
+
+int stream_order_drained(struct op *op)
+{
+	struct comm *comm = op->comm;
+	const struct op *ahead = comm->head;
+	uint64_t number = 0;
+	int code;
+
+	while (ahead && (ahead->state == OP_DONE ||
+			 (ahead->state == OP_RUNNING && !ahead->steps_left && !ahead->native))) {
+		number = ahead->number;
+		ahead = ahead->next;
+	}
+	if (number)
+		order_set(comm->order, ORDER_COPIES, number);
+	code = bounce_has_passed(op->bounce, order_may_ask(comm));
+	if (code && code != COLL_IN_PROGRESS)
+		(void)order_cannot(op, code, "end");
+	return !code;
 }
 
 /* While the oldest operation waits for its stream, the program computes: nobody waits for other ranks. */
@@ -265,12 +489,12 @@ int stream_order_park(struct comm *comm, void *pinned)
 	return COLL_SUCCESS;
 }
 
-/* Has the stream looked at the word for the last time?  A stream that has failed does not look again. */
-static int order_has_passed(const struct held_stream *held, int64_t deadline)
+/* Waits until the stream has looked at the word for the last time, at most until the time `deadline`. */
+static int order_has_passed(struct bounce *b, int64_t deadline)
 {
 	const struct timespec pause = {.tv_nsec = ORDER_POLL_US * 1000};
 
-	while (held->passed && stream_event_query(held->passed) == COLL_IN_PROGRESS) {
+	while (bounce_has_passed(b, 1) == COLL_IN_PROGRESS) {
 		if (clock_now_us() > deadline)
 			return 0;
 		nanosleep(&pause, NULL);
@@ -282,30 +506,28 @@ void stream_order_free(struct comm *comm)
 {
 	struct stream_order *order = comm->order;
 	int64_t deadline = clock_now_us() + ORDER_LEAVE_US;
-	struct held_stream *held;
+	struct bounce *b;
 	struct parked *parked;
 	int passed = 1;
 
 	if (!order)
 		return;
-	while ((held = order->streams)) {
-		order->streams = held->next;
-		passed &= order_has_passed(held, deadline);
-		stream_events_free(&held->passed);
-		free(held);
+	while ((b = order->bounces)) {
+		order->bounces = b->next;
+		passed &= order_has_passed(b, deadline);
+		bounce_free(b);
 	}
 	while ((parked = order->parked)) {
 		order->parked = parked->next;
 		device_unpin(parked->pinned);
 		free(parked);
 	}
-	stream_events_free(&order->spare);
 	if (passed)
-		stream_word_free(&order->word);
+		device_unpin((void *)order->word);
 	else
-		log_info("rank %d: a stream of the program has not come to its last call yet; a "
-			 "page of "
-			 "host memory stays allocated for it",
+		log_info("rank %d: a stream of the program has not come to its last call yet; "
+			 "pinned host "
+			 "memory stays allocated for it",
 			 comm->rank);
 	free(order);
 	comm->order = NULL;

@@ -2,10 +2,13 @@
 /*
  * stream_order.h - calls with a stream of the program, over a backend that has a transport.
  *
- * An event on the stream tells when the work before the call is complete: the operation starts then.  The stream
- * is held behind the call until the operation is complete.  Operations complete in their order, so one word for
- * each communicator, the number of the last complete operation, releases all streams.  A failure releases them
- * too.  No thread may be in a call meanwhile, so the context gets a progress thread.
+ * The stream tells by a word when the work before the call is complete, and its input has been copied (bounce.h): the
+ * operation starts then.  The stream waits behind the call until the operation is complete.  Operations complete in
+ * their order, so one word for each communicator, the number of the last complete operation, releases all streams.  A
+ * failure releases them too.  No thread may be in a call meanwhile, so the context gets a progress thread.
+ *
+ * The driver may block a thread that puts work on a stream until that stream moves, which only the progress thread
+ * brings about.  So the functions that do so release the lock meanwhile.
  */
 #ifndef CORE_EXEC_STREAM_ORDER_H
 #define CORE_EXEC_STREAM_ORDER_H
@@ -15,22 +18,33 @@
 /* The lock is held in all of these, except in stream_order_free. */
 
 /*
- * Before op_enqueue, if the call has a stream.  group 0: records the event now; else stream_order_group does it.
- * After an error the operation is not enqueued.
+ * Before op_enqueue, if the call has a stream.  group 0: puts the first half of the work on the stream now; else
+ * stream_order_group does that.  Releases the lock meanwhile.  After an error the operation is not enqueued.
  */
 int stream_order_begin(struct op *op, uint64_t group);
-/* Holds the stream until operation `number` is complete; the communicator fails if that is impossible. */
-void stream_order_hold(struct comm *comm, int kind, void *stream, uint64_t number);
+/*
+ * After op_enqueue, which has deferred the operation: the second half, and the operation may start.  Releases the lock
+ * meanwhile, so the operation may have ended, or the communicator failed.
+ */
+void stream_order_hold(struct comm *comm, struct bounce *bounce);
 /*
  * A group ends.  As with NCCL the group is a call on each of its streams: its first operation waits for all
- * of them, and all of them wait for its last operation.
+ * of them, and all of them wait for its last operation.  Releases the lock meanwhile.
  */
 void stream_order_group(struct comm *comm, uint64_t group);
 /* Must the operation still wait for a stream?  Fails the communicator if the stream has failed. */
 int stream_order_gated(struct op *op);
-/* Holds a stream until an earlier operation is complete; `what` names the public function. */
+/*
+ * Holds a stream until an earlier operation is complete; `what` names the public function.  Releases the lock
+ * meanwhile.
+ */
 int stream_order_wait(struct comm *comm, const char *what, void *stream, uint64_t number);
-/* The operation does not wait for streams any more. */
+/*
+ * All steps of the operation are complete: has its stream copied the result?  Fails the communicator if the stream has
+ * failed.
+ */
+int stream_order_drained(struct op *op);
+/* The operation, which has failed, does not wait for streams any more. */
 void stream_order_drop(struct op *op);
 /* Releases the streams that wait for operations up to `number`. */
 void stream_order_release(struct comm *comm, uint64_t number);

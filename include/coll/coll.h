@@ -395,7 +395,7 @@ typedef struct coll_event *coll_event_t;
  *
  * Every backend orders an operation with its stream as NCCL does: the operation begins when the
  * stream's earlier work is complete, and the stream's later work begins when the operation is
- * complete.  The call itself does not wait.  A group is one operation on each of its streams: it
+ * complete.  The call itself does not wait, but for room in the stream (CUDA).  A group is one operation on each of its streams: it
  * begins when the earlier work of all of them is complete, and all of them wait for all of it.
  * The buffers may lie in host memory too.  All ranks issue the operations of a communicator in one
  * order, whatever their streams.
@@ -416,7 +416,13 @@ typedef struct coll_event *coll_event_t;
  * tcp, ucx, simulated
  *           The library starts the operation when the stream has come to the call, and the stream
  *           waits on the device meanwhile (cuStreamWaitValue32; CUDA 11.7 or later, else
- *           COLL_ERR_UNSUPPORTED).  Operations of a communicator run in the order of issue: an
+ *           COLL_ERR_UNSUPPORTED).  With `enable_gpu_fallback` the calling thread puts copies of all
+ *           device buffers to pinned host memory on the stream, and copies of the results back; what
+ *           the program does meanwhile in the driver, say in cudaFree, cannot stop the operation.
+ *           (Without the option ucx calls the driver while it moves device memory: a thread that
+ *           waits in the driver for that stream then waits for ever.)  A communicator pins up to
+ *           256 MiB so; a call outside a group that needs more waits until an earlier one has ended.
+ *           Operations of a communicator run in the order of issue: an
  *           operation whose stream is late delays those behind it.  coll_sync, requests and events
  *           on the communicator's own stream include the operation.  A stream that waits occupies a
  *           work queue of the device: a program that uses many streams sets
@@ -424,7 +430,7 @@ typedef struct coll_event *coll_event_t;
  *           While nothing moves for `timeout` after the operation has begun, the communicator fails
  *           with COLL_ERR_TIMEOUT even if no thread waits.  A failure, abort or destroy releases
  *           the streams: their later work runs, and finds the receive buffers with unspecified
- *           content.  So the program asks coll_comm_get_async_error() before it trusts results.
+ *           content, which a late stream writes when it comes to the call.  So the program asks coll_comm_get_async_error() before it trusts results.
  *           While the stream is being captured (CUDA graphs), the call returns
  *           COLL_ERR_INVALID_USAGE.
  */

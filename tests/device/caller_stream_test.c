@@ -567,17 +567,70 @@ static void peer_dies(struct rank *r)
 	device_free(0, there);
 }
 
+/* ------------------------------------------------------------- a driver that blocks -- */
+
+/* While rank 0 frees memory, which waits for its stream, the driver blocks all copies of the process. */
+static void frees(struct rank *r)
+{
+	int64_t *there, *other, x = r->rank + 1;
+	void *stream;
+
+	device_init();
+	there = device_new(0, sizeof(*there), 0);
+	other = device_new(0, sizeof(*other), 0);
+	stream = stream_new(0);
+	device_move(0, there, &x, sizeof(x));
+	sum_on(r, there, stream); /* what the library makes only once is made */
+	rank_did(r, coll_sync(r->comm), "sync");
+	if (r->rank == 1)
+		ranks_sleep(0.2);
+	setenv("STANDIN_CUDA_FREE", "locked", 1);
+	sum_on(r, there, stream);
+	device_free(0, other);
+	unsetenv("STANDIN_CUDA_FREE");
+	stream_ends(r, stream, "behind a call while memory was freed");
+	device_move(0, &x, there, sizeof(x));
+	if (x != sum_of(r) * r->nranks)
+		rank_fail(r, "the sum is %lld", (long long)x);
+	stream_do(0, stream, cuStreamDestroy_v2);
+	device_free(0, there);
+}
+
+/* Rank 0 makes more calls than its stream has room for before rank 1 makes the first. */
+static void fills(struct rank *r)
+{
+	int64_t *there, x = 1;
+	void *stream;
+
+	device_init();
+	there = device_new(0, sizeof(*there), 0);
+	stream = stream_new(0);
+	device_move(0, there, &x, sizeof(x));
+	setenv("STANDIN_CUDA_ROOM", "16", 1);
+	if (r->rank == 1)
+		ranks_sleep(0.2);
+	for (int i = 0; i < 40; i++)
+		sum_on(r, there, stream);
+	unsetenv("STANDIN_CUDA_ROOM");
+	stream_ends(r, stream, "behind calls that did not fit");
+	device_move(0, &x, there, sizeof(x));
+	if (x != INT64_C(1) << 40)
+		rank_fail(r, "the sum is %lld", (long long)x);
+	stream_do(0, stream, cuStreamDestroy_v2);
+	device_free(0, there);
+}
+
 /* --------------------------------------------------------------------------- tests -- */
 
-static void test_peer_dies(const char *backend)
+static void test_processes(const char *backend, void (*fn)(struct rank *r), const char *what)
 {
 	struct ranks_shared *shared = ranks_memory(sizeof(*shared));
-	const struct ranks_job job = {backend, 2, 1, peer_dies, NULL};
+	const struct ranks_job job = {backend, 2, 1, fn, NULL};
 
 	log_begin();
 	ranks_run_processes(&job, shared);
 	log_end();
-	ok(!shared->failure[0][0], "%s, 2 processes: a dead peer releases the stream", backend);
+	ok(!shared->failure[0][0], "%s, 2 processes: %s", backend, what);
 	if (shared->failure[0][0])
 		diag("%s", shared->failure[0]);
 }
@@ -662,8 +715,12 @@ int main(void)
 	for (int i = 0; i < 3; i++)
 		can[i] = ranks_can(backends[i]);
 	for (int i = 0; i < 3; i += 2)
-		if (can[i])
-			test_peer_dies(backends[i]);
+		if (can[i]) {
+			test_processes(backends[i], peer_dies, "a dead peer releases the stream");
+			test_processes(backends[i], frees, "memory is freed behind a call");
+			test_processes(backends[i], fills,
+				       "more calls than the stream has room for");
+		}
 	test_stream_fails("tcp");
 	device_init();
 	log_begin();

@@ -20,11 +20,15 @@
  *   STANDIN_CUDA_EVENT=2@5     cuEventCreate fails from the sixth call on
  *   STANDIN_CUDA_LOOK=700      cuPointerGetAttribute and cuPointerGetAttributes fail
  *   STANDIN_CUDA_PIN=2         cuMemHostAlloc fails
- *   STANDIN_CUDA_WAIT=801      cuStreamWaitValue32 fails
+ *   STANDIN_CUDA_WAIT=801      cuStreamWaitValue32 and cuStreamWriteValue32 fail
  *   STANDIN_CUDA_POOL=1        cuMemAlloc's memory has no context, as that of pools and of VMM
  *   STANDIN_CUDA_FREE=wait     cuMemFree and cuMemFreeHost wait for all work of the context, as the
  *                              real ones do, and so does the end of a communicator of the stand-in
- *                              for NCCL; without it they never wait
+ *                              for NCCL; without it they never wait.  locked: moreover no other
+ *                              thread starts a copy or makes memory or events meanwhile, as with
+ *                              the driver 580 on an H100
+ *   STANDIN_CUDA_ROOM=16       pieces of work that a stream takes (no limit); then the calling
+ *                              thread waits, as with the real driver, which takes 1,024
  */
 #ifndef TESTS_FAKES_CUDA_H
 #define TESTS_FAKES_CUDA_H
@@ -112,6 +116,7 @@ enum {
 	CU_STREAM_WAIT_VALUE_AND = 2,
 	CU_STREAM_WAIT_VALUE_NOR = 3
 };
+enum { CU_STREAM_WRITE_VALUE_DEFAULT = 0, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER = 1 };
 enum {
 	CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
 	CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
@@ -181,6 +186,8 @@ STANDIN_API int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
 STANDIN_API int cuStreamGetCtx(void *stream, void **context);
 STANDIN_API int cuStreamWaitValue32_v2(void *stream, CUdeviceptr addr, uint32_t value,
 				       unsigned flags);
+STANDIN_API int cuStreamWriteValue32_v2(void *stream, CUdeviceptr addr, uint32_t value,
+					unsigned flags);
 STANDIN_API int cuStreamBeginCapture_v2(void *stream, int mode);
 STANDIN_API int cuStreamEndCapture(void *stream, void **graph);
 STANDIN_API int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags);

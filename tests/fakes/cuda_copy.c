@@ -104,6 +104,7 @@ static int standin_copy_async(const struct standin_task *task, int dst, int src,
 
 	if (code)
 		return code;
+	standin_await_freeing(context);
 	code = standin_stream_find(handle, context, &stream);
 	if (!code)
 		code = standin_copy(task, dst, src, stream, &ends);

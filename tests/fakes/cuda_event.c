@@ -33,6 +33,7 @@ int cuEventCreate(void **event, unsigned flags)
 	if (!event || (flags & ~known) ||
 	    ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
 		return standin_leave(CUDA_ERROR_INVALID_VALUE);
+	standin_await_freeing(context);
 	code = standin_injected("STANDIN_CUDA_EVENT", standin_created++);
 	e = code ? NULL : calloc(1, sizeof(*e));
 	if (!e)

@@ -19,6 +19,7 @@ struct standin_stream;
 struct standin_context {
 	int device, refs;
 	int broken;                    /* if not 0: the code that every call returns from now on */
+	int freeing;                   /* threads in cuMemFree, for which others wait */
 	struct standin_stream *legacy; /* the context's default stream, once used */
 };
 
@@ -72,6 +73,7 @@ struct standin_stream {
 	int threaded;        /* the stream has its thread */
 	int waiters;         /* number of threads that wait for the stream, for which it hurries */
 	int error;           /* error for the threads that wait for ticket error_at */
+	int pieces;          /* of work, queued or running */
 	unsigned long given; /* ticket of the last work queued */
 	unsigned long done;  /* ticket of the last work done */
 	unsigned long since; /* time at which the running work began; 0: none runs */
@@ -118,6 +120,8 @@ int standin_stream_error(struct standin_stream *stream, unsigned long ticket);
 unsigned long standin_stream_oldest(void);
 void standin_streams_end(struct standin_context *context);
 int standin_streams_await(struct standin_context *context);
+/* Waits while other threads free memory, as the real driver does (STANDIN_CUDA_FREE=locked). */
+void standin_await_freeing(const struct standin_context *context);
 void standin_streams_wake(struct standin_context *context);
 int standin_streams_capture(const struct standin_context *context); /* is a stream captured? */
 /* An unsafe call: invalidates all global captures, and returns the code of the call. */

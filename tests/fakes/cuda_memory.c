@@ -3,6 +3,7 @@
 #include "cuda_impl.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -38,6 +39,7 @@ static int standin_alloc(void **ptr, size_t bytes, unsigned type, unsigned manag
 
 	if (code)
 		return code;
+	standin_await_freeing(context);
 	code = standin_unsafe();
 	if (code)
 		return standin_leave(code);
@@ -115,8 +117,11 @@ static int standin_free(const void *ptr, int host)
 	code = standin_unsafe();
 	if (code)
 		return standin_leave(code);
-	if (getenv("STANDIN_CUDA_FREE"))
+	if (getenv("STANDIN_CUDA_FREE")) {
+		context->freeing += !strcmp(getenv("STANDIN_CUDA_FREE"), "locked");
 		standin_streams_await(context);
+		context->freeing -= context->freeing > 0;
+	}
 	while (*at && ((*at)->base != ptr || ((*at)->type == CU_MEMORYTYPE_HOST) != host))
 		at = &(*at)->next;
 	if (!*at)

@@ -71,10 +71,26 @@ static int standin_run_wait(const struct standin_task *task)
 	return CUDA_SUCCESS;
 }
 
-/* The word may lie in device or pinned memory, never in managed memory. */
-int cuStreamWaitValue32_v2(void *stream, CUdeviceptr addr, uint32_t value, unsigned flags)
+static int standin_run_write(const struct standin_task *task)
 {
-	struct standin_task task = {.run = standin_run_wait, .dst = (char *)(uintptr_t)addr};
+	const struct standin_memory *m;
+	int code = CUDA_ERROR_ILLEGAL_ADDRESS;
+
+	pthread_mutex_lock(&standin_lock);
+	m = standin_memory_find(task->dst);
+	if (m && m->id == task->dst_id) {
+		__atomic_store_n(
+			(uint32_t *)(void *)standin_memory_inside(m, task->dst, sizeof(uint32_t)),
+			task->value, __ATOMIC_RELEASE);
+		code = CUDA_SUCCESS;
+	}
+	pthread_mutex_unlock(&standin_lock);
+	return code;
+}
+
+/* The word may lie in device or pinned memory, never in managed memory. */
+static int standin_give_word(void *stream, struct standin_task *task, CUdeviceptr addr, int is_bad)
+{
 	struct standin_context *context;
 	const struct standin_memory *m;
 	struct standin_stream *s;
@@ -82,19 +98,33 @@ int cuStreamWaitValue32_v2(void *stream, CUdeviceptr addr, uint32_t value, unsig
 
 	if (code)
 		return code;
-	m = standin_memory_find(task.dst);
-	if (flags > CU_STREAM_WAIT_VALUE_NOR || addr % sizeof(value) || !m || m->managed ||
-	    !standin_memory_inside(m, task.dst, sizeof(value)))
+	task->dst = (char *)(uintptr_t)addr;
+	m = standin_memory_find(task->dst);
+	if (is_bad || addr % sizeof(task->value) || !m || m->managed ||
+	    !standin_memory_inside(m, task->dst, sizeof(task->value)))
 		return standin_leave(CUDA_ERROR_INVALID_VALUE);
 	if (standin_injected("STANDIN_CUDA_WAIT", 0))
 		return standin_leave(standin_injected("STANDIN_CUDA_WAIT", 0));
-	task.value = value;
-	task.width = flags;
-	task.dst_id = m->id;
+	task->dst_id = m->id;
 	code = standin_stream_find(stream, context, &s);
 	if (!code)
-		code = standin_stream_give(s, &task, NULL);
+		code = standin_stream_give(s, task, NULL);
 	return standin_leave(code);
+}
+
+int cuStreamWaitValue32_v2(void *stream, CUdeviceptr addr, uint32_t value, unsigned flags)
+{
+	struct standin_task task = {.run = standin_run_wait, .value = value, .width = flags};
+
+	return standin_give_word(stream, &task, addr, flags > CU_STREAM_WAIT_VALUE_NOR);
+}
+
+int cuStreamWriteValue32_v2(void *stream, CUdeviceptr addr, uint32_t value, unsigned flags)
+{
+	struct standin_task task = {.run = standin_run_write, .value = value};
+
+	return standin_give_word(stream, &task, addr,
+				 flags > CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER);
 }
 
 /* ------------------------------------------------------------------- captures -- */

@@ -5,8 +5,11 @@
  */
 #include "cuda_impl.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <time.h>
+
+enum { STANDIN_ROOM = INT_MAX }; /* pieces of work that a stream takes; the real driver: 1,024 */
 
 static struct standin_stream *standin_stream_list;
 static unsigned long standin_worked, standin_created;
@@ -183,16 +186,35 @@ static void standin_inject(struct standin_task *task)
 		task->delay_us = (unsigned)strtoul(text, NULL, 10);
 }
 
+/* A stream has room for so many pieces of work; then the calling thread waits. */
+static void standin_await_room(struct standin_stream *stream)
+{
+	const char *text = getenv("STANDIN_CUDA_ROOM");
+	const int room = text ? atoi(text) : STANDIN_ROOM;
+
+	if (stream->capture || stream->pieces < room)
+		return;
+	stream->refs++;
+	stream->waiters++;
+	pthread_cond_broadcast(&stream->work);
+	while (stream->pieces >= room && !stream->context->broken && !stream->dead)
+		pthread_cond_wait(&stream->changed, &standin_lock);
+	stream->waiters--;
+	standin_stream_unref(stream);
+}
+
 /*
  * Queues a copy of a task; the task also waits for a position in a stream, if the caller gives one.
  */
 int standin_stream_give(struct standin_stream *stream, const struct standin_task *task,
 			const struct standin_point *after)
 {
-	size_t n = standin_implied_all(stream, NULL);
 	struct standin_task *given;
+	size_t n;
 	int code;
 
+	standin_await_room(stream);
+	n = standin_implied_all(stream, NULL);
 	if (stream->capture) /* captured, not run */
 		return standin_capture_add(stream, task);
 	given = calloc(1, sizeof(*given) + (n + 1) * sizeof(*after));
@@ -213,6 +235,7 @@ int standin_stream_give(struct standin_stream *stream, const struct standin_task
 	given->ticket = stream->given = ++standin_clock;
 	*(stream->last ? &stream->last->next : &stream->first) = given;
 	stream->last = given;
+	stream->pieces++;
 	pthread_cond_broadcast(&stream->work);
 	return CUDA_SUCCESS;
 }
@@ -273,6 +296,17 @@ int standin_streams_await(struct standin_context *context)
 		s = standin_stream_list;
 	}
 	return code;
+}
+
+void standin_await_freeing(const struct standin_context *context)
+{
+	const struct timespec pause = {.tv_nsec = 100000};
+
+	while (context->freeing && !context->broken) {
+		pthread_mutex_unlock(&standin_lock);
+		nanosleep(&pause, NULL);
+		pthread_mutex_lock(&standin_lock);
+	}
 }
 
 int standin_streams_capture(const struct standin_context *context)

@@ -85,6 +85,7 @@ static void standin_task_do(struct standin_stream *stream, struct standin_task *
 		stream->error_at = task->ticket;
 	}
 	stream->first = task->next;
+	stream->pieces--;
 	if (!stream->first)
 		stream->last = NULL;
 	stream->done = task->ticket;

@@ -24,7 +24,7 @@
 #include "nccl_api.h"
 
 /* Longest time that an abort, or the end of an aborted endpoint, waits for work to leave streams. */
-enum { NCCL_ABORT_MS = 1000 };
+enum { NCCL_ABORT_MS = 1000, NCCL_CALL_MS = 100 };
 /* Bytes of nccl.barrier_scratch. */
 enum { NCCL_SCRATCH = 2 };
 
@@ -92,6 +92,8 @@ int32_t nccl_check_environment(coll_error_t *err);
  * otherwise make that of some device.
  */
 int32_t nccl_check_runtime(coll_error_t *err);
+/* What NCCL said last of an error, or "": not what it said of the arguments with which the plugin asks for its runtime. */
+const char *nccl_last_words(nccl_comm_t comm);
 /*
  * Does that runtime refuse the driver?  From NCCL 2.23 on; before, the answer is no.  The device's context is current.
  */
@@ -148,6 +150,9 @@ struct nccl {
 	void *stream;               /* the endpoint's own stream */
 	cuda_ptr_t barrier_scratch; /* NCCL_SCRATCH bytes on the device: a barrier sums the first */
 	atomic_int aborted;         /* an abort sets it before it takes the lock */
+
+	/* The communicator of a call that a thread makes with the lock, which the driver may block; else NULL. */
+	_Atomic(nccl_comm_t) calling;
 
 	/* Protects the members below, and calls into NCCL for comm. */
 	pthread_mutex_t lock;

@@ -86,12 +86,17 @@ int32_t nccl_takes(void *ep, const coll_args_t *args, coll_error_t *err)
 					: COLL_SUCCESS;
 }
 
-/* Of bytes, the least is true if all are, and the greatest if any is. */
-static int nccl_choose_op(const coll_args_t *a)
+/*
+ * Of bytes, the least is true if all are, and the greatest if any is.  The average of one rank is its input: NCCL would
+ * multiply it, and has no such kernel for float8 (src/device/onerank.cu, 2.28 and 2.30).
+ */
+static int nccl_choose_op(const struct nccl_call *c)
 {
-	if (a->dtype != COLL_BOOL)
-		return a->op;
-	return a->op == COLL_LAND ? NCCL_MIN : NCCL_MAX;
+	const coll_args_t *a = c->args;
+
+	if (a->dtype == COLL_BOOL)
+		return a->op == COLL_LAND ? NCCL_MIN : NCCL_MAX;
+	return a->op == COLL_AVG && c->nranks == 1 ? COLL_SUM : a->op;
 }
 
 /* An operation that only moves data moves types that NCCL lacks as bytes. */
@@ -106,7 +111,7 @@ static void nccl_choose_type(struct nccl_call *c)
 		c->type = dtype == COLL_COMPLEX64 ? COLL_FLOAT32 : COLL_FLOAT64;
 		c->factor = 2;
 	}
-	c->op = nccl_choose_op(c->args);
+	c->op = nccl_choose_op(c);
 }
 
 /* ------------------------------------------------------------------------- calls -- */
@@ -243,7 +248,11 @@ static int32_t nccl_call_now(struct nccl_call *c, int known, coll_error_t *err)
 		return nccl_group_add(c, err);
 	}
 	if (known) {
+		/* With `blocking = yes` the ranks may still connect in it: then NCCL cannot revoke. */
+		if (!n->blocking)
+			atomic_store_explicit(&n->calling, c->comm, memory_order_relaxed);
 		result = nccl_run_call(c, &what);
+		atomic_store_explicit(&n->calling, NULL, memory_order_relaxed);
 		code = nccl_record_result(n, result, what, err);
 	} else {
 		copy = nccl_call_copy(c);

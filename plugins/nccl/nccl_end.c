@@ -300,18 +300,57 @@ void nccl_stop(struct nccl *n)
 			n->rank, n->device, NCCL_ABORT_MS);
 }
 
+/* Takes the lock unless another thread keeps it for so long. */
+static int nccl_lock_within(struct nccl *n, int ms)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += ms / 1000;
+	until.tv_nsec += ms % 1000 * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	return !pthread_mutex_timedlock(&n->lock, &until);
+}
+
+/*
+ * A thread is in a call to NCCL, which returns only when its stream has room for it: behind kernels that wait for a peer.
+ * Ends those, without the lock; a revoked communicator stays valid for the call.
+ */
+static int nccl_interrupt(struct nccl *n)
+{
+	const nccl_comm_t comm = atomic_load(&n->calling);
+	const int64_t deadline = clock_now_ms() + NCCL_ABORT_MS;
+	struct nccl_ender *e =
+		comm && nccl_lib.ncclCommRevoke
+			? nccl_ender_start(n->context, comm, nccl_ender_revoke, deadline)
+			: NULL;
+	int locked;
+
+	if (!e)
+		return nccl_lock_within(n, NCCL_ABORT_MS - NCCL_CALL_MS);
+	locked = nccl_lock_within(n, NCCL_ABORT_MS);
+	if (locked && n->comm == comm) {
+		n->revoked = atomic_load(&e->done) && !e->result;
+		if (!n->revoked)
+			n->comm = NULL; /* never freed: a thread of NCCL's may still use it */
+		n->call_pending = 0;
+	}
+	nccl_ender_unref(e);
+	return locked;
+}
+
 void nccl_abort(void *ep)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
 	struct nccl *n = ep;
-	struct timespec until;
 	int pushed;
 
 	atomic_store(&n->aborted, 1);
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += NCCL_ABORT_MS / 1000;
 	/* With `blocking = yes` a call holds the lock for as long as NCCL waits for a peer. */
-	if (pthread_mutex_timedlock(&n->lock, &until)) {
+	if (!nccl_lock_within(n, NCCL_CALL_MS) && !nccl_interrupt(n)) {
 		kit_log(n->host, COLL_LOG_ERROR,
 			"rank %u: a call into NCCL has not returned within %d ms and cannot be "
 			"aborted (with nccl.blocking = no calls can be aborted)",

@@ -19,11 +19,10 @@ static int32_t nccl_code(int result)
 int32_t nccl_refused(coll_error_t *err, int result, const char *what, nccl_comm_t comm)
 {
 	const char *text = nccl_lib.ncclGetErrorString(result);
-	const char *last = nccl_lib.ncclGetLastError(comm);
+	const char *last = nccl_last_words(comm);
 
 	return error_fill(err, nccl_code(result), "%s: NCCL says %s%s%s (NCCL_DEBUG=WARN has more)",
-			  what, text ? text : "that it failed", last && last[0] ? ": " : "",
-			  last ? last : "");
+			  what, text ? text : "that it failed", last[0] ? ": " : "", last);
 }
 
 int32_t nccl_cuda_refused(coll_error_t *err, int result, const char *what)

@@ -299,14 +299,34 @@ int nccl_runtime_refuses(void)
 	       nccl_lib.ncclCommInitAll(NULL, 0, NULL) == NCCL_UNHANDLED_CUDA_ERROR;
 }
 
+/* What NCCL says of the arguments above.  It keeps its last words until it has others. */
+static char nccl_probe_words[256];
+
 int32_t nccl_check_runtime(coll_error_t *err)
 {
 	static atomic_int works;
+	const char *words;
 
 	if (atomic_load(&works))
 		return COLL_SUCCESS;
 	if (nccl_runtime_refuses())
 		return nccl_driver_too_old(nccl_lib.ncclGetLastError(NULL), err);
+	words = nccl_lib.ncclGetLastError(NULL);
+	pthread_mutex_lock(&nccl_library_lock);
+	snprintf(nccl_probe_words, sizeof(nccl_probe_words), "%s", words ? words : "");
+	pthread_mutex_unlock(&nccl_library_lock);
 	atomic_store(&works, 1);
 	return COLL_SUCCESS;
+}
+
+const char *nccl_last_words(nccl_comm_t comm)
+{
+	const char *words = nccl_lib.ncclGetLastError(comm);
+	const size_t most = sizeof(nccl_probe_words) - 1;
+	int stale;
+
+	pthread_mutex_lock(&nccl_library_lock);
+	stale = words && !strncmp(words, nccl_probe_words, most);
+	pthread_mutex_unlock(&nccl_library_lock);
+	return words && !stale ? words : "";
 }

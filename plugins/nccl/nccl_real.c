@@ -85,18 +85,16 @@ static void *real_in_cache(const char *name)
 
 void *nccl_open_real(const char *name, int *drop_in)
 {
-	int beside = real_is_drop_in(RTLD_DEFAULT);
-	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	/* Opened once without its own symbols before the drop-in's, NVIDIA's library would keep those: it is never closed. */
+	const int beside = real_is_drop_in(RTLD_DEFAULT);
+	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | (beside ? RTLD_DEEPBIND : 0));
 
-	*drop_in = 0;
-	if (!library)
-		return NULL;
-	*drop_in = real_is_drop_in(library);
-	if (!*drop_in && !beside)
+	*drop_in = library && real_is_drop_in(library);
+	if (!*drop_in)
 		return library;
 	dlclose(library);
 	if (strchr(name, '/'))
-		return real_open(name);
+		return NULL;
 	library = real_in_folders(name);
 	return library ? library : real_in_cache(name);
 }

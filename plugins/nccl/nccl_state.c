@@ -95,7 +95,9 @@ int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err)
 	int32_t code;
 
 	pthread_mutex_lock(&n->lock);
-	code = n->revoked ? nccl_aborted(err) : nccl_enter(n->context, pushed, err);
+	/* An abort may end the work of the communicator without the lock: see nccl_abort. */
+	code = n->revoked || atomic_load(&n->aborted) ? nccl_aborted(err)
+						      : nccl_enter(n->context, pushed, err);
 	if (!code) {
 		code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
 		/* The wait releases the lock, so an abort may have revoked the endpoint. */

@@ -289,18 +289,21 @@ static int kernel_enqueue(struct kernel *kernel, void *stream)
 
 	kernel->colls = comm->colls;
 	kernel->p2ps = comm->p2ps;
+	comm->colls = comm->p2ps = NULL;
 	pthread_mutex_lock(&share->lock);
-	kernel->ticket = share->next;
+	kernel->ticket = share->next++;
 	atomic_fetch_add(&comm->kernels, 1);
 	atomic_fetch_add(&share->refs, 1);
-	code = standin_stream_do(stream, kernel_run, kernel);
-	if (code) {
-		atomic_fetch_sub(&comm->kernels, 1);
-		atomic_fetch_sub(&share->refs, 1);
-	} else {
-		share->next++;
-		comm->colls = comm->p2ps = NULL;
-	}
+	pthread_mutex_unlock(&share->lock);
+	code = standin_stream_do(stream, kernel_run, kernel); /* waits for room */
+	if (!code)
+		return code;
+	comm->colls = kernel->colls;
+	comm->p2ps = kernel->p2ps;
+	pthread_mutex_lock(&share->lock);
+	share->next--;
+	atomic_fetch_sub(&comm->kernels, 1);
+	atomic_fetch_sub(&share->refs, 1);
 	pthread_mutex_unlock(&share->lock);
 	return code;
 }

@@ -132,6 +132,8 @@ static int ops_pairs(const struct request *request)
 	return code;
 }
 
+enum { FLOAT8E4M3 = 10 }; /* ncclFloat8e4m3; ncclFloat8e5m2 follows */
+
 /* A communicator of one rank runs its collectives at once, not at the group's end. */
 static int ops_alone(const struct request *request)
 {
@@ -139,6 +141,12 @@ static int ops_alone(const struct request *request)
 	struct op *pairs = comm->p2ps;
 	int code;
 
+	/* NCCL has no kernel that multiplies float8 on one rank, though more ranks do (src/device/onerank.cu). */
+	if (request->op.dtype >= FLOAT8E4M3 &&
+	    (request->op.redop.op == OP_PREMUL || request->op.redop.op == OP_AVG) &&
+	    (request->op.kind == KIND_ALLREDUCE || request->op.kind == KIND_REDUCE ||
+	     request->op.kind == KIND_REDUCE_SCATTER))
+		return NCCL_INVALID_ARGUMENT;
 	comm->colls = malloc(sizeof(*comm->colls));
 	if (!comm->colls)
 		return NCCL_SYSTEM_ERROR;

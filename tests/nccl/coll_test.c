@@ -27,6 +27,13 @@ static int coll_is_own(int dtype)
 	return dtype <= (coll_old ? COLL_BFLOAT16 : COLL_FLOAT8E5M2);
 }
 
+/* NCCL does not multiply float8 on one rank. */
+static int coll_is_lacking(const struct rank *r, int op, int dtype)
+{
+	return r->nranks == 1 && (op == coll_ops[COLL_OPS - 1] || op == coll_ops[COLL_OPS - 2]) &&
+	       dtype >= COLL_FLOAT8E4M3 && dtype <= COLL_FLOAT8E5M2;
+}
+
 /* ------------------------------------------------------------------- collectives -- */
 
 struct coll_plan {
@@ -44,7 +51,8 @@ static void coll_each(struct rank *r)
 				int dtype = oracle_dtypes[t];
 
 				if ((root && !oracle_rooted(plan->kind)) ||
-				    (oracle_reduces(plan->kind) && !coll_is_own(dtype)))
+				    (oracle_reduces(plan->kind) && !coll_is_own(dtype)) ||
+				    coll_is_lacking(r, plan->op, dtype))
 					continue;
 				case_holds((struct nccl_case){.r = r,
 							      .kind = plan->kind,
@@ -335,6 +343,20 @@ static void coll_no_user_op(struct rank *r)
 	nccl_works(r);
 }
 
+static void coll_no_float8(struct rank *r)
+{
+	coll_op_t op = 0;
+	int8_t two = 0x40;
+
+	nccl_fails(r,
+		   coll_red_op_create_pre_mul_sum(&op, &two, COLL_FLOAT8E4M3,
+						  COLL_SCALAR_HOST_IMMEDIATE, r->comm),
+		   COLL_ERR_UNSUPPORTED,
+		   coll_old ? "does not reduce float8" : "does not multiply float8 on one rank",
+		   "a scale");
+	nccl_works(r);
+}
+
 /* Of one call, one buffer is on the host; then there is no companion. */
 static void coll_two_memories(struct rank *r)
 {
@@ -571,6 +593,8 @@ static void test_refusals(void)
 	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_any_source, NULL},
 		"a receive from any source: refused");
 	setenv("COLL_COMPANION", "none", 1);
+	nccl_ok(&(struct nccl_job){1, 0, INIT_ALL, coll_no_float8, NULL},
+		"one rank, a scaled sum of float8: refused by name");
 	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_no_user_op, NULL},
 		"a scaled sum of int16 without a companion: refused by name");
 	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_host_memory, NULL},

@@ -196,6 +196,17 @@ NCCL_API ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size
 					     ncclWindow_t *window, int flags);
 NCCL_API ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window);
 NCCL_API ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **ptr);
+/* Of nccl_device.h: the functions for the host that PyTorch 2.11 and later link, and their kin. */
+NCCL_API ncclResult_t ncclDevCommCreate(ncclComm_t comm, const void *requirements, void *devcomm);
+NCCL_API ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const void *devcomm);
+NCCL_API ncclResult_t ncclGetLsaMultimemDevicePointer(ncclWindow_t window, size_t offset,
+						      void **ptr);
+NCCL_API ncclResult_t ncclGetMultimemDevicePointer(ncclWindow_t window, size_t offset,
+						   void *multimem, void **ptr);
+NCCL_API ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int rank,
+					      void **ptr);
+NCCL_API ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer,
+					       void **ptr);
 NCCL_API ncclResult_t ncclPutSignal(const void *local, size_t count, ncclDataType_t type, int peer,
 				    ncclWindow_t window, size_t offset, int signal, int context,
 				    unsigned flags, ncclComm_t comm, cudaStream_t stream);

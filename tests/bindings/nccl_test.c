@@ -577,6 +577,17 @@ static void test_absent(void)
 	      ncclInvalidArgument, "not supported");
 	wrong(ncclWaitSignal(0, NULL, comm, NULL), ncclInvalidArgument, "not supported");
 	wrong(ncclCommSuspend(comm, 1), ncclInvalidUsage, "not supported");
+#ifndef REAL_HEADER /* they are in nccl_device.h, which is C++ */
+	{
+		void *address = comm;
+
+		wrong(ncclDevCommCreate(comm, NULL, NULL), ncclInvalidUsage, "not supported");
+		wrong(ncclDevCommDestroy(comm, NULL), ncclInvalidUsage, "not supported");
+		wrong(ncclGetPeerDevicePointer(NULL, 0, 0, &address), ncclInvalidArgument,
+		      "no such window");
+		ok(!address, "and no address");
+	}
+#endif
 	wrong(ncclCommResume(comm), ncclInvalidUsage, "not supported");
 	wrong(ncclCommMemStats(comm, (ncclCommMemStat_t)0, &bytes), ncclInvalidUsage,
 	      "not supported");

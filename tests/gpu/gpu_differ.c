@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include "gpu.h"
 
-/* DIFFER_ENOUGH: calls after which the ranks have compared theirs, though none has waited. */
-enum { DIFFER_ENOUGH = 2100, DIFFER_FIRST = 20, DIFFER_SECOND = 40 };
+/*
+ * DIFFER_ENOUGH: calls after which the ranks have compared theirs, though none has waited long.  After an abort each call
+ * that is queued on the stream takes NCCL's kernel some milliseconds, so there are few at a time.
+ */
+enum { DIFFER_ENOUGH = 1100, DIFFER_QUEUED = 16, DIFFER_FIRST = 20, DIFFER_SECOND = 40 };
 
 static coll_result_t differ_sum(const struct gpu *g, coll_comm_t comm, size_t count)
 {
@@ -109,8 +112,11 @@ static coll_result_t differ_go_on(const struct gpu *g, coll_comm_t comm, int *ca
 {
 	coll_result_t code = COLL_SUCCESS;
 
-	for (*calls = 0; !code && *calls < DIFFER_ENOUGH; ++*calls)
+	for (*calls = 0; !code && *calls < DIFFER_ENOUGH; ++*calls) {
 		code = differ_sum(g, comm, 1);
+		if (!code && *calls % DIFFER_QUEUED == 0)
+			code = coll_sync(comm);
+	}
 	return code ? code : coll_sync(comm);
 }
 

@@ -3,6 +3,7 @@
  * gpu_stream.c - the program's work on its own streams, before and behind calls, without a wait of the host; and CUDA
  * graphs.
  */
+#include <stdlib.h>
 #include "gpu.h"
 
 enum { COUNT = 1024, LAUNCHES = 3, CAPTURE_GLOBAL = 0, CAPTURE_THREAD_LOCAL = 1 };
@@ -82,8 +83,59 @@ static void stream_order(const struct gpu *g, void *stream, int grouped, const c
 	gpu_report("%s %s keeps its order", grouped ? "a group on" : "a call on", name);
 }
 
+/* ------------------------------------------------- a thread that the driver blocks -- */
+
+enum { BLOCK_FREE, BLOCK_COPY, BLOCK_DEFAULT, BLOCK_QUEUE, BLOCKS };
+
+/* What the driver ends only when the call on the stream has ended; meanwhile it blocks other threads of the process. */
+static void block_in(const struct gpu *g, int what, void *memory, int32_t *pageable)
+{
+	switch (what) {
+	case BLOCK_FREE: gpu_free(memory); break;
+	case BLOCK_COPY:
+		gpu_must(cuda_driver.cuMemcpyAsync((uintptr_t)pageable, (uintptr_t)g->recv,
+						   COUNT * sizeof(*pageable), g->stream),
+			 "a copy to memory that is not pinned");
+		break;
+	case BLOCK_DEFAULT:
+		gpu_must(cuda_driver.cuMemcpyAsync((uintptr_t)pageable, (uintptr_t)memory,
+						   COUNT * sizeof(*pageable), NULL),
+			 "a copy on the default stream");
+		break;
+	default:
+		for (int i = 0; i < 3000; i++)
+			gpu_must(cuda_driver.cuMemsetD32Async((uintptr_t)memory, 0, 16, g->stream),
+				 "cuMemsetD32Async");
+	}
+}
+
+/* The last rank is late: the others' calls wait for it. */
+static void stream_blocks(const struct gpu *g, int what, const char *name)
+{
+	void *memory = gpu_alloc(COUNT * sizeof(int32_t), 0);
+	int32_t *pageable = malloc(COUNT * sizeof(int32_t));
+
+	if (!memory || !pageable)
+		gpu_fail("no memory");
+	gpu_did(coll_barrier(g->comm), "coll_barrier");
+	if (g->rank == g->nranks - 1)
+		gpu_sleep(0.3);
+	if (gpu_sum_begin(g, g->comm, g->stream) && memory && pageable)
+		block_in(g, what, memory, pageable);
+	gpu_must(cuda_driver.cuStreamSynchronize(g->stream), "cuStreamSynchronize");
+	gpu_must(cuda_driver.cuStreamSynchronize(NULL), "cuStreamSynchronize");
+	gpu_sum_end(g, gpu_total(g), name);
+	if (what != BLOCK_FREE)
+		gpu_free(memory);
+	free(pageable);
+	gpu_report("%s behind a call that waits for another rank", name);
+}
+
 void gpu_streams(struct gpu *g)
 {
+	static const char *const blocked[] = {"cuMemFree", "a copy to memory that is not pinned",
+					      "a copy on the default stream",
+					      "more work than the stream takes"};
 	busy.bytes = gpu_is_standin ? 8 << 20 : 512 << 20;
 	busy.memory = gpu_alloc(busy.bytes, 0);
 	if (!busy.memory) {
@@ -95,6 +147,12 @@ void gpu_streams(struct gpu *g)
 		stream_order(g, CUDA_PER_THREAD_STREAM, grouped, "the thread's own default stream");
 	}
 	gpu_free(busy.memory);
+	if (g->nranks < 2) {
+		gpu_skip("what the driver blocks", "one rank");
+		return;
+	}
+	for (int what = 0; what < BLOCKS; what++)
+		stream_blocks(g, what, blocked[what]);
 }
 
 /* ------------------------------------------------------------------------------ graphs -- */

@@ -11,7 +11,13 @@
  * DIFFER_ENOUGH: calls after which the ranks have compared theirs, though none has waited long.  After an abort each call
  * that is queued on the stream takes NCCL's kernel some milliseconds, so there are few at a time.
  */
-enum { DIFFER_ENOUGH = 1100, DIFFER_QUEUED = 16, DIFFER_FIRST = 20, DIFFER_SECOND = 40 };
+enum {
+	DIFFER_ENOUGH = 1100,
+	DIFFER_QUEUED = 16,
+	DIFFER_HEAR_MS = 10000,
+	DIFFER_FIRST = 20,
+	DIFFER_SECOND = 40
+};
 
 static coll_result_t differ_sum(const struct gpu *g, coll_comm_t comm, size_t count)
 {
@@ -107,6 +113,19 @@ static const struct differ {
 	 {"allreduce of 20 int32 (sum)", "allreduce of 40 int32 (sum)"}},
 };
 
+/* The ranks have compared their calls; the answer is on its way. */
+static coll_result_t differ_hear(coll_comm_t comm)
+{
+	coll_result_t code = COLL_SUCCESS, error = COLL_SUCCESS;
+
+	for (int i = 0; i < DIFFER_HEAR_MS && !code && !error; i++) {
+		code = coll_comm_get_async_error(comm, &error);
+		if (!error)
+			gpu_sleep(0.001);
+	}
+	return coll_sync(comm);
+}
+
 /* Makes calls that fit, until one fails or there have been enough; returns its code. */
 static coll_result_t differ_go_on(const struct gpu *g, coll_comm_t comm, int *calls)
 {
@@ -117,7 +136,7 @@ static coll_result_t differ_go_on(const struct gpu *g, coll_comm_t comm, int *ca
 		if (!code && *calls % DIFFER_QUEUED == 0)
 			code = coll_sync(comm);
 	}
-	return code ? code : coll_sync(comm);
+	return code ? code : differ_hear(comm);
 }
 
 static void differ_one(const struct gpu *g, const struct differ *d)

@@ -62,3 +62,15 @@ int clock_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadlin
 
 	return pthread_cond_timedwait(cond, lock, &until) == ETIMEDOUT;
 }
+
+/* pthread_mutex_timedlock knows the system's clock only. */
+int clock_lock_within(pthread_mutex_t *lock, int ms)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += ms % 1000 * 1000000L;
+	until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	return !pthread_mutex_timedlock(lock, &until);
+}

@@ -19,5 +19,7 @@ int64_t clock_remaining(int64_t deadline);
 void clock_cond_init(pthread_cond_t *cond);
 /* Waits for a signal, with the lock held, until the deadline of clock_deadline: 1 if it has passed. */
 int clock_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadline);
+/* Takes the lock, or returns 0 if another thread keeps it for ms milliseconds. */
+int clock_lock_within(pthread_mutex_t *lock, int ms);
 
 #endif

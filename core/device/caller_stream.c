@@ -92,12 +92,20 @@ int caller_stream_make(int device, void **stream)
 	return stream_failed("a stream of the library", result);
 }
 
+/* Makes the context of the stream current. */
+static int stream_enter(struct device_pushed *pushed, void *stream)
+{
+	void *context = NULL;
+	int result = cuda_driver.cuStreamGetCtx(stream, &context);
+
+	return result ? result : device_push(pushed, context);
+}
+
 void caller_stream_free(int device, void *stream)
 {
 	struct device_pushed pushed;
-	void *context = NULL;
 
-	if (!cuda_driver.cuStreamGetCtx(stream, &context) && !device_push(&pushed, context)) {
+	if (!stream_enter(&pushed, stream)) {
 		cuda_driver.cuStreamDestroy(stream);
 		device_pop(&pushed);
 	}
@@ -185,11 +193,8 @@ int stream_event_query(const struct stream_event *any)
 int stream_event_wait(const struct stream_event *event, const char *what, void *stream)
 {
 	struct device_pushed pushed;
-	void *context = NULL;
-	int result = cuda_driver.cuStreamGetCtx(stream, &context);
+	int result = stream_enter(&pushed, stream);
 
-	if (!result)
-		result = device_push(&pushed, context);
 	if (!result) {
 		result =
 			cuda_driver.cuStreamWaitEvent(stream, stream_event_itself(event)->event, 0);
@@ -240,14 +245,6 @@ void stream_events_free(struct stream_event **list)
 
 /* ----------------------------------------------------------- words and pinned memory -- */
 
-static int stream_enter(struct device_pushed *pushed, void *stream)
-{
-	void *context = NULL;
-	int result = cuda_driver.cuStreamGetCtx(stream, &context);
-
-	return result ? result : device_push(pushed, context);
-}
-
 int stream_pin(const char *what, void *stream, size_t bytes, void **pinned)
 {
 	struct device_pushed pushed;
@@ -274,30 +271,30 @@ int stream_pin(const char *what, void *stream, size_t bytes, void **pinned)
 }
 
 /* With unified addresses, which all 64-bit systems have, the device accesses the word at its host address. */
-int stream_wait(const char *what, void *stream, const _Atomic uint32_t *word, uint32_t value)
+static int stream_word(const char *what, void *stream,
+		       int (*fn)(void *stream, cuda_ptr_t word, unsigned value, unsigned flags),
+		       const _Atomic uint32_t *word, uint32_t value, unsigned flags)
 {
 	struct device_pushed pushed;
 	int result = stream_enter(&pushed, stream);
 
 	if (!result) {
-		result = cuda_driver.cuStreamWaitValue32(stream, (uintptr_t)word, value,
-							 CUDA_WAIT_GEQ);
+		result = fn(stream, (uintptr_t)word, value, flags);
 		device_pop(&pushed);
 	}
 	return result ? stream_failed(what, result) : COLL_SUCCESS;
 }
 
+int stream_wait(const char *what, void *stream, const _Atomic uint32_t *word, uint32_t value)
+{
+	return stream_word(what, stream, cuda_driver.cuStreamWaitValue32, word, value,
+			   CUDA_WAIT_GEQ);
+}
+
 int stream_write(const char *what, void *stream, _Atomic uint32_t *word, uint32_t value)
 {
-	struct device_pushed pushed;
-	int result = stream_enter(&pushed, stream);
-
-	if (!result) {
-		result = cuda_driver.cuStreamWriteValue32(stream, (uintptr_t)word, value,
-							  CUDA_WRITE_DEFAULT);
-		device_pop(&pushed);
-	}
-	return result ? stream_failed(what, result) : COLL_SUCCESS;
+	return stream_word(what, stream, cuda_driver.cuStreamWriteValue32, word, value,
+			   CUDA_WRITE_DEFAULT);
 }
 
 int stream_copy(void *stream, uintptr_t dst, uintptr_t src, size_t n)
@@ -309,7 +306,6 @@ int stream_copy(void *stream, uintptr_t dst, uintptr_t src, size_t n)
 		result = cuda_driver.cuMemcpyAsync(dst, src, n, stream);
 		device_pop(&pushed);
 	}
-	if (result)
-		return device_copy_failed((void *)dst, (const void *)src, n, result);
-	return COLL_SUCCESS;
+	return result ? device_copy_failed((void *)dst, (const void *)src, n, result)
+		      : COLL_SUCCESS;
 }

@@ -53,7 +53,10 @@ void stream_events_free(struct stream_event **list);
 int caller_stream_make(int device, void **stream);
 void caller_stream_free(int device, void *stream);
 
-/* Pinned host memory, of which the first page is cleared, that every device reads and writes at its host address; device_unpin frees it. */
+/*
+ * Allocates pinned host memory, which every device reads and writes at its host address, and clears its first page.
+ * device_unpin frees it.
+ */
 int stream_pin(const char *what, void *stream, size_t bytes, void **pinned);
 /* Later work of the stream waits until (int32_t)(*word - value) >= 0. */
 int stream_wait(const char *what, void *stream, const _Atomic uint32_t *word, uint32_t value);

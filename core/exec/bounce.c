@@ -64,12 +64,11 @@ static size_t bounce_list(const struct op *op, int kind, struct bounce_copy *cop
 	return bounce_join(copy, n);
 }
 
-/* Lists the copies of the operation, whose schedule is there. */
+/* Lists the copies of the operation, whose schedule and layout are there. */
 static int bounce_plan(struct bounce *b, struct op *op)
 {
 	const size_t room = (size_t)op->sched.nsteps + 1;
 
-	staging_layout(op);
 	if (room > b->room) {
 		free(b->copy);
 		b->copy = malloc(room * sizeof(*b->copy));
@@ -87,7 +86,12 @@ static int bounce_plan(struct bounce *b, struct op *op)
 	return COLL_SUCCESS;
 }
 
-/* Bytes that stand for the device buffers of the operation, and for a factor. */
+int bounce_carries(const struct op *op)
+{
+	return op->call.staged && !op->call.slot;
+}
+
+/* Lays the device buffers out; returns the bytes that stand for them, and for a factor. */
 static size_t bounce_need(struct op *op)
 {
 	staging_layout(op);
@@ -141,7 +145,7 @@ static struct bounce *bounce_new(struct bounce **list)
 struct bounce *bounce_take(struct bounce **list, struct op *op, const char *what, void *stream,
 			   int may_wait, int *code)
 {
-	const int carries = op && op->call.staged && !op->call.slot;
+	const int carries = op && bounce_carries(op);
 	const size_t need = carries ? bounce_need(op) : 0;
 	struct bounce *b = bounce_find(*list, need);
 
@@ -276,9 +280,9 @@ int bounce_has_passed(struct bounce *b, int look)
 	return b->words ? bounce_has_come(b, BOUNCE_PASSED, look) : COLL_SUCCESS;
 }
 
-void bounce_free(struct bounce *b)
+void bounce_free(struct bounce *b, int passed)
 {
-	if (b->words && bounce_has_come(b, BOUNCE_PASSED, 1) != COLL_IN_PROGRESS)
+	if (b->words && passed)
 		device_unpin((void *)b->words);
 	stream_events_free(&b->spare);
 	stream_event_unref(b->event);

@@ -48,6 +48,8 @@ struct bounce {
 	int64_t looked_us;
 };
 
+/* Will the bounce of this operation stand for its device buffers?  Its own function takes them as they are. */
+int bounce_carries(const struct op *op);
 /*
  * Returns an idle one, or makes one, for an operation with this stream, or for a stream that only waits (op NULL), and
  * lists its copies.  It may lack memory until bounce_pin.  NULL: a code in *code, with a message; COLL_IN_PROGRESS, if
@@ -73,7 +75,7 @@ int bounce_drain(struct bounce *b, const _Atomic uint32_t *word, uint32_t number
 int bounce_has_arrived(struct bounce *b, int look);
 /* The same of the result, in the program's memory. */
 int bounce_has_passed(struct bounce *b, int look);
-/* Frees it, but the memory that a stream may still use. */
-void bounce_free(struct bounce *b);
+/* Frees it; passed 0: a stream may still use the memory, which stays allocated. */
+void bounce_free(struct bounce *b, int passed);
 
 #endif

@@ -96,23 +96,27 @@ static void staging_copy_scale(struct op *op, const struct step *step)
 		    op->staging.start + step->dst.off, step->len / op->sched.elem);
 }
 
+static void staging_copy_done(struct op *op, int i)
+{
+	const struct step *step = &op->sched.step[i];
+
+	if (op->call.redop.premul_sum && step->kind == STEP_COPY_IN)
+		staging_copy_scale(op, step);
+	engine_complete(op, i);
+}
+
 static void staging_copy_ended(const struct stream_copy *copy, int code)
 {
 	struct op *op = copy->owner;
-	const struct step *step;
 
 	if (copy->step == STAGING_OF_MESSAGE) {
 		message_copied(copy->owner, code);
 		return;
 	}
-	step = &op->sched.step[copy->step];
-	if (code) {
+	if (code)
 		staging_copy_failed(op->comm, code);
-		return;
-	}
-	if (op->call.redop.premul_sum && step->kind == STEP_COPY_IN)
-		staging_copy_scale(op, step);
-	engine_complete(op, copy->step);
+	else
+		staging_copy_done(op, copy->step);
 }
 
 static int staging_copy_reap_stream(struct context *context, struct copy_stream *copy_stream)
@@ -150,9 +154,7 @@ static int staging_copy_pass(struct op *op)
 	for (int way = 0; way < COPY_STREAMS; way++)
 		while ((i = op->staging.first[way]) >= 0) {
 			op->staging.first[way] = op->run[i].u.next;
-			if (op->call.redop.premul_sum && way == COPY_STREAM_IN)
-				staging_copy_scale(op, &op->sched.step[i]);
-			engine_complete(op, i);
+			staging_copy_done(op, i);
 			moved = 1;
 		}
 	return moved;

@@ -102,9 +102,10 @@ enum { ORDER_SHARED_HANDLES = 2 };
  * Calls of a communicator follow one another whatever their streams: the operation for whose end the stream has to wait
  * before the copies of a new call, or 0 if the stream itself has the order.
  */
-static uint64_t order_before(const struct comm *comm, const void *stream, uint64_t before)
+static uint64_t order_before(const struct comm *comm, const void *stream)
 {
 	const struct stream_order *order = comm->order;
+	const uint64_t before = comm->issued;
 
 	if (comm->finished >= before || (order->of == before && order->stream == stream &&
 					 (uintptr_t)stream > ORDER_SHARED_HANDLES))
@@ -123,7 +124,7 @@ static int order_await(const struct comm *comm, const struct bounce *b, uint64_t
 /* The pinned memory and words of an operation; a schedule lists the copies. */
 static struct bounce *order_take(struct op *op, int may_wait, int *code)
 {
-	*code = op->call.staged && !op->call.slot ? dispatch_ready(op) : COLL_SUCCESS;
+	*code = bounce_carries(op) ? dispatch_ready(op) : COLL_SUCCESS;
 	return *code ? NULL
 		     : bounce_take(&op->comm->order->bounces, op, kind_name(op->call.args.kind),
 				   op->call.args.stream, may_wait, code);
@@ -158,7 +159,7 @@ int stream_order_begin(struct op *op, uint64_t group)
 	b = order_take_when_due(op, &code);
 	if (code)
 		return code;
-	before = order_before(comm, b->stream, comm->issued);
+	before = order_before(comm, b->stream);
 	order_unlock(comm);
 	code = bounce_pin(b);
 	if (!code)
@@ -508,14 +509,15 @@ void stream_order_free(struct comm *comm)
 	int64_t deadline = clock_now_us() + ORDER_LEAVE_US;
 	struct bounce *b;
 	struct parked *parked;
-	int passed = 1;
+	int passed = 1, one;
 
 	if (!order)
 		return;
 	while ((b = order->bounces)) {
 		order->bounces = b->next;
-		passed &= order_has_passed(b, deadline);
-		bounce_free(b);
+		one = order_has_passed(b, deadline);
+		passed &= one;
+		bounce_free(b, one);
 	}
 	while ((parked = order->parked)) {
 		order->parked = parked->next;
@@ -526,8 +528,7 @@ void stream_order_free(struct comm *comm)
 		device_unpin((void *)order->word);
 	else
 		log_info("rank %d: a stream of the program has not come to its last call yet; "
-			 "pinned host "
-			 "memory stays allocated for it",
+			 "pinned host memory stays allocated for it",
 			 comm->rank);
 	free(order);
 	comm->order = NULL;

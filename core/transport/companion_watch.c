@@ -231,14 +231,8 @@ static int companion_drive(struct companion *c)
 
 void companion_poll(const struct context *context)
 {
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += WATCHER_POLL_MS * 1000000L;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
 	/* The watcher has the lock while it aborts a backend. */
-	if (!context->companion || pthread_mutex_timedlock(&watch_lock, &until))
+	if (!context->companion || !clock_lock_within(&watch_lock, WATCHER_POLL_MS))
 		return;
 	(void)companion_drive(context->companion);
 	pthread_mutex_unlock(&watch_lock);

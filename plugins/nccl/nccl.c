@@ -45,7 +45,7 @@ static int32_t nccl_op_create(void *ep, int32_t *op, const void *scalar, int32_t
 	int clash[COLL_MAXLOC - COLL_BAND + 1], clashes = 0, pushed, result;
 	int32_t code = nccl_check_reduction(n, dtype, COLL_PROD, err);
 
-	if (!code && n->nranks == 1 && (dtype == COLL_FLOAT8E4M3 || dtype == COLL_FLOAT8E5M2))
+	if (!code && n->nranks == 1 && nccl_is_float8(dtype))
 		code = error_fill(err, COLL_ERR_UNSUPPORTED,
 				  "NCCL does not multiply float8 on one rank: use another type, or "
 				  "another backend with COLL_BACKEND");

@@ -24,7 +24,9 @@
 #include "nccl_api.h"
 
 /* Longest time that an abort, or the end of an aborted endpoint, waits for work to leave streams. */
-enum { NCCL_ABORT_MS = 1000, NCCL_CALL_MS = 100 };
+enum { NCCL_ABORT_MS = 1000 };
+/* Time for which an abort waits for a call to return before it ends the work that the call waits for. */
+enum { NCCL_CALL_MS = 100 };
 /* Bytes of nccl.barrier_scratch. */
 enum { NCCL_SCRATCH = 2 };
 
@@ -92,7 +94,7 @@ int32_t nccl_check_environment(coll_error_t *err);
  * otherwise make that of some device.
  */
 int32_t nccl_check_runtime(coll_error_t *err);
-/* What NCCL said last of an error, or "": not what it said of the arguments with which the plugin asks for its runtime. */
+/* NCCL's text of its last error; "" if there is none, or if nccl_check_runtime has caused that error. */
 const char *nccl_last_words(nccl_comm_t comm);
 /*
  * Does that runtime refuse the driver?  From NCCL 2.23 on; before, the answer is no.  The device's context is current.
@@ -325,6 +327,11 @@ int32_t nccl_takes(void *ep, const coll_args_t *args, coll_error_t *err);
 int nccl_reduces(int32_t kind);
 /* The function in each slot of coll_native_t that is an operation. */
 int32_t nccl_call(void *ep, const coll_args_t *args, coll_error_t *err);
+
+static inline int nccl_is_float8(int32_t dtype)
+{
+	return dtype == COLL_FLOAT8E4M3 || dtype == COLL_FLOAT8E5M2;
+}
 
 /* COLL_ERR_UNSUPPORTED with a message if NCCL does not reduce the type or lacks the operation. */
 int32_t nccl_check_reduction(const struct nccl *n, int32_t dtype, int32_t op, coll_error_t *err);

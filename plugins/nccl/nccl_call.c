@@ -15,7 +15,7 @@ int nccl_reduces(int32_t kind)
 
 static int nccl_knows_type(const struct nccl *n, int32_t dtype)
 {
-	if (dtype == COLL_FLOAT8E4M3 || dtype == COLL_FLOAT8E5M2)
+	if (nccl_is_float8(dtype))
 		return n->fp8;
 	return dtype >= COLL_INT8 && dtype <= COLL_BFLOAT16;
 }

@@ -300,21 +300,6 @@ void nccl_stop(struct nccl *n)
 			n->rank, n->device, NCCL_ABORT_MS);
 }
 
-/* Takes the lock unless another thread keeps it for so long. */
-static int nccl_lock_within(struct nccl *n, int ms)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += ms / 1000;
-	until.tv_nsec += ms % 1000 * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
-	return !pthread_mutex_timedlock(&n->lock, &until);
-}
-
 /*
  * A thread is in a call to NCCL, which returns only when its stream has room for it: behind kernels that wait for a peer.
  * Ends those, without the lock; a revoked communicator stays valid for the call.
@@ -330,8 +315,8 @@ static int nccl_interrupt(struct nccl *n)
 	int locked;
 
 	if (!e)
-		return nccl_lock_within(n, NCCL_ABORT_MS - NCCL_CALL_MS);
-	locked = nccl_lock_within(n, NCCL_ABORT_MS);
+		return clock_lock_within(&n->lock, NCCL_ABORT_MS - NCCL_CALL_MS);
+	locked = clock_lock_within(&n->lock, NCCL_ABORT_MS);
 	if (locked && n->comm == comm) {
 		n->revoked = atomic_load(&e->done) && !e->result;
 		if (!n->revoked)
@@ -350,7 +335,7 @@ void nccl_abort(void *ep)
 
 	atomic_store(&n->aborted, 1);
 	/* With `blocking = yes` a call holds the lock for as long as NCCL waits for a peer. */
-	if (!nccl_lock_within(n, NCCL_CALL_MS) && !nccl_interrupt(n)) {
+	if (!clock_lock_within(&n->lock, NCCL_CALL_MS) && !nccl_interrupt(n)) {
 		kit_log(n->host, COLL_LOG_ERROR,
 			"rank %u: a call into NCCL has not returned within %d ms and cannot be "
 			"aborted (with nccl.blocking = no calls can be aborted)",

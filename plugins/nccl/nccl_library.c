@@ -299,7 +299,7 @@ int nccl_runtime_refuses(void)
 	       nccl_lib.ncclCommInitAll(NULL, 0, NULL) == NCCL_UNHANDLED_CUDA_ERROR;
 }
 
-/* What NCCL says of the arguments above.  It keeps its last words until it has others. */
+/* NCCL's text of the error that nccl_runtime_refuses causes.  NCCL keeps it until the next error. */
 static char nccl_probe_words[256];
 
 int32_t nccl_check_runtime(coll_error_t *err)

@@ -4,6 +4,8 @@
  *
  *   bench_ENGINE OPERATION BYTES... [OPERATION BYTES...]...
  *       BENCH_MS=150: milliseconds of a row.  BENCH_LIMIT=60: seconds after which SIGALRM ends the rank.
+ *       BENCH_NS=18-40: with 2 ranks, samples count only while a cache line takes so many nanoseconds from one rank's
+ *       processor to the other's.  BENCH_PATIENCE=2000: the most milliseconds of a row then.
  *
  * An engine is a program (bench_*.c) with one function, which makes one call of an operation and returns when
  * the call is complete on this rank.  bench_rank_run() does the rest, on every rank, for each size:
@@ -16,6 +18,11 @@
  * 3. The time of a sample is the longest time of any rank; the row's time is the median of the samples.
  * 4. It checks the results of the last call, and rank 0 prints "OPERATION BYTES MICROSECONDS".  Before the row rank 0
  *    prints "OPERATION BYTES - begun", and "OPERATION none" if the engine has no such operation.
+ *
+ * A virtual machine's processors wander: within seconds the time of a cache line between two of them changes from 25 to
+ * 150 ns, and that of 64 KiB from 3 to 35 us.  Two engines can be compared only where that time was the same.  With
+ * BENCH_NS ranks 0 and 1 pass a line to and fro before each sample and after it, and both times must be within the range;
+ * the row goes on until samples of BENCH_MS milliseconds count.  "OPERATION BYTES far": none did.
  *
  * Roots of successive calls differ, so that no root runs ahead.  Bytes are those of the longer buffer of a rank
  * (allgather: the result; alltoall, reduce_scatter: the input), as in NCCL's tests and `coll perf`.
@@ -47,7 +54,17 @@ enum bench_op {
 	BENCH_OPS
 };
 
-enum { BENCH_RANKS = 64, BENCH_SAMPLES = 4096, BENCH_BATCHES = 16, BENCH_GROUPED = 100 };
+enum {
+	BENCH_RANKS = 64,
+	BENCH_SAMPLES = 4096,
+	BENCH_BATCHES = 16,
+	BENCH_GROUPED = 100,
+	BENCH_WORDS = 64,
+	BENCH_LINE_TURNS = 16 /* of the cache line to and fro */
+};
+
+/* What rank 0 says before each sample. */
+enum { BENCH_GO = 1, BENCH_COUNTS = 2 /* the sample before counts */ };
 
 #define BENCH_SAMPLE_US 50.0
 
@@ -61,7 +78,8 @@ struct bench_call {
 
 /* The memory that the ranks of a run share. */
 struct bench_shared {
-	int32_t go[BENCH_SAMPLES + 1];    /* by sample: does the row go on? */
+	uint32_t ball[64]; /* ball[32] goes to and fro; nothing else is in its cache line */
+	int32_t words[BENCH_WORDS]; /* by sample: its number times 4, and BENCH_GO, BENCH_COUNTS */
 	int32_t batch[BENCH_BATCHES + 1]; /* by attempt: calls in the next sample, or 0: enough */
 	double us[BENCH_RANKS][BENCH_SAMPLES];
 };
@@ -69,6 +87,9 @@ struct bench_shared {
 struct bench_rank {
 	int rank, nranks;
 	struct bench_shared *shared;
+	double near[2]; /* BENCH_NS; 0: every sample counts */
+	uint32_t ball;
+	int32_t words;
 	/* Makes the call; returns 0 if the engine has no such operation. */
 	int (*call)(struct bench_rank *r, const struct bench_call *call);
 	void *engine;
@@ -279,6 +300,103 @@ static inline int bench_batch(struct bench_rank *r, struct bench_call *call, dou
 	}
 }
 
+static inline void bench_pause(void)
+{
+#ifdef __x86_64__
+	__builtin_ia32_pause();
+#endif
+}
+
+/* Nanoseconds of a cache line from rank 0 to rank 1 or back; both ranks call this. */
+static inline double bench_distance(struct bench_rank *r)
+{
+	uint32_t *ball = &r->shared->ball[32];
+	double begin = 0;
+
+	for (int turn = 0; turn <= BENCH_LINE_TURNS; turn++, r->ball += 2) {
+		/* The first turn waits for the other rank. */
+		if (turn == 1)
+			begin = bench_now();
+		if (r->rank == 0)
+			__atomic_store_n(ball, r->ball + 1, __ATOMIC_RELEASE);
+		while (__atomic_load_n(ball, __ATOMIC_ACQUIRE) != r->ball + 2 - (uint32_t)r->rank)
+			bench_pause();
+		if (r->rank == 1)
+			__atomic_store_n(ball, r->ball + 2, __ATOMIC_RELEASE);
+	}
+	return (bench_now() - begin) * 1e3 / (2 * BENCH_LINE_TURNS);
+}
+
+static inline void bench_say(struct bench_rank *r, int32_t word)
+{
+	__atomic_store_n(&r->shared->words[(r->words + 1) % BENCH_WORDS], 4 * (r->words + 1) + word,
+			 __ATOMIC_RELEASE);
+}
+
+/* A slow rank may still read the word before, which has an element of its own. */
+static inline int32_t bench_hear(struct bench_rank *r)
+{
+	int32_t word, number = ++r->words;
+
+	do {
+		word = __atomic_load_n(&r->shared->words[number % BENCH_WORDS], __ATOMIC_ACQUIRE);
+		bench_pause();
+	} while (word / 4 != number);
+	return word % 4;
+}
+
+/* How far a row is; only rank 0 knows all of it. */
+struct bench_progress {
+	double ms, patience, begin;
+	double ns;      /* the distance before the last sample */
+	double counted; /* microseconds of the samples that count */
+	int attempts, samples;
+};
+
+static inline int bench_is_near(const struct bench_rank *r, double ns)
+{
+	return r->near[1] == 0 || (ns >= r->near[0] && ns <= r->near[1]);
+}
+
+/* Rank 0, after `us` of the last sample and with the distance since: does that sample count, and does the row go on? */
+static inline int32_t bench_decide(const struct bench_rank *r, struct bench_progress *p, double us,
+				   double ns)
+{
+	int counts = p->attempts++ > 0 && bench_is_near(r, p->ns) && bench_is_near(r, ns);
+	int samples = p->samples + counts;
+	double passed = (bench_now() - p->begin) / 1e3, time = passed;
+
+	p->ns = ns;
+	p->counted += counts ? us : 0;
+	if (r->near[1] > 0) {
+		if (passed > p->patience)
+			return counts ? BENCH_COUNTS : 0;
+		time = p->counted / 1e3;
+	}
+	return (counts ? BENCH_COUNTS : 0) |
+	       (samples < 1 || (samples < 3 && time < 3 * p->ms) ||
+				(samples < BENCH_SAMPLES && time < p->ms)
+			? BENCH_GO
+			: 0);
+}
+
+/* Lines the ranks up.  Returns rank 0's word about the sample of `us` before. */
+static inline int32_t bench_between(struct bench_rank *r, struct bench_progress *p, double us)
+{
+	double ns = 0;
+
+	/* The ranks leave the engine's barrier before they are measured: until then one may need the other's progress. */
+	if (r->near[1] > 0) {
+		bench_barrier(r);
+		ns = bench_distance(r);
+	}
+	if (r->rank == 0)
+		bench_say(r, bench_decide(r, p, us, ns));
+	if (r->near[1] == 0)
+		bench_barrier(r);
+	return bench_hear(r);
+}
+
 static inline int bench_order(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -298,37 +416,52 @@ static inline double bench_median(struct bench_rank *r, int samples)
 	return samples % 2 ? most[samples / 2] : (most[samples / 2 - 1] + most[samples / 2]) / 2;
 }
 
+static inline double bench_patience(void)
+{
+	const char *ms = getenv("BENCH_PATIENCE");
+
+	return ms ? atof(ms) : 2000;
+}
+
+/* BENCH_NS, which is of two ranks only. */
+static inline void bench_set_near(struct bench_rank *r)
+{
+	const char *range = getenv("BENCH_NS");
+
+	if (r->nranks == 2 && range && sscanf(range, "%lf-%lf", &r->near[0], &r->near[1]) != 2)
+		bench_fail("BENCH_NS is no range LEAST-MOST of nanoseconds: ", range);
+}
+
 static inline void bench_row(struct bench_rank *r, struct bench_call *call, size_t bytes, double ms)
 {
-	double scale = call->op == BENCH_PING_PONG ? 2 : 1, begin, us;
-	int batch, samples = 0;
+	struct bench_progress p = {ms, bench_patience(), 0, 0, 0, 0, 0};
+	double scale = call->op == BENCH_PING_PONG ? 2 : 1, us = 0;
+	int batch;
 
 	if (r->rank == 0)
 		printf("%s %zu - begun\n", bench_names[call->op], bytes);
 	fflush(stdout);
 	batch = bench_batch(r, call, ms, &us);
-	begin = bench_now();
+	p.begin = bench_now();
 	if (batch == 0)
-		r->shared->us[r->rank][samples++] = us / scale;
-	for (; batch > 0; samples++) {
-		double passed = (bench_now() - begin) / 1e3;
-		int go = samples < 1 || (samples < 3 && passed < 3 * ms) ||
-			 (samples < BENCH_SAMPLES && passed < ms);
+		r->shared->us[r->rank][p.samples++] = us / scale;
+	while (batch > 0) {
+		int32_t word = bench_between(r, &p, us);
 
-		/* Each sample has an element of its own: a slow rank may still read the one before. */
-		if (r->rank == 0)
-			__atomic_store_n(&r->shared->go[samples], go, __ATOMIC_RELEASE);
-		bench_barrier(r);
-		if (!__atomic_load_n(&r->shared->go[samples], __ATOMIC_ACQUIRE))
+		p.samples += (word & BENCH_COUNTS) != 0;
+		if (!(word & BENCH_GO))
 			break;
 		us = bench_sample(r, call, batch);
-		r->shared->us[r->rank][samples] = us / batch / scale;
+		if (p.samples < BENCH_SAMPLES)
+			r->shared->us[r->rank][p.samples] = us / batch / scale;
 	}
 	bench_verify(r, call);
 	if (batch == 0)
 		bench_barrier(r);
-	if (r->rank == 0)
-		printf("%s %zu %.3f\n", bench_names[call->op], bytes, bench_median(r, samples));
+	if (r->rank == 0 && p.samples == 0)
+		printf("%s %zu far\n", bench_names[call->op], bytes);
+	else if (r->rank == 0)
+		printf("%s %zu %.3f\n", bench_names[call->op], bytes, bench_median(r, p.samples));
 	fflush(stdout);
 	bench_barrier(r);
 }
@@ -370,6 +503,7 @@ static inline void bench_rank_run(struct bench_rank *r, int argc, char **argv)
 	if (argc < 3 || bench_op_named(argv[1]) == BENCH_OPS || r->nranks < 2 ||
 	    r->nranks > BENCH_RANKS)
 		bench_fail("usage: OPERATION BYTES..., on 2 to 64 ranks", "");
+	bench_set_near(r);
 	bench_longest(r->nranks, argc, argv, longest);
 	call.in = in = bench_buffer(longest[0], r->rank);
 	call.out = bench_buffer(longest[1], r->rank);

@@ -10,7 +10,7 @@ engines="tcp simulated bare tcp-sockets bare-sockets"
 
 # run_bench ENGINES: a moment of each row, into $dir/rows and $dir/results.
 run_bench() {
-    BENCH_ENGINES=$1 BENCH_SIZES="8 64K" BENCH_ROUNDS=1 BENCH_MS=2 BENCH_ROWS=$dir/rows BENCH_RESULTS=$dir/results \
+    BENCH_NS=any BENCH_ENGINES=$1 BENCH_SIZES="8 64K" BENCH_ROUNDS=1 BENCH_MS=2 BENCH_ROWS=$dir/rows BENCH_RESULTS=$dir/results \
         bash "${top_srcdir:-.}/tests/bench/run.sh" >"$dir/out" 2>"$dir/err"
 }
 

@@ -4,6 +4,7 @@
  * bound for libraries that copy once.  No matching, no errors, no security.
  *
  *   bench_bare shm|sockets RANKS OPERATION BYTES...
+ *   bench_bare distance 2 SECONDS                  nanoseconds of a cache line between two processors, 200 a second
  *
  * All operations are made of steps.  In a step some ranks give blocks of at most a chunk to some ranks:
  *
@@ -296,6 +297,20 @@ static void bare_connect(int ends[2])
 	close(listener);
 }
 
+static void bare_distances(struct bench_rank *r, double seconds)
+{
+	for (int i = 0; i < seconds * 200; i++) {
+		double ns = bench_distance(r), begin = bench_now();
+
+		if (r->rank == 0)
+			printf("%.0f\n", ns);
+		/* As busy as the engines: a processor that sleeps may wake up at another place. */
+		while (bench_now() - begin < 5000)
+			bench_pause();
+	}
+	fflush(stdout);
+}
+
 static void bare_rank(struct bench_rank *r, struct bare *b, int argc, char **argv)
 {
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -309,22 +324,27 @@ static void bare_rank(struct bench_rank *r, struct bare *b, int argc, char **arg
 	for (int p = 0; !b->slots && p < r->nranks; p++)
 		b->scratch[p] = bench_buffer(BARE_SOCKET_CHUNK, 0);
 	r->engine = b;
-	bench_rank_run(r, argc, argv);
+	if (strcmp(argv[-1], "distance") == 0)
+		bare_distances(r, atof(argv[1]));
+	else
+		bench_rank_run(r, argc, argv);
 	exit(0);
 }
 
 int main(int argc, char **argv)
 {
 	static int fd[BENCH_RANKS][BENCH_RANKS];
-	int n = argc > 3 ? atoi(argv[2]) : 0, shm = argc > 3 && strcmp(argv[1], "shm") == 0, status,
-	    bad = 0;
+	int n = argc > 3 ? atoi(argv[2]) : 0, shm = argc > 3 && strcmp(argv[1], "sockets") != 0,
+	    status, bad = 0;
 	size_t slots = sizeof(struct bare_slots) * (size_t)(n > 0 ? n : 1);
 	struct bare b = {.chunk = (shm ? BARE_SHM_CHUNK : BARE_SOCKET_CHUNK) / sizeof(float)};
 	struct bench_rank r = {.nranks = n, .call = call};
 	char *memory;
 
 	if (n < 2 || n > BENCH_RANKS)
-		bench_fail("usage: bench_bare shm|sockets RANKS OPERATION BYTES...", "");
+		bench_fail("usage: bench_bare shm|sockets RANKS OPERATION BYTES..., or distance 2 "
+			   "SECONDS",
+			   "");
 	memory = mmap(NULL, slots + sizeof(*r.shared), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)

@@ -102,7 +102,8 @@ static void threads_run(int n, int argc, char **argv)
 		bench_fail("no memory, or not 2 to 64 threads", "");
 	check(coll_comm_init_all(comms, n, NULL, NULL));
 	for (int i = 0; i < n; i++) {
-		threads[i].bench = (struct bench_rank){i, n, shared, call, comms[i]};
+		threads[i].bench = (struct bench_rank){
+			.rank = i, .nranks = n, .shared = shared, .call = call, .engine = comms[i]};
 		threads[i].argc = argc;
 		threads[i].argv = argv;
 		if (pthread_create(&threads[i].thread, NULL, thread_run, &threads[i]))

@@ -8,6 +8,9 @@
 #   BENCH_SIZES="8 64K 1M" make bench         these sizes, in bytes
 #   BENCH_ENGINES="tcp bare" make bench       these engines only (the names below)
 #   BENCH_ROUNDS=3 BENCH_MS=100 make bench    rounds; milliseconds a row, engine and round
+#   BENCH_NS=18-40 make bench                 with 2 ranks: the time of a cache line between the processors, in
+#                                             nanoseconds, at which samples count; any; else the most frequent time
+#   BENCH_PATIENCE=2000                       milliseconds that a row waits for such samples at most
 #   BENCH_LIMIT=20                            seconds after which a program is ended; one more for each rank
 #   OPENMPI_DIR=DIR MPICH_DIR=DIR UCC_DIR=DIR make bench
 #                                             peers that are installed there, not the system's; UCC's UCX: the same
@@ -36,7 +39,7 @@ rows=${BENCH_ROWS:-$build/tests/bench/bench.rows}
 results=${BENCH_RESULTS:-$build/tests/bench/RESULTS.md}
 commit=$(git -C "$src" rev-parse --short HEAD 2>/dev/null || echo unknown)
 limit=${BENCH_LIMIT:-20}
-export BENCH_MS=${BENCH_MS:-50}
+export BENCH_MS=${BENCH_MS:-50} BENCH_PATIENCE=${BENCH_PATIENCE:-2000}
 
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -123,10 +126,19 @@ compile_c ucc "${TEST_CC:-cc}" bench_ucc.c ${UCC_DIR:+-I"$UCC_DIR/include" -L"$U
     no_peer "UCC's headers or library were not found (UCC_DIR)" ucc ucc-sockets
 
 # ---------------------------------------------------------------- measuring --
+# limit_of RANKS ARGUMENT...: the seconds of a program, longer by what its rows may wait for near processors.
+limit_of() {
+    local n=$1 waits=0
+    shift
+    [ -z "${BENCH_NS:-}" ] || [ "$n" != 2 ] || waits=$(($# * BENCH_PATIENCE / 1000))
+    echo $((limit + n + waits))
+}
+
 # start ENGINE RANKS ARGUMENT...: runs the engine's program on that many ranks.  Where the time limit's end of the
 # launcher leaves ranks behind, BENCH_LIMIT ends them.
 start() {
-    local engine=$1 n=$2 bind=none more=--oversubscribe seconds=$((limit + $2))
+    local engine=$1 n=$2 bind=none more=--oversubscribe seconds
+    seconds=$(limit_of "${@:2}")
     local -x BENCH_LIMIT=$((seconds + 5))
     shift 2
     if [ "$n" -le "$(nproc)" ]; then
@@ -184,17 +196,18 @@ sizes_of() {
 # measure RANKS "OPERATION..." ROUND ENGINE: adds lines "ranks|operation|bytes|engine|round|us|commit"; us: a number, "none"
 # if the engine has no such operation, or the reason why there is no number.
 measure() {
-    local list=() operation size status=0 reason begin=$SECONDS
+    local list=() operation size status=0 reason begin=$SECONDS longest
     for operation in $2; do
         # shellcheck disable=SC2207 # numbers
         list+=("$operation" $(sizes_of "$1" "$operation" "$3"))
     done
+    longest=$(limit_of "$1" "${list[@]}")
     start "$4" "$1" "${list[@]}" >"$work/out" 2>"$work/err" </dev/null || status=$?
-    [ $((SECONDS - begin)) -le $(((limit + $1) / 2)) ] || slow["$1 $2 $4"]=1
+    [ $((SECONDS - begin)) -le $((longest / 2)) ] || slow["$1 $2 $4"]=1
     reason=$(grep -v '^ *$' "$work/err" | tail -n 1 | tr -d '|' | cut -c 1-120)
     [ $status = 0 ] || say "$4, $2, $1 ranks: status $status: $reason"
     reason="failed: ${reason:-status $status}"
-    [ $status != 124 ] && [ $status != 137 ] || reason="longer than $((limit + $1)) s"
+    [ $status != 124 ] && [ $status != 137 ] || reason="longer than $longest s"
     for size in "${list[@]}"; do
         case $size in [a-z]*) operation=$size && continue ;; esac
         awk -v op="$operation" -v size="$size" -v reason="$reason" '
@@ -205,6 +218,32 @@ measure() {
     done >>"$rows"
     rm -f "$BENCH_SHARED"
 }
+
+# near SECONDS: looks how far the processors are from each other.  Prints the range of the most frequent time of a cache
+# line, a third around it, and its share of the looks.
+near() {
+    "$work/bare" distance 2 "$1" | awk '
+        { ns[NR] = $1 }
+        END {
+            for (i = 1; i <= NR; i++) {
+                n = 0
+                for (j = 1; j <= NR; j++)
+                    n += ns[j] >= ns[i] / 1.33 && ns[j] <= ns[i] * 1.33
+                if (n > most) {
+                    most = n
+                    center = ns[i]
+                }
+            }
+            printf "%.0f-%.0f %.0f\n", center / 1.33, center * 1.33, 100 * most / NR
+        }'
+}
+
+near_share=
+if [ -z "${BENCH_NS:-}" ] && [ "$(nproc)" -ge 2 ]; then
+    read -r BENCH_NS near_share <<<"$(near 10)"
+    say "a cache line takes $BENCH_NS ns between the two processors at $near_share % of the looks"
+fi
+[ "${BENCH_NS:-any}" != any ] && export BENCH_NS || unset BENCH_NS
 
 # The sets of operations that a program measures one after the other.
 sets=("allreduce group" "allgather reduce_scatter alltoall" "broadcast reduce barrier ping_pong"
@@ -250,6 +289,8 @@ about() {
     for engine in $memory_engines $socket_engines; do
         [ -z "${absent[$engine]:-}" ] || echo "* $engine is not there: ${absent[$engine]}."
     done
+    [ -z "${BENCH_NS:-}" ] ||
+        echo "* With 2 ranks samples count while a cache line takes $BENCH_NS ns between the two processors${near_share:+ (at $near_share % of the looks before the run)}."
     echo "* Command: \`BENCH_RANKS=\"${BENCH_RANKS:-2}\" BENCH_OPS=\"$wanted\" BENCH_SIZES=\"$sizes\"" \
         "BENCH_ROUNDS=$rounds BENCH_MS=$BENCH_MS BENCH_LIMIT=$limit${BENCH_MINUTES:+ BENCH_MINUTES=$BENCH_MINUTES} make bench\`, with" \
         "${OPENMPI_DIR:+OPENMPI_DIR }${MPICH_DIR:+MPICH_DIR }${UCC_DIR:+UCC_DIR }set to the peers' folders."

@@ -69,7 +69,7 @@ static void acceptor_drop(struct acceptor *a, int i, const char *why, int unprov
 	char address[ADDRESS_TEXT_SIZE];
 	int fd;
 
-	address_format_peer(a->pending[i].fd, address);
+	address_format(&a->pending[i].peer, address);
 	handshake_log(a->hs, COLL_LOG_DEBUG, "connection from %s dropped: %s", address, why);
 	fd = a->pending[i].fd;
 	acceptor_forget(a, i);
@@ -101,7 +101,7 @@ void acceptor_end(struct acceptor *a)
 	a->dials = NULL;
 }
 
-/* ------------------------------------------------------------------ accepting -- */
+/* ------------------------------------------------------------------- making room -- */
 
 /* Returns the index of the oldest connection without a proof; npending: there is none. */
 static int acceptor_oldest(const struct acceptor *a)
@@ -141,49 +141,6 @@ static int acceptor_out_of_files(struct acceptor *a, int err)
 	return 0;
 }
 
-static void acceptor_challenge(struct acceptor *a, int fd)
-{
-	struct pending_connection *p = &a->pending[a->npending];
-	struct handshake_challenge *challenge = &p->messages.challenge;
-
-	memset(p, 0, sizeof(*p));
-	p->fd = fd;
-	p->place = -1;
-	p->since = clock_now_ms();
-	memcpy(challenge->magic, a->hs->magic, sizeof(challenge->magic));
-	challenge->version = htole32(a->hs->version);
-	challenge->rank = htole32(a->hs->rank);
-	a->npending++;
-	if (random_bytes(challenge->nonce, sizeof(challenge->nonce)) != 0 ||
-	    socket_write(fd, challenge, sizeof(*challenge)) != sizeof(*challenge))
-		acceptor_drop(a, a->npending - 1, "it cannot be written to", 1);
-}
-
-/* Accepts one connection; 0: none is waiting, or the list is full for the moment. */
-static int acceptor_accept_one(struct acceptor *a, int listener)
-{
-	int fd;
-
-	if (a->npending - a->nproven == ACCEPTOR_PENDING_MAX &&
-	    !acceptor_drop_oldest(a, "too many others are waiting"))
-		return 0;
-	fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (fd >= 0) {
-		acceptor_challenge(a, fd);
-		return 1;
-	}
-	if (socket_is_exhausted(errno))
-		return acceptor_out_of_files(a, errno);
-	return errno == ECONNABORTED || errno == EINTR;
-}
-
-static void acceptor_accept(struct acceptor *a, int listener)
-{
-	for (int i = 0; i < ACCEPTOR_BURST; i++)
-		if (!acceptor_accept_one(a, listener))
-			break;
-}
-
 /* ------------------------------------------------------------------ the proof -- */
 
 /* Sends the verdict; -1 if the socket does not take all of it. */
@@ -206,7 +163,7 @@ static void acceptor_refuse(struct acceptor *a, int i, int code)
 {
 	char address[ADDRESS_TEXT_SIZE];
 
-	address_format_peer(a->pending[i].fd, address);
+	address_format(&a->pending[i].peer, address);
 	snprintf(a->note, sizeof(a->note), "turned away %s: %.220s", address, error_text());
 	acceptor_send(a, &a->pending[i], HANDSHAKE_REFUSED, code, error_text());
 	acceptor_drop(a, i, a->note, 1);
@@ -253,6 +210,21 @@ static int acceptor_check_rank(const struct acceptor *a, const struct handshake_
 	return 0;
 }
 
+/* Connection i is the one to its rank. */
+static void acceptor_connected(struct acceptor *a, int i)
+{
+	struct pending_connection p = a->pending[i];
+	uint8_t key[HANDSHAKE_KEY_SIZE];
+	char address[ADDRESS_TEXT_SIZE];
+
+	a->dials[p.rank] = p.messages.answer.dial ? p.messages.answer.dial : 1;
+	handshake_session_key(a->hs, &p.messages, key);
+	acceptor_forget(a, i);
+	address_format(&p.peer, address);
+	handshake_log(a->hs, COLL_LOG_DEBUG, "rank %u has arrived from %s", p.rank, address);
+	a->connected(a->owner, p.rank, p.fd, key);
+}
+
 static void acceptor_prove(struct acceptor *a, int i, uint32_t rank)
 {
 	struct pending_connection *p = &a->pending[i];
@@ -271,6 +243,10 @@ static void acceptor_prove(struct acceptor *a, int i, uint32_t rank)
 		return;
 	}
 	p->rank = rank;
+	if (p->brief) {
+		acceptor_connected(a, i);
+		return;
+	}
 	p->proven = 1;
 	p->got = 0;
 	a->nproven++;
@@ -336,10 +312,6 @@ static void acceptor_recv_confirm(struct acceptor *a, int i)
 	struct pending_connection *p = &a->pending[i];
 	struct handshake_confirm *confirm = &p->messages.confirm;
 	ssize_t n = socket_read(p->fd, (char *)confirm + p->got, sizeof(*confirm) - p->got);
-	uint32_t rank = p->rank;
-	uint8_t key[HANDSHAKE_KEY_SIZE];
-	char address[ADDRESS_TEXT_SIZE];
-	int fd = p->fd;
 
 	if (n < 0) {
 		acceptor_drop(a, i, "its rank uses another connection, or is gone", 0);
@@ -348,16 +320,65 @@ static void acceptor_recv_confirm(struct acceptor *a, int i)
 	p->got += (size_t)n;
 	if (p->got < sizeof(*confirm))
 		return;
-	if (a->dials[rank] || !handshake_is_sealed(a->hs, &p->messages, HANDSHAKE_CONFIRM)) {
+	if (a->dials[p->rank] || !handshake_is_sealed(a->hs, &p->messages, HANDSHAKE_CONFIRM)) {
 		acceptor_drop(a, i, "its confirm is wrong", 1);
 		return;
 	}
-	a->dials[rank] = p->messages.answer.dial ? p->messages.answer.dial : 1;
-	handshake_session_key(a->hs, &p->messages, key);
-	acceptor_forget(a, i);
-	address_format_peer(fd, address);
-	handshake_log(a->hs, COLL_LOG_DEBUG, "rank %u has arrived from %s", rank, address);
-	a->connected(a->owner, rank, fd, key);
+	acceptor_connected(a, i);
+}
+
+/* ------------------------------------------------------------------ accepting -- */
+
+static void acceptor_challenge(struct acceptor *a, struct pending_connection *p)
+{
+	struct handshake_challenge *challenge = &p->messages.challenge;
+
+	memcpy(challenge->magic, a->hs->magic, sizeof(challenge->magic));
+	challenge->version = htole32(a->hs->version);
+	challenge->rank = htole32(a->hs->rank);
+	if (random_bytes(challenge->nonce, sizeof(challenge->nonce)) != 0 ||
+	    socket_write(p->fd, challenge, sizeof(*challenge)) != sizeof(*challenge))
+		acceptor_drop(a, a->npending - 1, "it cannot be written to", 1);
+}
+
+/* Accepts one connection; 0: none is waiting, or the list is full for the moment. */
+static int acceptor_accept_one(struct acceptor *a, int listener, int *code)
+{
+	struct pending_connection *p;
+
+	if (a->npending - a->nproven == ACCEPTOR_PENDING_MAX &&
+	    !acceptor_drop_oldest(a, "too many others are waiting"))
+		return 0;
+	p = &a->pending[a->npending];
+	memset(p, 0, sizeof(*p));
+	p->peer.len = sizeof(p->peer.sa);
+	p->place = -1;
+	p->fd = accept4(listener, (struct sockaddr *)&p->peer.sa, &p->peer.len,
+			SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (p->fd < 0 && socket_is_exhausted(errno))
+		return acceptor_out_of_files(a, errno);
+	if (p->fd < 0)
+		return errno == ECONNABORTED || errno == EINTR;
+	p->since = clock_now_ms();
+	p->brief = handshake_is_brief(a->hs, p->peer.sa.ss_family);
+	a->npending++;
+	/* A dialler that speaks first has spoken by now. */
+	if (p->brief)
+		*code = acceptor_recv_answer(a, a->npending - 1);
+	else
+		acceptor_challenge(a, p);
+	return *code == 0;
+}
+
+/* Returns a code like acceptor_advance(). */
+static int acceptor_accept(struct acceptor *a, int listener)
+{
+	int code = 0;
+
+	for (int i = 0; i < ACCEPTOR_BURST; i++)
+		if (!acceptor_accept_one(a, listener, &code))
+			break;
+	return code;
 }
 
 /* ------------------------------------------------------------------ the turns -- */
@@ -409,6 +430,6 @@ int acceptor_advance(struct acceptor *a, const struct poll_set *set)
 	acceptor_sweep(a);
 	for (int i = 0; code == 0 && i < a->listeners.count; i++)
 		if (poll_set_events(set, a->place[i]))
-			acceptor_accept(a, a->listeners.fd[i]);
+			code = acceptor_accept(a, a->listeners.fd[i]);
 	return code;
 }

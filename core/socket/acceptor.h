@@ -2,7 +2,7 @@
 /*
  * acceptor.h - lets in the ranks that know the key, and gives nothing to anybody else.
  *
- * A connection is pending until its other end has proved itself: it costs one descriptor, 500 bytes and
+ * A connection is pending until its other end has proved itself: it costs one descriptor, 600 bytes and
  * two seconds at most, and cannot keep others from being served.
  *
  * The owner's loop: acceptor_prepare, poll_set_wait, acceptor_advance.
@@ -27,7 +27,9 @@ void listeners_close(struct listeners *listeners);
 
 struct pending_connection {
 	int fd;
+	struct address peer;
 	int place;  /* in the poll set; -1: not in the set */
+	int brief;  /* its verdict ends the handshake */
 	int proven; /* the other end has proved the key; its confirm has not come yet */
 	int64_t since;
 	uint32_t rank; /* the rank of the other end, once proven */

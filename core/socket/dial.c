@@ -36,7 +36,7 @@ int dial_begin(struct dial *dial)
 		dial->attempts[i].place = -1;
 		dial->attempts[i].start = now + (int64_t)i * DIAL_HEAD_START_MS;
 	}
-	return random_bytes(&dial->id, sizeof(dial->id));
+	return dial->id ? 0 : random_bytes(&dial->id, sizeof(dial->id));
 }
 
 static const struct address *dial_address(const struct dial *dial, const struct dial_attempt *y)
@@ -171,7 +171,44 @@ static int dial_no_socket(struct dial *dial, struct dial_attempt *y, int err, in
 			 dial->peer, address, socket_why(err, why), error_remedy(err));
 }
 
-static void dial_connected(struct dial *dial, struct dial_attempt *y)
+static int dial_family(const struct dial *dial, const struct dial_attempt *y)
+{
+	return dial_address(dial, y)->sa.ss_family;
+}
+
+static int dial_is_brief(const struct dial *dial, const struct dial_attempt *y)
+{
+	return handshake_is_brief(dial->hs, dial_family(dial, y));
+}
+
+static int dial_answer(struct dial *dial, struct dial_attempt *y)
+{
+	const struct handshake *hs = dial->hs;
+	struct handshake_answer *answer = &y->messages.answer;
+	int code = 0;
+
+	memset(answer, 0, sizeof(*answer));
+	memcpy(answer->magic, hs->magic, sizeof(hs->magic));
+	answer->version = htole32(hs->version);
+	answer->rank = htole32(hs->rank);
+	answer->to = dial->any_peer ? y->messages.challenge.rank : htole32(dial->peer);
+	answer->nranks = htole32(hs->nranks);
+	answer->order = HANDSHAKE_BYTE_ORDER;
+	answer->dial = dial->id;
+	if (!dial_is_brief(dial, y))
+		code = random_bytes(answer->nonce, sizeof(answer->nonce));
+	if (code)
+		return code;
+	handshake_seal(hs, &y->messages, HANDSHAKE_ANSWER, answer->mac);
+	y->state = DIAL_VERDICT;
+	y->got = 0;
+	/* A new connection takes so few bytes at once, unless it is broken. */
+	if (socket_write(y->fd, answer, sizeof(*answer)) != sizeof(*answer))
+		dial_retry_errno(dial, y, errno, 0);
+	return 0;
+}
+
+static int dial_connected(struct dial *dial, struct dial_attempt *y)
 {
 	y->state = DIAL_CHALLENGE;
 	dial_note(dial, y, " accepts connections, but nobody answers");
@@ -179,9 +216,9 @@ static void dial_connected(struct dial *dial, struct dial_attempt *y)
 	 * A local socket that accepts belongs to the peer and is the fastest way to it: no other address
 	 * starts.
 	 */
-	if (dial_address(dial, y)->sa.ss_family == AF_UNIX) {
+	if (dial_family(dial, y) == AF_UNIX) {
 		dial_reschedule(dial, INT32_MAX, 0);
-		return;
+		return dial_is_brief(dial, y) ? dial_answer(dial, y) : 0;
 	}
 	/*
 	 * The peer speaks first.  A kernel that closes the listener while it takes a connection may forget the
@@ -189,6 +226,7 @@ static void dial_connected(struct dial *dial, struct dial_attempt *y)
 	 */
 	socket_keep_alive(y->fd, 1);
 	dial_reschedule(dial, DIAL_SILENCE_MS, 0);
+	return 0;
 }
 
 /* A socket connects to itself if the system gives it the port that it dials. */
@@ -204,14 +242,14 @@ static int dial_is_own_echo(int fd)
 }
 
 /* The kernel has connected the socket, or has failed to. */
-static void dial_check_connected(struct dial *dial, struct dial_attempt *y)
+static int dial_check_connected(struct dial *dial, struct dial_attempt *y)
 {
 	int err = socket_connect_result(y->fd);
 
-	if (err != 0 || dial_is_own_echo(y->fd))
-		dial_retry_errno(dial, y, err ? err : ECONNREFUSED, 1);
-	else
-		dial_connected(dial, y);
+	if (!err && !dial_is_own_echo(y->fd))
+		return dial_connected(dial, y);
+	dial_retry_errno(dial, y, err ? err : ECONNREFUSED, 1);
+	return 0;
 }
 
 static int dial_start(struct dial *dial, struct dial_attempt *y)
@@ -240,38 +278,10 @@ static int dial_start(struct dial *dial, struct dial_attempt *y)
 	y->start = clock_now_ms();
 	y->got = 0;
 	/* A local socket is connected when connect() returns. */
-	if (family == AF_UNIX)
-		dial_connected(dial, y);
-	return 0;
+	return family == AF_UNIX ? dial_connected(dial, y) : 0;
 }
 
 /* ------------------------------------------------------------------ the proof -- */
-
-static int dial_answer(struct dial *dial, struct dial_attempt *y)
-{
-	const struct handshake *hs = dial->hs;
-	struct handshake_answer *answer = &y->messages.answer;
-	int code;
-
-	memset(answer, 0, sizeof(*answer));
-	memcpy(answer->magic, hs->magic, sizeof(hs->magic));
-	answer->version = htole32(hs->version);
-	answer->rank = htole32(hs->rank);
-	answer->to = dial->any_peer ? y->messages.challenge.rank : htole32(dial->peer);
-	answer->nranks = htole32(hs->nranks);
-	answer->order = HANDSHAKE_BYTE_ORDER;
-	answer->dial = dial->id;
-	code = random_bytes(answer->nonce, sizeof(answer->nonce));
-	if (code)
-		return code;
-	handshake_seal(hs, &y->messages, HANDSHAKE_ANSWER, answer->mac);
-	y->state = DIAL_VERDICT;
-	y->got = 0;
-	/* A new connection takes so few bytes at once, unless it is broken. */
-	if (socket_write(y->fd, answer, sizeof(*answer)) != sizeof(*answer))
-		dial_retry_errno(dial, y, errno, 0);
-	return 0;
-}
 
 /* Receives the challenge and sends the answer. */
 static int dial_recv_challenge(struct dial *dial, struct dial_attempt *y)
@@ -316,10 +326,12 @@ static void dial_confirm(struct dial *dial, struct dial_attempt *y)
 {
 	struct handshake_confirm *confirm = &y->messages.confirm;
 
-	handshake_seal(dial->hs, &y->messages, HANDSHAKE_CONFIRM, confirm->mac);
-	if (socket_write(y->fd, confirm, sizeof(*confirm)) != sizeof(*confirm)) {
-		dial_retry_errno(dial, y, errno, 0);
-		return;
+	if (!dial_is_brief(dial, y)) {
+		handshake_seal(dial->hs, &y->messages, HANDSHAKE_CONFIRM, confirm->mac);
+		if (socket_write(y->fd, confirm, sizeof(*confirm)) != sizeof(*confirm)) {
+			dial_retry_errno(dial, y, errno, 0);
+			return;
+		}
 	}
 	dial->peer = le32toh(y->messages.answer.to);
 	memcpy(dial->salt, y->messages.verdict.salt, sizeof(dial->salt));
@@ -327,7 +339,7 @@ static void dial_confirm(struct dial *dial, struct dial_attempt *y)
 	address_format(dial_address(dial, y), dial->text);
 	poll_set_unwatch(dial->set, &y->place);
 	dial->fd = y->fd;
-	dial->family = dial_address(dial, y)->sa.ss_family;
+	dial->family = dial_family(dial, y);
 	if (dial->family != AF_UNIX)
 		socket_keep_alive(dial->fd, 0);
 	y->fd = -1;
@@ -404,7 +416,7 @@ int dial_advance(struct dial *dial, const struct poll_set *set)
 		if (!poll_set_events(set, y->place))
 			continue;
 		switch (y->state) {
-		case DIAL_CONNECTING: dial_check_connected(dial, y); break;
+		case DIAL_CONNECTING: code = dial_check_connected(dial, y); break;
 		case DIAL_CHALLENGE: code = dial_recv_challenge(dial, y); break;
 		case DIAL_VERDICT: code = dial_recv_verdict(dial, y); break;
 		default: break;

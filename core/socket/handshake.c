@@ -6,12 +6,18 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 enum { HANDSHAKE_VERSION_END = offsetof(struct handshake_challenge, version) + 4 };
 
 _Static_assert(offsetof(struct handshake_answer, version) ==
 		       offsetof(struct handshake_challenge, version),
 	       "every version finds the version at the same place");
+
+int handshake_is_brief(const struct handshake *hs, int family)
+{
+	return hs->brief && family == AF_UNIX;
+}
 
 static uint8_t *handshake_mac_of(struct handshake_messages *messages, enum handshake_step step)
 {

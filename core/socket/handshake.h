@@ -11,6 +11,10 @@
  * has come.  A dialler may therefore have several attempts under way and confirm the first that
  * is accepted; an attempt that it gives up is never taken for a connection.
  *
+ * Between processes of one host that know a random number of each other already (`brief`), an answer to a challenge of
+ * zeros and the verdict are all: one message each way.  The dialler has no other attempt under way then, and the
+ * connection counts for the listener once it has sent its verdict.
+ *
  * Both ends then have a session key: a mac of all four messages, so of both nonces.  No other connection has
  * the same.
  *
@@ -39,6 +43,11 @@ struct handshake {
 	const char *name; /* the name of that protocol for messages */
 	uint32_t rank, nranks;
 	int any_order; /* lower ranks may dial higher ones too */
+	/*
+	 * Local sockets need neither challenge nor confirm: `mac` covers random numbers of both ends' processes, new for
+	 * this mesh, so that no message of another mesh or of another pair of ranks fits.
+	 */
+	int brief;
 	/* Computes the mac of data under the job's key. */
 	void (*mac)(const void *user, const void *data, size_t len,
 		    uint8_t mac[HANDSHAKE_MAC_SIZE]);
@@ -92,6 +101,8 @@ struct handshake_messages {
 /* Selects a message of the handshake. */
 enum handshake_step { HANDSHAKE_ANSWER, HANDSHAKE_VERDICT, HANDSHAKE_CONFIRM };
 
+/* Is the handshake over a socket of that family an answer and a verdict only? */
+int handshake_is_brief(const struct handshake *hs, int family);
 /* Computes the mac of a message and of all messages before it. */
 void handshake_seal(const struct handshake *hs, const struct handshake_messages *messages,
 		    enum handshake_step step, uint8_t mac[HANDSHAKE_MAC_SIZE]);

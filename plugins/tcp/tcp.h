@@ -155,12 +155,15 @@ struct tcp_address {
 	uint8_t loopback;
 };
 
+enum { TCP_VERSION = 5 }; /* of the record, the handshake and the frames */
+
 /* A rank sends this record to all other ranks by host->exchange. */
 struct tcp_record {
 	char unix_name[40]; /* abstract address, "" if none */
 	uint8_t nonce[16];
 	uint8_t security; /* enum tcp_security */
 	uint8_t has_aes;
+	uint16_t version; /* TCP_VERSION */
 	uint32_t count;
 	struct tcp_address address[ADDRESS_INET_MAX];
 };

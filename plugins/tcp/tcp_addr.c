@@ -183,6 +183,7 @@ int32_t tcp_listen(const coll_host_t *host, struct listeners *listeners, struct 
 	int32_t code = COLL_SUCCESS;
 
 	tcp_options_read(host, &options);
+	record->version = TCP_VERSION;
 	if (random_bytes(record->nonce, sizeof(record->nonce)))
 		return error_fill(err, COLL_ERR_SYSTEM, "%s", error_text());
 	if (options.use_local)
@@ -202,7 +203,7 @@ int tcp_check_record(struct tcp_record *record)
 	for (uint32_t i = 0; i < record->count && record->count <= ADDRESS_INET_MAX; i++)
 		if (record->address[i].ip_size != 4 && record->address[i].ip_size != 16)
 			return 0;
-	return record->count <= ADDRESS_INET_MAX;
+	return record->count <= ADDRESS_INET_MAX && record->version == TCP_VERSION;
 }
 
 void tcp_peer_addresses(const struct tcp_options *options, uint32_t peer,

@@ -3,9 +3,10 @@
  * tcp_mesh.c - connects every rank with every other rank.
  *
  * Rank j dials each rank i < j at all addresses of rank i, with the handshake of socket/handshake.h under
- * host->key.  All sockets are non-blocking, in one loop with one deadline.  A finished connection moves from the
- * loop's poll set to the endpoint's epoll descriptor, which is itself in the poll set: a turn of the loop costs what
- * its events cost, also among many ranks.
+ * host->key.  Within the host it is the brief one: every mac covers the nonces of all records.  All sockets are
+ * non-blocking, in one loop with one deadline.  A finished connection moves from the loop's poll set to the endpoint's
+ * epoll descriptor, which is itself in the poll set: a turn of the loop costs what its events cost, also among many
+ * ranks.
  */
 #include "tcp.h"
 
@@ -20,7 +21,6 @@
 #include "socket/dial.h"
 
 enum {
-	TCP_HANDSHAKE_VERSION = 4,
 	TCP_EXTRA_SOCKETS = 32,  /* most sockets for further addresses of peers at a time */
 	TCP_ABORT_POLL_MS = 100, /* interval of checks for an abort of the communicator */
 	TCP_PROBE_MS =
@@ -48,6 +48,7 @@ struct tcp_mesh {
 	struct poll_set polls;
 	int place; /* of t->epoll_fd in the poll set */
 	int extra_sockets;
+	uint64_t id; /* of this rank's dials */
 	uint32_t connected;
 	int32_t suspected; /* the code of the first rank that cannot be reached; 0: none */
 	char suspected_text[320];
@@ -234,6 +235,7 @@ static void tcp_mesh_dial_begin(struct tcp_mesh *mesh, uint32_t peer)
 	int code;
 
 	dial->hs = &mesh->handshake;
+	dial->id = mesh->id;
 	dial->peer = peer;
 	dial->local = tcp_is_local(mesh->t->host, peer);
 	dial->extra_sockets = &mesh->extra_sockets;
@@ -425,14 +427,16 @@ int32_t tcp_mesh_connect(struct tcp *t, struct listeners *listeners,
 
 	tcp_options_read(t->host, &mesh.options);
 	mesh.handshake = (struct handshake){.magic = {'C', 'O', 'L', 'L', '-', 'T', 'C', 'P'},
-					    .version = TCP_HANDSHAKE_VERSION,
+					    .version = TCP_VERSION,
 					    .name = "tcp backend",
 					    .rank = t->rank,
 					    .nranks = t->nranks,
+					    .brief = 1,
 					    .mac = tcp_mesh_mac,
 					    .log = tcp_mesh_log,
 					    .tune = tcp_mesh_tune,
 					    .user = &mesh};
+	memcpy(&mesh.id, records[t->rank].nonce, sizeof(mesh.id));
 	mesh.acceptor.hs = &mesh.handshake;
 	mesh.acceptor.listeners = *listeners;
 	mesh.acceptor.connected = tcp_mesh_accepted;

@@ -110,8 +110,8 @@ static int context_prepare(struct context *context, const struct context_parts *
 	context->selection = parts->selection;
 	context->rank = bootstrap_rank(parts->bootstrap);
 	context->nranks = bootstrap_nranks(parts->bootstrap);
-	context->poll_us =
-		context_oversubscribed(parts->bootstrap) ? 0 : config_int(parts->config, "poll");
+	context->oversubscribed = context_oversubscribed(parts->bootstrap);
+	context->poll_us = context->oversubscribed ? 0 : config_int(parts->config, "poll");
 	context->polls_us = context->poll_us;
 	context->yield_us = config_int(parts->config, "yield");
 	context->timeout_us = config_int(parts->config, "timeout");

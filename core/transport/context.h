@@ -113,6 +113,7 @@ struct context {
 	_Atomic int constructing; /* not open yet: an abort of its parent aborts it too */
 	_Atomic uintptr_t
 		progress_owner; /* the thread that last entered: it drives this context while it waits for others */
+	int oversubscribed; /* this host has more ranks than processors */
 	int64_t poll_us, yield_us, timeout_us, stall_us;
 	int check_buffers; /* the option */
 	int64_t polls_us; /* how long a wait polls now: poll_us, or less on a processor that ranks share */

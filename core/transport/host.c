@@ -213,6 +213,17 @@ static int32_t host_copy(const coll_host_t *host, void *dst, const void *src, ui
 	return code ? error_fill(err, code, "%s", error_text()) : COLL_SUCCESS;
 }
 
+static void host_set_shares(struct context *context)
+{
+	for (int r = 0; context->shares && r < context->nranks; r++) {
+		uint8_t bits = bootstrap_shares(context->bootstrap, context->rank, r);
+
+		if (context->oversubscribed && bits & COLL_SHARES_HOST)
+			bits |= COLL_SHARES_PROCESSORS;
+		context->shares[r] = bits;
+	}
+}
+
 void host_fill(struct context *context, int device)
 {
 	context->host = (coll_host_t){
@@ -242,8 +253,7 @@ void host_fill(struct context *context, int device)
 		.posted = host_posted,
 		.message = host_message,
 	};
-	for (int r = 0; context->shares && r < context->nranks; r++)
-		context->shares[r] = bootstrap_shares(context->bootstrap, context->rank, r);
+	host_set_shares(context);
 	if (context->devices) {
 		context->host.memory_kind = host_memory_kind;
 		context->host.copy = host_copy;

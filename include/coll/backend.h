@@ -192,7 +192,9 @@ enum {
 	/* The kernel and the mount namespace: a path means the same file to both, also in /dev/shm. */
 	COLL_SHARES_FILES = 16,
 	/* The kernel and the IPC namespace: an id means the same System V shared memory to both. */
-	COLL_SHARES_IPC = 32
+	COLL_SHARES_IPC = 32,
+	/* The processors of their host, which are fewer than its ranks: they take turns on them. */
+	COLL_SHARES_PROCESSORS = 64
 };
 
 /*
@@ -358,7 +360,8 @@ struct coll_host {
 
 	/*
 	 * Since minor 4: for each rank the things that it shares with this rank, nranks bytes of
-	 * COLL_SHARES_* bits; the own byte has all bits.  Valid as long as the table.  NULL in probe,
+	 * COLL_SHARES_* bits; the own byte has all bits, but COLL_SHARES_PROCESSORS only as the bytes of
+	 * the other ranks of the host have it.  Valid as long as the table.  NULL in probe,
 	 * and missing in an older core (host->size is too small): the plugin then connects the ranks
 	 * as ranks that share nothing.
 	 */

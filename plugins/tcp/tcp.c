@@ -201,9 +201,10 @@ static const coll_option_t tcp_options[] = {
 	 .max = 1 << 30,
 	 .type = COLL_OPTION_BYTES},
 	{.key = "ring",
-	 .fallback = "256K",
+	 .fallback = "2M",
 	 .unit = "bytes",
-	 .help = "shared memory from each rank of this host, a power of two; 0: local sockets only",
+	 .help = "most shared memory from each rank of this host, a power of two; 0: local sockets "
+		 "only",
 	 .max = 1 << 30,
 	 .type = COLL_OPTION_BYTES},
 	{.key = "ring_memory",

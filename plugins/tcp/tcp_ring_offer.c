@@ -258,14 +258,36 @@ int tcp_ring_frame(struct tcp *t, struct tcp_conn *conn, const coll_header_t *fr
 
 /* ---------------------------------------------------------- beginning and end -- */
 
+/*
+ * The most bytes of a ring, so that all ranks of the host may have one.  Ranks that take turns on a processor find a
+ * short ring in its cache; between two processors the lines of a long one have left the caches of both by the time
+ * they are written again, and need not be taken from the reader's.
+ */
+static uint64_t tcp_ring_most(const struct tcp *t)
+{
+	uint64_t peers = 0, most = TCP_RING_FEW;
+
+	for (uint32_t i = 0; i < t->nranks; i++) {
+		if (i == t->rank || !tcp_is_local(t->host, i))
+			continue;
+		if (kit_shares(t->host, i, COLL_SHARES_PROCESSORS))
+			return TCP_RING_TURNS;
+		peers++;
+	}
+	while (peers && 2 * most <= t->ring_memory / peers)
+		most *= 2;
+	return most;
+}
+
 void tcp_ring_init(struct tcp *t)
 {
-	uint64_t wanted = (uint64_t)t->host->option_int(t->host, "ring"), size = TCP_RING_LEAST;
+	uint64_t wanted = (uint64_t)t->host->option_int(t->host, "ring"), most;
 
-	while (size < wanted)
-		size *= 2;
-	t->ring_size = wanted ? size : 0;
 	t->ring_memory = (uint64_t)t->host->option_int(t->host, "ring_memory");
+	most = tcp_min(wanted, tcp_ring_most(t));
+	t->ring_size = wanted ? TCP_RING_LEAST : 0;
+	while (wanted && t->ring_size < most)
+		t->ring_size *= 2;
 	if (t->host->size >= offsetof(coll_host_t, posted) + sizeof(t->host->posted))
 		t->posted = t->host->posted;
 	if (t->host->size >= offsetof(coll_host_t, message) + sizeof(t->host->message))

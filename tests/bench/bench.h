@@ -4,6 +4,7 @@
  *
  *   bench_ENGINE OPERATION BYTES... [OPERATION BYTES...]...
  *       BENCH_MS=150: milliseconds of a row.  BENCH_LIMIT=60: seconds after which SIGALRM ends the rank.
+ *       BENCH_FRESH=0: the input stays as it is; else each call has a new one.
  *       BENCH_NS=18-40: with 2 ranks, samples count only while a cache line takes so many nanoseconds from one rank's
  *       processor to the other's.  BENCH_PATIENCE=2000: the most milliseconds of a row then.
  *
@@ -18,6 +19,10 @@
  * 3. The time of a sample is the longest time of any rank; the row's time is the median of the samples.
  * 4. It checks the results of the last call, and rank 0 prints "OPERATION BYTES MICROSECONDS".  Before the row rank 0
  *    prints "OPERATION BYTES - begun", and "OPERATION none" if the engine has no such operation.
+ *
+ * Before each call a rank writes a byte in each cache line of its input, as a program has that computed it.  The time
+ * counts.  Without it an engine that reads the sender's memory finds it in the cache of the receiver's processor, where the
+ * last call has left it.
  *
  * A virtual machine's processors wander: within seconds the time of a cache line between two of them changes from 25 to
  * 150 ns, and that of 64 KiB from 3 to 35 us.  Two engines can be compared only where that time was the same.  With
@@ -87,6 +92,7 @@ struct bench_shared {
 struct bench_rank {
 	int rank, nranks;
 	struct bench_shared *shared;
+	int fresh;      /* BENCH_FRESH */
 	double near[2]; /* BENCH_NS; 0: every sample counts */
 	uint32_t ball;
 	int32_t words;
@@ -251,6 +257,29 @@ static inline void bench_verify(const struct bench_rank *r, const struct bench_c
 	}
 }
 
+/* Bytes of the input that this rank gives in the call. */
+static inline size_t bench_given(const struct bench_rank *r, const struct bench_call *call)
+{
+	size_t parts = call->op == BENCH_ALLTOALL || call->op == BENCH_REDUCE_SCATTER
+			       ? (size_t)r->nranks
+			       : 1;
+
+	if (call->op == BENCH_BARRIER || (call->op == BENCH_BROADCAST && r->rank != call->root) ||
+	    (call->op == BENCH_PING_PONG && r->rank > 1))
+		return 0;
+	return call->count * parts * (bench_is_16bit(call->op) ? sizeof(uint16_t) : sizeof(float));
+}
+
+/* Writes to each cache line of the input what is there. */
+static inline void bench_renew(const struct bench_rank *r, const struct bench_call *call)
+{
+	volatile char *in = (volatile char *)(uintptr_t)call->in;
+	size_t n = r->fresh ? bench_given(r, call) : 0;
+
+	for (size_t i = 0; i < n; i += 64)
+		in[i] = in[i];
+}
+
 /* Microseconds of `batch` calls on this rank, after a barrier. */
 static inline double bench_sample(struct bench_rank *r, struct bench_call *call, int batch)
 {
@@ -258,6 +287,7 @@ static inline double bench_sample(struct bench_rank *r, struct bench_call *call,
 
 	for (int i = 0; i < batch; i++) {
 		call->root = i % r->nranks;
+		bench_renew(r, call);
 		r->call(r, call);
 	}
 	return bench_now() - begin;
@@ -493,7 +523,8 @@ static inline void bench_longest(int nranks, int argc, char **argv, size_t longe
 /* Every rank runs this with the same arguments. */
 static inline void bench_rank_run(struct bench_rank *r, int argc, char **argv)
 {
-	const char *ms = getenv("BENCH_MS"), *limit = getenv("BENCH_LIMIT");
+	const char *ms = getenv("BENCH_MS"), *limit = getenv("BENCH_LIMIT"),
+		   *fresh = getenv("BENCH_FRESH");
 	struct bench_call call = {BENCH_OPS, NULL, NULL, 1, 0};
 	size_t longest[2] = {0, 0};
 	float *in;
@@ -503,6 +534,7 @@ static inline void bench_rank_run(struct bench_rank *r, int argc, char **argv)
 	if (argc < 3 || bench_op_named(argv[1]) == BENCH_OPS || r->nranks < 2 ||
 	    r->nranks > BENCH_RANKS)
 		bench_fail("usage: OPERATION BYTES..., on 2 to 64 ranks", "");
+	r->fresh = !fresh || atoi(fresh) != 0;
 	bench_set_near(r);
 	bench_longest(r->nranks, argc, argv, longest);
 	call.in = in = bench_buffer(longest[0], r->rank);

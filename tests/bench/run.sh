@@ -8,6 +8,7 @@
 #   BENCH_SIZES="8 64K 1M" make bench         these sizes, in bytes
 #   BENCH_ENGINES="tcp bare" make bench       these engines only (the names below)
 #   BENCH_ROUNDS=3 BENCH_MS=100 make bench    rounds; milliseconds a row, engine and round
+#   BENCH_FRESH=0 make bench                  each call has the same input; else a new one
 #   BENCH_NS=18-40 make bench                 with 2 ranks: the time of a cache line between the processors, in
 #                                             nanoseconds, at which samples count; any; else the most frequent time
 #   BENCH_PATIENCE=2000                       milliseconds that a row waits for such samples at most
@@ -291,6 +292,7 @@ about() {
     done
     [ -z "${BENCH_NS:-}" ] ||
         echo "* With 2 ranks samples count while a cache line takes $BENCH_NS ns between the two processors${near_share:+ (at $near_share % of the looks before the run)}."
+    [ "${BENCH_FRESH:-1}" = 0 ] || echo "* Each call has a new input: a rank writes to each cache line of it before."
     echo "* Command: \`BENCH_RANKS=\"${BENCH_RANKS:-2}\" BENCH_OPS=\"$wanted\" BENCH_SIZES=\"$sizes\"" \
         "BENCH_ROUNDS=$rounds BENCH_MS=$BENCH_MS BENCH_LIMIT=$limit${BENCH_MINUTES:+ BENCH_MINUTES=$BENCH_MINUTES} make bench\`, with" \
         "${OPENMPI_DIR:+OPENMPI_DIR }${MPICH_DIR:+MPICH_DIR }${UCC_DIR:+UCC_DIR }set to the peers' folders."

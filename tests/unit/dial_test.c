@@ -3,10 +3,12 @@
  * dial_test.c - a rank with several addresses is reached by the first address that leads to it,
  * whatever happens at the other addresses: packets vanish, a listener accepts and stays silent,
  * begins a handshake and stops, or belongs to another job.  Dialler and listeners share one loop
- * here.
+ * here.  A brief handshake takes no message that was made for another mesh or rank.
  */
+#include <endian.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,6 +37,7 @@ struct site {
 };
 
 static const uint8_t job_key[16] = "the key of a job";
+static int brief; /* of the handshakes that begin from now on */
 
 static void site_mac(const void *user, const void *data, size_t len, uint8_t mac[16])
 {
@@ -69,6 +72,7 @@ static void site_handshake(struct handshake *hs, uint32_t rank, const void *key)
 				 .name = "test",
 				 .rank = rank,
 				 .nranks = NRANKS,
+				 .brief = brief,
 				 .mac = site_mac,
 				 .log = site_log,
 				 .user = key};
@@ -392,6 +396,90 @@ static void test_session_key(void)
 	}
 }
 
+/*
+ * Somebody sends the site the brief answer of rank 3 to rank `to`, under that key: the type of the verdict, or 0 if the
+ * site hangs up without one.
+ */
+static int send_answer(struct site *site, struct poll_set *set, uint32_t to, const uint8_t key[16])
+{
+	static uint64_t dial = 33;
+
+	struct handshake_messages messages = {.answer = {.magic = "COLLTEST",
+							 .version = htole32(7),
+							 .rank = htole32(3),
+							 .to = htole32(to),
+							 .nranks = htole32(NRANKS),
+							 .order = HANDSHAKE_BYTE_ORDER,
+							 .dial = dial++}};
+	struct handshake_verdict verdict = {.type = 0};
+	const int64_t end = clock_now_ms() + LONG_MS;
+	struct handshake hs;
+	int fd = socket_new(AF_UNIX);
+
+	site_handshake(&hs, 3, key);
+	handshake_seal(&hs, &messages, HANDSHAKE_ANSWER, messages.answer.mac);
+	if (fd < 0 || socket_connect(fd, &site->address) ||
+	    socket_write(fd, &messages.answer, sizeof(messages.answer)) < 0)
+		bail_out("no connection to the site: %s", strerror(errno));
+	while (!socket_poll(fd, POLLIN, clock_now_ms()) && clock_now_ms() < end) {
+		poll_set_begin(set, end);
+		acceptor_prepare(&site->acceptor, set);
+		poll_set_wait(set);
+		acceptor_advance(&site->acceptor, set);
+	}
+	if (socket_read(fd, &verdict, sizeof(verdict)) < 0)
+		verdict.type = 0;
+	close(fd);
+	return (int)le32toh(verdict.type);
+}
+
+/* Where ranks know each other's random number, a local socket takes one message each way, and no other's messages. */
+static void test_brief(void)
+{
+	static const struct handshake_confirm none;
+	static const uint8_t other_mesh[16] = "another mesh";
+	static const struct {
+		const char *what;
+		const uint8_t *key;
+		uint32_t to;
+		int verdict, connected;
+	} cases[] = {
+		{"an answer", job_key, 1, HANDSHAKE_ACCEPTED, 1},
+		{"the answer of another mesh", other_mesh, 1, HANDSHAKE_REFUSED, 0},
+		{"an answer for another rank", job_key, 2, HANDSHAKE_REFUSED, 0},
+	};
+	struct poll_set set = {.fds = NULL};
+	struct site site;
+	struct site *const sites[] = {&site};
+	struct dial dial = {0};
+	int code;
+
+	brief = 1;
+	site_open(&site, "coll-dial-test-brief", job_key);
+	meet(&dial, sites, 1, &code);
+	ok(code == 0 && dial.fd >= 0 && site.connected == 1 && dial.family == AF_UNIX,
+	   "a brief handshake connects");
+	ok(!memcmp(&confirmed, &none, sizeof(none)), "without a confirm");
+	ok(!memcmp(dial.key, site.session, sizeof(dial.key)),
+	   "both ends have the same session key");
+	close(dial.fd);
+	site_close(&site);
+	if (poll_set_init(&set, acceptor_poll_size(&site.hs)))
+		bail_out("%s", error_text());
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		site_open(&site, "coll-dial-test-brief", job_key);
+		is_int(send_answer(&site, &set, cases[i].to, cases[i].key), cases[i].verdict, "%s",
+		       cases[i].what);
+		is_int(send_answer(&site, &set, 1, job_key),
+		       cases[i].connected ? HANDSHAKE_REFUSED : HANDSHAKE_ACCEPTED,
+		       "%s: the next process that is rank 3", cases[i].what);
+		is_int(site.connected, 1, "%s: one is connected", cases[i].what);
+		site_close(&site);
+	}
+	poll_set_free(&set);
+	brief = 0;
+}
+
 static void test_nobody(void)
 {
 	struct site gone[3];
@@ -477,6 +565,7 @@ int main(void)
 	test_other_job();
 	test_other_rank();
 	test_session_key();
+	test_brief();
 	test_seal();
 	test_nobody();
 	test_all_lead_there(0);

@@ -88,6 +88,7 @@ struct harness_job {
 	const char *const *options; /* "key", "value", ..., NULL */
 	uint32_t options_of;        /* the rank that gets the options; 0: all ranks */
 	uint32_t apart;             /* the rank that shares nothing with the others; 0: none */
+	int turns;                  /* the ranks take turns on processors */
 	int old_core;               /* 1: a core before ABI 1.4, without host->shares */
 	harness_fn run;             /* after open */
 	harness_fn exchanged;       /* called inside open, after the exchange; may be NULL */
@@ -452,7 +453,8 @@ HARNESS_FN int32_t harness_wait(struct harness *h, const int32_t *status)
 HARNESS_FN uint8_t harness_shares(const struct harness_job *job, uint32_t a, uint32_t b)
 {
 	uint8_t host = COLL_SHARES_HOST | COLL_SHARES_NETWORK | COLL_SHARES_PIDS |
-		       COLL_SHARES_FILES | COLL_SHARES_IPC;
+		       COLL_SHARES_FILES | COLL_SHARES_IPC |
+		       (job->turns ? COLL_SHARES_PROCESSORS : 0);
 
 	if (a == b)
 		return host | COLL_SHARES_PROCESS;

@@ -52,6 +52,25 @@ static int test_rings(uint8_t **at, int most)
 	return n;
 }
 
+/* The bytes of the longest mapping of a ring in this process, without its control. */
+static uint64_t test_ring_length(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	uint64_t longest = 0;
+	char line[512], *end;
+
+	while (maps && fgets(line, sizeof(line), maps))
+		if (strstr(line, "/memfd:coll-tcp")) {
+			uint64_t begin = strtoull(line, &end, 16),
+				 n = strtoull(end + 1, NULL, 16) - begin;
+
+			longest = n > longest ? n : longest;
+		}
+	if (maps)
+		fclose(maps);
+	return longest ? longest - 4096 : 0;
+}
+
 /* Descriptors of memory that the process holds. */
 static int test_memory_fds(void)
 {
@@ -448,6 +467,42 @@ static int test_refused(struct harness *h)
 	return harness_barrier(h) || code;
 }
 
+static int test_length(struct harness *h)
+{
+	const uint64_t *want = h->job->user;
+	int code = 0;
+
+	for (uint64_t i = 0; i < 4 && !code; i++)
+		for (uint32_t k = 1; k < h->host.nranks && !code; k++)
+			code = test_swap(h, (h->host.rank ^ k) % h->host.nranks, i, 300, 0);
+	if (!code && test_ring_length() != *want)
+		code = harness_fail(h, "the longest ring has %llu bytes, not %llu",
+				    (unsigned long long)test_ring_length(),
+				    (unsigned long long)*want);
+	return harness_barrier(h) || code;
+}
+
+static void test_lengths(void)
+{
+	static const char *const little[] = {"ring_memory", "1M", NULL};
+	static const char *const least[] = {"ring_memory", "200K", NULL};
+	struct harness_job job = {.nranks = 2, .run = test_length, .user = &(uint64_t){2 << 20}};
+
+	test_run(&job, "two ranks have rings of 2 MiB");
+	job.turns = 1;
+	job.user = &(uint64_t){256 << 10};
+	test_run(&job, "of 256 KiB if they take turns on processors");
+	job.options = test_ring;
+	job.user = &(uint64_t){64 << 10};
+	test_run(&job, "and of no more than the option says");
+	job = (struct harness_job){.nranks = 4, .run = test_length, .options = little};
+	job.user = &(uint64_t){256 << 10};
+	test_run(&job, "four ranks share the memory: a third of it, down to a power of two");
+	job.options = least;
+	job.user = &(uint64_t){64 << 10};
+	test_run(&job, "no ring is shorter than 64 KiB for that");
+}
+
 static void test_refusals(void)
 {
 	static const char *const spent[] = {"ring", "64K", "ring_memory", "64K", NULL};
@@ -593,6 +648,7 @@ int main(void)
 	test_run_kill();
 	test_run(&(struct harness_job){.nranks = 2, .run = test_fork, .options = test_ring},
 		 "a forked child");
+	test_lengths();
 	test_refusals();
 	test_broken_rules();
 	return done_testing();

@@ -41,8 +41,8 @@ struct dial {
 	int named; /* the user named the address: only the peer may listen there */
 	int retry; /* the peer may not be listening yet */
 	int *extra_sockets; /* more sockets than one each that all dials together may still open; NULL: any number */
-	uint64_t
-		id; /* random, one for all dials of this process to an acceptor; 0: dial_begin() draws it */
+	/* Random, and one for all dials of this process to an acceptor; 0: dial_begin() draws it. */
+	uint64_t id;
 	struct dial_attempt *attempts; /* [addresses.count], from dial_begin to dial_end */
 	int code;                      /* the code of the failure that ended an address for good */
 	int no_descriptor;             /* the failure: socket() found no descriptor */

@@ -30,9 +30,10 @@
 #define TCP_PIECE      ((size_t)1 << 20)   /* one send or receive of a large buffer */
 #define TCP_BUDGET     ((size_t)4 << 20)   /* bytes of one progress(): about a millisecond */
 #define TCP_RING_PIECE ((size_t)16 << 10)  /* bytes of a ring that are published or freed at once */
-#define TCP_RING_TURNS                                                                             \
-	((size_t)256 << 10) /* most bytes of a ring of ranks that take turns on processors */
-#define TCP_RING_FEW   ((size_t)64 << 10) /* no ring is shorter than that because they are many */
+/* Most bytes of a ring between ranks that take turns on processors. */
+#define TCP_RING_TURNS ((size_t)256 << 10)
+/* Bytes of a ring at least, however many the ranks of the host are. */
+#define TCP_RING_MANY  ((size_t)64 << 10)
 #define TCP_RING_SHORT ((size_t)1024) /* payload of a message that is written to a ring at once */
 /* Payload from which a message stays in the ring until its receive is posted. */
 #define TCP_RING_HELD   ((size_t)4 << 10)

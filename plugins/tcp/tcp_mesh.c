@@ -48,7 +48,6 @@ struct tcp_mesh {
 	struct poll_set polls;
 	int place; /* of t->epoll_fd in the poll set */
 	int extra_sockets;
-	uint64_t id; /* of this rank's dials */
 	uint32_t connected;
 	int32_t suspected; /* the code of the first rank that cannot be reached; 0: none */
 	char suspected_text[320];
@@ -235,7 +234,7 @@ static void tcp_mesh_dial_begin(struct tcp_mesh *mesh, uint32_t peer)
 	int code;
 
 	dial->hs = &mesh->handshake;
-	dial->id = mesh->id;
+	memcpy(&dial->id, mesh->records[mesh->t->rank].nonce, sizeof(dial->id));
 	dial->peer = peer;
 	dial->local = tcp_is_local(mesh->t->host, peer);
 	dial->extra_sockets = &mesh->extra_sockets;
@@ -436,7 +435,6 @@ int32_t tcp_mesh_connect(struct tcp *t, struct listeners *listeners,
 					    .log = tcp_mesh_log,
 					    .tune = tcp_mesh_tune,
 					    .user = &mesh};
-	memcpy(&mesh.id, records[t->rank].nonce, sizeof(mesh.id));
 	mesh.acceptor.hs = &mesh.handshake;
 	mesh.acceptor.listeners = *listeners;
 	mesh.acceptor.connected = tcp_mesh_accepted;

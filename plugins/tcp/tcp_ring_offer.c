@@ -265,7 +265,7 @@ int tcp_ring_frame(struct tcp *t, struct tcp_conn *conn, const coll_header_t *fr
  */
 static uint64_t tcp_ring_most(const struct tcp *t)
 {
-	uint64_t peers = 0, most = TCP_RING_FEW;
+	uint64_t peers = 0, most = TCP_RING_MANY;
 
 	for (uint32_t i = 0; i < t->nranks; i++) {
 		if (i == t->rank || !tcp_is_local(t->host, i))

@@ -92,8 +92,9 @@ struct bench_shared {
 struct bench_rank {
 	int rank, nranks;
 	struct bench_shared *shared;
-	int fresh;      /* BENCH_FRESH */
-	double near[2]; /* BENCH_NS; 0: every sample counts */
+	int fresh;       /* BENCH_FRESH */
+	double near[2];  /* BENCH_NS; 0: every sample counts */
+	double patience; /* BENCH_PATIENCE */
 	uint32_t ball;
 	int32_t words;
 	/* Makes the call; returns 0 if the engine has no such operation. */
@@ -270,7 +271,7 @@ static inline size_t bench_given(const struct bench_rank *r, const struct bench_
 	return call->count * parts * (bench_is_16bit(call->op) ? sizeof(uint16_t) : sizeof(float));
 }
 
-/* Writes to each cache line of the input what is there. */
+/* This rank writes a byte of each cache line of its input again, with the value that the byte has. */
 static inline void bench_renew(const struct bench_rank *r, const struct bench_call *call)
 {
 	volatile char *in = (volatile char *)(uintptr_t)call->in;
@@ -377,7 +378,7 @@ static inline int32_t bench_hear(struct bench_rank *r)
 
 /* How far a row is; only rank 0 knows all of it. */
 struct bench_progress {
-	double ms, patience, begin;
+	double ms, begin;
 	double ns;      /* the distance before the last sample */
 	double counted; /* microseconds of the samples that count */
 	int attempts, samples;
@@ -395,19 +396,17 @@ static inline int32_t bench_decide(const struct bench_rank *r, struct bench_prog
 	int counts = p->attempts++ > 0 && bench_is_near(r, p->ns) && bench_is_near(r, ns);
 	int samples = p->samples + counts;
 	double passed = (bench_now() - p->begin) / 1e3, time = passed;
+	int go;
 
 	p->ns = ns;
 	p->counted += counts ? us : 0;
-	if (r->near[1] > 0) {
-		if (passed > p->patience)
-			return counts ? BENCH_COUNTS : 0;
+	if (r->near[1] > 0)
 		time = p->counted / 1e3;
-	}
-	return (counts ? BENCH_COUNTS : 0) |
-	       (samples < 1 || (samples < 3 && time < 3 * p->ms) ||
-				(samples < BENCH_SAMPLES && time < p->ms)
-			? BENCH_GO
-			: 0);
+	go = samples < 1 || (samples < 3 && time < 3 * p->ms) ||
+	     (samples < BENCH_SAMPLES && time < p->ms);
+	if (r->near[1] > 0 && passed > r->patience)
+		go = 0;
+	return (counts ? BENCH_COUNTS : 0) | (go ? BENCH_GO : 0);
 }
 
 /* Lines the ranks up.  Returns rank 0's word about the sample of `us` before. */
@@ -446,25 +445,21 @@ static inline double bench_median(struct bench_rank *r, int samples)
 	return samples % 2 ? most[samples / 2] : (most[samples / 2 - 1] + most[samples / 2]) / 2;
 }
 
-static inline double bench_patience(void)
+/* Reads what of the samples counts; BENCH_NS is of two ranks only. */
+static inline void bench_set_samples(struct bench_rank *r)
 {
-	const char *ms = getenv("BENCH_PATIENCE");
+	const char *fresh = getenv("BENCH_FRESH"), *range = getenv("BENCH_NS"),
+		   *patience = getenv("BENCH_PATIENCE");
 
-	return ms ? atof(ms) : 2000;
-}
-
-/* BENCH_NS, which is of two ranks only. */
-static inline void bench_set_near(struct bench_rank *r)
-{
-	const char *range = getenv("BENCH_NS");
-
+	r->fresh = !fresh || atoi(fresh) != 0;
+	r->patience = patience ? atof(patience) : 2000;
 	if (r->nranks == 2 && range && sscanf(range, "%lf-%lf", &r->near[0], &r->near[1]) != 2)
 		bench_fail("BENCH_NS is no range LEAST-MOST of nanoseconds: ", range);
 }
 
 static inline void bench_row(struct bench_rank *r, struct bench_call *call, size_t bytes, double ms)
 {
-	struct bench_progress p = {ms, bench_patience(), 0, 0, 0, 0, 0};
+	struct bench_progress p = {ms, 0, 0, 0, 0, 0};
 	double scale = call->op == BENCH_PING_PONG ? 2 : 1, us = 0;
 	int batch;
 
@@ -523,8 +518,7 @@ static inline void bench_longest(int nranks, int argc, char **argv, size_t longe
 /* Every rank runs this with the same arguments. */
 static inline void bench_rank_run(struct bench_rank *r, int argc, char **argv)
 {
-	const char *ms = getenv("BENCH_MS"), *limit = getenv("BENCH_LIMIT"),
-		   *fresh = getenv("BENCH_FRESH");
+	const char *ms = getenv("BENCH_MS"), *limit = getenv("BENCH_LIMIT");
 	struct bench_call call = {BENCH_OPS, NULL, NULL, 1, 0};
 	size_t longest[2] = {0, 0};
 	float *in;
@@ -534,8 +528,7 @@ static inline void bench_rank_run(struct bench_rank *r, int argc, char **argv)
 	if (argc < 3 || bench_op_named(argv[1]) == BENCH_OPS || r->nranks < 2 ||
 	    r->nranks > BENCH_RANKS)
 		bench_fail("usage: OPERATION BYTES..., on 2 to 64 ranks", "");
-	r->fresh = !fresh || atoi(fresh) != 0;
-	bench_set_near(r);
+	bench_set_samples(r);
 	bench_longest(r->nranks, argc, argv, longest);
 	call.in = in = bench_buffer(longest[0], r->rank);
 	call.out = bench_buffer(longest[1], r->rank);

@@ -35,6 +35,7 @@ struct bare {
 	const float *got[BENCH_RANKS]; /* by giver: its block of this step */
 	size_t chunk;                  /* elements */
 	int yield;
+	double distances; /* seconds in which only the distance is looked at; 0: operations */
 };
 
 /* In a step: rank `from` (-1: all) gives `count` elements to rank `to` (-1: all); each: a block for each. */
@@ -297,7 +298,7 @@ static void bare_connect(int ends[2])
 	close(listener);
 }
 
-static void bare_distances(struct bench_rank *r, double seconds)
+static void bare_look(struct bench_rank *r, double seconds)
 {
 	for (int i = 0; i < seconds * 200; i++) {
 		double ns = bench_distance(r), begin = bench_now();
@@ -324,8 +325,8 @@ static void bare_rank(struct bench_rank *r, struct bare *b, int argc, char **arg
 	for (int p = 0; !b->slots && p < r->nranks; p++)
 		b->scratch[p] = bench_buffer(BARE_SOCKET_CHUNK, 0);
 	r->engine = b;
-	if (strcmp(argv[-1], "distance") == 0)
-		bare_distances(r, atof(argv[1]));
+	if (b->distances > 0)
+		bare_look(r, b->distances);
 	else
 		bench_rank_run(r, argc, argv);
 	exit(0);
@@ -341,6 +342,8 @@ int main(int argc, char **argv)
 	struct bench_rank r = {.nranks = n, .call = call};
 	char *memory;
 
+	if (n >= 2 && strcmp(argv[1], "distance") == 0)
+		b.distances = atof(argv[3]);
 	if (n < 2 || n > BENCH_RANKS)
 		bench_fail("usage: bench_bare shm|sockets RANKS OPERATION BYTES..., or distance 2 "
 			   "SECONDS",

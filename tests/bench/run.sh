@@ -240,11 +240,19 @@ near() {
 }
 
 near_share=
-if [ -z "${BENCH_NS:-}" ] && [ "$(nproc)" -ge 2 ]; then
-    read -r BENCH_NS near_share <<<"$(near 10)"
-    say "a cache line takes $BENCH_NS ns between the two processors at $near_share % of the looks"
+case " ${BENCH_RANKS:-2} " in
+*" 2 "*)
+    if [ -z "${BENCH_NS:-}" ] && [ "$(nproc)" -ge 2 ]; then
+        read -r BENCH_NS near_share <<<"$(near 10)"
+        say "a cache line takes $BENCH_NS ns between the two processors at $near_share % of the looks"
+    fi
+    ;;
+esac
+if [ "${BENCH_NS:-any}" = any ]; then
+    unset BENCH_NS
+else
+    export BENCH_NS
 fi
-[ "${BENCH_NS:-any}" != any ] && export BENCH_NS || unset BENCH_NS
 
 # The sets of operations that a program measures one after the other.
 sets=("allreduce group" "allgather reduce_scatter alltoall" "broadcast reduce barrier ping_pong"

@@ -34,17 +34,22 @@ static void test_run(struct harness_job *job, const char *name)
 
 /* ------------------------------------------------------------------ the memory -- */
 
-/* The mappings of rings in this process: their number; the first `most` in at[]. */
-static int test_rings(uint8_t **at, int most)
+/* The mappings of rings in this process: their number; the first `most` in at[], the bytes of the longest in *longest. */
+static int test_rings_and_longest(uint8_t **at, int most, uint64_t *longest)
 {
 	FILE *maps = fopen("/proc/self/maps", "r");
-	char line[512];
+	char line[512], *end;
 	int n = 0;
 
+	*longest = 0;
 	while (maps && fgets(line, sizeof(line), maps))
 		if (strstr(line, "/memfd:coll-tcp")) {
+			const uint64_t begin = strtoull(line, &end, 16);
+			const uint64_t bytes = strtoull(end + 1, NULL, 16) - begin;
+
 			if (n < most)
-				at[n] = (uint8_t *)(uintptr_t)strtoull(line, NULL, 16);
+				at[n] = (uint8_t *)(uintptr_t)begin;
+			*longest = bytes > *longest ? bytes : *longest;
 			n++;
 		}
 	if (maps)
@@ -52,23 +57,11 @@ static int test_rings(uint8_t **at, int most)
 	return n;
 }
 
-/* The bytes of the longest mapping of a ring in this process, without its control. */
-static uint64_t test_ring_length(void)
+static int test_rings(uint8_t **at, int most)
 {
-	FILE *maps = fopen("/proc/self/maps", "r");
-	uint64_t longest = 0;
-	char line[512], *end;
+	uint64_t longest;
 
-	while (maps && fgets(line, sizeof(line), maps))
-		if (strstr(line, "/memfd:coll-tcp")) {
-			uint64_t begin = strtoull(line, &end, 16),
-				 n = strtoull(end + 1, NULL, 16) - begin;
-
-			longest = n > longest ? n : longest;
-		}
-	if (maps)
-		fclose(maps);
-	return longest ? longest - 4096 : 0;
+	return test_rings_and_longest(at, most, &longest);
 }
 
 /* Descriptors of memory that the process holds. */
@@ -470,15 +463,17 @@ static int test_refused(struct harness *h)
 static int test_length(struct harness *h)
 {
 	const uint64_t *want = h->job->user;
+	uint64_t longest;
 	int code = 0;
 
 	for (uint64_t i = 0; i < 4 && !code; i++)
 		for (uint32_t k = 1; k < h->host.nranks && !code; k++)
 			code = test_swap(h, (h->host.rank ^ k) % h->host.nranks, i, 300, 0);
-	if (!code && test_ring_length() != *want)
-		code = harness_fail(h, "the longest ring has %llu bytes, not %llu",
-				    (unsigned long long)test_ring_length(),
-				    (unsigned long long)*want);
+	test_rings_and_longest(NULL, 0, &longest);
+	if (!code && longest != *want + TEST_CONTROL)
+		code = harness_fail(h, "the longest ring has %llu bytes with its control, not %llu",
+				    (unsigned long long)longest,
+				    (unsigned long long)*want + TEST_CONTROL);
 	return harness_barrier(h) || code;
 }
 

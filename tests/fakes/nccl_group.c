@@ -6,6 +6,7 @@
  * the communicator ready collects the result.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "nccl_parts.h"
@@ -337,6 +338,7 @@ static int work_aside(struct work *work)
 	struct launch *launch = calloc(1, sizeof(*launch));
 	struct nccl_comm *comm;
 	struct job *job;
+	int code;
 
 	if (!launch) {
 		work_settle(work, NCCL_SYSTEM_ERROR);
@@ -349,8 +351,9 @@ static int work_aside(struct work *work)
 		launch_link(launch, job->comm);
 	for (comm = work->comms; comm; comm = comm->group_next)
 		launch_link(launch, comm);
-	if (pthread_create(&launch->thread, NULL, launch_main, launch))
-		abort();
+	code = pthread_create(&launch->thread, NULL, launch_main, launch);
+	if (code)
+		call_misuse("no thread for a launch: %s", strerror(code));
 	return NCCL_IN_PROGRESS;
 }
 

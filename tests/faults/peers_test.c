@@ -10,7 +10,7 @@
 
 #include <sys/resource.h>
 
-enum { NRANKS = 4, FAR_MS = 60000, NEAR_MS = 1500 };
+enum { NRANKS = 4, FAR_MS = 60000, NEAR_MS = 1500, START_MS = 5000 };
 
 /* The result of one rank. */
 struct report {
@@ -399,7 +399,7 @@ static void test_stop(void)
 /* All ranks have a communicator, and `odd` is alive but never calls. */
 static void test_missing(int odd)
 {
-	struct play play = {"a rank is missing at the start", 3, odd, NULL, FAR_MS, NEAR_MS};
+	struct play play = {"a rank is missing at the start", 3, odd, NULL, FAR_MS, START_MS};
 	char who[32];
 
 	snprintf(who, sizeof(who), "rank %d", odd);
@@ -414,7 +414,7 @@ static void test_missing(int odd)
 /* `odd` dies while the other ranks wait for rank 2, which comes late. */
 static void test_kill_at_start(void)
 {
-	struct play play = {"a rank is killed at the start", 3, 2, NULL, FAR_MS, NEAR_MS};
+	struct play play = {"a rank is killed at the start", 3, 2, NULL, FAR_MS, START_MS};
 	int status;
 
 	play_start(&play);
@@ -424,7 +424,10 @@ static void test_kill_at_start(void)
 	ranks_sleep(0.5);
 	kill(pids[1], SIGKILL);
 	ok(ranks_reap(pids[0], ranks_now() + 60, &status), "%s: rank 0 does not hang", play.name);
-	ok(strstr(scene->shared.failure[0], "rank 1") || strstr(scene->shared.failure[0], "rank 2"),
+	/* On a busy machine rank 1 may not have been heard from before it died: "ranks 1-2". */
+	ok(strstr(scene->shared.failure[0], "rank 1") ||
+		   strstr(scene->shared.failure[0], "rank 2") ||
+		   strstr(scene->shared.failure[0], "ranks 1-2"),
 	   "%s: rank 0: %s", play.name, scene->shared.failure[0]);
 	for (int r = 1; r < 3; r++) {
 		kill(pids[r], SIGKILL);

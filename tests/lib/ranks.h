@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "crash.h"
 #include "tap.h"
 
 #define RANKS_UNUSED __attribute__((unused))
@@ -235,6 +236,7 @@ static void ranks_process(const struct ranks_job *job, struct ranks_shared *shar
 	struct rank r = {NULL, rank, job->nranks, job->user, shared->failure[rank]};
 	coll_config_t config;
 
+	crash_watch();
 	ranks_config(&config, job->backend);
 	if (ranks_init(&r, shared, &config)) {
 		job->fn(&r);

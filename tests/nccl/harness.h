@@ -224,6 +224,7 @@ static void nccl_run_processes(const struct nccl_job *job, struct nccl_rank *all
 			bail_out("cannot fork: %s", strerror(errno));
 		if (pids[r] > 0)
 			continue;
+		crash_watch();
 		nccl_hold_devices();
 		nccl_one(&all[r]);
 		exit(0);

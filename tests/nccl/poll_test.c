@@ -29,6 +29,16 @@ static int wait_for(struct rank *r, coll_event_t event)
 	return code;
 }
 
+/* On a busy machine a rank may hear of the other call before it has recorded the event. */
+static int sum_and_wait(struct rank *r, int64_t *there, coll_event_t event)
+{
+	int code = sum(r, there, 4);
+
+	if (!code)
+		code = coll_event_record(event, r->comm);
+	return code ? code : wait_for(r, event);
+}
+
 /* The others wait for an event behind a call that rank 1 makes in its own way, if at all. */
 static void waits(struct rank *r, int odd_calls, coll_result_t want, const char *const *words)
 {
@@ -52,9 +62,7 @@ static void waits(struct rank *r, int odd_calls, coll_result_t want, const char 
 		if (odd_calls)
 			nccl_fails(r, sync_when_told(r), want, words[0], "sync");
 	} else {
-		rank_did(r, sum(r, there, 4), "sum");
-		rank_did(r, coll_event_record(event, r->comm), "record");
-		code = wait_for(r, event);
+		code = sum_and_wait(r, there, event);
 		for (int i = 0; words[i]; i++)
 			nccl_fails(r, code, want, words[i], "the event");
 		nccl_fails(r, coll_event_record(event, r->comm), want, words[0], "record");

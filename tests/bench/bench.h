@@ -5,8 +5,8 @@
  *   bench_ENGINE OPERATION BYTES... [OPERATION BYTES...]...
  *       BENCH_MS=150: milliseconds of a row.  BENCH_LIMIT=60: seconds after which SIGALRM ends the rank.
  *       BENCH_FRESH=0: the input stays as it is; else each call has a new one.
- *       BENCH_NS=18-40: with 2 ranks, samples count only while a cache line takes so many nanoseconds from one rank's
- *       processor to the other's.  BENCH_PATIENCE=2000: the most milliseconds of a row then.
+ *       BENCH_NS=18-40: samples count only while a cache line takes so many nanoseconds from one processor to another
+ *       (near.h).  BENCH_PATIENCE=2000: the most milliseconds of a row then.
  *
  * An engine is a program (bench_*.c) with one function, which makes one call of an operation and returns when
  * the call is complete on this rank.  bench_rank_run() does the rest, on every rank, for each size:
@@ -24,10 +24,7 @@
  * counts.  Without it an engine that reads the sender's memory finds it in the cache of the receiver's processor, where the
  * last call has left it.
  *
- * A virtual machine's processors wander: within seconds the time of a cache line between two of them changes from 25 to
- * 150 ns, and that of 64 KiB from 3 to 35 us.  Two engines can be compared only where that time was the same.  With
- * BENCH_NS ranks 0 and 1 pass a line to and fro before each sample and after it, and both times must be within the range;
- * the row goes on until samples of BENCH_MS milliseconds count.  "OPERATION BYTES far": none did.
+ * With BENCH_NS the row goes on until samples of BENCH_MS milliseconds count.  "OPERATION BYTES far": none did.
  *
  * Roots of successive calls differ, so that no root runs ahead.  Bytes are those of the longer buffer of a rank
  * (allgather: the result; alltoall, reduce_scatter: the input), as in NCCL's tests and `coll perf`.
@@ -43,6 +40,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "near.h"
 
 enum bench_op {
 	BENCH_ALLREDUCE,
@@ -65,7 +63,8 @@ enum {
 	BENCH_BATCHES = 16,
 	BENCH_GROUPED = 100,
 	BENCH_WORDS = 64,
-	BENCH_LINE_TURNS = 16 /* of the cache line to and fro */
+	BENCH_SLEEP_NS =
+		20000 /* of ranks that wait for rank 0's word while others look how near they are */
 };
 
 /* What rank 0 says before each sample. */
@@ -83,7 +82,7 @@ struct bench_call {
 
 /* The memory that the ranks of a run share. */
 struct bench_shared {
-	uint32_t ball[64]; /* ball[32] goes to and fro; nothing else is in its cache line */
+	struct near_shared near;
 	int32_t words[BENCH_WORDS]; /* by sample: its number times 4, and BENCH_GO, BENCH_COUNTS */
 	int32_t batch[BENCH_BATCHES + 1]; /* by attempt: calls in the next sample, or 0: enough */
 	double us[BENCH_RANKS][BENCH_SAMPLES];
@@ -92,10 +91,8 @@ struct bench_shared {
 struct bench_rank {
 	int rank, nranks;
 	struct bench_shared *shared;
-	int fresh;       /* BENCH_FRESH */
-	double near[2];  /* BENCH_NS; 0: every sample counts */
-	double patience; /* BENCH_PATIENCE */
-	uint32_t ball;
+	int fresh; /* BENCH_FRESH */
+	struct near near;
 	int32_t words;
 	/* Makes the call; returns 0 if the engine has no such operation. */
 	int (*call)(struct bench_rank *r, const struct bench_call *call);
@@ -110,14 +107,6 @@ static inline void bench_fail(const char *text, const char *name)
 {
 	fprintf(stderr, "bench: %s%s\n", text, name);
 	exit(1);
-}
-
-static inline double bench_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
 /* `size` bytes of shared memory for ranks that are processes: the file that BENCH_SHARED names. */
@@ -331,33 +320,6 @@ static inline int bench_batch(struct bench_rank *r, struct bench_call *call, dou
 	}
 }
 
-static inline void bench_pause(void)
-{
-#ifdef __x86_64__
-	__builtin_ia32_pause();
-#endif
-}
-
-/* Nanoseconds of a cache line from rank 0 to rank 1 or back; both ranks call this. */
-static inline double bench_distance(struct bench_rank *r)
-{
-	uint32_t *ball = &r->shared->ball[32];
-	double begin = 0;
-
-	for (int turn = 0; turn <= BENCH_LINE_TURNS; turn++, r->ball += 2) {
-		/* The first turn waits for the other rank. */
-		if (turn == 1)
-			begin = bench_now();
-		if (r->rank == 0)
-			__atomic_store_n(ball, r->ball + 1, __ATOMIC_RELEASE);
-		while (__atomic_load_n(ball, __ATOMIC_ACQUIRE) != r->ball + 2 - (uint32_t)r->rank)
-			bench_pause();
-		if (r->rank == 1)
-			__atomic_store_n(ball, r->ball + 2, __ATOMIC_RELEASE);
-	}
-	return (bench_now() - begin) * 1e3 / (2 * BENCH_LINE_TURNS);
-}
-
 static inline void bench_say(struct bench_rank *r, int32_t word)
 {
 	__atomic_store_n(&r->shared->words[(r->words + 1) % BENCH_WORDS], 4 * (r->words + 1) + word,
@@ -367,13 +329,18 @@ static inline void bench_say(struct bench_rank *r, int32_t word)
 /* A slow rank may still read the word before, which has an element of its own. */
 static inline int32_t bench_hear(struct bench_rank *r)
 {
+	const struct timespec sleep = {0, BENCH_SLEEP_NS};
 	int32_t word, number = ++r->words;
 
-	do {
+	for (;;) {
 		word = __atomic_load_n(&r->shared->words[number % BENCH_WORDS], __ATOMIC_ACQUIRE);
-		bench_pause();
-	} while (word / 4 != number);
-	return word % 4;
+		if (word / 4 == number)
+			return word % 4;
+		if (r->near.binds && r->near.most > 0)
+			nanosleep(&sleep, NULL);
+		else
+			bench_pause();
+	}
 }
 
 /* How far a row is; only rank 0 knows all of it. */
@@ -384,27 +351,23 @@ struct bench_progress {
 	int attempts, samples;
 };
 
-static inline int bench_is_near(const struct bench_rank *r, double ns)
-{
-	return r->near[1] == 0 || (ns >= r->near[0] && ns <= r->near[1]);
-}
-
 /* Rank 0, after `us` of the last sample and with the distance since: does that sample count, and does the row go on? */
 static inline int32_t bench_decide(const struct bench_rank *r, struct bench_progress *p, double us,
 				   double ns)
 {
-	int counts = p->attempts++ > 0 && bench_is_near(r, p->ns) && bench_is_near(r, ns);
+	int counts = p->attempts++ > 0 && near_is_within(&r->near, p->ns) &&
+		     near_is_within(&r->near, ns);
 	int samples = p->samples + counts;
 	double passed = (bench_now() - p->begin) / 1e3, time = passed;
 	int go;
 
 	p->ns = ns;
 	p->counted += counts ? us : 0;
-	if (r->near[1] > 0)
+	if (r->near.most > 0)
 		time = p->counted / 1e3;
 	go = samples < 1 || (samples < 3 && time < 3 * p->ms) ||
 	     (samples < BENCH_SAMPLES && time < p->ms);
-	if (r->near[1] > 0 && passed > r->patience)
+	if (r->near.most > 0 && passed > r->near.patience_ms)
 		go = 0;
 	return (counts ? BENCH_COUNTS : 0) | (go ? BENCH_GO : 0);
 }
@@ -415,13 +378,13 @@ static inline int32_t bench_between(struct bench_rank *r, struct bench_progress 
 	double ns = 0;
 
 	/* The ranks leave the engine's barrier before they are measured: until then one may need the other's progress. */
-	if (r->near[1] > 0) {
+	if (r->near.most > 0) {
 		bench_barrier(r);
-		ns = bench_distance(r);
+		ns = near_look(&r->near);
 	}
 	if (r->rank == 0)
 		bench_say(r, bench_decide(r, p, us, ns));
-	if (r->near[1] == 0)
+	if (r->near.most == 0)
 		bench_barrier(r);
 	return bench_hear(r);
 }
@@ -445,16 +408,14 @@ static inline double bench_median(struct bench_rank *r, int samples)
 	return samples % 2 ? most[samples / 2] : (most[samples / 2 - 1] + most[samples / 2]) / 2;
 }
 
-/* Reads what of the samples counts; BENCH_NS is of two ranks only. */
+/* Reads what of the samples counts. */
 static inline void bench_set_samples(struct bench_rank *r)
 {
-	const char *fresh = getenv("BENCH_FRESH"), *range = getenv("BENCH_NS"),
-		   *patience = getenv("BENCH_PATIENCE");
+	const char *fresh = getenv("BENCH_FRESH");
 
 	r->fresh = !fresh || atoi(fresh) != 0;
-	r->patience = patience ? atof(patience) : 2000;
-	if (r->nranks == 2 && range && sscanf(range, "%lf-%lf", &r->near[0], &r->near[1]) != 2)
-		bench_fail("BENCH_NS is no range LEAST-MOST of nanoseconds: ", range);
+	if (!near_set(&r->near, &r->shared->near, r->rank, r->nranks))
+		bench_fail("BENCH_NS is no range LEAST-MOST of nanoseconds: ", getenv("BENCH_NS"));
 }
 
 static inline void bench_row(struct bench_rank *r, struct bench_call *call, size_t bytes, double ms)

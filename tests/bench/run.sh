@@ -9,8 +9,8 @@
 #   BENCH_ENGINES="tcp bare" make bench       these engines only (the names below)
 #   BENCH_ROUNDS=3 BENCH_MS=100 make bench    rounds; milliseconds a row, engine and round
 #   BENCH_FRESH=0 make bench                  each call has the same input; else a new one
-#   BENCH_NS=18-40 make bench                 with 2 ranks: the time of a cache line between the processors, in
-#                                             nanoseconds, at which samples count; any; else the most frequent time
+#   BENCH_NS=18-40 make bench                 the time of a cache line between the processors, in nanoseconds, at
+#                                             which samples count; any; else the most frequent time
 #   BENCH_PATIENCE=2000                       milliseconds that a row waits for such samples at most
 #   BENCH_LIMIT=20                            seconds after which a program is ended; one more for each rank
 #   OPENMPI_DIR=DIR MPICH_DIR=DIR UCC_DIR=DIR make bench
@@ -131,7 +131,7 @@ compile_c ucc "${TEST_CC:-cc}" bench_ucc.c ${UCC_DIR:+-I"$UCC_DIR/include" -L"$U
 limit_of() {
     local n=$1 waits=0
     shift
-    [ -z "${BENCH_NS:-}" ] || [ "$n" != 2 ] || waits=$(($# * BENCH_PATIENCE / 1000))
+    [ -z "${BENCH_NS:-}" ] || waits=$(($# * BENCH_PATIENCE / 1000))
     echo $((limit + n + waits))
 }
 
@@ -240,14 +240,10 @@ near() {
 }
 
 near_share=
-case " ${BENCH_RANKS:-2} " in
-*" 2 "*)
-    if [ -z "${BENCH_NS:-}" ] && [ "$(nproc)" -ge 2 ]; then
-        read -r BENCH_NS near_share <<<"$(near 10)"
-        say "a cache line takes $BENCH_NS ns between the two processors at $near_share % of the looks"
-    fi
-    ;;
-esac
+if [ -z "${BENCH_NS:-}" ] && [ "$(nproc)" -ge 2 ]; then
+    read -r BENCH_NS near_share <<<"$(near 10)"
+    say "a cache line takes $BENCH_NS ns between the two processors at $near_share % of the looks"
+fi
 if [ "${BENCH_NS:-any}" = any ]; then
     unset BENCH_NS
 else
@@ -299,7 +295,7 @@ about() {
         [ -z "${absent[$engine]:-}" ] || echo "* $engine is not there: ${absent[$engine]}."
     done
     [ -z "${BENCH_NS:-}" ] ||
-        echo "* With 2 ranks samples count while a cache line takes $BENCH_NS ns between the two processors${near_share:+ (at $near_share % of the looks before the run)}."
+        echo "* Samples count while a cache line takes $BENCH_NS ns between the two processors${near_share:+ (at $near_share % of the looks before the run)}."
     [ "${BENCH_FRESH:-1}" = 0 ] || echo "* Each call has a new input: a rank writes to each cache line of it before."
     echo "* Command: \`BENCH_RANKS=\"${BENCH_RANKS:-2}\" BENCH_OPS=\"$wanted\" BENCH_SIZES=\"$sizes\"" \
         "BENCH_ROUNDS=$rounds BENCH_MS=$BENCH_MS BENCH_LIMIT=$limit${BENCH_MINUTES:+ BENCH_MINUTES=$BENCH_MINUTES} make bench\`, with" \

@@ -12,13 +12,18 @@ enum { SOON = 30 };
 
 /* ------------------------------------------------------------------- left-overs -- */
 
-/* After the end of the last communicator NCCL and the driver hold no object of the library. */
+/*
+ * After the end of the last communicator NCCL and the driver hold no object of the library.  On a busy machine an abort of
+ * NCCL may go on for a moment.
+ */
 static void nothing_left(struct rank *r)
 {
 	void *symbol = nccl_symbol("standin_nccl_comms");
 	int (*comms)(void);
 
 	memcpy(&comms, &symbol, sizeof(symbol));
+	for (double end = ranks_now() + SOON; comms() && ranks_now() < end;)
+		ranks_sleep(0.001);
 	if (comms() || standin_streams() || standin_events() || standin_contexts_pushed())
 		rank_fail(r, "left: %d communicators, %d streams, %d events, %d contexts", comms(),
 			  standin_streams(), standin_events(), standin_contexts_pushed());

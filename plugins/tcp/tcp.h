@@ -50,6 +50,8 @@ enum {
 	 * carry streams too, and with sockets that only wake. */
 	TCP_MIXED_POLLS = 8,
 	TCP_RING_POLLS = 64,
+	/* A call that finds bytes in a ring begins that count anew, for so many calls at most. */
+	TCP_RING_PUT_OFF = 512,
 	/* A message is held for so many calls of progress() in which nothing moves, so many in all, and until
 	 * this rank has wanted to sleep so often: it yields its processor instead. */
 	TCP_HOLD_IDLE = 512,
@@ -121,6 +123,7 @@ struct tcp {
 	int epoll_fd;
 	uint32_t next_peer; /* round robin: the peer that the next progress() begins with */
 	uint32_t sending;   /* other ranks' connections with bytes left to send */
+	uint32_t own_waits; /* messages to the own rank may wait */
 	uint32_t failing;   /* connections with a send_errno that progress() has not reported yet */
 	struct tcp_conn *held;      /* the connections that tcp_flush_held looks at */
 	uint32_t write_watches;     /* connections registered for EPOLLOUT */
@@ -132,9 +135,11 @@ struct tcp {
 	uint64_t ring_memory;       /* most bytes of the rings that this process makes */
 	uint32_t rings;             /* connections with in_on */
 	uint32_t *ring_peers;       /* their ranks, in any order */
-	uint32_t next_ring;  /* round robin: the ring with which the next progress() begins */
-	uint32_t polls_left; /* calls of progress() until the next look at the sockets */
-	int armed;           /* flags of sleep may be set in the rings */
+	uint32_t next_ring; /* round robin: the ring with which the next progress() begins */
+	uint32_t
+		polls_left; /* calls of progress() until the next look at the sockets; 0, 1: the next one looks */
+	uint32_t put_off; /* the most calls by which bytes in the rings may put off that look yet */
+	int armed;        /* flags of sleep may be set in the rings */
 	/* host->message; NULL: the core is older. */
 	int32_t (*message)(const coll_host_t *host, uint32_t peer, const coll_header_t *header,
 			   const void *bytes);

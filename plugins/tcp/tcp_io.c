@@ -300,6 +300,12 @@ static void tcp_receive_socket(struct tcp *t, struct tcp_conn *conn)
 		tcp_receive(t, conn);
 }
 
+/* The next call begins with another peer. */
+static void tcp_next_peer(struct tcp *t)
+{
+	t->next_peer = t->next_peer + 1 < t->nranks ? t->next_peer + 1 : 0;
+}
+
 static void tcp_receive_sockets(struct tcp *t)
 {
 	struct epoll_event events[TCP_EVENTS];
@@ -319,7 +325,11 @@ static void tcp_receive_sockets(struct tcp *t)
 /* Looks at the sockets: always, unless rings carry streams. */
 static __attribute__((noinline)) void tcp_look_at_sockets(struct tcp *t)
 {
-	t->polls_left = t->rings + 1 == t->nranks ? TCP_RING_POLLS : TCP_MIXED_POLLS;
+	const int only_wakes = t->rings + 1 == t->nranks;
+
+	t->polls_left = !t->rings ? 0 : only_wakes ? TCP_RING_POLLS : TCP_MIXED_POLLS;
+	t->put_off = t->rings && only_wakes ? TCP_RING_PUT_OFF : 0;
+	tcp_next_peer(t);
 	tcp_receive_sockets(t);
 	if (t->armed)
 		tcp_ring_disarm(t);
@@ -343,6 +353,7 @@ static void tcp_loop_back(struct tcp *t)
 		tcp_advance(t, conn, bytes);
 		tcp_spend(t, bytes);
 	}
+	t->own_waits = tcp_has_work(conn);
 }
 
 void tcp_send_all(struct tcp *t)
@@ -377,12 +388,24 @@ static __attribute__((noinline)) void tcp_reap_failed(struct tcp *t)
 /* What most calls of progress() have nothing of. */
 static __attribute__((noinline)) void tcp_progress_rest(struct tcp *t)
 {
-	if (t->sending)
+	if (t->sending) {
+		tcp_next_peer(t);
 		tcp_send_all(t);
-	if (tcp_has_work(t->own))
+	}
+	if (t->own_waits)
 		tcp_loop_back(t);
 	if (t->holding || t->held_polls)
 		tcp_ring_patience(t);
+}
+
+/* A look costs a call of the system, as much as two short messages; a rank that gets them does not wait for a lost one. */
+static inline void tcp_put_off_look(struct tcp *t)
+{
+	const uint32_t polls = TCP_RING_POLLS - t->polls_left;
+
+	t->put_off -= (uint32_t)tcp_min(polls, t->put_off);
+	if (t->put_off)
+		t->polls_left = TCP_RING_POLLS;
 }
 
 int32_t tcp_progress(void *ep)
@@ -393,12 +416,13 @@ int32_t tcp_progress(void *ep)
 	t->moved = 0;
 	if (t->failing)
 		tcp_reap_failed(t);
-	if (!t->rings || t->armed || t->polls_left-- <= 1)
+	if (t->polls_left-- <= 1)
 		tcp_look_at_sockets(t);
 	tcp_ring_pull_all(t);
-	if (t->sending || t->holding || t->held_polls || tcp_has_work(t->own))
+	if (t->moved && t->put_off)
+		tcp_put_off_look(t);
+	if (t->sending | t->own_waits | t->held_polls | (uint32_t)t->holding)
 		tcp_progress_rest(t);
-	t->next_peer = t->next_peer + 1 < t->nranks ? t->next_peer + 1 : 0;
 	return t->moved;
 }
 

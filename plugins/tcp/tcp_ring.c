@@ -98,6 +98,14 @@ static void tcp_ring_set_word(struct tcp_ring_control *control, size_t i, uint64
 	atomic_store_explicit(&control->last[i], word, memory_order_release);
 }
 
+/* Writes word i of a short message to `last` and to the ring, at `to`; returns the place behind it. */
+static uint8_t *tcp_ring_put(struct tcp_ring_control *control, uint8_t *to, size_t i, uint64_t word)
+{
+	tcp_ring_set_word(control, i, word);
+	memcpy(to, &word, sizeof(word));
+	return to + sizeof(word);
+}
+
 /*
  * Writes a message that fits into `last`, there and into the ring at `to`; its end is at `end`.  Each word of `last` is
  * released, so that a reader that sees it sees the new `last_end` too.  Words are copied one by one: the core has just
@@ -106,31 +114,24 @@ static void tcp_ring_set_word(struct tcp_ring_control *control, size_t i, uint64
 static inline void tcp_ring_write_short(struct tcp_ring_control *control, uint8_t *to,
 					const coll_send_t *send, uint64_t end)
 {
-	const uint64_t header[TCP_RING_HEADER] = {send->header.tag, send->header.meta[0],
-						  send->header.meta[1], send->header.len};
 	const uint8_t *from = send->buf;
-	uint64_t len = header[3], tail = 0;
+	uint64_t len = send->header.len, word = 0;
 	size_t i = TCP_RING_HEADER;
 
-	memcpy(to, header, sizeof(header));
 	atomic_store_explicit(&control->last_end, end, memory_order_relaxed);
-	tcp_ring_set_word(control, 0, header[0]);
-	tcp_ring_set_word(control, 1, header[1]);
-	tcp_ring_set_word(control, 2, header[2]);
-	tcp_ring_set_word(control, 3, header[3]);
-	for (to += sizeof(header); len >= sizeof(tail); len -= sizeof(tail)) {
-		uint64_t word;
-
+	to = tcp_ring_put(control, to, 0, send->header.tag);
+	to = tcp_ring_put(control, to, 1, send->header.meta[0]);
+	to = tcp_ring_put(control, to, 2, send->header.meta[1]);
+	to = tcp_ring_put(control, to, 3, send->header.len);
+	for (; len >= sizeof(word); len -= sizeof(word), from += sizeof(word)) {
 		memcpy(&word, from, sizeof(word));
-		memcpy(to, &word, sizeof(word));
-		tcp_ring_set_word(control, i++, word);
-		from += sizeof(word);
-		to += sizeof(word);
+		to = tcp_ring_put(control, to, i++, word);
 	}
 	if (len) {
-		memcpy(&tail, from, len);
-		memcpy(to, &tail, len);
-		tcp_ring_set_word(control, i, tail);
+		word = 0;
+		memcpy(&word, from, len);
+		memcpy(to, &word, len);
+		tcp_ring_set_word(control, i, word);
 	}
 }
 
@@ -402,6 +403,7 @@ void tcp_ring_watch(struct tcp *t)
 int tcp_ring_arm(struct tcp *t)
 {
 	t->armed = 1;
+	t->polls_left = 0;
 	for (uint32_t i = 0; i < t->rings; i++) {
 		const struct tcp_ring *ring = &t->conn[t->ring_peers[i]].in;
 
@@ -417,6 +419,7 @@ int tcp_ring_arm(struct tcp *t)
 int tcp_ring_arm_room(struct tcp *t, const struct tcp_conn *conn)
 {
 	t->armed = 1;
+	t->polls_left = 0;
 	atomic_store(&conn->out.control->writer_sleeps, 1);
 	return atomic_load(&conn->out.control->taken) + conn->out.size != conn->out.own;
 }

@@ -376,6 +376,7 @@ static inline int32_t bench_decide(const struct bench_rank *r, struct bench_prog
 static inline int32_t bench_between(struct bench_rank *r, struct bench_progress *p, double us)
 {
 	double ns = 0;
+	int32_t word;
 
 	/* The ranks leave the engine's barrier before they are measured: until then one may need the other's progress. */
 	if (r->near.most > 0) {
@@ -386,7 +387,11 @@ static inline int32_t bench_between(struct bench_rank *r, struct bench_progress 
 		bench_say(r, bench_decide(r, p, us, ns));
 	if (r->near.most == 0)
 		bench_barrier(r);
-	return bench_hear(r);
+	word = bench_hear(r);
+	/* Those that have slept come late. */
+	if (r->near.most > 0 && r->near.binds)
+		bench_barrier(r);
+	return word;
 }
 
 static inline int bench_order(const void *a, const void *b)

@@ -4,7 +4,7 @@
  *
  * One endpoint holds one stream socket for each other rank: AF_UNIX on the same host, TCP otherwise.
  * tcp_addr.c listens and describes the addresses; tcp_mesh.c connects every rank with every other rank;
- * tcp_send.c and tcp_io.c move messages; tcp_close.c sends the last.  tcp_security.c reads the option
+ * tcp_send.c and tcp_io.c move messages, with tcp_copy.c; tcp_close.c sends the last.  tcp_security.c reads the option
  * tcp.security, tcp_record.c protects the streams with tcp_cipher.c.  tcp_ring.c and tcp_ring_offer.c carry the
  * stream between ranks of one host in shared memory.
  * In the stream a message is its 32-byte coll_header_t followed by the payload.  Between two messages an AF_UNIX
@@ -36,7 +36,9 @@
 #define TCP_RING_MANY  ((size_t)64 << 10)
 #define TCP_RING_SHORT ((size_t)1024) /* payload of a message that is written to a ring at once */
 /* Payload from which a message stays in the ring until its receive is posted. */
-#define TCP_RING_HELD   ((size_t)4 << 10)
+#define TCP_RING_HELD ((size_t)4 << 10)
+#define TCP_PAST                                                                                   \
+	((size_t)4 << 20) /* payload that is copied past the caches to its receive buffer */
 #define TCP_FRAME       UINT64_MAX /* length of no message */
 #define TCP_UNIX_BUFFER (4 << 20)  /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
 
@@ -250,6 +252,11 @@ size_t tcp_sendmsg(struct tcp *t, struct tcp_conn *conn, const struct msghdr *ms
 size_t tcp_recvmsg(struct tcp *t, struct tcp_conn *conn, struct msghdr *msg);
 /* Ends the connection, its receive and its sends, and reports the peer to the core. */
 void tcp_lose(struct tcp *t, struct tcp_conn *conn, const char *why);
+/*
+ * As memcpy, for a part of a long message: the stores go past the caches, which need not fetch the lines first and keep what
+ * is in them.
+ */
+void tcp_copy_past(uint8_t *to, const uint8_t *from, size_t n);
 /* Counts n delivered bytes of the payload; completes the receive after the last. */
 void tcp_delivered(struct tcp *t, struct tcp_conn *conn, size_t n);
 

@@ -185,7 +185,9 @@ static ssize_t tcp_take_header(struct tcp *t, struct tcp_conn *conn, const uint8
 /* Takes n bytes of payload. */
 static void tcp_take_payload(struct tcp *t, struct tcp_conn *conn, const uint8_t *bytes, size_t n)
 {
-	if (conn->sink.buf)
+	if (conn->sink.buf && conn->len >= TCP_PAST)
+		tcp_copy_past((uint8_t *)conn->sink.buf + conn->got, bytes, n);
+	else if (conn->sink.buf)
 		memcpy((uint8_t *)conn->sink.buf + conn->got, bytes, n);
 	else if (!conn->dropped)
 		t->host->data(t->host, conn->sink.cookie, bytes, (uint64_t)n);

@@ -14,6 +14,7 @@
 #include "../../../plugins/tcp/tcp_mesh.c"
 #include "../../../plugins/tcp/tcp_cipher_none.c"
 #include "../../../plugins/tcp/tcp_close.c"
+#include "../../../plugins/tcp/tcp_copy.c"
 #include "../../../plugins/tcp/tcp_io.c"
 #include "../../../plugins/tcp/tcp_record.c"
 #include "../../../plugins/tcp/tcp_ring.c"

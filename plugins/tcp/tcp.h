@@ -36,11 +36,10 @@
 #define TCP_RING_MANY  ((size_t)64 << 10)
 #define TCP_RING_SHORT ((size_t)1024) /* payload of a message that is written to a ring at once */
 /* Payload from which a message stays in the ring until its receive is posted. */
-#define TCP_RING_HELD ((size_t)4 << 10)
-#define TCP_PAST                                                                                   \
-	((size_t)4 << 20) /* payload that is copied past the caches to its receive buffer */
-#define TCP_FRAME       UINT64_MAX /* length of no message */
-#define TCP_UNIX_BUFFER (4 << 20)  /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
+#define TCP_RING_HELD   ((size_t)4 << 10)
+#define TCP_PAST        ((size_t)4 << 20) /* payload that is copied past the caches */
+#define TCP_FRAME       UINT64_MAX        /* length of no message */
+#define TCP_UNIX_BUFFER (4 << 20)         /* SO_SNDBUF of AF_UNIX sockets; the kernel may clip it */
 
 enum {
 	TCP_DIRECT =
@@ -123,9 +122,8 @@ struct tcp {
 	const coll_host_t *host;
 	uint32_t rank, nranks;
 	int epoll_fd;
-	uint32_t next_peer; /* round robin: the peer that the next progress() begins with */
+	uint32_t next_peer; /* round robin: the peer that tcp_send_all has begun with */
 	uint32_t sending;   /* other ranks' connections with bytes left to send */
-	uint32_t own_waits; /* messages to the own rank may wait */
 	uint32_t failing;   /* connections with a send_errno that progress() has not reported yet */
 	struct tcp_conn *held;      /* the connections that tcp_flush_held looks at */
 	uint32_t write_watches;     /* connections registered for EPOLLOUT */
@@ -137,9 +135,8 @@ struct tcp {
 	uint64_t ring_memory;       /* most bytes of the rings that this process makes */
 	uint32_t rings;             /* connections with in_on */
 	uint32_t *ring_peers;       /* their ranks, in any order */
-	uint32_t next_ring; /* round robin: the ring with which the next progress() begins */
-	uint32_t
-		polls_left; /* calls of progress() until the next look at the sockets; 0, 1: the next one looks */
+	uint32_t next_ring;  /* round robin: the ring with which the next progress() begins */
+	uint32_t polls_left; /* calls of progress() until one looks at the sockets */
 	uint32_t put_off; /* the most calls by which bytes in the rings may put off that look yet */
 	int armed;        /* flags of sleep may be set in the rings */
 	/* host->message; NULL: the core is older. */

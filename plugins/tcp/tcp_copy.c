@@ -8,7 +8,7 @@
 #endif
 
 #ifdef __SSE2__
-/* As many bytes of n as are whole lines; `to` is aligned for such stores. */
+/* Copies the whole lines of n bytes and returns their bytes; `to` is aligned for such stores. */
 static size_t tcp_copy_lines(uint8_t *to, const uint8_t *from, size_t n)
 {
 	enum { WORDS = 4 };

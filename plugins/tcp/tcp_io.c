@@ -302,12 +302,6 @@ static void tcp_receive_socket(struct tcp *t, struct tcp_conn *conn)
 		tcp_receive(t, conn);
 }
 
-/* The next call begins with another peer. */
-static void tcp_next_peer(struct tcp *t)
-{
-	t->next_peer = t->next_peer + 1 < t->nranks ? t->next_peer + 1 : 0;
-}
-
 static void tcp_receive_sockets(struct tcp *t)
 {
 	struct epoll_event events[TCP_EVENTS];
@@ -315,7 +309,7 @@ static void tcp_receive_sockets(struct tcp *t)
 
 	if (t->nranks <= TCP_DIRECT + 1) {
 		for (uint32_t i = 0; i < t->nranks && t->budget; i++)
-			tcp_receive_socket(t, &t->conn[(t->next_peer + i) % t->nranks]);
+			tcp_receive_socket(t, &t->conn[i]);
 		return;
 	}
 	n = epoll_wait(t->epoll_fd, events, TCP_EVENTS, 0);
@@ -327,11 +321,10 @@ static void tcp_receive_sockets(struct tcp *t)
 /* Looks at the sockets: always, unless rings carry streams. */
 static __attribute__((noinline)) void tcp_look_at_sockets(struct tcp *t)
 {
-	const int only_wakes = t->rings + 1 == t->nranks;
+	const int only_wake = t->rings && t->rings + 1 == t->nranks;
 
-	t->polls_left = !t->rings ? 0 : only_wakes ? TCP_RING_POLLS : TCP_MIXED_POLLS;
-	t->put_off = t->rings && only_wakes ? TCP_RING_PUT_OFF : 0;
-	tcp_next_peer(t);
+	t->polls_left = only_wake ? TCP_RING_POLLS : t->rings ? TCP_MIXED_POLLS : 0;
+	t->put_off = only_wake ? TCP_RING_PUT_OFF : 0;
 	tcp_receive_sockets(t);
 	if (t->armed)
 		tcp_ring_disarm(t);
@@ -355,11 +348,11 @@ static void tcp_loop_back(struct tcp *t)
 		tcp_advance(t, conn, bytes);
 		tcp_spend(t, bytes);
 	}
-	t->own_waits = tcp_has_work(conn);
 }
 
 void tcp_send_all(struct tcp *t)
 {
+	t->next_peer = t->next_peer + 1 < t->nranks ? t->next_peer + 1 : 0;
 	for (uint32_t i = 0; i < t->nranks && t->sending && t->budget; i++) {
 		struct tcp_conn *conn = &t->conn[(t->next_peer + i) % t->nranks];
 		size_t begin = t->budget;
@@ -390,11 +383,9 @@ static __attribute__((noinline)) void tcp_reap_failed(struct tcp *t)
 /* What most calls of progress() have nothing of. */
 static __attribute__((noinline)) void tcp_progress_rest(struct tcp *t)
 {
-	if (t->sending) {
-		tcp_next_peer(t);
+	if (t->sending)
 		tcp_send_all(t);
-	}
-	if (t->own_waits)
+	if (tcp_has_work(t->own))
 		tcp_loop_back(t);
 	if (t->holding || t->held_polls)
 		tcp_ring_patience(t);
@@ -423,7 +414,7 @@ int32_t tcp_progress(void *ep)
 	tcp_ring_pull_all(t);
 	if (t->moved && t->put_off)
 		tcp_put_off_look(t);
-	if (t->sending | t->own_waits | t->held_polls | (uint32_t)t->holding)
+	if (t->sending || t->holding || t->held_polls || tcp_has_work(t->own))
 		tcp_progress_rest(t);
 	return t->moved;
 }

@@ -400,10 +400,16 @@ void tcp_ring_watch(struct tcp *t)
 
 /* ------------------------------------------------------------------- sleeping -- */
 
-int tcp_ring_arm(struct tcp *t)
+/* The next call of progress() looks at the sockets, and takes the flags back. */
+static void tcp_ring_will_sleep(struct tcp *t)
 {
 	t->armed = 1;
 	t->polls_left = 0;
+}
+
+int tcp_ring_arm(struct tcp *t)
+{
+	tcp_ring_will_sleep(t);
 	for (uint32_t i = 0; i < t->rings; i++) {
 		const struct tcp_ring *ring = &t->conn[t->ring_peers[i]].in;
 
@@ -418,8 +424,7 @@ int tcp_ring_arm(struct tcp *t)
 
 int tcp_ring_arm_room(struct tcp *t, const struct tcp_conn *conn)
 {
-	t->armed = 1;
-	t->polls_left = 0;
+	tcp_ring_will_sleep(t);
 	atomic_store(&conn->out.control->writer_sleeps, 1);
 	return atomic_load(&conn->out.control->taken) + conn->out.size != conn->out.own;
 }

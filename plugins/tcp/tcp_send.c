@@ -19,7 +19,6 @@ static uint64_t tcp_size(const coll_send_t *send)
 static void tcp_enqueue(struct tcp *t, struct tcp_conn *conn, coll_send_t *send)
 {
 	t->sending += conn->peer != t->rank && !tcp_has_work(conn);
-	t->own_waits |= conn->peer == t->rank;
 	send_queue_append(&conn->queue, send);
 }
 

@@ -336,7 +336,7 @@ static inline int32_t bench_hear(struct bench_rank *r)
 		word = __atomic_load_n(&r->shared->words[number % BENCH_WORDS], __ATOMIC_ACQUIRE);
 		if (word / 4 == number)
 			return word % 4;
-		if (r->near.binds && r->near.most > 0)
+		if (r->near.binds)
 			nanosleep(&sleep, NULL);
 		else
 			bench_pause();
@@ -389,7 +389,7 @@ static inline int32_t bench_between(struct bench_rank *r, struct bench_progress 
 		bench_barrier(r);
 	word = bench_hear(r);
 	/* Those that have slept come late. */
-	if (r->near.most > 0 && r->near.binds)
+	if (r->near.binds)
 		bench_barrier(r);
 	return word;
 }

@@ -32,7 +32,8 @@ struct near_shared {
 struct near {
 	double least, most; /* BENCH_NS; most 0: every sample counts */
 	double patience_ms; /* BENCH_PATIENCE */
-	int rank, binds;
+	int rank;
+	int binds;       /* ranks 0 and 1 bind themselves for a look, and the others sleep */
 	uint32_t number; /* of the line's last turn */
 	struct near_shared *shared;
 };
@@ -56,12 +57,13 @@ static inline double bench_now(void)
 static inline int near_set(struct near *near, struct near_shared *shared, int rank, int nranks)
 {
 	const char *range = getenv("BENCH_NS"), *patience = getenv("BENCH_PATIENCE");
+	const int set = !range || sscanf(range, "%lf-%lf", &near->least, &near->most) == 2;
 
 	near->shared = shared;
 	near->rank = rank;
-	near->binds = nranks > 2;
+	near->binds = nranks > 2 && near->most > 0;
 	near->patience_ms = patience ? atof(patience) : 2000;
-	return !range || sscanf(range, "%lf-%lf", &near->least, &near->most) == 2;
+	return set;
 }
 
 /* Binds the calling thread to the processor `number` of those that it may use; `before`: the processors until now. */

@@ -492,16 +492,6 @@ static void coll_no_messages(struct rank *r)
 
 /* ------------------------------------------------------------------- NCCL 2.18 -- */
 
-/* Number of calls of one of NCCL's functions; -1: this NCCL has no such function. */
-static long calls_of(const char *function)
-{
-	void *symbol = nccl_symbol("standin_nccl_calls");
-	long (*calls)(const char *);
-
-	memcpy(&calls, &symbol, sizeof(symbol));
-	return calls(function);
-}
-
 /*
  * The plugin uses functions of newer NCCL versions if they exist, and composes them of messages if
  * not.
@@ -511,9 +501,9 @@ static void test_newest(void)
 	static const char *const names[] = {"ncclAlltoAll", "ncclGather", "ncclScatter"};
 
 	for (int i = 0; i < 3; i++)
-		ok((calls_of(names[i]) > 0) == !coll_old, "%s is %s", names[i],
+		ok((nccl_calls(names[i]) > 0) == !coll_old, "%s is %s", names[i],
 		   coll_old ? "not there" : "used");
-	ok(calls_of("ncclSend") > 0 && calls_of("ncclRecv") > 0, "so are messages");
+	ok(nccl_calls("ncclSend") > 0 && nccl_calls("ncclRecv") > 0, "so are messages");
 }
 
 static void old_shrink(struct rank *r)

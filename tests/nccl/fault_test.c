@@ -12,20 +12,13 @@ enum { SOON = 30 };
 
 /* ------------------------------------------------------------------- left-overs -- */
 
-/*
- * After the end of the last communicator NCCL and the driver hold no object of the library.  On a busy machine an abort of
- * NCCL may go on for a moment.
- */
+/* After the end of the last communicator NCCL and the driver hold no object of the library. */
 static void nothing_left(struct rank *r)
 {
-	void *symbol = nccl_symbol("standin_nccl_comms");
-	int (*comms)(void);
+	const int comms = nccl_comms_left();
 
-	memcpy(&comms, &symbol, sizeof(symbol));
-	for (double end = ranks_now() + SOON; comms() && ranks_now() < end;)
-		ranks_sleep(0.001);
-	if (comms() || standin_streams() || standin_events() || standin_contexts_pushed())
-		rank_fail(r, "left: %d communicators, %d streams, %d events, %d contexts", comms(),
+	if (comms || standin_streams() || standin_events() || standin_contexts_pushed())
+		rank_fail(r, "left: %d communicators, %d streams, %d events, %d contexts", comms,
 			  standin_streams(), standin_events(), standin_contexts_pushed());
 }
 
@@ -491,10 +484,7 @@ static void destroy_beside_work(struct rank *r)
 	void *stream = nccl_stream(r->rank);
 	struct nccl_gate gate = {0};
 	double begin;
-	int (*comms)(void);
-	void *symbol = nccl_symbol("standin_nccl_comms");
 
-	memcpy(&comms, &symbol, sizeof(symbol));
 	/* In place, so that the endpoint has device memory. */
 	rank_did(r, coll_alltoall(there, there, 1, COLL_INT64, r->comm, NULL), "alltoall");
 	rank_did(r, coll_sync(r->comm), "sync");
@@ -510,7 +500,7 @@ static void destroy_beside_work(struct rank *r)
 		rank_fail(r, "the log does not say why");
 	log_end();
 	nccl_open(&gate);
-	for (double end = ranks_now() + SOON; comms() && ranks_now() < end;)
+	for (double end = ranks_now() + SOON; nccl_comms() && ranks_now() < end;)
 		ranks_sleep(0.001);
 	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
 	nothing_left(r);

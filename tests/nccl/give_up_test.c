@@ -148,19 +148,10 @@ static void *call_first(void *arg)
 	return NULL;
 }
 
-static long calls_of(const char *function)
-{
-	void *symbol = nccl_symbol("standin_nccl_calls");
-	long (*calls)(const char *);
-
-	memcpy(&calls, &symbol, sizeof(symbol));
-	return calls(function);
-}
-
 /* Waits until another thread has called the function, and is likely to wait in it. */
 static void until_called(const char *function, long before)
 {
-	for (double end = ranks_now() + SOON; calls_of(function) == before && ranks_now() < end;)
+	for (double end = ranks_now() + SOON; nccl_calls(function) == before && ranks_now() < end;)
 		ranks_sleep(0.001);
 	ranks_sleep(0.3);
 }
@@ -176,7 +167,7 @@ static void blocking(struct rank *r, int grouped, const char *words)
 
 	if (r->rank == 0) {
 		log_begin();
-		before = calls_of(function);
+		before = nccl_calls(function);
 		if (pthread_create(&thread, NULL, call_first, &c))
 			bail_out("cannot start a thread");
 		until_called(function, before);

@@ -11,7 +11,7 @@
 
 #include <dlfcn.h>
 
-enum { NCCL_DEVICES = 4, NCCL_SLOT = 1 << 16 };
+enum { NCCL_DEVICES = 4, NCCL_SLOT = 1 << 16, NCCL_ENDS_S = 30 };
 
 /* How a job makes its communicators; INIT_NONE: the job's function does so itself. */
 enum { INIT_ALL, INIT_ID, INIT_EXCHANGE, INIT_NONE };
@@ -393,6 +393,34 @@ RANKS_UNUSED static void *nccl_symbol(const char *name)
 		bail_out("no %s: %s", name, dlerror());
 	dlclose(library);
 	return symbol;
+}
+
+/* Number of calls of one of NCCL's functions; -1: this NCCL has no such function. */
+RANKS_UNUSED static long nccl_calls(const char *function)
+{
+	void *symbol = nccl_symbol("standin_nccl_calls");
+	long (*calls)(const char *);
+
+	memcpy(&calls, &symbol, sizeof(symbol));
+	return calls(function);
+}
+
+/* Number of NCCL's communicators. */
+RANKS_UNUSED static int nccl_comms(void)
+{
+	void *symbol = nccl_symbol("standin_nccl_comms");
+	int (*comms)(void);
+
+	memcpy(&comms, &symbol, sizeof(symbol));
+	return comms();
+}
+
+/* The same, once they have ended, or after NCCL_ENDS_S: on a busy machine an abort of NCCL may go on for a moment. */
+RANKS_UNUSED static int nccl_comms_left(void)
+{
+	for (double end = ranks_now() + NCCL_ENDS_S; nccl_comms() && ranks_now() < end;)
+		ranks_sleep(0.001);
+	return nccl_comms();
 }
 
 #endif

@@ -7,27 +7,9 @@
 
 enum { BIG = 1 << 17, CALLS = 50, SOON = 20 };
 
-static long count_of(const char *name)
-{
-	void *symbol = nccl_symbol("standin_nccl_calls");
-	long (*calls)(const char *);
-
-	memcpy(&calls, &symbol, sizeof(symbol));
-	return calls(name);
-}
-
 static long threads(void)
 {
-	return count_of("pthread_create") + count_of("a thread's first operation");
-}
-
-static int communicators(void)
-{
-	void *symbol = nccl_symbol("standin_nccl_comms");
-	int (*comms)(void);
-
-	memcpy(&comms, &symbol, sizeof(symbol));
-	return comms();
+	return nccl_calls("pthread_create") + nccl_calls("a thread's first operation");
 }
 
 /* ----------------------------------------------------------------- in the calling thread -- */
@@ -229,13 +211,6 @@ static void test_init(void)
 	setenv("COLL_INIT_TIMEOUT", "60s", 1);
 }
 
-/* On a busy machine NCCL's aborts may go on for a moment. */
-static void wait_for_ends(void)
-{
-	for (double end = ranks_now() + SOON; communicators() && ranks_now() < end;)
-		ranks_sleep(0.01);
-}
-
 int main(int argc, char **argv)
 {
 	_Atomic int come;
@@ -249,8 +224,7 @@ int main(int argc, char **argv)
 	}
 	test_alone();
 	test_init();
-	wait_for_ends();
-	is_int(communicators(), 0, "no communicator of NCCL's is left");
+	is_int(nccl_comms_left(), 0, "no communicator of NCCL's is left");
 	is_int(standin_contexts_pushed(), 0, "nor a context with a thread");
 	is_int(standin_streams(), 0, "nor a stream");
 	return done_testing();

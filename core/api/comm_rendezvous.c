@@ -135,34 +135,39 @@ static int rendezvous_go_without(const struct context *context, int by_name, int
 
 /*
  * Opens the companion of a backend without a transport, and the endpoint for calls on host memory.  A rank alone
- * needs nobody to watch it.
+ * needs nobody to watch it.  Sets *by_name if the user has named the companion.
  */
-static int rendezvous_open_companion(struct context *context, const struct context_parts *parts)
+static int rendezvous_open_companion(struct context *context, const struct context_parts *parts,
+				     int *by_name)
 {
 	const struct plugin *plugin;
-	int by_name, code;
+	int named, code;
 
 	if (parts->plugin->backend.transport)
 		return COLL_SUCCESS;
-	code = select_companion(parts->bootstrap, parts->config, parts->plugins, &plugin, &by_name);
+	code = select_companion(parts->bootstrap, parts->config, parts->plugins, &plugin, &named);
+	*by_name |= named;
 	if (code || !plugin)
 		return code;
 	if (context->nranks > 1) {
 		code = rendezvous_go_without(
-			context, by_name, companion_open(context, plugin),
+			context, named, companion_open(context, plugin),
 			"the ranks have no companion, so the loss of a rank ends in a timeout, and "
 			"calls on host memory fail");
 		if (code || !context->companion)
 			return code;
 	}
 	return rendezvous_go_without(
-		context, by_name, host_context_open(context, plugin),
+		context, named, host_context_open(context, plugin),
 		"the companion cannot carry data, so calls on host memory fail");
 }
 
-/* Makes a context of the chosen backend and opens it: on all ranks or on none. */
+/*
+ * Makes a context of the chosen backend and opens it: on all ranks or on none.  Sets *by_name if the user has named a
+ * companion, which is then no more to be passed over than a backend that he has named.
+ */
 static int rendezvous_open(struct context **context, const struct context_parts *parts,
-			   int together)
+			   int together, int *by_name)
 {
 	int64_t timeout_ms = config_int(parts->config, "init_timeout") / 1000;
 	struct error_first first = {0};
@@ -172,7 +177,7 @@ static int rendezvous_open(struct context **context, const struct context_parts 
 		code = context_open(*context);
 	error_note(&first, context_all_ok(*context, parts->bootstrap, code, timeout_ms));
 	if (!first.code)
-		error_note(&first, rendezvous_open_companion(*context, parts));
+		error_note(&first, rendezvous_open_companion(*context, parts, by_name));
 	if (!first.code)
 		return COLL_SUCCESS;
 	if (*context)
@@ -246,7 +251,7 @@ static int rendezvous_choose_and_open(struct context **context, struct context_p
 		code = rendezvous_agree_selection(parts->bootstrap, parts->config,
 						  &parts->selection);
 	while (!code) {
-		open_code = rendezvous_open(context, parts, together);
+		open_code = rendezvous_open(context, parts, together, &by_name);
 		if (!open_code || !rendezvous_may_go_on(parts, by_name, open_code))
 			return open_code;
 		code = rendezvous_choose_again(parts, open_code, &by_name);

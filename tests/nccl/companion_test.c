@@ -7,6 +7,8 @@
  */
 #include "companion.h"
 
+#include <sys/resource.h>
+
 enum {
 	MOMENTS = 6, /* of a death, some hundred microseconds apart */
 	QUICK_OF = 9 /* the median of so many deaths */
@@ -373,6 +375,23 @@ static void choose(struct rank *r)
 	destroy(r);
 }
 
+/* Descriptors do not suffice on rank 1 for the companion that the user has named: no other backend takes its place. */
+static void named_fails(struct rank *r)
+{
+	const int lowest = dup(0);
+	const rlim_t few = (rlim_t)lowest + 12;
+	coll_config_t config;
+
+	close(lowest);
+	nccl_config(&config, r->rank);
+	config.backend = NULL;
+	set("COLL_COMPANION", "tcp");
+	if (r->rank == 1)
+		setrlimit(RLIMIT_NOFILE, &(struct rlimit){few, few});
+	nccl_fails(r, nccl_init(r, &r->comm, &config), COLL_ERR_SYSTEM,
+		   "2 ranks need a limit of at least", "init");
+}
+
 /* A list of backends to leave out leaves out the companion too, and the log says so once. */
 static void test_excluded(void)
 {
@@ -415,6 +434,17 @@ static void test_option(void)
 	}
 }
 
+static void test_named_fails(void)
+{
+	setenv("COLL_LOG", "warn", 1);
+	log_begin();
+	nccl_ok(&(struct nccl_job){2, 1, INIT_NONE, named_fails, NULL},
+		"a named companion that a rank cannot open is an error");
+	log_end();
+	is_int(log_lines("is given up"), 0, "and the ranks try no other backend");
+	setenv("COLL_LOG", "error", 1);
+}
+
 int main(int argc, char **argv)
 {
 	(void)argc;
@@ -425,6 +455,7 @@ int main(int argc, char **argv)
 	test_no_death();
 	test_option();
 	test_excluded();
+	test_named_fails();
 	/* Last: after it this process has used CUDA. */
 	nccl_hold_devices();
 	nccl_ok(&(struct nccl_job){3, 0, INIT_NONE, again_and_again, NULL},

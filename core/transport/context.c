@@ -163,7 +163,6 @@ static void context_ask_device(struct context *context)
 /* Reads the properties of the opened endpoint. */
 static void context_begin(struct context *context)
 {
-	plugin_will_finish(context->plugin);
 	context_ask_memory(context);
 	context_ask_device(context);
 	atomic_store(&context->constructing, 0);
@@ -186,6 +185,7 @@ int context_open(struct context *context)
 	coll_error_t err = error_blank();
 	int code;
 
+	plugin_will_finish(context->plugin);
 	context->opener = pthread_self();
 	atomic_store(&context->opening, 1);
 	code = context->plugin->backend.open(&context->host, &context->ep, &err);
@@ -225,6 +225,7 @@ int context_open_all(struct context *const *contexts, int n)
 	}
 	for (int r = 0; r < n; r++)
 		hosts[r] = &contexts[r]->host;
+	plugin_will_finish(contexts[0]->plugin);
 	code = contexts[0]->plugin->backend.open_all(hosts, (uint32_t)n, eps, &err);
 	for (int r = 0; r < n; r++) {
 		contexts[r]->ep = eps[r];

@@ -514,8 +514,9 @@ typedef struct coll_transport {
  * called open.  Communicators that are split or duplicated from it share ep and use the transport.
  * The core compares the calls of the ranks over the transport, also those that the slots execute:
  * it hashes the signatures of all collectives, and compares the hashes every 1,024 collectives, when
- * a rank stalls, and when a rank leaves.  For a backend without a transport the core sends nothing,
- * so it compares nothing: calls that differ hang or give wrong data, as the engine has it.
+ * a rank stalls, and when a rank leaves.  For a backend without a transport the hashes go over
+ * the companion; without one (`companion = none`) calls that differ hang or give wrong data, as the
+ * engine has it.
  */
 typedef struct coll_native {
 	uint64_t size;
@@ -788,10 +789,12 @@ typedef struct coll_backend {
 
 	/*
 	 * Optional, since minor 4: the process ends.  The core calls it once, in a process that has
-	 * called open, from exit() or the return of main, in the thread that ends the process; after
-	 * it the core calls no function of the plugin.  Endpoints that the program has not closed are
-	 * still open.  The core does not call it after _exit, abort or a signal, nor in a forked
-	 * child that has not called open itself.
+	 * called open, also if open failed, from exit() or the return of main, in the thread that
+	 * ends the process.  Endpoints that the program has not closed are still open.  For these
+	 * the other functions may still be called, by the core's threads (option `progress`, calls
+	 * with a stream of the program) at the same time, and by what the program does at exit
+	 * after it: they must then fail or do nothing.  The core does not call it after _exit, abort
+	 * or a signal, nor in a forked child that has not called open itself.
 	 */
 	void (*finish)(void);
 } coll_backend_t;

@@ -19,7 +19,7 @@ static int redop_api_make_native(struct comm *comm, const char *what, struct red
 		code = native->op_create_pre_mul_sum(comm->context->ep, &redop->native, scalar,
 						     redop->dtype, residence, &err);
 		redop->made = !code;
-		if (code != COLL_ERR_UNSUPPORTED || !comm->host_comm)
+		if (code != COLL_ERR_UNSUPPORTED || !(comm->host_comm || b->transport))
 			return code ? error_take(code, &err) : COLL_SUCCESS;
 	}
 	if (b->transport || comm->host_comm)

@@ -45,17 +45,14 @@ VEC_INLINE void kernel_words(void *dst, const void *left, const void *right, siz
 			     kernel_step step)
 {
 	vec_u64 a = {0}, b = {0};
-	uint32_t word[2];
-	uint64_t words[2];
+	uint64_t words[2] = {0};
 
 	if (bytes == sizeof(words[0])) {
 		memcpy(&words[0], left, sizeof(words[0]));
 		memcpy(&words[1], right, sizeof(words[1]));
 	} else {
-		memcpy(&word[0], left, sizeof(word[0]));
-		memcpy(&word[1], right, sizeof(word[1]));
-		words[0] = word[0];
-		words[1] = word[1];
+		memcpy(&words[0], left, sizeof(uint32_t));
+		memcpy(&words[1], right, sizeof(uint32_t));
 	}
 	a[0] = words[0];
 	b[0] = words[1];
@@ -64,7 +61,7 @@ VEC_INLINE void kernel_words(void *dst, const void *left, const void *right, siz
 	if (bytes == sizeof(words[0]))
 		memcpy(dst, &words[0], sizeof(words[0]));
 	else
-		memcpy(dst, &words[0], sizeof(word[0]));
+		memcpy(dst, &words[0], sizeof(uint32_t));
 }
 
 /* Less than a vector. */

@@ -36,8 +36,9 @@
  *   cc example.c $(pkg-config --cflags --libs coll) -o example && coll run -n 4 ./example
  *
  * COLL_BACKEND or coll.conf chooses the backend when the program starts.  The library takes a plugin
- * or a configuration file only if nobody but root and the user can change it, or if the
- * environment variable COLL_TRUST names its directory tree.
+ * or a configuration file only if nobody but root, the user, the owner of libcoll and the file's
+ * group can change it (for root: nobody but root), or if the environment variable COLL_TRUST names
+ * its directory tree.
  *
  *
  * LIFETIME
@@ -529,7 +530,8 @@ enum { COLL_UNIQUE_ID_SIZE = 512 };
  * many addresses it holds the first.  The program passes the id to the other ranks in private, since
  * any process that has the id can take part.  The calling process starts listening and must then run
  * a rank of the communicator, whichever.  One id makes one communicator.  An id that is never used
- * costs one open socket until the process ends.
+ * costs one open socket (with the option `interface`: one for each address of it) until the process
+ * ends.
  */
 COLL_API coll_result_t coll_get_unique_id(char *id, size_t size);
 
@@ -747,8 +749,8 @@ enum { COLL_SPLIT_NOCOLOR = -1 };
  *
  * With a transport, each split, dup and shrink takes a number that is never used again on the same
  * connections, not even after destroy.  Rank 0 of `comm` (shrink: of the new communicator) takes it
- * from a supply of its own of 2^(26 - ceil(log2 n)) numbers, where n is the number of ranks of the
- * first communicator on these connections: 33,554,432 for 2 ranks, 65,536 for 1024 ranks.
+ * from a supply of its own of 2^(26 - ceil(log2 n)) - 1 numbers, where n is the number of ranks of the
+ * first communicator on these connections: 33,554,431 for 2 ranks, 65,535 for 1024 ranks.
  *
  * A backend without a transport makes new connections instead, for which the ranks meet as they did
  * for the first communicator.  Then the call waits for the operations before it, and each step

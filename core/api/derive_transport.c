@@ -40,6 +40,8 @@ int derive_transport_new(struct comm *parent, uint32_t context_id, int rank, int
 		made->birth = birth;
 		made->timeout_us = timeout_us ? timeout_us : parent->timeout_us;
 		*out = made;
+		/* A rank may have told already that it could not make its own, and the end of the parent drops that. */
+		comm_check(made);
 	} else if (made) {
 		comm_free_unmade(made);
 	}

@@ -273,8 +273,9 @@ int queue_progress(struct comm *comm)
 	}
 	if (only && !engine_may_move(only))
 		return 0;
-	if (comm->error || limit_check(comm) || (comm->order && stream_order_watch(comm)))
+	if (comm->error)
 		return 0;
+	/* Before the limits: what a backend's own engine has completed is not late. */
 	if (comm->native) {
 		moved = native_progress(comm);
 		if (comm->nleft && !comm->error)
@@ -282,6 +283,8 @@ int queue_progress(struct comm *comm)
 	} else if (comm->head && comm->head->native && comm->head->state == OP_RUNNING &&
 		   !comm->deferred)
 		queue_poll_native(comm);
+	if (comm->error || limit_check(comm) || (comm->order && stream_order_watch(comm)))
+		return moved;
 	return moved | queue_run(comm);
 }
 

@@ -79,6 +79,9 @@ static int order_prepare(struct comm *comm, const char *what, void *stream)
 		order = order_new(what, stream, &code);
 	order_lock(comm);
 	if (order && !comm->order) {
+		/* Waits compare 32 bits, so they need words near the numbers that they wait for. */
+		for (int i = 0; i < ORDER_WORDS; i++)
+			atomic_store(&order->word[i], (uint32_t)comm->finished);
 		comm->order = order;
 		order = NULL;
 	}
@@ -434,11 +437,17 @@ void stream_order_drop(struct op *op)
 		order_take_first(op);
 }
 
-/* Sets a word, which never falls: the streams of later operations wait for it already. */
+/*
+ * Sets a word, which never falls: the streams of later operations wait for it already.  The thread that ends an operation
+ * and one that fails the communicator may do so at the same time.
+ */
 static void order_set(struct stream_order *order, int word, uint64_t number)
 {
-	if ((int32_t)((uint32_t)number - atomic_load(&order->word[word])) > 0)
-		atomic_store(&order->word[word], (uint32_t)number);
+	uint32_t seen = atomic_load(&order->word[word]);
+
+	while ((int32_t)((uint32_t)number - seen) > 0 &&
+	       !atomic_compare_exchange_weak(&order->word[word], &seen, (uint32_t)number))
+		;
 }
 
 void stream_order_release(struct comm *comm, uint64_t number)

@@ -309,6 +309,36 @@ static void requests(struct rank *r)
 	device_free(r->rank, there);
 }
 
+/* The device is through in time, and the program looks only later: nothing was late. */
+static void limit_of_the_past(struct rank *r)
+{
+	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
+	coll_args_t args = {.size = sizeof(args),
+			    .kind = COLL_KIND_ALLREDUCE,
+			    .dtype = COLL_INT64,
+			    .op = COLL_SUM,
+			    .count = 1,
+			    .sendbuf = there,
+			    .recvbuf = there};
+	coll_request_t request;
+	double end;
+
+	device_call(r, there);
+	rank_did(r, coll_sync(r->comm), "warm up");
+	rank_did(r, coll_request_issue(r->comm, &args, &request), "request_issue");
+	rank_did(r, coll_request_set_timeout(request, 100), "set_timeout");
+	end = ranks_now() + 0.15;
+	context_begin(r->rank);
+	if (cuCtxSynchronize())
+		rank_fail(r, "the device");
+	context_end(r->rank);
+	while (ranks_now() < end)
+		ranks_sleep(0.01);
+	rank_did(r, coll_wait(request), "wait");
+	rank_did(r, coll_request_free(request), "free");
+	device_free(r->rank, there);
+}
+
 /* A call on the host that waits for one on the device ends although the program only asks for errors. */
 static void callback_by_questions(struct rank *r)
 {
@@ -401,6 +431,7 @@ int main(int argc, char **argv)
 		{host_call_of_another_thread, "another thread has made a call on the host", 2},
 		{events_in_group, "no events in a group with calls on the host", 1},
 		{requests, "requests of both", 1},
+		{limit_of_the_past, "a limit that nobody has looked at in its time", 1},
 		{callback_by_questions, "a callback comes while the program asks for errors", 1},
 		{derived, "communicators from others", 1},
 		{derived_in_group, "splits in a group", 2},

@@ -49,6 +49,37 @@ tap_faults() {
         }' "$dir/out"
 }
 
+# spoilt NAME SOURCE: builds a plugin with a fault, $dir/coll_NAME.so.
+spoilt() {
+    local src=${top_srcdir:-.}
+
+    # shellcheck disable=SC2086 # flags are words
+    ${TEST_CC:-cc} $TEST_CFLAGS -fPIC -fvisibility=hidden -shared -pthread -I"$src/include" -iquote "$src/core" \
+        -iquote "$src/tests/plugins/bad" -o "$dir/coll_$1.so" "$2" "$build/.libs/libcore_socket.a" \
+        "$build/.libs/libcore_base.a" -Wl,--exclude-libs,ALL
+}
+
+# stuck: builds a plugin whose close does not return on rank 1 if the ranks are processes.
+stuck() {
+    cat >"$dir/stuck.c" <<'END'
+#include "uds.h"
+
+static void stuck_close(void *ep, int64_t timeout_ms)
+{
+	const coll_host_t *host = ((struct bad *)ep)->real;
+
+	while (host->rank == 1 && !(host->shares[0] & COLL_SHARES_PROCESS))
+		pause();
+	bad_close(ep, timeout_ms);
+}
+
+#define BAD_NAME  "stuck"
+#define BAD_CLOSE stuck_close
+#include "table.h"
+END
+    spoilt stuck "$dir/stuck.c"
+}
+
 # ------------------------------------------------------------------ both pass
 
 usable="tcp simulated"
@@ -77,6 +108,10 @@ sodium=$("$coll" info | sed -n '/^ *tcp /,/what/s/.*(\(libsodium [0-9.]*\).*/\1/
         run $name --quick --timeout $limit --option interface=lo --option unix=no \
             --option security=$name "$build/.libs/coll_tcp.so"
     done
+    [ -n "$TEST_SANITIZE" ] || {
+        stuck
+        run stuck --only close-last --ranks 3 --timeout $limit "$dir/coll_stuck.so"
+    }
 } &
 wait
 
@@ -109,6 +144,17 @@ for name in integrity encrypt; do
     is "tcp with security = $name passes" "$status" 0
     none "nothing fails there" "$(grep -A 30 '^not ok' "$dir/out")"
 done
+
+# ------------------------------------------------------------------ a rank that hangs
+
+if [ -z "$TEST_SANITIZE" ]; then
+    take stuck
+    is "a rank that hangs: status 1" "$status" 1
+    has "the report names it and its slot, not the ranks that have ended, and what these said" "$dir/out" \
+        "^#   3 processes: it hung for $limit s in close \(rank 1\): rank [02] waited $((limit / 2)) s for the other ranks\$"
+else
+    skip "a rank that hangs" "built with a sanitizer ($TEST_SANITIZE)"
+fi
 
 # ------------------------------------------------------------------ the command line
 
@@ -175,11 +221,7 @@ launched simulated "$coll" run -n 2 -- "$build/.libs/coll_simulated.so"
 is "launched processes, and a plugin for one process: status 3" "$status" 3
 check "the report says why" grep -q 'not tried.*within one process only' "$dir/out"
 if [ -z "$TEST_SANITIZE" ]; then
-    src=${top_srcdir:-.}
-    # shellcheck disable=SC2086 # flags are words
-    ${TEST_CC:-cc} $TEST_CFLAGS -fPIC -fvisibility=hidden -shared -pthread -I"$src/include" -iquote "$src/core" \
-        -o "$dir/coll_longhand.so" "$src/tests/plugins/bad/coll_longhand.c" "$build/.libs/libcore_socket.a" \
-        "$build/.libs/libcore_base.a" -Wl,--exclude-libs,ALL
+    spoilt longhand "${top_srcdir:-.}/tests/plugins/bad/coll_longhand.c"
     launched bad "$coll" run -n 3 -- --only coll-allreduce "$dir/coll_longhand.so"
     is "launched ranks that get wrong data: status 1" "$status" 1
     check "the check names the rank" grep -q '^#   3 processes: rank [0-2] of 3: allreduce' "$dir/out"

@@ -213,6 +213,7 @@ static void rank_processes(struct check_case *c, void (*fn)(struct check_case *c
 		for (int r = 0; r < n; r++)
 			if (ended == pid[r]) {
 				rank_ended(c, r, status);
+				atomic_store(&c->shared->slot[r], 0);
 				left--;
 			}
 	}

@@ -155,39 +155,45 @@ static void run_read_output(struct run *run)
 	close(run->output_fd);
 }
 
-/* Writes "rank 1 in close" for a rank that is in a slot; "" if there is none. */
+/*
+ * Lists the ranks that are in a slot, or only rank `only` - 1 if `only` is not 0: " in close (rank 1), open (rank 2)";
+ * "" if there is none.
+ */
 static const char *run_where(const struct check_shared *shared, int only, char *text, size_t size)
 {
+	size_t n = 0;
+
 	text[0] = '\0';
-	for (int r = 0; r < CHECK_RANKS; r++) {
+	for (int r = 0; r < CHECK_RANKS && n < size; r++) {
 		const char *slot = (const char *)atomic_load(&shared->slot[r]);
 
-		if (!slot || (only && r + 1 != only))
-			continue;
-		snprintf(text, size, " in %s (rank %d)", slot, r);
-		break;
+		if (slot && (!only || r + 1 == only))
+			n += (size_t)snprintf(text + n, size - n, "%s %s (rank %d)",
+					      n ? "," : " in", slot, r);
 	}
 	return text;
 }
 
 /*
- * Decides whether the case failed, and with which message: a message of the check itself comes
- * first.
+ * Decides whether the case failed, and with which message: a message of the check itself comes first, but follows
+ * the message of a hang.
  */
 static int run_conclude(const struct run *run, char *text, size_t size)
 {
 	struct check_shared *shared = run->c.shared;
 	int crashed = WIFSIGNALED(run->status) && !run->hung;
-	char where[80];
+	int said = atomic_load(&shared->failed) == 2;
+	char where[256];
 
 	if (crashed && run->c.options->launch &&
 	    atomic_load(&shared->dying[run->c.options->launch->rank]))
 		return 0;
 	run_where(shared, crashed ? atomic_load(&shared->crash_rank) : 0, where, sizeof(where));
-	if (run->hung && (where[0] || atomic_load(&shared->failed) != 2))
-		snprintf(text, size, "it hung for %lld s%s",
-			 (long long)run->c.options->timeout_ms / 1000, where);
-	else if (atomic_load(&shared->failed) == 2)
+	if (run->hung)
+		snprintf(text, size, "it hung for %lld s%s%s%.300s",
+			 (long long)run->c.options->timeout_ms / 1000, where, said ? ": " : "",
+			 said ? shared->text : "");
+	else if (said)
 		snprintf(text, size, "%s", shared->text);
 	else if (crashed)
 		snprintf(text, size, "it was killed by signal %d (%s)%s", WTERMSIG(run->status),

@@ -200,7 +200,22 @@ static void sim_drop(void *ep, uint64_t cookie)
 
 /* ---------------------------------------------------------------- receiving -- */
 
-/* Returns a message to its sender, which may reuse the memory as soon as the lock is released. */
+/*
+ * Takes the first message out of the inbox of a box whose lock is held.  If the message lies in the memory of its
+ * sender, the sender's cancel and close wait until sim_return_send.
+ */
+static coll_send_t *sim_take(struct sim_box *box)
+{
+	coll_send_t *send = sim_pop(&box->inbox);
+
+	if (send && !send->plugin[SIM_EAGER]) {
+		box->current = send;
+		box->current_from = (uint32_t)send->plugin[SIM_FROM];
+	}
+	return send;
+}
+
+/* Returns a message to its sender, which may then reuse the memory. */
 static void sim_return_send(struct sim_ep *ep, coll_send_t *send, int failed)
 {
 	struct sim_box *sender = &ep->group->box[send->plugin[SIM_FROM]];
@@ -215,6 +230,9 @@ static void sim_return_send(struct sim_ep *ep, coll_send_t *send, int failed)
 	atomic_store_explicit(&sender->filled, 1, memory_order_relaxed);
 	sim_wake(sender);
 	pthread_mutex_unlock(&sender->lock);
+	pthread_mutex_lock(&ep->box->lock);
+	ep->box->current = NULL;
+	pthread_mutex_unlock(&ep->box->lock);
 }
 
 /* Reports a rank that sent an invalid message, and takes no further messages of that rank. */
@@ -228,7 +246,7 @@ static void sim_receive(struct sim_ep *ep, coll_send_t *send)
 {
 	const coll_host_t *host = ep->host;
 	uint32_t from = (uint32_t)send->plugin[SIM_FROM];
-	int lost = ep->closed[from] == SIM_REPORTED, eager = send->plugin[SIM_EAGER] != 0;
+	int lost = ep->closed[from] == SIM_REPORTED;
 	coll_sink_t sink;
 
 	if (!lost && host->arrive(host, from, &send->header, &sink)) {
@@ -242,11 +260,6 @@ static void sim_receive(struct sim_ep *ep, coll_send_t *send)
 		host->arrived(host, sink.cookie, COLL_SUCCESS);
 	}
 	sim_return_send(ep, send, lost);
-	if (eager)
-		return;
-	pthread_mutex_lock(&ep->box->lock);
-	ep->box->current = NULL;
-	pthread_mutex_unlock(&ep->box->lock);
 }
 
 /* Notes the ranks that have closed.  All their messages are in the inbox by now. */
@@ -295,13 +308,9 @@ static int32_t sim_progress(void *ep_)
 			send->status = send->plugin[SIM_FAILED] ? COLL_ERR_PEER_LOST : COLL_SUCCESS;
 			moved = 1;
 		}
-		send = sim_pop(&box->inbox);
+		send = sim_take(box);
 		more = box->inbox.first != NULL;
 		atomic_store_explicit(&box->filled, more, memory_order_relaxed);
-		if (send && !send->plugin[SIM_EAGER]) {
-			box->current = send;
-			box->current_from = (uint32_t)send->plugin[SIM_FROM];
-		}
 		pthread_mutex_unlock(&box->lock);
 		if (send) {
 			bytes += send->header.len;
@@ -429,16 +438,16 @@ static int32_t sim_open(const coll_host_t *host, void **out, coll_error_t *err)
 static void sim_leave(struct sim_ep *ep)
 {
 	struct sim_box *box = ep->box;
-	struct sim_queue refused;
 	coll_send_t *send;
 
-	pthread_mutex_lock(&box->lock);
-	box->closed = 1;
-	refused = box->inbox;
-	box->inbox = (struct sim_queue){NULL, NULL};
-	pthread_mutex_unlock(&box->lock);
-	while ((send = sim_pop(&refused)))
-		sim_return_send(ep, send, 1);
+	do {
+		pthread_mutex_lock(&box->lock);
+		box->closed = 1;
+		send = sim_take(box);
+		pthread_mutex_unlock(&box->lock);
+		if (send)
+			sim_return_send(ep, send, 1);
+	} while (send);
 	atomic_fetch_add(&ep->group->close_count, 1);
 	for (uint32_t r = 0; r < ep->group->nranks; r++) {
 		pthread_mutex_lock(&ep->group->box[r].lock);

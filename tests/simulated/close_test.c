@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * close_test.c - two ranks of the simulated backend, one of which leaves: it returns the messages in its inbox while
+ * their sender gives them up.
+ *
+ * The test includes the plugin's file, so that it can stop a rank where the rank unlocks its box.
+ */
+#include "../lib/transport_harness.h"
+
+static int unlock_hooked(pthread_mutex_t *lock);
+static int yield_hooked(void);
+
+#define pthread_mutex_unlock unlock_hooked
+#define sched_yield          yield_hooked
+#include "../../plugins/simulated/simulated.c"
+#undef pthread_mutex_unlock
+#undef sched_yield
+
+enum { RANKS = 2, SENDER = 0, LEAVER = 1, SENDS = 2, LENGTH = 4 * SIM_EAGER_MAX };
+
+static struct sim_ep *eps[RANKS];
+static uint64_t number; /* that rank 0 gave in its exchange */
+
+/* ------------------------------------------------------------------- the plugin's calls -- */
+
+/* The leaver runs this once, the first time that it unlocks its box after it has closed it. */
+static void (*when_closed)(void);
+static _Atomic int sender_waits; /* the sender waits for the leaver */
+
+static int unlock_hooked(pthread_mutex_t *lock)
+{
+	void (*hook)(void) = when_closed;
+	struct sim_box *box = hook ? eps[LEAVER]->box : NULL;
+	int now = box && lock == &box->lock && box->closed, code;
+
+	if (now)
+		when_closed = NULL;
+	code = pthread_mutex_unlock(lock);
+	if (now)
+		hook();
+	return code;
+}
+
+static int yield_hooked(void)
+{
+	atomic_store(&sender_waits, 1);
+	return sched_yield();
+}
+
+static int32_t exchange(const coll_host_t *host, const void *in, void *out, uint64_t len,
+			int64_t timeout_ms, coll_error_t *err)
+{
+	(void)timeout_ms;
+	(void)err;
+	if (host->rank == 0)
+		memcpy(&number, in, sizeof(number));
+	memset(out, 0, len * RANKS);
+	memcpy(out, &number, sizeof(number));
+	return COLL_SUCCESS;
+}
+
+static struct harness ranks[RANKS];
+
+static int32_t open_rank(int rank, coll_error_t *err)
+{
+	void *ep;
+	int32_t code;
+
+	memset(err, 0, sizeof(*err));
+	code = coll_backend_v1.open(&ranks[rank].host, &ep, err);
+	eps[rank] = ep;
+	return code;
+}
+
+static void close_rank(int rank)
+{
+	coll_backend_v1.close(eps[rank], 0);
+	eps[rank] = NULL;
+}
+
+static void begin(void)
+{
+	static const struct harness_job job = {.backend = &coll_backend_v1, .nranks = RANKS};
+
+	memset(eps, 0, sizeof(eps));
+	for (uint32_t r = 0; r < RANKS; r++) {
+		harness_host_init(&ranks[r], &job, r);
+		ranks[r].host.exchange = exchange;
+	}
+}
+
+/* --------------------------------------------------------- the sender gives its sends up -- */
+
+static coll_send_t sends[SENDS], given_up[SENDS];
+static uint8_t payload[LENGTH];
+static void (*give_up)(void);
+static pthread_t sender;
+static _Atomic int sender_done;
+
+static void cancel_sends(void)
+{
+	for (int i = 0; i < SENDS; i++)
+		coll_backend_v1.transport->cancel(eps[SENDER], &sends[i]);
+}
+
+static void close_sender(void)
+{
+	coll_backend_v1.close(eps[SENDER], 0);
+}
+
+static void *sender_thread(void *arg)
+{
+	give_up();
+	memcpy(given_up, sends, sizeof(sends));
+	atomic_store(&sender_done, 1);
+	return arg;
+}
+
+/* The sender gives its sends up now: until it has, or until it waits for this rank. */
+static void start_sender(void)
+{
+	if (pthread_create(&sender, NULL, sender_thread, NULL))
+		bail_out("no thread");
+	while (!atomic_load(&sender_done) && !atomic_load(&sender_waits))
+		sched_yield();
+}
+
+static void test_give_up(const char *how, void (*give_up_so)(void))
+{
+	coll_error_t err;
+
+	begin();
+	give_up = give_up_so;
+	atomic_store(&sender_done, 0);
+	atomic_store(&sender_waits, 0);
+	is_int(open_rank(SENDER, &err) | open_rank(LEAVER, &err), COLL_SUCCESS, "%s: open", how);
+	memset(sends, 0, sizeof(sends));
+	for (int i = 0; i < SENDS; i++) {
+		sends[i] = (coll_send_t){.header = {.tag = 1, .len = LENGTH},
+					 .buf = payload,
+					 .peer = LEAVER,
+					 .status = COLL_IN_PROGRESS};
+		coll_backend_v1.transport->send(eps[SENDER], &sends[i], &err);
+	}
+	when_closed = start_sender;
+	close_rank(LEAVER);
+	pthread_join(sender, NULL);
+	ok(!memcmp(given_up, sends, sizeof(sends)),
+	   "%s while the receiver leaves: nobody writes to the sends afterwards", how);
+	if (give_up_so == cancel_sends) {
+		ok(!eps[SENDER]->box->done.first, "%s: the plugin refers to none of them", how);
+		close_rank(SENDER);
+	}
+}
+
+int main(void)
+{
+	test_give_up("cancel", cancel_sends);
+	test_give_up("close", close_sender);
+	return done_testing();
+}

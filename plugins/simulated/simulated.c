@@ -42,9 +42,11 @@ struct sim_box {
 	int closed;
 };
 
-/* The memory that all ranks of a communicator share. */
+/* The memory that all ranks of a communicator share; the last rank that refers to it frees it. */
 struct sim_group {
-	_Atomic int refs;
+	struct sim_group *next; /* in the list of all groups of this process */
+	uint64_t number;        /* no other group of this process has or had it */
+	int refs;               /* ranks that refer to the group */
 	_Atomic int
 		close_count; /* ranks that have closed; a new value makes the others look at the boxes */
 	uint32_t nranks;
@@ -350,12 +352,15 @@ static int32_t sim_arm(void *ep_)
 
 /* -------------------------------------------------------- opening and closing -- */
 
-static void sim_group_unref(struct sim_group *group)
+/* All groups of this process; the lock also guards their counts of references. */
+static pthread_mutex_t sim_groups_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sim_group *sim_groups;
+static uint64_t sim_last_number;
+
+static void sim_group_free(struct sim_group *group)
 {
 	coll_send_t *send;
 
-	if (!group || atomic_fetch_sub(&group->refs, 1) > 1)
-		return;
 	for (uint32_t r = 0; r < group->nranks; r++) {
 		while ((send = sim_pop(&group->box[r].inbox)))
 			free(send); /* a copy: the senders of all other messages have closed */
@@ -366,6 +371,7 @@ static void sim_group_unref(struct sim_group *group)
 	free(group);
 }
 
+/* Returns a new group, to which the caller refers; NULL: no memory, or no descriptor. */
 static struct sim_group *sim_group_new(uint32_t nranks)
 {
 	struct sim_group *group = calloc(1, sizeof(*group) + nranks * sizeof(group->box[0]));
@@ -374,17 +380,53 @@ static struct sim_group *sim_group_new(uint32_t nranks)
 	if (!group)
 		return NULL;
 	group->nranks = nranks;
-	atomic_store(&group->refs, (int)nranks);
+	group->refs = 1;
 	for (uint32_t r = 0; r < nranks; r++) {
 		pthread_mutex_init(&group->box[r].lock, NULL);
 		group->box[r].event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		good &= group->box[r].event_fd >= 0;
 	}
-	if (good)
-		return group;
-	atomic_store(&group->refs, 1);
-	sim_group_unref(group);
-	return NULL;
+	if (!good) {
+		sim_group_free(group);
+		return NULL;
+	}
+	pthread_mutex_lock(&sim_groups_lock);
+	group->number = ++sim_last_number;
+	group->next = sim_groups;
+	sim_groups = group;
+	pthread_mutex_unlock(&sim_groups_lock);
+	return group;
+}
+
+/* Returns the group with this number, to which the caller now refers; NULL if no rank refers to it any more. */
+static struct sim_group *sim_group_ref(uint64_t number)
+{
+	struct sim_group *group;
+
+	pthread_mutex_lock(&sim_groups_lock);
+	group = sim_groups;
+	while (group && group->number != number)
+		group = group->next;
+	if (group)
+		group->refs++;
+	pthread_mutex_unlock(&sim_groups_lock);
+	return group;
+}
+
+static void sim_group_unref(struct sim_group *group)
+{
+	struct sim_group **at = &sim_groups;
+	int last;
+
+	pthread_mutex_lock(&sim_groups_lock);
+	last = --group->refs == 0;
+	while (last && *at != group)
+		at = &(*at)->next;
+	if (last)
+		*at = group->next;
+	pthread_mutex_unlock(&sim_groups_lock);
+	if (last)
+		sim_group_free(group);
 }
 
 static int sim_fail(coll_error_t *err, int code, const char *text)
@@ -393,27 +435,32 @@ static int sim_fail(coll_error_t *err, int code, const char *text)
 	return err->code = code;
 }
 
-/* Rank 0 makes the group.  The others learn its address, which is valid in the whole process. */
+/*
+ * Rank 0 makes the group.  The others learn its number, and find it in this process.  An exchange that fails on rank 0
+ * may have succeeded on others, so rank 0 only gives up its own reference then.
+ */
 static int sim_find_group(const coll_host_t *host, struct sim_ep *ep, coll_error_t *err)
 {
 	uint64_t own = 0, *all = calloc(host->nranks, sizeof(*all));
-	int code = all ? COLL_SUCCESS : COLL_ERR_NO_MEMORY;
+	int code;
 
+	if (!all)
+		return sim_fail(err, COLL_ERR_NO_MEMORY, "no memory for the numbers of all ranks");
 	if (host->rank == 0)
-		own = (uintptr_t)sim_group_new(host->nranks);
-	if (!code)
-		code = host->exchange(host, &own, all, sizeof(own), host->timeout_ms, err);
-	else
-		sim_fail(err, code, "no memory for the addresses of all ranks");
+		ep->group = sim_group_new(host->nranks);
+	if (ep->group)
+		own = ep->group->number;
+	code = host->exchange(host, &own, all, sizeof(own), host->timeout_ms, err);
 	if (!code && !all[0])
 		code = sim_fail(err, COLL_ERR_NO_MEMORY,
 				"rank 0 found no memory, or no descriptor (ulimit -n)");
+	if (!code && !ep->group)
+		ep->group = sim_group_ref(all[0]);
+	if (!code && !ep->group)
+		code = sim_fail(err, COLL_ERR_PEER_LOST, "rank 0 has closed its endpoint");
 	if (!code) {
-		ep->group = (struct sim_group *)(uintptr_t)all[0];
 		ep->box = &ep->group->box[host->rank];
-	} else if (own) { /* the exchange failed on all ranks: only this rank refers to the group */
-		ep->group = (struct sim_group *)(uintptr_t)own;
-		atomic_store(&ep->group->refs, 1);
+	} else if (ep->group) {
 		sim_group_unref(ep->group);
 		ep->group = NULL;
 	}
@@ -483,8 +530,8 @@ static void sim_close(void *ep_, int64_t timeout_ms)
 				ep->host, COLL_LOG_DEBUG,
 				"closed before other ranks received all messages of this rank");
 		sim_leave(ep);
+		sim_group_unref(ep->group);
 	}
-	sim_group_unref(ep->group);
 	free(ep->closed);
 	free(ep);
 }

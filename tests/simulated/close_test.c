@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * close_test.c - two ranks of the simulated backend, one of which leaves: it returns the messages in its inbox while
- * their sender gives them up.
+ * their sender gives them up; and whoever is the last to refer to the memory of both frees it, also after an open that
+ * failed.
  *
  * The test includes the plugin's file, so that it can stop a rank where the rank unlocks its box.
  */
@@ -9,12 +10,15 @@
 
 static int unlock_hooked(pthread_mutex_t *lock);
 static int yield_hooked(void);
+static void free_hooked(void *memory);
 
 #define pthread_mutex_unlock unlock_hooked
 #define sched_yield          yield_hooked
+#define free                 free_hooked
 #include "../../plugins/simulated/simulated.c"
 #undef pthread_mutex_unlock
 #undef sched_yield
+#undef free
 
 enum { RANKS = 2, SENDER = 0, LEAVER = 1, SENDS = 2, LENGTH = 4 * SIM_EAGER_MAX };
 
@@ -26,6 +30,8 @@ static uint64_t number; /* that rank 0 gave in its exchange */
 /* The leaver runs this once, the first time that it unlocks its box after it has closed it. */
 static void (*when_closed)(void);
 static _Atomic int sender_waits; /* the sender waits for the leaver */
+static const void *watched;      /* the memory whose frees are counted, and put off */
+static int frees;
 
 static int unlock_hooked(pthread_mutex_t *lock)
 {
@@ -45,6 +51,14 @@ static int yield_hooked(void)
 {
 	atomic_store(&sender_waits, 1);
 	return sched_yield();
+}
+
+static void free_hooked(void *memory)
+{
+	if (memory && memory == watched)
+		frees++;
+	else
+		free(memory);
 }
 
 static int32_t exchange(const coll_host_t *host, const void *in, void *out, uint64_t len,
@@ -82,6 +96,8 @@ static void begin(void)
 {
 	static const struct harness_job job = {.backend = &coll_backend_v1, .nranks = RANKS};
 
+	frees = 0;
+	watched = NULL;
 	memset(eps, 0, sizeof(eps));
 	for (uint32_t r = 0; r < RANKS; r++) {
 		harness_host_init(&ranks[r], &job, r);
@@ -153,9 +169,53 @@ static void test_give_up(const char *how, void (*give_up_so)(void))
 	}
 }
 
+/* ------------------------------------------------------------------ an open that fails -- */
+
+static int joins_meanwhile;
+
+/* Rank 0's exchange: rank 1 has all records, perhaps its open is over by now, and then rank 0's connection breaks. */
+static int32_t exchange_broken(const coll_host_t *host, const void *in, void *out, uint64_t len,
+			       int64_t timeout_ms, coll_error_t *err)
+{
+	coll_error_t other;
+
+	exchange(host, in, out, len, timeout_ms, err);
+	if (joins_meanwhile)
+		is_int(open_rank(1, &other), COLL_SUCCESS, "rank 1 has opened");
+	watched = eps[1] ? eps[1]->group : NULL;
+	snprintf(err->text, sizeof(err->text), "the connection broke");
+	return err->code = COLL_ERR_REMOTE;
+}
+
+static void test_failed_open(void)
+{
+	coll_error_t err;
+
+	begin();
+	ranks[0].host.exchange = exchange_broken;
+	joins_meanwhile = 1;
+	is_int(open_rank(0, &err), COLL_ERR_REMOTE, "rank 0's exchange fails: so does its open");
+	close_rank(0);
+	is_int(frees, 0, "the memory of both stays, since rank 1 has opened");
+	close_rank(1);
+	is_int(frees, 1, "rank 1 frees it when it closes");
+	free((void *)(uintptr_t)watched);
+
+	begin();
+	ranks[0].host.exchange = exchange_broken;
+	joins_meanwhile = 0;
+	is_int(open_rank(0, &err), COLL_ERR_REMOTE, "rank 0's exchange fails again");
+	close_rank(0);
+	is_int(open_rank(1, &err), COLL_ERR_PEER_LOST, "rank 1, which is late, finds nothing");
+	is_str(err.text, "rank 0 has closed its endpoint", "and says why");
+	close_rank(1);
+}
+
 int main(void)
 {
 	test_give_up("cancel", cancel_sends);
 	test_give_up("close", close_sender);
+	test_failed_open();
+	ok(!sim_groups, "no memory of ranks is left");
 	return done_testing();
 }

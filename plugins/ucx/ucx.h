@@ -109,6 +109,7 @@ struct ucx_peer {
 	int lost;         /* host->peer_lost was called, or will never be */
 	int refused;      /* it broke the protocol: its frames are ignored */
 	int seen;         /* a valid frame has come from it */
+	int ending;       /* it has failed, and all its frames have come: it is given up now */
 	int broken;       /* UCX reported an error, or its process has ended: no frame reaches it */
 	int bye_sent;     /* this rank has sent it a goodbye */
 	int bye_received; /* its goodbye has come */

@@ -339,17 +339,21 @@ static void ucx_lose(struct ucx *u, struct ucx_peer *peer)
 	u->host->peer_lost(u->host, peer->rank, why);
 }
 
-/* Peers that fail one after another are reported together, so that the core names the first among them. */
+/*
+ * Peers that fail one after another are reported together, so that the core names the first among them.  ucx_lose
+ * drives UCX: a peer that fails meanwhile may have sent frames that are deferred, and is given up later.
+ */
 void ucx_reap_failed(struct ucx *u)
 {
 	for (uint32_t i = 0; i < u->nranks; i++) {
-		const struct ucx_peer *peer = &u->peer[i];
+		struct ucx_peer *peer = &u->peer[i];
 
-		if (peer->failure && !peer->lost && !ucx_all_received(u, peer))
+		peer->ending = peer->failure && !peer->lost;
+		if (peer->ending && !ucx_all_received(u, peer))
 			return;
 	}
-	for (uint32_t i = 0; i < u->nranks && u->failing; i++)
-		if (u->peer[i].failure && !u->peer[i].lost)
+	for (uint32_t i = 0; i < u->nranks; i++)
+		if (u->peer[i].ending)
 			ucx_lose(u, &u->peer[i]);
 }
 

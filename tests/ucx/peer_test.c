@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer_test.c - what the ucx plugin does, without UCX, with peers that fail: it reports a peer after the peer's last
- * frame.
+ * peer_test.c - what the ucx plugin does, without UCX, with peers that fail or never answer: it reports a peer after
+ * the peer's last frame, and waits for hellos no longer than open may take.
  */
 #include "../lib/tap.h"
 #include "ucx.h"
@@ -325,8 +325,27 @@ static void test_reap(void)
 	is_int(u.failing, 0, "no peer is failing any more");
 }
 
+/* ------------------------------------------------------------------------- the hellos -- */
+
+static void test_handshake(void)
+{
+	coll_error_t err = {.size = sizeof(err)};
+
+	begin();
+	host.timeout_ms = 0;
+	is_int(ucx_handshake(&u, &err), COLL_SUCCESS, "open has no time: no wait for the hellos");
+	is_int(progresses, 0, "UCX is not driven");
+
+	begin();
+	host.timeout_ms = 600 * 1000;
+	aborts_after = 3;
+	is_int(ucx_handshake(&u, &err), COLL_SUCCESS, "another rank fails in open");
+	is_int(progresses, 2, "the wait for the hellos is over at once");
+}
+
 int main(void)
 {
 	test_reap();
+	test_handshake();
 	return done_testing();
 }

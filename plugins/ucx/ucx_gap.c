@@ -374,8 +374,9 @@ void ucx_gap_advance(struct ucx *u)
 	ucx_gap_close(u);
 	u->gap = UCX_GAP_NONE;
 	u->moved = 1;
-	kit_log(u->host, COLL_LOG_INFO,
-		"a rank was killed while it wrote into the receive queue of rank %u: %d of its "
-		"slots left out",
-		u->rank, n);
+	if (n)
+		kit_log(u->host, COLL_LOG_INFO,
+			"a rank was killed while it wrote into the receive queue of rank %u: %d of "
+			"its slots left out",
+			u->rank, n);
 }

@@ -24,6 +24,7 @@ static uint8_t shares[RANKS] = {COLL_SHARES_PIDS | COLL_SHARES_PROCESS,
 				COLL_SHARES_PIDS | COLL_SHARES_PROCESS, COLL_SHARES_PIDS};
 static struct ucx_peer peers[RANKS];
 static _Atomic uint64_t calls_of_writer;
+static int left_out; /* log lines that say that slots were left out */
 static uint8_t *first,
 	*second; /* two mappings of the queue; the first one is at the lower address */
 
@@ -31,6 +32,7 @@ static void host_log(const coll_host_t *host, int32_t level, const char *text)
 {
 	(void)host;
 	(void)level;
+	left_out += strstr(text, "left out") != NULL;
 	diag("%s", text);
 }
 
@@ -135,6 +137,7 @@ int main(void)
 	is_int(slot(1)[0], INLINE, "the slot is filled, though one mapping of the queue has gone");
 	is_int(slot(1)[ID_AT], ACTIVE_MESSAGE, "... with a frame");
 	is_int(slot(2)[0], 1, "the next slot is not touched");
+	is_int(left_out, 1, "the log says that a slot was left out");
 	ok(ucx_gap_hides_frames(&u), "UCX has not read the frames behind it yet");
 	u.calls += UCX_QUIET_CALLS + 1;
 	ok(!ucx_gap_hides_frames(&u), "now it has");
@@ -147,5 +150,15 @@ int main(void)
 	is_int(u.queues, 1, "a second death: the plugin maps the queue");
 	ucx_gap_close(&u);
 	is_int(u.queues, 0, "the endpoint is closed: the plugin keeps no mapping");
+
+	ucx_gap_expect(&u);
+	calls_of_writer = 5;
+	ucx_gap_advance(&u);
+	is_int(u.gap, UCX_GAP_OPEN, "a third death, while a living rank writes");
+	slot(2)[0] = INLINE;
+	calls_of_writer = 6;
+	ucx_gap_advance(&u);
+	is_int(u.gap, UCX_GAP_NONE, "the living rank has filled its slot: there is no gap");
+	is_int(left_out, 1, "the log says nothing of slots left out");
 	return done_testing();
 }

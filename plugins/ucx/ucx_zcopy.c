@@ -9,6 +9,7 @@
  */
 #include "ucx.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,8 +160,9 @@ ucs_status_t ucx_zcopy_data(struct ucx *u, struct ucx_peer *peer, uint32_t numbe
 		z->staging = u->host->alloc(u->host, len);
 	target = z->sink.buf ? z->sink.buf : z->staging;
 	if (!target) {
+		ucx_refuse(u, peer, "this rank has no memory for its message");
 		z->status = UCS_ERR_NO_MEMORY;
-		return UCS_ERR_NO_MEMORY;
+		return UCS_ERR_NO_MEMORY; /* UCX passes it to the sender */
 	}
 	param.memory_type = ucx_memory_type(z->sink.buf ? z->sink.memory : COLL_MEM_HOST);
 	ucx_request_begin(ucx_lib.ucp_am_recv_data_nbx(u->worker, desc, target, len, &param),
@@ -187,12 +189,16 @@ static int ucx_zrecv_done(void *arg)
 
 static void ucx_zsend_end(struct ucx *u, struct ucx_zsend *z)
 {
+	struct ucx_peer *peer = z->peer;
 	int good = z->accepted && z->status == UCS_OK;
 
 	if (z->send)
 		z->send->status = good ? COLL_SUCCESS : COLL_ERR_PEER_LOST;
-	if (!good)
-		ucx_fail(u, z->peer, "UCX could not send to it");
+	if (!good && !peer->failure) {
+		snprintf(peer->text, sizeof(peer->text), "UCX could not send to it: %s",
+			 ucx_lib.ucs_status_string(z->status));
+		ucx_fail(u, peer, peer->text);
+	}
 	if (z->copy)
 		u->host->free(u->host, z->copy, z->len);
 	u->moved = 1;

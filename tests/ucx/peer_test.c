@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * peer_test.c - what the ucx plugin does, without UCX, with peers that fail or never answer: it reports a peer after
- * the peer's last frame, and waits for hellos no longer than open may take.
+ * the peer's last frame, waits for hellos no longer than open may take, and names the reason for a message that does
+ * not come.
  */
 #include "../lib/tap.h"
 #include "ucx.h"
@@ -343,9 +344,45 @@ static void test_handshake(void)
 	is_int(progresses, 2, "the wait for the hellos is over at once");
 }
 
+/* ------------------------------------------------------------------ no memory for data -- */
+
+static void test_no_memory(void)
+{
+	coll_send_t send = {.header = {.tag = 1, .len = LENGTH},
+			    .buf = payload,
+			    .memory = COLL_MEM_HOST,
+			    .peer = SECOND,
+			    .status = COLL_IN_PROGRESS};
+	coll_error_t err = {.size = sizeof(err)};
+
+	begin();
+	u.inside = 1;
+	frame(FIRST, UCX_AM_OFFER, LENGTH);
+	ucx_zcopy_advance(&u);
+	is_int(frame(FIRST, UCX_AM_DATA, LENGTH), UCS_ERR_NO_MEMORY,
+	       "no memory for a message without frames: UCX tells its sender");
+	ucx_zcopy_advance(&u);
+	ucx_reap_failed(&u);
+	is_str(told,
+	       "message of 1; message of 1 failed; 1: this rank has no memory for its message; ",
+	       "the core hears why the message failed");
+
+	begin();
+	peers[SECOND].zcopy = LENGTH;
+	is_int(ucx_send(&u, &send, &err), COLL_SUCCESS, "a message is offered");
+	data_status = UCS_ERR_NO_MEMORY;
+	frame(SECOND, UCX_AM_ACCEPT, 0);
+	ucx_zcopy_advance(&u);
+	is_int(send.status, COLL_ERR_PEER_LOST, "its receiver has no memory: the send fails");
+	u.calls += UCX_QUIET_CALLS + 1;
+	ucx_reap_failed(&u);
+	is_str(told, "2: UCX could not send to it: out of memory; ", "the core hears why");
+}
+
 int main(void)
 {
 	test_reap();
 	test_handshake();
+	test_no_memory();
 	return done_testing();
 }

@@ -402,6 +402,20 @@ def works():
         return None if sorted(sources) == list(range(1, SIZE)) else f"{sources}"
 
     holds("recv of any source tells the source", any_source)
+
+    def shorter():
+        """Into a tensor that is not contiguous, so that the message goes through a copy."""
+        x = torch.full((4, 3), -7.).t()
+        if RANK == 0:
+            for peer in range(1, SIZE):
+                dist.send(data(5, rank=0), peer, tag=11)
+            return None
+        dist.recv(x, 0, tag=11)
+        want = torch.full((12,), -7.)
+        want[:5] = data(5, rank=0)
+        return None if torch.equal(x.reshape(-1), want) else f"{x}"
+
+    holds("the elements behind a shorter message keep their values", shorter)
     holds("objects", objects)
     raises("a root that does not exist", "invalid root rank", lambda: GROUP().broadcast(torch.ones(1), SIZE))
     raises("tensors of two types", "invalid tensor type", lambda: GROUP().allgather([parts(torch.int32)], [data(3)]))

@@ -834,7 +834,8 @@ ProcessGroupColl::WorkPtr ProcessGroupColl::receive(OpType type, const char *tit
 	size_t each;
 
 	auto work = begin(type, title, tensors);
-	at::Tensor output = dense_output(*work, tensors[0]);
+	// Elements behind a shorter message keep their values.
+	at::Tensor output = dense_in_place(*work, tensors[0]);
 	work->set_outputs({tensors});
 	coll_dtype_t dtype = move_type(output, &each);
 	work->issue(

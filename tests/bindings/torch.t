@@ -121,6 +121,14 @@ done
 for turn in 1 2 3; do
     check "turn $turn: a program ends with futures under way" job 2 left_open || cat "$dir/out"
 done
+job 2 closed
+has "a future taken while the group ends is complete" "$dir/out" '^rank 0, while it ends: 2.0$'
+for rank in 0 1; do
+    has "rank $rank: a future in a child of fork" "$dir/out" "^rank $rank, child: 0$"
+    has "rank $rank: a future taken after the group's end has the result" "$dir/out" "^rank $rank, sum: 2.0$"
+    has "rank $rank: that of a receive to which no message has come raises" "$dir/out" \
+        "^rank $rank, message: ($fault|RuntimeError): coll:recv: "
+done
 job 2 aborted
 has "an abort ends the wait" "$dir/out" "^rank 0: $fault: coll:.*abort"
 

@@ -9,6 +9,7 @@ import glob
 import os
 import signal
 import sys
+import threading
 import time
 import warnings
 
@@ -792,6 +793,38 @@ def left_open():
     print(f"rank {RANK} has {len(futures)} futures", flush=True)
 
 
+def closed():
+    """A future that a program takes while its group ends, after that, or in a child of fork, is complete in the end."""
+    os.environ["COLL_DESTROY_TIMEOUT"] = "60s"
+    signal.alarm(120)  # a future that nobody completes
+    init()
+    works = [dist.all_reduce(torch.ones(1), async_op=True), dist.irecv(torch.ones(1), 1 - RANK)]
+    dist.barrier()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        _, text = attempt(works[1].get_future().wait)
+        os._exit("abort" not in text)  # pylint: disable=protected-access
+    print(f"rank {RANK}, child: {os.waitpid(child, 0)[1]}", flush=True)
+    meets("forked")
+    if RANK == 0:
+        works.append(dist.all_reduce(torch.ones(1), async_op=True))
+        end = threading.Thread(target=dist.destroy_process_group)
+        end.start()
+        time.sleep(0.3)  # it waits for rank 1
+        future = works[2].get_future()
+        meets("ending", "0", 1)
+        print(f"rank 0, while it ends: {future.wait()[0].item()}", flush=True)
+        end.join()
+    else:
+        while not os.path.exists(f"{STORE}.ending.0"):
+            time.sleep(0.01)
+        dist.all_reduce(torch.ones(1))
+        dist.destroy_process_group()
+    print(f"rank {RANK}, sum: {works[0].get_future().wait()[0].item()}", flush=True)
+    print(f"rank {RANK}, message: {attempt(works[1].get_future().wait)[1]}", flush=True)
+
+
 def aborted():
     """Every rank aborts while its call waits for rank 1."""
     init()
@@ -829,4 +862,4 @@ if CASE == "all":
         print("end", flush=True)
 else:
     {"killed": killed, "stopped": stopped, "mismatched": mismatched, "late": late, "aborted": aborted,
-     "left_open": left_open, "monitored_over_tcp": monitored_over_tcp}[CASE]()
+     "left_open": left_open, "closed": closed, "monitored_over_tcp": monitored_over_tcp}[CASE]()

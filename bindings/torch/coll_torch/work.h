@@ -4,7 +4,8 @@
  *
  * The thread of `progress = thread` moves data, also while the application computes.  A thread in
  * Work::wait moves data itself.  Futures may run functions of the application, which a callback of
- * coll.h must not do: a thread of the communicator completes them, from the first getFuture() on.
+ * coll.h must not do: a thread of the communicator completes them, from the first getFuture() on.  Those that it no
+ * longer completes, because the communicator is closed, getFuture() or close() completes.
  */
 #ifndef COLL_TORCH_WORK_H
 #define COLL_TORCH_WORK_H
@@ -60,9 +61,9 @@ class Communicator : public std::enable_shared_from_this<Communicator>
 	// Keeps a work, and with it the buffers, until its operation is over.
 	void keep(const WorkRef &work);
 	void ended(CollWork *work, coll_result_t result);
-	// Has the thread complete the work's future as soon as its operation is over.
-	void complete_later(CollWork *work);
-	// Ends the communicator and the thread.  The process group calls it before it ends.
+	// Has the thread complete the work's future as soon as its operation is over.  False: the caller completes it.
+	bool complete_later(CollWork *work);
+	// Ends the communicator and the thread, and completes the futures.  The process group calls it before it ends.
 	void close();
 
 	const coll_comm_t handle;
@@ -77,7 +78,8 @@ class Communicator : public std::enable_shared_from_this<Communicator>
 	std::list<WorkRef> open_, ended_;
 	std::deque<WorkRef> ready_; // works whose future is to be completed
 	std::thread thread_;
-	bool closing_ = false, closed_ = false;
+	bool closing_ = false; // close() has begun
+	bool closed_ = false;  // every operation is over
 	const pid_t process_ =
 		getpid(); // a child of fork has neither the communicator nor the thread
 };
@@ -231,17 +233,22 @@ inline void Communicator::ended(CollWork *work, coll_result_t result)
 	ended_.splice(ended_.end(), open_, work->place_);
 }
 
-inline void Communicator::complete_later(CollWork *work)
+// While the communicator closes there may be no thread.  Then close() completes the futures of the operations that end
+// meanwhile.
+inline bool Communicator::complete_later(CollWork *work)
 {
 	std::lock_guard<std::mutex> lock(mutex_);
 
-	if (!thread_.joinable() && !closed_)
+	if (closed_ || (closing_ && work->over_) || getpid() != process_)
+		return false;
+	if (!thread_.joinable() && !closing_)
 		thread_ = std::thread([self = shared_from_this()] { self->complete_futures(); });
 	work->future_wanted_ = true;
 	if (work->over_) {
 		ready_.push_back(WorkRef::reclaim_copy(work));
 		wake_.notify_one();
 	}
+	return true;
 }
 
 inline void Communicator::complete_futures()
@@ -249,7 +256,7 @@ inline void Communicator::complete_futures()
 	std::unique_lock<std::mutex> lock(mutex_);
 
 	for (;;) {
-		wake_.wait(lock, [this] { return closing_ || !ready_.empty(); });
+		wake_.wait(lock, [this] { return closed_ || !ready_.empty(); });
 		if (ready_.empty())
 			return;
 		WorkRef work = std::move(ready_.front());
@@ -266,9 +273,9 @@ inline void Communicator::close()
 	std::list<WorkRef> ended; // freed after the mutex
 	std::unique_lock<std::mutex> lock(mutex_);
 
-	if (closed_)
+	if (closing_)
 		return;
-	closed_ = true;
+	closing_ = true;
 	if (getpid() != process_) {
 		if (thread_.joinable())
 			thread_.detach();
@@ -277,7 +284,7 @@ inline void Communicator::close()
 	lock.unlock();
 	coll_comm_destroy(handle); // every operation is over after it
 	lock.lock();
-	closing_ = true;
+	closed_ = true;
 	wake_.notify_all();
 	lock.unlock();
 	if (thread_.joinable()) {
@@ -286,6 +293,7 @@ inline void Communicator::close()
 		else
 			thread_.join();
 	}
+	complete_futures(); // those that the thread has not
 	lock.lock();
 	ended.swap(ended_);
 }
@@ -507,8 +515,8 @@ inline c10::intrusive_ptr<c10::ivalue::Future> CollWork::getFuture()
 		complete(*future);
 	} else if (settled)
 		complete(*future);
-	else
-		comm_->complete_later(this);
+	else if (!comm_->complete_later(this))
+		isCompleted();
 	return future;
 }
 

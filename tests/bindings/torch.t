@@ -129,6 +129,12 @@ for rank in 0 1; do
     has "rank $rank: that of a receive to which no message has come raises" "$dir/out" \
         "^rank $rank, message: ($fault|RuntimeError): coll:recv: "
 done
+job 2 locked
+for name in is_completed get_future; do
+    for rank in 0 1; do
+        has "rank $rank: $name while another thread ends the work" "$dir/out" "^rank $rank, $name: goes on$"
+    done
+done
 job 2 aborted
 has "an abort ends the wait" "$dir/out" "^rank 0: $fault: coll:.*abort"
 

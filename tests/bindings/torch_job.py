@@ -4,6 +4,7 @@
 Rank 0 prints "ok NAME" or "not ok NAME: ..." for each check; a check holds if it holds on all ranks.
 """
 
+import ctypes
 import datetime
 import glob
 import os
@@ -825,6 +826,21 @@ def closed():
     print(f"rank {RANK}, message: {attempt(works[1].get_future().wait)[1]}", flush=True)
 
 
+def locked():
+    """One thread asks a work with Python's lock; another ends the work, and with it a tensor, which takes that lock."""
+    signal.alarm(120)  # neither thread goes on
+    init()
+    sys.setswitchinterval(1000)  # a thread keeps the lock until it gives it up
+    for name in ("is_completed", "get_future"):
+        works = [GROUP().send([torch.ones(1)], 1 - RANK, 0), GROUP().recv([torch.ones(1)], 1 - RANK, 0)]
+        futures = [work.get_future() for work in works]
+        ctypes.PyDLL(None).usleep(300000)  # with the lock
+        getattr(works[0], name)()
+        for future in futures:
+            future.wait()
+        print(f"rank {RANK}, {name}: goes on", flush=True)
+
+
 def aborted():
     """Every rank aborts while its call waits for rank 1."""
     init()
@@ -862,4 +878,5 @@ if CASE == "all":
         print("end", flush=True)
 else:
     {"killed": killed, "stopped": stopped, "mismatched": mismatched, "late": late, "aborted": aborted,
-     "left_open": left_open, "closed": closed, "monitored_over_tcp": monitored_over_tcp}[CASE]()
+     "left_open": left_open, "closed": closed, "locked": locked,
+     "monitored_over_tcp": monitored_over_tcp}[CASE]()

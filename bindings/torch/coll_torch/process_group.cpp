@@ -230,14 +230,9 @@ ProcessGroupColl::ProcessGroupColl(const Store &store, int rank, int size,
 
 ProcessGroupColl::~ProcessGroupColl()
 {
-	// A future's function may be waiting for Python's lock.
-	if (Py_IsInitialized() && PyGILState_Check()) {
-		pybind11::gil_scoped_release no_gil;
+	NoGil no_gil;
 
-		comm_->close();
-	} else {
-		comm_->close();
-	}
+	comm_->close();
 }
 
 WorkRef ProcessGroupColl::begin(OpType type, const char *title, const Tensors &inputs)

@@ -41,6 +41,26 @@ struct Unseen {
 		{c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot})};
 };
 
+// Gives up Python's lock if this thread has it, and takes it again at the end.  Another thread, for which this one waits,
+// may need the lock for a future's function, or for the end of a tensor that Python knows.
+class NoGil
+{
+      public:
+	NoGil() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : NULL)
+	{
+	}
+	~NoGil()
+	{
+		if (state_)
+			PyEval_RestoreThread(state_);
+	}
+	NoGil(const NoGil &) = delete;
+	NoGil &operator=(const NoGil &) = delete;
+
+      private:
+	PyThreadState *const state_;
+};
+
 // Throws the text of the calling thread's last error if `code` is one.
 inline void check_result(coll_result_t code, const char *what)
 {
@@ -380,6 +400,7 @@ inline void CollWork::follow(const c10::intrusive_ptr<c10d::Work> &before)
 // Takes the result of the operation, once.
 inline void CollWork::settle(coll_result_t code, const std::string &text)
 {
+	NoGil no_gil;
 	std::unique_lock<std::mutex> lock(settling_);
 	std::exception_ptr error;
 
@@ -496,6 +517,7 @@ inline Tensors CollWork::result()
 
 inline c10::intrusive_ptr<c10::ivalue::Future> CollWork::getFuture()
 {
+	NoGil no_gil;
 	std::unique_lock<std::mutex> lock(settling_);
 	auto type = c10::ListType::create(c10::TensorType::get());
 

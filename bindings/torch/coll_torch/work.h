@@ -92,6 +92,11 @@ class Communicator : public std::enable_shared_from_this<Communicator>
 	friend class CollWork;
 
 	void complete_futures();
+	// Operations may be under way, though the handle is not valid any more.  The mutex is held.
+	bool is_closing() const
+	{
+		return closing_ && !closed_ && getpid() == process_;
+	}
 
 	std::mutex mutex_;
 	std::condition_variable wake_;
@@ -248,7 +253,7 @@ inline void Communicator::ended(CollWork *work, coll_result_t result)
 	work->result_ = result;
 	if (work->future_wanted_) {
 		ready_.push_back(*work->place_);
-		wake_.notify_one();
+		wake_.notify_all();
 	}
 	ended_.splice(ended_.end(), open_, work->place_);
 }
@@ -266,7 +271,7 @@ inline bool Communicator::complete_later(CollWork *work)
 	work->future_wanted_ = true;
 	if (work->over_) {
 		ready_.push_back(WorkRef::reclaim_copy(work));
-		wake_.notify_one();
+		wake_.notify_all();
 	}
 	return true;
 }
@@ -381,9 +386,15 @@ inline coll_result_t CollWork::ask(int64_t limit, std::string *text)
 
 	if (code && code != COLL_IN_PROGRESS)
 		*text = coll_get_last_error(NULL);
-	if (code == COLL_ERR_INVALID_ARGUMENT) { // the communicator was destroyed meanwhile
-		std::lock_guard<std::mutex> lock(comm_->mutex_);
+	if (code == COLL_ERR_INVALID_ARGUMENT) { // the communicator is being destroyed, or was
+		std::unique_lock<std::mutex> lock(comm_->mutex_);
+		auto over = [this] { return over_ || !comm_->is_closing(); };
 
+		// Until then the operation may write to its buffers.
+		if (limit < 0)
+			comm_->wake_.wait(lock, over);
+		else if (!comm_->wake_.wait_for(lock, std::chrono::milliseconds(limit), over))
+			return COLL_IN_PROGRESS;
 		code = over_ ? result_ : COLL_ERR_ABORTED;
 		*text = coll_error_string(code);
 	}

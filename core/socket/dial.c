@@ -350,6 +350,7 @@ static int dial_recv_verdict(struct dial *dial, struct dial_attempt *y)
 {
 	struct handshake_verdict *verdict = &y->messages.verdict;
 	ssize_t n = socket_read(y->fd, (char *)verdict + y->got, sizeof(*verdict) - y->got);
+	int code;
 
 	if (n < 0) {
 		dial_retry_errno(dial, y, errno, 0);
@@ -369,8 +370,14 @@ static int dial_recv_verdict(struct dial *dial, struct dial_attempt *y)
 		dial_confirm(dial, y);
 		return 0;
 	}
-	return error_set(verdict->code ? (int)le32toh((uint32_t)verdict->code) : COLL_ERR_REMOTE,
-			 "%.*s", HANDSHAKE_TEXT_SIZE - 1, verdict->text);
+	code = verdict->code ? (int)le32toh((uint32_t)verdict->code) : COLL_ERR_REMOTE;
+	/* The peer does not listen there, but it may at another address. */
+	if (code == COLL_ERR_PEER_LOST) {
+		dial_note(dial, y, ": %.*s", HANDSHAKE_TEXT_SIZE - 1, verdict->text);
+		dial_give_up(dial, y, code);
+		return 0;
+	}
+	return error_set(code, "%.*s", HANDSHAKE_TEXT_SIZE - 1, verdict->text);
 }
 
 /* ------------------------------------------------------------------- the turns -- */

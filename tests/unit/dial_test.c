@@ -328,18 +328,28 @@ static void test_other_job(void)
 	site_close(&good);
 }
 
-/* The port of a rank that has ended may be another rank's by now. */
+/*
+ * The port of a rank that has ended may be another rank's by now, and an address that several hosts have leads to a
+ * rank on this host.
+ */
 static void test_other_rank(void)
 {
-	struct site other;
-	struct site *const sites[] = {&other};
-	struct dial dial = {0};
+	struct site other, good;
+	struct site *const sites[] = {&other, &good};
+	struct dial dial = {0}, none = {0};
 	int code;
 
 	site_open(&other, NULL, job_key);
 	other.hs.rank = 2;
-	meet(&dial, sites, 1, &code);
-	is_int(code, COLL_ERR_PEER_LOST, "another rank of the job listens at the address");
+	site_open(&good, NULL, job_key);
+	meet(&dial, sites, 2, &code);
+	ok(code == 0 && good.connected == 1,
+	   "another rank of the job listens at the first address: the second leads to the peer");
+	if (dial.fd >= 0)
+		close(dial.fd);
+	site_close(&good);
+	meet(&none, sites, 1, &code);
+	is_int(code, COLL_ERR_PEER_LOST, "the other rank's address alone");
 	has_str(error_text(), "rank 3 wants to reach rank 1, but rank 2 listens there",
 		"the error names all three");
 	is_int(other.connected, 0, "the other rank takes no connection");

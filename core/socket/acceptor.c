@@ -15,7 +15,7 @@
 
 enum {
 	ACCEPTOR_LIFE_MS = 2000, /* most time that a connection may stay without a proof */
-	ACCEPTOR_MIN_MS = 20,    /* least time of a connection before a new one may replace it */
+	ACCEPTOR_MIN_MS = 20,    /* acceptor_min_ms() of the shortest list */
 	ACCEPTOR_PAUSE_MS = 50,  /* pause after accept() failed for lack of descriptors */
 	ACCEPTOR_BURST =
 		16, /* most accepts of one acceptor_advance(): a flood must not delay ranks */
@@ -35,9 +35,30 @@ static int acceptor_proven_max(const struct handshake *hs)
 	return (int)hs->nranks + ACCEPTOR_PROVEN_SPARE;
 }
 
+/*
+ * Most connections without a proof.  All ranks of a job may come at once: if they had to make room for each other, and
+ * their answers took longer than acceptor_min_ms(), none would ever get in.
+ */
+static int acceptor_pending_max(const struct handshake *hs)
+{
+	return hs->nranks < ACCEPTOR_PENDING_MAX - ACCEPTOR_PENDING_SPARE
+		       ? ACCEPTOR_PENDING_SPARE + (int)hs->nranks
+		       : ACCEPTOR_PENDING_MAX;
+}
+
+/*
+ * Least time of a connection before a new one may replace it.  It grows with the list, so that a flood passes through
+ * a long list as fast as through a short one.
+ */
+static int64_t acceptor_min_ms(const struct handshake *hs)
+{
+	return (int64_t)ACCEPTOR_MIN_MS * acceptor_pending_max(hs) / ACCEPTOR_PENDING_SPARE;
+}
+
 size_t acceptor_poll_size(const struct handshake *hs)
 {
-	return (size_t)ADDRESS_MAX + ACCEPTOR_PENDING_MAX + (size_t)acceptor_proven_max(hs);
+	return (size_t)ADDRESS_MAX + (size_t)acceptor_pending_max(hs) +
+	       (size_t)acceptor_proven_max(hs);
 }
 
 int acceptor_begin(struct acceptor *a)
@@ -117,10 +138,10 @@ static int acceptor_oldest(const struct acceptor *a)
 static int acceptor_drop_oldest(struct acceptor *a, const char *why)
 {
 	int oldest = acceptor_oldest(a);
-	int64_t age = clock_now_ms() - a->pending[oldest].since;
+	int64_t age = clock_now_ms() - a->pending[oldest].since, min_ms = acceptor_min_ms(a->hs);
 
-	if (age < ACCEPTOR_MIN_MS) {
-		a->accept_after = clock_now_ms() + ACCEPTOR_MIN_MS - age;
+	if (age < min_ms) {
+		a->accept_after = clock_now_ms() + min_ms - age;
 		return 0;
 	}
 	acceptor_drop(a, oldest, why, 1);
@@ -346,7 +367,7 @@ static int acceptor_accept_one(struct acceptor *a, int listener, int *code)
 {
 	struct pending_connection *p;
 
-	if (a->npending - a->nproven == ACCEPTOR_PENDING_MAX &&
+	if (a->npending - a->nproven == acceptor_pending_max(a->hs) &&
 	    !acceptor_drop_oldest(a, "too many others are waiting"))
 		return 0;
 	p = &a->pending[a->npending];

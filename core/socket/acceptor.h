@@ -13,7 +13,8 @@
 #include "socket/handshake.h"
 
 enum {
-	ACCEPTOR_PENDING_MAX = 64, /* most connections without a proof */
+	ACCEPTOR_PENDING_SPARE = 64, /* connections without a proof, besides one for each rank */
+	ACCEPTOR_PENDING_MAX = 256,  /* the most together */
 	ACCEPTOR_NOTE_SIZE = 300
 };
 

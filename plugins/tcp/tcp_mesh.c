@@ -79,7 +79,7 @@ static void tcp_mesh_no_descriptor(struct tcp_mesh *mesh, const char *why)
 		      "%s; %u ranks need about %u descriptors more than are open now in each "
 		      "process",
 		      why, mesh->t->nranks,
-		      mesh->t->nranks - mesh->connected + ACCEPTOR_PENDING_MAX);
+		      mesh->t->nranks - mesh->connected + ACCEPTOR_PENDING_SPARE);
 }
 
 /* ------------------------------------------------------------------ handshake -- */

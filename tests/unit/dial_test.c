@@ -37,7 +37,9 @@ struct site {
 };
 
 static const uint8_t job_key[16] = "the key of a job";
-static int brief; /* of the handshakes that begin from now on */
+/* Of the handshakes that begin from now on. */
+static int brief;
+static uint32_t nranks = NRANKS;
 
 static void site_mac(const void *user, const void *data, size_t len, uint8_t mac[16])
 {
@@ -71,7 +73,7 @@ static void site_handshake(struct handshake *hs, uint32_t rank, const void *key)
 				 .version = 7,
 				 .name = "test",
 				 .rank = rank,
-				 .nranks = NRANKS,
+				 .nranks = nranks,
 				 .brief = brief,
 				 .mac = site_mac,
 				 .log = site_log,
@@ -356,6 +358,38 @@ static void test_other_rank(void)
 	site_close(&other);
 }
 
+/* Over a slow network all ranks come before one of them has answered: none is dropped for another. */
+static void test_all_at_once(void)
+{
+	enum { MANY = 200 };
+	const int64_t end = clock_now_ms() + LONG_MS;
+	struct poll_set set = {.fds = NULL};
+	struct site site;
+	int fds[MANY];
+
+	nranks = MANY;
+	site_open(&site, NULL, job_key);
+	nranks = NRANKS;
+	if (poll_set_init(&set, acceptor_poll_size(&site.hs)))
+		bail_out("%s", error_text());
+	for (int i = 0; i < MANY; i++) {
+		fds[i] = socket_new(AF_INET);
+		if (fds[i] < 0 || socket_connect(fds[i], &site.address))
+			bail_out("connect: %s", strerror(errno));
+	}
+	while (site.acceptor.npending + site.acceptor.turned_away < MANY && clock_now_ms() < end) {
+		poll_set_begin(&set, end);
+		acceptor_prepare(&site.acceptor, &set);
+		poll_set_wait(&set);
+		acceptor_advance(&site.acceptor, &set);
+	}
+	is_int(site.acceptor.npending, MANY, "%d ranks at once: all may answer", MANY);
+	for (int i = 0; i < MANY; i++)
+		close(fds[i]);
+	site_close(&site);
+	poll_set_free(&set);
+}
+
 /* A mac of which any byte is wrong is no proof. */
 static void test_seal(void)
 {
@@ -574,6 +608,7 @@ int main(void)
 	test_silence(1);
 	test_other_job();
 	test_other_rank();
+	test_all_at_once();
 	test_session_key();
 	test_brief();
 	test_seal();

@@ -158,6 +158,8 @@ static void answer_tell_late(struct star *t, int code, const char *text)
 
 	if (end > t->deadline)
 		end = t->deadline;
+	t->acceptor.failed = code;
+	t->acceptor.failed_text = text;
 	while (t->nconns < t->conns_max && clock_remaining(end) > 0) {
 		poll_set_begin(&t->polls, bootstrap_look(&t->bootstrap, end));
 		acceptor_prepare(&t->acceptor, &t->polls);

@@ -221,6 +221,8 @@ static int acceptor_check_rank(const struct acceptor *a, const struct handshake_
 		return error_set(COLL_ERR_PEER_LOST,
 				 "rank %u wants to reach rank %u, but rank %u listens there", rank,
 				 le32toh(answer->to), hs->rank);
+	if (a->failed && rank < nranks && acceptor_has_rank(a, rank, answer->dial))
+		return error_set(a->failed, "%s", a->failed_text);
 	/* Usually the higher rank of two dials, so a lower rank must not come. */
 	if (rank >= nranks || rank == hs->rank || (rank < hs->rank && !hs->any_order) ||
 	    acceptor_has_rank(a, rank, answer->dial))

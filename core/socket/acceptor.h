@@ -52,6 +52,12 @@ struct acceptor {
 	struct pending_connection *pending; /* oldest first */
 	int npending, nproven;
 	uint64_t *dials; /* [nranks] the id of the dialler of each rank's connection; 0: none */
+	/*
+	 * The code and the text of the owner's failure; 0: it has not failed.  A rank that comes a second time wants the
+	 * next rendezvous, and is told this failure.
+	 */
+	int failed;
+	const char *failed_text;
 	int64_t accept_after;
 	int turned_away, wrong_keys;
 	int no_descriptor; /* errno of an accept() without descriptor, while no connection could be dropped; 0: none */

@@ -358,6 +358,30 @@ static void test_other_rank(void)
 	site_close(&other);
 }
 
+/* The owner of the acceptor has failed when a rank that it knows comes again: the rank is told the failure. */
+static void test_again_after_failure(void)
+{
+	struct site site;
+	struct site *const sites[] = {&site};
+	struct dial first = {0}, again = {0}, later = {0};
+	int code;
+
+	site_open(&site, NULL, job_key);
+	meet(&first, sites, 1, &code);
+	is_int(code, 0, "rank 3 is there");
+	meet(&again, sites, 1, &code);
+	is_int(code, COLL_ERR_INVALID_USAGE, "a second process of rank 3");
+	has_str(error_text(), "rank 3 of 4 is there already", "is told so");
+	site.acceptor.failed = COLL_ERR_DEVICE;
+	site.acceptor.failed_text = "rank 2 is on fire";
+	meet(&later, sites, 1, &code);
+	is_int(code, COLL_ERR_DEVICE, "rank 3 comes again after a failure");
+	has_str(error_text(), "rank 2 is on fire", "and is told that");
+	is_int(site.connected, 1, "it is connected once");
+	close(first.fd);
+	site_close(&site);
+}
+
 /* Over a slow network all ranks come before one of them has answered: none is dropped for another. */
 static void test_all_at_once(void)
 {
@@ -608,6 +632,7 @@ int main(void)
 	test_silence(1);
 	test_other_job();
 	test_other_rank();
+	test_again_after_failure();
 	test_all_at_once();
 	test_session_key();
 	test_brief();

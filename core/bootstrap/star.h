@@ -142,8 +142,8 @@ int64_t star_grace(const struct star *t);
 /* Waits until the parent has sent something, or its connection has ended.  timeout_ms is for the text. */
 int star_await_bytes(const struct star *t, int64_t deadline, int64_t timeout_ms);
 /*
- * Sends the parent a frame.  Ends early without error if the connection has no space and the parent has sent
- * something.
+ * Sends the parent a frame, after star_await_answer: while the connection has no space this function reads what the
+ * parent sends.  Ends early without error if the connection breaks or the answer comes.
  */
 int star_send_up(struct star *t, struct star_frame head, const void *body, int64_t timeout_ms);
 /* Sends the parent a FAILURE or, in place of the next piece, a FAILED, if it fits into the socket's buffer. */

@@ -63,6 +63,9 @@ int star_send_up(struct star *t, struct star_frame head, const void *body, int64
 	const size_t total = sizeof(head) + (size_t)head.len;
 	size_t sent = 0;
 
+	/* The last frame broke off with the connection: the parent's last message, still unread, has the reason. */
+	if (t->midway)
+		return 0;
 	head.round = t->round;
 	head.seat = (uint32_t)t->seat;
 	star_seal_body(t->body_key, &head, body);
@@ -74,9 +77,13 @@ int star_send_up(struct star *t, struct star_frame head, const void *body, int64
 
 		if (ended)
 			return ended;
-		/* No space, and the parent has sent something: it may have stopped reading, and says why. */
-		if (!(events & POLLOUT))
-			return 0;
+		/* No space, and the parent has sent something: a question, or why it has stopped reading. */
+		if (!(events & POLLOUT)) {
+			ended = star_take_answer(t);
+			if (ended || t->answered)
+				return ended;
+			continue;
+		}
 		n = star_write_frame(t->fd, &head, body, sent);
 		/* No error yet: the parent's last message, which is still unread, has the reason. */
 		if (n < 0)

@@ -123,13 +123,10 @@ static int sit_say_here(struct star *t, int64_t timeout_ms)
 }
 
 /* Waits for the seat. */
-static int sit_await_seat(struct star *t, struct star_seat *seat, int64_t deadline,
-			  int64_t timeout_ms)
+static int sit_await_seat(struct star *t, int64_t deadline, int64_t timeout_ms)
 {
-	struct bootstrap_failure failure = {.code = COLL_SUCCESS};
 	int code = 0;
 
-	star_await_answer(t, (uint8_t *)seat, sizeof(*seat), &failure);
 	while (code == 0 && !t->answered) {
 		code = star_await_bytes(t, deadline + star_grace(t), timeout_ms);
 		if (code == 0)
@@ -183,14 +180,16 @@ static int sit_at_parent(struct star *t, struct star_seat *seat, int64_t deadlin
 int star_connect(struct star *t, const struct address_list *addresses, int retry, int64_t deadline,
 		 int64_t timeout_ms)
 {
+	struct bootstrap_failure failure = {.code = COLL_SUCCESS};
 	struct star_seat seat;
 	int code = sit_dial(t, t->root, addresses, retry, deadline, timeout_ms);
 
 	if (code || !star_is_tree(t))
 		return code;
+	star_await_answer(t, (uint8_t *)&seat, sizeof(seat), &failure);
 	code = sit_say_here(t, timeout_ms);
 	if (code == 0)
-		code = sit_await_seat(t, &seat, deadline, timeout_ms);
+		code = sit_await_seat(t, deadline, timeout_ms);
 	if (code == 0)
 		code = sit_down(t, &seat);
 	if (code)

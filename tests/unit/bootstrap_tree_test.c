@@ -6,6 +6,7 @@
  * Ranks sit down in the order of their arrival, so no test knows which rank sits where.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 #include "bootstrap/star.h"
 #include "base/error.h"
@@ -398,6 +399,84 @@ static void test_both_ends_at_once(void)
 	free(t);
 }
 
+/* The parent's end of a connection, and that of the rank. */
+struct slow_parent {
+	int fd, rank_fd;
+	_Atomic int stopped; /* the rank sends no more */
+	size_t got;
+};
+
+/* Reads nothing before the rank has read the question that waits for it, then all. */
+static void *read_slowly(void *arg)
+{
+	struct slow_parent *p = arg;
+	char buf[4096];
+	ssize_t n;
+
+	while (!atomic_load(&p->stopped) && recv(p->rank_fd, buf, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
+		pause_ms(1);
+	while (socket_poll(p->fd, POLLIN, clock_deadline(LONG_MS)) &&
+	       (n = recv(p->fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
+		p->got += (size_t)n;
+	return NULL;
+}
+
+/* The parent's time is up while a rank is midway in a large piece: the parent asks, and reads on. */
+static void test_asked_midway(void)
+{
+	static const uint8_t key[HANDSHAKE_KEY_SIZE] = {1};
+	struct star_frame who = {.type = STAR_WHO};
+	const struct star_frame piece = {.type = STAR_PIECE, .len = 4 << 20};
+	struct star_stream parent = {.sent = 0};
+	struct star *t = calloc(1, sizeof(*t));
+	char *body = calloc(1, (size_t)piece.len);
+	struct slow_parent slow = {.got = 0};
+	pthread_t thread;
+	int ends[2];
+
+	if (t == NULL || body == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends))
+		bail_out("socketpair: %s", strerror(errno));
+	star_stream_init(&parent, 1, key, t->body_key);
+	star_seal_body(t->body_key, &who, NULL);
+	star_seal(&parent, &who);
+	if (write(ends[1], &who, sizeof(who)) < 0)
+		bail_out("write: %s", strerror(errno));
+	t->fd = slow.rank_fd = ends[0];
+	slow.fd = ends[1];
+	star_stream_init(&t->stream, 0, key, t->body_key);
+	if (pthread_create(&thread, NULL, read_slowly, &slow))
+		bail_out("no thread");
+	is_int(star_send_up(t, piece, body, LONG_MS), 0, "the parent asks amidst a large piece");
+	atomic_store(&slow.stopped, 1);
+	shutdown(ends[0], SHUT_WR);
+	pthread_join(thread, NULL);
+	is_int((int64_t)slow.got, (int64_t)(sizeof(piece) + piece.len), "and gets all of it");
+	ok(t->waits_too && !t->midway, "the rank knows that it was asked");
+	close(ends[0]);
+	close(ends[1]);
+	free(body);
+	free(t);
+}
+
+/* A frame that broke off is the last one: another one in it would look changed on the way. */
+static void test_broken_off(void)
+{
+	const struct star_frame piece = {.type = STAR_PIECE};
+	struct star *t = calloc(1, sizeof(*t));
+	char byte;
+	int ends[2];
+
+	if (t == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends))
+		bail_out("socketpair: %s", strerror(errno));
+	t->fd = ends[0];
+	t->midway = 1;
+	is_int(star_send_up(t, piece, NULL, LONG_MS), 0, "a frame after one that broke off");
+	ok(recv(ends[1], &byte, 1, MSG_DONTWAIT) < 0, "is not sent");
+	close(ends[0]);
+	close(ends[1]);
+	free(t);
+}
+
 int main(void)
 {
 	test_shape();
@@ -413,5 +492,7 @@ int main(void)
 		test_death(victim);
 	test_killed(30);
 	test_both_ends_at_once();
+	test_asked_midway();
+	test_broken_off();
 	return done_testing();
 }

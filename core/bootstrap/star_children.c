@@ -170,13 +170,22 @@ static int child_take_piece_head(struct star *t, struct rank_connection *conn)
 	return 0;
 }
 
-/* The shortest timeout counts for all ranks: only the root knows which ranks are missing. */
-static void child_take_timeout(struct star *t, const struct star_frame *head)
+/*
+ * The shortest timeout counts for all ranks: only the root knows which ranks are missing.  A rank with children sends
+ * its pieces late, and with them only the time that is left to it: timeout_ms counts from the beginning of the round on.
+ */
+static void child_take_timeout(struct star *t, const struct rank_connection *conn)
 {
-	if (head->timeout_ms != UINT32_MAX && clock_now_ms() + head->timeout_ms < t->deadline) {
-		t->deadline = clock_now_ms() + head->timeout_ms;
+	const struct star_frame *head = &conn->stream.head;
+	const int64_t deadline = clock_now_ms() + head->timeout_ms;
+
+	if (head->timeout_ms == UINT32_MAX || deadline >= t->deadline)
+		return;
+	if (child_size(t, conn) == 1)
 		t->timeout_ms = head->timeout_ms;
-	}
+	else
+		t->timeout_ms -= t->deadline - deadline;
+	t->deadline = deadline;
 }
 
 /* The root learns from HEARD that the time of a rank far below it is up. */
@@ -219,7 +228,7 @@ static int child_take_head(struct star *t, struct rank_connection *conn)
 		return error_set(COLL_ERR_INTERNAL,
 				 "rank %d broke the bootstrap's protocol: frame %u in round %u",
 				 conn->rank, head->type, t->round);
-	child_take_timeout(t, head);
+	child_take_timeout(t, conn);
 	if (head->type == STAR_PIECE)
 		return child_take_piece_head(t, conn);
 	code = star_check_piece(head, conn->rank, t->bootstrap.rank, t->round, 0, 1);

@@ -477,6 +477,81 @@ static void test_broken_off(void)
 	free(t);
 }
 
+/* Sends the root, some time after its round has begun, the pieces of three ranks, with little time left. */
+struct late_child {
+	int fd;
+	const uint8_t *body_key;
+	int64_t begin; /* of the root's round; 0: not yet */
+};
+
+enum { LATE_CHILD_MS = 300 };
+
+static int send_pieces_late(void *user)
+{
+	static const uint8_t key[HANDSHAKE_KEY_SIZE] = {1};
+	struct late_child *child = user;
+	struct {
+		struct star_frame head;
+		uint32_t ranks[3];
+	} piece = {.head = {.type = STAR_PIECE,
+			    .round = 1,
+			    .len = sizeof(piece.ranks),
+			    .timeout_ms = 50,
+			    .seat = 1},
+		   .ranks = {1, 2, 3}};
+	struct star_stream stream = {.sent = 0};
+
+	if (!child->begin)
+		child->begin = clock_now_ms();
+	if (child->fd < 0 || clock_now_ms() - child->begin < LATE_CHILD_MS)
+		return 0;
+	star_stream_init(&stream, 0, key, child->body_key);
+	star_seal_body(child->body_key, &piece.head, piece.ranks);
+	star_seal(&stream, &piece.head);
+	if (write(child->fd, &piece, sizeof(piece)) != sizeof(piece))
+		bail_out("write: %s", strerror(errno));
+	child->fd = -1;
+	return 0;
+}
+
+/* A rank with children says with its pieces how much time is left to it: the root has waited longer than that. */
+static void test_seconds(void)
+{
+	static const uint8_t key[HANDSHAKE_KEY_SIZE] = {1};
+	struct star *t = calloc(1, sizeof(*t));
+	struct bootstrap_failure failure = {.code = COLL_SUCCESS};
+	struct late_child child = {.begin = 0};
+	const char *after;
+	double seconds, passed;
+	int64_t begin;
+	int ends[2];
+
+	if (t == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends))
+		bail_out("socketpair: %s", strerror(errno));
+	t->bootstrap.nranks = 7;
+	t->fd = -1;
+	star_set_handshake(t);
+	if (star_root_init(t))
+		bail_out("%s", error_text());
+	t->acceptor.connected(t->acceptor.owner, 1, ends[0], key);
+	t->conns[0].seated = 1;
+	child.fd = ends[1];
+	child.body_key = t->body_key;
+	bootstrap_guard(&t->bootstrap, send_pieces_late, &child);
+	begin = clock_now_ms();
+	is_int(star_root_exchange(t, NULL, NULL, 0, &failure, LONG_MS), COLL_ERR_TIMEOUT,
+	       "a rank below has less time than the root");
+	passed = (double)(clock_now_ms() - begin) / 1e3;
+	after = strstr(error_text(), "ranks 4-6 of 7 have not been heard from after ");
+	seconds = after ? strtod(strstr(after, "after ") + 6, NULL) : -1;
+	/* The text has two digits. */
+	ok(seconds >= LATE_CHILD_MS / 1e3 && seconds < 1.1 * passed,
+	   "the root tells how long it has waited, %.3f s: %s", passed, error_text());
+	star_children_close(t);
+	close(ends[1]);
+	free(t);
+}
+
 int main(void)
 {
 	test_shape();
@@ -494,5 +569,6 @@ int main(void)
 	test_both_ends_at_once();
 	test_asked_midway();
 	test_broken_off();
+	test_seconds();
 	return done_testing();
 }

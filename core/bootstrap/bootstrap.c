@@ -298,7 +298,8 @@ int bootstrap_exchange(struct bootstrap *bootstrap, const void *in, void *out, s
 int bootstrap_exchange_fail(struct bootstrap *bootstrap, int code, const char *text,
 			    int64_t timeout_ms)
 {
-	struct bootstrap_failure failure = {.code = code, .rank = bootstrap->rank};
+	struct bootstrap_failure failure = {.code = bootstrap_remote_code(code),
+					    .rank = bootstrap->rank};
 	char own[BOOTSTRAP_TEXT_SIZE]; /* text may be error_text(), which the exchange changes */
 	int told;
 
@@ -309,6 +310,8 @@ int bootstrap_exchange_fail(struct bootstrap *bootstrap, int code, const char *t
 	if (bootstrap->nranks == 1 || bootstrap->failed)
 		return error_set(code, "%s", own);
 	told = bootstrap_exchange_kind(bootstrap, NULL, NULL, 0, &failure, timeout_ms);
+	if (code == COLL_ERR_ABORTED) /* only on this rank */
+		return error_set(code, "%s", own);
 	/* The rank only knows that another one failed: the exchange may name that one. */
 	if (!bootstrap->rank_failed && told && code == COLL_ERR_REMOTE)
 		return told;

@@ -117,7 +117,8 @@ int bootstrap_exchange(struct bootstrap *bootstrap, const void *in, void *out, s
  * the exchange of every rank then returns the code and "rank R: TEXT" of the lowest failed rank.  A code
  * that blames another rank (COLL_ERR_REMOTE, _PEER_LOST, _TIMEOUT) counts only if no failed rank has
  * a better one.  Returns the same; if the ranks cannot exchange, `code` and `text`, or with
- * COLL_ERR_REMOTE the reason why they cannot.
+ * COLL_ERR_REMOTE the reason why they cannot.  Of COLL_ERR_ABORTED the other ranks get COLL_ERR_REMOTE, and this
+ * rank gets its own code and text.
  */
 int bootstrap_exchange_fail(struct bootstrap *bootstrap, int code, const char *text,
 			    int64_t timeout_ms);

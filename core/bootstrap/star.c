@@ -12,8 +12,12 @@
 int star_lost_error(const struct star *t, int rank, const char *address, int err)
 {
 	const struct bootstrap_peer *peer = &t->bootstrap.peers[rank];
+	const struct bootstrap_failure *failure = t->failure;
 	char who[96], why[SOCKET_WHY_SIZE];
 
+	/* It has said why it ends. */
+	if (failure != NULL && failure->code && failure->rank == rank)
+		return error_set(failure->code, "%s", failure->text);
 	if (t->bootstrap.met)
 		snprintf(who, sizeof(who), "pid %d on %s", (int)peer->pid, peer->host);
 	else

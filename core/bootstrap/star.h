@@ -124,7 +124,10 @@ static inline int star_is_tree(const struct star *t)
 
 /* Makes the bootstrap's own key, and that of the bodies, from the shared one and the root's salt. */
 void star_derive_keys(struct star *t, const uint8_t salt[HANDSHAKE_SALT_SIZE]);
-/* COLL_ERR_PEER_LOST about `rank`, whose connection, to that address, failed with errno err. */
+/*
+ * COLL_ERR_PEER_LOST about `rank`, whose connection, to that address, failed with errno err; or the failure that it has
+ * sent in this round.
+ */
 int star_lost_error(const struct star *t, int rank, const char *address, int err);
 /* COLL_ERR_PEER_LOST about the connection with `rank`: a mac is wrong. */
 int star_forged_error(const struct star *t, int rank, const char *address);

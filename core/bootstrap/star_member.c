@@ -237,7 +237,7 @@ static void member_tell(struct star *t, int code)
 	}
 	snprintf(text, sizeof(text), "rank %d: %.*s", t->bootstrap.rank, BOOTSTRAP_TEXT_SIZE - 32,
 		 error_text());
-	star_tell_parent(t, STAR_FAILED, code, text);
+	star_tell_parent(t, STAR_FAILED, bootstrap_remote_code(code), text);
 }
 
 static int member_run_round(struct star *t, const void *in, size_t len,

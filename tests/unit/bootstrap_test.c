@@ -446,6 +446,33 @@ static void test_watch(int rank)
 		bootstrap_close(bootstrap);
 }
 
+/* Rank 1 is aborted when it enters an exchange: nobody has aborted the others. */
+static int work_aborted(struct bootstrap *bootstrap, void *arg)
+{
+	static const _Atomic int yes = 1;
+	const int rank = bootstrap_rank(bootstrap);
+	int all[64], code;
+
+	(void)arg;
+	if (rank == 1)
+		bootstrap_watch(bootstrap, &yes);
+	code = bootstrap_exchange(bootstrap, &rank, all, sizeof(rank), LONG_MS);
+	if (code == (rank == 1 ? COLL_ERR_ABORTED : COLL_ERR_REMOTE) &&
+	    strstr(error_text(), "rank 1 aborted the communicator"))
+		return 0;
+	return error_set(COLL_ERR_INTERNAL, "got %d: %.200s", code, code ? error_text() : "");
+}
+
+static void test_watch_tcp(void)
+{
+	char id[COLL_UNIQUE_ID_SIZE];
+	struct rank_args args = {
+		.id = id, .nranks = 5, .timeout_ms = LONG_MS, .work = work_aborted};
+
+	bootstrap_make_id(id, sizeof(id), NULL);
+	is_int(run_all(&args), 0, "a rank over TCP is aborted: the others hear who, as a failure");
+}
+
 static int guard_failed(void *user)
 {
 	const int64_t *end_ms = user;
@@ -573,6 +600,7 @@ int main(void)
 	test_local_mismatch();
 	test_watch(0);
 	test_watch(1);
+	test_watch_tcp();
 	test_guard(0);
 	test_guard(1);
 	test_secrets();

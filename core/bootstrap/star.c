@@ -305,25 +305,45 @@ static int star_take_interface(const char *interface_name, struct address_list *
 }
 
 /*
- * Rank 0 listens at the addresses of root, or of the interface, and at no others.  Launchers on one host name
- * a loopback address as root, whatever the interface is.
+ * Is root the name of a host that has only loopback addresses here?  Debian's /etc/hosts gives a host's own name
+ * 127.0.1.1, while the other hosts know its real address.
+ */
+static int star_is_own_name(const char *root, const struct address_list *addrs)
+{
+	struct address unused;
+
+	for (int i = 0; i < addrs->count; i++)
+		if (!address_is_loopback(&addrs->item[i]))
+			return 0;
+	return strcasestr(root, "localhost") == NULL && address_parse(root, "", &unused) != 0;
+}
+
+/*
+ * Rank 0 listens at the addresses of root, or of the interface, and at no others, unless other hosts know root by
+ * addresses that this host does not have.  Launchers on one host name a loopback address as root, whatever the
+ * interface is.
  */
 static int star_listen_root(struct star *t, const char *root, const char *interface_name,
 			    struct address_list *addrs)
 {
+	const int chosen = interface_name != NULL && interface_name[0] != '\0';
+	const int own_name = !chosen && star_is_own_name(root, addrs);
 	uint16_t port;
 	int code = 0, err;
 
-	if (interface_name != NULL && interface_name[0] != '\0')
+	if (chosen)
 		code = star_take_interface(interface_name, addrs);
 	if (code)
 		return code;
 	port = address_port(&addrs->item[0]);
-	code = star_listen_each(t, addrs);
+	if (!own_name)
+		code = star_listen_each(t, addrs);
 	if (code || t->acceptor.listeners.count > 0)
 		return code;
 	/* The network may translate the address that the members use. */
-	log_info("%s is not an address of this host: listening at port %u of all interfaces", root,
+	log_info("%s %s: listening at port %u of all interfaces", root,
+		 own_name ? "has only loopback addresses on this host"
+			  : "is not an address of this host",
 		 (unsigned)port);
 	code = socket_listen_any(port, &t->acceptor.listeners.fd[0], &port, &err);
 	if (code)

@@ -3,6 +3,8 @@
  * bootstrap_fault_test.c - ranks that are missing, wrong or dying: every other rank gets an error,
  * and none hangs.
  */
+#include <dlfcn.h>
+#include <netdb.h>
 #include <netinet/tcp.h>
 #include "bootstrap/star.h"
 #include "base/error.h"
@@ -208,12 +210,12 @@ static void test_late_after_failure(void)
 	result = rank_collect(one);
 	is_int(result.code, COLL_ERR_INVALID_ARGUMENT, "rank 1 gets the error");
 	has_str(result.text, words, "rank 1 hears of rank 2");
-	result = rank_collect(zero);
-	is_int(result.code, COLL_ERR_INVALID_ARGUMENT, "rank 0 gets the error");
 	args.timeout_ms = 300;
 	result = rank_collect(rank_spawn(&args, 1));
 	ok(result.code && !strstr(result.text, "is there already"),
 	   "rank 1 tries again and hears of no other rank 1: %s", result.text);
+	result = rank_collect(zero);
+	is_int(result.code, COLL_ERR_INVALID_ARGUMENT, "rank 0 gets the error");
 	has_str(result.text, words, "rank 0 hears of rank 2");
 	ok(since(start) < LONG_MS / 4, "nobody waits for rank 4 for long: %d ms",
 	   (int)since(start));
@@ -507,8 +509,48 @@ static void test_port_busy(void)
 	close(fd);
 }
 
+/* ------------------------------------------------------------------ addresses of names -- */
+
+/* As Debian's /etc/hosts on the host of that name. */
+static const char *const names[][2] = {{"own-name.test", "127.0.1.1"}, {"localhost", "127.0.0.1"}};
+
+/* Stands before the C library's function. */
+int getaddrinfo(const char *restrict host, const char *restrict service,
+		const struct addrinfo *restrict hints, struct addrinfo **restrict list)
+{
+	static int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(host, names[i][0]) && !(hints->ai_flags & AI_NUMERICHOST))
+			host = names[i][1];
+	return real(host, service, hints, list);
+}
+
+/* Rank 1, which is elsewhere, knows another address of rank 0's host than rank 0 does. */
+static void test_own_name(void)
+{
+	const int port = free_port();
+	char own[64], other[64];
+	struct rank_args args = {.root = own, .nranks = 2, .timeout_ms = LONG_MS};
+	struct rank_child zero;
+	struct rank_result result;
+
+	snprintf(own, sizeof(own), "own-name.test:%d", port);
+	snprintf(other, sizeof(other), "127.0.0.2:%d", port);
+	zero = rank_spawn(&args, 0);
+	args.root = other;
+	result = rank_collect(rank_spawn(&args, 1));
+	is_int(result.code, 0, "rank 0's host has its own name at a loopback address: %s",
+	       result.text);
+	if (result.code)
+		kill(zero.pid, SIGKILL);
+	is_int(rank_collect(zero).code, 0, "the ranks meet all the same");
+}
+
 /* Opens rank 0 of two ranks, in vain; returns the warnings about a missing COLL_KEY on stderr. */
-static int warnings_of(const char *host, const char *key)
+static int warnings_of(const char *host, const char *interface_name, const char *key)
 {
 	struct bootstrap *bootstrap;
 	int fd[2], saved = dup(2), count = 0;
@@ -519,7 +561,8 @@ static int warnings_of(const char *host, const char *key)
 	if (pipe(fd) || saved < 0 || dup2(fd[1], 2) < 0)
 		bail_out("cannot redirect stderr");
 	close(fd[1]);
-	is_int(bootstrap_open_root(&bootstrap, root, "COLL_ROOT", key, key != NULL, 0, 2, NULL, 1),
+	is_int(bootstrap_open_root(&bootstrap, root, "COLL_ROOT", key, key != NULL, 0, 2,
+				   interface_name, 1),
 	       COLL_ERR_TIMEOUT, "rank 1 never comes to %s", root);
 	dup2(saved, 2);
 	close(saved);
@@ -533,10 +576,16 @@ static int warnings_of(const char *host, const char *key)
 
 static void test_open_door(void)
 {
-	is_int(warnings_of("0.0.0.0", NULL), 1, "all addresses, no key: one warning");
-	is_int(warnings_of("0.0.0.0", ""), 1, "an empty key is none");
-	is_int(warnings_of("0.0.0.0", "secret"), 0, "a key: no warning");
-	is_int(warnings_of("127.0.0.1", NULL), 0, "loopback only: no warning");
+	is_int(warnings_of("0.0.0.0", NULL, NULL), 1, "all addresses, no key: one warning");
+	is_int(warnings_of("0.0.0.0", NULL, ""), 1, "an empty key is none");
+	is_int(warnings_of("0.0.0.0", NULL, "secret"), 0, "a key: no warning");
+	is_int(warnings_of("127.0.0.1", NULL, NULL), 0, "loopback only: no warning");
+	is_int(warnings_of("127.0.1.1", NULL, NULL), 0, "another address of loopback: no warning");
+	is_int(warnings_of("localhost", NULL, NULL), 0, "localhost: no warning");
+	is_int(warnings_of("own-name.test", NULL, NULL), 1,
+	       "the host's own name at a loopback address, which other hosts know: one warning");
+	is_int(warnings_of("own-name.test", "lo", NULL), 0,
+	       "the user has chosen the loopback interface: no warning");
 }
 
 int main(void)
@@ -560,6 +609,7 @@ int main(void)
 	test_arguments();
 	test_id_of_others();
 	test_port_busy();
+	test_own_name();
 	test_open_door();
 	return done_testing();
 }

@@ -17,9 +17,12 @@ static int rendezvous_bootstrap(struct bootstrap **bootstrap, const struct rende
 				const struct config *config, int failed)
 {
 	int64_t timeout_ms = config_int(config, "init_timeout") / 1000;
-	/* Only rank 0 listens, so another rank can tell of an interface that its host does not have. */
+	/*
+	 * A rank that need not listen can tell of an interface that its host does not have.  The maker of an id listens
+	 * already; of a launcher's ranks only rank 0 is to listen.
+	 */
 	const char *interface_name =
-		failed && m->rank > 0 ? NULL : config_string(config, "interface");
+		failed && (m->rank > 0 || m->id) ? NULL : config_string(config, "interface");
 
 	*bootstrap = m->bootstrap;
 	if (m->bootstrap)

@@ -56,10 +56,36 @@ static void test_no_rank(void)
 	munmap(text, RANKS_TEXT);
 }
 
+/* Rank 0's host lacks the interface that its option names; this process, rank 1, has made the id. */
+static void test_wrong_interface(void)
+{
+	char id[COLL_UNIQUE_ID_SIZE];
+	coll_config_t config;
+	coll_comm_t comm;
+	int status = 0;
+	pid_t pid;
+
+	ranks_config(&config, "tcp");
+	if (coll_get_unique_id(id, 128))
+		bail_out("%s", coll_get_last_error(NULL));
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		setenv("COLL_INTERFACE", "nosuch0", 1);
+		_exit(coll_comm_init_rank(&comm, 2, id, 0, &config) == COLL_ERR_CONFIG);
+	}
+	is_int(coll_comm_init_rank(&comm, 2, id, 1, &config), COLL_ERR_CONFIG,
+	       "rank 0 has no such interface: the maker of the id hears of it");
+	has_str(coll_get_last_error(NULL), "rank 0: option 'interface'", "with rank 0's reason");
+	ok(ranks_reap(pid, ranks_now() + 60, &status) && WIFEXITED(status) && WEXITSTATUS(status),
+	   "rank 0 has the same error");
+}
+
 int main(void)
 {
 	test_maker("tcp");
 	test_maker("ucx");
 	test_no_rank();
+	test_wrong_interface();
 	return done_testing();
 }

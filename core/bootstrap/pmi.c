@@ -80,11 +80,14 @@ static int pmi_receive_byte(int fd, char *byte, int64_t deadline)
 	for (;;) {
 		struct pollfd ready = {.fd = fd, .events = POLLIN};
 		ssize_t got = recv(fd, byte, 1, MSG_DONTWAIT);
+		int64_t left;
 
 		if (got >= 0 || (errno != EAGAIN && errno != EINTR))
 			return got > 0;
-		if (poll(&ready, 1, (int)clock_remaining(deadline)) == 0)
+		left = clock_remaining(deadline);
+		if (left == 0)
 			return -1;
+		poll(&ready, 1, left > 60000 ? 60000 : (int)left);
 	}
 }
 

@@ -4,6 +4,8 @@
 #include "base/error.h"
 #include "../lib/tap.h"
 
+#include <poll.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -119,6 +121,27 @@ static void test_silence(void)
 	is_int(pmi_store.connect(), COLL_ERR_SYSTEM, "is no answer to the next question");
 }
 
+static void *answer_late(void *unused)
+{
+	poll(NULL, 0, 300);
+	if (write(daemon_fd, "cmd=barrier_out\n", 16) < 0)
+		diag("the answer is not taken");
+	return unused;
+}
+
+/* poll() has 31 bits for its time, and 2^32 + 1 ms end in a 1. */
+static void test_fifty_days(void)
+{
+	pthread_t thread;
+
+	start("");
+	if (pthread_create(&thread, NULL, answer_late, NULL))
+		bail_out("no thread");
+	is_int(pmi_store.fence(((int64_t)1 << 32) + 1), COLL_SUCCESS,
+	       "ranks that may take 50 days");
+	pthread_join(thread, NULL);
+}
+
 /* A process that has asked something, and its forked child, end by exit(). */
 static void test_end(void)
 {
@@ -165,6 +188,7 @@ int main(void)
 	test_long_line();
 	test_end();
 	test_no_socket();
+	test_fifty_days();
 	test_silence();
 	return done_testing();
 }

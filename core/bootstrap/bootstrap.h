@@ -149,7 +149,7 @@ struct launch {
 	/* The ranks meet through the launcher's store, without root and key; NULL: at root. */
 	const struct launch_store *store;
 	char root[300];          /* host:port, "" for one rank */
-	const char *root_origin; /* "COLL_ROOT", or the launcher's variables */
+	const char *root_origin; /* "COLL_ROOT", or the launcher's variables; "" without a root */
 	char key[256];           /* "" if none */
 	int key_is_secret;       /* the key is COLL_KEY, not the identity of the job */
 	const char *who;         /* "coll run", "torchrun", ..., "none" */

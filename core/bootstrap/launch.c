@@ -302,6 +302,7 @@ int launch_detect_ranks(struct launch *launch)
 
 	memset(launch, 0, sizeof(*launch));
 	launch->nranks = 1;
+	launch->root_origin = "";
 	launch->local_rank = launch->local_nranks = -1;
 	launch->who = l != NULL ? l->who : "none";
 	return l != NULL ? launch_read_ranks(l, launch) : launch_alone();

@@ -202,8 +202,8 @@ static int launch_slurm_host(const char *variable, char host[256])
 
 int launch_meet_slurm(struct launch *launch)
 {
-	const char *nodes =
-		launch_get("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
+	const int of_step = launch_get("SLURM_STEP_NODELIST") != NULL;
+	const char *nodes = of_step ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
 	const char *id = launch_get("SLURM_JOB_ID"), *step = launch_get("SLURM_STEP_ID");
 	char host[256], job[256];
 	int code = launch_slurm_host(nodes, host);
@@ -216,8 +216,11 @@ int launch_meet_slurm(struct launch *launch)
 	if (id == NULL)
 		return launch_ask_root(launch, "SLURM_JOB_ID does not say which job this is");
 	snprintf(job, sizeof(job), "slurm %.100s.%.100s", id, step ? step : "0");
-	return launch_derive(launch, host,
-			     "host: the first of SLURM_JOB_NODELIST; port: a hash of the job", job);
+	return launch_derive(
+		launch, host,
+		of_step ? "host: the first of SLURM_STEP_NODELIST; port: a hash of the job"
+			: "host: the first of SLURM_JOB_NODELIST; port: a hash of the job",
+		job);
 }
 
 int launch_meet_mpich(struct launch *launch)

@@ -337,6 +337,32 @@ static void test_no_daemon(void)
 	   "PMIx's variables, and no daemon of PMIx's: an error says so");
 }
 
+/* The text of an error about the root says which variables it comes from. */
+static void test_origin(void)
+{
+	static const struct {
+		const char *environment, *text;
+	} cases[] = {
+		{"", ""},
+		{"COLL_RANK=0 COLL_WORLD_SIZE=1 COLL_ROOT=a:1", ""},
+		{"COLL_RANK=0 COLL_WORLD_SIZE=2 COLL_ROOT=a:1", "COLL_ROOT"},
+		{"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=7 "
+		 "SLURM_JOB_NODELIST=a",
+		 "host: the first of SLURM_JOB_NODELIST; port: a hash of the job"},
+		{"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=7 "
+		 "SLURM_JOB_NODELIST=a,b SLURM_STEP_NODELIST=b",
+		 "host: the first of SLURM_STEP_NODELIST; port: a hash of the job"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct launch l;
+
+		environment(cases[i].environment);
+		is_int(launch_detect(&l), 0, "%s", cases[i].environment);
+		is_str(l.root_origin, cases[i].text, "where its root comes from");
+	}
+}
+
 static void test_long(void)
 {
 	struct launch l;
@@ -465,6 +491,7 @@ int main(int argc, char **argv)
 		test_bad(&bads[i]);
 	test_info();
 	test_same();
+	test_origin();
 	test_long();
 	test_no_daemon();
 	self[n > 0 ? n : 0] = '\0';

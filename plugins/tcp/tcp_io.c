@@ -365,10 +365,13 @@ void tcp_send_all(struct tcp *t)
 	}
 }
 
-/* Reports the peers to which sending failed, each after its last bytes were read. */
+/*
+ * Reports the peers to which sending failed, each after its last bytes were read: those beyond the budget in the next
+ * progress().
+ */
 static __attribute__((noinline)) void tcp_reap_failed(struct tcp *t)
 {
-	for (uint32_t i = 0; i < t->nranks && t->failing; i++) {
+	for (uint32_t i = 0; i < t->nranks && t->failing && t->budget; i++) {
 		struct tcp_conn *conn = &t->conn[i];
 		size_t begin = t->budget;
 

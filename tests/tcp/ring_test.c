@@ -415,6 +415,77 @@ static void test_run_kill(void)
 	harness_job_free(&job);
 }
 
+/* ------------------------------------------------------------- peers that leave -- */
+
+enum {
+	TEST_LEAVERS = 8,
+	TEST_LEFT = (2 << 20) - 65536 /* less than a ring, and more than a call reads of one */
+};
+
+/* Rank `peer` and rank 0 exchange messages until they pass through shared memory. */
+static int test_begin_with(struct harness *h, uint32_t peer)
+{
+	int code = 0;
+
+	for (uint64_t i = 0; i < 4 && !code; i++)
+		code = test_swap(h, peer, 1000 + i, 100, 0);
+	return code;
+}
+
+static int test_leaver(struct harness *h)
+{
+	uint8_t *out = malloc(TEST_LEFT);
+	coll_send_t send;
+	int code = test_begin_with(h, 0) || harness_barrier(h);
+
+	memset(out, (int)h->host.rank, TEST_LEFT);
+	if (!code &&
+	    (harness_send(h, &send, 0, 1, out, TEST_LEFT) || harness_wait(h, &send.status)))
+		code = harness_fail(h, "sending: %d", send.status);
+	free(out);
+	h->job->backend->close(h->ep, 5000);
+	h->ep = NULL;
+	return harness_barrier(h) || code;
+}
+
+/* All other ranks have sent a long message and left before rank 0 reads: it gets every message whole. */
+static int test_all_leave(struct harness *h)
+{
+	int64_t deadline = harness_now_ms() + HARNESS_WAIT_MS;
+	struct harness_recv recv[TEST_LEAVERS];
+	int code = 0;
+
+	if (h->host.rank)
+		return test_leaver(h);
+	for (uint32_t r = 1; r <= TEST_LEAVERS && !code; r++)
+		code = test_begin_with(h, r);
+	/* Empties the sockets: the next thing that each tells is its end. */
+	do
+		h->transport->arm(h->ep);
+	while (h->transport->progress(h->ep));
+	code = harness_barrier(h) || harness_barrier(h) || code;
+	if (!code && test_rings(NULL, 0) != 2 * TEST_LEAVERS)
+		code = harness_fail(h, "%d rings", test_rings(NULL, 0));
+	for (uint32_t i = 0; i < TEST_LEAVERS && !code; i++) {
+		recv[i] = (struct harness_recv){
+			.peer = i + 1, .tag = 1, .buf = calloc(1, TEST_LEFT), .size = TEST_LEFT};
+		harness_recv(h, &recv[i]);
+	}
+	for (uint32_t i = 0; i < TEST_LEAVERS && !code; i++) {
+		/* As after a sleep: each progress looks at the sockets first. */
+		while (recv[i].status == COLL_IN_PROGRESS && harness_now_ms() < deadline) {
+			h->transport->arm(h->ep);
+			h->transport->progress(h->ep);
+		}
+		code = recv[i].status;
+		if (code || recv[i].buf[TEST_LEFT - 1] != i + 1)
+			code = harness_fail(h, "the message of rank %u: %d %s", i + 1, code,
+					    h->lost_text[i + 1]);
+		free(recv[i].buf);
+	}
+	return code;
+}
+
 /* ------------------------------------------------------------------------- fork -- */
 
 static int test_fork(struct harness *h)
@@ -641,6 +712,8 @@ int main(void)
 					       .options = test_ring},
 			 "a long message stays until its receive is posted, within bounds");
 	test_run_kill();
+	test_run(&(struct harness_job){.nranks = TEST_LEAVERS + 1, .run = test_all_leave},
+		 "all that peers sent before they left arrives");
 	test_run(&(struct harness_job){.nranks = 2, .run = test_fork, .options = test_ring},
 		 "a forked child");
 	test_lengths();

@@ -59,16 +59,17 @@ static int32_t tcp_new(const coll_host_t *host, struct tcp **out, coll_error_t *
 				  strerror(errno), error_remedy(errno));
 	tcp_ring_init(t);
 	t->conn = calloc(t->nranks, sizeof(*t->conn));
+	/* Before any failure: tcp_free closes the descriptors that are not -1. */
+	for (uint32_t i = 0; t->conn && i < t->nranks; i++) {
+		t->conn[i].fd = -1;
+		t->conn[i].peer = i;
+	}
 	t->ring_peers = calloc(t->nranks, sizeof(*t->ring_peers));
 	t->scratch = host->alloc(host, TCP_SCRATCH);
 	if (!t->conn || !t->ring_peers || !t->scratch)
 		return error_fill(err, COLL_ERR_NO_MEMORY, "out of memory for %u connections",
 				  t->nranks);
 	t->own = &t->conn[t->rank];
-	for (uint32_t i = 0; i < t->nranks; i++) {
-		t->conn[i].fd = -1;
-		t->conn[i].peer = i;
-	}
 	return COLL_SUCCESS;
 }
 

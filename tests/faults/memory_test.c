@@ -5,8 +5,9 @@
  * A case (making communicators, one kind of operation, ...) runs repeatedly; in the n-th run the
  * n-th allocation fails, until a run makes fewer allocations than that.  Each run must end in time,
  * with success or with a message about memory that blames no rank but the failing one; it must free
- * all blocks; and afterwards the process must be able to make communicators and to sum.  Child
- * processes do the runs, so that a crash or a hang is a failed check.
+ * all blocks and leave descriptor 0 open; and afterwards the process must be able to make
+ * communicators and to sum.  Child processes do the runs, so that a crash or a hang is a failed
+ * check.
  *
  *   memory_test [BACKEND [CASE [N]]]    one backend; one case; its N-th allocation, in this process
  */
@@ -26,6 +27,9 @@ int main(void)
 
 #include "../lib/failing_malloc.h"
 #include "../lib/ranks.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
 
 enum {
 	RANKS = 3,
@@ -425,9 +429,20 @@ static void act_derive(struct run *run, int kind)
 
 /* --------------------------------------------------------------------------- runs -- */
 
+/* The file behind descriptor 0, which a library closes by mistake if it takes zeroed memory for a descriptor. */
+static struct stat file_of_input(void)
+{
+	struct stat st = {.st_ino = 0};
+
+	fstat(0, &st);
+	return st;
+}
+
 /* Makes one run; returns 0 if it made fewer allocations than the number that should fail. */
 static int run_once(struct run *run)
 {
+	const struct stat input = file_of_input();
+	struct stat input_after;
 	long before;
 	int hit;
 
@@ -444,6 +459,9 @@ static int run_once(struct run *run)
 	destroy_all(run);
 	if (run->n && alloc.blocks != before)
 		fault(run, "%ld blocks are not freed", alloc.blocks - before);
+	input_after = file_of_input();
+	if (input_after.st_dev != input.st_dev || input_after.st_ino != input.st_ino)
+		fault(run, "descriptor 0 was closed");
 	atomic_store(&run->aborted, 0);
 	if (hit && make_all(run, "init_all afterwards"))
 		sum_all(run, "a sum afterwards");
@@ -595,6 +613,8 @@ int main(int argc, char **argv)
 	asked.backend = argc > 1 ? argv[1] : NULL;
 	asked.name = argc > 2 ? argv[2] : NULL;
 	asked.n = argc > 3 ? atol(argv[3]) : 0;
+	if (fcntl(0, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != 0)
+		bail_out("cannot open /dev/null as descriptor 0");
 	setenv("COLL_TIMEOUT", "5s", 1);
 	setenv("COLL_INIT_TIMEOUT", "5s", 1);
 	setenv("COLL_DESTROY_TIMEOUT", "1s", 1);

@@ -278,6 +278,8 @@ const char *tcp_why(int error);
 /* Reads the options. */
 void tcp_ring_init(struct tcp *t);
 void tcp_ring_free(struct tcp *t, struct tcp_conn *conn);
+/* In a child process, where no ring is mapped: none counts. */
+void tcp_ring_forked(void);
 /* Makes the ring from the peer and offers it. */
 void tcp_ring_offer(struct tcp *t, struct tcp_conn *conn);
 /* Sends the offer and the switch that wait for the end of a message. */

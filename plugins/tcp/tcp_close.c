@@ -58,7 +58,7 @@ void tcp_forked(void *ep)
 {
 	const struct tcp *t = ep;
 
-	/* The rings are not mapped in a child. */
+	tcp_ring_forked();
 	for (uint32_t i = 0; i < t->nranks; i++) {
 		if (t->conn[i].fd >= 0)
 			close(t->conn[i].fd);

@@ -309,3 +309,8 @@ void tcp_ring_free(struct tcp *t, struct tcp_conn *conn)
 	tcp_ring_unmap(&conn->out);
 	conn->offering = conn->in_on = conn->out_on = 0;
 }
+
+void tcp_ring_forked(void)
+{
+	atomic_store(&tcp_ring_bytes, 0);
+}

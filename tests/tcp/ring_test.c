@@ -16,6 +16,7 @@ static const coll_backend_t *test_backend;
 
 static const char *const test_ring[] = {"ring", "64K", NULL};
 static const char *const test_small_ring[] = {"ring", "4K", NULL};
+static const char *const test_one_ring[] = {"ring", "64K", "ring_memory", "64K", NULL};
 
 enum {
 	TEST_CONTROL = 4096, /* bytes of a ring before its data */
@@ -488,17 +489,24 @@ static int test_all_leave(struct harness *h)
 
 /* ------------------------------------------------------------------------- fork -- */
 
+/* A child has none of its parent's memory, and ranks that it starts have as much as the parent's. */
 static int test_fork(struct harness *h)
 {
+	struct harness_job again = {.nranks = 2, .run = test_begin, .options = test_one_ring};
 	int code = test_begin(h), status = -1;
 	pid_t child = code ? -1 : fork();
 
+	again.backend = test_backend;
 	if (child == 0) {
 		h->transport->forked(h->ep);
-		_exit(test_rings(NULL, 0) || test_memory_fds());
+		if (test_rings(NULL, 0) || test_memory_fds())
+			_exit(1);
+		_exit(harness_run(&again) ? 2 : 0);
 	}
 	if (!code && (child < 0 || waitpid(child, &status, 0) != child || status))
-		code = harness_fail(h, "the child shares the memory");
+		code = harness_fail(h, WIFEXITED(status) && WEXITSTATUS(status) == 2
+					       ? "the child counts its parent's memory"
+					       : "the child shares the memory");
 	for (uint64_t i = 0; i < 20 && !code; i++)
 		code = test_swap(h, 1 - h->host.rank, i, 5000, 0);
 	return harness_barrier(h) || code;
@@ -571,11 +579,10 @@ static void test_lengths(void)
 
 static void test_refusals(void)
 {
-	static const char *const spent[] = {"ring", "64K", "ring_memory", "64K", NULL};
 	/* One ring of this rank and one of each other rank, at most. */
 	struct harness_job job = {.nranks = 4, .run = test_refused, .user = &(int){4}};
 
-	job.options = spent;
+	job.options = test_one_ring;
 	test_run(&job, "spent memory leaves the other ranks on their sockets");
 	job.options = test_ring;
 	job.user = &(int){0};
@@ -714,7 +721,7 @@ int main(void)
 	test_run_kill();
 	test_run(&(struct harness_job){.nranks = TEST_LEAVERS + 1, .run = test_all_leave},
 		 "all that peers sent before they left arrives");
-	test_run(&(struct harness_job){.nranks = 2, .run = test_fork, .options = test_ring},
+	test_run(&(struct harness_job){.nranks = 2, .run = test_fork, .options = test_one_ring},
 		 "a forked child");
 	test_lengths();
 	test_refusals();

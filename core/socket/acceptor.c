@@ -98,14 +98,23 @@ static void acceptor_drop(struct acceptor *a, int i, const char *why, int unprov
 	a->turned_away += unproven;
 }
 
+/* A rank that looks whether this one listens connects over a local socket, says nothing and closes. */
+static int acceptor_may_be_probe(const struct pending_connection *p)
+{
+	return p->brief && p->got == 0;
+}
+
 void acceptor_close(struct acceptor *a)
 {
 	for (int i = 0; a->set != NULL && i < a->listeners.count; i++)
 		poll_set_unwatch(a->set, &a->place[i]);
 	listeners_close(&a->listeners);
-	while (a->npending > 0)
+	while (a->npending > 0) {
+		const struct pending_connection *p = &a->pending[a->npending - 1];
+
 		acceptor_drop(a, a->npending - 1, "all ranks have arrived",
-			      !a->pending[a->npending - 1].proven);
+			      !p->proven && !acceptor_may_be_probe(p));
+	}
 	if (a->turned_away > 0)
 		handshake_log(a->hs, COLL_LOG_INFO,
 			      "%d %s connections were not from ranks of this job", a->turned_away,
@@ -311,7 +320,7 @@ static int acceptor_recv_answer(struct acceptor *a, int i)
 	uint32_t version;
 
 	if (n < 0) {
-		acceptor_drop(a, i, "it went away", 1);
+		acceptor_drop(a, i, "it went away", !acceptor_may_be_probe(p));
 		return 0;
 	}
 	p->got += (size_t)n;

@@ -18,7 +18,7 @@ static int test_fds_before;
 static const char *const test_tcp[] = {"unix", "no", NULL};
 static const char *const test_nowhere[] = {"interface", "nosuch0", NULL};
 
-enum { TEST_UNKNOWN_PEERS = 100, TEST_FDS = 1024 };
+enum { TEST_UNKNOWN_PEERS = 100, TEST_PROBES = 8, TEST_FDS = 1024 };
 
 static int test_fds(void)
 {
@@ -107,6 +107,42 @@ static int test_invite_unknown_peers(struct harness *h)
 		     i++)
 			test_unknown_peer(i, &address, len);
 	return 0;
+}
+
+/* ------------------------------------------------------------------------ probes -- */
+
+static char test_turned_away[200]; /* what the plugin logs of connections from others */
+
+static void test_log(const coll_host_t *host, int32_t level, const char *text)
+{
+	(void)host;
+	(void)level;
+	if (strstr(text, "were not from ranks"))
+		snprintf(test_turned_away, sizeof(test_turned_away), "%s", text);
+}
+
+/* Ranks that look whether rank 0 listens connect and close; one unknown peer is among them. */
+static int test_invite_probes(struct harness *h)
+{
+	struct sockaddr_storage address;
+	socklen_t len;
+
+	h->host.log = test_log;
+	for (int fd = 0; fd < 64 && h->host.rank == 0; fd++)
+		for (int i = 0; (len = test_listener(fd, AF_UNIX, &address)) && i < TEST_PROBES;
+		     i++)
+			test_unknown_peer(i == TEST_PROBES / 2, &address, len);
+	return 0;
+}
+
+static int test_words_and_log(struct harness *h)
+{
+	int code = test_words(h);
+
+	if (!code && h->host.rank == 0 &&
+	    strncmp(test_turned_away, "1 tcp backend connections were", 30) != 0)
+		code = harness_fail(h, "logged: '%s'", test_turned_away);
+	return code;
 }
 
 /* ----------------------------------------------------------- faults of one rank -- */
@@ -343,6 +379,11 @@ int main(void)
 	test_fds_before = test_fds();
 	test_good(4, NULL, test_invite_unknown_peers, "unknown peers at all addresses");
 	test_good(4, test_tcp, test_invite_unknown_peers, "unknown peers at TCP addresses");
+	harness_check(&(struct harness_job){.backend = test_backend,
+					    .nranks = 2,
+					    .exchanged = test_invite_probes,
+					    .run = test_words_and_log},
+		      "ranks that look whether another one listens are no unknown peers");
 	test_shares();
 	test_good(12, NULL, test_few_descriptors, "a soft limit of 24 descriptors is raised");
 	test_faults();

@@ -3,6 +3,7 @@
 #include "tcp.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,28 +74,49 @@ static int32_t tcp_new(const coll_host_t *host, struct tcp **out, coll_error_t *
 	return COLL_SUCCESS;
 }
 
+/*
+ * Raises the limit of descriptors to `want`, or as far as it goes, if that is at least `least`.  *limit: the limit before.
+ * Returns 0 or an errno.
+ */
+static int tcp_set_limit(rlim_t want, rlim_t least, struct rlimit *limit)
+{
+	/* A thread that opens an endpoint at the same time must not lower what another has raised. */
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct rlimit raised;
+	int failed = 0;
+
+	pthread_mutex_lock(&lock);
+	if (getrlimit(RLIMIT_NOFILE, limit))
+		limit->rlim_cur = limit->rlim_max = RLIM_INFINITY;
+	raised = *limit;
+	if (limit->rlim_cur < want && limit->rlim_max >= least) {
+		raised.rlim_cur = want < limit->rlim_max ? want : limit->rlim_max;
+		failed = setrlimit(RLIMIT_NOFILE, &raised) ? errno : 0;
+	}
+	pthread_mutex_unlock(&lock);
+	return failed;
+}
+
 /* Raises the limit of descriptors if needed.  `here` ranks are threads of this process and share the limit. */
 static int32_t tcp_raise_limit(const struct tcp *t, rlim_t here, coll_error_t *err)
 {
-	rlim_t before, want, least = (rlim_t)t->epoll_fd + t->nranks + 16;
+	const rlim_t least = (rlim_t)t->epoll_fd + t->nranks + 16;
+	const rlim_t want = (rlim_t)t->epoll_fd + here * (t->nranks + 16) + 128;
 	struct rlimit limit;
+	const int failed = tcp_set_limit(want, least, &limit);
 
-	want = (rlim_t)t->epoll_fd + here * (t->nranks + 16) + 128;
-	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= want)
-		return COLL_SUCCESS;
 	if (limit.rlim_max < least)
 		return error_fill(err, COLL_ERR_SYSTEM,
 				  "%u ranks need a limit of at least %llu file descriptors in each "
 				  "process, and its hard limit is %llu; raise it (ulimit -Hn)",
 				  t->nranks, (unsigned long long)least,
 				  (unsigned long long)limit.rlim_max);
-	before = limit.rlim_cur;
-	limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &limit))
+	if (failed)
 		kit_log(t->host, COLL_LOG_WARN,
 			"cannot raise the limit of file descriptors from %llu to %llu: %s; "
 			"connecting may fail, raise the limit before the start (ulimit -n)",
-			(unsigned long long)before, (unsigned long long)want, strerror(errno));
+			(unsigned long long)limit.rlim_cur, (unsigned long long)want,
+			strerror(failed));
 	return COLL_SUCCESS;
 }
 

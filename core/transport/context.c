@@ -79,7 +79,8 @@ static void context_free(struct context *context)
 	for (int i = 0; i < CONTEXT_FREED; i++)
 		free(context->freed[i]);
 	for (int r = 0; context->failure && r < context->nranks; r++)
-		free(context->failure[r]);
+		if (context->failure[r] != host_no_cause)
+			free(context->failure[r]);
 	free(context->failure);
 	free(context->node);
 	free(context->origin);

@@ -332,6 +332,9 @@ void context_send_struct(struct context *context, int peer, uint64_t tag, int ki
 /* Are control messages still being sent? */
 int context_controls_pending(struct context *context);
 
+/* In context.failure for a cause that there was no memory for; it is not freed. */
+extern char host_no_cause[];
+
 /* Fills the host table for an endpoint (host.c). */
 void host_fill(struct context *context, int device);
 

@@ -165,10 +165,12 @@ static int32_t host_message(const coll_host_t *host, uint32_t peer, const coll_h
 	return match_message(&host_context(host)->match, peer, header, bytes);
 }
 
+char host_no_cause[] = "there was no memory for the cause";
+
 static void host_peer_lost(const coll_host_t *host, uint32_t peer, const char *text)
 {
 	struct context *context = host_context(host);
-	char refusal[160];
+	char refusal[160], *cause;
 
 	if (peer >= host->nranks || context->failure[peer])
 		return;
@@ -180,7 +182,9 @@ static void host_peer_lost(const coll_host_t *host, uint32_t peer, const char *t
 			 context->rank, (unsigned long long)context->refused_len);
 		text = refusal;
 	}
-	context->failure[peer] = strdup(text ? text : "no reason given");
+	cause = strdup(text ? text : "no reason given");
+	/* A plugin reports a peer once: without a text the loss would be forgotten. */
+	context->failure[peer] = cause ? cause : host_no_cause;
 	context->pending_events = 1;
 }
 

@@ -282,6 +282,37 @@ static void test_lost(int came, int again)
 	rig_free(few.rig);
 }
 
+static int few_no_memory; /* strdup() fails */
+
+/* Takes the place of the C library's function. */
+char *strdup(const char *text)
+{
+	const size_t size = strlen(text) + 1;
+	char *copy = few_no_memory ? NULL : malloc(size);
+
+	return copy ? memcpy(copy, text, size) : NULL;
+}
+
+/* There is no memory for the cause: the operation ends at once all the same. */
+static void test_lost_without_memory(void)
+{
+	struct few few = {.rig = rig_new(few_transport)};
+	const coll_host_t *host = &few.rig->context->host;
+
+	few_warm(&few);
+	few_at_once = 1;
+	few_issue(&few);
+	few_no_memory = 1;
+	host->peer_lost(host, 1, "it is gone");
+	few_no_memory = 0;
+	context_progress(few.rig->context);
+	is_int(few.rig->comm->error, COLL_ERR_PEER_LOST,
+	       "rank 1 is lost, and there is no memory for the cause");
+	has_str(few.rig->comm->error_text, "rank 1 was lost: there was no memory for the cause",
+		"the text says so");
+	rig_free(few.rig);
+}
+
 /*
  * Rank 2 has aborted, which ends rank 1.  In one progress(), rank 3 tells the cause and rank 1's connection ends: with
  * a send under way, and perhaps within a message.
@@ -417,6 +448,7 @@ int main(void)
 		test_refused(early, again);
 		test_told(early, again);
 	}
+	test_lost_without_memory();
 	test_other_calls();
 	test_beside();
 	return done_testing();

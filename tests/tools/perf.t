@@ -49,6 +49,11 @@ for backend in $real; do
     done
 done
 
+perf -t 8 -s 8 -n 1 -w 0 -d all --csv allgather
+is "elements larger than a rank's part of the size: status 0" $status 0
+is "elements larger than a rank's part of the size: one of them for each rank" \
+    "$(awk -F, '$4 == "complex128" && $7 == "out" { print $2, $3, $13 }' "$dir/out")" "128 1 0"
+
 perf -s 8 -n 1
 is "alone: one rank" $status 0
 has "which is said" "$dir/out" ' 1 rank,'

@@ -21,10 +21,10 @@ struct perf_worker {
 	size_t skipped;
 };
 
-/* The size of the largest case: each rank's part has at least one element of 8 bytes. */
+/* The size of the largest case: each rank's part has at least one element, of any type. */
 static int perf_open_buffers(struct perf_worker *w, int nranks)
 {
-	uint64_t bytes = (uint64_t)nranks * 8;
+	uint64_t bytes = (uint64_t)nranks * ORACLE_ELEM_MAX;
 
 	for (size_t i = 0; i < w->options->sizes; i++)
 		if (w->options->size[i] > bytes)

@@ -89,6 +89,8 @@ is "--check no: no count of wrong elements" "$(awk -F, 'NR == 2 { print "[" $13 
     "[]"
 
 perf -t 2 -s 8,4K -n 3 --group 20 --csv all
+is "--group: status 0" $status 0
+is "--group: a barrier has no group" "$(awk -F, '$1 == "barrier" { print $13 }' "$dir/out")" 0
 none "--group: the results of all calls are right" "$(awk -F, 'NR > 1 && $13 != 0' "$dir/out")"
 none "--group: bandwidth counts all calls" "$(awk -F, 'NR > 1 && $2 > 0 { want = 20 * $2 / $8 / 1000
     if ($11 < want * 0.99 || $11 > want * 1.01) print }' "$dir/out")"

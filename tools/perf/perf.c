@@ -92,6 +92,8 @@ static int perf_kind_cases(struct perf_worker *w, struct perf_case *c)
 	const struct perf_options *o = w->options;
 	int dtypes = c->kind->no_data ? 1 : o->dtypes, ops = c->kind->reduces ? o->ops : 1;
 
+	/* A barrier waits for the other ranks, which it may not do inside a group. */
+	c->group = c->kind->no_data ? 1 : o->group;
 	for (int d = 0; d < dtypes; d++)
 		for (int p = 0; p < ops; p++) {
 			c->dtype = o->dtype[d];
@@ -128,8 +130,7 @@ static int perf_all_kinds(struct perf_worker *w, struct perf_case *c)
 /* Runs all measurements of one rank; returns the exit status. */
 static int perf_rank(struct perf_worker *w)
 {
-	struct perf_case c = {
-		.comm = w->comm, .root = w->options->root, .group = w->options->group};
+	struct perf_case c = {.comm = w->comm, .root = w->options->root};
 	int status = 1;
 
 	if (coll_comm_user_rank(w->comm, &c.rank) || coll_comm_count(w->comm, &c.nranks)) {

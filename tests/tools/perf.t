@@ -109,8 +109,15 @@ r = d["results"][0]
 print(d["nranks"], d["wrong"], d["error"], r["collective"], r["size"],
       r["out_of_place"]["median_us"] >= r["out_of_place"]["min_us"] > 0)' "$dir/out" 2>&1)" \
         "2 0 None allreduce 8 True"
+    perf -t 2 -s 33554432G -g 1048576 --json
+    is "buffers beyond any memory: status 1" $status 1
+    is "buffers beyond any memory: JSON is well-formed and has the reason" "$(python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+print(d["results"], "are more than any memory" in d["error"])' "$dir/out" 2>&1)" \
+        "[] True"
 else
     skip "JSON is well-formed" "no python3"
+    skip "buffers beyond any memory" "no python3"
 fi
 
 # ------------------------------------------------------------ memory of devices

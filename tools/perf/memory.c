@@ -54,7 +54,7 @@ int perf_devices(const struct perf_options *o, int *devices)
 /* ------------------------------------------------------------------- buffers -- */
 
 int perf_buffers_open(struct perf_buffers *b, const struct perf_options *o, coll_comm_t comm,
-		      uint64_t bytes)
+		      uint64_t bytes, char *text, size_t size)
 {
 	const char *backend = NULL;
 	int32_t device = -1;
@@ -74,10 +74,9 @@ int perf_buffers_open(struct perf_buffers *b, const struct perf_options *o, coll
 	if (b->send != NULL && b->recv != NULL && (b->share != NULL || takes_host) &&
 	    (b->staging != NULL || b->kind != MEMORY_CUDA))
 		return 0;
-	fprintf(stderr,
-		"coll perf: no memory (%s) for two buffers of %llu bytes: %s; -e sets the "
-		"largest\n",
-		memory_names[b->kind], (unsigned long long)bytes, memory_error());
+	snprintf(text, size,
+		 "no memory (%s) for two buffers of %llu bytes: %s; -e sets the largest",
+		 memory_names[b->kind], (unsigned long long)bytes, memory_error());
 	return -1;
 }
 

@@ -14,15 +14,18 @@ struct perf_worker {
 	const struct perf_options *options;
 	coll_comm_t comm;
 	int status;
-	int broken; /* a call failed: the ranks can make no further call together */
+	int broken; /* no memory, or a call failed: the ranks can make no further call together */
 	pthread_t thread;
 	struct perf_report report;
 	struct perf_buffers buffers;
 	size_t skipped;
 };
 
-/* The size of the largest case: each rank's part has at least one element, of any type. */
-static int perf_open_buffers(struct perf_worker *w, int nranks)
+/*
+ * The size of the largest case: each rank's part has at least one element, of any type.  Returns 0,
+ * or -1 with the reason in text.
+ */
+static int perf_open_buffers(struct perf_worker *w, int nranks, char *text, size_t size)
 {
 	uint64_t bytes = (uint64_t)nranks * ORACLE_ELEM_MAX;
 
@@ -32,15 +35,22 @@ static int perf_open_buffers(struct perf_worker *w, int nranks)
 	if (w->options->group > 1)
 		bytes = perf_group_stride(bytes);
 	if (bytes > UINT64_MAX / (uint64_t)w->options->group) {
-		fprintf(stderr,
-			"coll perf: --group %d: %llu bytes for each call are more than any memory; "
-			"use a "
-			"smaller --maxbytes\n",
-			w->options->group, (unsigned long long)bytes);
+		snprintf(text, size,
+			 "--group %d: %llu bytes for each call are more than any memory; use a "
+			 "smaller --maxbytes",
+			 w->options->group, (unsigned long long)bytes);
 		return -1;
 	}
 	bytes *= (uint64_t)w->options->group;
-	return perf_buffers_open(&w->buffers, w->options, w->comm, bytes);
+	return perf_buffers_open(&w->buffers, w->options, w->comm, bytes, text, size);
+}
+
+/* Ends the report with an error after which the ranks can make no further call together. */
+static void perf_broken(struct perf_worker *w, const struct perf_case *c, const char *text)
+{
+	perf_report_end(&w->report, text);
+	fprintf(stderr, "coll perf: rank %d: %s\n", c->rank, text);
+	w->broken = 1;
 }
 
 static int perf_call_failed(struct perf_worker *w, const struct perf_case *c)
@@ -49,9 +59,7 @@ static int perf_call_failed(struct perf_worker *w, const struct perf_case *c)
 
 	snprintf(text, sizeof(text), "%s of %zu bytes: %s", c->kind->name, c->size,
 		 coll_get_last_error(NULL));
-	perf_report_end(&w->report, text);
-	fprintf(stderr, "coll perf: rank %d: %s\n", c->rank, text);
-	w->broken = 1;
+	perf_broken(w, c, text);
 	return -1;
 }
 
@@ -131,7 +139,8 @@ static int perf_all_kinds(struct perf_worker *w, struct perf_case *c)
 static int perf_rank(struct perf_worker *w)
 {
 	struct perf_case c = {.comm = w->comm, .root = w->options->root};
-	int status = 1;
+	char text[1024];
+	int status = 1, opened;
 
 	if (coll_comm_user_rank(w->comm, &c.rank) || coll_comm_count(w->comm, &c.nranks)) {
 		fprintf(stderr, "coll perf: %s\n", coll_get_last_error(NULL));
@@ -142,9 +151,11 @@ static int perf_rank(struct perf_worker *w)
 			tool_usage("perf", "--root %d: there are only %d ranks", c.root, c.nranks);
 		return TOOL_USAGE;
 	}
-	w->broken = perf_open_buffers(w, c.nranks) != 0;
+	opened = perf_open_buffers(w, c.nranks, text, sizeof(text)) == 0;
 	perf_report_begin(&w->report, w->options, &c, w->buffers.kind);
-	if (!w->broken && perf_all_kinds(w, &c) == 0)
+	if (!opened)
+		perf_broken(w, &c, text);
+	else if (perf_all_kinds(w, &c) == 0)
 		status = 0;
 	perf_buffers_close(&w->buffers);
 	return status;

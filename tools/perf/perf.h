@@ -96,9 +96,9 @@ int perf_local_rank(void);
  * printing an error.
  */
 int perf_devices(const struct perf_options *options, int *devices);
-/* Returns 0, or -1 after printing an error.  The caller must call perf_buffers_close afterwards. */
+/* Returns 0, or -1 with the reason in text.  The caller must call perf_buffers_close afterwards. */
 int perf_buffers_open(struct perf_buffers *buffers, const struct perf_options *options,
-		      coll_comm_t comm, uint64_t bytes);
+		      coll_comm_t comm, uint64_t bytes, char *text, size_t size);
 void perf_buffers_close(struct perf_buffers *buffers);
 /* Copies between the buffers and host memory; ends the program on failure. */
 void perf_copy(const struct perf_buffers *buffers, void *dst, const void *src, size_t n);

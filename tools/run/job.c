@@ -103,7 +103,7 @@ static int job_tick(struct run_job *job)
 
 static int job_wait_ms(const struct run_job *job)
 {
-	int64_t next = INT32_MAX, now = tool_now_ms();
+	int64_t next = INT64_MAX, now = tool_now_ms();
 
 	if (job->alive == 0 || job->stage == RUN_KILLING)
 		return JOB_LOOK_MS;
@@ -114,8 +114,11 @@ static int job_wait_ms(const struct run_job *job)
 	/* No signal tells the launcher that the shell has put it into the foreground. */
 	if (job->input.from >= 0 && !run_input_wants(&job->input) && next > JOB_INPUT_MS)
 		next = JOB_INPUT_MS;
-	if (next == INT32_MAX)
+	if (next == INT64_MAX)
 		return -1;
+	/* poll() takes at most 24 days; after them the loop asks again. */
+	if (next > INT32_MAX)
+		return INT32_MAX;
 	return next < 0 ? 0 : (int)next;
 }
 

@@ -209,6 +209,19 @@ signal_test TERM "$loop"
 is "SIGTERM ends ranks that do not handle it" $status 143
 check "and nobody is left" all_gone "$dir/pids"
 
+rm -f "$dir/pids" "$dir/heard"
+"$coll" run --timeout 120 --grace 0.2 -n 2 bash -c "trap 'echo >>$dir/heard' HUP; trap '' TERM; $loop" \
+    >"$dir/out" 2>"$dir/err" </dev/null &
+launcher=$!
+wait_lines "$dir/pids" 2
+kill -HUP $launcher
+wait_lines "$dir/heard" 2
+kill -TERM $launcher
+wait $launcher
+is "a second signal ends ranks that live on" $? 143
+is "which is said" "$(grep '^coll run' "$dir/err")" \
+    "coll run: ending the job: a second signal came, 15 (Terminated)"
+
 # --------------------------------------------------------------- nothing left
 
 rm -f "$dir/pids"

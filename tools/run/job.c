@@ -43,7 +43,7 @@ static void job_forward(struct run_job *job, int signo)
 	/* The ranks decide how to respond to the first signal; a second signal ends the job. */
 	if (++job->interrupts == 1)
 		return;
-	run_fail(job, 128 + signo, "ending the job: signal %d (%s) came again", signo,
+	run_fail(job, 128 + signo, "ending the job: a second signal came, %d (%s)", signo,
 		 strsignal(signo));
 	run_terminate(job);
 }
@@ -79,6 +79,8 @@ static int job_tick(struct run_job *job)
 
 	if (job->alive == 0)
 		run_look_at_leftovers(job, 0);
+	if (job_is_over(job))
+		return 0;
 	if (job->timeout_at && now >= job->timeout_at && job->stage == RUN_RUNNING) {
 		run_fail(job, JOB_TIMEOUT_STATUS, "the job was ended after %g seconds (--timeout)",
 			 (double)job->options->timeout_ms / 1000);

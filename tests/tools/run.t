@@ -222,6 +222,33 @@ is "a second signal ends ranks that live on" $? 143
 is "which is said" "$(grep '^coll run' "$dir/err")" \
     "coll run: ending the job: a second signal came, 15 (Terminated)"
 
+# A reader that takes nothing: most of the output waits in the launcher after the rank has ended.
+if [ -r /proc/self/stat ] && mkfifo "$dir/fifo"; then
+    rm -f "$dir/pids"
+    exec 3<>"$dir/fifo"
+    "$coll" run --timeout 120 --no-prefix -n 1 \
+        sh -c 'echo $$ >>'"$dir"'/pids; exec head -c 200000 /dev/zero' \
+        >"$dir/fifo" 2>"$dir/err" </dev/null 3>&- &
+    launcher=$!
+    wait_lines "$dir/pids" 1
+    rank=$(cat "$dir/pids")
+    for ((i = 0; i < 600; i++)); do
+        [[ $(cat "/proc/$rank/stat") != *") Z "* ]] || break
+        sleep 0.05
+    done
+    # The first signal may come while the launcher still waits for the rank.
+    while kill -TERM $launcher 2>/dev/null; do
+        sleep 0.05
+    done
+    wait $launcher
+    is "a signal before all output is written is a failure" $? 143
+    has "and named" "$dir/err" '^coll run: .*15 (Terminated)'
+    exec 3>&-
+else
+    skip "a signal before all output is written is a failure" "no /proc"
+    skip "and named" "no /proc"
+fi
+
 # --------------------------------------------------------------- nothing left
 
 rm -f "$dir/pids"

@@ -40,6 +40,7 @@ static void job_forward(struct run_job *job, int signo)
 		raise(SIGSTOP);
 	if (signo != SIGINT && signo != SIGTERM && signo != SIGHUP)
 		return;
+	job->interrupt = signo;
 	/* The ranks decide how to respond to the first signal; a second signal ends the job. */
 	if (++job->interrupts == 1)
 		return;
@@ -202,6 +203,15 @@ static int job_has_output(const struct run_job *job)
 	return open > 0 || job->writer[0].used > 0 || job->writer[1].used > 0;
 }
 
+/* Writes what the reader takes without a wait. */
+static void job_flush(struct run_writer *writer)
+{
+	struct pollfd set = {.fd = writer->fd, .events = POLLOUT};
+
+	while (writer->used > 0 && poll(&set, 1, 0) == 1)
+		run_writer_flush(writer);
+}
+
 /*
  * Passes on the rest of the pipes' contents.  All writers have ended, so each pipe reaches its end;
  * the launcher still handles signals, because its reader may be slow.
@@ -216,6 +226,11 @@ static void job_drain(struct run_job *job, struct pollfd *set)
 		job_serve_poll(job, set);
 	}
 	job_close_streams(job);
+	if (job->writer[0].used > 0)
+		run_fail(job, 128 + job->interrupt,
+			 "signal %d (%s) came before all output was written", job->interrupt,
+			 strsignal(job->interrupt));
+	job_flush(&job->writer[1]);
 }
 
 /* ------------------------------------------------------------- begin, end -- */

@@ -94,6 +94,7 @@ struct run_job {
 	int failed;     /* 1: the exit status is decided */
 	int status;     /* the exit status */
 	int interrupts; /* SIGINT, SIGTERM, SIGHUP seen */
+	int interrupt;  /* the last of them */
 	enum run_stage stage;
 	int64_t deadline;   /* end of the stage, ms; 0: none */
 	int64_t timeout_at; /* 0: none */

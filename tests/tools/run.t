@@ -269,6 +269,37 @@ else
     skip "and is ended, in its session of its own" "no setsid"
 fi
 
+# Processes that end at once after each has begun the next: no moment is right to look for the last.
+cat >"$dir/chain.c" <<'END'
+#include <unistd.h>
+int main(void)
+{
+	for (int i = 0; i < 1000; i++)
+		if (fork())
+			_exit(0);
+	execlp("sleep", "sleep", "1000", (char *)0);
+}
+END
+if ${TEST_CC:-cc} -o "$dir/chain" "$dir/chain.c" 2>"$dir/err"; then
+    for i in 1 2 3 4; do
+        collect chain$i timeout 120 "$coll" run -n 1 "$dir/chain" &
+    done
+    wait
+    for i in 1 2 3 4; do
+        take chain$i
+        is "the last of a chain of processes does not hold up the job" "$status $(cat "$dir/err")" \
+            "0 coll run: ending 1 process that the ranks left behind"
+    done
+else
+    skip "the last of a chain of processes does not hold up the job" "no compiler"
+fi
+
+rm -f "$dir/pids"
+bash -c 'sleep 1000 & echo $! >>'"$dir"'/pids
+    exec "$@"' bash "$coll" run -n 1 true >"$dir/out" 2>"$dir/err" </dev/null
+is "a child of the program before coll run is not the job's" "$? $(cat "$dir/err")" "0 "
+check "and lives on" kill "$(cat "$dir/pids")"
+
 rm -f "$dir/pids"
 "$coll" run -n 2 bash -c 'echo $$ >>'"$dir"'/pids; sleep 1000 & echo $! >>'"$dir"'/pids; wait' \
     >/dev/null 2>&1 </dev/null &

@@ -70,7 +70,7 @@ static void job_read_signals(struct run_job *job)
 
 static int job_is_over(const struct run_job *job)
 {
-	return job->alive == 0 && job->leftovers == 0;
+	return job->alive == 0 && job->leftovers.n == 0;
 }
 
 /* Does all work that is due now.  Returns 0, or -1 if there is nothing left to wait for. */
@@ -94,8 +94,8 @@ static int job_tick(struct run_job *job)
 	if (job->deadline == 0 || now < job->deadline)
 		return 0;
 	if (job->stage == RUN_RUNNING) {
-		run_say(job, "ending %d process%s that the ranks left behind", job->leftovers,
-			job->leftovers == 1 ? "" : "es");
+		run_say(job, "ending %d process%s that the ranks left behind", job->leftovers.n,
+			job->leftovers.n == 1 ? "" : "es");
 		run_terminate(job);
 	} else if (job->stage == RUN_TERMINATING)
 		run_kill(job);
@@ -287,6 +287,8 @@ static void job_close(struct run_job *job)
 		close(job->signal_fd);
 	free(job->writer[0].data);
 	free(job->writer[1].data);
+	free(job->leftovers.pid);
+	free(job->inherited.pid);
 	free(job->rank);
 }
 

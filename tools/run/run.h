@@ -73,6 +73,11 @@ struct run_rank {
 	struct run_stream stream[2]; /* stdout, stderr */
 };
 
+struct run_children {
+	pid_t *pid;
+	int n, space;
+};
+
 enum run_stage { RUN_RUNNING, RUN_TERMINATING, RUN_KILLING };
 
 struct run_cpu {
@@ -90,7 +95,10 @@ struct run_job {
 	const struct run_options *options;
 	struct run_rank *rank;
 	int started, alive;
-	int leftovers;  /* number of processes that outlived the rank that began them */
+	/* processes that outlived the rank that began them */
+	struct run_children leftovers;
+	/* children that this process had before it became the launcher: not the job's */
+	struct run_children inherited;
 	int failed;     /* 1: the exit status is decided */
 	int status;     /* the exit status */
 	int interrupts; /* SIGINT, SIGTERM, SIGHUP seen */
@@ -144,10 +152,12 @@ __attribute__((format(printf, 2, 3))) void run_say(struct run_job *job, const ch
 __attribute__((format(printf, 3, 4))) void run_fail(struct run_job *job, int status,
 						    const char *fmt, ...);
 void run_signal_groups(struct run_job *job, int signo);
+/* Lists the children of this process, living and dead.  Returns 0, or -1 without memory. */
+int run_list_children(struct run_children *list);
 /*
- * Checks the children that are neither ranks nor the watchdog: orphans that the kernel gave to the
- * launcher.  Reaps the dead, sends signo (if not 0) to the living, and returns the number of the
- * living.
+ * Checks the children that are neither ranks nor the watchdog nor inherited: orphans that the
+ * kernel gave to the launcher.  Reaps the dead, lists the living in job->leftovers, and sends signo
+ * (if not 0) to them.
  */
 void run_look_at_leftovers(struct run_job *job, int signo);
 /* Records the ranks that have exited; the first failure decides the status and ends the job. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,6 +54,40 @@ void run_signal_groups(struct run_job *job, int signo)
 		kill(-job->rank[r].pid, signo);
 }
 
+static int watch_add(struct run_children *list, pid_t pid)
+{
+	int space = 2 * list->space + 64;
+	pid_t *more;
+
+	if (list->n == list->space) {
+		more = realloc(list->pid, (size_t)space * sizeof(*more));
+		if (more == NULL)
+			return -1;
+		list->pid = more;
+		list->space = space;
+	}
+	list->pid[list->n++] = pid;
+	return 0;
+}
+
+/* Where the kernel has no such list, it stays empty, and processes left behind are not found. */
+int run_list_children(struct run_children *list)
+{
+	char path[64];
+	FILE *file;
+	int pid, status = 0;
+
+	list->n = 0;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	file = fopen(path, "re");
+	if (file == NULL)
+		return 0;
+	while (status == 0 && fscanf(file, "%d", &pid) == 1)
+		status = watch_add(list, pid);
+	fclose(file);
+	return status;
+}
+
 static int watch_is_known(const struct run_job *job, pid_t pid)
 {
 	if (pid == job->watchdog)
@@ -60,28 +95,42 @@ static int watch_is_known(const struct run_job *job, pid_t pid)
 	for (int r = 0; r < job->started; r++)
 		if (job->rank[r].pid == pid)
 			return 1;
+	for (int i = 0; i < job->inherited.n; i++)
+		if (job->inherited.pid[i] == pid)
+			return 1;
 	return 0;
+}
+
+/* Lists the living orphans and reaps the dead.  Returns the number of the dead. */
+static int watch_list_leftovers(struct run_job *job)
+{
+	struct run_children *list = &job->leftovers;
+	int living = 0, dead = 0;
+
+	/* The kernel continues its list by position, so no child is reaped while the list is read. */
+	run_list_children(list);
+	for (int i = 0; i < list->n; i++) {
+		if (watch_is_known(job, list->pid[i]))
+			continue;
+		if (waitpid(list->pid[i], NULL, WNOHANG) != 0)
+			dead++;
+		else
+			list->pid[living++] = list->pid[i];
+	}
+	list->n = living;
+	return dead;
 }
 
 void run_look_at_leftovers(struct run_job *job, int signo)
 {
-	char path[64];
-	FILE *file;
-	int pid;
+	int dead;
 
-	job->leftovers = 0;
-	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-	file = fopen(path, "re");
-	if (file == NULL)
-		return;
-	while (fscanf(file, "%d", &pid) == 1) {
-		if (watch_is_known(job, pid) || waitpid(pid, NULL, WNOHANG) != 0)
-			continue;
-		job->leftovers++;
-		if (signo)
-			kill(pid, signo);
-	}
-	fclose(file);
+	/* An orphan that died after the list was read may have left a child that the list lacks. */
+	do
+		dead = watch_list_leftovers(job);
+	while (dead > 0 && job->leftovers.n == 0 && job->alive == 0);
+	for (int i = 0; signo && i < job->leftovers.n; i++)
+		kill(job->leftovers.pid[i], signo);
 }
 
 void run_terminate(struct run_job *job)

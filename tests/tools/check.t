@@ -176,6 +176,15 @@ kit --only order,send --ranks 2-3 "$build/.libs/coll_simulated.so"
 is "--only: those and no other" "$(grep -c '^ok' "$dir/out")" 2
 is "--ranks: so many runs" "$(tail -n 1 "$dir/out" | cut -d: -f1)" "# 2 checks in 8 runs"
 
+if env --ignore-signal=CHLD true 2>/dev/null; then
+    collect now timeout 120 env --ignore-signal=CHLD "$coll" check --only name,open --ranks 2 \
+        "$build/.libs/coll_simulated.so"
+    take now
+    is "started with SIGCHLD ignored: status 0" "$status" 0
+else
+    skip "started with SIGCHLD ignored: status 0" "env cannot ignore signals"
+fi
+
 kit "$dir/coll_none.so"
 is "no such file: status 2" $status 2
 kit --only nothing "$build/.libs/coll_tcp.so"

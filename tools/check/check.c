@@ -388,6 +388,8 @@ static int check_main(int argc, char **argv)
 
 	if (status)
 		return status;
+	/* If the parent had SIGCHLD ignored, the kernel would discard exit statuses. */
+	signal(SIGCHLD, SIG_DFL);
 	if (line.help)
 		fputs(check_help, stdout);
 	else if (line.list)

@@ -3,6 +3,7 @@
  * traits.c - determines before the first check which memory a plugin takes and how many devices
  * there are.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -53,7 +54,7 @@ void check_traits(struct check_options *options)
 	pid = fork();
 	if (pid == 0)
 		traits_child(traits, options);
-	while (pid > 0 && waitpid(pid, NULL, 0) < 0)
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		continue;
 	options->traits = *traits;
 	munmap(traits, sizeof(*traits));

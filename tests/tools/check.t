@@ -234,8 +234,28 @@ if [ -z "$TEST_SANITIZE" ]; then
     launched bad "$coll" run -n 3 -- --only coll-allreduce "$dir/coll_longhand.so"
     is "launched ranks that get wrong data: status 1" "$status" 1
     check "the check names the rank" grep -q '^#   3 processes: rank [0-2] of 3: allreduce' "$dir/out"
+    # Rank 1 takes longer to load the plugin than a communicator of COLL_TIMEOUT waits.
+    cat >"$dir/late.c" <<'END'
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+__attribute__((constructor)) static void late(void)
+{
+	const char *rank = getenv("COLL_RANK");
+
+	if (rank && !strcmp(rank, "1"))
+		sleep(1);
+}
+END
+    # shellcheck disable=SC2086 # flags are words
+    ${TEST_CC:-cc} $TEST_CFLAGS -fPIC -fvisibility=hidden -shared -pthread -I"$src/include" -iquote "$src/core" \
+        -o "$dir/coll_late.so" "$src/tests/plugins/bad/coll_longhand.c" "$dir/late.c" \
+        "$build/.libs/libcore_socket.a" "$build/.libs/libcore_base.a" -Wl,--exclude-libs,ALL
+    launched late "$coll" run -n 2 -e COLL_TIMEOUT=0.2s -- --only bits,strings "$dir/coll_late.so"
+    is "launched ranks wait for each other as long as a check may take: status 0" "$status" 0
 else
     skip "a plugin with a fault" "built with a sanitizer ($TEST_SANITIZE)"
+    skip "launched ranks wait for each other" "built with a sanitizer ($TEST_SANITIZE)"
 fi
 kit --launched "$build/.libs/coll_tcp.so"
 is "no launcher: status 2" $status 2

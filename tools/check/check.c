@@ -358,7 +358,7 @@ static int check_report(struct check_line *line)
 static int check_launched(struct check_line *line)
 {
 	struct check_launch launch = {0};
-	int status = check_launched_begin(&launch);
+	int status = check_launched_begin(&launch, line->options.timeout_ms);
 
 	if (status)
 		return status;

@@ -16,7 +16,19 @@ static void launched_must(coll_result_t code)
 	exit(1);
 }
 
-int check_launched_begin(struct check_launch *launch)
+/*
+ * A rank waits until the others have ended a check that hangs.  The bounds are the library's
+ * default and the longest timeout that it takes.
+ */
+static int64_t launched_timeout(int64_t check_ms)
+{
+	const int64_t least = 300000, most = 31622400000;
+	const int64_t ms = 2 * check_ms;
+
+	return ms < least ? least : ms > most ? most : ms;
+}
+
+int check_launched_begin(struct check_launch *launch, int64_t check_ms)
 {
 	/* A rank waits for the others as long as their checks take. */
 	static const char *const options[] = {"stall_after=0", NULL};
@@ -34,6 +46,7 @@ int check_launched_begin(struct check_launch *launch)
 	coll_config_init(&config, sizeof(config));
 	config.backend = "tcp";
 	config.options = options;
+	config.timeout_ms = launched_timeout(check_ms);
 	if (!coll_comm_init_env(&launch->comm, &config))
 		return 0;
 	fprintf(stderr, "coll check: the launched ranks cannot meet: %s\n",

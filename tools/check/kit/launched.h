@@ -33,8 +33,11 @@ struct launched_relay {
 	struct launched_part own, all[CHECK_RANKS];
 };
 
-/* Joins the processes of the launcher.  Returns 0, or the exit status after a message. */
-int check_launched_begin(struct check_launch *launch);
+/*
+ * Joins the processes of the launcher.  check_ms: the time after which a check counts as hung.
+ * Returns 0, or the exit status after a message.
+ */
+int check_launched_begin(struct check_launch *launch, int64_t check_ms);
 void check_launched_end(struct check_launch *launch);
 
 /* Carries what there is to carry; ended: this rank's child has ended.  Does not block. */

@@ -70,6 +70,13 @@ for command in $commands; do
     done
 done
 
+# bash splits words at = and :.
+options=$("$coll" run --help | help_options)
+for words in '-e A = 1' '--env = A = 1' '-e A = /a : /b : /c' '-e A == b' '-eA = 1' '--backend = tcp'; do
+    # shellcheck disable=SC2086 # words
+    same "completion after '$words'" "$options" "$(completion_options run -n 2 $words)"
+done
+
 # shellcheck source=/dev/null
 words=$(. "$completion"; COMP_WORDS=(coll ''); COMP_CWORD=1; _coll
     printf '%s\n' "${COMPREPLY[@]}" | grep -v '^-' | sort)

@@ -25,16 +25,20 @@ man_options() {
         tr -d ' "' | sort
 }
 
-# completed WORDS: prints the words that the completion offers next.
-completion_options() {
+# completed WORDS: prints the words that the completion offers for the last of them.
+completed() {
     (
         # shellcheck source=/dev/null
         . "$completion"
-        COMP_WORDS=(coll "$@" -)
+        COMP_WORDS=(coll "$@")
         COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
         _coll
         printf '%s\n' "${COMPREPLY[@]}" | sort
     )
+}
+
+completion_options() {
+    completed "$@" -
 }
 
 same() {
@@ -68,6 +72,31 @@ for command in $commands; do
             "$(timeout 60 "$coll" "$command" "$option" --no-such-option 2>&1 </dev/null |
                 grep "no option '$option'")"
     done
+done
+
+# perf_words ARG...: the words of which `coll perf` expected one in place of the last.
+perf_words() {
+    "$coll" perf "$@" 2>&1 | sed -n 's/.*expected one of //p' | tr -s ', ' '\n' | sort
+}
+
+# lacks TEXT WORDS: prints the words that the text lacks.
+lacks() {
+    echo "$2" | while read -r word; do
+        echo "$1" | grep -qw -- "$word" || echo "$word"
+    done
+}
+
+section=$(sed -n '/^\.SH COLL PERF/,/^\.SH COLL CHECK/p' "$page")
+for option in --datatype --op ''; do
+    # shellcheck disable=SC2086 # none or one
+    words=$(perf_words $option nosuch)
+    name="coll perf ${option:-COLLECTIVE}"
+    check "$name: there are words" [ -n "$words" ]
+    # shellcheck disable=SC2086
+    same "$name: completion" "$words" "$(completed perf $option '')"
+    none "$name: man page" "$(lacks "$section" "$words")"
+    # The help has no room for all types.
+    [ "$option" = --datatype ] || none "$name: help" "$(lacks "$("$coll" perf --help)" "$words")"
 done
 
 # bash splits words at = and :.

@@ -362,7 +362,7 @@ static void order_gate_group(struct comm *comm, uint64_t group, const struct ord
 
 void stream_order_group(struct comm *comm, uint64_t group)
 {
-	struct order_group calls = {NULL};
+	struct order_group calls = {.n = 0};
 	int code = order_collect(comm, group, &calls);
 
 	if (!code && calls.n) {

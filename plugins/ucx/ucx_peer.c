@@ -146,24 +146,19 @@ struct ucx_peer *ucx_connect(struct ucx *u, uint32_t rank, coll_error_t *err)
 	return peer->ep ? peer : NULL;
 }
 
-static int64_t ucx_least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
 static int ucx_meshes_with(const struct ucx *u, uint32_t rank)
 {
 	return u->nranks <= u->mesh || rank == (u->rank + 1) % u->nranks;
 }
 
-/* Is every hello of this rank sent and every hello to it received, or is open going to fail? */
+/* Is every hello of this rank sent and every hello to it received, or has a peer failed? */
 static int ucx_all_shook_hands(void *arg)
 {
 	struct ucx *u = arg;
 	int all = 1;
 
 	ucx_poll_peers(u);
-	if (u->failing || u->host->aborted(u->host))
+	if (u->failing)
 		return 1;
 
 	for (uint32_t i = 0; i < u->nranks; i++) {
@@ -194,7 +189,11 @@ int32_t ucx_handshake(struct ucx *u, coll_error_t *err)
 		peer->request = UCS_PTR_IS_PTR(request) ? request : NULL;
 		ucx_enlist(u, peer);
 	}
-	ucx_await(u, ucx_all_shook_hands, u, ucx_least(UCX_HANDSHAKE_MS, u->host->timeout_ms));
+	/*
+	 * An abort does not end this wait: UCX 1.13 ends the process if an endpoint is closed while its connection is being
+	 * made (wireup_ep.c: pending_count == 0).
+	 */
+	ucx_await(u, ucx_all_shook_hands, u, UCX_HANDSHAKE_MS);
 	ucx_probe_accepted(u);
 	return COLL_SUCCESS;
 }
@@ -463,6 +462,11 @@ static void ucx_flush(struct ucx *u, int64_t timeout_ms)
 		peer->flush = UCS_PTR_IS_PTR(request) ? request : NULL;
 	}
 	ucx_await(u, ucx_all_flushed, u, timeout_ms);
+}
+
+static int64_t ucx_least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
 }
 
 void ucx_peers_close(struct ucx *u, int64_t timeout_ms)

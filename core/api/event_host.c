@@ -219,9 +219,15 @@ static int event_host_hold_native(struct comm *comm, const struct outcome *outco
 {
 	int code = event_host_result(outcome, number, 0);
 
-	/* A device on which streams cannot wait for memory: the calling thread waits. */
-	if (code == COLL_IN_PROGRESS && event_host_close_gate(comm, outcome, number))
+	/*
+	 * A device on which streams cannot wait for memory: the calling thread waits.  It leaves the communicator, whose
+	 * operations may be those that the calls on host memory wait for.
+	 */
+	if (code == COLL_IN_PROGRESS && event_host_close_gate(comm, outcome, number)) {
+		context_leave(comm->context);
 		code = event_host_result(outcome, number, 1);
+		context_enter(comm->context);
+	}
 	if (!code || code == COLL_IN_PROGRESS)
 		return COLL_SUCCESS;
 	comm_fail(comm, 0, code, "rank %d waits for an event of a communicator that failed: %s",

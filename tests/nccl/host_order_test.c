@@ -420,6 +420,19 @@ static void derived_in_group(struct rank *r)
 
 /* --------------------------------------------------------------------------------- main -- */
 
+/* Streams cannot wait for memory: a call on the device that is to wait for one on the host waits in the calling thread. */
+static void test_waiting_threads(void)
+{
+	setenv("STANDIN_CUDA_WAIT", "801", 1);
+	for (int nranks = 1; nranks <= 3; nranks += 2) {
+		nccl_ok(&(struct nccl_job){nranks, 1, INIT_EXCHANGE, one_after_the_other, NULL},
+			"calls on both wait for each other in turn, in the calling thread");
+		nccl_ok(&(struct nccl_job){nranks, 1, INIT_EXCHANGE, there_and_back, NULL},
+			"two communicators wait for each other in turn, in the calling thread");
+	}
+	unsetenv("STANDIN_CUDA_WAIT");
+}
+
 int main(int argc, char **argv)
 {
 	static const struct host_job jobs[] = {
@@ -439,6 +452,7 @@ int main(int argc, char **argv)
 
 	(void)argc;
 	nccl_begin(argv, ".libs");
+	test_waiting_threads();
 	host_run(jobs);
 	return done_testing();
 }

@@ -129,6 +129,7 @@ enum { NCCL_LINK_WANTED = 2, NCCL_LINK_EMPTY = 4 }; /* shifts of these bits */
 
 struct nccl_job;
 struct nccl_call;
+struct nccl_ender;
 
 /* Device memory for copies of buffers.  The operations that use it follow one another in the order of its stream. */
 struct nccl_scratch {
@@ -153,8 +154,10 @@ struct nccl {
 	cuda_ptr_t barrier_scratch; /* NCCL_SCRATCH bytes on the device: a barrier sums the first */
 	atomic_int aborted;         /* an abort sets it before it takes the lock */
 
-	/* The communicator of a call that a thread makes with the lock, which the driver may block; else NULL. */
+	/* The communicator, while a thread makes calls that the driver may block: see nccl_enqueue_begin; else NULL. */
 	_Atomic(nccl_comm_t) calling;
+	/* The revoke that an abort has begun without the lock, until nccl_stop takes it over; else NULL. */
+	_Atomic(struct nccl_ender *) interrupt;
 
 	/* Protects the members below, and calls into NCCL for comm. */
 	pthread_mutex_t lock;
@@ -206,8 +209,11 @@ int32_t nccl_device_open(struct nccl *n, coll_error_t *err);
 int nccl_device_wait(const struct nccl *n, int64_t timeout_ms);
 /* CUDA frees memory when the device is idle: waits for that until the time `deadline`. */
 void nccl_device_close(struct nccl *n, int64_t deadline);
-/* Later work on stream `to` waits for the work that is now on stream `from`. */
+/* Later work on stream `to` waits for the work that is now on stream `from`.  The lock is held. */
 int32_t nccl_stream_dependency(struct nccl *n, void *from, void *to, coll_error_t *err);
+/* Puts a copy of device memory on the stream.  The lock is held. */
+int32_t nccl_copy(struct nccl *n, cuda_ptr_t to, cuda_ptr_t from, size_t bytes, void *stream,
+		  coll_error_t *err);
 /* Device memory for work on `stream`, valid in the order of the stream.  The lock is held. */
 int32_t nccl_scratch(struct nccl *n, size_t bytes, void *stream, cuda_ptr_t *ptr,
 		     coll_error_t *err);
@@ -245,6 +251,38 @@ static inline int nccl_failed(int result)
 
 /* Records the result of a call to NCCL; `what` is the name of the call.  The lock is held. */
 int32_t nccl_record_result(struct nccl *n, int result, const char *what, coll_error_t *err);
+/* COLL_ERR_ABORTED. */
+int32_t nccl_aborted(coll_error_t *err);
+
+/*
+ * Calls that put work on streams come between nccl_enqueue_begin and nccl_enqueue_end.  The driver blocks the thread in them
+ * while a stream is full, and an abort then ends NCCL's work there without the lock: see nccl_abort.  nccl_enqueue_begin
+ * refuses an endpoint that was aborted.  The lock is held.
+ *
+ * nccl_enqueue_mark, for an endpoint in a group, needs no lock; its caller looks at aborts afterwards.
+ */
+static inline void nccl_enqueue_mark(struct nccl *n)
+{
+	/* With `blocking = yes` the ranks may still connect in the calls: then NCCL cannot revoke. */
+	if (!n->blocking)
+		atomic_store_explicit(&n->calling, n->comm, memory_order_relaxed);
+}
+
+static inline void nccl_enqueue_end(struct nccl *n)
+{
+	atomic_store(&n->calling, NULL);
+}
+
+static inline int32_t nccl_enqueue_begin(struct nccl *n, coll_error_t *err)
+{
+	nccl_enqueue_mark(n);
+	/* An abort looks at the mark some time after it has set `aborted`: one of the two threads sees the other. */
+	if (!n->revoked && !atomic_load(&n->aborted))
+		return COLL_SUCCESS;
+	nccl_enqueue_end(n);
+	return nccl_aborted(err);
+}
+
 /*
  * Takes the lock, makes the context current and waits for NCCL.  On an error it releases the lock and restores
  * the context.

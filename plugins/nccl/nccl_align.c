@@ -50,7 +50,6 @@ int32_t nccl_align(struct nccl_call *c, coll_error_t *err)
 	struct nccl_result *copy = NULL;
 	cuda_ptr_t memory;
 	int32_t code;
-	int result = CUDA_OK;
 
 	if (!in && !out)
 		return COLL_SUCCESS;
@@ -62,7 +61,7 @@ int32_t nccl_align(struct nccl_call *c, coll_error_t *err)
 	if (code)
 		return code;
 	if (in) {
-		result = cuda_driver.cuMemcpyAsync(memory, (uintptr_t)c->send, in, c->stream);
+		code = nccl_copy(c->n, memory, (uintptr_t)c->send, in, c->stream, err);
 		c->send = (const void *)(uintptr_t)memory;
 	}
 	if (copy) {
@@ -74,22 +73,18 @@ int32_t nccl_align(struct nccl_call *c, coll_error_t *err)
 		c->n->results = copy;
 		c->recv = (void *)(uintptr_t)copy->from;
 	}
-	return result ? nccl_cuda_refused(err, result, "cuMemcpyAsync") : COLL_SUCCESS;
+	return code;
 }
 
 int32_t nccl_copy_results(struct nccl *n, int32_t code, coll_error_t *err)
 {
 	struct nccl_result *copy;
-	int result;
 
 	while ((copy = n->results)) {
 		n->results = copy->next;
-		result = code ? CUDA_OK
-			      : cuda_driver.cuMemcpyAsync(copy->to, copy->from, copy->bytes,
-							  copy->stream);
-		if (result)
-			code = nccl_cuda_refused(err, result, "cuMemcpyAsync");
-		else if (!code)
+		if (!code)
+			code = nccl_copy(n, copy->to, copy->from, copy->bytes, copy->stream, err);
+		if (!code)
 			code = nccl_order_before(n, copy->stream, err);
 		free(copy);
 	}

@@ -122,7 +122,6 @@ static int32_t nccl_stage_in_place_input(struct nccl_call *c, coll_error_t *err)
 	cuda_ptr_t scratch = 0;
 	size_t bytes = c->send == c->args->recvbuf ? nccl_alltoall_span(c) : 0;
 	int32_t code;
-	int result;
 
 	if (!bytes)
 		return COLL_SUCCESS;
@@ -131,9 +130,9 @@ static int32_t nccl_stage_in_place_input(struct nccl_call *c, coll_error_t *err)
 		code = nccl_scratch(c->n, bytes, c->stream, &scratch, err);
 	if (code)
 		return code;
-	result = cuda_driver.cuMemcpyAsync(scratch, (uintptr_t)c->send, bytes, c->stream);
+	code = nccl_copy(c->n, scratch, (uintptr_t)c->send, bytes, c->stream, err);
 	c->send = (const void *)(uintptr_t)scratch;
-	return result ? nccl_cuda_refused(err, result, "cuMemcpyAsync") : COLL_SUCCESS;
+	return code;
 }
 
 static int nccl_call_alltoall(const struct nccl_call *c)
@@ -248,12 +247,12 @@ static int32_t nccl_call_now(struct nccl_call *c, int known, coll_error_t *err)
 		return nccl_group_add(c, err);
 	}
 	if (known) {
-		/* With `blocking = yes` the ranks may still connect in it: then NCCL cannot revoke. */
-		if (!n->blocking)
-			atomic_store_explicit(&n->calling, c->comm, memory_order_relaxed);
-		result = nccl_run_call(c, &what);
-		atomic_store_explicit(&n->calling, NULL, memory_order_relaxed);
-		code = nccl_record_result(n, result, what, err);
+		code = nccl_enqueue_begin(n, err);
+		if (!code) {
+			result = nccl_run_call(c, &what);
+			nccl_enqueue_end(n);
+			code = nccl_record_result(n, result, what, err);
+		}
 	} else {
 		copy = nccl_call_copy(c);
 		code = copy ? nccl_job_calls(n, copy, err)

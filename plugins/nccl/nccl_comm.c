@@ -345,6 +345,9 @@ static void nccl_end_comm(struct nccl *n, int64_t timeout_ms)
 	enum nccl_ended ended = NCCL_END_ABORTED;
 
 	pthread_mutex_lock(&n->lock);
+	/* An abort has begun to revoke the communicator, and has not reached the endpoint. */
+	if (atomic_load(&n->interrupt))
+		nccl_stop(n);
 	if (n->comm && !n->base && !n->revoked && timeout_ms > 0) {
 		ended = nccl_finish(n, timeout_ms);
 		if (ended != NCCL_ENDED)

@@ -167,8 +167,9 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 	pthread_mutex_lock(&n->lock);
 	code = nccl_enter(n->context, &pushed, err);
 	if (!code) {
-		/* NCCL shrinks only a communicator without pending calls. */
-		if (n->comm && !n->revoked && nccl_poll_async_error(n, NULL))
+		/* NCCL shrinks only a communicator without pending calls; an abort may have begun to revoke it. */
+		if (n->comm && !n->revoked &&
+		    (atomic_load(&n->aborted) || nccl_poll_async_error(n, NULL)))
 			nccl_stop(n);
 		code = nccl_can_shrink(n, err);
 		if (!code)

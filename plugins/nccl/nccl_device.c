@@ -245,15 +245,32 @@ void nccl_device_close(struct nccl *n, int64_t deadline)
 
 int32_t nccl_stream_dependency(struct nccl *n, void *from, void *to, coll_error_t *err)
 {
+	int32_t code = nccl_enqueue_begin(n, err);
 	int result = CUDA_OK;
 
+	if (code)
+		return code;
 	if (!n->dependency)
 		result = cuda_driver.cuEventCreate(&n->dependency, CUDA_EVENT_DISABLE_TIMING);
 	if (!result)
 		result = cuda_driver.cuEventRecord(n->dependency, from);
 	if (!result)
 		result = cuda_driver.cuStreamWaitEvent(to, n->dependency, 0);
+	nccl_enqueue_end(n);
 	return result ? nccl_cuda_refused(err, result, "cuEventRecord") : COLL_SUCCESS;
+}
+
+int32_t nccl_copy(struct nccl *n, cuda_ptr_t to, cuda_ptr_t from, size_t bytes, void *stream,
+		  coll_error_t *err)
+{
+	int32_t code = nccl_enqueue_begin(n, err);
+	int result;
+
+	if (code)
+		return code;
+	result = cuda_driver.cuMemcpyAsync(to, from, bytes, stream);
+	nccl_enqueue_end(n);
+	return result ? nccl_cuda_refused(err, result, "cuMemcpyAsync") : COLL_SUCCESS;
 }
 
 /* ----------------------------------------------------------------------- scratch -- */

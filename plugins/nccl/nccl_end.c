@@ -53,6 +53,12 @@ static struct nccl_ender *nccl_ender_new(void *context, nccl_comm_t comm,
 	return e;
 }
 
+static void nccl_ender_wait(const struct nccl_ender *e, int64_t deadline)
+{
+	for (unsigned i = 0; !atomic_load(&e->done) && clock_now_ms() < deadline; i++)
+		nccl_backoff(i);
+}
+
 /* Waits for the call until the time `deadline`.  Without a thread the call is made here. */
 static void nccl_ender_run_until(struct nccl_ender *e, int64_t deadline)
 {
@@ -62,8 +68,7 @@ static void nccl_ender_run_until(struct nccl_ender *e, int64_t deadline)
 		nccl_ender_run(e);
 		return;
 	}
-	for (unsigned i = 0; !atomic_load(&e->done) && clock_now_ms() < deadline; i++)
-		nccl_backoff(i);
+	nccl_ender_wait(e, deadline);
 	if (atomic_load(&e->done))
 		pthread_join(thread, NULL); /* it ends now */
 	else
@@ -258,16 +263,37 @@ static int32_t nccl_poll_shortly(struct nccl *n)
 	return code;
 }
 
+/* Takes over the revoke that nccl_interrupt has begun; NULL if there is none, or if it has failed. */
+static struct nccl_ender *nccl_interrupted(struct nccl *n, int64_t deadline)
+{
+	struct nccl_ender *e = atomic_exchange(&n->interrupt, NULL);
+
+	if (!e)
+		return NULL;
+	nccl_ender_wait(e, deadline);
+	if (!atomic_load(&e->done) || !e->result)
+		return e;
+	nccl_ender_unref(e);
+	return NULL;
+}
+
+/* Begins a revoke, and waits for it; NULL if the communicator must be aborted instead. */
+static struct nccl_ender *nccl_revoke_now(struct nccl *n, int64_t deadline)
+{
+	/* A communicator that is still connecting cannot be revoked, only aborted. */
+	if (nccl_poll_shortly(n) || !nccl_lib.ncclCommRevoke || !nccl_lib.ncclCommShrink)
+		return NULL;
+	return nccl_ender_start(n->context, n->comm, nccl_ender_revoke, deadline);
+}
+
 /* Ends all work but keeps the communicator for a shrink.  Returns 0 if the caller must abort it instead. */
 static int nccl_revoke(struct nccl *n, int64_t deadline)
 {
-	struct nccl_ender *e;
+	struct nccl_ender *e = nccl_interrupted(n, deadline);
 	int state;
 
-	/* A communicator that is still connecting cannot be revoked, only aborted. */
-	if (nccl_poll_shortly(n) || !nccl_lib.ncclCommRevoke || !nccl_lib.ncclCommShrink)
-		return 0;
-	e = nccl_ender_start(n->context, n->comm, nccl_ender_revoke, deadline);
+	if (!e)
+		e = nccl_revoke_now(n, deadline);
 	if (!e)
 		return 0;
 	state = atomic_load(&e->done) ? e->result : NCCL_IN_PROGRESS;
@@ -300,59 +326,102 @@ void nccl_stop(struct nccl *n)
 			n->rank, n->device, NCCL_ABORT_MS);
 }
 
-/*
- * A thread is in a call to NCCL, which returns only when its stream has room for it: behind kernels that wait for a peer.
- * Ends those, without the lock; a revoked communicator stays valid for the call.
- */
-static int nccl_interrupt(struct nccl *n)
+/* The revoke does not begin. */
+static void nccl_withdraw(struct nccl *n, struct nccl_ender *e)
 {
-	const nccl_comm_t comm = atomic_load(&n->calling);
-	const int64_t deadline = clock_now_ms() + NCCL_ABORT_MS;
-	struct nccl_ender *e =
-		comm && nccl_lib.ncclCommRevoke
-			? nccl_ender_start(n->context, comm, nccl_ender_revoke, deadline)
-			: NULL;
-	int locked;
+	struct nccl_ender *own = e;
 
-	if (!e)
-		return clock_lock_within(&n->lock, NCCL_ABORT_MS - NCCL_CALL_MS);
-	locked = clock_lock_within(&n->lock, NCCL_ABORT_MS);
-	if (locked && n->comm == comm) {
-		n->revoked = atomic_load(&e->done) && !e->result;
-		if (!n->revoked)
-			n->comm = NULL; /* never freed: a thread of NCCL's may still use it */
-		n->call_pending = 0;
-	}
-	nccl_ender_unref(e);
-	return locked;
+	e->result = NCCL_INTERNAL_ERROR;
+	atomic_store(&e->done, 1);
+	if (atomic_compare_exchange_strong(&n->interrupt, &own, NULL))
+		nccl_ender_unref(e);
+	nccl_ender_unref(e); /* of the thread */
 }
 
-void nccl_abort(void *ep)
+/*
+ * A thread is in a call that returns only when a stream has room for its work, behind kernels that wait for a peer.  Begins
+ * to end those, without the lock; a revoked communicator stays valid for the call.
+ */
+static void nccl_interrupt(struct nccl *n)
 {
-	const struct timespec pause = {.tv_nsec = 1000000};
-	struct nccl *n = ep;
-	int pushed;
+	const nccl_comm_t comm = atomic_load(&n->calling);
+	struct nccl_ender *e, *none = NULL;
 
-	atomic_store(&n->aborted, 1);
-	/* With `blocking = yes` a call holds the lock for as long as NCCL waits for a peer. */
-	if (!clock_lock_within(&n->lock, NCCL_CALL_MS) && !nccl_interrupt(n)) {
-		kit_log(n->host, COLL_LOG_ERROR,
-			"rank %u: a call into NCCL has not returned within %d ms and cannot be "
-			"aborted (with nccl.blocking = no calls can be aborted)",
-			n->rank, NCCL_ABORT_MS);
+	if (!comm || !nccl_lib.ncclCommRevoke)
+		return;
+	e = nccl_ender_new(n->context, comm, nccl_ender_revoke);
+	if (!e)
+		return;
+	atomic_fetch_add(&e->refs, 1); /* of the endpoint */
+	if (!atomic_compare_exchange_strong(&n->interrupt, &none, e)) {
+		free(e); /* another abort has begun it */
 		return;
 	}
-	/* The end of an open group aborts the endpoint.  A group of another thread ends soon: waits for it. */
-	for (unsigned i = 0; n->in_group && !nccl_group_has(n) && i < NCCL_ABORT_MS; i++) {
+	/* Who takes the lock after the call finds the revoke.  If the call is over, a thread may have taken the lock before. */
+	if (atomic_load(&n->calling) == comm)
+		nccl_ender_run_until(e, 0);
+	else
+		nccl_withdraw(n, e);
+	nccl_ender_unref(e);
+}
+
+enum nccl_reached { NCCL_REACHED, NCCL_IN_CALL, NCCL_IN_GROUP };
+
+/* Takes the lock once no other thread has the endpoint in a group; at the time `deadline` tells what it waits for. */
+static enum nccl_reached nccl_reach(struct nccl *n, int64_t deadline)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+
+	for (;;) {
+		if (!clock_lock_within(&n->lock, (int)clock_remaining(deadline)))
+			return NCCL_IN_CALL;
+		if (!n->in_group || nccl_group_has(n))
+			return NCCL_REACHED;
 		pthread_mutex_unlock(&n->lock);
+		if (!clock_remaining(deadline))
+			return NCCL_IN_GROUP;
 		nanosleep(&pause, NULL);
-		pthread_mutex_lock(&n->lock);
 	}
-	if (n->in_group && !nccl_group_has(n))
+}
+
+/* The endpoint, which is marked as aborted, ends later. */
+static void nccl_log_unreached(const struct nccl *n, enum nccl_reached in)
+{
+	if (in == NCCL_IN_GROUP)
 		kit_log(n->host, COLL_LOG_ERROR,
 			"rank %u: a thread has not ended its group within %d ms of an abort: the "
 			"abort takes effect at the group's end",
 			n->rank, NCCL_ABORT_MS);
+	else
+		kit_log(n->host, COLL_LOG_ERROR,
+			"rank %u: a call into NCCL or the driver has not returned within %d ms and "
+			"cannot be aborted (%s)",
+			n->rank, NCCL_ABORT_MS,
+			n->blocking ? "with nccl.blocking = no calls can be aborted"
+			: nccl_lib.ncclCommRevoke
+				? "other work than NCCL's keeps its stream full"
+				: "if NCCL's work keeps its stream full: NCCL 2.28.7 is the first "
+				  "that can end it");
+}
+
+void nccl_abort(void *ep)
+{
+	const int64_t begin = clock_now_ms();
+	struct nccl *n = ep;
+	enum nccl_reached reached;
+	int pushed;
+
+	atomic_store(&n->aborted, 1);
+	reached = nccl_reach(n, begin + NCCL_CALL_MS);
+	if (reached != NCCL_REACHED) {
+		nccl_interrupt(n);
+		reached = nccl_reach(n, begin + NCCL_ABORT_MS);
+	}
+	if (reached != NCCL_REACHED) {
+		nccl_log_unreached(n, reached);
+		return;
+	}
+	/* The end of an open group of this thread aborts the endpoint. */
 	if (!n->in_group && !nccl_enter(n->context, &pushed, NULL)) {
 		nccl_stop(n);
 		nccl_leave(pushed);

@@ -69,10 +69,16 @@ int32_t nccl_event_record(void *ep, void *event, coll_stream_t stream, coll_erro
 	if (code)
 		return code;
 	result = nccl_event_move(n, e);
-	if (!result)
+	code = result ? nccl_cuda_refused(err, result, "cuEventCreate")
+		      : nccl_enqueue_begin(n, err);
+	if (!code) {
 		result = cuda_driver.cuEventRecord(e->event, stream ? stream : n->stream);
+		nccl_enqueue_end(n);
+		if (result)
+			code = nccl_cuda_refused(err, result, "cuEventRecord");
+	}
 	nccl_end(n, pushed);
-	return result ? nccl_cuda_refused(err, result, "cuEventRecord") : COLL_SUCCESS;
+	return code;
 }
 
 int32_t nccl_event_wait(void *ep, void *event, coll_stream_t stream, coll_error_t *err)
@@ -84,9 +90,15 @@ int32_t nccl_event_wait(void *ep, void *event, coll_stream_t stream, coll_error_
 
 	if (code)
 		return code;
-	result = cuda_driver.cuStreamWaitEvent(stream ? stream : n->stream, e->event, 0);
+	code = nccl_enqueue_begin(n, err);
+	if (!code) {
+		result = cuda_driver.cuStreamWaitEvent(stream ? stream : n->stream, e->event, 0);
+		nccl_enqueue_end(n);
+		if (result)
+			code = nccl_cuda_refused(err, result, "cuStreamWaitEvent");
+	}
 	nccl_end(n, pushed);
-	return result ? nccl_cuda_refused(err, result, "cuStreamWaitEvent") : COLL_SUCCESS;
+	return code;
 }
 
 int32_t nccl_event_query(void *ep, void *event, coll_error_t *err)

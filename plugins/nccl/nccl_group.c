@@ -74,18 +74,35 @@ static void nccl_group_drop_aborted(struct nccl_call **at)
 	}
 }
 
+/* Runs the calls in this thread. */
+static int nccl_group_run_here(const char **what)
+{
+	int result = NCCL_SUCCESS;
+
+	for (struct nccl *n = nccl_group.members; n; n = n->next)
+		nccl_enqueue_mark(n);
+	/* From now on an abort sees the mark, and one that came before is seen here. */
+	nccl_group_drop_aborted(&nccl_group.calls);
+	if (nccl_group.calls)
+		result = nccl_run_group(nccl_group.calls, what);
+	for (struct nccl *n = nccl_group.members; n; n = n->next)
+		nccl_enqueue_end(n);
+	nccl_calls_free(nccl_group.calls);
+	return result;
+}
+
 /* Begins the calls, and returns the result; *job becomes the job if they run in a thread of their own. */
-static int nccl_group_run(struct nccl_call *calls, struct nccl_job **job, const char **what)
+static int nccl_group_run(struct nccl_job **job, const char **what)
 {
 	void *context = nccl_group.members->context;
 	int known = 1, pushed, result;
 
 	for (struct nccl *n = nccl_group.members; n; n = n->next)
-		known &= nccl_links_known(n, calls);
+		known &= nccl_links_known(n, nccl_group.calls);
 	*job = known ? NULL : nccl_job_new(nccl_run_calls, context);
 	*what = "ncclGroupEnd";
 	if (*job) {
-		(*job)->calls = calls;
+		(*job)->calls = nccl_group.calls;
 		if (!nccl_job_start(*job, NULL))
 			return NCCL_SUCCESS;
 		nccl_job_unref(*job);
@@ -94,9 +111,8 @@ static int nccl_group_run(struct nccl_call *calls, struct nccl_job **job, const 
 	}
 	if (nccl_enter(context, &pushed, NULL))
 		pushed = 0;
-	result = nccl_run_group(calls, what);
+	result = nccl_group_run_here(what);
 	nccl_leave(pushed);
-	nccl_calls_free(calls);
 	return result;
 }
 
@@ -145,7 +161,7 @@ int32_t nccl_group_end(void *ep, coll_error_t *err)
 		return COLL_SUCCESS;
 	nccl_group_drop_aborted(&nccl_group.calls);
 	if (nccl_group.calls)
-		result = nccl_group_run(nccl_group.calls, &job, &what);
+		result = nccl_group_run(&job, &what);
 	nccl_group.calls = NULL;
 	for (n = nccl_group.members, nccl_group.members = NULL; n; n = next) {
 		next = n->next;

@@ -11,8 +11,12 @@
 static int32_t nccl_fence(struct nccl *n, void *stream, coll_error_t *err)
 {
 	void *byte = (void *)(uintptr_t)n->barrier_scratch, *to = (char *)byte + 1;
-	int result = nccl_lib.ncclGroupStart(), end;
+	int32_t code = nccl_enqueue_begin(n, err);
+	int result, end;
 
+	if (code)
+		return code;
+	result = nccl_lib.ncclGroupStart();
 	if (!nccl_failed(result)) {
 		result = nccl_lib.ncclSend(byte, 1, COLL_UINT8, (int)n->rank, n->comm, stream);
 		if (!nccl_failed(result))
@@ -21,6 +25,7 @@ static int32_t nccl_fence(struct nccl *n, void *stream, coll_error_t *err)
 		end = nccl_lib.ncclGroupEnd();
 		result = nccl_failed(result) ? result : end;
 	}
+	nccl_enqueue_end(n);
 	n->last_stream = stream;
 	n->last_unknown = 0;
 	return nccl_record_result(n, result, "a send to this rank", err);

@@ -4,7 +4,7 @@
 
 /* ----------------------------------------------------------------- pending calls -- */
 
-static int32_t nccl_aborted(coll_error_t *err)
+int32_t nccl_aborted(coll_error_t *err)
 {
 	return error_fill(err, COLL_ERR_ABORTED, "the communicator was aborted");
 }

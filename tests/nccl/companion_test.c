@@ -66,24 +66,6 @@ static void death(struct rank *r)
 	destroy(r);
 }
 
-/* The stream has no room for more calls: the driver blocks the thread in one of them until the loss ends those before. */
-static void death_behind_calls(struct rank *r)
-{
-	int64_t x[1] = {1}, *there = nccl_new(r->rank, x, 1);
-	int code = COLL_SUCCESS;
-
-	begin(r);
-	if (r->rank == 1)
-		die(r);
-	setenv("STANDIN_CUDA_ROOM", "16", 1);
-	for (int i = 0; i < 200 && !code; i++)
-		code = coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
-	unsetenv("STANDIN_CUDA_ROOM");
-	nccl_fails(r, code ? code : coll_sync(r->comm), COLL_ERR_PEER_LOST, "rank 1 was lost",
-		   "behind calls that fill the stream");
-	destroy(r);
-}
-
 /* No call waits: a query finds the loss. */
 static void death_unseen(struct rank *r)
 {
@@ -228,10 +210,6 @@ static void test_death(void)
 {
 	struct death *d = ranks_memory(sizeof(*d));
 	double took[QUICK_OF];
-
-	*d = (struct death){.moment = 600};
-	nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, death_behind_calls, d},
-		"a rank dies while a call of another waits for room in its stream");
 
 	for (int moment = 0; moment < MOMENTS; moment++)
 		for (int nranks = 2; nranks <= 4; nranks++) {

@@ -11,11 +11,14 @@
 
 /* A bound far above the seconds that aborts may take, and far below the timeouts. */
 enum { SOON = 20 };
+enum { ROOM = 16 }; /* pieces of work that a stream takes */
 
 /* Of rank 0, whose abort gives up, to the other rank. */
 struct stage {
 	_Atomic int over;
-	int old; /* NCCL has no ncclCommRevoke */
+	_Atomic int records;    /* of events, begun by rank 0 */
+	struct nccl_gate *gate; /* of rank 0 */
+	int old;                /* NCCL has no ncclCommRevoke */
 };
 
 static void logged(struct rank *r, const char *piece)
@@ -126,6 +129,58 @@ static void behind_event(struct rank *r)
 	device_free(r->rank, there);
 }
 
+/* Work of the program fills its stream, in which the thread puts an event. */
+static void *record_until_over(void *arg)
+{
+	struct rank *r = arg;
+	void *stream = nccl_stream(r->rank);
+	struct nccl_gate gate = {0};
+	struct stage *s = r->user;
+	coll_event_t event;
+	int code = COLL_SUCCESS;
+
+	rank_did(r, coll_event_create(r->comm, &event), "event");
+	nccl_gate(&gate, r->rank, stream);
+	s->gate = &gate;
+	for (int i = 0; i < 2 * ROOM && !code; i++) {
+		atomic_fetch_add(&s->records, 1);
+		code = coll_event_record_on_stream(event, r->comm, stream);
+	}
+	nccl_fails(r, code, COLL_ERR_ABORTED, "abort", "record");
+	nccl_stream_do(r->rank, stream, cuStreamSynchronize);
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
+	return NULL;
+}
+
+/* The abort ends when the program's work does. */
+static void in_full_stream(struct rank *r)
+{
+	struct stage *s = r->user;
+	pthread_t thread;
+
+	nccl_works(r);
+	if (r->rank == 0) {
+		log_begin();
+		if (pthread_create(&thread, NULL, record_until_over, r))
+			bail_out("cannot start a thread");
+		for (double end = ranks_now() + SOON;
+		     atomic_load(&s->records) < ROOM && ranks_now() < end;)
+			ranks_sleep(0.001);
+		ranks_sleep(0.3);
+		nccl_fails(r, coll_comm_abort(r->comm), COLL_ERR_TIMEOUT, "takes effect when",
+			   "abort");
+		logged(r, s->old ? "cannot be aborted (if NCCL's work keeps its stream full"
+				 : "cannot be aborted (other work than NCCL's");
+		nccl_open(s->gate);
+		pthread_join(thread, NULL);
+		log_end();
+		atomic_store(&s->over, 1);
+	}
+	until_over(s);
+	destroy_in_time(r);
+}
+
 /* ------------------------------------------------------------------------ blocking calls -- */
 
 struct call {
@@ -187,7 +242,8 @@ static void blocking(struct rank *r, int grouped, const char *words)
 
 static void blocking_call(struct rank *r)
 {
-	blocking(r, 0, "a call into NCCL has not returned within 1000 ms and cannot be aborted");
+	blocking(r, 0,
+		 "has not returned within 1000 ms and cannot be aborted (with nccl.blocking = no");
 }
 
 static void blocking_group(struct rank *r)
@@ -243,6 +299,7 @@ int main(int argc, char **argv)
 	} tests[] = {
 		{behind_work, "no", "an abort of work behind the program's"},
 		{behind_event, "no", "an abort of work behind an event"},
+		{in_full_stream, "no", "an abort of a call that the program's work blocks"},
 		{blocking_call, "yes", "an abort of a call that cannot be aborted"},
 		{blocking_group, "yes", "an abort of a group that cannot be aborted"},
 		{split_beside_work, "no", "an abort during a split, on a busy device"},
@@ -252,11 +309,12 @@ int main(int argc, char **argv)
 	nccl_begin(argv, argc > 1 ? argv[1] : ".libs");
 	setenv("COLL_DESTROY_TIMEOUT", "1s", 1);
 	setenv("COLL_COMPANION", "none", 1);
+	setenv("STANDIN_CUDA_ROOM", "16", 1);
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
 		/* Before 2.22 only messages connect ranks late. */
 		if (s->old && strcmp(tests[i].blocking, "yes") == 0)
 			continue;
-		atomic_store(&s->over, 0);
+		*s = (struct stage){.old = s->old};
 		setenv("COLL_NCCL_BLOCKING", tests[i].blocking, 1);
 		nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, tests[i].fn, s}, "%s",
 			tests[i].name);

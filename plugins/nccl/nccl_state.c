@@ -122,7 +122,9 @@ void nccl_end(struct nccl *n, int pushed)
 /* The state of the own stream, once NCCL has put all work on it. */
 static int32_t nccl_stream_state(struct nccl *n, coll_error_t *err)
 {
-	int32_t code = n->revoked ? nccl_aborted(err) : nccl_poll_async_error(n, err);
+	/* An abort may have ended the work already, and wait for the lock: what it has dropped is not complete. */
+	int32_t code = n->revoked || atomic_load(&n->aborted) ? nccl_aborted(err)
+							      : nccl_poll_async_error(n, err);
 	int pushed, result;
 
 	if (code)

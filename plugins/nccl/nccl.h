@@ -239,8 +239,9 @@ int32_t nccl_shrink(void *ep, const int32_t *exclude, int32_t count, const coll_
 /* COLL_SUCCESS if NCCL has completed the last call, COLL_IN_PROGRESS, or its failure.  The lock is held. */
 int32_t nccl_poll_async_error(struct nccl *n, coll_error_t *err);
 /*
- * Waits until NCCL has completed the last call, at most timeout_ms; an abort of host's communicator ends the
- * wait.  The lock is held; the function releases it while it waits.
+ * Waits until NCCL has completed the last call, at most timeout_ms; an abort of the endpoint or of host's communicator
+ * ends the wait, and an endpoint that an abort has revoked meanwhile is COLL_ERR_ABORTED too.  The lock is held; the
+ * function releases it while it waits.
  */
 int32_t nccl_wait_comm_ready(struct nccl *n, const coll_host_t *host, int64_t timeout_ms,
 			     coll_error_t *err);

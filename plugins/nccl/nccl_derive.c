@@ -152,7 +152,7 @@ static int32_t nccl_shrink_to(struct nccl *n, struct nccl *child, const int32_t 
 	atomic_store(&n->aborted, 0); /* from here on only an abort of this shrink sets it */
 	n->revoked = 0;
 	code = nccl_derive(n, child, job, child->host, err);
-	n->revoked = n->comm && revoked;
+	n->revoked = n->comm && (revoked || n->revoked);
 	return code;
 }
 

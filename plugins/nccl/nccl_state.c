@@ -80,7 +80,8 @@ int32_t nccl_wait_comm_ready(struct nccl *n, const coll_host_t *host, int64_t ti
 		pthread_mutex_lock(&n->lock);
 		code = nccl_poll_async_error(n, err);
 	}
-	return code;
+	/* An abort that had the lock meanwhile may have revoked the endpoint. */
+	return !code && n->revoked ? nccl_aborted(err) : code;
 }
 
 int32_t nccl_record_result(struct nccl *n, int result, const char *what, coll_error_t *err)
@@ -100,9 +101,6 @@ int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err)
 						      : nccl_enter(n->context, pushed, err);
 	if (!code) {
 		code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
-		/* The wait releases the lock, so an abort may have revoked the endpoint. */
-		if (!code && n->revoked)
-			code = nccl_aborted(err);
 		if (code)
 			nccl_leave(*pushed);
 	}

@@ -426,9 +426,11 @@ struct nccl_job *nccl_job_new(int (*run)(struct nccl_job *job), void *context);
 /* Starts the thread; an error if there can be none.  The caller keeps its reference. */
 int32_t nccl_job_start(struct nccl_job *job, coll_error_t *err);
 void nccl_job_unref(struct nccl_job *job);
+/* A job that has not begun never will.  Comes before the end of the communicator that the job would use. */
+void nccl_job_cancel(struct nccl_job *job);
 /*
- * The endpoint waits no longer: a job that has not begun never will.  Returns the communicator that the job has made,
- * for the caller to abort, or NULL.  The thread aborts a communicator that it makes later.
+ * The endpoint waits no longer.  Returns the communicator that the job has made, for the caller to abort, or NULL.  The
+ * thread aborts a communicator that it makes later.
  */
 nccl_comm_t nccl_job_drop(struct nccl_job *job);
 /* Runs the operations; takes them over, also on an error.  The endpoint, whose lock is held, gets the job. */

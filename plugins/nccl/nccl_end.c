@@ -231,6 +231,8 @@ void nccl_abort_comm(struct nccl *n, int64_t deadline)
 	n->comm = n->base = NULL;
 	n->call_pending = 0;
 	n->job = NULL;
+	if (job)
+		nccl_job_cancel(job);
 	if (base)
 		nccl_abort_making(n, base, deadline);
 	if (comm)

@@ -88,16 +88,17 @@ static void *nccl_job_main(void *arg)
 	struct nccl_job *job = arg;
 	int state = NCCL_JOB_NEW, pushed = 0;
 
+	/* From this mark on an abort takes the thread to be inside NCCL, so the driver's part comes before. */
+	nccl_enter(job->context, &pushed, NULL);
 	if (atomic_compare_exchange_strong(&job->state, &state, NCCL_JOB_RUNS)) {
-		nccl_enter(job->context, &pushed, NULL);
 		job->result = job->run(job);
 		state = NCCL_JOB_RUNS;
 		/* Nobody waits for the job any more, so nobody else ends what it has made. */
 		if (!atomic_compare_exchange_strong(&job->state, &state, NCCL_JOB_DONE) &&
 		    job->newcomm)
 			nccl_lib.ncclCommAbort(job->newcomm);
-		nccl_leave(pushed);
 	}
+	nccl_leave(pushed);
 	nccl_job_unref(job);
 	return NULL;
 }
@@ -115,6 +116,13 @@ int32_t nccl_job_start(struct nccl_job *job, coll_error_t *err)
 	}
 	pthread_detach(thread);
 	return COLL_SUCCESS;
+}
+
+void nccl_job_cancel(struct nccl_job *job)
+{
+	int state = NCCL_JOB_NEW;
+
+	atomic_compare_exchange_strong(&job->state, &state, NCCL_JOB_DROPPED);
 }
 
 nccl_comm_t nccl_job_drop(struct nccl_job *job)

@@ -171,6 +171,82 @@ static void test_alone(void)
 	setenv("COLL_DESTROY_TIMEOUT", "5s", 1);
 }
 
+/* ------------------------------------------------------------------- a thread that is late -- */
+
+/* The next thread that the calling thread starts is late: it begins when NCCL's communicator is being aborted. */
+static _Thread_local int next_is_late;
+static _Atomic int late_over;
+
+struct late {
+	void *(*run)(void *arg);
+	void *arg;
+};
+
+static void *late_run(void *arg)
+{
+	const struct late late = *(struct late *)arg;
+	const double deadline = ranks_now() + SOON;
+	void *result;
+
+	free(arg);
+	while (!nccl_calls("ncclCommAbort") && ranks_now() < deadline)
+		ranks_sleep(0.0005);
+	result = late.run(late.arg);
+	atomic_store(&late_over, 1);
+	return result;
+}
+
+/* Takes the place of the C library's function, also for plugins. */
+__attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
+							  const pthread_attr_t *attr,
+							  void *(*run)(void *arg), void *arg)
+{
+	int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+	void *symbol = dlsym(RTLD_NEXT, "pthread_create");
+	struct late *late;
+
+	memcpy(&next, &symbol, sizeof(next));
+	if (!next_is_late)
+		return next(thread, attr, run, arg);
+	next_is_late = 0;
+	late = malloc(sizeof(*late));
+	*late = (struct late){run, arg};
+	return next(thread, attr, late_run, late);
+}
+
+/* The thread of a call gets no processor until an abort frees the communicator, for which a busy device lets it wait. */
+static void late_call(struct rank *r)
+{
+	_Atomic int *come = r->user;
+	const double deadline = ranks_now() + SOON;
+	int64_t *there = device_new(r->rank, sizeof(*there), 0);
+	void *stream = nccl_stream(r->rank);
+	struct nccl_gate gate = {0};
+
+	nccl_works(r);
+	meet(r, come, 1);
+	if (r->rank == 0) {
+		log_begin();
+		nccl_gate(&gate, r->rank, stream);
+		setenv("STANDIN_CUDA_FREE", "wait", 1);
+		next_is_late = 1;
+		rank_did(r, coll_send(there, 1, COLL_INT64, 1, 0, r->comm, NULL), "send");
+		rank_did(r, coll_comm_abort(r->comm), "abort");
+		while (!atomic_load(&late_over) && ranks_now() < deadline)
+			ranks_sleep(0.001);
+		if (!atomic_load(&late_over))
+			rank_fail(r, "the call has no thread, or the thread has not ended");
+		nccl_open(&gate);
+		nccl_stream_do(r->rank, stream, cuStreamSynchronize);
+		log_end();
+	}
+	meet(r, come, 2);
+	rank_did(r, coll_comm_destroy(r->comm), "destroy");
+	r->comm = NULL;
+	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
+	device_free(r->rank, there);
+}
+
 /* ------------------------------------------------------------------------------- init -- */
 
 static void init_hangs(struct rank *r)
@@ -216,6 +292,9 @@ int main(int argc, char **argv)
 	_Atomic int come;
 
 	nccl_begin(argv, argc > 1 ? argv[1] : ".libs");
+	nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, late_call,
+				   ranks_memory(sizeof(_Atomic int))},
+		"an abort before the thread of a call has begun");
 	nccl_hold_devices();
 	for (int nranks = 2; nranks <= 4; nranks += 2) {
 		atomic_init(&come, 0);

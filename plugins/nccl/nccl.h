@@ -411,6 +411,7 @@ void nccl_calls_free(struct nccl_call *calls);
 struct nccl_job {
 	atomic_int refs, state; /* NCCL_JOB_* */
 	int (*run)(struct nccl_job *job);
+	atomic_int ran; /* the result stands */
 	int result;
 	const char *what; /* the name of the function that returned the result */
 	void *context;

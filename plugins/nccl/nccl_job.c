@@ -92,6 +92,7 @@ static void *nccl_job_main(void *arg)
 	nccl_enter(job->context, &pushed, NULL);
 	if (atomic_compare_exchange_strong(&job->state, &state, NCCL_JOB_RUNS)) {
 		job->result = job->run(job);
+		atomic_store(&job->ran, 1);
 		state = NCCL_JOB_RUNS;
 		/* Nobody waits for the job any more, so nobody else ends what it has made. */
 		if (!atomic_compare_exchange_strong(&job->state, &state, NCCL_JOB_DONE) &&

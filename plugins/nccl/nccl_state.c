@@ -13,12 +13,15 @@ int32_t nccl_aborted(coll_error_t *err)
 static int32_t nccl_job_result(struct nccl *n, coll_error_t *err)
 {
 	struct nccl_job *job = n->job;
-	const int has_called = job->calls && job->result == NCCL_SUCCESS;
+	/* An abort of another endpoint in the group may have dropped the job. */
+	const int ran = atomic_load(&job->ran);
+	const int result = ran ? job->result : NCCL_INTERNAL_ERROR;
+	const int has_called = job->calls && result == NCCL_SUCCESS;
 
 	n->job = NULL;
-	n->failed = job->result == NCCL_IN_PROGRESS ? NCCL_SUCCESS : job->result;
-	n->failed_what = job->what;
-	n->call_pending |= job->result == NCCL_IN_PROGRESS;
+	n->failed = result == NCCL_IN_PROGRESS ? NCCL_SUCCESS : result;
+	n->failed_what = ran ? job->what : "a group with a communicator that was aborted";
+	n->call_pending |= result == NCCL_IN_PROGRESS;
 	nccl_job_unref(job);
 	if (n->failed)
 		return nccl_refused(err, n->failed, n->failed_what, n->comm);

@@ -214,24 +214,46 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
 	return next(thread, attr, late_run, late);
 }
 
+struct late_call {
+	int grouped; /* with a call of another communicator, which the abort drops too */
+	_Atomic int come;
+};
+
+static int send_late(struct rank *r, int64_t *there, coll_comm_t other)
+{
+	int code = other ? coll_group_start() : COLL_SUCCESS;
+
+	next_is_late = 1;
+	if (!code)
+		code = coll_send(there, 1, COLL_INT64, 1, 0, r->comm, NULL);
+	if (!code && other)
+		code = coll_send(there, 1, COLL_INT64, 1, 0, other, NULL);
+	return code || !other ? code : coll_group_end();
+}
+
 /* The thread of a call gets no processor until an abort frees the communicator, for which a busy device lets it wait. */
 static void late_call(struct rank *r)
 {
-	_Atomic int *come = r->user;
+	struct late_call *call = r->user;
 	const double deadline = ranks_now() + SOON;
+	coll_comm_t other = NULL;
 	int64_t *there = device_new(r->rank, sizeof(*there), 0);
 	void *stream = nccl_stream(r->rank);
 	struct nccl_gate gate = {0};
 
 	nccl_works(r);
-	meet(r, come, 1);
+	if (call->grouped)
+		rank_did(r, coll_comm_dup(r->comm, &other), "dup");
+	meet(r, &call->come, 1);
 	if (r->rank == 0) {
 		log_begin();
 		nccl_gate(&gate, r->rank, stream);
 		setenv("STANDIN_CUDA_FREE", "wait", 1);
-		next_is_late = 1;
-		rank_did(r, coll_send(there, 1, COLL_INT64, 1, 0, r->comm, NULL), "send");
+		rank_did(r, send_late(r, there, other), "send");
 		rank_did(r, coll_comm_abort(r->comm), "abort");
+		if (other)
+			nccl_fails(r, coll_sync(other), COLL_ERR_INTERNAL, "was aborted",
+				   "sync of the other communicator");
 		while (!atomic_load(&late_over) && ranks_now() < deadline)
 			ranks_sleep(0.001);
 		if (!atomic_load(&late_over))
@@ -240,7 +262,9 @@ static void late_call(struct rank *r)
 		nccl_stream_do(r->rank, stream, cuStreamSynchronize);
 		log_end();
 	}
-	meet(r, come, 2);
+	meet(r, &call->come, 2);
+	if (other)
+		rank_did(r, coll_comm_destroy(other), "destroy");
 	rank_did(r, coll_comm_destroy(r->comm), "destroy");
 	r->comm = NULL;
 	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
@@ -289,12 +313,15 @@ static void test_init(void)
 
 int main(int argc, char **argv)
 {
+	struct late_call *call = ranks_memory(sizeof(*call));
 	_Atomic int come;
 
 	nccl_begin(argv, argc > 1 ? argv[1] : ".libs");
-	nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, late_call,
-				   ranks_memory(sizeof(_Atomic int))},
-		"an abort before the thread of a call has begun");
+	for (int grouped = 0; grouped < 2; grouped++) {
+		*call = (struct late_call){.grouped = grouped};
+		nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, late_call, call},
+			"an abort before the thread of a %s has begun", grouped ? "group" : "call");
+	}
 	nccl_hold_devices();
 	for (int nranks = 2; nranks <= 4; nranks += 2) {
 		atomic_init(&come, 0);

@@ -49,13 +49,14 @@ tap_faults() {
         }' "$dir/out"
 }
 
-# spoilt NAME SOURCE: builds a plugin with a fault, $dir/coll_NAME.so.
+# spoilt NAME SOURCE...: builds a plugin with a fault, $dir/coll_NAME.so.
 spoilt() {
-    local src=${top_srcdir:-.}
+    local src=${top_srcdir:-.} name=$1
 
+    shift
     # shellcheck disable=SC2086 # flags are words
     ${TEST_CC:-cc} $TEST_CFLAGS -fPIC -fvisibility=hidden -shared -pthread -I"$src/include" -iquote "$src/core" \
-        -iquote "$src/tests/plugins/bad" -o "$dir/coll_$1.so" "$2" "$build/.libs/libcore_socket.a" \
+        -iquote "$src/tests/plugins/bad" -o "$dir/coll_$name.so" "$@" "$build/.libs/libcore_socket.a" \
         "$build/.libs/libcore_base.a" -Wl,--exclude-libs,ALL
 }
 
@@ -247,10 +248,7 @@ __attribute__((constructor)) static void late(void)
 		sleep(1);
 }
 END
-    # shellcheck disable=SC2086 # flags are words
-    ${TEST_CC:-cc} $TEST_CFLAGS -fPIC -fvisibility=hidden -shared -pthread -I"$src/include" -iquote "$src/core" \
-        -o "$dir/coll_late.so" "$src/tests/plugins/bad/coll_longhand.c" "$dir/late.c" \
-        "$build/.libs/libcore_socket.a" "$build/.libs/libcore_base.a" -Wl,--exclude-libs,ALL
+    spoilt late "${top_srcdir:-.}/tests/plugins/bad/coll_longhand.c" "$dir/late.c"
     launched late "$coll" run -n 2 -e COLL_TIMEOUT=0.2s -- --only bits,strings "$dir/coll_late.so"
     is "launched ranks wait for each other as long as a check may take: status 0" "$status" 0
 else

@@ -94,6 +94,11 @@ static void request_drop_unused(coll_args_t *a)
 		a->tag = 0;
 	if (a->kind == COLL_KIND_REDUCE_SCATTERV)
 		a->senddispls = a->recvdispls = NULL;
+	if (a->kind == COLL_KIND_BARRIER) {
+		a->dtype = 0;
+		a->count = 0;
+		a->sendbuf = a->recvbuf = NULL;
+	}
 	a->scalar = NULL; /* coll_red_op_create_pre_mul_sum has taken the scalar */
 }
 

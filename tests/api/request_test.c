@@ -87,6 +87,29 @@ static void issues(struct rank *r)
 	rank_did(r, coll_request_free(second), "free");
 }
 
+/* Rank 0 has left something in each field that a barrier does not use. */
+static void has_no_use_for(struct rank *r)
+{
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_BARRIER,
+				  .dtype = COLL_OPAQUE + 24,
+				  .op = COLL_AVG,
+				  .root = 7,
+				  .tag = 9,
+				  .sendbuf = &args,
+				  .recvbuf = r,
+				  .count = 5};
+	coll_request_t request = NULL;
+
+	if (r->rank) {
+		rank_did(r, coll_barrier(r->comm), "barrier");
+		return;
+	}
+	rank_did(r, coll_request_issue(r->comm, &args, &request), "issue");
+	rank_did(r, coll_wait(request), "wait");
+	rank_did(r, coll_request_free(request), "free");
+}
+
 static void waits_for_a_time(struct rank *r)
 {
 	int32_t x = 1;
@@ -490,6 +513,7 @@ static void run(const char *backend, int nranks, void (*fn)(struct rank *), cons
 static void run_all(const char *backend)
 {
 	run(backend, 3, issues, "requests of single operations");
+	run(backend, 3, has_no_use_for, "fields that a barrier does not use");
 	run(backend, 3, waits_for_a_time, "waits of limited time");
 	run(backend, 2, waits_on_one_context, "waits for one of several");
 	if (strcmp(backend, "simulated") != 0) /* its ranks are made together */

@@ -98,6 +98,27 @@ static void empty_parts(struct rank *r)
 	device_free(r->rank, gathered);
 }
 
+/* Barriers are calls on devices, whatever rank 0 has left in the fields that a barrier does not use. */
+static void barrier(struct rank *r)
+{
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_BARRIER,
+				  .dtype = COLL_OPAQUE + 24,
+				  .sendbuf = &args,
+				  .recvbuf = r,
+				  .count = 5};
+	coll_request_t request = NULL;
+
+	if (r->rank) {
+		rank_did(r, coll_barrier(r->comm), "barrier");
+	} else {
+		rank_did(r, coll_request_issue(r->comm, &args, &request), "request_issue");
+		rank_did(r, coll_wait(request), "wait");
+		rank_did(r, coll_request_free(request), "free");
+	}
+	both_sum(r, r->comm, 1, r->nranks, "after it");
+}
+
 /* ----------------------------------------------------------------------------- groups -- */
 
 static void in_groups(struct rank *r)
@@ -378,6 +399,7 @@ int main(int argc, char **argv)
 		{every_kind, "every kind of call on host memory", 1},
 		{in_turn, "host and device memory in turn", 1},
 		{empty_parts, "empty parts", 1},
+		{barrier, "a barrier with a request", 1},
 		{in_groups, "groups of calls on both", 1},
 		{ordered_messages, "messages with tags and from any source", 1},
 		{loose_messages, "messages outside the order", 1},

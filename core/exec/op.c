@@ -158,8 +158,9 @@ static int op_plan(struct op *op)
 		op->sched_ready = op->prepared = 0;
 		code = call->kind ? dispatch_choose(op->comm, call) : COLL_SUCCESS;
 		call->signature = signature_of(op->comm, call);
-		call->cacheable = !code && !call->args.sendcounts && !call->args.recvcounts &&
-				  !call->redop.fn && !call->redop.premul_sum;
+		call->cacheable = call->kind && !code && !call->args.sendcounts &&
+				  !call->args.recvcounts && !call->redop.fn &&
+				  !call->redop.premul_sum;
 	}
 	op->sched_ready &= in_place == call->in_place;
 	call->in_place = in_place;

@@ -228,6 +228,25 @@ static void test_request_fields(void)
 		coll_request_free(request[i]);
 }
 
+/* Kinds of the library's own are no kinds of the program's, also when the library has just used one. */
+static void test_own_kinds(void)
+{
+	coll_args_t args = {.size = sizeof(args)};
+	coll_event_t event = NULL;
+	coll_request_t request;
+
+	is_int(coll_event_create(comms[0], &event), 0, "event_create");
+	is_int(coll_event_record(event, comms[0]), 0, "record");
+	is_int(coll_comm_wait_event(comms[1], event), 0, "wait_event");
+	is_int(coll_sync(comms[1]), 0, "sync");
+	for (args.kind = COLL_KIND_EXSCAN + 1; args.kind < COLL_KIND_EXSCAN + 5; args.kind++) {
+		refused(coll_request_issue(comms[1], &args, &request), COLL_ERR_INVALID_ARGUMENT,
+			"is not a kind of operation", "a kind of the library's own");
+		ok(!request, "without a request");
+	}
+	is_int(coll_event_destroy(event), 0, "event_destroy");
+}
+
 static void test_schedules(void)
 {
 	coll_schedule_args_t args = {.size = sizeof(args), .nranks = 2, .count = 1, .elem = 4};
@@ -461,6 +480,7 @@ static void test_backend(const char *backend)
 	test_nothing();
 	test_registrations();
 	test_request_fields();
+	test_own_kinds();
 	test_answers();
 	test_arrays();
 	test_own_operations();

@@ -185,29 +185,33 @@ static void split_adopt(coll_comm_t handle)
 		comm_leave(host_memory_switch(comm));
 }
 
-/* The splits that nobody has finished, because an earlier one of their parent failed, end with that error. */
-static void split_free_all(struct split *list)
+/*
+ * The splits that nobody has finished end for the same reason: an earlier one of their parent has failed, or there was
+ * no memory or no thread.
+ */
+static void split_free_all(struct split *list, const struct error_first *why)
 {
 	for (struct split *s = list, *next; s; s = next) {
 		struct comm *comm = s->done ? NULL : comm_enter(s->parent, "coll_comm_split");
 
 		next = s->next;
 		if (!s->done)
-			split_end(s, COLL_ERR_INVALID_USAGE);
+			split_end(s, error_raise(why));
 		if (comm)
 			comm_leave(comm);
 		split_unref(s);
 	}
 }
 
-static void split_start(struct split_thread *threads, int n, struct error_first *first)
+static void split_start(struct split_thread *threads, int n)
 {
 	for (int i = 0; i < n; i++) {
 		threads[i].started =
 			!pthread_create(&threads[i].thread, NULL, split_thread, &threads[i]);
 		if (!threads[i].started)
-			error_note(first, error_set(COLL_ERR_SYSTEM,
-						    "coll_comm_split: cannot start a thread"));
+			error_note(&threads[i].error,
+				   error_set(COLL_ERR_SYSTEM,
+					     "coll_comm_split: cannot start a thread"));
 	}
 }
 
@@ -220,7 +224,7 @@ static void split_join(struct split_thread *threads, int n, struct error_first *
 		split_adopt(threads[i].list->parent);
 		for (struct split *s = threads[i].list; s; s = s->next)
 			split_adopt(*s->out);
-		split_free_all(threads[i].list);
+		split_free_all(threads[i].list, &threads[i].error);
 	}
 }
 
@@ -254,15 +258,16 @@ int split_end_all(struct split *list)
 		n++;
 	threads = calloc((size_t)n, sizeof(*threads));
 	if (!threads) {
-		split_free_all(list);
-		return error_set(COLL_ERR_NO_MEMORY, "no memory for %d splits", n);
+		error_note(&first, error_set(COLL_ERR_NO_MEMORY, "no memory for %d splits", n));
+		split_free_all(list, &first);
+		return error_raise(&first);
 	}
 	n = split_distribute(list, threads, &here);
-	split_start(threads, n, &first);
+	split_start(threads, n);
 	for (struct split *s = here; s; s = s->next)
 		error_note(&first, split_finish(s));
 	split_join(threads, n, &first);
-	split_free_all(here);
+	split_free_all(here, &first);
 	free(threads);
 	return error_raise(&first);
 }

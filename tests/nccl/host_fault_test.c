@@ -295,6 +295,33 @@ static void abort_both(struct rank *r)
 	end(r);
 }
 
+/* Rank 0 aborts; the splits of a group all end for this reason, also those behind the first one. */
+static void abort_splits(struct rank *r)
+{
+	const char *words = "rank 0 aborted the communicator";
+	coll_request_t requests[2] = {NULL};
+	coll_comm_t made[2] = {NULL};
+	struct scene *s = r->user;
+
+	begin(r);
+	if (r->rank) {
+		rank_did(r, coll_group_start(), "group_start");
+		for (int i = 0; i < 2; i++)
+			rank_did(r, coll_comm_isplit(r->comm, 0, 0, &made[i], NULL, &requests[i]),
+				 "isplit");
+		meet(&s->ready, 2 * r->nranks);
+		nccl_fails(r, coll_group_end(), COLL_ERR_REMOTE, words, "group_end");
+	} else {
+		meet(&s->ready, 2 * r->nranks);
+		rank_did(r, coll_comm_abort(r->comm), "abort");
+	}
+	for (int i = 0; r->rank && i < 2; i++) {
+		nccl_fails(r, coll_wait(requests[i]), COLL_ERR_REMOTE, words, "a split");
+		rank_did(r, coll_request_free(requests[i]), "free");
+	}
+	end(r);
+}
+
 static void *wait_in_thread(void *arg)
 {
 	struct rank *r = arg;
@@ -378,6 +405,7 @@ static void test_scenes(void)
 	} scenes[] = {{two_memories, "one call on two memories", 2},
 		      {mismatch, "calls on the host that differ", 3},
 		      {abort_both, "an abort", 4},
+		      {abort_splits, "an abort before the end of a group with splits", 3},
 		      {abort_own_wait, "an abort while a thread waits for the host", 2},
 		      {leave, "a rank that leaves", 3},
 		      {message_after_failure, "a message after the failure of another", 2}};

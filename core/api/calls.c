@@ -20,10 +20,10 @@ static inline int call_enqueue(struct op *op, uint64_t group, const void *site)
 	struct comm *comm = op->comm;
 	int code = group ? group_join(comm) : COLL_SUCCESS;
 
-	if (!code && group)
-		code = overlap_check(comm, &op->call);
 	if (!code && op->call.args.stream && !comm->native)
 		code = stream_order_begin(op, group);
+	if (!code && group)
+		code = overlap_check(comm, &op->call);
 	if (code) {
 		op_retire(op);
 		return code;

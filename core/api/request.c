@@ -254,10 +254,10 @@ coll_result_t coll_request_start(coll_request_t request)
 				       : "was not made by coll_request_init");
 	if (!code)
 		code = group_join(comm);
-	if (!code && group_current())
-		code = overlap_check(comm, &r->op->call);
 	if (!code && r->op->call.args.stream && !comm->native)
 		code = stream_order_begin(r->op, group_current());
+	if (!code && group_current())
+		code = overlap_check(comm, &r->op->call);
 	if (!code) {
 		op_enqueue(r->op, group_current());
 		r->number = r->op->number;

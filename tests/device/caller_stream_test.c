@@ -448,6 +448,49 @@ static void captures(struct rank *r)
 	device_free(0, there);
 }
 
+/* With check_buffers = yes: a call that its stream has refused is no part of the group, which may write to its buffer. */
+static void captured_in_group(struct rank *r)
+{
+	int64_t *there = device_new(0, sizeof(*there), 0), x = r->rank + 1;
+	void *stream = stream_new(0), *graph;
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_ALLREDUCE,
+				  .dtype = COLL_INT64,
+				  .op = COLL_SUM,
+				  .sendbuf = there,
+				  .recvbuf = there,
+				  .count = 1,
+				  .stream = stream};
+	coll_request_t request = NULL;
+	int code[2];
+
+	device_move(0, there, &x, sizeof(x));
+	rank_did(r, coll_request_init(r->comm, &args, &request), "request_init");
+	context_begin(0);
+	if (cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED))
+		bail_out("no capture");
+	context_end(0);
+	rank_did(r, coll_group_start(), "group");
+	code[0] = coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, stream);
+	code[1] = coll_request_start(request);
+	for (int i = 0; i < 2; i++)
+		if (code[i] != COLL_ERR_INVALID_USAGE)
+			rank_fail(r, "%s: %d", i ? "start" : "allreduce", code[i]);
+	sum_on(r, there, NULL);
+	rank_did(r, coll_group_end(), "group");
+	rank_did(r, coll_sync(r->comm), "sync");
+	device_move(0, &x, there, sizeof(x));
+	if (x != sum_of(r))
+		rank_fail(r, "the sum is %lld", (long long)x);
+	context_begin(0);
+	if (cuStreamEndCapture(stream, &graph) || cuGraphDestroy(graph))
+		rank_fail(r, "the library has ended the capture");
+	context_end(0);
+	rank_did(r, coll_request_free(request), "free");
+	stream_do(0, stream, cuStreamDestroy_v2);
+	device_free(0, there);
+}
+
 /* ----------------------------------------------------------------------- failures -- */
 
 /* Rank 0 calls on a stream, rank 1 does not call; the stream must be released with the error. */
@@ -695,14 +738,18 @@ static void test_order(const char *backend)
 		{event_again, "events that are recorded again"},
 		{event_fails, "an event of work that fails"},
 		{captures, "a stream that is captured is refused; other captures go on"},
+		{captured_in_group, "a refused call is no part of its group"},
 	};
 
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
 		if (tests[i].fn == many_calls)
 			setenv("STANDIN_CUDA_FREE", "wait", 1);
+		if (tests[i].fn == captured_in_group)
+			setenv("COLL_CHECK_BUFFERS", "yes", 1);
 		ranks_ok(&(struct ranks_job){backend, 3, 0, tests[i].fn, NULL}, "%s",
 			 tests[i].what);
 		unsetenv("STANDIN_CUDA_FREE");
+		unsetenv("COLL_CHECK_BUFFERS");
 	}
 }
 

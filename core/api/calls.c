@@ -14,8 +14,8 @@
 
 /* -------------------------------------------------------- one public operation -- */
 
-/* Enqueues an operation, which begins at once unless a group is open. */
-static inline int call_enqueue(struct op *op, uint64_t group, const void *site)
+/* Enqueues an operation, which begins at once unless a group is open.  *number becomes that of the operation. */
+static inline int call_enqueue(struct op *op, uint64_t group, const void *site, uint64_t *number)
 {
 	struct comm *comm = op->comm;
 	int code = group ? group_join(comm) : COLL_SUCCESS;
@@ -29,7 +29,7 @@ static inline int call_enqueue(struct op *op, uint64_t group, const void *site)
 		return code;
 	}
 	op->site = op->call.staged ? staging_site(site) : site;
-	op_enqueue(op, group);
+	*number = op_enqueue(op, group);
 	if (!group)
 		queue_issued(comm);
 	if (!comm->error)
@@ -42,7 +42,7 @@ static inline int call_enqueue(struct op *op, uint64_t group, const void *site)
 /* A call that the backend has not at once, or that it cannot take.  `code` is the result of its check. */
 __attribute__((noinline)) static int call_queue_native(struct comm *comm, const struct call *call,
 						       int code, const coll_args_t *args,
-						       const void *site)
+						       const void *site, struct issued *issued)
 {
 	int to_host = host_memory_takes(comm, call, code);
 	struct op *op = NULL;
@@ -52,12 +52,13 @@ __attribute__((noinline)) static int call_queue_native(struct comm *comm, const 
 		to_host = code ? host_memory_takes(comm, call, code) : HOST_MEMORY_NO;
 	}
 	if (to_host)
-		return host_memory_issue(comm, args, to_host, site);
+		return host_memory_issue(comm, args, to_host, site, issued);
 	return code ? host_memory_hint(comm, call, code, !group_current())
-		    : call_enqueue(op, group_current(), site);
+		    : call_enqueue(op, group_current(), site, &issued->number);
 }
 
-static int call_issue_any(struct comm *comm, const coll_args_t *args, const void *site)
+static int call_issue_any(struct comm *comm, const coll_args_t *args, const void *site,
+			  struct issued *issued)
 {
 	uint64_t group = group_current();
 	int code = comm_error(comm);
@@ -69,17 +70,17 @@ static int call_issue_any(struct comm *comm, const coll_args_t *args, const void
 	if (comm->native) {
 		code = check_call(comm, args, &call);
 		if (code)
-			return call_queue_native(comm, &call, code, args, site);
+			return call_queue_native(comm, &call, code, args, site, issued);
 		if (!group && native_now(comm, &call))
 			return comm_error(comm);
-		return call_queue_native(comm, &call, COLL_SUCCESS, args, site);
+		return call_queue_native(comm, &call, COLL_SUCCESS, args, site, issued);
 	}
 	op = op_again(comm, args);
 	if (!op)
 		code = check_call(comm, args, &call);
 	if (!op && !code)
 		code = op_make(comm, &call, &op);
-	return code ? code : call_enqueue(op, group, site);
+	return code ? code : call_enqueue(op, group, site, &issued->number);
 }
 
 /* Sets each member, since to clear all of them at first takes longer. */
@@ -108,21 +109,25 @@ void coll_set_call_site(const void *site)
 	staging_set_site(site);
 }
 
-/* It begins at once unless a group is open. */
-int call_issue(struct comm *comm, const coll_args_t *args, const void *site)
+int call_issue(struct comm *comm, const coll_args_t *args, const void *site, struct issued *issued)
 {
-	return again_issue(comm, args, site) ? comm_error(comm) : call_issue_any(comm, args, site);
+	/* Of a call that neither waits for its turn nor goes to host_comm. */
+	*issued = (struct issued){comm->handle, comm->issued + 1};
+	return again_issue(comm, args, site) ? comm_error(comm)
+					     : call_issue_any(comm, args, site, issued);
 }
 
 static coll_result_t call(coll_comm_t handle, const char *what, const coll_args_t *args,
 			  const void *site)
 {
 	struct comm *comm = comm_enter(handle, what);
+	struct issued issued;
 	int code;
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
-	code = again_issue(comm, args, site) ? comm_error(comm) : call_issue_any(comm, args, site);
+	code = again_issue(comm, args, site) ? comm_error(comm)
+					     : call_issue_any(comm, args, site, &issued);
 	comm_leave(comm);
 	return code;
 }
@@ -352,13 +357,14 @@ coll_result_t coll_barrier(coll_comm_t handle)
 {
 	struct comm *comm = comm_enter(handle, "coll_barrier");
 	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_BARRIER};
+	struct issued issued;
 	int code;
 
 	if (!comm)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = call_wait_all(comm);
 	if (!code)
-		code = call_issue(comm, &args, NULL);
+		code = call_issue(comm, &args, NULL, &issued);
 	if (!code)
 		code = call_wait_all(comm);
 	comm_leave(comm);

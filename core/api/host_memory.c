@@ -164,12 +164,18 @@ static void host_memory_return(struct comm *comm)
 	pair_check(comm);
 }
 
-int host_memory_issue(struct comm *comm, const coll_args_t *args, int answer, const void *site)
+void host_memory_note(struct comm *comm, uint64_t number)
+{
+	comm->host_issued = comm->issued + 1;
+	comm->host_number = number;
+}
+
+int host_memory_issue(struct comm *comm, const coll_args_t *args, int answer, const void *site,
+		      struct issued *issued)
 {
 	const int stages = answer == HOST_MEMORY_STAGES;
 	coll_args_t ordered = *args;
 	struct comm *host_comm;
-	uint64_t number;
 	int code = stages ? staged_order_begin(comm, &ordered) : COLL_SUCCESS;
 
 	if (!code)
@@ -177,13 +183,12 @@ int host_memory_issue(struct comm *comm, const coll_args_t *args, int answer, co
 	if (code)
 		return code;
 	host_comm = host_memory_go(comm);
-	code = call_issue(host_comm, &ordered, site);
-	number = host_comm->issued;
+	code = call_issue(host_comm, &ordered, site, issued);
 	host_memory_return(comm);
 	if (!code && stages)
-		code = staged_order_end(comm, args, number);
-	comm->host_issued = comm->issued + 1;
-	comm->host_number = number;
+		code = staged_order_end(comm, args, issued->number);
+	if (!code)
+		host_memory_note(comm, issued->number);
 	return code;
 }
 
@@ -231,15 +236,7 @@ void host_memory_progress(struct comm *comm)
 
 struct issued host_memory_newest(const struct comm *comm)
 {
-	struct issued newest;
-
 	if (!comm->host_issued || comm->host_issued != comm->issued + 1)
 		return (struct issued){comm->handle, comm->issued};
-	newest = (struct issued){comm->host_comm->handle, comm->host_number};
-	if (newest.number)
-		return newest;
-	context_enter(comm->host_comm->context);
-	newest.number = comm->host_comm->issued;
-	context_leave(comm->host_comm->context);
-	return newest;
+	return (struct issued){comm->host_comm->handle, comm->host_number};
 }

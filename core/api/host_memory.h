@@ -34,9 +34,13 @@ int host_memory_takes(struct comm *comm, const struct call *call, int code);
  */
 int host_memory_hint(const struct comm *comm, const struct call *call, int code, int may_stage);
 /*
- * Issues a call on host_comm, as host_memory_takes has answered; comm is entered, and is not while host_comm is.
+ * Issues a call on host_comm, as host_memory_takes has answered; comm is entered, and is not while host_comm is.  *issued
+ * becomes its place.
  */
-int host_memory_issue(struct comm *comm, const coll_args_t *args, int answer, const void *site);
+int host_memory_issue(struct comm *comm, const coll_args_t *args, int answer, const void *site,
+		      struct issued *issued);
+/* Operation `number` of host_comm is the newest one of both; comm is entered. */
+void host_memory_note(struct comm *comm, uint64_t number);
 
 /*
  * Before a call of host_comm is issued: the call waits for the events for which the calls of comm wait (event_host.c).  comm
@@ -62,7 +66,7 @@ int host_memory_wait(struct comm *comm, uint64_t number);
 void host_memory_help(struct context *context, struct comm *comm);
 /* Moves host_comm; comm is entered, and learns of its failure. */
 void host_memory_progress(struct comm *comm);
-/* The newest operation of both.  It is that of a call by host_memory_issue if comm has not been left since. */
+/* The newest operation of both. */
 struct issued host_memory_newest(const struct comm *comm);
 
 #endif

@@ -6,6 +6,7 @@
  * lead to the others.  So every algorithm and every backend serves a list without a copy.
  */
 #include "api/check.h"
+#include "api/host_memory.h"
 #include "api/request.h"
 #include "base/error.h"
 #include "device/device.h"
@@ -221,6 +222,7 @@ static int list_alloc(struct list_call *l)
 static int list_issue_reduces(struct list_call *l, const void *site)
 {
 	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_REDUCE};
+	struct issued issued;
 	struct call call;
 	int code = check_call(l->comm, &l->args, &call);
 
@@ -234,7 +236,7 @@ static int list_issue_reduces(struct list_call *l, const void *site)
 	for (args.root = 0; args.root < l->comm->nranks && !code; args.root++) {
 		args.sendbuf = args.count ? l->sends[args.root] : NULL;
 		args.recvbuf = args.root == l->comm->rank ? l->args.recvbuf : NULL;
-		code = call_issue(l->comm, &args, site);
+		code = call_issue(l->comm, &args, site, &issued);
 	}
 	return code;
 }
@@ -266,6 +268,7 @@ static int list_is_on_host(const struct list_call *l)
 
 static int list_issue(struct list_call *l, const void *site)
 {
+	struct issued issued;
 	int code = list_alloc(l);
 
 	/* The common check refuses a wrong type. */
@@ -276,7 +279,7 @@ static int list_issue(struct list_call *l, const void *site)
 	if (l->args.kind == COLL_KIND_REDUCE_SCATTERV &&
 	    !l->comm->context->plugin->backend.transport && !list_is_on_host(l))
 		return list_issue_reduces(l, site);
-	return call_issue(l->comm, &l->args, site);
+	return call_issue(l->comm, &l->args, site, &issued);
 }
 
 static coll_result_t list_call(coll_comm_t handle, const char *name, const coll_args_t *args,

@@ -180,7 +180,7 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 {
 	struct comm *comm = comm_enter(handle, "coll_request_issue");
 	const struct request like = {.comm = handle};
-	struct issued newest;
+	struct issued issued;
 	struct request *r = NULL;
 	coll_args_t full;
 	int code;
@@ -195,11 +195,10 @@ coll_result_t coll_request_issue(coll_comm_t handle, const coll_args_t *args,
 	if (!code) /* before the operation, which cannot be taken back */
 		code = request_new(request, &like, &r);
 	if (!code)
-		code = call_issue(comm, &full, __builtin_return_address(0));
+		code = call_issue(comm, &full, __builtin_return_address(0), &issued);
 	if (!code) {
-		newest = host_memory_newest(comm);
-		r->comm = newest.comm;
-		r->number = newest.number;
+		r->comm = issued.comm;
+		r->number = issued.number;
 		native_want_marker(comm);
 	} else if (r) {
 		handle_retire(*request);
@@ -217,24 +216,70 @@ static int request_is_under_way(struct comm *comm, const struct request *r)
 	return comm->finished < r->number;
 }
 
-/* The newest operation of the native communicator will be one of its host_comm, which is entered. */
-static int request_begin_on_host(coll_comm_t native, struct comm *host_comm)
+/* Leaves host_comm, which is entered, for its native communicator, which is to be entered first; and back. */
+static struct comm *request_go(coll_comm_t native, struct comm *host_comm)
 {
 	struct comm *comm;
-	int code = COLL_ERR_INVALID_ARGUMENT;
 
-	context_leave(host_comm->context); /* the native one is entered first */
+	context_leave(host_comm->context);
 	comm = comm_enter(native, "coll_request_start");
-	if (comm) {
-		code = comm_error(comm);
-		if (!code)
-			code = event_host_begin(comm);
-		comm->host_issued = comm->issued + 1;
-		comm->host_number = 0;
-		comm_leave(comm);
-	}
+	if (!comm)
+		context_enter(host_comm->context);
+	return comm;
+}
+
+static void request_return(struct comm *comm, struct comm *host_comm)
+{
+	comm_leave(comm);
 	context_enter(host_comm->context);
-	return code;
+}
+
+/* Before an operation of host_comm, which is entered. */
+static int request_begin_on_host(coll_comm_t native, struct comm *host_comm)
+{
+	struct comm *comm = request_go(native, host_comm);
+	int code;
+
+	if (!comm)
+		return COLL_ERR_INVALID_ARGUMENT;
+	code = comm_error(comm);
+	if (!code)
+		code = event_host_begin(comm);
+	request_return(comm, host_comm);
+	return code ? code : comm_error(host_comm);
+}
+
+static void request_end_on_host(coll_comm_t native, struct comm *host_comm, uint64_t number)
+{
+	struct comm *comm = request_go(native, host_comm);
+
+	if (!comm)
+		return;
+	host_memory_note(comm, number);
+	request_return(comm, host_comm);
+}
+
+/* Issues the operation; the lock is released meanwhile. */
+static int request_begin(struct request *r, struct comm *comm)
+{
+	const uint64_t group = group_current();
+	int code = r->native ? request_begin_on_host(r->native, comm) : COLL_SUCCESS;
+
+	if (!code)
+		code = group_join(comm);
+	if (!code && r->op->call.args.stream && !comm->native)
+		code = stream_order_begin(r->op, group);
+	if (!code && group)
+		code = overlap_check(comm, &r->op->call);
+	if (code)
+		return code;
+	r->number = op_enqueue(r->op, group);
+	if (!group)
+		queue_issued(comm);
+	native_want_marker(comm);
+	if (r->native)
+		request_end_on_host(r->native, comm, r->number);
+	return COLL_SUCCESS;
 }
 
 coll_result_t coll_request_start(coll_request_t request)
@@ -246,24 +291,14 @@ coll_result_t coll_request_start(coll_request_t request)
 	if (!r)
 		return COLL_ERR_INVALID_ARGUMENT;
 	code = comm_error(comm);
-	if (!code && r->native)
-		code = request_begin_on_host(r->native, comm);
-	if (!code && (!r->op || request_is_under_way(comm, r)))
+	if (!code && (!r->op || r->starting || request_is_under_way(comm, r)))
 		code = error_set(COLL_ERR_INVALID_USAGE, "coll_request_start: the request %s",
 				 r->op ? "is still under way"
 				       : "was not made by coll_request_init");
-	if (!code)
-		code = group_join(comm);
-	if (!code && r->op->call.args.stream && !comm->native)
-		code = stream_order_begin(r->op, group_current());
-	if (!code && group_current())
-		code = overlap_check(comm, &r->op->call);
 	if (!code) {
-		op_enqueue(r->op, group_current());
-		r->number = r->op->number;
-		if (!group_current())
-			queue_issued(comm);
-		native_want_marker(comm);
+		r->starting = 1;
+		code = request_begin(r, comm);
+		r->starting = 0;
 	}
 	request_leave(request, comm);
 	return code;

@@ -8,6 +8,7 @@
 
 #include "exec/comm.h"
 
+struct issued;
 struct message;
 struct op;
 
@@ -17,6 +18,7 @@ struct request {
 		native;  /* persistent: of which `comm` is the host_comm (exec/pair.h); else NULL */
 	uint64_t number; /* the operation; 0: not started */
 	struct op *op;   /* persistent: the communicator owns it and frees it */
+	int starting; /* persistent: a thread is in coll_request_start, which may have released the lock */
 	struct message *message; /* outside the order: a reference; else NULL */
 	struct split *split;     /* coll_comm_isplit: a reference; else NULL */
 };
@@ -39,9 +41,9 @@ int request_result(const struct request *request);
 int request_is_deferred(const struct request *request, const struct comm *comm);
 
 /*
- * Checks and issues a call on an entered communicator, or on its host_comm (calls.c): host_memory_newest tells.  site:
- * see struct op.
+ * Checks and issues a call on an entered communicator, or on its host_comm (calls.c).  *issued becomes its place: other
+ * threads may have issued more meanwhile.  site: see struct op.
  */
-int call_issue(struct comm *comm, const coll_args_t *args, const void *site);
+int call_issue(struct comm *comm, const coll_args_t *args, const void *site, struct issued *issued);
 
 #endif

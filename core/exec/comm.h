@@ -95,7 +95,7 @@ struct comm {
 	 * Of a native one: 1 more than its operations when host_comm got its last one; 0: it has none.  The newest
 	 * operation is host_comm's if none has followed.
 	 */
-	uint64_t host_issued, host_number; /* the number of that one there; 0: its last */
+	uint64_t host_issued, host_number; /* the number of that one there */
 	struct event_host *event_host;     /* of a native one: see api/event_host.c; NULL: none */
 	/* Of a native one: host_comm's last call that stages device memory, or 0, and the operation before it here. */
 	uint64_t staged_number, staged_after;

@@ -253,15 +253,18 @@ static void op_append_barrier(struct comm *comm, uint64_t group)
 		op_append(op, group);
 }
 
-void op_enqueue(struct op *op, uint64_t group)
+uint64_t op_enqueue(struct op *op, uint64_t group)
 {
 	struct comm *comm = op->comm;
+	uint64_t number;
 
 	if (op_needs_barrier(comm, &op->call.args))
 		op_append_barrier(comm, group);
 	op_append(op, group);
+	number = op->number;
 	if (op->bounce)
 		stream_order_hold(comm, op->bounce);
+	return number;
 }
 
 int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group)

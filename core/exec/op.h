@@ -104,10 +104,10 @@ static inline int op_needs_barrier(const struct comm *comm, const coll_args_t *a
 	       comm->context->plugin->backend.transport;
 }
 /*
- * Appends an idle operation to the queue; group 0: it starts when its turn comes.  If stream_order_begin has prepared it,
- * the lock is released meanwhile, and the operation may have ended.
+ * Appends an idle operation to the queue, and returns its number; group 0: it starts when its turn comes.  If
+ * stream_order_begin has prepared it, the lock is released meanwhile: the operation may have ended, and others may follow.
  */
-void op_enqueue(struct op *op, uint64_t group);
+uint64_t op_enqueue(struct op *op, uint64_t group);
 /* Makes and enqueues a call of the library's own. */
 int op_issue(struct comm *comm, const coll_args_t *args, uint64_t group);
 /* Keeps the operation and its schedule for a persistent request; the second function ends this. */

@@ -7,6 +7,11 @@
 
 enum { LATE_US = 20000, MANY = 200, PATIENCE_S = 60 };
 
+/* Of a job of two ranks. */
+struct failure {
+	pthread_barrier_t over;
+};
+
 /* ----------------------------------------------------------------------- streams -- */
 
 static void *stream_new(int device)
@@ -403,6 +408,160 @@ static void event_fails(struct rank *r)
 	stream_do(0, stream, cuStreamDestroy_v2);
 }
 
+/* ----------------------------------------------------- threads that share a communicator -- */
+
+/*
+ * Pieces of work that fit into the stream: a kernel, the two pieces that a call on host memory puts there before its
+ * operation, and the first one behind it.  The next one makes the calling thread wait in the driver.
+ */
+enum { ROOM = 4 };
+
+/* A call of another thread of the rank. */
+struct caller {
+	coll_comm_t comm;
+	const coll_args_t *args;
+	coll_request_t
+		request; /* a persistent one, which the thread starts; NULL: the thread issues the operation */
+	int code;
+	pthread_t thread;
+};
+
+static void *call_in_thread(void *arg)
+{
+	struct caller *c = arg;
+
+	c->code = c->request ? coll_request_start(c->request)
+			     : coll_request_issue(c->comm, c->args, &c->request);
+	return NULL;
+}
+
+/* A thread makes the call and waits in the driver, although the operation has been issued. */
+static void caller_begin(struct rank *r, struct caller *c, struct kernel *held)
+{
+	const unsigned long before = standin_works();
+	const double end = ranks_now() + PATIENCE_S;
+	char room[12];
+
+	snprintf(room, sizeof(room), "%d", ROOM);
+	setenv("STANDIN_CUDA_ROOM", room, 1);
+	launch(0, c->args->stream, kernel_write, held);
+	if (pthread_create(&c->thread, NULL, call_in_thread, c))
+		bail_out("cannot start a thread");
+	/* The kernel and two words: the stand-in does not count the event. */
+	while (standin_works() < before + ROOM - 1 && ranks_now() < end)
+		ranks_sleep(0.0005);
+	if (standin_works() != before + ROOM - 1)
+		rank_fail(r, "%lu pieces of work", standin_works() - before);
+}
+
+static void caller_end(struct rank *r, struct caller *c, _Atomic int *gate)
+{
+	atomic_store(gate, 1);
+	pthread_join(c->thread, NULL);
+	unsetenv("STANDIN_CUDA_ROOM");
+	if (c->code)
+		rank_fail(r, "the call of the thread: %d", c->code);
+}
+
+/* Rank 0 makes a call while another thread is still in one; rank 1 sends when the request of that thread is over. */
+static void own_requests(struct rank *r)
+{
+	struct failure *f = r->user;
+	int64_t x = r->rank + 1, y = r->rank, *there = device_new(0, sizeof(*there), 0);
+	void *stream = stream_new(0);
+	_Atomic int gate = 0;
+	struct kernel held = {there, 0, &gate, 0, 0};
+	const coll_args_t sum = {.size = sizeof(sum),
+				 .kind = COLL_KIND_ALLREDUCE,
+				 .dtype = COLL_INT64,
+				 .op = COLL_SUM,
+				 .sendbuf = &x,
+				 .recvbuf = &x,
+				 .count = 1,
+				 .stream = stream};
+	const coll_args_t recv = {.size = sizeof(recv),
+				  .kind = COLL_KIND_RECV,
+				  .dtype = COLL_INT64,
+				  .root = 1,
+				  .recvbuf = &y,
+				  .count = 1};
+	struct caller c = {.comm = r->comm, .args = &sum};
+	coll_request_t request = NULL;
+	int32_t done = 1;
+
+	sum_on(r, &y, stream); /* what the library makes only once is made */
+	stream_ends(r, stream, "the first call");
+	pthread_barrier_wait(&f->over); /* rank 1 puts nothing on a stream meanwhile */
+	if (r->rank == 0) {
+		caller_begin(r, &c, &held);
+		rank_did(r, coll_request_issue(r->comm, &recv, &request), "recv");
+		caller_end(r, &c, &gate);
+		rank_did(r, coll_wait_for(c.request, 1000 * PATIENCE_S), "the thread's request");
+		rank_did(r, coll_test(request, &done), "test");
+		if (done || x != sum_of(r))
+			rank_fail(r, "the receive is over: %d; the sum is %lld", (int)done,
+				  (long long)x);
+		pthread_barrier_wait(&f->over);
+		rank_did(r, coll_wait(request), "the receive");
+		rank_did(r, coll_request_free(request), "free");
+		rank_did(r, coll_request_free(c.request), "free");
+	} else {
+		sum_on(r, &x, NULL);
+		rank_did(r, coll_sync(r->comm), "sync");
+		pthread_barrier_wait(&f->over);
+		rank_did(r, coll_send(&y, 1, COLL_INT64, 0, 0, r->comm, NULL), "send");
+	}
+	rank_did(r, coll_sync(r->comm), "sync");
+	stream_do(0, stream, cuStreamDestroy_v2);
+	device_free(0, there);
+}
+
+/* A request that another thread is starting is under way. */
+static void start_twice(struct rank *r)
+{
+	struct failure *f = r->user;
+	int64_t x = r->rank + 1, *there = device_new(0, sizeof(*there), 0);
+	void *stream = stream_new(0);
+	_Atomic int gate = 0;
+	struct kernel held = {there, 0, &gate, 0, 0};
+	const coll_args_t sum = {.size = sizeof(sum),
+				 .kind = COLL_KIND_ALLREDUCE,
+				 .dtype = COLL_INT64,
+				 .op = COLL_SUM,
+				 .sendbuf = &x,
+				 .recvbuf = &x,
+				 .count = 1,
+				 .stream = stream};
+	struct caller c = {.comm = r->comm, .args = &sum};
+	int code;
+
+	rank_did(r, coll_request_init(r->comm, &sum, &c.request), "request_init");
+	rank_did(r, coll_request_start(c.request), "start");
+	stream_ends(r, stream, "the first start");
+	rank_did(r, coll_wait(c.request), "wait");
+	pthread_barrier_wait(&f->over);
+	if (r->rank == 0) {
+		caller_begin(r, &c, &held);
+		code = coll_request_start(c.request);
+		if (code != COLL_ERR_INVALID_USAGE)
+			rank_fail(r, "a second start: %d", code);
+		caller_end(r, &c, &gate);
+		pthread_barrier_wait(&f->over);
+	} else {
+		pthread_barrier_wait(&f->over);
+		rank_did(r, coll_request_start(c.request), "start");
+	}
+	rank_did(r, coll_wait(c.request), "wait");
+	if (stream_ends(r, stream, "the second start") && x != sum_of(r) * r->nranks)
+		rank_fail(r, "the sum is %lld", (long long)x);
+	rank_did(r, coll_request_start(c.request), "start again");
+	rank_did(r, coll_wait(c.request), "wait");
+	rank_did(r, coll_request_free(c.request), "free");
+	stream_ends(r, stream, "the third start");
+	stream_do(0, stream, cuStreamDestroy_v2);
+	device_free(0, there);
+}
+
 /* ----------------------------------------------------------------------- captures -- */
 
 /* Rank 0 captures a stream, in the mode that forbids unsafe calls to all threads of the process. */
@@ -505,10 +664,6 @@ static void is_released(struct rank *r, void *stream, int want, const char *word
 	if (error != want || !strstr(coll_get_last_error(r->comm), words))
 		rank_fail(r, "error %d (%s), not %d", error, coll_get_last_error(r->comm), want);
 }
-
-struct failure {
-	pthread_barrier_t over;
-};
 
 static void aborts(struct rank *r)
 {
@@ -719,6 +874,9 @@ static void test_failures(const char *backend)
 	unsetenv("COLL_DESTROY_TIMEOUT");
 	ranks_ok(&(struct ranks_job){backend, 2, 0, default_streams, NULL},
 		 "host memory, default streams");
+	ranks_ok(&(struct ranks_job){backend, 2, 0, own_requests, &f},
+		 "threads get the requests of their own calls");
+	ranks_ok(&(struct ranks_job){backend, 2, 0, start_twice, &f}, "a request is started twice");
 	pthread_barrier_destroy(&f.over);
 }
 

@@ -226,6 +226,96 @@ static void host_call_of_another_thread(struct rank *r)
 	device_free(device, there);
 }
 
+/*
+ * Pieces of work that fit into the stream: a host function, the two pieces that a call on host memory puts there before
+ * its operation, and the first one behind it.  The next one makes the calling thread wait in the driver.
+ */
+enum { ROOM = 4 };
+
+struct issue {
+	coll_comm_t comm;
+	const coll_args_t *args;
+	coll_request_t request;
+	int code;
+};
+
+static void *issue_in_thread(void *arg)
+{
+	struct issue *i = arg;
+
+	i->code = coll_request_issue(i->comm, i->args, &i->request);
+	return NULL;
+}
+
+/* Rank 0 makes a call while another thread is still in one, whose stream is full; rank 1 sends when that one is over. */
+static void own_requests(struct rank *r)
+{
+	int64_t x = r->rank + 1, y = -1, *there = nccl_new(r->rank, &x, 1);
+	void *stream = nccl_stream(r->rank);
+	const coll_args_t sum = {.size = sizeof(sum),
+				 .kind = COLL_KIND_ALLREDUCE,
+				 .dtype = COLL_INT64,
+				 .op = COLL_SUM,
+				 .sendbuf = &x,
+				 .recvbuf = &x,
+				 .count = 1,
+				 .stream = stream};
+	const coll_args_t recv = {.size = sizeof(recv),
+				  .kind = COLL_KIND_RECV,
+				  .dtype = COLL_INT64,
+				  .root = 1,
+				  .recvbuf = &y,
+				  .count = 1};
+	struct issue own = {.comm = r->comm, .args = &sum};
+	struct nccl_gate gate = {0};
+	coll_request_t request = NULL;
+	const double end = ranks_now() + 60;
+	unsigned long before;
+	int32_t done = 1;
+	pthread_t thread;
+	char room[12];
+
+	/* What the library makes only once is made. */
+	rank_did(r, coll_allreduce(&y, &y, 1, COLL_INT64, COLL_SUM, r->comm, stream), "host");
+	rank_did(r, coll_sync(r->comm), "sync");
+	nccl_stream_do(r->rank, stream, cuStreamSynchronize);
+	if (r->rank == 0) {
+		before = standin_works();
+		snprintf(room, sizeof(room), "%d", ROOM);
+		setenv("STANDIN_CUDA_ROOM", room, 1);
+		nccl_gate(&gate, r->rank, stream);
+		if (pthread_create(&thread, NULL, issue_in_thread, &own))
+			bail_out("cannot start a thread");
+		/* The stand-in does not count the event. */
+		while (standin_works() < before + ROOM - 1 && ranks_now() < end)
+			ranks_sleep(0.0005);
+		if (standin_works() != before + ROOM - 1)
+			rank_fail(r, "%lu pieces of work", standin_works() - before);
+		rank_did(r, coll_request_issue(r->comm, &recv, &request), "recv");
+		nccl_open(&gate);
+		pthread_join(thread, NULL);
+		unsetenv("STANDIN_CUDA_ROOM");
+		rank_did(r, own.code, "the call of the thread");
+		rank_did(r, coll_wait_for(own.request, 10000), "the thread's request");
+		rank_did(r, coll_test(request, &done), "test");
+		if (done || x != sum_to(r->nranks))
+			rank_fail(r, "the receive is over: %d; the sum is %lld", (int)done,
+				  (long long)x);
+		device_call(r, there);
+		rank_did(r, coll_wait(request), "the receive");
+		rank_did(r, coll_request_free(request), "free");
+		rank_did(r, coll_request_free(own.request), "free");
+	} else {
+		host_call(r, &x);
+		device_call(r, there);
+		rank_did(r, coll_sync(r->comm), "sync");
+		rank_did(r, coll_send(&y, 1, COLL_INT64, 0, 0, r->comm, NULL), "send");
+	}
+	rank_did(r, coll_sync(r->comm), "sync");
+	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
+	device_free(r->rank, there);
+}
+
 /* The calls of an open group have not begun, so an event cannot be behind them. */
 static void events_in_group(struct rank *r)
 {
@@ -339,6 +429,92 @@ static void limit_of_the_past(struct rank *r)
 	device_free(r->rank, there);
 }
 
+/* The newest operation is the last one that was issued: here a call on the device, which waits for rank 1. */
+static void refused_call(struct rank *r)
+{
+	int64_t x = 1, y = 1, *there = nccl_new(r->rank, &x, 1);
+	coll_request_t request, note;
+	int32_t done = 1;
+
+	device_call(r, there); /* makes the connections */
+	rank_did(r, coll_sync(r->comm), "sync");
+	if (r->rank == 1) {
+		rank_did(r, coll_irecv(&y, 1, COLL_INT64, 0, 1, r->comm, &note), "irecv");
+		rank_did(r, coll_wait(note), "wait for the note");
+		rank_did(r, coll_request_free(note), "free");
+	}
+	device_call(r, there);
+	if (r->rank == 0) {
+		nccl_fails(r, coll_scan(&y, &y, 1, COLL_INT64, COLL_AVG, r->comm, NULL),
+			   COLL_ERR_INVALID_ARGUMENT, "avg", "a scan on the host");
+		rank_did(r, coll_get_request(r->comm, &request), "get_request");
+		rank_did(r, coll_test(request, &done), "test");
+		if (done)
+			rank_fail(r, "the newest request is complete before rank 1 has called");
+		rank_did(r, coll_isend(&y, 1, COLL_INT64, 1, 1, r->comm, &note), "isend");
+		rank_did(r, coll_wait(note), "wait for the note");
+		rank_did(r, coll_request_free(note), "free");
+		rank_did(r, coll_wait(request), "wait");
+		rank_did(r, coll_request_free(request), "free");
+	}
+	rank_did(r, coll_sync(r->comm), "sync");
+	if (nccl_value(r->rank, there) != (int64_t)r->nranks * r->nranks)
+		rank_fail(r, "%lld", (long long)nccl_value(r->rank, there));
+	device_free(r->rank, there);
+}
+
+/* Waits for the newest operation, a call on the device. */
+static void wait_for_newest(struct rank *r)
+{
+	coll_request_t request;
+
+	rank_did(r, coll_get_request(r->comm, &request), "get_request");
+	rank_did(r, coll_wait(request), "wait");
+	rank_did(r, coll_request_free(request), "free");
+}
+
+/* The same with a start that is refused: the receive on the host is under way until rank 1 has made both device calls. */
+static void refused_start(struct rank *r)
+{
+	int64_t x = 1, y = -1, *there = nccl_new(r->rank, &x, 1);
+	const coll_args_t args = {.size = sizeof(args),
+				  .kind = COLL_KIND_RECV,
+				  .dtype = COLL_INT64,
+				  .root = 1,
+				  .recvbuf = &y,
+				  .count = 1};
+	coll_request_t persistent = NULL, request;
+	int32_t done = 0;
+
+	if (r->rank == 0) {
+		rank_did(r, coll_request_init(r->comm, &args, &persistent), "request_init");
+		rank_did(r, coll_request_start(persistent), "start");
+	}
+	device_call(r, there);
+	wait_for_newest(r);
+	if (r->rank == 0) {
+		nccl_fails(r, coll_request_start(persistent), COLL_ERR_INVALID_USAGE,
+			   "still under way", "a second start");
+		rank_did(r, coll_get_request(r->comm, &request), "get_request");
+		rank_did(r, coll_test(request, &done), "test");
+		if (!done)
+			rank_fail(r, "the newest request is not that of the call on the device");
+		rank_did(r, coll_request_free(request), "free");
+	}
+	device_call(r, there);
+	wait_for_newest(r);
+	if (r->rank == 1)
+		rank_did(r, coll_send(&x, 1, COLL_INT64, 0, 0, r->comm, NULL), "send");
+	if (r->rank == 0) {
+		rank_did(r, coll_wait(persistent), "wait");
+		rank_did(r, coll_request_free(persistent), "free");
+		if (y != 1)
+			rank_fail(r, "received %lld", (long long)y);
+	}
+	rank_did(r, coll_sync(r->comm), "sync");
+	device_free(r->rank, there);
+}
+
 /* A call on the host that waits for one on the device ends although the program only asks for errors. */
 static void callback_by_questions(struct rank *r)
 {
@@ -445,6 +621,8 @@ int main(int argc, char **argv)
 		{events_in_group, "no events in a group with calls on the host", 1},
 		{requests, "requests of both", 1},
 		{limit_of_the_past, "a limit that nobody has looked at in its time", 1},
+		{refused_call, "a refused call on the host is not the newest operation", 2},
+		{refused_start, "nor is a refused start", 2},
 		{callback_by_questions, "a callback comes while the program asks for errors", 1},
 		{derived, "communicators from others", 1},
 		{derived_in_group, "splits in a group", 2},
@@ -453,6 +631,8 @@ int main(int argc, char **argv)
 	(void)argc;
 	nccl_begin(argv, ".libs");
 	test_waiting_threads();
+	nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, own_requests, NULL},
+		"threads get the requests of their own calls");
 	host_run(jobs);
 	return done_testing();
 }

@@ -64,6 +64,9 @@ void stall_check_left_native(struct comm *comm)
 /* The answers to a question are awaited for so long at most. */
 enum { STALL_ANSWER_US = 100000 };
 
+/* A wait looks at the clock, and at the timeout, which may have changed, after so long at most. */
+enum { STALL_SLICE_US = 1000000 };
+
 /*
  * Calls that poll look at the time at most once in so long: a count of calls would tell nothing of the time between
  * them.  A program that has not polled for so long has not waited.
@@ -344,12 +347,12 @@ int64_t stall_slice(struct stall *stall, const struct comm *comm)
 
 	if (stall->asked_us)
 		return stall_answer_us(comm);
-	if (!stall->since_us) {
+	if (!stall->since_us)
 		stall->next_us = stall_first_us(comm);
-		return stall_next_us(stall, comm);
-	}
-	until = stall_next_us(stall, comm) - (clock_now_us() - stall->since_us);
-	return until > 0 ? until : 0;
+	until = stall_next_us(stall, comm);
+	if (stall->since_us)
+		until -= clock_now_us() - stall->since_us;
+	return until < 0 ? 0 : until < STALL_SLICE_US ? until : STALL_SLICE_US;
 }
 
 /* The answers have come, or are missing. */

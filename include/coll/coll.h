@@ -691,8 +691,8 @@ COLL_API coll_result_t coll_comm_get_failed(coll_comm_t comm, int32_t *ranks, in
  *
  * timeout_ms   Milliseconds, 1 to 31,622,400,000 (366 days).
  *
- * Waits under way use it from their next look at the clock on.  A communicator made from this one
- * later begins with its value.
+ * Waits under way use it from their next look at the clock on, within a second.  A communicator made
+ * from this one later begins with its value.
  */
 COLL_API coll_result_t coll_comm_set_timeout(coll_comm_t comm, int64_t timeout_ms);
 

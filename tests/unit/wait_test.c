@@ -12,6 +12,9 @@
 
 enum { WAITS = 200, WAIT_US = 2000, YIELD_US = 1000, THREADS = 2, LATE_MS = 10000 };
 
+/* Of waits for messages: a timeout, and one that outlasts the test. */
+enum { SHORT_US = 100000, FAR_US = 300000000 };
+
 static int32_t fake_wait_fd(void *ep)
 {
 	(void)ep;
@@ -147,12 +150,60 @@ static void test_shared_processor(void)
 	rig_free(rig);
 }
 
+/* ------------------------------------------------------------ functions of coll.h -- */
+
+static coll_args_t recv_args(int32_t *x)
+{
+	return (coll_args_t){.size = sizeof(coll_args_t),
+			     .kind = COLL_KIND_RECV,
+			     .dtype = COLL_INT32,
+			     .recvbuf = x,
+			     .count = 1,
+			     .root = 1};
+}
+
+/* Begins a receive of one number from rank 1. */
+static void begin_recv(struct comm *comm, int32_t *x)
+{
+	const coll_args_t args = recv_args(x);
+
+	if (fake_issue(comm, &args, 0))
+		bail_out("no receive: %s", error_text());
+}
+
+static void *set_timeout(void *arg)
+{
+	return (void *)(intptr_t)coll_comm_set_timeout(arg, SHORT_US / 1000);
+}
+
+static void test_lower_timeout(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	pthread_t thread;
+	int32_t x = 0;
+	void *code;
+
+	rig->comm->timeout_us = FAR_US;
+	rig->context->stall_us = 0;
+	begin_recv(rig->comm, &x);
+	if (pthread_create(&thread, NULL, set_timeout, rig->comm->handle))
+		bail_out("cannot start a thread");
+	is_int(comm_wait(rig->comm, 1), COLL_ERR_TIMEOUT, "a wait under way takes a new timeout");
+	context_leave(rig->context);
+	pthread_join(thread, &code);
+	context_enter(rig->context);
+	is_int((int)(intptr_t)code, COLL_SUCCESS, "which another thread has set");
+	rig_free(rig);
+}
+
 int main(void)
 {
 	setenv("COLL_PROGRESS", "thread", 1);
+	setenv("COLL_LOG", "error", 1);
 	alarm(60);
 	test_progress_thread();
 	test_callers();
 	test_shared_processor();
+	test_lower_timeout();
 	return done_testing();
 }

@@ -17,19 +17,12 @@
 
 /* ------------------------------------------------------------------ destroying -- */
 
-/* The wait ends by the deadline, whatever other communicators of the context do meanwhile. */
 enum { DESTROY_LEAST_US = 500000 };
 
 struct destroy_goal {
 	struct comm *comm;
 	uint64_t number; /* the last operation issued before the call */
-	int64_t deadline;
 };
-
-static int destroy_is_late(const struct destroy_goal *goal)
-{
-	return clock_now_us() >= goal->deadline;
-}
 
 /* Nobody waits for receives outside the order: they end with the communicator. */
 static int destroy_is_idle(const struct comm *comm, uint64_t number)
@@ -42,21 +35,26 @@ static int destroy_idle(void *arg)
 {
 	const struct destroy_goal *goal = arg;
 
-	return destroy_is_idle(goal->comm, goal->number) || destroy_is_late(goal);
+	return destroy_is_idle(goal->comm, goal->number);
 }
 
 static int destroy_told(void *arg)
 {
-	const struct destroy_goal *goal = arg;
+	return !context_controls_pending(arg);
+}
 
-	return !context_controls_pending(goal->comm->context) || destroy_is_late(goal);
+static int64_t destroy_remaining(int64_t deadline)
+{
+	const int64_t left = deadline - clock_now_us();
+
+	return left > 0 ? left : 0;
 }
 
 /* The rest of the time, but at least DESTROY_LEAST_US, so that control messages can be sent. */
 static int64_t destroy_left(int64_t deadline, int64_t timeout_us)
 {
-	int64_t left = deadline - clock_now_us();
-	int64_t least = timeout_us < DESTROY_LEAST_US ? timeout_us : DESTROY_LEAST_US;
+	const int64_t left = destroy_remaining(deadline);
+	const int64_t least = timeout_us < DESTROY_LEAST_US ? timeout_us : DESTROY_LEAST_US;
 
 	return left > least ? left : least;
 }
@@ -98,11 +96,11 @@ static void destroy_look(struct comm *comm)
 static int destroy_finish(struct comm *comm, int told, int64_t timeout_us, int64_t deadline)
 {
 	struct context *context = comm->context;
-	struct destroy_goal goal = {comm, comm->issued, deadline};
+	struct destroy_goal goal = {comm, comm->issued};
 	struct rank_name name;
 
 	pair_check(comm); /* the other one may have failed, and told the others */
-	context_wait(context, destroy_idle, &goal, timeout_us);
+	context_wait(context, destroy_idle, &goal, destroy_remaining(deadline));
 	if (!destroy_is_idle(comm, goal.number)) {
 		log_warn("%s destroys a communicator whose operations are not complete after %.3g "
 			 "s; "
@@ -117,9 +115,7 @@ static int destroy_finish(struct comm *comm, int told, int64_t timeout_us, int64
 	if (comm->error)
 		comm_send_control(comm, CONTROL_FAIL, comm->error, comm->error_text);
 	comm_send_leave(comm);
-	timeout_us = destroy_left(deadline, timeout_us);
-	goal.deadline = clock_now_us() + timeout_us;
-	context_wait(context, destroy_told, &goal, timeout_us);
+	context_wait(context, destroy_told, context, destroy_left(deadline, timeout_us));
 	destroy_warn_untaken(comm);
 	destroy_look(comm);
 	if (comm->error != COLL_ERR_MISMATCH || !comm->compare || told)

@@ -381,7 +381,8 @@ void comm_wait_until(struct comm *comm, int (*done)(void *arg), void *arg)
 	stall_begin(&stall);
 	do
 		slice = stall_slice(&stall, comm);
-	while (context_wait(comm->context, done, arg, slice) && !stall_step(&stall, comm, slice));
+	while (context_wait(comm->context, done, arg, slice) &&
+	       !stall_step(&stall, comm, comm->context->idle_us));
 	stall_end(&stall, comm);
 }
 

@@ -177,12 +177,12 @@ static int message_is_over(void *arg)
 }
 
 /* The other ranks are asked where they are, and the communicator fails after its timeout. */
-static int message_stalls(struct stall *stall, const struct message *m, int64_t idle_us)
+static int message_stalls(struct stall *stall, const struct message *m)
 {
 	int over;
 
 	m->comm->waited = m;
-	over = stall_step(stall, m->comm, idle_us);
+	over = stall_step(stall, m->comm, m->comm->context->idle_us);
 	m->comm->waited = NULL;
 	return over;
 }
@@ -197,7 +197,7 @@ static void message_wait_until(struct message *m, int (*over)(void *arg))
 	stall_begin(&stall);
 	do
 		slice = stall_slice(&stall, comm);
-	while (context_wait(comm->context, over, m, slice) && !message_stalls(&stall, m, slice));
+	while (context_wait(comm->context, over, m, slice) && !message_stalls(&stall, m));
 	stall_end(&stall, comm);
 }
 

@@ -58,7 +58,7 @@ static inline void stall_end(struct stall *stall, struct comm *comm)
 	comm->stalled -= stall->counted;
 	stall->counted = 0;
 }
-/* How long the wait may last until stall_step is called. */
+/* How long the wait may last until stall_step is called, whatever moves meanwhile. */
 int64_t stall_slice(struct stall *stall, const struct comm *comm);
 /*
  * Nothing has moved for idle_us, as far as the caller knows.  Asks, warns, or fails the communicator after

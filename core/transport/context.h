@@ -117,8 +117,9 @@ struct context {
 	int64_t poll_us, yield_us, timeout_us, stall_us;
 	int check_buffers; /* the option */
 	int64_t polls_us; /* how long a wait polls now: poll_us, or less on a processor that ranks share */
-	int64_t now_us;             /* see context_now */
-	int now_is_recent;          /* now_us was read in this call, or in this round of a wait */
+	int64_t idle_us;   /* the last context_wait timed out when nothing had moved for so long */
+	int64_t now_us;    /* see context_now */
+	int now_is_recent; /* now_us was read in this call, or in this round of a wait */
 	struct selection selection; /* rank 0's selection */
 	struct match match;
 	struct comm *comms;
@@ -282,8 +283,8 @@ void context_notify(struct context *context);
 
 /*
  * Waits until done(arg) is non-zero: polls, then yields, then sleeps, driving all contexts of this
- * thread.  COLL_SUCCESS, or COLL_ERR_TIMEOUT (no text) if nothing moved for timeout_us.  The lock
- * is held, and given up while yielding and sleeping.
+ * thread.  COLL_SUCCESS, or COLL_ERR_TIMEOUT (no text) after timeout_us, whatever has moved meanwhile;
+ * sets context->idle_us then.  The lock is held, and given up while yielding and sleeping.
  */
 int context_wait(struct context *context, int (*done)(void *arg), void *arg, int64_t timeout_us);
 

@@ -335,43 +335,53 @@ static int wait_stopped(void *arg)
 	return atomic_load(&((struct context *)arg)->stop);
 }
 
+/* The time at which a wait that begins now is over. */
+static int64_t wait_end(int64_t now, int64_t timeout_us)
+{
+	return timeout_us < INT64_MAX - now ? now + timeout_us : INT64_MAX;
+}
+
 int context_wait(struct context *context, int (*done)(void *arg), void *arg, int64_t timeout_us)
 {
-	int64_t last = 0, idle = 0, now;
+	int64_t end = 0, last = 0, idle = 0, now;
 	uint64_t calls = context->progress_count, moves = context_moves(context);
 	unsigned rounds = 0;
-	int is_progress_thread = done == wait_stopped;
+	int is_progress_thread = done == wait_stopped, moved;
 
 	while (!done(arg)) {
 		/* Now and then all is looked at. */
 		if ((rounds + 1) % WAIT_SWEEP == 0 || !context->client->poll(context))
 			context_progress(context);
 		wait_yield_lock(context, is_progress_thread);
-		if (context_moves(context) != moves) { /* any thread may have moved it */
+		moved = context->progress_count != calls; /* any thread may have moved it */
+		calls = context->progress_count;
+		if (context_moves(context) != moves) {
 			moves = context_moves(context);
 			last = idle = 0;
-			continue;
 		}
-		if (context->progress_count != calls) {
-			calls = context->progress_count;
-			continue;
-		}
-		if (++rounds % WAIT_SWEEP && idle < context->polls_us) {
-			thread_pause();
+		if (++rounds % WAIT_SWEEP && (moved || idle < context->polls_us)) {
+			if (!moved)
+				thread_pause();
 			continue;
 		} /* a read of the clock costs more than a poll */
 		now = clock_now_us();
 		context->now_us = now;
 		context->now_is_recent = 1;
+		if (!end)
+			end = wait_end(now, timeout_us);
 		if (!last)
 			last = now;
 		idle = now - last;
-		if (rounds % WAIT_SWEEP == 0 && wait_sweep(context))
-			continue;
-		if (idle >= timeout_us)
+		if (rounds % WAIT_SWEEP == 0)
+			moved |= wait_sweep(context);
+		if (now >= end) {
+			context->idle_us = idle;
 			return done(arg) ? COLL_SUCCESS : COLL_ERR_TIMEOUT;
+		}
+		if (moved)
+			continue;
 		context->now_is_recent = idle < context->polls_us;
-		wait_pause(context, idle, timeout_us - idle, is_progress_thread);
+		wait_pause(context, idle, end - now, is_progress_thread);
 	}
 	return COLL_SUCCESS;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait_test.c - threads that wait on one context, over a backend that always has work and so never lets a
- * thread sleep: each wait ends at its timeout.
+ * wait_test.c - threads that wait on one context: over a backend that always has work and so never lets a
+ * thread sleep, and over one on which something moves all the time.  Each wait ends at its timeout.
  */
 #include "fake_backend.h"
 
@@ -150,7 +150,55 @@ static void test_shared_processor(void)
 	rig_free(rig);
 }
 
-/* ------------------------------------------------------------ functions of coll.h -- */
+/* ---------------------------------------- a context on which something moves all the time -- */
+
+static int32_t moving_progress(void *ep)
+{
+	struct fake *f = ep;
+
+	f->progresses++;
+	return 1;
+}
+
+static void moving_transport(struct plugin *plugin)
+{
+	fake_transport(plugin);
+	plugin->transport.progress = moving_progress;
+}
+
+static struct rig *moving_rig(void)
+{
+	struct rig *rig = rig_new(moving_transport);
+
+	rig->comm->timeout_us = SHORT_US;
+	return rig;
+}
+
+static void test_contexts(void)
+{
+	struct rig *rig = moving_rig(), *other = moving_rig();
+
+	context_leave(other->context);
+	is_int(context_wait(rig->context, never, NULL, WAIT_US), COLL_ERR_TIMEOUT,
+	       "a wait ends, although its context moves");
+	ok(other->fake.progresses > 0, "it has driven the thread's other context");
+	context_enter(other->context);
+	rig_free(other);
+	rig_free(rig);
+}
+
+/* The control messages of the failure stay on their way. */
+static void test_flush(void)
+{
+	struct rig *rig = moving_rig();
+	int64_t begin = clock_now_ms();
+
+	comm_fail(rig->comm, 0, COLL_ERR_ABORTED, "a test");
+	comm_flush(rig->comm);
+	ok(context_controls_pending(rig->context), "the others have not been told of a failure");
+	ok(clock_now_ms() - begin < LATE_MS, "the wait for that ends");
+	rig_free(rig);
+}
 
 static coll_args_t recv_args(int32_t *x)
 {
@@ -170,6 +218,8 @@ static void begin_recv(struct comm *comm, int32_t *x)
 	if (fake_issue(comm, &args, 0))
 		bail_out("no receive: %s", error_text());
 }
+
+/* ------------------------------------------------------------ functions of coll.h -- */
 
 static void *set_timeout(void *arg)
 {
@@ -196,6 +246,44 @@ static void test_lower_timeout(void)
 	rig_free(rig);
 }
 
+static void test_wait_any(void)
+{
+	struct rig *rig[2] = {moving_rig(), moving_rig()};
+	coll_request_t request[2] = {NULL, NULL};
+	int32_t x[2], index, before[2];
+
+	for (int i = 0; i < 2; i++) {
+		const coll_args_t args = recv_args(&x[i]);
+
+		rig[i]->comm->timeout_us = FAR_US;
+		context_leave(rig[i]->context);
+		if (coll_request_issue(rig[i]->comm->handle, &args, &request[i]))
+			bail_out("no request: %s", error_text());
+	}
+	is_int(coll_wait_for(request[0], 10), COLL_IN_PROGRESS, "coll_wait_for ends in time");
+	for (int i = 0; i < 2; i++)
+		before[i] = rig[i]->fake.progresses;
+	is_int(coll_wait_any(2, request, 50, &index), COLL_IN_PROGRESS, "so does coll_wait_any");
+	for (int i = 0; i < 2; i++) {
+		ok(rig[i]->fake.progresses > before[i] + 1, "it moves communicator %d", i);
+		coll_request_free(request[i]);
+		context_enter(rig[i]->context);
+		rig_free(rig[i]);
+	}
+}
+
+static void test_shrink(void)
+{
+	struct rig *rig = moving_rig();
+	coll_comm_t made = NULL;
+
+	context_leave(rig->context);
+	is_int(coll_comm_shrink(rig->comm->handle, NULL, 0, &made, NULL, 0), COLL_ERR_TIMEOUT,
+	       "a shrink ends");
+	context_enter(rig->context);
+	rig_free(rig);
+}
+
 int main(void)
 {
 	setenv("COLL_PROGRESS", "thread", 1);
@@ -204,6 +292,10 @@ int main(void)
 	test_progress_thread();
 	test_callers();
 	test_shared_processor();
+	test_contexts();
+	test_flush();
 	test_lower_timeout();
+	test_wait_any();
+	test_shrink();
 	return done_testing();
 }

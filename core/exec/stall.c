@@ -378,7 +378,8 @@ static int stall_has_moved(const struct stall *stall, const struct comm *comm)
 {
 	return stall->steps != comm->steps || stall->finished != comm->finished ||
 	       stall->pair_moves != pair_moves(comm) ||
-	       (!stall->asked_us && stall->moves != context_moves(comm->context));
+	       (!stall->asked_us && stall->moves != context_moves(comm->context) &&
+		stall_flows(comm));
 }
 
 int stall_step(struct stall *stall, struct comm *comm, int64_t idle_us)

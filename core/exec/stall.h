@@ -95,6 +95,12 @@ static inline void stall_hear(struct comm *comm, int rank, int kind, uint32_t se
 	comm->heard[rank] = (uint64_t)(kind + 1) << 32 | seq;
 }
 
+/*
+ * May what moves on the endpoint be a message of the communicator, or one before it?  The transport does not tell which
+ * message of which communicator has moved (stall_flow.c).
+ */
+int stall_flows(const struct comm *comm);
+
 /* Asks the other ranks where they are, if there is a way to. */
 void stall_ask(struct comm *comm);
 /*

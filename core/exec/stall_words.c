@@ -9,12 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Does the engine run the operation's schedule? */
-static int stall_runs(const struct op *op)
-{
-	return op->state == OP_RUNNING && !op->native && op->call.args.kind != KIND_AWAIT;
-}
-
 /* The backend's own function waits for ranks that have not called it: marks them in `from`. */
 static int stall_mark_callers(const struct comm *comm, const struct op *op, uint8_t *from)
 {

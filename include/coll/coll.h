@@ -101,6 +101,9 @@
  *                rank asks the others where they are: collectives that can never meet become
  *                COLL_ERR_MISMATCH, else a warning line names the ranks that are behind, and
  *                where each waits.  Receives that wait for each other end after the timeout.
+ *                What other communicators of the same connections move is no progress.  While a
+ *                message of the wait is on its way, or one that may lie before it, all that moves on
+ *                these connections counts, because nobody knows which message has moved.
  *                A backend may have to connect to a peer before it can take more work: with nccl a
  *                call after the first call between two ranks waits for the peer, at most
  *                init_timeout, and until an abort.

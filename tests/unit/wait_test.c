@@ -12,8 +12,8 @@
 
 enum { WAITS = 200, WAIT_US = 2000, YIELD_US = 1000, THREADS = 2, LATE_MS = 10000 };
 
-/* Of waits for messages: a timeout, and one that outlasts the test. */
-enum { SHORT_US = 100000, FAR_US = 300000000 };
+/* Of waits for messages: a timeout; how long a message takes; a timeout that outlasts the test. */
+enum { SHORT_US = 100000, SLOW_US = 500000, FAR_US = 300000000 };
 
 static int32_t fake_wait_fd(void *ep)
 {
@@ -152,11 +152,33 @@ static void test_shared_processor(void)
 
 /* ---------------------------------------- a context on which something moves all the time -- */
 
+/* A message that is on its way, and what comes behind it. */
+static struct {
+	struct rig *rig; /* NULL: none */
+	coll_sink_t sink;
+	int64_t end_us;          /* the time at which it has come */
+	const struct op *behind; /* the receive for a message behind it; or NULL */
+} coming;
+
+static void message_to(struct rig *rig, const struct op *op)
+{
+	const int32_t x = 1;
+
+	fake_message(rig, 1, op->tag, op->call.signature, &x, sizeof(x));
+}
+
 static int32_t moving_progress(void *ep)
 {
+	struct rig *rig = coming.rig;
 	struct fake *f = ep;
 
 	f->progresses++;
+	if (rig && f == &rig->fake && clock_now_us() >= coming.end_us) {
+		coming.rig = NULL;
+		fake_end(rig, coming.sink, COLL_SUCCESS);
+		if (coming.behind)
+			message_to(rig, coming.behind);
+	}
 	return 1;
 }
 
@@ -211,12 +233,81 @@ static coll_args_t recv_args(int32_t *x)
 }
 
 /* Begins a receive of one number from rank 1. */
-static void begin_recv(struct comm *comm, int32_t *x)
+static const struct op *begin_recv(struct comm *comm, int32_t *x)
 {
 	const coll_args_t args = recv_args(x);
 
 	if (fake_issue(comm, &args, 0))
 		bail_out("no receive: %s", error_text());
+	queue_issued(comm);
+	return comm->tail;
+}
+
+/* A message from rank `peer` with this tag is on its way for SLOW_US. */
+static void begin_message(struct rig *rig, uint32_t peer, uint64_t tag, const struct op *like,
+			  const struct op *behind)
+{
+	coming.sink = fake_begin(rig, peer, tag, like->call.signature, sizeof(int32_t));
+	coming.end_us = clock_now_us() + SLOW_US;
+	coming.behind = behind;
+	coming.rig = rig;
+}
+
+/* Another communicator of the context, whose messages move. */
+static struct comm *begin_other(struct rig *rig)
+{
+	struct comm *other = NULL;
+
+	if (comm_new(&other, rig->context, comm_draw_context_id(rig->context), 0, FAKE_RANKS, NULL))
+		bail_out("cannot make a communicator: %s", error_text());
+	context_ref(rig->context);
+	return other;
+}
+
+static void end_with_other(struct rig *rig, struct comm *other)
+{
+	coming.rig = NULL;
+	rig_free_comm(rig, other);
+	context_leave(rig->context);
+	context_unref(rig->context, 0);
+	context_enter(rig->context);
+	rig_free(rig);
+}
+
+static void test_own_message(void)
+{
+	struct rig *rig = moving_rig();
+	struct comm *other = begin_other(rig);
+	int32_t x = 0;
+	const struct op *op = begin_recv(rig->comm, &x);
+
+	begin_message(rig, 1, op->tag, op, NULL);
+	is_int(comm_wait(rig->comm, 1), COLL_SUCCESS, "a message may take longer than the timeout");
+	begin_recv(rig->comm, &x);
+	is_int(comm_wait(rig->comm, 2), COLL_ERR_TIMEOUT, "none comes: the timeout");
+	end_with_other(rig, other);
+}
+
+/* The message of another communicator, for which a receive is posted or not, comes from rank `peer`. */
+static int waits_beside(uint32_t peer, int posted)
+{
+	struct rig *rig = moving_rig();
+	struct comm *other = begin_other(rig);
+	int32_t x = 0, y = 0;
+	const struct op *op = begin_recv(rig->comm, &x), *first = begin_recv(other, &y);
+	int code;
+
+	begin_message(rig, peer, posted ? first->tag : first->tag + 1, first, op);
+	code = comm_wait(rig->comm, 1);
+	end_with_other(rig, other);
+	return code;
+}
+
+static void test_others_messages(void)
+{
+	is_int(waits_beside(1, 1), COLL_SUCCESS, "it may come behind one of another communicator");
+	is_int(waits_beside(1, 0), COLL_SUCCESS, "also if nothing waits for that one");
+	is_int(waits_beside(2, 0), COLL_ERR_TIMEOUT, "a message from another rank: the timeout");
 }
 
 /* ------------------------------------------------------------ functions of coll.h -- */
@@ -294,6 +385,8 @@ int main(void)
 	test_shared_processor();
 	test_contexts();
 	test_flush();
+	test_own_message();
+	test_others_messages();
 	test_lower_timeout();
 	test_wait_any();
 	test_shrink();

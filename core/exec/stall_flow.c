@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stall_flow.c - whether what moves on an endpoint may be a message for which a communicator waits.  The communicators of
+ * an endpoint share it, and the transport tells only that something has moved.  A message that has come or left whole is
+ * a step of its operation; one that is on its way is none yet.
+ */
+#include "exec/message.h"
+#include "exec/op.h"
+#include "exec/stall_words.h"
+
+#include <stdlib.h>
+
+/* The ranks of a communicator whose messages count. */
+struct flow {
+	const struct comm *comm;
+	const uint8_t *from; /* NULL: all ranks */
+	int comes;           /* a message of one of them is on its way */
+};
+
+static void flow_see(struct flow *flow, int context_rank)
+{
+	const int rank = flow->comm->to_comm_rank[context_rank];
+
+	flow->comes |= rank >= 0 && (!flow->from || flow->from[rank]);
+}
+
+static void flow_see_recv(struct flow *flow, const struct recv *recv)
+{
+	if (recv->state == RECV_FILLING)
+		flow_see(flow, recv->peer);
+}
+
+static void flow_see_unexpected(void *user, const struct unexpected *e)
+{
+	if (!e->complete)
+		flow_see(user, (int)e->peer);
+}
+
+/* Looks at the receives of `comm`, which may be another communicator of the endpoint. */
+static void flow_see_comm(struct flow *flow, const struct comm *comm)
+{
+	for (const struct op *op = comm->head; op; op = op->next)
+		for (int i = 0; stall_runs(op) && i < op->sched.nsteps; i++)
+			if (op->sched.step[i].kind == STEP_RECV ||
+			    op->sched.step[i].kind == STEP_RECV_REDUCE)
+				flow_see_recv(flow, &op->run[i].u.recv);
+	for (const struct message *m = comm->recvs.first; m; m = m->next)
+		flow_see_recv(flow, &m->u.in.recv);
+}
+
+/* Has the communicator sends on their way, or an operation that others move? */
+static int flow_is_open(const struct comm *comm)
+{
+	for (const struct op *op = comm->head; op; op = op->next)
+		if (op->state == OP_RUNNING && (op->sending_count || !stall_runs(op)))
+			return 1;
+	return comm->native || comm->sends.first;
+}
+
+/* The transport may deliver the awaited message behind one of another communicator. */
+static int flow_is_behind(const struct comm *comm)
+{
+	const struct context *context = comm->context;
+	uint8_t *from = calloc((size_t)comm->nranks, 1);
+	struct flow flow = {.comm = comm, .from = from};
+
+	if (from && !stall_mark_awaited(comm, from))
+		flow.from = NULL;
+	for (const struct comm *c = context->comms; c; c = c->next)
+		flow_see_comm(&flow, c);
+	match_each(&context->match, 0, 0, flow_see_unexpected, &flow);
+	free(from);
+	return flow.comes;
+}
+
+int stall_flows(const struct comm *comm)
+{
+	struct flow own = {.comm = comm};
+
+	if (!comm->context->comms->next) /* no other communicator has messages here */
+		return 1;
+	flow_see_comm(&own, comm);
+	return own.comes || flow_is_open(comm) || flow_is_behind(comm);
+}

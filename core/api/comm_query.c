@@ -127,7 +127,7 @@ static int destroy_finish(struct comm *comm, int told, int64_t timeout_us, int64
 /* Ends the waits of other threads, if there are any.  The lock is held, and is not any more. */
 static void destroy_leave(struct comm *comm)
 {
-	atomic_store(&comm->aborted, 1);
+	atomic_fetch_add(&comm->aborted, 1);
 	context_wake(comm->context);
 	context_leave(comm->context);
 }
@@ -209,7 +209,7 @@ static int abort_native(struct comm *comm)
 
 static void abort_mark(struct comm *comm)
 {
-	atomic_store(&comm->aborted, 1);
+	atomic_fetch_add(&comm->aborted, 1);
 	context_wake(comm->context);
 }
 

@@ -134,6 +134,7 @@ struct comm {
 	int error_is_told;   /* a call of the program has returned the failure */
 	int pending_code; /* a failure seen where the transport may not be called; see comm_check */
 	char pending_text[768];
+	/* Counts aborts, and the destroy: one more ends the shrink of an aborted communicator. */
 	_Atomic int aborted;
 	uint8_t *peer_state;            /* per rank: enum peer_state */
 	struct last_calls **last_calls; /* per rank: of a rank that has left, or NULL; NULL: none */

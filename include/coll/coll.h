@@ -809,7 +809,8 @@ COLL_API coll_result_t coll_comm_idup(coll_comm_t comm, coll_comm_t *newcomm,
  * flags     0.
  * Blocks    Until all ranks that are not excluded have called it, for `timeout` at most: the call is
  *           collective over these.  It works after an excluded rank has died and `comm` has failed,
- *           and needs no answer of the excluded ranks.
+ *           and needs no answer of the excluded ranks.  An abort or a destroy by another thread ends
+ *           it, also if `comm` was aborted before.
  * Errors    COLL_ERR_PEER_LOST: another rank has died meanwhile, and the text has its number;
  *           exclude it too and call again.  COLL_ERR_INVALID_USAGE: the call is inside a group.
  *           COLL_ERR_UNSUPPORTED: the backend has neither a transport nor a shrink of its own.

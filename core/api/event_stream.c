@@ -127,7 +127,8 @@ struct event_stream_query {
 	struct event *event;
 	struct comm *comm;
 	int rounds, code, late;
-	int64_t busy_us; /* of comm: the last time at which it had operations under way */
+	int64_t busy_us;  /* of comm: the last time at which it had operations under way */
+	int64_t begun_us; /* of a wait for a stream of the program; 0: it has not begun */
 	int64_t timeout_us;
 	char behind[512]; /* of a wait that has timed out: the ranks, as stall_name_behind */
 	coll_error_t err;
@@ -224,37 +225,60 @@ static int event_stream_is_held(struct event_stream_query *q)
 	return held;
 }
 
+/* How long the wait for a stream of the program may still last. */
+static int64_t event_stream_left(struct event_stream_query *q)
+{
+	const int64_t now = clock_now_us();
+	int64_t left;
+
+	if (!q->begun_us)
+		q->begun_us = now;
+	if (q->comm) /* the program may have changed it */
+		q->timeout_us = q->comm->timeout_us;
+	left = q->timeout_us - (now - q->begun_us);
+	return left > 0 ? left : 0;
+}
+
+static int event_stream_leaves_comm(void *arg)
+{
+	const struct event_stream_query *q = arg;
+
+	return event_stream_complete(arg) || atomic_load(&q->comm->aborted);
+}
+
 /*
  * An event of a stream of the program, which tells how far the stream is.  It may wait for operations of the communicator, so
- * the other ranks are asked meanwhile.
+ * the other ranks are asked meanwhile.  Another thread that destroys the communicator must not wait for the stream: then
+ * q->comm becomes NULL, and the event has yet to come.
  */
 static void event_stream_poll_recorder(struct event_stream_query *q, int wait)
 {
 	struct comm *comm = q->comm;
-	const int64_t end = clock_now_us() + comm->timeout_us;
-	int64_t left = comm->timeout_us;
+	int64_t left;
+	int leaves;
 
 	context_enter(comm->context);
 	context_progress(comm->context);
 	comm->stream_waits++;
-	while (!event_stream_complete(q) && left > 0) {
+	while (!event_stream_leaves_comm(q) && (left = event_stream_left(q)) > 0) {
 		(void)stall_ask_outside(comm);
 		if (!wait)
 			break;
-		context_wait(comm->context, event_stream_complete, q,
+		context_wait(comm->context, event_stream_leaves_comm, q,
 			     left < EVENT_STREAM_SLICE_US ? left : EVENT_STREAM_SLICE_US);
-		left = end - clock_now_us();
 	}
-	q->timeout_us = comm->timeout_us;
-	if (q->code == COLL_IN_PROGRESS && wait)
+	leaves = q->code == COLL_IN_PROGRESS && atomic_load(&comm->aborted);
+	if (q->code == COLL_IN_PROGRESS && wait && !leaves)
 		stall_name_behind(comm, q->behind, sizeof(q->behind));
 	else if (q->code && q->code != COLL_IN_PROGRESS)
 		error_take(q->code, &q->err);
 	comm->stream_waits--;
 	comm_leave(comm);
+	if (leaves)
+		q->comm = NULL;
 }
 
-/* An event of a communicator that has ended. */
+/* An event of a communicator that has ended, or ends. */
 static void event_stream_poll_stream(struct event_stream_query *q, const struct outcome *outcome,
 				     uint64_t number, int wait)
 {
@@ -263,7 +287,7 @@ static void event_stream_poll_stream(struct event_stream_query *q, const struct 
 	context_enter(context);
 	context_progress(context);
 	if (!event_stream_complete(q) && wait)
-		context_wait(context, event_stream_complete, q, context->timeout_us);
+		context_wait(context, event_stream_complete, q, event_stream_left(q));
 	context_leave(context);
 	if (!q->code && outcome)
 		q->code = event_outcome(outcome, number, wait);
@@ -315,12 +339,12 @@ static int event_stream_poll(coll_event_t handle, struct event *e, int wait)
 	const coll_comm_t of = outcome ? outcome->comm : event_stream_recorder(e);
 
 	q.comm = of ? handle_pin(HANDLE_COMM, of) : NULL;
+	if (q.comm && outcome)
+		event_stream_poll_outcome(&q, number, wait);
+	else if (q.comm)
+		event_stream_poll_recorder(&q, wait);
 	if (!q.comm)
 		event_stream_poll_stream(&q, outcome, number, wait);
-	else if (outcome)
-		event_stream_poll_outcome(&q, number, wait);
-	else
-		event_stream_poll_recorder(&q, wait);
 	if (!q.code)
 		event_stream_forget(e, outcome, number);
 	outcome_unref(outcome);

@@ -207,6 +207,66 @@ static void event_timeout(struct rank *r)
 	nccl_works(r);
 }
 
+/* A thread that waits for an event of its own stream. */
+struct waiting {
+	coll_event_t event;
+	coll_result_t code;
+	_Atomic int begins;
+};
+
+static void *synchronize(void *arg)
+{
+	struct waiting *w = arg;
+
+	atomic_store(&w->begins, 1);
+	w->code = coll_event_synchronize(w->event);
+	return NULL;
+}
+
+/* Another thread waits for its stream when the communicator is aborted or destroyed: the wait is not the communicator's. */
+static void end_beside_wait(struct rank *r, int destroys)
+{
+	void *compute = nccl_stream(r->rank);
+	struct nccl_gate gate = {0, 0};
+	struct waiting w = {NULL, COLL_IN_PROGRESS, 0};
+	coll_comm_t dup = NULL;
+	pthread_t thread;
+	double begin;
+
+	if (!rank_did(r, coll_comm_dup(r->comm, &dup), "dup"))
+		return;
+	rank_did(r, coll_event_create(dup, &w.event), "create");
+	nccl_gate(&gate, r->rank, compute);
+	rank_did(r, coll_event_record_on_stream(w.event, dup, compute), "record");
+	if (pthread_create(&thread, NULL, synchronize, &w))
+		bail_out("cannot start a thread");
+	while (!atomic_load(&w.begins))
+		ranks_sleep(0.001);
+	ranks_sleep(0.1);
+	begin = ranks_now();
+	if (!destroys)
+		rank_did(r, coll_comm_abort(dup), "abort");
+	rank_did(r, coll_comm_destroy(dup), "destroy");
+	if (ranks_now() - begin > 30)
+		rank_fail(r, "the end took %.1f s", ranks_now() - begin);
+	nccl_open(&gate);
+	pthread_join(thread, NULL);
+	rank_did(r, w.code, "synchronize");
+	rank_did(r, coll_event_destroy(w.event), "destroy the event");
+	nccl_stream_do(r->rank, compute, cuStreamSynchronize);
+	nccl_stream_do(r->rank, compute, cuStreamDestroy_v2);
+}
+
+static void event_destroy(struct rank *r)
+{
+	end_beside_wait(r, 1);
+}
+
+static void event_abort(struct rank *r)
+{
+	end_beside_wait(r, 0);
+}
+
 int main(int argc, char **argv)
 {
 	(void)argc;
@@ -224,6 +284,10 @@ int main(int argc, char **argv)
 			"an event of another communicator, which it outlives");
 	}
 	test_devices();
+	nccl_ok(&(struct nccl_job){1, 0, INIT_ALL, event_destroy, NULL},
+		"destroyed while a thread waits for its stream");
+	nccl_ok(&(struct nccl_job){1, 0, INIT_ALL, event_abort, NULL},
+		"aborted while a thread waits for its stream");
 	setenv("COLL_TIMEOUT", "1s", 1);
 	nccl_ok(&(struct nccl_job){1, 0, INIT_ALL, event_timeout, NULL}, "a wait has an end");
 	return done_testing();

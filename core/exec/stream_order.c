@@ -133,14 +133,40 @@ static struct bounce *order_take(struct op *op, int may_wait, int *code)
 				   op->call.args.stream, may_wait, code);
 }
 
-/* The same, once earlier calls with streams have left enough memory.  Releases the lock while it waits. */
+/* A wait for memory that earlier calls have. */
+struct order_room {
+	uint64_t place; /* of the communicator, as it was seen last */
+	int64_t since_us;
+};
+
+/* The wait ends after a timeout in which no operation has moved. */
+static int order_look_at_time(struct order_room *room, const struct op *op)
+{
+	const struct comm *comm = op->comm;
+	const uint64_t place = comm->steps + comm->finished;
+	const int64_t now = clock_now_us();
+
+	if (!room->since_us || room->place != place)
+		*room = (struct order_room){place, now};
+	if (now - room->since_us < comm->timeout_us)
+		return COLL_IN_PROGRESS;
+	return error_set(
+		COLL_ERR_TIMEOUT,
+		"%s timed out: it waits for pinned memory of earlier calls with a stream, and "
+		"nothing has moved for %.3g s",
+		kind_name(op->call.args.kind), (double)comm->timeout_us / 1e6);
+}
+
+/* As order_take, once earlier calls with streams have left enough memory.  Releases the lock while it waits. */
 static struct bounce *order_take_when_due(struct op *op, int *code)
 {
 	const struct timespec pause = {.tv_nsec = ORDER_ROOM_US * 1000};
 	struct comm *comm = op->comm;
+	struct order_room room = {0};
 	struct bounce *b = order_take(op, 1, code);
 
-	while (*code == COLL_IN_PROGRESS) {
+	while (*code == COLL_IN_PROGRESS &&
+	       (*code = order_look_at_time(&room, op)) == COLL_IN_PROGRESS) {
 		order_unlock(comm);
 		nanosleep(&pause, NULL);
 		order_lock(comm);

@@ -426,6 +426,7 @@ typedef struct coll_event *coll_event_t;
  *           (Without the option ucx calls the driver while it moves device memory: a thread that
  *           waits in the driver for that stream then waits for ever.)  A communicator pins up to
  *           256 MiB so; a call outside a group that needs more waits until an earlier one has ended.
+ *           After `timeout` without progress it returns COLL_ERR_TIMEOUT and does nothing.
  *           Operations of a communicator run in the order of issue: an
  *           operation whose stream is late delays those behind it.  coll_sync, requests and events
  *           on the communicator's own stream include the operation.  A stream that waits occupies a

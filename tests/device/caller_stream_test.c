@@ -5,7 +5,7 @@
  */
 #include "staging_harness.h"
 
-enum { LATE_US = 20000, MANY = 200, PATIENCE_S = 60 };
+enum { LATE_US = 20000, MANY = 200, PATIENCE_S = 60, ROOM_MB = 140 };
 
 /* Of a job of two ranks. */
 struct failure {
@@ -685,6 +685,40 @@ static void aborts(struct rank *r)
 	device_free(0, there);
 }
 
+/* Two calls whose memory is more than a communicator pins; the stream of the first waits for this thread. */
+static void finds_no_room(struct rank *r)
+{
+	struct failure *f = r->user;
+	void *stream[2] = {stream_new(0), stream_new(0)};
+	int64_t *there = device_new(0, ROOM_MB << 20, 0),
+		*written = device_new(0, sizeof(*written), 0);
+	const size_t count = ((size_t)ROOM_MB << 20) / sizeof(*there);
+	_Atomic int gate = 0;
+	struct kernel in = {written, 1, &gate, 0, 0};
+
+	if (r->rank == 0) {
+		launch(0, stream[0], kernel_write, &in);
+		rank_did(r,
+			 coll_allreduce(there, there, count, COLL_INT64, COLL_SUM, r->comm,
+					stream[0]),
+			 "the first call");
+		if (coll_allreduce(there, there, count, COLL_INT64, COLL_SUM, r->comm, stream[1]) !=
+			    COLL_ERR_TIMEOUT ||
+		    !strstr(coll_get_last_error(NULL),
+			    "allreduce timed out: it waits for pinned memory"))
+			rank_fail(r, "the second call: %s", coll_get_last_error(NULL));
+		rank_did(r, coll_comm_abort(r->comm), "abort");
+		atomic_store(&gate, 1);
+		for (int i = 0; i < 2; i++)
+			stream_ends(r, stream[i], "after the abort");
+	}
+	pthread_barrier_wait(&f->over);
+	for (int i = 0; i < 2; i++)
+		stream_do(0, stream[i], cuStreamDestroy_v2);
+	device_free(0, there);
+	device_free(0, written);
+}
+
 /* Nobody waits: the library's own thread finds that nothing moves. */
 static void times_out(struct rank *r)
 {
@@ -868,6 +902,8 @@ static void test_failures(const char *backend)
 	ranks_ok(&(struct ranks_job){backend, 2, 0, aborts, &f}, "an abort releases the stream");
 	setenv("COLL_TIMEOUT", "1s", 1);
 	ranks_ok(&(struct ranks_job){backend, 2, 0, times_out, &f}, "so does a timeout");
+	ranks_ok(&(struct ranks_job){backend, 2, 0, finds_no_room, &f},
+		 "a call that waits for memory of earlier ones has an end");
 	setenv("COLL_TIMEOUT", "20s", 1);
 	setenv("COLL_DESTROY_TIMEOUT", "200ms", 1);
 	ranks_ok(&(struct ranks_job){backend, 2, 0, destroys, NULL}, "so does a destroy");

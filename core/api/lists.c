@@ -6,10 +6,13 @@
  * lead to the others.  So every algorithm and every backend serves a list without a copy.
  */
 #include "api/check.h"
+#include "api/group.h"
 #include "api/host_memory.h"
+#include "api/overlap.h"
 #include "api/request.h"
 #include "base/error.h"
 #include "device/device.h"
+#include "exec/op.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,27 +221,80 @@ static int list_alloc(struct list_call *l)
 
 /* ---------------------------------------------------------------------- issuing -- */
 
-/* A backend without a transport finds the parts of reduce_scatterv one behind the other only: one reduce for each. */
-static int list_issue_reduces(struct list_call *l, const void *site)
+/* Makes a reduce to each rank; an error leaves none. */
+static int list_make_reduces(const struct list_call *l, const void *site, struct op **first)
 {
 	coll_args_t args = {.size = sizeof(args), .kind = COLL_KIND_REDUCE};
-	struct issued issued;
+	struct op **last = first, *op;
 	struct call call;
-	int code = check_call(l->comm, &l->args, &call);
+	int code = COLL_SUCCESS;
 
-	if (code)
-		return code;
 	args.dtype = l->args.dtype;
 	args.op = l->args.op;
 	args.count = l->args.count;
 	args.stream = l->args.stream;
-	l->grouped = !coll_group_start();
-	for (args.root = 0; args.root < l->comm->nranks && !code; args.root++) {
+	for (*first = NULL; args.root < l->comm->nranks; args.root++) {
 		args.sendbuf = args.count ? l->sends[args.root] : NULL;
 		args.recvbuf = args.root == l->comm->rank ? l->args.recvbuf : NULL;
-		code = call_issue(l->comm, &args, site, &issued);
+		code = check_call(l->comm, &args, &call);
+		if (!code)
+			code = op_make(l->comm, &call, last);
+		if (code)
+			break;
+		(*last)->site = site;
+		(*last)->next = NULL;
+		last = &(*last)->next;
+	}
+	while (code && (op = *first)) {
+		*first = op->next;
+		op_retire(op);
 	}
 	return code;
+}
+
+/* Issues them as a group; for check_buffers they are one operation, the call. */
+static int list_issue_reduces(struct list_call *l, const struct call *call, struct op *first)
+{
+	int code;
+
+	l->grouped = !coll_group_start();
+	code = group_join(l->comm);
+	if (!code)
+		code = overlap_check(l->comm, call);
+	for (struct op *op = first, *next; op; op = next) {
+		next = op->next;
+		if (code)
+			op_retire(op);
+		else
+			op_enqueue(op, group_current());
+	}
+	return code;
+}
+
+/*
+ * A backend without a transport finds the parts of reduce_scatterv one behind the other only: one reduce for each.  All of
+ * them are made before the first is issued, since the call fails as a whole.
+ */
+static int list_issue_native(struct list_call *l, const void *site)
+{
+	struct op *reduces = NULL;
+	struct issued issued;
+	struct call call;
+	int code = comm_error(l->comm), to_host;
+
+	if (code)
+		return code;
+	l->args.sendcounts = l->args.recvdispls = NULL; /* reduce_scatterv has none */
+	code = check_call(l->comm, &l->args, &call);
+	to_host = host_memory_takes(l->comm, &call, code);
+	if (!code && !to_host) {
+		code = list_make_reduces(l, site, &reduces);
+		to_host = code ? host_memory_takes(l->comm, &call, code) : HOST_MEMORY_NO;
+	}
+	if (to_host)
+		return host_memory_issue(l->comm, &l->args, to_host, site, &issued);
+	return code ? host_memory_hint(l->comm, &call, code, !group_current())
+		    : list_issue_reduces(l, &call, reduces);
 }
 
 /* Which lists does this rank use? */
@@ -257,15 +313,6 @@ static int list_choose(struct list_call *l, const void *const *sends, void *cons
 	return COLL_SUCCESS;
 }
 
-/* Does host_comm get the call (host_memory.h)?  All buffers of the list lie in memory of one kind. */
-static int list_is_on_host(const struct list_call *l)
-{
-	int device;
-
-	return l->comm->host_comm && l->args.sendbuf && l->comm->context->devices &&
-	       device_kind(l->args.sendbuf, &device) == COLL_MEM_HOST;
-}
-
 static int list_issue(struct list_call *l, const void *site)
 {
 	struct issued issued;
@@ -276,9 +323,8 @@ static int list_issue(struct list_call *l, const void *site)
 		code = list_check(l);
 	if (code)
 		return code;
-	if (l->args.kind == COLL_KIND_REDUCE_SCATTERV &&
-	    !l->comm->context->plugin->backend.transport && !list_is_on_host(l))
-		return list_issue_reduces(l, site);
+	if (l->args.kind == COLL_KIND_REDUCE_SCATTERV && l->comm->native)
+		return list_issue_native(l, site);
 	return call_issue(l->comm, &l->args, site, &issued);
 }
 

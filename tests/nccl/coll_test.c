@@ -177,6 +177,57 @@ static void coll_lists(struct rank *r)
 	nccl_works(r);
 }
 
+/* A reduce_scatter_list that is refused has issued none of its reduces, so no rank waits for another. */
+static void coll_lists_refused(struct rank *r)
+{
+	const int device = r->rank % NCCL_DEVICES, other = (device + 1) % NCCL_DEVICES;
+	int64_t x[4] = {1, 1, 1, 1}, here = 0, *there = nccl_new(device, x, 4),
+		*elsewhere = nccl_new(other, x, 1);
+	const void *list[] = {there, there + 1, there + 2};
+
+	nccl_fails(r, coll_reduce_scatter_list(list, &here, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		   COLL_ERR_UNSUPPORTED, "recvbuf is host memory", "a result on the host");
+	nccl_fails(
+		r,
+		coll_reduce_scatter_list(list, elsewhere, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		COLL_ERR_INVALID_ARGUMENT, "recvbuf is memory of CUDA device",
+		"a result on another device");
+	rank_did(r, coll_sync(r->comm), "sync");
+	rank_did(r,
+		 coll_reduce_scatter_list(list, there + 3, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		 "reduce_scatter_list");
+	rank_did(r, coll_sync(r->comm), "sync");
+	if (nccl_value(device, there + 3) != r->nranks)
+		rank_fail(r, "the sum is %lld", (long long)nccl_value(device, there + 3));
+	device_free(device, there);
+	device_free(other, elsewhere);
+}
+
+/* With check_buffers = yes: the buffer of another call of the group is the last of the list. */
+static void coll_lists_overlap(struct rank *r)
+{
+	const int device = r->rank % NCCL_DEVICES;
+	int64_t x[5] = {1, 1, 1, 1, 1}, *there = nccl_new(device, x, 5);
+	const void *list[] = {there, there + 1, there + 2};
+
+	rank_did(r, coll_group_start(), "group_start");
+	rank_did(r, coll_allreduce(there + 4, there + 2, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		 "allreduce");
+	nccl_fails(
+		r,
+		coll_reduce_scatter_list(list, there + 3, 1, COLL_INT64, COLL_SUM, r->comm, NULL),
+		COLL_ERR_INVALID_USAGE,
+		"operation 2 of the group: its send buffer overlaps the receive buffer of "
+		"operation 1, allreduce",
+		"a list");
+	rank_did(r, coll_group_end(), "group_end");
+	rank_did(r, coll_sync(r->comm), "sync");
+	if (nccl_value(device, there + 2) != r->nranks || nccl_value(device, there + 3) != 1)
+		rank_fail(r, "%lld, %lld", (long long)nccl_value(device, there + 2),
+			  (long long)nccl_value(device, there + 3));
+	device_free(device, there);
+}
+
 /* Managed memory, which NCCL takes too. */
 static void coll_managed(struct rank *r)
 {
@@ -582,6 +633,12 @@ static void test_refusals(void)
 		"wrong arguments: refused before NCCL sees them");
 	nccl_ok(&(struct nccl_job){2, 0, INIT_ALL, coll_any_source, NULL},
 		"a receive from any source: refused");
+	nccl_ok(&(struct nccl_job){3, 0, INIT_ALL, coll_lists_refused, NULL},
+		"lists: refused as a whole");
+	setenv("COLL_CHECK_BUFFERS", "yes", 1);
+	nccl_ok(&(struct nccl_job){3, 0, INIT_ALL, coll_lists_overlap, NULL},
+		"lists that overlap in a group: refused as a whole");
+	unsetenv("COLL_CHECK_BUFFERS");
 	setenv("COLL_COMPANION", "none", 1);
 	nccl_ok(&(struct nccl_job){1, 0, INIT_ALL, coll_no_float8, NULL},
 		"one rank, a scaled sum of float8: refused by name");

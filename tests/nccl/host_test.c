@@ -98,6 +98,43 @@ static void empty_parts(struct rank *r)
 	device_free(r->rank, gathered);
 }
 
+/* A list has one count for all ranks: if it is 0, the call is one on devices, whatever the pointers of a rank are. */
+static void empty_lists(struct rank *r)
+{
+	int64_t x = 1;
+	const void *sends[RANKS_MAX] = {NULL};
+	void *recvs[RANKS_MAX] = {NULL}, *own = r->rank % 2 ? NULL : &x;
+
+	rank_did(r, coll_allgather_list(own, recvs, 0, COLL_INT64, r->comm, NULL), "allgather");
+	rank_did(r, coll_alltoall_list(sends, recvs, 0, COLL_INT64, r->comm, NULL), "alltoall");
+	rank_did(r, coll_gather_list(own, recvs, 0, COLL_INT64, 0, r->comm, NULL), "gather");
+	rank_did(r, coll_scatter_list(sends, own, 0, COLL_INT64, 0, r->comm, NULL), "scatter");
+	rank_did(r, coll_reduce_scatter_list(sends, own, 0, COLL_INT64, COLL_SUM, r->comm, NULL),
+		 "reduce_scatter");
+	rank_did(r, coll_sync(r->comm), "sync");
+	both_sum(r, r->comm, 1, r->nranks, "after them");
+}
+
+/* With reproducible = yes the backend reduces nothing: lists of host memory go to the companion, also empty ones. */
+static void reproducible_lists(struct rank *r)
+{
+	int64_t x[RANKS_MAX], y = 0;
+	const void *sends[RANKS_MAX];
+
+	for (int i = 0; i < r->nranks; i++) {
+		x[i] = r->rank + i;
+		sends[i] = &x[i];
+	}
+	for (size_t count = 0; count < 2; count++)
+		rank_did(r,
+			 coll_reduce_scatter_list(sends, &y, count, COLL_INT64, COLL_SUM, r->comm,
+						  NULL),
+			 count ? "reduce_scatter_list" : "an empty reduce_scatter_list");
+	rank_did(r, coll_sync(r->comm), "sync");
+	if (y != sum_to(r->nranks - 1) + r->rank * r->nranks)
+		rank_fail(r, "the sum is %lld", (long long)y);
+}
+
 /* Barriers are calls on devices, whatever rank 0 has left in the fields that a barrier does not use. */
 static void barrier(struct rank *r)
 {
@@ -399,6 +436,7 @@ int main(int argc, char **argv)
 		{every_kind, "every kind of call on host memory", 1},
 		{in_turn, "host and device memory in turn", 1},
 		{empty_parts, "empty parts", 1},
+		{empty_lists, "empty lists", 1},
 		{barrier, "a barrier with a request", 1},
 		{in_groups, "groups of calls on both", 1},
 		{ordered_messages, "messages with tags and from any source", 1},
@@ -413,6 +451,10 @@ int main(int argc, char **argv)
 
 	(void)argc;
 	nccl_begin(argv, ".libs");
+	setenv("COLL_REPRODUCIBLE", "yes", 1);
+	nccl_ok(&(struct nccl_job){3, 1, INIT_EXCHANGE, reproducible_lists, NULL},
+		"reproducible lists");
+	unsetenv("COLL_REPRODUCIBLE");
 	host_run(jobs);
 	return done_testing();
 }

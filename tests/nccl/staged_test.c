@@ -336,6 +336,35 @@ static void aborted(struct rank *r)
 
 /* -------------------------------------------------------------------------------- refused -- */
 
+/* A list of device memory is staged as a whole. */
+static void lists(struct rank *r)
+{
+	const int device = r->rank % NCCL_DEVICES;
+	int64_t x[RANKS_MAX + 1] = {0}, *there;
+	const void *list[RANKS_MAX];
+
+	for (int i = 0; i < r->nranks; i++)
+		x[i] = INT64_C(1) << (r->rank + 8 * i);
+	there = nccl_new(device, x, r->nranks + 1);
+	for (int i = 0; i < r->nranks; i++)
+		list[i] = there + i;
+	rank_did(r,
+		 coll_reduce_scatter_list(list, there + r->nranks, 1, COLL_INT64, COLL_BOR, r->comm,
+					  NULL),
+		 "reduce_scatter_list");
+	rank_did(r, coll_sync(r->comm), "sync");
+	if (nccl_value(device, there + r->nranks) != ((INT64_C(1) << r->nranks) - 1) << 8 * r->rank)
+		rank_fail(r, "%llx", (long long)nccl_value(device, there + r->nranks));
+	rank_did(r, coll_group_start(), "group_start");
+	nccl_fails(r,
+		   coll_reduce_scatter_list(list, there + r->nranks, 1, COLL_INT64, COLL_BOR,
+					    r->comm, NULL),
+		   COLL_ERR_UNSUPPORTED, "call it before or after the group", "in a group");
+	rank_did(r, coll_group_end(), "group_end");
+	both_sum(r, r->comm, 1, r->nranks, "after them");
+	device_free(device, there);
+}
+
 static void without_order(struct rank *r)
 {
 	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
@@ -412,6 +441,7 @@ int main(int argc, char **argv)
 		{both_streams, "random programs with a stream of the program", 1},
 		{after_native, "a staged call waits for the backend's, and the next for it", 1},
 		{with_stream, "a staged call with a stream", 1},
+		{lists, "a list of device memory", 1},
 		{without_order, "refused in groups and persistent requests", 1},
 		{aborted, "an abort releases the streams", 2},
 		{NULL, NULL, 0}};

@@ -153,6 +153,9 @@ static int info_fill(struct coll_info *info, int code, int uses_cuda)
 	select_excludes_unknown(info->config, info->plugins, info->unknown, sizeof(info->unknown));
 	if (!code)
 		return COLL_SUCCESS;
+	if (info->chosen)
+		snprintf(info->why[info->chosen - info->plugins->item], sizeof(*info->why),
+			 "passed over: the configuration has an error");
 	info->code = code;
 	info->chosen = NULL;
 	snprintf(info->sentence, sizeof(info->sentence), "%s", text);

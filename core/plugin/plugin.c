@@ -155,7 +155,7 @@ int plugins_load(struct config *config, plugin_wants wants, int uses_cuda, struc
 {
 	struct plugin_search search = {.config = config, .list = calloc(1, sizeof(*search.list))};
 	struct plugin_list *list = search.list;
-	int code;
+	struct error_first fault = {0};
 
 	*out = NULL;
 	if (list) {
@@ -166,12 +166,12 @@ int plugins_load(struct config *config, plugin_wants wants, int uses_cuda, struc
 		plugins_free(list);
 		return error_set(COLL_ERR_NO_MEMORY, "no memory for the list of plugins");
 	}
-	code = plugin_declare_all(list, config);
-	for (int i = 0; !code && wants && i < list->count; i++)
+	error_note(&fault, plugin_declare_all(list, config));
+	for (int i = 0; fault.code != COLL_ERR_NO_MEMORY && wants && i < list->count; i++)
 		plugin_ask(list, &list->item[i], config, wants);
 	plugin_log(list);
 	*out = list;
-	return code;
+	return error_raise(&fault);
 }
 
 void plugins_free(struct plugin_list *list)

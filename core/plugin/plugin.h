@@ -48,7 +48,8 @@ typedef int (*plugin_wants)(const struct config *config, const char *name);
  * in config, reads their priorities and probes those that `wants` allows (NULL: none).  uses_cuda: the application
  * uses CUDA as far as device_in_use and coll_config_t.device show.  The list is sorted by priority,
  * highest first, then by name.  It is made even if every plugin was refused; the return is an error only
- * for lack of memory or for a fault in config found while declaring.
+ * for lack of memory or for a fault in config found while declaring.  A faulty value is not in force, so the plugins
+ * are probed all the same.
  */
 int plugins_load(struct config *config, plugin_wants wants, int uses_cuda,
 		 struct plugin_list **list);

@@ -133,6 +133,19 @@ static void test_in_process(void)
 	coll_info_destroy(info);
 }
 
+/* With a wrong value in the configuration the backends are probed all the same, and none is chosen. */
+static void is_faulty(coll_info_t info, const char *what)
+{
+	coll_backend_info_t b = backend(info, "unable");
+
+	is_int(b.usable, 0, "%s: not usable", what);
+	has_str(b.reason, "libfabulous.so.3", "%s: the probe's reason", what);
+	b = backend(info, "good");
+	is_int(b.usable, 1, "%s: usable", what);
+	is_int(b.chosen, 0, "%s: not chosen", what);
+	is_str(b.choice, "passed over: the configuration has an error", "%s: choice", what);
+}
+
 static void test_options(void)
 {
 	coll_info_t info = make(dir, NULL);
@@ -152,8 +165,20 @@ static void test_options(void)
 	info = make(dir, NULL);
 	is_int(coll_info_verdict(info, NULL), COLL_ERR_CONFIG, "a wrong value is the verdict");
 	is_int(coll_info_backend_count(info), 4, "but the picture is whole");
+	is_faulty(info, "the core's option");
 	coll_info_destroy(info);
 	unsetenv("COLL_TIMEOUT");
+
+	setenv("COLL_GOOD_LANES", "many", 1);
+	info = make(dir, NULL);
+	is_int(coll_info_verdict(info, NULL), COLL_ERR_CONFIG, "so is one for a backend");
+	is_faulty(info, "a backend's option");
+	coll_info_destroy(info);
+	info = make(dir, "good");
+	is_int(backend(info, "unable").usable, 0, "not usable");
+	has_str(backend(info, "unable").reason, "it was not probed", "since it is ruled out");
+	coll_info_destroy(info);
+	unsetenv("COLL_GOOD_LANES");
 }
 
 static void test_misuse(void)

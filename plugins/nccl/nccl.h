@@ -254,6 +254,11 @@ static inline int nccl_failed(int result)
 int32_t nccl_record_result(struct nccl *n, int result, const char *what, coll_error_t *err);
 /* COLL_ERR_ABORTED. */
 int32_t nccl_aborted(coll_error_t *err);
+/* Has an abort begun?  It may have ended the work while it still waits for the lock.  The lock is held. */
+static inline int nccl_is_aborted(const struct nccl *n)
+{
+	return n->revoked || atomic_load(&n->aborted);
+}
 
 /*
  * Calls that put work on streams come between nccl_enqueue_begin and nccl_enqueue_end.  The driver blocks the thread in them
@@ -278,7 +283,7 @@ static inline int32_t nccl_enqueue_begin(struct nccl *n, coll_error_t *err)
 {
 	nccl_enqueue_mark(n);
 	/* An abort looks at the mark some time after it has set `aborted`: one of the two threads sees the other. */
-	if (!n->revoked && !atomic_load(&n->aborted))
+	if (!nccl_is_aborted(n))
 		return COLL_SUCCESS;
 	nccl_enqueue_end(n);
 	return nccl_aborted(err);

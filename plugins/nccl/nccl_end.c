@@ -369,7 +369,10 @@ static void nccl_interrupt(struct nccl *n)
 
 enum nccl_reached { NCCL_REACHED, NCCL_IN_CALL, NCCL_IN_GROUP };
 
-/* Takes the lock once no other thread has the endpoint in a group; at the time `deadline` tells what it waits for. */
+/*
+ * Takes the lock once no other thread has the endpoint in a group.  At the time `deadline` the function gives up, without
+ * the lock, and returns what the other thread is in.
+ */
 static enum nccl_reached nccl_reach(struct nccl *n, int64_t deadline)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};

@@ -100,8 +100,7 @@ int32_t nccl_begin(struct nccl *n, int *pushed, coll_error_t *err)
 
 	pthread_mutex_lock(&n->lock);
 	/* An abort may end the work of the communicator without the lock: see nccl_abort. */
-	code = n->revoked || atomic_load(&n->aborted) ? nccl_aborted(err)
-						      : nccl_enter(n->context, pushed, err);
+	code = nccl_is_aborted(n) ? nccl_aborted(err) : nccl_enter(n->context, pushed, err);
 	if (!code) {
 		code = nccl_wait_comm_ready(n, n->host, n->host->timeout_ms, err);
 		if (code)
@@ -123,9 +122,8 @@ void nccl_end(struct nccl *n, int pushed)
 /* The state of the own stream, once NCCL has put all work on it. */
 static int32_t nccl_stream_state(struct nccl *n, coll_error_t *err)
 {
-	/* An abort may have ended the work already, and wait for the lock: what it has dropped is not complete. */
-	int32_t code = n->revoked || atomic_load(&n->aborted) ? nccl_aborted(err)
-							      : nccl_poll_async_error(n, err);
+	/* Operations that an abort has dropped are not complete, although their work on the stream has ended. */
+	int32_t code = nccl_is_aborted(n) ? nccl_aborted(err) : nccl_poll_async_error(n, err);
 	int pushed, result;
 
 	if (code)

@@ -278,14 +278,7 @@ static void requests(struct rank *r)
 {
 	int64_t *there = device_new(0, sizeof(*there), 0);
 	void *stream = stream_new(0);
-	const coll_args_t args = {.size = sizeof(args),
-				  .kind = COLL_KIND_ALLREDUCE,
-				  .dtype = COLL_INT64,
-				  .op = COLL_SUM,
-				  .sendbuf = there,
-				  .recvbuf = there,
-				  .count = 1,
-				  .stream = stream};
+	const coll_args_t args = sum_args(there, stream);
 	coll_request_t request = NULL;
 
 	if (!rank_did(r, coll_request_init(r->comm, &args, &request), "request_init"))
@@ -471,14 +464,7 @@ static void own_requests(struct rank *r)
 	void *stream = stream_new(0);
 	_Atomic int gate = 0;
 	struct kernel held = {there, 0, &gate, 0, 0};
-	const coll_args_t sum = {.size = sizeof(sum),
-				 .kind = COLL_KIND_ALLREDUCE,
-				 .dtype = COLL_INT64,
-				 .op = COLL_SUM,
-				 .sendbuf = &x,
-				 .recvbuf = &x,
-				 .count = 1,
-				 .stream = stream};
+	const coll_args_t sum = sum_args(&x, stream);
 	const coll_args_t recv = {.size = sizeof(recv),
 				  .kind = COLL_KIND_RECV,
 				  .dtype = COLL_INT64,
@@ -524,14 +510,7 @@ static void start_twice(struct rank *r)
 	void *stream = stream_new(0);
 	_Atomic int gate = 0;
 	struct kernel held = {there, 0, &gate, 0, 0};
-	const coll_args_t sum = {.size = sizeof(sum),
-				 .kind = COLL_KIND_ALLREDUCE,
-				 .dtype = COLL_INT64,
-				 .op = COLL_SUM,
-				 .sendbuf = &x,
-				 .recvbuf = &x,
-				 .count = 1,
-				 .stream = stream};
+	const coll_args_t sum = sum_args(&x, stream);
 	struct caller c = {.comm = r->comm, .args = &sum};
 	int code;
 
@@ -612,14 +591,7 @@ static void captured_in_group(struct rank *r)
 {
 	int64_t *there = device_new(0, sizeof(*there), 0), x = r->rank + 1;
 	void *stream = stream_new(0), *graph;
-	const coll_args_t args = {.size = sizeof(args),
-				  .kind = COLL_KIND_ALLREDUCE,
-				  .dtype = COLL_INT64,
-				  .op = COLL_SUM,
-				  .sendbuf = there,
-				  .recvbuf = there,
-				  .count = 1,
-				  .stream = stream};
+	const coll_args_t args = sum_args(there, stream);
 	coll_request_t request = NULL;
 	int code[2];
 

@@ -66,6 +66,19 @@ RANKS_UNUSED static void device_move(int device, void *dst, const void *src, siz
 	context_end(device);
 }
 
+/* The sum of one int64 over the ranks, in place. */
+RANKS_UNUSED static coll_args_t sum_args(void *x, coll_stream_t stream)
+{
+	return (coll_args_t){.size = sizeof(coll_args_t),
+			     .kind = COLL_KIND_ALLREDUCE,
+			     .dtype = COLL_INT64,
+			     .op = COLL_SUM,
+			     .sendbuf = x,
+			     .recvbuf = x,
+			     .count = 1,
+			     .stream = stream};
+}
+
 /* --------------------------------------------------------------------- places -- */
 
 /*

@@ -252,14 +252,7 @@ static void own_requests(struct rank *r)
 {
 	int64_t x = r->rank + 1, y = -1, *there = nccl_new(r->rank, &x, 1);
 	void *stream = nccl_stream(r->rank);
-	const coll_args_t sum = {.size = sizeof(sum),
-				 .kind = COLL_KIND_ALLREDUCE,
-				 .dtype = COLL_INT64,
-				 .op = COLL_SUM,
-				 .sendbuf = &x,
-				 .recvbuf = &x,
-				 .count = 1,
-				 .stream = stream};
+	const coll_args_t sum = sum_args(&x, stream);
 	const coll_args_t recv = {.size = sizeof(recv),
 				  .kind = COLL_KIND_RECV,
 				  .dtype = COLL_INT64,
@@ -403,13 +396,7 @@ static void requests(struct rank *r)
 static void limit_of_the_past(struct rank *r)
 {
 	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
-	coll_args_t args = {.size = sizeof(args),
-			    .kind = COLL_KIND_ALLREDUCE,
-			    .dtype = COLL_INT64,
-			    .op = COLL_SUM,
-			    .count = 1,
-			    .sendbuf = there,
-			    .recvbuf = there};
+	coll_args_t args = sum_args(there, NULL);
 	coll_request_t request;
 	double end;
 

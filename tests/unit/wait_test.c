@@ -152,7 +152,7 @@ static void test_shared_processor(void)
 
 /* ---------------------------------------- a context on which something moves all the time -- */
 
-/* A message that is on its way, and what comes behind it. */
+/* A message that the transport is delivering, and the message that the transport delivers after it. */
 static struct {
 	struct rig *rig; /* NULL: none */
 	coll_sink_t sink;

@@ -10,7 +10,7 @@ enum { MS = 1000, S = 1000000 };
 #define CONFIG_LONGEST (INT64_C(1) * CONFIG_LONGEST_SECONDS * S)
 #define CONFIG_RULES_HELP                                                                          \
 	"algorithms and when, the first that matches: NAME [bytes A-B] [block A-B] [ranks A-B] "   \
-	"[nodes A-B] [local A-B] [memory host|cuda], NAME ..."
+	"[nodes A-B] [local A-B] [memory host|cuda] [cpus own|shared], NAME ..."
 /* The rules for a kind of collective. */
 #define CONFIG_RULES(key, kind, fallback)                                                          \
 	{                                                                                          \
@@ -112,41 +112,41 @@ const struct config_declared config_core_options[] = {
 	 * The line of an option in a file has at most 198 characters, and a user may copy these.
 	 */
 	CONFIG_RULES("allreduce_algorithm", COLL_KIND_ALLREDUCE,
-		     "two_level bytes 0-32K nodes 2-, recursive_doubling bytes 0-32K, "
-		     "rabenseifner bytes 0-128K, ring block 32K-, rabenseifner, "
-		     "gather_reduce bytes 0-8K, scatter_reduce"),
+		     "linear -4K ranks 3- nodes 1 cpus shared, two_level -32K nodes 2-, "
+		     "recursive_doubling -32K, rabenseifner -128K, ring block 32K-, "
+		     "rabenseifner, gather_reduce -8K, scatter_reduce"),
 	CONFIG_RULES("broadcast_algorithm", COLL_KIND_BROADCAST,
-		     "linear bytes 0-2K ranks 3-8 nodes 1, linear bytes 0-4K ranks 3-16 local 1, "
-		     "binomial bytes 0-128K, scatter_allgather block 4K- ranks 5-, binomial"),
+		     "linear -2K ranks 3-8 nodes 1, linear -4K ranks 3-16 local 1, "
+		     "binomial -128K, scatter_allgather block 4K- ranks 5-, binomial"),
 	CONFIG_RULES("reduce_algorithm", COLL_KIND_REDUCE,
-		     "linear bytes 0-1K ranks 3-8 nodes 1, linear bytes 0-4K ranks 3-16 local 1, "
-		     "binomial bytes 0-64K, scatter_gather block 4K- ranks 5-, binomial, "
+		     "linear -1K ranks 3-8 nodes 1, linear -4K ranks 3-16 local 1, "
+		     "binomial -64K, scatter_gather block 4K- ranks 5-, binomial, "
 		     "binomial_ordered"),
 	CONFIG_RULES("allgather_algorithm", COLL_KIND_ALLGATHER,
-		     "ring bytes 4K- nodes 2- local 4-, ring bytes 2K- nodes 2- local 8-, "
-		     "ring bytes 1K- nodes 2- local 16-, "
-		     "recursive_doubling bytes 0-8K ranks 5-, bruck bytes 0-8K ranks 5-, ring"),
+		     "ring ranks -4, linear -512 nodes 1 cpus shared, "
+		     "ring 4K- nodes 2- local 4-, ring 2K- nodes 2- local 8-, "
+		     "ring 1K- nodes 2- local 16-, recursive_doubling -8K, bruck -8K, ring"),
 	CONFIG_RULES("reduce_scatter_algorithm", COLL_KIND_REDUCE_SCATTER,
-		     "ring bytes 4K- nodes 2- local 4-, ring bytes 2K- nodes 2- local 8-, "
-		     "ring bytes 1K- nodes 2- local 16-, "
-		     "recursive_halving bytes 0-4K, ring, pairwise"),
+		     "linear -512 ranks 3- nodes 1 cpus shared, "
+		     "ring 4K- nodes 2- local 4-, ring 2K- nodes 2- local 8-, "
+		     "ring 1K- nodes 2- local 16-, recursive_halving -4K, ring, pairwise"),
 	CONFIG_RULES("alltoall_algorithm", COLL_KIND_ALLTOALL,
-		     "bruck bytes 0-2K ranks 4-, pairwise"),
-	CONFIG_RULES("gather_algorithm", COLL_KIND_GATHER, "binomial bytes 0-1K ranks 64-, linear"),
-	CONFIG_RULES("scatter_algorithm", COLL_KIND_SCATTER,
-		     "binomial bytes 0-1K ranks 64-, linear"),
+		     "pairwise ranks -8 nodes 1 cpus shared, bruck -2K ranks 4-, pairwise"),
+	CONFIG_RULES("gather_algorithm", COLL_KIND_GATHER, "binomial -1K ranks 64-, linear"),
+	CONFIG_RULES("scatter_algorithm", COLL_KIND_SCATTER, "binomial -1K ranks 64-, linear"),
 	CONFIG_RULES("allgatherv_algorithm", COLL_KIND_ALLGATHERV, "ring"),
 	CONFIG_RULES("reduce_scatterv_algorithm", COLL_KIND_REDUCE_SCATTERV, "ring, pairwise"),
 	CONFIG_RULES("alltoallv_algorithm", COLL_KIND_ALLTOALLV, "pairwise"),
 	CONFIG_RULES("gatherv_algorithm", COLL_KIND_GATHERV, "linear"),
 	CONFIG_RULES("scatterv_algorithm", COLL_KIND_SCATTERV, "linear"),
-	CONFIG_RULES("barrier_algorithm", COLL_KIND_BARRIER, "dissemination"),
+	CONFIG_RULES("barrier_algorithm", COLL_KIND_BARRIER,
+		     "linear ranks 3- nodes 1 cpus shared, dissemination"),
 	CONFIG_RULES("scan_algorithm", COLL_KIND_SCAN,
-		     "doubling bytes 0-1M, chain ranks -4, doubling bytes 0-4M, chain ranks -16, "
-		     "doubling bytes 0-12M, chain, doubling"),
+		     "doubling -1M, chain ranks -4, doubling -4M, chain ranks -16, "
+		     "doubling -12M, chain, doubling"),
 	CONFIG_RULES("exscan_algorithm", COLL_KIND_EXSCAN,
-		     "doubling bytes 0-1M, chain ranks -4, doubling bytes 0-4M, chain ranks -16, "
-		     "doubling bytes 0-12M, chain, doubling"),
+		     "doubling -1M, chain ranks -4, doubling -4M, chain ranks -16, "
+		     "doubling -12M, chain, doubling"),
 };
 
 const int config_core_count = sizeof(config_core_options) / sizeof(config_core_options[0]);

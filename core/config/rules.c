@@ -13,10 +13,10 @@ _Static_assert((int)RULES_KINDS == (int)KIND_COLLECTIVES, "every collective has 
 _Static_assert(sizeof(struct rule) == 64 && sizeof(struct rules) == 8 + RULES_MAX * 64,
 	       "rules have no gaps");
 
-enum { ON_BYTES, ON_BLOCK, ON_RANKS, ON_NODES, ON_LOCAL, ON_MEMORY, CONDITIONS };
+enum { ON_BYTES, ON_BLOCK, ON_RANKS, ON_NODES, ON_LOCAL, ON_MEMORY, ON_CPUS, CONDITIONS };
 
-static const char *const rules_conditions[CONDITIONS] = {"bytes", "block", "ranks",
-							 "nodes", "local", "memory"};
+static const char *const rules_conditions[CONDITIONS] = {"bytes", "block",  "ranks", "nodes",
+							 "local", "memory", "cpus"};
 
 struct word {
 	const char *at;
@@ -196,6 +196,17 @@ static int rules_memory(struct word word, struct rule *rule)
 	return 0;
 }
 
+static int rules_cpus(struct word word, struct rule *rule)
+{
+	if (rules_word_is(word, "own"))
+		rule->cpus = RULE_OWN_CPUS;
+	else if (rules_word_is(word, "shared"))
+		rule->cpus = RULE_SHARED_CPUS;
+	else
+		return -1;
+	return 0;
+}
+
 static int rules_bytes(struct reader *r, struct word word, uint64_t *min, uint64_t *max)
 {
 	return rules_range(word, 1, min, max)
@@ -205,11 +216,8 @@ static int rules_bytes(struct reader *r, struct word word, uint64_t *min, uint64
 		       : 0;
 }
 
-/* Reads the word after a condition's name. */
-static int rules_value(struct reader *r, int condition, struct rule *rule)
+static int rules_value(struct reader *r, int condition, struct word word, struct rule *rule)
 {
-	const struct word word = rules_word(r);
-
 	switch (condition) {
 	case ON_BYTES: return rules_bytes(r, word, &rule->bytes_min, &rule->bytes_max);
 	case ON_BLOCK: return rules_bytes(r, word, &rule->block_min, &rule->block_max);
@@ -232,9 +240,14 @@ static int rules_value(struct reader *r, int condition, struct rule *rule)
 					 "is no range of ranks of a node: expected a range such "
 					 "as 2-8, 4- or 1, from 1 on, without blanks")
 			       : 0;
-	default:
+	case ON_MEMORY:
 		return rules_memory(word, rule)
 			       ? rules_wrong(r, word, "is no memory: expected host or cuda")
+			       : 0;
+	default:
+		return rules_cpus(word, rule)
+			       ? rules_wrong(r, word,
+					     "says nothing of processors: expected own or shared")
 			       : 0;
 	}
 }
@@ -260,21 +273,30 @@ static int rules_refuse(struct reader *r, struct word word, int condition)
 	return rules_wrong(r, word, what);
 }
 
+/* A range without a name is one of bytes. */
+static int rules_is_range(struct word word)
+{
+	return word.at[0] == '-' || isdigit((unsigned char)word.at[0]);
+}
+
 static int rules_condition(struct reader *r, struct word word, int *seen, struct rule *rule)
 {
-	int c = 0;
+	const int is_range = rules_is_range(word);
+	int c = is_range ? ON_BYTES : 0;
 
-	while (c < CONDITIONS && !rules_word_is(word, rules_conditions[c]))
+	while (!is_range && c < CONDITIONS && !rules_word_is(word, rules_conditions[c]))
 		c++;
 	if (c == CONDITIONS)
 		return rules_unknown(
 			r, word, 0,
-			"is no condition: expected bytes, block, ranks, nodes, local or memory, "
-			"or a comma before the next rule");
+			"is no condition: expected bytes, block, ranks, nodes, local, memory or "
+			"cpus, or a comma before the next rule");
 	if (*seen & 1 << c)
 		return rules_wrong(r, word, "is there twice: a rule takes each condition once");
 	*seen |= 1 << c;
-	return rules_refuse(r, word, c) ? -1 : rules_value(r, c, rule);
+	if (rules_refuse(r, word, c))
+		return -1;
+	return rules_value(r, c, is_range ? word : rules_word(r), rule);
 }
 
 static int rules_name(struct reader *r, int32_t *algorithm)
@@ -306,7 +328,8 @@ static int rules_one(struct reader *r, struct rule *rule)
 			      .nodes_max = INT32_MAX,
 			      .local_min = 1,
 			      .local_max = INT32_MAX,
-			      .memory = COLL_MEM_HOST | COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED};
+			      .memory = COLL_MEM_HOST | COLL_MEM_CUDA | COLL_MEM_CUDA_MANAGED,
+			      .cpus = RULE_OWN_CPUS | RULE_SHARED_CPUS};
 	if (rules_name(r, &rule->algorithm))
 		return -1;
 	for (word = rules_word(r); word.len; word = rules_word(r))
@@ -362,6 +385,6 @@ int rule_matches(const struct rule *rule, const struct call_description *call)
 	return call->bytes >= rule->bytes_min && call->bytes <= rule->bytes_max &&
 	       call->nranks >= rule->ranks_min && call->nranks <= rule->ranks_max &&
 	       call->nnodes >= rule->nodes_min && call->nnodes <= rule->nodes_max &&
-	       (call->memory & rule->memory) && rule_block_matches(rule, call) &&
-	       rule_local_matches(rule, call);
+	       (call->memory & rule->memory) && rule->cpus >> call->shares_cpus & 1 &&
+	       rule_block_matches(rule, call) && rule_local_matches(rule, call);
 }

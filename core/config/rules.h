@@ -7,13 +7,15 @@
  *
  * A rule is the name of an algorithm and the conditions that must all hold, none of them twice:
  *   bytes A-B           of the call's count argument (allgatherv, reduce_scatterv: of the mean
- *                       count; not for kinds that ranks call with different counts)
+ *                       count; not for kinds that ranks call with different counts); the word
+ *                       "bytes" may be left out
  *   block A-B           of each rank's part: these bytes divided by the ranks, rounded down (allreduce,
  *                       broadcast and reduce only: other kinds count the bytes of a part already)
  *   ranks A-B           of the communicator
  *   nodes A-B           that they live on
  *   local A-B           of these ranks for each node: ranks divided by nodes, rounded down
  *   memory host|cuda    that the buffers are in
+ *   cpus own|shared     shared: rank 0's host has fewer processors than ranks, which take turns on them
  * Both ends of a range are included; "A-", "-B" and "A" alone are ranges too.
  */
 #ifndef CORE_CONFIG_RULES_H
@@ -35,8 +37,12 @@ struct rule {
 	int32_t nodes_min, nodes_max;
 	int32_t local_min, local_max; /* ranks / nodes */
 	int32_t algorithm;            /* its id: the index in the table of algorithms */
-	uint32_t memory;              /* COLL_MEM_* bits that match */
+	uint16_t memory;              /* COLL_MEM_* bits that match */
+	uint16_t cpus;                /* RULE_*_CPUS bits that match */
 };
+
+/* Bit 0 and 1: of call_description.shares_cpus 0 and 1. */
+enum { RULE_OWN_CPUS = 1 << 0, RULE_SHARED_CPUS = 1 << 1 };
 
 struct rules {
 	int32_t count;
@@ -50,6 +56,7 @@ struct call_description {
 	int nranks, nnodes;
 	uint64_t bytes;
 	uint32_t memory; /* one COLL_MEM_* bit */
+	int shares_cpus; /* 0 or 1 */
 };
 
 /* The fault of a text of rules. */

@@ -165,7 +165,8 @@ int dispatch_choose(const struct comm *comm, struct call *call)
 	struct call_description description = {.kind = a->kind,
 					       .nranks = comm->nranks,
 					       .nnodes = comm->nodes.count,
-					       .memory = COLL_MEM_HOST};
+					       .memory = COLL_MEM_HOST,
+					       .shares_cpus = comm->context->shares_cpus};
 	int code = dispatch_takes(comm, call);
 
 	if (code)

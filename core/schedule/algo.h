@@ -79,6 +79,9 @@ struct algo {
 	ROW(COLL_KIND_ALLREDUCE, "scatter_reduce", canonical_scatter_allreduce,                    \
 	    canonical_scatter_allreduce_cost, COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,   \
 	    "all data of a block to its rank, the sums round a ring; reproducible")                \
+	ROW(COLL_KIND_ALLREDUCE, "linear", linear_allreduce, linear_allreduce_cost,                \
+	    COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,                                     \
+	    "straight to rank 0 and back; ranks that share processors; reproducible")              \
 	ROW(COLL_KIND_BROADCAST, "binomial", tree_broadcast, tree_broadcast_cost, 0,               \
 	    "down a binomial tree")                                                                \
 	ROW(COLL_KIND_BROADCAST, "linear", linear_broadcast, linear_broadcast_cost, 0,             \
@@ -104,6 +107,8 @@ struct algo {
 	    COLL_ALGORITHM_POWER_OF_TWO, "all blocks exchanged over doubling distances")           \
 	ROW(COLL_KIND_ALLGATHER, "bruck", bruck_allgather, bruck_allgather_cost, 0,                \
 	    "over doubling distances, any number of ranks; least latency")                         \
+	ROW(COLL_KIND_ALLGATHER, "linear", linear_allgather, linear_allgather_cost, 0,             \
+	    "straight to rank 0 and back; ranks that share processors, short messages")            \
 	ROW(COLL_KIND_ALLGATHERV, "ring", ring_allgather, ring_allgather_cost, 0,                  \
 	    "every block once round a ring")                                                       \
 	ROW(COLL_KIND_REDUCE_SCATTER, "ring", ring_reduce_scatter, ring_reduce_scatter_cost, 0,    \
@@ -113,6 +118,9 @@ struct algo {
 	ROW(COLL_KIND_REDUCE_SCATTER, "pairwise", canonical_reduce_scatter,                        \
 	    canonical_reduce_scatter_cost, COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,      \
 	    "every block straight to its rank; reproducible")                                      \
+	ROW(COLL_KIND_REDUCE_SCATTER, "linear", linear_reduce_scatter, linear_reduce_scatter_cost, \
+	    COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,                                     \
+	    "straight to rank 0 and back; ranks that share processors; reproducible")              \
 	ROW(COLL_KIND_REDUCE_SCATTERV, "ring", ring_reduce_scatter, ring_reduce_scatter_cost, 0,   \
 	    "every block once round a ring, growing")                                              \
 	ROW(COLL_KIND_REDUCE_SCATTERV, "pairwise", canonical_reduce_scatter,                       \
@@ -138,6 +146,8 @@ struct algo {
 	    "every block straight from root")                                                      \
 	ROW(COLL_KIND_BARRIER, "dissemination", dissemination_barrier, dissemination_barrier_cost, \
 	    0, "empty messages over doubling distances")                                           \
+	ROW(COLL_KIND_BARRIER, "linear", linear_barrier, linear_barrier_cost, 0,                   \
+	    "straight to rank 0 and back; ranks that share processors")                            \
 	ROW(COLL_KIND_SCAN, "doubling", doubling_scan, doubling_scan_cost,                         \
 	    COLL_ALGORITHM_ORDERED | COLL_ALGORITHM_CANONICAL,                                     \
 	    "sums of blocks exchanged over doubling distances; least latency, reproducible")       \
@@ -171,5 +181,11 @@ int algo_fits(const struct algo *algo, int nranks, int nnodes);
  * copy.
  */
 void algo_build(const struct algo *algo, struct sched *s, const struct work *w);
+/*
+ * Appends a phase, for the ranks of `part`, one or more: builds `w` on its memory.  Returns a step that completes after
+ * the phase.
+ */
+int algo_phase(struct sched *s, const struct sched_part *part, algo_build_fn build,
+	       const struct work *w);
 
 #endif

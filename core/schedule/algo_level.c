@@ -26,19 +26,6 @@ static struct level_choice level_choose(const struct work *w, int leaders, size_
 	return (struct level_choice){ring_allreduce, ring_allreduce_cost};
 }
 
-/* Appends a phase; returns a step that completes after the phase. */
-static int level_phase(struct sched *s, const struct sched_part *part, algo_build_fn build,
-		       const struct work *w)
-{
-	struct sched_part outer;
-
-	if (part->nranks == 1)
-		return part->after;
-	sched_enter(s, part, &outer);
-	build(s, w);
-	return sched_leave(s, &outer);
-}
-
 /* The ranks of this rank's node. */
 static struct sched_part level_node(const struct sched *s, const struct nodes *nodes)
 {
@@ -66,7 +53,7 @@ static int level_meet(struct sched *s, const struct work *w, const struct sched_
 		part.in_place = 1;
 		leaders.send = leaders.recv;
 	}
-	return level_phase(s, &leaders, level_choose(w, leaders.nranks, s->elem).build, &part);
+	return algo_phase(s, &leaders, level_choose(w, leaders.nranks, s->elem).build, &part);
 }
 
 void level_allreduce(struct sched *s, const struct work *w)
@@ -76,14 +63,14 @@ void level_allreduce(struct sched *s, const struct work *w)
 	int finish = s->finish;
 
 	s->finish = 0; /* the sum of one node is not the result */
-	node.after = level_phase(s, &node, tree_reduce, &part);
+	node.after = algo_phase(s, &node, tree_reduce, &part);
 	s->finish = finish;
 	if (node.rank == 0)
 		node.after = level_meet(s, w, &node);
 	part.kind = COLL_KIND_BROADCAST;
 	part.in_place = 1;
 	node.send = node.recv;
-	level_phase(s, &node, tree_broadcast, &part);
+	algo_phase(s, &node, tree_broadcast, &part);
 }
 
 void level_allreduce_cost(const struct work *w, int nranks, size_t elem, struct cost *c)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* algo_table.c - the table of algorithms, and the schedule of a single rank. */
+/* algo_table.c - the table of algorithms, the schedule of a single rank, and phases. */
 #include "schedule/algo.h"
 
 #include <stdlib.h>
@@ -91,4 +91,16 @@ void algo_build(const struct algo *algo, struct sched *s, const struct work *w)
 	else if (w->kind != COLL_KIND_BARRIER && w->kind != COLL_KIND_EXSCAN)
 		algo_alone(s, w);
 	sched_scale_sends(s);
+}
+
+int algo_phase(struct sched *s, const struct sched_part *part, algo_build_fn build,
+	       const struct work *w)
+{
+	struct sched_part outer;
+
+	if (part->nranks == 1)
+		return part->after;
+	sched_enter(s, part, &outer);
+	build(s, w);
+	return sched_leave(s, &outer);
 }

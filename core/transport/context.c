@@ -43,12 +43,13 @@ static int context_shares_cpus(const struct bootstrap *bootstrap, int rank)
 }
 
 /*
- * With more ranks on this host than processors, a rank that polls only keeps others from working.  A
+ * With more ranks on a host than processors, a rank that polls only keeps others from working.  A
  * launcher may have bound each rank to some processors: sets that differ are taken to be disjoint.
+ * own: a rank of the host.
  */
-static int context_oversubscribed(const struct bootstrap *bootstrap)
+static int context_oversubscribed(const struct bootstrap *bootstrap, int own)
 {
-	int own = bootstrap_rank(bootstrap), ranks = 0, cpus = 0;
+	int ranks = 0, cpus = 0;
 
 	for (int r = 0; r < bootstrap_nranks(bootstrap); r++) {
 		if (!context_same_host(bootstrap, r, own))
@@ -111,7 +112,8 @@ static int context_prepare(struct context *context, const struct context_parts *
 	context->selection = parts->selection;
 	context->rank = bootstrap_rank(parts->bootstrap);
 	context->nranks = bootstrap_nranks(parts->bootstrap);
-	context->oversubscribed = context_oversubscribed(parts->bootstrap);
+	context->oversubscribed = context_oversubscribed(parts->bootstrap, context->rank);
+	context->shares_cpus = context_oversubscribed(parts->bootstrap, 0);
 	context->poll_us = context->oversubscribed ? 0 : config_int(parts->config, "poll");
 	context->polls_us = context->poll_us;
 	context->yield_us = config_int(parts->config, "yield");

@@ -114,6 +114,7 @@ struct context {
 	_Atomic uintptr_t
 		progress_owner; /* the thread that last entered: it drives this context while it waits for others */
 	int oversubscribed; /* this host has more ranks than processors */
+	int shares_cpus;    /* rank 0's host has: the same on all ranks, for rules */
 	int64_t poll_us, yield_us, timeout_us, stall_us;
 	int check_buffers; /* the option */
 	int64_t polls_us; /* how long a wait polls now: poll_us, or less on a processor that ranks share */

@@ -234,6 +234,9 @@ typedef struct coll_option_info {
 /* Values of coll_rule_info_t.memory, as bits. */
 enum { COLL_RULE_HOST_MEMORY = 1, COLL_RULE_CUDA_MEMORY = 2 };
 
+/* Values of coll_rule_info_t.cpus, as bits.  Shared: rank 0's host has fewer processors than ranks. */
+enum { COLL_RULE_OWN_CPUS = 1, COLL_RULE_SHARED_CPUS = 2 };
+
 /*
  * One rule of the table from which the library chooses an algorithm where it composes a collective
  * from messages.  Of the rules of a kind, the first rule decides that matches the call, whose
@@ -258,6 +261,8 @@ typedef struct coll_rule_info {
 	uint64_t block_max; /* UINT64_MAX: no upper end */
 	int32_t local_min;  /* range of these ranks divided by the nodes */
 	int32_t local_max;  /* INT32_MAX: no upper end */
+	uint32_t cpus;      /* COLL_RULE_*_CPUS bits: the processors on which the ranks run */
+	uint32_t reserved;
 } coll_rule_info_t;
 
 /* Calls that select a rule ("reachable" rules): values of coll_info_rule_reach. */

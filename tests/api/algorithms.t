@@ -32,9 +32,9 @@ none "a rule for every collective" "$(
             echo "$kind has none"
     done)"
 
-COLL_ALLREDUCE_ALGORITHM='ring bytes 3-1M block -64K ranks 4- nodes 2-7 memory host' info
+COLL_ALLREDUCE_ALGORITHM='ring bytes 3-1M block -64K ranks 4- nodes 2-7 memory host cpus own' info
 has "a rule of the user, in words" "$dir/out" \
-    '^     1  ring +3 to 1M bytes, up to 64K bytes a rank, 4 ranks or more, 2 to 7 nodes, host memory  \(COLL_ALLREDUCE_ALGORITHM\)$'
+    '^     1  ring +3 to 1M bytes, up to 64K bytes a rank, 4 ranks or more, 2 to 7 nodes, host memory, own processors  \(COLL_ALLREDUCE_ALGORITHM\)$'
 has "then the built-in ones" "$dir/out" '^     2  '
 
 info --ranks 6
@@ -70,13 +70,13 @@ if command -v python3 >/dev/null; then
 d = json.load(open(sys.argv[1], encoding="utf-8"))
 print(eval(sys.argv[2]))' "$dir/out" "$1" 2>&1
     }
-    COLL_ALLREDUCE_ALGORITHM='ring bytes 4K- block -64K local 2-8 memory cuda, recursive_doubling ranks -4' \
+    COLL_ALLREDUCE_ALGORITHM='ring bytes 4K- block -64K local 2-8 memory cuda cpus shared, recursive_doubling ranks -4' \
         info --json --ranks 4
     is "JSON: members" "$(json '" ".join(d)')" "rules algorithms"
     is "JSON: the first rule" "$(json '" ".join(str(v) for v in d["rules"][0].values())')" \
-        "allreduce 1 ring 4096 None 0 65536 1 None 1 None 2 8 ['cuda'] COLL_ALLREDUCE_ALGORITHM calls "
-    is "JSON: the second" "$(json '(d["rules"][1]["ranks_max"], d["rules"][1]["memory"])')" \
-        "(4, ['host', 'cuda'])"
+        "allreduce 1 ring 4096 None 0 65536 1 None 1 None 2 8 ['cuda'] ['shared'] COLL_ALLREDUCE_ALGORITHM calls "
+    is "JSON: the second" "$(json '(d["rules"][1]["ranks_max"], d["rules"][1]["memory"], d["rules"][1]["cpus"])')" \
+        "(4, ['host', 'cuda'], ['own', 'shared'])"
     is "JSON: built-in" "$(json 'd["rules"][2]["source"]')" default
     is "JSON: flags" \
         "$(json '[a["flags"] for a in d["algorithms"] if a["name"] == "recursive_doubling"][0]')" \
@@ -91,7 +91,7 @@ COLL_ALLREDUCE_ALGORITHM='ring bytes 4K-, rinng' info
 is "a bad rule: status 1" $status 1
 has "says where, what and what not" "$dir/err" \
     "COLL_ALLREDUCE_ALGORITHM: option 'allreduce_algorithm' .*rule 2: 'rinng' is no algorithm of allreduce: expected one of .*; did you mean 'ring'\?"
-has "and the built-in rules stay" "$dir/out" '^     1  .*32K bytes, 2 nodes or more$'
+has "and the built-in rules stay" "$dir/out" '^     2  .*32K bytes, 2 nodes or more$'
 COLL_ALLTOALLV_ALGORITHM='pairwise bytes 4K-' info
 has "bytes where counts differ" "$dir/err" "'bytes' cannot be used: ranks call this collective"
 COLL_ALLGATHER_ALGORITHM='ring block 4K-' info

@@ -27,9 +27,10 @@ static void test_ranges(void)
 	struct rules r =
 		parse(COLL_KIND_ALLREDUCE, " ring\tbytes 4K-1m  ranks 3-  ,ring nodes -7,"
 					   "ring bytes -8 ranks 5,ring bytes 2G- memory "
-					   "host,ring memory cuda,ring bytes 0,ring block 32K-");
+					   "host,ring memory cuda,ring bytes 0,ring block 32K-,"
+					   "ring -8,ring ranks 3- 4K-1m");
 
-	is_int(r.count, 7, "seven rules");
+	is_int(r.count, 9, "nine rules");
 	is_int((long)r.rule[0].bytes_min, 4096, "K");
 	is_int((long)r.rule[0].bytes_max, 1 << 20, "m");
 	is_int(r.rule[0].ranks_min, 3, "from");
@@ -47,12 +48,29 @@ static void test_ranges(void)
 	ok(r.rule[5].block_min == 0 && r.rule[5].block_max == UINT64_MAX, "any part of a rank");
 	ok(r.rule[6].block_min == 32 << 10 && r.rule[6].block_max == UINT64_MAX, "32K- a rank");
 	ok(r.rule[6].bytes_min == 0 && r.rule[6].bytes_max == UINT64_MAX, "of any bytes");
+	is_int((long)r.rule[7].bytes_max, 8, "a range without a name: bytes");
+	ok(r.rule[8].bytes_min == 4096 && r.rule[8].bytes_max == 1 << 20 &&
+		   r.rule[8].ranks_min == 3,
+	   "also behind another condition");
+}
+
+/* Ranks that take turns on processors. */
+static void test_cpus(void)
+{
+	struct rules r = parse(COLL_KIND_BARRIER, "linear cpus shared, linear cpus own, linear");
+	struct call_description s = {COLL_KIND_BARRIER, 4, 1, 0, COLL_MEM_HOST, 0};
+
+	ok(!rule_matches(&r.rule[0], &s), "each rank has a processor: not shared");
+	ok(rule_matches(&r.rule[1], &s) && rule_matches(&r.rule[2], &s), "own, and any");
+	s.shares_cpus = 1;
+	ok(rule_matches(&r.rule[0], &s) && rule_matches(&r.rule[2], &s), "they take turns: shared");
+	ok(!rule_matches(&r.rule[1], &s), "not own");
 }
 
 static void test_matches(void)
 {
 	struct rules r = parse(COLL_KIND_ALLREDUCE, "ring bytes 64-128 ranks 2-4 memory host");
-	struct call_description s = {COLL_KIND_ALLREDUCE, 2, 1, 64, COLL_MEM_HOST};
+	struct call_description s = {COLL_KIND_ALLREDUCE, 2, 1, 64, COLL_MEM_HOST, 0};
 
 	ok(rule_matches(&r.rule[0], &s), "the lower ends are included");
 	s.bytes = 128;
@@ -74,7 +92,7 @@ static void test_matches(void)
 static void test_block(void)
 {
 	struct rules r = parse(COLL_KIND_ALLREDUCE, "ring block 1K-2K");
-	struct call_description s = {COLL_KIND_ALLREDUCE, 6, 1, 6 << 10, COLL_MEM_HOST};
+	struct call_description s = {COLL_KIND_ALLREDUCE, 6, 1, 6 << 10, COLL_MEM_HOST, 0};
 
 	ok(rule_matches(&r.rule[0], &s), "6K on 6 ranks: the lower end is included");
 	s.bytes--;
@@ -86,7 +104,7 @@ static void test_block(void)
 	s.nranks = 7;
 	ok(rule_matches(&r.rule[0], &s), "one rank more");
 	r = parse(COLL_KIND_REDUCE, "binomial block 0");
-	s = (struct call_description){COLL_KIND_REDUCE, 4, 1, 3, COLL_MEM_HOST};
+	s = (struct call_description){COLL_KIND_REDUCE, 4, 1, 3, COLL_MEM_HOST, 0};
 	ok(rule_matches(&r.rule[0], &s), "fewer bytes than ranks: parts of 0 bytes");
 	s.bytes = 4;
 	ok(!rule_matches(&r.rule[0], &s), "as many");
@@ -96,7 +114,7 @@ static void test_block(void)
 static void test_local(void)
 {
 	struct rules r = parse(COLL_KIND_ALLGATHER, "ring local 4-5");
-	struct call_description s = {COLL_KIND_ALLGATHER, 16, 4, 8, COLL_MEM_HOST};
+	struct call_description s = {COLL_KIND_ALLGATHER, 16, 4, 8, COLL_MEM_HOST, 0};
 
 	ok(rule_matches(&r.rule[0], &s), "16 ranks on 4 nodes: the lower end is included");
 	s.nnodes = 3;
@@ -124,7 +142,7 @@ static void test_refused(void)
 		 "dissemination"},
 		{COLL_KIND_ALLREDUCE, "ring, ring byts 4",
 		 "rule 2: 'byts' is no condition: "
-		 "expected bytes, block, ranks, nodes, local or memory"},
+		 "expected bytes, block, ranks, nodes, local, memory or cpus"},
 		{COLL_KIND_ALLREDUCE, "ring ring", "'ring' is no condition"},
 		{COLL_KIND_ALLREDUCE, "ring bytes", "rule 1 is no range of bytes"},
 		{COLL_KIND_ALLREDUCE, "ring bytes -", "'-' is no range of bytes"},
@@ -151,6 +169,13 @@ static void test_refused(void)
 		{COLL_KIND_ALLREDUCE, "ring local 0-4", "'0-4' is no range of ranks of a node"},
 		{COLL_KIND_ALLREDUCE, "ring memory gpu",
 		 "'gpu' is no memory: expected host or cuda"},
+		{COLL_KIND_ALLREDUCE, "ring cpus 4",
+		 "'4' says nothing of processors: expected own"},
+		{COLL_KIND_ALLREDUCE, "ring cpus", "rule 1 says nothing of processors"},
+		{COLL_KIND_ALLREDUCE, "ring 4-2", "'4-2' is no range of bytes"},
+		{COLL_KIND_ALLREDUCE, "ring bytes 4- 8-", "'8-' is there twice"},
+		{COLL_KIND_BARRIER, "dissemination 4-",
+		 "'4-' cannot be used: a barrier moves none"},
 		{COLL_KIND_ALLREDUCE, "ring ranks 2- ranks 4-", "'ranks' is there twice"},
 		{COLL_KIND_BARRIER, "dissemination bytes 4-", "a barrier moves none"},
 		{COLL_KIND_ALLREDUCE,
@@ -243,7 +268,8 @@ static void test_reproducible(void)
 					      .nranks = 4,
 					      .nnodes = 1,
 					      .bytes = 1 << 20,
-					      .memory = COLL_MEM_HOST};
+					      .memory = COLL_MEM_HOST,
+					      0};
 	struct config *config;
 	struct selection selection;
 
@@ -312,7 +338,7 @@ static struct selection with(const char *text, int builtin)
 static const char *chosen(const struct selection *t, int nranks, uint64_t bytes,
 			  uint32_t requirements)
 {
-	const struct call_description s = {COLL_KIND_ALLREDUCE, nranks, 1, bytes, COLL_MEM_HOST};
+	const struct call_description s = {COLL_KIND_ALLREDUCE, nranks, 1, bytes, COLL_MEM_HOST, 0};
 	const int row = choose_algorithm(t, &s, requirements);
 
 	return row < 0 ? "nothing" : algo_at(row)->name;
@@ -321,7 +347,7 @@ static const char *chosen(const struct selection *t, int nranks, uint64_t bytes,
 static void test_choice(void)
 {
 	struct selection t = with("recursive_doubling bytes 0-64 ranks 4-, ring ranks 2-8", 0);
-	const struct call_description none = {99, 2, 1, 0, COLL_MEM_HOST};
+	const struct call_description none = {99, 2, 1, 0, COLL_MEM_HOST, 0};
 
 	is_str(chosen(&t, 4, 64, 0), "recursive_doubling", "the first that matches");
 	is_str(chosen(&t, 4, 65, 0), "ring", "else the next");
@@ -399,13 +425,52 @@ static void test_builtin(void)
 	is_int(choose_compile(config, &t), 0, "the built-in rules");
 	config_free(config);
 	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
-		const struct call_description s = {want[i].kind, want[i].nranks, want[i].nnodes,
-						   want[i].bytes, COLL_MEM_HOST};
+		const struct call_description s = {want[i].kind,  want[i].nranks, want[i].nnodes,
+						   want[i].bytes, COLL_MEM_HOST,  0};
 		const int row = choose_algorithm(&t, &s, 0);
 
 		is_str(row < 0 ? "nothing" : algo_at(row)->name, want[i].name,
 		       "%s of %llu bytes, %d ranks on %d nodes", coll_kind_name(s.kind),
 		       (unsigned long long)s.bytes, s.nranks, s.nnodes);
+	}
+}
+
+/* Ranks that take turns on the processors of one node: short calls go over rank 0. */
+static void test_builtin_shared(void)
+{
+	static const struct {
+		int kind, nranks, nnodes;
+		uint64_t bytes;
+		const char *name;
+	} want[] = {
+		{COLL_KIND_ALLREDUCE, 2, 1, 8, "recursive_doubling"},
+		{COLL_KIND_ALLREDUCE, 3, 1, 4 << 10, "linear"},
+		{COLL_KIND_ALLREDUCE, 3, 1, (4 << 10) + 1, "recursive_doubling"},
+		{COLL_KIND_ALLREDUCE, 64, 8, 8, "two_level"},
+		{COLL_KIND_ALLGATHER, 4, 1, 8, "ring"},
+		{COLL_KIND_ALLGATHER, 5, 1, 512, "linear"},
+		{COLL_KIND_ALLGATHER, 5, 1, 513, "bruck"},
+		{COLL_KIND_REDUCE_SCATTER, 3, 1, 512, "linear"},
+		{COLL_KIND_REDUCE_SCATTER, 3, 1, 513, "recursive_halving"},
+		{COLL_KIND_ALLTOALL, 8, 1, 8, "pairwise"},
+		{COLL_KIND_ALLTOALL, 9, 1, 8, "bruck"},
+		{COLL_KIND_BARRIER, 2, 1, 0, "dissemination"},
+		{COLL_KIND_BARRIER, 3, 1, 0, "linear"},
+		{COLL_KIND_BARRIER, 3, 2, 0, "dissemination"},
+	};
+	struct config *config = load(NULL, 0, "defaults");
+	struct selection t;
+
+	is_int(choose_compile(config, &t), 0, "the built-in rules");
+	config_free(config);
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		const struct call_description s = {want[i].kind,  want[i].nranks, want[i].nnodes,
+						   want[i].bytes, COLL_MEM_HOST,  1};
+		const int row = choose_algorithm(&t, &s, 0);
+
+		is_str(row < 0 ? "nothing" : algo_at(row)->name, want[i].name,
+		       "%s of %llu bytes, %d ranks on %d nodes, shared processors",
+		       coll_kind_name(s.kind), (unsigned long long)s.bytes, s.nranks, s.nnodes);
 	}
 }
 
@@ -518,6 +583,8 @@ static void fuzz_rules(int kind, char *text, size_t size)
 			fuzz_range(text, size, "local", 0);
 		if (fuzz_random(6) == 0)
 			fuzz_add(text, size, fuzz_random(2) ? " memory host" : " memory cuda");
+		if (fuzz_random(6) == 0)
+			fuzz_add(text, size, fuzz_random(2) ? " cpus own" : " cpus shared");
 	}
 }
 
@@ -553,7 +620,8 @@ static int fuzz_right(const struct selection *t, const struct call_description *
 			      s->nnodes >= rule->nodes_min && s->nnodes <= rule->nodes_max &&
 			      s->nranks / s->nnodes >= rule->local_min &&
 			      s->nranks / s->nnodes <= rule->local_max &&
-			      (s->memory & rule->memory) == s->memory))
+			      (s->memory & rule->memory) == s->memory &&
+			      rule->cpus & (s->shares_cpus ? RULE_SHARED_CPUS : RULE_OWN_CPUS)))
 			return row == candidate;
 	}
 	return row == -1;
@@ -585,6 +653,7 @@ static void test_fuzz_choice(void)
 			s.nnodes = 1 + (int)fuzz_random((uint32_t)s.nranks);
 			s.bytes = (uint64_t)fuzz_random(26) << 10 * fuzz_random(3);
 			s.memory = fuzz_random(4) ? COLL_MEM_HOST : COLL_MEM_CUDA;
+			s.shares_cpus = (int)fuzz_random(2);
 			int row = choose_algorithm(&one, &s, need);
 
 			differ += row != choose_algorithm(&other, &s, need);
@@ -598,12 +667,17 @@ static void test_fuzz_choice(void)
 	ok(found > 1000, "%d of them found an algorithm", found);
 }
 
-enum { FUZZ_CALLS = 26 * 3 * 2 * 2 * 2 };
+enum { FUZZ_CALLS = 26 * 3 * 2 * 2 * 2 * 2 };
 
-/* The i-th of the calls between which a range of fuzz_range can begin or end, and in both kinds of memory. */
+/*
+ * The i-th of the calls between which a range of fuzz_range can begin or end, in both kinds of memory and on both
+ * kinds of processors.
+ */
 static void fuzz_call(struct call_description *s, int i)
 {
 	s->memory = i % 2 ? COLL_MEM_HOST : COLL_MEM_CUDA;
+	i /= 2;
+	s->shares_cpus = i % 2;
 	i /= 2;
 	s->bytes = ((uint64_t)(i / 12) << 10 * (i / 4 % 3)) + (uint64_t)(i % 2);
 	if (i / 2 % 2)
@@ -776,6 +850,7 @@ int main(void)
 	test_matches();
 	test_block();
 	test_local();
+	test_cpus();
 	test_refused();
 	test_bytes_refused();
 	test_options();
@@ -783,6 +858,7 @@ int main(void)
 	test_differences();
 	test_choice();
 	test_builtin();
+	test_builtin_shared();
 	test_reach();
 	test_fuzz_choice();
 	test_fuzz_reach();

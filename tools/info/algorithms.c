@@ -112,6 +112,10 @@ static void info_conditions(const coll_rule_info_t *r, char *line, size_t size)
 	if (r->memory == COLL_RULE_HOST_MEMORY || r->memory == COLL_RULE_CUDA_MEMORY)
 		snprintf(line + len, size - len, "%s%s memory", len ? ", " : "",
 			 r->memory == COLL_RULE_HOST_MEMORY ? "host" : "cuda");
+	len = strlen(line);
+	if (r->cpus == COLL_RULE_OWN_CPUS || r->cpus == COLL_RULE_SHARED_CPUS)
+		snprintf(line + len, size - len, "%s%s processors", len ? ", " : "",
+			 r->cpus == COLL_RULE_OWN_CPUS ? "own" : "shared");
 	if (line[0] == '\0')
 		snprintf(line, size, "every call");
 }
@@ -227,6 +231,12 @@ static void info_json_rule(struct json *json, const struct info_rule *r)
 		json_string(json, NULL, "host");
 	if (rule->memory & COLL_RULE_CUDA_MEMORY)
 		json_string(json, NULL, "cuda");
+	json_array_end(json);
+	json_array(json, "cpus");
+	if (rule->cpus & COLL_RULE_OWN_CPUS)
+		json_string(json, NULL, "own");
+	if (rule->cpus & COLL_RULE_SHARED_CPUS)
+		json_string(json, NULL, "shared");
 	json_array_end(json);
 	json_string(json, "source", rule->source);
 	if (r->reach >= 0) {

@@ -158,6 +158,13 @@ static void model_one(struct model_work *w, const struct model_call *call)
 		model_print(w, call, &row[i], best, row[i].algorithm == chosen);
 }
 
+static int model_shares_cpus(const struct model_machine *machine, int nranks)
+{
+	const int local = nranks < machine->node_size ? nranks : machine->node_size;
+
+	return machine->cores && local > machine->cores;
+}
+
 static void model_all(struct model_work *w)
 {
 	const struct model_request *request = w->request;
@@ -175,6 +182,8 @@ static void model_all(struct model_work *w)
 							  .bytes = request->sizes[s]};
 
 				call.nnodes = (call.nranks - 1) / node_size + 1;
+				call.shares_cpus =
+					model_shares_cpus(&request->machine, call.nranks);
 				if (kind == COLL_KIND_BARRIER)
 					call.bytes = 0;
 				model_one(w, &call);

@@ -57,21 +57,25 @@ alone_is() {
 two_networks() {
     # shellcheck disable=SC2016 # the inner shell expands it
     timeout 60 unshare -n sh -c '
-        unshare -n sleep 50 &
+        # Until the file is there, the process may still be in the namespace of this shell.
+        unshare -n sh -c ": >\"\$1\" && exec sleep 50" sh "$1" &
         other=$!
-        for _ in 1 2 3 4 5 6 7 8 9 10; do
-            ip link add v0 type veth peer name v1 netns $other 2>/dev/null && break
-            sleep 0.2
+        for _ in $(seq 100); do
+            [ -e "$1" ] || sleep 0.1
         done
-        ip addr add 10.83.1.1/24 dev v0 && ip link set v0 up && ip link set lo up &&
-            nsenter -t $other -n sh -c "ip addr add 10.83.1.2/24 dev v1 && ip link set v1 up" || exit 77
+        ip link add v0 type veth peer name v1 netns $other && ip addr add 10.83.1.1/24 dev v0 &&
+            ip link set v0 up && ip link set lo up &&
+            nsenter -t $other -n sh -c "ip addr add 10.83.1.2/24 dev v1 && ip link set v1 up" || {
+            kill $other
+            exit 77
+        }
         export COLL_ROOT=10.83.1.1:29591 COLL_WORLD_SIZE=2
         COLL_RANK=1 nsenter -t $other -n "$0" &
         COLL_RANK=0 "$0"
         status=$?
         wait $!
         kill $other
-        exit $status' "$1"
+        exit $status' "$1" "$scratch/made"
 }
 
 # ---- COLL_BACKEND ----

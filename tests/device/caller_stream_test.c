@@ -756,6 +756,7 @@ static void peer_dies(struct rank *r)
 {
 	int64_t *there;
 	void *stream;
+	int code;
 
 	device_init();
 	there = device_new(0, sizeof(*there), 0);
@@ -765,7 +766,9 @@ static void peer_dies(struct rank *r)
 		ranks_sleep(0.1);
 		kill(getpid(), SIGKILL);
 	}
-	sum_on(r, there, stream);
+	code = coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, stream);
+	if (code != COLL_ERR_PEER_LOST) /* which the call returns if it comes after the death */
+		rank_did(r, code, "allreduce");
 	is_released(r, stream, COLL_ERR_PEER_LOST, "rank 1");
 	stream_do(0, stream, cuStreamDestroy_v2);
 	device_free(0, there);

@@ -14,10 +14,11 @@ enum {
 
 /* Of one job, in memory that the ranks share. */
 struct scene {
-	_Atomic int ready; /* ranks that have come to the scene */
-	_Atomic int done;  /* ranks that are through */
-	double told;       /* when the rank told the others */
-	double took;       /* of rank 0, from then on */
+	_Atomic int ready;  /* ranks that have come to the scene */
+	_Atomic int done;   /* ranks that are through */
+	_Atomic int called; /* ranks whose call before the abort has succeeded */
+	double told;        /* when the rank told the others */
+	double took;        /* of rank 0, from then on */
 };
 
 /* All ranks have made a call, so that NCCL has connected them. */
@@ -84,6 +85,7 @@ static void aborts(struct rank *r)
 /* No call of the library waits, but the program waits for its own stream: the abort ends the work there. */
 static void aborts_stream(struct rank *r)
 {
+	struct scene *s = r->user;
 	void *stream = nccl_stream(r->rank);
 	int64_t x = 1, *there = nccl_new(r->rank, &x, 1);
 	double begins;
@@ -92,6 +94,7 @@ static void aborts_stream(struct rank *r)
 	if (r->rank == 0) {
 		rank_did(r, coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, stream),
 			 "call");
+		atomic_fetch_add(&s->called, 1);
 		begins = ranks_now();
 		nccl_stream_do(r->rank, stream, cuStreamSynchronize);
 		if (ranks_now() - begins > SOON)
@@ -99,6 +102,7 @@ static void aborts_stream(struct rank *r)
 		nccl_fails(r, coll_sync(r->comm), COLL_ERR_REMOTE,
 			   "rank 1 aborted the communicator", "sync");
 	} else {
+		wait_until(&s->called, 1);
 		ranks_sleep(0.05);
 		rank_did(r, coll_comm_abort(r->comm), "abort");
 	}

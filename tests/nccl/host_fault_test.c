@@ -8,6 +8,7 @@
 /* Of one job, in memory that the ranks share. */
 struct scene {
 	_Atomic int ready, done; /* ranks that have come to the scene, and that are through */
+	_Atomic int issued;      /* ranks whose calls before the failure have succeeded */
 	int on_host;             /* the survivors are in a call on host memory */
 	int moment;
 	double took[RANKS_MAX];
@@ -163,6 +164,7 @@ static void abort_behind_host(struct rank *r)
 
 	begin(r);
 	if (r->rank == 0) {
+		wait_until(&s->issued, r->nranks - 1);
 		ranks_sleep(0.02);
 		rank_did(r, coll_comm_abort(r->comm), "abort");
 	} else {
@@ -170,6 +172,7 @@ static void abort_behind_host(struct rank *r)
 		rank_did(r, coll_allreduce(&x, &x, 1, COLL_INT64, COLL_SUM, r->comm, NULL), "host");
 		rank_did(r, coll_event_record(event, r->comm), "record");
 		rank_did(r, coll_comm_wait_event(r->comm, event), "wait_event");
+		atomic_fetch_add(&s->issued, 1);
 		start = ranks_now();
 		code = coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
 		if (!code)

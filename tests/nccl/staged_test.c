@@ -317,9 +317,9 @@ static void aborted(struct rank *r)
 
 	nccl_works(r);
 	if (r->rank) {
-		rank_did(r, coll_allreduce(there, there, 1, COLL_INT64, COLL_BOR, r->comm, stream),
-			 "staged");
-		code = coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
+		code = coll_allreduce(there, there, 1, COLL_INT64, COLL_BOR, r->comm, stream);
+		if (!code)
+			code = coll_allreduce(there, there, 1, COLL_INT64, COLL_SUM, r->comm, NULL);
 	} else {
 		ranks_sleep(0.05);
 		rank_did(r, coll_comm_abort(r->comm), "abort");

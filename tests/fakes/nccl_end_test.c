@@ -10,6 +10,14 @@
 
 static nccl_comm_t shown[RANKS];
 
+/* Waits until this process has called ncclSend n times in all, and the last call is likely to be blocked. */
+static void await_sends(long n)
+{
+	while (standin_nccl_calls("ncclSend") < n)
+		usleep(200);
+	usleep(20000);
+}
+
 /* --------------------------------------------------------------------- abort, faults -- */
 
 /* Rank 1's operations never run. */
@@ -29,16 +37,13 @@ static int muted(struct me *me)
 /* An abort by another thread ends a blocked call on a blocking communicator. */
 static int aborted(struct me *me)
 {
-	const struct timespec delay = {0, 20000000};
 	char *at = device_new(me, 64);
 
 	shown[me->rank] = me->comm;
 	if (me->rank == 0) {
-		atomic_store(&test_step, 1);
 		WANT(ncclSend(at, 1, I32, 1, me->comm, me->stream) == NCCL_INTERNAL_ERROR);
 	} else {
-		await_step(1);
-		nanosleep(&delay, NULL);
+		await_sends(1);
 		WANT(ncclCommAbort(shown[0]) == 0);
 		WANT(ncclCommAbort(me->comm) == 0);
 	}
@@ -91,7 +96,6 @@ static void test_aborts(void)
 	is_int(in_threads(2, 0, rank_main, muted), 0,
 	       "what one rank never does hangs, until aborted");
 	unsetenv("STANDIN_NCCL_MUTE");
-	atomic_store(&test_step, 0);
 	is_int(in_threads(2, 1, rank_main, aborted), 0, "another thread's blocked call is aborted");
 	is_int(in_threads(1, 0, bare_main, lonely), 0, "waiting for ranks is aborted");
 	setenv("STANDIN_NCCL_INIT_HANG", "1", 1);
@@ -146,23 +150,23 @@ static int no_comm(struct me *me)
 	return ncclCommDestroy((nccl_comm_t)(void *)me);
 }
 
+enum { RANKS_AT_ONCE = 2 };
+
 static void *ask_other(void *arg)
 {
 	int count;
 
-	await_step(1);
-	usleep(20000);
+	await_sends(RANKS_AT_ONCE);
 	ncclCommCount(arg, &count);
 	return NULL;
 }
 
-/* The rank is blocked in the call, because rank 1 never makes it. */
+/* The ranks are blocked in the call, because rank 1 never receives. */
 static int two_at_once(struct me *me)
 {
 	pthread_t thread;
 
 	pthread_create(&thread, NULL, ask_other, me->comm);
-	atomic_store(&test_step, 1);
 	return ncclSend(me, 1, I32, 1, me->comm, me->stream);
 }
 
@@ -178,7 +182,7 @@ static void test_misuse(void)
 		{destroy_after_abort, 1, "ncclCommDestroy after ncclCommAbort"},
 		{group_of_the_ended, 1, "ncclCommAbort in a group with operations"},
 		{no_comm, 1, "what is no communicator"},
-		{two_at_once, 2, "two threads in calls for one"},
+		{two_at_once, RANKS_AT_ONCE, "two threads in calls for one"},
 	};
 	const struct rlimit none = {0, 0};
 	size_t i;

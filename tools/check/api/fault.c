@@ -269,12 +269,13 @@ static void fault_destroy_busy(struct api_rank *r)
 {
 	enum { N = 1 << 18 };
 	float *x = api_buffer(r, N * sizeof(*x));
-	int64_t begun = tool_now_ms();
+	int64_t begun;
 	coll_result_t code;
 
 	if (!api_works(r) || !api_kit_barrier(r))
 		return;
 	if (!r->rank) {
+		begun = tool_now_ms();
 		api_did(r, coll_allreduce(x, x, N, COLL_FLOAT32, COLL_SUM, r->comm, NULL),
 			"coll_allreduce");
 		coll_comm_destroy(r->comm);

@@ -8,6 +8,9 @@
 /* The others ask, and await answers, at other times than a rank asks before this timeout. */
 enum { TIMEOUT_MS = 750 };
 
+/* The others have time to come to their split before this timeout. */
+enum { SPLIT_TIMEOUT_MS = 2000 };
+
 /* Of one job, in memory that the ranks share. */
 struct scene {
 	_Atomic int ready, done; /* ranks that have come to the scene, and that are through */
@@ -478,7 +481,7 @@ static void fails_split(struct rank *r)
 
 	begin(r);
 	if (r->rank == 1) {
-		rank_did(r, coll_comm_set_timeout(r->comm, 300), "set_timeout");
+		rank_did(r, coll_comm_set_timeout(r->comm, SPLIT_TIMEOUT_MS), "set_timeout");
 		nccl_fails(r, coll_probe(0, 7, r->comm, &status), COLL_ERR_TIMEOUT,
 			   "waits in comm_split or comm_dup as collective number 3", "probe");
 	} else {

@@ -65,6 +65,7 @@ static void play_rank(const struct play *play, int rank)
 	ranks_config(&config, backend);
 	config.timeout_ms = play->timeout_ms;
 	config.init_timeout_ms = play->init_timeout_ms;
+	crash_watch();
 	atomic_store(&report->phase, PHASE_STARTED);
 	if (!play->act) { /* the action is the start itself */
 		if (rank == play->odd && rank)
@@ -115,16 +116,22 @@ static void wait_for_phase(const struct play *play, int rank, int phase)
 static void play_end(const struct play *play)
 {
 	double deadline = ranks_now() + 120;
-	int status, hung = 0;
+	int status, hung = 0, crashed = 0;
 
-	for (int r = 0; r < play->nranks; r++)
-		if (r != play->odd)
-			hung += !ranks_reap(pids[r], deadline, &status);
+	for (int r = 0; r < play->nranks; r++) {
+		if (r == play->odd)
+			continue;
+		if (!ranks_reap(pids[r], deadline, &status))
+			hung++;
+		else
+			crashed += status != 0;
+	}
 	if (play->odd >= 0) {
 		kill(pids[play->odd], SIGKILL);
 		waitpid(pids[play->odd], &status, 0);
 	}
 	ok(!hung, "%s, %s: no rank hangs", backend, play->name);
+	ok(!crashed, "%s, %s: no rank crashes", backend, play->name);
 }
 
 /* Every rank but `odd` must get one of two codes and a message with these words. */
@@ -424,6 +431,7 @@ static void test_kill_at_start(void)
 	ranks_sleep(0.5);
 	kill(pids[1], SIGKILL);
 	ok(ranks_reap(pids[0], ranks_now() + 60, &status), "%s: rank 0 does not hang", play.name);
+	is_int(status, 0, "%s: rank 0 does not crash", play.name);
 	/* On a busy machine rank 1 may not have been heard from before it died: "ranks 1-2". */
 	ok(strstr(scene->shared.failure[0], "rank 1") ||
 		   strstr(scene->shared.failure[0], "rank 2") ||

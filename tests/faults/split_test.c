@@ -139,6 +139,7 @@ static void rank_process(const char *backend, int rank, int victim, int sends)
 
 	ranks_config(&config, backend);
 	config.timeout_ms = 60000;
+	crash_watch();
 	if (ranks_init(&r, &scene->shared, &config))
 		live(&r, victim, sends);
 	coll_comm_destroy(r.comm);
@@ -198,8 +199,13 @@ static int trial(const char *backend, int victim, int sends, double delay)
 	if (!sends)
 		kill_in_loop(pids[victim], delay);
 	deadline = ranks_now() + 30;
-	for (int r = 0; r < NRANKS; r++)
+	for (int r = 0; r < NRANKS; r++) {
 		right &= ranks_reap(pids[r], deadline, &status);
+		if (r == victim || !status)
+			continue;
+		right = 0;
+		diag("rank %d ended with status %#x", r, (unsigned)status);
+	}
 	for (int r = 0; r < NRANKS; r++)
 		right &= r == victim || report_is_right(r, victim);
 	return right;

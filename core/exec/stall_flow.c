@@ -30,10 +30,9 @@ static void flow_see_recv(struct flow *flow, const struct recv *recv)
 		flow_see(flow, recv->peer);
 }
 
-static void flow_see_unexpected(void *user, const struct unexpected *e)
+static void flow_see_incomplete(void *user, uint32_t peer)
 {
-	if (!e->complete)
-		flow_see(user, (int)e->peer);
+	flow_see(user, (int)peer);
 }
 
 /* Looks at the receives of `comm`, which may be another communicator of the endpoint. */
@@ -68,7 +67,7 @@ static int flow_is_behind(const struct comm *comm)
 		flow.from = NULL;
 	for (const struct comm *c = context->comms; c; c = c->next)
 		flow_see_comm(&flow, c);
-	match_each(&context->match, 0, 0, flow_see_unexpected, &flow);
+	match_each_incomplete(&context->match, flow_see_incomplete, &flow);
 	free(from);
 	return flow.comes;
 }

@@ -386,6 +386,23 @@ void match_each(const struct match *m, uint64_t mask, uint64_t tag,
 				see(user, e);
 }
 
+static void match_see_incomplete(const struct unexpected *e, void (*see)(void *user, uint32_t peer),
+				 void *user)
+{
+	for (; e; e = e->next)
+		if (!e->complete)
+			see(user, e->peer);
+}
+
+void match_each_incomplete(const struct match *m, void (*see)(void *user, uint32_t peer),
+			   void *user)
+{
+	for (int i = match_next_unexpected(m, 0); i < MATCH_BUCKETS;
+	     i = match_next_unexpected(m, i + 1))
+		match_see_incomplete(m->unexpected[i], see, user);
+	match_see_incomplete(m->partial, see, user);
+}
+
 const struct unexpected *match_probe(struct match *m, const struct recv *recv)
 {
 	return match_find_loose(m, recv);
@@ -473,19 +490,33 @@ static struct recv *match_take_posted(struct match *m, uint32_t peer, const coll
 	return recv;
 }
 
+/* Nothing of the message is stored.  match_each_incomplete finds it, unless there is no memory to note it. */
+static void match_refuse(struct match *m, uint32_t peer, coll_sink_t *sink)
+{
+	struct unexpected *e = store_take(&m->store, sizeof(*e));
+
+	if (!e)
+		return;
+	*e = (struct unexpected){.next = m->partial, .peer = peer, .dropped = 1};
+	m->partial = e;
+	sink->cookie = (uint64_t)(uintptr_t)e | COOKIE_UNEXPECTED;
+}
+
 /* `recv` is the receive of the message, out of its list; NULL: none is posted. */
 static int match_begin(struct match *m, struct recv *recv, uint32_t peer, const coll_header_t *h,
 		       coll_sink_t *sink)
 {
 	*sink = (coll_sink_t){.cookie = COOKIE_DISCARD, .memory = COLL_MEM_HOST};
 	if (!recv) {
-		if (m->check_unexpected(m->context, peer, h))
-			return COLL_SUCCESS;
-		return match_store(m, peer, h, sink);
+		if (!m->check_unexpected(m->context, peer, h))
+			return match_store(m, peer, h, sink);
+		match_refuse(m, peer, sink);
+		return COLL_SUCCESS;
 	}
 	if (!match_expected(recv, h)) {
 		m->mismatch(m->context, recv, peer, h);
 		match_finish(m, recv, COLL_ERR_MISMATCH);
+		match_refuse(m, peer, sink);
 		return COLL_SUCCESS;
 	}
 	recv->state = RECV_FILLING;

@@ -168,6 +168,12 @@ void match_forget(struct match *m, uint64_t mask, uint64_t tag);
  */
 void match_each(const struct match *m, uint64_t mask, uint64_t tag,
 		void (*see)(void *user, const struct unexpected *unexpected), void *user);
+/*
+ * Calls see() for every incomplete message that had no receive when it began, and for every one that is dropped: the
+ * transport may deliver the peer's next message behind it.
+ */
+void match_each_incomplete(const struct match *m, void (*see)(void *user, uint32_t peer),
+			   void *user);
 /* The unexpected message, complete or not, that this loose receive would get if it were posted now; NULL: none. */
 const struct unexpected *match_probe(struct match *m, const struct recv *recv);
 /* Removes the first complete message of exactly this tag; the caller frees it with free().  NULL: none. */

@@ -103,7 +103,8 @@
  *                where each waits.  Receives that wait for each other end after the timeout.
  *                What other communicators of the same connections move is no progress.  While a
  *                message of the wait is on its way, or one that may lie before it, all that moves on
- *                these connections counts, because nobody knows which message has moved.
+ *                these connections counts, because nobody knows which message has moved.  The
+ *                rest of a message whose receive an abort or a destroy has ended is none of these.
  *                A backend may have to connect to a peer before it can take more work: with nccl a
  *                call after the first call between two ranks waits for the peer, at most
  *                init_timeout, and until an abort.

@@ -243,12 +243,12 @@ static const struct op *begin_recv(struct comm *comm, int32_t *x)
 	return comm->tail;
 }
 
-/* A message from rank `peer` with this tag is on its way for SLOW_US. */
+/* A message from rank `peer` with this tag is on its way: from rank 1 for SLOW_US, from another rank for good. */
 static void begin_message(struct rig *rig, uint32_t peer, uint64_t tag, const struct op *like,
 			  const struct op *behind)
 {
 	coming.sink = fake_begin(rig, peer, tag, like->call.signature, sizeof(int32_t));
-	coming.end_us = clock_now_us() + SLOW_US;
+	coming.end_us = peer == 1 ? clock_now_us() + SLOW_US : INT64_MAX;
 	coming.behind = behind;
 	coming.rig = rig;
 }
@@ -264,13 +264,18 @@ static struct comm *begin_other(struct rig *rig)
 	return other;
 }
 
-static void end_with_other(struct rig *rig, struct comm *other)
+static void end_other(struct rig *rig, struct comm *other)
 {
-	coming.rig = NULL;
 	rig_free_comm(rig, other);
 	context_leave(rig->context);
 	context_unref(rig->context, 0);
 	context_enter(rig->context);
+}
+
+static void end_with_other(struct rig *rig, struct comm *other)
+{
+	coming.rig = NULL;
+	end_other(rig, other);
 	rig_free(rig);
 }
 
@@ -308,6 +313,35 @@ static void test_others_messages(void)
 	is_int(waits_beside(1, 1), COLL_SUCCESS, "it may come behind one of another communicator");
 	is_int(waits_beside(1, 0), COLL_SUCCESS, "also if nothing waits for that one");
 	is_int(waits_beside(2, 0), COLL_ERR_TIMEOUT, "a message from another rank: the timeout");
+}
+
+/* The message from rank `peer` is for a communicator that is destroyed while it comes, or before. */
+static int waits_beside_dropped(uint32_t peer, int begun)
+{
+	struct rig *rig = moving_rig();
+	struct comm *other = begin_other(rig), *destroyed = begin_other(rig);
+	const uint64_t tag = comm_tag_user(destroyed, 0);
+	int32_t x = 0;
+	const struct op *op = begin_recv(rig->comm, &x);
+	int code;
+
+	if (begun)
+		begin_message(rig, peer, tag, op, op);
+	end_other(rig, destroyed);
+	if (!begun)
+		begin_message(rig, peer, tag, op, op);
+	code = comm_wait(rig->comm, 1);
+	end_with_other(rig, other);
+	return code;
+}
+
+static void test_dropped_messages(void)
+{
+	is_int(waits_beside_dropped(1, 1), COLL_SUCCESS,
+	       "it may come behind one of a communicator that was destroyed meanwhile");
+	is_int(waits_beside_dropped(1, 0), COLL_SUCCESS, "or before");
+	is_int(waits_beside_dropped(2, 1), COLL_ERR_TIMEOUT, "from another rank: the timeout");
+	is_int(waits_beside_dropped(2, 0), COLL_ERR_TIMEOUT, "or before: the timeout");
 }
 
 /* ------------------------------------------------------------ functions of coll.h -- */
@@ -403,6 +437,7 @@ int main(void)
 	test_flush();
 	test_own_message();
 	test_others_messages();
+	test_dropped_messages();
 	test_lower_timeout();
 	test_wait_any();
 	test_shrink();

@@ -14,6 +14,7 @@
  */
 #include "api/derive.h"
 #include "api/group.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "exec/op.h"
 
@@ -112,6 +113,9 @@ static int derive_transport_finish(struct comm *comm, struct split *split)
 
 /* ------------------------------------------------------------------------ shrink -- */
 
+/* A wait looks at the timeout, which may have changed, after so long at most. */
+enum { SHRINK_SLICE_US = 1000000 };
+
 struct shrink {
 	struct comm *comm;
 	const uint8_t *excluded; /* per rank */
@@ -178,6 +182,22 @@ static int shrink_over(void *arg)
 	if (comm->rank == s->leader)
 		return shrink_agreed(s) || shrink_missing(s) >= 0;
 	return comm->shrunk.hash == s->hash || shrink_missing(s) >= 0;
+}
+
+/* Waits in slices: another thread may set a new timeout. */
+static int shrink_wait(struct shrink *s)
+{
+	const struct comm *comm = s->comm;
+	const int64_t begun = clock_now_us();
+	int64_t left;
+	int code;
+
+	do {
+		left = begun + comm->timeout_us - clock_now_us();
+		code = context_wait(comm->context, shrink_over, s,
+				    left < SHRINK_SLICE_US ? left : SHRINK_SLICE_US);
+	} while (code && clock_now_us() < begun + comm->timeout_us);
+	return code;
 }
 
 /* "rank 3, 5 (excludes others)": the survivors that have not sent the leader the same list. */
@@ -274,7 +294,7 @@ static void shrink_answer(const struct shrink *s, uint32_t context_id, int lost)
 static int shrink_lead(struct shrink *s, uint32_t *context_id)
 {
 	struct comm *comm = s->comm;
-	int timed_out = context_wait(comm->context, shrink_over, s, comm->timeout_us);
+	int timed_out = shrink_wait(s);
 	int broken = timed_out || !comm->context->ep || shrink_aborted(s);
 	int lost = broken ? comm->rank : shrink_agreed(s) ? -1 : shrink_missing(s);
 
@@ -297,7 +317,7 @@ static int shrink_follow(struct shrink *s, uint32_t *context_id)
 	comm->shrunk.awaited = s->hash;
 	context_send_control(comm->context, leader, comm_tag_control(comm->context_id),
 			     CONTROL_SHRINK, 0, text);
-	(void)context_wait(comm->context, shrink_over, s, comm->timeout_us);
+	(void)shrink_wait(s);
 	comm->shrunk.awaited = 0;
 	if (comm->shrunk.hash == s->hash) {
 		comm->shrunk.hash = 0;

@@ -5,6 +5,7 @@
  */
 #include "fake_backend.h"
 
+#include "api/derive.h"
 #include "base/clock.h"
 
 #include <sys/syscall.h>
@@ -371,6 +372,24 @@ static void test_lower_timeout(void)
 	rig_free(rig);
 }
 
+static void test_lower_timeout_of_shrink(void)
+{
+	const uint8_t excluded[FAKE_RANKS] = {0};
+	struct rig *rig = rig_new(fake_transport);
+	struct comm *made;
+	pthread_t thread;
+
+	rig->comm->timeout_us = FAR_US;
+	if (pthread_create(&thread, NULL, set_timeout, rig->comm->handle))
+		bail_out("cannot start a thread");
+	is_int(derive_transport_shrunk(rig->comm, excluded, 0, &made), COLL_ERR_TIMEOUT,
+	       "a shrink under way takes a new timeout too");
+	context_leave(rig->context);
+	pthread_join(thread, NULL);
+	context_enter(rig->context);
+	rig_free(rig);
+}
+
 /* Does one coll_wait_any move both rigs more than once?  On a busy machine not each does. */
 static int wait_any_moves(struct rig *const *rig, coll_request_t *request)
 {
@@ -439,6 +458,7 @@ int main(void)
 	test_others_messages();
 	test_dropped_messages();
 	test_lower_timeout();
+	test_lower_timeout_of_shrink();
 	test_wait_any();
 	test_shrink();
 	return done_testing();

@@ -281,8 +281,10 @@ int queue_progress(struct comm *comm)
 		if (comm->nleft && !comm->error)
 			stall_check_left_native(comm);
 	} else if (comm->head && comm->head->native && comm->head->state == OP_RUNNING &&
-		   !comm->deferred)
+		   !comm->deferred) {
 		queue_poll_native(comm);
+		queue_pop_done(comm);
+	}
 	if (comm->error || limit_check(comm) || (comm->order && stream_order_watch(comm)))
 		return moved;
 	return moved | queue_run(comm);

@@ -6,7 +6,12 @@
  */
 #include "fake_backend.h"
 
+#include "exec/limit.h"
+
 enum { POLL_EACH = 256, MARKERS = 16 };
+
+/* A limit, and a time behind its end also by the kernel's tick. */
+enum { LIMIT_US = 1000, LATE_US = 50000 };
 
 static int32_t in[64], out[64];
 
@@ -398,6 +403,24 @@ static void test_slot_beside_transport(void)
 	rig_free(rig);
 }
 
+/* The backend completes the operation in time, but nobody looks before the limit is over. */
+static void test_limit_beside_transport(void)
+{
+	struct rig *rig = rig_new(both);
+
+	rig->fake.query_code = COLL_IN_PROGRESS;
+	queue_call(rig, 1, 0);
+	queue_progress(rig->comm);
+	if (limit_add(rig->comm, 1, LIMIT_US))
+		bail_out("%s", error_text());
+	rig->fake.query_code = COLL_SUCCESS;
+	usleep(LATE_US);
+	queue_progress(rig->comm);
+	is_int(rig->comm->error, COLL_SUCCESS, "what the backend has completed is not late");
+	is_int(finished(rig), 1, "but done");
+	rig_free(rig);
+}
+
 /* The state of the backend never lets later operations pass an open group. */
 static void test_slots_behind_group(void)
 {
@@ -434,6 +457,7 @@ int main(void)
 	test_no_events();
 	test_refused_by_slot();
 	test_slot_beside_transport();
+	test_limit_beside_transport();
 	test_slots_behind_group();
 	return done_testing();
 }

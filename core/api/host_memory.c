@@ -168,6 +168,8 @@ static void host_memory_return(struct comm *comm)
 
 void host_memory_note(struct comm *comm, uint64_t number)
 {
+	if (number <= comm->host_number) /* another thread has noted a later one */
+		return;
 	comm->host_issued = comm->issued + 1;
 	comm->host_number = number;
 }

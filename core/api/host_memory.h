@@ -39,7 +39,7 @@ int host_memory_hint(const struct comm *comm, const struct call *call, int code,
  */
 int host_memory_issue(struct comm *comm, const coll_args_t *args, int answer, const void *site,
 		      struct issued *issued);
-/* Operation `number` of host_comm is the newest one of both; comm is entered. */
+/* Operation `number` of host_comm is the newest one of both, unless a later one of host_comm is noted; comm is entered. */
 void host_memory_note(struct comm *comm, uint64_t number);
 
 /*

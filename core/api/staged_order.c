@@ -77,8 +77,10 @@ int staged_order_end(struct comm *comm, const coll_args_t *args, uint64_t number
 	struct rank_name name;
 	int code;
 
-	comm->staged_after = comm->issued;
-	comm->staged_number = number;
+	if (number > comm->staged_number) { /* else another thread has noted a later one */
+		comm->staged_after = comm->issued;
+		comm->staged_number = number;
+	}
 	pair_note_staged(comm, number);
 	if (!staged_order_has_streams(comm))
 		return event_await(comm, NULL, outcome_ref(comm->host_comm->outcome), number);

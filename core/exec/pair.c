@@ -97,7 +97,8 @@ void pair_failed(const struct comm *comm)
 
 void pair_note_staged(const struct comm *comm, uint64_t number)
 {
-	atomic_store(&comm->pair->staged, number);
+	if (number > atomic_load(&comm->pair->staged))
+		atomic_store(&comm->pair->staged, number);
 }
 
 void pair_note_held(const struct comm *host_comm, uint64_t number)

@@ -48,7 +48,21 @@ static void order_lock(struct comm *comm)
 	context_enter(comm->context);
 }
 
-static struct stream_order *order_new(const char *what, void *stream, int *code)
+/*
+ * Sets a word, which never falls: the streams of later operations wait for it already.  The thread that ends an operation
+ * and one that fails the communicator may do so at the same time.
+ */
+static void order_set(struct stream_order *order, int word, uint64_t number)
+{
+	uint32_t seen = atomic_load(&order->word[word]);
+
+	while ((int32_t)((uint32_t)number - seen) > 0 &&
+	       !atomic_compare_exchange_weak(&order->word[word], &seen, (uint32_t)number))
+		;
+}
+
+/* Waits compare 32 bits, so they need words near the numbers that they wait for: these begin with `finished`. */
+static struct stream_order *order_new(const char *what, void *stream, uint64_t finished, int *code)
 {
 	struct stream_order *order = calloc(1, sizeof(*order));
 	void *word = NULL;
@@ -57,7 +71,9 @@ static struct stream_order *order_new(const char *what, void *stream, int *code)
 		      : error_set(COLL_ERR_NO_MEMORY, "%s: no memory", what);
 	if (!*code) { /* a wait that is over at once: a device without such waits refuses it */
 		order->word = word;
-		*code = stream_wait(what, stream, &order->word[ORDER_COMPLETE], 0);
+		for (int i = 0; i < ORDER_WORDS; i++)
+			atomic_store(&order->word[i], (uint32_t)finished);
+		*code = stream_wait(what, stream, &order->word[ORDER_COMPLETE], (uint32_t)finished);
 	}
 	if (!*code)
 		return order;
@@ -70,19 +86,18 @@ static struct stream_order *order_new(const char *what, void *stream, int *code)
 static int order_prepare(struct comm *comm, const char *what, void *stream)
 {
 	const int lacks = !comm->order;
+	const uint64_t finished = comm->finished;
 	struct stream_order *order = NULL;
 	int code;
 
 	order_unlock(comm);
 	code = caller_stream_check(what, stream);
 	if (!code && lacks)
-		order = order_new(what, stream, &code);
+		order = order_new(what, stream, finished, &code);
 	order_lock(comm);
 	if (order && !comm->order) {
-		/* Waits compare 32 bits, so they need words near the numbers that they wait for. */
-		for (int i = 0; i < ORDER_WORDS; i++)
-			atomic_store(&order->word[i], (uint32_t)comm->finished);
 		comm->order = order;
+		stream_order_release(comm, comm->finished);
 		order = NULL;
 	}
 	if (order) { /* another thread was first */
@@ -461,19 +476,6 @@ void stream_order_drop(struct op *op)
 	op->gates = NULL;
 	while (op->stream_events)
 		order_take_first(op);
-}
-
-/*
- * Sets a word, which never falls: the streams of later operations wait for it already.  The thread that ends an operation
- * and one that fails the communicator may do so at the same time.
- */
-static void order_set(struct stream_order *order, int word, uint64_t number)
-{
-	uint32_t seen = atomic_load(&order->word[word]);
-
-	while ((int32_t)((uint32_t)number - seen) > 0 &&
-	       !atomic_compare_exchange_weak(&order->word[word], &seen, (uint32_t)number))
-		;
 }
 
 void stream_order_release(struct comm *comm, uint64_t number)

@@ -100,8 +100,8 @@ static int order_prepare(struct comm *comm, const char *what, void *stream)
 		stream_order_release(comm, comm->finished);
 		order = NULL;
 	}
-	if (order) { /* another thread was first */
-		device_unpin((void *)order->word);
+	if (order) { /* another thread was first; without memory to park them the words stay allocated */
+		(void)stream_order_park(comm, (void *)order->word);
 		free(order);
 	}
 	return code ? code : wait_thread_need(comm->context);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stream_order_test.c - the words for which streams of the program wait have 32 bits, the numbers of operations 64: the
- * first call with a stream, after any number of operations.
+ * stream_order_test.c - a communicator's first call with a stream, which makes the words for which streams wait: after any
+ * number of operations (the words have 32 bits, the numbers 64), and by two threads at once.
  */
 #include "fake_backend.h"
 
@@ -47,17 +47,89 @@ static void test_first_call(uint64_t finished)
 	rig_free(rig);
 }
 
+/* A thread's first call with a stream. */
+struct caller {
+	struct rig *rig;
+	void *stream;
+	int code;
+};
+
+static void *call_first(void *arg)
+{
+	struct caller *c = arg;
+
+	context_enter(c->rig->context);
+	c->code = stream_order_wait(c->rig->comm, "a call", c->stream, 1);
+	context_leave(c->rig->context);
+	return NULL;
+}
+
+static void *free_memory(void *arg)
+{
+	device_free(0, arg);
+	return NULL;
+}
+
+/* A stream for each thread, and one that is busy, so that memory can neither be freed nor pinned. */
+static void two_callers_make(struct caller *callers, struct rig *rig, void **busy,
+			     _Atomic int *gate)
+{
+	for (int i = 0; i < 2; i++) {
+		callers[i].rig = rig;
+		if (cuStreamCreate(&callers[i].stream, CU_STREAM_NON_BLOCKING))
+			bail_out("no stream");
+	}
+	if (cuStreamCreate(busy, CU_STREAM_NON_BLOCKING) || standin_stream_do(*busy, kernel, gate))
+		bail_out("no stream");
+}
+
+/* Both threads pin memory for the words, and one of them does not need it.  To free it would wait for both streams. */
+static void test_two_first_calls(void)
+{
+	struct rig *rig = rig_new(fake_transport);
+	struct caller callers[2] = {{0}};
+	_Atomic int gate = 0;
+	void *busy, *memory = device_new(0, 1, 0);
+	pthread_t thread[3];
+
+	rig->comm->issued = 1;
+	two_callers_make(callers, rig, &busy, &gate);
+	context_leave(rig->context);
+	setenv("STANDIN_CUDA_FREE", "locked", 1);
+	pthread_create(&thread[2], NULL, free_memory, memory);
+	ranks_sleep(0.02);
+	for (int i = 0; i < 2; i++)
+		pthread_create(&thread[i], NULL, call_first, &callers[i]);
+	ranks_sleep(0.02);
+	atomic_store(&gate, 1);
+	for (int i = 0; i < 3; i++)
+		pthread_join(thread[i], NULL);
+	unsetenv("STANDIN_CUDA_FREE");
+	context_enter(rig->context);
+	rig->comm->finished = 1;
+	stream_order_release(rig->comm, 1);
+	for (int i = 0; i < 2; i++) {
+		ok(!callers[i].code && stream_ends(callers[i].stream),
+		   "two threads make the first call at once: %d", i);
+		cuStreamDestroy_v2(callers[i].stream);
+	}
+	cuStreamDestroy_v2(busy);
+	rig_free(rig);
+}
+
 int main(void)
 {
 	static const uint64_t finished[] = {
 		0, 1, INT32_MAX, INT64_C(1) << 31, UINT32_MAX, INT64_C(1) << 32, INT64_C(1) << 40};
 
 	device_begin();
+	alarm(60);
 	device_init();
 	setenv("COLL_LOG", "error", 1);
 	context_begin(0);
 	for (size_t i = 0; i < sizeof(finished) / sizeof(finished[0]); i++)
 		test_first_call(finished[i]);
+	test_two_first_calls();
 	context_end(0);
 	device_end();
 	return done_testing();

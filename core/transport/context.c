@@ -193,8 +193,7 @@ int context_open(struct context *context)
 	atomic_store(&context->opening, 1);
 	code = context->plugin->backend.open(&context->host, &context->ep, &err);
 	atomic_store(&context->opening, 0);
-	if (code == COLL_ERR_ABORTED && atomic_load(&context->given_up) &&
-	    !atomic_load(&context->aborted))
+	if (code != host_open_code(context, code))
 		return error_set(COLL_ERR_REMOTE, "another rank failed while the ranks were "
 						  "connecting");
 	if (code)

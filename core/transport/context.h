@@ -339,5 +339,10 @@ extern char host_no_cause[];
 
 /* Fills the host table for an endpoint (host.c). */
 void host_fill(struct context *context, int device);
+/*
+ * Returns `code` of the plugin's open; COLL_ERR_REMOTE in place of COLL_ERR_ABORTED if nobody has aborted this rank and
+ * host->aborted() told the plugin of another rank's failure.
+ */
+int host_open_code(const struct context *context, int code);
 
 #endif

@@ -62,6 +62,14 @@ static int32_t host_exchange(const coll_host_t *host, const void *in, void *out,
 	return code ? error_fill(err, code, "%s", error_text()) : COLL_SUCCESS;
 }
 
+int host_open_code(const struct context *context, int code)
+{
+	return code == COLL_ERR_ABORTED && atomic_load(&context->given_up) &&
+			       !atomic_load(&context->aborted)
+		       ? COLL_ERR_REMOTE
+		       : code;
+}
+
 static int32_t host_exchange_fail(const coll_host_t *host, int32_t code, const char *text,
 				  int64_t timeout_ms)
 {
@@ -69,10 +77,10 @@ static int32_t host_exchange_fail(const coll_host_t *host, int32_t code, const c
 
 	context->told_failure = 1;
 	if (!context->remote.code)
-		host_note_failure(context,
-				  bootstrap_exchange_fail(context->bootstrap, code,
-							  text ? text : coll_error_string(code),
-							  timeout_ms));
+		host_note_failure(
+			context,
+			bootstrap_exchange_fail(context->bootstrap, host_open_code(context, code),
+						text ? text : coll_error_string(code), timeout_ms));
 	return code;
 }
 

@@ -335,10 +335,11 @@ struct coll_host {
 	/*
 	 * Since minor 3: takes part in the other ranks' next exchange, of any length, with a
 	 * failure in place of bytes.  The exchange of every rank then returns `code`, with `text`
-	 * and this rank's number in the text.  If several ranks have failed, all ranks get the
-	 * failure of the lowest; one that blames another rank (COLL_ERR_REMOTE, COLL_ERR_PEER_LOST,
-	 * COLL_ERR_TIMEOUT) only if there is no other.  Returns
-	 * `code`: `return host->exchange_fail(host, code, err->text, host->timeout_ms);`.
+	 * and this rank's number in the text; COLL_ERR_ABORTED is COLL_ERR_REMOTE on the other
+	 * ranks.  If several ranks have failed, all ranks get the failure of the lowest; one that
+	 * blames another rank (COLL_ERR_REMOTE, COLL_ERR_PEER_LOST, COLL_ERR_TIMEOUT, and
+	 * COLL_ERR_ABORTED after `aborted` has told of a failed rank) only if there is no other.
+	 * Returns `code`: `return host->exchange_fail(host, code, err->text, host->timeout_ms);`.
 	 *
 	 * code          A COLL_ERR_* code; open then returns it.
 	 * text          As in coll_error_t; NULL: the sentence of the code.

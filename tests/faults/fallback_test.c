@@ -152,5 +152,8 @@ int main(void)
 		test("reluctant", when[i], NULL, 0);
 		test("reluctant,tcp", when[i], NULL, 1);
 	}
+	/* Threads of one process do not see that another one has failed before they exchange. */
+	test(NULL, "while", "tcp", 0);
+	test("reluctant", "while", NULL, 0);
 	return done_testing();
 }

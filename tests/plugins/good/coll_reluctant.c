@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * coll_reluctant.c - a backend of the highest priority whose open fails on one rank: before the exchange of
- * all ranks, in its place, or after it.
+ * all ranks, in its place, or after it.  While: in its place, and rank 0 connects to others until it is told.
  */
 #include "../stubs/stub.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 static const coll_option_t reluctant_options[] = {
 	{.key = "rank",
@@ -15,13 +16,30 @@ static const coll_option_t reluctant_options[] = {
 	 .min = -1,
 	 .max = 1000,
 	 .type = COLL_OPTION_INT},
-	{.key = "when", .fallback = "before", .unit = "", .help = "before, instead or after"},
+	{.key = "when",
+	 .fallback = "before",
+	 .unit = "",
+	 .help = "before, instead, after or while"},
 };
 
 static int32_t reluctant_fail(coll_error_t *err, int32_t code)
 {
 	snprintf(err->text, sizeof(err->text), "no room in the shared memory of this test");
 	return err->code = code;
+}
+
+/* Returns COLL_ERR_ABORTED once the core has told this rank to give up, or 0 after ten seconds. */
+static int32_t reluctant_connect(const coll_host_t *host, coll_error_t *err)
+{
+	for (int i = 0; i < 1000; i++) {
+		if (host->aborted(host)) {
+			snprintf(err->text, sizeof(err->text), "told to give up");
+			return host->exchange_fail(host, COLL_ERR_ABORTED, err->text,
+						   host->timeout_ms);
+		}
+		usleep(10000);
+	}
+	return COLL_SUCCESS;
 }
 
 static int32_t reluctant_open(const coll_host_t *host, void **ep, coll_error_t *err)
@@ -34,10 +52,13 @@ static int32_t reluctant_open(const coll_host_t *host, void **ep, coll_error_t *
 	*ep = NULL;
 	if (fails && when == 'b')
 		return reluctant_fail(err, COLL_ERR_SYSTEM);
-	if (fails && when == 'i') {
+	if (fails && when != 'a') {
 		reluctant_fail(err, COLL_ERR_SYSTEM);
 		return host->exchange_fail(host, COLL_ERR_SYSTEM, err->text, host->timeout_ms);
 	}
+	code = when == 'w' && host->rank == 0 ? reluctant_connect(host, err) : COLL_SUCCESS;
+	if (code)
+		return code;
 	code = host->exchange(host, &in, all, 1, host->timeout_ms, err);
 	if (!code && fails)
 		code = reluctant_fail(err, COLL_ERR_SYSTEM);

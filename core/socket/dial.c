@@ -346,6 +346,12 @@ static void dial_confirm(struct dial *dial, struct dial_attempt *y)
 	dial_close_all(dial);
 }
 
+/* Has the listener said that it is the peer?  In a brief handshake it says no rank. */
+static int dial_is_at_peer(const struct dial *dial, const struct dial_attempt *y)
+{
+	return !dial_is_brief(dial, y) && y->messages.challenge.rank == y->messages.answer.to;
+}
+
 static int dial_recv_verdict(struct dial *dial, struct dial_attempt *y)
 {
 	struct handshake_verdict *verdict = &y->messages.verdict;
@@ -371,8 +377,8 @@ static int dial_recv_verdict(struct dial *dial, struct dial_attempt *y)
 		return 0;
 	}
 	code = verdict->code ? (int)le32toh((uint32_t)verdict->code) : COLL_ERR_REMOTE;
-	/* The peer does not listen there, but it may at another address. */
-	if (code == COLL_ERR_PEER_LOST) {
+	/* The peer does not listen there, but it may at another address; else the peer tells of a rank that it lost. */
+	if (code == COLL_ERR_PEER_LOST && !dial_is_at_peer(dial, y)) {
 		dial_note(dial, y, ": %.*s", HANDSHAKE_TEXT_SIZE - 1, verdict->text);
 		dial_give_up(dial, y, code);
 		return 0;

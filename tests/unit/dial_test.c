@@ -358,15 +358,19 @@ static void test_other_rank(void)
 	site_close(&other);
 }
 
-/* The owner of the acceptor has failed when a rank that it knows comes again: the rank is told the failure. */
+/*
+ * The owner of the acceptor has failed when a rank that it knows comes again: the rank is told the failure, and tries no
+ * other address, even if the failure is a lost rank.
+ */
 static void test_again_after_failure(void)
 {
-	struct site site;
-	struct site *const sites[] = {&site};
-	struct dial first = {0}, again = {0}, later = {0};
+	struct site site, other;
+	struct site *const sites[] = {&site, &other};
+	struct dial first = {0}, again = {0}, later = {0}, last = {0};
 	int code;
 
 	site_open(&site, NULL, job_key);
+	site_open(&other, NULL, (const uint8_t *)"a different key.");
 	meet(&first, sites, 1, &code);
 	is_int(code, 0, "rank 3 is there");
 	meet(&again, sites, 1, &code);
@@ -377,9 +381,15 @@ static void test_again_after_failure(void)
 	meet(&later, sites, 1, &code);
 	is_int(code, COLL_ERR_DEVICE, "rank 3 comes again after a failure");
 	has_str(error_text(), "rank 2 is on fire", "and is told that");
+	site.acceptor.failed = COLL_ERR_PEER_LOST;
+	site.acceptor.failed_text = "rank 2 has ended";
+	meet(&last, sites, 2, &code);
+	is_int(code, COLL_ERR_PEER_LOST, "rank 3 comes again after the loss of a rank");
+	has_str(error_text(), "rank 2 has ended", "and is told that");
 	is_int(site.connected, 1, "it is connected once");
 	close(first.fd);
 	site_close(&site);
+	site_close(&other);
 }
 
 /* Over a slow network all ranks come before one of them has answered: none is dropped for another. */

@@ -97,11 +97,15 @@ static int tcp_set_limit(rlim_t want, rlim_t least, struct rlimit *limit)
 	return failed;
 }
 
-/* Raises the limit of descriptors if needed.  `here` ranks are threads of this process and share the limit. */
+/*
+ * Raises the limit of descriptors if needed, with room for connections of strangers.  `here` ranks are threads of this
+ * process and share the limit.
+ */
 static int32_t tcp_raise_limit(const struct tcp *t, rlim_t here, coll_error_t *err)
 {
 	const rlim_t least = (rlim_t)t->epoll_fd + t->nranks + 16;
-	const rlim_t want = (rlim_t)t->epoll_fd + here * (t->nranks + 16) + 128;
+	const rlim_t want = (rlim_t)t->epoll_fd + here * (t->nranks + 16) + ACCEPTOR_PENDING_MAX +
+			    TCP_EXTRA_SOCKETS + 32;
 	struct rlimit limit;
 	const int failed = tcp_set_limit(want, least, &limit);
 

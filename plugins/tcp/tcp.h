@@ -44,7 +44,8 @@
 enum {
 	TCP_DIRECT =
 		1, /* with at most this many peers progress() calls recvmsg() without asking epoll */
-	TCP_GATHER = 256, /* most queued messages in one sendmsg() */
+	TCP_EXTRA_SOCKETS = 32, /* most sockets for further addresses of peers at a time */
+	TCP_GATHER = 256,       /* most queued messages in one sendmsg() */
 	/* Most bytes of messages that wait for each other: one sendmsg() takes them. */
 	TCP_HELD = TCP_GATHER * (int)sizeof(coll_header_t),
 	/* Calls of progress() between two looks at the sockets, while rings carry streams: with sockets that

@@ -21,7 +21,6 @@
 #include "socket/dial.h"
 
 enum {
-	TCP_EXTRA_SOCKETS = 32,  /* most sockets for further addresses of peers at a time */
 	TCP_ABORT_POLL_MS = 100, /* interval of checks for an abort of the communicator */
 	TCP_PROBE_MS =
 		500, /* interval of liveness probes of higher ranks that have not dialled yet */

@@ -309,6 +309,15 @@ is "a child of the program before coll run is not the job's" "$? $(cat "$dir/err
 check "and lives on" lives "$(cat "$dir/pids")"
 kill "$(cat "$dir/pids")"
 
+# The child ends during the job, and its own child becomes the launcher's.
+rm -f "$dir/pids"
+bash -c '(sleep 1000 & echo $! >'"$dir"'/pids; until [ -e '"$dir"'/go ]; do sleep 0.05; done) &
+    until [ -s '"$dir"'/pids ]; do sleep 0.05; done
+    exec "$@"' bash "$coll" run -n 1 sh -c 'echo >'"$dir"'/go; sleep 0.5' \
+    >"$dir/out" 2>"$dir/err" </dev/null
+is "nor is a child of such a child" "$? $(cat "$dir/err")" "0 "
+check "it lives on too" kill "$(cat "$dir/pids")"
+
 rm -f "$dir/pids"
 "$coll" run -n 2 bash -c 'echo $$ >>'"$dir"'/pids; sleep 1000 & echo $! >>'"$dir"'/pids; wait' \
     >/dev/null 2>&1 </dev/null &

@@ -97,7 +97,7 @@ struct run_job {
 	int started, alive;
 	/* processes that outlived the rank that began them */
 	struct run_children leftovers;
-	/* children that this process had before it became the launcher: not the job's */
+	/* children that this process had before it became the launcher, and theirs: not the job's */
 	struct run_children inherited;
 	int failed;     /* 1: the exit status is decided */
 	int status;     /* the exit status */
@@ -152,8 +152,8 @@ __attribute__((format(printf, 2, 3))) void run_say(struct run_job *job, const ch
 __attribute__((format(printf, 3, 4))) void run_fail(struct run_job *job, int status,
 						    const char *fmt, ...);
 void run_signal_groups(struct run_job *job, int signo);
-/* Lists the children of this process, living and dead.  Returns 0, or -1 without memory. */
-int run_list_children(struct run_children *list);
+/* Lists the children of this process, living and dead, and their descendants.  Returns 0, or -1 without memory. */
+int run_list_inherited(struct run_children *inherited);
 /*
  * Checks the children that are neither ranks nor the watchdog nor inherited: orphans that the
  * kernel gave to the launcher.  Reaps the dead, lists the living in job->leftovers, and sends signo

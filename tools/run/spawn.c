@@ -269,7 +269,7 @@ int run_prepare(struct run_job *job)
 	 */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		return spawn_error("cannot become the reaper of the job's processes");
-	if (run_list_children(&job->inherited) != 0)
+	if (run_list_inherited(&job->inherited) != 0)
 		return spawn_error("cannot list the processes that are not the job's");
 	if (job->options->nccl && run_find_nccl(job->nccl, sizeof(job->nccl)) != 0)
 		return -1;

@@ -2,6 +2,7 @@
 /*
  * watch.c - finds the living processes of the job, records how ranks ended, and ends all of them.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -70,22 +71,69 @@ static int watch_add(struct run_children *list, pid_t pid)
 	return 0;
 }
 
-/* Where the kernel has no such list, it stays empty, and processes left behind are not found. */
-int run_list_children(struct run_children *list)
+static int watch_contains(const struct run_children *list, pid_t pid)
+{
+	for (int i = 0; i < list->n; i++)
+		if (list->pid[i] == pid)
+			return 1;
+	return 0;
+}
+
+/*
+ * Appends the children of one thread of a process that are not in `known` (or NULL).  Where the kernel has no such list, it
+ * stays empty, and processes left behind are not found.
+ */
+static int watch_add_children(struct run_children *list, const struct run_children *known,
+			      pid_t process, pid_t thread)
 {
 	char path[64];
 	FILE *file;
 	int pid, status = 0;
 
-	list->n = 0;
-	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)process, (int)thread);
 	file = fopen(path, "re");
 	if (file == NULL)
 		return 0;
 	while (status == 0 && fscanf(file, "%d", &pid) == 1)
-		status = watch_add(list, pid);
+		if (known == NULL || !watch_contains(known, pid))
+			status = watch_add(list, pid);
 	fclose(file);
 	return status;
+}
+
+static int watch_list_own_children(struct run_children *list)
+{
+	list->n = 0;
+	return watch_add_children(list, NULL, getpid(), getpid());
+}
+
+/* The processes that inherited processes have started since.  Each becomes the launcher's when its parent ends. */
+static int watch_add_descendants(struct run_children *inherited)
+{
+	int status = 0;
+
+	for (int i = 0; status == 0 && i < inherited->n; i++) {
+		char path[64];
+		struct dirent *entry;
+		DIR *threads;
+
+		snprintf(path, sizeof(path), "/proc/%d/task", (int)inherited->pid[i]);
+		threads = opendir(path);
+		while (status == 0 && threads != NULL && (entry = readdir(threads)) != NULL)
+			if (entry->d_name[0] != '.')
+				status = watch_add_children(inherited, inherited, inherited->pid[i],
+							    (pid_t)atoi(entry->d_name));
+		if (threads != NULL)
+			closedir(threads);
+	}
+	return status;
+}
+
+int run_list_inherited(struct run_children *inherited)
+{
+	int status = watch_list_own_children(inherited);
+
+	return status ? status : watch_add_descendants(inherited);
 }
 
 static int watch_is_known(const struct run_job *job, pid_t pid)
@@ -95,10 +143,7 @@ static int watch_is_known(const struct run_job *job, pid_t pid)
 	for (int r = 0; r < job->started; r++)
 		if (job->rank[r].pid == pid)
 			return 1;
-	for (int i = 0; i < job->inherited.n; i++)
-		if (job->inherited.pid[i] == pid)
-			return 1;
-	return 0;
+	return watch_contains(&job->inherited, pid);
 }
 
 /* Lists the living orphans and reaps the dead.  Returns the number of the dead. */
@@ -108,7 +153,7 @@ static int watch_list_leftovers(struct run_job *job)
 	int living = 0, dead = 0;
 
 	/* The kernel continues its list by position, so no child is reaped while the list is read. */
-	run_list_children(list);
+	watch_list_own_children(list);
 	for (int i = 0; i < list->n; i++) {
 		if (watch_is_known(job, list->pid[i]))
 			continue;
@@ -125,6 +170,7 @@ void run_look_at_leftovers(struct run_job *job, int signo)
 {
 	int dead;
 
+	watch_add_descendants(&job->inherited);
 	/* An orphan that died after the list was read may have left a child that the list lacks. */
 	do
 		dead = watch_list_leftovers(job);

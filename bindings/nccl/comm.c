@@ -2,6 +2,7 @@
 /* comm.c - NCCL's functions that make, end and describe communicators. */
 #include "dropin.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,12 +33,25 @@ ncclResult_t comm_check_usable(const struct ncclComm *comm, const char *function
 
 /* ----------------------------------------------------------------------- making -- */
 
-static void comm_free(struct ncclComm *comm)
+void comm_ref(struct ncclComm *comm)
 {
+	atomic_fetch_add(&comm->refs, 1);
+}
+
+void comm_unref(struct ncclComm *comm)
+{
+	if (atomic_fetch_sub(&comm->refs, 1) > 1)
+		return;
 	cuda_bridge_free(&comm->bridge);
 	cuda_release(comm->device);
-	comm->magic = 0;
 	free(comm);
+}
+
+/* Gives up the program's reference. */
+static void comm_end(struct ncclComm *comm)
+{
+	comm->magic = 0;
+	comm_unref(comm);
 }
 
 static ncclResult_t comm_new(int device, struct ncclComm **out)
@@ -53,6 +67,7 @@ static ncclResult_t comm_new(int device, struct ncclComm **out)
 		return code;
 	}
 	comm->magic = COMM_MAGIC;
+	comm->refs = 1;
 	comm->device = device;
 	*out = comm;
 	return ncclSuccess;
@@ -392,7 +407,7 @@ static ncclResult_t job_shrink(struct job *job)
 static void job_drop_comm(struct job *job)
 {
 	*job->out = NULL;
-	comm_free(job->comm);
+	comm_end(job->comm);
 }
 
 /* A rank without colour has no communicator. */
@@ -425,7 +440,7 @@ static ncclResult_t job_end(struct job *job)
 		code = from_coll(coll_comm_destroy(comm->coll));
 	else
 		coll_comm_destroy(comm->coll);
-	comm_free(comm);
+	comm_end(comm);
 	return code;
 }
 

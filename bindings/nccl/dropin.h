@@ -60,6 +60,7 @@ void error_keep(const char *text);
 
 struct ncclComm {
 	unsigned magic;
+	_Atomic int refs; /* the program's, and one for each operation that a thread is issuing */
 	coll_comm_t coll; /* NULL until it is made */
 	int rank, nranks, device;
 	int finalized, revoked;
@@ -70,6 +71,9 @@ struct ncclComm {
 ncclResult_t comm_check(const struct ncclComm *comm, const char *function);
 /* Also fails after ncclCommFinalize or ncclCommRevoke. */
 ncclResult_t comm_check_usable(const struct ncclComm *comm, const char *function);
+/* The thread that gives up the last reference frees the communicator. */
+void comm_ref(struct ncclComm *comm);
+void comm_unref(struct ncclComm *comm);
 
 /* ----------------------------------------------------------------------- groups -- */
 

@@ -92,11 +92,16 @@ static ncclResult_t operation_issue(struct operation *o)
 	return code;
 }
 
-/* Goes on after an error, so that no rank waits for operations that were called correctly. */
+/*
+ * Goes on after an error, so that no rank waits for operations that were called correctly.  Another thread may abort a
+ * communicator meanwhile.
+ */
 static ncclResult_t operations_issue(struct operation *operations, size_t n)
 {
 	ncclResult_t first = ncclSuccess, code;
 
+	for (size_t i = 0; i < n; i++)
+		comm_ref(operations[i].comm);
 	if (n > 1)
 		coll_group_start();
 	for (size_t i = 0; i < n; i++) {
@@ -113,6 +118,8 @@ static ncclResult_t operations_issue(struct operation *operations, size_t n)
 					    : ncclSuccess;
 		first = first ? first : code;
 	}
+	for (size_t i = 0; i < n; i++)
+		comm_unref(operations[i].comm);
 	return first;
 }
 

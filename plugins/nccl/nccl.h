@@ -156,6 +156,8 @@ struct nccl {
 
 	/* The communicator, while a thread makes calls that the driver may block: see nccl_enqueue_begin; else NULL. */
 	_Atomic(nccl_comm_t) calling;
+	/* The same for a thread that runs a group with the endpoint: it does not hold the lock, so other threads may set `calling`. */
+	_Atomic(nccl_comm_t) grouping;
 	/* The revoke that an abort has begun without the lock, until nccl_stop takes it over; else NULL. */
 	_Atomic(struct nccl_ender *) interrupt;
 
@@ -263,17 +265,8 @@ static inline int nccl_is_aborted(const struct nccl *n)
 /*
  * Calls that put work on streams come between nccl_enqueue_begin and nccl_enqueue_end.  The driver blocks the thread in them
  * while a stream is full, and an abort then ends NCCL's work there without the lock: see nccl_abort.  nccl_enqueue_begin
- * refuses an endpoint that was aborted.  The lock is held.
- *
- * nccl_enqueue_mark, for an endpoint in a group, needs no lock; its caller looks at aborts afterwards.
+ * refuses an endpoint that was aborted.  The lock is held.  For a group see nccl_group_run_here.
  */
-static inline void nccl_enqueue_mark(struct nccl *n)
-{
-	/* With `blocking = yes` the ranks may still connect in the calls: then NCCL cannot revoke. */
-	if (!n->blocking)
-		atomic_store_explicit(&n->calling, n->comm, memory_order_relaxed);
-}
-
 static inline void nccl_enqueue_end(struct nccl *n)
 {
 	atomic_store(&n->calling, NULL);
@@ -281,7 +274,9 @@ static inline void nccl_enqueue_end(struct nccl *n)
 
 static inline int32_t nccl_enqueue_begin(struct nccl *n, coll_error_t *err)
 {
-	nccl_enqueue_mark(n);
+	/* With `blocking = yes` the ranks may still connect in the calls: then NCCL cannot revoke. */
+	if (!n->blocking)
+		atomic_store_explicit(&n->calling, n->comm, memory_order_relaxed);
 	/* An abort looks at the mark some time after it has set `aborted`: one of the two threads sees the other. */
 	if (!nccl_is_aborted(n))
 		return COLL_SUCCESS;

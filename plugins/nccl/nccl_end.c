@@ -346,7 +346,8 @@ static void nccl_withdraw(struct nccl *n, struct nccl_ender *e)
  */
 static void nccl_interrupt(struct nccl *n)
 {
-	const nccl_comm_t comm = atomic_load(&n->calling);
+	const nccl_comm_t grouping = atomic_load(&n->grouping);
+	const nccl_comm_t comm = grouping ? grouping : atomic_load(&n->calling);
 	struct nccl_ender *e, *none = NULL;
 
 	if (!comm || !nccl_lib.ncclCommRevoke)
@@ -360,7 +361,7 @@ static void nccl_interrupt(struct nccl *n)
 		return;
 	}
 	/* Who takes the lock after the call finds the revoke.  If the call is over, a thread may have taken the lock before. */
-	if (atomic_load(&n->calling) == comm)
+	if (atomic_load(&n->calling) == comm || atomic_load(&n->grouping) == comm)
 		nccl_ender_run_until(e, 0);
 	else
 		nccl_withdraw(n, e);

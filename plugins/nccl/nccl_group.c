@@ -80,13 +80,14 @@ static int nccl_group_run_here(const char **what)
 	int result = NCCL_SUCCESS;
 
 	for (struct nccl *n = nccl_group.members; n; n = n->next)
-		nccl_enqueue_mark(n);
+		if (!n->blocking)
+			atomic_store(&n->grouping, n->comm);
 	/* From now on an abort sees the mark, and one that came before is seen here. */
 	nccl_group_drop_aborted(&nccl_group.calls);
 	if (nccl_group.calls)
 		result = nccl_run_group(nccl_group.calls, what);
 	for (struct nccl *n = nccl_group.members; n; n = n->next)
-		nccl_enqueue_end(n);
+		atomic_store(&n->grouping, NULL);
 	nccl_calls_free(nccl_group.calls);
 	return result;
 }

@@ -10,7 +10,7 @@
 enum { ROOM = 16, STEPS = 200, STUCK_MS = 50 };
 
 /* What rank 0 repeats until its stream is full.  Rank 1 takes part once only. */
-enum { CALLS, GROUPS, PER_THREAD, RECORDS, WAITS, UNALIGNED, IN_PLACE, STREAMS, WAYS };
+enum { CALLS, GROUPS, PER_THREAD, BESIDE, RECORDS, WAITS, UNALIGNED, IN_PLACE, STREAMS, WAYS };
 
 static const struct {
 	const char *name;
@@ -18,6 +18,7 @@ static const struct {
 } ways[WAYS] = {{"calls", 1},
 		{"groups", 1},
 		{"groups on the per-thread stream", 3},
+		{"groups beside event records of another thread", 1},
 		{"event records", 2},
 		{"waits for events", 2},
 		{"unaligned calls", 3},
@@ -34,6 +35,7 @@ struct things {
 	char *there;
 	void *stream;
 	coll_event_t event;
+	coll_comm_t alone; /* of this rank only: its calls wait for nobody */
 };
 
 static int sum(struct rank *r, const struct things *t, int at, void *stream)
@@ -42,14 +44,15 @@ static int sum(struct rank *r, const struct things *t, int at, void *stream)
 			      stream);
 }
 
-static int sum_in_group(struct rank *r, const struct things *t, void *stream)
+static int sum_in_group(struct rank *r, const struct things *t, void *stream, coll_comm_t second)
 {
 	int code = coll_group_start(), end;
 
 	if (!code)
 		code = sum(r, t, 0, stream);
 	if (!code)
-		code = sum(r, t, 8, stream);
+		code = coll_allreduce(t->there + 8, t->there + 8, 1, COLL_INT64, COLL_SUM, second,
+				      stream);
 	end = coll_group_end();
 	return code ? code : end;
 }
@@ -59,8 +62,9 @@ static int step(struct rank *r, int way, const struct things *t)
 	int code;
 
 	switch (way) {
-	case GROUPS: return sum_in_group(r, t, NULL);
-	case PER_THREAD: return sum_in_group(r, t, CU_STREAM_PER_THREAD);
+	case GROUPS: return sum_in_group(r, t, NULL, r->comm);
+	case PER_THREAD: return sum_in_group(r, t, CU_STREAM_PER_THREAD, r->comm);
+	case BESIDE: return sum_in_group(r, t, NULL, t->alone);
 	case UNALIGNED: return sum(r, t, 1, NULL);
 	case IN_PLACE: return coll_alltoall(t->there, t->there, 1, COLL_INT64, r->comm, NULL);
 	case STREAMS: code = sum(r, t, 1, NULL); return code ? code : sum(r, t, 17, t->stream);
@@ -103,6 +107,31 @@ static void *abort_stuck(void *arg)
 	return NULL;
 }
 
+struct recorder {
+	pthread_t thread;
+	struct rank *r;
+	void *stream;
+};
+
+/* Records events of a stream that is empty, until the communicator fails. */
+static void *record(void *arg)
+{
+	const double deadline = ranks_now() + SOON;
+	struct recorder *recorder = arg;
+	struct rank *r = recorder->r;
+	coll_event_t event;
+	int code = COLL_SUCCESS;
+
+	rank_did(r, coll_event_create(r->comm, &event), "event_create");
+	while (!code && ranks_now() < deadline) {
+		code = coll_event_record_on_stream(event, r->comm, recorder->stream);
+		nccl_stream_do(r->rank, recorder->stream, cuStreamSynchronize);
+		ranks_sleep(0.001);
+	}
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+	return NULL;
+}
+
 /* The calls that the abort has dropped are never said to be complete. */
 static int test_dropped(struct rank *r)
 {
@@ -120,10 +149,13 @@ static void fill(struct rank *r, const struct things *t)
 {
 	struct room *room = r->user;
 	const int lost = room->aborts ? COLL_ERR_ABORTED : COLL_ERR_PEER_LOST;
+	struct recorder recorder = {.r = r, .stream = t->stream};
 	int code = COLL_SUCCESS;
 	pthread_t thread;
 
 	if (room->aborts && pthread_create(&thread, NULL, abort_stuck, r))
+		bail_out("cannot start a thread");
+	if (room->way == BESIDE && pthread_create(&recorder.thread, NULL, record, &recorder))
 		bail_out("cannot start a thread");
 	for (int i = 0; i < STEPS && !code && !atomic_load(&room->aborting); i++) {
 		atomic_fetch_add(&room->steps, 1);
@@ -135,6 +167,8 @@ static void fill(struct rank *r, const struct things *t)
 		   "behind full streams");
 	if (room->aborts)
 		pthread_join(thread, NULL);
+	if (room->way == BESIDE)
+		pthread_join(recorder.thread, NULL);
 	if (nccl_stream_do(r->rank, t->stream, cuStreamSynchronize))
 		rank_fail(r, "the stream has failed");
 	atomic_store(&room->over, 1);
@@ -143,8 +177,10 @@ static void fill(struct rank *r, const struct things *t)
 static void no_room(struct rank *r)
 {
 	struct room *room = r->user;
-	struct things t = {(char *)device_new(r->rank, 64, 0), nccl_stream(r->rank), NULL};
+	struct things t = {(char *)device_new(r->rank, 64, 0), nccl_stream(r->rank), NULL, NULL};
 
+	if (room->way == BESIDE)
+		rank_did(r, coll_comm_split(r->comm, r->rank, 0, &t.alone, NULL), "split");
 	rank_did(r, coll_event_create(r->comm, &t.event), "event_create");
 	rank_did(r, coll_event_record(t.event, r->comm), "record");
 	rank_did(r, step(r, room->way, &t), "the first step");
@@ -160,6 +196,8 @@ static void no_room(struct rank *r)
 		ranks_vanish();
 	}
 	rank_did(r, coll_event_destroy(t.event), "event_destroy");
+	if (t.alone)
+		rank_did(r, coll_comm_destroy(t.alone), "destroy");
 	destroy(r);
 	nccl_stream_do(r->rank, t.stream, cuStreamDestroy_v2);
 	device_free(r->rank, t.there);

@@ -59,10 +59,13 @@ void companion_end(struct context *context);
  */
 void companion_await(const struct context *context, int64_t timeout_ms);
 /*
- * Before the backend makes a communicator of the survivors of one that has failed: waits until the watcher has aborted
- * the backend for that failure, at most so long.  Later its abort would end the new communicator's making.
+ * Around the backend's shrink of the context, which its abort would end.  The first waits until the watcher has aborted the
+ * backend for an earlier failure, at most so long.  From then on the watcher aborts it if a survivor says that it has failed
+ * itself, and puts off other aborts until the second: an excluded rank may end meanwhile.
  */
-void companion_await_abort(const struct context *context, int64_t timeout_ms);
+void companion_shrink_begin(struct context *context, const struct context_making *making,
+			    int64_t timeout_ms);
+void companion_shrink_end(struct context *context);
 /*
  * COLL_SUCCESS, or COLL_ERR_PEER_LOST if the companion has lost a rank of the context.  For a context that is not
  * watched yet; its `origin` is set.

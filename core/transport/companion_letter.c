@@ -50,18 +50,41 @@ static int companion_is_for(const struct context *context, const struct unexpect
 	return 0;
 }
 
+/*
+ * Has the sender failed, as a survivor that takes part in the shrink?  The loss of another survivor ends it through
+ * coll_host_t.aborted.
+ */
+static int companion_ends_shrink(const struct context_making *making, int from,
+				 const struct control_body *body)
+{
+	int excluded = 0;
+
+	for (int32_t i = 0; i < making->n; i++)
+		excluded |= making->exclude[i] == from;
+	return !excluded && body->code != COLL_ERR_PEER_LOST;
+}
+
+/* The message ends the communicator. */
+static void companion_take_end(struct context *context, int from, const struct control_body *body)
+{
+	if (context->shrinking && companion_ends_shrink(context->shrinking, from, body))
+		context->shrinking = NULL;
+	atomic_store(&context->alarm.ended, 1);
+}
+
 /* Makes the letter an unexpected message of the context, as one of a transport's. */
 static void companion_deliver(struct context *context, struct unexpected *e, int from)
 {
 	const struct companion_letter *letter = companion_letter_of(e);
 	const size_t head = (size_t)((const char *)&letter->body - e->data);
+	const struct control_body *body = (const void *)e->data;
 
 	e->peer = (uint32_t)from;
 	e->header.len -= head;
 	memmove(e->data, e->data + head, (size_t)e->header.len);
 	companion_append(&context->letters, e);
-	if (context->client->ends(((const struct control_body *)(const void *)e->data)->kind))
-		atomic_store(&context->alarm.ended, 1);
+	if (context->client->ends(body->kind))
+		companion_take_end(context, from, body);
 	companion_notify(context);
 }
 

@@ -115,15 +115,37 @@ void companion_await(const struct context *context, int64_t timeout_ms)
 		poll(NULL, 0, 1);
 }
 
-void companion_await_abort(const struct context *context, int64_t timeout_ms)
+static int companion_owes_abort(const struct context *context)
+{
+	return atomic_load(&context->alarm.ended) && !atomic_load(&context->alarm.aborted);
+}
+
+void companion_shrink_begin(struct context *context, const struct context_making *making,
+			    int64_t timeout_ms)
 {
 	const int64_t deadline = clock_deadline(timeout_ms);
 
-	if (!context->companion || !atomic_load(&context->alarm.ended))
+	if (!context->companion)
 		return;
-	companion_wake(context->companion);
-	while (!atomic_load(&context->alarm.aborted) && clock_remaining(deadline) > 0)
+	pthread_mutex_lock(&watch_lock);
+	while (companion_owes_abort(context) && clock_remaining(deadline) > 0) {
+		pthread_mutex_unlock(&watch_lock);
+		companion_wake(context->companion);
 		poll(NULL, 0, 1);
+		pthread_mutex_lock(&watch_lock);
+	}
+	context->shrinking = making;
+	pthread_mutex_unlock(&watch_lock);
+}
+
+void companion_shrink_end(struct context *context)
+{
+	if (!context->companion)
+		return;
+	pthread_mutex_lock(&watch_lock);
+	context->shrinking = NULL;
+	pthread_mutex_unlock(&watch_lock);
+	companion_wake(context->companion);
 }
 
 /* Takes the news of a context, and releases its lock. */
@@ -151,7 +173,7 @@ static void companion_abort_ended(struct companion *c)
 	for (struct context *w = c->watched; w; w = w->next_watched) {
 		const coll_native_t *native = w->plugin->backend.native;
 
-		if (!atomic_load(&w->alarm.ended) || atomic_load(&w->alarm.aborted))
+		if (!companion_owes_abort(w) || w->shrinking)
 			continue;
 		companion_check_ended(w);
 		if (native && native->abort)

@@ -288,13 +288,15 @@ int context_derive_open(struct context *context, const struct context_making *ma
 	int code, lost;
 
 	if (making->exclude)
-		companion_await_abort(context->parent, context->host.timeout_ms);
+		companion_shrink_begin(context->parent, making, context->host.timeout_ms);
 	atomic_store(&context->deriving, making->exclude ? CONTEXT_SHRINKS : CONTEXT_SPLITS);
 	if (making->exclude || context->plugin->backend.native->split)
 		code = context_derive_native(context, making);
 	else
 		code = context_open(context);
 	atomic_store(&context->deriving, 0);
+	if (making->exclude)
+		companion_shrink_end(context->parent);
 	lost = code ? companion_check_ranks(context) : COLL_SUCCESS;
 	return lost ? lost : code;
 }

@@ -158,6 +158,8 @@ struct context {
 	struct unexpected
 		*letters; /* control messages through the companion, whose lock guards them */
 	struct alarm alarm;
+	/* The shrink of the backend that runs, which the companion spares: see companion_shrink_begin; else NULL. */
+	const struct context_making *shrinking;
 	struct context *next; /* in the list of all contexts */
 };
 

@@ -11,6 +11,7 @@
  *   STANDIN_NCCL_RUNTIME=35          the CUDA runtime inside refuses the driver with this error
  *   STANDIN_NCCL_CONF=0              NCCL_COMM_BLOCKING in a file nccl.conf
  *   STANDIN_NCCL_INIT_HANG=1         no communicator is ever complete
+ *   STANDIN_NCCL_SHRINK_MS=300       least duration of a shrink
  *   STANDIN_NCCL_MUTE=1              operations of rank 1 never run
  *   STANDIN_NCCL_CONNECT=0           first uses of a connection do not wait for the peer
  *   NCCL_HOSTID, NCCL_CHECK_POINTERS, NCCL_COMM_BLOCKING   as in NCCL

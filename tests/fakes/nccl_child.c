@@ -73,6 +73,14 @@ static void child_slot_shrunk(const struct child_job *job)
 	}
 }
 
+static void child_shrink_slowly(const struct halt *halt)
+{
+	const struct timespec delay = {0, 1000000};
+
+	for (long n = call_env("STANDIN_NCCL_SHRINK_MS", 0); n > 0 && !halt_asked(halt); n--)
+		nanosleep(&delay, NULL);
+}
+
 static int child_make(struct child_job *job, const struct halt *halt)
 {
 	struct child_wish mine = {job->color, job->key}, wishes[RENDEZVOUS_RANKS];
@@ -84,6 +92,8 @@ static int child_make(struct child_job *job, const struct halt *halt)
 		code = rendezvous_gather(parent->rendezvous, &mine, wishes, sizeof(mine), &all);
 	if (code || !job->child)
 		return code;
+	if (job->shrinks)
+		child_shrink_slowly(&all);
 	if (job->shrinks)
 		child_slot_shrunk(job);
 	else

@@ -170,6 +170,38 @@ static void aborts_and_ends(struct rank *r)
 	destroy(r);
 }
 
+static void *abort_soon(void *comm)
+{
+	ranks_sleep(0.2);
+	coll_comm_abort(comm);
+	return NULL;
+}
+
+/* Another thread of rank 1 aborts while NCCL shrinks a communicator that is well: the shrink ends on all ranks. */
+static void aborts_shrink(struct rank *r)
+{
+	const int32_t without = r->nranks - 1;
+	struct scene *s = r->user;
+	coll_comm_t rest = NULL;
+	pthread_t thread;
+	double start;
+
+	begin(r);
+	if (r->rank != without) {
+		setenv("STANDIN_NCCL_SHRINK_MS", "60000", 1);
+		if (r->rank == 1 && pthread_create(&thread, NULL, abort_soon, r->comm))
+			bail_out("cannot start a thread");
+		start = ranks_now();
+		nccl_fails(r, coll_comm_shrink(r->comm, &without, 1, &rest, NULL, 0),
+			   COLL_ERR_ABORTED, "abort", "shrink");
+		if (ranks_now() - start > SOON)
+			rank_fail(r, "the end of the shrink took %.1f s", ranks_now() - start);
+		if (r->rank == 1)
+			pthread_join(thread, NULL);
+	}
+	end_together(r, &s->done, r->nranks);
+}
+
 static void test_aborts(void)
 {
 	double took[QUICK_OF];
@@ -191,6 +223,9 @@ static void test_aborts(void)
 	*s = (struct scene){0};
 	nccl_ok(&(struct nccl_job){3, 1, INIT_NONE, aborts_at_once, s},
 		"a rank aborts a communicator that others still make");
+	*s = (struct scene){0};
+	nccl_ok(&(struct nccl_job){3, 1, INIT_EXCHANGE, aborts_shrink, s},
+		"an abort ends the shrink of the other survivors");
 	for (int nranks = 2; nranks <= 4; nranks++) {
 		*s = (struct scene){0};
 		nccl_ok(&(struct nccl_job){nranks, 1, INIT_EXCHANGE, aborts_and_ends, s},

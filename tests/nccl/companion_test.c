@@ -167,6 +167,28 @@ static void shrink_loses_rank(struct rank *r)
 	destroy(r);
 }
 
+/* The excluded rank dies while NCCL shrinks a communicator that is well. */
+static void excluded_dies(struct rank *r)
+{
+	const int32_t dead = r->nranks - 1;
+	coll_comm_t rest = NULL;
+
+	begin(r);
+	if (r->rank == dead) {
+		ranks_sleep(0.1);
+		die(r);
+	}
+	setenv("STANDIN_NCCL_SHRINK_MS", "400", 1);
+	if (rank_did(r, coll_comm_shrink(r->comm, &dead, 1, &rest, NULL, 0), "shrink") &&
+	    is_rank(r, rest, r->rank, dead))
+		nccl_sums(r, rest, r->rank, 2, 2 * dead, "the rest");
+	nccl_fails(r, call_until_failure(r, r->comm), COLL_ERR_PEER_LOST, "rank 2 was lost",
+		   "a call on the parent");
+	if (rest)
+		rank_did(r, coll_comm_destroy(rest), "destroy the rest");
+	destroy(r);
+}
+
 /* NCCL knows before the companion that a peer has gone, but not which one. */
 static void nccl_first(struct rank *r)
 {
@@ -197,6 +219,9 @@ static void test_survivors(void)
 			"after each death the others go on");
 	nccl_ok(&(struct nccl_job){4, 1, INIT_EXCHANGE, shrink_loses_rank, d},
 		"a rank dies before it shrinks");
+	*d = (struct death){0};
+	nccl_ok(&(struct nccl_job){3, 1, INIT_EXCHANGE, excluded_dies, d},
+		"an excluded rank dies during the shrink");
 	for (int moment = 0; moment < MOMENTS; moment++) {
 		*d = (struct death){.moment = moment};
 		nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, nccl_first, d},

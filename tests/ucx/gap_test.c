@@ -207,12 +207,28 @@ static int step_to_gap(pid_t sender, pid_t reader)
 	return 0;
 }
 
+/* A rank that hangs, or ends in another way than it should, has failed. */
+static void reap(const pid_t *pid)
+{
+	int status;
+
+	for (int r = 0; r < NRANKS; r++) {
+		struct rank rank = {NULL, r, NRANKS, NULL, scene->shared.failure[r]};
+
+		if (!ranks_reap(pid[r], ranks_now() + WAIT_S, &status))
+			rank_fail(&rank, "the rank hung");
+		else if (status)
+			rank_fail(&rank, "the rank ended with status %#x", (unsigned)status);
+	}
+}
+
 static void play(const struct run *what)
 {
 	pid_t pid[NRANKS];
-	int status, gap;
+	int ready, gap, survivors;
 
 	run = what;
+	survivors = run->leaves ? NRANKS : 2;
 	memset(scene, 0, sizeof(*scene));
 	fflush(stdout);
 	for (int r = 0; r < NRANKS; r++) {
@@ -220,7 +236,8 @@ static void play(const struct run *what)
 		if (pid[r] == 0)
 			run_rank(r);
 	}
-	gap = until(&scene->ready, NRANKS) && step_to_gap(pid[run->sender], pid[READER]);
+	ready = until(&scene->ready, NRANKS);
+	gap = ready && step_to_gap(pid[run->sender], pid[READER]);
 	for (int r = gap ? 2 : 0; r < NRANKS && !(gap && run->leaves); r++)
 		kill(pid[r], SIGKILL);
 	atomic_store(&scene->go, 1);
@@ -229,15 +246,12 @@ static void play(const struct run *what)
 			0.5); /* rank 0 hears of the death, and of the slot that is not filled */
 		ptrace(PTRACE_DETACH, pid[1], NULL, NULL);
 	}
-	for (int r = 0; r < NRANKS; r++)
-		if (!ranks_reap(pid[r], ranks_now() + WAIT_S, &status))
-			diag("rank %d hangs", r);
-	if (!gap) {
-		skip(2, "%s: the sender could not be stopped at its slot: %s", run->name,
-		     scene->shared.failure[run->sender]);
+	reap(pid);
+	if (ready && !gap) {
+		skip(survivors, "%s: the sender could not be stopped at its slot", run->name);
 		return;
 	}
-	for (int r = 0; r < 2; r++)
+	for (int r = 0; r < survivors; r++)
 		ok(!scene->shared.failure[r][0], "%s: rank %d, %.3f s: %s", run->name, r,
 		   scene->took[r], scene->shared.failure[r]);
 }

@@ -94,6 +94,8 @@ is "--group: a barrier has no group" "$(awk -F, '$1 == "barrier" { print $13 }' 
 none "--group: the results of all calls are right" "$(awk -F, 'NR > 1 && $13 != 0' "$dir/out")"
 none "--group: bandwidth counts all calls" "$(awk -F, 'NR > 1 && $2 > 0 { want = 20 * $2 / $8 / 1000
     if ($11 < want * 0.99 || $11 > want * 1.01) print }' "$dir/out")"
+perf -t 2 -n 1 --group 1000000 --csv barrier
+is "--group: no memory for a group of barriers" "$status $(awk -F, 'NR == 2 { print $1 }' "$dir/out")" "0 barrier"
 perf -t 2 -s 64,4K -n 3 --issue --csv all
 none "--issue: how long a call takes to return, which is less than the whole" "$(awk -F, '
     NR == 1 && $NF != "issue_ns" { print }

@@ -21,6 +21,12 @@ struct perf_worker {
 	size_t skipped;
 };
 
+/* A barrier waits for the other ranks, which it may not do inside a group.  kind: NULL for all kinds. */
+static int perf_group(const struct perf_options *o, const struct perf_kind *kind)
+{
+	return kind && kind->no_data ? 1 : o->group;
+}
+
 /*
  * The size of the largest case: each rank's part has at least one element, of any type.  Returns 0,
  * or -1 with the reason in text.
@@ -28,20 +34,21 @@ struct perf_worker {
 static int perf_open_buffers(struct perf_worker *w, int nranks, char *text, size_t size)
 {
 	uint64_t bytes = (uint64_t)nranks * ORACLE_ELEM_MAX;
+	const int group = perf_group(w->options, w->options->kind);
 
 	for (size_t i = 0; i < w->options->sizes; i++)
 		if (w->options->size[i] > bytes)
 			bytes = w->options->size[i];
-	if (w->options->group > 1)
+	if (group > 1)
 		bytes = perf_group_stride(bytes);
-	if (bytes > UINT64_MAX / (uint64_t)w->options->group) {
+	if (bytes > UINT64_MAX / (uint64_t)group) {
 		snprintf(text, size,
 			 "--group %d: %llu bytes for each call are more than any memory; use a "
 			 "smaller --maxbytes",
-			 w->options->group, (unsigned long long)bytes);
+			 group, (unsigned long long)bytes);
 		return -1;
 	}
-	bytes *= (uint64_t)w->options->group;
+	bytes *= (uint64_t)group;
 	return perf_buffers_open(&w->buffers, w->options, w->comm, bytes, text, size);
 }
 
@@ -100,8 +107,7 @@ static int perf_kind_cases(struct perf_worker *w, struct perf_case *c)
 	const struct perf_options *o = w->options;
 	int dtypes = c->kind->no_data ? 1 : o->dtypes, ops = c->kind->reduces ? o->ops : 1;
 
-	/* A barrier waits for the other ranks, which it may not do inside a group. */
-	c->group = c->kind->no_data ? 1 : o->group;
+	c->group = perf_group(o, c->kind);
 	for (int d = 0; d < dtypes; d++)
 		for (int p = 0; p < ops; p++) {
 			c->dtype = o->dtype[d];

@@ -15,6 +15,47 @@
 #include <stdio.h>
 #include <string.h>
 
+/* -------------------------------------------------- ending a call of another thread -- */
+
+/* An abort waits so long for a thread that is inside the backend. */
+enum { ABORT_MS = 1000 };
+
+/* A backend without a transport may be in a call that only its own abort ends. */
+static int abort_native(struct comm *comm)
+{
+	struct context *context = comm->context;
+	const coll_native_t *native = context->plugin->backend.native;
+
+	atomic_store(&context->aborted, 1); /* no other communicator uses the context */
+	comm_send_abort(comm);
+	if (comm->pair)
+		pair_release(comm);
+	if (native->abort && context->ep)
+		native->abort(context->ep);
+	context_wake(context);
+	if (context_lock_within(context, ABORT_MS))
+		return COLL_SUCCESS;
+	return error_set(COLL_ERR_TIMEOUT,
+			 "coll_comm_abort timed out: a call into backend '%s' has not returned "
+			 "within %d ms; "
+			 "the abort takes effect when it does",
+			 context->plugin->backend.name, ABORT_MS);
+}
+
+static void abort_mark_one(struct comm *comm)
+{
+	atomic_fetch_add(&comm->aborted, 1);
+	context_wake(comm->context);
+}
+
+/* Before the lock: a waiting thread releases the lock when it sees the mark. */
+static void abort_mark(struct comm *comm)
+{
+	abort_mark_one(comm);
+	if (comm->host_comm)
+		abort_mark_one(comm->host_comm);
+}
+
 /* ------------------------------------------------------------------ destroying -- */
 
 enum { DESTROY_LEAST_US = 500000 };
@@ -155,9 +196,35 @@ static int destroy_is_told(const struct comm *comm)
 	return told;
 }
 
+/*
+ * Enters the communicator.  A thread may be in a call of the backend that keeps the lock, say a shrink: at the time `deadline`
+ * an abort ends that call.
+ */
+static void destroy_enter(struct comm *comm, int64_t deadline)
+{
+	struct context *context = comm->context;
+	struct rank_name name;
+	int64_t left = destroy_remaining(deadline);
+
+	left = left > DESTROY_LEAST_US ? left : DESTROY_LEAST_US;
+	if (context->plugin->backend.transport) {
+		context_lock(context);
+	} else if (!context_lock_within(context, left / 1000)) {
+		log_warn("%s destroys a communicator while another thread's call is inside backend "
+			 "'%s'; an abort ends the call",
+			 comm_own_name(comm, &name), context->plugin->backend.name);
+		abort_mark(comm);
+		if (abort_native(comm))
+			context_lock(context);
+		comm_fail(comm, 1, COLL_ERR_ABORTED, "%s destroyed the communicator",
+			  comm_own_name(comm, &name));
+	}
+	context_entered(context);
+}
+
 coll_result_t coll_comm_destroy(coll_comm_t handle)
 {
-	struct comm *comm = comm_enter(handle, "coll_comm_destroy"), *host_comm;
+	struct comm *comm = comm_pin(handle, "coll_comm_destroy"), *host_comm;
 	struct error_first first = {0};
 	struct context *context;
 	int64_t timeout_us, deadline;
@@ -167,6 +234,7 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	context = comm->context;
 	timeout_us = config_int(context->config, "destroy_timeout");
 	deadline = clock_now_us() + timeout_us;
+	destroy_enter(comm, deadline);
 	host_comm = comm->host_comm;
 	error_note(&first, destroy_finish(comm, destroy_is_told(comm), timeout_us, deadline));
 	destroy_leave(comm);
@@ -182,37 +250,6 @@ coll_result_t coll_comm_destroy(coll_comm_t handle)
 	return error_raise(&first);
 }
 
-/* An abort waits so long for a thread that is inside the backend. */
-enum { ABORT_MS = 1000 };
-
-/* A backend without a transport may be in a call that only its own abort ends. */
-static int abort_native(struct comm *comm)
-{
-	struct context *context = comm->context;
-	const coll_native_t *native = context->plugin->backend.native;
-
-	atomic_store(&context->aborted, 1); /* no other communicator uses the context */
-	comm_send_abort(comm);
-	if (comm->pair)
-		pair_release(comm);
-	if (native->abort && context->ep)
-		native->abort(context->ep);
-	context_wake(context);
-	if (context_lock_within(context, ABORT_MS))
-		return COLL_SUCCESS;
-	return error_set(COLL_ERR_TIMEOUT,
-			 "coll_comm_abort timed out: a call into backend '%s' has not returned "
-			 "within %d ms; "
-			 "the abort takes effect when it does",
-			 context->plugin->backend.name, ABORT_MS);
-}
-
-static void abort_mark(struct comm *comm)
-{
-	atomic_fetch_add(&comm->aborted, 1);
-	context_wake(comm->context);
-}
-
 /* The native one has failed: so does the other one now, and ends the messages of the program. */
 static void abort_host_comm(struct comm *host_comm)
 {
@@ -224,17 +261,13 @@ static void abort_host_comm(struct comm *host_comm)
 
 coll_result_t coll_comm_abort(coll_comm_t handle)
 {
-	struct comm *comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
+	struct comm *comm = comm_pin(handle, "coll_comm_abort");
 	struct rank_name name;
 	int code = COLL_SUCCESS;
 
 	if (!comm)
-		return error_set(COLL_ERR_INVALID_ARGUMENT, "coll_comm_abort: comm is %s",
-				 handle_trouble(handle));
-	/* Before the lock: a waiting thread releases the lock when it sees the mark. */
+		return COLL_ERR_INVALID_ARGUMENT;
 	abort_mark(comm);
-	if (comm->host_comm)
-		abort_mark(comm->host_comm);
 	if (comm->context->plugin->backend.transport)
 		context_lock(comm->context);
 	else

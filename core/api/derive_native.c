@@ -334,18 +334,29 @@ static int derive_native_survivors(struct derive_meeting *s, const uint8_t *excl
 	return code ? code : derive_native_comm(s, out);
 }
 
-/* First, since it finds the ranks that do not come, or that exclude others. */
+/*
+ * First, since it finds the ranks that do not come, or that exclude others.  Meanwhile the parent is not entered, so that an
+ * abort or a destroy ends the wait.
+ */
 static int derive_native_shrink_host_comm(struct derive_meeting *s, const uint8_t *excluded)
 {
-	struct comm *host_comm = s->comm->host_comm;
+	struct comm *comm = s->comm, *host_comm = comm->host_comm;
+	const int aborted = atomic_load(&comm->aborted);
+	struct rank_name name;
 	int code;
 
 	if (!host_comm)
 		return COLL_SUCCESS;
+	context_leave(comm->context);
 	context_enter(host_comm->context);
 	code = derive_transport_shrunk(host_comm, excluded, s->timeout_us, &s->host_comm);
 	context_leave(host_comm->context);
-	return code;
+	context_enter(comm->context);
+	pair_check(comm);
+	if (code || atomic_load(&comm->aborted) == aborted)
+		return code;
+	return error_set(COLL_ERR_ABORTED, "coll_comm_shrink: %s aborted the communicator",
+			 comm_own_name(comm, &name));
 }
 
 /* The other survivors may have both: theirs fail. */
@@ -370,10 +381,9 @@ static int derive_native_shrink(struct comm *comm, const uint8_t *excluded, int6
 				 "shrink of its own: make a new communicator with a new id",
 				 comm->context->plugin->backend.name);
 	code = derive_native_shrink_host_comm(&s, excluded);
-	if (code)
-		return code;
 	s.members = calloc((size_t)comm->nranks, sizeof(*s.members));
-	code = derive_native_survivors(&s, excluded, out);
+	if (!code)
+		code = derive_native_survivors(&s, excluded, out);
 	if (s.host_comm)
 		derive_native_drop_host_comm(s.host_comm, code);
 	if (s.context)

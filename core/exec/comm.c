@@ -304,16 +304,22 @@ void comm_free_unmade(struct comm *comm)
 	comm_release(comm);
 }
 
-struct comm *comm_enter(coll_comm_t handle, const char *what)
+struct comm *comm_pin(coll_comm_t handle, const char *what)
 {
 	struct comm *comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
 
-	if (!comm) {
+	if (!comm)
 		error_set(COLL_ERR_INVALID_ARGUMENT, "%s: comm is %s", what,
 			  handle_trouble(handle));
-		return NULL;
-	}
-	context_enter(comm->context);
+	return comm;
+}
+
+struct comm *comm_enter(coll_comm_t handle, const char *what)
+{
+	struct comm *comm = comm_pin(handle, what);
+
+	if (comm)
+		context_enter(comm->context);
 	return comm;
 }
 

@@ -375,10 +375,9 @@ void comm_free(struct comm *comm);
 /* Frees what comm_new left after an error; the lock is held. */
 void comm_free_unmade(struct comm *comm);
 
-/*
- * Pins a handle's communicator and takes its context's lock.  NULL with an error if the handle is not
- * valid; `what` names the public function.
- */
+/* Pins a handle's communicator.  NULL with an error if the handle is not valid; `what` names the public function. */
+struct comm *comm_pin(coll_comm_t handle, const char *what);
+/* The same, and takes its context's lock. */
 struct comm *comm_enter(coll_comm_t handle, const char *what);
 void comm_leave(struct comm *comm);
 

@@ -222,13 +222,19 @@ static inline void context_lock(struct context *context)
 }
 /* The same, but returns 0 if the lock is not free within timeout_ms. */
 int context_lock_within(struct context *context, int64_t timeout_ms);
-/* The same, and notes that the calling thread drives this context. */
-static inline void context_enter(struct context *context)
+/* Notes that the calling thread, which has just taken the lock, drives this context. */
+static inline void context_entered(struct context *context)
 {
-	context_lock(context);
 	context->now_is_recent = 0;
 	atomic_store_explicit(&context->progress_owner, (uintptr_t)pthread_self(),
 			      memory_order_relaxed);
+}
+
+/* Takes the lock, and notes that. */
+static inline void context_enter(struct context *context)
+{
+	context_lock(context);
+	context_entered(context);
 }
 
 static inline void context_leave(struct context *context)

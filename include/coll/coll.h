@@ -644,8 +644,9 @@ COLL_API coll_result_t coll_comm_init_all(coll_comm_t *comms, int32_t nranks,
  * The call is not collective and never ends the process.  The handle is invalid afterwards,
  * whatever the call returns.
  * Blocks    At most `destroy_timeout`; then the library drops the unfinished operations and logs a
- *           warning.  It drops messages that have come and that no call has received, and logs a warning
- *           with their number and the first one's sender.
+ *           warning.  So it does with a call of another thread that is still inside a backend without a
+ *           transport (nccl), say a shrink: an abort ends that.  It drops messages that have come and
+ *           that no call has received, and logs a warning with their number and the first one's sender.
  * Errors    COLL_ERR_MISMATCH: this rank has made other collectives than another rank (see Order), and no
  *           call has returned that before; a line of the log says so too.
  */
@@ -812,7 +813,8 @@ COLL_API coll_result_t coll_comm_idup(coll_comm_t comm, coll_comm_t *newcomm,
  * Blocks    Until all ranks that are not excluded have called it, for `timeout` at most: the call is
  *           collective over these.  It works after an excluded rank has died and `comm` has failed,
  *           and needs no answer of the excluded ranks.  An abort or a destroy by another thread ends
- *           it, also if `comm` was aborted before.
+ *           it, also if `comm` was aborted before; while nccl makes the new communicator, a destroy
+ *           ends it after `destroy_timeout`.
  * Errors    COLL_ERR_PEER_LOST: another rank has died meanwhile, and the text has its number;
  *           exclude it too and call again.  COLL_ERR_INVALID_USAGE: the call is inside a group.
  *           COLL_ERR_UNSUPPORTED: the backend has neither a transport nor a shrink of its own.

@@ -177,6 +177,59 @@ static void *abort_soon(void *comm)
 	return NULL;
 }
 
+/* Ends the shrink of another thread, and returns when that ends too. */
+static void *destroy_soon(void *arg)
+{
+	const double start = ranks_now();
+	struct rank *r = arg;
+
+	ranks_sleep(0.2);
+	rank_did(r, coll_comm_destroy(r->comm), "destroy");
+	if (ranks_now() - start > SOON)
+		rank_fail(r, "the destroy took %.1f s", ranks_now() - start);
+	return NULL;
+}
+
+static void end_shrink(struct rank *r, const int32_t *exclude, int32_t n)
+{
+	coll_comm_t rest = NULL;
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, destroy_soon, r))
+		bail_out("cannot start a thread");
+	nccl_fails(r, coll_comm_shrink(r->comm, exclude, n, &rest, NULL, 0), COLL_ERR_ABORTED,
+		   "abort", "shrink");
+	pthread_join(thread, NULL);
+	r->comm = NULL;
+}
+
+/* Only rank 0 shrinks, until another thread destroys the communicator. */
+static void destroys_lonely_shrink(struct rank *r)
+{
+	struct scene *s = r->user;
+
+	begin(r);
+	if (r->rank == 0)
+		end_shrink(r, NULL, 0);
+	end_together(r, &s->done, r->nranks);
+}
+
+/* The same while NCCL shrinks. */
+static void destroys_shrink(struct rank *r)
+{
+	const int32_t without = r->nranks - 1;
+	struct scene *s = r->user;
+	coll_comm_t rest = NULL;
+
+	begin(r);
+	setenv("STANDIN_NCCL_SHRINK_MS", "60000", 1);
+	if (r->rank == 0)
+		end_shrink(r, &without, 1);
+	else if (r->rank != without && coll_comm_shrink(r->comm, &without, 1, &rest, NULL, 0) == 0)
+		rank_fail(r, "a shrink without rank 0");
+	end_together(r, &s->done, r->nranks);
+}
+
 /* Another thread of rank 1 aborts while NCCL shrinks a communicator that is well: the shrink ends on all ranks. */
 static void aborts_shrink(struct rank *r)
 {
@@ -200,6 +253,25 @@ static void aborts_shrink(struct rank *r)
 			pthread_join(thread, NULL);
 	}
 	end_together(r, &s->done, r->nranks);
+}
+
+static void test_destroys(void)
+{
+	static const char *const companions[] = {"tcp", "none"};
+	struct scene *s = ranks_memory(sizeof(*s));
+
+	setenv("COLL_DESTROY_TIMEOUT", "100ms", 1);
+	for (int i = 0; i < 2; i++) {
+		setenv("COLL_COMPANION", companions[i], 1);
+		*s = (struct scene){0};
+		nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, destroys_lonely_shrink, s},
+			"a destroy ends a shrink that waits, companion %s", companions[i]);
+	}
+	unsetenv("COLL_COMPANION");
+	*s = (struct scene){0};
+	nccl_ok(&(struct nccl_job){3, 1, INIT_EXCHANGE, destroys_shrink, s},
+		"a destroy ends the shrink of NCCL");
+	unsetenv("COLL_DESTROY_TIMEOUT");
 }
 
 static void test_aborts(void)
@@ -226,6 +298,7 @@ static void test_aborts(void)
 	*s = (struct scene){0};
 	nccl_ok(&(struct nccl_job){3, 1, INIT_EXCHANGE, aborts_shrink, s},
 		"an abort ends the shrink of the other survivors");
+	test_destroys();
 	for (int nranks = 2; nranks <= 4; nranks++) {
 		*s = (struct scene){0};
 		nccl_ok(&(struct nccl_job){nranks, 1, INIT_EXCHANGE, aborts_and_ends, s},

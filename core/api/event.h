@@ -83,8 +83,8 @@ int event_poll_comm(struct comm *comm, uint64_t number, int wait);
  */
 /* Has the open group of this thread calls on host memory of the communicator? */
 int event_host_is_deferred(const struct comm *comm);
-/* The event was recorded; its lock is held. */
-void event_host_record(struct event *e, struct comm *comm, coll_stream_t stream);
+/* The backend has recorded the event, whose lock is held.  After an error calls on host memory do not wait for it. */
+int event_host_record(struct event *e, struct comm *comm, coll_stream_t stream);
 /* Later work of a stream (NULL: of the communicator) waits for it. */
 int event_host_wait(struct event *e, struct comm *comm, coll_stream_t stream);
 /* No communicator is entered. */

@@ -75,36 +75,37 @@ int event_host_is_deferred(const struct comm *comm)
 }
 
 /* An event of a stream that is being captured is known to the backend only. */
-static void event_host_record_stream(struct event *e, coll_stream_t stream)
+static int event_host_record_stream(struct event *e, coll_stream_t stream)
 {
 	struct stream_event *spare = NULL;
 	const char *what = "coll_event_record_on_stream";
+	int code = caller_stream_check_capture(what, stream);
 
-	if (!caller_stream_check(what, stream) &&
-	    !stream_event_record(&spare, what, stream, &e->stream_event))
-		return;
+	if (code == COLL_ERR_INVALID_USAGE)
+		return COLL_SUCCESS;
+	if (!code)
+		code = stream_event_record(&spare, what, stream, &e->stream_event);
 	stream_events_free(&spare);
-	e->stream_event = NULL;
+	return code;
 }
 
-void event_host_record(struct event *e, struct comm *comm, coll_stream_t stream)
+int event_host_record(struct event *e, struct comm *comm, coll_stream_t stream)
 {
 	struct comm *host_comm = comm->host_comm;
 
 	if (!host_comm)
-		return;
-	if (stream) {
-		event_host_record_stream(e, stream);
-		return;
-	}
+		return COLL_SUCCESS;
+	if (stream)
+		return event_host_record_stream(e, stream);
 	/* A call on host memory, of this communicator or another, may wait for it. */
 	native_want_marker(comm);
 	if (!comm->host_issued)
-		return;
+		return COLL_SUCCESS;
 	context_enter(host_comm->context);
 	e->host_outcome = outcome_ref(host_comm->outcome);
 	e->host_number = host_comm->error ? OUTCOME_NEVER : host_comm->issued;
 	context_leave(host_comm->context);
+	return COLL_SUCCESS;
 }
 
 /* --------------------------------------------------------------- what a call waits for -- */
@@ -242,24 +243,28 @@ struct event_place {
 	struct stream_event *stream_event;
 };
 
-static struct event_place event_host_place(struct event *e)
+static int event_host_place(struct event *e, struct event_place *place)
 {
-	struct event_place place;
+	int has;
 
 	pthread_mutex_lock(&e->lock);
-	place = (struct event_place){outcome_ref(e->outcome), outcome_ref(e->host_outcome),
-				     e->number, e->host_number, NULL};
-	if (e->stream_event)
-		place.stream_event = stream_event_ref(e->stream_event);
+	*place = (struct event_place){outcome_ref(e->outcome), outcome_ref(e->host_outcome),
+				      e->number, e->host_number, NULL};
+	has = e->stream_event != NULL;
+	if (has)
+		place->stream_event = stream_event_ref(e->stream_event);
 	pthread_mutex_unlock(&e->lock);
-	return place;
+	return has && !place->stream_event ? error_set(COLL_ERR_NO_MEMORY, "no memory for an event")
+					   : COLL_SUCCESS;
 }
 
 int event_host_wait(struct event *e, struct comm *comm, coll_stream_t stream)
 {
-	struct event_place p = event_host_place(e);
-	int code = stream ? COLL_SUCCESS : event_host_make(comm);
+	struct event_place p;
+	int code = event_host_place(e, &p);
 
+	if (!code && !stream)
+		code = event_host_make(comm);
 	if (!code && p.host_outcome && stream)
 		code = event_hold_for(p.host_outcome, stream, p.host_number);
 	else if (!code && p.host_outcome)
@@ -279,13 +284,16 @@ int event_host_wait(struct event *e, struct comm *comm, coll_stream_t stream)
 
 int event_host_poll(struct event *e, int wait)
 {
-	struct event_place p = event_host_place(e);
+	struct outcome *outcome;
+	uint64_t number;
 	int code = COLL_SUCCESS;
 
-	if (p.host_outcome)
-		code = event_host_result(p.host_outcome, p.host_number, wait);
-	outcome_unref(p.outcome);
-	outcome_unref(p.host_outcome);
-	stream_event_unref(p.stream_event);
+	pthread_mutex_lock(&e->lock);
+	outcome = outcome_ref(e->host_outcome);
+	number = e->host_number;
+	pthread_mutex_unlock(&e->lock);
+	if (outcome)
+		code = event_host_result(outcome, number, wait);
+	outcome_unref(outcome);
 	return code;
 }

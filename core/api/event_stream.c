@@ -60,7 +60,7 @@ static int event_stream_flush(struct comm *comm)
 static int event_stream_record(struct event *e, struct comm *comm, coll_stream_t stream)
 {
 	coll_error_t err = error_blank();
-	int code = event_stream_flush(comm);
+	int code = event_stream_flush(comm), host_code = COLL_SUCCESS;
 
 	if (code && !comm->error)
 		return code;
@@ -72,13 +72,13 @@ static int event_stream_record(struct event *e, struct comm *comm, coll_stream_t
 		e->on_stream = 1;
 		e->recorder = stream ? comm->handle : NULL;
 		event_note(e, stream ? NULL : comm);
-		event_host_record(e, comm, stream);
+		host_code = event_host_record(e, comm, stream);
 	}
 	pthread_mutex_unlock(&e->lock);
 	if (!comm->error)
 		code = native_refused(comm, code, &err);
 	if (!comm->error)
-		return code;
+		return code ? code : host_code;
 	pthread_mutex_lock(&e->lock);
 	e->on_stream = 0;
 	event_note(e, comm);

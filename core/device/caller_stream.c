@@ -39,7 +39,15 @@ static int stream_is_captured(const char *what)
 		what);
 }
 
-int caller_stream_check(const char *what, void *stream)
+static int stream_lacks(const char *what, const char *missing)
+{
+	return error_set(COLL_ERR_UNSUPPORTED,
+			 "%s: the CUDA driver is too old to order the operation with a "
+			 "stream (it has no '%s'; CUDA 11.7 has it): pass NULL as stream",
+			 what, missing);
+}
+
+int caller_stream_check_capture(const char *what, void *stream)
 {
 	struct device_pushed pushed;
 	const char *missing = device_missing();
@@ -50,15 +58,8 @@ int caller_stream_check(const char *what, void *stream)
 		missing = "cuStreamIsCapturing";
 	if (!cuda_driver.cuStreamGetCtx)
 		missing = "cuStreamGetCtx";
-	if (!cuda_driver.cuStreamWaitValue32)
-		missing = "cuStreamWaitValue32_v2";
-	if (!cuda_driver.cuStreamWriteValue32)
-		missing = "cuStreamWriteValue32_v2";
 	if (missing)
-		return error_set(COLL_ERR_UNSUPPORTED,
-				 "%s: the CUDA driver is too old to order the operation with a "
-				 "stream (it has no '%s'; CUDA 11.7 has it): pass NULL as stream",
-				 what, missing);
+		return stream_lacks(what, missing);
 	result = cuda_driver.cuStreamGetCtx(stream, &context);
 	if (!result)
 		result = device_push(&pushed, context);
@@ -69,6 +70,15 @@ int caller_stream_check(const char *what, void *stream)
 	if (status || result == CUDA_CAPTURE_IMPLICIT)
 		return stream_is_captured(what);
 	return result ? stream_failed(what, result) : COLL_SUCCESS;
+}
+
+int caller_stream_check(const char *what, void *stream)
+{
+	if (!cuda_driver.cuStreamWriteValue32)
+		return stream_lacks(what, "cuStreamWriteValue32_v2");
+	if (!cuda_driver.cuStreamWaitValue32)
+		return stream_lacks(what, "cuStreamWaitValue32_v2");
+	return caller_stream_check_capture(what, stream);
 }
 
 int caller_stream_make(int device, void **stream)

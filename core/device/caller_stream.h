@@ -29,9 +29,11 @@ struct stream_event {
 };
 
 /*
- * Can operations be ordered with this stream now?  COLL_ERR_UNSUPPORTED if the driver is too old,
- * COLL_ERR_INVALID_USAGE while the stream is being captured; the text begins with `what`.
+ * Can an event of this stream be recorded now?  COLL_ERR_UNSUPPORTED if the driver is too old, COLL_ERR_INVALID_USAGE
+ * while the stream is being captured; the text begins with `what`.
  */
+int caller_stream_check_capture(const char *what, void *stream);
+/* Can operations be ordered with this stream now?  The same, but a stream that writes words needs a newer driver. */
 int caller_stream_check(const char *what, void *stream);
 /*
  * Records an event behind the work that the stream has now.  The event comes from the list of spare events, or

@@ -57,6 +57,14 @@ for name in $(sed -n 's/^[[:space:]]*{"\(cu[A-Za-z0-9_]*\)".*/\1/p' \
     done
 done
 
+# Streams cannot wait for words, but their events tell calls on host memory how far they are.
+for name in cuStreamWaitValue32_v2 cuStreamWriteValue32_v2; do
+    lacking $name
+    check "a driver without $name: a call on host memory waits for an event of a stream" \
+        env NCCL_STAND_INS="$dir" LD_LIBRARY_PATH="$dir" STANDIN_CUDA_DEVICES=4 \
+        "$build/tests/nccl/host_order_test" events
+done
+
 cp "$fakes/libcuda.so.1" "$dir/"
 status=0
 LD_LIBRARY_PATH=$dir STANDIN_CUDA_INIT=34 COLL_LOG=info COLL_BACKEND=tcp timeout 60 \

@@ -309,6 +309,56 @@ static void own_requests(struct rank *r)
 	device_free(r->rank, there);
 }
 
+/* A call on the host waits for an event of a stream of the program. */
+static void host_after_stream(struct rank *r)
+{
+	const int device = r->rank % NCCL_DEVICES;
+	void *stream = nccl_stream(device);
+	struct nccl_gate gate = {0};
+	coll_event_t event;
+	coll_request_t request;
+	int32_t done = 0;
+	int64_t x = 1;
+
+	rank_did(r, coll_event_create(r->comm, &event), "event_create");
+	nccl_gate(&gate, device, stream);
+	rank_did(r, coll_event_record_on_stream(event, r->comm, stream), "record_on_stream");
+	rank_did(r, coll_comm_wait_event(r->comm, event), "wait_event");
+	host_call(r, &x);
+	rank_did(r, coll_get_request(r->comm, &request), "get_request");
+	for (int i = 0; i < 20 && !done; i++) {
+		rank_did(r, coll_test(request, &done), "test");
+		ranks_sleep(0.001);
+	}
+	if (done)
+		rank_fail(r, "the call on the host did not wait for the stream");
+	nccl_open(&gate);
+	rank_did(r, coll_wait(request), "wait");
+	rank_did(r, coll_request_free(request), "free");
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+	nccl_stream_do(device, stream, cuStreamDestroy_v2);
+}
+
+/* The driver refuses the event for which a call on the host would wait. */
+static void refused_record(struct rank *r)
+{
+	void *stream = nccl_stream(r->rank);
+	coll_event_t event;
+	int64_t x = 1;
+
+	rank_did(r, coll_event_create(r->comm, &event), "event_create");
+	setenv("STANDIN_CUDA_EVENT", "2", 1);
+	nccl_fails(r, coll_event_record_on_stream(event, r->comm, stream), COLL_ERR_DEVICE,
+		   "coll_event_record_on_stream", "record");
+	unsetenv("STANDIN_CUDA_EVENT");
+	rank_did(r, coll_event_record_on_stream(event, r->comm, stream), "record_on_stream");
+	rank_did(r, coll_comm_wait_event(r->comm, event), "wait_event");
+	host_call(r, &x);
+	rank_did(r, coll_sync(r->comm), "sync");
+	rank_did(r, coll_event_destroy(event), "event_destroy");
+	nccl_stream_do(r->rank, stream, cuStreamDestroy_v2);
+}
+
 /* The calls of an open group have not begun, so an event cannot be behind them. */
 static void events_in_group(struct rank *r)
 {
@@ -600,6 +650,7 @@ int main(int argc, char **argv)
 {
 	static const struct host_job jobs[] = {
 		{host_after_device, "a call on the host waits for an event of the device", 1},
+		{host_after_stream, "a call on the host waits for an event of a stream", 1},
 		{device_after_host, "calls on the device wait for an event of the host", 1},
 		{one_after_the_other, "calls on both wait for each other in turn", 1},
 		{there_and_back, "two communicators wait for each other in turn", 1},
@@ -615,9 +666,16 @@ int main(int argc, char **argv)
 		{derived_in_group, "splits in a group", 2},
 		{NULL, NULL, 0}};
 
-	(void)argc;
 	nccl_begin(argv, ".libs");
+	/* For driver.t, with a driver that lacks functions. */
+	if (argc > 1) {
+		nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, host_after_stream, NULL},
+			"a call on the host waits for a stream");
+		return done_testing();
+	}
 	test_waiting_threads();
+	nccl_ok(&(struct nccl_job){1, 1, INIT_EXCHANGE, refused_record, NULL},
+		"the driver refuses an event");
 	nccl_ok(&(struct nccl_job){2, 1, INIT_EXCHANGE, own_requests, NULL},
 		"threads get the requests of their own calls");
 	host_run(jobs);

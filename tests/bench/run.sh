@@ -38,6 +38,7 @@ socket_engines="tcp-sockets openmpi-sockets openmpi-ucx-sockets mpich-sockets uc
 engines=${BENCH_ENGINES:-$memory_engines $socket_engines}
 rows=${BENCH_ROWS:-$build/tests/bench/bench.rows}
 results=${BENCH_RESULTS:-$build/tests/bench/RESULTS.md}
+mkdir -p "$build/tests/bench"
 commit=$(git -C "$src" rev-parse --short HEAD 2>/dev/null || echo unknown)
 limit=${BENCH_LIMIT:-20}
 export BENCH_MS=${BENCH_MS:-50} BENCH_PATIENCE=${BENCH_PATIENCE:-2000}

@@ -304,22 +304,27 @@ void comm_free_unmade(struct comm *comm)
 	comm_release(comm);
 }
 
+static struct comm *comm_unknown(coll_comm_t handle, const char *what)
+{
+	error_set(COLL_ERR_INVALID_ARGUMENT, "%s: comm is %s", what, handle_trouble(handle));
+	return NULL;
+}
+
 struct comm *comm_pin(coll_comm_t handle, const char *what)
 {
 	struct comm *comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
 
-	if (!comm)
-		error_set(COLL_ERR_INVALID_ARGUMENT, "%s: comm is %s", what,
-			  handle_trouble(handle));
-	return comm;
+	return comm ? comm : comm_unknown(handle, what);
 }
 
+/* Every call of a program comes by here. */
 struct comm *comm_enter(coll_comm_t handle, const char *what)
 {
-	struct comm *comm = comm_pin(handle, what);
+	struct comm *comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;
 
-	if (comm)
-		context_enter(comm->context);
+	if (!comm)
+		return comm_unknown(handle, what);
+	context_enter(comm->context);
 	return comm;
 }
 

@@ -220,7 +220,7 @@ static int child_take_head(struct star *t, struct rank_connection *conn)
 	}
 	if (in_tree && conn->seated && head->type == STAR_HEARD)
 		return child_take_heard_head(t, conn);
-	if (in_tree && head->type == STAR_FAILURE) {
+	if (head->type == STAR_FAILURE) {
 		code = star_check_message(head, conn->rank);
 		return code ? code : child_make_body(conn, (size_t)head->len);
 	}
@@ -335,9 +335,6 @@ static int child_recv(struct star *t, struct rank_connection *conn)
 	if (n < 0)
 		return star_lost_error(t, conn->rank, conn->address, errno);
 	t->bytes += (uint64_t)n;
-	/* A rank of a star that has sent its piece sends nothing more before it has the table. */
-	if (n > 0 && conn->heard == STAR_WHOLE_TREE && !star_is_tree(t))
-		return star_forged_error(t, conn->rank, conn->address);
 	event = star_stream_take(&conn->stream, (size_t)n);
 	if (event == STAR_HEAD) {
 		int code = child_take_head(t, conn);

@@ -225,13 +225,13 @@ static int member_send(struct star *t, const void *in, size_t len,
 
 /*
  * Tells the parent the error of this rank: it would only see a connection that ends.  In a star the error stands in
- * place of the next piece.
+ * place of this round's piece, if that was not sent.
  */
 static void member_tell(struct star *t, int code)
 {
 	char text[BOOTSTRAP_TEXT_SIZE];
 
-	if (star_is_tree(t)) {
+	if (star_is_tree(t) || t->pieces == t->round) {
 		star_tell_parent(t, STAR_FAILURE, bootstrap_remote_code(code), error_text());
 		return;
 	}
@@ -252,8 +252,6 @@ static int member_run_round(struct star *t, const void *in, size_t len,
 		code = star_await_bytes(t, deadline, timeout_ms);
 		if (code == 0)
 			code = star_take_answer(t);
-		else if (!star_is_tree(t))
-			return code;
 	}
 	if (code && !t->ended)
 		member_tell(t, code);

@@ -366,6 +366,32 @@ static void test_choice(void)
 	is_str(chosen(&t, 4, 99, 0), "recursive_doubling", "and more rules than there is room");
 }
 
+/* The algorithm that the built-in rules choose. */
+struct choice {
+	int kind, nranks, nnodes;
+	uint64_t bytes;
+	const char *name;
+};
+
+static void test_choices(const struct choice *want, size_t n, int shares_cpus)
+{
+	struct config *config = load(NULL, 0, "defaults");
+	struct selection t;
+
+	is_int(choose_compile(config, &t), 0, "the built-in rules");
+	config_free(config);
+	for (size_t i = 0; i < n; i++) {
+		const struct call_description s = {want[i].kind,  want[i].nranks, want[i].nnodes,
+						   want[i].bytes, COLL_MEM_HOST,  shares_cpus};
+		const int row = choose_algorithm(&t, &s, 0);
+
+		is_str(row < 0 ? "nothing" : algo_at(row)->name, want[i].name,
+		       "%s of %llu bytes, %d ranks on %d nodes%s", coll_kind_name(s.kind),
+		       (unsigned long long)s.bytes, s.nranks, s.nnodes,
+		       shares_cpus ? ", shared processors" : "");
+	}
+}
+
 /*
  * The built-in rules.  Two ranks choose as they did when the ring began at 128 KiB whatever the ranks; with
  * more ranks it begins at 32 KiB a rank.  Of allgather and reduce_scatter it begins where the ranks of a node bring
@@ -373,11 +399,7 @@ static void test_choice(void)
  */
 static void test_builtin(void)
 {
-	static const struct {
-		int kind, nranks, nnodes;
-		uint64_t bytes;
-		const char *name;
-	} want[] = {
+	static const struct choice want[] = {
 		{COLL_KIND_ALLREDUCE, 2, 1, 8, "recursive_doubling"},
 		{COLL_KIND_ALLREDUCE, 2, 1, 32 << 10, "recursive_doubling"},
 		{COLL_KIND_ALLREDUCE, 2, 1, (32 << 10) + 1, "rabenseifner"},
@@ -419,30 +441,13 @@ static void test_builtin(void)
 		{COLL_KIND_EXSCAN, 64, 1, 12 << 20, "doubling"},
 		{COLL_KIND_EXSCAN, 64, 1, 16 << 20, "chain"},
 	};
-	struct config *config = load(NULL, 0, "defaults");
-	struct selection t;
-
-	is_int(choose_compile(config, &t), 0, "the built-in rules");
-	config_free(config);
-	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
-		const struct call_description s = {want[i].kind,  want[i].nranks, want[i].nnodes,
-						   want[i].bytes, COLL_MEM_HOST,  0};
-		const int row = choose_algorithm(&t, &s, 0);
-
-		is_str(row < 0 ? "nothing" : algo_at(row)->name, want[i].name,
-		       "%s of %llu bytes, %d ranks on %d nodes", coll_kind_name(s.kind),
-		       (unsigned long long)s.bytes, s.nranks, s.nnodes);
-	}
+	test_choices(want, sizeof(want) / sizeof(want[0]), 0);
 }
 
 /* Ranks that take turns on the processors of one node: short calls go over rank 0. */
 static void test_builtin_shared(void)
 {
-	static const struct {
-		int kind, nranks, nnodes;
-		uint64_t bytes;
-		const char *name;
-	} want[] = {
+	static const struct choice want[] = {
 		{COLL_KIND_ALLREDUCE, 2, 1, 8, "recursive_doubling"},
 		{COLL_KIND_ALLREDUCE, 3, 1, 4 << 10, "linear"},
 		{COLL_KIND_ALLREDUCE, 3, 1, (4 << 10) + 1, "recursive_doubling"},
@@ -458,20 +463,7 @@ static void test_builtin_shared(void)
 		{COLL_KIND_BARRIER, 3, 1, 0, "linear"},
 		{COLL_KIND_BARRIER, 3, 2, 0, "dissemination"},
 	};
-	struct config *config = load(NULL, 0, "defaults");
-	struct selection t;
-
-	is_int(choose_compile(config, &t), 0, "the built-in rules");
-	config_free(config);
-	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
-		const struct call_description s = {want[i].kind,  want[i].nranks, want[i].nnodes,
-						   want[i].bytes, COLL_MEM_HOST,  1};
-		const int row = choose_algorithm(&t, &s, 0);
-
-		is_str(row < 0 ? "nothing" : algo_at(row)->name, want[i].name,
-		       "%s of %llu bytes, %d ranks on %d nodes, shared processors",
-		       coll_kind_name(s.kind), (unsigned long long)s.bytes, s.nranks, s.nnodes);
-	}
+	test_choices(want, sizeof(want) / sizeof(want[0]), 1);
 }
 
 static void test_reach(void)

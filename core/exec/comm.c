@@ -317,7 +317,7 @@ struct comm *comm_pin(coll_comm_t handle, const char *what)
 	return comm ? comm : comm_unknown(handle, what);
 }
 
-/* Every call of a program comes by here. */
+/* Pins by itself: every call of a program comes by here, and comm_pin costs 25 instructions (tests/bench/small_calls.t). */
 struct comm *comm_enter(coll_comm_t handle, const char *what)
 {
 	struct comm *comm = handle ? handle_pin(HANDLE_COMM, handle) : NULL;

@@ -95,16 +95,22 @@ void pair_failed(const struct comm *comm)
 		companion_end(pair->native);
 }
 
+/* Another thread may have noted a later number.  The caller's communicator is entered. */
+static void pair_raise(_Atomic uint64_t *noted, uint64_t number)
+{
+	if (number > atomic_load(noted))
+		atomic_store(noted, number);
+}
+
 void pair_note_staged(const struct comm *comm, uint64_t number)
 {
-	if (number > atomic_load(&comm->pair->staged))
-		atomic_store(&comm->pair->staged, number);
+	pair_raise(&comm->pair->staged, number);
 }
 
 void pair_note_held(const struct comm *host_comm, uint64_t number)
 {
-	if (host_comm->pair && number > atomic_load(&host_comm->pair->held))
-		atomic_store(&host_comm->pair->held, number);
+	if (host_comm->pair)
+		pair_raise(&host_comm->pair->held, number);
 }
 
 void pair_release(const struct comm *comm)

@@ -113,7 +113,9 @@ static int context_prepare(struct context *context, const struct context_parts *
 	context->rank = bootstrap_rank(parts->bootstrap);
 	context->nranks = bootstrap_nranks(parts->bootstrap);
 	context->oversubscribed = context_oversubscribed(parts->bootstrap, context->rank);
-	context->shares_cpus = context_oversubscribed(parts->bootstrap, 0);
+	context->shares_cpus = context_same_host(parts->bootstrap, context->rank, 0)
+				       ? context->oversubscribed
+				       : context_oversubscribed(parts->bootstrap, 0);
 	context->poll_us = context->oversubscribed ? 0 : config_int(parts->config, "poll");
 	context->polls_us = context->poll_us;
 	context->yield_us = config_int(parts->config, "yield");

@@ -4,7 +4,8 @@
  *
  * libinih splits lines into key and value.  The lines and the section headings come from a reader of
  * our own: libinih gives no line numbers, cuts long lines and long headings, takes an indented line
- * for the continuation of the line before, and ignores text after a heading.
+ * for the continuation of the line before, and ignores text after a heading.  That reader also puts a
+ * value together that goes on in further lines: libinih gets the first one, and empty lines.
  */
 #include "config/config_impl.h"
 #include "base/error.h"
@@ -25,6 +26,7 @@ enum {
 	FILE_SIZE = 1 << 20,
 	FILE_MAX_DIAGNOSTICS = 20, /* with so many diagnostics the rest of the file is not read */
 	FILE_OPTIONS = 1024,       /* most options of one file */
+	FILE_VALUE = 4096,         /* characters of a value in several lines */
 	FILE_SECTION = 31          /* characters of a backend's name */
 };
 
@@ -36,10 +38,14 @@ struct config_file {
 	FILE *stream;
 	int size; /* bytes read */
 	char section[FILE_SECTION + 1];
-	int skip;    /* the current section has a malformed heading */
-	int line;    /* number of the current line, from 1 */
-	int pending; /* libinih has not yet passed the value of the current line */
-	int first;   /* index of the file's first value in the list */
+	int skip;      /* the current section has a malformed heading */
+	int line;      /* number of the current line, from 1 */
+	int pending;   /* libinih has not yet passed the value of the current line */
+	int backslash; /* the current line ends with '\' */
+	int open;      /* and so does a value, which goes on in the next line */
+	int blank;     /* with a blank before the '\' */
+	int first;     /* index of the file's first value in the list */
+	int last; /* index of the option's value to which further lines belong, or -1: they are dropped */
 	int diagnostics;
 };
 
@@ -85,15 +91,49 @@ static const char *file_read_heading(struct config_file *file, const char *line)
  */
 static int file_read_line(struct config_file *file, char *out, int limit)
 {
-	int c, len = 0;
+	int c, last = 0, end = 0, len = 0;
 
-	while ((c = getc_unlocked(file->stream)) != EOF && file->size++ < FILE_SIZE && c != '\n')
-		if (len < limit && (len || (c != ' ' && c != '\t')))
-			out[len++] = (char)c;
+	while ((c = getc_unlocked(file->stream)) != EOF && file->size++ < FILE_SIZE && c != '\n') {
+		last = c;
+		if (c != ' ' && c != '\t' && c != '\r')
+			end = c;
+		else if (!len && c != '\r')
+			continue;
+		if (len < limit)
+			out[len] = (char)c;
+		len++;
+	}
 	if ((c == EOF && !len) || file->size > FILE_SIZE)
 		return -1;
 	file->line++;
-	return len - (len && len < limit && out[len - 1] == '\r');
+	file->backslash = end == '\\';
+	len -= len && last == '\r';
+	return len < limit ? len : limit;
+}
+
+/* The line has no blanks at its beginning. */
+static int file_is_comment_or_empty(const char *line)
+{
+	return !line[0] || line[0] == ';' || line[0] == '#';
+}
+
+/* Is the line free of control characters and, unless it is a comment, short enough? */
+static int file_is_plain(struct config_file *file, const char *line, int len, int limit)
+{
+	for (int i = 0; i < len; i++)
+		if (((unsigned char)line[i] < ' ' && line[i] != '\t') || line[i] == 0x7f) {
+			file_diagnose(file, "control character 0x%02x; expected plain text",
+				      (unsigned char)line[i]);
+			return 0;
+		}
+	if (len < limit || file_is_comment_or_empty(line))
+		return 1;
+	file_diagnose(file, "the line is longer than %d characters%s", limit - 1,
+		      line[0] == '['
+			      ? ""
+			      : "; end it with '\\' and go on in the next line, or set the "
+				"option by its environment variable, which has no such limit");
+	return 0;
 }
 
 /* Is the line an option, which libinih can split? */
@@ -101,22 +141,8 @@ static int file_is_option(struct config_file *file, const char *line, int len, i
 {
 	const char *wrong;
 
-	for (int i = 0; i < len; i++)
-		if (((unsigned char)line[i] < ' ' && line[i] != '\t') || line[i] == 0x7f) {
-			file_diagnose(file, "control character 0x%02x; expected plain text",
-				      (unsigned char)line[i]);
-			return 0;
-		}
-	if (!len || line[0] == ';' || line[0] == '#')
+	if (!file_is_plain(file, line, len, limit) || file_is_comment_or_empty(line))
 		return 0;
-	if (len == limit) {
-		file_diagnose(
-			file,
-			"the line is longer than %d characters; shorten it, or set the option by "
-			"its environment variable, which has no such limit",
-			limit - 1);
-		return 0;
-	}
 	if (line[0] != '[')
 		return !file->skip;
 	wrong = file_read_heading(file, line);
@@ -124,6 +150,88 @@ static int file_is_option(struct config_file *file, const char *line, int len, i
 	if (wrong)
 		file_diagnose(file, "%s", wrong);
 	return 0;
+}
+
+/* Takes the '\' at the end of a value's line away. */
+static void file_cut_backslash(struct config_file *file, char *line)
+{
+	char *end = strrchr(line, '\\');
+
+	file->blank = end > line && (end[-1] == ' ' || end[-1] == '\t');
+	*end = '\0';
+}
+
+/* The length of a further line of a value without its comment and the blanks before that. */
+static int file_value_length(const char *line)
+{
+	int len = 0;
+
+	while (line[len] &&
+	       (line[len] != ';' || (len && line[len - 1] != ' ' && line[len - 1] != '\t')))
+		len++;
+	while (len && (line[len - 1] == ' ' || line[len - 1] == '\t'))
+		len--;
+	return len;
+}
+
+/* Is a further line of a value probably one of its own, because a '\' is too many? */
+static int file_is_heading(const char *line)
+{
+	static const char name[] = " \t_-0123456789abcdefghijklmnopqrstuvwxyz";
+
+	return line[0] == '[' && line[1 + strspn(line + 1, name)] == ']';
+}
+
+static int file_is_pair(const char *line)
+{
+	const char *end = line + strspn(line, "_.0123456789abcdefghijklmnopqrstuvwxyz");
+
+	return end > line && end[strspn(end, " \t")] == '=';
+}
+
+/* Appends the line to the option's value. */
+static void file_append(struct config_file *file, const char *line, int len, int blank)
+{
+	struct config *config = file->config;
+	struct config_value *value = &config->value[file->last];
+	char *text;
+
+	if (strlen(value->text) + (size_t)len > FILE_VALUE) {
+		file_diagnose(file, "the value is longer than %d characters", FILE_VALUE);
+		file->last = -1;
+		return;
+	}
+	if (file_is_pair(line))
+		config_report(
+			config, CONFIG_NOTE,
+			"%s:%d: this line belongs to the value of %s, since the line before ends "
+			"with '\\'",
+			file->path, file->line, value->place);
+	text = config_text(config, "%s%s%.*s", value->text, blank ? " " : "", len, line);
+	if (!text)
+		return;
+	free(value->text);
+	value->text = text;
+}
+
+/* Takes a further line of a value. */
+static void file_take_more(struct config_file *file, char *line, int len, int limit)
+{
+	const int blank = file->blank, plain = file_is_plain(file, line, len, limit);
+
+	file->open = file->backslash;
+	if (!plain || file_is_comment_or_empty(line))
+		return;
+	if (file_is_heading(line)) {
+		file_diagnose(file, "a heading within a value: the line before ends with '\\'");
+		file->open = 0;
+		return;
+	}
+	if (file->open)
+		file_cut_backslash(file, line);
+	len = file_value_length(line);
+	if (len && file->last >= 0)
+		file_append(file, line, len, blank);
 }
 
 /* The reader that libinih calls.  A line that is no option becomes an empty line. */
@@ -146,8 +254,16 @@ static char *file_next_line(char *out, int size, void *user)
 	if (len < 0)
 		return NULL;
 	out[len] = '\0';
-	file->pending = file_is_option(file, out, len, limit);
-	memcpy(out + (file->pending ? len : 0), "\n", 2);
+	if (file->open) {
+		file_take_more(file, out, len, limit);
+	} else {
+		file->last = -1;
+		file->pending = file_is_option(file, out, len, limit);
+		file->open = file->backslash && out[0] != '[' && !file_is_comment_or_empty(out);
+		if (file->open && file->pending)
+			file_cut_backslash(file, out);
+	}
+	memcpy(out + (file->pending ? strlen(out) : 0), "\n", 2);
 	return out;
 }
 
@@ -186,6 +302,10 @@ static int file_take_value(void *user, const char *section, const char *key, con
 		file->diagnostics = FILE_MAX_DIAGNOSTICS;
 		return 1;
 	}
+	if (!value[0] && file->open) {
+		file_diagnose(file, "expected the beginning of a value before '\\'");
+		return 1;
+	}
 	if (!value[0]) {
 		config_report(config, CONFIG_NOTE,
 			      "%s:%d: option '%s' has no value and is left out", file->path,
@@ -198,6 +318,8 @@ static int file_take_value(void *user, const char *section, const char *key, con
 	file_note_double(file, name, key);
 	config_add_value(config, SOURCE_FILE + config->nfiles, name, value,
 			 config_text(config, "%s:%d", file->path, file->line));
+	if (!config->oom)
+		file->last = config->nvalues - 1;
 	return 1;
 }
 

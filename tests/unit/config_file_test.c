@@ -56,6 +56,95 @@ static void test_lines(void)
 	unsetenv("COLL_CONFIG");
 }
 
+/* A value in several lines. */
+static void test_further_lines(void)
+{
+	static const char good[] = "interface = a, \\\n"
+				   "\tb,\\  \r\n"
+				   "# not, \\\n"
+				   "c;d ; a comment\n"
+				   "timeout = 5 \\\n"
+				   "\n"
+				   "poll = 3us\n"
+				   "# no value \\\n"
+				   "yield = 4us\n"
+				   "plugin_path = /x \\\n"
+				   "  ; ends it\n"
+				   "stall_after = 7s\n"
+				   "init_timeout = 8s \\";
+	struct config *config;
+
+	put("user.conf", good);
+	setenv("COLL_CONFIG", at("user.conf"), 1);
+	config = load(NULL, 0, "values in several lines");
+	is_str(config_string(config, "interface"), "a, b,c;d",
+	       "put together: a blank before the '\\' stays, others, line ends and comments go");
+	is_str(config_source(config, "interface"), at("user.conf:1"), "its first line");
+	is_int(config_int(config, "timeout"), 5000000, "an empty line ends it");
+	is_int(config_int(config, "poll"), 3, "the next option");
+	is_str(config_source(config, "poll"), at("user.conf:7"), "has the right line");
+	is_int(config_int(config, "yield"), 4, "a comment does not go on");
+	is_str(config_string(config, "plugin_path"), "/x",
+	       "a comment that does not go on ends a value");
+	is_int(config_int(config, "stall_after"), 7000000, "so the next option is one");
+	is_int(config_int(config, "init_timeout"), 8000000, "the end of the file, too");
+	config_free(config);
+	put("user.conf", "plugin_path = /x \\\ntimeout = 7\n");
+	config = load(NULL, 0, "one '\\' too many");
+	ok(has_note(config, "user.conf:2: this line belongs to the value of "), "noted");
+	config_free(config);
+	unsetenv("COLL_CONFIG");
+	refuse("timeout = \\\n5\n", "user.conf:1: expected the beginning of a value before '\\'");
+	refuse("poll = 3us \\\n\001\n", "user.conf:2: control character 0x01");
+	refuse("allreduce_algorithm = ring, \\\nrinng\n",
+	       "user.conf:1: option 'allreduce_algorithm'");
+	refuse("wrong line \\\nand more\nwrong\n", "user.conf:1: expected 'key = value'");
+	refuse("plugin_path = /x, \\\n[tcp]\n", "user.conf:2: a heading within a value");
+	refuse("\\\n", "user.conf:1: expected 'key = value'");
+}
+
+/* Appends n times the character, then the text. */
+static void grow(char *text, char c, size_t n, const char *then)
+{
+	const size_t len = strlen(text);
+
+	memset(text + len, c, n);
+	strcpy(text + len + n, then);
+}
+
+static void test_long_lines(void)
+{
+	static char text[8192];
+	struct config *config;
+
+	setenv("COLL_CONFIG", at("user.conf"), 1);
+	strcpy(text, "plugin_path = /x:\\\n");
+	grow(text, 'y', 190, "\\\n");
+	grow(text, 'z', 198, "\r\n");
+	put("user.conf", text);
+	config = load(NULL, 0, "a value of more than 198 characters");
+	is_int((long)strlen(config_string(config, "plugin_path")), 3 + 190 + 198, "whole");
+	config_free(config);
+	strcpy(text, "interface = a, \\\n#");
+	grow(text, 'c', 250, " \\\nb, \\\n#");
+	grow(text, 'c', 197, "\\ and no more\npoll = 3us\n");
+	put("user.conf", text);
+	config = load(NULL, 0, "long comments within a value");
+	is_str(config_string(config, "interface"), "a, b,",
+	       "a long one goes on by its last character");
+	is_int(config_int(config, "poll"), 3, "and only by that");
+	config_free(config);
+	unsetenv("COLL_CONFIG");
+	strcpy(text, "poll = 3us, \\\n");
+	grow(text, 'x', 250, "\\\ny\n");
+	refuse(text,
+	       "user.conf:2: the line is longer than 198 characters; end it with '\\' and go on");
+	strcpy(text, "plugin_path = x");
+	for (int i = 0; i < 42; i++)
+		grow(text, 'x', i ? 100 : 1, "\\\n");
+	refuse(text, ": the value is longer than 4096 characters");
+}
+
 static void test_refused_lines(void)
 {
 	struct config *config;
@@ -89,8 +178,9 @@ static void test_refused_lines(void)
 		bail_out("memory");
 	memset(big, 'x', (1 << 20) + 1);
 	big[300] = '\0';
-	refuse(big, "user.conf:1: the line is longer than 198 characters; shorten it, or set the "
-		    "option by its environment variable");
+	refuse(big,
+	       "user.conf:1: the line is longer than 198 characters; end it with '\\' and go on in "
+	       "the next line, or set the option by its environment variable");
 	big[300] = 'x';
 	put_bytes("big.conf", big, (1 << 20) + 1);
 	setenv("COLL_CONFIG", at("big.conf"), 1);
@@ -271,8 +361,21 @@ static void test_changeable_files(void)
 /* ----------------------------------------------------------------- coll.conf -- */
 
 struct sample {
-	char section[32], key[64], value[256];
+	char section[32], key[64], value[512];
 };
+
+/* A value that goes on in further lines: puts it together, and writes those lines, no longer commented. */
+static void read_further_lines(char *value, size_t size, FILE *in, FILE *out)
+{
+	char line[512];
+	size_t len;
+
+	while ((len = strlen(value)) && value[len - 1] == '\\' && fgets(line, sizeof(line), in)) {
+		fputs(line + 1, out);
+		line[strcspn(line, "\n")] = '\0';
+		snprintf(value + len - 1, size - len + 1, "%s", line + 1 + strspn(line + 1, " "));
+	}
+}
 
 /*
  * Reads the commented options of conf/coll.conf; also writes them, no longer commented, to
@@ -294,11 +397,12 @@ static int read_samples(struct sample *sample, int room)
 
 		sscanf(line, "[%31[a-z]]", section);
 		s->value[0] = '\0';
-		if (n < room && sscanf(line, "#%63[a-z_] = %255[^\n]", s->key, s->value) >= 1 &&
+		if (n < room && sscanf(line, "#%63[a-z_] = %511[^\n]", s->key, s->value) >= 1 &&
 		    line[1 + strlen(s->key)] == ' ' && line[2 + strlen(s->key)] == '=') {
 			snprintf(s->section, sizeof(s->section), "%s", section);
 			n++;
 			fputs(line + 1, out);
+			read_further_lines(s->value, sizeof(s->value), in, out);
 		} else {
 			fputs(line, out);
 		}
@@ -386,7 +490,7 @@ static uint32_t fuzz_random(uint32_t below)
 
 static size_t fuzz_mutate(char *text, size_t len, size_t room)
 {
-	static const char interesting[] = "\n\r[]=:;#\0 \t.\xef\xff"
+	static const char interesting[] = "\n\r[]=:;#\0 \t.\\\xef\xff"
 					  "9";
 	size_t pos = fuzz_random((uint32_t)len + 1), n = fuzz_random(40);
 
@@ -447,6 +551,8 @@ int main(void)
 	test_lines();
 	test_refused_lines();
 	test_many_options();
+	test_further_lines();
+	test_long_lines();
 	test_line_numbers();
 	test_refused_files();
 	test_changeable_files();
